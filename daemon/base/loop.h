@@ -1,0 +1,32 @@
+/* loop.h -- what a loop is to those who never see libuv.
+ *
+ * Everything above net/ is handed one of these: where to queue tasks, where posts arrive,
+ * what time it is, where deadlines hang.  net/loop.c makes real ones; a unit test fills one
+ * in by hand.
+ *
+ * Threads: one thread's, but for `inbox`, which anybody may send to.
+ */
+#ifndef TARN_LOOP_H
+#define TARN_LOOP_H
+
+#include "daemon/base/arena.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/timer.h"
+#include "daemon/base/waiter.h"
+
+struct loop {
+    struct task_queue tasks;
+    struct inbox inbox;
+    struct timer_wheel wheel;
+    struct clock clock;
+    struct arena_pool arenas;
+    unsigned id; /* 0 .. workers - 1 */
+};
+
+static inline uint64_t
+loop_deadline(const struct loop *l, int64_t after_ms)
+{
+    return l->clock.mono_ms + (uint64_t)after_ms;
+}
+
+#endif

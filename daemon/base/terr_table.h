@@ -1,0 +1,34 @@
+/* terr_table.h -- every operating error: name, what a client is answered when the client
+ * caused it, when an origin did (0: nobody sees it), and what an operator reads. */
+#ifndef TARN_TERR_TABLE_H
+#define TARN_TERR_TABLE_H
+
+/* clang-format off */
+/*    name     client origin  what an operator reads */
+#define TERR_TABLE(X)                                                           \
+    X(AGAIN,        0,    0, "not ready; you will be woken")                    \
+    X(NOMEM,      503,  503, "out of memory")                                   \
+    X(LIMIT,      503,  503, "a configured limit was reached")                  \
+    X(SYNTAX,     400,  502, "malformed message")                               \
+    X(FRAMING,    400,  502, "message framing in doubt")                        \
+    X(VERSION,    505,  502, "HTTP version not supported")                      \
+    X(METHOD,     501,  502, "method not known")                                \
+    X(CODING,     501,  502, "transfer coding not known")                       \
+    X(URITOOLONG, 414,  502, "request target too long")                         \
+    X(HEADTOOBIG, 431,  502, "header section too large")                        \
+    X(BODYTOOBIG, 413,  502, "body too large")                                  \
+    X(EXPECT,     417,  502, "expectation not known")                           \
+    X(TIMEDOUT,   408,  504, "peer was too slow")                               \
+    X(CLOSED,     400,  502, "peer closed too early")                           \
+    X(REFUSED,    503,  502, "connection refused")                              \
+    X(UNREACH,    503,  502, "no route to the peer")                            \
+    X(CONNTIMEO,  503,  504, "no connection in time")                           \
+    X(BUSY,       503,  503, "all connections are in use")                      \
+    X(IO,         400,  502, "input/output error")                              \
+    X(CANCELLED,    0,    0, "nobody wants it any more")                        \
+    X(CONFIG,       0,    0, "invalid configuration")                           \
+    X(CORRUPT,      0,    0, "shared file is torn, short or foreign")           \
+    X(NOTFOUND,   404,  502, "not there")
+/* clang-format on */
+
+#endif

@@ -1,0 +1,168 @@
+/* waiter.c -- tasks, inboxes and waiters. */
+#include "daemon/base/waiter.h"
+
+#include "daemon/base/obj.h"
+
+_Thread_local struct inbox *inbox_here;
+
+void
+task_queue_init(struct task_queue *q)
+{
+    list_init(&q->due);
+}
+
+bool
+task_queue_run(struct task_queue *q, unsigned max)
+{
+    while (!list_empty(&q->due)) {
+        struct task *t = container_of(q->due.next, struct task, link);
+
+        if (max-- == 0)
+            return true;
+        tassert(t->queued);
+        list_del(&t->link);
+        t->queued = false;
+        t->run(t); /* may free t */
+    }
+    return false;
+}
+
+void
+task_init(struct task *t, struct task_queue *q, void (*run)(struct task *t))
+{
+    *t = (struct task){.run = run, .queue = q};
+    list_init(&t->link);
+}
+
+void
+task_wake(struct task *t)
+{
+    if (t->queued)
+        return;
+    t->queued = true;
+    list_add_tail(&t->queue->due, &t->link);
+}
+
+void
+task_cancel(struct task *t)
+{
+    if (t->queued)
+        list_del(&t->link);
+    t->queued = false;
+}
+
+void
+inbox_init(struct inbox *in, void (*wake)(struct inbox *in))
+{
+    atomic_init(&in->head, NULL);
+    atomic_init(&in->posts, 0);
+    atomic_init(&in->wakeups, 0);
+    in->wake = wake;
+}
+
+void
+inbox_send(struct inbox *to, struct post *p)
+{
+    struct post *head;
+
+    if (to == inbox_here) {
+        p->land(p);
+        return;
+    }
+    /* A stack of posts, reversed by the receiver.  Only the sender that finds it empty
+     * wakes the loop: the others ride along. */
+    atomic_fetch_add_explicit(&to->posts, 1, memory_order_relaxed);
+    head = atomic_load_explicit(&to->head, memory_order_relaxed);
+    do
+        p->next = head;
+    while (!atomic_compare_exchange_weak_explicit(
+        &to->head, &head, p, memory_order_acq_rel, memory_order_relaxed));
+    /* p may be gone by now: it can land as soon as it is linked. */
+    if (head == NULL) {
+        atomic_fetch_add_explicit(&to->wakeups, 1, memory_order_relaxed);
+        to->wake(to);
+    }
+}
+
+unsigned
+inbox_drain(struct inbox *in)
+{
+    struct post *p, *ordered = NULL;
+    unsigned n = 0;
+
+    if (atomic_load_explicit(&in->head, memory_order_relaxed) == NULL)
+        return 0; /* the usual turn pays one load */
+    p = atomic_exchange_explicit(&in->head, NULL, memory_order_acq_rel);
+    while (p != NULL) {
+        struct post *next = p->next;
+
+        p->next = ordered;
+        ordered = p;
+        p = next;
+    }
+    while (ordered != NULL) {
+        p = ordered;
+        ordered = p->next; /* landing may reuse p */
+        p->land(p);
+        n++;
+    }
+    return n;
+}
+
+static void
+waiter_on_land(struct post *p)
+{
+    struct waiter *w = container_of(p, struct waiter, post);
+    struct task *task = w->task;
+
+    tassert(waiter_state(w) == WAITER_POSTED);
+    atomic_store_explicit(&w->state, WAITER_IDLE, memory_order_release);
+    task_wake(task);
+}
+
+void
+waiter_init(struct waiter *w, struct task *task, struct inbox *home)
+{
+    tassert(task != NULL && home != NULL);
+    *w = (struct waiter){.task = task, .inbox = home};
+    atomic_init(&w->state, WAITER_IDLE);
+    w->post.land = waiter_on_land;
+    list_init(&w->link);
+}
+
+void
+waiter_arm(struct waiter *w, struct list *waiting)
+{
+    tassert(waiter_state(w) == WAITER_IDLE);
+    list_add_tail(waiting, &w->link);
+    atomic_store_explicit(&w->state, WAITER_ARMED, memory_order_release);
+}
+
+void
+waiter_disarm(struct waiter *w)
+{
+    tassert(waiter_state(w) == WAITER_ARMED);
+    list_del(&w->link);
+    atomic_store_explicit(&w->state, WAITER_IDLE, memory_order_release);
+}
+
+void
+waiter_notify(struct waiter *w)
+{
+    tassert(waiter_state(w) == WAITER_ARMED);
+    list_del(&w->link);
+    atomic_store_explicit(&w->state, WAITER_POSTED, memory_order_release);
+    inbox_send(w->inbox, &w->post);
+}
+
+unsigned
+waiter_notify_all(struct list *waiting)
+{
+    unsigned n = 0;
+
+    while (!list_empty(waiting)) {
+        waiter_notify(container_of(waiting->next, struct waiter, link));
+        n++;
+    }
+    return n;
+}
