@@ -1,0 +1,145 @@
+/* conf.h -- the configuration as an immutable, typed snapshot.
+ *
+ * conf_load() reads a YAML file and returns either a whole snapshot or every error in the
+ * file, each with its place.  Nothing is half-applied.  All strings belong to the snapshot.
+ *
+ * Threads: a snapshot never changes, so any thread may read it until conf_free().
+ */
+#ifndef TARN_CONF_H
+#define TARN_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "conf/conf_table.h"
+#include "daemon/base/span.h"
+
+struct addrinfo;
+
+/* An address as written, and resolved when the file was loaded. */
+struct conf_address {
+    const char *text;               /* as written */
+    bool is_unix;                   /* then path; else the addresses */
+    const char *path;               /* unix: without the prefix */
+    struct sockaddr_storage *addrs; /* a name may have several; in the resolver's order */
+    socklen_t *addr_lens;
+    unsigned naddrs;  /* 0: unix, or a name in a text loaded without resolver */
+    const char *host; /* host part as written, without brackets; unix: "" */
+    uint16_t port;    /* 0: unix, or a listener that takes a free one */
+};
+
+struct conf_listen {
+    const char *name; /* optional; else "listen0", ... */
+    struct conf_address address;
+};
+
+struct conf_storage {
+    const char *name;
+    const char *engine; /* "malloc", "synth", "fault" */
+    uint64_t size;      /* bytes, never 0 */
+    const char *fault;  /* engine fault: what to do, see storage/engine_fault.c; else "" */
+};
+
+struct conf_backend {
+    const char *name;
+    struct conf_address address;
+    const char *host_header;       /* what is sent as Host; "": the client's */
+    int64_t connect_timeout;       /* ms; defaults to the parameter of that name */
+    int64_t first_byte_timeout;    /* ms */
+    int64_t between_bytes_timeout; /* ms */
+    int64_t idle_timeout;          /* ms; default: backend_idle_timeout */
+    int64_t max_connections;       /* all workers; 0: no limit */
+    int64_t max_idle;              /* idle connections kept by each worker */
+};
+
+struct conf_route {
+    const char *host; /* lower case, no port; "": any */
+    const char *path; /* prefix; "": any */
+    unsigned backend; /* index into conf->backends */
+};
+
+struct conf_index {
+    int64_t bits;  /* log2 of the number of slots; 0: auto, by the storage size */
+    int64_t slots; /* of a bucket: 4 or 8 */
+};
+
+/* One member a parameter: int64_t in the row's unit, or const char *. */
+struct conf_params {
+#define CONF_CTYPE_MS                        int64_t
+#define CONF_CTYPE_BYTES                     int64_t
+#define CONF_CTYPE_COUNT                     int64_t
+#define CONF_CTYPE_BOOL                      int64_t
+#define CONF_CTYPE_POW2                      int64_t
+#define CONF_CTYPE_TEXT                      const char *
+#define CONF_CTYPE_ASCII                     const char *
+#define CONF_CTYPE_TOKEN                     const char *
+#define CONF_CTYPE_LEVEL                     const char *
+#define X(name, type, def, least, most, doc) CONF_CTYPE_##type name;
+    CONF_PARAM_TABLE(X)
+#undef X
+};
+
+struct conf {
+    const char *path;
+    struct conf_listen *listens;
+    unsigned nlistens;
+    int64_t workers; /* 0: auto, one per CPU that may be used */
+    struct conf_storage *storages;
+    unsigned nstorages;
+    struct conf_backend *backends;
+    unsigned nbackends;
+    struct conf_route *routes; /* in order; the first that matches serves */
+    unsigned nroutes;
+    unsigned default_backend; /* when no route matches; CONF_NO_BACKEND: answer 503 */
+    struct conf_index index;
+    struct conf_params params;
+};
+
+#define CONF_NO_BACKEND UINT32_MAX
+
+struct conf_error {
+    unsigned line, column; /* from 1, in characters; 0: the file as a whole */
+    char *text;            /* the offending text, shortened */
+    char *message;         /* what is wrong, and what would be right */
+    char *source;          /* the line of the file, printable; NULL where line is 0 */
+    struct conf_error *next;
+};
+
+/* 0 and a snapshot, owned by the caller, in *out; or TERR_CONFIG, and every error in *errors,
+ * in the order of their places (freed with conf_errors_free); or TERR_NOMEM and no errors.
+ * Blocks while it resolves names. */
+int conf_load(const struct conf **out, const char *path, struct conf_error **errors);
+/* As conf_load, for text that did not come from a file; `name` stands in messages.  Resolves
+ * no names: numeric addresses have their naddrs, names have naddrs 0. */
+int conf_load_text(const struct conf **out, const char *name, const char *text, size_t len,
+    struct conf_error **errors);
+
+/* Answers as getaddrinfo(3) does, with memory for freeaddrinfo(3). */
+typedef int conf_resolve_f(
+    const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out);
+
+/* As conf_load, but everything that would touch the world is passed in. */
+struct conf_source {
+    const char *name;        /* stands in messages, and is the snapshot's path */
+    struct slice text;       /* borrowed for the call */
+    conf_resolve_f *resolve; /* NULL: names are not resolved */
+};
+int conf_load_source(
+    const struct conf **out, const struct conf_source *src, struct conf_error **errors);
+
+/* Takes *cp and *errors, and sets them to NULL; NULL is fine. */
+void conf_free(const struct conf **cp);
+void conf_errors_free(struct conf_error **errors);
+
+/* Prints errors as `FILE:LINE:COLUMN: message` with the line and a caret; returns how many. */
+struct conf_sink {
+    void (*write)(struct conf_sink *s, const char *text);
+};
+unsigned conf_errors_print(const struct conf_error *errors, const char *path, struct conf_sink *to);
+
+/* Of libyaml, as linked. */
+const char *conf_yaml_version(void);
+
+#endif

@@ -1,0 +1,223 @@
+/* conf_address.c -- addresses: from text to what bind and connect take. */
+#include "conf/conf_priv.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "daemon/base/tassert.h"
+
+enum {
+    ADDRESS_HOST_MAX = 253, /* RFC 1035 2.3.4, in text without the last dot */
+    ADDRESS_PATH_MAX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1,
+};
+
+struct address_parts {
+    char host[ADDRESS_HOST_MAX + 1]; /* without brackets */
+    char port[8];
+    bool bracketed;
+};
+
+#define ADDRESS_FORMS "host:port, \"[v6]:port\" or unix:/path"
+
+static bool
+address_fail(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char *what)
+{
+    conf_fail_value(cx, key, n, "%s", what);
+    return false;
+}
+
+static bool
+address_unix(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_address *to)
+{
+    struct slice path = slice_of(n->text.ptr + 5, n->text.len - 5);
+
+    if (path.len == 0 || path.ptr[0] != '/')
+        return address_fail(cx, key, n, "needs an absolute path, as in unix:/run/tarn.sock");
+    if (path.len > ADDRESS_PATH_MAX) {
+        conf_fail_value(cx, key, n, "has a path of %zu bytes: a socket's has at most %d", path.len,
+            ADDRESS_PATH_MAX);
+        return false;
+    }
+    to->is_unix = true;
+    to->path = conf_copy(cx, path);
+    to->host = "";
+    return to->path != NULL;
+}
+
+/* Digits in the bounds of a port; 0 only where a free one can be taken. */
+static bool
+address_port(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
+    struct slice digits, struct address_parts *p)
+{
+    unsigned value = 0;
+    bool listens = key->type == CONF_TYPE_LISTEN;
+
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.ptr[i] < '0' || digits.ptr[i] > '9')
+            return address_fail(cx, key, n, "has a port that is not a number, as in host:8080");
+        if (value <= UINT16_MAX)
+            value = value * 10 + (unsigned)(digits.ptr[i] - '0');
+    }
+    if (digits.len == 0)
+        return address_fail(cx, key, n, "has no port behind the colon, as in host:8080");
+    if (value > UINT16_MAX)
+        return address_fail(cx, key, n, "has a port above 65535");
+    if (value == 0 && !listens)
+        return address_fail(cx, key, n, "has port 0: only a listener can take a free port");
+    snprintf(p->port, sizeof(p->port), "%u", value);
+    return true;
+}
+
+/* What of the text is the host, and where the port begins. */
+static const char *
+address_split(struct slice s, struct slice *host, struct slice *port)
+{
+    const char *end = s.ptr + s.len, *colon, *close;
+
+    if (s.len > 0 && s.ptr[0] == '[') {
+        close = memchr(s.ptr, ']', s.len);
+        if (close == NULL)
+            return "has no closing bracket, as in \"[::1]:8080\"";
+        if (close + 1 == end || close[1] != ':')
+            return "has no port, as in \"[::1]:8080\"";
+        *host = slice_of(s.ptr + 1, (size_t)(close - s.ptr) - 1);
+        *port = slice_of(close + 2, (size_t)(end - close) - 2);
+        return NULL;
+    }
+    colon = memchr(s.ptr, ':', s.len);
+    if (colon == NULL && strspn(s.ptr, "0123456789") == s.len)
+        return "has no host, as in 127.0.0.1:8080";
+    if (colon == NULL)
+        return "has no port, as in host:8080";
+    if (memchr(colon + 1, ':', (size_t)(end - colon) - 1) != NULL)
+        return "is an IPv6 address without brackets: write it as in \"[::1]:8080\"";
+    *host = slice_of(s.ptr, (size_t)(colon - s.ptr));
+    *port = slice_of(colon + 1, (size_t)(end - colon) - 1);
+    return NULL;
+}
+
+/* NULL, or what is wrong with a host that no brackets enclose. */
+static const char *
+address_wrong_host(const char *host)
+{
+    struct in_addr v4;
+
+    if (host[0] == '\0')
+        return "has no host before the colon, as in 127.0.0.1:8080";
+    if (strcmp(host, "*") == 0)
+        return "means any address, which only a listener can have";
+    if (strspn(host, "0123456789.") == strlen(host))
+        return inet_pton(AF_INET, host, &v4) == 1 ? NULL : "is not a valid IPv4 address";
+    if (strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") !=
+        strlen(host))
+        return "has a host that is neither a name nor an address: write " ADDRESS_FORMS;
+    return NULL;
+}
+
+static bool
+address_parts(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct address_parts *p)
+{
+    struct slice host, port;
+    const char *wrong = address_split(n->text, &host, &port);
+
+    if (wrong != NULL)
+        return address_fail(cx, key, n, wrong);
+    if (host.len > ADDRESS_HOST_MAX)
+        return address_fail(cx, key, n, "has a host name longer than 253 characters");
+    memcpy(p->host, host.ptr, host.len);
+    p->host[host.len] = '\0';
+    p->bracketed = n->text.ptr[0] == '[';
+    if (!p->bracketed && !(key->type == CONF_TYPE_LISTEN && strcmp(p->host, "*") == 0)) {
+        wrong = address_wrong_host(p->host);
+        if (wrong != NULL)
+            return address_fail(cx, key, n, wrong);
+    }
+    return address_port(cx, key, n, port, p);
+}
+
+static bool
+address_store(struct conf_cx *cx, struct conf_address *to, const struct addrinfo *list)
+{
+    unsigned n = 0;
+
+    for (const struct addrinfo *a = list; a != NULL && n < CONF_ADDRS_MAX; a = a->ai_next)
+        n++;
+    to->addrs = conf_alloc(cx, cx->keep, n, sizeof(*to->addrs));
+    to->addr_lens = conf_alloc(cx, cx->keep, n, sizeof(*to->addr_lens));
+    if (to->addrs == NULL || to->addr_lens == NULL)
+        return false;
+    for (const struct addrinfo *a = list; to->naddrs < n; a = a->ai_next) {
+        tassert(a->ai_addrlen <= sizeof(to->addrs[0]));
+        memcpy(&to->addrs[to->naddrs], a->ai_addr, a->ai_addrlen);
+        to->addr_lens[to->naddrs++] = a->ai_addrlen;
+    }
+    return true;
+}
+
+/* Numeric addresses need no resolver, so that a text without one is still useful. */
+static bool
+address_lookup(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
+    const struct address_parts *p, struct conf_address *to)
+{
+    bool any = !p->bracketed && strcmp(p->host, "*") == 0;
+    bool numeric = any || p->bracketed || strspn(p->host, "0123456789.") == strlen(p->host);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *list = NULL;
+    int err;
+
+    hints.ai_family = p->bracketed ? AF_INET6 : AF_UNSPEC;
+    hints.ai_flags |= numeric ? AI_NUMERICHOST : AI_ADDRCONFIG;
+    if (!numeric && cx->resolve == NULL)
+        return true;
+    /* "*" is IPv6's any address, which a listener opens for IPv4, too. */
+    err = numeric ? getaddrinfo(any ? "::" : p->host, p->port, &hints, &list)
+                  : cx->resolve(p->host, p->port, &hints, &list);
+    if (err == 0) {
+        bool stored = address_store(cx, to, list);
+
+        freeaddrinfo(list);
+        return stored;
+    }
+    if (err == EAI_MEMORY)
+        cx->nomem = true;
+    else if (numeric)
+        conf_fail_value(cx, key, n, "is not a valid IPv6 address, as in \"[::1]:8080\"");
+    else
+        conf_fail_value(cx, key, n, "cannot be resolved: host '%s': %s", p->host,
+            err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+    return false;
+}
+
+bool
+conf_address_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_address *to)
+{
+    struct address_parts parts;
+    struct conf_address got = {.naddrs = 0};
+
+    for (size_t i = 0; i < n->text.len; i++)
+        if ((unsigned char)n->text.ptr[i] <= ' ')
+            return address_fail(cx, key, n, "has a space or control character");
+    got.text = conf_copy(cx, n->text);
+    if (got.text == NULL)
+        return false;
+    if (n->text.len >= 5 && memcmp(n->text.ptr, "unix:", 5) == 0) {
+        if (!address_unix(cx, key, n, &got))
+            return false;
+    } else {
+        if (!address_parts(cx, key, n, &parts) || !address_lookup(cx, key, n, &parts, &got))
+            return false;
+        got.host = conf_copy(cx, slice_str(parts.host));
+        got.port = (uint16_t)strtoul(parts.port, NULL, 10);
+    }
+    *to = got; /* only when whole */
+    return !cx->nomem;
+}

@@ -1,0 +1,34 @@
+/* conf_cx.c -- the memory of one load. */
+#include "conf/conf_priv.h"
+
+#include <string.h>
+
+void *
+conf_alloc(struct conf_cx *cx, struct arena *from, size_t n, size_t size)
+{
+    size_t bytes;
+    void *p;
+
+    if (cx->nomem || __builtin_mul_overflow(n, size, &bytes))
+        p = NULL;
+    else
+        p = arena_alloc(from, bytes);
+    if (p == NULL) {
+        cx->nomem = true;
+        return NULL;
+    }
+    memset(p, 0, bytes);
+    return p;
+}
+
+const char *
+conf_copy(struct conf_cx *cx, struct slice text)
+{
+    struct slice copy = {NULL, 0};
+
+    if (!cx->nomem)
+        copy = arena_copy(cx->keep, text);
+    if (copy.ptr == NULL)
+        cx->nomem = true;
+    return copy.ptr;
+}

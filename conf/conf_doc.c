@@ -1,0 +1,209 @@
+/* conf_doc.c -- the reference and tarn.yaml, printed from the rows that the loader obeys. */
+#include "conf/conf_doc.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/conf_priv.h"
+#include "daemon/base/obj.h"
+
+enum {
+    DOC_COLUMNS = 96
+};
+
+enum doc_kind {
+    DOC_NUMBER,
+    DOC_STRING
+};
+
+static const struct {
+    const char *name;
+    enum doc_kind kind;
+    const char *doc;
+} doc_types[] = {
+#define X(name, kind, doc) [CONF_TYPE_##name] = {#name, DOC_##kind, doc},
+    CONF_TYPE_TABLE(X)
+#undef X
+};
+
+static void doc_print(struct conf_sink *to, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+doc_print(struct conf_sink *to, const char *fmt, ...)
+{
+    char buf[1024];
+    va_list args;
+    int len;
+
+    va_start(args, fmt);
+    len = vsnprintf(buf, sizeof(buf), fmt, args);
+    va_end(args);
+    tassert(len >= 0 && (size_t)len < sizeof(buf));
+    to->write(to, buf);
+}
+
+/* For a backend's timeout: the parameter that stands in, the last word of its documentation. */
+static const struct conf_key *
+doc_param(const struct conf_key *key)
+{
+    const char *name = strrchr(key->doc, ' ') + 1;
+    const struct conf_section *s = conf_sections;
+
+    while (strcmp(s->name, "parameters") != 0)
+        s++;
+    for (unsigned i = 0; i < s->nkeys; i++)
+        if (strcmp(s->keys[i].name, name) == 0)
+            return &s->keys[i];
+    TUNREACHABLE("a row with CONF_FROM_PARAM names no parameter");
+}
+
+/* The default as a file would have it. */
+static const char *
+doc_default(const struct conf_key *key, char *buf, size_t len)
+{
+    if (doc_types[key->type].kind == DOC_STRING)
+        return key->def_text == NULL ? NULL : key->def_text[0] == '\0' ? "\"\"" : key->def_text;
+    if (key->def == CONF_FROM_PARAM)
+        key = doc_param(key);
+    return conf_value_format(key->type, key->def, buf, len);
+}
+
+static bool
+doc_has_bounds(const struct conf_key *key)
+{
+    return doc_types[key->type].kind == DOC_NUMBER && key->type != CONF_TYPE_BOOL &&
+           key->type != CONF_TYPE_SLOTS;
+}
+
+/* "auto" is not a bound, so an AUTO's bounds are formatted as plain numbers. */
+static const char *
+doc_bound(const struct conf_key *key, int64_t value, char *buf, size_t len)
+{
+    enum conf_type type = key->type == CONF_TYPE_AUTO ? CONF_TYPE_COUNT : key->type;
+
+    if (!doc_has_bounds(key) || value == INT64_MAX)
+        return "";
+    return conf_value_format(type, value, buf, len);
+}
+
+static void
+doc_type_name(enum conf_type type, char *buf, size_t len)
+{
+    snprintf(buf, len, "%s", doc_types[type].name);
+    for (char *p = buf; *p != '\0'; p++)
+        *p = (char)tolower((unsigned char)*p);
+}
+
+static void
+doc_row(struct conf_sink *to, const struct conf_key *key)
+{
+    char type[32], def_buf[32], least[32], most[32];
+    const char *def = doc_default(key, def_buf, sizeof(def_buf));
+
+    doc_type_name(key->type, type, sizeof(type));
+    doc_print(to, "| `%s` | %s | %s%s%s | %s | %s | %s |\n", key->name, type,
+        def == NULL ? "" : "`", def == NULL ? "must be given" : def, def == NULL ? "" : "`",
+        doc_bound(key, key->least, least, sizeof(least)),
+        doc_bound(key, key->most, most, sizeof(most)), key->doc);
+}
+
+void
+conf_doc_reference(struct conf_sink *to)
+{
+    char name[32];
+
+    doc_print(to, "### Types of values\n\n");
+    for (unsigned i = 0; i < ARRAY_LEN(doc_types); i++) {
+        doc_type_name((enum conf_type)i, name, sizeof(name));
+        doc_print(to, "- **%s**: %s\n", name, doc_types[i].doc);
+    }
+    for (const struct conf_section *s = conf_sections; s->name != NULL; s++) {
+        doc_print(to, "\n### `%s`\n\n%s\n\n", s->name, s->doc);
+        doc_print(to, "| key | type | default | least | most | meaning |\n");
+        doc_print(to, "|---|---|---|---|---|---|\n");
+        for (unsigned i = 0; i < s->nkeys; i++)
+            doc_row(to, &s->keys[i]);
+    }
+}
+
+/* A comment, broken between words. */
+static void
+doc_comment(struct conf_sink *to, int indent, const char *text)
+{
+    size_t room = (size_t)(DOC_COLUMNS - indent - 2);
+
+    while (*text != '\0') {
+        size_t len = strlen(text);
+
+        if (len > room)
+            for (len = room; len > 0 && text[len] != ' '; len--)
+                continue;
+        tassert(len > 0); /* no word is as long as a line */
+        doc_print(to, "%*s# %.*s\n", indent, "", (int)len, text);
+        text += len;
+        text += *text == ' ';
+    }
+}
+
+static void
+doc_yaml_key(struct conf_sink *to, const struct conf_key *key, int indent, const char *dash)
+{
+    char comment[512], def_buf[32], least_buf[32], most_buf[32];
+    const char *def = doc_default(key, def_buf, sizeof(def_buf));
+    const char *least = doc_bound(key, key->least, least_buf, sizeof(least_buf));
+    const char *most = doc_bound(key, key->most, most_buf, sizeof(most_buf));
+
+    if (most[0] != '\0')
+        snprintf(comment, sizeof(comment), "%s (%s to %s)", key->doc, least, most);
+    else
+        snprintf(comment, sizeof(comment), "%s", key->doc);
+    doc_comment(to, indent, comment);
+    if (def == NULL) /* an example, as there is no default */
+        def = key->type == CONF_TYPE_LISTEN    ? "127.0.0.1:8080"
+              : key->type == CONF_TYPE_ADDRESS ? "127.0.0.1:9000"
+                                               : "origin";
+    doc_print(to, "%*s%s%s: %s\n", indent - (int)strlen(dash), "", dash, key->name, def);
+}
+
+/* The shapes: a value, a map of names to maps, a list of maps, a map. */
+static void
+doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
+{
+    static const struct {
+        const char *section, *entry;
+    } named[] = {{"storage", "main"}, {"backends", "origin"}};
+    bool is_list = strcmp(s->name, "listen") == 0 || strcmp(s->name, "routes") == 0;
+    int indent = is_list ? 4 : 2;
+
+    doc_print(to, "\n");
+    doc_comment(to, 0, s->doc);
+    if (strcmp(s->name, s->keys[0].name) == 0) {
+        doc_yaml_key(to, &s->keys[0], 0, "");
+        return;
+    }
+    doc_print(to, "%s:\n", s->name);
+    for (unsigned i = 0; i < ARRAY_LEN(named); i++) {
+        if (strcmp(s->name, named[i].section) != 0)
+            continue;
+        doc_print(to, "  %s:\n", named[i].entry);
+        indent = 4;
+    }
+    for (unsigned i = 0; i < s->nkeys; i++)
+        doc_yaml_key(to, &s->keys[i], indent, is_list && i == 0 ? "- " : "");
+}
+
+void
+conf_doc_yaml(struct conf_sink *to)
+{
+    doc_print(to,
+        "# tarn.yaml -- every key of the configuration, with its default.\n"
+        "#\n"
+        "# Printed by tarn_conf_gen from the tables that the loader obeys.  Only backends\n"
+        "# must be given; what is left out has the value that stands here.\n"
+        "# Check a file with: tarnd -t -c FILE\n");
+    for (const struct conf_section *s = conf_sections; s->name != NULL; s++)
+        doc_yaml_section(to, s);
+}

@@ -1,0 +1,96 @@
+/* conf_keys_table.h -- types of values, and every key that is not a parameter.
+ *
+ * Rows as in conf_table.h: name, type, default, least, most, documentation.  A text whose
+ * default is NULL must be given.  CONF_FROM_PARAM: the parameter named in the documentation.
+ */
+#ifndef TARN_CONF_KEYS_TABLE_H
+#define TARN_CONF_KEYS_TABLE_H
+
+#include "conf/conf_table.h"
+
+#define CONF_FROM_PARAM (-1)
+#define CONF_NAME_MAX 64       /* names stand in log lines and counters */
+#define CONF_STORAGE_MAX (INT64_C(1) << 50)
+#define CONF_PATH_MAX 4095     /* PATH_MAX less its NUL */
+
+/* clang-format off */
+/*    type, kind of default, what a value is */
+#define CONF_TYPE_TABLE(X)                                                                         \
+    X(MS,      NUMBER, "a time: a number and ms, s, m, h, d, w or y, as in 3500ms, 3.5s or 2h")    \
+    X(BYTES,   NUMBER, "a size: a number and B, KiB, MiB, GiB or TiB, as in 64KiB or 1.5GiB")      \
+    X(POW2,    NUMBER, "a size that is a power of two, as in 4MiB")                                \
+    X(COUNT,   NUMBER, "a whole number")                                                           \
+    X(BOOL,    NUMBER, "on, off, true or false")                                                   \
+    X(AUTO,    NUMBER, "auto or a whole number")                                                   \
+    X(SLOTS,   NUMBER, "4 or 8")                                                                   \
+    X(TEXT,    STRING, "text")                                                                     \
+    X(ASCII,   STRING, "printable ASCII text")                                                     \
+    X(TOKEN,   STRING, "a word of letters, digits and !#$%&'*+-.^_`|~")                            \
+    X(NAME,    STRING, "a name: a letter or _, then letters, digits, - and _")                     \
+    X(LEVEL,   STRING, "error, warn, info or debug")                                               \
+    X(ENGINE,  STRING, "malloc, synth or fault")                                                   \
+    X(LISTEN,  STRING, "an address: host:port, \"[v6]:port\", \"*:port\" or unix:/path")           \
+    X(ADDRESS, STRING, "an address: host:port, \"[v6]:port\" or unix:/path")                       \
+    X(AUTHORITY, STRING, "a host name, and perhaps a port, as in www.example.com:8080")            \
+    X(HOST,    STRING, "a host name without a port, as in img.example.com")                        \
+    X(PREFIX,  STRING, "the beginning of a path, as in /thumbs/")                                  \
+    X(BACKEND, STRING, "the name of a backend")
+
+#define CONF_TOP_TABLE(X)                                                                          \
+    X(workers, AUTO, 0, 1, LIMIT_WORKERS,                                                          \
+      "Threads that serve; auto: one for each CPU that this process may use")
+
+#define CONF_LISTEN_TABLE(X)                                                                       \
+    X(address, LISTEN, NULL, 0, 0, "Where clients connect; port 0 takes a free one")               \
+    X(name, NAME, "", 0, CONF_NAME_MAX, "Name in logs; default: listen and its number, from 0")
+
+#define CONF_STORAGE_TABLE(X)                                                                      \
+    X(engine, ENGINE, "malloc", 0, 0, "What keeps the bytes: memory, references, or test faults")  \
+    X(size, BYTES, 256 * CONF_MI, 4 * CONF_KI, CONF_STORAGE_MAX,                                   \
+      "A promise: whatever grows with content stays within it")                                    \
+    X(fault, TEXT, "", 0, 1024, "What the engine fault does; for tests, and for no other engine")
+
+#define CONF_BACKEND_TABLE(X)                                                                      \
+    X(address, ADDRESS, NULL, 0, 0, "Where the origin server listens; names resolved at load")     \
+    X(host_header, AUTHORITY, "", 0, 255, "Sent as Host; default: the client's")                   \
+    X(connect_timeout, MS, CONF_FROM_PARAM, 1, CONF_H, "Default: the parameter connect_timeout")   \
+    X(first_byte_timeout, MS, CONF_FROM_PARAM, 1, CONF_D,                                          \
+      "Default: the parameter first_byte_timeout")                                                 \
+    X(between_bytes_timeout, MS, CONF_FROM_PARAM, 1, CONF_D,                                       \
+      "Default: the parameter between_bytes_timeout")                                              \
+    X(idle_timeout, MS, CONF_FROM_PARAM, 10, CONF_D,                                               \
+      "Default: the parameter backend_idle_timeout")                                               \
+    X(max_connections, COUNT, 0, 0, 1000000,                                                       \
+      "Connections at a time, all workers together; 0: no limit")                                  \
+    X(max_idle, COUNT, 64, 0, 65535, "Idle connections that each worker keeps")
+
+#define CONF_ROUTE_TABLE(X)                                                                        \
+    X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
+    X(path, PREFIX, "", 0, 4096, "What the path of the request begins with; default: any")         \
+    X(backend, BACKEND, NULL, 0, 0, "Who serves it")
+
+#define CONF_INDEX_TABLE(X)                                                                        \
+    X(bits, AUTO, 0, 6, 32, "Log2 of the number of slots; auto: by the storage size, and growing") \
+    X(slots, SLOTS, 8, 4, 8, "Slots in a bucket: 8 fill a cache line")
+
+/* The top level, in the order in which it is read and documented.
+ *    section, rows, documentation */
+#define CONF_SECTION_TABLE(X)                                                                      \
+    X(listen, CONF_LISTEN_TABLE, "A list of listeners. Default: one, on 127.0.0.1:8080.")          \
+    X(workers, CONF_TOP_TABLE, "One value, not a map. Default: auto.")                             \
+    X(storage, CONF_STORAGE_TABLE,                                                                 \
+      "A map of names to storages. Default: main, engine malloc, 256MiB.")                         \
+    X(backends, CONF_BACKEND_TABLE,                                                                \
+      "A map of names to origin servers; at least one. What no route matches goes to the only "    \
+      "one, else to the one named default, else is answered 503.")                                 \
+    X(routes, CONF_ROUTE_TABLE,                                                                    \
+      "A list of who serves what; the first that matches. Default: none.")                         \
+    X(index, CONF_INDEX_TABLE, "The hash table that finds objects.")                               \
+    X(parameters, CONF_PARAM_TABLE, "A map; every one has a default.")
+
+/* Sections of Tarn's design that this build refuses by name. */
+#define CONF_UNSUPPORTED_TABLE(X)                                                                  \
+    X(vcl) X(admin) X(negative_cache) X(tls) X(tables) X(user) X(supervisor)
+/* clang-format on */
+
+#endif

@@ -1,0 +1,120 @@
+/* conf_priv.h -- what the files of the loader share.  For conf/ only.
+ *
+ *   cx    one load: what it reads, where it allocates, what it found wrong
+ *   key   one row of a table: how a value is read, bounded, stored and documented
+ */
+#ifndef TARN_CONF_PRIV_H
+#define TARN_CONF_PRIV_H
+
+#include "conf/conf.h"
+#include "conf/conf_keys_table.h"
+#include "conf/yaml_read.h"
+#include "daemon/base/arena.h"
+#include "daemon/base/limits.h"
+
+enum {
+    CONF_FILE_MAX = 4 * 1024 * 1024, /* bytes; a larger one is not a configuration */
+    CONF_ENTRIES_MAX = 10000,        /* of a list or map: duplicates are sought pairwise */
+    CONF_DEPTH_MAX = 16,             /* the deepest that means anything is 4 */
+    CONF_ERRORS_MAX = 500,           /* nobody reads more */
+    CONF_ADDRS_MAX = 64,             /* of one name */
+    CONF_QUOTE_BYTES = 64,           /* of a file's text repeated in a message, with NUL */
+};
+
+struct conf_cx {
+    struct slice text;     /* borrowed: the file */
+    struct arena *keep;    /* what the snapshot points to */
+    struct arena *scratch; /* what goes when the load is over */
+    struct conf *conf;     /* being built */
+    conf_resolve_f *resolve;
+    struct conf_error *errors; /* by place */
+    unsigned nerrors;
+    bool nomem;        /* an allocation failed: the result is TERR_NOMEM, whatever else */
+    bool backends_cut; /* the list of backends is not whole: an unknown one may be known */
+};
+
+enum conf_type {
+#define X(type, kind, doc) CONF_TYPE_##type,
+    CONF_TYPE_TABLE(X)
+#undef X
+};
+
+struct conf_key {
+    const char *name;
+    enum conf_type type;
+    bool required;
+    size_t offset;        /* of its member in what the section reads into */
+    int64_t def;          /* numbers */
+    const char *def_text; /* texts */
+    int64_t least, most;
+    const char *doc;
+};
+
+struct conf_section {
+    const char *name;
+    const struct conf_key *keys;
+    unsigned nkeys;
+    /* n is NULL when the section is absent, and of any kind but BAD else. */
+    void (*read)(struct conf_cx *cx, const struct ynode *n);
+    const char *doc;
+};
+
+/* conf_sections.c; ends with a row without name. */
+extern const struct conf_section conf_sections[];
+/* Fills cx->conf from the tree; root may be NULL. */
+void conf_build(struct conf_cx *cx, const struct ynode *root);
+
+/* conf_errors.c.  Text is what the file says there; the message is printf's. */
+void conf_fail(struct conf_cx *cx, const struct ynode *at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void conf_fail_place(
+    struct conf_cx *cx, unsigned line, unsigned column, struct slice text, const char *message);
+/* Copies at most CONF_QUOTE_BYTES - 1 bytes, printable, with ... where it was cut. */
+const char *conf_quote(char buf[static CONF_QUOTE_BYTES], struct slice text);
+/* The line without its end; empty if there is none. */
+struct slice conf_source_line(struct slice text, unsigned line);
+/* Gives every error its line of the file. */
+void conf_errors_attach(struct conf_cx *cx);
+
+/* conf_cx.c: memory, zeroed.  NULL: cx->nomem is set. */
+void *conf_alloc(struct conf_cx *cx, struct arena *from, size_t n, size_t size);
+const char *conf_copy(struct conf_cx *cx, struct slice text);
+
+/* conf_keys.c: a map read by its table.  `what` is "listener", "backend 'a'". */
+void conf_keys_default(const struct conf_key *keys, unsigned nkeys, void *to);
+void conf_keys_read(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *n,
+    const char *what, void *to);
+/* Reports unless n is of this kind. */
+bool conf_kind_check(
+    struct conf_cx *cx, const struct ynode *n, enum ynode_kind want, const char *what);
+
+/* The nearest of the names tried, if it is near enough to be what was meant. */
+struct conf_guess {
+    struct slice meant;
+    const char *best;
+    unsigned distance;
+};
+void conf_guess_try(struct conf_guess *g, const char *name);
+unsigned conf_distance(struct slice a, struct slice b); /* Damerau-Levenshtein */
+
+/* conf_value.c: one value.  False: reported, and *to keeps its default. */
+bool conf_value_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to);
+/* A number as the file would have it, shortest exact unit. */
+const char *conf_value_format(enum conf_type type, int64_t value, char *buf, size_t len);
+/* "KEY: 'TEXT' " and the rest. */
+void conf_fail_value(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
+    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* conf_text.c: texts with a grammar.  As conf_value_read. */
+bool conf_text_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);
+bool conf_backend_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, unsigned *to);
+bool conf_name_ok(struct slice name);
+
+/* conf_address.c */
+bool conf_address_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_address *to);
+
+#endif

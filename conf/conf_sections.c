@@ -1,0 +1,379 @@
+/* conf_sections.c -- the sections of a file, and what must hold between them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/conf_priv.h"
+#include "daemon/base/obj.h"
+
+/* Which default a row has follows from its type. */
+#define KEY_NUMBER(d)     .def = (d)
+#define KEY_STRING(d)     .required = (d) == NULL, .def_text = (d)
+#define KEY_DEF_MS        KEY_NUMBER
+#define KEY_DEF_BYTES     KEY_NUMBER
+#define KEY_DEF_POW2      KEY_NUMBER
+#define KEY_DEF_COUNT     KEY_NUMBER
+#define KEY_DEF_BOOL      KEY_NUMBER
+#define KEY_DEF_AUTO      KEY_NUMBER
+#define KEY_DEF_SLOTS     KEY_NUMBER
+#define KEY_DEF_TEXT      KEY_STRING
+#define KEY_DEF_ASCII     KEY_STRING
+#define KEY_DEF_TOKEN     KEY_STRING
+#define KEY_DEF_NAME      KEY_STRING
+#define KEY_DEF_LEVEL     KEY_STRING
+#define KEY_DEF_ENGINE    KEY_STRING
+#define KEY_DEF_LISTEN    KEY_STRING
+#define KEY_DEF_ADDRESS   KEY_STRING
+#define KEY_DEF_AUTHORITY KEY_STRING
+#define KEY_DEF_HOST      KEY_STRING
+#define KEY_DEF_PREFIX    KEY_STRING
+#define KEY_DEF_BACKEND   KEY_STRING
+
+#define KEY_ROW(name_, type_, def_, least_, most_, doc_) \
+    {.name = #name_,                                     \
+        .type = CONF_TYPE_##type_,                       \
+        .offset = offsetof(KEY_OWNER, name_),            \
+        KEY_DEF_##type_(def_),                           \
+        .least = (least_),                               \
+        .most = (most_),                                 \
+        .doc = (doc_)},
+
+#define KEY_OWNER struct conf_listen
+static const struct conf_key keys_listen[] = {CONF_LISTEN_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf
+static const struct conf_key keys_workers[] = {CONF_TOP_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_storage
+static const struct conf_key keys_storage[] = {CONF_STORAGE_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_backend
+static const struct conf_key keys_backends[] = {CONF_BACKEND_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_route
+static const struct conf_key keys_routes[] = {CONF_ROUTE_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_index
+static const struct conf_key keys_index[] = {CONF_INDEX_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_params
+static const struct conf_key keys_parameters[] = {CONF_PARAM_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+
+#define X(name, rows, doc) static void conf_read_##name(struct conf_cx *, const struct ynode *);
+CONF_SECTION_TABLE(X)
+#undef X
+
+/* In the order in which they are read: routes name backends. */
+const struct conf_section conf_sections[] = {
+#define X(name, rows, doc) {#name, keys_##name, ARRAY_LEN(keys_##name), conf_read_##name, doc},
+    CONF_SECTION_TABLE(X)
+#undef X
+        {NULL, NULL, 0, NULL, NULL},
+};
+
+static const char *const conf_unsupported[] = {
+#define X(name) #name,
+    CONF_UNSUPPORTED_TABLE(X)
+#undef X
+};
+
+static const struct conf_section *
+conf_section_find(const char *name)
+{
+    const struct conf_section *s = conf_sections;
+
+    while (s->name != NULL && strcmp(s->name, name) != 0)
+        s++;
+    return s->name != NULL ? s : NULL;
+}
+
+static void
+conf_listen_default_name(struct conf_cx *cx, struct conf_listen *l, unsigned i)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "listen%u", i);
+    l->name = conf_copy(cx, slice_str(name));
+}
+
+/* The second of two would fail only when it binds. */
+static void
+conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
+{
+    const struct conf_listen *l = &cx->conf->listens[i];
+
+    for (unsigned j = 0; j < i; j++) {
+        const struct conf_listen *other = &cx->conf->listens[j];
+        bool takes_free = !l->address.is_unix && l->address.port == 0;
+
+        if (strcmp(l->name, other->name) == 0)
+            conf_fail(cx, at, "two listeners are named '%s': give one another name", l->name);
+        if (l->address.text != NULL && other->address.text != NULL && !takes_free &&
+            strcmp(l->address.text, other->address.text) == 0)
+            conf_fail(cx, at, "two listeners have the address '%s': remove one", l->address.text);
+    }
+}
+
+static void
+conf_read_listen(struct conf_cx *cx, const struct ynode *n)
+{
+    static const struct ynode usual = {
+        .kind = YNODE_TEXT, .text = {"127.0.0.1:8080", sizeof("127.0.0.1:8080") - 1}};
+    unsigned count = n == NULL ? 1 : n->nchildren, i = 0;
+    struct conf *conf = cx->conf;
+
+    if (n != NULL && !conf_kind_check(cx, n, YNODE_LIST, "section 'listen'"))
+        return;
+    if (count == 0)
+        conf_fail(cx, n, "section 'listen' is an empty list: give it a listener, or remove it");
+    conf->listens = conf_alloc(cx, cx->keep, count, sizeof(*conf->listens));
+    if (conf->listens == NULL)
+        return;
+    conf->nlistens = count;
+    if (n == NULL) {
+        conf_address_read(cx, &keys_listen[0], &usual, &conf->listens[0].address);
+        conf_listen_default_name(cx, &conf->listens[0], 0);
+        return;
+    }
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next, i++) {
+        conf_keys_read(cx, conf_section_find("listen"), c, "a listener", &conf->listens[i]);
+        if (conf->listens[i].name[0] == '\0')
+            conf_listen_default_name(cx, &conf->listens[i], i);
+        if (!cx->nomem)
+            conf_listen_check(cx, c, i);
+    }
+}
+
+static void
+conf_read_workers(struct conf_cx *cx, const struct ynode *n)
+{
+    conf_keys_default(keys_workers, ARRAY_LEN(keys_workers), cx->conf);
+    if (n != NULL)
+        conf_value_read(cx, &keys_workers[0], n, &cx->conf->workers);
+}
+
+/* A map of names to maps: checks the names, and reads each into its element of `items`. */
+static void
+conf_read_named(
+    struct conf_cx *cx, const struct ynode *n, const char *kind, void *items, size_t item_size)
+{
+    const struct conf_section *sec = conf_section_find(n->key->text.ptr);
+    char quote[CONF_QUOTE_BYTES], what[CONF_QUOTE_BYTES + 16];
+    char *item = items;
+
+    for (const struct ynode *c = n->children; c != NULL; c = c->next, item += item_size) {
+        conf_quote(quote, c->key->text);
+        snprintf(what, sizeof(what), "%s '%s'", kind, quote);
+        if (!conf_name_ok(c->key->text))
+            conf_fail(cx, c->key,
+                "'%s' cannot name a %s: a name is a letter or _, then letters, digits, - and _, "
+                "%d at most",
+                quote, kind, CONF_NAME_MAX);
+        conf_keys_read(cx, sec, c, what, item);
+    }
+}
+
+static void
+conf_read_storage(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf *conf = cx->conf;
+    unsigned i = 0, count = n == NULL ? 1 : n->nchildren;
+
+    if (n != NULL && !conf_kind_check(cx, n, YNODE_MAP, "section 'storage'"))
+        return;
+    if (count == 0)
+        conf_fail(cx, n, "section 'storage' is an empty map: give it a storage, or remove it");
+    conf->storages = conf_alloc(cx, cx->keep, count, sizeof(*conf->storages));
+    if (conf->storages == NULL)
+        return;
+    conf->nstorages = count;
+    if (n == NULL) {
+        conf_keys_default(keys_storage, ARRAY_LEN(keys_storage), conf->storages);
+        conf->storages[0].name = "main";
+        return;
+    }
+    conf_read_named(cx, n, "storage", conf->storages, sizeof(*conf->storages));
+    for (const struct ynode *c = n->children; c != NULL; c = c->next, i++) {
+        struct conf_storage *s = &conf->storages[i];
+        const struct ynode *fault = ynode_get(c, "fault"), *engine = ynode_get(c, "engine");
+
+        s->name = conf_copy(cx, c->key->text);
+        if (engine != NULL && !slice_eq(engine->text, slice_str(s->engine)))
+            continue; /* refused already */
+        if (s->fault[0] != '\0' && strcmp(s->engine, "fault") != 0)
+            conf_fail(
+                cx, fault->key, "key 'fault' is for the engine fault, and this is %s", s->engine);
+    }
+}
+
+static void
+conf_read_backends(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf *conf = cx->conf;
+    unsigned i = 0;
+
+    if (n == NULL) {
+        if (!cx->backends_cut)
+            conf_fail(cx, NULL,
+                "no backends: at least one is needed, as in "
+                "`backends: { origin: { address: 127.0.0.1:9000 } }`");
+        return;
+    }
+    cx->backends_cut |= n->cut || n->kind != YNODE_MAP;
+    if (!conf_kind_check(cx, n, YNODE_MAP, "section 'backends'"))
+        return;
+    if (n->nchildren == 0 && !n->cut)
+        conf_fail(cx, n, "section 'backends' is empty: at least one is needed");
+    conf->backends = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->backends));
+    if (conf->backends == NULL)
+        return;
+    conf->nbackends = n->nchildren;
+    conf_read_named(cx, n, "backend", conf->backends, sizeof(*conf->backends));
+    for (const struct ynode *c = n->children; c != NULL; c = c->next, i++)
+        conf->backends[i].name = conf_copy(cx, c->key->text);
+}
+
+static bool
+conf_route_covers(const struct conf_route *a, const struct conf_route *b)
+{
+    return (a->host[0] == '\0' || strcmp(a->host, b->host) == 0) &&
+           strncmp(a->path, b->path, strlen(a->path)) == 0;
+}
+
+static void
+conf_read_routes(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf *conf = cx->conf;
+    unsigned i = 0, errors;
+
+    if (n == NULL || !conf_kind_check(cx, n, YNODE_LIST, "section 'routes'"))
+        return;
+    conf->routes = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->routes));
+    if (conf->routes == NULL)
+        return;
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next, i++) {
+        struct conf_route *r = &conf->routes[i];
+        unsigned before = 0;
+
+        errors = cx->nerrors;
+        conf_keys_read(cx, conf_section_find("routes"), c, "a route", r);
+        if (c->cut || cx->nerrors > errors)
+            r->host = "!"; /* no host: a half-read route covers nothing */
+        while (before < i && !conf_route_covers(&conf->routes[before], r))
+            before++;
+        if (before < i && !c->cut && cx->nerrors == errors)
+            conf_fail(cx, c, "this route is never reached: route %u matches all that it does",
+                before + 1);
+    }
+    conf->nroutes = n->nchildren;
+}
+
+static void
+conf_read_index(struct conf_cx *cx, const struct ynode *n)
+{
+    conf_keys_default(keys_index, ARRAY_LEN(keys_index), &cx->conf->index);
+    if (n != NULL)
+        conf_keys_read(cx, conf_section_find("index"), n, "section 'index'", &cx->conf->index);
+}
+
+static void
+conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
+{
+    conf_keys_default(keys_parameters, ARRAY_LEN(keys_parameters), &cx->conf->params);
+    if (n != NULL)
+        conf_keys_read(
+            cx, conf_section_find("parameters"), n, "section 'parameters'", &cx->conf->params);
+}
+
+/* A section that is none: not built yet, a parameter without its section, or a typo. */
+static void
+conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
+{
+    struct conf_guess guess = {.meant = key->text}, param = guess;
+    char quote[CONF_QUOTE_BYTES];
+
+    conf_quote(quote, key->text);
+    for (unsigned i = 0; i < ARRAY_LEN(conf_unsupported); i++) {
+        if (slice_eq(key->text, slice_str(conf_unsupported[i]))) {
+            conf_fail(cx, key, "section '%s' is not supported by this build yet: remove it", quote);
+            return;
+        }
+    }
+    for (const struct conf_section *s = conf_sections; s->name != NULL; s++)
+        conf_guess_try(&guess, s->name);
+    for (unsigned i = 0; i < ARRAY_LEN(keys_parameters); i++)
+        conf_guess_try(&param, keys_parameters[i].name);
+    if (param.best != NULL && (guess.best == NULL || param.distance < guess.distance))
+        conf_fail(cx, key,
+            "unknown section '%s'; did you mean the parameter '%s'? It belongs "
+            "under 'parameters'",
+            quote, param.best);
+    else if (guess.best != NULL)
+        conf_fail(cx, key, "unknown section '%s'; did you mean '%s'?", quote, guess.best);
+    else
+        conf_fail(cx, key,
+            "unknown section '%s'; there are: listen, workers, storage, backends, "
+            "routes, index, parameters",
+            quote);
+}
+
+/* What is left to the parameters, once those are known. */
+static void
+conf_finish_backends(struct conf *conf)
+{
+    for (unsigned i = 0; i < conf->nbackends; i++) {
+        struct conf_backend *b = &conf->backends[i];
+
+        if (b->connect_timeout == CONF_FROM_PARAM)
+            b->connect_timeout = conf->params.connect_timeout;
+        if (b->first_byte_timeout == CONF_FROM_PARAM)
+            b->first_byte_timeout = conf->params.first_byte_timeout;
+        if (b->between_bytes_timeout == CONF_FROM_PARAM)
+            b->between_bytes_timeout = conf->params.between_bytes_timeout;
+        if (b->idle_timeout == CONF_FROM_PARAM)
+            b->idle_timeout = conf->params.backend_idle_timeout;
+    }
+}
+
+static unsigned
+conf_find_default(const struct conf *conf)
+{
+    if (conf->nbackends == 1)
+        return 0;
+    for (unsigned i = 0; i < conf->nbackends; i++)
+        if (strcmp(conf->backends[i].name, "default") == 0)
+            return i;
+    for (unsigned i = 0; i < conf->nroutes; i++)
+        if (conf->routes[i].host[0] == '\0' && conf->routes[i].path[0] == '\0')
+            return conf->routes[i].backend;
+    return CONF_NO_BACKEND;
+}
+
+void
+conf_build(struct conf_cx *cx, const struct ynode *root)
+{
+    if (root == NULL || root->kind == YNODE_BAD)
+        return;
+    if (ynode_is_null(root)) {
+        conf_fail(cx, NULL, "the file is empty: it needs at least `backends`");
+        return;
+    }
+    if (!conf_kind_check(cx, root, YNODE_MAP, "the file"))
+        return;
+    cx->backends_cut = root->cut;
+    for (const struct ynode *c = root->children; c != NULL; c = c->next)
+        if (conf_section_find(c->key->text.ptr) == NULL)
+            conf_refuse_section(cx, c->key);
+    for (const struct conf_section *s = conf_sections; s->name != NULL && !cx->nomem; s++) {
+        const struct ynode *n = ynode_get(root, s->name);
+
+        if (n == NULL || n->kind != YNODE_BAD)
+            s->read(cx, n);
+        else if (strcmp(s->name, "backends") == 0)
+            cx->backends_cut = true;
+    }
+    if (cx->nomem || cx->errors != NULL)
+        return;
+    conf_finish_backends(cx->conf);
+    cx->conf->default_backend = conf_find_default(cx->conf);
+}

@@ -1,0 +1,86 @@
+/* conf_table.h -- every parameter: name, type, default, least, most, unit, documentation.
+ *
+ * conf/README.md's table and the shipped tarn.yaml are generated from these rows, and the
+ * loader checks against them.  Names are Varnish's where Varnish has the thing.
+ * What a value may look like is said by its type, CONF_TYPE_TABLE in conf/conf_keys_table.h;
+ * least and most bound the value of a number and the length of a text.
+ */
+#ifndef TARN_CONF_TABLE_H
+#define TARN_CONF_TABLE_H
+
+#define CONF_S  (1000)
+#define CONF_M  (60 * 1000)
+#define CONF_H  (3600 * 1000)
+#define CONF_D  (24 * 3600 * INT64_C(1000))
+#define CONF_KI (1024)
+#define CONF_MI (1024 * 1024)
+
+/* clang-format off */
+/*    name, type, default, least, most, documentation */
+#define CONF_PARAM_TABLE(X)                                                                        \
+    X(default_ttl, MS, 0, 0, 3650 * CONF_D,                                                        \
+      "Freshness of a cacheable response that says nothing of its own")                            \
+    X(default_grace, MS, 10 * CONF_S, 0, 3650 * CONF_D,                                            \
+      "How long past its freshness a response may be served while it is fetched anew")             \
+    X(default_keep, MS, 0, 0, 3650 * CONF_D,                                                       \
+      "How long past grace a response is kept to be validated")                                    \
+    X(uncacheable_ttl, MS, 120 * CONF_S, 0, 3650 * CONF_D,                                         \
+      "How long a URL is remembered as not cacheable, so that requests for it do not queue")       \
+    X(max_restarts, COUNT, 4, 0, 32, "Restarts of one request")                                    \
+    X(max_retries, COUNT, 4, 0, 32, "Retries of one fetch")                                        \
+    X(timeout_req, MS, 10 * CONF_S, 10, CONF_H,                                                    \
+      "From the first byte of a request to the end of its header section; then 408")               \
+    X(timeout_idle, MS, 5 * CONF_S, 10, CONF_D,                                                    \
+      "A client connection without a request is closed after this")                                \
+    X(timeout_body, MS, 300 * CONF_S, 10, CONF_D,                                                  \
+      "From the end of a request's header section to the end of its body; then 408")               \
+    X(timeout_body_idle, MS, 15 * CONF_S, 10, CONF_H,                                              \
+      "Between two pieces of a request body; then 408")                                            \
+    X(idle_send_timeout, MS, 60 * CONF_S, 10, CONF_D,                                              \
+      "A client that takes no byte of a response for this long is closed")                         \
+    X(drain_timeout, MS, 30 * CONF_S, 0, CONF_H,                                                   \
+      "At SIGTERM: how long what is in flight may take to finish")                                 \
+    X(connect_timeout, MS, 3500, 1, CONF_H, "To connect to a backend; then 504")                   \
+    X(first_byte_timeout, MS, 60 * CONF_S, 1, CONF_D,                                              \
+      "From the end of the request to a backend to the first byte of its response; then 504")      \
+    X(between_bytes_timeout, MS, 60 * CONF_S, 1, CONF_D,                                           \
+      "Between two pieces of a backend's response; then the response counts as truncated")         \
+    X(backend_send_timeout, MS, 60 * CONF_S, 1, CONF_D,                                            \
+      "A backend that takes no byte of a request for this long is given up")                       \
+    X(backend_idle_timeout, MS, 60 * CONF_S, 10, CONF_D,                                           \
+      "How long an idle backend connection is kept")                                               \
+    X(max_connections, COUNT, 0, 0, 10000000,                                                      \
+      "Client connections at a time, all workers; 0: as many as open files allow")                 \
+    X(listen_depth, COUNT, 1024, 1, 65535, "Length of the kernel's queue of new connections")      \
+    X(http_req_line_len, BYTES, 8 * CONF_KI, 64, 60 * CONF_KI, "Longest request line; then 414")   \
+    X(http_req_hdr_len, BYTES, 8 * CONF_KI, 64, 60 * CONF_KI, "Longest request field; then 431")   \
+    X(http_req_size, BYTES, 32 * CONF_KI, 256, 60 * CONF_KI,                                       \
+      "Largest request head, line and fields together; then 431")                                  \
+    X(http_resp_hdr_len, BYTES, 8 * CONF_KI, 64, 60 * CONF_KI,                                     \
+      "Longest field of a backend's response; then 502")                                           \
+    X(http_resp_size, BYTES, 32 * CONF_KI, 256, 60 * CONF_KI,                                      \
+      "Largest head of a backend's response; then 502")                                            \
+    X(http_max_hdr, COUNT, 100, 8, 250, "Fields in a message; then 431 or 502")                    \
+    X(max_req_body, BYTES, 0, 0, INT64_MAX, "Largest request body; then 413; 0: no limit")         \
+    X(transit_buffer, BYTES, 1 * CONF_MI, 16 * CONF_KI, 1024 * CONF_MI,                            \
+      "Bytes of a response that is not kept which may wait for its client")                        \
+    X(req_body_buffer, BYTES, 64 * CONF_KI, 16 * CONF_KI, 64 * CONF_MI,                            \
+      "Bytes of a request body which may wait for the backend")                                    \
+    X(max_object_size, BYTES, 0, 0, INT64_MAX,                                                     \
+      "Larger responses are streamed but not kept; 0: a tenth of the storage")                     \
+    X(request_id_header, TOKEN, "", 0, 64,                                                         \
+      "Field that carries the request's id to the backend and the client; empty: none")            \
+    X(http_cache_status, BOOL, 1, 0, 1, "Add Cache-Status (RFC 9211) to responses")                \
+    X(http_via, TOKEN, "tarn", 1, 64, "Pseudonym in Via (RFC 9110 7.6.3)")                         \
+    X(http_server, ASCII, "tarn", 1, 64, "Server of the answers that Tarn makes itself")           \
+    X(log_level, LEVEL, "info", 1, 8, "Least level of the error log: error, warn, info or debug")  \
+    X(log_rate, COUNT, 100, 1, 100000, "Error log lines a second; what exceeds it is counted")     \
+    X(log_ring, POW2, 4 * CONF_MI, 64 * CONF_KI, 1024 * CONF_MI,                                   \
+      "Shared-memory log of each worker; a power of two")                                          \
+    X(access_log, TEXT, "", 0, 4095,                                                               \
+      "File, or - for stdout, that gets a line per request in the combined format; empty: none")   \
+    X(shm_dir, TEXT, "", 0, 4000,                                                                  \
+      "Directory of the shared-memory files; empty: /dev/shm/tarn.PID, removed at exit")
+/* clang-format on */
+
+#endif

@@ -1,0 +1,215 @@
+/* conf_text.c -- texts with a grammar: names, tokens, hosts, paths, one of a few words. */
+#include "conf/conf_priv.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/tassert.h"
+
+#define ALNUM          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+#define TOKEN_CHARS    ALNUM "!#$%&'*+-.^_`|~" /* RFC 9110 5.6.2 */
+#define REG_NAME_CHARS ALNUM "-._~%!$&'()+,;=" /* RFC 3986 3.2.2, less the '*' */
+#define NAME_CHARS     ALNUM "-_"
+
+static const char *const text_levels[] = {"error", "warn", "info", "debug", NULL};
+static const char *const text_engines[] = {"malloc", "synth", "fault", NULL};
+
+/* How many bytes at the front are among these. */
+static size_t
+text_span(struct slice s, const char *chars)
+{
+    size_t i = 0;
+
+    while (i < s.len && s.ptr[i] != '\0' && strchr(chars, s.ptr[i]) != NULL)
+        i++;
+    return i;
+}
+
+bool
+conf_name_ok(struct slice name)
+{
+    return name.len > 0 && name.len <= CONF_NAME_MAX && text_span(name, NAME_CHARS) == name.len &&
+           (isalpha((unsigned char)name.ptr[0]) || name.ptr[0] == '_');
+}
+
+/* The first byte outside least..most, or -1: control characters would end up in messages. */
+static int
+text_outside(struct slice s, unsigned char least, unsigned char most)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+
+        if (c < least || c > most || c == 0x7f)
+            return c;
+    }
+    return -1;
+}
+
+/* Length of the host at the front of an authority: a name, or [v6]. */
+static size_t
+text_host_len(struct slice s)
+{
+    size_t len;
+
+    if (s.len == 0 || s.ptr[0] != '[')
+        return text_span(s, REG_NAME_CHARS);
+    s = slice_of(s.ptr + 1, s.len - 1);
+    len = text_span(s, "0123456789abcdefABCDEF:.");
+    return len > 1 && len < s.len && s.ptr[len] == ']' ? len + 2 : 0;
+}
+
+static bool
+text_is_port(struct slice s) /* ":8080" */
+{
+    return s.len > 1 && s.len <= 6 && s.ptr[0] == ':' &&
+           text_span(slice_of(s.ptr + 1, s.len - 1), "0123456789") == s.len - 1;
+}
+
+/* Each of these is NULL, or says what is wrong. */
+static const char *
+text_wrong_host(struct slice s)
+{
+    size_t len = text_host_len(s);
+
+    if (memchr(s.ptr, '*', s.len) != NULL)
+        return "has a wildcard: a route matches one whole host name";
+    if (len > 0 && len < s.len && text_is_port(slice_of(s.ptr + len, s.len - len)))
+        return "has a port: a route matches the host name alone, on any port";
+    return len == 0 || len < s.len ? "is not a host name, as in img.example.com" : NULL;
+}
+
+static const char *
+text_wrong_authority(struct slice s)
+{
+    size_t len = text_host_len(s);
+
+    if (len > 0 && (len == s.len || text_is_port(slice_of(s.ptr + len, s.len - len))))
+        return NULL;
+    return "is not a host name, or a host name and a port, as in www.example.com:8080";
+}
+
+static const char *
+text_wrong_prefix(struct slice s)
+{
+    if (s.ptr[0] != '/')
+        return "does not begin with '/'";
+    if (text_outside(s, 0x21, 0x7e) >= 0)
+        return "has a character that a URL writes percent-encoded, as in %20";
+    return s.ptr[text_span(s, TOKEN_CHARS "/:@(),;=[]")] == '\0'
+               ? NULL
+               : "has a character that no path has: it ends where '?' or '#' would stand";
+}
+
+static const char *
+text_wrong_ascii(struct slice s)
+{
+    if (text_outside(s, 0x20, 0x7e) >= 0)
+        return "has a character that is not printable ASCII";
+    if (s.len > 0 && (s.ptr[0] == ' ' || s.ptr[s.len - 1] == ' '))
+        return "has a space at an end";
+    return NULL;
+}
+
+static const char *
+text_wrong(enum conf_type type, struct slice s)
+{
+    if (s.len == 0) /* where it may be empty, that is the default */
+        return NULL;
+    if (type == CONF_TYPE_TOKEN)
+        return text_span(s, TOKEN_CHARS) == s.len
+                   ? NULL
+                   : "is not a token: letters, digits and !#$%&'*+-.^_`|~ only";
+    if (type == CONF_TYPE_NAME)
+        return conf_name_ok(s) ? NULL
+                               : "is not a name: a letter or _, then letters, digits, - and _";
+    if (type == CONF_TYPE_ASCII)
+        return text_wrong_ascii(s);
+    if (type == CONF_TYPE_HOST)
+        return text_wrong_host(s);
+    if (type == CONF_TYPE_AUTHORITY)
+        return text_wrong_authority(s);
+    if (type == CONF_TYPE_PREFIX)
+        return text_wrong_prefix(s);
+    return text_outside(s, 0x20, 0xff) >= 0 ? "has a control character" : NULL;
+}
+
+/* One of a few words, whose static text becomes the value. */
+static bool
+text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
+    const char *const *words, const char **to)
+{
+    struct conf_guess guess = {.meant = n->text};
+
+    for (; *words != NULL; words++) {
+        if (slice_eq(n->text, slice_str(*words))) {
+            *to = *words;
+            return true;
+        }
+        conf_guess_try(&guess, *words);
+    }
+    if (guess.best != NULL)
+        conf_fail_value(cx, key, n, "is unknown; did you mean '%s'?", guess.best);
+    else
+        conf_fail_value(cx, key, n, "is unknown: it is %s",
+            key->type == CONF_TYPE_LEVEL ? "error, warn, info or debug" : "malloc, synth or fault");
+    return false;
+}
+
+bool
+conf_text_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to)
+{
+    struct slice s = n->text;
+    const char *wrong;
+    char *copy;
+
+    if (key->type == CONF_TYPE_LEVEL)
+        return text_word(cx, key, n, text_levels, to);
+    if (key->type == CONF_TYPE_ENGINE)
+        return text_word(cx, key, n, text_engines, to);
+
+    wrong = text_wrong(key->type, s);
+    if (wrong != NULL) {
+        conf_fail_value(cx, key, n, "%s", wrong);
+        return false;
+    }
+    if (s.len < (size_t)key->least || s.len > (size_t)key->most) {
+        conf_fail_value(cx, key, n, "has %zu bytes: %lld to %lld are possible", s.len,
+            (long long)key->least, (long long)key->most);
+        return false;
+    }
+    copy = conf_alloc(cx, cx->keep, s.len + 1, 1);
+    if (copy == NULL)
+        return false;
+    for (size_t i = 0; i < s.len; i++) /* a host is compared with one in lower case */
+        copy[i] = key->type == CONF_TYPE_HOST ? (char)tolower((unsigned char)s.ptr[i]) : s.ptr[i];
+    *to = copy;
+    return true;
+}
+
+bool
+conf_backend_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, unsigned *to)
+{
+    const struct conf *conf = cx->conf;
+    struct conf_guess guess = {.meant = n->text};
+
+    for (unsigned i = 0; i < conf->nbackends; i++) {
+        if (slice_eq(n->text, slice_str(conf->backends[i].name))) {
+            *to = i;
+            return true;
+        }
+        conf_guess_try(&guess, conf->backends[i].name);
+    }
+    if (cx->backends_cut)
+        return false;
+    if (guess.best != NULL)
+        conf_fail_value(cx, key, n, "is not among the backends; did you mean '%s'?", guess.best);
+    else if (conf->nbackends > 0)
+        conf_fail_value(
+            cx, key, n, "is not among the backends: the first is '%s'", conf->backends[0].name);
+    else
+        conf_fail_value(cx, key, n, "is not among the backends: there are none");
+    return false;
+}

@@ -1,0 +1,300 @@
+/* conf_value.c -- numbers, times, sizes and switches: from text and back. */
+#include "conf/conf_priv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/tassert.h"
+
+struct unit {
+    const char *name;
+    int64_t scale;
+};
+
+#define DAY (24 * INT64_C(3600000))
+/* Largest last, so that formatting can look from the end for one that fits exactly. */
+static const struct unit time_units[] = {
+    {"ms", 1},
+    {"s", 1000},
+    {"m", 60000},
+    {"h", 3600000},
+    {"d", DAY},
+    {"w", 7 * DAY},
+    {"y", 365 * DAY},
+    {NULL, 0},
+};
+/* All are powers of 1024, KB and k too: as in Varnish, and as memory comes. */
+static const struct unit size_units[] = {
+    {"", 1},
+    {"B", 1},
+    {"k", INT64_C(1) << 10},
+    {"KB", INT64_C(1) << 10},
+    {"KiB", INT64_C(1) << 10},
+    {"m", INT64_C(1) << 20},
+    {"MB", INT64_C(1) << 20},
+    {"MiB", INT64_C(1) << 20},
+    {"g", INT64_C(1) << 30},
+    {"GB", INT64_C(1) << 30},
+    {"GiB", INT64_C(1) << 30},
+    {"t", INT64_C(1) << 40},
+    {"TB", INT64_C(1) << 40},
+    {"TiB", INT64_C(1) << 40},
+    {NULL, 0},
+};
+
+enum number {
+    NUMBER_OK,
+    NUMBER_SYNTAX,
+    NUMBER_NO_UNIT,
+    NUMBER_BAD_UNIT,
+    NUMBER_TOO_LARGE,
+    NUMBER_TOO_FINE, /* above nothing, but less than the least unit */
+};
+
+static const char *const value_what[] = {
+#define X(type, kind, doc) [CONF_TYPE_##type] = doc,
+    CONF_TYPE_TABLE(X)
+#undef X
+};
+
+struct decimal {
+    __int128 whole, part; /* part / part_scale is behind the point */
+    __int128 part_scale;
+};
+
+/* Takes digits and perhaps a point and digits off the front of *s. */
+static bool
+number_take(struct slice *s, struct decimal *d)
+{
+    size_t i = 0, point;
+
+    *d = (struct decimal){.part_scale = 1};
+    for (; i < s->len && s->ptr[i] >= '0' && s->ptr[i] <= '9'; i++)
+        if (d->whole <= INT64_MAX) /* beyond, it is too large, however many follow */
+            d->whole = d->whole * 10 + (s->ptr[i] - '0');
+    if (i == 0)
+        return false;
+    if (i < s->len && s->ptr[i] == '.') {
+        point = ++i;
+        for (; i < s->len && s->ptr[i] >= '0' && s->ptr[i] <= '9'; i++) {
+            if (i - point >= 15)
+                continue; /* finer than any unit resolves */
+            d->part = d->part * 10 + (s->ptr[i] - '0');
+            d->part_scale *= 10;
+        }
+        if (i == point)
+            return false;
+    }
+    *s = slice_of(s->ptr + i, s->len - i);
+    return true;
+}
+
+static bool
+number_is_unit(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if ((s.ptr[i] | 0x20) < 'a' || (s.ptr[i] | 0x20) > 'z')
+            return false;
+    return true;
+}
+
+/* Rounds down.  Times want their units in lower case (M is not m), sizes in any. */
+static enum number
+number_read(struct slice text, const struct unit *units, int64_t *out)
+{
+    bool any_case = units == size_units;
+    struct decimal d;
+    __int128 value;
+
+    if (!number_take(&text, &d) || !number_is_unit(text))
+        return NUMBER_SYNTAX;
+    while (units->name != NULL && !slice_eq(text, slice_str(units->name)) &&
+           !(any_case && slice_eq_nocase(text, slice_str(units->name))))
+        units++;
+    if (units->name == NULL)
+        return text.len == 0 ? NUMBER_NO_UNIT : NUMBER_BAD_UNIT;
+    value = d.whole * units->scale + d.part * units->scale / d.part_scale;
+    if (value > INT64_MAX)
+        return NUMBER_TOO_LARGE;
+    if (value == 0 && (d.whole > 0 || d.part > 0))
+        return NUMBER_TOO_FINE;
+    *out = (int64_t)value;
+    return NUMBER_OK;
+}
+
+const char *
+conf_value_format(enum conf_type type, int64_t value, char *buf, size_t len)
+{
+    const struct unit *units = type == CONF_TYPE_MS ? time_units : size_units, *best = NULL;
+
+    if (type == CONF_TYPE_BOOL) {
+        snprintf(buf, len, "%s", value != 0 ? "on" : "off");
+    } else if (type == CONF_TYPE_AUTO && value == 0) {
+        snprintf(buf, len, "auto");
+    } else if (type != CONF_TYPE_MS && type != CONF_TYPE_BYTES && type != CONF_TYPE_POW2) {
+        snprintf(buf, len, "%" PRId64, value);
+    } else {
+        for (const struct unit *u = units; u->name != NULL; u++)
+            if (value % u->scale == 0 && (value >= u->scale || u->scale == 1))
+                best = u;
+        tassert(best != NULL);
+        if (value == 0)
+            snprintf(buf, len, "%s", type == CONF_TYPE_MS ? "0s" : "0");
+        else
+            snprintf(buf, len, "%" PRId64 "%s", value / best->scale, best->name);
+    }
+    return buf;
+}
+
+static bool
+value_in_bounds(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t value)
+{
+    char bound[32];
+
+    if (value < key->least)
+        conf_fail_value(cx, key, n, "is too small: the least is %s",
+            conf_value_format(key->type, key->least, bound, sizeof(bound)));
+    else if (value > key->most)
+        conf_fail_value(cx, key, n, "is too large: the most is %s",
+            conf_value_format(key->type, key->most, bound, sizeof(bound)));
+    else
+        return true;
+    return false;
+}
+
+/* A number with a unit that is not one. */
+static bool
+value_refuse(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, enum number why)
+{
+    bool is_time = key->type == CONF_TYPE_MS;
+    char quote[CONF_QUOTE_BYTES], bound[32];
+
+    if (why == NUMBER_NO_UNIT)
+        conf_fail_value(cx, key, n, "has no unit: write %ss for seconds or %sms for milliseconds",
+            conf_quote(quote, n->text), quote);
+    else if (why == NUMBER_BAD_UNIT)
+        conf_fail_value(cx, key, n, "has an unknown unit: use %s",
+            is_time ? "ms, s, m, h, d, w or y" : "B, KiB, MiB, GiB or TiB (k, m, g, t)");
+    else if (why == NUMBER_TOO_LARGE)
+        conf_fail_value(cx, key, n, "is too large: the most is %s",
+            conf_value_format(key->type, key->most, bound, sizeof(bound)));
+    else if (why == NUMBER_TOO_FINE)
+        conf_fail_value(cx, key, n, "is less than one %s", is_time ? "millisecond" : "byte");
+    else if (n->text.len > 1 && n->text.ptr[0] == '-')
+        conf_fail_value(cx, key, n, "is negative: the least is %s",
+            conf_value_format(key->type, key->least, bound, sizeof(bound)));
+    else
+        conf_fail_value(cx, key, n, "is not %s", value_what[key->type]);
+    return false;
+}
+
+static bool
+value_scaled(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
+{
+    const struct unit *units = key->type == CONF_TYPE_MS ? time_units : size_units;
+    int64_t value = 0;
+    enum number got = number_read(n->text, units, &value);
+
+    if (got != NUMBER_OK)
+        return value_refuse(cx, key, n, got);
+    if (!value_in_bounds(cx, key, n, value))
+        return false;
+    if (key->type == CONF_TYPE_POW2 && (value & (value - 1)) != 0) {
+        int64_t below = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)value));
+        char low[32], high[32];
+
+        conf_fail_value(cx, key, n, "is not a power of two: the nearest are %s and %s",
+            conf_value_format(key->type, below, low, sizeof(low)),
+            conf_value_format(key->type, below * 2, high, sizeof(high)));
+        return false;
+    }
+    *to = value;
+    return true;
+}
+
+static bool
+value_count(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
+{
+    static const struct unit bare[] = {{"", 1}, {NULL, 0}};
+    bool has_point = memchr(n->text.ptr, '.', n->text.len) != NULL;
+    int64_t value = 0;
+    enum number got = number_read(n->text, bare, &value);
+
+    if (key->type == CONF_TYPE_AUTO && slice_eq_nocase(n->text, SLICE_LIT("auto"))) {
+        *to = 0;
+        return true;
+    }
+    if (got == NUMBER_TOO_LARGE)
+        return value_refuse(cx, key, n, got);
+    if (got != NUMBER_OK || has_point)
+        return value_refuse(cx, key, n, NUMBER_SYNTAX);
+    if (!value_in_bounds(cx, key, n, value))
+        return false;
+    if (key->type == CONF_TYPE_SLOTS && value != 4 && value != 8)
+        return value_refuse(cx, key, n, NUMBER_SYNTAX);
+    *to = value;
+    return true;
+}
+
+static bool
+value_bool(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
+{
+    static const struct {
+        const char *name;
+        int64_t value;
+    } words[] = {{"on", 1}, {"true", 1}, {"off", 0}, {"false", 0}};
+
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (!slice_eq_nocase(n->text, slice_str(words[i].name)))
+            continue;
+        *to = words[i].value;
+        return true;
+    }
+    conf_fail_value(cx, key, n, "is not %s", value_what[key->type]);
+    return false;
+}
+
+bool
+conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to)
+{
+    if (n->kind != YNODE_TEXT || ynode_is_null(n)) {
+        bool none = n->kind == YNODE_TEXT;
+
+        conf_fail(cx, none && n->key != NULL ? n->key : n, "%s %s: give it %s", key->name,
+            none                    ? "has no value"
+            : n->kind == YNODE_LIST ? "must not be a list"
+                                    : "must not be a map",
+            value_what[key->type]);
+        return false;
+    }
+    switch (key->type) {
+    case CONF_TYPE_MS:
+    case CONF_TYPE_BYTES:
+    case CONF_TYPE_POW2:
+        return value_scaled(cx, key, n, to);
+    case CONF_TYPE_COUNT:
+    case CONF_TYPE_AUTO:
+    case CONF_TYPE_SLOTS:
+        return value_count(cx, key, n, to);
+    case CONF_TYPE_BOOL:
+        return value_bool(cx, key, n, to);
+    case CONF_TYPE_LISTEN:
+    case CONF_TYPE_ADDRESS:
+        return conf_address_read(cx, key, n, to);
+    case CONF_TYPE_BACKEND:
+        return conf_backend_read(cx, key, n, to);
+    case CONF_TYPE_TEXT:
+    case CONF_TYPE_ASCII:
+    case CONF_TYPE_TOKEN:
+    case CONF_TYPE_NAME:
+    case CONF_TYPE_LEVEL:
+    case CONF_TYPE_ENGINE:
+    case CONF_TYPE_AUTHORITY:
+    case CONF_TYPE_HOST:
+    case CONF_TYPE_PREFIX:
+        return conf_text_read(cx, key, n, to);
+    }
+    TUNREACHABLE("type of a key");
+}
