@@ -1,0 +1,54 @@
+/* counter_table.h -- every counter: group, name, kind, documentation.
+ *
+ * COUNTER only grows; GAUGE goes up and down.  A counter's name is "group.name"; in C it is
+ * COUNTER_group_name.  Readers in other processes find rows by name, so order is free.
+ */
+#ifndef TARN_COUNTER_TABLE_H
+#define TARN_COUNTER_TABLE_H
+
+/* clang-format off */
+#define COUNTER_TABLE(X)                                                                           \
+    X(sess, accepted, COUNTER, "Client connections accepted")                                      \
+    X(sess, closed, COUNTER, "Client connections closed, whoever closed them")                     \
+    X(sess, dropped, COUNTER, "Client connections closed at once: max_connections or no memory")   \
+    X(sess, emfile, COUNTER, "Connections not accepted for want of a file descriptor")             \
+    X(sess, timeout, COUNTER, "Client connections closed by a timeout")                            \
+    X(req, total, COUNTER, "Requests, malformed ones included")                                    \
+    X(req, bad, COUNTER, "Requests answered 4xx or cut off because they were malformed")           \
+    X(req, hit, COUNTER, "Requests answered from a stored response")                               \
+    X(req, miss, COUNTER, "Requests that started a fetch whose response may be stored")            \
+    X(req, pass, COUNTER, "Requests for which the cache was not asked")                            \
+    X(req, hitmiss, COUNTER, "Requests for what is remembered as not cacheable")                   \
+    X(req, queued, COUNTER, "Times a request waited for another's fetch")                          \
+    X(req, coalesced, COUNTER, "Requests answered by a fetch that another had started")            \
+    X(req, synth, COUNTER, "Requests that Tarn answered itself")                                   \
+    X(req, bytes_in, COUNTER, "Bytes of requests, heads and bodies")                               \
+    X(resp, head_bytes, COUNTER, "Bytes of response heads sent to clients")                        \
+    X(resp, body_bytes, COUNTER, "Bytes of response bodies sent to clients")                       \
+    X(resp, truncated, COUNTER, "Responses of which the client got less than the whole")           \
+    X(waiter, posts_cross_loop, COUNTER, "Notifications sent to another loop")                     \
+    X(waiter, wakeups, COUNTER, "Times a loop was woken for them; the rest were coalesced")        \
+    X(fetch, total, COUNTER, "Fetches started")                                                    \
+    X(fetch, failed, COUNTER, "Fetches that got no usable response")                               \
+    X(fetch, retried, COUNTER, "Attempts of a fetch after its first")                              \
+    X(fetch, truncated, COUNTER, "Fetches whose response broke off in its body")                   \
+    X(fetch, uncacheable, COUNTER, "Fetches whose response could not be stored")                   \
+    X(fetch, bytes, COUNTER, "Bytes of response bodies received from backends")                    \
+    X(backend, conn_new, COUNTER, "Connections opened to backends")                                \
+    X(backend, conn_reused, COUNTER, "Times an idle connection to a backend was used again")       \
+    X(backend, conn_failed, COUNTER, "Connections to backends that could not be opened")           \
+    X(backend, conn_closed, COUNTER, "Connections to backends closed, whoever closed them")        \
+    X(backend, busy, COUNTER, "Fetches refused: a backend had max_connections in use")             \
+    X(cache, inserts, COUNTER, "Responses stored")                                                 \
+    X(cache, evicted, COUNTER, "Responses removed to make room")                                   \
+    X(cache, evicted_bytes, COUNTER, "Bytes that evictions freed")                                 \
+    X(cache, expired, COUNTER, "Responses removed because their time was over")                    \
+    X(index, displaced, COUNTER, "Index entries moved to their other place")                       \
+    X(index, evicted, COUNTER, "Index entries removed because both places were full")              \
+    X(index, retries, COUNTER, "Lookups repeated because an entry was moving")                     \
+    X(storage, nospace, COUNTER, "Times storage had no room, after eviction")                      \
+    X(log, lost_access, COUNTER, "Requests missing from the access log: lapped, or disk full")     \
+    X(loop, turns, COUNTER, "Turns of the workers' loops")
+/* clang-format on */
+
+#endif

@@ -1,0 +1,92 @@
+/* counters.h -- what happened how often, in memory that other processes can read.
+ *
+ *   set  the counters of one worker, on cache lines of their own; a last set is shared by
+ *        the threads that are no workers
+ *
+ * A worker adds to its set with a plain load and store; whoever reads sums over the sets.  A
+ * sum is not a snapshot: its parts are read one after the other.
+ *
+ * Threads: counter_add and counter_sub by the set's worker only; the rest by any.
+ */
+#ifndef TARN_COUNTERS_H
+#define TARN_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/shm/counter_table.h"
+
+enum counter {
+#define X(group, name, kind, doc) COUNTER_##group##_##name,
+    COUNTER_TABLE(X)
+#undef X
+    COUNTER_COUNT
+};
+
+enum counter_kind {
+    COUNTER_KIND_COUNTER,
+    COUNTER_KIND_GAUGE
+};
+
+struct shm_dir;
+struct counters; /* private to counters.c */
+
+struct counter_set {
+    _Atomic uint64_t value[COUNTER_COUNT];
+};
+
+/* Makes DIR/counters with a set for each worker and the shared one.  `dir` NULL: memory of
+ * this process only, for tests.  TERR_NOMEM, TERR_IO. */
+int counters_open(struct counters **out, struct shm_dir *dir, unsigned nworkers);
+/* Takes *cp; no set of it may be used any more. */
+void counters_close(struct counters **cp);
+
+/* Borrowed until counters_close(). */
+struct counter_set *counters_worker(struct counters *c, unsigned worker);
+
+static inline void
+counter_add(struct counter_set *s, enum counter id, uint64_t n)
+{
+    /* One writer a set: no other store can come between. */
+    uint64_t v = atomic_load_explicit(&s->value[id], memory_order_relaxed);
+    atomic_store_explicit(&s->value[id], v + n, memory_order_relaxed);
+}
+
+/* Gauges.  What one worker adds another may subtract: the sum comes out right modulo 2^64. */
+static inline void
+counter_sub(struct counter_set *s, enum counter id, uint64_t n)
+{
+    counter_add(s, id, (uint64_t)0 - n);
+}
+
+/* Threads that are no workers; with lock prefix. */
+void counter_add_shared(struct counters *c, enum counter id, uint64_t n);
+void counter_sub_shared(struct counters *c, enum counter id, uint64_t n);
+
+uint64_t counters_sum(const struct counters *c, enum counter id);
+const char *counter_name(enum counter id); /* "req.hit" */
+const char *counter_doc(enum counter id);
+enum counter_kind counter_kind(enum counter id);
+
+/* Reading the file of another process, perhaps of another version of Tarn: by name. */
+struct counters_view; /* private to counters.c */
+
+struct counters_row {
+    const char *name, *doc; /* borrowed until counters_view_close() */
+    enum counter_kind kind;
+    uint64_t value; /* the sum */
+};
+
+/* TERR_NOTFOUND, TERR_CORRUPT, TERR_NOMEM, TERR_IO. */
+int counters_view_open(struct counters_view **out, const char *path);
+/* Borrows the bytes until it is closed; they may be changing, but only their values. */
+int counters_view_mem(struct counters_view **out, const void *base, size_t bytes);
+void counters_view_close(struct counters_view **vp);
+unsigned counters_view_rows(const struct counters_view *v);
+unsigned counters_view_workers(const struct counters_view *v);
+uint32_t counters_view_pid(const struct counters_view *v);
+/* TERR_NOTFOUND past the last row. */
+int counters_view_row(const struct counters_view *v, unsigned i, struct counters_row *out);
+
+#endif

@@ -1,0 +1,249 @@
+/* dir.c -- the directory of the files that other processes map. */
+#include "daemon/shm/dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/shm/elog.h"
+
+#define SHM_DIR_MAGIC OBJ_TAG('s', 'h', 'm', 'd')
+#define SHM_PATH_MAX  4096
+#define SHM_NAME_MAX  64
+
+struct shm_dir {
+    uint32_t magic;
+    bool made; /* by us: ours to remove */
+    int fd;
+    int lock_fd;
+    char path[SHM_PATH_MAX];
+};
+
+/* Files under these names are ours; whatever else lies there is not touched. */
+static bool
+shm_name_is_ours(const char *name)
+{
+    if (name[0] == '.')
+        name++; /* not yet published */
+    return strncmp(name, "log.", 4) == 0 || strcmp(name, "counters") == 0;
+}
+
+static void
+shm_dir_sweep(struct shm_dir *d)
+{
+    int fd = dup(d->fd);
+    struct dirent *e;
+    DIR *list;
+
+    if (fd < 0)
+        return;
+    list = fdopendir(fd);
+    if (list == NULL) {
+        close(fd);
+        return;
+    }
+    rewinddir(list); /* the descriptor's offset is shared with earlier looks */
+    while ((e = readdir(list)) != NULL)
+        if (shm_name_is_ours(e->d_name))
+            unlinkat(d->fd, e->d_name, 0);
+    closedir(list);
+}
+
+/* /dev/shm is open to all: what stands under our name there may be somebody's trap. */
+static int
+shm_dir_check(const struct shm_dir *d)
+{
+    struct stat st;
+
+    if (fstat(d->fd, &st) < 0)
+        return TERR_IO;
+    if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        elog(ELOG_ERROR, "%s: not ours, or others may write to it", d->path);
+        return TERR_CONFIG;
+    }
+    return 0;
+}
+
+static int
+shm_dir_lock(struct shm_dir *d)
+{
+    d->lock_fd = openat(d->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (d->lock_fd < 0) {
+        elog(ELOG_ERROR, "%s/lock: %s", d->path, strerror(errno));
+        return TERR_IO;
+    }
+    if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        elog(ELOG_ERROR, "%s: in use by another tarnd", d->path);
+        return TERR_BUSY;
+    }
+    return 0;
+}
+
+static int
+shm_dir_make(struct shm_dir *d)
+{
+    if (mkdir(d->path, 0755) == 0)
+        d->made = true;
+    else if (errno != EEXIST) {
+        elog(ELOG_ERROR, "%s: %s", d->path, strerror(errno));
+        return TERR_IO;
+    }
+    d->fd = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (d->fd < 0) {
+        elog(ELOG_ERROR, "%s: %s", d->path, strerror(errno));
+        return errno == ENOTDIR || errno == ELOOP ? TERR_CONFIG : TERR_IO;
+    }
+    if (d->made)
+        fchmod(d->fd, 0755); /* whatever the umask says: readers are other users */
+    return 0;
+}
+
+int
+shm_dir_open(struct shm_dir **out, const char *path)
+{
+    struct shm_dir *d = calloc(1, sizeof(*d));
+    int n, err;
+
+    if (d == NULL)
+        return TERR_NOMEM;
+    d->magic = SHM_DIR_MAGIC;
+    d->fd = d->lock_fd = -1;
+    if (path == NULL || path[0] == '\0')
+        n = snprintf(d->path, sizeof(d->path), "/dev/shm/tarn.%ld", (long)getpid());
+    else
+        n = snprintf(d->path, sizeof(d->path), "%s", path);
+    err = n < 0 || (size_t)n >= sizeof(d->path) ? TERR_CONFIG : shm_dir_make(d);
+    if (err < 0)
+        goto fail;
+    err = shm_dir_check(d);
+    if (err < 0)
+        goto fail;
+    err = shm_dir_lock(d);
+    if (err < 0)
+        goto fail;
+    shm_dir_sweep(d);
+    *out = d;
+    return 0;
+
+fail:
+    if (d->lock_fd >= 0)
+        close(d->lock_fd);
+    if (d->fd >= 0)
+        close(d->fd);
+    OBJ_FREE(d);
+    return err;
+}
+
+void
+shm_dir_close(struct shm_dir **dp)
+{
+    struct shm_dir *d;
+
+    OBJ_TAKE(d, dp, SHM_DIR_MAGIC);
+    shm_dir_sweep(d);
+    if (d->made) {
+        unlinkat(d->fd, "lock", 0);
+        rmdir(d->path); /* stays when somebody else's files lie in it */
+    }
+    close(d->lock_fd);
+    close(d->fd);
+    OBJ_FREE(d);
+}
+
+const char *
+shm_dir_path(const struct shm_dir *d)
+{
+    OBJ_CHECK(d, SHM_DIR_MAGIC);
+    return d->path;
+}
+
+int
+shm_file_create(void **base, struct shm_dir *d, const char *name, size_t bytes)
+{
+    char hidden[SHM_NAME_MAX];
+    void *map = MAP_FAILED;
+    int fd, err;
+
+    OBJ_CHECK(d, SHM_DIR_MAGIC);
+    tassert(shm_name_is_ours(name) && strlen(name) + 2 < sizeof(hidden));
+    snprintf(hidden, sizeof(hidden), ".%s", name);
+    fd = openat(d->fd, hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0) {
+        elog(ELOG_ERROR, "%s/%s: %s", d->path, hidden, strerror(errno));
+        return TERR_IO;
+    }
+    fchmod(fd, 0644);
+    err = posix_fallocate(fd, 0, (off_t)bytes);
+    if (err == 0)
+        map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+        elog(ELOG_ERROR, "%s/%s: no room for %zu bytes: %s", d->path, name, bytes,
+            strerror(err != 0 ? err : errno));
+        unlinkat(d->fd, hidden, 0);
+    }
+    close(fd);
+    if (map == MAP_FAILED)
+        return TERR_NOMEM;
+    *base = map;
+    return 0;
+}
+
+int
+shm_file_publish(struct shm_dir *d, const char *name)
+{
+    char hidden[SHM_NAME_MAX];
+
+    OBJ_CHECK(d, SHM_DIR_MAGIC);
+    snprintf(hidden, sizeof(hidden), ".%s", name);
+    if (renameat(d->fd, hidden, d->fd, name) == 0)
+        return 0;
+    elog(ELOG_ERROR, "%s/%s: %s", d->path, name, strerror(errno));
+    unlinkat(d->fd, hidden, 0);
+    return TERR_IO;
+}
+
+int
+shm_file_map(const void **base, size_t *bytes, const char *path, int *writable)
+{
+    struct stat st;
+    void *map;
+    int fd = -1, err = 0;
+
+    if (*writable)
+        fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    *writable = fd >= 0;
+    if (fd < 0)
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOENT ? TERR_NOTFOUND : TERR_IO;
+    if (fstat(fd, &st) < 0)
+        err = TERR_IO;
+    else if (!S_ISREG(st.st_mode) || st.st_size <= 0)
+        err = TERR_CORRUPT;
+    if (err == 0) {
+        map = mmap(
+            NULL, (size_t)st.st_size, PROT_READ | (*writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+        err = map == MAP_FAILED ? TERR_IO : 0;
+    }
+    close(fd);
+    if (err < 0)
+        return err;
+    *base = map;
+    *bytes = (size_t)st.st_size;
+    return 0;
+}
+
+void
+shm_file_unmap(const void *base, size_t bytes)
+{
+    munmap((void *)(uintptr_t)base, bytes);
+}

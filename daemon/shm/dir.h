@@ -1,0 +1,35 @@
+/* dir.h -- the directory of the files that other processes map.
+ *
+ * One tarnd owns a directory while it holds the lock on DIR/lock.  Files appear in it whole
+ * (made under another name, then renamed), and go when the directory is closed.
+ *
+ * Threads: the main thread, at start and at exit.
+ */
+#ifndef TARN_SHM_DIR_H
+#define TARN_SHM_DIR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct shm_dir; /* private to dir.c */
+
+/* Makes `path` (mode 0755) if it is not there; NULL or "": /dev/shm/tarn.PID.  Files that a
+ * dead tarnd left are removed.  TERR_BUSY: another tarnd has it.  TERR_CONFIG: it is not a
+ * directory of ours, or others may write to it.  TERR_IO, TERR_NOMEM. */
+int shm_dir_open(struct shm_dir **out, const char *path);
+/* Takes *dp.  Removes what Tarn made in it, and the directory if it was made by us and is
+ * empty now. */
+void shm_dir_close(struct shm_dir **dp);
+const char *shm_dir_path(const struct shm_dir *d);
+
+/* A new file of `bytes` zeros, mapped shared and for writing, its pages reserved.  It has no
+ * name in the directory until shm_file_publish(). */
+int shm_file_create(void **base, struct shm_dir *d, const char *name, size_t bytes);
+int shm_file_publish(struct shm_dir *d, const char *name);
+
+/* For readers: maps a file of another process.  *writable: in, whether writing is wanted;
+ * out, whether it was allowed.  TERR_NOTFOUND, TERR_IO, TERR_CORRUPT (empty or absurd). */
+int shm_file_map(const void **base, size_t *bytes, const char *path, int *writable);
+void shm_file_unmap(const void *base, size_t bytes);
+
+#endif

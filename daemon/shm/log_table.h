@@ -1,0 +1,70 @@
+/* log_table.h -- every tag of the shared-memory log: name, payload, documentation.
+ *
+ * Payloads: TEXT bytes; NUM one number; EVENT a number and a label; FIELD "Name: value";
+ * REQ struct shmlog_req_fixed and its strings.  Tags are numbered by their order here, and
+ * the numbers stand in files that other programs read: new rows go to the end.
+ */
+#ifndef TARN_LOG_TABLE_H
+#define TARN_LOG_TABLE_H
+
+/* clang-format off */
+/*    name, payload, when it is written: A always, D only while a reader is attached; meaning */
+#define SHMLOG_TABLE(X)                                                                            \
+    X(Req, REQ, A, "A request, whole, in one compact record, written when it has ended")           \
+    X(Begin, TEXT, D, "The transaction begins; why: rxreq, fetch, bgfetch, restart, esi")          \
+    X(Link, NUM, D, "Id of a transaction that this one started")                                   \
+    X(End, NUM, D, "The transaction ended; how long it took in microseconds")                      \
+    X(Timestamp, EVENT, D, "Microseconds since the transaction began, and what was then reached")  \
+    X(State, TEXT, D, "The machine entered this state")                                            \
+    X(SessOpen, TEXT, D, "A client connected: its address, a space, the listener's name")          \
+    X(SessClose, TEXT, D, "The client's connection ended, and why")                                \
+    X(ReqStart, TEXT, D, "Address and port of the client")                                         \
+    X(ReqMethod, TEXT, D, "Method of the request")                                                 \
+    X(ReqURL, TEXT, D, "Target of the request, as it came or as the policy made it")               \
+    X(ReqProtocol, TEXT, D, "Version of the request, as HTTP/1.1")                                 \
+    X(ReqHeader, FIELD, D, "A field of the request")                                               \
+    X(ReqUnset, FIELD, D, "A field that was taken out of the request")                             \
+    X(RespProtocol, TEXT, D, "Version of the response, as HTTP/1.1")                               \
+    X(RespStatus, NUM, D, "Status of the response to the client")                                  \
+    X(RespReason, TEXT, D, "Reason phrase of the response to the client")                          \
+    X(RespHeader, FIELD, D, "A field of the response to the client")                               \
+    X(RespUnset, FIELD, D, "A field that was taken out of the response")                           \
+    X(ReqAcct, TEXT, D, "Bytes: request head, body, both; response head, body, both")              \
+    X(Hash, TEXT, D, "What the request is looked up under")                                        \
+    X(Hit, NUM, D, "A stored response is used; the id of the fetch that stored it")                \
+    X(HitStale, NUM, D, "As Hit, but past its freshness, within grace or while in error")          \
+    X(HitMiss, NUM, D, "The URL is remembered as not cacheable; the fetch that found so")          \
+    X(Miss, TEXT, D, "Nothing that can be used is stored; perhaps why")                            \
+    X(Pass, TEXT, D, "The cache is not asked; perhaps why")                                        \
+    X(Queued, NUM, D, "Waits for the fetch of another transaction")                                \
+    X(Policy, TEXT, D, "What a policy said: the subroutine, a space, its verdict")                 \
+    X(VCL_Log, TEXT, D, "Written by the policy itself")                                            \
+    X(BereqMethod, TEXT, D, "Method of the request to the backend")                                \
+    X(BereqURL, TEXT, D, "Target of the request to the backend")                                   \
+    X(BereqHeader, FIELD, D, "A field of the request to the backend")                              \
+    X(BerespProtocol, TEXT, D, "Version of the backend's response, as HTTP/1.1")                   \
+    X(BerespStatus, NUM, D, "Status of the backend's response")                                    \
+    X(BerespReason, TEXT, D, "Reason phrase of the backend's response")                            \
+    X(BerespHeader, FIELD, D, "A field of the backend's response")                                 \
+    X(Backend, TEXT, D, "Name of the backend that was chosen")                                     \
+    X(BackendOpen, TEXT, D, "A connection to a backend, new or taken again: name, address, which") \
+    X(BackendClose, TEXT, D, "The connection to the backend ended, or went back to the pool")      \
+    X(Storage, TEXT, D, "Which storage the response goes to")                                      \
+    X(TTL, TEXT, D, "Freshness, grace and keep in milliseconds, and where they came from")         \
+    X(Length, NUM, D, "Bytes of the body that was stored")                                         \
+    X(FetchError, TEXT, D, "Why the fetch failed")                                                 \
+    X(Error, TEXT, D, "Why the request failed")                                                    \
+    X(BogoHeader, TEXT, D, "What was wrong with a malformed message")                              \
+    X(Debug, TEXT, D, "For whoever works on Tarn")
+/* clang-format on */
+
+/* What a chunk tells of: the kind of its transaction. */
+/* clang-format off */
+#define SHMLOG_KIND_TABLE(X)                                \
+    X(SESS, "a client's connection")                        \
+    X(REQ, "a client's request")                            \
+    X(FETCH, "a request to a backend")                      \
+    X(RAW, "no transaction: the daemon itself")
+/* clang-format on */
+
+#endif
