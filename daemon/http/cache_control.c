@@ -1,0 +1,177 @@
+/* cache_control.c -- directives to flags and seconds. */
+#include "daemon/http/cache_control.h"
+
+#include "daemon/base/tassert.h"
+#include "daemon/base/terr.h"
+#include "daemon/http/token.h"
+
+enum cc_argument {
+    CC_ARG_NONE,
+    CC_ARG_SECONDS,
+    CC_ARG_FIELDS
+};
+
+static const struct {
+    struct slice name;
+    enum cc_argument argument;
+} cc_directives[CC_COUNT] = {
+#define X(id, name, argument) [CC_##id] = {{name, sizeof(name) - 1}, CC_ARG_##argument},
+    CC_TABLE(X)
+#undef X
+};
+
+/* What forbids or limits, and so counts even when it is written badly. */
+#define CC_FORBIDS (CC_BIT(CC_NO_STORE) | CC_BIT(CC_NO_CACHE) | CC_BIT(CC_PRIVATE))
+/* What permits, and so counts only when it is written well. */
+#define CC_PERMITS (CC_BIT(CC_PUBLIC) | CC_BIT(CC_MUST_UNDERSTAND) | CC_BIT(CC_IMMUTABLE))
+
+_Static_assert(CC_COUNT <= 32, "a bit for each");
+
+struct slice
+cc_name(enum cc_directive d)
+{
+    tassert((unsigned)d < CC_COUNT);
+    return cc_directives[d].name;
+}
+
+/* CC_COUNT when there is no such directive. */
+static unsigned
+cc_find(struct slice name)
+{
+    unsigned d;
+
+    for (d = 0; d < CC_COUNT; d++) {
+        if (slice_eq_nocase(name, cc_directives[d].name))
+            break;
+    }
+    return d;
+}
+
+/* An argument as a number of seconds; `invalid` when it is none. */
+static int64_t
+cc_number(struct slice argument, int64_t invalid)
+{
+    char text[32];
+    uint64_t n;
+    int err;
+
+    if (argument.len > 0 && argument.ptr[0] == '"') { /* RFC 9111 5.2: both forms are read */
+        int len = http_unquote(argument, (struct span){text, sizeof(text)});
+
+        if (len < 0)
+            return invalid;
+        argument = slice_of(text, (size_t)len);
+    }
+    err = http_parse_decimal(argument, &n);
+    if (err == TERR_SYNTAX)
+        return invalid;
+    return err < 0 || n > (uint64_t)CC_SECONDS_MAX ? CC_SECONDS_MAX : (int64_t)n;
+}
+
+/* Of two values the one that allows less (RFC 9111 4.2.1). */
+static void
+cc_set_seconds(struct cache_control *cc, unsigned d, int64_t s)
+{
+    int64_t *have = &cc->seconds[d - CC_FIRST_SECONDS];
+    bool smaller = d == CC_MIN_FRESH ? s > *have : s < *have;
+
+    tassert(d >= CC_FIRST_SECONDS && d < CC_COUNT);
+    if ((cc->set & CC_BIT(d)) == 0 || smaller)
+        *have = s;
+    cc->set |= CC_BIT(d);
+}
+
+static void
+cc_set_fields(struct cache_control *cc, unsigned d, bool qualified)
+{
+    bool first = (cc->set & CC_BIT(d)) == 0;
+
+    cc->set |= CC_BIT(d);
+    if (!qualified)
+        cc->fields &= ~CC_BIT(d);
+    else if (first)
+        cc->fields |= CC_BIT(d);
+}
+
+/* One member: name, and `argument` with .ptr NULL when there was no "=". */
+static void
+cc_set(struct cache_control *cc, struct slice name, struct slice argument)
+{
+    unsigned d = cc_find(name);
+    int64_t invalid = d == CC_MIN_FRESH ? CC_SECONDS_MAX : 0;
+
+    if (d == CC_COUNT)
+        return;
+    if (cc_directives[d].argument == CC_ARG_SECONDS) {
+        if (d == CC_MAX_STALE && argument.ptr == NULL)
+            invalid = CC_SECONDS_MAX;
+        cc_set_seconds(cc, d, cc_number(argument, invalid));
+    } else if (cc_directives[d].argument == CC_ARG_FIELDS) {
+        cc_set_fields(cc, d, argument.len > 0);
+    } else if (argument.ptr == NULL || (CC_BIT(d) & CC_PERMITS) == 0) {
+        cc->set |= CC_BIT(d);
+    }
+}
+
+static void
+cc_member(struct cache_control *cc, struct slice member)
+{
+    const char *eq = memchr(member.ptr, '=', member.len);
+    struct slice name = member, argument = {NULL, 0}, piece;
+    unsigned d;
+
+    if (eq != NULL) { /* no white space around it: "max-age =1" is another directive */
+        name.len = (size_t)(eq - member.ptr);
+        argument = slice_of(eq + 1, member.len - name.len - 1);
+    }
+    cc_set(cc, name, argument);
+    if (memchr(member.ptr, ';', member.len) == NULL)
+        return;
+    while (member.ptr != NULL) { /* "max-age=9; private" is wrong, and clear enough to obey */
+        piece = http_cut(&member, ';');
+        d = cc_find(piece);
+        if (d < CC_COUNT && (CC_BIT(d) & CC_FORBIDS) != 0)
+            cc_set_fields(cc, d, false);
+    }
+}
+
+static void
+cc_parse(const struct http_head *h, struct cache_control *cc)
+{
+    const struct http_field *f = NULL;
+    struct http_list_iter it;
+    struct slice member;
+
+    memset(cc, 0, sizeof(*cc));
+    while ((f = http_find(h, HTTP_F_CACHE_CONTROL, f)) != NULL) {
+        cc->present = true;
+        http_list_init(&it, http_value(h, f));
+        while (http_list_next(&it, &member))
+            cc_member(cc, member);
+    }
+}
+
+void
+cc_parse_response(const struct http_head *h, struct cache_control *cc)
+{
+    cc_parse(h, cc);
+}
+
+void
+cc_parse_request(const struct http_head *h, struct cache_control *cc)
+{
+    const struct http_field *f = NULL;
+    struct http_list_iter it;
+    struct slice member;
+
+    cc_parse(h, cc);
+    if (cc->present)
+        return;
+    while ((f = http_find(h, HTTP_F_PRAGMA, f)) != NULL) { /* RFC 9111 5.4 */
+        http_list_init(&it, http_value(h, f));
+        while (http_list_next(&it, &member)) {
+            if (slice_eq_nocase(member, SLICE_LIT("no-cache")))
+                cc_set_fields(cc, CC_NO_CACHE, false);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+/* exchange.h -- the seam between a protocol and whoever answers.
+ *
+ *   exchange   one request and its response
+ *   protocol   parses the request, frames and sends the response (h1/, later h2/)
+ *   answerer   decides what the response is (proxy/req)
+ *
+ * The protocol owns the exchange.  When a request head is complete (or was refused: `err`)
+ * it calls the start function it was given.  From then on it changes facts and runs the
+ * answerer's task; the answerer looks at the facts and calls the protocol's operations.
+ * Nothing above this seam knows which protocol it was.
+ *
+ * Life: start -> [body_read]* -> send(head) -> [send]* -> done, gone or abort -> release.
+ * The answerer must release every exchange it was started with, when `done` or `gone` is set
+ * or after it called abort.
+ *
+ * Threads: one loop's.  Everything runs in tasks.
+ */
+#ifndef TARN_EXCHANGE_H
+#define TARN_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "daemon/base/arena.h"
+#include "daemon/http/head.h"
+
+struct exchange;
+struct task;
+
+#define EXCHANGE_EXTRA          768        /* room for per-request response lines */
+#define EXCHANGE_LENGTH_UNKNOWN UINT64_MAX /* the end is told by END alone */
+
+enum exchange_flag {
+    EXCHANGE_END = 1,  /* these are the last bytes of the response */
+    EXCHANGE_MORE = 2, /* more follows at once: a packet may wait for it */
+};
+
+/* The head of a response.  Fields are complete lines, each ending in CRLF, hop-by-hop ones
+ * and the blank line left out: framing and persistence are the protocol's. */
+struct exchange_response {
+    unsigned status;
+    struct slice block;   /* status line and stored fields; stays readable until sent */
+    uint64_t length;      /* of the body, or EXCHANGE_LENGTH_UNKNOWN */
+    bool length_in_block; /* the block has a Content-Length line already */
+    bool bodyless;        /* answers HEAD, or 204, 304: framed as such, no body follows */
+    bool close;           /* end the connection after this */
+};
+
+struct exchange_ops {
+    /* Copies request body bytes (transfer coding removed) to dst: how many (> 0), 0 at the end
+     * of the body, TERR_AGAIN (the task is run when there is more), or TERR_* when it cannot
+     * be had whole.  Asks a client that waits for 100 (Continue) to go on. */
+    ssize_t (*body_read)(struct exchange *x, char *dst, size_t room);
+    /* Sends the head (`r`, in the first call only) with x->extra behind its fields, then body
+     * bytes.  Returns how many body bytes were accepted, perhaps 0: the rest is offered again
+     * when the task is run.  Accepted bytes must stay readable until x->sent covers them.
+     * END counts only if all bytes offered with it were accepted.  TERR_CLOSED: gone. */
+    ssize_t (*send)(struct exchange *x, const struct exchange_response *r, const struct iovec *body,
+        unsigned n, unsigned flags);
+    /* What was sent is all there will be: end the connection so that the client knows. */
+    void (*abort)(struct exchange *x);
+    void (*release)(struct exchange *x);
+};
+
+struct exchange {
+    const struct exchange_ops *ops;
+    struct task *task; /* the answerer's; set by it in start */
+    void *answerer;    /* the answerer's own */
+    struct arena arena;
+
+    /* The request.  Slices stay valid while the exchange lives, but move: read them through
+     * `head`, keep no pointers past a task. */
+    struct http_head head;
+    int err; /* 0, or TERR_*: the head is not to be trusted, answer this and no more */
+    bool has_body, secure;
+    uint64_t body_length;     /* EXCHANGE_LENGTH_UNKNOWN: chunked */
+    uint64_t xid;             /* the request id */
+    uint64_t start_us;        /* monotonic, when the first byte was seen */
+    const char *peer;         /* the client's address as text */
+    const uint8_t *peer_addr; /* 16 bytes, IPv4 mapped; zeros: a Unix socket */
+    uint16_t peer_port;
+
+    /* Facts, changed by the protocol. */
+    uint64_t sent; /* body bytes that will never be read again */
+    bool done;     /* all of the response has left */
+    bool gone;     /* the client is not there any more */
+    bool writable; /* send would accept something */
+    bool gathered; /* all was accepted; it leaves before the turn ends, then the task is run */
+
+    /* The answerer's lines for this response (Age, Cache-Status ...), complete with CRLF. */
+    uint16_t extra_len;
+    char extra[EXCHANGE_EXTRA];
+};
+
+/* Called by the protocol, in a task. */
+typedef void exchange_start_f(void *ctx, struct exchange *x);
+
+#endif

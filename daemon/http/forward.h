@@ -1,0 +1,65 @@
+/* forward.h -- the heads Tarn sends on: every byte is written anew.
+ *
+ * What is never sent on: hop-by-hop fields, what Connection nominates (run framing_connection_*
+ * before), Content-Length, Expect, spoofable fields of untrusted clients, and names with '_'
+ * that would pass for one of these behind a CGI-like gateway.
+ *
+ * Heads are written into the caller's buffer, never over its end.
+ */
+#ifndef TARN_FORWARD_H
+#define TARN_FORWARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/span.h"
+#include "daemon/http/framing.h"
+#include "daemon/http/head.h"
+#include "daemon/http/uri.h"
+
+enum forward_mode {
+    FORWARD_PASS,  /* for one client: method, body, ranges and conditions as they are */
+    FORWARD_FETCH, /* for the cache: a GET for the whole, Accept-Encoding in normal form */
+};
+
+/* Slices with .len 0 write nothing, but for `host`: HTTP/1.1 wants the field, even empty. */
+struct forward_request {
+    enum forward_mode mode;
+    bool keep_connection;           /* else "Connection: close" */
+    bool trusted;                   /* the peer may set X-Forwarded-* and the like */
+    enum http_scheme scheme;        /* of the client's connection */
+    enum framing_kind framing;      /* NONE, LENGTH or CHUNKED; a fetch has NONE */
+    uint64_t length;                /* for FRAMING_LENGTH */
+    struct slice host;              /* to send as Host: the normal form that was keyed */
+    struct slice path;              /* instead of the request's own, when .len is not 0 */
+    struct slice client_address;    /* appended to X-Forwarded-For */
+    struct slice pseudonym;         /* for Via */
+    struct slice id_name, id_value; /* a request id; replaces the client's field of that name */
+    struct slice if_none_match, if_modified_since; /* FETCH: revalidate what is stored */
+};
+
+/* The whole request head, blank line included.  Its length, or TERR_LIMIT. */
+int forward_request(
+    const struct http_head *req, const struct forward_request *how, struct span out);
+
+enum forward_keep {
+    FORWARD_STORED, /* for the cache: without Age and Cache-Status */
+    FORWARD_PASSED, /* for one client: Age and Cache-Status are the upstream's */
+};
+
+struct forward_response {
+    enum forward_keep keep;
+    struct slice pseudonym; /* for Via */
+    int64_t now_s;          /* for Date, when the origin did not say (RFC 9110 6.6.1) */
+};
+
+/* Status line and end-to-end fields, each with its CRLF; no blank line, nothing of connection
+ * and framing: the protocol adds those, Age and Cache-Status to every response.  The length,
+ * or TERR_LIMIT. */
+int forward_response(
+    const struct http_head *resp, const struct forward_response *how, struct span out);
+
+/* An upper bound of what forward_response() writes. */
+size_t forward_response_max(const struct http_head *resp, const struct forward_response *how);
+
+#endif

@@ -1,0 +1,48 @@
+/* framing.h -- where a message ends, and whether its connection goes on (RFC 9112 6.3, 9.3).
+ *
+ * Stricter than the RFC: whatever two parsers could read differently is TERR_FRAMING, and the
+ * connection it came on must be closed without interpreting one more byte.
+ */
+#ifndef TARN_FRAMING_H
+#define TARN_FRAMING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/http/head.h"
+
+enum framing_kind {
+    FRAMING_NONE,   /* no body */
+    FRAMING_LENGTH, /* `length` bytes; may be 0 */
+    FRAMING_CHUNKED,
+    FRAMING_CLOSE, /* responses only: until the connection closes */
+};
+
+struct framing {
+    enum framing_kind kind;
+    bool has_length; /* a valid Content-Length came, even where no body does (HEAD, 304) */
+    uint64_t length;
+};
+
+/* 0, TERR_FRAMING, or TERR_CODING for known transfer codings before a final chunked. */
+int framing_of_request(const struct http_head *req, struct framing *out);
+/* `asked` is the method the request was sent with.  0 or TERR_FRAMING. */
+int framing_of_response(const struct http_head *resp, enum http_method asked, struct framing *out);
+
+struct framing_connection {
+    bool close, keep_alive; /* the options as they came */
+    bool persists;          /* what they mean with the version (RFC 9112 9.3) */
+};
+
+/* Reads Connection and sets `drop` on the fields it nominates.  In a request, nominating
+ * what Tarn acts on, or what is no token, is TERR_SYNTAX (CVE-2026-26365). */
+int framing_connection_of_request(struct http_head *req, struct framing_connection *out);
+/* In a response, nominating Content-Length, Transfer-Encoding, Cache-Control or Vary is
+ * ignored, and so is what is no token.  TERR_SYNTAX when it nominates more than is sane. */
+int framing_connection_of_response(struct http_head *resp, struct framing_connection *out);
+
+/* The known field that a name with '_' passes for behind a gateway which turns '-' into '_'
+ * (Transfer_Encoding); HTTP_F_OTHER when none. */
+enum http_field_id framing_disguised(struct slice name);
+
+#endif

@@ -1,0 +1,287 @@
+/* freshness.c -- the judgement over a response: store it or not, and for how long. */
+#include "daemon/http/freshness.h"
+
+#include "daemon/base/tassert.h"
+#include "daemon/base/terr.h"
+#include "daemon/http/cache_control.h"
+#include "daemon/http/date.h"
+#include "daemon/http/token.h"
+#include "daemon/http/vary.h"
+
+/* A file untouched for ten years is not good for one more: a week, as browsers have it. */
+#define FRESH_HEURISTIC_MAX_S INT64_C(604800)
+
+static const struct {
+    const char *name, *text;
+} fresh_refusals[FRESH_REFUSE_COUNT] =
+    {
+#define X(id, name, text) [FRESH_REFUSE_##id] = {name, text},
+        FRESH_REFUSAL_TABLE(X)
+#undef X
+},
+  fresh_origins[FRESH_FROM_COUNT] = {
+#define X(id, name, text) [FRESH_FROM_##id] = {name, text},
+      FRESH_ORIGIN_TABLE(X)
+#undef X
+};
+
+const char *
+fresh_refusal_name(enum fresh_refusal r)
+{
+    tassert((unsigned)r < FRESH_REFUSE_COUNT);
+    return fresh_refusals[r].name;
+}
+
+const char *
+fresh_refusal_text(enum fresh_refusal r)
+{
+    tassert((unsigned)r < FRESH_REFUSE_COUNT);
+    return fresh_refusals[r].text;
+}
+
+const char *
+fresh_origin_name(enum fresh_origin o)
+{
+    tassert((unsigned)o < FRESH_FROM_COUNT);
+    return fresh_origins[o].name;
+}
+
+const char *
+fresh_origin_text(enum fresh_origin o)
+{
+    tassert((unsigned)o < FRESH_FROM_COUNT);
+    return fresh_origins[o].text;
+}
+
+/* The only field `id` as a date; false when there is none, several, or not a date. */
+static bool
+fresh_date(const struct http_head *h, enum http_field_id id, int64_t now_s, int64_t *out_s)
+{
+    struct slice value = http_get_one(h, id);
+
+    return value.ptr != NULL && http_date_parse(value, now_s, out_s) == 0;
+}
+
+/* The first member of the first Age, in seconds; what is no number is ignored (RFC 9111 5.1). */
+static int64_t
+fresh_age_field(const struct http_head *resp)
+{
+    const struct http_field *f = http_find(resp, HTTP_F_AGE, NULL);
+    struct http_list_iter it;
+    struct slice first;
+    uint64_t n;
+    int err;
+
+    if (f == NULL)
+        return 0;
+    http_list_init(&it, http_value(resp, f));
+    if (!http_list_next(&it, &first))
+        return 0;
+    err = http_parse_decimal(first, &n);
+    if (err == TERR_SYNTAX)
+        return 0;
+    return err < 0 || n > (uint64_t)CC_SECONDS_MAX ? CC_SECONDS_MAX : (int64_t)n;
+}
+
+int64_t
+fresh_age_ms(const struct http_head *resp, int64_t sent_ms, int64_t received_ms)
+{
+    int64_t received_s = received_ms / 1000;
+    int64_t delay_ms = received_ms > sent_ms ? received_ms - sent_ms : 0; /* clocks jump back */
+    int64_t corrected_ms = fresh_age_field(resp) * 1000 + delay_ms;
+    int64_t apparent_ms = 0, date_s;
+
+    if (fresh_date(resp, HTTP_F_DATE, received_s, &date_s) && received_s > date_s)
+        apparent_ms = (received_s - date_s) * 1000;
+    return apparent_ms > corrected_ms ? apparent_ms : corrected_ms;
+}
+
+/* Statuses whose rules for caches we know (RFC 9111 5.2.2.3): registered, and without rules
+ * that we do not implement (226 is a delta, 206 and 304 are not complete). */
+static bool
+fresh_understands(unsigned status)
+{
+    if (status == 206 || status == 226 || status == 304)
+        return false;
+    return strcmp(http_reason(status), "Unknown") != 0;
+}
+
+/* DESIGN.md 6.1: not 405, 414 and 501, which RFC 9110 15.1 lists too: no error is kept longer
+ * than its origin asked for (cache-poisoned denial of service). */
+static bool
+fresh_is_heuristic(unsigned status)
+{
+    switch (status) {
+    case 200:
+    case 203:
+    case 204:
+    case 300:
+    case 301:
+    case 308:
+    case 404:
+    case 410:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static enum fresh_refusal
+fresh_refuse_status(unsigned status, const struct http_head *resp)
+{
+    if (status < 200)
+        return FRESH_REFUSE_INTERIM;
+    if (status == 304)
+        return FRESH_REFUSE_NOT_MODIFIED;
+    if (status == 206 || http_has(resp, HTTP_F_CONTENT_RANGE))
+        return FRESH_REFUSE_PARTIAL;
+    return FRESH_REFUSE_NONE;
+}
+
+/* RFC 9111 3, top to bottom, without the question of freshness. */
+static enum fresh_refusal
+fresh_refuse(
+    const struct http_head *resp, const struct fresh_request *req, const struct cache_control *cc)
+{
+    bool understands = fresh_understands(resp->status);
+    enum fresh_refusal r;
+
+    if (req->method != HTTP_M_GET)
+        return FRESH_REFUSE_METHOD;
+    r = fresh_refuse_status(resp->status, resp);
+    if (r != FRESH_REFUSE_NONE)
+        return r;
+    if (cc_has(cc, CC_MUST_UNDERSTAND) && !understands)
+        return FRESH_REFUSE_NOT_UNDERSTOOD;
+    if (cc_has(cc, CC_NO_STORE) && !cc_has(cc, CC_MUST_UNDERSTAND)) /* RFC 9111 5.2.2.3 */
+        return FRESH_REFUSE_NO_STORE;
+    if (cc_has(cc, CC_PRIVATE)) /* with field names too: RFC 9111 5.2.2.7 lets us */
+        return FRESH_REFUSE_PRIVATE;
+    if (cc_has(cc, CC_NO_CACHE))
+        return FRESH_REFUSE_NO_CACHE;
+    if (req->no_store)
+        return FRESH_REFUSE_REQ_NO_STORE;
+    if (req->has_authorization && !cc_has(cc, CC_PUBLIC) && !cc_has(cc, CC_S_MAXAGE) &&
+        !cc_has(cc, CC_MUST_REVALIDATE)) /* RFC 9111 3.5 */
+        return FRESH_REFUSE_AUTHORIZATION;
+    return vary_is_star(resp) ? FRESH_REFUSE_VARY_STAR : FRESH_REFUSE_NONE;
+}
+
+/* Expires minus Date; one that is no date, or there twice, is in the past (RFC 9111 5.3). */
+static int64_t
+fresh_expires_s(const struct http_head *resp, int64_t received_s)
+{
+    int64_t expires_s, date_s;
+
+    if (!fresh_date(resp, HTTP_F_EXPIRES, received_s, &expires_s))
+        return 0;
+    if (!fresh_date(resp, HTTP_F_DATE, received_s, &date_s))
+        date_s = received_s;
+    if (expires_s <= date_s)
+        return 0;
+    return expires_s - date_s > CC_SECONDS_MAX ? CC_SECONDS_MAX : expires_s - date_s;
+}
+
+/* A tenth of the age by Last-Modified, or -1 (RFC 9111 4.2.2).  `public` widens the list of
+ * statuses, but never to errors. */
+static int64_t
+fresh_heuristic_s(const struct http_head *resp, const struct cache_control *cc, int64_t received_s)
+{
+    int64_t modified_s, date_s, tenth;
+
+    if (!fresh_is_heuristic(resp->status) && !(cc_has(cc, CC_PUBLIC) && resp->status < 400))
+        return -1;
+    if (!fresh_date(resp, HTTP_F_LAST_MODIFIED, received_s, &modified_s))
+        return -1;
+    if (!fresh_date(resp, HTTP_F_DATE, received_s, &date_s))
+        date_s = received_s;
+    if (modified_s >= date_s)
+        return -1;
+    tenth = (date_s - modified_s) / 10;
+    return tenth > FRESH_HEURISTIC_MAX_S ? FRESH_HEURISTIC_MAX_S : tenth;
+}
+
+static void
+fresh_found(struct fresh_verdict *v, enum fresh_origin origin, int64_t lifetime_ms)
+{
+    tassert(lifetime_ms >= 0);
+    v->origin = origin;
+    v->lifetime_ms = lifetime_ms;
+}
+
+/* The first that applies; `targeted` came from CDN-Cache-Control, then Expires means nothing
+ * (RFC 9213 2.1). */
+static void
+fresh_lifetime(const struct http_head *resp, const struct cache_control *cc, bool targeted,
+    int64_t received_s, struct fresh_verdict *v)
+{
+    int64_t heuristic_s;
+
+    if (cc_has(cc, CC_S_MAXAGE)) {
+        fresh_found(v, targeted ? FRESH_FROM_TARGETED : FRESH_FROM_S_MAXAGE,
+            cc_seconds(cc, CC_S_MAXAGE) * 1000);
+    } else if (cc_has(cc, CC_MAX_AGE)) {
+        fresh_found(v, targeted ? FRESH_FROM_TARGETED : FRESH_FROM_MAX_AGE,
+            cc_seconds(cc, CC_MAX_AGE) * 1000);
+    } else if (!targeted && http_has(resp, HTTP_F_EXPIRES)) {
+        fresh_found(v, FRESH_FROM_EXPIRES, fresh_expires_s(resp, received_s) * 1000);
+    } else {
+        heuristic_s = fresh_heuristic_s(resp, cc, received_s);
+        if (heuristic_s >= 0)
+            fresh_found(v, FRESH_FROM_HEURISTIC, heuristic_s * 1000);
+    }
+}
+
+/* How long it may be served stale.  must-revalidate forbids it; s-maxage does too
+ * (RFC 9111 5.2.2.10), unless the origin says beside it how stale it may be. */
+static void
+fresh_staleness(
+    const struct cache_control *cc, const struct fresh_params *params, struct fresh_verdict *v)
+{
+    bool never = cc_has(cc, CC_MUST_REVALIDATE) || cc_has(cc, CC_PROXY_REVALIDATE);
+    int64_t while_s = cc_seconds(cc, CC_STALE_WHILE_REVALIDATE);
+    int64_t error_s = cc_seconds(cc, CC_STALE_IF_ERROR);
+    bool shared = cc_has(cc, CC_S_MAXAGE);
+
+    v->must_revalidate = never || (shared && while_s < 0 && error_s < 0);
+    v->keep_ms = params->default_keep_ms;
+    if (v->must_revalidate) {
+        v->grace_ms = v->stale_if_error_ms = 0;
+        return;
+    }
+    v->stale_if_error_ms = error_s < 0 ? -1 : error_s * 1000;
+    if (while_s >= 0)
+        v->grace_ms = while_s * 1000;
+    else
+        v->grace_ms = shared ? 0 : params->default_grace_ms;
+}
+
+void
+fresh_judge(const struct http_head *resp, const struct fresh_request *req,
+    const struct fresh_params *params, struct fresh_verdict *v)
+{
+    struct cache_control cc;
+    bool targeted;
+
+    memset(v, 0, sizeof(*v));
+    cc_parse_targeted(resp, &cc);
+    targeted = cc.present;
+    if (!targeted)
+        cc_parse_response(resp, &cc);
+    v->no_cache = cc_has(&cc, CC_NO_CACHE);
+    v->age_ms = fresh_age_ms(resp, req->sent_ms, req->received_ms);
+    fresh_staleness(&cc, params, v);
+    fresh_lifetime(resp, &cc, targeted, req->received_ms / 1000, v);
+    if (v->origin == FRESH_FROM_NONE && params->default_ttl_ms > 0 &&
+        fresh_is_heuristic(resp->status))
+        fresh_found(v, FRESH_FROM_DEFAULT, params->default_ttl_ms);
+    v->ttl_ms = v->lifetime_ms - v->age_ms;
+
+    v->refusal = fresh_refuse(resp, req, &cc);
+    if (v->refusal == FRESH_REFUSE_NONE && v->origin == FRESH_FROM_NONE)
+        v->refusal = FRESH_REFUSE_NO_FRESHNESS;
+    if (v->refusal == FRESH_REFUSE_NONE && v->ttl_ms <= 0)
+        v->refusal = FRESH_REFUSE_STALE;
+    v->storable = v->refusal == FRESH_REFUSE_NONE;
+    tassert(v->age_ms >= 0 && v->grace_ms >= 0 && v->keep_ms >= 0);
+}

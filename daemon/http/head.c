@@ -1,0 +1,255 @@
+/* head.c -- names to numbers and back, and finding fields. */
+#include "daemon/http/head.h"
+
+#include "daemon/base/obj.h"
+#include "daemon/base/tassert.h"
+
+static const struct {
+    const char *name;
+    unsigned flags;
+} http_fields[HTTP_F_COUNT] = {[HTTP_F_OTHER] = {"?", 0},
+#define X(id, name, flags, doc) [HTTP_F_##id] = {name, flags},
+    HTTP_FIELD_TABLE(X)
+#undef X
+};
+
+static const struct {
+    struct slice name;
+    bool safe, idempotent;
+} http_methods[HTTP_M_COUNT] = {[HTTP_M_OTHER] = {{"?", 1}, false, false},
+#define X(id, name, safe, idempotent) [HTTP_M_##id] = {{name, sizeof(name) - 1}, safe, idempotent},
+    HTTP_METHOD_TABLE(X)
+#undef X
+};
+
+enum {
+    HTTP_SLOTS = 256,   /* four times the names: a strange name mostly meets an empty slot */
+    HTTP_NAME_MAX = 32, /* longer than any in the table */
+};
+#define X(id, name, flags, doc) _Static_assert(sizeof(name) <= HTTP_NAME_MAX, name);
+HTTP_FIELD_TABLE(X)
+#undef X
+
+/* Open addressing.  Written once, before main(), and read-only from then on. */
+static struct {
+    char folded[HTTP_NAME_MAX]; /* lower case, as http_fold() makes it */
+    uint8_t len;                /* 0: empty */
+    uint8_t id;
+} http_slots[HTTP_SLOTS];
+
+/* Lower case, eight bytes at a time.  Only letters become letters: bit 5 is set where bit 6 is,
+ * so '-' and digits stay what they are, and control bytes do not become them. */
+static inline uint64_t
+http_fold(uint64_t word)
+{
+    return word | (word & UINT64_C(0x4040404040404040)) >> 1;
+}
+
+static inline uint64_t
+http_load(const char *p, size_t len)
+{
+    uint64_t word = 0;
+
+    memcpy(&word, p, len);
+    return word;
+}
+
+/* Are the `len` bytes the folded name?  Overlapping words instead of a loop over a tail. */
+static inline bool
+http_folds_to(const char *name, const char *folded, size_t len)
+{
+    size_t i;
+
+    if (len < 8) {
+        if (len >= 4)
+            return ((http_fold(http_load(name, 4)) ^ http_load(folded, 4)) |
+                       (http_fold(http_load(name + len - 4, 4)) ^
+                           http_load(folded + len - 4, 4))) == 0;
+        for (i = 0; i < len; i++) {
+            if (http_fold((uint8_t)name[i]) != (uint8_t)folded[i])
+                return false;
+        }
+        return true;
+    }
+    for (i = 0; i + 8 <= len; i += 8) {
+        if (http_fold(http_load(name + i, 8)) != http_load(folded + i, 8))
+            return false;
+    }
+    return http_fold(http_load(name + len - 8, 8)) == http_load(folded + len - 8, 8);
+}
+
+/* Length, first and last letter, and the one in the middle, because X-Forwarded-Host and -Port
+ * share those three.  The factors were searched for: of 58 names two share a slot. */
+static inline unsigned
+http_slot_of(const char *name, size_t len)
+{
+    unsigned first = (uint8_t)name[0] | 0x20u;
+    unsigned middle = (uint8_t)name[len / 2] | 0x20u;
+    unsigned last = (uint8_t)name[len - 1] | 0x20u;
+
+    return ((unsigned)len * 2 + first * 11 + middle * 32 + last * 24) % HTTP_SLOTS;
+}
+
+__attribute__((constructor)) static void
+http_slots_fill(void)
+{
+    unsigned id, slot;
+    size_t i, len;
+
+    for (id = HTTP_F_OTHER + 1; id < HTTP_F_COUNT; id++) {
+        const char *name = http_fields[id].name;
+
+        len = strlen(name);
+        slot = http_slot_of(name, len);
+        while (http_slots[slot].len != 0)
+            slot = (slot + 1) % HTTP_SLOTS;
+        for (i = 0; i < len; i++)
+            http_slots[slot].folded[i] = (char)http_fold((uint8_t)name[i]);
+        http_slots[slot].len = (uint8_t)len;
+        http_slots[slot].id = (uint8_t)id;
+    }
+}
+
+enum http_field_id
+http_field_id(const char *name, size_t len)
+{
+    unsigned slot;
+
+    if (len == 0 || len >= HTTP_NAME_MAX)
+        return HTTP_F_OTHER;
+    for (slot = http_slot_of(name, len); http_slots[slot].len != 0;
+         slot = (slot + 1) % HTTP_SLOTS) { /* ends: most slots are empty */
+        if (http_slots[slot].len == len && http_folds_to(name, http_slots[slot].folded, len))
+            return (enum http_field_id)http_slots[slot].id;
+    }
+    return HTTP_F_OTHER;
+}
+
+const char *
+http_field_name(enum http_field_id id)
+{
+    tassert((unsigned)id < HTTP_F_COUNT);
+    return http_fields[id].name;
+}
+
+unsigned
+http_field_flags(enum http_field_id id)
+{
+    tassert((unsigned)id < HTTP_F_COUNT);
+    return http_fields[id].flags;
+}
+
+enum http_method
+http_method_id(struct slice token)
+{
+    unsigned m;
+
+    for (m = HTTP_M_OTHER + 1; m < HTTP_M_COUNT; m++) { /* GET is the first */
+        if (slice_eq(token, http_methods[m].name))
+            return (enum http_method)m;
+    }
+    return HTTP_M_OTHER;
+}
+
+const char *
+http_method_name(enum http_method m)
+{
+    tassert((unsigned)m < HTTP_M_COUNT);
+    return http_methods[m].name.ptr;
+}
+
+bool
+http_method_is_safe(enum http_method m)
+{
+    tassert((unsigned)m < HTTP_M_COUNT);
+    return http_methods[m].safe;
+}
+
+bool
+http_method_is_idempotent(enum http_method m)
+{
+    tassert((unsigned)m < HTTP_M_COUNT);
+    return http_methods[m].idempotent;
+}
+
+static const struct http_field *
+http_after(const struct http_head *h, const struct http_field *prev)
+{
+    tassert(prev == NULL || (prev >= h->fields && prev < h->fields + h->nfields));
+    return prev == NULL ? h->fields : prev + 1;
+}
+
+const struct http_field *
+http_find(const struct http_head *h, enum http_field_id id, const struct http_field *prev)
+{
+    const struct http_field *f, *end = h->fields + h->nfields;
+
+    if (!http_has(h, id))
+        return NULL;
+    for (f = http_after(h, prev); f < end; f++) {
+        if (f->id == id)
+            return f;
+    }
+    return NULL;
+}
+
+const struct http_field *
+http_find_name(const struct http_head *h, struct slice name, const struct http_field *prev)
+{
+    enum http_field_id id = http_field_id(name.ptr, name.len);
+    const struct http_field *f, *end = h->fields + h->nfields;
+
+    if (id != HTTP_F_OTHER)
+        return http_find(h, id, prev);
+    for (f = http_after(h, prev); f < end; f++) {
+        if (f->id == HTTP_F_OTHER && slice_eq_nocase(http_name(h, f), name))
+            return f;
+    }
+    return NULL;
+}
+
+struct slice
+http_get_one(const struct http_head *h, enum http_field_id id)
+{
+    const struct http_field *f = http_find(h, id, NULL);
+
+    if (f == NULL || http_find(h, id, f) != NULL)
+        return slice_of(NULL, 0);
+    return http_value(h, f);
+}
+
+/* clang-format off */
+static const char *const http_reasons[] = { /* the IANA registry; [status - 100] */
+    [  0] = "Continue", [1] = "Switching Protocols", [2] = "Processing", [3] = "Early Hints",
+    [100] = "OK", [101] = "Created", [102] = "Accepted", [103] = "Non-Authoritative Information",
+    [104] = "No Content", [105] = "Reset Content", [106] = "Partial Content",
+    [107] = "Multi-Status", [108] = "Already Reported", [126] = "IM Used",
+    [200] = "Multiple Choices", [201] = "Moved Permanently", [202] = "Found",
+    [203] = "See Other", [204] = "Not Modified", [205] = "Use Proxy",
+    [207] = "Temporary Redirect", [208] = "Permanent Redirect",
+    [300] = "Bad Request", [301] = "Unauthorized", [302] = "Payment Required",
+    [303] = "Forbidden", [304] = "Not Found", [305] = "Method Not Allowed",
+    [306] = "Not Acceptable", [307] = "Proxy Authentication Required",
+    [308] = "Request Timeout", [309] = "Conflict", [310] = "Gone", [311] = "Length Required",
+    [312] = "Precondition Failed", [313] = "Content Too Large", [314] = "URI Too Long",
+    [315] = "Unsupported Media Type", [316] = "Range Not Satisfiable",
+    [317] = "Expectation Failed", [321] = "Misdirected Request",
+    [322] = "Unprocessable Content", [323] = "Locked", [324] = "Failed Dependency",
+    [325] = "Too Early", [326] = "Upgrade Required", [328] = "Precondition Required",
+    [329] = "Too Many Requests", [331] = "Request Header Fields Too Large",
+    [351] = "Unavailable For Legal Reasons",
+    [400] = "Internal Server Error", [401] = "Not Implemented", [402] = "Bad Gateway",
+    [403] = "Service Unavailable", [404] = "Gateway Timeout",
+    [405] = "HTTP Version Not Supported", [406] = "Variant Also Negotiates",
+    [407] = "Insufficient Storage", [408] = "Loop Detected", [410] = "Not Extended",
+    [411] = "Network Authentication Required",
+};
+/* clang-format on */
+
+const char *
+http_reason(unsigned status)
+{
+    if (status < 100 || status - 100 >= ARRAY_LEN(http_reasons))
+        return "Unknown";
+    return http_reasons[status - 100] == NULL ? "Unknown" : http_reasons[status - 100];
+}

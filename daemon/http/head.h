@@ -1,0 +1,107 @@
+/* head.h -- a parsed head: slices into the bytes it came in.
+ *
+ * Offsets, not pointers, so that the bytes can move (from the loop's read slab to memory of
+ * the connection's) by changing `base` alone.  Field names that Tarn knows are resolved to
+ * small integers once, when they are parsed, and `present` tells at a glance which came.
+ *
+ * Threads: none of its own.  Memory: everything is the caller's.
+ */
+#ifndef TARN_HEAD_H
+#define TARN_HEAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/base/span.h"
+#include "daemon/http/field_table.h"
+
+enum http_field_id {
+    HTTP_F_OTHER, /* a name that the table does not have */
+#define X(id, name, flags, doc) HTTP_F_##id,
+    HTTP_FIELD_TABLE(X)
+#undef X
+    HTTP_F_COUNT
+};
+_Static_assert(HTTP_F_COUNT <= 64, "http_head.present has a bit for each");
+
+#define HTTP_BIT(id) (UINT64_C(1) << (id))
+
+enum http_method {
+    HTTP_M_OTHER, /* a token that the table does not have */
+#define X(id, name, safe, idempotent) HTTP_M_##id,
+    HTTP_METHOD_TABLE(X)
+#undef X
+    HTTP_M_COUNT
+};
+
+struct http_field {
+    uint16_t name_off, name_len;
+    uint16_t value_off, value_len; /* without surrounding white space */
+    uint8_t id;                    /* enum http_field_id */
+    bool drop;                     /* nominated by Connection: never forwarded nor stored */
+};
+
+struct http_head {
+    const char *base;          /* what offsets are counted from */
+    struct http_field *fields; /* in the order they came */
+    uint64_t present;          /* HTTP_BIT of every known field that came */
+    uint16_t nfields, max_fields;
+    uint16_t len;  /* bytes of the head, blank line included */
+    uint8_t minor; /* HTTP/1.minor: 0 or 1 */
+    /* request */
+    uint8_t method; /* enum http_method */
+    uint16_t method_off, method_len;
+    uint16_t target_off, target_len; /* as it came */
+    uint16_t path_off, path_len;     /* path and query: what is keyed and forwarded; OPTIONS: "*" */
+    uint16_t host_off, host_len;     /* authority as it came; len 0: HTTP/1.0 without Host */
+    /* response */
+    uint16_t status;
+    uint16_t reason_off, reason_len;
+};
+
+static inline struct slice
+http_slice(const struct http_head *h, uint16_t off, uint16_t len)
+{
+    return (struct slice){h->base + off, len};
+}
+
+static inline bool
+http_has(const struct http_head *h, enum http_field_id id)
+{
+    return (h->present & HTTP_BIT(id)) != 0;
+}
+
+static inline struct slice
+http_name(const struct http_head *h, const struct http_field *f)
+{
+    return http_slice(h, f->name_off, f->name_len);
+}
+
+static inline struct slice
+http_value(const struct http_head *h, const struct http_field *f)
+{
+    return http_slice(h, f->value_off, f->value_len);
+}
+
+/* The next field `id` after `prev` (NULL: the first); NULL when there is none. */
+const struct http_field *http_find(
+    const struct http_head *h, enum http_field_id id, const struct http_field *prev);
+/* The same for a name that the table may not have. */
+const struct http_field *http_find_name(
+    const struct http_head *h, struct slice name, const struct http_field *prev);
+/* The value when there is exactly one, else an empty slice with .ptr NULL. */
+struct slice http_get_one(const struct http_head *h, enum http_field_id id);
+
+/* HTTP_F_OTHER for a name that is not in the table. */
+enum http_field_id http_field_id(const char *name, size_t len);
+const char *http_field_name(enum http_field_id id);
+unsigned http_field_flags(enum http_field_id id);
+enum http_method http_method_id(struct slice token); /* case-sensitive, RFC 9110 9.1 */
+const char *http_method_name(enum http_method m);
+bool http_method_is_safe(enum http_method m);
+bool http_method_is_idempotent(enum http_method m);
+/* "Not Found"; "Unknown" for a status without a phrase of its own. */
+const char *http_reason(unsigned status);
+
+#endif

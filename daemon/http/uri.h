@@ -1,0 +1,73 @@
+/* uri.h -- request targets and authorities (RFC 9112 3.2, RFC 3986 3.2).
+ *
+ * The bytes of path and query are never decoded, collapsed or cut: what is keyed is what is
+ * forwarded.  Only the authority has a normal form, and that is forwarded too.
+ */
+#ifndef TARN_URI_H
+#define TARN_URI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/span.h"
+#include "daemon/http/head.h"
+
+enum http_scheme {
+    HTTP_SCHEME_HTTP,
+    HTTP_SCHEME_HTTPS,
+};
+
+enum {
+    HTTP_HOST_MAX = 255,                    /* bytes of a host name: what DNS can carry */
+    HTTP_AUTHORITY_MAX = HTTP_HOST_MAX + 6, /* and ":65535" */
+};
+
+struct http_authority {
+    struct slice host; /* with the brackets of an IPv6 address; borrows the text */
+    uint16_t port;     /* the scheme's is not filled in */
+    bool has_port;     /* "h:" has none (RFC 3986 6.2.3) */
+};
+
+const char *http_scheme_name(enum http_scheme s); /* "http" */
+uint16_t http_scheme_port(enum http_scheme s);
+
+/* uri-host [":" port], strictly: reg-name, IPv4 or [IPv6]; no userinfo, no empty host.
+ * 0 or TERR_SYNTAX. */
+int http_authority_parse(struct slice text, struct http_authority *out);
+
+/* The normal form, for key and forwarding: lower case, without the scheme's default port,
+ * leading zeros in the port or one trailing dot.  Its length (at most HTTP_AUTHORITY_MAX),
+ * TERR_SYNTAX, or TERR_LIMIT when `out` is too small. */
+int http_authority_normal(struct slice text, enum http_scheme scheme, struct span out);
+
+/* Splits h->target into path and host, and judges Host, once all fields are in place.
+ *
+ *   /path?query           path; host from the Host field
+ *   http://host/path      path; host from the target, which replaces Host (VSV00018)
+ *   *                     OPTIONS only
+ *   host:port             refused, and CONNECT with it (TERR_METHOD)
+ *
+ * HTTP/1.1 needs exactly one Host; HTTP/1.0 may have none, then host_len is 0 (a duplicate or
+ * invalid Host is refused in any version, and even when the target replaces it).
+ * "http://host" leaves path_len 0: use http_path().  *scheme changes only when the target
+ * names one.  It is the client's word: whether the connection was secure it does not say.
+ * 0, TERR_SYNTAX or TERR_METHOD. */
+int http_target_parse(struct http_head *h, enum http_scheme *scheme);
+
+/* Path and query to key and to forward: path_len 0 stands for "/" (or "*" with OPTIONS,
+ * RFC 9112 3.2.4), which the head's bytes do not have. */
+static inline struct slice
+http_path(const struct http_head *h)
+{
+    if (h->path_len == 0)
+        return h->method == HTTP_M_OPTIONS ? SLICE_LIT("*") : SLICE_LIT("/");
+    return http_slice(h, h->path_off, h->path_len);
+}
+
+static inline struct slice
+http_host(const struct http_head *h)
+{
+    return http_slice(h, h->host_off, h->host_len);
+}
+
+#endif

@@ -1,0 +1,305 @@
+/* vary.c -- specifications of variants: building one, and matching requests against it.
+ *
+ * A specification is a row of names, each
+ *     id (1 byte) | name length (1) | name, lower case | value length (2, low first) | value
+ * with VARY_ABSENT for the length of a value that was not there.  One VARY_NEVER byte alone
+ * is a specification that matches nothing.
+ */
+#include "daemon/http/vary.h"
+
+#include "daemon/base/tassert.h"
+#include "daemon/base/terr.h"
+#include "daemon/http/token.h"
+
+#define VARY_NEVER    0xffu
+#define VARY_ABSENT   0xffffu
+#define VARY_NAME_MAX 255u /* one byte of length; a longer name is treated as "*" */
+
+_Static_assert((unsigned)HTTP_F_COUNT < VARY_NEVER, "an id is never VARY_NEVER");
+_Static_assert((unsigned)VARY_SPEC_MAX < VARY_ABSENT, "no value is as long as VARY_ABSENT");
+
+/* Takes normalised bytes, either to keep them or to compare them with what was kept. */
+struct vary_sink {
+    char *out;        /* NULL: compare */
+    const char *want; /* when comparing */
+    size_t room, used;
+    bool ok;
+};
+
+static void
+vary_put(struct vary_sink *s, const char *bytes, size_t len)
+{
+    if (!s->ok || len > s->room - s->used) {
+        s->ok = false;
+        return;
+    }
+    if (len == 0)
+        return;
+    if (s->out != NULL)
+        memcpy(s->out + s->used, bytes, len);
+    else
+        s->ok = memcmp(s->want + s->used, bytes, len) == 0;
+    s->used += len;
+}
+
+static void
+vary_put_lower(struct vary_sink *s, struct slice text)
+{
+    size_t i;
+
+    for (i = 0; i < text.len && s->ok; i++) {
+        char c = text.ptr[i];
+
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c + ('a' - 'A'));
+        vary_put(s, &c, 1);
+    }
+}
+
+/* Is q=0 (or no number at all)?  `parameters` is what follows the first ";". */
+static bool
+vary_q_is_zero(struct slice parameters)
+{
+    while (parameters.ptr != NULL) {
+        struct slice p = http_cut(&parameters, ';');
+
+        if (p.len < 2 || (p.ptr[0] | 0x20) != 'q' || p.ptr[1] != '=')
+            continue;
+        p = slice_of(p.ptr + 2, p.len - 2);
+        if (p.len == 0 || (p.ptr[0] != '0' && p.ptr[0] != '1'))
+            return true;
+        while (p.len > 0 && (*p.ptr == '0' || *p.ptr == '.')) {
+            p.ptr++;
+            p.len--;
+        }
+        return p.len == 0;
+    }
+    return false;
+}
+
+unsigned
+http_codings(const struct http_head *req)
+{
+    const struct http_field *f = NULL;
+    struct http_list_iter it;
+    unsigned takes = 0, refuses = 0, any = 0;
+    struct slice member;
+
+    while ((f = http_find(req, HTTP_F_ACCEPT_ENCODING, f)) != NULL) {
+        if (f->drop)
+            continue;
+        http_list_init(&it, http_value(req, f));
+        while (http_list_next(&it, &member)) {
+            struct slice coding = http_cut(&member, ';');
+            unsigned bit = 0;
+
+            if (slice_eq_nocase(coding, SLICE_LIT("br")))
+                bit = HTTP_TAKES_BR;
+            else if (slice_eq_nocase(coding, SLICE_LIT("gzip")) ||
+                     slice_eq_nocase(coding, SLICE_LIT("x-gzip"))) /* RFC 9110 8.4.1.3 */
+                bit = HTTP_TAKES_GZIP;
+            else if (slice_eq(coding, SLICE_LIT("*")))
+                any = vary_q_is_zero(member) ? 0 : HTTP_TAKES_BR | HTTP_TAKES_GZIP;
+            if (bit != 0 && vary_q_is_zero(member))
+                refuses |= bit;
+            else
+                takes |= bit;
+        }
+    }
+    return (takes | any) & ~refuses;
+}
+
+struct slice
+http_codings_text(unsigned takes)
+{
+    switch (takes) {
+    case HTTP_TAKES_BR | HTTP_TAKES_GZIP:
+        return SLICE_LIT("br, gzip");
+    case HTTP_TAKES_BR:
+        return SLICE_LIT("br");
+    case HTTP_TAKES_GZIP:
+        return SLICE_LIT("gzip");
+    default:
+        tassert(takes == 0);
+        return SLICE_LIT("");
+    }
+}
+
+/* Fields that are no lists: a comma in them is text, and so is the space behind it. */
+static bool
+vary_is_text(unsigned id)
+{
+    switch (id) {
+    case HTTP_F_COOKIE:
+    case HTTP_F_USER_AGENT:
+    case HTTP_F_REFERER:
+    case HTTP_F_AUTHORIZATION:
+    case HTTP_F_IF_MODIFIED_SINCE:
+    case HTTP_F_IF_UNMODIFIED_SINCE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void
+vary_put_field(struct vary_sink *s, unsigned id, struct slice value, bool first)
+{
+    struct http_list_iter it;
+    struct slice member;
+
+    if (vary_is_text(id)) {
+        if (!first)
+            vary_put(s, ",", 1);
+        vary_put(s, value.ptr, value.len);
+        return;
+    }
+    http_list_init(&it, value);
+    while (http_list_next(&it, &member)) {
+        if (s->used > 0)
+            vary_put(s, ",", 1);
+        if (id == HTTP_F_ACCEPT_LANGUAGE) /* ranges have no case, RFC 4647 2 */
+            vary_put_lower(s, member);
+        else
+            vary_put(s, member.ptr, member.len);
+    }
+}
+
+/* The normal form of a request's field into `s`.  False: the request does not have it. */
+static bool
+vary_put_value(struct vary_sink *s, const struct http_head *req, unsigned id, struct slice name)
+{
+    const struct http_field *f = NULL;
+    bool any = false;
+
+    if (id == HTTP_F_ACCEPT_ENCODING) { /* always there: no field is the same as nothing */
+        struct slice text = http_codings_text(http_codings(req));
+
+        vary_put(s, text.ptr, text.len);
+        return true;
+    }
+    for (;;) {
+        if (id != HTTP_F_OTHER)
+            f = http_find(req, (enum http_field_id)id, f);
+        else
+            f = http_find_name(req, name, f);
+        if (f == NULL)
+            return any;
+        if (f->drop)
+            continue;
+        vary_put_field(s, id, http_value(req, f), !any);
+        any = true;
+    }
+}
+
+bool
+vary_is_star(const struct http_head *resp)
+{
+    const struct http_field *f = NULL;
+    struct http_list_iter it;
+    struct slice name;
+    unsigned names = 0;
+
+    while ((f = http_find(resp, HTTP_F_VARY, f)) != NULL) {
+        http_list_init(&it, http_value(resp, f));
+        while (http_list_next(&it, &name)) {
+            names++;
+            if (slice_eq(name, SLICE_LIT("*")) || names > VARY_NAMES_MAX)
+                return true;
+            if (name.len > VARY_NAME_MAX || !http_token_ok(name))
+                return true;
+            /* Each client's address is appended, so no two requests are the same. */
+            if (http_field_id(name.ptr, name.len) == HTTP_F_X_FORWARDED_FOR)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* One name of the specification to out[used...]: the new length, or TERR_LIMIT. */
+static int
+vary_build_name(const struct http_head *req, struct slice name, struct span out, size_t used)
+{
+    struct vary_sink head, value;
+    enum http_field_id id = http_field_id(name.ptr, name.len);
+    unsigned len;
+
+    if (out.len - used < 4 + name.len)
+        return TERR_LIMIT;
+    head = (struct vary_sink){.out = out.ptr + used + 2, .room = name.len, .ok = true};
+    out.ptr[used] = (char)id;
+    out.ptr[used + 1] = (char)name.len;
+    vary_put_lower(&head, name);
+    used += 4 + name.len;
+    value = (struct vary_sink){.out = out.ptr + used, .room = out.len - used, .ok = true};
+    len = vary_put_value(&value, req, id, name) ? (unsigned)value.used : VARY_ABSENT;
+    if (!value.ok)
+        return TERR_LIMIT;
+    out.ptr[used - 2] = (char)(len & 0xff);
+    out.ptr[used - 1] = (char)(len >> 8);
+    return (int)(used + value.used);
+}
+
+int
+vary_build(const struct http_head *resp, const struct http_head *req, struct span out)
+{
+    const struct http_field *f = NULL;
+    struct http_list_iter it;
+    struct slice name;
+    int used = 0;
+
+    if (out.len > VARY_SPEC_MAX)
+        out.len = VARY_SPEC_MAX;
+    if (vary_is_star(resp)) {
+        if (out.len == 0)
+            return TERR_LIMIT;
+        out.ptr[0] = (char)VARY_NEVER;
+        return 1;
+    }
+    while ((f = http_find(resp, HTTP_F_VARY, f)) != NULL) {
+        http_list_init(&it, http_value(resp, f));
+        while (http_list_next(&it, &name)) {
+            used = vary_build_name(req, name, out, (size_t)used);
+            if (used < 0)
+                return used;
+        }
+    }
+    return used;
+}
+
+/* Compares the first name of *spec and steps over it; false also for what is no name. */
+static bool
+vary_match_name(struct slice *spec, const struct http_head *req)
+{
+    const unsigned char *p = (const unsigned char *)spec->ptr;
+    struct vary_sink value = {.ok = true};
+    unsigned id, len;
+    struct slice name;
+    bool found;
+
+    if (spec->len < 4 || p[0] >= HTTP_F_COUNT || spec->len < 4u + p[1])
+        return false;
+    id = p[0];
+    name = slice_of(spec->ptr + 2, p[1]);
+    len = p[2 + name.len] | (unsigned)p[3 + name.len] << 8;
+    *spec = slice_of(spec->ptr + 4 + name.len, spec->len - 4 - name.len);
+    if (len != VARY_ABSENT) {
+        if (len > spec->len)
+            return false;
+        value.want = spec->ptr;
+        value.room = len;
+        *spec = slice_of(spec->ptr + len, spec->len - len);
+    }
+    found = vary_put_value(&value, req, id, name);
+    return found == (len != VARY_ABSENT) && (!found || (value.ok && value.used == value.room));
+}
+
+bool
+vary_match(struct slice spec, const struct http_head *req)
+{
+    while (spec.len > 0) { /* each name takes at least four bytes */
+        if (!vary_match_name(&spec, req))
+            return false;
+    }
+    return true;
+}
