@@ -1,0 +1,82 @@
+/* engine_malloc.c -- the engine whose bytes lie in memory: kept objects and private ones. */
+#include "storage/kept.h"
+#include "storage/transit.h"
+
+#define MALLOC_DEFAULT_SIZE (UINT64_C(256) << 20)
+
+static void *
+malloc_alloc(struct storage *s, size_t size)
+{
+    return mem_alloc(&s->mem, size);
+}
+
+static void
+malloc_free(struct storage *s, void *p, size_t size)
+{
+    mem_free(&s->mem, p, size);
+}
+
+static int
+malloc_obj_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
+{
+    return spec->kind == STOBJ_KEPT ? kept_new(out, s, spec) : transit_new(out, s, spec);
+}
+
+static void
+malloc_obj_free(struct stobj *o)
+{
+    o->kind == STOBJ_KEPT ? kept_free(o) : transit_free(o);
+}
+
+static int
+malloc_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
+{
+    return o->kind == STOBJ_KEPT ? kept_space_get(o, want, out, w)
+                                 : transit_space_get(o, want, out, w);
+}
+
+static void
+malloc_space_extend(struct stobj *o, size_t used)
+{
+    o->kind == STOBJ_KEPT ? kept_space_extend(o, used) : transit_space_extend(o, used);
+}
+
+static void
+malloc_space_cancel(struct stobj *o, struct waiter *w)
+{
+    o->kind == STOBJ_KEPT ? kept_space_cancel(o, w) : transit_space_cancel(o, w);
+}
+
+static void
+malloc_settle(struct stobj *o, enum stobj_state to)
+{
+    o->kind == STOBJ_KEPT ? kept_settle(o, to) : transit_settle(o, to);
+}
+
+static void
+malloc_lease_open(struct lease_iter *it)
+{
+    it->obj->kind == STOBJ_KEPT ? kept_lease_open(it) : transit_lease_open(it);
+}
+
+static bool
+malloc_contains(struct stobj *o, const char *ptr, size_t len)
+{
+    return o->kind == STOBJ_KEPT ? kept_contains(o, ptr, len) : transit_contains(o, ptr, len);
+}
+
+const struct engine_ops engine_malloc = {
+    .magic = ENGINE_MAGIC,
+    .name = "malloc",
+    .default_size = MALLOC_DEFAULT_SIZE,
+    .alloc = malloc_alloc,
+    .free = malloc_free,
+    .obj_new = malloc_obj_new,
+    .obj_free = malloc_obj_free,
+    .space_get = malloc_space_get,
+    .space_extend = malloc_space_extend,
+    .space_cancel = malloc_space_cancel,
+    .settle = malloc_settle,
+    .lease_open = malloc_lease_open,
+    .contains = malloc_contains,
+};

@@ -1,0 +1,224 @@
+/* engine_synth.c -- bodies by reference: a list of bytes that live elsewhere.
+ *
+ * String literals of the policy, request headers in the arena, a file mapped at start, the
+ * admin page.  Settled at once; leases need no return.  Parts are appended by the maker, before
+ * it shows the object to anybody. */
+#include <string.h>
+
+#include "storage/storage_priv.h"
+
+#define SYNTH_DEFAULT_SIZE (UINT64_C(16) << 20)
+enum {
+    SYNTH_PARTS_INLINE = 4,      /* most pages are a head, a value and a tail */
+    SYNTH_EXTENT_MAX = 1u << 30, /* an extent's length has 32 bits */
+};
+
+struct synth_part {
+    const char *ptr;
+    uint64_t end; /* offset in the body where this part ends */
+};
+
+struct synth {
+    struct stobj base;
+    uint32_t nparts, room;
+    struct synth_part *parts; /* `few`, or charged memory */
+    struct synth_part few[SYNTH_PARTS_INLINE];
+};
+
+static struct synth *
+synth_of(struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    tassert(o->store->ops == &engine_synth);
+    return container_of(o, struct synth, base);
+}
+
+static void *
+synth_alloc(struct storage *s, size_t size)
+{
+    return mem_alloc(&s->mem, size);
+}
+
+static void
+synth_free(struct storage *s, void *p, size_t size)
+{
+    mem_free(&s->mem, p, size);
+}
+
+int
+engine_synth_new(struct stobj **out, struct storage *s)
+{
+    struct synth *y;
+    void *p;
+    int err;
+
+    err = store_get(s, sizeof *y, BUDGET_NO_WAIT, &p);
+    if (err < 0)
+        return err;
+    y = p;
+    *y = (struct synth){.room = SYNTH_PARTS_INLINE, .parts = y->few};
+    stobj_init(&y->base, s, STOBJ_KEPT, STOBJ_SETTLED);
+    *out = &y->base;
+    return 0;
+}
+
+static void
+synth_free_parts(struct synth *y)
+{
+    if (y->parts != y->few)
+        store_put(y->base.store, y->parts, y->room * sizeof y->parts[0]);
+}
+
+static int
+synth_grow(struct synth *y)
+{
+    uint32_t room = 2 * y->room;
+    void *p;
+    int err;
+
+    err = store_get(y->base.store, room * sizeof y->parts[0], BUDGET_NO_WAIT, &p);
+    if (err < 0)
+        return err;
+    memcpy(p, y->parts, y->nparts * sizeof y->parts[0]);
+    synth_free_parts(y);
+    y->parts = p;
+    y->room = room;
+    return 0;
+}
+
+static int
+synth_add(struct stobj *o, struct slice bytes)
+{
+    struct synth *y = synth_of(o);
+    uint64_t len = atomic_load_explicit(&o->len, memory_order_relaxed);
+    int err;
+
+    if (bytes.len == 0)
+        return 0;
+    err = y->nparts == y->room ? synth_grow(y) : 0;
+    if (err < 0)
+        return err;
+    y->parts[y->nparts++] = (struct synth_part){.ptr = bytes.ptr, .end = len + bytes.len};
+    atomic_store_explicit(&o->len, len + bytes.len, memory_order_release);
+    return 0;
+}
+
+static void
+synth_obj_free(struct stobj *o)
+{
+    struct synth *y = synth_of(o);
+    struct storage *s = o->store;
+
+    synth_free_parts(y);
+    OBJ_BURY(o);
+    store_put(s, y, sizeof *y);
+}
+
+static uint64_t
+synth_start(const struct synth *y, uint32_t i)
+{
+    return i > 0 ? y->parts[i - 1].end : 0;
+}
+
+/* The first part that ends behind `off`. */
+static uint32_t
+synth_locate(const struct synth *y, uint64_t off)
+{
+    uint32_t lo = 0, hi = y->nparts;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (y->parts[mid].end <= off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static int
+synth_take(struct lease_iter *it, struct lease_batch *b)
+{
+    struct synth *y = synth_of(it->obj);
+    uint64_t len = stobj_len(it->obj), end = it->end < len ? it->end : len;
+    uint32_t i = synth_locate(y, it->off);
+    unsigned had = b->n;
+
+    while (b->n < b->max && it->off < end) {
+        uint64_t stop = y->parts[i].end < end ? y->parts[i].end : end;
+
+        if (stop - it->off > SYNTH_EXTENT_MAX)
+            stop = it->off + SYNTH_EXTENT_MAX;
+        b->extents[b->n++] = (struct lease_extent){
+            .ptr = y->parts[i].ptr + (it->off - synth_start(y, i)),
+            .id = LEASE_NO_RETURN,
+            .len = (uint32_t)(stop - it->off),
+            .flags = stop == end ? LEASE_LAST : 0,
+        };
+        it->off = stop;
+        i += stop == y->parts[i].end;
+    }
+    return (int)(b->n - had);
+}
+
+static void
+synth_give(struct lease_iter *it, uint64_t id)
+{
+    (void)it;
+    (void)id;
+    TUNREACHABLE("nothing of a synth is to be returned");
+}
+
+static void
+synth_cancel(struct lease_iter *it)
+{
+    (void)it;
+    TUNREACHABLE("a synth arms no waiter");
+}
+
+static void
+synth_close(struct lease_iter *it)
+{
+    (void)it;
+}
+
+static const struct lease_fns synth_fns = {
+    .take = synth_take,
+    .give = synth_give,
+    .cancel = synth_cancel,
+    .close = synth_close,
+};
+
+static void
+synth_lease_open(struct lease_iter *it)
+{
+    it->fns = &synth_fns;
+}
+
+static bool
+synth_contains(struct stobj *o, const char *ptr, size_t len)
+{
+    const struct synth *y = synth_of(o);
+
+    for (uint32_t i = 0; i < y->nparts; i++) {
+        uintptr_t p = (uintptr_t)ptr, part = (uintptr_t)y->parts[i].ptr;
+        uint64_t room = y->parts[i].end - synth_start(y, i);
+
+        if (p >= part && p - part <= room && len <= room - (p - part))
+            return true;
+    }
+    return false;
+}
+
+const struct engine_ops engine_synth = {
+    .magic = ENGINE_MAGIC,
+    .name = "synth",
+    .default_size = SYNTH_DEFAULT_SIZE,
+    .alloc = synth_alloc,
+    .free = synth_free,
+    .obj_free = synth_obj_free,
+    .lease_open = synth_lease_open,
+    .contains = synth_contains,
+    .add = synth_add,
+};

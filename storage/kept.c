@@ -1,0 +1,449 @@
+/* kept.c -- objects of engine malloc that stay: where bytes lie, and how they come there. */
+#include "storage/kept.h"
+
+#include <errno.h>
+#include <string.h>
+
+static inline struct kept *
+kept_of(struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    tassert(o->kind == STOBJ_KEPT);
+    return container_of(o, struct kept, base);
+}
+
+static inline struct kept_fill *
+kept_fill_of(struct kept *k)
+{
+    return container_of(k->base.fill, struct kept_fill, base);
+}
+
+/* ---- Where bytes lie ---- */
+
+static uint32_t
+kept_planned(const struct kept *k)
+{
+    return k->plan_whole + (k->plan_tail[0] > 0) + (k->plan_tail[1] > 0);
+}
+
+static uint32_t
+kept_grow_room(uint32_t n)
+{
+    return KEPT_GROW_MIN << (n < KEPT_GROW_DOUBLINGS ? n : KEPT_GROW_DOUBLINGS);
+}
+
+static uint32_t
+kept_room(const struct kept *k, uint32_t index)
+{
+    uint32_t planned = kept_planned(k);
+
+    if (index < k->plan_whole)
+        return KEPT_SEG_MAX;
+    return index < planned ? k->plan_tail[index - k->plan_whole] : kept_grow_room(index - planned);
+}
+
+/* Segment n of the growth begins at 16 KiB * (2^n - 1) as long as they double. */
+static struct kept_place
+kept_locate_grown(uint64_t off)
+{
+    const uint64_t doubled = (uint64_t)KEPT_SEG_MAX - KEPT_GROW_MIN;
+    uint64_t n;
+
+    if (off >= doubled) {
+        n = (off - doubled) / KEPT_SEG_MAX;
+        return (struct kept_place){.start = doubled + n * KEPT_SEG_MAX,
+            .index = KEPT_GROW_DOUBLINGS + (uint32_t)n,
+            .room = KEPT_SEG_MAX};
+    }
+    n = 63 - (unsigned)__builtin_clzll(off / KEPT_GROW_MIN + 1);
+    return (struct kept_place){.start = KEPT_GROW_MIN * ((UINT64_C(1) << n) - 1),
+        .index = (uint32_t)n,
+        .room = KEPT_GROW_MIN << n};
+}
+
+struct kept_place
+kept_locate(const struct kept *k, uint64_t off)
+{
+    uint64_t start = (uint64_t)k->plan_whole * KEPT_SEG_MAX;
+    struct kept_place at;
+
+    if (off < start)
+        return (struct kept_place){.start = off & ~(uint64_t)(KEPT_SEG_MAX - 1),
+            .index = (uint32_t)(off / KEPT_SEG_MAX),
+            .room = KEPT_SEG_MAX};
+    for (uint32_t i = 0; i < ARRAY_LEN(k->plan_tail); i++) {
+        if (off - start < k->plan_tail[i])
+            return (struct kept_place){start, k->plan_whole + i, k->plan_tail[i]};
+        start += k->plan_tail[i];
+    }
+    at = kept_locate_grown(off - start);
+    at.start += start;
+    at.index += kept_planned(k);
+    return at;
+}
+
+char *
+kept_seg(const struct kept *k, uint32_t index)
+{
+    const struct kept_dir *dir;
+
+    if (index == 0)
+        return k->first;
+    dir = atomic_load_explicit(&k->dir, memory_order_acquire);
+    tassert(dir != NULL && index - 1 < dir->room);
+    return dir->seg[index - 1];
+}
+
+static bool
+kept_embedded(const struct kept *k)
+{
+    return k->first == k->body;
+}
+
+/* ---- Birth ---- */
+
+/* What is left behind the whole MiBs goes into one allocation; or, if that would waste a page
+ * or more, into a border and the rest. */
+static void
+kept_plan(struct kept *k, uint64_t length)
+{
+    const struct mem *m = &k->base.store->mem;
+    size_t rest = length % KEPT_SEG_MAX, border, saved;
+
+    k->plan_whole = (uint32_t)(length / KEPT_SEG_MAX);
+    if (rest == 0)
+        return;
+    k->plan_tail[0] = (uint32_t)mem_class(rest);
+    border = mem_border_below(rest);
+    if (border == rest)
+        return;
+    saved = mem_cost(m, rest) - mem_cost(m, border);
+    saved -= saved < mem_cost(m, rest - border) ? saved : mem_cost(m, rest - border);
+    if (saved < KEPT_SPLIT_WASTE || saved < rest / 16)
+        return;
+    k->plan_tail[0] = (uint32_t)border;
+    k->plan_tail[1] = (uint32_t)mem_class(rest - border);
+}
+
+/* Bytes for the body inside the object's allocation; 0: it gets one of its own. */
+static size_t
+kept_embed_room(const struct mem *m, uint64_t length)
+{
+    size_t head = sizeof(struct kept), together;
+
+    if (length == 0 || length > KEPT_EMBED_MAX - head)
+        return 0;
+    together = mem_class(head + length);
+    return together <= mem_cost(m, head) + mem_cost(m, length) ? together - head : 0;
+}
+
+static size_t
+kept_alloc_size(const struct kept *k)
+{
+    return sizeof *k + (kept_embedded(k) ? k->plan_tail[0] : 0);
+}
+
+int
+kept_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
+{
+    /* A length that no memory holds is no plan, but it may still be a lie. */
+    uint64_t length = spec->size_hint > MEM_SIZE_MAX ? 0 : spec->size_hint;
+    size_t embed = kept_embed_room(&s->mem, length);
+    struct kept_fill *f;
+    struct kept *k;
+    void *p;
+    int err;
+
+    err = store_get(s, sizeof *f, BUDGET_NO_WAIT, &p);
+    if (err < 0)
+        return err;
+    f = p;
+    err = store_get(s, sizeof *k + embed, BUDGET_NO_WAIT, &p);
+    if (err < 0) {
+        store_put(s, f, sizeof *f);
+        return err;
+    }
+    k = p;
+    memset(k, 0, sizeof *k);
+    stobj_init(&k->base, s, STOBJ_KEPT, STOBJ_FILLING);
+    *f = (struct kept_fill){.nsegs = embed > 0, .room = embed};
+    list_init(&f->streams_waiting);
+    k->base.fill = &f->base;
+    if (embed > 0) {
+        k->first = k->body;
+        k->plan_tail[0] = (uint32_t)embed;
+    } else {
+        kept_plan(k, length);
+    }
+    *out = &k->base;
+    return 0;
+}
+
+/* ---- Filling ---- */
+
+static size_t
+kept_dir_size(uint32_t room)
+{
+    return sizeof(struct kept_dir) + room * sizeof(char *);
+}
+
+/* Room in the directory for segment `index`.  Readers of the old directory keep it. */
+static int
+kept_dir_grow(struct kept *k, uint32_t index, struct waiter *w)
+{
+    struct kept_dir *old = atomic_load_explicit(&k->dir, memory_order_relaxed), *dir;
+    uint32_t had = old != NULL ? old->room : 0, room;
+    void *p;
+    int err;
+
+    if (index == 0 || index - 1 < had)
+        return 0;
+    room = had > 0 ? 2 * had : kept_planned(k) == 2 ? 1 : 4; /* two segments are the usual case */
+    err = store_get_or_wait(k->base.store, kept_dir_size(room), w, &p);
+    if (err < 0)
+        return err;
+    dir = p;
+    dir->older = old;
+    dir->room = room;
+    if (old != NULL)
+        memcpy(dir->seg, old->seg, had * sizeof dir->seg[0]);
+    atomic_store_explicit(&k->dir, dir, memory_order_release);
+    return 0;
+}
+
+static int
+kept_grow(struct kept *k, struct kept_fill *f, struct waiter *w)
+{
+    uint32_t index = f->nsegs, room = kept_room(k, index);
+    void *p;
+    int err;
+
+    err = kept_dir_grow(k, index, w);
+    if (err < 0)
+        return err;
+    err = store_get_or_wait(k->base.store, room, w, &p);
+    if (err < 0)
+        return err;
+    /* No reader comes here before the extend that follows: its store of len publishes. */
+    if (index == 0)
+        k->first = p;
+    else
+        atomic_load_explicit(&k->dir, memory_order_relaxed)->seg[index - 1] = p;
+    f->nsegs++;
+    f->room += room;
+    return 0;
+}
+
+int
+kept_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
+{
+    struct kept *k = kept_of(o);
+    struct kept_fill *f = kept_fill_of(k);
+    uint64_t len = atomic_load_explicit(&o->len, memory_order_relaxed);
+    struct kept_place at;
+    int err;
+
+    tassert(len <= f->room);
+    if (len == f->room) {
+        err = kept_grow(k, f, w);
+        if (err < 0)
+            return err;
+    }
+    at = kept_locate(k, len);
+    tassert(at.index == f->nsegs - 1);
+    out->ptr = kept_seg(k, at.index) + (len - at.start);
+    out->len = at.start + at.room - len;
+    if (out->len > want)
+        out->len = want;
+    return 0;
+}
+
+/* Every stream that waits looks again.  Under the stripe. */
+static void
+kept_notify(struct kept_fill *f)
+{
+    atomic_store(&f->waited, false);
+    waiter_notify_all(&f->streams_waiting);
+}
+
+/* Lost wake-ups: the writer stores len, then loads `waited`; a stream (stream_wait) stores
+ * `waited`, then loads len.  All four are seq_cst, so in their one total order either the
+ * stream's load comes after the writer's store, and it sees the bytes, or the writer's load
+ * comes after the stream's store, and it takes the stripe and notifies.  The stream holds the
+ * stripe from arming to its second look, so the notification cannot fall in between.  With
+ * nobody waiting the writer pays one store and one load. */
+void
+kept_space_extend(struct stobj *o, size_t used)
+{
+    struct kept *k = kept_of(o);
+    struct kept_fill *f = kept_fill_of(k);
+    uint64_t len = atomic_load_explicit(&o->len, memory_order_relaxed) + used;
+
+    tassert(len <= f->room);
+    atomic_store(&o->len, len);
+    if (atomic_load(&f->waited)) {
+        pthread_mutex_lock(stobj_lock(o));
+        kept_notify(f);
+        pthread_mutex_unlock(stobj_lock(o));
+    }
+}
+
+void
+kept_space_cancel(struct stobj *o, struct waiter *w)
+{
+    budget_cancel(&o->store->budget, w);
+}
+
+/* ---- Settling ---- */
+
+static void
+kept_set_seg(struct kept *k, uint32_t index, char *p)
+{
+    if (index == 0)
+        k->first = p;
+    else
+        atomic_load_explicit(&k->dir, memory_order_relaxed)->seg[index - 1] = p;
+}
+
+/* Cuts the last segment to what is used without moving a byte, or frees it if nothing is:
+ * no reader has come to it then.  Sets last_room, and returns how many bytes of that
+ * segment are used; 0: there is none. */
+static size_t
+kept_trim(struct kept *k, struct kept_fill *f)
+{
+    struct storage *s = k->base.store;
+    uint64_t len = atomic_load_explicit(&k->base.len, memory_order_relaxed);
+    struct kept_place at;
+    size_t used, to;
+
+    if (len == 0 && f->nsegs == 1 && !kept_embedded(k)) {
+        store_put(s, k->first, kept_room(k, 0));
+        k->first = NULL;
+    }
+    if (len == 0)
+        return 0;
+    at = kept_locate(k, len - 1);
+    if (f->nsegs > at.index + 1)
+        store_put(s, kept_seg(k, at.index + 1), kept_room(k, at.index + 1));
+    used = len - at.start;
+    k->last_room = at.room;
+    if (at.index == 0 && kept_embedded(k))
+        return 0;
+    to = mem_class(used);
+    if (to < MEM_LARGE_MIN)
+        to = MEM_LARGE_MIN;
+    if (to < at.room && mem_shrink(&s->mem, kept_seg(k, at.index), at.room, to)) {
+        budget_release(&s->budget, at.room - to);
+        k->last_room = (uint32_t)to;
+    }
+    return used;
+}
+
+/* A smaller home for the last segment, which mem_shrink() could not make small enough: those
+ * below 16 KiB do not shrink where they stand.  It is charged beside the old one until that
+ * goes, at once.  NULL: not worth it, or no room. */
+static char *
+kept_spare(struct kept *k, size_t used)
+{
+    void *p;
+
+    if (used == 0 || k->last_room > MEM_LARGE_MIN || mem_class(used) >= k->last_room)
+        return NULL;
+    return store_get(k->base.store, used, BUDGET_QUIET, &p) < 0 ? NULL : p;
+}
+
+/* Moves the last segment to `spare`; returns the memory that is left over.  Under the stripe,
+ * with no stream: then nobody has leased anything, and nobody can begin to. */
+static char *
+kept_move_last(struct kept *k, char *spare, size_t used)
+{
+    uint32_t index = kept_locate(k, atomic_load(&k->base.len) - 1).index;
+    char *old = kept_seg(k, index);
+
+    memcpy(spare, old, used);
+    kept_set_seg(k, index, spare);
+    return old;
+}
+
+void
+kept_settle(struct stobj *o, enum stobj_state to)
+{
+    struct kept *k = kept_of(o);
+    struct kept_fill *f = kept_fill_of(k);
+    size_t used = kept_trim(k, f), left_room;
+    char *left = kept_spare(k, used); /* allocated outside the lock */
+    bool gone;
+
+    left_room = used; /* of an unused spare */
+    pthread_mutex_lock(stobj_lock(o));
+    if (left != NULL && f->streams == 0) {
+        left = kept_move_last(k, left, used);
+        left_room = k->last_room;
+        k->last_room = (uint32_t)mem_class(used);
+    }
+    stobj_set_state(o, to);
+    kept_notify(f);
+    o->fill = NULL;
+    gone = f->streams == 0;
+    pthread_mutex_unlock(stobj_lock(o));
+    if (left != NULL)
+        store_put(o->store, left, left_room);
+    if (gone)
+        kept_fill_free(k, f);
+}
+
+/* ---- Death ---- */
+
+void
+kept_fill_free(struct kept *k, struct kept_fill *f)
+{
+    struct kept_dir *dir = atomic_load(&k->dir), *older = dir != NULL ? dir->older : NULL;
+
+    tassert(f->streams == 0 && k->base.fill == NULL);
+    tassert(list_empty(&f->streams_waiting));
+    if (dir != NULL)
+        dir->older = NULL;
+    while (older != NULL) {
+        dir = older;
+        older = dir->older;
+        store_put(k->base.store, dir, kept_dir_size(dir->room));
+    }
+    store_put(k->base.store, f, sizeof *f);
+}
+
+void
+kept_free(struct stobj *o)
+{
+    struct kept *k = kept_of(o);
+    struct storage *s = o->store;
+    uint64_t len = atomic_load_explicit(&o->len, memory_order_relaxed);
+    struct kept_dir *dir = atomic_load_explicit(&k->dir, memory_order_relaxed);
+    uint32_t last = len > 0 ? kept_locate(k, len - 1).index : 0;
+
+    tassert(o->fill == NULL);
+    for (uint32_t i = 0; len > 0 && i <= last; i++)
+        if (i > 0 || !kept_embedded(k))
+            store_put(s, kept_seg(k, i), i == last ? k->last_room : kept_room(k, i));
+    if (dir != NULL)
+        store_put(s, dir, kept_dir_size(dir->room));
+    OBJ_BURY(o);
+    store_put(s, k, kept_alloc_size(k));
+}
+
+bool
+kept_contains(struct stobj *o, const char *ptr, size_t len)
+{
+    const struct kept *k = kept_of(o);
+    uint64_t end = stobj_len(o);
+
+    for (uint64_t off = 0; off < end;) {
+        struct kept_place at = kept_locate(k, off);
+        uintptr_t seg = (uintptr_t)kept_seg(k, at.index), p = (uintptr_t)ptr;
+        size_t used = end - at.start < at.room ? end - at.start : at.room;
+
+        if (p >= seg && p - seg <= used && len <= used - (p - seg))
+            return true;
+        off = at.start + at.room;
+    }
+    return false;
+}

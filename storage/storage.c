@@ -1,0 +1,439 @@
+/* storage.c -- stores, objects and their writers: the checked way to an engine.
+ *
+ * The contracts of storage.h are asserted here, once, for every engine.  Those of lease.h
+ * are in lease.c. */
+#include "storage/storage.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "storage/storage_priv.h"
+
+_Static_assert(STORAGE_STRIPES == 1 << (64 - 58), "stobj_lock() takes the six highest bits");
+
+static const struct engine_ops *const storage_engines[] = {
+    &engine_malloc,
+    &engine_synth,
+    &engine_fault,
+};
+
+static void
+storage_count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* ---- Stores ---- */
+
+static const struct engine_ops *
+storage_find_engine(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(storage_engines); i++)
+        if (strcmp(storage_engines[i]->name, name) == 0)
+            return storage_engines[i];
+    return NULL;
+}
+
+static struct storage *
+storage_new(const struct conf_storage *conf, const struct engine_ops *ops)
+{
+    /* Not calloc: the counters ask for cache lines of their own. */
+    struct storage *s = aligned_alloc(_Alignof(struct storage), sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    memset(s, 0, sizeof *s);
+    s->magic = STORAGE_MAGIC;
+    s->ops = ops;
+    s->conf = conf;
+    budget_init(&s->budget, conf->size > 0 ? conf->size : ops->default_size);
+    for (unsigned i = 0; i < STORAGE_STRIPES; i++)
+        pthread_mutex_init(&s->stripes[i].lock, NULL);
+    return s;
+}
+
+static void
+storage_delete(struct storage *s)
+{
+    for (unsigned i = 0; i < STORAGE_STRIPES; i++)
+        pthread_mutex_destroy(&s->stripes[i].lock);
+    budget_fini(&s->budget);
+    OBJ_FREE(s);
+}
+
+int
+storage_open(struct storage **out, const struct conf_storage *conf)
+{
+    const struct engine_ops *ops = storage_find_engine(conf->engine);
+    struct storage *s;
+    int err;
+
+    if (ops == NULL)
+        return -EINVAL;
+    tassert(ops->magic == ENGINE_MAGIC);
+    s = storage_new(conf, ops);
+    if (s == NULL)
+        return -ENOMEM;
+    err = mem_open(&s->mem);
+    if (err < 0)
+        goto fail;
+    err = ops->open != NULL ? ops->open(s) : 0;
+    if (err < 0) {
+        mem_close(&s->mem);
+        goto fail;
+    }
+    *out = s;
+    return 0;
+
+fail:
+    storage_delete(s);
+    return err;
+}
+
+void
+storage_close(struct storage **sp)
+{
+    struct storage *s;
+
+    OBJ_TAKE(s, sp, STORAGE_MAGIC);
+    tassert(atomic_load(&s->objects) == 0);
+    tassert_slow(atomic_load(&s->budget.charged) == 0); /* somebody kept raw memory */
+    if (s->ops->close != NULL)
+        s->ops->close(s);
+    mem_close(&s->mem);
+    storage_delete(s);
+}
+
+void
+storage_get_stats(const struct storage *s, struct storage_stats *out)
+{
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    *out = (struct storage_stats){
+        .size = s->budget.limit,
+        .charged = atomic_load_explicit(&s->budget.charged, memory_order_relaxed),
+        .objects = atomic_load_explicit(&s->objects, memory_order_relaxed),
+        .allocs = atomic_load_explicit(&s->allocs, memory_order_relaxed),
+        .frees = atomic_load_explicit(&s->frees, memory_order_relaxed),
+        .failures = atomic_load_explicit(&s->failures, memory_order_relaxed),
+        .waits = atomic_load_explicit(&s->waits, memory_order_relaxed),
+    };
+}
+
+void
+storage_set_evictor(struct storage *s, uint64_t (*evict)(void *ctx, uint64_t bytes), void *ctx)
+{
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    tassert(s->budget.evict == NULL);
+    s->budget.ctx = ctx;
+    s->budget.evict = evict;
+}
+
+void
+storage_space_event(struct storage *s)
+{
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    budget_notify(&s->budget);
+}
+
+/* ---- Charged memory ---- */
+
+int
+store_get(struct storage *s, size_t size, enum budget_how how, void **out)
+{
+    size_t cost = mem_cost(&s->mem, size);
+    void *p;
+    int err;
+
+    if (cost == 0)
+        return -ENOMEM;
+    err = budget_charge(&s->budget, cost, how);
+    if (err < 0)
+        return err;
+    p = s->ops->alloc(s, mem_class(size));
+    if (p == NULL) {
+        budget_release(&s->budget, cost);
+        return -ENOMEM;
+    }
+    storage_count(&s->allocs);
+    *out = p;
+    return 0;
+}
+
+int
+store_get_or_wait(struct storage *s, size_t size, struct waiter *w, void **out)
+{
+    int err;
+
+    do
+        err = store_get(s, size, BUDGET_CAN_WAIT, out);
+    while (err == -EAGAIN && !budget_wait(&s->budget, mem_cost(&s->mem, size), w));
+    return err;
+}
+
+void
+store_put(struct storage *s, void *p, size_t size)
+{
+    s->ops->free(s, p, mem_class(size));
+    storage_count(&s->frees);
+    /* After the free: who is woken finds the bytes. */
+    budget_release(&s->budget, mem_cost(&s->mem, size));
+}
+
+void *
+storage_alloc(struct storage *s, size_t size)
+{
+    void *p;
+
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    tassert(size > 0);
+    if (store_get(s, size, BUDGET_NO_WAIT, &p) < 0) {
+        storage_count(&s->failures);
+        return NULL;
+    }
+    return p;
+}
+
+void
+storage_free(struct storage *s, void *p, size_t size)
+{
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    tassert(p != NULL);
+    tassert(size > 0);
+    store_put(s, p, size);
+}
+
+size_t
+storage_good_size(const struct storage *s, size_t size)
+{
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    return mem_cost(&s->mem, size);
+}
+
+/* ---- Objects ---- */
+
+void
+stobj_init(struct stobj *o, struct storage *s, enum stobj_kind kind, enum stobj_state state)
+{
+    *o = (struct stobj){.magic = STOBJ_MAGIC, .kind = (uint8_t)kind, .store = s};
+    atomic_init(&o->state, (uint8_t)state);
+    atomic_init(&o->refs, STOBJ_OWNER);
+    atomic_init(&o->len, 0);
+    storage_count(&s->objects);
+}
+
+void
+stobj_set_state(struct stobj *o, enum stobj_state to)
+{
+    tassert(atomic_load(&o->state) == STOBJ_FILLING);
+    tassert(to == STOBJ_SETTLED || to == STOBJ_FAILED);
+    atomic_store(&o->state, (uint8_t)to);
+}
+
+/* -ENOSPC and -ENOMEM are counted, and no other errno comes without a waiter. */
+static int
+storage_answer(struct storage *s, int err, const struct waiter *w)
+{
+    if (err == -EAGAIN) {
+        storage_count(&s->waits);
+        tassert(w == NULL || waiter_pending(w) || w->task->queued); /* armed, or posted already */
+        return err;
+    }
+    tassert(err == 0 || err == -ENOSPC || err == -ENOMEM);
+    if (err < 0)
+        storage_count(&s->failures);
+    return err;
+}
+
+int
+stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
+    uint64_t transit_bytes)
+{
+    const struct stobj_spec spec = {kind, size_hint, transit_bytes};
+    int err;
+
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    tassert(kind == STOBJ_KEPT || (kind == STOBJ_PRIVATE && transit_bytes > 0));
+    err = s->ops->obj_new != NULL ? s->ops->obj_new(out, s, &spec) : -ENOSPC;
+    tassert(err != -EAGAIN); /* there is no waiter */
+    return storage_answer(s, err, NULL);
+}
+
+struct stobj *
+stobj_ref(struct stobj *o)
+{
+    uint64_t had;
+
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    had = atomic_fetch_add_explicit(&o->refs, STOBJ_OWNER, memory_order_relaxed);
+    tassert(had >= STOBJ_OWNER); /* else what the last owner's going did is undone */
+    return o;
+}
+
+/* Gives back `what`: one STOBJ_OWNER or STOBJ_HOLD. */
+static void
+stobj_release(struct stobj *o, uint64_t what)
+{
+    struct storage *s = o->store; /* read now: once counted down, o may be gone */
+    uint64_t had = atomic_fetch_sub_explicit(&o->refs, what, memory_order_acq_rel);
+
+    tassert(had >= what);
+    if (had != what)
+        return;
+    tassert(atomic_load(&o->state) != STOBJ_FILLING);
+    s->ops->obj_free(o);
+    atomic_fetch_sub(&s->objects, 1); /* after the free: storage_close() counts on it */
+}
+
+static void
+stobj_settle(struct stobj *o, enum stobj_state to, int err)
+{
+    tassert(stobj_state(o) == STOBJ_FILLING);
+    o->err = (int16_t)err;
+    if (o->fill != NULL)
+        o->fill->span.len = 0;
+    o->store->ops->settle(o, to);
+    tassert(stobj_state(o) == to);
+}
+
+void
+stobj_unref(struct stobj **op)
+{
+    struct stobj *o;
+    uint64_t left;
+
+    OBJ_TAKE(o, op, STOBJ_MAGIC);
+    if (stobj_state(o) != STOBJ_FILLING) {
+        stobj_release(o, STOBJ_OWNER);
+        return;
+    }
+    /* The owner becomes a holder, so that the object stays while we look.  Only one thread
+     * can take the owners to none, and after that nobody is left to finish the object. */
+    left = atomic_fetch_sub(&o->refs, STOBJ_OWNER - STOBJ_HOLD) - (STOBJ_OWNER - STOBJ_HOLD);
+    if (left < STOBJ_OWNER && stobj_state(o) == STOBJ_FILLING)
+        stobj_settle(o, STOBJ_FAILED, -ECANCELED);
+    stobj_release(o, STOBJ_HOLD);
+}
+
+void
+stobj_hold(struct stobj *o)
+{
+    uint64_t had = atomic_fetch_add_explicit(&o->refs, STOBJ_HOLD, memory_order_relaxed);
+
+    tassert(had > 0); /* the borrow was none */
+}
+
+void
+stobj_unhold(struct stobj *o)
+{
+    stobj_release(o, STOBJ_HOLD);
+}
+
+enum stobj_state
+stobj_state(const struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    return (enum stobj_state)atomic_load_explicit(&o->state, memory_order_acquire);
+}
+
+uint64_t
+stobj_len(const struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    return atomic_load_explicit(&o->len, memory_order_acquire);
+}
+
+bool
+stobj_contains(struct stobj *o, const char *ptr, size_t len)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    return o->store->ops->contains(o, ptr, len);
+}
+
+/* ---- The writer ---- */
+
+/* First line of the writer's calls: there is one, and it is not through. */
+static void
+space_check(const struct stobj *o)
+{
+    tassert(stobj_state(o) == STOBJ_FILLING);
+    tassert(atomic_load_explicit(&o->refs, memory_order_relaxed) >= STOBJ_OWNER);
+    tassert(o->fill != NULL);
+}
+
+int
+space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
+{
+    struct span *span;
+    int err;
+
+    space_check(o);
+    tassert(want > 0);
+    span = &o->fill->span;
+    if (span->len == 0) {
+        err = o->store->ops->space_get(o, want, span, w);
+        if (err < 0) {
+            span->len = 0;
+            return storage_answer(o->store, err, w);
+        }
+        tassert(span->len > 0);
+        tassert(span->len <= want);
+    }
+    *out = *span;
+    return 0;
+}
+
+void
+space_extend(struct stobj *o, size_t used)
+{
+    space_check(o);
+    tassert(used <= o->fill->span.len); /* which is 0 when no span is outstanding */
+    o->fill->span.len = 0;
+    if (used > 0)
+        o->store->ops->space_extend(o, used);
+}
+
+void
+space_finish(struct stobj *o)
+{
+    space_check(o);
+    stobj_settle(o, STOBJ_SETTLED, 0);
+}
+
+void
+space_fail(struct stobj *o, int err)
+{
+    space_check(o);
+    stobj_settle(o, STOBJ_FAILED, err);
+}
+
+void
+space_cancel(struct stobj *o, struct waiter *w)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    tassert(w != NULL);
+    /* Only the home loop arms, and it is here: what is not ARMED now needs no lock. */
+    if (waiter_state(w) == WAITER_ARMED)
+        o->store->ops->space_cancel(o, w);
+    tassert(waiter_state(w) != WAITER_ARMED);
+}
+
+/* ---- Synthetic bodies ---- */
+
+int
+stobj_synth_new(struct stobj **out, struct storage *synth)
+{
+    OBJ_CHECK(synth, STORAGE_MAGIC);
+    tassert(synth->ops == &engine_synth);
+    return storage_answer(synth, engine_synth_new(out, synth), NULL);
+}
+
+int
+stobj_synth_add(struct stobj *o, struct slice bytes)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    tassert(o->store->ops->add != NULL);
+    tassert(bytes.ptr != NULL || bytes.len == 0);
+    return storage_answer(o->store, o->store->ops->add(o, bytes), NULL);
+}

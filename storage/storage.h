@@ -1,0 +1,119 @@
+/* storage.h -- where bytes live: stores with a budget, objects, and filling them.
+ *
+ *   store   one configured engine with its size: `storage: main: {...}` in tarn.yaml
+ *   object  one body or part of it: bytes in order, filled once by one writer
+ *   settled finished: immutable, readers only
+ *   private an object that is not kept: what its reader has returned is freed at once
+ *   charge  bytes counted against the store's size, as the allocator really takes them
+ *
+ * storage/ knows bytes, not HTTP.  Reading is lease.h.
+ *
+ * Threads: everything here may be called by any loop, from a task.  One writer an object.
+ * Errors: negative errno.
+ */
+#ifndef TARN_STORAGE_H
+#define TARN_STORAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/span.h"
+
+struct conf_storage;
+struct storage;
+struct stobj;
+struct waiter;
+
+#define STOBJ_SIZE_UNKNOWN UINT64_MAX
+
+enum stobj_kind {
+    STOBJ_KEPT,    /* for the cache: bytes stay until the object goes */
+    STOBJ_PRIVATE, /* one reader; at most transit_buffer bytes unreturned */
+};
+
+/* What a store counts.  A snapshot; taken without stopping anybody. */
+struct storage_stats {
+    uint64_t size;          /* the promise, bytes */
+    uint64_t charged;       /* in use now, bytes */
+    uint64_t objects;       /* alive now */
+    uint64_t allocs, frees; /* ever */
+    uint64_t failures;      /* -ENOSPC and -ENOMEM answered, ever */
+    uint64_t waits;         /* -EAGAIN for space answered, ever */
+};
+
+/* 0 and a store owned by the caller in *out; -ENOMEM; -EINVAL: no such engine.  Borrows conf
+ * until storage_close. */
+int storage_open(struct storage **out, const struct conf_storage *conf);
+/* No object is left. */
+void storage_close(struct storage **sp);
+void storage_get_stats(const struct storage *s, struct storage_stats *out);
+
+/* Who makes room.  `evict` unlinks enough to give back `bytes`, if it can, and returns how
+ * many bytes will come back soon (after a grace period, held by nobody); 0: nothing can
+ * go.  Called without locks of storage's, on the thread that needs room.  Set once. */
+void storage_set_evictor(
+    struct storage *s, uint64_t (*evict)(void *ctx, uint64_t bytes), void *ctx);
+/* Memory may have come back: those who wait for space look again.  Any thread, RCU's too. */
+void storage_space_event(struct storage *s);
+
+/* "jemalloc 5.3.0-...", for --version. */
+const char *storage_allocator(void);
+
+/* Raw charged memory, for heads, keys and tables.  NULL: no room even after evicting, or
+ * no memory.  `size` is given back at free. */
+void *storage_alloc(struct storage *s, size_t size);
+void storage_free(struct storage *s, void *p, size_t size);
+/* What `size` bytes are charged as: the allocator's size class, and what it adds to that. */
+size_t storage_good_size(const struct storage *s, size_t size);
+
+/* An empty object, with one reference, owned by the caller.  size_hint: the body's length if
+ * known, else STOBJ_SIZE_UNKNOWN.  transit_bytes: the bound of a private one, else ignored.
+ * 0, -ENOMEM, -ENOSPC. */
+int stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
+    uint64_t transit_bytes);
+struct stobj *stobj_ref(struct stobj *o); /* returns o */
+/* Takes *op.  Always legal; leased bytes stay.  An unfinished object that its writer drops
+ * counts as failed: the writer's reference is the last but those of iterators, so whoever
+ * shares the object with a writer lets the writer call space_fail.  A waiter for space is
+ * cancelled first. */
+void stobj_unref(struct stobj **op);
+
+enum stobj_state {
+    STOBJ_FILLING,
+    STOBJ_SETTLED,
+    STOBJ_FAILED
+};
+enum stobj_state stobj_state(const struct stobj *o);
+/* Published bytes so far; the whole length once settled. */
+uint64_t stobj_len(const struct stobj *o);
+/* Do these bytes lie inside one segment of the object?  For tests that watch what goes to
+ * the kernel; while nobody fills or trims it. */
+bool stobj_contains(struct stobj *o, const char *ptr, size_t len);
+
+/* The writer's four calls.  One span outstanding at a time.
+ *
+ * space_get: room for at most `want` bytes (> 0) in *out, out->len > 0; it stays the writer's
+ * until extend, and asking again without extending gives the same span.
+ *   -EAGAIN   the waiter is told when there may be room: readers are behind (private), or
+ *             evicted memory is on its way back.  w NULL: the caller asks again by itself
+ *   -ENOSPC   nothing could be evicted: the caller goes on uncached
+ *   -ENOMEM
+ * space_extend: the first `used` bytes of the span (0 is legal) are published, with one
+ * release store; readers that wait are notified.  The rest is the next span's beginning.
+ * space_finish: no more bytes; trims what was not used.  space_fail: readers get what was
+ * published, then -EPIPE.  err is kept for the log. */
+int space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w);
+void space_extend(struct stobj *o, size_t used);
+void space_finish(struct stobj *o);
+void space_fail(struct stobj *o, int err);
+/* Stop waiting for space: before the object is finished, failed or dropped.  A waiter
+ * already POSTED stays pending until it lands. */
+void space_cancel(struct stobj *o, struct waiter *w);
+
+/* A synthetic body (engine synth): settled at once, a list of references to bytes that the
+ * caller keeps until the object is gone.  Copies nothing but the list.  Appends. */
+int stobj_synth_new(struct stobj **out, struct storage *synth);
+int stobj_synth_add(struct stobj *o, struct slice bytes);
+
+#endif
