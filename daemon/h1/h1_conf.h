@@ -1,0 +1,21 @@
+/* h1_conf.h -- what of the configuration HTTP/1 needs.  Milliseconds and bytes. */
+#ifndef TARN_H1_CONF_H
+#define TARN_H1_CONF_H
+
+#include <stdint.h>
+
+struct h1_conf {
+    uint16_t fields_max; /* of a message; at most LIMIT_FIELDS */
+    /* clients */
+    uint32_t req_line_max, req_field_max, req_head_max;
+    uint64_t req_body_max; /* 0: no limit */
+    int64_t idle_ms;       /* without a request */
+    int64_t head_ms;       /* from a request's first byte to the end of its head */
+    int64_t body_ms;       /* for a whole body */
+    int64_t body_idle_ms;  /* between two pieces of it */
+    int64_t send_idle_ms;  /* without the client taking a byte */
+    /* origins */
+    uint32_t resp_field_max, resp_head_max;
+};
+
+#endif

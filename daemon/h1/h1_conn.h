@@ -1,0 +1,133 @@
+/* h1_conn.h -- what the two halves of a client connection share: reading and writing.
+ *
+ * Private to h1/.
+ *
+ *   given    bytes of the output, as positions counted from the connection's start, that were
+ *            accepted from answerers
+ *   left     how far the output has really left
+ *   gather   buffers of answers not yet offered to the kernel; the server's, for one run
+ *   backlog  accepted buffers that neither the kernel nor libuv's queue has taken
+ */
+#ifndef TARN_H1_CONN_H
+#define TARN_H1_CONN_H
+
+#include "daemon/base/list.h"
+#include "daemon/base/obj.h"
+#include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_parse.h"
+#include "daemon/h1/h1_server.h"
+#include "daemon/net/stream.h"
+#include "daemon/shm/counters.h"
+
+enum {
+    H1_IOV_PER_ANSWER = 6, /* head, its own lines, a chunk (three), the last chunk: then gather */
+};
+
+enum h1_phase {
+    H1_IDLE,   /* nothing of a request yet: timeout_idle */
+    H1_HEAD,   /* a part of a head: timeout_req, for the whole of it */
+    H1_BODY,   /* a body is read: timeout_body_idle and timeout_body */
+    H1_WAIT,   /* the answerer is at work: its own deadlines */
+    H1_SEND,   /* the client is slow to take the answer: idle_send_timeout */
+    H1_LINGER, /* answered for the last time; the client may still be sending */
+};
+
+#define H1_XCHG_MAGIC OBJ_TAG('h', '1', 'x', 'c')
+struct h1_xchg {
+    struct exchange x;
+    uint32_t magic;
+    struct h1_conn *conn;
+    struct list link; /* in conn->answered */
+    struct h1_parser parser;
+    uint64_t body_pos;   /* output position of its first body byte */
+    uint64_t body_given; /* body bytes accepted */
+    uint64_t end_pos;    /* output position behind its last byte, once end_given */
+    bool started, head_given, end_given, chunked, until_close, bodyless, head_kept, expects_100,
+        timed_out;
+    char chunk_head[24];        /* of the chunk that is partly sent */
+    struct http_field fields[]; /* env.conf->fields_max */
+};
+
+#define H1_CONN_MAGIC OBJ_TAG('h', '1', 'c', 'n')
+struct h1_conn {
+    uint32_t magic;
+    enum h1_phase phase;
+    struct h1_server *server;
+    struct stream *stream;
+    struct list link; /* in server->conns */
+    struct task task;
+    struct timer timer;
+    struct h1_xchg *cur;  /* being read or answered */
+    struct list answered; /* complete, not yet all left; in order */
+    /* input: what has been received and not consumed */
+    const char *in; /* in `own`, or in the stream's slab while running */
+    size_t in_len;
+    char *own;
+    size_t own_cap;
+    /* output */
+    uint64_t given, left;
+    uint64_t queued_to; /* position that the stream's queued write reaches */
+    struct iovec *backlog;
+    unsigned nbacklog, backlog_at;
+    uint64_t body_deadline; /* monotonic ms: the request body must be whole */
+    uint64_t send_mark;     /* `left` when the send deadline was set */
+    bool running, gathering, closing, lingering, dead, paused;
+    bool unread; /* the client may be sending what we shall not read: linger at the end */
+    struct stream_peer peer;
+};
+
+#define H1_SERVER_MAGIC OBJ_TAG('h', '1', 's', 'v')
+struct h1_server {
+    uint32_t magic;
+    struct h1_server_env env;
+    struct h1_limits limits;
+    struct list conns;
+    unsigned nconns;
+    bool draining;
+    uint64_t next_xid;
+    struct h1_xchg *idle_xchgs; /* linked through x.answerer */
+    struct h1_conn *idle_conns; /* linked through server */
+    unsigned nidle_xchgs, nidle_conns;
+    struct iovec gather[LIMIT_WRITE_IOV];
+    unsigned ngather;
+};
+
+/* h1_server.c */
+struct h1_xchg *h1_xchg_new(struct h1_conn *c);
+void h1_xchg_free(struct h1_conn *c, struct h1_xchg *hx);
+void h1_conn_die(struct h1_conn *c);
+void h1_conn_reset(struct h1_conn *c);
+    /* the same, and the client sees an error, not an end */ /* the connection is over: everybody is told */
+
+/* h1_write.c */
+extern const struct exchange_ops h1_exchange_ops;
+/* Could an answer be accepted now? */
+bool h1_out_ready(const struct h1_conn *c);
+/* Output is offered to the kernel: what was gathered, or what was left behind.  TERR_CLOSED
+ * when the connection broke. */
+int h1_out_flush(struct h1_conn *c);
+/* Looks how far the output has left, after a wake-up. */
+int h1_out_progress(struct h1_conn *c);
+/* Marks in the exchanges what has left, and runs the answerers. */
+void h1_out_tell(struct h1_conn *c);
+
+/* h1_read.c */
+void h1_in_begin(struct h1_conn *c);
+int h1_in_end(struct h1_conn *c); /* keeps what is still needed; TERR_NOMEM */
+/* Reads on, and starts an exchange when a head is complete or will never be.  True: call again;
+ * false: more bytes are needed, or an answer first. */
+bool h1_in_step(struct h1_conn *c);
+/* The request that is being read will be answered with `err`, and is the last. */
+void h1_in_refuse(struct h1_conn *c, int err);
+ssize_t h1_body_read(struct exchange *x, char *dst, size_t room);
+
+static inline struct h1_xchg *
+h1_xchg_of(struct exchange *x)
+{
+    struct h1_xchg *hx = container_of(x, struct h1_xchg, x);
+
+    OBJ_CHECK(hx, H1_XCHG_MAGIC);
+    return hx;
+}
+
+#endif

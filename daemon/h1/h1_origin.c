@@ -1,0 +1,367 @@
+/* h1_origin.c -- one connection to an origin. */
+#include "daemon/h1/h1_origin.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_parse.h"
+#include "daemon/net/stream.h"
+
+#define H1_ORIGIN_MAGIC OBJ_TAG('h', '1', 'o', 'r')
+struct h1_origin {
+    uint32_t magic;
+    int err;           /* why there is no response */
+    struct task task;  /* the stream's owner: saves what arrived, then wakes the user */
+    struct task *user; /* borrowed */
+    struct stream *stream;
+    struct h1_limits limits;
+    struct h1_parser parser;
+    struct http_head head;
+    enum http_method asked;
+    struct framing_connection fc;
+    uint64_t bytes; /* received, ever */
+    uint64_t mark;  /* `bytes` at begin */
+    char *own;      /* a head, and what came with it */
+    size_t own_cap, own_len, own_at;
+    struct span room; /* lent to the socket */
+    size_t arrived;   /* bytes that landed in it */
+    unsigned interim;
+    bool busy, sent, head_ready, paused, overrun;
+    struct http_field fields[]; /* conf->fields_max */
+};
+
+static int
+h1_origin_save(struct h1_origin *o, struct span rx)
+{
+    if (o->own_len + rx.len > o->own_cap) {
+        size_t cap = o->own_cap > 0 ? o->own_cap : 4096;
+        char *p;
+
+        while (cap < o->own_len + rx.len)
+            cap *= 2;
+        p = realloc(o->own, cap);
+        if (p == NULL)
+            return TERR_NOMEM;
+        o->own = p;
+        o->own_cap = cap;
+    }
+    memcpy(o->own + o->own_len, rx.ptr, rx.len);
+    o->own_len += rx.len;
+    return 0;
+}
+
+static void
+h1_origin_run(struct task *t)
+{
+    struct h1_origin *o = container_of(t, struct h1_origin, task);
+    struct span rx;
+
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    rx = stream_received(o->stream);
+    if (rx.len > 0) {
+        o->bytes += rx.len;
+        if (o->room.ptr != NULL && rx.ptr == o->room.ptr) {
+            o->arrived = rx.len;
+        } else if (o->err == 0) {
+            o->err = h1_origin_save(o, rx);
+            if (o->head_ready && !o->paused) {
+                o->paused = true; /* nobody has lent room for more */
+                stream_pause(o->stream);
+            }
+        }
+        stream_consume(o->stream);
+    }
+    if (o->user != NULL)
+        task_wake(o->user);
+}
+
+int
+h1_origin_open(struct h1_origin **out, struct loop *l, const struct h1_conf *conf,
+    const struct conf_address *to, unsigned nth, struct task *user)
+{
+    size_t max_fields = (size_t)conf->fields_max;
+    struct h1_origin *o = calloc(1, sizeof(*o) + max_fields * sizeof(struct http_field));
+    int err;
+
+    if (o == NULL)
+        return TERR_NOMEM;
+    o->magic = H1_ORIGIN_MAGIC;
+    o->user = user;
+    o->head.fields = o->fields;
+    o->head.max_fields = (uint16_t)max_fields;
+    o->limits = (struct h1_limits){
+        .line_max = (size_t)conf->resp_field_max,
+        .field_max = (size_t)conf->resp_field_max,
+        .head_max = (size_t)conf->resp_head_max,
+    };
+    task_init(&o->task, &l->tasks, h1_origin_run);
+    err = stream_connect(&o->stream, l, to, nth, &o->task);
+    if (err != 0) {
+        OBJ_FREE(o);
+        return err;
+    }
+    *out = o;
+    return 0;
+}
+
+void
+h1_origin_close(struct h1_origin **op)
+{
+    struct h1_origin *o;
+
+    OBJ_TAKE(o, op, H1_ORIGIN_MAGIC);
+    task_cancel(&o->task);
+    stream_close(&o->stream);
+    free(o->own);
+    OBJ_FREE(o);
+}
+
+void
+h1_origin_set_user(struct h1_origin *o, struct task *user)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    o->user = user;
+}
+
+int
+h1_origin_connected(const struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    return stream_connected(o->stream);
+}
+
+void
+h1_origin_begin(struct h1_origin *o, enum http_method asked)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(!o->busy);
+    o->busy = true;
+    o->sent = o->head_ready = false;
+    o->asked = asked;
+    o->mark = o->bytes;
+    o->interim = 0;
+    o->own_len = o->own_at = 0;
+    o->room = (struct span){NULL, 0};
+    o->arrived = 0;
+    h1_parse_init(&o->parser, true, &o->head, &o->limits);
+}
+
+ssize_t
+h1_origin_send(struct h1_origin *o, const struct iovec *iov, unsigned n, bool more)
+{
+    struct iovec rest[LIMIT_WRITE_IOV];
+    ssize_t sent, queued;
+    size_t skip;
+    unsigned i = 0, k = 0;
+
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    if (stream_sending(o->stream))
+        return 0;
+    sent = stream_try(o->stream, iov, n, more);
+    if (sent < 0)
+        return TERR_CLOSED;
+    for (skip = (size_t)sent; i < n && skip >= iov[i].iov_len; i++)
+        skip -= iov[i].iov_len;
+    if (i == n)
+        return sent;
+    for (; i < n; i++, skip = 0) {
+        rest[k].iov_base = (char *)iov[i].iov_base + skip;
+        rest[k++].iov_len = iov[i].iov_len - skip;
+    }
+    queued = stream_queue(o->stream, rest, k);
+    return queued < 0 ? TERR_CLOSED : sent + queued;
+}
+
+bool
+h1_origin_sending(const struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    return stream_sending(o->stream);
+}
+
+void
+h1_origin_sent(struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    o->sent = true;
+}
+
+/* 0: the final head is there.  RFC 9110 15.2: interim ones may come first. */
+static int
+h1_origin_on_head(struct h1_origin *o)
+{
+    struct http_head *h = &o->head;
+    int err;
+
+    o->own_at += h->len;
+    if (h->status == 101)
+        return TERR_FRAMING; /* nobody asked to switch */
+    if (h->status < 200) {
+        if (++o->interim > LIMIT_INTERIM)
+            return TERR_FRAMING;
+        memmove(o->own, o->own + o->own_at, o->own_len - o->own_at);
+        o->own_len -= o->own_at;
+        o->own_at = 0;
+        h1_parse_init(&o->parser, true, h, &o->limits);
+        return TERR_AGAIN;
+    }
+    framing_connection_of_response(h, &o->fc);
+    err = framing_of_response(h, o->asked, &o->parser.framing);
+    if (err != 0)
+        return err;
+    o->head_ready = true;
+    return 0;
+}
+
+int
+h1_origin_head(struct h1_origin *o, const struct http_head **out)
+{
+    int rc;
+
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(o->busy);
+    while (!o->head_ready && o->err == 0) {
+        rc = o->own_len > 0 ? h1_parse_head(&o->parser, o->own, o->own_len) : 0;
+        if (rc == 1)
+            rc = h1_origin_on_head(o);
+        else if (rc == 0)
+            rc = stream_ended(o->stream) != 0 ? TERR_CLOSED : TERR_AGAIN;
+        if (rc == TERR_AGAIN && o->own_len > 0 && o->parser.fed == 0 && o->interim > 0)
+            continue; /* what followed an interim response */
+        if (rc == TERR_AGAIN)
+            return rc;
+        if (rc != 0)
+            o->err = rc;
+    }
+    if (o->err != 0)
+        return o->err;
+    o->head.base = o->own;
+    *out = &o->head;
+    return 0;
+}
+
+const struct framing *
+h1_origin_framing(const struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(o->head_ready);
+    return &o->parser.framing;
+}
+
+/* Lends the room to the socket, never more of it than the body can fill. */
+static ssize_t
+h1_origin_lend(struct h1_origin *o, struct span room)
+{
+    if (o->parser.framing.kind == FRAMING_LENGTH &&
+        room.len > o->parser.framing.length - o->parser.taken)
+        room.len = o->parser.framing.length - o->parser.taken;
+    o->room = room;
+    o->arrived = 0;
+    stream_post(o->stream, room);
+    if (o->paused) {
+        o->paused = false;
+        stream_resume(o->stream);
+    }
+    return TERR_AGAIN;
+}
+
+static ssize_t
+h1_origin_at_end(struct h1_origin *o)
+{
+    if (o->parser.framing.kind == FRAMING_CLOSE && stream_ended(o->stream) == TERR_CLOSED) {
+        o->parser.body_done = true;
+        return 0;
+    }
+    return o->err = TERR_CLOSED;
+}
+
+ssize_t
+h1_origin_body(struct h1_origin *o, struct span room)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(o->head_ready && room.len > 0);
+    for (;;) {
+        size_t used, len;
+        ssize_t n;
+        bool from_own = o->own_at < o->own_len;
+
+        if (o->parser.body_done)
+            return 0;
+        if (o->err != 0)
+            return o->err;
+        len = from_own ? o->own_len - o->own_at : o->arrived;
+        if (len == 0 && o->parser.framing.kind != FRAMING_NONE &&
+            !(o->parser.framing.kind == FRAMING_LENGTH && o->parser.framing.length == 0)) {
+            if (stream_ended(o->stream) != 0 && stream_received(o->stream).len == 0)
+                return h1_origin_at_end(o);
+            if (o->room.ptr != NULL)
+                return TERR_AGAIN; /* lent already */
+            return h1_origin_lend(o, room);
+        }
+        n = h1_parse_body(&o->parser, from_own ? o->own + o->own_at : o->room.ptr, len, room.ptr,
+            room.len, &used);
+        if (n < 0)
+            return o->err = (int)n;
+        if (from_own) {
+            o->own_at += used;
+        } else {
+            if (used < o->arrived)
+                o->overrun = true; /* bytes behind the message */
+            o->room = (struct span){NULL, 0};
+            o->arrived = 0;
+        }
+        if (n > 0)
+            return n;
+    }
+}
+
+bool
+h1_origin_quiet(const struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    return stream_quiet(o->stream);
+}
+
+void
+h1_origin_rest(struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(h1_origin_reusable(o));
+    o->busy = false;
+    free(o->own);
+    o->own = NULL;
+    o->own_cap = o->own_len = o->own_at = 0;
+    stream_unpost(o->stream);
+    if (o->paused)
+        stream_resume(o->stream); /* so that we hear when the origin closes it */
+    o->paused = false;
+}
+
+bool
+h1_origin_heard(const struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    return o->bytes != o->mark;
+}
+
+uint64_t
+h1_origin_bytes(const struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    return o->bytes;
+}
+
+bool
+h1_origin_reusable(const struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    if (o->err != 0 || o->overrun || stream_ended(o->stream) != 0 ||
+        stream_received(o->stream).len > 0)
+        return false;
+    if (!o->busy)
+        return o->own_len == 0;
+    return o->sent && o->head_ready && o->parser.body_done && o->fc.persists &&
+           o->own_at == o->own_len && !stream_sending(o->stream);
+}

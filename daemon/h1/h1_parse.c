@@ -1,0 +1,387 @@
+/* h1_parse.c -- HTTP/1 messages, parsed strictly.  RFC 9112. */
+#include "daemon/h1/h1_parse.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include <llhttp.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/http/token.h"
+
+_Static_assert(
+    LLHTTP_VERSION_MAJOR * 10000 + LLHTTP_VERSION_MINOR * 100 + LLHTTP_VERSION_PATCH >= 90403,
+    "llhttp before 9.4.3 accepts messages it should not");
+_Static_assert(sizeof(llhttp_t) <= H1_LLHTTP_SIZE, "h1_parser.ll too small");
+
+static llhttp_settings_t h1_settings;
+static llhttp_t h1_templates[2]; /* request, response: having read a canonical start line */
+static pthread_once_t h1_once = PTHREAD_ONCE_INIT;
+
+static llhttp_t *
+h1_ll(struct h1_parser *p)
+{
+    return (llhttp_t *)(void *)p->ll.bytes;
+}
+
+const char *
+h1_llhttp_version(void)
+{
+#define H1_STR2(x) #x
+#define H1_STR(x)  H1_STR2(x)
+    return H1_STR(LLHTTP_VERSION_MAJOR) "." H1_STR(LLHTTP_VERSION_MINOR) "." H1_STR(
+        LLHTTP_VERSION_PATCH);
+}
+
+static int
+h1_fail(struct h1_parser *p, int err)
+{
+    if (p->err == 0)
+        p->err = err;
+    return HPE_USER;
+}
+
+/* Spans may come in pieces, but the bytes lie in one: the first piece tells the offset. */
+static int
+h1_on_field(llhttp_t *ll, const char *at, size_t len)
+{
+    struct h1_parser *p = ll->data;
+    struct http_head *h = p->head;
+    struct http_field *f;
+
+    if (p->head_done)
+        return 0; /* a trailer: discarded */
+    if (h->nfields > 0 && h->fields[h->nfields - 1].value_off == 0) {
+        h->fields[h->nfields - 1].name_len += (uint16_t)len;
+        return 0;
+    }
+    if (h->nfields >= h->max_fields)
+        return h1_fail(p, TERR_HEADTOOBIG);
+    f = &h->fields[h->nfields++];
+    *f = (struct http_field){.name_off = (uint16_t)(at - p->base), .name_len = (uint16_t)len};
+    return 0;
+}
+
+static int
+h1_on_value(llhttp_t *ll, const char *at, size_t len)
+{
+    struct h1_parser *p = ll->data;
+    struct http_field *f;
+
+    if (p->head_done)
+        return 0;
+    f = &p->head->fields[p->head->nfields - 1];
+    if (f->value_off == 0)
+        f->value_off = (uint16_t)(at - p->base);
+    f->value_len += (uint16_t)len;
+    return 0;
+}
+
+static int
+h1_on_value_complete(llhttp_t *ll)
+{
+    struct h1_parser *p = ll->data;
+    struct http_head *h = p->head;
+    struct http_field *f;
+    struct slice v;
+
+    if (p->head_done)
+        return 0;
+    f = &h->fields[h->nfields - 1];
+    if ((size_t)f->value_off + f->value_len > f->name_off + p->limits->field_max)
+        return h1_fail(p, TERR_HEADTOOBIG);
+    v = slice_of(p->base + f->value_off, f->value_len);
+    while (v.len > 0 && (v.ptr[v.len - 1] == ' ' || v.ptr[v.len - 1] == '\t'))
+        v.len--;
+    f->value_len = (uint16_t)v.len;
+    f->id = (uint8_t)http_field_id(p->base + f->name_off, f->name_len);
+    if (f->id != HTTP_F_OTHER)
+        h->present |= HTTP_BIT(f->id);
+    return 0;
+}
+
+static int
+h1_on_headers_complete(llhttp_t *ll)
+{
+    (void)ll;
+    return HPE_PAUSED; /* what follows is framed by the caller's rules, not llhttp's */
+}
+
+static int
+h1_on_body(llhttp_t *ll, const char *at, size_t len)
+{
+    struct h1_parser *p = ll->data;
+
+    memmove(p->out + p->out_len, at, len);
+    p->out_len += len;
+    return 0;
+}
+
+static int
+h1_on_chunk_header(llhttp_t *ll)
+{
+    struct h1_parser *p = ll->data;
+
+    if (ll->content_length > INT64_MAX)
+        return h1_fail(p, TERR_FRAMING);
+    p->ext_line = 0;
+    return 0;
+}
+
+static int
+h1_on_chunk_ext(llhttp_t *ll, const char *at, size_t len)
+{
+    struct h1_parser *p = ll->data;
+
+    (void)at;
+    p->ext_line += (uint32_t)len;
+    p->ext_body += (uint32_t)len;
+    if (p->ext_line > LIMIT_CHUNK_EXT_LINE || p->ext_body > LIMIT_CHUNK_EXT_BODY)
+        return h1_fail(p, TERR_FRAMING);
+    return 0;
+}
+
+static int
+h1_on_message_complete(llhttp_t *ll)
+{
+    struct h1_parser *p = ll->data;
+
+    p->body_done = true;
+    return HPE_PAUSED;
+}
+
+static void
+h1_prepare(void)
+{
+    static const char request[] = "GET / HTTP/1.1\r\n", response[] = "HTTP/1.1 200 OK\r\n";
+
+    llhttp_settings_init(&h1_settings);
+    h1_settings.on_header_field = h1_on_field;
+    h1_settings.on_header_value = h1_on_value;
+    h1_settings.on_header_value_complete = h1_on_value_complete;
+    h1_settings.on_headers_complete = h1_on_headers_complete;
+    h1_settings.on_body = h1_on_body;
+    h1_settings.on_chunk_header = h1_on_chunk_header;
+    h1_settings.on_chunk_extension_name = h1_on_chunk_ext;
+    h1_settings.on_chunk_extension_value = h1_on_chunk_ext;
+    h1_settings.on_message_complete = h1_on_message_complete;
+    llhttp_init(&h1_templates[0], HTTP_REQUEST, &h1_settings);
+    tassert(llhttp_execute(&h1_templates[0], request, sizeof(request) - 1) == HPE_OK);
+    llhttp_init(&h1_templates[1], HTTP_RESPONSE, &h1_settings);
+    tassert(llhttp_execute(&h1_templates[1], response, sizeof(response) - 1) == HPE_OK);
+}
+
+void
+h1_parse_init(
+    struct h1_parser *p, bool is_response, struct http_head *head, const struct h1_limits *limits)
+{
+    struct http_field *fields = head->fields;
+    uint16_t max_fields = head->max_fields;
+
+    pthread_once(&h1_once, h1_prepare);
+    memset(p, 0, sizeof(*p));
+    memcpy(p->ll.bytes, &h1_templates[is_response], sizeof(llhttp_t));
+    h1_ll(p)->data = p;
+    p->head = head;
+    p->limits = limits;
+    p->is_response = is_response;
+    memset(head, 0, sizeof(*head));
+    head->fields = fields;
+    head->max_fields = max_fields;
+}
+
+/* "HTTP/1.0" or "HTTP/1.1", nothing else (RFC 9112 2.3). */
+static int
+h1_parse_version(struct http_head *h, const char *s, size_t len)
+{
+    if (len != 8 || memcmp(s, "HTTP/", 5) != 0)
+        return TERR_SYNTAX;
+    if (s[5] < '0' || s[5] > '9' || s[6] != '.' || s[7] < '0' || s[7] > '9')
+        return TERR_SYNTAX;
+    if (s[5] != '1' || s[7] > '1')
+        return TERR_VERSION;
+    h->minor = (uint8_t)(s[7] - '0');
+    return 0;
+}
+
+/* method SP request-target SP HTTP-version; one SP each (RFC 9112 3). */
+static int
+h1_parse_request_line(struct http_head *h, const char *s, size_t len)
+{
+    const char *end = s + len, *sp1 = memchr(s, ' ', len), *sp2;
+    int err;
+
+    if (sp1 == NULL)
+        return TERR_SYNTAX;
+    sp2 = memchr(sp1 + 1, ' ', (size_t)(end - sp1 - 1));
+    if (sp2 == NULL || sp2 == sp1 + 1)
+        return TERR_SYNTAX; /* HTTP/0.9, or an empty target */
+    err = h1_parse_version(h, sp2 + 1, (size_t)(end - sp2 - 1));
+    if (err != 0)
+        return err;
+    h->method_len = (uint16_t)(sp1 - s);
+    h->target_off = (uint16_t)(sp1 + 1 - s);
+    h->target_len = (uint16_t)(sp2 - sp1 - 1);
+    if (!http_token_ok(slice_of(s, h->method_len)) ||
+        !http_target_bytes_ok(slice_of(sp1 + 1, h->target_len)))
+        return TERR_SYNTAX;
+    h->method = (uint8_t)http_method_id(slice_of(s, h->method_len));
+    return 0;
+}
+
+/* HTTP-version SP 3DIGIT SP reason (RFC 9112 4); the SP may be missing with the reason. */
+static int
+h1_parse_status_line(struct http_head *h, const char *s, size_t len)
+{
+    int err;
+
+    if (len < 12 || s[8] != ' ' || (len > 12 && s[12] != ' '))
+        return TERR_SYNTAX;
+    err = h1_parse_version(h, s, 8);
+    if (err != 0)
+        return err;
+    for (int i = 9; i < 12; i++) {
+        if (s[i] < '0' || s[i] > '9')
+            return TERR_SYNTAX;
+        h->status = (uint16_t)(h->status * 10 + (s[i] - '0'));
+    }
+    if (h->status < 100 || h->status > 599)
+        return TERR_SYNTAX;
+    h->reason_off = (uint16_t)(len > 12 ? 13 : 12);
+    h->reason_len = (uint16_t)(len - h->reason_off);
+    return http_value_ok(slice_of(s + h->reason_off, h->reason_len)) ? 0 : TERR_SYNTAX;
+}
+
+/* 1: the line is there and good. */
+static int
+h1_parse_line(struct h1_parser *p, const char *bytes, size_t len)
+{
+    size_t look = len < p->limits->line_max + 2 ? len : p->limits->line_max + 2;
+    const char *nl = memchr(bytes, '\n', look);
+    int err;
+
+    if (nl == NULL) {
+        if (len >= p->limits->line_max + 2)
+            return p->is_response ? TERR_HEADTOOBIG : TERR_URITOOLONG;
+        return 0;
+    }
+    if (nl == bytes || nl[-1] != '\r')
+        return TERR_SYNTAX; /* a bare LF ends no line here (RFC 9112 2.2) */
+    err = p->is_response ? h1_parse_status_line(p->head, bytes, (size_t)(nl - 1 - bytes))
+                         : h1_parse_request_line(p->head, bytes, (size_t)(nl - 1 - bytes));
+    if (err != 0)
+        return err;
+    p->fed = (uint32_t)(nl + 1 - bytes);
+    p->line_done = true;
+    return 1;
+}
+
+int
+h1_parse_leading(struct h1_parser *p, const char *bytes, size_t len)
+{
+    size_t n = 0;
+
+    while (n + 1 < len && bytes[n] == '\r' && bytes[n + 1] == '\n') {
+        n += 2;
+        if (++p->leading > LIMIT_LEADING_CRLF)
+            return TERR_SYNTAX;
+    }
+    return (int)n;
+}
+
+int
+h1_parse_head(struct h1_parser *p, const char *bytes, size_t len)
+{
+    llhttp_t *ll = h1_ll(p);
+    size_t end = len < p->limits->head_max ? len : p->limits->head_max;
+    llhttp_errno_t rc;
+
+    tassert(!p->head_done);
+    if (p->err != 0)
+        return p->err;
+    p->head->base = p->base = bytes;
+    if (!p->line_done) {
+        int line = h1_parse_line(p, bytes, len);
+
+        if (line <= 0)
+            return p->err = line;
+    }
+    if (p->fed < end) {
+        rc = llhttp_execute(ll, bytes + p->fed, end - p->fed);
+        if (rc == HPE_PAUSED) {
+            p->head->len = (uint16_t)(llhttp_get_error_pos(ll) - bytes);
+            p->head_done = true;
+            llhttp_resume(ll);
+            return 1;
+        }
+        if (rc != HPE_OK) {
+            if (p->err == 0)
+                p->err = TERR_SYNTAX;
+            return p->err;
+        }
+        p->fed = (uint32_t)end;
+    }
+    if (len >= p->limits->head_max)
+        return p->err = TERR_HEADTOOBIG;
+    if (p->head->nfields > 0) {
+        const struct http_field *f = &p->head->fields[p->head->nfields - 1];
+
+        /* behind a whole line: its CRLF, and the CR of the blank line that may follow */
+        if (len > f->name_off + p->limits->field_max + 3)
+            return p->err = TERR_HEADTOOBIG;
+    }
+    return 0;
+}
+
+static ssize_t
+h1_body_chunked(
+    struct h1_parser *p, const char *bytes, size_t len, char *out, size_t room, size_t *used)
+{
+    llhttp_t *ll = h1_ll(p);
+    size_t feed = len < room ? len : room; /* decoded is never longer than what was read */
+    llhttp_errno_t rc;
+
+    p->out = out;
+    p->out_len = 0;
+    ll->flags |= F_CHUNKED; /* says http/framing.h; llhttp misses "chunked" with a tab behind it */
+    rc = llhttp_execute(ll, bytes, feed);
+    *used = feed;
+    if (rc == HPE_PAUSED && p->body_done)
+        *used = (size_t)(llhttp_get_error_pos(ll) - bytes);
+    else if (rc != HPE_OK)
+        return p->err = p->err != 0 ? p->err : TERR_FRAMING;
+    return (ssize_t)p->out_len;
+}
+
+ssize_t
+h1_parse_body(
+    struct h1_parser *p, const char *bytes, size_t len, char *out, size_t room, size_t *used)
+{
+    size_t n = len < room ? len : room;
+
+    tassert(p->head_done && !p->body_done);
+    *used = 0;
+    if (p->err != 0)
+        return p->err;
+    switch (p->framing.kind) {
+    case FRAMING_NONE:
+        p->body_done = true;
+        return 0;
+    case FRAMING_CHUNKED:
+        return n == 0 ? 0 : h1_body_chunked(p, bytes, len, out, room, used);
+    case FRAMING_LENGTH:
+        if (n > p->framing.length - p->taken)
+            n = p->framing.length - p->taken;
+        break;
+    case FRAMING_CLOSE:
+        break;
+    }
+    if (n > 0 && out != bytes)
+        memmove(out, bytes, n);
+    *used = n;
+    p->taken += n;
+    if (p->framing.kind == FRAMING_LENGTH && p->taken == p->framing.length)
+        p->body_done = true;
+    return (ssize_t)n;
+}

@@ -1,0 +1,346 @@
+/* h1_read.c -- a client connection's input: request heads and bodies. */
+#include "daemon/h1/h1_conn.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/http/token.h"
+#include "daemon/http/uri.h"
+
+enum {
+    IN_PAUSE_BYTES = 16384, /* unread input of a busy connection: then it is paused */
+    IN_OWN_MIN = 512,       /* least allocation for bytes kept past a turn */
+};
+
+static bool
+h1_in_is_own(const struct h1_conn *c)
+{
+    return c->own != NULL && c->in >= c->own && c->in <= c->own + c->own_cap;
+}
+
+/* Room for `len` bytes in `own`, keeping what is in it. */
+static int
+h1_in_reserve(struct h1_conn *c, size_t len)
+{
+    size_t cap = c->own_cap > 0 ? c->own_cap : IN_OWN_MIN;
+    size_t at = h1_in_is_own(c) ? (size_t)(c->in - c->own) : 0;
+    char *p;
+
+    if (at > 0) {
+        memmove(c->own, c->in, c->in_len);
+        c->in = c->own;
+    }
+    if (len <= c->own_cap)
+        return 0;
+    while (cap < len)
+        cap *= 2;
+    p = realloc(c->own, cap);
+    if (p == NULL)
+        return TERR_NOMEM;
+    if (h1_in_is_own(c) || c->in_len == 0)
+        c->in = p;
+    c->own = p;
+    c->own_cap = cap;
+    return 0;
+}
+
+void
+h1_in_begin(struct h1_conn *c)
+{
+    struct span rx = stream_received(c->stream);
+
+    if (rx.len == 0)
+        return;
+    counter_add(c->server->env.counters, COUNTER_req_bytes_in, rx.len);
+    if (c->in_len == 0) {
+        c->in = rx.ptr;
+        c->in_len = rx.len;
+        return;
+    }
+    /* What was kept goes in front: a head must lie in one piece. */
+    if (h1_in_reserve(c, c->in_len + rx.len) != 0) {
+        h1_conn_die(c);
+        return;
+    }
+    memcpy(c->own + c->in_len, rx.ptr, rx.len);
+    c->in_len += rx.len;
+    stream_consume(c->stream);
+}
+
+/* A client that sends on while it waits, or does not take its answers, is made to stop. */
+static void
+h1_in_pace(struct h1_conn *c)
+{
+    bool busy = (c->cur != NULL && c->cur->started) || !h1_out_ready(c);
+    bool pause = busy && c->in_len >= IN_PAUSE_BYTES;
+
+    if (pause == c->paused)
+        return;
+    c->paused = pause;
+    if (pause)
+        stream_pause(c->stream);
+    else
+        stream_resume(c->stream);
+}
+
+static void
+h1_in_skip(struct h1_conn *c, size_t n)
+{
+    tassert(n <= c->in_len);
+    c->in += n;
+    c->in_len -= n;
+    if (c->paused && !c->dead)
+        h1_in_pace(c);
+}
+
+/* The head's slices point into input that is about to go. */
+static int
+h1_head_keep(struct h1_xchg *hx)
+{
+    struct slice kept;
+
+    if (!hx->started || hx->head_kept || hx->x.head.len == 0)
+        return 0;
+    kept = arena_copy(&hx->x.arena, slice_of(hx->x.head.base, hx->x.head.len));
+    if (kept.ptr == NULL)
+        return TERR_NOMEM;
+    hx->x.head.base = kept.ptr;
+    hx->head_kept = true;
+    return 0;
+}
+
+int
+h1_in_end(struct h1_conn *c)
+{
+    struct list *l;
+    int err = 0;
+
+    if (c->cur != NULL)
+        err = h1_head_keep(c->cur);
+    for (l = c->answered.next; l != &c->answered && err == 0; l = l->next)
+        err = h1_head_keep(container_of(l, struct h1_xchg, link));
+    if (c->in_len == 0) {
+        free(c->own);
+        c->own = NULL;
+        c->own_cap = 0;
+        c->in = NULL;
+    } else if (err == 0 && !h1_in_is_own(c)) {
+        const char *from = c->in;
+
+        err = h1_in_reserve(c, c->in_len);
+        if (err == 0) {
+            memcpy(c->own, from, c->in_len);
+            c->in = c->own;
+        }
+    }
+    if (c->dead || err != 0)
+        return err;
+    if (stream_received(c->stream).len > 0)
+        stream_consume(c->stream);
+    h1_in_pace(c);
+    return 0;
+}
+
+static void
+h1_start(struct h1_conn *c, struct h1_xchg *hx)
+{
+    hx->started = true;
+    hx->x.writable = h1_out_ready(c);
+    counter_add(c->server->env.counters, COUNTER_req_total, 1);
+    c->server->env.start(c->server->env.start_ctx, &hx->x);
+}
+
+void
+h1_in_refuse(struct h1_conn *c, int err)
+{
+    struct h1_xchg *hx = c->cur;
+
+    tassert(hx != NULL && !hx->started);
+    counter_add(c->server->env.counters, COUNTER_req_bad, 1);
+    c->closing = c->unread = true; /* and no byte that follows is interpreted */
+    hx->x.err = err;
+    if (!hx->parser.head_done)
+        hx->x.head.len = (uint16_t)(hx->parser.line_done ? hx->parser.fed : 0);
+    hx->x.head.base = c->in; /* where its bytes are by now */
+    hx->x.has_body = false;
+    h1_start(c, hx);
+}
+
+/* Only 100-continue is known (RFC 9110 10.1.1). */
+static int
+h1_head_expect(struct h1_xchg *hx)
+{
+    const struct http_field *f = NULL;
+
+    while ((f = http_find(&hx->x.head, HTTP_F_EXPECT, f)) != NULL) {
+        if (!slice_eq_nocase(http_value(&hx->x.head, f), SLICE_LIT("100-continue")))
+            return TERR_EXPECT;
+        hx->expects_100 = hx->x.head.minor >= 1;
+    }
+    return 0;
+}
+
+/* Everything that must hold of a head before anybody acts on it. */
+static int
+h1_head_check(struct h1_conn *c, struct h1_xchg *hx)
+{
+    struct http_head *h = &hx->x.head;
+    enum http_scheme scheme = HTTP_SCHEME_HTTP;
+    struct framing_connection fc;
+    int err;
+
+    err = framing_connection_of_request(h, &fc);
+    if (err == 0)
+        err = framing_of_request(h, &hx->parser.framing);
+    if (err == 0)
+        err = http_target_parse(h, &scheme);
+    if (err == 0 && h->method == HTTP_M_OTHER)
+        err = TERR_METHOD;
+    if (err == 0 && http_has(h, HTTP_F_EXPECT))
+        err = h1_head_expect(hx);
+    if (err != 0)
+        return err;
+    if (!fc.persists)
+        c->closing = true;
+    hx->x.has_body = hx->parser.framing.kind == FRAMING_CHUNKED ||
+                     (hx->parser.framing.kind == FRAMING_LENGTH && hx->parser.framing.length > 0);
+    hx->x.body_length = hx->parser.framing.kind == FRAMING_CHUNKED ? EXCHANGE_LENGTH_UNKNOWN
+                                                                   : hx->parser.framing.length;
+    if (c->server->env.conf->req_body_max > 0 && hx->parser.framing.kind == FRAMING_LENGTH &&
+        hx->parser.framing.length > c->server->env.conf->req_body_max)
+        return TERR_BODYTOOBIG;
+    return 0;
+}
+
+static bool
+h1_in_head(struct h1_conn *c)
+{
+    struct h1_xchg *hx = c->cur;
+    int rc;
+
+    if (!hx->parser.line_done) {
+        rc = h1_parse_leading(&hx->parser, c->in, c->in_len);
+        if (rc < 0) {
+            h1_in_refuse(c, rc);
+            return true;
+        }
+        h1_in_skip(c, (size_t)rc);
+        if (c->in_len == 0 || (c->in_len == 1 && c->in[0] == '\r'))
+            return false;
+    }
+    rc = h1_parse_head(&hx->parser, c->in, c->in_len);
+    if (rc == 0)
+        return false;
+    if (rc == 1)
+        rc = h1_head_check(c, hx);
+    if (rc < 0) {
+        h1_in_refuse(c, rc);
+        return true;
+    }
+    h1_in_skip(c, hx->x.head.len); /* the head's slices stay where they are until h1_in_end */
+    if (!hx->x.has_body)
+        hx->parser.body_done = true;
+    h1_start(c, hx);
+    return true;
+}
+
+static uint64_t
+h1_now_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+bool
+h1_in_step(struct h1_conn *c)
+{
+    struct h1_xchg *hx = c->cur;
+
+    if (c->in_len == 0)
+        return false;
+    if (hx == NULL) {
+        if (c->closing) {
+            c->unread = true;
+            h1_in_skip(c, c->in_len); /* discarded, never parsed */
+            return false;
+        }
+        hx = h1_xchg_new(c);
+        if (hx == NULL) {
+            h1_conn_die(c);
+            return false;
+        }
+        c->cur = hx;
+        hx->x.start_us = h1_now_us();
+    }
+    if (!hx->started)
+        return h1_in_head(c);
+    if (!hx->parser.body_done && hx->x.task != NULL)
+        hx->x.task->run(hx->x.task); /* more of the body */
+    return false;
+}
+
+/* A client that waits for 100 (Continue) gets it when its body is first wanted. */
+static void
+h1_continue(struct h1_conn *c, struct h1_xchg *hx)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct iovec iov;
+    ssize_t n;
+
+    if (!hx->expects_100 || c->in_len > 0 || hx->head_given)
+        return;
+    /* Answers to earlier requests go first. */
+    if (h1_out_flush(c) < 0) {
+        h1_conn_die(c);
+        return;
+    }
+    if (!h1_out_ready(c))
+        return;
+    hx->expects_100 = false;
+    memcpy(&iov.iov_base, &(const char *){text}, sizeof(iov.iov_base));
+    iov.iov_len = sizeof(text) - 1;
+    n = stream_try(c->stream, &iov, 1, false);
+    if (n != (ssize_t)iov.iov_len) {
+        h1_conn_die(c); /* an empty socket that does not take 25 bytes is broken */
+        return;
+    }
+    c->given += (uint64_t)n;
+    c->left += (uint64_t)n;
+}
+
+ssize_t
+h1_body_read(struct exchange *x, char *dst, size_t room)
+{
+    struct h1_xchg *hx = h1_xchg_of(x);
+    struct h1_conn *c = hx->conn;
+    const struct h1_conf *conf = c->server->env.conf;
+    size_t used;
+    ssize_t n;
+
+    tassert(hx->started && room > 0);
+    if (hx->parser.body_done)
+        return 0;
+    if (c->dead)
+        return TERR_CLOSED;
+    h1_continue(c, hx);
+    if (c->dead)
+        return TERR_CLOSED;
+    n = h1_parse_body(&hx->parser, c->in, c->in_len, dst, room, &used);
+    if (n < 0) {
+        c->closing = c->unread = true;
+        return n;
+    }
+    h1_in_skip(c, used);
+    if (hx->parser.framing.kind == FRAMING_CHUNKED)
+        hx->parser.taken += (uint64_t)n;
+    if (conf->req_body_max > 0 && hx->parser.taken > conf->req_body_max)
+        return TERR_BODYTOOBIG;
+    if (n > 0 || hx->parser.body_done)
+        return n;
+    if (hx->timed_out)
+        return TERR_TIMEDOUT;
+    return stream_ended(c->stream) != 0 ? TERR_CLOSED : TERR_AGAIN;
+}

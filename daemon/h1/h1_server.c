@@ -1,0 +1,446 @@
+/* h1_server.c -- client connections: their life, deadlines and end. */
+#include "daemon/h1/h1_server.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/h1/h1_conn.h"
+
+enum {
+    LINGER_MS = 2000,     /* for the client to read the last answer before we close */
+    IDLE_XCHGS_MAX = 256, /* kept for the next requests */
+    IDLE_CONNS_MAX = 1024,
+};
+
+struct h1_xchg *
+h1_xchg_new(struct h1_conn *c)
+{
+    struct h1_server *s = c->server;
+    struct h1_xchg *hx = s->idle_xchgs;
+    struct http_field *fields;
+    uint16_t max_fields = (uint16_t)s->env.conf->fields_max;
+
+    if (hx != NULL) {
+        s->idle_xchgs = hx->x.answerer;
+        s->nidle_xchgs--;
+    } else {
+        hx = malloc(sizeof(*hx) + max_fields * sizeof(struct http_field));
+        if (hx == NULL)
+            return NULL;
+    }
+    fields = hx->fields;
+    /* Not the room for extra lines, which is large. */
+    memset(hx, 0, offsetof(struct h1_xchg, x.extra));
+    memset(&hx->magic, 0, sizeof(*hx) - offsetof(struct h1_xchg, magic));
+    hx->magic = H1_XCHG_MAGIC;
+    hx->conn = c;
+    list_init(&hx->link);
+    hx->x.ops = &h1_exchange_ops;
+    hx->x.peer = c->peer.text;
+    hx->x.peer_addr = c->peer.addr;
+    hx->x.peer_port = c->peer.port;
+    hx->x.xid = ++s->next_xid;
+    arena_init(&hx->x.arena, &s->env.loop->arenas);
+    hx->x.head.fields = fields;
+    hx->x.head.max_fields = max_fields;
+    h1_parse_init(&hx->parser, false, &hx->x.head, &s->limits);
+    return hx;
+}
+
+void
+h1_xchg_free(struct h1_conn *c, struct h1_xchg *hx)
+{
+    struct h1_server *s = c->server;
+
+    arena_fini(&hx->x.arena);
+    OBJ_BURY(hx);
+    if (s->nidle_xchgs >= IDLE_XCHGS_MAX) {
+        free(hx);
+        return;
+    }
+    hx->x.answerer = s->idle_xchgs;
+    s->idle_xchgs = hx;
+    s->nidle_xchgs++;
+}
+
+/* Over, whatever was going on.  Answerers release their exchanges when they see `gone`. */
+void
+h1_conn_die(struct h1_conn *c)
+{
+    struct list *l;
+
+    if (c->dead)
+        return;
+    c->dead = true;
+    c->in_len = 0;
+    if (c->stream != NULL)
+        stream_close(&c->stream); /* now: what it was sending goes back to its owners */
+    for (l = c->answered.next; l != &c->answered; l = l->next) {
+        struct h1_xchg *hx = container_of(l, struct h1_xchg, link);
+
+        hx->x.gone = true;
+        task_wake(hx->x.task);
+    }
+    if (c->cur != NULL && c->cur->started) {
+        c->cur->x.gone = true;
+        if (c->cur->x.task != NULL)
+            task_wake(c->cur->x.task);
+    }
+    if (!c->running)
+        task_wake(&c->task);
+}
+
+void
+h1_conn_reset(struct h1_conn *c)
+{
+    if (!c->dead)
+        stream_reset(&c->stream);
+    h1_conn_die(c);
+}
+
+static void
+h1_conn_free(struct h1_conn *c)
+{
+    struct h1_server *s = c->server;
+
+    tassert(c->cur == NULL && list_empty(&c->answered));
+    counter_add(s->env.counters, COUNTER_sess_closed, 1);
+    task_cancel(&c->task);
+    timer_unlink(&c->timer);
+    free(c->own);
+    free(c->backlog);
+    list_del(&c->link);
+    s->nconns--;
+    atomic_fetch_sub_explicit(s->env.conns, 1, memory_order_relaxed);
+    OBJ_BURY(c);
+    if (s->nidle_conns < IDLE_CONNS_MAX) {
+        c->server = (struct h1_server *)(void *)s->idle_conns;
+        s->idle_conns = c;
+        s->nidle_conns++;
+    } else {
+        free(c);
+    }
+    if (s->nconns == 0 && s->draining)
+        s->env.on_empty(s->env.start_ctx);
+}
+
+/* Output that the kernel has taken, of a queued write too. */
+static uint64_t
+h1_conn_taken(const struct h1_conn *c)
+{
+    return stream_sending(c->stream) ? c->queued_to - stream_unsent(c->stream) : c->left;
+}
+
+static void
+h1_conn_on_deadline(struct h1_conn *c)
+{
+    if (c->dead || !timer_expired(&c->timer))
+        return;
+    timer_clear(&c->timer);
+    switch (c->phase) {
+    case H1_HEAD:
+        if (c->cur != NULL && !c->cur->started)
+            h1_in_refuse(c, TERR_TIMEDOUT);
+        break;
+    case H1_BODY:
+        if (c->cur != NULL && c->cur->started) {
+            c->cur->timed_out = true;
+            c->cur->x.task->run(c->cur->x.task);
+        }
+        break;
+    case H1_SEND:
+        if (h1_conn_taken(c) == c->send_mark)
+            h1_conn_die(c);
+        break;
+    case H1_IDLE:
+    case H1_WAIT:
+    case H1_LINGER:
+        h1_conn_die(c);
+        break;
+    }
+    if (c->dead)
+        counter_add(c->server->env.counters, COUNTER_sess_timeout, 1);
+}
+
+static enum h1_phase
+h1_conn_phase(const struct h1_conn *c)
+{
+    if (c->lingering)
+        return H1_LINGER;
+    if (!h1_out_ready(c))
+        return H1_SEND;
+    if (c->cur == NULL)
+        return H1_IDLE;
+    if (!c->cur->started)
+        return H1_HEAD;
+    return c->cur->parser.body_done || c->cur->timed_out ? H1_WAIT : H1_BODY;
+}
+
+/* One deadline for what the connection is at; moving it costs a store (base/timer.h). */
+static void
+h1_conn_set_deadline(struct h1_conn *c, bool progress)
+{
+    const struct h1_conf *conf = c->server->env.conf;
+    struct loop *l = c->server->env.loop;
+    enum h1_phase was = c->phase, now = h1_conn_phase(c);
+    uint64_t at = TIMER_NEVER;
+
+    c->phase = now;
+    switch (now) {
+    case H1_IDLE:
+        at = loop_deadline(l, conf->idle_ms);
+        break;
+    case H1_HEAD:
+        if (was == H1_HEAD && !progress)
+            return; /* for the whole head, not per byte */
+        at = loop_deadline(l, conf->head_ms);
+        break;
+    case H1_BODY:
+        if (was != H1_BODY)
+            c->body_deadline = loop_deadline(l, conf->body_ms);
+        at = loop_deadline(l, conf->body_idle_ms);
+        if (at > c->body_deadline)
+            at = c->body_deadline;
+        break;
+    case H1_WAIT:
+        timer_clear(&c->timer);
+        return;
+    case H1_SEND:
+        if (was == H1_SEND && c->send_mark == h1_conn_taken(c))
+            return;
+        c->send_mark = h1_conn_taken(c);
+        at = loop_deadline(l, conf->send_idle_ms);
+        break;
+    case H1_LINGER:
+        if (was == H1_LINGER)
+            return;
+        at = loop_deadline(l, LINGER_MS);
+        break;
+    }
+    timer_set(&l->wheel, &c->timer, at);
+}
+
+/* Reads requests, gathers answers, sends them, until nothing moves. */
+static bool
+h1_conn_work(struct h1_conn *c)
+{
+    unsigned budget = LIMIT_CONN_REQUESTS_TURN;
+    bool any = false, again;
+
+    do {
+        again = false;
+        c->gathering = true;
+        for (unsigned i = 0; i < LIMIT_PIPELINE_BATCH && budget > 0; i++) {
+            if (c->dead || c->lingering || !h1_out_ready(c) ||
+                c->server->ngather + H1_IOV_PER_ANSWER > LIMIT_WRITE_IOV || !h1_in_step(c))
+                break;
+            again = any = true;
+            budget--;
+        }
+        c->gathering = false;
+        if (!c->dead && h1_out_flush(c) < 0)
+            h1_conn_die(c);
+        c->server->ngather = 0;
+        if (!c->dead)
+            h1_out_tell(c);
+    } while (again && !c->dead && budget > 0 && c->in_len > 0);
+    if (budget == 0 && c->in_len > 0)
+        task_wake(&c->task);
+    return any;
+}
+
+/* The client's end of stream, or an error.  What it had sent before has been looked at. */
+static void
+h1_conn_on_ended(struct h1_conn *c)
+{
+    if (c->dead || stream_ended(c->stream) == 0)
+        return;
+    if (c->lingering) {
+        h1_conn_die(c);
+        return;
+    }
+    if (c->cur != NULL && !c->cur->started) {
+        struct h1_xchg *hx = c->cur; /* half a head: nobody to answer */
+
+        c->cur = NULL;
+        h1_xchg_free(c, hx);
+    }
+    /* A client that left is not fetched for any more.  Answers on their way are sent. */
+    c->closing = true;
+    if (c->cur != NULL || (list_empty(&c->answered) && h1_out_ready(c)) ||
+        stream_ended(c->stream) != TERR_CLOSED)
+        h1_conn_die(c);
+}
+
+/* Closing with unread input makes the kernel reset the connection, and the client may lose
+ * the answer: so our end first, then the client's (RFC 9112 9.6). */
+static void
+h1_conn_finish(struct h1_conn *c)
+{
+    if (c->dead || c->cur != NULL || !list_empty(&c->answered) || !h1_out_ready(c))
+        return;
+    if (c->lingering) {
+        c->in_len = 0;
+        return;
+    }
+    if (c->server->draining && c->in_len == 0)
+        c->closing = true;
+    if (!c->closing)
+        return;
+    c->unread = c->unread || c->in_len > 0;
+    c->in_len = 0;
+    if (!c->unread || stream_ended(c->stream) != 0) {
+        h1_conn_die(c);
+        return;
+    }
+    c->lingering = true;
+    stream_shut(c->stream);
+    stream_resume(c->stream);
+}
+
+static void
+h1_conn_run(struct task *t)
+{
+    struct h1_conn *c = container_of(t, struct h1_conn, task);
+    bool progress;
+
+    OBJ_CHECK(c, H1_CONN_MAGIC);
+    c->running = true;
+    if (!c->dead && h1_out_progress(c) < 0)
+        h1_conn_die(c);
+    if (!c->dead)
+        h1_in_begin(c);
+    if (c->lingering)
+        c->in_len = 0;
+    h1_conn_on_deadline(c);
+    progress = h1_conn_work(c);
+    h1_conn_on_ended(c);
+    h1_conn_finish(c);
+    if (h1_in_end(c) != 0 && !c->dead)
+        h1_conn_die(c);
+    if (!c->dead)
+        h1_conn_set_deadline(c, progress);
+    c->running = false;
+    if (!c->dead)
+        return;
+    if (c->cur != NULL && !c->cur->started) {
+        struct h1_xchg *hx = c->cur;
+
+        c->cur = NULL;
+        h1_xchg_free(c, hx);
+    }
+    if (c->cur == NULL && list_empty(&c->answered))
+        h1_conn_free(c);
+}
+
+int
+h1_server_accept(struct h1_server *s, int fd, bool is_unix)
+{
+    struct h1_conn *c = s->idle_conns;
+    int err;
+
+    OBJ_CHECK(s, H1_SERVER_MAGIC);
+    if (c != NULL) {
+        s->idle_conns = (struct h1_conn *)(void *)c->server;
+        s->nidle_conns--;
+    } else {
+        c = malloc(sizeof(*c));
+    }
+    if (c == NULL) {
+        close(fd);
+        return TERR_NOMEM;
+    }
+    *c = (struct h1_conn){.magic = H1_CONN_MAGIC, .server = s, .phase = H1_IDLE};
+    task_init(&c->task, &s->env.loop->tasks, h1_conn_run);
+    timer_init(&c->timer, &c->task);
+    list_init(&c->answered);
+    err = stream_accept(&c->stream, s->env.loop, fd, is_unix, &c->task);
+    if (err != 0) {
+        OBJ_FREE(c);
+        return err;
+    }
+    stream_get_peer(c->stream, &c->peer);
+    list_add_tail(&s->conns, &c->link);
+    s->nconns++;
+    atomic_fetch_add_explicit(s->env.conns, 1, memory_order_relaxed);
+    counter_add(s->env.counters, COUNTER_sess_accepted, 1);
+    h1_conn_set_deadline(c, true);
+    return 0;
+}
+
+int
+h1_server_open(struct h1_server **out, const struct h1_server_env *env)
+{
+    struct h1_server *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        return TERR_NOMEM;
+    s->magic = H1_SERVER_MAGIC;
+    s->env = *env;
+    s->limits = (struct h1_limits){
+        .line_max = (size_t)env->conf->req_line_max,
+        .field_max = (size_t)env->conf->req_field_max,
+        .head_max = (size_t)env->conf->req_head_max,
+    };
+    s->next_xid = (uint64_t)env->loop->id << 48 | (uint64_t)(env->loop->clock.wall_ms / 1000) << 20;
+    list_init(&s->conns);
+    *out = s;
+    return 0;
+}
+
+unsigned
+h1_server_connections(const struct h1_server *s)
+{
+    OBJ_CHECK(s, H1_SERVER_MAGIC);
+    return s->nconns;
+}
+
+void
+h1_server_drain(struct h1_server *s)
+{
+    struct list *l;
+
+    OBJ_CHECK(s, H1_SERVER_MAGIC);
+    s->draining = true;
+    for (l = s->conns.next; l != &s->conns; l = l->next)
+        task_wake(&container_of(l, struct h1_conn, link)->task);
+    if (s->nconns == 0)
+        s->env.on_empty(s->env.start_ctx);
+}
+
+void
+h1_server_cut(struct h1_server *s)
+{
+    struct list *l;
+
+    OBJ_CHECK(s, H1_SERVER_MAGIC);
+    for (l = s->conns.next; l != &s->conns; l = l->next) {
+        struct h1_conn *c = container_of(l, struct h1_conn, link);
+
+        h1_conn_die(c);
+        task_wake(&c->task);
+    }
+}
+
+void
+h1_server_close(struct h1_server **sp)
+{
+    struct h1_server *s;
+
+    OBJ_TAKE(s, sp, H1_SERVER_MAGIC);
+    tassert(s->nconns == 0);
+    while (s->idle_xchgs != NULL) {
+        struct h1_xchg *hx = s->idle_xchgs;
+
+        s->idle_xchgs = hx->x.answerer;
+        free(hx);
+    }
+    while (s->idle_conns != NULL) {
+        struct h1_conn *c = s->idle_conns;
+
+        s->idle_conns = (struct h1_conn *)(void *)c->server;
+        free(c);
+    }
+    OBJ_FREE(s);
+}

@@ -1,0 +1,50 @@
+/* h1_server.h -- HTTP/1 toward clients: connections, exchanges, answers in order.
+ *
+ * One `h1_server` per worker.  It is given connected descriptors, parses requests and starts
+ * an exchange for each (http/exchange.h); pipelined requests are answered in order, and
+ * answers that are ready together leave in one write.
+ *
+ * A malformed message is answered once and the connection ends: no byte after it is
+ * interpreted (RFC 9112 2.2, 11).
+ *
+ * Threads: one loop's.
+ */
+#ifndef TARN_H1_SERVER_H
+#define TARN_H1_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/http/exchange.h"
+
+struct h1_conf;
+struct counter_set;
+struct h1_server;
+struct loop;
+
+struct h1_server_env {
+    struct loop *loop;
+    const struct h1_conf *conf; /* borrowed until close */
+    struct counter_set *counters;
+    exchange_start_f *start;
+    void *start_ctx;
+    void (*on_empty)(void *ctx); /* draining, and the last connection has gone; start_ctx */
+    _Atomic int64_t *conns;      /* connections of all workers: counted up and down here */
+};
+
+/* 0 or TERR_NOMEM. */
+int h1_server_open(struct h1_server **out, const struct h1_server_env *env);
+/* No connection is left. */
+void h1_server_close(struct h1_server **sp);
+
+/* Takes the descriptor of an accepted connection.  0 or TERR_NOMEM. */
+int h1_server_accept(struct h1_server *s, int fd, bool is_unix);
+unsigned h1_server_connections(const struct h1_server *s);
+
+/* Idle connections end now, the others after the response they are at. */
+void h1_server_drain(struct h1_server *s);
+/* Every connection ends now. */
+void h1_server_cut(struct h1_server *s);
+
+#endif

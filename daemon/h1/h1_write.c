@@ -1,0 +1,485 @@
+/* h1_write.c -- a client connection's output: heads, framing, bodies, in order.
+ *
+ * Body bytes are never copied: buffers go to the kernel as they were given.  What the kernel
+ * does not take at once goes into the stream's one queued write, at most LIMIT_UNSENT_BYTES;
+ * body bytes beyond that are not accepted.  Heads, and the rest of a chunk that has begun,
+ * are always accepted; what of them does not fit waits in the backlog. */
+#include "daemon/h1/h1_conn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/terr.h"
+
+enum {
+    CHUNK_BYTES_MAX = 32768, /* small enough that a chunk that has begun can be queued whole */
+};
+
+bool
+h1_out_ready(const struct h1_conn *c)
+{
+    return !c->dead && c->nbacklog == 0 && !stream_sending(c->stream);
+}
+
+static size_t
+h1_iov_bytes(const struct iovec *iov, unsigned n)
+{
+    size_t total = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        total += iov[i].iov_len;
+    return total;
+}
+
+/* Drops the first `bytes` of the buffers in place; returns how many buffers are gone whole. */
+static unsigned
+h1_iov_skip(struct iovec *iov, unsigned n, size_t bytes)
+{
+    unsigned i = 0;
+
+    while (i < n && bytes >= iov[i].iov_len)
+        bytes -= iov[i++].iov_len;
+    if (bytes > 0) {
+        tassert(i < n);
+        iov[i].iov_base = (char *)iov[i].iov_base + bytes;
+        iov[i].iov_len -= bytes;
+    }
+    return i;
+}
+
+static void
+h1_iov_add(struct iovec *iov, unsigned *n, const void *p, size_t len)
+{
+    if (len == 0)
+        return;
+    tassert(*n < LIMIT_WRITE_IOV);
+    memcpy(&iov[*n].iov_base, &p, sizeof(p));
+    iov[(*n)++].iov_len = len;
+}
+
+/* Queues what the kernel did not take, and keeps the first `must` bytes beyond that in the
+ * backlog.  Returns the bytes that the queue took. */
+static ssize_t
+h1_out_keep(struct h1_conn *c, struct iovec *iov, unsigned n, size_t must)
+{
+    ssize_t queued = stream_queue(c->stream, iov, n);
+    unsigned i;
+
+    if (queued < 0)
+        return queued;
+    c->queued_to = c->left + (uint64_t)queued;
+    if ((size_t)queued >= must)
+        return queued;
+    must -= (size_t)queued;
+    i = h1_iov_skip(iov, n, (size_t)queued);
+    c->backlog = malloc((n - i) * sizeof(*iov));
+    if (c->backlog == NULL)
+        return TERR_NOMEM;
+    c->backlog_at = 0;
+    for (; i < n && must > 0; i++) {
+        struct iovec *b = &c->backlog[c->nbacklog++];
+
+        *b = iov[i];
+        if (b->iov_len > must)
+            b->iov_len = must;
+        must -= b->iov_len;
+    }
+    return queued;
+}
+
+/* The kernel gets what it takes; everything is kept otherwise. */
+int
+h1_out_flush(struct h1_conn *c)
+{
+    struct h1_server *s = c->server;
+    struct iovec *iov = s->gather;
+    unsigned n = s->ngather, gone;
+    size_t total;
+    ssize_t sent;
+
+    if (n == 0)
+        return 0;
+    s->ngather = 0;
+    total = h1_iov_bytes(iov, n);
+    sent = stream_try(c->stream, iov, n, false);
+    if (sent < 0)
+        return (int)sent;
+    c->left += (uint64_t)sent;
+    tassert(c->left <= c->given);
+    if ((size_t)sent == total)
+        return 0;
+    gone = h1_iov_skip(iov, n, (size_t)sent);
+    sent = h1_out_keep(c, iov + gone, n - gone, total - (size_t)sent);
+    return sent < 0 ? (int)sent : 0;
+}
+
+int
+h1_out_progress(struct h1_conn *c)
+{
+    if (stream_write_error(c->stream) != 0)
+        return TERR_CLOSED;
+    while (!stream_sending(c->stream)) {
+        unsigned n = c->nbacklog - c->backlog_at;
+        struct iovec *iov = c->backlog + c->backlog_at;
+        ssize_t sent;
+
+        if (c->queued_to > c->left)
+            c->left = c->queued_to;
+        if (c->nbacklog == 0)
+            return 0;
+        if (n == 0) {
+            free(c->backlog);
+            c->backlog = NULL;
+            c->nbacklog = c->backlog_at = 0;
+            return 0;
+        }
+        sent = stream_queue(c->stream, iov, n);
+        if (sent < 0)
+            return (int)sent;
+        c->queued_to = c->left + (uint64_t)sent;
+        c->backlog_at += h1_iov_skip(iov, n, (size_t)sent);
+    }
+    return 0;
+}
+
+/* Body bytes of `hx` that will never be read again. */
+static uint64_t
+h1_xchg_sent(const struct h1_conn *c, const struct h1_xchg *hx)
+{
+    if (c->left >= c->given || (hx->end_given && c->left >= hx->end_pos))
+        return hx->body_given;
+    if (hx->chunked || c->left <= hx->body_pos)
+        return hx->x.sent;
+    return c->left - hx->body_pos < hx->body_given ? c->left - hx->body_pos : hx->body_given;
+}
+
+void
+h1_out_tell(struct h1_conn *c)
+{
+    struct list *l, *next;
+
+    LIST_FOREACH_SAFE(l, next, &c->answered)
+    {
+        struct h1_xchg *hx = container_of(l, struct h1_xchg, link);
+
+        hx->x.sent = h1_xchg_sent(c, hx);
+        hx->x.writable = hx->x.gathered = false;
+        hx->x.done = c->left >= hx->end_pos;
+        hx->x.task->run(hx->x.task); /* may release it */
+    }
+    if (c->cur != NULL && c->cur->started) {
+        struct h1_xchg *hx = c->cur;
+        bool ready = h1_out_ready(c);
+
+        hx->x.sent = h1_xchg_sent(c, hx);
+        if (ready && !hx->x.writable) {
+            hx->x.writable = true;
+            hx->x.task->run(hx->x.task);
+        }
+    }
+}
+
+static size_t
+h1_put_number(char *out, uint64_t n)
+{
+    char digits[20];
+    unsigned k = 0;
+
+    do
+        digits[k++] = (char)('0' + n % 10);
+    while ((n /= 10) != 0);
+    for (unsigned i = 0; i < k; i++)
+        out[i] = digits[k - 1 - i];
+    return k;
+}
+
+#define H1_PUT(p, literal) (memcpy((p), literal, sizeof(literal) - 1), (p) += sizeof(literal) - 1)
+
+/* The fields that are the protocol's own, behind the answerer's. */
+static void
+h1_head_finish(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_response *r)
+{
+    struct exchange *x = &hx->x;
+    char *p = x->extra + x->extra_len;
+
+    tassert(x->extra_len + 160 <= EXCHANGE_EXTRA);
+    if (r->close || c->server->draining)
+        c->closing = true;
+    if (x->has_body && !hx->parser.body_done)
+        c->closing = c->unread =
+            true; /* what is left of the request must not be taken for the next one */
+    hx->bodyless = r->bodyless;
+    if (r->length != EXCHANGE_LENGTH_UNKNOWN) {
+        if (!r->length_in_block) {
+            H1_PUT(p, "Content-Length: ");
+            p += h1_put_number(p, r->length);
+            H1_PUT(p, "\r\n");
+        }
+    } else if (!r->bodyless) {
+        hx->chunked = x->head.minor >= 1;
+        if (hx->chunked)
+            H1_PUT(p, "Transfer-Encoding: chunked\r\n");
+        else
+            c->closing = hx->until_close = true; /* the connection's end is the body's */
+    }
+    if (c->closing)
+        H1_PUT(p, "Connection: close\r\n");
+    else if (x->head.minor == 0)
+        H1_PUT(p, "Connection: keep-alive\r\n");
+    H1_PUT(p, "\r\n");
+    x->extra_len = (uint16_t)(p - x->extra);
+}
+
+/* How much of the output must be accepted, given that the kernel took `sent`. */
+struct h1_layout {
+    size_t head_end;                    /* gathered answers and this head */
+    size_t chunk_end[LIMIT_WRITE_IOV];  /* with chunked: where each chunk ends */
+    size_t chunk_body[LIMIT_WRITE_IOV]; /* body bytes up to there */
+    unsigned nchunks;
+    size_t total, body;
+};
+
+/* Data and framing of chunks for as many of the buffers as there is room; returns whether
+ * all were taken. */
+static bool
+h1_lay_chunks(
+    struct h1_server *s, struct h1_layout *lay, char *heads, const struct iovec *body, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        size_t off = 0;
+
+        while (off < body[i].iov_len) {
+            size_t len = body[i].iov_len - off;
+            char *h = heads + lay->nchunks * 16;
+            int hl;
+
+            if (s->ngather + 4 > LIMIT_WRITE_IOV)
+                return false;
+            if (len > CHUNK_BYTES_MAX)
+                len = CHUNK_BYTES_MAX;
+            hl = snprintf(h, 16, "%zx\r\n", len);
+            h1_iov_add(s->gather, &s->ngather, h, (size_t)hl);
+            h1_iov_add(s->gather, &s->ngather, (char *)body[i].iov_base + off, len);
+            h1_iov_add(s->gather, &s->ngather, "\r\n", 2);
+            lay->total += (size_t)hl + len + 2;
+            lay->body += len;
+            lay->chunk_end[lay->nchunks] = lay->total;
+            lay->chunk_body[lay->nchunks++] = lay->body;
+            off += len;
+        }
+    }
+    return true;
+}
+
+static bool
+h1_lay_plain(struct h1_server *s, struct h1_layout *lay, const struct iovec *body, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (s->ngather >= LIMIT_WRITE_IOV)
+            return false;
+        h1_iov_add(s->gather, &s->ngather, body[i].iov_base, body[i].iov_len);
+        lay->total += body[i].iov_len;
+        lay->body += body[i].iov_len;
+    }
+    return true;
+}
+
+/* The text of the chunk head that lies in what is kept must outlive this call. */
+static void
+h1_keep_chunk_head(
+    struct h1_xchg *hx, struct iovec *iov, unsigned n, const char *heads, size_t heads_len)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const char *p = iov[i].iov_base;
+
+        if (p >= heads && p < heads + heads_len) {
+            tassert(iov[i].iov_len <= sizeof(hx->chunk_head));
+            memcpy(hx->chunk_head, p, iov[i].iov_len);
+            iov[i].iov_base = hx->chunk_head;
+            return; /* at most one chunk is begun and not whole */
+        }
+    }
+}
+
+/* Offers what is laid out; returns the body bytes accepted.  *all: everything was. */
+static ssize_t
+h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, bool more,
+    const char *heads, bool *all)
+{
+    struct h1_server *s = c->server;
+    unsigned n = s->ngather, gone;
+    size_t must = lay->head_end, body = 0, kept;
+    ssize_t sent, queued;
+
+    s->ngather = 0;
+    sent = stream_try(c->stream, s->gather, n, more);
+    if (sent < 0)
+        return sent;
+    c->left += (uint64_t)sent;
+    *all = (size_t)sent == lay->total;
+    if (*all) {
+        c->given = c->left;
+        return (ssize_t)lay->body;
+    }
+    for (unsigned i = 0; i < lay->nchunks && must < (size_t)sent; i++) {
+        must = lay->chunk_end[i]; /* the chunk that has begun must be ended */
+        body = lay->chunk_body[i];
+    }
+    if (lay->nchunks > 0 && must < lay->total && must > lay->head_end && body == lay->body)
+        must = lay->total; /* the last chunk, and the terminal one behind it */
+    gone = h1_iov_skip(s->gather, n, (size_t)sent);
+    if (hx->chunked) {
+        /* Only up to the end of that chunk. */
+        size_t left = must > (size_t)sent ? must - (size_t)sent : 0;
+        unsigned k = gone;
+
+        h1_keep_chunk_head(hx, s->gather + gone, n - gone, heads, LIMIT_WRITE_IOV * 16);
+        for (; k < n && left > 0; k++) {
+            if (s->gather[k].iov_len > left)
+                s->gather[k].iov_len = left;
+            left -= s->gather[k].iov_len;
+        }
+        n = k;
+    }
+    kept = must > (size_t)sent ? must - (size_t)sent : 0;
+    if (n == gone) { /* nothing has to be kept: chunk borders and socket's border agree */
+        c->given = c->left;
+        return (ssize_t)body;
+    }
+    queued = h1_out_keep(c, s->gather + gone, n - gone, kept);
+    if (queued < 0)
+        return queued;
+    if (kept < (size_t)queued)
+        kept = (size_t)queued;
+    c->given = c->left + kept;
+    if (!hx->chunked)
+        body = (size_t)sent + kept > lay->head_end ? (size_t)sent + kept - lay->head_end : 0;
+    *all = (size_t)sent + kept == lay->total;
+    return (ssize_t)body;
+}
+
+static void
+h1_end(struct h1_conn *c, struct h1_xchg *hx)
+{
+    hx->end_given = true;
+    hx->end_pos = c->given;
+    tassert(c->cur == hx);
+    c->cur = NULL;
+    list_add_tail(&c->answered, &hx->link);
+    if (!c->running)
+        task_wake(&c->task); /* the next request, or the end of the connection */
+}
+
+/* Keeps it for the flush that follows, or sends it now. */
+static ssize_t
+h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, const char *heads,
+    bool end, bool more)
+{
+    ssize_t accepted;
+    bool all = true;
+
+    if (end && c->gathering && !hx->chunked && lay->body <= LIMIT_UNSENT_BYTES) {
+        c->given = c->left + lay->total;
+        accepted = (ssize_t)lay->body;
+        hx->x.gathered = true;
+    } else if (lay->total == 0) {
+        return 0;
+    } else {
+        accepted = h1_out_send(c, hx, lay, more, heads, &all);
+        if (accepted < 0) {
+            h1_conn_die(c);
+            return TERR_CLOSED;
+        }
+        if (!c->running && !h1_out_ready(c))
+            task_wake(&c->task); /* to set the deadline for a slow client */
+    }
+    hx->body_given += (uint64_t)accepted;
+    counter_add(c->server->env.counters, COUNTER_resp_body_bytes, (uint64_t)accepted);
+    if (end && all)
+        h1_end(c, hx);
+    hx->x.sent = h1_xchg_sent(c, hx);
+    hx->x.done = hx->end_given && c->left >= hx->end_pos;
+    hx->x.writable = !hx->end_given && h1_out_ready(c);
+    return accepted;
+}
+
+static ssize_t
+h1_send(struct exchange *x, const struct exchange_response *r, const struct iovec *body, unsigned n,
+    unsigned flags)
+{
+    struct h1_xchg *hx = h1_xchg_of(x);
+    struct h1_conn *c = hx->conn;
+    struct h1_server *s = c->server;
+    struct h1_layout lay; /* large: only what is read is set */
+    char heads[LIMIT_WRITE_IOV * 16];
+    bool end;
+
+    if (c->dead || x->gone)
+        return TERR_CLOSED;
+    lay.total = h1_iov_bytes(s->gather, s->ngather);
+    lay.body = 0;
+    lay.nchunks = 0;
+    tassert(c->cur == hx && !hx->end_given);
+    tassert(h1_out_ready(c));
+    tassert((r != NULL) == !hx->head_given);
+    tassert(s->ngather + H1_IOV_PER_ANSWER <= LIMIT_WRITE_IOV);
+    if (r != NULL) {
+        h1_head_finish(c, hx, r);
+        hx->head_given = true;
+        h1_iov_add(s->gather, &s->ngather, r->block.ptr, r->block.len);
+        h1_iov_add(s->gather, &s->ngather, x->extra, x->extra_len);
+        lay.total += r->block.len + x->extra_len;
+        counter_add(s->env.counters, COUNTER_resp_head_bytes, r->block.len + x->extra_len);
+    }
+    lay.head_end = lay.total;
+    if (hx->bodyless)
+        n = 0;
+    if (r != NULL)
+        hx->body_pos = c->left + lay.head_end;
+    end = hx->chunked ? h1_lay_chunks(s, &lay, heads, body, n) : h1_lay_plain(s, &lay, body, n);
+    end = end && (flags & EXCHANGE_END) != 0;
+    if (end && hx->chunked) {
+        h1_iov_add(s->gather, &s->ngather, "0\r\n\r\n", 5);
+        lay.total += 5;
+        if (lay.nchunks == 0)
+            lay.head_end = lay.total;
+    }
+    return h1_send_laid(c, hx, &lay, heads, end, !end && (flags & EXCHANGE_MORE) != 0);
+}
+
+static void
+h1_abort(struct exchange *x)
+{
+    struct h1_xchg *hx = h1_xchg_of(x);
+
+    if (hx->head_given && hx->until_close)
+        h1_conn_reset(hx->conn); /* an orderly end would make it look whole */
+    else
+        h1_conn_die(hx->conn);
+}
+
+static void
+h1_release(struct exchange *x)
+{
+    struct h1_xchg *hx = h1_xchg_of(x);
+    struct h1_conn *c = hx->conn;
+
+    if (c->cur == hx) {
+        /* Nothing whole was sent: what follows on this connection would be misread. */
+        c->cur = NULL;
+        if (!c->dead)
+            h1_conn_die(c);
+    } else {
+        list_del(&hx->link);
+    }
+    h1_xchg_free(c, hx);
+    if (!c->running)
+        task_wake(&c->task);
+}
+
+const struct exchange_ops h1_exchange_ops = {
+    .body_read = h1_body_read,
+    .send = h1_send,
+    .abort = h1_abort,
+    .release = h1_release,
+};

@@ -1,0 +1,42 @@
+/* listener.h -- accepting connections, on every loop from one address.
+ *
+ *   bound     the address as taken by the process: resolved port, exclusive lock
+ *   listener  one loop's share of it
+ *
+ * TCP: every loop has a socket of its own with SO_REUSEPORT, and the process holds a lock, so
+ * that a second tarnd on the same port is refused rather than silently sharing.  A Unix socket
+ * is one descriptor, duplicated into each loop.
+ *
+ * When descriptors run out (EMFILE, ENFILE) a listener rests for a moment instead of spinning;
+ * the kernel's queue holds the connections meanwhile.
+ *
+ * Threads: listen_bind and listen_release are the main thread's; a listener is its loop's.
+ */
+#ifndef TARN_LISTENER_H
+#define TARN_LISTENER_H
+
+#include <stddef.h>
+
+#include "daemon/base/loop.h"
+
+struct bound;
+struct conf_address;
+struct listener;
+
+/* 0, or TERR_* with a sentence in `why`. */
+int listen_bind(
+    struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len);
+/* "127.0.0.1:8080", "[::1]:8080" or "unix:/path": what clients connect to. */
+const char *listen_address(const struct bound *b);
+/* The process gives the address back; a Unix socket's file is removed. */
+void listen_release(struct bound **bp);
+
+/* Takes the descriptor `fd`: 0 to go on at once, TERR_LIMIT to rest. */
+typedef int listener_accept_f(void *ctx, int fd, bool is_unix);
+
+/* Starts accepting on this loop; a task of the loop calls `accept_f`. */
+int listener_open(struct listener **out, struct loop *l, const struct bound *b,
+    listener_accept_f *accept_f, void *ctx);
+void listener_close(struct listener **lp);
+
+#endif

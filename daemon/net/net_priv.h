@@ -1,0 +1,51 @@
+/* net_priv.h -- what the files of net/ share. */
+#ifndef TARN_NET_PRIV_H
+#define TARN_NET_PRIV_H
+
+#include <uv.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/base/obj.h"
+#include "daemon/net/netloop.h"
+#include "daemon/net/stream.h"
+
+/* A slab is what a turn's reads land in, back to back, so that the bytes of many small
+ * requests share few cache lines.  It is counted by the streams that have not consumed. */
+struct read_slab {
+    struct read_slab *next; /* idle list */
+    unsigned users;
+    size_t used;
+    char bytes[LIMIT_READ_SLAB];
+};
+
+#define NET_LOOP_MAGIC OBJ_TAG('l', 'o', 'o', 'p')
+struct net_loop {
+    uint32_t magic;
+    struct loop base;
+    uv_loop_t uv;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t idle; /* active while tasks were left over, so that poll does not sleep */
+    uv_async_t async;
+    uv_timer_t timer; /* drives base.wheel */
+    struct task wheel_task;
+    struct read_slab *slab; /* the one being read into; NULL before the first read */
+    struct read_slab *idle_slabs;
+    struct stream *idle_streams; /* memory of closed streams */
+    unsigned nidle_streams;
+    struct write_op *idle_writes;
+    uint64_t turns;
+    bool stopping;
+};
+
+struct net_loop *net_loop_of(struct loop *l);
+
+/* For alloc callbacks: at least LIMIT_READ_MIN bytes; NULL: no memory. */
+char *net_slab_room(struct net_loop *nl, size_t *room);
+/* The first n bytes of the room were filled, for one more user. */
+struct read_slab *net_slab_use(struct net_loop *nl, size_t n);
+void net_slab_release(struct net_loop *nl, struct read_slab *slab);
+
+void net_stream_free_idle(struct net_loop *nl);
+
+#endif

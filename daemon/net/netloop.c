@@ -1,0 +1,269 @@
+/* netloop.c -- the event loop: eight lines of policy around uv_run. */
+#include "daemon/net/netloop.h"
+
+#include <sys/time.h>
+#include <time.h>
+
+#include "daemon/base/rcu.h"
+#include "daemon/base/terr.h"
+#include "daemon/net/net_priv.h"
+
+struct net_loop *
+net_loop_of(struct loop *l)
+{
+    struct net_loop *nl = container_of(l, struct net_loop, base);
+
+    OBJ_CHECK(nl, NET_LOOP_MAGIC);
+    return nl;
+}
+
+struct loop *
+net_loop_base(struct net_loop *nl)
+{
+    OBJ_CHECK(nl, NET_LOOP_MAGIC);
+    return &nl->base;
+}
+
+uint64_t
+net_loop_turns(const struct net_loop *nl)
+{
+    return nl->turns;
+}
+
+const char *
+net_uv_version(void)
+{
+    return uv_version_string();
+}
+
+/* The clock is read once a turn; the date is written again only when the second changes. */
+static void
+net_loop_tick(struct net_loop *nl)
+{
+    struct clock *c = &nl->base.clock;
+    struct timespec mono, wall;
+    int64_t wall_ms;
+
+    clock_gettime(CLOCK_MONOTONIC, &mono);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    c->mono_ms = (uint64_t)mono.tv_sec * 1000 + (uint64_t)mono.tv_nsec / 1000000;
+    wall_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
+    if (wall_ms / 1000 != c->wall_ms / 1000 || c->http_date[0] == '\0') {
+        struct tm tm;
+
+        gmtime_r(&wall.tv_sec, &tm);
+        strftime(c->http_date, sizeof(c->http_date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+    }
+    c->wall_ms = wall_ms;
+}
+
+static void
+net_on_idle(uv_idle_t *idle)
+{
+    (void)idle; /* its being active is its work */
+}
+
+static void
+net_loop_run_tasks(struct net_loop *nl)
+{
+    if (task_queue_run(&nl->base.tasks, LIMIT_TASKS_PER_TURN))
+        uv_idle_start(&nl->idle, net_on_idle);
+}
+
+static void
+net_on_check(uv_check_t *check)
+{
+    struct net_loop *nl = check->data;
+
+    rcu_online();
+    nl->turns++;
+    net_loop_tick(nl);
+    uv_idle_stop(&nl->idle);
+    inbox_drain(&nl->base.inbox);
+    net_loop_run_tasks(nl);
+}
+
+static void
+net_on_prepare(uv_prepare_t *prepare)
+{
+    struct net_loop *nl = prepare->data;
+
+    if (!list_empty(&nl->base.tasks.due))
+        net_loop_run_tasks(nl);
+    rcu_offline();
+}
+
+static void
+net_on_async(uv_async_t *async)
+{
+    (void)async; /* the check handle that follows drains the inbox */
+}
+
+static void
+net_on_timer(uv_timer_t *timer)
+{
+    struct net_loop *nl = timer->data;
+
+    task_wake(&nl->wheel_task);
+}
+
+static void
+net_wheel_run(struct task *t)
+{
+    struct net_loop *nl = container_of(t, struct net_loop, wheel_task);
+
+    net_loop_tick(nl);
+    timer_wheel_run(&nl->base.wheel, nl->base.clock.mono_ms);
+}
+
+static void
+net_wheel_rearm(struct timer_wheel *w, uint64_t at_ms)
+{
+    struct net_loop *nl = container_of(w, struct net_loop, base.wheel);
+    uint64_t now = nl->base.clock.mono_ms;
+
+    if (!nl->stopping)
+        uv_timer_start(&nl->timer, net_on_timer, at_ms > now ? at_ms - now : 0, 0);
+}
+
+static void
+net_loop_wake(struct inbox *in)
+{
+    struct net_loop *nl = container_of(in, struct net_loop, base.inbox);
+
+    uv_async_send(&nl->async);
+}
+
+int
+net_loop_open(struct net_loop **out, unsigned id)
+{
+    struct net_loop *nl = calloc(1, sizeof(*nl));
+
+    if (nl == NULL)
+        return TERR_NOMEM;
+    nl->magic = NET_LOOP_MAGIC;
+    nl->base.id = id;
+    if (uv_loop_init(&nl->uv) != 0) {
+        free(nl);
+        return TERR_LIMIT;
+    }
+    task_queue_init(&nl->base.tasks);
+    inbox_init(&nl->base.inbox, net_loop_wake);
+    arena_pool_init(&nl->base.arenas, 64);
+    net_loop_tick(nl);
+    timer_wheel_init(&nl->base.wheel, nl->base.clock.mono_ms, net_wheel_rearm);
+    task_init(&nl->wheel_task, &nl->base.tasks, net_wheel_run);
+    uv_prepare_init(&nl->uv, &nl->prepare);
+    uv_check_init(&nl->uv, &nl->check);
+    uv_idle_init(&nl->uv, &nl->idle);
+    uv_timer_init(&nl->uv, &nl->timer);
+    if (uv_async_init(&nl->uv, &nl->async, net_on_async) != 0) {
+        uv_loop_close(&nl->uv);
+        free(nl);
+        return TERR_LIMIT;
+    }
+    nl->prepare.data = nl->check.data = nl->idle.data = nl->timer.data = nl;
+    uv_prepare_start(&nl->prepare, net_on_prepare);
+    uv_check_start(&nl->check, net_on_check);
+    *out = nl;
+    return 0;
+}
+
+void
+net_loop_run(struct net_loop *nl)
+{
+    OBJ_CHECK(nl, NET_LOOP_MAGIC);
+    rcu_join();
+    inbox_here = &nl->base.inbox;
+    uv_run(&nl->uv, UV_RUN_DEFAULT);
+    tassert(nl->stopping);
+    if (!rcu_is_online())
+        rcu_online();
+    inbox_drain(&nl->base.inbox);
+    while (task_queue_run(&nl->base.tasks, LIMIT_TASKS_PER_TURN))
+        ;
+    inbox_here = NULL;
+    rcu_leave();
+}
+
+void
+net_loop_stop(struct net_loop *nl)
+{
+    OBJ_CHECK(nl, NET_LOOP_MAGIC);
+    if (nl->stopping)
+        return;
+    nl->stopping = true;
+    uv_close((uv_handle_t *)&nl->prepare, NULL);
+    uv_close((uv_handle_t *)&nl->check, NULL);
+    uv_close((uv_handle_t *)&nl->idle, NULL);
+    uv_close((uv_handle_t *)&nl->timer, NULL);
+    uv_close((uv_handle_t *)&nl->async, NULL);
+}
+
+void
+net_loop_close(struct net_loop **nlp)
+{
+    struct net_loop *nl;
+
+    OBJ_TAKE(nl, nlp, NET_LOOP_MAGIC);
+    tassert(uv_loop_close(&nl->uv) == 0); /* a handle was left open */
+    net_stream_free_idle(nl);
+    if (nl->slab != NULL) {
+        tassert(nl->slab->users == 0);
+        free(nl->slab);
+    }
+    while (nl->idle_slabs != NULL) {
+        struct read_slab *s = nl->idle_slabs;
+
+        nl->idle_slabs = s->next;
+        free(s);
+    }
+    arena_pool_fini(&nl->base.arenas);
+    OBJ_FREE(nl);
+}
+
+char *
+net_slab_room(struct net_loop *nl, size_t *room)
+{
+    struct read_slab *s = nl->slab;
+
+    if (s != NULL && s->users == 0)
+        s->used = 0;
+    if (s == NULL || LIMIT_READ_SLAB - s->used < LIMIT_READ_MIN) {
+        s = nl->idle_slabs;
+        if (s != NULL)
+            nl->idle_slabs = s->next;
+        else
+            s = malloc(sizeof(*s));
+        if (s == NULL)
+            return NULL;
+        s->users = 0;
+        s->used = 0;
+        nl->slab = s; /* the former one lives on with its users */
+    }
+    *room = LIMIT_READ_SLAB - s->used;
+    return s->bytes + s->used;
+}
+
+struct read_slab *
+net_slab_use(struct net_loop *nl, size_t n)
+{
+    struct read_slab *s = nl->slab;
+
+    tassert(s->used + n <= LIMIT_READ_SLAB);
+    s->used = (s->used + n + 7) & ~(size_t)7;
+    if (s->used > LIMIT_READ_SLAB)
+        s->used = LIMIT_READ_SLAB;
+    s->users++;
+    return s;
+}
+
+void
+net_slab_release(struct net_loop *nl, struct read_slab *slab)
+{
+    tassert(slab->users > 0);
+    if (--slab->users > 0 || slab == nl->slab)
+        return;
+    slab->next = nl->idle_slabs;
+    nl->idle_slabs = slab;
+}

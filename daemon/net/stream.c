@@ -1,0 +1,496 @@
+/* stream.c -- libuv streams as facts and one task. */
+#include "daemon/net/stream.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "conf/conf.h"
+#include "daemon/base/terr.h"
+#include "daemon/net/net_priv.h"
+
+enum {
+    STREAMS_IDLE_MAX = 1024
+}; /* memory of closed connections kept for new ones, a loop */
+
+/* What only a connection with a full socket, or one being made, needs. */
+struct write_op {
+    struct write_op *next;
+    union {
+        uv_write_t write;
+        uv_connect_t connect;
+    } req;
+};
+
+#define STREAM_MAGIC OBJ_TAG('s', 't', 'r', 'm')
+struct stream {
+    uint32_t magic;
+    int ended;       /* 0, or why reading is over */
+    int write_err;   /* 0, or why writing is */
+    int connect_err; /* TERR_AGAIN while connecting */
+    int fd;
+    bool is_unix, reading, posted, rx_posted;
+    struct task *owner;
+    struct net_loop *nl;
+    struct span rx;         /* received, not consumed */
+    struct read_slab *slab; /* rx lies in it; NULL: in the posted span */
+    struct span room;       /* posted */
+    struct write_op *op;    /* a write or connect under way */
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } uv;
+    struct stream *next; /* idle list */
+};
+
+static struct stream *
+stream_new(struct net_loop *nl, bool is_unix, struct task *owner)
+{
+    struct stream *s = nl->idle_streams;
+
+    if (s != NULL) {
+        nl->idle_streams = s->next;
+        nl->nidle_streams--;
+    } else {
+        s = malloc(sizeof(*s));
+    }
+    if (s == NULL)
+        return NULL;
+    memset(s, 0, offsetof(struct stream, uv));
+    s->magic = STREAM_MAGIC;
+    s->owner = owner;
+    s->nl = nl;
+    s->fd = -1;
+    s->is_unix = is_unix;
+    if (is_unix)
+        uv_pipe_init(&nl->uv, &s->uv.pipe, 0);
+    else
+        uv_tcp_init(&nl->uv, &s->uv.tcp);
+    s->uv.handle.data = s;
+    return s;
+}
+
+static void
+stream_on_closed(uv_handle_t *h)
+{
+    struct stream *s = h->data;
+    struct net_loop *nl = s->nl;
+
+    OBJ_BURY(s);
+    if (nl->stopping || nl->nidle_streams >= STREAMS_IDLE_MAX) {
+        free(s);
+        return;
+    }
+    s->next = nl->idle_streams;
+    nl->idle_streams = s;
+    nl->nidle_streams++;
+}
+
+void
+net_stream_free_idle(struct net_loop *nl)
+{
+    while (nl->idle_streams != NULL) {
+        struct stream *s = nl->idle_streams;
+
+        nl->idle_streams = s->next;
+        free(s);
+    }
+    while (nl->idle_writes != NULL) {
+        struct write_op *op = nl->idle_writes;
+
+        nl->idle_writes = op->next;
+        free(op);
+    }
+}
+
+static struct write_op *
+stream_op_take(struct net_loop *nl)
+{
+    struct write_op *op = nl->idle_writes;
+
+    if (op != NULL)
+        nl->idle_writes = op->next;
+    else
+        op = malloc(sizeof(*op));
+    return op;
+}
+
+static void
+stream_op_give(struct net_loop *nl, struct write_op *op)
+{
+    op->next = nl->idle_writes;
+    nl->idle_writes = op;
+}
+
+static void
+stream_on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+    struct stream *s = h->data;
+
+    (void)suggested;
+    buf->base = NULL;
+    buf->len = 0;
+    if (s->rx.len > 0)
+        return; /* not consumed yet: libuv reports ENOBUFS, and we read when it is */
+    if (s->posted) {
+        buf->base = s->room.ptr;
+        buf->len = s->room.len;
+        return;
+    }
+    buf->base = net_slab_room(s->nl, &buf->len);
+}
+
+static void
+stream_on_read(uv_stream_t *uvs, ssize_t n, const uv_buf_t *buf)
+{
+    struct stream *s = uvs->data;
+
+    if (n == 0 || n == UV_ENOBUFS)
+        return;
+    if (n < 0) {
+        s->ended = n == UV_EOF ? TERR_CLOSED : terr_from_errno((int)n);
+        s->reading = false; /* libuv stops by itself */
+        uv_read_stop(uvs);
+    } else {
+        s->rx = (struct span){buf->base, (size_t)n};
+        if (s->posted) {
+            s->posted = false;
+            s->slab = NULL;
+        } else {
+            s->slab = net_slab_use(s->nl, (size_t)n);
+        }
+    }
+    task_wake(s->owner);
+}
+
+static void
+stream_start(struct stream *s)
+{
+    uv_os_fd_t fd;
+
+    if (uv_fileno(&s->uv.handle, &fd) == 0)
+        s->fd = fd;
+    stream_resume(s);
+}
+
+int
+stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
+{
+    struct net_loop *nl = net_loop_of(l);
+    struct stream *s = stream_new(nl, is_unix, owner);
+    int err, on = 1;
+
+    if (s == NULL) {
+        close(fd);
+        return TERR_NOMEM;
+    }
+    if (!is_unix)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    err = is_unix ? uv_pipe_open(&s->uv.pipe, fd) : uv_tcp_open(&s->uv.tcp, fd);
+    if (err != 0) {
+        close(fd);
+        uv_close(&s->uv.handle, stream_on_closed);
+        return terr_from_errno(err);
+    }
+    stream_start(s);
+    *out = s;
+    return 0;
+}
+
+static void
+stream_on_connect(uv_connect_t *req, int status)
+{
+    struct write_op *op = container_of(req, struct write_op, req.connect);
+    struct stream *s = req->data;
+
+    if (s == NULL) { /* closed meanwhile */
+        free(op);
+        return;
+    }
+    s->op = NULL;
+    stream_op_give(s->nl, op);
+    s->connect_err = terr_from_errno(status);
+    if (status == 0)
+        stream_start(s);
+    task_wake(s->owner);
+}
+
+int
+stream_connect(struct stream **out, struct loop *l, const struct conf_address *to, unsigned nth,
+    struct task *owner)
+{
+    struct net_loop *nl = net_loop_of(l);
+    struct stream *s = stream_new(nl, to->is_unix, owner);
+    struct write_op *op;
+    int err = 0;
+
+    if (s == NULL)
+        return TERR_NOMEM;
+    op = stream_op_take(nl);
+    if (op == NULL) {
+        uv_close(&s->uv.handle, stream_on_closed);
+        return TERR_NOMEM;
+    }
+    s->op = op;
+    s->connect_err = TERR_AGAIN;
+    op->req.connect.data = s;
+    if (to->is_unix) {
+        uv_pipe_connect(&op->req.connect, &s->uv.pipe, to->path, stream_on_connect);
+    } else {
+        tassert(nth < to->naddrs);
+        uv_tcp_nodelay(&s->uv.tcp, 1);
+        err = uv_tcp_connect(&op->req.connect, &s->uv.tcp, (const struct sockaddr *)&to->addrs[nth],
+            stream_on_connect);
+    }
+    if (err != 0) {
+        s->op = NULL;
+        stream_op_give(nl, op);
+        uv_close(&s->uv.handle, stream_on_closed);
+        return terr_from_errno(err);
+    }
+    *out = s;
+    return 0;
+}
+
+void
+stream_close(struct stream **sp)
+{
+    struct stream *s;
+
+    OBJ_TAKE(s, sp, STREAM_MAGIC);
+    if (s->rx.len > 0)
+        stream_consume(s);
+    if (s->op != NULL) {
+        /* libuv cancels it in its closing phase, when we are no longer here. */
+        s->op->req.write.data = NULL;
+        s->op = NULL;
+    }
+    uv_close(&s->uv.handle, stream_on_closed);
+}
+
+void
+stream_reset(struct stream **sp)
+{
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+    setsockopt((*sp)->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    stream_close(sp);
+}
+
+void
+stream_set_owner(struct stream *s, struct task *owner)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    s->owner = owner;
+}
+
+int
+stream_connected(const struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    return s->connect_err;
+}
+
+struct span
+stream_received(const struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    return s->rx;
+}
+
+void
+stream_consume(struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    if (s->slab != NULL)
+        net_slab_release(s->nl, s->slab);
+    s->slab = NULL;
+    s->rx = (struct span){NULL, 0};
+}
+
+int
+stream_ended(const struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    return s->ended;
+}
+
+void
+stream_post(struct stream *s, struct span room)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    tassert(room.len > 0);
+    s->room = room;
+    s->posted = true;
+}
+
+void
+stream_unpost(struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    s->posted = false;
+}
+
+void
+stream_pause(struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    if (s->reading)
+        uv_read_stop(&s->uv.stream);
+    s->reading = false;
+}
+
+void
+stream_resume(struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    if (s->reading || s->ended != 0)
+        return;
+    s->reading = uv_read_start(&s->uv.stream, stream_on_alloc, stream_on_read) == 0;
+}
+
+ssize_t
+stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
+{
+    struct msghdr msg = {.msg_iovlen = n};
+    ssize_t sent;
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    tassert(n > 0 && n <= LIMIT_WRITE_IOV);
+    tassert(s->op == NULL);
+    if (s->write_err != 0)
+        return s->write_err;
+    memcpy(&msg.msg_iov, &iov, sizeof(iov)); /* sendmsg only reads them */
+    do
+        sent = sendmsg(s->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+    while (sent < 0 && errno == EINTR);
+    if (sent >= 0)
+        return sent;
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
+        return 0;
+    s->write_err = terr_from_errno(-errno);
+    return s->write_err;
+}
+
+static void
+stream_on_written(uv_write_t *req, int status)
+{
+    struct write_op *op = container_of(req, struct write_op, req.write);
+    struct stream *s = req->data;
+
+    if (s == NULL) { /* closed meanwhile */
+        free(op);
+        return;
+    }
+    s->op = NULL;
+    stream_op_give(s->nl, op);
+    if (status < 0)
+        s->write_err = terr_from_errno(status);
+    task_wake(s->owner);
+}
+
+ssize_t
+stream_queue(struct stream *s, const struct iovec *iov, unsigned n)
+{
+    uv_buf_t bufs[LIMIT_QUEUE_IOV];
+    size_t total = 0;
+    unsigned k = 0;
+    struct write_op *op;
+    int err;
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    tassert(s->op == NULL && n > 0);
+    for (; k < n && k < LIMIT_QUEUE_IOV && total < LIMIT_UNSENT_BYTES; k++) {
+        size_t len = iov[k].iov_len;
+
+        if (len > LIMIT_UNSENT_BYTES - total)
+            len = LIMIT_UNSENT_BYTES - total;
+        bufs[k] = uv_buf_init(iov[k].iov_base, (unsigned)len);
+        total += len;
+    }
+    op = stream_op_take(s->nl);
+    if (op == NULL) {
+        s->write_err = TERR_NOMEM;
+        return TERR_NOMEM;
+    }
+    op->req.write.data = s;
+    err = uv_write(&op->req.write, &s->uv.stream, bufs, k, stream_on_written);
+    if (err != 0) {
+        stream_op_give(s->nl, op);
+        s->write_err = terr_from_errno(err);
+        return s->write_err;
+    }
+    s->op = op;
+    return (ssize_t)total;
+}
+
+bool
+stream_sending(const struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    return s->op != NULL && s->connect_err == 0;
+}
+
+size_t
+stream_unsent(const struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    return uv_stream_get_write_queue_size(&s->uv.stream);
+}
+
+bool
+stream_quiet(const struct stream *s)
+{
+    char byte;
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    return s->rx.len == 0 && s->ended == 0 && recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           errno == EAGAIN;
+}
+
+int
+stream_write_error(const struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    return s->write_err;
+}
+
+void
+stream_shut(struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    shutdown(s->fd, SHUT_WR);
+}
+
+void
+stream_get_peer(const struct stream *s, struct stream_peer *out)
+{
+    struct sockaddr_storage ss = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(ss);
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    *out = (struct stream_peer){.text = "unix"};
+    if (s->is_unix || getpeername(s->fd, (struct sockaddr *)&ss, &len) != 0)
+        return;
+    if (ss.ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)&ss;
+
+        out->addr[10] = out->addr[11] = 0xff;
+        memcpy(out->addr + 12, &in->sin_addr, 4);
+        out->port = ntohs(in->sin_port);
+    } else if (ss.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&ss;
+
+        memcpy(out->addr, &in6->sin6_addr, 16);
+        out->port = ntohs(in6->sin6_port);
+    }
+    if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)out->addr))
+        inet_ntop(AF_INET, out->addr + 12, out->text, sizeof(out->text));
+    else
+        inet_ntop(AF_INET6, out->addr, out->text, sizeof(out->text));
+}

@@ -1,0 +1,89 @@
+/* stream.h -- a connected byte stream: TCP, Unix socket, later TLS.
+ *
+ * Its events are facts, and one task that is woken when any of them changed:
+ *
+ *   received   bytes that arrived, not yet consumed; or the end, or an error
+ *   sending    bytes handed over that the kernel has not taken yet
+ *   connected  an outgoing stream is up, or failed
+ *
+ * Reading stays on while the stream lives; what arrives lands in the loop's slab, or in the
+ * span its owner posted.  Received bytes must be consumed (or copied) by the owner's task in
+ * the turn in which it is woken.  An owner that cannot take more pauses the stream.
+ *
+ * Writing: stream_try sends what the kernel takes at once.  What is left goes to
+ * stream_queue, as many bytes and buffers as LIMIT_UNSENT_BYTES and LIMIT_QUEUE_IOV allow;
+ * they must stay readable until stream_sending() is false or the stream is closed.  There is
+ * never a second write while one is queued.
+ *
+ * MORE says that the rest of this message follows at once: a plain socket keeps the packet
+ * open for it (MSG_MORE), so head and body share one.  (nbdkit's corking.)
+ *
+ * Threads: one loop's.  Errors: TERR_*.
+ */
+#ifndef TARN_STREAM_H
+#define TARN_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/base/span.h"
+
+struct conf_address;
+struct net_loop;
+struct stream;
+
+/* Takes the connected descriptor, which is closed on failure too.  `owner` is woken. */
+int stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner);
+/* Starts connecting to the `nth` address; watch stream_connected. */
+int stream_connect(struct stream **out, struct loop *l, const struct conf_address *to, unsigned nth,
+    struct task *owner);
+/* The stream ends now.  Nothing of the owner's is read or written any more. */
+void stream_close(struct stream **sp);
+/* The same, but the peer shall see an error, not an end: what was sent is not whole. */
+void stream_reset(struct stream **sp);
+void stream_set_owner(struct stream *s, struct task *owner);
+
+/* 0: up; TERR_AGAIN: not yet; else why not. */
+int stream_connected(const struct stream *s);
+
+/* What arrived; empty: nothing. */
+struct span stream_received(const struct stream *s);
+void stream_consume(struct stream *s); /* all of it */
+/* 0 while it is up; TERR_CLOSED after the peer's end of stream; else the error.  Bytes that
+ * came before are still in stream_received. */
+int stream_ended(const struct stream *s);
+/* Has nothing arrived that we have not seen yet?  Asks the kernel. */
+bool stream_quiet(const struct stream *s);
+/* The next bytes are read straight into `room` (which stays the owner's until received or
+ * taken back).  Then stream_received points into it. */
+void stream_post(struct stream *s, struct span room);
+void stream_unpost(struct stream *s);
+void stream_pause(struct stream *s);
+void stream_resume(struct stream *s);
+
+#define STREAM_MORE true
+/* Bytes the kernel took (0: none now), or TERR_*.  n <= LIMIT_WRITE_IOV.  Only while nothing
+ * is sending. */
+ssize_t stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more);
+/* How many bytes were queued: a prefix of the buffers; or TERR_*. */
+ssize_t stream_queue(struct stream *s, const struct iovec *iov, unsigned n);
+bool stream_sending(const struct stream *s);
+/* Bytes of the queued write that the kernel has not taken. */
+size_t stream_unsent(const struct stream *s);
+/* The first error of writing, once met. */
+int stream_write_error(const struct stream *s);
+/* Half-close: the peer reads our end; we go on reading. */
+void stream_shut(struct stream *s);
+
+struct stream_peer {
+    char text[48];    /* "192.0.2.1", "2001:db8::1", or "unix" */
+    uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d; zeros for a Unix socket */
+    uint16_t port;
+};
+void stream_get_peer(const struct stream *s, struct stream_peer *out);
+
+#endif
