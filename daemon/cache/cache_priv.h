@@ -1,0 +1,40 @@
+/* cache_priv.h -- what the files of cache/ share. */
+#ifndef TARN_CACHE_PRIV_H
+#define TARN_CACHE_PRIV_H
+
+#include <pthread.h>
+
+#include "daemon/cache/cache.h"
+#include "daemon/shm/counters.h"
+#include "storage/storage.h"
+
+/* Entries that may leave, oldest first.  A used one gets another round (second chance). */
+struct evict_queue {
+    pthread_mutex_t lock;
+    struct list fifo; /* of entry.evict_link, under lock */
+};
+
+#define CACHE_MAGIC OBJ_TAG('c', 'a', 'c', 'h')
+struct cache {
+    uint32_t magic;
+    struct cuckoo *index;
+    struct storage *storage;
+    struct counters *counters;
+    struct evict_queue evict;
+};
+
+/* A private one is made even when the store is full: its number is bounded by the clients'. */
+struct entry *entry_new(struct cache *c, unsigned refs, bool is_private);
+/* Room for the entry's head and key, likewise. */
+char *entry_block(struct entry *e, size_t len);
+/* Under the guard of its key.  The index's hold goes after a grace period. */
+void cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e);
+
+void evict_init(struct evict_queue *q);
+void evict_fini(struct evict_queue *q);
+void evict_add(struct evict_queue *q, struct entry *e);
+void evict_remove(struct evict_queue *q, struct entry *e);
+/* storage_set_evictor's callback; ctx is the cache. */
+uint64_t evict_make_room(void *ctx, uint64_t bytes);
+
+#endif

@@ -1,0 +1,180 @@
+/* cuckoo.h -- find a node by its 128-bit key; hits take no lock and write nothing.
+ *
+ * A bucketised cuckoo hash in two partitions (after OpenAFS's vlserver cache; Pagh and Rodler,
+ * "Cuckoo Hashing", 2001).  A key has one bucket on each side, chosen by independent halves of
+ * its hash, and sits in one of the two.  It is only an index: entries are the caller's.
+ *
+ *   node      what the caller embeds in its entry; the table stores the node's address
+ *   slot      8 bytes: 16 bits of tag (from the key) and 48 of the node's address; 0 is free
+ *   bucket    4 or 8 slots; 8 are one cache line, 4 are half of one
+ *   side      one of the two partitions, A and B
+ *   stripe    the lock, or the move counter, that many buckets share
+ *   move      a node goes to its bucket on the other side, to make room
+ *   guard     the two stripes of one key, locked: "the lock of this key"
+ *   victim    the node that leaves the table when moving does not make room
+ *
+ * Threads: any.  Readers are online for RCU; what they find is borrowed until they go offline,
+ * so the caller frees a node that left the table with rcu_free_later(), called after the call
+ * that took it out has returned.  A thread holds one guard at a time, of all tables together.
+ *
+ * Growing online is not here yet, but the layout waits for it: bucket numbers are low bits of
+ * the key, so with one more bit the nodes of bucket i go to buckets i and i + n of a table twice
+ * as large, on the same side, and always fit there.  Stripes are the low bits of those numbers,
+ * so one stripe covers the old bucket and both new ones, and buckets can be split one by one
+ * under that single lock, while lookups read the old lines and then the new ones.
+ *
+ * Why a lookup may trust what it saw is written at cuckoo_find() in cuckoo.c.
+ */
+#ifndef TARN_CUCKOO_H
+#define TARN_CUCKOO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/hash.h"
+
+enum {
+    CUCKOO_SLOTS_MAX = 8, /* a cache line */
+    CUCKOO_BITS_MIN = 4,  /* one bucket of 8 on each side */
+    CUCKOO_BITS_MAX = 34, /* 128 GiB of slots; leaves the tag bits of the key alone */
+};
+
+struct cuckoo;        /* private to cuckoo*.c */
+struct cuckoo_slot;   /* private to cuckoo*.c */
+struct cuckoo_stripe; /* private to cuckoo*.c */
+
+/* Embedded in the caller's entry, 8-byte aligned.  The key does not change while readers may
+ * see the node. */
+struct cuckoo_node {
+    struct hash128 key;
+};
+
+/* Where the table's memory comes from.  Both are called by open and close only. */
+struct cuckoo_memory {
+    void *(*alloc)(void *ctx, size_t bytes, size_t align); /* zeroed; NULL: none left */
+    void (*free)(void *ctx, void *p, size_t bytes);
+    void *ctx; /* borrowed until cuckoo_close() */
+};
+
+struct cuckoo_conf {
+    unsigned bits;  /* log2 of the number of slots, both sides together */
+    unsigned slots; /* to a bucket: 4 or 8 */
+    struct cuckoo_memory memory;
+    /* How useful is this node?  The least useful of two buckets is the victim.  Called with the
+     * lock of the node's bucket held; must not call the table. */
+    int (*usefulness)(const struct cuckoo_node *node);
+};
+
+/* Filled in by cuckoo_lock(); lives on the caller's stack.  Only `key` is for reading. */
+struct cuckoo_guard {
+    const struct cuckoo *table; /* NULL: not locked */
+    struct hash128 key;
+    bool keyed; /* false: one bucket of cuckoo_each(), and no key */
+    struct cuckoo_stripe *stripe[2];
+    struct cuckoo_slot *bucket[2];
+};
+
+/* The least `bits` at which `entries` nodes fit with little moving. */
+unsigned cuckoo_bits_for(uint64_t entries, unsigned slots);
+
+/* What a table of this shape takes from its memory. */
+size_t cuckoo_bytes(unsigned bits, unsigned slots);
+
+/* 0 and an empty table owned by the caller in *out; or TERR_NOMEM, or TERR_CONFIG for bits or
+ * slots out of range, and *out untouched. */
+int cuckoo_open(struct cuckoo **out, const struct cuckoo_conf *conf);
+
+/* Takes *tp.  No other thread may use the table any more.  Nodes still in it are not touched. */
+void cuckoo_close(struct cuckoo **tp);
+
+/* The node with this key, borrowed until the thread goes offline; NULL: not there.  For threads
+ * that are online and hold no guard. */
+struct cuckoo_node *cuckoo_find(const struct cuckoo *t, const struct hash128 *key);
+
+/* Locks the key's two buckets.  Until cuckoo_unlock() nobody else holds this key's guard, none
+ * of the calls below changes anything under this key, and the key's node does not move.  The
+ * caller may let the guard protect what it keeps for the key, in the table or not.  Hold it
+ * briefly: other keys wait for the same stripes. */
+void cuckoo_lock(const struct cuckoo *t, const struct hash128 *key, struct cuckoo_guard *g);
+void cuckoo_unlock(const struct cuckoo *t, struct cuckoo_guard *g);
+
+/* The node with the guard's key, or NULL; certain, unlike any earlier cuckoo_find(). */
+struct cuckoo_node *cuckoo_find_locked(const struct cuckoo *t, const struct cuckoo_guard *g);
+
+/* Puts in a node with the guard's key, which is not in the table.  0, and readers can see it;
+ * or TERR_LIMIT: both buckets are full.  Then:
+ *
+ *     cuckoo_lock(t, &key, &g);
+ *     while (cuckoo_find_locked(t, &g) == NULL && cuckoo_insert(t, &g, &e->node) < 0) {
+ *         victim = cuckoo_make_room(t, &g);
+ *         if (victim != NULL)
+ *             ... unlink it from what is ours, free it with rcu_free_later() ...
+ *     }
+ */
+int cuckoo_insert(struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *node);
+
+/* Makes sure that one of the guard's two buckets has a free slot.
+ *
+ * DROPS AND RETAKES THE GUARD: whatever the caller learned under it must be looked at again; in
+ * particular another thread may have put in the same key.  Once back, cuckoo_insert() succeeds
+ * for as long as the guard is held.  For threads that are online.
+ *
+ * NULL: nodes were moved, or one left meanwhile.  Else a victim: it has been taken out of the
+ * table, is counted as evicted, and is now the caller's.  Its key is another one, yet the guard
+ * excludes everybody who would hold the victim's own, for they share the bucket it was in.  So
+ * the caller may undo what it keeps for the victim's key under this guard. */
+struct cuckoo_node *cuckoo_make_room(struct cuckoo *t, struct cuckoo_guard *g);
+
+/* `next` takes the place of `old`, which is in the table under the guard's lock and has the same
+ * key.  A reader finds the one or the other, never neither.  `old` is the caller's again. */
+void cuckoo_replace(
+    struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *old, struct cuckoo_node *next);
+
+/* Takes out a node that is in the table under the guard's lock; it is the caller's again. */
+void cuckoo_remove(struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *node);
+
+/* One node, as cuckoo_each() shows it. */
+struct cuckoo_seen {
+    size_t bucket; /* below cuckoo_buckets(); side A is the lower half */
+    unsigned slot;
+    uint16_t tag;
+    struct cuckoo_node *node;
+};
+
+/* The guard locks the bucket of `seen`, which excludes whoever holds the guard of that node's
+ * key.  The callback may remove or replace this node under it, and call nothing else here. */
+typedef void cuckoo_each_f(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *seen);
+
+/* How many buckets there are, both sides together. */
+size_t cuckoo_buckets(const struct cuckoo *t);
+
+/* Shows the nodes of buckets first .. first + count - 1, each bucket under its lock.  For walks
+ * in slices; what moves between slices is seen twice or not at all. */
+void cuckoo_each_bucket(
+    const struct cuckoo *t, size_t first, size_t count, cuckoo_each_f *each, void *ctx);
+
+/* Shows every node.  True: no node moved meanwhile, so whatever was in the table all the time
+ * was seen once.  False: something may have been missed.  To empty the table repeat until true,
+ * which ends soon, for nothing moves in a table with room. */
+bool cuckoo_each(const struct cuckoo *t, cuckoo_each_f *each, void *ctx);
+
+struct cuckoo_stats {
+    uint64_t entries;
+    uint64_t capacity; /* slots */
+    double load;       /* entries / capacity */
+    uint64_t moved;    /* nodes displaced to their other side */
+    uint64_t evicted;  /* victims */
+    uint64_t retried;  /* times a lookup looked again because something moved */
+    uint64_t locked;   /* lookups that ended under the locks */
+    uint64_t bytes;    /* taken from the memory */
+    unsigned bits, slots;
+};
+
+/* Takes no lock; under way changes are in it or not. */
+void cuckoo_stats(const struct cuckoo *t, struct cuckoo_stats *out);
+
+/* buckets[n] is how many buckets hold n nodes.  Reads the whole table, without locks. */
+void cuckoo_occupancy(const struct cuckoo *t, uint64_t buckets[CUCKOO_SLOTS_MAX + 1]);
+
+#endif

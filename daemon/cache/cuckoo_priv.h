@@ -1,0 +1,163 @@
+/* cuckoo_priv.h -- the cuckoo table's insides, for cuckoo*.c.
+ *
+ * Lock order: a stripe of side A, then a stripe of side B, and never two of one side.  A key
+ * has one bucket on each side and a node moves from one side to the other, so nothing ever
+ * wants two of a kind, and that is the whole order.
+ */
+#ifndef TARN_CUCKOO_PRIV_H
+#define TARN_CUCKOO_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/cache/cuckoo.h"
+
+enum {
+    CUCKOO_LINE = 64,          /* bytes of a cache line */
+    CUCKOO_HUGE = 2 << 20,     /* bytes of a huge page: a lookup costs two TLB misses without */
+    CUCKOO_STRIPES_MAX = 512,  /* locks of one side: 256 workers seldom meet */
+    CUCKOO_MOVE_STRIPES = 256, /* counters: 2 KiB that stay in every worker's first cache */
+    CUCKOO_SEARCH_MAX = 256,   /* buckets one search reads: load passes 0.98 before it fails */
+    CUCKOO_SEARCH_TRIES = 4,   /* other writers took the room we made so often: then a victim */
+};
+
+/* Of a slot: what a user address takes on x86-64 and arm64. */
+#define CUCKOO_ADDRESS_BITS 48
+#define CUCKOO_ADDRESS_MASK ((UINT64_C(1) << CUCKOO_ADDRESS_BITS) - 1)
+
+/* Stored to with release, under the lock of its bucket; loaded with acquire, by anybody. */
+struct cuckoo_slot {
+    _Atomic uint64_t word;
+};
+_Static_assert(sizeof(struct cuckoo_slot) == 8, "eight slots are one cache line");
+_Static_assert(CUCKOO_SLOTS_MAX * sizeof(struct cuckoo_slot) == CUCKOO_LINE, "a bucket, a line");
+_Static_assert(CUCKOO_BITS_MAX <= CUCKOO_ADDRESS_BITS, "side B's number leaves the tag alone");
+
+/* A lock, and what is counted under it: stored with it held, loaded by anybody.  One stripe's
+ * `entries` alone means nothing, for a node may enter under one and leave under another. */
+struct cuckoo_stripe {
+    _Alignas(CUCKOO_LINE) pthread_mutex_t lock;
+    _Atomic int64_t entries;
+    _Atomic uint64_t moved;
+    _Atomic uint64_t evicted;
+};
+
+/* What lookups may write when they are unlucky; apart from everything else they read. */
+struct cuckoo_luck {
+    _Alignas(CUCKOO_LINE) _Atomic uint64_t retried;
+    _Atomic uint64_t locked;
+};
+
+/* How often a node with this stripe of keys was moved; bumped between its copy and its clear. */
+struct cuckoo_moves {
+    _Alignas(CUCKOO_LINE) _Atomic uint64_t count[CUCKOO_MOVE_STRIPES];
+};
+
+enum cuckoo_side {
+    CUCKOO_A,
+    CUCKOO_B
+};
+
+#define CUCKOO_MAGIC OBJ_TAG('c', 'k', 'o', 'o')
+struct cuckoo {
+    /* set once at open */
+    uint32_t magic;
+    unsigned slots_log2;
+    size_t bucket_mask; /* buckets of one side, less 1 */
+    size_t stripe_mask; /* stripes of one side, less 1; at most bucket_mask */
+    struct cuckoo_slot *side[2];
+    struct cuckoo_stripe *stripes[2];
+    struct cuckoo_moves *moves;
+    struct cuckoo_luck *luck;
+    struct cuckoo_conf conf;
+};
+
+/* One bucket, by name. */
+struct cuckoo_place {
+    enum cuckoo_side side;
+    size_t number;
+};
+
+/* The tag as it stands in a slot.  Never 0, so that a free slot has nobody's tag. */
+static inline uint64_t
+cuckoo_tag_word(const struct hash128 *key)
+{
+    uint64_t tag = key->hi & ~CUCKOO_ADDRESS_MASK;
+
+    return tag != 0 ? tag : UINT64_C(1) << CUCKOO_ADDRESS_BITS;
+}
+
+static inline struct cuckoo_node *
+cuckoo_word_node(uint64_t word)
+{
+    return (struct cuckoo_node *)(uintptr_t)(word & CUCKOO_ADDRESS_MASK);
+}
+
+/* The word to store for a node. */
+uint64_t cuckoo_word(struct cuckoo_node *node);
+
+/* Where a key lives on this side: the sides see different halves of the hash. */
+static inline struct cuckoo_place
+cuckoo_place(const struct cuckoo *t, enum cuckoo_side side, const struct hash128 *key)
+{
+    uint64_t half = side == CUCKOO_A ? key->lo : key->hi;
+
+    return (struct cuckoo_place){side, half & t->bucket_mask};
+}
+
+static inline struct cuckoo_slot *
+cuckoo_bucket(const struct cuckoo *t, struct cuckoo_place at)
+{
+    return t->side[at.side] + (at.number << t->slots_log2);
+}
+
+static inline struct cuckoo_stripe *
+cuckoo_stripe(const struct cuckoo *t, struct cuckoo_place at)
+{
+    return t->stripes[at.side] + (at.number & t->stripe_mask);
+}
+
+/* Every move of a key is between its own two buckets, so one counter chosen by the key is all
+ * that its readers must watch. */
+static inline _Atomic uint64_t *
+cuckoo_move_count(const struct cuckoo *t, const struct hash128 *key)
+{
+    return &t->moves->count[key->lo & (CUCKOO_MOVE_STRIPES - 1)];
+}
+
+static inline unsigned
+cuckoo_slots(const struct cuckoo *t)
+{
+    return 1u << t->slots_log2;
+}
+
+static inline uint64_t
+cuckoo_load(const struct cuckoo_slot *slot)
+{
+    return atomic_load_explicit(&slot->word, memory_order_acquire);
+}
+
+static inline void
+cuckoo_store(struct cuckoo_slot *slot, uint64_t word)
+{
+    atomic_store_explicit(&slot->word, word, memory_order_release);
+}
+
+/* Counts under the stripe's lock, so without a locked instruction. */
+#define CUCKOO_COUNT(counter, delta)  \
+    atomic_store_explicit(&(counter), \
+        atomic_load_explicit(&(counter), memory_order_relaxed) + (delta), memory_order_relaxed)
+
+/* A slot of this bucket that holds `word` (0: a free one), or NULL.  Under its lock the answer
+ * lasts; without, it is a hint. */
+struct cuckoo_slot *cuckoo_slot_with(
+    const struct cuckoo *t, struct cuckoo_slot *bucket, uint64_t word);
+
+void cuckoo_stripe_lock(struct cuckoo_stripe *stripe);
+void cuckoo_stripe_unlock(struct cuckoo_stripe *stripe);
+
+/* A guard of one bucket, for walks. */
+void cuckoo_lock_place(const struct cuckoo *t, struct cuckoo_place at, struct cuckoo_guard *g);
+
+#endif

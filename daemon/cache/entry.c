@@ -1,0 +1,79 @@
+/* entry.c -- entries' references and end. */
+#include "daemon/cache/entry.h"
+
+#include "daemon/cache/cache_priv.h"
+
+struct entry *
+entry_new(struct cache *c, unsigned refs, bool is_private)
+{
+    struct entry *e = storage_alloc(c->storage, sizeof(*e));
+    bool on_heap = e == NULL && is_private;
+
+    if (on_heap)
+        e = malloc(sizeof(*e));
+    if (e == NULL)
+        return NULL;
+    memset(e, 0, sizeof(*e));
+    e->on_heap = on_heap;
+    e->is_private = is_private;
+    e->magic = ENTRY_MAGIC;
+    e->cache = c;
+    e->body_len = STOBJ_SIZE_UNKNOWN;
+    atomic_init(&e->refs, refs);
+    atomic_init(&e->state, ENTRY_BUSY);
+    list_init(&e->waiting);
+    list_init(&e->evict_link);
+    return e;
+}
+
+char *
+entry_block(struct entry *e, size_t len)
+{
+    tassert(e->block == NULL);
+    e->block = storage_alloc(e->cache->storage, len);
+    e->block_on_heap = e->block == NULL && e->is_private;
+    if (e->block_on_heap)
+        e->block = malloc(len);
+    return e->block;
+}
+
+struct entry *
+entry_hold(struct entry *e)
+{
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    return e;
+}
+
+static void
+entry_free(struct entry *e)
+{
+    struct storage *st = e->cache->storage;
+
+    tassert(list_empty(&e->waiting) && list_empty(&e->evict_link) && !e->linked);
+    if (e->handoff != NULL)
+        entry_drop(&e->handoff);
+    for (unsigned i = 0; i < ENTRY_PARTS_MAX; i++)
+        if (e->parts[i].body != NULL)
+            stobj_unref(&e->parts[i].body);
+    if (e->block_on_heap)
+        free(e->block);
+    else if (e->block != NULL)
+        storage_free(st, e->block, (size_t)e->head_len + e->vary_len + e->key_len);
+    if (e->on_heap) {
+        OBJ_FREE(e);
+        return;
+    }
+    OBJ_BURY(e);
+    storage_free(st, e, sizeof(*e));
+}
+
+void
+entry_drop(struct entry **ep)
+{
+    struct entry *e;
+
+    OBJ_TAKE(e, ep, ENTRY_MAGIC);
+    if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) == 1)
+        entry_free(e);
+}

@@ -1,0 +1,128 @@
+/* entry.h -- one response: cached, private to one request, or still to come.
+ *
+ *   BUSY     its fetch has no response head yet; requests for it wait
+ *   READY    head known; the body may still be coming (its parts say so)
+ *   HITMISS  a marker: what came was not for the cache; fetch for yourself, do not wait
+ *   FAILED   its fetch got no response
+ *
+ *   borrow   use it until this loop turn ends (RCU); costs nothing
+ *   hold     keep it longer: a counted reference, given back with entry_drop()
+ *
+ * From READY on everything but the atomics is immutable.
+ *
+ * Threads: any, from a task; entry_drop also from RCU's own thread.
+ */
+#ifndef TARN_ENTRY_H
+#define TARN_ENTRY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/list.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/rcu.h"
+#include "daemon/base/span.h"
+#include "daemon/cache/cuckoo.h"
+
+struct cache;
+struct stobj;
+struct task;
+
+enum entry_state {
+    ENTRY_BUSY,
+    ENTRY_READY,
+    ENTRY_HITMISS,
+    ENTRY_FAILED
+};
+
+/* An entry is a list of parts, in order; an ordinary response has one.  A body that outgrows
+ * what is kept goes on in a second, private part, for the request that fetched it. */
+struct entry_part {
+    uint64_t off; /* of its first byte in the whole */
+    struct stobj *body;
+};
+enum {
+    ENTRY_PARTS_MAX = 2
+};
+
+#define ENTRY_MAGIC OBJ_TAG('e', 'n', 't', 'r')
+struct entry {
+    struct cuckoo_node node; /* the key */
+    uint32_t magic;
+    _Atomic uint32_t refs;
+    _Atomic(struct entry *) variant; /* the next under this key */
+    _Atomic uint8_t state;
+    _Atomic uint8_t uses; /* 0 to 3, bumped by hits, for eviction */
+    bool is_private;      /* never in the index */
+    bool length_in_head;
+    bool on_heap, block_on_heap; /* private ones, when the store was full */
+    /* set before READY or HITMISS is published */
+    uint16_t status;
+    uint16_t vary_len, key_len;
+    _Atomic uint16_t nparts; /* grows before the part in front settles */
+    _Atomic bool joined;     /* somebody but the leader reads it while it is filled */
+    uint32_t head_len;
+    int32_t err; /* FAILED: why, TERR_* */
+    char *block; /* head, vary specification, key text: one allocation */
+    struct entry_part parts[ENTRY_PARTS_MAX];
+    uint64_t body_len;   /* STOBJ_SIZE_UNKNOWN when the origin did not say */
+    int64_t received_ms; /* wall clock */
+    int64_t age_ms;      /* at that time */
+    int64_t ttl_ms, grace_ms, keep_ms;
+    struct entry *handoff;  /* HITMISS: the response itself, for the request that fetched */
+    struct cache *cache;    /* borrowed */
+    struct task *fetch;     /* private: whoever fills it, on the reader's loop; NULL: nobody */
+    bool abandoned;         /* its reader has gone; that loop only */
+    struct list waiting;    /* BUSY: waiters, under the key's guard */
+    struct list evict_link; /* under the cache's eviction lock */
+    bool linked;            /* in the index, under the key's guard */
+    uint32_t charge_kb;     /* what evicting it gives back, KiB rounded up */
+    struct rcu_later later;
+};
+
+static inline enum entry_state
+entry_state(const struct entry *e)
+{
+    return (enum entry_state)atomic_load_explicit(&e->state, memory_order_acquire);
+}
+
+static inline struct slice
+entry_head(const struct entry *e)
+{
+    return slice_of(e->block, e->head_len);
+}
+
+static inline struct slice
+entry_vary(const struct entry *e)
+{
+    return slice_of(e->block + e->head_len, e->vary_len);
+}
+
+static inline struct slice
+entry_key_text(const struct entry *e)
+{
+    return slice_of(e->block + e->head_len + e->vary_len, e->key_len);
+}
+
+/* Seconds, for Age (RFC 9111 5.1). */
+static inline int64_t
+entry_age_s(const struct entry *e, int64_t now_ms)
+{
+    int64_t resident = now_ms - e->received_ms;
+
+    return (e->age_ms + (resident > 0 ? resident : 0)) / 1000;
+}
+
+static inline bool
+entry_is_fresh(const struct entry *e, int64_t now_ms)
+{
+    return now_ms - e->received_ms < e->ttl_ms;
+}
+
+/* Borrow becomes hold.  Always possible within the turn of the lookup. */
+struct entry *entry_hold(struct entry *e);
+/* Takes *ep and sets it to NULL.  The last hold on an unlinked entry frees it. */
+void entry_drop(struct entry **ep);
+
+#endif

@@ -1,0 +1,74 @@
+/* origin.h -- backends as a worker sees them: connections that are made, kept and shared out.
+ *
+ *   backend  a named origin of tarn.yaml
+ *   conn     one connection to it: in use by one fetch, or idle in the worker's pool
+ *
+ * An idle connection that hears anything, or its end, is closed at once (RFC 9112 11.2).
+ *
+ * Threads: one worker's; only the count of connections is shared among workers.
+ */
+#ifndef TARN_ORIGIN_H
+#define TARN_ORIGIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "daemon/base/span.h"
+#include "daemon/http/head.h"
+
+struct conf;
+struct conf_backend;
+struct counter_set;
+struct framing;
+struct h1_conf;
+struct loop;
+struct origin_conn;
+struct origins;
+struct origins_shared;
+struct task;
+
+/* The counts of connections, one for the process.  NULL: no memory. */
+struct origins_shared *origins_shared_new(const struct conf *conf);
+void origins_shared_free(struct origins_shared **sp);
+
+/* 0 or TERR_NOMEM.  Borrows everything until origins_close(). */
+int origins_open(struct origins **out, struct loop *l, const struct conf *conf,
+    const struct h1_conf *h1, struct origins_shared *shared, struct counter_set *counters);
+/* Closes the idle connections; those in use are closed when they are given back. */
+void origins_drain(struct origins *os);
+void origins_close(struct origins **op);
+
+const struct conf_backend *origins_backend(const struct origins *os, unsigned backend);
+
+/* A connection for `user`: idle, unless `fresh`, else a new one, perhaps still connecting.
+ * `attempt` chooses among a name's addresses.  TERR_BUSY: max_connections. */
+int origin_take(struct origin_conn **out, struct origins *os, unsigned backend, bool fresh,
+    unsigned attempt, struct task *user);
+/* Has it served a request before?  Then its end, before a byte of response, means little. */
+bool origin_reused(const struct origin_conn *oc);
+/* One exchange over it.  The user's task is run when a fact changed; it then asks again.
+ *
+ * connected   0, TERR_AGAIN, or why not
+ * send        bytes accepted (0: none now), or TERR_CLOSED; they stay readable until
+ *             origin_sending is false; `sent` says that the request is complete
+ * head        0 and the final response's head, borrowed; TERR_AGAIN; or TERR_*
+ * body        bytes put into `room`; 0: the end; TERR_AGAIN: the room is lent to the socket
+ *             until the call that answers otherwise; TERR_CLOSED: cut short; TERR_* */
+int origin_connected(const struct origin_conn *oc);
+void origin_begin(struct origin_conn *oc, enum http_method asked);
+ssize_t origin_send(struct origin_conn *oc, const struct iovec *iov, unsigned n, bool more);
+bool origin_sending(const struct origin_conn *oc);
+void origin_sent(struct origin_conn *oc);
+int origin_head(struct origin_conn *oc, const struct http_head **out);
+const struct framing *origin_framing(const struct origin_conn *oc);
+ssize_t origin_body(struct origin_conn *oc, struct span room);
+/* Has any byte of this response arrived? */
+bool origin_heard(const struct origin_conn *oc);
+
+/* Back to the pool, if it may be used again, else closed. */
+void origin_give(struct origin_conn **ocp);
+void origin_discard(struct origin_conn **ocp);
+
+#endif
