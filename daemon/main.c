@@ -1,0 +1,125 @@
+/* main.c -- the command line. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "conf/conf.h"
+#include "daemon/base/hash.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/h1/h1_parse.h"
+#include "daemon/net/netloop.h"
+#include "daemon/server.h"
+#include "storage/storage.h"
+
+static void
+main_help(FILE *to)
+{
+    fputs("Usage: tarnd [-t] -c FILE\n"
+          "HTTP caching reverse proxy.\n"
+          "\n"
+          "  -c, --config FILE  configuration to run with (YAML)\n"
+          "  -t, --test         check the configuration, say everything that is wrong, and exit\n"
+          "  -h, --help         this text\n"
+          "  -V, --version      version of tarnd and of the libraries in use\n"
+          "\n"
+          "When every listener accepts, one line is printed: tarnd: ready ADDRESS...\n"
+          "\n"
+          "Signals:\n"
+          "  SIGTERM, SIGINT    finish what is in flight within drain_timeout, then exit;\n"
+          "                     a second one ends it at once\n"
+          "  SIGUSR1            open the access log anew, after it was renamed\n"
+          "\n"
+          "Exit status: 0 after a drain or a good check, 1 when it cannot run, 2 for a mistake on\n"
+          "the command line or in the configuration.\n",
+        to);
+}
+
+static void
+main_version(void)
+{
+    printf("tarnd " TARN_VERSION "\n"
+           "libuv %s, llhttp %s, %s, libyaml %s, xxHash %s, liburcu (qsbr)\n",
+        net_uv_version(), h1_llhttp_version(), storage_allocator(), conf_yaml_version(),
+        hash_version());
+}
+
+static void
+main_write(struct conf_sink *sink, const char *text)
+{
+    (void)sink;
+    fputs(text, stderr);
+}
+
+static int
+main_load(const struct conf **conf, const char *path)
+{
+    struct conf_error *errors = NULL;
+    struct conf_sink sink = {.write = main_write};
+    int err = conf_load(conf, path, &errors);
+
+    if (err == 0)
+        return 0;
+    if (errors != NULL) {
+        unsigned n = conf_errors_print(errors, path, &sink);
+
+        fprintf(stderr, "tarnd: %s: %u error%s\n", path, n, n == 1 ? "" : "s");
+        conf_errors_free(&errors);
+    } else {
+        fprintf(stderr, "tarnd: %s: %s\n", path, terr_text(err));
+    }
+    return 2;
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'},
+        {"test", no_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *path = NULL;
+    const struct conf *conf;
+    bool test = false;
+    int c, status;
+
+    while ((c = getopt_long(argc, argv, "c:thV", options, NULL)) != -1) {
+        switch (c) {
+        case 'c':
+            path = optarg;
+            break;
+        case 't':
+            test = true;
+            break;
+        case 'h':
+            main_help(stdout);
+            return 0;
+        case 'V':
+            main_version();
+            return 0;
+        default:
+            fputs("Try tarnd --help.\n", stderr);
+            return 2;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "tarnd: unexpected argument '%s'.  Try tarnd --help.\n", argv[optind]);
+        return 2;
+    }
+    if (path == NULL) {
+        fputs("tarnd: no configuration: say -c FILE.  Try tarnd --help.\n", stderr);
+        return 2;
+    }
+    status = main_load(&conf, path);
+    if (status != 0)
+        return status;
+    if (test)
+        printf("tarnd: %s: ok\n", path);
+    else
+        status = server_run(conf);
+    conf_free(&conf);
+    return status;
+}

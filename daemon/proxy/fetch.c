@@ -1,0 +1,328 @@
+/* fetch.c -- one fetch, from the request to an origin to the last byte in storage. */
+#include "daemon/proxy/fetch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/http/cache_control.h"
+#include "daemon/http/forward.h"
+#include "daemon/http/framing.h"
+#include "daemon/http/freshness.h"
+#include "daemon/http/vary.h"
+#include "daemon/proxy/fetch_priv.h"
+#include "daemon/shm/elog.h"
+#include "storage/lease.h"
+
+enum {
+    FETCH_SPAN_MAX = 1 << 20,   /* asked of storage at a time */
+    FETCH_TURN_BYTES = 4 << 20, /* then the others of this loop get their turn */
+};
+
+/* START -- a connection, idle or new. */
+static enum fetch_next
+fetch_do_start(struct fetch *f)
+{
+    int err = origin_take(&f->conn, f->proxy->origins, f->backend, f->fresh, f->attempt, &f->task);
+
+    if (err != 0)
+        return fetch_fail(f, err);
+    fetch_deadline(f, f->conf->connect_timeout);
+    return fetch_goto(f, FETCH_CONNECT);
+}
+
+/* CONNECT -- until it is up; a name's other addresses are tried too. */
+static enum fetch_next
+fetch_do_connect(struct fetch *f)
+{
+    int err = origin_connected(f->conn);
+
+    if (err == TERR_AGAIN && timer_expired(&f->timer))
+        err = TERR_CONNTIMEO;
+    if (err == TERR_AGAIN)
+        return FETCH_WAIT;
+    if (err == 0)
+        return fetch_goto(f, FETCH_SEND);
+    counter_add(f->proxy->counters, COUNTER_backend_conn_failed, 1);
+    origin_discard(&f->conn);
+    if (!f->conf->address.is_unix && ++f->attempt < f->conf->address.naddrs)
+        return fetch_goto(f, FETCH_START);
+    elog(ELOG_WARN, "backend %s: %s: %s", f->conf->name, f->conf->address.text, terr_text(err));
+    return fetch_fail(f, err == TERR_TIMEDOUT ? TERR_CONNTIMEO : err);
+}
+
+/* SEND -- the request, and its body as it comes. */
+static enum fetch_next
+fetch_do_send(struct fetch *f)
+{
+    int rc;
+
+    if (!f->begun) {
+        origin_begin(f->conn, (enum http_method)f->asked);
+        f->begun = true;
+        f->request_sent = false;
+        f->request_at = 0;
+        fetch_deadline(f, f->proxy->conf->params.backend_send_timeout);
+    }
+    rc = fetch_send(f);
+    if (rc == TERR_AGAIN && origin_heard(f->conn))
+        return fetch_goto(f, FETCH_HEAD); /* an answer before the body's end */
+    if (rc == TERR_AGAIN && timer_expired(&f->timer))
+        rc = TERR_TIMEDOUT;
+    if (rc == TERR_AGAIN)
+        return FETCH_WAIT;
+    if (rc < 0 && rc != TERR_CLOSED)
+        return fetch_fail(f, rc);
+    /* Closed: it may have answered before it closed. */
+    fetch_deadline(f, f->conf->first_byte_timeout);
+    return fetch_goto(f, FETCH_HEAD);
+}
+
+/* A connection that was idle may have been closed by the origin as we sent.  RFC 9112 9.3.1:
+ * once, on a fresh one, if doing it twice is harmless and the body can be sent again. */
+static bool
+fetch_may_retry(const struct fetch *f, int err)
+{
+    return (err == TERR_CLOSED || err == TERR_IO) && origin_reused(f->conn) && !f->fresh &&
+           !origin_heard(f->conn) && f->upload == NULL &&
+           http_method_is_idempotent((enum http_method)f->asked);
+}
+
+/* HEAD -- the response's head decides what becomes of the entry. */
+static enum fetch_next
+fetch_do_head(struct fetch *f)
+{
+    const struct http_head *head;
+    int err = origin_head(f->conn, &head);
+
+    if (err == TERR_AGAIN) {
+        int rc = fetch_send(f);
+
+        if (rc < 0 && rc != TERR_AGAIN && rc != TERR_CLOSED)
+            return fetch_fail(f, rc);
+        if (timer_expired(&f->timer))
+            return fetch_fail(f, TERR_TIMEDOUT);
+        return FETCH_WAIT;
+    }
+    if (err != 0 && fetch_may_retry(f, err)) {
+        counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
+        origin_discard(&f->conn);
+        f->fresh = true;
+        f->begun = false;
+        return fetch_goto(f, FETCH_START);
+    }
+    if (err != 0)
+        return fetch_fail(f, err);
+    f->received_ms = f->proxy->loop->clock.wall_ms;
+    err = fetch_publish(f, head);
+    if (err != 0)
+        return fetch_fail(f, err);
+    fetch_deadline(f, f->conf->between_bytes_timeout);
+    return fetch_goto(f, FETCH_BODY);
+}
+
+/* Room in the object for what comes next: 0, TERR_AGAIN, or why not. */
+static int
+fetch_room(struct fetch *f, struct span *room)
+{
+    int err;
+
+    err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
+    if (err == -ENOSPC && f->is_shared && fetch_outgrown(f) == 0)
+        err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
+    switch (err) {
+    case 0:
+        return 0;
+    case -EAGAIN:
+        return TERR_AGAIN;
+    case -ENOSPC:
+        return TERR_LIMIT;
+    default:
+        return TERR_NOMEM;
+    }
+}
+
+/* BODY -- from the socket into storage, as fast as there is room. */
+static enum fetch_next
+fetch_do_body(struct fetch *f)
+{
+    size_t got = 0;
+
+    if (!f->request_sent)
+        fetch_send(f); /* the origin answered early; its errors show in the response */
+    while (got < FETCH_TURN_BYTES) {
+        struct span room;
+        ssize_t n;
+
+        if (waiter_pending(&f->space))
+            return FETCH_WAIT;
+        n = fetch_room(f, &room);
+        if (n == TERR_AGAIN) {
+            timer_clear(&f->timer); /* the client is slow, not the origin */
+            f->stalled = true;
+            return FETCH_WAIT;
+        }
+        if (n < 0)
+            return fetch_fail(f, (int)n);
+        if (f->stalled)
+            fetch_deadline(f, f->conf->between_bytes_timeout);
+        f->stalled = false;
+        n = origin_body(f->conn, room);
+        if (n == TERR_AGAIN)
+            return timer_expired(&f->timer) ? fetch_fail(f, TERR_TIMEDOUT) : FETCH_WAIT;
+        if (n < 0)
+            return fetch_fail(f, (int)n);
+        if (n == 0)
+            return fetch_goto(f, FETCH_DONE);
+        space_extend(f->body, (size_t)n);
+        counter_add(f->proxy->counters, COUNTER_fetch_bytes, (uint64_t)n);
+        fetch_deadline(f, f->conf->between_bytes_timeout);
+        got += (size_t)n;
+        if (f->is_shared && !f->too_large && stobj_len(f->body) > fetch_object_max(f->proxy)) {
+            f->too_large = true;
+            fetch_outgrown(f);
+        }
+    }
+    task_wake(&f->task);
+    return FETCH_WAIT;
+}
+
+/* DONE -- whole: kept if it is for the cache. */
+static enum fetch_next
+fetch_do_done(struct fetch *f)
+{
+    space_finish(f->body);
+    if (f->is_shared)
+        cache_settle(f->entry);
+    origin_give(&f->conn);
+    return fetch_goto(f, FETCH_CLOSE);
+}
+
+static void
+fetch_tell_failed(struct fetch *f, struct entry **ep)
+{
+    if (*ep != NULL && entry_state(*ep) == ENTRY_BUSY)
+        cache_fail(*ep, f->err);
+}
+
+/* ERROR -- whoever waits or reads is told; nothing cut short stays in the cache. */
+static enum fetch_next
+fetch_do_error(struct fetch *f)
+{
+    counter_add(f->proxy->counters, COUNTER_fetch_failed, 1);
+    if (f->body != NULL) {
+        counter_add(f->proxy->counters, COUNTER_fetch_truncated, 1);
+        if (f->err != TERR_CANCELLED)
+            elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s", f->conf->name,
+                (unsigned long long)stobj_len(f->body), terr_text(f->err));
+        cache_unlink(f->entry);
+        space_cancel(f->body, &f->space);
+        space_fail(f->body, f->err);
+    } else {
+        fetch_tell_failed(f, &f->shared);
+        fetch_tell_failed(f, &f->entry);
+    }
+    if (f->conn != NULL)
+        origin_discard(&f->conn);
+    return fetch_goto(f, FETCH_CLOSE);
+}
+
+/* CLOSE -- give back what we hold; runs again until nothing is pending. */
+static enum fetch_next
+fetch_do_close(struct fetch *f)
+{
+    timer_clear(&f->timer);
+    if (f->upload != NULL)
+        fetch_close_upload(f);
+    if (f->body != NULL && waiter_state(&f->space) == WAITER_ARMED)
+        space_cancel(f->body, &f->space);
+    return FETCH_WAIT;
+}
+
+#define TO(s) (1u << FETCH_##s)
+static const struct {
+    const char *name;
+    enum fetch_next (*run)(struct fetch *f);
+    unsigned may_go;
+} fetch_machine[] = {
+    /* clang-format off */
+    [FETCH_START]   = { "start",   fetch_do_start,   TO(CONNECT) | TO(ERROR) },
+    [FETCH_CONNECT] = { "connect", fetch_do_connect, TO(START) | TO(SEND) | TO(ERROR) },
+    [FETCH_SEND]    = { "send",    fetch_do_send,    TO(HEAD) | TO(ERROR) },
+    [FETCH_HEAD]    = { "head",    fetch_do_head,    TO(START) | TO(BODY) | TO(ERROR) },
+    [FETCH_BODY]    = { "body",    fetch_do_body,    TO(DONE) | TO(ERROR) },
+    [FETCH_DONE]    = { "done",    fetch_do_done,    TO(CLOSE) },
+    [FETCH_ERROR]   = { "error",   fetch_do_error,   TO(CLOSE) },
+    [FETCH_CLOSE]   = { "close",   fetch_do_close,   0 },
+    /* clang-format on */
+};
+
+enum fetch_next
+fetch_goto(struct fetch *f, enum fetch_state next)
+{
+    tassert(fetch_machine[f->state].may_go & (1u << next));
+    f->state = next;
+    return FETCH_MORE;
+}
+
+enum fetch_next
+fetch_fail(struct fetch *f, int err)
+{
+    tassert(err < 0 && err != TERR_AGAIN);
+    f->err = err;
+    return fetch_goto(f, FETCH_ERROR);
+}
+
+static void
+fetch_check(const struct fetch *f)
+{
+    OBJ_CHECK(f, FETCH_MAGIC);
+    switch (f->state) {
+    case FETCH_START:
+        tassert(f->conn == NULL && f->body == NULL);
+        break;
+    case FETCH_CONNECT:
+    case FETCH_SEND:
+    case FETCH_HEAD:
+        tassert(f->conn != NULL && f->body == NULL);
+        break;
+    case FETCH_BODY:
+    case FETCH_DONE:
+        tassert(f->conn != NULL && f->body != NULL);
+        break;
+    case FETCH_ERROR:
+        tassert(f->err != 0);
+        break;
+    case FETCH_CLOSE:
+        tassert(f->conn == NULL);
+        break;
+    }
+}
+
+/* One step.  A response that nobody will read is given up here, whatever the state. */
+static enum fetch_next
+fetch_step(struct fetch *f)
+{
+    bool unwanted = f->cut || (f->entry->abandoned && (f->entry->is_private || f->outgrown));
+
+    if (unwanted && f->state < FETCH_DONE)
+        return fetch_fail(f, TERR_CANCELLED);
+    return fetch_machine[f->state].run(f);
+}
+
+void
+fetch_run(struct task *task)
+{
+    struct fetch *f = container_of(task, struct fetch, task);
+    unsigned steps = 0;
+
+    OBJ_CHECK(f, FETCH_MAGIC);
+    while (fetch_step(f) == FETCH_MORE) {
+        fetch_check(f);
+        steps++;
+        tassert(steps < LIMIT_FETCH_STEPS);
+    }
+    if (f->state == FETCH_CLOSE && !waiter_pending(&f->space) && !waiter_pending(&f->upload_wait))
+        fetch_free(f);
+}

@@ -1,0 +1,32 @@
+/* fetch.h -- getting a response from an origin into an entry.
+ *
+ * A fetch lives as long as it is useful: the request that started it may leave.  It shares
+ * only the entry with requests, and the body that the client uploads, if there is one.
+ *
+ * Threads: one worker's.  The entry's readers may be on any.
+ */
+#ifndef TARN_FETCH_H
+#define TARN_FETCH_H
+
+#include "daemon/proxy/proxy.h"
+
+enum fetch_kind {
+    FETCH_FOR_CACHE, /* a GET for the whole; the entry is in the index */
+    FETCH_PASS,      /* the request as it is; the entry is private */
+};
+
+struct fetch_spec {
+    enum fetch_kind kind;
+    unsigned backend;
+    struct slice host;      /* normal form */
+    struct slice key_text;  /* FETCH_FOR_CACHE */
+    struct entry *entry;    /* one hold is taken over */
+    struct stobj *upload;   /* the request's body, or NULL; one reference is taken over */
+    uint64_t upload_length; /* EXCHANGE_LENGTH_UNKNOWN: chunked */
+};
+
+/* Copies what it needs of the exchange.  Always ends with an outcome of the entry, also when
+ * there is no memory to start. */
+void fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *spec);
+
+#endif

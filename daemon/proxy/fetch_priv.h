@@ -1,0 +1,82 @@
+/* fetch_priv.h -- what the files of a fetch share: the machine, its start and its outcome. */
+#ifndef TARN_FETCH_PRIV_H
+#define TARN_FETCH_PRIV_H
+
+#include "daemon/proxy/fetch.h"
+#include "storage/lease.h"
+
+enum fetch_state {
+    FETCH_START,   /* get a connection */
+    FETCH_CONNECT, /* wait until it is up */
+    FETCH_SEND,    /* send the request */
+    FETCH_HEAD,    /* wait for the response's head */
+    FETCH_BODY,    /* move the body into storage */
+    FETCH_DONE,    /* whole */
+    FETCH_ERROR,   /* failed: tell everybody */
+    FETCH_CLOSE,   /* release until nothing is pending */
+};
+
+enum fetch_next {
+    FETCH_MORE, /* the state changed: step again now */
+    FETCH_WAIT, /* step when woken */
+};
+
+#define FETCH_MAGIC OBJ_TAG('f', 't', 'c', 'h')
+struct fetch {
+    uint32_t magic;
+    enum fetch_state state;
+    int err;
+    enum fetch_kind kind;
+    struct task task;
+    struct list link; /* in proxy->fetches */
+    struct proxy *proxy;
+    const struct conf_backend *conf;
+    unsigned backend, attempt;
+    uint8_t asked; /* the method sent: enum http_method */
+    bool fresh;    /* retrying: no connection that was idle */
+    bool begun, request_sent, is_shared, stalled, cut, outgrown, too_large;
+    struct entry *entry;  /* held */
+    struct entry *shared; /* held: becomes a marker when `entry`, our own by then, is published */
+    struct stobj *body;   /* borrowed from the entry, once it is published */
+    struct origin_conn *conn;
+    struct timer timer;
+    struct waiter space; /* BODY: room in storage */
+    struct arena arena;
+    struct http_head req; /* the request, copied */
+    struct slice host, key_text, client, id;
+    int64_t sent_ms, received_ms;
+    struct slice request; /* its head as sent */
+    size_t request_at;    /* sent so far */
+    /* the request's body */
+    struct stobj *upload;
+    uint64_t upload_length;
+    struct waiter upload_wait;
+    struct lease_iter upload_it;
+    struct lease_extent upload_ext;
+    size_t upload_at;
+    char chunk[24];
+    struct slice pieces[3]; /* of the chunk being sent: head, data, end */
+    unsigned npieces, piece;
+    bool upload_ended, upload_leased;
+};
+
+enum fetch_next fetch_goto(struct fetch *f, enum fetch_state next);
+enum fetch_next fetch_fail(struct fetch *f, int err);
+void fetch_run(struct task *task);
+
+/* fetch_start.c */
+void fetch_free(struct fetch *f);
+void fetch_deadline(struct fetch *f, int64_t after_ms);
+
+/* fetch_send.c: 0 when the request is sent whole, TERR_AGAIN, or what went wrong. */
+int fetch_send(struct fetch *f);
+void fetch_close_upload(struct fetch *f);
+
+/* fetch_publish.c: the outcome for the entry; 0 and f->body set, or TERR_*. */
+int fetch_publish(struct fetch *f, const struct http_head *head);
+uint64_t fetch_object_max(const struct proxy *p);
+/* It became larger than what is kept: nobody else shall find it, and what follows goes to the
+ * leader alone.  Between spans.  0, or why it must go on as it is. */
+int fetch_outgrown(struct fetch *f);
+
+#endif

@@ -1,0 +1,224 @@
+/* fetch_publish.c -- a response head has come: what becomes of the entry. */
+#include "daemon/base/terr.h"
+#include "daemon/http/cache_control.h"
+#include "daemon/http/forward.h"
+#include "daemon/http/framing.h"
+#include "daemon/http/freshness.h"
+#include "daemon/http/vary.h"
+#include "daemon/proxy/fetch_priv.h"
+
+#include <stdio.h>
+
+uint64_t
+fetch_object_max(const struct proxy *p)
+{
+    return p->conf->params.max_object_size > 0 ? (uint64_t)p->conf->params.max_object_size
+                                               : p->storage_bytes / 10;
+}
+
+static void
+fetch_judge(const struct fetch *f, const struct http_head *head, struct fresh_verdict *v)
+{
+    const struct conf_params *params = &f->proxy->conf->params;
+    struct cache_control cc;
+    struct fresh_request fr = {
+        .method = (enum http_method)f->asked,
+        .has_authorization = http_has(&f->req, HTTP_F_AUTHORIZATION),
+        .sent_ms = f->sent_ms,
+        .received_ms = f->received_ms,
+    };
+    struct fresh_params fp = {
+        .default_ttl_ms = params->default_ttl,
+        .default_grace_ms = params->default_grace,
+        .default_keep_ms = params->default_keep,
+    };
+
+    cc_parse_request(&f->req, &cc);
+    fr.no_store = cc_has(&cc, CC_NO_STORE);
+    fresh_judge(head, &fr, &fp, v);
+}
+
+/* The head as it is stored or handed on, with Content-Length if that is known. */
+static int
+fetch_write_head(
+    struct fetch *f, const struct http_head *head, bool stored, struct cache_response *r)
+{
+    const struct framing *fr = origin_framing(f->conn);
+    struct forward_response how = {
+        .keep = stored ? FORWARD_STORED : FORWARD_PASSED,
+        .pseudonym = slice_str(f->proxy->conf->params.http_via),
+        .now_s = f->received_ms / 1000,
+    };
+    size_t max = forward_response_max(head, &how);
+    char *out = arena_alloc(&f->arena, max + 48);
+    int n;
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    n = forward_response(head, &how, (struct span){out, max});
+    if (n < 0)
+        return n;
+    /* RFC 9110 8.6: never with 1xx and 204; with 304 it is that of the 200. */
+    r->length_in_head = fr->has_length && head->status != 204;
+    if (r->length_in_head)
+        n += snprintf(out + n, 48, "Content-Length: %llu\r\n", (unsigned long long)fr->length);
+    r->head = slice_of(out, (size_t)n);
+    return 0;
+}
+
+static uint64_t
+fetch_body_length(const struct fetch *f)
+{
+    const struct framing *fr = origin_framing(f->conn);
+
+    switch (fr->kind) {
+    case FRAMING_NONE:
+        return 0;
+    case FRAMING_LENGTH:
+        return fr->length;
+    case FRAMING_CHUNKED:
+    case FRAMING_CLOSE:
+        break;
+    }
+    return STOBJ_SIZE_UNKNOWN;
+}
+
+static int
+fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out)
+{
+    char *spec;
+    int n;
+
+    *out = slice_of(NULL, 0);
+    if (!http_has(head, HTTP_F_VARY))
+        return 0;
+    spec = arena_alloc(&f->arena, VARY_SPEC_MAX);
+    if (spec == NULL)
+        return TERR_NOMEM;
+    n = vary_build(head, &f->req, (struct span){spec, VARY_SPEC_MAX});
+    if (n < 0)
+        return n;
+    *out = slice_of(spec, (size_t)n);
+    return 0;
+}
+
+/* READY in the index, for everybody.  0, or why it cannot be kept after all. */
+static int
+fetch_publish_shared(struct fetch *f, const struct http_head *head, struct cache_response *r)
+{
+    int err = fetch_vary(f, head, &r->vary);
+
+    if (err == 0)
+        err = fetch_write_head(f, head, true, r);
+    if (err == 0 && stobj_new(&r->body, f->proxy->storage, STOBJ_KEPT, r->body_len, 0) != 0)
+        err = TERR_LIMIT;
+    if (err != 0)
+        return err;
+    r->key_text = f->key_text;
+    err = cache_publish(f->entry, r);
+    if (err != 0) {
+        space_fail(r->body, err);
+        stobj_unref(&r->body);
+        return err;
+    }
+    f->body = r->body;
+    return 0;
+}
+
+/* The entry that others wait for becomes a marker, so that they fetch for themselves, all at
+ * once; the fetch goes on with an entry of its own. */
+static int
+fetch_leave_marker(struct fetch *f)
+{
+    int64_t ttl_ms = f->proxy->conf->params.uncacheable_ttl;
+    struct entry *own;
+
+    counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
+    if (f->entry->abandoned) {
+        cache_hitmiss(f->entry, NULL, f->received_ms, ttl_ms);
+        return TERR_CANCELLED; /* nobody reads this response, but it told us something */
+    }
+    own = cache_private(f->proxy->cache);
+    if (own == NULL)
+        return TERR_NOMEM;
+    /* One hold for the request that comes for it, one for us. */
+    f->shared = f->entry;
+    f->entry = own;
+    f->is_shared = false;
+    return 0;
+}
+
+/* For the one request that asked. */
+static int
+fetch_publish_private(struct fetch *f, const struct http_head *head, struct cache_response *r)
+{
+    const struct conf_params *params = &f->proxy->conf->params;
+    int err = 0;
+
+    if (f->is_shared)
+        err = fetch_leave_marker(f);
+    if (err == 0)
+        err = fetch_write_head(f, head, false, r);
+    if (err == 0 && stobj_new(&r->body, f->proxy->storage, STOBJ_PRIVATE, r->body_len,
+                        (uint64_t)params->transit_buffer) != 0)
+        err = TERR_NOMEM;
+    if (err != 0)
+        return err;
+    r->vary = r->key_text = slice_of(NULL, 0);
+    err = cache_publish(f->entry, r);
+    if (err != 0) {
+        space_fail(r->body, err);
+        stobj_unref(&r->body);
+        return err;
+    }
+    f->body = r->body;
+    if (f->shared != NULL) {
+        f->entry->fetch = &f->task;
+        f->shared->fetch = NULL;
+        cache_hitmiss(f->shared, f->entry, f->received_ms, params->uncacheable_ttl);
+        entry_drop(&f->shared);
+    }
+    return 0;
+}
+
+int
+fetch_publish(struct fetch *f, const struct http_head *head)
+{
+    struct cache_response r = {
+        .status = head->status,
+        .body_len = fetch_body_length(f),
+        .received_ms = f->received_ms,
+    };
+    struct fresh_verdict v;
+
+    fetch_judge(f, head, &v);
+    r.age_ms = v.age_ms;
+    r.ttl_ms = v.ttl_ms;
+    r.grace_ms = v.grace_ms;
+    r.keep_ms = v.keep_ms;
+    if (f->is_shared && v.storable &&
+        (r.body_len == STOBJ_SIZE_UNKNOWN || r.body_len <= fetch_object_max(f->proxy)) &&
+        fetch_publish_shared(f, head, &r) == 0)
+        return 0;
+    return fetch_publish_private(f, head, &r);
+}
+
+int
+fetch_outgrown(struct fetch *f)
+{
+    struct stobj *next;
+
+    cache_unlink(f->entry);
+    if (atomic_load_explicit(&f->entry->joined, memory_order_acquire))
+        return TERR_LIMIT; /* others read it too: it stays whole, as far as there is room */
+    if (stobj_new(&next, f->proxy->storage, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN,
+            (uint64_t)f->proxy->conf->params.transit_buffer) != 0)
+        return TERR_NOMEM;
+    f->is_shared = false;
+    f->outgrown = true;
+    entry_add_part(f->entry, next);
+    space_finish(f->body);
+    f->body = next;
+    counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
+    return 0;
+}

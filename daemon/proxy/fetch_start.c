@@ -1,0 +1,160 @@
+/* fetch_start.c -- a fetch begins and ends. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/http/forward.h"
+#include "daemon/proxy/fetch_priv.h"
+
+void
+fetch_deadline(struct fetch *f, int64_t after_ms)
+{
+    timer_set(&f->proxy->loop->wheel, &f->timer, loop_deadline(f->proxy->loop, after_ms));
+}
+
+/* The request must outlive its client: its bytes and fields are copied. */
+static int
+fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
+{
+    const struct http_head *h = &x->head;
+    size_t fields = h->nfields * sizeof(struct http_field);
+    char *bytes = arena_alloc(&f->arena, (size_t)h->len + 1);
+    struct http_field *copy = arena_alloc(&f->arena, fields + 1);
+    char id[24];
+
+    if (bytes == NULL || copy == NULL)
+        return TERR_NOMEM;
+    memcpy(bytes, h->base, h->len);
+    memcpy(copy, h->fields, fields);
+    f->req = *h;
+    f->req.base = bytes;
+    f->req.fields = copy;
+    snprintf(id, sizeof(id), "%016llx", (unsigned long long)x->xid);
+    f->host = arena_copy(&f->arena, spec->host);
+    f->key_text = arena_copy(&f->arena, spec->key_text);
+    f->client = arena_copy(&f->arena, slice_str(x->peer));
+    f->id = arena_copy(&f->arena, slice_str(id));
+    if (f->host.ptr == NULL || f->key_text.ptr == NULL || f->client.ptr == NULL ||
+        f->id.ptr == NULL)
+        return TERR_NOMEM;
+    return 0;
+}
+
+static int
+fetch_write_request(struct fetch *f)
+{
+    const struct conf_params *params = &f->proxy->conf->params;
+    bool pass = f->kind == FETCH_PASS;
+    struct forward_request how = {
+        .mode = pass ? FORWARD_PASS : FORWARD_FETCH,
+        .keep_connection = true,
+        .scheme = HTTP_SCHEME_HTTP,
+        .framing = FRAMING_NONE,
+        .host = f->conf->host_header[0] != '\0' ? slice_str(f->conf->host_header) : f->host,
+        .client_address = f->client,
+        .pseudonym = slice_str(params->http_via),
+        .id_name = slice_str(params->request_id_header),
+        .id_value = f->id,
+    };
+    size_t max = (size_t)f->req.len + 2048;
+    char *out = arena_alloc(&f->arena, max);
+    int n;
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    if (f->upload != NULL) {
+        how.framing =
+            f->upload_length == EXCHANGE_LENGTH_UNKNOWN ? FRAMING_CHUNKED : FRAMING_LENGTH;
+        how.length = f->upload_length;
+    } else if (pass && (f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT)) {
+        how.framing = FRAMING_LENGTH; /* RFC 9110 8.6: say that there is none */
+    }
+    n = forward_request(&f->req, &how, (struct span){out, max});
+    if (n < 0)
+        return n;
+    f->request = slice_of(out, (size_t)n);
+    return 0;
+}
+
+void
+fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *spec)
+{
+    struct fetch *f = calloc(1, sizeof(*f));
+    struct entry *entry = spec->entry;
+    struct stobj *upload = spec->upload;
+    int err;
+
+    counter_add(p->counters, COUNTER_fetch_total, 1);
+    if (f == NULL) {
+        cache_fail(entry, TERR_NOMEM);
+        entry_drop(&entry);
+        if (upload != NULL)
+            stobj_unref(&upload);
+        return;
+    }
+    f->magic = FETCH_MAGIC;
+    f->proxy = p;
+    f->kind = spec->kind;
+    f->backend = spec->backend;
+    f->conf = &p->conf->backends[spec->backend];
+    f->entry = entry;
+    f->is_shared = spec->kind == FETCH_FOR_CACHE;
+    f->asked = f->is_shared ? HTTP_M_GET : x->head.method;
+    f->upload = upload;
+    f->upload_length = spec->upload_length;
+    f->sent_ms = p->loop->clock.wall_ms;
+    p->nfetches++;
+    list_add_tail(&p->fetches, &f->link);
+    arena_init(&f->arena, &p->loop->arenas);
+    task_init(&f->task, &p->loop->tasks, fetch_run);
+    timer_init(&f->timer, &f->task);
+    waiter_init(&f->space, &f->task, &p->loop->inbox);
+    waiter_init(&f->upload_wait, &f->task, &p->loop->inbox);
+    entry->fetch = &f->task;
+    if (upload != NULL)
+        lease_init(&f->upload_it, upload, 0, LEASE_TO_END, &f->upload_wait);
+    err = fetch_copy_request(f, x, spec);
+    if (err == 0)
+        err = fetch_write_request(f);
+    if (err != 0) {
+        f->err = err;
+        f->state = FETCH_ERROR;
+    }
+    task_wake(&f->task);
+}
+
+void
+fetch_free(struct fetch *f)
+{
+    struct proxy *p = f->proxy;
+
+    tassert(f->conn == NULL && f->upload == NULL);
+    task_cancel(&f->task);
+    list_del(&f->link);
+    timer_unlink(&f->timer);
+    f->entry->fetch = NULL;
+    if (f->shared != NULL) {
+        struct entry *reader = f->entry; /* nobody came for it: both holds are ours */
+
+        f->shared->fetch = NULL;
+        entry_drop(&f->shared);
+        entry_drop(&reader);
+    }
+    entry_drop(&f->entry);
+    arena_fini(&f->arena);
+    OBJ_FREE(f);
+    p->nfetches--;
+    if (p->on_idle != NULL && proxy_is_idle(p))
+        p->on_idle(p->on_idle_ctx);
+}
+
+void
+proxy_cut(struct proxy *p)
+{
+    for (struct list *l = p->fetches.next; l != &p->fetches; l = l->next) {
+        struct fetch *f = container_of(l, struct fetch, link);
+
+        f->cut = true;
+        task_wake(&f->task);
+    }
+}

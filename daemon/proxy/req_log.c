@@ -1,0 +1,66 @@
+/* req_log.c -- one record in the shared-memory log for each request that is over. */
+#include <time.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/proxy/req_priv.h"
+
+static struct slice
+req_field(const struct http_head *h, enum http_field_id id)
+{
+    const struct http_field *f = http_has(h, id) ? http_find(h, id, NULL) : NULL;
+
+    return f == NULL ? slice_of(NULL, 0) : http_value(h, f);
+}
+
+static uint64_t
+req_now_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+void
+req_log(struct req *r)
+{
+    const struct exchange *x = r->x;
+    const struct http_head *h = &x->head;
+    uint64_t took_us = req_now_us() - x->start_us;
+    struct shmlog_req rec = {
+        .ids = {.xid = x->xid},
+        .fixed =
+            {
+                .start_ms = r->proxy->loop->clock.wall_ms - (int64_t)(took_us / 1000),
+                .bytes_in = h->len,
+                .body_bytes = r->accepted,
+                .head_bytes = (uint32_t)(r->head_sent ? r->resp.block.len + x->extra_len : 0),
+                .duration_us = (uint32_t)took_us,
+                .flags = r->log_flags,
+                .port = x->peer_port,
+                .status = (uint16_t)r->resp.status,
+                .method = h->method,
+                .minor = h->minor,
+                .backend = (uint16_t)(r->asked_backend ? r->backend + 1 : 0),
+            },
+    };
+
+    memcpy(rec.fixed.addr, x->peer_addr, sizeof(rec.fixed.addr));
+    if (h->len > 0) {
+        rec.line =
+            http_slice(h, h->method_off, (uint16_t)(h->target_off + h->target_len - h->method_off));
+        rec.host = req_field(h, HTTP_F_HOST);
+        rec.referer = req_field(h, HTTP_F_REFERER);
+        rec.agent = req_field(h, HTTP_F_USER_AGENT);
+    }
+    shmlog_req(r->proxy->log, &rec);
+    if (!shmlog_readers(r->proxy->log))
+        return;
+    shmlog_begin(r->proxy->log, x->xid, SHMLOG_KIND_REQ, 0);
+    if (r->err != 0)
+        shmlog_text(r->proxy->log, SHMLOG_Error, slice_str(terr_text(r->err)));
+    for (unsigned i = 0; i < h->nfields; i++)
+        shmlog_field(r->proxy->log, SHMLOG_ReqHeader, http_name(h, &h->fields[i]),
+            http_value(h, &h->fields[i]));
+    shmlog_end(r->proxy->log);
+}

@@ -1,0 +1,134 @@
+/* req_synth.c -- the answers Tarn makes itself: a plain, honest page, by reference. */
+#include <stdio.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/proxy/req_priv.h"
+
+#define PAGE_TOP                                                        \
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">" \
+    "<meta name=\"viewport\" content=\"width=device-width\"><title>"
+#define PAGE_STYLE                                                                 \
+    "</title><style>body{font:1rem/1.5 sans-serif;max-width:40em;margin:4em auto;" \
+    "padding:0 1em;color-scheme:light dark}</style></head>\n<body><h1>"
+
+/* What a visitor reads; an operator finds more in the log under the request's id. */
+static const char *
+req_sentence(unsigned status)
+{
+    switch (status) {
+    case 400:
+        return "The request was malformed, so it was not passed on.";
+    case 405:
+        return "This method is not allowed here.";
+    case 408:
+        return "The request took too long to arrive.";
+    case 413:
+        return "The request's body is larger than this server accepts.";
+    case 414:
+        return "The address in the request is longer than this server accepts.";
+    case 417:
+        return "The request expects something that this server does not know.";
+    case 431:
+        return "The request's header fields are larger than this server accepts.";
+    case 501:
+        return "The request uses a method or coding that this server does not know.";
+    case 502:
+        return "The server behind this one could not be reached, or gave no valid answer.";
+    case 503:
+        return "The service is not available at the moment.";
+    case 504:
+        return "The server behind this one did not answer in time.";
+    case 505:
+        return "The request uses a version of HTTP that this server does not speak.";
+    default:
+        return "The request could not be answered.";
+    }
+}
+
+/* A head in the request's arena. */
+static int
+req_synth_head(struct req *r, const char *reason)
+{
+    struct proxy *p = r->proxy;
+    size_t max = 512;
+    char *out = arena_alloc(&r->x->arena, max);
+    int n;
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    n = snprintf(out, max,
+        "HTTP/1.1 %u %s\r\nServer: %s\r\nDate: %s\r\n"
+        "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n%s%s",
+        r->synth_status, reason, p->conf->params.http_server, p->loop->clock.http_date,
+        r->synth_status == 405 ? "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n" : "",
+        r->synth_status == 503 ? "Retry-After: 5\r\n" : "");
+    tassert(n > 0 && (size_t)n < max);
+    r->resp.block = slice_of(out, (size_t)n);
+    return 0;
+}
+
+static int
+req_synth_body(struct req *r, const char *reason)
+{
+    char text[96];
+    struct slice pieces[] = {
+        SLICE_LIT(PAGE_TOP),
+        slice_str(reason),
+        SLICE_LIT(PAGE_STYLE),
+        {NULL, 0}, /* status and reason */
+        SLICE_LIT("</h1>\n<p>"),
+        slice_str(req_sentence(r->synth_status)),
+        SLICE_LIT("</p>\n<p><small>"),
+        {NULL, 0}, /* the request's id */
+        SLICE_LIT("</small></p></body></html>\n"),
+    };
+    struct stobj *body;
+    int err = 0;
+
+    snprintf(text, sizeof(text), "%u %s", r->synth_status, reason);
+    pieces[3] = arena_copy(&r->x->arena, slice_str(text));
+    snprintf(text, sizeof(text), "Request %016llx", (unsigned long long)r->x->xid);
+    pieces[7] = arena_copy(&r->x->arena, slice_str(text));
+    if (pieces[3].ptr == NULL || pieces[7].ptr == NULL)
+        return TERR_NOMEM;
+    if (stobj_synth_new(&body, r->proxy->synth) != 0)
+        return TERR_NOMEM;
+    r->body = body;
+    r->own_body = true;
+    r->resp.length = 0;
+    for (size_t i = 0; i < ARRAY_LEN(pieces) && err == 0; i++) {
+        err = stobj_synth_add(body, pieces[i]);
+        r->resp.length += pieces[i].len;
+    }
+    return err == 0 ? 0 : TERR_NOMEM;
+}
+
+static void
+req_leave_failed_entry(struct req *r)
+{
+    if (r->entry == NULL)
+        return;
+    if (r->holds)
+        entry_drop(&r->entry);
+    r->entry = NULL;
+    r->holds = r->leader = false;
+}
+
+/* SYNTH -- we make the response. */
+enum req_next
+req_do_synth(struct req *r)
+{
+    const char *reason = http_reason(r->synth_status);
+
+    req_leave_failed_entry(r);
+    r->log_flags |= SHMLOG_REQ_SYNTH;
+    counter_add(r->proxy->counters, COUNTER_req_synth, 1);
+    r->resp.status = r->synth_status;
+    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD;
+    r->resp.close = r->x->err != 0;
+    if (req_synth_head(r, reason) != 0 || req_synth_body(r, reason) != 0) {
+        r->x->ops->abort(r->x);
+        return req_goto(r, REQ_CLOSE);
+    }
+    return req_goto(r, REQ_DELIVER);
+}

@@ -1,0 +1,62 @@
+/* req_upload.c -- a request body on its way from the client to our fetch: a private object,
+ * so that no more than req_body_buffer of it waits, and the client is slowed down instead. */
+#include <errno.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/proxy/req_priv.h"
+
+enum {
+    UPLOAD_SPAN = 16384
+};
+
+int
+req_open_upload(struct req *r)
+{
+    struct proxy *p = r->proxy;
+    int rc = stobj_new(&r->upload, p->storage, STOBJ_PRIVATE, r->x->body_length,
+        (uint64_t)p->conf->params.req_body_buffer);
+
+    return rc == 0 ? 0 : TERR_NOMEM;
+}
+
+void
+req_pump_upload(struct req *r)
+{
+    while (r->upload != NULL && stobj_state(r->upload) == STOBJ_FILLING) {
+        struct span room;
+        ssize_t n;
+        int rc;
+
+        if (waiter_pending(&r->upload_room))
+            return;
+        rc = space_get(r->upload, UPLOAD_SPAN, &room, &r->upload_room);
+        if (rc == -EAGAIN)
+            return;
+        n = rc != 0 ? TERR_NOMEM : r->x->ops->body_read(r->x, room.ptr, room.len);
+        if (n == TERR_AGAIN)
+            return;
+        if (n == 0)
+            space_finish(r->upload);
+        else if (n < 0)
+            space_fail(r->upload, (int)n); /* the fetch breaks off, and does not end the message */
+        else
+            space_extend(r->upload, (size_t)n);
+        if (n < 0 && n != TERR_CLOSED)
+            r->err = (int)n;
+    }
+}
+
+bool
+req_end_upload(struct req *r)
+{
+    if (r->upload == NULL)
+        return true;
+    if (waiter_state(&r->upload_room) == WAITER_ARMED)
+        space_cancel(r->upload, &r->upload_room);
+    if (waiter_pending(&r->upload_room))
+        return false;
+    if (stobj_state(r->upload) == STOBJ_FILLING)
+        space_fail(r->upload, TERR_CANCELLED);
+    stobj_unref(&r->upload);
+    return true;
+}

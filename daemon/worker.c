@@ -1,0 +1,311 @@
+/* worker.c -- a thread and its loop: listeners, client connections, requests, fetches. */
+#include "daemon/worker.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "conf/conf.h"
+#include "daemon/base/terr.h"
+#include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_server.h"
+#include "daemon/net/listener.h"
+#include "daemon/net/netloop.h"
+#include "daemon/proxy/proxy.h"
+#include "daemon/shm/elog.h"
+
+#define WORKER_MAGIC OBJ_TAG('w', 'o', 'r', 'k')
+struct worker {
+    uint32_t magic;
+    unsigned id;
+    int err; /* of starting, once `started` was posted */
+    sem_t started;
+    pthread_t thread;
+    struct worker_env *env;
+    struct shmlog *log;
+    struct net_loop *net;
+    struct loop *loop;
+    struct h1_server *h1;
+    struct h1_conf h1_conf;
+    struct counter_set *counters;
+    struct listener **listeners;
+    struct task ending; /* draining: stop when nothing is left */
+    struct post drain, cut;
+    pthread_mutex_t mailbox; /* held to post from the main thread, and to end */
+    bool ended;              /* under mailbox: the loop takes no more posts */
+    bool draining, stopped;
+    struct timer tick; /* counters that the loop keeps itself */
+    struct task tick_task;
+    uint64_t posts_told, wakeups_told, turns_told;
+    struct proxy proxy;
+};
+
+enum {
+    TICK_MS = 1000
+};
+
+static void
+worker_on_empty(void *ctx)
+{
+    struct worker *w = container_of((struct proxy *)ctx, struct worker, proxy);
+
+    if (w->draining)
+        task_wake(&w->ending);
+}
+
+/* Posts and wake-ups are counted in the inbox by whoever sends; told once a second. */
+static void
+worker_tell_loop(struct worker *w)
+{
+    uint64_t posts = atomic_load_explicit(&w->loop->inbox.posts, memory_order_relaxed);
+    uint64_t wakeups = atomic_load_explicit(&w->loop->inbox.wakeups, memory_order_relaxed);
+    uint64_t turns = net_loop_turns(w->net);
+
+    counter_add(w->counters, COUNTER_waiter_posts_cross_loop, posts - w->posts_told);
+    counter_add(w->counters, COUNTER_waiter_wakeups, wakeups - w->wakeups_told);
+    counter_add(w->counters, COUNTER_loop_turns, turns - w->turns_told);
+    w->posts_told = posts;
+    w->wakeups_told = wakeups;
+    w->turns_told = turns;
+}
+
+static void
+worker_on_tick(struct task *t)
+{
+    struct worker *w = container_of(t, struct worker, tick_task);
+
+    worker_tell_loop(w);
+    if (!w->stopped)
+        timer_set(&w->loop->wheel, &w->tick, loop_deadline(w->loop, TICK_MS));
+}
+
+static void
+worker_on_ending(struct task *t)
+{
+    struct worker *w = container_of(t, struct worker, ending);
+
+    if (w->stopped || h1_server_connections(w->h1) > 0 || !proxy_is_idle(&w->proxy))
+        return;
+    w->stopped = true;
+    pthread_mutex_lock(&w->mailbox);
+    w->ended = true;
+    pthread_mutex_unlock(&w->mailbox);
+    origins_drain(w->proxy.origins);
+    task_cancel(&w->tick_task);
+    timer_unlink(&w->tick);
+    net_loop_stop(w->net);
+}
+
+static void
+worker_on_drain(struct post *p)
+{
+    struct worker *w = container_of(p, struct worker, drain);
+
+    w->draining = true;
+    for (unsigned i = 0; i < w->env->conf->nlistens; i++)
+        if (w->listeners[i] != NULL)
+            listener_close(&w->listeners[i]);
+    h1_server_drain(w->h1);
+    task_wake(&w->ending);
+}
+
+static void
+worker_on_cut(struct post *p)
+{
+    struct worker *w = container_of(p, struct worker, cut);
+
+    if (w->stopped)
+        return;
+    h1_server_cut(w->h1);
+    proxy_cut(&w->proxy);
+    task_wake(&w->ending);
+}
+
+static int
+worker_on_accept(void *ctx, int fd, bool is_unix)
+{
+    struct worker *w = ctx;
+    struct worker_env *env = w->env;
+
+    if (fd < 0) {
+        counter_add(w->counters, COUNTER_sess_emfile, 1);
+        elog(ELOG_ERROR, "out of file descriptors: accepting no connection for a moment");
+        return TERR_LIMIT;
+    }
+    if (atomic_load_explicit(&env->conns, memory_order_relaxed) >= env->conns_max) {
+        close(fd);
+        counter_add(w->counters, COUNTER_sess_dropped, 1);
+        elog(ELOG_WARN,
+            "max_connections reached: %lld client connections are open, one was dropped",
+            (long long)env->conns_max);
+        return TERR_LIMIT;
+    }
+    if (h1_server_accept(w->h1, fd, is_unix) != 0) {
+        counter_add(w->counters, COUNTER_sess_dropped, 1);
+        return TERR_LIMIT;
+    }
+    return 0;
+}
+
+static void
+worker_h1_conf(struct h1_conf *h1, const struct conf_params *params)
+{
+    *h1 = (struct h1_conf){
+        .fields_max = (uint16_t)params->http_max_hdr,
+        .req_line_max = (uint32_t)params->http_req_line_len,
+        .req_field_max = (uint32_t)params->http_req_hdr_len,
+        .req_head_max = (uint32_t)params->http_req_size,
+        .req_body_max = (uint64_t)params->max_req_body,
+        .idle_ms = params->timeout_idle,
+        .head_ms = params->timeout_req,
+        .body_ms = params->timeout_body,
+        .body_idle_ms = params->timeout_body_idle,
+        .send_idle_ms = params->idle_send_timeout,
+        .resp_field_max = (uint32_t)params->http_resp_hdr_len,
+        .resp_head_max = (uint32_t)params->http_resp_size,
+    };
+}
+
+static int
+worker_open(struct worker *w)
+{
+    struct worker_env *env = w->env;
+    struct h1_server_env h1 = {.conf = &w->h1_conf,
+        .start = req_start,
+        .start_ctx = &w->proxy,
+        .on_empty = worker_on_empty,
+        .conns = &env->conns};
+    int err = net_loop_open(&w->net, w->id);
+
+    if (err != 0)
+        return err;
+    w->loop = net_loop_base(w->net);
+    w->counters = counters_worker(env->counters, w->id);
+    proxy_init(&w->proxy);
+    w->proxy.loop = w->loop;
+    w->proxy.conf = env->conf;
+    w->proxy.cache = env->cache;
+    w->proxy.storage = env->storage;
+    w->proxy.synth = env->synth;
+    w->proxy.storage_bytes = env->storage_bytes;
+    w->proxy.counters = w->counters;
+    w->proxy.log = w->log;
+    w->proxy.on_idle = worker_on_empty;
+    w->proxy.on_idle_ctx = &w->proxy;
+    worker_h1_conf(&w->h1_conf, &env->conf->params);
+    err =
+        origins_open(&w->proxy.origins, w->loop, env->conf, &w->h1_conf, env->origins, w->counters);
+    h1.loop = w->loop;
+    h1.counters = w->counters;
+    if (err == 0)
+        err = h1_server_open(&w->h1, &h1);
+    task_init(&w->ending, &w->loop->tasks, worker_on_ending);
+    task_init(&w->tick_task, &w->loop->tasks, worker_on_tick);
+    timer_init(&w->tick, &w->tick_task);
+    timer_set(&w->loop->wheel, &w->tick, loop_deadline(w->loop, TICK_MS));
+    w->drain.land = worker_on_drain;
+    w->cut.land = worker_on_cut;
+    for (unsigned i = 0; i < env->conf->nlistens && err == 0; i++)
+        err = listener_open(&w->listeners[i], w->loop, env->bounds[i], worker_on_accept, w);
+    return err;
+}
+
+static void *
+worker_main(void *arg)
+{
+    struct worker *w = arg;
+    char name[16];
+    int err;
+
+    snprintf(name, sizeof(name), "tarn-worker-%u", w->id % 1000);
+    pthread_setname_np(pthread_self(), name);
+    err = worker_open(w);
+    w->err = err;
+    if (err != 0) { /* start-up fails as a whole: the process ends */
+        sem_post(&w->started);
+        return NULL;
+    }
+    sem_post(&w->started);
+    net_loop_run(w->net);
+    worker_tell_loop(w);
+    proxy_fini(&w->proxy);
+    h1_server_close(&w->h1);
+    origins_close(&w->proxy.origins);
+    net_loop_close(&w->net);
+    return NULL;
+}
+
+int
+worker_start(struct worker **out, struct worker_env *env, unsigned id, struct shmlog *log)
+{
+    struct worker *w = calloc(1, sizeof(*w));
+
+    if (w == NULL)
+        return TERR_NOMEM;
+    w->magic = WORKER_MAGIC;
+    w->id = id;
+    w->env = env;
+    w->log = log;
+    w->listeners = calloc(env->conf->nlistens, sizeof(struct listener *));
+    sem_init(&w->started, 0, 0);
+    pthread_mutex_init(&w->mailbox, NULL);
+    if (w->listeners == NULL || pthread_create(&w->thread, NULL, worker_main, w) != 0) {
+        free(w->listeners);
+        OBJ_FREE(w);
+        return TERR_NOMEM;
+    }
+    while (sem_wait(&w->started) != 0)
+        ;
+    *out = w;
+    return w->err;
+}
+
+static void
+worker_post(struct worker *w, struct post *p)
+{
+    OBJ_CHECK(w, WORKER_MAGIC);
+    pthread_mutex_lock(&w->mailbox);
+    if (!w->ended)
+        inbox_send(&w->loop->inbox, p);
+    pthread_mutex_unlock(&w->mailbox);
+}
+
+void
+worker_drain(struct worker *w)
+{
+    worker_post(w, &w->drain);
+}
+
+void
+worker_cut(struct worker *w)
+{
+    worker_post(w, &w->cut);
+}
+
+int
+worker_join(struct worker **wp, int64_t wait_ms)
+{
+    struct worker *w = *wp;
+    struct timespec until;
+
+    OBJ_CHECK(w, WORKER_MAGIC);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += wait_ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    if (pthread_timedjoin_np(w->thread, NULL, &until) != 0)
+        return TERR_AGAIN;
+    *wp = NULL;
+    sem_destroy(&w->started);
+    pthread_mutex_destroy(&w->mailbox);
+    free(w->listeners);
+    OBJ_FREE(w);
+    return 0;
+}
