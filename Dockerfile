@@ -1,0 +1,35 @@
+# Tarn in a container.  The image holds no configuration; give it one whose listener is
+# reachable from outside, as in "*:8080":
+#
+#     docker build -t tarn .
+#     docker run -p 8080:8080 -v "$PWD/tarn.yaml:/etc/tarn/tarn.yaml:ro" --shm-size 1g tarn
+#
+# The log rings live in /dev/shm, of which a container gets 64 MiB: enough for 15 workers with the
+# default log_ring.
+
+FROM debian:12 AS build
+WORKDIR /src
+# What changes seldom comes first, so that an edit of the sources downloads nothing again.
+COPY scripts/lib.sh scripts/install-deps scripts/fetch-llhttp scripts/
+RUN scripts/install-deps && scripts/fetch-llhttp /tmp/third_party
+COPY . .
+RUN cmake -S . -B /tmp/build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTARN_TESTS=OFF \
+    && cmake --build /tmp/build --target tarnd \
+    && strip --strip-debug -o /usr/local/bin/tarnd /tmp/build/bin/tarnd
+
+FROM debian:12-slim
+RUN apt-get update -qq \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+        libjemalloc2 liburcu8 libuv1 libxxhash0 libyaml-0-2 \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --uid 10001 --no-create-home --home-dir / --shell /usr/sbin/nologin tarn
+COPY --from=build /usr/local/bin/tarnd /usr/local/bin/tarnd
+USER tarn
+EXPOSE 8080
+# A request without Host is one that tarnd answers itself (400), so this asks whether it serves,
+# and not whether a backend does.  For another port than 8080: -e TARN_PORT=...
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["bash", "-c", "\
+exec 3<>/dev/tcp/127.0.0.1/${TARN_PORT:-8080} \
+&& printf 'GET / HTTP/1.1\\r\\nConnection: close\\r\\n\\r\\n' >&3 \
+&& IFS= read -r -t 2 line <&3 && [[ $line == 'HTTP/1.1 400 '* ]]"]
+ENTRYPOINT ["tarnd", "-c", "/etc/tarn/tarn.yaml"]

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""demo.py TARND CONFIG -- tarnd in front of an origin that lives in this process.
+
+Prints the page to open once it can be opened, then passes on what tarnd prints.  SIGINT and
+SIGTERM go to tarnd, which drains; when it ends, so does this, with its status, and nothing is
+left behind.  Should this be killed, the kernel ends tarnd.
+"""
+import ctypes
+import html
+import http.server
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+LISTEN = "127.0.0.1:8080"  # as they stand in CONFIG
+ORIGIN = "127.0.0.1:9000"
+LIBC = ctypes.CDLL(None)  # loaded before any fork
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Tarn</title>
+<style>body {{ font: 16px/1.5 sans-serif; max-width: 42em; margin: 3em auto; padding: 0 1em }}</style>
+<h1>Tarn is running</h1>
+<p>The origin made this page at <b>{clock}</b>, as its answer number {count}. It may be kept for a
+minute: load it again, and the time stays, for the origin is not asked. The response then carries
+<code>Age</code>, and <code>Cache-Status</code> says <code>hit</code>.</p>
+<ul>
+<li><a href="/slow">/slow</a> takes the origin ten seconds, a line a second. Open it in several tabs:
+each gets it from the start and as it comes, and the origin is asked once.</li>
+<li><a href="/clock">/clock</a> must not be stored: every request reaches the origin.</li>
+</ul>
+<p>Or look at it from outside: <code>curl -i http://{host}/</code>, twice.</p>
+</html>
+"""
+
+
+class Origin(http.server.BaseHTTPRequestHandler):
+    """Three URLs: one to cache, one that comes slowly, one that must not be cached."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "demo"
+    sys_version = ""
+    count = itertools.count(1)
+
+    def do_GET(self):
+        path = self.path.split("?", 1)[0]
+        if path == "/":
+            page = PAGE.format(clock=time.strftime("%H:%M:%S"), count=next(self.count),
+                               host=html.escape(self.headers.get("Host", LISTEN)))
+            self.answer(200, "text/html; charset=utf-8", "max-age=60", page)
+        elif path == "/clock":
+            text = f"{time.strftime('%H:%M:%S')}, answer number {next(self.count)}\n"
+            self.answer(200, "text/plain; charset=utf-8", "no-store", text)
+        elif path == "/slow":
+            self.drip()
+        else:
+            self.answer(404, "text/plain; charset=utf-8", "no-store", "There is no such page here.\n")
+
+    do_HEAD = do_GET
+
+    def head(self, status, content_type, cache_control, field, value):
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Cache-Control", cache_control)
+        self.send_header(field, value)
+        self.end_headers()
+
+    def answer(self, status, content_type, cache_control, text):
+        body = text.encode()
+        self.head(status, content_type, cache_control, "Content-Length", str(len(body)))
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def drip(self):
+        count = next(self.count)
+        self.head(200, "text/plain; charset=utf-8", "max-age=30", "Transfer-Encoding", "chunked")
+        if self.command == "HEAD":
+            return
+        for line in range(1, 11):
+            text = f"answer number {count}, line {line} of 10, {time.strftime('%H:%M:%S')}\n"
+            # Browsers show nothing of a text before they have seen a little of it.
+            self.chunk(text.encode() + (b" " * 1024 + b"\n" if line == 1 else b""))
+            if line < 10:
+                time.sleep(1)
+        self.chunk(b"")
+
+    def chunk(self, data):
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+
+    def log_message(self, *args):
+        """The access log of tarnd is the one to see."""
+
+    def handle(self):
+        try:
+            super().handle()
+        except ConnectionError:
+            pass  # tarnd left; it may
+
+
+def free_or_zero(address):
+    """`address` if it can be bound now, else the same host with port 0, a free one."""
+    host, port = address.rsplit(":", 1)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, int(port)))
+            return address
+        except OSError:
+            return f"{host}:0"
+
+
+def write_config(template, path, listen, origin):
+    with open(template, encoding="utf-8") as f:
+        text = f.read()
+    for stands, wanted in ((LISTEN, listen), (ORIGIN, origin)):
+        if text.count(stands) != 1:
+            sys.exit(f"demo: {template} must have {stands} once")
+        text = text.replace(stands, wanted)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def die_with_parent():
+    """Runs in the child: PR_SET_PDEATHSIG is 1."""
+    LIBC.prctl(1, signal.SIGTERM, 0, 0, 0)
+
+
+def run(tarnd, config):
+    """Runs tarnd to its end, and answers with its status."""
+    # A session of its own: Ctrl-C reaches tarnd through us, once, and not twice.
+    child = subprocess.Popen([tarnd, "-c", config], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                             start_new_session=True, preexec_fn=die_with_parent)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda got, _: child.send_signal(
+            signal.SIGTERM if got == signal.SIGHUP else got))
+    for line in child.stdout:
+        text = line.decode(errors="replace")
+        if text.startswith("tarnd: ready "):
+            address = text.split()[2]
+            print(f"Open this page, then load it again (Ctrl-C ends the demo):\n\n"
+                  f"    http://{address}/\n", flush=True)
+        print(text, end="", flush=True)
+    status = child.wait()
+    return status if status >= 0 else 128 - status
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: demo.py TARND CONFIG")
+    tarnd, template = sys.argv[1:]
+    stop = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    for number in stop:  # until there is a tarnd to pass them to
+        signal.signal(number, lambda got, _: sys.exit(128 + got))
+    origin = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
+    origin.daemon_threads = True
+    threading.Thread(target=origin.serve_forever, daemon=True).start()
+    folder = tempfile.mkdtemp(prefix="tarn-demo.")
+    try:
+        config = os.path.join(folder, "tarn.yaml")
+        write_config(template, config, free_or_zero(LISTEN),
+                     "127.0.0.1:%d" % origin.server_address[1])
+        return run(tarnd, config)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+/* conf_fuzz.c -- any text as a configuration: a snapshot or errors, and nothing unprintable. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "daemon/base/tassert.h"
+#include "daemon/base/terr.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What goes to a terminal has no control character but line ends and tabs. */
+static void
+fuzz_write(struct conf_sink *sink, const char *text)
+{
+    (void)sink;
+    for (const char *p = text; *p != '\0'; p++)
+        tassert((unsigned char)*p >= 0x20 || *p == '\n' || *p == '\t');
+}
+
+static void
+fuzz_check_errors(const struct conf_error *errors)
+{
+    struct conf_sink sink = {.write = fuzz_write};
+    unsigned n = 0;
+
+    for (const struct conf_error *e = errors; e != NULL; e = e->next, n++) {
+        tassert(e->message[0] != '\0');
+        tassert((e->line > 0) == (e->column > 0));
+        tassert((e->line > 0) == (e->source != NULL));
+        tassert(e->next == NULL || e->line < e->next->line ||
+                (e->line == e->next->line && e->column <= e->next->column));
+    }
+    tassert(n > 0);
+    tassert(conf_errors_print(errors, "fuzz", &sink) == n);
+}
+
+static void
+fuzz_check_snapshot(const struct conf *conf)
+{
+    tassert(conf->nlistens > 0 && conf->nstorages > 0 && conf->nbackends > 0);
+    tassert(conf->default_backend == CONF_NO_BACKEND || conf->default_backend < conf->nbackends);
+    for (unsigned i = 0; i < conf->nroutes; i++)
+        tassert(conf->routes[i].backend < conf->nbackends);
+    for (unsigned i = 0; i < conf->nlistens; i++)
+        tassert(conf->listens[i].address.text != NULL && conf->listens[i].name[0] != '\0');
+    for (unsigned i = 0; i < conf->nbackends; i++) {
+        tassert(conf->backends[i].address.text != NULL);
+        tassert(conf->backends[i].connect_timeout > 0 && conf->backends[i].idle_timeout > 0);
+    }
+    tassert((conf->params.log_ring & (conf->params.log_ring - 1)) == 0);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct conf *conf = NULL;
+    struct conf_error *errors = NULL;
+    int err = conf_load_text(&conf, "fuzz", (const char *)data, size, &errors);
+
+    tassert(err == 0 || err == TERR_CONFIG);
+    tassert((err == 0) == (conf != NULL) && (err == 0) == (errors == NULL));
+    if (err == 0)
+        fuzz_check_snapshot(conf);
+    else
+        fuzz_check_errors(errors);
+    conf_free(&conf);
+    conf_errors_free(&errors);
+    return 0;
+}

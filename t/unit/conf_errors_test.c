@@ -1,0 +1,505 @@
+/* conf_errors_test.c -- what the loader refuses, where, and in which words. */
+#include "t/unit/conf_fixture.h"
+
+#include "conf/conf_priv.h"
+
+TEST(conf, wrong_numbers_are_refused_with_what_would_be_right)
+{
+    static const struct {
+        const char *pair, *want;
+    } rows[] = {
+        /* clang-format off */
+        {"default_ttl: 60",
+         "2:27 default_ttl: '60' has no unit: write 60s for seconds or 60ms for milliseconds\n"},
+        {"default_ttl: 0",
+         "2:27 default_ttl: '0' has no unit: write 0s for seconds or 0ms for milliseconds\n"},
+        {"default_ttl: 5sec",
+         "2:27 default_ttl: '5sec' has an unknown unit: use ms, s, m, h, d, w or y\n"},
+        {"default_ttl: 5M",
+         "2:27 default_ttl: '5M' has an unknown unit: use ms, s, m, h, d, w or y\n"},
+        {"default_ttl: soon",
+         "2:27 default_ttl: 'soon' is not a time: a number and ms, s, m, h, d, w or y, as in "
+         "3500ms, 3.5s or 2h\n"},
+        {"default_ttl: 5 s",
+         "2:27 default_ttl: '5 s' is not a time: a number and ms, s, m, h, d, w or y, as in "
+         "3500ms, 3.5s or 2h\n"},
+        {"default_ttl: .5s",
+         "2:27 default_ttl: '.5s' is not a time: a number and ms, s, m, h, d, w or y, as in "
+         "3500ms, 3.5s or 2h\n"},
+        {"default_ttl: 5.s",
+         "2:27 default_ttl: '5.s' is not a time: a number and ms, s, m, h, d, w or y, as in "
+         "3500ms, 3.5s or 2h\n"},
+        {"default_ttl: -5s", "2:27 default_ttl: '-5s' is negative: the least is 0s\n"},
+        {"default_ttl: 0.5ms", "2:27 default_ttl: '0.5ms' is less than one millisecond\n"},
+        {"default_ttl: 11y", "2:27 default_ttl: '11y' is too large: the most is 10y\n"},
+        {"default_ttl: 99999999999999999999999999999999999999999y",
+         "2:27 default_ttl: '99999999999999999999999999999999999999999y' is too large: the "
+         "most is 10y\n"},
+        {"default_ttl: [1s]",
+         "2:27 default_ttl must not be a list: give it a time: a number and ms, s, m, h, d, w "
+         "or y, as in 3500ms, 3.5s or 2h\n"},
+        {"default_ttl: ~",
+         "2:14 default_ttl has no value: give it a time: a number and ms, s, m, h, d, w or y, "
+         "as in 3500ms, 3.5s or 2h\n"},
+        {"timeout_idle: 9ms", "2:28 timeout_idle: '9ms' is too small: the least is 10ms\n"},
+        {"timeout_idle: 25h", "2:28 timeout_idle: '25h' is too large: the most is 1d\n"},
+        {"http_req_size: 255", "2:29 http_req_size: '255' is too small: the least is 256B\n"},
+        {"http_req_size: 61k", "2:29 http_req_size: '61k' is too large: the most is 60KiB\n"},
+        {"http_req_size: 9kb2",
+         "2:29 http_req_size: '9kb2' is not a size: a number and B, KiB, MiB, GiB or TiB, as "
+         "in 64KiB or 1.5GiB\n"},
+        {"http_req_size: 9q",
+         "2:29 http_req_size: '9q' has an unknown unit: use B, KiB, MiB, GiB or TiB (k, m, g, "
+         "t)\n"},
+        {"max_req_body: 0.5B", "2:28 max_req_body: '0.5B' is less than one byte\n"},
+        {"log_ring: 5MiB",
+         "2:24 log_ring: '5MiB' is not a power of two: the nearest are 4MiB and 8MiB\n"},
+        {"log_ring: 32k", "2:24 log_ring: '32k' is too small: the least is 64KiB\n"},
+        {"max_retries: 1.0", "2:27 max_retries: '1.0' is not a whole number\n"},
+        {"max_retries: 1k", "2:27 max_retries: '1k' is not a whole number\n"},
+        {"max_retries: 33", "2:27 max_retries: '33' is too large: the most is 32\n"},
+        {"max_retries: {}", "2:27 max_retries must not be a map: give it a whole number\n"},
+        {"http_cache_status: yes", "2:33 http_cache_status: 'yes' is not on, off, true or false\n"},
+        /* clang-format on */
+    };
+    char yaml[256];
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(yaml, sizeof(yaml), BACKEND "parameters: {%s}", rows[i].pair);
+        expect_errors(yaml, rows[i].want);
+    }
+}
+
+TEST(conf, workers_and_index_have_bounds)
+{
+    expect_errors(BACKEND "workers: 0", "2:10 workers: '0' is too small: the least is 1\n");
+    expect_errors(BACKEND "workers: 257", "2:10 workers: '257' is too large: the most is 256\n");
+    expect_errors(BACKEND "workers: all", "2:10 workers: 'all' is not auto or a whole number\n");
+    expect_errors(BACKEND "index: {bits: 5, slots: 5}",
+        "2:15 bits: '5' is too small: the least is 6\n"
+        "2:25 slots: '5' is not 4 or 8\n");
+}
+
+TEST(conf, texts_have_a_grammar)
+{
+    expect_errors(BACKEND "parameters:\n"
+                          "  http_via: a b\n"
+                          "  http_server: \"a\\r\\nX: y\"\n"
+                          "  access_log: \"a\\x01b\"\n"
+                          "  log_level: wran\n"
+                          "  request_id_header: 'X-Id:'\n"
+                          "  shm_dir: \"a\\0b\"\n",
+        "3:13 http_via: 'a b' is not a token: letters, digits and !#$%&'*+-.^_`|~ only\n"
+        "4:16 http_server: 'a??X: y' has a character that is not printable ASCII\n"
+        "5:15 access_log: 'a?b' has a control character\n"
+        "6:14 log_level: 'wran' is unknown; did you mean 'warn'?\n"
+        "7:22 request_id_header: 'X-Id:' is not a token: letters, digits and "
+        "!#$%&'*+-.^_`|~ only\n"
+        "8:12 text with a NUL in it is not supported\n");
+    expect_errors(BACKEND "parameters: {http_via: '', log_level: all, http_server: 'a '}\n",
+        "2:24 http_via: '' has 0 bytes: 1 to 64 are possible\n"
+        "2:39 log_level: 'all' is unknown: it is error, warn, info or debug\n"
+        "2:57 http_server: 'a ' has a space at an end\n");
+}
+
+TEST(conf, routes_name_hosts_paths_and_backends)
+{
+    expect_errors(BACKEND "routes:\n"
+                          "  - {host: 'a:80', backend: o}\n"
+                          "  - {host: '*.b', backend: o}\n"
+                          "  - {host: 'a/b', backend: o}\n"
+                          "  - {host: '[::1]:80', backend: o}\n"
+                          "  - {path: x, backend: o}\n"
+                          "  - {path: /x?y, backend: o}\n"
+                          "  - {path: '/x y', backend: o}\n"
+                          "  - {path: /x}\n"
+                          "  - {backend: p}\n"
+                          "  - {backend: other}\n"
+                          "  - o\n",
+        "3:12 host: 'a:80' has a port: a route matches the host name alone, on any port\n"
+        "4:12 host: '*.b' has a wildcard: a route matches one whole host name\n"
+        "5:12 host: 'a/b' is not a host name, as in img.example.com\n"
+        "6:12 host: '[::1]:80' has a port: a route matches the host name alone, on any port\n"
+        "7:12 path: 'x' does not begin with '/'\n"
+        "8:12 path: '/x?y' has a character that no path has: it ends where '?' or '#' would "
+        "stand\n"
+        "9:12 path: '/x y' has a character that a URL writes percent-encoded, as in %20\n"
+        "10:5 a route has no 'backend': give it one\n"
+        "11:15 backend: 'p' is not among the backends: the first is 'o'\n"
+        "12:15 backend: 'other' is not among the backends: the first is 'o'\n"
+        "13:5 a route must be a map, not text ('o')\n");
+    expect_errors("backends: {origin: {address: '1.2.3.4:5'}}\nroutes: [{backend: orgin}]",
+        "2:20 backend: 'orgin' is not among the backends; did you mean 'origin'?\n");
+}
+
+TEST(conf, a_route_behind_one_that_covers_it_is_refused)
+{
+    expect_errors(BACKEND "routes:\n"
+                          "  - {path: /a, backend: o}\n"
+                          "  - {path: /b, host: x, backend: o}\n"
+                          "  - {path: /abc, host: x, backend: o}\n"
+                          "  - {path: /b/c, host: X, backend: o}\n",
+        "5:5 this route is never reached: route 1 matches all that it does\n"
+        "6:5 this route is never reached: route 2 matches all that it does\n");
+}
+
+TEST(conf, wrong_addresses_are_refused_with_the_right_form)
+{
+    static const struct {
+        const char *address, *want;
+    } rows[] = {
+        /* clang-format off */
+        {"127.0.0.1", "has no port, as in host:8080"},
+        {"8080", "has no host, as in 127.0.0.1:8080"},
+        {":8080", "has no host before the colon, as in 127.0.0.1:8080"},
+        {"a:", "has no port behind the colon, as in host:8080"},
+        {"a:http", "has a port that is not a number, as in host:8080"},
+        {"a:65536", "has a port above 65535"},
+        {"a:99999999999999999999", "has a port above 65535"},
+        {"a:0", "has port 0: only a listener can take a free port"},
+        {"*:80", "means any address, which only a listener can have"},
+        {"::1:80", "is an IPv6 address without brackets: write it as in \"[::1]:8080\""},
+        {"[::1]", "has no port, as in \"[::1]:8080\""},
+        {"[::1:80", "has no closing bracket, as in \"[::1]:8080\""},
+        {"[::x]:80", "is not a valid IPv6 address, as in \"[::1]:8080\""},
+        {"[]:80", "is not a valid IPv6 address, as in \"[::1]:8080\""},
+        {"1.2.3:80", "is not a valid IPv4 address"},
+        {"1.2.3.256:80", "is not a valid IPv4 address"},
+        {"http://a:80", "is an IPv6 address without brackets: write it as in \"[::1]:8080\""},
+        {"a/b:80",
+         "has a host that is neither a name nor an address: write host:port, \"[v6]:port\" or "
+         "unix:/path"},
+        {"a b:80", "has a space or control character"},
+        {"unix:", "needs an absolute path, as in unix:/run/tarn.sock"},
+        {"unix:run/x", "needs an absolute path, as in unix:/run/tarn.sock"},
+        {"", "has no host, as in 127.0.0.1:8080"},
+        /* clang-format on */
+    };
+    char yaml[256], want[512];
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(yaml, sizeof(yaml), "backends: {o: {address: '%s'}}", rows[i].address);
+        snprintf(want, sizeof(want), "1:25 address: '%s' %s\n", rows[i].address, rows[i].want);
+        expect_errors(yaml, want);
+    }
+}
+
+TEST(conf, listeners_are_distinct)
+{
+    expect_errors(BACKEND "listen:\n"
+                          "  - {address: '127.0.0.1:80', name: a}\n"
+                          "  - {address: '127.0.0.1:80', name: b}\n"
+                          "  - {address: '127.0.0.1:0', name: c}\n"
+                          "  - {address: '127.0.0.1:0', name: a}\n",
+        "4:5 two listeners have the address '127.0.0.1:80': remove one\n"
+        "6:5 two listeners are named 'a': give one another name\n");
+    expect_errors(BACKEND "listen: []",
+        "2:9 section 'listen' is an empty list: give it a listener, or remove it\n");
+}
+
+TEST(conf, names_are_words)
+{
+    expect_errors("backends: {'a b': {address: '1.2.3.4:5'}}\nstorage: {'1x': {engine: synth}}",
+        "1:12 'a b' cannot name a backend: a name is a letter or _, then letters, digits, - and "
+        "_, 64 at most\n"
+        "2:11 '1x' cannot name a storage: a name is a letter or _, then letters, digits, - and "
+        "_, 64 at most\n");
+}
+
+TEST(conf, storages_have_a_known_engine)
+{
+    expect_errors(BACKEND "storage:\n"
+                          "  main: {engine: maloc}\n"
+                          "  disk: {engine: persistent, fault: x}\n"
+                          "  tiny: {size: 1k}\n"
+                          "  odd: {fault: x}\n",
+        "3:18 engine: 'maloc' is unknown; did you mean 'malloc'?\n"
+        "4:18 engine: 'persistent' is unknown: it is malloc, synth or fault\n"
+        "5:16 size: '1k' is too small: the least is 4KiB\n"
+        "6:9 key 'fault' is for the engine fault, and this is malloc\n");
+    expect_errors(BACKEND "storage: {}",
+        "2:10 section 'storage' is an empty map: give it a storage, or remove it\n");
+}
+
+TEST(conf, unknown_keys_get_a_suggestion)
+{
+    expect_errors("listn: []\n"
+                  "backends:\n"
+                  "  o: {adress: '1.2.3.4:5', first-byte-timeout: 1s, weight: 3}\n"
+                  "default_tll: 5s\n"
+                  "bogus: 1\n"
+                  "parameters: {timeout_ilde: 5s, wobble: 1}\n",
+        "1:1 unknown section 'listn'; did you mean 'listen'?\n"
+        "3:7 unknown key 'adress' in backend 'o'; did you mean 'address'?\n"
+        "3:28 unknown key 'first-byte-timeout' in backend 'o'; did you mean "
+        "'first_byte_timeout'?\n"
+        "3:52 unknown key 'weight' in backend 'o'; it takes: address, host_header, "
+        "connect_timeout, first_byte_timeout, between_bytes_timeout, idle_timeout, "
+        "max_connections, max_idle\n"
+        "4:1 unknown section 'default_tll'; did you mean the parameter 'default_ttl'? It belongs "
+        "under 'parameters'\n"
+        "5:1 unknown section 'bogus'; there are: listen, workers, storage, backends, routes, "
+        "index, parameters\n"
+        "6:14 unknown key 'timeout_ilde' in section 'parameters'; did you mean 'timeout_idle'?\n"
+        "6:32 unknown key 'wobble' in section 'parameters'; conf/README.md lists them\n");
+}
+
+TEST(conf, distance_counts_edits_and_swaps)
+{
+#define DISTANCE(a, b) conf_distance(slice_str(a), slice_str(b))
+    CHECK_EQ(0, DISTANCE("ABC", "abc"));
+    CHECK_EQ(1, DISTANCE("abc", "acb"));
+    CHECK_EQ(1, DISTANCE("abc", "ab"));
+    CHECK_EQ(1, DISTANCE("ab", "abc"));
+    CHECK_EQ(1, DISTANCE("abc", "axc"));
+    CHECK_EQ(3, DISTANCE("", "abc"));
+    CHECK_EQ(3, DISTANCE("kitten", "sitting"));
+    CHECK(DISTANCE("a", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx") > 99);
+}
+
+TEST(conf, sections_not_built_yet_are_refused_by_name)
+{
+    static const char *const names[] = {
+        "vcl", "admin", "negative_cache", "tls", "tables", "user", "supervisor"};
+    char yaml[256], want[256];
+
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(yaml, sizeof(yaml), BACKEND "%s: x", names[i]);
+        snprintf(want, sizeof(want),
+            "2:1 section '%s' is not supported by this build yet: remove it\n", names[i]);
+        expect_errors(yaml, want);
+    }
+}
+
+TEST(conf, a_key_that_stands_twice_is_refused)
+{
+    expect_errors(BACKEND "workers: 1\nworkers: 2\nindex: {bits: 9, bits: 9}",
+        "3:1 'workers' stands here twice, first on line 2: remove one\n"
+        "4:18 'bits' stands here twice, first on line 4: remove one\n");
+}
+
+TEST(conf, a_file_without_backends_is_refused)
+{
+    const char *no_backends = "0:0 no backends: at least one is needed, as in "
+                              "`backends: { origin: { address: 127.0.0.1:9000 } }`\n";
+
+    expect_errors("", "0:0 the file is empty: it needs at least `backends`\n");
+    expect_errors("# nothing\n---\n", "0:0 the file is empty: it needs at least `backends`\n");
+    expect_errors("{}", no_backends);
+    expect_errors("workers: 1", no_backends);
+    expect_errors("backends: {}", "1:11 section 'backends' is empty: at least one is needed\n");
+    expect_errors(
+        "backends:", "1:1 section 'backends' has no value: give it a map, or remove it\n");
+    expect_errors("backends: {o: {}}", "1:12 backend 'o' has no 'address': give it one\n");
+    expect_errors(
+        "backends: {o: '1.2.3.4:5'}", "1:15 backend 'o' must be a map, not text ('1.2.3.4:5')\n");
+}
+
+TEST(conf, sections_have_their_shapes)
+{
+    expect_errors(BACKEND "listen: 127.0.0.1:80\nstorage: [a]\nroutes: {}\nindex: x\nparameters:\n"
+                          "workers: []\n",
+        "2:9 section 'listen' must be a list, not text ('127.0.0.1:80')\n"
+        "3:10 section 'storage' must be a map, not a list\n"
+        "4:9 section 'routes' must be a list, not a map\n"
+        "5:8 section 'index' must be a map, not text ('x')\n"
+        "6:1 section 'parameters' has no value: give it a map, or remove it\n"
+        "7:10 workers must not be a list: give it auto or a whole number\n");
+    expect_errors("- a\n", "1:1 the file must be a map, not a list\n");
+    expect_errors("text\n", "1:1 the file must be a map, not text ('text')\n");
+}
+
+TEST(conf, anchors_aliases_tags_and_second_documents_are_refused)
+{
+    expect_errors("backends: &b {o: {address: !!str '1.2.3.4:5'}}\nindex: *b\n---\nx: 1\n",
+        "1:11 anchors (&b) are not supported: write the value where it is used\n"
+        "1:28 tags (tag:yaml.org,2002:str) are not supported: the key decides the type\n"
+        "2:8 aliases (*b) are not supported: write the value out, or put quotes around text that "
+        "begins with '*'\n"
+        "3:1 a second document begins here: a file holds one\n");
+    expect_errors(BACKEND "? [a]\n: b\n", "2:3 a key must be text, not a list\n");
+}
+
+TEST(conf, broken_syntax_is_placed_and_explained)
+{
+    static const struct {
+        const char *yaml, *want;
+    } rows[] = {
+        /* clang-format off */
+        {"backends:\n\to: 1\n",
+         "2:1 YAML syntax: found character that cannot start any token while scanning for the "
+         "next token: indent with spaces, not with tabs\n"},
+        {"listen:\n  - address: *:80\n",
+         "2:15 YAML syntax: did not find expected alphabetic or numeric character while "
+         "scanning an alias: put quotes around text that begins with '*', as in \"*:8080\"\n"},
+        {"a: @x\n",
+         "1:4 YAML syntax: found character that cannot start any token while scanning for the "
+         "next token: put quotes around text that begins with this character\n"},
+        {"backends: {\n",
+         "2:1 YAML syntax: did not find expected node content while parsing a flow node: a "
+         "comma or a closing bracket is missing\n"},
+        {"backends: 'x\n",
+         "2:1 YAML syntax: found unexpected end of stream while scanning a quoted scalar that "
+         "began on line 1: a closing quote is missing\n"},
+        {"backends:\n  o:\n    a: 1\n   b: 2\n",
+         "4:4 YAML syntax: did not find expected key while parsing a block mapping that began "
+         "on line 2: check the indentation\n"},
+        {"index: a: b\n",
+         "1:9 YAML syntax: mapping values are not allowed in this context: check the "
+         "indentation, and put quotes around text with ': ' in it\n"},
+        {"a: \xc3\xa4\xff\n",
+         "1:5 not YAML: invalid leading UTF-8 octet (0xff); the file must be text in UTF-8\n"},
+        {"a: 1\nb: \x01\n",
+         "2:4 not YAML: control characters are not allowed (0x01); the file must be text in "
+         "UTF-8\n"},
+        /* clang-format on */
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct conf *c = NULL;
+        struct conf_error *errors, *last;
+        char got[512];
+
+        CHECK_EQ(TERR_CONFIG, conf_load_text(&c, "t", rows[i].yaml, strlen(rows[i].yaml), &errors));
+        for (last = errors; last->next != NULL; last = last->next)
+            continue;
+        snprintf(got, sizeof(got), "%u:%u %s\n", last->line, last->column, last->message);
+        CHECK_STR(rows[i].want, got);
+        conf_errors_free(&errors);
+    }
+}
+
+TEST(conf, what_stands_before_broken_syntax_is_checked_too)
+{
+    expect_errors("workers: 0\nroutes: [{backend: later}]\nlisten:\n  - name: a\n   x: 1\n",
+        "1:10 workers: '0' is too small: the least is 1\n"
+        "5:4 YAML syntax: did not find expected '-' indicator while parsing a block collection "
+        "that began on line 4: check the indentation\n");
+}
+
+TEST(conf, all_errors_come_at_once_in_the_order_of_their_places)
+{
+    expect_errors("parameters: {log_rate: 0}\nvcl: x\nroutes: [{backend: x}]\n"
+                  "backends: {o: {address: a}}\nworkers: -1\n",
+        "1:24 log_rate: '0' is too small: the least is 1\n"
+        "2:1 section 'vcl' is not supported by this build yet: remove it\n"
+        "3:20 backend: 'x' is not among the backends: the first is 'o'\n"
+        "4:25 address: 'a' has no port, as in host:8080\n"
+        "5:10 workers: '-1' is negative: the least is 1\n");
+}
+
+TEST(conf, nesting_has_a_bound)
+{
+    expect_errors("a: [[[[[[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]]]]]",
+        "1:1 unknown section 'a'; there are: listen, workers, storage, backends, routes, index, "
+        "parameters\n"
+        "1:19 nested more than 16 deep\n");
+}
+
+TEST(conf, errors_have_a_bound)
+{
+    char *yaml = calloc(1, 20000), *p = yaml;
+    const struct conf *c = NULL;
+    struct conf_error *errors, *last;
+    unsigned n = 1;
+
+    for (unsigned i = 0; i < 1000; i++)
+        p += sprintf(p, "q%u: x\n", i);
+    CHECK_EQ(TERR_CONFIG, conf_load_text(&c, "t", yaml, strlen(yaml), &errors));
+    for (last = errors; last->next != NULL; last = last->next)
+        n++;
+    CHECK_EQ(501, n);
+    CHECK_STR("too many errors: the rest is not shown", last->message);
+    conf_errors_free(&errors);
+    free(yaml);
+}
+
+static void
+expect_printed(const char *yaml, const char *want, unsigned count)
+{
+    struct memo *m = memo_new();
+    const struct conf *c = NULL;
+    struct conf_error *errors;
+
+    CHECK_EQ(TERR_CONFIG, conf_load_text(&c, "t", yaml, strlen(yaml), &errors));
+    CHECK_EQ(count, conf_errors_print(errors, "tarn.yaml", &m->sink));
+    CHECK_STR(want, m->text);
+    conf_errors_free(&errors);
+    free(m);
+}
+
+TEST(conf, errors_are_printed_with_line_and_caret)
+{
+    expect_printed("# \xc3\xa4\r\nworkers: 99999\n\nindex: {  # x\n  slots: \t7\n}",
+        "tarn.yaml: no backends: at least one is needed, as in "
+        "`backends: { origin: { address: 127.0.0.1:9000 } }`\n"
+        "tarn.yaml:2:10: workers: '99999' is too large: the most is 256\n"
+        "    2 | workers: 99999\n"
+        "      |          ^~~~~\n"
+        "tarn.yaml:5:11: slots: '7' is not 4 or 8\n"
+        "    5 |   slots: \t7\n"
+        "      |          \t^\n",
+        3);
+}
+
+TEST(conf, a_long_line_is_shown_around_its_error)
+{
+    expect_printed(BACKEND "parameters: {http_server: \"0123456789012345678901234567890123456789"
+                           "01234567890123456789\", http_via: '\xc3\xa4', shm_dir: /tmp/a-directory"
+                           "-with-a-longer-name, log_rate: 5}",
+        "tarn.yaml:2:101: http_via: '\xc3\xa4' is not a token: letters, digits and "
+        "!#$%&'*+-.^_`|~ only\n"
+        "    2 | 1234567890123456789\", http_via: '\xc3\xa4', shm_dir: /tmp/a-directory-with-a-"
+        "longer-name, log_rate: 5}\n"
+        "      |                                 ^\n",
+        1);
+}
+
+TEST(conf, messages_are_printable)
+{
+    char buf[CONF_QUOTE_BYTES];
+
+    CHECK_STR("a?[31m?", conf_quote(buf, slice_str("a\x1b[31m\x7f")));
+    CHECK_STR("??x", conf_quote(buf, slice_str("\xc2\x9bx"))); /* a C1 control */
+    CHECK_STR("?\xe2\x82\xac", conf_quote(buf, slice_str("\xff\xe2\x82\xac")));
+    CHECK_STR("??", conf_quote(buf, slice_str("\xe2\x82"))); /* cut short */
+}
+
+TEST(conf, a_file_that_cannot_be_read_is_an_error)
+{
+    const struct conf *c = NULL;
+    struct conf_error *errors;
+
+    CHECK_EQ(TERR_CONFIG, conf_load(&c, "/nowhere/tarn.yaml", &errors));
+    CHECK_STR("cannot open the file: No such file or directory", errors->message);
+    CHECK_EQ(0, errors->line);
+    conf_errors_free(&errors);
+    CHECK_EQ(TERR_CONFIG, conf_load(&c, "/", &errors));
+    CHECK_STR("cannot read the file: Is a directory", errors->message);
+    conf_errors_free(&errors);
+    CHECK_EQ(TERR_CONFIG, conf_load(&c, "/dev/zero", &errors));
+    CHECK_STR("the file is larger than 4MiB", errors->message);
+    conf_errors_free(&errors);
+}
+
+TEST_MAIN(TEST_ENTRY(conf, wrong_numbers_are_refused_with_what_would_be_right),
+    TEST_ENTRY(conf, workers_and_index_have_bounds), TEST_ENTRY(conf, texts_have_a_grammar),
+    TEST_ENTRY(conf, routes_name_hosts_paths_and_backends),
+    TEST_ENTRY(conf, a_route_behind_one_that_covers_it_is_refused),
+    TEST_ENTRY(conf, wrong_addresses_are_refused_with_the_right_form),
+    TEST_ENTRY(conf, listeners_are_distinct), TEST_ENTRY(conf, names_are_words),
+    TEST_ENTRY(conf, storages_have_a_known_engine), TEST_ENTRY(conf, unknown_keys_get_a_suggestion),
+    TEST_ENTRY(conf, distance_counts_edits_and_swaps),
+    TEST_ENTRY(conf, sections_not_built_yet_are_refused_by_name),
+    TEST_ENTRY(conf, a_key_that_stands_twice_is_refused),
+    TEST_ENTRY(conf, a_file_without_backends_is_refused),
+    TEST_ENTRY(conf, sections_have_their_shapes),
+    TEST_ENTRY(conf, anchors_aliases_tags_and_second_documents_are_refused),
+    TEST_ENTRY(conf, broken_syntax_is_placed_and_explained),
+    TEST_ENTRY(conf, what_stands_before_broken_syntax_is_checked_too),
+    TEST_ENTRY(conf, all_errors_come_at_once_in_the_order_of_their_places),
+    TEST_ENTRY(conf, nesting_has_a_bound), TEST_ENTRY(conf, errors_have_a_bound),
+    TEST_ENTRY(conf, errors_are_printed_with_line_and_caret),
+    TEST_ENTRY(conf, a_long_line_is_shown_around_its_error),
+    TEST_ENTRY(conf, messages_are_printable),
+    TEST_ENTRY(conf, a_file_that_cannot_be_read_is_an_error))

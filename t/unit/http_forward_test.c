@@ -1,0 +1,176 @@
+/* http_forward_test.c -- every byte that goes on, compared with what should. */
+#include "t/unit/test.h"
+
+#include "t/unit/head_build.h"
+
+#include "daemon/base/terr.h"
+#include "daemon/http/forward.h"
+
+static const struct forward_request pass = {.mode = FORWARD_PASS,
+    .keep_connection = true,
+    .scheme = HTTP_SCHEME_HTTP,
+    .host = {"h", 1},
+    .client_address = {"192.0.2.1", 9},
+    .pseudonym = {"tarn", 4}};
+
+/* The head as a string, and the promise that one byte less of room is TERR_LIMIT. */
+static const char *
+sent(const char *text, const struct forward_request *how)
+{
+    static char out[4096];
+    struct framing_connection c;
+    struct head_build b;
+    char *tight;
+    int len;
+
+    CHECK_EQ(0, framing_connection_of_request(head_build(&b, text), &c));
+    len = forward_request(&b.h, how, (struct span){out, sizeof(out) - 1});
+    CHECK(len > 0);
+    tight = malloc((size_t)len);
+    CHECK_EQ(len, forward_request(&b.h, how, (struct span){tight, (size_t)len}));
+    CHECK_EQ(TERR_LIMIT, forward_request(&b.h, how, (struct span){tight, (size_t)len - 1}));
+    CHECK_EQ(TERR_LIMIT, forward_request(&b.h, how, (struct span){tight, 0}));
+    free(tight);
+    out[len] = '\0';
+    return out;
+}
+
+static const char *
+answered(const char *text, enum forward_keep keep)
+{
+    static char out[4096];
+    struct forward_response how = {keep, SLICE_LIT("tarn"), 784111777};
+    struct framing_connection c;
+    struct head_build b;
+    int len;
+
+    CHECK_EQ(0, framing_connection_of_response(head_build(&b, text), &c));
+    len = forward_response(&b.h, &how, (struct span){out, sizeof(out) - 1});
+    CHECK(len > 0 && (size_t)len <= forward_response_max(&b.h, &how));
+    CHECK_EQ(TERR_LIMIT, forward_response(&b.h, &how, (struct span){out, (size_t)len - 1}));
+    CHECK_EQ(len, forward_response(&b.h, &how, (struct span){out, sizeof(out) - 1}));
+    out[len] = '\0';
+    return out;
+}
+
+#define OURS "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nVia: 1.1 tarn\r\n"
+
+TEST(forward, a_passed_request_keeps_what_is_end_to_end)
+{
+    CHECK_STR("BAN /a?b HTTP/1.1\r\nHost: h\r\nAccept: x\r\nrange: bytes=0-1\r\n"
+              "If-None-Match: \"x\"\r\nAccept-Encoding: zstd\r\n" OURS "\r\n",
+        sent("BAN /a?b HTTP/1.1\nAccept: x\nHost: other\nrange: bytes=0-1\nIf-None-Match: \"x\"\n"
+             "Accept-Encoding: zstd\n",
+            &pass));
+}
+
+TEST(forward, nothing_hop_by_hop_or_spoofed_goes_on)
+{
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nA: 1\r\n" OURS "\r\n",
+        sent("GET / HTTP/1.1\nConnection: x-y, Keep-Alive, te\nX-Y: 1\nKeep-Alive: 5\nTE: gzip\n"
+             "Trailer: a\nUpgrade: h2c\nHTTP2-Settings: a\nProxy-Connection: a\n"
+             "Proxy-Authorization: a\nExpect: 100-continue\nContent-Length: 5\n"
+             "Transfer-Encoding: chunked\nX-Forwarded-For: 6.6.6.6\nX-Forwarded-Proto: https\n"
+             "X-Forwarded-Host: evil\nForwarded: for=a\nX-Original-URL: /admin\n"
+             "X-HTTP-Method-Override: DELETE\nX_Forwarded_For: 6\nTransfer_Encoding: a\n"
+             "X-Original_URL: /\nHost: a\nA: 1\n",
+            &pass));
+}
+
+TEST(forward, a_trusted_peer_is_believed)
+{
+    struct forward_request how = pass;
+
+    how.trusted = true;
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: https\r\nForwarded: for=a\r\n"
+              "X-Forwarded-For: 1.1.1.1, 2.2.2.2, 3.3.3.3, 192.0.2.1\r\nVia: 1.1 tarn\r\n\r\n",
+        sent("GET / HTTP/1.1\nX-Forwarded-Proto: https\nX-Forwarded-For: 1.1.1.1, 2.2.2.2\n"
+             "Forwarded: for=a\nX-Forwarded-For: 3.3.3.3\n",
+            &how));
+    how.client_address.len = 0; /* a Unix socket has none */
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.1.1.1\r\n"
+              "X-Forwarded-Proto: http\r\nVia: 1.1 tarn\r\n\r\n",
+        sent("GET / HTTP/1.1\nX-Forwarded-For: 1.1.1.1\n", &how));
+}
+
+TEST(forward, a_fetch_asks_for_the_whole_in_our_name)
+{
+    struct forward_request how = pass;
+
+    how.mode = FORWARD_FETCH;
+    how.path = SLICE_LIT("/");
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nCookie: a\r\nAccept-Encoding: br, gzip\r\n" OURS "\r\n",
+        sent("HEAD http://h/x HTTP/1.1\nRange: bytes=0-1\nIf-Range: \"x\"\nIf-Match: *\n"
+             "If-None-Match: \"x\"\nIf-Modified-Since: x\nIf-Unmodified-Since: x\n"
+             "Cookie: a\nAccept-Encoding: gzip, zstd\nAccept-Encoding: br;q=0.1\n",
+            &how));
+    how.path.len = 0;
+    how.if_none_match = SLICE_LIT("\"e\"");
+    how.if_modified_since = SLICE_LIT("Sun, 06 Nov 1994 08:49:37 GMT");
+    how.keep_connection = false;
+    CHECK_STR("GET /p HTTP/1.1\r\nHost: h\r\nIf-None-Match: \"e\"\r\n"
+              "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n" OURS
+              "Connection: close\r\n\r\n",
+        sent("GET /p HTTP/1.1\nIf-None-Match: \"x\"\n", &how));
+}
+
+TEST(forward, framing_via_and_the_request_id_are_written_anew)
+{
+    struct forward_request how = pass;
+
+    how.framing = FRAMING_LENGTH;
+    how.length = UINT64_C(18446744073709551615);
+    how.id_name = SLICE_LIT("X-Request-Id");
+    how.id_value = SLICE_LIT("42");
+    CHECK_STR("POST / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.1\r\n"
+              "X-Forwarded-Proto: http\r\nVia: 1.1 a, 1.0 b, 1.0 c, 1.0 tarn\r\n"
+              "X-Request-Id: 42\r\nContent-Length: 18446744073709551615\r\n\r\n",
+        sent("POST / HTTP/1.0\nVia: 1.1 a, 1.0 b\nvia: 1.0 c\nx-request-id: spoof\n", &how));
+    how = pass;
+    how.framing = FRAMING_CHUNKED;
+    CHECK_STR("POST / HTTP/1.1\r\nHost: h\r\n" OURS "Transfer-Encoding: chunked\r\n\r\n",
+        sent("POST / HTTP/1.1\nContent-Length: 5\n", &how));
+    how = pass;
+    how.framing = FRAMING_LENGTH;
+    how.scheme = HTTP_SCHEME_HTTPS;
+    how.pseudonym.len = 0;
+    CHECK_STR("POST / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.1\r\n"
+              "X-Forwarded-Proto: https\r\nContent-Length: 0\r\n\r\n",
+        sent("POST / HTTP/1.1\nHost: h\n", &how));
+}
+
+TEST(forward, a_response_keeps_what_is_end_to_end)
+{
+    static const char *const text =
+        "HTTP/1.0 200 Fine\nDate: Sun, 06 Nov 1994 08:00:00 GMT\nConnection: x-y, close\nX-Y: 1\n"
+        "Keep-Alive: 5\nContent-Length: 5\nTrailer: a\nUpgrade: h2c\nProxy-Authenticate: a\n"
+        "Age: 5\nCache-Status: up; hit\nVia: 1.1 up\nSet-Cookie: a=b\nSet-Cookie: c=d\nETag: "
+        "\"x\"\n";
+
+    CHECK_STR("HTTP/1.1 200 Fine\r\nDate: Sun, 06 Nov 1994 08:00:00 GMT\r\nSet-Cookie: a=b\r\n"
+              "Set-Cookie: c=d\r\nETag: \"x\"\r\nVia: 1.1 up, 1.0 tarn\r\n",
+        answered(text, FORWARD_STORED));
+    CHECK_STR("HTTP/1.1 200 Fine\r\nDate: Sun, 06 Nov 1994 08:00:00 GMT\r\nAge: 5\r\n"
+              "Cache-Status: up; hit\r\nSet-Cookie: a=b\r\n"
+              "Set-Cookie: c=d\r\nETag: \"x\"\r\nVia: 1.1 up, 1.0 tarn\r\n",
+        answered(text, FORWARD_PASSED));
+}
+
+TEST(forward, what_a_response_lacks_is_added)
+{
+    CHECK_STR("HTTP/1.1 404 Not Found\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nVia: 1.1 tarn\r\n",
+        answered("HTTP/1.1 404\nTransfer-Encoding: chunked\n", FORWARD_STORED));
+    CHECK_STR("HTTP/1.1 599 Unknown\r\nA: \r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+              "Via: 1.1 tarn\r\n",
+        answered("HTTP/1.1 599 \nA:\n", FORWARD_PASSED));
+    CHECK_STR("HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nVia: 1.1 tarn\r\n",
+        answered("HTTP/1.1 200 a\x01z\nConnection: date\nDate: x\n", FORWARD_PASSED));
+}
+
+TEST_MAIN(TEST_ENTRY(forward, a_passed_request_keeps_what_is_end_to_end),
+    TEST_ENTRY(forward, nothing_hop_by_hop_or_spoofed_goes_on),
+    TEST_ENTRY(forward, a_trusted_peer_is_believed),
+    TEST_ENTRY(forward, a_fetch_asks_for_the_whole_in_our_name),
+    TEST_ENTRY(forward, framing_via_and_the_request_id_are_written_anew),
+    TEST_ENTRY(forward, a_response_keeps_what_is_end_to_end),
+    TEST_ENTRY(forward, what_a_response_lacks_is_added))

@@ -1,0 +1,152 @@
+/* http_vary_test.c -- variants are told apart, and the same ones are recognised. */
+#include "t/unit/test.h"
+
+#include <stdio.h>
+
+#include "t/unit/head_build.h"
+
+#include "daemon/base/terr.h"
+#include "daemon/http/vary.h"
+
+/* Does a response with `vary`, fetched with the fields `stored`, answer `asked`? */
+static bool
+answers(const char *vary, const char *stored, const char *asked)
+{
+    char resp[512], req[512], again[512], spec[1024];
+    struct head_build b1, b2;
+    int len;
+
+    snprintf(resp, sizeof(resp), "HTTP/1.1 200 OK\n%s\n", vary);
+    snprintf(req, sizeof(req), "GET / HTTP/1.1\n%s\n", stored);
+    snprintf(again, sizeof(again), "GET / HTTP/1.1\n%s\n", asked);
+    len =
+        vary_build(head_build(&b1, resp), head_build(&b2, req), (struct span){spec, sizeof(spec)});
+    CHECK(len >= 0);
+    if (!vary_is_star(&b1.h)) /* what was asked with matches itself, and a cut spec nothing */
+        CHECK(vary_match(slice_of(spec, (size_t)len), &b2.h));
+    return vary_match(slice_of(spec, (size_t)len), head_build(&b1, again));
+}
+
+TEST(vary, a_response_without_vary_answers_everybody)
+{
+    CHECK(answers("Age: 1", "Foo: 1", "Foo: 2"));
+    CHECK(answers("Vary: ", "Foo: 1", "Foo: 2"));
+}
+
+TEST(vary, values_must_be_the_same_and_absent_is_a_value)
+{
+    CHECK(answers("Vary: Foo", "Foo: 1", "fOO: 1"));
+    CHECK(!answers("Vary: Foo", "Foo: 1", "Foo: 2"));
+    CHECK(!answers("Vary: Foo", "Foo: 1", "Foo: 12"));
+    CHECK(!answers("Vary: Foo", "Foo: 12", "Foo: 1"));
+    CHECK(!answers("Vary: Foo", "Foo: 1", "X: y"));
+    CHECK(!answers("Vary: Foo", "X: y", "Foo: 1"));
+    CHECK(!answers("Vary: Foo", "X: y", "Foo:"));
+    CHECK(!answers("Vary: Foo", "Foo:", "X: y"));
+    CHECK(answers("Vary: Foo", "X: y", "X: z"));
+    CHECK(answers("Vary: Foo, Bar\nVary: baz", "Foo: 1\nBaz: 3", "Baz: 3\nFoo: 1"));
+    CHECK(!answers("Vary: Foo, Bar\nVary: baz", "Foo: 1\nBaz: 3", "Baz: 4\nFoo: 1"));
+    CHECK(!answers("Vary: Foo, Bar, Baz", "Foo: 1\nBaz: 3", "Baz: 3\nFoo: 1\nBar: 1"));
+    CHECK(!answers("Vary: Foo, Bar", "Foo: ab\nBar: c", "Foo: a\nBar: bc"));
+    CHECK(!answers("Vary: Foo", "Foo: a", "Foo: A"));
+}
+
+TEST(vary, lines_and_white_space_do_not_matter)
+{
+    CHECK(answers("Vary: Foo", "Foo: 1, 2", "Foo: 1\nFoo: 2"));
+    CHECK(answers("Vary: Foo", "Foo: 1,2", "Foo:  1 ,\t2 "));
+    CHECK(answers("Vary: Foo", "Foo: \"a, b\", c", "Foo: \"a, b\",c"));
+    CHECK(!answers("Vary: Foo", "Foo: \"a, b\"", "Foo: \"a,b\""));
+    CHECK(!answers("Vary: Foo", "Foo: 1 2", "Foo: 1  2"));
+    CHECK(!answers("Vary: Foo", "Foo: 12", "Foo: 1\nFoo: 2"));
+    CHECK(answers("Vary: Accept-Language", "Accept-Language: en, de", "accept-language: eN,  De"));
+    CHECK(!answers("Vary: Accept-Language", "Accept-Language: en, de", "Accept-Language: en"));
+    CHECK(!answers("Vary: Cookie", "Cookie: a=1, b", "Cookie: a=1,b"));
+    CHECK(!answers("Vary: User-Agent", "User-Agent: a, b", "User-Agent: a,b"));
+}
+
+TEST(vary, star_matches_nothing)
+{
+    CHECK(!answers("Vary: *", "Foo: 1", "Foo: 1"));
+    CHECK(!answers("Vary: , *", "Foo: 1", "Foo: 1"));
+    CHECK(!answers("Vary:\nVary: *", "Foo: 1", "Foo: 1"));
+    CHECK(!answers("Vary: *, Foo", "Foo: 1", "Foo: 1"));
+    CHECK(!answers("Vary: Foo, *", "Foo: 1", "Foo: 1"));
+    CHECK(!answers("Vary: Foo Bar", "Foo: 1", "Foo: 1"));
+    CHECK(!answers(
+        "Vary: a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a", "A: 1", "A: 1"));
+    CHECK(!answers("Vary: X-Forwarded-For", "A: 1", "A: 1"));
+}
+
+static unsigned
+takes(const char *fields)
+{
+    struct head_build b;
+    char text[256];
+
+    snprintf(text, sizeof(text), "GET / HTTP/1.1\n%s\n", fields);
+    return http_codings(head_build(&b, text));
+}
+
+TEST(vary, accept_encoding_is_a_subset_of_br_and_gzip)
+{
+    CHECK_EQ(0, takes("X: y"));
+    CHECK_EQ(0, takes("Accept-Encoding: identity, deflate, zstd"));
+    CHECK_EQ(HTTP_TAKES_GZIP, takes("Accept-Encoding: deflate, GZip"));
+    CHECK_EQ(HTTP_TAKES_GZIP, takes("Accept-Encoding: x-gzip;q=0.001"));
+    CHECK_EQ(HTTP_TAKES_GZIP | HTTP_TAKES_BR, takes("Accept-Encoding: gzip, deflate, br, zstd"));
+    CHECK_EQ(HTTP_TAKES_GZIP | HTTP_TAKES_BR, takes("Accept-Encoding: br\nAccept-Encoding: gzip"));
+    CHECK_EQ(HTTP_TAKES_BR, takes("Accept-Encoding: gzip;q=0, br"));
+    CHECK_EQ(HTTP_TAKES_BR, takes("Accept-Encoding: gzip; Q=0.000 , br ; q=1.0"));
+    CHECK_EQ(HTTP_TAKES_BR, takes("Accept-Encoding: *, gzip;q=0"));
+    CHECK_EQ(0, takes("Accept-Encoding: *;q=0"));
+    CHECK_EQ(HTTP_TAKES_GZIP, takes("Accept-Encoding: *;q=0, gzip"));
+    CHECK_EQ(0, takes("Accept-Encoding: gzip;q=, br;q=x, xgzip, gzipx"));
+    CHECK(answers(
+        "Vary: Accept-Encoding", "Accept-Encoding: gzip, br", "accept-encoding: br;q=1,gzip"));
+    CHECK(answers("Vary: Accept-Encoding", "X: y", "Accept-Encoding: identity"));
+    CHECK(!answers("Vary: Accept-Encoding", "X: y", "Accept-Encoding: gzip"));
+}
+
+TEST(vary, a_nominated_field_was_not_forwarded_and_counts_as_absent)
+{
+    struct head_build resp, req;
+    char spec[64];
+    int len;
+
+    head_build(&req, "GET / HTTP/1.1\nFoo: 1\nAccept-Encoding: gzip\n");
+    req.fields[0].drop = req.fields[1].drop = true;
+    len = vary_build(head_build(&resp, "HTTP/1.1 200 OK\nVary: Foo, Accept-Encoding\n"), &req.h,
+        (struct span){spec, sizeof(spec)});
+    CHECK(len > 0);
+    CHECK(vary_match(slice_of(spec, (size_t)len), head_build(&req, "GET / HTTP/1.1\nX: y\n")));
+    CHECK(!vary_match(slice_of(spec, (size_t)len), head_build(&req, "GET / HTTP/1.1\nFoo: 1\n")));
+}
+
+TEST(vary, specifications_are_bounded_and_broken_ones_match_nothing)
+{
+    struct head_build resp, req;
+    char spec[64];
+    int len, i;
+
+    head_build(&resp, "HTTP/1.1 200 OK\nVary: Foo, Accept\n");
+    head_build(&req, "GET / HTTP/1.1\nFoo: 123\nAccept: x\n");
+    len = vary_build(&resp.h, &req.h, (struct span){spec, sizeof(spec)});
+    CHECK(len > 0);
+    for (i = 0; i < len; i++)
+        CHECK_EQ(TERR_LIMIT, vary_build(&resp.h, &req.h, (struct span){spec, (size_t)i}));
+    CHECK_EQ(len, vary_build(&resp.h, &req.h, (struct span){spec, (size_t)len}));
+    for (i = 1; i < len; i++) {
+        if (i != 4 + 3 + 3) /* one whole name is a specification too */
+            CHECK(!vary_match(slice_of(spec, (size_t)i), &req.h));
+    }
+    CHECK(!vary_match(SLICE_LIT("\xff"), &req.h));
+    CHECK(!vary_match(SLICE_LIT("\x7f\0\0\0"), &req.h));
+}
+
+TEST_MAIN(TEST_ENTRY(vary, a_response_without_vary_answers_everybody),
+    TEST_ENTRY(vary, values_must_be_the_same_and_absent_is_a_value),
+    TEST_ENTRY(vary, lines_and_white_space_do_not_matter), TEST_ENTRY(vary, star_matches_nothing),
+    TEST_ENTRY(vary, accept_encoding_is_a_subset_of_br_and_gzip),
+    TEST_ENTRY(vary, a_nominated_field_was_not_forwarded_and_counts_as_absent),
+    TEST_ENTRY(vary, specifications_are_bounded_and_broken_ones_match_nothing))

@@ -1,0 +1,954 @@
+/* storage_test.c -- stores, budgets, objects and their writers. */
+#include "storage/storage.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "storage/budget.h"
+#include "storage/engine_fault.h"
+#include "storage/kept.h"
+#include "t/unit/storage_fixture.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
+
+/* ---- Stores ---- */
+
+TEST(storage, an_unknown_engine_is_refused)
+{
+    struct conf_storage conf = {.name = "x", .engine = "tape", .size = MIB};
+    struct storage *s = NULL;
+
+    CHECK_EQ(-EINVAL, storage_open(&s, &conf));
+    CHECK(s == NULL);
+}
+
+TEST(storage, size_zero_is_the_engines_default)
+{
+    struct storage *s = store_open("malloc", 0, NULL);
+
+    CHECK_EQ(256 * MIB, store_stats(s).size);
+    store_close(s);
+}
+
+TEST(storage, raw_memory_is_charged_as_the_allocators_class)
+{
+    struct storage *s = store_open("malloc", MIB, NULL);
+    void *p = storage_alloc(s, 1360);
+
+    CHECK(p != NULL);
+    CHECK_EQ(1536, storage_good_size(s, 1360));
+    CHECK_EQ(1536, store_stats(s).charged);
+    storage_free(s, p, 1360);
+    CHECK(storage_alloc(s, SIZE_MAX) == NULL);
+    CHECK(storage_alloc(s, 2 * MIB) == NULL);
+    CHECK_EQ(2, store_stats(s).failures);
+    store_close(s);
+}
+
+TEST(storage, classes_are_jemallocs)
+{
+    static const size_t want[][2] = {{1, 8}, {8, 8}, {9, 16}, {17, 32}, {49, 64}, {65, 80},
+        {128, 128}, {129, 160}, {1025, 1280}, {14337, 16384}, {16385, 20480}, {65537, 81920},
+        {1048576, 1048576}, {1048577, 1310720}};
+    struct mem m;
+
+    CHECK_EQ(0, mem_open(&m));
+    for (size_t i = 0; i < ARRAY_LEN(want); i++)
+        CHECK_EQ(want[i][1], mem_class(want[i][0]));
+    /* mem_class() compares the computed class with nallocx() in slow builds. */
+    for (size_t n = 1; n < 3 * MIB; n += 1 + n / 97) {
+        CHECK(mem_class(n) >= n);
+        CHECK(n < 8 || mem_border_below(n) <= n);
+        CHECK_EQ(mem_border_below(n), mem_class(mem_border_below(n)));
+    }
+    mem_close(&m);
+}
+
+/* ---- Budget ---- */
+
+struct evictor {
+    struct storage *s;
+    void *blocks[80];
+    unsigned nblocks, calls;
+    bool later; /* promises, and frees on evictor_reclaim() */
+    uint64_t promised;
+};
+
+enum {
+    EVICTOR_BLOCK = 56 * 1024,
+    EVICTOR_COST = 60 * 1024
+};
+
+static uint64_t
+evictor_reclaim(struct evictor *ev, uint64_t bytes)
+{
+    uint64_t got = 0;
+
+    while (got < bytes && ev->nblocks > 0) {
+        storage_free(ev->s, ev->blocks[--ev->nblocks], EVICTOR_BLOCK);
+        got += EVICTOR_COST;
+    }
+    return got;
+}
+
+static uint64_t
+evictor_on_evict(void *ctx, uint64_t bytes)
+{
+    struct evictor *ev = ctx;
+    uint64_t can = ev->nblocks * (uint64_t)EVICTOR_COST;
+
+    ev->calls++;
+    CHECK(bytes > 0);
+    if (!ev->later)
+        return evictor_reclaim(ev, bytes);
+    ev->promised = bytes < can ? bytes : can;
+    return ev->promised;
+}
+
+/* A store with `blocks` evictable blocks, each charged as 60 KiB. */
+static void
+evictor_open(struct evictor *ev, const char *engine, uint64_t size, unsigned blocks)
+{
+    *ev = (struct evictor){.s = store_open(engine, size, NULL)};
+    for (; ev->nblocks < blocks; ev->nblocks++)
+        CHECK((ev->blocks[ev->nblocks] = storage_alloc(ev->s, EVICTOR_BLOCK)) != NULL);
+    storage_set_evictor(ev->s, evictor_on_evict, ev);
+}
+
+static void
+evictor_close(struct evictor *ev)
+{
+    evictor_reclaim(ev, UINT64_MAX);
+    store_close(ev->s);
+}
+
+TEST(budget, the_size_is_never_passed_by_kept_bytes)
+{
+    struct storage *s = store_open("malloc", MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0);
+
+    CHECK_EQ(-ENOSPC, body_fill(o, 2 * MIB, NULL));
+    CHECK(store_stats(s).charged <= MIB);
+    CHECK(stobj_len(o) >= MIB / 4);
+    CHECK_EQ(1, store_stats(s).failures);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(budget, the_evictor_is_called_before_the_store_is_full)
+{
+    struct evictor ev;
+    struct stobj *o;
+
+    evictor_open(&ev, "malloc", MIB, 16); /* 64 KiB free */
+    o = body_kept(ev.s, 60 * KIB, 60 * KIB);
+    CHECK(ev.calls > 0); /* into the headroom of 16 KiB, and yet everything fitted */
+    CHECK_EQ(0, store_stats(ev.s).failures);
+    CHECK(store_stats(ev.s).charged <= MIB - 16 * KIB);
+    stobj_unref(&o);
+    evictor_close(&ev);
+}
+
+TEST(budget, bytes_evicted_at_once_need_no_waiting)
+{
+    struct evictor ev;
+    struct stobj *o;
+
+    evictor_open(&ev, "malloc", MIB, 16);
+    o = body_kept(ev.s, 400 * KIB, 400 * KIB);
+    CHECK_EQ(0, store_stats(ev.s).waits);
+    stobj_unref(&o);
+    evictor_close(&ev);
+}
+
+TEST(budget, a_writer_waits_for_promised_bytes_and_is_told_by_the_free)
+{
+    struct test_loop loop;
+    struct test_waiter tw;
+    struct evictor ev;
+    struct stobj *o;
+
+    loop_init(&loop);
+    test_waiter_init(&tw, &loop);
+    evictor_open(&ev, "malloc", MIB, 16);
+    ev.later = true;
+    o = body_new(ev.s, STOBJ_KEPT, 512 * KIB, 0);
+    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w));
+    CHECK_EQ(WAITER_ARMED, waiter_state(&tw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w)); /* looking again early changes nothing */
+    CHECK(store_stats(ev.s).waits >= 2);
+    evictor_reclaim(&ev, 1);
+    CHECK_EQ(WAITER_POSTED, waiter_state(&tw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w)); /* nor does looking while it travels */
+    evictor_reclaim(&ev, ev.promised);
+    loop_run(&loop);
+    CHECK_EQ(1, tw.runs);
+    CHECK_EQ(0, body_fill(o, 512 * KIB, &tw.w));
+    space_finish(o);
+    CHECK_EQ(512 * KIB, read_range(o, 0, LEASE_TO_END, 4));
+    stobj_unref(&o);
+    evictor_close(&ev);
+}
+
+TEST(budget, a_space_event_wakes_those_who_wait)
+{
+    struct test_loop loop;
+    struct test_waiter tw[2];
+    struct stobj *o[2];
+    struct evictor ev;
+
+    loop_init(&loop);
+    evictor_open(&ev, "malloc", MIB, 16);
+    ev.later = true;
+    for (unsigned i = 0; i < 2; i++) {
+        test_waiter_init(&tw[i], &loop);
+        o[i] = body_new(ev.s, STOBJ_KEPT, 512 * KIB, 0);
+        CHECK_EQ(-EAGAIN, body_fill(o[i], 512 * KIB, &tw[i].w));
+    }
+    storage_space_event(ev.s);
+    loop_run(&loop);
+    CHECK_EQ(1, tw[0].runs);
+    CHECK_EQ(1, tw[1].runs);
+    for (unsigned i = 0; i < 2; i++)
+        stobj_unref(&o[i]);
+    evictor_close(&ev);
+}
+
+/* Asks budget.c itself: between the two calls another thread can always come. */
+TEST(budget, room_that_appears_before_the_wait_is_seen)
+{
+    struct test_loop loop;
+    struct test_waiter tw;
+    struct evictor ev = {.later = true, .nblocks = 1};
+    struct budget b;
+
+    loop_init(&loop);
+    test_waiter_init(&tw, &loop);
+    budget_init(&b, MIB);
+    b.evict = evictor_on_evict;
+    b.ctx = &ev;
+    CHECK_EQ(0, budget_charge(&b, 900 * KIB, BUDGET_CAN_WAIT));
+    CHECK_EQ(-EAGAIN, budget_charge(&b, 200 * KIB, BUDGET_CAN_WAIT));
+    CHECK(budget_wait(&b, 200 * KIB, &tw.w)); /* no room: armed */
+    CHECK_EQ(WAITER_ARMED, waiter_state(&tw.w));
+    budget_cancel(&b, &tw.w);
+    CHECK_EQ(-EAGAIN, budget_charge(&b, 200 * KIB, BUDGET_CAN_WAIT));
+    budget_release(&b, 900 * KIB);
+    CHECK(!budget_wait(&b, 200 * KIB, &tw.w));
+    CHECK_EQ(WAITER_IDLE, waiter_state(&tw.w));
+    budget_fini(&b);
+}
+
+TEST(budget, waiting_for_space_can_be_cancelled)
+{
+    struct test_loop loop;
+    struct test_waiter tw;
+    struct evictor ev;
+    struct stobj *o;
+
+    loop_init(&loop);
+    test_waiter_init(&tw, &loop);
+    evictor_open(&ev, "malloc", MIB, 16);
+    ev.later = true;
+    o = body_new(ev.s, STOBJ_KEPT, 512 * KIB, 0);
+    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w));
+    space_cancel(o, &tw.w);
+    CHECK_EQ(WAITER_IDLE, waiter_state(&tw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w));
+    storage_space_event(ev.s);
+    space_cancel(o, &tw.w); /* too late: it is on its way */
+    CHECK_EQ(WAITER_POSTED, waiter_state(&tw.w));
+    stobj_unref(&o);
+    loop_run(&loop);
+    CHECK_EQ(WAITER_IDLE, waiter_state(&tw.w));
+    evictor_close(&ev);
+}
+
+TEST(budget, promises_are_not_asked_for_twice)
+{
+    struct evictor ev;
+    void *a, *b;
+
+    evictor_open(&ev, "malloc", 4 * MIB, 66); /* 3,960 KiB; the headroom begins at 4,032 */
+    ev.later = true;
+    a = storage_alloc(ev.s, 80 * KIB); /* with its pad 84 KiB: 12 into the headroom */
+    CHECK(a != NULL);
+    CHECK_EQ(1, ev.calls);
+    CHECK_EQ(12 * KIB, ev.promised);
+    b = storage_alloc(ev.s, 4 * KIB);
+    CHECK(b != NULL);
+    CHECK_EQ(2, ev.calls);
+    CHECK_EQ(4 * KIB, ev.promised); /* only what is new */
+    storage_free(ev.s, a, 80 * KIB);
+    storage_free(ev.s, b, 4 * KIB);
+    evictor_close(&ev);
+}
+
+TEST(budget, raw_memory_may_use_the_reserve_and_segments_may_not)
+{
+    struct storage *s = store_open("malloc", 4 * MIB, NULL); /* the reserve is 16 KiB */
+    struct stobj *o = body_new(s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0);
+    void *blocks[400], *p;
+    unsigned n = 0;
+
+    for (; store_stats(s).charged + 26 * KIB < 4 * MIB; n++)
+        CHECK((blocks[n] = storage_alloc(s, 12 * KIB)) != NULL);
+    CHECK_EQ(-ENOSPC, body_fill(o, 1, NULL)); /* 20 KiB with its pad */
+    p = storage_alloc(s, 12 * KIB);
+    CHECK(p != NULL);
+    storage_free(s, p, 12 * KIB);
+    while (n > 0)
+        storage_free(s, blocks[--n], 12 * KIB);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+/* ---- Writing kept objects ---- */
+
+TEST(space, asking_again_gives_the_same_span_and_the_rest_comes_next)
+{
+    struct storage *s = store_open("malloc", 4 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_KEPT, 10000, 0);
+    struct span a, b;
+
+    CHECK_EQ(0, space_get(o, 100, &a, NULL));
+    CHECK_EQ(100, a.len);
+    CHECK_EQ(0, space_get(o, 5, &b, NULL));
+    CHECK(b.ptr == a.ptr && b.len == a.len);
+    space_extend(o, 0);
+    CHECK_EQ(0, space_get(o, 5000, &b, NULL));
+    CHECK(b.ptr == a.ptr);
+    space_extend(o, 30);
+    CHECK_EQ(30, stobj_len(o));
+    CHECK_EQ(0, space_get(o, 10, &b, NULL));
+    CHECK(b.ptr == a.ptr + 30);
+    CHECK_EQ(STOBJ_FILLING, stobj_state(o));
+    space_finish(o); /* with a span outstanding */
+    CHECK_EQ(STOBJ_SETTLED, stobj_state(o));
+    CHECK_EQ(30, stobj_len(o));
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(space, bodies_of_every_length_come_back_with_and_without_a_hint)
+{
+    static const uint64_t lens[] = {0, 1, 79, 1360, 1536, 4000, 14000, 14256, 14257, 16384, 16385,
+        30000, 33000, 65536, 65537, 140000, 700000, 1048575, 1048576, 1048577, 1100000, 3500000};
+    struct storage *s = store_open("malloc", 16 * MIB, NULL);
+
+    for (size_t i = 0; i < ARRAY_LEN(lens); i++) {
+        uint64_t hints[] = {lens[i], STOBJ_SIZE_UNKNOWN, lens[i] / 2, lens[i] * 2 + 1};
+
+        for (size_t j = 0; j < ARRAY_LEN(hints); j++) {
+            struct stobj *o = body_kept(s, hints[j], lens[i]);
+
+            CHECK_EQ(lens[i], stobj_len(o));
+            CHECK_EQ(lens[i], read_range(o, 0, LEASE_TO_END, 1 + (unsigned)j));
+            CHECK_EQ(1, store_stats(s).objects);
+            stobj_unref(&o);
+            CHECK_EQ(0, store_stats(s).charged);
+        }
+    }
+    store_close(s);
+}
+
+TEST(space, a_known_length_wastes_little)
+{
+    struct storage *s = store_open("malloc", 64 * MIB, NULL);
+
+    for (uint64_t len = 20000; len < 5 * MIB; len += 1 + len / 13) {
+        struct stobj *o = body_kept(s, len, len);
+        uint64_t charged = store_stats(s).charged;
+
+        CHECK(charged >= len);
+        /* a pad for each MiB and for two tails, what is not worth splitting, the object */
+        CHECK(charged - len <= 4096 * (len / MIB + 3) + len / 16 + 400);
+        stobj_unref(&o);
+    }
+    store_close(s);
+}
+
+TEST(space, a_mebibyte_and_a_byte_takes_no_quarter_more)
+{
+    struct storage *s = store_open("malloc", 8 * MIB, NULL);
+    struct stobj *o = body_kept(s, MIB + 1, MIB + 1);
+
+    CHECK(store_stats(s).charged <= MIB + 4096 + 200);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(space, a_small_body_lives_inside_its_object)
+{
+    struct storage *s = store_open("malloc", MIB, NULL);
+    struct stobj *o = body_kept(s, 1360, 1360);
+
+    CHECK_EQ(storage_good_size(s, sizeof(struct kept) + 1360), store_stats(s).charged);
+    CHECK(store_stats(s).charged <= 1536);
+    stobj_unref(&o);
+    o = body_kept(s, 0, 0);
+    CHECK_EQ(storage_good_size(s, sizeof(struct kept)), store_stats(s).charged);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(space, an_unknown_length_is_trimmed)
+{
+    struct storage *s = store_open("malloc", 16 * MIB, NULL);
+    struct stobj *o = body_kept(s, STOBJ_SIZE_UNKNOWN, 2000);
+
+    CHECK_EQ(2048 + storage_good_size(s, sizeof(struct kept)), store_stats(s).charged);
+    stobj_unref(&o);
+    o = body_kept(s, STOBJ_SIZE_UNKNOWN, MIB + 100000);       /* the last segment is a MiB */
+    CHECK(store_stats(s).charged <= MIB + 100000 + 52 * KIB); /* 28 of it pads */
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(space, trimming_moves_nothing_that_is_leased)
+{
+    struct storage *s = store_open("malloc", 16 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0);
+    struct lease_iter it;
+    struct test_batch tb;
+
+    CHECK_EQ(0, body_fill(o, 2000, NULL));
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, NULL));
+    CHECK_EQ(1, take(&it, &tb, 1));
+    space_finish(o);
+    CHECK(stobj_contains(o, tb.e[0].ptr, tb.e[0].len));
+    CHECK(body_is(tb.e[0].ptr, 0, 2000));
+    give_all(&it, &tb);
+    CHECK_EQ(0, take(&it, &tb, 1));
+    lease_fini(&it);
+    CHECK_EQ(2000, read_range(o, 0, LEASE_TO_END, 1));
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(space, a_lying_hint_costs_nothing)
+{
+    struct storage *s = store_open("malloc", 4 * MIB, NULL);
+    static const uint64_t hints[] = {UINT64_MAX - 1, UINT64_C(1) << 62, UINT64_C(1) << 46, 1 << 30};
+
+    for (size_t i = 0; i < ARRAY_LEN(hints); i++) {
+        struct stobj *o = body_kept(s, hints[i], 5000);
+
+        CHECK_EQ(5000, read_range(o, 0, LEASE_TO_END, 1));
+        CHECK(store_stats(s).charged <= 6 * KIB);
+        stobj_unref(&o);
+    }
+    store_close(s);
+}
+
+TEST(space, a_failed_object_gives_back_what_it_has_not_used)
+{
+    struct storage *s = store_open("malloc", 16 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_KEPT, 3 * MIB, 0);
+
+    CHECK_EQ(0, body_fill(o, MIB + 10, NULL));
+    space_fail(o, -ECONNRESET);
+    CHECK_EQ(STOBJ_FAILED, stobj_state(o));
+    CHECK(store_stats(s).charged < MIB + 24 * KIB);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(stobj, the_writers_drop_of_an_unfinished_object_fails_it)
+{
+    struct storage *s = store_open("malloc", 4 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_KEPT, 100, 0), *keep;
+    struct lease_iter it;
+    struct test_batch tb;
+
+    CHECK_EQ(0, body_fill(o, 50, NULL));
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, NULL));
+    keep = o;
+    stobj_unref(&o);
+    CHECK(o == NULL);
+    CHECK_EQ(STOBJ_FAILED, stobj_state(keep)); /* the iterator holds it */
+    CHECK_EQ(1, take(&it, &tb, 4));
+    CHECK_EQ(-EPIPE, take(&it, &(struct test_batch){0}, 4));
+    give_all(&it, &tb);
+    lease_fini(&it);
+    store_close(s);
+}
+
+TEST(stobj, another_owner_keeps_an_unfinished_object_open)
+{
+    struct storage *s = store_open("malloc", 4 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_KEPT, 100, 0), *second = stobj_ref(o);
+
+    stobj_unref(&second);
+    CHECK_EQ(STOBJ_FILLING, stobj_state(o));
+    CHECK_EQ(0, body_fill(o, 100, NULL));
+    space_finish(o);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+/* ---- Private objects ---- */
+
+TEST(transit, memory_stays_within_the_bound)
+{
+    struct storage *s = store_open("malloc", 64 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, MIB);
+    uint64_t at = 0, base = store_stats(s).charged;
+    struct test_loop loop;
+    struct test_waiter rw, ww;
+    struct lease_iter it;
+    struct test_batch tb;
+    int n;
+
+    loop_init(&loop);
+    test_waiter_init(&rw, &loop);
+    test_waiter_init(&ww, &loop);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &rw.w));
+    for (unsigned turn = 0; turn < 20; turn++) {
+        CHECK_EQ(-EAGAIN, body_fill(o, 100 * MIB, &ww.w));
+        CHECK(waiter_pending(&ww.w));
+        CHECK(store_stats(s).charged - base <= MIB);
+        while ((n = take(&it, &tb, 3)) > 0) {
+            for (unsigned i = 0; i < tb.b.n; i++) {
+                CHECK(body_is(tb.e[i].ptr, at, tb.e[i].len));
+                at += tb.e[i].len;
+            }
+            give_all(&it, &tb);
+        }
+        CHECK_EQ(-EAGAIN, n);
+        CHECK_EQ(0, store_stats(s).charged - base); /* all returned, all given back */
+        loop_run(&loop);
+    }
+    CHECK(at > 18 * MIB); /* the rest is pads and heads of segments */
+    space_finish(o);
+    loop_run(&loop);
+    CHECK_EQ(0, take(&it, &tb, 1));
+    lease_fini(&it);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(transit, leased_but_unreturned_bytes_count_against_the_bound)
+{
+    struct storage *s = store_open("malloc", 64 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, 64 * KIB);
+    struct test_loop loop;
+    struct test_waiter rw, ww;
+    struct lease_iter it;
+    struct test_batch tb, none;
+    uint64_t len;
+
+    loop_init(&loop);
+    test_waiter_init(&rw, &loop);
+    test_waiter_init(&ww, &loop);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &rw.w));
+    CHECK_EQ(-EAGAIN, take(&it, &none, 1));
+    CHECK_EQ(-EAGAIN, body_fill(o, MIB, &ww.w));
+    len = stobj_len(o);
+    loop_run(&loop);
+    CHECK(len > 40 * KIB);
+    CHECK(store_stats(s).charged <= 64 * KIB + 500);
+    CHECK_EQ(5, take(&it, &tb, BATCH_MAX));  /* of 12 KiB: at most a quarter of the bound */
+    CHECK_EQ(-ENOBUFS, take(&it, &none, 1)); /* everything is leased, and the writer waits */
+    CHECK(waiter_pending(&rw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, MIB, &ww.w));
+    CHECK_EQ(len, stobj_len(o));
+
+    give_one(&it, tb.e[2].id); /* in any order */
+    loop_run(&loop);
+    CHECK_EQ(1, ww.runs);
+    CHECK_EQ(-EAGAIN, body_fill(o, MIB, &ww.w)); /* one segment more */
+    CHECK(stobj_len(o) > len);
+    give_one(&it, tb.e[0].id);
+    give_one(&it, tb.e[3].id);
+    give_one(&it, tb.e[1].id);
+    give_one(&it, tb.e[4].id);
+    space_cancel(o, &ww.w);
+    space_fail(o, -EIO);
+    CHECK_EQ(1, take(&it, &tb, BATCH_MAX));
+    CHECK_EQ(-EPIPE, take(&it, &none, BATCH_MAX));
+    give_all(&it, &tb);
+    lease_fini(&it);
+    stobj_unref(&o);
+    loop_run(&loop);
+    store_close(s);
+}
+
+TEST(transit, a_reader_that_waits_hears_when_the_writer_is_stuck)
+{
+    struct storage *s = store_open("malloc", 64 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, 16 * KIB);
+    struct test_loop loop;
+    struct test_waiter rw, ww;
+    struct test_batch got[8], none;
+    struct lease_iter it;
+    unsigned n = 0;
+
+    loop_init(&loop);
+    test_waiter_init(&rw, &loop);
+    test_waiter_init(&ww, &loop);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &rw.w));
+    do { /* the reader takes everything that comes and returns nothing */
+        CHECK_EQ(-EAGAIN, take(&it, &none, 1));
+        if (body_fill(o, 4000, &ww.w) < 0)
+            break;
+        loop_run(&loop);
+        CHECK(take(&it, &got[n], 8) > 0);
+    } while (++n < ARRAY_LEN(got));
+    CHECK(n < ARRAY_LEN(got));
+    loop_run(&loop); /* woken not by bytes but by the writer's stop */
+    CHECK(waiter_state(&rw.w) == WAITER_IDLE);
+    if (take(&it, &got[n], 8) > 0)
+        n++;
+    CHECK_EQ(-ENOBUFS, take(&it, &none, 1));
+    for (unsigned i = 0; i < n; i++)
+        give_all(&it, &got[i]);
+    CHECK_EQ(WAITER_POSTED, waiter_state(&ww.w));
+    loop_run(&loop);
+    CHECK_EQ(0, body_fill(o, 100, &ww.w));
+    lease_cancel(&it);
+    lease_fini(&it);
+    space_finish(o);
+    stobj_unref(&o);
+    loop_run(&loop);
+    store_close(s);
+}
+
+TEST(transit, a_full_store_still_lets_a_pass_through)
+{
+    struct storage *s = store_open("malloc", MIB, NULL);
+    void *all[MIB / (12 * KIB)];
+    struct test_loop loop;
+    struct test_waiter rw, ww;
+    struct lease_iter it;
+    struct test_batch tb;
+    struct stobj *o;
+    uint64_t at = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        CHECK((all[i] = storage_alloc(s, 12 * KIB)) != NULL);
+    loop_init(&loop);
+    test_waiter_init(&rw, &loop);
+    test_waiter_init(&ww, &loop);
+    o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, MIB);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &rw.w));
+    for (unsigned turn = 0; turn < 10; turn++) {
+        CHECK_EQ(-EAGAIN, body_fill(o, MIB, &ww.w));     /* never -ENOSPC */
+        CHECK(store_stats(s).charged <= MIB + 17 * KIB); /* one minimal segment */
+        CHECK(take(&it, &tb, 8) > 0);
+        CHECK(body_is(tb.e[0].ptr, at, tb.e[0].len));
+        at += tb.e[0].len;
+        give_all(&it, &tb);
+        loop_run(&loop);
+    }
+    CHECK(at > 130 * KIB);
+    stobj_unref(&o);
+    CHECK_EQ(-EPIPE, take(&it, &tb, 8));
+    lease_fini(&it);
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        storage_free(s, all[i], 12 * KIB);
+    store_close(s);
+}
+
+TEST(transit, an_announced_small_body_takes_a_small_segment)
+{
+    struct storage *s = store_open("malloc", MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_PRIVATE, 300, MIB);
+    uint64_t base = store_stats(s).charged;
+
+    CHECK_EQ(0, body_fill(o, 300, NULL));
+    space_finish(o);
+    CHECK(store_stats(s).charged - base <= 384);
+    CHECK_EQ(300, read_range(o, 0, LEASE_TO_END, 1));
+    stobj_unref(&o);
+    store_close(s);
+}
+
+/* ---- Faults ---- */
+
+TEST(fault, a_word_it_does_not_know_is_refused)
+{
+    static const char *const bad[] = {"alloc", "alloc=", "alloc=x", "alloc=0", "hold=1", "boom=1",
+        "alloc=1x", "alloc=-1", "alloc=1,,eio=", "alloc= 1", "alloc=99999999999999999999999"};
+    struct storage *s = store_open("fault", MIB, "alloc=100, full=500000\teio=3,,");
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        CHECK_EQ(-EINVAL, engine_fault_set(s, bad[i]));
+    CHECK_EQ(0, engine_fault_set(s, ""));
+    store_close(s);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct conf_storage conf = {.name = "x", .engine = "fault", .size = MIB, .fault = bad[i]};
+
+        CHECK_EQ(-EINVAL, storage_open(&s, &conf));
+    }
+}
+
+TEST(fault, every_allocation_may_fail_and_nothing_is_lost)
+{
+    struct storage *s = store_open("fault", 16 * MIB, NULL);
+
+    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_PRIVATE; kind++) {
+        unsigned fails = 0;
+
+        for (unsigned n = 1; n < 30; n++) {
+            char spec[32];
+            struct stobj *o = NULL;
+            int err;
+
+            snprintf(spec, sizeof spec, "alloc=%u", n);
+            CHECK_EQ(0, engine_fault_set(s, spec));
+            err = stobj_new(&o, s, (enum stobj_kind)kind, 300000, 4 * MIB);
+            if (err == 0)
+                err = body_fill(o, 2 * MIB, NULL);
+            CHECK(err == 0 || err == -ENOMEM);
+            fails += err != 0;
+            if (o != NULL && err == 0)
+                space_finish(o);
+            if (o != NULL)
+                stobj_unref(&o);
+            CHECK_EQ(0, store_stats(s).charged);
+        }
+        CHECK(fails >= 5);
+        CHECK(fails < 29 || kind == STOBJ_PRIVATE);
+    }
+    store_close(s);
+}
+
+TEST(fault, a_store_fills_up_on_request)
+{
+    struct storage *s = store_open("fault", 16 * MIB, "full=100000");
+    struct stobj *o = body_new(s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0), *p = NULL;
+
+    CHECK_EQ(-ENOSPC, body_fill(o, MIB, NULL));
+    CHECK_EQ(-ENOSPC, stobj_new(&p, s, STOBJ_KEPT, 1, 0));
+    CHECK(p == NULL);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(fault, space_is_held_until_the_tick)
+{
+    struct storage *s = store_open("fault", 16 * MIB, "hold=2");
+    struct stobj *o = body_new(s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0);
+    struct test_loop loop;
+    struct test_waiter tw;
+
+    loop_init(&loop);
+    test_waiter_init(&tw, &loop);
+    CHECK_EQ(0, body_fill(o, 10, &tw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, 10, &tw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, 10, &tw.w));
+    CHECK_EQ(WAITER_ARMED, waiter_state(&tw.w));
+    CHECK_EQ(1, engine_fault_tick(s));
+    loop_run(&loop);
+    CHECK_EQ(1, tw.runs);
+    CHECK_EQ(0, body_fill(o, 10, &tw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, 10, &tw.w));
+    space_cancel(o, &tw.w);
+    CHECK_EQ(WAITER_IDLE, waiter_state(&tw.w));
+    CHECK_EQ(0, engine_fault_tick(s));
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(fault, a_notification_may_overtake_the_answer)
+{
+    struct storage *s = store_open("fault", 16 * MIB, "again=2");
+    struct stobj *o = body_new(s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0);
+    struct test_loop loop;
+    struct test_waiter tw;
+
+    loop_init(&loop);
+    test_waiter_init(&tw, &loop);
+    CHECK_EQ(0, body_fill(o, 10, &tw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, 10, &tw.w));
+    CHECK_EQ(WAITER_POSTED, waiter_state(&tw.w));
+    loop_run(&loop);
+    inbox_here = &loop.inbox; /* on its own loop it lands before the call returns */
+    CHECK_EQ(0, body_fill(o, 10, &tw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, 10, &tw.w));
+    CHECK_EQ(WAITER_IDLE, waiter_state(&tw.w));
+    inbox_here = NULL;
+    loop_run(&loop);
+    CHECK_EQ(2, tw.runs);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+/* ---- What the wrapper refuses ---- */
+
+static struct storage *doomed_store;
+static struct stobj *doomed;
+static struct lease_iter doomed_it;
+
+static void
+misuse_extend_without_span(void)
+{
+    space_extend(doomed, 1);
+}
+
+static void
+misuse_extend_past_span(void)
+{
+    struct span span;
+
+    space_get(doomed, 10, &span, NULL);
+    space_extend(doomed, 11);
+}
+
+static void
+misuse_finish_twice(void)
+{
+    space_finish(doomed);
+    space_finish(doomed);
+}
+
+static void
+misuse_get_nothing(void)
+{
+    struct span span;
+
+    space_get(doomed, 0, &span, NULL);
+}
+
+static void
+misuse_close_with_object(void)
+{
+    storage_close(&doomed_store);
+}
+
+static void
+misuse_fini_with_lease(void)
+{
+    struct test_batch tb;
+
+    body_fill(doomed, 10, NULL);
+    lease_init(&doomed_it, doomed, 0, LEASE_TO_END, NULL);
+    take(&doomed_it, &tb, 1);
+    lease_fini(&doomed_it);
+}
+
+static void
+misuse_return_too_much(void)
+{
+    struct test_batch tb;
+
+    body_fill(doomed, 10, NULL);
+    lease_init(&doomed_it, doomed, 0, LEASE_TO_END, NULL);
+    take(&doomed_it, &tb, 1);
+    give_all(&doomed_it, &tb);
+    give_all(&doomed_it, &tb);
+}
+
+static void
+misuse_return_foreign_id(void)
+{
+    struct test_batch tb;
+
+    body_fill(doomed, 10, NULL);
+    lease_init(&doomed_it, doomed, 0, LEASE_TO_END, NULL);
+    take(&doomed_it, &tb, 1);
+    give_one(&doomed_it, 4096);
+}
+
+static void
+misuse_take_after_the_end(void)
+{
+    struct test_batch tb;
+
+    space_finish(doomed);
+    lease_init(&doomed_it, doomed, 0, LEASE_TO_END, NULL);
+    take(&doomed_it, &tb, 1);
+    take(&doomed_it, &tb, 1);
+}
+
+static void
+misuse_take_without_room(void)
+{
+    struct test_batch tb;
+
+    lease_init(&doomed_it, doomed, 0, LEASE_TO_END, NULL);
+    take(&doomed_it, &tb, 0);
+}
+
+static void
+misuse_second_reader_of_private(void)
+{
+    struct lease_iter second;
+    struct stobj *o = body_new(doomed_store, STOBJ_PRIVATE, 10, MIB);
+
+    lease_init(&doomed_it, o, 0, LEASE_TO_END, NULL);
+    lease_init(&second, o, 0, LEASE_TO_END, NULL);
+}
+
+/* Does it die of an assertion?  In a child, whose last words nobody needs. */
+static bool
+dies(void (*misuse)(void))
+{
+    int status;
+    pid_t pid = fork();
+
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        signal(SIGABRT, SIG_DFL);
+        if (freopen("/dev/null", "w", stderr) == NULL)
+            _exit(2);
+        misuse();
+        _exit(0);
+    }
+    CHECK_EQ(pid, waitpid(pid, &status, 0));
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+TEST(storage, every_breach_of_contract_is_caught)
+{
+    static void (*const misuses[])(void) = {misuse_extend_without_span, misuse_extend_past_span,
+        misuse_finish_twice, misuse_get_nothing, misuse_close_with_object, misuse_fini_with_lease,
+        misuse_return_too_much, misuse_return_foreign_id, misuse_take_after_the_end,
+        misuse_take_without_room, misuse_second_reader_of_private};
+
+    doomed_store = store_open("malloc", MIB, NULL);
+    doomed = body_new(doomed_store, STOBJ_KEPT, 1000, 0);
+    for (size_t i = 0; i < ARRAY_LEN(misuses); i++)
+        CHECK(dies(misuses[i]));
+    stobj_unref(&doomed);
+    store_close(doomed_store);
+}
+
+TEST_MAIN(TEST_ENTRY(storage, an_unknown_engine_is_refused),
+    TEST_ENTRY(storage, size_zero_is_the_engines_default),
+    TEST_ENTRY(storage, raw_memory_is_charged_as_the_allocators_class),
+    TEST_ENTRY(storage, classes_are_jemallocs),
+    TEST_ENTRY(budget, the_size_is_never_passed_by_kept_bytes),
+    TEST_ENTRY(budget, the_evictor_is_called_before_the_store_is_full),
+    TEST_ENTRY(budget, bytes_evicted_at_once_need_no_waiting),
+    TEST_ENTRY(budget, a_writer_waits_for_promised_bytes_and_is_told_by_the_free),
+    TEST_ENTRY(budget, a_space_event_wakes_those_who_wait),
+    TEST_ENTRY(budget, room_that_appears_before_the_wait_is_seen),
+    TEST_ENTRY(budget, waiting_for_space_can_be_cancelled),
+    TEST_ENTRY(budget, promises_are_not_asked_for_twice),
+    TEST_ENTRY(budget, raw_memory_may_use_the_reserve_and_segments_may_not),
+    TEST_ENTRY(space, asking_again_gives_the_same_span_and_the_rest_comes_next),
+    TEST_ENTRY(space, bodies_of_every_length_come_back_with_and_without_a_hint),
+    TEST_ENTRY(space, a_known_length_wastes_little),
+    TEST_ENTRY(space, a_mebibyte_and_a_byte_takes_no_quarter_more),
+    TEST_ENTRY(space, a_small_body_lives_inside_its_object),
+    TEST_ENTRY(space, an_unknown_length_is_trimmed),
+    TEST_ENTRY(space, trimming_moves_nothing_that_is_leased),
+    TEST_ENTRY(space, a_lying_hint_costs_nothing),
+    TEST_ENTRY(space, a_failed_object_gives_back_what_it_has_not_used),
+    TEST_ENTRY(stobj, the_writers_drop_of_an_unfinished_object_fails_it),
+    TEST_ENTRY(stobj, another_owner_keeps_an_unfinished_object_open),
+    TEST_ENTRY(transit, memory_stays_within_the_bound),
+    TEST_ENTRY(transit, leased_but_unreturned_bytes_count_against_the_bound),
+    TEST_ENTRY(transit, a_reader_that_waits_hears_when_the_writer_is_stuck),
+    TEST_ENTRY(transit, a_full_store_still_lets_a_pass_through),
+    TEST_ENTRY(transit, an_announced_small_body_takes_a_small_segment),
+    TEST_ENTRY(fault, a_word_it_does_not_know_is_refused),
+    TEST_ENTRY(fault, every_allocation_may_fail_and_nothing_is_lost),
+    TEST_ENTRY(fault, a_store_fills_up_on_request), TEST_ENTRY(fault, space_is_held_until_the_tick),
+    TEST_ENTRY(fault, a_notification_may_overtake_the_answer),
+    TEST_ENTRY(storage, every_breach_of_contract_is_caught))
