@@ -8,10 +8,9 @@
 
 #include "conf/conf_table.h"
 
-#define CONF_FROM_PARAM (-1)
-#define CONF_NAME_MAX 64       /* names stand in log lines and counters */
+#define CONF_FROM_PARAM  (-1)
+#define CONF_NAME_MAX    64 /* names stand in log lines and counters */
 #define CONF_STORAGE_MAX (INT64_C(1) << 50)
-#define CONF_PATH_MAX 4095     /* PATH_MAX less its NUL */
 
 /* clang-format off */
 /*    type, kind of default, what a value is */

@@ -7,9 +7,9 @@
  *   cost    class and pad: what a caller is charged.  Without the pad a store of 16 KiB
  *           bodies was measured at 1.28 times its size
  *
- * The only home of jemalloc's header.  With TARN_LIBC_MALLOC (sanitizer builds) libc's
- * allocator gives the bytes, and the classes are computed as jemalloc would: accounting,
- * segment sizes and trimming are then the same as in the real build.
+ * The only caller of jemalloc (allocator.c names its version).  With TARN_LIBC_MALLOC
+ * (sanitizer builds) libc's allocator gives the bytes, and the classes are computed as jemalloc
+ * would: accounting, segment sizes and trimming are then the same as in the real build.
  *
  * Threads: any, RCU's own too.
  */

@@ -97,7 +97,7 @@ struct h1_xchg *h1_xchg_new(struct h1_conn *c);
 void h1_xchg_free(struct h1_conn *c, struct h1_xchg *hx);
 void h1_conn_die(struct h1_conn *c);
 void h1_conn_reset(struct h1_conn *c);
-    /* the same, and the client sees an error, not an end */ /* the connection is over: everybody is told */
+/* the same, and the client sees an error, not an end */ /* the connection is over: everybody is told */
 
 /* h1_write.c */
 extern const struct exchange_ops h1_exchange_ops;

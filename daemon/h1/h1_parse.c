@@ -126,7 +126,21 @@ h1_on_chunk_header(llhttp_t *ll)
     if (ll->content_length > INT64_MAX)
         return h1_fail(p, TERR_FRAMING);
     p->ext_line = 0;
-    return 0;
+    p->in_trailer = ll->content_length == 0;
+    return p->in_trailer ? HPE_PAUSED : 0; /* so that its bytes can be counted */
+}
+
+/* The next size line begins: back to h1_chunk_step(), which counts its digits. */
+static int
+h1_on_chunk_complete(llhttp_t *ll)
+{
+    struct h1_parser *p = ll->data;
+
+    if (p->in_trailer)
+        return 0; /* the last: the end of the message comes without another byte */
+    p->in_size = true;
+    p->digits = 0;
+    return HPE_PAUSED;
 }
 
 static int
@@ -140,6 +154,13 @@ h1_on_chunk_ext(llhttp_t *ll, const char *at, size_t len)
     if (p->ext_line > LIMIT_CHUNK_EXT_LINE || p->ext_body > LIMIT_CHUNK_EXT_BODY)
         return h1_fail(p, TERR_FRAMING);
     return 0;
+}
+
+/* ';' and '=' count too: each stands before one span. */
+static int
+h1_on_chunk_ext_end(llhttp_t *ll)
+{
+    return h1_on_chunk_ext(ll, NULL, 1);
 }
 
 static int
@@ -165,6 +186,9 @@ h1_prepare(void)
     h1_settings.on_chunk_header = h1_on_chunk_header;
     h1_settings.on_chunk_extension_name = h1_on_chunk_ext;
     h1_settings.on_chunk_extension_value = h1_on_chunk_ext;
+    h1_settings.on_chunk_extension_name_complete = h1_on_chunk_ext_end;
+    h1_settings.on_chunk_extension_value_complete = h1_on_chunk_ext_end;
+    h1_settings.on_chunk_complete = h1_on_chunk_complete;
     h1_settings.on_message_complete = h1_on_message_complete;
     llhttp_init(&h1_templates[0], HTTP_REQUEST, &h1_settings);
     tassert(llhttp_execute(&h1_templates[0], request, sizeof(request) - 1) == HPE_OK);
@@ -186,6 +210,7 @@ h1_parse_init(
     p->head = head;
     p->limits = limits;
     p->is_response = is_response;
+    p->in_size = true;
     memset(head, 0, sizeof(*head));
     head->fields = fields;
     head->max_fields = max_fields;
@@ -334,23 +359,61 @@ h1_parse_head(struct h1_parser *p, const char *bytes, size_t len)
     return 0;
 }
 
+/* A size has at most 16 digits, leading zeros included: llhttp would read zeros for ever. */
+static bool
+h1_size_ok(struct h1_parser *p, const char *bytes, size_t len)
+{
+    size_t i;
+
+    for (i = 0; i < len && p->in_size; i++) {
+        p->in_size = (bytes[i] >= '0' && bytes[i] <= '9') ||
+                     ((bytes[i] | 0x20) >= 'a' && (bytes[i] | 0x20) <= 'f');
+        if (p->in_size && ++p->digits > 16)
+            return false;
+    }
+    return true;
+}
+
+/* Runs llhttp to the next size line, the trailer, the end, or where the bytes end.  How many
+ * were read, or TERR_*. */
+static ssize_t
+h1_chunk_step(struct h1_parser *p, const char *bytes, size_t len)
+{
+    llhttp_t *ll = h1_ll(p);
+    bool in_trailer = p->in_trailer;
+    size_t n = len;
+    llhttp_errno_t rc;
+
+    if (!h1_size_ok(p, bytes, len))
+        return TERR_FRAMING;
+    rc = llhttp_execute(ll, bytes, len);
+    if (rc == HPE_PAUSED) {
+        n = (size_t)(llhttp_get_error_pos(ll) - bytes);
+        llhttp_resume(ll);
+    } else if (rc != HPE_OK) {
+        return p->err != 0 ? p->err : TERR_FRAMING;
+    }
+    if (in_trailer)
+        p->trailer += (uint32_t)n;
+    return p->trailer > p->limits->head_max ? TERR_FRAMING : (ssize_t)n;
+}
+
 static ssize_t
 h1_body_chunked(
     struct h1_parser *p, const char *bytes, size_t len, char *out, size_t room, size_t *used)
 {
-    llhttp_t *ll = h1_ll(p);
     size_t feed = len < room ? len : room; /* decoded is never longer than what was read */
-    llhttp_errno_t rc;
 
     p->out = out;
     p->out_len = 0;
-    ll->flags |= F_CHUNKED; /* says http/framing.h; llhttp misses "chunked" with a tab behind it */
-    rc = llhttp_execute(ll, bytes, feed);
-    *used = feed;
-    if (rc == HPE_PAUSED && p->body_done)
-        *used = (size_t)(llhttp_get_error_pos(ll) - bytes);
-    else if (rc != HPE_OK)
-        return p->err = p->err != 0 ? p->err : TERR_FRAMING;
+    h1_ll(p)->flags |= F_CHUNKED; /* says framing.h; llhttp misses "chunked" before a tab */
+    while (*used < feed && !p->body_done) { /* a step reads at least a byte */
+        ssize_t n = h1_chunk_step(p, bytes + *used, feed - *used);
+
+        if (n < 0)
+            return p->err = (int)n;
+        *used += (size_t)n;
+    }
     return (ssize_t)p->out_len;
 }
 

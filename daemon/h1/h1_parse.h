@@ -43,10 +43,13 @@ struct h1_parser {
     size_t out_len;
     uint64_t taken;              /* body bytes read so far, LENGTH and CLOSE */
     uint32_t ext_line, ext_body; /* chunk extension bytes */
+    uint32_t trailer;            /* bytes behind the line of the last chunk */
     uint32_t fed;                /* head bytes that llhttp has seen, start line included */
     int err;
     bool is_response, line_done, head_done, body_done;
-    uint8_t leading; /* empty lines before a request line */
+    bool in_size, in_trailer; /* where in a chunked body we are */
+    uint8_t digits;           /* of the chunk size under way */
+    uint8_t leading;          /* empty lines before a request line */
     struct framing framing;
 };
 

@@ -160,8 +160,13 @@ h1_in_refuse(struct h1_conn *c, int err)
     counter_add(c->server->env.counters, COUNTER_req_bad, 1);
     c->closing = c->unread = true; /* and no byte that follows is interpreted */
     hx->x.err = err;
-    if (!hx->parser.head_done)
+    if (!hx->parser.head_done) { /* what was read of it is only good for the log's first line */
         hx->x.head.len = (uint16_t)(hx->parser.line_done ? hx->parser.fed : 0);
+        hx->x.head.nfields = 0;
+        hx->x.head.present = 0;
+        if (hx->x.head.len > c->in_len)
+            hx->x.head.len = 0;
+    }
     hx->x.head.base = c->in; /* where its bytes are by now */
     hx->x.has_body = false;
     h1_start(c, hx);

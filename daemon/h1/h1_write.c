@@ -383,7 +383,9 @@ h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay,
         accepted = (ssize_t)lay->body;
         hx->x.gathered = true;
     } else if (lay->total == 0) {
-        return 0;
+        if (!end)
+            return 0;
+        accepted = 0; /* the end of the connection says it all */
     } else {
         accepted = h1_out_send(c, hx, lay, more, heads, &all);
         if (accepted < 0) {

@@ -171,17 +171,23 @@ http_unquote(struct slice quoted, struct span out)
 int
 http_parse_decimal(struct slice s, uint64_t *out)
 {
+    enum {
+        SAFE_DIGITS = 18
+    }; /* any number of that many fits */
     uint64_t n = 0;
     bool large = false;
-    size_t i;
 
-    if (s.len == 0 || !http_bytes_are(s, HTTP_C_DIGIT))
+    if (s.len == 0)
         return TERR_SYNTAX;
-    for (i = 0; i < s.len && !large; i++) {
-        uint64_t digit = (uint64_t)(s.ptr[i] - '0');
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned digit = (unsigned char)s.ptr[i] - (unsigned)'0';
 
-        large = n > ((uint64_t)INT64_MAX - digit) / 10; /* judged before it is multiplied */
-        n = n * 10 + digit;
+        if (digit > 9)
+            return TERR_SYNTAX;
+        if (i >= SAFE_DIGITS && n > ((uint64_t)INT64_MAX - digit) / 10)
+            large = true; /* judged before it is multiplied */
+        if (!large)
+            n = n * 10 + digit;
     }
     if (large)
         return TERR_LIMIT;

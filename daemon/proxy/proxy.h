@@ -18,6 +18,11 @@
 struct fetch;
 struct req;
 
+struct proxy_host {
+    size_t len, normal_len; /* len 0: none yet */
+    char text[HTTP_AUTHORITY_MAX], normal[HTTP_AUTHORITY_MAX];
+};
+
 #define PROXY_MAGIC OBJ_TAG('p', 'r', 'o', 'x')
 struct proxy {
     uint32_t magic;
@@ -36,6 +41,7 @@ struct proxy {
     void *on_idle_ctx;
     struct req *idle_reqs; /* memory of ended requests */
     unsigned nidle_reqs;
+    struct proxy_host last_host;
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */
 };
 

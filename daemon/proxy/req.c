@@ -28,6 +28,28 @@ req_route(const struct conf *conf, struct slice host, struct slice path)
     return conf->default_backend;
 }
 
+/* The authority's normal form into the key.  A worker's requests mostly name the same few
+ * hosts, so the last one is remembered: comparing is a tenth of normalising. */
+static int
+req_normal_host(struct proxy *p, struct slice host, char *out)
+{
+    struct proxy_host *memo = &p->last_host;
+    int n;
+
+    if (host.len == memo->len && memcmp(host.ptr, memo->text, host.len) == 0) {
+        memcpy(out, memo->normal, memo->normal_len);
+        return (int)memo->normal_len;
+    }
+    n = http_authority_normal(host, HTTP_SCHEME_HTTP, (struct span){out, HTTP_AUTHORITY_MAX});
+    if (n < 0 || host.len > sizeof(memo->text))
+        return n;
+    memcpy(memo->text, host.ptr, host.len);
+    memcpy(memo->normal, out, (size_t)n);
+    memo->len = host.len;
+    memo->normal_len = (size_t)n;
+    return n;
+}
+
 /* The key is "http://" authority path, the authority in normal form (RFC 9111 2): what is
  * keyed is what is forwarded. */
 static int
@@ -36,14 +58,11 @@ req_make_key(struct req *r)
     struct http_head *h = &r->x->head;
     char *text = r->proxy->key_text, *p = text + 7;
     struct slice path = http_path(h);
-    int n = 0;
+    int n = h->host_len > 0 ? req_normal_host(r->proxy, http_host(h), p) : 0;
 
-    memcpy(text, "http://", 7);
-    if (h->host_len > 0)
-        n = http_authority_normal(
-            http_host(h), HTTP_SCHEME_HTTP, (struct span){p, HTTP_AUTHORITY_MAX});
     if (n < 0)
         return n;
+    memcpy(text, "http://", 7);
     r->host_at = 7;
     r->host_len = (size_t)n;
     memcpy(p + n, path.ptr, path.len);
@@ -213,6 +232,8 @@ req_do_fetch(struct req *r)
     case ENTRY_READY:
         return req_goto(r, REQ_DELIVER);
     case ENTRY_FAILED:
+        if (r->err != 0) /* our client's own fault: its upload could not be had */
+            return req_synth(r, (unsigned)terr_http(r->err, TERR_SIDE_CLIENT), r->err);
         err = r->entry->err;
         return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_ORIGIN), err);
     case ENTRY_HITMISS:

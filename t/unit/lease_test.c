@@ -1,4 +1,4 @@
-/* lease_test.c -- reading: extents, waiting, ranges, synthetic bodies, lease_each. */
+/* lease_test.c -- reading: extents, waiting, ranges, private and synthetic bodies, lease_each. */
 #include "storage/lease.h"
 
 #include "storage/engine_fault.h"
@@ -472,6 +472,181 @@ TEST(transit, the_last_segment_may_go_before_its_successor_comes)
     store_close(s);
 }
 
+TEST(transit, memory_stays_within_the_bound)
+{
+    struct storage *s = store_open("malloc", 64 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, MIB);
+    uint64_t at = 0, base = store_stats(s).charged;
+    struct test_loop loop;
+    struct test_waiter rw, ww;
+    struct lease_iter it;
+    struct test_batch tb;
+    int n;
+
+    loop_init(&loop);
+    test_waiter_init(&rw, &loop);
+    test_waiter_init(&ww, &loop);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &rw.w));
+    for (unsigned turn = 0; turn < 20; turn++) {
+        CHECK_EQ(-EAGAIN, body_fill(o, 100 * MIB, &ww.w));
+        CHECK(waiter_pending(&ww.w));
+        CHECK(store_stats(s).charged - base <= MIB);
+        while ((n = take(&it, &tb, 3)) > 0) {
+            for (unsigned i = 0; i < tb.b.n; i++) {
+                CHECK(body_is(tb.e[i].ptr, at, tb.e[i].len));
+                at += tb.e[i].len;
+            }
+            give_all(&it, &tb);
+        }
+        CHECK_EQ(-EAGAIN, n);
+        CHECK_EQ(0, store_stats(s).charged - base); /* all returned, all given back */
+        loop_run(&loop);
+    }
+    CHECK(at > 18 * MIB); /* the rest is pads and heads of segments */
+    space_finish(o);
+    loop_run(&loop);
+    CHECK_EQ(0, take(&it, &tb, 1));
+    lease_fini(&it);
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(transit, leased_but_unreturned_bytes_count_against_the_bound)
+{
+    struct storage *s = store_open("malloc", 64 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, 64 * KIB);
+    struct test_loop loop;
+    struct test_waiter rw, ww;
+    struct lease_iter it;
+    struct test_batch tb, none;
+    uint64_t len;
+
+    loop_init(&loop);
+    test_waiter_init(&rw, &loop);
+    test_waiter_init(&ww, &loop);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &rw.w));
+    CHECK_EQ(-EAGAIN, take(&it, &none, 1));
+    CHECK_EQ(-EAGAIN, body_fill(o, MIB, &ww.w));
+    len = stobj_len(o);
+    loop_run(&loop);
+    CHECK(len > 40 * KIB);
+    CHECK(store_stats(s).charged <= 64 * KIB + 500);
+    CHECK_EQ(5, take(&it, &tb, BATCH_MAX));  /* of 12 KiB: at most a quarter of the bound */
+    CHECK_EQ(-ENOBUFS, take(&it, &none, 1)); /* everything is leased, and the writer waits */
+    CHECK(waiter_pending(&rw.w));
+    CHECK_EQ(-EAGAIN, body_fill(o, MIB, &ww.w));
+    CHECK_EQ(len, stobj_len(o));
+
+    give_one(&it, tb.e[2].id); /* in any order */
+    loop_run(&loop);
+    CHECK_EQ(1, ww.runs);
+    CHECK_EQ(-EAGAIN, body_fill(o, MIB, &ww.w)); /* one segment more */
+    CHECK(stobj_len(o) > len);
+    give_one(&it, tb.e[0].id);
+    give_one(&it, tb.e[3].id);
+    give_one(&it, tb.e[1].id);
+    give_one(&it, tb.e[4].id);
+    space_cancel(o, &ww.w);
+    space_fail(o, -EIO);
+    CHECK_EQ(1, take(&it, &tb, BATCH_MAX));
+    CHECK_EQ(-EPIPE, take(&it, &none, BATCH_MAX));
+    give_all(&it, &tb);
+    lease_fini(&it);
+    stobj_unref(&o);
+    loop_run(&loop);
+    store_close(s);
+}
+
+TEST(transit, a_reader_that_waits_hears_when_the_writer_is_stuck)
+{
+    struct storage *s = store_open("malloc", 64 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, 16 * KIB);
+    struct test_loop loop;
+    struct test_waiter rw, ww;
+    struct test_batch got[8], none;
+    struct lease_iter it;
+    unsigned n = 0;
+
+    loop_init(&loop);
+    test_waiter_init(&rw, &loop);
+    test_waiter_init(&ww, &loop);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &rw.w));
+    do { /* the reader takes everything that comes and returns nothing */
+        CHECK_EQ(-EAGAIN, take(&it, &none, 1));
+        if (body_fill(o, 4000, &ww.w) < 0)
+            break;
+        loop_run(&loop);
+        CHECK(take(&it, &got[n], 8) > 0);
+    } while (++n < ARRAY_LEN(got));
+    CHECK(n < ARRAY_LEN(got));
+    loop_run(&loop); /* woken not by bytes but by the writer's stop */
+    CHECK(waiter_state(&rw.w) == WAITER_IDLE);
+    if (take(&it, &got[n], 8) > 0)
+        n++;
+    CHECK_EQ(-ENOBUFS, take(&it, &none, 1));
+    for (unsigned i = 0; i < n; i++)
+        give_all(&it, &got[i]);
+    CHECK_EQ(WAITER_POSTED, waiter_state(&ww.w));
+    loop_run(&loop);
+    CHECK_EQ(0, body_fill(o, 100, &ww.w));
+    lease_cancel(&it);
+    lease_fini(&it);
+    space_finish(o);
+    stobj_unref(&o);
+    loop_run(&loop);
+    store_close(s);
+}
+
+TEST(transit, a_full_store_still_lets_a_pass_through)
+{
+    struct storage *s = store_open("malloc", MIB, NULL);
+    void *all[MIB / (12 * KIB)];
+    struct test_loop loop;
+    struct test_waiter rw, ww;
+    struct lease_iter it;
+    struct test_batch tb;
+    struct stobj *o;
+    uint64_t at = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        CHECK((all[i] = storage_alloc(s, 12 * KIB)) != NULL);
+    loop_init(&loop);
+    test_waiter_init(&rw, &loop);
+    test_waiter_init(&ww, &loop);
+    o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, MIB);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &rw.w));
+    for (unsigned turn = 0; turn < 10; turn++) {
+        CHECK_EQ(-EAGAIN, body_fill(o, MIB, &ww.w));     /* never -ENOSPC */
+        CHECK(store_stats(s).charged <= MIB + 17 * KIB); /* one minimal segment */
+        CHECK(take(&it, &tb, 8) > 0);
+        CHECK(body_is(tb.e[0].ptr, at, tb.e[0].len));
+        at += tb.e[0].len;
+        give_all(&it, &tb);
+        loop_run(&loop);
+    }
+    CHECK(at > 130 * KIB);
+    stobj_unref(&o);
+    CHECK_EQ(-EPIPE, take(&it, &tb, 8));
+    lease_fini(&it);
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        storage_free(s, all[i], 12 * KIB);
+    store_close(s);
+}
+
+TEST(transit, an_announced_small_body_takes_a_small_segment)
+{
+    struct storage *s = store_open("malloc", MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_PRIVATE, 300, MIB);
+    uint64_t base = store_stats(s).charged;
+
+    CHECK_EQ(0, body_fill(o, 300, NULL));
+    space_finish(o);
+    CHECK(store_stats(s).charged - base <= 384);
+    CHECK_EQ(300, read_range(o, 0, LEASE_TO_END, 1));
+    stobj_unref(&o);
+    store_close(s);
+}
+
 /* ---- Synthetic ---- */
 
 TEST(synth, a_body_is_the_references_it_was_made_of)
@@ -645,6 +820,11 @@ TEST_MAIN(TEST_ENTRY(lease, batches_of_every_size_give_the_same_bytes),
     TEST_ENTRY(transit, what_was_handed_out_cannot_be_had_again),
     TEST_ENTRY(transit, a_range_skips_and_frees_what_lies_before),
     TEST_ENTRY(transit, the_last_segment_may_go_before_its_successor_comes),
+    TEST_ENTRY(transit, memory_stays_within_the_bound),
+    TEST_ENTRY(transit, leased_but_unreturned_bytes_count_against_the_bound),
+    TEST_ENTRY(transit, a_reader_that_waits_hears_when_the_writer_is_stuck),
+    TEST_ENTRY(transit, a_full_store_still_lets_a_pass_through),
+    TEST_ENTRY(transit, an_announced_small_body_takes_a_small_segment),
     TEST_ENTRY(synth, a_body_is_the_references_it_was_made_of),
     TEST_ENTRY(synth, a_hundred_parts_are_found_from_any_offset),
     TEST_ENTRY(lease_each, reads_an_object_to_its_end_while_it_is_written),

@@ -28,7 +28,7 @@ __tsan_default_suppressions(void)
 }
 #endif
 
-#define THING_MAGIC OBJ_TAG('t', 'h', 'n', 'g')
+#define RCU_THING_MAGIC OBJ_TAG('r', 'c', 'u', 't')
 struct thing {
     uint32_t magic;
     uint64_t value, again; /* equal, always */
@@ -42,7 +42,7 @@ thing_free(struct rcu_later *later)
 {
     struct thing *t = container_of(later, struct thing, later);
 
-    tassert(t->magic == THING_MAGIC);
+    tassert(t->magic == RCU_THING_MAGIC);
     OBJ_FREE(t);
     atomic_fetch_add(&freed, 1);
 }
@@ -53,7 +53,7 @@ thing_new(uint64_t value)
     struct thing *t = malloc(sizeof(*t));
 
     tassert(t != NULL);
-    *t = (struct thing){.magic = THING_MAGIC, .value = value, .again = value};
+    *t = (struct thing){.magic = RCU_THING_MAGIC, .value = value, .again = value};
     return t;
 }
 
@@ -110,7 +110,7 @@ hold_reader(void *arg)
     atomic_store(&hold.step, 1);
     while (atomic_load(&hold.step) != 2) {
         sched_yield();
-        hold.wrong += t->magic != THING_MAGIC || t->value != 1;
+        hold.wrong += t->magic != RCU_THING_MAGIC || t->value != 1;
     }
     rcu_leave();
     return NULL;
@@ -158,7 +158,7 @@ swap_reader(void *arg)
         for (int i = 0; i < 50; i++) { /* one turn */
             const struct thing *t = atomic_load_explicit(&swap.shared, memory_order_acquire);
 
-            swap.wrong += t->magic != THING_MAGIC || t->value != t->again;
+            swap.wrong += t->magic != RCU_THING_MAGIC || t->value != t->again;
             swap.reads++;
         }
         rcu_offline();
@@ -178,6 +178,8 @@ TEST(rcu, readers_never_see_what_was_freed)
     atomic_store(&swap.shared, thing_new(0));
     for (int i = 0; i < RCU_READERS; i++)
         CHECK_EQ(0, pthread_create(&readers[i], NULL, swap_reader, NULL));
+    while (atomic_load(&swap.reads) == 0) /* a busy machine starts threads late */
+        sched_yield();
     rcu_join();
     for (uint64_t i = 1; i <= RCU_SWAPS; i++) {
         old = atomic_exchange(&swap.shared, thing_new(i));
