@@ -224,14 +224,15 @@ h1_origin_head(struct h1_origin *o, const struct http_head **out)
     tassert(o->busy);
     while (!o->head_ready && o->err == 0) {
         rc = o->own_len > 0 ? h1_parse_head(&o->parser, o->own, o->own_len) : 0;
-        if (rc == 1)
+        if (rc == 1) {
             rc = h1_origin_on_head(o);
-        else if (rc == 0)
+            if (rc == TERR_AGAIN)
+                continue; /* what follows the interim response may be there already */
+        } else if (rc == 0) {
             rc = stream_ended(o->stream) != 0 ? TERR_CLOSED : TERR_AGAIN;
-        if (rc == TERR_AGAIN && o->own_len > 0 && o->parser.fed == 0 && o->interim > 0)
-            continue; /* what followed an interim response */
-        if (rc == TERR_AGAIN)
-            return rc;
+            if (rc == TERR_AGAIN)
+                return rc;
+        }
         if (rc != 0)
             o->err = rc;
     }

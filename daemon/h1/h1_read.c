@@ -82,6 +82,8 @@ h1_in_pace(struct h1_conn *c)
         stream_pause(c->stream);
     else
         stream_resume(c->stream);
+    if (!c->running)
+        task_wake(&c->task); /* another deadline */
 }
 
 static void
@@ -121,7 +123,8 @@ h1_in_end(struct h1_conn *c)
     for (l = c->answered.next; l != &c->answered && err == 0; l = l->next)
         err = h1_head_keep(container_of(l, struct h1_xchg, link));
     if (c->in_len == 0) {
-        free(c->own);
+        if (c->own != NULL)
+            free(c->own);
         c->own = NULL;
         c->own_cap = 0;
         c->in = NULL;

@@ -64,11 +64,12 @@ h1_xchg_free(struct h1_conn *c, struct h1_xchg *hx)
     s->nidle_xchgs++;
 }
 
-/* Over, whatever was going on.  Answerers release their exchanges when they see `gone`. */
+/* Over, whatever was going on.  Answerers release their exchanges when they see `gone`; those
+ * whose answers were complete only borrow what they sent, so they see it in this turn. */
 void
 h1_conn_die(struct h1_conn *c)
 {
-    struct list *l;
+    struct list *l, *next;
 
     if (c->dead)
         return;
@@ -76,11 +77,12 @@ h1_conn_die(struct h1_conn *c)
     c->in_len = 0;
     if (c->stream != NULL)
         stream_close(&c->stream); /* now: what it was sending goes back to its owners */
-    for (l = c->answered.next; l != &c->answered; l = l->next) {
+    LIST_FOREACH_SAFE(l, next, &c->answered)
+    {
         struct h1_xchg *hx = container_of(l, struct h1_xchg, link);
 
         hx->x.gone = true;
-        task_wake(hx->x.task);
+        hx->x.task->run(hx->x.task);
     }
     if (c->cur != NULL && c->cur->started) {
         c->cur->x.gone = true;
@@ -174,6 +176,8 @@ h1_conn_phase(const struct h1_conn *c)
         return H1_IDLE;
     if (!c->cur->started)
         return H1_HEAD;
+    if (c->paused)
+        return H1_WAIT; /* it is us who do not read */
     return c->cur->parser.body_done || c->cur->timed_out ? H1_WAIT : H1_BODY;
 }
 

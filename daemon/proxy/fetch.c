@@ -89,6 +89,13 @@ fetch_may_retry(const struct fetch *f, int err)
            http_method_is_idempotent((enum http_method)f->asked);
 }
 
+static bool
+fetch_is_conditional(const struct fetch *f)
+{
+    return f->kind == FETCH_PASS &&
+           (http_has(&f->req, HTTP_F_IF_NONE_MATCH) || http_has(&f->req, HTTP_F_IF_MODIFIED_SINCE));
+}
+
 /* HEAD -- the response's head decides what becomes of the entry. */
 static enum fetch_next
 fetch_do_head(struct fetch *f)
@@ -112,6 +119,8 @@ fetch_do_head(struct fetch *f)
         f->begun = false;
         return fetch_goto(f, FETCH_START);
     }
+    if (err == 0 && head->status == 304 && !fetch_is_conditional(f))
+        err = TERR_SYNTAX; /* nobody asked: it would tell of something that we do not have */
     if (err != 0)
         return fetch_fail(f, err);
     f->received_ms = f->proxy->loop->clock.wall_ms;
@@ -210,9 +219,11 @@ fetch_tell_failed(struct fetch *f, struct entry **ep)
 static enum fetch_next
 fetch_do_error(struct fetch *f)
 {
-    counter_add(f->proxy->counters, COUNTER_fetch_failed, 1);
+    if (f->err != TERR_CANCELLED)
+        counter_add(f->proxy->counters, COUNTER_fetch_failed, 1);
     if (f->body != NULL) {
-        counter_add(f->proxy->counters, COUNTER_fetch_truncated, 1);
+        if (f->err != TERR_CANCELLED)
+            counter_add(f->proxy->counters, COUNTER_fetch_truncated, 1);
         if (f->err != TERR_CANCELLED)
             elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s", f->conf->name,
                 (unsigned long long)stobj_len(f->body), terr_text(f->err));
