@@ -22,9 +22,9 @@ RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
         libjemalloc2 liburcu8 libuv1 libxxhash0 libyaml-0-2 \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 10001 --no-create-home --home-dir / --shell /usr/sbin/nologin tarn
+    && useradd --uid 10001 --no-create-home --home-dir / --shell /usr/sbin/nologin tarn
 COPY --from=build /usr/local/bin/tarnd /usr/local/bin/tarnd
-USER tarn
+USER 10001
 EXPOSE 8080
 # A request without Host is one that tarnd answers itself (400), so this asks whether it serves,
 # and not whether a backend does.  For another port than 8080: -e TARN_PORT=...
