@@ -243,6 +243,14 @@ server_now_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+static void
+server_release(struct server *s)
+{
+    for (unsigned i = 0; s->env.bounds != NULL && i < s->conf->nlistens; i++)
+        if (s->env.bounds[i] != NULL)
+            listen_release(&s->env.bounds[i]);
+}
+
 /* Waits for the workers; a second signal, the deadline, or the last client's leaving cuts what
  * is left (fetches for nobody). */
 static void
@@ -255,6 +263,7 @@ server_drain(struct server *s, const sigset_t *set)
 
     for (unsigned i = 0; i < s->nworkers; i++)
         worker_drain(s->workers[i]);
+    server_release(s); /* a Unix socket would go on queueing connections */
     while (left > 0) {
         int sig = sigtimedwait(set, NULL, &moment);
 
@@ -285,9 +294,7 @@ server_close(struct server *s)
         storage_close(&s->storage);
     if (s->synth != NULL)
         storage_close(&s->synth);
-    for (unsigned i = 0; s->env.bounds != NULL && i < s->conf->nlistens; i++)
-        if (s->env.bounds[i] != NULL)
-            listen_release(&s->env.bounds[i]);
+    server_release(s);
     free(s->env.bounds);
     origins_shared_free(&s->origins);
     if (s->access != NULL)

@@ -55,6 +55,8 @@ struct engine_ops {
     /* At most `want` bytes after the published ones, or an errno of storage.h with w armed
      * (w may be NULL: the caller never waits). */
     int (*space_get)(struct stobj *o, size_t want, struct span *out, struct waiter *w);
+    /* Room for the first `bytes` of the object, kept until they are asked for; as space_get. */
+    int (*space_reserve)(struct stobj *o, uint64_t bytes, struct waiter *w);
     /* Publishes `used` > 0 bytes of that span and tells the readers that wait. */
     void (*space_extend)(struct stobj *o, size_t used);
     /* Disarms w, if it is armed. */

@@ -256,6 +256,12 @@ fault_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w
     return fault_full(o->store) ? -ENOSPC : engine_malloc.space_get(o, want, out, w);
 }
 
+static int
+fault_space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
+{
+    return fault_full(o->store) ? -ENOSPC : engine_malloc.space_reserve(o, bytes, w);
+}
+
 static void
 fault_space_extend(struct stobj *o, size_t used)
 {
@@ -375,6 +381,7 @@ const struct engine_ops engine_fault = {
     .obj_new = fault_obj_new,
     .obj_free = fault_obj_free,
     .space_get = fault_space_get,
+    .space_reserve = fault_space_reserve,
     .space_extend = fault_space_extend,
     .space_cancel = fault_space_cancel,
     .settle = fault_settle,

@@ -35,6 +35,13 @@ malloc_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *
                                  : transit_space_get(o, want, out, w);
 }
 
+static int
+malloc_space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
+{
+    /* What is private goes on as its reader does: there is nothing to keep. */
+    return o->kind == STOBJ_KEPT ? kept_space_reserve(o, bytes, w) : 0;
+}
+
 static void
 malloc_space_extend(struct stobj *o, size_t used)
 {
@@ -74,6 +81,7 @@ const struct engine_ops engine_malloc = {
     .obj_new = malloc_obj_new,
     .obj_free = malloc_obj_free,
     .space_get = malloc_space_get,
+    .space_reserve = malloc_space_reserve,
     .space_extend = malloc_space_extend,
     .space_cancel = malloc_space_cancel,
     .settle = malloc_settle,

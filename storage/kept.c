@@ -250,7 +250,7 @@ kept_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
             return err;
     }
     at = kept_locate(k, len);
-    tassert(at.index == f->nsegs - 1);
+    tassert(at.index < f->nsegs);
     out->ptr = kept_seg(k, at.index) + (len - at.start);
     out->len = at.start + at.room - len;
     if (out->len > want)
@@ -259,6 +259,18 @@ kept_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
 }
 
 /* Every stream that waits looks again.  Under the stripe. */
+int
+kept_space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
+{
+    struct kept *k = kept_of(o);
+    struct kept_fill *f = kept_fill_of(k);
+    int err = 0;
+
+    while (f->room < bytes && err == 0)
+        err = kept_grow(k, f, w);
+    return err;
+}
+
 static void
 kept_notify(struct kept_fill *f)
 {
@@ -305,6 +317,16 @@ kept_set_seg(struct kept *k, uint32_t index, char *p)
         atomic_load_explicit(&k->dir, memory_order_relaxed)->seg[index - 1] = p;
 }
 
+/* Segments in which nothing was published go back: reserved ones, and the span under way. */
+static void
+kept_put_from(struct kept *k, struct kept_fill *f, uint32_t index)
+{
+    for (uint32_t i = index; i < f->nsegs; i++)
+        store_put(k->base.store, kept_seg(k, i), kept_room(k, i));
+    if (index == 0)
+        k->first = NULL;
+}
+
 /* Cuts the last segment to what is used without moving a byte, or frees it if nothing is:
  * no reader has come to it then.  Sets last_room, and returns how many bytes of that
  * segment are used; 0: there is none. */
@@ -316,15 +338,12 @@ kept_trim(struct kept *k, struct kept_fill *f)
     struct kept_place at;
     size_t used, to;
 
-    if (len == 0 && f->nsegs == 1 && !kept_embedded(k)) {
-        store_put(s, k->first, kept_room(k, 0));
-        k->first = NULL;
-    }
-    if (len == 0)
+    if (len == 0) {
+        kept_put_from(k, f, kept_embedded(k) ? 1 : 0);
         return 0;
+    }
     at = kept_locate(k, len - 1);
-    if (f->nsegs > at.index + 1)
-        store_put(s, kept_seg(k, at.index + 1), kept_room(k, at.index + 1));
+    kept_put_from(k, f, at.index + 1);
     used = len - at.start;
     k->last_room = at.room;
     if (at.index == 0 && kept_embedded(k))

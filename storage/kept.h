@@ -70,6 +70,7 @@ char *kept_seg(const struct kept *k, uint32_t index);
 int kept_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec);
 void kept_free(struct stobj *o);
 int kept_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w);
+int kept_space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w);
 void kept_space_extend(struct stobj *o, size_t used);
 void kept_space_cancel(struct stobj *o, struct waiter *w);
 void kept_settle(struct stobj *o, enum stobj_state to);

@@ -384,6 +384,17 @@ space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
     return 0;
 }
 
+int
+space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
+{
+    int err;
+
+    space_check(o);
+    tassert(o->fill->span.len == 0);
+    err = o->store->ops->space_reserve(o, bytes, w);
+    return err < 0 ? storage_answer(o->store, err, w) : 0;
+}
+
 void
 space_extend(struct stobj *o, size_t used)
 {

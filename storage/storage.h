@@ -91,7 +91,7 @@ uint64_t stobj_len(const struct stobj *o);
  * the kernel; while nobody fills or trims it. */
 bool stobj_contains(struct stobj *o, const char *ptr, size_t len);
 
-/* The writer's four calls.  One span outstanding at a time.
+/* The writer's calls.  One span outstanding at a time.
  *
  * space_get: room for at most `want` bytes (> 0) in *out, out->len > 0; it stays the writer's
  * until extend, and asking again without extending gives the same span.
@@ -99,11 +99,14 @@ bool stobj_contains(struct stobj *o, const char *ptr, size_t len);
  *             evicted memory is on its way back.  w NULL: the caller asks again by itself
  *   -ENOSPC   nothing could be evicted: the caller goes on uncached
  *   -ENOMEM
+ * space_reserve: room for the object's first `bytes`, so that space_get does not fail before
+ * them; what is not used goes back at the end.  0, or as space_get; asked again it goes on.
  * space_extend: the first `used` bytes of the span (0 is legal) are published, with one
  * release store; readers that wait are notified.  The rest is the next span's beginning.
  * space_finish: no more bytes; trims what was not used.  space_fail: readers get what was
  * published, then -EPIPE.  err is kept for the log. */
 int space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w);
+int space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w);
 void space_extend(struct stobj *o, size_t used);
 void space_finish(struct stobj *o);
 void space_fail(struct stobj *o, int err);

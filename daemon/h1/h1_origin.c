@@ -9,6 +9,12 @@
 #include "daemon/h1/h1_parse.h"
 #include "daemon/net/stream.h"
 
+enum {
+    /* A head comes in a read of this size, and little of the body with it: that much is copied,
+     * the rest goes from the socket to where it stays. */
+    HEAD_READ = 4096,
+};
+
 #define H1_ORIGIN_MAGIC OBJ_TAG('h', '1', 'o', 'r')
 struct h1_origin {
     uint32_t magic;
@@ -102,6 +108,7 @@ h1_origin_open(struct h1_origin **out, struct loop *l, const struct h1_conf *con
         OBJ_FREE(o);
         return err;
     }
+    stream_set_read_max(o->stream, HEAD_READ);
     *out = o;
     return 0;
 }

@@ -38,7 +38,8 @@ struct stream {
     struct span rx;         /* received, not consumed */
     struct read_slab *slab; /* rx lies in it; NULL: in the posted span */
     struct span room;       /* posted */
-    struct write_op *op;    /* a write or connect under way */
+    size_t read_max;
+    struct write_op *op; /* a write or connect under way */
     union {
         uv_handle_t handle;
         uv_stream_t stream;
@@ -143,6 +144,8 @@ stream_on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
         return;
     }
     buf->base = net_slab_room(s->nl, &buf->len);
+    if (s->read_max > 0 && buf->len > s->read_max)
+        buf->len = s->read_max;
 }
 
 static void
@@ -327,6 +330,13 @@ stream_post(struct stream *s, struct span room)
     tassert(room.len > 0);
     s->room = room;
     s->posted = true;
+}
+
+void
+stream_set_read_max(struct stream *s, size_t bytes)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    s->read_max = bytes;
 }
 
 void

@@ -61,6 +61,8 @@ bool stream_quiet(const struct stream *s);
 /* The next bytes are read straight into `room` (which stays the owner's until received or
  * taken back).  Then stream_received points into it. */
 void stream_post(struct stream *s, struct span room);
+/* At most so many bytes in a read that was not posted; 0: what the slab has. */
+void stream_set_read_max(struct stream *s, size_t bytes);
 void stream_unpost(struct stream *s);
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);

@@ -16,7 +16,6 @@
 #include "storage/lease.h"
 
 enum {
-    FETCH_SPAN_MAX = 1 << 20,   /* asked of storage at a time */
     FETCH_TURN_BYTES = 4 << 20, /* then the others of this loop get their turn */
 };
 
@@ -123,8 +122,11 @@ fetch_do_head(struct fetch *f)
         err = TERR_SYNTAX; /* nobody asked: it would tell of something that we do not have */
     if (err != 0)
         return fetch_fail(f, err);
-    f->received_ms = f->proxy->loop->clock.wall_ms;
+    if (f->received_ms == 0)
+        f->received_ms = f->proxy->loop->clock.wall_ms;
     err = fetch_publish(f, head);
+    if (err == TERR_AGAIN)
+        return FETCH_WAIT; /* for room */
     if (err != 0)
         return fetch_fail(f, err);
     fetch_deadline(f, f->conf->between_bytes_timeout);
@@ -138,6 +140,7 @@ fetch_room(struct fetch *f, struct span *room)
     int err;
 
     err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
+    f->no_room = f->no_room || err == -ENOSPC;
     if (err == -ENOSPC && f->is_shared && fetch_outgrown(f) == 0)
         err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
     switch (err) {
@@ -234,6 +237,7 @@ fetch_do_error(struct fetch *f)
         fetch_tell_failed(f, &f->shared);
         fetch_tell_failed(f, &f->entry);
     }
+    fetch_drop_kept(f);
     if (f->conn != NULL)
         origin_discard(&f->conn);
     return fetch_goto(f, FETCH_CLOSE);

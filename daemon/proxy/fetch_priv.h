@@ -5,6 +5,10 @@
 #include "daemon/proxy/fetch.h"
 #include "storage/lease.h"
 
+enum {
+    FETCH_SPAN_MAX = 1 << 20
+}; /* asked of storage at a time */
+
 enum fetch_state {
     FETCH_START,   /* get a connection */
     FETCH_CONNECT, /* wait until it is up */
@@ -34,10 +38,11 @@ struct fetch {
     unsigned backend, attempt;
     uint8_t asked; /* the method sent: enum http_method */
     bool fresh;    /* retrying: no connection that was idle */
-    bool begun, request_sent, is_shared, stalled, cut, outgrown, too_large;
+    bool begun, request_sent, is_shared, stalled, cut, outgrown, too_large, no_room;
     struct entry *entry;  /* held */
     struct entry *shared; /* held: becomes a marker when `entry`, our own by then, is published */
     struct stobj *body;   /* borrowed from the entry, once it is published */
+    struct stobj *kept;   /* owned: will be the entry's body when there is room for it */
     struct origin_conn *conn;
     struct timer timer;
     struct waiter space; /* BODY: room in storage */
@@ -75,8 +80,10 @@ void fetch_close_upload(struct fetch *f);
 /* fetch_publish.c: the outcome for the entry; 0 and f->body set, or TERR_*. */
 int fetch_publish(struct fetch *f, const struct http_head *head);
 uint64_t fetch_object_max(const struct proxy *p);
-/* It became larger than what is kept: nobody else shall find it, and what follows goes to the
- * leader alone.  Between spans.  0, or why it must go on as it is. */
+/* It became larger than what is kept, or the store is full: nobody else shall find it, and what
+ * follows goes to the leader alone.  Between spans.  0, or why it must go on as it is. */
 int fetch_outgrown(struct fetch *f);
+/* Before the object that was not published goes. */
+void fetch_drop_kept(struct fetch *f);
 
 #endif

@@ -1,4 +1,6 @@
 /* fetch_publish.c -- a response head has come: what becomes of the entry. */
+#include <errno.h>
+
 #include "daemon/base/terr.h"
 #include "daemon/http/cache_control.h"
 #include "daemon/http/forward.h"
@@ -102,26 +104,64 @@ fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out)
     return 0;
 }
 
-/* READY in the index, for everybody.  0, or why it cannot be kept after all. */
+enum {
+    UNKNOWN_RESERVE = 16384
+}; /* of a body whose length the origin did not say */
+
+/* Room for all of the body, if its length is known, before anybody is promised anything.  0;
+ * TERR_AGAIN: evicted memory is on its way back; or why not. */
+static int
+fetch_reserve(struct fetch *f, uint64_t body_len)
+{
+    uint64_t bytes = body_len == STOBJ_SIZE_UNKNOWN ? UNKNOWN_RESERVE : body_len;
+    int rc = 0;
+
+    if (waiter_pending(&f->space))
+        return TERR_AGAIN;
+    if (f->kept == NULL)
+        rc = stobj_new(&f->kept, f->proxy->storage, STOBJ_KEPT, body_len, 0);
+    if (rc == 0)
+        rc = space_reserve(f->kept, bytes, &f->space);
+    if (rc == 0)
+        return 0;
+    if (rc == -EAGAIN)
+        return TERR_AGAIN;
+    fetch_drop_kept(f);
+    return TERR_LIMIT;
+}
+
+void
+fetch_drop_kept(struct fetch *f)
+{
+    if (f->kept == NULL)
+        return;
+    if (waiter_state(&f->space) == WAITER_ARMED)
+        space_cancel(f->kept, &f->space);
+    space_fail(f->kept, TERR_CANCELLED);
+    stobj_unref(&f->kept);
+}
+
+/* READY in the index, for everybody.  0, TERR_AGAIN, or why it cannot be kept after all. */
 static int
 fetch_publish_shared(struct fetch *f, const struct http_head *head, struct cache_response *r)
 {
-    int err = fetch_vary(f, head, &r->vary);
+    int err = fetch_reserve(f, r->body_len);
 
-    if (err == 0)
-        err = fetch_write_head(f, head, true, r);
-    if (err == 0 && stobj_new(&r->body, f->proxy->storage, STOBJ_KEPT, r->body_len, 0) != 0)
-        err = TERR_LIMIT;
     if (err != 0)
         return err;
+    err = fetch_vary(f, head, &r->vary);
+    if (err == 0)
+        err = fetch_write_head(f, head, true, r);
     r->key_text = f->key_text;
-    err = cache_publish(f->entry, r);
+    r->body = f->kept;
+    if (err == 0)
+        err = cache_publish(f->entry, r);
     if (err != 0) {
-        space_fail(r->body, err);
-        stobj_unref(&r->body);
+        fetch_drop_kept(f);
         return err;
     }
-    f->body = r->body;
+    f->body = f->kept;
+    f->kept = NULL;
     return 0;
 }
 
@@ -197,9 +237,13 @@ fetch_publish(struct fetch *f, const struct http_head *head)
     r.grace_ms = v.grace_ms;
     r.keep_ms = v.keep_ms;
     if (f->is_shared && v.storable &&
-        (r.body_len == STOBJ_SIZE_UNKNOWN || r.body_len <= fetch_object_max(f->proxy)) &&
-        fetch_publish_shared(f, head, &r) == 0)
-        return 0;
+        (r.body_len == STOBJ_SIZE_UNKNOWN || r.body_len <= fetch_object_max(f->proxy))) {
+        int err = fetch_publish_shared(f, head, &r);
+
+        if (err == 0 || err == TERR_AGAIN)
+            return err;
+    }
+    r.body = NULL;
     return fetch_publish_private(f, head, &r);
 }
 
@@ -209,7 +253,8 @@ fetch_outgrown(struct fetch *f)
     struct stobj *next;
 
     cache_unlink(f->entry);
-    if (atomic_load_explicit(&f->entry->joined, memory_order_acquire))
+    if (f->too_large && !f->no_room &&
+        atomic_load_explicit(&f->entry->joined, memory_order_acquire))
         return TERR_LIMIT; /* others read it too: it stays whole, as far as there is room */
     if (stobj_new(&next, f->proxy->storage, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN,
             (uint64_t)f->proxy->conf->params.transit_buffer) != 0)
