@@ -12,6 +12,11 @@
 #include "daemon/server.h"
 #include "storage/storage.h"
 
+/* Read by jemalloc when the process starts, for what is not in a store: requests and
+ * connections come and go in thousands, and what they leave goes back soon. */
+extern const char *malloc_conf;
+const char *malloc_conf = "narenas:4,dirty_decay_ms:1000,muzzy_decay_ms:0";
+
 static void
 main_help(FILE *to)
 {

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,8 +108,49 @@ shm_dir_make(struct shm_dir *d)
     return 0;
 }
 
+static int shm_dir_open_at(struct shm_dir **out, const char *path);
+
+/* A tarnd that was killed leaves its directory, and its log rings are memory.  One whose
+ * process is gone, and whose lock is free, goes now. */
+static void
+shm_dir_bury_dead(void)
+{
+    DIR *all = opendir("/dev/shm");
+    struct dirent *e;
+
+    while (all != NULL && (e = readdir(all)) != NULL) {
+        char path[64], *end = e->d_name;
+        struct shm_dir *dead;
+        long pid = 0;
+
+        if (strncmp(e->d_name, "tarn.", 5) == 0)
+            pid = strtol(e->d_name + 5, &end, 10);
+        if (pid <= 0 || *end != '\0' || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+            continue;
+        snprintf(path, sizeof(path), "/dev/shm/tarn.%ld", pid);
+        if (access(path, W_OK) == 0 && shm_dir_open_at(&dead, path) == 0) {
+            dead->made = true;
+            shm_dir_close(&dead);
+        }
+    }
+    if (all != NULL)
+        closedir(all);
+}
+
 int
 shm_dir_open(struct shm_dir **out, const char *path)
+{
+    char own[64];
+
+    if (path != NULL && path[0] != '\0')
+        return shm_dir_open_at(out, path);
+    shm_dir_bury_dead();
+    snprintf(own, sizeof(own), "/dev/shm/tarn.%ld", (long)getpid());
+    return shm_dir_open_at(out, own);
+}
+
+static int
+shm_dir_open_at(struct shm_dir **out, const char *path)
 {
     struct shm_dir *d = calloc(1, sizeof(*d));
     int n, err;
@@ -117,10 +159,7 @@ shm_dir_open(struct shm_dir **out, const char *path)
         return TERR_NOMEM;
     d->magic = SHM_DIR_MAGIC;
     d->fd = d->lock_fd = -1;
-    if (path == NULL || path[0] == '\0')
-        n = snprintf(d->path, sizeof(d->path), "/dev/shm/tarn.%ld", (long)getpid());
-    else
-        n = snprintf(d->path, sizeof(d->path), "%s", path);
+    n = snprintf(d->path, sizeof(d->path), "%s", path);
     err = n < 0 || (size_t)n >= sizeof(d->path) ? TERR_CONFIG : shm_dir_make(d);
     if (err < 0)
         goto fail;

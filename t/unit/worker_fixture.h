@@ -1,10 +1,10 @@
 /* worker_fixture.h -- one worker in a test's own thread: loop, cache, proxy, h1 server, and an
  * origin on a Unix socket, whose paths say what it answers:
  *
- *     /LENGTH/length|chunked/keep|once[/paced]
+ *     /LENGTH/length|chunked/keep|once[/paced|/drip]
  *
  * The bytes of a body follow from its path.  `paced` sends the second half when the test posts
- * world.go: after it has got the first.
+ * world.go: after it has got the first.  `drip` sends small pieces, one at a time.
  *
  * Threads: the loop runs in the test's thread (world_run), the origin in one of its own.
  */
@@ -30,14 +30,15 @@
 #include "t/unit/storage_fixture.h"
 
 enum {
-    WORLD_WAIT_S = 20,      /* for what comes at once: then something hangs */
-    WORLD_CHUNK_MAX = 20000 /* of the origin's chunks */
+    WORLD_WAIT_S = 20,       /* for what comes at once: then something hangs */
+    WORLD_CHUNK_MAX = 20000, /* of the origin's chunks */
+    WORLD_DRIP = 700,
 };
 
 /* What a path says. */
 struct world_path {
     size_t len;
-    bool chunked, keep, paced;
+    bool chunked, keep, paced, drip;
     uint64_t seed; /* body_byte(seed + offset) */
 };
 
@@ -72,6 +73,7 @@ world_path(const char *path)
     p.chunked = strstr(path, "/chunked") != NULL;
     p.keep = strstr(path, "/keep") != NULL;
     p.paced = strstr(path, "/paced") != NULL;
+    p.drip = strstr(path, "/drip") != NULL;
     for (; *path != '\0'; path++)
         p.seed = p.seed * 31 + (unsigned char)*path;
     return p;
@@ -98,11 +100,16 @@ static inline bool
 origin_write_body(int fd, const struct world_path *p, size_t from, size_t to)
 {
     static char buf[WORLD_CHUNK_MAX + 32];
+    const struct timespec moment = {0, 100000};
 
     while (from < to) {
         size_t len = p->chunked ? 1 + (from * 7 + 999) % WORLD_CHUNK_MAX : WORLD_CHUNK_MAX;
         size_t at = 0;
 
+        if (p->drip) {
+            nanosleep(&moment, NULL);
+            len = WORLD_DRIP;
+        }
         if (len > to - from)
             len = to - from;
         if (p->chunked)
