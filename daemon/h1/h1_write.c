@@ -321,8 +321,8 @@ h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, 
         c->given = c->left;
         return (ssize_t)lay->body;
     }
-    for (unsigned i = 0; i < lay->nchunks && must < (size_t)sent; i++) {
-        must = lay->chunk_end[i]; /* the chunk that has begun must be ended */
+    for (unsigned i = 0; i < lay->nchunks && must <= (size_t)sent; i++) {
+        must = lay->chunk_end[i]; /* one chunk more, so that its leaving wakes us */
         body = lay->chunk_body[i];
     }
     if (lay->nchunks > 0 && must < lay->total && must > lay->head_end && body == lay->body)

@@ -56,7 +56,8 @@ struct world {
     struct proxy proxy;
     _Atomic int64_t conns;
     struct task ending;
-    struct post stop; /* from any thread: the loop ends, whatever is under way */
+    struct post stop;
+    pthread_mutex_t mailbox; /* held to post to the loop, and to end it */
     bool stopping;
     /* the origin's */
     pthread_t origin;
@@ -228,6 +229,8 @@ world_on_ending(struct task *t)
 
     if (h1_server_connections(w->h1) > 0 || !proxy_is_idle(&w->proxy))
         return;
+    pthread_mutex_lock(&w->mailbox); /* whoever sent us here has left the inbox */
+    pthread_mutex_unlock(&w->mailbox);
     origins_drain(w->proxy.origins);
     net_loop_stop(w->net);
 }
@@ -325,9 +328,19 @@ world_open(struct world *w, exchange_start_f *start, const char *parameters)
     CHECK_EQ(0, h1_server_open(&w->h1, &env));
     task_init(&w->ending, &w->proxy.loop->tasks, world_on_ending);
     w->stop.land = world_on_stop;
+    CHECK_EQ(0, pthread_mutex_init(&w->mailbox, NULL));
 }
 
-/* Until somebody sends w->stop to the loop. */
+/* From any thread, once: the loop ends, whatever is under way. */
+static inline void
+world_stop(struct world *w)
+{
+    pthread_mutex_lock(&w->mailbox);
+    inbox_send(&w->proxy.loop->inbox, &w->stop);
+    pthread_mutex_unlock(&w->mailbox);
+}
+
+/* Until world_stop. */
 static inline void
 world_run(struct world *w)
 {
@@ -348,6 +361,7 @@ world_close(struct world *w)
     shmlog_close(&w->log);
     counters_close(&w->counters);
     conf_free(&w->conf);
+    pthread_mutex_destroy(&w->mailbox);
     origin_close(w);
 }
 

@@ -62,6 +62,9 @@ static struct {
     struct watch_counts last, warm, end;
 } loop;
 
+/* Writes that took less than they were offered; for the client to know that it is too slow. */
+static _Atomic unsigned loop_stalls;
+
 static bool
 loop_knows(const struct iovec *iov)
 {
@@ -113,19 +116,22 @@ loop_count_refusal(ssize_t taken)
 static void
 loop_on_output(const struct iovec *iov, size_t n, ssize_t taken)
 {
-    size_t left = taken > 0 ? (size_t)taken : 0;
+    size_t left = taken > 0 ? (size_t)taken : 0, offered = 0;
     unsigned bodies = 0;
 
-    for (size_t i = 0; i < n && left > 0; i++) {
+    for (size_t i = 0; i < n; i++) {
         size_t len = iov[i].iov_len < left ? iov[i].iov_len : left;
-        bool body = loop_knows(&iov[i]); /* all of it, not only what was taken */
+        bool body = len > 0 && loop_knows(&iov[i]); /* all of it, not only what was taken */
 
         bodies += body;
         wire_add(&loop.sent, len, body);
         left -= len;
+        offered += iov[i].iov_len;
     }
     if (bodies > loop.in_one_most)
         loop.in_one_most = bodies;
+    if (taken < (ssize_t)offered)
+        atomic_fetch_add(&loop_stalls, 1);
     loop_count_refusal(taken);
     loop_count_answer();
 }
@@ -289,10 +295,23 @@ client_answer(struct client *c, const char *path, int status)
     MUST(c, path == NULL ? len > 0 : len == p.len);
 }
 
+/* A slow client: lets the socket fill, if the answer can, and leaves it full for a while. */
+static void
+client_dawdle(const struct world_path *p, unsigned stalls)
+{
+    const struct timespec moment = {0, 1000000}, pause = {0, 10 * 1000000};
+    unsigned patience_ms = p->len > 4 * TINY_SNDBUF ? WORLD_WAIT_S * 1000 : 30;
+
+    while (atomic_load(&loop_stalls) == stalls && patience_ms-- > 0)
+        nanosleep(&moment, NULL);
+    nanosleep(&pause, NULL);
+}
+
 static void
 client_ask(struct client *c, const char *method, const char *path, unsigned times)
 {
-    const struct timespec moment = {0, 30 * 1000000};
+    unsigned stalls = atomic_load(&loop_stalls);
+    struct world_path p = world_path(path);
     char text[8192];
     size_t n = 0;
 
@@ -301,7 +320,7 @@ client_ask(struct client *c, const char *method, const char *path, unsigned time
             text + n, sizeof(text) - n, "%s %s HTTP/1.1\r\nHost: test\r\n\r\n", method, path);
     MUST(c, n < sizeof(text) && send(c->fd, text, n, MSG_NOSIGNAL) == (ssize_t)n);
     if (c->slow)
-        nanosleep(&moment, NULL);
+        client_dawdle(&p, stalls);
 }
 
 static void
@@ -319,7 +338,7 @@ client_main(void *arg)
     if (setjmp(c->out) == 0)
         c->script(c);
     close(c->fd);
-    inbox_send(&c->w->proxy.loop->inbox, &c->w->stop);
+    world_stop(c->w);
     return NULL;
 }
 
@@ -386,7 +405,7 @@ play(const struct play *how)
     play_compare(&loop.sent, &c.got);
     CHECK(watch_counts.sendmsgs > 0);
     /* else nothing had to wait, and the slow cases prove nothing */
-    CHECK(!how->slow || (watch_counts.partial > 0 && watch_counts.writes > 10));
+    CHECK(!how->slow || (watch_counts.partial > 0 && watch_counts.writes > 0));
     CHECK_EQ(0, loop.asked_in_vain);
 }
 
