@@ -44,7 +44,7 @@ static void
 main_version(void)
 {
     printf("tarnd " TARN_VERSION "\n"
-           "libuv %s, llhttp %s, %s, libyaml %s, xxHash %s, liburcu (qsbr)\n",
+           "libuv %s, llhttp %s, %s, libyaml %s, xxHash %s, liburcu " TARN_URCU_VERSION " (qsbr)\n",
         net_uv_version(), h1_llhttp_version(), storage_allocator(), conf_yaml_version(),
         hash_version());
 }

@@ -228,6 +228,30 @@ listener_rest(struct listener *ls)
     timer_set(&ls->nl->base.wheel, &ls->rest, loop_deadline(&ls->nl->base, REST_MS));
 }
 
+/* Accepts what is there, within the turn's bound.  Returns whether to rest. */
+static bool
+listener_accept(struct listener *ls)
+{
+    bool rest = false;
+
+    for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
+        int fd = accept4(ls->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            rest = ls->accept_f(ls->ctx, fd, ls->is_unix) == TERR_LIMIT || rest;
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            ls->accept_f(ls->ctx, -1, ls->is_unix); /* so that it can be counted and said */
+            return true;
+        }
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+            break;
+        /* ECONNABORTED, EPROTO, EINTR and the like concern one connection: go on. */
+    }
+    return rest;
+}
+
 /* Level-triggered: what is left over makes poll report again. */
 static void
 listener_run(struct task *t)
@@ -242,25 +266,8 @@ listener_run(struct task *t)
         ls->resting = false;
         uv_poll_start(&ls->poll, UV_READABLE, listener_on_poll);
     }
-    for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(ls->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-        if (fd >= 0) {
-            if (ls->accept_f(ls->ctx, fd, ls->is_unix) == TERR_LIMIT) {
-                listener_rest(ls);
-                return;
-            }
-            continue;
-        }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            ls->accept_f(ls->ctx, -1, ls->is_unix); /* so that it can be counted and said */
-            listener_rest(ls);
-            return;
-        }
-        if (errno == EAGAIN || errno == EWOULDBLOCK)
-            return;
-        /* ECONNABORTED, EPROTO, EINTR and the like concern one connection: go on. */
-    }
+    if (listener_accept(ls))
+        listener_rest(ls);
 }
 
 static int

@@ -31,7 +31,8 @@ const char *listen_address(const struct bound *b);
 /* The process gives the address back; a Unix socket's file is removed. */
 void listen_release(struct bound **bp);
 
-/* Takes the descriptor `fd`: 0 to go on at once, TERR_LIMIT to rest. */
+/* Takes the descriptor `fd`; -1: there is none to be had.  TERR_LIMIT: it was dropped, and the
+ * listener rests after this turn's. */
 typedef int listener_accept_f(void *ctx, int fd, bool is_unix);
 
 /* Starts accepting on this loop; a task of the loop calls `accept_f`. */
