@@ -26,8 +26,6 @@
       "How long past grace a response is kept to be validated")                                    \
     X(uncacheable_ttl, MS, 120 * CONF_S, 0, 3650 * CONF_D,                                         \
       "How long a URL is remembered as not cacheable, so that requests for it do not queue")       \
-    X(max_restarts, COUNT, 4, 0, 32, "Restarts of one request")                                    \
-    X(max_retries, COUNT, 4, 0, 32, "Retries of one fetch")                                        \
     X(timeout_req, MS, 10 * CONF_S, 10, CONF_H,                                                    \
       "From the first byte of a request to the end of its header section; then 408")               \
     X(timeout_idle, MS, 5 * CONF_S, 10, CONF_D,                                                    \

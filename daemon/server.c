@@ -130,6 +130,10 @@ server_open_storage(struct server *s)
     for (unsigned i = 0; i < s->conf->nstorages; i++)
         if (strcmp(s->conf->storages[i].name, "main") == 0)
             main_store = &s->conf->storages[i];
+    for (unsigned i = 0; i < s->conf->nstorages; i++)
+        if (&s->conf->storages[i] != main_store)
+            elog(ELOG_WARN, "storage %s: nothing chooses it in this build; only %s is used",
+                s->conf->storages[i].name, main_store->name);
     rc = storage_open(&s->storage, main_store);
     if (rc == 0)
         rc = storage_open(&s->synth, &synth);

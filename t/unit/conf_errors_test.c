@@ -55,10 +55,10 @@ TEST(conf, wrong_numbers_are_refused_with_what_would_be_right)
         {"log_ring: 5MiB",
          "2:24 log_ring: '5MiB' is not a power of two: the nearest are 4MiB and 8MiB\n"},
         {"log_ring: 32k", "2:24 log_ring: '32k' is too small: the least is 64KiB\n"},
-        {"max_retries: 1.0", "2:27 max_retries: '1.0' is not a whole number\n"},
-        {"max_retries: 1k", "2:27 max_retries: '1k' is not a whole number\n"},
-        {"max_retries: 33", "2:27 max_retries: '33' is too large: the most is 32\n"},
-        {"max_retries: {}", "2:27 max_retries must not be a map: give it a whole number\n"},
+        {"listen_depth: 1.0", "2:28 listen_depth: '1.0' is not a whole number\n"},
+        {"listen_depth: 1k", "2:28 listen_depth: '1k' is not a whole number\n"},
+        {"listen_depth: 65536", "2:28 listen_depth: '65536' is too large: the most is 65535\n"},
+        {"listen_depth: {}", "2:28 listen_depth must not be a map: give it a whole number\n"},
         {"http_cache_status: yes", "2:33 http_cache_status: 'yes' is not on, off, true or false\n"},
         /* clang-format on */
     };
