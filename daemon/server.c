@@ -115,9 +115,7 @@ server_open_shm(struct server *s)
     }
     if (params->access_log[0] != '\0')
         err = access_log_start(&s->access, params->access_log, s->logs, s->nworkers, s->counters);
-    if (err != 0)
-        elog(ELOG_ERROR, "access_log %s: %s", params->access_log, terr_text(err));
-    return err;
+    return err; /* and access_log_start has said why */
 }
 
 static int

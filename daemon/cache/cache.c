@@ -11,6 +11,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/base/waiter.h"
 #include "daemon/cache/cache_priv.h"
+#include "daemon/http/head.h"
 #include "daemon/http/vary.h"
 
 static struct entry *
@@ -31,6 +32,14 @@ cache_matches(const struct entry *e, const struct cache_query *q)
     return e->vary_len == 0 || vary_match(entry_vary(e), q->req);
 }
 
+/* One client's Authorization or no-store must not keep a URL out of the cache for all. */
+static bool
+cache_marker_counts(const struct entry *e, const struct cache_query *q)
+{
+    return !e->by_request || http_has(q->req, HTTP_F_AUTHORIZATION) ||
+           http_has(q->req, HTTP_F_CACHE_CONTROL);
+}
+
 /* The first entry of the chain that decides; NULL: nothing usable.  *busy: one that is being
  * fetched, if nothing better was found. */
 static struct entry *
@@ -44,7 +53,7 @@ cache_choose(struct entry *first, const struct cache_query *q, struct entry **bu
                 return e;
             break;
         case ENTRY_HITMISS:
-            if (entry_is_fresh(e, q->now_ms))
+            if (entry_is_fresh(e, q->now_ms) && cache_marker_counts(e, q))
                 return e;
             break;
         case ENTRY_BUSY:
@@ -319,7 +328,8 @@ cache_publish(struct entry *e, const struct cache_response *r)
 }
 
 void
-cache_hitmiss(struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms)
+cache_hitmiss(
+    struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, bool by_request)
 {
     struct cache *c = e->cache;
     struct cuckoo_guard g;
@@ -327,6 +337,7 @@ cache_hitmiss(struct entry *e, struct entry *handoff, int64_t now_ms, int64_t tt
     OBJ_CHECK(e, ENTRY_MAGIC);
     tassert(!e->is_private && (handoff == NULL || handoff->is_private));
     e->handoff = handoff;
+    e->by_request = by_request;
     e->received_ms = now_ms;
     e->ttl_ms = ttl_ms;
     e->charge_kb = 1;

@@ -73,9 +73,12 @@ struct entry *cache_private(struct cache *c);
  * publish   READY: takes r->body.  TERR_NOMEM: nothing happened
  * hitmiss   a marker for ttl_ms; `handoff`, which is READY and private, is for the leader, and
  *           takes over the hold that a private entry has for its request; NULL: the leader left
+ *           by_request: it was Authorization or no-store of this request that kept the
+ *           response out, so requests without such do not heed the marker
  * fail      FAILED, and out of the index */
 int cache_publish(struct entry *e, const struct cache_response *r);
-void cache_hitmiss(struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms);
+void cache_hitmiss(
+    struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, bool by_request);
 void cache_fail(struct entry *e, int err);
 /* The leader's own response after hitmiss, once; a hold, or NULL. */
 struct entry *cache_take_handoff(struct entry *e);

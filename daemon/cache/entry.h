@@ -56,6 +56,7 @@ struct entry {
     _Atomic uint8_t uses; /* 0 to 3, bumped by hits, for eviction */
     bool is_private;      /* never in the index */
     bool length_in_head;
+    bool by_request; /* HITMISS: because of what the request said, so only for such requests */
     bool on_heap, block_on_heap; /* private ones, when the store was full */
     /* set before READY or HITMISS is published */
     uint16_t status;

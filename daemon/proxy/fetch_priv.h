@@ -36,8 +36,9 @@ struct fetch {
     struct proxy *proxy;
     const struct conf_backend *conf;
     unsigned backend, attempt;
-    uint8_t asked; /* the method sent: enum http_method */
-    bool fresh;    /* retrying: no connection that was idle */
+    uint8_t asked;   /* the method sent: enum http_method */
+    bool by_request; /* what the request said keeps the response out of the cache */
+    bool fresh;      /* retrying: no connection that was idle */
     bool begun, request_sent, is_shared, stalled, cut, outgrown, too_large, no_room;
     struct entry *entry;  /* held */
     struct entry *shared; /* held: becomes a marker when `entry`, our own by then, is published */

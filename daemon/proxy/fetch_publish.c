@@ -175,7 +175,7 @@ fetch_leave_marker(struct fetch *f)
 
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
     if (f->entry->abandoned) {
-        cache_hitmiss(f->entry, NULL, f->received_ms, ttl_ms);
+        cache_hitmiss(f->entry, NULL, f->received_ms, ttl_ms, f->by_request);
         return TERR_CANCELLED; /* nobody reads this response, but it told us something */
     }
     own = cache_private(f->proxy->cache);
@@ -215,7 +215,7 @@ fetch_publish_private(struct fetch *f, const struct http_head *head, struct cach
     if (f->shared != NULL) {
         f->entry->fetch = &f->task;
         f->shared->fetch = NULL;
-        cache_hitmiss(f->shared, f->entry, f->received_ms, params->uncacheable_ttl);
+        cache_hitmiss(f->shared, f->entry, f->received_ms, params->uncacheable_ttl, f->by_request);
         entry_drop(&f->shared);
     }
     return 0;
@@ -232,6 +232,8 @@ fetch_publish(struct fetch *f, const struct http_head *head)
     struct fresh_verdict v;
 
     fetch_judge(f, head, &v);
+    f->by_request =
+        v.refusal == FRESH_REFUSE_AUTHORIZATION || v.refusal == FRESH_REFUSE_REQ_NO_STORE;
     r.age_ms = v.age_ms;
     r.ttl_ms = v.ttl_ms;
     r.grace_ms = v.grace_ms;
