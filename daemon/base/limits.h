@@ -23,7 +23,6 @@ enum {
     LIMIT_LEASES = 16,             /* extents taken in one batch */
     LIMIT_VARIANTS = 64,           /* responses under one key (Vary); the oldest leaves */
     LIMIT_LOOKUP_RETRIES = 8,      /* lock-free looks at the index before it is locked */
-    LIMIT_DRAIN_BYTES = 65536,     /* of an unwanted request body read before closing */
     LIMIT_CONN_REQUESTS_TURN = 64, /* pipelined requests one connection answers in a turn */
 };
 

@@ -285,13 +285,6 @@ stream_reset(struct stream **sp)
     stream_close(sp);
 }
 
-void
-stream_set_owner(struct stream *s, struct task *owner)
-{
-    OBJ_CHECK(s, STREAM_MAGIC);
-    s->owner = owner;
-}
-
 int
 stream_connected(const struct stream *s)
 {

@@ -45,7 +45,6 @@ int stream_connect(struct stream **out, struct loop *l, const struct conf_addres
 void stream_close(struct stream **sp);
 /* The same, but the peer shall see an error, not an end: what was sent is not whole. */
 void stream_reset(struct stream **sp);
-void stream_set_owner(struct stream *s, struct task *owner);
 
 /* 0: up; TERR_AGAIN: not yet; else why not. */
 int stream_connected(const struct stream *s);

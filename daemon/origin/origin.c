@@ -86,14 +86,6 @@ origins_open(struct origins **out, struct loop *l, const struct conf *conf,
     return 0;
 }
 
-const struct conf_backend *
-origins_backend(const struct origins *os, unsigned backend)
-{
-    OBJ_CHECK(os, ORIGINS_MAGIC);
-    tassert(backend < os->conf->nbackends);
-    return &os->conf->backends[backend];
-}
-
 static void
 origin_conn_free(struct origin_conn *oc)
 {

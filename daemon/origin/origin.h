@@ -19,7 +19,6 @@
 #include "daemon/http/head.h"
 
 struct conf;
-struct conf_backend;
 struct counter_set;
 struct framing;
 struct h1_conf;
@@ -39,8 +38,6 @@ int origins_open(struct origins **out, struct loop *l, const struct conf *conf,
 /* Closes the idle connections; those in use are closed when they are given back. */
 void origins_drain(struct origins *os);
 void origins_close(struct origins **op);
-
-const struct conf_backend *origins_backend(const struct origins *os, unsigned backend);
 
 /* A connection for `user`: idle, unless `fresh`, else a new one, perhaps still connecting.
  * `attempt` chooses among a name's addresses.  TERR_BUSY: max_connections. */
