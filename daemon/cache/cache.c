@@ -321,8 +321,10 @@ cache_publish(struct entry *e, const struct cache_response *r)
     atomic_store_explicit(&e->nparts, 1, memory_order_relaxed);
     cuckoo_lock(c->index, &e->node.key, &g);
     entry_outcome(e, ENTRY_READY);
-    if (e->linked)
+    if (e->linked) {
         cache_supersede(c, &g, e);
+        counter_add_shared(c->counters, COUNTER_cache_inserts, 1);
+    }
     cuckoo_unlock(c->index, &g);
     return 0;
 }

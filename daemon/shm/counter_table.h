@@ -42,11 +42,7 @@
     X(cache, inserts, COUNTER, "Responses stored")                                                 \
     X(cache, evicted, COUNTER, "Responses removed to make room")                                   \
     X(cache, evicted_bytes, COUNTER, "Bytes that evictions freed")                                 \
-    X(cache, expired, COUNTER, "Responses removed because their time was over")                    \
-    X(index, displaced, COUNTER, "Index entries moved to their other place")                       \
     X(index, evicted, COUNTER, "Index entries removed because both places were full")              \
-    X(index, retries, COUNTER, "Lookups repeated because an entry was moving")                     \
-    X(storage, nospace, COUNTER, "Times storage had no room, after eviction")                      \
     X(log, lost_access, COUNTER, "Requests missing from the access log: lapped, or disk full")     \
     X(loop, turns, COUNTER, "Turns of the workers' loops")
 /* clang-format on */
