@@ -58,6 +58,7 @@ struct conf_route {
     const char *host; /* lower case, no port; "": any */
     const char *path; /* prefix; "": any */
     unsigned backend; /* index into conf->backends */
+    int64_t pipe;     /* may a client upgrade its connection? */
 };
 
 struct conf_index {
@@ -95,6 +96,7 @@ struct conf {
     unsigned default_backend; /* when no route matches; CONF_NO_BACKEND: answer 503 */
     struct conf_index index;
     struct conf_params params;
+    bool grace_said; /* default_grace stands in the file */
 };
 
 #define CONF_NO_BACKEND UINT32_MAX

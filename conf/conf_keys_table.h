@@ -66,7 +66,10 @@
 #define CONF_ROUTE_TABLE(X)                                                                        \
     X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
     X(path, PREFIX, "", 0, 4096, "What the path of the request begins with; default: any")         \
-    X(backend, BACKEND, NULL, 0, 0, "Who serves it")
+    X(backend, BACKEND, NULL, 0, 0, "Who serves it")                                               \
+    X(pipe, BOOL, 0, 0, 1,                                                                         \
+      "Let a client upgrade its connection (WebSocket): a tunnel, once the backend has answered "  \
+      "101")
 
 #define CONF_INDEX_TABLE(X)                                                                        \
     X(bits, AUTO, 0, 6, 32, "Log2 of the number of slots; auto: by the storage size, and growing") \

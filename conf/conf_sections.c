@@ -283,6 +283,10 @@ conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
     if (n != NULL)
         conf_keys_read(
             cx, conf_section_find("parameters"), n, "section 'parameters'", &cx->conf->params);
+    /* What the operator writes is his word, also where it is the default (RFC 9111 4.2.4). */
+    for (const struct ynode *c = n != NULL ? n->children : NULL; c != NULL; c = c->next)
+        if (strcmp(c->key->text.ptr, "default_grace") == 0)
+            cx->conf->grace_said = true;
 }
 
 /* A section that is none: not built yet, a parameter without its section, or a typo. */

@@ -21,7 +21,8 @@
     X(default_ttl, MS, 0, 0, 3650 * CONF_D,                                                        \
       "Freshness of a cacheable response that says nothing of its own")                            \
     X(default_grace, MS, 10 * CONF_S, 0, 3650 * CONF_D,                                            \
-      "How long past its freshness a response may be served while it is fetched anew")             \
+      "How long past its freshness a response may be served while it is fetched anew. RFC 9111 "   \
+      "leaves that to the operator's word, so the default counts only when the backend fails")     \
     X(default_keep, MS, 0, 0, 3650 * CONF_D,                                                       \
       "How long past grace a response is kept to be validated")                                    \
     X(uncacheable_ttl, MS, 120 * CONF_S, 0, 3650 * CONF_D,                                         \
@@ -36,6 +37,8 @@
       "Between two pieces of a request body; then 408")                                            \
     X(idle_send_timeout, MS, 60 * CONF_S, 10, CONF_D,                                              \
       "A client that takes no byte of a response for this long is closed")                         \
+    X(pipe_timeout, MS, 60 * CONF_S, 10, CONF_D,                                                   \
+      "A tunnel in which nothing moves for this long is closed")                                   \
     X(drain_timeout, MS, 30 * CONF_S, 0, CONF_H,                                                   \
       "At SIGTERM: how long what is in flight may take to finish")                                 \
     X(connect_timeout, MS, 3500, 1, CONF_H, "To connect to a backend; then 504")                   \

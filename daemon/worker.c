@@ -165,6 +165,7 @@ worker_h1_conf(struct h1_conf *h1, const struct conf_params *params)
         .body_ms = params->timeout_body,
         .body_idle_ms = params->timeout_body_idle,
         .send_idle_ms = params->idle_send_timeout,
+        .pipe_ms = params->pipe_timeout,
         .resp_field_max = (uint32_t)params->http_resp_hdr_len,
         .resp_head_max = (uint32_t)params->http_resp_size,
     };

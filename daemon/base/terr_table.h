@@ -25,6 +25,7 @@
     X(CONNTIMEO,  503,  504, "no connection in time")                           \
     X(BUSY,       503,  503, "all connections are in use")                      \
     X(IO,         400,  502, "input/output error")                              \
+    X(UPSTREAM,   503,  503, "the origin answered with an error")               \
     X(CANCELLED,    0,    0, "nobody wants it any more")                        \
     X(CONFIG,       0,    0, "invalid configuration")                           \
     X(CORRUPT,      0,    0, "shared file is torn, short or foreign")           \

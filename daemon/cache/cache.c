@@ -11,8 +11,8 @@
 #include "daemon/base/terr.h"
 #include "daemon/base/waiter.h"
 #include "daemon/cache/cache_priv.h"
+#include "daemon/http/freshness.h"
 #include "daemon/http/head.h"
-#include "daemon/http/vary.h"
 
 static struct entry *
 entry_of_node(struct cuckoo_node *node)
@@ -20,67 +20,13 @@ entry_of_node(struct cuckoo_node *node)
     return node == NULL ? NULL : container_of(node, struct entry, node);
 }
 
-static struct entry *
-entry_next(const struct entry *e)
+static void
+entry_count_use(struct entry *e)
 {
-    return atomic_load_explicit(&e->variant, memory_order_acquire);
-}
+    uint8_t uses = atomic_load_explicit(&e->uses, memory_order_relaxed);
 
-static bool
-cache_matches(const struct entry *e, const struct cache_query *q)
-{
-    return e->vary_len == 0 || vary_match(entry_vary(e), q->req);
-}
-
-/* One client's Authorization or no-store must not keep a URL out of the cache for all. */
-static bool
-cache_marker_counts(const struct entry *e, const struct cache_query *q)
-{
-    return !e->by_request || http_has(q->req, HTTP_F_AUTHORIZATION) ||
-           http_has(q->req, HTTP_F_CACHE_CONTROL);
-}
-
-/* The first entry of the chain that decides; NULL: nothing usable.  *busy: one that is being
- * fetched, if nothing better was found. */
-static struct entry *
-cache_choose(struct entry *first, const struct cache_query *q, struct entry **busy)
-{
-    *busy = NULL;
-    for (struct entry *e = first; e != NULL; e = entry_next(e)) {
-        switch (entry_state(e)) {
-        case ENTRY_READY:
-            if (entry_is_fresh(e, q->now_ms) && cache_matches(e, q))
-                return e;
-            break;
-        case ENTRY_HITMISS:
-            if (entry_is_fresh(e, q->now_ms) && cache_marker_counts(e, q))
-                return e;
-            break;
-        case ENTRY_BUSY:
-            if (*busy == NULL)
-                *busy = e;
-            break;
-        case ENTRY_FAILED:
-            break;
-        }
-    }
-    return NULL;
-}
-
-static enum cache_verdict
-cache_found(struct entry *e, struct entry **out)
-{
-    uint8_t uses;
-
-    if (entry_state(e) == ENTRY_HITMISS) {
-        *out = NULL;
-        return CACHE_HITMISS;
-    }
-    uses = atomic_load_explicit(&e->uses, memory_order_relaxed);
     if (uses < 3)
         atomic_store_explicit(&e->uses, (uint8_t)(uses + 1), memory_order_relaxed);
-    *out = e;
-    return CACHE_HIT;
 }
 
 static void
@@ -174,32 +120,88 @@ cache_link(struct cache *c, struct cuckoo_guard *g, struct entry *e)
     e->linked = true;
 }
 
-/* Under the guard: nothing can change any more. */
-static enum cache_verdict
-cache_lookup_locked(
-    struct cache *c, const struct cache_query *q, struct waiter *w, struct entry **out)
+/* It stays out of the index until its outcome is known: nobody waits for it, so that what must
+ * be asked for each time, and what is not for the cache, never stands in a line. */
+static bool
+cache_is_late(const struct cache_choice *choice)
 {
-    struct entry *fresh, *e, *busy;
-    enum cache_verdict verdict = CACHE_MISS;
+    if (choice->stale != NULL)
+        return false; /* one refresh is enough */
+    if (choice->marker != NULL)
+        return true; /* hit-for-miss */
+    return choice->old != NULL && entry_is_checked_each_time(choice->old);
+}
+
+/* What is known not to be for the cache is asked for as the client asks: hit-for-pass.  A plain
+ * GET is asked for as if for the cache, so that it is found out when that has changed. */
+static bool
+cache_passes(const struct entry *marker, const struct cache_query *q)
+{
+    const uint64_t not_plain = HTTP_BIT(HTTP_F_RANGE) | HTTP_BIT(HTTP_F_IF_NONE_MATCH) |
+                               HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE);
+
+    return marker->by_request || q->req->method != HTTP_M_GET || (q->req->present & not_plain) != 0;
+}
+
+/* With a new entry at hand, under the guard: nothing can change any more.  Takes *fresh unless
+ * it is not needed. */
+static enum cache_verdict
+cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_query *q,
+    struct waiter *w, struct entry **fresh, struct cache_answer *out)
+{
+    struct cache_choice choice = {.use = NULL};
+    struct entry *e = *fresh;
+
+    cache_choose(&choice, entry_of_node(cuckoo_find_locked(c->index, g)), q);
+    out->reason = choice.marker != NULL ? CACHE_MARKED : choice.reason;
+    out->entry = choice.use != NULL ? choice.use : choice.stale;
+    if (out->entry != NULL)
+        entry_count_use(out->entry);
+    if (choice.use != NULL)
+        return CACHE_HIT;
+    if (choice.stale != NULL && (choice.busy != NULL || e == NULL))
+        return CACHE_STALE; /* somebody refreshes it already */
+    if (choice.stale == NULL && choice.marker != NULL && cache_passes(choice.marker, q))
+        return CACHE_PASS;
+    if (q->only_stored)
+        return choice.stale != NULL ? CACHE_STALE : CACHE_PASS;
+    if (choice.busy != NULL && !cache_is_late(&choice)) {
+        waiter_arm(w, &choice.busy->waiting);
+        out->entry = entry_hold(choice.busy);
+        return CACHE_QUEUED;
+    }
+    *fresh = NULL;
+    if (e != NULL && choice.old != NULL)
+        out->old = entry_hold(choice.old);
+    if (e != NULL && cache_is_late(&choice)) {
+        e->late = true;
+        atomic_store_explicit(&e->refs, 2, memory_order_relaxed); /* the index has none yet */
+    } else if (e != NULL) {
+        cache_link(c, g, e);
+    }
+    if (choice.stale == NULL) {
+        out->entry = e;
+        return CACHE_MISS;
+    }
+    atomic_fetch_sub_explicit(&e->refs, 1, memory_order_relaxed); /* no request leads it */
+    e->abandoned = true;
+    out->refresh = e;
+    return CACHE_STALE;
+}
+
+static enum cache_verdict
+cache_lookup_slow(
+    struct cache *c, const struct cache_query *q, struct waiter *w, struct cache_answer *out)
+{
+    struct entry *fresh;
+    enum cache_verdict verdict;
     struct cuckoo_guard g;
 
     fresh = entry_new(c, 3, false); /* index, request, fetch; before the guard, for it may evict */
     if (fresh != NULL)
         fresh->node.key = q->key;
     cuckoo_lock(c->index, &q->key, &g);
-    e = cache_choose(entry_of_node(cuckoo_find_locked(c->index, &g)), q, &busy);
-    if (e != NULL) {
-        verdict = cache_found(e, out);
-    } else if (busy != NULL) {
-        waiter_arm(w, &busy->waiting);
-        *out = entry_hold(busy);
-        verdict = CACHE_QUEUED;
-    } else {
-        *out = fresh;
-        if (fresh != NULL)
-            cache_link(c, &g, fresh);
-        fresh = NULL;
-    }
+    verdict = cache_lookup_locked(c, &g, q, w, &fresh, out);
     cuckoo_unlock(c->index, &g);
     if (fresh != NULL) {
         atomic_store_explicit(&fresh->refs, 1, memory_order_relaxed);
@@ -209,22 +211,27 @@ cache_lookup_locked(
 }
 
 enum cache_verdict
-cache_lookup(struct cache *c, const struct cache_query *q, struct waiter *w, struct entry **out)
+cache_lookup(
+    struct cache *c, const struct cache_query *q, struct waiter *w, struct cache_answer *out)
 {
-    struct entry *e, *busy;
+    struct cache_choice choice = {.use = NULL};
 
     OBJ_CHECK(c, CACHE_MAGIC);
-    e = cache_choose(entry_of_node(cuckoo_find(c->index, &q->key)), q, &busy);
-    if (__builtin_expect(e != NULL, 1))
-        return cache_found(e, out);
-    return cache_lookup_locked(c, q, w, out);
+    out->old = out->refresh = NULL;
+    cache_choose(&choice, entry_of_node(cuckoo_find(c->index, &q->key)), q);
+    out->entry = choice.use;
+    if (__builtin_expect(choice.use != NULL, 1)) {
+        entry_count_use(choice.use);
+        return CACHE_HIT;
+    }
+    return cache_lookup_slow(c, q, w, out);
 }
 
-bool
-cache_usable(const struct entry *e, const struct cache_query *q)
+struct entry *
+cache_lookup_stale(struct cache *c, const struct cache_query *q)
 {
-    OBJ_CHECK(e, ENTRY_MAGIC);
-    return entry_state(e) == ENTRY_READY && cache_matches(e, q);
+    OBJ_CHECK(c, CACHE_MAGIC);
+    return cache_choose_stale(entry_of_node(cuckoo_find(c->index, &q->key)), q);
 }
 
 bool
@@ -277,7 +284,7 @@ cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
         if (o == e || entry_state(o) == ENTRY_BUSY)
             continue;
         if (entry_state(o) != ENTRY_READY || slice_eq(entry_vary(o), entry_vary(e)) ||
-            e->received_ms - o->received_ms > o->ttl_ms + o->grace_ms + o->keep_ms)
+            e->received_ms - o->received_ms > o->ttl_ms + o->keep_ms)
             cache_unlink_locked(c, g, o);
     }
 }
@@ -290,17 +297,11 @@ entry_outcome(struct entry *e, enum entry_state state)
     waiter_notify_all(&e->waiting);
 }
 
-int
-cache_publish(struct entry *e, const struct cache_response *r)
+static void
+entry_set_response(struct entry *e, const struct cache_response *r)
 {
-    struct cache *c = e->cache;
-    size_t len = r->head.len + r->vary.len + r->key_text.len;
-    struct cuckoo_guard g;
+    const struct fresh_verdict *v = r->fresh;
 
-    OBJ_CHECK(e, ENTRY_MAGIC);
-    tassert(r->body != NULL);
-    if (entry_block(e, len) == NULL)
-        return TERR_NOMEM;
     memcpy(e->block, r->head.ptr, r->head.len);
     if (r->vary.len > 0)
         memcpy(e->block + r->head.len, r->vary.ptr, r->vary.len);
@@ -310,16 +311,48 @@ cache_publish(struct entry *e, const struct cache_response *r)
     e->vary_len = (uint16_t)r->vary.len;
     e->key_len = (uint16_t)r->key_text.len;
     e->status = r->status;
+    e->origin_status = r->origin_status;
     e->length_in_head = r->length_in_head;
+    e->partial = r->partial;
     e->body_len = r->body_len;
     e->received_ms = r->received_ms;
-    e->age_ms = r->age_ms;
-    e->ttl_ms = r->ttl_ms;
-    e->grace_ms = r->grace_ms;
-    e->keep_ms = r->keep_ms;
-    e->parts[0] = (struct entry_part){0, r->body};
-    atomic_store_explicit(&e->nparts, 1, memory_order_relaxed);
+    e->age_ms = v->age_ms;
+    e->ttl_ms = v->ttl_ms;
+    e->grace_ms = v->grace_ms;
+    e->error_ms = v->error_ms;
+    e->stale_if_error_ms = v->stale_if_error_ms;
+    e->keep_ms = v->keep_ms;
+    e->validatable = v->validatable;
+    e->must_revalidate = v->must_revalidate;
+}
+
+/* Under the guard.  What was not in the index until now, and is for others, goes there. */
+static void
+cache_link_late(struct cache *c, struct cuckoo_guard *g, struct entry *e)
+{
+    if (!e->late)
+        return;
+    e->late = false;
+    atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    cache_link(c, g, e);
+}
+
+int
+cache_publish(struct entry *e, const struct cache_response *r)
+{
+    struct cache *c = e->cache;
+    size_t len = r->head.len + r->vary.len + r->key_text.len;
+    struct cuckoo_guard g;
+
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    tassert(r->nparts > 0);
+    if (e->block == NULL && entry_block(e, len) == NULL)
+        return TERR_NOMEM;
+    entry_set_response(e, r);
+    if (entry_set_parts(e, r->parts, r->nparts) != 0)
+        return TERR_NOMEM;
     cuckoo_lock(c->index, &e->node.key, &g);
+    cache_link_late(c, &g, e);
     entry_outcome(e, ENTRY_READY);
     if (e->linked) {
         cache_supersede(c, &g, e);
@@ -331,7 +364,7 @@ cache_publish(struct entry *e, const struct cache_response *r)
 
 void
 cache_hitmiss(
-    struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, bool by_request)
+    struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, enum cache_mark mark)
 {
     struct cache *c = e->cache;
     struct cuckoo_guard g;
@@ -339,14 +372,19 @@ cache_hitmiss(
     OBJ_CHECK(e, ENTRY_MAGIC);
     tassert(!e->is_private && (handoff == NULL || handoff->is_private));
     e->handoff = handoff;
-    e->by_request = by_request;
+    e->by_request = mark == CACHE_MARK_BY_REQUEST;
     e->received_ms = now_ms;
     e->ttl_ms = ttl_ms;
     e->charge_kb = 1;
     cuckoo_lock(c->index, &e->node.key, &g);
+    if (ttl_ms > 0)
+        cache_link_late(c, &g, e);
     entry_outcome(e, ENTRY_HITMISS);
-    if (e->linked) {
-        cache_supersede(c, &g, e);
+    if (e->linked && ttl_ms <= 0) {
+        cache_unlink_locked(c, &g, e);
+    } else if (e->linked) {
+        if (mark != CACHE_MARK_ERROR)
+            cache_supersede(c, &g, e);
         evict_add(&c->evict, e);
     }
     cuckoo_unlock(c->index, &g);
@@ -391,8 +429,10 @@ cache_settle(struct entry *e)
     OBJ_CHECK(e, ENTRY_MAGIC);
     if (e->is_private)
         return;
-    bytes = storage_good_size(c->storage, sizeof(*e)) + stobj_len(e->parts[0].body) +
+    bytes = storage_good_size(c->storage, sizeof(*e)) +
             storage_good_size(c->storage, (size_t)e->head_len + e->vary_len + e->key_len);
+    for (unsigned i = 0; i < atomic_load_explicit(&e->nparts, memory_order_relaxed); i++)
+        bytes += stobj_len(e->parts[i].body);
     cuckoo_lock(c->index, &e->node.key, &g);
     e->charge_kb = (uint32_t)((bytes + 1023) >> 10);
     if (e->linked)
@@ -412,12 +452,32 @@ cache_unlink(struct entry *e)
     cuckoo_unlock(e->cache->index, &g);
 }
 
+bool
+cache_invalidate(struct cache *c, const struct hash128 *key)
+{
+    struct entry *e, *next;
+    struct cuckoo_guard g;
+
+    OBJ_CHECK(c, CACHE_MAGIC);
+    if (cuckoo_find(c->index, key) == NULL)
+        return false;
+    cuckoo_lock(c->index, key, &g);
+    for (e = entry_of_node(cuckoo_find_locked(c->index, &g)); e != NULL; e = next) {
+        next = entry_next(e);
+        cache_unlink_locked(c, &g, e);
+    }
+    cuckoo_unlock(c->index, &g);
+    counter_add_shared(c->counters, COUNTER_cache_invalidated, 1);
+    return true;
+}
+
 void
 entry_add_part(struct entry *e, struct stobj *next)
 {
     OBJ_CHECK(e, ENTRY_MAGIC);
     tassert(atomic_load_explicit(&e->nparts, memory_order_relaxed) == 1);
-    e->parts[1] = (struct entry_part){stobj_len(e->parts[0].body), next};
+    tassert(e->parts == e->few);
+    e->few[1] = (struct entry_part){stobj_len(e->few[0].body), STOBJ_SIZE_UNKNOWN, next};
     atomic_store_explicit(&e->nparts, 2, memory_order_release);
 }
 

@@ -18,34 +18,61 @@
 struct cache;
 struct conf_index;
 struct counters;
+struct fresh_ask;
+struct fresh_verdict;
 struct http_head;
+struct range_spec;
 struct storage;
 struct waiter;
 
 enum cache_verdict {
-    CACHE_HIT,     /* *out: borrowed, READY and fresh */
-    CACHE_MISS,    /* *out: held twice, for the request and for its fetch, BUSY; NULL when there is
-                      no room: go on uncached */
-    CACHE_QUEUED,  /* *out: held, BUSY; the waiter is notified when it is not any more */
-    CACHE_HITMISS, /* *out: NULL; fetch for yourself */
+    CACHE_HIT,    /* entry: borrowed, READY; fresh, or stale by the client's leave */
+    CACHE_STALE,  /* entry: borrowed, READY, stale but in its grace; refresh: NULL, or BUSY, held
+                    once, to be filled: nobody else does */
+    CACHE_MISS,   /* entry: held twice, for the request and for its fetch, BUSY; NULL when there is
+                    no room: go on uncached.  old: held, or NULL: to validate or to complete */
+    CACHE_QUEUED, /* entry: held, BUSY; the waiter is notified when it is not any more */
+    CACHE_PASS,   /* nothing: fetch for yourself, as asked */
+};
+
+/* What stands in the way of a stored response; the name is what Cache-Status says (RFC 9211). */
+enum cache_reason {
+    CACHE_NOTHING_STORED, /* uri-miss */
+    CACHE_OTHER_VARIANT,  /* vary-miss */
+    CACHE_IS_STALE,       /* stale */
+    CACHE_IS_PARTIAL,     /* partial: bytes are missing */
+    CACHE_ASKED,          /* request: its directives want more */
+    CACHE_MARKED,         /* uri-miss: known not to be for the cache */
 };
 
 struct cache_query {
     struct hash128 key;
-    const struct http_head *req; /* for Vary */
-    int64_t now_ms;              /* wall clock */
+    const struct http_head *req;     /* for Vary, If-Range */
+    const struct fresh_ask *ask;     /* directives of the request; NULL: none */
+    const struct range_spec *ranges; /* NULL: the whole */
+    unsigned nranges;
+    bool only_stored; /* start nothing: the client wants what is there, or an error */
+    bool no_join;     /* completing what is stored was tried, and did not work out */
+    int64_t now_ms;   /* wall clock */
+};
+
+struct cache_answer {
+    struct entry *entry, *old, *refresh;
+    enum cache_reason reason;
 };
 
 /* What the fetch knows once a response head has come. */
 struct cache_response {
-    struct slice head;     /* status line and fields, copied */
-    struct slice vary;     /* specification, copied */
-    struct slice key_text; /* copied */
-    uint16_t status;
-    bool length_in_head;
-    uint64_t body_len;
-    struct stobj *body; /* taken over: the entry's reference */
-    int64_t received_ms, age_ms, ttl_ms, grace_ms, keep_ms;
+    struct slice head;              /* status line and fields, copied */
+    struct slice vary;              /* specification, copied */
+    struct slice key_text;          /* copied */
+    uint16_t status, origin_status; /* 304 when it was validated, 206 when it was completed */
+    bool length_in_head, partial;
+    uint64_t body_len;              /* of the whole */
+    const struct entry_part *parts; /* copied; the objects are taken over */
+    unsigned nparts;
+    int64_t received_ms;
+    const struct fresh_verdict *fresh;
 };
 
 /* Build the index over `storage`.  Borrows all until cache_close().  0 and a cache in *out;
@@ -56,12 +83,21 @@ int cache_open(struct cache **out, const struct conf_index *conf, struct storage
 void cache_close(struct cache **cp);
 
 enum cache_verdict cache_lookup(
-    struct cache *c, const struct cache_query *q, struct waiter *w, struct entry **out);
-/* After QUEUED: may this request use what came?  Counts even if it is stale by now: the wait
- * was a validation. */
-bool cache_usable(const struct entry *e, const struct cache_query *q);
+    struct cache *c, const struct cache_query *q, struct waiter *w, struct cache_answer *out);
+/* After QUEUED or a fetch of one's own: may this request use what came?  Counts even if it is
+ * stale by now: the wait was a validation.  `leader`: it was fetched for this very request. */
+bool cache_usable(const struct entry *e, const struct cache_query *q, bool leader);
+/* The origin failed: a stored response that may be used all the same (RFC 9111 4.2.4, RFC 5861
+ * 4), borrowed; NULL: none. */
+struct entry *cache_lookup_stale(struct cache *c, const struct cache_query *q);
+/* The same question about one that is held, when the origin answered with an error. */
+bool cache_stale_if_error(const struct entry *e, const struct fresh_ask *ask, int64_t now_ms);
 /* The leader waits like the others.  True: registered; false: not BUSY (any more). */
 bool cache_wait(struct entry *e, struct waiter *w);
+/* What of bytes first to last it does not have, as one range; false: nothing. */
+bool entry_missing(const struct entry *e, uint64_t *first, uint64_t *last);
+/* Are these bytes, both ends included, in its parts, or on their way? */
+bool entry_has_bytes(const struct entry *e, uint64_t first, uint64_t last);
 /* Leave the queue.  A waiter already POSTED stays pending until it lands. */
 void cache_cancel(struct entry *e, struct waiter *w);
 
@@ -70,15 +106,20 @@ struct entry *cache_private(struct cache *c);
 
 /* The outcome, from the fetch; each wakes all who wait.
  *
- * publish   READY: takes r->body.  TERR_NOMEM: nothing happened
- * hitmiss   a marker for ttl_ms; `handoff`, which is READY and private, is for the leader, and
- *           takes over the hold that a private entry has for its request; NULL: the leader left
- *           by_request: it was Authorization or no-store of this request that kept the
- *           response out, so requests without such do not heed the marker
+ * publish   READY: takes the parts' objects.  TERR_NOMEM: nothing happened
+ * hitmiss   a marker for ttl_ms (0: it only wakes those who wait); `handoff`, which is READY and
+ *           private, is for the leader, and takes over the hold that a private entry has for its
+ *           request; NULL: the leader left
  * fail      FAILED, and out of the index */
 int cache_publish(struct entry *e, const struct cache_response *r);
+enum cache_mark {
+    CACHE_MARK,            /* the response was not for the cache; what was stored leaves */
+    CACHE_MARK_BY_REQUEST, /* Authorization or no-store of this request kept it out: requests
+                              without such do not heed the marker */
+    CACHE_MARK_ERROR,      /* the origin failed: what is stored stays, for it may be of use */
+};
 void cache_hitmiss(
-    struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, bool by_request);
+    struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, enum cache_mark mark);
 void cache_fail(struct entry *e, int err);
 /* The leader's own response after hitmiss, once; a hold, or NULL. */
 struct entry *cache_take_handoff(struct entry *e);
@@ -87,6 +128,10 @@ struct entry *cache_take_handoff(struct entry *e);
 void cache_settle(struct entry *e);
 /* Out of the index: the body failed, or it was invalidated.  Whoever reads it goes on. */
 void cache_unlink(struct entry *e);
+
+/* Everything stored under the key leaves, and what is being fetched for it is not kept: an unsafe
+ * request has changed it (RFC 9111 4.4).  Returns whether there was anything. */
+bool cache_invalidate(struct cache *c, const struct hash128 *key);
 
 /* The first part is whole and ends here; the body goes on in `next`, which is taken over and
  * private to the leader.  The entry has been unlinked. */

@@ -23,8 +23,37 @@ struct cache {
     struct evict_queue evict;
 };
 
+enum entry_use {
+    ENTRY_USE,       /* as it is */
+    ENTRY_USE_STALE, /* as it is, and refresh it */
+    ENTRY_ASK_FIRST, /* the origin, whether it is still good */
+};
+
+/* What a walk along the entries of a key found. */
+struct cache_choice {
+    struct entry *use;    /* may be used as it is */
+    struct entry *stale;  /* may be used, and should be refreshed */
+    struct entry *marker; /* what came last was not for the cache */
+    struct entry *old;    /* to validate or to complete */
+    struct entry *busy;   /* being fetched */
+    enum cache_reason reason;
+};
+
+static inline struct entry *
+entry_next(const struct entry *e)
+{
+    return atomic_load_explicit(&e->variant, memory_order_acquire);
+}
+
+bool entry_matches(const struct entry *e, const struct cache_query *q);
+bool entry_covers(const struct entry *e, const struct cache_query *q);
+void cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q);
+struct entry *cache_choose_stale(struct entry *first, const struct cache_query *q);
+
 /* A private one is made even when the store is full: its number is bounded by the clients'. */
 struct entry *entry_new(struct cache *c, unsigned refs, bool is_private);
+/* Room for the entry's parts: 0 or TERR_NOMEM. */
+int entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n);
 /* Room for the entry's head and key, likewise. */
 char *entry_block(struct entry *e, size_t len);
 /* Under the guard of its key.  The index's hold goes after a grace period. */

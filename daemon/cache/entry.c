@@ -1,6 +1,7 @@
 /* entry.c -- entries' references and end. */
 #include "daemon/cache/entry.h"
 
+#include "daemon/base/terr.h"
 #include "daemon/cache/cache_priv.h"
 
 struct entry *
@@ -24,6 +25,22 @@ entry_new(struct cache *c, unsigned refs, bool is_private)
     list_init(&e->waiting);
     list_init(&e->evict_link);
     return e;
+}
+
+int
+entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n)
+{
+    tassert(e->parts == NULL && n > 0 && n <= ENTRY_PARTS_MAX);
+    e->parts = e->few;
+    if (n > ENTRY_PARTS_INLINE) {
+        e->parts = storage_alloc(e->cache->storage, n * sizeof(*parts));
+        e->parts_room = (uint16_t)n;
+    }
+    if (e->parts == NULL)
+        return TERR_NOMEM;
+    memcpy(e->parts, parts, n * sizeof(*parts));
+    atomic_store_explicit(&e->nparts, (uint16_t)n, memory_order_relaxed);
+    return 0;
 }
 
 char *
@@ -53,9 +70,10 @@ entry_free(struct entry *e)
     tassert(list_empty(&e->waiting) && list_empty(&e->evict_link) && !e->linked);
     if (e->handoff != NULL)
         entry_drop(&e->handoff);
-    for (unsigned i = 0; i < ENTRY_PARTS_MAX; i++)
-        if (e->parts[i].body != NULL)
-            stobj_unref(&e->parts[i].body);
+    for (unsigned i = 0; i < atomic_load_explicit(&e->nparts, memory_order_relaxed); i++)
+        stobj_unref(&e->parts[i].body);
+    if (e->parts_room > 0)
+        storage_free(st, e->parts, e->parts_room * sizeof(*e->parts));
     if (e->block_on_heap)
         free(e->block);
     else if (e->block != NULL)

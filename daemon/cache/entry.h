@@ -37,13 +37,16 @@ enum entry_state {
 };
 
 /* An entry is a list of parts, in order; an ordinary response has one.  A body that outgrows
- * what is kept goes on in a second, private part, for the request that fetched it. */
+ * what is kept goes on in a second, private part, for the request that fetched it.  A response
+ * known only in ranges has one for each, which may overlap (RFC 9111 3.4). */
 struct entry_part {
     uint64_t off; /* of its first byte in the whole */
+    uint64_t len; /* that it has or will have; STOBJ_SIZE_UNKNOWN */
     struct stobj *body;
 };
 enum {
-    ENTRY_PARTS_MAX = 2
+    ENTRY_PARTS_INLINE = 2,
+    ENTRY_PARTS_MAX = 64, /* with more, the whole is fetched anew */
 };
 
 #define ENTRY_MAGIC OBJ_TAG('e', 'n', 't', 'r')
@@ -55,22 +58,31 @@ struct entry {
     _Atomic uint8_t state;
     _Atomic uint8_t uses; /* 0 to 3, bumped by hits, for eviction */
     bool is_private;      /* never in the index */
+    bool late;            /* goes into the index when its outcome is known, if it is for others */
     bool length_in_head;
-    bool by_request; /* HITMISS: because of what the request said, so only for such requests */
+    bool partial;         /* parts do not cover the whole, or did not when they came */
+    bool validatable;     /* has an ETag or a Last-Modified */
+    bool must_revalidate; /* never served stale */
+    bool by_request;      /* HITMISS: because of what the request said, so only for such requests */
     bool on_heap, block_on_heap; /* private ones, when the store was full */
     /* set before READY or HITMISS is published */
-    uint16_t status;
+    uint16_t status, origin_status;
     uint16_t vary_len, key_len;
     _Atomic uint16_t nparts; /* grows before the part in front settles */
+    uint16_t parts_room;     /* of `parts` when it is not `few` */
     _Atomic bool joined;     /* somebody but the leader reads it while it is filled */
     uint32_t head_len;
-    int32_t err; /* FAILED: why, TERR_* */
-    char *block; /* head, vary specification, key text: one allocation */
-    struct entry_part parts[ENTRY_PARTS_MAX];
-    uint64_t body_len;   /* STOBJ_SIZE_UNKNOWN when the origin did not say */
+    int32_t err;              /* FAILED: why, TERR_* */
+    char *block;              /* head, vary specification, key text: one allocation */
+    struct entry_part *parts; /* `few`, or memory of the store's */
+    struct entry_part few[ENTRY_PARTS_INLINE];
+    uint64_t body_len;   /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
     int64_t received_ms; /* wall clock */
     int64_t age_ms;      /* at that time */
-    int64_t ttl_ms, grace_ms, keep_ms;
+    int64_t ttl_ms;      /* from then on; 0 or less: each use needs validation */
+    /* Windows, all from the end of the ttl: served stale while it is refreshed; served when the
+     * origin fails, and when it answers with an error; good for validation. */
+    int64_t grace_ms, error_ms, stale_if_error_ms, keep_ms;
     struct entry *handoff;  /* HITMISS: the response itself, for the request that fetched */
     struct cache *cache;    /* borrowed */
     struct task *fetch;     /* private: whoever fills it, on the reader's loop; NULL: nobody */
@@ -113,6 +125,13 @@ entry_age_s(const struct entry *e, int64_t now_ms)
     int64_t resident = now_ms - e->received_ms;
 
     return (e->age_ms + (resident > 0 ? resident : 0)) / 1000;
+}
+
+/* What every use of it has to ask the origin about first. */
+static inline bool
+entry_is_checked_each_time(const struct entry *e)
+{
+    return e->ttl_ms <= 0;
 }
 
 static inline bool

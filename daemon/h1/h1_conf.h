@@ -14,6 +14,7 @@ struct h1_conf {
     int64_t body_ms;       /* for a whole body */
     int64_t body_idle_ms;  /* between two pieces of it */
     int64_t send_idle_ms;  /* without the client taking a byte */
+    int64_t pipe_ms;       /* a tunnel in which nothing moves */
     /* origins */
     uint32_t resp_field_max, resp_head_max;
 };

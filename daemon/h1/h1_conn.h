@@ -29,6 +29,7 @@ enum h1_phase {
     H1_BODY,   /* a body is read: timeout_body_idle and timeout_body */
     H1_WAIT,   /* the answerer is at work: its own deadlines */
     H1_SEND,   /* the client is slow to take the answer: idle_send_timeout */
+    H1_TUNNEL, /* bytes go both ways, and none is ours to read: pipe_timeout */
     H1_LINGER, /* answered for the last time; the client may still be sending */
 };
 
@@ -44,6 +45,8 @@ struct h1_xchg {
     uint64_t end_pos;    /* output position behind its last byte, once end_given */
     bool started, head_given, end_given, chunked, until_close, bodyless, head_kept, expects_100,
         timed_out;
+    bool tunnel;                /* granted: from here on there are no messages on this connection */
+    bool in_ended;              /* with tunnel: the answerer has read the client's end */
     char chunk_head[24];        /* of the chunk that is partly sent */
     struct http_field fields[]; /* env.conf->fields_max */
 };
@@ -72,6 +75,7 @@ struct h1_conn {
     uint64_t body_deadline; /* monotonic ms: the request body must be whole */
     uint64_t send_mark;     /* `left` when the send deadline was set */
     bool running, gathering, closing, lingering, dead, paused;
+    bool shut;   /* our direction of a tunnel has ended */
     bool unread; /* the client may be sending what we shall not read: linger at the end */
     struct stream_peer peer;
 };
@@ -95,9 +99,9 @@ struct h1_server {
 /* h1_server.c */
 struct h1_xchg *h1_xchg_new(struct h1_conn *c);
 void h1_xchg_free(struct h1_conn *c, struct h1_xchg *hx);
+/* The connection is over: everybody is told.  A client whose response is not whole sees an error
+ * where the end alone would not say so. */
 void h1_conn_die(struct h1_conn *c);
-void h1_conn_reset(struct h1_conn *c);
-/* the same, and the client sees an error, not an end */ /* the connection is over: everybody is told */
 
 /* h1_write.c */
 extern const struct exchange_ops h1_exchange_ops;
@@ -106,13 +110,33 @@ bool h1_out_ready(const struct h1_conn *c);
 /* Output is offered to the kernel: what was gathered, or what was left behind.  TERR_CLOSED
  * when the connection broke. */
 int h1_out_flush(struct h1_conn *c);
+/* Queues what the kernel did not take of `iov`, and keeps the first `must` bytes beyond that in
+ * the backlog.  Returns the bytes that the queue took, or TERR_*. */
+ssize_t h1_out_keep(struct h1_conn *c, struct iovec *iov, unsigned n, size_t must);
 /* Looks how far the output has left, after a wake-up. */
 int h1_out_progress(struct h1_conn *c);
 /* Marks in the exchanges what has left, and runs the answerers. */
 void h1_out_tell(struct h1_conn *c);
 
+/* h1_interim.c */
+/* A client that waits for 100 (Continue) gets it when its body is first wanted. */
+void h1_continue(struct h1_conn *c, struct h1_xchg *hx);
+int h1_interim(struct exchange *x, struct slice block);
+
+/* h1_tunnel.c */
+void h1_tunnel(struct exchange *x);
+ssize_t h1_tunnel_read(struct h1_xchg *hx, char *dst, size_t room);
+/* Something moved: the deadline too. */
+void h1_tunnel_touch(struct h1_conn *c);
+/* All that was accepted for a tunnel that we ended may have left: then the client hears of it.
+ * Returns whether both directions have ended. */
+bool h1_tunnel_settle(struct h1_conn *c, struct h1_xchg *hx);
+/* Output that the kernel has taken, of a queued write too. */
+uint64_t h1_conn_taken(const struct h1_conn *c);
+
 /* h1_read.c */
 void h1_in_begin(struct h1_conn *c);
+void h1_in_skip(struct h1_conn *c, size_t n);
 int h1_in_end(struct h1_conn *c); /* keeps what is still needed; TERR_NOMEM */
 /* Reads on, and starts an exchange when a head is complete or will never be.  True: call again;
  * false: more bytes are needed, or an answer first. */

@@ -34,7 +34,13 @@ struct h1_origin {
     struct span room; /* lent to the socket */
     size_t arrived;   /* bytes that landed in it */
     unsigned interim;
+    struct slice protocols; /* borrowed: asked for with Upgrade */
     bool busy, sent, head_ready, paused, overrun;
+    bool want_interim;          /* the user reads them */
+    bool interim_ready;         /* `head` is one */
+    bool interim_given;         /* and the user has seen it */
+    bool tunnel;                /* a 101 was got */
+    bool shutting, shut;        /* the end of our direction is due, was told */
     struct http_field fields[]; /* conf->fields_max */
 };
 
@@ -72,13 +78,15 @@ h1_origin_run(struct task *t)
             o->arrived = rx.len;
         } else if (o->err == 0) {
             o->err = h1_origin_save(o, rx);
-            if (o->head_ready && !o->paused) {
-                o->paused = true; /* nobody has lent room for more */
+            if ((o->head_ready || o->interim_ready) && !o->paused) {
+                o->paused = true; /* nobody has lent room for more, or reads the interim one */
                 stream_pause(o->stream);
             }
         }
         stream_consume(o->stream);
     }
+    if (o->shutting)
+        h1_origin_shut(o);
     if (o->user != NULL)
         task_wake(o->user);
 }
@@ -146,6 +154,8 @@ h1_origin_begin(struct h1_origin *o, enum http_method asked)
     tassert(!o->busy);
     o->busy = true;
     o->sent = o->head_ready = false;
+    o->want_interim = o->interim_ready = o->interim_given = false;
+    o->protocols = (struct slice){NULL, 0};
     o->asked = asked;
     o->mark = o->bytes;
     o->interim = 0;
@@ -195,59 +205,132 @@ h1_origin_sent(struct h1_origin *o)
     o->sent = true;
 }
 
+void
+h1_origin_want_interim(struct h1_origin *o, bool want)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(o->busy && !o->head_ready);
+    o->want_interim = want;
+}
+
+void
+h1_origin_want_upgrade(struct h1_origin *o, struct slice protocols)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(o->busy && !o->head_ready && protocols.len > 0);
+    o->protocols = protocols;
+}
+
+/* What follows the interim response may be there already. */
+static void
+h1_origin_drop_interim(struct h1_origin *o)
+{
+    memmove(o->own, o->own + o->own_at, o->own_len - o->own_at);
+    o->own_len -= o->own_at;
+    o->own_at = 0;
+    o->interim_ready = o->interim_given = false;
+    h1_parse_init(&o->parser, true, &o->head, &o->limits);
+    if (o->paused)
+        stream_resume(o->stream);
+    o->paused = false;
+}
+
+/* 101: only what was asked for, and only after all of the request (RFC 9110 7.8). */
+static int
+h1_origin_on_switch(struct h1_origin *o)
+{
+    if (o->protocols.len == 0 || !o->sent)
+        return TERR_FRAMING;
+    if (!framing_upgrade_granted(o->protocols, framing_upgrade(&o->head, &o->fc)))
+        return TERR_SYNTAX;
+    o->parser.framing.kind = FRAMING_CLOSE; /* the end of the connection is its only one */
+    o->tunnel = o->head_ready = true;
+    return 0;
+}
+
 /* 0: the final head is there.  RFC 9110 15.2: interim ones may come first. */
 static int
 h1_origin_on_head(struct h1_origin *o)
 {
     struct http_head *h = &o->head;
-    int err;
+    int err = framing_connection_of_response(h, &o->fc);
 
     o->own_at += h->len;
+    if (err == 0)
+        err = framing_of_response(h, o->asked, &o->parser.framing);
+    if (err != 0)
+        return err;
     if (h->status == 101)
-        return TERR_FRAMING; /* nobody asked to switch */
+        return h1_origin_on_switch(o);
     if (h->status < 200) {
         if (++o->interim > LIMIT_INTERIM)
             return TERR_FRAMING;
-        memmove(o->own, o->own + o->own_at, o->own_len - o->own_at);
-        o->own_len -= o->own_at;
-        o->own_at = 0;
-        h1_parse_init(&o->parser, true, h, &o->limits);
+        if (h->status != 100 && o->want_interim)
+            o->interim_ready = true;
+        else
+            h1_origin_drop_interim(o);
         return TERR_AGAIN;
     }
-    framing_connection_of_response(h, &o->fc);
-    err = framing_of_response(h, o->asked, &o->parser.framing);
-    if (err != 0)
-        return err;
     o->head_ready = true;
+    return 0;
+}
+
+/* Reads on, to the next head that somebody wants: 0 when there is one, TERR_AGAIN, or TERR_*. */
+static int
+h1_origin_read_head(struct h1_origin *o)
+{
+    while (!o->head_ready && !o->interim_ready && o->err == 0) {
+        int rc = o->own_len > 0 ? h1_parse_head(&o->parser, o->own, o->own_len) : 0;
+
+        if (rc == 1)
+            rc = h1_origin_on_head(o);
+        else if (rc == 0 && stream_ended(o->stream) == 0)
+            return TERR_AGAIN;
+        else if (rc == 0)
+            rc = TERR_CLOSED;
+        if (rc != 0 && rc != TERR_AGAIN)
+            o->err = rc;
+    }
+    o->head.base = o->own;
+    return o->err;
+}
+
+int
+h1_origin_interim(struct h1_origin *o, const struct http_head **out)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(o->busy);
+    if (!o->want_interim)
+        return TERR_AGAIN;
+    if (o->interim_given)
+        h1_origin_drop_interim(o);
+    if (h1_origin_read_head(o) != 0 || !o->interim_ready)
+        return TERR_AGAIN;
+    o->interim_given = true;
+    *out = &o->head;
     return 0;
 }
 
 int
 h1_origin_head(struct h1_origin *o, const struct http_head **out)
 {
+    bool told;
     int rc;
 
     OBJ_CHECK(o, H1_ORIGIN_MAGIC);
     tassert(o->busy);
-    while (!o->head_ready && o->err == 0) {
-        rc = o->own_len > 0 ? h1_parse_head(&o->parser, o->own, o->own_len) : 0;
-        if (rc == 1) {
-            rc = h1_origin_on_head(o);
-            if (rc == TERR_AGAIN)
-                continue; /* what follows the interim response may be there already */
-        } else if (rc == 0) {
-            rc = stream_ended(o->stream) != 0 ? TERR_CLOSED : TERR_AGAIN;
-            if (rc == TERR_AGAIN)
-                return rc;
-        }
-        if (rc != 0)
-            o->err = rc;
+    if (o->interim_given)
+        h1_origin_drop_interim(o);
+    told = o->interim_ready;
+    rc = h1_origin_read_head(o);
+    if (rc == 0 && o->interim_ready) {
+        if (o->user != NULL && !told) /* once: who never asks must not spin */
+            task_wake(o->user);
+        return TERR_AGAIN;
     }
-    if (o->err != 0)
-        return o->err;
-    o->head.base = o->own;
-    *out = &o->head;
-    return 0;
+    if (rc == 0)
+        *out = &o->head;
+    return rc;
 }
 
 const struct framing *
@@ -293,7 +376,8 @@ h1_origin_body(struct h1_origin *o, struct span room)
     for (;;) {
         size_t used, len;
         ssize_t n;
-        bool from_own = o->own_at < o->own_len;
+        /* What was lent room came first, when there is both. */
+        bool from_own = o->arrived == 0 && o->own_at < o->own_len;
 
         if (o->parser.body_done)
             return 0;
@@ -323,6 +407,18 @@ h1_origin_body(struct h1_origin *o, struct span room)
         if (n > 0)
             return n;
     }
+}
+
+void
+h1_origin_shut(struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(o->tunnel);
+    o->shutting = true;
+    if (o->shut || stream_sending(o->stream))
+        return; /* later: what is queued goes first */
+    o->shut = true;
+    stream_shut(o->stream);
 }
 
 bool
@@ -370,6 +466,6 @@ h1_origin_reusable(const struct h1_origin *o)
         return false;
     if (!o->busy)
         return o->own_len == 0;
-    return o->sent && o->head_ready && o->parser.body_done && o->fc.persists &&
+    return o->sent && o->head_ready && !o->tunnel && o->parser.body_done && o->fc.persists &&
            o->own_at == o->own_len && !stream_sending(o->stream);
 }

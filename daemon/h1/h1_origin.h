@@ -44,8 +44,22 @@ bool h1_origin_sending(const struct h1_origin *o);
 /* The request is complete: without this the connection is not used again. */
 void h1_origin_sent(struct h1_origin *o);
 
+/* After begin: interim responses (RFC 9110 15.2; not 100, which is only for us) are to be read
+ * with h1_origin_interim, and h1_origin_head answers TERR_AGAIN while one has not been; the
+ * user is woken for it.  Without this they are skipped. */
+void h1_origin_want_interim(struct h1_origin *o, bool want);
+/* 0 and the next one's head, borrowed until the next call; TERR_AGAIN: none has arrived.  What
+ * is wrong h1_origin_head tells. */
+int h1_origin_interim(struct h1_origin *o, const struct http_head **out);
+/* After begin: the request asks for `protocols`, its Upgrade (borrowed until there is a head).
+ * Without this a 101 is an error.  After a 101 the connection is a tunnel: h1_origin_body
+ * gives its bytes, 0 at the origin's end, and h1_origin_send takes any. */
+void h1_origin_want_upgrade(struct h1_origin *o, struct slice protocols);
+/* A tunnel's other direction: no byte follows those that were sent. */
+void h1_origin_shut(struct h1_origin *o);
+
 /* The final response's head: 0, borrowed until close or the next begin; TERR_AGAIN; or
- * TERR_*.  Interim responses are skipped. */
+ * TERR_*. */
 int h1_origin_head(struct h1_origin *o, const struct http_head **out);
 /* How the body is framed; once there is a head. */
 const struct framing *h1_origin_framing(const struct h1_origin *o);

@@ -86,7 +86,7 @@ h1_in_pace(struct h1_conn *c)
         task_wake(&c->task); /* another deadline */
 }
 
-static void
+void
 h1_in_skip(struct h1_conn *c, size_t n)
 {
     tassert(n <= c->in_len);
@@ -215,6 +215,8 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx)
                      (hx->parser.framing.kind == FRAMING_LENGTH && hx->parser.framing.length > 0);
     hx->x.body_length = hx->parser.framing.kind == FRAMING_CHUNKED ? EXCHANGE_LENGTH_UNKNOWN
                                                                    : hx->parser.framing.length;
+    hx->x.upgrade = fc.persists && !hx->x.has_body && h->method != HTTP_M_HEAD &&
+                    framing_upgrade(h, &fc).ptr != NULL;
     if (c->server->env.conf->req_body_max > 0 && hx->parser.framing.kind == FRAMING_LENGTH &&
         hx->parser.framing.length > c->server->env.conf->req_body_max)
         return TERR_BODYTOOBIG;
@@ -285,38 +287,9 @@ h1_in_step(struct h1_conn *c)
     }
     if (!hx->started)
         return h1_in_head(c);
-    if (!hx->parser.body_done && hx->x.task != NULL)
-        hx->x.task->run(hx->x.task); /* more of the body */
+    if ((!hx->parser.body_done || hx->tunnel) && hx->x.task != NULL)
+        hx->x.task->run(hx->x.task); /* more of the body, or through the tunnel */
     return false;
-}
-
-/* A client that waits for 100 (Continue) gets it when its body is first wanted. */
-static void
-h1_continue(struct h1_conn *c, struct h1_xchg *hx)
-{
-    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    struct iovec iov;
-    ssize_t n;
-
-    if (!hx->expects_100 || c->in_len > 0 || hx->head_given)
-        return;
-    /* Answers to earlier requests go first. */
-    if (h1_out_flush(c) < 0) {
-        h1_conn_die(c);
-        return;
-    }
-    if (!h1_out_ready(c))
-        return;
-    hx->expects_100 = false;
-    memcpy(&iov.iov_base, &(const char *){text}, sizeof(iov.iov_base));
-    iov.iov_len = sizeof(text) - 1;
-    n = stream_try(c->stream, &iov, 1, false);
-    if (n != (ssize_t)iov.iov_len) {
-        h1_conn_die(c); /* an empty socket that does not take 25 bytes is broken */
-        return;
-    }
-    c->given += (uint64_t)n;
-    c->left += (uint64_t)n;
 }
 
 ssize_t
@@ -329,6 +302,8 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
     ssize_t n;
 
     tassert(hx->started && room > 0);
+    if (hx->tunnel)
+        return h1_tunnel_read(hx, dst, room);
     if (hx->parser.body_done)
         return 0;
     if (c->dead)

@@ -64,6 +64,19 @@ h1_xchg_free(struct h1_conn *c, struct h1_xchg *hx)
     s->nidle_xchgs++;
 }
 
+/* Is the end of the connection that of a response, and not all of it has left?  Then an orderly
+ * close would make it look whole (RFC 9112 8). */
+static bool
+h1_conn_owes(const struct h1_conn *c)
+{
+    const struct h1_xchg *hx = c->cur;
+
+    if (hx == NULL && !list_empty(&c->answered))
+        hx = container_of(c->answered.prev, struct h1_xchg, link);
+    return hx != NULL && hx->until_close && hx->head_given &&
+           !(hx->end_given && c->left >= hx->end_pos);
+}
+
 /* Over, whatever was going on.  Answerers release their exchanges when they see `gone`; those
  * whose answers were complete only borrow what they sent, so they see it in this turn. */
 void
@@ -75,7 +88,9 @@ h1_conn_die(struct h1_conn *c)
         return;
     c->dead = true;
     c->in_len = 0;
-    if (c->stream != NULL)
+    if (c->stream != NULL && h1_conn_owes(c))
+        stream_reset(&c->stream);
+    else if (c->stream != NULL)
         stream_close(&c->stream); /* now: what it was sending goes back to its owners */
     LIST_FOREACH_SAFE(l, next, &c->answered)
     {
@@ -91,14 +106,6 @@ h1_conn_die(struct h1_conn *c)
     }
     if (!c->running)
         task_wake(&c->task);
-}
-
-void
-h1_conn_reset(struct h1_conn *c)
-{
-    if (!c->dead)
-        stream_reset(&c->stream);
-    h1_conn_die(c);
 }
 
 static void
@@ -127,8 +134,7 @@ h1_conn_free(struct h1_conn *c)
         s->env.on_empty(s->env.start_ctx);
 }
 
-/* Output that the kernel has taken, of a queued write too. */
-static uint64_t
+uint64_t
 h1_conn_taken(const struct h1_conn *c)
 {
     return stream_sending(c->stream) ? c->queued_to - stream_unsent(c->stream) : c->left;
@@ -152,6 +158,7 @@ h1_conn_on_deadline(struct h1_conn *c)
         }
         break;
     case H1_SEND:
+    case H1_TUNNEL:
         if (h1_conn_taken(c) == c->send_mark)
             h1_conn_die(c);
         break;
@@ -165,11 +172,19 @@ h1_conn_on_deadline(struct h1_conn *c)
         counter_add(c->server->env.counters, COUNTER_sess_timeout, 1);
 }
 
+static bool
+h1_conn_tunnels(const struct h1_conn *c)
+{
+    return c->cur != NULL && c->cur->tunnel;
+}
+
 static enum h1_phase
 h1_conn_phase(const struct h1_conn *c)
 {
     if (c->lingering)
         return H1_LINGER;
+    if (h1_conn_tunnels(c))
+        return H1_TUNNEL;
     if (!h1_out_ready(c))
         return H1_SEND;
     if (c->cur == NULL)
@@ -216,6 +231,10 @@ h1_conn_set_deadline(struct h1_conn *c, bool progress)
         c->send_mark = h1_conn_taken(c);
         at = loop_deadline(l, conf->send_idle_ms);
         break;
+    case H1_TUNNEL:
+        if (was != H1_TUNNEL || c->send_mark != h1_conn_taken(c))
+            h1_tunnel_touch(c);
+        return; /* and with every byte that is read or sent */
     case H1_LINGER:
         if (was == H1_LINGER)
             return;
@@ -236,7 +255,7 @@ h1_conn_work(struct h1_conn *c)
         again = false;
         c->gathering = true;
         for (unsigned i = 0; i < LIMIT_PIPELINE_BATCH && budget > 0; i++) {
-            if (c->dead || c->lingering || !h1_out_ready(c) ||
+            if (c->dead || c->lingering || !(h1_out_ready(c) || h1_conn_tunnels(c)) ||
                 c->server->ngather + H1_IOV_PER_ANSWER > LIMIT_WRITE_IOV || !h1_in_step(c))
                 break;
             again = any = true;
@@ -263,6 +282,11 @@ h1_conn_on_ended(struct h1_conn *c)
     if (c->lingering) {
         h1_conn_die(c);
         return;
+    }
+    if (h1_conn_tunnels(c) && stream_ended(c->stream) == TERR_CLOSED) {
+        if (!c->cur->in_ended)
+            c->cur->x.task->run(c->cur->x.task);
+        return; /* our direction may go on */
     }
     if (c->cur != NULL && !c->cur->started) {
         struct h1_xchg *hx = c->cur; /* half a head: nobody to answer */

@@ -57,9 +57,7 @@ h1_iov_add(struct iovec *iov, unsigned *n, const void *p, size_t len)
     iov[(*n)++].iov_len = len;
 }
 
-/* Queues what the kernel did not take, and keeps the first `must` bytes beyond that in the
- * backlog.  Returns the bytes that the queue took. */
-static ssize_t
+ssize_t
 h1_out_keep(struct h1_conn *c, struct iovec *iov, unsigned n, size_t must)
 {
     ssize_t queued = stream_queue(c->stream, iov, n);
@@ -170,10 +168,15 @@ h1_out_tell(struct h1_conn *c)
     if (c->cur != NULL && c->cur->started) {
         struct h1_xchg *hx = c->cur;
         bool ready = h1_out_ready(c);
+        uint64_t sent = hx->x.sent;
 
         hx->x.sent = h1_xchg_sent(c, hx);
-        if (ready && !hx->x.writable) {
-            hx->x.writable = true;
+        if (!ready)
+            hx->x.writable = false; /* an answer before it filled the output */
+        if (hx->tunnel && h1_tunnel_settle(c, hx))
+            hx->x.done = true;
+        if (hx->end_given ? hx->x.done || hx->x.sent != sent : ready && !hx->x.writable) {
+            hx->x.writable = !hx->end_given;
             hx->x.task->run(hx->x.task);
         }
     }
@@ -209,6 +212,14 @@ h1_head_finish(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_resp
         c->closing = c->unread =
             true; /* what is left of the request must not be taken for the next one */
     hx->bodyless = r->bodyless;
+    if (hx->tunnel) {
+        tassert(r->status == 101 && r->length == EXCHANGE_LENGTH_UNKNOWN && !r->bodyless);
+        H1_PUT(p, "Connection: upgrade\r\n\r\n"); /* and no framing: RFC 9110 15.2.2 */
+        x->extra_len = (uint16_t)(p - x->extra);
+        hx->until_close = true;
+        return;
+    }
+    tassert(r->status >= 200);
     if (r->length != EXCHANGE_LENGTH_UNKNOWN) {
         if (!r->length_in_block) {
             H1_PUT(p, "Content-Length: ");
@@ -364,6 +375,8 @@ h1_end(struct h1_conn *c, struct h1_xchg *hx)
     hx->end_given = true;
     hx->end_pos = c->given;
     tassert(c->cur == hx);
+    if (hx->tunnel)
+        return; /* the client's direction may go on */
     c->cur = NULL;
     list_add_tail(&c->answered, &hx->link);
     if (!c->running)
@@ -378,7 +391,7 @@ h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay,
     ssize_t accepted;
     bool all = true;
 
-    if (end && c->gathering && !hx->chunked && lay->body <= LIMIT_UNSENT_BYTES) {
+    if (end && c->gathering && !hx->chunked && !hx->tunnel && lay->body <= LIMIT_UNSENT_BYTES) {
         c->given = c->left + lay->total;
         accepted = (ssize_t)lay->body;
         hx->x.gathered = true;
@@ -399,8 +412,10 @@ h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay,
     counter_add(c->server->env.counters, COUNTER_resp_body_bytes, (uint64_t)accepted);
     if (end && all)
         h1_end(c, hx);
+    if (hx->tunnel)
+        h1_tunnel_touch(c);
     hx->x.sent = h1_xchg_sent(c, hx);
-    hx->x.done = hx->end_given && c->left >= hx->end_pos;
+    hx->x.done = hx->tunnel ? h1_tunnel_settle(c, hx) : hx->end_given && c->left >= hx->end_pos;
     hx->x.writable = !hx->end_given && h1_out_ready(c);
     return accepted;
 }
@@ -452,12 +467,7 @@ h1_send(struct exchange *x, const struct exchange_response *r, const struct iove
 static void
 h1_abort(struct exchange *x)
 {
-    struct h1_xchg *hx = h1_xchg_of(x);
-
-    if (hx->head_given && hx->until_close)
-        h1_conn_reset(hx->conn); /* an orderly end would make it look whole */
-    else
-        h1_conn_die(hx->conn);
+    h1_conn_die(h1_xchg_of(x)->conn);
 }
 
 static void
@@ -482,6 +492,8 @@ h1_release(struct exchange *x)
 const struct exchange_ops h1_exchange_ops = {
     .body_read = h1_body_read,
     .send = h1_send,
+    .interim = h1_interim,
+    .tunnel = h1_tunnel,
     .abort = h1_abort,
     .release = h1_release,
 };

@@ -175,3 +175,29 @@ cc_parse_request(const struct http_head *h, struct cache_control *cc)
         }
     }
 }
+
+/* One member of Surrogate-Control: a directive, and perhaps the surrogate it is meant for. */
+static void
+cc_surrogate_member(struct cache_control *cc, struct slice member, struct slice us)
+{
+    struct slice directive = http_cut(&member, ';'), target = http_trim(member);
+
+    if (target.len == 0 || slice_eq_nocase(target, us))
+        cc_member(cc, directive);
+}
+
+void
+cc_parse_surrogate(const struct http_head *h, struct slice us, struct cache_control *cc)
+{
+    const struct http_field *f = NULL;
+    struct http_list_iter it;
+    struct slice member;
+
+    memset(cc, 0, sizeof(*cc));
+    while ((f = http_find(h, HTTP_F_SURROGATE_CONTROL, f)) != NULL) {
+        http_list_init(&it, http_value(h, f));
+        while (http_list_next(&it, &member))
+            cc_surrogate_member(cc, member, us);
+    }
+    cc->present = cc->set != 0; /* content="ESI/1.0" alone says nothing about storing */
+}

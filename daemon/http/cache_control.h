@@ -78,5 +78,9 @@ void cc_parse_request(const struct http_head *h, struct cache_control *cc);
 /* CDN-Cache-Control, a structured dictionary.  cc->present stays false when it is absent,
  * empty or not valid: then it must be ignored (RFC 9213 2.1). */
 void cc_parse_targeted(const struct http_head *h, struct cache_control *cc);
+/* Surrogate-Control (Edge Architecture Specification 1.0, 2.2), which RFC 9213 replaces: the same
+ * directives, but for those that name another surrogate than `us`.  cc->present: there were
+ * some. */
+void cc_parse_surrogate(const struct http_head *h, struct slice us, struct cache_control *cc);
 
 #endif

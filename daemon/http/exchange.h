@@ -10,6 +10,9 @@
  * Nothing above this seam knows which protocol it was.
  *
  * Life: start -> [body_read]* -> send(head) -> [send]* -> done, gone or abort -> release.
+ * Interim responses may come before the head.  A tunnel (RFC 9110 7.8) is a request with
+ * `upgrade` that is answered with tunnel and a head of status 101; from then on body_read and
+ * send carry the bytes of whatever protocol it is, each until its own end.
  * The answerer must release every exchange it was started with, when `done` or `gone` is set
  * or after it called abort.
  *
@@ -59,6 +62,15 @@ struct exchange_ops {
      * END counts only if all bytes offered with it were accepted.  TERR_CLOSED: gone. */
     ssize_t (*send)(struct exchange *x, const struct exchange_response *r, const struct iovec *body,
         unsigned n, unsigned flags);
+    /* An interim response, before the head: status line and complete field lines, without the
+     * blank line; copied.  It leaves at once, or not at all: nobody depends on it.  0, sent or
+     * not, or TERR_CLOSED: gone. */
+    int (*interim)(struct exchange *x, struct slice block);
+    /* Grants the upgrade: the next call is send, with a head of status 101, its Upgrade line in
+     * the block, and length unknown.  From now on body_read gives the client's bytes, 0 at
+     * their end, also those that came before; END ends our direction alone; `done` is set when
+     * both have ended. */
+    void (*tunnel)(struct exchange *x);
     /* What was sent is all there will be: end the connection so that the client knows. */
     void (*abort)(struct exchange *x);
     void (*release)(struct exchange *x);
@@ -75,6 +87,7 @@ struct exchange {
     struct http_head head;
     int err; /* 0, or TERR_*: the head is not to be trusted, answer this and no more */
     bool has_body, secure;
+    bool upgrade;             /* may be answered with a tunnel; the protocols: its Upgrade field */
     uint64_t body_length;     /* EXCHANGE_LENGTH_UNKNOWN: chunked */
     uint64_t xid;             /* the request id */
     uint64_t start_us;        /* monotonic, when the first byte was seen */

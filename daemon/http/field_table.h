@@ -70,7 +70,8 @@ enum http_field_flag {
     X(SERVER, "Server", 0, "kept")                                                                 \
     X(CACHE_STATUS, "Cache-Status", HTTP_OURS, "extended (RFC 9211)")                              \
     X(CDN_CACHE_CONTROL, "CDN-Cache-Control", 0, "freshness, before Cache-Control (RFC 9213)")     \
-    X(SURROGATE_CONTROL, "Surrogate-Control", 0, "kept")
+    X(SURROGATE_CAPABILITY, "Surrogate-Capability", HTTP_SPOOF, "our own, to the backend")         \
+    X(SURROGATE_CONTROL, "Surrogate-Control", 0, "freshness, before Cache-Control")
 
 /*    id, name, safe, idempotent (RFC 9110 9.2) */
 #define HTTP_METHOD_TABLE(X)                                                                       \
@@ -97,7 +98,18 @@ enum http_field_flag {
     X(BIND, "BIND", false, true)                                                                   \
     X(LINK, "LINK", false, true)                                                                   \
     X(UNLINK, "UNLINK", false, true)                                                               \
-    X(PURGE, "PURGE", false, true)
+    X(PURGE, "PURGE", false, true)                                                                 \
+    X(REBIND, "REBIND", false, true)                                                               \
+    X(UNBIND, "UNBIND", false, true)                                                               \
+    X(MKACTIVITY, "MKACTIVITY", false, true)                                                       \
+    X(CHECKOUT, "CHECKOUT", false, true)                                                           \
+    X(MERGE, "MERGE", false, true)                                                                 \
+    X(M_SEARCH, "M-SEARCH", false, false)                                                          \
+    X(NOTIFY, "NOTIFY", false, false)                                                              \
+    X(SUBSCRIBE, "SUBSCRIBE", false, false)                                                        \
+    X(UNSUBSCRIBE, "UNSUBSCRIBE", false, false)                                                    \
+    X(SOURCE, "SOURCE", false, false)                                                              \
+    X(QUERY, "QUERY", true, true)
 /* clang-format on */
 
 #endif

@@ -4,96 +4,39 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/date.h"
+#include "daemon/http/head_out.h"
 #include "daemon/http/token.h"
 #include "daemon/http/vary.h"
 
-/* Once it is full nothing more is written, and the end tells. */
-struct forward_out {
-    char *start, *next, *end;
-    bool full;
-};
-
-static void
-forward_put(struct forward_out *o, struct slice s)
-{
-    if (o->full || s.len > (size_t)(o->end - o->next)) {
-        o->full = true;
-        return;
-    }
-    if (s.len > 0)
-        memcpy(o->next, s.ptr, s.len);
-    o->next += s.len;
-}
-
-#define FORWARD_LIT(o, literal) forward_put((o), SLICE_LIT(literal))
-
-static void
-forward_field(struct forward_out *o, struct slice name, struct slice value)
-{
-    tassert_slow(http_token_ok(name) && http_value_ok(value)); /* no CR, LF or NUL of ours */
-    forward_put(o, name);
-    FORWARD_LIT(o, ": ");
-    forward_put(o, value);
-    FORWARD_LIT(o, "\r\n");
-}
-
-static void
-forward_number(struct forward_out *o, uint64_t n)
-{
-    char digits[20];
-    size_t i = sizeof(digits);
-
-    do {
-        digits[--i] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n > 0);
-    forward_put(o, slice_of(digits + i, sizeof(digits) - i));
-}
-
-static struct forward_out
-forward_begin(struct span out)
-{
-    return (struct forward_out){out.ptr, out.ptr, out.ptr + out.len, false};
-}
-
-static int
-forward_end(const struct forward_out *o)
-{
-    tassert(o->next >= o->start && o->next <= o->end);
-    if (o->full || o->next - o->start > INT32_MAX)
-        return TERR_LIMIT;
-    return (int)(o->next - o->start);
-}
-
 /* All values of field `id` that go on, as members of one list, each with ", " behind. */
 static void
-forward_members(struct forward_out *o, const struct http_head *h, enum http_field_id id)
+forward_members(struct head_out *o, const struct http_head *h, enum http_field_id id)
 {
     const struct http_field *f = NULL;
 
     while ((f = http_find(h, id, f)) != NULL) {
         if (f->drop || f->value_len == 0)
             continue;
-        forward_put(o, http_value(h, f));
-        FORWARD_LIT(o, ", ");
+        head_out_put(o, http_value(h, f));
+        HEAD_OUT_LIT(o, ", ");
     }
 }
 
 /* Via names the version the message came in (RFC 9110 7.6.3). */
 static void
-forward_via(struct forward_out *o, const struct http_head *h, struct slice pseudonym)
+forward_via(struct head_out *o, const struct http_head *h, struct slice pseudonym)
 {
     if (pseudonym.len == 0)
         return;
     tassert_slow(http_value_ok(pseudonym));
-    FORWARD_LIT(o, "Via: ");
+    HEAD_OUT_LIT(o, "Via: ");
     forward_members(o, h, HTTP_F_VIA);
     if (h->minor == 0)
-        FORWARD_LIT(o, "1.0 ");
+        HEAD_OUT_LIT(o, "1.0 ");
     else
-        FORWARD_LIT(o, "1.1 ");
-    forward_put(o, pseudonym);
-    FORWARD_LIT(o, "\r\n");
+        HEAD_OUT_LIT(o, "1.1 ");
+    head_out_put(o, pseudonym);
+    HEAD_OUT_LIT(o, "\r\n");
 }
 
 /* Fields that a fetch for the cache leaves out, so that the answer is the whole and ours. */
@@ -132,99 +75,114 @@ forward_takes_request_field(
 
 static void
 forward_request_line(
-    struct forward_out *o, const struct http_head *req, const struct forward_request *how)
+    struct head_out *o, const struct http_head *req, const struct forward_request *how)
 {
     if (how->mode == FORWARD_FETCH)
-        FORWARD_LIT(o, "GET");
+        HEAD_OUT_LIT(o, "GET");
     else
-        forward_put(o, http_slice(req, req->method_off, req->method_len));
-    FORWARD_LIT(o, " ");
-    forward_put(o, how->path.len > 0 ? how->path : http_path(req));
-    FORWARD_LIT(o, " HTTP/1.1\r\n");
-    FORWARD_LIT(o, "Host: "); /* first: RFC 9112 3.2 */
-    forward_put(o, how->host);
-    FORWARD_LIT(o, "\r\n");
+        head_out_put(o, http_slice(req, req->method_off, req->method_len));
+    HEAD_OUT_LIT(o, " ");
+    head_out_put(o, how->path.len > 0 ? how->path : http_path(req));
+    HEAD_OUT_LIT(o, " HTTP/1.1\r\n");
+    HEAD_OUT_LIT(o, "Host: "); /* first: RFC 9112 3.2 */
+    head_out_put(o, how->host);
+    HEAD_OUT_LIT(o, "\r\n");
 }
 
 /* Who asks, and how it came here: the client's word counts only when the peer is trusted. */
 static void
-forward_client(
-    struct forward_out *o, const struct http_head *req, const struct forward_request *how)
+forward_client(struct head_out *o, const struct http_head *req, const struct forward_request *how)
 {
     const struct http_field *proto = http_find(req, HTTP_F_X_FORWARDED_PROTO, NULL);
 
     if (how->client_address.len > 0) {
         tassert_slow(http_value_ok(how->client_address));
-        FORWARD_LIT(o, "X-Forwarded-For: ");
+        HEAD_OUT_LIT(o, "X-Forwarded-For: ");
         if (how->trusted)
             forward_members(o, req, HTTP_F_X_FORWARDED_FOR);
-        forward_put(o, how->client_address);
-        FORWARD_LIT(o, "\r\n");
+        head_out_put(o, how->client_address);
+        HEAD_OUT_LIT(o, "\r\n");
     }
     if (!how->trusted || proto == NULL || proto->drop)
-        forward_field(o, SLICE_LIT("X-Forwarded-Proto"), slice_str(http_scheme_name(how->scheme)));
+        head_out_field(o, SLICE_LIT("X-Forwarded-Proto"), slice_str(http_scheme_name(how->scheme)));
 }
 
 static void
-forward_request_framing(struct forward_out *o, const struct forward_request *how)
+forward_request_framing(struct head_out *o, const struct forward_request *how)
 {
     switch (how->framing) {
     case FRAMING_NONE:
         break;
     case FRAMING_LENGTH:
-        FORWARD_LIT(o, "Content-Length: ");
-        forward_number(o, how->length);
-        FORWARD_LIT(o, "\r\n");
+        HEAD_OUT_LIT(o, "Content-Length: ");
+        head_out_number(o, how->length);
+        HEAD_OUT_LIT(o, "\r\n");
         break;
     case FRAMING_CHUNKED:
-        FORWARD_LIT(o, "Transfer-Encoding: chunked\r\n");
+        HEAD_OUT_LIT(o, "Transfer-Encoding: chunked\r\n");
         break;
     case FRAMING_CLOSE:
         TUNREACHABLE("a request never ends by closing");
     }
-    if (!how->keep_connection)
-        FORWARD_LIT(o, "Connection: close\r\n");
+    if (how->upgrade.len > 0) {
+        HEAD_OUT_LIT(o, "Connection: upgrade\r\n");
+        head_out_field(o, SLICE_LIT("Upgrade"), how->upgrade);
+    } else if (!how->keep_connection) {
+        HEAD_OUT_LIT(o, "Connection: close\r\n");
+    }
 }
 
-/* What a fetch says in its own name: codings in normal form (what Vary is matched by), and
- * the validators of what is stored. */
+/* What a fetch says in its own name: codings in normal form (what Vary is matched by), the
+ * validators of what is stored, and the part that is missing. */
 static void
 forward_fetch_fields(
-    struct forward_out *o, const struct http_head *req, const struct forward_request *how)
+    struct head_out *o, const struct http_head *req, const struct forward_request *how)
 {
     struct slice codings = http_codings_text(http_codings(req));
 
     if (codings.len > 0)
-        forward_field(o, SLICE_LIT("Accept-Encoding"), codings);
+        head_out_field(o, SLICE_LIT("Accept-Encoding"), codings);
+    if (how->pseudonym.len > 0) { /* Surrogate-Control may name us: Edge Architecture 1.0, 2.1 */
+        HEAD_OUT_LIT(o, "Surrogate-Capability: ");
+        head_out_put(o, how->pseudonym);
+        HEAD_OUT_LIT(o, "=\"Surrogate/1.0\"\r\n");
+    }
     if (how->if_none_match.len > 0)
-        forward_field(o, SLICE_LIT("If-None-Match"), how->if_none_match);
+        head_out_field(o, SLICE_LIT("If-None-Match"), how->if_none_match);
     if (how->if_modified_since.len > 0)
-        forward_field(o, SLICE_LIT("If-Modified-Since"), how->if_modified_since);
+        head_out_field(o, SLICE_LIT("If-Modified-Since"), how->if_modified_since);
+    if (how->range.len > 0)
+        head_out_field(o, SLICE_LIT("Range"), how->range);
+    if (how->if_range.len > 0)
+        head_out_field(o, SLICE_LIT("If-Range"), how->if_range);
 }
 
 int
 forward_request(const struct http_head *req, const struct forward_request *how, struct span out)
 {
-    struct forward_out o = forward_begin(out);
+    struct head_out o = head_out_begin(out);
     unsigned i;
 
     tassert(how->mode == FORWARD_PASS || how->framing == FRAMING_NONE);
+    tassert(how->mode == FORWARD_PASS || how->upgrade.len == 0);
+    tassert(how->mode == FORWARD_FETCH || (how->range.len == 0 && how->if_range.len == 0));
+    tassert(how->if_range.len == 0 || how->range.len > 0); /* RFC 9110 13.1.5 */
     forward_request_line(&o, req, how);
     for (i = 0; i < req->nfields; i++) {
         const struct http_field *f = &req->fields[i];
 
         if (forward_takes_request_field(req, f, how))
-            forward_field(&o, http_name(req, f), http_value(req, f));
+            head_out_field(&o, http_name(req, f), http_value(req, f));
     }
     if (how->mode == FORWARD_FETCH)
         forward_fetch_fields(&o, req, how);
     forward_client(&o, req, how);
     forward_via(&o, req, how->pseudonym);
     if (how->id_name.len > 0)
-        forward_field(&o, how->id_name, how->id_value);
+        head_out_field(&o, how->id_name, how->id_value);
     forward_request_framing(&o, how);
-    FORWARD_LIT(&o, "\r\n");
-    return forward_end(&o);
+    HEAD_OUT_LIT(&o, "\r\n");
+    return head_out_end(&o);
 }
 
 static bool
@@ -251,20 +209,30 @@ forward_reason(const struct http_head *resp)
 }
 
 static void
-forward_status_line(struct forward_out *o, const struct http_head *resp)
+forward_status_line(struct head_out *o, const struct http_head *resp)
 {
     tassert(resp->status >= 100 && resp->status <= 999);
-    FORWARD_LIT(o, "HTTP/1.1 ");
-    forward_number(o, resp->status);
-    FORWARD_LIT(o, " ");
-    forward_put(o, forward_reason(resp));
-    FORWARD_LIT(o, "\r\n");
+    HEAD_OUT_LIT(o, "HTTP/1.1 ");
+    head_out_number(o, resp->status);
+    HEAD_OUT_LIT(o, " ");
+    head_out_put(o, forward_reason(resp));
+    HEAD_OUT_LIT(o, "\r\n");
+}
+
+/* To which the connection switches (RFC 9110 7.8). */
+static void
+forward_protocol(struct head_out *o, const struct http_head *resp)
+{
+    struct slice protocol = http_get_one(resp, HTTP_F_UPGRADE);
+
+    if (protocol.ptr != NULL)
+        head_out_field(o, SLICE_LIT("Upgrade"), protocol);
 }
 
 int
 forward_response(const struct http_head *resp, const struct forward_response *how, struct span out)
 {
-    struct forward_out o = forward_begin(out);
+    struct head_out o = head_out_begin(out);
     char date[HTTP_DATE_LEN];
     bool dated = false;
     unsigned i;
@@ -276,14 +244,34 @@ forward_response(const struct http_head *resp, const struct forward_response *ho
         if (!forward_takes_response_field(f, how))
             continue;
         dated = dated || f->id == HTTP_F_DATE;
-        forward_field(&o, http_name(resp, f), http_value(resp, f));
+        head_out_field(&o, http_name(resp, f), http_value(resp, f));
     }
     if (!dated) {
         http_date_format(how->now_s, date);
-        forward_field(&o, SLICE_LIT("Date"), slice_of(date, sizeof(date)));
+        head_out_field(&o, SLICE_LIT("Date"), slice_of(date, sizeof(date)));
     }
+    if (resp->status == 101) /* framing_upgrade() has judged it; the protocol adds Connection */
+        forward_protocol(&o, resp);
     forward_via(&o, resp, how->pseudonym);
-    return forward_end(&o);
+    return head_out_end(&o);
+}
+
+int
+forward_interim(const struct http_head *resp, struct span out)
+{
+    const struct forward_response how = {.keep = FORWARD_PASSED};
+    struct head_out o = head_out_begin(out);
+    unsigned i;
+
+    tassert(resp->status < 200);
+    forward_status_line(&o, resp);
+    for (i = 0; i < resp->nfields; i++) {
+        const struct http_field *f = &resp->fields[i];
+
+        if (forward_takes_response_field(f, &how))
+            head_out_field(&o, http_name(resp, f), http_value(resp, f));
+    }
+    return head_out_end(&o);
 }
 
 size_t

@@ -19,7 +19,7 @@
 
 enum forward_mode {
     FORWARD_PASS,  /* for one client: method, body, ranges and conditions as they are */
-    FORWARD_FETCH, /* for the cache: a GET for the whole, Accept-Encoding in normal form */
+    FORWARD_FETCH, /* for the cache: a GET for what it lacks, Accept-Encoding in normal form */
 };
 
 /* Slices with .len 0 write nothing, but for `host`: HTTP/1.1 wants the field, even empty. */
@@ -36,6 +36,8 @@ struct forward_request {
     struct slice pseudonym;         /* for Via */
     struct slice id_name, id_value; /* a request id; replaces the client's field of that name */
     struct slice if_none_match, if_modified_since; /* FETCH: revalidate what is stored */
+    struct slice range, if_range; /* FETCH: only this part; the client's own never go on then */
+    struct slice upgrade;         /* PASS: protocols to ask for, instead of keep_connection */
 };
 
 /* The whole request head, blank line included.  Its length, or TERR_LIMIT. */
@@ -54,12 +56,17 @@ struct forward_response {
 };
 
 /* Status line and end-to-end fields, each with its CRLF; no blank line, nothing of connection
- * and framing: the protocol adds those, Age and Cache-Status to every response.  The length,
- * or TERR_LIMIT. */
+ * and framing (but the Upgrade of a 101): the protocol adds those, Age and Cache-Status to
+ * every response.  A 206 keeps its Content-Range: block_whole() takes it off.  The length, or
+ * TERR_LIMIT. */
 int forward_response(
     const struct http_head *resp, const struct forward_response *how, struct span out);
 
-/* An upper bound of what forward_response() writes. */
+/* An interim response: status line and end-to-end fields, as forward_response does, but
+ * nothing of ours.  The length, or TERR_LIMIT. */
+int forward_interim(const struct http_head *resp, struct span out);
+
+/* An upper bound of what forward_response() and forward_interim() write. */
 size_t forward_response_max(const struct http_head *resp, const struct forward_response *how);
 
 #endif

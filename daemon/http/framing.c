@@ -175,6 +175,8 @@ framing_option(struct http_head *h, struct slice option, bool is_request,
     }
     if (slice_eq_nocase(option, SLICE_LIT("keep-alive")))
         out->keep_alive = true; /* and nominates Keep-Alive, as any option does */
+    if (slice_eq_nocase(option, SLICE_LIT("upgrade")))
+        out->upgrade = true;
     id = http_field_id(option.ptr, option.len);
     if (!is_request) {
         if (id != HTTP_F_CONTENT_LENGTH && id != HTTP_F_TRANSFER_ENCODING &&
@@ -236,4 +238,79 @@ int
 framing_connection_of_response(struct http_head *resp, struct framing_connection *out)
 {
     return framing_connection(resp, false, out);
+}
+
+/* HTTP inside of a tunnel would be requests that nobody routes, judges or logs (h2c smuggling). */
+static bool
+framing_hides_requests(struct slice protocol)
+{
+    return slice_eq_nocase(protocol, SLICE_LIT("h2c")) ||
+           slice_eq_nocase(protocol, SLICE_LIT("h2")) ||
+           slice_eq_nocase(protocol, SLICE_LIT("HTTP")) ||
+           slice_eq_nocase(protocol, SLICE_LIT("TLS"));
+}
+
+/* protocol-name ["/" protocol-version] */
+static bool
+framing_protocol_ok(struct slice protocol)
+{
+    const char *slash = memchr(protocol.ptr, '/', protocol.len);
+    struct slice name = protocol;
+
+    if (slash != NULL) {
+        name.len = (size_t)(slash - protocol.ptr);
+        if (!http_token_ok(slice_of(slash + 1, protocol.len - name.len - 1)))
+            return false;
+    }
+    return http_token_ok(name) && !framing_hides_requests(name);
+}
+
+struct slice
+framing_upgrade(const struct http_head *h, const struct framing_connection *c)
+{
+    const struct slice none = {NULL, 0};
+    struct slice value, protocol;
+    struct http_list_iter it;
+    unsigned n = 0;
+
+    if (!c->upgrade || h->minor == 0)
+        return none; /* RFC 9110 7.8: to be ignored in HTTP/1.0 */
+    value = http_get_one(h, HTTP_F_UPGRADE);
+    if (value.ptr == NULL)
+        return none;
+    http_list_init(&it, value);
+    while (http_list_next(&it, &protocol)) {
+        n++;
+        if (n > FRAMING_OPTIONS_MAX || !framing_protocol_ok(protocol))
+            return none;
+    }
+    return n > 0 && it.empty == 0 ? value : none;
+}
+
+static bool
+framing_upgrade_names(struct slice list, struct slice protocol)
+{
+    struct http_list_iter it;
+    struct slice member;
+
+    http_list_init(&it, list);
+    while (http_list_next(&it, &member))
+        if (slice_eq_nocase(member, protocol))
+            return true;
+    return false;
+}
+
+bool
+framing_upgrade_granted(struct slice asked, struct slice granted)
+{
+    struct http_list_iter it;
+    struct slice protocol;
+
+    if (asked.len == 0 || granted.len == 0)
+        return false;
+    http_list_init(&it, granted);
+    while (http_list_next(&it, &protocol))
+        if (!framing_upgrade_names(asked, protocol))
+            return false;
+    return true;
 }

@@ -30,8 +30,8 @@ int framing_of_request(const struct http_head *req, struct framing *out);
 int framing_of_response(const struct http_head *resp, enum http_method asked, struct framing *out);
 
 struct framing_connection {
-    bool close, keep_alive; /* the options as they came */
-    bool persists;          /* what they mean with the version (RFC 9112 9.3) */
+    bool close, keep_alive, upgrade; /* the options as they came */
+    bool persists;                   /* what they mean with the version (RFC 9112 9.3) */
 };
 
 /* Reads Connection and sets `drop` on the fields it nominates.  In a request, nominating
@@ -40,6 +40,13 @@ int framing_connection_of_request(struct http_head *req, struct framing_connecti
 /* In a response, nominating Content-Length, Transfer-Encoding, Cache-Control or Vary is
  * ignored, and so is what is no token.  TERR_SYNTAX when it nominates more than is sane. */
 int framing_connection_of_response(struct http_head *resp, struct framing_connection *out);
+
+/* What a head's Upgrade says, if it may lead to a tunnel: HTTP/1.1, the option in Connection
+ * (`c`, of this head), and one field, a list of protocols (RFC 9110 7.8).  Else .ptr is NULL.
+ * h2c, HTTP and TLS lead to none: requests would go by that Tarn never saw. */
+struct slice framing_upgrade(const struct http_head *h, const struct framing_connection *c);
+/* Was every protocol that the 101's Upgrade names asked for?  Both from framing_upgrade. */
+bool framing_upgrade_granted(struct slice asked, struct slice granted);
 
 /* The known field that a name with '_' passes for behind a gateway which turns '-' into '_'
  * (Transfer_Encoding); HTTP_F_OTHER when none. */

@@ -4,7 +4,9 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/cache_control.h"
+#include "daemon/http/conditional.h"
 #include "daemon/http/date.h"
+#include "daemon/http/range.h"
 #include "daemon/http/token.h"
 #include "daemon/http/vary.h"
 
@@ -97,11 +99,11 @@ fresh_age_ms(const struct http_head *resp, int64_t sent_ms, int64_t received_ms)
 }
 
 /* Statuses whose rules for caches we know (RFC 9111 5.2.2.3): registered, and without rules
- * that we do not implement (226 is a delta, 206 and 304 are not complete). */
+ * that we do not implement (226 is a delta, 304 is never stored, 206 only when asked for). */
 static bool
-fresh_understands(unsigned status)
+fresh_understands(unsigned status, const struct fresh_request *req)
 {
-    if (status == 206 || status == 226 || status == 304)
+    if (status == 226 || status == 304 || (status == 206 && !req->range))
         return false;
     return strcmp(http_reason(status), "Unknown") != 0;
 }
@@ -126,15 +128,27 @@ fresh_is_heuristic(unsigned status)
     }
 }
 
-static enum fresh_refusal
-fresh_refuse_status(unsigned status, const struct http_head *resp)
+/* One part that says which (RFC 9111 3.3); multipart/byteranges has no Content-Range. */
+static bool
+fresh_is_part(const struct http_head *resp)
 {
-    if (status < 200)
+    struct slice value = http_get_one(resp, HTTP_F_CONTENT_RANGE);
+    struct content_range cr;
+
+    return resp->status == 206 && value.ptr != NULL && content_range_parse(value, &cr) == 0;
+}
+
+static enum fresh_refusal
+fresh_refuse_status(const struct http_head *resp, const struct fresh_request *req)
+{
+    if (resp->status < 200)
         return FRESH_REFUSE_INTERIM;
-    if (status == 304)
+    if (resp->status == 304)
         return FRESH_REFUSE_NOT_MODIFIED;
-    if (status == 206 || http_has(resp, HTTP_F_CONTENT_RANGE))
+    if (resp->status == 416 && req->range) /* about our range, not about the resource */
         return FRESH_REFUSE_PARTIAL;
+    if (resp->status == 206) /* with another status Content-Range means nothing: RFC 9110 14.4 */
+        return req->range && fresh_is_part(resp) ? FRESH_REFUSE_NONE : FRESH_REFUSE_PARTIAL;
     return FRESH_REFUSE_NONE;
 }
 
@@ -143,28 +157,39 @@ static enum fresh_refusal
 fresh_refuse(
     const struct http_head *resp, const struct fresh_request *req, const struct cache_control *cc)
 {
-    bool understands = fresh_understands(resp->status);
     enum fresh_refusal r;
 
     if (req->method != HTTP_M_GET)
         return FRESH_REFUSE_METHOD;
-    r = fresh_refuse_status(resp->status, resp);
+    r = fresh_refuse_status(resp, req);
     if (r != FRESH_REFUSE_NONE)
         return r;
-    if (cc_has(cc, CC_MUST_UNDERSTAND) && !understands)
+    if (cc_has(cc, CC_MUST_UNDERSTAND) && !fresh_understands(resp->status, req))
         return FRESH_REFUSE_NOT_UNDERSTOOD;
     if (cc_has(cc, CC_NO_STORE) && !cc_has(cc, CC_MUST_UNDERSTAND)) /* RFC 9111 5.2.2.3 */
         return FRESH_REFUSE_NO_STORE;
     if (cc_has(cc, CC_PRIVATE)) /* with field names too: RFC 9111 5.2.2.7 lets us */
         return FRESH_REFUSE_PRIVATE;
-    if (cc_has(cc, CC_NO_CACHE))
-        return FRESH_REFUSE_NO_CACHE;
     if (req->no_store)
         return FRESH_REFUSE_REQ_NO_STORE;
     if (req->has_authorization && !cc_has(cc, CC_PUBLIC) && !cc_has(cc, CC_S_MAXAGE) &&
         !cc_has(cc, CC_MUST_REVALIDATE)) /* RFC 9111 3.5 */
         return FRESH_REFUSE_AUTHORIZATION;
     return vary_is_star(resp) ? FRESH_REFUSE_VARY_STAR : FRESH_REFUSE_NONE;
+}
+
+/* What freshness says about storing, when nothing else forbids it.  What is not fresh is of
+ * use only where it may be served stale, or where there is something to validate it with. */
+static enum fresh_refusal
+fresh_refuse_stale(unsigned status, const struct fresh_verdict *v)
+{
+    if (v->origin == FRESH_FROM_NONE && !(v->no_cache && fresh_is_heuristic(status)))
+        return FRESH_REFUSE_NO_FRESHNESS;
+    if (v->ttl_ms > 0 || v->ttl_ms + v->error_ms > 0)
+        return FRESH_REFUSE_NONE;
+    if (v->validatable && v->ttl_ms + v->keep_ms > 0)
+        return FRESH_REFUSE_NONE;
+    return v->no_cache ? FRESH_REFUSE_NO_CACHE : FRESH_REFUSE_STALE;
 }
 
 /* Expires minus Date; one that is no date, or there twice, is in the past (RFC 9111 5.3). */
@@ -232,56 +257,98 @@ fresh_lifetime(const struct http_head *resp, const struct cache_control *cc, boo
     }
 }
 
-/* How long it may be served stale.  must-revalidate forbids it; s-maxage does too
- * (RFC 9111 5.2.2.10), unless the origin says beside it how stale it may be. */
+static int64_t
+fresh_longer(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The windows.  must-revalidate and no-cache forbid serving stale; s-maxage does too
+ * (RFC 9111 5.2.2.10), unless the origin says beside it how stale it may be: then that is
+ * all it may be.  A lost origin gives leave of its own (RFC 9111 4.2.4). */
 static void
 fresh_staleness(
     const struct cache_control *cc, const struct fresh_params *params, struct fresh_verdict *v)
 {
-    bool never = cc_has(cc, CC_MUST_REVALIDATE) || cc_has(cc, CC_PROXY_REVALIDATE);
     int64_t while_s = cc_seconds(cc, CC_STALE_WHILE_REVALIDATE);
     int64_t error_s = cc_seconds(cc, CC_STALE_IF_ERROR);
     bool shared = cc_has(cc, CC_S_MAXAGE);
 
-    v->must_revalidate = never || (shared && while_s < 0 && error_s < 0);
-    v->keep_ms = params->default_keep_ms;
-    if (v->must_revalidate) {
-        v->grace_ms = v->stale_if_error_ms = 0;
-        return;
+    v->must_revalidate = v->no_cache || cc_has(cc, CC_MUST_REVALIDATE) ||
+                         cc_has(cc, CC_PROXY_REVALIDATE) || (shared && while_s < 0 && error_s < 0);
+    if (!v->must_revalidate) {
+        v->stale_if_error_ms = error_s < 0 ? -1 : error_s * 1000;
+        if (while_s >= 0)
+            v->grace_ms = while_s * 1000;
+        else if (!shared && params->grace_said)
+            v->grace_ms = params->default_grace_ms;
+        v->error_ms = fresh_longer(v->grace_ms, v->stale_if_error_ms);
+        if (!shared)
+            v->error_ms = fresh_longer(v->error_ms, params->default_grace_ms);
     }
-    v->stale_if_error_ms = error_s < 0 ? -1 : error_s * 1000;
-    if (while_s >= 0)
-        v->grace_ms = while_s * 1000;
-    else
-        v->grace_ms = shared ? 0 : params->default_grace_ms;
+    v->keep_ms = fresh_longer(v->error_ms, params->default_grace_ms) + params->default_keep_ms;
+}
+
+static bool
+fresh_is_validatable(const struct http_head *resp, int64_t received_s)
+{
+    struct validators val;
+
+    validators_of(resp, received_s, &val);
+    return etag_ok(val.etag) || val.last_modified_s >= 0;
 }
 
 void
 fresh_judge(const struct http_head *resp, const struct fresh_request *req,
     const struct fresh_params *params, struct fresh_verdict *v)
 {
+    int64_t received_s = req->received_ms / 1000;
     struct cache_control cc;
     bool targeted;
 
     memset(v, 0, sizeof(*v));
     cc_parse_targeted(resp, &cc);
+    if (!cc.present)
+        cc_parse_surrogate(resp, params->surrogate, &cc);
     targeted = cc.present;
     if (!targeted)
         cc_parse_response(resp, &cc);
     v->no_cache = cc_has(&cc, CC_NO_CACHE);
+    v->validatable = fresh_is_validatable(resp, received_s);
     v->age_ms = fresh_age_ms(resp, req->sent_ms, req->received_ms);
     fresh_staleness(&cc, params, v);
-    fresh_lifetime(resp, &cc, targeted, req->received_ms / 1000, v);
+    fresh_lifetime(resp, &cc, targeted, received_s, v);
     if (v->origin == FRESH_FROM_NONE && params->default_ttl_ms > 0 &&
         fresh_is_heuristic(resp->status))
         fresh_found(v, FRESH_FROM_DEFAULT, params->default_ttl_ms);
-    v->ttl_ms = v->lifetime_ms - v->age_ms;
+    v->ttl_ms = v->no_cache ? 0 : v->lifetime_ms - v->age_ms;
 
     v->refusal = fresh_refuse(resp, req, &cc);
-    if (v->refusal == FRESH_REFUSE_NONE && v->origin == FRESH_FROM_NONE)
-        v->refusal = FRESH_REFUSE_NO_FRESHNESS;
-    if (v->refusal == FRESH_REFUSE_NONE && v->ttl_ms <= 0)
-        v->refusal = FRESH_REFUSE_STALE;
+    if (v->refusal == FRESH_REFUSE_NONE)
+        v->refusal = fresh_refuse_stale(resp->status, v);
     v->storable = v->refusal == FRESH_REFUSE_NONE;
-    tassert(v->age_ms >= 0 && v->grace_ms >= 0 && v->keep_ms >= 0);
+    tassert(v->age_ms >= 0 && v->grace_ms >= 0);
+    tassert(v->error_ms >= v->grace_ms && v->keep_ms >= v->error_ms);
+    tassert(!v->must_revalidate || v->error_ms == 0);
+}
+
+void
+fresh_ask_of(const struct http_head *req, struct fresh_ask *out)
+{
+    struct cache_control cc;
+
+    *out = (struct fresh_ask){
+        .max_age_s = -1, .min_fresh_s = -1, .max_stale_s = -1, .stale_if_error_s = -1};
+    if (!http_has(req, HTTP_F_CACHE_CONTROL) && !http_has(req, HTTP_F_PRAGMA))
+        return;
+    cc_parse_request(req, &cc);
+    out->no_cache = cc_has(&cc, CC_NO_CACHE);
+    out->no_store = cc_has(&cc, CC_NO_STORE);
+    out->only_if_cached = cc_has(&cc, CC_ONLY_IF_CACHED);
+    out->max_age_s = cc_seconds(&cc, CC_MAX_AGE);
+    out->min_fresh_s = cc_seconds(&cc, CC_MIN_FRESH);
+    out->max_stale_s = cc_seconds(&cc, CC_MAX_STALE);
+    out->stale_if_error_s = cc_seconds(&cc, CC_STALE_IF_ERROR);
+    out->any = out->no_cache || out->no_store || out->only_if_cached || out->max_age_s >= 0 ||
+               out->min_fresh_s >= 0 || out->max_stale_s >= 0 || out->stale_if_error_s >= 0;
 }

@@ -6,8 +6,11 @@
  *   lifetime  how long after its creation the response is fresh
  *   age       how old it was when it arrived (RFC 9111 4.2.3)
  *   ttl       lifetime - age: how long from its arrival on it is fresh
- *   grace     how long after the ttl it may be served stale while one fetch refreshes it
- *   keep      how long after ttl and grace it is good for revalidation only
+ *   window    how long after the END of the ttl something is still allowed; windows are totals,
+ *             each at least as long as the one before: grace <= error <= keep
+ *   grace     may be served stale while one fetch refreshes it
+ *   error     may be served stale when the origin cannot be reached
+ *   keep      good for validation: asking the origin whether it still holds (RFC 9111 4.3)
  */
 #ifndef TARN_FRESHNESS_H
 #define TARN_FRESHNESS_H
@@ -23,17 +26,17 @@
     X(NONE, "stored", "it may be stored")                                                          \
     X(METHOD, "method", "only answers to GET are stored")                                          \
     X(INTERIM, "interim", "the status is not final")                                               \
-    X(PARTIAL, "partial", "a part of a representation (206 or Content-Range)")                     \
+    X(PARTIAL, "partial", "a part of a representation that was not asked for, or no valid one")    \
     X(NOT_MODIFIED, "not-modified", "a 304 updates what is stored, and is not stored itself")      \
     X(NO_STORE, "no-store", "Cache-Control says no-store")                                         \
     X(PRIVATE, "private", "Cache-Control says private")                                            \
-    X(NO_CACHE, "no-cache", "Cache-Control says no-cache: each use would need validation")         \
+    X(NO_CACHE, "no-cache", "Cache-Control says no-cache, and nothing to validate with is kept")   \
     X(REQ_NO_STORE, "request-no-store", "the request says Cache-Control: no-store")                \
     X(AUTHORIZATION, "authorization", "the request has Authorization, and nothing allows storing") \
     X(VARY_STAR, "vary-star", "Vary: * matches no other request")                                  \
     X(NOT_UNDERSTOOD, "not-understood", "must-understand, and the status is not known")            \
     X(NO_FRESHNESS, "no-freshness", "nothing says how long it stays fresh")                        \
-    X(STALE, "stale", "it was stale when it arrived")
+    X(STALE, "stale", "it was stale when it arrived, and may not be used so")
 
 /*    id, name for logs, what the lifetime came from */
 #define FRESH_ORIGIN_TABLE(X)                                                                      \
@@ -64,6 +67,8 @@ struct fresh_params {
     int64_t default_ttl_ms;
     int64_t default_grace_ms;
     int64_t default_keep_ms;
+    bool grace_said; /* the operator wrote default_grace: leave to serve stale (RFC 9111 4.2.4) */
+    struct slice surrogate; /* our name in Surrogate-Capability; may be empty */
 };
 
 /* What of the request counts. */
@@ -71,6 +76,7 @@ struct fresh_request {
     enum http_method method; /* the one sent to the origin: GET when a HEAD fetches */
     bool has_authorization;
     bool no_store;       /* the request's Cache-Control: no-store (RFC 9111 3) */
+    bool range;          /* a single Range was sent, so that a 206 may be stored */
     int64_t sent_ms;     /* wall clock, milliseconds since 1970 */
     int64_t received_ms; /* when the response head was complete */
 };
@@ -80,17 +86,32 @@ struct fresh_verdict {
     enum fresh_refusal refusal; /* FRESH_REFUSE_NONE exactly when storable */
     enum fresh_origin origin;
     int64_t lifetime_ms;
-    int64_t age_ms;            /* >= 0, also when not storable */
-    int64_t ttl_ms;            /* lifetime_ms - age_ms; > 0 when storable */
-    int64_t grace_ms, keep_ms; /* >= 0 */
-    int64_t stale_if_error_ms; /* after the ttl (RFC 5861 4); -1: not said; 0: forbidden */
+    int64_t age_ms; /* >= 0, also when not storable */
+    int64_t ttl_ms; /* lifetime_ms - age_ms, below 0 when it was stale on arrival; 0: no_cache */
+    /* Windows, all from the end of the ttl; >= 0, also when not storable.  When storable,
+     * ttl_ms + keep_ms > 0. */
+    int64_t grace_ms;
+    int64_t error_ms;          /* >= grace_ms */
+    int64_t keep_ms;           /* >= error_ms, also when stale use is forbidden */
+    int64_t stale_if_error_ms; /* for answers 500, 502, 503, 504 too (RFC 5861 4); -1: not said */
     bool must_revalidate;      /* never served stale, not even when the origin is down */
-    bool no_cache;             /* said so, for all or some fields */
+    bool no_cache;             /* said so, for all or some fields: each use needs validation */
+    bool validatable;          /* has an ETag that is one, or a Last-Modified that is a date */
 };
 
 /* Always fills *v whole. */
 void fresh_judge(const struct http_head *resp, const struct fresh_request *req,
     const struct fresh_params *params, struct fresh_verdict *v);
+
+/* What a request asks of a cache (RFC 9111 5.2.1, RFC 5861 4).  Seconds: -1 when not said; a
+ * max-stale without a number is CC_SECONDS_MAX. */
+struct fresh_ask {
+    bool any; /* something of what follows was said */
+    bool no_cache, no_store, only_if_cached;
+    int64_t max_age_s, min_fresh_s, max_stale_s, stale_if_error_s;
+};
+
+void fresh_ask_of(const struct http_head *req, struct fresh_ask *out);
 
 /* The age of a response at its arrival, RFC 9111 4.2.3; >= 0. */
 int64_t fresh_age_ms(const struct http_head *resp, int64_t sent_ms, int64_t received_ms);

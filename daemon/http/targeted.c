@@ -221,10 +221,26 @@ sf_member_value(struct sf_text *t)
     return v;
 }
 
-/* The last member of a name counts (RFC 9651 4.2.2).  False: not a directive's type. */
+/* The dictionary so far, and CC_BIT of directives whose value is of a type they do not have. */
+struct targeted {
+    struct cache_control *cc;
+    uint32_t wrong;
+};
+
+/* Is `v` of directive `d`'s type? */
 static bool
-targeted_set(struct cache_control *cc, struct slice key, struct sf_value v)
+targeted_type_ok(unsigned d, enum sf_type type)
 {
+    if (d >= CC_FIRST_SECONDS)
+        return type == SF_INT;
+    return type == SF_BOOL || (type == SF_STRING && (d == CC_NO_CACHE || d == CC_PRIVATE));
+}
+
+/* The last member of a name counts, and it alone (RFC 8941 4.2.2). */
+static void
+targeted_set(struct targeted *t, struct slice key, struct sf_value v)
+{
+    struct cache_control *cc = t->cc;
     unsigned d;
 
     for (d = 0; d < CC_COUNT; d++) {
@@ -232,40 +248,41 @@ targeted_set(struct cache_control *cc, struct slice key, struct sf_value v)
             break;
     }
     if (d == CC_COUNT)
-        return true;
+        return;
     cc->set &= ~CC_BIT(d);
     cc->fields &= ~CC_BIT(d);
-    if (d >= CC_FIRST_SECONDS) {
-        if (v.type != SF_INT)
-            return false;
-        if (v.number < 0)
-            v.number = 0;
-        cc->seconds[d - CC_FIRST_SECONDS] = v.number > CC_SECONDS_MAX ? CC_SECONDS_MAX : v.number;
-    } else if (v.type == SF_STRING && (d == CC_NO_CACHE || d == CC_PRIVATE)) {
-        cc->fields |= CC_BIT(d);
-    } else if (v.type != SF_BOOL) {
-        return false;
-    } else if (v.number == 0) {
-        return true;
+    t->wrong &= ~CC_BIT(d);
+    if (!targeted_type_ok(d, v.type)) {
+        t->wrong |= CC_BIT(d);
+        return;
     }
+    if (v.type == SF_BOOL && v.number == 0) /* "no-store=?0" is as good as not there */
+        return;
     cc->set |= CC_BIT(d);
-    return true;
+    if (v.type == SF_STRING)
+        cc->fields |= CC_BIT(d);
+    if (d < CC_FIRST_SECONDS)
+        return;
+    if (v.number < 0)
+        v.number = 0;
+    cc->seconds[d - CC_FIRST_SECONDS] = v.number > CC_SECONDS_MAX ? CC_SECONDS_MAX : v.number;
 }
 
 static bool
-targeted_line(struct cache_control *cc, struct slice line)
+targeted_line(struct targeted *out, struct slice line)
 {
     struct sf_text t = {line.ptr, line.ptr + line.len};
     struct slice key;
     struct sf_value v;
 
-    for (;;) {
+    for (;;) { /* each turn consumes a key or returns */
         key = sf_key(&t);
         if (key.ptr == NULL)
             return false;
         v = sf_member_value(&t);
-        if (v.type == SF_BAD || !targeted_set(cc, key, v))
+        if (v.type == SF_BAD)
             return false;
+        targeted_set(out, key, v);
         sf_skip(&t, " \t");
         if (t.p == t.end)
             return true;
@@ -280,17 +297,19 @@ void
 cc_parse_targeted(const struct http_head *h, struct cache_control *cc)
 {
     const struct http_field *f = NULL;
-    bool any = false;
+    struct targeted t = {.cc = cc};
+    bool any = false, good = true;
 
     memset(cc, 0, sizeof(*cc));
-    while ((f = http_find(h, HTTP_F_CDN_CACHE_CONTROL, f)) != NULL) {
+    while (good && (f = http_find(h, HTTP_F_CDN_CACHE_CONTROL, f)) != NULL) {
         if (f->value_len == 0)
             continue;
         any = true;
-        if (!targeted_line(cc, http_value(h, f))) {
-            memset(cc, 0, sizeof(*cc));
-            return;
-        }
+        good = targeted_line(&t, http_value(h, f));
+    }
+    if (!good || t.wrong != 0) {
+        memset(cc, 0, sizeof(*cc));
+        return;
     }
     cc->present = any;
 }

@@ -5,6 +5,7 @@
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/head_out.h"
 #include "daemon/http/token.h"
 
 static const struct {
@@ -201,4 +202,127 @@ http_target_parse(struct http_head *h, enum http_scheme *scheme)
         return 0;
     }
     return http_target_absolute(h, scheme);
+}
+
+/* What stands before the first of `set`; *s keeps the rest, that byte included. */
+static struct slice
+http_uri_cut(struct slice *s, const char *set)
+{
+    struct slice piece = {s->ptr, 0};
+
+    while (piece.len < s->len && (s->ptr[piece.len] == '\0' || !strchr(set, s->ptr[piece.len])))
+        piece.len++;
+    *s = slice_of(s->ptr + piece.len, s->len - piece.len);
+    return piece;
+}
+
+static bool
+http_uri_begins(struct slice s, struct slice with)
+{
+    return s.len >= with.len && slice_eq(slice_of(s.ptr, with.len), with);
+}
+
+/* Takes a scheme from the start of *ref, if it has one.  1; 0: one that is not ours. */
+static int
+http_uri_scheme(struct slice *ref, enum http_scheme *scheme)
+{
+    struct slice rest = *ref, name = http_uri_cut(&rest, ":/?");
+
+    if (rest.len == 0 || rest.ptr[0] != ':')
+        return 1;
+    if (slice_eq_nocase(name, SLICE_LIT("http")))
+        *scheme = HTTP_SCHEME_HTTP;
+    else if (slice_eq_nocase(name, SLICE_LIT("https")))
+        *scheme = HTTP_SCHEME_HTTPS;
+    else
+        return 0;
+    *ref = slice_of(rest.ptr + 1, rest.len - 1);
+    return http_uri_begins(*ref, SLICE_LIT("//")) ? 1 : TERR_SYNTAX; /* RFC 9110 4.2.1 */
+}
+
+/* Takes "//authority" from the start of *ref.  1 when it is `authority`, 0, or TERR_SYNTAX. */
+static int
+http_uri_authority(struct slice *ref, enum http_scheme scheme, struct slice authority)
+{
+    char normal[HTTP_AUTHORITY_MAX + 6];
+    struct slice text;
+    int len;
+
+    *ref = slice_of(ref->ptr + 2, ref->len - 2);
+    text = http_uri_cut(ref, "/?");
+    len = http_authority_normal(text, scheme, (struct span){normal, sizeof(normal)});
+    if (len < 0)
+        return TERR_SYNTAX;
+    return slice_eq(slice_of(normal, (size_t)len), authority);
+}
+
+/* Writes "/" and each segment of `path`, which lacks its first "/", and removes dot segments
+ * (RFC 3986 5.2.4).  `ends`: nothing comes behind, so that a last dot leaves its "/". */
+static void
+http_uri_put_segments(struct head_out *o, struct slice path, bool ends)
+{
+    for (;;) { /* each turn takes a "/" from path, or is the last */
+        struct slice segment = http_uri_cut(&path, "/");
+        bool up = slice_eq(segment, SLICE_LIT(".."));
+        bool dots = up || slice_eq(segment, SLICE_LIT("."));
+
+        while (up && o->next > o->start) {
+            o->next--;
+            if (*o->next == '/')
+                break;
+        }
+        if (!dots || (ends && path.len == 0))
+            HEAD_OUT_LIT(o, "/");
+        if (!dots)
+            head_out_put(o, segment);
+        if (path.len == 0)
+            return;
+        path = slice_of(path.ptr + 1, path.len - 1);
+    }
+}
+
+/* A path that does not begin with "/" stands beside the base's last segment. */
+static void
+http_uri_put_beside(struct head_out *o, struct slice base, struct slice path)
+{
+    const char *slash = memrchr(base.ptr, '/', base.len);
+
+    tassert(slash != NULL);
+    if (slash > base.ptr)
+        http_uri_put_segments(o, slice_of(base.ptr + 1, (size_t)(slash - base.ptr) - 1), false);
+    http_uri_put_segments(o, path, true);
+}
+
+int
+http_uri_resolve(struct slice authority, struct slice path, struct slice reference, struct span out)
+{
+    struct head_out o = head_out_begin(out);
+    enum http_scheme scheme = HTTP_SCHEME_HTTP;
+    struct slice query = path, base = http_uri_cut(&query, "?"); /* RFC 3986's Base */
+    struct slice ref = http_uri_cut(&reference, "#"), ref_path;
+    bool elsewhere;
+    int err;
+
+    if (!http_uri_begins(base, SLICE_LIT("/")) || (ref.len > 0 && !http_target_bytes_ok(ref)))
+        return TERR_SYNTAX;
+    err = http_uri_scheme(&ref, &scheme);
+    if (err <= 0)
+        return err;
+    elsewhere = http_uri_begins(ref, SLICE_LIT("//"));
+    if (elsewhere) {
+        err = http_uri_authority(&ref, scheme, authority);
+        if (err <= 0)
+            return err;
+    }
+    if (elsewhere || ref.len > 0)
+        query = ref;
+    ref_path = elsewhere || ref.len > 0 ? http_uri_cut(&query, "?") : ref;
+    if (ref_path.len > 0 && ref_path.ptr[0] == '/')
+        http_uri_put_segments(&o, slice_of(ref_path.ptr + 1, ref_path.len - 1), true);
+    else if (ref_path.len > 0)
+        http_uri_put_beside(&o, base, ref_path);
+    else
+        head_out_put(&o, elsewhere ? SLICE_LIT("/") : base); /* RFC 9110 4.2.3; 3986 5.2.2 */
+    head_out_put(&o, query);
+    return head_out_end(&o);
 }

@@ -40,6 +40,14 @@ int http_authority_parse(struct slice text, struct http_authority *out);
  * TERR_SYNTAX, or TERR_LIMIT when `out` is too small. */
 int http_authority_normal(struct slice text, enum http_scheme scheme, struct span out);
 
+/* Resolves `reference` (a Location or Content-Location) against the URI that was asked for,
+ * http://authority path, both as they were keyed (RFC 3986 5.2).  Writes path and query as a
+ * request for the target would be keyed, without dot segments and fragment: its length; 0 when
+ * it lies under another authority or a scheme other than http and https; TERR_SYNTAX for what
+ * no request could ask for; TERR_LIMIT.  path.len + reference.len + 1 is room for any. */
+int http_uri_resolve(
+    struct slice authority, struct slice path, struct slice reference, struct span out);
+
 /* Splits h->target into path and host, and judges Host, once all fields are in place.
  *
  *   /path?query           path; host from the Host field

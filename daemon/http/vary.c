@@ -9,6 +9,7 @@
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/language.h"
 #include "daemon/http/token.h"
 
 #define VARY_NEVER    0xffu
@@ -142,13 +143,14 @@ vary_is_text(unsigned id)
     }
 }
 
+/* One line of a field; `text`: its bytes as they are. */
 static void
-vary_put_field(struct vary_sink *s, unsigned id, struct slice value, bool first)
+vary_put_field(struct vary_sink *s, bool text, struct slice value, bool first)
 {
     struct http_list_iter it;
     struct slice member;
 
-    if (vary_is_text(id)) {
+    if (text) {
         if (!first)
             vary_put(s, ",", 1);
         vary_put(s, value.ptr, value.len);
@@ -158,11 +160,42 @@ vary_put_field(struct vary_sink *s, unsigned id, struct slice value, bool first)
     while (http_list_next(&it, &member)) {
         if (s->used > 0)
             vary_put(s, ",", 1);
-        if (id == HTTP_F_ACCEPT_LANGUAGE) /* ranges have no case, RFC 4647 2 */
-            vary_put_lower(s, member);
-        else
-            vary_put(s, member.ptr, member.len);
+        vary_put(s, member.ptr, member.len);
     }
+}
+
+/* ";q=0.5", without zeros at the end; nothing for 1. */
+static void
+vary_put_weight(struct vary_sink *s, unsigned weight)
+{
+    char digits[] = {
+        '.', (char)('0' + weight / 100), (char)('0' + weight / 10 % 10), (char)('0' + weight % 10)};
+    size_t len = sizeof(digits);
+
+    if (weight == LANGUAGE_WEIGHT_ONE)
+        return;
+    while (len > 1 && digits[len - 1] == '0')
+        len--;
+    vary_put(s, ";q=0", 4);
+    if (len > 1)
+        vary_put(s, digits, len);
+}
+
+/* Ranges have no case (RFC 4647 2), and their order means nothing beside their weights.  False:
+ * what came is malformed, or too much. */
+static bool
+vary_put_languages(struct vary_sink *s, const struct http_head *req)
+{
+    struct language l[LANGUAGE_MAX];
+    int n = language_ranges(req, l), i;
+
+    for (i = 0; i < n; i++) {
+        if (i > 0)
+            vary_put(s, ",", 1);
+        vary_put_lower(s, l[i].range);
+        vary_put_weight(s, l[i].weight);
+    }
+    return n >= 0;
 }
 
 /* The normal form of a request's field into `s`.  False: the request does not have it. */
@@ -170,13 +203,17 @@ static bool
 vary_put_value(struct vary_sink *s, const struct http_head *req, unsigned id, struct slice name)
 {
     const struct http_field *f = NULL;
-    bool any = false;
+    bool any = false, text = vary_is_text(id), written = false;
 
     if (id == HTTP_F_ACCEPT_ENCODING) { /* always there: no field is the same as nothing */
-        struct slice text = http_codings_text(http_codings(req));
+        struct slice codings = http_codings_text(http_codings(req));
 
-        vary_put(s, text.ptr, text.len);
+        vary_put(s, codings.ptr, codings.len);
         return true;
+    }
+    if (id == HTTP_F_ACCEPT_LANGUAGE) {
+        written = vary_put_languages(s, req);
+        text = !written; /* malformed: no two spellings are the same */
     }
     for (;;) {
         if (id != HTTP_F_OTHER)
@@ -187,7 +224,8 @@ vary_put_value(struct vary_sink *s, const struct http_head *req, unsigned id, st
             return any;
         if (f->drop)
             continue;
-        vary_put_field(s, id, http_value(req, f), !any);
+        if (!written)
+            vary_put_field(s, text, http_value(req, f), !any);
         any = true;
     }
 }
@@ -267,6 +305,25 @@ vary_build(const struct http_head *resp, const struct http_head *req, struct spa
     return used;
 }
 
+/* Is it one line with these very bytes?  The normal form of a normal form is itself, so such a
+ * request need not be brought into it. */
+static bool
+vary_match_bytes(const struct http_head *req, unsigned id, struct slice name, struct slice want)
+{
+    const struct http_field *f;
+
+    if (id == HTTP_F_ACCEPT_ENCODING)
+        return false;
+    if (id != HTTP_F_OTHER) {
+        f = http_find(req, (enum http_field_id)id, NULL);
+        return f != NULL && !f->drop && slice_eq(http_value(req, f), want) &&
+               http_find(req, (enum http_field_id)id, f) == NULL;
+    }
+    f = http_find_name(req, name, NULL);
+    return f != NULL && !f->drop && slice_eq(http_value(req, f), want) &&
+           http_find_name(req, name, f) == NULL;
+}
+
 /* Compares the first name of *spec and steps over it; false also for what is no name. */
 static bool
 vary_match_name(struct slice *spec, const struct http_head *req)
@@ -289,6 +346,8 @@ vary_match_name(struct slice *spec, const struct http_head *req)
         value.want = spec->ptr;
         value.room = len;
         *spec = slice_of(spec->ptr + len, spec->len - len);
+        if (vary_match_bytes(req, id, name, slice_of(value.want, len)))
+            return true;
     }
     found = vary_put_value(&value, req, id, name);
     return found == (len != VARY_ABSENT) && (!found || (value.ok && value.used == value.room));

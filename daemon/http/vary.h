@@ -4,7 +4,8 @@
  * request had, in a normal form.  Matching compares another request with it.
  *
  * Normal forms: several lines of a field are one, with "," between; OWS at commas outside
- * quoted strings goes.  Accept-Encoding becomes the subset of {br, gzip} the client takes, and
+ * quoted strings goes.  Accept-Language becomes its ranges in lower case, by falling weight and
+ * then by name, unless it is malformed: then its bytes count.  Accept-Encoding becomes the subset of {br, gzip} the client takes, and
  * that is what the fetch must ask for (forward.h does).  A field that Connection nominates
  * was not forwarded, so it counts as absent.
  *

@@ -148,6 +148,15 @@ stream_on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
         buf->len = s->read_max;
 }
 
+/* A reset is not an orderly end: what is framed by the end would pass for whole (RFC 9112 8). */
+static int
+stream_end_of(ssize_t n)
+{
+    int err = n == UV_EOF ? TERR_CLOSED : terr_from_errno((int)n);
+
+    return n != UV_EOF && err == TERR_CLOSED ? TERR_IO : err;
+}
+
 static void
 stream_on_read(uv_stream_t *uvs, ssize_t n, const uv_buf_t *buf)
 {
@@ -156,7 +165,7 @@ stream_on_read(uv_stream_t *uvs, ssize_t n, const uv_buf_t *buf)
     if (n == 0 || n == UV_ENOBUFS)
         return;
     if (n < 0) {
-        s->ended = n == UV_EOF ? TERR_CLOSED : terr_from_errno((int)n);
+        s->ended = stream_end_of(n);
         s->reading = false; /* libuv stops by itself */
         uv_read_stop(uvs);
     } else {

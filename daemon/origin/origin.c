@@ -220,6 +220,34 @@ origin_sent(struct origin_conn *oc)
     h1_origin_sent(oc->h1);
 }
 
+void
+origin_want_interim(struct origin_conn *oc, bool want)
+{
+    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
+    h1_origin_want_interim(oc->h1, want);
+}
+
+int
+origin_interim(struct origin_conn *oc, const struct http_head **out)
+{
+    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
+    return h1_origin_interim(oc->h1, out);
+}
+
+void
+origin_want_upgrade(struct origin_conn *oc, struct slice protocols)
+{
+    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
+    h1_origin_want_upgrade(oc->h1, protocols);
+}
+
+void
+origin_shut(struct origin_conn *oc)
+{
+    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
+    h1_origin_shut(oc->h1);
+}
+
 int
 origin_head(struct origin_conn *oc, const struct http_head **out)
 {
@@ -246,6 +274,14 @@ origin_heard(const struct origin_conn *oc)
 {
     OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
     return h1_origin_heard(oc->h1);
+}
+
+void
+origin_set_user(struct origin_conn *oc, struct task *user)
+{
+    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
+    tassert(!oc->idle);
+    h1_origin_set_user(oc->h1, user);
 }
 
 bool

@@ -52,17 +52,33 @@ bool origin_reused(const struct origin_conn *oc);
  *             origin_sending is false; `sent` says that the request is complete
  * head        0 and the final response's head, borrowed; TERR_AGAIN; or TERR_*
  * body        bytes put into `room`; 0: the end; TERR_AGAIN: the room is lent to the socket
- *             until the call that answers otherwise; TERR_CLOSED: cut short; TERR_* */
+ *             until the call that answers otherwise; TERR_CLOSED: cut short; TERR_*
+ *
+ * After begin and before head:
+ * want_interim   interim responses but 100 are read with `interim` (0 and a head, borrowed until
+ *                the next call, or TERR_AGAIN); while one has not been, `head` answers
+ *                TERR_AGAIN and wakes the user.  Without it they are skipped.
+ * want_upgrade   the request asks for these protocols (its Upgrade, borrowed until there is a
+ *                head): a 101 that names one of them is the final head, and from then on `body`
+ *                and `send` carry a tunnel's bytes; `shut` ends our direction.  Without it a 101
+ *                is an error. */
 int origin_connected(const struct origin_conn *oc);
 void origin_begin(struct origin_conn *oc, enum http_method asked);
 ssize_t origin_send(struct origin_conn *oc, const struct iovec *iov, unsigned n, bool more);
 bool origin_sending(const struct origin_conn *oc);
 void origin_sent(struct origin_conn *oc);
+void origin_want_interim(struct origin_conn *oc, bool want);
+int origin_interim(struct origin_conn *oc, const struct http_head **out);
+void origin_want_upgrade(struct origin_conn *oc, struct slice protocols);
+void origin_shut(struct origin_conn *oc);
 int origin_head(struct origin_conn *oc, const struct http_head **out);
 const struct framing *origin_framing(const struct origin_conn *oc);
 ssize_t origin_body(struct origin_conn *oc, struct span room);
 /* Has any byte of this response arrived? */
 bool origin_heard(const struct origin_conn *oc);
+
+/* It goes from one task of this loop to another, in the midst of what it is at: a tunnel. */
+void origin_set_user(struct origin_conn *oc, struct task *user);
 
 /* Back to the pool, if it may be used again, else closed. */
 void origin_give(struct origin_conn **ocp);

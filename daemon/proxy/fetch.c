@@ -12,6 +12,7 @@
 #include "daemon/http/freshness.h"
 #include "daemon/http/vary.h"
 #include "daemon/proxy/fetch_priv.h"
+#include "daemon/proxy/req_priv.h"
 #include "daemon/shm/elog.h"
 #include "storage/lease.h"
 
@@ -60,6 +61,9 @@ fetch_do_send(struct fetch *f)
     if (!f->begun) {
         origin_begin(f->conn, (enum http_method)f->asked);
         f->begun = true;
+        origin_want_interim(f->conn, f->leader != NULL);
+        if (f->upgrade.len > 0)
+            origin_want_upgrade(f->conn, f->upgrade);
         f->request_sent = false;
         f->request_at = 0;
         fetch_deadline(f, f->proxy->conf->params.backend_send_timeout);
@@ -88,11 +92,64 @@ fetch_may_retry(const struct fetch *f, int err)
            http_method_is_idempotent((enum http_method)f->asked);
 }
 
+/* May the answer be 304? */
 static bool
 fetch_is_conditional(const struct fetch *f)
 {
-    return f->kind == FETCH_PASS &&
-           (http_has(&f->req, HTTP_F_IF_NONE_MATCH) || http_has(&f->req, HTTP_F_IF_MODIFIED_SINCE));
+    const uint64_t conditions = HTTP_BIT(HTTP_F_IF_NONE_MATCH) | HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE);
+
+    return f->conditional || (f->kind == FETCH_PASS && (f->req.present & conditions) != 0);
+}
+
+/* RFC 5861 4: the origin's errors count as no answer while a stored one may stand in. */
+static bool
+fetch_is_error(const struct fetch *f, unsigned status)
+{
+    return (status == 500 || status == 502 || status == 503 || status == 504) && f->old != NULL &&
+           f->is_shared && cache_stale_if_error(f->old, &f->ask, f->received_ms);
+}
+
+/* A 304 to our own question, which named one stored response: it is about that one, whatever
+ * else it says.  (Servers that compress on the fly answer with another ETag.) */
+static enum fetch_next
+fetch_not_modified(struct fetch *f, const struct http_head *head)
+{
+    int err = fetch_revalidated(f, head);
+
+    if (err != 0)
+        return fetch_fail(f, err);
+    counter_add(f->proxy->counters, COUNTER_fetch_not_modified, 1);
+    return fetch_goto(f, FETCH_REVALIDATE);
+}
+
+/* REVALIDATE -- everybody has what they need; the connection may be used again. */
+static enum fetch_next
+fetch_do_revalidate(struct fetch *f)
+{
+    char none[16];
+
+    if (origin_body(f->conn, (struct span){none, sizeof(none)}) != 0)
+        origin_discard(&f->conn);
+    else
+        origin_give(&f->conn);
+    return fetch_goto(f, FETCH_CLOSE);
+}
+
+/* 102 and 103 are for whoever asked first, at once, or for nobody (RFC 9110 15.2, RFC 8297). */
+static void
+fetch_relay_interim(struct fetch *f)
+{
+    const struct http_head *head;
+
+    while (origin_interim(f->conn, &head) == 0) {
+        size_t max = (size_t)head->len + 64;
+        char *out = f->entry->abandoned ? NULL : malloc(max);
+        int n = out == NULL ? TERR_CANCELLED : forward_interim(head, (struct span){out, max});
+
+        if (n > 0)
+            f->leader->x->ops->interim(f->leader->x, slice_of(out, (size_t)n));
+        free(out);
+    }
 }
 
 /* HEAD -- the response's head decides what becomes of the entry. */
@@ -100,8 +157,11 @@ static enum fetch_next
 fetch_do_head(struct fetch *f)
 {
     const struct http_head *head;
-    int err = origin_head(f->conn, &head);
+    int err;
 
+    if (f->leader != NULL)
+        fetch_relay_interim(f);
+    err = origin_head(f->conn, &head);
     if (err == TERR_AGAIN) {
         int rc = fetch_send(f);
 
@@ -124,11 +184,20 @@ fetch_do_head(struct fetch *f)
         return fetch_fail(f, err);
     if (f->received_ms == 0)
         f->received_ms = f->proxy->loop->clock.wall_ms;
+    if (fetch_is_error(f, head->status))
+        return fetch_fail(f, TERR_UPSTREAM);
+    if (head->status == 304 && f->conditional)
+        return fetch_not_modified(f, head);
     err = fetch_publish(f, head);
     if (err == TERR_AGAIN)
         return FETCH_WAIT; /* for room */
     if (err != 0)
         return fetch_fail(f, err);
+    if (head->status == 101) { /* from now on the connection is the request's */
+        req_take_tunnel(f->leader, f->conn);
+        f->conn = NULL;
+        return fetch_goto(f, FETCH_DONE);
+    }
     fetch_deadline(f, f->conf->between_bytes_timeout);
     return fetch_goto(f, FETCH_BODY);
 }
@@ -191,6 +260,8 @@ fetch_do_body(struct fetch *f)
         counter_add(f->proxy->counters, COUNTER_fetch_bytes, (uint64_t)n);
         fetch_deadline(f, f->conf->between_bytes_timeout);
         got += (size_t)n;
+        if (stobj_len(f->body) > f->part_len)
+            return fetch_fail(f, TERR_FRAMING); /* more than its Content-Range says */
         if (f->is_shared && !f->too_large && stobj_len(f->body) > fetch_object_max(f->proxy)) {
             f->too_large = true;
             fetch_outgrown(f);
@@ -204,10 +275,13 @@ fetch_do_body(struct fetch *f)
 static enum fetch_next
 fetch_do_done(struct fetch *f)
 {
+    if (f->part_len != STOBJ_SIZE_UNKNOWN && stobj_len(f->body) != f->part_len)
+        return fetch_fail(f, TERR_FRAMING); /* not what its Content-Range says */
     space_finish(f->body);
     if (f->is_shared)
         cache_settle(f->entry);
-    origin_give(&f->conn);
+    if (f->conn != NULL)
+        origin_give(&f->conn);
     return fetch_goto(f, FETCH_CLOSE);
 }
 
@@ -265,9 +339,10 @@ static const struct {
     [FETCH_START]   = { "start",   fetch_do_start,   TO(CONNECT) | TO(ERROR) },
     [FETCH_CONNECT] = { "connect", fetch_do_connect, TO(START) | TO(SEND) | TO(ERROR) },
     [FETCH_SEND]    = { "send",    fetch_do_send,    TO(HEAD) | TO(ERROR) },
-    [FETCH_HEAD]    = { "head",    fetch_do_head,    TO(START) | TO(BODY) | TO(ERROR) },
+    [FETCH_HEAD]    = { "head",    fetch_do_head,    TO(START) | TO(REVALIDATE) | TO(BODY) | TO(DONE) | TO(ERROR) },
+    [FETCH_REVALIDATE] = { "revalidate", fetch_do_revalidate, TO(CLOSE) },
     [FETCH_BODY]    = { "body",    fetch_do_body,    TO(DONE) | TO(ERROR) },
-    [FETCH_DONE]    = { "done",    fetch_do_done,    TO(CLOSE) },
+    [FETCH_DONE]    = { "done",    fetch_do_done,    TO(ERROR) | TO(CLOSE) },
     [FETCH_ERROR]   = { "error",   fetch_do_error,   TO(CLOSE) },
     [FETCH_CLOSE]   = { "close",   fetch_do_close,   0 },
     /* clang-format on */
@@ -300,11 +375,14 @@ fetch_check(const struct fetch *f)
     case FETCH_CONNECT:
     case FETCH_SEND:
     case FETCH_HEAD:
+    case FETCH_REVALIDATE:
         tassert(f->conn != NULL && f->body == NULL);
         break;
     case FETCH_BODY:
-    case FETCH_DONE:
         tassert(f->conn != NULL && f->body != NULL);
+        break;
+    case FETCH_DONE:
+        tassert(f->body != NULL); /* without a connection: a tunnel has it */
         break;
     case FETCH_ERROR:
         tassert(f->err != 0);
@@ -321,7 +399,7 @@ fetch_step(struct fetch *f)
 {
     bool unwanted = f->cut || (f->entry->abandoned && (f->entry->is_private || f->outgrown));
 
-    if (unwanted && f->state < FETCH_DONE)
+    if (unwanted && f->state != FETCH_REVALIDATE && f->state < FETCH_DONE)
         return fetch_fail(f, TERR_CANCELLED);
     return fetch_machine[f->state].run(f);
 }

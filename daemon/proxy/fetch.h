@@ -10,17 +10,28 @@
 
 #include "daemon/proxy/proxy.h"
 
+struct fresh_ask;
+struct range_spec;
+struct req;
+
 enum fetch_kind {
-    FETCH_FOR_CACHE, /* a GET for the whole; the entry is in the index */
+    FETCH_FOR_CACHE, /* a GET for others too; the entry is in the index, or will be */
     FETCH_PASS,      /* the request as it is; the entry is private */
 };
 
 struct fetch_spec {
     enum fetch_kind kind;
     unsigned backend;
-    struct slice host;      /* normal form */
-    struct slice key_text;  /* FETCH_FOR_CACHE */
-    struct entry *entry;    /* one hold is taken over */
+    struct slice host; /* normal form */
+    struct slice key_text;
+    struct entry *entry;         /* one hold is taken over */
+    struct entry *old;           /* stored: to be validated, or completed; one hold is taken over */
+    bool complete;               /* `old` lacks bytes that were asked for */
+    const struct fresh_ask *ask; /* FETCH_FOR_CACHE: the client's directives */
+    const struct range_spec *ranges; /* and what it wants of the whole; nranges 0: all */
+    unsigned nranges;
+    struct req *leader;     /* who asked, until the entry is abandoned; NULL: nobody waits */
+    bool upgrade;           /* FETCH_PASS: the request may become a tunnel */
     struct stobj *upload;   /* the request's body, or NULL; one reference is taken over */
     uint64_t upload_length; /* EXCHANGE_LENGTH_UNKNOWN: chunked */
 };

@@ -2,6 +2,9 @@
 #ifndef TARN_FETCH_PRIV_H
 #define TARN_FETCH_PRIV_H
 
+#include "daemon/http/conditional.h"
+#include "daemon/http/freshness.h"
+#include "daemon/http/range.h"
 #include "daemon/proxy/fetch.h"
 #include "storage/lease.h"
 
@@ -10,14 +13,15 @@ enum {
 }; /* asked of storage at a time */
 
 enum fetch_state {
-    FETCH_START,   /* get a connection */
-    FETCH_CONNECT, /* wait until it is up */
-    FETCH_SEND,    /* send the request */
-    FETCH_HEAD,    /* wait for the response's head */
-    FETCH_BODY,    /* move the body into storage */
-    FETCH_DONE,    /* whole */
-    FETCH_ERROR,   /* failed: tell everybody */
-    FETCH_CLOSE,   /* release until nothing is pending */
+    FETCH_START,      /* get a connection */
+    FETCH_CONNECT,    /* wait until it is up */
+    FETCH_SEND,       /* send the request */
+    FETCH_HEAD,       /* wait for the response's head */
+    FETCH_REVALIDATE, /* 304: what is stored is good; the end of the response */
+    FETCH_BODY,       /* move the body into storage */
+    FETCH_DONE,       /* whole */
+    FETCH_ERROR,      /* failed: tell everybody */
+    FETCH_CLOSE,      /* release until nothing is pending */
 };
 
 enum fetch_next {
@@ -40,11 +44,23 @@ struct fetch {
     bool by_request; /* what the request said keeps the response out of the cache */
     bool fresh;      /* retrying: no connection that was idle */
     bool begun, request_sent, is_shared, stalled, cut, outgrown, too_large, no_room;
+    struct req *leader;   /* borrowed until the entry is abandoned */
     struct entry *entry;  /* held */
     struct entry *shared; /* held: becomes a marker when `entry`, our own by then, is published */
     struct stobj *body;   /* borrowed from the entry, once it is published */
     struct stobj *kept;   /* owned: will be the entry's body when there is room for it */
     struct origin_conn *conn;
+    struct slice upgrade; /* protocols asked for */
+    /* what is stored already */
+    struct entry *old;       /* held */
+    struct http_head stored; /* its head, in place */
+    struct validators have;  /* its */
+    bool conditional;        /* asked whether it has changed */
+    bool joining;            /* asked for what it lacks */
+    bool ranged;             /* asked for a part */
+    struct fresh_ask ask;
+    uint64_t part_len; /* of a part: bytes that must come; else STOBJ_SIZE_UNKNOWN */
+    struct slice range, if_range;
     struct timer timer;
     struct waiter space; /* BODY: room in storage */
     struct arena arena;
@@ -74,10 +90,29 @@ void fetch_run(struct task *task);
 void fetch_free(struct fetch *f);
 void fetch_deadline(struct fetch *f, int64_t after_ms);
 
+int fetch_write_request(struct fetch *f);
+
+/* fetch_plan.c: what to ask for.  0 or TERR_NOMEM. */
+int fetch_plan(struct fetch *f, const struct fetch_spec *spec);
+/* All of it, whatever is stored. */
+void fetch_forget_old(struct fetch *f);
+
+/* fetch_merge.c: outcomes that build on what is stored. */
+/* A 304: a new entry with the old body.  0 or TERR_*. */
+int fetch_revalidated(struct fetch *f, const struct http_head *head);
+/* A 206: the parts of the new entry, those of `old` among them if they belong together.  0, or
+ * why it cannot be kept. */
+int fetch_gather_parts(struct fetch *f, const struct http_head *head, struct cache_response *r,
+    struct entry_part parts[ENTRY_PARTS_MAX]);
+/* An unsafe request changed something: what is stored of it leaves (RFC 9111 4.4). */
+void fetch_invalidate(struct fetch *f, const struct http_head *head);
+
 /* fetch_send.c: 0 when the request is sent whole, TERR_AGAIN, or what went wrong. */
 int fetch_send(struct fetch *f);
 void fetch_close_upload(struct fetch *f);
 
+void fetch_judge(const struct fetch *f, const struct http_head *head, struct fresh_verdict *v);
+int fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out);
 /* fetch_publish.c: the outcome for the entry; 0 and f->body set, or TERR_*. */
 int fetch_publish(struct fetch *f, const struct http_head *head);
 uint64_t fetch_object_max(const struct proxy *p);

@@ -18,7 +18,7 @@ fetch_object_max(const struct proxy *p)
                                                : p->storage_bytes / 10;
 }
 
-static void
+void
 fetch_judge(const struct fetch *f, const struct http_head *head, struct fresh_verdict *v)
 {
     const struct conf_params *params = &f->proxy->conf->params;
@@ -26,10 +26,13 @@ fetch_judge(const struct fetch *f, const struct http_head *head, struct fresh_ve
     struct fresh_request fr = {
         .method = (enum http_method)f->asked,
         .has_authorization = http_has(&f->req, HTTP_F_AUTHORIZATION),
+        .range = f->ranged,
         .sent_ms = f->sent_ms,
         .received_ms = f->received_ms,
     };
     struct fresh_params fp = {
+        .surrogate = slice_str(params->http_via),
+        .grace_said = f->proxy->conf->grace_said,
         .default_ttl_ms = params->default_ttl,
         .default_grace_ms = params->default_grace,
         .default_keep_ms = params->default_keep,
@@ -85,7 +88,7 @@ fetch_body_length(const struct fetch *f)
     return STOBJ_SIZE_UNKNOWN;
 }
 
-static int
+int
 fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out)
 {
     char *spec;
@@ -141,22 +144,39 @@ fetch_drop_kept(struct fetch *f)
     stobj_unref(&f->kept);
 }
 
+/* The references to what is stored already; our own object is still ours. */
+static void
+fetch_release_parts(struct fetch *f, struct cache_response *r)
+{
+    for (unsigned i = 0; i < r->nparts; i++) {
+        struct stobj *body = r->parts[i].body;
+
+        if (body != f->kept)
+            stobj_unref(&body);
+    }
+}
+
 /* READY in the index, for everybody.  0, TERR_AGAIN, or why it cannot be kept after all. */
 static int
 fetch_publish_shared(struct fetch *f, const struct http_head *head, struct cache_response *r)
 {
-    int err = fetch_reserve(f, r->body_len);
+    bool part = head->status == 206;
+    struct entry_part parts[ENTRY_PARTS_MAX] = {{0, r->body_len, NULL}};
+    int err = fetch_reserve(f, part ? f->part_len : r->body_len);
 
     if (err != 0)
         return err;
-    err = fetch_vary(f, head, &r->vary);
+    parts[0].body = f->kept;
+    r->parts = parts;
+    r->nparts = 1;
+    err = part ? fetch_gather_parts(f, head, r, parts) : fetch_write_head(f, head, true, r);
     if (err == 0)
-        err = fetch_write_head(f, head, true, r);
+        err = fetch_vary(f, head, &r->vary);
     r->key_text = f->key_text;
-    r->body = f->kept;
     if (err == 0)
         err = cache_publish(f->entry, r);
     if (err != 0) {
+        fetch_release_parts(f, r);
         fetch_drop_kept(f);
         return err;
     }
@@ -165,17 +185,36 @@ fetch_publish_shared(struct fetch *f, const struct http_head *head, struct cache
     return 0;
 }
 
+enum {
+    ERROR_TTL_MS = 1000
+}; /* an error passes, so it is not remembered for long */
+
+/* What the response that is not kept tells about those to come. */
+static void
+fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status)
+{
+    int64_t ttl_ms = f->proxy->conf->params.uncacheable_ttl;
+    enum cache_mark mark = f->by_request ? CACHE_MARK_BY_REQUEST : CACHE_MARK;
+
+    if (status >= 500) {
+        mark = CACHE_MARK_ERROR;
+        ttl_ms = ttl_ms < ERROR_TTL_MS ? ttl_ms : ERROR_TTL_MS;
+    }
+    if (status == 416 || (marker->late && f->old == NULL))
+        ttl_ms = 0; /* about one range alone; or it is known already */
+    cache_hitmiss(marker, handoff, f->received_ms, ttl_ms, mark);
+}
+
 /* The entry that others wait for becomes a marker, so that they fetch for themselves, all at
  * once; the fetch goes on with an entry of its own. */
 static int
-fetch_leave_marker(struct fetch *f)
+fetch_leave_marker(struct fetch *f, unsigned status)
 {
-    int64_t ttl_ms = f->proxy->conf->params.uncacheable_ttl;
     struct entry *own;
 
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
     if (f->entry->abandoned) {
-        cache_hitmiss(f->entry, NULL, f->received_ms, ttl_ms, f->by_request);
+        fetch_mark(f, f->entry, NULL, status);
         return TERR_CANCELLED; /* nobody reads this response, but it told us something */
     }
     own = cache_private(f->proxy->cache);
@@ -193,59 +232,80 @@ static int
 fetch_publish_private(struct fetch *f, const struct http_head *head, struct cache_response *r)
 {
     const struct conf_params *params = &f->proxy->conf->params;
+    struct entry_part part = {0, r->body_len, NULL};
     int err = 0;
 
+    r->partial = false;
     if (f->is_shared)
-        err = fetch_leave_marker(f);
+        err = fetch_leave_marker(f, head->status);
     if (err == 0)
         err = fetch_write_head(f, head, false, r);
-    if (err == 0 && stobj_new(&r->body, f->proxy->storage, STOBJ_PRIVATE, r->body_len,
+    if (err == 0 && stobj_new(&part.body, f->proxy->storage, STOBJ_PRIVATE, r->body_len,
                         (uint64_t)params->transit_buffer) != 0)
         err = TERR_NOMEM;
     if (err != 0)
         return err;
     r->vary = r->key_text = slice_of(NULL, 0);
+    r->parts = &part;
+    r->nparts = 1;
+    f->part_len = STOBJ_SIZE_UNKNOWN;
     err = cache_publish(f->entry, r);
     if (err != 0) {
-        space_fail(r->body, err);
-        stobj_unref(&r->body);
+        space_fail(part.body, err);
+        stobj_unref(&part.body);
         return err;
     }
-    f->body = r->body;
+    f->body = part.body;
     if (f->shared != NULL) {
         f->entry->fetch = &f->task;
         f->shared->fetch = NULL;
-        cache_hitmiss(f->shared, f->entry, f->received_ms, params->uncacheable_ttl, f->by_request);
+        fetch_mark(f, f->shared, f->entry, head->status);
         entry_drop(&f->shared);
     }
     return 0;
 }
 
+/* A 206 says itself how much it has, and where that belongs. */
+static bool
+fetch_part_is_sane(struct fetch *f, const struct http_head *head, uint64_t body_len)
+{
+    struct slice value = http_get_one(head, HTTP_F_CONTENT_RANGE);
+    struct content_range cr;
+
+    if (value.ptr == NULL || content_range_parse(value, &cr) != 0)
+        return false;
+    f->part_len = cr.last - cr.first + 1;
+    return body_len == STOBJ_SIZE_UNKNOWN || body_len == f->part_len;
+}
+
 int
 fetch_publish(struct fetch *f, const struct http_head *head)
 {
+    struct fresh_verdict v;
     struct cache_response r = {
         .status = head->status,
+        .origin_status = head->status,
         .body_len = fetch_body_length(f),
         .received_ms = f->received_ms,
+        .fresh = &v,
     };
-    struct fresh_verdict v;
+    uint64_t bytes = r.body_len;
 
     fetch_judge(f, head, &v);
+    fetch_invalidate(f, head);
     f->by_request =
         v.refusal == FRESH_REFUSE_AUTHORIZATION || v.refusal == FRESH_REFUSE_REQ_NO_STORE;
-    r.age_ms = v.age_ms;
-    r.ttl_ms = v.ttl_ms;
-    r.grace_ms = v.grace_ms;
-    r.keep_ms = v.keep_ms;
+    if (v.storable && head->status == 206) {
+        v.storable = fetch_part_is_sane(f, head, r.body_len);
+        bytes = f->part_len;
+    }
     if (f->is_shared && v.storable &&
-        (r.body_len == STOBJ_SIZE_UNKNOWN || r.body_len <= fetch_object_max(f->proxy))) {
+        (bytes == STOBJ_SIZE_UNKNOWN || bytes <= fetch_object_max(f->proxy))) {
         int err = fetch_publish_shared(f, head, &r);
 
         if (err == 0 || err == TERR_AGAIN)
             return err;
     }
-    r.body = NULL;
     return fetch_publish_private(f, head, &r);
 }
 
@@ -255,6 +315,8 @@ fetch_outgrown(struct fetch *f)
     struct stobj *next;
 
     cache_unlink(f->entry);
+    if (f->part_len != STOBJ_SIZE_UNKNOWN)
+        return TERR_LIMIT; /* a part does not go on elsewhere */
     if (f->too_large && !f->no_room &&
         atomic_load_explicit(&f->entry->joined, memory_order_acquire))
         return TERR_LIMIT; /* others read it too: it stays whole, as far as there is room */

@@ -42,7 +42,7 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     return 0;
 }
 
-static int
+int
 fetch_write_request(struct fetch *f)
 {
     const struct conf_params *params = &f->proxy->conf->params;
@@ -57,8 +57,12 @@ fetch_write_request(struct fetch *f)
         .pseudonym = slice_str(params->http_via),
         .id_name = slice_str(params->request_id_header),
         .id_value = f->id,
+        .upgrade = f->upgrade,
+        .range = f->range,
+        .if_range = f->if_range,
     };
-    size_t max = (size_t)f->req.len + 2048;
+    size_t max = (size_t)f->req.len + 2048 + f->have.etag.len + f->have.last_modified.len +
+                 f->range.len + f->if_range.len;
     char *out = arena_alloc(&f->arena, max);
     int n;
 
@@ -70,6 +74,10 @@ fetch_write_request(struct fetch *f)
         how.length = f->upload_length;
     } else if (pass && (f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT)) {
         how.framing = FRAMING_LENGTH; /* RFC 9110 8.6: say that there is none */
+    }
+    if (f->conditional) {
+        how.if_none_match = f->have.etag;
+        how.if_modified_since = f->have.last_modified;
     }
     n = forward_request(&f->req, &how, (struct span){out, max});
     if (n < 0)
@@ -88,8 +96,12 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
 
     counter_add(p->counters, COUNTER_fetch_total, 1);
     if (f == NULL) {
+        struct entry *old = spec->old;
+
         cache_fail(entry, TERR_NOMEM);
         entry_drop(&entry);
+        if (old != NULL)
+            entry_drop(&old);
         if (upload != NULL)
             stobj_unref(&upload);
         return;
@@ -100,6 +112,9 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->backend = spec->backend;
     f->conf = &p->conf->backends[spec->backend];
     f->entry = entry;
+    f->old = spec->old;
+    f->leader = spec->leader;
+    f->part_len = STOBJ_SIZE_UNKNOWN;
     f->is_shared = spec->kind == FETCH_FOR_CACHE;
     f->asked = f->is_shared ? HTTP_M_GET : x->head.method;
     f->upload = upload;
@@ -116,6 +131,10 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     if (upload != NULL)
         lease_init(&f->upload_it, upload, 0, LEASE_TO_END, &f->upload_wait);
     err = fetch_copy_request(f, x, spec);
+    if (err == 0 && spec->upgrade)
+        f->upgrade = http_get_one(&f->req, HTTP_F_UPGRADE);
+    if (err == 0 && f->is_shared)
+        err = fetch_plan(f, spec);
     if (err == 0)
         err = fetch_write_request(f);
     if (err != 0) {
@@ -143,6 +162,8 @@ fetch_free(struct fetch *f)
         entry_drop(&reader);
     }
     entry_drop(&f->entry);
+    if (f->old != NULL)
+        entry_drop(&f->old);
     arena_fini(&f->arena);
     OBJ_FREE(f);
     p->nfetches--;

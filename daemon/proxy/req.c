@@ -19,13 +19,14 @@ req_route_matches(const struct conf_route *route, struct slice host, struct slic
     return path.len >= pl && memcmp(path.ptr, route->path, pl) == 0;
 }
 
-static unsigned
+/* The first that matches; NULL: none does. */
+static const struct conf_route *
 req_route(const struct conf *conf, struct slice host, struct slice path)
 {
     for (unsigned i = 0; i < conf->nroutes; i++)
         if (req_route_matches(&conf->routes[i], host, path))
-            return conf->routes[i].backend;
-    return conf->default_backend;
+            return &conf->routes[i];
+    return NULL;
 }
 
 /* The authority's normal form into the key.  A worker's requests mostly name the same few
@@ -70,13 +71,48 @@ req_make_key(struct req *r)
     return 0;
 }
 
+/* What the client says about how it wants to be answered.  0 or TERR_NOMEM. */
+static int
+req_read_wishes(struct req *r)
+{
+    const struct http_head *h = &r->x->head;
+    struct range_spec specs[RANGES_MAX], *copy;
+
+    if ((h->present & (HTTP_BIT(HTTP_F_CACHE_CONTROL) | HTTP_BIT(HTTP_F_PRAGMA))) != 0)
+        fresh_ask_of(h, &r->ask);
+    if (!http_has(h, HTTP_F_RANGE))
+        return 0;
+    r->nranges = range_of_request(h, specs);
+    if (r->nranges == 0)
+        return 0;
+    copy = arena_alloc(&r->x->arena, r->nranges * sizeof(*copy));
+    if (copy == NULL)
+        return TERR_NOMEM;
+    memcpy(copy, specs, r->nranges * sizeof(*copy));
+    r->ranges = copy;
+    return 0;
+}
+
+/* A body has no meaning in a key, so what has one is passed (RFC 9110 9.3.1).  If-Match and
+ * If-Unmodified-Since are the origin's to judge (RFC 9111 4.3.2), and what must not be stored
+ * (RFC 9111 5.2.1.5) is nobody else's. */
+static bool
+req_is_for_cache(const struct req *r)
+{
+    const struct http_head *h = &r->x->head;
+    const uint64_t origins = HTTP_BIT(HTTP_F_IF_MATCH) | HTTP_BIT(HTTP_F_IF_UNMODIFIED_SINCE);
+
+    return (h->method == HTTP_M_GET || h->method == HTTP_M_HEAD) && !r->x->has_body &&
+           (h->present & origins) == 0 && !r->ask.no_store && !r->pipes;
+}
+
 /* RECV -- who serves it, and how. */
 static enum req_next
 req_do_recv(struct req *r)
 {
     struct http_head *h = &r->x->head;
     struct proxy *p = r->proxy;
-    bool lookup;
+    const struct conf_route *route;
     int err = r->x->err;
 
     if (err == 0)
@@ -87,12 +123,14 @@ req_do_recv(struct req *r)
     }
     if (h->method == HTTP_M_TRACE)
         return req_synth(r, 405, 0);
-    r->backend = req_route(p->conf, slice_of(p->key_text + r->host_at, r->host_len), http_path(h));
+    route = req_route(p->conf, slice_of(p->key_text + r->host_at, r->host_len), http_path(h));
+    r->backend = route != NULL ? route->backend : p->conf->default_backend;
+    r->pipes = r->x->upgrade && route != NULL && route->pipe;
     if (r->backend == CONF_NO_BACKEND)
         return req_synth(r, 503, TERR_NOTFOUND);
-    /* A body has no meaning in a key, so what has one is passed (RFC 9110 9.3.1). */
-    lookup = (h->method == HTTP_M_GET || h->method == HTTP_M_HEAD) && !r->x->has_body;
-    if (!lookup)
+    if (req_read_wishes(r) != 0)
+        return req_synth(r, 503, TERR_NOMEM);
+    if (!req_is_for_cache(r))
         return req_goto(r, REQ_PASS);
     r->key = hash_bytes(p->key_text, r->key_len);
     return req_goto(r, REQ_LOOKUP);
@@ -102,7 +140,55 @@ static struct cache_query
 req_query(const struct req *r)
 {
     return (struct cache_query){
-        .key = r->key, .req = &r->x->head, .now_ms = r->proxy->loop->clock.wall_ms};
+        .key = r->key,
+        .req = &r->x->head,
+        .ask = r->ask.any ? &r->ask : NULL,
+        .ranges = r->ranges,
+        .nranges = r->nranges,
+        .no_join = r->no_join,
+        .only_stored = r->ask.only_if_cached,
+        .now_ms = r->proxy->loop->clock.wall_ms,
+    };
+}
+
+/* A fetch of all that is asked for, or of what is missing or may have changed of `old`. */
+static void
+req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
+{
+    struct proxy *p = r->proxy;
+    struct fetch_spec spec = {
+        .kind = FETCH_FOR_CACHE,
+        .backend = r->backend,
+        .entry = entry,
+        .old = old,
+        .leader = entry == r->entry ? r : NULL,
+        .complete = r->reason == CACHE_IS_PARTIAL,
+        .ask = &r->ask,
+        .ranges = r->ranges,
+        .nranges = r->nranges,
+    };
+    int err = req_make_key(r); /* after a wait another's may be in the scratch */
+
+    tassert(err == 0);
+    spec.host = slice_of(p->key_text + r->host_at, r->host_len);
+    spec.key_text = slice_of(p->key_text, r->key_len);
+    fetch_start(p, r->x, &spec);
+}
+
+static void
+req_count_hit(struct req *r)
+{
+    r->log_flags |= SHMLOG_REQ_HIT;
+    counter_add(r->proxy->counters, COUNTER_req_hit, 1);
+}
+
+static enum req_next
+req_deliver_stale(struct req *r)
+{
+    req_count_hit(r);
+    r->log_flags |= SHMLOG_REQ_STALE;
+    counter_add(r->proxy->counters, COUNTER_req_stale, 1);
+    return req_goto(r, REQ_DELIVER);
 }
 
 /* LOOKUP -- ask the cache; again when what we waited for was not for us. */
@@ -111,28 +197,55 @@ req_do_lookup(struct req *r)
 {
     struct proxy *p = r->proxy;
     struct cache_query q = req_query(r);
+    struct cache_answer answer;
+    enum cache_verdict verdict;
 
     tassert(r->entry == NULL);
-    switch (cache_lookup(p->cache, &q, &r->wait, &r->entry)) {
-    case CACHE_HIT:
-        r->log_flags |= SHMLOG_REQ_HIT;
-        counter_add(p->counters, COUNTER_req_hit, 1);
+    verdict = cache_lookup(p->cache, &q, &r->wait, &answer);
+    r->entry = answer.entry;
+    if (__builtin_expect(verdict == CACHE_HIT, 1)) {
+        req_count_hit(r);
         return req_goto(r, REQ_DELIVER);
-    case CACHE_MISS:
-        if (r->entry == NULL)
-            return req_goto(r, REQ_PASS); /* no room: uncached */
-        return req_goto(r, REQ_MISS);
-    case CACHE_QUEUED:
+    }
+    r->reason = answer.reason;
+    if (verdict == CACHE_STALE) {
+        if (answer.refresh != NULL)
+            req_start_fetch(r, answer.refresh, answer.old);
+        return req_deliver_stale(r);
+    }
+    if (r->ask.only_if_cached)
+        return req_synth(r, 504, 0); /* RFC 9111 5.2.1.7 */
+    if (r->reason == CACHE_MARKED) {
+        r->log_flags |= SHMLOG_REQ_HITMISS;
+        counter_add(p->counters, COUNTER_req_hitmiss, 1);
+    }
+    if (verdict == CACHE_QUEUED) {
         r->holds = true;
         r->log_flags |= SHMLOG_REQ_QUEUED;
         counter_add(p->counters, COUNTER_req_queued, 1);
         return req_goto(r, REQ_QUEUED);
-    case CACHE_HITMISS:
-        r->log_flags |= SHMLOG_REQ_HITMISS;
-        counter_add(p->counters, COUNTER_req_hitmiss, 1);
-        return req_goto(r, REQ_PASS);
     }
-    TUNREACHABLE("cache verdict");
+    if (r->entry == NULL)
+        return req_goto(r, REQ_PASS); /* not for the cache, or no room */
+    r->old = answer.old;
+    return req_goto(r, REQ_MISS);
+}
+
+/* The fetch failed: a stored response may be better than none (RFC 9111 4.2.4). */
+static enum req_next
+req_failed(struct req *r)
+{
+    struct cache_query q = req_query(r);
+    int err = r->entry->err;
+
+    entry_drop(&r->entry);
+    r->holds = r->leader = false;
+    r->entry = cache_lookup_stale(r->proxy->cache, &q);
+    if (r->entry != NULL) {
+        r->origin_failed = true;
+        return req_deliver_stale(r);
+    }
+    return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_ORIGIN), err);
 }
 
 /* QUEUED -- the outcome of another request's fetch is ours too, if it is for us. */
@@ -140,7 +253,6 @@ static enum req_next
 req_do_queued(struct req *r)
 {
     struct cache_query q = req_query(r);
-    int err;
 
     if (waiter_pending(&r->wait))
         return REQ_WAIT;
@@ -150,15 +262,14 @@ req_do_queued(struct req *r)
             return REQ_MORE;
         return REQ_WAIT;
     case ENTRY_READY:
-        if (!cache_usable(r->entry, &q))
+        if (!cache_usable(r->entry, &q, false))
             break;
         r->collapsed = true;
         counter_add(r->proxy->counters, COUNTER_req_coalesced, 1);
         return req_goto(r, REQ_DELIVER);
     case ENTRY_FAILED:
         /* It failed while we waited: asking again would be one more failure, in line. */
-        err = r->entry->err;
-        return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_ORIGIN), err);
+        return req_failed(r);
     case ENTRY_HITMISS:
         break;
     }
@@ -171,17 +282,13 @@ req_do_queued(struct req *r)
 static enum req_next
 req_do_miss(struct req *r)
 {
-    struct proxy *p = r->proxy;
-    struct fetch_spec spec = {.kind = FETCH_FOR_CACHE, .backend = r->backend, .entry = r->entry};
-    int err = req_make_key(r); /* after a wait another's may be in the scratch */
+    struct entry *old = r->old;
 
-    tassert(err == 0);
-    spec.host = slice_of(p->key_text + r->host_at, r->host_len);
-    spec.key_text = slice_of(p->key_text, r->key_len);
     r->holds = r->leader = r->asked_backend = true;
     r->log_flags |= SHMLOG_REQ_MISS;
-    counter_add(p->counters, COUNTER_req_miss, 1);
-    fetch_start(p, r->x, &spec);
+    counter_add(r->proxy->counters, COUNTER_req_miss, 1);
+    r->old = NULL; /* the fetch's, from now on */
+    req_start_fetch(r, r->entry, old);
     return req_goto(r, REQ_FETCH);
 }
 
@@ -190,12 +297,13 @@ static enum req_next
 req_do_pass(struct req *r)
 {
     struct proxy *p = r->proxy;
-    struct fetch_spec spec = {.kind = FETCH_PASS, .backend = r->backend};
+    struct fetch_spec spec = {
+        .kind = FETCH_PASS, .backend = r->backend, .leader = r, .upgrade = r->pipes};
 
     r->entry = cache_private(p->cache);
     if (r->entry == NULL)
         return req_synth(r, 503, TERR_NOMEM);
-    r->holds = r->leader = r->asked_backend = true;
+    r->holds = r->leader = r->asked_backend = r->as_asked = true;
     spec.entry = r->entry;
     if (req_make_key(r) != 0 || (r->x->has_body && req_open_upload(r) != 0)) {
         struct entry *fetchs = r->entry;
@@ -204,6 +312,7 @@ req_do_pass(struct req *r)
         return req_synth(r, 503, TERR_NOMEM);
     }
     spec.host = slice_of(p->key_text + r->host_at, r->host_len);
+    spec.key_text = slice_of(p->key_text, r->key_len);
     if (r->upload != NULL) {
         spec.upload = stobj_ref(r->upload);
         spec.upload_length = r->x->body_length;
@@ -212,39 +321,6 @@ req_do_pass(struct req *r)
     counter_add(p->counters, COUNTER_req_pass, 1);
     fetch_start(p, r->x, &spec);
     return req_goto(r, REQ_FETCH);
-}
-
-/* FETCH -- until our fetch knows what came. */
-static enum req_next
-req_do_fetch(struct req *r)
-{
-    struct entry *own;
-    int err;
-
-    req_pump_upload(r);
-    if (waiter_pending(&r->wait))
-        return REQ_WAIT;
-    switch (entry_state(r->entry)) {
-    case ENTRY_BUSY:
-        if (!cache_wait(r->entry, &r->wait))
-            return REQ_MORE;
-        return REQ_WAIT;
-    case ENTRY_READY:
-        return req_goto(r, REQ_DELIVER);
-    case ENTRY_FAILED:
-        if (r->err != 0) /* our client's own fault: its upload could not be had */
-            return req_synth(r, (unsigned)terr_http(r->err, TERR_SIDE_CLIENT), r->err);
-        err = r->entry->err;
-        return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_ORIGIN), err);
-    case ENTRY_HITMISS:
-        own = cache_take_handoff(r->entry);
-        tassert(own != NULL);
-        entry_drop(&r->entry);
-        r->entry = own;
-        r->log_flags = (r->log_flags & ~(unsigned)SHMLOG_REQ_MISS) | SHMLOG_REQ_PASS;
-        return req_goto(r, REQ_DELIVER);
-    }
-    TUNREACHABLE("entry state");
 }
 
 static void
@@ -268,6 +344,68 @@ req_leave_entry(struct req *r)
     r->holds = false;
 }
 
+/* What came for us is not all that we need: the origin gave another range, or what is stored
+ * has changed.  Once more without it, then for this client alone. */
+static enum req_next
+req_try_again(struct req *r)
+{
+    bool again = r->no_join;
+
+    req_leave_entry(r);
+    r->leader = false;
+    r->no_join = true;
+    return req_goto(r, again ? REQ_PASS : REQ_LOOKUP);
+}
+
+/* The client's range was asked for, and the origin gave another one: it says so itself, and the
+ * client will see (RFC 9110 15.3.7). */
+static bool
+req_takes_as_came(struct req *r)
+{
+    r->as_came = r->nranges == 1 && r->reason != CACHE_IS_PARTIAL && r->entry->partial &&
+                 r->entry->origin_status == 206 &&
+                 atomic_load_explicit(&r->entry->nparts, memory_order_acquire) == 1;
+    return r->as_came;
+}
+
+/* FETCH -- until our fetch knows what came. */
+static enum req_next
+req_do_fetch(struct req *r)
+{
+    struct cache_query q = req_query(r);
+    struct entry *own;
+
+    req_pump_upload(r);
+    if (waiter_pending(&r->wait))
+        return REQ_WAIT;
+    switch (entry_state(r->entry)) {
+    case ENTRY_BUSY:
+        if (!cache_wait(r->entry, &r->wait))
+            return REQ_MORE;
+        return REQ_WAIT;
+    case ENTRY_READY:
+        if (!r->as_asked && !cache_usable(r->entry, &q, true) && !req_takes_as_came(r))
+            return req_try_again(r);
+        if (r->tunnel != NULL)
+            return req_goto(r, REQ_PIPE);
+        if (r->entry->origin_status == 304 && r->entry->status != 304)
+            r->log_flags |= SHMLOG_REQ_REVALIDATED;
+        return req_goto(r, REQ_DELIVER);
+    case ENTRY_FAILED:
+        if (r->err != 0) /* our client's own fault: its upload could not be had */
+            return req_synth(r, (unsigned)terr_http(r->err, TERR_SIDE_CLIENT), r->err);
+        return req_failed(r);
+    case ENTRY_HITMISS:
+        own = cache_take_handoff(r->entry);
+        tassert(own != NULL);
+        entry_drop(&r->entry);
+        r->entry = own;
+        r->log_flags = (r->log_flags & ~(unsigned)SHMLOG_REQ_MISS) | SHMLOG_REQ_PASS;
+        return req_goto(r, REQ_DELIVER);
+    }
+    TUNREACHABLE("entry state");
+}
+
 /* CLOSE -- cancel what we wait for, give back what we hold.  Runs again on every wake-up until
  * nothing is pending, so each line is safe to repeat. */
 static enum req_next
@@ -289,8 +427,11 @@ req_do_close(struct req *r)
         r->own_body = false;
         r->body = NULL;
         req_leave_entry(r);
+        if (r->old != NULL)
+            entry_drop(&r->old);
         r->x = NULL;
         x->ops->release(x);
+        req_end_pipe(r);
     }
     return REQ_WAIT;
 }
@@ -303,11 +444,12 @@ static const struct {
 } req_machine[REQ_STATES] = {
     /* clang-format off */
     [REQ_RECV]    = { "recv",    req_do_recv,    TO(LOOKUP) | TO(PASS) | TO(SYNTH) | TO(CLOSE) },
-    [REQ_LOOKUP]  = { "lookup",  req_do_lookup,  TO(QUEUED) | TO(MISS) | TO(PASS) | TO(DELIVER) | TO(CLOSE) },
+    [REQ_LOOKUP]  = { "lookup",  req_do_lookup,  TO(QUEUED) | TO(MISS) | TO(PASS) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
     [REQ_QUEUED]  = { "queued",  req_do_queued,  TO(LOOKUP) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
     [REQ_MISS]    = { "miss",    req_do_miss,    TO(FETCH) | TO(CLOSE) },
     [REQ_PASS]    = { "pass",    req_do_pass,    TO(FETCH) | TO(SYNTH) | TO(CLOSE) },
-    [REQ_FETCH]   = { "fetch",   req_do_fetch,   TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_FETCH]   = { "fetch",   req_do_fetch,   TO(LOOKUP) | TO(PASS) | TO(PIPE) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_PIPE]    = { "pipe",    req_do_pipe,    TO(CLOSE) },
     [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(DELIVER) | TO(CLOSE) },
     [REQ_DELIVER] = { "deliver", req_do_deliver, TO(CLOSE) },
     [REQ_CLOSE]   = { "close",   req_do_close,   0 },
@@ -350,6 +492,9 @@ req_check(const struct req *r)
         break;
     case REQ_SYNTH:
         tassert(r->synth_status >= 400);
+        break;
+    case REQ_PIPE:
+        tassert(r->tunnel != NULL && r->leader);
         break;
     case REQ_DELIVER:
         tassert(r->entry != NULL || r->body != NULL);

@@ -23,92 +23,13 @@ req_hold(struct req *r)
         lease_hold(&r->it);
 }
 
-static void
-req_add_line(struct exchange *x, struct slice name, struct slice value)
-{
-    size_t len = name.len + value.len + 4;
-    char *p = x->extra + x->extra_len;
-
-    if (x->extra_len + len > EXCHANGE_EXTRA - 160)
-        return; /* the protocol's own lines come first */
-    memcpy(p, name.ptr, name.len);
-    p += name.len;
-    *p++ = ':';
-    *p++ = ' ';
-    memcpy(p, value.ptr, value.len);
-    p += value.len;
-    *p++ = '\r';
-    *p = '\n';
-    x->extra_len += (uint16_t)len;
-}
-
-static struct slice
-req_decimal(char buf[24], uint64_t n)
-{
-    char *p = buf + 24;
-
-    do
-        *--p = (char)('0' + n % 10);
-    while ((n /= 10) != 0);
-    return slice_of(p, (size_t)(buf + 24 - p));
-}
-
-/* RFC 9211: what became of the request here. */
-static struct slice
-req_cache_status(const struct req *r)
-{
-    if ((r->log_flags & SHMLOG_REQ_HIT) != 0)
-        return SLICE_LIT("; hit");
-    if (r->collapsed)
-        return SLICE_LIT("; fwd=uri-miss; collapsed");
-    if ((r->log_flags & SHMLOG_REQ_MISS) != 0)
-        return r->entry->is_private ? SLICE_LIT("; fwd=uri-miss")
-                                    : SLICE_LIT("; fwd=uri-miss; stored");
-    if (r->x->head.method != HTTP_M_GET && r->x->head.method != HTTP_M_HEAD)
-        return SLICE_LIT("; fwd=method");
-    if ((r->log_flags & SHMLOG_REQ_HITMISS) != 0)
-        return SLICE_LIT("; fwd=uri-miss; detail=hit-for-miss");
-    return SLICE_LIT("; fwd=uri-miss");
-}
-
-static void
-req_extra_lines(struct req *r)
-{
-    const struct conf_params *params = &r->proxy->conf->params;
-    struct exchange *x = r->x;
-    char buf[24];
-
-    if (r->entry != NULL && !r->entry->is_private) {
-        int64_t age = entry_age_s(r->entry, r->proxy->loop->clock.wall_ms);
-
-        if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0)
-            req_add_line(x, SLICE_LIT("Age"), req_decimal(buf, (uint64_t)age));
-    }
-    if (r->entry != NULL && params->http_cache_status) {
-        struct slice via = slice_str(params->http_via), status = req_cache_status(r);
-        char line[128];
-
-        memcpy(line, via.ptr, via.len);
-        memcpy(line + via.len, status.ptr, status.len);
-        req_add_line(x, SLICE_LIT("Cache-Status"), slice_of(line, via.len + status.len));
-    }
-    if (params->request_id_header[0] != '\0') {
-        static const char hex[] = "0123456789abcdef";
-
-        for (unsigned i = 0; i < 16; i++)
-            buf[i] = hex[x->xid >> (60 - 4 * i) & 15];
-        req_add_line(x, slice_str(params->request_id_header), slice_of(buf, 16));
-    }
-}
-
 /* From the entry: what the exchange needs to know of the response. */
-static void
+static int
 req_begin_entry(struct req *r)
 {
     struct entry *e = r->entry;
     unsigned s = e->status;
 
-    r->body = e->parts[0].body;
     r->resp = (struct exchange_response){
         .status = s,
         .block = entry_head(e),
@@ -116,29 +37,34 @@ req_begin_entry(struct req *r)
         .length_in_block = e->length_in_head,
         .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
     };
-    if (!r->leader && stobj_state(r->body) == STOBJ_FILLING)
+    if (!r->leader && stobj_state(e->parts[0].body) == STOBJ_FILLING)
         atomic_store_explicit(&e->joined, true, memory_order_release);
-    if (r->resp.length == STOBJ_SIZE_UNKNOWN && stobj_state(r->body) == STOBJ_SETTLED &&
+    if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
+        stobj_state(e->parts[0].body) == STOBJ_SETTLED &&
         atomic_load_explicit(&e->nparts, memory_order_acquire) == 1)
-        r->resp.length = stobj_len(r->body);
-    if (r->resp.bodyless && !e->length_in_head)
+        r->resp.length = stobj_len(e->parts[0].body);
+    r->all.end = r->resp.length;
+    if ((r->x->head.present & REQ_SELECTS) != 0 && s == 200 && !r->as_asked && req_select(r) != 0)
+        return TERR_NOMEM;
+    if (r->resp.bodyless && !e->length_in_head && !e->partial)
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN; /* nobody said: say nothing */
+    return 0;
 }
 
 static int
 req_begin(struct req *r)
 {
     r->begun = true;
-    if (r->entry != NULL)
-        req_begin_entry(r);
+    r->all = (struct req_segment){{NULL, 0}, 0, r->resp.length};
+    r->segments = &r->all;
+    r->nsegments = 1;
+    if (r->entry != NULL && req_begin_entry(r) != 0)
+        return TERR_NOMEM;
     req_extra_lines(r);
-    if (r->resp.bodyless || r->resp.length == 0) {
+    r->pos = r->segments[0].first;
+    r->text_due = r->segments[0].text.len > 0;
+    if (r->resp.bodyless || r->resp.length == 0)
         r->body_ended = true;
-        return 0;
-    }
-    if (lease_init(&r->it, r->body, 0, LEASE_TO_END, &r->wait) != 0)
-        return TERR_IO;
-    r->reading = true;
     return 0;
 }
 
@@ -151,35 +77,98 @@ req_return(struct req *r)
 
     while (r->nreturned < r->ngiven && r->ends[r->nreturned] <= r->x->sent)
         ids[back.n++] = r->ext[r->nreturned++].id;
-    if (back.n > 0)
+    if (back.n > 0 && r->reading)
         lease_return(&r->it, &back);
     if (r->nreturned == r->nleased)
         r->nreturned = r->ngiven = r->nleased = 0;
 }
 
-/* This part has ended: the body too, unless it goes on in another.  0: go on; TERR_AGAIN: once
- * the client has taken what is leased; TERR_CLOSED. */
-static int
-req_next_part(struct req *r)
+/* The part that has byte `pos` and most behind it; of an ordinary response, the one we are in. */
+static unsigned
+req_find_part(const struct req *r)
 {
-    r->part_ended = true;
-    if (r->entry == NULL ||
-        r->part + 1 == atomic_load_explicit(&r->entry->nparts, memory_order_acquire)) {
+    const struct entry *e = r->entry;
+    unsigned best = r->part;
+    uint64_t most = 0;
+
+    if (!e->partial) {
+        bool outgrown =
+            r->leader && best + 1 < atomic_load_explicit(&e->nparts, memory_order_acquire);
+
+        return outgrown && e->parts[best + 1].off <= r->pos ? best + 1 : best;
+    }
+    for (unsigned i = 0; i < atomic_load_explicit(&e->nparts, memory_order_acquire); i++) {
+        const struct entry_part *p = &e->parts[i];
+
+        if (p->off <= r->pos && p->off + p->len > most) {
+            most = p->off + p->len;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Begins to read at `pos`, up to the end of the segment or of the part.  0 or TERR_CLOSED. */
+static int
+req_open_part(struct req *r)
+{
+    uint64_t off = 0;
+
+    r->until = r->segments[r->segment].end;
+    if (r->entry != NULL) {
+        const struct entry_part *p;
+
+        r->part = req_find_part(r);
+        p = &r->entry->parts[r->part];
+        r->body = p->body;
+        off = p->off;
+        if (r->entry->partial && p->off + p->len < r->until)
+            r->until = p->off + p->len;
+    }
+    if (r->until <= r->pos && r->until != LEASE_TO_END)
+        return TERR_CLOSED; /* no part has it: the entry was chosen because one does */
+    if (lease_init(&r->it, r->body, r->pos - off,
+            r->until == LEASE_TO_END ? LEASE_TO_END : r->until - r->pos, &r->wait) != 0)
+        return TERR_CLOSED;
+    r->reading = true;
+    r->source_ended = false;
+    return 0;
+}
+
+/* Everything of this reading is leased: what follows?  0, or TERR_CLOSED: it is not for us. */
+static int
+req_source_done(struct req *r)
+{
+    const struct req_segment *s = &r->segments[r->segment];
+
+    r->source_ended = true;
+    if (r->pos < s->end && s->end != LEASE_TO_END)
+        return r->until == r->pos ? 0 : TERR_CLOSED; /* another part has the rest */
+    if (s->end == LEASE_TO_END && r->entry != NULL &&
+        r->part + 1 < atomic_load_explicit(&r->entry->nparts, memory_order_acquire)) {
+        return r->leader ? 0 : TERR_CLOSED; /* it outgrew what is kept: the rest is the leader's */
+    }
+    if (++r->segment == r->nsegments) {
         r->body_ended = true;
         return 0;
     }
-    if (!r->leader)
-        return TERR_CLOSED; /* it outgrew what is kept, and the rest is the leader's */
-    if (r->nleased > 0)
-        return TERR_AGAIN; /* leases go back to the iterator they came from */
-    lease_fini(&r->it);
-    r->reading = false;
-    r->body = r->entry->parts[++r->part].body;
-    if (lease_init(&r->it, r->body, 0, LEASE_TO_END, &r->wait) != 0)
-        return TERR_CLOSED;
-    r->reading = true;
-    r->part_ended = false;
+    s++;
+    r->pos = s->first;
+    r->text_due = s->text.len > 0;
     return 0;
+}
+
+/* The text in front of a segment is an extent like any other, but for its return. */
+static int
+req_lease_text(struct req *r, uint64_t end)
+{
+    const struct req_segment *s = &r->segments[r->segment];
+
+    r->text_due = false;
+    r->ext[r->nleased] =
+        (struct lease_extent){s->text.ptr, LEASE_NO_RETURN, (uint32_t)s->text.len, 0};
+    r->ends[r->nleased++] = end + s->text.len;
+    return s->first == s->end ? req_source_done(r) : 0;
 }
 
 /* More leases, if there is room and there are any.  0, TERR_AGAIN, or TERR_CLOSED: cut. */
@@ -192,22 +181,29 @@ req_lease(struct req *r)
 
     if (r->nleased == LIMIT_LEASES || r->body_ended)
         return 0;
+    if (r->text_due)
+        return req_lease_text(r, end);
     if (waiter_pending(&r->wait))
         return TERR_AGAIN;
-    if (r->part_ended)
-        return req_next_part(r);
+    if (r->source_ended && r->reading) {
+        if (r->nleased > 0)
+            return TERR_AGAIN; /* leases go back to the iterator they came from */
+        lease_fini(&r->it);
+        r->reading = false;
+    }
+    if (!r->reading && req_open_part(r) != 0)
+        return TERR_CLOSED;
     n = lease_take(&r->it, &b);
     if (n == -EAGAIN || n == -ENOBUFS)
         return TERR_AGAIN;
     if (n < 0)
         return TERR_CLOSED;
     for (int i = 0; i < n; i++) {
+        r->pos += r->ext[r->nleased].len;
         end += r->ext[r->nleased].len;
         r->ends[r->nleased++] = end;
     }
-    if (end == r->resp.length)
-        r->body_ended = true;
-    return n == 0 && !r->body_ended ? req_next_part(r) : 0;
+    return n == 0 || r->pos == r->until ? req_source_done(r) : 0;
 }
 
 /* Offers what is leased and not accepted.  Returns whether all was, or TERR_CLOSED. */
@@ -262,7 +258,7 @@ req_do_deliver(struct req *r)
     if (r->upload != NULL)
         req_pump_upload(r);
     for (;;) {
-        if (r->reading)
+        if (r->nleased > 0)
             req_return(r);
         if (x->done)
             return req_goto(r, REQ_CLOSE);
@@ -270,15 +266,14 @@ req_do_deliver(struct req *r)
             return REQ_WAIT; /* it leaves in this turn: nothing needs to be held */
         if (!x->writable)
             break;
-        if (r->reading)
-            leased = req_lease(r);
+        leased = req_lease(r);
         if (leased == TERR_CLOSED)
             return req_cut(r);
         if (leased == TERR_AGAIN && r->head_sent && r->ngiven == r->nleased)
             break; /* nothing new to offer */
         if (r->head_sent && r->ngiven == r->nleased && !r->body_ended) {
             if (r->nleased == 0)
-                continue; /* the next part has begun */
+                continue; /* the next part begins */
             break;        /* every lease is with the client: wait until it took some */
         }
         /* A full batch says that more is at hand; otherwise a packet must not wait for it. */

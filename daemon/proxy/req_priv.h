@@ -2,6 +2,8 @@
 #ifndef TARN_REQ_PRIV_H
 #define TARN_REQ_PRIV_H
 
+#include "daemon/http/freshness.h"
+#include "daemon/http/range.h"
 #include "daemon/proxy/fetch.h"
 #include "storage/lease.h"
 
@@ -12,6 +14,7 @@ enum req_state {
     REQ_MISS,    /* start the fetch that others will wait for */
     REQ_PASS,    /* start a fetch for this client alone */
     REQ_FETCH,   /* our fetch is running; wait for a response head */
+    REQ_PIPE,    /* a tunnel between client and origin */
     REQ_SYNTH,   /* we make the response */
     REQ_DELIVER, /* to the client, at the client's pace */
     REQ_CLOSE,   /* release until nothing is pending */
@@ -21,6 +24,13 @@ enum req_state {
 enum req_next {
     REQ_MORE, /* the state changed: step again now */
     REQ_WAIT, /* step when woken */
+};
+
+/* What a body is made of: text of ours, then bytes of the representation.  An ordinary response
+ * has one segment, without text; several ranges have one each (RFC 9110 14.6). */
+struct req_segment {
+    struct slice text;
+    uint64_t first, end; /* end LEASE_TO_END: all there will be */
 };
 
 #define REQ_MAGIC OBJ_TAG('r', 'e', 'q', '.')
@@ -37,18 +47,36 @@ struct req {
     struct hash128 key;
     size_t key_len;           /* of proxy->key_text, in the turn that made it */
     size_t host_at, host_len; /* the normal authority, in it */
+    /* what the client wants, when it says so */
+    struct fresh_ask ask;            /* .any: its Cache-Control has something for caches */
+    const struct range_spec *ranges; /* in the arena */
+    unsigned nranges;
     /* the response's source */
-    struct entry *entry; /* borrowed; held once `holds` is set */
-    struct waiter wait;  /* QUEUED, FETCH: the outcome.  DELIVER: more of the body */
+    enum cache_reason reason; /* why it was not to be had from the cache alone */
+    struct entry *entry;      /* borrowed; held once `holds` is set */
+    struct entry *old;        /* held, from LOOKUP to MISS: to validate or to complete */
+    struct waiter wait;       /* QUEUED, FETCH: the outcome.  DELIVER: more of the body */
+    bool origin_failed;       /* and a stale response stands in */
     bool holds, leader, collapsed, asked_backend;
+    bool as_asked;              /* passed: conditions and ranges are the origin's to answer */
+    bool as_came;               /* the range that the origin chose to send */
+    bool no_join;               /* what came did not complete what is stored */
+    bool pipes;                 /* its route allows an upgrade, and it asks for one */
+    struct origin_conn *tunnel; /* owned, after the origin's 101 */
+    struct req_pipe *pipe;
     struct stobj *upload; /* the request's body, on its way to our fetch */
     struct waiter upload_room;
     /* delivery */
     struct exchange_response resp;
     struct stobj *body; /* borrowed from the entry; owned when `own_body` */
-    unsigned part;      /* of the entry, that is being read */
+    struct req_segment all;
+    const struct req_segment *segments; /* `all`, or in the arena */
+    unsigned nsegments, segment;
+    unsigned part;  /* of the entry, that is being read */
+    uint64_t pos;   /* of the representation: what is leased next */
+    uint64_t until; /* where the reading of this part ends; LEASE_TO_END */
     struct lease_iter it;
-    bool begun, own_body, reading, head_sent, body_ended, part_ended, cut;
+    bool begun, own_body, reading, head_sent, body_ended, source_ended, text_due, cut;
     unsigned nleased, ngiven, nreturned; /* of `ext`: leased, accepted, returned */
     size_t given_part;                   /* of ext[ngiven]: bytes accepted */
     uint64_t accepted;                   /* body bytes accepted, all */
@@ -66,6 +94,20 @@ enum req_next req_do_deliver(struct req *r);
 /* Gives back every lease; true when nothing of delivery is pending. */
 bool req_end_delivery(struct req *r);
 void req_hold(struct req *r);
+
+/* req_pipe.c: a tunnel after the origin's 101. */
+enum req_next req_do_pipe(struct req *r);
+void req_take_tunnel(struct req *r, struct origin_conn *conn); /* takes it */
+void req_end_pipe(struct req *r);
+
+/* req_select.c: what of a stored response the client wants (RFC 9110 13, 14).  0 or TERR_NOMEM. */
+int req_select(struct req *r);
+/* Fields that may make it less than all. */
+#define REQ_SELECTS \
+    (HTTP_BIT(HTTP_F_IF_NONE_MATCH) | HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE) | HTTP_BIT(HTTP_F_RANGE))
+
+/* req_status.c: the lines that say what became of the request here. */
+void req_extra_lines(struct req *r);
 
 /* req_synth.c */
 enum req_next req_do_synth(struct req *r);

@@ -17,6 +17,9 @@
     X(req, bad, COUNTER, "Requests answered 4xx or cut off because they were malformed")           \
     X(req, hit, COUNTER, "Requests answered from a stored response")                               \
     X(req, miss, COUNTER, "Requests that started a fetch whose response may be stored")            \
+    X(req, stale, COUNTER, "Of the hits: served past their freshness")                             \
+    X(req, not_modified, COUNTER, "Conditional requests answered 304 from a stored response")      \
+    X(req, partial, COUNTER, "Requests answered 206 from a stored response")                       \
     X(req, pass, COUNTER, "Requests for which the cache was not asked")                            \
     X(req, hitmiss, COUNTER, "Requests for what is remembered as not cacheable")                   \
     X(req, queued, COUNTER, "Times a request waited for another's fetch")                          \
@@ -33,6 +36,8 @@
     X(fetch, retried, COUNTER, "Attempts of a fetch after its first")                              \
     X(fetch, truncated, COUNTER, "Fetches whose response broke off in its body")                   \
     X(fetch, uncacheable, COUNTER, "Fetches whose response could not be stored")                   \
+    X(fetch, not_modified, COUNTER, "Fetches answered 304: what is stored is still good")          \
+    X(fetch, joined, COUNTER, "Fetches that completed what was stored in parts")                   \
     X(fetch, bytes, COUNTER, "Bytes of response bodies received from backends")                    \
     X(backend, conn_new, COUNTER, "Connections opened to backends")                                \
     X(backend, conn_reused, COUNTER, "Times an idle connection to a backend was used again")       \
@@ -40,6 +45,7 @@
     X(backend, conn_closed, COUNTER, "Connections to backends closed, whoever closed them")        \
     X(backend, busy, COUNTER, "Fetches refused: a backend had max_connections in use")             \
     X(cache, inserts, COUNTER, "Responses stored")                                                 \
+    X(cache, invalidated, COUNTER, "Keys emptied because an unsafe request changed them")          \
     X(cache, evicted, COUNTER, "Responses removed to make room")                                   \
     X(cache, evicted_bytes, COUNTER, "Bytes that evictions freed")                                 \
     X(index, evicted, COUNTER, "Index entries removed because both places were full")              \

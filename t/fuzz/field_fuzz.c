@@ -1,21 +1,21 @@
 /* field_fuzz.c -- the field parsers against slow references, and heads against a re-parse.
  *
- * The first byte chooses what is tried, the rest is the text.  Built with a fuzzer's main, or
- * (FUZZ_REPLAY) with one of its own that runs every file of the directories it is given.
+ * The first byte chooses what is tried, the rest is the text.
  */
-#include <assert.h>
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/block.h"
 #include "daemon/http/cache_control.h"
+#include "daemon/http/conditional.h"
 #include "daemon/http/date.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/framing.h"
 #include "daemon/http/freshness.h"
+#include "daemon/http/range.h"
 #include "daemon/http/token.h"
 #include "daemon/http/uri.h"
 #include "daemon/http/vary.h"
@@ -216,8 +216,9 @@ fuzz_request(struct http_head *h, char *out)
 static void
 fuzz_response(struct http_head *h, char *out)
 {
-    static const struct fresh_params params = {120000, 10000, 0};
-    static const struct fresh_request req = {HTTP_M_GET, false, false, 1000, 2000};
+    static const struct fresh_params params = {.default_ttl_ms = 120000, .default_grace_ms = 10000};
+    static const struct fresh_request req = {
+        .method = HTTP_M_GET, .sent_ms = 1000, .received_ms = 2000};
     struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0};
     struct framing_connection c;
     struct fresh_verdict v;
@@ -229,7 +230,8 @@ fuzz_response(struct http_head *h, char *out)
     if (framing_connection_of_response(h, &c) < 0)
         return;
     fresh_judge(h, &req, &params, &v);
-    tassert(v.storable == (v.refusal == FRESH_REFUSE_NONE) && (!v.storable || v.ttl_ms > 0));
+    tassert(v.storable == (v.refusal == FRESH_REFUSE_NONE) &&
+            (!v.storable || v.ttl_ms + v.keep_ms > 0));
     len = forward_response(h, &how, (struct span){out, FUZZ_OUT_MAX});
     tassert(len > 0 && (size_t)len <= forward_response_max(h, &how));
     fuzz_check_written(out, len, false);
@@ -257,6 +259,454 @@ fuzz_head(struct slice text, bool is_request)
         fuzz_response(&h, out);
 }
 
+/* Cuts the text at the first LF. */
+static struct slice
+fuzz_line(struct slice *text)
+{
+    const char *end = text->len == 0 ? NULL : memchr(text->ptr, '\n', text->len);
+    struct slice line = *text;
+
+    if (end == NULL) {
+        *text = slice_of(text->ptr + text->len, 0);
+        return line;
+    }
+    line.len = (size_t)(end - text->ptr);
+    *text = slice_of(end + 1, text->len - line.len - 1);
+    return line;
+}
+
+/* Digits alone, at most INT64_MAX; -1: something else. */
+static int64_t
+fuzz_number(struct slice s)
+{
+    uint64_t n;
+
+    return http_parse_decimal(s, &n) < 0 ? -1 : (int64_t)n;
+}
+
+/* Range as its grammar has it, member by member; how many, 0 when any is wrong. */
+static unsigned
+fuzz_range_members(struct slice value, int64_t (*pairs)[2])
+{
+    unsigned n = 0;
+    size_t i, start;
+
+    if (value.len < 6 || strncasecmp(value.ptr, "bytes=", 6) != 0)
+        return 0;
+    for (start = i = 6; i <= value.len; i++) {
+        struct slice m, last;
+
+        if (i < value.len && value.ptr[i] != ',')
+            continue;
+        m = last = http_trim(slice_of(value.ptr + start, i - start));
+        start = i + 1;
+        if (m.len == 0)
+            continue;
+        while (last.len > 0 && *last.ptr != '-') {
+            last.ptr++;
+            last.len--;
+        }
+        if (last.len == 0 || m.len == 1 || n == RANGES_MAX)
+            return 0;
+        m.len -= last.len;
+        last = slice_of(last.ptr + 1, last.len - 1);
+        pairs[n][0] = m.len == 0 ? -2 : fuzz_number(m);
+        pairs[n][1] = last.len == 0 ? -2 : fuzz_number(last);
+        if (pairs[n][0] == -1 || pairs[n][1] == -1)
+            return 0;
+        if (pairs[n][0] >= 0 && pairs[n][1] >= 0 && pairs[n][0] > pairs[n][1])
+            return 0;
+        n++;
+    }
+    return n;
+}
+
+/* The bytes a member means, of at most 64. */
+static uint64_t
+fuzz_range_bits(const int64_t pair[2], unsigned complete)
+{
+    uint64_t bits = 0;
+    unsigned b;
+
+    for (b = 0; b < complete; b++) {
+        bool in = pair[0] == -2 ? b + pair[1] >= complete
+                                : b >= pair[0] && (pair[1] == -2 || b <= pair[1]);
+
+        if (in)
+            bits |= UINT64_C(1) << b;
+    }
+    return bits;
+}
+
+static bool
+fuzz_bits_touch(uint64_t a, uint64_t b)
+{
+    return (a & b) != 0 || (a << 1 & b) != 0 || (a & b << 1) != 0;
+}
+
+/* Joins touching neighbours until there are none. */
+static unsigned
+fuzz_bits_merge(uint64_t *bits, unsigned n)
+{
+    unsigned i = 0;
+
+    while (i + 1 < n) {
+        if (!fuzz_bits_touch(bits[i], bits[i + 1])) {
+            i++;
+            continue;
+        }
+        bits[i] |= bits[i + 1];
+        n--;
+        memmove(&bits[i + 1], &bits[i + 2], (n - i - 1) * sizeof(bits[0]));
+        i = 0;
+    }
+    return n;
+}
+
+static void
+fuzz_range_resolved(
+    const int64_t (*pairs)[2], const struct range_spec *specs, unsigned nspecs, unsigned complete)
+{
+    uint64_t bits[RANGES_MAX], one;
+    unsigned n = 0, i, j, overlapping = 0, sum = 0, nout;
+    struct range out[RANGES_MAX];
+    enum range_verdict v = range_resolve(specs, nspecs, complete, out, &nout);
+    bool suffix = false;
+
+    for (i = 0; i < nspecs; i++) {
+        one = fuzz_range_bits(pairs[i], complete);
+        suffix = suffix || (pairs[i][0] == -2 && pairs[i][1] > 0);
+        if (one != 0)
+            bits[n++] = one;
+    }
+    if (n == 0) {
+        tassert(v == (suffix ? RANGE_WHOLE : RANGE_UNSATISFIABLE) && nout == 0);
+        return;
+    }
+    for (i = 0; i < n; i++) {
+        bool any = false;
+
+        for (j = 0; j < n; j++)
+            any = any || (i != j && (bits[i] & bits[j]) != 0);
+        overlapping += any;
+    }
+    n = fuzz_bits_merge(bits, n);
+    for (i = 0; i < n; i++)
+        sum += (unsigned)__builtin_popcountll(bits[i]);
+    if (overlapping > 2 || sum > complete) {
+        tassert(v == RANGE_WHOLE && nout == 0);
+        return;
+    }
+    tassert(v == RANGE_OK && nout == n);
+    for (i = 0; i < n; i++) {
+        const int64_t pair[2] = {(int64_t)out[i].first, (int64_t)out[i].last};
+
+        tassert(fuzz_range_bits(pair, complete) == bits[i]);
+    }
+}
+
+/* A byte for the length, then a value. */
+static void
+fuzz_range(struct slice text)
+{
+    unsigned complete = (unsigned char)text.ptr[0] % 65;
+    struct slice value = slice_of(text.ptr + 1, text.len - 1);
+    struct range_spec specs[RANGES_MAX];
+    int64_t pairs[RANGES_MAX][2];
+    struct content_range cr, again;
+    unsigned n = range_parse(value, specs), i;
+    char out[RANGE_TEXT_MAX];
+    size_t len;
+
+    if (value.len > 0 && memchr(value.ptr, '"', value.len) != NULL) {
+        tassert(n == 0);
+    } else {
+        tassert(n == fuzz_range_members(value, pairs));
+        for (i = 0; i < n; i++) {
+            tassert(specs[i].first == (pairs[i][0] < 0 ? RANGE_UNKNOWN : (uint64_t)pairs[i][0]));
+            tassert(specs[i].last == (pairs[i][1] < 0 ? RANGE_UNKNOWN : (uint64_t)pairs[i][1]));
+        }
+        if (n > 0)
+            fuzz_range_resolved((const int64_t(*)[2])pairs, specs, n, complete);
+    }
+    if (content_range_parse(value, &cr) < 0)
+        return;
+    len = content_range_write(&cr, out);
+    tassert(content_range_parse(slice_of(out, len), &again) == 0);
+    tassert(memcmp(&cr, &again, sizeof(cr)) == 0);
+}
+
+/* RFC 3986 5.2.4, to the letter: `in` is used up. */
+static size_t
+fuzz_remove_dots(char *in, size_t len, char *out)
+{
+    size_t used = 0, n;
+
+    in[len] = '\0';
+    while (*in != '\0') {
+        if (strncmp(in, "../", 3) == 0) {
+            in += 3;
+        } else if (strncmp(in, "./", 2) == 0 || strncmp(in, "/./", 3) == 0) {
+            in += 2;
+        } else if (strcmp(in, "/.") == 0) {
+            *++in = '/';
+        } else if (strncmp(in, "/../", 4) == 0 || strcmp(in, "/..") == 0) {
+            in += in[3] == '/' ? 3 : 2;
+            *in = '/';
+            while (used > 0 && out[--used] != '/')
+                ;
+        } else if (strcmp(in, ".") == 0 || strcmp(in, "..") == 0) {
+            return used;
+        } else {
+            n = 1 + strcspn(in + 1, "/");
+            memcpy(out + used, in, n);
+            used += n;
+            in += n;
+        }
+    }
+    return used;
+}
+
+/* The path of `ref` (no scheme, no authority) beside `base`, as RFC 3986 5.2.2 and 5.2.3. */
+static size_t
+fuzz_resolve_path(const char *base, const char *ref, char *out)
+{
+    static char merged[2 * FUZZ_TEXT_MAX + 2];
+    size_t base_len = strcspn(base, "?"), ref_len = strcspn(ref, "?#"), used, query;
+
+    if (ref_len == 0) {
+        query = strcspn(ref, "#");
+        used = query > 0 ? base_len : strlen(base);
+        memcpy(out, base, used);
+        memcpy(out + used, ref, query);
+        return used + query;
+    }
+    used = 0;
+    if (*ref != '/') {
+        while (base[base_len - 1] != '/')
+            base_len--;
+        memcpy(merged, base, base_len);
+        used = base_len;
+    }
+    memcpy(merged + used, ref, ref_len);
+    used = fuzz_remove_dots(merged, used + ref_len, out);
+    query = strcspn(ref + ref_len, "#");
+    memcpy(out + used, ref + ref_len, query);
+    return used + query;
+}
+
+/* A line with the base's path, then a reference. */
+static void
+fuzz_uri(struct slice text)
+{
+    static char base[FUZZ_TEXT_MAX + 1], ref[FUZZ_TEXT_MAX + 1];
+    static char want[2 * FUZZ_TEXT_MAX], got[2 * FUZZ_TEXT_MAX + 2];
+    struct slice path = fuzz_line(&text);
+    size_t room = path.len + text.len + 1, len;
+    int n = http_uri_resolve(SLICE_LIT("h"), path, text, (struct span){got, room});
+
+    tassert(n != TERR_LIMIT);
+    if (n <= 0)
+        return;
+    tassert(got[0] == '/' && path.ptr[0] == '/');
+    if (!http_target_bytes_ok(path)) /* it was never a key */
+        return;
+    tassert(http_target_bytes_ok(slice_of(got, (size_t)n)));
+    memcpy(base, path.ptr, path.len);
+    base[path.len] = '\0';
+    memcpy(ref, text.ptr, text.len);
+    ref[text.len] = '\0';
+    len = strcspn(ref, ":/?#");
+    if (ref[len] == ':' || strncmp(ref, "//", 2) == 0) { /* it named us: a path follows */
+        char *start = strstr(ref, "//") + 2;
+        size_t skip = strcspn(start, "/?#");
+
+        tassert(skip > 0);
+        start += skip;
+        if (*start == '/') {
+            len = fuzz_resolve_path("/", start, want);
+        } else {
+            want[0] = '/';
+            len = 1 + strcspn(start, "#");
+            memcpy(want + 1, start, len - 1);
+        }
+    } else {
+        len = fuzz_resolve_path(base, ref, want);
+    }
+    tassert((size_t)n == len && memcmp(want, got, len) == 0);
+}
+
+/* A line with a tag, then the members of If-None-Match. */
+static void
+fuzz_tags(struct slice text)
+{
+    static char line[FUZZ_TEXT_MAX + 64];
+    struct slice etag = http_trim(fuzz_line(&text));
+    struct http_field field = {.name_len = 13, .id = HTTP_F_IF_NONE_MATCH};
+    struct http_head req = {.base = line, .fields = &field, .nfields = 1, .max_fields = 1};
+    struct validators v = {.etag = etag, .last_modified_s = -1, .date_s = -1};
+    bool plain;
+
+    tassert(!etag_strong_equal(etag, text) || etag_weak_equal(etag, text));
+    tassert(etag_weak_equal(etag, text) == etag_weak_equal(text, etag));
+    tassert(!etag_is_weak(etag) || !etag_strong_equal(etag, etag));
+    req.present = HTTP_BIT(HTTP_F_IF_NONE_MATCH);
+    req.method = HTTP_M_GET;
+    memcpy(line, "If-None-Match", 13);
+    memcpy(line + 13, text.ptr, text.len);
+    field.value_off = 13;
+    field.value_len = (uint16_t)text.len;
+    plain = cond_not_modified(&req, &v);
+    if (etag_ok(text))
+        tassert(plain == etag_weak_equal(text, etag));
+    if (!etag_ok(etag) || memchr(text.ptr, '"', text.len) != NULL)
+        return;
+    memcpy(line + 13 + text.len, ",W/", 3); /* without quotes before it, it is a member */
+    memcpy(
+        line + 16 + text.len, etag.ptr + 2 * etag_is_weak(etag), etag.len - 2 * etag_is_weak(etag));
+    field.value_len = (uint16_t)(text.len + 3 + etag.len - 2 * etag_is_weak(etag));
+    tassert(cond_not_modified(&req, &v));
+}
+
+/* Is a name never taken from an update?  `stored` decides over ETag. */
+static bool
+fuzz_never_updates(const struct http_head *stored, struct slice name)
+{
+    static const char *const never[] = {"Content-Length", "Content-Encoding", "Content-Range",
+        "Content-MD5", "Content-Digest", "Via", "Age", "Cache-Status"};
+    size_t i;
+
+    for (i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+        if (slice_eq_nocase(name, slice_str(never[i])))
+            return true;
+    }
+    if (slice_eq_nocase(name, SLICE_LIT("ETag")))
+        return http_find_name(stored, name, NULL) != NULL;
+    return (http_field_flags(http_field_id(name.ptr, name.len)) & HTTP_HOP) != 0;
+}
+
+/* The next line of a name that is not nominated. */
+static const struct http_field *
+fuzz_next_kept(const struct http_head *h, struct slice name, const struct http_field *f)
+{
+    do {
+        f = http_find_name(h, name, f);
+    } while (f != NULL && f->drop);
+    return f;
+}
+
+/* Does `out` have the lines of `name` that it should? */
+static void
+fuzz_merged_name(const struct http_head *stored, const struct http_head *update,
+    const struct http_head *out, struct slice name)
+{
+    bool taken = !fuzz_never_updates(stored, name) && fuzz_next_kept(update, name, NULL) != NULL;
+    const struct http_head *from = taken ? update : stored;
+    const struct http_field *want = NULL, *got = NULL;
+
+    if (slice_eq_nocase(name, SLICE_LIT("Via")))
+        return;
+    if (slice_eq_nocase(name, SLICE_LIT("Date")) && !taken)
+        return;
+    do {
+        want = fuzz_next_kept(from, name, want);
+        got = http_find_name(out, name, got);
+        tassert((want == NULL) == (got == NULL));
+        tassert(want == NULL || slice_eq(http_value(from, want), http_value(out, got)));
+    } while (want != NULL);
+}
+
+static void
+fuzz_rewritten(const struct http_head *stored)
+{
+    static char out[FUZZ_OUT_MAX];
+    static const struct block_partial one = {{"bytes 0-4/10", 12}, {NULL, 0}};
+    static const struct block_partial several = {{NULL, 0}, {"bound", 5}};
+    struct span room = {out, block_rewrite_max(stored)};
+    struct http_field fields[130];
+    struct http_head h;
+    int len, which;
+
+    for (which = 0; which < 4; which++) {
+        len = which == 0   ? block_not_modified(stored, room)
+              : which == 1 ? block_partial(stored, &one, room)
+              : which == 2 ? block_partial(stored, &several, room)
+                           : block_unsatisfiable(stored, 10, room);
+        tassert(len > 0);
+        fuzz_check_written(out, len, false);
+        tassert(block_parse(slice_of(out, (size_t)len), fields, 130, &h) == 0);
+        tassert(!http_has(&h, HTTP_F_CONTENT_LENGTH));
+        tassert(http_has(&h, HTTP_F_CONTENT_RANGE) == (which == 1 || which == 3));
+    }
+}
+
+/* Lines of a stored response, a blank one, lines of an update. */
+static void
+fuzz_block(struct slice text)
+{
+    static char block[FUZZ_OUT_MAX], out[FUZZ_OUT_MAX];
+    struct http_field fields[64], update_fields[64], stored_fields[66], out_fields[130];
+    struct http_head h = {.base = text.ptr, .fields = fields, .max_fields = 64, .minor = 1};
+    struct http_head update = h, stored, merged;
+    const struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0};
+    const char *blank = memmem(text.ptr, text.len, "\n\n", 2);
+    struct framing_connection c;
+    unsigned i;
+    int len;
+
+    update.fields = update_fields;
+    h.status = 200;
+    fuzz_head_lines(&h, slice_of(text.ptr, blank == NULL ? text.len : (size_t)(blank - text.ptr)));
+    if (blank != NULL)
+        fuzz_head_lines(&update, slice_of(blank + 2, text.len - (size_t)(blank + 2 - text.ptr)));
+    if (framing_connection_of_response(&h, &c) < 0 ||
+        framing_connection_of_response(&update, &c) < 0)
+        return;
+    len = forward_response(&h, &how, (struct span){block, FUZZ_OUT_MAX});
+    tassert(block_parse(slice_of(block, (size_t)len), stored_fields, 66, &stored) == 0);
+    fuzz_rewritten(&stored);
+    len = block_merge(&stored, &update, how.pseudonym, 0,
+        (struct span){out, block_merge_max(&stored, &update, how.pseudonym)});
+    tassert(len > 0);
+    fuzz_check_written(out, len, false);
+    tassert(block_parse(slice_of(out, (size_t)len), out_fields, 130, &merged) == 0);
+    tassert(merged.status == 200 && http_has(&merged, HTTP_F_DATE));
+    for (i = 0; i < stored.nfields; i++)
+        fuzz_merged_name(&stored, &update, &merged, http_name(&stored, &stored.fields[i]));
+    for (i = 0; i < update.nfields; i++)
+        fuzz_merged_name(&stored, &update, &merged, http_name(&update, &update.fields[i]));
+    for (i = 0; i < merged.nfields; i++)
+        fuzz_merged_name(&stored, &update, &merged, http_name(&merged, &merged.fields[i]));
+}
+
+/* The normal form of a value of Accept-Language is its own normal form. */
+static void
+fuzz_language(struct slice text)
+{
+    static const struct http_field vary = {
+        .name_len = 4, .value_off = 4, .value_len = 15, .id = HTTP_F_VARY};
+    static char once[FUZZ_OUT_MAX], twice[FUZZ_OUT_MAX];
+    struct http_field f = {.value_len = (uint16_t)text.len, .id = HTTP_F_ACCEPT_LANGUAGE};
+    struct http_field resp_field = vary;
+    struct http_head resp = {.base = "VaryAccept-Language",
+        .fields = &resp_field,
+        .present = HTTP_BIT(HTTP_F_VARY),
+        .nfields = 1};
+    struct http_head req = {
+        .base = text.ptr, .fields = &f, .present = HTTP_BIT(HTTP_F_ACCEPT_LANGUAGE), .nfields = 1};
+    int len = vary_build(&resp, &req, (struct span){once, sizeof(once)});
+    const int skip = 4 + 15;
+
+    if (len < 0)
+        return;
+    tassert(vary_match(slice_of(once, (size_t)len), &req));
+    req.base = once + skip;
+    f.value_len = (uint16_t)(len - skip);
+    tassert(vary_match(slice_of(once, (size_t)len), &req));
+    tassert(vary_build(&resp, &req, (struct span){twice, sizeof(twice)}) == len);
+    tassert(memcmp(once, twice, (size_t)len) == 0);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -277,6 +727,21 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'r':
         fuzz_head(text, false);
         break;
+    case 'n':
+        fuzz_range(text);
+        break;
+    case 'u':
+        fuzz_uri(text);
+        break;
+    case 't':
+        fuzz_tags(text);
+        break;
+    case 'b':
+        fuzz_block(text);
+        break;
+    case 'l':
+        fuzz_language(text);
+        break;
     default:
         fuzz_id(text);
         fuzz_decimal(text);
@@ -289,48 +754,3 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(copy);
     return 0;
 }
-
-#ifdef FUZZ_REPLAY
-#include <dirent.h>
-
-static void
-fuzz_replay_file(const char *dir, const char *name)
-{
-    static uint8_t bytes[FUZZ_TEXT_MAX + 1];
-    char path[4096];
-    size_t size, i;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    file = fopen(path, "rb");
-    if (file == NULL)
-        return;
-    size = fread(bytes, 1, sizeof(bytes), file);
-    fclose(file);
-    for (i = 0; i <= size; i++) /* every beginning of it too: texts are cut anywhere */
-        LLVMFuzzerTestOneInput(bytes, i);
-}
-
-/* Usage: field_fuzz DIRECTORY... */
-int
-main(int argc, char **argv)
-{
-    struct dirent *entry;
-    int i, files = 0;
-    DIR *dir;
-
-    for (i = 1; i < argc; i++) {
-        dir = opendir(argv[i]);
-        assert(dir != NULL);
-        while ((entry = readdir(dir)) != NULL) {
-            if (entry->d_name[0] == '.')
-                continue;
-            fuzz_replay_file(argv[i], entry->d_name);
-            files++;
-        }
-        closedir(dir);
-    }
-    printf("%d files\n", files);
-    return files > 0 ? 0 : 1;
-}
-#endif

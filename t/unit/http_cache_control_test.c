@@ -62,6 +62,10 @@ TEST(cache_control, numbers_are_bounded_and_invalid_ones_mean_stale)
     CHECK_EQ(0, max_age("max-age=a100"));
     CHECK_EQ(0, max_age("max-age=100a"));
     CHECK_EQ(0, max_age("max-age=3600.0"));
+    CHECK_EQ(0, max_age("max-age=3600.5"));
+    CHECK_EQ(1, max_age("max-age=\"1\", extension=\"max-age=3600\""));
+    CHECK_EQ(1, max_age("extension=\"max-age=3600\", max-age=\"1\""));
+    CHECK_EQ(CC_SECONDS_MAX, max_age("max-age=2147483649"));
     CHECK_EQ(0, max_age("max-age= 100"));
     CHECK_EQ(0, max_age("max-age="));
     CHECK_EQ(0, max_age("max-age"));
@@ -160,6 +164,30 @@ TEST(cache_control, the_targeted_field_is_a_structured_dictionary)
     CHECK(cc.present && cc.set == 0);
 }
 
+TEST(cache_control, of_two_targeted_members_the_last_counts_whatever_the_first_was)
+{
+    struct cache_control cc = targeted("max-age=\"x\", max-age=5");
+
+    CHECK(cc.present);
+    CHECK_EQ(5, cc_seconds(&cc, CC_MAX_AGE));
+    CHECK(!targeted("max-age=5, max-age=\"x\"").present);
+    CHECK(!targeted("max-age=5, max-age").present);
+    CHECK(!targeted("max-age=5\nCDN-Cache-Control: max-age=x").present);
+    cc = targeted("max-age=x\nCDN-Cache-Control:\nCDN-Cache-Control: max-age=7");
+    CHECK(cc.present && cc_seconds(&cc, CC_MAX_AGE) == 7);
+    cc = targeted("private=\"a\", private");
+    CHECK(cc_has(&cc, CC_PRIVATE) && cc.fields == 0);
+    cc = targeted("private, private=(\"a\" \"b\")");
+    CHECK_EQ(CC_BIT(CC_PRIVATE), cc.fields);
+    CHECK(!targeted("max-age=?1").present);
+    CHECK(!targeted("no-store=\"a\"").present);
+    CHECK(targeted("no-store=?1;a=1.5;b=\"x\";c").present);
+    cc = targeted("max-age=0012");
+    CHECK_EQ(12, cc_seconds(&cc, CC_MAX_AGE));
+    CHECK(!targeted("max-age=-").present && !targeted("max-age=+1").present);
+    CHECK_EQ(CC_SECONDS_MAX, targeted("max-age=2147483649").seconds[0]);
+}
+
 TEST(cache_control, one_error_and_the_targeted_field_is_ignored)
 {
     static const char *const bad[] = {"", "max-age=10000, &&&&&", "max-age=\"10000\"", "max-age",
@@ -173,11 +201,41 @@ TEST(cache_control, one_error_and_the_targeted_field_is_ignored)
         CHECK(!targeted(bad[i]).present && targeted(bad[i]).set == 0);
 }
 
-TEST_MAIN(TEST_ENTRY(cache_control, directives_have_no_case_and_unknown_ones_no_meaning),
+static struct cache_control
+surrogate(const char *value)
+{
+    struct head_build b;
+    struct cache_control cc;
+    char text[512];
+
+    snprintf(text, sizeof(text), "HTTP/1.1 200 OK\nSurrogate-Control: %s\n", value);
+    cc_parse_surrogate(head_build(&b, text), SLICE_LIT("tarn"), &cc);
+    return cc;
+}
+
+TEST(cache_control, surrogate_control_counts_when_it_is_meant_for_us)
+{
+    struct cache_control cc = surrogate("max-age=60, content=\"ESI/1.0\"");
+
+    CHECK(cc.present && cc_seconds(&cc, CC_MAX_AGE) == 60);
+    cc = surrogate("max-age=60;Tarn");
+    CHECK(cc.present && cc_seconds(&cc, CC_MAX_AGE) == 60);
+    CHECK(!surrogate("max-age=60;other").present);
+    cc = surrogate("max-age=60;other, max-age=7 ; tarn");
+    CHECK_EQ(7, cc_seconds(&cc, CC_MAX_AGE));
+    cc = surrogate("no-store\nSurrogate-Control: max-age=9");
+    CHECK(cc_has(&cc, CC_NO_STORE) && cc_seconds(&cc, CC_MAX_AGE) == 9);
+    CHECK(!surrogate("content=\"ESI/1.0\"").present);
+    CHECK(!surrogate("").present);
+}
+
+TEST_MAIN(TEST_ENTRY(cache_control, surrogate_control_counts_when_it_is_meant_for_us),
+    TEST_ENTRY(cache_control, directives_have_no_case_and_unknown_ones_no_meaning),
     TEST_ENTRY(cache_control, numbers_are_bounded_and_invalid_ones_mean_stale),
     TEST_ENTRY(cache_control, of_two_values_the_stricter_counts),
     TEST_ENTRY(cache_control, field_lists_are_told_from_the_plain_directive),
     TEST_ENTRY(cache_control, bad_syntax_forbids_and_never_permits),
     TEST_ENTRY(cache_control, pragma_counts_in_requests_without_cache_control),
     TEST_ENTRY(cache_control, the_targeted_field_is_a_structured_dictionary),
+    TEST_ENTRY(cache_control, of_two_targeted_members_the_last_counts_whatever_the_first_was),
     TEST_ENTRY(cache_control, one_error_and_the_targeted_field_is_ignored))

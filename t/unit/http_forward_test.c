@@ -4,6 +4,7 @@
 #include "t/unit/head_build.h"
 
 #include "daemon/base/terr.h"
+#include "daemon/http/block.h"
 #include "daemon/http/forward.h"
 
 static const struct forward_request pass = {.mode = FORWARD_PASS,
@@ -53,7 +54,8 @@ answered(const char *text, enum forward_keep keep)
     return out;
 }
 
-#define OURS "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nVia: 1.1 tarn\r\n"
+#define CAPABLE "Surrogate-Capability: tarn=\"Surrogate/1.0\"\r\n"
+#define OURS    "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nVia: 1.1 tarn\r\n"
 
 TEST(forward, a_passed_request_keeps_what_is_end_to_end)
 {
@@ -99,7 +101,8 @@ TEST(forward, a_fetch_asks_for_the_whole_in_our_name)
 
     how.mode = FORWARD_FETCH;
     how.path = SLICE_LIT("/");
-    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nCookie: a\r\nAccept-Encoding: br, gzip\r\n" OURS "\r\n",
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nCookie: a\r\nAccept-Encoding: br, gzip\r\n" CAPABLE OURS
+              "\r\n",
         sent("HEAD http://h/x HTTP/1.1\nRange: bytes=0-1\nIf-Range: \"x\"\nIf-Match: *\n"
              "If-None-Match: \"x\"\nIf-Modified-Since: x\nIf-Unmodified-Since: x\n"
              "Cookie: a\nAccept-Encoding: gzip, zstd\nAccept-Encoding: br;q=0.1\n",
@@ -108,10 +111,46 @@ TEST(forward, a_fetch_asks_for_the_whole_in_our_name)
     how.if_none_match = SLICE_LIT("\"e\"");
     how.if_modified_since = SLICE_LIT("Sun, 06 Nov 1994 08:49:37 GMT");
     how.keep_connection = false;
-    CHECK_STR("GET /p HTTP/1.1\r\nHost: h\r\nIf-None-Match: \"e\"\r\n"
+    CHECK_STR("GET /p HTTP/1.1\r\nHost: h\r\n" CAPABLE "If-None-Match: \"e\"\r\n"
               "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n" OURS
               "Connection: close\r\n\r\n",
         sent("GET /p HTTP/1.1\nIf-None-Match: \"x\"\n", &how));
+}
+
+TEST(forward, a_fetch_asks_for_a_part_only_in_our_name)
+{
+    struct forward_request how = pass;
+
+    how.mode = FORWARD_FETCH;
+    how.range = SLICE_LIT("bytes=5-");
+    CHECK_STR("GET /p HTTP/1.1\r\nHost: h\r\n" CAPABLE "Range: bytes=5-\r\n" OURS "\r\n",
+        sent("GET /p HTTP/1.1\nRange: bytes=0-9\nIf-Range: \"x\"\n", &how));
+    how.if_range = SLICE_LIT("\"e\"");
+    CHECK_STR("GET /p HTTP/1.1\r\nHost: h\r\n" CAPABLE "Range: bytes=5-\r\nIf-Range: \"e\"\r\n" OURS
+              "\r\n",
+        sent("GET /p HTTP/1.1\nRange: bytes=0-9\nIf-Range: \"x\"\n", &how));
+    how = pass;
+    CHECK_STR("GET /p HTTP/1.1\r\nHost: h\r\nRange: bytes=0-9\r\nIf-Range: \"x\"\r\n" OURS "\r\n",
+        sent("GET /p HTTP/1.1\nRange: bytes=0-9\nIf-Range: \"x\"\n", &how));
+}
+
+TEST(forward, a_stored_part_keeps_its_content_range_until_it_is_whole)
+{
+    static const char part[] = "HTTP/1.1 206 Partial Content\nContent-Range: bytes 0-4/10\n"
+                               "Content-Length: 5\nDate: x\n";
+    struct head_build b;
+    char out[256];
+    int len;
+
+    CHECK_STR("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-4/10\r\nDate: x\r\n"
+              "Via: 1.1 tarn\r\n",
+        answered(part, FORWARD_STORED));
+    CHECK_EQ(
+        0, block_parse(slice_str(answered(part, FORWARD_STORED)), b.fields, LIMIT_FIELDS, &b.h));
+    len = block_whole(&b.h, (struct span){out, sizeof(out) - 1});
+    CHECK(len > 0);
+    out[len] = '\0';
+    CHECK_STR("HTTP/1.1 200 OK\r\nDate: x\r\nVia: 1.1 tarn\r\n", out);
 }
 
 TEST(forward, framing_via_and_the_request_id_are_written_anew)
@@ -137,6 +176,26 @@ TEST(forward, framing_via_and_the_request_id_are_written_anew)
     CHECK_STR("POST / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.1\r\n"
               "X-Forwarded-Proto: https\r\nContent-Length: 0\r\n\r\n",
         sent("POST / HTTP/1.1\nHost: h\n", &how));
+}
+
+TEST(forward, an_upgrade_is_asked_for_in_our_name)
+{
+    struct forward_request how = pass;
+
+    how.keep_connection = false;
+    how.upgrade = SLICE_LIT("websocket");
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nSec-WebSocket-Key: x\r\n" OURS
+              "Connection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        sent("GET / HTTP/1.1\nConnection: Upgrade, x-y\nUpgrade: websocket\nX-Y: 1\n"
+             "Sec-WebSocket-Key: x\n",
+            &how));
+}
+
+TEST(forward, a_101_says_to_which_protocol)
+{
+    CHECK_STR("HTTP/1.1 101 Switching Protocols\r\nA: b\r\n"
+              "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nUpgrade: x\r\nVia: 1.1 tarn\r\n",
+        answered("HTTP/1.1 101\nConnection: upgrade\nUpgrade: x\nA: b\n", FORWARD_PASSED));
 }
 
 TEST(forward, a_response_keeps_what_is_end_to_end)
@@ -168,9 +227,13 @@ TEST(forward, what_a_response_lacks_is_added)
 }
 
 TEST_MAIN(TEST_ENTRY(forward, a_passed_request_keeps_what_is_end_to_end),
+    TEST_ENTRY(forward, an_upgrade_is_asked_for_in_our_name),
+    TEST_ENTRY(forward, a_101_says_to_which_protocol),
     TEST_ENTRY(forward, nothing_hop_by_hop_or_spoofed_goes_on),
     TEST_ENTRY(forward, a_trusted_peer_is_believed),
     TEST_ENTRY(forward, a_fetch_asks_for_the_whole_in_our_name),
+    TEST_ENTRY(forward, a_fetch_asks_for_a_part_only_in_our_name),
+    TEST_ENTRY(forward, a_stored_part_keeps_its_content_range_until_it_is_whole),
     TEST_ENTRY(forward, framing_via_and_the_request_id_are_written_anew),
     TEST_ENTRY(forward, a_response_keeps_what_is_end_to_end),
     TEST_ENTRY(forward, what_a_response_lacks_is_added))

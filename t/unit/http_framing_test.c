@@ -219,6 +219,62 @@ TEST(framing, requests_must_not_nominate_what_we_act_on)
     CHECK_EQ(TERR_SYNTAX, connection(&b, text, &c));
 }
 
+static const char *
+upgrade(const char *text)
+{
+    static char out[64];
+    struct framing_connection c;
+    struct head_build b;
+    struct slice protocols;
+
+    CHECK_EQ(0, connection(&b, text, &c));
+    protocols = framing_upgrade(&b.h, &c);
+    if (protocols.ptr == NULL)
+        return "none";
+    CHECK(protocols.len < sizeof(out));
+    memcpy(out, protocols.ptr, protocols.len);
+    out[protocols.len] = '\0';
+    return out;
+}
+
+#define GET_UPGRADE "GET / HTTP/1.1\nConnection: Upgrade\n"
+
+TEST(framing, an_upgrade_is_an_option_and_protocols)
+{
+    CHECK_STR("websocket", upgrade(GET_UPGRADE "Upgrade: websocket\n"));
+    CHECK_STR("a/1.0, b", upgrade(GET_UPGRADE "Upgrade: a/1.0, b\n"));
+    CHECK_STR("x", upgrade("HTTP/1.1 101 X\nConnection: a, UPGRADE\nUpgrade: x\n"));
+    CHECK_STR("none", upgrade("GET / HTTP/1.1\nUpgrade: websocket\n"));
+    CHECK_STR("none", upgrade("GET / HTTP/1.0\nConnection: upgrade\nUpgrade: websocket\n"));
+    CHECK_STR("none", upgrade(GET_UPGRADE));
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade:\n"));
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade: a\nUpgrade: b\n"));
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade: a, , b\n"));
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade: a/\n"));
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade: \"a\"\n"));
+}
+
+TEST(framing, an_upgrade_hides_no_requests)
+{
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade: h2c\n"));
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade: websocket, H2C\n"));
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade: h2\n"));
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade: http/2.0\n"));
+    CHECK_STR("none", upgrade(GET_UPGRADE "Upgrade: TLS/1.2\n"));
+}
+
+TEST(framing, an_upgrade_is_granted_to_what_was_asked_for)
+{
+    struct slice asked = SLICE_LIT("a/1.0, websocket"), none = {NULL, 0};
+
+    CHECK(framing_upgrade_granted(asked, SLICE_LIT("WebSocket")));
+    CHECK(framing_upgrade_granted(asked, SLICE_LIT("websocket, A/1.0")));
+    CHECK(!framing_upgrade_granted(asked, SLICE_LIT("a")));
+    CHECK(!framing_upgrade_granted(asked, SLICE_LIT("websocket, b")));
+    CHECK(!framing_upgrade_granted(asked, none));
+    CHECK(!framing_upgrade_granted(none, SLICE_LIT("websocket")));
+}
+
 TEST(framing, an_underscore_does_not_hide_a_name)
 {
     CHECK_EQ(HTTP_F_TRANSFER_ENCODING, framing_disguised(SLICE_LIT("transfer_encoding")));
@@ -229,6 +285,9 @@ TEST(framing, an_underscore_does_not_hide_a_name)
 }
 
 TEST_MAIN(TEST_ENTRY(framing, ordinary_requests),
+    TEST_ENTRY(framing, an_upgrade_is_an_option_and_protocols),
+    TEST_ENTRY(framing, an_upgrade_hides_no_requests),
+    TEST_ENTRY(framing, an_upgrade_is_granted_to_what_was_asked_for),
     TEST_ENTRY(framing, requests_in_doubt_are_refused),
     TEST_ENTRY(framing, transfer_encoding_has_no_place_in_http_1_0),
     TEST_ENTRY(framing, ordinary_responses), TEST_ENTRY(framing, responses_in_doubt_are_refused),

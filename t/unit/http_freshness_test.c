@@ -8,11 +8,14 @@
 #include "daemon/http/freshness.h"
 
 #define NOW_S      INT64_C(784111777) /* Sun, 06 Nov 1994 08:49:37 GMT */
+#define NOW        "Sun, 06 Nov 1994 08:49:37 GMT"
 #define DATE       "Date: Sun, 06 Nov 1994 08:49:37 GMT\n"
 #define HOUR_AGO   "Sun, 06 Nov 1994 07:49:37 GMT"
 #define IN_AN_HOUR "Sun, 06 Nov 1994 09:49:37 GMT"
 
-static const struct fresh_params bare = {0, 10000, 0};
+/* Nothing may be used stale, and nothing is kept: fresh or refused. */
+static const struct fresh_params none = {.default_grace_ms = 0};
+static const struct fresh_params bare = {.default_grace_ms = 10000};
 static const struct fresh_request get = {
     .method = HTTP_M_GET, .sent_ms = NOW_S * 1000, .received_ms = NOW_S * 1000};
 
@@ -24,24 +27,32 @@ judge_as(const struct fresh_request *req, const struct fresh_params *params, con
 
     fresh_judge(head_build(&b, text), req, params, &v);
     CHECK_EQ(v.refusal == FRESH_REFUSE_NONE, v.storable);
-    CHECK(!v.storable || v.ttl_ms > 0);
-    CHECK_EQ(v.lifetime_ms - v.age_ms, v.ttl_ms);
+    CHECK(!v.storable || v.ttl_ms + v.keep_ms > 0);
+    CHECK_EQ(v.no_cache ? 0 : v.lifetime_ms - v.age_ms, v.ttl_ms);
+    CHECK(v.grace_ms >= 0 && v.error_ms >= v.grace_ms && v.keep_ms >= v.error_ms);
+    CHECK(!v.must_revalidate || (v.error_ms == 0 && v.stale_if_error_ms == 0));
     return v;
 }
 
 static struct fresh_verdict
 judge(const char *text)
 {
-    return judge_as(&get, &bare, text);
+    return judge_as(&get, &none, text);
+}
+
+static struct fresh_verdict
+ok_with(const struct fresh_params *params, const char *fields)
+{
+    char text[1024];
+
+    snprintf(text, sizeof(text), "HTTP/1.1 200 OK\n" DATE "%s\n", fields);
+    return judge_as(&get, params, text);
 }
 
 static struct fresh_verdict
 ok(const char *fields)
 {
-    char text[1024];
-
-    snprintf(text, sizeof(text), "HTTP/1.1 200 OK\n" DATE "%s\n", fields);
-    return judge(text);
+    return ok_with(&none, fields);
 }
 
 #define CHECK_FRESH(fields, from, seconds)            \
@@ -78,6 +89,20 @@ TEST(freshness, expires_in_doubt_is_in_the_past)
     CHECK_EQ(FRESH_REFUSE_STALE, ok("Expires: Sun, 06 Nov 2050 09:49:37 UTC").refusal);
     CHECK_EQ(FRESH_REFUSE_STALE, ok("Expires: 0\nLast-Modified: " HOUR_AGO).refusal);
     CHECK_EQ(FRESH_REFUSE_STALE, ok("Cache-Control: max-age=0\nExpires: " IN_AN_HOUR).refusal);
+    CHECK_EQ(FRESH_REFUSE_STALE, ok("Expires: " NOW).refusal);
+    CHECK_EQ(FRESH_REFUSE_STALE, /* older than its Date, though both are ahead */
+        judge("HTTP/1.1 200 OK\nDate: " IN_AN_HOUR "\nExpires: Sun, 06 Nov 1994 09:49:36 GMT\n")
+            .refusal);
+    /* The origin's clock: a slow Date makes it older, a fast one not younger. */
+    CHECK_EQ(1000, judge("HTTP/1.1 200 OK\nDate: Sun, 06 Nov 1994 08:49:27 GMT\n"
+                         "Expires: Sun, 06 Nov 1994 08:49:52 GMT\nAge: 24\n")
+                       .ttl_ms);
+    CHECK_EQ(FRESH_REFUSE_STALE, judge("HTTP/1.1 200 OK\nDate: Sun, 06 Nov 1994 08:49:47 GMT\n"
+                                       "Expires: Sun, 06 Nov 1994 08:49:57 GMT\nAge: 15\n")
+                                     .refusal);
+    CHECK_EQ(3600000, judge("HTTP/1.1 200 OK\nDate: foo\nExpires: " IN_AN_HOUR "\n").ttl_ms);
+    CHECK_FRESH("Cache-Control: max-age=60\nExpires: 0", MAX_AGE, 60);
+    CHECK_FRESH("Cache-Control: max-age=0, s-maxage=60\nExpires: 0", S_MAXAGE, 60);
     /* Without Date, its arrival is when it was made. */
     CHECK_EQ(3600000, judge("HTTP/1.1 200 OK\nExpires: " IN_AN_HOUR "\n").ttl_ms);
 }
@@ -95,6 +120,13 @@ TEST(freshness, age_is_the_larger_of_what_is_said_and_what_is_seen)
     CHECK_EQ(0, ok("Age: 7200.0").age_ms);
     CHECK_EQ(0, ok("Age: abc").age_ms);
     CHECK_EQ(0, ok("Age:").age_ms);
+    CHECK_EQ(0, ok("Age: , ,").age_ms);
+    CHECK_EQ(15000, ok("Age: ,15").age_ms);
+    CHECK_EQ(0, ok("Age: 7200;foo=bar").age_ms);
+    CHECK_EQ(0, ok("Age: abc, 15").age_ms);
+    CHECK_EQ(15000, ok("Age: 0015").age_ms);
+    CHECK_EQ(INT64_C(2147483647000), ok("Age: 2147483647").age_ms);
+    CHECK_EQ(INT64_C(2147483648000), ok("Age: 2147483649").age_ms);
     CHECK_EQ(INT64_C(2147483648000), ok("Age: 99999999999999999999").age_ms);
     CHECK_EQ(3600000, judge("HTTP/1.1 200 OK\nDate: " HOUR_AGO "\nAge: 5\n").age_ms);
     CHECK_EQ(0, judge("HTTP/1.1 200 OK\nDate: " IN_AN_HOUR "\n").age_ms);
@@ -119,9 +151,9 @@ TEST(freshness, what_must_not_be_stored_is_not)
     CHECK_EQ(
         FRESH_REFUSE_PRIVATE, ok("Cache-Control: max-age=9\nCDN-Cache-Control: private").refusal);
     CHECK_EQ(FRESH_REFUSE_VARY_STAR, ok("Cache-Control: max-age=9\nVary: a, *").refusal);
-    CHECK_EQ(
-        FRESH_REFUSE_PARTIAL, ok("Cache-Control: max-age=9\nContent-Range: bytes 0-1/2").refusal);
+    CHECK(ok("Cache-Control: max-age=9\nContent-Range: bytes 0-1/2").storable); /* means nothing */
     CHECK(ok("Cache-Control: max-age=9\nSet-Cookie: a=b").storable);
+    CHECK(ok("Cache-Control: max-age=9\nPragma: no-cache").storable); /* RFC 9111 5.4 */
     req.method = HTTP_M_HEAD;
     CHECK_EQ(FRESH_REFUSE_METHOD,
         judge_as(&req, &bare, "HTTP/1.1 200 OK\nCache-Control: max-age=9\n").refusal);
@@ -175,7 +207,8 @@ TEST(freshness, any_final_status_is_stored_when_its_freshness_is_explicit)
 TEST(freshness, heuristics_are_for_listed_statuses)
 {
     static const unsigned listed[] = {200, 203, 204, 300, 301, 308, 404, 410};
-    static const struct fresh_params params = {120000, 10000, 5000};
+    static const struct fresh_params params = {
+        .default_ttl_ms = 120000, .default_grace_ms = 10000, .default_keep_ms = 5000};
     struct fresh_verdict v;
     unsigned s, i;
 
@@ -193,7 +226,7 @@ TEST(freshness, heuristics_are_for_listed_statuses)
         if (is_listed) {
             CHECK_EQ(FRESH_FROM_DEFAULT, v.origin);
             CHECK_EQ(120000, v.ttl_ms);
-            CHECK_EQ(5000, v.keep_ms);
+            CHECK_EQ(15000, v.keep_ms);
         }
     }
     CHECK(status(302, "Cache-Control: public\nLast-Modified: " HOUR_AGO).storable);
@@ -211,25 +244,173 @@ TEST(freshness, must_understand_overrules_no_store_for_what_we_understand)
         status(200, "Cache-Control: max-age=9, no-store, must-understand=1").refusal);
 }
 
-TEST(freshness, staleness_is_what_the_origin_allows)
-{
-    struct fresh_verdict v = ok("Cache-Control: max-age=9");
+/* Fields, then grace, error, keep and stale-if-error windows in seconds; grace_said or not. */
+struct windows {
+    const char *fields;
+    bool said;
+    int64_t grace, error, keep, stale_if_error;
+};
 
-    CHECK(!v.must_revalidate && v.grace_ms == 10000 && v.stale_if_error_ms == -1);
-    v = ok("Cache-Control: max-age=9, stale-while-revalidate=60, stale-if-error=70");
-    CHECK(!v.must_revalidate && v.grace_ms == 60000 && v.stale_if_error_ms == 70000);
-    v = ok("Cache-Control: max-age=9, stale-while-revalidate=0");
-    CHECK_EQ(0, v.grace_ms);
-    v = ok("Cache-Control: max-age=9, must-revalidate, stale-while-revalidate=60");
-    CHECK(v.must_revalidate && v.grace_ms == 0 && v.stale_if_error_ms == 0);
-    v = ok("Cache-Control: max-age=9, proxy-revalidate");
-    CHECK(v.must_revalidate && v.grace_ms == 0);
-    v = ok("Cache-Control: s-maxage=9");
-    CHECK(v.must_revalidate && v.grace_ms == 0);
-    v = ok("Cache-Control: s-maxage=9, stale-while-revalidate=60");
-    CHECK(!v.must_revalidate && v.grace_ms == 60000);
-    v = ok("Cache-Control: s-maxage=9, stale-if-error=60");
-    CHECK(!v.must_revalidate && v.grace_ms == 0 && v.stale_if_error_ms == 60000);
+TEST(freshness, staleness_is_what_origin_and_operator_allow)
+{
+    static const struct windows rows[] = {
+        {"max-age=9", false, 0, 10, 15, -1},
+        {"max-age=9", true, 10, 10, 15, -1},
+        {"max-age=9, stale-while-revalidate=60", false, 60, 60, 65, -1},
+        {"max-age=9, stale-while-revalidate=60", true, 60, 60, 65, -1},
+        {"max-age=9, stale-while-revalidate=0", true, 0, 10, 15, -1},
+        {"max-age=9, stale-if-error=70", false, 0, 70, 75, 70},
+        {"max-age=9, stale-if-error=70", true, 10, 70, 75, 70},
+        {"max-age=9, stale-if-error=0", true, 10, 10, 15, 0},
+        {"max-age=9, stale-while-revalidate=60, stale-if-error=70", false, 60, 70, 75, 70},
+        {"max-age=9, stale-while-revalidate=70, stale-if-error=60", false, 70, 70, 75, 60},
+        {"max-age=9, must-revalidate", true, 0, 0, 15, 0},
+        {"max-age=9, must-revalidate, stale-while-revalidate=60", true, 0, 0, 15, 0},
+        {"max-age=9, proxy-revalidate, stale-if-error=60", true, 0, 0, 15, 0},
+        {"max-age=9, no-cache, stale-if-error=60", true, 0, 0, 15, 0},
+        {"s-maxage=9", true, 0, 0, 15, 0},
+        {"s-maxage=9, stale-while-revalidate=60", true, 60, 60, 65, -1},
+        {"s-maxage=9, stale-while-revalidate=5", true, 5, 5, 15, -1},
+        {"s-maxage=9, stale-if-error=60", true, 0, 60, 65, 60},
+    };
+    struct fresh_params params = {.default_grace_ms = 10000, .default_keep_ms = 5000};
+    struct fresh_verdict v;
+    char text[128];
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        params.grace_said = rows[i].said;
+        snprintf(text, sizeof(text), "Cache-Control: %s", rows[i].fields);
+        v = ok_with(&params, text);
+        CHECK_EQ(rows[i].grace * 1000, v.grace_ms);
+        CHECK_EQ(rows[i].error * 1000, v.error_ms);
+        CHECK_EQ(rows[i].keep * 1000, v.keep_ms);
+        CHECK_EQ(
+            rows[i].stale_if_error < 0 ? -1 : rows[i].stale_if_error * 1000, v.stale_if_error_ms);
+    }
+}
+
+TEST(freshness, what_can_be_validated_is_stored_though_it_is_stale)
+{
+    static const char *const validators[] = {"ETag: \"x\"", "ETag: W/\"\"",
+        "Last-Modified: " HOUR_AGO, "ETag: x\nLast-Modified: " HOUR_AGO};
+    static const char *const no_validators[] = {
+        "ETag: x", "ETag: \"x\"\nETag: \"y\"", "Last-Modified: yesterday", "X: y"};
+    struct fresh_verdict v;
+    char text[256];
+    size_t i;
+
+    for (i = 0; i < 4; i++) {
+        snprintf(text, sizeof(text), "Cache-Control: no-cache\n%s", validators[i]);
+        v = ok_with(&bare, text);
+        CHECK(v.storable && v.validatable && v.no_cache && v.must_revalidate);
+        CHECK_EQ(0, v.ttl_ms);
+        CHECK_EQ(0, v.error_ms);
+        CHECK_EQ(10000, v.keep_ms);
+        CHECK_EQ(FRESH_REFUSE_NO_CACHE, ok(text).refusal); /* nothing keeps it */
+        snprintf(text, sizeof(text), "Cache-Control: no-cache\n%s", no_validators[i]);
+        v = ok_with(&bare, text);
+        CHECK(!v.validatable);
+        CHECK_EQ(FRESH_REFUSE_NO_CACHE, v.refusal);
+        snprintf(
+            text, sizeof(text), "Cache-Control: max-age=0, must-revalidate\n%s", validators[i]);
+        v = ok_with(&bare, text);
+        CHECK(v.storable && v.ttl_ms == 0);
+        snprintf(
+            text, sizeof(text), "Cache-Control: max-age=0, must-revalidate\n%s", no_validators[i]);
+        CHECK_EQ(FRESH_REFUSE_STALE, ok_with(&bare, text).refusal);
+    }
+    v = ok_with(&bare, "Cache-Control: no-cache=\"x\", max-age=60\nETag: \"x\"\nAge: 20");
+    CHECK(v.storable && v.ttl_ms == 0 && v.lifetime_ms == 60000 && v.age_ms == 20000);
+    CHECK_EQ(FRESH_REFUSE_NO_FRESHNESS,
+        judge_as(&get, &bare, "HTTP/1.1 503 X\nCache-Control: no-cache\nETag: \"x\"\n").refusal);
+    CHECK_EQ(FRESH_REFUSE_NO_FRESHNESS, ok_with(&bare, "ETag: \"x\"").refusal);
+}
+
+TEST(freshness, what_is_stale_on_arrival_is_stored_while_a_window_is_open)
+{
+    struct fresh_verdict v = ok_with(&bare, "Cache-Control: max-age=10\nAge: 15");
+
+    CHECK(v.storable && v.ttl_ms == -5000 && v.error_ms == 10000 && v.grace_ms == 0);
+    v = ok_with(&bare, "Cache-Control: max-age=10\nAge: 20");
+    CHECK_EQ(FRESH_REFUSE_STALE, v.refusal);
+    CHECK_EQ(-10000, v.ttl_ms);
+    v = ok_with(&bare, "Cache-Control: max-age=10, must-revalidate\nAge: 15\nETag: \"x\"");
+    CHECK(v.storable && v.ttl_ms == -5000);
+    v = ok_with(&bare, "Cache-Control: max-age=10, must-revalidate\nAge: 20\nETag: \"x\"");
+    CHECK_EQ(FRESH_REFUSE_STALE, v.refusal); /* kept until now, no longer */
+    CHECK(ok_with(&bare, "Expires: 0").storable);
+}
+
+TEST(freshness, a_part_is_stored_when_it_was_asked_for)
+{
+    static const char part[] = "HTTP/1.1 206 X\nCache-Control: max-age=9\nContent-Range: %s\n";
+    static const struct {
+        const char *content_range;
+        bool valid;
+    } rows[] = {{"bytes 0-4/10", true}, {"bytes 0-4/*", true}, {"bytes 5-9/10", true},
+        {"bytes */10", false}, {"bytes 5-10/10", false}, {"lines 0-4/10", false}, {"", false},
+        {"bytes 0-4/10\nContent-Range: bytes 0-4/10", false}};
+    struct fresh_request req = get;
+    struct fresh_verdict v;
+    char text[160];
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(text, sizeof(text), part, rows[i].content_range);
+        req.range = true;
+        v = judge_as(&req, &none, text);
+        CHECK_EQ(rows[i].valid ? FRESH_REFUSE_NONE : FRESH_REFUSE_PARTIAL, v.refusal);
+        req.range = false;
+        CHECK_EQ(FRESH_REFUSE_PARTIAL, judge_as(&req, &none, text).refusal);
+    }
+    req.range = true;
+    CHECK_EQ(FRESH_REFUSE_PARTIAL,
+        judge_as(&req, &none, "HTTP/1.1 206 X\nCache-Control: max-age=9\n").refusal);
+    CHECK_EQ(FRESH_REFUSE_PARTIAL,
+        judge_as(&req, &none, "HTTP/1.1 416 X\nCache-Control: max-age=9\n").refusal);
+    CHECK(judge_as(
+        &req, &none, "HTTP/1.1 200 X\nCache-Control: max-age=9\nContent-Range: bytes 0-1/2\n")
+              .storable);
+    CHECK_EQ(FRESH_REFUSE_NOT_MODIFIED,
+        judge_as(&req, &none, "HTTP/1.1 304 X\nCache-Control: max-age=9\n").refusal);
+    CHECK(judge_as(&req, &none, "HTTP/1.1 200 X\nCache-Control: max-age=9\n").storable);
+    CHECK(judge_as(&req, &none,
+        "HTTP/1.1 206 X\nContent-Range: bytes 0-1/2\n"
+        "Cache-Control: max-age=9, no-store, must-understand\n")
+              .storable);
+}
+
+static struct fresh_ask
+ask(const char *fields)
+{
+    struct head_build b;
+    struct fresh_ask a;
+    char text[256];
+
+    snprintf(text, sizeof(text), "GET / HTTP/1.1\nHost: h\n%s\n", fields);
+    fresh_ask_of(head_build(&b, text), &a);
+    return a;
+}
+
+TEST(freshness, a_request_asks_in_cache_control_or_else_in_pragma)
+{
+    struct fresh_ask a = ask("X: y");
+
+    CHECK(!a.any && !a.no_cache && !a.no_store && !a.only_if_cached);
+    CHECK(a.max_age_s == -1 && a.min_fresh_s == -1 && a.max_stale_s == -1);
+    CHECK_EQ(-1, a.stale_if_error_s);
+    a = ask("Cache-Control: max-age=1, min-fresh=2, max-stale=3, stale-if-error=4");
+    CHECK(a.any && a.max_age_s == 1 && a.min_fresh_s == 2 && a.max_stale_s == 3);
+    CHECK_EQ(4, a.stale_if_error_s);
+    a = ask("Cache-Control: no-cache\nCache-Control: no-store, only-if-cached");
+    CHECK(a.any && a.no_cache && a.no_store && a.only_if_cached && a.max_age_s == -1);
+    CHECK_EQ(INT64_C(2147483648), ask("Cache-Control: max-stale").max_stale_s);
+    CHECK(ask("Pragma: no-cache").no_cache);
+    CHECK(!ask("Pragma: no-cache\nCache-Control: max-age=1").no_cache);
+    CHECK(!ask("Pragma: x").any);
+    CHECK(!ask("Cache-Control: x").any);
+    CHECK(ask("Cache-Control: max-age=0").any);
 }
 
 TEST(freshness, every_verdict_has_a_name_and_a_text)
@@ -254,5 +435,9 @@ TEST_MAIN(TEST_ENTRY(freshness, the_first_source_that_applies_gives_the_lifetime
     TEST_ENTRY(freshness, any_final_status_is_stored_when_its_freshness_is_explicit),
     TEST_ENTRY(freshness, heuristics_are_for_listed_statuses),
     TEST_ENTRY(freshness, must_understand_overrules_no_store_for_what_we_understand),
-    TEST_ENTRY(freshness, staleness_is_what_the_origin_allows),
+    TEST_ENTRY(freshness, staleness_is_what_origin_and_operator_allow),
+    TEST_ENTRY(freshness, what_can_be_validated_is_stored_though_it_is_stale),
+    TEST_ENTRY(freshness, what_is_stale_on_arrival_is_stored_while_a_window_is_open),
+    TEST_ENTRY(freshness, a_part_is_stored_when_it_was_asked_for),
+    TEST_ENTRY(freshness, a_request_asks_in_cache_control_or_else_in_pragma),
     TEST_ENTRY(freshness, every_verdict_has_a_name_and_a_text))

@@ -151,7 +151,81 @@ TEST(uri, host_is_required_single_and_valid)
     CHECK_EQ(TERR_SYNTAX, error_of("GET http://h/ HTTP/1.1\nHost: u@h\n"));
 }
 
-TEST_MAIN(TEST_ENTRY(uri, authorities_have_one_normal_form),
+static void
+resolves(const char *want, const char *base, const char *reference)
+{
+    struct slice path = slice_str(base), ref = slice_str(reference);
+    char out[256];
+    size_t len = strlen(want), room = path.len + ref.len + 1;
+    int got;
+
+    CHECK(room < sizeof(out));
+    got = http_uri_resolve(SLICE_LIT("a"), path, ref, (struct span){out, room});
+    CHECK_EQ(len, got);
+    CHECK(slice_eq(slice_of(out, len), slice_str(want)));
+    for (room = 0; room < len; room++)
+        CHECK_EQ(TERR_LIMIT, http_uri_resolve(SLICE_LIT("a"), path, ref, (struct span){out, room}));
+}
+
+TEST(uri, references_resolve_as_rfc_3986_has_them)
+{
+    static const char *const rows[][2] = {/* sections 5.4.1 and 5.4.2, against /b/c/d;p?q */
+        {"g", "/b/c/g"}, {"./g", "/b/c/g"}, {"g/", "/b/c/g/"}, {"/g", "/g"}, {"?y", "/b/c/d;p?y"},
+        {"g?y", "/b/c/g?y"}, {"#s", "/b/c/d;p?q"}, {"g#s", "/b/c/g"}, {"g?y#s", "/b/c/g?y"},
+        {";x", "/b/c/;x"}, {"g;x", "/b/c/g;x"}, {"g;x?y#s", "/b/c/g;x?y"}, {"", "/b/c/d;p?q"},
+        {".", "/b/c/"}, {"./", "/b/c/"}, {"..", "/b/"}, {"../", "/b/"}, {"../g", "/b/g"},
+        {"../..", "/"}, {"../../", "/"}, {"../../g", "/g"}, {"../../../g", "/g"},
+        {"../../../../g", "/g"}, {"/./g", "/g"}, {"/../g", "/g"}, {"g.", "/b/c/g."},
+        {".g", "/b/c/.g"}, {"g..", "/b/c/g.."}, {"..g", "/b/c/..g"}, {"./../g", "/b/g"},
+        {"./g/.", "/b/c/g/"}, {"g/./h", "/b/c/g/h"}, {"g/../h", "/b/c/h"},
+        {"g;x=1/./y", "/b/c/g;x=1/y"}, {"g;x=1/../y", "/b/c/y"}, {"g?y/./x", "/b/c/g?y/./x"},
+        {"g?y/../x", "/b/c/g?y/../x"}, {"g#s/../x", "/b/c/g"},
+        /* our own */
+        {"?", "/b/c/d;p?"}, {"//a", "/"}, {"//a?x", "/?x"}, {"//A./x", "/x"}, {"//a:80/x", "/x"},
+        {"http://a", "/"}, {"http://a/", "/"}, {"HTTP://A:80/x?y#z", "/x?y"}, {"http://a?", "/?"},
+        {"https://a:443/x", "/x"}, {"http://a:/x", "/x"}, {"http://a/./b/../c", "/c"},
+        {"http://a#f", "/"}, {"/x//y/../z", "/x//z"}, {"//a//x", "//x"}, {"/%2e%2E/x", "/%2e%2E/x"},
+        {"/x?a=http://b/", "/x?a=http://b/"}, {"./a:b", "/b/c/a:b"}, {"/a:b", "/a:b"},
+        {"..//x", "/b//x"}};
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        resolves(rows[i][1], "/b/c/d;p?q", rows[i][0]);
+    resolves("/g", "/", "g");
+    resolves("/g", "/x", "g");
+    resolves("/", "/x", ".");
+    resolves("/x?y", "/x?y", "");
+    resolves("/g", "/x?y/z", "g");
+    resolves("/../x", "/../x", "#f"); /* what was keyed stays as it was */
+    resolves("//g", "//", "g");
+}
+
+TEST(uri, a_reference_elsewhere_resolves_to_nothing)
+{
+    static const char *const elsewhere[] = {"http://b/x", "//b/x", "http://a:81/x",
+        "https://a:80/x", "http://a:443/x", "ftp://a/x", "mailto:a", "g:h", "data:,x", "//aa/",
+        "http://a.b/x"};
+    static const char *const bad[] = {"http:x", "http:/x", "http:", "https:", "http://",
+        "http:///x", "//", "///x", "http://u@a/x", "//a:x/", "//a:99999/", "/x y", "/\\x",
+        "/\xc3\xbc", "a\tb", "http://[::1/x", "/x\001"};
+    struct slice a = SLICE_LIT("a");
+    char out[64];
+    struct span room = {out, sizeof(out)};
+    size_t i;
+
+    for (i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+        CHECK_EQ(0, http_uri_resolve(a, SLICE_LIT("/p"), slice_str(elsewhere[i]), room));
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        CHECK_EQ(TERR_SYNTAX, http_uri_resolve(a, SLICE_LIT("/p"), slice_str(bad[i]), room));
+    CHECK_EQ(TERR_SYNTAX, http_uri_resolve(a, SLICE_LIT("*"), SLICE_LIT("x"), room));
+    CHECK_EQ(TERR_SYNTAX, http_uri_resolve(a, SLICE_LIT(""), SLICE_LIT("x"), room));
+    CHECK_EQ(2, http_uri_resolve(SLICE_LIT("[::1]:8080"), SLICE_LIT("/p"),
+                    SLICE_LIT("http://[::1]:8080/x"), room));
+}
+
+TEST_MAIN(TEST_ENTRY(uri, references_resolve_as_rfc_3986_has_them),
+    TEST_ENTRY(uri, a_reference_elsewhere_resolves_to_nothing),
+    TEST_ENTRY(uri, authorities_have_one_normal_form),
     TEST_ENTRY(uri, authorities_are_judged_strictly),
     TEST_ENTRY(uri, targets_are_split_and_their_bytes_kept),
     TEST_ENTRY(uri, an_absolute_target_replaces_host),

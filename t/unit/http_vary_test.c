@@ -6,6 +6,7 @@
 #include "t/unit/head_build.h"
 
 #include "daemon/base/terr.h"
+#include "daemon/http/language.h"
 #include "daemon/http/vary.h"
 
 /* Does a response with `vary`, fetched with the fields `stored`, answer `asked`? */
@@ -144,7 +145,80 @@ TEST(vary, specifications_are_bounded_and_broken_ones_match_nothing)
     CHECK(!vary_match(SLICE_LIT("\x7f\0\0\0"), &req.h));
 }
 
-TEST_MAIN(TEST_ENTRY(vary, a_response_without_vary_answers_everybody),
+/* The normal form of an Accept-Language, by its specification (4 bytes and the name first). */
+static void
+language_is(const char *want, const char *fields)
+{
+    struct head_build resp, req;
+    char text[512], out[512];
+    size_t len = strlen(want), skip = 4 + strlen("accept-language");
+    int n;
+
+    snprintf(text, sizeof(text), "GET / HTTP/1.1\n%s\n", fields);
+    n = vary_build(head_build(&resp, "HTTP/1.1 200 OK\nVary: Accept-Language\n"),
+        head_build(&req, text), (struct span){out, sizeof(out)});
+    CHECK_EQ(skip + len, n);
+    CHECK_MEM(want, out + skip, len);
+    CHECK(vary_match(slice_of(out, (size_t)n), &req.h));
+    for (; n > (int)skip; n--)
+        CHECK_EQ(TERR_LIMIT, vary_build(&resp.h, &req.h, (struct span){out, (size_t)n - 1}));
+}
+
+TEST(vary, accept_language_is_sorted_by_weight_and_name)
+{
+    static const char *const rows[][2] = {{"de,en", "en, de"}, {"de,en", "De,\teN"},
+        {"de,en", "en;q=1, de;q=1.000"}, {"en,de;q=0.5", "de;q=0.5, en"},
+        {"en,de;q=0.5", "de ; Q=0.500 ,en"}, {"de,fr;q=0.5", "fr;q=0.5, de;q=1.0"},
+        {"en,*;q=0.1,de;q=0", "de;q=0, *;q=0.1, en"}, {"en", "en, en, EN;q=1"},
+        {"en,en;q=0.5", "en;q=0.5, en"}, {"en,en-gb,en-us", "en-US, en-GB, en"},
+        {"a;q=0.123,b;q=0.12,c;q=0.1", "c;q=0.1,b;q=0.12,a;q=0.123"}, {"", ""}, {"", ", ,"},
+        {"a;q=0", "a;q=0.000"}, {"a;q=0.001", "a;q=0.001"}, {"x-12345678", "X-12345678"}};
+    static const char *const malformed[] = {"en;", "en;q", "en;q=", "en;q=2", "en;q=1.001",
+        "en;q=0.1234", "en;q=.5", "en;q=0,5", "en;q=a", "en;x=1", "en;q=1;q=1", "e n", "en_US",
+        "-en", "en-", "en--us", "1n", "abcdefghi", "\"en\", De", "De, en;q=0.5;", "*-de"};
+    char text[128];
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(text, sizeof(text), "Accept-Language: %s", rows[i][1]);
+        language_is(rows[i][0], text);
+        snprintf(text, sizeof(text), "Accept-Language: %s", rows[i][0]);
+        language_is(rows[i][0], text);
+    }
+    language_is("de,en", "Accept-Language: en\nAccept-Language: de");
+    for (i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+        snprintf(text, sizeof(text), "Accept-Language: %s", malformed[i]);
+        language_is(malformed[i], text);
+    }
+    language_is("en;,De", "Accept-Language: en;\nAccept-Language: De");
+    CHECK(!answers("Vary: Accept-Language", "Accept-Language: en;", "Accept-Language: EN;"));
+    CHECK(!answers("Vary: Accept-Language", "Accept-Language: en, de", "Accept-Language: en"));
+    CHECK(!answers("Vary: Accept-Language", "Accept-Language: en", "Accept-Language: en;q=0.9"));
+    CHECK(!answers("Vary: Accept-Language", "Accept-Language:", "X: y"));
+}
+
+TEST(vary, more_languages_than_fit_are_compared_byte_for_byte)
+{
+    char text[512] = "Accept-Language: ", more[512];
+    struct head_build req;
+    struct language l[LANGUAGE_MAX];
+    unsigned i;
+
+    for (i = 0; i < LANGUAGE_MAX; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%sx-%u", i == 0 ? "" : ",", i);
+    snprintf(more, sizeof(more), "GET / HTTP/1.1\n%s\n", text);
+    CHECK_EQ(LANGUAGE_MAX, language_ranges(head_build(&req, more), l));
+    snprintf(more, sizeof(more), "GET / HTTP/1.1\n%s,X-0\n", text);
+    CHECK_EQ(LANGUAGE_MAX, language_ranges(head_build(&req, more), l));
+    snprintf(more, sizeof(more), "GET / HTTP/1.1\n%s,y\n", text);
+    CHECK_EQ(TERR_LIMIT, language_ranges(head_build(&req, more), l));
+    snprintf(more, sizeof(more), "%s,y", text);
+    language_is(more + strlen("Accept-Language: "), more);
+}
+
+TEST_MAIN(TEST_ENTRY(vary, accept_language_is_sorted_by_weight_and_name),
+    TEST_ENTRY(vary, more_languages_than_fit_are_compared_byte_for_byte),
+    TEST_ENTRY(vary, a_response_without_vary_answers_everybody),
     TEST_ENTRY(vary, values_must_be_the_same_and_absent_is_a_value),
     TEST_ENTRY(vary, lines_and_white_space_do_not_matter), TEST_ENTRY(vary, star_matches_nothing),
     TEST_ENTRY(vary, accept_encoding_is_a_subset_of_br_and_gzip),

@@ -269,6 +269,7 @@ world_load_conf(struct world *w, const char *parameters)
         .body_ms = w->conf->params.timeout_body,
         .body_idle_ms = w->conf->params.timeout_body_idle,
         .send_idle_ms = w->conf->params.idle_send_timeout,
+        .pipe_ms = w->conf->params.pipe_timeout,
         .resp_field_max = (uint32_t)w->conf->params.http_resp_hdr_len,
         .resp_head_max = (uint32_t)w->conf->params.http_resp_size,
     };

@@ -1,0 +1,270 @@
+/* choose.c -- which of the responses under a key answers this request, and how.
+ *
+ * Pure questions on entries: RFC 9111 4 (may it be used?), 4.1 (is it the right variant?),
+ * 4.2.4 (though stale?), 5.2.1 (does the client agree?), 3.4 (are all the bytes there?). */
+#include "daemon/base/limits.h"
+#include "daemon/cache/cache_priv.h"
+#include "daemon/http/block.h"
+#include "daemon/http/conditional.h"
+#include "daemon/http/freshness.h"
+#include "daemon/http/range.h"
+#include "daemon/http/vary.h"
+
+bool
+entry_matches(const struct entry *e, const struct cache_query *q)
+{
+    return e->vary_len == 0 || vary_match(entry_vary(e), q->req);
+}
+
+/* One client's Authorization or no-store must not keep a URL out of the cache for all. */
+static bool
+entry_marker_counts(const struct entry *e, const struct cache_query *q)
+{
+    return !e->by_request || http_has(q->req, HTTP_F_AUTHORIZATION) ||
+           http_has(q->req, HTTP_F_CACHE_CONTROL);
+}
+
+static bool
+entry_is_settled(const struct entry *e)
+{
+    unsigned n = atomic_load_explicit(&e->nparts, memory_order_acquire);
+
+    for (unsigned i = 0; i < n; i++)
+        if (stobj_state(e->parts[i].body) != STOBJ_SETTLED)
+            return false;
+    return true;
+}
+
+/* Are bytes first to last in its parts?  They may overlap, in order of their first bytes. */
+bool
+entry_has_bytes(const struct entry *e, uint64_t first, uint64_t last)
+{
+    unsigned n = atomic_load_explicit(&e->nparts, memory_order_acquire);
+
+    for (unsigned i = 0; i < n && e->parts[i].off <= first; i++) {
+        const struct entry_part *p = &e->parts[i];
+
+        if (p->len == STOBJ_SIZE_UNKNOWN || first - p->off >= p->len)
+            continue;
+        if (last - p->off < p->len)
+            return true;
+        first = p->off + p->len;
+    }
+    return false;
+}
+
+bool
+entry_missing(const struct entry *e, uint64_t *first, uint64_t *last)
+{
+    unsigned n = atomic_load_explicit(&e->nparts, memory_order_acquire);
+
+    if (entry_has_bytes(e, *first, *last))
+        return false;
+    for (unsigned i = 0; i < n; i++) {
+        const struct entry_part *p = &e->parts[i];
+
+        if (p->off <= *first && *first < p->off + p->len)
+            *first = p->off + p->len;
+    }
+    for (unsigned i = n; i-- > 0;) { /* by first bytes: the last may not reach farthest */
+        const struct entry_part *p = &e->parts[i];
+
+        if (p->off <= *last && *last < p->off + p->len && p->off > *first)
+            *last = p->off - 1;
+    }
+    return true;
+}
+
+/* Of a range whose end only the whole's length would tell. */
+static bool
+entry_has_spec(const struct entry *e, const struct range_spec *s)
+{
+    return s->first != RANGE_UNKNOWN && s->last != RANGE_UNKNOWN &&
+           entry_has_bytes(e, s->first, s->last);
+}
+
+static bool
+entry_range_heeded(const struct entry *e, const struct cache_query *q)
+{
+    struct http_field fields[LIMIT_FIELDS];
+    struct http_head stored;
+    struct validators v;
+
+    if (!http_has(q->req, HTTP_F_IF_RANGE))
+        return true;
+    if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &stored) != 0)
+        return false;
+    validators_of(&stored, q->now_ms / 1000, &v);
+    return cond_range_holds(q->req, &v);
+}
+
+/* Does it have all the bytes that this request asks for? */
+bool
+entry_covers(const struct entry *e, const struct cache_query *q)
+{
+    struct range ranges[RANGES_MAX];
+    unsigned n;
+
+    if (!e->partial)
+        return true;
+    if (q->nranges == 0 || !entry_range_heeded(e, q))
+        return e->body_len != STOBJ_SIZE_UNKNOWN && entry_has_bytes(e, 0, e->body_len - 1);
+    if (e->body_len == STOBJ_SIZE_UNKNOWN)
+        return q->nranges == 1 && entry_has_spec(e, &q->ranges[0]);
+    switch (range_resolve(q->ranges, q->nranges, e->body_len, ranges, &n)) {
+    case RANGE_UNSATISFIABLE:
+        return true; /* that can be said without a byte */
+    case RANGE_WHOLE:
+        return entry_has_bytes(e, 0, e->body_len - 1);
+    case RANGE_OK:
+        break;
+    }
+    for (unsigned i = 0; i < n; i++)
+        if (!entry_has_bytes(e, ranges[i].first, ranges[i].last))
+            return false;
+    return true;
+}
+
+/* How long it has been stale; 0 or less: it is fresh for so much longer. */
+static int64_t
+entry_stale_ms(const struct entry *e, int64_t now_ms)
+{
+    int64_t resident = now_ms - e->received_ms;
+
+    return (resident > 0 ? resident : 0) - e->ttl_ms;
+}
+
+/* The client's directives, RFC 9111 5.2.1.  True: they decide, *use says how. */
+static bool
+entry_use_asked(const struct entry *e, const struct cache_query *q, enum entry_use *use)
+{
+    const struct fresh_ask *ask = q->ask;
+    int64_t stale = entry_stale_ms(e, q->now_ms);
+
+    if (ask == NULL || !ask->any)
+        return false;
+    *use = ENTRY_ASK_FIRST;
+    if (ask->no_cache)
+        return true;
+    /* 0 is how browsers reload, so it means that also within the first second. */
+    if (ask->max_age_s == 0 || (ask->max_age_s > 0 && entry_age_s(e, q->now_ms) > ask->max_age_s))
+        return true;
+    if (ask->min_fresh_s >= 0 && -stale < ask->min_fresh_s * 1000)
+        return true;
+    if (ask->max_stale_s >= 0 && stale > 0 && !e->must_revalidate) {
+        *use = stale <= ask->max_stale_s * 1000 ? ENTRY_USE : ENTRY_ASK_FIRST;
+        return true;
+    }
+    return false;
+}
+
+static enum entry_use
+entry_use(const struct entry *e, const struct cache_query *q)
+{
+    int64_t stale = entry_stale_ms(e, q->now_ms);
+    enum entry_use asked;
+
+    if (__builtin_expect(q->ask != NULL, 0) && entry_use_asked(e, q, &asked))
+        return asked;
+    if (stale < 0)
+        return ENTRY_USE;
+    if (stale < e->grace_ms)
+        return ENTRY_USE_STALE;
+    return ENTRY_ASK_FIRST;
+}
+
+/* Good for validation, or at least for when the origin fails. */
+static bool
+entry_is_of_use(const struct entry *e, const struct cache_query *q)
+{
+    return entry_stale_ms(e, q->now_ms) < e->keep_ms && entry_is_settled(e);
+}
+
+static void
+choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *q)
+{
+    if (!entry_matches(e, q)) {
+        if (c->reason == CACHE_NOTHING_STORED)
+            c->reason = CACHE_OTHER_VARIANT;
+        return;
+    }
+    if (!entry_covers(e, q)) {
+        if (c->old == NULL && !q->no_join && entry_is_of_use(e, q))
+            c->old = e;
+        c->reason = CACHE_IS_PARTIAL;
+        return;
+    }
+    switch (entry_use(e, q)) {
+    case ENTRY_USE:
+        c->use = e;
+        return;
+    case ENTRY_USE_STALE:
+        if (c->stale == NULL)
+            c->stale = e;
+        /* fall through */
+    case ENTRY_ASK_FIRST:
+        c->reason = entry_stale_ms(e, q->now_ms) < 0 ? CACHE_ASKED : CACHE_IS_STALE;
+        if (c->old == NULL && entry_is_of_use(e, q))
+            c->old = e;
+        return;
+    }
+}
+
+/* The newest wins; `c` is all zero, its reason CACHE_NOTHING_STORED. */
+void
+cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q)
+{
+    for (struct entry *e = first; e != NULL && c->use == NULL; e = entry_next(e)) {
+        switch (entry_state(e)) {
+        case ENTRY_READY:
+            choose_ready(c, e, q);
+            break;
+        case ENTRY_HITMISS:
+            if (c->marker == NULL && entry_is_fresh(e, q->now_ms) && entry_marker_counts(e, q))
+                c->marker = e;
+            break;
+        case ENTRY_BUSY:
+            if (c->busy == NULL)
+                c->busy = e;
+            break;
+        case ENTRY_FAILED:
+            break;
+        }
+    }
+}
+
+bool
+cache_usable(const struct entry *e, const struct cache_query *q, bool leader)
+{
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    if (entry_state(e) != ENTRY_READY || !entry_covers(e, q))
+        return false;
+    return leader || (!entry_is_checked_each_time(e) && entry_matches(e, q));
+}
+
+bool
+cache_stale_if_error(const struct entry *e, const struct fresh_ask *ask, int64_t now_ms)
+{
+    int64_t stale = entry_stale_ms(e, now_ms);
+
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    if (e->must_revalidate)
+        return false;
+    return (e->stale_if_error_ms >= 0 && stale < e->stale_if_error_ms) ||
+           (ask != NULL && ask->stale_if_error_s >= 0 && stale < ask->stale_if_error_s * 1000);
+}
+
+struct entry *
+cache_choose_stale(struct entry *first, const struct cache_query *q)
+{
+    if (q->ask != NULL && q->ask->no_cache)
+        return NULL; /* RFC 9111 5.2.1.4: not without a successful validation */
+    for (struct entry *e = first; e != NULL; e = entry_next(e)) {
+        if (entry_state(e) != ENTRY_READY || !entry_matches(e, q) || !entry_covers(e, q))
+            continue;
+        if (!e->must_revalidate && (entry_stale_ms(e, q->now_ms) < e->error_ms ||
+                                       cache_stale_if_error(e, q->ask, q->now_ms)))
+            return e;
+    }
+    return NULL;
+}

@@ -1,0 +1,246 @@
+/* fetch_merge.c -- responses that build on what is stored: a 304 freshens it (RFC 9111 4.3.4), a
+ * 206 completes it (RFC 9111 3.4), and the answer to an unsafe request ends it (RFC 9111 4.4). */
+#include "daemon/base/terr.h"
+#include "daemon/http/block.h"
+#include "daemon/http/forward.h"
+#include "daemon/http/uri.h"
+#include "daemon/proxy/fetch_priv.h"
+
+/* The stored head with the fields that came now, in our arena, and read back. */
+static int
+fetch_merge_heads(
+    struct fetch *f, const struct http_head *update, struct http_head *merged, struct slice *block)
+{
+    struct slice via = slice_str(f->proxy->conf->params.http_via);
+    struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
+    size_t max = block_merge_max(&f->stored, update, via);
+    char *out = arena_alloc(&f->arena, max);
+    int n;
+
+    if (fields == NULL || out == NULL)
+        return TERR_NOMEM;
+    n = block_merge(&f->stored, update, via, f->received_ms / 1000, (struct span){out, max});
+    if (n < 0)
+        return n;
+    *block = slice_of(out, (size_t)n);
+    return block_parse(*block, fields, LIMIT_FIELDS, merged);
+}
+
+/* Freshness by the merged head, but for the age, which is that of the new response. */
+static void
+fetch_judge_merged(struct fetch *f, const struct http_head *merged, const struct http_head *update,
+    struct fresh_verdict *v)
+{
+    fetch_judge(f, merged, v);
+    v->age_ms = fresh_age_ms(update, f->sent_ms, f->received_ms);
+    v->ttl_ms = v->no_cache ? 0 : v->lifetime_ms - v->age_ms;
+}
+
+static unsigned
+fetch_share_parts(const struct entry *old, struct entry_part parts[ENTRY_PARTS_MAX])
+{
+    unsigned n = atomic_load_explicit(&old->nparts, memory_order_acquire);
+
+    for (unsigned i = 0; i < n; i++) {
+        parts[i] = old->parts[i];
+        stobj_ref(parts[i].body);
+    }
+    return n;
+}
+
+static void
+fetch_unshare_parts(struct entry_part *parts, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        stobj_unref(&parts[i].body);
+}
+
+/* It is good, but not for the cache any more: one last time, for the request that asked. */
+static int
+fetch_hand_over(struct fetch *f, struct cache_response *r)
+{
+    struct entry *own = NULL;
+    int err = 0;
+
+    r->vary = r->key_text = slice_of(NULL, 0);
+    if (!f->entry->abandoned) {
+        own = cache_private(f->proxy->cache);
+        err = own == NULL ? TERR_NOMEM : cache_publish(own, r);
+    }
+    if (err != 0 && own != NULL) {
+        struct entry *readers = own;
+
+        entry_drop(&readers);
+    }
+    if (err != 0) {
+        if (own != NULL)
+            entry_drop(&own);
+        return err;
+    }
+    cache_hitmiss(
+        f->entry, own, f->received_ms, f->proxy->conf->params.uncacheable_ttl, CACHE_MARK);
+    if (own != NULL)
+        entry_drop(&own); /* the other hold is the reader's */
+    else
+        fetch_unshare_parts((struct entry_part *)(uintptr_t)r->parts, r->nparts);
+    return 0;
+}
+
+int
+fetch_revalidated(struct fetch *f, const struct http_head *head)
+{
+    struct entry_part parts[ENTRY_PARTS_MAX];
+    struct fresh_verdict v;
+    struct http_head merged;
+    struct cache_response r = {
+        .status = f->old->status,
+        .origin_status = head->status,
+        .length_in_head = f->old->length_in_head,
+        .partial = f->old->partial,
+        .body_len = f->old->body_len,
+        .received_ms = f->received_ms,
+        .fresh = &v,
+        .parts = parts,
+        .key_text = f->key_text,
+    };
+    int err = fetch_merge_heads(f, head, &merged, &r.head);
+
+    if (err == 0)
+        err = fetch_vary(f, &merged, &r.vary);
+    if (err != 0)
+        return err;
+    fetch_judge_merged(f, &merged, head, &v);
+    r.nparts = fetch_share_parts(f->old, parts);
+    if (v.storable)
+        err = cache_publish(f->entry, &r);
+    else
+        err = fetch_hand_over(f, &r);
+    if (err != 0)
+        fetch_unshare_parts(parts, r.nparts);
+    else if (v.storable)
+        cache_settle(f->entry);
+    return err;
+}
+
+static void
+fetch_insert_part(struct entry_part *parts, unsigned n, struct entry_part part)
+{
+    while (n > 0 && parts[n - 1].off > part.off) {
+        parts[n] = parts[n - 1];
+        n--;
+    }
+    parts[n] = part;
+}
+
+/* RFC 9111 3.4: only what has the same strong validator, and the same length, is one. */
+static bool
+fetch_belongs(const struct fetch *f, const struct http_head *head, uint64_t complete)
+{
+    struct validators v;
+
+    if (!f->joining)
+        return false;
+    validators_of(head, f->received_ms / 1000, &v);
+    return validators_join(&f->have, &v) &&
+           (complete == f->old->body_len || complete == RANGE_UNKNOWN ||
+               f->old->body_len == STOBJ_SIZE_UNKNOWN);
+}
+
+/* The head of the whole, from the first part's that comes. */
+static int
+fetch_whole_head(struct fetch *f, const struct http_head *head, struct slice *out)
+{
+    struct forward_response how = {
+        .keep = FORWARD_STORED,
+        .pseudonym = slice_str(f->proxy->conf->params.http_via),
+        .now_s = f->received_ms / 1000,
+    };
+    size_t max = forward_response_max(head, &how) + 64;
+    struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
+    char *text = arena_alloc(&f->arena, max), *whole = arena_alloc(&f->arena, max);
+    struct http_head part;
+    int n;
+
+    if (fields == NULL || text == NULL || whole == NULL)
+        return TERR_NOMEM;
+    n = forward_response(head, &how, (struct span){text, max});
+    if (n >= 0)
+        n = block_parse(slice_of(text, (size_t)n), fields, LIMIT_FIELDS, &part);
+    if (n == 0)
+        n = block_whole(&part, (struct span){whole, max});
+    if (n < 0)
+        return n;
+    *out = slice_of(whole, (size_t)n);
+    return 0;
+}
+
+int
+fetch_gather_parts(struct fetch *f, const struct http_head *head, struct cache_response *r,
+    struct entry_part parts[ENTRY_PARTS_MAX])
+{
+    struct entry_part ours = {.len = f->part_len, .body = f->kept};
+    struct content_range cr;
+    struct http_head merged;
+    int err = content_range_parse(http_get_one(head, HTTP_F_CONTENT_RANGE), &cr);
+
+    if (err != 0)
+        return err;
+    ours.off = cr.first;
+    r->status = 200;
+    r->length_in_head = false;
+    r->body_len = cr.complete == RANGE_UNKNOWN ? STOBJ_SIZE_UNKNOWN : cr.complete;
+    if (!fetch_belongs(f, head, cr.complete)) {
+        parts[0] = ours;
+        r->partial = !(cr.first == 0 && cr.last + 1 == cr.complete);
+        return fetch_whole_head(f, head, &r->head);
+    }
+    err = fetch_merge_heads(f, head, &merged, &r->head);
+    if (err != 0)
+        return err;
+    if (r->body_len == STOBJ_SIZE_UNKNOWN)
+        r->body_len = f->old->body_len;
+    r->partial = true;
+    r->nparts = fetch_share_parts(f->old, parts) + 1;
+    fetch_insert_part(parts, r->nparts - 1, ours);
+    counter_add(f->proxy->counters, COUNTER_fetch_joined, 1);
+    return 0;
+}
+
+/* What a field of the answer names, if it is of the same origin: nobody may empty another's. */
+static void
+fetch_invalidate_named(struct fetch *f, const struct http_head *head, enum http_field_id id)
+{
+    struct slice value = http_get_one(head, id), text = f->key_text;
+    struct hash128 key;
+    size_t max = text.len + value.len + 16;
+    char *out;
+    int n;
+
+    if (value.ptr == NULL)
+        return;
+    out = arena_alloc(&f->arena, max);
+    if (out == NULL)
+        return;
+    memcpy(out, "http://", 7);
+    memcpy(out + 7, f->host.ptr, f->host.len);
+    n = http_uri_resolve(f->host, slice_of(text.ptr + 7 + f->host.len, text.len - 7 - f->host.len),
+        value, (struct span){out + 7 + f->host.len, max - 7 - f->host.len});
+    if (n <= 0)
+        return;
+    key = hash_bytes(out, 7 + f->host.len + (size_t)n);
+    cache_invalidate(f->proxy->cache, &key);
+}
+
+void
+fetch_invalidate(struct fetch *f, const struct http_head *head)
+{
+    struct hash128 key;
+
+    if (f->kind != FETCH_PASS || http_method_is_safe((enum http_method)f->asked) ||
+        head->status < 200 || head->status >= 400)
+        return;
+    key = hash_bytes(f->key_text.ptr, f->key_text.len);
+    cache_invalidate(f->proxy->cache, &key);
+    fetch_invalidate_named(f, head, HTTP_F_LOCATION);
+    fetch_invalidate_named(f, head, HTTP_F_CONTENT_LOCATION);
+}

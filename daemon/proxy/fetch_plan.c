@@ -1,0 +1,156 @@
+/* fetch_plan.c -- what a fetch for the cache asks the origin: for all of it, whether it has
+ * changed (RFC 9111 4.3.1), or for a part (RFC 9110 14.2, 13.1.5). */
+#include <stdio.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/http/block.h"
+#include "daemon/proxy/fetch_priv.h"
+
+enum {
+    RANGE_FIELD_MAX = 64
+};
+
+/* "bytes=0-4", "bytes=5-", "bytes=-5" */
+static int
+fetch_write_range(struct fetch *f, uint64_t first, uint64_t last)
+{
+    char text[RANGE_FIELD_MAX];
+    int n;
+
+    if (first == RANGE_UNKNOWN)
+        n = snprintf(text, sizeof(text), "bytes=-%llu", (unsigned long long)last);
+    else if (last == RANGE_UNKNOWN)
+        n = snprintf(text, sizeof(text), "bytes=%llu-", (unsigned long long)first);
+    else
+        n = snprintf(text, sizeof(text), "bytes=%llu-%llu", (unsigned long long)first,
+            (unsigned long long)last);
+    f->range = arena_copy(&f->arena, slice_of(text, (size_t)n));
+    f->ranged = true;
+    return f->range.ptr == NULL ? TERR_NOMEM : 0;
+}
+
+/* Nothing of use is stored: the range that the client asks for, if it is one and not all of
+ * it.  Several would come as multipart, so then the whole is better. */
+static int
+fetch_plan_range(struct fetch *f, const struct fetch_spec *spec)
+{
+    const struct range_spec *s = spec->ranges;
+    struct slice if_range = http_get_one(&f->req, HTTP_F_IF_RANGE);
+    int err;
+
+    if (spec->nranges != 1 || (s->first == 0 && s->last == RANGE_UNKNOWN))
+        return 0;
+    if (http_has(&f->req, HTTP_F_IF_RANGE) && if_range.ptr == NULL)
+        return 0; /* several: nobody knows what is meant */
+    err = fetch_write_range(f, s->first, s->last);
+    if (err == 0 && if_range.ptr != NULL)
+        f->if_range = if_range; /* of the copy of the request, which lives as long as we do */
+    return err;
+}
+
+/* What a join must be sure of: RFC 9110 13.1.5 takes a strong entity tag, or a date that is
+ * strong. */
+static struct slice
+fetch_join_validator(const struct fetch *f)
+{
+    const struct validators *v = &f->have;
+
+    if (v->etag.len > 0)
+        return etag_ok(v->etag) && !etag_is_weak(v->etag) ? v->etag : slice_of(NULL, 0);
+    if (v->last_modified_s >= 0 && v->date_s > v->last_modified_s)
+        return v->last_modified;
+    return slice_of(NULL, 0);
+}
+
+/* The bytes that are wanted, as far as what is stored tells.  False: it does not. */
+static bool
+fetch_wanted(const struct fetch *f, const struct fetch_spec *spec, struct range *out)
+{
+    const struct range_spec *s = spec->ranges;
+    uint64_t complete = f->old->body_len;
+    struct range ranges[RANGES_MAX];
+    unsigned n;
+
+    if (complete == STOBJ_SIZE_UNKNOWN) {
+        if (spec->nranges != 1 || s->first == RANGE_UNKNOWN || s->last == RANGE_UNKNOWN)
+            return false;
+        *out = (struct range){s->first, s->last};
+        return true;
+    }
+    *out = (struct range){0, complete - 1};
+    if (spec->nranges == 0 || !cond_range_holds(&f->req, &f->have))
+        return true;
+    if (range_resolve(spec->ranges, spec->nranges, complete, ranges, &n) != RANGE_OK)
+        return true;
+    *out = ranges[0];
+    for (unsigned i = 1; i < n; i++) {
+        out->first = ranges[i].first < out->first ? ranges[i].first : out->first;
+        out->last = ranges[i].last > out->last ? ranges[i].last : out->last;
+    }
+    return true;
+}
+
+/* What is stored lacks bytes: from the first to the last of them, if it is still the same.
+ * The last part is asked for without an end, which says that the length is no guess. */
+static int
+fetch_plan_join(struct fetch *f, const struct fetch_spec *spec)
+{
+    struct slice validator = fetch_join_validator(f);
+    struct range want;
+    int err;
+
+    if (validator.len == 0 || !fetch_wanted(f, spec, &want) ||
+        !entry_missing(f->old, &want.first, &want.last) ||
+        atomic_load_explicit(&f->old->nparts, memory_order_acquire) >= ENTRY_PARTS_MAX) {
+        fetch_forget_old(f);
+        return fetch_plan_range(f, spec);
+    }
+    f->if_range = validator;
+    f->joining = true;
+    err = fetch_write_range(
+        f, want.first, want.last + 1 == f->old->body_len ? RANGE_UNKNOWN : want.last);
+    return err;
+}
+
+static int
+fetch_read_old(struct fetch *f)
+{
+    struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
+
+    if (fields == NULL)
+        return TERR_NOMEM;
+    if (block_parse(entry_head(f->old), fields, LIMIT_FIELDS, &f->stored) != 0) {
+        fetch_forget_old(f);
+        return 0;
+    }
+    validators_of(&f->stored, f->sent_ms / 1000, &f->have);
+    return 0;
+}
+
+void
+fetch_forget_old(struct fetch *f)
+{
+    if (f->old != NULL)
+        entry_drop(&f->old);
+    memset(&f->have, 0, sizeof(f->have));
+    f->conditional = f->joining = f->ranged = false;
+    f->range = f->if_range = slice_of(NULL, 0);
+}
+
+int
+fetch_plan(struct fetch *f, const struct fetch_spec *spec)
+{
+    int err;
+
+    f->ask = *spec->ask;
+    err = f->old != NULL ? fetch_read_old(f) : 0;
+    if (err != 0)
+        return err;
+    if (f->old == NULL)
+        return fetch_plan_range(f, spec);
+    if (spec->complete)
+        return fetch_plan_join(f, spec);
+    f->conditional = f->old->validatable;
+    /* If it did change, the part that is wanted is enough, as it was before. */
+    return f->old->partial || !f->conditional ? fetch_plan_range(f, spec) : 0;
+}

@@ -1,0 +1,173 @@
+/* req_select.c -- what of a stored 200 the client wants: nothing, if it has it already; parts of
+ * it; or all (RFC 9110 13.2.2: conditions first, then ranges). */
+#include "daemon/base/terr.h"
+#include "daemon/http/block.h"
+#include "daemon/http/conditional.h"
+#include "daemon/proxy/req_priv.h"
+
+/* A head of ours, in the request's arena; `n` what was written, or TERR_*. */
+static int
+req_take_head(struct req *r, char *out, int n, unsigned status)
+{
+    if (n < 0)
+        return n;
+    r->resp.block = slice_of(out, (size_t)n);
+    r->resp.status = status;
+    r->resp.length_in_block = false;
+    return 0;
+}
+
+static int
+req_not_modified(struct req *r, const struct http_head *stored)
+{
+    size_t max = block_rewrite_max(stored);
+    char *out = arena_alloc(&r->x->arena, max);
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    r->resp.bodyless = true;
+    r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
+    counter_add(r->proxy->counters, COUNTER_req_not_modified, 1);
+    return req_take_head(r, out, block_not_modified(stored, (struct span){out, max}), 304);
+}
+
+static int
+req_unsatisfiable(struct req *r, const struct http_head *stored, uint64_t complete)
+{
+    size_t max = block_rewrite_max(stored);
+    char *out = arena_alloc(&r->x->arena, max);
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    r->resp.length = 0;
+    return req_take_head(
+        r, out, block_unsatisfiable(stored, complete, (struct span){out, max}), 416);
+}
+
+static int
+req_one_range(struct req *r, const struct http_head *stored, struct range range, uint64_t complete)
+{
+    struct content_range cr = {range.first, range.last, complete};
+    size_t max = block_rewrite_max(stored);
+    char text[RANGE_TEXT_MAX], *out = arena_alloc(&r->x->arena, max);
+    struct block_partial how = {.content_range = slice_of(text, content_range_write(&cr, text))};
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    r->all.first = range.first;
+    r->all.end = range.last + 1;
+    r->resp.length = range.last + 1 - range.first;
+    return req_take_head(r, out, block_partial(stored, &how, (struct span){out, max}), 206);
+}
+
+/* The text in front of each part, and what ends the body, in one piece of the arena. */
+static struct req_segment *
+req_lay_out(struct req *r, const struct http_head *stored, const struct range *ranges, unsigned n,
+    uint64_t complete, struct slice boundary)
+{
+    struct slice type = http_get_one(stored, HTTP_F_CONTENT_TYPE);
+    struct req_segment *s = arena_alloc(&r->x->arena, (n + 1) * sizeof(*s));
+    char *text = arena_alloc(&r->x->arena, (n + 1) * (size_t)RANGE_PART_MAX);
+
+    if (s == NULL || text == NULL)
+        return NULL;
+    r->resp.length = 0;
+    for (unsigned i = 0; i <= n; i++, text += RANGE_PART_MAX) {
+        struct content_range cr = {.complete = complete};
+        size_t len;
+
+        if (i == n) {
+            len = range_end(boundary, text);
+            s[i] = (struct req_segment){slice_of(text, len), 0, 0};
+        } else {
+            cr.first = ranges[i].first;
+            cr.last = ranges[i].last;
+            len = range_part_head(boundary, i == 0, type, &cr, text);
+            s[i] = (struct req_segment){slice_of(text, len), cr.first, cr.last + 1};
+        }
+        r->resp.length += len + s[i].end - s[i].first;
+    }
+    return s;
+}
+
+static int
+req_many_ranges(struct req *r, const struct http_head *stored, const struct range *ranges,
+    unsigned n, uint64_t complete)
+{
+    struct hash128 random = hash_bytes(&r->x->xid, sizeof(r->x->xid)); /* with a secret */
+    size_t max = block_rewrite_max(stored);
+    char boundary[RANGE_BOUNDARY_LEN], *out = arena_alloc(&r->x->arena, max);
+    struct block_partial how = {.boundary = slice_of(boundary, sizeof(boundary))};
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    range_boundary(random.lo, random.hi, boundary);
+    r->segments = req_lay_out(r, stored, ranges, n, complete, how.boundary);
+    if (r->segments == NULL)
+        return TERR_NOMEM;
+    r->nsegments = n + 1;
+    return req_take_head(r, out, block_partial(stored, &how, (struct span){out, max}), 206);
+}
+
+/* While nobody knows how long it will be, what has come is known: RFC 9110 14.4 has "*" for
+ * that. */
+static bool
+req_range_has_come(const struct req *r)
+{
+    const struct range_spec *s = &r->ranges[0];
+
+    if (r->nranges != 1 || s->first == RANGE_UNKNOWN || s->last == RANGE_UNKNOWN)
+        return false;
+    return r->entry->partial ? entry_has_bytes(r->entry, s->first, s->last)
+                             : s->last < stobj_len(r->entry->parts[0].body);
+}
+
+static int
+req_select_ranges(struct req *r, const struct http_head *stored)
+{
+    uint64_t complete = r->resp.length;
+    struct range ranges[RANGES_MAX];
+    unsigned n = 1;
+
+    if (r->as_came) {
+        const struct entry_part *p = &r->entry->parts[0];
+
+        ranges[0] = (struct range){p->off, p->off + p->len - 1};
+    } else if (complete == STOBJ_SIZE_UNKNOWN) {
+        if (!req_range_has_come(r))
+            return 0;
+        ranges[0] = (struct range){r->ranges[0].first, r->ranges[0].last};
+    } else {
+        switch (range_resolve(r->ranges, r->nranges, complete, ranges, &n)) {
+        case RANGE_WHOLE:
+            return 0;
+        case RANGE_UNSATISFIABLE:
+            return req_unsatisfiable(r, stored, complete);
+        case RANGE_OK:
+            break;
+        }
+    }
+    counter_add(r->proxy->counters, COUNTER_req_partial, 1);
+    return n == 1 ? req_one_range(r, stored, ranges[0], complete)
+                  : req_many_ranges(r, stored, ranges, n, complete);
+}
+
+int
+req_select(struct req *r)
+{
+    const struct http_head *req = &r->x->head;
+    struct http_field *fields = arena_alloc(&r->x->arena, LIMIT_FIELDS * sizeof(*fields));
+    struct http_head stored;
+    struct validators v;
+
+    if (fields == NULL)
+        return TERR_NOMEM;
+    if (block_parse(entry_head(r->entry), fields, LIMIT_FIELDS, &stored) != 0)
+        return 0; /* then all of it is right too */
+    validators_of(&stored, r->proxy->loop->clock.wall_ms / 1000, &v);
+    if (cond_not_modified(req, &v))
+        return req_not_modified(r, &stored);
+    if (r->nranges == 0 || r->entry->is_private || (!r->as_came && !cond_range_holds(req, &v)))
+        return 0;
+    return req_select_ranges(r, &stored);
+}

@@ -1,0 +1,700 @@
+/* h1_client_test.c -- a client's interim responses and its tunnel, however the bytes come. */
+#include "t/unit/test.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_server.h"
+#include "daemon/shm/counters.h"
+#include "t/unit/fake_stream.h"
+
+enum {
+    ANSWERS_MAX = 8,
+    GOT_MAX = 1 << 17,
+    PIPE_MS = 1000,
+};
+
+/* Who answers: /hit and /hint at once, anything else when the test says so. */
+struct answer {
+    struct task task;
+    struct exchange *x; /* NULL: released */
+    bool upgrade;       /* facts of the request */
+    int err;
+    bool tunnel, holds; /* holds: reads nothing */
+    bool in_ended, done, gone;
+    const char *out; /* to be sent through the tunnel */
+    size_t out_len;
+    bool end;
+    uint64_t seen; /* x->sent when it last ran: what it may free */
+    size_t got_len;
+    char got[GOT_MAX];
+};
+
+static struct {
+    struct loop loop;
+    struct h1_conf conf;
+    struct counters *counters;
+    struct h1_server *server;
+    struct stream *s;
+    _Atomic int64_t conns;
+    unsigned nanswers;
+    struct answer answers[ANSWERS_MAX];
+    bool grants; /* upgrades at once */
+} world;
+
+static const char hint_block[] = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n";
+#define HINT    "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+#define HIT     "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhit"
+#define WAITED  "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nwaited"
+#define SWITCH  "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"
+#define UPGRADE "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+/* The block is gone when the call returns. */
+static int
+answer_hint(struct answer *a)
+{
+    char *block = malloc(sizeof(hint_block) - 1);
+    int rc;
+
+    CHECK(block != NULL);
+    memcpy(block, hint_block, sizeof(hint_block) - 1);
+    rc = a->x->ops->interim(a->x, slice_of(block, sizeof(hint_block) - 1));
+    free(block);
+    return rc;
+}
+
+static void
+answer_send(struct answer *a, const char *body)
+{
+    const struct exchange_response r = {
+        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = strlen(body)};
+    struct iovec iov = {.iov_len = strlen(body)};
+
+    memcpy(&iov.iov_base, &body, sizeof(body));
+    CHECK_EQ(strlen(body), a->x->ops->send(a->x, &r, &iov, 1, EXCHANGE_END));
+}
+
+static void
+answer_grant(struct answer *a)
+{
+    const struct exchange_response r = {.status = 101,
+        .block = SLICE_LIT("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n"),
+        .length = EXCHANGE_LENGTH_UNKNOWN};
+
+    CHECK(a->x->upgrade);
+    a->x->ops->tunnel(a->x);
+    CHECK_EQ(0, a->x->ops->send(a->x, &r, NULL, 0, 0));
+    a->tunnel = true;
+    task_wake(&a->task);
+}
+
+static void
+answer_read(struct answer *a)
+{
+    ssize_t n = 1;
+
+    while (n > 0 && !a->holds && !a->in_ended) {
+        CHECK(a->got_len + 5 < GOT_MAX);
+        n = a->x->ops->body_read(a->x, a->got + a->got_len, 5);
+        if (n == 0)
+            a->in_ended = true;
+        if (n > 0)
+            a->got_len += (size_t)n;
+    }
+    a->got[a->got_len] = '\0';
+}
+
+static void
+answer_write(struct answer *a)
+{
+    struct iovec iov = {.iov_len = a->out_len};
+    ssize_t n;
+
+    if (!a->x->writable || (a->out_len == 0 && !a->end))
+        return;
+    memcpy(&iov.iov_base, &a->out, sizeof(a->out));
+    n = a->x->ops->send(a->x, NULL, &iov, a->out_len > 0, a->end ? EXCHANGE_END : 0);
+    if (n == TERR_CLOSED)
+        return;
+    CHECK(n >= 0);
+    a->out += n;
+    a->out_len -= (size_t)n;
+    if (a->out_len == 0)
+        a->end = false;
+}
+
+static void
+answer_run(struct task *t)
+{
+    struct answer *a = container_of(t, struct answer, task);
+
+    if (a->x == NULL)
+        return;
+    if (a->tunnel && !a->x->gone) {
+        answer_read(a);
+        answer_write(a);
+    }
+    a->seen = a->x->sent;
+    a->done = a->x->done;
+    a->gone = a->x->gone;
+    if (a->done || a->gone) {
+        a->x->ops->release(a->x);
+        a->x = NULL;
+    }
+}
+
+static void
+answer_start(void *ctx, struct exchange *x)
+{
+    struct answer *a = &world.answers[world.nanswers++];
+    struct slice target;
+
+    CHECK(ctx == &world && world.nanswers <= ANSWERS_MAX);
+    memset(a, 0, offsetof(struct answer, got));
+    task_init(&a->task, &world.loop.tasks, answer_run);
+    x->task = &a->task;
+    a->x = x;
+    a->err = x->err;
+    a->upgrade = x->upgrade;
+    if (x->err != 0)
+        return;
+    target = http_slice(&x->head, x->head.target_off, x->head.target_len);
+    if (slice_eq(target, SLICE_LIT("/hit")))
+        answer_send(a, "hit");
+    else if (slice_eq(target, SLICE_LIT("/hint")))
+        CHECK_EQ(0, answer_hint(a));
+    else if (x->upgrade && world.grants)
+        answer_grant(a);
+    answer_run(&a->task);
+}
+
+static void
+world_on_empty(void *ctx)
+{
+    (void)ctx;
+}
+
+static void
+world_connect(void)
+{
+    CHECK_EQ(0, h1_server_accept(world.server, -1, false));
+    world.s = fake_newest;
+}
+
+static void
+world_open(void)
+{
+    struct h1_server_env env = {.loop = &world.loop,
+        .conf = &world.conf,
+        .start = answer_start,
+        .start_ctx = &world,
+        .on_empty = world_on_empty,
+        .conns = &world.conns};
+
+    memset(&world, 0, sizeof(world));
+    fake_loop_open(&world.loop);
+    world.conf = (struct h1_conf){.fields_max = 20,
+        .req_line_max = 200,
+        .req_field_max = 200,
+        .req_head_max = 2000,
+        .idle_ms = 5000,
+        .head_ms = 5000,
+        .body_ms = 5000,
+        .body_idle_ms = 5000,
+        .send_idle_ms = 5000,
+        .pipe_ms = PIPE_MS};
+    CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
+    env.counters = counters_worker(world.counters, 0);
+    CHECK_EQ(0, h1_server_open(&world.server, &env));
+    world_connect();
+}
+
+static void
+world_close(void)
+{
+    h1_server_cut(world.server);
+    fake_run(&world.loop);
+    for (unsigned i = 0; i < world.nanswers; i++)
+        CHECK(world.answers[i].x == NULL);
+    CHECK_EQ(0, atomic_load(&world.conns));
+    h1_server_close(&world.server);
+    counters_close(&world.counters);
+    fake_loop_close(&world.loop);
+}
+
+static void
+says(const char *text, size_t len)
+{
+    fake_arrive(world.s, text, len);
+    fake_run(&world.loop);
+}
+
+static void
+says_split(const char *text, size_t at)
+{
+    says(text, at);
+    says(text + at, strlen(text) - at);
+}
+
+static void
+wake(struct answer *a)
+{
+    task_wake(&a->task);
+    fake_run(&world.loop);
+}
+
+/* ---- Interim responses ---- */
+
+TEST(h1_interim, leaves_behind_earlier_answers_and_before_its_own)
+{
+    static const char text[] =
+        "GET /hit HTTP/1.1\r\nHost: a\r\n\r\nGET /hit HTTP/1.1\r\nHost: a\r\n\r\n"
+        "GET /hint HTTP/1.1\r\nHost: a\r\n\r\nGET /hit HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    for (size_t at = 0; at < sizeof(text); at++) {
+        world_open();
+        says_split(text, at);
+        CHECK_STR(HIT HIT HINT, fake_got(world.s));
+        CHECK_EQ(0, answer_hint(&world.answers[2]));
+        answer_send(&world.answers[2], "waited");
+        fake_run(&world.loop);
+        CHECK_STR(HIT HIT HINT HINT WAITED HIT, fake_got(world.s));
+        CHECK(!fake_is_closed(world.s));
+        world_close();
+    }
+}
+
+TEST(h1_interim, never_goes_to_http_1_0)
+{
+    world_open();
+    says_split("GET /hint HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 0);
+    CHECK_STR("", fake_got(world.s));
+    answer_send(&world.answers[0], "waited");
+    fake_run(&world.loop);
+    CHECK_STR("HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: keep-alive\r\n\r\nwaited",
+        fake_got(world.s));
+    world_close();
+}
+
+TEST(h1_interim, is_dropped_behind_the_head)
+{
+    const struct exchange_response r = {
+        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = 6};
+    struct iovec iov = {.iov_base = (char[]){"waited"}, .iov_len = 6};
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    says_split("GET /x HTTP/1.1\r\nHost: a\r\n\r\n", 0);
+    CHECK_EQ(0, a->x->ops->send(a->x, &r, NULL, 0, 0));
+    CHECK_EQ(0, answer_hint(a));
+    CHECK_EQ(6, a->x->ops->send(a->x, NULL, &iov, 1, EXCHANGE_END));
+    CHECK_EQ(0, answer_hint(a));
+    fake_run(&world.loop);
+    CHECK_STR(WAITED, fake_got(world.s));
+    world_close();
+}
+
+TEST(h1_interim, that_the_kernel_takes_in_part_is_sent_whole)
+{
+    struct answer *a = &world.answers[0];
+
+    for (size_t takes = 0; takes <= sizeof(HINT) - 1; takes++) {
+        world_open();
+        fake_take(world.s, takes);
+        says_split("GET /hint HTTP/1.1\r\nHost: a\r\n\r\n", 3);
+        CHECK_EQ(takes, fake_got_len(world.s));
+        CHECK_EQ(0, answer_hint(a)); /* backed up, or the kernel is full: dropped */
+        CHECK_EQ(takes == 0 || takes == sizeof(HINT) - 1, a->x->writable);
+        fake_take(world.s, SIZE_MAX);
+        fake_run(&world.loop);
+        CHECK(a->x->writable);
+        answer_send(a, "waited");
+        fake_run(&world.loop);
+        CHECK_STR(takes == 0 ? WAITED : HINT WAITED, fake_got(world.s));
+        world_close();
+    }
+}
+
+TEST(h1_interim, that_the_client_never_takes_ends_the_connection)
+{
+    world_open();
+    fake_take(world.s, 5);
+    says_split("GET /hint HTTP/1.1\r\nHost: a\r\n\r\n", 0);
+    fake_pass(&world.loop, 4000);
+    CHECK(!world.answers[0].gone);
+    fake_pass(&world.loop, 2000);
+    CHECK(world.answers[0].gone);
+    CHECK(fake_is_closed(world.s));
+    world_close();
+}
+
+TEST(h1_interim, stands_beside_the_one_100)
+{
+    struct answer *a = &world.answers[0];
+    char byte[4];
+
+    world_open();
+    says_split("POST /hint HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+               "Content-Length: 3\r\n\r\n",
+        10);
+    CHECK_EQ(TERR_AGAIN, a->x->ops->body_read(a->x, byte, 4));
+    CHECK_EQ(0, answer_hint(a));
+    CHECK_EQ(TERR_AGAIN, a->x->ops->body_read(a->x, byte, 4));
+    says("abc", 3);
+    CHECK_EQ(3, a->x->ops->body_read(a->x, byte, 4));
+    answer_send(a, "waited");
+    fake_run(&world.loop);
+    CHECK_STR(HINT "HTTP/1.1 100 Continue\r\n\r\n" HINT WAITED, fake_got(world.s));
+    world_close();
+}
+
+TEST(h1_interim, to_a_client_that_left_says_so)
+{
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    says_split("GET /x HTTP/1.1\r\nHost: a\r\n\r\n", 0);
+    h1_server_cut(world.server);
+    CHECK_EQ(TERR_CLOSED, answer_hint(a));
+    world_close();
+}
+
+/* ---- Tunnels ---- */
+
+static bool
+asks_upgrade(const char *start, const char *fields)
+{
+    char text[512];
+    bool upgrade;
+    int n = snprintf(text, sizeof(text), "%s\r\nHost: a\r\n%s\r\n", start, fields);
+
+    world_open();
+    says(text, (size_t)n);
+    CHECK_EQ(1, world.nanswers);
+    CHECK_EQ(0, world.answers[0].err);
+    upgrade = world.answers[0].upgrade;
+    world_close();
+    return upgrade;
+}
+
+#define GET "GET / HTTP/1.1"
+#define CU  "Connection: upgrade\r\n"
+
+TEST(h1_tunnel, is_asked_for_with_upgrade_in_connection_and_protocols)
+{
+    CHECK(asks_upgrade(GET, CU "Upgrade: websocket\r\n"));
+    CHECK(asks_upgrade(GET, "Connection: keep-alive, Upgrade\r\nUpgrade: a/1.0, b\r\n"));
+    CHECK(asks_upgrade("POST / HTTP/1.1", CU "Upgrade: a\r\nContent-Length: 0\r\n"));
+    CHECK(!asks_upgrade(GET, "Upgrade: websocket\r\n"));
+    CHECK(!asks_upgrade(GET, CU));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: \r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: a\r\nUpgrade: b\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: a,,b\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: a b\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: a/\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: /1\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: a/b/c\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: a;b\r\n"));
+    CHECK(!asks_upgrade("GET / HTTP/1.0", CU "Upgrade: websocket\r\n"));
+    CHECK(!asks_upgrade("GET / HTTP/1.0", "Connection: upgrade, keep-alive\r\nUpgrade: a\r\n"));
+    CHECK(!asks_upgrade("HEAD / HTTP/1.1", CU "Upgrade: websocket\r\n"));
+    CHECK(!asks_upgrade(GET, "Connection: close, upgrade\r\nUpgrade: websocket\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: websocket\r\nContent-Length: 1\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: websocket\r\nTransfer-Encoding: chunked\r\n"));
+}
+
+TEST(h1_tunnel, never_leads_to_http_that_we_do_not_see)
+{
+    CHECK(!asks_upgrade(GET, CU "Upgrade: h2c\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: websocket, H2C\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: h2\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: HTTP/2.0\r\n"));
+    CHECK(!asks_upgrade(GET, CU "Upgrade: TLS/1.0\r\n"));
+}
+
+/* What lies behind the request goes through, and looks like anything; granted at once, or when
+ * all of it is there. */
+TEST(h1_tunnel, gives_the_bytes_of_the_client_however_they_come)
+{
+    static const char text[] = UPGRADE "GET /hit HTTP/1.1\r\nHost: a\r\n\r\n\0raw";
+    static const size_t len = sizeof(text) - 1, head = sizeof(UPGRADE) - 1;
+    struct answer *a = &world.answers[0];
+
+    for (unsigned grants = 0; grants < 2; grants++) {
+        for (size_t at = 0; at <= len; at++) {
+            world_open();
+            world.grants = grants;
+            says(text, at);
+            says(text + at, len - at);
+            CHECK_EQ(1, world.nanswers);
+            if (!grants)
+                answer_grant(a);
+            fake_run(&world.loop);
+            CHECK_EQ(len - head, a->got_len);
+            CHECK_MEM(text + head, a->got, len - head);
+            CHECK_STR(SWITCH, fake_got(world.s));
+            CHECK_EQ(1, world.nanswers);
+            CHECK(!a->done && !a->in_ended && !fake_is_closed(world.s));
+            world_close();
+        }
+    }
+}
+
+TEST(h1_tunnel, that_is_not_granted_is_an_ordinary_request)
+{
+    static const char text[] = UPGRADE "GET /hit HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    for (size_t at = 0; at < sizeof(text); at++) {
+        world_open();
+        says_split(text, at);
+        CHECK_EQ(1, world.nanswers);
+        CHECK(world.answers[0].upgrade);
+        answer_send(&world.answers[0], "waited");
+        fake_run(&world.loop);
+        CHECK_STR(WAITED HIT, fake_got(world.s));
+        CHECK(!fake_is_closed(world.s));
+        world_close();
+    }
+}
+
+TEST(h1_tunnel, follows_pipelined_answers)
+{
+    struct answer *a = &world.answers[1];
+
+    world_open();
+    world.grants = true;
+    says_split("GET /hit HTTP/1.1\r\nHost: a\r\n\r\n" UPGRADE "x", 0);
+    CHECK_STR(HIT SWITCH, fake_got(world.s));
+    CHECK_STR("x", a->got);
+    CHECK(world.answers[0].done);
+    world_close();
+}
+
+static struct answer *
+tunnel_open(void)
+{
+    world_open();
+    world.grants = true;
+    says_split(UPGRADE, 0);
+    CHECK_STR(SWITCH, fake_got(world.s));
+    fake_got_clear(world.s);
+    return &world.answers[0];
+}
+
+static void
+tunnel_send(struct answer *a, const char *text, bool end)
+{
+    a->out = text;
+    a->out_len = strlen(text);
+    a->end = end;
+    wake(a);
+}
+
+TEST(h1_tunnel, that_the_client_ends_goes_on_the_other_way)
+{
+    struct answer *a = tunnel_open();
+
+    says("abc", 3);
+    fake_end(world.s, TERR_CLOSED);
+    fake_run(&world.loop);
+    CHECK_STR("abc", a->got);
+    CHECK(a->in_ended && a->x != NULL && !fake_is_closed(world.s) && !fake_is_shut(world.s));
+    tunnel_send(a, "more", false);
+    tunnel_send(a, "last", true);
+    CHECK(a->done && a->x == NULL && fake_is_closed(world.s) && !fake_is_reset(world.s));
+    CHECK_STR("morelast", fake_got(world.s));
+    world_close();
+}
+
+TEST(h1_tunnel, that_we_end_goes_on_the_other_way)
+{
+    struct answer *a = tunnel_open();
+
+    tunnel_send(a, "last", true);
+    CHECK(fake_is_shut(world.s) && a->x != NULL && !a->done && !fake_is_closed(world.s));
+    CHECK(!a->x->writable);
+    says("more", 4);
+    CHECK_STR("more", a->got);
+    fake_arrive(world.s, "!", 1);
+    fake_end(world.s, TERR_CLOSED);
+    fake_run(&world.loop);
+    CHECK_STR("more!", a->got);
+    CHECK(a->done && a->in_ended && fake_is_closed(world.s));
+    world_close();
+}
+
+TEST(h1_tunnel, that_ends_without_a_byte_is_ended)
+{
+    struct answer *a = tunnel_open();
+
+    fake_end(world.s, TERR_CLOSED);
+    tunnel_send(a, "", true);
+    CHECK(a->done && fake_is_closed(world.s));
+    world_close();
+}
+
+TEST(h1_tunnel, is_shut_when_all_has_left)
+{
+    static char text[100001];
+    struct answer *a = tunnel_open();
+
+    memset(text, 'x', sizeof(text) - 1);
+    fake_take(world.s, 10);
+    tunnel_send(a, text, true);
+    CHECK_EQ(10, fake_got_len(world.s));
+    CHECK(!fake_is_shut(world.s));
+    for (unsigned i = 0; i < 20 && !fake_is_shut(world.s); i++) {
+        fake_take(world.s, 10000);
+        fake_run(&world.loop);
+    }
+    CHECK(fake_is_shut(world.s));
+    CHECK_EQ(100000, fake_got_len(world.s));
+    CHECK_EQ(100000, a->seen);
+    world_close();
+}
+
+TEST(h1_tunnel, reads_while_the_client_takes_nothing)
+{
+    static char text[100001];
+    struct answer *a = tunnel_open();
+
+    memset(text, 'x', sizeof(text) - 1);
+    fake_take(world.s, 0);
+    tunnel_send(a, text, false);
+    CHECK(!a->x->writable);
+    says("abc", 3);
+    CHECK_STR("abc", a->got);
+    world_close();
+}
+
+TEST(h1_tunnel, that_nobody_reads_stops_the_client_and_loses_nothing)
+{
+    static char text[100000];
+    struct answer *a = tunnel_open();
+
+    for (size_t i = 0; i < sizeof(text); i++)
+        text[i] = (char)('a' + i % 23);
+    a->holds = true;
+    for (size_t i = 0; i < 100; i++)
+        says(text + i * 1000, 1000);
+    CHECK(fake_is_paused(world.s));
+    CHECK(fake_waiting(world.s) > 60000);
+    a->holds = false;
+    wake(a);
+    CHECK_EQ(sizeof(text), a->got_len);
+    CHECK_MEM(text, a->got, sizeof(text));
+    CHECK(!fake_is_paused(world.s));
+    world_close();
+}
+
+TEST(h1_tunnel, lives_while_something_moves)
+{
+    struct answer *a = tunnel_open();
+
+    for (unsigned i = 0; i < 5; i++) {
+        fake_pass(&world.loop, PIPE_MS - 100);
+        says("a", 1);
+        fake_pass(&world.loop, PIPE_MS - 100);
+        tunnel_send(a, "b", false);
+    }
+    CHECK_STR("aaaaa", a->got);
+    CHECK_STR("bbbbb", fake_got(world.s));
+    fake_pass(&world.loop, PIPE_MS - 100);
+    CHECK(a->x != NULL);
+    fake_pass(&world.loop, 200);
+    CHECK(a->gone && fake_is_closed(world.s));
+    CHECK_EQ(1, counters_sum(world.counters, COUNTER_sess_timeout));
+    world_close();
+}
+
+TEST(h1_tunnel, lives_while_a_slow_client_takes_something)
+{
+    static char text[60001];
+    struct answer *a = tunnel_open();
+
+    memset(text, 'x', sizeof(text) - 1);
+    fake_take(world.s, 0);
+    tunnel_send(a, text, false);
+    for (unsigned i = 0; i < 10; i++) {
+        fake_take(world.s, 10);
+        fake_pass(&world.loop, PIPE_MS - 100);
+        CHECK(a->x != NULL);
+    }
+    fake_pass(&world.loop, PIPE_MS + 100); /* what it took since the last look counts */
+    fake_pass(&world.loop, PIPE_MS + 100);
+    CHECK(a->gone);
+    world_close();
+}
+
+TEST(h1_tunnel, half_ended_is_idle_too)
+{
+    struct answer *a = tunnel_open();
+
+    tunnel_send(a, "x", true);
+    fake_pass(&world.loop, PIPE_MS + 100);
+    CHECK(a->gone && fake_is_closed(world.s));
+    world_close();
+}
+
+TEST(h1_tunnel, that_is_aborted_is_reset)
+{
+    struct answer *a = tunnel_open();
+
+    a->x->ops->abort(a->x);
+    fake_run(&world.loop);
+    CHECK(a->gone && fake_is_reset(world.s));
+    world_close();
+}
+
+TEST(h1_tunnel, that_the_client_resets_is_gone)
+{
+    struct answer *a = tunnel_open();
+
+    fake_end(world.s, TERR_IO);
+    fake_run(&world.loop);
+    CHECK(a->gone && !a->in_ended && fake_is_closed(world.s));
+    world_close();
+}
+
+TEST(h1_tunnel, is_not_what_connect_gets)
+{
+    world_open();
+    says_split(
+        "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\nGET /hit HTTP/1.1\r\nHost: a\r\n\r\n", 9);
+    CHECK_EQ(1, world.nanswers);
+    CHECK_EQ(TERR_METHOD, world.answers[0].err);
+    CHECK(!world.answers[0].upgrade);
+    answer_send(&world.answers[0], "waited");
+    fake_run(&world.loop);
+    CHECK_EQ(1, world.nanswers);
+    CHECK(fake_is_shut(world.s)); /* it lingers, and reads nothing */
+    world_close();
+}
+
+TEST_MAIN(TEST_ENTRY(h1_interim, leaves_behind_earlier_answers_and_before_its_own),
+    TEST_ENTRY(h1_interim, never_goes_to_http_1_0),
+    TEST_ENTRY(h1_interim, is_dropped_behind_the_head),
+    TEST_ENTRY(h1_interim, that_the_kernel_takes_in_part_is_sent_whole),
+    TEST_ENTRY(h1_interim, that_the_client_never_takes_ends_the_connection),
+    TEST_ENTRY(h1_interim, stands_beside_the_one_100),
+    TEST_ENTRY(h1_interim, to_a_client_that_left_says_so),
+    TEST_ENTRY(h1_tunnel, is_asked_for_with_upgrade_in_connection_and_protocols),
+    TEST_ENTRY(h1_tunnel, never_leads_to_http_that_we_do_not_see),
+    TEST_ENTRY(h1_tunnel, gives_the_bytes_of_the_client_however_they_come),
+    TEST_ENTRY(h1_tunnel, that_is_not_granted_is_an_ordinary_request),
+    TEST_ENTRY(h1_tunnel, follows_pipelined_answers),
+    TEST_ENTRY(h1_tunnel, that_the_client_ends_goes_on_the_other_way),
+    TEST_ENTRY(h1_tunnel, that_we_end_goes_on_the_other_way),
+    TEST_ENTRY(h1_tunnel, that_ends_without_a_byte_is_ended),
+    TEST_ENTRY(h1_tunnel, is_shut_when_all_has_left),
+    TEST_ENTRY(h1_tunnel, reads_while_the_client_takes_nothing),
+    TEST_ENTRY(h1_tunnel, that_nobody_reads_stops_the_client_and_loses_nothing),
+    TEST_ENTRY(h1_tunnel, lives_while_something_moves),
+    TEST_ENTRY(h1_tunnel, lives_while_a_slow_client_takes_something),
+    TEST_ENTRY(h1_tunnel, half_ended_is_idle_too), TEST_ENTRY(h1_tunnel, that_is_aborted_is_reset),
+    TEST_ENTRY(h1_tunnel, that_the_client_resets_is_gone),
+    TEST_ENTRY(h1_tunnel, is_not_what_connect_gets))

@@ -1,0 +1,415 @@
+/* h1_origin_test.c -- an origin's interim responses and its tunnel, however the bytes come. */
+#include "t/unit/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_origin.h"
+#include "daemon/http/forward.h"
+#include "daemon/http/framing.h"
+#include "t/unit/fake_stream.h"
+
+enum {
+    ROOM = 7, /* small: a body comes in many pieces */
+    SAID_MAX = 4096
+};
+
+/* A user as a fetch is one: woken, it asks for everything there is, and notes it. */
+struct user {
+    struct task task;
+    struct loop loop;
+    struct h1_origin *o;
+    struct stream *s;
+    bool asks;  /* for interim responses */
+    bool holds; /* takes no body: its own client is slow */
+    bool headed, ended;
+    int err;
+    unsigned runs;
+    size_t said_len;
+    char said[SAID_MAX]; /* "103 200 body" */
+    char room[ROOM];
+};
+
+static const struct h1_conf conf = {.fields_max = 20, .resp_field_max = 200, .resp_head_max = 400};
+
+static void
+user_say(struct user *u, const char *text, size_t len)
+{
+    CHECK(u->said_len + len < SAID_MAX);
+    memcpy(u->said + u->said_len, text, len);
+    u->said_len += len;
+    u->said[u->said_len] = '\0';
+}
+
+static void
+user_say_head(struct user *u, const struct http_head *h)
+{
+    char text[16];
+
+    user_say(u, text, (size_t)snprintf(text, sizeof(text), "%u ", h->status));
+}
+
+static void
+user_read_body(struct user *u)
+{
+    ssize_t n = 1;
+
+    while (!u->ended && !u->holds && n > 0) {
+        n = h1_origin_body(u->o, (struct span){u->room, ROOM});
+        if (n > 0)
+            user_say(u, u->room, (size_t)n);
+        else if (n != TERR_AGAIN)
+            u->ended = true;
+        if (n < 0 && n != TERR_AGAIN)
+            u->err = (int)n;
+    }
+}
+
+static void
+user_run(struct task *t)
+{
+    struct user *u = container_of(t, struct user, task);
+    const struct http_head *h;
+    int rc;
+
+    u->runs++;
+    if (h1_origin_connected(u->o) != 0 || u->err != 0)
+        return;
+    while (u->asks && !u->headed && h1_origin_interim(u->o, &h) == 0)
+        user_say_head(u, h);
+    if (!u->headed) {
+        rc = h1_origin_head(u->o, &h);
+        if (rc == TERR_AGAIN)
+            return;
+        u->err = rc;
+        if (rc != 0)
+            return;
+        user_say_head(u, h);
+        u->headed = true;
+    }
+    user_read_body(u);
+}
+
+static void
+user_open(struct user *u)
+{
+    memset(u, 0, sizeof(*u));
+    fake_loop_open(&u->loop);
+    task_init(&u->task, &u->loop.tasks, user_run);
+    CHECK_EQ(0, h1_origin_open(&u->o, &u->loop, &conf, NULL, 0, &u->task));
+    u->s = fake_newest;
+    fake_connect(u->s, 0);
+    h1_origin_begin(u->o, HTTP_M_GET);
+}
+
+static void
+user_close(struct user *u)
+{
+    h1_origin_close(&u->o);
+    task_cancel(&u->task);
+    fake_loop_close(&u->loop);
+}
+
+/* The origin says `text`, cut in two at `at`, and ends. */
+static void
+user_hears(struct user *u, const char *text, size_t at)
+{
+    fake_run(&u->loop);
+    fake_arrive(u->s, text, at);
+    fake_run(&u->loop);
+    fake_arrive(u->s, text + at, strlen(text) - at);
+    fake_run(&u->loop);
+    fake_end(u->s, TERR_CLOSED);
+    fake_run(&u->loop);
+}
+
+#define HINTS "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+#define FINAL "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"
+#define SWITCH \
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\r\n"
+
+static void
+interim_at(const char *text, size_t at, bool asks, const char *want)
+{
+    struct user u;
+
+    user_open(&u);
+    u.asks = asks;
+    h1_origin_want_interim(u.o, asks);
+    h1_origin_sent(u.o);
+    user_hears(&u, text, at);
+    CHECK_EQ(0, u.err);
+    CHECK_STR(want, u.said);
+    CHECK(u.ended);
+    user_close(&u);
+}
+
+TEST(h1_origin, interim_responses_are_given_in_order_however_they_come)
+{
+    static const char text[] = "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" HINTS
+                               "HTTP/1.1 104 X\r\n\r\n" FINAL;
+
+    for (size_t at = 0; at < sizeof(text); at++) {
+        interim_at(text, at, true, "102 103 104 200 0123456789");
+        interim_at(text, at, false, "200 0123456789");
+    }
+}
+
+TEST(h1_origin, a_head_waits_until_the_interim_response_was_read)
+{
+    const struct http_head *h;
+    struct user u;
+
+    user_open(&u);
+    fake_run(&u.loop);
+    h1_origin_set_user(u.o, NULL);
+    h1_origin_want_interim(u.o, true);
+    fake_arrive(u.s, HINTS FINAL, sizeof(HINTS FINAL) - 1);
+    fake_run(&u.loop);
+    h1_origin_set_user(u.o, &u.task);
+    u.runs = 0;
+    u.err = TERR_CANCELLED; /* it only counts its runs */
+    CHECK_EQ(TERR_AGAIN, h1_origin_head(u.o, &h));
+    fake_run(&u.loop);
+    CHECK_EQ(1, u.runs);
+    CHECK_EQ(0, h1_origin_interim(u.o, &h));
+    CHECK_EQ(103, h->status);
+    CHECK_EQ(TERR_AGAIN, h1_origin_interim(u.o, &h));
+    CHECK_EQ(0, h1_origin_head(u.o, &h));
+    CHECK_EQ(200, h->status);
+    user_close(&u);
+}
+
+TEST(h1_origin, an_interim_response_that_nobody_reads_stops_the_origin)
+{
+    char more[1000];
+    struct user u;
+    const struct http_head *h;
+
+    memset(more, 'x', sizeof(more));
+    user_open(&u);
+    fake_run(&u.loop);
+    h1_origin_want_interim(u.o, true);
+    fake_arrive(u.s, HINTS, sizeof(HINTS) - 1);
+    fake_run(&u.loop); /* the user asks for the final head only */
+    CHECK_EQ(TERR_AGAIN, h1_origin_head(u.o, &h));
+    for (unsigned i = 0; i < 10; i++) {
+        fake_arrive(u.s, more, sizeof(more));
+        fake_run(&u.loop);
+    }
+    CHECK(fake_is_paused(u.s));
+    CHECK(fake_waiting(u.s) >= 9000);
+    CHECK_EQ(0, h1_origin_interim(u.o, &h));
+    CHECK_EQ(TERR_AGAIN, h1_origin_interim(u.o, &h));
+    CHECK(!fake_is_paused(u.s));
+    CHECK(h1_origin_head(u.o, &h) == TERR_HEADTOOBIG || h1_origin_head(u.o, &h) == TERR_SYNTAX);
+    user_close(&u);
+}
+
+TEST(h1_origin, sixteen_interim_responses_and_no_more)
+{
+    char text[4096] = "";
+    struct user u;
+
+    for (unsigned i = 0; i < LIMIT_INTERIM; i++)
+        strcat(text, "HTTP/1.1 103 X\r\n\r\n");
+    strcat(text, FINAL);
+    user_open(&u);
+    u.asks = true;
+    h1_origin_want_interim(u.o, true);
+    user_hears(&u, text, 100);
+    CHECK_EQ(0, u.err);
+    CHECK_EQ(16 * 4 + 4 + 10, u.said_len);
+    user_close(&u);
+    memmove(text + 18, text, strlen(text) + 1);
+    for (unsigned asks = 0; asks < 2; asks++) {
+        user_open(&u);
+        u.asks = asks;
+        h1_origin_want_interim(u.o, asks);
+        user_hears(&u, text, 100);
+        CHECK_EQ(TERR_FRAMING, u.err);
+        CHECK_EQ(asks ? 16 * 4 : 0, u.said_len);
+        user_close(&u);
+    }
+}
+
+static int
+refused(const char *text, const char *protocols, bool sent)
+{
+    struct user u;
+    int err;
+
+    user_open(&u);
+    if (protocols != NULL)
+        h1_origin_want_upgrade(u.o, slice_str(protocols));
+    if (sent)
+        h1_origin_sent(u.o);
+    user_hears(&u, text, strlen(text));
+    err = u.err;
+    CHECK(err == 0 || !h1_origin_reusable(u.o));
+    user_close(&u);
+    return err;
+}
+
+TEST(h1_origin, an_interim_response_has_no_body)
+{
+    CHECK_EQ(TERR_FRAMING, refused("HTTP/1.1 103 X\r\nContent-Length: 5\r\n\r\n", NULL, true));
+    CHECK_EQ(
+        TERR_FRAMING, refused("HTTP/1.1 103 X\r\nTransfer-Encoding: chunked\r\n\r\n", NULL, true));
+}
+
+TEST(h1_origin, a_101_must_have_been_asked_for)
+{
+    static const char no_option[] = "HTTP/1.1 101 X\r\nUpgrade: websocket\r\n\r\n";
+    static const char none[] = "HTTP/1.1 101 X\r\nConnection: upgrade\r\n\r\n";
+    static const char old[] = "HTTP/1.0 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    static const char two[] = "HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+                              "Upgrade: websocket\r\n\r\n";
+    static const char framed[] = "HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+                                 "Content-Length: 3\r\n\r\n";
+
+    CHECK_EQ(TERR_FRAMING, refused(SWITCH, NULL, true));
+    CHECK_EQ(TERR_FRAMING, refused(SWITCH, "websocket", false));
+    CHECK_EQ(TERR_SYNTAX, refused(SWITCH, "chat", true));
+    CHECK_EQ(TERR_SYNTAX, refused(no_option, "websocket", true));
+    CHECK_EQ(TERR_SYNTAX, refused(none, "websocket", true));
+    CHECK_EQ(TERR_SYNTAX, refused(old, "websocket", true));
+    CHECK_EQ(TERR_SYNTAX, refused(two, "websocket", true));
+    CHECK_EQ(TERR_FRAMING, refused(framed, "websocket", true));
+    CHECK_EQ(0, refused(SWITCH, "chat/1.0, websocket", true));
+}
+
+TEST(h1_origin, a_tunnel_gives_the_bytes_of_the_origin_however_they_come)
+{
+    static const char text[] = HINTS SWITCH "HTTP/1.1 200 OK\r\n\r\nraw \r\n\r\n bytes";
+    static const char want[] = "101 HTTP/1.1 200 OK\r\n\r\nraw \r\n\r\n bytes";
+
+    for (size_t at = 0; at < sizeof(text); at++) {
+        struct user u;
+
+        user_open(&u);
+        h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
+        h1_origin_sent(u.o);
+        user_hears(&u, text, at);
+        CHECK_EQ(0, u.err);
+        CHECK(u.ended);
+        CHECK_STR(want, u.said);
+        CHECK(!h1_origin_reusable(u.o));
+        user_close(&u);
+    }
+}
+
+TEST(h1_origin, a_tunnel_that_is_reset_does_not_end_well)
+{
+    struct user u;
+
+    user_open(&u);
+    h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
+    h1_origin_sent(u.o);
+    fake_arrive(u.s, SWITCH "abc", sizeof(SWITCH "abc") - 1);
+    fake_run(&u.loop);
+    fake_end(u.s, TERR_IO);
+    fake_run(&u.loop);
+    CHECK_STR("101 abc", u.said);
+    CHECK(u.err != 0);
+    user_close(&u);
+}
+
+TEST(h1_origin, a_tunnel_sends_what_it_is_given_and_then_its_end)
+{
+    struct iovec iov = {.iov_base = (char[]){"0123456789"}, .iov_len = 10};
+    struct user u;
+
+    user_open(&u);
+    h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
+    h1_origin_sent(u.o);
+    fake_arrive(u.s, SWITCH, sizeof(SWITCH) - 1);
+    fake_run(&u.loop);
+    fake_take(u.s, 4);
+    CHECK_EQ(10, h1_origin_send(u.o, &iov, 1, false));
+    CHECK(h1_origin_sending(u.o));
+    h1_origin_shut(u.o);
+    fake_run(&u.loop);
+    CHECK(!fake_is_shut(u.s)); /* six bytes are still to go */
+    fake_take(u.s, SIZE_MAX);
+    fake_run(&u.loop);
+    CHECK(fake_is_shut(u.s));
+    CHECK_STR("0123456789", fake_got(u.s));
+    fake_arrive(u.s, "bye", 3);
+    fake_run(&u.loop);
+    CHECK_STR("101 bye", u.said);
+    user_close(&u);
+}
+
+TEST(h1_origin, a_user_that_reads_nothing_stops_the_origin_and_then_loses_nothing)
+{
+    char text[20000], *want = malloc(sizeof(text) + 5);
+    struct user u;
+
+    CHECK(want != NULL);
+    for (size_t i = 0; i < sizeof(text); i++)
+        text[i] = (char)('a' + i % 23);
+    user_open(&u);
+    h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
+    h1_origin_sent(u.o);
+    fake_arrive(u.s, SWITCH, sizeof(SWITCH) - 1);
+    fake_run(&u.loop); /* its room is lent now */
+    u.holds = true;
+    for (unsigned i = 0; i < 20; i++) {
+        fake_arrive(u.s, text + i * 100, 100);
+        fake_run(&u.loop);
+    }
+    CHECK(fake_is_paused(u.s));
+    CHECK(fake_waiting(u.s) > 0);
+    u.holds = false;
+    task_wake(&u.task);
+    fake_run(&u.loop);
+    memcpy(want, "101 ", 4);
+    memcpy(want + 4, text, 2000);
+    CHECK_EQ(2004, u.said_len);
+    CHECK_MEM(want, u.said, 2004);
+    CHECK_EQ(0, fake_waiting(u.s));
+    free(want);
+    user_close(&u);
+}
+
+TEST(h1_origin, an_interim_response_goes_on_without_what_was_for_this_hop)
+{
+    const struct http_head *h;
+    struct user u;
+    char out[256];
+    int n;
+
+    user_open(&u);
+    u.err = TERR_CANCELLED; /* we ask ourselves */
+    h1_origin_want_interim(u.o, true);
+    fake_arrive(u.s,
+        "HTTP/1.1 103 Soon\r\nLink: </a>\r\nConnection: X-Hop\r\nX-Hop: 1\r\nVia: 1.1 z\r\n"
+        "Upgrade: b\r\nContent-Length: 0\r\nX: y\r\n\r\n",
+        sizeof("HTTP/1.1 103 Soon\r\nLink: </a>\r\nConnection: X-Hop\r\nX-Hop: 1\r\nVia: 1.1 z\r\n"
+               "Upgrade: b\r\nContent-Length: 0\r\nX: y\r\n\r\n") -
+            1);
+    fake_run(&u.loop);
+    CHECK_EQ(0, h1_origin_interim(u.o, &h));
+    n = forward_interim(h, (struct span){out, sizeof(out) - 1});
+    CHECK(n > 0);
+    out[n] = '\0';
+    CHECK_STR("HTTP/1.1 103 Soon\r\nLink: </a>\r\nX: y\r\n", out);
+    CHECK_EQ(TERR_LIMIT, forward_interim(h, (struct span){out, (size_t)n - 1}));
+    user_close(&u);
+}
+
+TEST_MAIN(TEST_ENTRY(h1_origin, interim_responses_are_given_in_order_however_they_come),
+    TEST_ENTRY(h1_origin, a_head_waits_until_the_interim_response_was_read),
+    TEST_ENTRY(h1_origin, an_interim_response_that_nobody_reads_stops_the_origin),
+    TEST_ENTRY(h1_origin, sixteen_interim_responses_and_no_more),
+    TEST_ENTRY(h1_origin, an_interim_response_has_no_body),
+    TEST_ENTRY(h1_origin, a_101_must_have_been_asked_for),
+    TEST_ENTRY(h1_origin, a_tunnel_gives_the_bytes_of_the_origin_however_they_come),
+    TEST_ENTRY(h1_origin, a_tunnel_that_is_reset_does_not_end_well),
+    TEST_ENTRY(h1_origin, a_tunnel_sends_what_it_is_given_and_then_its_end),
+    TEST_ENTRY(h1_origin, a_user_that_reads_nothing_stops_the_origin_and_then_loses_nothing),
+    TEST_ENTRY(h1_origin, an_interim_response_goes_on_without_what_was_for_this_hop))
