@@ -96,18 +96,23 @@ h1_in_skip(struct h1_conn *c, size_t n)
         h1_in_pace(c);
 }
 
-/* The head's slices point into input that is about to go. */
+/* The head's slices point into input that is about to go.  What is left of the room for fields
+ * takes most heads: a chunk of the arena for each who waits would cost more than all else. */
 static int
 h1_head_keep(struct h1_xchg *hx)
 {
-    struct slice kept;
+    struct http_head *h = &hx->x.head;
+    size_t room = (size_t)(h->max_fields - h->nfields) * sizeof(struct http_field);
+    char *kept = (char *)(h->fields + h->nfields);
 
-    if (!hx->started || hx->head_kept || hx->x.head.len == 0)
+    if (!hx->started || hx->head_kept || h->len == 0)
         return 0;
-    kept = arena_copy(&hx->x.arena, slice_of(hx->x.head.base, hx->x.head.len));
-    if (kept.ptr == NULL)
+    if (h->len > room)
+        kept = arena_alloc(&hx->x.arena, h->len);
+    if (kept == NULL)
         return TERR_NOMEM;
-    hx->x.head.base = kept.ptr;
+    memcpy(kept, h->base, h->len);
+    h->base = kept;
     hx->head_kept = true;
     return 0;
 }
@@ -215,8 +220,8 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx)
                      (hx->parser.framing.kind == FRAMING_LENGTH && hx->parser.framing.length > 0);
     hx->x.body_length = hx->parser.framing.kind == FRAMING_CHUNKED ? EXCHANGE_LENGTH_UNKNOWN
                                                                    : hx->parser.framing.length;
-    hx->x.upgrade = fc.persists && !hx->x.has_body && h->method != HTTP_M_HEAD &&
-                    framing_upgrade(h, &fc).ptr != NULL;
+    hx->x.upgrade = http_has(h, HTTP_F_UPGRADE) && fc.persists && !hx->x.has_body &&
+                    h->method != HTTP_M_HEAD && framing_upgrade(h, &fc).ptr != NULL;
     if (c->server->env.conf->req_body_max > 0 && hx->parser.framing.kind == FRAMING_LENGTH &&
         hx->parser.framing.length > c->server->env.conf->req_body_max)
         return TERR_BODYTOOBIG;
