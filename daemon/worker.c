@@ -186,9 +186,8 @@ worker_open(struct worker *w)
         return err;
     w->loop = net_loop_base(w->net);
     w->counters = counters_worker(env->counters, w->id);
-    proxy_init(&w->proxy);
+    proxy_init(&w->proxy, env->conf);
     w->proxy.loop = w->loop;
-    w->proxy.conf = env->conf;
     w->proxy.cache = env->cache;
     w->proxy.storage = env->storage;
     w->proxy.synth = env->synth;

@@ -26,6 +26,7 @@
     X(BUSY,       503,  503, "all connections are in use")                      \
     X(IO,         400,  502, "input/output error")                              \
     X(UPSTREAM,   503,  503, "the origin answered with an error")               \
+    X(OTHERPART,  502,  502, "another part came than was asked for")            \
     X(CANCELLED,    0,    0, "nobody wants it any more")                        \
     X(CONFIG,       0,    0, "invalid configuration")                           \
     X(CORRUPT,      0,    0, "shared file is torn, short or foreign")           \

@@ -310,6 +310,9 @@ entry_set_response(struct entry *e, const struct cache_response *r)
     e->head_len = (uint32_t)r->head.len;
     e->vary_len = (uint16_t)r->vary.len;
     e->key_len = (uint16_t)r->key_text.len;
+    /* A quote would end the string (RFC 8941 3.3.3). */
+    e->key_shows = e->key_len > 0 && e->key_len <= ENTRY_KEY_SHOWN_MAX &&
+                   memchr(r->key_text.ptr, '"', r->key_text.len) == NULL;
     e->status = r->status;
     e->origin_status = r->origin_status;
     e->length_in_head = r->length_in_head;

@@ -45,6 +45,7 @@ struct entry_part {
     struct stobj *body;
 };
 enum {
+    ENTRY_KEY_SHOWN_MAX = 200, /* a longer key is not shown in Cache-Status */
     ENTRY_PARTS_INLINE = 2,
     ENTRY_PARTS_MAX = 64, /* with more, the whole is fetched anew */
 };
@@ -60,6 +61,7 @@ struct entry {
     bool is_private;      /* never in the index */
     bool late;            /* goes into the index when its outcome is known, if it is for others */
     bool length_in_head;
+    bool key_shows;       /* its text is short, and may stand between quotes */
     bool partial;         /* parts do not cover the whole, or did not when they came */
     bool validatable;     /* has an ETag or a Last-Modified */
     bool must_revalidate; /* never served stale */

@@ -109,6 +109,27 @@ fetch_is_error(const struct fetch *f, unsigned status)
            f->is_shared && cache_stale_if_error(f->old, &f->ask, f->received_ms);
 }
 
+/* On a connection that has not said anything yet, from the start. */
+static enum fetch_next
+fetch_again(struct fetch *f)
+{
+    counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
+    origin_discard(&f->conn);
+    f->begun = false;
+    return fetch_goto(f, FETCH_START);
+}
+
+/* What is stored cannot be completed: what the client wants, then, as if nothing were. */
+static enum fetch_next
+fetch_without_old(struct fetch *f)
+{
+    int err = fetch_plan_without_old(f);
+
+    if (err == 0)
+        err = fetch_write_request(f);
+    return err != 0 ? fetch_fail(f, err) : fetch_again(f);
+}
+
 /* A 304 to our own question, which named one stored response: it is about that one, whatever
  * else it says.  (Servers that compress on the fly answer with another ETag.) */
 static enum fetch_next
@@ -172,11 +193,8 @@ fetch_do_head(struct fetch *f)
         return FETCH_WAIT;
     }
     if (err != 0 && fetch_may_retry(f, err)) {
-        counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
-        origin_discard(&f->conn);
         f->fresh = true;
-        f->begun = false;
-        return fetch_goto(f, FETCH_START);
+        return fetch_again(f);
     }
     if (err == 0 && head->status == 304 && !fetch_is_conditional(f))
         err = TERR_SYNTAX; /* nobody asked: it would tell of something that we do not have */
@@ -191,6 +209,8 @@ fetch_do_head(struct fetch *f)
     err = fetch_publish(f, head);
     if (err == TERR_AGAIN)
         return FETCH_WAIT; /* for room */
+    if (err == TERR_OTHERPART)
+        return fetch_without_old(f);
     if (err != 0)
         return fetch_fail(f, err);
     if (head->status == 101) { /* from now on the connection is the request's */

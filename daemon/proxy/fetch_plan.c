@@ -32,13 +32,13 @@ fetch_write_range(struct fetch *f, uint64_t first, uint64_t last)
 /* Nothing of use is stored: the range that the client asks for, if it is one and not all of
  * it.  Several would come as multipart, so then the whole is better. */
 static int
-fetch_plan_range(struct fetch *f, const struct fetch_spec *spec)
+fetch_plan_range(struct fetch *f)
 {
-    const struct range_spec *s = spec->ranges;
+    const struct range_spec *s = &f->want;
     struct slice if_range = http_get_one(&f->req, HTTP_F_IF_RANGE);
     int err;
 
-    if (spec->nranges != 1 || (s->first == 0 && s->last == RANGE_UNKNOWN))
+    if (f->nwant != 1 || (s->first == 0 && s->last == RANGE_UNKNOWN))
         return 0;
     if (http_has(&f->req, HTTP_F_IF_RANGE) && if_range.ptr == NULL)
         return 0; /* several: nobody knows what is meant */
@@ -60,6 +60,17 @@ fetch_join_validator(const struct fetch *f)
     if (v->last_modified_s >= 0 && v->date_s > v->last_modified_s)
         return v->last_modified;
     return slice_of(NULL, 0);
+}
+
+int
+fetch_plan_without_old(struct fetch *f)
+{
+    if (f->old != NULL)
+        entry_drop(&f->old);
+    memset(&f->have, 0, sizeof(f->have));
+    f->conditional = f->joining = f->ranged = false;
+    f->range = f->if_range = slice_of(NULL, 0);
+    return fetch_plan_range(f);
 }
 
 /* The bytes that are wanted, as far as what is stored tells.  False: it does not. */
@@ -102,8 +113,7 @@ fetch_plan_join(struct fetch *f, const struct fetch_spec *spec)
     if (validator.len == 0 || !fetch_wanted(f, spec, &want) ||
         !entry_missing(f->old, &want.first, &want.last) ||
         atomic_load_explicit(&f->old->nparts, memory_order_acquire) >= ENTRY_PARTS_MAX) {
-        fetch_forget_old(f);
-        return fetch_plan_range(f, spec);
+        return fetch_plan_without_old(f);
     }
     f->if_range = validator;
     f->joining = true;
@@ -120,21 +130,11 @@ fetch_read_old(struct fetch *f)
     if (fields == NULL)
         return TERR_NOMEM;
     if (block_parse(entry_head(f->old), fields, LIMIT_FIELDS, &f->stored) != 0) {
-        fetch_forget_old(f);
+        entry_drop(&f->old);
         return 0;
     }
     validators_of(&f->stored, f->sent_ms / 1000, &f->have);
     return 0;
-}
-
-void
-fetch_forget_old(struct fetch *f)
-{
-    if (f->old != NULL)
-        entry_drop(&f->old);
-    memset(&f->have, 0, sizeof(f->have));
-    f->conditional = f->joining = f->ranged = false;
-    f->range = f->if_range = slice_of(NULL, 0);
 }
 
 int
@@ -143,14 +143,17 @@ fetch_plan(struct fetch *f, const struct fetch_spec *spec)
     int err;
 
     f->ask = *spec->ask;
+    f->nwant = spec->nranges;
+    if (f->nwant > 0)
+        f->want = spec->ranges[0];
     err = f->old != NULL ? fetch_read_old(f) : 0;
     if (err != 0)
         return err;
     if (f->old == NULL)
-        return fetch_plan_range(f, spec);
+        return fetch_plan_range(f);
     if (spec->complete)
         return fetch_plan_join(f, spec);
     f->conditional = f->old->validatable;
     /* If it did change, the part that is wanted is enough, as it was before. */
-    return f->old->partial || !f->conditional ? fetch_plan_range(f, spec) : 0;
+    return f->old->partial || !f->conditional ? fetch_plan_range(f) : 0;
 }

@@ -59,7 +59,9 @@ struct fetch {
     bool joining;            /* asked for what it lacks */
     bool ranged;             /* asked for a part */
     struct fresh_ask ask;
-    uint64_t part_len; /* of a part: bytes that must come; else STOBJ_SIZE_UNKNOWN */
+    uint64_t part_len;      /* of a part: bytes that must come; else STOBJ_SIZE_UNKNOWN */
+    struct range_spec want; /* what the client wants, when it is one range of `nwant` */
+    unsigned nwant;
     struct slice range, if_range;
     struct timer timer;
     struct waiter space; /* BODY: room in storage */
@@ -94,8 +96,8 @@ int fetch_write_request(struct fetch *f);
 
 /* fetch_plan.c: what to ask for.  0 or TERR_NOMEM. */
 int fetch_plan(struct fetch *f, const struct fetch_spec *spec);
-/* All of it, whatever is stored. */
-void fetch_forget_old(struct fetch *f);
+/* What the client wants, whatever is stored.  0 or TERR_NOMEM. */
+int fetch_plan_without_old(struct fetch *f);
 
 /* fetch_merge.c: outcomes that build on what is stored. */
 /* A 304: a new entry with the old body.  0 or TERR_*. */

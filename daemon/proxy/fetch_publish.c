@@ -306,6 +306,8 @@ fetch_publish(struct fetch *f, const struct http_head *head)
         if (err == 0 || err == TERR_AGAIN)
             return err;
     }
+    if (f->joining && (head->status == 206 || head->status == 416))
+        return TERR_OTHERPART; /* it was our question, not the client's */
     return fetch_publish_private(f, head, &r);
 }
 

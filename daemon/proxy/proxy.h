@@ -39,13 +39,16 @@ struct proxy {
     struct shmlog *log;
     void (*on_idle)(void *ctx); /* draining: the last request or fetch has gone */
     void *on_idle_ctx;
+    struct slice hit_line; /* what Cache-Status begins with on a hit; in hit_text */
+    char hit_text[96];
     struct req *idle_reqs; /* memory of ended requests */
     unsigned nidle_reqs;
     struct proxy_host last_host;
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */
 };
 
-void proxy_init(struct proxy *p);
+/* Borrows conf until proxy_fini(). */
+void proxy_init(struct proxy *p, const struct conf *conf);
 /* Ends every fetch: nobody is left who waits. */
 void proxy_cut(struct proxy *p);
 bool proxy_is_idle(const struct proxy *p);

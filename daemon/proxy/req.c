@@ -1,4 +1,5 @@
 /* req.c -- one client request, from parsed head to last byte delivered. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
@@ -71,6 +72,9 @@ req_make_key(struct req *r)
     return 0;
 }
 
+#define REQ_WISHES \
+    (HTTP_BIT(HTTP_F_CACHE_CONTROL) | HTTP_BIT(HTTP_F_PRAGMA) | HTTP_BIT(HTTP_F_RANGE))
+
 /* What the client says about how it wants to be answered.  0 or TERR_NOMEM. */
 static int
 req_read_wishes(struct req *r)
@@ -78,8 +82,7 @@ req_read_wishes(struct req *r)
     const struct http_head *h = &r->x->head;
     struct range_spec specs[RANGES_MAX], *copy;
 
-    if ((h->present & (HTTP_BIT(HTTP_F_CACHE_CONTROL) | HTTP_BIT(HTTP_F_PRAGMA))) != 0)
-        fresh_ask_of(h, &r->ask);
+    fresh_ask_of(h, &r->ask);
     if (!http_has(h, HTTP_F_RANGE))
         return 0;
     r->nranges = range_of_request(h, specs);
@@ -128,7 +131,7 @@ req_do_recv(struct req *r)
     r->pipes = r->x->upgrade && route != NULL && route->pipe;
     if (r->backend == CONF_NO_BACKEND)
         return req_synth(r, 503, TERR_NOTFOUND);
-    if (req_read_wishes(r) != 0)
+    if ((h->present & REQ_WISHES) != 0 && req_read_wishes(r) != 0)
         return req_synth(r, 503, TERR_NOMEM);
     if (!req_is_for_cache(r))
         return req_goto(r, REQ_PASS);
@@ -594,9 +597,16 @@ req_start(void *ctx, struct exchange *x)
 }
 
 void
-proxy_init(struct proxy *p)
+proxy_init(struct proxy *p, const struct conf *conf)
 {
+    int n;
+
     p->magic = PROXY_MAGIC;
+    p->conf = conf;
+    n = snprintf(
+        p->hit_text, sizeof(p->hit_text), "Cache-Status: %s; hit; ttl=", conf->params.http_via);
+    tassert(n > 0 && (size_t)n < sizeof(p->hit_text));
+    p->hit_line = slice_of(p->hit_text, (size_t)n);
     list_init(&p->fetches);
 }
 

@@ -33,8 +33,9 @@ req_take_tunnel(struct req *r, struct origin_conn *conn)
 void
 req_end_pipe(struct req *r)
 {
-    if (r->tunnel != NULL)
-        origin_discard(&r->tunnel);
+    if (r->tunnel == NULL)
+        return;
+    origin_discard(&r->tunnel);
     free(r->pipe);
     r->pipe = NULL;
 }

@@ -1,64 +1,67 @@
 /* req_status.c -- the lines of a response that say what became of the request here: Age,
- * Cache-Status (RFC 9211), the request's id. */
+ * Cache-Status (RFC 9211), the request's id.
+ *
+ * They are written on every hit, so straight into their place, which is long enough for all. */
 #include "daemon/proxy/req_priv.h"
 
 enum {
-    STATUS_KEY_MAX = 200, /* a longer key is not shown */
+    STATUS_MAX = 408, /* our lines at their longest, without the key: names of 64 bytes */
 };
+_Static_assert(
+    EXCHANGE_EXTRA >= 160 + STATUS_MAX + ENTRY_KEY_SHOWN_MAX, "the protocol's lines fit too");
 
-static void
-req_add_line(struct exchange *x, struct slice name, struct slice value)
+#define PUT(p, literal) (memcpy((p), (literal), sizeof(literal) - 1), (p) + sizeof(literal) - 1)
+
+static inline char *
+req_put(char *p, struct slice s)
 {
-    size_t len = name.len + value.len + 4;
-    char *p = x->extra + x->extra_len;
-
-    if (x->extra_len + len > EXCHANGE_EXTRA - 160)
-        return; /* the protocol's own lines come first */
-    memcpy(p, name.ptr, name.len);
-    p += name.len;
-    *p++ = ':';
-    *p++ = ' ';
-    memcpy(p, value.ptr, value.len);
-    p += value.len;
-    *p++ = '\r';
-    *p = '\n';
-    x->extra_len += (uint16_t)len;
+    memcpy(p, s.ptr, s.len);
+    return p + s.len;
 }
 
-static struct slice
-req_decimal(char buf[24], int64_t value)
+/* Two digits at a time: most ages and times to live have four at most. */
+static const char req_pairs[] = "0001020304050607080910111213141516171819"
+                                "2021222324252627282930313233343536373839"
+                                "4041424344454647484950515253545556575859"
+                                "6061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
+
+static char *
+req_put_small(char *p, unsigned n)
+{
+    unsigned high = n / 100;
+
+    tassert(n < 10000);
+    if (high >= 10) {
+        memcpy(p, req_pairs + 2 * (size_t)high, 2);
+        p += 2;
+    } else if (high > 0) {
+        *p++ = (char)('0' + high);
+    }
+    n -= high * 100;
+    if (high == 0 && n < 10) {
+        *p = (char)('0' + n);
+        return p + 1;
+    }
+    memcpy(p, req_pairs + 2 * (size_t)n, 2);
+    return p + 2;
+}
+
+static char *
+req_put_number(char *p, int64_t value)
 {
     uint64_t n = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    char *p = buf + 24;
+    unsigned len = 1;
 
-    do
-        *--p = (char)('0' + n % 10);
-    while ((n /= 10) != 0);
     if (value < 0)
-        *--p = '-';
-    return slice_of(p, (size_t)(buf + 24 - p));
-}
-
-struct req_line {
-    char *next, *end;
-};
-
-static void
-req_put(struct req_line *l, struct slice s)
-{
-    if (s.len > (size_t)(l->end - l->next))
-        return;
-    memcpy(l->next, s.ptr, s.len);
-    l->next += s.len;
-}
-
-static void
-req_put_number(struct req_line *l, struct slice name, int64_t n)
-{
-    char buf[24];
-
-    req_put(l, name);
-    req_put(l, req_decimal(buf, n));
+        *p++ = '-';
+    if (n < 10000)
+        return req_put_small(p, (unsigned)n);
+    for (uint64_t bound = 10; n >= bound && len < 19; bound *= 10)
+        len++;
+    for (unsigned i = len; i-- > 0; n /= 10)
+        p[i] = (char)('0' + n % 10);
+    return p + len;
 }
 
 /* How long it is still fresh, in seconds; below 0: has been stale. */
@@ -87,49 +90,63 @@ req_forward_reason(const struct req *r)
     return slice_str(names[r->reason]);
 }
 
-static void
-req_put_forwarded(const struct req *r, struct req_line *l)
+static char *
+req_put_forwarded(const struct req *r, char *p)
 {
-    req_put(l, req_forward_reason(r));
-    req_put_number(l, SLICE_LIT("; fwd-status="), r->entry->origin_status);
+    p = req_put(p, req_forward_reason(r));
+    p = PUT(p, "; fwd-status=");
+    p = req_put_number(p, r->entry->origin_status);
     if (!r->entry->is_private)
-        req_put(l, SLICE_LIT("; stored"));
+        p = PUT(p, "; stored");
     if (r->collapsed)
-        req_put(l, SLICE_LIT("; collapsed"));
-    if (!r->entry->is_private)
-        req_put_number(l, SLICE_LIT("; ttl="), req_ttl_s(r));
+        p = PUT(p, "; collapsed");
+    if (!r->entry->is_private) {
+        p = PUT(p, "; ttl=");
+        p = req_put_number(p, req_ttl_s(r));
+    }
+    return p;
 }
 
-/* A quote in the key would end the string (RFC 8941 3.3.3): then it is not shown. */
-static void
-req_put_key(const struct req *r, struct req_line *l)
+static inline char *
+req_put_key(const struct req *r, char *p)
 {
     struct slice key = entry_key_text(r->entry);
 
-    if (key.len == 0 || key.len > STATUS_KEY_MAX || memchr(key.ptr, '"', key.len) != NULL)
-        return;
-    req_put(l, SLICE_LIT("; key=\""));
-    req_put(l, key);
-    req_put(l, SLICE_LIT("\""));
+    if (!r->entry->key_shows)
+        return p;
+    p = PUT(p, "; key=\"");
+    p = req_put(p, key);
+    *p++ = '"';
+    return p;
 }
 
 /* RFC 9211. */
-static void
-req_cache_status(struct req *r)
+static char *
+req_put_cache_status(const struct req *r, char *p)
 {
-    char text[STATUS_KEY_MAX + 200];
-    struct req_line l = {text, text + sizeof(text)};
-
-    req_put(&l, slice_str(r->proxy->conf->params.http_via));
     if ((r->log_flags & SHMLOG_REQ_HIT) != 0) {
-        req_put_number(&l, SLICE_LIT("; hit; ttl="), req_ttl_s(r));
+        p = req_put(p, r->proxy->hit_line);
+        p = req_put_number(p, req_ttl_s(r));
         if (r->origin_failed)
-            req_put(&l, SLICE_LIT("; detail=stale-if-error"));
+            p = PUT(p, "; detail=stale-if-error");
     } else {
-        req_put_forwarded(r, &l);
+        p = PUT(p, "Cache-Status: ");
+        p = req_put(p, slice_str(r->proxy->conf->params.http_via));
+        p = req_put_forwarded(r, p);
     }
-    req_put_key(r, &l);
-    req_add_line(r->x, SLICE_LIT("Cache-Status"), slice_of(text, (size_t)(l.next - text)));
+    return PUT(req_put_key(r, p), "\r\n");
+}
+
+static char *
+req_put_id(const struct req *r, char *p)
+{
+    static const char hex[] = "0123456789abcdef";
+
+    p = req_put(p, slice_str(r->proxy->conf->params.request_id_header));
+    p = PUT(p, ": ");
+    for (unsigned i = 0; i < 16; i++)
+        *p++ = hex[r->x->xid >> (60 - 4 * i) & 15];
+    return PUT(p, "\r\n");
 }
 
 void
@@ -137,21 +154,22 @@ req_extra_lines(struct req *r)
 {
     const struct conf_params *params = &r->proxy->conf->params;
     struct exchange *x = r->x;
-    char buf[24];
+    char *p = x->extra + x->extra_len;
 
+    tassert(x->extra_len == 0);
     if (r->entry != NULL && !r->entry->is_private) {
         int64_t age = entry_age_s(r->entry, r->proxy->loop->clock.wall_ms);
 
-        if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0)
-            req_add_line(x, SLICE_LIT("Age"), req_decimal(buf, age));
+        if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0) {
+            p = PUT(p, "Age: ");
+            p = req_put_number(p, age);
+            p = PUT(p, "\r\n");
+        }
     }
     if (r->entry != NULL && params->http_cache_status)
-        req_cache_status(r);
-    if (params->request_id_header[0] != '\0') {
-        static const char hex[] = "0123456789abcdef";
-
-        for (unsigned i = 0; i < 16; i++)
-            buf[i] = hex[x->xid >> (60 - 4 * i) & 15];
-        req_add_line(x, slice_str(params->request_id_header), slice_of(buf, 16));
-    }
+        p = req_put_cache_status(r, p);
+    if (params->request_id_header[0] != '\0')
+        p = req_put_id(r, p);
+    x->extra_len = (uint16_t)(p - x->extra);
+    tassert(x->extra_len <= EXCHANGE_EXTRA - 160);
 }

@@ -190,9 +190,8 @@ world_open_proxy(void)
     struct counter_set *set = counters_worker(world.counters, 0);
 
     memset(p, 0, offsetof(struct proxy, key_text));
-    proxy_init(p);
+    proxy_init(p, world.conf);
     p->loop = &world.loop;
-    p->conf = world.conf;
     p->cache = world.cache;
     p->storage = world.storage;
     p->synth = world.synth;
@@ -200,6 +199,7 @@ world_open_proxy(void)
     p->counters = set;
     p->log = world.log;
     p->on_idle = world_on_idle;
+    proxy_init(p);
     world_must(origins_open(&p->origins, p->loop, world.conf, &world.h1_conf, world.shared, set));
 }
 

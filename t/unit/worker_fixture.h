@@ -306,9 +306,8 @@ world_open(struct world *w, exchange_start_f *start, const char *parameters)
     world_open_shared(w);
     set = counters_worker(w->counters, 0);
     CHECK_EQ(0, net_loop_open(&w->net, 0));
-    proxy_init(&w->proxy);
+    proxy_init(&w->proxy, w->conf);
     w->proxy.loop = net_loop_base(w->net);
-    w->proxy.conf = w->conf;
     w->proxy.cache = w->cache;
     w->proxy.storage = w->storage;
     w->proxy.synth = w->synth;
