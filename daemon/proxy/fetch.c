@@ -137,6 +137,8 @@ fetch_not_modified(struct fetch *f, const struct http_head *head)
 {
     int err = fetch_revalidated(f, head);
 
+    if (err == TERR_OTHERPART)
+        return fetch_without_old(f);
     if (err != 0)
         return fetch_fail(f, err);
     counter_add(f->proxy->counters, COUNTER_fetch_not_modified, 1);

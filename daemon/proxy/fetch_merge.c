@@ -110,6 +110,8 @@ fetch_revalidated(struct fetch *f, const struct http_head *head)
     if (err != 0)
         return err;
     fetch_judge_merged(f, &merged, head, &v);
+    if (!v.storable && r.partial)
+        return TERR_OTHERPART; /* a part that is not kept is of no use to one who wants another */
     r.nparts = fetch_share_parts(f->old, parts);
     if (v.storable)
         err = cache_publish(f->entry, &r);

@@ -120,6 +120,7 @@ req_open_part(struct req *r)
 
         r->part = req_find_part(r);
         p = &r->entry->parts[r->part];
+        tassert(r->pos >= p->off);
         r->body = p->body;
         off = p->off;
         if (r->entry->partial && p->off + p->len < r->until)

@@ -199,7 +199,6 @@ world_open_proxy(void)
     p->counters = set;
     p->log = world.log;
     p->on_idle = world_on_idle;
-    proxy_init(p);
     world_must(origins_open(&p->origins, p->loop, world.conf, &world.h1_conf, world.shared, set));
 }
 
