@@ -15,6 +15,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/obj.h"
+#include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
 #include "daemon/net/listener.h"
@@ -324,6 +325,7 @@ server_run(const struct conf *conf)
     hash_secret_draw();
     server_signals(&set);
     s->nworkers = conf->workers > 0 ? (unsigned)conf->workers : server_cpus();
+    rcu_start();
     server_limit_conns(s);
     if (server_open_shm(s) != 0 || server_open_storage(s) != 0 || server_listen(s) != 0) {
         server_close(s);

@@ -32,6 +32,12 @@ _Static_assert(sizeof(struct rcu_call) <= sizeof(struct rcu_later), "rcu_later t
 static _Thread_local bool rcu_thread_is_online;
 
 void
+rcu_start(void)
+{
+    urcu_qsbr_get_default_call_rcu_data();
+}
+
+void
 rcu_join(void)
 {
     urcu_qsbr_register_thread();

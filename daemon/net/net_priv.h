@@ -27,6 +27,7 @@ struct net_loop {
     uv_check_t check;
     uv_idle_t idle; /* active while tasks were left over, so that poll does not sleep */
     uv_async_t async;
+    uv_poll_t high;   /* see net_loop_grow() */
     uv_timer_t timer; /* drives base.wheel */
     struct task wheel_task;
     struct read_slab *slab; /* the one being read into; NULL before the first read */

@@ -1,8 +1,12 @@
 /* netloop.c -- the event loop: eight lines of policy around uv_run. */
 #include "daemon/net/netloop.h"
 
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
@@ -134,6 +138,40 @@ net_loop_wake(struct inbox *in)
     uv_async_send(&nl->async);
 }
 
+static void
+net_on_high(uv_poll_t *poll, int status, int events)
+{
+    (void)poll, (void)status, (void)events;
+}
+
+enum {
+    GROW_FDS = 65536 /* half a MiB a loop; above, the table grows when it has to */
+};
+
+/* libuv aborts when its table of descriptors cannot grow, and it grows it when a connection
+ * comes: so it grows now.  Best effort: without it only that moment differs. */
+static void
+net_loop_grow(struct net_loop *nl)
+{
+    struct rlimit rl;
+    int low, high;
+
+    if (getrlimit(RLIMIT_NOFILE, &rl) != 0 || rl.rlim_cur < 64)
+        return;
+    low = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (low < 0)
+        return;
+    high = fcntl(low, F_DUPFD_CLOEXEC, rl.rlim_cur > GROW_FDS ? GROW_FDS : (int)rl.rlim_cur - 8);
+    close(low);
+    if (high < 0)
+        return;
+    if (uv_poll_init(&nl->uv, &nl->high, high) == 0) {
+        uv_poll_start(&nl->high, UV_READABLE, net_on_high);
+        uv_close((uv_handle_t *)&nl->high, NULL);
+    }
+    close(high);
+}
+
 int
 net_loop_open(struct net_loop **out, unsigned id)
 {
@@ -165,6 +203,7 @@ net_loop_open(struct net_loop **out, unsigned id)
     nl->prepare.data = nl->check.data = nl->idle.data = nl->timer.data = nl;
     uv_prepare_start(&nl->prepare, net_on_prepare);
     uv_check_start(&nl->check, net_on_check);
+    net_loop_grow(nl);
     *out = nl;
     return 0;
 }

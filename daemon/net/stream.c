@@ -148,13 +148,19 @@ stream_on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
         buf->len = s->read_max;
 }
 
-/* A reset is not an orderly end: what is framed by the end would pass for whole (RFC 9112 8). */
+/* A reset is not an orderly end: what is framed by the end would pass for whole (RFC 9112 8).
+ * libuv reports an end also for a reset that came together with data, and a write that failed has
+ * taken the socket's error with it. */
 static int
-stream_end_of(ssize_t n)
+stream_end_of(const struct stream *s, ssize_t n)
 {
-    int err = n == UV_EOF ? TERR_CLOSED : terr_from_errno((int)n);
+    int err = n == UV_EOF ? 0 : terr_from_errno((int)n), pending = 0;
+    socklen_t len = sizeof(pending);
 
-    return n != UV_EOF && err == TERR_CLOSED ? TERR_IO : err;
+    if (err == 0 && s->write_err == 0 &&
+        getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &pending, &len) == 0 && pending == 0)
+        return TERR_CLOSED;
+    return err == 0 || err == TERR_CLOSED ? TERR_IO : err;
 }
 
 static void
@@ -165,7 +171,7 @@ stream_on_read(uv_stream_t *uvs, ssize_t n, const uv_buf_t *buf)
     if (n == 0 || n == UV_ENOBUFS)
         return;
     if (n < 0) {
-        s->ended = stream_end_of(n);
+        s->ended = stream_end_of(s, n);
         s->reading = false; /* libuv stops by itself */
         uv_read_stop(uvs);
     } else {
