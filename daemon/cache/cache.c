@@ -85,9 +85,10 @@ cache_bound_variants(struct cache *c, struct cuckoo_guard *g, struct entry *firs
     unsigned n = 0;
 
     for (struct entry *e = first; e != NULL; e = entry_next(e)) {
+        if (entry_state(e) == ENTRY_BUSY)
+            continue;
         n++;
-        if (entry_state(e) != ENTRY_BUSY)
-            last = e;
+        last = e;
     }
     if (n >= LIMIT_VARIANTS && last != NULL)
         cache_unlink_locked(c, g, last);
@@ -149,8 +150,8 @@ static enum cache_verdict
 cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_query *q,
     struct waiter *w, struct entry **fresh, struct cache_answer *out)
 {
-    struct cache_choice choice = {.use = NULL};
     struct entry *e = *fresh;
+    struct cache_choice choice = {.expected = e != NULL ? e->expected : 0};
 
     cache_choose(&choice, entry_of_node(cuckoo_find_locked(c->index, g)), q);
     out->reason = choice.marker != NULL ? CACHE_MARKED : choice.reason;
@@ -175,6 +176,7 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
         out->old = entry_hold(choice.old);
     if (e != NULL && cache_is_late(&choice)) {
         e->late = true;
+        e->changes = atomic_load(cache_changes(c, &q->key));
         atomic_store_explicit(&e->refs, 2, memory_order_relaxed); /* the index has none yet */
     } else if (e != NULL) {
         cache_link(c, g, e);
@@ -190,8 +192,8 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
 }
 
 static enum cache_verdict
-cache_lookup_slow(
-    struct cache *c, const struct cache_query *q, struct waiter *w, struct cache_answer *out)
+cache_lookup_slow(struct cache *c, const struct cache_query *q, const struct cache_choice *seen,
+    struct waiter *w, struct cache_answer *out)
 {
     struct entry *fresh;
     enum cache_verdict verdict;
@@ -200,6 +202,8 @@ cache_lookup_slow(
     fresh = entry_new(c, 3, false); /* index, request, fetch; before the guard, for it may evict */
     if (fresh != NULL)
         fresh->node.key = q->key;
+    if (fresh != NULL && seen->varies != NULL)
+        fresh->expected = cache_variant(seen->varies, q);
     cuckoo_lock(c->index, &q->key, &g);
     verdict = cache_lookup_locked(c, &g, q, w, &fresh, out);
     cuckoo_unlock(c->index, &g);
@@ -224,7 +228,13 @@ cache_lookup(
         entry_count_use(choice.use);
         return CACHE_HIT;
     }
-    return cache_lookup_slow(c, q, w, out);
+    if (choice.stale != NULL && choice.busy != NULL) { /* somebody refreshes it: no lock needed */
+        entry_count_use(choice.stale);
+        out->entry = choice.stale;
+        out->reason = choice.reason;
+        return CACHE_STALE;
+    }
+    return cache_lookup_slow(c, q, &choice, w, out);
 }
 
 struct entry *
@@ -333,8 +343,8 @@ entry_set_response(struct entry *e, const struct cache_response *r)
 static void
 cache_link_late(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 {
-    if (!e->late)
-        return;
+    if (!e->late || e->changes != atomic_load(cache_changes(c, &e->node.key)))
+        return; /* the second: an unsafe request has changed it meanwhile */
     e->late = false;
     atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
     cache_link(c, g, e);
@@ -386,7 +396,7 @@ cache_hitmiss(
     if (e->linked && ttl_ms <= 0) {
         cache_unlink_locked(c, &g, e);
     } else if (e->linked) {
-        if (mark != CACHE_MARK_ERROR)
+        if (mark == CACHE_MARK)
             cache_supersede(c, &g, e);
         evict_add(&c->evict, e);
     }
@@ -462,6 +472,7 @@ cache_invalidate(struct cache *c, const struct hash128 *key)
     struct cuckoo_guard g;
 
     OBJ_CHECK(c, CACHE_MAGIC);
+    atomic_fetch_add(cache_changes(c, key), 1);
     if (cuckoo_find(c->index, key) == NULL)
         return false;
     cuckoo_lock(c->index, key, &g);

@@ -53,7 +53,8 @@ struct cache_query {
     unsigned nranges;
     bool only_stored; /* start nothing: the client wants what is there, or an error */
     bool no_join;     /* completing what is stored was tried, and did not work out */
-    int64_t now_ms;   /* wall clock */
+    int64_t now_ms;   /* monotonic, as everything about entries: clocks are set, time is not */
+    int64_t wall_s;   /* for dates with two digits of a year */
 };
 
 struct cache_answer {
@@ -114,8 +115,8 @@ struct entry *cache_private(struct cache *c);
 int cache_publish(struct entry *e, const struct cache_response *r);
 enum cache_mark {
     CACHE_MARK,            /* the response was not for the cache; what was stored leaves */
-    CACHE_MARK_BY_REQUEST, /* Authorization or no-store of this request kept it out: requests
-                              without such do not heed the marker */
+    CACHE_MARK_BY_REQUEST, /* Authorization of this request kept it out: requests without such do
+                              not heed the marker, and what is stored for them stays */
     CACHE_MARK_ERROR,      /* the origin failed: what is stored stays, for it may be of use */
 };
 void cache_hitmiss(

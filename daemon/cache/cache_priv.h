@@ -14,6 +14,10 @@ struct evict_queue {
     struct list fifo; /* of entry.evict_link, under lock */
 };
 
+enum {
+    CACHE_CHANGES = 1024
+};
+
 #define CACHE_MAGIC OBJ_TAG('c', 'a', 'c', 'h')
 struct cache {
     uint32_t magic;
@@ -21,7 +25,16 @@ struct cache {
     struct storage *storage;
     struct counters *counters;
     struct evict_queue evict;
+    /* When a key was last invalidated, by its hash: what is not in the index then, because it is
+     * late, learns it from here.  A count, not a time; several keys may share one. */
+    _Atomic uint32_t changes[CACHE_CHANGES];
 };
+
+static inline _Atomic uint32_t *
+cache_changes(struct cache *c, const struct hash128 *key)
+{
+    return &c->changes[key->lo % CACHE_CHANGES];
+}
 
 enum entry_use {
     ENTRY_USE,       /* as it is */
@@ -36,6 +49,9 @@ struct cache_choice {
     struct entry *marker; /* what came last was not for the cache */
     struct entry *old;    /* to validate or to complete */
     struct entry *busy;   /* being fetched */
+    struct entry *varies; /* READY, with a Vary: others under this key will have it too */
+    unsigned nbusy;       /* of other variants */
+    uint64_t expected;    /* in: cache_variant() of this request; 0: not known */
     enum cache_reason reason;
 };
 
@@ -48,6 +64,8 @@ entry_next(const struct entry *e)
 bool entry_matches(const struct entry *e, const struct cache_query *q);
 bool entry_covers(const struct entry *e, const struct cache_query *q);
 void cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q);
+/* A number for what this request selects, if the response to come varies as `e` does; not 0. */
+uint64_t cache_variant(const struct entry *e, const struct cache_query *q);
 struct entry *cache_choose_stale(struct entry *first, const struct cache_query *q);
 
 /* A private one is made even when the store is full: its number is bounded by the clients'. */

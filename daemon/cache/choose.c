@@ -94,7 +94,7 @@ entry_range_heeded(const struct entry *e, const struct cache_query *q)
         return true;
     if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &stored) != 0)
         return false;
-    validators_of(&stored, q->now_ms / 1000, &v);
+    validators_of(&stored, q->wall_s, &v);
     return cond_range_holds(q->req, &v);
 }
 
@@ -210,13 +210,36 @@ choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *
     }
 }
 
-/* The newest wins; `c` is all zero, its reason CACHE_NOTHING_STORED. */
+uint64_t
+cache_variant(const struct entry *e, const struct cache_query *q)
+{
+    struct http_field fields[LIMIT_FIELDS];
+    char spec[VARY_SPEC_MAX];
+    struct http_head stored;
+    int n;
+
+    if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &stored) != 0)
+        return 0;
+    n = vary_build(&stored, q->req, (struct span){spec, sizeof(spec)});
+    return n <= 0 ? 0 : hash_plain(spec, (size_t)n) | 1;
+}
+
+/* May it be for this request?  Yes, when nobody knows. */
+static bool
+cache_expects(const struct cache_choice *c, const struct entry *e)
+{
+    return c->expected == 0 || e->expected == 0 || c->expected == e->expected;
+}
+
+/* The newest wins; `c` is all zero but for `expected`, its reason CACHE_NOTHING_STORED. */
 void
 cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q)
 {
     for (struct entry *e = first; e != NULL && c->use == NULL; e = entry_next(e)) {
         switch (entry_state(e)) {
         case ENTRY_READY:
+            if (c->varies == NULL && e->vary_len > 0)
+                c->varies = e;
             choose_ready(c, e, q);
             break;
         case ENTRY_HITMISS:
@@ -224,7 +247,8 @@ cache_choose(struct cache_choice *c, struct entry *first, const struct cache_que
                 c->marker = e;
             break;
         case ENTRY_BUSY:
-            if (c->busy == NULL)
+            /* Who will not be answered by it shall not wait for it, unless they are too many. */
+            if (c->busy == NULL && (cache_expects(c, e) || ++c->nbusy > LIMIT_VARIANTS))
                 c->busy = e;
             break;
         case ENTRY_FAILED:

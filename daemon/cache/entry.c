@@ -34,10 +34,10 @@ entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n)
     e->parts = e->few;
     if (n > ENTRY_PARTS_INLINE) {
         e->parts = storage_alloc(e->cache->storage, n * sizeof(*parts));
+        if (e->parts == NULL)
+            return TERR_NOMEM;
         e->parts_room = (uint16_t)n;
     }
-    if (e->parts == NULL)
-        return TERR_NOMEM;
     memcpy(e->parts, parts, n * sizeof(*parts));
     atomic_store_explicit(&e->nparts, (uint16_t)n, memory_order_relaxed);
     return 0;

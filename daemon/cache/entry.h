@@ -66,6 +66,8 @@ struct entry {
     bool validatable;     /* has an ETag or a Last-Modified */
     bool must_revalidate; /* never served stale */
     bool by_request;      /* HITMISS: because of what the request said, so only for such requests */
+    uint32_t changes;     /* late: of its key, when it was made */
+    uint64_t expected;    /* BUSY: what it is expected to be selected by; 0: not known */
     bool on_heap, block_on_heap; /* private ones, when the store was full */
     /* set before READY or HITMISS is published */
     uint16_t status, origin_status;
@@ -79,7 +81,7 @@ struct entry {
     struct entry_part *parts; /* `few`, or memory of the store's */
     struct entry_part few[ENTRY_PARTS_INLINE];
     uint64_t body_len;   /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
-    int64_t received_ms; /* wall clock */
+    int64_t received_ms; /* monotonic */
     int64_t age_ms;      /* at that time */
     int64_t ttl_ms;      /* from then on; 0 or less: each use needs validation */
     /* Windows, all from the end of the ttl: served stale while it is refreshed; served when the

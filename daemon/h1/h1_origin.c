@@ -444,6 +444,13 @@ h1_origin_rest(struct h1_origin *o)
 }
 
 bool
+h1_origin_ended(const struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    return stream_ended(o->stream) != 0;
+}
+
+bool
 h1_origin_heard(const struct h1_origin *o)
 {
     OBJ_CHECK(o, H1_ORIGIN_MAGIC);

@@ -68,6 +68,7 @@ const struct framing *h1_origin_framing(const struct h1_origin *o);
 ssize_t h1_origin_body(struct h1_origin *o, struct span room);
 /* Has any byte of this response arrived? */
 bool h1_origin_heard(const struct h1_origin *o);
+bool h1_origin_ended(const struct h1_origin *o);
 /* Bytes arrive as long as this grows: for deadlines. */
 uint64_t h1_origin_bytes(const struct h1_origin *o);
 /* May it carry another request?  Also false as soon as an idle one hears anything. */

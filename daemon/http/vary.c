@@ -143,6 +143,22 @@ vary_is_text(unsigned id)
     }
 }
 
+/* Of a field that we do not know: white space around commas means nothing, by RFC 9110 5.6.1, if it
+ * is a list; but an empty member may mean something to whoever reads it, and then ",a" and "a" must
+ * not be one (cache poisoning). */
+static void
+vary_put_unknown(struct vary_sink *s, struct slice value, bool first)
+{
+    do {
+        struct slice member = http_cut(&value, ',');
+
+        if (!first)
+            vary_put(s, ",", 1);
+        vary_put(s, member.ptr, member.len);
+        first = false;
+    } while (value.ptr != NULL);
+}
+
 /* One line of a field; `text`: its bytes as they are. */
 static void
 vary_put_field(struct vary_sink *s, bool text, struct slice value, bool first)
@@ -224,7 +240,9 @@ vary_put_value(struct vary_sink *s, const struct http_head *req, unsigned id, st
             return any;
         if (f->drop)
             continue;
-        if (!written)
+        if (!written && id == HTTP_F_OTHER)
+            vary_put_unknown(s, http_value(req, f), !any);
+        else if (!written)
             vary_put_field(s, text, http_value(req, f), !any);
         any = true;
     }

@@ -276,6 +276,13 @@ origin_heard(const struct origin_conn *oc)
     return h1_origin_heard(oc->h1);
 }
 
+bool
+origin_ended(const struct origin_conn *oc)
+{
+    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
+    return h1_origin_ended(oc->h1);
+}
+
 void
 origin_set_user(struct origin_conn *oc, struct task *user)
 {

@@ -76,6 +76,8 @@ const struct framing *origin_framing(const struct origin_conn *oc);
 ssize_t origin_body(struct origin_conn *oc, struct span room);
 /* Has any byte of this response arrived? */
 bool origin_heard(const struct origin_conn *oc);
+/* Has the origin ended its side?  What it said before is still there. */
+bool origin_ended(const struct origin_conn *oc);
 
 /* It goes from one task of this loop to another, in the midst of what it is at: a tunnel. */
 void origin_set_user(struct origin_conn *oc, struct task *user);

@@ -69,7 +69,7 @@ fetch_do_send(struct fetch *f)
         fetch_deadline(f, f->proxy->conf->params.backend_send_timeout);
     }
     rc = fetch_send(f);
-    if (rc == TERR_AGAIN && origin_heard(f->conn))
+    if (rc == TERR_AGAIN && (origin_heard(f->conn) || origin_ended(f->conn)))
         return fetch_goto(f, FETCH_HEAD); /* an answer before the body's end */
     if (rc == TERR_AGAIN && timer_expired(&f->timer))
         rc = TERR_TIMEDOUT;
@@ -106,7 +106,7 @@ static bool
 fetch_is_error(const struct fetch *f, unsigned status)
 {
     return (status == 500 || status == 502 || status == 503 || status == 504) && f->old != NULL &&
-           f->is_shared && cache_stale_if_error(f->old, &f->ask, f->received_ms);
+           f->is_shared && cache_stale_if_error(f->old, &f->ask, f->came_ms);
 }
 
 /* On a connection that has not said anything yet, from the start. */
@@ -202,8 +202,10 @@ fetch_do_head(struct fetch *f)
         err = TERR_SYNTAX; /* nobody asked: it would tell of something that we do not have */
     if (err != 0)
         return fetch_fail(f, err);
-    if (f->received_ms == 0)
+    if (f->received_ms == 0) {
         f->received_ms = f->proxy->loop->clock.wall_ms;
+        f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
+    }
     if (fetch_is_error(f, head->status))
         return fetch_fail(f, TERR_UPSTREAM);
     if (head->status == 304 && f->conditional)

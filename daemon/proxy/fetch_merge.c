@@ -77,8 +77,7 @@ fetch_hand_over(struct fetch *f, struct cache_response *r)
             entry_drop(&own);
         return err;
     }
-    cache_hitmiss(
-        f->entry, own, f->received_ms, f->proxy->conf->params.uncacheable_ttl, CACHE_MARK);
+    fetch_mark(f, f->entry, own, 304);
     if (own != NULL)
         entry_drop(&own); /* the other hold is the reader's */
     else
@@ -98,13 +97,17 @@ fetch_revalidated(struct fetch *f, const struct http_head *head)
         .length_in_head = f->old->length_in_head,
         .partial = f->old->partial,
         .body_len = f->old->body_len,
-        .received_ms = f->received_ms,
+        .received_ms = f->came_ms,
         .fresh = &v,
         .parts = parts,
         .key_text = f->key_text,
     };
     int err = fetch_merge_heads(f, head, &merged, &r.head);
 
+    if (err == TERR_LIMIT) { /* each 304 may add fields: from time to time all is asked for anew */
+        cache_unlink(f->old);
+        return TERR_OTHERPART;
+    }
     if (err == 0)
         err = fetch_vary(f, &merged, &r.vary);
     if (err != 0)
@@ -113,14 +116,15 @@ fetch_revalidated(struct fetch *f, const struct http_head *head)
     if (!v.storable && r.partial)
         return TERR_OTHERPART; /* a part that is not kept is of no use to one who wants another */
     r.nparts = fetch_share_parts(f->old, parts);
-    if (v.storable)
-        err = cache_publish(f->entry, &r);
-    else
-        err = fetch_hand_over(f, &r);
+    err = v.storable ? cache_publish(f->entry, &r) : TERR_OTHERPART;
+    if (err == 0) {
+        cache_settle(f->entry);
+        return 0;
+    }
+    f->no_room = err == TERR_NOMEM; /* for its head: then for the request that asked, once */
+    err = r.partial ? TERR_OTHERPART : fetch_hand_over(f, &r);
     if (err != 0)
         fetch_unshare_parts(parts, r.nparts);
-    else if (v.storable)
-        cache_settle(f->entry);
     return err;
 }
 

@@ -68,6 +68,8 @@ fetch_plan_without_old(struct fetch *f)
     if (f->old != NULL)
         entry_drop(&f->old);
     memset(&f->have, 0, sizeof(f->have));
+    f->part_len = STOBJ_SIZE_UNKNOWN;
+    f->no_room = false;
     f->conditional = f->joining = f->ranged = false;
     f->range = f->if_range = slice_of(NULL, 0);
     return fetch_plan_range(f);
@@ -154,6 +156,6 @@ fetch_plan(struct fetch *f, const struct fetch_spec *spec)
     if (spec->complete)
         return fetch_plan_join(f, spec);
     f->conditional = f->old->validatable;
-    /* If it did change, the part that is wanted is enough, as it was before. */
-    return f->old->partial || !f->conditional ? fetch_plan_range(f) : 0;
+    /* If it did change, the part that is wanted is enough, if a part is all that is stored. */
+    return f->old->partial ? fetch_plan_range(f) : 0;
 }

@@ -68,9 +68,10 @@ struct fetch {
     struct arena arena;
     struct http_head req; /* the request, copied */
     struct slice host, key_text, client, id;
-    int64_t sent_ms, received_ms;
-    struct slice request; /* its head as sent */
-    size_t request_at;    /* sent so far */
+    int64_t sent_ms, received_ms; /* wall clock */
+    int64_t came_ms;              /* received_ms, monotonic */
+    struct slice request;         /* its head as sent */
+    size_t request_at;            /* sent so far */
     /* the request's body */
     struct stobj *upload;
     uint64_t upload_length;
@@ -113,7 +114,9 @@ void fetch_invalidate(struct fetch *f, const struct http_head *head);
 int fetch_send(struct fetch *f);
 void fetch_close_upload(struct fetch *f);
 
-void fetch_judge(const struct fetch *f, const struct http_head *head, struct fresh_verdict *v);
+void fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict *v);
+/* What the response that is not kept tells about those to come. */
+void fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status);
 int fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out);
 /* fetch_publish.c: the outcome for the entry; 0 and f->body set, or TERR_*. */
 int fetch_publish(struct fetch *f, const struct http_head *head);

@@ -19,7 +19,7 @@ fetch_object_max(const struct proxy *p)
 }
 
 void
-fetch_judge(const struct fetch *f, const struct http_head *head, struct fresh_verdict *v)
+fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict *v)
 {
     const struct conf_params *params = &f->proxy->conf->params;
     struct cache_control cc;
@@ -41,6 +41,8 @@ fetch_judge(const struct fetch *f, const struct http_head *head, struct fresh_ve
     cc_parse_request(&f->req, &cc);
     fr.no_store = cc_has(&cc, CC_NO_STORE);
     fresh_judge(head, &fr, &fp, v);
+    f->by_request =
+        v->refusal == FRESH_REFUSE_AUTHORIZATION || v->refusal == FRESH_REFUSE_REQ_NO_STORE;
 }
 
 /* The head as it is stored or handed on, with Content-Length if that is known. */
@@ -189,20 +191,19 @@ enum {
     ERROR_TTL_MS = 1000
 }; /* an error passes, so it is not remembered for long */
 
-/* What the response that is not kept tells about those to come. */
-static void
+void
 fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status)
 {
     int64_t ttl_ms = f->proxy->conf->params.uncacheable_ttl;
     enum cache_mark mark = f->by_request ? CACHE_MARK_BY_REQUEST : CACHE_MARK;
 
-    if (status >= 500) {
+    if (status >= 500 || f->no_room) {
         mark = CACHE_MARK_ERROR;
         ttl_ms = ttl_ms < ERROR_TTL_MS ? ttl_ms : ERROR_TTL_MS;
     }
     if (status == 416 || (marker->late && f->old == NULL))
         ttl_ms = 0; /* about one range alone; or it is known already */
-    cache_hitmiss(marker, handoff, f->received_ms, ttl_ms, mark);
+    cache_hitmiss(marker, handoff, f->came_ms, ttl_ms, mark);
 }
 
 /* The entry that others wait for becomes a marker, so that they fetch for themselves, all at
@@ -286,15 +287,13 @@ fetch_publish(struct fetch *f, const struct http_head *head)
         .status = head->status,
         .origin_status = head->status,
         .body_len = fetch_body_length(f),
-        .received_ms = f->received_ms,
+        .received_ms = f->came_ms,
         .fresh = &v,
     };
     uint64_t bytes = r.body_len;
 
     fetch_judge(f, head, &v);
     fetch_invalidate(f, head);
-    f->by_request =
-        v.refusal == FRESH_REFUSE_AUTHORIZATION || v.refusal == FRESH_REFUSE_REQ_NO_STORE;
     if (v.storable && head->status == 206) {
         v.storable = fetch_part_is_sane(f, head, r.body_len);
         bytes = f->part_len;
@@ -305,6 +304,7 @@ fetch_publish(struct fetch *f, const struct http_head *head)
 
         if (err == 0 || err == TERR_AGAIN)
             return err;
+        f->no_room = true;
     }
     if (f->joining && (head->status == 206 || head->status == 416))
         return TERR_OTHERPART; /* it was our question, not the client's */

@@ -150,7 +150,8 @@ req_query(const struct req *r)
         .nranges = r->nranges,
         .no_join = r->no_join,
         .only_stored = r->ask.only_if_cached,
-        .now_ms = r->proxy->loop->clock.wall_ms,
+        .now_ms = (int64_t)r->proxy->loop->clock.mono_ms,
+        .wall_s = r->proxy->loop->clock.wall_ms / 1000,
     };
 }
 

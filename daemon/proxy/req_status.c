@@ -68,7 +68,8 @@ req_put_number(char *p, int64_t value)
 static int64_t
 req_ttl_s(const struct req *r)
 {
-    int64_t left = r->entry->ttl_ms - (r->proxy->loop->clock.wall_ms - r->entry->received_ms);
+    int64_t left =
+        r->entry->ttl_ms - ((int64_t)r->proxy->loop->clock.mono_ms - r->entry->received_ms);
 
     return left < 0 ? -((999 - left) / 1000) : left / 1000;
 }
@@ -158,7 +159,7 @@ req_extra_lines(struct req *r)
 
     tassert(x->extra_len == 0);
     if (r->entry != NULL && !r->entry->is_private) {
-        int64_t age = entry_age_s(r->entry, r->proxy->loop->clock.wall_ms);
+        int64_t age = entry_age_s(r->entry, (int64_t)r->proxy->loop->clock.mono_ms);
 
         if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0) {
             p = PUT(p, "Age: ");
