@@ -161,7 +161,9 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
     if (choice.use != NULL)
         return CACHE_HIT;
     if (choice.stale != NULL && (choice.busy != NULL || e == NULL))
-        return CACHE_STALE; /* somebody refreshes it already */
+        return CACHE_STALE;                                    /* somebody refreshes it already */
+    if (choice.busy == NULL && choice.nbusy >= LIMIT_VARIANTS) /* every walk passes all of them */
+        return choice.stale != NULL ? CACHE_STALE : CACHE_PASS;
     if (choice.stale == NULL && choice.marker != NULL && cache_passes(choice.marker, q))
         return CACHE_PASS;
     if (q->only_stored)

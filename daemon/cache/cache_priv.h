@@ -50,7 +50,7 @@ struct cache_choice {
     struct entry *old;    /* to validate or to complete */
     struct entry *busy;   /* being fetched */
     struct entry *varies; /* READY, with a Vary: others under this key will have it too */
-    unsigned nbusy;       /* of other variants */
+    unsigned nbusy;       /* how many are */
     uint64_t expected;    /* in: cache_variant() of this request; 0: not known */
     enum cache_reason reason;
 };

@@ -247,9 +247,10 @@ cache_choose(struct cache_choice *c, struct entry *first, const struct cache_que
                 c->marker = e;
             break;
         case ENTRY_BUSY:
-            /* Who will not be answered by it shall not wait for it, unless they are too many. */
-            if (c->busy == NULL && (cache_expects(c, e) || ++c->nbusy > LIMIT_VARIANTS))
+            /* Who will not be answered by it shall not wait for it. */
+            if (c->busy == NULL && cache_expects(c, e))
                 c->busy = e;
+            c->nbusy++;
             break;
         case ENTRY_FAILED:
             break;

@@ -137,6 +137,9 @@ uint64_t h1_conn_taken(const struct h1_conn *c);
 /* h1_read.c */
 void h1_in_begin(struct h1_conn *c);
 void h1_in_skip(struct h1_conn *c, size_t n);
+/* Before the input goes: heads of requests that are not over point into it.  TERR_NOMEM: one is
+ * empty now. */
+int h1_in_keep_heads(struct h1_conn *c);
 int h1_in_end(struct h1_conn *c); /* keeps what is still needed; TERR_NOMEM */
 /* Reads on, and starts an exchange when a head is complete or will never be.  True: call again;
  * false: more bytes are needed, or an answer first. */

@@ -109,8 +109,11 @@ h1_head_keep(struct h1_xchg *hx)
         return 0;
     if (h->len > room)
         kept = arena_alloc(&hx->x.arena, h->len);
-    if (kept == NULL)
+    if (kept == NULL) { /* nobody may read it any more */
+        h->len = h->nfields = 0;
+        h->present = 0;
         return TERR_NOMEM;
+    }
     memcpy(kept, h->base, h->len);
     h->base = kept;
     hx->head_kept = true;
@@ -118,15 +121,23 @@ h1_head_keep(struct h1_xchg *hx)
 }
 
 int
+h1_in_keep_heads(struct h1_conn *c)
+{
+    int err = c->cur != NULL ? h1_head_keep(c->cur) : 0;
+
+    for (struct list *l = c->answered.next; l != &c->answered; l = l->next) {
+        int rc = h1_head_keep(container_of(l, struct h1_xchg, link));
+
+        err = err != 0 ? err : rc;
+    }
+    return err;
+}
+
+int
 h1_in_end(struct h1_conn *c)
 {
-    struct list *l;
-    int err = 0;
+    int err = h1_in_keep_heads(c);
 
-    if (c->cur != NULL)
-        err = h1_head_keep(c->cur);
-    for (l = c->answered.next; l != &c->answered && err == 0; l = l->next)
-        err = h1_head_keep(container_of(l, struct h1_xchg, link));
     if (c->in_len == 0) {
         if (c->own != NULL)
             free(c->own);

@@ -87,6 +87,7 @@ h1_conn_die(struct h1_conn *c)
     if (c->dead)
         return;
     c->dead = true;
+    h1_in_keep_heads(c); /* the stream takes with it what they are read from */
     c->in_len = 0;
     if (c->stream != NULL && h1_conn_owes(c))
         stream_reset(&c->stream);

@@ -88,6 +88,8 @@ req_forward_reason(const struct req *r)
 
     if (r->x->head.method != HTTP_M_GET && r->x->head.method != HTTP_M_HEAD)
         return SLICE_LIT("; fwd=method");
+    if (r->as_asked && r->reason == CACHE_NOTHING_STORED)
+        return SLICE_LIT("; fwd=bypass");
     return slice_str(names[r->reason]);
 }
 

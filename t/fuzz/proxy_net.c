@@ -47,10 +47,18 @@ wires_open(void)
         wires.wire[i] = (struct wire){.index = i, .room = WIRE_ROOM_ALL};
 }
 
+static void
+wires_free_spent(void)
+{
+    while (wires.nspent > 0)
+        free(wires.spent[--wires.nspent]);
+}
+
 void
 wires_close(void)
 {
     tassert(wires.nstreams == 0);
+    wires_free_spent();
     for (unsigned i = 0; i < wires.n; i++) {
         free(wires.wire[i].in.ptr);
         free(wires.wire[i].out.ptr);
@@ -183,6 +191,8 @@ wires_poll(void)
 {
     bool any = false;
 
+    wires_free_spent();
+
     for (unsigned i = 0; i < wires.n; i++) {
         struct stream *s = wires.wire[i].stream;
 
@@ -283,8 +293,10 @@ void
 stream_consume(struct stream *s)
 {
     OBJ_CHECK(s, STREAM_MAGIC);
-    if (s->rx_is_own)
-        free(s->rx.ptr);
+    if (s->rx_is_own) {
+        tassert(wires.nspent < 2 * WIRES_MAX); /* one read of a stream a poll */
+        wires.spent[wires.nspent++] = s->rx.ptr;
+    }
     s->rx_is_own = false;
     s->rx = (struct span){NULL, 0};
 }

@@ -5,8 +5,9 @@
  *
  * The streams above behave as those of net/: one read outstanding until it is consumed, reads
  * into the posted span, at most one queued write, whose bytes are read where they lie as the
- * wire takes them.  Every read has memory of its own, of exactly its size, and a stream's memory
- * goes with it: so the address sanitizer sees who keeps what for too long.
+ * wire takes them.  Every read has memory of its own, of exactly its size, which goes with the
+ * poll after it was consumed, and a stream's goes when it is closed: so the address sanitizer sees
+ * who keeps what for too long.
  *
  * Threads: one.
  */
@@ -67,6 +68,8 @@ struct wires {
     unsigned nstreams; /* open ones */
     enum wire_connect next_connect;
     size_t origin_room;
+    void *spent[2 * WIRES_MAX]; /* consumed: net/'s slabs stay as they are until the next poll */
+    unsigned nspent;
 };
 
 extern struct wires wires;

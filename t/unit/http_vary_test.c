@@ -197,9 +197,18 @@ TEST(vary, accept_language_is_sorted_by_weight_and_name)
     CHECK(!answers("Vary: Accept-Language", "Accept-Language:", "X: y"));
 }
 
+TEST(vary, an_empty_member_of_an_unknown_field_is_a_member)
+{
+    CHECK(answers("Vary: X-Tenant", "X-Tenant: a, b", "X-Tenant: a,b"));
+    CHECK(answers("Vary: X-Tenant", "X-Tenant: a,b", "X-Tenant: a\nX-Tenant: b"));
+    CHECK(!answers("Vary: X-Tenant", "X-Tenant: ,a", "X-Tenant: a"));
+    CHECK(!answers("Vary: X-Tenant", "X-Tenant: a,", "X-Tenant: a"));
+    CHECK(!answers("Vary: X-Tenant", "X-Tenant: a,,b", "X-Tenant: a,b"));
+}
+
 TEST(vary, more_languages_than_fit_are_compared_byte_for_byte)
 {
-    char text[512] = "Accept-Language: ", more[512];
+    char text[512] = "Accept-Language: ", more[640];
     struct head_build req;
     struct language l[LANGUAGE_MAX];
     unsigned i;
@@ -217,6 +226,7 @@ TEST(vary, more_languages_than_fit_are_compared_byte_for_byte)
 }
 
 TEST_MAIN(TEST_ENTRY(vary, accept_language_is_sorted_by_weight_and_name),
+    TEST_ENTRY(vary, an_empty_member_of_an_unknown_field_is_a_member),
     TEST_ENTRY(vary, more_languages_than_fit_are_compared_byte_for_byte),
     TEST_ENTRY(vary, a_response_without_vary_answers_everybody),
     TEST_ENTRY(vary, values_must_be_the_same_and_absent_is_a_value),
