@@ -369,10 +369,11 @@ cache_publish(struct entry *e, const struct cache_response *r)
     cuckoo_lock(c->index, &e->node.key, &g);
     cache_link_late(c, &g, e);
     entry_outcome(e, ENTRY_READY);
-    if (e->linked) {
+    /* What it replaces leaves when it is whole: should it be cut short, that is still there. */
+    if (e->linked && entry_is_settled(e))
         cache_supersede(c, &g, e);
+    if (e->linked)
         counter_add_shared(c->counters, COUNTER_cache_inserts, 1);
-    }
     cuckoo_unlock(c->index, &g);
     return 0;
 }
@@ -450,8 +451,10 @@ cache_settle(struct entry *e)
         bytes += stobj_len(e->parts[i].body);
     cuckoo_lock(c->index, &e->node.key, &g);
     e->charge_kb = (uint32_t)((bytes + 1023) >> 10);
-    if (e->linked)
+    if (e->linked) {
+        cache_supersede(c, &g, e);
         evict_add(&c->evict, e);
+    }
     cuckoo_unlock(c->index, &g);
 }
 

@@ -62,6 +62,7 @@ entry_next(const struct entry *e)
 }
 
 bool entry_matches(const struct entry *e, const struct cache_query *q);
+bool entry_is_settled(const struct entry *e);
 bool entry_covers(const struct entry *e, const struct cache_query *q);
 void cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q);
 /* A number for what this request selects, if the response to come varies as `e` does; not 0. */

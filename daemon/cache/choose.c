@@ -24,7 +24,7 @@ entry_marker_counts(const struct entry *e, const struct cache_query *q)
            http_has(q->req, HTTP_F_CACHE_CONTROL);
 }
 
-static bool
+bool
 entry_is_settled(const struct entry *e)
 {
     unsigned n = atomic_load_explicit(&e->nparts, memory_order_acquire);

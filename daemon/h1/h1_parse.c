@@ -156,11 +156,45 @@ h1_on_chunk_ext(llhttp_t *ll, const char *at, size_t len)
     return 0;
 }
 
-/* ';' and '=' count too: each stands before one span. */
 static int
-h1_on_chunk_ext_end(llhttp_t *ll)
+h1_on_chunk_ext_name(llhttp_t *ll, const char *at, size_t len)
 {
+    struct h1_parser *p = ll->data;
+
+    p->ext_named = p->ext_named || len > 0;
+    return h1_on_chunk_ext(ll, at, len);
+}
+
+static int
+h1_on_chunk_ext_value(llhttp_t *ll, const char *at, size_t len)
+{
+    struct h1_parser *p = ll->data;
+
+    p->ext_valued = p->ext_valued || len > 0;
+    return h1_on_chunk_ext(ll, at, len);
+}
+
+/* RFC 9112 7.1.1: a name is a token, a value is a token or quoted, so both have at least one
+ * byte.  ';' and '=' count too: each stands before one span. */
+static int
+h1_on_chunk_ext_end(llhttp_t *ll, bool *seen)
+{
+    if (!*seen)
+        return h1_fail(ll->data, TERR_FRAMING);
+    *seen = false;
     return h1_on_chunk_ext(ll, NULL, 1);
+}
+
+static int
+h1_on_chunk_ext_name_end(llhttp_t *ll)
+{
+    return h1_on_chunk_ext_end(ll, &((struct h1_parser *)ll->data)->ext_named);
+}
+
+static int
+h1_on_chunk_ext_value_end(llhttp_t *ll)
+{
+    return h1_on_chunk_ext_end(ll, &((struct h1_parser *)ll->data)->ext_valued);
 }
 
 static int
@@ -184,10 +218,10 @@ h1_prepare(void)
     h1_settings.on_headers_complete = h1_on_headers_complete;
     h1_settings.on_body = h1_on_body;
     h1_settings.on_chunk_header = h1_on_chunk_header;
-    h1_settings.on_chunk_extension_name = h1_on_chunk_ext;
-    h1_settings.on_chunk_extension_value = h1_on_chunk_ext;
-    h1_settings.on_chunk_extension_name_complete = h1_on_chunk_ext_end;
-    h1_settings.on_chunk_extension_value_complete = h1_on_chunk_ext_end;
+    h1_settings.on_chunk_extension_name = h1_on_chunk_ext_name;
+    h1_settings.on_chunk_extension_value = h1_on_chunk_ext_value;
+    h1_settings.on_chunk_extension_name_complete = h1_on_chunk_ext_name_end;
+    h1_settings.on_chunk_extension_value_complete = h1_on_chunk_ext_value_end;
     h1_settings.on_chunk_complete = h1_on_chunk_complete;
     h1_settings.on_message_complete = h1_on_message_complete;
     llhttp_init(&h1_templates[0], HTTP_REQUEST, &h1_settings);

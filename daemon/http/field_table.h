@@ -26,8 +26,9 @@ enum http_field_flag {
     X(PROXY_AUTHENTICATE, "Proxy-Authenticate", HTTP_HOP, "removed")                               \
     X(PROXY_AUTHORIZATION, "Proxy-Authorization", HTTP_HOP, "removed")                             \
     X(PROXY_AUTHENTICATION_INFO, "Proxy-Authentication-Info", HTTP_HOP, "removed")                 \
+    X(MAX_FORWARDS, "Max-Forwards", HTTP_ACTED, "OPTIONS: counted down, answered at 0")            \
     X(EXPECT, "Expect", HTTP_ACTED, "100-continue is answered; anything else is 417")              \
-    X(VIA, "Via", 0, "extended in both directions")                                                \
+    X(VIA, "Via", HTTP_ACTED, "extended in both directions")                                       \
     X(X_FORWARDED_FOR, "X-Forwarded-For", HTTP_SPOOF, "the client's address, to the backend")      \
     X(X_FORWARDED_PROTO, "X-Forwarded-Proto", HTTP_SPOOF, "the client's scheme, to the backend")   \
     X(X_FORWARDED_HOST, "X-Forwarded-Host", HTTP_SPOOF, "stripped")                                \
@@ -42,7 +43,7 @@ enum http_field_flag {
     X(X_METHOD_OVERRIDE, "X-Method-Override", HTTP_SPOOF, "stripped")                              \
     X(AGE, "Age", HTTP_OURS, "freshness; written anew")                                            \
     X(CACHE_CONTROL, "Cache-Control", HTTP_ACTED, "freshness, storing")                            \
-    X(PRAGMA, "Pragma", 0, "no-cache in requests without Cache-Control")                           \
+    X(PRAGMA, "Pragma", HTTP_ACTED, "no-cache in requests without Cache-Control")                  \
     X(EXPIRES, "Expires", 0, "freshness")                                                          \
     X(DATE, "Date", 0, "freshness; added when missing")                                            \
     X(LAST_MODIFIED, "Last-Modified", 0, "heuristic freshness, validation")                        \
@@ -51,14 +52,14 @@ enum http_field_flag {
     X(AUTHORIZATION, "Authorization", HTTP_ACTED, "forbids storing, unless allowed (RFC 9111 3.5)") \
     X(COOKIE, "Cookie", HTTP_ACTED, "forwarded")                                                   \
     X(SET_COOKIE, "Set-Cookie", HTTP_ACTED, "forwarded")                                           \
-    X(RANGE, "Range", 0, "partial responses")                                                      \
-    X(IF_MATCH, "If-Match", 0, "passed")                                                           \
-    X(IF_NONE_MATCH, "If-None-Match", 0, "validation")                                             \
-    X(IF_MODIFIED_SINCE, "If-Modified-Since", 0, "validation")                                     \
-    X(IF_UNMODIFIED_SINCE, "If-Unmodified-Since", 0, "passed")                                     \
-    X(IF_RANGE, "If-Range", 0, "partial responses")                                                \
+    X(RANGE, "Range", HTTP_ACTED, "partial responses")                                             \
+    X(IF_MATCH, "If-Match", HTTP_ACTED, "passed")                                                  \
+    X(IF_NONE_MATCH, "If-None-Match", HTTP_ACTED, "validation")                                    \
+    X(IF_MODIFIED_SINCE, "If-Modified-Since", HTTP_ACTED, "validation")                            \
+    X(IF_UNMODIFIED_SINCE, "If-Unmodified-Since", HTTP_ACTED, "passed")                            \
+    X(IF_RANGE, "If-Range", HTTP_ACTED, "partial responses")                                       \
     X(ACCEPT, "Accept", 0, "Vary")                                                                 \
-    X(ACCEPT_ENCODING, "Accept-Encoding", 0, "Vary; normalised")                                   \
+    X(ACCEPT_ENCODING, "Accept-Encoding", HTTP_ACTED, "Vary; normalised")                          \
     X(ACCEPT_LANGUAGE, "Accept-Language", 0, "Vary")                                               \
     X(USER_AGENT, "User-Agent", 0, "logged")                                                       \
     X(REFERER, "Referer", 0, "logged")                                                             \

@@ -66,6 +66,8 @@ forward_takes_request_field(
         return false;
     if (how->id_name.len > 0 && slice_eq_nocase(http_name(req, f), how->id_name))
         return false;
+    if (f->id == HTTP_F_OTHER && !how->trusted && http_name_is_spoof(http_name(req, f)))
+        return false;
     if (f->id == HTTP_F_OTHER) { /* X_Forwarded_For is X-Forwarded-For to a CGI */
         flags = http_field_flags(framing_disguised(http_name(req, f)));
         return (flags & (HTTP_HOP | HTTP_ACTED | HTTP_SPOOF)) == 0;
@@ -157,6 +159,19 @@ forward_fetch_fields(
         head_out_field(o, SLICE_LIT("If-Range"), how->if_range);
 }
 
+/* RFC 9110 7.6.2: one less.  0 does not come here; what is no number means nothing, and goes. */
+static void
+forward_max_forwards(struct head_out *o, struct slice value)
+{
+    uint64_t n;
+
+    if (http_parse_decimal(value, &n) != 0 || n == 0)
+        return;
+    HEAD_OUT_LIT(o, "Max-Forwards: ");
+    head_out_number(o, n - 1);
+    HEAD_OUT_LIT(o, "\r\n");
+}
+
 int
 forward_request(const struct http_head *req, const struct forward_request *how, struct span out)
 {
@@ -171,7 +186,9 @@ forward_request(const struct http_head *req, const struct forward_request *how, 
     for (i = 0; i < req->nfields; i++) {
         const struct http_field *f = &req->fields[i];
 
-        if (forward_takes_request_field(req, f, how))
+        if (f->id == HTTP_F_MAX_FORWARDS && req->method == HTTP_M_OPTIONS)
+            forward_max_forwards(&o, http_value(req, f));
+        else if (forward_takes_request_field(req, f, how))
             head_out_field(&o, http_name(req, f), http_value(req, f));
     }
     if (how->mode == FORWARD_FETCH)

@@ -263,28 +263,26 @@ fresh_longer(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The windows.  must-revalidate and no-cache forbid serving stale; s-maxage does too
- * (RFC 9111 5.2.2.10), unless the origin says beside it how stale it may be: then that is
- * all it may be.  A lost origin gives leave of its own (RFC 9111 4.2.4). */
+/* The windows.  must-revalidate, no-cache and s-maxage forbid serving stale (RFC 9111 4.2.4,
+ * 5.2.2.10), also where stale-while-revalidate stands beside them.  A lost origin gives leave of
+ * its own. */
 static void
 fresh_staleness(
     const struct cache_control *cc, const struct fresh_params *params, struct fresh_verdict *v)
 {
     int64_t while_s = cc_seconds(cc, CC_STALE_WHILE_REVALIDATE);
     int64_t error_s = cc_seconds(cc, CC_STALE_IF_ERROR);
-    bool shared = cc_has(cc, CC_S_MAXAGE);
 
     v->must_revalidate = v->no_cache || cc_has(cc, CC_MUST_REVALIDATE) ||
-                         cc_has(cc, CC_PROXY_REVALIDATE) || (shared && while_s < 0 && error_s < 0);
+                         cc_has(cc, CC_PROXY_REVALIDATE) || cc_has(cc, CC_S_MAXAGE);
     if (!v->must_revalidate) {
         v->stale_if_error_ms = error_s < 0 ? -1 : error_s * 1000;
         if (while_s >= 0)
             v->grace_ms = while_s * 1000;
-        else if (!shared && params->grace_said)
+        else if (params->grace_said)
             v->grace_ms = params->default_grace_ms;
         v->error_ms = fresh_longer(v->grace_ms, v->stale_if_error_ms);
-        if (!shared)
-            v->error_ms = fresh_longer(v->error_ms, params->default_grace_ms);
+        v->error_ms = fresh_longer(v->error_ms, params->default_grace_ms);
     }
     v->keep_ms = fresh_longer(v->error_ms, params->default_grace_ms) + params->default_keep_ms;
 }

@@ -125,6 +125,35 @@ http_field_id(const char *name, size_t len)
     return HTTP_F_OTHER;
 }
 
+static bool
+http_name_has(struct slice name, size_t at, struct slice piece)
+{
+    if (name.len < piece.len || at > name.len - piece.len)
+        return false;
+    for (size_t i = 0; i < piece.len; i++) {
+        char c = name.ptr[at + i];
+
+        if ((c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c) != piece.ptr[i])
+            return false;
+    }
+    return true;
+}
+
+bool
+http_name_is_spoof(struct slice name)
+{
+    static const char *const families[] = {"x-forwarded", "x-original-", "x-rewrite-"};
+    const struct slice override = SLICE_LIT("-method-override");
+
+    if (name.len == 0 || (name.ptr[0] | 0x20) != 'x')
+        return false; /* nearly all names end here */
+    for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+        if (http_name_has(name, 0, slice_str(families[i])))
+            return true;
+    }
+    return name.len > override.len && http_name_has(name, name.len - override.len, override);
+}
+
 const char *
 http_field_name(enum http_field_id id)
 {

@@ -95,6 +95,10 @@ struct slice http_get_one(const struct http_head *h, enum http_field_id id);
 
 /* HTTP_F_OTHER for a name that is not in the table. */
 enum http_field_id http_field_id(const char *name, size_t len);
+/* Of a family by which applications learn what a proxy in front of them did: X-Forwarded*,
+ * X-Original-*, X-Rewrite-*, *-Method-Override, whatever stands between; '_' counts as '-'.  Not in
+ * the table, or HTTP_SPOOF is there too. */
+bool http_name_is_spoof(struct slice name);
 const char *http_field_name(enum http_field_id id);
 unsigned http_field_flags(enum http_field_id id);
 enum http_method http_method_id(struct slice token); /* case-sensitive, RFC 9110 9.1 */

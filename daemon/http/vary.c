@@ -214,6 +214,77 @@ vary_put_languages(struct vary_sink *s, const struct http_head *req)
     return n >= 0;
 }
 
+enum {
+    ACCEPT_MAX = 32 /* members of one Accept; browsers send up to ten */
+};
+
+struct vary_media {
+    struct slice range, parameters; /* "text/html", and what follows with its ";" */
+};
+
+static int
+vary_compare_text(
+    struct slice a, struct slice b, int (*compare)(const char *, const char *, size_t))
+{
+    int order = compare(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
+
+    return order != 0 || a.len == b.len ? order : a.len < b.len ? -1 : 1;
+}
+
+static bool
+vary_media_before(const struct vary_media *a, const struct vary_media *b)
+{
+    int order = vary_compare_text(a->range, b->range, strncasecmp);
+
+    return order != 0 ? order < 0 : vary_compare_text(a->parameters, b->parameters, strncmp) < 0;
+}
+
+/* The members of all lines, sorted: how many, or -1 when they are too many or quote something. */
+static int
+vary_media_ranges(const struct http_head *req, struct vary_media out[static ACCEPT_MAX])
+{
+    const struct http_field *f = NULL;
+    struct http_list_iter it;
+    struct slice member;
+    int n = 0;
+
+    while ((f = http_find(req, HTTP_F_ACCEPT, f)) != NULL) {
+        if (f->drop)
+            continue;
+        http_list_init(&it, http_value(req, f));
+        while (http_list_next(&it, &member)) {
+            const char *semicolon = memchr(member.ptr, ';', member.len);
+            size_t len = semicolon == NULL ? member.len : (size_t)(semicolon - member.ptr);
+            struct vary_media m = {
+                http_trim(slice_of(member.ptr, len)), slice_of(member.ptr + len, member.len - len)};
+            int i;
+
+            if (n == ACCEPT_MAX || memchr(member.ptr, '"', member.len) != NULL)
+                return -1;
+            for (i = n++; i > 0 && vary_media_before(&m, &out[i - 1]); i--)
+                out[i] = out[i - 1];
+            out[i] = m;
+        }
+    }
+    return n;
+}
+
+/* Media ranges have no case and no order (RFC 9110 12.5.1, 8.3.1); their parameters may have. */
+static bool
+vary_put_media(struct vary_sink *s, const struct http_head *req)
+{
+    struct vary_media m[ACCEPT_MAX];
+    int n = vary_media_ranges(req, m), i;
+
+    for (i = 0; i < n; i++) {
+        if (i > 0)
+            vary_put(s, ",", 1);
+        vary_put_lower(s, m[i].range);
+        vary_put(s, m[i].parameters.ptr, m[i].parameters.len);
+    }
+    return n >= 0;
+}
+
 /* The normal form of a request's field into `s`.  False: the request does not have it. */
 static bool
 vary_put_value(struct vary_sink *s, const struct http_head *req, unsigned id, struct slice name)
@@ -231,6 +302,8 @@ vary_put_value(struct vary_sink *s, const struct http_head *req, unsigned id, st
         written = vary_put_languages(s, req);
         text = !written; /* malformed: no two spellings are the same */
     }
+    if (id == HTTP_F_ACCEPT)
+        written = vary_put_media(s, req);
     for (;;) {
         if (id != HTTP_F_OTHER)
             f = http_find(req, (enum http_field_id)id, f);

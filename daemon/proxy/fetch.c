@@ -109,6 +109,13 @@ fetch_is_error(const struct fetch *f, unsigned status)
            f->is_shared && cache_stale_if_error(f->old, &f->ask, f->came_ms);
 }
 
+/* May the answer be 206? */
+static bool
+fetch_is_ranged(const struct fetch *f)
+{
+    return f->ranged || (f->kind == FETCH_PASS && http_has(&f->req, HTTP_F_RANGE));
+}
+
 /* On a connection that has not said anything yet, from the start. */
 static enum fetch_next
 fetch_again(struct fetch *f)
@@ -198,16 +205,20 @@ fetch_do_head(struct fetch *f)
         f->fresh = true;
         return fetch_again(f);
     }
-    if (err == 0 && head->status == 304 && !fetch_is_conditional(f))
-        err = TERR_SYNTAX; /* nobody asked: it would tell of something that we do not have */
+    /* Nobody asked: it would tell of something that we do not have, or of a part for the whole. */
+    if (err == 0 && ((head->status == 304 && !fetch_is_conditional(f)) ||
+                        (head->status == 206 && !fetch_is_ranged(f))))
+        err = TERR_SYNTAX;
     if (err != 0)
         return fetch_fail(f, err);
     if (f->received_ms == 0) {
         f->received_ms = f->proxy->loop->clock.wall_ms;
         f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
     }
-    if (fetch_is_error(f, head->status))
+    if (fetch_is_error(f, head->status)) {
+        f->entry->origin_status = head->status; /* before the outcome makes it everybody's */
         return fetch_fail(f, TERR_UPSTREAM);
+    }
     if (head->status == 304 && f->conditional)
         return fetch_not_modified(f, head);
     err = fetch_publish(f, head);
@@ -332,6 +343,8 @@ fetch_do_error(struct fetch *f)
         space_cancel(f->body, &f->space);
         space_fail(f->body, f->err);
     } else {
+        if (f->conn != NULL && f->begun && f->err != TERR_CANCELLED && f->err != TERR_UPSTREAM)
+            elog(ELOG_WARN, "backend %s: no usable response: %s", f->conf->name, terr_text(f->err));
         fetch_tell_failed(f, &f->shared);
         fetch_tell_failed(f, &f->entry);
     }

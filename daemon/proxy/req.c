@@ -106,7 +106,7 @@ req_is_for_cache(const struct req *r)
     const uint64_t origins = HTTP_BIT(HTTP_F_IF_MATCH) | HTTP_BIT(HTTP_F_IF_UNMODIFIED_SINCE);
 
     return (h->method == HTTP_M_GET || h->method == HTTP_M_HEAD) && !r->x->has_body &&
-           (h->present & origins) == 0 && !r->ask.no_store && !r->pipes;
+           (h->present & origins) == 0 && (!r->ask.no_store || r->ask.only_if_cached) && !r->pipes;
 }
 
 /* RECV -- who serves it, and how. */
@@ -126,6 +126,9 @@ req_do_recv(struct req *r)
     }
     if (h->method == HTTP_M_TRACE)
         return req_synth(r, 405, 0);
+    if (h->method == HTTP_M_OPTIONS &&
+        slice_eq(http_get_one(h, HTTP_F_MAX_FORWARDS), SLICE_LIT("0")))
+        return req_synth(r, 204, 0); /* RFC 9110 7.6.2: we are whom it is for */
     route = req_route(p->conf, slice_of(p->key_text + r->host_at, r->host_len), http_path(h));
     r->backend = route != NULL ? route->backend : p->conf->default_backend;
     r->pipes = r->x->upgrade && route != NULL && route->pipe;
@@ -242,6 +245,7 @@ req_failed(struct req *r)
     struct cache_query q = req_query(r);
     int err = r->entry->err;
 
+    r->failed_status = r->entry->origin_status;
     entry_drop(&r->entry);
     r->holds = r->leader = false;
     r->entry = cache_lookup_stale(r->proxy->cache, &q);
@@ -455,7 +459,7 @@ static const struct {
     [REQ_FETCH]   = { "fetch",   req_do_fetch,   TO(LOOKUP) | TO(PASS) | TO(PIPE) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
     [REQ_PIPE]    = { "pipe",    req_do_pipe,    TO(CLOSE) },
     [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(DELIVER) | TO(CLOSE) },
-    [REQ_DELIVER] = { "deliver", req_do_deliver, TO(CLOSE) },
+    [REQ_DELIVER] = { "deliver", req_do_deliver, TO(SYNTH) | TO(CLOSE) },
     [REQ_CLOSE]   = { "close",   req_do_close,   0 },
     /* clang-format on */
 };
@@ -495,7 +499,7 @@ req_check(const struct req *r)
         tassert(r->entry != NULL);
         break;
     case REQ_SYNTH:
-        tassert(r->synth_status >= 400);
+        tassert(r->synth_status >= 200);
         break;
     case REQ_PIPE:
         tassert(r->tunnel != NULL && r->leader);

@@ -246,6 +246,23 @@ req_cut(struct req *r)
     return req_goto(r, REQ_CLOSE);
 }
 
+/* The body broke off before the client was told anything: it gets an error instead of nothing. */
+static enum req_next
+req_deliver_nothing(struct req *r)
+{
+    if (r->entry == NULL || r->nleased > 0 || waiter_pending(&r->wait))
+        return req_cut(r);
+    if (r->reading)
+        lease_fini(&r->it);
+    r->begun = r->reading = r->source_ended = r->text_due = false;
+    r->segment = r->part = 0;
+    r->body = NULL;
+    r->resp = (struct exchange_response){.status = 0};
+    r->x->extra_len = 0;
+    r->log_flags &= ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE);
+    return req_synth(r, 502, TERR_CLOSED);
+}
+
 /* DELIVER -- until the client has it all. */
 enum req_next
 req_do_deliver(struct req *r)
@@ -269,7 +286,7 @@ req_do_deliver(struct req *r)
             break;
         leased = req_lease(r);
         if (leased == TERR_CLOSED)
-            return req_cut(r);
+            return r->head_sent ? req_cut(r) : req_deliver_nothing(r);
         if (leased == TERR_AGAIN && r->head_sent && r->ngiven == r->nleased)
             break; /* nothing new to offer */
         if (r->head_sent && r->ngiven == r->nleased && !r->body_ended) {

@@ -56,6 +56,7 @@ struct req {
     struct entry *entry;      /* borrowed; held once `holds` is set */
     struct entry *old;        /* held, from LOOKUP to MISS: to validate or to complete */
     struct waiter wait;       /* QUEUED, FETCH: the outcome.  DELIVER: more of the body */
+    uint16_t failed_status;   /* what it said then; 0: nothing */
     bool origin_failed;       /* and a stale response stands in */
     bool holds, leader, collapsed, asked_backend;
     bool as_asked;              /* passed: conditions and ranges are the origin's to answer */

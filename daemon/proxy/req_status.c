@@ -96,10 +96,16 @@ req_forward_reason(const struct req *r)
 static char *
 req_put_forwarded(const struct req *r, char *p)
 {
+    unsigned status = r->origin_failed ? r->failed_status : r->entry->origin_status;
+
     p = req_put(p, req_forward_reason(r));
-    p = PUT(p, "; fwd-status=");
-    p = req_put_number(p, r->entry->origin_status);
-    if (!r->entry->is_private)
+    if (status != 0) { /* 0: the next hop said nothing */
+        p = PUT(p, "; fwd-status=");
+        p = req_put_number(p, status);
+    }
+    if (r->origin_failed)
+        p = PUT(p, "; detail=stale-if-error");
+    else if (!r->entry->is_private)
         p = PUT(p, "; stored");
     if (r->collapsed)
         p = PUT(p, "; collapsed");
@@ -127,11 +133,9 @@ req_put_key(const struct req *r, char *p)
 static char *
 req_put_cache_status(const struct req *r, char *p)
 {
-    if ((r->log_flags & SHMLOG_REQ_HIT) != 0) {
+    if ((r->log_flags & SHMLOG_REQ_HIT) != 0 && !r->origin_failed) {
         p = req_put(p, r->proxy->hit_line);
         p = req_put_number(p, req_ttl_s(r));
-        if (r->origin_failed)
-            p = PUT(p, "; detail=stale-if-error");
     } else {
         p = PUT(p, "Cache-Status: ");
         p = req_put(p, slice_str(r->proxy->conf->params.http_via));

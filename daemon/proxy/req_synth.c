@@ -58,9 +58,12 @@ req_synth_head(struct req *r, const char *reason)
         return TERR_NOMEM;
     n = snprintf(out, max,
         "HTTP/1.1 %u %s\r\nServer: %s\r\nDate: %s\r\n"
-        "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n%s%s",
+        "%sCache-Control: no-store\r\n%s%s",
         r->synth_status, reason, p->conf->params.http_server, p->loop->clock.http_date,
-        r->synth_status == 405 ? "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n" : "",
+        r->synth_status == 204 ? "" : "Content-Type: text/html; charset=utf-8\r\n",
+        r->synth_status == 405 || r->synth_status == 204
+            ? "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
+            : "",
         r->synth_status == 503 ? "Retry-After: 5\r\n" : "");
     tassert(n > 0 && (size_t)n < max);
     r->resp.block = slice_of(out, (size_t)n);
@@ -124,11 +127,13 @@ req_do_synth(struct req *r)
     r->log_flags |= SHMLOG_REQ_SYNTH;
     counter_add(r->proxy->counters, COUNTER_req_synth, 1);
     r->resp.status = r->synth_status;
-    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD;
+    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || r->synth_status == 204;
     r->resp.close = r->x->err != 0;
     if (req_synth_head(r, reason) != 0 || req_synth_body(r, reason) != 0) {
         r->x->ops->abort(r->x);
         return req_goto(r, REQ_CLOSE);
     }
+    if (r->synth_status == 204) /* RFC 9110 8.6: never with a Content-Length */
+        r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
     return req_goto(r, REQ_DELIVER);
 }

@@ -197,6 +197,16 @@ TEST(vary, accept_language_is_sorted_by_weight_and_name)
     CHECK(!answers("Vary: Accept-Language", "Accept-Language:", "X: y"));
 }
 
+TEST(vary, accept_has_no_order_and_its_types_no_case)
+{
+    CHECK(answers("Vary: Accept", "Accept: a/b, C/d;q=0.5", "Accept: c/D;q=0.5,A/b"));
+    CHECK(answers("Vary: Accept", "Accept: a/b, c/d", "Accept: c/d\nAccept: a/b"));
+    CHECK(!answers("Vary: Accept", "Accept: a/b;x=Y", "Accept: a/b;x=y"));
+    CHECK(!answers("Vary: Accept", "Accept: a/b, c/d", "Accept: a/b"));
+    CHECK(!answers("Vary: Accept", "Accept: a/b;x=\"1,2\"", "Accept: a/b;x=\"2,1\""));
+    CHECK(!answers("Vary: Accept", "Accept:", "X: y"));
+}
+
 TEST(vary, an_empty_member_of_an_unknown_field_is_a_member)
 {
     CHECK(answers("Vary: X-Tenant", "X-Tenant: a, b", "X-Tenant: a,b"));
@@ -226,6 +236,7 @@ TEST(vary, more_languages_than_fit_are_compared_byte_for_byte)
 }
 
 TEST_MAIN(TEST_ENTRY(vary, accept_language_is_sorted_by_weight_and_name),
+    TEST_ENTRY(vary, accept_has_no_order_and_its_types_no_case),
     TEST_ENTRY(vary, an_empty_member_of_an_unknown_field_is_a_member),
     TEST_ENTRY(vary, more_languages_than_fit_are_compared_byte_for_byte),
     TEST_ENTRY(vary, a_response_without_vary_answers_everybody),
