@@ -66,6 +66,12 @@ struct conf_index {
     int64_t slots; /* of a bucket: 4 or 8 */
 };
 
+/* Who may change this tarnd while it runs, and where he knocks. */
+struct conf_admin {
+    struct conf_address address;
+    const char *token; /* "": none is asked for, and then the address is a Unix socket */
+};
+
 /* One member a parameter: int64_t in the row's unit, or const char *. */
 struct conf_params {
 #define CONF_CTYPE_MS                        int64_t
@@ -80,6 +86,8 @@ struct conf_params {
 #define X(name, type, def, least, most, doc) CONF_CTYPE_##type name;
     CONF_PARAM_TABLE(X)
 #undef X
+    /* Somebody gave default_ttl, default_grace: the file, or since then an operator. */
+    bool ttl_said, grace_said;
 };
 
 struct conf {
@@ -90,13 +98,16 @@ struct conf {
     struct conf_storage *storages;
     unsigned nstorages;
     struct conf_backend *backends;
-    unsigned nbackends;
+    unsigned nbackends;        /* 0 only with a policy */
     struct conf_route *routes; /* in order; the first that matches serves */
     unsigned nroutes;
     unsigned default_backend; /* when no route matches; CONF_NO_BACKEND: answer 503 */
+    const char *vcl;          /* the policy's file, as open(2) takes it; "": none */
     struct conf_index index;
+    const struct conf_admin *admin; /* NULL: no admin listener */
     struct conf_params params;
-    bool grace_said; /* default_grace stands in the file */
+    bool ttl_said;   /* default_ttl stands in the file */
+    bool grace_said; /* default_grace does */
 };
 
 #define CONF_NO_BACKEND UINT32_MAX

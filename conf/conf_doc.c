@@ -176,7 +176,8 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
         const char *section, *entry;
     } named[] = {{"storage", "main"}, {"backends", "origin"}};
     bool is_list = strcmp(s->name, "listen") == 0 || strcmp(s->name, "routes") == 0;
-    int indent = is_list ? 4 : 2;
+    bool is_off = strcmp(s->name, "admin") == 0; /* its being there means something */
+    int indent = is_list || is_off ? 4 : 2;
 
     doc_print(to, "\n");
     doc_comment(to, 0, s->doc);
@@ -184,7 +185,7 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
         doc_yaml_key(to, &s->keys[0], 0, "");
         return;
     }
-    doc_print(to, "%s:\n", s->name);
+    doc_print(to, "%s%s:\n", is_off ? "# " : "", s->name);
     for (unsigned i = 0; i < ARRAY_LEN(named); i++) {
         if (strcmp(s->name, named[i].section) != 0)
             continue;
@@ -192,7 +193,7 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
         indent = 4;
     }
     for (unsigned i = 0; i < s->nkeys; i++)
-        doc_yaml_key(to, &s->keys[i], indent, is_list && i == 0 ? "- " : "");
+        doc_yaml_key(to, &s->keys[i], indent, is_off ? "# " : is_list && i == 0 ? "- " : "");
 }
 
 void

@@ -10,6 +10,8 @@
 
 #define CONF_FROM_PARAM  (-1)
 #define CONF_NAME_MAX    64 /* names stand in log lines and counters */
+#define CONF_TOKEN_MIN   16 /* a shorter one can be guessed */
+#define CONF_TOKEN_MAX   256
 #define CONF_STORAGE_MAX (INT64_C(1) << 50)
 
 /* clang-format off */
@@ -38,6 +40,10 @@
 #define CONF_TOP_TABLE(X)                                                                          \
     X(workers, AUTO, 0, 1, LIMIT_WORKERS,                                                          \
       "Threads that serve; auto: one for each CPU that this process may use")
+
+#define CONF_VCL_TABLE(X)                                                                          \
+    X(vcl, TEXT, "", 0, 4000,                                                                      \
+      "File of the policy (vcl-lite), from this file's directory on; empty: none")
 
 #define CONF_LISTEN_TABLE(X)                                                                       \
     X(address, LISTEN, NULL, 0, 0, "Where clients connect; port 0 takes a free one")               \
@@ -75,6 +81,12 @@
     X(bits, AUTO, 0, 6, 32, "Log2 of the number of slots; auto: by the storage size, and growing") \
     X(slots, SLOTS, 8, 4, 8, "Slots in a bucket: 8 fill a cache line")
 
+#define CONF_ADMIN_TABLE(X)                                                                        \
+    X(address, LISTEN, "unix:/run/tarn/admin.sock", 0, 4000,                                       \
+      "Where operators connect; a Unix socket is for its owner alone, TCP needs a token")          \
+    X(token, ASCII, "", 0, CONF_TOKEN_MAX,                                                         \
+      "Asked for in `Authorization: Bearer TOKEN`; at least 16 characters, none of them a space")
+
 /* The top level, in the order in which it is read and documented.
  *    section, rows, documentation */
 #define CONF_SECTION_TABLE(X)                                                                      \
@@ -83,16 +95,21 @@
     X(storage, CONF_STORAGE_TABLE,                                                                 \
       "A map of names to storages. Default: main, engine malloc, 256MiB.")                         \
     X(backends, CONF_BACKEND_TABLE,                                                                \
-      "A map of names to origin servers; at least one. What no route matches goes to the only "    \
-      "one, else to the one named default, else is answered 503.")                                 \
+      "A map of names to origin servers; at least one, unless there is a policy, which may declare "\
+      "its own. What no route matches goes to the only one, else to the one named default, else is "\
+      "answered 503.")                                                                             \
     X(routes, CONF_ROUTE_TABLE,                                                                    \
       "A list of who serves what; the first that matches. Default: none.")                         \
+    X(vcl, CONF_VCL_TABLE, "One value, not a map. Default: no policy; HTTP's own rules decide.")   \
     X(index, CONF_INDEX_TABLE, "The hash table that finds objects.")                               \
+    X(admin, CONF_ADMIN_TABLE,                                                                     \
+      "The listener for operators: HTTP and JSON, see daemon/admin/README.md. Without this section "\
+      "there is none; `admin: {}` has the default address.")                                       \
     X(parameters, CONF_PARAM_TABLE, "A map; every one has a default.")
 
 /* Sections of Tarn's design that this build refuses by name. */
 #define CONF_UNSUPPORTED_TABLE(X)                                                                  \
-    X(vcl) X(admin) X(negative_cache) X(tls) X(tables) X(user) X(supervisor)
+    X(negative_cache) X(tls) X(tables) X(user) X(supervisor)
 /* clang-format on */
 
 #endif

@@ -52,6 +52,12 @@ static const struct conf_key keys_backends[] = {CONF_BACKEND_TABLE(KEY_ROW)};
 #define KEY_OWNER struct conf_route
 static const struct conf_key keys_routes[] = {CONF_ROUTE_TABLE(KEY_ROW)};
 #undef KEY_OWNER
+#define KEY_OWNER struct conf
+static const struct conf_key keys_vcl[] = {CONF_VCL_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_admin
+static const struct conf_key keys_admin[] = {CONF_ADMIN_TABLE(KEY_ROW)};
+#undef KEY_OWNER
 #define KEY_OWNER struct conf_index
 static const struct conf_key keys_index[] = {CONF_INDEX_TABLE(KEY_ROW)};
 #undef KEY_OWNER
@@ -212,13 +218,8 @@ conf_read_backends(struct conf_cx *cx, const struct ynode *n)
     struct conf *conf = cx->conf;
     unsigned i = 0;
 
-    if (n == NULL) {
-        if (!cx->backends_cut)
-            conf_fail(cx, NULL,
-                "no backends: at least one is needed, as in "
-                "`backends: { origin: { address: 127.0.0.1:9000 } }`");
-        return;
-    }
+    if (n == NULL)
+        return; /* conf_check_backends() judges */
     cx->backends_cut |= n->cut || n->kind != YNODE_MAP;
     if (!conf_kind_check(cx, n, YNODE_MAP, "section 'backends'"))
         return;
@@ -231,6 +232,19 @@ conf_read_backends(struct conf_cx *cx, const struct ynode *n)
     conf_read_named(cx, n, "backend", conf->backends, sizeof(*conf->backends));
     for (const struct ynode *c = n->children; c != NULL; c = c->next, i++)
         conf->backends[i].name = conf_copy(cx, c->key->text);
+}
+
+/* A policy may declare backends of its own, and whether it does is not known here. */
+static void
+conf_check_backends(struct conf_cx *cx, const struct ynode *root)
+{
+    const struct ynode *vcl = ynode_get(root, "vcl");
+    bool policy = vcl != NULL && (vcl->kind != YNODE_TEXT || vcl->text.len > 0);
+
+    if (ynode_get(root, "backends") == NULL && !policy && !cx->backends_cut)
+        conf_fail(cx, NULL,
+            "no backends: at least one is needed, as in "
+            "`backends: { origin: { address: 127.0.0.1:9000 } }`");
 }
 
 static bool
@@ -268,6 +282,71 @@ conf_read_routes(struct conf_cx *cx, const struct ynode *n)
     conf->nroutes = n->nchildren;
 }
 
+/* Relative to the directory of the file that names it, wherever tarnd was started. */
+static void
+conf_read_vcl(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf *conf = cx->conf;
+    const char *slash = strrchr(conf->path, '/');
+    size_t dir = slash != NULL ? (size_t)(slash - conf->path) + 1 : 0, len;
+    char *joined;
+
+    conf_keys_default(keys_vcl, ARRAY_LEN(keys_vcl), conf);
+    if (n == NULL || !conf_value_read(cx, &keys_vcl[0], n, &conf->vcl))
+        return;
+    len = strlen(conf->vcl);
+    if (len == 0 || conf->vcl[0] == '/' || dir == 0)
+        return;
+    joined = conf_alloc(cx, cx->keep, dir + len + 1, 1);
+    if (joined == NULL)
+        return;
+    memcpy(joined, conf->path, dir);
+    memcpy(joined + dir, conf->vcl, len + 1);
+    conf->vcl = joined;
+}
+
+/* Whoever gets in may stop the process, so a port that anybody can reach needs a secret. */
+static void
+conf_admin_check(struct conf_cx *cx, const struct ynode *n, const struct conf_admin *a)
+{
+    const struct ynode *token = ynode_get(n, "token"), *at = ynode_get(n, "address");
+    size_t len = strlen(a->token);
+
+    if (len > 0 && len < CONF_TOKEN_MIN)
+        conf_fail(
+            cx, token, "the token has %zu characters: it needs at least %d", len, CONF_TOKEN_MIN);
+    else if (strchr(a->token, ' ') != NULL)
+        conf_fail(cx, token, "the token has a space in it, which Authorization cannot carry");
+    else if (len == 0 && !a->address.is_unix && token == NULL)
+        conf_fail(cx, at,
+            "'%s' is open to everybody who can connect: add a 'token' of at least %d "
+            "characters, or use unix:/path",
+            a->address.text, CONF_TOKEN_MIN);
+    else if (len == 0 && !a->address.is_unix)
+        conf_fail(cx, token, "the token is empty: it needs at least %d characters", CONF_TOKEN_MIN);
+}
+
+static void
+conf_read_admin(struct conf_cx *cx, const struct ynode *n)
+{
+    static const struct ynode usual = {.kind = YNODE_TEXT,
+        .text = {"unix:/run/tarn/admin.sock", sizeof("unix:/run/tarn/admin.sock") - 1}};
+    unsigned errors = cx->nerrors;
+    struct conf_admin *a;
+
+    if (n == NULL)
+        return;
+    a = conf_alloc(cx, cx->keep, 1, sizeof(*a));
+    if (a == NULL)
+        return;
+    conf_keys_read(cx, conf_section_find("admin"), n, "section 'admin'", a);
+    if (ynode_get(n, "address") == NULL)
+        conf_address_read(cx, &keys_admin[0], &usual, &a->address);
+    if (cx->nerrors == errors && !cx->nomem && !n->cut)
+        conf_admin_check(cx, n, a);
+    cx->conf->admin = a;
+}
+
 static void
 conf_read_index(struct conf_cx *cx, const struct ynode *n)
 {
@@ -284,9 +363,12 @@ conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
         conf_keys_read(
             cx, conf_section_find("parameters"), n, "section 'parameters'", &cx->conf->params);
     /* What the operator writes is his word, also where it is the default (RFC 9111 4.2.4). */
-    for (const struct ynode *c = n != NULL ? n->children : NULL; c != NULL; c = c->next)
-        if (strcmp(c->key->text.ptr, "default_grace") == 0)
-            cx->conf->grace_said = true;
+    for (const struct ynode *c = n != NULL ? n->children : NULL; c != NULL; c = c->next) {
+        cx->conf->grace_said |= strcmp(c->key->text.ptr, "default_grace") == 0;
+        cx->conf->ttl_said |= strcmp(c->key->text.ptr, "default_ttl") == 0;
+    }
+    cx->conf->params.grace_said = cx->conf->grace_said;
+    cx->conf->params.ttl_said = cx->conf->ttl_said;
 }
 
 /* A section that is none: not built yet, a parameter without its section, or a typo. */
@@ -317,7 +399,7 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
     else
         conf_fail(cx, key,
             "unknown section '%s'; there are: listen, workers, storage, backends, "
-            "routes, index, parameters",
+            "routes, vcl, index, admin, parameters",
             quote);
 }
 
@@ -376,6 +458,7 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
         else if (strcmp(s->name, "backends") == 0)
             cx->backends_cut = true;
     }
+    conf_check_backends(cx, root);
     if (cx->nomem || cx->errors != NULL)
         return;
     conf_finish_backends(cx->conf);

@@ -19,7 +19,8 @@
 /*    name, type, default, least, most, documentation */
 #define CONF_PARAM_TABLE(X)                                                                        \
     X(default_ttl, MS, 0, 0, 3650 * CONF_D,                                                        \
-      "Freshness of a cacheable response that says nothing of its own")                            \
+      "Freshness of a cacheable response that says nothing of its own. With a policy it is 120s "  \
+      "where the file does not say, as in Varnish")                                                \
     X(default_grace, MS, 10 * CONF_S, 0, 3650 * CONF_D,                                            \
       "How long past its freshness a response may be served while it is fetched anew. RFC 9111 "   \
       "leaves that to the operator's word, so the default counts only when the backend fails")     \
@@ -27,6 +28,21 @@
       "How long past grace a response is kept to be validated")                                    \
     X(uncacheable_ttl, MS, 120 * CONF_S, 0, 3650 * CONF_D,                                         \
       "How long a URL is remembered as not cacheable, so that requests for it do not queue")       \
+    X(max_restarts, COUNT, 4, 0, 10, "How often a policy may restart a request; then 503")         \
+    X(max_retries, COUNT, 4, 0, 10, "How often a policy may retry a fetch; then 503")              \
+    X(ban_lurker_age, MS, 60 * CONF_S, 0, CONF_D,                                                  \
+      "The ban lurker leaves bans alone that are younger: requests meet most objects by then")     \
+    X(ban_lurker_batch, COUNT, 1000, 1, 1000000,                                                   \
+      "Objects the ban lurker looks at before it sleeps for ban_lurker_sleep")                     \
+    X(ban_lurker_sleep, MS, 10, 0, CONF_H,                                                         \
+      "Between two batches of the ban lurker; 0: it does not run")                                 \
+    X(ban_cutoff, COUNT, 0, 0, 1000000,                                                            \
+      "Where the list of bans is longer, the ban lurker drops objects that would have to be tested "\
+      "against more, instead of testing them; 0: never")                                           \
+    X(ban_dups, BOOL, 1, 0, 1,                                                                     \
+      "A new ban completes older ones that say the same")                                          \
+    X(vcl_path, TEXT, "", 0, 4000,                                                                 \
+      "Directory of the files that a policy includes; empty: that of the policy's own file")       \
     X(timeout_req, MS, 10 * CONF_S, 10, CONF_H,                                                    \
       "From the first byte of a request to the end of its header section; then 408")               \
     X(timeout_idle, MS, 5 * CONF_S, 10, CONF_D,                                                    \
@@ -82,6 +98,16 @@
       "File, or - for stdout, that gets a line per request in the combined format; empty: none")   \
     X(shm_dir, TEXT, "", 0, 4000,                                                                  \
       "Directory of the shared-memory files; empty: /dev/shm/tarn.PID, removed at exit")
+
+/* Of them, those that can change while tarnd runs: whoever uses one reads it each time. */
+#define CONF_LIVE_TABLE(X)                                                                         \
+    X(default_ttl) X(default_grace) X(default_keep) X(uncacheable_ttl)                             \
+    X(max_restarts) X(max_retries)                                                                 \
+    X(ban_lurker_age) X(ban_lurker_batch) X(ban_lurker_sleep) X(ban_cutoff) X(ban_dups)            \
+    X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(idle_send_timeout)       \
+    X(pipe_timeout) X(drain_timeout) X(backend_send_timeout)                                       \
+    X(max_req_body) X(transit_buffer) X(req_body_buffer) X(max_object_size)                        \
+    X(http_cache_status) X(log_level) X(log_rate)
 /* clang-format on */
 
 #endif

@@ -9,6 +9,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_parse.h"
 #include "daemon/net/netloop.h"
+#include "daemon/proxy/policies.h"
 #include "daemon/server.h"
 #include "storage/storage.h"
 
@@ -24,7 +25,8 @@ main_help(FILE *to)
           "HTTP caching reverse proxy.\n"
           "\n"
           "  -c, --config FILE  configuration to run with (YAML)\n"
-          "  -t, --test         check the configuration, say everything that is wrong, and exit\n"
+          "  -t, --test         check the configuration and its policy, say everything that is\n"
+          "                     wrong, and exit\n"
           "  -h, --help         this text\n"
           "  -V, --version      version of tarnd and of the libraries in use\n"
           "\n"
@@ -36,7 +38,7 @@ main_help(FILE *to)
           "  SIGUSR1            open the access log anew, after it was renamed\n"
           "\n"
           "Exit status: 0 after a drain or a good check, 1 when it cannot run, 2 for a mistake on\n"
-          "the command line or in the configuration.\n",
+          "the command line, in the configuration or in its policy.\n",
         to);
 }
 
@@ -74,6 +76,24 @@ main_load(const struct conf **conf, const char *path)
         fprintf(stderr, "tarnd: %s: %s\n", path, terr_text(err));
     }
     return 2;
+}
+
+static void
+main_write_policy(void *ctx, const char *text)
+{
+    (void)ctx;
+    fputs(text, stderr);
+}
+
+/* The policy that the configuration names, if it does; everything that is wrong is said. */
+static int
+main_check_policy(const struct conf *conf)
+{
+    unsigned n = conf->vcl[0] != '\0' ? policies_check(conf, main_write_policy, NULL) : 0;
+
+    if (n > 0)
+        fprintf(stderr, "tarnd: %s: %u error%s\n", conf->vcl, n, n == 1 ? "" : "s");
+    return n > 0 ? 2 : 0;
 }
 
 int
@@ -121,10 +141,10 @@ main(int argc, char **argv)
     status = main_load(&conf, path);
     if (status != 0)
         return status;
-    if (test)
-        printf("tarnd: %s: ok\n", path);
-    else
+    if (!test)
         status = server_run(conf);
+    else if ((status = main_check_policy(conf)) == 0)
+        printf("tarnd: %s: ok\n", path);
     conf_free(&conf);
     return status;
 }

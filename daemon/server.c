@@ -1,14 +1,12 @@
-/* server.c -- start-up in order, the management loop, and the way down. */
+/* server.c -- start-up in order, and giving it all back. */
 #include "daemon/server.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "conf/conf.h"
@@ -18,8 +16,11 @@
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
+#include "daemon/manage.h"
 #include "daemon/net/listener.h"
-#include "daemon/origin/origin.h"
+#include "daemon/net/signals.h"
+#include "daemon/origin/director.h"
+#include "daemon/proxy/policies.h"
 #include "daemon/shm/access_log.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/dir.h"
@@ -31,8 +32,6 @@
 enum {
     FDS_OF_PROCESS = 64, /* logs, shared memory, standard streams, and some to spare */
     FDS_OF_WORKER = 16,  /* loop, listeners */
-    SWEEP_S = 10,        /* between looks for log readers that died */
-    CUT_WAIT_MS = 5000,  /* after cutting everything: a loop that does not end is stuck */
 };
 
 struct server {
@@ -42,7 +41,10 @@ struct server {
     struct access_log *access;
     struct storage *storage, *synth;
     struct cache *cache;
-    struct origins_shared *origins;
+    struct registry *registry;
+    struct policies *policies;
+    bool policy_refused; /* as a configuration would have been */
+    struct manage *manage;
     struct worker_env env;
     unsigned nworkers;
     struct worker *workers[LIMIT_WORKERS];
@@ -86,7 +88,8 @@ server_limit_conns(struct server *s)
             rl = raised;
     }
     /* A client may need a backend connection too. */
-    can = ((int64_t)rl.rlim_cur - FDS_OF_PROCESS - (int64_t)s->nworkers * FDS_OF_WORKER) / 2;
+    can = (int64_t)rl.rlim_cur - FDS_OF_PROCESS - (int64_t)s->nworkers * FDS_OF_WORKER;
+    can = (can - (s->conf->admin != NULL ? MANAGE_CONNS_MAX : 0)) / 2;
     if (rl.rlim_cur == RLIM_INFINITY || can > 10000000)
         can = 10000000;
     if (can < 4)
@@ -149,6 +152,33 @@ server_open_storage(struct server *s)
 }
 
 static int
+server_open_backends(struct server *s)
+{
+    int err = registry_open(&s->registry, s->conf);
+
+    if (err != 0)
+        elog(ELOG_ERROR, "backends: %s", terr_text(err));
+    else
+        registry_set_counters(s->registry, s->counters);
+    return err;
+}
+
+/* The file's policy, if it names one; the error log says what is wrong with it. */
+static int
+server_open_policies(struct server *s)
+{
+    int err = policies_open(&s->policies, s->conf, s->registry, s->cache, s->storage);
+
+    if (err != 0) {
+        elog(ELOG_ERROR, "policies: %s", terr_text(err));
+        return err;
+    }
+    err = policies_boot(s->policies);
+    s->policy_refused = err == TERR_CONFIG;
+    return err;
+}
+
+static int
 server_listen(struct server *s)
 {
     s->env.bounds = calloc(s->conf->nlistens, sizeof(struct bound *));
@@ -170,17 +200,17 @@ server_listen(struct server *s)
 static int
 server_start_workers(struct server *s)
 {
-    s->origins = origins_shared_new(s->conf);
-    if (s->origins == NULL)
-        return TERR_NOMEM;
+    int err;
+
     s->env.conf = s->conf;
     s->env.cache = s->cache;
     s->env.storage = s->storage;
     s->env.synth = s->synth;
     s->env.counters = s->counters;
-    s->env.origins = s->origins;
+    s->env.registry = s->registry;
+    s->env.policies = s->policies;
     for (unsigned i = 0; i < s->nworkers; i++) {
-        int err = worker_start(&s->workers[i], &s->env, i, s->logs[i]);
+        err = worker_start(&s->workers[i], &s->env, i, s->logs[i]);
 
         if (err != 0) {
             elog(ELOG_ERROR, "worker %u: %s", i, terr_text(err));
@@ -201,96 +231,42 @@ server_say_ready(const struct server *s)
 }
 
 static void
-server_signals(sigset_t *set)
+server_release(void *ctx)
 {
-    sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGHUP);
-    sigaddset(set, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, set, NULL); /* inherited by every thread */
-    signal(SIGPIPE, SIG_IGN);
-}
+    struct server *s = ctx;
 
-/* The management loop.  Returns when the process shall end. */
-static void
-server_manage(struct server *s, const sigset_t *set)
-{
-    const struct timespec second = {1, 0};
-
-    for (unsigned seconds = 1;; seconds++) {
-        int sig = sigtimedwait(set, NULL, &second);
-
-        elog_flush();
-        if (sig == SIGTERM || sig == SIGINT) {
-            elog(ELOG_INFO, "%s: draining, for %lld ms at most", strsignal(sig),
-                (long long)s->conf->params.drain_timeout);
-            return;
-        }
-        if (sig == SIGUSR1 && s->access != NULL)
-            access_log_reopen(s->access);
-        if (sig == SIGHUP)
-            elog(ELOG_WARN, "SIGHUP: this build reads its configuration at start only; restart it");
-        if (seconds % SWEEP_S == 0)
-            for (unsigned i = 0; i < s->nworkers; i++)
-                shmlog_sweep(s->logs[i]);
-    }
-}
-
-static int64_t
-server_now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-static void
-server_release(struct server *s)
-{
     for (unsigned i = 0; s->env.bounds != NULL && i < s->conf->nlistens; i++)
         if (s->env.bounds[i] != NULL)
             listen_release(&s->env.bounds[i]);
 }
 
-/* Waits for the workers; a second signal, the deadline, or the last client's leaving cuts what
- * is left (fetches for nobody). */
-static void
-server_drain(struct server *s, const sigset_t *set)
+static int
+server_open_manage(struct server *s)
 {
-    const struct timespec moment = {0, 20 * 1000000};
-    int64_t deadline = server_now_ms() + s->conf->params.drain_timeout;
-    unsigned left = s->nworkers;
-    bool cut = false;
+    struct manage_env env = {.conf = s->conf,
+        .counters = s->counters,
+        .access = s->access,
+        .cache = s->cache,
+        .storage = s->storage,
+        .registry = s->registry,
+        .policies = s->policies,
+        .shared = &s->env,
+        .workers = s->workers,
+        .logs = s->logs,
+        .nworkers = s->nworkers,
+        .release = server_release,
+        .release_ctx = s};
 
-    for (unsigned i = 0; i < s->nworkers; i++)
-        worker_drain(s->workers[i]);
-    server_release(s); /* a Unix socket would go on queueing connections */
-    while (left > 0) {
-        int sig = sigtimedwait(set, NULL, &moment);
-
-        if (!cut && (sig == SIGTERM || sig == SIGINT || server_now_ms() >= deadline ||
-                        atomic_load(&s->env.conns) == 0)) {
-            if (atomic_load(&s->env.conns) > 0)
-                elog(ELOG_WARN, "drain: %lld client connections are cut",
-                    (long long)atomic_load(&s->env.conns));
-            cut = true;
-            deadline = server_now_ms() + CUT_WAIT_MS;
-            for (unsigned i = 0; i < s->nworkers; i++)
-                if (s->workers[i] != NULL)
-                    worker_cut(s->workers[i]);
-        }
-        for (unsigned i = 0; i < s->nworkers; i++)
-            if (s->workers[i] != NULL && worker_join(&s->workers[i], 0) == 0)
-                left--;
-        tassert(!cut || server_now_ms() < deadline); /* a worker does not end */
-    }
+    return manage_open(&s->manage, &env);
 }
 
 static void
 server_close(struct server *s)
 {
+    if (s->manage != NULL)
+        manage_close(&s->manage);
+    if (s->policies != NULL)
+        policies_close(&s->policies);
     if (s->cache != NULL)
         cache_close(&s->cache);
     if (s->storage != NULL)
@@ -299,7 +275,8 @@ server_close(struct server *s)
         storage_close(&s->synth);
     server_release(s);
     free(s->env.bounds);
-    origins_shared_free(&s->origins);
+    if (s->registry != NULL)
+        registry_close(&s->registry);
     if (s->access != NULL)
         access_log_stop(&s->access);
     for (unsigned i = 0; i < s->nworkers; i++)
@@ -311,25 +288,44 @@ server_close(struct server *s)
         shm_dir_close(&s->dir);
 }
 
+static int
+server_open(struct server *s)
+{
+    int err = server_open_shm(s);
+
+    if (err == 0)
+        err = server_open_storage(s);
+    if (err == 0)
+        err = server_open_backends(s);
+    if (err == 0)
+        err = server_open_policies(s);
+    if (err == 0)
+        err = server_listen(s);
+    if (err == 0)
+        err = server_open_manage(s);
+    return err;
+}
+
 int
 server_run(const struct conf *conf)
 {
     static struct server server; /* one per process, and large */
     struct server *s = &server;
     enum elog_level level = ELOG_INFO;
-    sigset_t set;
+    int err;
 
     s->conf = conf;
     elog_level_parse(&level, conf->params.log_level);
     elog_init(level, (unsigned)conf->params.log_rate);
     hash_secret_draw();
-    server_signals(&set);
+    signals_block();
     s->nworkers = conf->workers > 0 ? (unsigned)conf->workers : server_cpus();
     rcu_start();
     server_limit_conns(s);
-    if (server_open_shm(s) != 0 || server_open_storage(s) != 0 || server_listen(s) != 0) {
+    err = server_open(s);
+    if (err != 0) {
         server_close(s);
-        return 1;
+        return s->policy_refused ? 2 : 1;
     }
     if (server_start_workers(s) != 0) {
         fflush(NULL);
@@ -338,8 +334,7 @@ server_run(const struct conf *conf)
     server_say_ready(s);
     elog(ELOG_INFO, "tarnd " TARN_VERSION ": %u workers, at most %lld client connections",
         s->nworkers, (long long)s->env.conns_max);
-    server_manage(s, &set);
-    server_drain(s, &set);
+    manage_run(s->manage);
     server_close(s);
     elog_flush();
     return 0;

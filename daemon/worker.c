@@ -15,10 +15,18 @@
 #include "daemon/h1/h1_server.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/netloop.h"
+#include "daemon/proxy/policies.h"
 #include "daemon/proxy/proxy.h"
 #include "daemon/shm/elog.h"
 
 #define WORKER_MAGIC OBJ_TAG('w', 'o', 'r', 'k')
+/* A listener of this worker's. */
+struct worker_door {
+    struct worker *worker;
+    struct listener *listener;
+    struct exchange_conn facts;
+};
+
 struct worker {
     uint32_t magic;
     unsigned id;
@@ -32,11 +40,14 @@ struct worker {
     struct h1_server *h1;
     struct h1_conf h1_conf;
     struct counter_set *counters;
-    struct listener **listeners;
-    struct task ending; /* draining: stop when nothing is left */
+    struct worker_door *doors; /* conf->nlistens of them */
+    struct task ending;        /* draining: stop when nothing is left */
     struct post drain, cut;
-    pthread_mutex_t mailbox; /* held to post from the main thread, and to end */
-    bool ended;              /* under mailbox: the loop takes no more posts */
+    pthread_mutex_t mailbox;        /* held to post from the main thread, and to end */
+    bool ended;                     /* under mailbox: the loop takes no more posts */
+    bool params_posted;             /* under mailbox: the post below is on its way */
+    struct conf_params params_next; /* under mailbox */
+    struct post params_post;
     bool draining, stopped;
     struct timer tick; /* counters that the loop keeps itself */
     struct task tick_task;
@@ -79,6 +90,9 @@ worker_on_tick(struct task *t)
     struct worker *w = container_of(t, struct worker, tick_task);
 
     worker_tell_loop(w);
+    policy_look(&w->proxy);
+    origins_tick(w->proxy.origins);
+    policy_look(&w->proxy);
     if (!w->stopped)
         timer_set(&w->loop->wheel, &w->tick, loop_deadline(w->loop, TICK_MS));
 }
@@ -107,8 +121,8 @@ worker_on_drain(struct post *p)
 
     w->draining = true;
     for (unsigned i = 0; i < w->env->conf->nlistens; i++)
-        if (w->listeners[i] != NULL)
-            listener_close(&w->listeners[i]);
+        if (w->doors[i].listener != NULL)
+            listener_close(&w->doors[i].listener);
     h1_server_drain(w->h1);
     task_wake(&w->ending);
 }
@@ -128,7 +142,8 @@ worker_on_cut(struct post *p)
 static int
 worker_on_accept(void *ctx, int fd, bool is_unix)
 {
-    struct worker *w = ctx;
+    struct worker_door *door = ctx;
+    struct worker *w = door->worker;
     struct worker_env *env = w->env;
 
     if (fd < 0) {
@@ -144,7 +159,7 @@ worker_on_accept(void *ctx, int fd, bool is_unix)
             (long long)env->conns_max);
         return TERR_LIMIT;
     }
-    if (h1_server_accept(w->h1, fd, is_unix) != 0) {
+    if (h1_server_accept_from(w->h1, fd, is_unix, &door->facts) != 0) {
         counter_add(w->counters, COUNTER_sess_dropped, 1);
         return TERR_LIMIT;
     }
@@ -171,6 +186,33 @@ worker_h1_conf(struct h1_conf *h1, const struct conf_params *params)
     };
 }
 
+/* The limits of heads are those of the start: memory was laid out by them. */
+static void
+worker_apply_params(struct worker *w, const struct conf_params *params)
+{
+    w->h1_conf.req_body_max = (uint64_t)params->max_req_body;
+    w->h1_conf.idle_ms = params->timeout_idle;
+    w->h1_conf.head_ms = params->timeout_req;
+    w->h1_conf.body_ms = params->timeout_body;
+    w->h1_conf.body_idle_ms = params->timeout_body_idle;
+    w->h1_conf.send_idle_ms = params->idle_send_timeout;
+    w->h1_conf.pipe_ms = params->pipe_timeout;
+    w->proxy.params = *params;
+}
+
+static void
+worker_on_params(struct post *p)
+{
+    struct worker *w = container_of(p, struct worker, params_post);
+    struct conf_params params;
+
+    pthread_mutex_lock(&w->mailbox); /* held by the main thread to copy, and no longer */
+    params = w->params_next;
+    w->params_posted = false;
+    pthread_mutex_unlock(&w->mailbox);
+    worker_apply_params(w, &params);
+}
+
 static int
 worker_open(struct worker *w)
 {
@@ -192,13 +234,17 @@ worker_open(struct worker *w)
     w->proxy.storage = env->storage;
     w->proxy.synth = env->synth;
     w->proxy.storage_bytes = env->storage_bytes;
+    w->proxy.registry = env->registry;
+    w->proxy.policies = policies_set(env->policies);
+    w->proxy.bans = cache_bans(env->cache);
+    w->proxy.random = hash_bytes(&w, sizeof(w)).lo; /* with a secret */
     w->proxy.counters = w->counters;
     w->proxy.log = w->log;
     w->proxy.on_idle = worker_on_empty;
     w->proxy.on_idle_ctx = &w->proxy;
     worker_h1_conf(&w->h1_conf, &env->conf->params);
-    err =
-        origins_open(&w->proxy.origins, w->loop, env->conf, &w->h1_conf, env->origins, w->counters);
+    w->h1_conf.any_method = true; /* a policy may know it; without one it is a 501 */
+    err = origins_open(&w->proxy.origins, w->loop, &w->h1_conf, w->counters);
     h1.loop = w->loop;
     h1.counters = w->counters;
     if (err == 0)
@@ -209,8 +255,15 @@ worker_open(struct worker *w)
     timer_set(&w->loop->wheel, &w->tick, loop_deadline(w->loop, TICK_MS));
     w->drain.land = worker_on_drain;
     w->cut.land = worker_on_cut;
-    for (unsigned i = 0; i < env->conf->nlistens && err == 0; i++)
-        err = listener_open(&w->listeners[i], w->loop, env->bounds[i], worker_on_accept, w);
+    w->params_post.land = worker_on_params;
+    for (unsigned i = 0; i < env->conf->nlistens && err == 0; i++) {
+        struct worker_door *door = &w->doors[i];
+
+        door->worker = w;
+        door->facts.socket = env->conf->listens[i].name;
+        door->facts.endpoint = env->conf->listens[i].address.text;
+        err = listener_open(&door->listener, w->loop, env->bounds[i], worker_on_accept, door);
+    }
     return err;
 }
 
@@ -250,11 +303,11 @@ worker_start(struct worker **out, struct worker_env *env, unsigned id, struct sh
     w->id = id;
     w->env = env;
     w->log = log;
-    w->listeners = calloc(env->conf->nlistens, sizeof(struct listener *));
+    w->doors = calloc(env->conf->nlistens, sizeof(struct worker_door));
     sem_init(&w->started, 0, 0);
     pthread_mutex_init(&w->mailbox, NULL);
-    if (w->listeners == NULL || pthread_create(&w->thread, NULL, worker_main, w) != 0) {
-        free(w->listeners);
+    if (w->doors == NULL || pthread_create(&w->thread, NULL, worker_main, w) != 0) {
+        free(w->doors);
         OBJ_FREE(w);
         return TERR_NOMEM;
     }
@@ -286,6 +339,19 @@ worker_cut(struct worker *w)
     worker_post(w, &w->cut);
 }
 
+void
+worker_set_params(struct worker *w, const struct conf_params *params)
+{
+    OBJ_CHECK(w, WORKER_MAGIC);
+    pthread_mutex_lock(&w->mailbox);
+    w->params_next = *params;
+    if (!w->params_posted && !w->ended) {
+        w->params_posted = true;
+        inbox_send(&w->loop->inbox, &w->params_post);
+    }
+    pthread_mutex_unlock(&w->mailbox);
+}
+
 int
 worker_join(struct worker **wp, int64_t wait_ms)
 {
@@ -305,7 +371,7 @@ worker_join(struct worker **wp, int64_t wait_ms)
     *wp = NULL;
     sem_destroy(&w->started);
     pthread_mutex_destroy(&w->mailbox);
-    free(w->listeners);
+    free(w->doors);
     OBJ_FREE(w);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* worker.h -- one thread, one loop, and everything that is its own.
  *
- * Threads: start, drain, cut and join are the main thread's.
+ * Threads: start, drain, cut, set_params and join are the main thread's.
  */
 #ifndef TARN_WORKER_H
 #define TARN_WORKER_H
@@ -11,8 +11,10 @@
 struct bound;
 struct cache;
 struct conf;
+struct conf_params;
 struct counters;
-struct origins_shared;
+struct registry;
+struct policies;
 struct shmlog;
 struct storage;
 struct worker;
@@ -22,9 +24,10 @@ struct worker_env {
     const struct conf *conf;
     struct cache *cache;
     struct storage *storage, *synth;
+    struct policies *policies;
     uint64_t storage_bytes;
     struct counters *counters;
-    struct origins_shared *origins;
+    struct registry *registry;
     struct bound **bounds; /* conf->nlistens of them */
     int64_t conns_max;
     _Atomic int64_t conns; /* of clients, all workers */
@@ -36,6 +39,9 @@ int worker_start(struct worker **out, struct worker_env *env, unsigned id, struc
 void worker_drain(struct worker *w);
 /* Connections and fetches end now. */
 void worker_cut(struct worker *w);
+/* Copied; from its next turn or so on the worker goes by them.  Those that came before and were not
+ * looked at yet are skipped. */
+void worker_set_params(struct worker *w, const struct conf_params *params);
 /* Has its thread ended?  Waits at most that long. */
 int worker_join(struct worker **wp, int64_t wait_ms);
 

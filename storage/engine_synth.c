@@ -21,7 +21,9 @@ struct synth_part {
 struct synth {
     struct stobj base;
     uint32_t nparts, room;
-    struct synth_part *parts; /* `few`, or charged memory */
+    struct synth_part *parts;     /* `few`, or charged memory */
+    void (*release)(void *owner); /* NULL: nobody owns the bytes for us */
+    void *owner;
     struct synth_part few[SYNTH_PARTS_INLINE];
 };
 
@@ -69,6 +71,15 @@ synth_free_parts(struct synth *y)
         store_put(y->base.store, y->parts, y->room * sizeof y->parts[0]);
 }
 
+void
+engine_synth_own(struct stobj *o, void (*release)(void *owner), void *owner)
+{
+    struct synth *y = synth_of(o);
+
+    y->release = release;
+    y->owner = owner;
+}
+
 static int
 synth_grow(struct synth *y)
 {
@@ -110,6 +121,8 @@ synth_obj_free(struct stobj *o)
     struct storage *s = o->store;
 
     synth_free_parts(y);
+    if (y->release != NULL)
+        y->release(y->owner);
     OBJ_BURY(o);
     store_put(s, y, sizeof *y);
 }

@@ -441,6 +441,17 @@ stobj_synth_new(struct stobj **out, struct storage *synth)
 }
 
 int
+stobj_synth_new_owned(
+    struct stobj **out, struct storage *synth, void (*release)(void *owner), void *owner)
+{
+    int err = stobj_synth_new(out, synth);
+
+    if (err == 0)
+        engine_synth_own(*out, release, owner);
+    return err;
+}
+
+int
 stobj_synth_add(struct stobj *o, struct slice bytes)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);

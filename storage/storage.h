@@ -117,6 +117,9 @@ void space_cancel(struct stobj *o, struct waiter *w);
 /* A synthetic body (engine synth): settled at once, a list of references to bytes that the
  * caller keeps until the object is gone.  Copies nothing but the list.  Appends. */
 int stobj_synth_new(struct stobj **out, struct storage *synth);
+/* As above; when the object goes, release(owner) is called, on any thread: what the bytes lie in. */
+int stobj_synth_new_owned(
+    struct stobj **out, struct storage *synth, void (*release)(void *owner), void *owner);
 int stobj_synth_add(struct stobj *o, struct slice bytes);
 
 #endif

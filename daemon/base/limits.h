@@ -5,8 +5,8 @@
 
 enum {
     LIMIT_TASKS_PER_TURN = 4096,   /* then the loop polls once, so that no socket starves */
-    LIMIT_REQ_STEPS = 64,          /* restarts and retries included; more is a loop of ours */
-    LIMIT_FETCH_STEPS = 64,        /* as above */
+    LIMIT_REQ_STEPS = 1024,        /* restarts included (at most 100); more is a loop of ours */
+    LIMIT_FETCH_STEPS = 1024,      /* as above, with retries */
     LIMIT_WORKERS = 256,           /* per-worker arrays are this long */
     LIMIT_FIELDS = 256,            /* the most http_max_hdr can be set to */
     LIMIT_HEAD_BYTES = 65535,      /* offsets into a head are 16 bits */

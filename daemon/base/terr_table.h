@@ -29,8 +29,12 @@
     X(OTHERPART,  502,  502, "another part came than was asked for")            \
     X(CANCELLED,    0,    0, "nobody wants it any more")                        \
     X(CONFIG,       0,    0, "invalid configuration")                           \
+    X(INVALID,      0,    0, "not a valid argument")                            \
     X(CORRUPT,      0,    0, "shared file is torn, short or foreign")           \
-    X(NOTFOUND,   404,  502, "not there")
+    X(NOTFOUND,   404,  502, "not there")                                       \
+    X(EXISTS,     503,  503, "is there already")                                \
+    X(NOBACKEND,  503,  503, "no healthy backend")                              \
+    X(POLICY,     503,  503, "the policy failed")
 /* clang-format on */
 
 #endif

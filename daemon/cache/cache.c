@@ -21,12 +21,24 @@ entry_of_node(struct cuckoo_node *node)
 }
 
 static void
-entry_count_use(struct entry *e)
+entry_count_hit(struct entry *e)
+{
+    if (entry_hits(e) != UINT32_MAX)
+        atomic_fetch_add_explicit(&e->hits, 1, memory_order_relaxed);
+}
+
+static inline void
+entry_count_use(struct entry *e, const struct cache_query *q)
 {
     uint8_t uses = atomic_load_explicit(&e->uses, memory_order_relaxed);
+    uint32_t tick = (uint32_t)(q->now_ms >> ENTRY_TICK_LOG2);
 
     if (uses < 3)
         atomic_store_explicit(&e->uses, (uint8_t)(uses + 1), memory_order_relaxed);
+    if (__builtin_expect(atomic_load_explicit(&e->last_hit, memory_order_relaxed) != tick, 0))
+        atomic_store_explicit(&e->last_hit, tick, memory_order_relaxed);
+    if (__builtin_expect(q->count_hits, 0))
+        entry_count_hit(e);
 }
 
 static void
@@ -61,6 +73,22 @@ cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e)
     e->linked = false;
     evict_remove(&c->evict, e);
     rcu_free_later(&e->later, entry_on_grace);
+}
+
+void
+cache_unlink_under(struct cache *c, struct cuckoo_guard *g, struct entry *e)
+{
+    struct cuckoo_guard own;
+    bool locks = g == NULL;
+
+    if (locks) {
+        g = &own;
+        cuckoo_lock(c->index, &e->node.key, g);
+    }
+    if (e->linked)
+        cache_unlink_locked(c, g, e);
+    if (locks)
+        cuckoo_unlock(c->index, g);
 }
 
 /* The whole chain of a victim leaves: its node is out of the table already. */
@@ -124,13 +152,14 @@ cache_link(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 /* It stays out of the index until its outcome is known: nobody waits for it, so that what must
  * be asked for each time, and what is not for the cache, never stands in a line. */
 static bool
-cache_is_late(const struct cache_choice *choice)
+cache_is_late(const struct cache_choice *choice, const struct cache_query *q)
 {
     if (choice->stale != NULL)
         return false; /* one refresh is enough */
     if (choice->marker != NULL)
         return true; /* hit-for-miss */
-    return choice->old != NULL && entry_is_checked_each_time(choice->old);
+    /* With a policy who waits may use it: the wait was a validation. */
+    return !q->for_policy && choice->old != NULL && entry_is_checked_each_time(choice->old);
 }
 
 /* What is known not to be for the cache is asked for as the client asks: hit-for-pass.  A plain
@@ -141,7 +170,21 @@ cache_passes(const struct entry *marker, const struct cache_query *q)
     const uint64_t not_plain = HTTP_BIT(HTTP_F_RANGE) | HTTP_BIT(HTTP_F_IF_NONE_MATCH) |
                                HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE);
 
-    return marker->by_request || q->req->method != HTTP_M_GET || (q->req->present & not_plain) != 0;
+    if (marker->pass)
+        return true;
+    return !q->for_policy && (marker->by_request || q->req->method != HTTP_M_GET ||
+                                 (q->req->present & not_plain) != 0);
+}
+
+/* With a policy a marker that is fresh comes before what is stale. */
+static void
+cache_heed_marker(struct cache_choice *choice, const struct cache_query *q)
+{
+    if (choice->marker == NULL)
+        return;
+    choice->reason = choice->marker->pass ? CACHE_MARKED_PASS : CACHE_MARKED;
+    if (q->for_policy || choice->marker->pass)
+        choice->stale = NULL;
 }
 
 /* With a new entry at hand, under the guard: nothing can change any more.  Takes *fresh unless
@@ -151,13 +194,15 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
     struct waiter *w, struct entry **fresh, struct cache_answer *out)
 {
     struct entry *e = *fresh;
-    struct cache_choice choice = {.expected = e != NULL ? e->expected : 0};
+    struct cache_choice choice = {
+        .cache = c, .g = g, .expected = e != NULL && !q->ignore_vary ? e->expected : 0};
 
     cache_choose(&choice, entry_of_node(cuckoo_find_locked(c->index, g)), q);
-    out->reason = choice.marker != NULL ? CACHE_MARKED : choice.reason;
+    cache_heed_marker(&choice, q);
+    out->reason = choice.reason;
     out->entry = choice.use != NULL ? choice.use : choice.stale;
     if (out->entry != NULL)
-        entry_count_use(out->entry);
+        entry_count_use(out->entry, q);
     if (choice.use != NULL)
         return CACHE_HIT;
     if (choice.stale != NULL && (choice.busy != NULL || e == NULL))
@@ -168,7 +213,7 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
         return CACHE_PASS;
     if (q->only_stored)
         return choice.stale != NULL ? CACHE_STALE : CACHE_PASS;
-    if (choice.busy != NULL && !cache_is_late(&choice)) {
+    if (choice.busy != NULL && !cache_is_late(&choice, q)) {
         waiter_arm(w, &choice.busy->waiting);
         out->entry = entry_hold(choice.busy);
         return CACHE_QUEUED;
@@ -176,7 +221,7 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
     *fresh = NULL;
     if (e != NULL && choice.old != NULL)
         out->old = entry_hold(choice.old);
-    if (e != NULL && cache_is_late(&choice)) {
+    if (e != NULL && cache_is_late(&choice, q)) {
         e->late = true;
         e->changes = atomic_load(cache_changes(c, &q->key));
         atomic_store_explicit(&e->refs, 2, memory_order_relaxed); /* the index has none yet */
@@ -220,18 +265,23 @@ enum cache_verdict
 cache_lookup(
     struct cache *c, const struct cache_query *q, struct waiter *w, struct cache_answer *out)
 {
-    struct cache_choice choice = {.use = NULL};
+    struct cache_choice choice = {.cache = c};
 
     OBJ_CHECK(c, CACHE_MAGIC);
     out->old = out->refresh = NULL;
     cache_choose(&choice, entry_of_node(cuckoo_find(c->index, &q->key)), q);
     out->entry = choice.use;
     if (__builtin_expect(choice.use != NULL, 1)) {
-        entry_count_use(choice.use);
+        entry_count_use(choice.use, q);
         return CACHE_HIT;
     }
+    cache_heed_marker(&choice, q);
+    if (choice.reason == CACHE_MARKED_PASS) {
+        out->reason = choice.reason;
+        return CACHE_PASS;
+    }
     if (choice.stale != NULL && choice.busy != NULL) { /* somebody refreshes it: no lock needed */
-        entry_count_use(choice.stale);
+        entry_count_use(choice.stale, q);
         out->entry = choice.stale;
         out->reason = choice.reason;
         return CACHE_STALE;
@@ -243,7 +293,7 @@ struct entry *
 cache_lookup_stale(struct cache *c, const struct cache_query *q)
 {
     OBJ_CHECK(c, CACHE_MAGIC);
-    return cache_choose_stale(entry_of_node(cuckoo_find(c->index, &q->key)), q);
+    return cache_choose_stale(c, entry_of_node(cuckoo_find(c->index, &q->key)), q);
 }
 
 bool
@@ -285,6 +335,14 @@ cache_private(struct cache *c)
     return e;
 }
 
+/* Not even good for validation any more. */
+static bool
+entry_is_over(const struct entry *e, int64_t now_ms)
+{
+    return now_ms - e->received_ms >
+           entry_ttl_ms(e) + atomic_load_explicit(&e->keep_ms, memory_order_relaxed);
+}
+
 /* What the new response replaces: same selecting headers, or long dead. */
 static void
 cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
@@ -296,7 +354,7 @@ cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
         if (o == e || entry_state(o) == ENTRY_BUSY)
             continue;
         if (entry_state(o) != ENTRY_READY || slice_eq(entry_vary(o), entry_vary(e)) ||
-            e->received_ms - o->received_ms > o->ttl_ms + o->keep_ms)
+            entry_is_over(o, e->received_ms))
             cache_unlink_locked(c, g, o);
     }
 }
@@ -332,11 +390,11 @@ entry_set_response(struct entry *e, const struct cache_response *r)
     e->body_len = r->body_len;
     e->received_ms = r->received_ms;
     e->age_ms = v->age_ms;
-    e->ttl_ms = v->ttl_ms;
-    e->grace_ms = v->grace_ms;
-    e->error_ms = v->error_ms;
-    e->stale_if_error_ms = v->stale_if_error_ms;
-    e->keep_ms = v->keep_ms;
+    atomic_init(&e->ttl_ms, v->ttl_ms);
+    atomic_init(&e->grace_ms, v->grace_ms);
+    atomic_init(&e->error_ms, v->error_ms);
+    atomic_init(&e->stale_if_error_ms, v->stale_if_error_ms);
+    atomic_init(&e->keep_ms, v->keep_ms);
     e->validatable = v->validatable;
     e->must_revalidate = v->must_revalidate;
 }
@@ -350,6 +408,15 @@ cache_link_late(struct cache *c, struct cuckoo_guard *g, struct entry *e)
     e->late = false;
     atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
     cache_link(c, g, e);
+}
+
+/* Bans that came while it was fetched.  Before the guard, for expressions take their time; again
+ * under it, with the entry linked: from then on the lurker sees it.  What is banned leaves. */
+static void
+cache_heed_bans(struct cache *c, struct cuckoo_guard *g, struct entry *e)
+{
+    if (!e->is_private && bans_fresh(c, e) && g != NULL && e->linked)
+        cache_unlink_locked(c, g, e);
 }
 
 int
@@ -366,8 +433,10 @@ cache_publish(struct entry *e, const struct cache_response *r)
     entry_set_response(e, r);
     if (entry_set_parts(e, r->parts, r->nparts) != 0)
         return TERR_NOMEM;
+    cache_heed_bans(c, NULL, e);
     cuckoo_lock(c->index, &e->node.key, &g);
     cache_link_late(c, &g, e);
+    cache_heed_bans(c, &g, e);
     entry_outcome(e, ENTRY_READY);
     /* What it replaces leaves when it is whole: should it be cut short, that is still there. */
     if (e->linked && entry_is_settled(e))
@@ -389,17 +458,19 @@ cache_hitmiss(
     tassert(!e->is_private && (handoff == NULL || handoff->is_private));
     e->handoff = handoff;
     e->by_request = mark == CACHE_MARK_BY_REQUEST;
+    e->pass = mark == CACHE_MARK_PASS;
     e->received_ms = now_ms;
-    e->ttl_ms = ttl_ms;
+    atomic_init(&e->ttl_ms, ttl_ms);
     e->charge_kb = 1;
     cuckoo_lock(c->index, &e->node.key, &g);
     if (ttl_ms > 0)
         cache_link_late(c, &g, e);
+    cache_heed_bans(c, &g, e);
     entry_outcome(e, ENTRY_HITMISS);
     if (e->linked && ttl_ms <= 0) {
         cache_unlink_locked(c, &g, e);
     } else if (e->linked) {
-        if (mark == CACHE_MARK)
+        if (mark == CACHE_MARK || mark == CACHE_MARK_PASS)
             cache_supersede(c, &g, e);
         evict_add(&c->evict, e);
     }
@@ -470,24 +541,97 @@ cache_unlink(struct entry *e)
     cuckoo_unlock(e->cache->index, &g);
 }
 
-bool
-cache_invalidate(struct cache *c, const struct hash128 *key)
+/* What becomes of the entries of a key; all NULL: they leave. */
+struct cache_change {
+    int64_t now_ms, ttl_ms, grace_ms, keep_ms; /* below 0: as it is */
+};
+
+/* A purge never makes anything last longer, but for what is said of grace and keep. */
+static void
+entry_soften(struct entry *e, const struct cache_change *to)
+{
+    int64_t resident = to->now_ms - e->received_ms, keep = entry_keep_ms(e);
+
+    if (to->ttl_ms >= 0 && resident + to->ttl_ms < entry_ttl_ms(e))
+        atomic_store_explicit(&e->ttl_ms, resident + to->ttl_ms, memory_order_relaxed);
+    if (to->grace_ms >= 0) {
+        atomic_store_explicit(&e->grace_ms, to->grace_ms, memory_order_relaxed);
+        /* Nor is it shown for longer because the origin fails. */
+        if (atomic_load_explicit(&e->error_ms, memory_order_relaxed) > to->grace_ms)
+            atomic_store_explicit(&e->error_ms, to->grace_ms, memory_order_relaxed);
+        if (atomic_load_explicit(&e->stale_if_error_ms, memory_order_relaxed) > to->grace_ms)
+            atomic_store_explicit(&e->stale_if_error_ms, to->grace_ms, memory_order_relaxed);
+    }
+    if (to->keep_ms >= 0)
+        keep = to->keep_ms;
+    if (to->grace_ms >= 0 || to->keep_ms >= 0)
+        atomic_store_explicit(&e->keep_ms, entry_grace_ms(e) + keep, memory_order_relaxed);
+}
+
+/* What is not in the index now, because it is late, learns it from the count of changes.  How
+ * many are concerned; *any: was there anything at all? */
+static unsigned
+cache_change_key(
+    struct cache *c, const struct hash128 *key, const struct cache_change *to, bool *any)
 {
     struct entry *e, *next;
     struct cuckoo_guard g;
+    unsigned n = 0;
 
     OBJ_CHECK(c, CACHE_MAGIC);
     atomic_fetch_add(cache_changes(c, key), 1);
-    if (cuckoo_find(c->index, key) == NULL)
-        return false;
+    *any = cuckoo_find(c->index, key) != NULL;
+    if (!*any)
+        return 0;
     cuckoo_lock(c->index, key, &g);
     for (e = entry_of_node(cuckoo_find_locked(c->index, &g)); e != NULL; e = next) {
+        bool busy = entry_state(e) == ENTRY_BUSY;
+
         next = entry_next(e);
-        cache_unlink_locked(c, &g, e);
+        n += !busy;
+        if (to != NULL && !busy)
+            entry_soften(e, to);
+        else
+            cache_unlink_locked(c, &g, e);
     }
     cuckoo_unlock(c->index, &g);
-    counter_add_shared(c->counters, COUNTER_cache_invalidated, 1);
-    return true;
+    return n;
+}
+
+bool
+cache_invalidate(struct cache *c, const struct hash128 *key)
+{
+    bool any;
+
+    cache_change_key(c, key, NULL, &any);
+    if (any)
+        counter_add_shared(c->counters, COUNTER_cache_invalidated, 1);
+    return any;
+}
+
+unsigned
+cache_purge(struct cache *c, const struct hash128 *key)
+{
+    bool any;
+    unsigned n = cache_change_key(c, key, NULL, &any);
+
+    counter_add_shared(c->counters, COUNTER_cache_purged, n);
+    return n;
+}
+
+unsigned
+cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t now_ms, int64_t ttl_ms,
+    int64_t grace_ms, int64_t keep_ms)
+{
+    const struct cache_change to = {now_ms, ttl_ms, grace_ms, keep_ms};
+    bool any;
+    unsigned n;
+
+    if (ttl_ms == 0 && grace_ms == 0 && keep_ms == 0)
+        return cache_purge(c, key);
+    n = cache_change_key(c, key, &to, &any);
+    counter_add_shared(c->counters, COUNTER_cache_purged_soft, n);
+    return n;
 }
 
 void
@@ -574,10 +718,16 @@ cache_open(struct cache **out, const struct conf_index *conf, struct storage *st
     c->magic = CACHE_MAGIC;
     c->storage = storage;
     c->counters = counters;
+    err = bans_init(&c->bans);
+    if (err != 0) {
+        OBJ_FREE(c);
+        return err;
+    }
     evict_init(&c->evict);
     err = cuckoo_open(&c->index, &cc);
     if (err != 0) {
         evict_fini(&c->evict);
+        bans_fini(&c->bans);
         OBJ_FREE(c);
         return err;
     }
@@ -614,7 +764,15 @@ cache_close(struct cache **cp)
     rcu_barrier_wait();
     cuckoo_close(&c->index);
     evict_fini(&c->evict);
+    bans_fini(&c->bans);
     OBJ_FREE(c);
+}
+
+struct bans *
+cache_bans(struct cache *c)
+{
+    OBJ_CHECK(c, CACHE_MAGIC);
+    return &c->bans;
 }
 
 void

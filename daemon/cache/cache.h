@@ -15,6 +15,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/cache/entry.h"
 
+struct bans;
 struct cache;
 struct conf_index;
 struct counters;
@@ -42,7 +43,8 @@ enum cache_reason {
     CACHE_IS_STALE,       /* stale */
     CACHE_IS_PARTIAL,     /* partial: bytes are missing */
     CACHE_ASKED,          /* request: its directives want more */
-    CACHE_MARKED,         /* uri-miss: known not to be for the cache */
+    CACHE_MARKED,         /* uri-miss: known not to be for the cache (hit-for-miss) */
+    CACHE_MARKED_PASS,    /* uri-miss: policy said to pass it (hit-for-pass); with CACHE_PASS */
 };
 
 struct cache_query {
@@ -53,8 +55,17 @@ struct cache_query {
     unsigned nranges;
     bool only_stored; /* start nothing: the client wants what is there, or an error */
     bool no_join;     /* completing what is stored was tried, and did not work out */
-    int64_t now_ms;   /* monotonic, as everything about entries: clocks are set, time is not */
-    int64_t wall_s;   /* for dates with two digits of a year */
+    /* What a policy asks for; all false without one. */
+    bool for_policy;   /* Varnish's rules where they differ: see README */
+    bool always_miss;  /* req.hash_always_miss: as if nothing were stored or on its way */
+    bool ignore_busy;  /* req.hash_ignore_busy: do not wait, fetch too */
+    bool ignore_vary;  /* req.hash_ignore_vary: any variant will do */
+    bool grace_said;   /* req.grace: at most so long past its ttl, grace_ms */
+    bool max_age_said; /* req.max_age: younger than max_age_ms, or it counts as expired */
+    bool count_hits;   /* obj.hits */
+    int64_t grace_ms, max_age_ms;
+    int64_t now_ms; /* monotonic, as everything about entries: clocks are set, time is not */
+    int64_t wall_s; /* for dates with two digits of a year */
 };
 
 struct cache_answer {
@@ -87,7 +98,7 @@ enum cache_verdict cache_lookup(
     struct cache *c, const struct cache_query *q, struct waiter *w, struct cache_answer *out);
 /* After QUEUED or a fetch of one's own: may this request use what came?  Counts even if it is
  * stale by now: the wait was a validation.  `leader`: it was fetched for this very request. */
-bool cache_usable(const struct entry *e, const struct cache_query *q, bool leader);
+bool cache_usable(struct entry *e, const struct cache_query *q, bool leader);
 /* The origin failed: a stored response that may be used all the same (RFC 9111 4.2.4, RFC 5861
  * 4), borrowed; NULL: none. */
 struct entry *cache_lookup_stale(struct cache *c, const struct cache_query *q);
@@ -105,7 +116,8 @@ void cache_cancel(struct entry *e, struct waiter *w);
 /* An entry of one request's own, held twice, for the request and its fetch; NULL: no memory. */
 struct entry *cache_private(struct cache *c);
 
-/* The outcome, from the fetch; each wakes all who wait.
+/* The outcome, from the fetch; each wakes all who wait.  An entry that a ban matches by now
+ * leaves: who waits gets it, and nobody else.
  *
  * publish   READY: takes the parts' objects.  TERR_NOMEM: nothing happened
  * hitmiss   a marker for ttl_ms (0: it only wakes those who wait); `handoff`, which is READY and
@@ -115,6 +127,7 @@ struct entry *cache_private(struct cache *c);
 int cache_publish(struct entry *e, const struct cache_response *r);
 enum cache_mark {
     CACHE_MARK,            /* the response was not for the cache; what was stored leaves */
+    CACHE_MARK_PASS,       /* the same, and requests are passed while it lasts: return(pass(d)) */
     CACHE_MARK_BY_REQUEST, /* Authorization of this request kept it out: requests without such do
                               not heed the marker, and what is stored for them stays */
     CACHE_MARK_ERROR,      /* the origin failed: what is stored stays, for it may be of use */
@@ -133,6 +146,16 @@ void cache_unlink(struct entry *e);
 /* Everything stored under the key leaves, and what is being fetched for it is not kept: an unsafe
  * request has changed it (RFC 9111 4.4).  Returns whether there was anything. */
 bool cache_invalidate(struct cache *c, const struct hash128 *key);
+/* The same, because somebody said so.  How many responses and markers left. */
+unsigned cache_purge(struct cache *c, const struct hash128 *key);
+/* They stay, but for ttl_ms from now at most, then for `grace_ms` stale, and for keep_ms more for
+ * validation (as policies mean it: after the grace); below 0: that stays as it is.  What is being
+ * fetched is not kept.  All 0 is cache_purge(). */
+unsigned cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t now_ms,
+    int64_t ttl_ms, int64_t grace_ms, int64_t keep_ms);
+
+/* Borrowed until cache_close(). */
+struct bans *cache_bans(struct cache *c);
 
 /* The first part is whole and ends here; the body goes on in `next`, which is taken over and
  * private to the leader.  The entry has been unlinked. */

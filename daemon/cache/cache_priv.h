@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "daemon/cache/ban_priv.h"
 #include "daemon/cache/cache.h"
 #include "daemon/shm/counters.h"
 #include "storage/storage.h"
@@ -28,6 +29,7 @@ struct cache {
     /* When a key was last invalidated, by its hash: what is not in the index then, because it is
      * late, learns it from here.  A count, not a time; several keys may share one. */
     _Atomic uint32_t changes[CACHE_CHANGES];
+    struct bans bans;
 };
 
 static inline _Atomic uint32_t *
@@ -44,14 +46,16 @@ enum entry_use {
 
 /* What a walk along the entries of a key found. */
 struct cache_choice {
-    struct entry *use;    /* may be used as it is */
-    struct entry *stale;  /* may be used, and should be refreshed */
-    struct entry *marker; /* what came last was not for the cache */
-    struct entry *old;    /* to validate or to complete */
-    struct entry *busy;   /* being fetched */
-    struct entry *varies; /* READY, with a Vary: others under this key will have it too */
-    unsigned nbusy;       /* how many are */
-    uint64_t expected;    /* in: cache_variant() of this request; 0: not known */
+    struct cache *cache;    /* in */
+    struct cuckoo_guard *g; /* in: of the key; NULL: it is not locked */
+    uint64_t expected;      /* in: cache_variant() of this request; 0: not known */
+    struct entry *use;      /* may be used as it is */
+    struct entry *stale;    /* may be used, and should be refreshed */
+    struct entry *marker;   /* what came last was not for the cache */
+    struct entry *old;      /* to validate or to complete */
+    struct entry *busy;     /* being fetched */
+    struct entry *varies;   /* READY, with a Vary: others under this key will have it too */
+    unsigned nbusy;         /* how many are */
     enum cache_reason reason;
 };
 
@@ -67,7 +71,7 @@ bool entry_covers(const struct entry *e, const struct cache_query *q);
 void cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q);
 /* A number for what this request selects, if the response to come varies as `e` does; not 0. */
 uint64_t cache_variant(const struct entry *e, const struct cache_query *q);
-struct entry *cache_choose_stale(struct entry *first, const struct cache_query *q);
+struct entry *cache_choose_stale(struct cache *c, struct entry *first, const struct cache_query *q);
 
 /* A private one is made even when the store is full: its number is bounded by the clients'. */
 struct entry *entry_new(struct cache *c, unsigned refs, bool is_private);
@@ -77,6 +81,17 @@ int entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n)
 char *entry_block(struct entry *e, size_t len);
 /* Under the guard of its key.  The index's hold goes after a grace period. */
 void cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e);
+/* Unless it was unlinked before; `g` NULL: under a guard of its own. */
+void cache_unlink_under(struct cache *c, struct cuckoo_guard *g, struct entry *e);
+/* Is it banned?  Then it has been unlinked.  The entry's word is read first: see ban_list.c. */
+static inline bool
+cache_is_banned(
+    struct cache *c, struct cuckoo_guard *g, struct entry *e, const struct cache_query *q)
+{
+    const struct ban *tested = entry_ban(e);
+
+    return __builtin_expect(tested != bans_newest(&c->bans), 0) && bans_hit(c, e, q->req, g);
+}
 
 void evict_init(struct evict_queue *q);
 void evict_fini(struct evict_queue *q);

@@ -13,7 +13,7 @@
 bool
 entry_matches(const struct entry *e, const struct cache_query *q)
 {
-    return e->vary_len == 0 || vary_match(entry_vary(e), q->req);
+    return e->vary_len == 0 || q->ignore_vary || vary_match(entry_vary(e), q->req);
 }
 
 /* One client's Authorization or no-store must not keep a URL out of the cache for all. */
@@ -131,7 +131,33 @@ entry_stale_ms(const struct entry *e, int64_t now_ms)
 {
     int64_t resident = now_ms - e->received_ms;
 
-    return (resident > 0 ? resident : 0) - e->ttl_ms;
+    return (resident > 0 ? resident : 0) - entry_ttl_ms(e);
+}
+
+/* The same, for a query that may bound its age too. */
+static int64_t
+entry_expired_ms(const struct entry *e, const struct cache_query *q)
+{
+    int64_t stale = entry_stale_ms(e, q->now_ms);
+
+    if (q->max_age_said) {
+        int64_t over = stale + entry_ttl_ms(e) + e->age_ms - q->max_age_ms;
+
+        return over > stale ? over : stale;
+    }
+    return stale;
+}
+
+/* For how long it may be served past its time.  With a policy what had no time has no grace
+ * either: it was for those who waited for it. */
+static int64_t
+entry_grace_for(const struct entry *e, const struct cache_query *q)
+{
+    int64_t grace = entry_grace_ms(e);
+
+    if (q->for_policy && entry_is_checked_each_time(e))
+        return 0;
+    return q->grace_said && q->grace_ms < grace ? q->grace_ms : grace;
 }
 
 /* The client's directives, RFC 9111 5.2.1.  True: they decide, *use says how. */
@@ -164,11 +190,13 @@ entry_use(const struct entry *e, const struct cache_query *q)
     int64_t stale = entry_stale_ms(e, q->now_ms);
     enum entry_use asked;
 
+    if (__builtin_expect(q->max_age_said, 0))
+        stale = entry_expired_ms(e, q);
     if (__builtin_expect(q->ask != NULL, 0) && entry_use_asked(e, q, &asked))
         return asked;
     if (stale < 0)
         return ENTRY_USE;
-    if (stale < e->grace_ms)
+    if (stale < entry_grace_for(e, q))
         return ENTRY_USE_STALE;
     return ENTRY_ASK_FIRST;
 }
@@ -177,7 +205,8 @@ entry_use(const struct entry *e, const struct cache_query *q)
 static bool
 entry_is_of_use(const struct entry *e, const struct cache_query *q)
 {
-    return entry_stale_ms(e, q->now_ms) < e->keep_ms && entry_is_settled(e);
+    return entry_stale_ms(e, q->now_ms) < atomic_load_explicit(&e->keep_ms, memory_order_relaxed) &&
+           entry_is_settled(e);
 }
 
 static void
@@ -203,7 +232,7 @@ choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *
             c->stale = e;
         /* fall through */
     case ENTRY_ASK_FIRST:
-        c->reason = entry_stale_ms(e, q->now_ms) < 0 ? CACHE_ASKED : CACHE_IS_STALE;
+        c->reason = entry_expired_ms(e, q) < 0 ? CACHE_ASKED : CACHE_IS_STALE;
         if (c->old == NULL && entry_is_of_use(e, q))
             c->old = e;
         return;
@@ -231,24 +260,40 @@ cache_expects(const struct cache_choice *c, const struct entry *e)
     return c->expected == 0 || e->expected == 0 || c->expected == e->expected;
 }
 
-/* The newest wins; `c` is all zero but for `expected`, its reason CACHE_NOTHING_STORED. */
+/* req.hash_always_miss: nothing is looked at, but each walk passes all who are being fetched. */
+static void
+cache_choose_nothing(struct cache_choice *c, struct entry *first)
+{
+    c->reason = CACHE_ASKED;
+    for (struct entry *e = first; e != NULL; e = entry_next(e))
+        c->nbusy += entry_state(e) == ENTRY_BUSY;
+}
+
+/* The newest wins; `c` is all zero but for what goes in, its reason CACHE_NOTHING_STORED. */
 void
 cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q)
 {
+    if (__builtin_expect(q->always_miss, 0)) {
+        cache_choose_nothing(c, first);
+        return;
+    }
     for (struct entry *e = first; e != NULL && c->use == NULL; e = entry_next(e)) {
         switch (entry_state(e)) {
         case ENTRY_READY:
+            if (cache_is_banned(c->cache, c->g, e, q))
+                break;
             if (c->varies == NULL && e->vary_len > 0)
                 c->varies = e;
             choose_ready(c, e, q);
             break;
         case ENTRY_HITMISS:
-            if (c->marker == NULL && entry_is_fresh(e, q->now_ms) && entry_marker_counts(e, q))
+            if (c->marker == NULL && entry_is_fresh(e, q->now_ms) && entry_marker_counts(e, q) &&
+                !cache_is_banned(c->cache, c->g, e, q))
                 c->marker = e;
             break;
         case ENTRY_BUSY:
             /* Who will not be answered by it shall not wait for it. */
-            if (c->busy == NULL && cache_expects(c, e))
+            if (c->busy == NULL && !q->ignore_busy && cache_expects(c, e))
                 c->busy = e;
             c->nbusy++;
             break;
@@ -259,36 +304,51 @@ cache_choose(struct cache_choice *c, struct entry *first, const struct cache_que
 }
 
 bool
-cache_usable(const struct entry *e, const struct cache_query *q, bool leader)
+cache_usable(struct entry *e, const struct cache_query *q, bool leader)
 {
     OBJ_CHECK(e, ENTRY_MAGIC);
     if (entry_state(e) != ENTRY_READY || !entry_covers(e, q))
         return false;
-    return leader || (!entry_is_checked_each_time(e) && entry_matches(e, q));
+    if (leader)
+        return true;
+    return (q->for_policy || !entry_is_checked_each_time(e)) && entry_matches(e, q) &&
+           !cache_is_banned(e->cache, NULL, e, q);
 }
 
 bool
 cache_stale_if_error(const struct entry *e, const struct fresh_ask *ask, int64_t now_ms)
 {
     int64_t stale = entry_stale_ms(e, now_ms);
+    int64_t window = atomic_load_explicit(&e->stale_if_error_ms, memory_order_relaxed);
 
     OBJ_CHECK(e, ENTRY_MAGIC);
     if (e->must_revalidate)
         return false;
-    return (e->stale_if_error_ms >= 0 && stale < e->stale_if_error_ms) ||
+    return (window >= 0 && stale < window) ||
            (ask != NULL && ask->stale_if_error_s >= 0 && stale < ask->stale_if_error_s * 1000);
 }
 
+/* The origin failed.  With a policy that is the policy's to deal with, once the grace is over. */
+static bool
+entry_may_stand_in(const struct entry *e, const struct cache_query *q)
+{
+    int64_t window = atomic_load_explicit(&e->error_ms, memory_order_relaxed);
+
+    if (q->for_policy)
+        return entry_expired_ms(e, q) < entry_grace_for(e, q);
+    return !e->must_revalidate &&
+           (entry_stale_ms(e, q->now_ms) < window || cache_stale_if_error(e, q->ask, q->now_ms));
+}
+
 struct entry *
-cache_choose_stale(struct entry *first, const struct cache_query *q)
+cache_choose_stale(struct cache *c, struct entry *first, const struct cache_query *q)
 {
     if (q->ask != NULL && q->ask->no_cache)
         return NULL; /* RFC 9111 5.2.1.4: not without a successful validation */
     for (struct entry *e = first; e != NULL; e = entry_next(e)) {
         if (entry_state(e) != ENTRY_READY || !entry_matches(e, q) || !entry_covers(e, q))
             continue;
-        if (!e->must_revalidate && (entry_stale_ms(e, q->now_ms) < e->error_ms ||
-                                       cache_stale_if_error(e, q->ask, q->now_ms)))
+        if (entry_may_stand_in(e, q) && !cache_is_banned(c, NULL, e, q))
             return e;
     }
     return NULL;

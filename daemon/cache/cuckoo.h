@@ -159,6 +159,9 @@ void cuckoo_each_bucket(
  * which ends soon, for nothing moves in a table with room. */
 bool cuckoo_each(const struct cuckoo *t, cuckoo_each_f *each, void *ctx);
 
+/* How many nodes were displaced: of two equal readings no move ended and began between. */
+uint64_t cuckoo_moves(const struct cuckoo *t);
+
 struct cuckoo_stats {
     uint64_t entries;
     uint64_t capacity; /* slots */

@@ -46,8 +46,8 @@ cuckoo_each_bucket(
 }
 
 /* No counter ever goes back, so two equal sums are two equal sets of counters. */
-static uint64_t
-cuckoo_moves_sum(const struct cuckoo *t)
+uint64_t
+cuckoo_moves(const struct cuckoo *t)
 {
     uint64_t sum = 0;
 
@@ -61,10 +61,10 @@ cuckoo_moves_sum(const struct cuckoo *t)
 bool
 cuckoo_each(const struct cuckoo *t, cuckoo_each_f *each, void *ctx)
 {
-    uint64_t before = cuckoo_moves_sum(t);
+    uint64_t before = cuckoo_moves(t);
 
     cuckoo_each_bucket(t, 0, cuckoo_buckets(t), each, ctx);
-    return cuckoo_moves_sum(t) == before;
+    return cuckoo_moves(t) == before;
 }
 
 void

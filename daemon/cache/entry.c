@@ -24,6 +24,8 @@ entry_new(struct cache *c, unsigned refs, bool is_private)
     atomic_init(&e->state, ENTRY_BUSY);
     list_init(&e->waiting);
     list_init(&e->evict_link);
+    if (!is_private)
+        bans_attach(&c->bans, e);
     return e;
 }
 
@@ -68,6 +70,7 @@ entry_free(struct entry *e)
     struct storage *st = e->cache->storage;
 
     tassert(list_empty(&e->waiting) && list_empty(&e->evict_link) && !e->linked);
+    bans_detach(e);
     if (e->handoff != NULL)
         entry_drop(&e->handoff);
     for (unsigned i = 0; i < atomic_load_explicit(&e->nparts, memory_order_relaxed); i++)

@@ -8,7 +8,8 @@
  *   borrow   use it until this loop turn ends (RCU); costs nothing
  *   hold     keep it longer: a counted reference, given back with entry_drop()
  *
- * From READY on everything but the atomics is immutable.
+ * From READY on everything but the atomics is immutable; of those the times change with a soft
+ * purge alone.
  *
  * Threads: any, from a task; entry_drop also from RCU's own thread.
  */
@@ -25,6 +26,7 @@
 #include "daemon/base/span.h"
 #include "daemon/cache/cuckoo.h"
 
+struct ban;
 struct cache;
 struct stobj;
 struct task;
@@ -48,6 +50,7 @@ enum {
     ENTRY_KEY_SHOWN_MAX = 200, /* a longer key is not shown in Cache-Status */
     ENTRY_PARTS_INLINE = 2,
     ENTRY_PARTS_MAX = 64, /* with more, the whole is fetched anew */
+    ENTRY_TICK_LOG2 = 10, /* of last_hit: 1,024 ms, nearly a second, without a division */
 };
 
 #define ENTRY_MAGIC OBJ_TAG('e', 'n', 't', 'r')
@@ -66,6 +69,8 @@ struct entry {
     bool validatable;     /* has an ETag or a Last-Modified */
     bool must_revalidate; /* never served stale */
     bool by_request;      /* HITMISS: because of what the request said, so only for such requests */
+    bool pass;            /* HITMISS: such requests are passed, not fetched as if for the cache */
+    bool abandoned;       /* its reader has gone; that loop only */
     uint32_t changes;     /* late: of its key, when it was made */
     uint64_t expected;    /* BUSY: what it is expected to be selected by; 0: not known */
     bool on_heap, block_on_heap; /* private ones, when the store was full */
@@ -75,26 +80,28 @@ struct entry {
     _Atomic uint16_t nparts; /* grows before the part in front settles */
     uint16_t parts_room;     /* of `parts` when it is not `few` */
     _Atomic bool joined;     /* somebody but the leader reads it while it is filled */
+    bool linked;             /* in the index, under the key's guard */
     uint32_t head_len;
     int32_t err;              /* FAILED: why, TERR_* */
     char *block;              /* head, vary specification, key text: one allocation */
     struct entry_part *parts; /* `few`, or memory of the store's */
     struct entry_part few[ENTRY_PARTS_INLINE];
-    uint64_t body_len;   /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
-    int64_t received_ms; /* monotonic */
-    int64_t age_ms;      /* at that time */
-    int64_t ttl_ms;      /* from then on; 0 or less: each use needs validation */
+    uint64_t body_len;      /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
+    int64_t received_ms;    /* monotonic */
+    int64_t age_ms;         /* at that time */
+    _Atomic int64_t ttl_ms; /* from then on; 0 or less: each use needs validation */
     /* Windows, all from the end of the ttl: served stale while it is refreshed; served when the
      * origin fails, and when it answers with an error; good for validation. */
-    int64_t grace_ms, error_ms, stale_if_error_ms, keep_ms;
-    struct entry *handoff;  /* HITMISS: the response itself, for the request that fetched */
-    struct cache *cache;    /* borrowed */
-    struct task *fetch;     /* private: whoever fills it, on the reader's loop; NULL: nobody */
-    bool abandoned;         /* its reader has gone; that loop only */
-    struct list waiting;    /* BUSY: waiters, under the key's guard */
-    struct list evict_link; /* under the cache's eviction lock */
-    bool linked;            /* in the index, under the key's guard */
-    uint32_t charge_kb;     /* what evicting it gives back, KiB rounded up */
+    _Atomic int64_t grace_ms, error_ms, stale_if_error_ms, keep_ms;
+    _Atomic(struct ban *) ban; /* the newest it has been tested against; NULL: a private one */
+    struct entry *handoff;     /* HITMISS: the response itself, for the request that fetched */
+    struct cache *cache;       /* borrowed */
+    struct task *fetch;        /* private: whoever fills it, on the reader's loop; NULL: nobody */
+    struct list waiting;       /* BUSY: waiters, under the key's guard */
+    struct list evict_link;    /* under the cache's eviction lock */
+    uint32_t charge_kb;        /* what evicting it gives back, KiB rounded up */
+    _Atomic uint32_t hits;     /* counted when asked for */
+    _Atomic uint32_t last_hit; /* monotonic, in ticks; 0: never */
     struct rcu_later later;
 };
 
@@ -131,17 +138,75 @@ entry_age_s(const struct entry *e, int64_t now_ms)
     return (e->age_ms + (resident > 0 ? resident : 0)) / 1000;
 }
 
+static inline int64_t
+entry_ttl_ms(const struct entry *e)
+{
+    return atomic_load_explicit(&e->ttl_ms, memory_order_relaxed);
+}
+
+/* What of it is left; below 0: for how long it has been stale. */
+static inline int64_t
+entry_ttl_left_ms(const struct entry *e, int64_t now_ms)
+{
+    return entry_ttl_ms(e) - (now_ms - e->received_ms);
+}
+
+static inline int64_t
+entry_grace_ms(const struct entry *e)
+{
+    return atomic_load_explicit(&e->grace_ms, memory_order_relaxed);
+}
+
+/* As policies mean it: what comes after the grace. */
+static inline int64_t
+entry_keep_ms(const struct entry *e)
+{
+    int64_t beyond = atomic_load_explicit(&e->keep_ms, memory_order_relaxed) - entry_grace_ms(e);
+
+    return beyond > 0 ? beyond : 0;
+}
+
 /* What every use of it has to ask the origin about first. */
 static inline bool
 entry_is_checked_each_time(const struct entry *e)
 {
-    return e->ttl_ms <= 0;
+    return entry_ttl_ms(e) <= 0;
 }
 
 static inline bool
 entry_is_fresh(const struct entry *e, int64_t now_ms)
 {
-    return now_ms - e->received_ms < e->ttl_ms;
+    return entry_ttl_left_ms(e, now_ms) > 0;
+}
+
+/* Not, or not any more, for others: a private response, or a marker. */
+static inline bool
+entry_is_uncacheable(const struct entry *e)
+{
+    return e->is_private || entry_state(e) == ENTRY_HITMISS;
+}
+
+/* How often it was the answer to a query with count_hits. */
+static inline uint32_t
+entry_hits(const struct entry *e)
+{
+    return atomic_load_explicit(&e->hits, memory_order_relaxed);
+}
+
+/* Monotonic, at the grain of a tick and never in the future; when it came, if never. */
+static inline int64_t
+entry_last_hit_ms(const struct entry *e)
+{
+    uint32_t ticks = atomic_load_explicit(&e->last_hit, memory_order_relaxed);
+    int64_t at = (int64_t)ticks << ENTRY_TICK_LOG2;
+
+    return at > e->received_ms ? at : e->received_ms;
+}
+
+static inline struct ban *
+entry_ban(const struct entry *e)
+{
+    return atomic_load_explicit(&e->ban, memory_order_acquire);
 }
 
 /* Borrow becomes hold.  Always possible within the turn of the lookup. */

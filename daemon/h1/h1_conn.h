@@ -78,6 +78,7 @@ struct h1_conn {
     bool shut;   /* our direction of a tunnel has ended */
     bool unread; /* the client may be sending what we shall not read: linger at the end */
     struct stream_peer peer;
+    struct exchange_conn facts;
 };
 
 #define H1_SERVER_MAGIC OBJ_TAG('h', '1', 's', 'v')

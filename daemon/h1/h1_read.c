@@ -219,7 +219,7 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx)
         err = framing_of_request(h, &hx->parser.framing);
     if (err == 0)
         err = http_target_parse(h, &scheme);
-    if (err == 0 && h->method == HTTP_M_OTHER)
+    if (err == 0 && h->method == HTTP_M_OTHER && !c->server->env.conf->any_method)
         err = TERR_METHOD;
     if (err == 0 && http_has(h, HTTP_F_EXPECT))
         err = h1_head_expect(hx);

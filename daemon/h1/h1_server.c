@@ -40,6 +40,7 @@ h1_xchg_new(struct h1_conn *c)
     hx->x.peer = c->peer.text;
     hx->x.peer_addr = c->peer.addr;
     hx->x.peer_port = c->peer.port;
+    hx->x.conn = &c->facts;
     hx->x.xid = ++s->next_xid;
     arena_init(&hx->x.arena, &s->env.loop->arenas);
     hx->x.head.fields = fields;
@@ -366,6 +367,12 @@ h1_conn_run(struct task *t)
 int
 h1_server_accept(struct h1_server *s, int fd, bool is_unix)
 {
+    return h1_server_accept_from(s, fd, is_unix, &(struct exchange_conn){"", "", 0});
+}
+
+int
+h1_server_accept_from(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
+{
     struct h1_conn *c = s->idle_conns;
     int err;
 
@@ -390,6 +397,8 @@ h1_server_accept(struct h1_server *s, int fd, bool is_unix)
         return err;
     }
     stream_get_peer(c->stream, &c->peer);
+    c->facts = *facts;
+    c->facts.session = ++s->next_xid;
     list_add_tail(&s->conns, &c->link);
     s->nconns++;
     atomic_fetch_add_explicit(s->env.conns, 1, memory_order_relaxed);

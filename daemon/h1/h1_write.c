@@ -471,6 +471,16 @@ h1_abort(struct exchange *x)
 }
 
 static void
+h1_local(struct exchange *x, uint8_t addr[16], uint16_t *port)
+{
+    struct stream_peer local;
+
+    stream_get_local(h1_xchg_of(x)->conn->stream, &local);
+    memcpy(addr, local.addr, sizeof(local.addr));
+    *port = local.port;
+}
+
+static void
 h1_release(struct exchange *x)
 {
     struct h1_xchg *hx = h1_xchg_of(x);
@@ -495,5 +505,6 @@ const struct exchange_ops h1_exchange_ops = {
     .interim = h1_interim,
     .tunnel = h1_tunnel,
     .abort = h1_abort,
+    .local = h1_local,
     .release = h1_release,
 };

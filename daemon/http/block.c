@@ -64,25 +64,74 @@ block_parse_field(const struct http_head *h, struct slice line, struct http_fiel
     return true;
 }
 
+static int
+block_parse_fields(struct slice rest, unsigned max, struct http_head *h)
+{
+    struct slice line;
+
+    h->max_fields = (uint16_t)(max < UINT16_MAX ? max : UINT16_MAX);
+    while (rest.len > 0) { /* each turn takes a line, and there are at most max_fields */
+        if (h->nfields == h->max_fields)
+            return TERR_LIMIT;
+        if (!block_line(&rest, &line) || !block_parse_field(h, line, &h->fields[h->nfields]))
+            return TERR_SYNTAX;
+        h->present |= HTTP_BIT(h->fields[h->nfields].id);
+        h->nfields++;
+    }
+    return 0;
+}
+
 int
 block_parse(struct slice block, struct http_field *fields, unsigned max, struct http_head *out)
 {
     struct slice rest = block, line;
     struct http_head h = {.base = block.ptr, .fields = fields, .minor = 1};
+    int err;
 
     if (block.len > LIMIT_HEAD_BYTES)
         return TERR_LIMIT;
     if (block.len == 0 || !block_line(&rest, &line) || !block_parse_status(line, &h))
         return TERR_SYNTAX;
     h.len = (uint16_t)block.len;
-    h.max_fields = (uint16_t)(max < UINT16_MAX ? max : UINT16_MAX);
-    while (rest.len > 0) { /* each turn takes a line, and there are at most max_fields */
-        if (h.nfields == h.max_fields)
-            return TERR_LIMIT;
-        if (!block_line(&rest, &line) || !block_parse_field(&h, line, &fields[h.nfields]))
-            return TERR_SYNTAX;
-        h.present |= HTTP_BIT(fields[h.nfields].id);
-        h.nfields++;
+    err = block_parse_fields(rest, max, &h);
+    if (err == 0)
+        *out = h;
+    return err;
+}
+
+int
+block_parse_request(
+    struct slice text, struct http_field *fields, unsigned max, struct http_head *out)
+{
+    struct http_head h = {.base = text.ptr, .fields = fields, .minor = 1};
+    struct slice rest = text, line;
+    const struct http_field *host;
+    const char *space;
+    int err;
+
+    if (text.len > LIMIT_HEAD_BYTES)
+        return TERR_LIMIT;
+    if (text.len < 4 || memcmp(text.ptr + text.len - 4, "\r\n\r\n", 4) != 0 ||
+        !block_line(&rest, &line))
+        return TERR_SYNTAX;
+    space = memchr(line.ptr, ' ', line.len);
+    if (space == NULL || line.len < 12)
+        return TERR_SYNTAX;
+    h.len = (uint16_t)text.len;
+    h.method_len = (uint16_t)(space - line.ptr);
+    h.method = (uint8_t)http_method_id(slice_of(line.ptr, h.method_len));
+    h.path_off = (uint16_t)(h.method_len + 1);
+    h.path_len = (uint16_t)(line.len - h.path_off - (sizeof(" HTTP/1.1") - 1));
+    h.target_off = h.path_off;
+    h.target_len = h.path_len;
+    rest.len -= 2;
+    err = block_parse_fields(rest, max, &h);
+    if (err != 0)
+        return err;
+    host = http_find(&h, HTTP_F_HOST, NULL);
+    if (host != NULL) {
+        h.host_off = host->value_off;
+        h.host_len = host->value_len;
     }
     *out = h;
     return 0;

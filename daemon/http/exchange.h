@@ -73,7 +73,15 @@ struct exchange_ops {
     void (*tunnel)(struct exchange *x);
     /* What was sent is all there will be: end the connection so that the client knows. */
     void (*abort)(struct exchange *x);
+    /* Where the client connected to: 16 bytes, IPv4 mapped; zeros: a Unix socket.  A system call. */
+    void (*local)(struct exchange *x, uint8_t addr[16], uint16_t *port);
     void (*release)(struct exchange *x);
+};
+
+/* The same for every exchange of a connection. */
+struct exchange_conn {
+    const char *socket, *endpoint; /* the listener's name and address, as configured; "" */
+    uint64_t session;              /* a number of its own */
 };
 
 struct exchange {
@@ -94,6 +102,7 @@ struct exchange {
     const char *peer;         /* the client's address as text */
     const uint8_t *peer_addr; /* 16 bytes, IPv4 mapped; zeros: a Unix socket */
     uint16_t peer_port;
+    const struct exchange_conn *conn; /* what it came over */
 
     /* Facts, changed by the protocol. */
     uint64_t sent; /* body bytes that will never be read again */

@@ -58,15 +58,15 @@ forward_takes_request_field(
 
     if (f->drop || (flags & HTTP_HOP) != 0 || (FORWARD_REWRITTEN & HTTP_BIT(f->id)) != 0)
         return false;
-    if (f->id == HTTP_F_X_FORWARDED_FOR && how->client_address.len > 0)
+    if (f->id == HTTP_F_X_FORWARDED_FOR && how->client_address.len > 0 && !f->said)
         return false; /* forward_client() extends it */
-    if ((flags & HTTP_SPOOF) != 0 && !how->trusted)
+    if ((flags & HTTP_SPOOF) != 0 && !how->trusted && !f->said)
         return false;
     if (how->mode == FORWARD_FETCH && (FORWARD_NOT_FETCHED & HTTP_BIT(f->id)) != 0)
         return false;
     if (how->id_name.len > 0 && slice_eq_nocase(http_name(req, f), how->id_name))
         return false;
-    if (f->id == HTTP_F_OTHER && !how->trusted && http_name_is_spoof(http_name(req, f)))
+    if (f->id == HTTP_F_OTHER && !how->trusted && !f->said && http_name_is_spoof(http_name(req, f)))
         return false;
     if (f->id == HTTP_F_OTHER) { /* X_Forwarded_For is X-Forwarded-For to a CGI */
         flags = http_field_flags(framing_disguised(http_name(req, f)));
@@ -96,8 +96,9 @@ static void
 forward_client(struct head_out *o, const struct http_head *req, const struct forward_request *how)
 {
     const struct http_field *proto = http_find(req, HTTP_F_X_FORWARDED_PROTO, NULL);
+    const struct http_field *xff = http_find(req, HTTP_F_X_FORWARDED_FOR, NULL);
 
-    if (how->client_address.len > 0) {
+    if (how->client_address.len > 0 && (xff == NULL || !xff->said)) {
         tassert_slow(http_value_ok(how->client_address));
         HEAD_OUT_LIT(o, "X-Forwarded-For: ");
         if (how->trusted)
@@ -105,7 +106,7 @@ forward_client(struct head_out *o, const struct http_head *req, const struct for
         head_out_put(o, how->client_address);
         HEAD_OUT_LIT(o, "\r\n");
     }
-    if (!how->trusted || proto == NULL || proto->drop)
+    if (proto == NULL || proto->drop || (!how->trusted && !proto->said))
         head_out_field(o, SLICE_LIT("X-Forwarded-Proto"), slice_str(http_scheme_name(how->scheme)));
 }
 
@@ -200,6 +201,46 @@ forward_request(const struct http_head *req, const struct forward_request *how, 
     forward_request_framing(&o, how);
     HEAD_OUT_LIT(&o, "\r\n");
     return head_out_end(&o);
+}
+
+int
+forward_bereq(const struct http_head *req, const struct forward_request *how, struct span out)
+{
+    struct head_out o = head_out_begin(out);
+
+    head_out_put(&o, http_slice(req, req->method_off, req->method_len));
+    HEAD_OUT_LIT(&o, " ");
+    head_out_put(&o, http_slice(req, req->path_off, req->path_len));
+    HEAD_OUT_LIT(&o, " HTTP/1.1\r\nHost: "); /* first: RFC 9112 3.2 */
+    head_out_put(&o, how->host.len > 0 ? how->host : http_slice(req, req->host_off, req->host_len));
+    HEAD_OUT_LIT(&o, "\r\n");
+    for (unsigned i = 0; i < req->nfields; i++) {
+        const struct http_field *f = &req->fields[i];
+        const uint64_t ours =
+            HTTP_BIT(HTTP_F_HOST) | HTTP_BIT(HTTP_F_CONTENT_LENGTH) | HTTP_BIT(HTTP_F_EXPECT);
+
+        if (f->id != HTTP_F_OTHER && (ours & HTTP_BIT(f->id)) != 0)
+            continue;
+        if ((http_field_flags((enum http_field_id)f->id) & HTTP_HOP) == 0)
+            head_out_field(&o, http_name(req, f), http_value(req, f));
+    }
+    forward_request_framing(&o, how);
+    HEAD_OUT_LIT(&o, "\r\n");
+    return head_out_end(&o);
+}
+
+size_t
+forward_bereq_max(const struct http_head *req, const struct forward_request *how)
+{
+    size_t max = sizeof("  HTTP/1.1\r\nHost: \r\n\r\nContent-Length: \r\nConnection: upgrade\r\n"
+                        "Transfer-Encoding: chunked\r\nUpgrade: \r\n") +
+                 20;
+
+    max +=
+        (size_t)req->method_len + req->path_len + req->host_len + how->host.len + how->upgrade.len;
+    for (unsigned i = 0; i < req->nfields; i++)
+        max += req->fields[i].name_len + req->fields[i].value_len + 4u;
+    return max;
 }
 
 static bool
@@ -299,6 +340,38 @@ forward_response_max(const struct http_head *resp, const struct forward_response
 
     max += forward_reason(resp).len + how->pseudonym.len;
     for (i = 0; i < resp->nfields; i++) /* ": " and CRLF; ", " for a member of Via is less */
+        max += resp->fields[i].name_len + resp->fields[i].value_len + 4u;
+    return max;
+}
+
+int
+head_write_response(const struct http_head *resp, struct span out)
+{
+    struct head_out o = head_out_begin(out);
+    unsigned status = resp->status % 1000u;
+    struct slice reason = http_slice(resp, resp->reason_off, resp->reason_len);
+
+    tassert(status >= 100);
+    HEAD_OUT_LIT(&o, "HTTP/1.1 ");
+    head_out_number(&o, status);
+    HEAD_OUT_LIT(&o, " ");
+    head_out_put(&o, reason);
+    HEAD_OUT_LIT(&o, "\r\n");
+    for (unsigned i = 0; i < resp->nfields; i++) {
+        const struct http_field *f = &resp->fields[i];
+
+        if (!f->drop && (http_field_flags((enum http_field_id)f->id) & HTTP_HOP) == 0)
+            head_out_field(&o, http_name(resp, f), http_value(resp, f));
+    }
+    return head_out_end(&o);
+}
+
+size_t
+head_response_max(const struct http_head *resp)
+{
+    size_t max = sizeof("HTTP/1.1 000 \r\n") + resp->reason_len;
+
+    for (unsigned i = 0; i < resp->nfields; i++)
         max += resp->fields[i].name_len + resp->fields[i].value_len + 4u;
     return max;
 }

@@ -55,6 +55,17 @@ struct forward_response {
     int64_t now_s;          /* for Date, when the origin did not say (RFC 9110 6.6.1) */
 };
 
+/* A request as a policy left it: its line and fields as they are, but for hop-by-hop fields and
+ * framing, which come from `how` (framing, length, upgrade, keep_connection; host when .len is not
+ * 0).  The length, or TERR_LIMIT. */
+int forward_bereq(const struct http_head *req, const struct forward_request *how, struct span out);
+size_t forward_bereq_max(const struct http_head *req, const struct forward_request *how);
+
+/* A response as a policy left it: status line (the last three digits) and fields, each with its
+ * CRLF, as a block; nothing hop-by-hop.  The length, or TERR_LIMIT. */
+int head_write_response(const struct http_head *resp, struct span out);
+size_t head_response_max(const struct http_head *resp);
+
 /* Status line and end-to-end fields, each with its CRLF; no blank line, nothing of connection
  * and framing (but the Upgrade of a 101): the protocol adds those, Age and Cache-Status to
  * every response.  A 206 keeps its Content-Range: block_whole() takes it off.  The length, or

@@ -39,7 +39,8 @@ struct http_field {
     uint16_t name_off, name_len;
     uint16_t value_off, value_len; /* without surrounding white space */
     uint8_t id;                    /* enum http_field_id */
-    bool drop;                     /* nominated by Connection: never forwarded nor stored */
+    bool drop : 1;                 /* nominated by Connection: never forwarded nor stored */
+    bool said : 1;                 /* written by a policy: it is meant, whatever its name */
 };
 
 struct http_head {

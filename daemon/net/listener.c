@@ -24,7 +24,7 @@ enum {
 #define BOUND_MAGIC OBJ_TAG('b', 'n', 'd', ' ')
 struct bound {
     uint32_t magic;
-    bool is_unix;
+    bool is_unix, is_private;
     int depth;
     int fd;      /* unix: listening; TCP: holds the port, never listens */
     int lock_fd; /* the abstract socket that says the port is ours */
@@ -162,23 +162,40 @@ bound_unix(struct bound *b, const struct conf_address *at, char *why, size_t why
         b->path[0] = '\0'; /* not ours to remove */
         return rc;
     }
-    chmod(b->path, 0666); /* as a port is open to all; the folder's mode restricts it */
+    /* As a port is open to all; the folder's mode restricts it.  Nobody gets in before listen. */
+    if (chmod(b->path, b->is_private ? 0600 : 0666) != 0 && b->is_private)
+        return bound_fail(why, why_len, "set the mode of", at);
     if (listen(b->fd, b->depth) != 0)
         return bound_fail(why, why_len, "listen on", at);
     snprintf(b->text, sizeof(b->text), "unix:%s", b->path);
     return 0;
 }
 
-int
-listen_bind(struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len)
+/* An empty one, to be bound by bound_open(). */
+static struct bound *
+bound_new(const struct conf_address *at, int depth, bool is_private)
 {
     struct bound *b = calloc(1, sizeof(*b));
+
+    if (b != NULL)
+        *b = (struct bound){.magic = BOUND_MAGIC,
+            .is_unix = at->is_unix,
+            .is_private = is_private,
+            .depth = depth,
+            .fd = -1,
+            .lock_fd = -1};
+    return b;
+}
+
+/* Takes b. */
+static int
+bound_open(
+    struct bound **out, struct bound *b, const struct conf_address *at, char *why, size_t why_len)
+{
     int err;
 
     if (b == NULL)
         return TERR_NOMEM;
-    *b = (struct bound){
-        .magic = BOUND_MAGIC, .is_unix = at->is_unix, .depth = depth, .fd = -1, .lock_fd = -1};
     err = at->is_unix ? bound_unix(b, at, why, why_len) : bound_tcp(b, at, why, why_len);
     if (err != 0) {
         listen_release(&b);
@@ -186,6 +203,19 @@ listen_bind(struct bound **out, const struct conf_address *at, int depth, char *
     }
     *out = b;
     return 0;
+}
+
+int
+listen_bind(struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len)
+{
+    return bound_open(out, bound_new(at, depth, false), at, why, why_len);
+}
+
+int
+listen_bind_private(
+    struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len)
+{
+    return bound_open(out, bound_new(at, depth, true), at, why, why_len);
 }
 
 const char *

@@ -26,6 +26,9 @@ struct listener;
 /* 0, or TERR_* with a sentence in `why`. */
 int listen_bind(
     struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len);
+/* The same; a Unix socket is for this user alone (mode 0600). */
+int listen_bind_private(
+    struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len);
 /* "127.0.0.1:8080", "[::1]:8080" or "unix:/path": what clients connect to. */
 const char *listen_address(const struct bound *b);
 /* The process gives the address back; a Unix socket's file is removed. */

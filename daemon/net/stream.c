@@ -485,24 +485,17 @@ stream_shut(struct stream *s)
     shutdown(s->fd, SHUT_WR);
 }
 
-void
-stream_get_peer(const struct stream *s, struct stream_peer *out)
+static void
+stream_say_address(const struct sockaddr_storage *ss, struct stream_peer *out)
 {
-    struct sockaddr_storage ss = {.ss_family = AF_UNSPEC};
-    socklen_t len = sizeof(ss);
-
-    OBJ_CHECK(s, STREAM_MAGIC);
-    *out = (struct stream_peer){.text = "unix"};
-    if (s->is_unix || getpeername(s->fd, (struct sockaddr *)&ss, &len) != 0)
-        return;
-    if (ss.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)&ss;
+    if (ss->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
 
         out->addr[10] = out->addr[11] = 0xff;
         memcpy(out->addr + 12, &in->sin_addr, 4);
         out->port = ntohs(in->sin_port);
-    } else if (ss.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&ss;
+    } else if (ss->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)ss;
 
         memcpy(out->addr, &in6->sin6_addr, 16);
         out->port = ntohs(in6->sin6_port);
@@ -511,4 +504,28 @@ stream_get_peer(const struct stream *s, struct stream_peer *out)
         inet_ntop(AF_INET, out->addr + 12, out->text, sizeof(out->text));
     else
         inet_ntop(AF_INET6, out->addr, out->text, sizeof(out->text));
+}
+
+void
+stream_get_peer(const struct stream *s, struct stream_peer *out)
+{
+    struct sockaddr_storage ss = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(ss);
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    *out = (struct stream_peer){.text = "unix"};
+    if (!s->is_unix && getpeername(s->fd, (struct sockaddr *)&ss, &len) == 0)
+        stream_say_address(&ss, out);
+}
+
+void
+stream_get_local(const struct stream *s, struct stream_peer *out)
+{
+    struct sockaddr_storage ss = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(ss);
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    *out = (struct stream_peer){.text = "unix"};
+    if (!s->is_unix && getsockname(s->fd, (struct sockaddr *)&ss, &len) == 0)
+        stream_say_address(&ss, out);
 }

@@ -86,5 +86,7 @@ struct stream_peer {
     uint16_t port;
 };
 void stream_get_peer(const struct stream *s, struct stream_peer *out);
+/* Our own end of it. */
+void stream_get_local(const struct stream *s, struct stream_peer *out);
 
 #endif

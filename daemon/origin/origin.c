@@ -1,25 +1,20 @@
 /* origin.c -- pools of connections to backends. */
 #include "daemon/origin/origin.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "conf/conf.h"
 #include "daemon/base/loop.h"
-#include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_origin.h"
+#include "daemon/origin/origin_priv.h"
 #include "daemon/shm/counters.h"
 
-struct origins_shared {
-    unsigned n;
-    _Atomic int64_t conns[]; /* of each backend, all workers */
-};
-
+/* One for each backend number.  A number is given to another backend only when no connection to
+ * the one before is left, so then its pool is empty. */
 struct origin_pool {
-    const struct conf_backend *conf;
     struct list idle; /* of origin_conn.link; the most recently used first */
-    unsigned nidle;
+    struct backend *backend;
+    unsigned nidle, nused;
 };
 
 #define ORIGINS_MAGIC OBJ_TAG('o', 'r', 'i', 'g')
@@ -27,19 +22,18 @@ struct origins {
     uint32_t magic;
     bool draining;
     struct loop *loop;
-    const struct conf *conf;
     const struct h1_conf *h1;
-    struct origins_shared *shared;
     struct counter_set *counters;
-    unsigned nused;
-    struct origin_pool pools[];
+    unsigned nused, npools;
+    struct origin_pool **pools; /* NULL: never asked for; they do not move */
 };
 
 #define ORIGIN_CONN_MAGIC OBJ_TAG('o', 'c', 'o', 'n')
 struct origin_conn {
     uint32_t magic;
-    unsigned backend;
     bool reused, idle;
+    struct backend *backend; /* kept by being counted in its `conns` */
+    struct origin_pool *pool;
     struct origins *origins;
     struct h1_origin *h1;
     struct list link;
@@ -47,43 +41,75 @@ struct origin_conn {
     struct timer idle_timer;
 };
 
-struct origins_shared *
-origins_shared_new(const struct conf *conf)
-{
-    struct origins_shared *s = calloc(1, sizeof(*s) + conf->nbackends * sizeof(s->conns[0]));
-
-    if (s != NULL)
-        s->n = conf->nbackends;
-    return s;
-}
-
-void
-origins_shared_free(struct origins_shared **sp)
-{
-    free(*sp);
-    *sp = NULL;
-}
-
 int
-origins_open(struct origins **out, struct loop *l, const struct conf *conf,
-    const struct h1_conf *h1, struct origins_shared *shared, struct counter_set *counters)
+origins_open(
+    struct origins **out, struct loop *l, const struct h1_conf *h1, struct counter_set *counters)
 {
-    struct origins *os = calloc(1, sizeof(*os) + conf->nbackends * sizeof(os->pools[0]));
+    struct origins *os = calloc(1, sizeof(*os));
 
     if (os == NULL)
         return TERR_NOMEM;
     os->magic = ORIGINS_MAGIC;
     os->loop = l;
-    os->conf = conf;
     os->h1 = h1;
-    os->shared = shared;
     os->counters = counters;
-    for (unsigned i = 0; i < conf->nbackends; i++) {
-        os->pools[i].conf = &conf->backends[i];
-        list_init(&os->pools[i].idle);
-    }
     *out = os;
     return 0;
+}
+
+/* The backend's own; NULL: no memory. */
+static struct origin_pool *
+origins_pool(struct origins *os, struct backend *b)
+{
+    unsigned n = b->number;
+    struct origin_pool *pool;
+
+    tassert(n < BACKENDS_MAX);
+    if (n >= os->npools) {
+        unsigned npools = n < 8 ? 8 : 2 * n;
+        struct origin_pool **more = realloc(os->pools, npools * sizeof(struct origin_pool *));
+
+        if (more == NULL)
+            return NULL;
+        memset(more + os->npools, 0, (npools - os->npools) * sizeof(struct origin_pool *));
+        os->pools = more;
+        os->npools = npools;
+    }
+    pool = os->pools[n];
+    if (pool == NULL) {
+        pool = calloc(1, sizeof(*pool));
+        if (pool == NULL)
+            return NULL;
+        list_init(&pool->idle);
+        os->pools[n] = pool;
+    }
+    if (pool->backend != b) {
+        tassert(pool->nidle == 0 && pool->nused == 0);
+        pool->backend = b;
+    }
+    return pool;
+}
+
+/* The last thing done with it: its memory may go. */
+static void
+backend_leave(struct backend *b)
+{
+    int64_t had = atomic_fetch_sub_explicit(&b->conns, 1, memory_order_release);
+
+    tassert(had > 0);
+}
+
+/* Counted before there is a connection: the limit is of all workers.  0 or TERR_BUSY. */
+static int
+backend_enter(struct backend *b)
+{
+    int64_t max = b->conf->max_connections;
+    int64_t had = atomic_fetch_add_explicit(&b->conns, 1, memory_order_relaxed);
+
+    if (max == 0 || had < max)
+        return 0;
+    backend_leave(b);
+    return TERR_BUSY;
 }
 
 static void
@@ -93,16 +119,17 @@ origin_conn_free(struct origin_conn *oc)
 
     if (oc->idle) {
         list_del(&oc->link);
-        os->pools[oc->backend].nidle--;
+        oc->pool->nidle--;
     } else {
+        oc->pool->nused--;
         os->nused--;
     }
     task_cancel(&oc->idle_task);
     timer_unlink(&oc->idle_timer);
     if (oc->h1 != NULL)
         h1_origin_close(&oc->h1);
-    atomic_fetch_sub_explicit(&os->shared->conns[oc->backend], 1, memory_order_relaxed);
     counter_add(os->counters, COUNTER_backend_conn_closed, 1);
+    backend_leave(oc->backend);
     OBJ_FREE(oc);
 }
 
@@ -132,6 +159,7 @@ origin_pool_take(struct origin_pool *pool, struct task *user)
         pool->nidle--;
         oc->idle = false;
         oc->reused = true;
+        pool->nused++;
         oc->origins->nused++;
         task_cancel(&oc->idle_task);
         timer_clear(&oc->idle_timer);
@@ -141,40 +169,29 @@ origin_pool_take(struct origin_pool *pool, struct task *user)
     return NULL;
 }
 
-int
-origin_take(struct origin_conn **out, struct origins *os, unsigned backend, bool fresh,
+/* A new one.  The backend has counted it. */
+static int
+origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool *pool,
     unsigned attempt, struct task *user)
 {
-    struct origin_pool *pool = &os->pools[backend];
-    const struct conf_backend *conf = pool->conf;
-    struct origin_conn *oc;
-    int64_t conns;
+    const struct conf_address *address = &pool->backend->conf->address;
+    struct origin_conn *oc = calloc(1, sizeof(*oc));
     unsigned nth;
     int err;
 
-    OBJ_CHECK(os, ORIGINS_MAGIC);
-    if (!fresh && (oc = origin_pool_take(pool, user)) != NULL) {
-        counter_add(os->counters, COUNTER_backend_conn_reused, 1);
-        *out = oc;
-        return 0;
-    }
-    conns = atomic_fetch_add_explicit(&os->shared->conns[backend], 1, memory_order_relaxed);
-    oc =
-        conf->max_connections > 0 && conns >= conf->max_connections ? NULL : calloc(1, sizeof(*oc));
     if (oc == NULL) {
-        bool busy = conf->max_connections > 0 && conns >= conf->max_connections;
-
-        atomic_fetch_sub_explicit(&os->shared->conns[backend], 1, memory_order_relaxed);
-        counter_add(os->counters, COUNTER_backend_busy, busy);
-        return busy ? TERR_BUSY : TERR_NOMEM;
+        backend_leave(pool->backend);
+        return TERR_NOMEM;
     }
-    *oc = (struct origin_conn){.magic = ORIGIN_CONN_MAGIC, .backend = backend, .origins = os};
+    *oc = (struct origin_conn){
+        .magic = ORIGIN_CONN_MAGIC, .backend = pool->backend, .pool = pool, .origins = os};
     list_init(&oc->link);
     task_init(&oc->idle_task, &os->loop->tasks, origin_on_idle);
     timer_init(&oc->idle_timer, &oc->idle_task);
+    pool->nused++;
     os->nused++;
-    nth = conf->address.is_unix ? 0 : attempt % conf->address.naddrs;
-    err = h1_origin_open(&oc->h1, os->loop, os->h1, &conf->address, nth, user);
+    nth = address->is_unix ? 0 : attempt % address->naddrs;
+    err = h1_origin_open(&oc->h1, os->loop, os->h1, address, nth, user);
     if (err != 0) {
         counter_add(os->counters, COUNTER_backend_conn_failed, 1);
         origin_conn_free(oc);
@@ -183,6 +200,36 @@ origin_take(struct origin_conn **out, struct origins *os, unsigned backend, bool
     counter_add(os->counters, COUNTER_backend_conn_new, 1);
     *out = oc;
     return 0;
+}
+
+int
+origin_take(struct origin_conn **out, struct origins *os, struct backend *b, bool fresh,
+    unsigned attempt, struct task *user)
+{
+    struct origin_pool *pool;
+    struct origin_conn *oc;
+    int err;
+
+    OBJ_CHECK(os, ORIGINS_MAGIC);
+    tassert(!backend_is_retired(b)); /* the caller holds it */
+    if (!backend_healthy(b)) {
+        counter_add(os->counters, COUNTER_backend_unhealthy, 1);
+        return TERR_NOBACKEND;
+    }
+    pool = origins_pool(os, b);
+    if (pool == NULL)
+        return TERR_NOMEM;
+    if (!fresh && (oc = origin_pool_take(pool, user)) != NULL) {
+        counter_add(os->counters, COUNTER_backend_conn_reused, 1);
+        *out = oc;
+        return 0;
+    }
+    err = backend_enter(b);
+    if (err != 0) {
+        counter_add(os->counters, COUNTER_backend_busy, 1);
+        return err;
+    }
+    return origin_connect(out, os, pool, attempt, user);
 }
 
 int
@@ -301,24 +348,26 @@ origin_reused(const struct origin_conn *oc)
 void
 origin_give(struct origin_conn **ocp)
 {
+    const struct conf_backend *conf;
     struct origin_conn *oc;
     struct origins *os;
-    struct origin_pool *pool;
 
     OBJ_TAKE(oc, ocp, ORIGIN_CONN_MAGIC);
     os = oc->origins;
-    pool = &os->pools[oc->backend];
-    if (os->draining || !h1_origin_reusable(oc->h1) || pool->nidle >= pool->conf->max_idle) {
+    conf = oc->backend->conf;
+    if (os->draining || !h1_origin_reusable(oc->h1) || oc->pool->nidle >= conf->max_idle ||
+        backend_is_retired(oc->backend)) {
         origin_conn_free(oc);
         return;
     }
     h1_origin_rest(oc->h1);
     h1_origin_set_user(oc->h1, &oc->idle_task);
+    oc->pool->nused--;
     os->nused--;
     oc->idle = true;
-    pool->nidle++;
-    list_add_head(&pool->idle, &oc->link);
-    timer_set(&os->loop->wheel, &oc->idle_timer, loop_deadline(os->loop, pool->conf->idle_timeout));
+    oc->pool->nidle++;
+    list_add_head(&oc->pool->idle, &oc->link);
+    timer_set(&os->loop->wheel, &oc->idle_timer, loop_deadline(os->loop, conf->idle_timeout));
 }
 
 void
@@ -330,17 +379,34 @@ origin_discard(struct origin_conn **ocp)
     origin_conn_free(oc);
 }
 
+static void
+origin_pool_drain(struct origin_pool *pool)
+{
+    while (!list_empty(&pool->idle))
+        origin_conn_free(container_of(pool->idle.next, struct origin_conn, link));
+}
+
+void
+origins_tick(struct origins *os)
+{
+    OBJ_CHECK(os, ORIGINS_MAGIC);
+    for (unsigned i = 0; i < os->npools; i++) {
+        struct origin_pool *pool = os->pools[i];
+
+        /* While it has a connection the backend is there to be asked. */
+        if (pool != NULL && pool->nidle > 0 && backend_is_retired(pool->backend))
+            origin_pool_drain(pool);
+    }
+}
+
 void
 origins_drain(struct origins *os)
 {
     OBJ_CHECK(os, ORIGINS_MAGIC);
     os->draining = true;
-    for (unsigned i = 0; i < os->conf->nbackends; i++) {
-        struct list *idle = &os->pools[i].idle;
-
-        while (!list_empty(idle))
-            origin_conn_free(container_of(idle->next, struct origin_conn, link));
-    }
+    for (unsigned i = 0; i < os->npools; i++)
+        if (os->pools[i] != NULL)
+            origin_pool_drain(os->pools[i]);
 }
 
 void
@@ -351,5 +417,8 @@ origins_close(struct origins **op)
     OBJ_TAKE(os, op, ORIGINS_MAGIC);
     origins_drain(os);
     tassert(os->nused == 0);
+    for (unsigned i = 0; i < os->npools; i++)
+        free(os->pools[i]);
+    free(os->pools);
     OBJ_FREE(os);
 }

@@ -1,6 +1,6 @@
 /* origin.h -- backends as a worker sees them: connections that are made, kept and shared out.
  *
- *   backend  a named origin of tarn.yaml
+ *   backend  an origin server (director.h)
  *   conn     one connection to it: in use by one fetch, or idle in the worker's pool
  *
  * An idle connection that hears anything, or its end, is closed at once (RFC 9112 11.2).
@@ -18,30 +18,29 @@
 #include "daemon/base/span.h"
 #include "daemon/http/head.h"
 
-struct conf;
+struct backend;
 struct counter_set;
 struct framing;
 struct h1_conf;
 struct loop;
 struct origin_conn;
 struct origins;
-struct origins_shared;
 struct task;
 
-/* The counts of connections, one for the process.  NULL: no memory. */
-struct origins_shared *origins_shared_new(const struct conf *conf);
-void origins_shared_free(struct origins_shared **sp);
-
 /* 0 or TERR_NOMEM.  Borrows everything until origins_close(). */
-int origins_open(struct origins **out, struct loop *l, const struct conf *conf,
-    const struct h1_conf *h1, struct origins_shared *shared, struct counter_set *counters);
+int origins_open(
+    struct origins **out, struct loop *l, const struct h1_conf *h1, struct counter_set *counters);
+/* Closes idle connections to backends that nobody holds any more: about once a second. */
+void origins_tick(struct origins *os);
 /* Closes the idle connections; those in use are closed when they are given back. */
 void origins_drain(struct origins *os);
 void origins_close(struct origins **op);
 
 /* A connection for `user`: idle, unless `fresh`, else a new one, perhaps still connecting.
- * `attempt` chooses among a name's addresses.  TERR_BUSY: max_connections. */
-int origin_take(struct origin_conn **out, struct origins *os, unsigned backend, bool fresh,
+ * `attempt` chooses among a name's addresses.  The caller holds the backend during the call; the
+ * connection, as long as there is one, keeps its memory.  TERR_NOBACKEND: sick, or none;
+ * TERR_BUSY: max_connections; or what forbids it. */
+int origin_take(struct origin_conn **out, struct origins *os, struct backend *b, bool fresh,
     unsigned attempt, struct task *user);
 /* Has it served a request before?  Then its end, before a byte of response, means little. */
 bool origin_reused(const struct origin_conn *oc);

@@ -11,7 +11,7 @@
 #include "daemon/http/framing.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/vary.h"
-#include "daemon/proxy/fetch_priv.h"
+#include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
 #include "daemon/shm/elog.h"
 #include "storage/lease.h"
@@ -20,15 +20,45 @@ enum {
     FETCH_TURN_BYTES = 4 << 20, /* then the others of this loop get their turn */
 };
 
+/* The backend's timeouts, unless the policy said others for this request. */
+static int64_t
+fetch_connect_ms(const struct fetch *f)
+{
+    return f->vcl != NULL && f->vcl->connect_ms != FETCH_UNSAID ? f->vcl->connect_ms
+                                                                : f->conf->connect_timeout;
+}
+
+static int64_t
+fetch_first_byte_ms(const struct fetch *f)
+{
+    return f->vcl != NULL && f->vcl->first_byte_ms != FETCH_UNSAID ? f->vcl->first_byte_ms
+                                                                   : f->conf->first_byte_timeout;
+}
+
+static int64_t
+fetch_between_bytes_ms(const struct fetch *f)
+{
+    return f->vcl != NULL && f->vcl->between_bytes_ms != FETCH_UNSAID
+               ? f->vcl->between_bytes_ms
+               : f->conf->between_bytes_timeout;
+}
+
 /* START -- a connection, idle or new. */
 static enum fetch_next
 fetch_do_start(struct fetch *f)
 {
-    int err = origin_take(&f->conn, f->proxy->origins, f->backend, f->fresh, f->attempt, &f->task);
+    int err;
 
+    if (f->vcl != NULL) {
+        enum fetch_next next = fetch_policy_fetch(f);
+
+        if (next != FETCH_WAIT)
+            return next;
+    }
+    err = origin_take(&f->conn, f->proxy->origins, f->backend, f->fresh, f->attempt, &f->task);
     if (err != 0)
         return fetch_fail(f, err);
-    fetch_deadline(f, f->conf->connect_timeout);
+    fetch_deadline(f, fetch_connect_ms(f));
     return fetch_goto(f, FETCH_CONNECT);
 }
 
@@ -66,7 +96,7 @@ fetch_do_send(struct fetch *f)
             origin_want_upgrade(f->conn, f->upgrade);
         f->request_sent = false;
         f->request_at = 0;
-        fetch_deadline(f, f->proxy->conf->params.backend_send_timeout);
+        fetch_deadline(f, f->proxy->params.backend_send_timeout);
     }
     rc = fetch_send(f);
     if (rc == TERR_AGAIN && (origin_heard(f->conn) || origin_ended(f->conn)))
@@ -78,7 +108,7 @@ fetch_do_send(struct fetch *f)
     if (rc < 0 && rc != TERR_CLOSED)
         return fetch_fail(f, rc);
     /* Closed: it may have answered before it closed. */
-    fetch_deadline(f, f->conf->first_byte_timeout);
+    fetch_deadline(f, fetch_first_byte_ms(f));
     return fetch_goto(f, FETCH_HEAD);
 }
 
@@ -132,7 +162,9 @@ fetch_without_old(struct fetch *f)
 {
     int err = fetch_plan_without_old(f);
 
-    if (err == 0)
+    if (err == 0 && f->vcl != NULL) /* the policy sees the other question too */
+        fetch_policy_ask_anew(f);
+    else if (err == 0)
         err = fetch_write_request(f);
     return err != 0 ? fetch_fail(f, err) : fetch_again(f);
 }
@@ -142,8 +174,17 @@ fetch_without_old(struct fetch *f)
 static enum fetch_next
 fetch_not_modified(struct fetch *f, const struct http_head *head)
 {
-    int err = fetch_revalidated(f, head);
+    enum vcl_action how = VCL_ACT_MERGE;
+    enum fetch_next next = FETCH_WAIT;
+    int err;
 
+    if (f->vcl != NULL)
+        next = fetch_policy_refresh(f, head, &how);
+    if (next != FETCH_WAIT)
+        return next;
+    err = fetch_revalidated(f, head, how, &next);
+    if (err == TERR_POLICY)
+        return next; /* what the policy made of it */
     if (err == TERR_OTHERPART)
         return fetch_without_old(f);
     if (err != 0)
@@ -215,6 +256,15 @@ fetch_do_head(struct fetch *f)
         f->received_ms = f->proxy->loop->clock.wall_ms;
         f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
     }
+    if (f->vcl != NULL && head->status != 101 && !(head->status == 304 && f->conditional)) {
+        enum fetch_next next = FETCH_WAIT;
+
+        if (!f->vcl->answered) /* else we wait for room */
+            next = fetch_policy_response(f, head);
+        if (next != FETCH_WAIT)
+            return next;
+        head = fetch_policy_head(f, head);
+    }
     if (fetch_is_error(f, head->status)) {
         f->entry->origin_status = head->status; /* before the outcome makes it everybody's */
         return fetch_fail(f, TERR_UPSTREAM);
@@ -233,7 +283,7 @@ fetch_do_head(struct fetch *f)
         f->conn = NULL;
         return fetch_goto(f, FETCH_DONE);
     }
-    fetch_deadline(f, f->conf->between_bytes_timeout);
+    fetch_deadline(f, fetch_between_bytes_ms(f));
     return fetch_goto(f, FETCH_BODY);
 }
 
@@ -282,7 +332,7 @@ fetch_do_body(struct fetch *f)
         if (n < 0)
             return fetch_fail(f, (int)n);
         if (f->stalled)
-            fetch_deadline(f, f->conf->between_bytes_timeout);
+            fetch_deadline(f, fetch_between_bytes_ms(f));
         f->stalled = false;
         n = origin_body(f->conn, room);
         if (n == TERR_AGAIN)
@@ -293,7 +343,7 @@ fetch_do_body(struct fetch *f)
             return fetch_goto(f, FETCH_DONE);
         space_extend(f->body, (size_t)n);
         counter_add(f->proxy->counters, COUNTER_fetch_bytes, (uint64_t)n);
-        fetch_deadline(f, f->conf->between_bytes_timeout);
+        fetch_deadline(f, fetch_between_bytes_ms(f));
         got += (size_t)n;
         if (stobj_len(f->body) > f->part_len)
             return fetch_fail(f, TERR_FRAMING); /* more than its Content-Range says */
@@ -327,10 +377,26 @@ fetch_tell_failed(struct fetch *f, struct entry **ep)
         cache_fail(*ep, f->err);
 }
 
+static void
+fetch_say_failed(const struct fetch *f)
+{
+    if (f->conn != NULL && f->begun && f->err != TERR_CANCELLED && f->err != TERR_UPSTREAM &&
+        f->err != TERR_POLICY)
+        elog(ELOG_WARN, "backend %s: no usable response: %s", f->conf->name, terr_text(f->err));
+}
+
 /* ERROR -- whoever waits or reads is told; nothing cut short stays in the cache. */
 static enum fetch_next
 fetch_do_error(struct fetch *f)
 {
+    if (f->vcl != NULL && f->body == NULL && f->err != TERR_CANCELLED && f->err != TERR_UPSTREAM) {
+        enum fetch_next next;
+
+        fetch_say_failed(f);
+        next = fetch_policy_error(f);
+        if (next != FETCH_WAIT)
+            return next;
+    }
     if (f->err != TERR_CANCELLED)
         counter_add(f->proxy->counters, COUNTER_fetch_failed, 1);
     if (f->body != NULL) {
@@ -343,8 +409,8 @@ fetch_do_error(struct fetch *f)
         space_cancel(f->body, &f->space);
         space_fail(f->body, f->err);
     } else {
-        if (f->conn != NULL && f->begun && f->err != TERR_CANCELLED && f->err != TERR_UPSTREAM)
-            elog(ELOG_WARN, "backend %s: no usable response: %s", f->conf->name, terr_text(f->err));
+        if (f->vcl == NULL)
+            fetch_say_failed(f);
         fetch_tell_failed(f, &f->shared);
         fetch_tell_failed(f, &f->entry);
     }
@@ -380,7 +446,7 @@ static const struct {
     [FETCH_REVALIDATE] = { "revalidate", fetch_do_revalidate, TO(CLOSE) },
     [FETCH_BODY]    = { "body",    fetch_do_body,    TO(DONE) | TO(ERROR) },
     [FETCH_DONE]    = { "done",    fetch_do_done,    TO(ERROR) | TO(CLOSE) },
-    [FETCH_ERROR]   = { "error",   fetch_do_error,   TO(CLOSE) },
+    [FETCH_ERROR]   = { "error",   fetch_do_error,   TO(START) | TO(CLOSE) },
     [FETCH_CLOSE]   = { "close",   fetch_do_close,   0 },
     /* clang-format on */
 };

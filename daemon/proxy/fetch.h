@@ -21,8 +21,11 @@ enum fetch_kind {
 
 struct fetch_spec {
     enum fetch_kind kind;
-    unsigned backend;
-    struct slice host; /* normal form */
+    const struct http_head *head; /* the request */
+    struct policy_use *policy;    /* counted, and taken over; NULL: there is none */
+    bool hitmiss, hitpass;        /* a marker was found */
+    struct director *backend;     /* borrowed for the call */
+    struct slice host;            /* normal form */
     struct slice key_text;
     struct entry *entry;         /* one hold is taken over */
     struct entry *old;           /* stored: to be validated, or completed; one hold is taken over */
@@ -34,6 +37,7 @@ struct fetch_spec {
     bool upgrade;           /* FETCH_PASS: the request may become a tunnel */
     struct stobj *upload;   /* the request's body, or NULL; one reference is taken over */
     uint64_t upload_length; /* EXCHANGE_LENGTH_UNKNOWN: chunked */
+    bool upload_kept;       /* whole, and kept while the request lives */
 };
 
 /* Copies what it needs of the exchange.  Always ends with an outcome of the entry, also when

@@ -4,22 +4,22 @@
 #include "daemon/http/block.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/uri.h"
-#include "daemon/proxy/fetch_priv.h"
+#include "daemon/proxy/fetch_policy.h"
 
 /* The stored head with the fields that came now, in our arena, and read back. */
 static int
-fetch_merge_heads(
-    struct fetch *f, const struct http_head *update, struct http_head *merged, struct slice *block)
+fetch_merge_heads(struct fetch *f, const struct http_head *stored, const struct http_head *update,
+    struct http_head *merged, struct slice *block)
 {
-    struct slice via = slice_str(f->proxy->conf->params.http_via);
+    struct slice via = slice_str(f->proxy->params.http_via);
     struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
-    size_t max = block_merge_max(&f->stored, update, via);
+    size_t max = block_merge_max(stored, update, via);
     char *out = arena_alloc(&f->arena, max);
     int n;
 
     if (fields == NULL || out == NULL)
         return TERR_NOMEM;
-    n = block_merge(&f->stored, update, via, f->received_ms / 1000, (struct span){out, max});
+    n = block_merge(stored, update, via, f->received_ms / 1000, (struct span){out, max});
     if (n < 0)
         return n;
     *block = slice_of(out, (size_t)n);
@@ -85,8 +85,55 @@ fetch_hand_over(struct fetch *f, struct cache_response *r)
     return 0;
 }
 
+/* As vcl_backend_refresh said: the stored fields, those that came, or the one replaced by the
+ * other. */
+static int
+fetch_refresh_heads(struct fetch *f, const struct http_head *head, enum vcl_action how,
+    struct http_head *merged, struct slice *block)
+{
+    struct http_head stored = f->stored, update = *head;
+
+    if (how == VCL_ACT_OBJ_STALE)
+        update.nfields = 0, update.present = 0;
+    if (how == VCL_ACT_BERESP)
+        stored.nfields = 0, stored.present = 0;
+    return fetch_merge_heads(f, &stored, &update, merged, block);
+}
+
+/* The policy's word on the merged head: it may be another head, and another verdict.  0, or
+ * TERR_POLICY: *next. */
+static int
+fetch_refresh_policy(struct fetch *f, struct http_head *merged, struct fresh_verdict *v,
+    struct slice *block, enum fetch_next *next)
+{
+    const struct http_head *head;
+    size_t max;
+    char *out;
+    int n;
+
+    fetch_policy_merged(f, merged, v);
+    *next = fetch_policy_response(f, merged);
+    if (*next != FETCH_WAIT)
+        return TERR_POLICY;
+    *v = f->vcl->v;
+    head = fetch_policy_head(f, merged);
+    if (head == merged)
+        return 0;
+    max = head_response_max(head);
+    out = arena_alloc(&f->arena, max);
+    if (out == NULL)
+        return TERR_NOMEM;
+    n = head_write_response(head, (struct span){out, max});
+    if (n < 0)
+        return n;
+    *block = slice_of(out, (size_t)n);
+    *merged = *head;
+    return 0;
+}
+
 int
-fetch_revalidated(struct fetch *f, const struct http_head *head)
+fetch_revalidated(
+    struct fetch *f, const struct http_head *head, enum vcl_action how, enum fetch_next *next)
 {
     struct entry_part parts[ENTRY_PARTS_MAX];
     struct fresh_verdict v;
@@ -102,17 +149,23 @@ fetch_revalidated(struct fetch *f, const struct http_head *head)
         .parts = parts,
         .key_text = f->key_text,
     };
-    int err = fetch_merge_heads(f, head, &merged, &r.head);
+    int err = fetch_refresh_heads(f, head, how, &merged, &r.head);
 
     if (err == TERR_LIMIT) { /* each 304 may add fields: from time to time all is asked for anew */
         cache_unlink(f->old);
         return TERR_OTHERPART;
     }
+    if (err != 0)
+        return err;
+    fetch_judge_merged(f, &merged, head, &v);
+    if (f->vcl != NULL)
+        err = fetch_refresh_policy(f, &merged, &v, &r.head, next);
+    if (f->vcl != NULL)
+        r.status = merged.status;
     if (err == 0)
         err = fetch_vary(f, &merged, &r.vary);
     if (err != 0)
         return err;
-    fetch_judge_merged(f, &merged, head, &v);
     if (!v.storable && r.partial)
         return TERR_OTHERPART; /* a part that is not kept is of no use to one who wants another */
     r.nparts = fetch_share_parts(f->old, parts);
@@ -158,7 +211,7 @@ fetch_whole_head(struct fetch *f, const struct http_head *head, struct slice *ou
 {
     struct forward_response how = {
         .keep = FORWARD_STORED,
-        .pseudonym = slice_str(f->proxy->conf->params.http_via),
+        .pseudonym = slice_str(f->proxy->params.http_via),
         .now_s = f->received_ms / 1000,
     };
     size_t max = forward_response_max(head, &how) + 64;
@@ -200,7 +253,7 @@ fetch_gather_parts(struct fetch *f, const struct http_head *head, struct cache_r
         r->partial = !(cr.first == 0 && cr.last + 1 == cr.complete);
         return fetch_whole_head(f, head, &r->head);
     }
-    err = fetch_merge_heads(f, head, &merged, &r->head);
+    err = fetch_merge_heads(f, &f->stored, head, &merged, &r->head);
     if (err != 0)
         return err;
     if (r->body_len == STOBJ_SIZE_UNKNOWN)

@@ -38,8 +38,10 @@ struct fetch {
     struct task task;
     struct list link; /* in proxy->fetches */
     struct proxy *proxy;
-    const struct conf_backend *conf;
-    unsigned backend, attempt;
+    struct backend *backend;         /* held; NULL: none was healthy */
+    const struct conf_backend *conf; /* of the backend */
+    struct fetch_policy *vcl;        /* in the arena; NULL: there is no policy */
+    unsigned attempt;
     uint8_t asked;   /* the method sent: enum http_method */
     bool by_request; /* what the request said keeps the response out of the cache */
     bool fresh;      /* retrying: no connection that was idle */
@@ -83,6 +85,7 @@ struct fetch {
     struct slice pieces[3]; /* of the chunk being sent: head, data, end */
     unsigned npieces, piece;
     bool upload_ended, upload_leased;
+    bool upload_kept; /* all of it is kept: it can be sent again */
 };
 
 enum fetch_next fetch_goto(struct fetch *f, enum fetch_state next);
@@ -94,6 +97,20 @@ void fetch_free(struct fetch *f);
 void fetch_deadline(struct fetch *f, int64_t after_ms);
 
 int fetch_write_request(struct fetch *f);
+struct forward_request;
+/* Content-Length or Transfer-Encoding of the request. */
+void fetch_frame_request(const struct fetch *f, struct forward_request *how);
+/* The backend that is asked, until the fetch ends or picks another.  0 or TERR_NOBACKEND. */
+int fetch_pick(struct fetch *f, struct director *from);
+/* The request, from its beginning, on another connection. */
+void fetch_rewind(struct fetch *f);
+void fetch_drop_upload(struct fetch *f);
+
+/* fetch_policy.c, for functions of the language. */
+int fetch_policy_rollback(struct fetch *f); /* bereq as it was before vcl_backend_fetch */
+double fetch_policy_rfc_ttl(const struct fetch *f);
+/* Not for the cache by RFC 9111 3, whatever its freshness. */
+bool fetch_core_forbids(enum fresh_refusal r);
 
 /* fetch_plan.c: what to ask for.  0 or TERR_NOMEM. */
 int fetch_plan(struct fetch *f, const struct fetch_spec *spec);
@@ -101,8 +118,10 @@ int fetch_plan(struct fetch *f, const struct fetch_spec *spec);
 int fetch_plan_without_old(struct fetch *f);
 
 /* fetch_merge.c: outcomes that build on what is stored. */
-/* A 304: a new entry with the old body.  0 or TERR_*. */
-int fetch_revalidated(struct fetch *f, const struct http_head *head);
+/* A 304: a new entry with the old body; `how` its head is made (MERGE without a policy).  0 or
+ * TERR_*; TERR_POLICY: the policy answered otherwise, and *next is its way. */
+int fetch_revalidated(
+    struct fetch *f, const struct http_head *head, enum vcl_action how, enum fetch_next *next);
 /* A 206: the parts of the new entry, those of `old` among them if they belong together.  0, or
  * why it cannot be kept. */
 int fetch_gather_parts(struct fetch *f, const struct http_head *head, struct cache_response *r,
@@ -113,6 +132,7 @@ void fetch_invalidate(struct fetch *f, const struct http_head *head);
 /* fetch_send.c: 0 when the request is sent whole, TERR_AGAIN, or what went wrong. */
 int fetch_send(struct fetch *f);
 void fetch_close_upload(struct fetch *f);
+void fetch_rewind_upload(struct fetch *f); /* that is kept: from its beginning */
 
 void fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict *v);
 /* What the response that is not kept tells about those to come. */

@@ -7,21 +7,25 @@
 #include "daemon/http/framing.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/vary.h"
-#include "daemon/proxy/fetch_priv.h"
+#include "daemon/proxy/fetch_policy.h"
 
 #include <stdio.h>
 
 uint64_t
 fetch_object_max(const struct proxy *p)
 {
-    return p->conf->params.max_object_size > 0 ? (uint64_t)p->conf->params.max_object_size
-                                               : p->storage_bytes / 10;
+    return p->params.max_object_size > 0 ? (uint64_t)p->params.max_object_size
+                                         : p->storage_bytes / 10;
 }
+
+enum {
+    FETCH_POLICY_TTL_MS = 120000 /* default_ttl when a policy runs and the file does not say */
+};
 
 void
 fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict *v)
 {
-    const struct conf_params *params = &f->proxy->conf->params;
+    const struct conf_params *params = &f->proxy->params;
     struct cache_control cc;
     struct fresh_request fr = {
         .method = (enum http_method)f->asked,
@@ -32,14 +36,16 @@ fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict 
     };
     struct fresh_params fp = {
         .surrogate = slice_str(params->http_via),
-        .grace_said = f->proxy->conf->grace_said,
-        .default_ttl_ms = params->default_ttl,
+        .grace_said = params->grace_said || f->vcl != NULL, /* as Varnish */
+        .default_ttl_ms = f->vcl != NULL && !params->ttl_said && params->default_ttl == 0
+                              ? FETCH_POLICY_TTL_MS
+                              : params->default_ttl,
         .default_grace_ms = params->default_grace,
         .default_keep_ms = params->default_keep,
     };
 
     cc_parse_request(&f->req, &cc);
-    fr.no_store = cc_has(&cc, CC_NO_STORE);
+    fr.no_store = cc_has(&cc, CC_NO_STORE) && f->vcl == NULL; /* advice; see req_policy_query() */
     fresh_judge(head, &fr, &fp, v);
     f->by_request =
         v->refusal == FRESH_REFUSE_AUTHORIZATION || v->refusal == FRESH_REFUSE_REQ_NO_STORE;
@@ -53,7 +59,7 @@ fetch_write_head(
     const struct framing *fr = origin_framing(f->conn);
     struct forward_response how = {
         .keep = stored ? FORWARD_STORED : FORWARD_PASSED,
-        .pseudonym = slice_str(f->proxy->conf->params.http_via),
+        .pseudonym = slice_str(f->proxy->params.http_via),
         .now_s = f->received_ms / 1000,
     };
     size_t max = forward_response_max(head, &how);
@@ -194,9 +200,17 @@ enum {
 void
 fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status)
 {
-    int64_t ttl_ms = f->proxy->conf->params.uncacheable_ttl;
+    int64_t ttl_ms = f->proxy->params.uncacheable_ttl;
     enum cache_mark mark = f->by_request ? CACHE_MARK_BY_REQUEST : CACHE_MARK;
 
+    if (f->vcl != NULL) { /* hit-for-miss for beresp.ttl, or hit-for-pass as it said */
+        bool pass = f->vcl->hitpass_ms != FETCH_UNSAID;
+
+        mark = pass ? CACHE_MARK_PASS : CACHE_MARK;
+        ttl_ms = pass ? f->vcl->hitpass_ms : f->vcl->uncacheable ? f->vcl->v.ttl_ms : 0;
+        cache_hitmiss(marker, handoff, f->came_ms, ttl_ms > 0 ? ttl_ms : 0, mark);
+        return;
+    }
     if (status >= 500 || f->no_room) {
         mark = CACHE_MARK_ERROR;
         ttl_ms = ttl_ms < ERROR_TTL_MS ? ttl_ms : ERROR_TTL_MS;
@@ -232,7 +246,7 @@ fetch_leave_marker(struct fetch *f, unsigned status)
 static int
 fetch_publish_private(struct fetch *f, const struct http_head *head, struct cache_response *r)
 {
-    const struct conf_params *params = &f->proxy->conf->params;
+    const struct conf_params *params = &f->proxy->params;
     struct entry_part part = {0, r->body_len, NULL};
     int err = 0;
 
@@ -292,7 +306,10 @@ fetch_publish(struct fetch *f, const struct http_head *head)
     };
     uint64_t bytes = r.body_len;
 
-    fetch_judge(f, head, &v);
+    if (f->vcl != NULL && head->status != 101)
+        v = f->vcl->v;
+    else
+        fetch_judge(f, head, &v);
     fetch_invalidate(f, head);
     if (v.storable && head->status == 206) {
         v.storable = fetch_part_is_sane(f, head, r.body_len);
@@ -323,7 +340,7 @@ fetch_outgrown(struct fetch *f)
         atomic_load_explicit(&f->entry->joined, memory_order_acquire))
         return TERR_LIMIT; /* others read it too: it stays whole, as far as there is room */
     if (stobj_new(&next, f->proxy->storage, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN,
-            (uint64_t)f->proxy->conf->params.transit_buffer) != 0)
+            (uint64_t)f->proxy->params.transit_buffer) != 0)
         return TERR_NOMEM;
     f->is_shared = false;
     f->outgrown = true;

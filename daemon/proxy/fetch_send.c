@@ -20,7 +20,7 @@ fetch_send_slice(struct fetch *f, struct slice *s, bool more)
             return (int)n;
         s->ptr += n;
         s->len -= (size_t)n;
-        fetch_deadline(f, f->proxy->conf->params.backend_send_timeout);
+        fetch_deadline(f, f->proxy->params.backend_send_timeout);
     }
     return 1;
 }
@@ -124,4 +124,15 @@ fetch_close_upload(struct fetch *f)
         return;
     lease_fini(&f->upload_it);
     stobj_unref(&f->upload);
+}
+
+void
+fetch_rewind_upload(struct fetch *f)
+{
+    tassert(f->conn == NULL && f->upload_kept);
+    fetch_upload_return(f);
+    lease_fini(&f->upload_it);
+    lease_init(&f->upload_it, f->upload, 0, LEASE_TO_END, &f->upload_wait);
+    f->upload_ended = false;
+    f->npieces = f->piece = 0;
 }

@@ -4,7 +4,8 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/http/forward.h"
-#include "daemon/proxy/fetch_priv.h"
+#include "daemon/proxy/fetch_policy.h"
+#include "daemon/proxy/req_priv.h"
 
 void
 fetch_deadline(struct fetch *f, int64_t after_ms)
@@ -16,7 +17,7 @@ fetch_deadline(struct fetch *f, int64_t after_ms)
 static int
 fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
 {
-    const struct http_head *h = &x->head;
+    const struct http_head *h = spec->head;
     size_t fields = h->nfields * sizeof(struct http_field);
     char *bytes = arena_alloc(&f->arena, (size_t)h->len + 1);
     struct http_field *copy = arena_alloc(&f->arena, fields + 1);
@@ -42,17 +43,30 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     return 0;
 }
 
+void
+fetch_frame_request(const struct fetch *f, struct forward_request *how)
+{
+    if (f->upload != NULL) {
+        how->framing =
+            f->upload_length == EXCHANGE_LENGTH_UNKNOWN ? FRAMING_CHUNKED : FRAMING_LENGTH;
+        how->length = f->upload_length;
+    } else if (f->kind == FETCH_PASS && (f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT)) {
+        how->framing = FRAMING_LENGTH; /* RFC 9110 8.6: say that there is none */
+    }
+}
+
 int
 fetch_write_request(struct fetch *f)
 {
-    const struct conf_params *params = &f->proxy->conf->params;
+    const struct conf_params *params = &f->proxy->params;
     bool pass = f->kind == FETCH_PASS;
     struct forward_request how = {
         .mode = pass ? FORWARD_PASS : FORWARD_FETCH,
         .keep_connection = true,
         .scheme = HTTP_SCHEME_HTTP,
         .framing = FRAMING_NONE,
-        .host = f->conf->host_header[0] != '\0' ? slice_str(f->conf->host_header) : f->host,
+        .host = f->conf != NULL && f->conf->host_header[0] != '\0' ? slice_str(f->conf->host_header)
+                                                                   : f->host,
         .client_address = f->client,
         .pseudonym = slice_str(params->http_via),
         .id_name = slice_str(params->request_id_header),
@@ -68,13 +82,10 @@ fetch_write_request(struct fetch *f)
 
     if (out == NULL)
         return TERR_NOMEM;
-    if (f->upload != NULL) {
-        how.framing =
-            f->upload_length == EXCHANGE_LENGTH_UNKNOWN ? FRAMING_CHUNKED : FRAMING_LENGTH;
-        how.length = f->upload_length;
-    } else if (pass && (f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT)) {
-        how.framing = FRAMING_LENGTH; /* RFC 9110 8.6: say that there is none */
-    }
+    if (f->vcl == NULL)
+        fetch_frame_request(f, &how);
+    else
+        how.upgrade = slice_of(NULL, 0); /* with the framing, when the policy has seen it */
     if (f->conditional) {
         how.if_none_match = f->have.etag;
         how.if_modified_since = f->have.last_modified;
@@ -86,12 +97,59 @@ fetch_write_request(struct fetch *f)
     return 0;
 }
 
+int
+fetch_pick(struct fetch *f, struct director *from)
+{
+    struct director_ask ask = {
+        .hash = hash_plain(f->key_text.ptr, f->key_text.len),
+        .hash_said = true,
+        .random = proxy_random(f->proxy),
+        .now_s = (double)f->proxy->loop->clock.wall_ms / 1000,
+    };
+    struct backend *b = from == NULL ? NULL : director_pick(from, &ask);
+
+    if (b == NULL)
+        return TERR_NOBACKEND;
+    director_hold(backend_director(b));
+    if (f->backend != NULL) {
+        struct director *held = backend_director(f->backend);
+
+        director_drop(&held);
+    }
+    f->backend = b;
+    f->conf = backend_conf(b);
+    if (f->leader != NULL && !f->entry->abandoned)
+        f->leader->backend_number = backend_number(b) + 1;
+    return 0;
+}
+
+void
+fetch_rewind(struct fetch *f)
+{
+    if (f->conn != NULL)
+        origin_discard(&f->conn);
+    f->begun = f->request_sent = false;
+    f->request_at = 0;
+    if (f->upload != NULL)
+        fetch_rewind_upload(f);
+}
+
+/* The request goes without it. */
+void
+fetch_drop_upload(struct fetch *f)
+{
+    tassert(f->conn == NULL && !f->upload_leased);
+    lease_fini(&f->upload_it);
+    stobj_unref(&f->upload);
+}
+
 void
 fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *spec)
 {
     struct fetch *f = calloc(1, sizeof(*f));
     struct entry *entry = spec->entry;
     struct stobj *upload = spec->upload;
+    struct policy_use *use = spec->policy;
     int err;
 
     counter_add(p->counters, COUNTER_fetch_total, 1);
@@ -104,19 +162,19 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
             entry_drop(&old);
         if (upload != NULL)
             stobj_unref(&upload);
+        policy_end(p, &use);
         return;
     }
     f->magic = FETCH_MAGIC;
     f->proxy = p;
     f->kind = spec->kind;
-    f->backend = spec->backend;
-    f->conf = &p->conf->backends[spec->backend];
     f->entry = entry;
     f->old = spec->old;
     f->leader = spec->leader;
     f->part_len = STOBJ_SIZE_UNKNOWN;
     f->is_shared = spec->kind == FETCH_FOR_CACHE;
-    f->asked = f->is_shared ? HTTP_M_GET : x->head.method;
+    f->asked = f->is_shared ? HTTP_M_GET : spec->head->method;
+    f->upload_kept = spec->upload_kept;
     f->upload = upload;
     f->upload_length = spec->upload_length;
     f->sent_ms = p->loop->clock.wall_ms;
@@ -131,11 +189,18 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     if (upload != NULL)
         lease_init(&f->upload_it, upload, 0, LEASE_TO_END, &f->upload_wait);
     err = fetch_copy_request(f, x, spec);
+    if (use != NULL) {
+        int failed = fetch_policy_open(f, x, spec);
+
+        err = err == 0 ? failed : err;
+    } else if (err == 0) {
+        err = fetch_pick(f, spec->backend);
+    }
     if (err == 0 && spec->upgrade)
         f->upgrade = http_get_one(&f->req, HTTP_F_UPGRADE);
     if (err == 0 && f->is_shared)
         err = fetch_plan(f, spec);
-    if (err == 0)
+    if (err == 0 && f->vcl == NULL)
         err = fetch_write_request(f);
     if (err != 0) {
         f->err = err;
@@ -164,6 +229,13 @@ fetch_free(struct fetch *f)
     entry_drop(&f->entry);
     if (f->old != NULL)
         entry_drop(&f->old);
+    if (f->backend != NULL) {
+        struct director *held = backend_director(f->backend);
+
+        director_drop(&held);
+    }
+    if (f->vcl != NULL)
+        fetch_policy_close(f);
     arena_fini(&f->arena);
     OBJ_FREE(f);
     p->nfetches--;

@@ -10,12 +10,17 @@
 #include "daemon/cache/cache.h"
 #include "daemon/http/exchange.h"
 #include "daemon/http/uri.h"
+#include "daemon/origin/director.h"
 #include "daemon/origin/origin.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/log.h"
 #include "storage/storage.h"
+#include "vcl-lite/vcl.h"
 
+struct bans;
 struct fetch;
+struct policy_set;
+struct policy_use;
 struct req;
 
 struct proxy_host {
@@ -30,10 +35,12 @@ struct proxy {
     struct list fetches; /* under way */
     struct loop *loop;
     const struct conf *conf;
+    struct conf_params params; /* conf's, but for what was changed while running */
     struct cache *cache;
     struct storage *storage; /* bodies and heads */
     struct storage *synth;   /* answers of our own */
     uint64_t storage_bytes;
+    struct registry *registry; /* of backends */
     struct origins *origins;
     struct counter_set *counters;
     struct shmlog *log;
@@ -41,6 +48,13 @@ struct proxy {
     void *on_idle_ctx;
     struct slice hit_line; /* what Cache-Status begins with on a hit; in hit_text */
     char hit_text[96];
+    _Atomic(struct policy_set *) *policies; /* borrowed; NULL: there are none */
+    struct policy_set *policies_seen;       /* compared only: it may be gone */
+    struct policy_use *policy;              /* that new requests begin with; NULL: none */
+    struct policy_use *policy_uses;         /* all, this one too */
+    uint64_t random;                        /* state of a generator, for policies */
+    struct bans *bans;
+    struct vcl_run run;    /* the one under way: a run never waits */
     struct req *idle_reqs; /* memory of ended requests */
     unsigned nidle_reqs;
     struct proxy_host last_host;
@@ -49,10 +63,24 @@ struct proxy {
 
 /* Borrows conf until proxy_fini(). */
 void proxy_init(struct proxy *p, const struct conf *conf);
+/* Takes part in the policies of now, and leaves those that no request needs any more.  Once a second
+ * too, for a worker without requests. */
+void policy_look(struct proxy *p);
 /* Ends every fetch: nobody is left who waits. */
 void proxy_cut(struct proxy *p);
 bool proxy_is_idle(const struct proxy *p);
 void proxy_fini(struct proxy *p);
+
+/* Of splitmix64: for choices, not for secrets. */
+static inline uint64_t
+proxy_random(struct proxy *p)
+{
+    uint64_t z = p->random += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
 
 /* exchange_start_f; ctx is the proxy. */
 void req_start(void *ctx, struct exchange *x);

@@ -53,11 +53,11 @@ req_normal_host(struct proxy *p, struct slice host, char *out)
 }
 
 /* The key is "http://" authority path, the authority in normal form (RFC 9111 2): what is
- * keyed is what is forwarded. */
-static int
+ * keyed is what is forwarded.  A policy's own key stands as it was made. */
+int
 req_make_key(struct req *r)
 {
-    struct http_head *h = &r->x->head;
+    const struct http_head *h = r->head;
     char *text = r->proxy->key_text, *p = text + 7;
     struct slice path = http_path(h);
     int n = h->host_len > 0 ? req_normal_host(r->proxy, http_host(h), p) : 0;
@@ -72,20 +72,22 @@ req_make_key(struct req *r)
     return 0;
 }
 
+/* The text of the key, in the scratch or, if the policy made it, in the arena. */
+struct slice
+req_key_text(struct req *r)
+{
+    return r->policy.key.ptr != NULL ? r->policy.key : slice_of(r->proxy->key_text, r->key_len);
+}
+
 #define REQ_WISHES \
     (HTTP_BIT(HTTP_F_CACHE_CONTROL) | HTTP_BIT(HTTP_F_PRAGMA) | HTTP_BIT(HTTP_F_RANGE))
 
-/* What the client says about how it wants to be answered.  0 or TERR_NOMEM. */
-static int
-req_read_wishes(struct req *r)
+int
+req_read_ranges(struct req *r)
 {
-    const struct http_head *h = &r->x->head;
     struct range_spec specs[RANGES_MAX], *copy;
 
-    fresh_ask_of(h, &r->ask);
-    if (!http_has(h, HTTP_F_RANGE))
-        return 0;
-    r->nranges = range_of_request(h, specs);
+    r->nranges = range_of_request(r->head, specs);
     if (r->nranges == 0)
         return 0;
     copy = arena_alloc(&r->x->arena, r->nranges * sizeof(*copy));
@@ -96,13 +98,21 @@ req_read_wishes(struct req *r)
     return 0;
 }
 
+/* What the client says about how it wants to be answered.  0 or TERR_NOMEM. */
+static int
+req_read_wishes(struct req *r)
+{
+    fresh_ask_of(r->head, &r->ask);
+    return http_has(r->head, HTTP_F_RANGE) ? req_read_ranges(r) : 0;
+}
+
 /* A body has no meaning in a key, so what has one is passed (RFC 9110 9.3.1).  If-Match and
  * If-Unmodified-Since are the origin's to judge (RFC 9111 4.3.2), and what must not be stored
  * (RFC 9111 5.2.1.5) is nobody else's. */
 static bool
 req_is_for_cache(const struct req *r)
 {
-    const struct http_head *h = &r->x->head;
+    const struct http_head *h = r->head;
     const uint64_t origins = HTTP_BIT(HTTP_F_IF_MATCH) | HTTP_BIT(HTTP_F_IF_UNMODIFIED_SINCE);
 
     return (h->method == HTTP_M_GET || h->method == HTTP_M_HEAD) && !r->x->has_body &&
@@ -113,26 +123,35 @@ req_is_for_cache(const struct req *r)
 static enum req_next
 req_do_recv(struct req *r)
 {
-    struct http_head *h = &r->x->head;
+    const struct http_head *h = r->head;
     struct proxy *p = r->proxy;
     const struct conf_route *route;
     int err = r->x->err;
 
-    if (err == 0)
+    if (err == 0 && r->policy.use == NULL)
         err = req_make_key(r);
     if (err != 0) {
         r->log_flags |= SHMLOG_REQ_BAD;
         return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);
+    }
+    if (h->method == HTTP_M_OTHER && r->policy.use == NULL) {
+        r->log_flags |= SHMLOG_REQ_BAD;
+        counter_add(p->counters, COUNTER_req_bad, 1);
+        r->policy.close = true;
+        return req_synth(r, 501, TERR_METHOD);
     }
     if (h->method == HTTP_M_TRACE)
         return req_synth(r, 405, 0);
     if (h->method == HTTP_M_OPTIONS &&
         slice_eq(http_get_one(h, HTTP_F_MAX_FORWARDS), SLICE_LIT("0")))
         return req_synth(r, 204, 0); /* RFC 9110 7.6.2: we are whom it is for */
+    if (r->policy.use != NULL)
+        return req_policy_recv(r);
     route = req_route(p->conf, slice_of(p->key_text + r->host_at, r->host_len), http_path(h));
-    r->backend = route != NULL ? route->backend : p->conf->default_backend;
+    r->backend =
+        registry_nth(p->registry, route != NULL ? route->backend : p->conf->default_backend);
     r->pipes = r->x->upgrade && route != NULL && route->pipe;
-    if (r->backend == CONF_NO_BACKEND)
+    if (r->backend == NULL)
         return req_synth(r, 503, TERR_NOTFOUND);
     if ((h->present & REQ_WISHES) != 0 && req_read_wishes(r) != 0)
         return req_synth(r, 503, TERR_NOMEM);
@@ -142,12 +161,30 @@ req_do_recv(struct req *r)
     return req_goto(r, REQ_LOOKUP);
 }
 
+/* What a policy's requests ask of the cache besides.  The client's own directives are the policy's
+ * to heed: they are advice (RFC 9111 5.2.1), and Varnish's policies do not expect them. */
+static void
+req_policy_query(const struct req *r, struct cache_query *q)
+{
+    const struct req_policy *rp = &r->policy;
+
+    q->for_policy = true;
+    q->grace_said = rp->grace_ms != REQ_UNSAID;
+    q->grace_ms = rp->grace_ms;
+    q->max_age_said = rp->max_age_ms != REQ_UNSAID;
+    q->max_age_ms = rp->max_age_ms;
+    q->always_miss = rp->always_miss;
+    q->ignore_busy = rp->ignore_busy;
+    q->ignore_vary = rp->ignore_vary;
+    q->count_hits = rp->use->policy->reads_hits;
+}
+
 static struct cache_query
 req_query(const struct req *r)
 {
-    return (struct cache_query){
+    struct cache_query q = {
         .key = r->key,
-        .req = &r->x->head,
+        .req = r->head,
         .ask = r->ask.any ? &r->ask : NULL,
         .ranges = r->ranges,
         .nranges = r->nranges,
@@ -156,6 +193,10 @@ req_query(const struct req *r)
         .now_ms = (int64_t)r->proxy->loop->clock.mono_ms,
         .wall_s = r->proxy->loop->clock.wall_ms / 1000,
     };
+
+    if (r->policy.use != NULL)
+        req_policy_query(r, &q);
+    return q;
 }
 
 /* A fetch of all that is asked for, or of what is missing or may have changed of `old`. */
@@ -165,20 +206,27 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
     struct proxy *p = r->proxy;
     struct fetch_spec spec = {
         .kind = FETCH_FOR_CACHE,
+        .head = r->head,
         .backend = r->backend,
+        .policy = policy_share(r->policy.use),
         .entry = entry,
         .old = old,
         .leader = entry == r->entry ? r : NULL,
         .complete = r->reason == CACHE_IS_PARTIAL,
         .ask = &r->ask,
         .ranges = r->ranges,
-        .nranges = r->nranges,
+        /* A policy's vcl_backend_response expects the whole. */
+        .nranges = r->policy.use == NULL ? r->nranges : 0,
+        .hitmiss = r->policy.hitmiss,
     };
     int err = req_make_key(r); /* after a wait another's may be in the scratch */
 
     tassert(err == 0);
+    if (r->policy.use != NULL) /* see req_policy_query() */
+        r->ask = (struct fresh_ask){
+            .max_age_s = -1, .min_fresh_s = -1, .max_stale_s = -1, .stale_if_error_s = -1};
     spec.host = slice_of(p->key_text + r->host_at, r->host_len);
-    spec.key_text = slice_of(p->key_text, r->key_len);
+    spec.key_text = req_key_text(r);
     fetch_start(p, r->x, &spec);
 }
 
@@ -198,6 +246,33 @@ req_deliver_stale(struct req *r)
     return req_goto(r, REQ_DELIVER);
 }
 
+enum req_next
+req_use_hit(struct req *r)
+{
+    struct entry *refresh = r->policy.refresh, *old = r->old;
+
+    r->policy.refresh = r->old = NULL;
+    if (refresh != NULL)
+        req_start_fetch(r, refresh, old);
+    if ((r->log_flags & SHMLOG_REQ_STALE) != 0)
+        return req_deliver_stale(r);
+    if ((r->log_flags & SHMLOG_REQ_HIT) != 0)
+        req_count_hit(r);
+    return req_goto(r, REQ_DELIVER);
+}
+
+/* With a policy, and something stored at hand. */
+static enum req_next
+req_policy_hit(struct req *r, enum cache_verdict verdict, struct cache_answer *answer)
+{
+    r->policy.refresh = answer->refresh;
+    r->old = answer->old;
+    if (verdict == CACHE_STALE)
+        r->log_flags |= SHMLOG_REQ_STALE;
+    r->log_flags |= SHMLOG_REQ_HIT;
+    return req_goto(r, REQ_HIT);
+}
+
 /* LOOKUP -- ask the cache; again when what we waited for was not for us. */
 static enum req_next
 req_do_lookup(struct req *r)
@@ -210,6 +285,11 @@ req_do_lookup(struct req *r)
     tassert(r->entry == NULL);
     verdict = cache_lookup(p->cache, &q, &r->wait, &answer);
     r->entry = answer.entry;
+    if (r->policy.use != NULL && (verdict == CACHE_HIT || verdict == CACHE_STALE) &&
+        !policy_is_trivial(r->policy.use->policy, VCL_SUB_HIT)) {
+        r->reason = answer.reason;
+        return req_policy_hit(r, verdict, &answer);
+    }
     if (__builtin_expect(verdict == CACHE_HIT, 1)) {
         req_count_hit(r);
         return req_goto(r, REQ_DELIVER);
@@ -222,7 +302,9 @@ req_do_lookup(struct req *r)
     }
     if (r->ask.only_if_cached)
         return req_synth(r, 504, 0); /* RFC 9111 5.2.1.7 */
-    if (r->reason == CACHE_MARKED) {
+    r->policy.hitmiss = r->reason == CACHE_MARKED;
+    r->policy.hitpass = r->reason == CACHE_MARKED_PASS;
+    if (r->reason == CACHE_MARKED || r->reason == CACHE_MARKED_PASS) {
         r->log_flags |= SHMLOG_REQ_HITMISS;
         counter_add(p->counters, COUNTER_req_hitmiss, 1);
     }
@@ -253,7 +335,8 @@ req_failed(struct req *r)
         r->origin_failed = true;
         return req_deliver_stale(r);
     }
-    return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_ORIGIN), err);
+    return req_synth_by_policy(
+        r, (unsigned)terr_http(err, TERR_SIDE_ORIGIN), slice_of(NULL, 0), err);
 }
 
 /* QUEUED -- the outcome of another request's fetch is ours too, if it is for us. */
@@ -274,6 +357,8 @@ req_do_queued(struct req *r)
             break;
         r->collapsed = true;
         counter_add(r->proxy->counters, COUNTER_req_coalesced, 1);
+        if (r->policy.use != NULL && !policy_is_trivial(r->policy.use->policy, VCL_SUB_HIT))
+            return req_goto(r, REQ_HIT);
         return req_goto(r, REQ_DELIVER);
     case ENTRY_FAILED:
         /* It failed while we waited: asking again would be one more failure, in line. */
@@ -290,9 +375,16 @@ req_do_queued(struct req *r)
 static enum req_next
 req_do_miss(struct req *r)
 {
-    struct entry *old = r->old;
+    struct entry *old;
 
-    r->holds = r->leader = r->asked_backend = true;
+    if (r->policy.use != NULL) {
+        enum req_next next = req_policy_miss(r);
+
+        if (next != REQ_WAIT)
+            return next;
+    }
+    old = r->old;
+    r->holds = r->leader = true;
     r->log_flags |= SHMLOG_REQ_MISS;
     counter_add(r->proxy->counters, COUNTER_req_miss, 1);
     r->old = NULL; /* the fetch's, from now on */
@@ -305,25 +397,38 @@ static enum req_next
 req_do_pass(struct req *r)
 {
     struct proxy *p = r->proxy;
-    struct fetch_spec spec = {
-        .kind = FETCH_PASS, .backend = r->backend, .leader = r, .upgrade = r->pipes};
+    struct fetch_spec spec = {.kind = FETCH_PASS,
+        .leader = r,
+        .hitmiss = r->policy.hitmiss,
+        .hitpass = r->policy.hitpass};
 
+    if (r->policy.use != NULL) {
+        enum req_next next = req_policy_pass(r);
+
+        if (next != REQ_WAIT)
+            return next;
+    }
+    spec.head = r->head;
+    spec.backend = r->backend;
+    spec.upgrade = r->pipes;
     r->entry = cache_private(p->cache);
     if (r->entry == NULL)
         return req_synth(r, 503, TERR_NOMEM);
-    r->holds = r->leader = r->asked_backend = r->as_asked = true;
+    r->holds = r->leader = r->as_asked = true;
     spec.entry = r->entry;
-    if (req_make_key(r) != 0 || (r->x->has_body && req_open_upload(r) != 0)) {
+    if (req_make_key(r) != 0 || (r->x->has_body && r->upload == NULL && req_open_upload(r) != 0)) {
         struct entry *fetchs = r->entry;
 
         entry_drop(&fetchs);
         return req_synth(r, 503, TERR_NOMEM);
     }
     spec.host = slice_of(p->key_text + r->host_at, r->host_len);
-    spec.key_text = slice_of(p->key_text, r->key_len);
+    spec.key_text = req_key_text(r);
+    spec.policy = policy_share(r->policy.use);
     if (r->upload != NULL) {
         spec.upload = stobj_ref(r->upload);
         spec.upload_length = r->x->body_length;
+        spec.upload_kept = r->policy.body_kept;
     }
     r->log_flags |= SHMLOG_REQ_PASS;
     counter_add(p->counters, COUNTER_req_pass, 1);
@@ -331,7 +436,7 @@ req_do_pass(struct req *r)
     return req_goto(r, REQ_FETCH);
 }
 
-static void
+void
 req_leave_entry(struct req *r)
 {
     if (r->entry == NULL)
@@ -401,7 +506,8 @@ req_do_fetch(struct req *r)
         return req_goto(r, REQ_DELIVER);
     case ENTRY_FAILED:
         if (r->err != 0) /* our client's own fault: its upload could not be had */
-            return req_synth(r, (unsigned)terr_http(r->err, TERR_SIDE_CLIENT), r->err);
+            return req_synth_by_policy(
+                r, (unsigned)terr_http(r->err, TERR_SIDE_CLIENT), slice_of(NULL, 0), r->err);
         return req_failed(r);
     case ENTRY_HITMISS:
         own = cache_take_handoff(r->entry);
@@ -412,6 +518,14 @@ req_do_fetch(struct req *r)
         return req_goto(r, REQ_DELIVER);
     }
     TUNREACHABLE("entry state");
+}
+
+/* Before the request's memory goes to another. */
+static void
+req_end_policy(struct req *r)
+{
+    policy_end(r->proxy, &r->policy.use);
+    policy_end(r->proxy, &r->policy.first);
 }
 
 /* CLOSE -- cancel what we wait for, give back what we hold.  Runs again on every wake-up until
@@ -440,6 +554,8 @@ req_do_close(struct req *r)
         r->x = NULL;
         x->ops->release(x);
         req_end_pipe(r);
+        if (r->policy.use != NULL)
+            req_end_policy(r);
     }
     return REQ_WAIT;
 }
@@ -451,15 +567,16 @@ static const struct {
     unsigned may_go;
 } req_machine[REQ_STATES] = {
     /* clang-format off */
-    [REQ_RECV]    = { "recv",    req_do_recv,    TO(LOOKUP) | TO(PASS) | TO(SYNTH) | TO(CLOSE) },
-    [REQ_LOOKUP]  = { "lookup",  req_do_lookup,  TO(QUEUED) | TO(MISS) | TO(PASS) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
-    [REQ_QUEUED]  = { "queued",  req_do_queued,  TO(LOOKUP) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
-    [REQ_MISS]    = { "miss",    req_do_miss,    TO(FETCH) | TO(CLOSE) },
-    [REQ_PASS]    = { "pass",    req_do_pass,    TO(FETCH) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_RECV]    = { "recv",    req_do_recv,    TO(RECV) | TO(LOOKUP) | TO(PASS) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_LOOKUP]  = { "lookup",  req_do_lookup,  TO(HIT) | TO(QUEUED) | TO(MISS) | TO(PASS) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_HIT]     = { "hit",     req_do_hit,     TO(RECV) | TO(PASS) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_QUEUED]  = { "queued",  req_do_queued,  TO(LOOKUP) | TO(HIT) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_MISS]    = { "miss",    req_do_miss,    TO(RECV) | TO(PASS) | TO(FETCH) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_PASS]    = { "pass",    req_do_pass,    TO(RECV) | TO(FETCH) | TO(SYNTH) | TO(CLOSE) },
     [REQ_FETCH]   = { "fetch",   req_do_fetch,   TO(LOOKUP) | TO(PASS) | TO(PIPE) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
     [REQ_PIPE]    = { "pipe",    req_do_pipe,    TO(CLOSE) },
-    [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(DELIVER) | TO(CLOSE) },
-    [REQ_DELIVER] = { "deliver", req_do_deliver, TO(SYNTH) | TO(CLOSE) },
+    [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(RECV) | TO(DELIVER) | TO(CLOSE) },
+    [REQ_DELIVER] = { "deliver", req_do_deliver, TO(RECV) | TO(SYNTH) | TO(CLOSE) },
     [REQ_CLOSE]   = { "close",   req_do_close,   0 },
     /* clang-format on */
 };
@@ -496,6 +613,7 @@ req_check(const struct req *r)
         tassert(r->entry != NULL && r->holds);
         break;
     case REQ_MISS:
+    case REQ_HIT:
         tassert(r->entry != NULL);
         break;
     case REQ_SYNTH:
@@ -596,6 +714,12 @@ req_start(void *ctx, struct exchange *x)
         return;
     }
     r->x = x;
+    r->head = &x->head;
+    r->policy.use = policy_begin(p);
+    if (r->policy.use != NULL) {
+        r->policy.grace_ms = r->policy.max_age_ms = REQ_UNSAID;
+        r->policy.ban_error = "";
+    }
     x->answerer = r;
     x->task = &r->task;
     req_run(&r->task);
@@ -608,6 +732,7 @@ proxy_init(struct proxy *p, const struct conf *conf)
 
     p->magic = PROXY_MAGIC;
     p->conf = conf;
+    p->params = conf->params;
     n = snprintf(
         p->hit_text, sizeof(p->hit_text), "Cache-Status: %s; hit; ttl=", conf->params.http_via);
     tassert(n > 0 && (size_t)n < sizeof(p->hit_text));

@@ -28,14 +28,15 @@ static int
 req_begin_entry(struct req *r)
 {
     struct entry *e = r->entry;
-    unsigned s = e->status;
+    unsigned s = r->policy.touched ? r->policy.resp->head.status % 1000u : e->status;
 
     r->resp = (struct exchange_response){
         .status = s,
-        .block = entry_head(e),
+        .block = r->policy.touched ? r->policy.block : entry_head(e),
         .length = e->body_len,
         .length_in_block = e->length_in_head,
-        .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
+        .close = r->policy.close,
+        .bodyless = r->head->method == HTTP_M_HEAD || s == 204 || s == 304,
     };
     if (!r->leader && stobj_state(e->parts[0].body) == STOBJ_FILLING)
         atomic_store_explicit(&e->joined, true, memory_order_release);
@@ -44,7 +45,7 @@ req_begin_entry(struct req *r)
         atomic_load_explicit(&e->nparts, memory_order_acquire) == 1)
         r->resp.length = stobj_len(e->parts[0].body);
     r->all.end = r->resp.length;
-    if ((r->x->head.present & REQ_SELECTS) != 0 && s == 200 && !r->as_asked && req_select(r) != 0)
+    if ((r->head->present & REQ_SELECTS) != 0 && s == 200 && !r->as_asked && req_select(r) != 0)
         return TERR_NOMEM;
     if (r->resp.bodyless && !e->length_in_head && !e->partial)
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN; /* nobody said: say nothing */
@@ -60,7 +61,9 @@ req_begin(struct req *r)
     r->nsegments = 1;
     if (r->entry != NULL && req_begin_entry(r) != 0)
         return TERR_NOMEM;
-    req_extra_lines(r);
+    if (!r->policy.touched &&
+        !r->policy.synth) /* else they are in the block, as far as they are wanted */
+        req_extra_lines(r);
     r->pos = r->segments[0].first;
     r->text_due = r->segments[0].text.len > 0;
     if (r->resp.bodyless || r->resp.length == 0)
@@ -260,7 +263,7 @@ req_deliver_nothing(struct req *r)
     r->resp = (struct exchange_response){.status = 0};
     r->x->extra_len = 0;
     r->log_flags &= ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE);
-    return req_synth(r, 502, TERR_CLOSED);
+    return req_synth_by_policy(r, 502, slice_of(NULL, 0), TERR_CLOSED);
 }
 
 /* DELIVER -- until the client has it all. */
@@ -271,6 +274,16 @@ req_do_deliver(struct req *r)
     unsigned batches = 0;
     int leased = 0;
 
+    if (!r->begun && r->policy.use != NULL && r->entry != NULL && !r->policy.delivered) {
+        if (policy_is_trivial(r->policy.use->policy, VCL_SUB_DELIVER)) {
+            r->policy.delivered = true;
+        } else {
+            enum req_next next = req_policy_deliver(r);
+
+            if (next != REQ_WAIT)
+                return next;
+        }
+    }
     if (!r->begun && req_begin(r) != 0)
         return req_cut(r);
     if (r->upload != NULL)

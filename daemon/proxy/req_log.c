@@ -41,7 +41,7 @@ req_log(struct req *r)
                 .status = (uint16_t)r->resp.status,
                 .method = h->method,
                 .minor = h->minor,
-                .backend = (uint16_t)(r->asked_backend ? r->backend + 1 : 0),
+                .backend = (uint16_t)r->backend_number,
             },
     };
 

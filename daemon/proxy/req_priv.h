@@ -5,11 +5,13 @@
 #include "daemon/http/freshness.h"
 #include "daemon/http/range.h"
 #include "daemon/proxy/fetch.h"
+#include "daemon/proxy/policy.h"
 #include "storage/lease.h"
 
 enum req_state {
     REQ_RECV,    /* who serves this, and may the cache be asked? */
     REQ_LOOKUP,  /* ask the cache */
+    REQ_HIT,     /* something stored was found: the policy decides */
     REQ_QUEUED,  /* another request fetches it: wait for the outcome */
     REQ_MISS,    /* start the fetch that others will wait for */
     REQ_PASS,    /* start a fetch for this client alone */
@@ -33,6 +35,33 @@ struct req_segment {
     uint64_t first, end; /* end LEASE_TO_END: all there will be */
 };
 
+/* What the policy has said of a request. */
+struct req_policy {
+    struct policy_use *use;   /* NULL: there is none */
+    struct policy_use *first; /* that it began with, before return(vcl(label)) */
+    struct head_edit *req;    /* the request, once it was changed */
+    struct head_edit *resp;   /* the response, once it was looked at or changed */
+    struct slice key;         /* made by a vcl_hash of its own; in the arena */
+    struct slice identity;    /* client.identity, when it was set */
+    struct slice reason;      /* SYNTH: that was given */
+    struct slice *body;       /* SYNTH: parts of resp.body, in the arena */
+    const char *ban_error;    /* of the last std.ban; "": none */
+    struct entry *refresh;    /* HIT: held, to be fetched if the hit is delivered */
+    uint16_t nbody, body_room;
+    int64_t grace_ms, max_age_ms; /* req.grace, req.max_age; REQ_UNSAID */
+    uint8_t restarts;
+    bool always_miss, ignore_busy, ignore_vary; /* req.hash_* */
+    bool hitmiss, hitpass;                      /* what the lookup found was a marker */
+    bool synth;                                 /* the answer is vcl_synth's */
+    bool delivered;                             /* vcl_deliver has been run */
+    bool touched;                               /* `resp` has been changed */
+    bool body_keeping, body_kept;               /* the request's body can be sent again */
+    bool close;                                 /* the connection ends after this */
+    bool piped;                                 /* return(pipe) */
+    struct slice block;                         /* the response's head, written anew */
+};
+#define REQ_UNSAID INT64_MIN
+
 #define REQ_MAGIC OBJ_TAG('r', 'e', 'q', '.')
 struct req {
     uint32_t magic;
@@ -40,9 +69,11 @@ struct req {
     struct task task;
     struct proxy *proxy;
     struct exchange *x;
-    unsigned backend;
-    unsigned log_flags; /* enum shmlog_req_flag */
-    int err;            /* SYNTH: what went wrong, TERR_*, or 0 */
+    const struct http_head *head; /* the request: as it came, or as the policy made it */
+    struct director *backend;     /* borrowed from the registry */
+    unsigned backend_number;      /* 1 + that of the backend asked; 0: none */
+    unsigned log_flags;           /* enum shmlog_req_flag */
+    int err;                      /* SYNTH: what went wrong, TERR_*, or 0 */
     uint16_t synth_status;
     struct hash128 key;
     size_t key_len;           /* of proxy->key_text, in the turn that made it */
@@ -58,13 +89,14 @@ struct req {
     struct waiter wait;       /* QUEUED, FETCH: the outcome.  DELIVER: more of the body */
     uint16_t failed_status;   /* what it said then; 0: nothing */
     bool origin_failed;       /* and a stale response stands in */
-    bool holds, leader, collapsed, asked_backend;
+    bool holds, leader, collapsed;
     bool as_asked;              /* passed: conditions and ranges are the origin's to answer */
     bool as_came;               /* the range that the origin chose to send */
     bool no_join;               /* what came did not complete what is stored */
     bool pipes;                 /* its route allows an upgrade, and it asks for one */
     struct origin_conn *tunnel; /* owned, after the origin's 101 */
     struct req_pipe *pipe;
+    struct req_policy policy;
     struct stobj *upload; /* the request's body, on its way to our fetch */
     struct waiter upload_room;
     /* delivery */
@@ -114,9 +146,38 @@ void req_extra_lines(struct req *r);
 enum req_next req_do_synth(struct req *r);
 
 /* req_upload.c: from the client into the fetch's upload object. */
+/* Reads the body whole before vcl_recv, if it is not too long: true while it comes. */
+bool req_keeping_body(struct req *r);
+int req_keep_body(struct req *r, int64_t most, struct vcl_value *out); /* std.cache_req_body */
 int req_open_upload(struct req *r);
 void req_pump_upload(struct req *r);
 bool req_end_upload(struct req *r);
+
+/* req_policy.c: each state's question to the policy.  Only with a policy. */
+enum req_next req_policy_recv(struct req *r);
+enum req_next req_do_hit(struct req *r);
+enum vcl_action req_policy_run(struct req *r, enum vcl_sub sub);
+int req_policy_key(struct req *r); /* by its vcl_hash.  0, TERR_POLICY, TERR_NOMEM */
+enum req_next req_policy_miss(struct req *r);
+/* Before the fetch of a pass: REQ_WAIT when the pass may go on, else a state was entered. */
+enum req_next req_policy_pass(struct req *r);
+enum req_next req_policy_deliver(struct req *r);
+enum req_next req_policy_synth(struct req *r);
+/* From the beginning, or an answer that says that it was too often. */
+enum req_next req_restart(struct req *r);
+/* An answer that the policy makes, if there is one. */
+enum req_next req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err);
+
+/* req.c, for req_policy.c */
+int req_make_key(struct req *r);
+int req_read_ranges(struct req *r);
+void req_leave_entry(struct req *r);
+enum req_next req_use_hit(struct req *r); /* HIT: it is to be delivered */
+struct slice req_key_text(struct req *r);
+
+/* req_vars.c: the request and the response as the policy sees them. */
+int req_edit(struct req *r);      /* r->policy.req is there.  0, TERR_NOMEM */
+int req_edit_resp(struct req *r); /* r->policy.resp is there */
 
 /* req_log.c: one record when it is over. */
 void req_log(struct req *r);

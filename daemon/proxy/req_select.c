@@ -155,14 +155,14 @@ req_select_ranges(struct req *r, const struct http_head *stored)
 int
 req_select(struct req *r)
 {
-    const struct http_head *req = &r->x->head;
+    const struct http_head *req = r->head;
     struct http_field *fields = arena_alloc(&r->x->arena, LIMIT_FIELDS * sizeof(*fields));
     struct http_head stored;
     struct validators v;
 
     if (fields == NULL)
         return TERR_NOMEM;
-    if (block_parse(entry_head(r->entry), fields, LIMIT_FIELDS, &stored) != 0)
+    if (block_parse(r->resp.block, fields, LIMIT_FIELDS, &stored) != 0)
         return 0; /* then all of it is right too */
     validators_of(&stored, r->proxy->loop->clock.wall_ms / 1000, &v);
     if (cond_not_modified(req, &v))

@@ -86,7 +86,7 @@ req_forward_reason(const struct req *r)
         [CACHE_MARKED] = "; fwd=uri-miss; detail=uncacheable",
     };
 
-    if (r->x->head.method != HTTP_M_GET && r->x->head.method != HTTP_M_HEAD)
+    if (r->head->method != HTTP_M_GET && r->head->method != HTTP_M_HEAD)
         return SLICE_LIT("; fwd=method");
     if (r->as_asked && r->reason == CACHE_NOTHING_STORED)
         return SLICE_LIT("; fwd=bypass");
@@ -138,7 +138,7 @@ req_put_cache_status(const struct req *r, char *p)
         p = req_put_number(p, req_ttl_s(r));
     } else {
         p = PUT(p, "Cache-Status: ");
-        p = req_put(p, slice_str(r->proxy->conf->params.http_via));
+        p = req_put(p, slice_str(r->proxy->params.http_via));
         p = req_put_forwarded(r, p);
     }
     return PUT(req_put_key(r, p), "\r\n");
@@ -149,7 +149,7 @@ req_put_id(const struct req *r, char *p)
 {
     static const char hex[] = "0123456789abcdef";
 
-    p = req_put(p, slice_str(r->proxy->conf->params.request_id_header));
+    p = req_put(p, slice_str(r->proxy->params.request_id_header));
     p = PUT(p, ": ");
     for (unsigned i = 0; i < 16; i++)
         *p++ = hex[r->x->xid >> (60 - 4 * i) & 15];
@@ -159,7 +159,7 @@ req_put_id(const struct req *r, char *p)
 void
 req_extra_lines(struct req *r)
 {
-    const struct conf_params *params = &r->proxy->conf->params;
+    const struct conf_params *params = &r->proxy->params;
     struct exchange *x = r->x;
     char *p = x->extra + x->extra_len;
 

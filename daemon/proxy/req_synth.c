@@ -59,7 +59,7 @@ req_synth_head(struct req *r, const char *reason)
     n = snprintf(out, max,
         "HTTP/1.1 %u %s\r\nServer: %s\r\nDate: %s\r\n"
         "%sCache-Control: no-store\r\n%s%s",
-        r->synth_status, reason, p->conf->params.http_server, p->loop->clock.http_date,
+        r->synth_status, reason, p->params.http_server, p->loop->clock.http_date,
         r->synth_status == 204 ? "" : "Content-Type: text/html; charset=utf-8\r\n",
         r->synth_status == 405 || r->synth_status == 204
             ? "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
@@ -121,14 +121,18 @@ req_leave_failed_entry(struct req *r)
 enum req_next
 req_do_synth(struct req *r)
 {
-    const char *reason = http_reason(r->synth_status);
+    const char *reason;
 
     req_leave_failed_entry(r);
+    if ((r->log_flags & SHMLOG_REQ_SYNTH) == 0)
+        counter_add(r->proxy->counters, COUNTER_req_synth, 1);
     r->log_flags |= SHMLOG_REQ_SYNTH;
-    counter_add(r->proxy->counters, COUNTER_req_synth, 1);
+    if (r->policy.synth)
+        return req_policy_synth(r);
+    reason = http_reason(r->synth_status);
     r->resp.status = r->synth_status;
-    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || r->synth_status == 204;
-    r->resp.close = r->x->err != 0;
+    r->resp.bodyless = r->head->method == HTTP_M_HEAD || r->synth_status == 204;
+    r->resp.close = r->x->err != 0 || r->policy.close;
     if (req_synth_head(r, reason) != 0 || req_synth_body(r, reason) != 0) {
         r->x->ops->abort(r->x);
         return req_goto(r, REQ_CLOSE);

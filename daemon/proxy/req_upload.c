@@ -14,7 +14,7 @@ req_open_upload(struct req *r)
 {
     struct proxy *p = r->proxy;
     int rc = stobj_new(&r->upload, p->storage, STOBJ_PRIVATE, r->x->body_length,
-        (uint64_t)p->conf->params.req_body_buffer);
+        (uint64_t)p->params.req_body_buffer);
 
     return rc == 0 ? 0 : TERR_NOMEM;
 }
@@ -59,4 +59,38 @@ req_end_upload(struct req *r)
         space_fail(r->upload, TERR_CANCELLED);
     stobj_unref(&r->upload);
     return true;
+}
+
+enum {
+    KEPT_BODY_MAX = 16 << 20 /* a longer body is not waited for: std.cache_req_body says no */
+};
+
+/* Into an object that can be read again, from its beginning. */
+bool
+req_keeping_body(struct req *r)
+{
+    bool known = r->x->body_length != EXCHANGE_LENGTH_UNKNOWN;
+
+    if (r->upload == NULL) {
+        if ((known && r->x->body_length > KEPT_BODY_MAX) ||
+            stobj_new(&r->upload, r->proxy->storage, STOBJ_KEPT, r->x->body_length, 0) != 0)
+            return false;
+        r->policy.body_keeping = true;
+    }
+    if (!r->policy.body_keeping)
+        return false;
+    req_pump_upload(r);
+    if (stobj_state(r->upload) == STOBJ_FILLING && stobj_len(r->upload) <= KEPT_BODY_MAX)
+        return true;
+    r->policy.body_keeping = false;
+    r->policy.body_kept = stobj_state(r->upload) == STOBJ_SETTLED;
+    return false;
+}
+
+int
+req_keep_body(struct req *r, int64_t most, struct vcl_value *out)
+{
+    out->i = !r->x->has_body ||
+             (r->policy.body_kept && most >= 0 && stobj_len(r->upload) <= (uint64_t)most);
+    return 0;
 }

@@ -25,6 +25,8 @@
     X(req, queued, COUNTER, "Times a request waited for another's fetch")                          \
     X(req, coalesced, COUNTER, "Requests answered by a fetch that another had started")            \
     X(req, synth, COUNTER, "Requests that Tarn answered itself")                                   \
+    X(req, restarted, COUNTER, "Times a policy began a request again")                             \
+    X(policy, failed, COUNTER, "Runs of a policy that failed, by return(fail) or by a mistake")    \
     X(req, bytes_in, COUNTER, "Bytes of requests, heads and bodies")                               \
     X(resp, head_bytes, COUNTER, "Bytes of response heads sent to clients")                        \
     X(resp, body_bytes, COUNTER, "Bytes of response bodies sent to clients")                       \
@@ -44,10 +46,27 @@
     X(backend, conn_failed, COUNTER, "Connections to backends that could not be opened")           \
     X(backend, conn_closed, COUNTER, "Connections to backends closed, whoever closed them")        \
     X(backend, busy, COUNTER, "Fetches refused: a backend had max_connections in use")             \
+    X(backend, unhealthy, COUNTER, "Fetches refused: a backend was sick")                          \
+    X(backend, probe_good, COUNTER, "Probes that a backend answered as was expected")              \
+    X(backend, probe_bad, COUNTER, "Probes that failed")                                           \
     X(cache, inserts, COUNTER, "Responses stored")                                                 \
     X(cache, invalidated, COUNTER, "Keys emptied because an unsafe request changed them")          \
     X(cache, evicted, COUNTER, "Responses removed to make room")                                   \
     X(cache, evicted_bytes, COUNTER, "Bytes that evictions freed")                                 \
+    X(cache, purged, COUNTER, "Responses removed by purges")                                       \
+    X(cache, purged_soft, COUNTER, "Responses whose times soft purges cut")                        \
+    X(bans, now, GAUGE, "Bans in the list")                                                        \
+    X(bans, completed, GAUGE, "Of these: nothing is tested against them any more")                 \
+    X(bans, added, COUNTER, "Bans added to the list")                                              \
+    X(bans, deleted, COUNTER, "Bans that left the list, because no entry needed them")             \
+    X(bans, dups, COUNTER, "Bans completed by a newer one that says the same")                     \
+    X(bans, tested, COUNTER, "Bans tested by lookups")                                             \
+    X(bans, tests_tested, COUNTER, "Comparisons made for these")                                   \
+    X(bans, obj_killed, COUNTER, "Responses that lookups and outcomes found to be banned")         \
+    X(bans, lurker_tested, COUNTER, "Bans tested by the lurker")                                   \
+    X(bans, lurker_tests_tested, COUNTER, "Comparisons made for these")                            \
+    X(bans, lurker_obj_killed, COUNTER, "Responses that the lurker found to be banned")            \
+    X(bans, lurker_obj_killed_cutoff, COUNTER, "Responses removed because of ban_cutoff")          \
     X(index, evicted, COUNTER, "Index entries removed because both places were full")              \
     X(log, lost_access, COUNTER, "Requests missing from the access log: lapped, or disk full")     \
     X(loop, turns, COUNTER, "Turns of the workers' loops")

@@ -17,19 +17,24 @@ static const char *const elog_names[] = {
     [ELOG_ERROR] = "error", [ELOG_WARN] = "warn", [ELOG_INFO] = "info", [ELOG_DEBUG] = "debug"};
 
 static struct {
-    /* set once by elog_init() */
-    enum elog_level least;
-    uint32_t lines_per_s;
     /* any thread */
+    _Atomic uint32_t least; /* enum elog_level */
+    _Atomic uint32_t lines_per_s;
     _Atomic uint64_t window; /* second << 32 | lines asked for in it */
     _Atomic uint64_t dropped;
 } elog_state = {.least = ELOG_INFO, .lines_per_s = 100};
 
 void
+elog_set(enum elog_level least, unsigned lines_per_s)
+{
+    atomic_store_explicit(&elog_state.least, (uint32_t)least, memory_order_relaxed);
+    atomic_store_explicit(&elog_state.lines_per_s, lines_per_s, memory_order_relaxed);
+}
+
+void
 elog_init(enum elog_level least, unsigned lines_per_s)
 {
-    elog_state.least = least;
-    elog_state.lines_per_s = lines_per_s;
+    elog_set(least, lines_per_s);
     atomic_store_explicit(&elog_state.window, 0, memory_order_relaxed);
     atomic_store_explicit(&elog_state.dropped, 0, memory_order_relaxed);
 }
@@ -55,8 +60,9 @@ static uint32_t
 elog_over(uint64_t window)
 {
     uint32_t asked = (uint32_t)window;
+    uint32_t most = atomic_load_explicit(&elog_state.lines_per_s, memory_order_relaxed);
 
-    return asked > elog_state.lines_per_s ? asked - elog_state.lines_per_s : 0;
+    return asked > most ? asked - most : 0;
 }
 
 /* Whoever moves the window to a new second inherits what the old one dropped, so it is
@@ -155,7 +161,7 @@ elog(enum elog_level level, const char *fmt, ...)
     bool admitted;
     int n;
 
-    if (level > elog_state.least)
+    if ((uint32_t)level > atomic_load_explicit(&elog_state.least, memory_order_relaxed))
         return;
     clock_gettime(CLOCK_REALTIME, &now);
     admitted = elog_admit((uint32_t)now.tv_sec, &lost);

@@ -22,6 +22,8 @@ enum elog_level {
 
 /* Sets the least level written and the most lines a second; before it: info and 100. */
 void elog_init(enum elog_level least, unsigned lines_per_s);
+/* From any thread, at any time: what counts from now on. */
+void elog_set(enum elog_level least, unsigned lines_per_s);
 /* 0 and the level; TERR_CONFIG for a word that is none. */
 int elog_level_parse(enum elog_level *out, const char *word);
 

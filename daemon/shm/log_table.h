@@ -55,7 +55,8 @@
     X(FetchError, TEXT, D, "Why the fetch failed")                                                 \
     X(Error, TEXT, D, "Why the request failed")                                                    \
     X(BogoHeader, TEXT, D, "What was wrong with a malformed message")                              \
-    X(Debug, TEXT, D, "For whoever works on Tarn")
+    X(Debug, TEXT, D, "For whoever works on Tarn")                                                 \
+    X(PolicyLines, TEXT, D, "What ran of a policy: file, subroutine, and its lines")
 /* clang-format on */
 
 /* What a chunk tells of: the kind of its transaction. */

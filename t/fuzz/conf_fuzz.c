@@ -38,7 +38,9 @@ fuzz_check_errors(const struct conf_error *errors)
 static void
 fuzz_check_snapshot(const struct conf *conf)
 {
-    tassert(conf->nlistens > 0 && conf->nstorages > 0 && conf->nbackends > 0);
+    tassert(conf->nlistens > 0 && conf->nstorages > 0);
+    tassert(conf->nbackends > 0 || conf->vcl[0] != '\0');
+    tassert(conf->admin == NULL || conf->admin->address.is_unix || conf->admin->token[0] != '\0');
     tassert(conf->default_backend == CONF_NO_BACKEND || conf->default_backend < conf->nbackends);
     for (unsigned i = 0; i < conf->nroutes; i++)
         tassert(conf->routes[i].backend < conf->nbackends);

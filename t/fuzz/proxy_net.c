@@ -428,3 +428,15 @@ stream_get_peer(const struct stream *s, struct stream_peer *out)
     out->addr[14] = 2;
     out->addr[15] = (uint8_t)(s->wire->index + 1);
 }
+
+void
+stream_get_local(const struct stream *s, struct stream_peer *out)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    *out = (struct stream_peer){.port = (uint16_t)(1024 + s->wire->index)};
+    snprintf(out->text, sizeof(out->text), "192.0.2.%u", s->wire->index + 1);
+    out->addr[10] = out->addr[11] = 0xff;
+    out->addr[12] = 192;
+    out->addr[14] = 2;
+    out->addr[15] = (uint8_t)(s->wire->index + 1);
+}

@@ -75,7 +75,7 @@ static struct world {
     uint64_t wake_at; /* the wheel's next deadline */
     struct storage *storage, *synth;
     struct cache *cache;
-    struct origins_shared *shared;
+    struct registry *registry;
     struct h1_server *h1;
     _Atomic int64_t conns;
     bool draining;
@@ -199,7 +199,8 @@ world_open_proxy(void)
     p->counters = set;
     p->log = world.log;
     p->on_idle = world_on_idle;
-    world_must(origins_open(&p->origins, p->loop, world.conf, &world.h1_conf, world.shared, set));
+    p->registry = world.registry;
+    world_must(origins_open(&p->origins, p->loop, &world.h1_conf, set));
 }
 
 void
@@ -220,8 +221,7 @@ world_open(unsigned variant)
     world_must(storage_open(&world.synth, &world.synth_conf));
     world_must(
         cache_open(&world.cache, &world.conf->index, world.storage, store->size, world.counters));
-    world.shared = origins_shared_new(world.conf);
-    tassert(world.shared != NULL);
+    world_must(registry_open(&world.registry, world.conf));
     world_open_proxy();
     env = (struct h1_server_env){.loop = &world.loop,
         .conf = &world.h1_conf,
@@ -327,6 +327,6 @@ world_close(void)
     cache_close(&world.cache);
     storage_close(&world.storage);
     storage_close(&world.synth);
-    origins_shared_free(&world.shared);
+    registry_close(&world.registry);
     arena_pool_fini(&world.loop.arenas);
 }

@@ -239,7 +239,7 @@ TEST(conf, unknown_keys_get_a_suggestion)
         "4:1 unknown section 'default_tll'; did you mean the parameter 'default_ttl'? It belongs "
         "under 'parameters'\n"
         "5:1 unknown section 'bogus'; there are: listen, workers, storage, backends, routes, "
-        "index, parameters\n"
+        "vcl, index, admin, parameters\n"
         "6:14 unknown key 'timeout_ilde' in section 'parameters'; did you mean 'timeout_idle'?\n"
         "6:32 unknown key 'wobble' in section 'parameters'; conf/README.md lists them\n");
 }
@@ -259,8 +259,7 @@ TEST(conf, distance_counts_edits_and_swaps)
 
 TEST(conf, sections_not_built_yet_are_refused_by_name)
 {
-    static const char *const names[] = {
-        "vcl", "admin", "negative_cache", "tls", "tables", "user", "supervisor"};
+    static const char *const names[] = {"negative_cache", "tls", "tables", "user", "supervisor"};
     char yaml[256], want[256];
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -379,10 +378,10 @@ TEST(conf, what_stands_before_broken_syntax_is_checked_too)
 
 TEST(conf, all_errors_come_at_once_in_the_order_of_their_places)
 {
-    expect_errors("parameters: {log_rate: 0}\nvcl: x\nroutes: [{backend: x}]\n"
+    expect_errors("parameters: {log_rate: 0}\ntls: x\nroutes: [{backend: x}]\n"
                   "backends: {o: {address: a}}\nworkers: -1\n",
         "1:24 log_rate: '0' is too small: the least is 1\n"
-        "2:1 section 'vcl' is not supported by this build yet: remove it\n"
+        "2:1 section 'tls' is not supported by this build yet: remove it\n"
         "3:20 backend: 'x' is not among the backends: the first is 'o'\n"
         "4:25 address: 'a' has no port, as in host:8080\n"
         "5:10 workers: '-1' is negative: the least is 1\n");
@@ -391,8 +390,8 @@ TEST(conf, all_errors_come_at_once_in_the_order_of_their_places)
 TEST(conf, nesting_has_a_bound)
 {
     expect_errors("a: [[[[[[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]]]]]",
-        "1:1 unknown section 'a'; there are: listen, workers, storage, backends, routes, index, "
-        "parameters\n"
+        "1:1 unknown section 'a'; there are: listen, workers, storage, backends, routes, vcl, "
+        "index, admin, parameters\n"
         "1:19 nested more than 16 deep\n");
 }
 

@@ -50,7 +50,7 @@ struct world {
     struct shmlog *log;
     struct storage *storage, *synth;
     struct cache *cache;
-    struct origins_shared *shared;
+    struct registry *registry;
     struct net_loop *net;
     struct h1_server *h1;
     struct proxy proxy;
@@ -288,8 +288,7 @@ world_open_shared(struct world *w)
     CHECK_EQ(0, storage_open(&w->storage, store));
     CHECK_EQ(0, storage_open(&w->synth, &synth));
     CHECK_EQ(0, cache_open(&w->cache, &w->conf->index, w->storage, store->size, w->counters));
-    w->shared = origins_shared_new(w->conf);
-    CHECK(w->shared != NULL);
+    CHECK_EQ(0, registry_open(&w->registry, w->conf));
 }
 
 /* As daemon/worker.c, without listeners.  `start` is given the proxy, as req_start is;
@@ -316,8 +315,8 @@ world_open(struct world *w, exchange_start_f *start, const char *parameters)
     w->proxy.log = w->log;
     w->proxy.on_idle = world_on_empty;
     w->proxy.on_idle_ctx = &w->proxy;
-    CHECK_EQ(
-        0, origins_open(&w->proxy.origins, w->proxy.loop, w->conf, &w->h1_conf, w->shared, set));
+    w->proxy.registry = w->registry;
+    CHECK_EQ(0, origins_open(&w->proxy.origins, w->proxy.loop, &w->h1_conf, set));
     env = (struct h1_server_env){.loop = w->proxy.loop,
         .conf = &w->h1_conf,
         .counters = set,
@@ -357,7 +356,7 @@ world_close(struct world *w)
     cache_close(&w->cache);
     store_close(w->storage);
     store_close(w->synth);
-    origins_shared_free(&w->shared);
+    registry_close(&w->registry);
     shmlog_close(&w->log);
     counters_close(&w->counters);
     conf_free(&w->conf);

@@ -1,0 +1,117 @@
+/* conf_params.c -- looking at one parameter, and reading a new value for it. */
+#include "conf/conf_params.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/conf_priv.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+
+/* Where the parameters that may change begin in struct conf_params. */
+static const size_t params_live[] = {
+#define X(name) offsetof(struct conf_params, name),
+    CONF_LIVE_TABLE(X)
+#undef X
+};
+
+static const struct {
+    bool is_number;
+    const char *doc;
+} params_types[] = {
+#define KIND_NUMBER          true
+#define KIND_STRING          false
+#define X(type_, kind, doc_) [CONF_TYPE_##type_] = {KIND_##kind, doc_},
+    CONF_TYPE_TABLE(X)
+#undef X
+};
+
+static const struct conf_section *
+params_section(void)
+{
+    const struct conf_section *s = conf_sections;
+
+    while (strcmp(s->name, "parameters") != 0)
+        s++;
+    return s;
+}
+
+static bool
+param_is_live(const struct conf_key *key)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(params_live); i++)
+        if (params_live[i] == key->offset)
+            return true;
+    return false;
+}
+
+unsigned
+conf_params_count(void)
+{
+    return params_section()->nkeys;
+}
+
+void
+conf_param_see(const struct conf_params *p, unsigned i, struct conf_param *out)
+{
+    const struct conf_section *sec = params_section();
+    const struct conf_key *key = &sec->keys[i];
+    const char *member = (const char *)p + key->offset;
+    bool number = params_types[key->type].is_number;
+
+    tassert(i < sec->nkeys);
+    *out = (struct conf_param){.name = key->name,
+        .type = params_types[key->type].doc,
+        .doc = key->doc,
+        .least = "",
+        .most = "",
+        .live = param_is_live(key)};
+    if (!number) {
+        out->value = *(const char *const *)(const void *)member;
+        out->def = key->def_text;
+        return;
+    }
+    out->value = conf_value_format(
+        key->type, *(const int64_t *)(const void *)member, out->texts[0], sizeof(out->texts[0]));
+    out->def = conf_value_format(key->type, key->def, out->texts[1], sizeof(out->texts[1]));
+    if (key->type == CONF_TYPE_BOOL)
+        return;
+    out->least = conf_value_format(key->type, key->least, out->texts[2], sizeof(out->texts[2]));
+    if (key->most != INT64_MAX)
+        out->most = conf_value_format(key->type, key->most, out->texts[3], sizeof(out->texts[3]));
+}
+
+int
+conf_param_find(struct slice name)
+{
+    const struct conf_section *sec = params_section();
+
+    for (unsigned i = 0; i < sec->nkeys; i++)
+        if (slice_eq(name, slice_str(sec->keys[i].name)))
+            return (int)i;
+    return TERR_NOTFOUND;
+}
+
+int
+conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, size_t why_size)
+{
+    const struct conf_section *sec = params_section();
+    const struct conf_key *key = &sec->keys[i];
+    struct ynode n = {.kind = YNODE_TEXT, .quoted = true, .text = text};
+    struct conf_cx cx = {.text = text};
+    bool ok;
+
+    tassert(i < sec->nkeys && param_is_live(key));
+    tassert(params_types[key->type].is_number || key->type == CONF_TYPE_LEVEL); /* no copies */
+    ok = conf_value_read(&cx, key, &n, (char *)p + key->offset);
+    if (cx.errors != NULL)
+        snprintf(why, why_size, "%s", cx.errors->message);
+    conf_errors_free(&cx.errors);
+    if (cx.nomem)
+        return TERR_NOMEM;
+    if (!ok)
+        return TERR_CONFIG;
+    p->ttl_said |= key->offset == offsetof(struct conf_params, default_ttl);
+    p->grace_said |= key->offset == offsetof(struct conf_params, default_grace);
+    return 0;
+}

@@ -1,0 +1,366 @@
+/* admin.c -- one request of an operator: read whole, answered, sent. */
+#include "daemon/admin/admin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "daemon/admin/admin_priv.h"
+#include "daemon/base/loop.h"
+#include "daemon/http/uri.h"
+#include "daemon/shm/elog.h"
+
+enum admin_state {
+    ADMIN_READ,   /* who asks, and the body */
+    ADMIN_ANSWER, /* the handler makes the answer */
+    ADMIN_SEND,   /* at the client's pace */
+    ADMIN_CLOSE,  /* gives everything back */
+    ADMIN_STATES
+};
+
+enum admin_next {
+    ADMIN_MORE, /* the state changed: step again now */
+    ADMIN_WAIT, /* step when woken */
+};
+
+enum {
+    ADMIN_ROOM_MIN = 65536, /* that a read is offered: the framing between two chunks needs some */
+    ADMIN_STEPS_MAX = 8,    /* each state comes once; more is a loop of ours */
+};
+
+#define ADMIN_REQ_MAGIC OBJ_TAG('a', 'd', 'm', 'r')
+struct admin_req {
+    uint32_t magic;
+    enum admin_state state;
+    struct task task;
+    struct admin *admin;
+    struct exchange *x; /* NULL: released */
+    struct admin_call call;
+    char *in; /* the body, and a NUL */
+    size_t in_len, in_room;
+    char *out; /* the answer's; must stay until it is sent */
+    size_t out_len, accepted;
+    bool head_sent;
+    struct exchange_response resp;
+};
+
+static enum admin_next
+admin_goto(struct admin_req *r, enum admin_state next)
+{
+    tassert(next > r->state && next < ADMIN_STATES); /* no state comes twice */
+    r->state = next;
+    return ADMIN_MORE;
+}
+
+/* How long it takes does not tell how much of it was right. */
+static bool
+admin_same_secret(struct slice given, const char *want)
+{
+    size_t len = strlen(want);
+    volatile unsigned char differs = given.len != len;
+
+    for (size_t i = 0; i < len; i++)
+        differs |= (unsigned char)(want[i] ^ (i < given.len ? given.ptr[i] : 0));
+    return differs == 0;
+}
+
+/* RFC 6750 2.1: Authorization: Bearer TOKEN; the scheme in any case (RFC 9110 11.1). */
+static bool
+admin_may(const struct admin_req *r)
+{
+    const char *token = r->admin->env.conf->admin->token;
+    struct slice given = http_get_one(&r->x->head, HTTP_F_AUTHORIZATION);
+
+    if (token[0] == '\0' || slice_eq(r->call.path, SLICE_LIT("/healthz")))
+        return true;
+    if (given.len < 7 || !slice_eq_nocase(slice_of(given.ptr, 7), SLICE_LIT("Bearer ")))
+        return false;
+    given = slice_of(given.ptr + 7, given.len - 7);
+    while (given.len > 0 && given.ptr[0] == ' ')
+        given = slice_of(given.ptr + 1, given.len - 1);
+    return admin_same_secret(given, token);
+}
+
+/* Answers instead of the handler; the connection ends if the request was not read. */
+static enum admin_next
+admin_refuse(struct admin_req *r, unsigned status, const char *hint, const char *why)
+{
+    admin_fail(&r->call, status, hint, "%s", why);
+    return admin_goto(r, ADMIN_ANSWER);
+}
+
+/* Room for the next piece, and a NUL. */
+static bool
+admin_grow(struct admin_req *r)
+{
+    size_t room = r->in_room == 0 ? ADMIN_ROOM_MIN : r->in_room * 2;
+    char *in;
+
+    if (room > ADMIN_BODY_MAX + ADMIN_ROOM_MIN)
+        room = ADMIN_BODY_MAX + ADMIN_ROOM_MIN;
+    in = realloc(r->in, room + 1);
+    if (in == NULL)
+        return false;
+    r->in = in;
+    r->in_room = room;
+    return true;
+}
+
+static enum admin_next
+admin_read_body(struct admin_req *r)
+{
+    ssize_t n;
+
+    while (r->in_len <= ADMIN_BODY_MAX) {
+        if (r->in_room - r->in_len < ADMIN_ROOM_MIN && !admin_grow(r))
+            return admin_refuse(r, 503, NULL, "out of memory");
+        n = r->x->ops->body_read(r->x, r->in + r->in_len, r->in_room - r->in_len);
+        if (n == TERR_AGAIN)
+            return ADMIN_WAIT;
+        if (n == 0)
+            return admin_goto(r, ADMIN_ANSWER);
+        if (n == TERR_BODYTOOBIG)
+            break;
+        if (n < 0)
+            return admin_refuse(
+                r, (unsigned)terr_http((int)n, TERR_SIDE_CLIENT), NULL, terr_text((int)n));
+        r->in_len += (size_t)n;
+    }
+    return admin_refuse(r, 413, NULL, "the body has more than 4 MiB");
+}
+
+/* READ -- may he ask, and what does he say? */
+static enum admin_next
+admin_state_read(struct admin_req *r)
+{
+    struct exchange *x = r->x;
+    struct slice path;
+    const char *query;
+
+    if (x->err != 0)
+        return admin_refuse(
+            r, (unsigned)terr_http(x->err, TERR_SIDE_CLIENT), NULL, terr_text(x->err));
+    if (r->call.path.ptr == NULL) { /* slices of the head move: keep a copy */
+        path = http_path(&x->head);
+        query = memchr(path.ptr, '?', path.len);
+        path.len = query != NULL ? (size_t)(query - path.ptr) : path.len;
+        r->call.path = arena_copy(&x->arena, path);
+        r->call.method = x->head.method;
+        if (r->call.path.ptr == NULL)
+            return admin_refuse(r, 503, NULL, "out of memory");
+    }
+    if (r->in_len == 0 && !admin_may(r))
+        return admin_refuse(r, 401, "send Authorization: Bearer TOKEN, the token of tarn.yaml",
+            "this needs the token");
+    if (!x->has_body)
+        return admin_goto(r, ADMIN_ANSWER);
+    if (x->body_length != EXCHANGE_LENGTH_UNKNOWN && x->body_length > ADMIN_BODY_MAX)
+        return admin_refuse(r, 413, NULL, "the body has more than 4 MiB");
+    return admin_read_body(r);
+}
+
+/* The head's lines, in the request's arena.  0 or TERR_NOMEM. */
+static int
+admin_head(struct admin_req *r)
+{
+    const struct admin_call *c = &r->call;
+    size_t max = 512;
+    char *out = arena_alloc(&r->x->arena, max);
+    int n;
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    n = snprintf(out, max,
+        "HTTP/1.1 %u %s\r\nServer: tarn\r\nDate: %s\r\nContent-Type: %s\r\n"
+        "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s%s%s",
+        c->status, http_reason(c->status), r->admin->env.loop->clock.http_date,
+        c->type != NULL ? c->type : "application/json",
+        c->status == 401 ? "WWW-Authenticate: Bearer realm=\"tarnd\"\r\n" : "",
+        c->status == 405 ? "Allow: " : "", c->status == 405 ? c->allow : "",
+        c->status == 405 ? "\r\n" : "");
+    tassert(n > 0 && (size_t)n < max);
+    r->resp.block = slice_of(out, (size_t)n);
+    return 0;
+}
+
+static void
+admin_log(const struct admin_req *r)
+{
+    const struct admin_call *c = &r->call;
+
+    if (c->method == HTTP_M_GET || c->method == HTTP_M_HEAD || c->path.ptr == NULL)
+        return; /* looking changes nothing */
+    elog(ELOG_INFO, "admin: %s: %s %.*s: %u", r->x->peer, http_method_name(c->method),
+        c->path.len > 200 ? 200 : (int)c->path.len, c->path.ptr, c->status);
+}
+
+/* ANSWER -- the handler, or what was wrong before it. */
+static enum admin_next
+admin_state_answer(struct admin_req *r)
+{
+    struct admin_call *c = &r->call;
+
+    if (c->status == 0) {
+        if (r->in != NULL)
+            r->in[r->in_len] = '\0';
+        c->body = slice_of(r->in != NULL ? r->in : "", r->in_len);
+        admin_route(c);
+    }
+    free(r->in);
+    r->in = NULL;
+    r->out = admin_render(c, &r->out_len);
+    admin_log(r);
+    if (r->out == NULL || admin_head(r) != 0) {
+        r->x->ops->abort(r->x);
+        return admin_goto(r, ADMIN_CLOSE);
+    }
+    r->resp.status = c->status;
+    r->resp.length = r->out_len;
+    r->resp.bodyless = c->method == HTTP_M_HEAD;
+    r->resp.close = r->x->err != 0 || c->status == 413;
+    if (r->resp.bodyless)
+        r->accepted = r->out_len;
+    return admin_goto(r, ADMIN_SEND);
+}
+
+/* SEND -- until the client has it all. */
+static enum admin_next
+admin_state_send(struct admin_req *r)
+{
+    struct exchange *x = r->x;
+
+    while (!x->done && x->writable && (!r->head_sent || r->accepted < r->out_len)) {
+        struct iovec iov = {r->out + r->accepted, r->out_len - r->accepted};
+        ssize_t n = x->ops->send(
+            x, r->head_sent ? NULL : &r->resp, &iov, iov.iov_len > 0 ? 1 : 0, EXCHANGE_END);
+
+        if (n < 0)
+            return admin_goto(r, ADMIN_CLOSE);
+        r->head_sent = true;
+        r->accepted += (size_t)n;
+    }
+    return x->done ? admin_goto(r, ADMIN_CLOSE) : ADMIN_WAIT;
+}
+
+/* CLOSE -- what the client did not get nobody needs any more. */
+static enum admin_next
+admin_state_close(struct admin_req *r)
+{
+    struct exchange *x = r->x;
+
+    r->x = NULL;
+    if (x != NULL)
+        x->ops->release(x);
+    return ADMIN_WAIT;
+}
+
+static const struct {
+    const char *name;
+    enum admin_next (*run)(struct admin_req *r);
+} admin_machine[] = {
+    /* clang-format off */
+    [ADMIN_READ]   = {"read",   admin_state_read},
+    [ADMIN_ANSWER] = {"answer", admin_state_answer},
+    [ADMIN_SEND]   = {"send",   admin_state_send},
+    [ADMIN_CLOSE]  = {"close",  admin_state_close},
+    /* clang-format on */
+};
+
+static void
+admin_check(const struct admin_req *r)
+{
+    OBJ_CHECK(r, ADMIN_REQ_MAGIC);
+    tassert(r->accepted <= r->out_len);
+    tassert(r->in_len <= r->in_room);
+    tassert(r->state != ADMIN_SEND || (r->call.status >= 200 && r->out != NULL));
+    tassert(r->state == ADMIN_CLOSE || r->x != NULL);
+}
+
+static void
+admin_req_free(struct admin_req *r)
+{
+    struct admin *a = r->admin;
+    bool stops = r->call.stops;
+
+    task_cancel(&r->task);
+    free(r->in);
+    free(r->out);
+    free(r->call.text);
+    json_decref(r->call.json);
+    OBJ_FREE(r);
+    a->nreqs--;
+    if (stops)
+        a->env.host->stop(a->env.host_ctx);
+}
+
+static enum admin_next
+admin_step(struct admin_req *r)
+{
+    if (r->state != ADMIN_CLOSE && r->x->gone)
+        return admin_goto(r, ADMIN_CLOSE);
+    return admin_machine[r->state].run(r);
+}
+
+/* A request is freed nowhere else. */
+static void
+admin_run(struct task *t)
+{
+    struct admin_req *r = container_of(t, struct admin_req, task);
+    unsigned steps = 0;
+
+    OBJ_CHECK(r, ADMIN_REQ_MAGIC);
+    while (admin_step(r) == ADMIN_MORE) {
+        admin_check(r);
+        steps++;
+        tassert(steps < ADMIN_STEPS_MAX);
+    }
+    if (r->state == ADMIN_CLOSE)
+        admin_req_free(r);
+}
+
+void
+admin_start(void *ctx, struct exchange *x)
+{
+    struct admin *a = ctx;
+    struct admin_req *r = calloc(1, sizeof(*r));
+
+    OBJ_CHECK(a, ADMIN_MAGIC);
+    if (r == NULL) {
+        x->ops->abort(x); /* memory is out: not even an answer can be made */
+        x->ops->release(x);
+        return;
+    }
+    r->magic = ADMIN_REQ_MAGIC;
+    r->admin = r->call.admin = a;
+    r->x = x;
+    task_init(&r->task, &a->env.loop->tasks, admin_run);
+    x->answerer = r;
+    x->task = &r->task;
+    a->nreqs++;
+    admin_run(&r->task);
+}
+
+int
+admin_open(struct admin **out, const struct admin_env *env)
+{
+    struct admin *a = calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return TERR_NOMEM;
+    tassert(env->conf->admin != NULL);
+    *a = (struct admin){
+        .magic = ADMIN_MAGIC, .started_ms = (int64_t)env->loop->clock.mono_ms, .env = *env};
+    *out = a;
+    return 0;
+}
+
+void
+admin_close(struct admin **ap)
+{
+    struct admin *a;
+
+    OBJ_TAKE(a, ap, ADMIN_MAGIC);
+    tassert(a->nreqs == 0);
+    OBJ_FREE(a);
+}

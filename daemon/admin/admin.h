@@ -1,0 +1,62 @@
+/* admin.h -- the second listener's answers: HTTP and JSON for operators.
+ *
+ *   route    a method and a path pattern, and who answers (admin_table.h)
+ *   call     one request on its way through its handler
+ *
+ * It stands behind the same seam as the proxy (http/exchange.h), on the management loop.  No
+ * handler waits for a worker, and none is waited for by one.
+ *
+ * Threads: the management loop's.
+ */
+#ifndef TARN_ADMIN_H
+#define TARN_ADMIN_H
+
+#include <stdint.h>
+
+#include "daemon/http/exchange.h"
+
+struct admin;
+struct cache;
+struct conf;
+struct conf_params;
+struct counters;
+struct loop;
+struct policies;
+struct registry;
+struct storage;
+
+/* What only the management loop can say or do. */
+struct admin_host {
+    const char *(*state)(void *ctx);                /* "running", "draining" */
+    void (*stop)(void *ctx);                        /* as SIGTERM */
+    const struct conf_params *(*params)(void *ctx); /* as they are now; until the next set */
+    void (*set_params)(void *ctx, const struct conf_params *next); /* copied; everywhere, soon */
+    int64_t (*connections)(void *ctx);                             /* of clients, open now */
+};
+
+/* All borrowed until admin_close(). */
+struct admin_env {
+    struct loop *loop;
+    const struct conf *conf; /* its admin section is there */
+    struct counters *counters;
+    struct cache *cache;
+    struct storage *storage;
+    struct registry *registry;
+    struct policies *policies;
+    unsigned nworkers;
+    const char *const *addresses; /* of conf->listens, as bound */
+    const char *address;          /* our own, as bound */
+    const struct admin_host *host;
+    void *host_ctx;
+};
+
+#define ADMIN_BODY_MAX (4 * 1024 * 1024) /* bytes of a request; a policy has some thousands */
+
+/* 0 or TERR_NOMEM. */
+int admin_open(struct admin **out, const struct admin_env *env);
+/* No request is left. */
+void admin_close(struct admin **ap);
+/* exchange_start_f; ctx is the admin. */
+void admin_start(void *ctx, struct exchange *x);
+
+#endif

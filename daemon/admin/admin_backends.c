@@ -1,0 +1,130 @@
+/* admin_backends.c -- backends: shown, and their health said by hand. */
+#include <string.h>
+
+#include "conf/conf.h"
+#include "daemon/admin/admin_priv.h"
+#include "daemon/origin/director.h"
+#include "daemon/origin/probe.h"
+
+static const struct {
+    const char *word;
+    enum backend_admin admin;
+} backends_words[] = {
+    {"auto", BACKEND_AUTO},
+    {"healthy", BACKEND_HEALTHY},
+    {"sick", BACKEND_SICK},
+};
+
+static const char *
+backends_word(enum backend_admin a)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(backends_words); i++)
+        if (backends_words[i].admin == a)
+            return backends_words[i].word;
+    TUNREACHABLE("what an operator can say of a backend");
+}
+
+/* The newest result comes last, as on a strip of paper. */
+static json_t *
+backends_probe(const struct probe_seen *seen)
+{
+    char happy[65] = "";
+    unsigned n = seen->window < 64 ? seen->window : 64;
+    json_t *o = json_object();
+
+    for (unsigned i = 0; i < n; i++)
+        happy[i] = (seen->happy >> (n - 1 - i) & 1) != 0 ? 'H' : '-';
+    json_put(o, "good", json_integer(seen->good));
+    json_put(o, "window", json_integer(seen->window));
+    json_put(o, "threshold", json_integer(seen->threshold));
+    json_put_text(o, "results", happy);
+    json_put(o, "last_ms", json_integer(seen->last_ms));
+    json_put(o, "average_s", json_real(seen->average_s));
+    json_put_text(o, "last", seen->last);
+    return o;
+}
+
+static json_t *
+backends_json(struct backend *b)
+{
+    const struct conf_backend *conf = backend_conf(b);
+    struct probe_seen seen = {.probed = false};
+    json_t *o = json_object();
+    double changed_s = 0;
+
+    backend_probe_seen(b, &seen);
+    director_healthy(backend_director(b), &changed_s);
+    json_put_text(o, "name", backend_full_name(b));
+    json_put_text(o, "address", conf->address.text);
+    json_put(o, "healthy", json_boolean(backend_healthy(b)));
+    json_put_text(o, "health", backends_word(backend_admin(b)));
+    json_put(o, "changed", changed_s > 0 ? json_real(changed_s) : json_null());
+    json_put(o, "probe", seen.probed ? backends_probe(&seen) : json_null());
+    return o;
+}
+
+static void
+backends_on_each(void *ctx, struct backend *b)
+{
+    json_array_append_new(ctx, backends_json(b));
+}
+
+void
+admin_do_backends(struct admin_call *c)
+{
+    json_t *o = json_object(), *list = json_array();
+
+    registry_each(c->admin->env.registry, backends_on_each, list);
+    json_put(o, "backends", list);
+    admin_answer(c, 200, o);
+}
+
+struct backends_seek {
+    const char *name;
+    enum backend_admin admin;
+    json_t *found;
+};
+
+static void
+backends_on_seek(void *ctx, struct backend *b)
+{
+    struct backends_seek *seek = ctx;
+
+    if (seek->found != NULL || strcmp(backend_full_name(b), seek->name) != 0)
+        return;
+    backend_set_admin(b, seek->admin);
+    seek->found = backends_json(b);
+}
+
+static void
+backends_set(struct admin_call *c, const char *word)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(backends_words); i++) {
+        struct backends_seek seek = {.name = c->name, .admin = backends_words[i].admin};
+
+        if (strcmp(word, backends_words[i].word) != 0)
+            continue;
+        registry_each(c->admin->env.registry, backends_on_seek, &seek);
+        if (seek.found != NULL)
+            admin_answer(c, 200, seek.found);
+        else
+            admin_fail(c, 404, "GET /v1/backends lists them", "no backend is named '%s'", c->name);
+        return;
+    }
+    admin_fail(c, 400, "auto, healthy or sick", "'%.64s' is no state of a backend", word);
+}
+
+void
+admin_do_backend_health(struct admin_call *c)
+{
+    static const char *const members[] = {"health", NULL};
+    json_t *o = admin_body(c, members);
+    const char *word;
+
+    if (o == NULL)
+        return;
+    word = admin_member(c, o, "health");
+    if (word != NULL)
+        backends_set(c, word);
+    json_decref(o);
+}

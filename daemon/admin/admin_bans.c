@@ -1,0 +1,79 @@
+/* admin_bans.c -- bans: shown and added. */
+#include "daemon/admin/admin_priv.h"
+#include "daemon/base/loop.h"
+#include "daemon/cache/ban.h"
+#include "daemon/cache/cache.h"
+
+enum {
+    BANS_SHOWN_MAX = 10000, /* nobody reads more, and the list may have a million */
+};
+
+struct bans_shown {
+    json_t *list;
+    uint64_t n;
+};
+
+static bool
+bans_on_each(void *ctx, const struct ban_info *info)
+{
+    struct bans_shown *shown = ctx;
+    json_t *o;
+
+    if (shown->n++ >= BANS_SHOWN_MAX)
+        return false;
+    o = json_object();
+    json_put(o, "expression", json_any_text(info->text));
+    json_put(o, "added", json_real((double)info->wall_ms / 1000));
+    json_put(o, "objects", json_integer((json_int_t)info->refs));
+    json_put(o, "completed", json_boolean(info->completed));
+    json_put(o, "of_request", json_boolean(info->of_request));
+    json_array_append_new(shown->list, o);
+    return true;
+}
+
+void
+admin_do_bans(struct admin_call *c)
+{
+    struct bans_shown shown = {.list = json_array()};
+    json_t *o = json_object();
+
+    bans_each(cache_bans(c->admin->env.cache), bans_on_each, &shown);
+    json_put(o, "bans", shown.list);
+    json_put(o, "truncated", json_boolean(shown.n > BANS_SHOWN_MAX));
+    admin_answer(c, 200, o);
+}
+
+static void
+bans_add_text(struct admin_call *c, const char *text)
+{
+    const struct admin_env *env = &c->admin->env;
+    char why[256] = "";
+    json_t *o;
+    int err =
+        bans_add(cache_bans(env->cache), slice_str(text), &env->loop->clock, why, sizeof(why));
+
+    if (err == 0) {
+        o = json_object();
+        json_put_text(o, "expression", text);
+        admin_answer(c, 201, o);
+    } else {
+        admin_fail(c, err == TERR_SYNTAX ? 400 : 503,
+            err == TERR_SYNTAX ? "as in obj.http.x-tag ~ shoes && req.url ~ ^/shop/" : NULL, "%s",
+            why[0] != '\0' ? why : terr_text(err));
+    }
+}
+
+void
+admin_do_ban_add(struct admin_call *c)
+{
+    static const char *const members[] = {"expression", NULL};
+    json_t *o = admin_body(c, members);
+    const char *text;
+
+    if (o == NULL)
+        return;
+    text = admin_member(c, o, "expression");
+    if (text != NULL)
+        bans_add_text(c, text);
+    json_decref(o);
+}

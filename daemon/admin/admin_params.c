@@ -1,0 +1,114 @@
+/* admin_params.c -- parameters: shown, and changed while tarnd runs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "conf/conf_params.h"
+#include "daemon/admin/admin_priv.h"
+
+static const struct conf_params *
+params_now(const struct admin_call *c)
+{
+    return c->admin->env.host->params(c->admin->env.host_ctx);
+}
+
+static json_t *
+params_json(const struct conf_params *params, unsigned i)
+{
+    json_t *o = json_object();
+    struct conf_param p;
+
+    conf_param_see(params, i, &p);
+    json_put_text(o, "name", p.name);
+    json_put_text(o, "value", p.value);
+    json_put_text(o, "default", p.def);
+    if (p.least[0] != '\0')
+        json_put_text(o, "least", p.least);
+    if (p.most[0] != '\0')
+        json_put_text(o, "most", p.most);
+    json_put_text(o, "type", p.type);
+    json_put(o, "live", json_boolean(p.live));
+    json_put_text(o, "meaning", p.doc);
+    return o;
+}
+
+void
+admin_do_parameters(struct admin_call *c)
+{
+    json_t *o = json_object(), *list = json_array();
+
+    for (unsigned i = 0; i < conf_params_count(); i++)
+        json_array_append_new(list, params_json(params_now(c), i));
+    json_put(o, "parameters", list);
+    admin_answer(c, 200, o);
+}
+
+/* A number or a switch may be written as JSON has them.  False: it is a list, a map or null. */
+static bool
+params_text(const json_t *v, char *out, size_t size)
+{
+    if (json_is_string(v) && json_string_length(v) < size)
+        memcpy(out, json_string_value(v), json_string_length(v) + 1);
+    else if (json_is_integer(v))
+        snprintf(out, size, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        snprintf(out, size, "%g", json_real_value(v));
+    else if (json_is_boolean(v))
+        snprintf(out, size, "%s", json_is_true(v) ? "on" : "off");
+    else
+        return false;
+    return true;
+}
+
+static void
+params_change(struct admin_call *c, unsigned i, const char *value)
+{
+    struct conf_params next = *params_now(c);
+    struct conf_param p;
+    char why[256] = "";
+    int err;
+
+    conf_param_see(&next, i, &p);
+    if (!p.live) {
+        admin_fail(
+            c, 409, "write it in tarn.yaml, and restart tarnd", "%s needs a restart", p.name);
+        return;
+    }
+    err = conf_param_set(&next, i, slice_str(value), why, sizeof(why));
+    if (err == TERR_CONFIG) {
+        admin_fail(c, 400, p.type, "%s", why);
+        return;
+    }
+    if (err != 0) {
+        admin_fail_terr(c, err, p.name);
+        return;
+    }
+    c->admin->env.host->set_params(c->admin->env.host_ctx, &next);
+    admin_answer(c, 200, params_json(params_now(c), i));
+}
+
+void
+admin_do_parameter_set(struct admin_call *c)
+{
+    static const char *const members[] = {"value", NULL};
+    int i = conf_param_find(slice_str(c->name));
+    char value[128];
+    const json_t *v;
+    json_t *o;
+
+    if (i < 0) {
+        admin_fail(c, 404, "GET /v1/parameters lists them", "no parameter is named '%s'", c->name);
+        return;
+    }
+    o = admin_body(c, members);
+    if (o == NULL)
+        return;
+    v = json_object_get(o, "value");
+    if (v == NULL)
+        admin_fail(c, 400, NULL, "the body has no member 'value'");
+    else if (!params_text(v, value, sizeof(value)))
+        admin_fail(c, 400, NULL, "the member 'value' must be text, a number or a switch");
+    else
+        params_change(c, (unsigned)i, value);
+    json_decref(o);
+}

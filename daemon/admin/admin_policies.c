@@ -1,0 +1,239 @@
+/* admin_policies.c -- policies and labels: loaded, used, forgotten. */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/admin/admin_priv.h"
+#include "daemon/proxy/policies.h"
+#include "vcl-lite/vcl.h"
+
+static struct policies *
+policies_of(const struct admin_call *c)
+{
+    return c->admin->env.policies;
+}
+
+static const char *const policies_name_member[] = {"name", NULL};
+
+struct policies_active {
+    char name[ADMIN_NAME_MAX];
+};
+
+static void
+policies_on_active(void *ctx, const struct policy_seen *seen)
+{
+    struct policies_active *active = ctx;
+
+    if (strcmp(seen->state, "active") == 0)
+        snprintf(active->name, sizeof(active->name), "%s", seen->name);
+}
+
+void
+admin_put_policy(const struct admin_call *c, json_t *to)
+{
+    struct policies_active active = {.name = ""};
+
+    policies_each(policies_of(c), policies_on_active, &active);
+    json_put_text(to, "policy", active.name[0] != '\0' ? active.name : NULL);
+}
+
+static void
+policies_on_each(void *ctx, const struct policy_seen *seen)
+{
+    json_t *o = json_object();
+
+    json_put_text(o, "name", seen->name);
+    json_put_text(o, "state", seen->state);
+    if (seen->label_of != NULL) {
+        json_put_text(o, "label_of", seen->label_of);
+    } else {
+        json_put(o, "workers", json_integer(seen->workers));
+        json_put(o, "loaded", json_real(seen->loaded_s));
+        json_put_text(o, "file", seen->file);
+    }
+    json_array_append_new(ctx, o);
+}
+
+void
+admin_do_policies(struct admin_call *c)
+{
+    json_t *o = json_object(), *list = json_array();
+
+    policies_each(policies_of(c), policies_on_each, list);
+    json_put(o, "policies", list);
+    admin_answer(c, 200, o);
+}
+
+/* What became of a name; `done` says it when err is 0. */
+static void
+policies_answer(struct admin_call *c, int err, const char *name, const char *done)
+{
+    json_t *o;
+
+    if (err == 0) {
+        o = json_object();
+        json_put_text(o, done, name);
+        admin_answer(c, 200, o);
+    } else if (err == TERR_NOTFOUND) {
+        admin_fail(
+            c, 404, "GET /v1/policies lists them", "no policy or label is named '%.64s'", name);
+    } else if (err == TERR_BUSY) {
+        admin_fail(c, 409, "use another policy first, or DELETE its labels",
+            "'%.64s' is in use, or labelled", name);
+    } else if (err == TERR_EXISTS) {
+        admin_fail(c, 409, NULL, "'%.64s' is the name of a policy", name);
+    } else if (err == TERR_SYNTAX) {
+        admin_fail(c, 400, "a letter, then letters, digits, - and _", "'%.64s' is no name", name);
+    } else {
+        admin_fail_terr(c, err, name);
+    }
+}
+
+/* Errors, or warnings: what a compiler says, in the order of the text. */
+static json_t *
+policies_said(const struct vcl_error *e, bool warnings, unsigned *n)
+{
+    json_t *list = json_array();
+
+    *n = 0;
+    for (; e != NULL; e = e->next) {
+        json_t *o;
+
+        if (e->is_warning != warnings)
+            continue;
+        o = json_object();
+        json_put_text(o, "file", e->file);
+        json_put(o, "line", json_integer(e->line));
+        json_put(o, "column", json_integer(e->column));
+        json_put_text(o, "message", e->message);
+        json_put_text(o, "hint", e->hint);
+        json_put_text(o, "source", e->source);
+        json_array_append_new(list, o);
+        ++*n;
+    }
+    return list;
+}
+
+static void
+policies_answer_load(struct admin_call *c, int err, const struct vcl_error *errors)
+{
+    json_t *o = json_object();
+    unsigned nerrors, nwarnings;
+    json_t *list = policies_said(errors, false, &nerrors);
+    json_t *warnings = policies_said(errors, true, &nwarnings);
+    char text[96];
+
+    if (err == 0) {
+        json_put_text(o, "name", c->name);
+        json_decref(list);
+    } else {
+        snprintf(text, sizeof(text), "the policy has %u error%s", nerrors, nerrors == 1 ? "" : "s");
+        json_put_text(o, "error", text);
+        json_put(o, "errors", list);
+    }
+    if (nwarnings > 0)
+        json_put(o, "warnings", warnings);
+    else
+        json_decref(warnings);
+    admin_answer(c, err == 0 ? 201 : 422, o);
+}
+
+void
+admin_do_policy_load(struct admin_call *c)
+{
+    struct vcl_error *errors = NULL;
+    int err;
+
+    if (c->body.len == 0) {
+        admin_fail(c, 400, "send the policy's text as the body", "the body is empty");
+        return;
+    }
+    err = policies_load(policies_of(c), c->name, c->name, c->body, &errors);
+    if (err == 0 || err == TERR_CONFIG)
+        policies_answer_load(c, err, errors);
+    else if (err == TERR_EXISTS)
+        admin_fail(c, 409, "give it another name, or DELETE the old one first",
+            "there is a policy, or a label, named '%s' already", c->name);
+    else
+        policies_answer(c, err, c->name, NULL);
+    vcl_errors_free(&errors);
+}
+
+void
+admin_do_policy_use(struct admin_call *c)
+{
+    json_t *o = admin_body(c, policies_name_member);
+    const char *name;
+
+    if (o == NULL)
+        return;
+    name = admin_member(c, o, "name");
+    if (name != NULL)
+        policies_answer(c, policies_use(policies_of(c), name), name, "active");
+    json_decref(o);
+}
+
+void
+admin_do_policy_discard(struct admin_call *c)
+{
+    policies_answer(c, policies_discard(policies_of(c), c->name), c->name, "discarded");
+}
+
+void
+admin_do_label_set(struct admin_call *c)
+{
+    json_t *o = admin_body(c, policies_name_member);
+    const char *name;
+    int err;
+
+    if (o == NULL)
+        return;
+    name = admin_member(c, o, "name");
+    if (name != NULL) {
+        err = policies_label(policies_of(c), c->name, name);
+        policies_answer(c, err, err == TERR_NOTFOUND ? name : c->name, "label");
+    }
+    json_decref(o);
+}
+
+void
+admin_do_label_unset(struct admin_call *c)
+{
+    policies_answer(c, policies_unlabel(policies_of(c), c->name), c->name, "discarded");
+}
+
+static void
+policies_purge(struct admin_call *c, struct slice url, bool soft)
+{
+    const char *why = NULL;
+    unsigned how_many = 0;
+    int err = policies_purge_url(policies_of(c), url, soft, &how_many, &why);
+    json_t *o;
+
+    if (err != 0) {
+        admin_fail(c, err == TERR_SYNTAX ? 400 : 503, "as in http://www.example.com/path", "%s",
+            why != NULL ? why : terr_text(err));
+        return;
+    }
+    o = json_object();
+    json_put(o, "purged", json_integer(how_many));
+    admin_answer(c, 200, o);
+}
+
+void
+admin_do_purge(struct admin_call *c)
+{
+    static const char *const members[] = {"url", "soft", NULL};
+    json_t *o = admin_body(c, members);
+    const json_t *soft;
+    const char *url;
+
+    if (o == NULL)
+        return;
+    soft = json_object_get(o, "soft");
+    url = admin_member(c, o, "url");
+    if (url != NULL && soft != NULL && !json_is_boolean(soft))
+        admin_fail(c, 400, NULL, "the member 'soft' must be true or false");
+    else if (url != NULL)
+        policies_purge(c, slice_str(url), json_is_true(soft));
+    json_decref(o);
+}

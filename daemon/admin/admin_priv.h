@@ -1,0 +1,67 @@
+/* admin_priv.h -- what the handlers of admin/ share. */
+#ifndef TARN_ADMIN_PRIV_H
+#define TARN_ADMIN_PRIV_H
+
+#include "daemon/admin/admin.h"
+#include "daemon/admin/admin_table.h"
+#include "daemon/base/json.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/base/waiter.h"
+
+#define ADMIN_MAGIC OBJ_TAG('a', 'd', 'm', 'n')
+struct admin {
+    uint32_t magic;
+    unsigned nreqs; /* under way */
+    int64_t started_ms;
+    struct admin_env env;
+};
+
+enum {
+    ADMIN_NAME_MAX = 128, /* of a policy, a backend, a parameter; with its NUL */
+};
+
+/* One request, whole.  A handler reads the first half and fills the second, once. */
+struct admin_call {
+    struct admin *admin;
+    enum http_method method;
+    struct slice path;         /* without its query */
+    struct slice body;         /* has a NUL behind it */
+    char name[ADMIN_NAME_MAX]; /* what stood for *; "" without one */
+
+    unsigned status; /* 0: not answered yet */
+    json_t *json;    /* owned; what is sent, unless there is text */
+    char *text;      /* owned, malloc */
+    const char *type;
+    char allow[64]; /* with 405 */
+    bool stops;     /* the process is to end */
+};
+
+typedef void admin_handler_f(struct admin_call *c);
+
+/* admin_route.c: finds the handler and runs it, or answers itself.  Afterwards c is answered. */
+void admin_route(struct admin_call *c);
+
+/* admin_answer.c.  `json` is taken; NULL: no memory, answered as such. */
+void admin_answer(struct admin_call *c, unsigned status, json_t *json);
+/* `hint` may be NULL; fmt is printf's. */
+void admin_fail(struct admin_call *c, unsigned status, const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* For what the called one does not tell more about: 404, 409, 503, ... */
+void admin_fail_terr(struct admin_call *c, int err, const char *what);
+/* The body as an object with these members at most (NULL ends them), owned by the caller; NULL:
+ * it is answered already. */
+json_t *admin_body(struct admin_call *c, const char *const *members);
+/* A member that must be text, borrowed; NULL: answered. */
+const char *admin_member(struct admin_call *c, const json_t *object, const char *key);
+/* Makes what is sent of the answer: text and its length, which the caller frees.  NULL: no
+ * memory. */
+char *admin_render(struct admin_call *c, size_t *len);
+/* Into a status: the active policy's name. */
+void admin_put_policy(const struct admin_call *c, json_t *to);
+
+#define X(method, path, handler, doc) admin_handler_f admin_do_##handler;
+ADMIN_ROUTE_TABLE(X)
+#undef X
+
+#endif

@@ -1,0 +1,159 @@
+/* admin_route.c -- from method and path to a handler. */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/admin/admin_priv.h"
+
+static const struct {
+    enum http_method method;
+    const char *path;
+    admin_handler_f *handler;
+    const char *doc;
+} admin_routes[] = {
+#define X(method, path, handler, doc) {HTTP_M_##method, path, admin_do_##handler, doc},
+    ADMIN_ROUTE_TABLE(X)
+#undef X
+};
+
+static int
+route_hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A segment as it was meant, into out.  False: it is no name. */
+static bool
+route_name(struct slice s, char *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s.len; i++) {
+        int high = 0, low = (unsigned char)s.ptr[i];
+
+        if (s.ptr[i] == '%') {
+            if (s.len - i < 3)
+                return false;
+            high = route_hex(s.ptr[i + 1]);
+            low = route_hex(s.ptr[i + 2]);
+            if (high < 0 || low < 0)
+                return false;
+            low += high * 16;
+            i += 2;
+        }
+        if (low < 0x20 || low == 0x7f || n + 1 >= ADMIN_NAME_MAX)
+            return false;
+        out[n++] = (char)low;
+    }
+    out[n] = '\0';
+    return n > 0;
+}
+
+static bool
+route_matches(const char *pattern, struct slice path, char *name)
+{
+    const char *star = strchr(pattern, '*'), *slash;
+    size_t before = star != NULL ? (size_t)(star - pattern) : 0;
+    struct slice rest;
+
+    name[0] = '\0';
+    if (star == NULL)
+        return slice_eq(path, slice_str(pattern));
+    if (path.len <= before || memcmp(path.ptr, pattern, before) != 0)
+        return false;
+    rest = slice_of(path.ptr + before, path.len - before);
+    slash = memchr(rest.ptr, '/', rest.len);
+    if (!slice_eq(
+            slash != NULL ? slice_of(slash, rest.len - (size_t)(slash - rest.ptr)) : SLICE_LIT(""),
+            slice_str(star + 1)))
+        return false;
+    return route_name(
+        slice_of(rest.ptr, slash != NULL ? (size_t)(slash - rest.ptr) : rest.len), name);
+}
+
+static void
+route_allow(struct admin_call *c, enum http_method m)
+{
+    size_t len = strlen(c->allow);
+
+    if (strstr(c->allow, http_method_name(m)) != NULL)
+        return;
+    snprintf(c->allow + len, sizeof(c->allow) - len, "%s%s%s", len > 0 ? ", " : "",
+        http_method_name(m), m == HTTP_M_GET ? ", HEAD" : "");
+}
+
+/* What exists, with or without its documentation. */
+static json_t *
+route_list(bool docs)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < ARRAY_LEN(admin_routes); i++) {
+        const char *method = http_method_name(admin_routes[i].method);
+        char line[128];
+        json_t *o;
+
+        if (!docs) {
+            snprintf(line, sizeof(line), "%s %s", method, admin_routes[i].path);
+            json_array_append_new(list, json_string(line));
+            continue;
+        }
+        o = json_object();
+        json_put_text(o, "method", method);
+        json_put_text(o, "path", admin_routes[i].path);
+        json_put_text(o, "answer", admin_routes[i].doc);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+void
+admin_do_routes(struct admin_call *c)
+{
+    json_t *o = json_object();
+
+    json_put(o, "routes", route_list(true));
+    admin_answer(c, 200, o);
+}
+
+void
+admin_do_later(struct admin_call *c)
+{
+    admin_fail(c, 501, NULL, "not in this build");
+}
+
+static void
+route_missing(struct admin_call *c)
+{
+    json_t *o = json_object();
+
+    json_put_text(o, "error", "there is nothing here");
+    json_put_text(o, "hint", "GET /v1 says what each of these does");
+    json_put(o, "routes", route_list(false));
+    admin_answer(c, 404, o);
+}
+
+void
+admin_route(struct admin_call *c)
+{
+    enum http_method method = c->method == HTTP_M_HEAD ? HTTP_M_GET : c->method;
+
+    c->allow[0] = '\0';
+    for (unsigned i = 0; i < ARRAY_LEN(admin_routes); i++) {
+        if (!route_matches(admin_routes[i].path, c->path, c->name))
+            continue;
+        if (admin_routes[i].method == method) {
+            c->allow[0] = '\0';
+            admin_routes[i].handler(c);
+            tassert(c->status != 0); /* every path through a handler answers */
+            return;
+        }
+        route_allow(c, admin_routes[i].method);
+    }
+    if (c->allow[0] == '\0')
+        route_missing(c);
+    else
+        admin_fail(c, 405, NULL, "this method is not for this path, which takes %s", c->allow);
+}

@@ -1,0 +1,71 @@
+/* admin_status.c -- how this tarnd is, and its end. */
+#include <string.h>
+#include <unistd.h>
+
+#include "conf/conf.h"
+#include "daemon/admin/admin_priv.h"
+#include "daemon/base/loop.h"
+
+static const char *
+status_state(const struct admin *a)
+{
+    return a->env.host->state(a->env.host_ctx);
+}
+
+static json_t *
+status_listen(const struct admin *a)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < a->env.conf->nlistens; i++) {
+        json_t *o = json_object();
+
+        json_put_text(o, "name", a->env.conf->listens[i].name);
+        json_put_text(o, "address", a->env.addresses[i]);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+void
+admin_do_status(struct admin_call *c)
+{
+    const struct admin *a = c->admin;
+    const struct clock *clock = &a->env.loop->clock;
+    int64_t up_ms = (int64_t)clock->mono_ms - a->started_ms;
+    json_t *o = json_object();
+
+    json_put_text(o, "state", status_state(a));
+    json_put_text(o, "version", TARN_VERSION);
+    json_put(o, "pid", json_integer(getpid()));
+    json_put(o, "uptime_s", json_real((double)up_ms / 1000));
+    json_put(o, "started", json_integer((clock->wall_ms - up_ms) / 1000));
+    json_put(o, "workers", json_integer(a->env.nworkers));
+    json_put(o, "connections", json_integer(a->env.host->connections(a->env.host_ctx)));
+    json_put_text(o, "config", a->env.conf->path);
+    admin_put_policy(c, o);
+    json_put(o, "listen", status_listen(a));
+    json_put_text(o, "admin", a->env.address);
+    admin_answer(c, 200, o);
+}
+
+void
+admin_do_healthz(struct admin_call *c)
+{
+    const char *state = status_state(c->admin);
+    json_t *o = json_object();
+
+    json_put_text(o, "state", state);
+    admin_answer(c, strcmp(state, "running") == 0 ? 200 : 503, o);
+}
+
+/* The answer leaves first: the process goes when this request is over. */
+void
+admin_do_stop(struct admin_call *c)
+{
+    json_t *o = json_object();
+
+    json_put_text(o, "state", "draining");
+    c->stops = true;
+    admin_answer(c, 200, o);
+}

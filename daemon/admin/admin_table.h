@@ -1,0 +1,45 @@
+/* admin_table.h -- every route: method, path, handler, documentation.
+ *
+ * A path ends in * where a name stands: one segment, not empty.  The first path that matches
+ * and has the method answers.  The table of README.md is made of these rows.
+ */
+#ifndef TARN_ADMIN_TABLE_H
+#define TARN_ADMIN_TABLE_H
+
+/* clang-format off */
+#define ADMIN_ROUTE_TABLE(X)                                                                       \
+    X(GET, "/healthz", healthz, "200 while this tarnd serves, 503 while it drains; asks for no token") \
+    X(GET, "/metrics", metrics, "Every counter in Prometheus' text format")                        \
+    X(GET, "/v1", routes, "This list")                                                             \
+    X(GET, "/v1/status", status,                                                                   \
+      "State, version, uptime, the policy in use, and the addresses really bound")                 \
+    X(GET, "/v1/counters", counters, "Every counter, name to value; storage and index, too")       \
+    X(GET, "/v1/policies", policies, "Loaded policies and labels, their state and requests")       \
+    X(PUT, "/v1/policies/active", policy_use,                                                      \
+      "{\"name\": NAME}: the policy, or label, of every request from the next one on")             \
+    X(PUT, "/v1/policies/*", policy_load,                                                          \
+      "The body is a policy's text: 201, or 422 with every error; nothing changes until it is used") \
+    X(DELETE, "/v1/policies/*", policy_discard,                                                    \
+      "Forget it; 409 while it is in use or labelled.  Requests that began with it go on")         \
+    X(PUT, "/v1/labels/*", label_set, "{\"name\": NAME}: the policy that the label stands for")    \
+    X(DELETE, "/v1/labels/*", label_unset, "Forget the label; 409 while it is in use")             \
+    X(GET, "/v1/bans", bans, "Bans, the newest first")                                             \
+    X(POST, "/v1/bans", ban_add, "{\"expression\": TEXT}: objects that match are not used any more") \
+    X(POST, "/v1/purge", purge,                                                                    \
+      "{\"url\": URL, \"soft\": false}: what is stored under it leaves, or, soft, becomes stale")  \
+    X(GET, "/v1/backends", backends, "Backends, their health and what their probes saw")           \
+    X(PUT, "/v1/backends/*/health", backend_health,                                                \
+      "{\"health\": \"auto\"|\"healthy\"|\"sick\"}: what counts instead of its probe")             \
+    X(GET, "/v1/parameters", parameters, "Every parameter: value, default, bounds, meaning")       \
+    X(PUT, "/v1/parameters/*", parameter_set,                                                      \
+      "{\"value\": VALUE}: from now on, until tarnd ends; 409 if it needs a restart")              \
+    X(POST, "/v1/stop", stop, "Drains and ends, as SIGTERM does")                                  \
+    X(GET, "/v1/why", later, "Explains an answer; not in this build")                              \
+    X(GET, "/v1/index", later, "The index in depth; not in this build")                            \
+    X(GET, "/v1/tables", later, "Shared tables; not in this build")                                \
+    X(GET, "/v1/log", later, "The log as JSON lines; not in this build")                           \
+    X(POST, "/v1/reload", later, "Reads the configuration anew; not in this build")                \
+    X(POST, "/v1/drain", later, "Finishes what is in flight; not in this build")
+/* clang-format on */
+
+#endif

@@ -1,0 +1,292 @@
+/* regex.c -- regular expressions: PCRE2 with its JIT, and short cuts for patterns that are plain. */
+#include "daemon/base/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/regex_plain.h"
+#include "daemon/base/terr.h"
+
+enum {
+    REGEX_JIT_STACK_MIN = 32 * 1024,
+    REGEX_JIT_STACK_MAX = 512 * 1024, /* grown to on demand; beyond it a match is TERR_LIMIT */
+    /* KiB, of the interpreter, which works where there is no JIT. */
+    REGEX_HEAP_LIMIT = 1024,
+};
+
+#define REGEX_MAGIC OBJ_TAG('r', 'g', 'e', 'x')
+struct regex {
+    uint32_t magic;
+    bool jit;
+    pcre2_code *code;
+    struct regex_plain plain;
+};
+
+/* --- what a thread needs to match --- */
+
+struct regex_thread {
+    pcre2_match_data *data;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack;
+};
+
+static __thread struct regex_thread *regex_here;
+static pthread_key_t regex_key;
+static pthread_once_t regex_once = PTHREAD_ONCE_INIT;
+static bool regex_key_made;
+
+static void
+regex_thread_free(void *arg)
+{
+    struct regex_thread *t = arg;
+
+    pcre2_match_data_free(t->data);
+    pcre2_match_context_free(t->context);
+    pcre2_jit_stack_free(t->stack);
+    free(t);
+    regex_here = NULL;
+}
+
+static void
+regex_make_key(void)
+{
+    regex_key_made = pthread_key_create(&regex_key, regex_thread_free) == 0;
+}
+
+static struct regex_thread *
+regex_thread_new(void)
+{
+    struct regex_thread *t;
+
+    pthread_once(&regex_once, regex_make_key);
+    t = regex_key_made ? calloc(1, sizeof(*t)) : NULL;
+    if (t == NULL)
+        return NULL;
+    t->data = pcre2_match_data_create(REGEX_GROUPS_MAX, NULL);
+    t->context = pcre2_match_context_create(NULL);
+    t->stack = pcre2_jit_stack_create(REGEX_JIT_STACK_MIN, REGEX_JIT_STACK_MAX, NULL);
+    if (t->data == NULL || t->context == NULL || t->stack == NULL ||
+        pthread_setspecific(regex_key, t) != 0) {
+        regex_thread_free(t);
+        return NULL;
+    }
+    pcre2_jit_stack_assign(t->context, NULL, t->stack);
+    pcre2_set_match_limit(t->context, REGEX_MATCH_LIMIT);
+    pcre2_set_depth_limit(t->context, REGEX_DEPTH_LIMIT);
+    pcre2_set_heap_limit(t->context, REGEX_HEAP_LIMIT);
+    regex_here = t;
+    return t;
+}
+
+/* --- compiling --- */
+
+/* As Varnish: bytes, not UTF-8; a newline is LF whatever this PCRE2 was built with. */
+static int
+regex_compile_code(struct slice pattern, pcre2_code **out, int *why, size_t *at)
+{
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+
+    *at = 0;
+    if (context == NULL)
+        return TERR_NOMEM;
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    *out = pcre2_compile((PCRE2_SPTR)pattern.ptr, pattern.len, PCRE2_NEVER_UTF, why, at, context);
+    pcre2_compile_context_free(context);
+    if (*out != NULL)
+        return 0;
+    return *why == PCRE2_ERROR_HEAP_FAILED ? TERR_NOMEM : TERR_SYNTAX;
+}
+
+static bool
+regex_jit(pcre2_code *code)
+{
+    size_t size = 0;
+
+    return pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0 &&
+           pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &size) == 0 && size > 0;
+}
+
+/* Which bytes does the class hold?  Nobody knows better than PCRE. */
+static void
+regex_ask_class(struct regex *re)
+{
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+
+    if (data == NULL)
+        return; /* then it is not plain */
+    for (unsigned i = 0; i < 256; i++) {
+        uint8_t byte = (uint8_t)i;
+
+        re->plain.set[i] = pcre2_match(re->code, &byte, 1, 0, 0, data, NULL) > 0;
+    }
+    pcre2_match_data_free(data);
+    regex_plain_set(&re->plain);
+}
+
+int
+regex_compile(struct regex **out, struct slice pattern, char *why, size_t why_size, size_t *at)
+{
+    struct regex *re = calloc(1, sizeof(*re));
+    int err, reason = 0;
+
+    if (re == NULL)
+        return TERR_NOMEM;
+    if (pattern.ptr == NULL)
+        pattern.ptr = "";
+    err = regex_compile_code(pattern, &re->code, &reason, at);
+    if (err < 0) {
+        if (err == TERR_SYNTAX)
+            pcre2_get_error_message(reason, (PCRE2_UCHAR *)why, why_size);
+        free(re);
+        return err;
+    }
+    re->magic = REGEX_MAGIC;
+    re->jit = regex_jit(re->code);
+    if (regex_plain_is_class(pattern))
+        regex_ask_class(re);
+    else
+        regex_plain_parse(&re->plain, pattern);
+    *out = re;
+    return 0;
+}
+
+void
+regex_free(struct regex **rp)
+{
+    struct regex *re;
+
+    if (*rp == NULL)
+        return;
+    OBJ_TAKE(re, rp, REGEX_MAGIC);
+    regex_plain_fini(&re->plain);
+    pcre2_code_free(re->code);
+    OBJ_FREE(re);
+}
+
+bool
+regex_is_plain(const struct regex *re)
+{
+    OBJ_CHECK(re, REGEX_MAGIC);
+    return re->plain.kind != REGEX_PLAIN_NONE;
+}
+
+/* --- matching --- */
+
+/* 1, and how many groups in *rc (0: more than there is room for); 0; or TERR_*. */
+static int
+regex_ask(const struct regex *re, struct slice s, size_t from, uint32_t options, int *rc)
+{
+    struct regex_thread *t = regex_here != NULL ? regex_here : regex_thread_new();
+    PCRE2_SPTR text = (PCRE2_SPTR)s.ptr;
+
+    if (t == NULL)
+        return TERR_NOMEM;
+    if (re->jit)
+        *rc = pcre2_jit_match(re->code, text, s.len, from, options, t->data, t->context);
+    else
+        *rc = pcre2_match(re->code, text, s.len, from, options, t->data, t->context);
+    if (*rc >= 0)
+        return 1;
+    if (*rc == PCRE2_ERROR_NOMATCH)
+        return 0;
+    return *rc == PCRE2_ERROR_NOMEMORY ? TERR_NOMEM : TERR_LIMIT;
+}
+
+int
+regex_match(const struct regex *re, struct slice subject)
+{
+    int rc;
+
+    OBJ_CHECK(re, REGEX_MAGIC);
+    if (subject.ptr == NULL)
+        subject.ptr = "";
+    if (re->plain.kind != REGEX_PLAIN_NONE)
+        return regex_plain_match(&re->plain, subject);
+    return regex_ask(re, subject, 0, 0, &rc);
+}
+
+/* The places of the last match.  \K can put its begin anywhere: it is kept within what was
+ * searched, so that whoever asks again behind it makes progress. */
+static unsigned
+regex_places(struct slice s, size_t from, int rc, struct slice groups[REGEX_GROUPS_MAX])
+{
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(regex_here->data);
+    unsigned n = rc == 0 ? REGEX_GROUPS_MAX : (unsigned)rc;
+
+    for (unsigned i = 0; i < n; i++) {
+        size_t begin = at[2 * i], end = at[2 * i + 1];
+
+        if (begin == PCRE2_UNSET) {
+            groups[i] = slice_of(NULL, 0);
+            continue;
+        }
+        if (i == 0 && begin < from)
+            begin = from;
+        groups[i] = slice_of(s.ptr + begin, end > begin ? end - begin : 0);
+    }
+    return n;
+}
+
+static int
+regex_find(const struct regex *re, struct slice subject, size_t from, uint32_t options,
+    struct slice groups[REGEX_GROUPS_MAX], unsigned *n)
+{
+    const struct regex_plain *plain = &re->plain;
+    int rc, err;
+
+    OBJ_CHECK(re, REGEX_MAGIC);
+    tassert(from <= subject.len);
+    if (subject.ptr == NULL)
+        subject.ptr = "";
+    *n = 0;
+    if (plain->kind != REGEX_PLAIN_NONE) {
+        if (!plain->captures && !plain->may_be_empty) {
+            *n = regex_plain_find(plain, subject, from, &groups[0]);
+            return (int)*n;
+        }
+        if (!regex_plain_match(plain, subject))
+            return 0;
+    }
+    err = regex_ask(re, subject, from, options, &rc);
+    if (err == 1)
+        *n = regex_places(subject, from, rc, groups);
+    return err;
+}
+
+int
+regex_groups(const struct regex *re, struct slice subject, size_t from,
+    struct slice groups[REGEX_GROUPS_MAX], unsigned *n)
+{
+    return regex_find(re, subject, from, 0, groups, n);
+}
+
+int
+regex_groups_nonempty(const struct regex *re, struct slice subject, size_t from,
+    struct slice groups[REGEX_GROUPS_MAX], unsigned *n)
+{
+    return regex_find(re, subject, from, PCRE2_NOTEMPTY, groups, n);
+}
+
+static char regex_version_text[32];
+
+/* PCRE2 says "10.42 2022-12-11". */
+static void
+regex_make_version(void)
+{
+    char text[256] = "";
+
+    pcre2_config(PCRE2_CONFIG_VERSION, text);
+    snprintf(regex_version_text, sizeof(regex_version_text), "%.*s", (int)strcspn(text, " "), text);
+}
+
+const char *
+regex_version(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, regex_make_version);
+    return regex_version_text;
+}

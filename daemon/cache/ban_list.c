@@ -1,0 +1,334 @@
+/* ban_list.c -- the list of bans, and how far along it each entry has been tested.
+ *
+ * Why a ban that somebody may still go to is not dropped: who moves an entry from `seen` to
+ * `upto` counts upto first and then exchanges the entry's word.  If the exchange succeeds, the
+ * entry has held `seen` all the time, for entries never go back; seen is older, and only the
+ * oldest is ever dropped, so upto was in the list.  If it fails, the count is taken back from
+ * memory that RCU keeps.  A new entry has held nothing: it counts the newest and looks whether
+ * it still is; the newest is never dropped, and the dropper looks at the count after it saw a
+ * newer one (all of this sequentially consistent).
+ *
+ * Why completed and equal bans may be left out: a killed entry is marked (`ban_killed`) before
+ * the lurker stores `completed`, so who leaves a completed ban out sees the mark when it moves
+ * the entry, if not before.  An equal ban counts for walks that begin at it or later; and an
+ * entry's word is always read before `newest`, so who finds how far such a walk took an entry
+ * begins at least as far up. */
+#include <stdio.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/terr.h"
+#include "daemon/cache/cache_priv.h"
+
+const struct bans_conf bans_conf_default = {
+    .lurker_age_ms = 60 * 1000,
+    .lurker_batch = 1000,
+    .lurker_sleep_ms = 10,
+    .cutoff = 0,
+    .dups = true,
+};
+
+struct ban ban_killed = {.magic = BAN_MAGIC, .seq = UINT64_MAX};
+
+enum {
+    BAN_TRIM_MAX = 1000, /* dropped in one go, under the lock: 0.1 ms */
+};
+
+static struct cache *
+bans_cache(struct bans *b)
+{
+    return container_of(b, struct cache, bans);
+}
+
+int
+bans_init(struct bans *b)
+{
+    struct ban *first = calloc(1, sizeof(*first));
+
+    if (first == NULL)
+        return TERR_NOMEM;
+    *first = (struct ban){.magic = BAN_MAGIC, .seq = 1};
+    atomic_init(&first->completed, true);
+    pthread_mutex_init(&b->lock, NULL);
+    b->conf = bans_conf_default;
+    b->oldest = first;
+    atomic_init(&b->newest, first);
+    return 0;
+}
+
+void
+bans_fini(struct bans *b)
+{
+    struct ban *ban = bans_newest(b), *older;
+
+    for (; ban != NULL; ban = older) {
+        older = atomic_load_explicit(&ban->older, memory_order_relaxed);
+        tassert(atomic_load(&ban->refs) == (ban == b->pass.upto));
+        ban_free(ban);
+    }
+    pthread_mutex_destroy(&b->lock);
+}
+
+void
+bans_configure(struct bans *b, const struct bans_conf *conf)
+{
+    pthread_mutex_lock(&b->lock);
+    b->conf = *conf;
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- Entries ---- */
+
+static void
+ban_ref(struct ban *b)
+{
+    OBJ_CHECK(b, BAN_MAGIC);
+    atomic_fetch_add(&b->refs, 1);
+}
+
+static void
+ban_unref(struct ban *b)
+{
+    uint64_t were = atomic_fetch_sub(&b->refs, 1);
+
+    tassert(were > 0);
+}
+
+void
+bans_attach(struct bans *b, struct entry *e)
+{
+    for (;;) {
+        struct ban *newest = atomic_load(&b->newest);
+
+        ban_ref(newest);
+        if (atomic_load(&b->newest) == newest) {
+            atomic_init(&e->ban, newest);
+            return;
+        }
+        ban_unref(newest);
+    }
+}
+
+void
+bans_detach(struct entry *e)
+{
+    struct ban *held = entry_ban(e);
+
+    if (held != NULL && held != &ban_killed)
+        ban_unref(held);
+}
+
+bool
+ban_kill(struct entry *e)
+{
+    struct ban *held = atomic_exchange(&e->ban, &ban_killed);
+
+    if (held == &ban_killed)
+        return false;
+    ban_unref(held);
+    return true;
+}
+
+bool
+ban_move(struct entry *e, struct ban *seen, struct ban *upto)
+{
+    ban_ref(upto);
+    if (atomic_compare_exchange_strong(&e->ban, &(struct ban *){seen}, upto)) {
+        ban_unref(seen);
+        return true;
+    }
+    ban_unref(upto);
+    return false;
+}
+
+/* ---- Walks ---- */
+
+bool
+ban_is_done(const struct ban *b, uint64_t from_seq, bool unseen)
+{
+    uint64_t equal = atomic_load_explicit(&b->equal_from, memory_order_acquire);
+
+    return (equal != 0 && equal <= from_seq) ||
+           (!unseen && atomic_load_explicit(&b->completed, memory_order_acquire));
+}
+
+bool
+ban_walk(struct ban_walk *w, const struct entry *e, const struct ban *seen, struct ban **upto)
+{
+    struct ban_subject s; /* its fields are many: only what is needed is set */
+    struct ban *b = w->from, *older;
+
+    s.e = e;
+    s.req = w->req;
+    s.parsed = false;
+    *upto = b;
+    /* NULL: another thread has moved the entry meanwhile, and `seen` was dropped. */
+    for (; b != NULL && b != seen; b = older) {
+        older = atomic_load_explicit(&b->older, memory_order_acquire);
+        if (ban_is_done(b, w->from->seq, w->unseen))
+            continue;
+        if (b->needs_request && w->req == NULL) {
+            *upto = older;
+            continue;
+        }
+        w->tested++;
+        if (ban_matches(b, &s, &w->tests))
+            return true;
+    }
+    return false;
+}
+
+/* Off the hit path: something is new. */
+bool
+bans_hit(struct cache *c, struct entry *e, const struct http_head *req, struct cuckoo_guard *g)
+{
+    struct ban_walk w = {.req = req};
+    struct ban *seen, *upto;
+    bool banned = false;
+
+    for (;;) {
+        seen = entry_ban(e);
+        w.from = bans_newest(&c->bans);
+        if (seen == w.from)
+            break;
+        banned = seen == &ban_killed || ban_walk(&w, e, seen, &upto);
+        if (banned || ban_move(e, seen, upto))
+            break;
+    }
+    if (w.tested > 0) {
+        counter_add_shared(c->counters, COUNTER_bans_tested, w.tested);
+        counter_add_shared(c->counters, COUNTER_bans_tests_tested, w.tests);
+    }
+    if (!banned)
+        return false;
+    if (ban_kill(e))
+        counter_add_shared(c->counters, COUNTER_bans_obj_killed, 1);
+    cache_unlink_under(c, g, e);
+    return true;
+}
+
+bool
+bans_fresh(struct cache *c, struct entry *e)
+{
+    struct ban_walk w = {.unseen = true};
+    struct ban *seen, *upto;
+
+    for (;;) {
+        seen = entry_ban(e);
+        w.from = bans_newest(&c->bans);
+        if (seen == w.from)
+            return false;
+        if (seen == &ban_killed)
+            return true;
+        if (ban_walk(&w, e, seen, &upto))
+            break;
+        if (upto == seen || ban_move(e, seen, upto))
+            return false;
+    }
+    if (ban_kill(e))
+        counter_add_shared(c->counters, COUNTER_bans_obj_killed, 1);
+    return true;
+}
+
+/* ---- The list ---- */
+
+static void
+ban_on_grace(struct rcu_later *later)
+{
+    ban_free(container_of(later, struct ban, later));
+}
+
+void
+bans_trim(struct cache *c)
+{
+    struct bans *b = &c->bans;
+    struct ban *newest = bans_newest(b);
+
+    for (unsigned n = 0; n < BAN_TRIM_MAX; n++) {
+        struct ban *old = b->oldest;
+
+        if (old == newest || atomic_load(&old->refs) > 0)
+            return;
+        b->oldest = old->newer;
+        atomic_store_explicit(&b->oldest->older, NULL, memory_order_release);
+        b->bytes -= old->bytes;
+        if (old->seq > 1) {
+            counter_sub_shared(c->counters, COUNTER_bans_now, 1);
+            counter_add_shared(c->counters, COUNTER_bans_deleted, 1);
+            if (ban_is_done(old, newest->seq, false))
+                counter_sub_shared(c->counters, COUNTER_bans_completed, 1);
+        }
+        rcu_free_later(&old->later, ban_on_grace);
+    }
+}
+
+/* Equal older ones need not be tested by walks that test `new`. */
+static void
+bans_complete_equal(struct cache *c, const struct ban *new)
+{
+    struct ban *b = atomic_load_explicit(&new->older, memory_order_relaxed);
+
+    for (; b != NULL; b = atomic_load_explicit(&b->older, memory_order_relaxed)) {
+        if (b->hash != new->hash || ban_is_done(b, new->seq, false) ||
+            !slice_eq(slice_of(b->text, b->text_len), slice_of(new->text, new->text_len)))
+            continue;
+        atomic_store_explicit(&b->equal_from, new->seq, memory_order_release);
+        counter_add_shared(c->counters, COUNTER_bans_completed, 1);
+        counter_add_shared(c->counters, COUNTER_bans_dups, 1);
+        return; /* those before it have been completed by it */
+    }
+}
+
+int
+bans_add(
+    struct bans *b, struct slice expression, const struct clock *now, char *why, size_t why_size)
+{
+    struct cache *c = bans_cache(b);
+    struct ban *ban, *newest;
+    int err = ban_parse(&ban, expression, why, why_size);
+
+    if (err != 0)
+        return err;
+    ban->mono_ms = (int64_t)now->mono_ms;
+    ban->wall_ms = now->wall_ms;
+    pthread_mutex_lock(&b->lock);
+    if (b->bytes + ban->bytes > BANS_BYTES_MAX) {
+        pthread_mutex_unlock(&b->lock);
+        ban_free(ban);
+        snprintf(why, why_size, "too many bans: they take %d MiB; those on obj.* alone complete",
+            BANS_BYTES_MAX >> 20);
+        return TERR_LIMIT;
+    }
+    newest = bans_newest(b);
+    ban->seq = newest->seq + 1;
+    atomic_init(&ban->older, newest);
+    newest->newer = ban;
+    b->bytes += ban->bytes;
+    atomic_store(&b->newest, ban);
+    counter_add_shared(c->counters, COUNTER_bans_added, 1);
+    counter_add_shared(c->counters, COUNTER_bans_now, 1);
+    if (b->conf.dups && !ban->by_time)
+        bans_complete_equal(c, ban);
+    bans_trim(c);
+    pthread_mutex_unlock(&b->lock);
+    return 0;
+}
+
+void
+bans_each(struct bans *b, bans_each_f *each, void *ctx)
+{
+    const struct ban *ban = bans_newest(b);
+
+    for (; ban != NULL && ban->seq > 1;
+         ban = atomic_load_explicit(&ban->older, memory_order_acquire)) {
+        struct ban_info info = {
+            .text = slice_of(ban->text, ban->text_len),
+            .wall_ms = ban->wall_ms,
+            .refs = atomic_load_explicit(&ban->refs, memory_order_relaxed),
+            .completed = ban_is_done(ban, UINT64_MAX, false),
+            .of_request = ban->needs_request,
+        };
+
+        if (!each(ctx, &info))
+            return;
+    }
+}

@@ -1,0 +1,167 @@
+/* ban_priv.h -- the list of bans, for ban*.c and those who look entries up.
+ *
+ *   newest -> ... -> oldest, which is never NULL
+ *
+ * Every entry that may come into the index holds one reference of the newest ban it has been
+ * tested against, and goes only to newer ones.  So a ban that an entry holds is in the list, and
+ * so is every newer one: only the oldest leaves, when nobody holds it.
+ */
+#ifndef TARN_BAN_PRIV_H
+#define TARN_BAN_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/rcu.h"
+#include "daemon/cache/ban.h"
+#include "daemon/http/head.h"
+
+struct cache;
+struct cuckoo_guard;
+struct entry;
+struct regex;
+
+enum ban_field {
+    BAN_REQ_URL,
+    BAN_REQ_HTTP,
+    BAN_OBJ_HTTP,
+    BAN_OBJ_STATUS,
+    BAN_OBJ_TTL, /* from here on durations */
+    BAN_OBJ_AGE,
+    BAN_OBJ_GRACE,
+    BAN_OBJ_KEEP,
+    BAN_OBJ_LAST_HIT,
+};
+
+enum ban_op {
+    BAN_EQ,
+    BAN_NE,
+    BAN_MATCH, /* ~ */
+    BAN_NO_MATCH,
+    BAN_GT,
+    BAN_GE,
+    BAN_LT,
+    BAN_LE,
+};
+
+struct ban_test {
+    uint8_t field;     /* enum ban_field */
+    uint8_t op;        /* enum ban_op */
+    struct slice name; /* of a header; in the ban's text */
+    struct slice arg;  /* in the ban's memory */
+    int64_t ms;        /* a duration's argument */
+    struct regex *re;  /* ~ and !~; owned */
+};
+
+#define BAN_MAGIC OBJ_TAG('b', 'a', 'n', '!')
+struct ban {
+    /* set before it is published */
+    uint32_t magic;
+    uint16_t ntests;
+    bool needs_request;
+    bool by_time; /* what it means depends on when it was added: equal to no other */
+    uint64_t seq; /* 1 for the list's first, which tests nothing; no number is left out */
+    int64_t mono_ms, wall_ms;
+    uint64_t hash; /* of its text */
+    size_t bytes;  /* what it is charged as */
+    char *text;
+    uint32_t text_len;
+    /* by any thread */
+    _Atomic bool completed;      /* every READY entry was tested; stored by the lurker */
+    _Atomic uint64_t equal_from; /* from this ban on a newer one says the same; 0: none does */
+    _Atomic(struct ban *) older;
+    _Atomic uint64_t refs;
+    struct ban *newer; /* under the list's lock */
+    struct rcu_later later;
+    struct ban_test tests[]; /* `ntests`, then texts */
+};
+
+/* What the lurker is doing; its thread only. */
+struct ban_pass {
+    bool running;
+    struct ban *upto;    /* a reference: entries are tested up to this one; NULL: cutoff alone */
+    uint64_t cutoff_seq; /* who was last tested against this one or an older one leaves */
+    size_t bucket;       /* next */
+    uint64_t moves;      /* of the index when it began */
+    bool whole;          /* nothing was missed so far */
+    bool again;          /* the last one missed something */
+    uint64_t done_seq;   /* up to which ban passes went */
+    int64_t again_at_ms; /* when to look for what the last one missed */
+};
+
+struct bans {
+    /* Read by every lookup, stored under the lock: on a line that nobody else writes. */
+    _Atomic(struct ban *) newest;
+    char apart[64];
+    pthread_mutex_t lock;
+    /* under the lock */
+    struct ban *oldest;
+    size_t bytes;
+    struct bans_conf conf;
+    /* the lurker's thread */
+    struct ban_pass pass;
+};
+
+/* What an entry holds that matched a ban: whoever finds it knows that it is not good. */
+extern struct ban ban_killed;
+
+/* 0 or TERR_NOMEM. */
+int bans_init(struct bans *b);
+/* No entry is left, or it holds nothing. */
+void bans_fini(struct bans *b);
+
+static inline struct ban *
+bans_newest(const struct bans *b)
+{
+    return atomic_load_explicit(&b->newest, memory_order_acquire);
+}
+
+/* A new entry has been tested against what is there when its fetch begins. */
+void bans_attach(struct bans *b, struct entry *e);
+/* Its end. */
+void bans_detach(struct entry *e);
+
+/* Tests the entry against every newer ban, and notes that.  True: it is banned; it has been
+ * taken out of the index, under `g` or a guard of its own. */
+bool bans_hit(
+    struct cache *c, struct entry *e, const struct http_head *req, struct cuckoo_guard *g);
+/* The same for an entry that nobody could see until now, without what needs a request; also
+ * against what is completed.  Marks it only.  True: it is banned. */
+bool bans_fresh(struct cache *c, struct entry *e);
+
+/* One walk along the list. */
+struct ban_walk {
+    struct ban *from;            /* down to the entry's, which is not tested any more */
+    const struct http_head *req; /* NULL: what needs one is not tested, and not passed */
+    bool unseen;                 /* completed ones count too */
+    unsigned tested;             /* out: bans */
+    unsigned tests;              /* out: comparisons */
+};
+/* True: one matches.  Else *upto is how far the entry may go; `seen`: it cannot. */
+bool ban_walk(struct ban_walk *w, const struct entry *e, const struct ban *seen, struct ban **upto);
+/* True: it went from `seen` to `upto`. */
+bool ban_move(struct entry *e, struct ban *seen, struct ban *upto);
+/* Marks it; true: by this call. */
+bool ban_kill(struct entry *e);
+/* Drops bans from the old end that nobody holds, under the lock. */
+void bans_trim(struct cache *c);
+/* Is it superfluous for a walk from a ban with this number? */
+bool ban_is_done(const struct ban *b, uint64_t from_seq, bool unseen);
+
+/* An expression as a ban, not in any list; owned by the caller. */
+int ban_parse(struct ban **out, struct slice expression, char *why, size_t why_size);
+void ban_free(struct ban *b);
+
+/* What is tested; `fields` are those of `stored`, once it was needed. */
+struct ban_subject {
+    const struct entry *e;
+    const struct http_head *req; /* NULL: none at hand */
+    bool parsed, legible;
+    struct http_head stored;
+    struct http_field fields[LIMIT_FIELDS];
+};
+/* Do all its tests hold?  Adds how many were made. */
+bool ban_matches(const struct ban *b, struct ban_subject *s, unsigned *tests);
+
+#endif

@@ -1,0 +1,271 @@
+/* manage.c -- the management loop. */
+#include "daemon/manage.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/admin/admin.h"
+#include "daemon/base/terr.h"
+#include "daemon/cache/ban.h"
+#include "daemon/cache/cache.h"
+#include "daemon/manage_priv.h"
+#include "daemon/net/netloop.h"
+#include "daemon/net/signals.h"
+#include "daemon/origin/probe.h"
+#include "daemon/proxy/policies.h"
+#include "daemon/shm/access_log.h"
+#include "daemon/shm/elog.h"
+#include "daemon/shm/log.h"
+#include "daemon/worker.h"
+
+enum {
+    TICK_MS = 1000,
+    MOMENT_MS = 20,       /* between looks while it ends */
+    SWEEP_MS = 10000,     /* between looks for log readers that died */
+    CUT_WAIT_MS = 5000,   /* after cutting everything: a loop that does not end is stuck */
+    ADMIN_WAIT_MS = 1000, /* for operators to take their last answers */
+};
+
+static void
+manage_begin_drain(struct manage *m, const char *why)
+{
+    int64_t drain_ms = m->params.drain_timeout;
+
+    elog(ELOG_INFO, "%s: draining, for %lld ms at most", why, (long long)drain_ms);
+    m->phase = MANAGE_DRAINING;
+    m->deadline_ms = loop_deadline(m->loop, drain_ms);
+    for (unsigned i = 0; i < m->env.nworkers; i++)
+        worker_drain(m->env.workers[i]);
+    m->env.release(m->env.release_ctx); /* a Unix socket would go on queueing connections */
+}
+
+static void
+manage_cut(struct manage *m)
+{
+    int64_t conns = atomic_load(&m->env.shared->conns);
+
+    if (conns > 0)
+        elog(ELOG_WARN, "drain: %lld client connections are cut", (long long)conns);
+    m->phase = MANAGE_CUT;
+    m->deadline_ms = loop_deadline(m->loop, CUT_WAIT_MS);
+    for (unsigned i = 0; i < m->env.nworkers; i++)
+        if (m->env.workers[i] != NULL)
+            worker_cut(m->env.workers[i]);
+}
+
+static void
+manage_on_signal(struct manage *m, int sig)
+{
+    if (sig == SIGTERM || sig == SIGINT) {
+        if (m->phase == MANAGE_RUNNING)
+            manage_begin_drain(m, strsignal(sig));
+        else if (m->phase == MANAGE_DRAINING)
+            manage_cut(m);
+    } else if (sig == SIGUSR1 && m->env.access != NULL) {
+        access_log_reopen(m->env.access);
+    } else if (sig == SIGHUP) {
+        elog(ELOG_WARN, "SIGHUP: this build reads its configuration at start only; restart it");
+    }
+}
+
+static void
+manage_join(struct manage *m)
+{
+    for (unsigned i = 0; i < m->env.nworkers; i++)
+        if (m->env.workers[i] != NULL && worker_join(&m->env.workers[i], 0) == 0)
+            m->left--;
+    if (m->left > 0)
+        return;
+    m->phase = MANAGE_ENDING;
+    m->deadline_ms = loop_deadline(m->loop, ADMIN_WAIT_MS);
+    manage_admin_drain(m);
+}
+
+/* Nothing of ours is left on the loop, and it ends. */
+static void
+manage_stop(struct manage *m)
+{
+    m->phase = MANAGE_ENDED;
+    probes_stop(m->env.registry);
+    if (m->signals != NULL)
+        signals_close(&m->signals);
+    timer_unlink(&m->tick);
+    task_cancel(&m->task);
+    timer_unlink(&m->lurk);
+    task_cancel(&m->lurk_task);
+    net_loop_stop(m->net);
+}
+
+static void
+manage_on_lurk(struct task *t)
+{
+    struct manage *m = container_of(t, struct manage, lurk_task);
+    int64_t again_ms = bans_lurk(cache_bans(m->env.cache), (int64_t)m->loop->clock.mono_ms);
+
+    timer_set(&m->loop->wheel, &m->lurk, loop_deadline(m->loop, again_ms));
+}
+
+static void
+manage_apply_params(struct manage *m)
+{
+    const struct conf_params *p = &m->params;
+    struct bans_conf bans = {.lurker_age_ms = p->ban_lurker_age,
+        .lurker_batch = (unsigned)p->ban_lurker_batch,
+        .lurker_sleep_ms = p->ban_lurker_sleep,
+        .cutoff = (unsigned)p->ban_cutoff,
+        .dups = p->ban_dups != 0};
+    enum elog_level level = ELOG_INFO;
+
+    elog_level_parse(&level, p->log_level);
+    elog_set(level, (unsigned)p->log_rate);
+    bans_configure(cache_bans(m->env.cache), &bans);
+    task_wake(&m->lurk_task);
+}
+
+void
+manage_set_params(struct manage *m, const struct conf_params *next)
+{
+    m->params = *next;
+    manage_apply_params(m);
+    for (unsigned i = 0; i < m->env.nworkers; i++)
+        if (m->env.workers[i] != NULL)
+            worker_set_params(m->env.workers[i], next);
+}
+
+/* What every turn of the phase looks at. */
+static void
+manage_step(struct manage *m)
+{
+    uint64_t now = m->loop->clock.mono_ms;
+
+    switch (m->phase) {
+    case MANAGE_RUNNING:
+        if (now >= m->sweep_ms) {
+            m->sweep_ms = now + SWEEP_MS;
+            for (unsigned i = 0; i < m->env.nworkers; i++)
+                shmlog_sweep(m->env.logs[i]);
+        }
+        break;
+    case MANAGE_DRAINING:
+        if (now >= m->deadline_ms || atomic_load(&m->env.shared->conns) == 0)
+            manage_cut(m);
+        manage_join(m);
+        break;
+    case MANAGE_CUT:
+        manage_join(m);
+        tassert(m->phase != MANAGE_CUT || now < m->deadline_ms); /* a worker does not end */
+        break;
+    case MANAGE_ENDING:
+        if (manage_admin_ended(m, now >= m->deadline_ms))
+            manage_stop(m);
+        break;
+    case MANAGE_ENDED:
+        break;
+    }
+}
+
+static void
+manage_on_task(struct task *t)
+{
+    struct manage *m = container_of(t, struct manage, task);
+    int sig;
+
+    OBJ_CHECK(m, MANAGE_MAGIC);
+    elog_flush();
+    policies_tick(m->env.policies);
+    manage_step(m);
+    while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
+        manage_on_signal(m, sig);
+    if (m->stop_asked && m->phase == MANAGE_RUNNING)
+        manage_begin_drain(m, "admin: stop");
+    if (m->phase != MANAGE_ENDED)
+        timer_set(&m->loop->wheel, &m->tick,
+            loop_deadline(m->loop, m->phase == MANAGE_RUNNING ? TICK_MS : MOMENT_MS));
+}
+
+/* Of operators, who are few and may be slow, and of probes. */
+static void
+manage_h1_conf(struct manage *m)
+{
+    m->h1_conf = (struct h1_conf){
+        .fields_max = 64,
+        .req_line_max = 8192,
+        .req_field_max = 8192,
+        .req_head_max = 32768,
+        .req_body_max = ADMIN_BODY_MAX,
+        .idle_ms = 60000,
+        .head_ms = 10000,
+        .body_ms = 60000,
+        .body_idle_ms = 15000,
+        .send_idle_ms = 60000,
+        .pipe_ms = 60000,
+        .resp_field_max = (uint32_t)m->params.http_resp_hdr_len,
+        .resp_head_max = (uint32_t)m->params.http_resp_size,
+    };
+}
+
+int
+manage_open(struct manage **out, const struct manage_env *env)
+{
+    struct manage *m = calloc(1, sizeof(*m));
+    int err;
+
+    if (m == NULL)
+        return TERR_NOMEM;
+    *m = (struct manage){
+        .magic = MANAGE_MAGIC, .env = *env, .params = env->conf->params, .left = env->nworkers};
+    err = net_loop_open(&m->net, env->nworkers); /* workers have the numbers below */
+    if (err != 0) {
+        elog(ELOG_ERROR, "management loop: %s", terr_text(err));
+        OBJ_FREE(m);
+        return err;
+    }
+    m->loop = net_loop_base(m->net);
+    task_init(&m->task, &m->loop->tasks, manage_on_task);
+    timer_init(&m->tick, &m->task);
+    task_init(&m->lurk_task, &m->loop->tasks, manage_on_lurk);
+    timer_init(&m->lurk, &m->lurk_task);
+    manage_h1_conf(m);
+    err = signals_open(&m->signals, m->loop, &m->task);
+    if (err != 0)
+        elog(ELOG_ERROR, "signals: %s", terr_text(err));
+    if (err == 0)
+        err = probes_start(env->registry, m->loop, &m->h1_conf);
+    if (err == 0 && env->conf->admin != NULL)
+        err = manage_admin_open(m);
+    if (err != 0) {
+        manage_close(&m);
+        return err;
+    }
+    m->sweep_ms = loop_deadline(m->loop, SWEEP_MS);
+    manage_apply_params(m);
+    *out = m;
+    return 0;
+}
+
+void
+manage_run(struct manage *m)
+{
+    OBJ_CHECK(m, MANAGE_MAGIC);
+    task_wake(&m->task);
+    net_loop_run(m->net);
+    tassert(m->phase == MANAGE_ENDED && m->left == 0);
+}
+
+/* One that never ran has its handles closed by a turn that does nothing else. */
+void
+manage_close(struct manage **mp)
+{
+    struct manage *m;
+
+    OBJ_TAKE(m, mp, MANAGE_MAGIC);
+    if (m->phase != MANAGE_ENDED) {
+        manage_admin_drain(m);
+        manage_stop(m);
+        net_loop_run(m->net);
+    }
+    manage_admin_close(m);
+    net_loop_close(&m->net);
+    OBJ_FREE(m);
+}

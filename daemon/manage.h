@@ -1,0 +1,57 @@
+/* manage.h -- the management loop: signals, housekeeping, the admin listener, and the way down.
+ *
+ * It runs on the main thread, over a loop of its own, and never waits for a worker: what it wants
+ * of one it posts.
+ *
+ *   RUNNING -> DRAINING -> CUT -> ENDING -> ENDED
+ *
+ *   DRAINING   a signal or an operator said so: no new connections; what is in flight goes on
+ *   CUT        it took too long, nobody is left, or a second signal came: everything ends now
+ *   ENDING     the workers have ended; the last operator gets his answer
+ *
+ * Threads: the main one.
+ */
+#ifndef TARN_MANAGE_H
+#define TARN_MANAGE_H
+
+struct access_log;
+struct cache;
+struct conf;
+struct counters;
+struct manage;
+struct policies;
+struct registry;
+struct shmlog;
+struct storage;
+struct worker;
+struct worker_env;
+
+/* All borrowed until manage_close().  Entries of `workers` become NULL as they end. */
+struct manage_env {
+    const struct conf *conf;
+    struct counters *counters;
+    struct access_log *access; /* NULL: none */
+    struct cache *cache;
+    struct storage *storage;
+    struct registry *registry;
+    struct policies *policies;
+    struct worker_env *shared; /* bounds: released when draining begins */
+    struct worker **workers;
+    struct shmlog **logs;
+    unsigned nworkers;
+    void (*release)(void *ctx); /* gives the listeners' addresses back */
+    void *release_ctx;
+};
+
+enum {
+    MANAGE_CONNS_MAX = 128, /* of operators: they need descriptors of their own */
+};
+
+/* Binds the admin listener's address, too; nothing is served before manage_run().  TERR_*, and
+ * the error log says why. */
+int manage_open(struct manage **out, const struct manage_env *env);
+/* Until the process shall end: the workers have been joined. */
+void manage_run(struct manage *m);
+void manage_close(struct manage **mp);
+
+#endif

@@ -1,0 +1,60 @@
+/* manage_priv.h -- what the two files of the management loop share. */
+#ifndef TARN_MANAGE_PRIV_H
+#define TARN_MANAGE_PRIV_H
+
+#include "conf/conf.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/timer.h"
+#include "daemon/base/waiter.h"
+#include "daemon/h1/h1_conf.h"
+#include "daemon/manage.h"
+
+enum manage_phase {
+    MANAGE_RUNNING,
+    MANAGE_DRAINING,
+    MANAGE_CUT,
+    MANAGE_ENDING,
+    MANAGE_ENDED
+};
+
+#define MANAGE_MAGIC OBJ_TAG('m', 'n', 'g', 'e')
+struct manage {
+    uint32_t magic;
+    enum manage_phase phase;
+    struct manage_env env;
+    struct conf_params params; /* as they are now */
+    struct net_loop *net;
+    struct loop *loop;
+    struct signals *signals;
+    struct task task;
+    struct timer tick;
+    struct task lurk_task; /* bans are tested in the background */
+    struct timer lurk;
+    uint64_t deadline_ms, sweep_ms; /* of the phase; of the next sweep */
+    bool stop_asked;
+    unsigned left; /* workers not joined */
+    /* the admin listener; all NULL without one */
+    struct bound *bound;
+    struct listener *listener;
+    struct counters *counters; /* operators are not clients: theirs are counted apart */
+    struct h1_conf h1_conf;
+    struct h1_server *h1;
+    struct admin *admin;
+    char **addresses; /* of the listeners, as bound */
+    _Atomic int64_t conns;
+};
+
+/* What the parameters say from now on, to everybody who goes by them. */
+void manage_set_params(struct manage *m, const struct conf_params *next);
+
+/* manage_admin.c: the listener for operators.  TERR_*, and the error log says why; half-open is fine
+ * for close. */
+int manage_admin_open(struct manage *m);
+/* No more connections; idle ones end. */
+void manage_admin_drain(struct manage *m);
+/* Has the last operator gone?  `cut` makes him. */
+bool manage_admin_ended(struct manage *m, bool cut);
+/* After the loop. */
+void manage_admin_close(struct manage *m);
+
+#endif

@@ -1,0 +1,132 @@
+/* backend.c -- one origin server: its settings, and whether it is well. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/origin/origin_priv.h"
+
+int
+backend_make(struct backend **out, struct registry *rg, const char *name, const char *full)
+{
+    struct backend *b = calloc(1, sizeof(*b));
+
+    if (b == NULL)
+        return TERR_NOMEM;
+    pthread_mutex_init(&b->lock, NULL);
+    b->registry = rg;
+    b->full = strdup(full);
+    b->probe_says = true;
+    atomic_init(&b->healthy, true);
+    if (director_init(&b->director, DIRECTOR_BACKEND, name) != 0 || b->full == NULL) {
+        backend_free(&b);
+        return TERR_NOMEM;
+    }
+    *out = b;
+    return 0;
+}
+
+void
+backend_free(struct backend **bp)
+{
+    struct backend *b = *bp;
+
+    *bp = NULL;
+    tassert(atomic_load(&b->conns) == 0);
+    if (b->probe != NULL)
+        probe_free(&b->probe);
+    director_fini(&b->director);
+    pthread_mutex_destroy(&b->lock);
+    free(b->own_conf);
+    free(b->full);
+    free(b);
+}
+
+static int64_t
+backend_wall_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Under its lock.  True when its health is another than before. */
+static bool
+backend_judge(struct backend *b)
+{
+    enum backend_admin admin = backend_admin(b);
+    bool healthy = !b->none && (admin == BACKEND_AUTO ? b->probe_says : admin == BACKEND_HEALTHY);
+
+    if (healthy == backend_healthy(b))
+        return false;
+    /* The time first: who sees the new health, and asks since when, is not told the old one. */
+    atomic_store_explicit(&b->changed_ms, backend_wall_ms(), memory_order_relaxed);
+    atomic_store_explicit(&b->healthy, healthy, memory_order_release);
+    return true;
+}
+
+void
+backend_settle(struct backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    backend_judge(b);
+    atomic_store_explicit(&b->changed_ms, 0, memory_order_relaxed); /* so it began */
+    pthread_mutex_unlock(&b->lock);
+}
+
+bool
+backend_set_probed(struct backend *b, bool healthy)
+{
+    bool changed;
+
+    pthread_mutex_lock(&b->lock);
+    b->probe_says = healthy;
+    changed = backend_judge(b);
+    pthread_mutex_unlock(&b->lock);
+    return changed;
+}
+
+void
+backend_set_admin(struct backend *b, enum backend_admin a)
+{
+    pthread_mutex_lock(&b->lock);
+    atomic_store_explicit(&b->admin, (int)a, memory_order_relaxed);
+    backend_judge(b);
+    pthread_mutex_unlock(&b->lock);
+}
+
+enum backend_admin
+backend_admin(const struct backend *b)
+{
+    return (enum backend_admin)atomic_load_explicit(&b->admin, memory_order_relaxed);
+}
+
+bool
+backend_healthy(const struct backend *b)
+{
+    return atomic_load_explicit(&b->healthy, memory_order_relaxed);
+}
+
+const struct conf_backend *
+backend_conf(const struct backend *b)
+{
+    return b->conf;
+}
+
+struct director *
+backend_director(struct backend *b)
+{
+    return &b->director;
+}
+
+const char *
+backend_full_name(const struct backend *b)
+{
+    return b->full;
+}
+
+unsigned
+backend_number(const struct backend *b)
+{
+    return b->number;
+}

@@ -1,0 +1,152 @@
+/* director.h -- whom a request is sent to: backends, and directors that choose among them.
+ *
+ *   director   a BACKEND value of the policy language: a backend itself, or something that
+ *              chooses one by weight, order, chance or hash (Varnish's vmod_directors)
+ *   backend    an origin server: address, limits, health, count of connections
+ *   health     auto (its probe says), or set by the operator: healthy, sick
+ *   registry   all of the process, by number; a number is used again after its backend left
+ *
+ * A director holds a count on each member.  Members are added and removed while nobody else
+ * sees the director (vcl_init), so that choosing takes no lock.
+ *
+ * Threads: registry_*, *_new, director_add and director_remove: the management thread.  The rest:
+ * any.  Errors: TERR_*.
+ */
+#ifndef TARN_DIRECTOR_H
+#define TARN_DIRECTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/span.h"
+
+struct backend;
+struct conf;
+struct conf_backend;
+struct counters;
+struct director;
+struct loop;
+struct probe_conf;
+struct registry;
+
+enum {
+    BACKENDS_MAX = 4096,         /* a request's record has 16 bits for the number */
+    DIRECTOR_MEMBERS_MAX = 1024, /* choosing looks at each */
+    DIRECTOR_DEPTH_MAX = 16,     /* directors within directors: choosing recurs */
+    DIRECTOR_VISITS_MAX = 16384, /* members of members: looked at in one choice */
+};
+
+enum director_kind {
+    DIRECTOR_BACKEND,
+    DIRECTOR_ROUND_ROBIN,
+    DIRECTOR_FALLBACK,
+    DIRECTOR_RANDOM,
+    DIRECTOR_HASH,
+    DIRECTOR_SHARD,
+    DIRECTOR_KINDS
+};
+
+/* What shard asks of those it chooses among (vmod_directors(3), xshard.backend). */
+enum director_health {
+    DIRECTOR_CHOSEN, /* the one that is given is healthy; those passed over may be sick */
+    DIRECTOR_IGNORE, /* nothing */
+    DIRECTOR_ALL,    /* the sick ones are not even counted as alternatives */
+};
+
+/* What a choice may depend on; zeros: nothing. */
+struct director_ask {
+    uint64_t hash;               /* of what the caller hashed: hash directors, and shard by KEY */
+    uint64_t random;             /* anything */
+    unsigned alternate;          /* shard: the n-th choice after the first, as bereq.retries */
+    bool hash_said;              /* `hash` is meaningful; else `random` stands in */
+    double now_s;                /* wall clock; ramp-up */
+    enum director_health health; /* shard; as the rest */
+    bool no_rampup, warmup_said; /* without the latter the director's own `warmup` holds */
+    double warmup;               /* 0 to 1 */
+};
+
+/* The backends of the configuration, each a director with its YAML name; owned by the registry.
+ * Borrows conf until registry_close. */
+int registry_open(struct registry **out, const struct conf *conf);
+/* Nobody holds a director any more. */
+void registry_close(struct registry **rp);
+/* Where results of probes are counted; borrowed until registry_close.  Without it: nowhere. */
+void registry_set_counters(struct registry *rg, struct counters *counters);
+/* From YAML, by name or by number in conf->backends; NULL: none of that name.  Borrowed. */
+struct director *registry_find(struct registry *rg, struct slice name);
+struct director *registry_nth(struct registry *rg, unsigned n);
+/* Every backend there is, but those that nobody holds any more, in no order; borrowed for the
+ * call. */
+void registry_each(struct registry *rg, void (*f)(void *ctx, struct backend *b), void *ctx);
+/* Frees what nobody holds, and no connection leads to, any more.  backend_new and running probes
+ * do so too. */
+void registry_sweep(struct registry *rg);
+
+/* A backend of a policy's, or of nobody's.  `conf` is copied deep; `name` is what the policy
+ * calls it, `full` what the operator sees ("boot.default").  probe NULL: healthy unless said
+ * otherwise.  One hold is the caller's.  conf NULL: `backend x none;`, always sick.  TERR_NOMEM,
+ * TERR_LIMIT: BACKENDS_MAX; TERR_INVALID: the probe, or a name without addresses. */
+int backend_new(struct director **out, struct registry *rg, const struct conf_backend *conf,
+    const struct probe_conf *probe, const char *name, const char *full);
+/* `name` as above; one hold is the caller's. */
+int director_new(struct director **out, enum director_kind kind, const char *name);
+/* Holds it.  weight: random and hash; others ignore it.  TERR_NOMEM; TERR_LIMIT: one of the above;
+ * TERR_INVALID: it would contain itself, or the weight is no number from 0 on. */
+int director_add(struct director *d, struct director *member, double weight);
+int director_remove(struct director *d, struct director *member); /* once; TERR_NOTFOUND */
+/* fallback: stay with the one that works until it fails */
+void director_set_sticky(struct director *d, bool sticky);
+
+/* Of one that somebody holds.  Returns it. */
+/* A shard's ring has `replicas` points of each member, times its weight.  It follows every change
+ * at once.  director_add is director_shard_add with nothing said. */
+enum {
+    SHARD_REPLICAS = 67,        /* Varnish's default */
+    SHARD_POINTS_MAX = 1 << 20, /* 16 MiB */
+};
+/* ident: what is hashed, "": its name; TERR_INVALID when another has it.  rampup_s < 0: the
+ * director's own.  weight: 1 and more. */
+int director_shard_add(struct director *d, struct director *member, struct slice ident,
+    double rampup_s, double weight);
+/* TERR_INVALID: 0; TERR_LIMIT, TERR_NOMEM: and the ring is as before. */
+int director_shard_reconfigure(struct director *d, unsigned replicas);
+void director_shard_clear(struct director *d);
+/* Share of choices, 0 to 1, that go to the next healthy one instead, so that it knows the keys. */
+void director_shard_set_warmup(struct director *d, double share);
+/* For so long after its health came back a member gets only a growing share of its keys. */
+void director_shard_set_rampup(struct director *d, double seconds);
+
+struct director *director_hold(struct director *d);
+/* Takes the hold and NULLs the pointer. */
+void director_drop(struct director **dp);
+
+/* As the policy calls it. */
+const char *director_name(const struct director *d);
+enum director_kind director_kind(const struct director *d);
+/* Healthy, and since when (seconds since 1970; 0: never changed).  A director is healthy if one of
+ * its members is. */
+bool director_healthy(const struct director *d, double *changed_s);
+/* Down to a backend; NULL: none is healthy.  Borrowed: hold it by director_hold(backend_director()).
+ * A backend is given though it is sick only if it was asked for itself: origin_take says so. */
+struct backend *director_pick(struct director *d, const struct director_ask *ask);
+/* One step down: what .resolve() says.  Borrowed; NULL: none. */
+struct director *director_resolve(struct director *d, const struct director_ask *ask);
+
+/* Never NULL; of `none` it is empty.  Borrowed while the backend is held. */
+const struct conf_backend *backend_conf(const struct backend *b);
+struct director *backend_director(struct backend *b);
+const char *backend_full_name(const struct backend *b);
+unsigned backend_number(const struct backend *b); /* in the registry, from 0 */
+bool backend_healthy(const struct backend *b);
+
+enum backend_admin {
+    BACKEND_AUTO,
+    BACKEND_HEALTHY,
+    BACKEND_SICK
+};
+void backend_set_admin(struct backend *b, enum backend_admin a);
+enum backend_admin backend_admin(const struct backend *b);
+
+/* probe.h has probe_conf, and what a probe has seen. */
+
+#endif

@@ -1,0 +1,154 @@
+/* origin_priv.h -- what the files of origin/ share: directors, backends, their registry.
+ *
+ *   refs   holds on a director: of policies, of directors that contain it, of fetches
+ *   conns  connections to a backend, in use or idle, of all workers
+ *
+ * A director that loses its last hold is freed there and then.  A backend is then retired:
+ * nobody will find it again, idle connections to it are closed, and the management thread
+ * frees it when no connection is left (registry_sweep).
+ */
+#ifndef TARN_ORIGIN_PRIV_H
+#define TARN_ORIGIN_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "conf/conf.h"
+#include "daemon/base/obj.h"
+#include "daemon/origin/director.h"
+#include "daemon/origin/probe.h"
+
+struct probe;
+
+struct director_member {
+    struct director *d; /* held */
+    double weight;
+    uint64_t ident;  /* hash: of its name, and how many of that name came before; shard: its own */
+    double rampup_s; /* shard; < 0: the director's own */
+};
+
+struct shard_point {
+    uint64_t at;
+    uint32_t member;
+};
+
+struct shard {
+    struct shard_point *ring; /* sorted */
+    unsigned npoints, replicas;
+    double warmup, rampup_s;
+};
+
+#define DIRECTOR_MAGIC OBJ_TAG('d', 'i', 'r', 't')
+struct director {
+    uint32_t magic;
+    enum director_kind kind;
+    _Atomic unsigned refs;
+    char *name;
+    /* below: not of a backend; changed only while nobody else sees it */
+    bool sticky;
+    struct director_member *members;
+    unsigned nmembers, members_cap;
+    struct shard shard;
+    /* round robin: choices made; sticky fallback: the member that worked last */
+    _Atomic unsigned turn;
+};
+
+struct backend {
+    struct director director; /* kind DIRECTOR_BACKEND */
+    struct registry *registry;
+    const struct conf_backend *conf; /* borrowed from the snapshot, or `own_conf` */
+    struct conf_backend *own_conf;
+    char *full;
+    unsigned number;
+    bool none; /* `backend x none;` */
+    _Atomic int64_t conns;
+    /* written under `lock`; read by anybody */
+    _Atomic bool healthy;
+    _Atomic int64_t changed_ms; /* wall clock; 0: never */
+    _Atomic int admin;          /* enum backend_admin */
+    pthread_mutex_t lock;
+    bool probe_says;     /* under lock; true without a probe */
+    struct probe *probe; /* set once at creation; NULL: none */
+};
+
+struct probes;
+
+#define REGISTRY_MAGIC OBJ_TAG('r', 'e', 'g', 'y')
+struct registry {
+    uint32_t magic;
+    const struct conf *conf;
+    unsigned nconf, nslots;
+    struct probes *probes;     /* while they run */
+    struct counters *counters; /* NULL: nothing is counted */
+    /* the first `nconf` never change; the others are the management thread's */
+    struct backend *slots[BACKENDS_MAX];
+};
+
+static inline struct backend *
+director_backend(struct director *d)
+{
+    OBJ_CHECK(d, DIRECTOR_MAGIC);
+    tassert(d->kind == DIRECTOR_BACKEND);
+    return container_of(d, struct backend, director);
+}
+
+/* director.c: the parts that a director and a backend have in common.  0 or TERR_NOMEM. */
+int director_init(struct director *d, enum director_kind kind, const char *name);
+void director_fini(struct director *d);
+
+/* Without its last hold: nobody takes a connection to it any more. */
+static inline bool
+backend_is_retired(const struct backend *b)
+{
+    return atomic_load_explicit(&b->director.refs, memory_order_acquire) == 0;
+}
+
+/* What both ways of adding have in common. */
+int director_append(struct director *d, const struct director_member *what);
+
+/* shard.c */
+/* Its points for the last member.  0, TERR_LIMIT or TERR_NOMEM. */
+int shard_insert(struct director *d);
+/* The member is about to leave: its points do, and those behind it get their new places. */
+void shard_remove(struct director *d, unsigned member);
+/* nmembers: none. */
+unsigned shard_choose(const struct director *d, const struct director_ask *ask);
+
+/* splitmix64's finalizer (Steele, Lea and Flood 2014): every bit of the input moves all. */
+static inline uint64_t
+director_mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* Between 0 and 1, neither included. */
+static inline double
+director_unit(uint64_t bits)
+{
+    return ((double)(bits >> 12) + 0.5) * 0x1p-52;
+}
+
+/* backend.c */
+/* Healthy, unlike before its probe or its settings were known: that is no change. */
+void backend_settle(struct backend *b);
+int backend_make(struct backend **out, struct registry *rg, const char *name, const char *full);
+void backend_free(struct backend **bp);
+/* What its probe says; true when its health has changed. */
+bool backend_set_probed(struct backend *b, bool healthy);
+
+/* probe_run.c: a backend that came while probes run. */
+void probes_admit(struct probes *all, struct backend *b);
+
+/* probe.c: one owned by the backend; `conf` is copied.  0 or TERR_NOMEM, TERR_INVALID. */
+int probe_new(struct probe **out, struct backend *b, const struct probe_conf *conf);
+void probe_free(struct probe **pp);
+
+/* director_choose.c: is one of it healthy, and when did that last change for one of them? */
+bool director_is_healthy(const struct director *d);
+
+/* conf_copy.c: one block, freed with free().  NULL: no memory. */
+struct conf_backend *conf_backend_copy(const struct conf_backend *conf);
+
+#endif

@@ -1,0 +1,158 @@
+/* registry.c -- the backends of the process, by number. */
+#include <stdlib.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/origin/origin_priv.h"
+
+/* A number for it: the lowest that is free. */
+static int
+registry_admit(struct registry *rg, struct backend *b)
+{
+    unsigned n = 0;
+
+    while (n < rg->nslots && rg->slots[n] != NULL)
+        n++;
+    if (n == BACKENDS_MAX)
+        return TERR_LIMIT;
+    if (n == rg->nslots)
+        rg->nslots++;
+    b->number = n;
+    rg->slots[n] = b;
+    return 0;
+}
+
+int
+registry_open(struct registry **out, const struct conf *conf)
+{
+    struct registry *rg = calloc(1, sizeof(*rg));
+    int err = 0;
+
+    if (rg == NULL)
+        return TERR_NOMEM;
+    rg->magic = REGISTRY_MAGIC;
+    rg->conf = conf;
+    for (unsigned i = 0; i < conf->nbackends && err == 0; i++) {
+        struct backend *b;
+
+        err = backend_make(&b, rg, conf->backends[i].name, conf->backends[i].name);
+        if (err != 0)
+            break;
+        b->conf = &conf->backends[i];
+        err = registry_admit(rg, b);
+        if (err != 0)
+            backend_free(&b);
+    }
+    if (err != 0) {
+        registry_close(&rg);
+        return err;
+    }
+    rg->nconf = conf->nbackends;
+    *out = rg;
+    return 0;
+}
+
+void
+registry_close(struct registry **rp)
+{
+    struct registry *rg;
+
+    OBJ_TAKE(rg, rp, REGISTRY_MAGIC);
+    tassert(rg->probes == NULL);
+    for (unsigned i = 0; i < rg->nslots; i++) {
+        struct backend *b = rg->slots[i];
+
+        if (b == NULL)
+            continue;
+        tassert(atomic_load(&b->conns) == 0);
+        tassert(atomic_load(&b->director.refs) == (b->own_conf == NULL ? 1 : 0));
+        backend_free(&b);
+    }
+    OBJ_FREE(rg);
+}
+
+void
+registry_set_counters(struct registry *rg, struct counters *counters)
+{
+    OBJ_CHECK(rg, REGISTRY_MAGIC);
+    rg->counters = counters;
+}
+
+struct director *
+registry_nth(struct registry *rg, unsigned n)
+{
+    OBJ_CHECK(rg, REGISTRY_MAGIC);
+    return n < rg->nconf ? &rg->slots[n]->director : NULL;
+}
+
+struct director *
+registry_find(struct registry *rg, struct slice name)
+{
+    OBJ_CHECK(rg, REGISTRY_MAGIC);
+    for (unsigned i = 0; i < rg->nconf; i++)
+        if (slice_eq(slice_str(rg->slots[i]->conf->name), name))
+            return &rg->slots[i]->director;
+    return NULL;
+}
+
+void
+registry_each(struct registry *rg, void (*f)(void *ctx, struct backend *b), void *ctx)
+{
+    OBJ_CHECK(rg, REGISTRY_MAGIC);
+    for (unsigned i = 0; i < rg->nslots; i++)
+        if (rg->slots[i] != NULL && !backend_is_retired(rg->slots[i]))
+            f(ctx, rg->slots[i]);
+}
+
+void
+registry_sweep(struct registry *rg)
+{
+    OBJ_CHECK(rg, REGISTRY_MAGIC);
+    for (unsigned i = rg->nconf; i < rg->nslots; i++) {
+        struct backend *b = rg->slots[i];
+
+        /* In this order: whoever connects holds it, so no connection comes after the last hold. */
+        if (b == NULL || !backend_is_retired(b) ||
+            atomic_load_explicit(&b->conns, memory_order_acquire) != 0)
+            continue;
+        rg->slots[i] = NULL;
+        backend_free(&b);
+    }
+    while (rg->nslots > rg->nconf && rg->slots[rg->nslots - 1] == NULL)
+        rg->nslots--;
+}
+
+int
+backend_new(struct director **out, struct registry *rg, const struct conf_backend *conf,
+    const struct probe_conf *probe, const char *name, const char *full)
+{
+    static const struct conf_backend none = {
+        .name = "none", .address = {.text = "none", .path = "", .host = ""}, .host_header = ""};
+    struct backend *b;
+    int err;
+
+    OBJ_CHECK(rg, REGISTRY_MAGIC);
+    if (conf != NULL && !conf->address.is_unix && conf->address.naddrs == 0)
+        return TERR_INVALID;
+    registry_sweep(rg);
+    err = backend_make(&b, rg, name, full);
+    if (err != 0)
+        return err;
+    b->own_conf = conf_backend_copy(conf != NULL ? conf : &none);
+    b->conf = b->own_conf;
+    b->none = conf == NULL;
+    if (b->own_conf == NULL)
+        err = TERR_NOMEM;
+    if (err == 0 && probe != NULL && !b->none)
+        err = probe_new(&b->probe, b, probe);
+    if (err == 0)
+        err = registry_admit(rg, b);
+    if (err != 0) {
+        backend_free(&b);
+        return err;
+    }
+    backend_settle(b);
+    if (rg->probes != NULL)
+        probes_admit(rg->probes, b);
+    *out = &b->director;
+    return 0;
+}

@@ -1,0 +1,555 @@
+/* fetch_policy.c -- what the policy is asked on a fetch's way, and where its answers lead. */
+#include "daemon/proxy/fetch_policy.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/http/block.h"
+#include "daemon/http/forward.h"
+#include "daemon/proxy/req_priv.h"
+#include "daemon/shm/elog.h"
+
+int
+fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
+{
+    struct fetch_policy *v = arena_alloc(&f->arena, sizeof(*v));
+    struct policy_use *use = spec->policy;
+    struct slice identity;
+
+    if (v == NULL) {
+        policy_end(f->proxy, &use);
+        return TERR_NOMEM;
+    }
+    identity = f->leader != NULL && f->leader->policy.identity.ptr != NULL
+                   ? f->leader->policy.identity
+                   : slice_str(x->peer);
+    *v = (struct fetch_policy){
+        .use = use,
+        .backend = spec->backend,
+        .ban_error = "",
+        .xid = x->xid,
+        .peer_port = x->peer_port,
+        .identity = arena_copy(&f->arena, identity),
+        .endpoint = slice_str(x->conn->endpoint),
+        .socket = slice_str(x->conn->socket),
+        .session = x->conn->session,
+        .connect_ms = FETCH_UNSAID,
+        .first_byte_ms = FETCH_UNSAID,
+        .between_bytes_ms = FETCH_UNSAID,
+        .hitpass_ms = FETCH_UNSAID,
+        .bgfetch = f->leader == NULL,
+        .hitmiss = spec->hitmiss,
+        .hitpass = spec->hitpass,
+        .retry_connect = true,
+    };
+    memcpy(v->peer_addr, x->peer_addr, sizeof(v->peer_addr));
+    x->ops->local((struct exchange *)(uintptr_t)x, v->local_addr, &v->local_port);
+    f->vcl = v;
+    return v->identity.ptr == NULL ? TERR_NOMEM : 0;
+}
+
+void
+fetch_policy_close(struct fetch *f)
+{
+    policy_end(f->proxy, &f->vcl->use);
+    f->vcl = NULL;
+}
+
+static uint64_t
+fetch_random(struct vcl_run *run)
+{
+    const struct policy_ctx *ctx = run->ctx;
+
+    return proxy_random(ctx->proxy);
+}
+
+static enum vcl_action
+fetch_policy_run(struct fetch *f, enum vcl_sub sub)
+{
+    struct proxy *p = f->proxy;
+    struct policy *pol = f->vcl->use->policy;
+    struct policy_ctx ctx = {
+        .proxy = p,
+        .policy = pol,
+        .params = &p->params,
+        .bans = p->bans,
+        .clock = &p->loop->clock,
+        .ban_error = &f->vcl->ban_error,
+        .xid = f->vcl->xid,
+        .fetch = f,
+    };
+    struct vcl_run *run = &p->run;
+    enum vcl_action act;
+
+    if (policy_is_trivial(pol, sub))
+        return (enum vcl_action)pol->action[sub];
+    run->vcl = pol->vcl;
+    run->host = &policy_fetch_host;
+    run->ctx = &ctx;
+    run->arena = &f->arena;
+    run->now_s = (double)p->loop->clock.wall_ms / 1000;
+    run->random = fetch_random;
+    run->why = NULL;
+    run->ntrace = 0;
+    run->duration_s = -1;
+    act = vcl_run(run, sub);
+    if (shmlog_readers(p->log))
+        policy_log(p, run, f->vcl->xid, SHMLOG_KIND_FETCH, act);
+    if (act == VCL_ACT_FAIL) {
+        elog(ELOG_WARN, "policy %s: %s failed: %s", pol->name, vcl_sub_name(sub),
+            run->why != NULL ? run->why : "return(fail)");
+        counter_add(p->counters, COUNTER_policy_failed, 1);
+    }
+    run->ctx = NULL;
+    return act;
+}
+
+/* return(abandon), return(fail): the client gets a 503 of the core's or vcl_synth's. */
+static enum fetch_next
+fetch_policy_give_up(struct fetch *f)
+{
+    f->vcl->over = true;
+    return f->state == FETCH_ERROR ? FETCH_WAIT : fetch_fail(f, TERR_POLICY);
+}
+
+/* return(error(status, reason)) */
+static enum fetch_next
+fetch_policy_said_error(struct fetch *f)
+{
+    f->vcl->status = f->proxy->run.status;
+    f->vcl->reason = f->proxy->run.reason;
+    return fetch_fail(f, TERR_POLICY);
+}
+
+/* Once more, from vcl_backend_fetch on, if that is not too often and the request's body, if there
+ * is one, can be had again. */
+static enum fetch_next
+fetch_policy_retry(struct fetch *f)
+{
+    struct fetch_policy *v = f->vcl;
+
+    if (v->retries >= f->proxy->params.max_retries) {
+        if (f->state == FETCH_ERROR)
+            return fetch_policy_give_up(f);
+        v->status = 503;
+        v->reason = SLICE_LIT("Too many retries");
+        return fetch_fail(f, TERR_LIMIT);
+    }
+    if (f->upload != NULL && !f->upload_kept)
+        return fetch_policy_give_up(f);
+    v->retries++;
+    v->asked = v->answered = v->touched = v->made = v->uncacheable = v->whole = v->was_304 = false;
+    v->beresp = NULL;
+    v->came = NULL;
+    v->nbody = 0;
+    v->status = 0;
+    v->reason = slice_of(NULL, 0);
+    v->hitpass_ms = FETCH_UNSAID;
+    f->received_ms = 0;
+    f->err = 0;
+    f->fresh = false;
+    f->attempt = 0;
+    counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
+    fetch_drop_kept(f);
+    fetch_rewind(f);
+    return fetch_goto(f, FETCH_START);
+}
+
+void
+fetch_policy_ask_anew(struct fetch *f)
+{
+    f->vcl->asked = f->vcl->answered = f->vcl->was_304 = false;
+    f->vcl->bereq = f->vcl->beresp = NULL;
+}
+
+static enum fetch_next
+fetch_policy_elsewhere(struct fetch *f, enum vcl_action act)
+{
+    switch ((unsigned)act) {
+    case VCL_ACT_RETRY:
+        return fetch_policy_retry(f);
+    case VCL_ACT_ERROR:
+        return fetch_policy_said_error(f);
+    case VCL_ACT_ABANDON:
+    case VCL_ACT_FAIL:
+        return fetch_policy_give_up(f);
+    default:
+        TUNREACHABLE("the compiler knows which answers a subroutine may give");
+    }
+}
+
+/* What would be sent, as a head that the policy can change: with everything that the core adds,
+ * but for framing. */
+static int
+fetch_make_bereq(struct fetch *f)
+{
+    struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
+    struct head_edit *e = arena_alloc(&f->arena, sizeof(*e));
+    struct http_head head;
+    int err;
+
+    if (fields == NULL || e == NULL)
+        return TERR_NOMEM;
+    err = fetch_write_request(f);
+    if (err == 0)
+        err = block_parse_request(f->request, fields, LIMIT_FIELDS, &head);
+    if (err == 0)
+        err = head_edit_init(e, &head, &f->arena, LIMIT_FIELDS);
+    if (err == 0)
+        f->vcl->bereq = e;
+    return err;
+}
+
+int
+fetch_policy_rollback(struct fetch *f)
+{
+    return fetch_make_bereq(f);
+}
+
+/* The request as the policy left it, framed, for the backend that it chose. */
+static int
+fetch_write_bereq(struct fetch *f)
+{
+    const struct http_head *h = &f->vcl->bereq->head;
+    struct forward_request how = {
+        .keep_connection = true,
+        .framing = FRAMING_NONE,
+        .upgrade = f->upgrade,
+    };
+    size_t max = forward_bereq_max(h, &how);
+    char *out = arena_alloc(&f->arena, max);
+    int n;
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    fetch_frame_request(f, &how);
+    if (f->conf->host_header[0] != '\0' && !f->vcl->host_said)
+        how.host = slice_str(f->conf->host_header);
+    n = forward_bereq(h, &how, (struct span){out, max});
+    if (n < 0)
+        return n;
+    f->request = slice_of(out, (size_t)n);
+    return 0;
+}
+
+/* What the policy's changes mean for what may come. */
+static void
+fetch_note_bereq(struct fetch *f)
+{
+    const struct http_head *h = &f->vcl->bereq->head;
+    const uint64_t conditions = HTTP_BIT(HTTP_F_IF_NONE_MATCH) | HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE);
+
+    f->asked = h->method;
+    if (f->is_shared || f->conditional)
+        f->conditional = f->old != NULL && (h->present & conditions) != 0;
+    f->ranged = f->ranged && http_has(h, HTTP_F_RANGE);
+}
+
+enum fetch_next
+fetch_policy_fetch(struct fetch *f)
+{
+    struct fetch_policy *v = f->vcl;
+    enum vcl_action act;
+    int err = 0;
+
+    if (v->asked)
+        return FETCH_WAIT;
+    v->asked = true;
+    if (v->bereq == NULL)
+        err = fetch_make_bereq(f);
+    if (err != 0)
+        return fetch_fail(f, err);
+    act = fetch_policy_run(f, VCL_SUB_BACKEND_FETCH);
+    if (act != VCL_ACT_FETCH)
+        return fetch_policy_elsewhere(f, act);
+    err = fetch_pick(f, v->backend);
+    if (err == 0 && v->no_body && f->upload != NULL)
+        fetch_drop_upload(f);
+    if (err == 0) {
+        fetch_note_bereq(f);
+        err = fetch_write_bereq(f);
+    }
+    return err != 0 ? fetch_fail(f, err) : FETCH_WAIT;
+}
+
+bool
+fetch_core_forbids(enum fresh_refusal r)
+{
+    return r == FRESH_REFUSE_NO_STORE || r == FRESH_REFUSE_PRIVATE || r == FRESH_REFUSE_NO_CACHE ||
+           r == FRESH_REFUSE_NOT_UNDERSTOOD || r == FRESH_REFUSE_AUTHORIZATION ||
+           r == FRESH_REFUSE_VARY_STAR || r == FRESH_REFUSE_PARTIAL;
+}
+
+/* Where the policy begins: with what the RFC allows.  What must not be stored begins with a ttl of
+ * 0, and is stored only if the policy sets another (the policy stands on top of the core). */
+static void
+fetch_policy_start(struct fetch *f, const struct http_head *head)
+{
+    struct fetch_policy *v = f->vcl;
+
+    if (!v->v.storable && v->v.ttl_ms > 0 && fetch_core_forbids(v->v.refusal))
+        v->v.ttl_ms = 0;
+    v->rfc_ttl_ms = v->v.ttl_ms;
+    v->grace_ms = v->v.grace_ms;
+    v->keep_ms = f->proxy->params.default_keep;
+    v->uncacheable = f->kind == FETCH_PASS;
+    v->came = head;
+    v->beresp = NULL;
+    v->touched = v->whole = false;
+}
+
+static void
+fetch_policy_begin(struct fetch *f, const struct http_head *head)
+{
+    fetch_judge(f, head, &f->vcl->v);
+    fetch_policy_start(f, head);
+}
+
+void
+fetch_policy_merged(struct fetch *f, const struct http_head *merged, const struct fresh_verdict *v)
+{
+    f->vcl->v = *v;
+    fetch_policy_start(f, merged);
+}
+
+/* The verdict that the policy's words make. */
+static void
+fetch_policy_judge(struct fetch *f)
+{
+    struct fetch_policy *p = f->vcl;
+    struct fresh_verdict *v = &p->v;
+
+    if (p->grace_ms < 0)
+        p->grace_ms = 0;
+    if (p->keep_ms < 0)
+        p->keep_ms = 0;
+    v->grace_ms = p->grace_ms;
+    v->error_ms = v->stale_if_error_ms > p->grace_ms ? v->stale_if_error_ms : p->grace_ms;
+    v->keep_ms = p->grace_ms + p->keep_ms;
+    if (v->keep_ms < v->error_ms)
+        v->keep_ms = v->error_ms;
+    v->must_revalidate = false; /* the windows say it all by now */
+    v->no_cache = false;
+    v->storable = !p->uncacheable && p->hitpass_ms == FETCH_UNSAID && v->ttl_ms + v->keep_ms > 0 &&
+                  f->asked == HTTP_M_GET;
+    v->refusal = v->storable ? FRESH_REFUSE_NONE : FRESH_REFUSE_STALE;
+}
+
+const struct http_head *
+fetch_policy_head(const struct fetch *f, const struct http_head *came)
+{
+    return f->vcl->touched ? &f->vcl->beresp->head : came;
+}
+
+/* With was_304 the merged head, already judged, is f->vcl->came. */
+enum fetch_next
+fetch_policy_response(struct fetch *f, const struct http_head *head)
+{
+    enum vcl_action act;
+    double d;
+
+    if (!f->vcl->was_304)
+        fetch_policy_begin(f, head);
+    act = fetch_policy_run(f, VCL_SUB_BACKEND_RESPONSE);
+    d = f->proxy->run.duration_s;
+    if (act == VCL_ACT_PASS && !f->vcl->uncacheable)
+        f->vcl->hitpass_ms = d < 0 ? f->vcl->v.ttl_ms : policy_ms(d);
+    if (act != VCL_ACT_DELIVER && act != VCL_ACT_PASS)
+        return fetch_policy_elsewhere(f, act);
+    fetch_policy_judge(f);
+    f->vcl->answered = true;
+    return FETCH_WAIT;
+}
+
+enum fetch_next
+fetch_policy_refresh(struct fetch *f, const struct http_head *head, enum vcl_action *act)
+{
+    fetch_policy_begin(f, head);
+    *act = fetch_policy_run(f, VCL_SUB_BACKEND_REFRESH);
+    f->vcl->was_304 = true;
+    if (*act != VCL_ACT_MERGE && *act != VCL_ACT_OBJ_STALE && *act != VCL_ACT_BERESP)
+        return fetch_policy_elsewhere(f, *act);
+    return FETCH_WAIT;
+}
+
+/* --- vcl_backend_error --- */
+
+static int
+fetch_begin_error(struct fetch *f)
+{
+    struct fetch_policy *v = f->vcl;
+    unsigned status = v->status != 0 ? v->status : 503;
+    struct slice reason = v->reason.ptr != NULL ? v->reason
+                          : v->status != 0      ? slice_str(http_reason(status % 1000))
+                                                : SLICE_LIT("Backend fetch failed");
+    struct head_edit *e = arena_alloc(&f->arena, sizeof(*e));
+    int err;
+
+    if (e == NULL)
+        return TERR_NOMEM;
+    err = head_edit_response(e, status, reason, &f->arena, LIMIT_FIELDS);
+    if (err == 0)
+        err = head_edit_add(
+            e, SLICE_LIT("Date"), HTTP_F_DATE, slice_str(f->proxy->loop->clock.http_date));
+    if (err == 0)
+        err = head_edit_add(
+            e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(f->proxy->params.http_server));
+    if (err != 0)
+        return err;
+    v->beresp = e;
+    v->came = NULL;
+    v->made = v->touched = true;
+    v->nbody = 0;
+    v->v = (struct fresh_verdict){.refusal = FRESH_REFUSE_NO_FRESHNESS, .stale_if_error_ms = -1};
+    v->grace_ms = v->keep_ms = 0;
+    v->uncacheable = f->kind == FETCH_PASS;
+    f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
+    f->received_ms = f->proxy->loop->clock.wall_ms;
+    return 0;
+}
+
+/* What a body of ours needs as long as anybody reads it: the policy, for its literals, and what was
+ * computed, in one piece. */
+struct fetch_owned {
+    struct policy *policy;
+    char bytes[];
+};
+
+/* Any thread. */
+static void
+fetch_owned_release(void *ctx)
+{
+    struct fetch_owned *o = ctx;
+
+    atomic_fetch_sub_explicit(&o->policy->refs, 1, memory_order_release);
+    free(o);
+}
+
+static bool
+fetch_part_is_literal(const struct fetch *f, struct slice part)
+{
+    return vcl_is_literal(f->vcl->use->policy->vcl, part);
+}
+
+static struct fetch_owned *
+fetch_owned_new(struct fetch *f)
+{
+    struct fetch_policy *v = f->vcl;
+    size_t size = sizeof(struct fetch_owned);
+    struct fetch_owned *o;
+    char *at;
+
+    for (unsigned i = 0; i < v->nbody; i++)
+        if (!fetch_part_is_literal(f, v->body[i]))
+            size += v->body[i].len;
+    o = malloc(size);
+    if (o == NULL)
+        return NULL;
+    o->policy = v->use->policy;
+    atomic_fetch_add_explicit(&o->policy->refs, 1, memory_order_relaxed);
+    at = o->bytes;
+    for (unsigned i = 0; i < v->nbody; i++) {
+        struct slice *part = &v->body[i];
+
+        if (part->len == 0 || fetch_part_is_literal(f, *part))
+            continue;
+        memcpy(at, part->ptr, part->len);
+        part->ptr = at;
+        at += part->len;
+    }
+    return o;
+}
+
+static int
+fetch_error_body(struct fetch *f, struct stobj **out, uint64_t *len)
+{
+    struct fetch_policy *v = f->vcl;
+    struct fetch_owned *o = fetch_owned_new(f);
+    int err;
+
+    *len = 0;
+    if (o == NULL)
+        return TERR_NOMEM;
+    err = stobj_synth_new_owned(out, f->proxy->synth, fetch_owned_release, o);
+    if (err != 0) {
+        fetch_owned_release(o);
+        return TERR_NOMEM;
+    }
+    for (unsigned i = 0; i < v->nbody && err == 0; i++) {
+        err = stobj_synth_add(*out, v->body[i]);
+        *len += v->body[i].len;
+    }
+    if (err != 0)
+        stobj_unref(out);
+    return err == 0 ? 0 : TERR_NOMEM;
+}
+
+/* Our own response takes the place of the backend's.  With a ttl it is for others too; without, for
+ * those who wait for it now. */
+static int
+fetch_publish_error(struct fetch *f)
+{
+    struct fetch_policy *v = f->vcl;
+    const struct http_head *h = &v->beresp->head;
+    struct entry_part part = {.off = 0};
+    struct cache_response r = {
+        .status = (uint16_t)(h->status % 1000u),
+        .origin_status = 0,
+        .received_ms = f->came_ms,
+        .fresh = &v->v,
+        .nparts = 1,
+        .parts = &part,
+        .key_text = f->key_text,
+    };
+    size_t max = head_response_max(h);
+    char *out = arena_alloc(&f->arena, max);
+    int n = out == NULL ? TERR_NOMEM : head_write_response(h, (struct span){out, max});
+
+    if (n < 0)
+        return n;
+    r.head = slice_of(out, (size_t)n);
+    n = fetch_error_body(f, &part.body, &part.len);
+    if (n != 0)
+        return n;
+    r.body_len = part.len;
+    if (!v->v.storable || !f->is_shared)
+        cache_unlink(f->entry);
+    n = cache_publish(f->entry, &r);
+    if (n != 0) {
+        stobj_unref(&part.body);
+        return n;
+    }
+    cache_settle(f->entry);
+    return 0;
+}
+
+enum fetch_next
+fetch_policy_error(struct fetch *f)
+{
+    enum vcl_action act;
+
+    if (f->vcl->over || fetch_begin_error(f) != 0)
+        return FETCH_WAIT;
+    act = fetch_policy_run(f, VCL_SUB_BACKEND_ERROR);
+    if (act == VCL_ACT_RETRY) {
+        if (f->conn != NULL)
+            origin_discard(&f->conn);
+        return fetch_policy_retry(f);
+    }
+    f->vcl->over = true;
+    if (act != VCL_ACT_DELIVER)
+        return FETCH_WAIT;
+    f->asked = HTTP_M_GET;
+    fetch_policy_judge(f);
+    if (f->vcl->bgfetch && !f->vcl->v.storable)
+        return FETCH_WAIT; /* what is stored goes on being used */
+    if (fetch_publish_error(f) != 0)
+        return FETCH_WAIT;
+    return fetch_goto(f, FETCH_CLOSE);
+}
+
+double
+fetch_policy_rfc_ttl(const struct fetch *f)
+{
+    return (double)f->vcl->rfc_ttl_ms / 1000;
+}

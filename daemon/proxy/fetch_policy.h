@@ -1,0 +1,73 @@
+/* fetch_policy.h -- a fetch under a policy: vcl_backend_fetch, _response, _refresh, _error.
+ *
+ * For daemon/proxy/ only.
+ */
+#ifndef TARN_FETCH_POLICY_H
+#define TARN_FETCH_POLICY_H
+
+#include "daemon/http/head_edit.h"
+#include "daemon/proxy/fetch_priv.h"
+#include "daemon/proxy/policy.h"
+
+struct fetch_policy {
+    struct policy_use *use; /* counted */
+    struct director *backend;
+    struct head_edit *bereq;      /* the request to the backend; NULL: to be made */
+    struct head_edit *beresp;     /* the response, once it was looked at; ours, when `made` */
+    const struct http_head *came; /* the response as it came, while it is there */
+    const char *ban_error;
+    uint64_t xid;
+    /* of the client, who may have left */
+    uint8_t peer_addr[16], local_addr[16];
+    uint16_t peer_port, local_port;
+    struct slice identity, endpoint, socket;
+    uint64_t session;
+    /* what was said */
+    int64_t connect_ms, first_byte_ms, between_bytes_ms; /* FETCH_UNSAID: the backend's */
+    struct fresh_verdict v; /* of the RFC; then beresp.ttl, .grace, .keep */
+    int64_t rfc_ttl_ms;
+    int64_t grace_ms, keep_ms; /* beresp's; keep is from the end of grace */
+    int64_t hitpass_ms;        /* pass(d); FETCH_UNSAID */
+    uint16_t status;           /* error(status) */
+    struct slice reason;
+    struct slice *body; /* parts of beresp.body */
+    unsigned nbody, body_room;
+    uint8_t retries;
+    bool answered;    /* vcl_backend_response has been run for this attempt */
+    bool asked;       /* vcl_backend_fetch has been run for this attempt */
+    bool touched;     /* beresp has been changed */
+    bool made;        /* beresp is ours: vcl_backend_error */
+    bool over;        /* abandoned, or failed: no more questions */
+    bool uncacheable; /* beresp.uncacheable */
+    bool whole;       /* beresp.do_stream is false */
+    bool was_304, bgfetch, hitmiss, hitpass, no_body;
+    bool retry_connect;
+    bool host_said; /* bereq.http.Host was set */
+};
+#define FETCH_UNSAID INT64_MIN
+
+/* Copies what the exchange knows of the client.  0 or TERR_NOMEM. */
+int fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec);
+void fetch_policy_close(struct fetch *f);
+/* Before a connection is asked for: FETCH_WAIT: go on. */
+enum fetch_next fetch_policy_fetch(struct fetch *f);
+/* What is asked of the backend has changed: vcl_backend_fetch sees it again. */
+void fetch_policy_ask_anew(struct fetch *f);
+/* A head came, that is no 304 to our question.  FETCH_WAIT: f->vcl->v and fetch_policy_head()
+ * are what is to be published. */
+enum fetch_next fetch_policy_response(struct fetch *f, const struct http_head *head);
+/* A 304 was merged: what vcl_backend_response, which follows, begins with. */
+void fetch_policy_merged(
+    struct fetch *f, const struct http_head *merged, const struct fresh_verdict *v);
+const struct http_head *fetch_policy_head(const struct fetch *f, const struct http_head *came);
+/* A 304 came to our question: what its answer is made of.  FETCH_WAIT: *act is MERGE, OBJ_STALE or
+ * BERESP. */
+enum fetch_next fetch_policy_refresh(
+    struct fetch *f, const struct http_head *head, enum vcl_action *act);
+/* The fetch failed, and nobody was told: FETCH_WAIT: tell them. */
+enum fetch_next fetch_policy_error(struct fetch *f);
+
+/* fetch_vars.c */
+int fetch_edit_beresp(struct fetch *f);
+
+#endif

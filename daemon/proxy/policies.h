@@ -1,0 +1,81 @@
+/* policies.h -- the policies of the process: loaded, labelled, in use, discarded.
+ *
+ *   policy   one compiled text with its backends and directors, under a name
+ *   active   the one that new requests begin with
+ *   label    a name that stands for a policy, for return(vcl(LABEL)); may be moved
+ *   set      what workers see: the active policy and the labels, replaced as a whole (RCU)
+ *
+ * A request keeps the policy it began with.  A policy that was discarded goes when its last request
+ * has ended: workers say so within a second.
+ *
+ * Threads: the management thread, but for policies_set(), which workers call.  Errors: TERR_*.
+ */
+#ifndef TARN_POLICIES_H
+#define TARN_POLICIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/span.h"
+
+struct cache;
+struct conf;
+struct policies;
+struct policy;
+struct policy_set;
+struct registry;
+struct storage;
+struct vcl_error;
+
+/* Borrows everything until policies_close; cache and storage NULL: to check texts.  No policy is
+ * active. */
+int policies_open(struct policies **out, const struct conf *conf, struct registry *registry,
+    struct cache *cache, struct storage *storage);
+/* No worker runs any more. */
+void policies_close(struct policies **pp);
+
+/* Compiles, makes its backends and runs vcl_init.  `file_name` stands in messages, and includes are
+ * sought beside it.  0, *errors has warnings or is NULL; TERR_CONFIG and *errors (vcl_errors_free);
+ * TERR_EXISTS: the name is taken; TERR_SYNTAX: it is no name; TERR_LIMIT; TERR_NOMEM. */
+int policies_load(struct policies *ps, const char *name, const char *file_name, struct slice text,
+    struct vcl_error **errors);
+/* As above from a file; TERR_NOTFOUND with *why when it cannot be read. */
+int policies_load_file(struct policies *ps, const char *name, const char *path,
+    struct vcl_error **errors, const char **why);
+int policies_use(struct policies *ps, const char *name); /* TERR_NOTFOUND; a label will do */
+/* TERR_NOTFOUND; TERR_BUSY: active, labelled, or named by another policy. */
+int policies_discard(struct policies *ps, const char *name);
+/* TERR_NOTFOUND; TERR_EXISTS: `label` is a policy's name; TERR_SYNTAX; TERR_LIMIT: the policy goes
+ * to labels itself, which would not end. */
+int policies_label(struct policies *ps, const char *label, const char *name);
+int policies_unlabel(struct policies *ps, const char *label);
+
+struct policy_seen {
+    const char *name, *file;
+    const char *state;    /* "active", "warm", "discarded" */
+    const char *label_of; /* a label: the policy's name; else NULL */
+    unsigned workers;     /* that have requests of it, or may begin some */
+    double loaded_s;      /* wall clock */
+};
+void policies_each(
+    struct policies *ps, void (*f)(void *ctx, const struct policy_seen *seen), void *ctx);
+
+/* What workers look at. */
+_Atomic(struct policy_set *) *policies_set(struct policies *ps);
+/* The policy of the configuration, under the name "boot"; says what is wrong in the log.  Without
+ * one nothing is done.  0, or TERR_*. */
+int policies_boot(struct policies *ps);
+/* What a request for this URL ("http://host/path") is stored under, by the active policy's vcl_hash,
+ * is purged.  0 and how many; TERR_SYNTAX: *why. */
+int policies_purge_url(
+    struct policies *ps, struct slice url, bool soft, unsigned *how_many, const char **why);
+/* Frees what has been discarded and left by everybody.  Once a second. */
+void policies_tick(struct policies *ps);
+
+/* Reads and compiles the policy of the configuration, prints what is wrong; 0, or how many errors
+ * there are. */
+unsigned policies_check(
+    const struct conf *conf, void (*write)(void *ctx, const char *text), void *ctx);
+
+#endif

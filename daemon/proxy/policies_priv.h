@@ -1,0 +1,50 @@
+/* policies_priv.h -- what the registry of policies and their loading share. */
+#ifndef TARN_POLICIES_PRIV_H
+#define TARN_POLICIES_PRIV_H
+
+#include "daemon/proxy/policies.h"
+#include "daemon/proxy/policy.h"
+
+enum {
+    POLICIES_MAX = 256,        /* loaded at a time, discarded ones that are still run included */
+    POLICY_LABELS_MAX = 256,   /* labels */
+    POLICY_NAME_MAX = 64,      /* bytes of a name */
+    POLICY_FILE_MAX = 4 << 20, /* bytes of a text */
+};
+
+struct policy_tag {
+    char *name;
+    struct policy *policy;
+    struct policy_tag *next;
+};
+
+#define POLICIES_MAGIC OBJ_TAG('p', 'l', 's', '.')
+struct policies {
+    uint32_t magic;
+    const struct conf *conf;
+    struct registry *registry;
+    struct cache *cache;
+    struct storage *storage;
+    struct policy *all; /* the newest first */
+    struct policy_tag *labels;
+    struct policy *active;
+    unsigned npolicies, nlabels;
+    _Atomic(struct policy_set *) set; /* RCU */
+};
+
+/* policy_load.c: one text, whole, or what is wrong with it. */
+int policy_new(struct policy **out, struct policies *ps, const char *name, const char *file,
+    struct slice text, struct vcl_error **errors);
+/* Nobody runs it any more: vcl_fini, and all goes. */
+void policy_free(struct policy **pp);
+struct policy_tag *policies_find_label(struct policies *ps, const char *label);
+
+/* policy_world.c: vcl_init and vcl_fini; files for std.fileread.  Whether it says ok. */
+bool policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run);
+void policy_free_objects(struct policy *pol);
+void policy_free_files(struct policy *pol);
+int policy_hold(struct policy *pol, struct director *d); /* takes the hold.  0 or TERR_NOMEM */
+/* A whole file; *out is malloc'ed.  0, or TERR_* and *why. */
+int policy_slurp(const char *path, size_t most, struct span *out, const char **why);
+
+#endif

@@ -1,0 +1,178 @@
+/* policy.h -- a policy as requests and fetches of a worker use it.
+ *
+ *   use      a worker's share of a policy: how many of its requests and fetches run under it, so
+ *            that no count that workers share is touched for a request
+ *   current  the use that new requests begin with
+ *
+ * Threads: one worker's, but for struct policy, which is immutable once published, its count aside.
+ */
+#ifndef TARN_POLICY_H
+#define TARN_POLICY_H
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/http/head_edit.h"
+#include "daemon/proxy/proxy.h"
+#include "vcl-lite/vcl.h"
+
+struct req;
+struct fetch;
+
+#define POLICY_MAGIC OBJ_TAG('p', 'o', 'l', 'y')
+struct policy {
+    uint32_t magic;
+    _Atomic unsigned refs; /* the registry's, and one of each worker that has a use */
+    struct vcl *vcl;
+    const char *name, *file;
+    struct director *default_backend; /* borrowed: of the policy's own or of the configuration */
+    uint32_t trivial;                 /* bit of enum vcl_sub: need not be run */
+    uint8_t action[VCL_SUB_COUNT];    /* then: what it returns */
+    bool hashes_as_builtin, reads_hits;
+    bool keeps_body; /* std.cache_req_body is called */
+    /* the management thread's */
+    struct policies *policies;
+    struct policy *next;
+    struct director **held; /* backends and directors that it made */
+    unsigned nheld;
+    struct policy_text *files; /* read by std.fileread; under a lock */
+    const char *init_why;      /* why vcl_init failed; malloc'ed */
+    bool begun;                /* vcl_init has been run */
+    double loaded_s;
+    bool discarded;
+    unsigned nlabels; /* that stand for it */
+};
+
+struct policy_label {
+    const char *name;
+    struct policy *policy;
+};
+
+/* Under RCU. */
+struct policy_set {
+    struct policy *active; /* NULL: none */
+    unsigned nlabels;
+    struct policy_label labels[];
+};
+
+struct policy_use {
+    struct policy *policy; /* held */
+    unsigned users;
+    struct policy_use *next;
+};
+
+/* A request begins: the current use, counted; NULL: there is no policy. */
+static inline struct policy_use *
+policy_begin(struct proxy *p)
+{
+    struct policy_use *u;
+
+    if (p->policies == NULL)
+        return NULL;
+    if (__builtin_expect(
+            atomic_load_explicit(p->policies, memory_order_acquire) != p->policies_seen, 0))
+        policy_look(p);
+    u = p->policy;
+    if (u != NULL)
+        u->users++;
+    return u;
+}
+
+static inline struct policy_use *
+policy_share(struct policy_use *u)
+{
+    if (u != NULL)
+        u->users++;
+    return u;
+}
+
+void policy_leave(struct proxy *p, struct policy_use *u); /* the last user of an old one */
+
+/* Takes *up. */
+static inline void
+policy_end(struct proxy *p, struct policy_use **up)
+{
+    struct policy_use *u = *up;
+
+    *up = NULL;
+    if (u != NULL && --u->users == 0 && u != p->policy)
+        policy_leave(p, u);
+}
+
+/* The policy that a label stands for now, counted; NULL: the label is gone. */
+struct policy_use *policy_labelled(struct proxy *p, const char *label);
+
+static inline bool
+policy_is_trivial(const struct policy *pol, enum vcl_sub sub)
+{
+    return (pol->trivial & (1u << sub)) != 0;
+}
+
+/* --- what a run sees --- */
+
+/* Whose run it is. */
+struct policy_ctx {
+    struct proxy *proxy; /* NULL: vcl_init, vcl_fini */
+    struct policy *policy;
+    const struct conf_params *params;
+    struct bans *bans;
+    const struct clock *clock;
+    const char **ban_error; /* of the last ban of this task; "": none */
+    uint64_t xid;
+    struct req *req;     /* client side, and backend side while the client waits (NULL else) */
+    struct fetch *fetch; /* backend side */
+};
+
+extern const struct vcl_host policy_req_host, policy_fetch_host, policy_init_host;
+
+/* Functions that client and backend side share; policy_fn.c. */
+int policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsigned present,
+    struct vcl_value *out);
+int policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl_value *args,
+    unsigned present, struct vcl_value *out);
+int policy_ban(struct vcl_run *r, struct slice expression, bool *ok);
+struct slice policy_backend_name(const void *backend);
+struct slice policy_storage_name(const void *storage);
+int policy_get_storage(
+    struct vcl_run *r, enum vcl_var var, const void *storage, struct vcl_value *out);
+/* Variables that do not depend on the side: server.*, param.*, storage; TERR_NOTFOUND: not one. */
+int policy_get_common(struct vcl_run *r, enum vcl_var var, struct vcl_value *out);
+
+/* Files that std.fileread and std.file_exists name: read when the policy was loaded. */
+int policy_file_read(
+    struct policy *pol, struct vcl_run *r, struct slice path, struct vcl_value *out);
+int policy_file_exists(
+    struct policy *pol, struct vcl_run *r, struct slice path, struct vcl_value *out);
+/* By name, of the policy or the configuration; NULL: none. */
+struct director *policy_lookup_backend(struct policy *pol, struct slice name);
+
+/* Field access on any head. */
+struct slice policy_field(const struct http_head *h, const struct vcl_name *name, unsigned nth);
+
+#define POLICY_XID_MAX     UINT64_C(1000000000000000) /* INT's range */
+#define POLICY_SECONDS_MAX (100.0 * 365 * 86400)      /* longer is for ever */
+int64_t policy_ms(double seconds);
+
+static inline struct slice
+policy_string(const struct vcl_value *v)
+{
+    return slice_of(v->s, v->len);
+}
+
+static inline int
+policy_fail(struct vcl_run *r, const char *why)
+{
+    r->why = why;
+    return TERR_POLICY;
+}
+
+/* The address as the language has it, in the run's arena; NULL: none, or no memory. */
+struct vcl_ip *policy_ip(struct vcl_run *r, const uint8_t addr[16], uint16_t port);
+
+/* Writes what ran into the log, when somebody reads it. */
+void policy_log(struct proxy *p, const struct vcl_run *run, uint64_t xid, enum shmlog_kind kind,
+    enum vcl_action act);
+
+#endif

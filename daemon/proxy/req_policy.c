@@ -1,0 +1,465 @@
+/* req_policy.c -- what the policy is asked on a request's way, and where its answers lead.
+ *
+ * The order is Varnish's: vcl_recv; vcl_hash; what the lookup found: vcl_hit, vcl_miss, vcl_pass;
+ * vcl_deliver, or vcl_synth.  vcl_backend_* are the fetch's (fetch_policy.c). */
+#include <stdio.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/http/forward.h"
+#include "daemon/proxy/req_priv.h"
+#include "daemon/shm/elog.h"
+
+static uint64_t
+req_random(struct vcl_run *run)
+{
+    const struct policy_ctx *ctx = run->ctx;
+
+    return proxy_random(ctx->proxy);
+}
+
+enum vcl_action
+req_policy_run(struct req *r, enum vcl_sub sub)
+{
+    struct proxy *p = r->proxy;
+    struct policy *pol = r->policy.use->policy;
+    struct policy_ctx ctx = {
+        .proxy = p,
+        .policy = pol,
+        .params = &p->params,
+        .bans = p->bans,
+        .clock = &p->loop->clock,
+        .ban_error = &r->policy.ban_error,
+        .xid = r->x->xid,
+        .req = r,
+    };
+    struct vcl_run *run = &p->run;
+    enum vcl_action act;
+
+    run->vcl = pol->vcl;
+    run->host = &policy_req_host;
+    run->ctx = &ctx;
+    run->arena = &r->x->arena;
+    run->now_s = (double)p->loop->clock.wall_ms / 1000;
+    run->random = req_random;
+    run->why = NULL;
+    run->ntrace = 0;
+    act = vcl_run(run, sub);
+    if (__builtin_expect(shmlog_readers(p->log), 0))
+        policy_log(p, run, r->x->xid, SHMLOG_KIND_REQ, act);
+    run->ctx = NULL;
+    return act;
+}
+
+/* Its answer, run or known. */
+static inline enum vcl_action
+req_ask_policy(struct req *r, enum vcl_sub sub)
+{
+    const struct policy *pol = r->policy.use->policy;
+
+    if (policy_is_trivial(pol, sub))
+        return (enum vcl_action)pol->action[sub];
+    return req_policy_run(r, sub);
+}
+
+/* What the request waits for, holds and has been told of a response is over; what the policy made
+ * of the request stays. */
+static void
+req_forget_response(struct req *r)
+{
+    struct req_policy *rp = &r->policy;
+
+    req_leave_entry(r);
+    if (r->old != NULL)
+        entry_drop(&r->old);
+    if (rp->refresh != NULL) { /* nobody fetches it any more: those who wait look again */
+        cache_hitmiss(
+            rp->refresh, NULL, (int64_t)r->proxy->loop->clock.mono_ms, 0, CACHE_MARK_ERROR);
+        entry_drop(&rp->refresh);
+    }
+    if (r->own_body)
+        stobj_unref(&r->body);
+    r->own_body = false;
+    r->body = NULL;
+    r->leader = r->collapsed = r->as_asked = r->as_came = r->no_join = r->pipes = false;
+    r->origin_failed = false;
+    r->failed_status = 0;
+    r->err = 0;
+    r->reason = CACHE_NOTHING_STORED;
+    r->resp = (struct exchange_response){.status = 0};
+    r->x->extra_len = 0;
+    rp->resp = NULL;
+    rp->touched = rp->delivered = rp->synth = rp->hitmiss = rp->hitpass = false;
+    rp->nbody = 0;
+    r->log_flags &=
+        ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE | SHMLOG_REQ_MISS | SHMLOG_REQ_HITMISS |
+                    SHMLOG_REQ_PASS | SHMLOG_REQ_SYNTH | SHMLOG_REQ_REVALIDATED);
+}
+
+enum req_next
+req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err)
+{
+    if (r->policy.use == NULL)
+        return req_synth(r, status, err);
+    req_forget_response(r);
+    r->policy.synth = true;
+    r->policy.reason = reason;
+    return req_synth(r, status, err);
+}
+
+static enum req_next
+req_policy_failed(struct req *r)
+{
+    const char *why = r->proxy->run.why;
+
+    elog(ELOG_WARN, "policy %s: %s failed: %s", r->policy.use->policy->name,
+        vcl_sub_name(r->proxy->run.sub), why != NULL ? why : "return(fail)");
+    counter_add(r->proxy->counters, COUNTER_policy_failed, 1);
+    r->policy.close = true;
+    return req_synth_by_policy(r, 503, SLICE_LIT("VCL failed"), TERR_POLICY);
+}
+
+/* return(synth(status, reason)) */
+static enum req_next
+req_policy_said_synth(struct req *r)
+{
+    const struct vcl_run *run = &r->proxy->run;
+    struct slice reason = run->reason;
+
+    return req_synth_by_policy(r, run->status, reason, 0);
+}
+
+enum req_next
+req_restart(struct req *r)
+{
+    req_forget_response(r);
+    counter_add(r->proxy->counters, COUNTER_req_restarted, 1);
+    r->log_flags |= SHMLOG_REQ_RESTARTED;
+    if (r->policy.restarts >= r->proxy->params.max_restarts)
+        return req_synth_by_policy(r, 503, SLICE_LIT("Too many restarts"), TERR_LIMIT);
+    r->policy.restarts++;
+    /* What was uploaded has gone to the backend, and cannot be sent to another. */
+    if (r->upload != NULL && !r->policy.body_kept)
+        return req_synth_by_policy(r, 503, SLICE_LIT("Request body is gone"), TERR_POLICY);
+    return req_goto(r, REQ_RECV);
+}
+
+/* What every sub may answer beside its own way. */
+static enum req_next
+req_policy_elsewhere(struct req *r, enum vcl_action act)
+{
+    switch ((unsigned)act) {
+    case VCL_ACT_SYNTH:
+        return req_policy_said_synth(r);
+    case VCL_ACT_RESTART:
+        return req_restart(r);
+    case VCL_ACT_FAIL:
+        return req_policy_failed(r);
+    default:
+        TUNREACHABLE("the compiler knows which answers a subroutine may give");
+    }
+}
+
+/* A key of the policy's own making.  The builtin vcl_hash makes what the core makes. */
+int
+req_policy_key(struct req *r)
+{
+    struct proxy *p = r->proxy;
+    struct slice key;
+
+    r->host_at = 7; /* for the backend, and for what is resolved against it */
+    p->key_text[0] = '"';
+    r->key_len = 1;
+    if (req_ask_policy(r, VCL_SUB_HASH) != VCL_ACT_LOOKUP)
+        return TERR_POLICY;
+    key = arena_copy(&r->x->arena, slice_of(p->key_text, r->key_len));
+    if (key.ptr == NULL)
+        return TERR_NOMEM;
+    r->policy.key = key;
+    return 0;
+}
+
+static enum req_next
+req_policy_purge(struct req *r)
+{
+    enum vcl_action act;
+
+    cache_purge(r->proxy->cache, &r->key);
+    act = req_ask_policy(r, VCL_SUB_PURGE);
+    return req_policy_elsewhere(r, act);
+}
+
+static enum req_next
+req_policy_pipe(struct req *r)
+{
+    enum vcl_action act = req_ask_policy(r, VCL_SUB_PIPE);
+
+    if (act != VCL_ACT_PIPE)
+        return req_policy_elsewhere(r, act);
+    /* An upgrade becomes a tunnel when the backend agrees; anything else is an ordinary request,
+     * after which the connection ends. */
+    r->pipes = r->x->upgrade;
+    r->policy.close = !r->pipes;
+    r->policy.piped = true;
+    return req_goto(r, REQ_PASS);
+}
+
+/* If-Match and If-Unmodified-Since are the origin's to judge (RFC 9111 4.3.2). */
+static bool
+req_is_origins(const struct req *r)
+{
+    return (r->head->present &
+               (HTTP_BIT(HTTP_F_IF_MATCH) | HTTP_BIT(HTTP_F_IF_UNMODIFIED_SINCE))) != 0;
+}
+
+/* The key is made, and the policy has said what is to be done. */
+static enum req_next
+req_policy_go(struct req *r, enum vcl_action act)
+{
+    switch ((unsigned)act) {
+    case VCL_ACT_HASH:
+        if ((r->head->present & HTTP_BIT(HTTP_F_RANGE)) != 0 && req_read_ranges(r) != 0)
+            return req_synth(r, 503, TERR_NOMEM);
+        return req_is_origins(r) ? req_goto(r, REQ_PASS) : req_goto(r, REQ_LOOKUP);
+    case VCL_ACT_PASS:
+        return req_goto(r, REQ_PASS);
+    case VCL_ACT_PURGE:
+        return req_policy_purge(r);
+    case VCL_ACT_PIPE:
+        return req_policy_pipe(r);
+    default:
+        return req_policy_elsewhere(r, act);
+    }
+}
+
+/* return(vcl(label)): the other policy begins at its vcl_recv.  It cannot go on to a third. */
+static enum req_next
+req_policy_switch(struct req *r)
+{
+    struct req_policy *rp = &r->policy;
+    const char *label = vcl_label_name(rp->use->policy->vcl, r->proxy->run.label);
+    struct policy_use *use = rp->first == NULL ? policy_labelled(r->proxy, label) : NULL;
+
+    if (use == NULL) {
+        r->proxy->run.why = "return(vcl(label)): no such label, or from a labelled policy";
+        return req_policy_failed(r);
+    }
+    rp->first = rp->use;
+    rp->use = use;
+    r->backend = use->policy->default_backend;
+    return req_policy_recv(r);
+}
+
+enum req_next
+req_policy_recv(struct req *r)
+{
+    struct policy *pol = r->policy.use->policy;
+    enum vcl_action act;
+    int err = 0;
+
+    if (pol->keeps_body && r->x->has_body && !r->policy.body_kept && req_keeping_body(r))
+        return REQ_WAIT;
+    if (r->policy.restarts == 0 || r->backend == NULL)
+        r->backend = pol->default_backend;
+    act = req_ask_policy(r, VCL_SUB_RECV);
+    if (act == VCL_ACT_VCL)
+        return req_policy_switch(r);
+    if (act == VCL_ACT_SYNTH || act == VCL_ACT_FAIL || act == VCL_ACT_RESTART)
+        return req_policy_elsewhere(r, act);
+    if (!pol->hashes_as_builtin)
+        err = req_policy_key(r);
+    if (err == TERR_POLICY)
+        return req_policy_failed(r);
+    if (err == 0)
+        err = req_make_key(r);
+    if (err != 0)
+        return req_synth_by_policy(
+            r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), slice_of(NULL, 0), err);
+    if (act != VCL_ACT_PASS || !pol->hashes_as_builtin)
+        r->key = hash_bytes(r->proxy->key_text, r->key_len);
+    return req_policy_go(r, act);
+}
+
+/* HIT -- something stored was found. */
+enum req_next
+req_do_hit(struct req *r)
+{
+    enum vcl_action act;
+
+    act = req_ask_policy(r, VCL_SUB_HIT);
+    if (act == VCL_ACT_DELIVER)
+        return req_use_hit(r);
+    if (act == VCL_ACT_PASS) {
+        req_forget_response(r);
+        return req_goto(r, REQ_PASS);
+    }
+    return req_policy_elsewhere(r, act);
+}
+
+/* The entry that others may wait for by now is not filled: they look again. */
+static void
+req_withdraw(struct req *r)
+{
+    struct entry *fetchs = r->entry;
+
+    cache_hitmiss(r->entry, NULL, (int64_t)r->proxy->loop->clock.mono_ms, 0, CACHE_MARK_ERROR);
+    entry_drop(&fetchs); /* the hold that the fetch would have */
+    r->holds = true;
+    if (r->old != NULL)
+        entry_drop(&r->old);
+}
+
+enum req_next
+req_policy_miss(struct req *r)
+{
+    enum vcl_action act = req_ask_policy(r, VCL_SUB_MISS);
+
+    if (act == VCL_ACT_FETCH)
+        return REQ_WAIT;
+    req_withdraw(r);
+    if (act == VCL_ACT_PASS) {
+        req_forget_response(r);
+        return req_goto(r, REQ_PASS);
+    }
+    return req_policy_elsewhere(r, act);
+}
+
+enum req_next
+req_policy_pass(struct req *r)
+{
+    enum vcl_action act;
+
+    if (r->policy.piped)
+        return REQ_WAIT;
+    act = req_ask_policy(r, VCL_SUB_PASS);
+    return act == VCL_ACT_FETCH ? REQ_WAIT : req_policy_elsewhere(r, act);
+}
+
+/* The response as the policy left it, for the client. */
+static int
+req_write_resp(struct req *r)
+{
+    const struct http_head *h = &r->policy.resp->head;
+    size_t max = head_response_max(h);
+    char *out = arena_alloc(&r->x->arena, max);
+    int n;
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    n = head_write_response(h, (struct span){out, max});
+    if (n < 0)
+        return n;
+    r->policy.block = slice_of(out, (size_t)n);
+    return 0;
+}
+
+/* vcl_deliver, once, before anything of the response is sent.  REQ_WAIT: go on and send it. */
+enum req_next
+req_policy_deliver(struct req *r)
+{
+    enum vcl_action act;
+
+    r->policy.delivered = true;
+    act = req_ask_policy(r, VCL_SUB_DELIVER);
+    if (act != VCL_ACT_DELIVER)
+        return req_policy_elsewhere(r, act);
+    if (r->policy.touched && req_write_resp(r) != 0) {
+        r->x->ops->abort(r->x);
+        return req_goto(r, REQ_CLOSE);
+    }
+    return REQ_WAIT;
+}
+
+/* Status, reason, Date and Server, for vcl_synth to go on from. */
+static int
+req_begin_synth(struct req *r)
+{
+    struct proxy *p = r->proxy;
+    struct slice reason = r->policy.reason.ptr != NULL
+                              ? r->policy.reason
+                              : slice_str(http_reason(r->synth_status % 1000u));
+    struct head_edit *e = arena_alloc(&r->x->arena, sizeof(*e));
+    int err;
+
+    if (e == NULL)
+        return TERR_NOMEM;
+    err = head_edit_response(e, r->synth_status, reason, &r->x->arena, LIMIT_FIELDS);
+    if (err == 0)
+        err = head_edit_add(e, SLICE_LIT("Date"), HTTP_F_DATE, slice_str(p->loop->clock.http_date));
+    if (err == 0)
+        err =
+            head_edit_add(e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(p->params.http_server));
+    if (err != 0)
+        return err;
+    r->policy.resp = e;
+    r->policy.nbody = 0;
+    return 0;
+}
+
+/* The body: a list of references (storage/engine_synth.c). */
+static int
+req_synth_parts(struct req *r)
+{
+    struct stobj *body;
+    int err = 0;
+
+    if (stobj_synth_new(&body, r->proxy->synth) != 0)
+        return TERR_NOMEM;
+    r->body = body;
+    r->own_body = true;
+    r->resp.length = 0;
+    for (unsigned i = 0; i < r->policy.nbody && err == 0; i++) {
+        err = stobj_synth_add(body, r->policy.body[i]);
+        r->resp.length += r->policy.body[i].len;
+    }
+    return err == 0 ? 0 : TERR_NOMEM;
+}
+
+static enum req_next
+req_synth_cut(struct req *r)
+{
+    r->x->ops->abort(r->x);
+    return req_goto(r, REQ_CLOSE);
+}
+
+/* RFC 9110 8.6, 15.4.5: these have no body, whatever was set. */
+static bool
+req_has_no_body(unsigned status)
+{
+    return status == 204 || status == 304 || status < 200;
+}
+
+enum req_next
+req_policy_synth(struct req *r)
+{
+    enum vcl_action act;
+    unsigned status;
+
+    if (req_begin_synth(r) != 0)
+        return req_synth_cut(r);
+    act = req_ask_policy(r, VCL_SUB_SYNTH);
+    if (act == VCL_ACT_RESTART)
+        return req_restart(r);
+    if (act != VCL_ACT_DELIVER) { /* it cannot be asked about its own failure */
+        elog(ELOG_WARN, "policy %s: vcl_synth failed: %s", r->policy.use->policy->name,
+            r->proxy->run.why != NULL ? r->proxy->run.why : "return(fail)");
+        counter_add(r->proxy->counters, COUNTER_policy_failed, 1);
+        r->policy.synth = false;
+        r->policy.close = true;
+        r->synth_status = 500;
+        return REQ_MORE; /* the core's page */
+    }
+    status = r->policy.resp->head.status % 1000u;
+    if (status < 200) { /* an interim status ends nothing: RFC 9110 15.2 */
+        r->policy.resp->head.status = 503;
+        status = 503;
+    }
+    r->resp.status = status;
+    r->resp.close = r->policy.close;
+    r->resp.bodyless = r->head->method == HTTP_M_HEAD || req_has_no_body(status);
+    if (req_write_resp(r) != 0 || req_synth_parts(r) != 0)
+        return req_synth_cut(r);
+    r->resp.block = r->policy.block;
+    if (req_has_no_body(status))
+        r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
+    return req_goto(r, REQ_DELIVER);
+}

@@ -1,0 +1,684 @@
+/* req_vars.c -- a request and its response as a policy sees and changes them.
+ *
+ * The request stays where it came until something is changed; then it is copied into the arena,
+ * and that copy is what is looked up and sent on.  The response's head is read back from what is
+ * stored when the policy first looks at it, and written anew only if it was changed. */
+#include "daemon/base/terr.h"
+#include "daemon/http/block.h"
+#include "daemon/http/date.h"
+#include "daemon/http/token.h"
+#include "daemon/http/vary.h"
+#include "daemon/proxy/req_priv.h"
+
+static struct req *
+req_of(const struct vcl_run *run)
+{
+    return ((const struct policy_ctx *)run->ctx)->req;
+}
+
+/* Who asks, as Varnish appends it before vcl_recv.  What the client itself says there is no word
+ * of ours. */
+static int
+req_edit_client(struct req *r, struct head_edit *e)
+{
+    if (strcmp(r->x->peer, "unix") == 0)
+        return 0;
+    return head_edit_set(
+        e, SLICE_LIT("X-Forwarded-For"), HTTP_F_X_FORWARDED_FOR, slice_str(r->x->peer));
+}
+
+int
+req_edit(struct req *r)
+{
+    struct head_edit *e;
+    int err;
+
+    if (r->policy.req != NULL)
+        return 0;
+    e = arena_alloc(&r->x->arena, sizeof(*e));
+    if (e == NULL)
+        return TERR_NOMEM;
+    err = head_edit_init(e, &r->x->head, &r->x->arena, (unsigned)r->proxy->params.http_max_hdr);
+    if (err == 0)
+        err = req_edit_client(r, e);
+    if (err != 0)
+        return err;
+    if (r->x->head.host_len > 0) { /* RFC 9112 3.2.2: the target's authority is what counts */
+        err = head_edit_set(e, SLICE_LIT("Host"), HTTP_F_HOST, http_host(&r->x->head));
+        if (err != 0)
+            return err;
+    }
+    r->policy.req = e;
+    r->head = &e->head;
+    return 0;
+}
+
+/* The stored head and the lines that are ours, as one. */
+static int
+req_edit_stored(struct req *r, struct head_edit *e)
+{
+    struct arena *a = &r->x->arena;
+    struct http_field *fields = arena_alloc(a, LIMIT_FIELDS * sizeof(*fields));
+    struct slice stored = entry_head(r->entry);
+    struct http_head head;
+    char *text;
+    int err;
+
+    r->x->extra_len = 0;
+    req_extra_lines(r);
+    text = arena_alloc(a, stored.len + r->x->extra_len);
+    if (fields == NULL || text == NULL)
+        return TERR_NOMEM;
+    memcpy(text, stored.ptr, stored.len);
+    memcpy(text + stored.len, r->x->extra, r->x->extra_len);
+    err = block_parse(slice_of(text, stored.len + r->x->extra_len), fields, LIMIT_FIELDS, &head);
+    r->x->extra_len = 0;
+    return err != 0 ? err : head_edit_init(e, &head, a, LIMIT_FIELDS);
+}
+
+int
+req_edit_resp(struct req *r)
+{
+    struct head_edit *e;
+    int err;
+
+    if (r->policy.resp != NULL)
+        return 0;
+    tassert(r->entry != NULL); /* a response of our own has one from the beginning */
+    e = arena_alloc(&r->x->arena, sizeof(*e));
+    if (e == NULL)
+        return TERR_NOMEM;
+    err = req_edit_stored(r, e);
+    if (err == 0)
+        r->policy.resp = e;
+    return err;
+}
+
+/* A stored response, to be read: parsed into the run's arena. */
+static int
+req_stored_head(struct vcl_run *run, const struct entry *e, struct http_head *out)
+{
+    struct http_field *fields = arena_alloc(run->arena, LIMIT_FIELDS * sizeof(*fields));
+
+    if (fields == NULL)
+        return TERR_NOMEM;
+    return block_parse(entry_head(e), fields, LIMIT_FIELDS, out);
+}
+
+static struct slice
+req_obj_field(struct vcl_run *run, const struct vcl_name *name, unsigned nth)
+{
+    struct req *r = req_of(run);
+    struct http_head head;
+
+    if (r->entry == NULL || req_stored_head(run, r->entry, &head) != 0)
+        return slice_of(NULL, 0);
+    return policy_field(&head, name, nth);
+}
+
+static struct slice
+req_nth_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, unsigned nth)
+{
+    struct req *r = req_of(run);
+
+    switch (http) {
+    case VCL_HTTP_REQ:
+    case VCL_HTTP_REQ_TOP:
+        if (name->id == HTTP_F_X_FORWARDED_FOR && req_edit(r) != 0)
+            return slice_of(NULL, 0);
+        if (name->id == HTTP_F_HOST && nth == 0)
+            return r->head->host_len > 0 || http_has(r->head, HTTP_F_HOST) ? http_host(r->head)
+                                                                           : slice_of(NULL, 0);
+        return policy_field(r->head, name, nth);
+    case VCL_HTTP_RESP:
+        if (req_edit_resp(r) != 0)
+            return slice_of(NULL, 0);
+        return policy_field(&r->policy.resp->head, name, nth);
+    case VCL_HTTP_OBJ:
+        return req_obj_field(run, name, nth);
+    case VCL_HTTP_BEREQ: /* vcl_pipe: what will be asked is the request */
+        return policy_field(r->head, name, nth);
+    case VCL_HTTP_BERESP:
+    case VCL_HTTP_OBJ_STALE:
+    case VCL_HTTP_COUNT:
+        break;
+    }
+    TUNREACHABLE("the compiler allows no other message on the client's side");
+}
+
+static struct slice
+req_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
+{
+    return req_nth_field(run, http, name, 0);
+}
+
+static int
+req_edit_of(struct vcl_run *run, enum vcl_http http, struct head_edit **out)
+{
+    struct req *r = req_of(run);
+    int err;
+
+    if (http == VCL_HTTP_RESP) {
+        err = req_edit_resp(r);
+        *out = r->policy.resp;
+        r->policy.touched = true;
+    } else {
+        tassert(http == VCL_HTTP_REQ || http == VCL_HTTP_BEREQ);
+        err = req_edit(r);
+        *out = r->policy.req;
+    }
+    return err;
+}
+
+static int
+req_edit_failed(struct vcl_run *run, int err)
+{
+    if (err == TERR_HEADTOOBIG)
+        run->why = "too many or too large header fields (http_max_hdr, 64 KiB)";
+    return err;
+}
+
+static int
+req_set_field(
+    struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, struct slice value)
+{
+    struct head_edit *e;
+    int err = req_edit_of(run, http, &e);
+
+    if (err == 0)
+        err = head_edit_set(e, name->text, (enum http_field_id)name->id, http_trim(value));
+    return req_edit_failed(run, err);
+}
+
+static int
+req_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
+{
+    struct req *r = req_of(run);
+    struct head_edit *e;
+    int err;
+
+    /* Nothing to take out of a request that came without: no copy. */
+    if (http == VCL_HTTP_REQ && name->id != 0 && r->policy.req == NULL &&
+        name->id != HTTP_F_X_FORWARDED_FOR && !http_has(r->head, (enum http_field_id)name->id))
+        return 0;
+    err = req_edit_of(run, http, &e);
+    if (err == 0)
+        head_edit_unset(e, name->text, (enum http_field_id)name->id);
+    return req_edit_failed(run, err);
+}
+
+static void
+req_give_string(struct vcl_value *out, struct slice s)
+{
+    out->s = s.ptr;
+    out->len = s.len;
+}
+
+/* Milliseconds as a DURATION. */
+static double
+req_seconds(int64_t ms)
+{
+    return (double)ms / 1000;
+}
+
+/* What is stored, as vcl_hit and vcl_deliver see it. */
+static int
+req_get_obj(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
+{
+    struct req *r = req_of(run);
+    const struct entry *e = r->entry;
+    int64_t now_ms = (int64_t)r->proxy->loop->clock.mono_ms;
+    struct http_head head;
+
+    if (e == NULL)
+        return policy_fail(run, "there is no object");
+    switch ((unsigned)var) {
+    case VCL_VAR_OBJ_HITS:
+        out->i = (int64_t)(r->log_flags & SHMLOG_REQ_HIT ? entry_hits(e) : 0);
+        return 0;
+    case VCL_VAR_OBJ_TTL:
+        out->r = req_seconds(entry_ttl_left_ms(e, now_ms));
+        return 0;
+    case VCL_VAR_OBJ_GRACE:
+        out->r = req_seconds(entry_grace_ms(e));
+        return 0;
+    case VCL_VAR_OBJ_KEEP:
+        out->r = req_seconds(entry_keep_ms(e));
+        return 0;
+    case VCL_VAR_OBJ_AGE:
+        out->r = req_seconds(e->age_ms + (now_ms - e->received_ms));
+        return 0;
+    case VCL_VAR_OBJ_TIME:
+        out->r = run->now_s - req_seconds(e->age_ms + (now_ms - e->received_ms));
+        return 0;
+    case VCL_VAR_OBJ_STATUS:
+        out->i = e->status;
+        return 0;
+    case VCL_VAR_OBJ_REASON:
+        if (req_stored_head(run, e, &head) != 0)
+            return TERR_NOMEM;
+        req_give_string(out, http_slice(&head, head.reason_off, head.reason_len));
+        return 0;
+    case VCL_VAR_OBJ_PROTO:
+        req_give_string(out, SLICE_LIT("HTTP/1.1"));
+        return 0;
+    case VCL_VAR_OBJ_UNCACHEABLE:
+        out->i = entry_is_uncacheable(e);
+        return 0;
+    case VCL_VAR_OBJ_STORAGE:
+        out->p = r->proxy->storage;
+        return 0;
+    default:
+        return TERR_NOTFOUND;
+    }
+}
+
+static int
+req_get_resp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
+{
+    struct req *r = req_of(run);
+    const struct http_head *h;
+
+    switch ((unsigned)var) {
+    case VCL_VAR_RESP_IS_STREAMING:
+        out->i = r->entry != NULL && stobj_state(r->entry->parts[0].body) == STOBJ_FILLING;
+        return 0;
+    case VCL_VAR_RESP_TIME:
+        out->r = run->now_s;
+        return 0;
+    case VCL_VAR_RESP_PROTO:
+        req_give_string(out, SLICE_LIT("HTTP/1.1"));
+        return 0;
+    case VCL_VAR_RESP_STATUS:
+        if (r->policy.resp == NULL) {
+            out->i = r->entry->status;
+            return 0;
+        }
+        out->i = r->policy.resp->head.status;
+        return 0;
+    case VCL_VAR_RESP_REASON:
+        if (req_edit_resp(r) != 0)
+            return TERR_NOMEM;
+        h = &r->policy.resp->head;
+        req_give_string(out, http_slice(h, h->reason_off, h->reason_len));
+        return 0;
+    default:
+        return TERR_NOTFOUND;
+    }
+}
+
+static struct vcl_ip *
+req_ip(struct vcl_run *run, bool local)
+{
+    struct req *r = req_of(run);
+    uint8_t addr[16] = {0};
+    uint16_t port = 0;
+
+    if (!local)
+        return policy_ip(run, r->x->peer_addr, r->x->peer_port);
+    r->x->ops->local(r->x, addr, &port);
+    return policy_ip(run, addr, port);
+}
+
+static int
+req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
+{
+    struct req *r = req_of(run);
+
+    switch ((unsigned)var) {
+    case VCL_VAR_CLIENT_IP:
+    case VCL_VAR_REMOTE_IP:
+        out->ip = req_ip(run, false);
+        return out->ip == NULL ? TERR_NOMEM : 0;
+    case VCL_VAR_SERVER_IP:
+    case VCL_VAR_LOCAL_IP:
+        out->ip = req_ip(run, true);
+        return out->ip == NULL ? TERR_NOMEM : 0;
+    case VCL_VAR_CLIENT_IDENTITY:
+        req_give_string(
+            out, r->policy.identity.ptr != NULL ? r->policy.identity : slice_str(r->x->peer));
+        return 0;
+    case VCL_VAR_LOCAL_ENDPOINT:
+        req_give_string(out, slice_str(r->x->conn->endpoint));
+        return 0;
+    case VCL_VAR_LOCAL_SOCKET:
+        req_give_string(out, slice_str(r->x->conn->socket));
+        return 0;
+    case VCL_VAR_SESS_XID:
+        out->i = (int64_t)(r->x->conn->session % POLICY_XID_MAX);
+        return 0;
+    case VCL_VAR_SESS_TIMEOUT_IDLE:
+        out->r = req_seconds(r->proxy->params.timeout_idle);
+        return 0;
+    case VCL_VAR_SESS_IDLE_SEND_TIMEOUT:
+    case VCL_VAR_SESS_SEND_TIMEOUT:
+        out->r = req_seconds(r->proxy->params.idle_send_timeout);
+        return 0;
+    case VCL_VAR_SESS_TIMEOUT_LINGER:
+        out->r = 0;
+        return 0;
+    default:
+        return TERR_NOTFOUND;
+    }
+}
+
+static double
+req_said_s(int64_t ms)
+{
+    return ms == REQ_UNSAID ? -1 : req_seconds(ms);
+}
+
+static int
+req_get_settings(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
+{
+    const struct req_policy *rp = &req_of(run)->policy;
+
+    switch ((unsigned)var) {
+    case VCL_VAR_REQ_RESTARTS:
+        out->i = rp->restarts;
+        return 0;
+    case VCL_VAR_REQ_GRACE:
+        out->r = req_said_s(rp->grace_ms);
+        return 0;
+    case VCL_VAR_REQ_TTL:
+    case VCL_VAR_REQ_MAX_AGE:
+        out->r = req_said_s(rp->max_age_ms);
+        return 0;
+    case VCL_VAR_REQ_HASH_ALWAYS_MISS:
+        out->i = rp->always_miss;
+        return 0;
+    case VCL_VAR_REQ_HASH_IGNORE_BUSY:
+        out->i = rp->ignore_busy;
+        return 0;
+    case VCL_VAR_REQ_HASH_IGNORE_VARY:
+        out->i = rp->ignore_vary;
+        return 0;
+    case VCL_VAR_REQ_IS_HITMISS:
+        out->i = rp->hitmiss;
+        return 0;
+    case VCL_VAR_REQ_IS_HITPASS:
+        out->i = rp->hitpass;
+        return 0;
+    case VCL_VAR_REQ_ESI_LEVEL:
+    case VCL_VAR_REQ_ESI:
+    case VCL_VAR_REQ_TRACE:
+        out->i = 0;
+        return 0;
+    case VCL_VAR_REQ_TRANSPORT:
+        req_give_string(out, SLICE_LIT("HTTP/1"));
+        return 0;
+    default:
+        return req_get_conn(run, var, out);
+    }
+}
+
+static int
+req_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
+{
+    struct req *r = req_of(run);
+    int err;
+
+    switch ((unsigned)var) {
+    case VCL_VAR_REQ_METHOD:
+    case VCL_VAR_REQ_TOP_METHOD:
+    case VCL_VAR_BEREQ_METHOD:
+        req_give_string(out, http_slice(r->head, r->head->method_off, r->head->method_len));
+        return 0;
+    case VCL_VAR_REQ_URL:
+    case VCL_VAR_REQ_TOP_URL:
+    case VCL_VAR_BEREQ_URL:
+        req_give_string(out, http_path(r->head));
+        return 0;
+    case VCL_VAR_REQ_PROTO:
+    case VCL_VAR_REQ_TOP_PROTO:
+    case VCL_VAR_BEREQ_PROTO:
+        req_give_string(out, r->head->minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1"));
+        return 0;
+    case VCL_VAR_REQ_BACKEND_HINT:
+    case VCL_VAR_BEREQ_BACKEND:
+        out->p = r->backend;
+        return 0;
+    case VCL_VAR_REQ_XID:
+    case VCL_VAR_BEREQ_XID:
+        out->i = (int64_t)(r->x->xid % POLICY_XID_MAX);
+        return 0;
+    case VCL_VAR_REQ_TIME:
+    case VCL_VAR_REQ_TOP_TIME:
+    case VCL_VAR_BEREQ_TIME:
+        out->r =
+            run->now_s - (double)(r->proxy->loop->clock.mono_ms * 1000 - r->x->start_us) / 1000000;
+        return 0;
+    case VCL_VAR_REQ_CAN_GZIP:
+        out->i = (http_codings(r->head) & HTTP_TAKES_GZIP) != 0;
+        return 0;
+    case VCL_VAR_REQ_STORAGE:
+        out->p = r->proxy->storage;
+        return 0;
+    default:
+        break;
+    }
+    err = policy_get_common(run, var, out);
+    if (err == TERR_NOTFOUND)
+        err = req_get_settings(run, var, out);
+    if (err == TERR_NOTFOUND)
+        err = req_get_resp(run, var, out);
+    if (err == TERR_NOTFOUND)
+        err = req_get_obj(run, var, out);
+    tassert(err != TERR_NOTFOUND); /* the compiler gives nothing else */
+    return err;
+}
+
+static int
+req_set_url(struct vcl_run *run, struct slice url)
+{
+    struct req *r = req_of(run);
+
+    if (url.len == 0 || !http_target_bytes_ok(url) || (url.ptr[0] != '/' && url.ptr[0] != '*'))
+        return policy_fail(run, "req.url must begin with / and have no space or control bytes");
+    if (url.len > LIMIT_HEAD_BYTES)
+        return policy_fail(run, "req.url is too long");
+    if (req_edit(r) != 0)
+        return TERR_NOMEM;
+    return req_edit_failed(run, head_edit_path(r->policy.req, url));
+}
+
+static int
+req_set_method(struct vcl_run *run, struct slice method)
+{
+    struct req *r = req_of(run);
+
+    if (!http_token_ok(method))
+        return policy_fail(run, "req.method must be a token (RFC 9110 9.1)");
+    if (req_edit(r) != 0)
+        return TERR_NOMEM;
+    return req_edit_failed(run, head_edit_method(r->policy.req, method));
+}
+
+static int
+req_set_status(struct vcl_run *run, int64_t status)
+{
+    struct req *r = req_of(run);
+
+    if (status < 100 || status > 65535 || status % 1000 < 100)
+        return policy_fail(
+            run, "resp.status must be 100 to 65535, its last three digits 100 to 999");
+    if (req_edit_resp(r) != 0)
+        return TERR_NOMEM;
+    r->policy.resp->head.status = (uint16_t)status;
+    r->policy.touched = true;
+    return head_edit_reason(r->policy.resp, slice_str(http_reason((unsigned)status % 1000)));
+}
+
+static int
+req_set_reason(struct vcl_run *run, struct slice reason)
+{
+    struct req *r = req_of(run);
+
+    if (!http_value_ok(reason))
+        return policy_fail(run, "resp.reason has control bytes");
+    if (req_edit_resp(r) != 0)
+        return TERR_NOMEM;
+    r->policy.touched = true;
+    return req_edit_failed(run, head_edit_reason(r->policy.resp, reason));
+}
+
+/* Seconds to milliseconds, within what a policy can mean. */
+int64_t
+policy_ms(double seconds)
+{
+    if (!(seconds > -POLICY_SECONDS_MAX))
+        return -(int64_t)POLICY_SECONDS_MAX * 1000;
+    if (seconds > POLICY_SECONDS_MAX)
+        return (int64_t)POLICY_SECONDS_MAX * 1000;
+    return (int64_t)(seconds * 1000);
+}
+
+static int
+req_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *v)
+{
+    struct req *r = req_of(run);
+    struct req_policy *rp = &r->policy;
+
+    switch ((unsigned)var) {
+    case VCL_VAR_REQ_URL:
+    case VCL_VAR_BEREQ_URL:
+        return req_set_url(run, policy_string(v));
+    case VCL_VAR_REQ_METHOD:
+    case VCL_VAR_BEREQ_METHOD:
+        return req_set_method(run, policy_string(v));
+    case VCL_VAR_RESP_STATUS:
+        return req_set_status(run, v->i);
+    case VCL_VAR_RESP_REASON:
+        return req_set_reason(run, policy_string(v));
+    case VCL_VAR_REQ_BACKEND_HINT:
+    case VCL_VAR_BEREQ_BACKEND:
+        r->backend = (struct director *)(uintptr_t)v->p;
+        return 0;
+    case VCL_VAR_REQ_GRACE:
+        rp->grace_ms = v->r < 0 ? REQ_UNSAID : policy_ms(v->r);
+        return 0;
+    case VCL_VAR_REQ_TTL:
+    case VCL_VAR_REQ_MAX_AGE:
+        rp->max_age_ms = v->r < 0 ? REQ_UNSAID : policy_ms(v->r);
+        return 0;
+    case VCL_VAR_REQ_HASH_ALWAYS_MISS:
+        rp->always_miss = v->i != 0;
+        return 0;
+    case VCL_VAR_REQ_HASH_IGNORE_BUSY:
+        rp->ignore_busy = v->i != 0;
+        return 0;
+    case VCL_VAR_REQ_HASH_IGNORE_VARY:
+        rp->ignore_vary = v->i != 0;
+        return 0;
+    case VCL_VAR_CLIENT_IDENTITY:
+        rp->identity = arena_copy(&r->x->arena, policy_string(v));
+        return rp->identity.ptr == NULL ? TERR_NOMEM : 0;
+    default:
+        return 0; /* accepted, and means nothing here: the compiler has said so */
+    }
+}
+
+static int
+req_unset(struct vcl_run *run, enum vcl_var var)
+{
+    struct req_policy *rp = &req_of(run)->policy;
+
+    if (var == VCL_VAR_REQ_GRACE)
+        rp->grace_ms = REQ_UNSAID;
+    else if (var == VCL_VAR_REQ_TTL || var == VCL_VAR_REQ_MAX_AGE)
+        rp->max_age_ms = REQ_UNSAID;
+    return 0;
+}
+
+/* Bytes of the request as it came may move while the answer is on its way; all else stays. */
+static bool
+req_part_moves(const struct req *r, struct slice part)
+{
+    uintptr_t p = (uintptr_t)part.ptr, base = (uintptr_t)r->x->head.base;
+
+    return p >= base && p < base + r->x->head.len;
+}
+
+enum {
+    BODY_PARTS_MAX = 4096 /* of a synthetic body: a page has some ten */
+};
+
+static int
+req_body_room(struct req *r, unsigned n)
+{
+    struct req_policy *rp = &r->policy;
+    unsigned room = rp->nbody + n < 8 ? 8 : 2 * (rp->nbody + n);
+    struct slice *parts;
+
+    if (rp->nbody + n <= rp->body_room)
+        return 0;
+    parts = arena_alloc(&r->x->arena, room * sizeof(*parts));
+    if (parts == NULL)
+        return TERR_NOMEM;
+    if (rp->nbody > 0)
+        memcpy(parts, rp->body, rp->nbody * sizeof(*parts));
+    rp->body = parts;
+    rp->body_room = (uint16_t)room;
+    return 0;
+}
+
+static int
+req_set_body(
+    struct vcl_run *run, enum vcl_var var, const struct slice *parts, unsigned n, bool append)
+{
+    struct req *r = req_of(run);
+    struct req_policy *rp = &r->policy;
+
+    tassert(var == VCL_VAR_RESP_BODY);
+    if (!append)
+        rp->nbody = 0;
+    if (rp->nbody + n > BODY_PARTS_MAX)
+        return policy_fail(run, "resp.body has too many parts");
+    if (req_body_room(r, n) != 0)
+        return TERR_NOMEM;
+    for (unsigned i = 0; i < n; i++) {
+        struct slice part = parts[i];
+
+        if (part.len > 0 && req_part_moves(r, part))
+            part = arena_copy(&r->x->arena, part);
+        if (part.ptr == NULL && parts[i].len > 0)
+            return TERR_NOMEM;
+        rp->body[rp->nbody++] = part;
+    }
+    return 0;
+}
+
+/* A key of the policy's own: its pieces in the scratch, each with its end.  It begins with a byte
+ * that no URL has, so that it is never taken for one, nor shown as one. */
+static int
+req_hash_data(struct vcl_run *run, struct slice data)
+{
+    struct req *r = req_of(run);
+    struct proxy *p = r->proxy;
+
+    if (data.len + 1 > sizeof(p->key_text) - r->key_len)
+        return policy_fail(run, "hash_data: the key is longer than 64 KiB");
+    if (data.len > 0)
+        memcpy(p->key_text + r->key_len, data.ptr, data.len);
+    r->key_len += data.len;
+    p->key_text[r->key_len++] = '\0';
+    return 0;
+}
+
+const struct vcl_host policy_req_host = {
+    .get = req_get,
+    .set = req_set,
+    .unset = req_unset,
+    .get_storage = policy_get_storage,
+    .field = req_field,
+    .set_field = req_set_field,
+    .unset_field = req_unset_field,
+    .nth_field = req_nth_field,
+    .set_body = req_set_body,
+    .hash_data = req_hash_data,
+    .ban = policy_ban,
+    .call = policy_call,
+    .method = policy_method,
+    .backend_name = policy_backend_name,
+    .storage_name = policy_storage_name,
+};

@@ -1,0 +1,117 @@
+/* ban_fuzz.c -- expressions of bans: read, said again, and tried on a response.
+ *
+ * The input is an expression, a newline, and the head of a stored response, lines ending in LF.
+ * What must hold: an expression is taken or refused with a reason; what is listed of a taken one
+ * means the same to the parser, and both give the same answer; without a stored head no
+ * comparison of obj.http but != holds. */
+#include <stdio.h>
+
+#include "daemon/base/tassert.h"
+#include "daemon/base/terr.h"
+#include "daemon/cache/cache_priv.h"
+#include "daemon/http/uri.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+    FUZZ_HEAD_MAX = 8192,
+};
+
+/* The stored block: CRLF, as the cache keeps it. */
+static size_t
+fuzz_block(const char *text, size_t len, char block[FUZZ_HEAD_MAX])
+{
+    size_t n = 0;
+
+    n += (size_t)sprintf(block, "HTTP/1.1 200 OK\r\n");
+    for (size_t i = 0; i < len && n + 2 < FUZZ_HEAD_MAX; i++) {
+        if (text[i] == '\n')
+            block[n++] = '\r';
+        block[n++] = text[i];
+    }
+    return n;
+}
+
+static bool
+fuzz_matches(const struct ban *b, const struct entry *e, const struct http_head *req)
+{
+    static struct ban_subject s;
+    unsigned tests = 0;
+    bool matches;
+
+    s.e = e;
+    s.req = req;
+    s.parsed = false;
+    matches = ban_matches(b, &s, &tests);
+    tassert(tests > 0 && tests <= b->ntests);
+    tassert(!matches || tests == b->ntests);
+    return matches;
+}
+
+/* A request without fields. */
+static const struct http_head fuzz_request = {
+    .base = "GET /shop?a=1 HTTP/1.1\r\n\r\n",
+    .method = HTTP_M_GET,
+    .path_off = 4,
+    .path_len = 9,
+};
+
+static void
+fuzz_missing(const struct ban *b)
+{
+    static const struct entry none; /* no head: every header is missing */
+
+    for (unsigned i = 0; i < b->ntests; i++)
+        if (b->tests[i].field == BAN_OBJ_HTTP && b->tests[i].op != BAN_NE)
+            tassert(!fuzz_matches(b, &none, &fuzz_request));
+}
+
+static void
+fuzz_taken(struct ban *b, const struct entry *e)
+{
+    char why[300];
+    struct ban *again;
+    bool matches = fuzz_matches(b, e, &fuzz_request);
+    struct slice text = slice_of(b->text, b->text_len);
+
+    tassert(text.len <= BAN_TEXT_MAX);
+    tassert(ban_parse(&again, text, why, sizeof(why)) == 0);
+    tassert(slice_eq(text, slice_of(again->text, again->text_len)));
+    again->mono_ms = b->mono_ms;
+    tassert(again->hash == b->hash && again->ntests == b->ntests);
+    tassert(again->needs_request == b->needs_request && again->by_time == b->by_time);
+    tassert(fuzz_matches(again, e, &fuzz_request) == matches);
+    ban_free(again);
+    fuzz_missing(b);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *text = (const char *)data;
+    const char *end = size > 0 ? (const char *)memchr(text, '\n', size) : NULL;
+    size_t len = end != NULL ? (size_t)(end - text) : size;
+    static char block[FUZZ_HEAD_MAX + 2];
+    struct entry e = {.block = block, .status = 200, .received_ms = 100000, .age_ms = 3000};
+    char why[300] = "", *exact = malloc(len + 1);
+    struct ban *b;
+    int err;
+
+    tassert(exact != NULL);
+    memcpy(exact, text, len); /* so that the sanitizer sees a byte too far */
+    atomic_init(&e.ttl_ms, 60000);
+    atomic_init(&e.grace_ms, 10000);
+    atomic_init(&e.keep_ms, 20000);
+    e.head_len =
+        (uint32_t)fuzz_block(end != NULL ? end + 1 : "", end != NULL ? size - len - 1 : 0, block);
+    err = ban_parse(&b, slice_of(exact, len), why, sizeof(why));
+    free(exact);
+    if (err == 0) {
+        b->mono_ms = 120000;
+        fuzz_taken(b, &e);
+        ban_free(b);
+    } else {
+        tassert(err == TERR_SYNTAX && why[0] != '\0' && strlen(why) < sizeof(why));
+    }
+    return 0;
+}

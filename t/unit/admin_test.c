@@ -1,0 +1,876 @@
+/* admin_test.c -- the admin listener's answers, over a fake protocol and fake
+ * policies. */
+#include "t/unit/head_build.h"
+#include "t/unit/test.h"
+
+#include <stdio.h>
+
+#include "conf/conf.h"
+#include "daemon/admin/admin.h"
+#include "daemon/admin/admin_table.h"
+#include "daemon/base/json.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/rcu.h"
+#include "daemon/base/terr.h"
+#include "daemon/cache/cache.h"
+#include "daemon/origin/director.h"
+#include "daemon/proxy/policies.h"
+#include "daemon/shm/counters.h"
+#include "daemon/shm/elog.h"
+#include "storage/storage.h"
+#include "vcl-lite/vcl.h"
+
+#define TOKEN "0123456789abcdef"
+
+/* ---- a protocol: a request that comes in pieces, an answer that is taken in
+ * pieces ---- */
+
+struct ask {
+    struct exchange x;
+    struct head_build head;
+    char text[1024];
+    const char *body;
+    size_t body_len, body_at;
+    size_t pieces; /* bytes of the body that come at a time; 0: all */
+    size_t takes;  /* bytes of the answer accepted at a time; 0: all */
+    bool dry;      /* nothing more comes now */
+    /* what became of it */
+    unsigned status;
+    char block[1024];
+    char *out;
+    size_t out_len;
+    bool bodyless, close, aborted, released, ended;
+};
+
+static ssize_t
+ask_body_read(struct exchange *x, char *dst, size_t room)
+{
+    struct ask *a = container_of(x, struct ask, x);
+    size_t n = a->body_len - a->body_at;
+
+    if (n == 0)
+        return 0;
+    if (a->dry)
+        return TERR_AGAIN;
+    n = n > room ? room : n;
+    if (a->pieces > 0 && n > a->pieces) {
+        n = a->pieces;
+        a->dry = true;
+    }
+    if (a->body != NULL)
+        memcpy(dst, a->body + a->body_at, n);
+    else
+        memset(dst, ' ', n);
+    a->body_at += n;
+    return (ssize_t)n;
+}
+
+static ssize_t
+ask_send(struct exchange *x, const struct exchange_response *r, const struct iovec *body,
+    unsigned n, unsigned flags)
+{
+    struct ask *a = container_of(x, struct ask, x);
+    size_t len = n > 0 ? body[0].iov_len : 0;
+
+    CHECK((r != NULL) == (a->status == 0));
+    CHECK(!a->ended && n <= 1 && flags == EXCHANGE_END);
+    if (r != NULL) {
+        a->status = r->status;
+        a->bodyless = r->bodyless;
+        a->close = r->close;
+        CHECK(r->block.len < sizeof(a->block));
+        memcpy(a->block, r->block.ptr, r->block.len);
+        a->out = calloc(1, r->length + 1);
+    }
+    if (a->takes > 0 && len > a->takes) {
+        len = a->takes;
+        x->writable = false;
+    } else {
+        a->ended = true;
+        x->writable = false;
+        x->gathered = true;
+    }
+    memcpy(a->out + a->out_len, n > 0 ? body[0].iov_base : "", len);
+    a->out_len += len;
+    return (ssize_t)len;
+}
+
+static void
+ask_abort(struct exchange *x)
+{
+    container_of(x, struct ask, x)->aborted = true;
+}
+
+static void
+ask_release(struct exchange *x)
+{
+    struct ask *a = container_of(x, struct ask, x);
+
+    CHECK(!a->released);
+    a->released = true;
+    arena_fini(&x->arena);
+}
+
+static const struct exchange_ops ask_ops = {
+    .body_read = ask_body_read, .send = ask_send, .abort = ask_abort, .release = ask_release};
+
+/* ---- policies that are names ---- */
+
+static struct {
+    char loaded[64], used[64], labelled[64], purged[128];
+    bool soft;
+    int err;
+} said;
+
+int
+policies_load(struct policies *ps, const char *name, const char *file_name, struct slice text,
+    struct vcl_error **errors)
+{
+    static char message[] = "expected ';'", hint[] = "end it with ';'", source[] = "\xff oops";
+    static struct vcl_error warning = {
+        .file = "p", .line = 9, .column = 1, .message = message, .is_warning = true};
+    static struct vcl_error error = {.file = "p",
+        .line = 3,
+        .column = 7,
+        .message = message,
+        .hint = hint,
+        .source = source,
+        .next = &warning};
+
+    (void)ps, (void)file_name;
+    snprintf(said.loaded, sizeof(said.loaded), "%s:%.*s", name, (int)text.len, text.ptr);
+    *errors = said.err == TERR_CONFIG ? &error : &warning;
+    return said.err;
+}
+
+void
+vcl_errors_free(struct vcl_error **ep)
+{
+    *ep = NULL;
+}
+
+int
+policies_use(struct policies *ps, const char *name)
+{
+    (void)ps;
+    snprintf(said.used, sizeof(said.used), "%s", name);
+    return said.err;
+}
+
+int
+policies_discard(struct policies *ps, const char *name)
+{
+    (void)ps, (void)name;
+    return said.err;
+}
+
+int
+policies_label(struct policies *ps, const char *label, const char *name)
+{
+    (void)ps;
+    snprintf(said.labelled, sizeof(said.labelled), "%s=%s", label, name);
+    return said.err;
+}
+
+int
+policies_unlabel(struct policies *ps, const char *label)
+{
+    (void)ps, (void)label;
+    return said.err;
+}
+
+void
+policies_each(struct policies *ps, void (*f)(void *ctx, const struct policy_seen *seen), void *ctx)
+{
+    struct policy_seen boot = {.name = "boot", .file = "a.vcl", .state = "active", .workers = 2};
+    struct policy_seen label = {.name = "l", .file = "", .state = "warm", .label_of = "boot"};
+
+    (void)ps;
+    f(ctx, &boot);
+    f(ctx, &label);
+}
+
+int
+policies_purge_url(
+    struct policies *ps, struct slice url, bool soft, unsigned *how_many, const char **why)
+{
+    (void)ps;
+    snprintf(said.purged, sizeof(said.purged), "%.*s", (int)url.len, url.ptr);
+    said.soft = soft;
+    *how_many = 1;
+    *why = "that is no URL";
+    return said.err;
+}
+
+/* ---- the process around it ---- */
+
+static struct {
+    const struct conf *conf;
+    struct loop loop;
+    struct counters *counters;
+    struct storage *storage;
+    struct cache *cache;
+    struct registry *registry;
+    struct admin *admin;
+    struct conf_params params;
+    unsigned stops, sets;
+    bool draining;
+} world;
+
+static const char *
+host_state(void *ctx)
+{
+    (void)ctx;
+    return world.draining ? "draining" : "running";
+}
+
+static void
+host_stop(void *ctx)
+{
+    (void)ctx;
+    world.stops++;
+}
+
+static const struct conf_params *
+host_params(void *ctx)
+{
+    (void)ctx;
+    return &world.params;
+}
+
+static void
+host_set_params(void *ctx, const struct conf_params *next)
+{
+    (void)ctx;
+    world.params = *next;
+    world.sets++;
+}
+
+static int64_t
+host_connections(void *ctx)
+{
+    (void)ctx;
+    return 7;
+}
+
+static void
+world_on_wake(struct inbox *in)
+{
+    (void)in;
+}
+
+static void
+world_on_rearm(struct timer_wheel *w, uint64_t at_ms)
+{
+    (void)w, (void)at_ms;
+}
+
+static void
+world_open(const char *admin_section)
+{
+    static const struct admin_host host = {
+        host_state, host_stop, host_params, host_set_params, host_connections};
+    static const char *const addresses[] = {"127.0.0.1:4711"};
+    struct conf_error *errors;
+    char yaml[512];
+
+    snprintf(yaml, sizeof(yaml),
+        "backends: {o: {address: '127.0.0.1:9'}}\nstorage: {main: {size: 1MiB}}\n"
+        "index: {bits: 8}\nadmin: %s\n",
+        admin_section);
+    memset(&world, 0, sizeof(world));
+    memset(&said, 0, sizeof(said));
+    elog_init(ELOG_ERROR, 1);
+    CHECK_EQ(0, conf_load_text(&world.conf, "t.yaml", yaml, strlen(yaml), &errors));
+    world.params = world.conf->params;
+    task_queue_init(&world.loop.tasks);
+    inbox_init(&world.loop.inbox, world_on_wake);
+    arena_pool_init(&world.loop.arenas, 4);
+    timer_wheel_init(&world.loop.wheel, 0, world_on_rearm);
+    CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
+    CHECK_EQ(0, storage_open(&world.storage, &world.conf->storages[0]));
+    CHECK_EQ(
+        0, cache_open(&world.cache, &world.conf->index, world.storage, 1 << 20, world.counters));
+    CHECK_EQ(0, registry_open(&world.registry, world.conf));
+    CHECK_EQ(0, admin_open(&world.admin, &(struct admin_env){.loop = &world.loop,
+                                             .conf = world.conf,
+                                             .counters = world.counters,
+                                             .cache = world.cache,
+                                             .storage = world.storage,
+                                             .registry = world.registry,
+                                             .nworkers = 2,
+                                             .addresses = addresses,
+                                             .address = "unix:/a",
+                                             .host = &host}));
+}
+
+static void
+world_close(void)
+{
+    admin_close(&world.admin);
+    cache_close(&world.cache);
+    registry_close(&world.registry);
+    storage_close(&world.storage);
+    counters_close(&world.counters);
+    arena_pool_fini(&world.loop.arenas);
+    conf_free(&world.conf);
+}
+
+static void
+world_turn(void)
+{
+    inbox_drain(&world.loop.inbox);
+    task_queue_run(&world.loop.tasks, 1000);
+}
+
+/* A request as its first line and fields; the body follows. */
+static struct ask *
+ask_new(const char *head, const char *body)
+{
+    struct ask *a = calloc(1, sizeof(*a));
+
+    snprintf(a->text, sizeof(a->text), "%s\n\n", head);
+    a->x.head = *head_build(&a->head, a->text);
+    a->x.ops = &ask_ops;
+    a->x.peer = "unix";
+    a->x.writable = true;
+    a->body = body;
+    a->body_len = body != NULL ? strlen(body) : 0;
+    a->x.has_body = body != NULL;
+    a->x.body_length = EXCHANGE_LENGTH_UNKNOWN;
+    arena_init(&a->x.arena, &world.loop.arenas);
+    return a;
+}
+
+/* To the end. */
+static void
+ask_run(struct ask *a)
+{
+    admin_start(world.admin, &a->x);
+    for (unsigned i = 0; !a->released; i++) {
+        CHECK(i < 100000);
+        a->dry = false;
+        if (a->ended)
+            a->x.done = true;
+        else if (a->status != 0)
+            a->x.writable = true;
+        task_wake(a->x.task);
+        world_turn();
+    }
+}
+
+static void
+ask_free(struct ask **ap)
+{
+    CHECK((*ap)->released);
+    free((*ap)->out);
+    free(*ap);
+    *ap = NULL;
+}
+
+static json_t *
+ask_json(const struct ask *a)
+{
+    char why[128] = "";
+    json_t *o = json_parse(slice_of(a->out, a->out_len), why, sizeof(why));
+
+    CHECK_STR("", why);
+    CHECK(o != NULL);
+    CHECK(strstr(a->block, "\r\nContent-Type: application/json\r\n") != NULL);
+    CHECK(strstr(a->block, "\r\nCache-Control: no-store\r\n") != NULL);
+    return o;
+}
+
+/* Asks, and gives back the answer as JSON. */
+static json_t *
+answer(const char *head, const char *body, unsigned status)
+{
+    struct ask *a = ask_new(head, body);
+    json_t *o;
+
+    ask_run(a);
+    if (a->status != status)
+        print_error("%s: %u %s\n", head, a->status, a->out);
+    CHECK_EQ(status, a->status);
+    o = ask_json(a);
+    ask_free(&a);
+    return o;
+}
+
+/* The answer has this member with this text. */
+static void
+expect(const char *head, const char *body, unsigned status, const char *key, const char *value)
+{
+    json_t *o = answer(head, body, status);
+    const char *got = json_string_value(json_object_get(o, key));
+
+    CHECK(got != NULL);
+    CHECK_STR(value, got);
+    json_decref(o);
+}
+
+#define H " HTTP/1.1\nHost: x"
+
+TEST(admin, a_path_that_is_not_there_is_answered_with_those_that_are)
+{
+    json_t *o;
+    unsigned n = 0;
+
+    world_open("{}");
+    o = answer("GET /v1/nothing" H, NULL, 404);
+    CHECK_STR("there is nothing here", json_string_value(json_object_get(o, "error")));
+#define X(method, path, handler, doc) n++;
+    ADMIN_ROUTE_TABLE(X)
+#undef X
+    CHECK_EQ(n, json_array_size(json_object_get(o, "routes")));
+    json_decref(o);
+    o = answer("GET /v1" H, NULL, 200);
+    CHECK_EQ(n, json_array_size(json_object_get(o, "routes")));
+    json_decref(o);
+    json_decref(answer("GET /v1/status/" H, NULL, 404));
+    json_decref(answer("GET /v1/policies/" H, NULL, 404));
+    json_decref(answer("PUT /v1/backends//health" H, "{}", 404));
+    json_decref(answer("PUT /v1/backends/o/health/" H, "{}", 404));
+    json_decref(answer("PUT /v1/parameters/%0a" H, "{}", 404));
+    json_decref(answer("PUT /v1/parameters/%4" H, "{}", 404));
+    json_decref(answer("PUT /v1/parameters/%" H, "{}", 404));
+    json_decref(answer("PUT /v1/parameters/%zz" H, "{}", 404));
+    expect("GET /v1/why?url=/" H, NULL, 501, "error", "not in this build");
+    world_close();
+}
+
+TEST(admin, a_method_that_a_path_does_not_take_is_told_those_it_does)
+{
+    static const char *const rows[][2] = {
+        {"DELETE /v1/status" H, "\r\nAllow: GET, HEAD\r\n"},
+        {"BREW /v1/bans" H, "\r\nAllow: GET, HEAD, POST\r\n"},
+        {"GET /v1/policies/active" H, "\r\nAllow: PUT, DELETE\r\n"},
+    };
+
+    world_open("{}");
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+        struct ask *a = ask_new(rows[i][0], NULL);
+
+        ask_run(a);
+        CHECK_EQ(405, a->status);
+        CHECK(strstr(a->block, rows[i][1]) != NULL);
+        json_decref(ask_json(a));
+        ask_free(&a);
+    }
+    world_close();
+}
+
+TEST(admin, head_has_the_length_of_get_and_no_body)
+{
+    struct ask *a;
+
+    world_open("{}");
+    a = ask_new("HEAD /v1/status?x" H, NULL);
+    ask_run(a);
+    CHECK_EQ(200, a->status);
+    CHECK(a->bodyless);
+    CHECK_EQ(0, a->out_len);
+    ask_free(&a);
+    world_close();
+}
+
+TEST(admin, status_says_what_is_bound_and_in_use)
+{
+    json_t *o, *listen;
+
+    world_open("{}");
+    o = answer("GET /v1/status" H, NULL, 200);
+    CHECK_STR("running", json_string_value(json_object_get(o, "state")));
+    CHECK_STR("boot", json_string_value(json_object_get(o, "policy")));
+    CHECK_EQ(2, json_integer_value(json_object_get(o, "workers")));
+    CHECK_EQ(7, json_integer_value(json_object_get(o, "connections")));
+    listen = json_array_get(json_object_get(o, "listen"), 0);
+    CHECK_STR("127.0.0.1:4711", json_string_value(json_object_get(listen, "address")));
+    CHECK_STR("listen0", json_string_value(json_object_get(listen, "name")));
+    json_decref(o);
+    expect("GET /healthz" H, NULL, 200, "state", "running");
+    world.draining = true;
+    expect("GET /healthz" H, NULL, 503, "state", "draining");
+    world_close();
+}
+
+TEST(admin, without_the_token_nothing_but_health_is_told)
+{
+    static const char *const wrong[] = {
+        "GET /v1/status" H,
+        "GET /v1/status" H "\nAuthorization: Bearer",
+        "GET /v1/status" H "\nAuthorization: Bearer " TOKEN "f",
+        "GET /v1/status" H "\nAuthorization: Bearer 0123456789abcde",
+        "GET /v1/status" H "\nAuthorization: Bearer 0123456789abcdeF",
+        "GET /v1/status" H "\nAuthorization: Basic " TOKEN,
+        "GET /v1/status" H "\nAuthorization: Bearer " TOKEN "\nAuthorization: Bearer " TOKEN,
+        "GET /v1/nothing" H,
+        "GET /healthz/" H,
+    };
+
+    world_open("{address: '127.0.0.1:0', token: " TOKEN "}");
+    for (unsigned i = 0; i < ARRAY_LEN(wrong); i++) {
+        struct ask *a = ask_new(wrong[i], "never read");
+
+        ask_run(a);
+        CHECK_EQ(401, a->status);
+        CHECK_EQ(0, a->body_at);
+        CHECK(strstr(a->block, "\r\nWWW-Authenticate: Bearer realm=") != NULL);
+        json_decref(ask_json(a));
+        ask_free(&a);
+    }
+    json_decref(answer("GET /v1/status" H "\nAuthorization: Bearer " TOKEN, NULL, 200));
+    json_decref(answer("GET /v1/status" H "\nAuthorization: bearer   " TOKEN, NULL, 200));
+    json_decref(answer("GET /healthz" H, NULL, 200));
+    world_close();
+}
+
+TEST(admin, a_body_that_is_not_what_is_wanted_is_told_why)
+{
+    static const char *const rows[][2] = {
+        {"", "the body is not JSON: line 1, column 0: '[' or '{' expected near "
+             "end of file"},
+        {"{", "the body is not JSON: line 1, column 1: string or '}' expected "
+              "near end of file"},
+        {"[]", "the body is not a JSON object"},
+        {"{}", "the body has no member 'name'"},
+        {"{\"name\": 1}", "the member 'name' must be text"},
+        {"{\"name\": \"a\", \"nmae\": 1}", "unknown member 'nmae'"},
+        {"{\"name\": \"a\", \"name\": \"b\"}",
+            "the body is not JSON: line 1, column 20: duplicate object key near "
+            "'\"name\"'"},
+        {"{\"name\": \"\\u0000\"}", "the body is not JSON: line 1, column 17: "
+                                    "\\u0000 is not allowed without "
+                                    "JSON_ALLOW_NUL near '\"\\u0000\"'"},
+    };
+
+    world_open("{}");
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++)
+        expect("PUT /v1/policies/active" H, rows[i][0], 400, "error", rows[i][1]);
+    CHECK_STR("", said.used);
+    world_close();
+}
+
+TEST(admin, a_body_has_a_bound)
+{
+    struct ask *a;
+
+    world_open("{}");
+    a = ask_new("PUT /v1/policies/big" H, "");
+    a->body = NULL; /* blanks */
+    a->body_len = ADMIN_BODY_MAX;
+    ask_run(a);
+    CHECK_EQ(201, a->status);
+    ask_free(&a);
+    a = ask_new("PUT /v1/policies/big" H, "");
+    a->body = NULL;
+    a->body_len = ADMIN_BODY_MAX + 1;
+    ask_run(a);
+    CHECK_EQ(413, a->status);
+    CHECK(a->close);
+    ask_free(&a);
+    a = ask_new("PUT /v1/policies/big" H, "x");
+    a->x.body_length = ADMIN_BODY_MAX + 1;
+    ask_run(a);
+    CHECK_EQ(413, a->status);
+    CHECK_EQ(0, a->body_at); /* not even asked for */
+    ask_free(&a);
+    world_close();
+}
+
+TEST(admin, what_came_malformed_is_answered_and_the_connection_ends)
+{
+    struct ask *a;
+
+    world_open("{token: " TOKEN "}");
+    a = ask_new("GET / HTTP/1.1", NULL);
+    a->x.err = TERR_SYNTAX;
+    ask_run(a);
+    CHECK_EQ(400, a->status);
+    CHECK(a->close);
+    json_decref(ask_json(a));
+    ask_free(&a);
+    world_close();
+}
+
+TEST(admin, a_slow_client_is_waited_for_and_one_that_left_is_forgotten)
+{
+    struct ask *a;
+
+    world_open("{}");
+    a = ask_new("PUT /v1/policies/p" H, "vcl 4.1; backend default none;");
+    a->pieces = 1;
+    a->takes = 3;
+    ask_run(a);
+    CHECK_EQ(201, a->status);
+    CHECK_STR("p:vcl 4.1; backend default none;", said.loaded);
+    json_decref(ask_json(a));
+    ask_free(&a);
+
+    a = ask_new("PUT /v1/policies/p" H, "vcl 4.1;"); /* gone in the midst of its request */
+    a->pieces = 1;
+    admin_start(world.admin, &a->x);
+    CHECK(!a->released);
+    a->x.gone = true;
+    a->x.task->run(a->x.task);
+    CHECK(a->released && a->status == 0);
+    ask_free(&a);
+
+    a = ask_new("GET /v1/status" H, NULL); /* and of its answer */
+    a->takes = 1;
+    admin_start(world.admin, &a->x);
+    CHECK(!a->released && a->status == 200);
+    a->x.gone = true;
+    a->x.task->run(a->x.task);
+    CHECK(a->released);
+    ask_free(&a);
+    world_close();
+}
+
+TEST(admin, a_policy_is_loaded_or_every_error_is_told)
+{
+    json_t *o, *e;
+
+    world_open("{}");
+    o = answer("PUT /v1/policies/site-1" H, "vcl 4.1;", 201);
+    CHECK_STR("site-1", json_string_value(json_object_get(o, "name")));
+    CHECK_EQ(1, json_array_size(json_object_get(o, "warnings")));
+    CHECK_STR("site-1:vcl 4.1;", said.loaded);
+    json_decref(o);
+    said.err = TERR_CONFIG;
+    o = answer("PUT /v1/policies/site-2" H, "vcl 4.1", 422);
+    CHECK_STR("the policy has 1 error", json_string_value(json_object_get(o, "error")));
+    e = json_array_get(json_object_get(o, "errors"), 0);
+    CHECK_EQ(3, json_integer_value(json_object_get(e, "line")));
+    CHECK_EQ(7, json_integer_value(json_object_get(e, "column")));
+    CHECK_STR("expected ';'", json_string_value(json_object_get(e, "message")));
+    CHECK_STR("end it with ';'", json_string_value(json_object_get(e, "hint")));
+    CHECK_STR("? oops", json_string_value(json_object_get(e, "source"))); /* not UTF-8 */
+    CHECK_EQ(1, json_array_size(json_object_get(o, "warnings")));
+    json_decref(o);
+    said.err = TERR_EXISTS;
+    expect("PUT /v1/policies/site-1" H, "x", 409, "hint",
+        "give it another name, or DELETE the old one first");
+    said.err = TERR_SYNTAX;
+    expect("PUT /v1/policies/1" H, "x", 400, "error", "'1' is no name");
+    said.err = TERR_NOMEM;
+    expect("PUT /v1/policies/a" H, "x", 503, "error", "a: out of memory");
+    said.err = 0;
+    expect("PUT /v1/policies/a" H, "", 400, "error", "the body is empty");
+    expect("PUT /v1/policies/a" H, NULL, 400, "error", "the body is empty");
+    world_close();
+}
+
+TEST(admin, policies_are_used_labelled_and_forgotten)
+{
+    json_t *o, *list;
+
+    world_open("{}");
+    o = answer("GET /v1/policies" H, NULL, 200);
+    list = json_object_get(o, "policies");
+    CHECK_EQ(2, json_array_size(list));
+    CHECK_STR("active", json_string_value(json_object_get(json_array_get(list, 0), "state")));
+    CHECK_STR("boot", json_string_value(json_object_get(json_array_get(list, 1), "label_of")));
+    json_decref(o);
+    expect("PUT /v1/policies/active" H, "{\"name\": \"a\"}", 200, "active", "a");
+    CHECK_STR("a", said.used);
+    expect("PUT /v1/labels/l%6F" H, "{\"name\": \"a\"}", 200, "label", "lo");
+    CHECK_STR("lo=a", said.labelled);
+    expect("DELETE /v1/labels/lo" H, NULL, 200, "discarded", "lo");
+    expect("DELETE /v1/policies/a" H, NULL, 200, "discarded", "a");
+    said.err = TERR_NOTFOUND;
+    expect("DELETE /v1/policies/b" H, NULL, 404, "error", "no policy or label is named 'b'");
+    expect(
+        "PUT /v1/labels/l" H, "{\"name\": \"b\"}", 404, "error", "no policy or label is named 'b'");
+    said.err = TERR_BUSY;
+    expect("DELETE /v1/policies/a" H, NULL, 409, "error", "'a' is in use, or labelled");
+    world_close();
+}
+
+TEST(admin, a_url_is_purged)
+{
+    json_t *o;
+
+    world_open("{}");
+    o = answer("POST /v1/purge" H, "{\"url\": \"http://a/b?c\", \"soft\": true}", 200);
+    CHECK_EQ(1, json_integer_value(json_object_get(o, "purged")));
+    CHECK_STR("http://a/b?c", said.purged);
+    CHECK(said.soft);
+    json_decref(o);
+    json_decref(answer("POST /v1/purge" H, "{\"url\": \"http://a/\"}", 200));
+    CHECK(!said.soft);
+    expect("POST /v1/purge" H, "{\"url\": \"/\", \"soft\": 1}", 400, "error",
+        "the member 'soft' must be true or false");
+    said.err = TERR_SYNTAX;
+    expect("POST /v1/purge" H, "{\"url\": \"x\"}", 400, "error", "that is no URL");
+    world_close();
+}
+
+TEST(admin, a_ban_is_added_and_shown)
+{
+    json_t *o, *list;
+
+    world_open("{}");
+    rcu_join();
+    o = answer("GET /v1/bans" H, NULL, 200);
+    CHECK_EQ(0, json_array_size(json_object_get(o, "bans")));
+    json_decref(o);
+    expect("POST /v1/bans" H, "{\"expression\": \"req.url ~ ^/a\"}", 201, "expression",
+        "req.url ~ ^/a");
+    json_decref(answer("POST /v1/bans" H, "{\"expression\": \"req.url ~ \"}", 400));
+    json_decref(answer("POST /v1/bans" H, "{\"expression\": 7}", 400));
+    o = answer("GET /v1/bans" H, NULL, 200);
+    list = json_object_get(o, "bans");
+    CHECK_EQ(1, json_array_size(list));
+    CHECK_STR(
+        "req.url ~ ^/a", json_string_value(json_object_get(json_array_get(list, 0), "expression")));
+    CHECK(json_is_true(json_object_get(json_array_get(list, 0), "of_request")));
+    json_decref(o);
+    rcu_leave();
+    world_close();
+}
+
+TEST(admin, a_backends_health_is_shown_and_set)
+{
+    json_t *o, *b;
+
+    world_open("{}");
+    o = answer("GET /v1/backends" H, NULL, 200);
+    b = json_array_get(json_object_get(o, "backends"), 0);
+    CHECK_STR("o", json_string_value(json_object_get(b, "name")));
+    CHECK_STR("127.0.0.1:9", json_string_value(json_object_get(b, "address")));
+    CHECK_STR("auto", json_string_value(json_object_get(b, "health")));
+    CHECK(json_is_true(json_object_get(b, "healthy")));
+    CHECK(json_is_null(json_object_get(b, "probe")));
+    json_decref(o);
+    o = answer("PUT /v1/backends/o/health" H, "{\"health\": \"sick\"}", 200);
+    CHECK_STR("sick", json_string_value(json_object_get(o, "health")));
+    CHECK(json_is_false(json_object_get(o, "healthy")));
+    json_decref(o);
+    expect("PUT /v1/backends/p/health" H, "{\"health\": \"sick\"}", 404, "error",
+        "no backend is named 'p'");
+    expect("PUT /v1/backends/o/health" H, "{\"health\": \"ill\"}", 400, "error",
+        "'ill' is no state of a backend");
+    world_close();
+}
+
+TEST(admin, parameters_are_shown_and_those_that_can_are_changed)
+{
+    json_t *o;
+
+    world_open("{}");
+    o = answer("GET /v1/parameters" H, NULL, 200);
+    CHECK(json_array_size(json_object_get(o, "parameters")) > 30);
+    json_decref(o);
+    expect("PUT /v1/parameters/default_ttl" H, "{\"value\": \"2m\"}", 200, "value", "2m");
+    CHECK_EQ(120000, world.params.default_ttl);
+    expect("PUT /v1/parameters/max_restarts" H, "{\"value\": 7}", 200, "value", "7");
+    expect("PUT /v1/parameters/http_cache_status" H, "{\"value\": false}", 200, "value", "off");
+    CHECK_EQ(3, world.sets);
+    expect("PUT /v1/parameters/max_restarts" H, "{\"value\": 7.5}", 400, "error",
+        "max_restarts: '7.5' is not a whole number");
+    expect("PUT /v1/parameters/default_ttl" H, "{\"value\": 2}", 400, "error",
+        "default_ttl: '2' has no unit: write 2s for seconds or 2ms for "
+        "milliseconds");
+    expect("PUT /v1/parameters/default_ttl" H, "{\"value\": null}", 400, "error",
+        "the member 'value' must be text, a number or a switch");
+    expect(
+        "PUT /v1/parameters/default_ttl" H, "{}", 400, "error", "the body has no member 'value'");
+    expect("PUT /v1/parameters/listen_depth" H, "{\"value\": 1}", 409, "error",
+        "listen_depth needs a restart");
+    expect("PUT /v1/parameters/nothing" H, "{\"value\": 1}", 404, "error",
+        "no parameter is named 'nothing'");
+    CHECK_EQ(3, world.sets);
+    world_close();
+}
+
+/* Counts how many lines of `text` begin with `start`. */
+static unsigned
+lines_with(const char *text, const char *start)
+{
+    unsigned n = 0;
+
+    for (const char *p = text; (p = strstr(p, start)) != NULL; p += strlen(start))
+        n += p == text || p[-1] == '\n';
+    return n;
+}
+
+TEST(admin, every_number_has_one_name_in_both_forms)
+{
+    struct ask *a;
+    const char *name;
+    char line[160];
+    json_t *o, *value;
+
+    world_open("{}");
+    counter_add(counters_worker(world.counters, 0), COUNTER_req_hit, 41);
+    o = answer("GET /v1/counters" H, NULL, 200);
+    CHECK_EQ(41, json_integer_value(json_object_get(o, "req.hit")));
+    CHECK_EQ(1 << 20, json_integer_value(json_object_get(o, "storage.size")));
+    a = ask_new("GET /metrics" H, NULL);
+    ask_run(a);
+    CHECK_EQ(200, a->status);
+    CHECK(strstr(a->block, "\r\nContent-Type: text/plain; version=0.0.4") != NULL);
+    CHECK(strstr(a->out, "\n# TYPE tarn_req_hit counter\ntarn_req_hit 41\n") != NULL);
+    CHECK(strstr(a->out, "\n# TYPE tarn_storage_size gauge\ntarn_storage_size 1048576\n") != NULL);
+    json_object_foreach(o, name, value)
+    {
+        snprintf(line, sizeof(line), "# TYPE tarn_%s ", name);
+        for (char *p = strchr(line, '_') + 1; *p != '\0'; p++)
+            *p = *p == '.' ? '_' : *p;
+        CHECK_EQ(1, lines_with(a->out, line));
+        memcpy(line + 2, "HELP", 4);
+        CHECK_EQ(1, lines_with(a->out, line));
+    }
+    CHECK_EQ(json_object_size(o), lines_with(a->out, "# TYPE "));
+    CHECK_EQ(json_object_size(o), lines_with(a->out, "tarn_"));
+    json_decref(o);
+    ask_free(&a);
+    world_close();
+}
+
+TEST(admin, stop_is_answered_before_it_stops)
+{
+    struct ask *a;
+
+    world_open("{}");
+    json_decref(answer("GET /v1/stop" H, NULL, 405));
+    a = ask_new("POST /v1/stop" H, NULL);
+    admin_start(world.admin, &a->x);
+    CHECK_EQ(200, a->status);
+    CHECK_EQ(0, world.stops);
+    a->x.done = true;
+    a->x.task->run(a->x.task);
+    CHECK(a->released);
+    CHECK_EQ(1, world.stops);
+    ask_free(&a);
+    world_close();
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_ENTRY(admin, a_path_that_is_not_there_is_answered_with_those_that_are),
+        TEST_ENTRY(admin, a_method_that_a_path_does_not_take_is_told_those_it_does),
+        TEST_ENTRY(admin, head_has_the_length_of_get_and_no_body),
+        TEST_ENTRY(admin, status_says_what_is_bound_and_in_use),
+        TEST_ENTRY(admin, without_the_token_nothing_but_health_is_told),
+        TEST_ENTRY(admin, a_body_that_is_not_what_is_wanted_is_told_why),
+        TEST_ENTRY(admin, a_body_has_a_bound),
+        TEST_ENTRY(admin, what_came_malformed_is_answered_and_the_connection_ends),
+        TEST_ENTRY(admin, a_slow_client_is_waited_for_and_one_that_left_is_forgotten),
+        TEST_ENTRY(admin, a_policy_is_loaded_or_every_error_is_told),
+        TEST_ENTRY(admin, policies_are_used_labelled_and_forgotten),
+        TEST_ENTRY(admin, a_url_is_purged),
+        TEST_ENTRY(admin, a_ban_is_added_and_shown),
+        TEST_ENTRY(admin, a_backends_health_is_shown_and_set),
+        TEST_ENTRY(admin, parameters_are_shown_and_those_that_can_are_changed),
+        TEST_ENTRY(admin, every_number_has_one_name_in_both_forms),
+        TEST_ENTRY(admin, stop_is_answered_before_it_stops),
+    };
+
+    rcu_start();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,359 @@
+/* vcl_check_stmt.c -- statements: what may be set, unset, returned. */
+#include "vcl-lite/vcl_sema.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "daemon/base/tassert.h"
+
+static void stmt_list(struct sema *s, struct ast_stmt *stmt);
+
+/* --- set and unset --- */
+
+/* How long the message is only its framing may say (RFC 9112 6.3). */
+static bool
+stmt_is_framing(struct sema *s, const struct ast_expr *e, enum vcl_var var)
+{
+    size_t family = strlen(vcl_var_name(var));
+    struct slice name = e->field;
+
+    if (name.ptr == NULL)
+        name = (struct slice){e->text.ptr + family, e->text.len - family};
+    if (!(name.len == 14 && strncasecmp(name.ptr, "content-length", 14) == 0) &&
+        !(name.len == 17 && strncasecmp(name.ptr, "transfer-encoding", 17) == 0))
+        return false;
+    vcl_fail(s->cx, e->pos, NULL, "'%s' is read only: it says how the message is framed",
+        sema_shown(s, e));
+    return true;
+}
+
+/* Checks that it can be set, or unset, at all; where is decided when it is known who calls. */
+static bool
+stmt_writable(struct sema *s, const struct ast_expr *e, enum vcl_var var, enum sema_use_kind kind)
+{
+    unsigned where = sema_var_where(var, kind);
+    unsigned flags = sema_var_flags(var);
+
+    if (kind == SEMA_SET && (flags & VCL_W40) != 0 && s->cx->ast.version > 40)
+        where = 0;
+    if (where == 0) {
+        vcl_fail(s->cx, e->pos,
+            kind == SEMA_SET && (flags & VCL_W40) != 0 ? "it could be set in vcl 4.0" : NULL,
+            kind == SEMA_SET ? "'%s' is read only" : "'%s' cannot be unset", sema_shown(s, e));
+        return false;
+    }
+    if (sema_var_type(var) == VCL_TYPE_HEADER && stmt_is_framing(s, e, var))
+        return false;
+    sema_use(s, kind, e->pos, sema_shown(s, e), where);
+    return true;
+}
+
+static enum ast_op
+stmt_assign_op(enum ast_assign op)
+{
+    switch (op) {
+    case AST_ASSIGN_SUB:
+        return AST_OP_SUB;
+    case AST_ASSIGN_MUL:
+        return AST_OP_MUL;
+    case AST_ASSIGN_DIV:
+        return AST_OP_DIV;
+    case AST_ASSIGN:
+    case AST_ASSIGN_ADD:
+        break;
+    }
+    return AST_OP_ADD;
+}
+
+/* set x += y: the value of x, and y, put together or computed. */
+static struct sema_node *
+stmt_combine(struct sema *s, struct ast_stmt *stmt, enum vcl_var var, enum vcl_type type)
+{
+    static const char *const ops[] = {"=", "+=", "-=", "*=", "/="};
+    struct sema_node *before = sema_read(s, stmt->var, var), *with, *n;
+
+    if (type == VCL_TYPE_STRING) {
+        with = sema_expr(s, stmt->expr, VCL_TYPE_STRING);
+        if (stmt->op == AST_ASSIGN_ADD)
+            return sema_concat(s, before, with);
+        n = NULL;
+    } else {
+        with = sema_expr(s, stmt->expr, VCL_TYPE_VOID);
+        if (before == NULL || with == NULL)
+            return NULL;
+        n = sema_arithmetic(s, stmt_assign_op(stmt->op), before, with);
+        if (n != NULL && n->type == type)
+            return n;
+    }
+    if (!s->cx->nomem)
+        vcl_fail(s->cx, stmt->expr->pos, NULL, "%s %s %s is not possible",
+            sema_type_name(sema_var_type(var)), ops[stmt->op],
+            with == NULL ? "that" : sema_type_name(with->type));
+    return NULL;
+}
+
+static void
+stmt_set(struct sema *s, struct ast_stmt *stmt)
+{
+    enum vcl_var var = sema_var(s, stmt->var);
+    enum vcl_type type;
+    struct sema_node *n;
+
+    if (var == VCL_VAR_COUNT) {
+        sema_expr(s, stmt->expr, VCL_TYPE_VOID);
+        return;
+    }
+    type = sema_var_type(var);
+    if (type == VCL_TYPE_HEADER)
+        type = VCL_TYPE_STRING;
+    if (!stmt_writable(s, stmt->var, var, SEMA_SET)) {
+        sema_expr(s, stmt->expr, VCL_TYPE_VOID);
+        return;
+    }
+    if (type == VCL_TYPE_BODY && stmt->op != AST_ASSIGN && stmt->op != AST_ASSIGN_ADD)
+        vcl_fail(s->cx, stmt->pos, NULL, "a body can be set, or added to with +=");
+    if (stmt->op == AST_ASSIGN || type == VCL_TYPE_BODY)
+        n = sema_expr(s, stmt->expr, type);
+    else
+        n = stmt_combine(s, stmt, var, type);
+    if ((sema_var_flags(var) & VCL_WARNS) != 0)
+        vcl_warn(s->cx, stmt->var->pos, NULL, "'%s' does nothing yet: the line is left out",
+            sema_shown(s, stmt->var));
+    stmt->expr->what = n;
+}
+
+static void
+stmt_unset(struct sema *s, struct ast_stmt *stmt)
+{
+    enum vcl_var var = sema_var(s, stmt->var);
+
+    if (var == VCL_VAR_COUNT || !stmt_writable(s, stmt->var, var, SEMA_UNSET))
+        return;
+    if (sema_var_type(var) == VCL_TYPE_HEADER)
+        sema_field(s, stmt->var, var);
+}
+
+/* --- return --- */
+
+static unsigned
+stmt_nargs(const struct ast_stmt *stmt)
+{
+    unsigned n = 0;
+
+    for (const struct ast_arg *arg = stmt->args; arg != NULL; arg = arg->next)
+        n++;
+    return n;
+}
+
+/* Of the last three digits the first is 1 to 9: they are what is sent (vcl(7), synth). */
+static void
+stmt_status(struct sema *s, const struct sema_node *n)
+{
+    if (n == NULL || n->op != VCL_OP_CONST)
+        return;
+    if (n->value.i < 100 || n->value.i > 65535 || n->value.i % 1000 < 100)
+        vcl_fail(s->cx, n->pos, "100 to 999, or 1100 to 65535 whose last three digits are sent",
+            "%lld cannot be a status", (long long)n->value.i);
+}
+
+static void
+stmt_arg(struct sema *s, struct ast_arg *arg, enum vcl_type type)
+{
+    if (arg->name.ptr != NULL)
+        vcl_fail(s->cx, arg->pos, NULL, "arguments of return() have no names");
+    arg->value->what = sema_expr(s, arg->value, type);
+}
+
+/* vcl(label) */
+static void
+stmt_label(struct sema *s, struct ast_arg *arg)
+{
+    struct ast_expr *e = arg->value;
+    int n = e->kind == AST_NAME ? vcl_label_number(s->cx, e->text) : -1;
+
+    if (n < 0)
+        vcl_fail(s->cx, e->pos, "a label is given to a loaded policy through the admin API",
+            "there is no label '%.*s'", (int)e->text.len, e->text.ptr != NULL ? e->text.ptr : "");
+    else
+        e->what = sema_const_int(s, VCL_TYPE_INT, n, e->pos);
+}
+
+/* How many arguments an action may have. */
+static void
+stmt_return_args(struct sema *s, struct ast_stmt *stmt, enum vcl_action a)
+{
+    unsigned n = stmt_nargs(stmt), least = 0, most = 0;
+
+    if (a == VCL_ACT_SYNTH || a == VCL_ACT_ERROR) {
+        least = a == VCL_ACT_SYNTH || stmt->has_args ? 1 : 0;
+        most = 2;
+    } else if (a == VCL_ACT_VCL) {
+        least = most = 1;
+    } else if (a == VCL_ACT_PASS || a == VCL_ACT_FAIL) {
+        least = stmt->has_args ? 1 : 0;
+        most = 1;
+    }
+    if (n < least || n > most) {
+        vcl_fail(s->cx, stmt->name_pos,
+            a == VCL_ACT_SYNTH   ? "return(synth(404)); or return(synth(404, \"Not here\"));"
+            : a == VCL_ACT_ERROR ? "return(error(503, \"Why\"));"
+                                 : NULL,
+            n < least ? "%s needs an argument" : "%s has too many arguments", vcl_action_name(a));
+        return;
+    }
+    if (n == 0)
+        return;
+    if (a == VCL_ACT_VCL) {
+        stmt_label(s, stmt->args);
+    } else if (a == VCL_ACT_PASS) {
+        stmt_arg(s, stmt->args, VCL_TYPE_DURATION);
+    } else if (a == VCL_ACT_FAIL) {
+        stmt_arg(s, stmt->args, VCL_TYPE_STRING);
+    } else {
+        stmt_arg(s, stmt->args, VCL_TYPE_INT);
+        stmt_status(s, stmt->args->value->what);
+        if (n == 2)
+            stmt_arg(s, stmt->args->next, VCL_TYPE_STRING);
+    }
+}
+
+static void
+stmt_return(struct sema *s, struct ast_stmt *stmt)
+{
+    enum vcl_action a;
+    unsigned where;
+
+    if (stmt->name.len == 0) {
+        if (s->now->vcl >= 0)
+            vcl_fail(s->cx, stmt->pos, vcl_text(s->cx, "write return(...) with one of its actions"),
+                "%s needs an action to return", s->now->name);
+        return;
+    }
+    a = sema_action(stmt->name);
+    if (a == VCL_ACT_COUNT) {
+        struct vcl_guess guess = {.meant = stmt->name};
+        const char *hint = vcl_removed(VCL_REMOVED_ACTION, stmt->name);
+
+        for (unsigned i = VCL_ACT_NONE + 1; i < VCL_ACT_COUNT; i++)
+            vcl_guess_try(&guess, vcl_action_name((enum vcl_action)i));
+        vcl_fail(s->cx, stmt->name_pos, hint != NULL ? hint : vcl_guess_hint(s->cx, &guess),
+            "there is no action '%.*s'", (int)stmt->name.len, stmt->name.ptr);
+        return;
+    }
+    where = sema_action_where(a);
+    if (a == VCL_ACT_PASS && stmt->has_args)
+        where = VCL_IN(BACKEND_RESPONSE);
+    sema_use(s, SEMA_RETURN, stmt->name_pos,
+        a == VCL_ACT_PASS && stmt->has_args ? "pass(duration)" : vcl_action_name(a), where);
+    stmt_return_args(s, stmt, a);
+}
+
+/* --- the rest --- */
+
+static void
+stmt_call(struct sema *s, struct ast_stmt *stmt)
+{
+    struct sema_sub *sub = sema_sub_find(s, stmt->name);
+    struct vcl_guess guess = {.meant = stmt->name};
+    struct sema_call *call;
+
+    if (sub == NULL) {
+        for (const struct sema_sub *other = s->subs; other != NULL; other = other->next)
+            vcl_guess_try(&guess, other->name);
+        vcl_fail(s->cx, stmt->name_pos, vcl_guess_hint(s->cx, &guess), "there is no sub '%.*s'",
+            (int)stmt->name.len, stmt->name.ptr);
+        return;
+    }
+    call = vcl_alloc(s->cx, s->cx->scratch, sizeof(*call));
+    if (call == NULL)
+        return;
+    *call = (struct sema_call){.sub = sub, .pos = stmt->name_pos, .next = s->now->calls};
+    s->now->calls = call;
+}
+
+static void
+stmt_text(struct sema *s, struct ast_stmt *stmt, const char *what, unsigned where)
+{
+    sema_use(s, SEMA_STATEMENT, stmt->pos, what, where);
+    stmt->expr->what = sema_expr(s, stmt->expr, VCL_TYPE_STRING);
+}
+
+static void
+stmt_expr(struct sema *s, struct ast_stmt *stmt)
+{
+    struct sema_node *n = sema_call(s, stmt->expr);
+
+    if (n != NULL && n->op == VCL_OP_REGSUB)
+        vcl_fail(s->cx, stmt->expr->pos, "set a variable to it", "its value is not used");
+    stmt->expr->what = n;
+}
+
+/* A chain of elseif is as long as somebody writes it: it is walked, not climbed down. */
+static void
+stmt_if(struct sema *s, struct ast_stmt *stmt)
+{
+    for (;; stmt = stmt->otherwise) {
+        stmt->expr->what = sema_expr(s, stmt->expr, VCL_TYPE_BOOL);
+        stmt_list(s, stmt->body);
+        if (stmt->otherwise == NULL || stmt->otherwise->kind != AST_IF ||
+            stmt->otherwise->next != NULL)
+            break;
+    }
+    stmt_list(s, stmt->otherwise);
+}
+
+static void
+stmt_one(struct sema *s, struct ast_stmt *stmt)
+{
+    switch (stmt->kind) {
+    case AST_BLOCK:
+        stmt_list(s, stmt->body);
+        break;
+    case AST_SET:
+        stmt_set(s, stmt);
+        break;
+    case AST_UNSET:
+        stmt_unset(s, stmt);
+        break;
+    case AST_CALL_SUB:
+        stmt_call(s, stmt);
+        break;
+    case AST_IF:
+        stmt_if(s, stmt);
+        break;
+    case AST_RETURN:
+        stmt_return(s, stmt);
+        break;
+    case AST_HASH_DATA:
+        stmt_text(s, stmt, "hash_data()", VCL_IN(HASH));
+        break;
+    case AST_BAN:
+        stmt_text(s, stmt, "ban()", VCL_CLIENT | VCL_BACKEND);
+        break;
+    case AST_SYNTHETIC:
+        stmt_text(s, stmt, "synthetic()", VCL_IN(SYNTH) | VCL_IN(BACKEND_ERROR));
+        break;
+    case AST_NEW:
+        stmt->expr->what = sema_new(s, stmt);
+        break;
+    case AST_EXPR:
+        stmt_expr(s, stmt);
+        break;
+    }
+}
+
+static void
+stmt_list(struct sema *s, struct ast_stmt *stmt)
+{
+    for (; stmt != NULL && !s->cx->nomem; stmt = stmt->next)
+        stmt_one(s, stmt);
+}
+
+void
+sema_body(struct sema *s, struct sema_sub *sub)
+{
+    s->now = sub;
+    for (unsigned i = 0; i < sub->ndefs; i++)
+        stmt_list(s, sub->defs[i]->body);
+    s->now = NULL;
+}

@@ -1,0 +1,121 @@
+/* vcl_check_tables.c -- constants, field names, patterns and places of a policy, by number. */
+#include "vcl-lite/vcl_sema.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "daemon/base/terr.h"
+
+void *
+sema_grow(struct sema *s, void *items, unsigned n, unsigned *room, size_t size)
+{
+    unsigned more = *room == 0 ? 32 : *room * 2;
+    void *bigger;
+
+    if (n < *room)
+        return items;
+    bigger = vcl_alloc(s->cx, s->cx->scratch, more * size);
+    if (bigger == NULL)
+        return NULL;
+    if (n > 0)
+        memcpy(bigger, items, n * size);
+    *room = more;
+    return bigger;
+}
+
+uint32_t
+sema_name(struct sema *s, struct slice name)
+{
+    struct vcl_name *names;
+    const char *kept;
+
+    for (unsigned i = 0; i < s->nnames; i++)
+        if (s->names[i].text.len == name.len &&
+            strncasecmp(s->names[i].text.ptr, name.ptr, name.len) == 0)
+            return i;
+    names = sema_grow(s, s->names, s->nnames, &s->names_room, sizeof(*names));
+    kept = vcl_copy(s->cx, s->cx->keep, name);
+    if (names == NULL || kept == NULL)
+        return UINT32_MAX;
+    s->names = names;
+    names[s->nnames].text = (struct slice){kept, name.len};
+    names[s->nnames].id = s->cx->loader->field_id(s->cx->loader->ctx, names[s->nnames].text);
+    return s->nnames++;
+}
+
+uint32_t
+sema_regex(struct sema *s, struct slice pattern, struct vcl_pos at)
+{
+    char why[200];
+    size_t where = 0;
+    struct regex **regexes;
+    struct slice *patterns;
+    int err;
+
+    for (unsigned i = 0; i < s->nregexes; i++)
+        if (s->patterns[i].len == pattern.len &&
+            memcmp(s->patterns[i].ptr, pattern.ptr, pattern.len) == 0)
+            return i;
+    regexes = sema_grow(s, s->regexes, s->nregexes, &s->regexes_room, sizeof(struct regex *));
+    patterns = sema_grow(s, s->patterns, s->nregexes, &s->patterns_room, sizeof(*patterns));
+    if (regexes == NULL || patterns == NULL)
+        return UINT32_MAX;
+    s->regexes = regexes;
+    s->patterns = patterns;
+    err = regex_compile(&regexes[s->nregexes], pattern, why, sizeof(why), &where);
+    if (err == TERR_NOMEM) {
+        s->cx->nomem = true;
+        return UINT32_MAX;
+    }
+    if (err < 0) {
+        vcl_fail(s->cx, at, NULL, "the regular expression is wrong at its character %zu: %s",
+            where + 1, why);
+        return UINT32_MAX;
+    }
+    patterns[s->nregexes] = pattern;
+    return s->nregexes++;
+}
+
+static bool
+sema_const_equal(const struct vcl_value *x, const struct sema_node *n)
+{
+    if (n->type == VCL_TYPE_STRING)
+        return x->len == n->value.len && x->len > 0 && x->s != NULL && n->value.s != NULL &&
+               memcmp(x->s, n->value.s, x->len) == 0;
+    return x->len == 0 && n->value.len == 0 && memcmp(&x->i, &n->value.i, sizeof(x->i)) == 0;
+}
+
+/* A string's bytes in the policy's own memory; numbers, pointers and "" are their bits. */
+uint32_t
+sema_const(struct sema *s, const struct sema_node *n)
+{
+    struct vcl_value *consts, v = n->value;
+
+    for (unsigned i = 0; i < s->nconsts; i++) {
+        /* A string's .len tells it from a number, but for the empty one, which is not shared. */
+        if ((n->type == VCL_TYPE_STRING) == (s->consts[i].len > 0) &&
+            sema_const_equal(&s->consts[i], n))
+            return i;
+    }
+    consts = sema_grow(s, s->consts, s->nconsts, &s->consts_room, sizeof(*consts));
+    if (n->type == VCL_TYPE_STRING && v.s != NULL)
+        v.s = vcl_copy(s->cx, s->cx->keep, (struct slice){v.s, v.len});
+    if (consts == NULL || s->cx->nomem)
+        return UINT32_MAX;
+    s->consts = consts;
+    consts[s->nconsts] = v;
+    return s->nconsts++;
+}
+
+uint32_t
+sema_place(struct sema *s, const struct vcl_place *place)
+{
+    struct vcl_place *places;
+
+    places = sema_grow(s, s->places, s->nplaces, &s->places_room, sizeof(*places));
+    if (places == NULL || s->nplaces > UINT16_MAX)
+        return UINT32_MAX; /* a run's trace has 16 bits: later places are not remembered */
+    s->places = places;
+    places[s->nplaces] = *place;
+    return s->nplaces++;
+}

@@ -1,0 +1,433 @@
+/* vcl_error.c -- what is wrong with a policy: gathered by place, printed like a compiler. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/tassert.h"
+#include "daemon/base/terr.h"
+#include "vcl-lite/vcl_error_priv.h"
+#include "vcl-lite/vcl_priv.h"
+
+enum {
+    ERROR_LINE_BYTES = 4096,    /* of a source line kept with its error */
+    ERROR_VIEW_CHARS = 100,     /* of it printed */
+    ERROR_BEFORE_CHARS = 60,    /* of them before the place, in a long line */
+    ERROR_MESSAGE_BYTES = 1024, /* names in messages are cut, so nothing else is */
+};
+
+/* One block of memory: the strings lie behind. */
+struct error_box {
+    struct vcl_error error; /* first: what the caller has is this */
+    unsigned rank;          /* of the file among those of the load */
+    uint32_t off;
+    char bytes[];
+};
+
+/* Where the lines of a file begin, and the place asked for last: the next one is often near. */
+struct vcl_lines {
+    uint32_t *starts;
+    unsigned n;
+    unsigned memo_line; /* from 0 */
+    uint32_t memo_off;
+    unsigned memo_chars;
+};
+
+/* Length of the well-formed UTF-8 character at p, or 0: a terminal must not get others. */
+static size_t
+error_char_len(const char *p, size_t room)
+{
+    unsigned char c = (unsigned char)p[0];
+    size_t len = c < 0x80 ? 1 : (c >> 5) == 6 ? 2 : (c >> 4) == 14 ? 3 : (c >> 3) == 30 ? 4 : 0;
+
+    if (len == 0 || len > room)
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if (((unsigned char)p[i] & 0xc0) != 0x80)
+            return 0;
+    if (len == 1 && ((c < 0x20 && c != '\t') || c == 0x7f))
+        return 0;
+    if (len == 2 && c == 0xc2 && (unsigned char)p[1] < 0xa0)
+        return 0; /* C1 controls start escape sequences, too */
+    return len;
+}
+
+/* Characters of a text; a byte that belongs to none counts as one. */
+static unsigned
+error_nchars(const char *p, size_t len)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < len; n++) {
+        size_t one = error_char_len(p + i, len - i);
+
+        i += one == 0 ? 1 : one;
+    }
+    return n;
+}
+
+/* Whole characters that fit into size - 1 bytes, '?' for what cannot be shown, and a NUL. */
+static size_t
+error_printable(char *buf, size_t size, struct slice text)
+{
+    size_t out = 0;
+
+    for (size_t in = 0; in < text.len;) {
+        size_t len = error_char_len(text.ptr + in, text.len - in);
+        size_t take = len == 0 ? 1 : len;
+
+        if (out + take >= size)
+            break;
+        if (len == 0)
+            buf[out] = '?';
+        else
+            memcpy(buf + out, text.ptr + in, len);
+        in += take;
+        out += take;
+    }
+    buf[out] = '\0';
+    return out;
+}
+
+struct vcl_lines *
+vcl_lines_new(struct vcl_cx *cx, struct slice text)
+{
+    struct vcl_lines *l = vcl_alloc(cx, cx->scratch, sizeof(*l));
+    unsigned n = 1;
+
+    if (l == NULL)
+        return NULL;
+    for (size_t i = 0; i < text.len; i++)
+        n += text.ptr[i] == '\n';
+    l->starts = vcl_alloc(cx, cx->scratch, n * sizeof(*l->starts));
+    if (l->starts == NULL)
+        return NULL;
+    l->n = 1;
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] == '\n')
+            l->starts[l->n++] = (uint32_t)i + 1;
+    tassert(l->n == n);
+    return l;
+}
+
+/* The line, from 0, that a byte lies in. */
+static unsigned
+error_line(const struct vcl_lines *l, uint32_t off)
+{
+    unsigned low = 0, high = l->n;
+
+    while (high - low > 1) {
+        unsigned middle = low + (high - low) / 2;
+
+        if (l->starts[middle] <= off)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void
+vcl_pos_place(struct vcl_pos at, unsigned *line, unsigned *column)
+{
+    struct vcl_lines *l = at.file->lines;
+    unsigned n = error_line(l, at.off);
+    uint32_t from = l->starts[n];
+
+    tassert(at.off <= at.file->text.len);
+    if (l->memo_line != n || l->memo_off > at.off || l->memo_off < from) {
+        l->memo_line = n;
+        l->memo_off = from;
+        l->memo_chars = 0;
+    }
+    l->memo_chars += error_nchars(at.file->text.ptr + l->memo_off, at.off - l->memo_off);
+    l->memo_off = at.off;
+    *line = n + 1;
+    *column = l->memo_chars + 1;
+}
+
+static struct slice
+error_source(const struct vcl_file *file, unsigned line)
+{
+    uint32_t from = file->lines->starts[line - 1];
+    size_t to = line < file->lines->n ? file->lines->starts[line] - 1 : file->text.len;
+
+    if (to > from && file->text.ptr[to - 1] == '\r')
+        to--;
+    return slice_of(file->text.ptr + from, to - from);
+}
+
+static unsigned
+error_width(struct vcl_pos at, unsigned line)
+{
+    struct slice source = error_source(at.file, line);
+    size_t from = at.off - at.file->lines->starts[line - 1];
+    size_t len = from < source.len ? source.len - from : 0;
+    unsigned n;
+
+    if (len > at.len)
+        len = at.len;
+    n = error_nchars(at.file->text.ptr + at.off, len);
+    return n == 0 ? 1 : n;
+}
+
+static char *
+error_put(char **to, const char *text)
+{
+    char *at = *to;
+    size_t len = strlen(text) + 1;
+
+    memcpy(at, text, len);
+    *to += len;
+    return at;
+}
+
+static struct error_box *
+error_new(struct vcl_pos at, const char *message, const char *hint)
+{
+    char source[ERROR_LINE_BYTES], *to;
+    unsigned line, column;
+    struct error_box *b;
+    size_t size = sizeof(*b) + strlen(at.file->name) + strlen(message) + 3;
+
+    vcl_pos_place(at, &line, &column);
+    size += error_printable(source, sizeof(source), error_source(at.file, line)) + 1;
+    size += hint == NULL ? 0 : strlen(hint) + 1;
+    b = malloc(size);
+    if (b == NULL)
+        return NULL;
+    memset(b, 0, sizeof(*b));
+    to = b->bytes;
+    b->error.file = error_put(&to, at.file->name);
+    b->error.line = line;
+    b->error.column = column;
+    b->error.width = error_width(at, line);
+    b->error.message = error_put(&to, message);
+    b->error.hint = hint == NULL ? NULL : error_put(&to, hint);
+    b->error.source = error_put(&to, source);
+    tassert(to <= (char *)b + size);
+    return b;
+}
+
+static unsigned
+error_rank(const struct vcl_cx *cx, const struct vcl_file *file)
+{
+    unsigned rank = 0;
+
+    for (const struct vcl_file *f = cx->ast.files; f != NULL && f != file; f = f->next)
+        rank++;
+    return rank;
+}
+
+static struct error_box *
+error_of(struct vcl_error *e)
+{
+    return container_of(e, struct error_box, error);
+}
+
+/* In the order of places.  Frees what was told already. */
+static void
+error_insert(struct vcl_cx *cx, struct error_box *b)
+{
+    struct vcl_error **to = &cx->errors;
+
+    for (; *to != NULL; to = &(*to)->next) {
+        const struct error_box *other = error_of(*to);
+
+        if (other->rank > b->rank || (other->rank == b->rank && other->off > b->off))
+            break;
+        if (other->rank == b->rank && other->off == b->off &&
+            strcmp(other->error.message, b->error.message) == 0) {
+            free(b);
+            return;
+        }
+    }
+    b->error.next = *to;
+    *to = &b->error;
+    if (b->error.is_warning)
+        cx->nwarnings++;
+    else
+        cx->nerrors++;
+}
+
+static void
+error_add(
+    struct vcl_cx *cx, struct vcl_pos at, bool is_warning, const char *hint, const char *message)
+{
+    unsigned told = is_warning ? cx->nwarnings : cx->nerrors;
+    char clean[ERROR_MESSAGE_BYTES], clean_hint[ERROR_MESSAGE_BYTES];
+    struct error_box *b;
+
+    if (cx->nomem || told > VCL_ERRORS_MAX)
+        return;
+    tassert(at.file != NULL);
+    if (told == VCL_ERRORS_MAX) {
+        message = is_warning ? "and more warnings, which are not shown"
+                             : "and more errors, which are not shown";
+        hint = NULL;
+    }
+    error_printable(clean, sizeof(clean), slice_str(message));
+    if (hint != NULL)
+        error_printable(clean_hint, sizeof(clean_hint), slice_str(hint));
+    b = error_new(at, clean, hint == NULL ? NULL : clean_hint);
+    if (b == NULL) {
+        cx->nomem = true;
+        return;
+    }
+    b->error.is_warning = is_warning;
+    b->rank = error_rank(cx, at.file);
+    b->off = at.off;
+    error_insert(cx, b);
+}
+
+void
+vcl_fail(struct vcl_cx *cx, struct vcl_pos at, const char *hint, const char *fmt, ...)
+{
+    char message[ERROR_MESSAGE_BYTES];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    error_add(cx, at, false, hint, message);
+}
+
+void
+vcl_warn(struct vcl_cx *cx, struct vcl_pos at, const char *hint, const char *fmt, ...)
+{
+    char message[ERROR_MESSAGE_BYTES];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    error_add(cx, at, true, hint, message);
+}
+
+const char *
+vcl_text(struct vcl_cx *cx, const char *fmt, ...)
+{
+    char text[ERROR_MESSAGE_BYTES];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    return vcl_copy(cx, cx->scratch, slice_str(text));
+}
+
+int
+vcl_error_add(struct vcl_error **errors, const char *file, unsigned line, const char *message)
+{
+    struct error_box *b = malloc(sizeof(*b) + strlen(file) + strlen(message) + 3);
+    char *to;
+
+    if (b == NULL)
+        return TERR_NOMEM;
+    memset(b, 0, sizeof(*b));
+    to = b->bytes;
+    b->error.file = error_put(&to, file);
+    b->error.line = line;
+    b->error.column = b->error.width = 1;
+    b->error.message = error_put(&to, message);
+    b->error.source = error_put(&to, "");
+    while (*errors != NULL)
+        errors = &(*errors)->next;
+    *errors = &b->error;
+    return 0;
+}
+
+void
+vcl_errors_drop_warnings(struct vcl_cx *cx)
+{
+    struct vcl_error **at = &cx->errors;
+
+    while (*at != NULL) {
+        struct vcl_error *e = *at;
+
+        if (!e->is_warning) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        free(error_of(e));
+    }
+    cx->nwarnings = 0;
+}
+
+void
+vcl_errors_free(struct vcl_error **ep)
+{
+    while (*ep != NULL) {
+        struct error_box *b = error_of(*ep);
+
+        *ep = b->error.next;
+        free(b);
+    }
+}
+
+/* nchars characters further, or the end. */
+static const char *
+error_skip(const char *p, unsigned nchars)
+{
+    while (nchars > 0 && *p != '\0') {
+        p++;
+        while (((unsigned char)*p & 0xc0) == 0x80)
+            p++;
+        nchars--;
+    }
+    return p;
+}
+
+/* The line, or the part of it around the place, and carets below the place. */
+static void
+error_print_source(const struct vcl_error *e, void (*write)(void *ctx, const char *text), void *ctx)
+{
+    unsigned column = e->column - 1;
+    unsigned skip = column >= ERROR_VIEW_CHARS - 20 ? column - ERROR_BEFORE_CHARS : 0;
+    const char *from = error_skip(e->source, skip);
+    const char *to = error_skip(from, ERROR_VIEW_CHARS);
+    const char *place = error_skip(from, column - skip);
+    char line[ERROR_VIEW_CHARS * 4 + 1], mark[ERROR_VIEW_CHARS + 2];
+    unsigned out = 0;
+
+    if (*from == '\0' && column > 0)
+        return; /* so far behind that the line was cut */
+    memcpy(line, from, (size_t)(to - from));
+    line[to - from] = '\0';
+    for (const char *p = from; p < place; p = error_skip(p, 1))
+        mark[out++] = *p == '\t' ? '\t' : ' '; /* a tab is as wide above as below */
+    for (unsigned i = 0; i < e->width && out < ERROR_VIEW_CHARS; i++)
+        mark[out++] = '^';
+    mark[out] = '\0';
+    write(ctx, "    ");
+    write(ctx, line);
+    write(ctx, "\n    ");
+    write(ctx, mark);
+    write(ctx, "\n");
+}
+
+unsigned
+vcl_errors_print(
+    const struct vcl_error *errors, void (*write)(void *ctx, const char *text), void *ctx)
+{
+    unsigned n = 0;
+    char place[64];
+
+    for (const struct vcl_error *e = errors; e != NULL; e = e->next) {
+        write(ctx, e->file);
+        snprintf(place, sizeof(place), ":%u:%u: %s: ", e->line, e->column,
+            e->is_warning ? "warning" : "error");
+        write(ctx, place);
+        write(ctx, e->message);
+        write(ctx, "\n");
+        error_print_source(e, write, ctx);
+        if (e->hint != NULL) {
+            write(ctx, "    hint: ");
+            write(ctx, e->hint);
+            write(ctx, "\n");
+        }
+        n += !e->is_warning;
+    }
+    return n;
+}

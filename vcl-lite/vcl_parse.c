@@ -1,0 +1,187 @@
+/* vcl_parse.c -- tokens to tree: what all parts of the parser use, and where it begins. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/tassert.h"
+#include "vcl-lite/vcl_parse_priv.h"
+
+void
+vcl_next(struct vcl_parser *p)
+{
+    p->prev = p->t;
+    if (p->t->kind != TOK_END)
+        p->t++;
+}
+
+bool
+vcl_accept(struct vcl_parser *p, enum vcl_token_kind kind)
+{
+    if (!vcl_at(p, kind))
+        return false;
+    vcl_next(p);
+    return true;
+}
+
+const char *
+vcl_here(struct vcl_parser *p)
+{
+    struct slice text = slice_of(p->t->file->text.ptr + p->t->off, p->t->len);
+
+    if (vcl_at(p, TOK_END))
+        return "the end of the file";
+    if (vcl_at(p, TOK_STRING))
+        return "a string";
+    return vcl_text(p->cx, "'%.*s'", (int)(text.len > 40 ? 40 : text.len), text.ptr);
+}
+
+void
+vcl_fail_here(struct vcl_parser *p, const char *hint, const char *fmt, ...)
+{
+    char message[512];
+    va_list args;
+
+    /* What the lexer could not read it has told; and behind that the end comes as no surprise. */
+    if (vcl_at(p, TOK_BAD) || (vcl_at(p, TOK_END) && p->prev != NULL && p->prev->kind == TOK_BAD))
+        return;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    vcl_fail(p->cx, vcl_token_pos(p->t), hint, "%s", message);
+}
+
+bool
+vcl_expect(struct vcl_parser *p, enum vcl_token_kind kind, const char *what)
+{
+    if (vcl_accept(p, kind))
+        return true;
+    vcl_fail_here(p, NULL, "%s expected, not %s", what, vcl_here(p));
+    return false;
+}
+
+bool
+vcl_on_next_line(const struct vcl_parser *p)
+{
+    unsigned line, above, column;
+
+    if (p->prev == NULL || p->prev->file != p->t->file)
+        return true;
+    vcl_pos_place(vcl_token_pos(p->prev), &above, &column);
+    vcl_pos_place(vcl_token_pos(p->t), &line, &column);
+    return line > above;
+}
+
+bool
+vcl_expect_semicolon(struct vcl_parser *p, const char *after)
+{
+    const char *hint = NULL;
+
+    if (vcl_accept(p, TOK_SEMICOLON))
+        return true;
+    if (vcl_at(p, TOK_BAD))
+        return false;
+    tassert(p->prev != NULL);
+    if (vcl_at(p, TOK_END) || vcl_at(p, TOK_RBRACE) || vcl_starts_stmt(p) ||
+        (p->sub == NULL && vcl_at(p, TOK_ID) && vcl_on_next_line(p))) {
+        /* Where it ought to be; and then all is well again. */
+        if (p->prev->kind != TOK_BAD)
+            vcl_fail(p->cx, (struct vcl_pos){p->prev->file, p->prev->off + p->prev->len, 1}, NULL,
+                "a ; is missing behind %s", after);
+        return true;
+    }
+    if (vcl_at(p, TOK_STRING) || vcl_at(p, TOK_ID))
+        hint = "strings are joined by +: Varnish has removed joining without it";
+    vcl_fail_here(p, hint, "; expected behind %s, not %s", after, vcl_here(p));
+    return false;
+}
+
+struct slice
+vcl_expect_name(struct vcl_parser *p, const char *what, struct vcl_pos *pos)
+{
+    struct slice name = {NULL, 0};
+
+    *pos = vcl_token_pos(p->t);
+    if (!vcl_at(p, TOK_ID)) {
+        vcl_fail_here(p, vcl_at(p, TOK_STRING) ? "names have no quotes" : NULL,
+            "%s expected, not %s", what, vcl_here(p));
+        return name;
+    }
+    name = vcl_token_text(p->t);
+    vcl_next(p);
+    if (vcl_at(p, TOK_DOT)) {
+        vcl_fail_here(p, "names are letters, digits, _ and -", "a . is no part of a name");
+        return (struct slice){NULL, 0};
+    }
+    return name;
+}
+
+struct vcl_pos
+vcl_span(const struct vcl_parser *p, const struct vcl_token *first)
+{
+    struct vcl_pos pos = vcl_token_pos(first);
+
+    if (p->prev != NULL && p->prev->file == first->file && p->prev->off >= first->off)
+        pos.len = p->prev->off + p->prev->len - first->off;
+    return pos;
+}
+
+bool
+vcl_nest(struct vcl_parser *p)
+{
+    if (p->nest < VCL_NEST_MAX && p->depth < VCL_DEPTH_MAX)
+        return true;
+    vcl_fail_here(p, "a subroutine of its own makes it flatter",
+        "this is nested too deep: at most %u levels, and %u of else-if", VCL_NEST_MAX,
+        VCL_DEPTH_MAX);
+    return false;
+}
+
+void
+vcl_skip_braces(struct vcl_parser *p)
+{
+    unsigned open = 0;
+
+    tassert(vcl_at(p, TOK_LBRACE));
+    do {
+        if (vcl_at(p, TOK_LBRACE))
+            open++;
+        else if (vcl_at(p, TOK_RBRACE))
+            open--;
+        vcl_next(p);
+    } while (open > 0 && !vcl_at(p, TOK_END));
+}
+
+/* One row of tokens: the main text with its includes, or builtin.vcl. */
+static void
+parse_text(struct vcl_parser *p, struct slice text, const char *name, bool builtin)
+{
+    struct vcl_tokens tokens;
+
+    vcl_tokens_read(p->cx, text, name, builtin, &tokens);
+    if (!p->cx->nomem) {
+        p->t = tokens.at;
+        p->prev = NULL;
+        p->builtin = builtin;
+        vcl_parse_file(p);
+        tassert(p->cx->nomem || p->nest == 0);
+    }
+    free(tokens.at);
+}
+
+void
+vcl_parse(struct vcl_cx *cx, const struct vcl_source *src)
+{
+    struct vcl_parser p = {
+        .cx = cx,
+        .imports = &cx->ast.imports,
+        .acls = &cx->ast.acls,
+        .probes = &cx->ast.probes,
+        .backends = &cx->ast.backends,
+        .subs = &cx->ast.subs,
+        .unused = &cx->ast.unused,
+    };
+
+    parse_text(&p, src->text, src->name, false);
+    if (!src->without_builtin && !cx->nomem)
+        parse_text(&p, slice_of(vcl_builtin_text, vcl_builtin_len), "builtin.vcl", true);
+}

@@ -1,0 +1,65 @@
+/* vcl_query.c -- what a policy does, without running it. */
+#include "vcl-lite/vcl_code.h"
+
+#include "daemon/base/obj.h"
+
+bool
+vcl_is_trivial(const struct vcl *v, enum vcl_sub sub, enum vcl_action *out)
+{
+    OBJ_CHECK(v, VCL_MAGIC);
+    if (v->subs[sub].entry == UINT32_MAX) {
+        *out = VCL_ACT_NONE;
+        return true;
+    }
+    *out = v->subs[sub].action;
+    return v->subs[sub].trivial;
+}
+
+bool
+vcl_hashes_as_builtin(const struct vcl *v)
+{
+    OBJ_CHECK(v, VCL_MAGIC);
+    return v->hashes_as_builtin;
+}
+
+bool
+vcl_reads_hits(const struct vcl *v)
+{
+    OBJ_CHECK(v, VCL_MAGIC);
+    return v->reads_hits;
+}
+
+bool
+vcl_touches(const struct vcl *v, enum vcl_sub sub, enum vcl_http http)
+{
+    OBJ_CHECK(v, VCL_MAGIC);
+    return (v->subs[sub].touches & 1u << http) != 0;
+}
+
+void
+vcl_place(const struct vcl *v, unsigned n, struct vcl_place *out)
+{
+    OBJ_CHECK(v, VCL_MAGIC);
+    tassert(n < v->nplaces);
+    *out = v->places[n];
+}
+
+bool
+vcl_calls(const struct vcl *v, unsigned fn)
+{
+    OBJ_CHECK(v, VCL_MAGIC);
+    for (uint32_t i = 0; i < v->ncode; i++)
+        if (v->code[i].op == VCL_OP_FUNC && v->code[i].b == fn)
+            return true;
+    return false;
+}
+
+bool
+vcl_is_literal(const struct vcl *v, struct slice text)
+{
+    OBJ_CHECK(v, VCL_MAGIC);
+    for (uint32_t i = 0; i < v->nconsts; i++)
+        if (v->consts[i].s == text.ptr && v->consts[i].len == text.len)
+            return true;
+    return false;
+}

@@ -1,0 +1,303 @@
+/* vcl_var_table.h -- every variable of the language: type, and where it may be read, set and unset.
+ *
+ * From vcl-var(7) of Varnish.  A name that ends in '.' is a family: header fields, storages.
+ */
+#ifndef TARN_VCL_VAR_TABLE_H
+#define TARN_VCL_VAR_TABLE_H
+
+#define VCL_IN(sub) (1u << VCL_SUB_##sub)
+#define VCL_CLIENT                                                                            \
+    (VCL_IN(RECV) | VCL_IN(HASH) | VCL_IN(HIT) | VCL_IN(MISS) | VCL_IN(PASS) | VCL_IN(PIPE) | \
+        VCL_IN(PURGE) | VCL_IN(DELIVER) | VCL_IN(SYNTH))
+#define VCL_BACKEND                                                               \
+    (VCL_IN(BACKEND_FETCH) | VCL_IN(BACKEND_RESPONSE) | VCL_IN(BACKEND_REFRESH) | \
+        VCL_IN(BACKEND_ERROR))
+/* Where there is a backend's response, a response to the client, a stored one. */
+#define VCL_BERESP (VCL_IN(BACKEND_RESPONSE) | VCL_IN(BACKEND_REFRESH) | VCL_IN(BACKEND_ERROR))
+#define VCL_RESP   (VCL_IN(DELIVER) | VCL_IN(SYNTH))
+#define VCL_HITS   (VCL_IN(HIT) | VCL_IN(DELIVER))
+#define VCL_ALL    (VCL_CLIENT | VCL_BACKEND | VCL_IN(INIT) | VCL_IN(FINI))
+
+enum vcl_var_flag {
+    VCL_V40 = 1,   /* only in vcl 4.0 */
+    VCL_V41 = 2,   /* only in vcl 4.1 */
+    VCL_W40 = 8,   /* set only in vcl 4.0 */
+    VCL_WARNS = 4, /* the feature does not exist yet: setting it is accepted with a warning */
+};
+
+/* clang-format off */
+/*    id, name, type, read in, set in, unset in, flags, what it is */
+#define VCL_VAR_TABLE(X)                                                                           \
+    X(CLIENT_IDENTITY, "client.identity", STRING, VCL_CLIENT | VCL_BACKEND, VCL_CLIENT, 0, 0,      \
+      "Who the client is, for directors and logs; client.ip until it is set")                      \
+    X(CLIENT_IP, "client.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
+      "The client's address; behind a proxy that is trusted, the one it tells")                    \
+    X(SERVER_HOSTNAME, "server.hostname", STRING, VCL_ALL, 0, 0, 0,                                \
+      "The host's name, as hostname(1) says it")                                                   \
+    X(SERVER_IDENTITY, "server.identity", STRING, VCL_ALL, 0, 0, 0,                                \
+      "The daemon's name: `identity` of the configuration")                                        \
+    X(SERVER_IP, "server.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
+      "Our end of the client's connection; behind a proxy, the one it tells")                      \
+    X(REMOTE_IP, "remote.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
+      "The other end of the connection itself: the proxy, if there is one")                        \
+    X(LOCAL_ENDPOINT, "local.endpoint", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_V41,           \
+      "The `listen` entry that took the connection, as it is written there")                       \
+    X(LOCAL_IP, "local.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                                 \
+      "Our end of the connection itself")                                                          \
+    X(LOCAL_SOCKET, "local.socket", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_V41,               \
+      "The name of the `listen` entry that took the connection")                                   \
+    X(REQ, "req", HTTP, VCL_CLIENT, 0, 0, 0, "The client's request, for std.rollback()")           \
+    X(REQ_BACKEND_HINT, "req.backend_hint", BACKEND, VCL_CLIENT, VCL_CLIENT, 0, 0,                 \
+      "Who will be asked, if somebody is; unset it is the default backend")                        \
+    X(REQ_CAN_GZIP, "req.can_gzip", BOOL, VCL_CLIENT, 0, 0, 0,                                     \
+      "Accept-Encoding says that the client takes gzip")                                           \
+    X(REQ_ESI, "req.esi", BOOL, VCL_CLIENT, VCL_CLIENT, 0, VCL_V40 | VCL_WARNS,                    \
+      "May this request's response be searched for ESI?")                                          \
+    X(REQ_ESI_LEVEL, "req.esi_level", INT, VCL_CLIENT, 0, 0, 0,                                    \
+      "How deep this request lies in ESI includes; 0: it is a client's own")                       \
+    X(REQ_FILTERS, "req.filters", STRING, VCL_IN(RECV), VCL_IN(RECV), 0, VCL_WARNS,                \
+      "Filters of the request's body")                                                             \
+    X(REQ_GRACE, "req.grace", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                     \
+      "How stale it may be, at most; unset: what beresp.grace said")                               \
+    X(REQ_HASH_ALWAYS_MISS, "req.hash_always_miss", BOOL, VCL_CLIENT, VCL_CLIENT, 0, 0,            \
+      "Fetch it anew even if it is stored, and store that")                                        \
+    X(REQ_HASH_IGNORE_BUSY, "req.hash_ignore_busy", BOOL, VCL_CLIENT, VCL_CLIENT, 0, 0,            \
+      "Do not wait for another request's fetch of the same")                                       \
+    X(REQ_HASH_IGNORE_VARY, "req.hash_ignore_vary", BOOL, VCL_CLIENT, VCL_CLIENT, 0, 0,            \
+      "Take any stored variant, whatever Vary says")                                               \
+    X(REQ_HTTP, "req.http.", HEADER, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                        \
+      "The request's header fields")                                                               \
+    X(REQ_IS_HITMISS, "req.is_hitmiss", BOOL, VCL_IN(MISS) | VCL_IN(DELIVER) | VCL_IN(PASS) |      \
+      VCL_IN(SYNTH), 0, 0, 0, "It met an entry that says: do not wait, this is not stored")        \
+    X(REQ_IS_HITPASS, "req.is_hitpass", BOOL, VCL_IN(PASS) | VCL_IN(DELIVER) | VCL_IN(SYNTH), 0,   \
+      0, 0, "It met an entry that says: pass")                                                     \
+    X(REQ_METHOD, "req.method", STRING, VCL_CLIENT, VCL_CLIENT, 0, 0, "GET, HEAD, POST ...")       \
+    X(REQ_PROTO, "req.proto", STRING, VCL_CLIENT, VCL_CLIENT, 0, VCL_W40, "HTTP/1.1, HTTP/1.0")    \
+    X(REQ_RESTARTS, "req.restarts", INT, VCL_CLIENT, 0, 0, 0, "How often it began again, from 0")  \
+    X(REQ_STORAGE, "req.storage", STEVEDORE, VCL_CLIENT, VCL_CLIENT, 0, 0,                         \
+      "Where a request's body that is kept goes")                                                  \
+    X(REQ_TIME, "req.time", TIME, VCL_CLIENT, 0, 0, 0,                                             \
+      "When its head was read, or when it began again")                                            \
+    X(REQ_TRACE, "req.trace", BOOL, VCL_CLIENT, VCL_CLIENT, 0, 0,                                  \
+      "Do the places that run go to the log (VCL_trace)?")                                         \
+    X(REQ_TRANSPORT, "req.transport", STRING, VCL_CLIENT, 0, 0, 0, "How the request came: HTTP/1") \
+    X(REQ_MAX_AGE, "req.max_age", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                 \
+      "No stored response older than this is taken; unset: any")                                   \
+    X(REQ_TTL, "req.ttl", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                         \
+      "An older name of req.max_age")                                                              \
+    X(REQ_URL, "req.url", STRING, VCL_CLIENT, VCL_CLIENT, 0, 0,                                    \
+      "What is asked for: path and query")                                                         \
+    X(REQ_XID, "req.xid", INT, VCL_CLIENT, 0, 0, 0, "The request's number in the log")             \
+    X(REQ_TOP_HTTP, "req_top.http.", HEADER, VCL_CLIENT, 0, 0, 0,                                  \
+      "Header fields of the client's request that an ESI include belongs to")                      \
+    X(REQ_TOP_METHOD, "req_top.method", STRING, VCL_CLIENT, 0, 0, 0, "Its method")                 \
+    X(REQ_TOP_PROTO, "req_top.proto", STRING, VCL_CLIENT, 0, 0, 0, "Its protocol")                 \
+    X(REQ_TOP_TIME, "req_top.time", TIME, VCL_CLIENT, 0, 0, 0, "When it came")                     \
+    X(REQ_TOP_URL, "req_top.url", STRING, VCL_CLIENT, 0, 0, 0, "Its URL")                          \
+    X(BEREQ, "bereq", HTTP, VCL_BACKEND, 0, 0, 0,                                                  \
+      "The request to the backend, for std.rollback()")                                            \
+    X(BEREQ_BACKEND, "bereq.backend", BACKEND, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) |          \
+      VCL_BACKEND, 0, 0, "Who is asked: a backend, or a director that will choose")                \
+    X(BEREQ_BETWEEN_BYTES_TIMEOUT, "bereq.between_bytes_timeout", DURATION, VCL_BACKEND,           \
+      VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND, 0,                                                  \
+      "How long the backend may be silent within a response")                                      \
+    X(BEREQ_BODY, "bereq.body", BODY, 0, 0, VCL_IN(BACKEND_FETCH), 0,                              \
+      "The body that is sent along; unset: none is")                                               \
+    X(BEREQ_CONNECT_TIMEOUT, "bereq.connect_timeout", DURATION, VCL_IN(PIPE) | VCL_BACKEND,        \
+      VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND, 0, "How long connecting may take")   \
+    X(BEREQ_FILTERS, "bereq.filters", STRING, VCL_IN(BACKEND_FETCH), VCL_IN(BACKEND_FETCH), 0,     \
+      VCL_WARNS, "Filters of the body that is sent")                                               \
+    X(BEREQ_FIRST_BYTE_TIMEOUT, "bereq.first_byte_timeout", DURATION, VCL_BACKEND, VCL_BACKEND,    \
+      VCL_IN(PIPE) | VCL_BACKEND, 0, "How long the backend may think before it answers")           \
+    X(BEREQ_HTTP, "bereq.http.", HEADER, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND,   \
+      VCL_IN(PIPE) | VCL_BACKEND, 0, "Header fields of the request to the backend")                \
+    X(BEREQ_IS_BGFETCH, "bereq.is_bgfetch", BOOL, VCL_BACKEND, 0, 0, 0,                            \
+      "The client has been served a stale response already")                                       \
+    X(BEREQ_IS_HITMISS, "bereq.is_hitmiss", BOOL, VCL_BACKEND, 0, 0, 0,                            \
+      "As req.is_hitmiss of the request that caused it")                                           \
+    X(BEREQ_IS_HITPASS, "bereq.is_hitpass", BOOL, VCL_BACKEND, 0, 0, 0,                            \
+      "As req.is_hitpass of the request that caused it")                                           \
+    X(BEREQ_METHOD, "bereq.method", STRING, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) |             \
+      VCL_BACKEND, 0, 0, "Its method; GET for what may be stored")                                 \
+    X(BEREQ_PROTO, "bereq.proto", STRING, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) |               \
+      VCL_BACKEND, 0, VCL_W40, "HTTP/1.1, HTTP/1.0")                                               \
+    X(BEREQ_RETRIES, "bereq.retries", INT, VCL_BACKEND, 0, 0, 0,                                   \
+      "How often it was tried again, from 0")                                                      \
+    X(BEREQ_RETRY_CONNECT, "bereq.retry_connect", BOOL, VCL_BACKEND, VCL_BACKEND, 0, 0,            \
+      "May it be sent again on a new connection when an old one was dead?")                        \
+    X(BEREQ_TASK_DEADLINE, "bereq.task_deadline", DURATION, VCL_IN(PIPE), VCL_IN(PIPE),            \
+      VCL_IN(PIPE), 0, "How long a tunnel may last; unset: pipe_task_deadline")                    \
+    X(BEREQ_TIME, "bereq.time", TIME, VCL_IN(PIPE) | VCL_BACKEND, 0, 0, 0,                         \
+      "When the fetch began, or was tried again")                                                  \
+    X(BEREQ_TRACE, "bereq.trace", BOOL, VCL_BACKEND, VCL_BACKEND, 0, 0,                            \
+      "As req.trace, for the fetch")                                                               \
+    X(BEREQ_UNCACHEABLE, "bereq.uncacheable", BOOL, VCL_BACKEND, 0, 0, 0,                          \
+      "What comes will not be stored, whatever it says")                                           \
+    X(BEREQ_URL, "bereq.url", STRING, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND, 0,   \
+      0, "What is asked for: path and query")                                                      \
+    X(BEREQ_XID, "bereq.xid", INT, VCL_IN(PIPE) | VCL_BACKEND, 0, 0, 0,                            \
+      "The fetch's number in the log")                                                             \
+    X(BERESP, "beresp", HTTP, VCL_BERESP, 0, 0, 0, "The backend's response, for std.rollback()")   \
+    X(BERESP_AGE, "beresp.age", DURATION, VCL_BERESP, 0, 0, 0, "How old the response says it is")  \
+    X(BERESP_BACKEND, "beresp.backend", BACKEND, VCL_BERESP, 0, 0, 0,                              \
+      "Who answered: the backend itself, not its director")                                        \
+    X(BERESP_BACKEND_IP, "beresp.backend.ip", IP, VCL_IN(BACKEND_RESPONSE), 0, 0, VCL_V40,         \
+      "The address that answered")                                                                 \
+    X(BERESP_BACKEND_NAME, "beresp.backend.name", STRING, VCL_BERESP, 0, 0, 0,                     \
+      "The name of beresp.backend")                                                                \
+    X(BERESP_BODY, "beresp.body", BODY, 0, VCL_IN(BACKEND_ERROR), 0, 0,                            \
+      "The body of an error page")                                                                 \
+    X(BERESP_DO_ESI, "beresp.do_esi", BOOL, VCL_BERESP, VCL_BERESP, 0, VCL_WARNS,                  \
+      "Search it for ESI")                                                                         \
+    X(BERESP_DO_GUNZIP, "beresp.do_gunzip", BOOL, VCL_BERESP, VCL_BERESP, 0, VCL_WARNS,            \
+      "Unpack it before it is stored")                                                             \
+    X(BERESP_DO_GZIP, "beresp.do_gzip", BOOL, VCL_BERESP, VCL_BERESP, 0, VCL_WARNS,                \
+      "Pack it before it is stored")                                                               \
+    X(BERESP_DO_STREAM, "beresp.do_stream", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                    \
+      "Deliver while it comes; false: when it is whole")                                           \
+    X(BERESP_FILTERS, "beresp.filters", STRING, VCL_IN(BACKEND_RESPONSE),                          \
+      VCL_IN(BACKEND_RESPONSE), 0, VCL_WARNS, "Filters of the body that comes")                    \
+    X(BERESP_GRACE, "beresp.grace", DURATION, VCL_BERESP, VCL_BERESP, 0, 0,                        \
+      "How long it may be served stale while a new one is fetched")                                \
+    X(BERESP_HTTP, "beresp.http.", HEADER, VCL_BERESP, VCL_BERESP, VCL_BERESP, 0,                  \
+      "Header fields of the backend's response")                                                   \
+    X(BERESP_KEEP, "beresp.keep", DURATION, VCL_BERESP, VCL_BERESP, 0, 0,                          \
+      "How long behind grace it is kept, to ask for changes (304)")                                \
+    X(BERESP_PROTO, "beresp.proto", STRING, VCL_BERESP, VCL_BERESP, 0, VCL_W40,                    \
+      "HTTP/1.1, HTTP/1.0")                                                                        \
+    X(BERESP_REASON, "beresp.reason", STRING, VCL_BERESP, VCL_BERESP, 0, 0,                        \
+      "The words behind the status")                                                               \
+    X(BERESP_STATUS, "beresp.status", INT, VCL_BERESP, VCL_BERESP, 0, 0,                           \
+      "The status: 200, 404 ...")                                                                  \
+    X(BERESP_STORAGE, "beresp.storage", STEVEDORE, VCL_BERESP, VCL_BERESP, 0, 0,                   \
+      "Where it will be stored")                                                                   \
+    X(BERESP_STORAGE_HINT, "beresp.storage_hint", STRING, VCL_BERESP, VCL_BERESP, 0, VCL_V40,      \
+      "The name of the storage to be used")                                                        \
+    X(BERESP_TIME, "beresp.time", TIME, VCL_BERESP, 0, 0, 0, "When its head was there")            \
+    X(BERESP_TRANSIT_BUFFER, "beresp.transit_buffer", BYTES, VCL_IN(BACKEND_RESPONSE),             \
+      VCL_IN(BACKEND_RESPONSE), 0, 0,                                                              \
+      "How many bytes a passed response may be ahead of the client; 0: any")                       \
+    X(BERESP_TTL, "beresp.ttl", DURATION, VCL_BERESP, VCL_BERESP, 0, 0,                            \
+      "How long it is fresh, from now")                                                            \
+    X(BERESP_UNCACHEABLE, "beresp.uncacheable", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                \
+      "It is not stored: true makes a hit-for-miss entry; never false again")                      \
+    X(BERESP_WAS_304, "beresp.was_304", BOOL, VCL_BERESP, 0, 0, 0,                                 \
+      "The backend said that what is stored is still right")                                       \
+    X(OBJ_STALE_AGE, "obj_stale.age", DURATION, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                  \
+      "How old the stored response is that 304 is about")                                          \
+    X(OBJ_STALE_CAN_ESI, "obj_stale.can_esi", BOOL, VCL_IN(BACKEND_REFRESH), 0, 0, 0,              \
+      "It has been searched for ESI")                                                              \
+    X(OBJ_STALE_GRACE, "obj_stale.grace", DURATION, VCL_IN(BACKEND_REFRESH), 0, 0, 0, "Its grace") \
+    X(OBJ_STALE_HITS, "obj_stale.hits", INT, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                     \
+      "How often it was delivered from the cache")                                                 \
+    X(OBJ_STALE_HTTP, "obj_stale.http.", HEADER, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                 \
+      "Its header fields")                                                                         \
+    X(OBJ_STALE_KEEP, "obj_stale.keep", DURATION, VCL_IN(BACKEND_REFRESH), 0, 0, 0, "Its keep")    \
+    X(OBJ_STALE_PROTO, "obj_stale.proto", STRING, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                \
+      "Its protocol")                                                                              \
+    X(OBJ_STALE_REASON, "obj_stale.reason", STRING, VCL_IN(BACKEND_REFRESH), 0, 0, 0,              \
+      "The words behind its status")                                                               \
+    X(OBJ_STALE_STATUS, "obj_stale.status", INT, VCL_IN(BACKEND_REFRESH), 0, 0, 0, "Its status")   \
+    X(OBJ_STALE_STORAGE, "obj_stale.storage", STEVEDORE, VCL_IN(BACKEND_REFRESH), 0, 0, 0,         \
+      "Where it is stored")                                                                        \
+    X(OBJ_STALE_TIME, "obj_stale.time", TIME, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                    \
+      "When it was stored")                                                                        \
+    X(OBJ_STALE_TTL, "obj_stale.ttl", DURATION, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                  \
+      "How long it is still fresh; below 0: since when it is not")                                 \
+    X(OBJ_STALE_UNCACHEABLE, "obj_stale.uncacheable", BOOL, VCL_IN(BACKEND_REFRESH), 0, 0, 0,      \
+      "It is a hit-for-miss or hit-for-pass entry")                                                \
+    X(OBJ_STALE_IS_VALID, "obj_stale.is_valid", BOOL, VCL_IN(BACKEND_REFRESH), 0, 0, 0,            \
+      "It has been neither banned nor purged while the backend was asked")                         \
+    X(OBJ_AGE, "obj.age", DURATION, VCL_HITS, 0, 0, 0, "How old it is")                            \
+    X(OBJ_CAN_ESI, "obj.can_esi", BOOL, VCL_HITS, 0, 0, 0, "It has been searched for ESI")         \
+    X(OBJ_GRACE, "obj.grace", DURATION, VCL_HITS, 0, 0, 0, "How long it may be served stale")      \
+    X(OBJ_HITS, "obj.hits", INT, VCL_HITS, 0, 0, 0,                                                \
+      "How often it was delivered from the cache; 0: it was just fetched")                         \
+    X(OBJ_HTTP, "obj.http.", HEADER, VCL_IN(HIT), 0, 0, 0,                                         \
+      "Its header fields, as they are stored")                                                     \
+    X(OBJ_KEEP, "obj.keep", DURATION, VCL_HITS, 0, 0, 0, "How long behind grace it is kept")       \
+    X(OBJ_PROTO, "obj.proto", STRING, VCL_IN(HIT), 0, 0, 0, "Its protocol")                        \
+    X(OBJ_REASON, "obj.reason", STRING, VCL_IN(HIT), 0, 0, 0, "The words behind its status")       \
+    X(OBJ_STATUS, "obj.status", INT, VCL_IN(HIT), 0, 0, 0, "Its status")                           \
+    X(OBJ_STORAGE, "obj.storage", STEVEDORE, VCL_HITS, 0, 0, 0, "Where it is stored")              \
+    X(OBJ_TIME, "obj.time", TIME, VCL_HITS, 0, 0, 0, "When it was stored")                         \
+    X(OBJ_TTL, "obj.ttl", DURATION, VCL_HITS, 0, 0, 0,                                             \
+      "How long it is still fresh; below 0: it is stale")                                          \
+    X(OBJ_UNCACHEABLE, "obj.uncacheable", BOOL, VCL_IN(DELIVER), 0, 0, 0,                          \
+      "It is not in the cache: passed, or a hit-for-miss")                                         \
+    X(RESP, "resp", HTTP, VCL_RESP, 0, 0, 0, "The response to the client, for std.rollback()")     \
+    X(RESP_BODY, "resp.body", BODY, 0, VCL_IN(SYNTH), 0, 0,                                        \
+      "The body of a response that is made in vcl_synth")                                          \
+    X(RESP_DO_ESI, "resp.do_esi", BOOL, VCL_RESP, VCL_RESP, 0, VCL_V41 | VCL_WARNS,                \
+      "Have ESI carried out")                                                                      \
+    X(RESP_FILTERS, "resp.filters", STRING, VCL_RESP, VCL_RESP, 0, VCL_WARNS,                      \
+      "Filters of the body that is sent")                                                          \
+    X(RESP_HTTP, "resp.http.", HEADER, VCL_RESP, VCL_RESP, VCL_RESP, 0,                            \
+      "Header fields of the response to the client")                                               \
+    X(RESP_IS_STREAMING, "resp.is_streaming", BOOL, VCL_RESP, 0, 0, 0,                             \
+      "The backend is still sending it")                                                           \
+    X(RESP_PROTO, "resp.proto", STRING, VCL_RESP, VCL_RESP, 0, VCL_W40, "HTTP/1.1, HTTP/1.0")      \
+    X(RESP_REASON, "resp.reason", STRING, VCL_RESP, VCL_RESP, 0, 0, "The words behind the status") \
+    X(RESP_STATUS, "resp.status", INT, VCL_RESP, VCL_RESP, 0, 0,                                   \
+      "The status: 200, 404 ...; of more than three digits the last three are sent")               \
+    X(RESP_TIME, "resp.time", TIME, VCL_RESP, 0, 0, 0, "When the response was about to be sent")   \
+    X(NOW, "now", TIME, VCL_ALL, 0, 0, 0, "The time; the same throughout one vcl_* sub")           \
+    X(SESS_IDLE_SEND_TIMEOUT, "sess.idle_send_timeout", DURATION, VCL_CLIENT, VCL_CLIENT,          \
+      VCL_CLIENT, 0, "How long the client may take none of a response")                            \
+    X(SESS_SEND_TIMEOUT, "sess.send_timeout", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,     \
+      "How long sending a response may take")                                                      \
+    X(SESS_TIMEOUT_IDLE, "sess.timeout_idle", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,     \
+      "How long the connection may wait for its next request")                                     \
+    X(SESS_TIMEOUT_LINGER, "sess.timeout_linger", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0, \
+      "How much of that the worker waits for it itself")                                           \
+    X(SESS_XID, "sess.xid", INT, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_V41,                          \
+      "The connection's number in the log")                                                        \
+    X(STORAGE_FREE_SPACE, "storage.free_space", BYTES, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,          \
+      "Bytes that are free; written storage.NAME.free_space")                                      \
+    X(STORAGE_HAPPY, "storage.happy", BOOL, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                     \
+      "Is it well?  Written storage.NAME.happy")                                                   \
+    X(STORAGE_USED_SPACE, "storage.used_space", BYTES, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,          \
+      "Bytes that are in use; written storage.NAME.used_space")                                    \
+    X(PARAM_BACKEND_IDLE_TIMEOUT, "param.backend_idle_timeout", DURATION, VCL_ALL, 0, 0, 0,        \
+      "How long a backend's idle connection is kept")                                              \
+    X(PARAM_BACKEND_WAIT_LIMIT, "param.backend_wait_limit", INT, VCL_ALL, 0, 0, 0,                 \
+      "How many requests may wait for a backend's connection")                                     \
+    X(PARAM_BACKEND_WAIT_TIMEOUT, "param.backend_wait_timeout", DURATION, VCL_ALL, 0, 0, 0,        \
+      "How long they wait")                                                                        \
+    X(PARAM_BETWEEN_BYTES_TIMEOUT, "param.between_bytes_timeout", DURATION, VCL_ALL, 0, 0, 0,      \
+      "How long a backend may be silent within a response")                                        \
+    X(PARAM_CONNECT_TIMEOUT, "param.connect_timeout", DURATION, VCL_ALL, 0, 0, 0,                  \
+      "How long connecting may take")                                                              \
+    X(PARAM_DEFAULT_GRACE, "param.default_grace", DURATION, VCL_ALL, 0, 0, 0,                      \
+      "Grace of what says nothing else")                                                           \
+    X(PARAM_DEFAULT_KEEP, "param.default_keep", DURATION, VCL_ALL, 0, 0, 0,                        \
+      "Keep of what says nothing else")                                                            \
+    X(PARAM_DEFAULT_TTL, "param.default_ttl", DURATION, VCL_ALL, 0, 0, 0,                          \
+      "TTL of what says nothing else")                                                             \
+    X(PARAM_FIRST_BYTE_TIMEOUT, "param.first_byte_timeout", DURATION, VCL_ALL, 0, 0, 0,            \
+      "How long a backend may think before it answers")                                            \
+    X(PARAM_IDLE_SEND_TIMEOUT, "param.idle_send_timeout", DURATION, VCL_ALL, 0, 0, 0,              \
+      "How long a client may take none of a response")                                             \
+    X(PARAM_MAX_ESI_DEPTH, "param.max_esi_depth", INT, VCL_ALL, 0, 0, 0,                           \
+      "How deep ESI includes may lie in each other")                                               \
+    X(PARAM_MAX_RESTARTS, "param.max_restarts", INT, VCL_ALL, 0, 0, 0,                             \
+      "How often a request may begin again")                                                       \
+    X(PARAM_MAX_RETRIES, "param.max_retries", INT, VCL_ALL, 0, 0, 0,                               \
+      "How often a fetch may be tried again")                                                      \
+    X(PARAM_PIPE_TASK_DEADLINE, "param.pipe_task_deadline", DURATION, VCL_ALL, 0, 0, 0,            \
+      "How long a tunnel may last")                                                                \
+    X(PARAM_PIPE_TIMEOUT, "param.pipe_timeout", DURATION, VCL_ALL, 0, 0, 0,                        \
+      "How long a tunnel may be silent")                                                           \
+    X(PARAM_SEND_TIMEOUT, "param.send_timeout", DURATION, VCL_ALL, 0, 0, 0,                        \
+      "How long sending a response may take")                                                      \
+    X(PARAM_SHORTLIVED, "param.shortlived", DURATION, VCL_ALL, 0, 0, 0,                            \
+      "What lives shorter does not go to a storage on disk")                                       \
+    X(PARAM_TIMEOUT_IDLE, "param.timeout_idle", DURATION, VCL_ALL, 0, 0, 0,                        \
+      "How long a client's connection may wait for its next request")                              \
+    X(PARAM_TRANSIT_BUFFER, "param.transit_buffer", BYTES, VCL_ALL, 0, 0, 0,                       \
+      "How many bytes a passed response may be ahead of its client")                               \
+    X(PARAM_UNCACHEABLE_TTL, "param.uncacheable_ttl", DURATION, VCL_ALL, 0, 0, 0,                  \
+      "How long a hit-for-miss entry is remembered")
+/* clang-format on */
+
+#endif
