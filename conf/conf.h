@@ -46,6 +46,7 @@ struct conf_backend {
     const char *name;
     struct conf_address address;
     const char *host_header;       /* what is sent as Host; "": the client's */
+    bool host_if_none;             /* a policy's: only for requests that have no Host */
     int64_t connect_timeout;       /* ms; defaults to the parameter of that name */
     int64_t first_byte_timeout;    /* ms */
     int64_t between_bytes_timeout; /* ms */

@@ -265,10 +265,10 @@ server_close(struct server *s)
 {
     if (s->manage != NULL)
         manage_close(&s->manage);
-    if (s->policies != NULL)
-        policies_close(&s->policies);
     if (s->cache != NULL)
         cache_close(&s->cache);
+    if (s->policies != NULL)
+        policies_close(&s->policies);
     if (s->storage != NULL)
         storage_close(&s->storage);
     if (s->synth != NULL)

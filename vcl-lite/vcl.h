@@ -249,6 +249,8 @@ struct vcl_host {
     /* Methods of objects: enum vcl_method. */
     int (*method)(struct vcl_run *r, void *object, unsigned method, const struct vcl_value *args,
         unsigned present, struct vcl_value *out);
+    /* What a director chooses now; a backend is itself.  NULL: none is healthy. */
+    const void *(*resolve)(struct vcl_run *r, const void *backend);
     struct slice (*backend_name)(const void *backend);
     struct slice (*storage_name)(const void *storage);
     /* For variables that the machine reads itself; each may be NULL.  http_method of the host. */

@@ -422,8 +422,7 @@ sema_not(struct sema *s, struct ast_expr *e)
     return sema_node1(s, VCL_OP_NOT, VCL_TYPE_BOOL, n);
 }
 
-/* x.lower() and x.upper(), of a STRING.  x.resolve() is refused: backends of a director are chosen
- * when the request is sent, when it is known which are healthy. */
+/* x.lower() and x.upper(), of a STRING; x.resolve(), of a BACKEND. */
 static struct sema_node *
 sema_postfix(struct sema *s, struct ast_expr *e)
 {
@@ -436,11 +435,9 @@ sema_postfix(struct sema *s, struct ast_expr *e)
     if (n->type == VCL_TYPE_STRING && sema_is(e->text, "upper"))
         return sema_node1(s, VCL_OP_UPPER, VCL_TYPE_STRING, n);
     if (n->type == VCL_TYPE_BACKEND && sema_is(e->text, "resolve"))
-        vcl_fail(s->cx, e->pos, "leave .resolve() out; beresp.backend tells which one it was",
-            ".resolve() is not in vcl-lite: a director chooses when the request is sent");
-    else
-        vcl_fail(s->cx, e->pos, "a STRING has .lower() and .upper()", "a %s has no .%.*s()",
-            sema_type_name(n->type), (int)e->text.len, e->text.ptr);
+        return sema_node1(s, VCL_OP_RESOLVE, VCL_TYPE_BACKEND, n);
+    vcl_fail(s->cx, e->pos, "a STRING has .lower() and .upper(), a BACKEND .resolve()",
+        "a %s has no .%.*s()", sema_type_name(n->type), (int)e->text.len, e->text.ptr);
     return NULL;
 }
 

@@ -55,6 +55,7 @@ _Static_assert(sizeof(struct vcl_insn) == 8, "one load");
     X(CONCAT,    -1, 1, "b STRINGs into one, unset ones as empty; never unset")                    \
     X(LOWER,      1, 1, "STRING in lower case (ASCII)")                                            \
     X(UPPER,      1, 1, "STRING in upper case (ASCII)")                                            \
+    X(RESOLVE,    1, 1, "BACKEND: the one that it chooses now, if it is a director")               \
     /* arithmetic */                                                                               \
     X(ADD_INT,    2, 1, "fails outside of the range of INT, as do the next")                       \
     X(SUB_INT,    2, 1, "the lower minus the upper")                                               \
@@ -71,7 +72,7 @@ _Static_assert(sizeof(struct vcl_insn) == 8, "one load");
     /* comparison: a is enum vcl_cmp */                                                            \
     X(CMP_INT,    2, 1, "INT, BYTES, BOOL")                                                        \
     X(CMP_REAL,   2, 1, "REAL, DURATION, TIME")                                                    \
-    X(CMP_STR,    2, 1, "single STRINGs: an unset one equals nothing but an unset one")            \
+    X(CMP_STR,    2, 1, "single STRINGs: an unset one equals nothing")                                  \
     X(CMP_IP,     2, 1, "EQ or NE; port and all but the address do not count")                     \
     X(CMP_PTR,    2, 1, "EQ or NE")                                                                \
     X(MATCH,      1, 1, "STRING ~ regexes[c]; unset as empty")                                     \

@@ -140,7 +140,10 @@ scope_declare(struct vcl_cx *cx, enum scope_kind kind, struct slice name, struct
             vcl_fail(cx, pos, NULL, "%s is a word of the language, and no name", scope_reserved[i]);
     if (name.len >= 4 && memcmp(name.ptr, "vcl_", 4) == 0)
         vcl_fail(cx, pos, NULL, "names that begin with vcl_ are the language's");
-    e = scope_add(cx, kind, name, -1);
+    if (scope_find(cx, kind, name) != NULL || cx->nerrors > VCL_ERRORS_MAX)
+        e = vcl_alloc(cx, cx->scratch, sizeof(*e)); /* told; nobody will find this one */
+    else
+        e = scope_add(cx, kind, name, -1);
     if (e != NULL)
         e->pos = pos;
     return e;

@@ -185,12 +185,13 @@ error_put(char **to, const char *text)
 static struct error_box *
 error_new(struct vcl_pos at, const char *message, const char *hint)
 {
-    char source[ERROR_LINE_BYTES], *to;
+    char source[ERROR_LINE_BYTES], name[ERROR_MESSAGE_BYTES], *to;
     unsigned line, column;
     struct error_box *b;
-    size_t size = sizeof(*b) + strlen(at.file->name) + strlen(message) + 3;
+    size_t size = sizeof(*b) + strlen(message) + 1;
 
     vcl_pos_place(at, &line, &column);
+    size += error_printable(name, sizeof(name), slice_str(at.file->name)) + 1;
     size += error_printable(source, sizeof(source), error_source(at.file, line)) + 1;
     size += hint == NULL ? 0 : strlen(hint) + 1;
     b = malloc(size);
@@ -198,7 +199,7 @@ error_new(struct vcl_pos at, const char *message, const char *hint)
         return NULL;
     memset(b, 0, sizeof(*b));
     to = b->bytes;
-    b->error.file = error_put(&to, at.file->name);
+    b->error.file = error_put(&to, name);
     b->error.line = line;
     b->error.column = column;
     b->error.width = error_width(at, line);

@@ -192,7 +192,9 @@ include_directive(
     text = vcl_copy(cx, cx->scratch, vcl_token_text(&name));
     if (text == NULL)
         return;
-    if (in->nest >= INCLUDE_NEST_MAX || include_count(cx) >= VCL_FILES_MAX)
+    if (text[0] == '\0' || strlen(text) != vcl_token_text(&name).len)
+        vcl_fail(cx, vcl_token_pos(&name), NULL, "this is no name of a file");
+    else if (in->nest >= INCLUDE_NEST_MAX || include_count(cx) >= VCL_FILES_MAX)
         vcl_fail(cx, vcl_token_pos(&name), NULL, "too many files are included, or too deep");
     else if (cx->loader->read_file == NULL)
         vcl_fail(cx, vcl_token_pos(&name), NULL, "nothing can be included here");

@@ -170,7 +170,9 @@ lex_long_string(struct vcl_lexer *lx, struct vcl_token *t, unsigned quote, const
     t->kind = TOK_STRING;
     t->quote = (uint8_t)quote;
     if (end == lex_end(lx)) {
-        vcl_fail(lx->cx, lex_pos(lx, t->off, quote), vcl_text(lx->cx, "end it with %s", close),
+        vcl_fail(lx->cx, lex_pos(lx, t->off, quote),
+            quote == 2 ? "end it with \"}; or, if it is a block, put a space between { and \""
+                       : "end it with \"\"\"",
             "this long string has no end");
         t->kind = TOK_BAD;
         t->quote = 0;

@@ -301,12 +301,12 @@ vcl_compare_i(unsigned cmp, int64_t a, int64_t b)
     }
 }
 
-/* vcl(7): an unset string equals nothing but an unset one. */
+/* An unset string equals nothing, not even another unset one. */
 VCL_ALWAYS_INLINE bool
 vcl_compare_s(unsigned cmp, const struct vcl_value *a, const struct vcl_value *b)
 {
     if (cmp <= VCL_CMP_NE) {
-        bool same = a->len == b->len && (a->s == NULL) == (b->s == NULL) &&
+        bool same = a->len == b->len && a->s != NULL && b->s != NULL &&
                     (a->len == 0 || memcmp(a->s, b->s, a->len) == 0);
 
         return same == (cmp == VCL_CMP_EQ);
@@ -479,6 +479,10 @@ DO_MATCH_ACL:
     NEXT();
 DO_NOT:
     sp[-1].i = sp[-1].i == 0;
+    NEXT();
+DO_RESOLVE:
+    if (sp[-1].p != NULL)
+        sp[-1].p = r->host->resolve(r, sp[-1].p);
     NEXT();
 DO_JUMP:
     pc = v->code + in->c;

@@ -41,8 +41,8 @@ vcl_address_parse(struct slice s, struct vcl_ip *out)
         out->is_v4 = true;
     else if (inet_pton(AF_INET6, text, out->addr) != 1)
         return false;
-    else /* what IPv4 looks like on an IPv6 socket is IPv4 */
-        out->is_v4 = memcmp(out->addr, mapped, sizeof(mapped)) == 0;
+    else /* ::ffff:192.0.2.1 is an IPv6 address to an acl, as in Varnish */
+        out->is_v4 = false;
     return true;
 }
 

@@ -82,8 +82,8 @@ sub vcl_purge {
 }
 
 sub vcl_hit {
-    # A reload by an editor (Ctrl-F5) replaces the page for everybody.  Once: what is found after the
-    # restart is the stale page, and delivering that is what starts the fetch.
+    # A reload by an editor (Ctrl-F5) replaces the page for everybody.  Once for each request: what is
+    # found after the restart must not be purged again.
     if (req.restarts == 0 && req.http.Cache-Control ~ "no-cache" && client.ip ~ editors) {
         purge.soft(0s, 10s);
         return (restart);

@@ -20,7 +20,7 @@ entry_of_node(struct cuckoo_node *node)
     return node == NULL ? NULL : container_of(node, struct entry, node);
 }
 
-static void
+void
 entry_count_hit(struct entry *e)
 {
     if (entry_hits(e) != UINT32_MAX)

@@ -99,6 +99,8 @@ enum cache_verdict cache_lookup(
 /* After QUEUED or a fetch of one's own: may this request use what came?  Counts even if it is
  * stale by now: the wait was a validation.  `leader`: it was fetched for this very request. */
 bool cache_usable(struct entry *e, const struct cache_query *q, bool leader);
+/* One more use of it, that no lookup counted: by who waited for it. */
+void entry_count_hit(struct entry *e);
 /* The origin failed: a stored response that may be used all the same (RFC 9111 4.2.4, RFC 5861
  * 4), borrowed; NULL: none. */
 struct entry *cache_lookup_stale(struct cache *c, const struct cache_query *q);

@@ -182,6 +182,8 @@ fetch_not_modified(struct fetch *f, const struct http_head *head)
         next = fetch_policy_refresh(f, head, &how);
     if (next != FETCH_WAIT)
         return next;
+    if (f->vcl != NULL)
+        head = fetch_policy_head(f, head);
     err = fetch_revalidated(f, head, how, &next);
     if (err == TERR_POLICY)
         return next; /* what the policy made of it */
@@ -295,7 +297,7 @@ fetch_room(struct fetch *f, struct span *room)
 
     err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
     f->no_room = f->no_room || err == -ENOSPC;
-    if (err == -ENOSPC && f->is_shared && fetch_outgrown(f) == 0)
+    if (err == -ENOSPC && f->is_shared && f->held == NULL && fetch_outgrown(f) == 0)
         err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
     switch (err) {
     case 0:
@@ -347,7 +349,8 @@ fetch_do_body(struct fetch *f)
         got += (size_t)n;
         if (stobj_len(f->body) > f->part_len)
             return fetch_fail(f, TERR_FRAMING); /* more than its Content-Range says */
-        if (f->is_shared && !f->too_large && stobj_len(f->body) > fetch_object_max(f->proxy)) {
+        if (f->is_shared && f->held == NULL && !f->too_large &&
+            stobj_len(f->body) > fetch_object_max(f->proxy)) {
             f->too_large = true;
             fetch_outgrown(f);
         }
@@ -363,6 +366,12 @@ fetch_do_done(struct fetch *f)
     if (f->part_len != STOBJ_SIZE_UNKNOWN && stobj_len(f->body) != f->part_len)
         return fetch_fail(f, TERR_FRAMING); /* not what its Content-Range says */
     space_finish(f->body);
+    if (f->held != NULL) {
+        int err = fetch_publish_held(f);
+
+        if (err != 0)
+            return fetch_fail(f, err);
+    }
     if (f->is_shared)
         cache_settle(f->entry);
     if (f->conn != NULL)
@@ -389,6 +398,8 @@ fetch_say_failed(const struct fetch *f)
 static enum fetch_next
 fetch_do_error(struct fetch *f)
 {
+    if (f->held != NULL)
+        fetch_drop_held(f);
     if (f->vcl != NULL && f->body == NULL && f->err != TERR_CANCELLED && f->err != TERR_UPSTREAM) {
         enum fetch_next next;
 

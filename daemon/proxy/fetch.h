@@ -22,10 +22,12 @@ enum fetch_kind {
 struct fetch_spec {
     enum fetch_kind kind;
     const struct http_head *head; /* the request */
-    struct policy_use *policy;    /* counted, and taken over; NULL: there is none */
-    bool hitmiss, hitpass;        /* a marker was found */
-    struct director *backend;     /* borrowed for the call */
-    struct slice host;            /* normal form */
+    struct slice identity;        /* client.identity; with a policy */
+    bool edited; /* the policy has the say on X-Forwarded-For: it stands in the head, or not */
+    struct policy_use *policy; /* counted, and taken over; NULL: there is none */
+    bool hitmiss, hitpass;     /* a marker was found */
+    struct director *backend;  /* borrowed for the call */
+    struct slice host;         /* normal form */
     struct slice key_text;
     struct entry *entry;         /* one hold is taken over */
     struct entry *old;           /* stored: to be validated, or completed; one hold is taken over */

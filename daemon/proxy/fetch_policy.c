@@ -14,22 +14,18 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
 {
     struct fetch_policy *v = arena_alloc(&f->arena, sizeof(*v));
     struct policy_use *use = spec->policy;
-    struct slice identity;
 
     if (v == NULL) {
         policy_end(f->proxy, &use);
         return TERR_NOMEM;
     }
-    identity = f->leader != NULL && f->leader->policy.identity.ptr != NULL
-                   ? f->leader->policy.identity
-                   : slice_str(x->peer);
     *v = (struct fetch_policy){
         .use = use,
         .backend = spec->backend,
         .ban_error = "",
         .xid = x->xid,
         .peer_port = x->peer_port,
-        .identity = arena_copy(&f->arena, identity),
+        .identity = arena_copy(&f->arena, spec->identity),
         .endpoint = slice_str(x->conn->endpoint),
         .socket = slice_str(x->conn->socket),
         .session = x->conn->session,
@@ -128,7 +124,7 @@ fetch_policy_retry(struct fetch *f)
 {
     struct fetch_policy *v = f->vcl;
 
-    if (v->retries >= f->proxy->params.max_retries) {
+    if (v->retries++ >= f->proxy->params.max_retries) {
         if (f->state == FETCH_ERROR)
             return fetch_policy_give_up(f);
         v->status = 503;
@@ -137,7 +133,6 @@ fetch_policy_retry(struct fetch *f)
     }
     if (f->upload != NULL && !f->upload_kept)
         return fetch_policy_give_up(f);
-    v->retries++;
     v->asked = v->answered = v->touched = v->made = v->uncacheable = v->whole = v->was_304 = false;
     v->beresp = NULL;
     v->came = NULL;
@@ -223,7 +218,8 @@ fetch_write_bereq(struct fetch *f)
     if (out == NULL)
         return TERR_NOMEM;
     fetch_frame_request(f, &how);
-    if (f->conf->host_header[0] != '\0' && !f->vcl->host_said)
+    if (f->conf->host_header[0] != '\0' && !f->vcl->host_said &&
+        (h->host_len == 0 || !f->conf->host_if_none))
         how.host = slice_str(f->conf->host_header);
     n = forward_bereq(h, &how, (struct span){out, max});
     if (n < 0)
@@ -289,10 +285,14 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
 
     if (!v->v.storable && v->v.ttl_ms > 0 && fetch_core_forbids(v->v.refusal))
         v->v.ttl_ms = 0;
+    if (v->v.ttl_ms > 0) /* ages are in seconds (RFC 9111 1.2.2): 60.000, not 59.993 */
+        v->v.ttl_ms += v->v.age_ms % 1000;
     v->rfc_ttl_ms = v->v.ttl_ms;
     v->grace_ms = v->v.grace_ms;
     v->keep_ms = f->proxy->params.default_keep;
     v->uncacheable = f->kind == FETCH_PASS;
+    if (v->uncacheable) /* nothing is kept, so nothing lives */
+        v->v.ttl_ms = v->grace_ms = v->keep_ms = 0;
     v->came = head;
     v->beresp = NULL;
     v->touched = v->whole = false;
@@ -545,6 +545,9 @@ fetch_policy_error(struct fetch *f)
         return FETCH_WAIT; /* what is stored goes on being used */
     if (fetch_publish_error(f) != 0)
         return FETCH_WAIT;
+    if (f->conn != NULL)
+        origin_discard(&f->conn);
+    fetch_drop_kept(f);
     return fetch_goto(f, FETCH_CLOSE);
 }
 

@@ -41,6 +41,7 @@ struct fetch {
     struct backend *backend;         /* held; NULL: none was healthy */
     const struct conf_backend *conf; /* of the backend */
     struct fetch_policy *vcl;        /* in the arena; NULL: there is no policy */
+    struct fetch_held *held; /* in the arena: told only when the body is whole; NULL: it streams */
     unsigned attempt;
     uint8_t asked;   /* the method sent: enum http_method */
     bool by_request; /* what the request said keeps the response out of the cache */
@@ -140,6 +141,10 @@ void fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, un
 int fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out);
 /* fetch_publish.c: the outcome for the entry; 0 and f->body set, or TERR_*. */
 int fetch_publish(struct fetch *f, const struct http_head *head);
+/* The body is whole, and nobody has been told of the head yet: now they are.  0 or TERR_*. */
+int fetch_publish_held(struct fetch *f);
+/* It never will be. */
+void fetch_drop_held(struct fetch *f);
 uint64_t fetch_object_max(const struct proxy *p);
 /* It became larger than what is kept, or the store is full: nobody else shall find it, and what
  * follows goes to the leader alone.  Between spans.  0, or why it must go on as it is. */

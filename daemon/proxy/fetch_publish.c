@@ -164,6 +164,83 @@ fetch_release_parts(struct fetch *f, struct cache_response *r)
     }
 }
 
+/* beresp.do_stream is false: what is to be published, once the body is whole. */
+struct fetch_held {
+    struct cache_response response;
+    struct fresh_verdict verdict;
+    struct entry_part parts[ENTRY_PARTS_MAX];
+    unsigned status; /* as it came */
+};
+
+/* 0: it is kept for later.  TERR_NOMEM */
+static int
+fetch_hold(struct fetch *f, const struct http_head *head, const struct cache_response *r)
+{
+    struct fetch_held *held = arena_alloc(&f->arena, sizeof(*held));
+
+    if (held == NULL)
+        return TERR_NOMEM;
+    held->response = *r;
+    held->verdict = *r->fresh;
+    memcpy(held->parts, r->parts, r->nparts * sizeof(held->parts[0]));
+    held->response.fresh = &held->verdict;
+    held->response.parts = held->parts;
+    held->status = head->status;
+    f->held = held;
+    return 0;
+}
+
+static bool
+fetch_is_held(const struct fetch *f)
+{
+    return f->vcl != NULL && f->vcl->whole;
+}
+
+/* Those who waited for what became a marker: the request that fetched gets the response. */
+static void
+fetch_tell_marker(struct fetch *f, unsigned status)
+{
+    struct entry *readers = f->entry;
+    bool gone;
+
+    if (f->shared == NULL)
+        return;
+    gone = f->shared->abandoned; /* while the body came: nobody takes it */
+    f->entry->fetch = &f->task;
+    f->shared->fetch = NULL;
+    fetch_mark(f, f->shared, gone ? NULL : f->entry, status);
+    entry_drop(&f->shared);
+    if (gone)
+        entry_drop(&readers);
+}
+
+int
+fetch_publish_held(struct fetch *f)
+{
+    struct fetch_held *held = f->held;
+    int err;
+
+    if (held->response.body_len == STOBJ_SIZE_UNKNOWN)
+        held->response.body_len = stobj_len(f->body);
+    err = cache_publish(f->entry, &held->response);
+    if (err != 0)
+        return err;
+    f->held = NULL;
+    fetch_tell_marker(f, held->status);
+    return 0;
+}
+
+void
+fetch_drop_held(struct fetch *f)
+{
+    if (waiter_state(&f->space) == WAITER_ARMED)
+        space_cancel(f->body, &f->space);
+    if (stobj_state(f->body) == STOBJ_FILLING)
+        space_fail(f->body, f->err != 0 ? f->err : TERR_CANCELLED);
+    stobj_unref(&f->body);
+    f->held = NULL;
+}
+
 /* READY in the index, for everybody.  0, TERR_AGAIN, or why it cannot be kept after all. */
 static int
 fetch_publish_shared(struct fetch *f, const struct http_head *head, struct cache_response *r)
@@ -182,7 +259,7 @@ fetch_publish_shared(struct fetch *f, const struct http_head *head, struct cache
         err = fetch_vary(f, head, &r->vary);
     r->key_text = f->key_text;
     if (err == 0)
-        err = cache_publish(f->entry, r);
+        err = fetch_is_held(f) && !part ? fetch_hold(f, head, r) : cache_publish(f->entry, r);
     if (err != 0) {
         fetch_release_parts(f, r);
         fetch_drop_kept(f);
@@ -255,8 +332,9 @@ fetch_publish_private(struct fetch *f, const struct http_head *head, struct cach
         err = fetch_leave_marker(f, head->status);
     if (err == 0)
         err = fetch_write_head(f, head, false, r);
-    if (err == 0 && stobj_new(&part.body, f->proxy->storage, STOBJ_PRIVATE, r->body_len,
-                        (uint64_t)params->transit_buffer) != 0)
+    if (err == 0 &&
+        stobj_new(&part.body, f->proxy->storage, fetch_is_held(f) ? STOBJ_KEPT : STOBJ_PRIVATE,
+            r->body_len, (uint64_t)params->transit_buffer) != 0)
         err = TERR_NOMEM;
     if (err != 0)
         return err;
@@ -264,19 +342,15 @@ fetch_publish_private(struct fetch *f, const struct http_head *head, struct cach
     r->parts = &part;
     r->nparts = 1;
     f->part_len = STOBJ_SIZE_UNKNOWN;
-    err = cache_publish(f->entry, r);
+    err = fetch_is_held(f) ? fetch_hold(f, head, r) : cache_publish(f->entry, r);
     if (err != 0) {
         space_fail(part.body, err);
         stobj_unref(&part.body);
         return err;
     }
     f->body = part.body;
-    if (f->shared != NULL) {
-        f->entry->fetch = &f->task;
-        f->shared->fetch = NULL;
-        fetch_mark(f, f->shared, f->entry, head->status);
-        entry_drop(&f->shared);
-    }
+    if (f->held == NULL)
+        fetch_tell_marker(f, head->status);
     return 0;
 }
 

@@ -34,8 +34,8 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     f->host = arena_copy(&f->arena, spec->host);
     f->key_text = arena_copy(&f->arena, spec->key_text);
     /* Who comes over a Unix socket has no address to tell. */
-    f->client =
-        arena_copy(&f->arena, strcmp(x->peer, "unix") == 0 ? slice_of("", 0) : slice_str(x->peer));
+    f->client = arena_copy(&f->arena,
+        spec->edited || strcmp(x->peer, "unix") == 0 ? slice_of("", 0) : slice_str(x->peer));
     f->id = arena_copy(&f->arena, slice_str(id));
     if (f->host.ptr == NULL || f->key_text.ptr == NULL || f->client.ptr == NULL ||
         f->id.ptr == NULL)

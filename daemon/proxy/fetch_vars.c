@@ -247,7 +247,7 @@ fetch_get_beresp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         out->r = (double)v->keep_ms / 1000;
         return 0;
     case VCL_VAR_BERESP_AGE:
-        out->r = (double)v->v.age_ms / 1000;
+        out->r = (double)(v->v.age_ms / 1000); /* whole seconds, as Age */
         return 0;
     case VCL_VAR_BERESP_TIME:
         out->r = (double)f->received_ms / 1000;
@@ -552,6 +552,7 @@ const struct vcl_host policy_fetch_host = {
     .ban = policy_ban,
     .call = policy_call,
     .method = policy_method,
+    .resolve = policy_resolve_now,
     .backend_name = policy_backend_name,
     .storage_name = policy_storage_name,
 };

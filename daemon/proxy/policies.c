@@ -108,6 +108,7 @@ policies_close(struct policies **pp)
     struct policies *ps;
 
     OBJ_TAKE(ps, pp, POLICIES_MAGIC);
+    ps->cache = NULL; /* it has gone: vcl_fini bans nothing */
     while (ps->labels != NULL) {
         struct policy_tag *t = ps->labels;
 

@@ -32,7 +32,7 @@ struct vcl_error;
  * active. */
 int policies_open(struct policies **out, const struct conf *conf, struct registry *registry,
     struct cache *cache, struct storage *storage);
-/* No worker runs any more. */
+/* No worker runs any more, and the cache has been closed: responses of a policy's making hold it. */
 void policies_close(struct policies **pp);
 
 /* Compiles, makes its backends and runs vcl_init.  `file_name` stands in messages, and includes are

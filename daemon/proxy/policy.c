@@ -69,6 +69,14 @@ policy_look(struct proxy *p)
         policy_leave(p, old);
 }
 
+void
+policy_leave_all(struct proxy *p)
+{
+    p->policy = NULL;
+    while (p->policy_uses != NULL)
+        policy_leave(p, p->policy_uses);
+}
+
 struct policy_use *
 policy_labelled(struct proxy *p, const char *label)
 {

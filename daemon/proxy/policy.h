@@ -89,6 +89,7 @@ policy_share(struct policy_use *u)
 }
 
 void policy_leave(struct proxy *p, struct policy_use *u); /* the last user of an old one */
+void policy_leave_all(struct proxy *p);                   /* the worker ends */
 
 /* Takes *up. */
 static inline void
@@ -133,6 +134,7 @@ int policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, un
 int policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl_value *args,
     unsigned present, struct vcl_value *out);
 int policy_ban(struct vcl_run *r, struct slice expression, bool *ok);
+const void *policy_resolve_now(struct vcl_run *r, const void *backend);
 struct slice policy_backend_name(const void *backend);
 struct slice policy_storage_name(const void *storage);
 int policy_get_storage(

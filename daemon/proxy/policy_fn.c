@@ -158,6 +158,10 @@ policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
     char why[256];
     struct slice copy;
 
+    *ctx->ban_error = "there is no cache";
+    *ok = false;
+    if (ctx->bans == NULL) /* a check of the text, or the very end */
+        return 0;
     *ctx->ban_error = "";
     *ok = bans_add(ctx->bans, expression, ctx->clock, why, sizeof(why)) == 0;
     if (*ok)
@@ -352,6 +356,14 @@ policy_shard_key(struct vcl_run *r, const struct vcl_value *args, unsigned prese
     }
 }
 
+static enum director_health
+policy_shard_health(const struct vcl_value *args, unsigned present)
+{
+    static const enum director_health words[] = {DIRECTOR_CHOSEN, DIRECTOR_IGNORE, DIRECTOR_ALL};
+
+    return (present & 32) != 0 ? words[args[5].i] : DIRECTOR_CHOSEN;
+}
+
 int
 policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl_value *args,
     unsigned present, struct vcl_value *out)
@@ -369,6 +381,10 @@ policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl
     case VCL_METHOD_PICK_SHARD:
         ask.hash = policy_shard_key(r, args, present);
         ask.alternate = (present & 4) != 0 && args[2].i > 0 ? (unsigned)args[2].i : 0;
+        ask.warmup_said = (present & 8) != 0 && args[3].r >= 0;
+        ask.warmup = ask.warmup_said ? args[3].r : 0;
+        ask.no_rampup = (present & 16) != 0 && args[4].i == 0;
+        ask.health = policy_shard_health(args, present);
         break;
     default:
         TUNREACHABLE("a method of vcl_init alone");
@@ -377,4 +393,12 @@ policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl
     if (out->p == NULL)
         out->p = d; /* none is healthy: asking it says so */
     return 0;
+}
+
+const void *
+policy_resolve_now(struct vcl_run *r, const void *backend)
+{
+    struct director_ask ask = {.random = r->random(r), .now_s = r->now_s};
+
+    return director_resolve((struct director *)(uintptr_t)backend, &ask);
 }

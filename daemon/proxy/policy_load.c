@@ -228,7 +228,10 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
     struct probe_conf probe;
     struct conf_backend c = {
         .name = d->name,
-        .host_header = "",
+        .host_header = d->host_header != NULL ? d->host_header
+                       : d->host != NULL      ? d->host
+                                              : "",
+        .host_if_none = true,
         .connect_timeout = policy_timeout(d->connect_timeout_s, params->connect_timeout),
         .first_byte_timeout = policy_timeout(d->first_byte_timeout_s, params->first_byte_timeout),
         .between_bytes_timeout =

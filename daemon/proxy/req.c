@@ -209,6 +209,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
         .head = r->head,
         .backend = r->backend,
         .policy = policy_share(r->policy.use),
+        .edited = r->policy.req != NULL,
         .entry = entry,
         .old = old,
         .leader = entry == r->entry ? r : NULL,
@@ -227,6 +228,8 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
             .max_age_s = -1, .min_fresh_s = -1, .max_stale_s = -1, .stale_if_error_s = -1};
     spec.host = slice_of(p->key_text + r->host_at, r->host_len);
     spec.key_text = req_key_text(r);
+    if (r->policy.use != NULL)
+        spec.identity = req_identity(r);
     fetch_start(p, r->x, &spec);
 }
 
@@ -335,8 +338,9 @@ req_failed(struct req *r)
         r->origin_failed = true;
         return req_deliver_stale(r);
     }
-    return req_synth_by_policy(
-        r, (unsigned)terr_http(err, TERR_SIDE_ORIGIN), slice_of(NULL, 0), err);
+    return req_synth_by_policy(r,
+        r->policy.use != NULL ? 503 : (unsigned)terr_http(err, TERR_SIDE_ORIGIN), slice_of(NULL, 0),
+        err);
 }
 
 /* QUEUED -- the outcome of another request's fetch is ours too, if it is for us. */
@@ -356,6 +360,8 @@ req_do_queued(struct req *r)
         if (!cache_usable(r->entry, &q, false))
             break;
         r->collapsed = true;
+        if (q.count_hits)
+            entry_count_hit(r->entry);
         counter_add(r->proxy->counters, COUNTER_req_coalesced, 1);
         if (r->policy.use != NULL && !policy_is_trivial(r->policy.use->policy, VCL_SUB_HIT))
             return req_goto(r, REQ_HIT);
@@ -425,6 +431,9 @@ req_do_pass(struct req *r)
     spec.host = slice_of(p->key_text + r->host_at, r->host_len);
     spec.key_text = req_key_text(r);
     spec.policy = policy_share(r->policy.use);
+    spec.edited = r->policy.req != NULL;
+    if (r->policy.use != NULL)
+        spec.identity = req_identity(r);
     if (r->upload != NULL) {
         spec.upload = stobj_ref(r->upload);
         spec.upload_length = r->x->body_length;
@@ -751,6 +760,7 @@ proxy_fini(struct proxy *p)
 {
     OBJ_CHECK(p, PROXY_MAGIC);
     tassert(proxy_is_idle(p));
+    policy_leave_all(p);
     while (p->idle_reqs != NULL) {
         struct req *r = p->idle_reqs;
 

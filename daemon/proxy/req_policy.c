@@ -274,7 +274,9 @@ req_policy_recv(struct req *r)
     if (err != 0)
         return req_synth_by_policy(
             r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), slice_of(NULL, 0), err);
-    if (act != VCL_ACT_PASS || !pol->hashes_as_builtin)
+    if (r->policy.key.ptr != NULL)
+        r->key = hash_bytes(r->policy.key.ptr, r->policy.key.len);
+    else if (act != VCL_ACT_PASS)
         r->key = hash_bytes(r->proxy->key_text, r->key_len);
     return req_policy_go(r, act);
 }
@@ -334,6 +336,15 @@ req_policy_pass(struct req *r)
     return act == VCL_ACT_FETCH ? REQ_WAIT : req_policy_elsewhere(r, act);
 }
 
+/* The policy may end the connection, by the field that says so. */
+static bool
+req_says_close(const struct http_head *h)
+{
+    const struct http_field *f = http_find(h, HTTP_F_CONNECTION, NULL);
+
+    return f != NULL && f->said && slice_eq_nocase(http_value(h, f), SLICE_LIT("close"));
+}
+
 /* The response as the policy left it, for the client. */
 static int
 req_write_resp(struct req *r)
@@ -349,6 +360,7 @@ req_write_resp(struct req *r)
     if (n < 0)
         return n;
     r->policy.block = slice_of(out, (size_t)n);
+    r->policy.close = r->policy.close || req_says_close(h);
     return 0;
 }
 
@@ -454,11 +466,11 @@ req_policy_synth(struct req *r)
         status = 503;
     }
     r->resp.status = status;
-    r->resp.close = r->policy.close;
     r->resp.bodyless = r->head->method == HTTP_M_HEAD || req_has_no_body(status);
     if (req_write_resp(r) != 0 || req_synth_parts(r) != 0)
         return req_synth_cut(r);
     r->resp.block = r->policy.block;
+    r->resp.close = r->policy.close;
     if (req_has_no_body(status))
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
     return req_goto(r, REQ_DELIVER);

@@ -178,6 +178,7 @@ struct slice req_key_text(struct req *r);
 /* req_vars.c: the request and the response as the policy sees them. */
 int req_edit(struct req *r);      /* r->policy.req is there.  0, TERR_NOMEM */
 int req_edit_resp(struct req *r); /* r->policy.resp is there */
+struct slice req_identity(const struct req *r);
 
 /* req_log.c: one record when it is over. */
 void req_log(struct req *r);

@@ -84,6 +84,7 @@ req_forward_reason(const struct req *r)
         [CACHE_IS_PARTIAL] = "; fwd=partial",
         [CACHE_ASKED] = "; fwd=request",
         [CACHE_MARKED] = "; fwd=uri-miss; detail=uncacheable",
+        [CACHE_MARKED_PASS] = "; fwd=uri-miss; detail=uncacheable",
     };
 
     if (r->head->method != HTTP_M_GET && r->head->method != HTTP_M_HEAD)

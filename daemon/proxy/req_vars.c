@@ -234,7 +234,7 @@ req_get_obj(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         return policy_fail(run, "there is no object");
     switch ((unsigned)var) {
     case VCL_VAR_OBJ_HITS:
-        out->i = (int64_t)(r->log_flags & SHMLOG_REQ_HIT ? entry_hits(e) : 0);
+        out->i = r->leader ? 0 : (int64_t)entry_hits(e);
         return 0;
     case VCL_VAR_OBJ_TTL:
         out->r = req_seconds(entry_ttl_left_ms(e, now_ms));
@@ -307,6 +307,15 @@ req_get_resp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     }
 }
 
+/* client.identity: the address, unless it was set. */
+struct slice
+req_identity(const struct req *r)
+{
+    if (r->policy.identity.ptr != NULL)
+        return r->policy.identity;
+    return strcmp(r->x->peer, "unix") == 0 ? SLICE_LIT("0.0.0.0") : slice_str(r->x->peer);
+}
+
 static struct vcl_ip *
 req_ip(struct vcl_run *run, bool local)
 {
@@ -335,8 +344,7 @@ req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         out->ip = req_ip(run, true);
         return out->ip == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_CLIENT_IDENTITY:
-        req_give_string(
-            out, r->policy.identity.ptr != NULL ? r->policy.identity : slice_str(r->x->peer));
+        req_give_string(out, req_identity(r));
         return 0;
     case VCL_VAR_LOCAL_ENDPOINT:
         req_give_string(out, slice_str(r->x->conn->endpoint));
@@ -412,6 +420,15 @@ req_get_settings(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     }
 }
 
+/* Since its first byte; the loop's clock stands still within a turn. */
+static double
+req_taken_s(const struct req *r)
+{
+    int64_t us = (int64_t)(r->proxy->loop->clock.mono_ms * 1000 - r->x->start_us);
+
+    return us > 0 ? (double)us / 1000000 : 0;
+}
+
 static int
 req_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
@@ -445,8 +462,7 @@ req_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     case VCL_VAR_REQ_TIME:
     case VCL_VAR_REQ_TOP_TIME:
     case VCL_VAR_BEREQ_TIME:
-        out->r =
-            run->now_s - (double)(r->proxy->loop->clock.mono_ms * 1000 - r->x->start_us) / 1000000;
+        out->r = run->now_s - req_taken_s(r);
         return 0;
     case VCL_VAR_REQ_CAN_GZIP:
         out->i = (http_codings(r->head) & HTTP_TAKES_GZIP) != 0;
@@ -679,6 +695,7 @@ const struct vcl_host policy_req_host = {
     .ban = policy_ban,
     .call = policy_call,
     .method = policy_method,
+    .resolve = policy_resolve_now,
     .backend_name = policy_backend_name,
     .storage_name = policy_storage_name,
 };

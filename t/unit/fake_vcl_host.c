@@ -184,7 +184,14 @@ fake_random(struct vcl_run *r)
     return *x * UINT64_C(2685821657736338717);
 }
 
-static const struct vcl_host fake_host = {
+static const void *
+fake_resolve_now(struct vcl_run *r, const void *backend)
+{
+    (void)r;
+    return backend;
+}
+
+const struct vcl_host fake_host = {
     .get = fake_get,
     .set = fake_set,
     .unset = fake_unset,
@@ -199,6 +206,7 @@ static const struct vcl_host fake_host = {
     .call = fake_call,
     .object_new = fake_object_new,
     .method = fake_method,
+    .resolve = fake_resolve_now,
     .backend_name = fake_name,
     .storage_name = fake_name,
 };
@@ -282,7 +290,7 @@ fake_resolve(void *ctx, const char *host, struct vcl_ip *out, unsigned max)
 }
 
 const struct vcl_loader fake_vcl_loader = {
-    .resolve = fake_resolve,
+    .resolve = fake_resolve_now,
     .field_id = fake_field_id,
     .has_backend = fake_has,
     .has_storage = fake_has,
