@@ -72,7 +72,7 @@ _Static_assert(sizeof(struct vcl_insn) == 8, "one load");
     /* comparison: a is enum vcl_cmp */                                                            \
     X(CMP_INT,    2, 1, "INT, BYTES, BOOL")                                                        \
     X(CMP_REAL,   2, 1, "REAL, DURATION, TIME")                                                    \
-    X(CMP_STR,    2, 1, "single STRINGs: an unset one equals nothing")                                  \
+    X(CMP_STR,    2, 1, "single STRINGs: an unset one equals nothing")                             \
     X(CMP_IP,     2, 1, "EQ or NE; port and all but the address do not count")                     \
     X(CMP_PTR,    2, 1, "EQ or NE")                                                                \
     X(MATCH,      1, 1, "STRING ~ regexes[c]; unset as empty")                                     \

@@ -290,7 +290,7 @@ fake_resolve(void *ctx, const char *host, struct vcl_ip *out, unsigned max)
 }
 
 const struct vcl_loader fake_vcl_loader = {
-    .resolve = fake_resolve_now,
+    .resolve = fake_resolve,
     .field_id = fake_field_id,
     .has_backend = fake_has,
     .has_storage = fake_has,
