@@ -80,6 +80,16 @@ engine_synth_own(struct stobj *o, void (*release)(void *owner), void *owner)
     y->owner = owner;
 }
 
+void
+engine_synth_reset(struct stobj *o)
+{
+    struct synth *y = synth_of(o);
+
+    tassert(y->release == NULL);
+    y->nparts = 0;
+    atomic_store_explicit(&o->len, 0, memory_order_relaxed);
+}
+
 static int
 synth_grow(struct synth *y)
 {

@@ -451,6 +451,16 @@ stobj_synth_new_owned(
     return err;
 }
 
+bool
+stobj_synth_reset(struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    if (atomic_load_explicit(&o->refs, memory_order_acquire) != STOBJ_OWNER)
+        return false;
+    engine_synth_reset(o);
+    return true;
+}
+
 int
 stobj_synth_add(struct stobj *o, struct slice bytes)
 {

@@ -120,6 +120,8 @@ int stobj_synth_new(struct stobj **out, struct storage *synth);
 /* As above; when the object goes, release(owner) is called, on any thread: what the bytes lie in. */
 int stobj_synth_new_owned(
     struct stobj **out, struct storage *synth, void (*release)(void *owner), void *owner);
+/* Empties it, to be filled anew; false: somebody else refers to it still, and nothing happened. */
+bool stobj_synth_reset(struct stobj *o);
 int stobj_synth_add(struct stobj *o, struct slice bytes);
 
 #endif

@@ -73,6 +73,7 @@ void stobj_unhold(struct stobj *o);
 
 /* stobj_synth_new()'s way in: a synth's objects are not filled, so it has no obj_new. */
 int engine_synth_new(struct stobj **out, struct storage *s);
+void engine_synth_reset(struct stobj *o);
 void engine_synth_own(struct stobj *o, void (*release)(void *owner), void *owner);
 
 static inline pthread_mutex_t *

@@ -123,6 +123,8 @@ struct vcl_loader {
     void *ctx;
     /* The host's number of a header field's name; 0: none. */
     unsigned (*field_id)(void *ctx, struct slice name);
+    /* The host's number of a method; 0: none.  NULL: it numbers none. */
+    unsigned (*method_id)(void *ctx, struct slice name);
     /* Reads an include: `name` as written, `from` the file that says so.  0 and malloc'ed bytes in
      * *out with the full path in *path (malloc'ed); or TERR_*, and *why says why (static). */
     int (*read_file)(void *ctx, const char *name, const char *from, struct span *out, char **path,
@@ -262,6 +264,12 @@ struct vcl_run {
     void *ctx;           /* the host's */
     struct arena *arena; /* for strings that are made */
     double now_s;        /* `now`: constant within one run */
+    /* What the machine may look at by itself, kept true by the host as things are set: the number of
+     * req.method and bereq.method (0: it has none), and which fields of the request are there, by
+     * the host's numbers below 64, as far as `known` has a bit for them (never for 0). */
+    unsigned method;
+    uint64_t known;
+    const uint64_t *present;
     uint64_t (*random)(struct vcl_run *r);
     /* what the machine counts */
     unsigned steps;

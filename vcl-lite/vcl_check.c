@@ -21,10 +21,13 @@ check_vcl_number(struct slice name)
 struct sema_sub *
 sema_sub_find(struct sema *s, struct slice name)
 {
-    for (struct sema_sub *sub = s->subs; sub != NULL; sub = sub->next)
-        if (sema_is(name, sub->name))
-            return sub;
-    return NULL;
+    struct sema_sub *sub = NULL;
+
+    if (s->nbuckets > 0)
+        sub = s->buckets[sema_hash(name.ptr, name.len) & (s->nbuckets - 1)];
+    while (sub != NULL && !sema_is(name, sub->name))
+        sub = sub->beside;
+    return sub;
 }
 
 static bool
@@ -63,19 +66,16 @@ check_reserved(struct sema *s, const struct ast_sub *def)
 static struct sema_sub *
 check_sub_new(struct sema *s, struct ast_sub *def, struct sema_sub ***tail)
 {
-    struct sema_sub *sub = vcl_alloc(s->cx, s->cx->scratch, sizeof(*sub));
-    unsigned n = 0;
+    struct sema_sub *sub = vcl_alloc(s->cx, s->cx->scratch, sizeof(*sub)), **bucket;
 
     if (sub == NULL)
         return NULL;
-    for (const struct ast_sub *other = s->cx->ast.subs; other != NULL; other = other->next)
-        if (other->name.len == def->name.len &&
-            memcmp(other->name.ptr, def->name.ptr, def->name.len) == 0)
-            n++;
     sub->name = vcl_copy(s->cx, s->cx->keep, def->name);
-    sub->defs = vcl_alloc(s->cx, s->cx->scratch, n * sizeof(struct ast_sub *));
-    if (sub->name == NULL || sub->defs == NULL)
+    if (sub->name == NULL)
         return NULL;
+    bucket = &s->buckets[sema_hash(def->name.ptr, def->name.len) & (s->nbuckets - 1)];
+    sub->beside = *bucket;
+    *bucket = sub;
     sub->pos = def->pos;
     sub->vcl = check_vcl_number(def->name);
     sub->hook = check_is_reserved(def->name);
@@ -83,6 +83,23 @@ check_sub_new(struct sema *s, struct ast_sub *def, struct sema_sub ***tail)
     **tail = sub;
     *tail = &sub->next;
     return sub;
+}
+
+/* One more definition; room for them doubles. */
+static void
+check_add_def(struct sema *s, struct sema_sub *sub, struct ast_sub *def)
+{
+    if ((sub->ndefs & (sub->ndefs - 1)) == 0) {
+        unsigned room = sub->ndefs == 0 ? 1 : sub->ndefs * 2;
+        struct ast_sub **defs = vcl_alloc(s->cx, s->cx->scratch, room * sizeof(*defs));
+
+        if (defs == NULL)
+            return;
+        if (sub->ndefs > 0)
+            memcpy(defs, sub->defs, sub->ndefs * sizeof(*defs));
+        sub->defs = defs;
+    }
+    sub->defs[sub->ndefs++] = def;
 }
 
 static void
@@ -98,8 +115,8 @@ check_define(struct sema *s, struct ast_sub *def, struct sema_sub ***tail)
         return;
     }
     if (sub == NULL) {
-        if (check_is_reserved(def->name) && check_vcl_number(def->name) < 0 &&
-            !check_in_builtin(s, def->name)) {
+        if (s->cx->nerrors <= VCL_ERRORS_MAX && check_is_reserved(def->name) &&
+            check_vcl_number(def->name) < 0 && !check_in_builtin(s, def->name)) {
             check_reserved(s, def);
         }
         sub = check_sub_new(s, def, tail);
@@ -108,7 +125,7 @@ check_define(struct sema *s, struct ast_sub *def, struct sema_sub ***tail)
         return;
     sub->by_user |= !def->pos.file->builtin;
     sub->by_builtin |= def->pos.file->builtin;
-    sub->defs[sub->ndefs++] = def;
+    check_add_def(s, sub, def);
 }
 
 /* builtin.vcl is the last file, so the order of the text is that in which they run. */
@@ -116,7 +133,14 @@ static void
 check_gather(struct sema *s)
 {
     struct sema_sub **tail = &s->subs;
+    unsigned n = 0, buckets = 64;
 
+    for (const struct ast_sub *def = s->cx->ast.subs; def != NULL; def = def->next)
+        n++;
+    while (buckets < n)
+        buckets *= 2;
+    s->buckets = vcl_alloc(s->cx, s->cx->scratch, buckets * sizeof(struct sema_sub *));
+    s->nbuckets = s->buckets == NULL ? 0 : buckets;
     for (struct ast_sub *def = s->cx->ast.subs; def != NULL && !s->cx->nomem; def = def->next)
         check_define(s, def, &tail);
 }

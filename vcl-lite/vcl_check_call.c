@@ -481,6 +481,10 @@ sema_new(struct sema *s, struct ast_stmt *stmt)
     }
     ok = call_name_is_free(s, stmt->name, stmt->name_pos) && ok;
     ok = call_args(&c, call_objects[kind].args, n, 0) && ok;
+    if (s->nobjects == SEMA_OBJECTS_MAX) {
+        vcl_fail(s->cx, stmt->pos, NULL, "more than %d objects are made", SEMA_OBJECTS_MAX);
+        return NULL;
+    }
     *o = (struct sema_object){.name = stmt->name,
         .pos = stmt->name_pos,
         .kind = (enum vcl_object_kind)kind,

@@ -5,11 +5,12 @@
 
 static const struct {
     const char *name;
+    size_t len;
     enum vcl_type type;
     unsigned read, write, unset, flags;
 } sema_vars[] = {
 #define X(id, name, type, read, write, unset, flags, doc) \
-    [VCL_VAR_##id] = {name, VCL_TYPE_##type, read, write, unset, flags},
+    [VCL_VAR_##id] = {name, sizeof(name) - 1, VCL_TYPE_##type, read, write, unset, flags},
     VCL_VAR_TABLE(X)
 #undef X
 };
@@ -139,14 +140,11 @@ sema_var_find(struct slice name)
 {
     for (unsigned i = 0; i < VCL_VAR_COUNT; i++) {
         const char *row = sema_vars[i].name;
-        size_t len = strlen(row);
+        size_t len = sema_vars[i].len;
+        bool family = row[len - 1] == '.';
 
-        if (row[len - 1] == '.') {
-            if (name.len >= len && memcmp(name.ptr, row, len) == 0)
-                return (enum vcl_var)i;
-        } else if (sema_is(name, row)) {
+        if ((family ? name.len >= len : name.len == len) && memcmp(name.ptr, row, len) == 0)
             return (enum vcl_var)i;
-        }
     }
     return sema_storage_var(name);
 }

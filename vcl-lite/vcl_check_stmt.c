@@ -345,7 +345,8 @@ stmt_one(struct sema *s, struct ast_stmt *stmt)
 static void
 stmt_list(struct sema *s, struct ast_stmt *stmt)
 {
-    for (; stmt != NULL && !s->cx->nomem; stmt = stmt->next)
+    /* Nobody is told of more errors than that, so they are not looked for. */
+    for (; stmt != NULL && !s->cx->nomem && s->cx->nerrors <= VCL_ERRORS_MAX; stmt = stmt->next)
         stmt_one(s, stmt);
 }
 

@@ -23,13 +23,73 @@ sema_grow(struct sema *s, void *items, unsigned n, unsigned *room, size_t size)
     return bigger;
 }
 
+/* --- numbers by hash --- */
+
+/* FNV-1a in small letters, as names of fields have no case: what is alike is compared anyway. */
+uint32_t
+sema_hash(const void *bytes, size_t len)
+{
+    const unsigned char *p = bytes;
+    uint32_t h = 2166136261u;
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (p[i] >= 'A' && p[i] <= 'Z' ? p[i] | 0x20u : p[i])) * 16777619u;
+    return h ^ h >> 15;
+}
+
+/* The next number whose hash this is; *at is the hash at first.  UINT32_MAX: no more. */
+static uint32_t
+index_next(const struct sema_index *x, uint32_t hash, uint32_t *at)
+{
+    while (x->room > 0) {
+        const struct sema_slot *slot = &x->slots[(*at)++ & (x->room - 1)];
+
+        if (slot->number == UINT32_MAX || slot->hash == hash)
+            return slot->number;
+    }
+    return UINT32_MAX;
+}
+
+static void
+index_put(struct sema_index *x, struct sema_slot slot)
+{
+    uint32_t at = slot.hash;
+
+    while (x->slots[at & (x->room - 1)].number != UINT32_MAX)
+        at++;
+    x->slots[at & (x->room - 1)] = slot;
+    x->n++;
+}
+
+/* At most half full, so that there is an end to index_next(). */
+static void
+index_add(struct sema *s, struct sema_index *x, uint32_t hash, uint32_t number)
+{
+    struct sema_index more = {.room = x->room == 0 ? 64 : x->room * 2};
+
+    if (x->n >= x->room / 2) {
+        more.slots = vcl_alloc(s->cx, s->cx->scratch, more.room * sizeof(*more.slots));
+        if (more.slots == NULL)
+            return;
+        memset(more.slots, 0xff, more.room * sizeof(*more.slots));
+        for (unsigned i = 0; i < x->room; i++)
+            if (x->slots[i].number != UINT32_MAX)
+                index_put(&more, x->slots[i]);
+        *x = more;
+    }
+    index_put(x, (struct sema_slot){hash, number});
+}
+
+/* --- the tables --- */
+
 uint32_t
 sema_name(struct sema *s, struct slice name)
 {
+    uint32_t hash = sema_hash(name.ptr, name.len), at = hash, i;
     struct vcl_name *names;
     const char *kept;
 
-    for (unsigned i = 0; i < s->nnames; i++)
+    while ((i = index_next(&s->name_index, hash, &at)) != UINT32_MAX)
         if (s->names[i].text.len == name.len &&
             strncasecmp(s->names[i].text.ptr, name.ptr, name.len) == 0)
             return i;
@@ -40,6 +100,7 @@ sema_name(struct sema *s, struct slice name)
     s->names = names;
     names[s->nnames].text = (struct slice){kept, name.len};
     names[s->nnames].id = s->cx->loader->field_id(s->cx->loader->ctx, names[s->nnames].text);
+    index_add(s, &s->name_index, hash, s->nnames);
     return s->nnames++;
 }
 
@@ -47,12 +108,13 @@ uint32_t
 sema_regex(struct sema *s, struct slice pattern, struct vcl_pos at)
 {
     char why[200];
+    uint32_t hash = sema_hash(pattern.ptr, pattern.len), at_slot = hash, i;
     size_t where = 0;
     struct regex **regexes;
     struct slice *patterns;
     int err;
 
-    for (unsigned i = 0; i < s->nregexes; i++)
+    while ((i = index_next(&s->regex_index, hash, &at_slot)) != UINT32_MAX)
         if (s->patterns[i].len == pattern.len &&
             memcmp(s->patterns[i].ptr, pattern.ptr, pattern.len) == 0)
             return i;
@@ -73,6 +135,7 @@ sema_regex(struct sema *s, struct slice pattern, struct vcl_pos at)
         return UINT32_MAX;
     }
     patterns[s->nregexes] = pattern;
+    index_add(s, &s->regex_index, hash, s->nregexes);
     return s->nregexes++;
 }
 
@@ -90,20 +153,23 @@ uint32_t
 sema_const(struct sema *s, const struct sema_node *n)
 {
     struct vcl_value *consts, v = n->value;
+    bool text = n->type == VCL_TYPE_STRING && v.s != NULL;
+    uint32_t hash = text ? sema_hash(v.s, v.len) : sema_hash(&v.i, sizeof(v.i)), at = hash, i;
 
-    for (unsigned i = 0; i < s->nconsts; i++) {
+    while ((i = index_next(&s->const_index, hash, &at)) != UINT32_MAX) {
         /* A string's .len tells it from a number, but for the empty one, which is not shared. */
         if ((n->type == VCL_TYPE_STRING) == (s->consts[i].len > 0) &&
             sema_const_equal(&s->consts[i], n))
             return i;
     }
     consts = sema_grow(s, s->consts, s->nconsts, &s->consts_room, sizeof(*consts));
-    if (n->type == VCL_TYPE_STRING && v.s != NULL)
+    if (text)
         v.s = vcl_copy(s->cx, s->cx->keep, (struct slice){v.s, v.len});
     if (consts == NULL || s->cx->nomem)
         return UINT32_MAX;
     s->consts = consts;
     consts[s->nconsts] = v;
+    index_add(s, &s->const_index, hash, s->nconsts);
     return s->nconsts++;
 }
 

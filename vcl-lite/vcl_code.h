@@ -102,7 +102,9 @@ _Static_assert(sizeof(struct vcl_insn) == 8, "one load");
     X(REGSUB,     2, 1, "STRING, replacement: regexes[c]; a: all of them (regsuball)")             \
     /* several in one, for what policies do most */                                               \
     X(JUMP_IF_FIELD,     0, 0, "to c, if field names[b] of message a is there")                    \
-    X(JUMP_UNLESS_FIELD, 0, 0, "to c, if it is not")
+    X(JUMP_UNLESS_FIELD, 0, 0, "to c, if it is not")                                               \
+    X(METHOD_JUMP,     0, 1, "GET req.method, CONST, CMP_STR, JUMP_x; c: the host's number of it")  \
+    X(FIELD_MATCH_JUMP,0, 1, "FIELD, MATCH, JUMP_x")
 /* clang-format on */
 
 enum vcl_op {

@@ -14,6 +14,7 @@ enum {
     ERROR_VIEW_CHARS = 100,     /* of it printed */
     ERROR_BEFORE_CHARS = 60,    /* of them before the place, in a long line */
     ERROR_MESSAGE_BYTES = 1024, /* names in messages are cut, so nothing else is */
+    ERROR_COUNT_BYTES = 256,    /* counted for one place; longer lines have marks */
 };
 
 /* One block of memory: the strings lie behind. */
@@ -24,13 +25,14 @@ struct error_box {
     char bytes[];
 };
 
-/* Where the lines of a file begin, and the place asked for last: the next one is often near. */
+/* Where the lines of a file begin; and, when one of them is long, how many characters are in front
+ * of each ERROR_COUNT_BYTES-th byte: a text of one line has a place for each of its words. */
 struct vcl_lines {
     uint32_t *starts;
     unsigned n;
-    unsigned memo_line; /* from 0 */
-    uint32_t memo_off;
-    unsigned memo_chars;
+    struct error_mark {
+        uint32_t off, chars; /* of the first character there */
+    } * marks;
 };
 
 /* Length of the well-formed UTF-8 character at p, or 0: a terminal must not get others. */
@@ -89,10 +91,41 @@ error_printable(char *buf, size_t size, struct slice text)
     return out;
 }
 
+static struct error_mark *
+error_marks_new(struct vcl_cx *cx, struct slice text)
+{
+    size_t n = text.len / ERROR_COUNT_BYTES + 1;
+    struct error_mark *marks = vcl_alloc(cx, cx->scratch, n * sizeof(*marks));
+    uint32_t chars = 0, off = 0;
+
+    for (size_t i = 0; marks != NULL && i < n; i++) {
+        while (off < i * ERROR_COUNT_BYTES) {
+            size_t len = error_char_len(text.ptr + off, text.len - off);
+
+            off += len == 0 ? 1 : (uint32_t)len;
+            chars++;
+        }
+        marks[i] = (struct error_mark){off, chars};
+    }
+    return marks;
+}
+
+/* Characters in front of a place, of the whole file. */
+static uint32_t
+error_chars_before(const struct vcl_file *file, uint32_t off)
+{
+    const struct error_mark *m = &file->lines->marks[off / ERROR_COUNT_BYTES];
+
+    if (m->off > off)
+        m--; /* it lies within the character that a mark is behind; the first mark is at 0 */
+    return m->chars + error_nchars(file->text.ptr + m->off, off - m->off);
+}
+
 struct vcl_lines *
 vcl_lines_new(struct vcl_cx *cx, struct slice text)
 {
     struct vcl_lines *l = vcl_alloc(cx, cx->scratch, sizeof(*l));
+    bool long_line = false;
     unsigned n = 1;
 
     if (l == NULL)
@@ -103,11 +136,14 @@ vcl_lines_new(struct vcl_cx *cx, struct slice text)
     if (l->starts == NULL)
         return NULL;
     l->n = 1;
-    for (size_t i = 0; i < text.len; i++)
+    for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] == '\n')
             l->starts[l->n++] = (uint32_t)i + 1;
+        long_line = long_line || i - l->starts[l->n - 1] == ERROR_COUNT_BYTES;
+    }
     tassert(l->n == n);
-    return l;
+    l->marks = long_line ? error_marks_new(cx, text) : NULL;
+    return long_line && l->marks == NULL ? NULL : l;
 }
 
 /* The line, from 0, that a byte lies in. */
@@ -130,20 +166,16 @@ error_line(const struct vcl_lines *l, uint32_t off)
 void
 vcl_pos_place(struct vcl_pos at, unsigned *line, unsigned *column)
 {
-    struct vcl_lines *l = at.file->lines;
+    const struct vcl_lines *l = at.file->lines;
     unsigned n = error_line(l, at.off);
     uint32_t from = l->starts[n];
 
     tassert(at.off <= at.file->text.len);
-    if (l->memo_line != n || l->memo_off > at.off || l->memo_off < from) {
-        l->memo_line = n;
-        l->memo_off = from;
-        l->memo_chars = 0;
-    }
-    l->memo_chars += error_nchars(at.file->text.ptr + l->memo_off, at.off - l->memo_off);
-    l->memo_off = at.off;
     *line = n + 1;
-    *column = l->memo_chars + 1;
+    if (l->marks == NULL || at.off - from <= ERROR_COUNT_BYTES)
+        *column = error_nchars(at.file->text.ptr + from, at.off - from) + 1;
+    else
+        *column = error_chars_before(at.file, at.off) - error_chars_before(at.file, from) + 1;
 }
 
 static struct slice

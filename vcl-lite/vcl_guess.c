@@ -4,7 +4,8 @@
 #include "vcl-lite/vcl_priv.h"
 
 enum {
-    GUESS_NAME_MAX = 64, /* longer names are compared up to here */
+    GUESS_NAME_MAX = 64,    /* longer names are not compared */
+    GUESS_TRIES_MAX = 2000, /* names compared: more would take longer than the load */
 };
 
 static unsigned
@@ -48,8 +49,9 @@ vcl_guess_try(struct vcl_guess *g, const char *name)
     unsigned distance, most;
 
     if (meant.len == 0 || offer.len == 0 || meant.len > GUESS_NAME_MAX ||
-        offer.len > GUESS_NAME_MAX)
+        offer.len > GUESS_NAME_MAX || g->tries >= GUESS_TRIES_MAX)
         return;
+    g->tries++;
     /* A third of the letters may be wrong, and at least one. */
     most = (unsigned)guess_min((unsigned)meant.len, (unsigned)offer.len) / 3;
     most = most == 0 ? 1 : most;

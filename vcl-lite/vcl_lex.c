@@ -43,10 +43,10 @@ lex_ended(const struct vcl_lexer *lx)
 static bool
 lex_starts(const struct vcl_lexer *lx, const char *text)
 {
-    size_t len = strlen(text);
-
-    return lx->file->text.len - lx->at >= len &&
-           memcmp(lx->file->text.ptr + lx->at, text, len) == 0;
+    for (unsigned i = 0; text[i] != '\0'; i++)
+        if (lex_peek(lx, i) != text[i])
+            return false;
+    return true;
 }
 
 static struct vcl_pos
@@ -202,8 +202,12 @@ lex_wrong_quote(struct vcl_lexer *lx, struct vcl_token *t, const char *open, con
 {
     unsigned quote = (unsigned)strlen(open);
     uint32_t line_end = lex_line_end(lx);
-    uint32_t end = lex_find(lx, t->off + quote, line_end, close);
+    uint32_t end = quote > 1 && lx->unclosed == line_end
+                       ? line_end
+                       : lex_find(lx, t->off + quote, line_end, close);
 
+    if (end == line_end && quote > 1)
+        lx->unclosed = line_end; /* and is not looked for again */
     vcl_fail(lx->cx, lex_pos(lx, t->off, quote), "strings are written in double quotes: \"...\"",
         "%s is no quote", open);
     t->kind = end < line_end ? TOK_STRING : TOK_BAD;
@@ -287,7 +291,7 @@ static void
 lex_sign(struct vcl_lexer *lx, struct vcl_token *t)
 {
     for (unsigned i = 0; i < sizeof(lex_signs) / sizeof(lex_signs[0]); i++) {
-        if (!lex_starts(lx, lex_signs[i].text))
+        if (lex_signs[i].text[0] != lex_peek(lx, 0) || !lex_starts(lx, lex_signs[i].text))
             continue;
         t->len = (uint32_t)strlen(lex_signs[i].text);
         t->kind = (uint8_t)lex_signs[i].kind;

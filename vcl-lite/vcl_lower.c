@@ -322,6 +322,18 @@ lower_is_short(const struct sema *s, const struct sema_sub *sub)
     return false;
 }
 
+/* The code that was made already, up to its end: made anew at each call, subs that call a short one
+ * twice, which calls one twice, would take all day. */
+static void
+lower_copy(struct lower *l, const struct sema_sub *sub)
+{
+    for (uint32_t i = sub->entry; l->s->code[i].op != VCL_OP_RET; i++) {
+        struct vcl_insn in = l->s->code[i];
+
+        lower_emit(l, in.op, in.a, in.b, in.c);
+    }
+}
+
 static void
 lower_call(struct lower *l, const struct ast_stmt *stmt)
 {
@@ -330,8 +342,13 @@ lower_call(struct lower *l, const struct ast_stmt *stmt)
 
     if (sub->sites > 1 && !sub->lowered)
         lower_sub(l->s, sub);
-    if (sub->sites > 1 && !lower_is_short(l->s, sub)) {
+    if (sub->sites > 1)
         l->touches |= sub->touches;
+    if (sub->sites > 1 && lower_is_short(l->s, sub)) {
+        lower_copy(l, sub);
+        return;
+    }
+    if (sub->sites > 1) {
         if (sub->depth + 1 > l->depth)
             l->depth = sub->depth + 1;
         lower_emit(
@@ -464,6 +481,7 @@ lower_sub(struct sema *s, struct sema_sub *sub)
     sub->longest = lower_longest(&l);
     sub->depth = l.depth;
     sub->touches = l.touches;
+    lower_fuse(&l);
     lower_append(&l);
 }
 

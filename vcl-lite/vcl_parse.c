@@ -62,13 +62,11 @@ vcl_expect(struct vcl_parser *p, enum vcl_token_kind kind, const char *what)
 bool
 vcl_on_next_line(const struct vcl_parser *p)
 {
-    unsigned line, above, column;
+    const struct vcl_token *prev = p->prev, *t = p->t;
 
-    if (p->prev == NULL || p->prev->file != p->t->file)
+    if (prev == NULL || prev->file != t->file || prev->off > t->off)
         return true;
-    vcl_pos_place(vcl_token_pos(p->prev), &above, &column);
-    vcl_pos_place(vcl_token_pos(p->t), &line, &column);
-    return line > above;
+    return memchr(t->file->text.ptr + prev->off, '\n', t->off - prev->off) != NULL;
 }
 
 bool

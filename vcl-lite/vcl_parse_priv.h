@@ -63,6 +63,7 @@ struct vcl_lexer {
     uint32_t at;
     uint32_t line_end; /* of the line last asked for */
     uint32_t told;     /* end of the last line with a wrong sign: one is told of each */
+    uint32_t unclosed; /* end of the last line in which a wrong quote has no partner */
 };
 
 /* vcl_lex.c: the next token; END is given again and again. */

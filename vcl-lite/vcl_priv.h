@@ -49,7 +49,7 @@ const char *vcl_text(struct vcl_cx *cx, const char *fmt, ...) __attribute__((for
 struct vcl_guess {
     struct slice meant;
     const char *best;
-    unsigned distance;
+    unsigned distance, tries;
 };
 void vcl_guess_try(struct vcl_guess *g, const char *name);
 const char *vcl_guess_hint(struct vcl_cx *cx, const struct vcl_guess *g); /* NULL: none is near */

@@ -320,6 +320,17 @@ vcl_field(struct vcl_run *r, unsigned http, const struct vcl_name *name)
     return vcl_value_string(r->host->field(r, (enum vcl_http)http, name));
 }
 
+/* Is the field there?  Mostly the machine can tell by itself. */
+VCL_ALWAYS_INLINE bool
+vcl_has_field(struct vcl_run *r, const struct vcl_insn *in)
+{
+    const struct vcl_name *name = &r->vcl->names[in->b];
+
+    if (in->a == VCL_HTTP_REQ && (r->known >> name->id & 1) != 0)
+        return (*r->present >> name->id & 1) != 0;
+    return r->host->field(r, (enum vcl_http)in->a, name).ptr != NULL;
+}
+
 /* The code has no loops, but subs that call subs twice, which call subs twice, are as good.  `steps`
  * has what the callee itself calls, so only the outermost calls count. */
 VCL_ALWAYS_INLINE int
@@ -507,6 +518,8 @@ DO_RET:
     pc = *--calls;
     NEXT();
 DO_RETURN:
+    if (in->b == 0 && in->a != VCL_ACT_FAIL)
+        return (enum vcl_action)in->a;
     NEED(vcl_return(r, *in, sp - vcl_values_returned(*in)));
     return (enum vcl_action)in->a;
 DO_TRACE:
@@ -549,12 +562,21 @@ DO_REGSUB:
         r, v->regexes[in->c], in->a != 0, vcl_value_slice(&sp[-1]), vcl_value_slice(sp), &sp[-1]));
     NEXT();
 DO_JUMP_IF_FIELD:
-    if (r->host->field(r, (enum vcl_http)in->a, &v->names[in->b]).ptr != NULL)
+    if (vcl_has_field(r, in))
         pc = v->code + in->c;
     NEXT();
 DO_JUMP_UNLESS_FIELD:
-    if (r->host->field(r, (enum vcl_http)in->a, &v->names[in->b]).ptr == NULL)
+    if (!vcl_has_field(r, in))
         pc = v->code + in->c;
+    NEXT();
+DO_METHOD_JUMP: /* 0 and 1 in every place: what is compared, for what, and where to go then */
+    rc = (r->method == in->c) == (in[2].a == VCL_CMP_EQ);
+    pc = rc == (in[3].op == VCL_OP_JUMP_IF) ? v->code + in[3].c : in + 4;
+    NEXT();
+DO_FIELD_MATCH_JUMP:
+    *sp = vcl_field(r, in->a, &v->names[in->c]);
+    NEED(rc = vcl_match(r, in[1].c, sp));
+    pc = rc == (in[2].op == VCL_OP_JUMP_IF) ? v->code + in[2].c : in + 3;
     NEXT();
 }
 #undef NEED
@@ -570,9 +592,9 @@ vcl_run(struct vcl_run *r, enum vcl_sub sub)
     tassert(v->stack_max <= VCL_STACK_MAX);
     r->sub = sub;
     r->status = 0;
-    r->reason = slice_of(NULL, 0);
+    r->reason.ptr = NULL;
+    r->reason.len = 0;
     r->duration_s = -1;
-    r->label = 0;
     r->why = NULL;
     r->steps = 0;
     r->workspace = 0;

@@ -70,6 +70,7 @@ struct sema_sub {
     } walk;
     struct ast_sub **defs; /* in the order in which they run */
     unsigned ndefs;
+    struct sema_sub *beside; /* in the same bucket */
     struct sema_use *uses;
     struct sema_call *calls;
     /* the lowering's */
@@ -89,10 +90,20 @@ struct sema_object {
     struct sema_object *next;
 };
 
+/* Numbers by the hash of what they stand for: a load's time grows with its text, no faster. */
+struct sema_index {
+    struct sema_slot {
+        uint32_t hash, number; /* UINT32_MAX: free */
+    } * slots;
+    unsigned n, room; /* a power of two; 0: none yet */
+};
+
 struct sema {
     struct vcl_cx *cx;
-    struct sema_sub *subs; /* in the order of the text */
-    struct sema_sub *now;  /* being checked */
+    struct sema_sub *subs;     /* in the order of the text */
+    struct sema_sub *now;      /* being checked */
+    struct sema_sub **buckets; /* of subs, by name */
+    unsigned nbuckets;         /* a power of two; 0: none yet */
     struct sema_object *objects;
     unsigned nobjects;
     /* tables of the policy, in scratch until they are whole */
@@ -103,6 +114,7 @@ struct sema {
     struct regex **regexes;
     struct slice *patterns;
     unsigned nregexes, regexes_room, patterns_room;
+    struct sema_index const_index, name_index, regex_index;
     struct vcl_place *places;
     unsigned nplaces, places_room;
     struct vcl_insn *code;
@@ -130,6 +142,12 @@ enum vcl_action sema_action(struct slice name);
 unsigned sema_action_where(enum vcl_action a);
 unsigned sema_sub_actions(enum vcl_sub sub);
 /* --- vcl_check_tables.c: numbers of names, patterns, constants --- */
+
+enum {
+    SEMA_OBJECTS_MAX = 1000, /* of `new`: each is looked for among all, and has 16 bits */
+};
+
+uint32_t sema_hash(const void *bytes, size_t len);
 
 /* UINT32_MAX: no memory, or a bad pattern, reported at `at`. */
 uint32_t sema_name(struct sema *s, struct slice name);
@@ -225,5 +243,7 @@ void lower_tidy(struct lower *l);
 /* Values on the stack, at most; and instructions on the longest path.  Jumps go forward only. */
 unsigned lower_stack(struct lower *l);
 uint32_t lower_longest(const struct lower *l);
+/* vcl_lower_fuse.c: the last step. */
+void lower_fuse(struct lower *l);
 
 #endif

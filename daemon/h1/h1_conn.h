@@ -16,6 +16,7 @@
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_parse.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/http/uri.h"
 #include "daemon/net/stream.h"
 #include "daemon/shm/counters.h"
 
@@ -90,6 +91,7 @@ struct h1_server {
     unsigned nconns;
     bool draining;
     uint64_t next_xid;
+    struct http_host_memo host;
     struct h1_xchg *idle_xchgs; /* linked through x.answerer */
     struct h1_conn *idle_conns; /* linked through server */
     unsigned nidle_xchgs, nidle_conns;

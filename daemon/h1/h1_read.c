@@ -218,7 +218,7 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx)
     if (err == 0)
         err = framing_of_request(h, &hx->parser.framing);
     if (err == 0)
-        err = http_target_parse(h, &scheme);
+        err = http_target_parse_memo(h, &scheme, &c->server->host);
     if (err == 0 && h->method == HTTP_M_OTHER && !c->server->env.conf->any_method)
         err = TERR_METHOD;
     if (err == 0 && http_has(h, HTTP_F_EXPECT))
@@ -327,12 +327,14 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
     h1_continue(c, hx);
     if (c->dead)
         return TERR_CLOSED;
-    n = h1_parse_body(&hx->parser, c->in, c->in_len, dst, room, &used);
-    if (n < 0) {
-        c->closing = c->unread = true;
-        return n;
-    }
-    h1_in_skip(c, used);
+    do { /* framing alone fills nothing, but what follows it may be here already */
+        n = h1_parse_body(&hx->parser, c->in, c->in_len, dst, room, &used);
+        if (n < 0) {
+            c->closing = c->unread = true;
+            return n;
+        }
+        h1_in_skip(c, used);
+    } while (n == 0 && used > 0 && !hx->parser.body_done && c->in_len > 0 && !c->dead);
     if (hx->parser.framing.kind == FRAMING_CHUNKED)
         hx->parser.taken += (uint64_t)n;
     if (conf->req_body_max > 0 && hx->parser.taken > conf->req_body_max)

@@ -61,6 +61,13 @@ int http_uri_resolve(
  * names one.  It is the client's word: whether the connection was secure it does not say.
  * 0, TERR_SYNTAX or TERR_METHOD. */
 int http_target_parse(struct http_head *h, enum http_scheme *scheme);
+/* The last Host that was found good: most requests on a worker name the same few. */
+struct http_host_memo {
+    size_t len; /* 0: none yet */
+    char text[HTTP_AUTHORITY_MAX];
+};
+int http_target_parse_memo(
+    struct http_head *h, enum http_scheme *scheme, struct http_host_memo *memo);
 
 /* Path and query to key and to forward: path_len 0 stands for "/" (or "*" with OPTIONS,
  * RFC 9112 3.2.4), which the head's bytes do not have. */

@@ -91,7 +91,7 @@ fetch_do_send(struct fetch *f)
     if (!f->begun) {
         origin_begin(f->conn, (enum http_method)f->asked);
         f->begun = true;
-        origin_want_interim(f->conn, f->leader != NULL);
+        origin_want_interim(f->conn, fetch_leader(f) != NULL);
         if (f->upgrade.len > 0)
             origin_want_upgrade(f->conn, f->upgrade);
         f->request_sent = false;
@@ -122,13 +122,20 @@ fetch_may_retry(const struct fetch *f, int err)
            http_method_is_idempotent((enum http_method)f->asked);
 }
 
+/* The request as it was sent. */
+static const struct http_head *
+fetch_asked(const struct fetch *f)
+{
+    return f->vcl != NULL && f->vcl->bereq != NULL ? &f->vcl->bereq->head : &f->req;
+}
+
 /* May the answer be 304? */
 static bool
 fetch_is_conditional(const struct fetch *f)
 {
     const uint64_t conditions = HTTP_BIT(HTTP_F_IF_NONE_MATCH) | HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE);
 
-    return f->conditional || (f->kind == FETCH_PASS && (f->req.present & conditions) != 0);
+    return f->conditional || (f->kind == FETCH_PASS && (fetch_asked(f)->present & conditions) != 0);
 }
 
 /* RFC 5861 4: the origin's errors count as no answer while a stored one may stand in. */
@@ -143,7 +150,7 @@ fetch_is_error(const struct fetch *f, unsigned status)
 static bool
 fetch_is_ranged(const struct fetch *f)
 {
-    return f->ranged || (f->kind == FETCH_PASS && http_has(&f->req, HTTP_F_RANGE));
+    return f->ranged || (f->kind == FETCH_PASS && http_has(fetch_asked(f), HTTP_F_RANGE));
 }
 
 /* On a connection that has not said anything yet, from the start. */
@@ -216,7 +223,7 @@ fetch_relay_interim(struct fetch *f)
 
     while (origin_interim(f->conn, &head) == 0) {
         size_t max = (size_t)head->len + 64;
-        char *out = f->entry->abandoned ? NULL : malloc(max);
+        char *out = fetch_leader(f) == NULL ? NULL : malloc(max);
         int n = out == NULL ? TERR_CANCELLED : forward_interim(head, (struct span){out, max});
 
         if (n > 0)
@@ -230,6 +237,7 @@ static enum fetch_next
 fetch_do_head(struct fetch *f)
 {
     const struct http_head *head;
+    bool not_modified;
     int err;
 
     if (f->leader != NULL)
@@ -258,7 +266,8 @@ fetch_do_head(struct fetch *f)
         f->received_ms = f->proxy->loop->clock.wall_ms;
         f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
     }
-    if (f->vcl != NULL && head->status != 101 && !(head->status == 304 && f->conditional)) {
+    not_modified = head->status == 304 && f->conditional;
+    if (f->vcl != NULL && head->status != 101 && !not_modified) {
         enum fetch_next next = FETCH_WAIT;
 
         if (!f->vcl->answered) /* else we wait for room */
@@ -271,7 +280,7 @@ fetch_do_head(struct fetch *f)
         f->entry->origin_status = head->status; /* before the outcome makes it everybody's */
         return fetch_fail(f, TERR_UPSTREAM);
     }
-    if (head->status == 304 && f->conditional)
+    if (not_modified)
         return fetch_not_modified(f, head);
     err = fetch_publish(f, head);
     if (err == TERR_AGAIN)

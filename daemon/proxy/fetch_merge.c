@@ -172,6 +172,7 @@ fetch_revalidated(
     err = v.storable ? cache_publish(f->entry, &r) : TERR_OTHERPART;
     if (err == 0) {
         cache_settle(f->entry);
+        fetch_tell_marker(f, 304); /* left by an attempt before this one */
         return 0;
     }
     f->no_room = err == TERR_NOMEM; /* for its head: then for the request that asked, once */
@@ -275,7 +276,8 @@ fetch_invalidate_named(struct fetch *f, const struct http_head *head, enum http_
     char *out;
     int n;
 
-    if (value.ptr == NULL)
+    /* A policy's own key names nothing that could be resolved against. */
+    if (value.ptr == NULL || text.len < 7 + f->host.len || text.ptr[0] != 'h')
         return;
     out = arena_alloc(&f->arena, max);
     if (out == NULL)

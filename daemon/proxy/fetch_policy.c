@@ -51,43 +51,29 @@ fetch_policy_close(struct fetch *f)
     f->vcl = NULL;
 }
 
-static uint64_t
-fetch_random(struct vcl_run *run)
-{
-    const struct policy_ctx *ctx = run->ctx;
-
-    return proxy_random(ctx->proxy);
-}
-
 static enum vcl_action
 fetch_policy_run(struct fetch *f, enum vcl_sub sub)
 {
     struct proxy *p = f->proxy;
     struct policy *pol = f->vcl->use->policy;
-    struct policy_ctx ctx = {
-        .proxy = p,
-        .policy = pol,
-        .params = &p->params,
-        .bans = p->bans,
-        .clock = &p->loop->clock,
-        .ban_error = &f->vcl->ban_error,
-        .xid = f->vcl->xid,
-        .fetch = f,
-    };
+    struct policy_ctx *ctx = &p->run_ctx;
     struct vcl_run *run = &p->run;
     enum vcl_action act;
 
     if (policy_is_trivial(pol, sub))
         return (enum vcl_action)pol->action[sub];
+    ctx->policy = pol;
+    ctx->ban_error = &f->vcl->ban_error;
+    ctx->xid = f->vcl->xid;
+    ctx->req = NULL;
+    ctx->fetch = f;
     run->vcl = pol->vcl;
     run->host = &policy_fetch_host;
-    run->ctx = &ctx;
     run->arena = &f->arena;
     run->now_s = (double)p->loop->clock.wall_ms / 1000;
-    run->random = fetch_random;
-    run->why = NULL;
     run->ntrace = 0;
-    run->duration_s = -1;
+    run->known = 0;
+    run->method = f->vcl->bereq != NULL ? f->vcl->bereq->head.method : f->asked;
     act = vcl_run(run, sub);
     if (shmlog_readers(p->log))
         policy_log(p, run, f->vcl->xid, SHMLOG_KIND_FETCH, act);
@@ -96,7 +82,7 @@ fetch_policy_run(struct fetch *f, enum vcl_sub sub)
             run->why != NULL ? run->why : "return(fail)");
         counter_add(p->counters, COUNTER_policy_failed, 1);
     }
-    run->ctx = NULL;
+    run->vcl = NULL;
     return act;
 }
 
@@ -180,6 +166,7 @@ fetch_make_bereq(struct fetch *f)
 {
     struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
     struct head_edit *e = arena_alloc(&f->arena, sizeof(*e));
+    struct slice sent = f->request; /* perhaps on its way: std.rollback */
     struct http_head head;
     int err;
 
@@ -192,6 +179,7 @@ fetch_make_bereq(struct fetch *f)
         err = head_edit_init(e, &head, &f->arena, LIMIT_FIELDS);
     if (err == 0)
         f->vcl->bereq = e;
+    f->request = sent;
     return err;
 }
 
@@ -378,7 +366,7 @@ static int
 fetch_begin_error(struct fetch *f)
 {
     struct fetch_policy *v = f->vcl;
-    unsigned status = v->status != 0 ? v->status : 503;
+    unsigned status = v->status % 1000u >= 200 ? v->status : 503; /* 1xx ends nothing */
     struct slice reason = v->reason.ptr != NULL ? v->reason
                           : v->status != 0      ? slice_str(http_reason(status % 1000))
                                                 : SLICE_LIT("Backend fetch failed");
@@ -520,6 +508,7 @@ fetch_publish_error(struct fetch *f)
         return n;
     }
     cache_settle(f->entry);
+    fetch_tell_marker(f, r.status);
     return 0;
 }
 

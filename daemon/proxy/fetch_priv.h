@@ -46,6 +46,7 @@ struct fetch {
     uint8_t asked;   /* the method sent: enum http_method */
     bool by_request; /* what the request said keeps the response out of the cache */
     bool fresh;      /* retrying: no connection that was idle */
+    bool for_head;   /* the client asked with HEAD, whatever the policy made of it */
     bool begun, request_sent, is_shared, stalled, cut, outgrown, too_large, no_room;
     struct req *leader;   /* borrowed until the entry is abandoned */
     struct entry *entry;  /* held */
@@ -143,6 +144,11 @@ int fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out)
 int fetch_publish(struct fetch *f, const struct http_head *head);
 /* The body is whole, and nobody has been told of the head yet: now they are.  0 or TERR_*. */
 int fetch_publish_held(struct fetch *f);
+/* Those who waited for what became a marker, if it did: they look again, and the request that fetched
+ * gets the response. */
+void fetch_tell_marker(struct fetch *f, unsigned status);
+/* Who asked, while it is there; else NULL. */
+struct req *fetch_leader(const struct fetch *f);
 /* It never will be. */
 void fetch_drop_held(struct fetch *f);
 uint64_t fetch_object_max(const struct proxy *p);

@@ -72,7 +72,9 @@ fetch_write_head(
     if (n < 0)
         return n;
     /* RFC 9110 8.6: never with 1xx and 204; with 304 it is that of the 200. */
-    r->length_in_head = fr->has_length && head->status != 204;
+    r->length_in_head =
+        fr->has_length && head->status != 204 &&
+        (fr->kind == FRAMING_LENGTH || head->status == 304 || f->for_head || fr->length == 0);
     if (r->length_in_head)
         n += snprintf(out + n, 48, "Content-Length: %llu\r\n", (unsigned long long)fr->length);
     r->head = slice_of(out, (size_t)n);
@@ -197,7 +199,7 @@ fetch_is_held(const struct fetch *f)
 }
 
 /* Those who waited for what became a marker: the request that fetched gets the response. */
-static void
+void
 fetch_tell_marker(struct fetch *f, unsigned status)
 {
     struct entry *readers = f->entry;

@@ -97,6 +97,14 @@ fetch_write_request(struct fetch *f)
     return 0;
 }
 
+struct req *
+fetch_leader(const struct fetch *f)
+{
+    bool gone = f->entry->abandoned || (f->shared != NULL && f->shared->abandoned);
+
+    return gone ? NULL : f->leader;
+}
+
 int
 fetch_pick(struct fetch *f, struct director *from)
 {
@@ -118,7 +126,7 @@ fetch_pick(struct fetch *f, struct director *from)
     }
     f->backend = b;
     f->conf = backend_conf(b);
-    if (f->leader != NULL && !f->entry->abandoned)
+    if (fetch_leader(f) != NULL)
         f->leader->backend_number = backend_number(b) + 1;
     return 0;
 }
@@ -174,6 +182,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->part_len = STOBJ_SIZE_UNKNOWN;
     f->is_shared = spec->kind == FETCH_FOR_CACHE;
     f->asked = f->is_shared ? HTTP_M_GET : spec->head->method;
+    f->for_head = x->head.method == HTTP_M_HEAD;
     f->upload_kept = spec->upload_kept;
     f->upload = upload;
     f->upload_length = spec->upload_length;

@@ -386,7 +386,10 @@ fetch_set_method(struct vcl_run *run, struct slice method)
 {
     if (!http_token_ok(method))
         return policy_fail(run, "bereq.method must be a token (RFC 9110 9.1)");
-    return fetch_edit_failed(run, head_edit_method(fetch_of(run)->vcl->bereq, method));
+    if (head_edit_method(fetch_of(run)->vcl->bereq, method) != 0)
+        return fetch_edit_failed(run, TERR_HEADTOOBIG);
+    run->method = fetch_of(run)->vcl->bereq->head.method;
+    return 0;
 }
 
 static int
@@ -534,7 +537,8 @@ fetch_set_body(
         v->body = list;
         v->body_room = room;
     }
-    memcpy(v->body + v->nbody, parts, n * sizeof(*parts));
+    if (n > 0)
+        memcpy(v->body + v->nbody, parts, n * sizeof(*parts));
     v->nbody += n;
     return 0;
 }

@@ -66,6 +66,7 @@ policies_publish(struct policies *ps, struct policy *active)
         free(later);
         return TERR_NOMEM;
     }
+    set->generation = ++ps->generation;
     set->active = active;
     for (struct policy_tag *t = ps->labels; t != NULL; t = t->next)
         set->labels[n++] = (struct policy_label){t->name, t->policy};
@@ -108,7 +109,8 @@ policies_close(struct policies **pp)
     struct policies *ps;
 
     OBJ_TAKE(ps, pp, POLICIES_MAGIC);
-    ps->cache = NULL; /* it has gone: vcl_fini bans nothing */
+    ps->cache = NULL;   /* it has gone: vcl_fini bans nothing */
+    rcu_barrier_wait(); /* for those discarded just now */
     while (ps->labels != NULL) {
         struct policy_tag *t = ps->labels;
 
@@ -207,6 +209,15 @@ policies_use(struct policies *ps, const char *name)
     return pol == NULL ? TERR_NOTFOUND : policies_publish(ps, pol);
 }
 
+/* No worker is between having found it and having counted itself in. */
+static void
+policies_on_grace(struct rcu_later *later)
+{
+    struct policy *pol = container_of(later, struct policy, later);
+
+    atomic_fetch_sub_explicit(&pol->refs, 1, memory_order_release);
+}
+
 int
 policies_discard(struct policies *ps, const char *name)
 {
@@ -218,7 +229,7 @@ policies_discard(struct policies *ps, const char *name)
     if (pol == ps->active || pol->nlabels > 0)
         return TERR_BUSY;
     pol->discarded = true;
-    atomic_fetch_sub(&pol->refs, 1);
+    rcu_free_later(&pol->later, policies_on_grace);
     policies_tick(ps);
     return 0;
 }
@@ -326,7 +337,7 @@ policies_each(struct policies *ps, void (*f)(void *ctx, const struct policy_seen
             .state = p->discarded      ? "discarded"
                      : p == ps->active ? "active"
                                        : "warm",
-            .workers = p->discarded ? refs : refs - 1,
+            .workers = refs > 0 ? refs - 1 : 0,
             .loaded_s = p->loaded_s,
         };
 

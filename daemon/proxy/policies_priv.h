@@ -29,6 +29,7 @@ struct policies {
     struct policy_tag *labels;
     struct policy *active;
     unsigned npolicies, nlabels;
+    uint64_t generation;
     _Atomic(struct policy_set *) set; /* RCU */
 };
 

@@ -58,12 +58,12 @@ policy_look(struct proxy *p)
     if (p->policies == NULL)
         return;
     set = atomic_load_explicit(p->policies, memory_order_acquire);
-    if (set == p->policies_seen)
+    if (set->generation == p->policies_seen)
         return;
     now = set->active != NULL ? policy_use_of(p, set->active) : NULL;
     if (now == NULL && set->active != NULL)
         return; /* no memory: with the old one for a while */
-    p->policies_seen = set;
+    p->policies_seen = set->generation;
     p->policy = now;
     if (old != NULL && old != now && old->users == 0)
         policy_leave(p, old);
@@ -167,4 +167,21 @@ policy_ip(struct vcl_run *r, const uint8_t addr[16], uint16_t port)
         ip->is_v4 = true;
     }
     return ip;
+}
+
+static uint64_t
+policy_random(struct vcl_run *run)
+{
+    const struct policy_ctx *ctx = run->ctx;
+
+    return proxy_random(ctx->proxy);
+}
+
+void
+policy_prepare(struct proxy *p)
+{
+    p->run_ctx = (struct policy_ctx){
+        .proxy = p, .params = &p->params, .bans = p->bans, .clock = &p->loop->clock};
+    p->run.ctx = &p->run_ctx;
+    p->run.random = policy_random;
 }

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "daemon/base/obj.h"
+#include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/head_edit.h"
 #include "daemon/proxy/proxy.h"
@@ -34,6 +35,7 @@ struct policy {
     bool keeps_body; /* std.cache_req_body is called */
     /* the management thread's */
     struct policies *policies;
+    struct rcu_later later; /* discarded: the registry's count goes when nobody can find it */
     struct policy *next;
     struct director **held; /* backends and directors that it made */
     unsigned nheld;
@@ -52,6 +54,7 @@ struct policy_label {
 
 /* Under RCU. */
 struct policy_set {
+    uint64_t generation;   /* counts the process's sets, from 1 */
     struct policy *active; /* NULL: none */
     unsigned nlabels;
     struct policy_label labels[];
@@ -72,7 +75,8 @@ policy_begin(struct proxy *p)
     if (p->policies == NULL)
         return NULL;
     if (__builtin_expect(
-            atomic_load_explicit(p->policies, memory_order_acquire) != p->policies_seen, 0))
+            atomic_load_explicit(p->policies, memory_order_acquire)->generation != p->policies_seen,
+            0))
         policy_look(p);
     u = p->policy;
     if (u != NULL)
@@ -112,19 +116,6 @@ policy_is_trivial(const struct policy *pol, enum vcl_sub sub)
 }
 
 /* --- what a run sees --- */
-
-/* Whose run it is. */
-struct policy_ctx {
-    struct proxy *proxy; /* NULL: vcl_init, vcl_fini */
-    struct policy *policy;
-    const struct conf_params *params;
-    struct bans *bans;
-    const struct clock *clock;
-    const char **ban_error; /* of the last ban of this task; "": none */
-    uint64_t xid;
-    struct req *req;     /* client side, and backend side while the client waits (NULL else) */
-    struct fetch *fetch; /* backend side */
-};
 
 extern const struct vcl_host policy_req_host, policy_fetch_host, policy_init_host;
 

@@ -271,6 +271,7 @@ policy_rollback(struct vcl_run *r, enum vcl_http http)
         return ctx->fetch != NULL ? fetch_policy_rollback(ctx->fetch) : 0;
     ctx->req->policy.req = NULL;
     ctx->req->head = &ctx->req->x->head;
+    req_show_head(ctx->req, r);
     return 0;
 }
 

@@ -36,6 +36,13 @@ loader_field_id(void *ctx, struct slice name)
     return http_field_id(name.ptr, name.len);
 }
 
+static unsigned
+loader_method_id(void *ctx, struct slice name)
+{
+    (void)ctx;
+    return http_method_id(name);
+}
+
 static int
 loader_read_file(
     void *ctx, const char *name, const char *from, struct span *out, char **path, const char **why)
@@ -148,6 +155,7 @@ policy_loader(struct policies *ps)
     return (struct vcl_loader){
         .ctx = ps,
         .field_id = loader_field_id,
+        .method_id = loader_method_id,
         .read_file = loader_read_file,
         .glob = loader_glob,
         .resolve = loader_resolve,

@@ -100,6 +100,7 @@ purge_key(struct purge_world *w, struct policies *ps, struct hash128 *key, const
     w->proxy.loop = &w->loop;
     w->proxy.cache = ps->cache;
     w->proxy.bans = cache_bans(ps->cache);
+    policy_prepare(&w->proxy);
     w->x.ops = &purge_ops;
     w->x.peer = "unix";
     w->x.peer_addr = nobody;

@@ -19,6 +19,7 @@
 
 struct bans;
 struct fetch;
+struct policy;
 struct policy_set;
 struct policy_use;
 struct req;
@@ -26,6 +27,21 @@ struct req;
 struct proxy_host {
     size_t len, normal_len; /* len 0: none yet */
     char text[HTTP_AUTHORITY_MAX], normal[HTTP_AUTHORITY_MAX];
+};
+
+/* Whose run of a policy it is. */
+struct policy_ctx {
+    /* the same for every run of a worker */
+    struct proxy *proxy; /* NULL: vcl_init, vcl_fini */
+    const struct conf_params *params;
+    struct bans *bans;
+    const struct clock *clock;
+    /* of this run */
+    struct policy *policy;
+    const char **ban_error; /* of the last ban of this task; "": none */
+    uint64_t xid;
+    struct req *req;     /* client side; else NULL */
+    struct fetch *fetch; /* backend side; else NULL */
 };
 
 #define PROXY_MAGIC OBJ_TAG('p', 'r', 'o', 'x')
@@ -49,12 +65,13 @@ struct proxy {
     struct slice hit_line; /* what Cache-Status begins with on a hit; in hit_text */
     char hit_text[96];
     _Atomic(struct policy_set *) *policies; /* borrowed; NULL: there are none */
-    struct policy_set *policies_seen;       /* compared only: it may be gone */
+    uint64_t policies_seen;                 /* its generation, when it was looked at */
     struct policy_use *policy;              /* that new requests begin with; NULL: none */
     struct policy_use *policy_uses;         /* all, this one too */
     uint64_t random;                        /* state of a generator, for policies */
     struct bans *bans;
-    struct vcl_run run;    /* the one under way: a run never waits */
+    struct vcl_run run; /* the one under way: a run never waits; vcl NULL: none is */
+    struct policy_ctx run_ctx;
     struct req *idle_reqs; /* memory of ended requests */
     unsigned nidle_reqs;
     struct proxy_host last_host;
@@ -63,6 +80,8 @@ struct proxy {
 
 /* Borrows conf until proxy_fini(). */
 void proxy_init(struct proxy *p, const struct conf *conf);
+/* When its members are set: what runs of policies need of them. */
+void policy_prepare(struct proxy *p);
 /* Takes part in the policies of now, and leaves those that no request needs any more.  Once a second
  * too, for a worker without requests. */
 void policy_look(struct proxy *p);

@@ -169,6 +169,9 @@ req_policy_query(const struct req *r, struct cache_query *q)
     const struct req_policy *rp = &r->policy;
 
     q->for_policy = true;
+    q->count_hits = rp->use->policy->reads_hits;
+    if (__builtin_expect(!rp->lookup_said, 1))
+        return;
     q->grace_said = rp->grace_ms != REQ_UNSAID;
     q->grace_ms = rp->grace_ms;
     q->max_age_said = rp->max_age_ms != REQ_UNSAID;
@@ -176,7 +179,6 @@ req_policy_query(const struct req *r, struct cache_query *q)
     q->always_miss = rp->always_miss;
     q->ignore_busy = rp->ignore_busy;
     q->ignore_vary = rp->ignore_vary;
-    q->count_hits = rp->use->policy->reads_hits;
 }
 
 static struct cache_query
@@ -554,9 +556,7 @@ req_do_close(struct req *r)
 
         req_log(r);
         if (r->own_body)
-            stobj_unref(&r->body);
-        r->own_body = false;
-        r->body = NULL;
+            req_drop_page(r);
         req_leave_entry(r);
         if (r->old != NULL)
             entry_drop(&r->old);
@@ -650,6 +650,14 @@ req_step(struct req *r)
 }
 
 static void
+req_free_memory(struct req *r)
+{
+    if (r->page != NULL)
+        stobj_unref(&r->page);
+    free(r);
+}
+
+static void
 req_free(struct req *r)
 {
     struct proxy *p = r->proxy;
@@ -662,7 +670,7 @@ req_free(struct req *r)
         p->idle_reqs = r;
         p->nidle_reqs++;
     } else {
-        free(r);
+        req_free_memory(r);
     }
     if (p->on_idle != NULL && proxy_is_idle(p))
         p->on_idle(p->on_idle_ctx);
@@ -696,9 +704,10 @@ req_new(struct proxy *p)
         p->nidle_reqs--;
     } else {
         r = malloc(sizeof(*r));
+        if (r == NULL)
+            return NULL;
+        r->page = NULL;
     }
-    if (r == NULL)
-        return NULL;
     memset(r, 0, offsetof(struct req, ends));
     r->magic = REQ_MAGIC;
     r->proxy = p;
@@ -765,7 +774,7 @@ proxy_fini(struct proxy *p)
         struct req *r = p->idle_reqs;
 
         p->idle_reqs = r->next_idle;
-        free(r);
+        req_free_memory(r);
     }
     OBJ_BURY(p);
 }

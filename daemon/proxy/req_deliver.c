@@ -34,9 +34,9 @@ req_begin_entry(struct req *r)
         .status = s,
         .block = r->policy.touched ? r->policy.block : entry_head(e),
         .length = e->body_len,
-        .length_in_block = e->length_in_head,
+        .length_in_block = e->length_in_head && !r->policy.no_length,
         .close = r->policy.close,
-        .bodyless = r->head->method == HTTP_M_HEAD || s == 204 || s == 304,
+        .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
     };
     if (!r->leader && stobj_state(e->parts[0].body) == STOBJ_FILLING)
         atomic_store_explicit(&e->joined, true, memory_order_release);

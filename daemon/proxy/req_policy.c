@@ -5,48 +5,35 @@
 #include <stdio.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/http/date.h"
 #include "daemon/http/forward.h"
 #include "daemon/proxy/req_priv.h"
 #include "daemon/shm/elog.h"
-
-static uint64_t
-req_random(struct vcl_run *run)
-{
-    const struct policy_ctx *ctx = run->ctx;
-
-    return proxy_random(ctx->proxy);
-}
 
 enum vcl_action
 req_policy_run(struct req *r, enum vcl_sub sub)
 {
     struct proxy *p = r->proxy;
     struct policy *pol = r->policy.use->policy;
-    struct policy_ctx ctx = {
-        .proxy = p,
-        .policy = pol,
-        .params = &p->params,
-        .bans = p->bans,
-        .clock = &p->loop->clock,
-        .ban_error = &r->policy.ban_error,
-        .xid = r->x->xid,
-        .req = r,
-    };
+    struct policy_ctx *ctx = &p->run_ctx;
     struct vcl_run *run = &p->run;
     enum vcl_action act;
 
+    ctx->policy = pol;
+    ctx->ban_error = &r->policy.ban_error;
+    ctx->xid = r->x->xid;
+    ctx->req = r;
+    ctx->fetch = NULL;
     run->vcl = pol->vcl;
     run->host = &policy_req_host;
-    run->ctx = &ctx;
     run->arena = &r->x->arena;
     run->now_s = (double)p->loop->clock.wall_ms / 1000;
-    run->random = req_random;
-    run->why = NULL;
     run->ntrace = 0;
+    req_show_head(r, run);
     act = vcl_run(run, sub);
     if (__builtin_expect(shmlog_readers(p->log), 0))
         policy_log(p, run, r->x->xid, SHMLOG_KIND_REQ, act);
-    run->ctx = NULL;
+    run->vcl = NULL;
     return act;
 }
 
@@ -77,8 +64,7 @@ req_forget_response(struct req *r)
         entry_drop(&rp->refresh);
     }
     if (r->own_body)
-        stobj_unref(&r->body);
-    r->own_body = false;
+        req_drop_page(r);
     r->body = NULL;
     r->leader = r->collapsed = r->as_asked = r->as_came = r->no_join = r->pipes = false;
     r->origin_failed = false;
@@ -90,6 +76,8 @@ req_forget_response(struct req *r)
     rp->resp = NULL;
     rp->touched = rp->delivered = rp->synth = rp->hitmiss = rp->hitpass = false;
     rp->nbody = 0;
+    rp->piped = rp->no_length = false;
+    r->nranges = 0;
     r->log_flags &=
         ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE | SHMLOG_REQ_MISS | SHMLOG_REQ_HITMISS |
                     SHMLOG_REQ_PASS | SHMLOG_REQ_SYNTH | SHMLOG_REQ_REVALIDATED);
@@ -125,7 +113,16 @@ req_policy_said_synth(struct req *r)
     const struct vcl_run *run = &r->proxy->run;
     struct slice reason = run->reason;
 
-    return req_synth_by_policy(r, run->status, reason, 0);
+    /* An interim status ends nothing: RFC 9110 15.2. */
+    return req_synth_by_policy(r, run->status % 1000u < 200 ? 503 : run->status, reason, 0);
+}
+
+/* Not too often; and what was uploaded has gone to a backend, and cannot be sent to another. */
+static bool
+req_may_restart(const struct req *r)
+{
+    return r->policy.restarts < r->proxy->params.max_restarts &&
+           (r->upload == NULL || r->policy.body_kept);
 }
 
 enum req_next
@@ -134,12 +131,12 @@ req_restart(struct req *r)
     req_forget_response(r);
     counter_add(r->proxy->counters, COUNTER_req_restarted, 1);
     r->log_flags |= SHMLOG_REQ_RESTARTED;
-    if (r->policy.restarts >= r->proxy->params.max_restarts)
-        return req_synth_by_policy(r, 503, SLICE_LIT("Too many restarts"), TERR_LIMIT);
+    if (!req_may_restart(r))
+        return req_synth_by_policy(r, 503,
+            r->policy.restarts >= r->proxy->params.max_restarts ? SLICE_LIT("Too many restarts")
+                                                                : SLICE_LIT("Request body is gone"),
+            TERR_LIMIT);
     r->policy.restarts++;
-    /* What was uploaded has gone to the backend, and cannot be sent to another. */
-    if (r->upload != NULL && !r->policy.body_kept)
-        return req_synth_by_policy(r, 503, SLICE_LIT("Request body is gone"), TERR_POLICY);
     return req_goto(r, REQ_RECV);
 }
 
@@ -256,6 +253,7 @@ req_policy_recv(struct req *r)
     enum vcl_action act;
     int err = 0;
 
+    r->policy.key = slice_of(NULL, 0); /* of a policy before this one, or of a turn before this */
     if (pol->keeps_body && r->x->has_body && !r->policy.body_kept && req_keeping_body(r))
         return REQ_WAIT;
     if (r->policy.restarts == 0 || r->backend == NULL)
@@ -364,6 +362,20 @@ req_write_resp(struct req *r)
     return 0;
 }
 
+/* A Content-Length that was about no body must not promise one, nor one be told where none may be
+ * (RFC 9110 8.6). */
+static void
+req_fit_length(struct req *r)
+{
+    struct head_edit *e = r->policy.resp;
+    unsigned now = e->head.status % 1000u, was = r->entry->status;
+
+    if (now == was || (now != 204 && was != 204 && was != 304))
+        return;
+    head_edit_unset(e, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
+    r->policy.no_length = true;
+}
+
 /* vcl_deliver, once, before anything of the response is sent.  REQ_WAIT: go on and send it. */
 enum req_next
 req_policy_deliver(struct req *r)
@@ -374,6 +386,8 @@ req_policy_deliver(struct req *r)
     act = req_ask_policy(r, VCL_SUB_DELIVER);
     if (act != VCL_ACT_DELIVER)
         return req_policy_elsewhere(r, act);
+    if (r->policy.touched)
+        req_fit_length(r);
     if (r->policy.touched && req_write_resp(r) != 0) {
         r->x->ops->abort(r->x);
         return req_goto(r, REQ_CLOSE);
@@ -381,29 +395,38 @@ req_policy_deliver(struct req *r)
     return REQ_WAIT;
 }
 
-/* Status, reason, Date and Server, for vcl_synth to go on from. */
+static char *
+synth_put(char *p, struct slice s)
+{
+    if (s.len > 0)
+        memcpy(p, s.ptr, s.len);
+    return p + s.len;
+}
+
+/* The head of a response that vcl_synth did not look at: what req_edit_resp() would give it, in one
+ * go. */
 static int
-req_begin_synth(struct req *r)
+req_write_synth(struct req *r)
 {
     struct proxy *p = r->proxy;
-    struct slice reason = r->policy.reason.ptr != NULL
-                              ? r->policy.reason
-                              : slice_str(http_reason(r->synth_status % 1000u));
-    struct head_edit *e = arena_alloc(&r->x->arena, sizeof(*e));
-    int err;
+    struct slice reason = req_reason(r), server = slice_str(p->params.http_server);
+    unsigned status = r->synth_status % 1000u;
+    char *out = arena_alloc(&r->x->arena, 80 + reason.len + server.len), *at = out;
 
-    if (e == NULL)
+    if (out == NULL)
         return TERR_NOMEM;
-    err = head_edit_response(e, r->synth_status, reason, &r->x->arena, LIMIT_FIELDS);
-    if (err == 0)
-        err = head_edit_add(e, SLICE_LIT("Date"), HTTP_F_DATE, slice_str(p->loop->clock.http_date));
-    if (err == 0)
-        err =
-            head_edit_add(e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(p->params.http_server));
-    if (err != 0)
-        return err;
-    r->policy.resp = e;
-    r->policy.nbody = 0;
+    at = synth_put(at, SLICE_LIT("HTTP/1.1 "));
+    *at++ = (char)('0' + status / 100);
+    *at++ = (char)('0' + status / 10 % 10);
+    *at++ = (char)('0' + status % 10);
+    *at++ = ' ';
+    at = synth_put(at, reason);
+    at = synth_put(at, SLICE_LIT("\r\nDate: "));
+    at = synth_put(at, slice_of(p->loop->clock.http_date, HTTP_DATE_LEN));
+    at = synth_put(at, SLICE_LIT("\r\nServer: "));
+    at = synth_put(at, server);
+    at = synth_put(at, SLICE_LIT("\r\n"));
+    r->policy.block = slice_of(out, (size_t)(at - out));
     return 0;
 }
 
@@ -411,16 +434,13 @@ req_begin_synth(struct req *r)
 static int
 req_synth_parts(struct req *r)
 {
-    struct stobj *body;
     int err = 0;
 
-    if (stobj_synth_new(&body, r->proxy->synth) != 0)
+    if (req_take_page(r) != 0)
         return TERR_NOMEM;
-    r->body = body;
-    r->own_body = true;
     r->resp.length = 0;
     for (unsigned i = 0; i < r->policy.nbody && err == 0; i++) {
-        err = stobj_synth_add(body, r->policy.body[i]);
+        err = stobj_synth_add(r->body, r->policy.body[i]);
         r->resp.length += r->policy.body[i].len;
     }
     return err == 0 ? 0 : TERR_NOMEM;
@@ -446,12 +466,12 @@ req_policy_synth(struct req *r)
     enum vcl_action act;
     unsigned status;
 
-    if (req_begin_synth(r) != 0)
-        return req_synth_cut(r);
+    r->policy.nbody = 0;
     act = req_ask_policy(r, VCL_SUB_SYNTH);
-    if (act == VCL_ACT_RESTART)
+    if (act == VCL_ACT_RESTART && req_may_restart(r))
         return req_restart(r);
-    if (act != VCL_ACT_DELIVER) { /* it cannot be asked about its own failure */
+    if (act != VCL_ACT_DELIVER &&
+        act != VCL_ACT_RESTART) { /* it cannot be asked about its own failure */
         elog(ELOG_WARN, "policy %s: vcl_synth failed: %s", r->policy.use->policy->name,
             r->proxy->run.why != NULL ? r->proxy->run.why : "return(fail)");
         counter_add(r->proxy->counters, COUNTER_policy_failed, 1);
@@ -460,14 +480,13 @@ req_policy_synth(struct req *r)
         r->synth_status = 500;
         return REQ_MORE; /* the core's page */
     }
-    status = r->policy.resp->head.status % 1000u;
-    if (status < 200) { /* an interim status ends nothing: RFC 9110 15.2 */
-        r->policy.resp->head.status = 503;
-        status = 503;
-    }
+    if (r->policy.resp != NULL)
+        r->synth_status = r->policy.resp->head.status;
+    status = r->synth_status % 1000u;
     r->resp.status = status;
-    r->resp.bodyless = r->head->method == HTTP_M_HEAD || req_has_no_body(status);
-    if (req_write_resp(r) != 0 || req_synth_parts(r) != 0)
+    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || req_has_no_body(status);
+    if ((r->policy.resp != NULL ? req_write_resp(r) : req_write_synth(r)) != 0 ||
+        req_synth_parts(r) != 0)
         return req_synth_cut(r);
     r->resp.block = r->policy.block;
     r->resp.close = r->policy.close;

@@ -51,6 +51,7 @@ struct req_policy {
     int64_t grace_ms, max_age_ms; /* req.grace, req.max_age; REQ_UNSAID */
     uint8_t restarts;
     bool always_miss, ignore_busy, ignore_vary; /* req.hash_* */
+    bool lookup_said;                           /* one of the five above was set */
     bool hitmiss, hitpass;                      /* what the lookup found was a marker */
     bool synth;                                 /* the answer is vcl_synth's */
     bool delivered;                             /* vcl_deliver has been run */
@@ -58,6 +59,7 @@ struct req_policy {
     bool body_keeping, body_kept;               /* the request's body can be sent again */
     bool close;                                 /* the connection ends after this */
     bool piped;                                 /* return(pipe) */
+    bool no_length;                             /* Content-Length was taken out of `block` */
     struct slice block;                         /* the response's head, written anew */
 };
 #define REQ_UNSAID INT64_MIN
@@ -116,6 +118,7 @@ struct req {
     uint64_t ends[LIMIT_LEASES];         /* body position behind each extent */
     struct lease_extent ext[LIMIT_LEASES];
     struct req *next_idle;
+    struct stobj *page; /* kept from request to request: an empty synth, or NULL */
 };
 
 enum req_next req_goto(struct req *r, enum req_state next);
@@ -143,6 +146,10 @@ int req_select(struct req *r);
 void req_extra_lines(struct req *r);
 
 /* req_synth.c */
+/* r->body becomes an empty synth of its own.  0 or TERR_NOMEM.  And back: it stays with the
+ * request's memory, for the next; no reader of it is left. */
+int req_take_page(struct req *r);
+void req_drop_page(struct req *r);
 enum req_next req_do_synth(struct req *r);
 
 /* req_upload.c: from the client into the fetch's upload object. */
@@ -176,9 +183,11 @@ enum req_next req_use_hit(struct req *r); /* HIT: it is to be delivered */
 struct slice req_key_text(struct req *r);
 
 /* req_vars.c: the request and the response as the policy sees them. */
-int req_edit(struct req *r);      /* r->policy.req is there.  0, TERR_NOMEM */
+int req_edit(struct req *r); /* r->policy.req is there.  0, TERR_NOMEM */
+void req_show_head(const struct req *r, struct vcl_run *run);
 int req_edit_resp(struct req *r); /* r->policy.resp is there */
 struct slice req_identity(const struct req *r);
+struct slice req_reason(const struct req *r); /* SYNTH */
 
 /* req_log.c: one record when it is over. */
 void req_log(struct req *r);

@@ -70,6 +70,31 @@ req_synth_head(struct req *r, const char *reason)
     return 0;
 }
 
+int
+req_take_page(struct req *r)
+{
+    struct stobj *page = r->page;
+
+    if (page == NULL && stobj_synth_new(&page, r->proxy->synth) != 0)
+        return TERR_NOMEM;
+    r->page = NULL;
+    r->body = page;
+    r->own_body = true;
+    return 0;
+}
+
+void
+req_drop_page(struct req *r)
+{
+    tassert(r->own_body && r->page == NULL);
+    r->own_body = false;
+    if (stobj_synth_reset(r->body))
+        r->page = r->body;
+    else
+        stobj_unref(&r->body);
+    r->body = NULL;
+}
+
 static int
 req_synth_body(struct req *r, const char *reason)
 {
@@ -85,7 +110,6 @@ req_synth_body(struct req *r, const char *reason)
         {NULL, 0}, /* the request's id */
         SLICE_LIT("</small></p></body></html>\n"),
     };
-    struct stobj *body;
     int err = 0;
 
     snprintf(text, sizeof(text), "%u %s", r->synth_status, reason);
@@ -94,13 +118,11 @@ req_synth_body(struct req *r, const char *reason)
     pieces[7] = arena_copy(&r->x->arena, slice_str(text));
     if (pieces[3].ptr == NULL || pieces[7].ptr == NULL)
         return TERR_NOMEM;
-    if (stobj_synth_new(&body, r->proxy->synth) != 0)
+    if (req_take_page(r) != 0)
         return TERR_NOMEM;
-    r->body = body;
-    r->own_body = true;
     r->resp.length = 0;
     for (size_t i = 0; i < ARRAY_LEN(pieces) && err == 0; i++) {
-        err = stobj_synth_add(body, pieces[i]);
+        err = stobj_synth_add(r->body, pieces[i]);
         r->resp.length += pieces[i].len;
     }
     return err == 0 ? 0 : TERR_NOMEM;
@@ -131,7 +153,7 @@ req_do_synth(struct req *r)
         return req_policy_synth(r);
     reason = http_reason(r->synth_status);
     r->resp.status = r->synth_status;
-    r->resp.bodyless = r->head->method == HTTP_M_HEAD || r->synth_status == 204;
+    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || r->synth_status == 204;
     r->resp.close = r->x->err != 0 || r->policy.close;
     if (req_synth_head(r, reason) != 0 || req_synth_body(r, reason) != 0) {
         r->x->ops->abort(r->x);

@@ -50,6 +50,8 @@ req_edit(struct req *r)
     }
     r->policy.req = e;
     r->head = &e->head;
+    if (r->proxy->run.vcl != NULL)
+        req_show_head(r, &r->proxy->run);
     return 0;
 }
 
@@ -76,6 +78,28 @@ req_edit_stored(struct req *r, struct head_edit *e)
     return err != 0 ? err : head_edit_init(e, &head, a, LIMIT_FIELDS);
 }
 
+/* A response of our own: what it is given, said or not. */
+struct slice
+req_reason(const struct req *r)
+{
+    return r->policy.reason.ptr != NULL ? r->policy.reason
+                                        : slice_str(http_reason(r->synth_status % 1000u));
+}
+
+static int
+req_edit_synth(struct req *r, struct head_edit *e)
+{
+    struct proxy *p = r->proxy;
+    int err = head_edit_response(e, r->synth_status, req_reason(r), &r->x->arena, LIMIT_FIELDS);
+
+    if (err == 0)
+        err = head_edit_add(e, SLICE_LIT("Date"), HTTP_F_DATE, slice_str(p->loop->clock.http_date));
+    if (err == 0)
+        err =
+            head_edit_add(e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(p->params.http_server));
+    return err;
+}
+
 int
 req_edit_resp(struct req *r)
 {
@@ -84,11 +108,10 @@ req_edit_resp(struct req *r)
 
     if (r->policy.resp != NULL)
         return 0;
-    tassert(r->entry != NULL); /* a response of our own has one from the beginning */
     e = arena_alloc(&r->x->arena, sizeof(*e));
     if (e == NULL)
         return TERR_NOMEM;
-    err = req_edit_stored(r, e);
+    err = r->policy.synth ? req_edit_synth(r, e) : req_edit_stored(r, e);
     if (err == 0)
         r->policy.resp = e;
     return err;
@@ -149,7 +172,30 @@ req_nth_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *na
 static struct slice
 req_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
 {
+    if (http == VCL_HTTP_REQ && (run->known >> name->id & 1) != 0) { /* what is asked most */
+        const struct http_head *h = req_of(run)->head;
+
+        if ((h->present >> name->id & 1) == 0)
+            return slice_of(NULL, 0);
+        return name->id == HTTP_F_HOST ? http_host(h) : policy_field(h, name, 0);
+    }
     return req_nth_field(run, http, name, 0);
+}
+
+/* What the machine may look at by itself. */
+void
+req_show_head(const struct req *r, struct vcl_run *run)
+{
+    const struct http_head *h = r->head;
+    uint64_t known = ~(HTTP_BIT(HTTP_F_OTHER) | HTTP_BIT(HTTP_F_X_FORWARDED_FOR));
+
+    if (r->policy.req != NULL)
+        known |= HTTP_BIT(HTTP_F_X_FORWARDED_FOR); /* it has been written by now */
+    if (__builtin_expect((h->host_len > 0) != http_has(h, HTTP_F_HOST), 0))
+        known &= ~HTTP_BIT(HTTP_F_HOST); /* of the target, or empty */
+    run->known = known;
+    run->present = &h->present;
+    run->method = h->method;
 }
 
 static int
@@ -178,15 +224,31 @@ req_edit_failed(struct vcl_run *run, int err)
     return err;
 }
 
+/* It is keyed and sent on, so it must be one. */
+static bool
+req_host_ok(struct slice host)
+{
+    char normal[HTTP_AUTHORITY_MAX];
+
+    return host.len == 0 || http_authority_normal(
+                                host, HTTP_SCHEME_HTTP, (struct span){normal, sizeof(normal)}) >= 0;
+}
+
 static int
 req_set_field(
     struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, struct slice value)
 {
     struct head_edit *e;
-    int err = req_edit_of(run, http, &e);
+    int err;
 
+    value = http_trim(value);
+    if (name->id == HTTP_F_HOST && http == VCL_HTTP_REQ && !req_host_ok(value))
+        return policy_fail(run, "req.http.Host is to be a host name, and perhaps a port");
+    err = req_edit_of(run, http, &e);
     if (err == 0)
-        err = head_edit_set(e, name->text, (enum http_field_id)name->id, http_trim(value));
+        err = head_edit_set(e, name->text, (enum http_field_id)name->id, value);
+    if (name->id == HTTP_F_HOST)
+        req_show_head(req_of(run), run);
     return req_edit_failed(run, err);
 }
 
@@ -204,6 +266,8 @@ req_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *
     err = req_edit_of(run, http, &e);
     if (err == 0)
         head_edit_unset(e, name->text, (enum http_field_id)name->id);
+    if (name->id == HTTP_F_HOST)
+        req_show_head(req_of(run), run);
     return req_edit_failed(run, err);
 }
 
@@ -291,12 +355,16 @@ req_get_resp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         return 0;
     case VCL_VAR_RESP_STATUS:
         if (r->policy.resp == NULL) {
-            out->i = r->entry->status;
+            out->i = r->policy.synth ? r->synth_status : r->entry->status;
             return 0;
         }
         out->i = r->policy.resp->head.status;
         return 0;
     case VCL_VAR_RESP_REASON:
+        if (r->policy.synth && r->policy.resp == NULL) {
+            req_give_string(out, req_reason(r));
+            return 0;
+        }
         if (req_edit_resp(r) != 0)
             return TERR_NOMEM;
         h = &r->policy.resp->head;
@@ -507,7 +575,10 @@ req_set_method(struct vcl_run *run, struct slice method)
         return policy_fail(run, "req.method must be a token (RFC 9110 9.1)");
     if (req_edit(r) != 0)
         return TERR_NOMEM;
-    return req_edit_failed(run, head_edit_method(r->policy.req, method));
+    if (head_edit_method(r->policy.req, method) != 0)
+        return req_edit_failed(run, TERR_HEADTOOBIG);
+    req_show_head(r, run);
+    return 0;
 }
 
 static int
@@ -515,9 +586,13 @@ req_set_status(struct vcl_run *run, int64_t status)
 {
     struct req *r = req_of(run);
 
-    if (status < 100 || status > 65535 || status % 1000 < 100)
-        return policy_fail(
-            run, "resp.status must be 100 to 65535, its last three digits 100 to 999");
+    if (status < 200 || status > 65535 || status % 1000 < 200) /* 1xx ends nothing */
+        return policy_fail(run, "resp.status must be 200 to 65535, its last three digits from 200");
+    if (r->policy.synth && r->policy.resp == NULL) {
+        r->synth_status = (uint16_t)status;
+        r->policy.reason = slice_of(NULL, 0);
+        return 0;
+    }
     if (req_edit_resp(r) != 0)
         return TERR_NOMEM;
     r->policy.resp->head.status = (uint16_t)status;
@@ -571,19 +646,24 @@ req_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *v)
         r->backend = (struct director *)(uintptr_t)v->p;
         return 0;
     case VCL_VAR_REQ_GRACE:
+        rp->lookup_said = true;
         rp->grace_ms = v->r < 0 ? REQ_UNSAID : policy_ms(v->r);
         return 0;
     case VCL_VAR_REQ_TTL:
     case VCL_VAR_REQ_MAX_AGE:
+        rp->lookup_said = true;
         rp->max_age_ms = v->r < 0 ? REQ_UNSAID : policy_ms(v->r);
         return 0;
     case VCL_VAR_REQ_HASH_ALWAYS_MISS:
+        rp->lookup_said = true;
         rp->always_miss = v->i != 0;
         return 0;
     case VCL_VAR_REQ_HASH_IGNORE_BUSY:
+        rp->lookup_said = true;
         rp->ignore_busy = v->i != 0;
         return 0;
     case VCL_VAR_REQ_HASH_IGNORE_VARY:
+        rp->lookup_said = true;
         rp->ignore_vary = v->i != 0;
         return 0;
     case VCL_VAR_CLIENT_IDENTITY:

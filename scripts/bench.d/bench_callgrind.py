@@ -218,8 +218,11 @@ def profile(lab, args):
     if not bench_servers.which("callgrind_annotate"):
         raise BenchError("valgrind is missing: scripts/bench --install")
     load = bench_load.choose(args.loads or ["hit-1k"])[0]
+    if args.servers == ["tarnd-synth"]:
+        load = bench_load.Load("synth", "synthetic 42", "/2", 64)
     origin = bench_servers.Origin(lab)
-    names = [n for n in args.servers or ["tarnd"] if n in ("floor", "responder", "tarnd")]
+    names = [n for n in args.servers or ["tarnd"]
+             if n in ("floor", "responder") or n.startswith("tarnd")]
     server = bench_servers.choose(lab, origin, names[:1] or ["none"])[0]
     n1, n2, slope = two_runs(lab, server, load)
     total = (total_of(n2) - total_of(n1)) / slope

@@ -5,9 +5,9 @@ import re
 import shutil
 import subprocess
 
-from bench_proc import BenchError, fetch
+from bench_proc import HERE, BenchError, fetch
 
-SIZES = {"0": 0, "1": 1, "1k": 1 << 10, "16k": 16 << 10, "64k": 64 << 10, "1m": 1 << 20,
+SIZES = {"0": 0, "1": 1, "2": 2, "1k": 1 << 10, "16k": 16 << 10, "64k": 64 << 10, "1m": 1 << 20,
          "4m": 4 << 20, "64m": 64 << 20}
 PACKAGES = {"nginx": "nginx-light", "haproxy": "haproxy", "varnishd": "varnish", "wrk": "wrk",
             "valgrind": "valgrind", "perf": "linux-perf"}
@@ -149,6 +149,27 @@ class Tarn(Built):
                               ready=self.word)
 
 
+class TarnPolicy(Tarn):
+    """tarnd with a policy of this folder."""
+
+    name, policy = "tarnd-builtin", "tarn_builtin.vcl"
+
+    def argv(self, port, template="tarn_policy.yaml.in"):
+        self.shm = self.lab.path(f"shm-{port}")
+        conf = self.lab.template(template, f"tarn-{port}.yaml", PORT=port, ORIGIN=self.origin.port,
+                                 WORKERS=self.workers, SIZE=self.size, SHM=self.shm,
+                                 VCL=os.path.join(HERE, self.policy))
+        return [self.lab.program("tarnd"), "-c", conf]
+
+
+class TarnRecv(TarnPolicy):
+    name, policy = "tarnd-recv40", "tarn_recv40.vcl"
+
+
+class TarnSynth(TarnPolicy):
+    name, policy = "tarnd-synth", "tarn_synth.vcl"
+
+
 class Nginx(Server):
     name, program = "nginx", "nginx"
 
@@ -181,6 +202,18 @@ class Varnish(Server):
         return self.lab.start("varnish", argv, self.lab.server_cpu, port=port, seconds=60)
 
 
+class VarnishSynth(Server):
+    name, program = "varnish-synth", "varnishd"
+
+    def launch(self, port, path):
+        argv = [which("varnishd"), "-F", "-j", "none", "-a", f"127.0.0.1:{port}", "-f",
+                os.path.join(HERE, "varnish_synth.vcl"), "-s", "malloc,64m", "-n",
+                self.lab.path("varnish-synth"), "-p", "listen_depth=4096"]
+        return self.lab.start("varnish-synth", argv, self.lab.server_cpu, port=port, seconds=60)
+
+
+# What --policy measures, beside SERVERS.
+POLICY_SERVERS = (TarnPolicy, TarnRecv, TarnSynth, VarnishSynth)
 SERVERS = (Floor, Responder, Tarn, Nginx, Haproxy, Varnish)
 
 
@@ -210,8 +243,8 @@ def install():
 def choose(lab, origin, names):
     """The servers asked for that can be had; says of the others why not."""
     chosen = []
-    for cls in SERVERS:
-        if names and cls.name not in names:
+    for cls in SERVERS + POLICY_SERVERS:
+        if cls.name not in (names or [s.name for s in SERVERS]):
             continue
         server = cls(lab, origin)
         if server.available():

@@ -1,575 +1,262 @@
-/* vcl_run_fuzz.c -- policies that a generator writes, compiled and run on a hostile world.
+/* vcl_run_fuzz.c -- policies that vcl_writer.c makes of bytes, compiled and run on a hostile world.
  *
- * The input's bytes choose what stands in the policy, then what the host answers.  Whatever that
- * is: no crash, no leak, the budgets hold, and a sub returns what it may.
+ * The input's bytes choose what stands in the policy, then what the host answers: nothing, too much,
+ * binary, errors.  Whatever that is: no crash, no leak, the budgets hold, a sub returns what it may,
+ * and the host is never given a text with control characters for a head.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "t/fuzz/vcl_writer.h"
 #include "t/unit/fake_vcl_host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
-    GEN_TEXT_MAX = 24 * 1024,
-    GEN_DEPTH_MAX = 5,
+    WORLD_BIG = 64 * 1024,
+    WORLD_RUNS_MAX = 40, /* of subs, with restarts and retries */
+    WORLD_FIELD_IDS = 5, /* numbers of fields; above them, none */
 };
 
-/* A policy being written. */
-static struct gen {
-    const uint8_t *p, *end;
-    char text[GEN_TEXT_MAX];
-    size_t len;
-    unsigned depth;
-    enum vcl_sub sub; /* that of the language which is written, and calls the others */
-    bool may_call;
-} gen;
+static char world_big[WORLD_BIG];
+static struct vcl_host world_host; /* the fake one's, but for what is here */
+static const struct vcl_host *world_fake;
+static unsigned world_failed; /* calls that the host has refused */
 
-/* 0 to sides - 1; 0 when the input is used up, which ends every choice. */
-static unsigned
-pick(unsigned sides)
-{
-    return gen.p == gen.end ? 0 : *gen.p++ % sides;
-}
-
-static void __attribute__((format(printf, 1, 2))) put(const char *fmt, ...)
-{
-    size_t room = sizeof(gen.text) - gen.len;
-    va_list ap;
-    int n;
-
-    va_start(ap, fmt);
-    n = vsnprintf(gen.text + gen.len, room, fmt, ap);
-    va_end(ap);
-    gen.len += (size_t)n < room ? (size_t)n : room - 1;
-}
-
-#define PUT_ONE(list) put("%s", (list)[pick(ARRAY_LEN(list))])
-
-static const char *const gen_fields[] = {"a", "b", "Cookie", "Host", "X-Y", "\"q.r\""};
-static const char *const gen_texts[] = {"", "a", "/x?b=2&a=1&&c", "12", "-3.5", "10s", "1.5k",
-    "Sun, 06 Nov 1994 08:49:37 GMT", "1.2.3.4:80", "[::1]", "\\0\\1\\&\\", "\t",
-    "aaaaaaaaaaaaaaaa"};
-static const char *const gen_patterns[] = {"", "a", "^a", "a$", "^$", "[[:upper:]]", "(a+)+$",
-    "(?i)\\.(png|jpg)$", "(a)|(b)", "x*", "\\b|b", "a\\Kb", "^/(a|b)/", "(?=a)", "[^a-z]"};
-static const char *const gen_ints[] = {"0", "1", "7", "200", "999999999999999"};
-static const char *const gen_durations[] = {"0s", "1ms", "9999y", "param.default_ttl"};
-static const char *const gen_reals[] = {"0.0", "1.5", "999999999999.999", "-0.001"};
-
-static void gen_expr_string(void);
-static void gen_expr_int(void);
-static void gen_expr_real(void);
-static void gen_expr_duration(void);
-static void gen_expr_bool(void);
-
-static bool
-gen_is_deep(void)
-{
-    return gen.depth >= GEN_DEPTH_MAX;
-}
-
-/* What each of the subs may name. */
-static const struct gen_sub {
-    enum vcl_sub id;
-    const char *name, *messages[2], *returns[2], *status, *integer, *duration;
-} gen_subs[] = {
-    /* clang-format off */
-    {VCL_SUB_RECV, "vcl_recv", {"req", "req"}, {"hash", "pass"}, NULL, "req.restarts", "req.grace"},
-    {VCL_SUB_HASH, "vcl_hash", {"req", "req"}, {"lookup", "lookup"}, NULL, "req.xid", "req.grace"},
-    {VCL_SUB_HIT, "vcl_hit", {"req", "obj"}, {"deliver", "pass"}, NULL, "obj.hits", "obj.ttl"},
-    {VCL_SUB_DELIVER, "vcl_deliver", {"req", "resp"}, {"deliver", "restart"}, "resp.status",
-        "resp.status", "obj.age"},
-    {VCL_SUB_SYNTH, "vcl_synth", {"req", "resp"}, {"deliver", "restart"}, "resp.status",
-        "resp.status", "req.max_age"},
-    {VCL_SUB_BACKEND_RESPONSE, "vcl_backend_response", {"bereq", "beresp"}, {"deliver", "retry"},
-        "beresp.status", "bereq.retries", "beresp.ttl"},
-    {VCL_SUB_BACKEND_ERROR, "vcl_backend_error", {"bereq", "beresp"}, {"deliver", "abandon"},
-        "beresp.status", "beresp.status", "beresp.keep"},
-    /* clang-format on */
-};
-static const struct gen_sub *gen_in;
-
-static bool
-gen_is_backend(void)
-{
-    return gen.sub >= VCL_SUB_BACKEND_FETCH && gen.sub <= VCL_SUB_BACKEND_ERROR;
-}
-
-static void
-gen_field(void)
-{
-    put("%s.http.", gen_in->messages[pick(2)]);
-    PUT_ONE(gen_fields);
-}
-
-/* One that can be set. */
-static void
-gen_target(void)
-{
-    put("%s.http.", gen_in->messages[gen.sub == VCL_SUB_HIT ? 0 : pick(2)]);
-    PUT_ONE(gen_fields);
-}
-
-static void
-gen_expr_time(void)
-{
-    switch (gen_is_deep() ? 0 : pick(4)) {
-    case 1:
-        put("std.time(");
-        gen_expr_string();
-        put(", now)");
-        break;
-    case 2:
-        put("(now + ");
-        gen_expr_duration();
-        put(")");
-        break;
-    case 3:
-        put("std.time(real=");
-        gen_expr_real();
-        put(")");
-        break;
-    default:
-        put("now");
-    }
-}
-
-static void
-gen_expr_duration(void)
-{
-    gen.depth++;
-    switch (gen_is_deep() ? 0 : pick(6)) {
-    case 1:
-        put("std.duration(");
-        gen_expr_string();
-        put(", 1s)");
-        break;
-    case 2:
-        put("(");
-        gen_expr_duration();
-        put(" * ");
-        gen_expr_real();
-        put(")");
-        break;
-    case 3:
-        put("(now - ");
-        gen_expr_time();
-        put(")");
-        break;
-    case 4:
-        put("%s", gen_in->duration);
-        break;
-    default:
-        PUT_ONE(gen_durations);
-    }
-    gen.depth--;
-}
-
-static void
-gen_expr_real(void)
-{
-    static const char *const ops[] = {"+", "-", "*", "/"};
-
-    gen.depth++;
-    switch (gen_is_deep() ? 0 : pick(5)) {
-    case 1:
-        put("(");
-        gen_expr_real();
-        put(" %s ", ops[pick(4)]);
-        gen_expr_real();
-        put(")");
-        break;
-    case 2:
-        put("std.real(");
-        gen_expr_string();
-        put(", 2.5)");
-        break;
-    case 3:
-        put("std.random(");
-        gen_expr_real();
-        put(", 3.0)");
-        break;
-    case 4:
-        put("std.real(integer=");
-        gen_expr_int();
-        put(")");
-        break;
-    default:
-        PUT_ONE(gen_reals);
-    }
-    gen.depth--;
-}
-
-static void
-gen_expr_int(void)
-{
-    static const char *const ops[] = {"+", "-", "*", "/", "%"};
-
-    gen.depth++;
-    switch (gen_is_deep() ? 0 : pick(7)) {
-    case 1:
-        put("(");
-        gen_expr_int();
-        put(" %s ", ops[pick(5)]);
-        gen_expr_int();
-        put(")");
-        break;
-    case 2:
-        put("std.integer(");
-        gen_expr_string();
-        put(pick(2) ? ", 5)" : ")");
-        break;
-    case 3:
-        put("std.integer(real=");
-        gen_expr_real();
-        put(")");
-        break;
-    case 4:
-        put("std.port(std.ip(");
-        gen_expr_string();
-        put(", \"1.1.1.1\"))");
-        break;
-    case 5:
-        put("%s", gen_in->integer);
-        break;
-    default:
-        PUT_ONE(gen_ints);
-    }
-    gen.depth--;
-}
-
-static void
-gen_function_of_string(void)
-{
-    static const char *const names[] = {"std.tolower(", "std.toupper(", "std.querysort("};
-
-    switch (pick(5)) {
-    case 0:
-        put("std.strstr(");
-        gen_expr_string();
-        put(", ");
-        gen_expr_string();
-        put(")");
-        break;
-    case 1:
-        put("std.strftime(");
-        gen_expr_time();
-        put(", ");
-        gen_expr_string();
-        put(")");
-        break;
-    case 2:
-        put(pick(2) ? "regsub(" : "regsuball(");
-        gen_expr_string();
-        put(", \"");
-        PUT_ONE(gen_patterns);
-        put("\", ");
-        gen_expr_string();
-        put(")");
-        break;
-    default:
-        PUT_ONE(names);
-        gen_expr_string();
-        put(")");
-    }
-}
-
-static void
-gen_expr_string(void)
-{
-    gen.depth++;
-    switch (gen_is_deep() ? pick(2) : pick(10)) {
-    case 0:
-        put("{\"");
-        PUT_ONE(gen_texts);
-        put("\"}");
-        break;
-    case 1:
-    case 2:
-        gen_field();
-        break;
-    case 3:
-    case 4:
-        put("(");
-        gen_expr_string();
-        put(" + ");
-        gen_expr_string();
-        put(")");
-        break;
-    case 5:
-        put("(\"\" + ");
-        gen_expr_int();
-        put(")");
-        break;
-    case 6:
-        put("(\"\" + ");
-        gen_expr_real();
-        put(")");
-        break;
-    case 7:
-        put("(\"\" + ");
-        gen_expr_time();
-        put(")");
-        break;
-    default:
-        gen_function_of_string();
-    }
-    gen.depth--;
-}
-
-static void
-gen_expr_bool(void)
-{
-    static const char *const cmps[] = {"==", "!=", "<", ">", "<=", ">="};
-
-    gen.depth++;
-    switch (gen_is_deep() ? 0 : pick(9)) {
-    case 1:
-        gen_expr_string();
-        put(" %s ", cmps[pick(2)]);
-        gen_expr_string();
-        break;
-    case 2:
-        gen_expr_string();
-        put(pick(2) ? " ~ \"" : " !~ \"");
-        PUT_ONE(gen_patterns);
-        put("\"");
-        break;
-    case 3:
-        gen_expr_int();
-        put(" %s ", cmps[pick(6)]);
-        gen_expr_int();
-        break;
-    case 4:
-        gen_expr_real();
-        put(" %s ", cmps[pick(6)]);
-        gen_expr_real();
-        break;
-    case 5:
-        put("(");
-        gen_expr_bool();
-        put(pick(2) ? " && " : " || ");
-        gen_expr_bool();
-        put(")");
-        break;
-    case 6:
-        put("!(");
-        gen_expr_bool();
-        put(")");
-        break;
-    case 7:
-        put(pick(2) ? "client.ip ~ near" : "std.ip(req.http.a, \"1.1.1.1\") ~ near");
-        break;
-    case 8:
-        put("std.fnmatch(");
-        gen_expr_string();
-        put(", ");
-        gen_expr_string();
-        put(", pathname=%s)", pick(2) ? "true" : "false");
-        break;
-    default:
-        gen_field();
-    }
-    gen.depth--;
-}
-
-static bool
-gen_may_synth(void)
-{
-    return !gen_is_backend() && gen.sub != VCL_SUB_HASH && gen.sub != VCL_SUB_SYNTH;
-}
-
-static void
-gen_return(void)
-{
-    switch (pick(4)) {
-    case 0:
-        if (gen_may_synth()) {
-            put("return (synth(200 + ");
-            gen_expr_int();
-            put(", ");
-            gen_expr_string();
-            put("));");
-            break;
-        }
-        /* fall through */
-    case 1:
-        put("return (fail(");
-        gen_expr_string();
-        put("));");
-        break;
-    default:
-        put("return (%s);", gen_in->returns[pick(2)]);
-    }
-}
-
-static void gen_block(void);
-
-static void
-gen_set(void)
-{
-    switch (pick(6)) {
-    case 0:
-        put("set %s.grace = ", gen_is_backend() ? "beresp" : "req");
-        gen_expr_duration();
-        break;
-    case 1:
-        if (gen_in->status != NULL) {
-            put("set %s = 200 + ", gen_in->status);
-            gen_expr_int();
-            break;
-        }
-        /* fall through */
-    case 2:
-        put("set %s.url = ", gen_is_backend() ? "bereq" : "req");
-        gen_expr_string();
-        break;
-    default:
-        put("set ");
-        gen_target();
-        put(pick(4) ? " = " : " += ");
-        gen_expr_string();
-    }
-    put(";");
-}
-
-/* What only some of the subs have. */
-static void
-gen_special(void)
-{
-    switch ((unsigned)gen.sub) {
-    case VCL_SUB_HASH:
-        put("hash_data(");
-        break;
-    case VCL_SUB_SYNTH:
-        put("synthetic(");
-        break;
-    case VCL_SUB_RECV:
-        put("ban(");
-        break;
-    default:
-        put("std.log(");
-    }
-    gen_expr_string();
-    put(");");
-}
-
-static void
-gen_stmt(void)
-{
-    switch (pick(11)) {
-    case 0:
-        gen_return();
-        break;
-    case 1:
-    case 2:
-        put("if (");
-        gen_expr_bool();
-        put(") ");
-        gen_block();
-        if (pick(2)) {
-            put(" else ");
-            gen_block();
-        }
-        break;
-    case 3:
-        put("unset ");
-        gen_target();
-        put(";");
-        break;
-    case 4:
-        put("std.collect(");
-        gen_target();
-        put(", \"; \");");
-        break;
-    case 5:
-        put("%s", !gen.may_call ? "" : pick(2) ? "call one;" : "call two;");
-        break;
-    case 6:
-        gen_special();
-        break;
-    default:
-        gen_set();
-    }
-    put("\n");
-}
-
-static void
-gen_block(void)
-{
-    put("{\n");
-    gen.depth++;
-    for (unsigned n = gen_is_deep() ? 1 : 1 + pick(5); n > 0; n--)
-        gen_stmt();
-    gen.depth--;
-    put("}\n");
-}
-
-/* One sub of the language, and two that it may call. */
-static void
-gen_policy(void)
-{
-    gen_in = &gen_subs[pick(ARRAY_LEN(gen_subs))];
-    gen.len = gen.depth = 0;
-    gen.sub = gen_in->id;
-    gen.may_call = false;
-    put("vcl 4.1;\nimport std;\nimport directors;\nbackend default { .host = \"127.0.0.1\"; }\n"
-        "acl near { \"127.0.0.0\"/8; ! \"127.0.0.9\"; \"::1\"; }\n"
-        "sub vcl_init { new rr = directors.round_robin(); rr.add_backend(default); }\n");
-    put("sub two ");
-    gen_block();
-    put("sub one { call two; call two; ");
-    gen_stmt();
-    put("}\nsub %s ", gen_in->name);
-    gen.may_call = true;
-    gen_block();
-}
-
-/* --- the world --- */
+/* --- hostile values --- */
 
 static struct slice
-hostile_bytes(void)
+world_bytes(void)
 {
-    size_t len = pick(40), left = (size_t)(gen.end - gen.p);
+    size_t len = writer_pick(40), left = (size_t)(writer_end - writer_next);
 
     len = len < left ? len : left;
-    gen.p += len;
-    return slice_of((const char *)gen.p - len, len);
+    writer_next += len;
+    return slice_of((const char *)writer_next - len, len);
+}
+
+static struct slice
+world_string(void)
+{
+    static const char *const texts[] = {
+        "GET", "HTTP/1.1", "200", "/a?b=c&a=b", "1.5s", "a\r\nb: c"};
+
+    switch (writer_pick(8)) {
+    case 1:
+        return slice_of(NULL, 0);
+    case 2:
+        return slice_of("", 0);
+    case 3:
+        return slice_of(world_big, WORLD_BIG);
+    case 4:
+        return slice_of(world_big, 1 + writer_pick(255) * 16);
+    case 5:
+        return slice_str(texts[writer_pick(ARRAY_LEN(texts))]);
+    default:
+        return world_bytes();
+    }
 }
 
 static struct vcl_value
-hostile_value(enum vcl_type type)
+world_value(enum vcl_type type)
 {
-    static const struct vcl_ip ip = {.addr = {[10] = 0xff, 0xff, 127, 0, 0, 9}, .is_v4 = true};
-    static const double reals[] = {0, -1, 1e300, 1e-300, 120, -1e300};
-    static const int64_t ints[] = {0, 1, -1, INT64_MAX, INT64_MIN, 200};
+    static const struct vcl_ip ips[] = {{.addr = {[10] = 0xff, 0xff, 127, 0, 0, 9}, .is_v4 = true},
+        {.addr = {[15] = 1}, .port = 65535}, {.addr = {[0] = 0xff, [15] = 0xff}}};
+    static const double reals[] = {0, -1, 1e300, 1e-300, 120, -1e300, 784111777, 999999999999.9994};
+    static const int64_t ints[] = {0, 1, -1, INT64_MAX, INT64_MIN, 200, 999999999999999};
     struct slice s;
 
     switch ((unsigned)type) {
     case VCL_TYPE_STRING:
-        s = hostile_bytes();
-        return pick(4) == 0 ? (struct vcl_value){.s = NULL}
-                            : (struct vcl_value){.s = s.ptr, .len = s.len};
+        s = world_string();
+        return (struct vcl_value){.s = s.ptr, .len = s.len};
     case VCL_TYPE_REAL:
     case VCL_TYPE_DURATION:
     case VCL_TYPE_TIME:
-        return (struct vcl_value){.r = reals[pick(ARRAY_LEN(reals))]};
+        return (struct vcl_value){.r = reals[writer_pick(ARRAY_LEN(reals))]};
     case VCL_TYPE_IP:
-        return (struct vcl_value){.ip = pick(2) ? &ip : NULL};
+        return (struct vcl_value){.ip = writer_pick(4) == 3 ? NULL : &ips[writer_pick(3)]};
     case VCL_TYPE_BACKEND:
     case VCL_TYPE_STEVEDORE:
-        return (struct vcl_value){.p = pick(2) ? "thing" : NULL};
+        return (struct vcl_value){.p = writer_pick(2) ? "thing" : NULL};
     case VCL_TYPE_BOOL:
-        return (struct vcl_value){.i = pick(2)};
+        return (struct vcl_value){.i = writer_pick(2)};
     default:
-        return (struct vcl_value){.i = ints[pick(ARRAY_LEN(ints))]};
+        return (struct vcl_value){.i = ints[writer_pick(ARRAY_LEN(ints))]};
     }
 }
 
+/* --- a host that refuses, and that checks what it is given --- */
+
+static int
+world_err(struct vcl_run *r)
+{
+    static const int errs[] = {TERR_NOMEM, TERR_LIMIT, TERR_POLICY};
+
+    if (writer_pick(24) != 23)
+        return 0;
+    world_failed++;
+    if (writer_pick(2))
+        r->why = "the host does not like it";
+    return errs[writer_pick(ARRAY_LEN(errs))];
+}
+
 static void
-hostile_world(struct fake_vcl *f)
+world_check_text(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        tassert((uint8_t)text.ptr[i] >= 0x20 ? text.ptr[i] != 0x7f : text.ptr[i] == '\t');
+}
+
+static int
+world_get(struct vcl_run *r, enum vcl_var var, struct vcl_value *out)
+{
+    int err = world_err(r);
+
+    return err < 0 ? err : world_fake->get(r, var, out);
+}
+
+static int
+world_set(struct vcl_run *r, enum vcl_var var, const struct vcl_value *v)
+{
+    int err = world_err(r);
+
+    switch ((unsigned)var) {
+    case VCL_VAR_REQ_METHOD:
+    case VCL_VAR_REQ_URL:
+    case VCL_VAR_BEREQ_METHOD:
+    case VCL_VAR_BEREQ_URL:
+    case VCL_VAR_BERESP_REASON:
+    case VCL_VAR_RESP_REASON:
+        tassert(v->len > 0);
+        world_check_text(slice_of(v->s, v->len));
+        break;
+    default:
+        break;
+    }
+    return err < 0 ? err : world_fake->set(r, var, v);
+}
+
+static int
+world_set_field(
+    struct vcl_run *r, enum vcl_http http, const struct vcl_name *name, struct slice value)
+{
+    int err = world_err(r);
+
+    tassert(value.ptr != NULL);
+    world_check_text(value);
+    return err < 0 ? err : world_fake->set_field(r, http, name, value);
+}
+
+static int
+world_ban(struct vcl_run *r, struct slice expression, bool *ok)
+{
+    int err = world_err(r);
+
+    tassert(expression.ptr != NULL);
+    *ok = writer_pick(2);
+    return err;
+}
+
+static int
+world_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsigned present,
+    struct vcl_value *out)
+{
+    static const enum vcl_type results[] = {
+#define X(id, module, name, result, args, where, how, doc) VCL_TYPE_##result,
+        VCL_FUNC_TABLE(X)
+#undef X
+    };
+    int err = world_err(r);
+
+    tassert(fn < VCL_FN_COUNT && (present == 0 || args != NULL));
+    *out = world_value(results[fn]);
+    return err;
+}
+
+static int
+world_object_new(struct vcl_run *r, unsigned kind, const char *name, const struct vcl_value *args,
+    unsigned present, void **out)
+{
+    int err = world_err(r);
+
+    tassert(kind < VCL_OBJECT_COUNT && name[0] != '\0' && (present == 0 || args != NULL));
+    *out = err < 0 ? NULL : world_big;
+    return err;
+}
+
+static int
+world_method(struct vcl_run *r, void *object, unsigned method, const struct vcl_value *args,
+    unsigned present, struct vcl_value *out)
+{
+    static const enum vcl_type results[] = {
+#define X(id, kinds, name, result, args, where, doc) VCL_TYPE_##result,
+        VCL_METHOD_TABLE(X)
+#undef X
+    };
+    int err = world_err(r);
+
+    tassert(object == world_big && method < VCL_METHOD_COUNT && (present == 0 || args != NULL));
+    *out = world_value(results[method]);
+    return err;
+}
+
+static const void *
+world_resolve(struct vcl_run *r, const void *backend)
+{
+    (void)r;
+    tassert(backend != NULL);
+    return writer_pick(2) ? NULL : backend;
+}
+
+static struct slice
+world_name(const void *thing)
+{
+    tassert(thing != NULL);
+    return world_string();
+}
+
+static void
+world_open(const struct vcl_host *fake)
+{
+    world_fake = fake;
+    world_host = *fake;
+    world_host.get = world_get;
+    world_host.set = world_set;
+    world_host.set_field = world_set_field;
+    world_host.ban = world_ban;
+    world_host.call = world_call;
+    world_host.object_new = world_object_new;
+    world_host.method = world_method;
+    world_host.resolve = world_resolve;
+    world_host.backend_name = world_host.storage_name = world_name;
+    memset(world_big, 'a', sizeof(world_big));
+    world_big[300] = '\x01'; /* beyond this, no head */
+    world_failed = 0;
+}
+
+static unsigned
+world_field_id(void *ctx, struct slice name)
+{
+    (void)ctx;
+    return name.len % WORLD_FIELD_IDS;
+}
+
+static unsigned
+world_method_id(void *ctx, struct slice name)
+{
+    (void)ctx;
+    return (unsigned)name.len % 4;
+}
+
+/* --- running --- */
+
+/* What is known of fields of the request that have numbers, which must be true: none is there. */
+static void
+world_fill(struct fake_vcl *f)
 {
     static const enum vcl_type types[] = {
 #define X(id, name, type, read, write, unset, flags, doc) VCL_TYPE_##type,
@@ -579,66 +266,116 @@ hostile_world(struct fake_vcl *f)
     static const char *const names[] = {"a", "b", "cookie", "host", "x-y", "q.r"};
 
     for (unsigned i = 0; i < VCL_VAR_COUNT; i++)
-        f->vars[i] = hostile_value(types[i]);
+        f->vars[i] = world_value(types[i]);
     for (unsigned http = 0; http < VCL_HTTP_COUNT; http++) {
-        for (unsigned n = pick(8); n > 0; n--) {
+        f->nfields[http] = 0;
+        for (unsigned n = writer_pick(8); n > 0; n--) {
             f->fields[http][f->nfields[http]++] =
-                (struct fake_field){slice_str(names[pick(6)]), hostile_bytes()};
+                (struct fake_field){slice_str(names[writer_pick(6)]), world_string()};
         }
+    }
+    f->run.method = writer_pick(4);
+}
+
+static void
+world_check_run(const struct vcl *v, const struct vcl_run *r, enum vcl_sub sub, enum vcl_action a)
+{
+    static const unsigned may_return[] = {
+#define X(id, name, actions, doc) (actions) | VCL_DO(FAIL) | VCL_DO(NONE),
+        VCL_SUB_TABLE(X)
+#undef X
+    };
+
+    tassert((may_return[sub] & 1u << a) != 0);
+    tassert((a == VCL_ACT_FAIL) == (r->why != NULL));
+    tassert(r->workspace <= VCL_WORKSPACE_MAX && r->ntrace <= VCL_TRACE_MAX);
+    tassert(r->why == NULL || strlen(r->why) < 300);
+    if (a == VCL_ACT_SYNTH || (a == VCL_ACT_ERROR && r->status != 0))
+        tassert(r->status >= 100 && r->status % 1000 >= 100);
+    world_check_text(a == VCL_ACT_FAIL ? slice_of(NULL, 0) : r->reason);
+    for (unsigned i = 0; i < r->ntrace; i++) {
+        struct vcl_place place;
+
+        vcl_place(v, r->trace[i], &place);
+        tassert(place.line > 0 && place.sub != NULL);
     }
 }
 
-static const unsigned may_return[] = {
-#define X(id, name, actions, doc) (actions) | VCL_DO(FAIL) | VCL_DO(NONE),
-    VCL_SUB_TABLE(X)
-#undef X
-};
+static enum vcl_action
+world_run(struct fake_vcl *f, const struct vcl *v, enum vcl_sub sub)
+{
+    enum vcl_action a, only;
 
+    a = fake_vcl_run(f, sub);
+    world_check_run(v, &f->run, sub, a);
+    if (vcl_is_trivial(v, sub, &only))
+        tassert(a == only);
+    (void)vcl_touches(v, sub, VCL_HTTP_REQ);
+    return a;
+}
+
+/* Each sub, vcl_init first and vcl_fini last as in life, in a world that goes on; the one that was
+ * written again after a restart or a retry. */
 static void
-run_all(const struct vcl *v)
+world_run_all(const struct vcl *v, enum vcl_sub written)
 {
     static struct fake_vcl f;
+    unsigned runs = 0;
 
-    for (unsigned sub = 0; sub < VCL_SUB_COUNT; sub++) {
+    fake_vcl_init(&f, v);
+    world_open(f.run.host);
+    f.run.host = &world_host;
+    f.run.now_s = writer_pick(2) ? 1e300 : 1e9;
+    world_fill(&f);
+    world_run(&f, v, VCL_SUB_INIT);
+    for (unsigned i = 0; i < VCL_SUB_COUNT && runs < WORLD_RUNS_MAX; i++, runs++) {
         enum vcl_action a;
 
-        fake_vcl_init(&f, v);
-        hostile_world(&f);
-        f.run.now_s = pick(2) ? 1e9 : 1e300;
-        a = fake_vcl_run(&f, (enum vcl_sub)sub);
-        tassert((may_return[sub] & 1u << a) != 0);
-        tassert((a == VCL_ACT_FAIL) == (f.run.why != NULL));
-        tassert(f.run.workspace <= VCL_WORKSPACE_MAX && f.run.ntrace <= VCL_TRACE_MAX);
-        tassert(f.run.why == NULL || strlen(f.run.why) < 300);
-        for (unsigned i = 0; i < f.run.ntrace; i++) {
-            struct vcl_place place;
-
-            vcl_place(v, f.run.trace[i], &place);
-            tassert(place.line > 0 && place.sub != NULL);
+        if (writer_next < writer_end && writer_pick(4) == 3)
+            world_fill(&f);
+        a = world_run(&f, v, (enum vcl_sub)i);
+        if (a == VCL_ACT_RESTART || a == VCL_ACT_RETRY || i == (unsigned)written) {
+            f.run.now_s += 1;
+            world_fill(&f);
+            world_run(&f, v, written);
         }
-        fake_vcl_fini(&f);
     }
+    fake_vcl_fini(&f);
+}
+
+static void
+world_print(void *ctx, const char *text)
+{
+    fputs(text, ctx);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct vcl_error *errors = NULL;
+    bool show = getenv("VCL_RUN_FUZZ_SHOW") != NULL;
+    struct vcl_loader loader = fake_vcl_loader;
     struct vcl_source src = {.name = "fuzz.vcl"};
+    struct vcl_error *errors = NULL;
     struct vcl *v = NULL;
+    enum vcl_sub sub;
 
-    gen.p = data;
-    gen.end = data + size;
-    gen_policy();
-    src.text = slice_of(gen.text, gen.len);
-    src.without_builtin = pick(2);
-    if (getenv("VCL_RUN_FUZZ_SHOW") != NULL)
-        fputs(gen.text, stderr);
-    if (vcl_compile(&v, &src, &fake_vcl_loader, &errors) == 0) {
+    loader.field_id = world_field_id;
+    loader.method_id = world_method_id;
+    writer_next = data;
+    writer_end = data + size;
+    src.without_builtin = writer_pick(2) == 0;
+    src.text = writer_policy(&sub);
+    if (show)
+        fwrite(src.text.ptr, 1, src.text.len, stderr);
+    if (vcl_compile(&v, &src, &loader, &errors) == 0) {
         for (unsigned i = 0; i < vcl_backends(v); i++)
             vcl_bind_backend(v, i, "backend");
-        run_all(v);
+        for (unsigned i = 0; i < vcl_storages(v); i++)
+            vcl_bind_storage(v, i, writer_pick(8) == 7 ? NULL : "storage");
+        world_run_all(v, sub);
     }
+    if (show)
+        vcl_errors_print(errors, world_print, stderr);
     vcl_errors_free(&errors);
     vcl_free(&v);
     return 0;

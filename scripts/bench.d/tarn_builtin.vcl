@@ -1,0 +1,3 @@
+vcl 4.1;
+
+# Nothing of its own: what builtin.vcl says.
