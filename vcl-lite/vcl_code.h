@@ -104,7 +104,9 @@ _Static_assert(sizeof(struct vcl_insn) == 8, "one load");
     X(JUMP_IF_FIELD,     0, 0, "to c, if field names[b] of message a is there")                    \
     X(JUMP_UNLESS_FIELD, 0, 0, "to c, if it is not")                                               \
     X(METHOD_JUMP,     0, 1, "GET req.method, CONST, CMP_STR, JUMP_x; c: the host's number of it")  \
-    X(FIELD_MATCH_JUMP,0, 1, "FIELD, MATCH, JUMP_x")
+    X(FIELD_MATCH_JUMP,0, 1, "FIELD, MATCH, JUMP_x")                                               \
+    X(JUMP_IF_REQ,     0, 0, "JUMP_IF_FIELD of the request; a: the host's number of the name")     \
+    X(JUMP_UNLESS_REQ, 0, 0, "JUMP_UNLESS_FIELD of the request, as above")
 /* clang-format on */
 
 enum vcl_op {

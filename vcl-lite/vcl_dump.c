@@ -85,6 +85,12 @@ dump_operands(const struct vcl *v, const struct vcl_insn *in, char *out, size_t 
         used = (int)strlen(out);
         snprintf(out + used, size - (size_t)used, " to %u", in->c);
         break;
+    case VCL_OP_JUMP_IF_REQ:
+    case VCL_OP_JUMP_UNLESS_REQ:
+        dump_field(v, VCL_HTTP_REQ, in->b, out, size);
+        used = (int)strlen(out);
+        snprintf(out + used, size - (size_t)used, " to %u", in->c);
+        break;
     case VCL_OP_JUMP:
     case VCL_OP_JUMP_IF:
     case VCL_OP_JUMP_UNLESS:

@@ -40,6 +40,18 @@ fuse_match(struct vcl_insn *in)
         in->op = VCL_OP_FIELD_MATCH_JUMP;
 }
 
+/* Whether a field of the request is there: mostly one bit tells. */
+static void
+fuse_field(struct lower *l, struct vcl_insn *in)
+{
+    unsigned id = l->s->names[in->b].id;
+
+    if (in->a != VCL_HTTP_REQ || id == 0 || id > 63)
+        return;
+    in->op = in->op == VCL_OP_JUMP_IF_FIELD ? VCL_OP_JUMP_IF_REQ : VCL_OP_JUMP_UNLESS_REQ;
+    in->a = (uint8_t)id;
+}
+
 void
 lower_fuse(struct lower *l)
 {
@@ -48,5 +60,7 @@ lower_fuse(struct lower *l)
             fuse_method(l, &l->code[i]);
         else if (l->code[i].op == VCL_OP_FIELD)
             fuse_match(&l->code[i]);
+        else if (l->code[i].op == VCL_OP_JUMP_IF_FIELD || l->code[i].op == VCL_OP_JUMP_UNLESS_FIELD)
+            fuse_field(l, &l->code[i]);
     }
 }

@@ -320,15 +320,13 @@ vcl_field(struct vcl_run *r, unsigned http, const struct vcl_name *name)
     return vcl_value_string(r->host->field(r, (enum vcl_http)http, name));
 }
 
-/* Is the field there?  Mostly the machine can tell by itself. */
+/* Is the request's field there?  Mostly the machine can tell by itself. */
 VCL_ALWAYS_INLINE bool
-vcl_has_field(struct vcl_run *r, const struct vcl_insn *in)
+vcl_has_req(struct vcl_run *r, const struct vcl_insn *in)
 {
-    const struct vcl_name *name = &r->vcl->names[in->b];
-
-    if (in->a == VCL_HTTP_REQ && (r->known >> name->id & 1) != 0)
-        return (*r->present >> name->id & 1) != 0;
-    return r->host->field(r, (enum vcl_http)in->a, name).ptr != NULL;
+    if (__builtin_expect((r->known >> in->a & 1) != 0, 1))
+        return (*r->present >> in->a & 1) != 0;
+    return r->host->field(r, VCL_HTTP_REQ, &r->vcl->names[in->b]).ptr != NULL;
 }
 
 /* The code has no loops, but subs that call subs twice, which call subs twice, are as good.  `steps`
@@ -562,11 +560,19 @@ DO_REGSUB:
         r, v->regexes[in->c], in->a != 0, vcl_value_slice(&sp[-1]), vcl_value_slice(sp), &sp[-1]));
     NEXT();
 DO_JUMP_IF_FIELD:
-    if (vcl_has_field(r, in))
+    if (r->host->field(r, (enum vcl_http)in->a, &v->names[in->b]).ptr != NULL)
         pc = v->code + in->c;
     NEXT();
 DO_JUMP_UNLESS_FIELD:
-    if (!vcl_has_field(r, in))
+    if (r->host->field(r, (enum vcl_http)in->a, &v->names[in->b]).ptr == NULL)
+        pc = v->code + in->c;
+    NEXT();
+DO_JUMP_IF_REQ:
+    if (vcl_has_req(r, in))
+        pc = v->code + in->c;
+    NEXT();
+DO_JUMP_UNLESS_REQ:
+    if (!vcl_has_req(r, in))
         pc = v->code + in->c;
     NEXT();
 DO_METHOD_JUMP: /* 0 and 1 in every place: what is compared, for what, and where to go then */

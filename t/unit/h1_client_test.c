@@ -363,6 +363,56 @@ TEST(h1_interim, to_a_client_that_left_says_so)
     world_close();
 }
 
+/* ---- Bodies ---- */
+
+/* Reads `want` in pieces of `room`, from a request whose body came in one go: as long as there is
+ * input at hand there is no "again", for nothing would wake who waits. */
+static void
+reads_to_the_end(const char *chunks, const char *want, size_t room)
+{
+    struct answer *a = &world.answers[0];
+    char text[2048], got[512];
+    size_t len = 0;
+    ssize_t n;
+    int head = snprintf(text, sizeof(text),
+        "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%s", chunks);
+
+    world_open();
+    says(text, (size_t)head);
+    CHECK_EQ(1, world.nanswers);
+    CHECK(a->x->has_body);
+    do {
+        CHECK(len + room <= sizeof(got));
+        n = a->x->ops->body_read(a->x, got + len, room);
+        CHECK(n >= 0);
+        len += (size_t)n;
+    } while (n > 0);
+    CHECK_EQ(strlen(want), len);
+    CHECK_MEM(want, got, len);
+    answer_send(a, "waited");
+    fake_run(&world.loop);
+    CHECK_STR(WAITED, fake_got(world.s));
+    world_close();
+}
+
+TEST(h1_body, framing_that_fills_the_room_is_not_the_end_of_what_is_here)
+{
+    static char framing[1200];
+    char chunks[1500];
+
+    for (size_t room = 1; room <= 12; room++) {
+        reads_to_the_end("0\r\n\r\n", "", room);
+        reads_to_the_end("3\r\nabc\r\n0\r\n\r\n", "abc", room);
+        reads_to_the_end("1\r\na\r\n1\r\nb\r\n1\r\nc\r\n0\r\n\r\n", "abc", room);
+        reads_to_the_end(
+            "2;x=12345678901234567890\r\nab\r\n00001;y\r\nc\r\n0\r\nT: t\r\n\r\n", "abc", room);
+    }
+    memset(framing, 'x', 100); /* an extension longer than any of these rooms */
+    snprintf(chunks, sizeof(chunks), "3;%s\r\nabc\r\n0;%s\r\n\r\n", framing, framing);
+    for (size_t room = 1; room <= 300; room += 7)
+        reads_to_the_end(chunks, "abc", room);
+}
+
 /* ---- Tunnels ---- */
 
 static bool
@@ -675,7 +725,8 @@ TEST(h1_tunnel, is_not_what_connect_gets)
     world_close();
 }
 
-TEST_MAIN(TEST_ENTRY(h1_interim, leaves_behind_earlier_answers_and_before_its_own),
+TEST_MAIN(TEST_ENTRY(h1_body, framing_that_fills_the_room_is_not_the_end_of_what_is_here),
+    TEST_ENTRY(h1_interim, leaves_behind_earlier_answers_and_before_its_own),
     TEST_ENTRY(h1_interim, never_goes_to_http_1_0),
     TEST_ENTRY(h1_interim, is_dropped_behind_the_head),
     TEST_ENTRY(h1_interim, that_the_kernel_takes_in_part_is_sent_whole),

@@ -226,7 +226,111 @@ TEST(forward, what_a_response_lacks_is_added)
         answered("HTTP/1.1 200 a\x01z\nConnection: date\nDate: x\n", FORWARD_PASSED));
 }
 
-TEST_MAIN(TEST_ENTRY(forward, a_passed_request_keeps_what_is_end_to_end),
+/* A request as a policy left it; `said`: the last field is of the policy's making. */
+static const char *
+left(const char *text, const struct forward_request *how)
+{
+    static char out[4096];
+    struct head_build b;
+    int len;
+
+    head_build(&b, text);
+    b.fields[b.h.nfields - 1].said = true;
+    len = forward_bereq(&b.h, how, (struct span){out, sizeof(out) - 1});
+    CHECK(len > 0 && (size_t)len <= forward_bereq_max(&b.h, how));
+    CHECK_EQ(TERR_LIMIT, forward_bereq(&b.h, how, (struct span){out, (size_t)len - 1}));
+    CHECK_EQ(len, forward_bereq(&b.h, how, (struct span){out, sizeof(out) - 1}));
+    out[len] = '\0';
+    return out;
+}
+
+#define HOPS                                                                                  \
+    "Connection: x-a\nTE: gzip\nTrailer: a\nUpgrade: h2c\nHTTP2-Settings: a\nKeep-Alive: 5\n" \
+    "Proxy-Connection: a\nProxy-Authenticate: a\nProxy-Authorization: a\nTransfer-Encoding: x\n"
+
+TEST(forward, a_policys_request_goes_as_it_left_it)
+{
+    struct forward_request how = {.keep_connection = true, .host = SLICE_LIT("h")};
+
+    CHECK_STR("BREW /p?q HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 6.6.6.6\r\nRange: bytes=0-1\r\n"
+              "Via: mine\r\nX_Forwarded_For: said\r\n\r\n",
+        left("BREW /p?q HTTP/1.0\nX-Forwarded-For: 6.6.6.6\nHost: other\nRange: bytes=0-1\n"
+             "Via: mine\nX_Forwarded_For: said\n",
+            &how));
+    how.host.len = 0; /* the head's own; here there is none, and the field stands all the same */
+    CHECK_STR("GET / HTTP/1.1\r\nHost: \r\nA: 1\r\n\r\n", left("GET / HTTP/1.1\nA: 1\n", &how));
+}
+
+TEST(forward, no_policy_writes_framing_or_what_is_hop_by_hop)
+{
+    static const char *const ask = "PUT / HTTP/1.1\nA: 1\n" HOPS "Expect: 100-continue\n"
+                                   "Content-Length: 99\nHost: x\nConnection: close\n";
+    struct forward_request how = {.keep_connection = true, .host = SLICE_LIT("h")};
+
+    CHECK_STR("PUT / HTTP/1.1\r\nHost: h\r\nA: 1\r\n\r\n", left(ask, &how));
+    how.framing = FRAMING_LENGTH;
+    how.length = UINT64_MAX;
+    CHECK_STR("PUT / HTTP/1.1\r\nHost: h\r\nA: 1\r\nContent-Length: 18446744073709551615\r\n\r\n",
+        left(ask, &how));
+    how.framing = FRAMING_CHUNKED;
+    how.keep_connection = false;
+    CHECK_STR("PUT / HTTP/1.1\r\nHost: h\r\nA: 1\r\nTransfer-Encoding: chunked\r\n"
+              "Connection: close\r\n\r\n",
+        left(ask, &how));
+    how.framing = FRAMING_NONE;
+    how.upgrade = SLICE_LIT("websocket");
+    CHECK_STR("PUT / HTTP/1.1\r\nHost: h\r\nA: 1\r\nConnection: upgrade\r\n"
+              "Upgrade: websocket\r\n\r\n",
+        left(ask, &how));
+}
+
+TEST(forward, what_a_policy_said_goes_on_although_nobody_trusts_the_peer)
+{
+    struct forward_request how = pass;
+    struct head_build b;
+    char out[512];
+    int len;
+
+    head_build(&b, "GET / HTTP/1.1\nX-Forwarded-For: 1.1.1.1\nX-Forwarded-Proto: https\n"
+                   "X-Original-URL: /a\nX-Forwarded-Host: evil\n");
+    for (unsigned i = 0; i < 3; i++)
+        b.fields[i].said = true;
+    len = forward_request(&b.h, &how, (struct span){out, sizeof(out) - 1});
+    CHECK(len > 0);
+    out[len] = '\0';
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.1.1.1\r\n"
+              "X-Forwarded-Proto: https\r\nX-Original-URL: /a\r\nVia: 1.1 tarn\r\n\r\n",
+        out);
+}
+
+TEST(forward, a_policys_response_is_its_line_and_fields_and_nothing_hop_by_hop)
+{
+    struct head_build b;
+    char out[512];
+    int len;
+
+    head_build(&b, "HTTP/1.1 404 Gone fishing\nA: 1\nX-Dropped: 1\nAge: 5\nContent-Length: 7\n" HOPS
+                   "Set-Cookie: a\nSet-Cookie: b\n");
+    b.fields[1].drop = true;
+    b.h.status = 1404; /* Varnish: only the last three digits are sent */
+    len = head_write_response(&b.h, (struct span){out, sizeof(out) - 1});
+    CHECK(len > 0 && (size_t)len <= head_response_max(&b.h));
+    CHECK_EQ(TERR_LIMIT, head_write_response(&b.h, (struct span){out, (size_t)len - 1}));
+    CHECK_EQ(len, head_write_response(&b.h, (struct span){out, sizeof(out) - 1}));
+    out[len] = '\0';
+    CHECK_STR("HTTP/1.1 404 Gone fishing\r\nA: 1\r\nAge: 5\r\nContent-Length: 7\r\n"
+              "Set-Cookie: a\r\nSet-Cookie: b\r\n",
+        out);
+    head_build(&b, "HTTP/1.1 200\n");
+    len = head_write_response(&b.h, (struct span){out, head_response_max(&b.h)});
+    CHECK_MEM("HTTP/1.1 200 \r\n", out, (size_t)len);
+}
+
+TEST_MAIN(TEST_ENTRY(forward, a_policys_request_goes_as_it_left_it),
+    TEST_ENTRY(forward, no_policy_writes_framing_or_what_is_hop_by_hop),
+    TEST_ENTRY(forward, what_a_policy_said_goes_on_although_nobody_trusts_the_peer),
+    TEST_ENTRY(forward, a_policys_response_is_its_line_and_fields_and_nothing_hop_by_hop),
+    TEST_ENTRY(forward, a_passed_request_keeps_what_is_end_to_end),
     TEST_ENTRY(forward, an_upgrade_is_asked_for_in_our_name),
     TEST_ENTRY(forward, a_101_says_to_which_protocol),
     TEST_ENTRY(forward, nothing_hop_by_hop_or_spoofed_goes_on),

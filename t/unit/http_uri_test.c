@@ -223,7 +223,66 @@ TEST(uri, a_reference_elsewhere_resolves_to_nothing)
                     SLICE_LIT("http://[::1]:8080/x"), room));
 }
 
-TEST_MAIN(TEST_ENTRY(uri, references_resolve_as_rfc_3986_has_them),
+/* Host as `text` has it, with the last good one remembered in *memo. */
+static int
+remembers(const char *text, struct http_host_memo *memo)
+{
+    enum http_scheme scheme = HTTP_SCHEME_HTTP;
+    struct head_build b;
+
+    return http_target_parse_memo(head_build(&b, text), &scheme, memo);
+}
+
+static bool
+memo_is(const struct http_host_memo *memo, const char *host)
+{
+    return memo->len == strlen(host) && memcmp(memo->text, host, memo->len) == 0;
+}
+
+TEST(uri, a_host_that_is_refused_is_never_remembered)
+{
+    static const char *const bad[] = {
+        "a..b", "u@h", "h:99999", "a b", "h/p", "[::1", "b.exampl\x80", "", ","};
+    struct http_host_memo memo = {.len = 0};
+    char text[512];
+
+    for (unsigned turn = 0; turn < 2; turn++) { /* with nothing remembered, and with a good one */
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+            snprintf(text, sizeof(text), "GET / HTTP/1.1\nHost: %s\n", bad[i]);
+            CHECK_EQ(TERR_SYNTAX, remembers(text, &memo));
+            CHECK_EQ(TERR_SYNTAX, remembers(text, &memo)); /* once more: it would be found now */
+            CHECK(memo_is(&memo, turn == 0 ? "" : "b.example"));
+        }
+        CHECK_EQ(TERR_SYNTAX, remembers("GET / HTTP/1.1\nHost: a\nHost: a\n", &memo));
+        CHECK_EQ(0, remembers("GET / HTTP/1.1\nHost: b.example\n", &memo));
+        CHECK(memo_is(&memo, "b.example"));
+    }
+    CHECK_EQ(TERR_SYNTAX, /* two that are both the one that is remembered */
+        remembers("GET / HTTP/1.1\nHost: b.example\nHost: b.example\n", &memo));
+    CHECK_EQ(TERR_SYNTAX, remembers("GET / HTTP/1.1\nHost: b.exampl\n"
+                                    "Host: e\n",
+                              &memo));
+    CHECK_EQ(TERR_SYNTAX, remembers("GET / HTTP/1.1\nX: b.example\n", &memo)); /* none at all */
+    CHECK_EQ(0, remembers("GET / HTTP/1.1\nHost: c\n", &memo));
+    CHECK(memo_is(&memo, "c"));
+}
+
+TEST(uri, only_what_fits_is_remembered)
+{
+    struct http_host_memo memo = {.len = 0};
+    char text[1024] = "GET / HTTP/1.1\nHost: c:";
+    size_t n = strlen(text);
+
+    CHECK_EQ(0, remembers("GET / HTTP/1.1\nHost: b\n", &memo));
+    memset(text + n, '0', 400); /* a port of any length is one port */
+    memcpy(text + n + 400, "80\n", 4);
+    CHECK_EQ(0, remembers(text, &memo));
+    CHECK(memo.len <= sizeof(memo.text));
+}
+
+TEST_MAIN(TEST_ENTRY(uri, a_host_that_is_refused_is_never_remembered),
+    TEST_ENTRY(uri, only_what_fits_is_remembered),
+    TEST_ENTRY(uri, references_resolve_as_rfc_3986_has_them),
     TEST_ENTRY(uri, a_reference_elsewhere_resolves_to_nothing),
     TEST_ENTRY(uri, authorities_have_one_normal_form),
     TEST_ENTRY(uri, authorities_are_judged_strictly),

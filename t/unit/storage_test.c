@@ -603,6 +603,95 @@ TEST(fault, a_notification_may_overtake_the_answer)
 
 /* ---- What the wrapper refuses ---- */
 
+static unsigned released;
+
+static void
+on_release(void *owner)
+{
+    CHECK(owner == &released);
+    released++;
+}
+
+TEST(synth, owned_bytes_are_released_once_when_nobody_is_left)
+{
+    struct storage *s = store_open("synth", 0, NULL);
+    struct lease_iter it;
+    struct test_batch tb;
+    struct stobj *o, *other;
+
+    released = 0;
+    CHECK_EQ(0, stobj_synth_new_owned(&o, s, on_release, &released));
+    CHECK_EQ(0, stobj_synth_add(o, SLICE_LIT("abc")));
+    other = stobj_ref(o);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, NULL));
+    lease_hold(&it);
+    stobj_unref(&o);
+    CHECK_EQ(0, released);
+    stobj_unref(&other); /* the reader is left */
+    CHECK_EQ(0, released);
+    CHECK_EQ(1, take(&it, &tb, 4));
+    CHECK_MEM("abc", tb.e[0].ptr, 3);
+    CHECK_EQ(0, released);
+    lease_fini(&it);
+    CHECK_EQ(1, released);
+    CHECK_EQ(0, stobj_synth_new_owned(&o, s, on_release, &released));
+    for (unsigned i = 0; i < 100; i++) /* with a list of its own */
+        CHECK_EQ(0, stobj_synth_add(o, SLICE_LIT("abc")));
+    stobj_unref(&o);
+    CHECK_EQ(2, released);
+    store_close(s);
+}
+
+TEST(synth, what_could_not_be_made_is_not_owned)
+{
+    struct storage *s = store_open("synth", 4096, NULL);
+    struct stobj *o, *all[64];
+    unsigned n = 0;
+
+    released = 0;
+    while (n < ARRAY_LEN(all) && stobj_synth_new_owned(&o, s, on_release, &released) == 0)
+        all[n++] = o;
+    CHECK(n > 0 && n < ARRAY_LEN(all));
+    CHECK_EQ(0, released);
+    for (unsigned i = 0; i < n; i++)
+        stobj_unref(&all[i]);
+    CHECK_EQ(n, released);
+    store_close(s);
+}
+
+TEST(synth, one_that_nobody_else_refers_to_is_filled_anew)
+{
+    struct storage *s = store_open("synth", 0, NULL);
+    struct stobj *o, *other;
+    struct lease_iter it;
+    struct test_batch tb;
+    uint64_t charged;
+
+    CHECK_EQ(0, stobj_synth_new(&o, s));
+    for (unsigned i = 0; i < 20; i++)
+        CHECK_EQ(0, stobj_synth_add(o, SLICE_LIT("old")));
+    charged = store_stats(s).charged;
+    other = stobj_ref(o);
+    CHECK(!stobj_synth_reset(o));
+    CHECK_EQ(60, stobj_len(o)); /* and nothing happened */
+    stobj_unref(&other);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, NULL));
+    lease_hold(&it); /* a reader counts as well */
+    CHECK(!stobj_synth_reset(o));
+    lease_fini(&it);
+    CHECK(stobj_synth_reset(o));
+    CHECK_EQ(0, stobj_len(o));
+    for (unsigned i = 0; i < 20; i++)
+        CHECK_EQ(0, stobj_synth_add(o, SLICE_LIT("fresh")));
+    CHECK_EQ(charged, store_stats(s).charged); /* its list serves again */
+    CHECK_EQ(0, lease_init(&it, o, 97, LEASE_TO_END, NULL));
+    CHECK_EQ(1, take(&it, &tb, 4));
+    CHECK_MEM("esh", tb.e[0].ptr, 3);
+    lease_fini(&it);
+    stobj_unref(&o);
+    store_close(s);
+}
+
 static struct storage *doomed_store;
 static struct stobj *doomed;
 static struct lease_iter doomed_it;
@@ -769,4 +858,7 @@ TEST_MAIN(TEST_ENTRY(storage, an_unknown_engine_is_refused),
     TEST_ENTRY(fault, every_allocation_may_fail_and_nothing_is_lost),
     TEST_ENTRY(fault, a_store_fills_up_on_request), TEST_ENTRY(fault, space_is_held_until_the_tick),
     TEST_ENTRY(fault, a_notification_may_overtake_the_answer),
+    TEST_ENTRY(synth, owned_bytes_are_released_once_when_nobody_is_left),
+    TEST_ENTRY(synth, what_could_not_be_made_is_not_owned),
+    TEST_ENTRY(synth, one_that_nobody_else_refers_to_is_filled_anew),
     TEST_ENTRY(storage, every_breach_of_contract_is_caught))
