@@ -21,6 +21,36 @@ req_now_us(void)
     return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
+/* Subroutines whose answer was known without running them: said here, so that who reads the log
+ * sees the whole way. */
+static void
+req_log_trivial(const struct req *r)
+{
+    const struct policy *pol = r->policy.use->policy;
+    const struct {
+        enum vcl_sub sub;
+        bool came;
+    } ways[] = {
+        {VCL_SUB_HASH, r->key_len > 0},
+        {VCL_SUB_HIT, (r->log_flags & SHMLOG_REQ_HIT) != 0},
+        {VCL_SUB_MISS, (r->log_flags & SHMLOG_REQ_MISS) != 0},
+        {VCL_SUB_PASS, (r->log_flags & SHMLOG_REQ_PASS) != 0},
+        {VCL_SUB_DELIVER, r->policy.delivered},
+        {VCL_SUB_SYNTH, r->policy.synth},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+        bool known = ways[i].sub == VCL_SUB_HASH ? pol->hashes_as_builtin
+                                                 : policy_is_trivial(pol, ways[i].sub);
+
+        if (ways[i].came && known)
+            shmlog_printf(r->proxy->log, SHMLOG_Policy, "%s %s", vcl_sub_name(ways[i].sub),
+                ways[i].sub == VCL_SUB_HASH
+                    ? "lookup"
+                    : vcl_action_name((enum vcl_action)pol->action[ways[i].sub]));
+    }
+}
+
 void
 req_log(struct req *r)
 {
@@ -59,6 +89,8 @@ req_log(struct req *r)
     shmlog_begin(r->proxy->log, x->xid, SHMLOG_KIND_REQ, 0);
     if (r->err != 0)
         shmlog_text(r->proxy->log, SHMLOG_Error, slice_str(terr_text(r->err)));
+    if (r->policy.use != NULL)
+        req_log_trivial(r);
     for (unsigned i = 0; i < h->nfields; i++)
         shmlog_field(r->proxy->log, SHMLOG_ReqHeader, http_name(h, &h->fields[i]),
             http_value(h, &h->fields[i]));
