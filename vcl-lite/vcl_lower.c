@@ -316,7 +316,8 @@ lower_is_short(const struct sema *s, const struct sema_sub *sub)
     for (uint32_t i = sub->entry; i < s->ncode && i - sub->entry <= LOWER_INLINE_MAX; i++) {
         if (s->code[i].op == VCL_OP_RET)
             return true;
-        if (lower_is_jump(s->code[i].op) || s->code[i].op == VCL_OP_CALL)
+        if (lower_is_jump(s->code[i].op) || s->code[i].op == VCL_OP_CALL ||
+            s->code[i].op == VCL_OP_RETURN)
             return false;
     }
     return false;
@@ -327,11 +328,10 @@ lower_is_short(const struct sema *s, const struct sema_sub *sub)
 static void
 lower_copy(struct lower *l, const struct sema_sub *sub)
 {
-    for (uint32_t i = sub->entry; l->s->code[i].op != VCL_OP_RET; i++) {
-        struct vcl_insn in = l->s->code[i];
+    const struct sema *s = l->s;
 
-        lower_emit(l, in.op, in.a, in.b, in.c);
-    }
+    for (uint32_t i = sub->entry; s->code[i].op != VCL_OP_RET; i++)
+        lower_emit(l, s->code[i].op, s->code[i].a, s->code[i].b, s->code[i].c);
 }
 
 static void

@@ -552,6 +552,7 @@ entry_soften(struct entry *e, const struct cache_change *to)
 {
     int64_t resident = to->now_ms - e->received_ms, keep = entry_keep_ms(e);
 
+    atomic_store_explicit(&e->softened, true, memory_order_relaxed);
     if (to->ttl_ms >= 0 && resident + to->ttl_ms < entry_ttl_ms(e))
         atomic_store_explicit(&e->ttl_ms, resident + to->ttl_ms, memory_order_relaxed);
     if (to->grace_ms >= 0) {

@@ -64,15 +64,16 @@ struct entry {
     bool is_private;      /* never in the index */
     bool late;            /* goes into the index when its outcome is known, if it is for others */
     bool length_in_head;
-    bool key_shows;       /* its text is short, and may stand between quotes */
-    bool partial;         /* parts do not cover the whole, or did not when they came */
-    bool validatable;     /* has an ETag or a Last-Modified */
-    bool must_revalidate; /* never served stale */
-    bool by_request;      /* HITMISS: because of what the request said, so only for such requests */
-    bool pass;            /* HITMISS: such requests are passed, not fetched as if for the cache */
-    bool abandoned;       /* its reader has gone; that loop only */
-    uint32_t changes;     /* late: of its key, when it was made */
-    uint64_t expected;    /* BUSY: what it is expected to be selected by; 0: not known */
+    bool key_shows;        /* its text is short, and may stand between quotes */
+    bool partial;          /* parts do not cover the whole, or did not when they came */
+    _Atomic bool softened; /* by a soft purge: a ttl of 0 does not mean "each time" then */
+    bool validatable;      /* has an ETag or a Last-Modified */
+    bool must_revalidate;  /* never served stale */
+    bool by_request;   /* HITMISS: because of what the request said, so only for such requests */
+    bool pass;         /* HITMISS: such requests are passed, not fetched as if for the cache */
+    bool abandoned;    /* its reader has gone; that loop only */
+    uint32_t changes;  /* late: of its key, when it was made */
+    uint64_t expected; /* BUSY: what it is expected to be selected by; 0: not known */
     bool on_heap, block_on_heap; /* private ones, when the store was full */
     /* set before READY or HITMISS is published */
     uint16_t status, origin_status;

@@ -292,6 +292,65 @@ TEST(policies, a_label_that_a_policy_names_stays)
     world_close();
 }
 
+/* A file of this text, that is gone when the test ends; its name. */
+static char boot_path[] = "/tmp/tarn-policies-test-XXXXXX";
+
+static void
+boot_file(const char *text)
+{
+    int fd;
+
+    memset(boot_path + strlen("/tmp/tarn-policies-test-"), 'X', 6);
+    fd = mkstemp(boot_path);
+    CHECK(fd >= 0);
+    CHECK_EQ(strlen(text), write(fd, text, strlen(text)));
+    close(fd);
+}
+
+static void
+told(void *ctx, const char *text)
+{
+    (void)text;
+    ++*(unsigned *)ctx;
+}
+
+/* As tarnd -t does, before there is anything else. */
+static unsigned
+errors_of_check(unsigned *lines)
+{
+    unsigned errors;
+
+    *lines = 0;
+    rcu_offline();
+    errors = policies_check(&world.conf, told, lines);
+    rcu_online();
+    return errors;
+}
+
+TEST(policies, the_configurations_is_loaded_as_boot_and_used)
+{
+    unsigned lines;
+
+    world_open();
+    CHECK_EQ(0, policies_boot(world.ps)); /* it names none */
+    CHECK_STR("", seen());
+    boot_file(HEAD "# a comment");
+    world.conf.vcl = boot_path;
+    CHECK_EQ(0, errors_of_check(&lines));
+    CHECK_EQ(0, lines);
+    CHECK_EQ(0, policies_boot(world.ps));
+    CHECK_STR("boot active 0 ", seen());
+    unlink(boot_path);
+    CHECK_EQ(1, errors_of_check(&lines));
+    CHECK(lines > 0);
+    world_close();
+    world_open();
+    world.conf.vcl = boot_path;
+    CHECK_EQ(TERR_NOTFOUND, policies_boot(world.ps));
+    CHECK_STR("", seen());
+    world_close();
+}
+
 static int
 with_rcu(void **state)
 {
@@ -321,6 +380,7 @@ main(void)
         TEST_ENTRY(policies, a_discarded_one_goes_behind_a_grace_period_and_not_before),
         TEST_ENTRY(policies, a_label_stands_for_a_policy_and_holds_it),
         TEST_ENTRY(policies, a_label_that_a_policy_names_stays),
+        TEST_ENTRY(policies, the_configurations_is_loaded_as_boot_and_used),
     };
 
     return cmocka_run_group_tests(tests, with_rcu, without_rcu);
