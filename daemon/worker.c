@@ -90,7 +90,6 @@ worker_on_tick(struct task *t)
     struct worker *w = container_of(t, struct worker, tick_task);
 
     worker_tell_loop(w);
-    policy_look(&w->proxy);
     origins_tick(w->proxy.origins);
     policy_look(&w->proxy);
     if (!w->stopped)

@@ -255,7 +255,6 @@ struct vcl_host {
     const void *(*resolve)(struct vcl_run *r, const void *backend);
     struct slice (*backend_name)(const void *backend);
     struct slice (*storage_name)(const void *storage);
-    /* For variables that the machine reads itself; each may be NULL.  http_method of the host. */
 };
 
 struct vcl_run {

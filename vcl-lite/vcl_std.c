@@ -215,6 +215,8 @@ vcl_std_collect(
     if (p == NULL)
         return TERR_POLICY;
     vcl_collect_into(r, http, name, sep, p, &n);
+    if (!vcl_is_printable(slice_of(p, len))) /* what is set is valid, whatever the host had */
+        return vcl_run_fail(r, "std.collect: a field has control characters");
     return vcl_host_said(r, r->host->set_field(r, http, name, slice_of(p, len)));
 }
 

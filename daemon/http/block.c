@@ -115,7 +115,8 @@ block_parse_request(
         !block_line(&rest, &line))
         return TERR_SYNTAX;
     space = memchr(line.ptr, ' ', line.len);
-    if (space == NULL || line.len < 12)
+    if (space == NULL || (size_t)(space - line.ptr) + 1 + sizeof(" HTTP/1.1") > line.len ||
+        memcmp(line.ptr + line.len - 9, " HTTP/1.1", 9) != 0)
         return TERR_SYNTAX;
     h.len = (uint16_t)text.len;
     h.method_len = (uint16_t)(space - line.ptr);

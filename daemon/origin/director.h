@@ -97,7 +97,6 @@ int director_remove(struct director *d, struct director *member); /* once; TERR_
 /* fallback: stay with the one that works until it fails */
 void director_set_sticky(struct director *d, bool sticky);
 
-/* Of one that somebody holds.  Returns it. */
 /* A shard's ring has `replicas` points of each member, times its weight.  It follows every change
  * at once.  director_add is director_shard_add with nothing said. */
 enum {
@@ -116,6 +115,7 @@ void director_shard_set_warmup(struct director *d, double share);
 /* For so long after its health came back a member gets only a growing share of its keys. */
 void director_shard_set_rampup(struct director *d, double seconds);
 
+/* Of one that somebody holds.  Returns it. */
 struct director *director_hold(struct director *d);
 /* Takes the hold and NULLs the pointer. */
 void director_drop(struct director **dp);

@@ -271,7 +271,8 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
 {
     struct fetch_policy *v = f->vcl;
 
-    if (!v->v.storable && v->v.ttl_ms > 0 && fetch_core_forbids(v->v.refusal))
+    v->forbidden = !v->v.storable && fetch_core_forbids(v->v.refusal);
+    if (v->forbidden && v->v.ttl_ms > 0)
         v->v.ttl_ms = 0;
     if (v->v.ttl_ms > 0) /* ages are in seconds (RFC 9111 1.2.2): 60.000, not 59.993 */
         v->v.ttl_ms += v->v.age_ms % 1000;
@@ -318,7 +319,9 @@ fetch_policy_judge(struct fetch *f)
         v->keep_ms = v->error_ms;
     v->must_revalidate = false; /* the windows say it all by now */
     v->no_cache = false;
-    v->storable = !p->uncacheable && p->hitpass_ms == FETCH_UNSAID && v->ttl_ms + v->keep_ms > 0 &&
+    /* What the core forbids is kept only if the policy gave it a life of its own. */
+    v->storable = !(p->forbidden && v->ttl_ms <= 0) && !p->uncacheable &&
+                  p->hitpass_ms == FETCH_UNSAID && v->ttl_ms + v->keep_ms > 0 &&
                   f->asked == HTTP_M_GET;
     v->refusal = v->storable ? FRESH_REFUSE_NONE : FRESH_REFUSE_STALE;
 }
@@ -390,6 +393,7 @@ fetch_begin_error(struct fetch *f)
     v->nbody = 0;
     v->v = (struct fresh_verdict){.refusal = FRESH_REFUSE_NO_FRESHNESS, .stale_if_error_ms = -1};
     v->grace_ms = v->keep_ms = 0;
+    v->forbidden = false;
     v->uncacheable = f->kind == FETCH_PASS;
     f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
     f->received_ms = f->proxy->loop->clock.wall_ms;

@@ -38,6 +38,7 @@ struct fetch_policy {
     bool touched;     /* beresp has been changed */
     bool made;        /* beresp is ours: vcl_backend_error */
     bool over;        /* abandoned, or failed: no more questions */
+    bool forbidden;   /* by RFC 9111 3, to be stored */
     bool uncacheable; /* beresp.uncacheable */
     bool whole;       /* beresp.do_stream is false */
     bool was_304, bgfetch, hitmiss, hitpass, no_body;

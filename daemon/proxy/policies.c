@@ -215,7 +215,8 @@ policies_on_grace(struct rcu_later *later)
 {
     struct policy *pol = container_of(later, struct policy, later);
 
-    atomic_fetch_sub_explicit(&pol->refs, 1, memory_order_release);
+    atomic_store_explicit(&pol->let_go, true, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&pol->refs, 1, memory_order_release); /* it may go from here on */
 }
 
 int
@@ -239,6 +240,7 @@ policies_label(struct policies *ps, const char *label, const char *name)
 {
     struct policy *pol = policies_find(ps, name), *old = NULL;
     struct policy_tag *t = policies_find_label(ps, label);
+    int err;
 
     OBJ_CHECK(ps, POLICIES_MAGIC);
     if (pol == NULL)
@@ -262,10 +264,22 @@ policies_label(struct policies *ps, const char *label, const char *name)
         old = t->policy;
     }
     t->policy = pol;
+    err = policies_publish(ps, ps->active);
+    if (err != 0 && old != NULL) { /* workers see it as it was */
+        t->policy = old;
+        return err;
+    }
+    if (err != 0) { /* the newest: nobody has seen it */
+        ps->labels = t->next;
+        ps->nlabels--;
+        free(t->name);
+        free(t);
+        return err;
+    }
     pol->nlabels++;
     if (old != NULL)
         old->nlabels--;
-    return policies_publish(ps, ps->active);
+    return 0;
 }
 
 /* Does a policy go to it? */
@@ -337,7 +351,9 @@ policies_each(struct policies *ps, void (*f)(void *ctx, const struct policy_seen
             .state = p->discarded      ? "discarded"
                      : p == ps->active ? "active"
                                        : "warm",
-            .workers = refs > 0 ? refs - 1 : 0,
+            .workers = atomic_load_explicit(&p->let_go, memory_order_relaxed) || refs == 0
+                           ? refs
+                           : refs - 1,
             .loaded_s = p->loaded_s,
         };
 

@@ -43,6 +43,7 @@ struct policy {
     const char *init_why;      /* why vcl_init failed; malloc'ed */
     bool begun;                /* vcl_init has been run */
     double loaded_s;
+    _Atomic bool let_go; /* discarded, and the registry's count has gone */
     bool discarded;
     unsigned nlabels; /* that stand for it */
 };

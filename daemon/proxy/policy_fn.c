@@ -5,7 +5,7 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/cache/ban.h"
-#include "daemon/proxy/fetch_priv.h"
+#include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
 #include "daemon/shm/elog.h"
 
@@ -267,8 +267,14 @@ policy_rollback(struct vcl_run *r, enum vcl_http http)
 {
     struct policy_ctx *ctx = policy_ctx_of(r);
 
+    if (http == VCL_HTTP_BEREQ && ctx->fetch != NULL) {
+        int err = fetch_policy_rollback(ctx->fetch);
+
+        r->method = ctx->fetch->vcl->bereq->head.method;
+        return err;
+    }
     if (http == VCL_HTTP_BEREQ)
-        return ctx->fetch != NULL ? fetch_policy_rollback(ctx->fetch) : 0;
+        return 0; /* vcl_pipe: it is the request still */
     ctx->req->policy.req = NULL;
     ctx->req->head = &ctx->req->x->head;
     req_show_head(ctx->req, r);
