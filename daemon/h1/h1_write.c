@@ -221,7 +221,7 @@ h1_head_finish(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_resp
     }
     tassert(r->status >= 200);
     if (r->length != EXCHANGE_LENGTH_UNKNOWN) {
-        if (!r->length_in_block) {
+        if (!r->length_in_block && r->status != 204) { /* RFC 9110 8.6 */
             H1_PUT(p, "Content-Length: ");
             p += h1_put_number(p, r->length);
             H1_PUT(p, "\r\n");

@@ -119,6 +119,8 @@ fetch_refresh_policy(struct fetch *f, struct http_head *merged, struct fresh_ver
     head = fetch_policy_head(f, merged);
     if (head == merged)
         return 0;
+    if (head->status % 1000u == 204) /* RFC 9110 8.6 */
+        head_edit_unset(f->vcl->beresp, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
     max = head_response_max(head);
     out = arena_alloc(&f->arena, max);
     if (out == NULL)
@@ -162,6 +164,7 @@ fetch_revalidated(
         err = fetch_refresh_policy(f, &merged, &v, &r.head, next);
     if (f->vcl != NULL)
         r.status = merged.status;
+    r.length_in_head = http_has(&merged, HTTP_F_CONTENT_LENGTH); /* not with return(beresp) */
     if (err == 0)
         err = fetch_vary(f, &merged, &r.vary);
     if (err != 0)

@@ -413,13 +413,18 @@ fetch_owned_release(void *ctx)
 {
     struct fetch_owned *o = ctx;
 
-    atomic_fetch_sub_explicit(&o->policy->refs, 1, memory_order_release);
+    if (o->policy != NULL)
+        atomic_fetch_sub_explicit(&o->policy->refs, 1, memory_order_release);
     free(o);
 }
 
+/* Referred to where it is.  What goes into the cache is not: it may outlive the policy, and shall not
+ * keep one that was discarded. */
 static bool
 fetch_part_is_literal(const struct fetch *f, struct slice part)
 {
+    if (f->is_shared && f->vcl->v.storable)
+        return false;
     return vcl_is_literal(f->vcl->use->policy->vcl, part);
 }
 
@@ -437,8 +442,9 @@ fetch_owned_new(struct fetch *f)
     o = malloc(size);
     if (o == NULL)
         return NULL;
-    o->policy = v->use->policy;
-    atomic_fetch_add_explicit(&o->policy->refs, 1, memory_order_relaxed);
+    o->policy = f->is_shared && v->v.storable ? NULL : v->use->policy;
+    if (o->policy != NULL)
+        atomic_fetch_add_explicit(&o->policy->refs, 1, memory_order_relaxed);
     at = o->bytes;
     for (unsigned i = 0; i < v->nbody; i++) {
         struct slice *part = &v->body[i];
