@@ -17,7 +17,21 @@ acl purge {
     "10.0.0.0"/8;
 }
 
+# What ends TLS in front of this cache, and says so in X-Forwarded-Proto.
+acl tls_ends_at {
+    "127.0.0.1";
+    "::1";
+    "10.0.0.0"/8;
+}
+
 sub vcl_recv {
+    # The word of a stranger would choose the page that others get; what is set here is sent on.
+    if (client.ip ~ tls_ends_at && req.http.X-Forwarded-Proto == "https") {
+        set req.http.X-Forwarded-Proto = "https";
+    } else {
+        unset req.http.X-Forwarded-Proto;
+    }
+
     # One page, one object: the order of parameters and the marks of campaigns do not change it.
     if (req.url ~ "(\?|&)(gclid|fbclid|msclkid|cx|ie|cof|siteurl|utm_[a-z]+|mc_[a-z]+|_ga)=") {
         set req.url = regsuball(req.url,

@@ -24,7 +24,7 @@ enum {
 static char world_big[WORLD_BIG];
 static struct vcl_host world_host; /* the fake one's, but for what is here */
 static const struct vcl_host *world_fake;
-static unsigned world_failed; /* calls that the host has refused */
+static uint64_t world_present; /* fields by number, which the machine looks at by itself */
 
 /* --- hostile values --- */
 
@@ -98,7 +98,6 @@ world_err(struct vcl_run *r)
 
     if (writer_pick(24) != 23)
         return 0;
-    world_failed++;
     if (writer_pick(2))
         r->why = "the host does not like it";
     return errs[writer_pick(ARRAY_LEN(errs))];
@@ -235,7 +234,6 @@ world_open(const struct vcl_host *fake)
     world_host.backend_name = world_host.storage_name = world_name;
     memset(world_big, 'a', sizeof(world_big));
     world_big[300] = '\x01'; /* beyond this, no head */
-    world_failed = 0;
 }
 
 static unsigned
@@ -254,7 +252,6 @@ world_method_id(void *ctx, struct slice name)
 
 /* --- running --- */
 
-/* What is known of fields of the request that have numbers, which must be true: none is there. */
 static void
 world_fill(struct fake_vcl *f)
 {
@@ -275,6 +272,9 @@ world_fill(struct fake_vcl *f)
         }
     }
     f->run.method = writer_pick(4);
+    f->run.known = writer_pick(1u << WORLD_FIELD_IDS) & ~UINT64_C(1);
+    world_present = writer_pick(1u << WORLD_FIELD_IDS);
+    f->run.present = &world_present;
 }
 
 static void
@@ -311,6 +311,9 @@ world_run(struct fake_vcl *f, const struct vcl *v, enum vcl_sub sub)
     if (vcl_is_trivial(v, sub, &only))
         tassert(a == only);
     (void)vcl_touches(v, sub, VCL_HTTP_REQ);
+    (void)vcl_calls(v, VCL_FN_STD_LOG);
+    (void)(vcl_hashes_as_builtin(v) && vcl_reads_hits(v));
+    (void)vcl_is_literal(v, f->run.reason);
     return a;
 }
 

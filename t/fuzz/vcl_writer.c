@@ -356,11 +356,13 @@ writer_computed(enum vcl_type type)
         writer_two(VCL_TYPE_INT, ops[writer_pick(5)], VCL_TYPE_INT);
         break;
     case VCL_TYPE_REAL:
-        writer_two(VCL_TYPE_REAL, ops[writer_pick(4)], VCL_TYPE_REAL);
+        writer_two(
+            VCL_TYPE_REAL, ops[writer_pick(4)], writer_pick(3) == 2 ? VCL_TYPE_INT : VCL_TYPE_REAL);
         break;
     case VCL_TYPE_DURATION:
         if (writer_pick(2))
-            writer_two(VCL_TYPE_DURATION, ops[2 + writer_pick(2)], VCL_TYPE_REAL);
+            writer_two(VCL_TYPE_DURATION, ops[2 + writer_pick(2)],
+                writer_pick(3) == 2 ? VCL_TYPE_INT : VCL_TYPE_REAL);
         else
             writer_two(VCL_TYPE_TIME, "-", VCL_TYPE_TIME);
         break;
@@ -368,7 +370,10 @@ writer_computed(enum vcl_type type)
         writer_two(VCL_TYPE_TIME, ops[writer_pick(2)], VCL_TYPE_DURATION);
         break;
     case VCL_TYPE_BYTES:
-        writer_two(VCL_TYPE_BYTES, ops[writer_pick(2)], VCL_TYPE_BYTES);
+        if (writer_pick(2))
+            writer_two(VCL_TYPE_BYTES, ops[2 + writer_pick(2)], VCL_TYPE_REAL);
+        else
+            writer_two(VCL_TYPE_BYTES, ops[writer_pick(2)], VCL_TYPE_BYTES);
         break;
     default:
         writer_constant(type);
@@ -393,9 +398,10 @@ writer_number(enum vcl_type type)
             writer_constant(type);
         break;
     case 5:
-        if (type == VCL_TYPE_INT || type == VCL_TYPE_REAL)
-            put("-");
-        writer_constant(type);
+        put(type == VCL_TYPE_INT || type == VCL_TYPE_REAL || type == VCL_TYPE_DURATION ? "-("
+                                                                                       : "(");
+        writer_typed(type);
+        put(")");
         break;
     default:
         writer_constant(type);
@@ -448,6 +454,7 @@ writer_string(void)
         break;
     default:
         writer_func(VCL_TYPE_STRING);
+        put("%s", (const char *[]){"", "", ".lower()", ".upper()"}[writer_pick(4)]);
     }
 }
 
@@ -499,7 +506,13 @@ writer_truth(void)
 static void
 writer_bool(void)
 {
-    switch (writer_is_deep() ? 0 : writer_pick(10)) {
+    static const enum vcl_type types[] = {
+        VCL_TYPE_INT, VCL_TYPE_DURATION, VCL_TYPE_BACKEND, VCL_TYPE_STRING};
+
+    switch (writer_is_deep() ? 0 : writer_pick(11)) {
+    case 10:
+        writer_read(types[writer_pick(ARRAY_LEN(types))]);
+        break;
     case 1:
     case 2:
         writer_compared();
@@ -544,6 +557,8 @@ writer_thing(enum vcl_type type)
     case 2:
         if (!writer_method(type))
             writer_read(type);
+        else if (type == VCL_TYPE_BACKEND && writer_pick(3) == 2)
+            put(".resolve()");
         break;
     case 3:
         if (!writer_func(type))
