@@ -252,8 +252,6 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
     char full[160];
 
     snprintf(full, sizeof(full), "%.64s.%.80s", pol->name, d->name);
-    if (d->none)
-        return backend_new(out, pol->policies->registry, NULL, NULL, d->name, full);
     c.address.addrs = a.addrs;
     c.address.addr_lens = a.lens;
     if (d->path != NULL) {
@@ -285,7 +283,13 @@ policy_make_backends(struct policy *pol, struct vcl_error **errors)
 
     for (unsigned i = 0; i < ndecls; i++) {
         struct director *d;
-        int err = policy_make_backend(pol, &decls[i], &d, errors);
+        int err;
+
+        if (decls[i].none) { /* as Varnish: a BACKEND that is NULL */
+            vcl_bind_backend(pol->vcl, i, NULL);
+            continue;
+        }
+        err = policy_make_backend(pol, &decls[i], &d, errors);
 
         if (err == 0)
             err = policy_hold(pol, d);

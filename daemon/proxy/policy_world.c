@@ -216,6 +216,10 @@ world_method(struct vcl_run *run, void *object, unsigned method, const struct vc
     int err;
 
     out->i = 1;
+    if ((method == VCL_METHOD_ADD || method == VCL_METHOD_ADD_WEIGHT ||
+            method == VCL_METHOD_ADD_SHARD) &&
+        args[0].p == NULL)
+        return policy_fail(run, "add_backend: the backend is none");
     switch (method) {
     case VCL_METHOD_ADD:
         return world_failed(run, director_add(d, world_backend(&args[0]), 1));
@@ -227,10 +231,11 @@ world_method(struct vcl_run *run, void *object, unsigned method, const struct vc
             (present & 4) != 0 ? args[2].r : -1, args[3].r);
         return world_failed(run, err);
     case VCL_METHOD_REMOVE:
-        director_remove(d, world_backend(&args[0]));
+        if (args[0].p != NULL)
+            director_remove(d, world_backend(&args[0]));
         return 0;
     case VCL_METHOD_REMOVE_SHARD:
-        out->i = director_remove(d, world_backend(&args[0])) == 0;
+        out->i = args[0].p != NULL && director_remove(d, world_backend(&args[0])) == 0;
         return 0;
     case VCL_METHOD_STICKY:
         director_set_sticky(d, args[0].i != 0);
