@@ -111,13 +111,15 @@ graph_refuse(struct sema *s, struct sema_sub *sub, const struct sema_use *use, e
     }
 }
 
-/* Everything that `vcl` reaches through `sub`; a sub that two ways lead to is looked at once. */
+/* Everything that `vcl` reaches through `sub`; a sub that two ways lead to is looked at once, so a
+ * circle ends.  `room`: how much deeper it may go; a longer way has been refused already. */
 static void
-graph_reach(struct sema *s, struct sema_sub *sub, enum vcl_sub vcl, const struct graph_way *way)
+graph_reach(struct sema *s, struct sema_sub *sub, enum vcl_sub vcl, const struct graph_way *way,
+    unsigned room)
 {
     unsigned bit = 1u << vcl;
 
-    if ((sub->called_by & bit) != 0)
+    if ((sub->called_by & bit) != 0 || room == 0)
         return;
     for (const struct sema_use *use = sub->uses; use != NULL; use = use->next)
         if ((use->where & bit) == 0 && (use->where & sub->called_by) == sub->called_by)
@@ -126,7 +128,7 @@ graph_reach(struct sema *s, struct sema_sub *sub, enum vcl_sub vcl, const struct
     for (const struct sema_call *call = sub->calls; call != NULL; call = call->next) {
         struct graph_way on = {.call = call, .before = way};
 
-        graph_reach(s, call->sub, vcl, &on);
+        graph_reach(s, call->sub, vcl, &on, room - 1);
     }
 }
 
@@ -146,14 +148,10 @@ graph_unused(struct sema *s)
 void
 sema_graph(struct sema *s)
 {
-    unsigned before = s->cx->nerrors;
-
     for (struct sema_sub *sub = s->subs; sub != NULL; sub = sub->next)
         graph_circles(s, sub, 0);
-    if (s->cx->nerrors != before)
-        return;
     for (struct sema_sub *sub = s->subs; sub != NULL; sub = sub->next)
         if (sub->vcl >= 0)
-            graph_reach(s, sub, (enum vcl_sub)sub->vcl, NULL);
+            graph_reach(s, sub, (enum vcl_sub)sub->vcl, NULL, VCL_CALLS_MAX + 1);
     graph_unused(s);
 }
