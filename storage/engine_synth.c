@@ -27,10 +27,10 @@ struct synth {
     struct synth_part few[SYNTH_PARTS_INLINE];
 };
 
+/* Each is reached through storage.c or lease.c, which have looked at the object. */
 static struct synth *
 synth_of(struct stobj *o)
 {
-    OBJ_CHECK(o, STOBJ_MAGIC);
     tassert(o->store->ops == &engine_synth);
     return container_of(o, struct synth, base);
 }
@@ -165,24 +165,30 @@ synth_take(struct lease_iter *it, struct lease_batch *b)
 {
     struct synth *y = synth_of(it->obj);
     uint64_t len = stobj_len(it->obj), end = it->end < len ? it->end : len;
-    uint32_t i = synth_locate(y, it->off);
-    unsigned had = b->n;
+    const struct synth_part *p = y->parts + (it->off > 0 ? synth_locate(y, it->off) : 0);
+    uint64_t off = it->off, start = p > y->parts ? p[-1].end : 0;
+    unsigned had = b->n, n = had;
 
-    while (b->n < b->max && it->off < end) {
-        uint64_t stop = y->parts[i].end < end ? y->parts[i].end : end;
+    while (n < b->max && off < end) {
+        uint64_t stop = p->end < end ? p->end : end;
 
-        if (stop - it->off > SYNTH_EXTENT_MAX)
-            stop = it->off + SYNTH_EXTENT_MAX;
-        b->extents[b->n++] = (struct lease_extent){
-            .ptr = y->parts[i].ptr + (it->off - synth_start(y, i)),
+        if (stop - off > SYNTH_EXTENT_MAX)
+            stop = off + SYNTH_EXTENT_MAX;
+        b->extents[n++] = (struct lease_extent){
+            .ptr = p->ptr + (off - start),
             .id = LEASE_NO_RETURN,
-            .len = (uint32_t)(stop - it->off),
+            .len = (uint32_t)(stop - off),
             .flags = stop == end ? LEASE_LAST : 0,
         };
-        it->off = stop;
-        i += stop == y->parts[i].end;
+        off = stop;
+        if (stop == p->end) {
+            start = stop;
+            p++;
+        }
     }
-    return (int)(b->n - had);
+    it->off = off;
+    b->n = n;
+    return (int)(n - had);
 }
 
 static void

@@ -21,8 +21,14 @@ lease_init(struct lease_iter *it, struct stobj *o, uint64_t off, uint64_t len, s
 {
     enum stobj_state state = stobj_state(o);
 
-    *it = (struct lease_iter){
-        .magic = LEASE_ITER_MAGIC, .obj = o, .waiter = w, .off = off, .end = lease_end(off, len)};
+    it->magic = LEASE_ITER_MAGIC;
+    it->outstanding = 0;
+    it->fns = NULL;
+    it->obj = o;
+    it->waiter = w;
+    it->off = off;
+    it->end = lease_end(off, len);
+    it->ended = it->holds = false;
     if (state == STOBJ_SETTLED && o->kind == STOBJ_KEPT) {
         if (off > stobj_len(o))
             goto past_end;

@@ -84,7 +84,7 @@ _Static_assert(sizeof(struct vcl_insn) == 8, "one load");
     X(JUMP_UNLESS,1, 0, "to c, if it is false")                                                    \
     X(CALL,       0, 0, "the sub at c; b: its longest path, for the step budget")                  \
     X(RET,        0, 0, "back to the caller; at the top: the sub ended without return")            \
-    X(RETURN,    -1, 0, "action a; b: what is on the stack, enum vcl_return")                      \
+    X(RETURN,    -1, 0, "action a; b: what is on the stack, enum vcl_return; c: how many")         \
     X(TRACE,      0, 0, "remember place c")                                                        \
     /* effects */                                                                                  \
     X(SET,        1, 0, "variable b")                                                              \

@@ -252,7 +252,7 @@ lower_return(struct lower *l, const struct lower_body *in, const struct ast_stmt
         lower_node(l, arg->value->what);
         mask |= given[a][i++];
     }
-    lower_emit(l, VCL_OP_RETURN, a, mask, 0);
+    lower_emit(l, VCL_OP_RETURN, a, mask, i);
 }
 
 /* Is this block one return, which leaves a trace of its own? */

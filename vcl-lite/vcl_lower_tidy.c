@@ -186,7 +186,6 @@ tidy_takes(const struct vcl_insn *in)
     case VCL_OP_CONCAT:
         return in->b;
     case VCL_OP_RETURN:
-        return (unsigned)__builtin_popcount(in->b);
     case VCL_OP_SET_BODY:
         return in->c;
     case VCL_OP_FUNC:

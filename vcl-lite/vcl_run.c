@@ -166,9 +166,6 @@ vcl_effect(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *v)
     case VCL_OP_UNSET_FIELD:
         err = r->host->unset_field(r, (enum vcl_http)in.a, &r->vcl->names[in.c]);
         break;
-    case VCL_OP_SET_BODY:
-        err = vcl_set_body(r, in, v);
-        break;
     case VCL_OP_HASH_DATA:
         err = r->host->hash_data(r, vcl_value_slice(v));
         break;
@@ -243,7 +240,7 @@ vcl_object_get(struct vcl_run *r, uint32_t n, struct vcl_value *out)
 static int
 vcl_return_status(struct vcl_run *r, int64_t status)
 {
-    if (status < 100 || status > 65535 || status % 1000 < 100)
+    if (status < 100 || status > 65535 || (uint32_t)status % 1000 < 100)
         return vcl_run_failf(r,
             "status %lld: it must be 100 to 65535, and its last three digits at least 100",
             (long long)status);
@@ -272,12 +269,6 @@ vcl_return(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *v)
         return vcl_run_fail(r, "return (fail)");
     return vcl_run_failf(
         r, "%.*s", (int)(r->reason.len < 200 ? r->reason.len : 200), r->reason.ptr);
-}
-
-static unsigned
-vcl_values_returned(struct vcl_insn in)
-{
-    return (in.b & 1u) + (in.b >> 1 & 1u) + (in.b >> 2 & 1u) + (in.b >> 3 & 1u);
 }
 
 /* --- the loop --- */
@@ -518,7 +509,7 @@ DO_RET:
 DO_RETURN:
     if (in->b == 0 && in->a != VCL_ACT_FAIL)
         return (enum vcl_action)in->a;
-    NEED(vcl_return(r, *in, sp - vcl_values_returned(*in)));
+    NEED(vcl_return(r, *in, sp - in->c));
     return (enum vcl_action)in->a;
 DO_TRACE:
     if (r->ntrace < VCL_TRACE_MAX)
@@ -536,7 +527,7 @@ DO_UNSET_FIELD:
     NEXT();
 DO_SET_BODY:
     sp -= in->c;
-    NEED(vcl_effect(r, *in, sp));
+    NEED(vcl_host_said(r, vcl_set_body(r, *in, sp)));
     NEXT();
 DO_FUNC:
     sp -= in->a;

@@ -75,20 +75,14 @@ arena_chunk_new(struct arena *a, size_t size)
     return c;
 }
 
-void *
-arena_alloc(struct arena *a, size_t size)
+static __attribute__((noinline)) void *
+arena_grow(struct arena *a, size_t size)
 {
     struct arena_chunk *c;
-    char *p;
 
     if (size > SIZE_MAX / 2)
         return NULL;
     size = (size + 7) & ~(size_t)7;
-    if ((size_t)(a->end - a->next) >= size && a->next != NULL) {
-        p = a->next;
-        a->next += size;
-        return p;
-    }
     c = arena_chunk_new(a, size);
     if (c == NULL)
         return NULL;
@@ -97,6 +91,18 @@ arena_alloc(struct arena *a, size_t size)
     a->next = c->bytes + size;
     a->end = (char *)c + ARENA_CHUNK;
     return c->bytes;
+}
+
+void *
+arena_alloc(struct arena *a, size_t size)
+{
+    size_t room = (size_t)(a->end - a->next); /* a multiple of 8; 0 without a chunk */
+    char *p = a->next;
+
+    if (size > room || room == 0)
+        return arena_grow(a, size);
+    a->next = p + ((size + 7) & ~(size_t)7);
+    return p;
 }
 
 struct slice

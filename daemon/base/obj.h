@@ -16,12 +16,14 @@
     ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
 #define OBJ_DEAD OBJ_TAG('d', 'e', 'a', 'd')
 
-/* OBJ_CHECK -- first line of every function that is handed an object. */
-#define OBJ_CHECK(p, tag)                                              \
-    do {                                                               \
-        tassert((p) != NULL);                                          \
-        tassert((p)->magic != OBJ_DEAD); /* used after it was freed */ \
-        tassert((p)->magic == (tag));    /* never was one */           \
+/* OBJ_CHECK -- first line of every function that is handed an object.  One comparison: which kind of
+ * wrong it is, is asked of what fails it.  NULL faults by itself. */
+#define OBJ_CHECK(p, tag)                                                  \
+    do {                                                                   \
+        if (__builtin_expect((p)->magic != (tag), 0)) {                    \
+            tassert((p)->magic != OBJ_DEAD); /* used after it was freed */ \
+            tassert((p)->magic == (tag));    /* never was one */           \
+        }                                                                  \
     } while (0)
 
 /* OBJ_TAKE -- move ownership out of *pp and leave NULL behind. */
@@ -30,6 +32,7 @@
         tassert((pp) != NULL); \
         (to) = *(pp);          \
         *(pp) = NULL;          \
+        tassert((to) != NULL); \
         OBJ_CHECK(to, tag);    \
     } while (0)
 

@@ -28,13 +28,6 @@ task_queue_run(struct task_queue *q, unsigned max)
 }
 
 void
-task_init(struct task *t, struct task_queue *q, void (*run)(struct task *t))
-{
-    *t = (struct task){.run = run, .queue = q};
-    list_init(&t->link);
-}
-
-void
 task_wake(struct task *t)
 {
     if (t->queued)
@@ -121,19 +114,11 @@ waiter_on_land(struct post *p)
 }
 
 void
-waiter_init(struct waiter *w, struct task *task, struct inbox *home)
-{
-    tassert(task != NULL && home != NULL);
-    *w = (struct waiter){.task = task, .inbox = home};
-    atomic_init(&w->state, WAITER_IDLE);
-    w->post.land = waiter_on_land;
-    list_init(&w->link);
-}
-
-void
 waiter_arm(struct waiter *w, struct list *waiting)
 {
     tassert(waiter_state(w) == WAITER_IDLE);
+    tassert(w->task != NULL && w->inbox != NULL);
+    w->post.land = waiter_on_land;
     list_add_tail(waiting, &w->link);
     atomic_store_explicit(&w->state, WAITER_ARMED, memory_order_release);
 }

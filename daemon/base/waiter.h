@@ -43,7 +43,14 @@ void task_queue_init(struct task_queue *q);
  * run.  Returns whether some are still due. */
 bool task_queue_run(struct task_queue *q, unsigned max);
 
-void task_init(struct task *t, struct task_queue *q, void (*run)(struct task *t));
+static inline void
+task_init(struct task *t, struct task_queue *q, void (*run)(struct task *t))
+{
+    t->run = run;
+    t->queue = q;
+    t->queued = false;
+}
+
 void task_wake(struct task *t);
 /* Takes it off the queue: before its memory goes. */
 void task_cancel(struct task *t);
@@ -83,7 +90,14 @@ struct waiter {
     struct list link; /* for whoever it is registered with; under its lock */
 };
 
-void waiter_init(struct waiter *w, struct task *task, struct inbox *home);
+/* What a notification needs besides is set when it is armed: most waiters never are. */
+static inline void
+waiter_init(struct waiter *w, struct task *task, struct inbox *home)
+{
+    atomic_init(&w->state, WAITER_IDLE);
+    w->task = task;
+    w->inbox = home;
+}
 
 static inline enum waiter_state
 waiter_state(const struct waiter *w)

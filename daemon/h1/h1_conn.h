@@ -14,6 +14,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/obj.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_memo.h"
 #include "daemon/h1/h1_parse.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/http/uri.h"
@@ -39,16 +40,18 @@ struct h1_xchg {
     struct exchange x;
     uint32_t magic;
     struct h1_conn *conn;
-    struct list link; /* in conn->answered */
-    struct h1_parser parser;
+    struct list link;    /* in conn->answered */
     uint64_t body_pos;   /* output position of its first body byte */
     uint64_t body_given; /* body bytes accepted */
     uint64_t end_pos;    /* output position behind its last byte, once end_given */
     bool started, head_given, end_given, chunked, until_close, bodyless, head_kept, expects_100,
         timed_out;
-    bool tunnel;                /* granted: from here on there are no messages on this connection */
-    bool in_ended;              /* with tunnel: the answerer has read the client's end */
-    char chunk_head[24];        /* of the chunk that is partly sent */
+    bool tunnel;   /* granted: from here on there are no messages on this connection */
+    bool in_ended; /* with tunnel: the answerer has read the client's end */
+    struct h1_parser parser;
+    /* up to parser.ll all is zero at first; what follows is not touched */
+    char chunk_head[24]; /* of the chunk that is partly sent */
+    char extra[EXCHANGE_EXTRA];
     struct http_field fields[]; /* env.conf->fields_max */
 };
 
@@ -78,6 +81,7 @@ struct h1_conn {
     bool running, gathering, closing, lingering, dead, paused;
     bool shut;   /* our direction of a tunnel has ended */
     bool unread; /* the client may be sending what we shall not read: linger at the end */
+    uint8_t memo_hint;
     struct stream_peer peer;
     struct exchange_conn facts;
 };
@@ -92,6 +96,7 @@ struct h1_server {
     bool draining;
     uint64_t next_xid;
     struct http_host_memo host;
+    struct h1_memo *memo;       /* NULL: there was no memory for it */
     struct h1_xchg *idle_xchgs; /* linked through x.answerer */
     struct h1_conn *idle_conns; /* linked through server */
     unsigned nidle_xchgs, nidle_conns;

@@ -231,23 +231,32 @@ h1_prepare(void)
 }
 
 void
-h1_parse_init(
+h1_parse_begin(
     struct h1_parser *p, bool is_response, struct http_head *head, const struct h1_limits *limits)
 {
-    struct http_field *fields = head->fields;
-    uint16_t max_fields = head->max_fields;
-
-    pthread_once(&h1_once, h1_prepare);
-    memset(p, 0, sizeof(*p));
-    memcpy(p->ll.bytes, &h1_templates[is_response], sizeof(llhttp_t));
-    h1_ll(p)->data = p;
     p->head = head;
     p->limits = limits;
     p->is_response = is_response;
     p->in_size = true;
-    memset(head, 0, sizeof(*head));
-    head->fields = fields;
-    head->max_fields = max_fields;
+}
+
+void
+h1_parse_init(
+    struct h1_parser *p, bool is_response, struct http_head *head, const struct h1_limits *limits)
+{
+    memset(p, 0, offsetof(struct h1_parser, ll));
+    *head = (struct http_head){.fields = head->fields, .max_fields = head->max_fields};
+    h1_parse_begin(p, is_response, head, limits);
+}
+
+/* llhttp begins where its canonical start line ends. */
+static void
+h1_begin_fields(struct h1_parser *p)
+{
+    pthread_once(&h1_once, h1_prepare);
+    memcpy(p->ll.bytes, &h1_templates[p->is_response], sizeof(llhttp_t));
+    h1_ll(p)->data = p;
+    p->ready = true;
 }
 
 /* "HTTP/1.0" or "HTTP/1.1", nothing else (RFC 9112 2.3). */
@@ -312,14 +321,51 @@ h1_parse_status_line(struct http_head *h, const char *s, size_t len)
     return http_value_ok(slice_of(s + h->reason_off, h->reason_len)) ? 0 : TERR_SYNTAX;
 }
 
-/* 1: the line is there and good. */
-static int
+/* A good line in one pass; any other is judged by h1_parse_request_line(). */
+static bool
+h1_parse_usual_line(struct h1_parser *p, const char *bytes, size_t len)
+{
+    size_t look = len < p->limits->line_max + 2 ? len : p->limits->line_max + 2;
+    const char *end = bytes + look, *at = bytes, *target;
+    enum http_method method = HTTP_M_GET;
+    struct http_head *h = p->head;
+
+    if (look > 4 && memcmp(bytes, "GET ", 4) == 0) {
+        at += 3;
+    } else {
+        while (at < end && http_char_is(*at, HTTP_C_TCHAR))
+            at++;
+        if (at == bytes || at == end || *at != ' ')
+            return false;
+        method = http_method_id(slice_of(bytes, (size_t)(at - bytes)));
+    }
+    target = ++at;
+    while (at < end && http_char_is(*at, HTTP_C_TARGET))
+        at++;
+    if (at == target || end - at < 11 || memcmp(at, " HTTP/1.", 8) != 0 || (at[8] & ~1) != '0' ||
+        at[9] != '\r' || at[10] != '\n')
+        return false;
+    h->minor = (uint8_t)(at[8] - '0');
+    h->method = (uint8_t)method;
+    h->method_len = (uint16_t)(target - 1 - bytes);
+    h->target_off = (uint16_t)(target - bytes);
+    h->target_len = (uint16_t)(at - target);
+    p->fed = (uint32_t)(at + 11 - bytes);
+    p->line_done = true;
+    return true;
+}
+
+int
 h1_parse_line(struct h1_parser *p, const char *bytes, size_t len)
 {
     size_t look = len < p->limits->line_max + 2 ? len : p->limits->line_max + 2;
-    const char *nl = memchr(bytes, '\n', look);
+    const char *nl;
     int err;
 
+    p->head->base = p->base = bytes;
+    if (!p->is_response && h1_parse_usual_line(p, bytes, len))
+        return 1;
+    nl = memchr(bytes, '\n', look);
     if (nl == NULL) {
         if (len >= p->limits->line_max + 2)
             return p->is_response ? TERR_HEADTOOBIG : TERR_URITOOLONG;
@@ -366,6 +412,8 @@ h1_parse_head(struct h1_parser *p, const char *bytes, size_t len)
         if (line <= 0)
             return p->err = line;
     }
+    if (!p->ready)
+        h1_begin_fields(p);
     if (p->fed < end) {
         rc = llhttp_execute(ll, bytes + p->fed, end - p->fed);
         if (rc == HPE_PAUSED) {

@@ -32,10 +32,6 @@ enum {
 };
 
 struct h1_parser {
-    union {
-        unsigned char bytes[H1_LLHTTP_SIZE]; /* an llhttp_t */
-        uint64_t align;
-    } ll;
     struct http_head *head; /* borrowed: what is filled in */
     const struct h1_limits *limits;
     const char *base; /* the head's first byte, for the call under way */
@@ -48,14 +44,26 @@ struct h1_parser {
     uint32_t fed;                /* head bytes that llhttp has seen, start line included */
     int err;
     bool is_response, line_done, head_done, body_done;
+    bool ready;               /* `ll` is */
     bool in_size, in_trailer; /* where in a chunked body we are */
     uint8_t digits;           /* of the chunk size under way */
     uint8_t leading;          /* empty lines before a request line */
     struct framing framing;
+    union {
+        unsigned char bytes[H1_LLHTTP_SIZE]; /* an llhttp_t, once `ready` */
+        uint64_t align;
+    } ll; /* last: what begins a parser leaves it alone */
 };
 
 void h1_parse_init(
     struct h1_parser *p, bool is_response, struct http_head *head, const struct h1_limits *limits);
+/* The same for memory that is zero up to p->ll, *head with it but for fields and max_fields. */
+void h1_parse_begin(
+    struct h1_parser *p, bool is_response, struct http_head *head, const struct h1_limits *limits);
+
+/* The first line alone; h1_parse_head reads it too if this was not called.  1: it is there and
+ * good; 0: more is needed; TERR_*. */
+int h1_parse_line(struct h1_parser *p, const char *bytes, size_t len);
 
 /* Looks at the head's bytes so far, `len` of them.  1: complete, head->len bytes long;
  * 0: more is needed; TERR_*: it will never be one.  head->fields and max_fields are the

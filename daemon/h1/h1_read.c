@@ -2,7 +2,6 @@
 #include "daemon/h1/h1_conn.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "daemon/base/terr.h"
 #include "daemon/http/token.h"
@@ -72,8 +71,8 @@ h1_in_begin(struct h1_conn *c)
 static void
 h1_in_pace(struct h1_conn *c)
 {
-    bool busy = (c->cur != NULL && c->cur->started) || !h1_out_ready(c);
-    bool pause = busy && c->in_len >= IN_PAUSE_BYTES;
+    bool pause =
+        c->in_len >= IN_PAUSE_BYTES && ((c->cur != NULL && c->cur->started) || !h1_out_ready(c));
 
     if (pause == c->paused)
         return;
@@ -136,7 +135,7 @@ h1_in_keep_heads(struct h1_conn *c)
 int
 h1_in_end(struct h1_conn *c)
 {
-    int err = h1_in_keep_heads(c);
+    int err = c->cur == NULL && list_empty(&c->answered) ? 0 : h1_in_keep_heads(c);
 
     if (c->in_len == 0) {
         if (c->own != NULL)
@@ -157,7 +156,8 @@ h1_in_end(struct h1_conn *c)
         return err;
     if (stream_received(c->stream).len > 0)
         stream_consume(c->stream);
-    h1_in_pace(c);
+    if (c->paused || c->in_len > 0)
+        h1_in_pace(c);
     return 0;
 }
 
@@ -165,7 +165,7 @@ static void
 h1_start(struct h1_conn *c, struct h1_xchg *hx)
 {
     hx->started = true;
-    hx->x.writable = h1_out_ready(c);
+    hx->x.writable = c->gathering || h1_out_ready(c); /* gathering: it has been looked at */
     counter_add(c->server->env.counters, COUNTER_req_total, 1);
     c->server->env.start(c->server->env.start_ctx, &hx->x);
 }
@@ -205,9 +205,10 @@ h1_head_expect(struct h1_xchg *hx)
     return 0;
 }
 
-/* Everything that must hold of a head before anybody acts on it. */
+/* Everything that must hold of a head before anybody acts on it.  *persists: the connection may go
+ * on behind it. */
 static int
-h1_head_check(struct h1_conn *c, struct h1_xchg *hx)
+h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 {
     struct http_head *h = &hx->x.head;
     enum http_scheme scheme = HTTP_SCHEME_HTTP;
@@ -225,8 +226,7 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx)
         err = h1_head_expect(hx);
     if (err != 0)
         return err;
-    if (!fc.persists)
-        c->closing = true;
+    *persists = fc.persists;
     hx->x.has_body = hx->parser.framing.kind == FRAMING_CHUNKED ||
                      (hx->parser.framing.kind == FRAMING_LENGTH && hx->parser.framing.length > 0);
     hx->x.body_length = hx->parser.framing.kind == FRAMING_CHUNKED ? EXCHANGE_LENGTH_UNKNOWN
@@ -239,45 +239,65 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx)
     return 0;
 }
 
+/* The first line, and all of a head whose fields came before (h1_memo.h).  As h1_parse_line. */
+static int
+h1_in_line(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
+{
+    int rc = h1_parse_leading(&hx->parser, c->in, c->in_len);
+
+    if (rc < 0)
+        return rc;
+    if (rc > 0)
+        h1_in_skip(c, (size_t)rc);
+    if (c->in_len == 0 || (c->in_len == 1 && c->in[0] == '\r'))
+        return 0;
+    rc = h1_parse_line(&hx->parser, c->in, c->in_len);
+    if (rc <= 0)
+        return rc;
+    if (h1_memo_find(c->server->memo, &c->memo_hint, &hx->parser, c->in, c->in_len, persists) &&
+        hx->x.head.method == HTTP_M_OTHER && !c->server->env.conf->any_method)
+        return TERR_METHOD;
+    return 1;
+}
+
+/* The fields, and whether anybody may act on the head.  As h1_parse_head. */
+static int
+h1_in_fields(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
+{
+    int rc = h1_parse_head(&hx->parser, c->in, c->in_len);
+
+    if (rc <= 0)
+        return rc;
+    rc = h1_head_check(c, hx, persists);
+    if (rc < 0)
+        return rc;
+    if (!hx->x.has_body) {
+        hx->parser.body_done = true;
+        h1_memo_note(c->server->memo, &hx->parser, *persists);
+    }
+    return 1;
+}
+
 static bool
 h1_in_head(struct h1_conn *c)
 {
     struct h1_xchg *hx = c->cur;
-    int rc;
+    bool persists = true;
+    int rc = hx->parser.line_done ? 1 : h1_in_line(c, hx, &persists);
 
-    if (!hx->parser.line_done) {
-        rc = h1_parse_leading(&hx->parser, c->in, c->in_len);
-        if (rc < 0) {
-            h1_in_refuse(c, rc);
-            return true;
-        }
-        h1_in_skip(c, (size_t)rc);
-        if (c->in_len == 0 || (c->in_len == 1 && c->in[0] == '\r'))
-            return false;
-    }
-    rc = h1_parse_head(&hx->parser, c->in, c->in_len);
+    if (rc == 1 && !hx->parser.head_done)
+        rc = h1_in_fields(c, hx, &persists);
     if (rc == 0)
         return false;
-    if (rc == 1)
-        rc = h1_head_check(c, hx);
     if (rc < 0) {
         h1_in_refuse(c, rc);
         return true;
     }
+    if (!persists)
+        c->closing = true;
     h1_in_skip(c, hx->x.head.len); /* the head's slices stay where they are until h1_in_end */
-    if (!hx->x.has_body)
-        hx->parser.body_done = true;
     h1_start(c, hx);
     return true;
-}
-
-static uint64_t
-h1_now_us(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
 bool
@@ -299,7 +319,7 @@ h1_in_step(struct h1_conn *c)
             return false;
         }
         c->cur = hx;
-        hx->x.start_us = h1_now_us();
+        hx->x.start_us = c->server->env.loop->clock.mono_us;
     }
     if (!hx->started)
         return h1_in_head(c);

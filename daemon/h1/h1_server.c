@@ -18,7 +18,6 @@ h1_xchg_new(struct h1_conn *c)
 {
     struct h1_server *s = c->server;
     struct h1_xchg *hx = s->idle_xchgs;
-    struct http_field *fields;
     uint16_t max_fields = (uint16_t)s->env.conf->fields_max;
 
     if (hx != NULL) {
@@ -29,10 +28,7 @@ h1_xchg_new(struct h1_conn *c)
         if (hx == NULL)
             return NULL;
     }
-    fields = hx->fields;
-    /* Not the room for extra lines, which is large. */
-    memset(hx, 0, offsetof(struct h1_xchg, x.extra));
-    memset(&hx->magic, 0, sizeof(*hx) - offsetof(struct h1_xchg, magic));
+    memset(hx, 0, offsetof(struct h1_xchg, parser.ll));
     hx->magic = H1_XCHG_MAGIC;
     hx->conn = c;
     list_init(&hx->link);
@@ -43,9 +39,10 @@ h1_xchg_new(struct h1_conn *c)
     hx->x.conn = &c->facts;
     hx->x.xid = ++s->next_xid;
     arena_init(&hx->x.arena, &s->env.loop->arenas);
-    hx->x.head.fields = fields;
+    hx->x.extra = hx->extra;
+    hx->x.head.fields = hx->fields;
     hx->x.head.max_fields = max_fields;
-    h1_parse_init(&hx->parser, false, &hx->x.head, &s->limits);
+    h1_parse_begin(&hx->parser, false, &hx->x.head, &s->limits);
     return hx;
 }
 
@@ -256,7 +253,7 @@ h1_conn_work(struct h1_conn *c)
     do {
         again = false;
         c->gathering = true;
-        for (unsigned i = 0; i < LIMIT_PIPELINE_BATCH && budget > 0; i++) {
+        for (unsigned i = 0; i < LIMIT_PIPELINE_BATCH && budget > 0 && c->in_len > 0; i++) {
             if (c->dead || c->lingering || !(h1_out_ready(c) || h1_conn_tunnels(c)) ||
                 c->server->ngather + H1_IOV_PER_ANSWER > LIMIT_WRITE_IOV || !h1_in_step(c))
                 break;
@@ -308,6 +305,8 @@ h1_conn_on_ended(struct h1_conn *c)
 static void
 h1_conn_finish(struct h1_conn *c)
 {
+    if (!(c->closing || c->lingering || c->server->draining))
+        return;
     if (c->dead || c->cur != NULL || !list_empty(&c->answered) || !h1_out_ready(c))
         return;
     if (c->lingering) {
@@ -423,6 +422,7 @@ h1_server_open(struct h1_server **out, const struct h1_server_env *env)
     };
     s->next_xid = (uint64_t)env->loop->id << 48 | (uint64_t)(env->loop->clock.wall_ms / 1000) << 20;
     list_init(&s->conns);
+    s->memo = h1_memo_new();
     *out = s;
     return 0;
 }
@@ -480,5 +480,7 @@ h1_server_close(struct h1_server **sp)
         s->idle_conns = (struct h1_conn *)(void *)c->server;
         free(c);
     }
+    if (s->memo != NULL)
+        h1_memo_free(&s->memo);
     OBJ_FREE(s);
 }

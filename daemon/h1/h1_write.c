@@ -98,7 +98,8 @@ h1_out_flush(struct h1_conn *c)
     if (n == 0)
         return 0;
     s->ngather = 0;
-    total = h1_iov_bytes(iov, n);
+    total = (size_t)(c->given - c->left);
+    tassert_slow(total == h1_iov_bytes(iov, n));
     sent = stream_try(c->stream, iov, n, false);
     if (sent < 0)
         return (int)sent;
@@ -188,6 +189,10 @@ h1_put_number(char *out, uint64_t n)
     char digits[20];
     unsigned k = 0;
 
+    if (n < 10) {
+        out[0] = (char)('0' + n);
+        return 1;
+    }
     do
         digits[k++] = (char)('0' + n % 10);
     while ((n /= 10) != 0);
@@ -420,33 +425,64 @@ h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay,
     return accepted;
 }
 
-static ssize_t
-h1_send(struct exchange *x, const struct exchange_response *r, const struct iovec *body, unsigned n,
-    unsigned flags)
+/* The usual answer: whole, of known length, kept for the flush that follows.  Whether it is one. */
+static bool
+h1_send_whole(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_response *r,
+    const struct iovec *body, unsigned n)
 {
-    struct h1_xchg *hx = h1_xchg_of(x);
-    struct h1_conn *c = hx->conn;
+    struct h1_server *s = c->server;
+    struct iovec *iov = s->gather + s->ngather;
+    unsigned at = r->block.len > 0 ? 2 : 1;
+    size_t head, bytes = 0;
+
+    if (r->bodyless)
+        n = 0;
+    if (r->length == EXCHANGE_LENGTH_UNKNOWN || s->ngather + at + n > LIMIT_WRITE_IOV)
+        return false;
+    for (unsigned i = 0; i < n; i++) {
+        iov[at + i] = body[i];
+        bytes += body[i].iov_len;
+    }
+    if (bytes > LIMIT_UNSENT_BYTES)
+        return false;
+    h1_head_finish(c, hx, r);
+    memcpy(&iov[0].iov_base, &r->block.ptr, sizeof(r->block.ptr));
+    iov[0].iov_len = r->block.len;
+    iov[at - 1] = (struct iovec){hx->x.extra, hx->x.extra_len};
+    s->ngather += at + n;
+    head = r->block.len + hx->x.extra_len;
+    counter_add(s->env.counters, COUNTER_resp_head_bytes, head);
+    counter_add(s->env.counters, COUNTER_resp_body_bytes, bytes);
+    hx->head_given = true;
+    hx->body_pos = c->given + head;
+    hx->body_given = bytes;
+    c->given = hx->body_pos + bytes;
+    hx->x.gathered = true;
+    hx->x.writable = false;
+    h1_end(c, hx);
+    return true;
+}
+
+/* Any other: a head and what of the body is at hand. */
+static __attribute__((noinline)) ssize_t
+h1_send_some(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_response *r,
+    const struct iovec *body, unsigned n, unsigned flags)
+{
     struct h1_server *s = c->server;
     struct h1_layout lay; /* large: only what is read is set */
     char heads[LIMIT_WRITE_IOV * 16];
     bool end;
 
-    if (c->dead || x->gone)
-        return TERR_CLOSED;
     lay.total = h1_iov_bytes(s->gather, s->ngather);
     lay.body = 0;
     lay.nchunks = 0;
-    tassert(c->cur == hx && !hx->end_given);
-    tassert(h1_out_ready(c));
-    tassert((r != NULL) == !hx->head_given);
-    tassert(s->ngather + H1_IOV_PER_ANSWER <= LIMIT_WRITE_IOV);
     if (r != NULL) {
         h1_head_finish(c, hx, r);
         hx->head_given = true;
         h1_iov_add(s->gather, &s->ngather, r->block.ptr, r->block.len);
-        h1_iov_add(s->gather, &s->ngather, x->extra, x->extra_len);
-        lay.total += r->block.len + x->extra_len;
-        counter_add(s->env.counters, COUNTER_resp_head_bytes, r->block.len + x->extra_len);
+        h1_iov_add(s->gather, &s->ngather, hx->x.extra, hx->x.extra_len);
+        lay.total += r->block.len + hx->x.extra_len;
+        counter_add(s->env.counters, COUNTER_resp_head_bytes, r->block.len + hx->x.extra_len);
     }
     lay.head_end = lay.total;
     if (hx->bodyless)
@@ -462,6 +498,25 @@ h1_send(struct exchange *x, const struct exchange_response *r, const struct iove
             lay.head_end = lay.total;
     }
     return h1_send_laid(c, hx, &lay, heads, end, !end && (flags & EXCHANGE_MORE) != 0);
+}
+
+static ssize_t
+h1_send(struct exchange *x, const struct exchange_response *r, const struct iovec *body, unsigned n,
+    unsigned flags)
+{
+    struct h1_xchg *hx = h1_xchg_of(x);
+    struct h1_conn *c = hx->conn;
+
+    if (c->dead || x->gone)
+        return TERR_CLOSED;
+    tassert(c->cur == hx && !hx->end_given);
+    tassert(h1_out_ready(c));
+    tassert((r != NULL) == !hx->head_given);
+    tassert(c->server->ngather + H1_IOV_PER_ANSWER <= LIMIT_WRITE_IOV);
+    if (r != NULL && c->gathering && (flags & EXCHANGE_END) != 0 && !hx->tunnel &&
+        h1_send_whole(c, hx, r, body, n))
+        return (ssize_t)hx->body_given;
+    return h1_send_some(c, hx, r, body, n, flags);
 }
 
 static void

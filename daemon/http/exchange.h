@@ -98,7 +98,7 @@ struct exchange {
     bool upgrade;             /* may be answered with a tunnel; the protocols: its Upgrade field */
     uint64_t body_length;     /* EXCHANGE_LENGTH_UNKNOWN: chunked */
     uint64_t xid;             /* the request id */
-    uint64_t start_us;        /* monotonic, when the first byte was seen */
+    uint64_t start_us;        /* monotonic, when its turn came after the first byte */
     const char *peer;         /* the client's address as text */
     const uint8_t *peer_addr; /* 16 bytes, IPv4 mapped; zeros: a Unix socket */
     uint16_t peer_port;
@@ -113,7 +113,7 @@ struct exchange {
 
     /* The answerer's lines for this response (Age, Cache-Status ...), complete with CRLF. */
     uint16_t extra_len;
-    char extra[EXCHANGE_EXTRA];
+    char *extra; /* the protocol's, EXCHANGE_EXTRA bytes */
 };
 
 /* Called by the protocol, in a task. */

@@ -50,7 +50,8 @@ net_loop_tick(struct net_loop *nl)
 
     clock_gettime(CLOCK_MONOTONIC, &mono);
     clock_gettime(CLOCK_REALTIME, &wall);
-    c->mono_ms = (uint64_t)mono.tv_sec * 1000 + (uint64_t)mono.tv_nsec / 1000000;
+    c->mono_us = (uint64_t)mono.tv_sec * 1000000 + (uint64_t)mono.tv_nsec / 1000;
+    c->mono_ms = c->mono_us / 1000;
     wall_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
     if (wall_ms / 1000 != c->wall_ms / 1000 || c->http_date[0] == '\0') {
         struct tm tm;

@@ -42,7 +42,7 @@ probe_fail(struct probe *p, const char *what)
     char text[PROBE_LINE_MAX];
 
     if (p->line_len > 0)
-        snprintf(text, sizeof(text), "%.48s: %s", p->line, what);
+        snprintf(text, sizeof(text), "%.32s: %.60s", p->line, what);
     else
         snprintf(text, sizeof(text), "%s", what);
     probe_end(p, false, text);

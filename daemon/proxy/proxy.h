@@ -29,6 +29,14 @@ struct proxy_host {
     char text[HTTP_AUTHORITY_MAX], normal[HTTP_AUTHORITY_MAX];
 };
 
+/* The head of the last answer of our own. */
+struct proxy_synth {
+    int64_t second;  /* wall clock: of its Date */
+    uint16_t status; /* 0: none yet */
+    uint16_t len;
+    char text[256];
+};
+
 /* Whose run of a policy it is. */
 struct policy_ctx {
     /* the same for every run of a worker */
@@ -60,6 +68,7 @@ struct proxy {
     struct origins *origins;
     struct counter_set *counters;
     struct shmlog *log;
+    struct shmlog_req log_req;  /* of the request that has just ended; zeros at first */
     void (*on_idle)(void *ctx); /* draining: the last request or fetch has gone */
     void *on_idle_ctx;
     struct slice hit_line; /* what Cache-Status begins with on a hit; in hit_text */
@@ -75,6 +84,7 @@ struct proxy {
     struct req *idle_reqs; /* memory of ended requests */
     unsigned nidle_reqs;
     struct proxy_host last_host;
+    struct proxy_synth last_synth;
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */
 };
 

@@ -181,10 +181,10 @@ req_policy_query(const struct req *r, struct cache_query *q)
     q->ignore_vary = rp->ignore_vary;
 }
 
-static struct cache_query
-req_query(const struct req *r)
+static void
+req_query(const struct req *r, struct cache_query *q)
 {
-    struct cache_query q = {
+    *q = (struct cache_query){
         .key = r->key,
         .req = r->head,
         .ask = r->ask.any ? &r->ask : NULL,
@@ -195,10 +195,8 @@ req_query(const struct req *r)
         .now_ms = (int64_t)r->proxy->loop->clock.mono_ms,
         .wall_s = r->proxy->loop->clock.wall_ms / 1000,
     };
-
     if (r->policy.use != NULL)
-        req_policy_query(r, &q);
-    return q;
+        req_policy_query(r, q);
 }
 
 /* A fetch of all that is asked for, or of what is missing or may have changed of `old`. */
@@ -283,11 +281,12 @@ static enum req_next
 req_do_lookup(struct req *r)
 {
     struct proxy *p = r->proxy;
-    struct cache_query q = req_query(r);
+    struct cache_query q;
     struct cache_answer answer;
     enum cache_verdict verdict;
 
     tassert(r->entry == NULL);
+    req_query(r, &q);
     verdict = cache_lookup(p->cache, &q, &r->wait, &answer);
     r->entry = answer.entry;
     if (r->policy.use != NULL && (verdict == CACHE_HIT || verdict == CACHE_STALE) &&
@@ -329,9 +328,10 @@ req_do_lookup(struct req *r)
 static enum req_next
 req_failed(struct req *r)
 {
-    struct cache_query q = req_query(r);
+    struct cache_query q;
     int err = r->entry->err;
 
+    req_query(r, &q);
     r->failed_status = r->entry->origin_status;
     entry_drop(&r->entry);
     r->holds = r->leader = false;
@@ -349,10 +349,11 @@ req_failed(struct req *r)
 static enum req_next
 req_do_queued(struct req *r)
 {
-    struct cache_query q = req_query(r);
+    struct cache_query q;
 
     if (waiter_pending(&r->wait))
         return REQ_WAIT;
+    req_query(r, &q);
     switch (entry_state(r->entry)) {
     case ENTRY_BUSY:
         if (!cache_wait(r->entry, &r->wait))
@@ -496,12 +497,13 @@ req_takes_as_came(struct req *r)
 static enum req_next
 req_do_fetch(struct req *r)
 {
-    struct cache_query q = req_query(r);
+    struct cache_query q;
     struct entry *own;
 
     req_pump_upload(r);
     if (waiter_pending(&r->wait))
         return REQ_WAIT;
+    req_query(r, &q);
     switch (entry_state(r->entry)) {
     case ENTRY_BUSY:
         if (!cache_wait(r->entry, &r->wait))
@@ -610,7 +612,6 @@ req_synth(struct req *r, unsigned status, int err)
 static void
 req_check(const struct req *r)
 {
-    OBJ_CHECK(r, REQ_MAGIC);
     switch (r->state) {
     case REQ_RECV:
     case REQ_LOOKUP:
@@ -644,7 +645,7 @@ req_check(const struct req *r)
 static enum req_next
 req_step(struct req *r)
 {
-    if (r->state != REQ_CLOSE && r->x->gone)
+    if (r->x->gone && r->state != REQ_CLOSE)
         return req_goto(r, REQ_CLOSE);
     return req_machine[r->state].run(r);
 }
@@ -708,7 +709,7 @@ req_new(struct proxy *p)
             return NULL;
         r->page = NULL;
     }
-    memset(r, 0, offsetof(struct req, ends));
+    memset(r, 0, offsetof(struct req, wait));
     r->magic = REQ_MAGIC;
     r->proxy = p;
     task_init(&r->task, &p->loop->tasks, req_run);

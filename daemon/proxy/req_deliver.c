@@ -210,14 +210,69 @@ req_lease(struct req *r)
     return n == 0 || r->pos == r->until ? req_source_done(r) : 0;
 }
 
-/* Offers what is leased and not accepted.  Returns whether all was, or TERR_CLOSED. */
+/* Offers `total` bytes from the first extent that is not accepted whole.  Returns whether all were
+ * taken, or TERR_CLOSED. */
+static int
+req_send(struct req *r, const struct iovec *iov, unsigned n, size_t total, unsigned flags)
+{
+    ssize_t taken = r->x->ops->send(r->x, r->head_sent ? NULL : &r->resp, iov, n, flags);
+
+    if (taken < 0)
+        return (int)taken;
+    r->head_sent = true;
+    r->accepted += (uint64_t)taken;
+    r->given_part = 0;
+    if ((size_t)taken == total) {
+        r->ngiven = r->nleased;
+        return 1;
+    }
+    while (r->ngiven < r->nleased && r->ends[r->ngiven] <= r->accepted)
+        r->ngiven++;
+    if (r->ngiven < r->nleased)
+        r->given_part = r->ext[r->ngiven].len - (size_t)(r->ends[r->ngiven] - r->accepted);
+    return 0;
+}
+
+/* The usual: all of it lies ready, in one batch.  1: it was accepted; 0: go on with what is leased
+ * and not accepted; TERR_CLOSED. */
+static int
+req_deliver_whole(struct req *r)
+{
+    struct lease_batch b = {.extents = r->ext, .n = 0, .max = LIMIT_LEASES};
+    struct iovec iov[LIMIT_LEASES];
+    uint64_t end = 0;
+    int n;
+
+    if (r->nsegments != 1 || r->text_due || r->body_ended || r->all.end == LEASE_TO_END ||
+        waiter_pending(&r->wait))
+        return 0;
+    if (req_open_part(r) != 0)
+        return TERR_CLOSED;
+    n = lease_take(&r->it, &b);
+    if (n <= 0 && n != -EAGAIN && n != -ENOBUFS)
+        return TERR_CLOSED; /* broken off, or shorter than it said */
+    for (int i = 0; i < n; i++) {
+        memcpy(&iov[i].iov_base, &r->ext[i].ptr, sizeof(r->ext[i].ptr));
+        iov[i].iov_len = r->ext[i].len;
+        end += r->ext[i].len;
+        r->ends[i] = end;
+    }
+    r->nleased = b.n;
+    r->pos += end;
+    if (n < 0 || r->pos != r->all.end)
+        return 0;
+    r->source_ended = r->body_ended = true;
+    r->segment = 1;
+    return req_send(r, iov, b.n, end, EXCHANGE_END);
+}
+
+/* Offers what is leased and not accepted.  As req_send. */
 static int
 req_offer(struct req *r, bool more)
 {
     struct iovec iov[LIMIT_LEASES];
     unsigned n = 0, flags = r->body_ended ? EXCHANGE_END : more ? EXCHANGE_MORE : 0;
     size_t skip = r->given_part, total = 0;
-    ssize_t taken;
 
     for (unsigned i = r->ngiven; i < r->nleased; i++, skip = 0) {
         const char *p = r->ext[i].ptr + skip;
@@ -226,17 +281,7 @@ req_offer(struct req *r, bool more)
         iov[n].iov_len = r->ext[i].len - skip;
         total += iov[n++].iov_len;
     }
-    taken = r->x->ops->send(r->x, r->head_sent ? NULL : &r->resp, iov, n, flags);
-    if (taken < 0)
-        return (int)taken;
-    r->head_sent = true;
-    r->accepted += (uint64_t)taken;
-    while (r->ngiven < r->nleased && r->ends[r->ngiven] <= r->accepted)
-        r->ngiven++;
-    r->given_part = 0;
-    if (r->ngiven < r->nleased)
-        r->given_part = r->ext[r->ngiven].len - (size_t)(r->ends[r->ngiven] - r->accepted);
-    return (size_t)taken == total;
+    return req_send(r, iov, n, total, flags);
 }
 
 static enum req_next
@@ -266,9 +311,8 @@ req_deliver_nothing(struct req *r)
     return req_synth_by_policy(r, 502, slice_of(NULL, 0), TERR_CLOSED);
 }
 
-/* DELIVER -- until the client has it all. */
-enum req_next
-req_do_deliver(struct req *r)
+static __attribute__((noinline)) enum req_next
+req_deliver_on(struct req *r)
 {
     struct exchange *x = r->x;
     unsigned batches = 0;
@@ -284,17 +328,21 @@ req_do_deliver(struct req *r)
                 return next;
         }
     }
-    if (!r->begun && req_begin(r) != 0)
-        return req_cut(r);
     if (r->upload != NULL)
         req_pump_upload(r);
+    if (!r->begun) {
+        if (req_begin(r) != 0)
+            return req_cut(r);
+        if (x->writable && req_deliver_whole(r) == TERR_CLOSED)
+            return r->head_sent || x->gone ? req_goto(r, REQ_CLOSE) : req_deliver_nothing(r);
+    }
     for (;;) {
-        if (r->nleased > 0)
-            req_return(r);
         if (x->done)
             return req_goto(r, REQ_CLOSE);
         if (x->gathered)
             return REQ_WAIT; /* it leaves in this turn: nothing needs to be held */
+        if (r->nreturned < r->ngiven)
+            req_return(r);
         if (!x->writable)
             break;
         leased = req_lease(r);
@@ -319,6 +367,15 @@ req_do_deliver(struct req *r)
     return REQ_WAIT;
 }
 
+/* DELIVER -- until the client has it all. */
+enum req_next
+req_do_deliver(struct req *r)
+{
+    if (r->x->done)
+        return req_goto(r, REQ_CLOSE); /* which gives back what is leased */
+    return req_deliver_on(r);
+}
+
 bool
 req_end_delivery(struct req *r)
 {
@@ -328,8 +385,9 @@ req_end_delivery(struct req *r)
     if (!r->reading)
         return true;
     back.ids = ids;
-    while (r->nreturned < r->nleased)
-        ids[back.n++] = r->ext[r->nreturned++].id;
+    for (; r->nreturned < r->nleased; r->nreturned++)
+        if (r->ext[r->nreturned].id != LEASE_NO_RETURN)
+            ids[back.n++] = r->ext[r->nreturned].id;
     if (back.n > 0)
         lease_return(&r->it, &back);
     if (waiter_state(&r->wait) == WAITER_ARMED)

@@ -1,6 +1,4 @@
 /* req_log.c -- one record in the shared-memory log for each request that is over. */
-#include <time.h>
-
 #include "daemon/base/terr.h"
 #include "daemon/proxy/req_priv.h"
 
@@ -10,15 +8,6 @@ req_field(const struct http_head *h, enum http_field_id id)
     const struct http_field *f = http_has(h, id) ? http_find(h, id, NULL) : NULL;
 
     return f == NULL ? slice_of(NULL, 0) : http_value(h, f);
-}
-
-static uint64_t
-req_now_us(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
 /* Subroutines whose answer was known without running them: said here, so that who reads the log
@@ -51,39 +40,46 @@ req_log_trivial(const struct req *r)
     }
 }
 
+/* The Host field; of a good head in origin-form that is known (RFC 9112 3.2.1). */
+static struct slice
+req_host(const struct exchange *x)
+{
+    const struct http_head *h = &x->head;
+
+    return x->err == 0 && h->base[h->target_off] == '/' ? http_host(h) : req_field(h, HTTP_F_HOST);
+}
+
 void
 req_log(struct req *r)
 {
     const struct exchange *x = r->x;
     const struct http_head *h = &x->head;
-    uint64_t took_us = req_now_us() - x->start_us;
-    struct shmlog_req rec = {
-        .ids = {.xid = x->xid},
-        .fixed =
-            {
-                .start_ms = r->proxy->loop->clock.wall_ms - (int64_t)(took_us / 1000),
-                .bytes_in = h->len,
-                .body_bytes = r->accepted,
-                .head_bytes = (uint32_t)(r->head_sent ? r->resp.block.len + x->extra_len : 0),
-                .duration_us = (uint32_t)took_us,
-                .flags = r->log_flags,
-                .port = x->peer_port,
-                .status = (uint16_t)r->resp.status,
-                .method = h->method,
-                .minor = h->minor,
-                .backend = (uint16_t)r->backend_number,
-            },
-    };
+    struct proxy *p = r->proxy;
+    uint64_t took_us = clock_read_us(&p->loop->clock) - x->start_us;
+    struct shmlog_req *rec = &p->log_req;
 
-    memcpy(rec.fixed.addr, x->peer_addr, sizeof(rec.fixed.addr));
+    rec->ids.xid = x->xid;
+    rec->fixed.start_ms = p->loop->clock.wall_ms - (int64_t)(took_us / 1000);
+    rec->fixed.bytes_in = h->len;
+    rec->fixed.body_bytes = r->accepted;
+    rec->fixed.head_bytes = (uint32_t)(r->head_sent ? r->resp.block.len + x->extra_len : 0);
+    rec->fixed.duration_us = (uint32_t)took_us;
+    rec->fixed.flags = r->log_flags;
+    memcpy(rec->fixed.addr, x->peer_addr, sizeof(rec->fixed.addr));
+    rec->fixed.port = x->peer_port;
+    rec->fixed.status = (uint16_t)r->resp.status;
+    rec->fixed.method = h->method;
+    rec->fixed.minor = h->minor;
+    rec->fixed.backend = (uint16_t)r->backend_number;
+    rec->line = rec->host = rec->referer = rec->agent = slice_of(NULL, 0);
     if (h->len > 0) {
-        rec.line =
+        rec->line =
             http_slice(h, h->method_off, (uint16_t)(h->target_off + h->target_len - h->method_off));
-        rec.host = req_field(h, HTTP_F_HOST);
-        rec.referer = req_field(h, HTTP_F_REFERER);
-        rec.agent = req_field(h, HTTP_F_USER_AGENT);
+        rec->host = req_host(x);
+        rec->referer = req_field(h, HTTP_F_REFERER);
+        rec->agent = req_field(h, HTTP_F_USER_AGENT);
     }
-    shmlog_req(r->proxy->log, &rec);
+    shmlog_req(p->log, rec);
     if (!shmlog_readers(r->proxy->log))
         return;
     shmlog_begin(r->proxy->log, x->xid, SHMLOG_KIND_REQ, 0);

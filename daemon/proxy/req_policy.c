@@ -88,7 +88,8 @@ req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err
 {
     if (r->policy.use == NULL)
         return req_synth(r, status, err);
-    req_forget_response(r);
+    if (r->state != REQ_RECV || r->policy.restarts > 0) /* else there was none */
+        req_forget_response(r);
     r->policy.synth = true;
     r->policy.reason = reason;
     return req_synth(r, status, err);
@@ -106,6 +107,13 @@ req_policy_failed(struct req *r)
     return req_synth_by_policy(r, 503, SLICE_LIT("VCL failed"), TERR_POLICY);
 }
 
+/* What is sent of a status that has a hint of the policy in front (1404). */
+static unsigned
+req_sent_status(unsigned status)
+{
+    return __builtin_expect(status < 1000, 1) ? status : status % 1000;
+}
+
 /* return(synth(status, reason)) */
 static enum req_next
 req_policy_said_synth(struct req *r)
@@ -114,7 +122,8 @@ req_policy_said_synth(struct req *r)
     struct slice reason = run->reason;
 
     /* An interim status ends nothing: RFC 9110 15.2. */
-    return req_synth_by_policy(r, run->status % 1000u < 200 ? 503 : run->status, reason, 0);
+    return req_synth_by_policy(
+        r, req_sent_status(run->status) < 200 ? 503 : run->status, reason, 0);
 }
 
 /* Not too often; and what was uploaded has gone to a backend, and cannot be sent to another. */
@@ -395,55 +404,55 @@ req_policy_deliver(struct req *r)
     return REQ_WAIT;
 }
 
-static char *
-synth_put(char *p, struct slice s)
+/* A head as vcl_synth leaves it when it does not look at it: what req_edit_resp() would give it. */
+static int
+req_put_synth(const struct proxy *p, unsigned status, struct slice reason, struct span out)
 {
-    if (s.len > 0)
-        memcpy(p, s.ptr, s.len);
-    return p + s.len;
+    return snprintf(out.ptr, out.len, "HTTP/1.1 %03u %.*s\r\nDate: %s\r\nServer: %s\r\n", status,
+        (int)reason.len, reason.ptr, p->loop->clock.http_date, p->params.http_server);
 }
 
-/* The head of a response that vcl_synth did not look at: what req_edit_resp() would give it, in one
- * go. */
+/* With a reason of the policy's own. */
+static int
+req_write_synth_said(struct req *r)
+{
+    struct slice reason = r->policy.reason;
+    size_t max = 160 + reason.len;
+    char *out = arena_alloc(&r->x->arena, max);
+    int n;
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    n = req_put_synth(r->proxy, r->synth_status % 1000u, reason, (struct span){out, max});
+    tassert(n > 0 && (size_t)n < max);
+    r->policy.block = slice_of(out, (size_t)n);
+    return 0;
+}
+
+/* The head lies with our own lines, where it stays until it is sent.  It is made once a second and
+ * status, mostly. */
 static int
 req_write_synth(struct req *r)
 {
     struct proxy *p = r->proxy;
-    struct slice reason = req_reason(r), server = slice_str(p->params.http_server);
-    unsigned status = r->synth_status % 1000u;
-    char *out = arena_alloc(&r->x->arena, 80 + reason.len + server.len), *at = out;
+    struct proxy_synth *memo = &p->last_synth;
+    int64_t second = p->loop->clock.wall_ms / 1000;
+    int n;
 
-    if (out == NULL)
-        return TERR_NOMEM;
-    at = synth_put(at, SLICE_LIT("HTTP/1.1 "));
-    *at++ = (char)('0' + status / 100);
-    *at++ = (char)('0' + status / 10 % 10);
-    *at++ = (char)('0' + status % 10);
-    *at++ = ' ';
-    at = synth_put(at, reason);
-    at = synth_put(at, SLICE_LIT("\r\nDate: "));
-    at = synth_put(at, slice_of(p->loop->clock.http_date, HTTP_DATE_LEN));
-    at = synth_put(at, SLICE_LIT("\r\nServer: "));
-    at = synth_put(at, server);
-    at = synth_put(at, SLICE_LIT("\r\n"));
-    r->policy.block = slice_of(out, (size_t)(at - out));
-    return 0;
-}
-
-/* The body: a list of references (storage/engine_synth.c). */
-static int
-req_synth_parts(struct req *r)
-{
-    int err = 0;
-
-    if (req_take_page(r) != 0)
-        return TERR_NOMEM;
-    r->resp.length = 0;
-    for (unsigned i = 0; i < r->policy.nbody && err == 0; i++) {
-        err = stobj_synth_add(r->body, r->policy.body[i]);
-        r->resp.length += r->policy.body[i].len;
+    if (r->policy.reason.ptr != NULL)
+        return req_write_synth_said(r);
+    if (memo->status != r->synth_status || memo->second != second) {
+        n = req_put_synth(p, r->synth_status % 1000u, req_reason(r),
+            (struct span){memo->text, sizeof(memo->text)});
+        tassert(n > 0 && (size_t)n < sizeof(memo->text));
+        memo->second = second;
+        memo->status = r->synth_status;
+        memo->len = (uint16_t)n;
     }
-    return err == 0 ? 0 : TERR_NOMEM;
+    memcpy(r->x->extra, memo->text, memo->len);
+    r->x->extra_len = memo->len;
+    r->policy.block = slice_of("", 0);
+    return 0;
 }
 
 static enum req_next
@@ -465,6 +474,7 @@ req_policy_synth(struct req *r)
 {
     enum vcl_action act;
     unsigned status;
+    bool none;
 
     r->policy.nbody = 0;
     act = req_ask_policy(r, VCL_SUB_SYNTH);
@@ -478,19 +488,23 @@ req_policy_synth(struct req *r)
         r->policy.synth = false;
         r->policy.close = true;
         r->synth_status = 500;
+        if (r->own_body)
+            req_drop_page(r);
         return REQ_MORE; /* the core's page */
     }
     if (r->policy.resp != NULL)
         r->synth_status = r->policy.resp->head.status;
-    status = r->synth_status % 1000u;
+    status = req_sent_status(r->synth_status);
     r->resp.status = status;
-    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || req_has_no_body(status);
+    none = req_has_no_body(status);
+    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || none;
     if ((r->policy.resp != NULL ? req_write_resp(r) : req_write_synth(r)) != 0 ||
-        req_synth_parts(r) != 0)
+        (!r->own_body && req_take_page(r) != 0))
         return req_synth_cut(r);
+    r->resp.length = stobj_len(r->body);
     r->resp.block = r->policy.block;
     r->resp.close = r->policy.close;
-    if (req_has_no_body(status))
+    if (none)
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
     return req_goto(r, REQ_DELIVER);
 }

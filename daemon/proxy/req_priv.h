@@ -37,17 +37,16 @@ struct req_segment {
 
 /* What the policy has said of a request. */
 struct req_policy {
-    struct policy_use *use;   /* NULL: there is none */
-    struct policy_use *first; /* that it began with, before return(vcl(label)) */
-    struct head_edit *req;    /* the request, once it was changed */
-    struct head_edit *resp;   /* the response, once it was looked at or changed */
-    struct slice key;         /* made by a vcl_hash of its own; in the arena */
-    struct slice identity;    /* client.identity, when it was set */
-    struct slice reason;      /* SYNTH: that was given */
-    struct slice *body;       /* SYNTH: parts of resp.body, in the arena */
-    const char *ban_error;    /* of the last std.ban; "": none */
-    struct entry *refresh;    /* HIT: held, to be fetched if the hit is delivered */
-    uint16_t nbody, body_room;
+    struct policy_use *use;       /* NULL: there is none */
+    struct policy_use *first;     /* that it began with, before return(vcl(label)) */
+    struct head_edit *req;        /* the request, once it was changed */
+    struct head_edit *resp;       /* the response, once it was looked at or changed */
+    struct slice key;             /* made by a vcl_hash of its own; in the arena */
+    struct slice identity;        /* client.identity, when it was set */
+    struct slice reason;          /* SYNTH: that was given */
+    const char *ban_error;        /* of the last std.ban; "": none */
+    struct entry *refresh;        /* HIT: held, to be fetched if the hit is delivered */
+    uint16_t nbody;               /* SYNTH: parts of resp.body */
     int64_t grace_ms, max_age_ms; /* req.grace, req.max_age; REQ_UNSAID */
     uint8_t restarts;
     bool always_miss, ignore_busy, ignore_vary; /* req.hash_* */
@@ -88,7 +87,6 @@ struct req {
     enum cache_reason reason; /* why it was not to be had from the cache alone */
     struct entry *entry;      /* borrowed; held once `holds` is set */
     struct entry *old;        /* held, from LOOKUP to MISS: to validate or to complete */
-    struct waiter wait;       /* QUEUED, FETCH: the outcome.  DELIVER: more of the body */
     uint16_t failed_status;   /* what it said then; 0: nothing */
     bool origin_failed;       /* and a stale response stands in */
     bool holds, leader, collapsed;
@@ -100,7 +98,6 @@ struct req {
     struct req_pipe *pipe;
     struct req_policy policy;
     struct stobj *upload; /* the request's body, on its way to our fetch */
-    struct waiter upload_room;
     /* delivery */
     struct exchange_response resp;
     struct stobj *body; /* borrowed from the entry; owned when `own_body` */
@@ -110,12 +107,15 @@ struct req {
     unsigned part;  /* of the entry, that is being read */
     uint64_t pos;   /* of the representation: what is leased next */
     uint64_t until; /* where the reading of this part ends; LEASE_TO_END */
-    struct lease_iter it;
     bool begun, own_body, reading, head_sent, body_ended, source_ended, text_due, cut;
     unsigned nleased, ngiven, nreturned; /* of `ext`: leased, accepted, returned */
     size_t given_part;                   /* of ext[ngiven]: bytes accepted */
     uint64_t accepted;                   /* body bytes accepted, all */
-    uint64_t ends[LIMIT_LEASES];         /* body position behind each extent */
+    /* up to here all is zero at first; what follows is not touched */
+    struct waiter wait; /* QUEUED, FETCH: the outcome.  DELIVER: more of the body */
+    struct waiter upload_room;
+    struct lease_iter it;        /* while `reading` */
+    uint64_t ends[LIMIT_LEASES]; /* body position behind each extent */
     struct lease_extent ext[LIMIT_LEASES];
     struct req *next_idle;
     struct stobj *page; /* kept from request to request: an empty synth, or NULL */

@@ -699,47 +699,30 @@ enum {
     BODY_PARTS_MAX = 4096 /* of a synthetic body: a page has some ten */
 };
 
-static int
-req_body_room(struct req *r, unsigned n)
-{
-    struct req_policy *rp = &r->policy;
-    unsigned room = rp->nbody + n < 8 ? 8 : 2 * (rp->nbody + n);
-    struct slice *parts;
-
-    if (rp->nbody + n <= rp->body_room)
-        return 0;
-    parts = arena_alloc(&r->x->arena, room * sizeof(*parts));
-    if (parts == NULL)
-        return TERR_NOMEM;
-    if (rp->nbody > 0)
-        memcpy(parts, rp->body, rp->nbody * sizeof(*parts));
-    rp->body = parts;
-    rp->body_room = (uint16_t)room;
-    return 0;
-}
-
+/* Straight into the page, by reference: storage/engine_synth.c. */
 static int
 req_set_body(
     struct vcl_run *run, enum vcl_var var, const struct slice *parts, unsigned n, bool append)
 {
     struct req *r = req_of(run);
-    struct req_policy *rp = &r->policy;
 
     tassert(var == VCL_VAR_RESP_BODY);
+    if (!append && r->own_body)
+        req_drop_page(r);
     if (!append)
-        rp->nbody = 0;
-    if (rp->nbody + n > BODY_PARTS_MAX)
+        r->policy.nbody = 0;
+    if (r->policy.nbody + n > BODY_PARTS_MAX)
         return policy_fail(run, "resp.body has too many parts");
-    if (req_body_room(r, n) != 0)
+    r->policy.nbody = (uint16_t)(r->policy.nbody + n);
+    if (!r->own_body && req_take_page(r) != 0)
         return TERR_NOMEM;
     for (unsigned i = 0; i < n; i++) {
         struct slice part = parts[i];
 
-        if (part.len > 0 && req_part_moves(r, part))
+        if (req_part_moves(r, part))
             part = arena_copy(&r->x->arena, part);
-        if (part.ptr == NULL && parts[i].len > 0)
+        if (part.ptr == NULL || stobj_synth_add(r->body, part) != 0)
             return TERR_NOMEM;
-        rp->body[rp->nbody++] = part;
     }
     return 0;
 }

@@ -62,6 +62,8 @@ shmlog_copy_brief(char *to, const char *p, size_t n)
     char *end = to + n;
     const char *p_end = p + n;
 
+    if (n == 0)
+        return to;
     if (n >= 16) {
         if (n > 32) {
             if (n > 64) {
@@ -81,7 +83,7 @@ shmlog_copy_brief(char *to, const char *p, size_t n)
     } else if (n >= 4) {
         memcpy(to, p, 4);
         memcpy(end - 4, p_end - 4, 4);
-    } else if (n > 0) {
+    } else {
         to[0] = p[0];
         to[n >> 1] = p[n >> 1];
         end[-1] = p[n - 1];

@@ -651,7 +651,7 @@ TEST(vcl_run, return_takes_values_along)
     begin();
     push_int(65200);
     push_str("Gone fishing");
-    op(VCL_OP_RETURN, VCL_ACT_SYNTH, VCL_RETURN_STATUS | VCL_RETURN_REASON, 0);
+    op(VCL_OP_RETURN, VCL_ACT_SYNTH, VCL_RETURN_STATUS | VCL_RETURN_REASON, 2);
     CHECK_EQ(VCL_ACT_SYNTH, fake_vcl_run(&prog.f, VCL_SUB_RECV));
     CHECK_EQ(65200, prog.f.run.status);
     CHECK(slice_eq(prog.f.run.reason, SLICE_LIT("Gone fishing")));
@@ -659,14 +659,14 @@ TEST(vcl_run, return_takes_values_along)
     end();
     begin();
     push_real(2.5);
-    op(VCL_OP_RETURN, VCL_ACT_PASS, VCL_RETURN_DURATION, 0);
+    op(VCL_OP_RETURN, VCL_ACT_PASS, VCL_RETURN_DURATION, 1);
     CHECK_EQ(VCL_ACT_PASS, fake_vcl_run(&prog.f, VCL_SUB_RECV));
     CHECK(prog.f.run.duration_s == 2.5);
     CHECK(prog.f.run.reason.ptr == NULL);
     end();
     begin();
     push_int(3);
-    op(VCL_OP_RETURN, VCL_ACT_VCL, VCL_RETURN_LABEL, 0);
+    op(VCL_OP_RETURN, VCL_ACT_VCL, VCL_RETURN_LABEL, 1);
     CHECK_EQ(VCL_ACT_VCL, fake_vcl_run(&prog.f, VCL_SUB_RECV));
     CHECK_EQ(3, prog.f.run.label);
     end();
@@ -679,13 +679,13 @@ TEST(vcl_run, return_refuses_statuses_and_reasons_that_cannot_be_sent)
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         begin();
         push_int(bad[i]);
-        op(VCL_OP_RETURN, VCL_ACT_SYNTH, VCL_RETURN_STATUS, 0);
+        op(VCL_OP_RETURN, VCL_ACT_SYNTH, VCL_RETURN_STATUS, 1);
         fails("it must be 100 to 65535");
     }
     begin();
     push_int(200);
     push_str("a\nb");
-    op(VCL_OP_RETURN, VCL_ACT_SYNTH, VCL_RETURN_STATUS | VCL_RETURN_REASON, 0);
+    op(VCL_OP_RETURN, VCL_ACT_SYNTH, VCL_RETURN_STATUS | VCL_RETURN_REASON, 2);
     fails("control characters");
 }
 
@@ -693,7 +693,7 @@ TEST(vcl_run, fail_says_why)
 {
     begin();
     push_str("no such tenant");
-    op(VCL_OP_RETURN, VCL_ACT_FAIL, VCL_RETURN_REASON, 0);
+    op(VCL_OP_RETURN, VCL_ACT_FAIL, VCL_RETURN_REASON, 1);
     fails("no such tenant");
     begin();
     op(VCL_OP_RETURN, VCL_ACT_FAIL, 0, 0);
