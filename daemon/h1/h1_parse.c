@@ -15,6 +15,15 @@ _Static_assert(
     "llhttp before 9.4.3 accepts messages it should not");
 _Static_assert(sizeof(llhttp_t) <= H1_LLHTTP_SIZE, "h1_parser.ll too small");
 
+/* Of llhttp's machine there are two, which differ in how they look for the end of a run of bytes, and
+ * in nothing that either leaves behind. */
+typedef int h1_execute_f(llhttp_t *ll, const char *p, const char *end);
+h1_execute_f llhttp__internal_execute;
+#if defined(TARN_LLHTTP_SSE42)
+h1_execute_f llhttp_sse42_execute;
+#endif
+
+static h1_execute_f *h1_execute = llhttp__internal_execute;
 static llhttp_settings_t h1_settings;
 static llhttp_t h1_templates[2]; /* request, response: having read a canonical start line */
 static pthread_once_t h1_once = PTHREAD_ONCE_INIT;
@@ -207,6 +216,18 @@ h1_on_message_complete(llhttp_t *ll)
 }
 
 static void
+h1_choose(bool plainly)
+{
+    h1_execute = llhttp__internal_execute;
+#if defined(TARN_LLHTTP_SSE42)
+    if (!plainly && __builtin_cpu_supports("sse4.2"))
+        h1_execute = llhttp_sse42_execute;
+#else
+    (void)plainly;
+#endif
+}
+
+static void
 h1_prepare(void)
 {
     static const char request[] = "GET / HTTP/1.1\r\n", response[] = "HTTP/1.1 200 OK\r\n";
@@ -224,6 +245,7 @@ h1_prepare(void)
     h1_settings.on_chunk_extension_value_complete = h1_on_chunk_ext_value_end;
     h1_settings.on_chunk_complete = h1_on_chunk_complete;
     h1_settings.on_message_complete = h1_on_message_complete;
+    h1_choose(false);
     llhttp_init(&h1_templates[0], HTTP_REQUEST, &h1_settings);
     tassert(llhttp_execute(&h1_templates[0], request, sizeof(request) - 1) == HPE_OK);
     llhttp_init(&h1_templates[1], HTTP_RESPONSE, &h1_settings);
@@ -247,6 +269,13 @@ h1_parse_init(
     memset(p, 0, offsetof(struct h1_parser, ll));
     *head = (struct http_head){.fields = head->fields, .max_fields = head->max_fields};
     h1_parse_begin(p, is_response, head, limits);
+}
+
+void
+h1_parse_plainly(bool plainly)
+{
+    pthread_once(&h1_once, h1_prepare);
+    h1_choose(plainly);
 }
 
 /* llhttp begins where its canonical start line ends. */
@@ -415,7 +444,7 @@ h1_parse_head(struct h1_parser *p, const char *bytes, size_t len)
     if (!p->ready)
         h1_begin_fields(p);
     if (p->fed < end) {
-        rc = llhttp_execute(ll, bytes + p->fed, end - p->fed);
+        rc = (llhttp_errno_t)h1_execute(ll, bytes + p->fed, bytes + end);
         if (rc == HPE_PAUSED) {
             p->head->len = (uint16_t)(llhttp_get_error_pos(ll) - bytes);
             p->head_done = true;
@@ -468,7 +497,7 @@ h1_chunk_step(struct h1_parser *p, const char *bytes, size_t len)
 
     if (!h1_size_ok(p, bytes, len))
         return TERR_FRAMING;
-    rc = llhttp_execute(ll, bytes, len);
+    rc = (llhttp_errno_t)h1_execute(ll, bytes, bytes + len);
     if (rc == HPE_PAUSED) {
         n = (size_t)(llhttp_get_error_pos(ll) - bytes);
         llhttp_resume(ll);

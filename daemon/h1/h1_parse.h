@@ -80,6 +80,9 @@ int h1_parse_leading(struct h1_parser *p, const char *bytes, size_t len);
 ssize_t h1_parse_body(
     struct h1_parser *p, const char *bytes, size_t len, char *out, size_t room, size_t *used);
 
+/* For tests: from now on with or without what only this processor can do.  One thread. */
+void h1_parse_plainly(bool plainly);
+
 /* "9.4.3" */
 const char *h1_llhttp_version(void);
 

@@ -321,6 +321,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     how.pieces[0] = 1 + data[1] % 64u;
     how.pieces[1] = 1 + data[2] % 64u;
     how.room = data[3] % 64u;
+    h1_parse_plainly(false);
+    fuzz_message(&how, slice_of((const char *)data + FUZZ_HOW, size - FUZZ_HOW));
+    h1_parse_plainly(true);
     fuzz_message(&how, slice_of((const char *)data + FUZZ_HOW, size - FUZZ_HOW));
     return 0;
 }
