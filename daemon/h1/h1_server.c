@@ -251,6 +251,8 @@ h1_conn_work(struct h1_conn *c)
     bool any = false, again;
 
     do {
+        const struct h1_xchg *was;
+
         again = false;
         c->gathering = true;
         for (unsigned i = 0; i < LIMIT_PIPELINE_BATCH && budget > 0 && c->in_len > 0; i++) {
@@ -264,8 +266,10 @@ h1_conn_work(struct h1_conn *c)
         if (!c->dead && h1_out_flush(c) < 0)
             h1_conn_die(c);
         c->server->ngather = 0;
+        was = c->cur;
         if (!c->dead)
             h1_out_tell(c);
+        again = again || (was != NULL && c->cur == NULL); /* its last bytes were given just now */
     } while (again && !c->dead && budget > 0 && c->in_len > 0);
     if (budget == 0 && c->in_len > 0)
         task_wake(&c->task);

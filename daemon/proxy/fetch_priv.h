@@ -72,6 +72,7 @@ struct fetch {
     struct arena arena;
     struct http_head req; /* the request, copied */
     struct slice host, key_text, client, id;
+    uint64_t start_us;            /* monotonic */
     int64_t sent_ms, received_ms; /* wall clock */
     int64_t came_ms;              /* received_ms, monotonic */
     struct slice request;         /* its head as sent */

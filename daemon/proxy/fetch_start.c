@@ -186,6 +186,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->upload_kept = spec->upload_kept;
     f->upload = upload;
     f->upload_length = spec->upload_length;
+    f->start_us = p->loop->clock.mono_us;
     f->sent_ms = p->loop->clock.wall_ms;
     p->nfetches++;
     list_add_tail(&p->fetches, &f->link);

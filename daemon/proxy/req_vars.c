@@ -492,7 +492,7 @@ req_get_settings(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 static double
 req_taken_s(const struct req *r)
 {
-    int64_t us = (int64_t)(r->proxy->loop->clock.mono_ms * 1000 - r->x->start_us);
+    int64_t us = (int64_t)(r->proxy->loop->clock.mono_us - r->x->start_us);
 
     return us > 0 ? (double)us / 1000000 : 0;
 }

@@ -36,6 +36,7 @@ sub vcl_recv {
     return (synth(200));
 }
 sub vcl_synth {
+    std.timestamp("made");
     return (deliver);
 }
 """
@@ -74,6 +75,8 @@ class Log:
             while kind != 0 and rec < pos + size:
                 tag, _, length = struct.unpack_from("<HHI", self.map, rec)
                 payload = self.map[rec + 8:rec + 8 + length]
+                if self.names[tag] == "Timestamp":  # microseconds, then the label
+                    payload = payload[8:] + b" %d" % struct.unpack_from("<Q", payload)
                 found.append((xid, self.names[tag], payload.decode("utf-8", "replace")))
                 rec += 8 + (length + 7) // 8 * 8
             self.at += size
@@ -106,6 +109,8 @@ def check(log, sock):
         (t, re.sub(r"^\S*/", "", x)) for t, x in got if x.endswith("vcl_recv 10-14")] or got)
     expect("/log", ("VCL_Log", "said so"), got)
     expect("/log", ("Policy", "vcl_synth deliver"), got)
+    took = [int(x.split()[1]) for t, x in got if t == "Timestamp" and x.startswith("made ")]
+    assert len(took) == 1 and took[0] < 60_000_000, got  # since the request began
     lines = " | ".join(x for t, x in got if t == "PolicyLines")
     assert "mine 5-7" in lines or "mine 5" in lines, lines
     assert re.search(r"mine[ \d-]* 6\b", lines), lines  # the branch that was taken

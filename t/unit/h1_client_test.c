@@ -16,6 +16,7 @@ enum {
     ANSWERS_MAX = 8,
     GOT_MAX = 1 << 17,
     PIPE_MS = 1000,
+    LARGE_BYTES = 300000, /* more than a full socket and the queue behind it take at once */
 };
 
 /* Who answers: /hit and /hint at once, anything else when the test says so. */
@@ -78,6 +79,25 @@ answer_send(struct answer *a, const char *body)
     CHECK_EQ(strlen(body), a->x->ops->send(a->x, &r, &iov, 1, EXCHANGE_END));
 }
 
+/* What is not taken now is sent on when there is room: answer_write(). */
+static void
+answer_send_large(struct answer *a)
+{
+    static const char large[LARGE_BYTES];
+    const struct exchange_response r = {
+        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = sizeof(large)};
+    struct iovec iov = {.iov_len = sizeof(large)};
+    const char *p = large;
+    ssize_t n;
+
+    memcpy(&iov.iov_base, &p, sizeof(p));
+    n = a->x->ops->send(a->x, &r, &iov, 1, EXCHANGE_END);
+    CHECK(n > 0 && (size_t)n < sizeof(large));
+    a->out = large + n;
+    a->out_len = sizeof(large) - (size_t)n;
+    a->end = true;
+}
+
 static void
 answer_grant(struct answer *a)
 {
@@ -137,6 +157,8 @@ answer_run(struct task *t)
     if (a->tunnel && !a->x->gone) {
         answer_read(a);
         answer_write(a);
+    } else if (a->end && !a->x->gone) {
+        answer_write(a);
     }
     a->seen = a->x->sent;
     a->done = a->x->done;
@@ -165,6 +187,8 @@ answer_start(void *ctx, struct exchange *x)
     target = http_slice(&x->head, x->head.target_off, x->head.target_len);
     if (slice_eq(target, SLICE_LIT("/hit")))
         answer_send(a, "hit");
+    else if (slice_eq(target, SLICE_LIT("/large")))
+        answer_send_large(a);
     else if (slice_eq(target, SLICE_LIT("/hint")))
         CHECK_EQ(0, answer_hint(a));
     else if (x->upgrade && world.grants)
@@ -248,6 +272,26 @@ wake(struct answer *a)
 }
 
 /* ---- Interim responses ---- */
+
+/* The second request had come when the first answer's last bytes left, and nothing else will come. */
+TEST(h1_client, whose_first_answer_was_slow_to_leave_gets_the_second)
+{
+    static const char requests[] =
+        "GET /large HTTP/1.1\r\nHost: a\r\n\r\nGET /hit HTTP/1.1\r\nHost: a\r\n\r\n";
+    size_t len;
+
+    world_open();
+    fake_take(world.s, 50000);
+    says(requests, sizeof(requests) - 1);
+    CHECK_EQ(1, world.nanswers);
+    fake_take(world.s, SIZE_MAX);
+    fake_run(&world.loop);
+    CHECK_EQ(2, world.nanswers);
+    len = fake_got_len(world.s);
+    CHECK(len > LARGE_BYTES + sizeof(HIT));
+    CHECK_STR(HIT, fake_got(world.s) + len - (sizeof(HIT) - 1));
+    world_close();
+}
 
 TEST(h1_interim, leaves_behind_earlier_answers_and_before_its_own)
 {
@@ -725,7 +769,8 @@ TEST(h1_tunnel, is_not_what_connect_gets)
     world_close();
 }
 
-TEST_MAIN(TEST_ENTRY(h1_body, framing_that_fills_the_room_is_not_the_end_of_what_is_here),
+TEST_MAIN(TEST_ENTRY(h1_client, whose_first_answer_was_slow_to_leave_gets_the_second),
+    TEST_ENTRY(h1_body, framing_that_fills_the_room_is_not_the_end_of_what_is_here),
     TEST_ENTRY(h1_interim, leaves_behind_earlier_answers_and_before_its_own),
     TEST_ENTRY(h1_interim, never_goes_to_http_1_0),
     TEST_ENTRY(h1_interim, is_dropped_behind_the_head),
