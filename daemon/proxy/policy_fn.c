@@ -205,8 +205,7 @@ policy_timestamp(struct vcl_run *r, struct slice label)
         return;
     shmlog_begin(p->log, ctx->xid, ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
     shmlog_event(p->log, SHMLOG_Timestamp, label,
-        p->loop->clock.mono_us -
-            (ctx->req != NULL ? ctx->req->x->start_us : ctx->fetch->start_us));
+        p->loop->clock.mono_us - (ctx->req != NULL ? ctx->req->x->start_us : ctx->fetch->start_us));
     shmlog_end(p->log);
 }
 
