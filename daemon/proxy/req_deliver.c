@@ -259,8 +259,10 @@ req_deliver_whole(struct req *r)
     }
     r->nleased = b.n;
     r->pos += end;
-    if (n < 0 || r->pos != r->all.end)
+    if (n < 0)
         return 0;
+    if (r->pos != r->all.end) /* what there is goes out before more is asked for: that may fail */
+        return req_send(r, iov, b.n, end, b.n == LIMIT_LEASES ? EXCHANGE_MORE : 0);
     r->source_ended = r->body_ended = true;
     r->segment = 1;
     return req_send(r, iov, b.n, end, EXCHANGE_END);
