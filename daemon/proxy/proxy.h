@@ -34,7 +34,7 @@ struct proxy_synth {
     int64_t second;  /* wall clock: of its Date */
     uint16_t status; /* 0: none yet */
     uint16_t len;
-    char text[256];
+    char text[192]; /* "HTTP/1.1 505 HTTP Version Not Supported", Date, a Server of 64 bytes */
 };
 
 /* Whose run of a policy it is. */

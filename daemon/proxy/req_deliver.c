@@ -240,6 +240,7 @@ req_deliver_whole(struct req *r)
 {
     struct lease_batch b = {.extents = r->ext, .n = 0, .max = LIMIT_LEASES};
     struct iovec iov[LIMIT_LEASES];
+    unsigned flags = EXCHANGE_END;
     uint64_t end = 0;
     int n;
 
@@ -261,11 +262,13 @@ req_deliver_whole(struct req *r)
     r->pos += end;
     if (n < 0)
         return 0;
-    if (r->pos != r->all.end) /* what there is goes out before more is asked for: that may fail */
-        return req_send(r, iov, b.n, end, b.n == LIMIT_LEASES ? EXCHANGE_MORE : 0);
-    r->source_ended = r->body_ended = true;
-    r->segment = 1;
-    return req_send(r, iov, b.n, end, EXCHANGE_END);
+    if (__builtin_expect(r->pos == r->all.end, 1)) {
+        r->source_ended = r->body_ended = true;
+        r->segment = 1;
+    } else { /* what there is goes out before more is asked for: that may fail */
+        flags = b.n == LIMIT_LEASES ? EXCHANGE_MORE : 0;
+    }
+    return req_send(r, iov, b.n, end, flags);
 }
 
 /* Offers what is leased and not accepted.  As req_send. */

@@ -17,6 +17,7 @@ req_policy_run(struct req *r, enum vcl_sub sub)
     struct policy *pol = r->policy.use->policy;
     struct policy_ctx *ctx = &p->run_ctx;
     struct vcl_run *run = &p->run;
+    const bool logged = __builtin_expect(shmlog_readers(p->log), 0);
     enum vcl_action act;
 
     ctx->policy = pol;
@@ -28,10 +29,10 @@ req_policy_run(struct req *r, enum vcl_sub sub)
     run->host = &policy_req_host;
     run->arena = &r->x->arena;
     run->now_s = (double)p->loop->clock.wall_ms / 1000;
-    run->ntrace = 0;
+    run->ntrace = logged ? 0 : VCL_TRACE_MAX; /* nobody asks which lines ran */
     req_show_head(r, run);
     act = vcl_run(run, sub);
-    if (__builtin_expect(shmlog_readers(p->log), 0))
+    if (logged)
         policy_log(p, run, r->x->xid, SHMLOG_KIND_REQ, act);
     run->vcl = NULL;
     return act;
@@ -449,7 +450,7 @@ req_write_synth(struct req *r)
         memo->status = r->synth_status;
         memo->len = (uint16_t)n;
     }
-    memcpy(r->x->extra, memo->text, memo->len);
+    memcpy(r->x->extra, memo->text, sizeof(memo->text)); /* a fixed size is moved, not called for */
     r->x->extra_len = memo->len;
     r->policy.block = slice_of("", 0);
     return 0;
