@@ -37,9 +37,10 @@ struct conf_listen {
 
 struct conf_storage {
     const char *name;
-    const char *engine; /* "malloc", "synth", "fault" */
-    uint64_t size;      /* bytes, never 0 */
-    const char *fault;  /* engine fault: what to do, see storage/engine_fault.c; else "" */
+    const char *engine;   /* "malloc", "synth", "fault" */
+    uint64_t size;        /* bytes, never 0 */
+    const char *eviction; /* "s3-fifo", "lru", "sieve" */
+    const char *fault;    /* engine fault: what to do, see storage/engine_fault.c; else "" */
 };
 
 struct conf_backend {

@@ -30,6 +30,7 @@
     X(NAME,    STRING, "a name: a letter or _, then letters, digits, - and _")                     \
     X(LEVEL,   STRING, "error, warn, info or debug")                                               \
     X(ENGINE,  STRING, "malloc, synth or fault")                                                   \
+    X(EVICTION, STRING, "s3-fifo, lru or sieve")                                                   \
     X(LISTEN,  STRING, "an address: host:port, \"[v6]:port\", \"*:port\" or unix:/path")           \
     X(ADDRESS, STRING, "an address: host:port, \"[v6]:port\" or unix:/path")                       \
     X(AUTHORITY, STRING, "a host name, and perhaps a port, as in www.example.com:8080")            \
@@ -53,6 +54,9 @@
     X(engine, ENGINE, "malloc", 0, 0, "What keeps the bytes: memory, references, or test faults")  \
     X(size, BYTES, 256 * CONF_MI, 4 * CONF_KI, CONF_STORAGE_MAX,                                   \
       "A promise: whatever grows with content stays within it")                                    \
+    X(eviction, EVICTION, "s3-fifo", 0, 0,                                                         \
+      "Who leaves when room is needed: what was not used again soon, what was not used for the "   \
+      "longest time, or what was not used since a hand came by")                                   \
     X(fault, TEXT, "", 0, 1024, "What the engine fault does; for tests, and for no other engine")
 
 #define CONF_BACKEND_TABLE(X)                                                                      \

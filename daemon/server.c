@@ -144,7 +144,7 @@ server_open_storage(struct server *s)
         return TERR_NOMEM;
     }
     s->env.storage_bytes = main_store->size;
-    rc = cache_open(&s->cache, &s->conf->index, s->storage, main_store->size, s->counters);
+    rc = cache_open(&s->cache, &s->conf->index, s->storage, main_store, s->counters);
     if (rc != 0)
         elog(ELOG_ERROR, "storage %s: %llu bytes do not hold the index: %s", main_store->name,
             (unsigned long long)main_store->size, terr_text(rc));

@@ -30,13 +30,7 @@ entry_count_hit(struct entry *e)
 static inline void
 entry_count_use(struct entry *e, const struct cache_query *q)
 {
-    uint8_t uses = atomic_load_explicit(&e->uses, memory_order_relaxed);
-    uint32_t tick = (uint32_t)(q->now_ms >> ENTRY_TICK_LOG2);
-
-    if (uses < 3)
-        atomic_store_explicit(&e->uses, (uint8_t)(uses + 1), memory_order_relaxed);
-    if (__builtin_expect(atomic_load_explicit(&e->last_hit, memory_order_relaxed) != tick, 0))
-        atomic_store_explicit(&e->last_hit, tick, memory_order_relaxed);
+    evict_node_use(&e->evict, (uint32_t)(q->now_ms >> ENTRY_TICK_LOG2));
     if (__builtin_expect(q->count_hits, 0))
         entry_count_hit(e);
 }
@@ -71,7 +65,7 @@ cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e)
         atomic_store_explicit(&prev->variant, next, memory_order_release);
     }
     e->linked = false;
-    evict_remove(&c->evict, e);
+    evict_remove(c, e);
     rcu_free_later(&e->later, entry_on_grace);
 }
 
@@ -98,7 +92,7 @@ cache_drop_victim(struct cache *c, struct cuckoo_node *node)
     for (struct entry *e = entry_of_node(node), *next; e != NULL; e = next) {
         next = entry_next(e);
         e->linked = false;
-        evict_remove(&c->evict, e);
+        evict_remove(c, e);
         /* Who waits for it is told by its fetch, which still holds it. */
         rcu_free_later(&e->later, entry_on_grace);
         counter_add_shared(c->counters, COUNTER_index_evicted, 1);
@@ -354,8 +348,11 @@ cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
         if (o == e || entry_state(o) == ENTRY_BUSY)
             continue;
         if (entry_state(o) != ENTRY_READY || slice_eq(entry_vary(o), entry_vary(e)) ||
-            entry_is_over(o, e->received_ms))
+            entry_is_over(o, e->received_ms)) {
+            if (entry_state(o) == ENTRY_READY && slice_eq(entry_vary(o), entry_vary(e)))
+                evict_inherit(c, e, o);
             cache_unlink_locked(c, g, o);
+        }
     }
 }
 
@@ -461,7 +458,6 @@ cache_hitmiss(
     e->pass = mark == CACHE_MARK_PASS;
     e->received_ms = now_ms;
     atomic_init(&e->ttl_ms, ttl_ms);
-    e->charge_kb = 1;
     cuckoo_lock(c->index, &e->node.key, &g);
     if (ttl_ms > 0)
         cache_link_late(c, &g, e);
@@ -472,7 +468,7 @@ cache_hitmiss(
     } else if (e->linked) {
         if (mark == CACHE_MARK || mark == CACHE_MARK_PASS)
             cache_supersede(c, &g, e);
-        evict_add(&c->evict, e);
+        evict_add(c, e, 1);
     }
     cuckoo_unlock(c->index, &g);
 }
@@ -521,10 +517,9 @@ cache_settle(struct entry *e)
     for (unsigned i = 0; i < atomic_load_explicit(&e->nparts, memory_order_relaxed); i++)
         bytes += stobj_len(e->parts[i].body);
     cuckoo_lock(c->index, &e->node.key, &g);
-    e->charge_kb = (uint32_t)((bytes + 1023) >> 10);
     if (e->linked) {
         cache_supersede(c, &g, e);
-        evict_add(&c->evict, e);
+        evict_add(c, e, (uint32_t)((bytes + 1023) >> 10));
     }
     cuckoo_unlock(c->index, &g);
 }
@@ -661,7 +656,7 @@ cache_usefulness(const struct cuckoo_node *node)
 
     if (entry_state(e) == ENTRY_BUSY)
         return 1000; /* others wait for it */
-    return atomic_load_explicit(&e->uses, memory_order_relaxed);
+    return (int)evict_node_uses(&e->evict);
 }
 
 /* The index is charged to the store like everything else.  What was really allocated stands
@@ -700,7 +695,7 @@ cache_index_free(void *ctx, void *p, size_t bytes)
 
 int
 cache_open(struct cache **out, const struct conf_index *conf, struct storage *storage,
-    uint64_t storage_bytes, struct counters *counters)
+    const struct conf_storage *store, struct counters *counters)
 {
     struct cache *c = calloc(1, sizeof(*c));
     struct cuckoo_conf cc = {
@@ -715,7 +710,7 @@ cache_open(struct cache **out, const struct conf_index *conf, struct storage *st
         return TERR_NOMEM;
     /* A slot for every KiB: an object of 1 KiB takes more than that with head and key. */
     if (cc.bits == 0)
-        cc.bits = cuckoo_bits_for(storage_bytes >> 10, cc.slots);
+        cc.bits = cuckoo_bits_for(store->size >> 10, cc.slots);
     c->magic = CACHE_MAGIC;
     c->storage = storage;
     c->counters = counters;
@@ -724,10 +719,13 @@ cache_open(struct cache **out, const struct conf_index *conf, struct storage *st
         OBJ_FREE(c);
         return err;
     }
-    evict_init(&c->evict);
-    err = cuckoo_open(&c->index, &cc);
+    err = evict_init(&c->evict, storage, store->size, store->eviction);
+    if (err == 0) {
+        err = cuckoo_open(&c->index, &cc);
+        if (err != 0)
+            evict_fini(&c->evict, storage);
+    }
     if (err != 0) {
-        evict_fini(&c->evict);
         bans_fini(&c->bans);
         OBJ_FREE(c);
         return err;
@@ -747,7 +745,7 @@ cache_flush_one(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *see
     for (; e != NULL; e = next) {
         next = entry_next(e);
         e->linked = false;
-        evict_remove(&c->evict, e);
+        evict_remove(c, e);
         rcu_free_later(&e->later, entry_on_grace);
     }
 }
@@ -764,7 +762,7 @@ cache_close(struct cache **cp)
     rcu_leave();
     rcu_barrier_wait();
     cuckoo_close(&c->index);
-    evict_fini(&c->evict);
+    evict_fini(&c->evict, c->storage);
     bans_fini(&c->bans);
     OBJ_FREE(c);
 }

@@ -18,6 +18,7 @@
 struct bans;
 struct cache;
 struct conf_index;
+struct conf_storage;
 struct counters;
 struct fresh_ask;
 struct fresh_verdict;
@@ -87,10 +88,10 @@ struct cache_response {
     const struct fresh_verdict *fresh;
 };
 
-/* Build the index over `storage`.  Borrows all until cache_close().  0 and a cache in *out;
- * TERR_NOMEM; TERR_CONFIG. */
+/* Build the index over `storage`.  Borrows all until cache_close(), but `conf` and `store`: what
+ * the storage's size and eviction are.  0 and a cache in *out; TERR_NOMEM; TERR_CONFIG. */
 int cache_open(struct cache **out, const struct conf_index *conf, struct storage *storage,
-    uint64_t storage_bytes, struct counters *counters);
+    const struct conf_storage *store, struct counters *counters);
 /* Takes *cp.  Every entry leaves; nobody may hold one.  Waits for RCU. */
 void cache_close(struct cache **cp);
 

@@ -9,10 +9,14 @@
 #include "daemon/shm/counters.h"
 #include "storage/storage.h"
 
-/* Entries that may leave, oldest first.  A used one gets another round (second chance). */
-struct evict_queue {
+/* Entries that may leave.  The lock is a leaf: taken under a key's guard, or under none. */
+struct evict {
     pthread_mutex_t lock;
-    struct list fifo; /* of entry.evict_link, under lock */
+    struct evict_queue queue;   /* under lock; sizes are KiB, stamps are ticks */
+    struct evict_ghost *ghosts; /* memory of the store's, set once; NULL: the policy has none */
+    size_t nghosts;
+    /* What the counters have been told; under lock. */
+    uint64_t shown_small, shown_main, shown_ghost_hits;
 };
 
 enum {
@@ -25,7 +29,7 @@ struct cache {
     struct cuckoo *index;
     struct storage *storage;
     struct counters *counters;
-    struct evict_queue evict;
+    struct evict evict;
     /* When a key was last invalidated, by its hash: what is not in the index then, because it is
      * late, learns it from here.  A count, not a time; several keys may share one. */
     _Atomic uint32_t changes[CACHE_CHANGES];
@@ -93,10 +97,15 @@ cache_is_banned(
     return __builtin_expect(tested != bans_newest(&c->bans), 0) && bans_hit(c, e, q->req, g);
 }
 
-void evict_init(struct evict_queue *q);
-void evict_fini(struct evict_queue *q);
-void evict_add(struct evict_queue *q, struct entry *e);
-void evict_remove(struct evict_queue *q, struct entry *e);
+/* policy: its name; NULL: s3-fifo.  0; TERR_NOMEM; TERR_CONFIG: there is none of this name. */
+int evict_init(struct evict *ev, struct storage *st, uint64_t storage_bytes, const char *policy);
+void evict_fini(struct evict *ev, struct storage *st);
+/* Once for an entry, under the guard of its key.  size_kb: what its going gives back. */
+void evict_add(struct cache *c, struct entry *e, uint32_t size_kb);
+/* Always legal: it may not be there yet, or not any more. */
+void evict_remove(struct cache *c, struct entry *e);
+/* `e` is about to take the place of `old`, and is as much used; under the guard of their key. */
+void evict_inherit(struct cache *c, struct entry *e, const struct entry *old);
 /* storage_set_evictor's callback; ctx is the cache. */
 uint64_t evict_make_room(void *ctx, uint64_t bytes);
 

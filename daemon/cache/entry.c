@@ -23,7 +23,7 @@ entry_new(struct cache *c, unsigned refs, bool is_private)
     atomic_init(&e->refs, refs);
     atomic_init(&e->state, ENTRY_BUSY);
     list_init(&e->waiting);
-    list_init(&e->evict_link);
+    evict_node_init(&e->evict);
     if (!is_private)
         bans_attach(&c->bans, e);
     return e;
@@ -69,7 +69,7 @@ entry_free(struct entry *e)
 {
     struct storage *st = e->cache->storage;
 
-    tassert(list_empty(&e->waiting) && list_empty(&e->evict_link) && !e->linked);
+    tassert(list_empty(&e->waiting) && list_empty(&e->evict.link) && !e->linked);
     bans_detach(e);
     if (e->handoff != NULL)
         entry_drop(&e->handoff);

@@ -25,6 +25,7 @@
 #include "daemon/base/rcu.h"
 #include "daemon/base/span.h"
 #include "daemon/cache/cuckoo.h"
+#include "daemon/cache/evict_queue.h"
 
 struct ban;
 struct cache;
@@ -50,7 +51,7 @@ enum {
     ENTRY_KEY_SHOWN_MAX = 200, /* a longer key is not shown in Cache-Status */
     ENTRY_PARTS_INLINE = 2,
     ENTRY_PARTS_MAX = 64, /* with more, the whole is fetched anew */
-    ENTRY_TICK_LOG2 = 10, /* of last_hit: 1,024 ms, nearly a second, without a division */
+    ENTRY_TICK_LOG2 = 10, /* of the last hit: 1,024 ms, nearly a second, without a division */
 };
 
 #define ENTRY_MAGIC OBJ_TAG('e', 'n', 't', 'r')
@@ -60,20 +61,20 @@ struct entry {
     _Atomic uint32_t refs;
     _Atomic(struct entry *) variant; /* the next under this key */
     _Atomic uint8_t state;
-    _Atomic uint8_t uses; /* 0 to 3, bumped by hits, for eviction */
-    bool is_private;      /* never in the index */
-    bool late;            /* goes into the index when its outcome is known, if it is for others */
+    bool is_private; /* never in the index */
+    bool late;       /* goes into the index when its outcome is known, if it is for others */
     bool length_in_head;
     bool key_shows;        /* its text is short, and may stand between quotes */
     bool partial;          /* parts do not cover the whole, or did not when they came */
     _Atomic bool softened; /* by a soft purge: a ttl of 0 does not mean "each time" then */
     bool validatable;      /* has an ETag or a Last-Modified */
     bool must_revalidate;  /* never served stale */
-    bool by_request;   /* HITMISS: because of what the request said, so only for such requests */
-    bool pass;         /* HITMISS: such requests are passed, not fetched as if for the cache */
-    bool abandoned;    /* its reader has gone; that loop only */
-    uint32_t changes;  /* late: of its key, when it was made */
-    uint64_t expected; /* BUSY: what it is expected to be selected by; 0: not known */
+    bool by_request;  /* HITMISS: because of what the request said, so only for such requests */
+    bool pass;        /* HITMISS: such requests are passed, not fetched as if for the cache */
+    bool abandoned;   /* its reader has gone; that loop only */
+    uint32_t changes; /* late: of its key, when it was made */
+    _Atomic uint32_t hits;       /* counted when asked for */
+    uint64_t expected;           /* BUSY: what it is expected to be selected by; 0: not known */
     bool on_heap, block_on_heap; /* private ones, when the store was full */
     /* set before READY or HITMISS is published */
     uint16_t status, origin_status;
@@ -99,10 +100,9 @@ struct entry {
     struct cache *cache;       /* borrowed */
     struct task *fetch;        /* private: whoever fills it, on the reader's loop; NULL: nobody */
     struct list waiting;       /* BUSY: waiters, under the key's guard */
-    struct list evict_link;    /* under the cache's eviction lock */
-    uint32_t charge_kb;        /* what evicting it gives back, KiB rounded up */
-    _Atomic uint32_t hits;     /* counted when asked for */
-    _Atomic uint32_t last_hit; /* monotonic, in ticks; 0: never */
+    /* For eviction.  Its stamp is the last hit: monotonic, in ticks; 0: never.  Its size is what
+     * evicting it gives back, KiB rounded up. */
+    struct evict_node evict;
     struct rcu_later later;
 };
 
@@ -198,7 +198,7 @@ entry_hits(const struct entry *e)
 static inline int64_t
 entry_last_hit_ms(const struct entry *e)
 {
-    uint32_t ticks = atomic_load_explicit(&e->last_hit, memory_order_relaxed);
+    uint32_t ticks = atomic_load_explicit(&e->evict.stamp, memory_order_relaxed);
     int64_t at = (int64_t)ticks << ENTRY_TICK_LOG2;
 
     return at > e->received_ms ? at : e->received_ms;

@@ -1,103 +1,138 @@
-/* evict.c -- who leaves when room is needed: first in, first out, with a second chance.
+/* evict.c -- makes room: asks the policy who leaves, and unlinks them.
  *
- * A hit writes only the small use counter, and not even that once it is full; the queue is
- * touched when an entry settles, leaves, or room is made. */
+ * A hit writes only the small use counter and the tick of the last use, and not even these once
+ * they say so already; queues are touched when an entry settles, leaves, or room is made.
+ * What is unlinked leaves the queues at once, whoever still reads it. */
+#include <string.h>
+
+#include "daemon/base/terr.h"
 #include "daemon/cache/cache_priv.h"
 
 enum {
-    EVICT_BATCH = 64,   /* victims unlinked in one go, off the queue's lock */
-    EVICT_LOOKS = 4096, /* entries looked at for a batch: used ones go round again */
+    EVICT_BATCH = 64,         /* victims unlinked in one go, off the queue's lock */
+    EVICT_BARREN_MAX = 8,     /* picks of which everything is being read: then it is enough */
+    EVICT_GHOST_BYTES = 4096, /* of the storage for each ghost: 0.2 % of it for all */
+    EVICT_GHOSTS_MIN = EVICT_GHOST_BUCKET,
 };
 
-void
-evict_init(struct evict_queue *q)
+int
+evict_init(struct evict *ev, struct storage *st, uint64_t storage_bytes, const char *policy)
 {
-    pthread_mutex_init(&q->lock, NULL);
-    list_init(&q->fifo);
-}
+    enum evict_policy p = EVICT_S3_FIFO;
+    size_t n = storage_bytes / EVICT_GHOST_BYTES;
 
-void
-evict_fini(struct evict_queue *q)
-{
-    tassert(list_empty(&q->fifo));
-    pthread_mutex_destroy(&q->lock);
-}
-
-void
-evict_add(struct evict_queue *q, struct entry *e)
-{
-    pthread_mutex_lock(&q->lock);
-    list_add_tail(&q->fifo, &e->evict_link);
-    pthread_mutex_unlock(&q->lock);
-}
-
-void
-evict_remove(struct evict_queue *q, struct entry *e)
-{
-    pthread_mutex_lock(&q->lock);
-    list_del(&e->evict_link);
-    pthread_mutex_unlock(&q->lock);
-}
-
-/* Takes victims off the queue, worth `bytes` or as many as the batch holds. */
-static unsigned
-evict_pick(struct evict_queue *q, uint64_t bytes, struct entry *victims[EVICT_BATCH])
-{
-    uint64_t sum = 0;
-    unsigned n = 0;
-
-    pthread_mutex_lock(&q->lock);
-    for (unsigned looks = 0; looks < EVICT_LOOKS && n < EVICT_BATCH && sum < bytes; looks++) {
-        struct entry *e;
-        uint8_t uses;
-
-        if (list_empty(&q->fifo))
-            break;
-        e = container_of(q->fifo.next, struct entry, evict_link);
-        list_del(&e->evict_link);
-        uses = atomic_load_explicit(&e->uses, memory_order_relaxed);
-        if (uses > 0) {
-            atomic_store_explicit(&e->uses, (uint8_t)(uses - 1), memory_order_relaxed);
-            list_add_tail(&q->fifo, &e->evict_link);
-            continue;
-        }
-        victims[n++] = e;
-        sum += (uint64_t)e->charge_kb << 10;
+    *ev = (struct evict){.nghosts = 0};
+    if (policy != NULL && !evict_policy_of(policy, &p))
+        return TERR_CONFIG;
+    if (p == EVICT_S3_FIFO) {
+        ev->nghosts = n < EVICT_GHOSTS_MIN ? EVICT_GHOSTS_MIN : n;
+        ev->ghosts = storage_alloc(st, ev->nghosts * sizeof(*ev->ghosts));
+        if (ev->ghosts == NULL)
+            return TERR_NOMEM;
+        memset(ev->ghosts, 0, ev->nghosts * sizeof(*ev->ghosts));
     }
-    pthread_mutex_unlock(&q->lock);
-    return n;
+    evict_queue_init(&ev->queue, p, storage_bytes >> 10, ev->ghosts, ev->nghosts);
+    pthread_mutex_init(&ev->lock, NULL);
+    return 0;
+}
+
+void
+evict_fini(struct evict *ev, struct storage *st)
+{
+    tassert(ev->queue.small_size + ev->queue.main_size == 0);
+    if (ev->ghosts != NULL)
+        storage_free(st, ev->ghosts, ev->nghosts * sizeof(*ev->ghosts));
+    pthread_mutex_destroy(&ev->lock);
+}
+
+static void
+evict_show_one(struct cache *c, enum counter id, uint64_t *shown, uint64_t now)
+{
+    if (now == *shown)
+        return;
+    counter_add_shared(
+        c->counters, id, now - *shown); /* of a gauge: perhaps below 0, modulo 2^64 */
+    *shown = now;
+}
+
+/* Counters follow the queues; under the lock. */
+static void
+evict_unlock(struct cache *c)
+{
+    struct evict *ev = &c->evict;
+
+    evict_show_one(c, COUNTER_cache_ghost_hits, &ev->shown_ghost_hits, ev->queue.ghost_hits);
+    evict_show_one(c, COUNTER_cache_small_bytes, &ev->shown_small, ev->queue.small_size << 10);
+    evict_show_one(c, COUNTER_cache_main_bytes, &ev->shown_main, ev->queue.main_size << 10);
+    pthread_mutex_unlock(&ev->lock);
+}
+
+void
+evict_add(struct cache *c, struct entry *e, uint32_t size_kb)
+{
+    e->evict.hash = (uint32_t)(e->node.key.hi >> 32);
+    e->evict.size = size_kb;
+    pthread_mutex_lock(&c->evict.lock);
+    evict_queue_add(&c->evict.queue, &e->evict, (uint32_t)(e->received_ms >> ENTRY_TICK_LOG2));
+    evict_unlock(c);
+}
+
+void
+evict_remove(struct cache *c, struct entry *e)
+{
+    pthread_mutex_lock(&c->evict.lock);
+    evict_queue_remove(&c->evict.queue, &e->evict);
+    evict_unlock(c);
+}
+
+void
+evict_inherit(struct cache *c, struct entry *e, const struct entry *old)
+{
+    pthread_mutex_lock(&c->evict.lock);
+    evict_queue_inherit(&c->evict.queue, &e->evict, &old->evict);
+    pthread_mutex_unlock(&c->evict.lock);
+}
+
+/* Unlinks a victim, unless somebody else was faster.  What will come back soon. */
+static uint64_t
+evict_unlink(struct cache *c, struct entry *e)
+{
+    uint64_t worth = (uint64_t)e->evict.size << 10;
+    bool held = atomic_load_explicit(&e->refs, memory_order_relaxed) > 1;
+    bool was_small = e->evict.where == EVICT_LEFT_SMALL, was_linked;
+    struct cuckoo_guard g;
+
+    cuckoo_lock(c->index, &e->node.key, &g);
+    was_linked = e->linked;
+    if (was_linked)
+        cache_unlink_locked(c, &g, e);
+    cuckoo_unlock(c->index, &g);
+    if (!was_linked)
+        return 0;
+    counter_add_shared(c->counters, COUNTER_cache_evicted, 1);
+    counter_add_shared(
+        c->counters, was_small ? COUNTER_cache_evicted_small : COUNTER_cache_evicted_main, 1);
+    counter_add_shared(c->counters, COUNTER_cache_evicted_bytes, worth);
+    return held ? 0 : worth; /* what somebody reads comes back when they are done */
 }
 
 uint64_t
 evict_make_room(void *ctx, uint64_t bytes)
 {
     struct cache *c = ctx;
-    struct entry *victims[EVICT_BATCH];
-    uint64_t soon = 0;
-    unsigned n;
+    struct evict_node *victims[EVICT_BATCH];
+    uint64_t soon = 0, had;
+    unsigned n, barren = 0;
 
     OBJ_CHECK(c, CACHE_MAGIC);
     do {
-        n = evict_pick(&c->evict, bytes - soon, victims);
-        for (unsigned i = 0; i < n; i++) {
-            struct entry *e = victims[i]; /* stays readable: we are online */
-            uint64_t worth = (uint64_t)e->charge_kb << 10;
-            struct cuckoo_guard g;
-            bool was_linked, held;
-
-            held = atomic_load_explicit(&e->refs, memory_order_relaxed) > 1;
-            cuckoo_lock(c->index, &e->node.key, &g);
-            was_linked = e->linked;
-            if (was_linked)
-                cache_unlink_locked(c, &g, e);
-            cuckoo_unlock(c->index, &g);
-            if (!was_linked)
-                continue;
-            counter_add_shared(c->counters, COUNTER_cache_evicted, 1);
-            counter_add_shared(c->counters, COUNTER_cache_evicted_bytes, worth);
-            if (!held)
-                soon += worth; /* what somebody reads comes back when they are done */
-        }
-    } while (n == EVICT_BATCH && soon < bytes);
+        had = soon;
+        pthread_mutex_lock(&c->evict.lock);
+        n = evict_queue_pick(&c->evict.queue, (bytes - soon + 1023) >> 10, victims, EVICT_BATCH);
+        evict_unlock(c);
+        for (unsigned i = 0; i < n; i++) /* they stay readable: we are online */
+            soon += evict_unlink(c, container_of(victims[i], struct entry, evict));
+        barren += soon == had;
+    } while (n > 0 && soon < bytes && barren < EVICT_BARREN_MAX);
     return soon;
 }

@@ -53,6 +53,11 @@
     X(cache, invalidated, COUNTER, "Keys emptied because an unsafe request changed them")          \
     X(cache, evicted, COUNTER, "Responses removed to make room")                                   \
     X(cache, evicted_bytes, COUNTER, "Bytes that evictions freed")                                 \
+    X(cache, evicted_small, COUNTER, "Of the evicted: used at most once since they came (s3-fifo)")\
+    X(cache, evicted_main, COUNTER, "Of the evicted: not used any more; with sieve and lru, all")  \
+    X(cache, ghost_hits, COUNTER, "Responses stored again soon after they were evicted (s3-fifo)") \
+    X(cache, small_bytes, GAUGE, "Bytes on trial: evicted first, if they are not used (s3-fifo)")  \
+    X(cache, main_bytes, GAUGE, "Bytes that have been used; with sieve and lru, all")              \
     X(cache, purged, COUNTER, "Responses removed by purges")                                       \
     X(cache, purged_soft, COUNTER, "Responses whose times soft purges cut")                        \
     X(bans, now, GAUGE, "Bans in the list")                                                        \

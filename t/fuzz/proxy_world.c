@@ -219,8 +219,7 @@ world_open(unsigned variant)
     world_open_loop();
     world_must(storage_open(&world.storage, store));
     world_must(storage_open(&world.synth, &world.synth_conf));
-    world_must(
-        cache_open(&world.cache, &world.conf->index, world.storage, store->size, world.counters));
+    world_must(cache_open(&world.cache, &world.conf->index, world.storage, store, world.counters));
     world_must(registry_open(&world.registry, world.conf));
     world_open_proxy();
     env = (struct h1_server_env){.loop = &world.loop,

@@ -290,8 +290,8 @@ world_open(const char *admin_section)
     timer_wheel_init(&world.loop.wheel, 0, world_on_rearm);
     CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
     CHECK_EQ(0, storage_open(&world.storage, &world.conf->storages[0]));
-    CHECK_EQ(
-        0, cache_open(&world.cache, &world.conf->index, world.storage, 1 << 20, world.counters));
+    CHECK_EQ(0, cache_open(&world.cache, &world.conf->index, world.storage,
+                    &world.conf->storages[0], world.counters));
     CHECK_EQ(0, registry_open(&world.registry, world.conf));
     CHECK_EQ(0, admin_open(&world.admin, &(struct admin_env){.loop = &world.loop,
                                              .conf = world.conf,

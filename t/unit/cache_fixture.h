@@ -39,12 +39,13 @@ static inline void
 cache_fixture_open_with(struct cache_fixture *f, unsigned bits)
 {
     struct conf_index conf = {.bits = (int64_t)bits, .slots = 8};
+    struct conf_storage store = {.size = UINT64_C(64) << 20, .eviction = "s3-fifo"};
 
     *f = (struct cache_fixture){.clock = {.mono_ms = 10 * 1000 * 1000, .wall_ms = 1700000000000}};
     hash_secret_fix(1);
     f->store = store_open("malloc", UINT64_C(64) << 20, "");
     CHECK_EQ(0, counters_open(&f->counters, NULL, 1));
-    CHECK_EQ(0, cache_open(&f->cache, &conf, f->store, UINT64_C(64) << 20, f->counters));
+    CHECK_EQ(0, cache_open(&f->cache, &conf, f->store, &store, f->counters));
     loop_init(&f->loop);
     test_waiter_init(&f->waiter, &f->loop);
     rcu_join();

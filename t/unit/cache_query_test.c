@@ -1,6 +1,7 @@
 /* cache_query_test.c -- what policies ask of a lookup, and what purges leave. */
 #include "t/unit/test.h"
 
+#include "daemon/cache/cache_priv.h"
 #include "t/unit/cache_fixture.h"
 
 static const struct stored plain = {STORED_PLAIN, 200, 60000, 10000, 40000, 2000};
@@ -400,7 +401,129 @@ TEST(purge, a_soft_one_sets_what_is_said)
     cache_fixture_close(&f);
 }
 
-TEST_MAIN(TEST_ENTRY(query, within_its_grace_it_is_served_stale_and_refreshed_once),
+/* ---- Eviction: the policies themselves are evict_queue_test's ---- */
+
+static uint64_t
+queued_bytes(const struct cache_fixture *f)
+{
+    return fixture_count(f, COUNTER_cache_small_bytes) + fixture_count(f, COUNTER_cache_main_bytes);
+}
+
+TEST(evict, what_leaves_by_itself_is_in_no_queue_any_more)
+{
+    struct cache_fixture f;
+    struct cache_query q;
+    uint64_t one;
+
+    cache_fixture_open(&f);
+    store_response(&f, "a", get(), &plain);
+    one = queued_bytes(&f);
+    CHECK(one > 0);
+    store_response(&f, "b", get(), &plain);
+    leave_marker(&f, "c", CACHE_MARK);
+    CHECK_EQ(2 * one + 1024, queued_bytes(&f));
+    q = policy_query(&f, "a");
+    CHECK_EQ(1, cache_purge(f.cache, &q.key));
+    CHECK_EQ(one + 1024, queued_bytes(&f));
+    q = policy_query(&f, "c");
+    CHECK(cache_invalidate(f.cache, &q.key));
+    CHECK_EQ(one, queued_bytes(&f));
+    CHECK_EQ(0, fixture_count(&f, COUNTER_cache_evicted));
+    cache_fixture_close(&f);
+}
+
+TEST(evict, who_is_read_leaves_the_queues_at_once_and_is_not_promised)
+{
+    struct cache_fixture f;
+    struct cache_answer a;
+    struct cache_query q;
+
+    cache_fixture_open(&f);
+    store_response(&f, "a", get(), &plain);
+    q = policy_query(&f, "a");
+    CHECK_EQ(CACHE_HIT, cache_lookup(f.cache, &q, &f.waiter.w, &a));
+    entry_hold(a.entry);
+    CHECK_EQ(0, evict_make_room(f.cache, 1));
+    CHECK_EQ(0, queued_bytes(&f));
+    CHECK_EQ(1, fixture_count(&f, COUNTER_cache_evicted));
+    CHECK_EQ(0, evict_make_room(f.cache, 1)); /* there is nobody */
+    cache_fixture_grace();
+    CHECK_EQ(200, a.entry->status); /* stays readable */
+    entry_drop(&a.entry);
+    cache_fixture_close(&f);
+}
+
+TEST(evict, who_comes_back_soon_is_known_as_a_ghost)
+{
+    struct cache_fixture f;
+
+    cache_fixture_open(&f);
+    CHECK_EQ(0, evict_make_room(f.cache, 1)); /* it fills no more */
+    store_response(&f, "other", get(), &plain);
+    store_response(&f, "a", get(), &plain);
+    CHECK_EQ(0, fixture_count(&f, COUNTER_cache_main_bytes));
+    CHECK(evict_make_room(f.cache, 1) > 0);
+    CHECK(evict_make_room(f.cache, 1) > 0);
+    CHECK_EQ(2, fixture_count(&f, COUNTER_cache_evicted_small));
+    store_response(&f, "b", get(), &plain);
+    store_response(&f, "a", get(), &plain);
+    CHECK_EQ(1, fixture_count(&f, COUNTER_cache_ghost_hits));
+    CHECK(fixture_count(&f, COUNTER_cache_main_bytes) > 0);
+    CHECK_EQ(0, fixture_count(&f, COUNTER_cache_evicted_main));
+    cache_fixture_close(&f);
+}
+
+/* A response that is renewed has not to prove itself again. */
+TEST(evict, what_replaces_a_response_takes_its_place)
+{
+    struct cache_fixture f;
+    uint64_t main_bytes;
+
+    cache_fixture_open(&f);
+    CHECK_EQ(0, evict_make_room(f.cache, 1));
+    store_response(&f, "b", get(), &plain);
+    store_response(&f, "a", get(), &plain);
+    store_response(&f, "c", get(), &plain);
+    CHECK(evict_make_room(f.cache, 1) > 0);
+    store_response(&f, "b", get(), &plain);
+    main_bytes = fixture_count(&f, COUNTER_cache_main_bytes);
+    CHECK(main_bytes > 0);
+    f.clock.mono_ms += 1000 * 1000;
+    store_response(&f, "b", get(), &plain);
+    CHECK_EQ(main_bytes, fixture_count(&f, COUNTER_cache_main_bytes));
+    CHECK_EQ(1, fixture_count(&f, COUNTER_cache_ghost_hits));
+    cache_fixture_close(&f);
+}
+
+TEST(evict, lru_and_sieve_can_be_chosen_and_nothing_else)
+{
+    static const struct {
+        const char *name;
+        int err;
+    } names[] = {{"lru", 0}, {"sieve", 0}, {"s3-fifo", 0}, {NULL, 0}, {"fifo", TERR_CONFIG}};
+
+    for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct conf_index index = {.bits = 8, .slots = 8};
+        struct conf_storage store = {.size = 1 << 20, .eviction = names[i].name};
+        struct storage *st = store_open("malloc", 4 << 20, "");
+        struct counters *counters;
+        struct cache *c = NULL;
+
+        CHECK_EQ(0, counters_open(&counters, NULL, 1));
+        CHECK_EQ(names[i].err, cache_open(&c, &index, st, &store, counters));
+        if (c != NULL)
+            cache_close(&c);
+        store_close(st);
+        counters_close(&counters);
+    }
+}
+
+TEST_MAIN(TEST_ENTRY(evict, what_leaves_by_itself_is_in_no_queue_any_more),
+    TEST_ENTRY(evict, who_is_read_leaves_the_queues_at_once_and_is_not_promised),
+    TEST_ENTRY(evict, who_comes_back_soon_is_known_as_a_ghost),
+    TEST_ENTRY(evict, what_replaces_a_response_takes_its_place),
+    TEST_ENTRY(evict, lru_and_sieve_can_be_chosen_and_nothing_else),
+    TEST_ENTRY(query, within_its_grace_it_is_served_stale_and_refreshed_once),
     TEST_ENTRY(query, the_requests_grace_caps_the_stored_one),
     TEST_ENTRY(query, the_requests_max_age_counts_from_the_responses_creation),
     TEST_ENTRY(query, who_waited_may_use_what_has_no_time_with_a_policy),

@@ -217,6 +217,11 @@ TEST(conf, storages_have_a_known_engine)
         "4:18 engine: 'persistent' is unknown: it is malloc, synth or fault\n"
         "5:16 size: '1k' is too small: the least is 4KiB\n"
         "6:9 key 'fault' is for the engine fault, and this is malloc\n");
+    expect_errors(BACKEND "storage:\n"
+                          "  main: {eviction: seive}\n"
+                          "  disk: {eviction: random}\n",
+        "3:20 eviction: 'seive' is unknown; did you mean 'sieve'?\n"
+        "4:20 eviction: 'random' is unknown: it is s3-fifo, lru or sieve\n");
     expect_errors(BACKEND "storage: {}",
         "2:10 section 'storage' is an empty map: give it a storage, or remove it\n");
 }

@@ -103,6 +103,7 @@ TEST(conf, a_file_with_a_backend_alone_gets_the_defaults)
     CHECK_STR("main", c->storages[0].name);
     CHECK_STR("malloc", c->storages[0].engine);
     CHECK_STR("", c->storages[0].fault);
+    CHECK_STR("s3-fifo", c->storages[0].eviction);
     CHECK_EQ(256 << 20, c->storages[0].size);
     CHECK_EQ(1, c->nbackends);
     CHECK_STR("o", c->backends[0].name);
@@ -142,7 +143,7 @@ TEST(conf, every_section_is_read)
         "workers: 3\n"
         "storage:\n"
         "  main: {engine: malloc, size: 1GiB}\n"
-        "  bad: {engine: fault, size: 64k, fault: 'delay=5ms'}\n"
+        "  bad: {engine: fault, size: 64k, fault: 'delay=5ms', eviction: sieve}\n"
         "backends:\n"
         "  img: {address: '[::1]:81', connect_timeout: 2s, max_idle: 0, host_header: 'a.b:81'}\n"
         "  default: {address: unix:/tmp/o, idle_timeout: 1h, max_connections: 9}\n"
@@ -164,6 +165,7 @@ TEST(conf, every_section_is_read)
     CHECK_EQ(1 << 30, c->storages[0].size);
     CHECK_STR("bad", c->storages[1].name);
     CHECK_STR("delay=5ms", c->storages[1].fault);
+    CHECK_STR("sieve", c->storages[1].eviction);
     CHECK_STR("::1", c->backends[0].address.host);
     CHECK_EQ(2000, c->backends[0].connect_timeout);
     CHECK_EQ(0, c->backends[0].max_idle);
@@ -395,6 +397,7 @@ TEST(conf, defaults_obey_their_own_rows)
                 continue;
             if (k->def_text != NULL)
                 CHECK(k->type == CONF_TYPE_LEVEL || k->type == CONF_TYPE_ENGINE ||
+                      k->type == CONF_TYPE_EVICTION ||
                       (strlen(k->def_text) >= (size_t)k->least &&
                           strlen(k->def_text) <= (size_t)k->most));
             else if (k->type != CONF_TYPE_AUTO)

@@ -287,7 +287,7 @@ world_open_shared(struct world *w)
     CHECK_EQ(0, shmlog_open(&w->log, NULL, 0, SHMLOG_RING_MIN));
     CHECK_EQ(0, storage_open(&w->storage, store));
     CHECK_EQ(0, storage_open(&w->synth, &synth));
-    CHECK_EQ(0, cache_open(&w->cache, &w->conf->index, w->storage, store->size, w->counters));
+    CHECK_EQ(0, cache_open(&w->cache, &w->conf->index, w->storage, store, w->counters));
     CHECK_EQ(0, registry_open(&w->registry, w->conf));
 }
 
