@@ -184,7 +184,7 @@ doc_funcs(const struct doc *to)
                   "| `STRING.upper()` | all | In upper case |\n"
                   "| `hash_data(STRING s)` | hash | Adds to the key |\n"
                   "| `ban(STRING expression)` | client, backend | Bans what it says |\n"
-                  "| `synthetic(STRING body)` | synth, backend_error | Sets the body |\n");
+                  "| `synthetic(STRING body)` | synth, backend_error | Adds to the body |\n");
 #define X(id, module, name, result, args, where, how, doc)  \
     doc_func(to, module "." name, VCL_TYPE_##result, args); \
     doc_where(to, where);                                   \

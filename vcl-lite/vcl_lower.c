@@ -370,7 +370,7 @@ lower_expr(struct lower *l, const struct ast_stmt *stmt)
         lower_emit(l, VCL_OP_POP, 0, 0, 0);
 }
 
-/* synthetic("...") is set resp.body in vcl_synth, set beresp.body in vcl_backend_error. */
+/* synthetic("...") adds to resp.body in vcl_synth, to beresp.body in vcl_backend_error. */
 static void
 lower_synthetic(struct lower *l, const struct lower_body *in, const struct ast_stmt *stmt)
 {
@@ -382,7 +382,7 @@ lower_synthetic(struct lower *l, const struct lower_body *in, const struct ast_s
         return;
     }
     lower_body_set(l, stmt->expr->what,
-        (by & VCL_IN(SYNTH)) != 0 ? VCL_VAR_RESP_BODY : VCL_VAR_BERESP_BODY, false);
+        (by & VCL_IN(SYNTH)) != 0 ? VCL_VAR_RESP_BODY : VCL_VAR_BERESP_BODY, true);
 }
 
 static void

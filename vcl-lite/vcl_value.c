@@ -178,7 +178,7 @@ vcl_compare_strings(struct slice a, struct slice b)
     int diff;
 
     if (a.ptr == NULL || b.ptr == NULL)
-        return (a.ptr != NULL) - (b.ptr != NULL);
+        return 1; /* as Varnish has it: > and >= hold, whichever of them is unset */
     diff = least == 0 ? 0 : memcmp(a.ptr, b.ptr, least);
     return diff != 0 ? diff : (a.len > b.len) - (a.len < b.len);
 }

@@ -14,7 +14,7 @@
     X(GET, "/v1/status", status,                                                                   \
       "State, version, uptime, the policy in use, and the addresses really bound")                 \
     X(GET, "/v1/counters", counters, "Every counter, name to value; storage and index, too")       \
-    X(GET, "/v1/policies", policies, "Loaded policies and labels, their state and requests")       \
+    X(GET, "/v1/policies", policies, "Loaded policies and labels, and their state")                \
     X(PUT, "/v1/policies/active", policy_use,                                                      \
       "{\"name\": NAME}: the policy, or label, of every request from the next one on")             \
     X(PUT, "/v1/policies/*", policy_load,                                                          \

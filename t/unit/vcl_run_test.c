@@ -436,7 +436,7 @@ TEST(vcl_run, compares)
         {VCL_OP_CMP_STR, {.s = "a", .len = 1}, {.s = "ab", .len = 2}, IS_LESS},
         {VCL_OP_CMP_STR, {.s = "ab", .len = 2}, {.s = "ab", .len = 2}, IS_SAME},
         {VCL_OP_CMP_STR, {.s = "\xff", .len = 1}, {.s = "a", .len = 1}, IS_MORE},
-        {VCL_OP_CMP_STR, {.s = NULL}, {.s = ""}, IS_LESS},
+        {VCL_OP_CMP_STR, {.s = NULL}, {.s = ""}, IS_MORE},
         {VCL_OP_CMP_STR, {.s = ""}, {.s = NULL}, IS_MORE},
     };
 
