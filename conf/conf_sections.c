@@ -203,6 +203,7 @@ conf_read_storage(struct conf_cx *cx, const struct ynode *n)
     for (const struct ynode *c = n->children; c != NULL; c = c->next, i++) {
         struct conf_storage *s = &conf->storages[i];
         const struct ynode *fault = ynode_get(c, "fault"), *engine = ynode_get(c, "engine");
+        const struct ynode *eviction = ynode_get(c, "eviction");
 
         s->name = conf_copy(cx, c->key->text);
         if (engine != NULL && !slice_eq(engine->text, slice_str(s->engine)))
@@ -210,6 +211,9 @@ conf_read_storage(struct conf_cx *cx, const struct ynode *n)
         if (s->fault[0] != '\0' && strcmp(s->engine, "fault") != 0)
             conf_fail(
                 cx, fault->key, "key 'fault' is for the engine fault, and this is %s", s->engine);
+        if (eviction != NULL && strcmp(s->engine, "synth") == 0)
+            conf_fail(cx, eviction->key,
+                "key 'eviction' is for what is evicted, and of engine synth nothing is");
     }
 }
 

@@ -222,6 +222,10 @@ TEST(conf, storages_have_a_known_engine)
                           "  disk: {eviction: random}\n",
         "3:20 eviction: 'seive' is unknown; did you mean 'sieve'?\n"
         "4:20 eviction: 'random' is unknown: it is s3-fifo, lru or sieve\n");
+    expect_errors(BACKEND "storage:\n"
+                          "  main: {eviction: lru}\n"
+                          "  pages: {engine: synth, eviction: lru}\n",
+        "4:26 key 'eviction' is for what is evicted, and of engine synth nothing is\n");
     expect_errors(BACKEND "storage: {}",
         "2:10 section 'storage' is an empty map: give it a storage, or remove it\n");
 }
