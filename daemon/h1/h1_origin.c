@@ -368,6 +368,14 @@ h1_origin_at_end(struct h1_origin *o)
     return o->err = TERR_CLOSED;
 }
 
+bool
+h1_origin_body_done(const struct h1_origin *o)
+{
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    tassert(o->head_ready);
+    return o->parser.body_done;
+}
+
 ssize_t
 h1_origin_body(struct h1_origin *o, struct span room)
 {

@@ -66,6 +66,8 @@ const struct framing *h1_origin_framing(const struct h1_origin *o);
 /* Body bytes into `room`: how many; 0: the end; TERR_AGAIN: the room is lent to the socket
  * until the call that answers otherwise, with the same room; TERR_CLOSED: cut short; TERR_*. */
 ssize_t h1_origin_body(struct h1_origin *o, struct span room);
+/* Would it answer 0, whatever the room?  Once there is a head. */
+bool h1_origin_body_done(const struct h1_origin *o);
 /* Has any byte of this response arrived? */
 bool h1_origin_heard(const struct h1_origin *o);
 bool h1_origin_ended(const struct h1_origin *o);

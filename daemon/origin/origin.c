@@ -317,6 +317,13 @@ origin_body(struct origin_conn *oc, struct span room)
 }
 
 bool
+origin_body_done(const struct origin_conn *oc)
+{
+    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
+    return h1_origin_body_done(oc->h1);
+}
+
+bool
 origin_heard(const struct origin_conn *oc)
 {
     OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);

@@ -73,6 +73,7 @@ void origin_shut(struct origin_conn *oc);
 int origin_head(struct origin_conn *oc, const struct http_head **out);
 const struct framing *origin_framing(const struct origin_conn *oc);
 ssize_t origin_body(struct origin_conn *oc, struct span room);
+bool origin_body_done(const struct origin_conn *oc);
 /* Has any byte of this response arrived? */
 bool origin_heard(const struct origin_conn *oc);
 /* Has the origin ended its side?  What it said before is still there. */

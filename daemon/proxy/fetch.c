@@ -334,6 +334,8 @@ fetch_do_body(struct fetch *f)
 
         if (waiter_pending(&f->space))
             return FETCH_WAIT;
+        if (origin_body_done(f->conn))
+            return fetch_goto(f, FETCH_DONE); /* and no room is asked for what never comes */
         n = fetch_room(f, &room);
         if (n == TERR_AGAIN) {
             timer_clear(&f->timer); /* the client is slow, not the origin */

@@ -402,7 +402,27 @@ TEST(h1_origin, an_interim_response_goes_on_without_what_was_for_this_hop)
     user_close(&u);
 }
 
-TEST_MAIN(TEST_ENTRY(h1_origin, interim_responses_are_given_in_order_however_they_come),
+TEST(h1_origin, a_body_is_known_to_be_whole_with_its_last_byte)
+{
+    struct user u;
+
+    user_open(&u);
+    h1_origin_sent(u.o);
+    u.holds = true;
+    fake_arrive(u.s, FINAL, sizeof(FINAL) - 1);
+    fake_run(&u.loop);
+    CHECK(u.headed);
+    CHECK(!h1_origin_body_done(u.o)); /* nobody has read it */
+    CHECK_EQ(4, h1_origin_body(u.o, (struct span){u.room, 4}));
+    CHECK(!h1_origin_body_done(u.o));
+    CHECK_EQ(6, h1_origin_body(u.o, (struct span){u.room, 6}));
+    CHECK(h1_origin_body_done(u.o)); /* so nobody needs room for more */
+    CHECK_EQ(0, h1_origin_body(u.o, (struct span){u.room, 1}));
+    user_close(&u);
+}
+
+TEST_MAIN(TEST_ENTRY(h1_origin, a_body_is_known_to_be_whole_with_its_last_byte),
+    TEST_ENTRY(h1_origin, interim_responses_are_given_in_order_however_they_come),
     TEST_ENTRY(h1_origin, a_head_waits_until_the_interim_response_was_read),
     TEST_ENTRY(h1_origin, an_interim_response_that_nobody_reads_stops_the_origin),
     TEST_ENTRY(h1_origin, sixteen_interim_responses_and_no_more),
