@@ -70,6 +70,8 @@ struct engine_ops {
     /* Chooses it->fns for the object's state and prepares it->priv.  The iterator holds the
      * object already, unless it is settled and kept. */
     void (*lease_open)(struct lease_iter *it);
+    /* As lease_borrow(), of a settled object.  NULL: everything has to be leased. */
+    bool (*borrow)(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out);
     /* Do these bytes lie in one piece of the object?  For tests. */
     bool (*contains)(struct stobj *o, const char *ptr, size_t len);
 };

@@ -67,6 +67,12 @@ malloc_lease_open(struct lease_iter *it)
 }
 
 static bool
+malloc_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out)
+{
+    return o->kind == STOBJ_KEPT && kept_borrow(o, off, len, out);
+}
+
+static bool
 malloc_contains(struct stobj *o, const char *ptr, size_t len)
 {
     return o->kind == STOBJ_KEPT ? kept_contains(o, ptr, len) : transit_contains(o, ptr, len);
@@ -86,5 +92,6 @@ const struct engine_ops engine_malloc = {
     .space_cancel = malloc_space_cancel,
     .settle = malloc_settle,
     .lease_open = malloc_lease_open,
+    .borrow = malloc_borrow,
     .contains = malloc_contains,
 };

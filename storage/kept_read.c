@@ -88,6 +88,20 @@ static const struct lease_fns kept_settled = {
     .close = settled_close,
 };
 
+/* One segment, which stays where it is as long as the object does. */
+bool
+kept_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out)
+{
+    const struct kept *k = container_of((struct stobj *)(uintptr_t)o, struct kept, base);
+    uint64_t all = stobj_len(o);
+
+    if (atomic_load_explicit(&k->dir, memory_order_relaxed) != NULL || off >= all ||
+        len > all - off)
+        return false;
+    *out = slice_of(k->first + off, len);
+    return true;
+}
+
 /* ---- Streaming ---- */
 
 static struct kept_fill *

@@ -48,6 +48,14 @@ past_end:
     return -EINVAL;
 }
 
+bool
+lease_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out)
+{
+    const struct engine_ops *ops = o->store->ops;
+
+    return stobj_state(o) == STOBJ_SETTLED && ops->borrow != NULL && ops->borrow(o, off, len, out);
+}
+
 /* What an engine may answer besides a count: what lease.h lists, and its own failures,
  * which must look like errnos. */
 static bool

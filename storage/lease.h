@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/span.h"
+
 struct lease_fns;
 struct stobj;
 struct waiter;
@@ -72,6 +74,11 @@ struct lease_iter {
  * 0, or -EINVAL when `off` lies past the end of a settled object. */
 int lease_init(
     struct lease_iter *it, struct stobj *o, uint64_t off, uint64_t len, struct waiter *w);
+
+/* A settled body, or a part of it, that lies in one run of bytes needs no lease: who borrows the
+ * object, or has a reference, borrows the bytes with it.  True: *out is [off, off + len).  False:
+ * it has to be leased. */
+bool lease_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out);
 
 /* Never blocks.  Appends as many extents as the batch has room for (at least one slot is
  * required) and returns how many (> 0); 0 at the end of the asked range; or

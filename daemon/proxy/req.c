@@ -30,6 +30,28 @@ req_route(const struct conf *conf, struct slice host, struct slice path)
     return NULL;
 }
 
+/* Of the key that was just made; NULL: none is named. */
+static const struct conf_route *
+req_its_route(const struct req *r)
+{
+    const struct proxy *p = r->proxy;
+
+    return req_route(p->conf, slice_of(p->key_text + r->host_at, r->host_len), http_path(r->head));
+}
+
+/* Who is asked; a policy has said it already.  Hits do without. */
+static struct director *
+req_backend(const struct req *r)
+{
+    const struct conf_route *route;
+
+    if (r->policy.use != NULL)
+        return r->backend;
+    route = req_its_route(r);
+    return registry_nth(
+        r->proxy->registry, route != NULL ? route->backend : r->proxy->conf->default_backend);
+}
+
 /* The authority's normal form into the key.  A worker's requests mostly name the same few
  * hosts, so the last one is remembered: comparing is a tenth of normalising. */
 static int
@@ -39,7 +61,10 @@ req_normal_host(struct proxy *p, struct slice host, char *out)
     int n;
 
     if (host.len == memo->len && memcmp(host.ptr, memo->text, host.len) == 0) {
-        memcpy(out, memo->normal, memo->normal_len);
+        if (memo->normal_len <= 32) /* mostly; both places are longer */
+            memcpy(out, memo->normal, 32);
+        else
+            memcpy(out, memo->normal, memo->normal_len);
         return (int)memo->normal_len;
     }
     n = http_authority_normal(host, HTTP_SCHEME_HTTP, (struct span){out, HTTP_AUTHORITY_MAX});
@@ -119,13 +144,14 @@ req_is_for_cache(const struct req *r)
            (h->present & origins) == 0 && (!r->ask.no_store || r->ask.only_if_cached) && !r->pipes;
 }
 
+static enum req_next req_do_lookup(struct req *r);
+
 /* RECV -- who serves it, and how. */
 static enum req_next
 req_do_recv(struct req *r)
 {
     const struct http_head *h = r->head;
     struct proxy *p = r->proxy;
-    const struct conf_route *route;
     int err = r->x->err;
 
     if (err == 0 && r->policy.use == NULL)
@@ -147,18 +173,18 @@ req_do_recv(struct req *r)
         return req_synth(r, 204, 0); /* RFC 9110 7.6.2: we are whom it is for */
     if (r->policy.use != NULL)
         return req_policy_recv(r);
-    route = req_route(p->conf, slice_of(p->key_text + r->host_at, r->host_len), http_path(h));
-    r->backend =
-        registry_nth(p->registry, route != NULL ? route->backend : p->conf->default_backend);
-    r->pipes = r->x->upgrade && route != NULL && route->pipe;
-    if (r->backend == NULL)
-        return req_synth(r, 503, TERR_NOTFOUND);
+    if (r->x->upgrade) {
+        const struct conf_route *route = req_its_route(r);
+
+        r->pipes = route != NULL && route->pipe;
+    }
     if ((h->present & REQ_WISHES) != 0 && req_read_wishes(r) != 0)
         return req_synth(r, 503, TERR_NOMEM);
     if (!req_is_for_cache(r))
         return req_goto(r, REQ_PASS);
     r->key = hash_bytes(p->key_text, r->key_len);
-    return req_goto(r, REQ_LOOKUP);
+    req_goto(r, REQ_LOOKUP);
+    return req_do_lookup(r); /* at once, as every hit goes on */
 }
 
 /* What a policy's requests ask of the cache besides.  The client's own directives are the policy's
@@ -207,7 +233,6 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
     struct fetch_spec spec = {
         .kind = FETCH_FOR_CACHE,
         .head = r->head,
-        .backend = r->backend,
         .policy = policy_share(r->policy.use),
         .edited = r->policy.req != NULL,
         .entry = entry,
@@ -223,6 +248,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
     int err = req_make_key(r); /* after a wait another's may be in the scratch */
 
     tassert(err == 0);
+    spec.backend = req_backend(r);
     if (r->policy.use != NULL) /* see req_policy_query() */
         r->ask = (struct fresh_ask){
             .max_age_s = -1, .min_fresh_s = -1, .max_stale_s = -1, .stale_if_error_s = -1};
@@ -296,7 +322,8 @@ req_do_lookup(struct req *r)
     }
     if (__builtin_expect(verdict == CACHE_HIT, 1)) {
         req_count_hit(r);
-        return req_goto(r, REQ_DELIVER);
+        req_goto(r, REQ_DELIVER);
+        return req_do_deliver(r);
     }
     r->reason = answer.reason;
     if (verdict == CACHE_STALE) {
@@ -418,7 +445,6 @@ req_do_pass(struct req *r)
             return next;
     }
     spec.head = r->head;
-    spec.backend = r->backend;
     spec.upgrade = r->pipes;
     r->entry = cache_private(p->cache);
     if (r->entry == NULL)
@@ -431,6 +457,7 @@ req_do_pass(struct req *r)
         entry_drop(&fetchs);
         return req_synth(r, 503, TERR_NOMEM);
     }
+    spec.backend = req_backend(r);
     spec.host = slice_of(p->key_text + r->host_at, r->host_len);
     spec.key_text = req_key_text(r);
     spec.policy = policy_share(r->policy.use);
@@ -543,7 +570,7 @@ req_end_policy(struct req *r)
 
 /* CLOSE -- cancel what we wait for, give back what we hold.  Runs again on every wake-up until
  * nothing is pending, so each line is safe to repeat. */
-static enum req_next
+enum req_next
 req_do_close(struct req *r)
 {
     bool clear = req_end_delivery(r);

@@ -233,6 +233,22 @@ req_send(struct req *r, const struct iovec *iov, unsigned n, size_t total, unsig
     return 0;
 }
 
+/* In one run of bytes, which are there as long as the entry is: an extent without a lease. */
+static int
+req_deliver_run(struct req *r, struct slice run)
+{
+    struct iovec iov = {.iov_len = run.len};
+
+    memcpy(&iov.iov_base, &run.ptr, sizeof(run.ptr));
+    r->ext[0] = (struct lease_extent){run.ptr, LEASE_NO_RETURN, (uint32_t)run.len, LEASE_LAST};
+    r->ends[0] = run.len;
+    r->nleased = 1;
+    r->pos += run.len;
+    r->source_ended = r->body_ended = true;
+    r->segment = 1;
+    return req_send(r, &iov, 1, run.len, EXCHANGE_END);
+}
+
 /* The usual: all of it lies ready, in one batch.  1: it was accepted; 0: go on with what is leased
  * and not accepted; TERR_CLOSED. */
 static int
@@ -242,11 +258,17 @@ req_deliver_whole(struct req *r)
     struct iovec iov[LIMIT_LEASES];
     unsigned flags = EXCHANGE_END;
     uint64_t end = 0;
+    struct slice run;
     int n;
 
     if (r->nsegments != 1 || r->text_due || r->body_ended || r->all.end == LEASE_TO_END ||
         waiter_pending(&r->wait))
         return 0;
+    if (__builtin_expect(r->entry != NULL && !r->entry->partial, 1)) {
+        r->body = r->entry->parts[0].body;
+        if (lease_borrow(r->body, r->pos, r->all.end - r->pos, &run))
+            return req_deliver_run(r, run);
+    }
     if (req_open_part(r) != 0)
         return TERR_CLOSED;
     n = lease_take(&r->it, &b);
@@ -376,9 +398,10 @@ req_deliver_on(struct req *r)
 enum req_next
 req_do_deliver(struct req *r)
 {
-    if (r->x->done)
-        return req_goto(r, REQ_CLOSE); /* which gives back what is leased */
-    return req_deliver_on(r);
+    if (!r->x->done)
+        return req_deliver_on(r);
+    req_goto(r, REQ_CLOSE);
+    return req_do_close(r); /* at once: it gives back what is leased */
 }
 
 bool

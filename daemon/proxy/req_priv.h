@@ -71,7 +71,7 @@ struct req {
     struct proxy *proxy;
     struct exchange *x;
     const struct http_head *head; /* the request: as it came, or as the policy made it */
-    struct director *backend;     /* borrowed from the registry */
+    struct director *backend;     /* that the policy named; borrowed from the registry */
     unsigned backend_number;      /* 1 + that of the backend asked; 0: none */
     unsigned log_flags;           /* enum shmlog_req_flag */
     int err;                      /* SYNTH: what went wrong, TERR_*, or 0 */
@@ -123,6 +123,7 @@ struct req {
 _Static_assert(sizeof(struct req) <= 1024, "one byte more costs 256, of each slow reader too");
 
 enum req_next req_goto(struct req *r, enum req_state next);
+enum req_next req_do_close(struct req *r);
 enum req_next req_synth(struct req *r, unsigned status, int err);
 void req_run(struct task *task);
 
