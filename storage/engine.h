@@ -72,6 +72,8 @@ struct engine_ops {
     void (*lease_open)(struct lease_iter *it);
     /* As lease_borrow(), of a settled object.  NULL: everything has to be leased. */
     bool (*borrow)(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out);
+    /* The first byte that a new reader could have.  NULL: always 0. */
+    uint64_t (*start)(const struct stobj *o);
     /* Do these bytes lie in one piece of the object?  For tests. */
     bool (*contains)(struct stobj *o, const char *ptr, size_t len);
 };

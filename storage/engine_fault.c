@@ -364,6 +364,12 @@ fault_lease_open(struct lease_iter *it)
     fault_wrap(it);
 }
 
+static uint64_t
+fault_start(const struct stobj *o)
+{
+    return engine_malloc.start(o);
+}
+
 static bool
 fault_contains(struct stobj *o, const char *ptr, size_t len)
 {
@@ -386,5 +392,6 @@ const struct engine_ops engine_fault = {
     .space_cancel = fault_space_cancel,
     .settle = fault_settle,
     .lease_open = fault_lease_open,
+    .start = fault_start,
     .contains = fault_contains,
 };

@@ -1,6 +1,6 @@
-/* engine_malloc.c -- the engine whose bytes lie in memory: kept objects and private ones. */
+/* engine_malloc.c -- the engine whose bytes lie in memory: objects that stay, and windows. */
 #include "storage/kept.h"
-#include "storage/transit.h"
+#include "storage/window.h"
 
 #define MALLOC_DEFAULT_SIZE (UINT64_C(256) << 20)
 
@@ -19,20 +19,20 @@ malloc_free(struct storage *s, void *p, size_t size)
 static int
 malloc_obj_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
 {
-    return spec->kind == STOBJ_KEPT ? kept_new(out, s, spec) : transit_new(out, s, spec);
+    return spec->kind == STOBJ_KEPT ? kept_new(out, s, spec) : window_new(out, s, spec);
 }
 
 static void
 malloc_obj_free(struct stobj *o)
 {
-    o->kind == STOBJ_KEPT ? kept_free(o) : transit_free(o);
+    o->kind == STOBJ_KEPT ? kept_free(o) : window_free(o);
 }
 
 static int
 malloc_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
 {
     return o->kind == STOBJ_KEPT ? kept_space_get(o, want, out, w)
-                                 : transit_space_get(o, want, out, w);
+                                 : window_space_get(o, want, out, w);
 }
 
 static int
@@ -45,25 +45,25 @@ malloc_space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
 static void
 malloc_space_extend(struct stobj *o, size_t used)
 {
-    o->kind == STOBJ_KEPT ? kept_space_extend(o, used) : transit_space_extend(o, used);
+    o->kind == STOBJ_KEPT ? kept_space_extend(o, used) : window_space_extend(o, used);
 }
 
 static void
 malloc_space_cancel(struct stobj *o, struct waiter *w)
 {
-    o->kind == STOBJ_KEPT ? kept_space_cancel(o, w) : transit_space_cancel(o, w);
+    o->kind == STOBJ_KEPT ? kept_space_cancel(o, w) : window_space_cancel(o, w);
 }
 
 static void
 malloc_settle(struct stobj *o, enum stobj_state to)
 {
-    o->kind == STOBJ_KEPT ? kept_settle(o, to) : transit_settle(o, to);
+    o->kind == STOBJ_KEPT ? kept_settle(o, to) : window_settle(o, to);
 }
 
 static void
 malloc_lease_open(struct lease_iter *it)
 {
-    it->obj->kind == STOBJ_KEPT ? kept_lease_open(it) : transit_lease_open(it);
+    it->obj->kind == STOBJ_KEPT ? kept_lease_open(it) : window_lease_open(it);
 }
 
 static bool
@@ -75,7 +75,13 @@ malloc_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *o
 static bool
 malloc_contains(struct stobj *o, const char *ptr, size_t len)
 {
-    return o->kind == STOBJ_KEPT ? kept_contains(o, ptr, len) : transit_contains(o, ptr, len);
+    return o->kind == STOBJ_KEPT ? kept_contains(o, ptr, len) : window_contains(o, ptr, len);
+}
+
+static uint64_t
+malloc_start(const struct stobj *o)
+{
+    return o->kind == STOBJ_KEPT ? 0 : window_start(o);
 }
 
 const struct engine_ops engine_malloc = {
@@ -93,5 +99,6 @@ const struct engine_ops engine_malloc = {
     .settle = malloc_settle,
     .lease_open = malloc_lease_open,
     .borrow = malloc_borrow,
+    .start = malloc_start,
     .contains = malloc_contains,
 };

@@ -25,11 +25,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/list.h"
 #include "daemon/base/span.h"
 
 struct lease_fns;
 struct stobj;
 struct waiter;
+struct window_seg;
 
 #define LEASE_NO_RETURN UINT64_C(0) /* the id of a literal: returning it is not needed */
 #define LEASE_ID_CALLER UINT64_C(7) /* low bits of an id that are the caller's to use */
@@ -55,6 +57,21 @@ struct lease_returns {
     unsigned n;
 };
 
+/* Where a reader of a private or shared object stands; under that object's lock. */
+enum lease_where {
+    LEASE_OUT,   /* stale, at its end, or never let in: it needs nothing */
+    LEASE_IN,    /* in the segment that holds its next byte */
+    LEASE_AHEAD, /* that segment does not exist yet */
+};
+struct lease_place {
+    struct list link;       /* AHEAD: in the object's list */
+    struct window_seg *seg; /* IN */
+    enum lease_where where;
+    bool hungry;  /* AHEAD: counted as such */
+    bool seated;  /* set at the start: it has a claim */
+    bool refused; /* this loop's: waits for a return of its own */
+};
+
 /* Fixed size, in the caller's memory.  Private to storage/. */
 #define LEASE_ITER_MAGIC 0x7265746cu /* "lter" */
 struct lease_iter {
@@ -65,7 +82,10 @@ struct lease_iter {
     struct waiter *waiter; /* borrowed; NULL: the caller never waits */
     uint64_t off, end;     /* next byte to lease; first byte past the asked range */
     bool ended, holds;
-    uint64_t priv[6]; /* the engine's */
+    union {
+        uint64_t priv[6]; /* the engine's */
+        struct lease_place place;
+    };
 };
 
 #define LEASE_TO_END UINT64_MAX

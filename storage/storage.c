@@ -254,7 +254,8 @@ stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t 
     int err;
 
     OBJ_CHECK(s, STORAGE_MAGIC);
-    tassert(kind == STOBJ_KEPT || (kind == STOBJ_PRIVATE && transit_bytes > 0));
+    tassert(kind == STOBJ_KEPT || kind == STOBJ_PRIVATE || kind == STOBJ_SHARED);
+    tassert(kind == STOBJ_KEPT || transit_bytes > 0);
     err = s->ops->obj_new != NULL ? s->ops->obj_new(out, s, &spec) : -ENOSPC;
     tassert(err != -EAGAIN); /* there is no waiter */
     return storage_answer(s, err, NULL);
@@ -342,6 +343,13 @@ stobj_len(const struct stobj *o)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
     return atomic_load_explicit(&o->len, memory_order_acquire);
+}
+
+uint64_t
+stobj_window_start(const struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    return o->store->ops->start != NULL ? o->store->ops->start(o) : 0;
 }
 
 bool

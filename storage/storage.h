@@ -4,6 +4,7 @@
  *   object  one body or part of it: bytes in order, filled once by one writer
  *   settled finished: immutable, readers only
  *   private an object that is not kept: what its reader has returned is freed at once
+ *   shared  one that is kept in part: the last bytes written, as many as its bound allows
  *   charge  bytes counted against the store's size, as the allocator really takes them
  *
  * storage/ knows bytes, not HTTP.  Reading is lease.h.
@@ -29,7 +30,9 @@ struct waiter;
 
 enum stobj_kind {
     STOBJ_KEPT,    /* for the cache: bytes stay until the object goes */
-    STOBJ_PRIVATE, /* one reader; at most transit_buffer bytes unreturned */
+    STOBJ_PRIVATE, /* one reader; at most transit_bytes unreturned */
+    STOBJ_SHARED,  /* a window: many readers; what all of them have returned, or what is older
+                    * than the bound allows, goes */
 };
 
 /* What a store counts.  A snapshot; taken without stopping anybody. */
@@ -68,8 +71,8 @@ void storage_free(struct storage *s, void *p, size_t size);
 size_t storage_good_size(const struct storage *s, size_t size);
 
 /* An empty object, with one reference, owned by the caller.  size_hint: the body's length if
- * known, else STOBJ_SIZE_UNKNOWN.  transit_bytes: the bound of a private one, else ignored.
- * 0, -ENOMEM, -ENOSPC. */
+ * known, else STOBJ_SIZE_UNKNOWN.  transit_bytes: the bound of a private or a shared one (> 0),
+ * else ignored.  0, -ENOMEM, -ENOSPC. */
 int stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
     uint64_t transit_bytes);
 struct stobj *stobj_ref(struct stobj *o); /* returns o */
@@ -87,6 +90,9 @@ enum stobj_state {
 enum stobj_state stobj_state(const struct stobj *o);
 /* Published bytes so far; the whole length once settled. */
 uint64_t stobj_len(const struct stobj *o);
+/* The first byte that a new reader could have; past 0 once a private or shared object has let
+ * go of some.  A snapshot: a reader that comes too late gets -ESTALE. */
+uint64_t stobj_window_start(const struct stobj *o);
 /* Do these bytes lie inside one segment of the object?  For tests that watch what goes to
  * the kernel; while nobody fills or trims it. */
 bool stobj_contains(struct stobj *o, const char *ptr, size_t len);
@@ -95,8 +101,9 @@ bool stobj_contains(struct stobj *o, const char *ptr, size_t len);
  *
  * space_get: room for at most `want` bytes (> 0) in *out, out->len > 0; it stays the writer's
  * until extend, and asking again without extending gives the same span.
- *   -EAGAIN   the waiter is told when there may be room: readers are behind (private), or
- *             evicted memory is on its way back.  w NULL: the caller asks again by itself
+ *   -EAGAIN   the waiter is told when there may be room: readers are behind (private and shared
+ *             objects; also: nobody reads), or evicted memory is on its way back.  w NULL: the
+ *             caller asks again by itself
  *   -ENOSPC   nothing could be evicted: the caller goes on uncached
  *   -ENOMEM
  * space_reserve: room for the object's first `bytes`, so that space_get does not fail before

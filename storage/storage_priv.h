@@ -4,7 +4,7 @@
  *   hold    a reference of an iterator
  *   stripe  one of a store's locks; an object always uses the same one
  *
- * Lock order: a transit's lock or a stripe or the fault engine's, then the budget's.
+ * Lock order: a window's lock or a stripe or the fault engine's, then the budget's.
  */
 #ifndef TARN_STORAGE_PRIV_H
 #define TARN_STORAGE_PRIV_H

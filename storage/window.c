@@ -1,0 +1,383 @@
+/* window.c -- objects whose bytes go again: their segments, and their writer.
+ *
+ * Everything is under one lock: a system call stands beside each step of each party, and a reader
+ * takes a batch of segments at a time.
+ *
+ * A shared window's writer never waits for ever, and never for a slow reader while a fast one
+ * is hungry, within the bound.  Let C be the cost of a whole segment and N = bound / C.
+ *
+ *  a. A segment that is leased has a reader that claims it, so the leased ones cost at most
+ *     claims * C, and claims are at most N - 1 (window_may_lease, window_sit).
+ *  b. So when held + C > bound, held is more than the leased ones cost: some segment is not
+ *     leased.  It is in the ring, for what has left that without a lease was given back.
+ *  c. With a hungry reader, window_victim() finds it: room is made, one segment at a time,
+ *     until held + C is within the bound.
+ *  d. With readers, none of them hungry: each either has bytes to take or leases to return, or
+ *     stands ahead and is about to ask.  All three come back here, and window_unblock() looks.
+ *  e. With none, the writer waits for one. */
+#include "storage/window.h"
+
+#include <errno.h>
+
+enum {
+    WINDOW_SEG_MAX = 64 << 10,    /* as much as one read takes */
+    WINDOW_SEG_MIN = 4 << 10,     /* a page; smaller reads cost more than they save */
+    WINDOW_SEG_FORCED = 14 << 10, /* past the store's limit: enough to get on with */
+    WINDOW_PRIVATE_PARTS = 4,     /* segments in the bound: one filled while others are sent */
+    WINDOW_SHARED_PARTS = 64,     /* as many readers as that, at least, can be fed at once */
+};
+
+/* ---- Birth and death ---- */
+
+/* The largest border whose cost is a part of the bound. */
+static uint32_t
+window_seg_size(const struct mem *m, const struct stobj_spec *spec)
+{
+    unsigned parts = spec->kind == STOBJ_PRIVATE ? WINDOW_PRIVATE_PARTS : WINDOW_SHARED_PARTS;
+    uint64_t part = spec->transit_bytes / parts;
+
+    if (part > WINDOW_SEG_MAX)
+        part = WINDOW_SEG_MAX;
+    if (part >= MEM_LARGE_MIN)
+        part -= m->pad;
+    return (uint32_t)mem_border_below(part > WINDOW_SEG_MIN ? part : WINDOW_SEG_MIN);
+}
+
+/* The reader of a private object may lease all of it: nobody else is to be fed. */
+static uint32_t
+window_claims_max(const struct mem *m, const struct stobj_spec *spec)
+{
+    uint64_t n = spec->transit_bytes / mem_cost(m, window_seg_size(m, spec));
+
+    if (spec->kind == STOBJ_PRIVATE || n > UINT32_MAX)
+        return UINT32_MAX;
+    return n > 2 ? (uint32_t)n - 1 : 1;
+}
+
+int
+window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
+{
+    struct window *w;
+    void *p;
+    int err;
+
+    /* A pass must get on in a full store: this much it always gets. */
+    err = store_get(s, sizeof *w, BUDGET_FORCE, &p);
+    if (err < 0)
+        return err;
+    w = p;
+    *w = (struct window){.bound = spec->transit_bytes,
+        .length = spec->size_hint,
+        .seg_size = window_seg_size(&s->mem, spec),
+        .claims_max = window_claims_max(&s->mem, spec)};
+    stobj_init(&w->base, s, spec->kind, STOBJ_FILLING);
+    w->base.fill = &w->fill;
+    pthread_mutex_init(&w->lock, NULL);
+    list_init(&w->ring);
+    list_init(&w->behind);
+    list_init(&w->ahead);
+    list_init(&w->readers);
+    list_init(&w->refused);
+    list_init(&w->writers);
+    *out = &w->base;
+    return 0;
+}
+
+void
+window_free(struct stobj *o)
+{
+    struct window *w = window_of(o);
+    struct storage *s = o->store;
+
+    tassert(w->iters == 0 && w->standing == 0 && w->claims == 0);
+    tassert(list_empty(&w->readers) && list_empty(&w->refused));
+    tassert(list_empty(&w->writers)); /* cancelled before the drop */
+    tassert(list_empty(&w->behind));  /* nothing is leased */
+    while (!list_empty(&w->ring))
+        window_drop(w, window_seg_of(w->ring.next));
+    tassert(w->held == 0);
+    pthread_mutex_destroy(&w->lock);
+    OBJ_BURY(o);
+    store_put(s, w, sizeof *w);
+}
+
+/* ---- The ring ---- */
+
+static size_t
+window_seg_bytes(const struct window_seg *seg)
+{
+    return sizeof *seg + seg->room;
+}
+
+/* What a segment counts for in `held`. */
+static size_t
+window_seg_cost(const struct window *w, const struct window_seg *seg)
+{
+    return mem_cost(&w->base.store->mem, window_seg_bytes(seg));
+}
+
+static void
+window_wake_writer(struct window *w)
+{
+    w->blocked = false;
+    waiter_notify_all(&w->writers);
+}
+
+void
+window_drop(struct window *w, struct window_seg *seg)
+{
+    tassert(seg->leases == 0 && seg->readers == 0);
+    tassert(w->held >= window_seg_cost(w, seg));
+    list_del(&seg->link);
+    w->held -= window_seg_cost(w, seg);
+    OBJ_BURY(seg);
+    store_put(w->base.store, seg, window_seg_bytes(seg));
+    window_wake_writer(w);
+}
+
+void
+window_advance(struct window *w, uint64_t to)
+{
+    if (to < atomic_load(&w->start))
+        return;
+    atomic_store(&w->start, to);
+    while (!list_empty(&w->ring)) {
+        struct window_seg *seg = window_seg_of(w->ring.next);
+
+        /* The writer may stand in one that is not full. */
+        if (seg->used < seg->room || window_seg_end(seg) > to)
+            return;
+        if (seg->readers > 0) {
+            w->standing -= seg->readers; /* each of them finds that it is stale */
+            seg->readers = 0;
+            waiter_notify_all(&w->refused);
+        }
+        list_del(&seg->link);
+        list_add_tail(&w->behind, &seg->link);
+        if (seg->leases == 0)
+            window_drop(w, seg);
+    }
+}
+
+/* The segment whose going makes room, with all before it; NULL: none may go.
+ *
+ * It is the oldest that is not leased, since a leased one gives no room.  Nobody may stand in it
+ * or before it, unless a reader is hungry: then the slow ones have had the whole window as their
+ * lead, and must not hold up the others.  Without readers nothing goes: one will come. */
+static struct window_seg *
+window_victim(struct window *w)
+{
+    if (w->standing == 0)
+        return NULL;
+    for (struct list *l = w->ring.next; l != &w->ring; l = l->next) {
+        struct window_seg *seg = window_seg_of(l);
+
+        if ((seg->readers > 0 && w->hungry == 0) || seg->used < seg->room)
+            return NULL;
+        if (seg->leases == 0)
+            return seg;
+    }
+    return NULL;
+}
+
+void
+window_unblock(struct window *w)
+{
+    if (w->blocked && window_victim(w) != NULL)
+        window_wake_writer(w);
+}
+
+bool
+window_check(struct window *w)
+{
+    uint64_t held = 0, at = 0;
+    uint32_t standing = 0, hungry = 0;
+
+    for (struct list *l = w->behind.next; l != &w->behind; l = l->next) {
+        const struct window_seg *seg = window_seg_of(l);
+
+        if (seg->leases == 0 || seg->readers > 0)
+            return false;
+        held += window_seg_cost(w, seg);
+    }
+    for (struct list *l = w->ring.next; l != &w->ring; l = l->next) {
+        const struct window_seg *seg = window_seg_of(l);
+
+        if (at != 0 && seg->start != at) /* no gaps */
+            return false;
+        at = window_seg_full_end(seg);
+        standing += seg->readers;
+        held += window_seg_cost(w, seg);
+    }
+    for (struct list *l = w->ahead.next; l != &w->ahead; l = l->next) {
+        standing++;
+        hungry += container_of(l, struct lease_iter, place.link)->place.hungry;
+    }
+    return standing == w->standing && hungry == w->hungry && held == w->held &&
+           standing <= w->claims && w->claims <= w->claims_max;
+}
+
+/* ---- Filling ---- */
+
+/* Makes room for `more` bytes, one segment at least; false: the writer waits.  Who waits for bytes
+ * must learn that returning is now up to it. */
+static bool
+window_make_room(struct window *w, uint64_t more, struct waiter *waiter)
+{
+    bool room = true;
+
+    pthread_mutex_lock(&w->lock);
+    while (w->held > 0 && w->held + more > w->bound) {
+        struct window_seg *seg = window_victim(w);
+
+        if (seg == NULL) {
+            room = false;
+            break;
+        }
+        window_advance(w, window_seg_end(seg));
+    }
+    if (!room) {
+        tassert_slow(window_check(w));
+        storage_arm(waiter, &w->writers);
+        if (!w->blocked) {
+            w->blocked = true;
+            waiter_notify_all(&w->readers);
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return room;
+}
+
+/* Gives back one segment to a store that is full; false: none may go. */
+static bool
+window_give_way(struct window *w)
+{
+    struct window_seg *seg;
+
+    pthread_mutex_lock(&w->lock);
+    seg = window_victim(w);
+    if (seg != NULL)
+        window_advance(w, window_seg_end(seg));
+    pthread_mutex_unlock(&w->lock);
+    return seg != NULL;
+}
+
+static void
+window_append(struct window *w, struct window_seg *seg, size_t size)
+{
+    *seg = (struct window_seg){.magic = WINDOW_SEG_MAGIC,
+        .start = atomic_load(&w->base.len),
+        .room = (uint32_t)(size - sizeof *seg)};
+    pthread_mutex_lock(&w->lock);
+    list_add_tail(&w->ring, &seg->link);
+    w->held += window_seg_cost(w, seg);
+    w->filling = seg;
+    w->blocked = false;
+    window_seat(w, seg);
+    tassert_slow(window_check(w));
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* A segment no larger than what is still to come, if that was announced. */
+static size_t
+window_next_size(const struct window *w)
+{
+    uint64_t len = atomic_load(&w->base.len), head = sizeof(struct window_seg);
+
+    if (w->length <= len || w->length - len > w->seg_size - head)
+        return w->seg_size;
+    return mem_class(head + (w->length - len));
+}
+
+/* Only the writer adds to what is held, so what was found under the lock can meanwhile have
+ * become better, not worse. */
+static int
+window_grow(struct window *w, struct waiter *waiter)
+{
+    size_t size = window_next_size(w);
+    void *p;
+    int err;
+
+    if (!window_make_room(w, mem_cost(&w->base.store->mem, size), waiter))
+        return -EAGAIN;
+    do /* may evict: not under lock */
+        err = store_get(w->base.store, size, BUDGET_CAN_WAIT, &p);
+    while ((err == -EAGAIN || err == -ENOSPC) && window_give_way(w));
+    if (err == -EAGAIN || err == -ENOSPC) {
+        /* The store is full.  The returns of our own readers are sure to come; and who holds
+         * nothing gets one segment all the same, or a pass could stand still for ever. */
+        if (!window_make_room(w, w->bound, waiter))
+            return -EAGAIN;
+        if (size > WINDOW_SEG_FORCED)
+            size = WINDOW_SEG_FORCED;
+        err = store_get(w->base.store, size, BUDGET_FORCE, &p);
+    }
+    if (err == 0)
+        window_append(w, p, size);
+    return err;
+}
+
+int
+window_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *waiter)
+{
+    struct window *w = window_of(o);
+    struct window_seg *seg;
+    int err;
+
+    if (w->filling == NULL) {
+        err = window_grow(w, waiter);
+        if (err < 0)
+            return err;
+    }
+    seg = w->filling;
+    OBJ_CHECK(seg, WINDOW_SEG_MAGIC);
+    out->ptr = seg->bytes + seg->used;
+    out->len = seg->room - seg->used;
+    if (out->len > want)
+        out->len = want;
+    return 0;
+}
+
+void
+window_space_extend(struct stobj *o, size_t used)
+{
+    struct window *w = window_of(o);
+    struct window_seg *seg = w->filling;
+
+    OBJ_CHECK(seg, WINDOW_SEG_MAGIC);
+    tassert(used <= seg->room - seg->used);
+    pthread_mutex_lock(&w->lock);
+    seg->used += (uint32_t)used;
+    atomic_store(&o->len, window_seg_end(seg));
+    if (seg->used == seg->room)
+        w->filling = NULL; /* a reader may give it back from now on */
+    waiter_notify_all(&w->readers);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void
+window_space_cancel(struct stobj *o, struct waiter *waiter)
+{
+    struct window *w = window_of(o);
+
+    pthread_mutex_lock(&w->lock);
+    storage_disarm(waiter);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void
+window_settle(struct stobj *o, enum stobj_state to)
+{
+    struct window *w = window_of(o);
+
+    pthread_mutex_lock(&w->lock);
+    stobj_set_state(o, to);
+    waiter_notify_all(&w->readers);
+    pthread_mutex_unlock(&w->lock);
+}
+
+uint64_t
+window_start(const struct stobj *o)
+{
+    return atomic_load(&window_of(o)->start);
+}

@@ -1,0 +1,116 @@
+/* window.h -- objects of engine malloc whose bytes go again: private ones and shared windows.
+ *
+ * The segments of such an object are a ring: new ones come at the front, and those at the old end
+ * go.  Two kinds differ in when they go and in nothing else:
+ *
+ *   PRIVATE  one reader; a segment goes as soon as it has been read and returned
+ *   SHARED   many readers; a segment goes when a new one needs its room
+ *
+ *   held     cost of all segments that have not been given back; the bound counts these,
+ *            whole, so it is a bound on memory whatever order leases come back in
+ *   start    the first byte that can be had; a full segment that ends before it has left the
+ *            ring, and is given back at its last return
+ *   behind   segments that have left the ring and are leased still
+ *   standing a reader stands in the segment that holds its next byte, or ahead of them all
+ *   stale    its next byte lies before start
+ *   hungry   a reader that has read all that was published, into the last full segment's last
+ *            byte, and asked for more: only a new segment can feed it
+ *   claim    what a reader of a shared window may lease: one segment always, more while few
+ *            are claimed
+ *   blocked  the writer was refused: nothing more comes until something changes
+ *
+ * What the writer may take away when there is no room is window_victim()'s to say.  Private to
+ * storage/.
+ */
+#ifndef TARN_STORAGE_WINDOW_H
+#define TARN_STORAGE_WINDOW_H
+
+#include "storage/storage_priv.h"
+
+#define WINDOW_SEG_MAGIC OBJ_TAG('w', 's', 'e', 'g')
+struct window_seg {
+    uint32_t magic;
+    uint32_t leases;     /* not yet returned */
+    uint32_t readers;    /* that stand in it */
+    uint32_t room, used; /* bytes */
+    struct list link;    /* in window.ring, in order, or window.behind */
+    uint64_t start;      /* offset in the object */
+    char bytes[];
+};
+
+struct window {
+    struct stobj base;
+    struct stobj_fill fill;
+    /* set once */
+    uint64_t bound, length;
+    uint32_t seg_size; /* with its head */
+    uint32_t claims_max;
+    pthread_mutex_t lock;
+    /* the writer's */
+    struct window_seg *filling; /* the last one while it has room; else NULL */
+    /* under lock; start is also read without */
+    _Atomic uint64_t start;
+    uint64_t held;
+    bool blocked;
+    uint32_t iters;                        /* iterators that are open */
+    uint32_t standing, hungry, claims;     /* readers; readers; segments */
+    struct list ring, behind;              /* of window_seg.link; the ring's oldest first */
+    struct list ahead;                     /* of lease_place.link */
+    struct list readers, refused, writers; /* waiters: for bytes, to return, for room */
+};
+
+static inline struct window *
+window_of(const struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    tassert(o->kind == STOBJ_PRIVATE || o->kind == STOBJ_SHARED);
+    return (struct window *)((uintptr_t)o - offsetof(struct window, base));
+}
+
+static inline struct window_seg *
+window_seg_of(struct list *link)
+{
+    struct window_seg *seg = container_of(link, struct window_seg, link);
+
+    OBJ_CHECK(seg, WINDOW_SEG_MAGIC);
+    return seg;
+}
+
+/* Past the last published byte, and past the last one it can hold. */
+static inline uint64_t
+window_seg_end(const struct window_seg *seg)
+{
+    return seg->start + seg->used;
+}
+
+static inline uint64_t
+window_seg_full_end(const struct window_seg *seg)
+{
+    return seg->start + seg->room;
+}
+
+int window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec);
+void window_free(struct stobj *o);
+int window_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w);
+void window_space_extend(struct stobj *o, size_t used);
+void window_space_cancel(struct stobj *o, struct waiter *w);
+void window_settle(struct stobj *o, enum stobj_state to);
+bool window_contains(struct stobj *o, const char *ptr, size_t len);
+uint64_t window_start(const struct stobj *o);
+void window_lease_open(struct lease_iter *it);
+
+/* ---- Between filling and reading, under lock ---- */
+
+/* Moves start on to `to`, if it lies before it; what has left the ring and is not leased is given
+ * back, and who stood there is stale. */
+void window_advance(struct window *w, uint64_t to);
+/* The last lease of a segment that has left the ring has been returned. */
+void window_drop(struct window *w, struct window_seg *seg);
+/* A segment may go now that could not before: a blocked writer looks again, if that is so. */
+void window_unblock(struct window *w);
+/* Counts everything anew. */
+bool window_check(struct window *w);
+/* A new last segment: readers ahead whose next byte it will hold stand in it. */
+void window_seat(struct window *w, struct window_seg *seg);
+
+#endif
