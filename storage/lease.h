@@ -105,7 +105,8 @@ bool lease_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slic
  *   -EAGAIN   nothing more yet; the waiter is notified, once, when that changes
  *   -ENOBUFS  as -EAGAIN, and leases must be returned before more can be had
  *   -EPIPE    the fetch failed: what was delivered is truncated
- *   -ESTALE   the position is no longer held: ask for it another way
+ *   -ESTALE   the position is no longer held, or a shared object has readers enough: ask for it
+ *             another way
  *   other     the engine's own failure
  * After -EAGAIN or -ENOBUFS the waiter is not IDLE, or has been notified already. */
 int lease_take(struct lease_iter *it, struct lease_batch *b);

@@ -297,7 +297,7 @@ TEST(stream, a_failed_fetch_gives_what_there_is_and_then_says_so)
     struct test_batch tb;
     struct stobj *o;
 
-    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_PRIVATE; kind++) {
+    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_SHARED; kind++) {
         fixture_open(&f, "malloc", NULL);
         o = body_new(f.s, (enum stobj_kind)kind, 100, MIB);
         CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &f.r.w));
@@ -397,7 +397,7 @@ TEST(stream, waiting_can_be_cancelled_before_and_after_the_notification)
     struct test_batch tb;
     struct stobj *o;
 
-    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_PRIVATE; kind++) {
+    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_SHARED; kind++) {
         fixture_open(&f, "malloc", NULL);
         o = body_new(f.s, (enum stobj_kind)kind, 100, MIB);
         CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &f.r.w));
@@ -425,7 +425,7 @@ TEST(stream, a_reader_without_a_waiter_just_asks_again)
     struct test_batch tb;
     struct stobj *o;
 
-    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_PRIVATE; kind++) {
+    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_SHARED; kind++) {
         o = body_new(s, (enum stobj_kind)kind, 100, MIB);
         CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, NULL));
         CHECK_EQ(-EAGAIN, take(&it, &tb, 1));
@@ -644,6 +644,38 @@ TEST(transit, a_reader_that_waits_hears_when_the_writer_is_stuck)
     store_close(s);
 }
 
+TEST(transit, a_writer_that_stops_between_segments_says_so)
+{
+    struct storage *s = store_open("malloc", 64 * MIB, NULL);
+    struct stobj *o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, 16 * KIB);
+    struct test_loop loop;
+    struct test_waiter rw, ww;
+    struct test_batch got[8], none;
+    struct lease_iter it;
+    struct span span;
+    unsigned n = 0;
+
+    loop_init(&loop);
+    test_waiter_init(&rw, &loop);
+    test_waiter_init(&ww, &loop);
+    CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, &rw.w));
+    while (CHECK_EQ(-EAGAIN, take(&it, &none, 1)), space_get(o, MIB, &span, &ww.w) == 0) {
+        space_extend(o, span.len);
+        loop_run(&loop);
+        CHECK_EQ(1, take(&it, &got[n++], 8));
+    }
+    CHECK_EQ(WAITER_POSTED, waiter_state(&rw.w)); /* nothing came since it was armed */
+    loop_run(&loop);
+    CHECK_EQ(-ENOBUFS, take(&it, &none, 1));
+    while (n > 0)
+        give_all(&it, &got[--n]);
+    loop_run(&loop);
+    lease_cancel(&it);
+    lease_fini(&it);
+    stobj_unref(&o);
+    store_close(s);
+}
+
 TEST(transit, a_full_store_still_lets_a_pass_through)
 {
     struct storage *s = store_open("malloc", MIB, NULL);
@@ -791,7 +823,7 @@ TEST(lease_each, reads_an_object_to_its_end_while_it_is_written)
     struct fixture f;
     struct collect c = {.f = &f, .left = 10};
 
-    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_PRIVATE; kind++) {
+    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_SHARED; kind++) {
         fixture_open(&f, "malloc", NULL);
         c = (struct collect){.f = &f, .left = 10};
         c.o = body_new(f.s, (enum stobj_kind)kind, STOBJ_SIZE_UNKNOWN, MIB);
@@ -872,6 +904,7 @@ TEST_MAIN(TEST_ENTRY(lease, batches_of_every_size_give_the_same_bytes),
     TEST_ENTRY(transit, memory_stays_within_the_bound),
     TEST_ENTRY(transit, leased_but_unreturned_bytes_count_against_the_bound),
     TEST_ENTRY(transit, a_reader_that_waits_hears_when_the_writer_is_stuck),
+    TEST_ENTRY(transit, a_writer_that_stops_between_segments_says_so),
     TEST_ENTRY(transit, a_full_store_still_lets_a_pass_through),
     TEST_ENTRY(transit, an_announced_small_body_takes_a_small_segment),
     TEST_ENTRY(synth, a_body_is_the_references_it_was_made_of),

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "t/unit/storage_fixture.h"
+#include "t/unit/storage_sleeper.h"
 
 #define KIB UINT64_C(1024)
 
@@ -19,57 +20,6 @@ enum {
     HANG_SECONDS = 100, /* far beyond what the slowest sanitizer needs */
     FAILS = -ECONNRESET,
 };
-
-/* ---- A loop that sleeps ---- */
-
-struct sleeper {
-    struct inbox inbox;
-    struct task_queue queue;
-    pthread_mutex_t lock;
-    pthread_cond_t cond;
-    bool woken; /* under lock */
-};
-
-static void
-sleeper_on_wake(struct inbox *in)
-{
-    struct sleeper *l = container_of(in, struct sleeper, inbox);
-
-    pthread_mutex_lock(&l->lock);
-    l->woken = true;
-    pthread_cond_signal(&l->cond);
-    pthread_mutex_unlock(&l->lock);
-}
-
-static void
-sleeper_init(struct sleeper *l)
-{
-    inbox_init(&l->inbox, sleeper_on_wake);
-    task_queue_init(&l->queue);
-    pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->cond, NULL);
-    l->woken = false;
-}
-
-/* Runs tasks until *done; sleeps when there are none. */
-static void
-sleeper_run(struct sleeper *l, const bool *done)
-{
-    inbox_here = &l->inbox;
-    while (!*done) {
-        inbox_drain(&l->inbox);
-        if (!list_empty(&l->queue.due)) {
-            task_queue_run(&l->queue, 100);
-            continue;
-        }
-        pthread_mutex_lock(&l->lock);
-        while (!l->woken)
-            pthread_cond_wait(&l->cond, &l->lock);
-        l->woken = false;
-        pthread_mutex_unlock(&l->lock);
-    }
-    inbox_here = NULL;
-}
 
 /* ---- The parties ---- */
 
