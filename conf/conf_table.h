@@ -81,6 +81,9 @@
     X(max_req_body, BYTES, 0, 0, INT64_MAX, "Largest request body; then 413; 0: no limit")         \
     X(transit_buffer, BYTES, 1 * CONF_MI, 16 * CONF_KI, 1024 * CONF_MI,                            \
       "Bytes of a response that is not kept which may wait for its client")                        \
+    X(stream_window, BYTES, 0, 0, 1024 * CONF_MI,                                                  \
+      "What readers share of a response too large to keep; 0: a 16th of the storage, 64 MiB at "   \
+      "most; never more than a quarter, nor less than transit_buffer, which is what one alone gets")\
     X(req_body_buffer, BYTES, 64 * CONF_KI, 16 * CONF_KI, 64 * CONF_MI,                            \
       "Bytes of a request body which may wait for the backend")                                    \
     X(max_object_size, BYTES, 0, 0, INT64_MAX,                                                     \
@@ -106,7 +109,7 @@
     X(ban_lurker_age) X(ban_lurker_batch) X(ban_lurker_sleep) X(ban_cutoff) X(ban_dups)            \
     X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(idle_send_timeout)       \
     X(pipe_timeout) X(drain_timeout) X(backend_send_timeout)                                       \
-    X(max_req_body) X(transit_buffer) X(req_body_buffer) X(max_object_size)                        \
+    X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(max_object_size)       \
     X(http_cache_status) X(log_level) X(log_rate)
 /* clang-format on */
 

@@ -29,6 +29,7 @@ struct stobj_spec {
     enum stobj_kind kind;
     uint64_t size_hint;
     uint64_t transit_bytes;
+    uint64_t alone_bytes; /* SHARED: of these, while there is one reader at most */
 };
 
 #define ENGINE_MAGIC OBJ_TAG('e', 'n', 'g', 'i')
@@ -74,6 +75,10 @@ struct engine_ops {
     bool (*borrow)(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out);
     /* The first byte that a new reader could have.  NULL: always 0. */
     uint64_t (*start)(const struct stobj *o);
+    /* The writer that waits for space looks again.  NULL: none ever waits for a reader. */
+    void (*wake)(struct stobj *o);
+    /* As stobj_shut_window().  NULL: there are none. */
+    void (*shut)(struct stobj *o);
     /* Do these bytes lie in one piece of the object?  For tests. */
     bool (*contains)(struct stobj *o, const char *ptr, size_t len);
 };

@@ -376,6 +376,18 @@ fault_contains(struct stobj *o, const char *ptr, size_t len)
     return engine_malloc.contains(o, ptr, len);
 }
 
+static void
+fault_wake(struct stobj *o)
+{
+    engine_malloc.wake(o);
+}
+
+static void
+fault_shut(struct stobj *o)
+{
+    engine_malloc.shut(o);
+}
+
 const struct engine_ops engine_fault = {
     .magic = ENGINE_MAGIC,
     .name = "fault",
@@ -393,5 +405,7 @@ const struct engine_ops engine_fault = {
     .settle = fault_settle,
     .lease_open = fault_lease_open,
     .start = fault_start,
+    .wake = fault_wake,
+    .shut = fault_shut,
     .contains = fault_contains,
 };

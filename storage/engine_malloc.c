@@ -84,6 +84,20 @@ malloc_start(const struct stobj *o)
     return o->kind == STOBJ_KEPT ? 0 : window_start(o);
 }
 
+static void
+malloc_wake(struct stobj *o)
+{
+    if (o->kind != STOBJ_KEPT)
+        window_wake(o);
+}
+
+static void
+malloc_shut(struct stobj *o)
+{
+    if (o->kind != STOBJ_KEPT)
+        window_shut(o);
+}
+
 const struct engine_ops engine_malloc = {
     .magic = ENGINE_MAGIC,
     .name = "malloc",
@@ -100,5 +114,7 @@ const struct engine_ops engine_malloc = {
     .lease_open = malloc_lease_open,
     .borrow = malloc_borrow,
     .start = malloc_start,
+    .wake = malloc_wake,
+    .shut = malloc_shut,
     .contains = malloc_contains,
 };

@@ -246,19 +246,36 @@ storage_answer(struct storage *s, int err, const struct waiter *w)
     return err;
 }
 
+static int
+stobj_make(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
+{
+    int err;
+
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    tassert(spec->kind == STOBJ_KEPT || spec->kind == STOBJ_PRIVATE || spec->kind == STOBJ_SHARED);
+    tassert(spec->kind == STOBJ_KEPT || spec->transit_bytes > 0);
+    err = s->ops->obj_new != NULL ? s->ops->obj_new(out, s, spec) : -ENOSPC;
+    tassert(err != -EAGAIN); /* there is no waiter */
+    return storage_answer(s, err, NULL);
+}
+
 int
 stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
     uint64_t transit_bytes)
 {
-    const struct stobj_spec spec = {kind, size_hint, transit_bytes};
-    int err;
+    const struct stobj_spec spec = {kind, size_hint, transit_bytes, transit_bytes};
 
-    OBJ_CHECK(s, STORAGE_MAGIC);
-    tassert(kind == STOBJ_KEPT || kind == STOBJ_PRIVATE || kind == STOBJ_SHARED);
-    tassert(kind == STOBJ_KEPT || transit_bytes > 0);
-    err = s->ops->obj_new != NULL ? s->ops->obj_new(out, s, &spec) : -ENOSPC;
-    tassert(err != -EAGAIN); /* there is no waiter */
-    return storage_answer(s, err, NULL);
+    return stobj_make(out, s, &spec);
+}
+
+int
+stobj_new_shared(struct stobj **out, struct storage *s, uint64_t size_hint, uint64_t window_bytes,
+    uint64_t alone_bytes)
+{
+    const struct stobj_spec spec = {STOBJ_SHARED, size_hint, window_bytes, alone_bytes};
+
+    tassert(alone_bytes > 0 && alone_bytes <= window_bytes);
+    return stobj_make(out, s, &spec);
 }
 
 struct stobj *
@@ -343,6 +360,22 @@ stobj_len(const struct stobj *o)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
     return atomic_load_explicit(&o->len, memory_order_acquire);
+}
+
+void
+stobj_wake_writer(struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    if (o->store->ops->wake != NULL)
+        o->store->ops->wake(o);
+}
+
+void
+stobj_shut_window(struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    if (o->store->ops->shut != NULL)
+        o->store->ops->shut(o);
 }
 
 uint64_t

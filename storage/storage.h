@@ -75,6 +75,10 @@ size_t storage_good_size(const struct storage *s, size_t size);
  * else ignored.  0, -ENOMEM, -ENOSPC. */
 int stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
     uint64_t transit_bytes);
+/* A shared one.  Its writer runs alone_bytes ahead of a reader that is alone, as with a private
+ * one; the whole window is for company, and, until it is shut, for who may come. */
+int stobj_new_shared(struct stobj **out, struct storage *s, uint64_t size_hint,
+    uint64_t window_bytes, uint64_t alone_bytes);
 struct stobj *stobj_ref(struct stobj *o); /* returns o */
 /* Takes *op.  Always legal; leased bytes stay.  An unfinished object that its writer drops
  * counts as failed: the writer's reference is the last but those of iterators, so whoever
@@ -117,6 +121,10 @@ int space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w);
 void space_extend(struct stobj *o, size_t used);
 void space_finish(struct stobj *o);
 void space_fail(struct stobj *o, int err);
+/* A writer that waits for space looks again, of whatever kind but a kept one.  Any thread. */
+void stobj_wake_writer(struct stobj *o);
+/* Nobody is expected any more: a reader alone is treated as one of a private object. */
+void stobj_shut_window(struct stobj *o);
 /* Stop waiting for space: before the object is finished, failed or dropped.  A waiter
  * already POSTED stays pending until it lands. */
 void space_cancel(struct stobj *o, struct waiter *w);

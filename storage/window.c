@@ -24,7 +24,7 @@ enum {
     WINDOW_SEG_MIN = 4 << 10,     /* a page; smaller reads cost more than they save */
     WINDOW_SEG_FORCED = 14 << 10, /* past the store's limit: enough to get on with */
     WINDOW_PRIVATE_PARTS = 4,     /* segments in the bound: one filled while others are sent */
-    WINDOW_SHARED_PARTS = 64,     /* as many readers as that, at least, can be fed at once */
+    WINDOW_SHARED_PARTS = 256,    /* nearly as many readers, at least, can be fed at once */
 };
 
 /* ---- Birth and death ---- */
@@ -67,6 +67,8 @@ window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
         return err;
     w = p;
     *w = (struct window){.bound = spec->transit_bytes,
+        .alone = spec->alone_bytes,
+        .open = spec->kind == STOBJ_SHARED,
         .length = spec->size_hint,
         .seg_size = window_seg_size(&s->mem, spec),
         .claims_max = window_claims_max(&s->mem, spec)};
@@ -116,7 +118,7 @@ window_seg_cost(const struct window *w, const struct window_seg *seg)
     return mem_cost(&w->base.store->mem, window_seg_bytes(seg));
 }
 
-static void
+void
 window_wake_writer(struct window *w)
 {
     w->blocked = false;
@@ -219,22 +221,48 @@ window_check(struct window *w)
 
 /* ---- Filling ---- */
 
+/* While others may come what has been read stays for them; a reader alone does without. */
+static uint64_t
+window_bound(const struct window *w)
+{
+    return w->iters > 1 || w->open ? w->bound : w->alone;
+}
+
+/* Is the writer as far ahead of the one reader, or of none, as it may be? */
+static bool
+window_is_ahead(struct window *w, uint64_t more)
+{
+    uint64_t unread = 0;
+
+    if (w->iters > 1)
+        return false;
+    for (struct list *l = w->ring.prev; l != &w->ring; l = l->prev) {
+        const struct window_seg *seg = window_seg_of(l);
+
+        unread += window_seg_cost(w, seg);
+        if (unread + more > w->alone)
+            return true;
+        if (seg->readers > 0)
+            break;
+    }
+    return false;
+}
+
 /* Makes room for `more` bytes, one segment at least; false: the writer waits.  Who waits for bytes
  * must learn that returning is now up to it. */
 static bool
 window_make_room(struct window *w, uint64_t more, struct waiter *waiter)
 {
-    bool room = true;
+    bool room;
 
     pthread_mutex_lock(&w->lock);
-    while (w->held > 0 && w->held + more > w->bound) {
+    room = list_empty(&w->ahead) ? !window_is_ahead(w, more) : true;
+    while (room && w->held > 0 && w->held + more > window_bound(w)) {
         struct window_seg *seg = window_victim(w);
 
-        if (seg == NULL) {
-            room = false;
-            break;
-        }
-        window_advance(w, window_seg_end(seg));
+        room = seg != NULL;
+        if (room)
+            window_advance(w, window_seg_end(seg));
     }
     if (!room) {
         tassert_slow(window_check(w));
@@ -373,6 +401,26 @@ window_settle(struct stobj *o, enum stobj_state to)
     pthread_mutex_lock(&w->lock);
     stobj_set_state(o, to);
     waiter_notify_all(&w->readers);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void
+window_shut(struct stobj *o)
+{
+    struct window *w = window_of(o);
+
+    pthread_mutex_lock(&w->lock);
+    w->open = false;
+    pthread_mutex_unlock(&w->lock);
+}
+
+void
+window_wake(struct stobj *o)
+{
+    struct window *w = window_of(o);
+
+    pthread_mutex_lock(&w->lock);
+    window_wake_writer(w);
     pthread_mutex_unlock(&w->lock);
 }
 

@@ -42,7 +42,8 @@ struct window {
     struct stobj base;
     struct stobj_fill fill;
     /* set once */
-    uint64_t bound, length;
+    uint64_t bound, alone; /* cost of what may be held: in all; with one reader, or none */
+    uint64_t length;
     uint32_t seg_size; /* with its head */
     uint32_t claims_max;
     pthread_mutex_t lock;
@@ -52,6 +53,7 @@ struct window {
     _Atomic uint64_t start;
     uint64_t held;
     bool blocked;
+    bool open;                             /* others are expected */
     uint32_t iters;                        /* iterators that are open */
     uint32_t standing, hungry, claims;     /* readers; readers; segments */
     struct list ring, behind;              /* of window_seg.link; the ring's oldest first */
@@ -97,6 +99,8 @@ void window_space_cancel(struct stobj *o, struct waiter *w);
 void window_settle(struct stobj *o, enum stobj_state to);
 bool window_contains(struct stobj *o, const char *ptr, size_t len);
 uint64_t window_start(const struct stobj *o);
+void window_wake(struct stobj *o);
+void window_shut(struct stobj *o);
 void window_lease_open(struct lease_iter *it);
 
 /* ---- Between filling and reading, under lock ---- */
@@ -108,6 +112,8 @@ void window_advance(struct window *w, uint64_t to);
 void window_drop(struct window *w, struct window_seg *seg);
 /* A segment may go now that could not before: a blocked writer looks again, if that is so. */
 void window_unblock(struct window *w);
+/* The bound has changed, or somebody wants it so: it looks again in any case. */
+void window_wake_writer(struct window *w);
 /* Counts everything anew. */
 bool window_check(struct window *w);
 /* A new last segment: readers ahead whose next byte it will hold stand in it. */

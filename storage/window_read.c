@@ -316,7 +316,8 @@ window_lease_open(struct lease_iter *it)
     it->place = (struct lease_place){.where = LEASE_OUT};
     pthread_mutex_lock(&w->lock);
     tassert(w->iters == 0 || window_keeps(w)); /* a private object has one */
-    w->iters++;
+    if (++w->iters == 2)
+        window_wake_writer(w); /* the whole bound counts from now on */
     window_sit(w, it);
     pthread_mutex_unlock(&w->lock);
 }

@@ -384,6 +384,7 @@ entry_set_response(struct entry *e, const struct cache_response *r)
     e->origin_status = r->origin_status;
     e->length_in_head = r->length_in_head;
     e->partial = r->partial;
+    e->windowed = r->windowed;
     e->body_len = r->body_len;
     e->received_ms = r->received_ms;
     e->age_ms = v->age_ms;
@@ -438,7 +439,7 @@ cache_publish(struct entry *e, const struct cache_response *r)
     /* What it replaces leaves when it is whole: should it be cut short, that is still there. */
     if (e->linked && entry_is_settled(e))
         cache_supersede(c, &g, e);
-    if (e->linked)
+    if (e->linked && !e->windowed)
         counter_add_shared(c->counters, COUNTER_cache_inserts, 1);
     cuckoo_unlock(c->index, &g);
     return 0;
@@ -520,6 +521,22 @@ cache_settle(struct entry *e)
     if (e->linked) {
         cache_supersede(c, &g, e);
         evict_add(c, e, (uint32_t)((bytes + 1023) >> 10));
+    }
+    cuckoo_unlock(c->index, &g);
+}
+
+void
+cache_settle_window(struct entry *e)
+{
+    struct cache *c = e->cache;
+    struct cuckoo_guard g;
+
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    tassert(e->windowed);
+    cuckoo_lock(c->index, &e->node.key, &g);
+    if (e->linked) {
+        cache_supersede(c, &g, e);
+        cache_unlink_locked(c, &g, e);
     }
     cuckoo_unlock(c->index, &g);
 }
@@ -638,6 +655,24 @@ entry_add_part(struct entry *e, struct stobj *next)
     tassert(e->parts == e->few);
     e->few[1] = (struct entry_part){stobj_len(e->few[0].body), STOBJ_SIZE_UNKNOWN, next};
     atomic_store_explicit(&e->nparts, 2, memory_order_release);
+}
+
+void
+entry_join(struct entry *e)
+{
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    atomic_fetch_add_explicit(&e->readers, 1, memory_order_relaxed);
+}
+
+void
+entry_leave(struct entry *e)
+{
+    unsigned n = atomic_load_explicit(&e->nparts, memory_order_acquire);
+
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    tassert(n > 0);
+    if (atomic_fetch_sub_explicit(&e->readers, 1, memory_order_release) == 1)
+        stobj_wake_writer(e->parts[n - 1].body);
 }
 
 void

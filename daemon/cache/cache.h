@@ -56,6 +56,7 @@ struct cache_query {
     unsigned nranges;
     bool only_stored; /* start nothing: the client wants what is there, or an error */
     bool no_join;     /* completing what is stored was tried, and did not work out */
+    bool no_window;   /* so was joining a body on its way */
     /* What a policy asks for; all false without one. */
     bool for_policy;   /* Varnish's rules where they differ: see README */
     bool always_miss;  /* req.hash_always_miss: as if nothing were stored or on its way */
@@ -81,6 +82,7 @@ struct cache_response {
     struct slice key_text;          /* copied */
     uint16_t status, origin_status; /* 304 when it was validated, 206 when it was completed */
     bool length_in_head, partial;
+    bool windowed;                  /* to be found while it streams, not kept */
     uint64_t body_len;              /* of the whole */
     const struct entry_part *parts; /* copied; the objects are taken over */
     unsigned nparts;
@@ -143,6 +145,8 @@ struct entry *cache_take_handoff(struct entry *e);
 
 /* The body is whole: from now on it may be evicted. */
 void cache_settle(struct entry *e);
+/* The body of one with a window is whole: nobody else finds it, nor what it stands for. */
+void cache_settle_window(struct entry *e);
 /* Out of the index: the body failed, or it was invalidated.  Whoever reads it goes on. */
 void cache_unlink(struct entry *e);
 
@@ -160,9 +164,14 @@ unsigned cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t no
 /* Borrowed until cache_close(). */
 struct bans *cache_bans(struct cache *c);
 
-/* The first part is whole and ends here; the body goes on in `next`, which is taken over and
- * private to the leader.  The entry has been unlinked. */
+/* The first part is whole and ends here; the body goes on in `next`, a window, which is taken
+ * over.  The entry has been unlinked. */
 void entry_add_part(struct entry *e, struct stobj *next);
+
+/* Somebody but the leader reads it while it is filled; and does not any more.  The last one to
+ * leave has the fetch look whether anybody needs it still. */
+void entry_join(struct entry *e);
+void entry_leave(struct entry *e);
 
 /* The request that would have read it goes; its fetch, on the same loop, is told.  A private
  * entry has no other reader; a shared one goes on for those who wait or come. */

@@ -98,6 +98,41 @@ entry_range_heeded(const struct entry *e, const struct cache_query *q)
     return cond_range_holds(q->req, &v);
 }
 
+/* The first byte that this request wants of a response whose length is known, or of its whole. */
+static uint64_t
+entry_first_wanted(const struct entry *e, const struct cache_query *q)
+{
+    struct range ranges[RANGES_MAX];
+    uint64_t first = 0;
+    unsigned n;
+
+    if (q->nranges == 0 || e->body_len == STOBJ_SIZE_UNKNOWN || !entry_range_heeded(e, q) ||
+        range_resolve(q->ranges, q->nranges, e->body_len, ranges, &n) != RANGE_OK)
+        return 0;
+    first = ranges[0].first;
+    for (unsigned i = 1; i < n; i++)
+        if (ranges[i].first < ranges[i - 1].first)
+            return RANGE_UNKNOWN; /* a window does not go back */
+    return first;
+}
+
+/* A body on its way through a window: for those who want what it still has, or has soon.  Who wants
+ * what is far ahead is served sooner by a fetch of his own, unless this is it. */
+static bool
+entry_window_covers(const struct entry *e, const struct cache_query *q, bool leader)
+{
+    const struct stobj *body = e->parts[0].body;
+    uint64_t first;
+
+    if (q->no_window || stobj_state(body) == STOBJ_FAILED)
+        return false;
+    if (q->req->method == HTTP_M_HEAD)
+        return true;
+    first = entry_first_wanted(e, q);
+    return first >= stobj_window_start(body) && first != RANGE_UNKNOWN &&
+           (leader || first <= stobj_len(body));
+}
+
 /* Does it have all the bytes that this request asks for? */
 bool
 entry_covers(const struct entry *e, const struct cache_query *q)
@@ -210,9 +245,21 @@ entry_is_of_use(const struct entry *e, const struct cache_query *q)
            entry_is_settled(e);
 }
 
+/* It is on its way and not kept: a response to join while it is fresh, and nothing else. */
+static void
+choose_windowed(struct cache_choice *c, struct entry *e, const struct cache_query *q)
+{
+    if (entry_matches(e, q) && entry_use(e, q) == ENTRY_USE && entry_window_covers(e, q, false))
+        c->use = e;
+}
+
 static void
 choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *q)
 {
+    if (__builtin_expect(e->windowed, 0)) {
+        choose_windowed(c, e, q);
+        return;
+    }
     if (!entry_matches(e, q)) {
         if (c->reason == CACHE_NOTHING_STORED)
             c->reason = CACHE_OTHER_VARIANT;
@@ -308,7 +355,8 @@ bool
 cache_usable(struct entry *e, const struct cache_query *q, bool leader)
 {
     OBJ_CHECK(e, ENTRY_MAGIC);
-    if (entry_state(e) != ENTRY_READY || !entry_covers(e, q))
+    if (entry_state(e) != ENTRY_READY ||
+        !(e->windowed ? entry_window_covers(e, q, leader) : entry_covers(e, q)))
         return false;
     if (leader)
         return true;
@@ -347,7 +395,8 @@ cache_choose_stale(struct cache *c, struct entry *first, const struct cache_quer
     if (q->ask != NULL && q->ask->no_cache)
         return NULL; /* RFC 9111 5.2.1.4: not without a successful validation */
     for (struct entry *e = first; e != NULL; e = entry_next(e)) {
-        if (entry_state(e) != ENTRY_READY || !entry_matches(e, q) || !entry_covers(e, q))
+        if (entry_state(e) != ENTRY_READY || e->windowed || !entry_matches(e, q) ||
+            !entry_covers(e, q))
             continue;
         if (entry_may_stand_in(e, q) && !cache_is_banned(c, NULL, e, q))
             return e;

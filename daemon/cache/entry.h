@@ -40,7 +40,7 @@ enum entry_state {
 };
 
 /* An entry is a list of parts, in order; an ordinary response has one.  A body that outgrows
- * what is kept goes on in a second, private part, for the request that fetched it.  A response
+ * what is kept goes on in a second one, a window, for those who read it already.  A response
  * known only in ranges has one for each, which may overlap (RFC 9111 3.4). */
 struct entry_part {
     uint64_t off; /* of its first byte in the whole */
@@ -81,10 +81,11 @@ struct entry {
     uint16_t vary_len, key_len;
     _Atomic uint16_t nparts; /* grows before the part in front settles */
     uint16_t parts_room;     /* of `parts` when it is not `few` */
-    _Atomic bool joined;     /* somebody but the leader reads it while it is filled */
+    bool windowed;           /* too large to keep: its body is a window that readers share */
     bool linked;             /* in the index, under the key's guard */
     uint32_t head_len;
     int32_t err;              /* FAILED: why, TERR_* */
+    _Atomic uint32_t readers; /* who joined while it was being filled, the leader not counted */
     char *block;              /* head, vary specification, key text: one allocation */
     struct entry_part *parts; /* `few`, or memory of the store's */
     struct entry_part few[ENTRY_PARTS_INLINE];

@@ -110,6 +110,14 @@ validators_join(const struct validators *a, const struct validators *b)
            cond_modified_is_strong(b);
 }
 
+struct slice
+validators_if_range(const struct validators *v)
+{
+    if (v->etag.len > 0)
+        return etag_ok(v->etag) && !etag_is_weak(v->etag) ? v->etag : slice_of(NULL, 0);
+    return cond_modified_is_strong(v) ? v->last_modified : slice_of(NULL, 0);
+}
+
 static struct slice
 cond_rest(struct slice s, size_t skip)
 {

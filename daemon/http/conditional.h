@@ -33,6 +33,10 @@ bool etag_is_weak(struct slice etag);
  * least a second before each one's Date: RFC 9110 8.8.2.2). */
 bool validators_join(const struct validators *a, const struct validators *b);
 
+/* What If-Range may name of them: a strong ETag, or, without any, a strong Last-Modified.  .len 0:
+ * nothing (RFC 9110 13.1.5). */
+struct slice validators_if_range(const struct validators *v);
+
 /* Does a GET or HEAD that asks with If-None-Match or If-Modified-Since get 304 instead of this
  * stored response?  RFC 9110 13.2.2: If-None-Match decides alone where it is present ("*" and
  * lists, weak comparison; lines are one list; a member without quotes, W/ in any spelling: it

@@ -320,6 +320,10 @@ fetch_room(struct fetch *f, struct span *room)
     }
 }
 
+enum {
+    WINDOW_OPEN_MS = 1000 /* who comes later than that after the head finds no beginning */
+};
+
 /* BODY -- from the socket into storage, as fast as there is room. */
 static enum fetch_next
 fetch_do_body(struct fetch *f)
@@ -328,6 +332,8 @@ fetch_do_body(struct fetch *f)
 
     if (!f->request_sent)
         fetch_send(f); /* the origin answered early; its errors show in the response */
+    if (f->windowed && (int64_t)f->proxy->loop->clock.mono_ms - f->came_ms > WINDOW_OPEN_MS)
+        stobj_shut_window(f->body);
     while (got < FETCH_TURN_BYTES) {
         struct span room;
         ssize_t n;
@@ -385,6 +391,8 @@ fetch_do_done(struct fetch *f)
     }
     if (f->is_shared)
         cache_settle(f->entry);
+    else if (f->entry->windowed)
+        cache_settle_window(f->entry);
     if (f->conn != NULL)
         origin_give(&f->conn);
     return fetch_goto(f, FETCH_CLOSE);
@@ -518,11 +526,24 @@ fetch_check(const struct fetch *f)
     }
 }
 
+/* Who asked has gone.  Of a window others may read; those who waited for its head get some time to
+ * come: until nothing goes on without them, or a private one's bound has been read. */
+static bool
+fetch_is_unread(const struct fetch *f)
+{
+    if (!f->entry->abandoned)
+        return false;
+    if (!f->windowed)
+        return f->entry->is_private;
+    return atomic_load_explicit(&f->entry->readers, memory_order_acquire) == 0 &&
+           (f->stalled || stobj_len(f->body) >= (uint64_t)f->proxy->params.transit_buffer);
+}
+
 /* One step.  A response that nobody will read is given up here, whatever the state. */
 static enum fetch_next
 fetch_step(struct fetch *f)
 {
-    bool unwanted = f->cut || (f->entry->abandoned && (f->entry->is_private || f->outgrown));
+    bool unwanted = f->cut || fetch_is_unread(f);
 
     if (unwanted && f->state != FETCH_REVALIDATE && f->state < FETCH_DONE)
         return fetch_fail(f, TERR_CANCELLED);

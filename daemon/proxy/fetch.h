@@ -17,6 +17,7 @@ struct req;
 enum fetch_kind {
     FETCH_FOR_CACHE, /* a GET for others too; the entry is in the index, or will be */
     FETCH_PASS,      /* the request as it is; the entry is private */
+    FETCH_REST,      /* a range of what `leader` has begun to send; the entry is private */
 };
 
 struct fetch_spec {
@@ -35,6 +36,7 @@ struct fetch_spec {
     const struct fresh_ask *ask; /* FETCH_FOR_CACHE: the client's directives */
     const struct range_spec *ranges; /* and what it wants of the whole; nranges 0: all */
     unsigned nranges;
+    struct slice if_range;  /* FETCH_REST: of this version; its range is ranges[0] */
     struct req *leader;     /* who asked, until the entry is abandoned; NULL: nobody waits */
     bool upgrade;           /* FETCH_PASS: the request may become a tunnel */
     struct stobj *upload;   /* the request's body, or NULL; one reference is taken over */

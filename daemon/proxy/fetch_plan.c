@@ -11,7 +11,7 @@ enum {
 };
 
 /* "bytes=0-4", "bytes=5-", "bytes=-5" */
-static int
+int
 fetch_write_range(struct fetch *f, uint64_t first, uint64_t last)
 {
     char text[RANGE_FIELD_MAX];
@@ -46,20 +46,6 @@ fetch_plan_range(struct fetch *f)
     if (err == 0 && if_range.ptr != NULL)
         f->if_range = if_range; /* of the copy of the request, which lives as long as we do */
     return err;
-}
-
-/* What a join must be sure of: RFC 9110 13.1.5 takes a strong entity tag, or a date that is
- * strong. */
-static struct slice
-fetch_join_validator(const struct fetch *f)
-{
-    const struct validators *v = &f->have;
-
-    if (v->etag.len > 0)
-        return etag_ok(v->etag) && !etag_is_weak(v->etag) ? v->etag : slice_of(NULL, 0);
-    if (v->last_modified_s >= 0 && v->date_s > v->last_modified_s)
-        return v->last_modified;
-    return slice_of(NULL, 0);
 }
 
 int
@@ -108,7 +94,7 @@ fetch_wanted(const struct fetch *f, const struct fetch_spec *spec, struct range 
 static int
 fetch_plan_join(struct fetch *f, const struct fetch_spec *spec)
 {
-    struct slice validator = fetch_join_validator(f);
+    struct slice validator = validators_if_range(&f->have);
     struct range want;
     int err;
 

@@ -279,7 +279,7 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
     v->rfc_ttl_ms = v->v.ttl_ms;
     v->grace_ms = v->v.grace_ms;
     v->keep_ms = f->proxy->params.default_keep;
-    v->uncacheable = f->kind == FETCH_PASS;
+    v->uncacheable = f->kind != FETCH_FOR_CACHE;
     if (v->uncacheable) /* nothing is kept, so nothing lives */
         v->v.ttl_ms = v->grace_ms = v->keep_ms = 0;
     v->came = head;
@@ -394,7 +394,7 @@ fetch_begin_error(struct fetch *f)
     v->v = (struct fresh_verdict){.refusal = FRESH_REFUSE_NO_FRESHNESS, .stale_if_error_ms = -1};
     v->grace_ms = v->keep_ms = 0;
     v->forbidden = false;
-    v->uncacheable = f->kind == FETCH_PASS;
+    v->uncacheable = f->kind != FETCH_FOR_CACHE;
     f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
     f->received_ms = f->proxy->loop->clock.wall_ms;
     return 0;

@@ -47,7 +47,8 @@ struct fetch {
     bool by_request; /* what the request said keeps the response out of the cache */
     bool fresh;      /* retrying: no connection that was idle */
     bool for_head;   /* the client asked with HEAD, whatever the policy made of it */
-    bool begun, request_sent, is_shared, stalled, cut, outgrown, too_large, no_room;
+    bool begun, request_sent, is_shared, stalled, cut, too_large, no_room;
+    bool windowed;        /* `body` is a window: who reads it may be many, or nobody */
     struct req *leader;   /* borrowed until the entry is abandoned */
     struct entry *entry;  /* held */
     struct entry *shared; /* held: becomes a marker when `entry`, our own by then, is published */
@@ -116,6 +117,7 @@ double fetch_policy_rfc_ttl(const struct fetch *f);
 bool fetch_core_forbids(enum fresh_refusal r);
 
 /* fetch_plan.c: what to ask for.  0 or TERR_NOMEM. */
+int fetch_write_range(struct fetch *f, uint64_t first, uint64_t last);
 int fetch_plan(struct fetch *f, const struct fetch_spec *spec);
 /* What the client wants, whatever is stored.  0 or TERR_NOMEM. */
 int fetch_plan_without_old(struct fetch *f);
@@ -154,7 +156,8 @@ struct req *fetch_leader(const struct fetch *f);
 void fetch_drop_held(struct fetch *f);
 uint64_t fetch_object_max(const struct proxy *p);
 /* It became larger than what is kept, or the store is full: nobody else shall find it, and what
- * follows goes to the leader alone.  Between spans.  0, or why it must go on as it is. */
+ * follows goes through a window to those who read it.  Between spans.  0, or why it must go on as
+ * it is. */
 int fetch_outgrown(struct fetch *f);
 /* Before the object that was not published goes. */
 void fetch_drop_kept(struct fetch *f);

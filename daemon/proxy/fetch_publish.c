@@ -321,6 +321,61 @@ fetch_leave_marker(struct fetch *f, unsigned status)
     return 0;
 }
 
+enum {
+    WINDOW_SHARE = 16,    /* of the storage, by default */
+    WINDOW_SHARE_MAX = 4, /* and at most */
+    WINDOW_DEFAULT_MAX = 64 << 20
+};
+
+/* A window for what is not kept, of the size that is configured.  0, or a negative errno. */
+static int
+fetch_new_window(struct fetch *f, struct stobj **out, uint64_t length)
+{
+    const struct proxy *p = f->proxy;
+    uint64_t alone = (uint64_t)p->params.transit_buffer, bytes = (uint64_t)p->params.stream_window;
+
+    if (bytes == 0 && p->storage_bytes / WINDOW_SHARE < WINDOW_DEFAULT_MAX)
+        bytes = p->storage_bytes / WINDOW_SHARE;
+    else if (bytes == 0)
+        bytes = WINDOW_DEFAULT_MAX;
+    if (bytes > p->storage_bytes / WINDOW_SHARE_MAX)
+        bytes = p->storage_bytes / WINDOW_SHARE_MAX;
+    return stobj_new_shared(out, p->storage, length, bytes > alone ? bytes : alone, alone);
+}
+
+/* READY in the index while it streams, through a window that all who come in time share.  0, or
+ * why not. */
+static int
+fetch_publish_window(struct fetch *f, const struct http_head *head, struct cache_response *r)
+{
+    struct entry_part part = {0, r->body_len, NULL};
+    int err = fetch_write_head(f, head, true, r);
+
+    if (err == 0)
+        err = fetch_vary(f, head, &r->vary);
+    if (err == 0 && fetch_new_window(f, &part.body, r->body_len) != 0)
+        err = TERR_NOMEM;
+    if (err != 0)
+        return err;
+    r->key_text = f->key_text;
+    r->parts = &part;
+    r->nparts = 1;
+    r->windowed = true;
+    err = cache_publish(f->entry, r);
+    if (err != 0) {
+        space_fail(part.body, err);
+        stobj_unref(&part.body);
+        r->windowed = false;
+        return err;
+    }
+    f->body = part.body;
+    f->is_shared = false;
+    f->windowed = true;
+    counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
+    counter_add(f->proxy->counters, COUNTER_fetch_windows, 1);
+    return 0;
+}
+
 /* For the one request that asked. */
 static int
 fetch_publish_private(struct fetch *f, const struct http_head *head, struct cache_response *r)
@@ -399,6 +454,12 @@ fetch_publish(struct fetch *f, const struct http_head *head)
             return err;
         f->no_room = true;
     }
+    if (f->is_shared && v.storable && head->status != 206 && !fetch_is_held(f)) {
+        int err = fetch_publish_window(f, head, &r);
+
+        if (err == 0)
+            return err;
+    }
     if (f->joining && (head->status == 206 || head->status == 416))
         return TERR_OTHERPART; /* it was our question, not the client's */
     return fetch_publish_private(f, head, &r);
@@ -412,17 +473,14 @@ fetch_outgrown(struct fetch *f)
     cache_unlink(f->entry);
     if (f->part_len != STOBJ_SIZE_UNKNOWN)
         return TERR_LIMIT; /* a part does not go on elsewhere */
-    if (f->too_large && !f->no_room &&
-        atomic_load_explicit(&f->entry->joined, memory_order_acquire))
-        return TERR_LIMIT; /* others read it too: it stays whole, as far as there is room */
-    if (stobj_new(&next, f->proxy->storage, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN,
-            (uint64_t)f->proxy->params.transit_buffer) != 0)
+    if (fetch_new_window(f, &next, STOBJ_SIZE_UNKNOWN) != 0)
         return TERR_NOMEM;
     f->is_shared = false;
-    f->outgrown = true;
+    f->windowed = true;
     entry_add_part(f->entry, next);
     space_finish(f->body);
     f->body = next;
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
+    counter_add(f->proxy->counters, COUNTER_fetch_windows, 1);
     return 0;
 }

@@ -151,6 +151,17 @@ fetch_drop_upload(struct fetch *f)
     stobj_unref(&f->upload);
 }
 
+/* The validator lies in a head that may go before the fetch does. */
+static int
+fetch_plan_rest(struct fetch *f, const struct fetch_spec *spec)
+{
+    f->if_range = arena_copy(&f->arena, spec->if_range);
+    if (f->if_range.ptr == NULL)
+        return TERR_NOMEM;
+    counter_add(f->proxy->counters, COUNTER_fetch_rest, 1);
+    return fetch_write_range(f, spec->ranges->first, spec->ranges->last);
+}
+
 void
 fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *spec)
 {
@@ -181,7 +192,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->leader = spec->leader;
     f->part_len = STOBJ_SIZE_UNKNOWN;
     f->is_shared = spec->kind == FETCH_FOR_CACHE;
-    f->asked = f->is_shared ? HTTP_M_GET : spec->head->method;
+    f->asked = f->kind == FETCH_PASS ? spec->head->method : HTTP_M_GET;
     f->for_head = x->head.method == HTTP_M_HEAD;
     f->upload_kept = spec->upload_kept;
     f->upload = upload;
@@ -210,6 +221,8 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
         f->upgrade = http_get_one(&f->req, HTTP_F_UPGRADE);
     if (err == 0 && f->is_shared)
         err = fetch_plan(f, spec);
+    if (err == 0 && f->kind == FETCH_REST)
+        err = fetch_plan_rest(f, spec);
     if (err == 0 && f->vcl == NULL)
         err = fetch_write_request(f);
     if (err != 0) {

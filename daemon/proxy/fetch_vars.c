@@ -170,7 +170,7 @@ fetch_get_bereq(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         out->i = v->retries;
         return 0;
     case VCL_VAR_BEREQ_UNCACHEABLE:
-        out->i = f->kind == FETCH_PASS;
+        out->i = f->kind != FETCH_FOR_CACHE;
         return 0;
     case VCL_VAR_BEREQ_IS_BGFETCH:
         out->i = v->bgfetch;

@@ -40,7 +40,7 @@ req_its_route(const struct req *r)
 }
 
 /* Who is asked; a policy has said it already.  Hits do without. */
-static struct director *
+struct director *
 req_backend(const struct req *r)
 {
     const struct conf_route *route;
@@ -217,6 +217,7 @@ req_query(const struct req *r, struct cache_query *q)
         .ranges = r->ranges,
         .nranges = r->nranges,
         .no_join = r->no_join,
+        .no_window = r->no_window,
         .only_stored = r->ask.only_if_cached,
         .now_ms = (int64_t)r->proxy->loop->clock.mono_ms,
         .wall_s = r->proxy->loop->clock.wall_ms / 1000,
@@ -490,10 +491,12 @@ req_leave_entry(struct req *r)
             entry_drop(&own);
         }
     }
+    if (r->joined)
+        entry_leave(r->entry);
     if (r->holds)
         entry_drop(&r->entry);
     r->entry = NULL;
-    r->holds = false;
+    r->holds = r->joined = false;
 }
 
 /* What came for us is not all that we need: the origin gave another range, or what is stored
@@ -576,7 +579,9 @@ req_do_close(struct req *r)
     bool clear = req_end_delivery(r);
 
     clear = req_end_upload(r) && clear;
-    if (r->entry != NULL && waiter_state(&r->wait) == WAITER_ARMED)
+    if (r->rest != NULL)
+        req_rest_cancel(r);
+    else if (r->entry != NULL && waiter_state(&r->wait) == WAITER_ARMED)
         cache_cancel(r->entry, &r->wait);
     if (!clear || waiter_pending(&r->wait))
         return REQ_WAIT;
@@ -587,6 +592,8 @@ req_do_close(struct req *r)
         if (r->own_body)
             req_drop_page(r);
         req_leave_entry(r);
+        if (r->rest != NULL)
+            req_rest_end(r);
         if (r->old != NULL)
             entry_drop(&r->old);
         r->x = NULL;
@@ -614,7 +621,7 @@ static const struct {
     [REQ_FETCH]   = { "fetch",   req_do_fetch,   TO(LOOKUP) | TO(PASS) | TO(PIPE) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
     [REQ_PIPE]    = { "pipe",    req_do_pipe,    TO(CLOSE) },
     [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(RECV) | TO(DELIVER) | TO(CLOSE) },
-    [REQ_DELIVER] = { "deliver", req_do_deliver, TO(RECV) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_DELIVER] = { "deliver", req_do_deliver, TO(RECV) | TO(LOOKUP) | TO(SYNTH) | TO(CLOSE) },
     [REQ_CLOSE]   = { "close",   req_do_close,   0 },
     /* clang-format on */
 };

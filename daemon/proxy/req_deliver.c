@@ -38,8 +38,10 @@ req_begin_entry(struct req *r)
         .close = r->policy.close,
         .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
     };
-    if (!r->leader && stobj_state(e->parts[0].body) == STOBJ_FILLING)
-        atomic_store_explicit(&e->joined, true, memory_order_release);
+    if (!r->leader && stobj_state(e->parts[0].body) == STOBJ_FILLING) {
+        entry_join(e);
+        r->joined = true;
+    }
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
         stobj_state(e->parts[0].body) == STOBJ_SETTLED &&
         atomic_load_explicit(&e->nparts, memory_order_acquire) == 1)
@@ -95,8 +97,7 @@ req_find_part(const struct req *r)
     uint64_t most = 0;
 
     if (!e->partial) {
-        bool outgrown =
-            r->leader && best + 1 < atomic_load_explicit(&e->nparts, memory_order_acquire);
+        bool outgrown = best + 1 < atomic_load_explicit(&e->nparts, memory_order_acquire);
 
         return outgrown && e->parts[best + 1].off <= r->pos ? best + 1 : best;
     }
@@ -111,14 +112,20 @@ req_find_part(const struct req *r)
     return best;
 }
 
-/* Begins to read at `pos`, up to the end of the segment or of the part.  0 or TERR_CLOSED. */
+/* Begins to read at `pos`, up to the end of the segment or of the part.  0, TERR_CLOSED, or
+ * TERR_AGAIN: the rest is still to come. */
 static int
 req_open_part(struct req *r)
 {
     uint64_t off = 0;
 
     r->until = r->segments[r->segment].end;
-    if (r->entry != NULL) {
+    if (__builtin_expect(r->rest != NULL, 0)) {
+        int err = req_rest_body(r, &r->body, &off);
+
+        if (err != 0)
+            return err;
+    } else if (r->entry != NULL) {
         const struct entry_part *p;
 
         r->part = req_find_part(r);
@@ -149,9 +156,8 @@ req_source_done(struct req *r)
     if (r->pos < s->end && s->end != LEASE_TO_END)
         return r->until == r->pos ? 0 : TERR_CLOSED; /* another part has the rest */
     if (s->end == LEASE_TO_END && r->entry != NULL &&
-        r->part + 1 < atomic_load_explicit(&r->entry->nparts, memory_order_acquire)) {
-        return r->leader ? 0 : TERR_CLOSED; /* it outgrew what is kept: the rest is the leader's */
-    }
+        r->part + 1 < atomic_load_explicit(&r->entry->nparts, memory_order_acquire))
+        return 0; /* it outgrew what is kept, and goes on in a window */
     if (++r->segment == r->nsegments) {
         r->body_ended = true;
         return 0;
@@ -175,6 +181,19 @@ req_lease_text(struct req *r, uint64_t end)
     return s->first == s->end ? req_source_done(r) : 0;
 }
 
+/* The window has moved on.  0: the rest is being fetched; TERR_CLOSED: it cannot be had, or nothing
+ * has been sent yet, and another way is better. */
+static int
+req_fall_behind(struct req *r)
+{
+    counter_add(r->proxy->counters, COUNTER_resp_behind, 1);
+    r->behind = true;
+    if (!r->head_sent || r->rest != NULL || req_rest_start(r) != 0)
+        return TERR_CLOSED;
+    r->source_ended = true;
+    return 0;
+}
+
 /* More leases, if there is room and there are any.  0, TERR_AGAIN, or TERR_CLOSED: cut. */
 static int
 req_lease(struct req *r)
@@ -195,11 +214,17 @@ req_lease(struct req *r)
         lease_fini(&r->it);
         r->reading = false;
     }
-    if (!r->reading && req_open_part(r) != 0)
-        return TERR_CLOSED;
+    if (!r->reading) {
+        int err = req_open_part(r);
+
+        if (err != 0)
+            return err;
+    }
     n = lease_take(&r->it, &b);
     if (n == -EAGAIN || n == -ENOBUFS)
         return TERR_AGAIN;
+    if (n == -ESTALE)
+        return req_fall_behind(r);
     if (n < 0)
         return TERR_CLOSED;
     for (int i = 0; i < n; i++) {
@@ -272,6 +297,8 @@ req_deliver_whole(struct req *r)
     if (req_open_part(r) != 0)
         return TERR_CLOSED;
     n = lease_take(&r->it, &b);
+    if (n == -ESTALE)
+        return req_fall_behind(r);
     if (n <= 0 && n != -EAGAIN && n != -ENOBUFS)
         return TERR_CLOSED; /* broken off, or shorter than it said */
     for (int i = 0; i < n; i++) {
@@ -321,6 +348,20 @@ req_cut(struct req *r)
     return req_goto(r, REQ_CLOSE);
 }
 
+/* It joined a body on its way, of which it got nothing: the window moved on, or the fetch ended
+ * with its last reader, in this very moment.  What else is there? */
+static enum req_next
+req_look_again(struct req *r)
+{
+    unsigned nranges = r->nranges;
+
+    req_forget_response(r);
+    r->nranges = nranges;
+    r->no_window = true;
+    r->behind = false;
+    return req_goto(r, REQ_LOOKUP);
+}
+
 /* The body broke off before the client was told anything: it gets an error instead of nothing. */
 static enum req_next
 req_deliver_nothing(struct req *r)
@@ -332,6 +373,8 @@ req_deliver_nothing(struct req *r)
     r->begun = r->reading = r->source_ended = r->text_due = false;
     r->segment = r->part = 0;
     r->body = NULL;
+    if (r->entry->windowed && !r->no_window && (r->behind || !r->leader))
+        return req_look_again(r);
     r->resp = (struct exchange_response){.status = 0};
     r->x->extra_len = 0;
     r->log_flags &= ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE);

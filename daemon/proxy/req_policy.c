@@ -51,7 +51,7 @@ req_ask_policy(struct req *r, enum vcl_sub sub)
 
 /* What the request waits for, holds and has been told of a response is over; what the policy made
  * of the request stays. */
-static void
+void
 req_forget_response(struct req *r)
 {
     struct req_policy *rp = &r->policy;

@@ -93,6 +93,9 @@ struct req {
     bool as_asked;              /* passed: conditions and ranges are the origin's to answer */
     bool as_came;               /* the range that the origin chose to send */
     bool no_join;               /* what came did not complete what is stored */
+    bool no_window;             /* it joined a body on its way, in vain */
+    bool behind;                /* the window has moved on without it */
+    bool joined;                /* it is counted as a reader of what is being filled */
     bool pipes;                 /* its route allows an upgrade, and it asks for one */
     struct origin_conn *tunnel; /* owned, after the origin's 101 */
     struct req_pipe *pipe;
@@ -108,6 +111,7 @@ struct req {
     uint64_t pos;   /* of the representation: what is leased next */
     uint64_t until; /* where the reading of this part ends; LEASE_TO_END */
     bool begun, own_body, reading, head_sent, body_ended, source_ended, text_due, cut;
+    struct req_rest *rest;               /* in the arena: what it lacks since then; NULL: nothing */
     unsigned nleased, ngiven, nreturned; /* of `ext`: leased, accepted, returned */
     size_t given_part;                   /* of ext[ngiven]: bytes accepted */
     uint64_t accepted;                   /* body bytes accepted, all */
@@ -137,6 +141,16 @@ void req_hold(struct req *r);
 enum req_next req_do_pipe(struct req *r);
 void req_take_tunnel(struct req *r, struct origin_conn *conn); /* takes it */
 void req_end_pipe(struct req *r);
+
+/* req_rest.c: out of a window that others share; what is missing comes by a fetch of its own. */
+/* 0, or TERR_CLOSED: it cannot be had that way. */
+int req_rest_start(struct req *r);
+/* Its body, and where that begins in the whole.  0, TERR_AGAIN: `wait` is armed; TERR_CLOSED: what
+ * came does not fit. */
+int req_rest_body(struct req *r, struct stobj **body, uint64_t *off);
+/* Stop waiting for it; and give it back. */
+void req_rest_cancel(struct req *r);
+void req_rest_end(struct req *r);
 
 /* req_select.c: what of a stored response the client wants (RFC 9110 13, 14).  0 or TERR_NOMEM. */
 int req_select(struct req *r);
@@ -172,12 +186,15 @@ enum req_next req_policy_miss(struct req *r);
 enum req_next req_policy_pass(struct req *r);
 enum req_next req_policy_deliver(struct req *r);
 enum req_next req_policy_synth(struct req *r);
+/* Nothing of an answer that was found or begun is left. */
+void req_forget_response(struct req *r);
 /* From the beginning, or an answer that says that it was too often. */
 enum req_next req_restart(struct req *r);
 /* An answer that the policy makes, if there is one. */
 enum req_next req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err);
 
-/* req.c, for req_policy.c */
+/* req.c, for req_policy.c and req_rest.c */
+struct director *req_backend(const struct req *r); /* behind req_make_key() */
 int req_make_key(struct req *r);
 int req_read_ranges(struct req *r);
 void req_leave_entry(struct req *r);

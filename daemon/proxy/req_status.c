@@ -106,11 +106,11 @@ req_put_forwarded(const struct req *r, char *p)
     }
     if (r->origin_failed)
         p = PUT(p, "; detail=stale-if-error");
-    else if (!r->entry->is_private)
+    else if (!r->entry->is_private && !r->entry->windowed)
         p = PUT(p, "; stored");
     if (r->collapsed)
         p = PUT(p, "; collapsed");
-    if (!r->entry->is_private) {
+    if (!r->entry->is_private && !r->entry->windowed) {
         p = PUT(p, "; ttl=");
         p = req_put_number(p, req_ttl_s(r));
     }

@@ -31,6 +31,7 @@
     X(resp, head_bytes, COUNTER, "Bytes of response heads sent to clients")                        \
     X(resp, body_bytes, COUNTER, "Bytes of response bodies sent to clients")                       \
     X(resp, truncated, COUNTER, "Responses of which the client got less than the whole")           \
+    X(resp, behind, COUNTER, "Times a slow client fell out of a window that it shared")            \
     X(waiter, posts_cross_loop, COUNTER, "Notifications sent to another loop")                     \
     X(waiter, wakeups, COUNTER, "Times a loop was woken for them; the rest were coalesced")        \
     X(fetch, total, COUNTER, "Fetches started")                                                    \
@@ -38,6 +39,8 @@
     X(fetch, retried, COUNTER, "Attempts of a fetch after its first")                              \
     X(fetch, truncated, COUNTER, "Fetches whose response broke off in its body")                   \
     X(fetch, uncacheable, COUNTER, "Fetches whose response could not be stored")                   \
+    X(fetch, windows, COUNTER, "Of these: too large, and streamed through a window that is shared")\
+    X(fetch, rest, COUNTER, "Fetches of the rest for a reader whom the window left behind")        \
     X(fetch, not_modified, COUNTER, "Fetches answered 304: what is stored is still good")          \
     X(fetch, joined, COUNTER, "Fetches that completed what was stored in parts")                   \
     X(fetch, bytes, COUNTER, "Bytes of response bodies received from backends")                    \

@@ -34,53 +34,6 @@ TEST(lease, batches_of_every_size_give_the_same_bytes)
     store_close(s);
 }
 
-TEST(lease, a_settled_body_in_one_run_is_borrowed_without_a_lease)
-{
-    struct storage *s = store_open("malloc", 64 * MIB, NULL);
-    static const uint64_t sizes[] = {1, 1000, 16 * KIB, 64 * KIB, MIB};
-    struct slice run;
-
-    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
-        uint64_t n = sizes[i];
-        struct stobj *o = body_kept(s, n, n);
-
-        CHECK(lease_borrow(o, 0, n, &run));
-        CHECK_EQ(n, run.len);
-        CHECK(body_is(run.ptr, 0, n));
-        CHECK(lease_borrow(o, n / 2, n - n / 2, &run));
-        CHECK_EQ(n - n / 2, run.len);
-        CHECK(body_is(run.ptr, n / 2, run.len));
-        CHECK(!lease_borrow(o, 0, n + 1, &run));
-        CHECK(!lease_borrow(o, n, 1, &run));
-        CHECK(!lease_borrow(o, n + 1, UINT64_MAX, &run));
-        stobj_unref(&o);
-    }
-    store_close(s);
-}
-
-TEST(lease, what_is_being_filled_or_lies_in_several_runs_has_to_be_leased)
-{
-    struct storage *s = store_open("malloc", 64 * MIB, NULL);
-    struct storage *faulty = store_open("fault", 64 * MIB, "");
-    struct stobj *o = body_kept(s, STOBJ_SIZE_UNKNOWN, 100000); /* 16 + 32 + 64 KiB */
-    struct slice run;
-
-    CHECK(!lease_borrow(o, 0, 100000, &run));
-    CHECK(!lease_borrow(o, 0, 1, &run));
-    stobj_unref(&o);
-    CHECK_EQ(0, stobj_new(&o, s, STOBJ_KEPT, 1000, 0));
-    CHECK_EQ(0, body_fill(o, 1000, NULL));
-    CHECK(!lease_borrow(o, 0, 1000, &run)); /* trimming may move it */
-    space_fail(o, -EIO);
-    CHECK(!lease_borrow(o, 0, 1000, &run));
-    stobj_unref(&o);
-    o = body_kept(faulty, 1000, 1000);
-    CHECK(!lease_borrow(o, 0, 1000, &run)); /* its faults are in its leases */
-    stobj_unref(&o);
-    store_close(s);
-    store_close(faulty);
-}
-
 TEST(lease, a_batch_is_appended_to_and_filled)
 {
     struct storage *s = store_open("malloc", 64 * MIB, NULL);
@@ -883,8 +836,6 @@ TEST(fault, the_engines_own_failure_reaches_the_reader)
 }
 
 TEST_MAIN(TEST_ENTRY(lease, batches_of_every_size_give_the_same_bytes),
-    TEST_ENTRY(lease, a_settled_body_in_one_run_is_borrowed_without_a_lease),
-    TEST_ENTRY(lease, what_is_being_filled_or_lies_in_several_runs_has_to_be_leased),
     TEST_ENTRY(lease, a_batch_is_appended_to_and_filled),
     TEST_ENTRY(lease, ranges_start_and_end_at_odd_places),
     TEST_ENTRY(lease, a_start_past_the_end_is_refused_and_at_the_end_is_empty),

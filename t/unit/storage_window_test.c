@@ -126,8 +126,60 @@ TEST(window, a_reader_alone_holds_up_the_writer_and_loses_nothing)
         CHECK_EQ(runs + 1, f.writer.runs);
         fill_up(&f);
     }
-    CHECK(r->at > 4 * MIB);
+    CHECK(r->at > 2 * MIB);
     reader_close(r);
+    fixture_close(&f);
+}
+
+/* Of a window of 4 MiB one reader gets 256 KiB; what it has read stays until the window is shut. */
+TEST(window, a_reader_alone_gets_less_and_company_all_of_it)
+{
+    static struct fixture f;
+    struct reader *r, *late;
+    uint64_t len;
+
+    f.s = store_open("malloc", 256 * MIB, NULL);
+    CHECK_EQ(0, stobj_new_shared(&f.o, f.s, STOBJ_SIZE_UNKNOWN, 4 * MIB, 256 * KIB));
+    fixture_init(&f, 4 * MIB);
+    r = reader_open(&f, 0, 0, LEASE_TO_END);
+    len = fill_up(&f);
+    CHECK(len > 192 * KIB && len <= 256 * KIB);
+    while (stobj_len(f.o) < MIB) {
+        CHECK_EQ(-EAGAIN, reader_drain(r));
+        loop_run(&f.loop);
+        fill_up(&f);
+        CHECK(stobj_len(f.o) - r->at <= 256 * KIB);
+    }
+    CHECK_EQ(0, stobj_window_start(f.o)); /* somebody may come */
+    late = reader_open(&f, 1, 0, LEASE_TO_END);
+    loop_run(&f.loop);
+    fill_up(&f);
+    CHECK(stobj_len(f.o) > 3 * MIB);
+    CHECK_EQ(-EAGAIN, reader_drain(late));
+    reader_close(late);
+    CHECK_EQ(-EAGAIN, reader_drain(r));
+    stobj_shut_window(f.o);
+    loop_run(&f.loop);
+    fill_up(&f);
+    CHECK(stobj_window_start(f.o) > 0);
+    CHECK(stobj_len(f.o) - stobj_window_start(f.o) <= 256 * KIB);
+    CHECK(store_stats(f.s).charged <= 300 * KIB);
+    reader_close(r);
+    fixture_close(&f);
+}
+
+TEST(window, a_writer_that_waits_looks_again_when_told)
+{
+    static struct fixture f;
+    unsigned runs;
+
+    fixture_open(&f, "malloc", MIB);
+    fill_up(&f);
+    runs = f.writer.runs;
+    stobj_wake_writer(f.o);
+    loop_run(&f.loop);
+    CHECK_EQ(runs + 1, f.writer.runs);
+    CHECK_EQ(-EAGAIN, body_fill(f.o, 1, &f.writer.w)); /* nobody reads */
     fixture_close(&f);
 }
 
@@ -401,7 +453,7 @@ TEST(window, who_may_lease_no_more_is_told_to_return_some)
     struct reader *r;
     int n;
 
-    fixture_open(&f, "malloc", MIB);
+    fixture_open(&f, "malloc", 256 * KIB);
     r = reader_open(&f, 0, 0, LEASE_TO_END);
     fill_up(&f);
     n = reader_take(r, BATCH_MAX);
@@ -428,7 +480,7 @@ TEST(window, who_waits_to_return_hears_that_it_is_stale)
     struct test_batch none;
     struct reader *slow, *fast;
 
-    fixture_open(&f, "malloc", MIB);
+    fixture_open(&f, "malloc", 256 * KIB);
     slow = reader_open(&f, 0, 0, LEASE_TO_END);
     fast = reader_open(&f, 1, 0, LEASE_TO_END);
     fill_up(&f);
@@ -627,6 +679,8 @@ TEST_MAIN(TEST_ENTRY(window, everybody_gets_every_byte),
     TEST_ENTRY(window, a_start_that_is_no_longer_held_is_stale),
     TEST_ENTRY(window, a_start_that_is_not_published_yet_waits),
     TEST_ENTRY(window, a_reader_alone_holds_up_the_writer_and_loses_nothing),
+    TEST_ENTRY(window, a_reader_alone_gets_less_and_company_all_of_it),
+    TEST_ENTRY(window, a_writer_that_waits_looks_again_when_told),
     TEST_ENTRY(window, without_readers_the_writer_waits_for_one),
     TEST_ENTRY(window, nobody_is_dropped_while_nobody_is_hungry),
     TEST_ENTRY(window, a_hungry_reader_makes_the_window_move),

@@ -28,13 +28,12 @@ struct fixture {
     struct reader r[READERS_MAX];
 };
 
+/* Around f->o, which is new. */
 static inline void
-fixture_open(struct fixture *f, const char *engine, uint64_t bound)
+fixture_init(struct fixture *f, uint64_t bound)
 {
     struct span span;
 
-    f->s = store_open(engine, 256 * MIB, NULL);
-    f->o = body_new(f->s, STOBJ_SHARED, STOBJ_SIZE_UNKNOWN, bound);
     f->bound = bound;
     f->base = store_stats(f->s).charged;
     loop_init(&f->loop);
@@ -42,6 +41,14 @@ fixture_open(struct fixture *f, const char *engine, uint64_t bound)
     CHECK_EQ(0, space_get(f->o, SIZE_MAX, &span, NULL));
     f->seg = span.len;
     space_extend(f->o, 0);
+}
+
+static inline void
+fixture_open(struct fixture *f, const char *engine, uint64_t bound)
+{
+    f->s = store_open(engine, 256 * MIB, NULL);
+    f->o = body_new(f->s, STOBJ_SHARED, STOBJ_SIZE_UNKNOWN, bound);
+    fixture_init(f, bound);
 }
 
 static inline uint64_t

@@ -1,0 +1,120 @@
+/* req_rest.c -- a client fell out of a window that others share.
+ *
+ * What it lacks is asked of the origin for it alone: as a range, of the very version that it has begun
+ * to get (RFC 9110 13.1.5, 15.3.7.3).  Without a strong validator, or when the answer is anything
+ * else, the response is cut off instead: bytes of two versions are never joined. */
+#include "daemon/base/terr.h"
+#include "daemon/http/block.h"
+#include "daemon/http/conditional.h"
+#include "daemon/proxy/req_priv.h"
+
+struct req_rest {
+    struct entry *entry; /* held, private: its body is bytes `want` of the whole */
+    struct range_spec want;
+};
+
+/* 0: `v` borrows from the entry. */
+static int
+req_rest_validators(const struct req *r, const struct entry *e, struct http_head *head,
+    struct validators *v, struct http_field *fields)
+{
+    if (block_parse(entry_head(e), fields, LIMIT_FIELDS, head) != 0)
+        return TERR_CLOSED;
+    validators_of(head, r->proxy->loop->clock.wall_ms / 1000, v);
+    return 0;
+}
+
+int
+req_rest_start(struct req *r)
+{
+    uint64_t end = r->segments[0].end;
+    struct http_field fields[LIMIT_FIELDS];
+    struct http_head head;
+    struct validators v;
+    struct req_rest *rest;
+    struct fetch_spec spec = {
+        .kind = FETCH_REST,
+        .head = r->head,
+        .edited = r->policy.req != NULL,
+    };
+
+    tassert(r->rest == NULL && r->entry != NULL);
+    if (r->nsegments != 1 || r->entry->status != 200 || req_make_key(r) != 0 ||
+        req_rest_validators(r, r->entry, &head, &v, fields) != 0)
+        return TERR_CLOSED;
+    spec.if_range = validators_if_range(&v);
+    rest = arena_alloc(&r->x->arena, sizeof(*rest));
+    if (spec.if_range.len == 0 || rest == NULL)
+        return TERR_CLOSED;
+    rest->want = (struct range_spec){r->pos, end == LEASE_TO_END ? RANGE_UNKNOWN : end - 1};
+    rest->entry = cache_private(r->proxy->cache);
+    if (rest->entry == NULL)
+        return TERR_CLOSED;
+    spec.entry = rest->entry;
+    spec.backend = req_backend(r);
+    spec.ranges = &rest->want;
+    spec.nranges = 1;
+    spec.host = slice_of(r->proxy->key_text + r->host_at, r->host_len);
+    spec.key_text = req_key_text(r);
+    spec.policy = policy_share(r->policy.use);
+    if (r->policy.use != NULL)
+        spec.identity = req_identity(r);
+    r->rest = rest;
+    fetch_start(r->proxy, r->x, &spec);
+    return 0;
+}
+
+/* Is what came what was asked for, to the byte, and of the same version? */
+static bool
+req_rest_fits(const struct req *r)
+{
+    const struct req_rest *rest = r->rest;
+    uint64_t whole = r->entry->body_len;
+    struct http_field fields[2][LIMIT_FIELDS];
+    struct http_head begun, came;
+    struct validators a, b;
+    struct content_range cr;
+    struct slice value;
+
+    if (rest->entry->status != 206 ||
+        req_rest_validators(r, r->entry, &begun, &a, fields[0]) != 0 ||
+        req_rest_validators(r, rest->entry, &came, &b, fields[1]) != 0 || !validators_join(&a, &b))
+        return false;
+    value = http_get_one(&came, HTTP_F_CONTENT_RANGE);
+    if (value.ptr == NULL || content_range_parse(value, &cr) != 0 || cr.first != rest->want.first)
+        return false;
+    if (whole != STOBJ_SIZE_UNKNOWN && cr.complete != RANGE_UNKNOWN && cr.complete != whole)
+        return false;
+    if (rest->want.last != RANGE_UNKNOWN)
+        return cr.last == rest->want.last;
+    return cr.last + 1 == cr.complete;
+}
+
+int
+req_rest_body(struct req *r, struct stobj **body, uint64_t *off)
+{
+    struct req_rest *rest = r->rest;
+
+    if (entry_state(rest->entry) == ENTRY_BUSY && cache_wait(rest->entry, &r->wait))
+        return TERR_AGAIN;
+    if (entry_state(rest->entry) != ENTRY_READY || !req_rest_fits(r))
+        return TERR_CLOSED;
+    *body = rest->entry->parts[0].body;
+    *off = rest->want.first;
+    return 0;
+}
+
+void
+req_rest_cancel(struct req *r)
+{
+    if (waiter_state(&r->wait) == WAITER_ARMED)
+        cache_cancel(r->rest->entry, &r->wait);
+}
+
+void
+req_rest_end(struct req *r)
+{
+    entry_abandon(r->rest->entry);
+    entry_drop(&r->rest->entry);
+    r->rest = NULL;
+}
