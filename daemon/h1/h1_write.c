@@ -471,7 +471,7 @@ h1_send_some(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_respon
     struct h1_server *s = c->server;
     struct h1_layout lay; /* large: only what is read is set */
     char heads[LIMIT_WRITE_IOV * 16];
-    bool end;
+    bool whole, end;
 
     lay.total = h1_iov_bytes(s->gather, s->ngather);
     lay.body = 0;
@@ -489,15 +489,16 @@ h1_send_some(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_respon
         n = 0;
     if (r != NULL)
         hx->body_pos = c->left + lay.head_end;
-    end = hx->chunked ? h1_lay_chunks(s, &lay, heads, body, n) : h1_lay_plain(s, &lay, body, n);
-    end = end && (flags & EXCHANGE_END) != 0;
+    whole = hx->chunked ? h1_lay_chunks(s, &lay, heads, body, n) : h1_lay_plain(s, &lay, body, n);
+    end = whole && (flags & EXCHANGE_END) != 0;
     if (end && hx->chunked) {
         h1_iov_add(s->gather, &s->ngather, "0\r\n\r\n", 5);
         lay.total += 5;
         if (lay.nchunks == 0)
             lay.head_end = lay.total;
     }
-    return h1_send_laid(c, hx, &lay, heads, end, !end && (flags & EXCHANGE_MORE) != 0);
+    /* What there were no buffers for is offered again at once. */
+    return h1_send_laid(c, hx, &lay, heads, end, !whole || (!end && (flags & EXCHANGE_MORE) != 0));
 }
 
 static ssize_t

@@ -37,7 +37,7 @@ struct task;
 
 enum exchange_flag {
     EXCHANGE_END = 1,  /* these are the last bytes of the response */
-    EXCHANGE_MORE = 2, /* more follows at once: a packet may wait for it */
+    EXCHANGE_MORE = 2, /* more follows in this turn: a packet may wait for it, and no longer */
 };
 
 /* The head of a response.  Fields are complete lines, each ending in CRLF, hop-by-hop ones

@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/base/list.h"
 #include "daemon/base/obj.h"
 #include "daemon/net/netloop.h"
 #include "daemon/net/stream.h"
@@ -35,6 +36,7 @@ struct net_loop {
     struct stream *idle_streams; /* memory of closed streams */
     unsigned nidle_streams;
     struct write_op *idle_writes;
+    struct list corked; /* streams that said MORE in this turn */
     uint64_t turns;
     bool stopping;
 };
@@ -48,5 +50,7 @@ struct read_slab *net_slab_use(struct net_loop *nl, size_t n);
 void net_slab_release(struct net_loop *nl, struct read_slab *slab);
 
 void net_stream_free_idle(struct net_loop *nl);
+/* The turn ends: what MORE holds back leaves. */
+void net_stream_uncork_all(struct net_loop *nl);
 
 #endif

@@ -33,7 +33,8 @@ struct stream {
     int write_err;   /* 0, or why writing is */
     int connect_err; /* TERR_AGAIN while connecting */
     int fd;
-    bool is_unix, reading, posted, rx_posted;
+    bool is_unix, reading, posted;
+    bool corked; /* the kernel may hold the last bytes back: MSG_MORE */
     struct task *owner;
     struct net_loop *nl;
     struct span rx;         /* received, not consumed */
@@ -47,7 +48,8 @@ struct stream {
         uv_tcp_t tcp;
         uv_pipe_t pipe;
     } uv;
-    struct stream *next; /* idle list */
+    struct list cork_link; /* in nl->corked, if it said MORE in this turn */
+    struct stream *next;   /* idle list */
 };
 
 static struct stream *
@@ -69,6 +71,7 @@ stream_new(struct net_loop *nl, bool is_unix, struct task *owner)
     s->nl = nl;
     s->fd = -1;
     s->is_unix = is_unix;
+    list_init(&s->cork_link);
     if (is_unix)
         uv_pipe_init(&nl->uv, &s->uv.pipe, 0);
     else
@@ -284,6 +287,7 @@ stream_close(struct stream **sp)
     OBJ_TAKE(s, sp, STREAM_MAGIC);
     if (s->rx.len > 0)
         stream_consume(s);
+    list_del(&s->cork_link); /* the end takes along what is held back */
     if (s->op != NULL) {
         /* libuv cancels it in its closing phase, when we are no longer here. */
         s->op->req.write.data = NULL;
@@ -385,10 +389,41 @@ stream_sendmsg(int fd, const struct msghdr *msg, int flags)
 #endif
 }
 
+/* The flag, and a note for the end of the turn.  AF_UNIX ignores it: every write is a message of
+ * its own there, and held back by nobody. */
+static __attribute__((noinline)) int
+stream_cork(struct stream *s)
+{
+    if (s->is_unix)
+        return 0;
+    s->corked = true;
+    if (list_empty(&s->cork_link))
+        list_add_tail(&s->nl->corked, &s->cork_link);
+    return MSG_MORE;
+}
+
+/* The kernel would wait 200 ms for what did not follow.  TCP_NODELAY, which is set already, pushes
+ * when it is set again, MSG_MORE or not (tcp(7), __tcp_sock_set_nodelay). */
+void
+net_stream_uncork_all(struct net_loop *nl)
+{
+    while (!list_empty(&nl->corked)) {
+        struct stream *s = container_of(nl->corked.next, struct stream, cork_link);
+        int on = 1;
+
+        OBJ_CHECK(s, STREAM_MAGIC);
+        list_del(&s->cork_link);
+        if (s->corked)
+            setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        s->corked = false;
+    }
+}
+
 ssize_t
 stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
 {
     struct msghdr msg = {.msg_iovlen = n};
+    int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
     ssize_t sent;
 
     OBJ_CHECK(s, STREAM_MAGIC);
@@ -397,8 +432,11 @@ stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
     if (s->write_err != 0)
         return s->write_err;
     memcpy(&msg.msg_iov, &iov, sizeof(iov)); /* sendmsg only reads them */
+    s->corked = false;
+    if (more)
+        flags |= stream_cork(s);
     do
-        sent = stream_sendmsg(s->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+        sent = stream_sendmsg(s->fd, &msg, flags);
     while (sent < 0 && errno == EINTR);
     if (sent >= 0)
         return sent;
@@ -450,6 +488,7 @@ stream_queue(struct stream *s, const struct iovec *iov, unsigned n)
         return TERR_NOMEM;
     }
     op->req.write.data = s;
+    s->corked = false; /* libuv says nothing of more */
     err = uv_write(&op->req.write, &s->uv.stream, bufs, k, stream_on_written);
     if (err != 0) {
         stream_op_give(s->nl, op);

@@ -15,8 +15,10 @@
  * they must stay readable until stream_sending() is false or the stream is closed.  There is
  * never a second write while one is queued.
  *
- * MORE says that the rest of this message follows at once: a plain socket keeps the packet
- * open for it (MSG_MORE), so head and body share one.  (nbdkit's corking.)
+ * MORE says that the rest of this message follows at once: TCP keeps the packet open for it
+ * (MSG_MORE), so both share one.  (nbdkit's corking.)  It is a hint for this turn: what is still
+ * held when the turn ends leaves then, whether or not anything followed.  A Unix socket has no
+ * packets to fill; whoever has all the pieces gives them to one stream_try, which helps both.
  *
  * Threads: one loop's.  Errors: TERR_*.
  */

@@ -22,6 +22,8 @@ struct stream {
     size_t in_len, in_at;
     char *out; /* what the peer got */
     size_t out_len, takes;
+    unsigned packets;
+    bool held; /* the last one is open: MORE */
     struct iovec queue[LIMIT_QUEUE_IOV];
     unsigned nqueue, queue_at;
 };
@@ -96,6 +98,14 @@ fake_read(struct stream *s)
     return true;
 }
 
+static void
+fake_packet(struct stream *s, bool more)
+{
+    if (!s->held)
+        s->packets++;
+    s->held = more;
+}
+
 /* The kernel takes from the queued write.  Returns whether that is done. */
 static bool
 fake_write(struct stream *s)
@@ -107,6 +117,7 @@ fake_write(struct stream *s)
         size_t n = iov->iov_len < s->takes ? iov->iov_len : s->takes;
 
         tassert(s->out_len + n < FAKE_BYTES && !s->shut);
+        fake_packet(s, false);
         memcpy(s->out + s->out_len, iov->iov_base, n);
         s->out_len += n;
         if (s->takes != SIZE_MAX)
@@ -132,6 +143,7 @@ fake_run(struct loop *l)
         moved = false;
         tassert(!task_queue_run(&l->tasks, LIMIT_TASKS_PER_TURN)); /* else something spins */
         for (struct stream *s = fake_streams; s != NULL; s = s->next) {
+            s->held = false; /* the turn is over */
             moved = fake_write(s) || moved;
             moved = fake_read(s) || moved;
         }
@@ -192,6 +204,12 @@ void
 fake_got_clear(struct stream *s)
 {
     s->out_len = 0;
+}
+
+unsigned
+fake_packets(const struct stream *s)
+{
+    return s->packets;
 }
 
 bool
@@ -352,7 +370,6 @@ stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
 {
     size_t sent = 0;
 
-    (void)more;
     tassert(s->nqueue == 0 && !s->shut && n > 0 && n <= LIMIT_WRITE_IOV);
     if (s->write_err != 0)
         return s->write_err;
@@ -366,6 +383,8 @@ stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
         if (s->takes != SIZE_MAX)
             s->takes -= len;
     }
+    if (sent > 0)
+        fake_packet(s, more);
     return (ssize_t)sent;
 }
 

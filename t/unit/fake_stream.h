@@ -35,6 +35,9 @@ void fake_take(struct stream *s, size_t bytes);
 const char *fake_got(const struct stream *s);
 size_t fake_got_len(const struct stream *s);
 void fake_got_clear(struct stream *s);
+/* In how many packets, were each as large as it must be: a new one begins with every write but
+ * those that follow MORE in the same turn. */
+unsigned fake_packets(const struct stream *s);
 
 bool fake_is_closed(const struct stream *s);
 bool fake_is_reset(const struct stream *s);

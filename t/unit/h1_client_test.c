@@ -457,6 +457,96 @@ TEST(h1_body, framing_that_fills_the_room_is_not_the_end_of_what_is_here)
         reads_to_the_end(chunks, "abc", room);
 }
 
+/* ---- Packets ---- */
+
+static void
+answer_piece(struct answer *a, const struct exchange_response *r, const char *body, unsigned flags)
+{
+    struct iovec iov = {.iov_len = strlen(body)};
+
+    memcpy(&iov.iov_base, &body, sizeof(body));
+    CHECK_EQ(strlen(body), a->x->ops->send(a->x, r, &iov, iov.iov_len > 0, flags));
+}
+
+/* A head, and its body in two pieces; `turns` says behind which of the three a turn ends. */
+static void
+packets_are(uint64_t length, const char *turns, const char *want, unsigned packets)
+{
+    const struct exchange_response r = {
+        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = length};
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    says_split("GET /x HTTP/1.1\r\nHost: a\r\n\r\n", 0);
+    answer_piece(a, &r, "", EXCHANGE_MORE);
+    if (turns[0] == '|')
+        fake_run(&world.loop);
+    answer_piece(a, NULL, "abc", EXCHANGE_MORE);
+    if (turns[1] == '|')
+        fake_run(&world.loop);
+    answer_piece(a, NULL, "def", EXCHANGE_END);
+    fake_run(&world.loop);
+    CHECK_STR(want, fake_got(world.s));
+    CHECK_EQ(packets, fake_packets(world.s));
+    world_close();
+}
+
+TEST(h1_send, more_keeps_the_packet_open_and_no_longer_than_the_turn)
+{
+    static const char plain[] = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabcdef";
+    static const char chunked[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                  "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n";
+
+    packets_are(6, "  ", plain, 1);
+    packets_are(6, "| ", plain, 2);
+    packets_are(6, " |", plain, 2);
+    packets_are(6, "||", plain, 3);
+    packets_are(EXCHANGE_LENGTH_UNKNOWN, "  ", chunked, 1);
+    packets_are(EXCHANGE_LENGTH_UNKNOWN, "| ", chunked, 2);
+    packets_are(EXCHANGE_LENGTH_UNKNOWN, " |", chunked, 2);
+    packets_are(EXCHANGE_LENGTH_UNKNOWN, "||", chunked, 3);
+}
+
+TEST(h1_send, what_there_are_no_buffers_for_shares_the_packet)
+{
+    enum {
+        PIECES = 40 /* three buffers each with chunks: more than one write has */
+    };
+    const struct exchange_response r = {.status = 200,
+        .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"),
+        .length = EXCHANGE_LENGTH_UNKNOWN};
+    struct answer *a = &world.answers[0];
+    struct iovec iov[PIECES];
+    char byte = 'x';
+    ssize_t n;
+
+    for (unsigned i = 0; i < PIECES; i++)
+        iov[i] = (struct iovec){&byte, 1};
+    world_open();
+    says_split("GET /x HTTP/1.1\r\nHost: a\r\n\r\n", 0);
+    n = a->x->ops->send(a->x, &r, iov, PIECES, EXCHANGE_END);
+    CHECK(n > 0 && n < PIECES);
+    while (n < PIECES) {
+        CHECK(a->x->writable);
+        n += a->x->ops->send(a->x, NULL, iov + n, PIECES - (unsigned)n, EXCHANGE_END);
+    }
+    CHECK_EQ(1, fake_packets(world.s));
+    fake_run(&world.loop);
+    CHECK(!fake_is_closed(world.s) && a->x == NULL);
+    world_close();
+}
+
+TEST(h1_send, pipelined_answers_share_a_packet)
+{
+    world_open();
+    says_split("GET /hit HTTP/1.1\r\nHost: a\r\n\r\nGET /hit HTTP/1.1\r\nHost: a\r\n\r\n"
+               "GET /hit HTTP/1.1\r\nHost: a\r\n\r\n",
+        0);
+    CHECK_STR(HIT HIT HIT, fake_got(world.s));
+    CHECK_EQ(1, fake_packets(world.s));
+    world_close();
+}
+
 /* ---- Tunnels ---- */
 
 static bool
@@ -771,6 +861,9 @@ TEST(h1_tunnel, is_not_what_connect_gets)
 
 TEST_MAIN(TEST_ENTRY(h1_client, whose_first_answer_was_slow_to_leave_gets_the_second),
     TEST_ENTRY(h1_body, framing_that_fills_the_room_is_not_the_end_of_what_is_here),
+    TEST_ENTRY(h1_send, more_keeps_the_packet_open_and_no_longer_than_the_turn),
+    TEST_ENTRY(h1_send, what_there_are_no_buffers_for_shares_the_packet),
+    TEST_ENTRY(h1_send, pipelined_answers_share_a_packet),
     TEST_ENTRY(h1_interim, leaves_behind_earlier_answers_and_before_its_own),
     TEST_ENTRY(h1_interim, never_goes_to_http_1_0),
     TEST_ENTRY(h1_interim, is_dropped_behind_the_head),
