@@ -13,6 +13,8 @@ enum {
     /* A head comes in a read of this size, and little of the body with it: that much is copied,
      * the rest goes from the socket to where it stays. */
     HEAD_READ = 4096,
+    /* So much more is read in the turn of the head: what one packet of the loopback holds. */
+    PULL_MAX = 65536,
 };
 
 #define H1_ORIGIN_MAGIC OBJ_TAG('h', '1', 'o', 'r')
@@ -33,6 +35,7 @@ struct h1_origin {
     size_t own_cap, own_len, own_at;
     struct span room; /* lent to the socket */
     size_t arrived;   /* bytes that landed in it */
+    size_t pull;      /* > 0: the last read was full; so many bytes more may be read at once */
     unsigned interim;
     struct slice protocols; /* borrowed: asked for with Upgrade */
     bool busy, sent, head_ready, paused, overrun;
@@ -77,6 +80,7 @@ h1_origin_run(struct task *t)
         if (o->room.ptr != NULL && rx.ptr == o->room.ptr) {
             o->arrived = rx.len;
         } else if (o->err == 0) {
+            o->pull = rx.len == HEAD_READ ? PULL_MAX : 0;
             o->err = h1_origin_save(o, rx);
             if ((o->head_ready || o->interim_ready) && !o->paused) {
                 o->paused = true; /* nobody has lent room for more, or reads the interim one */
@@ -162,6 +166,7 @@ h1_origin_begin(struct h1_origin *o, enum http_method asked)
     o->own_len = o->own_at = 0;
     o->room = (struct span){NULL, 0};
     o->arrived = 0;
+    o->pull = 0;
     h1_parse_init(&o->parser, true, &o->head, &o->limits);
 }
 
@@ -341,8 +346,27 @@ h1_origin_framing(const struct h1_origin *o)
     return &o->parser.framing;
 }
 
-/* Lends the room to the socket, never more of it than the body can fill. */
-static ssize_t
+/* What a read of HEAD_READ left behind is read in the same turn, so that a small response that
+ * came in one piece goes on in one. */
+static bool
+h1_origin_pull(struct h1_origin *o)
+{
+    size_t room = o->room.len, most = o->pull;
+
+    o->pull = 0;
+    if (most == 0 || !stream_pull(o->stream))
+        return false;
+    o->arrived = stream_received(o->stream).len;
+    o->bytes += o->arrived;
+    stream_consume(o->stream);
+    if (o->arrived == room && most > room)
+        o->pull = most - room;
+    return true;
+}
+
+/* Lends the room to the socket, never more of it than the body can fill.  0: it was filled at once,
+ * or TERR_AGAIN. */
+static int
 h1_origin_lend(struct h1_origin *o, struct span room)
 {
     if (o->parser.framing.kind == FRAMING_LENGTH &&
@@ -355,7 +379,7 @@ h1_origin_lend(struct h1_origin *o, struct span room)
         o->paused = false;
         stream_resume(o->stream);
     }
-    return TERR_AGAIN;
+    return h1_origin_pull(o) ? 0 : TERR_AGAIN;
 }
 
 static ssize_t
@@ -396,9 +420,9 @@ h1_origin_body(struct h1_origin *o, struct span room)
             !(o->parser.framing.kind == FRAMING_LENGTH && o->parser.framing.length == 0)) {
             if (stream_ended(o->stream) != 0 && stream_received(o->stream).len == 0)
                 return h1_origin_at_end(o);
-            if (o->room.ptr != NULL)
-                return TERR_AGAIN; /* lent already */
-            return h1_origin_lend(o, room);
+            if (o->room.ptr != NULL || h1_origin_lend(o, room) != 0)
+                return TERR_AGAIN; /* lent already, or now */
+            continue;
         }
         n = h1_parse_body(&o->parser, from_own ? o->own + o->own_at : o->room.ptr, len, room.ptr,
             room.len, &used);

@@ -65,12 +65,15 @@ void stream_post(struct stream *s, struct span room);
 /* At most so many bytes in a read that was not posted; 0: what the slab has. */
 void stream_set_read_max(struct stream *s, size_t bytes);
 void stream_unpost(struct stream *s);
+/* Reads into the posted room now, in the owner's task, what the kernel has by now; whether it had
+ * anything.  For who knows that the last read left something behind. */
+bool stream_pull(struct stream *s);
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 
 #define STREAM_MORE true
 /* Bytes the kernel took (0: none now), or TERR_*.  n <= LIMIT_WRITE_IOV.  Only while nothing
- * is sending. */
+ * is sending.  In a task: MORE ends with the turn. */
 ssize_t stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more);
 /* How many bytes were queued: a prefix of the buffers; or TERR_*. */
 ssize_t stream_queue(struct stream *s, const struct iovec *iov, unsigned n);

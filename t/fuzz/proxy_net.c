@@ -339,6 +339,23 @@ stream_unpost(struct stream *s)
     s->posted = false;
 }
 
+bool
+stream_pull(struct stream *s)
+{
+    struct wire *w = s->wire;
+    size_t n = w->in.len - w->in_at;
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    tassert(s->posted && s->rx.len == 0);
+    if (!s->reading || n == 0)
+        return false;
+    s->rx = (struct span){s->room.ptr, n < s->room.len ? n : s->room.len};
+    memcpy(s->rx.ptr, w->in.ptr + w->in_at, s->rx.len);
+    w->in_at += s->rx.len;
+    s->posted = s->rx_is_own = false;
+    return true;
+}
+
 void
 stream_pause(struct stream *s)
 {

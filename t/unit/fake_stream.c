@@ -353,6 +353,24 @@ stream_unpost(struct stream *s)
     s->posted = false;
 }
 
+bool
+stream_pull(struct stream *s)
+{
+    size_t n = s->in_len - s->in_at;
+
+    tassert(s->posted && s->rx.len == 0);
+    if (n == 0 || s->paused || s->ended != 0)
+        return false;
+    if (n > s->room.len)
+        n = s->room.len;
+    s->rx = (struct span){s->room.ptr, n};
+    s->rx_posted = true;
+    s->posted = false;
+    memcpy(s->rx.ptr, s->in + s->in_at, n);
+    s->in_at += n;
+    return true;
+}
+
 void
 stream_pause(struct stream *s)
 {

@@ -14,7 +14,7 @@
 
 enum {
     ROOM = 7, /* small: a body comes in many pieces */
-    SAID_MAX = 4096
+    SAID_MAX = 32768
 };
 
 /* A user as a fetch is one: woken, it asks for everything there is, and notes it. */
@@ -421,6 +421,49 @@ TEST(h1_origin, a_body_is_known_to_be_whole_with_its_last_byte)
     user_close(&u);
 }
 
+/* How often the user is woken for a response of `total` bytes, head and all, of which `at_first` come
+ * at first. */
+static unsigned
+runs_for(size_t total, size_t at_first)
+{
+    char *text = malloc(total);
+    unsigned runs;
+    struct user u;
+    int head = snprintf(text, total, "HTTP/1.1 200 OK\r\nContent-Length: %5zu\r\n\r\n",
+        total - sizeof("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n") + 1);
+
+    for (size_t i = (size_t)head; i < total; i++)
+        text[i] = (char)('a' + i % 23);
+    user_open(&u);
+    h1_origin_sent(u.o);
+    fake_run(&u.loop);
+    runs = u.runs;
+    fake_arrive(u.s, text, at_first);
+    fake_run(&u.loop);
+    if (at_first < total) {
+        CHECK(!u.ended);
+        fake_arrive(u.s, text + at_first, total - at_first);
+        fake_run(&u.loop);
+    }
+    CHECK(u.ended && u.err == 0);
+    CHECK_EQ(4 + total - (size_t)head, u.said_len);
+    CHECK_MEM(text + head, u.said + 4, total - (size_t)head);
+    CHECK(h1_origin_reusable(u.o));
+    runs = u.runs - runs;
+    user_close(&u);
+    free(text);
+    return runs;
+}
+
+TEST(h1_origin, what_a_read_of_the_head_cuts_off_is_read_in_the_same_turn)
+{
+    CHECK_EQ(1, runs_for(1000, 1000));
+    CHECK_EQ(1, runs_for(4096, 4096)); /* full, and nothing behind it */
+    CHECK_EQ(1, runs_for(4097, 4097));
+    CHECK_EQ(1, runs_for(20000, 20000));
+    CHECK_EQ(2, runs_for(4100, 4096));
+}
+
 TEST_MAIN(TEST_ENTRY(h1_origin, a_body_is_known_to_be_whole_with_its_last_byte),
     TEST_ENTRY(h1_origin, interim_responses_are_given_in_order_however_they_come),
     TEST_ENTRY(h1_origin, a_head_waits_until_the_interim_response_was_read),
@@ -432,4 +475,5 @@ TEST_MAIN(TEST_ENTRY(h1_origin, a_body_is_known_to_be_whole_with_its_last_byte),
     TEST_ENTRY(h1_origin, a_tunnel_that_is_reset_does_not_end_well),
     TEST_ENTRY(h1_origin, a_tunnel_sends_what_it_is_given_and_then_its_end),
     TEST_ENTRY(h1_origin, a_user_that_reads_nothing_stops_the_origin_and_then_loses_nothing),
-    TEST_ENTRY(h1_origin, an_interim_response_goes_on_without_what_was_for_this_hop))
+    TEST_ENTRY(h1_origin, an_interim_response_goes_on_without_what_was_for_this_hop),
+    TEST_ENTRY(h1_origin, what_a_read_of_the_head_cuts_off_is_read_in_the_same_turn))

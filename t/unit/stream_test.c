@@ -18,6 +18,10 @@
 #include "daemon/net/netloop.h"
 #include "daemon/net/stream.h"
 
+enum {
+    READ_MAX = 4096
+};
+
 static struct {
     struct net_loop *net;
     struct loop *loop;
@@ -28,6 +32,7 @@ static struct {
     void (*step)(unsigned turn);
     unsigned turn;
     const char *leaves; /* what the peer gets before our end; NULL: not looked at */
+    char room[65536];
 } end;
 
 static void
@@ -225,8 +230,89 @@ TEST(stream, a_unix_socket_holds_nothing_back)
     play(step_unix, true);
 }
 
+/* ---- Reading on ---- */
+
+static void
+step_pull(unsigned turn)
+{
+    char text[10000];
+    size_t got;
+
+    if (turn == 0) {
+        memset(text, 'x', sizeof(text));
+        CHECK_EQ(sizeof(text), send(end.peer, text, sizeof(text), 0));
+        stream_set_read_max(end.s, READ_MAX);
+        stream_resume(end.s);
+        return;
+    }
+    CHECK_EQ(1, turn);
+    got = stream_received(end.s).len;
+    CHECK_EQ(READ_MAX, got);
+    stream_consume(end.s);
+    stream_post(end.s, (struct span){end.room, sizeof(end.room)});
+    CHECK(stream_pull(end.s));
+    CHECK(stream_received(end.s).ptr == end.room);
+    CHECK_EQ(sizeof(text) - READ_MAX, stream_received(end.s).len);
+    stream_consume(end.s);
+    stream_post(end.s, (struct span){end.room, sizeof(end.room)});
+    CHECK(!stream_pull(end.s)); /* there is no more */
+    CHECK_EQ(0, stream_ended(end.s));
+    end_stop();
+}
+
+TEST(stream, a_pull_reads_on_in_the_same_turn)
+{
+    play(step_pull, false);
+}
+
+static void
+step_pull_end(unsigned turn)
+{
+    if (turn == 0) {
+        CHECK_EQ(0, shutdown(end.peer, SHUT_WR));
+        stream_post(end.s, (struct span){end.room, sizeof(end.room)});
+        stream_resume(end.s);
+        CHECK(!stream_pull(end.s));
+        CHECK_EQ(0, stream_ended(end.s)); /* the loop reads it */
+        return;
+    }
+    CHECK_EQ(TERR_CLOSED, stream_ended(end.s));
+    end_stop();
+}
+
+TEST(stream, a_pull_leaves_the_end_to_the_loop)
+{
+    play(step_pull_end, false);
+}
+
+static void
+step_pull_reset(unsigned turn)
+{
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+    if (turn > 0)
+        return; /* woken by the error */
+    CHECK_EQ(0, setsockopt(end.peer, SOL_SOCKET, SO_LINGER, &now, sizeof(now)));
+    close(end.peer);
+    end.peer = -1;
+    stream_post(end.s, (struct span){end.room, sizeof(end.room)});
+    stream_resume(end.s);
+    CHECK(!stream_pull(end.s));
+    CHECK_EQ(TERR_IO, stream_ended(end.s)); /* and never an orderly end */
+    end_stop();
+    task_cancel(&end.task);
+}
+
+TEST(stream, a_pull_that_meets_a_reset_tells_no_end)
+{
+    play(step_pull_reset, false);
+}
+
 TEST_MAIN(TEST_ENTRY(stream, what_more_holds_back_leaves_with_the_turn),
     TEST_ENTRY(stream, what_follows_more_shares_its_packet),
     TEST_ENTRY(stream, that_is_closed_after_more_has_sent_it),
     TEST_ENTRY(stream, that_is_shut_after_more_has_sent_it),
-    TEST_ENTRY(stream, a_unix_socket_holds_nothing_back))
+    TEST_ENTRY(stream, a_unix_socket_holds_nothing_back),
+    TEST_ENTRY(stream, a_pull_reads_on_in_the_same_turn),
+    TEST_ENTRY(stream, a_pull_leaves_the_end_to_the_loop),
+    TEST_ENTRY(stream, a_pull_that_meets_a_reset_tells_no_end))
