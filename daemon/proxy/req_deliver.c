@@ -194,6 +194,16 @@ req_fall_behind(struct req *r)
     return 0;
 }
 
+/* Of a body whose length nobody said: are these its last bytes?  Then the end of the message shares
+ * their packet.  An object that goes on in another part tells of its own end only. */
+static bool
+req_leased_last(const struct req *r)
+{
+    return r->until == LEASE_TO_END && (r->ext[r->nleased - 1].flags & LEASE_LAST) != 0 &&
+           (r->entry == NULL ||
+               r->part + 1 == atomic_load_explicit(&r->entry->nparts, memory_order_acquire));
+}
+
 /* More leases, if there is room and there are any.  0, TERR_AGAIN, or TERR_CLOSED: cut. */
 static int
 req_lease(struct req *r)
@@ -232,7 +242,7 @@ req_lease(struct req *r)
         end += r->ext[r->nleased].len;
         r->ends[r->nleased++] = end;
     }
-    return n == 0 || r->pos == r->until ? req_source_done(r) : 0;
+    return n == 0 || r->pos == r->until || req_leased_last(r) ? req_source_done(r) : 0;
 }
 
 /* Offers `total` bytes from the first extent that is not accepted whole.  Returns whether all were
@@ -425,8 +435,9 @@ req_deliver_on(struct req *r)
                 continue; /* the next part begins */
             break;        /* every lease is with the client: wait until it took some */
         }
-        /* A full batch says that more is at hand; otherwise a packet must not wait for it. */
-        if (req_offer(r, r->nleased == LIMIT_LEASES) < 0)
+        /* A full batch says that more is at hand, and so do other segments and parts; otherwise a
+         * packet must not wait for it. */
+        if (req_offer(r, r->nleased == LIMIT_LEASES || r->nsegments > 1 || r->source_ended) < 0)
             return req_goto(r, REQ_CLOSE);
         if (++batches == DELIVER_BATCHES && x->writable) {
             task_wake(&r->task);
