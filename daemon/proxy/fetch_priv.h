@@ -84,7 +84,7 @@ struct fetch {
     struct waiter upload_wait;
     struct lease_iter upload_it;
     struct lease_extent upload_ext;
-    size_t upload_at;
+    uint64_t upload_at; /* bytes leased so far */
     char chunk[24];
     struct slice pieces[3]; /* of the chunk being sent: head, data, end */
     unsigned npieces, piece;

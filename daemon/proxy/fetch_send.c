@@ -5,24 +5,49 @@
 #include "daemon/base/terr.h"
 #include "daemon/proxy/fetch_priv.h"
 
-/* 1: sent whole; 0: not now; TERR_CLOSED. */
-static int
-fetch_send_slice(struct fetch *f, struct slice *s, bool more)
+static size_t
+fetch_skip(struct slice *s, size_t n)
 {
-    struct iovec iov;
-    ssize_t n;
+    if (n > s->len)
+        n = s->len;
+    s->ptr += n;
+    s->len -= n;
+    return n;
+}
 
-    while (s->len > 0) {
-        memcpy(&iov.iov_base, &s->ptr, sizeof(iov.iov_base));
-        iov.iov_len = s->len;
-        n = origin_send(f->conn, &iov, 1, more);
-        if (n <= 0)
-            return (int)n;
-        s->ptr += n;
-        s->len -= (size_t)n;
-        fetch_deadline(f, f->proxy->params.backend_send_timeout);
+/* What is left of the head and of the pieces behind it, in one write: head and body share a packet.
+ * 1: all of it is sent; 0: not now; TERR_CLOSED. */
+static int
+fetch_send_laid(struct fetch *f)
+{
+    struct slice head = slice_of(f->request.ptr + f->request_at, f->request.len - f->request_at);
+    struct iovec iov[1 + ARRAY_LEN(f->pieces)];
+    bool more = f->upload != NULL && !f->upload_ended && stobj_len(f->upload) > f->upload_at;
+    unsigned n = 0;
+    ssize_t sent;
+
+    if (head.len > 0) {
+        memcpy(&iov[0].iov_base, &head.ptr, sizeof(iov[0].iov_base));
+        iov[n++].iov_len = head.len;
     }
-    return 1;
+    for (unsigned i = f->piece; i < f->npieces; i++) {
+        memcpy(&iov[n].iov_base, &f->pieces[i].ptr, sizeof(iov[n].iov_base));
+        iov[n++].iov_len = f->pieces[i].len;
+    }
+    if (n == 0)
+        return 1;
+    sent = origin_send(f->conn, iov, n, more);
+    if (sent <= 0)
+        return (int)sent;
+    fetch_deadline(f, f->proxy->params.backend_send_timeout);
+    n = (unsigned)fetch_skip(&head, (size_t)sent);
+    f->request_at += n;
+    for (sent -= n; f->piece < f->npieces; f->piece++) {
+        sent -= (ssize_t)fetch_skip(&f->pieces[f->piece], (size_t)sent);
+        if (f->pieces[f->piece].len > 0)
+            break;
+    }
+    return head.len == 0 && f->piece == f->npieces;
 }
 
 /* The leased extent has left the socket's queue: give it back. */
@@ -68,6 +93,8 @@ fetch_upload_next(struct fetch *f)
         return 1;
     }
     f->upload_leased = true;
+    f->upload_at += f->upload_ext.len;
+    f->upload_ended = (f->upload_ext.flags & LEASE_LAST) != 0;
     if (chunked) {
         int len = snprintf(f->chunk, sizeof(f->chunk), "%x\r\n", f->upload_ext.len);
 
@@ -75,39 +102,30 @@ fetch_upload_next(struct fetch *f)
     }
     f->pieces[f->npieces++] = slice_of(f->upload_ext.ptr, f->upload_ext.len);
     if (chunked)
-        f->pieces[f->npieces++] = SLICE_LIT("\r\n");
+        f->pieces[f->npieces++] = f->upload_ended ? SLICE_LIT("\r\n0\r\n\r\n") : SLICE_LIT("\r\n");
     return 1;
 }
 
+/* The head waits for no body, and goes before one that broke off: what the origin hears must not
+ * depend on how the client's bytes were cut. */
 int
 fetch_send(struct fetch *f)
 {
-    int rc;
+    int laid = 0, rc;
 
     if (f->request_sent)
         return 0;
-    if (f->request_at < f->request.len) {
-        struct slice rest =
-            slice_of(f->request.ptr + f->request_at, f->request.len - f->request_at);
-
-        rc = fetch_send_slice(f, &rest, false);
-        f->request_at = f->request.len - rest.len;
-        if (rc <= 0)
-            return rc == 0 ? TERR_AGAIN : rc;
-    }
-    while (f->upload != NULL) {
-        while (f->piece < f->npieces) {
-            rc = fetch_send_slice(f, &f->pieces[f->piece], f->piece + 1 < f->npieces);
-            if (rc <= 0)
-                return rc == 0 ? TERR_AGAIN : rc;
-            f->piece++;
-        }
-        rc = fetch_upload_next(f);
+    do {
+        if (f->upload != NULL)
+            laid = f->piece < f->npieces ? 1 : fetch_upload_next(f);
+        rc = fetch_send_laid(f);
         if (rc < 0)
             return rc;
+        if (laid < 0)
+            return laid;
         if (rc == 0)
-            break;
-    }
+            return TERR_AGAIN;
+    } while (laid == 1);
     f->request_sent = true;
     origin_sent(f->conn);
     return 0;
@@ -134,5 +152,6 @@ fetch_rewind_upload(struct fetch *f)
     lease_fini(&f->upload_it);
     lease_init(&f->upload_it, f->upload, 0, LEASE_TO_END, &f->upload_wait);
     f->upload_ended = false;
+    f->upload_at = 0;
     f->npieces = f->piece = 0;
 }
