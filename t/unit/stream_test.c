@@ -1,6 +1,6 @@
 /* stream_test.c -- what MORE holds back, and when it leaves: a real loop and a TCP connection.
  *
- * Nothing here waits for a clock.  The kernel lets go of what MSG_MORE holds after 200 ms by itself;
+ * Nothing here waits for a clock.  The kernel lets go of what MSG_MORE holds after 200 ms;
  * were the turn's end not what sends it, these tests would fail unless the machine stands still. */
 #include "t/unit/test.h"
 
