@@ -4,6 +4,7 @@ A program is run twice, for N1 and for N2 requests on the same connections.  The
 divided by N2 - N1 is the cost of a request: start, connections, misses and exit cancel out.
 """
 
+import itertools
 import os
 import re
 import selectors
@@ -19,7 +20,9 @@ from bench_proc import BenchError, fetch, progress
 
 FIRST = 0.1          # N1 as a part of N2 - N1
 READY_SECONDS = 120  # valgrind starts slowly
-STALL_SECONDS = 60
+STALL_SECONDS = 120
+PEER_PART = 0.2      # of the requests: peers cost several times as much, and differ by more
+COUNTED = ("floor", "responder", "tarnd", "nginx", "haproxy")  # Varnish takes too long to start
 
 
 def browser_fields():
@@ -34,11 +37,16 @@ def browser_fields():
     return fields
 
 
-def request_bytes(load, port):
-    lines = [f"GET {load.path} HTTP/1.1", f"Host: 127.0.0.1:{port}"]
-    if load.script == "browser.lua":
-        lines += [f"{name}: {value}" for name, value in browser_fields()]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode() * load.depth
+def request_maker(load, port):
+    """Gives the bytes of the next write on a connection."""
+    fields = browser_fields() if load.script == "browser.lua" else ()
+    rest = "".join(f"\r\n{name}: {value}" for name, value in fields) + "\r\n\r\n"
+    head = f" HTTP/1.1\r\nHost: 127.0.0.1:{port}{rest}"
+    if load.script != "unique.lua":
+        same = f"GET {load.path}{head}".encode() * load.depth
+        return lambda: same
+    serial = itertools.count(1)
+    return lambda: f"GET {load.path}count-{next(serial)}{head}".encode()
 
 
 class Answers:
@@ -80,7 +88,7 @@ class Answers:
 def drive(port, load, total):
     """Sends `total` requests in rounds, one write on each connection and then all answers."""
     conns = [Answers(port) for _ in range(load.conns)]
-    request = request_bytes(load, port)
+    next_request = request_maker(load, port)
     left = total
     with selectors.DefaultSelector() as sel:
         for c in conns:
@@ -90,7 +98,7 @@ def drive(port, load, total):
             for c in conns:
                 if left <= 0:
                     break
-                c.sock.sendall(request)
+                c.sock.sendall(next_request())
                 c.awaited += load.depth
                 waiting += load.depth
                 left -= load.depth
@@ -111,10 +119,11 @@ def one_run(lab, server, load, total, tag):
     """Path of callgrind's file after `total` requests."""
     port = lab.port()
     out = lab.path(f"callgrind.{server.name}.{load.name}.{tag}")
-    argv = server.argv(port, load.path) if server.fixed else server.argv(port)
     proc = lab.start(f"callgrind-{server.name}-{tag}",
-                     ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *argv],
-                     lab.server_cpu, ready=server.word, seconds=READY_SECONDS)
+                     ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}",
+                      *server.counted_argv(port, load.path)],
+                     lab.server_cpu, ready=getattr(server, "word", None), port=port,
+                     seconds=READY_SECONDS)
     try:
         fetch(port, load.path, seconds=STALL_SECONDS)  # the miss
         drive(port, load, total)
@@ -145,25 +154,34 @@ def total_of(path):
 def two_runs(lab, server, load):
     """(file for N1, file for N2, N2 - N1); both are whole rounds."""
     step = load.conns * load.depth
-    slope = max(1, load.counted // step) * step
+    wanted = load.counted * (1 if isinstance(server, bench_servers.Built) else PEER_PART)
+    slope = max(1, int(wanted) // step) * step
     first = max(1, int(slope * FIRST) // step) * step
     return (one_run(lab, server, load, first, "n1"),
             one_run(lab, server, load, first + slope, "n2"), slope)
 
 
+def count(lab, server, load):
+    """User instructions of one request."""
+    n1, n2, slope = two_runs(lab, server, load)
+    cost = (total_of(n2) - total_of(n1)) / slope
+    for path in (n1, n2):
+        os.remove(path)
+    return cost
+
+
 def count_all(lab, servers, loads):
-    """(load, server) -> user instructions of one request, for our own programs."""
+    """(load, server) -> user instructions of one request, of what valgrind can run."""
     counted = {}
     for load in loads:
         for server in servers:
-            if not isinstance(server, bench_servers.Built):
+            if server.name not in COUNTED and not isinstance(server, bench_servers.Built):
                 continue
             progress(f"callgrind {load.name} {server.name}")
             try:
-                n1, n2, slope = two_runs(lab, server, load)
-                counted[load.name, server.name] = (total_of(n2) - total_of(n1)) / slope
-            except BenchError as e:
-                print(e, file=sys.stderr)
+                counted[load.name, server.name] = count(lab, server, load)
+            except (BenchError, OSError) as e:
+                print(f"{server.name}: {e}", file=sys.stderr)
     progress()
     return counted
 
@@ -173,9 +191,7 @@ def run(lab, args):
         raise BenchError("valgrind is missing: scripts/bench --install")
     loads = bench_load.choose(args.loads)
     origin = bench_servers.Origin(lab)
-    own = [n for n in args.servers or ("floor", "responder", "tarnd")
-           if n in ("floor", "responder", "tarnd")]
-    servers = bench_servers.choose(lab, origin, own or ["none"])
+    servers = bench_servers.choose(lab, origin, args.servers or ["floor", "responder", "tarnd"])
     counted = count_all(lab, servers, loads)
     table, rows = [], []
     for load in loads:

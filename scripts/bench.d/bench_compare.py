@@ -1,27 +1,12 @@
-"""The comparison: every load on every server, alternating, and one table of the medians."""
+"""The comparison: a load on every server, alternating, and one table of the medians."""
 
 import bench_callgrind
 import bench_load
 import bench_servers
-from bench_load import number, print_table
-from bench_proc import progress
+from bench_load import number, paired, print_table
+from bench_results import bound, print_bounds
 
-
-def measure(lab, args, servers, loads, with_perf):
-    """Samples alternate between the servers, so that a slow minute slows them all."""
-    samples = {}
-    for load in loads:
-        for server in servers:
-            server.verify(load.path)
-    for turn in range(args.samples):
-        for load in loads:
-            for server in servers[turn % len(servers):] + servers[:turn % len(servers)]:
-                progress(f"{turn + 1}/{args.samples} {load.name} {server.name}")
-                got = bench_load.sample(lab, server, load, args.seconds, with_perf)
-                samples.setdefault((load.name, server.name), []).append(got)
-    progress()
-    return [bench_load.merge(server, load, samples[load.name, server.name])
-            for load in loads for server in servers]
+KERNEL_MOST = 1.03  # kernel time, as so many times the responder's
 
 
 def fill_instructions(rows, counted):
@@ -33,38 +18,65 @@ def fill_instructions(rows, counted):
 
 
 def notes(row):
-    said = list(row["errors"])
+    said = [text.splitlines()[0] for text in row["errors"]]
     if row["origin_requests"] > 0:
         said.append(f"{row['origin_requests']} requests reached the origin")
     return "; ".join(said) or "-"
 
 
 def show(rows):
-    floors = {r["load"]: r["cpu_us"] for r in rows if r["server"] == "floor"}
     table, last = [], None
     for r in rows:
-        floor = floors.get(r["load"])
-        ratio = r["cpu_us"] / floor if r["cpu_us"] and floor else None
         load = f"{r['title']}, {r['connections']} conns"
         table.append([load if load != last else "", r["server"], number(r["requests_per_s"]),
                       number(r["cpu_us"], 2), number(r["user_us"], 2), number(r["kernel_us"], 2),
-                      number(ratio, 2), number(r["user_instructions"]),
-                      number(r["kernel_instructions"]), notes(r)])
+                      number(paired(rows, r["load"], r["server"], "floor"), 2),
+                      number(r["user_instructions"]), number(r["kernel_instructions"]),
+                      r["p99"], notes(r)])
         last = load
     print_table(["load", "server", "requests/s", "CPU us", "user us", "kernel us", "x floor",
-                 "user instr", "kernel instr", "errors"], table, left=2)
+                 "user instr", "kernel instr", "p99", "errors"], table, left=2)
 
 
-def explain(with_perf, counted):
-    print("\nper request, medians; one worker pinned, wrk -t1 on another processor; "
-          "the origin is idle")
+def explain(with_perf, counted, setting="wrk on another processor; the origin is idle"):
+    print(f"\nper request, medians; one worker pinned, {setting};\nx floor: median of the pairs of "
+          "samples that were taken together")
     if with_perf:
         print("instructions: counted by perf on the server's processes")
         return
     print("kernel instructions: n/a on this machine (perf has no hardware counters here); "
-          "compare kernel us")
-    print("user instructions: " + ("by callgrind, at the same number of connections, of our own "
-          "programs only" if counted else "n/a (see --callgrind)"))
+          "kernel us stands for them, beside the responder's")
+    print("user instructions: " + ("by callgrind, at the same number of connections" if counted
+          else "n/a (valgrind is not run by --quick)"))
+
+
+def bounds_of(load, rows):
+    """What tarnd must reach under this load, and whether it does."""
+    by = {r["server"]: r for r in rows if r["load"] == load.name}
+    tarnd, responder = by.get("tarnd"), by.get("responder")
+    if tarnd is None:
+        return []
+    got, base = tarnd["user_instructions"], (responder or {}).get("user_instructions")
+    title = f"{load.title}, {load.conns} connections"
+    out = []
+    if load.user_most:
+        out.append(bound(f"{title}: user instructions", got, load.user_most))
+    if load.over_responder:
+        over = None if None in (got, base) else got - base
+        out.append(bound(f"{title}: user instructions above the responder", over,
+                         load.over_responder))
+    if load.floors_most:
+        out.append(bound(f"{title}: CPU time", paired(rows, load.name, "tarnd", "floor"),
+                         load.floors_most, unit="x floor", digits=2))
+    if load.cpu_us_most:
+        out.append(bound(f"{title}: CPU time", tarnd["cpu_us"], load.cpu_us_most, unit="us",
+                         digits=2))
+    if load.over_responder:
+        ratio = paired(rows, load.name, "tarnd", "responder", "kernel_us")
+        out.append(bound(f"{title}: kernel time", ratio, KERNEL_MOST, unit="x responder",
+                         digits=2))
+    out.append(bound(f"{title}: errors", len(tarnd["errors"]), 0))
+    return out
 
 
 def run(lab, args):
@@ -72,13 +84,13 @@ def run(lab, args):
     loads = bench_load.choose(args.loads)
     origin = bench_servers.Origin(lab)
     servers = bench_servers.choose(lab, origin, args.servers)
-    if not lab.pinned_apart:
-        print("warning: one processor only; wrk and the servers share it")
-    rows = measure(lab, args, servers, loads, with_perf)
+    rows = bench_load.measure(lab, args, servers, loads, with_perf)
     counted = {}
     if not with_perf and not args.quick and bench_servers.which("valgrind"):
         counted = bench_callgrind.count_all(lab, servers, loads)
         fill_instructions(rows, counted)
     show(rows)
     explain(with_perf, counted)
-    return {"mode": "compare", "perf": with_perf, "rows": rows}
+    bounds = [b for load in loads for b in bounds_of(load, rows)]
+    print_bounds(bounds)
+    return {"perf": with_perf, "rows": rows, "bounds": bounds}

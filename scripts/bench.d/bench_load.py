@@ -4,9 +4,10 @@ import os
 import re
 import statistics
 import subprocess
+import sys
 from dataclasses import dataclass, field
 
-from bench_proc import HERE, TICKS, BenchError
+from bench_proc import HERE, BenchError, progress
 from bench_servers import which
 
 WRK_DIR = os.path.join(os.path.dirname(HERE), "wrk")
@@ -14,6 +15,8 @@ WRK_DIR = os.path.join(os.path.dirname(HERE), "wrk")
 
 @dataclass(frozen=True)
 class Load:
+    """What is asked for, and what tarnd must reach: of a request, unless it says otherwise."""
+
     name: str
     title: str
     path: str
@@ -22,16 +25,22 @@ class Load:
     args: tuple = ()
     depth: int = 1         # requests per write
     counted: int = 20000   # requests counted under valgrind
-    over_responder: int = 1700  # user instructions Tarn may cost above the bare responder
+    threads: int = 1       # of wrk
+    over_responder: int = 1700  # user instructions above the bare responder
+    user_most: int = None       # user instructions
+    cpu_us_most: float = None   # CPU microseconds
+    floors_most: float = None   # CPU time, as so many times the floor's
 
 
 LOADS = (
-    Load("hit-1k", "1 KiB", "/1k", 64),
-    Load("pipe-1k", "1 KiB by 16", "/1k", 64, "pipeline.lua", ("16",), depth=16, counted=65536),
+    Load("hit-1k", "1 KiB", "/1k", 64, user_most=3000, floors_most=1.2),
+    Load("pipe-1k", "1 KiB by 16", "/1k", 64, "pipeline.lua", ("16",), depth=16, counted=65536,
+         user_most=2500, cpu_us_most=3.0),
     Load("browser-1k", "1 KiB browser", "/1k", 64, "browser.lua", over_responder=2500),
-    Load("hit-16k", "16 KiB", "/16k", 64),
-    Load("hit-1m", "1 MiB", "/1m", 16, counted=640),
-    Load("hit-1k-c1000", "1 KiB", "/1k", 1000),
+    Load("hit-16k", "16 KiB", "/16k", 64, user_most=3000, floors_most=1.2),
+    Load("hit-1m", "1 MiB", "/1m", 16, counted=640, over_responder=None, user_most=6000,
+         floors_most=1.05),
+    Load("hit-1k-c1000", "1 KiB", "/1k", 1000, user_most=3200),
 )
 
 
@@ -77,8 +86,9 @@ def wrk_parse(text):
     return w
 
 
-def wrk_argv(port, load, seconds, script=None, args=None, threads=1, headers=()):
-    argv = [which("wrk"), f"-t{threads}", f"-c{load.conns}", f"-d{seconds}s", "--latency",
+def wrk_argv(port, load, seconds, script=None, args=None, threads=None, headers=()):
+    argv = [which("wrk"), f"-t{threads or load.threads}", f"-c{load.conns}", f"-d{seconds}s",
+            "--latency",
             "-s", os.path.join(WRK_DIR, script or load.script)]
     for header in headers:
         argv += ["-H", header]
@@ -169,7 +179,50 @@ def merge(server, load, samples):
         "p50": good[-1].wrk.p50 if good else "", "p99": good[-1].wrk.p99 if good else "",
         "origin_requests": sum(s.origin_requests for s in samples),
         "errors": sorted({e for s in samples for e in s.wrk.errors}),
+        "samples": [{"requests": s.wrk.requests, "seconds": s.wrk.seconds, "cpu_us": s.cpu_us,
+                     "user_us": s.user_us, "kernel_us": s.kernel_us, "p50": s.wrk.p50,
+                     "p99": s.wrk.p99, "errors": s.wrk.errors} for s in samples],
     }
+
+
+def paired(rows, load, one, other, key="cpu_us"):
+    """The median of `one`'s figure as a multiple of `other`'s, sample by sample: both of a pair
+    were taken within the same minute.  None: one of them was not measured."""
+    samples = {r["server"]: r["samples"] for r in rows if r["load"] == load}
+    ratios = [a[key] / b[key] for a, b in zip(samples.get(one, ()), samples.get(other, ()))
+              if a["requests"] and b["requests"] and b[key]]
+    return statistics.median(ratios) if ratios else None
+
+
+def measure(lab, args, servers, loads, with_perf=False, verify=True):
+    """Rows of every load on every server.  Samples alternate between the servers, so that a slow
+    minute slows them all; one that fails costs nobody else's figures."""
+    failed, samples = {}, {}
+
+    def attempt(server, run):
+        if server.name in failed:
+            return Sample(Wrk(errors=[failed[server.name]]))
+        try:
+            return run()
+        except (BenchError, OSError) as e:
+            failed[server.name] = str(e)
+            print(f"{server.name}: {e}", file=sys.stderr)
+            return Sample(Wrk(errors=[str(e)]))
+
+    if verify:
+        for load in loads:
+            for server in servers:
+                attempt(server, lambda s=server, p=load.path: s.verify(p))
+    for turn in range(args.samples):
+        for load in loads:
+            for server in servers[turn % len(servers):] + servers[:turn % len(servers)]:
+                progress(f"{turn + 1}/{args.samples} {load.name} {server.name}")
+                got = attempt(server, lambda s=server, one=load: sample(lab, s, one, args.seconds,
+                                                                        with_perf))
+                samples.setdefault((load.name, server.name), []).append(got)
+    progress()
+    return [merge(server, load, samples[load.name, server.name])
+            for load in loads for server in servers]
 
 
 def number(value, digits=0):

@@ -13,7 +13,6 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TICKS = os.sysconf("SC_CLK_TCK")
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -145,11 +144,13 @@ class Lab:
         return self
 
     def __exit__(self, *exc):
-        for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
-            signal.signal(sig, signal.SIG_IGN)
+        before = {sig: signal.signal(sig, signal.SIG_IGN)
+                  for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
         for proc in reversed(self.procs):
             proc.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
+        for sig, handler in before.items():
+            signal.signal(sig, handler)
 
     def path(self, name):
         return os.path.join(self.dir, name)

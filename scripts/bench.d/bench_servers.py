@@ -7,8 +7,10 @@ import subprocess
 
 from bench_proc import HERE, BenchError, fetch
 
-SIZES = {"0": 0, "1": 1, "2": 2, "1k": 1 << 10, "16k": 16 << 10, "64k": 64 << 10, "1m": 1 << 20,
-         "4m": 4 << 20, "64m": 64 << 20}
+SIZES = {"0": 0, "1": 1, "2": 2, "16": 16, "256": 256, "1k": 1 << 10, "4k": 4 << 10,
+         "16k": 16 << 10, "64k": 64 << 10, "256k": 256 << 10, "1m": 1 << 20, "4m": 4 << 20,
+         "64m": 64 << 20}
+FOREVER = "Cache-Control: max-age=315360000"  # the responder's Date is a fixed one
 PACKAGES = {"nginx": "nginx-light", "haproxy": "haproxy", "varnishd": "varnish", "wrk": "wrk",
             "valgrind": "valgrind", "perf": "linux-perf"}
 
@@ -62,6 +64,23 @@ class Origin:
         return int(re.search(r"requests\n\s*\d+ \d+ (\d+)", text).group(1)) - self.asked
 
 
+class FastOrigin:
+    """The responder as an origin: one answer of 1 KiB to everything, on the client's processor."""
+
+    def __init__(self, lab, field=FOREVER):
+        program = lab.program("bench-responder")
+        if program is None:
+            raise BenchError(f"no bin/bench-responder in {lab.build}, and the origin is one "
+                             "(cmake -B build -DTARN_BENCH=ON && cmake --build build)")
+        self.port = lab.port()
+        self.proc = lab.start(f"origin-{self.port}", [program, str(self.port), "1024", field],
+                              lab.client_cpu, ready="responder: ready")
+
+    def requests(self):
+        """It does not count them."""
+        return 0
+
+
 def user_line():
     return "user root;" if os.geteuid() == 0 else ""
 
@@ -91,6 +110,10 @@ class Server:
             port = self.lab.port()
             self.running[key] = (self.launch(port, path), port)
         return self.running[key]
+
+    def counted_argv(self, port, path):
+        """What valgrind is to run."""
+        raise BenchError(f"{self.name} is not run under valgrind")
 
     def verify(self, path):
         """The right answer, and from the cache the second time."""
@@ -123,6 +146,8 @@ class Floor(Built):
     def argv(self, port, path):
         return [self.lab.program(self.program), str(port), str(size_of(path))]
 
+    counted_argv = argv
+
     def launch(self, port, path):
         return self.lab.start(f"{self.name}-{size_of(path)}", self.argv(port, path),
                               self.lab.server_cpu, ready=self.word)
@@ -135,31 +160,28 @@ class Responder(Floor):
 class Tarn(Built):
     name, program = "tarnd", "tarnd"
     workers, size, word, cpus = 1, "1GiB", "tarnd: ready", None
-    transit = "1MiB"
+    transit, policy, template = "1MiB", "", "tarn_hit.yaml.in"
 
-    def argv(self, port, template="tarn_hit.yaml.in"):
+    def argv(self, port, template=None):
         self.shm = self.lab.path(f"shm-{port}")
-        conf = self.lab.template(template, f"tarn-{port}.yaml", PORT=port, PORT2=self.lab.port(),
-                                 ORIGIN=self.origin.port, WORKERS=self.workers, SIZE=self.size,
-                                 SHM=self.shm, TRANSIT=self.transit)
+        conf = self.lab.template(template or self.template, f"tarn-{port}.yaml", PORT=port,
+                                 PORT2=self.lab.port(), ORIGIN=self.origin.port,
+                                 WORKERS=self.workers, SIZE=self.size, SHM=self.shm,
+                                 TRANSIT=self.transit, VCL=os.path.join(HERE, self.policy))
         return [self.lab.program("tarnd"), "-c", conf]
 
+    def counted_argv(self, port, path):
+        return self.argv(port)
+
     def launch(self, port, path):
-        return self.lab.start("tarnd", self.argv(port), self.cpus or self.lab.server_cpu,
+        return self.lab.start(self.name, self.argv(port), self.cpus or self.lab.server_cpu,
                               ready=self.word)
 
 
 class TarnPolicy(Tarn):
     """tarnd with a policy of this folder."""
 
-    name, policy = "tarnd-builtin", "tarn_builtin.vcl"
-
-    def argv(self, port, template="tarn_policy.yaml.in"):
-        self.shm = self.lab.path(f"shm-{port}")
-        conf = self.lab.template(template, f"tarn-{port}.yaml", PORT=port, ORIGIN=self.origin.port,
-                                 WORKERS=self.workers, SIZE=self.size, SHM=self.shm,
-                                 VCL=os.path.join(HERE, self.policy))
-        return [self.lab.program("tarnd"), "-c", conf]
+    name, policy, template = "tarnd-builtin", "tarn_builtin.vcl", "tarn_policy.yaml.in"
 
 
 class TarnRecv(TarnPolicy):
@@ -170,51 +192,81 @@ class TarnSynth(TarnPolicy):
     name, policy = "tarnd-synth", "tarn_synth.vcl"
 
 
+class TarnPass(TarnPolicy):
+    name, policy = "tarnd-pass", "tarn_pass.vcl"
+
+
 class Nginx(Server):
-    name, program = "nginx", "nginx"
+    """`store`: what its location says of caching."""
+
+    name, program, size = "nginx", "nginx", "1g"
+    store = "proxy_cache c; proxy_cache_lock on;"
+
+    def argv(self, port, processes=True):
+        conf = self.lab.template("nginx_cache.conf.in", f"nginx-{port}.conf", PORT=port,
+                                 DIR=self.lab.path(f"nginx-{port}"), ORIGIN=self.origin.port,
+                                 USER=user_line(), STORE=self.store, SIZE=self.size,
+                                 MASTER="on" if processes else "off")
+        return [which("nginx"), "-e", "stderr", "-c", conf]
+
+    def counted_argv(self, port, path):
+        return self.argv(port, processes=False)
 
     def launch(self, port, path):
-        conf = self.lab.template("nginx_cache.conf.in", "nginx-cache.conf", DIR=self.lab.dir,
-                                 PORT=port, ORIGIN=self.origin.port, USER=user_line())
-        return self.lab.start("nginx", [which("nginx"), "-e", "stderr", "-c", conf],
-                              self.lab.server_cpu, port=port)
+        return self.lab.start(self.name, self.argv(port), self.lab.server_cpu, port=port)
+
+
+class NginxPass(Nginx):
+    name, store = "nginx-pass", ""
 
 
 class Haproxy(Server):
-    name, program = "haproxy", "haproxy"
+    """`use`, `store`: its backend's lines on caching."""
+
+    name, program, size = "haproxy", "haproxy", 512
+    use, store = "http-request cache-use c", "http-response cache-store c"
+
+    def argv(self, port):
+        conf = self.lab.template("haproxy.cfg.in", f"haproxy-{port}.cfg", PORT=port,
+                                 ORIGIN=self.origin.port, USE=self.use, STORE=self.store,
+                                 SIZE=self.size)
+        return [which("haproxy"), "-db", "-f", conf]
+
+    def counted_argv(self, port, path):
+        return self.argv(port)
 
     def launch(self, port, path):
-        conf = self.lab.template("haproxy.cfg.in", "haproxy.cfg", PORT=port,
-                                 ORIGIN=self.origin.port)
-        return self.lab.start("haproxy", [which("haproxy"), "-db", "-f", conf],
-                              self.lab.server_cpu, port=port)
+        return self.lab.start(self.name, self.argv(port), self.lab.server_cpu, port=port)
+
+
+class HaproxyPass(Haproxy):
+    name, use, store = "haproxy-pass", "", ""
 
 
 class Varnish(Server):
-    name, program = "varnish", "varnishd"
+    name, program, size, template = "varnish", "varnishd", "1g", "varnish.vcl.in"
 
     def launch(self, port, path):
-        vcl = self.lab.template("varnish.vcl.in", "varnish.vcl", PORT=port,
+        vcl = self.lab.template(self.template, f"{self.name}.vcl", PORT=port,
                                 ORIGIN=self.origin.port)
         argv = [which("varnishd"), "-F", "-j", "none", "-a", f"127.0.0.1:{port}", "-f", vcl,
-                "-s", "malloc,1g", "-n", self.lab.path("varnish"), "-p", "listen_depth=4096",
-                "-p", "timeout_idle=600"]
-        return self.lab.start("varnish", argv, self.lab.server_cpu, port=port, seconds=60)
+                "-s", f"malloc,{self.size}", "-n", self.lab.path(self.name), "-p",
+                "listen_depth=4096", "-p", "timeout_idle=600"]
+        return self.lab.start(self.name, argv, self.lab.server_cpu, port=port, seconds=60)
 
 
-class VarnishSynth(Server):
-    name, program = "varnish-synth", "varnishd"
-
-    def launch(self, port, path):
-        argv = [which("varnishd"), "-F", "-j", "none", "-a", f"127.0.0.1:{port}", "-f",
-                os.path.join(HERE, "varnish_synth.vcl"), "-s", "malloc,64m", "-n",
-                self.lab.path("varnish-synth"), "-p", "listen_depth=4096"]
-        return self.lab.start("varnish-synth", argv, self.lab.server_cpu, port=port, seconds=60)
+class VarnishPass(Varnish):
+    name, template = "varnish-pass", "varnish_pass.vcl.in"
 
 
-# What --policy measures, beside SERVERS.
-POLICY_SERVERS = (TarnPolicy, TarnRecv, TarnSynth, VarnishSynth)
+class VarnishSynth(Varnish):
+    name, size, template = "varnish-synth", "64m", "varnish_synth.vcl"
+
+
 SERVERS = (Floor, Responder, Tarn, Nginx, Haproxy, Varnish)
+# What single sections measure beside them.
+ALL_SERVERS = SERVERS + (TarnPolicy, TarnRecv, TarnSynth, TarnPass, NginxPass, HaproxyPass,
+                         VarnishPass, VarnishSynth)
 
 
 def install():
@@ -240,11 +292,14 @@ def install():
             os.remove(policy)
 
 
-def choose(lab, origin, names):
-    """The servers asked for that can be had; says of the others why not."""
+def choose(lab, origin, names, classes=None):
+    """The servers asked for that can be had; says of the others why not.
+
+    `classes`: what a section compares; then `names` may only leave some of them out.
+    """
     chosen = []
-    for cls in SERVERS + POLICY_SERVERS:
-        if cls.name not in (names or [s.name for s in SERVERS]):
+    for cls in classes or ALL_SERVERS:
+        if cls.name not in (names or [s.name for s in classes or SERVERS]):
             continue
         server = cls(lab, origin)
         if server.available():

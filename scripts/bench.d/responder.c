@@ -1,8 +1,9 @@
 /* responder.c -- a bare responder on libuv and llhttp: what a server on them cannot go below.
  *
- *     bench-responder PORT BODY_BYTES
+ *     bench-responder PORT BODY_BYTES [FIELD]
  *
- * It parses every request with llhttp and answers each with a fixed head and body.  It looks
+ * It parses every request with llhttp and answers each with a fixed head and body; FIELD, as
+ * "Cache-Control: max-age=60", is one more line of the head, for an origin.  It looks
  * at nothing in the request but where it ends and whether the connection stays open.  The
  * requests of one read are answered by one write, so a pipelining client gets one packet.
  * It listens on 127.0.0.1, prints "responder: ready PORT", and runs until it is killed.
@@ -198,14 +199,17 @@ responder_on_connection(uv_stream_t *listener, int err)
 }
 
 static void
-responder_make_answers(size_t body_bytes)
+responder_make_answers(size_t body_bytes, const char *field)
 {
     char head[512];
     int head_bytes = snprintf(head, sizeof(head),
         "HTTP/1.1 200 OK\r\nServer: responder\r\nDate: Sat, 21 Nov 2026 00:00:00 GMT\r\n"
-        "Content-Type: text/plain\r\nAge: 10\r\nVia: 1.1 bare\r\nContent-Length: %zu\r\n\r\n",
-        body_bytes);
+        "Content-Type: text/plain\r\nAge: 10\r\nVia: 1.1 bare\r\nContent-Length: %zu\r\n"
+        "%s%s\r\n",
+        body_bytes, field, field[0] != '\0' ? "\r\n" : "");
 
+    if (head_bytes >= (int)sizeof(head))
+        responder_must(UV_E2BIG, "field");
     responder.answer_bytes = (size_t)head_bytes + body_bytes;
     responder.repeat = body_bytes > 65536 ? 1 : RESPONDER_REPEAT;
     responder.answers = malloc(responder.answer_bytes * responder.repeat);
@@ -225,17 +229,18 @@ main(int argc, char **argv)
     uv_loop_t *loop = uv_default_loop();
     uv_tcp_t listener;
     struct sockaddr_in addr;
-    long port = argc == 3 ? strtol(argv[1], NULL, 10) : 0;
-    long body_bytes = argc == 3 ? strtol(argv[2], NULL, 10) : 0;
+    bool told = argc == 3 || argc == 4;
+    long port = told ? strtol(argv[1], NULL, 10) : 0;
+    long body_bytes = told ? strtol(argv[2], NULL, 10) : 0;
 
     if (port < 1 || port > 65535 || body_bytes < 0 || body_bytes > RESPONDER_BODY_MAX) {
-        fprintf(stderr, "usage: bench-responder PORT BODY_BYTES\n");
+        fprintf(stderr, "usage: bench-responder PORT BODY_BYTES [FIELD]\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
     llhttp_settings_init(&responder.settings);
     responder.settings.on_message_complete = responder_on_message;
-    responder_make_answers((size_t)body_bytes);
+    responder_make_answers((size_t)body_bytes, argc == 4 ? argv[3] : "");
     responder_must(uv_ip4_addr("127.0.0.1", (int)port, &addr), "address");
     responder_must(uv_tcp_init(loop, &listener), "listener");
     responder_must(uv_tcp_bind(&listener, (const struct sockaddr *)&addr, 0), "bind");

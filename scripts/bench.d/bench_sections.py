@@ -1,0 +1,75 @@
+"""The sections of scripts/bench: one row each.
+
+To add one: a module bench_NAME.py with `run(lab, args) -> dict`, which prints its table and
+returns what results.json is to hold (bounds under "bounds", see bench_results.py), and a row.
+"""
+
+import importlib
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    module: str
+    help: str
+    function: str = "run"
+    options: dict = field(default_factory=dict)  # of the command line, as this section has them
+    in_all: bool = True
+
+    def run(self, lab, args):
+        return getattr(importlib.import_module(self.module), self.function)(lab, args)
+
+
+def hit(name, text):
+    return Section(name, "bench_compare", text, options={"loads": [name]})
+
+
+SECTIONS = (
+    # The cost of a hit, and of what else is asked for all the time, beside the peers.
+    hit("hit-1k", "a hit of 1 KiB, 64 connections, every server"),
+    hit("pipe-1k", "the same, 16 requests in one write"),
+    hit("browser-1k", "the same, asked for as a browser asks"),
+    hit("hit-16k", "a hit of 16 KiB, 64 connections"),
+    hit("hit-1m", "a hit of 1 MiB, 16 connections"),
+    hit("hit-1k-c1000", "a hit of 1 KiB, 1,000 connections"),
+    Section("synth", "bench_synth", "the source's load for answers of our own: 42, logged"),
+    Section("policy", "bench_policy", "user instructions that policies add to a hit"),
+    Section("miss", "bench_miss", "no URL twice: storing and passing, beside the peers"),
+    Section("pass", "bench_pass", "64 MiB through the server itself in pass mode: CPU, memory"),
+    Section("workers", "bench_workers", "two workers against one: requests per CPU second"),
+    # By hand.
+    Section("callgrind", "bench_callgrind", "user instructions of every load, and nothing else",
+            in_all=False),
+    Section("profile", "bench_callgrind", "the functions that a hit of tarnd spends them in",
+            function="profile", in_all=False),
+    Section("soak", "bench_soak", "two workers, 1,000 connections, a set larger than the cache",
+            in_all=False),
+)
+
+GROUPS = {
+    "hits": (tuple(s.name for s in SECTIONS if s.module == "bench_compare"),
+             "the rows of hits; what is run when nothing is said"),
+    "all": (tuple(s.name for s in SECTIONS if s.in_all),
+            "all but callgrind, profile and soak"),
+}
+BY_NAME = {s.name: s for s in SECTIONS}
+ORDER = tuple(BY_NAME)
+
+
+def expand(names):
+    """Sections of names of sections and groups, each once, as asked; None: a name is unknown."""
+    found = []
+    for name in names or ("hits",):
+        for one in GROUPS[name][0] if name in GROUPS else (name,):
+            if one not in BY_NAME:
+                return None
+            if one not in found:
+                found.append(one)
+    return found
+
+
+def listing():
+    lines = [f"  {s.name:<13} {s.help}" for s in SECTIONS]
+    lines += [f"  {name:<13} {text}" for name, (_, text) in GROUPS.items()]
+    return "\n".join(lines)
