@@ -70,6 +70,7 @@ class Wrk:
     p50: str = ""
     p99: str = ""
     errors: list = field(default_factory=list)
+    text: str = ""  # all that wrk printed
 
 
 def wrk_parse(text):
@@ -109,6 +110,7 @@ def wrk_run(lab, argv, seconds, cpus=None, before=()):
     except subprocess.TimeoutExpired:
         return Wrk(errors=["wrk did not end"])
     w = wrk_parse(out.stdout)
+    w.text = out.stdout
     if w.requests == 0:
         last = (out.stdout + out.stderr).strip().splitlines()[-1:]
         w.errors.append("no request completed: " + " ".join(last))
@@ -234,7 +236,7 @@ def print_table(head, rows, left=1):
     text = [head] + rows
     widths = [max(len(row[i]) for row in text) for i in range(len(head))]
     for n, row in enumerate(text):
-        cells = [c.ljust(w) if i < left else c.rjust(w)
+        cells = [c.ljust(w) if i < left or head[i] == "errors" else c.rjust(w)
                  for i, (c, w) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
         if n == 0:

@@ -16,6 +16,7 @@ class Section:
     function: str = "run"
     options: dict = field(default_factory=dict)  # of the command line, as this section has them
     in_all: bool = True
+    needs: tuple = ()  # sections that must be in the results before
 
     def run(self, lab, args):
         return getattr(importlib.import_module(self.module), self.function)(lab, args)
@@ -38,6 +39,12 @@ SECTIONS = (
     Section("miss", "bench_miss", "no URL twice: storing and passing, beside the peers"),
     Section("pass", "bench_pass", "64 MiB through the server itself in pass mode: CPU, memory"),
     Section("workers", "bench_workers", "two workers against one: requests per CPU second"),
+    # What is drawn.
+    Section("ratio", "bench_ratio", "hit ratio against cache size, beside libcachesim's"),
+    Section("latency", "bench_latency", "p50 to p99.99 of hits and misses at a fixed load"),
+    Section("cost", "bench_cost", "a hit's cost against object size and connection count"),
+    Section("plots", "bench_plots", "SVG of the last three; measures those that are missing",
+            needs=("latency", "ratio", "cost")),
     # By hand.
     Section("callgrind", "bench_callgrind", "user instructions of every load, and nothing else",
             in_all=False),

@@ -7,7 +7,7 @@ import subprocess
 
 from bench_proc import HERE, BenchError, fetch
 
-SIZES = {"0": 0, "1": 1, "2": 2, "16": 16, "256": 256, "1k": 1 << 10, "4k": 4 << 10,
+SIZES = {"0": 0, "1": 1, "2": 2, "256": 256, "1k": 1 << 10, "4k": 4 << 10,
          "16k": 16 << 10, "64k": 64 << 10, "256k": 256 << 10, "1m": 1 << 20, "4m": 4 << 20,
          "64m": 64 << 20}
 FOREVER = "Cache-Control: max-age=315360000"  # the responder's Date is a fixed one
