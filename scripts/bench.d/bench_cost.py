@@ -10,7 +10,6 @@ from bench_results import bound, print_bounds
 SIZES = ("1", "256", "1k", "4k", "16k", "64k", "256k", "1m")
 CONNS = (1, 4, 16, 64, 256, 1000)
 USUAL = 64          # connections, while sizes vary
-SECONDS = 1         # of a sample, unless said: there are many
 COUNTED = 6400      # requests under valgrind, and a tenth as many of large bodies
 LARGE = ("256k", "1m")
 FLAT = 1.05         # from 64 to 1,000 connections, user instructions
@@ -44,7 +43,6 @@ def bounds_of(rows):
 
 
 def run(lab, args):
-    args.seconds = args.seconds_said or SECONDS
     origin = bench_servers.Origin(lab)
     servers = bench_servers.choose(lab, origin, args.servers)
     loads = loads_of()

@@ -59,8 +59,7 @@ def run(lab, args):
     rows = bench_load.measure(lab, args, servers, [MISS], verify=False)
     counted = {}
     if not args.quick and bench_servers.which("valgrind"):
-        own = [s for s in servers if not s.name.startswith("varnish")]
-        counted = bench_callgrind.count_all(lab, own, [MISS])
+        counted = bench_callgrind.count_all(lab, servers, [MISS])
         fill_instructions(rows, counted)
     show(rows)
     explain(False, counted, "the origin and wrk share another processor")

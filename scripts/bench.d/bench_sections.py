@@ -17,6 +17,7 @@ class Section:
     options: dict = field(default_factory=dict)  # of the command line, as this section has them
     in_all: bool = True
     needs: tuple = ()  # sections that must be in the results before
+    usual: tuple = (5, 5)  # seconds and samples, unless the command line says
 
     def run(self, lab, args):
         return getattr(importlib.import_module(self.module), self.function)(lab, args)
@@ -42,7 +43,8 @@ SECTIONS = (
     # What is drawn.
     Section("ratio", "bench_ratio", "hit ratio against cache size, beside libcachesim's"),
     Section("latency", "bench_latency", "p50 to p99.99 of hits and misses at a fixed load"),
-    Section("cost", "bench_cost", "a hit's cost against object size and connection count"),
+    Section("cost", "bench_cost", "a hit's cost against object size and connection count",
+            usual=(1, 5)),
     Section("plots", "bench_plots", "SVG of the last three; measures those that are missing",
             needs=("latency", "ratio", "cost")),
     # By hand.
@@ -51,7 +53,7 @@ SECTIONS = (
     Section("profile", "bench_callgrind", "the functions that a hit of tarnd spends them in",
             function="profile", in_all=False),
     Section("soak", "bench_soak", "two workers, 1,000 connections, a set larger than the cache",
-            in_all=False),
+            in_all=False, usual=(60, 1)),
 )
 
 GROUPS = {

@@ -1,5 +1,6 @@
 """The servers that are compared: how each is started, and what is missing."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -272,6 +273,8 @@ ALL_SERVERS = SERVERS + (TarnPolicy, TarnRecv, TarnSynth, TarnPass, NginxPass, H
 def install():
     """Debian packages of everything that is missing; their services are not started."""
     wanted = [pkg for prog, pkg in PACKAGES.items() if not which(prog)]
+    if importlib.util.find_spec("ensurepip") is None:
+        wanted.append("python3-venv")
     if not wanted:
         print("nothing is missing")
         return

@@ -10,7 +10,7 @@ import bench_servers
 from bench_load import Load, number, print_table
 from bench_proc import BenchError
 
-SECONDS = 60
+STORAGE = "64MiB"
 POINTS = 12        # lines of the table over time
 WARM_PART = 0.4    # of the time: until then memory may grow
 MEAN_OBJECT = (6 * (1 << 10) + 3 * (16 << 10) + (64 << 10)) / 10  # of the origin's /z/
@@ -76,7 +76,7 @@ def start(lab, args, origin):
 
 
 def run(lab, args):
-    args.seconds = args.seconds_said or SECONDS
+    args.storage = args.storage or STORAGE
     origin = bench_servers.Origin(lab)
     server, proc, port = start(lab, args, origin)
     load = Load("soak", "soak", "/", args.conns, "zipf.lua",
