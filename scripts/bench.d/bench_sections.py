@@ -1,11 +1,15 @@
 """The sections of scripts/bench: one row each.
 
 To add one: a module bench_NAME.py with `run(lab, args) -> dict`, which prints its table and
-returns what results.json is to hold (bounds under "bounds", see bench_results.py), and a row.
+returns what results.json is to hold (bounds under "bounds", see bench_results.py, or made of it in
+bench_bounds.py), and a row.
 """
 
 import importlib
 from dataclasses import dataclass, field
+
+import bench_bounds
+from bench_results import print_bounds
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,11 @@ class Section:
     usual: tuple = (5, 5)  # seconds and samples, unless the command line says
 
     def run(self, lab, args):
-        return getattr(importlib.import_module(self.module), self.function)(lab, args)
+        result = getattr(importlib.import_module(self.module), self.function)(lab, args)
+        if "bounds" not in result and self.name in bench_bounds.OF:
+            result["bounds"] = bench_bounds.OF[self.name](result)
+            print_bounds(result["bounds"])
+        return result
 
 
 def hit(name, text):
@@ -40,6 +48,16 @@ SECTIONS = (
     Section("miss", "bench_miss", "no URL twice: storing and passing, beside the peers"),
     Section("pass", "bench_pass", "64 MiB through the server itself in pass mode: CPU, memory"),
     Section("workers", "bench_workers", "two workers against one: requests per CPU second"),
+    Section("flat", "bench_flat", "a hit's instructions among 1,000 to 2,000,000 objects"),
+    # Memory.
+    Section("memory", "bench_memory", "bytes of an object and of a connection, beside the peers"),
+    Section("churn", "bench_churn", "20 times the cache's size through it: resident memory"),
+    # What the systems show of themselves from which the parts are taken.
+    Section("index", "bench_index", "2 million keys beside a chained table (vlserver)"),
+    Section("lease", "bench_lease", "small extents by leases and by lease_each (VAI)"),
+    Section("tables", "bench_tables", "left-right tables: reads, writes, messages (mmap-sync)"),
+    Section("cork", "bench_cork", "MORE on and off, TCP and Unix sockets (nbdkit)",
+            usual=(1, 5)),
     # What is drawn.
     Section("ratio", "bench_ratio", "hit ratio against cache size, beside libcachesim's"),
     Section("latency", "bench_latency", "p50 to p99.99 of hits and misses at a fixed load"),
@@ -59,6 +77,8 @@ SECTIONS = (
 GROUPS = {
     "hits": (tuple(s.name for s in SECTIONS if s.module == "bench_compare"),
              "the rows of hits; what is run when nothing is said"),
+    "sources": (("lease", "synth", "index", "tables", "cork"),
+                "the five systems that parts are taken from, by their own tables"),
     "all": (tuple(s.name for s in SECTIONS if s.in_all),
             "all but callgrind, profile and soak"),
 }
