@@ -147,7 +147,8 @@ def cost(result, places, title, xlabel, texts):
     by = {(r["load"], r["server"]): r for r in result["rows"]}
     servers = list(dict.fromkeys(r["server"] for r in result["rows"]))
     panels = [(key, ylabel, what) for key, ylabel, what in
-              (("user_instructions", "user instructions a request", "instructions, without the kernel's"),
+              (("user_instructions", "user instructions a request",
+                "instructions, without the kernel's"),
                ("cpu_us", "CPU microseconds a request", "CPU time, with the kernel's"))
               if any(r[key] is not None for r in result["rows"])]
     fig, axes = figure(title, 1, len(panels), 9.5, 4.2)
