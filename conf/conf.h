@@ -68,6 +68,14 @@ struct conf_index {
     int64_t slots; /* of a bucket: 4 or 8 */
 };
 
+#define CONF_NEGATIVE_ENTRY_BYTES 32 /* of the main storage, each */
+
+/* Names that do not exist. */
+struct conf_negative {
+    int64_t entries; /* 0: there is no such cache */
+    int64_t ttl;     /* ms; 0: only what a policy asks for */
+};
+
 /* Who may change this tarnd while it runs, and where he knocks. */
 struct conf_admin {
     struct conf_address address;
@@ -106,6 +114,7 @@ struct conf {
     unsigned default_backend; /* when no route matches; CONF_NO_BACKEND: answer 503 */
     const char *vcl;          /* the policy's file, as open(2) takes it; "": none */
     struct conf_index index;
+    struct conf_negative negative;
     const struct conf_admin *admin; /* NULL: no admin listener */
     struct conf_params params;
     bool ttl_said;   /* default_ttl stands in the file */
@@ -143,6 +152,9 @@ struct conf_source {
 };
 int conf_load_source(
     const struct conf **out, const struct conf_source *src, struct conf_error **errors);
+
+/* The one that responses go to: the one named main, else the first. */
+const struct conf_storage *conf_main_storage(const struct conf *conf);
 
 /* Takes *cp and *errors, and sets them to NULL; NULL is fine. */
 void conf_free(const struct conf **cp);

@@ -176,7 +176,8 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
         const char *section, *entry;
     } named[] = {{"storage", "main"}, {"backends", "origin"}};
     bool is_list = strcmp(s->name, "listen") == 0 || strcmp(s->name, "routes") == 0;
-    bool is_off = strcmp(s->name, "admin") == 0; /* its being there means something */
+    bool is_off = strcmp(s->name, "admin") == 0 ||
+                  strcmp(s->name, "negative_cache") == 0; /* its being there means something */
     int indent = is_list || is_off ? 4 : 2;
 
     doc_print(to, "\n");

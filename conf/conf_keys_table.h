@@ -85,6 +85,12 @@
     X(bits, AUTO, 0, 6, 32, "Log2 of the number of slots; auto: by the storage size, and growing") \
     X(slots, SLOTS, 8, 4, 8, "Slots in a bucket: 8 fill a cache line")
 
+#define CONF_NEGATIVE_TABLE(X)                                                                     \
+    X(entries, COUNT, 100000, 1, 268435456,                                                        \
+      "Names it remembers; each takes 32 bytes of the main storage, of which half is the most")    \
+    X(ttl, MS, 10 * CONF_S, 0, CONF_D,                                                             \
+      "For how long; 0: only what a policy asks for with tarn.negative()")
+
 #define CONF_ADMIN_TABLE(X)                                                                        \
     X(address, LISTEN, "unix:/run/tarn/admin.sock", 0, 4000,                                       \
       "Where operators connect; a Unix socket is for its owner alone, TCP needs a token")          \
@@ -106,6 +112,10 @@
       "A list of who serves what; the first that matches. Default: none.")                         \
     X(vcl, CONF_VCL_TABLE, "One value, not a map. Default: no policy; HTTP's own rules decide.")   \
     X(index, CONF_INDEX_TABLE, "The hash table that finds objects.")                               \
+    X(negative_cache, CONF_NEGATIVE_TABLE,                                                         \
+      "What does not exist: a 404 or 410 without freshness of its own is remembered without its "  \
+      "page, in a table of fixed size. Without this section there is none; `negative_cache: {}` "  \
+      "has the defaults.")                                                                         \
     X(admin, CONF_ADMIN_TABLE,                                                                     \
       "The listener for operators: HTTP and JSON, see daemon/admin/README.md. Without this section "\
       "there is none; `admin: {}` has the default address.")                                       \
@@ -113,7 +123,7 @@
 
 /* Sections of Tarn's design that this build refuses by name. */
 #define CONF_UNSUPPORTED_TABLE(X)                                                                  \
-    X(negative_cache) X(tls) X(tables) X(user) X(supervisor)
+    X(tls) X(tables) X(user) X(supervisor)
 /* clang-format on */
 
 #endif

@@ -62,6 +62,9 @@ static const struct conf_key keys_admin[] = {CONF_ADMIN_TABLE(KEY_ROW)};
 #define KEY_OWNER struct conf_index
 static const struct conf_key keys_index[] = {CONF_INDEX_TABLE(KEY_ROW)};
 #undef KEY_OWNER
+#define KEY_OWNER struct conf_negative
+static const struct conf_key keys_negative_cache[] = {CONF_NEGATIVE_TABLE(KEY_ROW)};
+#undef KEY_OWNER
 #define KEY_OWNER struct conf_params
 static const struct conf_key keys_parameters[] = {CONF_PARAM_TABLE(KEY_ROW)};
 #undef KEY_OWNER
@@ -360,6 +363,49 @@ conf_read_index(struct conf_cx *cx, const struct ynode *n)
         conf_keys_read(cx, conf_section_find("index"), n, "section 'index'", &cx->conf->index);
 }
 
+const struct conf_storage *
+conf_main_storage(const struct conf *conf)
+{
+    for (unsigned i = 0; i < conf->nstorages; i++)
+        if (strcmp(conf->storages[i].name, "main") == 0)
+            return &conf->storages[i];
+    return conf->nstorages > 0 ? &conf->storages[0] : NULL;
+}
+
+/* It is charged to the storage from the start, and pages need room too. */
+static void
+conf_negative_check(struct conf_cx *cx, const struct ynode *at, uint64_t entries)
+{
+    const struct conf_storage *store = conf_main_storage(cx->conf);
+    uint64_t most;
+
+    if (store == NULL)
+        return;
+    most = store->size / 2 / CONF_NEGATIVE_ENTRY_BYTES;
+    if (entries > most)
+        conf_fail(cx, at,
+            "%llu entries take %llu KiB, and storage '%s' has %llu KiB, of which half is the most: "
+            "%llu entries, or a larger storage",
+            (unsigned long long)entries,
+            (unsigned long long)(entries * CONF_NEGATIVE_ENTRY_BYTES + 1023) >> 10, store->name,
+            (unsigned long long)store->size >> 10, (unsigned long long)most);
+}
+
+static void
+conf_read_negative_cache(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf_negative *neg = &cx->conf->negative;
+    unsigned errors = cx->nerrors;
+    const struct ynode *entries;
+
+    if (n == NULL)
+        return;
+    conf_keys_read(cx, conf_section_find("negative_cache"), n, "section 'negative_cache'", neg);
+    entries = ynode_get(n, "entries");
+    if (cx->nerrors == errors && !cx->nomem && !n->cut)
+        conf_negative_check(cx, entries != NULL ? entries : n, (uint64_t)neg->entries);
+}
+
 static void
 conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
 {
@@ -404,7 +450,7 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
     else
         conf_fail(cx, key,
             "unknown section '%s'; there are: listen, workers, storage, backends, "
-            "routes, vcl, index, admin, parameters",
+            "routes, vcl, index, negative_cache, admin, parameters",
             quote);
 }
 

@@ -122,16 +122,27 @@ server_open_shm(struct server *s)
     return err; /* and access_log_start has said why */
 }
 
+/* Behind the index: what is left has to hold it. */
+static int
+server_open_negative(struct server *s, const struct conf_storage *store)
+{
+    int err = cache_open_negative(s->cache, &s->conf->negative);
+
+    if (err != 0)
+        elog(ELOG_ERROR,
+            "storage %s: %llu bytes do not hold the index and %lld negative entries: "
+            "give it more, or the negative cache fewer",
+            store->name, (unsigned long long)store->size, (long long)s->conf->negative.entries);
+    return err;
+}
+
 static int
 server_open_storage(struct server *s)
 {
     static const struct conf_storage synth = {.name = "synth", .engine = "synth", .fault = ""};
-    const struct conf_storage *main_store = &s->conf->storages[0];
+    const struct conf_storage *main_store = conf_main_storage(s->conf);
     int rc;
 
-    for (unsigned i = 0; i < s->conf->nstorages; i++)
-        if (strcmp(s->conf->storages[i].name, "main") == 0)
-            main_store = &s->conf->storages[i];
     for (unsigned i = 0; i < s->conf->nstorages; i++)
         if (&s->conf->storages[i] != main_store)
             elog(ELOG_WARN, "storage %s: nothing chooses it in this build; only %s is used",
@@ -148,6 +159,8 @@ server_open_storage(struct server *s)
     if (rc != 0)
         elog(ELOG_ERROR, "storage %s: %llu bytes do not hold the index: %s", main_store->name,
             (unsigned long long)main_store->size, terr_text(rc));
+    if (rc == 0)
+        rc = server_open_negative(s, main_store);
     return rc;
 }
 

@@ -304,6 +304,7 @@ bans_add(
     newest->newer = ban;
     b->bytes += ban->bytes;
     atomic_store(&b->newest, ban);
+    cache_forget_absent(c); /* a name has no fields that could be tested */
     counter_add_shared(c->counters, COUNTER_bans_added, 1);
     counter_add_shared(c->counters, COUNTER_bans_now, 1);
     if (b->conf.dups && !ban->by_time)

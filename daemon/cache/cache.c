@@ -199,6 +199,9 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
         entry_count_use(out->entry, q);
     if (choice.use != NULL)
         return CACHE_HIT;
+    if (choice.stale == NULL && c->negative != NULL &&
+        cache_is_absent(c, q, &out->absent, &out->reason))
+        return CACHE_ABSENT; /* since the first look */
     if (choice.stale != NULL && (choice.busy != NULL || e == NULL))
         return CACHE_STALE;                                    /* somebody refreshes it already */
     if (choice.busy == NULL && choice.nbusy >= LIMIT_VARIANTS) /* every walk passes all of them */
@@ -280,6 +283,9 @@ cache_lookup(
         out->reason = choice.reason;
         return CACHE_STALE;
     }
+    if (choice.stale == NULL && c->negative != NULL &&
+        cache_is_absent(c, q, &out->absent, &out->reason))
+        return CACHE_ABSENT;
     return cache_lookup_slow(c, q, &choice, w, out);
 }
 
@@ -337,8 +343,7 @@ entry_is_over(const struct entry *e, int64_t now_ms)
            entry_ttl_ms(e) + atomic_load_explicit(&e->keep_ms, memory_order_relaxed);
 }
 
-/* What the new response replaces: same selecting headers, or long dead. */
-static void
+void
 cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 {
     struct entry *next;
@@ -356,7 +361,7 @@ cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
     }
 }
 
-static void
+void
 entry_outcome(struct entry *e, enum entry_state state)
 {
     tassert(entry_state(e) == ENTRY_BUSY);
@@ -435,6 +440,8 @@ cache_publish(struct entry *e, const struct cache_response *r)
     cuckoo_lock(c->index, &e->node.key, &g);
     cache_link_late(c, &g, e);
     cache_heed_bans(c, &g, e);
+    if (e->linked && c->negative != NULL)
+        negative_remove(c->negative, &e->node.key);
     entry_outcome(e, ENTRY_READY);
     /* What it replaces leaves when it is whole: should it be cut short, that is still there. */
     if (e->linked && entry_is_settled(e))
@@ -463,6 +470,8 @@ cache_hitmiss(
     if (ttl_ms > 0)
         cache_link_late(c, &g, e);
     cache_heed_bans(c, &g, e);
+    if (c->negative != NULL && (mark == CACHE_MARK || mark == CACHE_MARK_PASS))
+        negative_remove(c->negative, &e->node.key);
     entry_outcome(e, ENTRY_HITMISS);
     if (e->linked && ttl_ms <= 0) {
         cache_unlink_locked(c, &g, e);
@@ -594,9 +603,13 @@ cache_change_key(
     OBJ_CHECK(c, CACHE_MAGIC);
     atomic_fetch_add(cache_changes(c, key), 1);
     *any = cuckoo_find(c->index, key) != NULL;
-    if (!*any)
+    if (!*any && c->negative == NULL)
         return 0;
     cuckoo_lock(c->index, key, &g);
+    if (c->negative != NULL && negative_remove(c->negative, key)) {
+        *any = true;
+        n++;
+    }
     for (e = entry_of_node(cuckoo_find_locked(c->index, &g)); e != NULL; e = next) {
         bool busy = entry_state(e) == ENTRY_BUSY;
 
@@ -728,6 +741,12 @@ cache_index_free(void *ctx, void *p, size_t bytes)
     storage_free(c->storage, piece.raw, piece.bytes);
 }
 
+struct cuckoo_memory
+cache_memory(struct cache *c)
+{
+    return (struct cuckoo_memory){cache_index_alloc, cache_index_free, c};
+}
+
 int
 cache_open(struct cache **out, const struct conf_index *conf, struct storage *storage,
     const struct conf_storage *store, struct counters *counters)
@@ -736,7 +755,7 @@ cache_open(struct cache **out, const struct conf_index *conf, struct storage *st
     struct cuckoo_conf cc = {
         .bits = (unsigned)conf->bits,
         .slots = (unsigned)conf->slots,
-        .memory = {cache_index_alloc, cache_index_free, c},
+        .memory = cache_memory(c),
         .usefulness = cache_usefulness,
     };
     int err;
@@ -797,6 +816,8 @@ cache_close(struct cache **cp)
     rcu_leave();
     rcu_barrier_wait();
     cuckoo_close(&c->index);
+    if (c->negative != NULL)
+        negative_close(&c->negative);
     evict_fini(&c->evict, c->storage);
     bans_fini(&c->bans);
     OBJ_FREE(c);

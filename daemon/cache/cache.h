@@ -14,10 +14,12 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/cache/entry.h"
+#include "daemon/cache/negative.h"
 
 struct bans;
 struct cache;
 struct conf_index;
+struct conf_negative;
 struct conf_storage;
 struct counters;
 struct fresh_ask;
@@ -34,6 +36,7 @@ enum cache_verdict {
     CACHE_MISS,   /* entry: held twice, for the request and for its fetch, BUSY; NULL when there is
                     no room: go on uncached.  old: held, or NULL: to validate or to complete */
     CACHE_QUEUED, /* entry: held, BUSY; the waiter is notified when it is not any more */
+    CACHE_ABSENT, /* absent: there is nothing, the origin said not long ago */
     CACHE_PASS,   /* nothing: fetch for yourself, as asked */
 };
 
@@ -73,6 +76,7 @@ struct cache_query {
 struct cache_answer {
     struct entry *entry, *old, *refresh;
     enum cache_reason reason;
+    struct negative_answer absent; /* with CACHE_ABSENT */
 };
 
 /* What the fetch knows once a response head has come. */
@@ -94,6 +98,9 @@ struct cache_response {
  * the storage's size and eviction are.  0 and a cache in *out; TERR_NOMEM; TERR_CONFIG. */
 int cache_open(struct cache **out, const struct conf_index *conf, struct storage *storage,
     const struct conf_storage *store, struct counters *counters);
+/* Before anybody else uses it: room for names that do not exist, charged to the storage.  With
+ * conf->entries 0 there is none.  0 or TERR_NOMEM. */
+int cache_open_negative(struct cache *c, const struct conf_negative *conf);
 /* Takes *cp.  Every entry leaves; nobody may hold one.  Waits for RCU. */
 void cache_close(struct cache **cp);
 
@@ -140,6 +147,11 @@ enum cache_mark {
 void cache_hitmiss(
     struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, enum cache_mark mark);
 void cache_fail(struct entry *e, int err);
+/* As hitmiss, and no marker stays, but the word that nothing is there; what was stored leaves.
+ * Unless the key was purged or changed while it was fetched, or everything was dropped since
+ * `generation`: then only those who wait look again. */
+void cache_publish_absent(
+    struct entry *e, struct entry *handoff, const struct negative_fact *fact, uint32_t generation);
 /* The leader's own response after hitmiss, once; a hold, or NULL. */
 struct entry *cache_take_handoff(struct entry *e);
 
@@ -160,6 +172,14 @@ unsigned cache_purge(struct cache *c, const struct hash128 *key);
  * fetched is not kept.  All 0 is cache_purge(). */
 unsigned cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t now_ms,
     int64_t ttl_ms, int64_t grace_ms, int64_t keep_ms);
+
+/* The negative cache; NULL: there is none.  Borrowed until cache_close(). */
+struct negative *cache_negative(struct cache *c);
+/* For every lookup that begins from now on, and for what is being fetched: what was absent may be
+ * there.  A ban says so by itself. */
+void cache_forget_absent(struct cache *c);
+/* The same for one key: an answer came that says so, though it is not stored. */
+void cache_is_there(struct cache *c, const struct hash128 *key);
 
 /* Borrowed until cache_close(). */
 struct bans *cache_bans(struct cache *c);

@@ -34,6 +34,7 @@ struct cache {
      * late, learns it from here.  A count, not a time; several keys may share one. */
     _Atomic uint32_t changes[CACHE_CHANGES];
     struct bans bans;
+    struct negative *negative; /* set before anybody looks; NULL: there is none */
 };
 
 static inline _Atomic uint32_t *
@@ -68,6 +69,18 @@ entry_next(const struct entry *e)
 {
     return atomic_load_explicit(&e->variant, memory_order_acquire);
 }
+
+/* cache.c, for the files that make outcomes. */
+void entry_outcome(struct entry *e, enum entry_state state);
+/* What the new response replaces: same selecting headers, or long dead. */
+void cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e);
+/* Tables are charged to the store like everything else. */
+struct cuckoo_memory cache_memory(struct cache *c);
+
+/* cache_negative.c: nothing usable is stored.  Is it known that there is nothing, and may this
+ * request be told so?  If only the second is not: *reason is CACHE_ASKED. */
+bool cache_is_absent(struct cache *c, const struct cache_query *q, struct negative_answer *out,
+    enum cache_reason *reason);
 
 bool entry_matches(const struct entry *e, const struct cache_query *q);
 bool entry_is_settled(const struct entry *e);

@@ -63,6 +63,12 @@
     X(cache, main_bytes, GAUGE, "Bytes that have been used; with sieve and lru, all")              \
     X(cache, purged, COUNTER, "Responses removed by purges")                                       \
     X(cache, purged_soft, COUNTER, "Responses whose times soft purges cut")                        \
+    X(negative, hits, COUNTER, "Requests answered 404 or 410 by the negative cache")               \
+    X(negative, entries, GAUGE, "Names in it; expired ones count until another takes their place") \
+    X(negative, inserts, COUNTER, "Names put in, and renewed")                                     \
+    X(negative, evicted, COUNTER, "Names that another took the place of before they expired")      \
+    X(negative, removed, COUNTER, "Names removed: they exist, were purged or changed")             \
+    X(negative, dropped, COUNTER, "Names dropped all at once: a ban, a policy, a parameter")       \
     X(bans, now, GAUGE, "Bans in the list")                                                        \
     X(bans, completed, GAUGE, "Of these: nothing is tested against them any more")                 \
     X(bans, added, COUNTER, "Bans added to the list")                                              \

@@ -121,6 +121,7 @@ race_look(struct cache_query *q, struct test_loop *loop, struct test_waiter *tw,
             race_fetch(a.entry, atomic_load(&taken), seed);
         return;
     case CACHE_STALE:
+    case CACHE_ABSENT:
     case CACHE_PASS:
         return;
     }

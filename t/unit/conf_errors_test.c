@@ -248,7 +248,7 @@ TEST(conf, unknown_keys_get_a_suggestion)
         "4:1 unknown section 'default_tll'; did you mean the parameter 'default_ttl'? It belongs "
         "under 'parameters'\n"
         "5:1 unknown section 'bogus'; there are: listen, workers, storage, backends, routes, "
-        "vcl, index, admin, parameters\n"
+        "vcl, index, negative_cache, admin, parameters\n"
         "6:14 unknown key 'timeout_ilde' in section 'parameters'; did you mean 'timeout_idle'?\n"
         "6:32 unknown key 'wobble' in section 'parameters'; conf/README.md lists them\n");
 }
@@ -268,7 +268,7 @@ TEST(conf, distance_counts_edits_and_swaps)
 
 TEST(conf, sections_not_built_yet_are_refused_by_name)
 {
-    static const char *const names[] = {"negative_cache", "tls", "tables", "user", "supervisor"};
+    static const char *const names[] = {"tls", "tables", "user", "supervisor"};
     char yaml[256], want[256];
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -276,6 +276,38 @@ TEST(conf, sections_not_built_yet_are_refused_by_name)
         snprintf(want, sizeof(want),
             "2:1 section '%s' is not supported by this build yet: remove it\n", names[i]);
         expect_errors(yaml, want);
+    }
+}
+
+TEST(conf, a_negative_cache_has_room_in_the_storage_and_a_time_that_passes)
+{
+    static const struct {
+        const char *yaml, *errors;
+    } cases[] = {
+        {"negative_cache: {entries: 0}", "2:27 entries: '0' is too small: the least is 1\n"},
+        {"negative_cache: {entries: -1}", "2:27 entries: '-1' is negative: the least is 1\n"},
+        {"negative_cache: {entries: 268435457}",
+            "2:27 entries: '268435457' is too large: the most is 268435456\n"},
+        {"negative_cache: {ttl: -1s}", "2:23 ttl: '-1s' is negative: the least is 0s\n"},
+        {"negative_cache: {ttl: 25h}", "2:23 ttl: '25h' is too large: the most is 1d\n"},
+        {"negative_cache: {ttl: soon}",
+            "2:23 ttl: 'soon' is not a time: a number and ms, s, m, h, d, w or y, as in 3500ms, "
+            "3.5s or 2h\n"},
+        {"negative_cache: {size: 5}",
+            "2:18 unknown key 'size' in section 'negative_cache'; it takes: entries, ttl\n"},
+        {"negative_cache: on", "2:17 section 'negative_cache' must be a map, not text ('on')\n"},
+        {"negative_cache: {entries: 65537}\nstorage: {main: {size: 4MiB}}",
+            "2:27 65537 entries take 2049 KiB, and storage 'main' has 4096 KiB, of which half is "
+            "the most: 65536 entries, or a larger storage\n"},
+        {"negative_cache: {}\nstorage: {small: {size: 1MiB}}",
+            "2:17 100000 entries take 3125 KiB, and storage 'small' has 1024 KiB, of which half "
+            "is the most: 16384 entries, or a larger storage\n"},
+    };
+    char yaml[256];
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(yaml, sizeof(yaml), BACKEND "%s", cases[i].yaml);
+        expect_errors(yaml, cases[i].errors);
     }
 }
 
@@ -400,7 +432,7 @@ TEST(conf, nesting_has_a_bound)
 {
     expect_errors("a: [[[[[[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]]]]]",
         "1:1 unknown section 'a'; there are: listen, workers, storage, backends, routes, vcl, "
-        "index, admin, parameters\n"
+        "index, negative_cache, admin, parameters\n"
         "1:19 nested more than 16 deep\n");
 }
 
@@ -499,6 +531,7 @@ TEST_MAIN(TEST_ENTRY(conf, wrong_numbers_are_refused_with_what_would_be_right),
     TEST_ENTRY(conf, storages_have_a_known_engine), TEST_ENTRY(conf, unknown_keys_get_a_suggestion),
     TEST_ENTRY(conf, distance_counts_edits_and_swaps),
     TEST_ENTRY(conf, sections_not_built_yet_are_refused_by_name),
+    TEST_ENTRY(conf, a_negative_cache_has_room_in_the_storage_and_a_time_that_passes),
     TEST_ENTRY(conf, a_key_that_stands_twice_is_refused),
     TEST_ENTRY(conf, a_file_without_backends_is_refused),
     TEST_ENTRY(conf, sections_have_their_shapes),
