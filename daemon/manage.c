@@ -128,6 +128,7 @@ manage_set_params(struct manage *m, const struct conf_params *next)
 {
     m->params = *next;
     manage_apply_params(m);
+    cache_forget_absent(m->env.cache); /* each new configuration decides anew what is absent */
     for (unsigned i = 0; i < m->env.nworkers; i++)
         if (m->env.workers[i] != NULL)
             worker_set_params(m->env.workers[i], next);

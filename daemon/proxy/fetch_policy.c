@@ -284,14 +284,33 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
         v->v.ttl_ms = v->grace_ms = v->keep_ms = 0;
     v->came = head;
     v->beresp = NULL;
-    v->touched = v->whole = false;
+    v->touched = v->whole = v->ttl_said = false;
+    v->absent_ms = 0;
+    v->absent_said_ms = FETCH_UNSAID;
 }
 
 static void
 fetch_policy_begin(struct fetch *f, const struct http_head *head)
 {
-    fetch_judge(f, head, &f->vcl->v);
+    struct fetch_policy *v = f->vcl;
+
+    fetch_judge(f, head, &v->v);
     fetch_policy_start(f, head);
+    v->absent_ms = fetch_core_absent_ms(f, head, &v->v);
+    if (v->absent_ms > 0)
+        v->v.ttl_ms = v->absent_ms; /* the policy sees what the file makes of it */
+}
+
+int64_t
+fetch_policy_absent_ms(const struct fetch *f)
+{
+    const struct fetch_policy *v = f->vcl;
+
+    if (v->hitpass_ms != FETCH_UNSAID)
+        return 0;
+    if (v->absent_said_ms != FETCH_UNSAID)
+        return v->absent_said_ms;
+    return v->v.storable && !v->ttl_said ? v->absent_ms : 0;
 }
 
 void

@@ -28,6 +28,8 @@ struct fetch_policy {
     int64_t rfc_ttl_ms;
     int64_t grace_ms, keep_ms; /* beresp's; keep is from the end of grace */
     int64_t hitpass_ms;        /* pass(d); FETCH_UNSAID */
+    int64_t absent_ms;         /* beresp.ttl began with it: by the file nothing is there; 0 */
+    int64_t absent_said_ms;    /* tarn.negative(d); FETCH_UNSAID */
     uint16_t status;           /* error(status) */
     struct slice reason;
     struct slice *body; /* parts of beresp.body */
@@ -44,6 +46,7 @@ struct fetch_policy {
     bool was_304, bgfetch, hitmiss, hitpass, no_body;
     bool retry_connect;
     bool host_said; /* bereq.http.Host was set */
+    bool ttl_said;  /* beresp.ttl was */
 };
 #define FETCH_UNSAID INT64_MIN
 
@@ -60,6 +63,8 @@ enum fetch_next fetch_policy_response(struct fetch *f, const struct http_head *h
 /* A 304 was merged: what vcl_backend_response, which follows, begins with. */
 void fetch_policy_merged(
     struct fetch *f, const struct http_head *merged, const struct fresh_verdict *v);
+/* For how long it is known that there is nothing; 0: it is an ordinary response. */
+int64_t fetch_policy_absent_ms(const struct fetch *f);
 const struct http_head *fetch_policy_head(const struct fetch *f, const struct http_head *came);
 /* A 304 came to our question: what its answer is made of.  FETCH_WAIT: *act is MERGE, OBJ_STALE or
  * BERESP. */

@@ -64,6 +64,10 @@ struct fetch {
     bool joining;            /* asked for what it lacks */
     bool ranged;             /* asked for a part */
     struct fresh_ask ask;
+    uint32_t negative_generation; /* when it began */
+    uint16_t absent_status;       /* 404 or 410, with absent_ms */
+    int64_t absent_ms;            /* for how long it is known that nothing is there; 0: it is not */
+    int64_t absent_age_ms;
     uint64_t part_len;      /* of a part: bytes that must come; else STOBJ_SIZE_UNKNOWN */
     struct range_spec want; /* what the client wants, when it is one range of `nwant` */
     unsigned nwant;
@@ -140,6 +144,10 @@ void fetch_close_upload(struct fetch *f);
 void fetch_rewind_upload(struct fetch *f); /* that is kept: from its beginning */
 
 void fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict *v);
+/* By the file: for how long is it remembered that there is nothing?  0: it is an ordinary response,
+ * or there is no such memory. */
+int64_t fetch_core_absent_ms(
+    const struct fetch *f, const struct http_head *head, const struct fresh_verdict *v);
 /* What the response that is not kept tells about those to come. */
 void fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status);
 int fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out);

@@ -241,6 +241,7 @@ fetch_drop_held(struct fetch *f)
         space_fail(f->body, f->err != 0 ? f->err : TERR_CANCELLED);
     stobj_unref(&f->body);
     f->held = NULL;
+    f->absent_ms = 0; /* what comes in its place may be another answer */
 }
 
 /* READY in the index, for everybody.  0, TERR_AGAIN, or why it cannot be kept after all. */
@@ -276,12 +277,61 @@ enum {
     ERROR_TTL_MS = 1000
 }; /* an error passes, so it is not remembered for long */
 
+int64_t
+fetch_core_absent_ms(
+    const struct fetch *f, const struct http_head *head, const struct fresh_verdict *v)
+{
+    bool says_nothing =
+        (v->origin == FRESH_FROM_NONE || v->origin == FRESH_FROM_DEFAULT) &&
+        (v->refusal == FRESH_REFUSE_NONE || v->refusal == FRESH_REFUSE_NO_FRESHNESS) &&
+        !v->no_cache;
+
+    if (!f->is_shared || cache_negative(f->proxy->cache) == NULL ||
+        (head->status != 404 && head->status != 410))
+        return 0;
+    /* The key does not tell variants apart, and a cookie is for one. */
+    if (!says_nothing || http_has(head, HTTP_F_VARY) || http_has(head, HTTP_F_SET_COOKIE))
+        return 0;
+    return f->proxy->conf->negative.ttl;
+}
+
+/* The same, once the policy has spoken, if there is one. */
+static void
+fetch_judge_absence(struct fetch *f, const struct http_head *head, const struct fresh_verdict *v)
+{
+    unsigned status = head->status % 1000u;
+
+    f->absent_ms = f->vcl == NULL ? fetch_core_absent_ms(f, head, v) : fetch_policy_absent_ms(f);
+    if (f->vcl != NULL && (!f->is_shared || cache_negative(f->proxy->cache) == NULL ||
+                              (status != 404 && status != 410) || http_has(head, HTTP_F_VARY)))
+        f->absent_ms = 0;
+    f->absent_status = (uint16_t)status;
+    f->absent_age_ms = v->age_ms;
+}
+
+/* It is known that there is nothing, unless another policy decides by now what that means. */
+static bool
+fetch_marks_absent(const struct fetch *f)
+{
+    return f->absent_ms > 0 &&
+           policy_is_in_use(f->proxy, f->vcl != NULL ? f->vcl->use->policy : NULL);
+}
+
 void
 fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status)
 {
     int64_t ttl_ms = f->proxy->params.uncacheable_ttl;
     enum cache_mark mark = f->by_request ? CACHE_MARK_BY_REQUEST : CACHE_MARK;
 
+    if (fetch_marks_absent(f)) {
+        const struct negative_fact fact = {
+            f->absent_status, f->came_ms, f->absent_age_ms, f->absent_ms};
+
+        cache_publish_absent(marker, handoff, &fact, f->negative_generation);
+        return;
+    }
+    if (f->no_room && status < 400)
+        cache_is_there(f->proxy->cache, &marker->node.key);
     if (f->vcl != NULL) { /* hit-for-miss for beresp.ttl, or hit-for-pass as it said */
         bool pass = f->vcl->hitpass_ms != FETCH_UNSAID;
 
@@ -442,6 +492,9 @@ fetch_publish(struct fetch *f, const struct http_head *head)
     else
         fetch_judge(f, head, &v);
     fetch_invalidate(f, head);
+    fetch_judge_absence(f, head, &v);
+    if (f->absent_ms > 0)
+        v.storable = false; /* its page is for who asked now */
     if (v.storable && head->status == 206) {
         v.storable = fetch_part_is_sane(f, head, r.body_len);
         bytes = f->part_len;

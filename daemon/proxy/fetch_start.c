@@ -199,6 +199,8 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->upload_length = spec->upload_length;
     f->start_us = p->loop->clock.mono_us;
     f->sent_ms = p->loop->clock.wall_ms;
+    if (f->is_shared && cache_negative(p->cache) != NULL)
+        f->negative_generation = negative_generation(cache_negative(p->cache));
     p->nfetches++;
     list_add_tail(&p->fetches, &f->link);
     arena_init(&f->arena, &p->loop->arenas);

@@ -468,6 +468,7 @@ fetch_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *value)
         return fetch_set_reason(run, policy_string(value));
     case VCL_VAR_BERESP_TTL:
         v->v.ttl_ms = policy_ms(value->r);
+        v->ttl_said = true;
         return 0;
     case VCL_VAR_BERESP_GRACE:
         v->grace_ms = policy_ms(value->r);

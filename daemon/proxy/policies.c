@@ -74,6 +74,8 @@ policies_publish(struct policies *ps, struct policy *active)
     old = atomic_load_explicit(&ps->set, memory_order_relaxed);
     atomic_store_explicit(&ps->set, set, memory_order_release);
     ps->active = active;
+    if (ps->cache != NULL)
+        cache_forget_absent(ps->cache); /* behind the store: see policy_is_in_use() */
     later->set = old;
     if (old != NULL)
         rcu_free_later(&later->later, policies_set_free);

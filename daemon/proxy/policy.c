@@ -77,6 +77,20 @@ policy_leave_all(struct proxy *p)
         policy_leave(p, p->policy_uses);
 }
 
+bool
+policy_is_in_use(const struct proxy *p, const struct policy *pol)
+{
+    const struct policy_set *set;
+
+    if (p->policies == NULL)
+        return true;
+    set = atomic_load_explicit(p->policies, memory_order_acquire);
+    for (unsigned i = 0; i < set->nlabels; i++)
+        if (set->labels[i].policy == pol)
+            return true;
+    return set->active == pol;
+}
+
 struct policy_use *
 policy_labelled(struct proxy *p, const char *label)
 {

@@ -121,6 +121,8 @@ policy_is_trivial(const struct policy *pol, enum vcl_sub sub)
 extern const struct vcl_host policy_req_host, policy_fetch_host, policy_init_host;
 
 /* Functions that client and backend side share; policy_fn.c. */
+/* Is it active, or labelled?  NULL: is none active? */
+bool policy_is_in_use(const struct proxy *p, const struct policy *pol);
 int policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsigned present,
     struct vcl_value *out);
 int policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl_value *args,

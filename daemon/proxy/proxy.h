@@ -37,6 +37,14 @@ struct proxy_synth {
     char text[192]; /* "HTTP/1.1 505 HTTP Version Not Supported", Date, a Server of 64 bytes */
 };
 
+/* The head of the last answer that the negative cache gave. */
+struct proxy_absent {
+    int64_t second;  /* wall clock: of its Date */
+    uint16_t status; /* 0: none yet */
+    uint16_t len;
+    char text[320]; /* with a Server and a Via of 64 bytes each */
+};
+
 /* Whose run of a policy it is. */
 struct policy_ctx {
     /* the same for every run of a worker */
@@ -85,6 +93,7 @@ struct proxy {
     unsigned nidle_reqs;
     struct proxy_host last_host;
     struct proxy_synth last_synth;
+    struct proxy_absent last_absent;
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */
 };
 

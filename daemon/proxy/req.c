@@ -326,6 +326,8 @@ req_do_lookup(struct req *r)
         req_goto(r, REQ_DELIVER);
         return req_do_deliver(r);
     }
+    if (verdict == CACHE_ABSENT)
+        return req_answer_absent(r, &answer.absent);
     r->reason = answer.reason;
     if (verdict == CACHE_STALE) {
         if (answer.refresh != NULL)

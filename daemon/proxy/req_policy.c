@@ -75,13 +75,14 @@ req_forget_response(struct req *r)
     r->resp = (struct exchange_response){.status = 0};
     r->x->extra_len = 0;
     rp->resp = NULL;
+    rp->absent = NULL;
     rp->touched = rp->delivered = rp->synth = rp->hitmiss = rp->hitpass = false;
     rp->nbody = 0;
     rp->piped = rp->no_length = false;
     r->nranges = 0;
-    r->log_flags &=
-        ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE | SHMLOG_REQ_MISS | SHMLOG_REQ_HITMISS |
-                    SHMLOG_REQ_PASS | SHMLOG_REQ_SYNTH | SHMLOG_REQ_REVALIDATED);
+    r->log_flags &= ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE | SHMLOG_REQ_MISS |
+                                SHMLOG_REQ_HITMISS | SHMLOG_REQ_PASS | SHMLOG_REQ_SYNTH |
+                                SHMLOG_REQ_REVALIDATED | SHMLOG_REQ_ABSENT);
 }
 
 enum req_next
@@ -502,6 +503,11 @@ req_policy_synth(struct req *r)
     if ((r->policy.resp != NULL ? req_write_resp(r) : req_write_synth(r)) != 0 ||
         (!r->own_body && req_take_page(r) != 0))
         return req_synth_cut(r);
+    if (r->policy.absent != NULL) { /* behind what req_write_synth() put there */
+        char *p = r->x->extra + r->x->extra_len;
+
+        r->x->extra_len = (uint16_t)(req_put_absent(r, r->policy.absent, p) - r->x->extra);
+    }
     r->resp.length = stobj_len(r->body);
     r->resp.block = r->policy.block;
     r->resp.close = r->policy.close;

@@ -37,17 +37,18 @@ struct req_segment {
 
 /* What the policy has said of a request. */
 struct req_policy {
-    struct policy_use *use;       /* NULL: there is none */
-    struct policy_use *first;     /* that it began with, before return(vcl(label)) */
-    struct head_edit *req;        /* the request, once it was changed */
-    struct head_edit *resp;       /* the response, once it was looked at or changed */
-    struct slice key;             /* made by a vcl_hash of its own; in the arena */
-    struct slice identity;        /* client.identity, when it was set */
-    struct slice reason;          /* SYNTH: that was given */
-    const char *ban_error;        /* of the last std.ban; "": none */
-    struct entry *refresh;        /* HIT: held, to be fetched if the hit is delivered */
-    uint16_t nbody;               /* SYNTH: parts of resp.body */
-    int64_t grace_ms, max_age_ms; /* req.grace, req.max_age; REQ_UNSAID */
+    struct policy_use *use;               /* NULL: there is none */
+    struct policy_use *first;             /* that it began with, before return(vcl(label)) */
+    struct head_edit *req;                /* the request, once it was changed */
+    struct head_edit *resp;               /* the response, once it was looked at or changed */
+    struct slice key;                     /* made by a vcl_hash of its own; in the arena */
+    struct slice identity;                /* client.identity, when it was set */
+    struct slice reason;                  /* SYNTH: that was given */
+    const char *ban_error;                /* of the last std.ban; "": none */
+    const struct negative_answer *absent; /* SYNTH: why; in the arena; NULL: not because of it */
+    struct entry *refresh;                /* HIT: held, to be fetched if the hit is delivered */
+    uint16_t nbody;                       /* SYNTH: parts of resp.body */
+    int64_t grace_ms, max_age_ms;         /* req.grace, req.max_age; REQ_UNSAID */
     uint8_t restarts;
     bool always_miss, ignore_busy, ignore_vary; /* req.hash_* */
     bool lookup_said;                           /* one of the five above was set */
@@ -75,10 +76,10 @@ struct req {
     unsigned backend_number;      /* 1 + that of the backend asked; 0: none */
     unsigned log_flags;           /* enum shmlog_req_flag */
     int err;                      /* SYNTH: what went wrong, TERR_*, or 0 */
-    uint16_t synth_status;
     struct hash128 key;
-    size_t key_len;           /* of proxy->key_text, in the turn that made it */
-    size_t host_at, host_len; /* the normal authority, in it */
+    uint32_t key_len;           /* of proxy->key_text, in the turn that made it */
+    uint32_t host_at, host_len; /* the normal authority, in it */
+    uint16_t synth_status;
     /* what the client wants, when it says so */
     struct fresh_ask ask;            /* .any: its Cache-Control has something for caches */
     const struct range_spec *ranges; /* in the arena */
@@ -160,6 +161,10 @@ int req_select(struct req *r);
 
 /* req_status.c: the lines that say what became of the request here. */
 void req_extra_lines(struct req *r);
+/* Age and Cache-Status of what the negative cache knows, REQ_ABSENT_MAX bytes at most; returns
+ * where they end. */
+char *req_put_absent(const struct req *r, const struct negative_answer *a, char *p);
+#define REQ_ABSENT_MAX 160
 
 /* req_synth.c */
 /* r->body becomes an empty synth of its own.  0 or TERR_NOMEM.  And back: it stays with the
@@ -167,6 +172,8 @@ void req_extra_lines(struct req *r);
 int req_take_page(struct req *r);
 void req_drop_page(struct req *r);
 enum req_next req_do_synth(struct req *r);
+/* LOOKUP: the origin said not long ago that there is nothing. */
+enum req_next req_answer_absent(struct req *r, const struct negative_answer *a);
 
 /* req_upload.c: from the client into the fetch's upload object. */
 /* Reads the body whole before vcl_recv, if it is not too long: true while it comes. */

@@ -145,6 +145,21 @@ req_put_cache_status(const struct req *r, char *p)
     return PUT(req_put_key(r, p), "\r\n");
 }
 
+char *
+req_put_absent(const struct req *r, const struct negative_answer *a, char *p)
+{
+    const struct proxy *proxy = r->proxy;
+
+    p = PUT(p, "Age: ");
+    p = req_put_number(p, a->age_ms / 1000);
+    p = PUT(p, "\r\n");
+    if (!proxy->params.http_cache_status)
+        return p;
+    p = req_put(p, proxy->hit_line);
+    p = req_put_number(p, a->left_ms / 1000);
+    return PUT(p, "; detail=negative\r\n");
+}
+
 static char *
 req_put_id(const struct req *r, char *p)
 {

@@ -11,6 +11,11 @@
     "</title><style>body{font:1rem/1.5 sans-serif;max-width:40em;margin:4em auto;" \
     "padding:0 1em;color-scheme:light dark}</style></head>\n<body><h1>"
 
+/* As whole as the others, but for the request's id: one piece, so that it costs nothing. */
+#define PAGE_ABSENT(status_and_reason, sentence)                                  \
+    PAGE_TOP status_and_reason PAGE_STYLE status_and_reason "</h1>\n<p>" sentence \
+                                                            "</p></body></html>\n"
+
 /* What a visitor reads; an operator finds more in the log under the request's id. */
 static const char *
 req_sentence(unsigned status)
@@ -161,5 +166,78 @@ req_do_synth(struct req *r)
     }
     if (r->synth_status == 204) /* RFC 9110 8.6: never with a Content-Length */
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
+    return req_goto(r, REQ_DELIVER);
+}
+
+/* What comes before Age and Cache-Status.  Via, because the origin said it. */
+static struct slice
+req_absent_head(struct proxy *p, unsigned status)
+{
+    struct proxy_absent *memo = &p->last_absent;
+    int64_t second = p->loop->clock.wall_ms / 1000;
+    int n;
+
+    if (memo->status == status && memo->second == second)
+        return slice_of(memo->text, memo->len);
+    n = snprintf(memo->text, sizeof(memo->text),
+        "HTTP/1.1 %u %s\r\nServer: %s\r\nDate: %s\r\nVia: 1.1 %s\r\n"
+        "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n",
+        status, http_reason(status), p->params.http_server, p->loop->clock.http_date,
+        p->params.http_via);
+    tassert(n > 0 && (size_t)n < sizeof(memo->text));
+    memo->second = second;
+    memo->status = (uint16_t)status;
+    memo->len = (uint16_t)n;
+    return slice_of(memo->text, memo->len);
+}
+
+/* The answer without a policy: made before, but for its age. */
+static int
+req_make_absent(struct req *r, const struct negative_answer *a)
+{
+    static const char not_found[] =
+        PAGE_ABSENT("404 Not Found", "There is nothing at this address.");
+    static const char gone[] =
+        PAGE_ABSENT("410 Gone", "What was at this address has been removed.");
+    struct slice page = a->status == 410 ? slice_of(gone, sizeof(gone) - 1)
+                                         : slice_of(not_found, sizeof(not_found) - 1);
+    struct slice head = req_absent_head(r->proxy, a->status);
+    char *out = arena_alloc(&r->x->arena, head.len + REQ_ABSENT_MAX), *end;
+
+    if (out == NULL || req_take_page(r) != 0 || stobj_synth_add(r->body, page) != 0)
+        return TERR_NOMEM;
+    memcpy(out, head.ptr, head.len);
+    end = req_put_absent(r, a, out + head.len);
+    r->resp.block = slice_of(out, (size_t)(end - out));
+    r->resp.status = r->synth_status = a->status;
+    r->resp.length = page.len;
+    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD;
+    return 0;
+}
+
+enum req_next
+req_answer_absent(struct req *r, const struct negative_answer *a)
+{
+    enum req_next next;
+
+    counter_add(r->proxy->counters, COUNTER_negative_hits, 1);
+    if (r->policy.use != NULL) { /* vcl_synth has its say, as on all answers of our own */
+        struct negative_answer *copy = arena_alloc(&r->x->arena, sizeof(*copy));
+
+        if (copy == NULL)
+            return req_synth(r, 503, TERR_NOMEM);
+        *copy = *a;
+        next = req_synth_by_policy(r, a->status, slice_of(NULL, 0), 0);
+        r->policy.absent = copy;
+        r->log_flags |= SHMLOG_REQ_ABSENT;
+        return next;
+    }
+    if (req_make_absent(r, a) != 0) {
+        if (r->own_body)
+            req_drop_page(r);
+        return req_synth(r, 503, TERR_NOMEM);
+    }
+    counter_add(r->proxy->counters, COUNTER_req_synth, 1);
+    r->log_flags |= SHMLOG_REQ_SYNTH | SHMLOG_REQ_ABSENT;
     return req_goto(r, REQ_DELIVER);
 }

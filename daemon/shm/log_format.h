@@ -124,6 +124,7 @@ enum shmlog_req_flag {
     SHMLOG_REQ_BAD = 1 << 8,       /* not parsed: the line is what came, if anything */
     SHMLOG_REQ_RESTARTED = 1 << 9,
     SHMLOG_REQ_REVALIDATED = 1 << 10, /* the backend said 304 to us */
+    SHMLOG_REQ_ABSENT = 1 << 11,      /* with SYNTH: known not to exist (the negative cache) */
     SHMLOG_REQ_CUT_LINE = 1 << 16,    /* set by the log itself: the string was longer */
     SHMLOG_REQ_CUT_HOST = 1 << 17,
     SHMLOG_REQ_CUT_REFERER = 1 << 18,
