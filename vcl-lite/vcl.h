@@ -296,6 +296,8 @@ struct vcl_place {
     unsigned line, column, last_line;
 };
 void vcl_place(const struct vcl *v, unsigned n, struct vcl_place *out);
+/* Is the function called, and among which lines for the first time? */
+bool vcl_calls_at(const struct vcl *v, unsigned fn, struct vcl_place *out);
 
 const char *vcl_sub_name(enum vcl_sub sub);
 const char *vcl_action_name(enum vcl_action a);

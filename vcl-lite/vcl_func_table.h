@@ -1,4 +1,4 @@
-/* vcl_func_table.h -- functions, objects and methods of the modules std, directors and purge.
+/* vcl_func_table.h -- functions, objects and methods of the modules std, directors, purge and tarn.
  *
  * From vmod_std(3), vmod_directors(3) and vmod_purge(3) of Varnish.
  *
@@ -90,7 +90,9 @@ enum vcl_func_how {
       "Removes all that is stored under the key; how many")                                        \
     X(PURGE_SOFT, "purge", "soft", INT,                                                            \
       "[DURATION ttl=0], [DURATION grace=-1], [DURATION keep=-1]", VCL_IN(HIT) | VCL_IN(MISS),     \
-      VCL_HOST, "Shortens their lives; how many")
+      VCL_HOST, "Shortens their lives; how many")                                                  \
+    X(TARN_NEGATIVE, "tarn", "negative", VOID, "DURATION d", VCL_IN(BACKEND_RESPONSE), VCL_HOST,   \
+      "Remember for so long that there is nothing, without this page, if it is a 404 or 410")
 
 /*    id, module, name, arguments of new, what it is */
 #define VCL_OBJECT_TABLE(X)                                                                        \

@@ -55,6 +55,23 @@ vcl_calls(const struct vcl *v, unsigned fn)
 }
 
 bool
+vcl_calls_at(const struct vcl *v, unsigned fn, struct vcl_place *out)
+{
+    struct vcl_place at = {.file = "", .sub = ""};
+
+    OBJ_CHECK(v, VCL_MAGIC);
+    for (uint32_t i = 0; i < v->ncode; i++) {
+        if (v->code[i].op == VCL_OP_TRACE)
+            at = v->places[v->code[i].c];
+        if (v->code[i].op == VCL_OP_FUNC && v->code[i].b == fn) {
+            *out = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
 vcl_is_literal(const struct vcl *v, struct slice text)
 {
     OBJ_CHECK(v, VCL_MAGIC);

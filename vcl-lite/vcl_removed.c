@@ -47,7 +47,6 @@
     X(WORD,   "restart",              "return (restart);")                                         \
     X(WORD,   "insert",               "return (deliver);")                                         \
     X(WORD,   "panic",                "return (fail);")                                            \
-    X(MODULE, "tarn",                 "tarn.* is not in this build")                               \
     X(MODULE, "blob",                 "it comes with Varnish; vcl-lite has no BLOB")               \
     X(MODULE, "cookie",               "it comes with Varnish; vcl-lite does not have it: "         \
                                       "regsuball(req.http.cookie, ...) does most of it")           \

@@ -281,6 +281,16 @@ policy_rollback(struct vcl_run *r, enum vcl_http http)
     return 0;
 }
 
+/* tarn.negative(d); nothing and less takes the word back. */
+static int
+policy_negative(struct fetch *f, double d)
+{
+    int64_t ms = policy_ms(d);
+
+    f->vcl->absent_said_ms = ms <= 0 ? 0 : ms < NEGATIVE_TTL_MAX_MS ? ms : NEGATIVE_TTL_MAX_MS;
+    return 0;
+}
+
 int
 policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsigned present,
     struct vcl_value *out)
@@ -328,6 +338,8 @@ policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsign
         return policy_purge(r, args, false, out);
     case VCL_FN_PURGE_SOFT:
         return policy_purge(r, args, true, out);
+    case VCL_FN_TARN_NEGATIVE:
+        return policy_negative(ctx->fetch, args[0].r);
     case VCL_FN_DIRECTORS_LOOKUP:
         out->p = policy_lookup_backend(ctx->policy, policy_string(&args[0]));
         return 0;

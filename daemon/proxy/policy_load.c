@@ -336,6 +336,19 @@ policy_survey(struct policy *pol)
     pol->keeps_body = vcl_calls(pol->vcl, VCL_FN_STD_CACHE_REQ_BODY);
 }
 
+/* What it asks for and the configuration does not have. */
+static int
+policy_check_conf(struct policy *pol, struct vcl_error **errors)
+{
+    struct vcl_place at;
+
+    if (pol->policies->conf->negative.entries > 0 ||
+        !vcl_calls_at(pol->vcl, VCL_FN_TARN_NEGATIVE, &at))
+        return 0;
+    return policy_refuse(errors, at.file, at.line, "tarn.negative() has nowhere to remember it",
+        "add a section `negative_cache: {}` to the configuration, and start tarnd again");
+}
+
 static int
 policy_init(struct policy *pol, struct vcl_error **errors)
 {
@@ -392,6 +405,8 @@ policy_new(struct policy **out, struct policies *ps, const char *name, const cha
     pol->loaded_s = (double)now.tv_sec;
     err = pol->name == NULL || pol->file == NULL ? TERR_NOMEM
                                                  : vcl_compile(&pol->vcl, &src, &loader, errors);
+    if (err == 0)
+        err = policy_check_conf(pol, errors);
     if (err == 0)
         err = policy_make_backends(pol, errors);
     if (err == 0) {
