@@ -82,7 +82,8 @@
       "101")
 
 #define CONF_INDEX_TABLE(X)                                                                        \
-    X(bits, AUTO, 0, 6, 32, "Log2 of the number of slots; auto: by the storage size, and growing") \
+    X(bits, AUTO, 0, 6, 32,                                                                        \
+      "Log2 of the number of slots, which stays; auto: begins by the storage size, and doubles")   \
     X(slots, SLOTS, 8, 4, 8, "Slots in a bucket: 8 fill a cache line")
 
 #define CONF_NEGATIVE_TABLE(X)                                                                     \

@@ -103,6 +103,7 @@ manage_on_lurk(struct task *t)
     struct manage *m = container_of(t, struct manage, lurk_task);
     int64_t again_ms = bans_lurk(cache_bans(m->env.cache), (int64_t)m->loop->clock.mono_ms);
 
+    again_ms = cache_tend_index(m->env.cache, again_ms);
     timer_set(&m->loop->wheel, &m->lurk, loop_deadline(m->loop, again_ms));
 }
 

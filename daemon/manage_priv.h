@@ -28,7 +28,7 @@ struct manage {
     struct signals *signals;
     struct task task;
     struct timer tick;
-    struct task lurk_task; /* bans are tested in the background */
+    struct task lurk_task; /* in the background bans are tested, and the index grows */
     struct timer lurk;
     uint64_t deadline_ms, sweep_ms; /* of the phase; of the next sweep */
     bool stop_asked;

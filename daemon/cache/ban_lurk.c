@@ -92,7 +92,7 @@ lurk_bucket(struct cache *c, struct ban_pass *p, struct ban_walk *w)
     k.pass = p;
     k.n = k.seen = 0;
     k.full = false;
-    cuckoo_each_bucket(c->index, p->bucket++, 1, lurk_on_node, &k);
+    cuckoo_each_next(c->index, &p->cursor, lurk_on_node, &k);
     for (unsigned i = 0; i < k.n; i++)
         lurk_entry(c, p, k.entries[i], w);
     if (k.full)
@@ -107,9 +107,10 @@ lurk_step(struct cache *c, unsigned batch)
     struct ban_walk w = {.req = NULL};
     uint64_t buckets = (uint64_t)batch * LURK_BUCKETS_PER_ENTRY, seen = 0;
 
-    while (p->bucket < cuckoo_buckets(c->index) && buckets-- > 0 && seen < batch &&
-           w.tests < (uint64_t)batch * LURK_TESTS_PER_ENTRY)
+    do
         seen += lurk_bucket(c, p, &w);
+    while (p->cursor != 0 && --buckets > 0 && seen < batch &&
+           w.tests < (uint64_t)batch * LURK_TESTS_PER_ENTRY);
     counter_add_shared(c->counters, COUNTER_bans_lurker_tested, w.tested);
     counter_add_shared(c->counters, COUNTER_bans_lurker_tests_tested, w.tests);
 }
@@ -164,7 +165,7 @@ lurk_begin(struct cache *c, int64_t now_ms, int64_t *wait_ms)
         atomic_fetch_add(&upto->refs, 1); /* it is in the list, and only we drop from that */
     p->upto = upto;
     p->cutoff_seq = cutoff;
-    p->bucket = 0;
+    p->cursor = 0;
     p->moves = cuckoo_moves(c->index);
     p->whole = true;
     p->running = true;
@@ -213,7 +214,7 @@ bans_lurk(struct bans *b, int64_t now_ms)
     if (!p->running || sleep_ms <= 0)
         return wait_ms > 0 ? wait_ms : 1;
     lurk_step(c, batch);
-    if (p->bucket == cuckoo_buckets(c->index)) {
+    if (p->cursor == 0) {
         pthread_mutex_lock(&b->lock);
         lurk_end(c, now_ms);
         bans_trim(c);

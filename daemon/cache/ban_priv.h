@@ -82,7 +82,7 @@ struct ban_pass {
     bool running;
     struct ban *upto;    /* a reference: entries are tested up to this one; NULL: cutoff alone */
     uint64_t cutoff_seq; /* who was last tested against this one or an older one leaves */
-    size_t bucket;       /* next */
+    uint64_t cursor;     /* of its walk along the index; 0 again: it is through */
     uint64_t moves;      /* of the index when it began */
     bool whole;          /* nothing was missed so far */
     bool again;          /* the last one missed something */

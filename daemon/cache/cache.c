@@ -4,6 +4,7 @@
  * walk it without locks; it changes under the key's guard. */
 #include "daemon/cache/cache.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "conf/conf.h"
@@ -13,6 +14,17 @@
 #include "daemon/cache/cache_priv.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/head.h"
+
+enum {
+    INDEX_OBJECT_BYTES =
+        32 << 10, /* of a usual object: an automatic index begins with a slot each */
+    /* What one miss does for a table that doubles, which needs 1 bucket for 7 of them to be through
+     * before the next time; and the largest it begins, for to make room for more takes a while. */
+    INDEX_TEND_BUCKETS = 8,
+    INDEX_TEND_BYTES = 4 << 20,
+    INDEX_HOUSEKEEPING_BUCKETS = 4096, /* about 2 ms */
+    INDEX_HOUSEKEEPING_MS = 20,
+};
 
 static struct entry *
 entry_of_node(struct cuckoo_node *node)
@@ -251,6 +263,7 @@ cache_lookup_slow(struct cache *c, const struct cache_query *q, const struct cac
     cuckoo_lock(c->index, &q->key, &g);
     verdict = cache_lookup_locked(c, &g, q, w, &fresh, out);
     cuckoo_unlock(c->index, &g);
+    cuckoo_tend(c->index, INDEX_TEND_BUCKETS, INDEX_TEND_BYTES);
     if (fresh != NULL) {
         atomic_store_explicit(&fresh->refs, 1, memory_order_relaxed);
         entry_drop(&fresh);
@@ -697,14 +710,18 @@ entry_abandon(struct entry *e)
         task_wake(e->fetch);
 }
 
+/* The least recently useful leaves: of those that were of no use since eviction last looked, the
+ * one that came or was used longest ago; then of the others. */
 static int
 cache_usefulness(const struct cuckoo_node *node)
 {
     const struct entry *e = container_of((struct cuckoo_node *)(uintptr_t)node, struct entry, node);
+    uint32_t used;
 
     if (entry_state(e) == ENTRY_BUSY)
-        return 1000; /* others wait for it */
-    return (int)evict_node_uses(&e->evict);
+        return INT_MAX; /* others wait for it */
+    used = evict_node_uses(&e->evict) > 0 ? 1u << 30 : 0;
+    return (int)(used | (uint32_t)(entry_last_hit_ms(e) >> ENTRY_TICK_LOG2) % (1u << 30));
 }
 
 /* The index is charged to the store like everything else.  What was really allocated stands
@@ -727,7 +744,7 @@ cache_index_alloc(void *ctx, size_t bytes, size_t align)
     p = piece.raw + sizeof(piece);
     p += (align - (uintptr_t)p % align) % align;
     memcpy(p - sizeof(piece), &piece, sizeof(piece));
-    return memset(p, 0, bytes);
+    return p;
 }
 
 static void
@@ -762,9 +779,10 @@ cache_open(struct cache **out, const struct conf_index *conf, struct storage *st
 
     if (c == NULL)
         return TERR_NOMEM;
-    /* A slot for every KiB: an object of 1 KiB takes more than that with head and key. */
-    if (cc.bits == 0)
-        cc.bits = cuckoo_bits_for(store->size >> 10, cc.slots);
+    if (cc.bits == 0) {
+        cc.bits = cuckoo_bits_for(store->size / INDEX_OBJECT_BYTES, cc.slots);
+        cc.bits_max = CUCKOO_BITS_MAX; /* the store's budget says when it is enough */
+    }
     c->magic = CACHE_MAGIC;
     c->storage = storage;
     c->counters = counters;
@@ -835,4 +853,14 @@ cache_index_stats(const struct cache *c, struct cuckoo_stats *out)
 {
     OBJ_CHECK(c, CACHE_MAGIC);
     cuckoo_stats(c->index, out);
+}
+
+int64_t
+cache_tend_index(struct cache *c, int64_t otherwise_ms)
+{
+    OBJ_CHECK(c, CACHE_MAGIC);
+    cuckoo_tend(c->index, INDEX_HOUSEKEEPING_BUCKETS, SIZE_MAX);
+    return cuckoo_wants_tending(c->index) && otherwise_ms > INDEX_HOUSEKEEPING_MS
+               ? INDEX_HOUSEKEEPING_MS
+               : otherwise_ms;
 }

@@ -197,6 +197,9 @@ void entry_leave(struct entry *e);
  * entry has no other reader; a shared one goes on for those who wait or come. */
 void entry_abandon(struct entry *e);
 
+/* Housekeeping, for one loop that carries no traffic: an index that doubles gets on with it.  When
+ * to call again, in ms: `otherwise_ms`, or sooner. */
+int64_t cache_tend_index(struct cache *c, int64_t otherwise_ms);
 void cache_index_stats(const struct cache *c, struct cuckoo_stats *out);
 
 #endif

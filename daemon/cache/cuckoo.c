@@ -10,16 +10,20 @@
  * and then; this makes it fail always. */
 static _Thread_local const struct cuckoo_guard *cuckoo_held;
 
-/* The node with this key in a bucket of `slots`, which is a constant wherever this is inlined. */
+/* The node with this key in a bucket of `slots`, which is a constant wherever this is inlined.
+ * Without one, *last is what the last slot held when it was read, after all others. */
 static inline __attribute__((always_inline)) struct cuckoo_node *
-cuckoo_scan_slots(const struct cuckoo_slot *bucket, const struct hash128 *key, unsigned slots)
+cuckoo_scan_slots(
+    const struct cuckoo_slot *bucket, const struct hash128 *key, unsigned slots, uint64_t *last)
 {
     uint64_t tag = cuckoo_tag_word(key);
 
 #pragma GCC unroll 8
     for (unsigned i = 0; i < slots; i++) {
-        uint64_t address = cuckoo_load(&bucket[i]) ^ tag; /* with the tag gone, if it was this */
+        uint64_t word = cuckoo_load(&bucket[i]);
+        uint64_t address = word ^ tag; /* with the tag gone, if it was this */
 
+        *last = word;
         if (__builtin_expect(address <= CUCKOO_ADDRESS_MASK, 0)) {
             struct cuckoo_node *node = cuckoo_word_node(address);
 
@@ -31,11 +35,28 @@ cuckoo_scan_slots(const struct cuckoo_slot *bucket, const struct hash128 *key, u
 }
 
 static inline __attribute__((always_inline)) struct cuckoo_node *
-cuckoo_scan(const struct cuckoo *t, const struct cuckoo_slot *bucket, const struct hash128 *key)
+cuckoo_scan(const struct cuckoo *t, const struct cuckoo_slot *bucket, const struct hash128 *key,
+    uint64_t *last)
 {
     if (__builtin_expect(t->slots_log2 == 3, 1))
-        return cuckoo_scan_slots(bucket, key, 8);
-    return cuckoo_scan_slots(bucket, key, 4);
+        return cuckoo_scan_slots(bucket, key, 8, last);
+    return cuckoo_scan_slots(bucket, key, 4, last);
+}
+
+/* Goes on where the bucket of `s` was found to be split.  Once in a doubling this turns only once;
+ * again, when the next doubling began while this thread was online. */
+static __attribute__((noinline)) struct cuckoo_node *
+cuckoo_scan_split(const struct cuckoo *t, const struct cuckoo_shape *s, enum cuckoo_side side,
+    const struct hash128 *key)
+{
+    struct cuckoo_node *node;
+    uint64_t last;
+
+    do {
+        s = s->next;
+        node = cuckoo_scan(t, cuckoo_bucket(t, s, cuckoo_place(side, key)), key, &last);
+    } while (node == NULL && last == CUCKOO_SPLIT);
+    return node;
 }
 
 /* One look at both buckets.  *certain: the key was found, or was not there at some moment
@@ -43,17 +64,23 @@ cuckoo_scan(const struct cuckoo *t, const struct cuckoo_slot *bucket, const stru
 static inline __attribute__((always_inline)) struct cuckoo_node *
 cuckoo_look(const struct cuckoo *t, const struct hash128 *key, bool *certain)
 {
-    const struct cuckoo_slot *a = cuckoo_bucket(t, cuckoo_place(t, CUCKOO_A, key));
-    const struct cuckoo_slot *b = cuckoo_bucket(t, cuckoo_place(t, CUCKOO_B, key));
-    const _Atomic uint64_t *moves = cuckoo_move_count(t, key);
+    const struct cuckoo_shape *s = cuckoo_shape(t);
+    const struct cuckoo_slot *a = cuckoo_bucket(t, s, cuckoo_place(CUCKOO_A, key));
+    const struct cuckoo_slot *b = cuckoo_bucket(t, s, cuckoo_place(CUCKOO_B, key));
+    const _Atomic uint64_t *moves = cuckoo_move_count((struct cuckoo *)(uintptr_t)t, key);
     struct cuckoo_node *node;
-    uint64_t before;
+    uint64_t before, last;
 
     __builtin_prefetch(b);
     before = atomic_load_explicit(moves, memory_order_acquire);
-    node = cuckoo_scan(t, a, key);
-    if (node == NULL)
-        node = cuckoo_scan(t, b, key);
+    node = cuckoo_scan(t, a, key, &last);
+    if (node == NULL && __builtin_expect(last == CUCKOO_SPLIT, 0))
+        node = cuckoo_scan_split(t, s, CUCKOO_A, key);
+    if (node == NULL) {
+        node = cuckoo_scan(t, b, key, &last);
+        if (node == NULL && __builtin_expect(last == CUCKOO_SPLIT, 0))
+            node = cuckoo_scan_split(t, s, CUCKOO_B, key);
+    }
     /* The loads above are acquires, so this one cannot come before any of them. */
     *certain = node != NULL || atomic_load_explicit(moves, memory_order_relaxed) == before;
     return node;
@@ -63,18 +90,19 @@ cuckoo_look(const struct cuckoo *t, const struct hash128 *key, bool *certain)
 static __attribute__((noinline, cold)) struct cuckoo_node *
 cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key)
 {
+    struct cuckoo_luck *luck = (struct cuckoo_luck *)(uintptr_t)&t->luck; /* not of its contents */
     struct cuckoo_guard g;
     struct cuckoo_node *node;
 
     for (unsigned i = 0; i < LIMIT_LOOKUP_RETRIES; i++) {
         bool certain;
 
-        atomic_fetch_add_explicit(&t->luck->retried, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&luck->retried, 1, memory_order_relaxed);
         node = cuckoo_look(t, key, &certain);
         if (certain)
             return node;
     }
-    atomic_fetch_add_explicit(&t->luck->locked, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&luck->locked, 1, memory_order_relaxed);
     cuckoo_lock(t, key, &g);
     node = cuckoo_find_locked(t, &g);
     cuckoo_unlock(t, &g);
@@ -107,6 +135,15 @@ cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key)
  * that slot is clear k+1, or was stored after it under the same lock; either way bump k+1
  * happens before our second reading, which therefore has it, while the first one had not.
  * Replacing keeps the slot's key and changes nothing in this.
+ *
+ * Nor does a split, which keeps the side: it copies the nodes into two buckets of the next shape,
+ * and then stores CUCKOO_SPLIT into every slot of the old bucket, the last slot first.  Who
+ * reads the old bucket in ascending order, and comes too late for a node in slot i, read
+ * CUCKOO_SPLIT there, hence also in the last slot, which it reads after it; so it looks into the next
+ * shape, where the copy happens before.  Read "the slot where move k put it" above as the place
+ * to which splits took it from there.  A reader that loaded the shape earlier than the copy may
+ * begin with an older shape than the one that was copied into; then it was split before, and all
+ * its slots say so.  One that loaded a newer shape has seen every split that made it.
  *
  * One bump is enough because of where it stands.  Two bumps around the whole move would not be:
  * a look that begins after the first and ends before the second could miss the key and read the
@@ -177,25 +214,34 @@ cuckoo_lock(const struct cuckoo *t, const struct hash128 *key, struct cuckoo_gua
     g->key = *key;
     g->keyed = true;
     for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++) { /* A first: lock order */
-        struct cuckoo_place at = cuckoo_place(t, side, key);
+        struct cuckoo_place at = cuckoo_place(side, key);
 
         g->stripe[side] = cuckoo_stripe(t, at);
-        g->bucket[side] = cuckoo_bucket(t, at);
         cuckoo_stripe_lock(g->stripe[side]);
+        g->bucket[side] = cuckoo_leaf(t, at, NULL);
     }
     cuckoo_held = g;
 }
 
-void
+const struct cuckoo_shape *
 cuckoo_lock_place(const struct cuckoo *t, struct cuckoo_place at, struct cuckoo_guard *g)
 {
+    const struct cuckoo_shape *in;
+
     tassert(cuckoo_held == NULL);
 
     *g = (struct cuckoo_guard){.table = t};
     g->stripe[at.side] = cuckoo_stripe(t, at);
-    g->bucket[at.side] = cuckoo_bucket(t, at);
     cuckoo_stripe_lock(g->stripe[at.side]);
+    g->bucket[at.side] = cuckoo_leaf(t, at, &in);
     cuckoo_held = g;
+    return in;
+}
+
+bool
+cuckoo_is_free(void)
+{
+    return cuckoo_held == NULL;
 }
 
 void
@@ -216,28 +262,26 @@ struct cuckoo_node *
 cuckoo_find_locked(const struct cuckoo *t, const struct cuckoo_guard *g)
 {
     struct cuckoo_node *node;
+    uint64_t last;
 
     tassert(g->table == t);
     tassert(g->keyed);
 
-    node = cuckoo_scan(t, g->bucket[CUCKOO_A], &g->key);
-    return node != NULL ? node : cuckoo_scan(t, g->bucket[CUCKOO_B], &g->key);
+    node = cuckoo_scan(t, g->bucket[CUCKOO_A], &g->key, &last);
+    return node != NULL ? node : cuckoo_scan(t, g->bucket[CUCKOO_B], &g->key, &last);
 }
 
-/* A slot of the guard's buckets with this word, and the stripe that locks it; or NULL.  Side A
- * comes first, also for free slots: what is on A costs readers one line. */
+/* A slot of the guard's buckets with this word, or NULL.  Side A comes first, also for free slots: what is on A costs readers one line. */
 static struct cuckoo_slot *
-cuckoo_guard_slot(const struct cuckoo_guard *g, uint64_t word, struct cuckoo_stripe **stripe)
+cuckoo_guard_slot(const struct cuckoo_guard *g, uint64_t word)
 {
     for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++) {
         struct cuckoo_slot *slot = NULL;
 
         if (g->bucket[side] != NULL)
             slot = cuckoo_slot_with(g->table, g->bucket[side], word);
-        if (slot != NULL) {
-            *stripe = g->stripe[side];
+        if (slot != NULL)
             return slot;
-        }
     }
     return NULL;
 }
@@ -246,18 +290,17 @@ int
 cuckoo_insert(struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *node)
 {
     uint64_t word = cuckoo_word(node);
-    struct cuckoo_stripe *stripe;
     struct cuckoo_slot *slot;
 
     OBJ_CHECK(t, CUCKOO_MAGIC);
     tassert(hash128_eq(node->key, g->key));
     tassert(cuckoo_find_locked(t, g) == NULL); /* the same key twice: one would never be found */
 
-    slot = cuckoo_guard_slot(g, 0, &stripe);
+    slot = cuckoo_guard_slot(g, 0);
     if (slot == NULL)
         return TERR_LIMIT;
     cuckoo_store(slot, word);
-    CUCKOO_COUNT(stripe->entries, 1);
+    atomic_fetch_add_explicit(&t->tally.entries, 1, memory_order_relaxed);
     return 0;
 }
 
@@ -265,14 +308,13 @@ void
 cuckoo_replace(
     struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *old, struct cuckoo_node *next)
 {
-    struct cuckoo_stripe *stripe;
     struct cuckoo_slot *slot;
 
     OBJ_CHECK(t, CUCKOO_MAGIC);
     tassert(g->table == t);
     tassert(hash128_eq(old->key, next->key));
 
-    slot = cuckoo_guard_slot(g, cuckoo_word(old), &stripe);
+    slot = cuckoo_guard_slot(g, cuckoo_word(old));
     tassert(slot != NULL);
     cuckoo_store(slot, cuckoo_word(next));
 }
@@ -280,14 +322,13 @@ cuckoo_replace(
 void
 cuckoo_remove(struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *node)
 {
-    struct cuckoo_stripe *stripe;
     struct cuckoo_slot *slot;
 
     OBJ_CHECK(t, CUCKOO_MAGIC);
     tassert(g->table == t);
 
-    slot = cuckoo_guard_slot(g, cuckoo_word(node), &stripe);
+    slot = cuckoo_guard_slot(g, cuckoo_word(node));
     tassert(slot != NULL);
     cuckoo_store(slot, 0);
-    CUCKOO_COUNT(stripe->entries, -1);
+    atomic_fetch_sub_explicit(&t->tally.entries, 1, memory_order_relaxed);
 }

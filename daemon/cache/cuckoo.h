@@ -12,16 +12,20 @@
  *   move      a node goes to its bucket on the other side, to make room
  *   guard     the two stripes of one key, locked: "the lock of this key"
  *   victim    the node that leaves the table when moving does not make room
+ *   shape     one generation of the slots; doubling makes the next one, twice as large
+ *   split     of a bucket: its nodes go to the two buckets of the next shape that follow from it
+ *   leaf      the bucket that holds a key's nodes now: in the oldest shape where it is not split
  *
  * Threads: any.  Readers are online for RCU; what they find is borrowed until they go offline,
  * so the caller frees a node that left the table with rcu_free_later(), called after the call
  * that took it out has returned.  A thread holds one guard at a time, of all tables together.
  *
- * Growing online is not here yet, but the layout waits for it: bucket numbers are low bits of
- * the key, so with one more bit the nodes of bucket i go to buckets i and i + n of a table twice
- * as large, on the same side, and always fit there.  Stripes are the low bits of those numbers,
- * so one stripe covers the old bucket and both new ones, and buckets can be split one by one
- * under that single lock, while lookups read the old lines and then the new ones.
+ * The table doubles online, bucket by bucket.  Bucket numbers are low bits of the key, so with one
+ * more bit the nodes of bucket i go to buckets i and i + n of a table twice as large, on the same
+ * side, and always fit there.  Stripes are the low bits of those numbers, so one stripe covers
+ * the old bucket and both new ones.  Who does it calls cuckoo_tend() now and then; until a bucket's
+ * turn comes it is used as before, and afterwards its line says that it was split.  So a lookup
+ * reads two lines as ever, or up to four while the table doubles.
  *
  * Why a lookup may trust what it saw is written at cuckoo_find() in cuckoo.c.
  */
@@ -38,6 +42,9 @@ enum {
     CUCKOO_SLOTS_MAX = 8, /* a cache line */
     CUCKOO_BITS_MIN = 4,  /* one bucket of 8 on each side */
     CUCKOO_BITS_MAX = 34, /* 128 GiB of slots; leaves the tag bits of the key alone */
+    /* The load at which a table doubles.  Random keys find room without victims up to 0.93 with 4
+     * slots and 0.98 with 8, so there is time left to do it in small steps. */
+    CUCKOO_GROW_PERCENT = 90,
 };
 
 struct cuckoo;        /* private to cuckoo*.c */
@@ -50,16 +57,18 @@ struct cuckoo_node {
     struct hash128 key;
 };
 
-/* Where the table's memory comes from.  Both are called by open and close only. */
+/* Where the table's memory comes from.  Called by open, tend and close, without a guard; free
+ * also from RCU's thread. */
 struct cuckoo_memory {
-    void *(*alloc)(void *ctx, size_t bytes, size_t align); /* zeroed; NULL: none left */
+    void *(*alloc)(void *ctx, size_t bytes, size_t align); /* not zeroed; NULL: none left */
     void (*free)(void *ctx, void *p, size_t bytes);
     void *ctx; /* borrowed until cuckoo_close() */
 };
 
 struct cuckoo_conf {
-    unsigned bits;  /* log2 of the number of slots, both sides together */
-    unsigned slots; /* to a bucket: 4 or 8 */
+    unsigned bits;     /* log2 of the number of slots, both sides together; to begin with */
+    unsigned bits_max; /* up to which it doubles; 0, or as `bits`: its size is fixed */
+    unsigned slots;    /* to a bucket: 4 or 8 */
     struct cuckoo_memory memory;
     /* How useful is this node?  The least useful of two buckets is the victim.  Called with the
      * lock of the node's bucket held; must not call the table. */
@@ -78,14 +87,15 @@ struct cuckoo_guard {
 /* The least `bits` at which `entries` nodes fit with little moving. */
 unsigned cuckoo_bits_for(uint64_t entries, unsigned slots);
 
-/* What a table of this shape takes from its memory. */
+/* What a table that begins with this shape takes from its memory. */
 size_t cuckoo_bytes(unsigned bits, unsigned slots);
 
 /* 0 and an empty table owned by the caller in *out; or TERR_NOMEM, or TERR_CONFIG for bits or
  * slots out of range, and *out untouched. */
 int cuckoo_open(struct cuckoo **out, const struct cuckoo_conf *conf);
 
-/* Takes *tp.  No other thread may use the table any more.  Nodes still in it are not touched. */
+/* Takes *tp.  No other thread may use the table any more.  Nodes still in it are not touched.
+ * For a thread that is offline: it waits for the grace period of what doubling left behind. */
 void cuckoo_close(struct cuckoo **tp);
 
 /* The node with this key, borrowed until the thread goes offline; NULL: not there.  For threads
@@ -134,9 +144,25 @@ void cuckoo_replace(
 /* Takes out a node that is in the table under the guard's lock; it is the caller's again. */
 void cuckoo_remove(struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *node);
 
-/* One node, as cuckoo_each() shows it. */
+/* Does the table want to be tended?  Two loads; any thread. */
+bool cuckoo_wants_tending(const struct cuckoo *t);
+
+/* Begins to double the table when its load has passed CUCKOO_GROW_PERCENT, and splits up to
+ * `buckets` buckets of one that is being doubled.  Costs little when there is nothing to do, or when
+ * another thread is at it.  It does not begin when that would take more than `alloc_max` bytes
+ * at once: for who may not pause; somebody with a greater bound should come along.
+ *
+ * Memory for the next shape is asked for while the present one stays, so for a while both count.
+ * When there is none the table goes on as it is, moves nodes and gives up victims as one
+ * of fixed size, and tries again when it has a 64th of its slots more to hold.
+ *
+ * For threads that are online and hold no guard. */
+void cuckoo_tend(struct cuckoo *t, unsigned buckets, size_t alloc_max);
+
+/* One node, as walks show it. */
 struct cuckoo_seen {
-    size_t bucket; /* below cuckoo_buckets(); side A is the lower half */
+    unsigned side; /* 0: A, 1: B */
+    size_t bucket; /* its number on this side */
     unsigned slot;
     uint16_t tag;
     struct cuckoo_node *node;
@@ -149,10 +175,13 @@ typedef void cuckoo_each_f(void *ctx, struct cuckoo_guard *g, const struct cucko
 /* How many buckets there are, both sides together. */
 size_t cuckoo_buckets(const struct cuckoo *t);
 
-/* Shows the nodes of buckets first .. first + count - 1, each bucket under its lock.  For walks
- * in slices; what moves between slices is seen twice or not at all. */
-void cuckoo_each_bucket(
-    const struct cuckoo *t, size_t first, size_t count, cuckoo_each_f *each, void *ctx);
+/* Walks in slices: shows the nodes of one bucket under its lock, and puts *cursor on the next.
+ * A walk begins with 0, and has seen everything when it is 0 again.
+ *
+ * Buckets come in the order of their numbers' reversed bits, so a bucket and the two it is
+ * split into stand for the same stretch of the walk: doubling meanwhile neither hides nor repeats a
+ * node.  What is moved between two slices is seen twice or not at all.  Any cursor is legal. */
+void cuckoo_each_next(const struct cuckoo *t, uint64_t *cursor, cuckoo_each_f *each, void *ctx);
 
 /* Shows every node.  True: no node moved meanwhile, so whatever was in the table all the time
  * was seen once.  False: something may have been missed.  To empty the table repeat until true,
@@ -164,20 +193,28 @@ uint64_t cuckoo_moves(const struct cuckoo *t);
 
 struct cuckoo_stats {
     uint64_t entries;
-    uint64_t capacity; /* slots */
+    uint64_t capacity; /* slots that can be used now */
     double load;       /* entries / capacity */
     uint64_t moved;    /* nodes displaced to their other side */
+    uint64_t paths;    /* displacements: each moved one node or several */
+    uint64_t path_max; /* moves of the longest */
     uint64_t evicted;  /* victims */
     uint64_t retried;  /* times a lookup looked again because something moved */
     uint64_t locked;   /* lookups that ended under the locks */
-    uint64_t bytes;    /* taken from the memory */
-    unsigned bits, slots;
+    uint64_t bytes;    /* taken from the memory now; of both shapes while it doubles */
+    uint64_t doubled;  /* times it has doubled */
+    uint64_t refused;  /* times it should have, and there was no memory */
+    uint64_t split;    /* buckets split of the `splitting` that there are; 0 of 0: not now */
+    uint64_t splitting;
+    unsigned bits, bits_max, slots;
 };
 
 /* Takes no lock; under way changes are in it or not. */
 void cuckoo_stats(const struct cuckoo *t, struct cuckoo_stats *out);
 
-/* buckets[n] is how many buckets hold n nodes.  Reads the whole table, without locks. */
-void cuckoo_occupancy(const struct cuckoo *t, uint64_t buckets[CUCKOO_SLOTS_MAX + 1]);
+/* buckets[n] is how many buckets hold n nodes.  Looks at `most` buckets, spread over both sides,
+ * or at all when there are fewer; returns how many.  Without locks; for threads that are online. */
+size_t cuckoo_occupancy(
+    const struct cuckoo *t, size_t most, uint64_t buckets[CUCKOO_SLOTS_MAX + 1]);
 
 #endif

@@ -1,4 +1,5 @@
 /* cuckoo_open.c -- size, build and tear down a cuckoo table. */
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -41,16 +42,22 @@ cuckoo_stripe_count(unsigned bits, unsigned slots)
 }
 
 size_t
+cuckoo_shape_bytes(unsigned bits)
+{
+    return 2 * cuckoo_side_bytes(bits) + sizeof(struct cuckoo_shape);
+}
+
+size_t
 cuckoo_bytes(unsigned bits, unsigned slots)
 {
     tassert(cuckoo_shape_is_good(bits, slots));
-    return 2 * cuckoo_side_bytes(bits) +
+    return cuckoo_shape_bytes(bits) +
            2 * cuckoo_stripe_count(bits, slots) * sizeof(struct cuckoo_stripe) +
-           sizeof(struct cuckoo_moves) + sizeof(struct cuckoo_luck) + sizeof(struct cuckoo);
+           sizeof(struct cuckoo);
 }
 
 static void *
-cuckoo_alloc(const struct cuckoo_memory *m, size_t bytes)
+cuckoo_take(const struct cuckoo_memory *m, size_t bytes)
 {
     size_t align = bytes >= CUCKOO_HUGE ? CUCKOO_HUGE : CUCKOO_LINE;
     void *p = m->alloc(m->ctx, bytes, align);
@@ -61,21 +68,67 @@ cuckoo_alloc(const struct cuckoo_memory *m, size_t bytes)
     return p;
 }
 
-static void
-cuckoo_release(const struct cuckoo_memory *m, void *p, size_t bytes)
+void *
+cuckoo_alloc(struct cuckoo *t, size_t bytes)
 {
+    void *p = cuckoo_take(&t->conf.memory, bytes);
+
     if (p != NULL)
-        m->free(m->ctx, p, bytes);
+        atomic_fetch_add_explicit(&t->growth.bytes, bytes, memory_order_relaxed);
+    return p;
 }
 
-static void
-cuckoo_stripes_init(struct cuckoo_stripe *stripes, size_t count)
+void
+cuckoo_release(struct cuckoo *t, void *p, size_t bytes)
 {
+    if (p == NULL)
+        return;
+    t->conf.memory.free(t->conf.memory.ctx, p, bytes);
+    atomic_fetch_sub_explicit(&t->growth.bytes, bytes, memory_order_relaxed);
+}
+
+struct cuckoo_shape *
+cuckoo_shape_new(struct cuckoo *t, unsigned bits)
+{
+    struct cuckoo_shape *s = cuckoo_alloc(t, sizeof(*s));
+
+    if (s == NULL)
+        return NULL;
+    *s = (struct cuckoo_shape){
+        .bits = bits, .bucket_mask = ((size_t)1 << (bits - 1 - t->slots_log2)) - 1, .table = t};
+    s->side[CUCKOO_A] = cuckoo_alloc(t, cuckoo_side_bytes(bits));
+    if (s->side[CUCKOO_A] != NULL)
+        s->side[CUCKOO_B] = cuckoo_alloc(t, cuckoo_side_bytes(bits));
+    if (s->side[CUCKOO_B] == NULL) {
+        cuckoo_shape_free(t, s);
+        return NULL;
+    }
+    return s;
+}
+
+/* Copes with one that is half built. */
+void
+cuckoo_shape_free(struct cuckoo *t, struct cuckoo_shape *s)
+{
+    for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++)
+        cuckoo_release(t, s->side[side], cuckoo_side_bytes(s->bits));
+    cuckoo_release(t, s, sizeof(*s));
+}
+
+static struct cuckoo_stripe *
+cuckoo_stripes_new(struct cuckoo *t, size_t count)
+{
+    struct cuckoo_stripe *stripes = cuckoo_alloc(t, count * sizeof(*stripes));
+
+    if (stripes == NULL)
+        return NULL;
+    memset(stripes, 0, count * sizeof(*stripes));
     for (size_t i = 0; i < count; i++) {
         int err = pthread_mutex_init(&stripes[i].lock, NULL);
 
         tassert(err == 0);
     }
+    return stripes;
 }
 
 static void
@@ -93,38 +146,42 @@ static void
 cuckoo_free(struct cuckoo *t)
 {
     struct cuckoo_memory m = t->conf.memory;
+    struct cuckoo_shape *s = cuckoo_shape(t), *next;
     size_t stripes = t->stripe_mask + 1;
 
-    for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++) {
-        cuckoo_release(&m, t->side[side], cuckoo_side_bytes(t->conf.bits));
-        cuckoo_stripes_fini(t->stripes[side], stripes);
-        cuckoo_release(&m, t->stripes[side], stripes * sizeof(struct cuckoo_stripe));
+    for (; s != NULL; s = next) {
+        next = s->next;
+        cuckoo_shape_free(t, s);
     }
-    cuckoo_release(&m, t->moves, sizeof(*t->moves));
-    cuckoo_release(&m, t->luck, sizeof(*t->luck));
+    for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++) {
+        cuckoo_stripes_fini(t->stripes[side], stripes);
+        cuckoo_release(t, t->stripes[side], stripes * sizeof(struct cuckoo_stripe));
+    }
+    pthread_mutex_destroy(&t->growth.lock);
+    tassert(atomic_load(&t->growth.bytes) == sizeof(*t)); /* what was counted was given back */
     OBJ_BURY(t);
-    cuckoo_release(&m, t, sizeof(*t));
+    m.free(m.ctx, t, sizeof(*t));
 }
 
 /* Everything that `t` points to.  False: no memory, and `t` is half built. */
 static bool
 cuckoo_build(struct cuckoo *t)
 {
-    const struct cuckoo_memory *m = &t->conf.memory;
-    size_t stripes = t->stripe_mask + 1;
+    struct cuckoo_shape *s;
 
     for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++) {
-        t->stripes[side] = cuckoo_alloc(m, stripes * sizeof(struct cuckoo_stripe));
+        t->stripes[side] = cuckoo_stripes_new(t, t->stripe_mask + 1);
         if (t->stripes[side] == NULL)
             return false;
-        cuckoo_stripes_init(t->stripes[side], stripes);
-        t->side[side] = cuckoo_alloc(m, cuckoo_side_bytes(t->conf.bits));
-        if (t->side[side] == NULL)
-            return false;
     }
-    t->moves = cuckoo_alloc(m, sizeof(*t->moves));
-    t->luck = cuckoo_alloc(m, sizeof(*t->luck));
-    return t->moves != NULL && t->luck != NULL;
+    s = cuckoo_shape_new(t, t->conf.bits);
+    atomic_store_explicit(&t->shape, s, memory_order_release);
+    if (s == NULL)
+        return false;
+    tassert(t->stripe_mask <= s->bucket_mask);
+    for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++)
+        memset(s->side[side], 0, cuckoo_side_bytes(s->bits));
+    return true;
 }
 
 int
@@ -133,18 +190,23 @@ cuckoo_open(struct cuckoo **out, const struct cuckoo_conf *conf)
     struct cuckoo *t;
 
     tassert(conf->usefulness != NULL);
-    if (!cuckoo_shape_is_good(conf->bits, conf->slots))
+    if (!cuckoo_shape_is_good(conf->bits, conf->slots) || conf->bits_max > CUCKOO_BITS_MAX)
         return TERR_CONFIG;
-    t = cuckoo_alloc(&conf->memory, sizeof(*t));
+    t = cuckoo_take(&conf->memory, sizeof(*t));
     if (t == NULL)
         return TERR_NOMEM;
 
+    memset(t, 0, sizeof(*t));
     t->magic = CUCKOO_MAGIC;
     t->conf = *conf;
+    if (t->conf.bits_max < conf->bits)
+        t->conf.bits_max = conf->bits;
     t->slots_log2 = conf->slots == 8 ? 3 : 2;
-    t->bucket_mask = ((size_t)1 << (conf->bits - 1 - t->slots_log2)) - 1;
     t->stripe_mask = cuckoo_stripe_count(conf->bits, conf->slots) - 1;
-    tassert(t->stripe_mask <= t->bucket_mask);
+    pthread_mutex_init(&t->growth.lock, NULL);
+    atomic_init(&t->growth.bytes, sizeof(*t));
+    atomic_init(&t->growth.bits, conf->bits);
+    cuckoo_plan_growth(t, conf->bits);
     if (!cuckoo_build(t)) {
         cuckoo_free(t);
         return TERR_NOMEM;
@@ -159,5 +221,8 @@ cuckoo_close(struct cuckoo **tp)
     struct cuckoo *t;
 
     OBJ_TAKE(t, tp, CUCKOO_MAGIC);
+    tassert(atomic_load(&t->growth.retiring) == 0 || !rcu_is_online()); /* else it never ends */
+    while (atomic_load_explicit(&t->growth.retiring, memory_order_acquire) > 0)
+        sched_yield();
     cuckoo_free(t);
 }

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "daemon/base/obj.h"
+#include "daemon/base/rcu.h"
 #include "daemon/cache/cuckoo.h"
 
 enum {
@@ -34,11 +35,12 @@ _Static_assert(sizeof(struct cuckoo_slot) == 8, "eight slots are one cache line"
 _Static_assert(CUCKOO_SLOTS_MAX * sizeof(struct cuckoo_slot) == CUCKOO_LINE, "a bucket, a line");
 _Static_assert(CUCKOO_BITS_MAX <= CUCKOO_ADDRESS_BITS, "side B's number leaves the tag alone");
 
-/* A lock, and what is counted under it: stored with it held, loaded by anybody.  One stripe's
- * `entries` alone means nothing, for a node may enter under one and leave under another. */
+/* Every slot of a bucket that was split.  No node has address 1, and no tag is 0. */
+#define CUCKOO_SPLIT UINT64_C(1)
+
+/* A lock, and what is counted under it: stored with it held, loaded by anybody. */
 struct cuckoo_stripe {
     _Alignas(CUCKOO_LINE) pthread_mutex_t lock;
-    _Atomic int64_t entries;
     _Atomic uint64_t moved;
     _Atomic uint64_t evicted;
 };
@@ -54,29 +56,61 @@ struct cuckoo_moves {
     _Alignas(CUCKOO_LINE) _Atomic uint64_t count[CUCKOO_MOVE_STRIPES];
 };
 
+/* Written by every change of the table's contents, read to learn whether it should grow. */
+struct cuckoo_tally {
+    _Alignas(CUCKOO_LINE) _Atomic int64_t entries;
+    _Atomic int64_t grow_at; /* with more it should double, or is about to; INT64_MAX: never */
+    _Atomic uint64_t paths, path_max;
+};
+
 enum cuckoo_side {
     CUCKOO_A,
     CUCKOO_B
 };
 
-#define CUCKOO_MAGIC OBJ_TAG('c', 'k', 'o', 'o')
-struct cuckoo {
-    /* set once at open */
-    uint32_t magic;
-    unsigned slots_log2;
+/* One generation of the slots.  Its memory stays for a grace period after it was succeeded. */
+struct cuckoo_shape {
+    unsigned bits;
     size_t bucket_mask; /* buckets of one side, less 1 */
-    size_t stripe_mask; /* stripes of one side, less 1; at most bucket_mask */
     struct cuckoo_slot *side[2];
-    struct cuckoo_stripe *stripes[2];
-    struct cuckoo_moves *moves;
-    struct cuckoo_luck *luck;
-    struct cuckoo_conf conf;
+    struct cuckoo_shape *next; /* set before the first bucket says that it was split */
+    struct cuckoo *table;
+    struct rcu_later later;
 };
 
-/* One bucket, by name. */
+/* Doubling. */
+struct cuckoo_growth {
+    pthread_mutex_t lock; /* tried, never waited for; stripes are taken inside */
+    /* loaded by anybody, stored under the lock */
+    _Atomic bool growing;
+    _Atomic unsigned bits;  /* of the present shape */
+    _Atomic uint64_t split; /* buckets of the present shape, side A's first */
+    _Atomic uint64_t doubled, refused;
+    /* by anybody */
+    _Atomic uint64_t bytes;    /* of the table, all its shapes */
+    _Atomic unsigned retiring; /* shapes that wait for their grace period */
+};
+
+#define CUCKOO_MAGIC OBJ_TAG('c', 'k', 'o', 'o')
+struct cuckoo {
+    /* set once at open, but for the shape, which changes once in a doubling */
+    uint32_t magic;
+    unsigned slots_log2;
+    size_t stripe_mask; /* stripes of one side, less 1; at most the first shape's bucket_mask */
+    _Atomic(struct cuckoo_shape *) shape;
+    struct cuckoo_stripe *stripes[2];
+    struct cuckoo_conf conf;
+    /* each on lines of its own */
+    struct cuckoo_moves moves;
+    struct cuckoo_luck luck;
+    struct cuckoo_tally tally;
+    _Alignas(CUCKOO_LINE) struct cuckoo_growth growth;
+};
+
+/* A bucket's name that outlasts doubling: where a key with this half would be. */
 struct cuckoo_place {
     enum cuckoo_side side;
-    size_t number;
+    uint64_t half;
 };
 
 /* The tag as it stands in a slot.  Never 0, so that a free slot has nobody's tag. */
@@ -99,31 +133,35 @@ uint64_t cuckoo_word(struct cuckoo_node *node);
 
 /* Where a key lives on this side: the sides see different halves of the hash. */
 static inline struct cuckoo_place
-cuckoo_place(const struct cuckoo *t, enum cuckoo_side side, const struct hash128 *key)
+cuckoo_place(enum cuckoo_side side, const struct hash128 *key)
 {
-    uint64_t half = side == CUCKOO_A ? key->lo : key->hi;
+    return (struct cuckoo_place){side, side == CUCKOO_A ? key->lo : key->hi};
+}
 
-    return (struct cuckoo_place){side, half & t->bucket_mask};
+static inline struct cuckoo_shape *
+cuckoo_shape(const struct cuckoo *t)
+{
+    return atomic_load_explicit(&t->shape, memory_order_acquire);
 }
 
 static inline struct cuckoo_slot *
-cuckoo_bucket(const struct cuckoo *t, struct cuckoo_place at)
+cuckoo_bucket(const struct cuckoo *t, const struct cuckoo_shape *s, struct cuckoo_place at)
 {
-    return t->side[at.side] + (at.number << t->slots_log2);
+    return s->side[at.side] + ((at.half & s->bucket_mask) << t->slots_log2);
 }
 
 static inline struct cuckoo_stripe *
 cuckoo_stripe(const struct cuckoo *t, struct cuckoo_place at)
 {
-    return t->stripes[at.side] + (at.number & t->stripe_mask);
+    return t->stripes[at.side] + (at.half & t->stripe_mask);
 }
 
 /* Every move of a key is between its own two buckets, so one counter chosen by the key is all
  * that its readers must watch. */
 static inline _Atomic uint64_t *
-cuckoo_move_count(const struct cuckoo *t, const struct hash128 *key)
+cuckoo_move_count(struct cuckoo *t, const struct hash128 *key)
 {
-    return &t->moves->count[key->lo & (CUCKOO_MOVE_STRIPES - 1)];
+    return &t->moves.count[key->lo & (CUCKOO_MOVE_STRIPES - 1)];
 }
 
 static inline unsigned
@@ -149,6 +187,23 @@ cuckoo_store(struct cuckoo_slot *slot, uint64_t word)
     atomic_store_explicit(&(counter), \
         atomic_load_explicit(&(counter), memory_order_relaxed) + (delta), memory_order_relaxed)
 
+/* The bucket that nodes of this place are in now.  Under its stripe the answer lasts; without, it
+ * is a hint, for threads that are online.  *in, unless NULL: its shape. */
+static inline struct cuckoo_slot *
+cuckoo_leaf(const struct cuckoo *t, struct cuckoo_place at, const struct cuckoo_shape **in)
+{
+    const struct cuckoo_shape *s = cuckoo_shape(t);
+    struct cuckoo_slot *bucket = cuckoo_bucket(t, s, at);
+
+    while (cuckoo_load(&bucket[cuckoo_slots(t) - 1]) == CUCKOO_SPLIT) {
+        s = s->next;
+        bucket = cuckoo_bucket(t, s, at);
+    }
+    if (in != NULL)
+        *in = s;
+    return bucket;
+}
+
 /* A slot of this bucket that holds `word` (0: a free one), or NULL.  Under its lock the answer
  * lasts; without, it is a hint. */
 struct cuckoo_slot *cuckoo_slot_with(
@@ -157,7 +212,20 @@ struct cuckoo_slot *cuckoo_slot_with(
 void cuckoo_stripe_lock(struct cuckoo_stripe *stripe);
 void cuckoo_stripe_unlock(struct cuckoo_stripe *stripe);
 
-/* A guard of one bucket, for walks. */
-void cuckoo_lock_place(const struct cuckoo *t, struct cuckoo_place at, struct cuckoo_guard *g);
+/* A guard of one bucket, for walks.  Its shape. */
+const struct cuckoo_shape *cuckoo_lock_place(
+    const struct cuckoo *t, struct cuckoo_place at, struct cuckoo_guard *g);
+/* This thread holds no guard. */
+bool cuckoo_is_free(void);
+
+/* Memory of the table's, counted; not zeroed.  NULL: none left. */
+void *cuckoo_alloc(struct cuckoo *t, size_t bytes);
+void cuckoo_release(struct cuckoo *t, void *p, size_t bytes);
+/* A shape whose slots hold anything; NULL: no memory. */
+struct cuckoo_shape *cuckoo_shape_new(struct cuckoo *t, unsigned bits);
+void cuckoo_shape_free(struct cuckoo *t, struct cuckoo_shape *s);
+size_t cuckoo_shape_bytes(unsigned bits);
+/* Sets when a table of this shape is to double. */
+void cuckoo_plan_growth(struct cuckoo *t, unsigned bits);
 
 #endif

@@ -24,16 +24,16 @@ struct cuckoo_step {
 static bool
 cuckoo_place_has_room(const struct cuckoo *t, struct cuckoo_place at)
 {
-    return cuckoo_slot_with(t, cuckoo_bucket(t, at), 0) != NULL;
+    return cuckoo_slot_with(t, cuckoo_leaf(t, at, NULL), 0) != NULL;
 }
 
 /* The other bucket of the node in `word`, which is or was at `at`. */
 static struct cuckoo_place
-cuckoo_other_place(const struct cuckoo *t, struct cuckoo_place at, uint64_t word)
+cuckoo_other_place(struct cuckoo_place at, uint64_t word)
 {
     enum cuckoo_side other = at.side == CUCKOO_A ? CUCKOO_B : CUCKOO_A;
 
-    return cuckoo_place(t, other, &cuckoo_word_node(word)->key);
+    return cuckoo_place(other, &cuckoo_word_node(word)->key);
 }
 
 /* The nodes lie anywhere: ask for all of them before the first is needed. */
@@ -41,7 +41,7 @@ static void
 cuckoo_prefetch_nodes(const struct cuckoo *t, const struct cuckoo_slot *bucket)
 {
     for (unsigned i = 0; i < cuckoo_slots(t); i++)
-        __builtin_prefetch(cuckoo_word_node(cuckoo_load(&bucket[i])));
+        __builtin_prefetch(cuckoo_word_node(cuckoo_load(&bucket[i]))); /* of anything: harmless */
 }
 
 /* Appends the buckets that the nodes of steps[from] could move to.  The step that has room, or
@@ -49,7 +49,7 @@ cuckoo_prefetch_nodes(const struct cuckoo *t, const struct cuckoo_slot *bucket)
 static int
 cuckoo_search_from(const struct cuckoo *t, struct cuckoo_step *steps, int *count, int from)
 {
-    const struct cuckoo_slot *bucket = cuckoo_bucket(t, steps[from].at);
+    const struct cuckoo_slot *bucket = cuckoo_leaf(t, steps[from].at, NULL);
 
     cuckoo_prefetch_nodes(t, bucket);
     for (unsigned i = 0; i < cuckoo_slots(t) && *count < CUCKOO_SEARCH_MAX; i++) {
@@ -58,7 +58,9 @@ cuckoo_search_from(const struct cuckoo *t, struct cuckoo_step *steps, int *count
 
         if (word == 0)
             return from; /* somebody left meanwhile */
-        step->at = cuckoo_other_place(t, steps[from].at, word);
+        if (word == CUCKOO_SPLIT)
+            break; /* now; another try finds its successor */
+        step->at = cuckoo_other_place(steps[from].at, word);
         step->word = word;
         step->from = from;
         step->slot = i;
@@ -76,8 +78,7 @@ cuckoo_search(const struct cuckoo *t, const struct hash128 *key, struct cuckoo_s
     int count = 0;
 
     for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++) {
-        steps[count] =
-            (struct cuckoo_step){.at = cuckoo_place(t, side, key), .from = CUCKOO_NO_STEP};
+        steps[count] = (struct cuckoo_step){.at = cuckoo_place(side, key), .from = CUCKOO_NO_STEP};
         count++;
     }
     for (int next = 0; next < count && count < CUCKOO_SEARCH_MAX; next++) {
@@ -91,26 +92,25 @@ cuckoo_search(const struct cuckoo *t, const struct hash128 *key, struct cuckoo_s
 
 /* Moves `word` with both stripes held.  False: it is no longer there, or there is no room. */
 static bool
-cuckoo_move_locked(
-    const struct cuckoo *t, struct cuckoo_slot *src, struct cuckoo_place to, uint64_t word)
+cuckoo_move_locked(struct cuckoo *t, struct cuckoo_place from, const struct cuckoo_step *step)
 {
-    struct cuckoo_slot *dst = cuckoo_slot_with(t, cuckoo_bucket(t, to), 0);
+    struct cuckoo_slot *src = cuckoo_leaf(t, from, NULL) + step->slot;
+    struct cuckoo_slot *dst = cuckoo_slot_with(t, cuckoo_leaf(t, step->at, NULL), 0);
 
-    if (dst == NULL || cuckoo_load(src) != word)
+    if (dst == NULL || cuckoo_load(src) != step->word)
         return false;
 
     /* Copy, bump, clear: cuckoo_find() says why in this order. */
-    cuckoo_store(dst, word);
+    cuckoo_store(dst, step->word);
     atomic_fetch_add_explicit(
-        cuckoo_move_count(t, &cuckoo_word_node(word)->key), 1, memory_order_release);
+        cuckoo_move_count(t, &cuckoo_word_node(step->word)->key), 1, memory_order_release);
     cuckoo_store(src, 0);
     return true;
 }
 
 static bool
-cuckoo_move(const struct cuckoo *t, struct cuckoo_place from, const struct cuckoo_step *step)
+cuckoo_move(struct cuckoo *t, struct cuckoo_place from, const struct cuckoo_step *step)
 {
-    struct cuckoo_slot *src = cuckoo_bucket(t, from) + step->slot;
     struct cuckoo_stripe *a = cuckoo_stripe(t, from.side == CUCKOO_A ? from : step->at);
     struct cuckoo_stripe *b = cuckoo_stripe(t, from.side == CUCKOO_A ? step->at : from);
     bool moved;
@@ -118,7 +118,7 @@ cuckoo_move(const struct cuckoo *t, struct cuckoo_place from, const struct cucko
     tassert(from.side != step->at.side);
     cuckoo_stripe_lock(a);
     cuckoo_stripe_lock(b);
-    moved = cuckoo_move_locked(t, src, step->at, step->word);
+    moved = cuckoo_move_locked(t, from, step);
     if (moved)
         CUCKOO_COUNT(a->moved, 1);
     cuckoo_stripe_unlock(b);
@@ -126,17 +126,34 @@ cuckoo_move(const struct cuckoo *t, struct cuckoo_place from, const struct cucko
     return moved;
 }
 
+/* Lost updates would not matter much, but there are none. */
+static void
+cuckoo_count_path(struct cuckoo *t, uint64_t moves)
+{
+    uint64_t most = atomic_load_explicit(&t->tally.path_max, memory_order_relaxed);
+
+    if (moves == 0)
+        return;
+    atomic_fetch_add_explicit(&t->tally.paths, 1, memory_order_relaxed);
+    while (moves > most && !atomic_compare_exchange_weak_explicit(&t->tally.path_max, &most, moves,
+                               memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
 /* From the far end of the path to the key's own bucket. */
 static void
-cuckoo_move_along(const struct cuckoo *t, const struct cuckoo_step *steps, int far)
+cuckoo_move_along(struct cuckoo *t, const struct cuckoo_step *steps, int far)
 {
+    uint64_t moves = 0;
     int from;
 
     for (int i = far; (from = steps[i].from) != CUCKOO_NO_STEP; i = from) {
         tassert(from < i);
         if (!cuckoo_move(t, steps[from].at, &steps[i]))
-            return;
+            break;
+        moves++;
     }
+    cuckoo_count_path(t, moves);
 }
 
 static bool
@@ -148,7 +165,7 @@ cuckoo_guard_has_room(const struct cuckoo *t, const struct cuckoo_guard *g)
 
 /* Takes the least useful node out of the guard's two buckets, which are full. */
 static struct cuckoo_node *
-cuckoo_evict(const struct cuckoo *t, struct cuckoo_guard *g)
+cuckoo_evict(struct cuckoo *t, struct cuckoo_guard *g)
 {
     struct cuckoo_slot *worst = NULL;
     struct cuckoo_stripe *stripe = NULL;
@@ -169,7 +186,7 @@ cuckoo_evict(const struct cuckoo *t, struct cuckoo_guard *g)
     }
     victim = cuckoo_word_node(cuckoo_load(worst));
     cuckoo_store(worst, 0);
-    CUCKOO_COUNT(stripe->entries, -1);
+    atomic_fetch_sub_explicit(&t->tally.entries, 1, memory_order_relaxed);
     CUCKOO_COUNT(stripe->evicted, 1);
     return victim;
 }

@@ -247,8 +247,8 @@ main(int argc, char **argv)
     bench_fill(&b);
     bench_lookups(&b);
     bench_load(&b);
-    cuckoo_close(&b.table);
     rcu_leave();
+    cuckoo_close(&b.table);
     free(b.entries);
     return 0;
 }

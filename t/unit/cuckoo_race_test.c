@@ -1,13 +1,18 @@
 /* cuckoo_race_test.c -- the index's promises while threads race; made for ThreadSanitizer.
  *
- * Two tests of crowds and one duel, in which a single key is moved to and fro under the eyes of
- * its readers.  Tried against broken moves they notice a clear before the copy, no bump, and a
- * bump after the clear.  A bump only before the copy they may not: that is left to the proof.
+ *     cuckoo_race_test [LOOKUPS]
+ *
+ * Tests of crowds and one duel, in which a single key is moved to and fro under the eyes of its
+ * readers; each makes LOOKUPS lookups of keys that are there all the time.  The default suits
+ * ctest; for a torture give it 300000000 and half an hour.  Tried against broken moves they notice a
+ * clear before the copy, no bump, and a bump after the clear.  A bump only before the copy they may
+ * not: that is left to the proof.
  *
  * The crowd: a small and nearly full table.  Two churners put in and take out filler keys, so
  * that nodes are moved all the time, and now and then replace the node of a lasting key.
  * Readers look up the lasting keys, which are in the table all the time: not finding one is the
- * failure.  The main thread walks.
+ * failure.  The main thread walks.  Where the table grows it begins with a quarter of its size, and
+ * they all split a bucket now and then; a round is over when its readers are through.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -29,17 +34,22 @@
 
 enum {
 #if defined(__SANITIZE_THREAD__)
-    LOOKUPS = 300 * 1000, /* of one reader */
+    LOOKUPS = 600 * 1000, /* of a test */
     MOVES_MIN = 50,
 #else
-    LOOKUPS = 6 * 1000 * 1000,
+    LOOKUPS = 12 * 1000 * 1000,
     MOVES_MIN = 1000,
 #endif
+    ROUND = 20 * 1000, /* lookups of one reader while one table grows */
     READERS = 2,
     CHURNERS = 2,
-    BITS = 9,             /* 512 slots: every move is near every reader */
-    LASTING = 128,        /* keys that never leave */
-    FILLERS = 720,        /* keys of which half are in the table, on average: load 0.95 */
+    BITS = 9,         /* 512 slots: every move is near every reader */
+    LASTING = 128,    /* keys that never leave */
+    FILLERS = 720,    /* keys of which half are in the table, on average: load 0.95 */
+    GROWING_BITS = 7, /* of a table that grows to BITS */
+    GROWING_LASTING = 32,
+    GROWING_FILLERS = 880,
+    FILLERS_MAX = GROWING_FILLERS,
     TURN = 64,            /* lookups between two quiescent states, as in one turn of a loop */
     FREES_PENDING = 8192, /* nodes waiting for a grace period before churners pause */
 };
@@ -60,8 +70,11 @@ struct entry {
 struct race {
     struct cuckoo *table;
     struct holder lasting[LASTING];
-    struct holder fillers[FILLERS];
+    struct holder fillers[FILLERS_MAX];
+    unsigned nlasting, nfillers;
+    unsigned long lookups; /* of one reader */
     atomic_bool stop;
+    atomic_int waiting; /* threads still to come before the race begins */
     atomic_int reading; /* readers at work */
     atomic_int pending; /* entries waiting to be freed */
     atomic_ulong missed, wrong, ghosts, replaced;
@@ -69,13 +82,14 @@ struct race {
 };
 
 static struct race race; /* zeroed, and too large for a stack */
+static unsigned long lookups_wanted = LOOKUPS;
 
 static void *
 race_alloc(void *ctx __attribute__((unused)), size_t bytes, size_t align)
 {
     void *p = aligned_alloc(align, (bytes + align - 1) / align * align);
 
-    memset(p, 0, bytes);
+    memset(p, 0xa5, bytes);
     return p;
 }
 
@@ -195,16 +209,30 @@ random_below(uint64_t *seed, unsigned n)
     return (unsigned)((*seed >> 33) % n);
 }
 
+/* All begin together, so that short rounds are races, too. */
+static void
+race_join(void)
+{
+    rcu_join();
+    rcu_offline();
+    atomic_fetch_sub(&race.waiting, 1);
+    while (atomic_load(&race.waiting) > 0)
+        sched_yield();
+    rcu_online();
+}
+
 static void *
 churner_run(void *arg)
 {
     uint64_t seed = (uintptr_t)arg;
 
-    rcu_join();
+    race_join();
     for (unsigned turn = 0; !atomic_load(&race.stop); turn++) {
-        holder_toggle(&race.fillers[random_below(&seed, FILLERS)]);
+        holder_toggle(&race.fillers[random_below(&seed, race.nfillers)]);
         if (turn % 16 == 0)
-            holder_replace(&race.lasting[random_below(&seed, LASTING)]);
+            holder_replace(&race.lasting[random_below(&seed, race.nlasting)]);
+        if (turn % 4 == 0)
+            cuckoo_tend(race.table, 1, SIZE_MAX);
         rcu_offline();
         while (atomic_load(&race.pending) > FREES_PENDING)
             sched_yield();
@@ -230,9 +258,9 @@ reader_run(void *arg)
 {
     uint64_t seed = (uintptr_t)arg;
 
-    rcu_join();
-    for (unsigned n = 0; n < LOOKUPS; n++) {
-        struct hash128 key = race.lasting[random_below(&seed, LASTING)].key;
+    race_join();
+    for (unsigned long n = 0; n < race.lookups; n++) {
+        struct hash128 key = race.lasting[random_below(&seed, race.nlasting)].key;
 
         reader_look(&key);
         key.hi ^= UINT64_C(1) << 40; /* the same buckets and tag, and nobody's key */
@@ -264,16 +292,17 @@ walk_once(void)
 {
     bool complete;
 
-    for (unsigned i = 0; i < LASTING; i++)
+    for (unsigned i = 0; i < race.nlasting; i++)
         race.lasting[i].seen = 0;
     complete = cuckoo_each(race.table, walk_on_node, NULL);
-    for (unsigned i = 0; complete && i < LASTING; i++)
+    for (unsigned i = 0; complete && i < race.nlasting; i++)
         race.unseen += race.lasting[i].seen != 1;
     return complete;
 }
 
 /* Draws the lasting keys so that none of them ever has to leave: every bucket is one that fewer
- * than `slots` of them could sit in, so among the nodes of two buckets is always a filler. */
+ * than `slots` of them could sit in, so among the nodes of two buckets is always a filler.  What
+ * holds for a small table holds for one that it grows to. */
 static void
 race_draw_keys(unsigned slots)
 {
@@ -281,7 +310,7 @@ race_draw_keys(unsigned slots)
     unsigned used[2][1 << BITS] = {{0}};
     unsigned lasting = 0;
 
-    for (uint64_t n = 0; lasting < LASTING; n++) {
+    for (uint64_t n = 0; lasting < race.nlasting; n++) {
         struct hash128 key = hash_bytes(&n, sizeof(n));
         unsigned *a = &used[0][key.lo & mask], *b = &used[1][key.hi & mask];
 
@@ -291,29 +320,39 @@ race_draw_keys(unsigned slots)
             ++*b;
         }
     }
-    for (uint64_t n = 0; n < FILLERS; n++) {
+    for (uint64_t n = 0; n < race.nfillers; n++) {
         uint64_t other = ~n;
 
         race.fillers[n].key = hash_bytes(&other, sizeof(other));
     }
 }
 
+/* What rounds come to. */
+struct score {
+    struct cuckoo_stats sum; /* counts only */
+    unsigned long lookups, missed, wrong, ghosts, unseen, replaced, walks, complete;
+    double load_least; /* at the end of a round */
+};
+
 static void
-race_open(unsigned slots)
+race_open(unsigned slots, bool grows, unsigned long secret)
 {
-    struct cuckoo_conf conf = {.bits = BITS,
+    struct cuckoo_conf conf = {.bits = grows ? GROWING_BITS : BITS,
+        .bits_max = BITS,
         .slots = slots,
         .memory = {race_alloc, race_free, NULL},
         .usefulness = race_usefulness};
 
     memset(&race, 0, sizeof(race));
-    hash_secret_fix(slots);
+    race.nlasting = grows ? GROWING_LASTING : LASTING;
+    race.nfillers = grows ? GROWING_FILLERS : FILLERS;
+    hash_secret_fix(secret);
     CHECK_EQ(0, cuckoo_open(&race.table, &conf));
     race_draw_keys(slots);
     rcu_join();
-    for (unsigned i = 0; i < LASTING; i++)
+    for (unsigned i = 0; i < race.nlasting; i++)
         holder_toggle(&race.lasting[i]);
-    for (unsigned i = 0; i < FILLERS; i += 2)
+    for (unsigned i = 0; !grows && i < race.nfillers; i += 2)
         holder_toggle(&race.fillers[i]);
     rcu_offline();
 }
@@ -342,57 +381,104 @@ race_close(void)
 }
 
 static void
-race_report(unsigned long walks, unsigned long complete)
+score_add(struct score *score)
 {
     struct cuckoo_stats s;
 
     cuckoo_stats(race.table, &s);
-    print_message("%u lookups, %lu missed; load %.3f, moved %lu, evicted %lu, replaced %lu, "
-                  "retried %lu, locked %lu; %lu of %lu walks complete\n",
-        READERS * LOOKUPS, atomic_load(&race.missed), s.load, (unsigned long)s.moved,
-        (unsigned long)s.evicted, atomic_load(&race.replaced), (unsigned long)s.retried,
-        (unsigned long)s.locked, complete, walks);
-    CHECK(s.moved >= MOVES_MIN);
-    CHECK(s.load > 0.7);
+    score->lookups += READERS * race.lookups;
+    score->missed += atomic_load(&race.missed);
+    score->wrong += atomic_load(&race.wrong);
+    score->ghosts += atomic_load(&race.ghosts);
+    score->replaced += atomic_load(&race.replaced);
+    score->unseen += race.unseen;
+    score->sum.moved += s.moved;
+    score->sum.evicted += s.evicted;
+    score->sum.retried += s.retried;
+    score->sum.locked += s.locked;
+    score->sum.doubled += s.doubled;
+    if (s.load < score->load_least)
+        score->load_least = s.load;
 }
 
 static void
-race_run(unsigned slots)
+score_print(const struct score *s)
+{
+    print_message("%lu lookups, %lu missed; load %.3f, moved %lu, doubled %lu, evicted %lu, "
+                  "replaced %lu, retried %lu, locked %lu; %lu of %lu walks complete\n",
+        s->lookups, s->missed, s->load_least, (unsigned long)s->sum.moved,
+        (unsigned long)s->sum.doubled, (unsigned long)s->sum.evicted, s->replaced,
+        (unsigned long)s->sum.retried, (unsigned long)s->sum.locked, s->complete, s->walks);
+}
+
+/* A table's life, or as much of it as this many lookups of a reader take. */
+static void
+race_round(struct score *score, unsigned slots, bool grows, unsigned long lookups)
 {
     pthread_t threads[READERS + CHURNERS];
-    unsigned long walks = 0, complete = 0;
 
-    race_open(slots);
+    race_open(slots, grows, slots + score->lookups);
+    race.lookups = lookups;
     atomic_store(&race.reading, READERS);
+    atomic_store(&race.waiting, READERS + CHURNERS);
     for (uintptr_t i = 0; i < READERS + CHURNERS; i++)
         CHECK_EQ(0, pthread_create(&threads[i], NULL, i < READERS ? reader_run : churner_run,
                         (void *)(i + 1)));
+    rcu_online();
     while (atomic_load(&race.reading) > 0) {
-        complete += walk_once();
-        walks++;
+        score->complete += walk_once();
+        score->walks++;
+        cuckoo_tend(race.table, 1, SIZE_MAX);
+        rcu_offline();
         sched_yield();
+        rcu_online();
     }
     atomic_store(&race.stop, true);
+    rcu_offline();
     for (unsigned i = 0; i < READERS + CHURNERS; i++)
         CHECK_EQ(0, pthread_join(threads[i], NULL));
-
     CHECK(walk_once()); /* in peace it is complete */
-    race_report(walks, complete);
-    CHECK_EQ(0, atomic_load(&race.missed));
-    CHECK_EQ(0, atomic_load(&race.wrong));
-    CHECK_EQ(0, atomic_load(&race.ghosts));
-    CHECK_EQ(0, race.unseen);
+    score_add(score);
     race_close();
+}
+
+static void
+race_run(unsigned slots, bool grows)
+{
+    struct score score = {.load_least = 1};
+
+    while (score.lookups < lookups_wanted)
+        race_round(&score, slots, grows, grows ? ROUND : lookups_wanted / READERS + 1);
+    score_print(&score);
+    CHECK_EQ(0, score.missed);
+    CHECK_EQ(0, score.wrong);
+    CHECK_EQ(0, score.ghosts);
+    CHECK_EQ(0, score.unseen);
+    CHECK(score.sum.moved >= MOVES_MIN);
+    if (grows)
+        CHECK(score.sum.doubled > 0);
+    else
+        CHECK(score.load_least > 0.7);
 }
 
 TEST(cuckoo_race, a_key_that_is_there_is_found_while_nodes_move_eight_slots)
 {
-    race_run(8);
+    race_run(8, false);
 }
 
 TEST(cuckoo_race, a_key_that_is_there_is_found_while_nodes_move_four_slots)
 {
-    race_run(4);
+    race_run(4, false);
+}
+
+TEST(cuckoo_race, a_key_that_is_there_is_found_while_the_table_grows_eight_slots)
+{
+    race_run(8, true);
+}
+
+TEST(cuckoo_race, a_key_that_is_there_is_found_while_the_table_grows_four_slots)
+{
+    race_run(4, true);
 }
 
 /* The duel.  With 4 buckets of 8 to a side: A1 and B1 are full of nodes that know no other
@@ -466,7 +552,7 @@ duel_reader_run(void *arg __attribute__((unused)))
     const struct hash128 key = duel[DUEL_BALL].node.key;
 
     rcu_join();
-    for (unsigned n = 0; n < LOOKUPS; n++) {
+    for (unsigned long n = 0; n < race.lookups; n++) {
         reader_look(&key);
         if (n % TURN == 0) {
             rcu_offline();
@@ -486,6 +572,7 @@ duel_open(void)
         .usefulness = race_usefulness};
 
     memset(&race, 0, sizeof(race));
+    race.lookups = lookups_wanted / READERS + 1;
     CHECK_EQ(0, cuckoo_open(&race.table, &conf));
     for (unsigned n = 0; n < DUEL_FIXED; n++)
         duel_insert(duel_node(n, n >= 16 && n < 23 ? 0 : 1, n < 23 ? 1 : 0));
@@ -507,9 +594,9 @@ TEST(cuckoo_race, a_key_that_moves_to_and_fro_is_always_found)
     CHECK_EQ(0, pthread_join(mover, NULL));
 
     cuckoo_stats(race.table, &s);
-    print_message("%u lookups, %lu missed; moved %lu, retried %lu, locked %lu\n", READERS * LOOKUPS,
-        atomic_load(&race.missed), (unsigned long)s.moved, (unsigned long)s.retried,
-        (unsigned long)s.locked);
+    print_message("%lu lookups, %lu missed; moved %lu, retried %lu, locked %lu\n",
+        READERS * race.lookups, atomic_load(&race.missed), (unsigned long)s.moved,
+        (unsigned long)s.retried, (unsigned long)s.locked);
     CHECK(s.moved >= MOVES_MIN);
     CHECK_EQ(DUEL_FIXED + 1, s.entries);
     CHECK_EQ(0, atomic_load(&race.missed));
@@ -517,6 +604,17 @@ TEST(cuckoo_race, a_key_that_moves_to_and_fro_is_always_found)
     cuckoo_close(&race.table);
 }
 
-TEST_MAIN(TEST_ENTRY(cuckoo_race, a_key_that_moves_to_and_fro_is_always_found),
-    TEST_ENTRY(cuckoo_race, a_key_that_is_there_is_found_while_nodes_move_eight_slots),
-    TEST_ENTRY(cuckoo_race, a_key_that_is_there_is_found_while_nodes_move_four_slots))
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_ENTRY(cuckoo_race, a_key_that_moves_to_and_fro_is_always_found),
+        TEST_ENTRY(cuckoo_race, a_key_that_is_there_is_found_while_nodes_move_eight_slots),
+        TEST_ENTRY(cuckoo_race, a_key_that_is_there_is_found_while_nodes_move_four_slots),
+        TEST_ENTRY(cuckoo_race, a_key_that_is_there_is_found_while_the_table_grows_eight_slots),
+        TEST_ENTRY(cuckoo_race, a_key_that_is_there_is_found_while_the_table_grows_four_slots)};
+
+    if (argc > 1)
+        lookups_wanted = strtoul(argv[1], NULL, 10);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

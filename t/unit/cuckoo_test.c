@@ -17,6 +17,7 @@ struct item {
     struct cuckoo_node node;
     int useful;
     bool present;
+    unsigned shown; /* by walks */
 };
 
 struct fixture {
@@ -35,7 +36,7 @@ fixture_alloc(void *ctx, size_t bytes, size_t align)
     if (f->fail_after != 0 && --f->fail_after == 0)
         return NULL;
     p = aligned_alloc(align, (bytes + align - 1) / align * align);
-    memset(p, 0, bytes);
+    memset(p, 0xa5, bytes); /* nobody counts on zeroes */
     f->live_bytes += bytes;
     return p;
 }
@@ -65,16 +66,23 @@ fixture_conf(struct fixture *f, unsigned bits, unsigned slots)
 }
 
 static void
-fixture_open(struct fixture *f, unsigned bits, unsigned slots)
+fixture_open_growing(struct fixture *f, unsigned bits, unsigned bits_max, unsigned slots)
 {
     struct cuckoo_conf conf;
 
     memset(f, 0, sizeof(*f));
     f->items = calloc(ITEMS_MAX, sizeof(*f->items));
     conf = fixture_conf(f, bits, slots);
+    conf.bits_max = bits_max;
     CHECK_EQ(0, cuckoo_open(&f->table, &conf));
     CHECK_EQ(cuckoo_bytes(bits, slots), f->live_bytes);
     rcu_join();
+}
+
+static void
+fixture_open(struct fixture *f, unsigned bits, unsigned slots)
+{
+    fixture_open_growing(f, bits, 0, slots);
 }
 
 static void
@@ -168,7 +176,7 @@ fixture_check(const struct fixture *f, size_t items)
     }
     cuckoo_stats(f->table, &stats);
     CHECK_EQ(present, stats.entries);
-    cuckoo_occupancy(f->table, buckets);
+    CHECK_EQ(cuckoo_buckets(f->table), cuckoo_occupancy(f->table, SIZE_MAX, buckets));
     for (unsigned n = 0; n <= CUCKOO_SLOTS_MAX; n++) {
         counted += n * buckets[n];
         all += buckets[n];
@@ -177,6 +185,8 @@ fixture_check(const struct fixture *f, size_t items)
     CHECK_EQ(cuckoo_buckets(f->table), all);
     CHECK_EQ(0, stats.locked); /* nobody else was here */
     CHECK_EQ(0, stats.retried);
+    CHECK_EQ(f->live_bytes, stats.bytes);
+    CHECK(stats.load == (double)present / (double)stats.capacity);
 }
 
 TEST(cuckoo, what_was_put_in_is_found_until_it_is_taken_out)
@@ -274,6 +284,8 @@ TEST(cuckoo, full_buckets_get_room_by_moving_a_node)
     fixture_check(&f, 17);
     cuckoo_stats(f.table, &stats);
     CHECK_EQ(1, stats.moved);
+    CHECK_EQ(1, stats.paths);
+    CHECK_EQ(1, stats.path_max);
     CHECK_EQ(0, stats.evicted);
     fixture_close(&f);
 }
@@ -367,8 +379,9 @@ walk_on_node(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *seen)
     struct item *item = (struct item *)(void *)seen->node;
 
     w->seen++;
+    item->shown++;
     CHECK(item->present);
-    CHECK(seen->bucket < cuckoo_buckets(w->f->table));
+    CHECK(seen->side < 2 && seen->bucket < cuckoo_buckets(w->f->table));
     CHECK(seen->slot < CUCKOO_SLOTS_MAX);
     CHECK_EQ(item->node.key.hi >> 48, seen->tag);
     if (w->remove) {
@@ -381,6 +394,7 @@ TEST(cuckoo, a_walk_sees_every_node_once_and_may_empty_the_table)
 {
     struct fixture f;
     struct walk w = {.f = &f};
+    uint64_t cursor = 0, slices = 0;
 
     fixture_open(&f, 10, 8);
     hash_secret_fix(3);
@@ -388,9 +402,12 @@ TEST(cuckoo, a_walk_sees_every_node_once_and_may_empty_the_table)
         CHECK(insert_always(&f, fixture_random_item(&f, i)) == NULL);
     CHECK(cuckoo_each(f.table, walk_on_node, &w));
     CHECK_EQ(900, w.seen);
-    for (size_t n = 0; n < cuckoo_buckets(f.table); n += 16)
-        cuckoo_each_bucket(f.table, n, 16, walk_on_node, &w);
+    do {
+        cuckoo_each_next(f.table, &cursor, walk_on_node, &w);
+        slices++;
+    } while (cursor != 0);
     CHECK_EQ(1800, w.seen);
+    CHECK_EQ(cuckoo_buckets(f.table), slices);
     w.remove = true;
     CHECK(cuckoo_each(f.table, walk_on_node, &w));
     CHECK_EQ(2700, w.seen);
@@ -444,6 +461,209 @@ TEST(cuckoo, large_tables_are_aligned_to_huge_pages)
     fixture_close(&f);
 }
 
+/* ---- doubling ---- */
+
+/* As the cache does it. */
+static void
+grow_by_inserting(struct fixture *f, size_t first, size_t n, unsigned buckets)
+{
+    for (size_t i = first; i < first + n; i++) {
+        CHECK(insert_always(f, fixture_random_item(f, i)) == NULL);
+        cuckoo_tend(f->table, buckets, SIZE_MAX);
+    }
+}
+
+static void
+wait_for_grace(void)
+{
+    rcu_leave();
+    rcu_barrier_wait();
+    rcu_join();
+}
+
+/* Stripes stay as many as they were. */
+static size_t
+stripes_more(unsigned from, unsigned to, unsigned slots)
+{
+    size_t slots_more = ((size_t)1 << to) - ((size_t)1 << from);
+
+    return cuckoo_bytes(to, slots) - cuckoo_bytes(from, slots) - slots_more * 8;
+}
+
+static void
+grows_to_hold(unsigned slots)
+{
+    struct fixture f;
+    struct cuckoo_stats s;
+
+    hash_secret_fix(slots);
+    fixture_open_growing(&f, 6, 20, slots);
+    for (size_t n = 0; n < 30000; n += 3000) {
+        grow_by_inserting(&f, n, 3000, 2);
+        fixture_check(&f, n + 3000);
+    }
+    while (cuckoo_wants_tending(f.table))
+        cuckoo_tend(f.table, 1000, SIZE_MAX);
+    cuckoo_stats(f.table, &s);
+    CHECK_EQ(30000, s.entries);
+    CHECK_EQ(0, s.evicted);
+    CHECK_EQ(0, s.refused);
+    CHECK_EQ(16, s.bits); /* 32,768 slots are more than 90 % full */
+    CHECK_EQ(10, s.doubled);
+    CHECK_EQ(20, s.bits_max);
+    wait_for_grace();
+    CHECK_EQ(
+        cuckoo_bytes(16, slots) - stripes_more(6, 16, slots), f.live_bytes); /* old ones went */
+    fixture_check(&f, 30000);
+    fixture_close(&f);
+}
+
+TEST(cuckoo, a_table_doubles_until_it_holds_what_comes_eight_slots)
+{
+    grows_to_hold(8);
+}
+
+TEST(cuckoo, a_table_doubles_until_it_holds_what_comes_four_slots)
+{
+    grows_to_hold(4);
+}
+
+/* One bucket after the other; at each step everything is as it was. */
+TEST(cuckoo, every_step_of_doubling_leaves_everything_in_its_place)
+{
+    struct fixture f;
+    struct cuckoo_stats s;
+    uint64_t splits = 0;
+    size_t n = 0;
+
+    hash_secret_fix(5);
+    fixture_open_growing(&f, 8, 9, 8); /* 16 buckets to a side */
+    for (; !cuckoo_wants_tending(f.table); n++)
+        CHECK(insert_always(&f, fixture_random_item(&f, n)) == NULL);
+    CHECK_EQ(231, n);                  /* 90 % of 256, and one */
+    cuckoo_tend(f.table, 0, SIZE_MAX); /* begins, and that is all */
+    for (;;) {
+        cuckoo_stats(f.table, &s);
+        if (s.splitting == 0)
+            break;
+        CHECK_EQ(32, s.splitting);
+        CHECK_EQ(splits, s.split);
+        CHECK_EQ(256 + 8 * splits, s.capacity);
+        CHECK_EQ(32 + splits, cuckoo_buckets(f.table));
+        CHECK(s.bytes > 3 * 256 * 8); /* old and new */
+        fixture_check(&f, n);
+        take_out(&f, &f.items[splits]); /* changes go on */
+        CHECK(insert_always(&f, fixture_random_item(&f, n)) == NULL);
+        n++;
+        cuckoo_tend(f.table, 1, SIZE_MAX);
+        splits++;
+    }
+    CHECK_EQ(32, splits);
+    CHECK_EQ(9, s.bits);
+    CHECK_EQ(1, s.doubled);
+    CHECK(!cuckoo_wants_tending(f.table)); /* it may not grow any further */
+    fixture_check(&f, n);
+    fixture_close(&f);
+}
+
+TEST(cuckoo, a_table_of_fixed_size_never_doubles)
+{
+    struct fixture f;
+    struct cuckoo_stats s;
+
+    hash_secret_fix(1);
+    fixture_open(&f, 8, 8);
+    for (size_t i = 0; i < 1000; i++) {
+        insert_always(&f, fixture_random_item(&f, i));
+        CHECK(!cuckoo_wants_tending(f.table));
+        cuckoo_tend(f.table, 100, SIZE_MAX);
+    }
+    cuckoo_stats(f.table, &s);
+    CHECK_EQ(8, s.bits);
+    CHECK_EQ(1000 - s.entries, s.evicted);
+    fixture_check(&f, 1000);
+    fixture_close(&f);
+}
+
+TEST(cuckoo, without_memory_it_goes_on_as_it_is_and_asks_again_later)
+{
+    struct fixture f;
+    struct cuckoo_stats s;
+    size_t n = 0;
+
+    hash_secret_fix(1);
+    for (size_t fail = 1; fail <= 3; fail++) { /* the shape itself, side A, side B */
+        fixture_open_growing(&f, 8, 12, 8);
+        for (n = 0; !cuckoo_wants_tending(f.table); n++)
+            CHECK(insert_always(&f, fixture_random_item(&f, n)) == NULL);
+        f.fail_after = fail;
+        cuckoo_tend(f.table, 100, SIZE_MAX);
+        cuckoo_stats(f.table, &s);
+        CHECK_EQ(1, s.refused);
+        CHECK_EQ(0, s.splitting);
+        CHECK_EQ(cuckoo_bytes(8, 8), s.bytes);
+        f.fail_after = 0;
+        for (unsigned more = 0; more < 4; more++, n++) { /* a 64th of 256 slots */
+            CHECK(!cuckoo_wants_tending(f.table));
+            CHECK(insert_always(&f, fixture_random_item(&f, n)) == NULL);
+        }
+        CHECK(insert_always(&f, fixture_random_item(&f, n++)) == NULL);
+        CHECK(cuckoo_wants_tending(f.table));
+        cuckoo_tend(f.table, 100, SIZE_MAX);
+        cuckoo_stats(f.table, &s);
+        CHECK_EQ(9, s.bits);
+        fixture_check(&f, n);
+        fixture_close(&f);
+    }
+}
+
+TEST(cuckoo, who_may_not_take_so_much_leaves_it_to_others)
+{
+    struct fixture f;
+    struct cuckoo_stats s;
+    size_t n = 0;
+
+    hash_secret_fix(1);
+    fixture_open_growing(&f, 8, 12, 8);
+    for (; !cuckoo_wants_tending(f.table); n++)
+        CHECK(insert_always(&f, fixture_random_item(&f, n)) == NULL);
+    cuckoo_tend(f.table, 100, 512 * 8);
+    CHECK(cuckoo_wants_tending(f.table));
+    cuckoo_tend(f.table, 1, SIZE_MAX);
+    cuckoo_tend(f.table, 1, 0); /* to go on is for all */
+    cuckoo_stats(f.table, &s);
+    CHECK_EQ(2, s.split);
+    CHECK_EQ(0, s.refused);
+    fixture_check(&f, n);
+    fixture_close(&f); /* in the middle of it */
+}
+
+/* However far the table doubles between two slices, a walk shows each node once. */
+TEST(cuckoo, a_walk_in_slices_is_whole_while_the_table_doubles)
+{
+    struct fixture f;
+    struct walk w = {.f = &f};
+    struct cuckoo_stats s;
+    uint64_t cursor = 0, moves;
+    size_t n = 930; /* more than 90 % of 1,024 */
+
+    hash_secret_fix(2);
+    fixture_open_growing(&f, 10, 16, 8);
+    grow_by_inserting(&f, 0, n, 0);
+    moves = cuckoo_moves(f.table);
+    do {
+        cuckoo_each_next(f.table, &cursor, walk_on_node, &w);
+        cuckoo_tend(f.table, 3, SIZE_MAX);
+    } while (cursor != 0);
+    cuckoo_stats(f.table, &s);
+    CHECK_EQ(1, s.doubled);
+    CHECK_EQ(moves, cuckoo_moves(f.table)); /* splits are no moves */
+    for (size_t i = 0; i < n; i++)
+        CHECK_EQ(1, f.items[i].shown);
+    fixture_check(&f, n);
+    fixture_close(&f);
+}
+
 TEST_MAIN(TEST_ENTRY(cuckoo, what_was_put_in_is_found_until_it_is_taken_out),
     TEST_ENTRY(cuckoo, replacing_keeps_the_key_and_changes_the_node),
     TEST_ENTRY(cuckoo, keys_with_one_tag_and_one_pair_of_buckets_are_told_apart),
@@ -457,4 +677,11 @@ TEST_MAIN(TEST_ENTRY(cuckoo, what_was_put_in_is_found_until_it_is_taken_out),
     TEST_ENTRY(cuckoo, a_walk_sees_every_node_once_and_may_empty_the_table),
     TEST_ENTRY(cuckoo, automatic_size_leaves_little_moving),
     TEST_ENTRY(cuckoo, opening_fails_cleanly_without_memory_or_sense),
-    TEST_ENTRY(cuckoo, large_tables_are_aligned_to_huge_pages))
+    TEST_ENTRY(cuckoo, large_tables_are_aligned_to_huge_pages),
+    TEST_ENTRY(cuckoo, a_table_doubles_until_it_holds_what_comes_eight_slots),
+    TEST_ENTRY(cuckoo, a_table_doubles_until_it_holds_what_comes_four_slots),
+    TEST_ENTRY(cuckoo, every_step_of_doubling_leaves_everything_in_its_place),
+    TEST_ENTRY(cuckoo, a_table_of_fixed_size_never_doubles),
+    TEST_ENTRY(cuckoo, without_memory_it_goes_on_as_it_is_and_asks_again_later),
+    TEST_ENTRY(cuckoo, who_may_not_take_so_much_leaves_it_to_others),
+    TEST_ENTRY(cuckoo, a_walk_in_slices_is_whole_while_the_table_doubles))
