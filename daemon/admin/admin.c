@@ -135,20 +135,23 @@ static enum admin_next
 admin_state_read(struct admin_req *r)
 {
     struct exchange *x = r->x;
-    struct slice path;
+    struct slice whole, path;
     const char *query;
 
     if (x->err != 0)
         return admin_refuse(
             r, (unsigned)terr_http(x->err, TERR_SIDE_CLIENT), NULL, terr_text(x->err));
     if (r->call.path.ptr == NULL) { /* slices of the head move: keep a copy */
-        path = http_path(&x->head);
-        query = memchr(path.ptr, '?', path.len);
-        path.len = query != NULL ? (size_t)(query - path.ptr) : path.len;
-        r->call.path = arena_copy(&x->arena, path);
-        r->call.method = x->head.method;
-        if (r->call.path.ptr == NULL)
+        whole = path = arena_copy(&x->arena, http_path(&x->head));
+        if (path.ptr == NULL)
             return admin_refuse(r, 503, NULL, "out of memory");
+        query = memchr(whole.ptr, '?', whole.len);
+        if (query != NULL) {
+            path.len = (size_t)(query - whole.ptr);
+            r->call.query = slice_of(query + 1, whole.len - path.len - 1);
+        }
+        r->call.path = path;
+        r->call.method = x->head.method;
     }
     if (r->in_len == 0 && !admin_may(r))
         return admin_refuse(r, 401, "send Authorization: Bearer TOKEN, the token of tarn.yaml",

@@ -1,4 +1,5 @@
 /* admin_answer.c -- answers and the bodies of questions, for every handler. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,73 @@ admin_member(struct admin_call *c, const json_t *object, const char *key)
     else
         admin_fail(c, 400, NULL, "the member '%s' must be text", key);
     return NULL;
+}
+
+static int
+answer_digit(char c, unsigned base)
+{
+    int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' ? (c | 0x20) - 'a' + 10 : -1;
+
+    return digit < (int)base ? digit : -1;
+}
+
+/* The whole of it, and within bounds. */
+static bool
+answer_number(struct slice text, const struct admin_arg *arg, uint64_t *out)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        int digit = answer_digit(text.ptr[i], arg->base);
+
+        if (digit < 0 || n > (UINT64_MAX - (unsigned)digit) / arg->base)
+            return false;
+        n = n * arg->base + (unsigned)digit;
+    }
+    *out = n;
+    return text.len > 0 && n >= arg->least && n <= arg->most;
+}
+
+/* One NAME=NUMBER of the query. */
+static bool
+answer_arg(struct admin_call *c, struct slice text, const struct admin_arg *args, uint64_t *values)
+{
+    const char *equals = memchr(text.ptr, '=', text.len);
+    struct slice name = text, value = SLICE_LIT("");
+    unsigned i = 0;
+
+    if (equals != NULL) {
+        name.len = (size_t)(equals - text.ptr);
+        value = slice_of(equals + 1, text.len - name.len - 1);
+    }
+    while (args[i].name != NULL && !slice_eq(name, slice_str(args[i].name)))
+        i++;
+    if (args[i].name == NULL)
+        admin_fail(c, 400, "see the route in GET /v1", "unknown argument '%.*s' in the query",
+            name.len > 64 ? 64 : (int)name.len, name.ptr);
+    else if (!answer_number(value, &args[i], &values[i]))
+        admin_fail(c, 400, NULL,
+            args[i].base == 16 ? "%s must be a hexadecimal number from %" PRIx64 " to %" PRIx64
+                               : "%s must be a whole number from %" PRIu64 " to %" PRIu64,
+            args[i].name, args[i].least, args[i].most);
+    return c->status == 0;
+}
+
+bool
+admin_args(struct admin_call *c, const struct admin_arg *args, uint64_t *values)
+{
+    struct slice rest = c->query;
+
+    while (rest.len > 0) {
+        const char *amp = memchr(rest.ptr, '&', rest.len);
+        size_t len = amp != NULL ? (size_t)(amp - rest.ptr) : rest.len;
+        size_t skip = amp != NULL ? len + 1 : len;
+
+        if (!answer_arg(c, slice_of(rest.ptr, len), args, values))
+            return false;
+        rest = slice_of(rest.ptr + skip, rest.len - skip);
+    }
+    return true;
 }
 
 char *

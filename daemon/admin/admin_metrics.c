@@ -29,6 +29,9 @@ typedef void metrics_each_f(
     X(index, entries, GAUGE, entries, "Keys in the index")                                         \
     X(index, capacity, GAUGE, capacity, "Slots of the index")                                      \
     X(index, bytes, GAUGE, bytes, "Bytes of the index's table")                                    \
+    X(index, growing, GAUGE, growing, "1 while it doubles, and two tables take memory")            \
+    X(index, doubled, COUNTER, doubled, "Times it has doubled")                                    \
+    X(index, refused, COUNTER, refused, "Times it was to double, and the storage had no room")     \
     X(index, moved, COUNTER, moved, "Keys moved to their other place to make room")                \
     X(index, retried, COUNTER, retried, "Lookups that looked again because something moved")       \
     X(index, locked, COUNTER, locked, "Lookups that ended under the locks")
@@ -53,7 +56,7 @@ metrics_each(const struct admin *a, metrics_each_f *each, void *ctx)
 #undef X
     cache_index_stats(a->env.cache, &index);
 #define X(group, name, kind, member, doc) \
-    each(ctx, #group "." #name, doc, COUNTER_KIND_##kind, index.member);
+    each(ctx, #group "." #name, doc, COUNTER_KIND_##kind, (uint64_t)index.member);
     METRICS_INDEX_TABLE(X)
 #undef X
     each(ctx, "sess.open", "Client connections open now", COUNTER_KIND_GAUGE,

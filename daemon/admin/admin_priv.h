@@ -26,6 +26,7 @@ struct admin_call {
     struct admin *admin;
     enum http_method method;
     struct slice path;         /* without its query */
+    struct slice query;        /* behind the ?; empty without one */
     struct slice body;         /* has a NUL behind it */
     char name[ADMIN_NAME_MAX]; /* what stood for *; "" without one */
 
@@ -54,6 +55,14 @@ void admin_fail_terr(struct admin_call *c, int err, const char *what);
 json_t *admin_body(struct admin_call *c, const char *const *members);
 /* A member that must be text, borrowed; NULL: answered. */
 const char *admin_member(struct admin_call *c, const json_t *object, const char *key);
+/* A number that may stand in the query. */
+struct admin_arg {
+    const char *name; /* NULL ends them */
+    unsigned base;    /* 10 or 16 */
+    uint64_t least, most;
+};
+/* values[i] is what the query says of args[i], or stays as it is.  False: answered already. */
+bool admin_args(struct admin_call *c, const struct admin_arg *args, uint64_t *values);
 /* Makes what is sent of the answer: text and its length, which the caller frees.  NULL: no
  * memory. */
 char *admin_render(struct admin_call *c, size_t *len);

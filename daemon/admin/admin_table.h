@@ -35,7 +35,9 @@
       "{\"value\": VALUE}: from now on, until tarnd ends; 409 if it needs a restart")              \
     X(POST, "/v1/stop", stop, "Drains and ends, as SIGTERM does")                                  \
     X(GET, "/v1/why", later, "Explains an answer; not in this build")                              \
-    X(GET, "/v1/index", later, "The index in depth; not in this build")                            \
+    X(GET, "/v1/index", index, "The index: size, load, growth, how full its buckets are, moves, victims") \
+    X(GET, "/v1/index/dump", index_dump,                                                           \
+      "?limit=N&after=CURSOR: its keys and what they stand for, bucket by bucket, in pages")       \
     X(GET, "/v1/tables", later, "Shared tables; not in this build")                                \
     X(GET, "/v1/log", later, "The log as JSON lines; not in this build")                           \
     X(POST, "/v1/reload", later, "Reads the configuration anew; not in this build")                \

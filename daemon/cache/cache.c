@@ -864,3 +864,23 @@ cache_tend_index(struct cache *c, int64_t otherwise_ms)
                ? INDEX_HOUSEKEEPING_MS
                : otherwise_ms;
 }
+
+size_t
+cache_index_occupancy(const struct cache *c, size_t most, uint64_t *buckets)
+{
+    OBJ_CHECK(c, CACHE_MAGIC);
+    return cuckoo_occupancy(c->index, most, buckets);
+}
+
+void
+cache_index_next(const struct cache *c, uint64_t *cursor, cuckoo_each_f *each, void *ctx)
+{
+    OBJ_CHECK(c, CACHE_MAGIC);
+    cuckoo_each_next(c->index, cursor, each, ctx);
+}
+
+const struct entry *
+cache_index_entry(const struct cuckoo_node *node)
+{
+    return container_of((struct cuckoo_node *)(uintptr_t)node, struct entry, node);
+}

@@ -201,5 +201,10 @@ void entry_abandon(struct entry *e);
  * to call again, in ms: `otherwise_ms`, or sooner. */
 int64_t cache_tend_index(struct cache *c, int64_t otherwise_ms);
 void cache_index_stats(const struct cache *c, struct cuckoo_stats *out);
+/* These three for threads that are online: cuckoo_occupancy(), cuckoo_each_next(), and the newest
+ * entry of a node that it showed, borrowed until this turn ends. */
+size_t cache_index_occupancy(const struct cache *c, size_t most, uint64_t *buckets);
+void cache_index_next(const struct cache *c, uint64_t *cursor, cuckoo_each_f *each, void *ctx);
+const struct entry *cache_index_entry(const struct cuckoo_node *node);
 
 #endif

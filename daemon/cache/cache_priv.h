@@ -64,12 +64,6 @@ struct cache_choice {
     enum cache_reason reason;
 };
 
-static inline struct entry *
-entry_next(const struct entry *e)
-{
-    return atomic_load_explicit(&e->variant, memory_order_acquire);
-}
-
 /* cache.c, for the files that make outcomes. */
 void entry_outcome(struct entry *e, enum entry_state state);
 /* What the new response replaces: same selecting headers, or long dead. */

@@ -206,6 +206,7 @@ struct cuckoo_stats {
     uint64_t refused;  /* times it should have, and there was no memory */
     uint64_t split;    /* buckets split of the `splitting` that there are; 0 of 0: not now */
     uint64_t splitting;
+    bool growing;
     unsigned bits, bits_max, slots;
 };
 

@@ -104,6 +104,7 @@ cuckoo_stats_of_shape(const struct cuckoo *t, struct cuckoo_stats *out)
     out->doubled = atomic_load_explicit(&t->growth.doubled, memory_order_relaxed);
     out->refused = atomic_load_explicit(&t->growth.refused, memory_order_relaxed);
     out->bytes = atomic_load_explicit(&t->growth.bytes, memory_order_relaxed);
+    out->growing = growing;
     if (!growing)
         return;
     out->splitting = out->capacity >> t->slots_log2;

@@ -98,3 +98,15 @@ entry_drop(struct entry **ep)
     if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) == 1)
         entry_free(e);
 }
+
+uint64_t
+entry_bytes(const struct entry *e)
+{
+    uint64_t bytes = (uint64_t)e->head_len + e->vary_len + e->key_len;
+    unsigned nparts = atomic_load_explicit(&e->nparts, memory_order_acquire);
+
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    for (unsigned i = 0; i < nparts; i++)
+        bytes += stobj_len(e->parts[i].body);
+    return bytes;
+}

@@ -113,6 +113,13 @@ entry_state(const struct entry *e)
     return (enum entry_state)atomic_load_explicit(&e->state, memory_order_acquire);
 }
 
+/* The next under its key, older; NULL: none. */
+static inline struct entry *
+entry_next(const struct entry *e)
+{
+    return atomic_load_explicit(&e->variant, memory_order_acquire);
+}
+
 static inline struct slice
 entry_head(const struct entry *e)
 {
@@ -211,6 +218,8 @@ entry_ban(const struct entry *e)
     return atomic_load_explicit(&e->ban, memory_order_acquire);
 }
 
+/* Of READY ones: head, key and what there is of the body. */
+uint64_t entry_bytes(const struct entry *e);
 /* Borrow becomes hold.  Always possible within the turn of the lookup. */
 struct entry *entry_hold(struct entry *e);
 /* Takes *ep and sets it to NULL.  The last hold on an unlinked entry frees it. */

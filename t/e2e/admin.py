@@ -28,6 +28,7 @@ program = None
 class Origin(http.server.BaseHTTPRequestHandler):
     """Says nothing of freshness but under /kept; /slow takes a second."""
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     asked = 0
 
     def do_GET(self):
@@ -185,6 +186,56 @@ admin: {{address: "{admin}"{more}}}
         self.assertEqual(names, typed)
         self.assertEqual(len(names), len(set(names)))
         self.assertIn(f"tarn_req_total {before + 5}\n", told.text)
+
+    def pages(self, limit):
+        """Every key of the index, and how many pages that took."""
+        keys, after, n, c = [], "0", 0, self.connect()
+        while after is not None:
+            page = ask(c, "GET", f"/v1/index/dump?limit={limit}&after={after}").json
+            self.assertLess(len(page["keys"]), limit + 8)
+            keys += page["keys"]
+            after = page["next"]
+            n += 1
+            self.assertLess(n, 10000)
+        return keys, n
+
+    def test_the_index_grows_and_shows_what_is_in_it(self):
+        urls = {f"/kept/{i}" for i in range(1500)}
+        own = self.start()
+        self.addCleanup(own.close)
+        self.socket, shared = os.path.join(own.dir, "admin.sock"), self.socket
+        self.addCleanup(setattr, self, "socket", shared)
+        before = self.ask("GET", "/v1/index").json
+        self.assertEqual((before["entries"], before["bits"]), (0, 10))
+        self.assertEqual(before["growth"]["fixed"], False)
+        c = http.client.HTTPConnection("127.0.0.1", own.port, timeout=tarnd.PATIENCE_S)
+        for url in sorted(urls):
+            c.request("GET", url, headers={"Host": "a"})
+            self.assertEqual(c.getresponse().read()[-len(url):].decode(), url)
+        c.close()
+        index = self.ask("GET", "/v1/index").json
+        self.assertEqual((index["entries"], index["victims"]), (1500, 0))
+        self.assertEqual(index["growth"]["refused"], 0)
+        self.assertGreaterEqual(index["growth"]["doubled"], 1)
+        self.assertEqual(sum(index["occupancy"]["buckets"]), index["occupancy"]["seen"])
+        self.assertEqual(sum(n * b for n, b in enumerate(index["occupancy"]["buckets"])), 1500)
+        for limit in (1, 97, 1000):
+            keys, n = self.pages(limit)
+            self.assertGreaterEqual(n, 2)
+            self.assertEqual(len({k["key"] for k in keys}), len(keys))
+            self.assertEqual({e["url"][-len("/kept/") - 4:].partition("/kept/")[2]
+                              for k in keys for e in k["entries"]},
+                             {u.partition("/kept/")[2] for u in urls})
+        for key in keys:
+            self.assertEqual(key["tag"], key["key"][:4])
+            self.assertIn(key["side"], "AB")
+            entry = key["entries"][0]
+            self.assertEqual((entry["state"], entry["status"]), ("ready", 200))
+            self.assertGreater(entry["bytes"], 20)
+            self.assertGreater(entry["ttl"], 900)
+            self.assertLess(entry["age"], 100)
+        own_counters = self.ask("GET", "/v1/counters").json
+        self.assertGreaterEqual(own_counters["index.doubled"], 1)
 
     def test_a_parameter_changes_for_every_worker(self):
         def reused(path):

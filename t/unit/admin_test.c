@@ -830,6 +830,28 @@ TEST(admin, every_number_has_one_name_in_both_forms)
     world_close();
 }
 
+TEST(admin, the_index_is_shown_and_a_page_is_asked_for_properly)
+{
+    const char *limits = "limit must be a whole number from 1 to 1000";
+    const char *cursors = "after must be a hexadecimal number from 0 to ffffffffffffffff";
+    json_t *o;
+
+    world_open("{}");
+    rcu_join();
+    o = answer("GET /v1/index" H, NULL, 200);
+    CHECK_EQ(32, json_integer_value(json_object_get(o, "buckets")));
+    CHECK_EQ(9, json_array_size(json_object_get(json_object_get(o, "occupancy"), "buckets")));
+    json_decref(o);
+    json_decref(answer("GET /v1/index/dump?limit=1000&after=8000000000000000" H, NULL, 200));
+    expect("GET /v1/index/dump?limit=0" H, NULL, 400, "error", limits);
+    expect("GET /v1/index/dump?limit=99999999999999999999999" H, NULL, 400, "error", limits);
+    expect("GET /v1/index/dump?limit=1&after" H, NULL, 400, "error", cursors);
+    expect("GET /v1/index/dump?after=x" H, NULL, 400, "error", cursors);
+    expect("GET /v1/index/dump?a=1" H, NULL, 400, "error", "unknown argument 'a' in the query");
+    rcu_leave();
+    world_close();
+}
+
 TEST(admin, stop_is_answered_before_it_stops)
 {
     struct ask *a;
@@ -868,6 +890,7 @@ main(void)
         TEST_ENTRY(admin, a_backends_health_is_shown_and_set),
         TEST_ENTRY(admin, parameters_are_shown_and_those_that_can_are_changed),
         TEST_ENTRY(admin, every_number_has_one_name_in_both_forms),
+        TEST_ENTRY(admin, the_index_is_shown_and_a_page_is_asked_for_properly),
         TEST_ENTRY(admin, stop_is_answered_before_it_stops),
     };
 
