@@ -1,19 +1,30 @@
 /* cuckoo_bench.c -- what a lookup in the index costs, and how full the index gets.
  *
- *     cuckoo_bench KEYS LOOKUPS [4|8] [chained] [hit|miss]
+ *     cuckoo_bench KEYS LOOKUPS 4|8 SAMPLES
+ *     cuckoo_bench KEYS LOOKUPS 4|8 count
  *
- * KEYS random keys go into a table of the automatic size; LOOKUPS of keys that are there and
- * of keys that are not are timed, in buckets of 4 or (default) 8 slots.  "chained" times the
- * same keys in the table that vlserver had before: 8,191 buckets with chains.  Then a table is
- * filled until its first victim.
+ * KEYS random keys go into a table of the automatic size, in buckets of 4 or 8 slots, and into the
+ * table that OpenAFS's vlserver had before: 8,191 buckets with chains.  LOOKUPS of keys that are
+ * there, and of keys that are not, are timed in both, turn by turn (the chains get a
+ * hundredth of them).  Then a table is filled until its first victim, and one that grows with all
+ * keys.  "count" is for valgrind --tool=callgrind --instr-atstart=no, which then leaves a dump
+ * for each: making keys, cuckoo hit, cuckoo miss, chained hit, chained miss.
  *
- * For instructions:  valgrind --tool=callgrind --toggle-collect=cuckoo_find cuckoo_bench ...
- * with "hit" or "miss", which time one kind alone, and divide by LOOKUPS.
+ * For scripts/bench --index, so a line is NAME VALUE.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_START_INSTRUMENTATION ((void)0)
+#define CALLGRIND_ZERO_STATS            ((void)0)
+#define CALLGRIND_STOP_INSTRUMENTATION  ((void)0)
+#define CALLGRIND_DUMP_STATS_AT(name)   ((void)(name))
+#endif
 
 #include "daemon/base/hash.h"
 #include "daemon/base/rcu.h"
@@ -21,7 +32,8 @@
 #include "daemon/cache/cuckoo.h"
 
 enum {
-    CHAINS = 8191
+    CHAINS = 8191,
+    CHAINED_PART = 100, /* of the lookups: chains are slow */
 };
 
 struct entry {
@@ -34,8 +46,7 @@ struct bench {
     struct entry *chains[CHAINS];
     struct entry *entries;
     uint64_t keys, lookups;
-    unsigned slots;
-    bool chained, hit, miss;
+    unsigned slots, samples; /* samples 0: count */
 };
 
 typedef const struct cuckoo_node *bench_find_f(const struct bench *b, const struct hash128 *key);
@@ -67,9 +78,10 @@ bench_usefulness(const struct cuckoo_node *node)
 }
 
 static struct cuckoo *
-bench_open(unsigned bits, unsigned slots)
+bench_open(unsigned bits, unsigned bits_max, unsigned slots)
 {
     struct cuckoo_conf conf = {.bits = bits,
+        .bits_max = bits_max,
         .slots = slots,
         .memory = {bench_alloc, bench_free, NULL},
         .usefulness = bench_usefulness};
@@ -94,12 +106,13 @@ bench_insert(struct cuckoo *t, struct cuckoo_node *node)
     return victim == NULL;
 }
 
+/* CPU time of this thread, ns: what others do meanwhile does not count. */
 static double
 bench_now(void)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
     return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
@@ -125,29 +138,47 @@ bench_key(uint64_t n)
     return hash_bytes(&n, sizeof(n));
 }
 
+/* Keys that are there, or that are not, in an order of no use to caches. */
+static struct hash128
+bench_next_key(const struct bench *b, uint64_t *seed, bool there)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return bench_key((*seed >> 20) % b->keys + (there ? 0 : b->keys));
+}
+
+static void
+bench_make_keys(const struct bench *b, uint64_t lookups, bool there)
+{
+    uint64_t seed = 1, sum = 0;
+
+    for (uint64_t i = 0; i < lookups; i++)
+        sum += bench_next_key(b, &seed, there).lo;
+    tassert(sum != 0);
+}
+
+static __attribute__((noinline)) void
+bench_find_all(const struct bench *b, bench_find_f *find, uint64_t lookups, bool there)
+{
+    uint64_t seed = 1, found = 0;
+
+    for (uint64_t i = 0; i < lookups; i++) {
+        struct hash128 key = bench_next_key(b, &seed, there);
+
+        found += find(b, &key) != NULL;
+    }
+    tassert(found == (there ? lookups : 0));
+}
+
 /* Nanoseconds of a lookup, with the making of the keys taken off. */
 static double
 bench_time(const struct bench *b, bench_find_f *find, uint64_t lookups, bool there)
 {
-    uint64_t seed = 1, found = 0, sum = 0;
-    double start, made;
+    double start = bench_now(), made;
 
-    start = bench_now();
-    for (uint64_t i = 0; i < lookups; i++) {
-        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        sum += bench_key((seed >> 20) % b->keys + (there ? 0 : b->keys)).lo;
-    }
+    bench_make_keys(b, lookups, there);
     made = bench_now() - start;
     start = bench_now();
-    for (uint64_t i = 0; i < lookups; i++) {
-        struct hash128 key;
-
-        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        key = bench_key((seed >> 20) % b->keys + (there ? 0 : b->keys));
-        found += find(b, &key) != NULL;
-    }
-    tassert(sum != 0);
-    tassert(found == (there ? lookups : 0));
+    bench_find_all(b, find, lookups, there);
     return (bench_now() - start - made) / (double)lookups;
 }
 
@@ -172,26 +203,46 @@ bench_fill(struct bench *b)
 
         tassert(without_victim);
     }
+    start = bench_now() - start;
     cuckoo_stats(b->table, &s);
-    printf("keys %llu, bits %u, slots %u, bytes %llu, load %.4f, moved %llu, insert %.0f ns\n",
-        (unsigned long long)s.entries, s.bits, s.slots, (unsigned long long)s.bytes, s.load,
-        (unsigned long long)s.moved, (bench_now() - start) / (double)b->keys);
+    printf("bits %u\nbytes %llu\nload %.4f\ninsert_ns %.0f\n", s.bits, (unsigned long long)s.bytes,
+        s.load, start / (double)b->keys);
 }
 
 static void
 bench_lookups(const struct bench *b)
 {
-    uint64_t few = b->lookups / 100 + 1; /* the chains are slow */
-    bool both = b->hit == b->miss;
+    uint64_t few = b->lookups / CHAINED_PART + 1;
 
-    if (both || b->hit)
-        printf("cuckoo  hit %8.1f ns\n", bench_time(b, bench_find_cuckoo, b->lookups, true));
-    if (both || b->miss)
-        printf("cuckoo miss %8.1f ns\n", bench_time(b, bench_find_cuckoo, b->lookups, false));
-    if (b->chained) {
-        printf("chained  hit %7.1f ns\n", bench_time(b, bench_find_chained, few, true));
-        printf("chained miss %7.1f ns\n", bench_time(b, bench_find_chained, few, false));
+    for (unsigned i = 0; i < b->samples; i++) {
+        printf("cuckoo_hit %.1f\n", bench_time(b, bench_find_cuckoo, b->lookups, true));
+        printf("chained_hit %.1f\n", bench_time(b, bench_find_chained, few, true));
+        printf("cuckoo_miss %.1f\n", bench_time(b, bench_find_cuckoo, b->lookups, false));
+        printf("chained_miss %.1f\n", bench_time(b, bench_find_chained, few, false));
     }
+}
+
+/* With instrumentation on for that long, and a dump of its own. */
+#define BENCH_COUNT(name, statement)     \
+    do {                                 \
+        CALLGRIND_START_INSTRUMENTATION; \
+        CALLGRIND_ZERO_STATS;            \
+        statement;                       \
+        CALLGRIND_DUMP_STATS_AT(name);   \
+        CALLGRIND_STOP_INSTRUMENTATION;  \
+    } while (0)
+
+static void
+bench_count(const struct bench *b)
+{
+    uint64_t few = b->lookups / CHAINED_PART + 1;
+
+    BENCH_COUNT("keys", bench_make_keys(b, b->lookups, true));
+    BENCH_COUNT("cuckoo_hit", bench_find_all(b, bench_find_cuckoo, b->lookups, true));
+    BENCH_COUNT("cuckoo_miss", bench_find_all(b, bench_find_cuckoo, b->lookups, false));
+    BENCH_COUNT("chained_hit", bench_find_all(b, bench_find_chained, few, true));
+    BENCH_COUNT("chained_miss", bench_find_all(b, bench_find_chained, few, false));
+    printf("chained_lookups %llu\n", (unsigned long long)few);
 }
 
 /* Fills the largest table that the keys are enough for. */
@@ -205,28 +256,57 @@ bench_load(const struct bench *b)
 
     while (bits < CUCKOO_BITS_MAX && UINT64_C(2) << bits <= b->keys)
         bits++;
-    t = bench_open(bits, b->slots);
+    t = bench_open(bits, 0, b->slots);
     while (n < b->keys && bench_insert(t, &b->entries[n].node))
         n++;
     cuckoo_stats(t, &s);
-    printf("bits %u: first victim at load %.4f, moved %llu (%.2f a key)\n", bits, s.load,
-        (unsigned long long)s.moved, (double)s.moved / (double)n);
+    printf("victim_load %.4f\nvictim_bits %u\nmoves_per_key %.2f\nlongest_path %llu\n", s.load,
+        bits, (double)s.moved / (double)n, (unsigned long long)s.path_max);
     cuckoo_close(&t);
 }
 
+/* Lets a small table grow to hold them all, as tarnd does. */
 static void
+bench_grow(const struct bench *b)
+{
+    struct cuckoo *t = bench_open(13, CUCKOO_BITS_MAX, b->slots);
+    double start = bench_now(), least = 1;
+    struct cuckoo_stats s;
+
+    for (uint64_t i = 0; i < b->keys; i++) {
+        bool without_victim = bench_insert(t, &b->entries[i].node);
+
+        tassert(without_victim);
+        if (!cuckoo_wants_tending(t))
+            continue;
+        cuckoo_stats(t, &s);
+        if (!s.growing && s.load < least)
+            least = s.load;
+        cuckoo_tend(t, 8, SIZE_MAX);
+        if (i % 64 == 0) { /* as at the end of a turn: old tables go */
+            rcu_offline();
+            rcu_online();
+        }
+    }
+    start = bench_now() - start;
+    cuckoo_stats(t, &s);
+    printf("grow_load %.4f\ngrow_doubled %llu\ngrow_victims %llu\ngrow_insert_ns %.0f\n", least,
+        (unsigned long long)s.doubled, (unsigned long long)s.evicted, start / (double)b->keys);
+    rcu_offline();
+    cuckoo_close(&t);
+    rcu_online();
+}
+
+static bool
 bench_args(struct bench *b, int argc, char **argv)
 {
-    b->keys = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
-    b->lookups = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
-    b->slots = 8;
-    for (int i = 3; i < argc; i++) {
-        if (strcmp(argv[i], "4") == 0)
-            b->slots = 4;
-        b->chained = b->chained || strcmp(argv[i], "chained") == 0;
-        b->hit = b->hit || strcmp(argv[i], "hit") == 0;
-        b->miss = b->miss || strcmp(argv[i], "miss") == 0;
-    }
+    if (argc != 5)
+        return false;
+    b->keys = strtoull(argv[1], NULL, 10);
+    b->lookups = strtoull(argv[2], NULL, 10);
+    b->slots = (unsigned)strtoul(argv[3], NULL, 10);
+    b->samples = (unsigned)strtoul(argv[4], NULL, 10);
+    return b->keys > 0 && b->lookups > 0 && (b->slots == 4 || b->slots == 8);
 }
 
 int
@@ -234,19 +314,24 @@ main(int argc, char **argv)
 {
     static struct bench b;
 
-    bench_args(&b, argc, argv);
-    if (b.keys == 0 || b.lookups == 0) {
-        fprintf(stderr, "usage: cuckoo_bench KEYS LOOKUPS [4|8] [chained] [hit|miss]\n");
+    if (!bench_args(&b, argc, argv)) {
+        fprintf(stderr, "usage: cuckoo_bench KEYS LOOKUPS 4|8 SAMPLES|count\n");
         return 2;
     }
     hash_secret_fix(1);
+    rcu_start();
     rcu_join();
     b.entries = calloc(b.keys, sizeof(*b.entries));
     tassert(b.entries != NULL);
-    b.table = bench_open(cuckoo_bits_for(b.keys, b.slots), b.slots);
+    b.table = bench_open(cuckoo_bits_for(b.keys, b.slots), 0, b.slots);
     bench_fill(&b);
-    bench_lookups(&b);
-    bench_load(&b);
+    if (b.samples > 0) {
+        bench_lookups(&b);
+        bench_load(&b);
+        bench_grow(&b);
+    } else {
+        bench_count(&b);
+    }
     rcu_leave();
     cuckoo_close(&b.table);
     free(b.entries);
