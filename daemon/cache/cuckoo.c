@@ -16,14 +16,11 @@ static inline __attribute__((always_inline)) struct cuckoo_node *
 cuckoo_scan_slots(
     const struct cuckoo_slot *bucket, const struct hash128 *key, unsigned slots, uint64_t *last)
 {
-    uint64_t tag = cuckoo_tag_word(key);
+    uint64_t tag = cuckoo_tag_word(key), address = 0;
 
 #pragma GCC unroll 8
     for (unsigned i = 0; i < slots; i++) {
-        uint64_t word = cuckoo_load(&bucket[i]);
-        uint64_t address = word ^ tag; /* with the tag gone, if it was this */
-
-        *last = word;
+        address = cuckoo_load(&bucket[i]) ^ tag; /* with the tag gone, if it was this */
         if (__builtin_expect(address <= CUCKOO_ADDRESS_MASK, 0)) {
             struct cuckoo_node *node = cuckoo_word_node(address);
 
@@ -31,6 +28,7 @@ cuckoo_scan_slots(
                 return node;
         }
     }
+    *last = address ^ tag;
     return NULL;
 }
 
@@ -43,52 +41,43 @@ cuckoo_scan(const struct cuckoo *t, const struct cuckoo_slot *bucket, const stru
     return cuckoo_scan_slots(bucket, key, 4, last);
 }
 
-/* Goes on where the bucket of `s` was found to be split.  Once in a doubling this turns only once;
- * again, when the next doubling began while this thread was online. */
-static __attribute__((noinline)) struct cuckoo_node *
-cuckoo_scan_split(const struct cuckoo *t, const struct cuckoo_shape *s, enum cuckoo_side side,
+/* The key on this side, wherever splits have taken it.  The loop turns once more for each doubling
+ * that began after `s` was loaded. */
+static struct cuckoo_node *
+cuckoo_scan_side(const struct cuckoo *t, const struct cuckoo_shape *s, enum cuckoo_side side,
     const struct hash128 *key)
 {
     struct cuckoo_node *node;
     uint64_t last;
 
-    do {
-        s = s->next;
+    for (;;) {
         node = cuckoo_scan(t, cuckoo_bucket(t, s, cuckoo_place(side, key)), key, &last);
-    } while (node == NULL && last == CUCKOO_SPLIT);
-    return node;
+        if (node != NULL || last != CUCKOO_SPLIT)
+            return node;
+        s = s->next;
+    }
 }
 
-/* One look at both buckets.  *certain: the key was found, or was not there at some moment
- * of the look.  See cuckoo_find(). */
-static inline __attribute__((always_inline)) struct cuckoo_node *
+/* One look at both sides.  *certain: the key was found, or was not there at some moment of the
+ * look.  See cuckoo_find(). */
+static struct cuckoo_node *
 cuckoo_look(const struct cuckoo *t, const struct hash128 *key, bool *certain)
 {
     const struct cuckoo_shape *s = cuckoo_shape(t);
-    const struct cuckoo_slot *a = cuckoo_bucket(t, s, cuckoo_place(CUCKOO_A, key));
-    const struct cuckoo_slot *b = cuckoo_bucket(t, s, cuckoo_place(CUCKOO_B, key));
     const _Atomic uint64_t *moves = cuckoo_move_count((struct cuckoo *)(uintptr_t)t, key);
-    struct cuckoo_node *node;
-    uint64_t before, last;
+    uint64_t before = atomic_load_explicit(moves, memory_order_acquire);
+    struct cuckoo_node *node = cuckoo_scan_side(t, s, CUCKOO_A, key);
 
-    __builtin_prefetch(b);
-    before = atomic_load_explicit(moves, memory_order_acquire);
-    node = cuckoo_scan(t, a, key, &last);
-    if (node == NULL && __builtin_expect(last == CUCKOO_SPLIT, 0))
-        node = cuckoo_scan_split(t, s, CUCKOO_A, key);
-    if (node == NULL) {
-        node = cuckoo_scan(t, b, key, &last);
-        if (node == NULL && __builtin_expect(last == CUCKOO_SPLIT, 0))
-            node = cuckoo_scan_split(t, s, CUCKOO_B, key);
-    }
+    if (node == NULL)
+        node = cuckoo_scan_side(t, s, CUCKOO_B, key);
     /* The loads above are acquires, so this one cannot come before any of them. */
     *certain = node != NULL || atomic_load_explicit(moves, memory_order_relaxed) == before;
     return node;
 }
 
-/* Something moved while we looked. */
+/* Something moved while we looked, or a bucket was split. */
 static __attribute__((noinline, cold)) struct cuckoo_node *
-cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key)
+cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key, bool moved)
 {
     struct cuckoo_luck *luck = (struct cuckoo_luck *)(uintptr_t)&t->luck; /* not of its contents */
     struct cuckoo_guard g;
@@ -97,10 +86,12 @@ cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key)
     for (unsigned i = 0; i < LIMIT_LOOKUP_RETRIES; i++) {
         bool certain;
 
-        atomic_fetch_add_explicit(&luck->retried, 1, memory_order_relaxed);
+        if (moved)
+            atomic_fetch_add_explicit(&luck->retried, 1, memory_order_relaxed);
         node = cuckoo_look(t, key, &certain);
         if (certain)
             return node;
+        moved = true;
     }
     atomic_fetch_add_explicit(&luck->locked, 1, memory_order_relaxed);
     cuckoo_lock(t, key, &g);
@@ -154,17 +145,34 @@ cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key)
 struct cuckoo_node *
 cuckoo_find(const struct cuckoo *t, const struct hash128 *key)
 {
+    const struct cuckoo_shape *s;
+    const struct cuckoo_slot *a, *b;
+    const _Atomic uint64_t *moves;
     struct cuckoo_node *node;
-    bool certain;
+    uint64_t before, last_a, last_b;
 
     OBJ_CHECK(t, CUCKOO_MAGIC);
     tassert_slow(rcu_is_online());
     tassert_slow(cuckoo_held == NULL); /* the last resort is to lock */
 
-    node = cuckoo_look(t, key, &certain);
-    if (__builtin_expect(certain, 1))
+    /* cuckoo_look() for a table that does not double, without a call that would cost registers. */
+    s = cuckoo_shape(t);
+    a = cuckoo_bucket(t, s, cuckoo_place(CUCKOO_A, key));
+    b = cuckoo_bucket(t, s, cuckoo_place(CUCKOO_B, key));
+    moves = cuckoo_move_count((struct cuckoo *)(uintptr_t)t, key);
+    __builtin_prefetch(b);
+    before = atomic_load_explicit(moves, memory_order_acquire);
+    node = cuckoo_scan(t, a, key, &last_a);
+    if (node != NULL)
         return node;
-    return cuckoo_find_again(t, key);
+    node = cuckoo_scan(t, b, key, &last_b);
+    if (node != NULL)
+        return node;
+    if (__builtin_expect(last_a == CUCKOO_SPLIT || last_b == CUCKOO_SPLIT, 0))
+        return cuckoo_find_again(t, key, false);
+    if (__builtin_expect(atomic_load_explicit(moves, memory_order_relaxed) != before, 0))
+        return cuckoo_find_again(t, key, true);
+    return NULL;
 }
 
 uint64_t
