@@ -76,6 +76,13 @@ struct conf_negative {
     int64_t ttl;     /* ms; 0: only what a policy asks for */
 };
 
+struct conf_table {
+    const char *name;
+    const char *path; /* without .state, .0, .1 */
+    const char *kind; /* "any", "set", "map", "prefix", "address", "vector" */
+    int64_t check;    /* hash each new version? */
+};
+
 /* Who may change this tarnd while it runs, and where he knocks. */
 struct conf_admin {
     struct conf_address address;
@@ -115,6 +122,8 @@ struct conf {
     const char *vcl;          /* the policy's file, as open(2) takes it; "": none */
     struct conf_index index;
     struct conf_negative negative;
+    struct conf_table *tables;
+    unsigned ntables;
     const struct conf_admin *admin; /* NULL: no admin listener */
     struct conf_params params;
     bool ttl_said;   /* default_ttl stands in the file */

@@ -174,10 +174,12 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
 {
     static const struct {
         const char *section, *entry;
-    } named[] = {{"storage", "main"}, {"backends", "origin"}};
+    } named[] = {{"storage", "main"}, {"backends", "origin"}, {"tables", "blocked"}};
     bool is_list = strcmp(s->name, "listen") == 0 || strcmp(s->name, "routes") == 0;
-    bool is_off = strcmp(s->name, "admin") == 0 ||
-                  strcmp(s->name, "negative_cache") == 0; /* its being there means something */
+    bool is_tables = strcmp(s->name, "tables") == 0;
+    /* Their being there means something. */
+    bool is_off =
+        strcmp(s->name, "admin") == 0 || strcmp(s->name, "negative_cache") == 0 || is_tables;
     int indent = is_list || is_off ? 4 : 2;
 
     doc_print(to, "\n");
@@ -190,8 +192,8 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
     for (unsigned i = 0; i < ARRAY_LEN(named); i++) {
         if (strcmp(s->name, named[i].section) != 0)
             continue;
-        doc_print(to, "  %s:\n", named[i].entry);
-        indent = 4;
+        doc_print(to, "  %s%s:\n", is_off ? "# " : "", named[i].entry);
+        indent = is_off ? 6 : 4;
     }
     for (unsigned i = 0; i < s->nkeys; i++)
         doc_yaml_key(to, &s->keys[i], indent, is_off ? "# " : is_list && i == 0 ? "- " : "");

@@ -12,6 +12,7 @@
 #define CONF_NAME_MAX    64 /* names stand in log lines and counters */
 #define CONF_TOKEN_MIN   16 /* a shorter one can be guessed */
 #define CONF_TOKEN_MAX   256
+#define CONF_TABLES_MAX  64
 #define CONF_STORAGE_MAX (INT64_C(1) << 50)
 
 /* clang-format off */
@@ -31,6 +32,7 @@
     X(LEVEL,   STRING, "error, warn, info or debug")                                               \
     X(ENGINE,  STRING, "malloc, synth or fault")                                                   \
     X(EVICTION, STRING, "s3-fifo, lru or sieve")                                                   \
+    X(TABLE,   STRING, "any, set, map, prefix, address or vector")                                 \
     X(LISTEN,  STRING, "an address: host:port, \"[v6]:port\", \"*:port\" or unix:/path")           \
     X(ADDRESS, STRING, "an address: host:port, \"[v6]:port\" or unix:/path")                       \
     X(AUTHORITY, STRING, "a host name, and perhaps a port, as in www.example.com:8080")            \
@@ -98,6 +100,15 @@
     X(token, ASCII, "", 0, CONF_TOKEN_MAX,                                                         \
       "Asked for in `Authorization: Bearer TOKEN`; at least 16 characters, none of them a space")
 
+#define CONF_TABLES_TABLE(X)                                                                       \
+    X(path, TEXT, "", 0, 4000,                                                                     \
+      "Its files are this with .state, .0 and .1; empty: /dev/shm/tarn and the name. tarn-table "  \
+      "writes them, or another program")                                                           \
+    X(kind, TABLE, "any", 0, 0, "What it must be: versions of other kinds are refused")            \
+    X(check, BOOL, 1, 0, 1,                                                                        \
+      "Compute the checksum of each new version, once in each worker; off: for large tables whose "\
+      "writer is trusted")
+
 /* The top level, in the order in which it is read and documented.
  *    section, rows, documentation */
 #define CONF_SECTION_TABLE(X)                                                                      \
@@ -117,6 +128,9 @@
       "What does not exist: a 404 or 410 without freshness of its own is remembered without its "  \
       "page, in a table of fixed size. Without this section there is none; `negative_cache: {}` "  \
       "has the defaults.")                                                                         \
+    X(tables, CONF_TABLES_TABLE,                                                                   \
+      "A map of names to tables in shared memory, which policies read with tarn.table_contains and "\
+      "tarn.table_lookup, and other processes write. Default: none.")                              \
     X(admin, CONF_ADMIN_TABLE,                                                                     \
       "The listener for operators: HTTP and JSON, see daemon/admin/README.md. Without this section "\
       "there is none; `admin: {}` has the default address.")                                       \
@@ -124,7 +138,7 @@
 
 /* Sections of Tarn's design that this build refuses by name. */
 #define CONF_UNSUPPORTED_TABLE(X)                                                                  \
-    X(tls) X(tables) X(user) X(supervisor)
+    X(tls) X(user) X(supervisor)
 /* clang-format on */
 
 #endif

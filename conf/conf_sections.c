@@ -22,6 +22,7 @@
 #define KEY_DEF_LEVEL     KEY_STRING
 #define KEY_DEF_ENGINE    KEY_STRING
 #define KEY_DEF_EVICTION  KEY_STRING
+#define KEY_DEF_TABLE     KEY_STRING
 #define KEY_DEF_LISTEN    KEY_STRING
 #define KEY_DEF_ADDRESS   KEY_STRING
 #define KEY_DEF_AUTHORITY KEY_STRING
@@ -64,6 +65,9 @@ static const struct conf_key keys_index[] = {CONF_INDEX_TABLE(KEY_ROW)};
 #undef KEY_OWNER
 #define KEY_OWNER struct conf_negative
 static const struct conf_key keys_negative_cache[] = {CONF_NEGATIVE_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_table
+static const struct conf_key keys_tables[] = {CONF_TABLES_TABLE(KEY_ROW)};
 #undef KEY_OWNER
 #define KEY_OWNER struct conf_params
 static const struct conf_key keys_parameters[] = {CONF_PARAM_TABLE(KEY_ROW)};
@@ -406,6 +410,52 @@ conf_read_negative_cache(struct conf_cx *cx, const struct ynode *n)
         conf_negative_check(cx, entries != NULL ? entries : n, (uint64_t)neg->entries);
 }
 
+/* Two names for the same files would be one table. */
+static void
+conf_table_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
+{
+    const struct conf_table *t = &cx->conf->tables[i];
+
+    if (t->path[0] != '/')
+        conf_fail(cx, at, "path: '%s' does not begin with /: which directory is meant?", t->path);
+    for (unsigned j = 0; j < i; j++)
+        if (strcmp(t->path, cx->conf->tables[j].path) == 0)
+            conf_fail(cx, at, "tables '%s' and '%s' have the same path: remove one",
+                cx->conf->tables[j].name, t->name);
+}
+
+static void
+conf_read_tables(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf *conf = cx->conf;
+    unsigned i = 0;
+
+    if (n == NULL || !conf_kind_check(cx, n, YNODE_MAP, "section 'tables'"))
+        return;
+    if (n->nchildren > CONF_TABLES_MAX)
+        conf_fail(cx, n, "section 'tables' has %u tables: %d are possible", n->nchildren,
+            CONF_TABLES_MAX);
+    conf->tables = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->tables));
+    if (conf->tables == NULL)
+        return;
+    conf->ntables = n->nchildren;
+    conf_read_named(cx, n, "table", conf->tables, sizeof(*conf->tables));
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next, i++) {
+        struct conf_table *t = &conf->tables[i];
+        const struct ynode *at = ynode_get(c, "path");
+        char usual[sizeof("/dev/shm/tarn/") + CONF_NAME_MAX];
+
+        t->name = conf_copy(cx, c->key->text);
+        if (t->path[0] == '\0') {
+            snprintf(usual, sizeof(usual), "/dev/shm/tarn/%.*s", (int)c->key->text.len,
+                c->key->text.ptr);
+            t->path = conf_copy(cx, slice_str(usual));
+        }
+        if (!cx->nomem)
+            conf_table_check(cx, at != NULL ? at : c, i);
+    }
+}
+
 static void
 conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
 {
@@ -450,7 +500,7 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
     else
         conf_fail(cx, key,
             "unknown section '%s'; there are: listen, workers, storage, backends, "
-            "routes, vcl, index, negative_cache, admin, parameters",
+            "routes, vcl, index, negative_cache, tables, admin, parameters",
             quote);
 }
 

@@ -14,6 +14,7 @@
 
 static const char *const text_levels[] = {"error", "warn", "info", "debug", NULL};
 static const char *const text_engines[] = {"malloc", "synth", "fault", NULL};
+static const char *const text_kinds[] = {"any", "set", "map", "prefix", "address", "vector", NULL};
 static const char *const text_evictions[] = {"s3-fifo", "lru", "sieve", NULL};
 
 /* How many bytes at the front are among these. */
@@ -155,6 +156,7 @@ text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
         conf_fail_value(cx, key, n, "is unknown: it is %s",
             key->type == CONF_TYPE_LEVEL    ? "error, warn, info or debug"
             : key->type == CONF_TYPE_ENGINE ? "malloc, synth or fault"
+            : key->type == CONF_TYPE_TABLE  ? "any, set, map, prefix, address or vector"
                                             : "s3-fifo, lru or sieve");
     return false;
 }
@@ -173,6 +175,8 @@ conf_text_read(
         return text_word(cx, key, n, text_engines, to);
     if (key->type == CONF_TYPE_EVICTION)
         return text_word(cx, key, n, text_evictions, to);
+    if (key->type == CONF_TYPE_TABLE)
+        return text_word(cx, key, n, text_kinds, to);
 
     wrong = text_wrong(key->type, s);
     if (wrong != NULL) {

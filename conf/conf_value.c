@@ -292,6 +292,7 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_LEVEL:
     case CONF_TYPE_ENGINE:
     case CONF_TYPE_EVICTION:
+    case CONF_TYPE_TABLE:
     case CONF_TYPE_AUTHORITY:
     case CONF_TYPE_HOST:
     case CONF_TYPE_PREFIX:

@@ -17,6 +17,7 @@
 #include "daemon/shm/access_log.h"
 #include "daemon/shm/elog.h"
 #include "daemon/shm/log.h"
+#include "daemon/shm/tables.h"
 #include "daemon/worker.h"
 
 enum {
@@ -176,6 +177,8 @@ manage_on_task(struct task *t)
     OBJ_CHECK(m, MANAGE_MAGIC);
     elog_flush();
     policies_tick(m->env.policies);
+    if (m->env.tables != NULL)
+        tables_watch(m->env.tables);
     manage_step(m);
     while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
         manage_on_signal(m, sig);

@@ -23,6 +23,7 @@ struct policies;
 struct registry;
 struct shmlog;
 struct storage;
+struct tables;
 struct worker;
 struct worker_env;
 
@@ -35,6 +36,7 @@ struct manage_env {
     struct storage *storage;
     struct registry *registry;
     struct policies *policies;
+    struct tables *tables;     /* NULL: none */
     struct worker_env *shared; /* bounds: released when draining begins */
     struct worker **workers;
     struct shmlog **logs;

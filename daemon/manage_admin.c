@@ -121,6 +121,7 @@ manage_admin_open(struct manage *m)
         .storage = env->storage,
         .registry = env->registry,
         .policies = env->policies,
+        .tables = env->tables,
         .nworkers = env->nworkers,
         .host = &manage_host,
         .host_ctx = m};

@@ -26,6 +26,8 @@
 #include "daemon/shm/dir.h"
 #include "daemon/shm/elog.h"
 #include "daemon/shm/log.h"
+#include "daemon/shm/table_guard.h"
+#include "daemon/shm/tables.h"
 #include "daemon/worker.h"
 #include "storage/storage.h"
 
@@ -43,6 +45,7 @@ struct server {
     struct cache *cache;
     struct registry *registry;
     struct policies *policies;
+    struct tables *tables;
     bool policy_refused; /* as a configuration would have been */
     struct manage *manage;
     struct worker_env env;
@@ -192,6 +195,29 @@ server_open_policies(struct server *s)
 }
 
 static int
+server_open_tables(struct server *s)
+{
+    const struct conf *conf = s->conf;
+    struct tables_conf *rows = calloc(conf->ntables, sizeof(*rows));
+    int err = 0;
+
+    if (conf->ntables > 0) {
+        err = rows == NULL ? TERR_NOMEM : table_guard_install();
+        for (unsigned i = 0; i < conf->ntables && err == 0; i++)
+            rows[i] = (struct tables_conf){.name = conf->tables[i].name,
+                .path = conf->tables[i].path,
+                .kind = table_kind_find(conf->tables[i].kind),
+                .trust = conf->tables[i].check ? TABLE_CHECKED : TABLE_UNCHECKED};
+        if (err == 0)
+            err = tables_open(&s->tables, rows, conf->ntables, s->nworkers);
+        if (err != 0)
+            elog(ELOG_ERROR, "tables: %s", terr_text(err));
+    }
+    free(rows);
+    return err;
+}
+
+static int
 server_listen(struct server *s)
 {
     s->env.bounds = calloc(s->conf->nlistens, sizeof(struct bound *));
@@ -222,6 +248,7 @@ server_start_workers(struct server *s)
     s->env.counters = s->counters;
     s->env.registry = s->registry;
     s->env.policies = s->policies;
+    s->env.tables = s->tables;
     for (unsigned i = 0; i < s->nworkers; i++) {
         err = worker_start(&s->workers[i], &s->env, i, s->logs[i]);
 
@@ -263,6 +290,7 @@ server_open_manage(struct server *s)
         .storage = s->storage,
         .registry = s->registry,
         .policies = s->policies,
+        .tables = s->tables,
         .shared = &s->env,
         .workers = s->workers,
         .logs = s->logs,
@@ -282,6 +310,8 @@ server_close(struct server *s)
         cache_close(&s->cache);
     if (s->policies != NULL)
         policies_close(&s->policies);
+    if (s->tables != NULL)
+        tables_close(&s->tables);
     if (s->storage != NULL)
         storage_close(&s->storage);
     if (s->synth != NULL)
@@ -312,6 +342,8 @@ server_open(struct server *s)
         err = server_open_backends(s);
     if (err == 0)
         err = server_open_policies(s);
+    if (err == 0)
+        err = server_open_tables(s);
     if (err == 0)
         err = server_listen(s);
     if (err == 0)

@@ -18,6 +18,7 @@
 #include "daemon/proxy/policies.h"
 #include "daemon/proxy/proxy.h"
 #include "daemon/shm/elog.h"
+#include "daemon/shm/tables.h"
 
 #define WORKER_MAGIC OBJ_TAG('w', 'o', 'r', 'k')
 /* A listener of this worker's. */
@@ -92,6 +93,8 @@ worker_on_tick(struct task *t)
     worker_tell_loop(w);
     origins_tick(w->proxy.origins);
     policy_look(&w->proxy);
+    if (w->proxy.tables != NULL)
+        tables_tick(w->proxy.tables);
     if (!w->stopped)
         timer_set(&w->loop->wheel, &w->tick, loop_deadline(w->loop, TICK_MS));
 }
@@ -244,6 +247,10 @@ worker_open(struct worker *w)
     w->proxy.on_idle_ctx = &w->proxy;
     worker_h1_conf(&w->h1_conf, &env->conf->params);
     w->h1_conf.any_method = true; /* a policy may know it; without one it is a 501 */
+    if (env->tables != NULL)
+        err = tables_join(&w->proxy.tables, env->tables, w->id, w->loop, w->counters);
+    if (err != 0)
+        return err;
     err = origins_open(&w->proxy.origins, w->loop, &w->h1_conf, w->counters);
     h1.loop = w->loop;
     h1.counters = w->counters;
@@ -286,6 +293,8 @@ worker_main(void *arg)
     net_loop_run(w->net);
     worker_tell_loop(w);
     proxy_fini(&w->proxy);
+    if (w->proxy.tables != NULL)
+        tables_leave(&w->proxy.tables);
     h1_server_close(&w->h1);
     origins_close(&w->proxy.origins);
     net_loop_close(&w->net);

@@ -17,6 +17,7 @@ struct registry;
 struct policies;
 struct shmlog;
 struct storage;
+struct tables;
 struct worker;
 
 /* What workers share; borrowed until the last one has been joined. */
@@ -25,6 +26,7 @@ struct worker_env {
     struct cache *cache;
     struct storage *storage, *synth;
     struct policies *policies;
+    struct tables *tables; /* NULL: none */
     uint64_t storage_bytes;
     struct counters *counters;
     struct registry *registry;

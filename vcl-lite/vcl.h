@@ -137,6 +137,8 @@ struct vcl_loader {
     bool (*has_backend)(void *ctx, struct slice name); /* of the configuration */
     bool (*has_storage)(void *ctx, struct slice name);
     bool (*has_label)(void *ctx, struct slice name);
+    /* The n-th table of the configuration; NULL: there are no more.  Itself NULL: not known. */
+    const char *(*table)(void *ctx, unsigned n);
     bool backend_needed; /* no backend is configured: the text must declare one */
 };
 

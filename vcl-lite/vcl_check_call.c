@@ -324,6 +324,28 @@ call_unknown(struct sema *s, const struct ast_expr *e)
             "there is no module or object '%.*s'", (int)e->text.len, e->text.ptr);
 }
 
+/* A table named by a literal is one of the configuration. */
+static bool
+call_table_ok(struct call *c)
+{
+    const struct vcl_loader *loader = c->s->cx->loader;
+    const struct ast_expr *e = c->given[0] != NULL ? c->given[0]->value : NULL;
+    const char *name, *known = "";
+
+    if (e == NULL || e->kind != AST_STRING || loader->table == NULL)
+        return true;
+    for (unsigned n = 0; (name = loader->table(loader->ctx, n)) != NULL; n++) {
+        if (sema_is(e->text, name))
+            return true;
+        known = vcl_text(c->s->cx, "%s%s%s", known, n > 0 ? ", " : "", name);
+    }
+    vcl_fail(c->s->cx, e->pos,
+        known[0] != '\0' ? vcl_text(c->s->cx, "there are: %s", known)
+                         : "name it under `tables` of tarn.yaml",
+        "there is no table '%.*s' in the configuration", (int)e->text.len, e->text.ptr);
+    return false;
+}
+
 static struct sema_node *
 call_func(struct sema *s, struct ast_expr *e, unsigned fn)
 {
@@ -339,7 +361,11 @@ call_func(struct sema *s, struct ast_expr *e, unsigned fn)
     }
     sema_use(s, SEMA_STATEMENT, e->pos, vcl_text(s->cx, "%s()", c.shown), call_funcs[fn].where);
     n->b = (uint16_t)fn;
-    return call_args(&c, call_funcs[fn].args, n, 0) ? n : NULL;
+    if (!call_args(&c, call_funcs[fn].args, n, 0))
+        return NULL;
+    if ((fn == VCL_FN_TARN_TABLE_CONTAINS || fn == VCL_FN_TARN_TABLE_LOOKUP) && !call_table_ok(&c))
+        return NULL;
+    return n;
 }
 
 /* --- objects --- */

@@ -1,6 +1,6 @@
 /* vcl_func_table.h -- functions, objects and methods of the modules std, directors, purge and tarn.
  *
- * From vmod_std(3), vmod_directors(3) and vmod_purge(3) of Varnish.
+ * From vmod_std(3), vmod_directors(3) and vmod_purge(3) of Varnish; tarn is our own.
  *
  * Arguments are written as "TYPE name" separated by commas, optional ones in brackets, with their
  * default behind '='; an ENUM lists its words: "[ENUM {a,b} name=a]".  An argument "HEADER",
@@ -92,7 +92,13 @@ enum vcl_func_how {
       "[DURATION ttl=0], [DURATION grace=-1], [DURATION keep=-1]", VCL_IN(HIT) | VCL_IN(MISS),     \
       VCL_HOST, "Shortens their lives; how many")                                                  \
     X(TARN_NEGATIVE, "tarn", "negative", VOID, "DURATION d", VCL_IN(BACKEND_RESPONSE), VCL_HOST,   \
-      "Remember for so long that there is nothing, without this page, if it is a 404 or 410")
+      "Remember for so long that there is nothing, without this page, if it is a 404 or 410")      \
+    X(TARN_TABLE_CONTAINS, "tarn", "table_contains", BOOL, "STRING name, STRING key",              \
+      VCL_CLIENT | VCL_BACKEND, VCL_HOST,                                                          \
+      "Is the key in this table of the configuration? false: it is not, or there is no table yet") \
+    X(TARN_TABLE_LOOKUP, "tarn", "table_lookup", STRING,                                           \
+      "STRING name, STRING key, STRING fallback", VCL_CLIENT | VCL_BACKEND, VCL_HOST,              \
+      "What the table has for the key; fallback: nothing, or there is no table yet")
 
 /*    id, module, name, arguments of new, what it is */
 #define VCL_OBJECT_TABLE(X)                                                                        \

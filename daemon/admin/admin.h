@@ -24,6 +24,7 @@ struct loop;
 struct policies;
 struct registry;
 struct storage;
+struct tables;
 
 /* What only the management loop can say or do. */
 struct admin_host {
@@ -43,6 +44,7 @@ struct admin_env {
     struct storage *storage;
     struct registry *registry;
     struct policies *policies;
+    struct tables *tables; /* NULL: none */
     unsigned nworkers;
     const char *const *addresses; /* of conf->listens, as bound */
     const char *address;          /* our own, as bound */

@@ -38,7 +38,7 @@
     X(GET, "/v1/index", index, "The index: size, load, growth, how full its buckets are, moves, victims") \
     X(GET, "/v1/index/dump", index_dump,                                                           \
       "?limit=N&after=CURSOR: its keys and what they stand for, bucket by bucket, in pages")       \
-    X(GET, "/v1/tables", later, "Shared tables; not in this build")                                \
+    X(GET, "/v1/tables", tables, "Tables in shared memory: version, entries, state, lookups")      \
     X(GET, "/v1/log", later, "The log as JSON lines; not in this build")                           \
     X(POST, "/v1/reload", later, "Reads the configuration anew; not in this build")                \
     X(POST, "/v1/drain", later, "Finishes what is in flight; not in this build")

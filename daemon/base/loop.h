@@ -14,13 +14,19 @@
 #include "daemon/base/timer.h"
 #include "daemon/base/waiter.h"
 
+/* Something to be done before the thread next polls: when the turn's last task has run. */
+struct turn_end {
+    void (*run)(struct turn_end *end);
+};
+
 struct loop {
     struct task_queue tasks;
     struct inbox inbox;
     struct timer_wheel wheel;
     struct clock clock;
     struct arena_pool arenas;
-    unsigned id; /* 0 .. workers - 1 */
+    struct turn_end *turn_end; /* borrowed; NULL: nothing.  Run once, and set to NULL before */
+    unsigned id;               /* 0 .. workers - 1 */
 };
 
 static inline uint64_t

@@ -89,6 +89,15 @@ net_on_check(uv_check_t *check)
 }
 
 static void
+net_loop_end_turn(struct net_loop *nl)
+{
+    struct turn_end *end = nl->base.turn_end;
+
+    nl->base.turn_end = NULL;
+    end->run(end);
+}
+
+static void
 net_on_prepare(uv_prepare_t *prepare)
 {
     struct net_loop *nl = prepare->data;
@@ -97,6 +106,8 @@ net_on_prepare(uv_prepare_t *prepare)
         net_loop_run_tasks(nl);
     if (!list_empty(&nl->corked))
         net_stream_uncork_all(nl);
+    if (__builtin_expect(nl->base.turn_end != NULL, 0))
+        net_loop_end_turn(nl);
     rcu_offline();
 }
 

@@ -136,6 +136,10 @@ int policy_get_storage(
 /* Variables that do not depend on the side: server.*, param.*, storage; TERR_NOTFOUND: not one. */
 int policy_get_common(struct vcl_run *r, enum vcl_var var, struct vcl_value *out);
 
+/* policy_table.c: tarn.table_contains, tarn.table_lookup. */
+int policy_table_contains(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
+int policy_table_lookup(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
+
 /* Files that std.fileread and std.file_exists name: read when the policy was loaded. */
 int policy_file_read(
     struct policy *pol, struct vcl_run *r, struct slice path, struct vcl_value *out);

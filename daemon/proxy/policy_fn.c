@@ -340,6 +340,10 @@ policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsign
         return policy_purge(r, args, true, out);
     case VCL_FN_TARN_NEGATIVE:
         return policy_negative(ctx->fetch, args[0].r);
+    case VCL_FN_TARN_TABLE_CONTAINS:
+        return policy_table_contains(r, args, out);
+    case VCL_FN_TARN_TABLE_LOOKUP:
+        return policy_table_lookup(r, args, out);
     case VCL_FN_DIRECTORS_LOOKUP:
         out->p = policy_lookup_backend(ctx->policy, policy_string(&args[0]));
         return 0;

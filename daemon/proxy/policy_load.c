@@ -149,6 +149,14 @@ loader_has_label(void *ctx, struct slice name)
     return false;
 }
 
+static const char *
+loader_table(void *ctx, unsigned n)
+{
+    const struct conf *conf = ((struct policies *)ctx)->conf;
+
+    return n < conf->ntables ? conf->tables[n].name : NULL;
+}
+
 static struct vcl_loader
 policy_loader(struct policies *ps)
 {
@@ -162,6 +170,7 @@ policy_loader(struct policies *ps)
         .has_backend = loader_has_backend,
         .has_storage = loader_has_storage,
         .has_label = loader_has_label,
+        .table = loader_table,
         .backend_needed = ps->conf->nbackends == 0,
     };
 }

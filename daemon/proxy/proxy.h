@@ -23,6 +23,7 @@ struct policy;
 struct policy_set;
 struct policy_use;
 struct req;
+struct tables_share;
 
 struct proxy_host {
     size_t len, normal_len; /* len 0: none yet */
@@ -85,6 +86,7 @@ struct proxy {
     uint64_t policies_seen;                 /* its generation, when it was looked at */
     struct policy_use *policy;              /* that new requests begin with; NULL: none */
     struct policy_use *policy_uses;         /* all, this one too */
+    struct tables_share *tables;            /* NULL: the configuration names none */
     uint64_t random;                        /* state of a generator, for policies */
     struct bans *bans;
     struct vcl_run run; /* the one under way: a run never waits; vcl NULL: none is */

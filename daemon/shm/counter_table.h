@@ -82,6 +82,11 @@
     X(bans, lurker_obj_killed, COUNTER, "Responses that the lurker found to be banned")            \
     X(bans, lurker_obj_killed_cutoff, COUNTER, "Responses removed because of ban_cutoff")          \
     X(index, evicted, COUNTER, "Index entries removed because both places were full")              \
+    X(table, lookups, COUNTER, "Looks into tables by policies")                                    \
+    X(table, unanswered, COUNTER, "Of these: into a table that has no version to be used")         \
+    X(table, taken, COUNTER, "Versions of tables that workers took, each by itself")               \
+    X(table, refused, COUNTER, "Versions that they refused: torn, short, foreign, of another kind")\
+    X(table, overtaken, COUNTER, "Turns too long for a table's writer, who did not wait any more") \
     X(log, lost_access, COUNTER, "Requests missing from the access log: lapped, or disk full")     \
     X(loop, turns, COUNTER, "Turns of the workers' loops")
 /* clang-format on */

@@ -46,7 +46,7 @@ enum table_kind {
 
 /* The parts that many write do not share a cache line with the part that many read. */
 struct table_state {
-    char tag[8];
+    _Atomic uint64_t tag; /* bytes of TABLE_STATE_TAG; stored last when the file is made */
     uint32_t order, layout;
     uint64_t born; /* wall time in ns: tells a state file from the one it replaced */
     char unused[40];

@@ -141,12 +141,12 @@ reader_state(const struct table_reader *r)
 static int
 reader_check_state(struct table_reader *r)
 {
-    const struct table_state *s = reader_state(r);
-    static const char none[sizeof(s->tag)];
+    struct table_state *s = reader_state(r);
+    uint64_t tag = atomic_load(&s->tag);
 
-    if (memcmp(s->tag, none, sizeof(none)) == 0)
+    if (tag == 0)
         reader_say(r, TABLE_EMPTY, "its state file is being made");
-    else if (memcmp(s->tag, TABLE_STATE_TAG, sizeof(s->tag)) != 0)
+    else if (memcmp(&tag, TABLE_STATE_TAG, sizeof(tag)) != 0)
         reader_say(r, TABLE_REFUSED, "%s.state does not begin with " TABLE_STATE_TAG, r->path);
     else if (s->order != TABLE_ORDER)
         reader_say(r, TABLE_REFUSED, "%s.state: its byte order mark is 0x%08x, not 0x%08x", r->path,

@@ -109,20 +109,21 @@ static void
 writer_make_state(struct table_state *s)
 {
     struct timespec now;
+    uint64_t tag;
 
     memset((void *)s, 0, sizeof(*s));
     clock_gettime(CLOCK_REALTIME, &now);
     s->order = TABLE_ORDER;
     s->layout = TABLE_LAYOUT;
     s->born = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    atomic_thread_fence(memory_order_seq_cst);
-    memcpy(s->tag, TABLE_STATE_TAG, sizeof(s->tag));
+    memcpy(&tag, TABLE_STATE_TAG, sizeof(tag));
+    atomic_store(&s->tag, tag);
 }
 
 static int
 writer_map_state(struct table_writer *w, char *why, size_t size)
 {
-    static const char none[8];
+    uint64_t tag;
     int rc = posix_fallocate(w->state_fd, 0, sizeof(struct table_state));
 
     errno = rc;
@@ -134,9 +135,10 @@ writer_map_state(struct table_writer *w, char *why, size_t size)
         w->state = NULL;
         return writer_fail(w, ".state", "it cannot be mapped", why, size);
     }
-    if (memcmp(w->state->tag, none, sizeof(none)) == 0)
+    if (atomic_load(&w->state->tag) == 0)
         writer_make_state(w->state);
-    if (memcmp(w->state->tag, TABLE_STATE_TAG, sizeof(w->state->tag)) != 0)
+    tag = atomic_load(&w->state->tag);
+    if (memcmp(&tag, TABLE_STATE_TAG, sizeof(tag)) != 0)
         return writer_refuse(w, ".state",
             "it is something else: it does not begin with " TABLE_STATE_TAG, why, size);
     if (w->state->order != TABLE_ORDER || w->state->layout != TABLE_LAYOUT)

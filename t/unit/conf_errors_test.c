@@ -248,9 +248,26 @@ TEST(conf, unknown_keys_get_a_suggestion)
         "4:1 unknown section 'default_tll'; did you mean the parameter 'default_ttl'? It belongs "
         "under 'parameters'\n"
         "5:1 unknown section 'bogus'; there are: listen, workers, storage, backends, routes, "
-        "vcl, index, negative_cache, admin, parameters\n"
+        "vcl, index, negative_cache, tables, admin, parameters\n"
         "6:14 unknown key 'timeout_ilde' in section 'parameters'; did you mean 'timeout_idle'?\n"
         "6:32 unknown key 'wobble' in section 'parameters'; conf/README.md lists them\n");
+}
+
+TEST(conf, tables_are_checked)
+{
+    expect_errors(BACKEND "tables:\n"
+                          "  a: {kind: prefx, paths: /x}\n"
+                          "  b: {path: relative}\n"
+                          "  c: {path: /x}\n"
+                          "  d: {path: /x, check: maybe}\n"
+                          "  1e: {}\n",
+        "3:13 kind: 'prefx' is unknown; did you mean 'prefix'?\n"
+        "3:20 unknown key 'paths' in table 'a'; did you mean 'path'?\n"
+        "4:13 path: 'relative' does not begin with /: which directory is meant?\n"
+        "6:13 tables 'c' and 'd' have the same path: remove one\n"
+        "6:24 check: 'maybe' is not on, off, true or false\n"
+        "7:3 '1e' cannot name a table: a name is a letter or _, then letters, digits, - and _, 64 "
+        "at most\n");
 }
 
 TEST(conf, distance_counts_edits_and_swaps)
@@ -268,7 +285,7 @@ TEST(conf, distance_counts_edits_and_swaps)
 
 TEST(conf, sections_not_built_yet_are_refused_by_name)
 {
-    static const char *const names[] = {"tls", "tables", "user", "supervisor"};
+    static const char *const names[] = {"tls", "user", "supervisor"};
     char yaml[256], want[256];
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -432,7 +449,7 @@ TEST(conf, nesting_has_a_bound)
 {
     expect_errors("a: [[[[[[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]]]]]",
         "1:1 unknown section 'a'; there are: listen, workers, storage, backends, routes, vcl, "
-        "index, negative_cache, admin, parameters\n"
+        "index, negative_cache, tables, admin, parameters\n"
         "1:19 nested more than 16 deep\n");
 }
 
@@ -529,7 +546,7 @@ TEST_MAIN(TEST_ENTRY(conf, wrong_numbers_are_refused_with_what_would_be_right),
     TEST_ENTRY(conf, wrong_addresses_are_refused_with_the_right_form),
     TEST_ENTRY(conf, listeners_are_distinct), TEST_ENTRY(conf, names_are_words),
     TEST_ENTRY(conf, storages_have_a_known_engine), TEST_ENTRY(conf, unknown_keys_get_a_suggestion),
-    TEST_ENTRY(conf, distance_counts_edits_and_swaps),
+    TEST_ENTRY(conf, tables_are_checked), TEST_ENTRY(conf, distance_counts_edits_and_swaps),
     TEST_ENTRY(conf, sections_not_built_yet_are_refused_by_name),
     TEST_ENTRY(conf, a_negative_cache_has_room_in_the_storage_and_a_time_that_passes),
     TEST_ENTRY(conf, a_key_that_stands_twice_is_refused),

@@ -397,7 +397,7 @@ TEST(conf, defaults_obey_their_own_rows)
                 continue;
             if (k->def_text != NULL)
                 CHECK(k->type == CONF_TYPE_LEVEL || k->type == CONF_TYPE_ENGINE ||
-                      k->type == CONF_TYPE_EVICTION ||
+                      k->type == CONF_TYPE_EVICTION || k->type == CONF_TYPE_TABLE ||
                       (strlen(k->def_text) >= (size_t)k->least &&
                           strlen(k->def_text) <= (size_t)k->most));
             else if (k->type != CONF_TYPE_AUTO)

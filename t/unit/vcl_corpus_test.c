@@ -119,6 +119,15 @@ corpus_has_label(void *ctx, struct slice name)
     return slice_eq(name, slice_str("label"));
 }
 
+static const char *
+corpus_table(void *ctx, unsigned n)
+{
+    static const char *const names[] = {"words", "networks"};
+
+    (void)ctx;
+    return n < 2 ? names[n] : NULL;
+}
+
 /* --- reading containers --- */
 
 static char *
@@ -280,6 +289,7 @@ corpus_try(struct corpus_snippet *s, bool good)
         .has_backend = corpus_has_backend,
         .has_storage = corpus_has_storage,
         .has_label = corpus_has_label,
+        .table = corpus_table,
         .backend_needed = true,
     };
     const struct vcl_source source = {.name = "main.vcl", .text = s->text};
