@@ -2,6 +2,7 @@
 #include "daemon/shm/table_build.h"
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -88,6 +89,48 @@ builder_reserve(struct table_builder *b, uint64_t bytes)
     return 0;
 }
 
+/* The address before the slash, as 16 bytes.  Its bits: 32 or 128; 0: it is none. */
+static unsigned
+builder_parse_address(struct slice key, size_t len, uint8_t addr[16])
+{
+    char text[INET6_ADDRSTRLEN];
+
+    if (len >= sizeof(text))
+        return 0;
+    memcpy(text, key.ptr, len);
+    text[len] = '\0';
+    if (inet_pton(AF_INET, text, addr + 12) == 1)
+        return 32;
+    return inet_pton(AF_INET6, text, addr) == 1 ? 128 : 0;
+}
+
+/* What stands behind the slash; UINT_MAX: no number. */
+static unsigned
+builder_parse_length(struct slice digits)
+{
+    unsigned length = 0;
+
+    if (digits.len < 1 || digits.len > 3)
+        return UINT_MAX;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.ptr[i] < '0' || digits.ptr[i] > '9')
+            return UINT_MAX;
+        length = length * 10 + (unsigned)(digits.ptr[i] - '0');
+    }
+    return length;
+}
+
+/* Bits of the address that are not the network's. */
+static uint64_t
+builder_tail(const struct build_item *i)
+{
+    if (i->length >= 128)
+        return 0;
+    if (i->length >= 64)
+        return i->lo & (~UINT64_C(0) >> (i->length - 64));
+    return (i->hi & (~UINT64_C(0) >> i->length)) | i->lo;
+}
+
 /* "192.0.2.0/24", "2001:db8::1"; the bits behind the length are 0. */
 static int
 builder_parse_net(struct slice key, struct build_item *item, const char **why)
@@ -95,50 +138,26 @@ builder_parse_net(struct slice key, struct build_item *item, const char **why)
     uint8_t addr[16] = {[10] = 0xff, [11] = 0xff};
     const char *slash = memchr(key.ptr, '/', key.len);
     size_t len = slash != NULL ? (size_t)(slash - key.ptr) : key.len;
-    unsigned bits, length = 0;
-    uint64_t parts[2], tail;
-    char text[INET6_ADDRSTRLEN];
+    unsigned bits = builder_parse_address(key, len, addr), length = bits;
+    uint64_t parts[2];
 
+    if (slash != NULL)
+        length = builder_parse_length(slice_of(slash + 1, key.len - len - 1));
     *why = "not an address or a network, as 192.0.2.0/24 or 2001:db8::1";
-    if (len >= sizeof(text))
+    if (bits == 0 || length == UINT_MAX)
         return TERR_INVALID;
-    memcpy(text, key.ptr, len);
-    text[len] = '\0';
-    if (inet_pton(AF_INET, text, addr + 12) == 1)
-        bits = 32;
-    else if (inet_pton(AF_INET6, text, addr) == 1)
-        bits = 128;
-    else
+    *why =
+        bits == 32 ? "an IPv4 network has at most 32 bits" : "an IPv6 network has at most 128 bits";
+    if (length > bits)
         return TERR_INVALID;
-    if (slash == NULL) {
-        length = bits;
-    } else {
-        if (key.len - len < 2 || key.len - len > 4)
-            return TERR_INVALID;
-        for (const char *p = slash + 1; p < key.ptr + key.len; p++) {
-            if (*p < '0' || *p > '9')
-                return TERR_INVALID;
-            length = length * 10 + (unsigned)(*p - '0');
-        }
-        if (length > bits) {
-            *why = bits == 32 ? "an IPv4 network has at most 32 bits"
-                              : "an IPv6 network has at most 128 bits";
-            return TERR_INVALID;
-        }
-    }
-    item->length = length + (128 - bits);
     memcpy(parts, addr, sizeof(parts));
+    item->length = length + (128 - bits);
     item->hi = be64toh(parts[0]);
     item->lo = be64toh(parts[1]);
-    tail = item->length >= 64 ? 0 : item->hi & (~UINT64_C(0) >> item->length);
-    if (item->length <= 64)
-        tail |= item->lo;
-    else if (item->length < 128)
-        tail |= item->lo & (~UINT64_C(0) >> (item->length - 64));
-    if (tail != 0) {
-        *why = "bits are set behind the network's length";
+    *why = "bits are set behind the network's length";
+    if (builder_tail(item) != 0)
         return TERR_INVALID;
-    }
+    *why = "";
     return 0;
 }
 
