@@ -7,10 +7,11 @@
 #include "daemon/base/waiter.h"
 #include "storage/storage_priv.h"
 
-#define BUDGET_HEADROOM_MAX (UINT64_C(2) * 1024 * 1024)
+#define BUDGET_HEADROOM_MAX (UINT64_C(8) * 1024 * 1024)
 enum {
     BUDGET_HEADROOM_PART = 64, /* of the limit */
-    BUDGET_RESERVE_PART = 4,   /* of the headroom */
+    BUDGET_RESERVE_PART = 2,   /* of the headroom */
+    BUDGET_WANTED_PART = 16,   /* of the limit: the most that is evicted for those who wait */
 };
 
 /* An evictor that allocates (a ghost entry, say) must not be asked to evict again. */
@@ -31,6 +32,7 @@ void
 budget_fini(struct budget *b)
 {
     tassert(list_empty(&b->waiting));
+    tassert_slow(budget_adds_up(b));
     pthread_mutex_destroy(&b->lock);
 }
 
@@ -71,88 +73,132 @@ budget_over(struct budget *b, uint64_t bytes)
     return want > b->limit - b->headroom ? want - (b->limit - b->headroom) : 0;
 }
 
-static uint64_t
-budget_evict(struct budget *b, uint64_t bytes)
-{
-    uint64_t soon;
-
-    if (b->evict == NULL || budget_evicting)
-        return 0;
-    budget_evicting = true;
-    soon = b->evict(b->ctx, bytes);
-    budget_evicting = false;
-    return soon;
-}
-
-/* Room is made before it is needed.  What was promised and has not come back yet is not asked
- * for again, else every charge of one grace period would evict for the same lack. */
+/* Makes room for what is `over`, unless that much is on its way already: everybody who finds
+ * the store full during one grace period means the same lack. */
 static void
-budget_make_headroom(struct budget *b)
+budget_evict(struct budget *b, uint64_t over)
 {
-    uint64_t over = budget_over(b, 0);
     uint64_t promised = atomic_load_explicit(&b->promised, memory_order_relaxed);
 
-    if (over > promised)
-        atomic_fetch_add_explicit(
-            &b->promised, budget_evict(b, over - promised), memory_order_relaxed);
+    if (over <= promised || b->evict == NULL || budget_evicting)
+        return;
+    budget_evicting = true;
+    b->evict(b->ctx, over - promised);
+    budget_evicting = false;
 }
 
-int
-budget_charge(struct budget *b, uint64_t bytes, enum budget_how how)
+/* What others wait for counts too, or each grace period would bring room for one of them; but
+ * not so much of it that the store is emptied for a moment's crowd. */
+static uint64_t
+budget_wanted(struct budget *b)
 {
-    uint64_t bound = budget_bound(b, how), over, soon;
+    uint64_t wanted = atomic_load_explicit(&b->wanted, memory_order_relaxed);
+
+    return wanted < b->limit / BUDGET_WANTED_PART ? wanted : b->limit / BUDGET_WANTED_PART;
+}
+
+static int
+budget_charge_whole(struct budget *b, uint64_t bytes, enum budget_how how)
+{
+    uint64_t bound = budget_bound(b, how), over;
 
     tassert(bytes > 0);
     if (budget_try(b, bytes, bound)) {
         if (how != BUDGET_QUIET)
-            budget_make_headroom(b);
+            budget_evict(b, budget_over(b, 0)); /* room is made before it is needed */
         return 0;
     }
     if (how == BUDGET_QUIET || bytes > bound)
         return -ENOSPC; /* emptying the store would not help */
 
-    /* Promises were not kept in time: what is asked for now replaces them. */
     over = budget_over(b, bytes);
-    soon = budget_evict(b, over > 0 ? over : bytes); /* 0: somebody just made room */
-    atomic_store_explicit(&b->promised, soon, memory_order_relaxed);
+    if (over > 0) /* else somebody just made room */
+        budget_evict(b, over + budget_wanted(b));
     if (budget_try(b, bytes, bound))
         return 0;
-    return soon > 0 && how == BUDGET_CAN_WAIT ? -EAGAIN : -ENOSPC;
+    return how == BUDGET_CAN_WAIT && atomic_load(&b->promised) > 0 ? -EAGAIN : -ENOSPC;
 }
 
-/* Lost wake-ups: the waiter stores `waited`, then loads `charged`; the releaser subtracts
- * from `charged`, then loads `waited`.  All four are seq_cst, so in their one total order
- * either the waiter's load comes after the subtraction, and it sees the room, or the
- * releaser's load comes after the store, and it notifies. */
-void
-budget_release(struct budget *b, uint64_t bytes)
+int
+budget_charge(struct budget *b, enum charge what, uint64_t bytes, enum budget_how how)
 {
+    int err = budget_charge_whole(b, bytes, how);
+
+    if (err == 0)
+        atomic_fetch_add_explicit(&b->leaf[what], bytes, memory_order_relaxed);
+    return err;
+}
+
+bool
+budget_adds_up(const struct budget *b)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < CHARGE_COUNT; i++)
+        sum += atomic_load_explicit(&b->leaf[i], memory_order_relaxed);
+    return sum == atomic_load_explicit(&b->charged, memory_order_relaxed);
+}
+
+static void
+budget_notify(struct budget *b)
+{
+    if (!atomic_load(&b->waited))
+        return;
+    pthread_mutex_lock(&b->lock);
+    atomic_store(&b->waited, false);
+    atomic_store_explicit(&b->wanted, 0, memory_order_relaxed); /* they say it again */
+    waiter_notify_all(&b->waiting);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Lost wake-ups: the waiter stores `waited`, then loads `charged` and `promised`; the releaser
+ * subtracts from `charged`, the evictor from `promised`, and then they load `waited`.  All are
+ * seq_cst, so in their one total order either the waiter's loads come after the subtraction,
+ * and it sees that there is room or nothing to wait for, or the other's load comes after the
+ * store, and it notifies. */
+void
+budget_release(struct budget *b, enum charge what, uint64_t bytes)
+{
+    uint64_t leaf = atomic_fetch_sub_explicit(&b->leaf[what], bytes, memory_order_relaxed);
     uint64_t had = atomic_fetch_sub(&b->charged, bytes);
-    uint64_t promised = atomic_load_explicit(&b->promised, memory_order_relaxed);
+
+    tassert(leaf >= bytes); /* else it was charged as something else */
+    tassert(had >= bytes);
+    budget_notify(b);
+}
+
+void
+budget_promise(struct budget *b, uint64_t bytes)
+{
+    atomic_fetch_add(&b->promised, bytes);
+}
+
+void
+budget_promise_kept(struct budget *b, uint64_t bytes)
+{
+    uint64_t had = atomic_fetch_sub(&b->promised, bytes);
 
     tassert(had >= bytes);
-    while (promised > 0 &&
-           !atomic_compare_exchange_weak_explicit(&b->promised, &promised,
-               promised > bytes ? promised - bytes : 0, memory_order_relaxed, memory_order_relaxed))
-        continue;
-    if (atomic_load(&b->waited))
-        budget_notify(b);
+    budget_notify(b);
 }
 
 bool
 budget_wait(struct budget *b, uint64_t bytes, struct waiter *w)
 {
     uint64_t bound = budget_bound(b, BUDGET_CAN_WAIT);
-    bool wait;
+    bool wait, fresh;
 
     if (w == NULL)
         return true;
     pthread_mutex_lock(&b->lock);
+    fresh = waiter_state(w) == WAITER_IDLE;
     storage_arm(w, &b->waiting);
     atomic_store(&b->waited, true);
-    wait = atomic_load(&b->charged) > bound - bytes;
+    wait = atomic_load(&b->charged) > bound - bytes && atomic_load(&b->promised) > 0;
     if (!wait)
         storage_disarm(w);
+    else if (fresh)
+        atomic_fetch_add_explicit(&b->wanted, bytes, memory_order_relaxed);
     pthread_mutex_unlock(&b->lock);
     return wait;
 }
@@ -162,16 +208,5 @@ budget_cancel(struct budget *b, struct waiter *w)
 {
     pthread_mutex_lock(&b->lock);
     storage_disarm(w);
-    pthread_mutex_unlock(&b->lock);
-}
-
-void
-budget_notify(struct budget *b)
-{
-    if (!atomic_load(&b->waited))
-        return;
-    pthread_mutex_lock(&b->lock);
-    atomic_store(&b->waited, false);
-    waiter_notify_all(&b->waiting);
     pthread_mutex_unlock(&b->lock);
 }

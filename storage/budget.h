@@ -1,11 +1,14 @@
 /* budget.h -- how many bytes a store may use, who makes room, and who waits for it.
  *
  *   charge    bytes counted as in use, as the allocator really takes them
+ *   leaf      the part of them that is for one thing: charge_table.h
  *   limit     the configured size; the promise
- *   headroom  the last 1/64 of it, at most 2 MiB: passing into it calls the evictor, so
+ *   headroom  the last 1/64 of it, at most 8 MiB: passing into it calls the evictor, so
  *             that room is being made before anybody has to wait
- *   reserve   the last quarter of the headroom: for those who cannot wait
- *   promised  bytes the evictor said will come back, and which have not yet
+ *   reserve   the last half of the headroom: for those who cannot wait
+ *   promised  bytes the evictor said will come back, and of which it has not said that they
+ *             did, or that somebody still reads them
+ *   wanted    bytes that those who wait have asked for, at least
  *
  * Private to storage/.  Knows numbers only: the memory itself is storage.c's.
  *
@@ -21,6 +24,7 @@
 #include <stdint.h>
 
 #include "daemon/base/list.h"
+#include "storage/charge_table.h"
 
 struct waiter;
 
@@ -38,8 +42,9 @@ struct budget {
     void *ctx;
     /* any thread */
     _Alignas(64) _Atomic uint64_t charged;
-    _Atomic uint64_t promised;
-    _Atomic bool waited; /* `waiting` may have members */
+    _Atomic uint64_t promised, wanted;
+    _Atomic uint64_t leaf[CHARGE_COUNT]; /* whose sum is `charged`, while nobody is at it */
+    _Atomic bool waited;                 /* `waiting` may have members */
     pthread_mutex_t lock;
     struct list waiting; /* under lock: of waiter.link */
 };
@@ -48,15 +53,21 @@ void budget_init(struct budget *b, uint64_t limit);
 /* Nobody waits. */
 void budget_fini(struct budget *b);
 
-/* 0; -ENOSPC: no room; -EAGAIN, to who can wait: the evictor promised some. */
-int budget_charge(struct budget *b, uint64_t bytes, enum budget_how how);
-void budget_release(struct budget *b, uint64_t bytes);
+/* 0; -ENOSPC: no room; -EAGAIN, to who can wait: some was promised. */
+int budget_charge(struct budget *b, enum charge what, uint64_t bytes, enum budget_how how);
+/* `what` it was charged as. */
+void budget_release(struct budget *b, enum charge what, uint64_t bytes);
+/* For tests, and for the end: the leaves are the whole. */
+bool budget_adds_up(const struct budget *b);
 
-/* Arms `w` (may be NULL) until something is released.  False: there is room for `bytes` of
- * a BUDGET_CAN_WAIT by now, w was not armed: try again. */
+void budget_promise(struct budget *b, uint64_t bytes);
+/* Of them so many have come, or will not come soon: who waits looks again. */
+void budget_promise_kept(struct budget *b, uint64_t bytes);
+
+/* Arms `w` (may be NULL) until something is released, or a promise is kept.  False: there is
+ * room for `bytes` of a BUDGET_CAN_WAIT by now, or nothing is promised any more, and w was not
+ * armed: try again. */
 bool budget_wait(struct budget *b, uint64_t bytes, struct waiter *w);
 void budget_cancel(struct budget *b, struct waiter *w);
-/* All who wait look again. */
-void budget_notify(struct budget *b);
 
 #endif

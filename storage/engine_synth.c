@@ -54,7 +54,7 @@ engine_synth_new(struct stobj **out, struct storage *s)
     void *p;
     int err;
 
-    err = store_get(s, sizeof *y, BUDGET_NO_WAIT, &p);
+    err = store_get(s, sizeof *y, CHARGE_SYNTH, BUDGET_NO_WAIT, &p);
     if (err < 0)
         return err;
     y = p;
@@ -68,7 +68,7 @@ static void
 synth_free_parts(struct synth *y)
 {
     if (y->parts != y->few)
-        store_put(y->base.store, y->parts, y->room * sizeof y->parts[0]);
+        store_put(y->base.store, y->parts, y->room * sizeof y->parts[0], CHARGE_SYNTH);
 }
 
 void
@@ -97,7 +97,7 @@ synth_grow(struct synth *y)
     void *p;
     int err;
 
-    err = store_get(y->base.store, room * sizeof y->parts[0], BUDGET_NO_WAIT, &p);
+    err = store_get(y->base.store, room * sizeof y->parts[0], CHARGE_SYNTH, BUDGET_NO_WAIT, &p);
     if (err < 0)
         return err;
     memcpy(p, y->parts, y->nparts * sizeof y->parts[0]);
@@ -134,7 +134,7 @@ synth_obj_free(struct stobj *o)
     if (y->release != NULL)
         y->release(y->owner);
     OBJ_BURY(o);
-    store_put(s, y, sizeof *y);
+    store_put(s, y, sizeof *y, CHARGE_SYNTH);
 }
 
 static uint64_t

@@ -154,13 +154,13 @@ kept_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
     void *p;
     int err;
 
-    err = store_get(s, sizeof *f, BUDGET_NO_WAIT, &p);
+    err = store_get(s, sizeof *f, CHARGE_BODY, BUDGET_NO_WAIT, &p);
     if (err < 0)
         return err;
     f = p;
-    err = store_get(s, sizeof *k + embed, BUDGET_NO_WAIT, &p);
+    err = store_get(s, sizeof *k + embed, CHARGE_BODY, BUDGET_NO_WAIT, &p);
     if (err < 0) {
-        store_put(s, f, sizeof *f);
+        store_put(s, f, sizeof *f, CHARGE_BODY);
         return err;
     }
     k = p;
@@ -199,7 +199,7 @@ kept_dir_grow(struct kept *k, uint32_t index, struct waiter *w)
     if (index == 0 || index - 1 < had)
         return 0;
     room = had > 0 ? 2 * had : kept_planned(k) == 2 ? 1 : 4; /* two segments are the usual case */
-    err = store_get_or_wait(k->base.store, kept_dir_size(room), w, &p);
+    err = store_get_or_wait(k->base.store, kept_dir_size(room), CHARGE_BODY, w, &p);
     if (err < 0)
         return err;
     dir = p;
@@ -221,7 +221,7 @@ kept_grow(struct kept *k, struct kept_fill *f, struct waiter *w)
     err = kept_dir_grow(k, index, w);
     if (err < 0)
         return err;
-    err = store_get_or_wait(k->base.store, room, w, &p);
+    err = store_get_or_wait(k->base.store, room, CHARGE_BODY, w, &p);
     if (err < 0)
         return err;
     /* No reader comes here before the extend that follows: its store of len publishes. */
@@ -322,7 +322,7 @@ static void
 kept_put_from(struct kept *k, struct kept_fill *f, uint32_t index)
 {
     for (uint32_t i = index; i < f->nsegs; i++)
-        store_put(k->base.store, kept_seg(k, i), kept_room(k, i));
+        store_put(k->base.store, kept_seg(k, i), kept_room(k, i), CHARGE_BODY);
     if (index == 0)
         k->first = NULL;
 }
@@ -352,7 +352,7 @@ kept_trim(struct kept *k, struct kept_fill *f)
     if (to < MEM_LARGE_MIN)
         to = MEM_LARGE_MIN;
     if (to < at.room && mem_shrink(&s->mem, kept_seg(k, at.index), at.room, to)) {
-        budget_release(&s->budget, at.room - to);
+        budget_release(&s->budget, CHARGE_BODY, at.room - to);
         k->last_room = (uint32_t)to;
     }
     return used;
@@ -368,7 +368,7 @@ kept_spare(struct kept *k, size_t used)
 
     if (used == 0 || k->last_room > MEM_LARGE_MIN || mem_class(used) >= k->last_room)
         return NULL;
-    return store_get(k->base.store, used, BUDGET_QUIET, &p) < 0 ? NULL : p;
+    return store_get(k->base.store, used, CHARGE_BODY, BUDGET_QUIET, &p) < 0 ? NULL : p;
 }
 
 /* Moves the last segment to `spare`; returns the memory that is left over.  Under the stripe,
@@ -406,7 +406,7 @@ kept_settle(struct stobj *o, enum stobj_state to)
     gone = f->streams == 0;
     pthread_mutex_unlock(stobj_lock(o));
     if (left != NULL)
-        store_put(o->store, left, left_room);
+        store_put(o->store, left, left_room, CHARGE_BODY);
     if (gone)
         kept_fill_free(k, f);
 }
@@ -425,9 +425,9 @@ kept_fill_free(struct kept *k, struct kept_fill *f)
     while (older != NULL) {
         dir = older;
         older = dir->older;
-        store_put(k->base.store, dir, kept_dir_size(dir->room));
+        store_put(k->base.store, dir, kept_dir_size(dir->room), CHARGE_BODY);
     }
-    store_put(k->base.store, f, sizeof *f);
+    store_put(k->base.store, f, sizeof *f, CHARGE_BODY);
 }
 
 void
@@ -442,11 +442,11 @@ kept_free(struct stobj *o)
     tassert(o->fill == NULL);
     for (uint32_t i = 0; len > 0 && i <= last; i++)
         if (i > 0 || !kept_embedded(k))
-            store_put(s, kept_seg(k, i), i == last ? k->last_room : kept_room(k, i));
+            store_put(s, kept_seg(k, i), i == last ? k->last_room : kept_room(k, i), CHARGE_BODY);
     if (dir != NULL)
-        store_put(s, dir, kept_dir_size(dir->room));
+        store_put(s, dir, kept_dir_size(dir->room), CHARGE_BODY);
     OBJ_BURY(o);
-    store_put(s, k, kept_alloc_size(k));
+    store_put(s, k, kept_alloc_size(k), CHARGE_BODY);
 }
 
 bool

@@ -101,6 +101,11 @@ mem_free(struct mem *m, void *p, size_t size)
     free(p);
 }
 
+void
+mem_tidy(void)
+{
+}
+
 /* Says yes where jemalloc would, and leaves the bytes to libc until they are freed. */
 bool
 mem_shrink(const struct mem *m, void *p, size_t size, size_t to)
@@ -190,6 +195,17 @@ mem_free(struct mem *m, void *p, size_t size)
     if (atomic_exchange_explicit(&m->freed, 0, memory_order_relaxed) < MEM_DIRTY_LOOK)
         return; /* another thread came first, and is looking */
     snprintf(name, sizeof name, "arena.%u.decay", m->arena);
+    (void)mallctl(name, NULL, NULL, NULL, 0);
+}
+
+/* An arena looks by itself only when something is freed in it: one that lies still would keep
+ * what a burst has left.  jemalloc's own background threads do the same; this needs none. */
+void
+mem_tidy(void)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "arena.%u.decay", (unsigned)MALLCTL_ARENAS_ALL);
     (void)mallctl(name, NULL, NULL, NULL, 0);
 }
 

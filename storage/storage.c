@@ -119,6 +119,8 @@ storage_get_stats(const struct storage *s, struct storage_stats *out)
         .failures = atomic_load_explicit(&s->failures, memory_order_relaxed),
         .waits = atomic_load_explicit(&s->waits, memory_order_relaxed),
     };
+    for (unsigned i = 0; i < CHARGE_COUNT; i++)
+        out->leaf[i] = atomic_load_explicit(&s->budget.leaf[i], memory_order_relaxed);
 }
 
 void
@@ -131,16 +133,23 @@ storage_set_evictor(struct storage *s, uint64_t (*evict)(void *ctx, uint64_t byt
 }
 
 void
-storage_space_event(struct storage *s)
+storage_promise(struct storage *s, uint64_t bytes)
 {
     OBJ_CHECK(s, STORAGE_MAGIC);
-    budget_notify(&s->budget);
+    budget_promise(&s->budget, bytes);
+}
+
+void
+storage_promise_kept(struct storage *s, uint64_t bytes)
+{
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    budget_promise_kept(&s->budget, bytes);
 }
 
 /* ---- Charged memory ---- */
 
 int
-store_get(struct storage *s, size_t size, enum budget_how how, void **out)
+store_get(struct storage *s, size_t size, enum charge what, enum budget_how how, void **out)
 {
     size_t cost = mem_cost(&s->mem, size);
     void *p;
@@ -148,12 +157,12 @@ store_get(struct storage *s, size_t size, enum budget_how how, void **out)
 
     if (cost == 0)
         return -ENOMEM;
-    err = budget_charge(&s->budget, cost, how);
+    err = budget_charge(&s->budget, what, cost, how);
     if (err < 0)
         return err;
     p = s->ops->alloc(s, mem_class(size));
     if (p == NULL) {
-        budget_release(&s->budget, cost);
+        budget_release(&s->budget, what, cost);
         return -ENOMEM;
     }
     storage_count(&s->allocs);
@@ -162,33 +171,33 @@ store_get(struct storage *s, size_t size, enum budget_how how, void **out)
 }
 
 int
-store_get_or_wait(struct storage *s, size_t size, struct waiter *w, void **out)
+store_get_or_wait(struct storage *s, size_t size, enum charge what, struct waiter *w, void **out)
 {
     int err;
 
     do
-        err = store_get(s, size, BUDGET_CAN_WAIT, out);
+        err = store_get(s, size, what, BUDGET_CAN_WAIT, out);
     while (err == -EAGAIN && !budget_wait(&s->budget, mem_cost(&s->mem, size), w));
     return err;
 }
 
 void
-store_put(struct storage *s, void *p, size_t size)
+store_put(struct storage *s, void *p, size_t size, enum charge what)
 {
     s->ops->free(s, p, mem_class(size));
     storage_count(&s->frees);
     /* After the free: who is woken finds the bytes. */
-    budget_release(&s->budget, mem_cost(&s->mem, size));
+    budget_release(&s->budget, what, mem_cost(&s->mem, size));
 }
 
 void *
-storage_alloc(struct storage *s, size_t size)
+storage_alloc(struct storage *s, size_t size, enum charge what)
 {
     void *p;
 
     OBJ_CHECK(s, STORAGE_MAGIC);
     tassert(size > 0);
-    if (store_get(s, size, BUDGET_NO_WAIT, &p) < 0) {
+    if (store_get(s, size, what, BUDGET_NO_WAIT, &p) < 0) {
         storage_count(&s->failures);
         return NULL;
     }
@@ -196,12 +205,28 @@ storage_alloc(struct storage *s, size_t size)
 }
 
 void
-storage_free(struct storage *s, void *p, size_t size)
+storage_free(struct storage *s, void *p, size_t size, enum charge what)
 {
     OBJ_CHECK(s, STORAGE_MAGIC);
     tassert(p != NULL);
     tassert(size > 0);
-    store_put(s, p, size);
+    store_put(s, p, size, what);
+}
+
+void
+storage_charge(struct storage *s, enum charge what, uint64_t from, uint64_t to)
+{
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    if (to > from)
+        budget_charge(&s->budget, what, to - from, BUDGET_FORCE);
+    else if (to < from)
+        budget_release(&s->budget, what, from - to);
+}
+
+void
+storage_tidy(void)
+{
+    mem_tidy();
 }
 
 size_t

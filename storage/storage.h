@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "daemon/base/span.h"
+#include "storage/charge_table.h"
 
 struct conf_storage;
 struct storage;
@@ -37,8 +38,9 @@ enum stobj_kind {
 
 /* What a store counts.  A snapshot; taken without stopping anybody. */
 struct storage_stats {
-    uint64_t size;          /* the promise, bytes */
-    uint64_t charged;       /* in use now, bytes */
+    uint64_t size;    /* the promise, bytes */
+    uint64_t charged; /* in use now, bytes: the sum of the leaves */
+    uint64_t leaf[CHARGE_COUNT];
     uint64_t objects;       /* alive now */
     uint64_t allocs, frees; /* ever */
     uint64_t failures;      /* -ENOSPC and -ENOMEM answered, ever */
@@ -52,21 +54,31 @@ int storage_open(struct storage **out, const struct conf_storage *conf);
 void storage_close(struct storage **sp);
 void storage_get_stats(const struct storage *s, struct storage_stats *out);
 
-/* Who makes room.  `evict` unlinks enough to give back `bytes`, if it can, and returns how
- * many bytes will come back soon (after a grace period, held by nobody); 0: nothing can
- * go.  Called without locks of storage's, on the thread that needs room.  Set once. */
+/* Who makes room.  `evict` unlinks enough to give back `bytes`, if it can; it frees at once, or
+ * promises what will come back soon (after a grace period, held by nobody).  Called without
+ * locks of storage's, on the thread that needs room.  Set once. */
 void storage_set_evictor(
     struct storage *s, uint64_t (*evict)(void *ctx, uint64_t bytes), void *ctx);
-/* Memory may have come back: those who wait for space look again.  Any thread, RCU's too. */
-void storage_space_event(struct storage *s);
+/* While some bytes are promised, who needs no more than them waits, and nothing is evicted for
+ * it.  So every promise is kept: by saying later that the bytes have come back, or that they
+ * have not because somebody reads them still.  Those who wait then look again.  Any thread,
+ * RCU's too. */
+void storage_promise(struct storage *s, uint64_t bytes);
+void storage_promise_kept(struct storage *s, uint64_t bytes);
 
 /* "jemalloc 5.3.0-...", for --version. */
 const char *storage_allocator(void);
 
 /* Raw charged memory, for heads, keys and tables.  NULL: no room even after evicting, or
- * no memory.  `size` is given back at free. */
-void *storage_alloc(struct storage *s, size_t size);
-void storage_free(struct storage *s, void *p, size_t size);
+ * no memory.  `size` and `what` are given back at free. */
+void *storage_alloc(struct storage *s, size_t size, enum charge what);
+void storage_free(struct storage *s, void *p, size_t size, enum charge what);
+/* Memory that is not the store's, but that its size shall bound all the same: it was `from`
+ * bytes, and is `to` bytes now.  Never refused; what is kept makes room. */
+void storage_charge(struct storage *s, enum charge what, uint64_t from, uint64_t to);
+/* Pages that are not used, and have not been for a moment, go back to the kernel, the whole
+ * process's.  Once a second, on whichever thread; without it only further frees would do it. */
+void storage_tidy(void);
 /* What `size` bytes are charged as: the allocator's size class, and what it adds to that. */
 size_t storage_good_size(const struct storage *s, size_t size);
 

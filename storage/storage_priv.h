@@ -83,10 +83,11 @@ stobj_lock(const struct stobj *o)
 }
 
 /* Charged memory.  `size` is charged as its cost; *out is written only when 0 is answered. */
-int store_get(struct storage *s, size_t size, enum budget_how how, void **out);
+int store_get(struct storage *s, size_t size, enum charge what, enum budget_how how, void **out);
 /* As BUDGET_CAN_WAIT; when it answers -EAGAIN, w is armed with the budget. */
-int store_get_or_wait(struct storage *s, size_t size, struct waiter *w, void **out);
-void store_put(struct storage *s, void *p, size_t size);
+int store_get_or_wait(
+    struct storage *s, size_t size, enum charge what, struct waiter *w, void **out);
+void store_put(struct storage *s, void *p, size_t size, enum charge what);
 
 /* Under the list's lock, whatever state the waiter is in.  A POSTED one lands later than now,
  * so who looks again then sees what is seen now. */

@@ -29,6 +29,12 @@ enum {
 
 /* ---- Birth and death ---- */
 
+static enum charge
+window_charge(enum stobj_kind kind)
+{
+    return kind == STOBJ_PRIVATE ? CHARGE_TRANSIT : CHARGE_WINDOW;
+}
+
 /* The largest border whose cost is a part of the bound. */
 static uint32_t
 window_seg_size(const struct mem *m, const struct stobj_spec *spec)
@@ -62,7 +68,7 @@ window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
     int err;
 
     /* A pass must get on in a full store: this much it always gets. */
-    err = store_get(s, sizeof *w, BUDGET_FORCE, &p);
+    err = store_get(s, sizeof *w, window_charge(spec->kind), BUDGET_FORCE, &p);
     if (err < 0)
         return err;
     w = p;
@@ -89,6 +95,7 @@ void
 window_free(struct stobj *o)
 {
     struct window *w = window_of(o);
+    enum charge what = window_charge(o->kind);
     struct storage *s = o->store;
 
     tassert(w->iters == 0 && w->standing == 0 && w->claims == 0);
@@ -100,7 +107,7 @@ window_free(struct stobj *o)
     tassert(w->held == 0);
     pthread_mutex_destroy(&w->lock);
     OBJ_BURY(o);
-    store_put(s, w, sizeof *w);
+    store_put(s, w, sizeof *w, what);
 }
 
 /* ---- The ring ---- */
@@ -133,7 +140,7 @@ window_drop(struct window *w, struct window_seg *seg)
     list_del(&seg->link);
     w->held -= window_seg_cost(w, seg);
     OBJ_BURY(seg);
-    store_put(w->base.store, seg, window_seg_bytes(seg));
+    store_put(w->base.store, seg, window_seg_bytes(seg), window_charge(w->base.kind));
     window_wake_writer(w);
 }
 
@@ -322,6 +329,7 @@ window_next_size(const struct window *w)
 static int
 window_grow(struct window *w, struct waiter *waiter)
 {
+    enum charge what = window_charge(w->base.kind);
     size_t size = window_next_size(w);
     void *p;
     int err;
@@ -329,7 +337,7 @@ window_grow(struct window *w, struct waiter *waiter)
     if (!window_make_room(w, mem_cost(&w->base.store->mem, size), waiter))
         return -EAGAIN;
     do /* may evict: not under lock */
-        err = store_get(w->base.store, size, BUDGET_CAN_WAIT, &p);
+        err = store_get(w->base.store, size, what, BUDGET_CAN_WAIT, &p);
     while ((err == -EAGAIN || err == -ENOSPC) && window_give_way(w));
     if (err == -EAGAIN || err == -ENOSPC) {
         /* The store is full.  The returns of our own readers are sure to come; and who holds
@@ -338,7 +346,7 @@ window_grow(struct window *w, struct waiter *waiter)
             return -EAGAIN;
         if (size > WINDOW_SEG_FORCED)
             size = WINDOW_SEG_FORCED;
-        err = store_get(w->base.store, size, BUDGET_FORCE, &p);
+        err = store_get(w->base.store, size, what, BUDGET_FORCE, &p);
     }
     if (err == 0)
         window_append(w, p, size);

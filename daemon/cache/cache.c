@@ -52,9 +52,11 @@ entry_on_grace(struct rcu_later *later)
 {
     struct entry *e = container_of(later, struct entry, later);
     struct storage *st = e->cache->storage;
+    uint64_t promised = e->promised ? (uint64_t)e->evict.size << 10 : 0;
 
     entry_drop(&e);
-    storage_space_event(st); /* whether it was freed or is still read: look again */
+    if (promised > 0)
+        storage_promise_kept(st, promised); /* whether it was freed or is read still */
 }
 
 void
@@ -738,7 +740,7 @@ cache_index_alloc(void *ctx, size_t bytes, size_t align)
     struct index_piece piece = {.bytes = bytes + align + sizeof(piece)};
     char *p;
 
-    piece.raw = storage_alloc(c->storage, piece.bytes);
+    piece.raw = storage_alloc(c->storage, piece.bytes, CHARGE_INDEX);
     if (piece.raw == NULL)
         return NULL;
     p = piece.raw + sizeof(piece);
@@ -755,7 +757,7 @@ cache_index_free(void *ctx, void *p, size_t bytes)
 
     (void)bytes;
     memcpy(&piece, (char *)p - sizeof(piece), sizeof(piece));
-    storage_free(c->storage, piece.raw, piece.bytes);
+    storage_free(c->storage, piece.raw, piece.bytes, CHARGE_INDEX);
 }
 
 struct cuckoo_memory

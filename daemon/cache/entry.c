@@ -7,7 +7,7 @@
 struct entry *
 entry_new(struct cache *c, unsigned refs, bool is_private)
 {
-    struct entry *e = storage_alloc(c->storage, sizeof(*e));
+    struct entry *e = storage_alloc(c->storage, sizeof(*e), CHARGE_ENTRY);
     bool on_heap = e == NULL && is_private;
 
     if (on_heap)
@@ -35,7 +35,7 @@ entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n)
     tassert(e->parts == NULL && n > 0 && n <= ENTRY_PARTS_MAX);
     e->parts = e->few;
     if (n > ENTRY_PARTS_INLINE) {
-        e->parts = storage_alloc(e->cache->storage, n * sizeof(*parts));
+        e->parts = storage_alloc(e->cache->storage, n * sizeof(*parts), CHARGE_ENTRY);
         if (e->parts == NULL)
             return TERR_NOMEM;
         e->parts_room = (uint16_t)n;
@@ -49,7 +49,7 @@ char *
 entry_block(struct entry *e, size_t len)
 {
     tassert(e->block == NULL);
-    e->block = storage_alloc(e->cache->storage, len);
+    e->block = storage_alloc(e->cache->storage, len, CHARGE_HEAD);
     e->block_on_heap = e->block == NULL && e->is_private;
     if (e->block_on_heap)
         e->block = malloc(len);
@@ -76,17 +76,17 @@ entry_free(struct entry *e)
     for (unsigned i = 0; i < atomic_load_explicit(&e->nparts, memory_order_relaxed); i++)
         stobj_unref(&e->parts[i].body);
     if (e->parts_room > 0)
-        storage_free(st, e->parts, e->parts_room * sizeof(*e->parts));
+        storage_free(st, e->parts, e->parts_room * sizeof(*e->parts), CHARGE_ENTRY);
     if (e->block_on_heap)
         free(e->block);
     else if (e->block != NULL)
-        storage_free(st, e->block, (size_t)e->head_len + e->vary_len + e->key_len);
+        storage_free(st, e->block, (size_t)e->head_len + e->vary_len + e->key_len, CHARGE_HEAD);
     if (e->on_heap) {
         OBJ_FREE(e);
         return;
     }
     OBJ_BURY(e);
-    storage_free(st, e, sizeof(*e));
+    storage_free(st, e, sizeof(*e), CHARGE_ENTRY);
 }
 
 void

@@ -83,6 +83,7 @@ struct entry {
     uint16_t parts_room;     /* of `parts` when it is not `few` */
     bool windowed;           /* too large to keep: its body is a window that readers share */
     bool linked;             /* in the index, under the key's guard */
+    bool promised;           /* evicted: storage waits for what it holds; before it is unlinked */
     uint32_t head_len;
     int32_t err;              /* FAILED: why, TERR_* */
     _Atomic uint32_t readers; /* who joined while it was being filled, the leader not counted */

@@ -26,7 +26,7 @@ evict_init(struct evict *ev, struct storage *st, uint64_t storage_bytes, const c
         return TERR_CONFIG;
     if (p == EVICT_S3_FIFO) {
         ev->nghosts = n < EVICT_GHOSTS_MIN ? EVICT_GHOSTS_MIN : n;
-        ev->ghosts = storage_alloc(st, ev->nghosts * sizeof(*ev->ghosts));
+        ev->ghosts = storage_alloc(st, ev->nghosts * sizeof(*ev->ghosts), CHARGE_GHOST);
         if (ev->ghosts == NULL)
             return TERR_NOMEM;
         memset(ev->ghosts, 0, ev->nghosts * sizeof(*ev->ghosts));
@@ -41,7 +41,7 @@ evict_fini(struct evict *ev, struct storage *st)
 {
     tassert(ev->queue.small_size + ev->queue.main_size == 0);
     if (ev->ghosts != NULL)
-        storage_free(st, ev->ghosts, ev->nghosts * sizeof(*ev->ghosts));
+        storage_free(st, ev->ghosts, ev->nghosts * sizeof(*ev->ghosts), CHARGE_GHOST);
     pthread_mutex_destroy(&ev->lock);
 }
 
@@ -104,6 +104,9 @@ evict_unlink(struct cache *c, struct entry *e)
 
     cuckoo_lock(c->index, &e->node.key, &g);
     was_linked = e->linked;
+    e->promised = was_linked && !held; /* what somebody reads comes back when they are done */
+    if (e->promised)
+        storage_promise(c->storage, worth);
     if (was_linked)
         cache_unlink_locked(c, &g, e);
     cuckoo_unlock(c->index, &g);
@@ -113,7 +116,7 @@ evict_unlink(struct cache *c, struct entry *e)
     counter_add_shared(
         c->counters, was_small ? COUNTER_cache_evicted_small : COUNTER_cache_evicted_main, 1);
     counter_add_shared(c->counters, COUNTER_cache_evicted_bytes, worth);
-    return held ? 0 : worth; /* what somebody reads comes back when they are done */
+    return held ? 0 : worth;
 }
 
 uint64_t

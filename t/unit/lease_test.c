@@ -641,7 +641,7 @@ TEST(transit, a_full_store_still_lets_a_pass_through)
     uint64_t at = 0;
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        CHECK((all[i] = storage_alloc(s, 12 * KIB)) != NULL);
+        CHECK((all[i] = storage_alloc(s, 12 * KIB, CHARGE_HEAD)) != NULL);
     loop_init(&loop);
     test_waiter_init(&rw, &loop);
     test_waiter_init(&ww, &loop);
@@ -661,7 +661,7 @@ TEST(transit, a_full_store_still_lets_a_pass_through)
     CHECK_EQ(-EPIPE, take(&it, &tb, 8));
     lease_fini(&it);
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        storage_free(s, all[i], 12 * KIB);
+        storage_free(s, all[i], 12 * KIB, CHARGE_HEAD);
     store_close(s);
 }
 

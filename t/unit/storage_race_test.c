@@ -308,13 +308,9 @@ TEST(race, readers_may_come_while_the_writer_settles)
 
 /* ---- Writers that wait for what other threads free ---- */
 
-/* Promises what other threads will give back. */
-static uint64_t
-race_on_evict(void *ctx, uint64_t bytes)
-{
-    (void)ctx;
-    return bytes;
-}
+/* Of what other threads will give back more is promised than anybody needs: who finds no room
+ * waits, and only their frees can end that. */
+#define RACE_PROMISED (UINT64_C(1) << 30)
 
 /* One block, one free, at about the moment at which the writer finds no room: nobody comes
  * later to make good a notification that was lost. */
@@ -345,7 +341,7 @@ once_main(void *arg)
         }
         for (volatile unsigned n = (unsigned)rand_r(&seed) % 400; n > 0; n--)
             continue;
-        storage_free(c->s, block, ONCE_BLOCK);
+        storage_free(c->s, block, ONCE_BLOCK, CHARGE_HEAD);
     }
     return NULL;
 }
@@ -359,12 +355,12 @@ TEST(race, a_single_free_is_never_missed)
 
     loop_init(&loop);
     test_waiter_init(&tw, &loop);
-    storage_set_evictor(c.s, race_on_evict, NULL);
+    storage_promise(c.s, RACE_PROMISED);
     alarm(HANG_SECONDS);
     CHECK_EQ(0, pthread_create(&thread, NULL, once_main, &c));
     for (unsigned i = 0; i < ONCE_ROUNDS; i++) {
         struct stobj *o = body_new(c.s, STOBJ_KEPT, ONCE_BODY, 0);
-        void *block = storage_alloc(c.s, ONCE_BLOCK);
+        void *block = storage_alloc(c.s, ONCE_BLOCK, CHARGE_HEAD);
         struct span span;
 
         CHECK(block != NULL);
@@ -426,7 +422,7 @@ TEST(race, writers_that_wait_for_space_are_told_of_every_free)
     struct storage *s = store_open("malloc", 380 * KIB, NULL); /* two of three fit */
     static struct crowd crowd[3];
 
-    storage_set_evictor(s, race_on_evict, NULL);
+    storage_promise(s, RACE_PROMISED);
     alarm(HANG_SECONDS);
     for (unsigned i = 0; i < ARRAY_LEN(crowd); i++) {
         party_init(&crowd[i].p, NULL, i + 1, crowd_on_run);

@@ -36,14 +36,14 @@ TEST(storage, size_zero_is_the_engines_default)
 TEST(storage, raw_memory_is_charged_as_the_allocators_class)
 {
     struct storage *s = store_open("malloc", MIB, NULL);
-    void *p = storage_alloc(s, 1360);
+    void *p = storage_alloc(s, 1360, CHARGE_HEAD);
 
     CHECK(p != NULL);
     CHECK_EQ(1536, storage_good_size(s, 1360));
     CHECK_EQ(1536, store_stats(s).charged);
-    storage_free(s, p, 1360);
-    CHECK(storage_alloc(s, SIZE_MAX) == NULL);
-    CHECK(storage_alloc(s, 2 * MIB) == NULL);
+    storage_free(s, p, 1360, CHARGE_HEAD);
+    CHECK(storage_alloc(s, SIZE_MAX, CHARGE_HEAD) == NULL);
+    CHECK(storage_alloc(s, 2 * MIB, CHARGE_HEAD) == NULL);
     CHECK_EQ(2, store_stats(s).failures);
     store_close(s);
 }
@@ -65,245 +65,6 @@ TEST(storage, classes_are_jemallocs)
         CHECK_EQ(mem_border_below(n), mem_class(mem_border_below(n)));
     }
     mem_close(&m);
-}
-
-/* ---- Budget ---- */
-
-struct evictor {
-    struct storage *s;
-    void *blocks[80];
-    unsigned nblocks, calls;
-    bool later; /* promises, and frees on evictor_reclaim() */
-    uint64_t promised;
-};
-
-enum {
-    EVICTOR_BLOCK = 56 * 1024,
-    EVICTOR_COST = 60 * 1024
-};
-
-static uint64_t
-evictor_reclaim(struct evictor *ev, uint64_t bytes)
-{
-    uint64_t got = 0;
-
-    while (got < bytes && ev->nblocks > 0) {
-        storage_free(ev->s, ev->blocks[--ev->nblocks], EVICTOR_BLOCK);
-        got += EVICTOR_COST;
-    }
-    return got;
-}
-
-static uint64_t
-evictor_on_evict(void *ctx, uint64_t bytes)
-{
-    struct evictor *ev = ctx;
-    uint64_t can = ev->nblocks * (uint64_t)EVICTOR_COST;
-
-    ev->calls++;
-    CHECK(bytes > 0);
-    if (!ev->later)
-        return evictor_reclaim(ev, bytes);
-    ev->promised = bytes < can ? bytes : can;
-    return ev->promised;
-}
-
-/* A store with `blocks` evictable blocks, each charged as 60 KiB. */
-static void
-evictor_open(struct evictor *ev, const char *engine, uint64_t size, unsigned blocks)
-{
-    *ev = (struct evictor){.s = store_open(engine, size, NULL)};
-    for (; ev->nblocks < blocks; ev->nblocks++)
-        CHECK((ev->blocks[ev->nblocks] = storage_alloc(ev->s, EVICTOR_BLOCK)) != NULL);
-    storage_set_evictor(ev->s, evictor_on_evict, ev);
-}
-
-static void
-evictor_close(struct evictor *ev)
-{
-    evictor_reclaim(ev, UINT64_MAX);
-    store_close(ev->s);
-}
-
-TEST(budget, the_size_is_never_passed_by_kept_bytes)
-{
-    struct storage *s = store_open("malloc", MIB, NULL);
-    struct stobj *o = body_new(s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0);
-
-    CHECK_EQ(-ENOSPC, body_fill(o, 2 * MIB, NULL));
-    CHECK(store_stats(s).charged <= MIB);
-    CHECK(stobj_len(o) >= MIB / 4);
-    CHECK_EQ(1, store_stats(s).failures);
-    stobj_unref(&o);
-    store_close(s);
-}
-
-TEST(budget, the_evictor_is_called_before_the_store_is_full)
-{
-    struct evictor ev;
-    struct stobj *o;
-
-    evictor_open(&ev, "malloc", MIB, 16); /* 64 KiB free */
-    o = body_kept(ev.s, 60 * KIB, 60 * KIB);
-    CHECK(ev.calls > 0); /* into the headroom of 16 KiB, and yet everything fitted */
-    CHECK_EQ(0, store_stats(ev.s).failures);
-    CHECK(store_stats(ev.s).charged <= MIB - 16 * KIB);
-    stobj_unref(&o);
-    evictor_close(&ev);
-}
-
-TEST(budget, bytes_evicted_at_once_need_no_waiting)
-{
-    struct evictor ev;
-    struct stobj *o;
-
-    evictor_open(&ev, "malloc", MIB, 16);
-    o = body_kept(ev.s, 400 * KIB, 400 * KIB);
-    CHECK_EQ(0, store_stats(ev.s).waits);
-    stobj_unref(&o);
-    evictor_close(&ev);
-}
-
-TEST(budget, a_writer_waits_for_promised_bytes_and_is_told_by_the_free)
-{
-    struct test_loop loop;
-    struct test_waiter tw;
-    struct evictor ev;
-    struct stobj *o;
-
-    loop_init(&loop);
-    test_waiter_init(&tw, &loop);
-    evictor_open(&ev, "malloc", MIB, 16);
-    ev.later = true;
-    o = body_new(ev.s, STOBJ_KEPT, 512 * KIB, 0);
-    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w));
-    CHECK_EQ(WAITER_ARMED, waiter_state(&tw.w));
-    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w)); /* looking again early changes nothing */
-    CHECK(store_stats(ev.s).waits >= 2);
-    evictor_reclaim(&ev, 1);
-    CHECK_EQ(WAITER_POSTED, waiter_state(&tw.w));
-    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w)); /* nor does looking while it travels */
-    evictor_reclaim(&ev, ev.promised);
-    loop_run(&loop);
-    CHECK_EQ(1, tw.runs);
-    CHECK_EQ(0, body_fill(o, 512 * KIB, &tw.w));
-    space_finish(o);
-    CHECK_EQ(512 * KIB, read_range(o, 0, LEASE_TO_END, 4));
-    stobj_unref(&o);
-    evictor_close(&ev);
-}
-
-TEST(budget, a_space_event_wakes_those_who_wait)
-{
-    struct test_loop loop;
-    struct test_waiter tw[2];
-    struct stobj *o[2];
-    struct evictor ev;
-
-    loop_init(&loop);
-    evictor_open(&ev, "malloc", MIB, 16);
-    ev.later = true;
-    for (unsigned i = 0; i < 2; i++) {
-        test_waiter_init(&tw[i], &loop);
-        o[i] = body_new(ev.s, STOBJ_KEPT, 512 * KIB, 0);
-        CHECK_EQ(-EAGAIN, body_fill(o[i], 512 * KIB, &tw[i].w));
-    }
-    storage_space_event(ev.s);
-    loop_run(&loop);
-    CHECK_EQ(1, tw[0].runs);
-    CHECK_EQ(1, tw[1].runs);
-    for (unsigned i = 0; i < 2; i++)
-        stobj_unref(&o[i]);
-    evictor_close(&ev);
-}
-
-/* Asks budget.c itself: between the two calls another thread can always come. */
-TEST(budget, room_that_appears_before_the_wait_is_seen)
-{
-    struct test_loop loop;
-    struct test_waiter tw;
-    struct evictor ev = {.later = true, .nblocks = 1};
-    struct budget b;
-
-    loop_init(&loop);
-    test_waiter_init(&tw, &loop);
-    budget_init(&b, MIB);
-    b.evict = evictor_on_evict;
-    b.ctx = &ev;
-    CHECK_EQ(0, budget_charge(&b, 900 * KIB, BUDGET_CAN_WAIT));
-    CHECK_EQ(-EAGAIN, budget_charge(&b, 200 * KIB, BUDGET_CAN_WAIT));
-    CHECK(budget_wait(&b, 200 * KIB, &tw.w)); /* no room: armed */
-    CHECK_EQ(WAITER_ARMED, waiter_state(&tw.w));
-    budget_cancel(&b, &tw.w);
-    CHECK_EQ(-EAGAIN, budget_charge(&b, 200 * KIB, BUDGET_CAN_WAIT));
-    budget_release(&b, 900 * KIB);
-    CHECK(!budget_wait(&b, 200 * KIB, &tw.w));
-    CHECK_EQ(WAITER_IDLE, waiter_state(&tw.w));
-    budget_fini(&b);
-}
-
-TEST(budget, waiting_for_space_can_be_cancelled)
-{
-    struct test_loop loop;
-    struct test_waiter tw;
-    struct evictor ev;
-    struct stobj *o;
-
-    loop_init(&loop);
-    test_waiter_init(&tw, &loop);
-    evictor_open(&ev, "malloc", MIB, 16);
-    ev.later = true;
-    o = body_new(ev.s, STOBJ_KEPT, 512 * KIB, 0);
-    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w));
-    space_cancel(o, &tw.w);
-    CHECK_EQ(WAITER_IDLE, waiter_state(&tw.w));
-    CHECK_EQ(-EAGAIN, body_fill(o, 512 * KIB, &tw.w));
-    storage_space_event(ev.s);
-    space_cancel(o, &tw.w); /* too late: it is on its way */
-    CHECK_EQ(WAITER_POSTED, waiter_state(&tw.w));
-    stobj_unref(&o);
-    loop_run(&loop);
-    CHECK_EQ(WAITER_IDLE, waiter_state(&tw.w));
-    evictor_close(&ev);
-}
-
-TEST(budget, promises_are_not_asked_for_twice)
-{
-    struct evictor ev;
-    void *a, *b;
-
-    evictor_open(&ev, "malloc", 4 * MIB, 66); /* 3,960 KiB; the headroom begins at 4,032 */
-    ev.later = true;
-    a = storage_alloc(ev.s, 80 * KIB); /* with its pad 84 KiB: 12 into the headroom */
-    CHECK(a != NULL);
-    CHECK_EQ(1, ev.calls);
-    CHECK_EQ(12 * KIB, ev.promised);
-    b = storage_alloc(ev.s, 4 * KIB);
-    CHECK(b != NULL);
-    CHECK_EQ(2, ev.calls);
-    CHECK_EQ(4 * KIB, ev.promised); /* only what is new */
-    storage_free(ev.s, a, 80 * KIB);
-    storage_free(ev.s, b, 4 * KIB);
-    evictor_close(&ev);
-}
-
-TEST(budget, raw_memory_may_use_the_reserve_and_segments_may_not)
-{
-    struct storage *s = store_open("malloc", 4 * MIB, NULL); /* the reserve is 16 KiB */
-    struct stobj *o = body_new(s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0);
-    void *blocks[400], *p;
-    unsigned n = 0;
-
-    for (; store_stats(s).charged + 26 * KIB < 4 * MIB; n++)
-        CHECK((blocks[n] = storage_alloc(s, 12 * KIB)) != NULL);
-    CHECK_EQ(-ENOSPC, body_fill(o, 1, NULL)); /* 20 KiB with its pad */
-    p = storage_alloc(s, 12 * KIB);
-    CHECK(p != NULL);
-    storage_free(s, p, 12 * KIB);
-    while (n > 0)
-        storage_free(s, blocks[--n], 12 * KIB);
-    stobj_unref(&o);
-    store_close(s);
 }
 
 /* ---- Writing kept objects ---- */
@@ -834,15 +595,6 @@ TEST_MAIN(TEST_ENTRY(storage, an_unknown_engine_is_refused),
     TEST_ENTRY(storage, size_zero_is_the_engines_default),
     TEST_ENTRY(storage, raw_memory_is_charged_as_the_allocators_class),
     TEST_ENTRY(storage, classes_are_jemallocs),
-    TEST_ENTRY(budget, the_size_is_never_passed_by_kept_bytes),
-    TEST_ENTRY(budget, the_evictor_is_called_before_the_store_is_full),
-    TEST_ENTRY(budget, bytes_evicted_at_once_need_no_waiting),
-    TEST_ENTRY(budget, a_writer_waits_for_promised_bytes_and_is_told_by_the_free),
-    TEST_ENTRY(budget, a_space_event_wakes_those_who_wait),
-    TEST_ENTRY(budget, room_that_appears_before_the_wait_is_seen),
-    TEST_ENTRY(budget, waiting_for_space_can_be_cancelled),
-    TEST_ENTRY(budget, promises_are_not_asked_for_twice),
-    TEST_ENTRY(budget, raw_memory_may_use_the_reserve_and_segments_may_not),
     TEST_ENTRY(space, asking_again_gives_the_same_span_and_the_rest_comes_next),
     TEST_ENTRY(space, bodies_of_every_length_come_back_with_and_without_a_hint),
     TEST_ENTRY(space, a_known_length_wastes_little),
