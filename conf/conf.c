@@ -40,7 +40,7 @@ conf_box_new(void)
     if (box == NULL)
         return NULL;
     box->magic = CONF_MAGIC;
-    arena_pool_init(&box->pool, 0);
+    arena_pool_init(&box->pool, 0, NULL);
     arena_init(&box->arena, &box->pool);
     return box;
 }

@@ -18,7 +18,9 @@
 #include "daemon/shm/elog.h"
 #include "daemon/shm/log.h"
 #include "daemon/shm/tables.h"
+#include "daemon/traffic.h"
 #include "daemon/worker.h"
+#include "storage/storage.h"
 
 enum {
     TICK_MS = 1000,
@@ -136,6 +138,26 @@ manage_set_params(struct manage *m, const struct conf_params *next)
             worker_set_params(m->env.workers[i], next);
 }
 
+/* What grows and is not in the store itself: its size bounds that too. */
+static void
+manage_charge(struct manage *m)
+{
+    struct storage_stats synths;
+
+    storage_get_stats(m->env.synth, &synths);
+    storage_charge(m->env.storage, CHARGE_SYNTH, m->synths_charged, synths.charged);
+    m->synths_charged = synths.charged;
+    traffic_charge(m->env.storage, &m->charged, &m->loop->usage);
+}
+
+static void
+manage_uncharge(struct manage *m)
+{
+    storage_charge(m->env.storage, CHARGE_SYNTH, m->synths_charged, 0);
+    m->synths_charged = 0;
+    traffic_uncharge(m->env.storage, &m->charged);
+}
+
 /* What every turn of the phase looks at. */
 static void
 manage_step(struct manage *m)
@@ -179,6 +201,8 @@ manage_on_task(struct task *t)
     policies_tick(m->env.policies);
     if (m->env.tables != NULL)
         tables_watch(m->env.tables);
+    manage_charge(m);
+    storage_tidy();
     manage_step(m);
     while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
         manage_on_signal(m, sig);
@@ -271,6 +295,7 @@ manage_close(struct manage **mp)
         net_loop_run(m->net);
     }
     manage_admin_close(m);
+    manage_uncharge(m);
     net_loop_close(&m->net);
     OBJ_FREE(m);
 }

@@ -33,7 +33,7 @@ struct manage_env {
     struct counters *counters;
     struct access_log *access; /* NULL: none */
     struct cache *cache;
-    struct storage *storage;
+    struct storage *storage, *synth;
     struct registry *registry;
     struct policies *policies;
     struct tables *tables;     /* NULL: none */

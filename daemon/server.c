@@ -288,6 +288,7 @@ server_open_manage(struct server *s)
         .access = s->access,
         .cache = s->cache,
         .storage = s->storage,
+        .synth = s->synth,
         .registry = s->registry,
         .policies = s->policies,
         .tables = s->tables,

@@ -19,6 +19,7 @@
 #include "daemon/proxy/proxy.h"
 #include "daemon/shm/elog.h"
 #include "daemon/shm/tables.h"
+#include "daemon/traffic.h"
 
 #define WORKER_MAGIC OBJ_TAG('w', 'o', 'r', 'k')
 /* A listener of this worker's. */
@@ -53,6 +54,7 @@ struct worker {
     struct timer tick; /* counters that the loop keeps itself */
     struct task tick_task;
     uint64_t posts_told, wakeups_told, turns_told;
+    struct usage charged; /* what the store has been told of loop->usage */
     struct proxy proxy;
 };
 
@@ -91,6 +93,10 @@ worker_on_tick(struct task *t)
     struct worker *w = container_of(t, struct worker, tick_task);
 
     worker_tell_loop(w);
+    h1_server_trim(w->h1);
+    proxy_trim(&w->proxy);
+    net_loop_trim(w->net);
+    traffic_charge(w->env->storage, &w->charged, &w->loop->usage);
     origins_tick(w->proxy.origins);
     policy_look(&w->proxy);
     if (w->proxy.tables != NULL)
@@ -292,6 +298,7 @@ worker_main(void *arg)
     sem_post(&w->started);
     net_loop_run(w->net);
     worker_tell_loop(w);
+    traffic_uncharge(w->env->storage, &w->charged);
     proxy_fini(&w->proxy);
     if (w->proxy.tables != NULL)
         tables_leave(&w->proxy.tables);

@@ -46,7 +46,7 @@ vcl_new(void)
 
     if (box == NULL)
         return NULL;
-    arena_pool_init(&box->pool, 0);
+    arena_pool_init(&box->pool, 0, NULL);
     arena_init(&box->arena, &box->pool);
     box->vcl.magic = VCL_MAGIC;
     box->vcl.memory = box;
@@ -111,7 +111,7 @@ vcl_compile(struct vcl **out, const struct vcl_source *src, const struct vcl_loa
     *errors = NULL;
     if (v == NULL)
         return TERR_NOMEM;
-    arena_pool_init(&pool, 0);
+    arena_pool_init(&pool, 0, NULL);
     arena_init(&scratch, &pool);
     cx.keep = &v->memory->arena;
     vcl_build(&cx, src);

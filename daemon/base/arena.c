@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/tassert.h"
+#include "daemon/base/usage.h"
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -14,21 +15,28 @@ struct arena_chunk {
 };
 
 void
-arena_pool_init(struct arena_pool *pool, unsigned idle_max)
+arena_pool_init(struct arena_pool *pool, unsigned idle_max, struct usage *usage)
 {
-    *pool = (struct arena_pool){.nidle_max = idle_max};
+    *pool = (struct arena_pool){.nidle_max = idle_max, .usage = usage};
+}
+
+void
+arena_pool_trim(struct arena_pool *pool, unsigned keep)
+{
+    while (pool->nidle > keep) {
+        struct arena_chunk *c = pool->idle;
+
+        pool->idle = c->next;
+        pool->nidle--;
+        usage_free(pool->usage, USAGE_ARENA, c);
+    }
 }
 
 void
 arena_pool_fini(struct arena_pool *pool)
 {
-    while (pool->idle != NULL) {
-        struct arena_chunk *c = pool->idle;
-
-        pool->idle = c->next;
-        free(c);
-    }
-    pool->nidle = 0;
+    arena_pool_trim(pool, 0);
+    tassert(pool->idle == NULL);
 }
 
 void
@@ -49,7 +57,7 @@ arena_fini(struct arena *a)
             a->pool->idle = c;
             a->pool->nidle++;
         } else {
-            free(c);
+            usage_free(a->pool->usage, USAGE_ARENA, c);
         }
     }
     a->next = a->end = NULL;
@@ -65,7 +73,7 @@ arena_chunk_new(struct arena *a, size_t size)
         a->pool->idle = c->next;
         a->pool->nidle--;
     } else {
-        c = malloc(pooled ? ARENA_CHUNK : sizeof(*c) + size);
+        c = usage_alloc(a->pool->usage, USAGE_ARENA, pooled ? ARENA_CHUNK : sizeof(*c) + size);
         if (c == NULL)
             return NULL;
         c->pooled = pooled;

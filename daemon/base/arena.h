@@ -15,10 +15,12 @@
 #define ARENA_CHUNK 4096u
 
 struct arena_chunk;
+struct usage;
 
 struct arena_pool {
     struct arena_chunk *idle;
     unsigned nidle, nidle_max;
+    struct usage *usage; /* borrowed: counts the chunks; NULL: nobody does */
 };
 
 struct arena {
@@ -27,7 +29,10 @@ struct arena {
     struct arena_pool *pool; /* borrowed */
 };
 
-void arena_pool_init(struct arena_pool *pool, unsigned idle_max);
+/* At most idle_max chunks wait for their next use. */
+void arena_pool_init(struct arena_pool *pool, unsigned idle_max, struct usage *usage);
+/* Of the idle chunks all but so many go back. */
+void arena_pool_trim(struct arena_pool *pool, unsigned keep);
 void arena_pool_fini(struct arena_pool *pool);
 
 void arena_init(struct arena *a, struct arena_pool *pool);

@@ -15,6 +15,7 @@ enum {
     LIMIT_CHUNK_EXT_BODY = 16384,  /* and in one body: nobody uses them but attackers */
     LIMIT_LEADING_CRLF = 4,        /* RFC 9112 2.2 says at least one; clients send one */
     LIMIT_READ_SLAB = 65536,       /* what a loop reads into before it hands the bytes out */
+    LIMIT_READ_SLABS = 32,         /* 2 MiB a loop; a connection that finds none is read later */
     LIMIT_READ_MIN = 4096,         /* least room for a read; less left: a new slab */
     LIMIT_UNSENT_BYTES = 65536,    /* handed to the kernel's queue behind a full socket */
     LIMIT_WRITE_IOV = 64,          /* buffers in one sendmsg */

@@ -12,6 +12,7 @@
 #include "daemon/base/arena.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/timer.h"
+#include "daemon/base/usage.h"
 #include "daemon/base/waiter.h"
 
 /* Something to be done before the thread next polls: when the turn's last task has run. */
@@ -24,6 +25,7 @@ struct loop {
     struct inbox inbox;
     struct timer_wheel wheel;
     struct clock clock;
+    struct usage usage; /* what its traffic has of the heap */
     struct arena_pool arenas;
     struct turn_end *turn_end; /* borrowed; NULL: nothing.  Run once, and set to NULL before */
     unsigned id;               /* 0 .. workers - 1 */

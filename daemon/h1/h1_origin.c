@@ -1,8 +1,6 @@
 /* h1_origin.c -- one connection to an origin. */
 #include "daemon/h1/h1_origin.h"
 
-#include <stdlib.h>
-
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
@@ -20,9 +18,10 @@ enum {
 #define H1_ORIGIN_MAGIC OBJ_TAG('h', '1', 'o', 'r')
 struct h1_origin {
     uint32_t magic;
-    int err;           /* why there is no response */
-    struct task task;  /* the stream's owner: saves what arrived, then wakes the user */
-    struct task *user; /* borrowed */
+    int err;             /* why there is no response */
+    struct task task;    /* the stream's owner: saves what arrived, then wakes the user */
+    struct task *user;   /* borrowed */
+    struct usage *usage; /* the loop's */
     struct stream *stream;
     struct h1_limits limits;
     struct h1_parser parser;
@@ -56,7 +55,7 @@ h1_origin_save(struct h1_origin *o, struct span rx)
 
         while (cap < o->own_len + rx.len)
             cap *= 2;
-        p = realloc(o->own, cap);
+        p = usage_realloc(o->usage, USAGE_READ, o->own, cap);
         if (p == NULL)
             return TERR_NOMEM;
         o->own = p;
@@ -95,17 +94,29 @@ h1_origin_run(struct task *t)
         task_wake(o->user);
 }
 
+static void
+h1_origin_free(struct h1_origin *o)
+{
+    struct usage *usage = o->usage;
+
+    usage_free(usage, USAGE_READ, o->own);
+    OBJ_BURY(o);
+    usage_free(usage, USAGE_CONN, o);
+}
+
 int
 h1_origin_open(struct h1_origin **out, struct loop *l, const struct h1_conf *conf,
     const struct conf_address *to, unsigned nth, struct task *user)
 {
     size_t max_fields = (size_t)conf->fields_max;
-    struct h1_origin *o = calloc(1, sizeof(*o) + max_fields * sizeof(struct http_field));
+    struct h1_origin *o =
+        usage_calloc(&l->usage, USAGE_CONN, sizeof(*o) + max_fields * sizeof(struct http_field));
     int err;
 
     if (o == NULL)
         return TERR_NOMEM;
     o->magic = H1_ORIGIN_MAGIC;
+    o->usage = &l->usage;
     o->user = user;
     o->head.fields = o->fields;
     o->head.max_fields = (uint16_t)max_fields;
@@ -117,7 +128,7 @@ h1_origin_open(struct h1_origin **out, struct loop *l, const struct h1_conf *con
     task_init(&o->task, &l->tasks, h1_origin_run);
     err = stream_connect(&o->stream, l, to, nth, &o->task);
     if (err != 0) {
-        OBJ_FREE(o);
+        h1_origin_free(o);
         return err;
     }
     stream_set_read_max(o->stream, HEAD_READ);
@@ -133,8 +144,7 @@ h1_origin_close(struct h1_origin **op)
     OBJ_TAKE(o, op, H1_ORIGIN_MAGIC);
     task_cancel(&o->task);
     stream_close(&o->stream);
-    free(o->own);
-    OBJ_FREE(o);
+    h1_origin_free(o);
 }
 
 void
@@ -466,7 +476,7 @@ h1_origin_rest(struct h1_origin *o)
     OBJ_CHECK(o, H1_ORIGIN_MAGIC);
     tassert(h1_origin_reusable(o));
     o->busy = false;
-    free(o->own);
+    usage_free(o->usage, USAGE_READ, o->own);
     o->own = NULL;
     o->own_cap = o->own_len = o->own_at = 0;
     stream_unpost(o->stream);

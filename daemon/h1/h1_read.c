@@ -1,8 +1,6 @@
 /* h1_read.c -- a client connection's input: request heads and bodies. */
 #include "daemon/h1/h1_conn.h"
 
-#include <stdlib.h>
-
 #include "daemon/base/terr.h"
 #include "daemon/http/token.h"
 #include "daemon/http/uri.h"
@@ -34,7 +32,7 @@ h1_in_reserve(struct h1_conn *c, size_t len)
         return 0;
     while (cap < len)
         cap *= 2;
-    p = realloc(c->own, cap);
+    p = usage_realloc(&c->server->env.loop->usage, USAGE_READ, c->own, cap);
     if (p == NULL)
         return TERR_NOMEM;
     if (h1_in_is_own(c) || c->in_len == 0)
@@ -139,7 +137,7 @@ h1_in_end(struct h1_conn *c)
 
     if (c->in_len == 0) {
         if (c->own != NULL)
-            free(c->own);
+            usage_free(&c->server->env.loop->usage, USAGE_READ, c->own);
         c->own = NULL;
         c->own_cap = 0;
         c->in = NULL;

@@ -24,7 +24,8 @@ h1_xchg_new(struct h1_conn *c)
         s->idle_xchgs = hx->x.answerer;
         s->nidle_xchgs--;
     } else {
-        hx = malloc(sizeof(*hx) + max_fields * sizeof(struct http_field));
+        hx = usage_alloc(
+            &s->env.loop->usage, USAGE_CONN, sizeof(*hx) + max_fields * sizeof(struct http_field));
         if (hx == NULL)
             return NULL;
     }
@@ -54,7 +55,7 @@ h1_xchg_free(struct h1_conn *c, struct h1_xchg *hx)
     arena_fini(&hx->x.arena);
     OBJ_BURY(hx);
     if (s->nidle_xchgs >= IDLE_XCHGS_MAX) {
-        free(hx);
+        usage_free(&s->env.loop->usage, USAGE_CONN, hx);
         return;
     }
     hx->x.answerer = s->idle_xchgs;
@@ -116,8 +117,8 @@ h1_conn_free(struct h1_conn *c)
     counter_add(s->env.counters, COUNTER_sess_closed, 1);
     task_cancel(&c->task);
     timer_unlink(&c->timer);
-    free(c->own);
-    free(c->backlog);
+    usage_free(&s->env.loop->usage, USAGE_READ, c->own);
+    usage_free(&s->env.loop->usage, USAGE_CONN, c->backlog);
     list_del(&c->link);
     s->nconns--;
     atomic_fetch_sub_explicit(s->env.conns, 1, memory_order_relaxed);
@@ -127,7 +128,7 @@ h1_conn_free(struct h1_conn *c)
         s->idle_conns = c;
         s->nidle_conns++;
     } else {
-        free(c);
+        usage_free(&s->env.loop->usage, USAGE_CONN, c);
     }
     if (s->nconns == 0 && s->draining)
         s->env.on_empty(s->env.start_ctx);
@@ -384,7 +385,7 @@ h1_server_accept_from(struct h1_server *s, int fd, bool is_unix, const struct ex
         s->idle_conns = (struct h1_conn *)(void *)c->server;
         s->nidle_conns--;
     } else {
-        c = malloc(sizeof(*c));
+        c = usage_alloc(&s->env.loop->usage, USAGE_CONN, sizeof(*c));
     }
     if (c == NULL) {
         close(fd);
@@ -396,7 +397,8 @@ h1_server_accept_from(struct h1_server *s, int fd, bool is_unix, const struct ex
     list_init(&c->answered);
     err = stream_accept(&c->stream, s->env.loop, fd, is_unix, &c->task);
     if (err != 0) {
-        OBJ_FREE(c);
+        OBJ_BURY(c);
+        usage_free(&s->env.loop->usage, USAGE_CONN, c);
         return err;
     }
     stream_get_peer(c->stream, &c->peer);
@@ -465,6 +467,30 @@ h1_server_cut(struct h1_server *s)
     }
 }
 
+static void
+h1_server_trim_to(struct h1_server *s, unsigned xchgs, unsigned conns)
+{
+    for (; s->nidle_xchgs > xchgs; s->nidle_xchgs--) {
+        struct h1_xchg *hx = s->idle_xchgs;
+
+        s->idle_xchgs = hx->x.answerer;
+        usage_free(&s->env.loop->usage, USAGE_CONN, hx);
+    }
+    for (; s->nidle_conns > conns; s->nidle_conns--) {
+        struct h1_conn *c = s->idle_conns;
+
+        s->idle_conns = (struct h1_conn *)(void *)c->server;
+        usage_free(&s->env.loop->usage, USAGE_CONN, c);
+    }
+}
+
+void
+h1_server_trim(struct h1_server *s)
+{
+    OBJ_CHECK(s, H1_SERVER_MAGIC);
+    h1_server_trim_to(s, s->nidle_xchgs / 2, s->nidle_conns / 2);
+}
+
 void
 h1_server_close(struct h1_server **sp)
 {
@@ -472,18 +498,7 @@ h1_server_close(struct h1_server **sp)
 
     OBJ_TAKE(s, sp, H1_SERVER_MAGIC);
     tassert(s->nconns == 0);
-    while (s->idle_xchgs != NULL) {
-        struct h1_xchg *hx = s->idle_xchgs;
-
-        s->idle_xchgs = hx->x.answerer;
-        free(hx);
-    }
-    while (s->idle_conns != NULL) {
-        struct h1_conn *c = s->idle_conns;
-
-        s->idle_conns = (struct h1_conn *)(void *)c->server;
-        free(c);
-    }
+    h1_server_trim_to(s, 0, 0);
     if (s->memo != NULL)
         h1_memo_free(&s->memo);
     OBJ_FREE(s);

@@ -47,6 +47,8 @@ unsigned h1_server_connections(const struct h1_server *s);
 
 /* Idle connections end now, the others after the response they are at. */
 void h1_server_drain(struct h1_server *s);
+/* Half of the memory that lies ready for the next connections goes back: see net_loop_trim(). */
+void h1_server_trim(struct h1_server *s);
 /* Every connection ends now. */
 void h1_server_cut(struct h1_server *s);
 

@@ -7,7 +7,6 @@
 #include "daemon/h1/h1_conn.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "daemon/base/terr.h"
 
@@ -70,7 +69,7 @@ h1_out_keep(struct h1_conn *c, struct iovec *iov, unsigned n, size_t must)
         return queued;
     must -= (size_t)queued;
     i = h1_iov_skip(iov, n, (size_t)queued);
-    c->backlog = malloc((n - i) * sizeof(*iov));
+    c->backlog = usage_alloc(&c->server->env.loop->usage, USAGE_CONN, (n - i) * sizeof(*iov));
     if (c->backlog == NULL)
         return TERR_NOMEM;
     c->backlog_at = 0;
@@ -127,7 +126,7 @@ h1_out_progress(struct h1_conn *c)
         if (c->nbacklog == 0)
             return 0;
         if (n == 0) {
-            free(c->backlog);
+            usage_free(&c->server->env.loop->usage, USAGE_CONN, c->backlog);
             c->backlog = NULL;
             c->nbacklog = c->backlog_at = 0;
             return 0;

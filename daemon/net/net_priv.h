@@ -33,6 +33,7 @@ struct net_loop {
     struct task wheel_task;
     struct read_slab *slab; /* the one being read into; NULL before the first read */
     struct read_slab *idle_slabs;
+    unsigned nslabs;             /* of all kinds: at most LIMIT_READ_SLABS */
     struct stream *idle_streams; /* memory of closed streams */
     unsigned nidle_streams;
     struct write_op *idle_writes;
@@ -49,8 +50,9 @@ char *net_slab_room(struct net_loop *nl, size_t *room);
 struct read_slab *net_slab_use(struct net_loop *nl, size_t n);
 void net_slab_release(struct net_loop *nl, struct read_slab *slab);
 
-void net_stream_free_idle(struct net_loop *nl);
 /* The turn ends: what MORE holds back leaves. */
 void net_stream_uncork_all(struct net_loop *nl);
+/* Of the memory kept for the next connections all but so much goes back. */
+void net_streams_trim(struct net_loop *nl, unsigned keep);
 
 #endif

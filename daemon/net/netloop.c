@@ -202,7 +202,7 @@ net_loop_open(struct net_loop **out, unsigned id)
     }
     task_queue_init(&nl->base.tasks);
     inbox_init(&nl->base.inbox, net_loop_wake);
-    arena_pool_init(&nl->base.arenas, 64);
+    arena_pool_init(&nl->base.arenas, 64, &nl->base.usage);
     net_loop_tick(nl);
     timer_wheel_init(&nl->base.wheel, nl->base.clock.mono_ms, net_wheel_rearm);
     task_init(&nl->wheel_task, &nl->base.tasks, net_wheel_run);
@@ -254,6 +254,56 @@ net_loop_stop(struct net_loop *nl)
     uv_close((uv_handle_t *)&nl->async, NULL);
 }
 
+/* ---- Read buffers ---- */
+
+/* No more than LIMIT_READ_SLABS: what finds none is read in the next turn, when they have been
+ * consumed. */
+static struct read_slab *
+net_slab_new(struct net_loop *nl)
+{
+    struct read_slab *s = NULL;
+
+    if (nl->nslabs < LIMIT_READ_SLABS)
+        s = usage_alloc(&nl->base.usage, USAGE_READ, sizeof(*s));
+    if (s != NULL)
+        nl->nslabs++;
+    return s;
+}
+
+static void
+net_slab_free(struct net_loop *nl, struct read_slab *s)
+{
+    tassert(nl->nslabs > 0);
+    nl->nslabs--;
+    usage_free(&nl->base.usage, USAGE_READ, s);
+}
+
+static void
+net_slabs_trim(struct net_loop *nl, unsigned keep)
+{
+    struct read_slab **at = &nl->idle_slabs;
+
+    while (*at != NULL && keep > 0) {
+        at = &(*at)->next;
+        keep--;
+    }
+    while (*at != NULL) {
+        struct read_slab *s = *at;
+
+        *at = s->next;
+        net_slab_free(nl, s);
+    }
+}
+
+void
+net_loop_trim(struct net_loop *nl)
+{
+    OBJ_CHECK(nl, NET_LOOP_MAGIC);
+    net_slabs_trim(nl, nl->nslabs / 2);
+    net_streams_trim(nl, nl->nidle_streams / 2);
+    arena_pool_trim(&nl->base.arenas, nl->base.arenas.nidle / 2);
+}
+
 void
 net_loop_close(struct net_loop **nlp)
 {
@@ -261,18 +311,16 @@ net_loop_close(struct net_loop **nlp)
 
     OBJ_TAKE(nl, nlp, NET_LOOP_MAGIC);
     tassert(uv_loop_close(&nl->uv) == 0); /* a handle was left open */
-    net_stream_free_idle(nl);
     if (nl->slab != NULL) {
         tassert(nl->slab->users == 0);
-        free(nl->slab);
+        net_slab_free(nl, nl->slab);
     }
-    while (nl->idle_slabs != NULL) {
-        struct read_slab *s = nl->idle_slabs;
-
-        nl->idle_slabs = s->next;
-        free(s);
-    }
+    net_slabs_trim(nl, 0);
+    net_streams_trim(nl, 0);
+    tassert(nl->nslabs == 0);
     arena_pool_fini(&nl->base.arenas);
+    for (unsigned i = 0; i < USAGE_KINDS; i++)
+        tassert_slow(nl->base.usage.bytes[i] == 0); /* somebody kept memory, or miscounted */
     OBJ_FREE(nl);
 }
 
@@ -288,7 +336,7 @@ net_slab_room(struct net_loop *nl, size_t *room)
         if (s != NULL)
             nl->idle_slabs = s->next;
         else
-            s = malloc(sizeof(*s));
+            s = net_slab_new(nl);
         if (s == NULL)
             return NULL;
         s->users = 0;

@@ -23,6 +23,9 @@ void net_loop_run(struct net_loop *nl);
 /* From one of its tasks: no more turns once every handle has closed. */
 void net_loop_stop(struct net_loop *nl);
 void net_loop_close(struct net_loop **nlp);
+/* Half of the memory that lies ready for the next connections and reads goes back.  Once a second:
+ * what a burst has left is gone soon, and what is in use comes back at once. */
+void net_loop_trim(struct net_loop *nl);
 uint64_t net_loop_turns(const struct net_loop *nl);
 
 /* "1.44.2" */

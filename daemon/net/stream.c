@@ -61,7 +61,7 @@ stream_new(struct net_loop *nl, bool is_unix, struct task *owner)
         nl->idle_streams = s->next;
         nl->nidle_streams--;
     } else {
-        s = malloc(sizeof(*s));
+        s = usage_alloc(&nl->base.usage, USAGE_CONN, sizeof(*s));
     }
     if (s == NULL)
         return NULL;
@@ -88,7 +88,7 @@ stream_on_closed(uv_handle_t *h)
 
     OBJ_BURY(s);
     if (nl->stopping || nl->nidle_streams >= STREAMS_IDLE_MAX) {
-        free(s);
+        usage_free(&nl->base.usage, USAGE_CONN, s);
         return;
     }
     s->next = nl->idle_streams;
@@ -97,19 +97,24 @@ stream_on_closed(uv_handle_t *h)
 }
 
 void
-net_stream_free_idle(struct net_loop *nl)
+net_streams_trim(struct net_loop *nl, unsigned keep)
 {
-    while (nl->idle_streams != NULL) {
+    struct write_op **at = &nl->idle_writes;
+
+    while (nl->nidle_streams > keep) {
         struct stream *s = nl->idle_streams;
 
         nl->idle_streams = s->next;
-        free(s);
+        nl->nidle_streams--;
+        usage_free(&nl->base.usage, USAGE_CONN, s);
     }
-    while (nl->idle_writes != NULL) {
-        struct write_op *op = nl->idle_writes;
+    for (; *at != NULL && keep > 0; keep--)
+        at = &(*at)->next;
+    while (*at != NULL) {
+        struct write_op *op = *at;
 
-        nl->idle_writes = op->next;
-        free(op);
+        *at = op->next;
+        usage_free(&nl->base.usage, USAGE_CONN, op);
     }
 }
 
@@ -121,7 +126,7 @@ stream_op_take(struct net_loop *nl)
     if (op != NULL)
         nl->idle_writes = op->next;
     else
-        op = malloc(sizeof(*op));
+        op = usage_alloc(&nl->base.usage, USAGE_CONN, sizeof(*op));
     return op;
 }
 
@@ -230,8 +235,9 @@ stream_on_connect(uv_connect_t *req, int status)
     struct write_op *op = container_of(req, struct write_op, req.connect);
     struct stream *s = req->data;
 
-    if (s == NULL) { /* closed meanwhile */
-        free(op);
+    if (s == NULL) { /* closed meanwhile; its memory goes after this */
+        s = container_of(req->handle, struct stream, uv.stream);
+        stream_op_give(s->nl, op);
         return;
     }
     s->op = NULL;
@@ -477,8 +483,9 @@ stream_on_written(uv_write_t *req, int status)
     struct write_op *op = container_of(req, struct write_op, req.write);
     struct stream *s = req->data;
 
-    if (s == NULL) { /* closed meanwhile */
-        free(op);
+    if (s == NULL) { /* closed meanwhile; its memory goes after this */
+        s = container_of(req->handle, struct stream, uv.stream);
+        stream_op_give(s->nl, op);
         return;
     }
     s->op = NULL;

@@ -130,7 +130,8 @@ origin_conn_free(struct origin_conn *oc)
         h1_origin_close(&oc->h1);
     counter_add(os->counters, COUNTER_backend_conn_closed, 1);
     backend_leave(oc->backend);
-    OBJ_FREE(oc);
+    OBJ_BURY(oc);
+    usage_free(&os->loop->usage, USAGE_CONN, oc);
 }
 
 /* While idle: it hears something, its end, or its time is up.  All mean the same. */
@@ -175,7 +176,7 @@ origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool 
     unsigned attempt, struct task *user)
 {
     const struct conf_address *address = &pool->backend->conf->address;
-    struct origin_conn *oc = calloc(1, sizeof(*oc));
+    struct origin_conn *oc = usage_calloc(&os->loop->usage, USAGE_CONN, sizeof(*oc));
     unsigned nth;
     int err;
 

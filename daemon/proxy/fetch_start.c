@@ -165,7 +165,7 @@ fetch_plan_rest(struct fetch *f, const struct fetch_spec *spec)
 void
 fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *spec)
 {
-    struct fetch *f = calloc(1, sizeof(*f));
+    struct fetch *f = usage_calloc(&p->loop->usage, USAGE_REQUEST, sizeof(*f));
     struct entry *entry = spec->entry;
     struct stobj *upload = spec->upload;
     struct policy_use *use = spec->policy;
@@ -262,7 +262,8 @@ fetch_free(struct fetch *f)
     if (f->vcl != NULL)
         fetch_policy_close(f);
     arena_fini(&f->arena);
-    OBJ_FREE(f);
+    OBJ_BURY(f);
+    usage_free(&p->loop->usage, USAGE_REQUEST, f);
     p->nfetches--;
     if (p->on_idle != NULL && proxy_is_idle(p))
         p->on_idle(p->on_idle_ctx);

@@ -142,7 +142,7 @@ policies_purge_url(
     w = calloc(1, sizeof(*w));
     if (w == NULL)
         return TERR_NOMEM;
-    arena_pool_init(&pool, 0);
+    arena_pool_init(&pool, 0, NULL);
     arena_init(&w->x.arena, &pool);
     clock_gettime(CLOCK_REALTIME, &now);
     w->loop.clock.wall_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000;

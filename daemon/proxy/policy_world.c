@@ -297,7 +297,7 @@ policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run)
     clock.mono_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     clock_gettime(CLOCK_REALTIME, &now);
     clock.wall_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    arena_pool_init(&pool, 0);
+    arena_pool_init(&pool, 0, NULL);
     arena_init(&arena, &pool);
     memset(run, 0, sizeof(*run));
     run->vcl = pol->vcl;

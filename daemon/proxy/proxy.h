@@ -108,6 +108,8 @@ void policy_prepare(struct proxy *p);
 void policy_look(struct proxy *p);
 /* Ends every fetch: nobody is left who waits. */
 void proxy_cut(struct proxy *p);
+/* Half of the memory that lies ready for the next requests goes back: see net_loop_trim(). */
+void proxy_trim(struct proxy *p);
 bool proxy_is_idle(const struct proxy *p);
 void proxy_fini(struct proxy *p);
 

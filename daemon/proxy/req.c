@@ -689,9 +689,11 @@ req_step(struct req *r)
 static void
 req_free_memory(struct req *r)
 {
+    struct usage *usage = &r->proxy->loop->usage;
+
     if (r->page != NULL)
         stobj_unref(&r->page);
-    free(r);
+    usage_free(usage, USAGE_REQUEST, r);
 }
 
 static void
@@ -740,7 +742,7 @@ req_new(struct proxy *p)
         p->idle_reqs = r->next_idle;
         p->nidle_reqs--;
     } else {
-        r = malloc(sizeof(*r));
+        r = usage_alloc(&p->loop->usage, USAGE_REQUEST, sizeof(*r));
         if (r == NULL)
             return NULL;
         r->page = NULL;
@@ -801,17 +803,31 @@ proxy_is_idle(const struct proxy *p)
     return p->nreqs == 0 && p->nfetches == 0;
 }
 
+static void
+proxy_trim_to(struct proxy *p, unsigned keep)
+{
+    while (p->nidle_reqs > keep) {
+        struct req *r = p->idle_reqs;
+
+        p->idle_reqs = r->next_idle;
+        p->nidle_reqs--;
+        req_free_memory(r);
+    }
+}
+
+void
+proxy_trim(struct proxy *p)
+{
+    OBJ_CHECK(p, PROXY_MAGIC);
+    proxy_trim_to(p, p->nidle_reqs / 2);
+}
+
 void
 proxy_fini(struct proxy *p)
 {
     OBJ_CHECK(p, PROXY_MAGIC);
     tassert(proxy_is_idle(p));
     policy_leave_all(p);
-    while (p->idle_reqs != NULL) {
-        struct req *r = p->idle_reqs;
-
-        p->idle_reqs = r->next_idle;
-        req_free_memory(r);
-    }
+    proxy_trim_to(p, 0);
     OBJ_BURY(p);
 }

@@ -36,7 +36,7 @@ req_end_pipe(struct req *r)
     if (r->tunnel == NULL)
         return;
     origin_discard(&r->tunnel);
-    free(r->pipe);
+    usage_free(&r->proxy->loop->usage, USAGE_REQUEST, r->pipe);
     r->pipe = NULL;
 }
 
@@ -102,7 +102,7 @@ pipe_begin(struct req *r)
 {
     r->resp = (struct exchange_response){
         .status = 101, .block = entry_head(r->entry), .length = EXCHANGE_LENGTH_UNKNOWN};
-    r->pipe = calloc(1, sizeof(*r->pipe));
+    r->pipe = usage_calloc(&r->proxy->loop->usage, USAGE_REQUEST, sizeof(*r->pipe));
     if (r->pipe == NULL)
         return false;
     r->x->ops->tunnel(r->x);

@@ -416,7 +416,7 @@ judge_wires(bool same_host)
 {
     judge.same_host = same_host;
     judge.nasked = 0;
-    arena_pool_init(&judge.pool, 16);
+    arena_pool_init(&judge.pool, 16, NULL);
     arena_init(&judge.arena, &judge.pool);
     for (unsigned i = 0; i < WIRE_CLIENTS; i++)
         judge_read_requests(i);

@@ -178,7 +178,7 @@ world_open_loop(void)
     world.wake_at = UINT64_MAX;
     task_queue_init(&l->tasks);
     inbox_init(&l->inbox, world_on_wake);
-    arena_pool_init(&l->arenas, 64);
+    arena_pool_init(&l->arenas, 64, NULL);
     world_set_clock(1000);
     timer_wheel_init(&l->wheel, l->clock.mono_ms, world_on_rearm);
 }

@@ -286,7 +286,7 @@ world_open(const char *admin_section)
     world.params = world.conf->params;
     task_queue_init(&world.loop.tasks);
     inbox_init(&world.loop.inbox, world_on_wake);
-    arena_pool_init(&world.loop.arenas, 4);
+    arena_pool_init(&world.loop.arenas, 4, NULL);
     timer_wheel_init(&world.loop.wheel, 0, world_on_rearm);
     CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
     CHECK_EQ(0, storage_open(&world.storage, &world.conf->storages[0]));

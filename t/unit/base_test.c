@@ -260,7 +260,7 @@ TEST(arena, one_that_was_never_asked_holds_nothing)
     struct arena_pool pool;
     struct arena a;
 
-    arena_pool_init(&pool, 4);
+    arena_pool_init(&pool, 4, NULL);
     arena_init(&a, &pool);
     CHECK(a.chunks == NULL);
     arena_fini(&a);
@@ -277,7 +277,7 @@ TEST(arena, pieces_are_aligned_and_do_not_overlap)
     struct arena a;
     unsigned char *piece[PIECES];
 
-    arena_pool_init(&pool, 2);
+    arena_pool_init(&pool, 2, NULL);
     arena_init(&a, &pool);
     for (size_t i = 0; i < PIECES; i++) {
         piece[i] = arena_alloc(&a, i * 17 % 300);
@@ -298,7 +298,7 @@ TEST(arena, every_size_around_a_chunk_can_be_written_to_its_end)
 {
     struct arena_pool pool;
 
-    arena_pool_init(&pool, 1);
+    arena_pool_init(&pool, 1, NULL);
     for (size_t size = ARENA_CHUNK - 40; size <= ARENA_CHUNK + 8; size++) {
         struct arena a;
         char *p;
@@ -322,7 +322,7 @@ TEST(arena, a_large_piece_has_its_own_chunk_and_the_current_one_stays)
     struct arena a;
     char *before, *after;
 
-    arena_pool_init(&pool, 8);
+    arena_pool_init(&pool, 8, NULL);
     arena_init(&a, &pool);
     before = arena_alloc(&a, 16);
     CHECK(arena_alloc(&a, 3 * ARENA_CHUNK) != NULL);
@@ -339,7 +339,7 @@ TEST(arena, chunks_are_used_again_and_a_finished_arena_too)
     struct arena a;
     void *first;
 
-    arena_pool_init(&pool, 1);
+    arena_pool_init(&pool, 1, NULL);
     arena_init(&a, &pool);
     first = arena_alloc(&a, 100);
     arena_fini(&a);
@@ -356,7 +356,7 @@ TEST(arena, sizes_that_would_wrap_are_refused)
     struct arena_pool pool;
     struct arena a;
 
-    arena_pool_init(&pool, 1);
+    arena_pool_init(&pool, 1, NULL);
     arena_init(&a, &pool);
     CHECK(arena_alloc(&a, SIZE_MAX) == NULL);
     CHECK(arena_alloc(&a, SIZE_MAX - 6) == NULL);
@@ -373,7 +373,7 @@ TEST(arena, a_copy_ends_with_a_nul_and_may_be_of_nothing)
     struct arena a;
     struct slice s;
 
-    arena_pool_init(&pool, 1);
+    arena_pool_init(&pool, 1, NULL);
     arena_init(&a, &pool);
     s = arena_copy(&a, SLICE_LIT("a\0b"));
     CHECK_EQ(3, s.len);

@@ -52,7 +52,7 @@ fake_loop_open(struct loop *l)
     task_queue_init(&l->tasks);
     inbox_init(&l->inbox, fake_wake);
     timer_wheel_init(&l->wheel, l->clock.mono_ms, fake_rearm);
-    arena_pool_init(&l->arenas, 4);
+    arena_pool_init(&l->arenas, 4, NULL);
 }
 
 void

@@ -215,7 +215,7 @@ void
 fake_vcl_init(struct fake_vcl *f, const struct vcl *v)
 {
     memset(f, 0, sizeof(*f));
-    arena_pool_init(&f->pool, 8);
+    arena_pool_init(&f->pool, 8, NULL);
     arena_init(&f->arena, &f->pool);
     f->seed = 4;
     f->run = (struct vcl_run){

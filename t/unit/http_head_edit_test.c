@@ -22,7 +22,7 @@ world_open(const char *text, unsigned fields_max)
 {
     struct head_build b;
 
-    arena_pool_init(&world.pool, 4);
+    arena_pool_init(&world.pool, 4, NULL);
     arena_init(&world.arena, &world.pool);
     head_build(&b, text);
     CHECK_EQ(0, head_edit_init(&world.e, &b.h, &world.arena, fields_max));
@@ -177,7 +177,7 @@ TEST(head_edit, method_path_and_reason_are_replaced)
     CHECK_EQ(0, head_edit_path(&world.e, SLICE_LIT("/other?q=1")));
     CHECK(line_is("BREW", "/other?q=1", ""));
     world_close();
-    arena_pool_init(&world.pool, 4);
+    arena_pool_init(&world.pool, 4, NULL);
     arena_init(&world.arena, &world.pool);
     CHECK_EQ(
         0, head_edit_response(&world.e, 404, SLICE_LIT("Not Found"), &world.arena, FIELDS_MAX));

@@ -1,0 +1,57 @@
+/* usage.c -- what a loop takes from the heap for its traffic. */
+#include "daemon/base/usage.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "daemon/base/tassert.h"
+
+static void *
+usage_add(struct usage *u, enum usage_kind kind, void *p)
+{
+    if (u != NULL && p != NULL)
+        u->bytes[kind] += malloc_usable_size(p);
+    return p;
+}
+
+static void
+usage_sub(struct usage *u, enum usage_kind kind, size_t bytes)
+{
+    if (u == NULL)
+        return;
+    tassert(u->bytes[kind] >= bytes); /* else it was counted as something else */
+    u->bytes[kind] -= bytes;
+}
+
+void *
+usage_alloc(struct usage *u, enum usage_kind kind, size_t size)
+{
+    return usage_add(u, kind, malloc(size));
+}
+
+void *
+usage_calloc(struct usage *u, enum usage_kind kind, size_t size)
+{
+    return usage_add(u, kind, calloc(1, size));
+}
+
+void *
+usage_realloc(struct usage *u, enum usage_kind kind, void *p, size_t size)
+{
+    size_t had = p != NULL ? malloc_usable_size(p) : 0;
+    void *now = realloc(p, size);
+
+    if (now == NULL)
+        return NULL;
+    usage_sub(u, kind, had);
+    return usage_add(u, kind, now);
+}
+
+void
+usage_free(struct usage *u, enum usage_kind kind, void *p)
+{
+    if (p == NULL)
+        return;
+    usage_sub(u, kind, malloc_usable_size(p));
+    free(p);
+}

@@ -1,0 +1,34 @@
+/* usage.h -- what a loop takes from the heap for its traffic, by what it is for.
+ *
+ * Connections, requests and what they read into come and go by the thousand, and are pooled:
+ * only taking them from the heap and giving them back is counted here, so a hit counts nothing.
+ * The worker tells its store once a second, whose size bounds them too (storage_charge()).
+ *
+ * Threads: one loop's; memory goes back on the loop that took it.  Errors: NULL when memory is
+ * out.  Source: bytes as the allocator rounds them (malloc_usable_size(3)).
+ */
+#ifndef TARN_USAGE_H
+#define TARN_USAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum usage_kind {
+    USAGE_READ,    /* read buffers: slabs, and bytes kept for a connection */
+    USAGE_ARENA,   /* chunks of arenas, idle ones too */
+    USAGE_CONN,    /* connections, of clients and to backends */
+    USAGE_REQUEST, /* requests and fetches */
+    USAGE_KINDS
+};
+
+struct usage {
+    uint64_t bytes[USAGE_KINDS];
+};
+
+/* `u` may be NULL: nothing is counted. */
+void *usage_alloc(struct usage *u, enum usage_kind kind, size_t size);  /* not zeroed */
+void *usage_calloc(struct usage *u, enum usage_kind kind, size_t size); /* zeroed */
+void *usage_realloc(struct usage *u, enum usage_kind kind, void *p, size_t size);
+void usage_free(struct usage *u, enum usage_kind kind, void *p); /* NULL: nothing */
+
+#endif

@@ -1,0 +1,28 @@
+/* traffic.c -- what a loop's traffic takes from the heap, told to the store that bounds it. */
+#include "daemon/traffic.h"
+
+#include "daemon/base/usage.h"
+#include "storage/storage.h"
+
+static const enum charge traffic_leaf[USAGE_KINDS] = {
+    [USAGE_READ] = CHARGE_READ,
+    [USAGE_ARENA] = CHARGE_ARENA,
+    [USAGE_CONN] = CHARGE_CONN,
+    [USAGE_REQUEST] = CHARGE_REQUEST,
+};
+
+void
+traffic_charge(struct storage *s, struct usage *told, const struct usage *now)
+{
+    for (unsigned i = 0; i < USAGE_KINDS; i++)
+        storage_charge(s, traffic_leaf[i], told->bytes[i], now->bytes[i]);
+    *told = *now;
+}
+
+void
+traffic_uncharge(struct storage *s, struct usage *told)
+{
+    static const struct usage nothing;
+
+    traffic_charge(s, told, &nothing);
+}

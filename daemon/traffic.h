@@ -1,0 +1,16 @@
+/* traffic.h -- what a loop's traffic takes from the heap, told to the store that bounds it.
+ *
+ * Threads: the loop's own, in a task: the store may evict for it.
+ */
+#ifndef TARN_TRAFFIC_H
+#define TARN_TRAFFIC_H
+
+struct storage;
+struct usage;
+
+/* `told` is what the store knows of this loop; afterwards it is `now`. */
+void traffic_charge(struct storage *s, struct usage *told, const struct usage *now);
+/* The loop has ended. */
+void traffic_uncharge(struct storage *s, struct usage *told);
+
+#endif
