@@ -9,7 +9,6 @@
 #include "daemon/cache/cuckoo.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
-#include "storage/storage.h"
 
 /* One number.  Whatever is counted fits 63 bits but by mistake; then it shows as it is. */
 typedef void metrics_each_f(
@@ -54,6 +53,18 @@ metrics_each(const struct admin *a, metrics_each_f *each, void *ctx)
     each(ctx, #group "." #name, doc, COUNTER_KIND_##kind, storage.member);
     METRICS_STORAGE_TABLE(X)
 #undef X
+    each(ctx, "memory.total", "Bytes charged to the storage: the sum of the branches below",
+        COUNTER_KIND_GAUGE, memory_total(&storage));
+#define X(branch, doc) \
+    each(ctx, "memory." #branch, doc, COUNTER_KIND_GAUGE, memory_of_branch(&storage, #branch));
+    CHARGE_BRANCH_TABLE(X)
+#undef X
+#define X(id, branch, name, doc) \
+    each(ctx, "memory." #branch "." #name, doc, COUNTER_KIND_GAUGE, storage.leaf[CHARGE_##id]);
+    CHARGE_TABLE(X)
+#undef X
+    each(ctx, "memory.resident", "Bytes of the process in memory, by the kernel's count",
+        COUNTER_KIND_GAUGE, memory_resident());
     cache_index_stats(a->env.cache, &index);
 #define X(group, name, kind, member, doc) \
     each(ctx, #group "." #name, doc, COUNTER_KIND_##kind, (uint64_t)index.member);

@@ -8,6 +8,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/base/waiter.h"
+#include "storage/storage.h"
 
 #define ADMIN_MAGIC OBJ_TAG('a', 'd', 'm', 'n')
 struct admin {
@@ -66,6 +67,11 @@ bool admin_args(struct admin_call *c, const struct admin_arg *args, uint64_t *va
 /* Makes what is sent of the answer: text and its length, which the caller frees.  NULL: no
  * memory. */
 char *admin_render(struct admin_call *c, size_t *len);
+/* admin_memory.c.  Bytes, of one snapshot: a branch is the sum of its leaves, the total of all. */
+uint64_t memory_of_branch(const struct storage_stats *s, const char *name);
+uint64_t memory_total(const struct storage_stats *s);
+/* Of the process, by the kernel's count; 0: it does not say. */
+uint64_t memory_resident(void);
 /* Into a status: the active policy's name. */
 void admin_put_policy(const struct admin_call *c, json_t *to);
 

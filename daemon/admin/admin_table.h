@@ -14,6 +14,7 @@
     X(GET, "/v1/status", status,                                                                   \
       "State, version, uptime, the policy in use, and the addresses really bound")                 \
     X(GET, "/v1/counters", counters, "Every counter, name to value; storage and index, too")       \
+    X(GET, "/v1/memory", memory, "Bytes of all that grows, as a tree; the storage's size bounds it") \
     X(GET, "/v1/policies", policies, "Loaded policies and labels, and their state")                \
     X(PUT, "/v1/policies/active", policy_use,                                                      \
       "{\"name\": NAME}: the policy, or label, of every request from the next one on")             \
