@@ -74,6 +74,10 @@ struct entry {
     bool abandoned;   /* its reader has gone; that loop only */
     uint32_t changes; /* late: of its key, when it was made */
     _Atomic uint32_t hits;       /* counted when asked for */
+    union {
+        int32_t err;              /* FAILED: why, TERR_* */
+        _Atomic uint32_t readers; /* READY: who joined as it was filled, the leader not counted */
+    };
     uint64_t expected;           /* BUSY: what it is expected to be selected by; 0: not known */
     bool on_heap, block_on_heap; /* private ones, when the store was full */
     /* set before READY or HITMISS is published */
@@ -85,8 +89,6 @@ struct entry {
     bool linked;             /* in the index, under the key's guard */
     bool promised;           /* evicted: storage waits for what it holds; before it is unlinked */
     uint32_t head_len;
-    int32_t err;              /* FAILED: why, TERR_* */
-    _Atomic uint32_t readers; /* who joined while it was being filled, the leader not counted */
     char *block;              /* head, vary specification, key text: one allocation */
     struct entry_part *parts; /* `few`, or memory of the store's */
     struct entry_part few[ENTRY_PARTS_INLINE];
@@ -107,6 +109,8 @@ struct entry {
     struct evict_node evict;
     struct rcu_later later;
 };
+/* A class of the allocator's: the next one costs each object 64 bytes more. */
+_Static_assert(sizeof(struct entry) <= 320, "struct entry grew");
 
 static inline enum entry_state
 entry_state(const struct entry *e)

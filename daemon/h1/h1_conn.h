@@ -58,7 +58,7 @@ struct h1_xchg {
 #define H1_CONN_MAGIC OBJ_TAG('h', '1', 'c', 'n')
 struct h1_conn {
     uint32_t magic;
-    enum h1_phase phase;
+    uint16_t nbacklog, backlog_at;
     struct h1_server *server;
     struct stream *stream;
     struct list link; /* in server->conns */
@@ -68,23 +68,23 @@ struct h1_conn {
     struct list answered; /* complete, not yet all left; in order */
     /* input: what has been received and not consumed */
     const char *in; /* in `own`, or in the stream's slab while running */
-    size_t in_len;
     char *own;
-    size_t own_cap;
+    uint32_t in_len, own_cap;
     /* output */
     uint64_t given, left;
-    uint64_t queued_to; /* position that the stream's queued write reaches */
-    struct iovec *backlog;
-    unsigned nbacklog, backlog_at;
+    uint64_t queued_to;     /* position that the stream's queued write reaches */
+    struct iovec *backlog;  /* nbacklog of them, from backlog_at on */
     uint64_t body_deadline; /* monotonic ms: the request body must be whole */
     uint64_t send_mark;     /* `left` when the send deadline was set */
     bool running, gathering, closing, lingering, dead, paused;
-    bool shut;   /* our direction of a tunnel has ended */
-    bool unread; /* the client may be sending what we shall not read: linger at the end */
+    bool shut;     /* our direction of a tunnel has ended */
+    bool unread;   /* the client may be sending what we shall not read: linger at the end */
+    uint8_t phase; /* enum h1_phase */
     uint8_t memo_hint;
     struct stream_peer peer;
     struct exchange_conn facts;
 };
+_Static_assert(sizeof(struct h1_conn) <= 320, "a connection grew: a class of the allocator's");
 
 #define H1_SERVER_MAGIC OBJ_TAG('h', '1', 's', 'v')
 struct h1_server {

@@ -37,8 +37,9 @@ h1_in_reserve(struct h1_conn *c, size_t len)
         return TERR_NOMEM;
     if (h1_in_is_own(c) || c->in_len == 0)
         c->in = p;
+    tassert(cap <= UINT32_MAX); /* heads are bounded, and what comes with one is one read */
     c->own = p;
-    c->own_cap = cap;
+    c->own_cap = (uint32_t)cap;
     return 0;
 }
 

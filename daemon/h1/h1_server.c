@@ -146,7 +146,7 @@ h1_conn_on_deadline(struct h1_conn *c)
     if (c->dead || !timer_expired(&c->timer))
         return;
     timer_clear(&c->timer);
-    switch (c->phase) {
+    switch ((enum h1_phase)c->phase) {
     case H1_HEAD:
         if (c->cur != NULL && !c->cur->started)
             h1_in_refuse(c, TERR_TIMEDOUT);
@@ -202,10 +202,10 @@ h1_conn_set_deadline(struct h1_conn *c, bool progress)
 {
     const struct h1_conf *conf = c->server->env.conf;
     struct loop *l = c->server->env.loop;
-    enum h1_phase was = c->phase, now = h1_conn_phase(c);
+    enum h1_phase was = (enum h1_phase)c->phase, now = h1_conn_phase(c);
     uint64_t at = TIMER_NEVER;
 
-    c->phase = now;
+    c->phase = (uint8_t)now;
     switch (now) {
     case H1_IDLE:
         at = loop_deadline(l, conf->idle_ms);

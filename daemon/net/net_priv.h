@@ -19,6 +19,10 @@ struct read_slab {
     char bytes[LIMIT_READ_SLAB];
 };
 
+enum {
+    NET_CORKED_MAX = 64 /* in a turn; the next one's packet does not wait */
+};
+
 #define NET_LOOP_MAGIC OBJ_TAG('l', 'o', 'o', 'p')
 struct net_loop {
     uint32_t magic;
@@ -37,7 +41,9 @@ struct net_loop {
     struct stream *idle_streams; /* memory of closed streams */
     unsigned nidle_streams;
     struct write_op *idle_writes;
-    struct list corked; /* streams that said MORE in this turn */
+    /* Streams that said MORE in this turn; NULL: closed meanwhile. */
+    struct stream *corked[NET_CORKED_MAX];
+    unsigned ncorked;
     uint64_t turns;
     bool stopping;
 };

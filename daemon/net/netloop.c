@@ -104,7 +104,7 @@ net_on_prepare(uv_prepare_t *prepare)
 
     if (!list_empty(&nl->base.tasks.due))
         net_loop_run_tasks(nl);
-    if (!list_empty(&nl->corked))
+    if (nl->ncorked > 0)
         net_stream_uncork_all(nl);
     if (__builtin_expect(nl->base.turn_end != NULL, 0))
         net_loop_end_turn(nl);
@@ -195,7 +195,6 @@ net_loop_open(struct net_loop **out, unsigned id)
         return TERR_NOMEM;
     nl->magic = NET_LOOP_MAGIC;
     nl->base.id = id;
-    list_init(&nl->corked);
     if (uv_loop_init(&nl->uv) != 0) {
         free(nl);
         return TERR_LIMIT;

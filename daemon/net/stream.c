@@ -14,8 +14,9 @@
 #include "daemon/net/net_priv.h"
 
 enum {
-    STREAMS_IDLE_MAX = 1024
-}; /* memory of closed connections kept for new ones, a loop */
+    STREAMS_IDLE_MAX = 1024,   /* memory of closed connections kept for new ones, a loop */
+    STREAM_ROOM_MAX = 1 << 30, /* of one read; the kernel gives no more than 2 GiB at a time */
+};
 
 /* What only a connection with a full socket, or one being made, needs. */
 struct write_op {
@@ -26,52 +27,65 @@ struct write_op {
     } req;
 };
 
+/* An idle connection is this and its owner's part: each byte counts.  The loop is libuv's. */
 #define STREAM_MAGIC OBJ_TAG('s', 't', 'r', 'm')
 struct stream {
     uint32_t magic;
-    int ended;       /* 0, or why reading is over */
-    int write_err;   /* 0, or why writing is */
-    int connect_err; /* TERR_AGAIN while connecting */
     int fd;
+    int16_t ended;       /* 0, or why reading is over: TERR_* */
+    int16_t write_err;   /* 0, or why writing is */
+    int16_t connect_err; /* TERR_AGAIN while connecting */
     bool is_unix, reading, posted;
-    bool corked; /* the kernel may hold the last bytes back: MSG_MORE */
-    struct task *owner;
-    struct net_loop *nl;
-    struct span rx;         /* received, not consumed */
+    bool corked; /* the kernel may hold the last bytes back, MSG_MORE; then in nl->corked, too */
+    uint32_t read_max;
+    union {
+        struct task *owner;
+        struct stream *next; /* idle list */
+    } of;
+    char *rx_ptr, *room_ptr; /* received, not consumed; posted */
+    uint32_t rx_len, room_len;
     struct read_slab *slab; /* rx lies in it; NULL: in the posted span */
-    struct span room;       /* posted */
-    size_t read_max;
-    struct write_op *op; /* a write or connect under way */
+    struct write_op *op;    /* a write or connect under way */
     union {
         uv_handle_t handle;
         uv_stream_t stream;
         uv_tcp_t tcp;
-        uv_pipe_t pipe;
+        uv_pipe_t pipe; /* the largest: a TCP stream's memory ends before it does */
     } uv;
-    struct list cork_link; /* in nl->corked, if it said MORE in this turn */
-    struct stream *next;   /* idle list */
 };
+_Static_assert(offsetof(struct stream, uv) + sizeof(uv_tcp_t) <= 320, "struct stream grew");
+_Static_assert(TERR_COUNT < INT16_MAX, "errors fit 16 bits");
+
+static inline struct net_loop *
+stream_loop(const struct stream *s)
+{
+    return container_of(s->uv.handle.loop, struct net_loop, uv);
+}
+
+static size_t
+stream_size(bool is_unix)
+{
+    return offsetof(struct stream, uv) + (is_unix ? sizeof(uv_pipe_t) : sizeof(uv_tcp_t));
+}
 
 static struct stream *
 stream_new(struct net_loop *nl, bool is_unix, struct task *owner)
 {
-    struct stream *s = nl->idle_streams;
+    struct stream *s = is_unix ? NULL : nl->idle_streams;
 
     if (s != NULL) {
-        nl->idle_streams = s->next;
+        nl->idle_streams = s->of.next;
         nl->nidle_streams--;
     } else {
-        s = usage_alloc(&nl->base.usage, USAGE_CONN, sizeof(*s));
+        s = usage_alloc(&nl->base.usage, USAGE_CONN, stream_size(is_unix));
     }
     if (s == NULL)
         return NULL;
     memset(s, 0, offsetof(struct stream, uv));
     s->magic = STREAM_MAGIC;
-    s->owner = owner;
-    s->nl = nl;
+    s->of.owner = owner;
     s->fd = -1;
     s->is_unix = is_unix;
-    list_init(&s->cork_link);
     if (is_unix)
         uv_pipe_init(&nl->uv, &s->uv.pipe, 0);
     else
@@ -84,14 +98,14 @@ static void
 stream_on_closed(uv_handle_t *h)
 {
     struct stream *s = h->data;
-    struct net_loop *nl = s->nl;
+    struct net_loop *nl = stream_loop(s);
 
     OBJ_BURY(s);
-    if (nl->stopping || nl->nidle_streams >= STREAMS_IDLE_MAX) {
+    if (s->is_unix || nl->stopping || nl->nidle_streams >= STREAMS_IDLE_MAX) {
         usage_free(&nl->base.usage, USAGE_CONN, s);
         return;
     }
-    s->next = nl->idle_streams;
+    s->of.next = nl->idle_streams;
     nl->idle_streams = s;
     nl->nidle_streams++;
 }
@@ -104,7 +118,7 @@ net_streams_trim(struct net_loop *nl, unsigned keep)
     while (nl->nidle_streams > keep) {
         struct stream *s = nl->idle_streams;
 
-        nl->idle_streams = s->next;
+        nl->idle_streams = s->of.next;
         nl->nidle_streams--;
         usage_free(&nl->base.usage, USAGE_CONN, s);
     }
@@ -145,14 +159,14 @@ stream_on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
     (void)suggested;
     buf->base = NULL;
     buf->len = 0;
-    if (s->rx.len > 0)
+    if (s->rx_len > 0)
         return; /* not consumed yet: libuv reports ENOBUFS, and we read when it is */
     if (s->posted) {
-        buf->base = s->room.ptr;
-        buf->len = s->room.len;
+        buf->base = s->room_ptr;
+        buf->len = s->room_len;
         return;
     }
-    buf->base = net_slab_room(s->nl, &buf->len);
+    buf->base = net_slab_room(stream_loop(s), &buf->len);
     if (s->read_max > 0 && buf->len > s->read_max)
         buf->len = s->read_max;
 }
@@ -184,15 +198,16 @@ stream_on_read(uv_stream_t *uvs, ssize_t n, const uv_buf_t *buf)
         s->reading = false; /* libuv stops by itself */
         uv_read_stop(uvs);
     } else {
-        s->rx = (struct span){buf->base, (size_t)n};
+        s->rx_ptr = buf->base;
+        s->rx_len = (uint32_t)n;
         if (s->posted) {
             s->posted = false;
             s->slab = NULL;
         } else {
-            s->slab = net_slab_use(s->nl, (size_t)n);
+            s->slab = net_slab_use(stream_loop(s), (size_t)n);
         }
     }
-    task_wake(s->owner);
+    task_wake(s->of.owner);
 }
 
 static void
@@ -237,15 +252,15 @@ stream_on_connect(uv_connect_t *req, int status)
 
     if (s == NULL) { /* closed meanwhile; its memory goes after this */
         s = container_of(req->handle, struct stream, uv.stream);
-        stream_op_give(s->nl, op);
+        stream_op_give(stream_loop(s), op);
         return;
     }
     s->op = NULL;
-    stream_op_give(s->nl, op);
+    stream_op_give(stream_loop(s), op);
     s->connect_err = terr_from_errno(status);
     if (status == 0)
         stream_start(s);
-    task_wake(s->owner);
+    task_wake(s->of.owner);
 }
 
 int
@@ -285,15 +300,25 @@ stream_connect(struct stream **out, struct loop *l, const struct conf_address *t
     return 0;
 }
 
+static void
+stream_forget_cork(struct stream *s)
+{
+    struct net_loop *nl = stream_loop(s);
+
+    for (unsigned i = 0; i < nl->ncorked; i++)
+        if (nl->corked[i] == s)
+            nl->corked[i] = NULL;
+}
+
 void
 stream_close(struct stream **sp)
 {
     struct stream *s;
 
     OBJ_TAKE(s, sp, STREAM_MAGIC);
-    if (s->rx.len > 0)
+    if (s->rx_len > 0)
         stream_consume(s);
-    list_del(&s->cork_link); /* the end takes along what is held back */
+    stream_forget_cork(s); /* the end takes along what is held back */
     if (s->op != NULL) {
         /* libuv cancels it in its closing phase, when we are no longer here. */
         s->op->req.write.data = NULL;
@@ -322,7 +347,7 @@ struct span
 stream_received(const struct stream *s)
 {
     OBJ_CHECK(s, STREAM_MAGIC);
-    return s->rx;
+    return (struct span){s->rx_ptr, s->rx_len};
 }
 
 void
@@ -330,9 +355,10 @@ stream_consume(struct stream *s)
 {
     OBJ_CHECK(s, STREAM_MAGIC);
     if (s->slab != NULL)
-        net_slab_release(s->nl, s->slab);
+        net_slab_release(stream_loop(s), s->slab);
     s->slab = NULL;
-    s->rx = (struct span){NULL, 0};
+    s->rx_ptr = NULL;
+    s->rx_len = 0;
 }
 
 int
@@ -347,7 +373,8 @@ stream_post(struct stream *s, struct span room)
 {
     OBJ_CHECK(s, STREAM_MAGIC);
     tassert(room.len > 0);
-    s->room = room;
+    s->room_ptr = room.ptr;
+    s->room_len = room.len < STREAM_ROOM_MAX ? (uint32_t)room.len : STREAM_ROOM_MAX;
     s->posted = true;
 }
 
@@ -355,7 +382,7 @@ void
 stream_set_read_max(struct stream *s, size_t bytes)
 {
     OBJ_CHECK(s, STREAM_MAGIC);
-    s->read_max = bytes;
+    s->read_max = bytes < STREAM_ROOM_MAX ? (uint32_t)bytes : STREAM_ROOM_MAX;
 }
 
 void
@@ -420,16 +447,18 @@ stream_sendmsg(int fd, const struct msghdr *msg, int flags)
 #endif
 }
 
-/* The flag, and a note for the end of the turn.  AF_UNIX ignores it: every write is a message of
- * its own there, and held back by nobody. */
+/* The flag, and a note for the end of the turn, if there is room for one.  AF_UNIX ignores the flag:
+ * every write is a message of its own there, and held back by nobody. */
 static __attribute__((noinline)) int
 stream_cork(struct stream *s)
 {
-    if (s->is_unix)
+    struct net_loop *nl = stream_loop(s);
+
+    if (s->is_unix || nl->ncorked == ARRAY_LEN(nl->corked))
         return 0;
     s->corked = true;
-    if (list_empty(&s->cork_link))
-        list_add_tail(&s->nl->corked, &s->cork_link);
+    if (nl->ncorked == 0 || nl->corked[nl->ncorked - 1] != s)
+        nl->corked[nl->ncorked++] = s;
     return MSG_MORE;
 }
 
@@ -438,16 +467,19 @@ stream_cork(struct stream *s)
 void
 net_stream_uncork_all(struct net_loop *nl)
 {
-    while (!list_empty(&nl->corked)) {
-        struct stream *s = container_of(nl->corked.next, struct stream, cork_link);
-        int on = 1;
+    int on = 1;
 
+    for (unsigned i = 0; i < nl->ncorked; i++) {
+        struct stream *s = nl->corked[i];
+
+        if (s == NULL)
+            continue; /* closed meanwhile */
         OBJ_CHECK(s, STREAM_MAGIC);
-        list_del(&s->cork_link);
         if (s->corked)
             setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         s->corked = false;
     }
+    nl->ncorked = 0;
 }
 
 ssize_t
@@ -485,14 +517,14 @@ stream_on_written(uv_write_t *req, int status)
 
     if (s == NULL) { /* closed meanwhile; its memory goes after this */
         s = container_of(req->handle, struct stream, uv.stream);
-        stream_op_give(s->nl, op);
+        stream_op_give(stream_loop(s), op);
         return;
     }
     s->op = NULL;
-    stream_op_give(s->nl, op);
+    stream_op_give(stream_loop(s), op);
     if (status < 0)
         s->write_err = terr_from_errno(status);
-    task_wake(s->owner);
+    task_wake(s->of.owner);
 }
 
 ssize_t
@@ -514,7 +546,7 @@ stream_queue(struct stream *s, const struct iovec *iov, unsigned n)
         bufs[k] = uv_buf_init(iov[k].iov_base, (unsigned)len);
         total += len;
     }
-    op = stream_op_take(s->nl);
+    op = stream_op_take(stream_loop(s));
     if (op == NULL) {
         s->write_err = TERR_NOMEM;
         return TERR_NOMEM;
@@ -523,7 +555,7 @@ stream_queue(struct stream *s, const struct iovec *iov, unsigned n)
     s->corked = false; /* libuv says nothing of more */
     err = uv_write(&op->req.write, &s->uv.stream, bufs, k, stream_on_written);
     if (err != 0) {
-        stream_op_give(s->nl, op);
+        stream_op_give(stream_loop(s), op);
         s->write_err = terr_from_errno(err);
         return s->write_err;
     }
@@ -551,7 +583,7 @@ stream_quiet(const struct stream *s)
     char byte;
 
     OBJ_CHECK(s, STREAM_MAGIC);
-    return s->rx.len == 0 && s->ended == 0 && recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+    return s->rx_len == 0 && s->ended == 0 && recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
            errno == EAGAIN;
 }
 

@@ -86,7 +86,7 @@ int stream_write_error(const struct stream *s);
 void stream_shut(struct stream *s);
 
 struct stream_peer {
-    char text[48];    /* "192.0.2.1", "2001:db8::1", or "unix" */
+    char text[40];    /* "192.0.2.1", "2001:db8::1", or "unix"; mapped addresses are IPv4 */
     uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d; zeros for a Unix socket */
     uint16_t port;
 };
