@@ -63,6 +63,7 @@ struct conf_route {
     int64_t pipe;     /* may a client upgrade its connection? */
 };
 
+#define CONF_INDEX_SLOT_BYTES UINT64_C(8) /* what a slot takes; asserted where it is made */
 struct conf_index {
     int64_t bits;  /* log2 of the number of slots; 0: auto, by the storage size */
     int64_t slots; /* of a bucket: 4 or 8 */

@@ -359,12 +359,44 @@ conf_read_admin(struct conf_cx *cx, const struct ynode *n)
     cx->conf->admin = a;
 }
 
+/* The index lies in the storage: a table that leaves no room for what it finds is a mistake.  What
+ * grows by itself stays within it anyway. */
+static void
+conf_index_check(struct conf_cx *cx, const struct ynode *bits)
+{
+    const struct conf *conf = cx->conf;
+    const struct conf_storage *store = NULL;
+    unsigned fit = 0;
+
+    for (unsigned i = 0; i < conf->nstorages; i++)
+        if (store == NULL || strcmp(conf->storages[i].name, "main") == 0)
+            store = &conf->storages[i];
+    if (store == NULL || conf->index.bits == 0)
+        return;
+    while (CONF_INDEX_SLOT_BYTES << (fit + 1) <= store->size / 2)
+        fit++;
+    if ((uint64_t)conf->index.bits > fit)
+        conf_fail(cx, bits,
+            "bits: a table of 2^%llu slots takes %llu KiB, and storage '%s' has %llu KiB, of which "
+            "half "
+            "is "
+            "the most: %u, or a larger storage",
+            (unsigned long long)conf->index.bits,
+            (unsigned long long)(CONF_INDEX_SLOT_BYTES << conf->index.bits) >> 10, store->name,
+            (unsigned long long)store->size >> 10, fit);
+}
+
 static void
 conf_read_index(struct conf_cx *cx, const struct ynode *n)
 {
+    unsigned errors = cx->nerrors;
+
     conf_keys_default(keys_index, ARRAY_LEN(keys_index), &cx->conf->index);
-    if (n != NULL)
-        conf_keys_read(cx, conf_section_find("index"), n, "section 'index'", &cx->conf->index);
+    if (n == NULL)
+        return;
+    conf_keys_read(cx, conf_section_find("index"), n, "section 'index'", &cx->conf->index);
+    if (cx->nerrors == errors && !cx->nomem && !n->cut)
+        conf_index_check(cx, ynode_get(n, "bits"));
 }
 
 const struct conf_storage *

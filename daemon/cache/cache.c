@@ -766,6 +766,9 @@ cache_memory(struct cache *c)
     return (struct cuckoo_memory){cache_index_alloc, cache_index_free, c};
 }
 
+_Static_assert(CUCKOO_SLOTS_MAX *CONF_INDEX_SLOT_BYTES == 64,
+    "a bucket is a cache line, and the loader knows what a slot takes");
+
 int
 cache_open(struct cache **out, const struct conf_index *conf, struct storage *storage,
     const struct conf_storage *store, struct counters *counters)

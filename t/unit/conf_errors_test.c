@@ -80,6 +80,21 @@ TEST(conf, workers_and_index_have_bounds)
         "2:25 slots: '5' is not 4 or 8\n");
 }
 
+TEST(conf, an_index_that_leaves_no_room_in_its_storage_is_refused)
+{
+    expect_errors("storage: {main: {size: 1MiB}}\n" BACKEND "index: {bits: 20}",
+        "3:15 bits: a table of 2^20 slots takes 8192 KiB, and storage 'main' has 1024 KiB, of "
+        "which "
+        "half is the most: 16, or a larger storage\n");
+    expect_errors(BACKEND "index: {bits: 32, slots: 4}", /* the default storage */
+        "2:15 bits: a table of 2^32 slots takes 33554432 KiB, and storage 'main' has 262144 KiB, "
+        "of "
+        "which half is the most: 24, or a larger storage\n");
+    expect_errors(BACKEND "index: {bits: 20}\nstorage: {other: {size: 1MiB}, main: {size: 12KiB}}",
+        "2:15 bits: a table of 2^20 slots takes 8192 KiB, and storage 'main' has 12 KiB, of which "
+        "half is the most: 9, or a larger storage\n");
+}
+
 TEST(conf, texts_have_a_grammar)
 {
     expect_errors(BACKEND "parameters:\n"
@@ -540,8 +555,9 @@ TEST(conf, a_file_that_cannot_be_read_is_an_error)
 }
 
 TEST_MAIN(TEST_ENTRY(conf, wrong_numbers_are_refused_with_what_would_be_right),
-    TEST_ENTRY(conf, workers_and_index_have_bounds), TEST_ENTRY(conf, texts_have_a_grammar),
-    TEST_ENTRY(conf, routes_name_hosts_paths_and_backends),
+    TEST_ENTRY(conf, workers_and_index_have_bounds),
+    TEST_ENTRY(conf, an_index_that_leaves_no_room_in_its_storage_is_refused),
+    TEST_ENTRY(conf, texts_have_a_grammar), TEST_ENTRY(conf, routes_name_hosts_paths_and_backends),
     TEST_ENTRY(conf, a_route_behind_one_that_covers_it_is_refused),
     TEST_ENTRY(conf, wrong_addresses_are_refused_with_the_right_form),
     TEST_ENTRY(conf, listeners_are_distinct), TEST_ENTRY(conf, names_are_words),
