@@ -55,7 +55,7 @@
 #define CONF_STORAGE_TABLE(X)                                                                      \
     X(engine, ENGINE, "malloc", 0, 0, "What keeps the bytes: memory, references, or test faults")  \
     X(size, BYTES, 256 * CONF_MI, 4 * CONF_KI, CONF_STORAGE_MAX,                                   \
-      "A promise: whatever grows with content stays within it")                                    \
+      "A promise: whatever grows with content or traffic stays within it (storage/README.md)")     \
     X(eviction, EVICTION, "s3-fifo", 0, 0,                                                         \
       "Who leaves when room is needed: what was not used again soon, what was not used for the "   \
       "longest time, or what was not used since a hand came by")                                   \

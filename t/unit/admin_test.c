@@ -796,6 +796,27 @@ lines_with(const char *text, const char *start)
     return n;
 }
 
+TEST(admin, memory_is_a_tree_of_what_is_charged)
+{
+    json_int_t total, heads;
+    json_t *o;
+
+    world_open("{}");
+    storage_charge(world.storage, CHARGE_HEAD, 0, 700);
+    o = answer("GET /v1/memory" H, NULL, 200);
+    CHECK_EQ(0, json_unpack(o, "{s:{s:I, s:{s:{s:{s:I}}}}}", "total", "bytes", &total, "parts",
+                    "content", "parts", "heads", &heads));
+    json_decref(o);
+    o = answer("GET /v1/counters" H, NULL, 200);
+    CHECK_EQ(700, heads);
+    CHECK_EQ(total, json_integer_value(json_object_get(o, "storage.used")));
+    CHECK_EQ(total, json_integer_value(json_object_get(o, "memory.total")));
+    CHECK_EQ(700, json_integer_value(json_object_get(o, "memory.content")));
+    storage_charge(world.storage, CHARGE_HEAD, 700, 0);
+    json_decref(o);
+    world_close();
+}
+
 TEST(admin, every_number_has_one_name_in_both_forms)
 {
     struct ask *a;
@@ -889,6 +910,7 @@ main(void)
         TEST_ENTRY(admin, a_ban_is_added_and_shown),
         TEST_ENTRY(admin, a_backends_health_is_shown_and_set),
         TEST_ENTRY(admin, parameters_are_shown_and_those_that_can_are_changed),
+        TEST_ENTRY(admin, memory_is_a_tree_of_what_is_charged),
         TEST_ENTRY(admin, every_number_has_one_name_in_both_forms),
         TEST_ENTRY(admin, the_index_is_shown_and_a_page_is_asked_for_properly),
         TEST_ENTRY(admin, stop_is_answered_before_it_stops),

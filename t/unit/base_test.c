@@ -14,6 +14,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/span.h"
 #include "daemon/base/terr.h"
+#include "daemon/base/usage.h"
 #include "daemon/base/waiter.h"
 
 /* Does `bug` end the process by abort()?  In a child, so that the test lives. */
@@ -254,6 +255,47 @@ TEST(span, equality_looks_at_bytes_and_empty_slices_need_no_pointer)
 }
 
 /* ---- arenas ---- */
+
+TEST(usage, what_is_taken_is_counted_by_kind_until_it_goes_back)
+{
+    struct usage u = {.bytes = {0}};
+    char *a = usage_alloc(&u, USAGE_READ, 1000), *b = usage_calloc(&u, USAGE_CONN, 100);
+    uint64_t read = u.bytes[USAGE_READ];
+
+    CHECK(a != NULL && b != NULL);
+    CHECK(read >= 1000);
+    CHECK(u.bytes[USAGE_CONN] >= 100);
+    CHECK_EQ(0, b[99]);
+    a = usage_realloc(&u, USAGE_READ, a, 5000);
+    CHECK(u.bytes[USAGE_READ] >= 5000);
+    usage_free(&u, USAGE_READ, a);
+    usage_free(&u, USAGE_READ, NULL);
+    CHECK_EQ(0, u.bytes[USAGE_READ]);
+    usage_free(&u, USAGE_CONN, b);
+    CHECK_EQ(0, u.bytes[USAGE_CONN]);
+    usage_free(NULL, USAGE_CONN, usage_alloc(NULL, USAGE_CONN, 10)); /* nobody counts */
+}
+
+TEST(arena, chunks_are_counted_and_idle_ones_can_go_back)
+{
+    struct usage u = {.bytes = {0}};
+    struct arena_pool pool;
+    struct arena a;
+
+    arena_pool_init(&pool, 8, &u);
+    arena_init(&a, &pool);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(arena_alloc(&a, ARENA_CHUNK / 2 + 1) != NULL);
+    CHECK(u.bytes[USAGE_ARENA] >= 4 * ARENA_CHUNK);
+    arena_fini(&a);
+    CHECK_EQ(4, pool.nidle);
+    CHECK(u.bytes[USAGE_ARENA] >= 4 * ARENA_CHUNK); /* they lie ready */
+    arena_pool_trim(&pool, 1);
+    CHECK_EQ(1, pool.nidle);
+    CHECK(u.bytes[USAGE_ARENA] < 2 * ARENA_CHUNK);
+    arena_pool_fini(&pool);
+    CHECK_EQ(0, u.bytes[USAGE_ARENA]);
+}
 
 TEST(arena, one_that_was_never_asked_holds_nothing)
 {
@@ -746,6 +788,8 @@ TEST_MAIN(TEST_ENTRY(list, keeps_order_at_both_ends),
     TEST_ENTRY(terr, system_errors_are_translated_and_the_unknown_is_io),
     TEST_ENTRY(terr, what_is_no_error_has_no_row),
     TEST_ENTRY(span, equality_looks_at_bytes_and_empty_slices_need_no_pointer),
+    TEST_ENTRY(usage, what_is_taken_is_counted_by_kind_until_it_goes_back),
+    TEST_ENTRY(arena, chunks_are_counted_and_idle_ones_can_go_back),
     TEST_ENTRY(arena, one_that_was_never_asked_holds_nothing),
     TEST_ENTRY(arena, pieces_are_aligned_and_do_not_overlap),
     TEST_ENTRY(arena, every_size_around_a_chunk_can_be_written_to_its_end),
