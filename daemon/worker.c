@@ -55,6 +55,7 @@ struct worker {
     struct task tick_task;
     uint64_t posts_told, wakeups_told, turns_told;
     struct usage charged; /* what the store has been told of loop->usage */
+    struct task charge_task;
     struct proxy proxy;
 };
 
@@ -88,6 +89,14 @@ worker_tell_loop(struct worker *w)
 }
 
 static void
+worker_on_charge(struct task *t)
+{
+    struct worker *w = container_of(t, struct worker, charge_task);
+
+    traffic_charge(w->env->storage, &w->charged, &w->loop->usage);
+}
+
+static void
 worker_on_tick(struct task *t)
 {
     struct worker *w = container_of(t, struct worker, tick_task);
@@ -96,7 +105,7 @@ worker_on_tick(struct task *t)
     h1_server_trim(w->h1);
     proxy_trim(&w->proxy);
     net_loop_trim(w->net);
-    traffic_charge(w->env->storage, &w->charged, &w->loop->usage);
+    worker_on_charge(&w->charge_task);
     origins_tick(w->proxy.origins);
     policy_look(&w->proxy);
     if (w->proxy.tables != NULL)
@@ -118,6 +127,8 @@ worker_on_ending(struct task *t)
     pthread_mutex_unlock(&w->mailbox);
     origins_drain(w->proxy.origins);
     task_cancel(&w->tick_task);
+    w->loop->usage.teller = NULL;
+    task_cancel(&w->charge_task);
     timer_unlink(&w->tick);
     net_loop_stop(w->net);
 }
@@ -264,6 +275,8 @@ worker_open(struct worker *w)
         err = h1_server_open(&w->h1, &h1);
     task_init(&w->ending, &w->loop->tasks, worker_on_ending);
     task_init(&w->tick_task, &w->loop->tasks, worker_on_tick);
+    task_init(&w->charge_task, &w->loop->tasks, worker_on_charge);
+    w->loop->usage.teller = &w->charge_task;
     timer_init(&w->tick, &w->tick_task);
     timer_set(&w->loop->wheel, &w->tick, loop_deadline(w->loop, TICK_MS));
     w->drain.land = worker_on_drain;

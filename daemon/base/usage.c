@@ -5,12 +5,22 @@
 #include <stdlib.h>
 
 #include "daemon/base/tassert.h"
+#include "daemon/base/waiter.h"
 
 static void *
 usage_add(struct usage *u, enum usage_kind kind, void *p)
 {
-    if (u != NULL && p != NULL)
-        u->bytes[kind] += malloc_usable_size(p);
+    size_t bytes;
+
+    if (u == NULL || p == NULL)
+        return p;
+    bytes = malloc_usable_size(p);
+    u->bytes[kind] += bytes;
+    u->taken += bytes;
+    if (u->taken >= USAGE_TELL && u->teller != NULL) {
+        u->taken = 0;
+        task_wake(u->teller);
+    }
     return p;
 }
 

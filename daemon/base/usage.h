@@ -2,7 +2,8 @@
  *
  * Connections, requests and what they read into come and go by the thousand, and are pooled:
  * only taking them from the heap and giving them back is counted here, so a hit counts nothing.
- * The worker tells its store once a second, whose size bounds them too (storage_charge()).
+ * The worker tells its store, whose size bounds them too (storage_charge()): once a second, and
+ * whenever USAGE_TELL more have been taken.
  *
  * Threads: one loop's; memory goes back on the loop that took it.  Errors: NULL when memory is
  * out.  Source: bytes as the allocator rounds them (malloc_usable_size(3)).
@@ -13,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct task;
+
 enum usage_kind {
     USAGE_READ,    /* read buffers: slabs, and bytes kept for a connection */
     USAGE_ARENA,   /* chunks of arenas, idle ones too */
@@ -21,8 +24,12 @@ enum usage_kind {
     USAGE_KINDS
 };
 
+#define USAGE_TELL ((uint64_t)1 << 20) /* bytes taken, whatever went back meanwhile */
+
 struct usage {
     uint64_t bytes[USAGE_KINDS];
+    uint64_t taken;      /* since the teller was woken */
+    struct task *teller; /* borrowed; NULL: none */
 };
 
 /* `u` may be NULL: nothing is counted. */

@@ -276,6 +276,30 @@ TEST(usage, what_is_taken_is_counted_by_kind_until_it_goes_back)
     usage_free(NULL, USAGE_CONN, usage_alloc(NULL, USAGE_CONN, 10)); /* nobody counts */
 }
 
+static void
+teller_on_run(struct task *t)
+{
+    (void)t;
+}
+
+TEST(usage, who_tells_the_store_is_woken_when_much_was_taken)
+{
+    struct task_queue q;
+    struct task teller;
+    struct usage u = {.teller = &teller};
+    void *p;
+
+    task_queue_init(&q);
+    task_init(&teller, &q, teller_on_run);
+    usage_free(&u, USAGE_READ, usage_alloc(&u, USAGE_READ, USAGE_TELL / 2));
+    CHECK(!teller.queued);
+    p = usage_alloc(&u, USAGE_READ, USAGE_TELL / 2);
+    CHECK(teller.queued);
+    CHECK_EQ(0, u.taken);
+    task_cancel(&teller);
+    usage_free(&u, USAGE_READ, p);
+}
+
 TEST(arena, chunks_are_counted_and_idle_ones_can_go_back)
 {
     struct usage u = {.bytes = {0}};
@@ -789,6 +813,7 @@ TEST_MAIN(TEST_ENTRY(list, keeps_order_at_both_ends),
     TEST_ENTRY(terr, what_is_no_error_has_no_row),
     TEST_ENTRY(span, equality_looks_at_bytes_and_empty_slices_need_no_pointer),
     TEST_ENTRY(usage, what_is_taken_is_counted_by_kind_until_it_goes_back),
+    TEST_ENTRY(usage, who_tells_the_store_is_woken_when_much_was_taken),
     TEST_ENTRY(arena, chunks_are_counted_and_idle_ones_can_go_back),
     TEST_ENTRY(arena, one_that_was_never_asked_holds_nothing),
     TEST_ENTRY(arena, pieces_are_aligned_and_do_not_overlap),
