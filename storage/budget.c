@@ -7,7 +7,12 @@
 #include "daemon/base/waiter.h"
 #include "storage/storage_priv.h"
 
-#define BUDGET_HEADROOM_MAX (UINT64_C(8) * 1024 * 1024)
+#define BUDGET_MIB          (UINT64_C(1) << 20)
+#define BUDGET_HEADROOM_MAX (8 * BUDGET_MIB)
+/* Heads and small bodies of a thousand fetches that begin within one grace period; of a store that
+ * is large enough to spare it. */
+#define BUDGET_HEADROOM_MIN (4 * BUDGET_MIB)
+#define BUDGET_SPARES       (64 * BUDGET_MIB)
 enum {
     BUDGET_HEADROOM_PART = 64, /* of the limit */
     BUDGET_RESERVE_PART = 2,   /* of the headroom */
@@ -23,6 +28,8 @@ budget_init(struct budget *b, uint64_t limit)
     *b = (struct budget){.limit = limit, .headroom = limit / BUDGET_HEADROOM_PART};
     if (b->headroom > BUDGET_HEADROOM_MAX)
         b->headroom = BUDGET_HEADROOM_MAX;
+    if (b->headroom < BUDGET_HEADROOM_MIN && limit >= BUDGET_SPARES)
+        b->headroom = BUDGET_HEADROOM_MIN;
     b->reserve = b->headroom / BUDGET_RESERVE_PART;
     pthread_mutex_init(&b->lock, NULL);
     list_init(&b->waiting);

@@ -3,8 +3,8 @@
  *   charge    bytes counted as in use, as the allocator really takes them
  *   leaf      the part of them that is for one thing: charge_table.h
  *   limit     the configured size; the promise
- *   headroom  the last 1/64 of it, at most 8 MiB: passing into it calls the evictor, so
- *             that room is being made before anybody has to wait
+ *   headroom  the last 1/64 of it, at most 8 MiB, and of 64 MiB and more at least 4: passing
+ *             into it calls the evictor, so that room is being made before anybody has to wait
  *   reserve   the last half of the headroom: for those who cannot wait
  *   promised  bytes the evictor said will come back, and of which it has not said that they
  *             did, or that somebody still reads them
