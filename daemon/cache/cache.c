@@ -4,10 +4,6 @@
  * walk it without locks; it changes under the key's guard. */
 #include "daemon/cache/cache.h"
 
-#include <limits.h>
-#include <stdlib.h>
-
-#include "conf/conf.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/terr.h"
 #include "daemon/base/waiter.h"
@@ -16,21 +12,11 @@
 #include "daemon/http/head.h"
 
 enum {
-    INDEX_OBJECT_BYTES =
-        32 << 10, /* of a usual object: an automatic index begins with a slot each */
     /* What one miss does for a table that doubles, which needs 1 bucket for 7 of them to be through
      * before the next time; and the largest it begins, for to make room for more takes a while. */
     INDEX_TEND_BUCKETS = 8,
     INDEX_TEND_BYTES = 4 << 20,
-    INDEX_HOUSEKEEPING_BUCKETS = 4096, /* about 2 ms */
-    INDEX_HOUSEKEEPING_MS = 20,
 };
-
-static struct entry *
-entry_of_node(struct cuckoo_node *node)
-{
-    return node == NULL ? NULL : container_of(node, struct entry, node);
-}
 
 void
 entry_count_hit(struct entry *e)
@@ -47,7 +33,7 @@ entry_count_use(struct entry *e, const struct cache_query *q)
         entry_count_hit(e);
 }
 
-static void
+void
 entry_on_grace(struct rcu_later *later)
 {
     struct entry *e = container_of(later, struct entry, later);
@@ -710,182 +696,4 @@ entry_abandon(struct entry *e)
     e->abandoned = true;
     if (e->fetch != NULL)
         task_wake(e->fetch);
-}
-
-/* The least recently useful leaves: of those that were of no use since eviction last looked, the
- * one that came or was used longest ago; then of the others. */
-static int
-cache_usefulness(const struct cuckoo_node *node)
-{
-    const struct entry *e = container_of((struct cuckoo_node *)(uintptr_t)node, struct entry, node);
-    uint32_t used;
-
-    if (entry_state(e) == ENTRY_BUSY)
-        return INT_MAX; /* others wait for it */
-    used = evict_node_uses(&e->evict) > 0 ? 1u << 30 : 0;
-    return (int)(used | (uint32_t)(entry_last_hit_ms(e) >> ENTRY_TICK_LOG2) % (1u << 30));
-}
-
-/* The index is charged to the store like everything else.  What was really allocated stands
- * in front of the aligned piece. */
-struct index_piece {
-    char *raw;
-    size_t bytes;
-};
-
-static void *
-cache_index_alloc(void *ctx, size_t bytes, size_t align)
-{
-    struct cache *c = ctx;
-    struct index_piece piece = {.bytes = bytes + align + sizeof(piece)};
-    char *p;
-
-    piece.raw = storage_alloc(c->storage, piece.bytes, CHARGE_INDEX);
-    if (piece.raw == NULL)
-        return NULL;
-    p = piece.raw + sizeof(piece);
-    p += (align - (uintptr_t)p % align) % align;
-    memcpy(p - sizeof(piece), &piece, sizeof(piece));
-    return p;
-}
-
-static void
-cache_index_free(void *ctx, void *p, size_t bytes)
-{
-    struct cache *c = ctx;
-    struct index_piece piece;
-
-    (void)bytes;
-    memcpy(&piece, (char *)p - sizeof(piece), sizeof(piece));
-    storage_free(c->storage, piece.raw, piece.bytes, CHARGE_INDEX);
-}
-
-struct cuckoo_memory
-cache_memory(struct cache *c)
-{
-    return (struct cuckoo_memory){cache_index_alloc, cache_index_free, c};
-}
-
-_Static_assert(CUCKOO_SLOTS_MAX *CONF_INDEX_SLOT_BYTES == 64,
-    "a bucket is a cache line, and the loader knows what a slot takes");
-
-int
-cache_open(struct cache **out, const struct conf_index *conf, struct storage *storage,
-    const struct conf_storage *store, struct counters *counters)
-{
-    struct cache *c = calloc(1, sizeof(*c));
-    struct cuckoo_conf cc = {
-        .bits = (unsigned)conf->bits,
-        .slots = (unsigned)conf->slots,
-        .memory = cache_memory(c),
-        .usefulness = cache_usefulness,
-    };
-    int err;
-
-    if (c == NULL)
-        return TERR_NOMEM;
-    if (cc.bits == 0) {
-        cc.bits = cuckoo_bits_for(store->size / INDEX_OBJECT_BYTES, cc.slots);
-        cc.bits_max = CUCKOO_BITS_MAX; /* the store's budget says when it is enough */
-    }
-    c->magic = CACHE_MAGIC;
-    c->storage = storage;
-    c->counters = counters;
-    err = bans_init(&c->bans);
-    if (err != 0) {
-        OBJ_FREE(c);
-        return err;
-    }
-    err = evict_init(&c->evict, storage, store->size, store->eviction);
-    if (err == 0) {
-        err = cuckoo_open(&c->index, &cc);
-        if (err != 0)
-            evict_fini(&c->evict, storage);
-    }
-    if (err != 0) {
-        bans_fini(&c->bans);
-        OBJ_FREE(c);
-        return err;
-    }
-    storage_set_evictor(storage, evict_make_room, c);
-    *out = c;
-    return 0;
-}
-
-static void
-cache_flush_one(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *seen)
-{
-    struct cache *c = ctx;
-    struct entry *e = entry_of_node(seen->node), *next;
-
-    cuckoo_remove(c->index, g, seen->node);
-    for (; e != NULL; e = next) {
-        next = entry_next(e);
-        e->linked = false;
-        evict_remove(c, e);
-        rcu_free_later(&e->later, entry_on_grace);
-    }
-}
-
-void
-cache_close(struct cache **cp)
-{
-    struct cache *c;
-
-    OBJ_TAKE(c, cp, CACHE_MAGIC);
-    rcu_join();
-    while (!cuckoo_each(c->index, cache_flush_one, c))
-        ;
-    rcu_leave();
-    rcu_barrier_wait();
-    cuckoo_close(&c->index);
-    if (c->negative != NULL)
-        negative_close(&c->negative);
-    evict_fini(&c->evict, c->storage);
-    bans_fini(&c->bans);
-    OBJ_FREE(c);
-}
-
-struct bans *
-cache_bans(struct cache *c)
-{
-    OBJ_CHECK(c, CACHE_MAGIC);
-    return &c->bans;
-}
-
-void
-cache_index_stats(const struct cache *c, struct cuckoo_stats *out)
-{
-    OBJ_CHECK(c, CACHE_MAGIC);
-    cuckoo_stats(c->index, out);
-}
-
-int64_t
-cache_tend_index(struct cache *c, int64_t otherwise_ms)
-{
-    OBJ_CHECK(c, CACHE_MAGIC);
-    cuckoo_tend(c->index, INDEX_HOUSEKEEPING_BUCKETS, SIZE_MAX);
-    return cuckoo_wants_tending(c->index) && otherwise_ms > INDEX_HOUSEKEEPING_MS
-               ? INDEX_HOUSEKEEPING_MS
-               : otherwise_ms;
-}
-
-size_t
-cache_index_occupancy(const struct cache *c, size_t most, uint64_t *buckets)
-{
-    OBJ_CHECK(c, CACHE_MAGIC);
-    return cuckoo_occupancy(c->index, most, buckets);
-}
-
-void
-cache_index_next(const struct cache *c, uint64_t *cursor, cuckoo_each_f *each, void *ctx)
-{
-    OBJ_CHECK(c, CACHE_MAGIC);
-    cuckoo_each_next(c->index, cursor, each, ctx);
-}
-
-const struct entry *
-cache_index_entry(const struct cuckoo_node *node)
-{
-    return container_of((struct cuckoo_node *)(uintptr_t)node, struct entry, node);
 }

@@ -11,7 +11,7 @@
 int
 cache_open_negative(struct cache *c, const struct conf_negative *conf)
 {
-    const struct cuckoo_memory memory = cache_memory(c);
+    const struct cuckoo_memory memory = cache_negative_memory(c);
 
     OBJ_CHECK(c, CACHE_MAGIC);
     tassert(c->negative == NULL);

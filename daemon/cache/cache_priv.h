@@ -64,12 +64,20 @@ struct cache_choice {
     enum cache_reason reason;
 };
 
+static inline struct entry *
+entry_of_node(struct cuckoo_node *node)
+{
+    return node == NULL ? NULL : container_of(node, struct entry, node);
+}
+
+/* The index's reference goes, behind the grace period. */
+void entry_on_grace(struct rcu_later *later);
 /* cache.c, for the files that make outcomes. */
 void entry_outcome(struct entry *e, enum entry_state state);
 /* What the new response replaces: same selecting headers, or long dead. */
 void cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e);
-/* Tables are charged to the store like everything else. */
-struct cuckoo_memory cache_memory(struct cache *c);
+/* Where the negative cache lies: it is charged to the store like everything else. */
+struct cuckoo_memory cache_negative_memory(struct cache *c);
 
 /* cache_negative.c: nothing usable is stored.  Is it known that there is nothing, and may this
  * request be told so?  If only the second is not: *reason is CACHE_ASKED. */

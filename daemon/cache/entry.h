@@ -73,7 +73,7 @@ struct entry {
     bool pass;        /* HITMISS: such requests are passed, not fetched as if for the cache */
     bool abandoned;   /* its reader has gone; that loop only */
     uint32_t changes; /* late: of its key, when it was made */
-    _Atomic uint32_t hits;       /* counted when asked for */
+    _Atomic uint32_t hits; /* counted when asked for */
     union {
         int32_t err;              /* FAILED: why, TERR_* */
         _Atomic uint32_t readers; /* READY: who joined as it was filled, the leader not counted */

@@ -398,20 +398,21 @@ stream_pull(struct stream *s)
     ssize_t n;
 
     OBJ_CHECK(s, STREAM_MAGIC);
-    tassert(s->posted && s->rx.len == 0);
+    tassert(s->posted && s->rx_len == 0);
     if (!s->reading)
         return false;
     do
-        n = recv(s->fd, s->room.ptr, s->room.len, MSG_DONTWAIT);
+        n = recv(s->fd, s->room_ptr, s->room_len, MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
         s->ended = stream_end_of(s, -errno); /* nobody is told of an error twice */
         stream_pause(s);
-        task_wake(s->owner);
+        task_wake(s->of.owner);
     }
     if (n <= 0)
         return false; /* an end is read again by the loop */
-    s->rx = (struct span){s->room.ptr, (size_t)n};
+    s->rx_ptr = s->room_ptr;
+    s->rx_len = (uint32_t)n;
     s->posted = false;
     s->slab = NULL;
     return true;

@@ -610,7 +610,7 @@ TEST(window, a_full_store_still_lets_a_window_move)
     struct reader *fast, *slow;
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        CHECK((all[i] = storage_alloc(s, 12 * KIB)) != NULL);
+        CHECK((all[i] = storage_alloc(s, 12 * KIB, CHARGE_HEAD)) != NULL);
     f = (struct fixture){.s = s, .o = body_new(s, STOBJ_SHARED, STOBJ_SIZE_UNKNOWN, 4 * MIB)};
     loop_init(&f.loop);
     test_waiter_init(&f.writer, &f.loop);
@@ -626,7 +626,7 @@ TEST(window, a_full_store_still_lets_a_window_move)
     CHECK_EQ(-ESTALE, reader_take(slow, 7));
     reader_close(slow);
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        storage_free(s, all[i], 12 * KIB);
+        storage_free(s, all[i], 12 * KIB, CHARGE_HEAD);
     CHECK_EQ(0, body_fill(f.o, 3 * MIB / 4, &f.writer.w)); /* there is room again: it grows */
     CHECK_EQ(-EAGAIN, reader_drain(fast));
     reader_close(fast);

@@ -1,0 +1,415 @@
+/* admin_fixture.h -- the admin listener between a fake protocol and fake policies. */
+#ifndef TARN_ADMIN_FIXTURE_H
+#define TARN_ADMIN_FIXTURE_H
+
+#include "t/unit/head_build.h"
+#include "t/unit/test.h"
+
+#include <stdio.h>
+
+#include "conf/conf.h"
+#include "daemon/admin/admin.h"
+#include "daemon/admin/admin_table.h"
+#include "daemon/base/json.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/rcu.h"
+#include "daemon/base/terr.h"
+#include "daemon/cache/cache.h"
+#include "daemon/origin/director.h"
+#include "daemon/proxy/policies.h"
+#include "daemon/shm/counters.h"
+#include "daemon/shm/elog.h"
+#include "storage/storage.h"
+#include "vcl-lite/vcl.h"
+
+#define TOKEN "0123456789abcdef"
+
+/* ---- a protocol: a request that comes in pieces, an answer that is taken in
+ * pieces ---- */
+
+struct ask {
+    struct exchange x;
+    struct head_build head;
+    char text[1024];
+    const char *body;
+    size_t body_len, body_at;
+    size_t pieces; /* bytes of the body that come at a time; 0: all */
+    size_t takes;  /* bytes of the answer accepted at a time; 0: all */
+    bool dry;      /* nothing more comes now */
+    /* what became of it */
+    unsigned status;
+    char block[1024];
+    char *out;
+    size_t out_len;
+    bool bodyless, close, aborted, released, ended;
+};
+
+static ssize_t
+ask_body_read(struct exchange *x, char *dst, size_t room)
+{
+    struct ask *a = container_of(x, struct ask, x);
+    size_t n = a->body_len - a->body_at;
+
+    if (n == 0)
+        return 0;
+    if (a->dry)
+        return TERR_AGAIN;
+    n = n > room ? room : n;
+    if (a->pieces > 0 && n > a->pieces) {
+        n = a->pieces;
+        a->dry = true;
+    }
+    if (a->body != NULL)
+        memcpy(dst, a->body + a->body_at, n);
+    else
+        memset(dst, ' ', n);
+    a->body_at += n;
+    return (ssize_t)n;
+}
+
+static ssize_t
+ask_send(struct exchange *x, const struct exchange_response *r, const struct iovec *body,
+    unsigned n, unsigned flags)
+{
+    struct ask *a = container_of(x, struct ask, x);
+    size_t len = n > 0 ? body[0].iov_len : 0;
+
+    CHECK((r != NULL) == (a->status == 0));
+    CHECK(!a->ended && n <= 1 && flags == EXCHANGE_END);
+    if (r != NULL) {
+        a->status = r->status;
+        a->bodyless = r->bodyless;
+        a->close = r->close;
+        CHECK(r->block.len < sizeof(a->block));
+        memcpy(a->block, r->block.ptr, r->block.len);
+        a->out = calloc(1, r->length + 1);
+    }
+    if (a->takes > 0 && len > a->takes) {
+        len = a->takes;
+        x->writable = false;
+    } else {
+        a->ended = true;
+        x->writable = false;
+        x->gathered = true;
+    }
+    memcpy(a->out + a->out_len, n > 0 ? body[0].iov_base : "", len);
+    a->out_len += len;
+    return (ssize_t)len;
+}
+
+static void
+ask_abort(struct exchange *x)
+{
+    container_of(x, struct ask, x)->aborted = true;
+}
+
+static void
+ask_release(struct exchange *x)
+{
+    struct ask *a = container_of(x, struct ask, x);
+
+    CHECK(!a->released);
+    a->released = true;
+    arena_fini(&x->arena);
+}
+
+static const struct exchange_ops ask_ops = {
+    .body_read = ask_body_read, .send = ask_send, .abort = ask_abort, .release = ask_release};
+
+/* ---- policies that are names ---- */
+
+static struct {
+    char loaded[64], used[64], labelled[64], purged[128];
+    bool soft;
+    int err;
+} said;
+
+int
+policies_load(struct policies *ps, const char *name, const char *file_name, struct slice text,
+    struct vcl_error **errors)
+{
+    static char message[] = "expected ';'", hint[] = "end it with ';'", source[] = "\xff oops";
+    static struct vcl_error warning = {
+        .file = "p", .line = 9, .column = 1, .message = message, .is_warning = true};
+    static struct vcl_error error = {.file = "p",
+        .line = 3,
+        .column = 7,
+        .message = message,
+        .hint = hint,
+        .source = source,
+        .next = &warning};
+
+    (void)ps, (void)file_name;
+    snprintf(said.loaded, sizeof(said.loaded), "%s:%.*s", name, (int)text.len, text.ptr);
+    *errors = said.err == TERR_CONFIG ? &error : &warning;
+    return said.err;
+}
+
+void
+vcl_errors_free(struct vcl_error **ep)
+{
+    *ep = NULL;
+}
+
+int
+policies_use(struct policies *ps, const char *name)
+{
+    (void)ps;
+    snprintf(said.used, sizeof(said.used), "%s", name);
+    return said.err;
+}
+
+int
+policies_discard(struct policies *ps, const char *name)
+{
+    (void)ps, (void)name;
+    return said.err;
+}
+
+int
+policies_label(struct policies *ps, const char *label, const char *name)
+{
+    (void)ps;
+    snprintf(said.labelled, sizeof(said.labelled), "%s=%s", label, name);
+    return said.err;
+}
+
+int
+policies_unlabel(struct policies *ps, const char *label)
+{
+    (void)ps, (void)label;
+    return said.err;
+}
+
+void
+policies_each(struct policies *ps, void (*f)(void *ctx, const struct policy_seen *seen), void *ctx)
+{
+    struct policy_seen boot = {.name = "boot", .file = "a.vcl", .state = "active", .workers = 2};
+    struct policy_seen label = {.name = "l", .file = "", .state = "warm", .label_of = "boot"};
+
+    (void)ps;
+    f(ctx, &boot);
+    f(ctx, &label);
+}
+
+int
+policies_purge_url(
+    struct policies *ps, struct slice url, bool soft, unsigned *how_many, const char **why)
+{
+    (void)ps;
+    snprintf(said.purged, sizeof(said.purged), "%.*s", (int)url.len, url.ptr);
+    said.soft = soft;
+    *how_many = 1;
+    *why = "that is no URL";
+    return said.err;
+}
+
+/* ---- the process around it ---- */
+
+static struct {
+    const struct conf *conf;
+    struct loop loop;
+    struct counters *counters;
+    struct storage *storage;
+    struct cache *cache;
+    struct registry *registry;
+    struct admin *admin;
+    struct conf_params params;
+    unsigned stops, sets;
+    bool draining;
+} world;
+
+static const char *
+host_state(void *ctx)
+{
+    (void)ctx;
+    return world.draining ? "draining" : "running";
+}
+
+static void
+host_stop(void *ctx)
+{
+    (void)ctx;
+    world.stops++;
+}
+
+static const struct conf_params *
+host_params(void *ctx)
+{
+    (void)ctx;
+    return &world.params;
+}
+
+static void
+host_set_params(void *ctx, const struct conf_params *next)
+{
+    (void)ctx;
+    world.params = *next;
+    world.sets++;
+}
+
+static int64_t
+host_connections(void *ctx)
+{
+    (void)ctx;
+    return 7;
+}
+
+static void
+world_on_wake(struct inbox *in)
+{
+    (void)in;
+}
+
+static void
+world_on_rearm(struct timer_wheel *w, uint64_t at_ms)
+{
+    (void)w, (void)at_ms;
+}
+
+static void
+world_open(const char *admin_section)
+{
+    static const struct admin_host host = {
+        host_state, host_stop, host_params, host_set_params, host_connections};
+    static const char *const addresses[] = {"127.0.0.1:4711"};
+    struct conf_error *errors;
+    char yaml[512];
+
+    snprintf(yaml, sizeof(yaml),
+        "backends: {o: {address: '127.0.0.1:9'}}\nstorage: {main: {size: 1MiB}}\n"
+        "index: {bits: 8}\nadmin: %s\n",
+        admin_section);
+    memset(&world, 0, sizeof(world));
+    memset(&said, 0, sizeof(said));
+    elog_init(ELOG_ERROR, 1);
+    CHECK_EQ(0, conf_load_text(&world.conf, "t.yaml", yaml, strlen(yaml), &errors));
+    world.params = world.conf->params;
+    task_queue_init(&world.loop.tasks);
+    inbox_init(&world.loop.inbox, world_on_wake);
+    arena_pool_init(&world.loop.arenas, 4, NULL);
+    timer_wheel_init(&world.loop.wheel, 0, world_on_rearm);
+    CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
+    CHECK_EQ(0, storage_open(&world.storage, &world.conf->storages[0]));
+    CHECK_EQ(0, cache_open(&world.cache, &world.conf->index, world.storage,
+                    &world.conf->storages[0], world.counters));
+    CHECK_EQ(0, registry_open(&world.registry, world.conf));
+    CHECK_EQ(0, admin_open(&world.admin, &(struct admin_env){.loop = &world.loop,
+                                             .conf = world.conf,
+                                             .counters = world.counters,
+                                             .cache = world.cache,
+                                             .storage = world.storage,
+                                             .registry = world.registry,
+                                             .nworkers = 2,
+                                             .addresses = addresses,
+                                             .address = "unix:/a",
+                                             .host = &host}));
+}
+
+static void
+world_close(void)
+{
+    admin_close(&world.admin);
+    cache_close(&world.cache);
+    registry_close(&world.registry);
+    storage_close(&world.storage);
+    counters_close(&world.counters);
+    arena_pool_fini(&world.loop.arenas);
+    conf_free(&world.conf);
+}
+
+static void
+world_turn(void)
+{
+    inbox_drain(&world.loop.inbox);
+    task_queue_run(&world.loop.tasks, 1000);
+}
+
+/* A request as its first line and fields; the body follows. */
+static struct ask *
+ask_new(const char *head, const char *body)
+{
+    struct ask *a = calloc(1, sizeof(*a));
+
+    snprintf(a->text, sizeof(a->text), "%s\n\n", head);
+    a->x.head = *head_build(&a->head, a->text);
+    a->x.ops = &ask_ops;
+    a->x.peer = "unix";
+    a->x.writable = true;
+    a->body = body;
+    a->body_len = body != NULL ? strlen(body) : 0;
+    a->x.has_body = body != NULL;
+    a->x.body_length = EXCHANGE_LENGTH_UNKNOWN;
+    arena_init(&a->x.arena, &world.loop.arenas);
+    return a;
+}
+
+/* To the end. */
+static void
+ask_run(struct ask *a)
+{
+    admin_start(world.admin, &a->x);
+    for (unsigned i = 0; !a->released; i++) {
+        CHECK(i < 100000);
+        a->dry = false;
+        if (a->ended)
+            a->x.done = true;
+        else if (a->status != 0)
+            a->x.writable = true;
+        task_wake(a->x.task);
+        world_turn();
+    }
+}
+
+static void
+ask_free(struct ask **ap)
+{
+    CHECK((*ap)->released);
+    free((*ap)->out);
+    free(*ap);
+    *ap = NULL;
+}
+
+static json_t *
+ask_json(const struct ask *a)
+{
+    char why[128] = "";
+    json_t *o = json_parse(slice_of(a->out, a->out_len), why, sizeof(why));
+
+    CHECK_STR("", why);
+    CHECK(o != NULL);
+    CHECK(strstr(a->block, "\r\nContent-Type: application/json\r\n") != NULL);
+    CHECK(strstr(a->block, "\r\nCache-Control: no-store\r\n") != NULL);
+    return o;
+}
+
+/* Asks, and gives back the answer as JSON. */
+static json_t *
+answer(const char *head, const char *body, unsigned status)
+{
+    struct ask *a = ask_new(head, body);
+    json_t *o;
+
+    ask_run(a);
+    if (a->status != status)
+        print_error("%s: %u %s\n", head, a->status, a->out);
+    CHECK_EQ(status, a->status);
+    o = ask_json(a);
+    ask_free(&a);
+    return o;
+}
+
+/* The answer has this member with this text. */
+static void
+expect(const char *head, const char *body, unsigned status, const char *key, const char *value)
+{
+    json_t *o = answer(head, body, status);
+    const char *got = json_string_value(json_object_get(o, key));
+
+    CHECK(got != NULL);
+    CHECK_STR(value, got);
+    json_decref(o);
+}
+
+#endif
