@@ -47,6 +47,8 @@ static uint64_t
 budget_bound(const struct budget *b, enum budget_how how)
 {
     switch (how) {
+    case BUDGET_SPARE:
+        return b->limit - 2 * b->headroom;
     case BUDGET_CAN_WAIT:
         return b->limit - b->reserve;
     case BUDGET_NO_WAIT:
@@ -111,11 +113,11 @@ budget_charge_whole(struct budget *b, uint64_t bytes, enum budget_how how)
 
     tassert(bytes > 0);
     if (budget_try(b, bytes, bound)) {
-        if (how != BUDGET_QUIET)
+        if (how != BUDGET_QUIET && how != BUDGET_SPARE)
             budget_evict(b, budget_over(b, 0)); /* room is made before it is needed */
         return 0;
     }
-    if (how == BUDGET_QUIET || bytes > bound)
+    if (how == BUDGET_QUIET || how == BUDGET_SPARE || bytes > bound)
         return -ENOSPC; /* emptying the store would not help */
 
     over = budget_over(b, bytes);

@@ -29,6 +29,7 @@
 struct waiter;
 
 enum budget_how {
+    BUDGET_SPARE,    /* what nobody misses: leaves as much again as the headroom; never evicts */
     BUDGET_CAN_WAIT, /* stays out of the reserve; evicts */
     BUDGET_NO_WAIT,  /* may use the reserve; evicts */
     BUDGET_QUIET,    /* may use the reserve, for a moment; never evicts */

@@ -324,6 +324,19 @@ window_next_size(const struct window *w)
     return mem_class(head + (w->length - len));
 }
 
+/* What stays for those who may come is no reason to evict anything. */
+static enum budget_how
+window_how(struct window *w, size_t more)
+{
+    enum budget_how how;
+
+    pthread_mutex_lock(&w->lock);
+    how =
+        w->iters <= 1 && w->held > 0 && w->held + more > w->alone ? BUDGET_SPARE : BUDGET_CAN_WAIT;
+    pthread_mutex_unlock(&w->lock);
+    return how;
+}
+
 /* Only the writer adds to what is held, so what was found under the lock can meanwhile have
  * become better, not worse. */
 static int
@@ -337,7 +350,7 @@ window_grow(struct window *w, struct waiter *waiter)
     if (!window_make_room(w, mem_cost(&w->base.store->mem, size), waiter))
         return -EAGAIN;
     do /* may evict: not under lock */
-        err = store_get(w->base.store, size, what, BUDGET_CAN_WAIT, &p);
+        err = store_get(w->base.store, size, what, window_how(w, size), &p);
     while ((err == -EAGAIN || err == -ENOSPC) && window_give_way(w));
     if (err == -EAGAIN || err == -ENOSPC) {
         /* The store is full.  The returns of our own readers are sure to come; and who holds
@@ -412,6 +425,22 @@ window_settle(struct stobj *o, enum stobj_state to)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* The end of the last full segment that nobody stands in or before. */
+static uint64_t
+window_read_by_all(struct window *w)
+{
+    uint64_t to = atomic_load(&w->start);
+
+    for (struct list *l = w->ring.next; l != &w->ring; l = l->next) {
+        const struct window_seg *seg = window_seg_of(l);
+
+        if (seg->readers > 0 || seg->used < seg->room)
+            break;
+        to = window_seg_end(seg);
+    }
+    return to;
+}
+
 void
 window_shut(struct stobj *o)
 {
@@ -419,6 +448,8 @@ window_shut(struct stobj *o)
 
     pthread_mutex_lock(&w->lock);
     w->open = false;
+    if (w->iters == 1 || (w->iters == 0 && stobj_state(o) == STOBJ_SETTLED))
+        window_advance(w, window_read_by_all(w));
     pthread_mutex_unlock(&w->lock);
 }
 

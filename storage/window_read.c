@@ -15,10 +15,11 @@ lease_window(const struct lease_iter *it)
     return window_of(it->obj);
 }
 
+/* What has been read stays for others who are there, or may come. */
 static bool
 window_keeps(const struct window *w)
 {
-    return w->base.kind == STOBJ_SHARED;
+    return w->base.kind == STOBJ_SHARED && (w->open || w->iters > 1);
 }
 
 /* ---- Where a reader stands ---- */
@@ -315,7 +316,7 @@ window_lease_open(struct lease_iter *it)
     it->fns = &window_fns;
     it->place = (struct lease_place){.where = LEASE_OUT};
     pthread_mutex_lock(&w->lock);
-    tassert(w->iters == 0 || window_keeps(w)); /* a private object has one */
+    tassert(w->iters == 0 || it->obj->kind == STOBJ_SHARED); /* a private object has one */
     if (++w->iters == 2)
         window_wake_writer(w); /* the whole bound counts from now on */
     window_sit(w, it);

@@ -393,6 +393,8 @@ fetch_do_done(struct fetch *f)
         cache_settle(f->entry);
     else if (f->entry->windowed)
         cache_settle_window(f->entry);
+    if (f->windowed)
+        stobj_shut_window(f->body); /* who reads alone by now leaves nothing behind */
     if (f->conn != NULL)
         origin_give(&f->conn);
     return fetch_goto(f, FETCH_CLOSE);

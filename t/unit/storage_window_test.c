@@ -164,6 +164,10 @@ TEST(window, a_reader_alone_gets_less_and_company_all_of_it)
     CHECK(stobj_window_start(f.o) > 0);
     CHECK(stobj_len(f.o) - stobj_window_start(f.o) <= 256 * KIB);
     CHECK(store_stats(f.s).charged <= 300 * KIB);
+    space_cancel(f.o, &f.writer.w);
+    space_finish(f.o);
+    CHECK_EQ(0, reader_drain(r)); /* what is read goes: nobody else comes */
+    CHECK(store_stats(f.s).charged <= 32 * KIB);
     reader_close(r);
     fixture_close(&f);
 }
