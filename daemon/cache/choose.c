@@ -94,7 +94,7 @@ entry_range_heeded(const struct entry *e, const struct cache_query *q)
         return true;
     if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &stored) != 0)
         return false;
-    validators_of(&stored, q->wall_s, &v);
+    validators_of(&stored, q->wall_ms / 1000, &v);
     return cond_range_holds(q->req, &v);
 }
 

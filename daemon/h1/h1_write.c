@@ -510,7 +510,7 @@ h1_send(struct exchange *x, const struct exchange_response *r, const struct iove
     if (c->dead || x->gone)
         return TERR_CLOSED;
     tassert(c->cur == hx && !hx->end_given);
-    tassert(h1_out_ready(c));
+    tassert_slow(h1_out_ready(c));
     tassert((r != NULL) == !hx->head_given);
     tassert(c->server->ngather + H1_IOV_PER_ANSWER <= LIMIT_WRITE_IOV);
     if (r != NULL && c->gathering && (flags & EXCHANGE_END) != 0 && !hx->tunnel &&

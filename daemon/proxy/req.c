@@ -220,7 +220,7 @@ req_query(const struct req *r, struct cache_query *q)
         .no_window = r->no_window,
         .only_stored = r->ask.only_if_cached,
         .now_ms = (int64_t)r->proxy->loop->clock.mono_ms,
-        .wall_s = r->proxy->loop->clock.wall_ms / 1000,
+        .wall_ms = r->proxy->loop->clock.wall_ms,
     };
     if (r->policy.use != NULL)
         req_policy_query(r, q);

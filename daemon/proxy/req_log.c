@@ -59,7 +59,7 @@ req_log(struct req *r)
     struct shmlog_req *rec = &p->log_req;
 
     rec->ids.xid = x->xid;
-    rec->fixed.start_ms = p->loop->clock.wall_ms - (int64_t)(took_us / 1000);
+    rec->fixed.start_ms = p->loop->clock.wall_ms - (int64_t)(took_us < 1000 ? 0 : took_us / 1000);
     rec->fixed.bytes_in = h->len;
     rec->fixed.body_bytes = r->accepted;
     rec->fixed.head_bytes = (uint32_t)(r->head_sent ? r->resp.block.len + x->extra_len : 0);

@@ -94,7 +94,7 @@ fixture_query(const struct cache_fixture *f, const char *key, const struct http_
         .key = fixture_key(key),
         .req = req,
         .now_ms = (int64_t)f->clock.mono_ms,
-        .wall_s = f->clock.wall_ms / 1000,
+        .wall_ms = f->clock.wall_ms,
     };
 }
 
