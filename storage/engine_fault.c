@@ -388,6 +388,12 @@ fault_shut(struct stobj *o)
     engine_malloc.shut(o);
 }
 
+static void
+fault_press(struct stobj *o)
+{
+    engine_malloc.press(o);
+}
+
 const struct engine_ops engine_fault = {
     .magic = ENGINE_MAGIC,
     .name = "fault",
@@ -407,5 +413,6 @@ const struct engine_ops engine_fault = {
     .start = fault_start,
     .wake = fault_wake,
     .shut = fault_shut,
+    .press = fault_press,
     .contains = fault_contains,
 };

@@ -98,6 +98,13 @@ malloc_shut(struct stobj *o)
         window_shut(o);
 }
 
+static void
+malloc_press(struct stobj *o)
+{
+    if (o->kind != STOBJ_KEPT)
+        window_press(o);
+}
+
 const struct engine_ops engine_malloc = {
     .magic = ENGINE_MAGIC,
     .name = "malloc",
@@ -116,5 +123,6 @@ const struct engine_ops engine_malloc = {
     .start = malloc_start,
     .wake = malloc_wake,
     .shut = malloc_shut,
+    .press = malloc_press,
     .contains = malloc_contains,
 };

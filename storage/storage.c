@@ -288,7 +288,7 @@ int
 stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
     uint64_t transit_bytes)
 {
-    const struct stobj_spec spec = {kind, size_hint, transit_bytes, transit_bytes};
+    const struct stobj_spec spec = {kind, size_hint, transit_bytes, transit_bytes, false};
 
     return stobj_make(out, s, &spec);
 }
@@ -297,7 +297,7 @@ int
 stobj_new_shared(struct stobj **out, struct storage *s, uint64_t size_hint, uint64_t window_bytes,
     uint64_t alone_bytes)
 {
-    const struct stobj_spec spec = {STOBJ_SHARED, size_hint, window_bytes, alone_bytes};
+    const struct stobj_spec spec = {STOBJ_SHARED, size_hint, window_bytes, alone_bytes, true};
 
     tassert(alone_bytes > 0 && alone_bytes <= window_bytes);
     return stobj_make(out, s, &spec);
@@ -401,6 +401,14 @@ stobj_shut_window(struct stobj *o)
     OBJ_CHECK(o, STOBJ_MAGIC);
     if (o->store->ops->shut != NULL)
         o->store->ops->shut(o);
+}
+
+void
+stobj_press_window(struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    if (o->store->ops->press != NULL)
+        o->store->ops->press(o);
 }
 
 uint64_t

@@ -88,7 +88,8 @@ size_t storage_good_size(const struct storage *s, size_t size);
 int stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
     uint64_t transit_bytes);
 /* A shared one.  Its writer runs alone_bytes ahead of a reader that is alone, as with a private
- * one; the whole window is for company, and, until it is shut, for who may come. */
+ * one; the whole window is for company, and, until it is shut, for who may come.  The slow are not
+ * left behind at once, but when its writer has lost patience. */
 int stobj_new_shared(struct stobj **out, struct storage *s, uint64_t size_hint,
     uint64_t window_bytes, uint64_t alone_bytes);
 struct stobj *stobj_ref(struct stobj *o); /* returns o */
@@ -135,6 +136,9 @@ void space_finish(struct stobj *o);
 void space_fail(struct stobj *o, int err);
 /* A writer that waits for space looks again, of whatever kind but a kept one.  Any thread. */
 void stobj_wake_writer(struct stobj *o);
+/* The writer was refused room, and has waited long enough: the next time that some hungry reader
+ * waits for it, the slow are left behind. */
+void stobj_press_window(struct stobj *o);
 /* Nobody is expected any more: a reader alone is treated as one of a private object. */
 void stobj_shut_window(struct stobj *o);
 /* Stop waiting for space: before the object is finished, failed or dropped.  A waiter

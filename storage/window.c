@@ -75,6 +75,7 @@ window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
     *w = (struct window){.bound = spec->transit_bytes,
         .alone = spec->alone_bytes,
         .open = spec->kind == STOBJ_SHARED,
+        .patient = spec->patient,
         .length = spec->size_hint,
         .seg_size = window_seg_size(&s->mem, spec),
         .claims_max = window_claims_max(&s->mem, spec)};
@@ -168,6 +169,12 @@ window_advance(struct window *w, uint64_t to)
     }
 }
 
+static bool
+window_leaves_behind(const struct window *w)
+{
+    return w->hungry > 0 && (!w->patient || w->pressed);
+}
+
 /* The segment whose going makes room, with all before it; NULL: none may go.
  *
  * It is the oldest that is not leased, since a leased one gives no room.  Nobody may stand in it
@@ -181,7 +188,7 @@ window_victim(struct window *w)
     for (struct list *l = w->ring.next; l != &w->ring; l = l->next) {
         struct window_seg *seg = window_seg_of(l);
 
-        if ((seg->readers > 0 && w->hungry == 0) || seg->used < seg->room)
+        if ((seg->readers > 0 && !window_leaves_behind(w)) || seg->used < seg->room)
             return NULL;
         if (seg->leases == 0)
             return seg;
@@ -307,7 +314,7 @@ window_append(struct window *w, struct window_seg *seg, size_t size)
     list_add_tail(&w->ring, &seg->link);
     w->held += window_seg_cost(w, seg);
     w->filling = seg;
-    w->blocked = false;
+    w->blocked = w->pressed = false;
     window_seat(w, seg);
     tassert_slow(window_check(w));
     pthread_mutex_unlock(&w->lock);
@@ -450,6 +457,16 @@ window_shut(struct stobj *o)
     w->open = false;
     if (w->iters == 1 || (w->iters == 0 && stobj_state(o) == STOBJ_SETTLED))
         window_advance(w, window_read_by_all(w));
+    pthread_mutex_unlock(&w->lock);
+}
+
+void
+window_press(struct stobj *o)
+{
+    struct window *w = window_of(o);
+
+    pthread_mutex_lock(&w->lock);
+    w->pressed = true;
     pthread_mutex_unlock(&w->lock);
 }
 

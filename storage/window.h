@@ -54,6 +54,8 @@ struct window {
     uint64_t held;
     bool blocked;
     bool open;                             /* others are expected */
+    bool patient;                          /* set once */
+    bool pressed;                          /* the slow may be left behind; until there was room */
     uint32_t iters;                        /* iterators that are open */
     uint32_t standing, hungry, claims;     /* readers; readers; segments */
     struct list ring, behind;              /* of window_seg.link; the ring's oldest first */
@@ -101,6 +103,7 @@ bool window_contains(struct stobj *o, const char *ptr, size_t len);
 uint64_t window_start(const struct stobj *o);
 void window_wake(struct stobj *o);
 void window_shut(struct stobj *o);
+void window_press(struct stobj *o);
 void window_lease_open(struct lease_iter *it);
 
 /* ---- Between filling and reading, under lock ---- */

@@ -321,8 +321,21 @@ fetch_room(struct fetch *f, struct span *room)
 }
 
 enum {
-    WINDOW_OPEN_MS = 1000 /* who comes later than that after the head finds no beginning */
+    WINDOW_OPEN_MS = 1000,   /* who comes later than that after the head finds no beginning */
+    WINDOW_PATIENCE_MS = 250 /* for which the slow hold up the fast; each of them once */
 };
+
+/* No room: who reads is slow, not the origin. */
+static enum fetch_next
+fetch_stall(struct fetch *f)
+{
+    if (f->windowed)
+        fetch_deadline(f, WINDOW_PATIENCE_MS);
+    else
+        timer_clear(&f->timer);
+    f->stalled = true;
+    return FETCH_WAIT;
+}
 
 /* BODY -- from the socket into storage, as fast as there is room. */
 static enum fetch_next
@@ -334,6 +347,11 @@ fetch_do_body(struct fetch *f)
         fetch_send(f); /* the origin answered early; its errors show in the response */
     if (f->windowed && (int64_t)f->proxy->loop->clock.mono_ms - f->came_ms > WINDOW_OPEN_MS)
         stobj_shut_window(f->body);
+    if (f->windowed && f->stalled && timer_expired(&f->timer)) {
+        stobj_press_window(f->body);
+        if (waiter_state(&f->space) == WAITER_ARMED)
+            space_cancel(f->body, &f->space); /* ask again */
+    }
     while (got < FETCH_TURN_BYTES) {
         struct span room;
         ssize_t n;
@@ -343,11 +361,8 @@ fetch_do_body(struct fetch *f)
         if (origin_body_done(f->conn))
             return fetch_goto(f, FETCH_DONE); /* and no room is asked for what never comes */
         n = fetch_room(f, &room);
-        if (n == TERR_AGAIN) {
-            timer_clear(&f->timer); /* the client is slow, not the origin */
-            f->stalled = true;
-            return FETCH_WAIT;
-        }
+        if (n == TERR_AGAIN)
+            return fetch_stall(f);
         if (n < 0)
             return fetch_fail(f, (int)n);
         if (f->stalled)

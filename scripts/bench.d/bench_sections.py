@@ -47,6 +47,7 @@ SECTIONS = (
     Section("policy", "bench_policy", "user instructions that policies add to a hit"),
     Section("miss", "bench_miss", "no URL twice: storing and passing, beside the peers"),
     Section("pass", "bench_pass", "64 MiB through the server itself in pass mode: CPU, memory"),
+    Section("window", "bench_window", "5 GB to 100 readers through one window: fetches, memory"),
     Section("workers", "bench_workers", "two workers against one: requests per CPU second"),
     Section("flat", "bench_flat", "a hit's instructions among 1,000 to 2,000,000 objects"),
     # Memory.

@@ -172,6 +172,42 @@ TEST(window, a_reader_alone_gets_less_and_company_all_of_it)
     fixture_close(&f);
 }
 
+TEST(window, the_slow_are_left_behind_when_the_writer_has_lost_patience)
+{
+    static struct fixture f;
+    struct reader *slow, *fast;
+    uint64_t len;
+
+    f.s = store_open("malloc", 256 * MIB, NULL);
+    CHECK_EQ(0, stobj_new_shared(&f.o, f.s, STOBJ_SIZE_UNKNOWN, MIB, 256 * KIB));
+    fixture_init(&f, MIB);
+    slow = reader_open(&f, 0, 0, LEASE_TO_END);
+    fast = reader_open(&f, 1, 0, LEASE_TO_END);
+    fill_up(&f);
+    len = stobj_len(f.o);
+    for (unsigned turn = 0; turn < 3; turn++) {
+        CHECK_EQ(-EAGAIN, reader_drain(fast)); /* hungry */
+        loop_run(&f.loop);
+        CHECK_EQ(-EAGAIN, body_fill(f.o, 1, &f.writer.w));
+    }
+    CHECK_EQ(len, stobj_len(f.o));
+    CHECK(reader_take(slow, 1) > 0); /* it was in time: one segment may go */
+    give_all(&slow->it, &slow->tb);
+    loop_run(&f.loop);
+    CHECK_EQ(0, body_fill(f.o, 1, &f.writer.w));
+    while (body_fill(f.o, f.seg, &f.writer.w) == 0)
+        CHECK_EQ(-EAGAIN, reader_drain(fast));
+    CHECK_EQ(-EAGAIN, reader_drain(fast));
+    stobj_press_window(f.o);
+    loop_run(&f.loop);
+    space_cancel(f.o, &f.writer.w);
+    CHECK_EQ(0, body_fill(f.o, 1, &f.writer.w));
+    CHECK_EQ(-ESTALE, reader_take(slow, 1));
+    reader_close(slow);
+    reader_close(fast);
+    fixture_close(&f);
+}
+
 TEST(window, a_writer_that_waits_looks_again_when_told)
 {
     static struct fixture f;
@@ -684,6 +720,7 @@ TEST_MAIN(TEST_ENTRY(window, everybody_gets_every_byte),
     TEST_ENTRY(window, a_start_that_is_not_published_yet_waits),
     TEST_ENTRY(window, a_reader_alone_holds_up_the_writer_and_loses_nothing),
     TEST_ENTRY(window, a_reader_alone_gets_less_and_company_all_of_it),
+    TEST_ENTRY(window, the_slow_are_left_behind_when_the_writer_has_lost_patience),
     TEST_ENTRY(window, a_writer_that_waits_looks_again_when_told),
     TEST_ENTRY(window, without_readers_the_writer_waits_for_one),
     TEST_ENTRY(window, nobody_is_dropped_while_nobody_is_hungry),
