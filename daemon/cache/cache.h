@@ -69,7 +69,7 @@ struct cache_query {
     bool max_age_said; /* req.max_age: younger than max_age_ms, or it counts as expired */
     bool count_hits;   /* obj.hits */
     int64_t grace_ms, max_age_ms;
-    int64_t now_ms; /* monotonic, as everything about entries: clocks are set, time is not */
+    int64_t now_ms;  /* monotonic, as everything about entries: clocks are set, time is not */
     int64_t wall_ms; /* for dates with two digits of a year */
 };
 

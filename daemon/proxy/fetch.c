@@ -321,8 +321,9 @@ fetch_room(struct fetch *f, struct span *room)
 }
 
 enum {
-    WINDOW_OPEN_MS = 1000,   /* who comes later than that after the head finds no beginning */
-    WINDOW_PATIENCE_MS = 250 /* for which the slow hold up the fast; each of them once */
+    WINDOW_OPEN_MS = 1000, /* who comes later than that after the head finds no beginning */
+    /* For which one that stands still holds up the others, once: a lost packet may take that long. */
+    WINDOW_PATIENCE_MS = 1000,
 };
 
 /* No room: who reads is slow, not the origin. */
