@@ -12,6 +12,7 @@
 #include "daemon/cache/cache.h"
 #include "daemon/cache/cuckoo.h"
 #include "daemon/cache/entry.h"
+#include "daemon/cache/negative.h"
 
 enum {
     INDEX_SAMPLE = 32768, /* buckets of the histogram: two to three ms; all up to 2^18 slots */
@@ -55,6 +56,29 @@ index_growth(const struct cuckoo_stats *s)
     return o;
 }
 
+/* What does not exist; null: there is no such cache. */
+static json_t *
+index_negative(struct cache *cache)
+{
+    struct negative *n = cache_negative(cache);
+    struct negative_stats s;
+    json_t *o;
+
+    if (n == NULL)
+        return json_null();
+    negative_get_stats(n, &s);
+    o = json_object();
+    json_put(o, "entries_max", index_number(s.entries_max));
+    json_put(o, "entries", index_number(s.entries));
+    json_put(o, "bytes", index_number(s.bytes));
+    json_put(o, "inserts", index_number(s.inserts));
+    json_put(o, "evicted", index_number(s.evicted));
+    json_put(o, "removed", index_number(s.removed));
+    json_put(o, "dropped", index_number(s.dropped));
+    json_put(o, "generation", index_number(s.generation));
+    return o;
+}
+
 void
 admin_do_index(struct admin_call *c)
 {
@@ -78,6 +102,7 @@ admin_do_index(struct admin_call *c)
     json_put(o, "victims", index_number(s.evicted));
     json_put(o, "retried", index_number(s.retried));
     json_put(o, "locked", index_number(s.locked));
+    json_put(o, "negative", index_negative(c->admin->env.cache));
     admin_answer(c, 200, o);
 }
 

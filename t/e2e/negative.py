@@ -79,11 +79,15 @@ class Negative(unittest.TestCase):
             program, CONFIG.format(origin=self.origin.address, entries=max(FLOOD, 2000) * 4 // 3))
         self.addCleanup(lambda: self.assertEqual(self.tarnd.close(), 0))
 
-    def counter(self, name):
+    def admin(self, target):
         c = AdminConnection(os.path.join(self.tarnd.dir, "admin.sock"))
-        c.request("GET", "/v1/counters")
-        counters = json.load(c.getresponse())
+        c.request("GET", target)
+        answer = json.load(c.getresponse())
         c.close()
+        return answer
+
+    def counter(self, name):
+        counters = self.admin("/v1/counters")
         return counters.get("counters", counters)[name]
 
     def asked(self, prefix):
@@ -122,6 +126,10 @@ class Negative(unittest.TestCase):
         self.assertLessEqual(evicted, FLOOD // 50)
         self.assertEqual(sum(self.asked("/missing/").values()), 2 * FLOOD - told)
         self.assertEqual(self.counter("negative.hits"), told)
+        shown = self.admin("/v1/index")["negative"]
+        self.assertLessEqual(shown["entries"], FLOOD)
+        self.assertGreaterEqual(shown["entries"], FLOOD - evicted)
+        self.assertEqual(shown["evicted"], evicted)
 
     def test_a_flood_of_names_leaves_what_is_stored(self):
         kept = 0

@@ -453,6 +453,7 @@ TEST(admin, the_index_is_shown_and_a_page_is_asked_for_properly)
     o = answer("GET /v1/index" H, NULL, 200);
     CHECK_EQ(32, json_integer_value(json_object_get(o, "buckets")));
     CHECK_EQ(9, json_array_size(json_object_get(json_object_get(o, "occupancy"), "buckets")));
+    CHECK(json_is_null(json_object_get(o, "negative"))); /* none is configured */
     json_decref(o);
     json_decref(answer("GET /v1/index/dump?limit=1000&after=8000000000000000" H, NULL, 200));
     expect("GET /v1/index/dump?limit=0" H, NULL, 400, "error", limits);
