@@ -225,6 +225,18 @@ synth_lease_open(struct lease_iter *it)
     it->fns = &synth_fns;
 }
 
+/* One reference, to bytes that are there as long as the object is. */
+static bool
+synth_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out)
+{
+    const struct synth *y = synth_of((struct stobj *)(uintptr_t)o);
+
+    if (y->nparts != 1 || off >= y->parts[0].end || len > y->parts[0].end - off)
+        return false;
+    *out = slice_of(y->parts[0].ptr + off, len);
+    return true;
+}
+
 static bool
 synth_contains(struct stobj *o, const char *ptr, size_t len)
 {
@@ -248,6 +260,7 @@ const struct engine_ops engine_synth = {
     .free = synth_free,
     .obj_free = synth_obj_free,
     .lease_open = synth_lease_open,
+    .borrow = synth_borrow,
     .contains = synth_contains,
     .add = synth_add,
 };

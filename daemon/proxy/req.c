@@ -144,8 +144,6 @@ req_is_for_cache(const struct req *r)
            (h->present & origins) == 0 && (!r->ask.no_store || r->ask.only_if_cached) && !r->pipes;
 }
 
-static enum req_next req_do_lookup(struct req *r);
-
 /* RECV -- who serves it, and how. */
 static enum req_next
 req_do_recv(struct req *r)
@@ -304,7 +302,7 @@ req_policy_hit(struct req *r, enum cache_verdict verdict, struct cache_answer *a
 }
 
 /* LOOKUP -- ask the cache; again when what we waited for was not for us. */
-static enum req_next
+enum req_next
 req_do_lookup(struct req *r)
 {
     struct proxy *p = r->proxy;

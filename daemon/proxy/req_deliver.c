@@ -299,8 +299,9 @@ req_deliver_whole(struct req *r)
     if (r->nsegments != 1 || r->text_due || r->body_ended || r->all.end == LEASE_TO_END ||
         waiter_pending(&r->wait))
         return 0;
-    if (__builtin_expect(r->entry != NULL && !r->entry->partial, 1)) {
-        r->body = r->entry->parts[0].body;
+    if (__builtin_expect(r->entry == NULL || !r->entry->partial, 1)) {
+        if (r->entry != NULL)
+            r->body = r->entry->parts[0].body;
         if (lease_borrow(r->body, r->pos, r->all.end - r->pos, &run))
             return req_deliver_run(r, run);
     }

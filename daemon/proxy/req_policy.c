@@ -227,7 +227,10 @@ req_policy_go(struct req *r, enum vcl_action act)
     case VCL_ACT_HASH:
         if ((r->head->present & HTTP_BIT(HTTP_F_RANGE)) != 0 && req_read_ranges(r) != 0)
             return req_synth(r, 503, TERR_NOMEM);
-        return req_is_origins(r) ? req_goto(r, REQ_PASS) : req_goto(r, REQ_LOOKUP);
+        if (req_is_origins(r))
+            return req_goto(r, REQ_PASS);
+        req_goto(r, REQ_LOOKUP);
+        return req_do_lookup(r);
     case VCL_ACT_PASS:
         return req_goto(r, REQ_PASS);
     case VCL_ACT_PURGE:
@@ -513,5 +516,6 @@ req_policy_synth(struct req *r)
     r->resp.close = r->policy.close;
     if (none)
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
-    return req_goto(r, REQ_DELIVER);
+    req_goto(r, REQ_DELIVER);
+    return req_do_deliver(r);
 }

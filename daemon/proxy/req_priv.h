@@ -128,6 +128,7 @@ struct req {
 _Static_assert(sizeof(struct req) <= 1024, "one byte more costs 256, of each slow reader too");
 
 enum req_next req_goto(struct req *r, enum req_state next);
+enum req_next req_do_lookup(struct req *r);
 enum req_next req_do_close(struct req *r);
 enum req_next req_synth(struct req *r, unsigned status, int err);
 void req_run(struct task *task);

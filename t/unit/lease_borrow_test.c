@@ -51,5 +51,24 @@ TEST(lease_borrow, what_is_being_filled_or_lies_in_several_runs_has_to_be_leased
     store_close(faulty);
 }
 
-TEST_MAIN(TEST_ENTRY(lease_borrow, a_settled_body_in_one_run_is_borrowed_without_a_lease),
+TEST(lease_borrow, a_synth_of_one_part_is_borrowed)
+{
+    struct storage *s = store_open("synth", MIB, NULL);
+    struct stobj *o;
+    struct slice run;
+
+    CHECK_EQ(0, stobj_synth_new(&o, s));
+    CHECK(!lease_borrow(o, 0, 1, &run)); /* there is nothing */
+    CHECK_EQ(0, stobj_synth_add(o, SLICE_LIT("forty-two")));
+    CHECK(lease_borrow(o, 6, 3, &run));
+    CHECK(slice_eq(run, SLICE_LIT("two")));
+    CHECK(!lease_borrow(o, 6, 4, &run));
+    CHECK_EQ(0, stobj_synth_add(o, SLICE_LIT("!")));
+    CHECK(!lease_borrow(o, 0, 9, &run)); /* two runs */
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST_MAIN(TEST_ENTRY(lease_borrow, a_synth_of_one_part_is_borrowed),
+    TEST_ENTRY(lease_borrow, a_settled_body_in_one_run_is_borrowed_without_a_lease),
     TEST_ENTRY(lease_borrow, what_is_being_filled_or_lies_in_several_runs_has_to_be_leased))
