@@ -1,0 +1,141 @@
+"""torture_world.py -- what there is to ask for, what every byte of it is, and what all processes know.
+
+A resource has versions; of which version a byte is, and at which place of it, follows from its
+value.  So who gets bytes can say whether they are right without asking anybody.  What the processes
+share are numbers in shared memory: the version that each resource has now, the oldest one that may
+still be served to who begins to ask now, and the same of the tables and of the policy.
+"""
+import collections
+import functools
+import hashlib
+import mmap
+import multiprocessing
+import os
+import random
+import time
+
+KI, MI = 1024, 1024 * 1024
+BLOCK = 4096
+GROUPS = 16  # a ban of a group is one of many resources
+LANGUAGES = ("a", "b", "c")
+HOST = "tarn.test"
+
+Kind = collections.namedtuple("Kind", "share low high control ttl grace keep chunked etag")
+# Shares are of a thousand resources; sizes are log-uniform from `low` to `high`; times in seconds.
+KINDS = {
+    "hot": Kind(16, 100, 20 * KI, "max-age=600", 600, 0, 0, False, "strong"),
+    "plain": Kind(380, 0, 8 * MI, "max-age=600", 600, 0, 0, False, "strong"),
+    "chunks": Kind(150, 0, 8 * MI, "max-age=600", 600, 0, 0, True, "strong"),
+    "vary": Kind(100, 0, 256 * KI, "max-age=600", 600, 0, 0, False, "strong"),
+    "mine": Kind(70, 0, 4 * MI, "private", -1, 0, 0, False, "strong"),
+    "absent": Kind(110, 0, 2000, "max-age=600", 600, 0, 0, False, "strong"),
+    "breaks": Kind(50, 1000, 4 * MI, "max-age=600", 600, 0, 0, False, "strong"),
+    "slow": Kind(24, 100, 64 * KI, "max-age=600", 600, 0, 0, True, "strong"),
+    "checked": Kind(50, 0, 256 * KI, "max-age=1", 1, 2, 60, False, "strong"),
+    "posted": Kind(40, 0, 64 * KI, "max-age=600", 600, 0, 0, False, "strong"),
+    "wide": Kind(7, 20 * MI, 40 * MI, "max-age=600", 600, 0, 0, False, "strong"),
+    "weak": Kind(3, 20 * MI, 40 * MI, "max-age=600", 600, 0, 0, True, "weak"),
+}
+
+
+class Body:
+    """The bytes of one version of one variant.  Blocks that differ in their last 32 bytes only,
+    which say where they stand; the others are not periodic, and no other version has them."""
+
+    def __init__(self, name):
+        self.pattern = hashlib.shake_128(name.encode()).digest(BLOCK - 32)
+
+    def piece(self, at, size):
+        if size <= 0:
+            return b""
+        first, last = at // BLOCK, (at + size - 1) // BLOCK
+        parts = []
+        for i in range(first, last + 1):
+            parts += (self.pattern, b"%032d" % i)
+        start = at - first * BLOCK
+        return memoryview(b"".join(parts))[start:start + size]
+
+
+@functools.lru_cache(maxsize=1024)
+def body_of(target, variant, version):
+    return Body(f"{target} {variant} {version}")
+
+
+class Resource:
+    def __init__(self, number, name, rng):
+        self.number, self.kind_name, self.kind = number, name, KINDS[name]
+        self.target = f"/{name}/{number}"
+        low, high = max(self.kind.low, 1), self.kind.high
+        self.base = int(low * (high / low) ** rng.random())
+        if self.kind.low == 0 and rng.random() < 0.03:
+            self.base = 0
+        self.group = number % GROUPS
+
+    def size(self, version):
+        """Versions differ in their sizes, but for those of nothing."""
+        return self.base + version % 7 * 13 if self.base > 0 else 0
+
+    def exists(self, version):
+        return self.kind_name != "absent" or version % 2 == 0
+
+    def etag(self, variant, version):
+        weak = "W/" if self.kind.etag == "weak" else ""
+        return f'{weak}"{self.number}.{variant}.{version}"'
+
+    @property
+    def variants(self):
+        return LANGUAGES if self.kind_name == "vary" else ("-",)
+
+
+class World:
+    """Made before the processes are; what is in `shared` all of them see."""
+
+    NUMBERS = ("port", "policy", "canary", "stop")
+
+    def __init__(self, seed):
+        self.seed = seed
+        rng = random.Random(seed)
+        names = [name for name, kind in KINDS.items() for _ in range(kind.share)]
+        self.resources = [Resource(i, name, rng) for i, name in enumerate(names)]
+        self.by_target = {r.target: r for r in self.resources}
+        self.by_kind = collections.defaultdict(list)
+        for r in self.resources:
+            self.by_kind[r.kind_name].append(r)
+        n = len(self.resources)
+        self.memory = mmap.mmap(-1, 8 * (2 * n + len(self.NUMBERS)))
+        shared = memoryview(self.memory).cast("Q")
+        self.versions, self.floors, self.numbers = shared[:n], shared[n:2 * n], shared[2 * n:]
+        self.lock = multiprocessing.get_context("fork").Lock()
+        self.parent = os.getpid()
+
+    def get(self, name):
+        return self.numbers[self.NUMBERS.index(name)]
+
+    def set(self, name, value):
+        self.numbers[self.NUMBERS.index(name)] = value
+
+    def stopped(self):
+        """Also when the process that began all this has gone."""
+        return self.get("stop") != 0 or os.getpid() != self.parent and os.getppid() != self.parent
+
+    def pause(self, seconds):
+        until = time.monotonic() + seconds
+        while not self.stopped() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 0.2))
+
+    def change(self, r):
+        """Another version from now on; which one."""
+        with self.lock:
+            self.versions[r.number] += 1
+            return self.versions[r.number]
+
+    def forbid_older(self, r, version):
+        """Whoever begins to ask from now on must not get what is older."""
+        with self.lock:
+            self.floors[r.number] = max(self.floors[r.number], version)
+
+
+def canary(table, key, version):
+    """What a table says of a key in one of its versions; lengths differ."""
+    text = hashlib.sha256(f"{table} {key} {version}".encode()).hexdigest()
+    return f"{version}.{text * (1 + version % 5)}"
