@@ -148,8 +148,9 @@ window_drop(struct window *w, struct window_seg *seg)
 void
 window_advance(struct window *w, uint64_t to)
 {
+    /* A reader alone may stand far ahead of the writer; what is filled until then goes too. */
     if (to < atomic_load(&w->start))
-        return;
+        to = atomic_load(&w->start);
     atomic_store(&w->start, to);
     while (!list_empty(&w->ring)) {
         struct window_seg *seg = window_seg_of(w->ring.next);

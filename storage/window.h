@@ -108,7 +108,7 @@ void window_lease_open(struct lease_iter *it);
 
 /* ---- Between filling and reading, under lock ---- */
 
-/* Moves start on to `to`, if it lies before it; what has left the ring and is not leased is given
+/* Moves start on to `to`, if it lies before it; what ends before start leaves the ring, is given
  * back, and who stood there is stale. */
 void window_advance(struct window *w, uint64_t to);
 /* The last lease of a segment that has left the ring has been returned. */

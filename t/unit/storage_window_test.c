@@ -105,6 +105,26 @@ TEST(window, a_start_that_is_not_published_yet_waits)
     fixture_close(&f);
 }
 
+/* What it skips may be filled when the window has begun to start behind that. */
+TEST(window, who_reads_alone_far_ahead_holds_up_nobody)
+{
+    static struct fixture f;
+    struct reader *far;
+
+    fixture_open(&f, "malloc", MIB);
+    far = reader_open(&f, 0, 3 * MIB + 1, LEASE_TO_END);
+    stobj_shut_window(f.o);
+    CHECK_EQ(0, body_fill(f.o, 100, NULL));
+    CHECK_EQ(-EAGAIN, reader_take(far, 7));
+    CHECK_EQ(3 * MIB + 1, stobj_window_start(f.o));
+    CHECK_EQ(0, body_fill(f.o, 3 * MIB, NULL));
+    CHECK(fixture_held(&f) <= MIB);
+    CHECK_EQ(3 * MIB + 1, stobj_window_start(f.o));
+    CHECK(reader_drain(far) == -EAGAIN && far->at == stobj_len(f.o));
+    reader_close(far);
+    fixture_close(&f);
+}
+
 /* ---- Who waits for whom ---- */
 
 TEST(window, a_reader_alone_holds_up_the_writer_and_loses_nothing)
@@ -718,6 +738,7 @@ TEST_MAIN(TEST_ENTRY(window, everybody_gets_every_byte),
     TEST_ENTRY(window, what_was_read_stays_until_its_room_is_needed),
     TEST_ENTRY(window, a_start_that_is_no_longer_held_is_stale),
     TEST_ENTRY(window, a_start_that_is_not_published_yet_waits),
+    TEST_ENTRY(window, who_reads_alone_far_ahead_holds_up_nobody),
     TEST_ENTRY(window, a_reader_alone_holds_up_the_writer_and_loses_nothing),
     TEST_ENTRY(window, a_reader_alone_gets_less_and_company_all_of_it),
     TEST_ENTRY(window, the_slow_are_left_behind_when_the_writer_has_lost_patience),
