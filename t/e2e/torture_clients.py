@@ -1,4 +1,4 @@
-"""torture_clients.py -- the clients of torture.py: they ask, read at their own pace, and check every byte.
+"""torture_clients.py -- the clients of torture.py: they ask, and check every byte that comes.
 
 A group is a process with threads; each thread plays one part until the world stops.
 """
@@ -141,7 +141,8 @@ class Ask:
         self.canary_floor = self.world.get("canary")
         self.policy_floor = self.world.get("policy")
         self.sent = time.monotonic()
-        return "\r\n".join([f"{self.method} {self.r.target} HTTP/1.1", *self.lines, "", ""]).encode()
+        first = f"{self.method} {self.r.target} HTTP/1.1"
+        return "\r\n".join([first, *self.lines, "", ""]).encode()
 
 
 class Reading:
@@ -149,6 +150,7 @@ class Reading:
 
     def __init__(self, ask, count):
         self.ask, self.r, self.count = ask, ask.r, count
+        self.status, self.fields = None, {}
 
     def read(self, wire):
         ask = self.ask
@@ -170,6 +172,9 @@ class Reading:
         cache = self.fields.get("cache-status", "")
         self.count["hits"] += "; hit" in cache
         self.count["negative"] += "detail=negative" in cache
+        took = time.monotonic() - ask.sent
+        if wire.pause is None and took > self.count["longest"]:
+            self.count["longest"] = took
 
     # --- what every answer has: the policy has been at it
 
@@ -199,6 +204,9 @@ class Reading:
 
     # --- which version it is
 
+    def allowed(self):
+        return range(self.ask.floor, self.ask.world.versions[self.r.number] + 1)
+
     def version(self):
         m = TAG.fullmatch(self.fields.get("etag", ""))
         if m is None:
@@ -207,9 +215,8 @@ class Reading:
                 m[3] != self.ask.variant:
             raise Wrong(f"somebody else's: {m[0]}")
         version = int(m[4])
-        newest = self.ask.world.versions[self.r.number]
-        if not self.ask.floor <= version <= newest:
-            raise Wrong(f"version {version}: {self.ask.floor} to {newest} are allowed")
+        if version not in self.allowed():
+            raise Wrong(f"version {version}: {self.allowed()} are allowed")
         age = self.ask.sent - float(self.fields.get("x-made", self.ask.sent))
         if age > max(self.r.kind.ttl, 0) + self.r.kind.grace + STALE_SLACK_S:
             raise Wrong(f"made {age:.1f} s before it was asked for")
@@ -221,7 +228,7 @@ class Reading:
             want = body.piece(at, min(len(piece), end - at))
             if piece != want:
                 same = next((i for i, (a, b) in enumerate(zip(piece, want)) if a != b), len(want))
-                raise Wrong(f"{start}+{at - start + same} of {end}: {bytes(piece[same:same + 80])!r}"
+                raise Wrong(f"{at + same} of {start} to {end}: {bytes(piece[same:same + 80])!r}"
                             f" for {bytes(want[same:same + 80])!r}")
             at += len(piece)
             self.count["bytes"] += len(piece)
@@ -284,16 +291,14 @@ class Reading:
                               self.r.size(version))
         for _ in pieces:
             pass
-        newest = self.ask.world.versions[self.r.number]
-        if all(self.r.exists(v) for v in range(self.ask.floor, min(newest, self.ask.floor + 2) + 1)):
-            raise Wrong(f"404, and it existed from {self.ask.floor} to {newest}")
+        if all(self.r.exists(v) for v in self.allowed()):
+            raise Wrong(f"404, and it existed in {self.allowed()}")
         return None
 
     def beyond(self, pieces):
         for _ in pieces:
             pass
-        newest = self.ask.world.versions[self.r.number]
-        least = min(self.r.size(v) for v in range(self.ask.floor, min(newest, self.ask.floor + 7) + 1))
+        least = min(self.r.size(v) for v in self.allowed())
         if any(a < least for a, _ in self.ask.spans) or not self.ask.spans:
             raise Wrong(f"416, and there were {least} bytes at least")
 
@@ -311,7 +316,7 @@ class Reading:
         self.count["purges by policy"] += 1
 
     def failed(self, pieces):
-        """An origin that breaks off before its head; a revalidation that a ban or a purge overtakes."""
+        """An origin that breaks off before its head; a validation that a purge overtakes."""
         for _ in pieces:
             pass
         self.count[f"failed {self.r.kind_name}"] += 1
@@ -327,7 +332,7 @@ class Part(threading.Thread):
         self.world, self.name_, self.patience = world, name, patience
         self.rng = random.Random(f"{world.seed} {name}")
         self.count, self.wrong = collections.Counter(), []
-        self.wire, self.seen = None, {}
+        self.wire, self.reading, self.seen = None, None, {}
 
     def run(self):
         while not self.world.stopped():
@@ -349,9 +354,9 @@ class Part(threading.Thread):
         self.leave()
 
     def note(self, text):
-        reading = getattr(self, "reading", None)
-        told = f"{reading.ask} -> {getattr(reading, 'status', None)} {getattr(reading, 'fields', None)}" \
-            if reading else f"{[str(a) for a in self.asks]}"
+        told = [str(a) for a in self.asks]
+        if self.reading is not None:
+            told = f"{self.reading.ask} -> {self.reading.status} {self.reading.fields}"
         self.wrong.append(f"{self.name_}: {text}: {told}")
         self.world.set("stop", 1)
 
@@ -397,7 +402,10 @@ class Part(threading.Thread):
                 break
 
     def some_resource(self, kinds=None):
-        """Few of them often, many of them seldom."""
+        """What all look at; or few of the others often, and many seldom."""
+        near = [r for r in self.world.focus() if kinds is None or r.kind_name in kinds]
+        if near and self.rng.random() < 0.5:
+            return self.rng.choice(near)
         choices = self.world.by_kind[self.rng.choice(kinds)] if kinds else self.world.resources
         if self.rng.random() < 0.5:
             return choices[int(len(choices) * self.rng.random() ** 4)]
@@ -465,12 +473,14 @@ class Mixed(Part):
         if chunked:
             data = (b"%x\r\n%b\r\n" % (size, data) if size else b"") + b"0\r\n\r\n"
         self.wire.socket.sendall(data)
-        self.read(ask)
+        if self.read(ask):
+            self.ask(Ask(self.world, r, self.rng))
 
     def purge(self):
         ask = Ask(self.world, self.some_resource(), self.rng, "PURGE")
         ask.purges = self.world.change(ask.r)
         self.ask(ask)
+        self.ask(Ask(self.world, ask.r, self.rng))
 
 
 class Slow(Part):
@@ -578,4 +588,5 @@ def play(world, group, patience, results):
     count = collections.Counter()
     for t in threads:
         count.update(t.count)
+    count["longest"] = max(t.count["longest"] for t in threads)
     results.put((name, count, [w for t in threads for w in t.wrong]))

@@ -17,6 +17,7 @@ from torture_clients import PREFIXES, TABLE_KEYS
 from torture_world import GROUPS, HOST, canary
 
 POLICY = """vcl 4.1;
+import std;
 import tarn;
 
 sub vcl_recv {
@@ -56,7 +57,7 @@ sub vcl_deliver {
 sub vcl_synth {
     call mark;
 }
-""".replace("import tarn;", "import std;\nimport tarn;")
+"""
 
 # Of each, values that a site might have.
 PARAMETERS = {
@@ -77,6 +78,9 @@ PARAMETERS = {
     "default_grace": ("0s", "10s"),
     "idle_send_timeout": ("50s", "1m"),
 }
+
+
+PROMISE = 1.1  # of the storage's size: as much may be charged, or be resident without the base
 
 
 class Told(Exception):
@@ -131,6 +135,10 @@ class Hand(threading.Thread):
         self.count, self.wrong = collections.Counter(), []
         self.turns = 0
 
+    def some_resource(self):
+        near = self.rng.random() < 0.6
+        return self.rng.choice(self.world.focus() if near else self.world.resources)
+
     def run(self):
         while not self.world.stopped():
             try:
@@ -146,12 +154,13 @@ class Purger(Hand):
     every_s = 0.03
 
     def turn(self):
-        r = self.rng.choice(self.world.resources)
+        r = self.some_resource()
         if self.rng.random() < 0.2:
             r = self.rng.choice(self.world.by_kind[self.rng.choice(("hot", "wide", "absent"))])
         soft = self.rng.random() < 0.1
         version = self.world.change(r)
-        told = self.admin.ask("POST", "/v1/purge", {"url": f"http://{HOST}{r.target}", "soft": soft})
+        url = f"http://{HOST}{r.target}"
+        told = self.admin.ask("POST", "/v1/purge", {"url": url, "soft": soft})
         if not soft:
             self.world.forbid_older(r, version)
         self.count["soft purges" if soft else "purges"] += 1
@@ -162,7 +171,7 @@ class Banner(Hand):
     every_s = 0.15
 
     def turn(self):
-        r = self.rng.choice(self.world.resources)
+        r = self.some_resource()
         many = self.rng.random() < 0.05
         concerned = [o for o in self.world.resources if o.group == r.group] if many else [r]
         expression = f"obj.http.x-group == {r.group}" if many else self.rng.choice((
@@ -185,7 +194,7 @@ class Changer(Hand):
     every_s = 0.02
 
     def turn(self):
-        self.world.change(self.rng.choice(self.world.resources))
+        self.world.change(self.some_resource())
 
 
 class Parameters(Hand):
@@ -210,7 +219,8 @@ class Policies(Hand):
     def turn(self):
         number = self.turns + 1
         name, before = f"p{number}", f"p{number - 1}"
-        self.admin.ask("PUT", f"/v1/policies/{name}", POLICY.replace("NUMBER", str(number)), want=201)
+        text = POLICY.replace("NUMBER", str(number))
+        self.admin.ask("PUT", f"/v1/policies/{name}", text, want=201)
         used = name
         if self.rng.random() < 0.2:
             used = f"l{number % 2}"
@@ -278,7 +288,7 @@ class Canary(Table):
             yield f"other{i} {version}"
 
     def written(self, version):
-        """A turn that had begun when this one came may see the one before, and none that is older."""
+        """A turn that had begun when this one came may see the one before, and none older."""
         self.world.set("canary", self.before)
         self.before = version
 
@@ -313,10 +323,12 @@ class Watcher(Hand):
         if total != tree["total"]["bytes"]:
             raise Told(f"branches make {total} of {tree['total']['bytes']}")
         self.peak("resident", tree["resident"])
-        if total > self.count["charged"]:
-            self.count["charged"] = total
-            self.count.update({name: leaf - self.count[name] for name, leaf in leaves(tree)})
         counters = self.admin.ask("GET", "/v1/counters")
+        if counters["storage.used"] > self.count["charged"]:  # the tree's leaves are of many moments
+            self.count["charged"] = counters["storage.used"]
+            self.count.update({name: leaf - self.count[name] for name, leaf in leaves(tree)})
+        if counters["storage.used"] > PROMISE * counters["storage.size"]:
+            raise Told(f"{counters['storage.used']} bytes are charged: {tree}")
         for name in ("storage.used", "memory.passing", "memory.traffic", "negative.entries",
                      "bans.now", "index.entries", "cache.small_bytes", "cache.main_bytes"):
             if not 0 <= counters[name] < 1 << 40:

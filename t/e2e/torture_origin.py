@@ -1,4 +1,4 @@
-"""torture_origin.py -- the origin of torture.py: always right, but for what its resources are there for.
+"""torture_origin.py -- the origin of torture.py: right, but where its resources are there to fail.
 
 Several processes accept from one listener.  `breaks` ends in the middle, `slow` trickles, `absent`
 is 404 in every other version and says nothing of freshness then; single ranges and conditions are

@@ -1,4 +1,4 @@
-"""torture_world.py -- what there is to ask for, what every byte of it is, and what all processes know.
+"""torture_world.py -- what there is to ask for, what each byte of it is, and what all know of it.
 
 A resource has versions; of which version a byte is, and at which place of it, follows from its
 value.  So who gets bytes can say whether they are right without asking anybody.  What the processes
@@ -17,6 +17,7 @@ import time
 KI, MI = 1024, 1024 * 1024
 BLOCK = 4096
 GROUPS = 16  # a ban of a group is one of many resources
+FOCUS, FOCUS_S = 12, 3  # as many are what everybody looks at, for so long
 LANGUAGES = ("a", "b", "c")
 HOST = "tarn.test"
 
@@ -105,6 +106,7 @@ class World:
         self.memory = mmap.mmap(-1, 8 * (2 * n + len(self.NUMBERS)))
         shared = memoryview(self.memory).cast("Q")
         self.versions, self.floors, self.numbers = shared[:n], shared[n:2 * n], shared[2 * n:]
+        self.small = [r for r in self.resources if r.base < 256 * KI]
         self.lock = multiprocessing.get_context("fork").Lock()
         self.parent = os.getpid()
 
@@ -122,6 +124,16 @@ class World:
         until = time.monotonic() + seconds
         while not self.stopped() and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, 0.2))
+
+    def focus(self):
+        """The same few for all processes, and others soon: what is changed is asked for, too."""
+        slot = int(time.monotonic() / FOCUS_S)
+        if slot != self.focus_slot:
+            self.focus_now = random.Random(f"{self.seed} {slot}").sample(self.small, FOCUS)
+            self.focus_slot = slot
+        return self.focus_now
+
+    focus_slot, focus_now = None, []
 
     def change(self, r):
         """Another version from now on; which one."""
