@@ -59,7 +59,9 @@ cache_index_alloc(void *ctx, size_t bytes, size_t align)
 static void *
 cache_negative_alloc(void *ctx, size_t bytes, size_t align)
 {
-    return cache_table_alloc(ctx, bytes, align, CHARGE_NEGATIVE);
+    void *p = cache_table_alloc(ctx, bytes, align, CHARGE_NEGATIVE);
+
+    return p == NULL ? NULL : memset(p, 0, bytes); /* its buckets begin as those of no generation */
 }
 
 static void
