@@ -507,6 +507,7 @@ fetch_publish(struct fetch *f, const struct http_head *head)
             return err;
         f->no_room = true;
     }
+    fetch_drop_kept(f); /* room was awaited, and max_object_size has changed since */
     if (f->is_shared && v.storable && head->status != 206 && !fetch_is_held(f)) {
         int err = fetch_publish_window(f, head, &r);
 
