@@ -173,6 +173,8 @@ window_advance(struct window *w, uint64_t to)
 static bool
 window_leaves_behind(const struct window *w)
 {
+    if (w->pressed && !list_empty(&w->ahead))
+        return true; /* who waits for what is far ahead shall not wait for the slow for ever */
     return w->hungry > 0 && (!w->patient || w->pressed);
 }
 

@@ -228,6 +228,27 @@ TEST(window, the_slow_are_left_behind_when_the_writer_has_lost_patience)
     fixture_close(&f);
 }
 
+TEST(window, the_slow_are_left_behind_for_who_waits_far_ahead_too)
+{
+    static struct fixture f;
+    struct reader *slow, *far;
+
+    f.s = store_open("malloc", 256 * MIB, NULL);
+    CHECK_EQ(0, stobj_new_shared(&f.o, f.s, STOBJ_SIZE_UNKNOWN, MIB, 256 * KIB));
+    fixture_init(&f, MIB);
+    far = reader_open(&f, 0, 3 * MIB + 1, LEASE_TO_END);
+    slow = reader_open(&f, 1, 0, LEASE_TO_END);
+    CHECK_EQ(-EAGAIN, reader_take(far, 7));
+    CHECK(fill_up(&f) < 3 * MIB);
+    stobj_press_window(f.o);
+    CHECK_EQ(0, body_fill(f.o, 3 * MIB + 100 - stobj_len(f.o), NULL));
+    CHECK_EQ(-ESTALE, reader_take(slow, 1));
+    CHECK(reader_drain(far) == -EAGAIN && far->at == stobj_len(f.o));
+    reader_close(slow);
+    reader_close(far);
+    fixture_close(&f);
+}
+
 TEST(window, a_writer_that_waits_looks_again_when_told)
 {
     static struct fixture f;
@@ -742,6 +763,7 @@ TEST_MAIN(TEST_ENTRY(window, everybody_gets_every_byte),
     TEST_ENTRY(window, a_reader_alone_holds_up_the_writer_and_loses_nothing),
     TEST_ENTRY(window, a_reader_alone_gets_less_and_company_all_of_it),
     TEST_ENTRY(window, the_slow_are_left_behind_when_the_writer_has_lost_patience),
+    TEST_ENTRY(window, the_slow_are_left_behind_for_who_waits_far_ahead_too),
     TEST_ENTRY(window, a_writer_that_waits_looks_again_when_told),
     TEST_ENTRY(window, without_readers_the_writer_waits_for_one),
     TEST_ENTRY(window, nobody_is_dropped_while_nobody_is_hungry),
