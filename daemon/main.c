@@ -14,9 +14,11 @@
 #include "storage/storage.h"
 
 /* Read by jemalloc when the process starts, for what is not in a store: requests and
- * connections come and go in thousands, and what they leave goes back soon. */
+ * connections come and go in thousands, and what they leave goes back soon.  And for stores: slabs
+ * of four pages for classes that would have one of few pieces, with 128 bytes of books. */
 extern const char *malloc_conf;
-const char *malloc_conf = "narenas:4,dirty_decay_ms:1000,muzzy_decay_ms:0";
+const char *malloc_conf = "narenas:4,dirty_decay_ms:1000,muzzy_decay_ms:0,"
+                          "slab_sizes:512-512:4|1024-1024:4|2048-2048:4";
 
 static void
 main_help(FILE *to)

@@ -23,7 +23,22 @@ kept_fill_of(struct kept *k)
 static uint32_t
 kept_planned(const struct kept *k)
 {
-    return k->plan_whole + (k->plan_tail[0] > 0) + (k->plan_tail[1] > 0);
+    return (uint32_t)k->plan.whole + (k->plan.tail0 > 0) + (k->plan.tail1 > 0);
+}
+
+static uint32_t
+kept_tail(const struct kept *k, uint32_t i)
+{
+    return (uint32_t)(i == 0 ? k->plan.tail0 : k->plan.tail1) * KEPT_TAIL_UNIT;
+}
+
+static void
+kept_set_tails(struct kept *k, size_t tail0, size_t tail1)
+{
+    tassert(tail0 % KEPT_TAIL_UNIT == 0 && tail1 % KEPT_TAIL_UNIT == 0);
+    tassert(tail0 <= KEPT_SEG_MAX && tail1 <= KEPT_SEG_MAX);
+    k->plan.tail0 = tail0 / KEPT_TAIL_UNIT;
+    k->plan.tail1 = tail1 / KEPT_TAIL_UNIT;
 }
 
 static uint32_t
@@ -35,11 +50,11 @@ kept_grow_room(uint32_t n)
 static uint32_t
 kept_room(const struct kept *k, uint32_t index)
 {
-    uint32_t planned = kept_planned(k);
+    uint32_t planned = kept_planned(k), whole = (uint32_t)k->plan.whole;
 
-    if (index < k->plan_whole)
+    if (index < whole)
         return KEPT_SEG_MAX;
-    return index < planned ? k->plan_tail[index - k->plan_whole] : kept_grow_room(index - planned);
+    return index < planned ? kept_tail(k, index - whole) : kept_grow_room(index - planned);
 }
 
 /* Segment n of the growth begins at 16 KiB * (2^n - 1) as long as they double. */
@@ -64,17 +79,19 @@ kept_locate_grown(uint64_t off)
 struct kept_place
 kept_locate(const struct kept *k, uint64_t off)
 {
-    uint64_t start = (uint64_t)k->plan_whole * KEPT_SEG_MAX;
+    uint64_t start = k->plan.whole * (uint64_t)KEPT_SEG_MAX;
     struct kept_place at;
 
     if (off < start)
         return (struct kept_place){.start = off & ~(uint64_t)(KEPT_SEG_MAX - 1),
             .index = (uint32_t)(off / KEPT_SEG_MAX),
             .room = KEPT_SEG_MAX};
-    for (uint32_t i = 0; i < ARRAY_LEN(k->plan_tail); i++) {
-        if (off - start < k->plan_tail[i])
-            return (struct kept_place){start, k->plan_whole + i, k->plan_tail[i]};
-        start += k->plan_tail[i];
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t tail = kept_tail(k, i);
+
+        if (off - start < tail)
+            return (struct kept_place){start, (uint32_t)k->plan.whole + i, tail};
+        start += tail;
     }
     at = kept_locate_grown(off - start);
     at.start += start;
@@ -97,7 +114,7 @@ kept_seg(const struct kept *k, uint32_t index)
 static bool
 kept_embedded(const struct kept *k)
 {
-    return k->first == k->body;
+    return k->plan.embedded; /* a segment may lie right behind the object, too */
 }
 
 /* ---- Birth ---- */
@@ -110,10 +127,10 @@ kept_plan(struct kept *k, uint64_t length)
     const struct mem *m = &k->base.store->mem;
     size_t rest = length % KEPT_SEG_MAX, border, saved;
 
-    k->plan_whole = (uint32_t)(length / KEPT_SEG_MAX);
+    k->plan.whole = length / KEPT_SEG_MAX;
     if (rest == 0)
         return;
-    k->plan_tail[0] = (uint32_t)mem_class(rest);
+    kept_set_tails(k, mem_class(rest), 0);
     border = mem_border_below(rest);
     if (border == rest)
         return;
@@ -121,8 +138,7 @@ kept_plan(struct kept *k, uint64_t length)
     saved -= saved < mem_cost(m, rest - border) ? saved : mem_cost(m, rest - border);
     if (saved < KEPT_SPLIT_WASTE || saved < rest / 16)
         return;
-    k->plan_tail[0] = (uint32_t)border;
-    k->plan_tail[1] = (uint32_t)mem_class(rest - border);
+    kept_set_tails(k, border, mem_class(rest - border));
 }
 
 /* Bytes for the body inside the object's allocation; 0: it gets one of its own. */
@@ -134,13 +150,14 @@ kept_embed_room(const struct mem *m, uint64_t length)
     if (length == 0 || length > KEPT_EMBED_MAX - head)
         return 0;
     together = mem_class(head + length);
-    return together <= mem_cost(m, head) + mem_cost(m, length) ? together - head : 0;
+    return together <= mem_cost(m, head) + mem_cost(m, length) + KEPT_EMBED_WASTE ? together - head
+                                                                                  : 0;
 }
 
 static size_t
 kept_alloc_size(const struct kept *k)
 {
-    return sizeof *k + (kept_embedded(k) ? k->plan_tail[0] : 0);
+    return sizeof *k + (kept_embedded(k) ? kept_tail(k, 0) : 0);
 }
 
 int
@@ -171,7 +188,8 @@ kept_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
     k->base.fill = &f->base;
     if (embed > 0) {
         k->first = k->body;
-        k->plan_tail[0] = (uint32_t)embed;
+        k->plan.embedded = true;
+        kept_set_tails(k, embed, 0);
     } else {
         kept_plan(k, length);
     }
@@ -327,8 +345,35 @@ kept_put_from(struct kept *k, struct kept_fill *f, uint32_t index)
         k->first = NULL;
 }
 
+/* What can be cut to where it stands. */
+static size_t
+kept_trimmed_large(size_t used)
+{
+    size_t to = mem_class(used);
+
+    return to < MEM_LARGE_MIN ? MEM_LARGE_MIN : to;
+}
+
+/* The size of the last segment, once it was trimmed; something is published. */
+static size_t
+kept_last_room(const struct kept *k)
+{
+    struct kept_place at = kept_locate(k, atomic_load(&k->base.len) - 1);
+    size_t used = atomic_load(&k->base.len) - at.start;
+
+    switch ((enum kept_trim)k->base.own) {
+    case KEPT_AS_PLANNED:
+        return at.room;
+    case KEPT_TRIMMED_LARGE:
+        return kept_trimmed_large(used);
+    case KEPT_MOVED:
+        return mem_class(used);
+    }
+    TUNREACHABLE("kept_trim");
+}
+
 /* Cuts the last segment to what is used without moving a byte, or frees it if nothing is:
- * no reader has come to it then.  Sets last_room, and returns how many bytes of that
+ * no reader has come to it then.  Notes how it was trimmed, and returns how many bytes of that
  * segment are used; 0: there is none. */
 static size_t
 kept_trim(struct kept *k, struct kept_fill *f)
@@ -345,15 +390,12 @@ kept_trim(struct kept *k, struct kept_fill *f)
     at = kept_locate(k, len - 1);
     kept_put_from(k, f, at.index + 1);
     used = len - at.start;
-    k->last_room = at.room;
     if (at.index == 0 && kept_embedded(k))
         return 0;
-    to = mem_class(used);
-    if (to < MEM_LARGE_MIN)
-        to = MEM_LARGE_MIN;
+    to = kept_trimmed_large(used);
     if (to < at.room && mem_shrink(&s->mem, kept_seg(k, at.index), at.room, to)) {
         budget_release(&s->budget, CHARGE_BODY, at.room - to);
-        k->last_room = (uint32_t)to;
+        k->base.own = KEPT_TRIMMED_LARGE;
     }
     return used;
 }
@@ -365,8 +407,9 @@ static char *
 kept_spare(struct kept *k, size_t used)
 {
     void *p;
+    size_t room = used > 0 ? kept_last_room(k) : 0;
 
-    if (used == 0 || k->last_room > MEM_LARGE_MIN || mem_class(used) >= k->last_room)
+    if (used == 0 || room > MEM_LARGE_MIN || mem_class(used) >= room)
         return NULL;
     return store_get(k->base.store, used, CHARGE_BODY, BUDGET_QUIET, &p) < 0 ? NULL : p;
 }
@@ -397,8 +440,8 @@ kept_settle(struct stobj *o, enum stobj_state to)
     pthread_mutex_lock(stobj_lock(o));
     if (left != NULL && f->streams == 0) {
         left = kept_move_last(k, left, used);
-        left_room = k->last_room;
-        k->last_room = (uint32_t)mem_class(used);
+        left_room = kept_last_room(k);
+        k->base.own = KEPT_MOVED;
     }
     stobj_set_state(o, to);
     kept_notify(f);
@@ -442,7 +485,8 @@ kept_free(struct stobj *o)
     tassert(o->fill == NULL);
     for (uint32_t i = 0; len > 0 && i <= last; i++)
         if (i > 0 || !kept_embedded(k))
-            store_put(s, kept_seg(k, i), i == last ? k->last_room : kept_room(k, i), CHARGE_BODY);
+            store_put(
+                s, kept_seg(k, i), i == last ? kept_last_room(k) : kept_room(k, i), CHARGE_BODY);
     if (dir != NULL)
         store_put(s, dir, kept_dir_size(dir->room), CHARGE_BODY);
     OBJ_BURY(o);

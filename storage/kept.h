@@ -20,6 +20,7 @@
 enum {
     KEPT_GROW_DOUBLINGS = 6,   /* 16 KiB << 6 is 1 MiB */
     KEPT_EMBED_MAX = 14 << 10, /* jemalloc's largest class below a page run */
+    KEPT_EMBED_WASTE = 16,     /* less is not worth a second allocation */
     KEPT_SPLIT_WASTE = 4096,   /* less is not worth a second extent and a directory */
 };
 
@@ -31,18 +32,35 @@ struct kept_dir {
     char *seg[];            /* [i] is segment i + 1; read no further than len says */
 };
 
+/* In one word.  Tails are multiples of KEPT_TAIL_UNIT, as all classes of the allocator are. */
+enum {
+    KEPT_TAIL_UNIT = 8
+};
+struct kept_plan {
+    uint64_t whole : 27; /* segments of KEPT_SEG_MAX */
+    uint64_t tail0 : 18; /* then these; 0: none */
+    uint64_t tail1 : 18;
+    uint64_t embedded : 1;
+};
+_Static_assert(MEM_SIZE_MAX / KEPT_SEG_MAX < 1 << 27, "a plan has room for any length");
+
+/* How the last segment was trimmed when the object settled: stobj.own. */
+enum kept_trim {
+    KEPT_AS_PLANNED,
+    KEPT_TRIMMED_LARGE, /* where it stands: to the class of what is used, or MEM_LARGE_MIN */
+    KEPT_MOVED,         /* to a home of the class of what is used */
+};
+
 struct kept {
     struct stobj base;
     /* the writer's; then immutable.  Readers look once len says that there is something. */
     char *first;
     _Atomic(struct kept_dir *) dir; /* NULL: one segment */
-    uint32_t plan_whole;            /* set once: planned segments of KEPT_SEG_MAX */
-    uint32_t plan_tail[2];          /* set once: then these; 0: none */
-    uint32_t last_room;             /* set when settled: the trimmed size of the last segment */
+    struct kept_plan plan;          /* set once */
     char body[];                    /* embedded */
 };
-/* Part of what an object costs the cache: 180 bytes with its entry and its place in the index. */
-_Static_assert(sizeof(struct kept) <= 80, "struct kept grew");
+/* A class of the allocator's, and part of what each object costs. */
+_Static_assert(sizeof(struct kept) == 64, "struct kept grew");
 
 /* Only while the object is FILLING, and as long as a stream is left. */
 struct kept_fill {

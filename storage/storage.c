@@ -9,8 +9,10 @@
 #include <string.h>
 
 #include "conf/conf.h"
+#include "daemon/base/terr.h"
 #include "storage/storage_priv.h"
 
+_Static_assert(TERR_COUNT < INT8_MAX, "an object has 8 bits for an error");
 _Static_assert(STORAGE_STRIPES == 1 << (64 - 58), "stobj_lock() takes the six highest bits");
 
 static const struct engine_ops *const storage_engines[] = {
@@ -333,7 +335,7 @@ static void
 stobj_settle(struct stobj *o, enum stobj_state to, int err)
 {
     tassert(stobj_state(o) == STOBJ_FILLING);
-    o->err = (int16_t)err;
+    o->err = (int8_t)err;
     if (o->fill != NULL)
         o->fill->span.len = 0;
     o->store->ops->settle(o, to);

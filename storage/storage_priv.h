@@ -56,7 +56,8 @@ struct stobj {
     uint32_t magic;
     _Atomic uint8_t state; /* enum stobj_state; once not FILLING, never changes */
     uint8_t kind;          /* set once */
-    int16_t err;           /* the writer's; of space_fail, for a core dump to show */
+    int8_t err;            /* the writer's; of space_fail, for a core dump to show */
+    uint8_t own;           /* the engine's */
     _Atomic uint64_t refs;
     struct storage *store;   /* set once; borrowed */
     _Atomic uint64_t len;    /* published; stored by the writer only */

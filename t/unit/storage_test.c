@@ -156,6 +156,20 @@ TEST(space, a_small_body_lives_inside_its_object)
     store_close(s);
 }
 
+/* Both are a class of 64 bytes then, and those are handed out one behind the other. */
+TEST(space, a_segment_may_lie_right_behind_its_object)
+{
+    struct storage *s = store_open("malloc", 8 * MIB, NULL);
+    struct stobj *o[64];
+
+    for (size_t i = 0; i < ARRAY_LEN(o); i++)
+        o[i] = body_kept(s, STOBJ_SIZE_UNKNOWN, sizeof(struct kept));
+    for (size_t i = 0; i < ARRAY_LEN(o); i++)
+        stobj_unref(&o[i]);
+    CHECK_EQ(0, store_stats(s).charged);
+    store_close(s);
+}
+
 TEST(space, an_unknown_length_is_trimmed)
 {
     struct storage *s = store_open("malloc", 16 * MIB, NULL);
@@ -600,6 +614,7 @@ TEST_MAIN(TEST_ENTRY(storage, an_unknown_engine_is_refused),
     TEST_ENTRY(space, a_known_length_wastes_little),
     TEST_ENTRY(space, a_mebibyte_and_a_byte_takes_no_quarter_more),
     TEST_ENTRY(space, a_small_body_lives_inside_its_object),
+    TEST_ENTRY(space, a_segment_may_lie_right_behind_its_object),
     TEST_ENTRY(space, an_unknown_length_is_trimmed),
     TEST_ENTRY(space, trimming_moves_nothing_that_is_leased),
     TEST_ENTRY(space, a_lying_hint_costs_nothing),
