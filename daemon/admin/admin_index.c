@@ -156,10 +156,10 @@ index_entry(const struct entry *e, int64_t now_ms)
     json_put(o, "ttl", json_real((double)entry_ttl_left_ms(e, now_ms) / 1000));
     if (state != ENTRY_READY)
         return o;
-    json_put(o, "url", e->key_len > 0 ? json_any_text(entry_key_text(e)) : json_null());
-    json_put(o, "status", json_integer(e->status));
+    json_put(o, "url", e->block->key_len > 0 ? json_any_text(entry_key_text(e)) : json_null());
+    json_put(o, "status", json_integer(entry_status(e)));
     json_put(o, "bytes", index_number(entry_bytes(e)));
-    json_put(o, "vary", json_boolean(e->vary_len > 0));
+    json_put(o, "vary", json_boolean(e->block->vary_len > 0));
     return o;
 }
 

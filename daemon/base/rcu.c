@@ -94,6 +94,22 @@ rcu_free_later(struct rcu_later *later, void (*free_f)(struct rcu_later *later))
     urcu_qsbr_call_rcu(&call->head, rcu_on_grace);
 }
 
+_Static_assert(sizeof(struct rcu_head) <= sizeof(struct rcu_link), "rcu_link too small");
+
+void
+rcu_free_later_link(struct rcu_link *link, void (*free_f)(struct rcu_head *head))
+{
+    RCU_RELEASE();
+    urcu_qsbr_call_rcu((struct rcu_head *)(void *)link, free_f);
+}
+
+struct rcu_link *
+rcu_link_of(struct rcu_head *head)
+{
+    RCU_ACQUIRE();
+    return (struct rcu_link *)(void *)head;
+}
+
 struct rcu_sentinel {
     struct rcu_later later;
     sem_t passed;

@@ -17,12 +17,12 @@ ban_text(struct ban_subject *s, const struct ban *b, const struct ban_test *t, c
         return true;
     }
     if (t->field == BAN_OBJ_STATUS) {
-        unsigned status = s->e->status;
+        unsigned status = entry_status(s->e);
 
         for (int i = 2; i >= 0; i--, status /= 10)
             number[i] = (char)('0' + status % 10);
         *out = slice_of(number, 3);
-        return s->e->status != 0; /* a marker of a response that nobody kept */
+        return entry_status(s->e) != 0; /* a marker of a response that nobody kept */
     }
     if (t->field == BAN_REQ_HTTP && slice_eq_nocase(t->name, SLICE_LIT("host"))) {
         *out = http_host(head); /* of the target, if that names one (RFC 9112 3.2.2) */
@@ -30,7 +30,7 @@ ban_text(struct ban_subject *s, const struct ban *b, const struct ban_test *t, c
     }
     if (t->field == BAN_OBJ_HTTP) {
         if (!s->parsed)
-            s->legible = s->e->block != NULL &&
+            s->legible = s->e->block->head_len > 0 &&
                          block_parse(entry_head(s->e), s->fields, LIMIT_FIELDS, &s->stored) == 0;
         s->parsed = true;
         if (!s->legible)
@@ -53,7 +53,7 @@ ban_milliseconds(const struct ban_subject *s, const struct ban *b, enum ban_fiel
     case BAN_OBJ_TTL:
         return entry_ttl_ms(s->e) - resident;
     case BAN_OBJ_AGE:
-        return s->e->age_ms + resident;
+        return entry_first_age_ms(s->e) + resident;
     case BAN_OBJ_GRACE:
         return entry_grace_ms(s->e);
     case BAN_OBJ_KEEP:

@@ -34,15 +34,24 @@ entry_count_use(struct entry *e, const struct cache_query *q)
 }
 
 void
-entry_on_grace(struct rcu_later *later)
+entry_on_grace(struct rcu_head *head)
 {
-    struct entry *e = container_of(later, struct entry, later);
-    struct storage *st = e->cache->storage;
+    struct entry *e = container_of(rcu_link_of(head), struct entry, later);
+    struct storage *st = cache_of_all->storage;
     uint64_t promised = e->promised ? (uint64_t)e->evict.size << 10 : 0;
 
     entry_drop(&e);
     if (promised > 0)
         storage_promise_kept(st, promised); /* whether it was freed or is read still */
+}
+
+void
+entry_retire(struct entry *e)
+{
+    e->linked = false;
+    e->orphaned = entry_state(e) == ENTRY_BUSY; /* there are waiters where `later` would be */
+    if (!e->orphaned)
+        rcu_free_later_link(&e->later, entry_on_grace);
 }
 
 void
@@ -64,9 +73,8 @@ cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e)
             prev = entry_next(prev);
         atomic_store_explicit(&prev->variant, next, memory_order_release);
     }
-    e->linked = false;
     evict_remove(c, e);
-    rcu_free_later(&e->later, entry_on_grace);
+    entry_retire(e);
 }
 
 void
@@ -91,10 +99,8 @@ cache_drop_victim(struct cache *c, struct cuckoo_node *node)
 {
     for (struct entry *e = entry_of_node(node), *next; e != NULL; e = next) {
         next = entry_next(e);
-        e->linked = false;
         evict_remove(c, e);
-        /* Who waits for it is told by its fetch, which still holds it. */
-        rcu_free_later(&e->later, entry_on_grace);
+        entry_retire(e); /* who waits for it is told by its fetch, which still holds it */
         counter_add_shared(c->counters, COUNTER_index_evicted, 1);
     }
 }
@@ -189,7 +195,7 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
 {
     struct entry *e = *fresh;
     struct cache_choice choice = {
-        .cache = c, .g = g, .expected = e != NULL && !q->ignore_vary ? e->expected : 0};
+        .cache = c, .g = g, .expected = e != NULL && !q->ignore_vary ? entry_expected(e) : 0};
 
     cache_choose(&choice, entry_of_node(cuckoo_find_locked(c->index, g)), q);
     cache_heed_marker(&choice, q);
@@ -247,7 +253,8 @@ cache_lookup_slow(struct cache *c, const struct cache_query *q, const struct cac
     if (fresh != NULL)
         fresh->node.key = q->key;
     if (fresh != NULL && seen->varies != NULL)
-        fresh->expected = cache_variant(seen->varies, q);
+        atomic_store_explicit(
+            &fresh->evict.stamp, cache_variant(seen->varies, q), memory_order_relaxed);
     cuckoo_lock(c->index, &q->key, &g);
     verdict = cache_lookup_locked(c, &g, q, w, &fresh, out);
     cuckoo_unlock(c->index, &g);
@@ -304,11 +311,11 @@ cache_wait(struct entry *e, struct waiter *w)
     bool busy;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    cuckoo_lock(e->cache->index, &e->node.key, &g);
+    cuckoo_lock(cache_of_all->index, &e->node.key, &g);
     busy = entry_state(e) == ENTRY_BUSY;
     if (busy)
         waiter_arm(w, &e->waiting);
-    cuckoo_unlock(e->cache->index, &g);
+    cuckoo_unlock(cache_of_all->index, &g);
     return busy;
 }
 
@@ -318,10 +325,10 @@ cache_cancel(struct entry *e, struct waiter *w)
     struct cuckoo_guard g;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    cuckoo_lock(e->cache->index, &e->node.key, &g);
+    cuckoo_lock(cache_of_all->index, &e->node.key, &g);
     if (waiter_state(w) == WAITER_ARMED)
         waiter_disarm(w);
-    cuckoo_unlock(e->cache->index, &g);
+    cuckoo_unlock(cache_of_all->index, &g);
 }
 
 struct entry *
@@ -340,8 +347,7 @@ cache_private(struct cache *c)
 static bool
 entry_is_over(const struct entry *e, int64_t now_ms)
 {
-    return now_ms - e->received_ms >
-           entry_ttl_ms(e) + atomic_load_explicit(&e->keep_ms, memory_order_relaxed);
+    return now_ms - e->received_ms > entry_ttl_ms(e) + entry_good_ms(e);
 }
 
 void
@@ -366,39 +372,59 @@ void
 entry_outcome(struct entry *e, enum entry_state state)
 {
     tassert(entry_state(e) == ENTRY_BUSY);
+    atomic_store_explicit(&e->evict.stamp, 0, memory_order_relaxed);
+    if (state == ENTRY_READY)
+        atomic_store_explicit(&e->readers, 0, memory_order_relaxed);
     atomic_store_explicit(&e->state, (uint8_t)state, memory_order_release);
     waiter_notify_all(&e->waiting);
+    if (e->orphaned)
+        entry_retire(e);
+}
+
+/* 0 or TERR_NOMEM. */
+static int
+entry_set_block(struct entry *e, const struct cache_response *r)
+{
+    struct entry_block *b = entry_block_new(e, r->head.len + r->vary.len + r->key_text.len);
+    char *p;
+
+    if (b == NULL)
+        return TERR_NOMEM;
+    b->body_len = r->body_len;
+    b->age = entry_ms_pack(r->fresh->age_ms);
+    b->head_len = (uint32_t)r->head.len;
+    b->vary_len = (uint16_t)r->vary.len;
+    b->key_len = (uint16_t)r->key_text.len;
+    b->status = r->status;
+    p = b->text;
+    memcpy(p, r->head.ptr, r->head.len);
+    if (r->vary.len > 0)
+        memcpy(p + r->head.len, r->vary.ptr, r->vary.len);
+    if (r->key_text.len > 0)
+        memcpy(p + r->head.len + r->vary.len, r->key_text.ptr, r->key_text.len);
+    e->block = b;
+    return 0;
 }
 
 static void
 entry_set_response(struct entry *e, const struct cache_response *r)
 {
     const struct fresh_verdict *v = r->fresh;
+    size_t key_len = r->key_text.len;
 
-    memcpy(e->block, r->head.ptr, r->head.len);
-    if (r->vary.len > 0)
-        memcpy(e->block + r->head.len, r->vary.ptr, r->vary.len);
-    if (r->key_text.len > 0)
-        memcpy(e->block + r->head.len + r->vary.len, r->key_text.ptr, r->key_text.len);
-    e->head_len = (uint32_t)r->head.len;
-    e->vary_len = (uint16_t)r->vary.len;
-    e->key_len = (uint16_t)r->key_text.len;
     /* A quote would end the string (RFC 8941 3.3.3). */
-    e->key_shows = e->key_len > 0 && e->key_len <= ENTRY_KEY_SHOWN_MAX &&
-                   memchr(r->key_text.ptr, '"', r->key_text.len) == NULL;
-    e->status = r->status;
+    e->key_shows = key_len > 0 && key_len <= ENTRY_KEY_SHOWN_MAX &&
+                   memchr(r->key_text.ptr, '"', key_len) == NULL;
     e->origin_status = r->origin_status;
     e->length_in_head = r->length_in_head;
     e->partial = r->partial;
     e->windowed = r->windowed;
-    e->body_len = r->body_len;
     e->received_ms = r->received_ms;
-    e->age_ms = v->age_ms;
-    atomic_init(&e->ttl_ms, v->ttl_ms);
-    atomic_init(&e->grace_ms, v->grace_ms);
-    atomic_init(&e->error_ms, v->error_ms);
-    atomic_init(&e->stale_if_error_ms, v->stale_if_error_ms);
-    atomic_init(&e->keep_ms, v->keep_ms);
+    atomic_init(&e->ttl, entry_ms_pack(v->ttl_ms));
+    atomic_init(&e->grace, entry_ms_pack(v->grace_ms));
+    atomic_init(&e->error, entry_ms_pack(v->error_ms));
+    atomic_init(&e->stale_if_error, entry_ms_pack(v->stale_if_error_ms));
+    atomic_init(&e->keep, entry_ms_pack(v->keep_ms));
     e->validatable = v->validatable;
     e->must_revalidate = v->must_revalidate;
 }
@@ -419,24 +445,25 @@ cache_link_late(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 static void
 cache_heed_bans(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 {
-    if (!e->is_private && bans_fresh(c, e) && g != NULL && e->linked)
+    if (!entry_is_private(e) && bans_fresh(c, e) && g != NULL && e->linked)
         cache_unlink_locked(c, g, e);
 }
 
 int
 cache_publish(struct entry *e, const struct cache_response *r)
 {
-    struct cache *c = e->cache;
-    size_t len = r->head.len + r->vary.len + r->key_text.len;
+    struct cache *c = cache_of_all;
     struct cuckoo_guard g;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
     tassert(r->nparts > 0);
-    if (e->block == NULL && entry_block(e, len) == NULL)
+    if (entry_set_block(e, r) != 0)
         return TERR_NOMEM;
+    if (entry_set_parts(e, r->parts, r->nparts) != 0) {
+        entry_block_free(e);
+        return TERR_NOMEM;
+    }
     entry_set_response(e, r);
-    if (entry_set_parts(e, r->parts, r->nparts) != 0)
-        return TERR_NOMEM;
     cache_heed_bans(c, NULL, e);
     cuckoo_lock(c->index, &e->node.key, &g);
     cache_link_late(c, &g, e);
@@ -457,16 +484,16 @@ void
 cache_hitmiss(
     struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, enum cache_mark mark)
 {
-    struct cache *c = e->cache;
+    struct cache *c = cache_of_all;
     struct cuckoo_guard g;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    tassert(!e->is_private && (handoff == NULL || handoff->is_private));
+    tassert(!entry_is_private(e) && (handoff == NULL || entry_is_private(handoff)));
     e->handoff = handoff;
     e->by_request = mark == CACHE_MARK_BY_REQUEST;
     e->pass = mark == CACHE_MARK_PASS;
     e->received_ms = now_ms;
-    atomic_init(&e->ttl_ms, ttl_ms);
+    atomic_init(&e->ttl, entry_ms_pack(ttl_ms));
     cuckoo_lock(c->index, &e->node.key, &g);
     if (ttl_ms > 0)
         cache_link_late(c, &g, e);
@@ -491,17 +518,18 @@ cache_take_handoff(struct entry *e)
     struct entry *handoff;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    cuckoo_lock(e->cache->index, &e->node.key, &g);
+    tassert(entry_state(e) == ENTRY_HITMISS);
+    cuckoo_lock(cache_of_all->index, &e->node.key, &g);
     handoff = e->handoff;
     e->handoff = NULL;
-    cuckoo_unlock(e->cache->index, &g);
+    cuckoo_unlock(cache_of_all->index, &g);
     return handoff;
 }
 
 void
 cache_fail(struct entry *e, int err)
 {
-    struct cache *c = e->cache;
+    struct cache *c = cache_of_all;
     struct cuckoo_guard g;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
@@ -516,17 +544,17 @@ cache_fail(struct entry *e, int err)
 void
 cache_settle(struct entry *e)
 {
-    struct cache *c = e->cache;
+    struct cache *c = cache_of_all;
     struct cuckoo_guard g;
     uint64_t bytes;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    if (e->is_private)
+    if (entry_is_private(e))
         return;
     bytes = storage_good_size(c->storage, sizeof(*e)) +
-            storage_good_size(c->storage, (size_t)e->head_len + e->vary_len + e->key_len);
-    for (unsigned i = 0; i < atomic_load_explicit(&e->nparts, memory_order_relaxed); i++)
-        bytes += stobj_len(e->parts[i].body);
+            storage_good_size(c->storage, entry_block_size(e));
+    for (unsigned i = 0; i < entry_nparts(e); i++)
+        bytes += stobj_len(entry_part(e, i).body);
     cuckoo_lock(c->index, &e->node.key, &g);
     if (e->linked) {
         cache_supersede(c, &g, e);
@@ -538,7 +566,7 @@ cache_settle(struct entry *e)
 void
 cache_settle_window(struct entry *e)
 {
-    struct cache *c = e->cache;
+    struct cache *c = cache_of_all;
     struct cuckoo_guard g;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
@@ -557,16 +585,22 @@ cache_unlink(struct entry *e)
     struct cuckoo_guard g;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    cuckoo_lock(e->cache->index, &e->node.key, &g);
+    cuckoo_lock(cache_of_all->index, &e->node.key, &g);
     if (e->linked)
-        cache_unlink_locked(e->cache, &g, e);
-    cuckoo_unlock(e->cache->index, &g);
+        cache_unlink_locked(cache_of_all, &g, e);
+    cuckoo_unlock(cache_of_all->index, &g);
 }
 
 /* What becomes of the entries of a key; all NULL: they leave. */
 struct cache_change {
     int64_t now_ms, ttl_ms, grace_ms, keep_ms; /* below 0: as it is */
 };
+
+static void
+entry_ms_set(_Atomic entry_ms_t *field, int64_t ms)
+{
+    atomic_store_explicit(field, entry_ms_pack(ms), memory_order_relaxed);
+}
 
 /* A purge never makes anything last longer, but for what is said of grace and keep. */
 static void
@@ -576,19 +610,19 @@ entry_soften(struct entry *e, const struct cache_change *to)
 
     atomic_store_explicit(&e->softened, true, memory_order_relaxed);
     if (to->ttl_ms >= 0 && resident + to->ttl_ms < entry_ttl_ms(e))
-        atomic_store_explicit(&e->ttl_ms, resident + to->ttl_ms, memory_order_relaxed);
+        entry_ms_set(&e->ttl, resident + to->ttl_ms);
     if (to->grace_ms >= 0) {
-        atomic_store_explicit(&e->grace_ms, to->grace_ms, memory_order_relaxed);
+        entry_ms_set(&e->grace, to->grace_ms);
         /* Nor is it shown for longer because the origin fails. */
-        if (atomic_load_explicit(&e->error_ms, memory_order_relaxed) > to->grace_ms)
-            atomic_store_explicit(&e->error_ms, to->grace_ms, memory_order_relaxed);
-        if (atomic_load_explicit(&e->stale_if_error_ms, memory_order_relaxed) > to->grace_ms)
-            atomic_store_explicit(&e->stale_if_error_ms, to->grace_ms, memory_order_relaxed);
+        if (entry_error_ms(e) > to->grace_ms)
+            entry_ms_set(&e->error, to->grace_ms);
+        if (entry_stale_if_error_ms(e) > to->grace_ms)
+            entry_ms_set(&e->stale_if_error, to->grace_ms);
     }
     if (to->keep_ms >= 0)
         keep = to->keep_ms;
     if (to->grace_ms >= 0 || to->keep_ms >= 0)
-        atomic_store_explicit(&e->keep_ms, entry_grace_ms(e) + keep, memory_order_relaxed);
+        entry_ms_set(&e->keep, entry_grace_ms(e) + keep);
 }
 
 /* What is not in the index now, because it is late, learns it from the count of changes.  How
@@ -661,14 +695,20 @@ cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t now_ms, int
     return n;
 }
 
-void
+int
 entry_add_part(struct entry *e, struct stobj *next)
 {
+    struct entry_part parts[2] = {entry_part(e, 0), {.len = STOBJ_SIZE_UNKNOWN, .body = next}};
+    struct entry_parts *p;
+
     OBJ_CHECK(e, ENTRY_MAGIC);
-    tassert(atomic_load_explicit(&e->nparts, memory_order_relaxed) == 1);
-    tassert(e->parts == e->few);
-    e->few[1] = (struct entry_part){stobj_len(e->few[0].body), STOBJ_SIZE_UNKNOWN, next};
-    atomic_store_explicit(&e->nparts, 2, memory_order_release);
+    tassert((atomic_load_explicit(&e->parts, memory_order_relaxed) & 1) == 0);
+    parts[1].off = stobj_len(parts[0].body);
+    p = entry_parts_new(parts, 2, true);
+    if (p == NULL)
+        return TERR_NOMEM;
+    atomic_store_explicit(&e->parts, (uintptr_t)p + 1, memory_order_release);
+    return 0;
 }
 
 void
@@ -681,12 +721,12 @@ entry_join(struct entry *e)
 void
 entry_leave(struct entry *e)
 {
-    unsigned n = atomic_load_explicit(&e->nparts, memory_order_acquire);
+    unsigned n = entry_nparts(e);
 
     OBJ_CHECK(e, ENTRY_MAGIC);
     tassert(n > 0);
     if (atomic_fetch_sub_explicit(&e->readers, 1, memory_order_release) == 1)
-        stobj_wake_writer(e->parts[n - 1].body);
+        stobj_wake_writer(entry_part(e, n - 1).body);
 }
 
 void
@@ -694,6 +734,6 @@ entry_abandon(struct entry *e)
 {
     OBJ_CHECK(e, ENTRY_MAGIC);
     e->abandoned = true;
-    if (e->fetch != NULL)
+    if (e->fetched)
         task_wake(e->fetch);
 }

@@ -185,8 +185,8 @@ void cache_is_there(struct cache *c, const struct hash128 *key);
 struct bans *cache_bans(struct cache *c);
 
 /* The first part is whole and ends here; the body goes on in `next`, a window, which is taken
- * over.  The entry has been unlinked. */
-void entry_add_part(struct entry *e, struct stobj *next);
+ * over.  The entry has been unlinked.  0, or TERR_NOMEM, and nothing happened. */
+int entry_add_part(struct entry *e, struct stobj *next);
 
 /* Somebody but the leader reads it while it is filled; and does not any more.  The last one to
  * leave has the fetch look whether anybody needs it still. */

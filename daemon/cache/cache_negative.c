@@ -76,15 +76,15 @@ void
 cache_publish_absent(
     struct entry *e, struct entry *handoff, const struct negative_fact *fact, uint32_t generation)
 {
-    struct cache *c = e->cache;
+    struct cache *c = cache_of_all;
     struct cuckoo_guard g;
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    tassert(!e->is_private && (handoff == NULL || handoff->is_private));
+    tassert(!entry_is_private(e) && (handoff == NULL || entry_is_private(handoff)));
     tassert(c->negative != NULL);
     e->handoff = handoff;
     e->received_ms = fact->now_ms;
-    atomic_init(&e->ttl_ms, 0);
+    atomic_init(&e->ttl, 0);
     cuckoo_lock(c->index, &e->node.key, &g);
     if (entry_is_undisturbed(c, e)) {
         cache_supersede(c, &g, e);

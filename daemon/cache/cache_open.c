@@ -6,6 +6,8 @@
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache_priv.h"
 
+struct cache *cache_of_all;
+
 enum {
     /* Of a usual object: an automatic index begins with a slot each. */
     INDEX_OBJECT_BYTES = 32 << 10,
@@ -122,6 +124,8 @@ cache_open(struct cache **out, const struct conf_index *conf, struct storage *st
         OBJ_FREE(c);
         return err;
     }
+    tassert(cache_of_all == NULL);
+    cache_of_all = c;
     storage_set_evictor(storage, evict_make_room, c);
     *out = c;
     return 0;
@@ -136,9 +140,8 @@ cache_flush_one(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *see
     cuckoo_remove(c->index, g, seen->node);
     for (; e != NULL; e = next) {
         next = entry_next(e);
-        e->linked = false;
         evict_remove(c, e);
-        rcu_free_later(&e->later, entry_on_grace);
+        entry_retire(e);
     }
 }
 
@@ -158,6 +161,7 @@ cache_close(struct cache **cp)
         negative_close(&c->negative);
     evict_fini(&c->evict, c->storage);
     bans_fini(&c->bans);
+    cache_of_all = NULL;
     OBJ_FREE(c);
 }
 

@@ -37,6 +37,10 @@ struct cache {
     struct negative *negative; /* set before anybody looks; NULL: there is none */
 };
 
+/* There is one cache in a process, so that entries need not say which is theirs; from cache_open()
+ * to cache_close(). */
+extern struct cache *cache_of_all;
+
 static inline _Atomic uint32_t *
 cache_changes(struct cache *c, const struct hash128 *key)
 {
@@ -53,7 +57,7 @@ enum entry_use {
 struct cache_choice {
     struct cache *cache;    /* in */
     struct cuckoo_guard *g; /* in: of the key; NULL: it is not locked */
-    uint64_t expected;      /* in: cache_variant() of this request; 0: not known */
+    uint32_t expected;      /* in: cache_variant() of this request; 0: not known */
     struct entry *use;      /* may be used as it is */
     struct entry *stale;    /* may be used, and should be refreshed */
     struct entry *marker;   /* what came last was not for the cache */
@@ -71,7 +75,7 @@ entry_of_node(struct cuckoo_node *node)
 }
 
 /* The index's reference goes, behind the grace period. */
-void entry_on_grace(struct rcu_later *later);
+void entry_on_grace(struct rcu_head *head);
 /* cache.c, for the files that make outcomes. */
 void entry_outcome(struct entry *e, enum entry_state state);
 /* What the new response replaces: same selecting headers, or long dead. */
@@ -89,15 +93,32 @@ bool entry_is_settled(const struct entry *e);
 bool entry_covers(const struct entry *e, const struct cache_query *q);
 void cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q);
 /* A number for what this request selects, if the response to come varies as `e` does; not 0. */
-uint64_t cache_variant(const struct entry *e, const struct cache_query *q);
+uint32_t cache_variant(const struct entry *e, const struct cache_query *q);
 struct entry *cache_choose_stale(struct cache *c, struct entry *first, const struct cache_query *q);
 
 /* A private one is made even when the store is full: its number is bounded by the clients'. */
 struct entry *entry_new(struct cache *c, unsigned refs, bool is_private);
-/* Room for the entry's parts: 0 or TERR_NOMEM. */
+/* 0 or TERR_NOMEM.  When the block is set: a part that is the whole needs no memory. */
 int entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n);
-/* Room for the entry's head and key, likewise. */
-char *entry_block(struct entry *e, size_t len);
+/* NULL: no memory.  `must`: from the heap, if need be; one a fetch. */
+struct entry_parts *entry_parts_new(const struct entry_part *parts, unsigned n, bool must);
+/* Memory for the entry's block with `len` bytes of text; NULL: none, or from the heap when it is a
+ * private one's. */
+struct entry_block *entry_block_new(struct entry *e, size_t len);
+
+void entry_block_free(struct entry *e);
+
+static inline size_t
+entry_block_size(const struct entry *e)
+{
+    const struct entry_block *b = e->block;
+
+    return sizeof(*b) + b->head_len + b->vary_len + b->key_len;
+}
+
+/* It has left the index, under the guard of its key: the index's hold goes after a grace period,
+ * which begins with its outcome if that is still to come. */
+void entry_retire(struct entry *e);
 /* Under the guard of its key.  The index's hold goes after a grace period. */
 void cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e);
 /* Unless it was unlinked before; `g` NULL: under a guard of its own. */

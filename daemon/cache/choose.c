@@ -13,7 +13,7 @@
 bool
 entry_matches(const struct entry *e, const struct cache_query *q)
 {
-    return e->vary_len == 0 || q->ignore_vary || vary_match(entry_vary(e), q->req);
+    return e->block->vary_len == 0 || q->ignore_vary || vary_match(entry_vary(e), q->req);
 }
 
 /* One client's Authorization or no-store must not keep a URL out of the cache for all. */
@@ -27,10 +27,10 @@ entry_marker_counts(const struct entry *e, const struct cache_query *q)
 bool
 entry_is_settled(const struct entry *e)
 {
-    unsigned n = atomic_load_explicit(&e->nparts, memory_order_acquire);
+    unsigned n = entry_nparts(e);
 
     for (unsigned i = 0; i < n; i++)
-        if (stobj_state(e->parts[i].body) != STOBJ_SETTLED)
+        if (stobj_state(entry_part(e, i).body) != STOBJ_SETTLED)
             return false;
     return true;
 }
@@ -39,16 +39,18 @@ entry_is_settled(const struct entry *e)
 bool
 entry_has_bytes(const struct entry *e, uint64_t first, uint64_t last)
 {
-    unsigned n = atomic_load_explicit(&e->nparts, memory_order_acquire);
+    unsigned n = entry_nparts(e);
 
-    for (unsigned i = 0; i < n && e->parts[i].off <= first; i++) {
-        const struct entry_part *p = &e->parts[i];
+    for (unsigned i = 0; i < n; i++) {
+        const struct entry_part p = entry_part(e, i);
 
-        if (p->len == STOBJ_SIZE_UNKNOWN || first - p->off >= p->len)
+        if (p.off > first)
+            return false;
+        if (p.len == STOBJ_SIZE_UNKNOWN || first - p.off >= p.len)
             continue;
-        if (last - p->off < p->len)
+        if (last - p.off < p.len)
             return true;
-        first = p->off + p->len;
+        first = p.off + p.len;
     }
     return false;
 }
@@ -56,21 +58,21 @@ entry_has_bytes(const struct entry *e, uint64_t first, uint64_t last)
 bool
 entry_missing(const struct entry *e, uint64_t *first, uint64_t *last)
 {
-    unsigned n = atomic_load_explicit(&e->nparts, memory_order_acquire);
+    unsigned n = entry_nparts(e);
 
     if (entry_has_bytes(e, *first, *last))
         return false;
     for (unsigned i = 0; i < n; i++) {
-        const struct entry_part *p = &e->parts[i];
+        const struct entry_part p = entry_part(e, i);
 
-        if (p->off <= *first && *first < p->off + p->len)
-            *first = p->off + p->len;
+        if (p.off <= *first && *first < p.off + p.len)
+            *first = p.off + p.len;
     }
     for (unsigned i = n; i-- > 0;) { /* by first bytes: the last may not reach farthest */
-        const struct entry_part *p = &e->parts[i];
+        const struct entry_part p = entry_part(e, i);
 
-        if (p->off <= *last && *last < p->off + p->len && p->off > *first)
-            *last = p->off - 1;
+        if (p.off <= *last && *last < p.off + p.len && p.off > *first)
+            *last = p.off - 1;
     }
     return true;
 }
@@ -106,8 +108,8 @@ entry_first_wanted(const struct entry *e, const struct cache_query *q)
     uint64_t first = 0;
     unsigned n;
 
-    if (q->nranges == 0 || e->body_len == STOBJ_SIZE_UNKNOWN || !entry_range_heeded(e, q) ||
-        range_resolve(q->ranges, q->nranges, e->body_len, ranges, &n) != RANGE_OK)
+    if (q->nranges == 0 || entry_body_len(e) == STOBJ_SIZE_UNKNOWN || !entry_range_heeded(e, q) ||
+        range_resolve(q->ranges, q->nranges, entry_body_len(e), ranges, &n) != RANGE_OK)
         return 0;
     first = ranges[0].first;
     for (unsigned i = 1; i < n; i++)
@@ -121,7 +123,7 @@ entry_first_wanted(const struct entry *e, const struct cache_query *q)
 static bool
 entry_window_covers(const struct entry *e, const struct cache_query *q, bool leader)
 {
-    const struct stobj *body = e->parts[0].body;
+    const struct stobj *body = entry_part(e, 0).body;
     uint64_t first;
 
     if (q->no_window || stobj_state(body) == STOBJ_FAILED)
@@ -143,14 +145,15 @@ entry_covers(const struct entry *e, const struct cache_query *q)
     if (!e->partial)
         return true;
     if (q->nranges == 0 || !entry_range_heeded(e, q))
-        return e->body_len != STOBJ_SIZE_UNKNOWN && entry_has_bytes(e, 0, e->body_len - 1);
-    if (e->body_len == STOBJ_SIZE_UNKNOWN)
+        return entry_body_len(e) != STOBJ_SIZE_UNKNOWN &&
+               entry_has_bytes(e, 0, entry_body_len(e) - 1);
+    if (entry_body_len(e) == STOBJ_SIZE_UNKNOWN)
         return q->nranges == 1 && entry_has_spec(e, &q->ranges[0]);
-    switch (range_resolve(q->ranges, q->nranges, e->body_len, ranges, &n)) {
+    switch (range_resolve(q->ranges, q->nranges, entry_body_len(e), ranges, &n)) {
     case RANGE_UNSATISFIABLE:
         return true; /* that can be said without a byte */
     case RANGE_WHOLE:
-        return entry_has_bytes(e, 0, e->body_len - 1);
+        return entry_has_bytes(e, 0, entry_body_len(e) - 1);
     case RANGE_OK:
         break;
     }
@@ -176,7 +179,7 @@ entry_expired_ms(const struct entry *e, const struct cache_query *q)
     int64_t stale = entry_stale_ms(e, q->now_ms);
 
     if (q->max_age_said) {
-        int64_t over = stale + entry_ttl_ms(e) + e->age_ms - q->max_age_ms;
+        int64_t over = stale + entry_ttl_ms(e) + entry_first_age_ms(e) - q->max_age_ms;
 
         return over > stale ? over : stale;
     }
@@ -241,8 +244,7 @@ entry_use(const struct entry *e, const struct cache_query *q)
 static bool
 entry_is_of_use(const struct entry *e, const struct cache_query *q)
 {
-    return entry_stale_ms(e, q->now_ms) < atomic_load_explicit(&e->keep_ms, memory_order_relaxed) &&
-           entry_is_settled(e);
+    return entry_stale_ms(e, q->now_ms) < entry_good_ms(e) && entry_is_settled(e);
 }
 
 /* It is on its way and not kept: a response to join while it is fresh, and nothing else. */
@@ -287,7 +289,7 @@ choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *
     }
 }
 
-uint64_t
+uint32_t
 cache_variant(const struct entry *e, const struct cache_query *q)
 {
     struct http_field fields[LIMIT_FIELDS];
@@ -298,14 +300,14 @@ cache_variant(const struct entry *e, const struct cache_query *q)
     if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &stored) != 0)
         return 0;
     n = vary_build(&stored, q->req, (struct span){spec, sizeof(spec)});
-    return n <= 0 ? 0 : hash_plain(spec, (size_t)n) | 1;
+    return n <= 0 ? 0 : (uint32_t)hash_plain(spec, (size_t)n) | 1;
 }
 
 /* May it be for this request?  Yes, when nobody knows. */
 static bool
 cache_expects(const struct cache_choice *c, const struct entry *e)
 {
-    return c->expected == 0 || e->expected == 0 || c->expected == e->expected;
+    return c->expected == 0 || entry_expected(e) == 0 || c->expected == entry_expected(e);
 }
 
 /* req.hash_always_miss: nothing is looked at, but each walk passes all who are being fetched. */
@@ -330,7 +332,7 @@ cache_choose(struct cache_choice *c, struct entry *first, const struct cache_que
         case ENTRY_READY:
             if (cache_is_banned(c->cache, c->g, e, q))
                 break;
-            if (c->varies == NULL && e->vary_len > 0)
+            if (c->varies == NULL && e->block->vary_len > 0)
                 c->varies = e;
             choose_ready(c, e, q);
             break;
@@ -361,14 +363,14 @@ cache_usable(struct entry *e, const struct cache_query *q, bool leader)
     if (leader)
         return true;
     return (q->for_policy || !entry_is_checked_each_time(e)) && entry_matches(e, q) &&
-           !cache_is_banned(e->cache, NULL, e, q);
+           !cache_is_banned(cache_of_all, NULL, e, q);
 }
 
 bool
 cache_stale_if_error(const struct entry *e, const struct fresh_ask *ask, int64_t now_ms)
 {
     int64_t stale = entry_stale_ms(e, now_ms);
-    int64_t window = atomic_load_explicit(&e->stale_if_error_ms, memory_order_relaxed);
+    int64_t window = entry_stale_if_error_ms(e);
 
     OBJ_CHECK(e, ENTRY_MAGIC);
     if (e->must_revalidate)
@@ -381,7 +383,7 @@ cache_stale_if_error(const struct entry *e, const struct fresh_ask *ask, int64_t
 static bool
 entry_may_stand_in(const struct entry *e, const struct cache_query *q)
 {
-    int64_t window = atomic_load_explicit(&e->error_ms, memory_order_relaxed);
+    int64_t window = entry_error_ms(e);
 
     if (q->for_policy)
         return entry_expired_ms(e, q) < entry_grace_for(e, q);

@@ -4,6 +4,8 @@
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache_priv.h"
 
+const struct entry_block entry_no_block = {.body_len = STOBJ_SIZE_UNKNOWN};
+
 struct entry *
 entry_new(struct cache *c, unsigned refs, bool is_private)
 {
@@ -16,44 +18,88 @@ entry_new(struct cache *c, unsigned refs, bool is_private)
         return NULL;
     memset(e, 0, sizeof(*e));
     e->on_heap = on_heap;
-    e->is_private = is_private;
     e->magic = ENTRY_MAGIC;
-    e->cache = c;
-    e->body_len = STOBJ_SIZE_UNKNOWN;
+    e->block = &entry_no_block;
     atomic_init(&e->refs, refs);
     atomic_init(&e->state, ENTRY_BUSY);
     list_init(&e->waiting);
-    evict_node_init(&e->evict);
     if (!is_private)
         bans_attach(&c->bans, e);
     return e;
 }
 
+static size_t
+entry_parts_size(unsigned n)
+{
+    return sizeof(struct entry_parts) + n * sizeof(struct entry_part);
+}
+
+struct entry_parts *
+entry_parts_new(const struct entry_part *parts, unsigned n, bool must)
+{
+    struct entry_parts *p = storage_alloc(cache_of_all->storage, entry_parts_size(n), CHARGE_ENTRY);
+    bool on_heap = p == NULL && must;
+
+    if (on_heap)
+        p = malloc(entry_parts_size(n));
+    if (p == NULL)
+        return NULL;
+    p->n = (uint16_t)n;
+    p->on_heap = on_heap;
+    memcpy(p->part, parts, n * sizeof(*parts));
+    return p;
+}
+
+static void
+entry_parts_free(struct entry_parts *p)
+{
+    if (p->on_heap)
+        free(p);
+    else
+        storage_free(cache_of_all->storage, p, entry_parts_size(p->n), CHARGE_ENTRY);
+}
+
 int
 entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n)
 {
-    tassert(e->parts == NULL && n > 0 && n <= ENTRY_PARTS_MAX);
-    e->parts = e->few;
-    if (n > ENTRY_PARTS_INLINE) {
-        e->parts = storage_alloc(e->cache->storage, n * sizeof(*parts), CHARGE_ENTRY);
-        if (e->parts == NULL)
+    uintptr_t word = (uintptr_t)parts[0].body;
+    struct entry_parts *p;
+
+    tassert(entry_nparts(e) == 0 && n > 0 && n <= ENTRY_PARTS_MAX);
+    if (n > 1 || parts[0].off != 0 || parts[0].len != entry_body_len(e)) {
+        p = entry_parts_new(parts, n, false);
+        if (p == NULL)
             return TERR_NOMEM;
-        e->parts_room = (uint16_t)n;
+        word = (uintptr_t)p + 1;
     }
-    memcpy(e->parts, parts, n * sizeof(*parts));
-    atomic_store_explicit(&e->nparts, (uint16_t)n, memory_order_relaxed);
+    atomic_store_explicit(&e->parts, word, memory_order_relaxed);
     return 0;
 }
 
-char *
-entry_block(struct entry *e, size_t len)
+struct entry_block *
+entry_block_new(struct entry *e, size_t len)
 {
-    tassert(e->block == NULL);
-    e->block = storage_alloc(e->cache->storage, len, CHARGE_HEAD);
-    e->block_on_heap = e->block == NULL && e->is_private;
+    struct entry_block *b = storage_alloc(cache_of_all->storage, sizeof(*b) + len, CHARGE_HEAD);
+
+    tassert(e->block == &entry_no_block);
+    e->block_on_heap = b == NULL && entry_is_private(e);
     if (e->block_on_heap)
-        e->block = malloc(len);
-    return e->block;
+        b = malloc(sizeof(*b) + len);
+    return b;
+}
+
+void
+entry_block_free(struct entry *e)
+{
+    struct entry_block *b = (struct entry_block *)(uintptr_t)e->block;
+
+    if (b == &entry_no_block)
+        return;
+    if (e->block_on_heap)
+        free(b);
+    else
+        storage_free(cache_of_all->storage, b, entry_block_size(e), CHARGE_HEAD);
+    e->block = &entry_no_block;
 }
 
 struct entry *
@@ -65,28 +111,37 @@ entry_hold(struct entry *e)
 }
 
 static void
+entry_free_parts(struct entry *e)
+{
+    uintptr_t word = atomic_load_explicit(&e->parts, memory_order_relaxed);
+    unsigned n = entry_nparts(e);
+
+    for (unsigned i = 0; i < n; i++)
+        stobj_unref(&(struct stobj *){entry_part(e, i).body});
+    if ((word & 1) != 0)
+        entry_parts_free((struct entry_parts *)(word - 1));
+}
+
+static void
 entry_free(struct entry *e)
 {
-    struct storage *st = e->cache->storage;
+    enum entry_state state = entry_state(e);
 
-    tassert(list_empty(&e->waiting) && list_empty(&e->evict.link) && !e->linked);
+    tassert(!e->linked && !e->orphaned);
+    tassert(e->evict.where != EVICT_IN_SMALL && e->evict.where != EVICT_IN_MAIN);
+    tassert(state != ENTRY_BUSY || list_empty(&e->waiting));
     bans_detach(e);
-    if (e->handoff != NULL)
+    if (state != ENTRY_HITMISS)
+        entry_free_parts(e);
+    else if (e->handoff != NULL)
         entry_drop(&e->handoff);
-    for (unsigned i = 0; i < atomic_load_explicit(&e->nparts, memory_order_relaxed); i++)
-        stobj_unref(&e->parts[i].body);
-    if (e->parts_room > 0)
-        storage_free(st, e->parts, e->parts_room * sizeof(*e->parts), CHARGE_ENTRY);
-    if (e->block_on_heap)
-        free(e->block);
-    else if (e->block != NULL)
-        storage_free(st, e->block, (size_t)e->head_len + e->vary_len + e->key_len, CHARGE_HEAD);
+    entry_block_free(e);
     if (e->on_heap) {
         OBJ_FREE(e);
         return;
     }
     OBJ_BURY(e);
-    storage_free(st, e, sizeof(*e), CHARGE_ENTRY);
+    storage_free(cache_of_all->storage, e, sizeof(*e), CHARGE_ENTRY);
 }
 
 void
@@ -99,14 +154,23 @@ entry_drop(struct entry **ep)
         entry_free(e);
 }
 
+void
+entry_set_fetch(struct entry *e, struct task *fetch)
+{
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    e->fetched = fetch != NULL; /* else the memory may be the eviction queue's by now */
+    if (e->fetched)
+        e->fetch = fetch;
+}
+
 uint64_t
 entry_bytes(const struct entry *e)
 {
-    uint64_t bytes = (uint64_t)e->head_len + e->vary_len + e->key_len;
-    unsigned nparts = atomic_load_explicit(&e->nparts, memory_order_acquire);
+    uint64_t bytes = entry_block_size(e) - sizeof(*e->block);
+    unsigned nparts = entry_nparts(e);
 
     OBJ_CHECK(e, ENTRY_MAGIC);
     for (unsigned i = 0; i < nparts; i++)
-        bytes += stobj_len(e->parts[i].body);
+        bytes += stobj_len(entry_part(e, i).body);
     return bytes;
 }

@@ -18,6 +18,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/base/list.h"
@@ -28,7 +29,6 @@
 #include "daemon/cache/evict_queue.h"
 
 struct ban;
-struct cache;
 struct stobj;
 struct task;
 
@@ -47,70 +47,127 @@ struct entry_part {
     uint64_t len; /* that it has or will have; STOBJ_SIZE_UNKNOWN */
     struct stobj *body;
 };
+struct entry_parts { /* of who has more than one */
+    uint16_t n;
+    bool on_heap;
+    struct entry_part part[];
+};
 enum {
     ENTRY_KEY_SHOWN_MAX = 200, /* a longer key is not shown in Cache-Status */
-    ENTRY_PARTS_INLINE = 2,
-    ENTRY_PARTS_MAX = 64, /* with more, the whole is fetched anew */
-    ENTRY_TICK_LOG2 = 10, /* of the last hit: 1,024 ms, nearly a second, without a division */
+    ENTRY_PARTS_MAX = 64,      /* with more, the whole is fetched anew */
+    ENTRY_TICK_LOG2 = 10,      /* of the last hit: 1,024 ms, nearly a second, without a division */
 };
 
+/* A duration of 32 bits: to the ms up to 12 days, beyond that to the second, and 34 years are the
+ * most.  Of what a response says in seconds nothing is lost. */
+typedef int32_t entry_ms_t;
+#define ENTRY_MS_EXACT (INT32_C(1) << 30)
+
+static inline entry_ms_t
+entry_ms_pack(int64_t ms)
+{
+    const int64_t most = ENTRY_MS_EXACT - 1;
+    int64_t s = ms / 1000;
+
+    if (ms > -ENTRY_MS_EXACT && ms < ENTRY_MS_EXACT)
+        return (entry_ms_t)ms;
+    s = s > most ? most : s < -most ? -most : s;
+    return (entry_ms_t)(s < 0 ? s - ENTRY_MS_EXACT : s + ENTRY_MS_EXACT);
+}
+
+static inline int64_t
+entry_ms_of(entry_ms_t packed)
+{
+    int64_t v = packed;
+
+    if (__builtin_expect(v > -ENTRY_MS_EXACT && v < ENTRY_MS_EXACT, 1))
+        return v;
+    return (v < 0 ? v + ENTRY_MS_EXACT : v - ENTRY_MS_EXACT) * 1000;
+}
+
+/* What a response alone has, in one allocation with its texts. */
+struct entry_block {
+    uint64_t body_len; /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
+    entry_ms_t age;    /* when it came */
+    uint32_t head_len;
+    uint16_t vary_len, key_len;
+    uint16_t status;
+    char text[]; /* head, vary specification, key */
+};
+/* Of who has none: all is empty. */
+extern const struct entry_block entry_no_block;
+
+/* Two lines of the CPU's caches: what a hit reads comes first.  What is used at different times of
+ * its life shares memory, and says until when. */
 #define ENTRY_MAGIC OBJ_TAG('e', 'n', 't', 'r')
 struct entry {
     struct cuckoo_node node; /* the key */
     uint32_t magic;
     _Atomic uint32_t refs;
     _Atomic(struct entry *) variant; /* the next under this key */
+    const struct entry_block *block;
+    /* By its fetch, set before READY or HITMISS is published. */
+    bool length_in_head : 1;
+    bool key_shows : 1;       /* its text is short, and may stand between quotes */
+    bool partial : 1;         /* parts do not cover the whole, or did not when they came */
+    bool validatable : 1;     /* has an ETag or a Last-Modified */
+    bool must_revalidate : 1; /* never served stale */
+    bool windowed : 1;        /* too large to keep: its body is a window that readers share */
+    bool by_request : 1; /* HITMISS: because of what the request said, so only for such requests */
+    bool pass : 1;       /* HITMISS: such requests are passed, not fetched as if for the cache */
+    bool late : 1;       /* goes into the index when its outcome is known, if it is for others */
+    bool on_heap : 1, block_on_heap : 1; /* private ones, when the store was full */
+    uint64_t origin_status : 10;
+    int64_t received_ms : 43; /* monotonic, for 139 years */
+    _Atomic entry_ms_t ttl;   /* from then on; 0 or less: each use needs validation */
+    /* Windows, all from the end of the ttl: served stale while it is refreshed; served when the
+     * origin fails, and when it answers with an error; good for validation. */
+    _Atomic entry_ms_t grace;
     _Atomic uint8_t state;
-    bool is_private; /* never in the index */
-    bool late;       /* goes into the index when its outcome is known, if it is for others */
-    bool length_in_head;
-    bool key_shows;        /* its text is short, and may stand between quotes */
-    bool partial;          /* parts do not cover the whole, or did not when they came */
     _Atomic bool softened; /* by a soft purge: a ttl of 0 does not mean "each time" then */
-    bool validatable;      /* has an ETag or a Last-Modified */
-    bool must_revalidate;  /* never served stale */
-    bool by_request;  /* HITMISS: because of what the request said, so only for such requests */
-    bool pass;        /* HITMISS: such requests are passed, not fetched as if for the cache */
-    bool abandoned;   /* its reader has gone; that loop only */
-    uint32_t changes; /* late: of its key, when it was made */
-    _Atomic uint32_t hits; /* counted when asked for */
+    struct {               /* under the key's guard */
+        bool linked : 1;   /* in the index */
+        bool orphaned : 1; /* BUSY: it was, and is retired with its outcome */
+        bool promised : 1; /* evicted: storage waits for what it holds; before it is unlinked */
+    };
+    struct {                /* its fetch's loop only */
+        bool abandoned : 1; /* its reader has gone */
+        bool fetched : 1;   /* somebody fills it: `fetch` */
+    };
     union {
+        uint32_t changes;         /* BUSY, late: of its key, when it was made */
         int32_t err;              /* FAILED: why, TERR_* */
         _Atomic uint32_t readers; /* READY: who joined as it was filled, the leader not counted */
     };
-    uint64_t expected;           /* BUSY: what it is expected to be selected by; 0: not known */
-    bool on_heap, block_on_heap; /* private ones, when the store was full */
-    /* set before READY or HITMISS is published */
-    uint16_t status, origin_status;
-    uint16_t vary_len, key_len;
-    _Atomic uint16_t nparts; /* grows before the part in front settles */
-    uint16_t parts_room;     /* of `parts` when it is not `few` */
-    bool windowed;           /* too large to keep: its body is a window that readers share */
-    bool linked;             /* in the index, under the key's guard */
-    bool promised;           /* evicted: storage waits for what it holds; before it is unlinked */
-    uint32_t head_len;
-    char *block;              /* head, vary specification, key text: one allocation */
-    struct entry_part *parts; /* `few`, or memory of the store's */
-    struct entry_part few[ENTRY_PARTS_INLINE];
-    uint64_t body_len;      /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
-    int64_t received_ms;    /* monotonic */
-    int64_t age_ms;         /* at that time */
-    _Atomic int64_t ttl_ms; /* from then on; 0 or less: each use needs validation */
-    /* Windows, all from the end of the ttl: served stale while it is refreshed; served when the
-     * origin fails, and when it answers with an error; good for validation. */
-    _Atomic int64_t grace_ms, error_ms, stale_if_error_ms, keep_ms;
+    /* 64 bytes */
+    union {
+        /* 0: no part; the object that is the body; or the address of struct entry_parts plus 1.
+         * Before the part in front settles it may change, from the second to the third. */
+        _Atomic uintptr_t parts;
+        struct entry *handoff; /* HITMISS: the response itself, for the request that fetched */
+    };
     _Atomic(struct ban *) ban; /* the newest it has been tested against; NULL: a private one */
-    struct entry *handoff;     /* HITMISS: the response itself, for the request that fetched */
-    struct cache *cache;       /* borrowed */
-    struct task *fetch;        /* private: whoever fills it, on the reader's loop; NULL: nobody */
-    struct list waiting;       /* BUSY: waiters, under the key's guard */
-    /* For eviction.  Its stamp is the last hit: monotonic, in ticks; 0: never.  Its size is what
-     * evicting it gives back, KiB rounded up. */
-    struct evict_node evict;
-    struct rcu_later later;
+    _Atomic entry_ms_t error, stale_if_error, keep;
+    _Atomic uint32_t hits; /* counted when asked for */
+    union {
+        /* From settling or HITMISS on.  Its stamp is the last hit: monotonic, in ticks; 0: never;
+         * while BUSY: entry_expected().  Its size is what evicting it gives back, KiB rounded up. */
+        struct evict_node evict;
+        struct {
+            union {
+                struct list waiting;   /* BUSY: waiters, under the key's guard */
+                struct rcu_link later; /* unlinked, and not BUSY */
+            };
+            struct task *fetch; /* `fetched`: whoever fills it, on the reader's loop */
+        };
+    };
 };
-/* A class of the allocator's: the next one costs each object 64 bytes more. */
-_Static_assert(sizeof(struct entry) <= 320, "struct entry grew");
+/* A class of the allocator's, and whole lines. */
+_Static_assert(sizeof(struct entry) == 128, "struct entry grew");
+_Static_assert(offsetof(struct entry, parts) == 64, "a hit reads two lines");
+_Static_assert(offsetof(struct evict_node, hash) == sizeof(struct list), "`fetch` ends before ...");
+_Static_assert(offsetof(struct evict_node, stamp) == sizeof(struct list) + 8, "... the stamp");
+_Static_assert(sizeof(struct rcu_link) <= sizeof(struct list), "promised sizes are kept");
 
 static inline enum entry_state
 entry_state(const struct entry *e)
@@ -128,19 +185,82 @@ entry_next(const struct entry *e)
 static inline struct slice
 entry_head(const struct entry *e)
 {
-    return slice_of(e->block, e->head_len);
+    return slice_of(e->block->text, e->block->head_len);
 }
 
 static inline struct slice
 entry_vary(const struct entry *e)
 {
-    return slice_of(e->block + e->head_len, e->vary_len);
+    return slice_of(e->block->text + e->block->head_len, e->block->vary_len);
 }
 
 static inline struct slice
 entry_key_text(const struct entry *e)
 {
-    return slice_of(e->block + e->head_len + e->vary_len, e->key_len);
+    const struct entry_block *b = e->block;
+
+    return slice_of(b->text + b->head_len + b->vary_len, b->key_len);
+}
+
+/* 0: there is no response. */
+static inline unsigned
+entry_status(const struct entry *e)
+{
+    return e->block->status;
+}
+
+/* Of the whole; STOBJ_SIZE_UNKNOWN. */
+static inline uint64_t
+entry_body_len(const struct entry *e)
+{
+    return e->block->body_len;
+}
+
+static inline const struct entry_parts *
+entry_parts_of(uintptr_t word)
+{
+    return (const struct entry_parts *)(word - 1);
+}
+
+static inline unsigned
+entry_nparts(const struct entry *e)
+{
+    uintptr_t word = atomic_load_explicit(&e->parts, memory_order_acquire);
+
+    return (word & 1) != 0 ? entry_parts_of(word)->n : word != 0;
+}
+
+/* i < entry_nparts().  Borrowed from the entry. */
+static inline struct entry_part
+entry_part(const struct entry *e, unsigned i)
+{
+    uintptr_t word = atomic_load_explicit(&e->parts, memory_order_acquire);
+
+    if ((word & 1) != 0)
+        return entry_parts_of(word)->part[i];
+    return (struct entry_part){0, entry_body_len(e), (struct stobj *)word};
+}
+
+/* Never in the index. */
+static inline bool
+entry_is_private(const struct entry *e)
+{
+    return atomic_load_explicit(&e->ban, memory_order_relaxed) == NULL;
+}
+
+/* BUSY: a number for what it is expected to be selected by; 0: not known.  By the outcome it has
+ * become the stamp of its last hit, so who asks without the guard may be told nonsense. */
+static inline uint32_t
+entry_expected(const struct entry *e)
+{
+    return atomic_load_explicit(&e->evict.stamp, memory_order_relaxed);
+}
+
+/* When it came, RFC 9111 4.2.3. */
+static inline int64_t
+entry_first_age_ms(const struct entry *e)
+{
+    return entry_ms_of(e->block->age);
 }
 
 /* Seconds, for Age (RFC 9111 5.1). */
@@ -149,13 +269,13 @@ entry_age_s(const struct entry *e, int64_t now_ms)
 {
     int64_t resident = now_ms - e->received_ms;
 
-    return (e->age_ms + (resident > 0 ? resident : 0)) / 1000;
+    return (entry_first_age_ms(e) + (resident > 0 ? resident : 0)) / 1000;
 }
 
 static inline int64_t
 entry_ttl_ms(const struct entry *e)
 {
-    return atomic_load_explicit(&e->ttl_ms, memory_order_relaxed);
+    return entry_ms_of(atomic_load_explicit(&e->ttl, memory_order_relaxed));
 }
 
 /* What of it is left; below 0: for how long it has been stale. */
@@ -168,14 +288,33 @@ entry_ttl_left_ms(const struct entry *e, int64_t now_ms)
 static inline int64_t
 entry_grace_ms(const struct entry *e)
 {
-    return atomic_load_explicit(&e->grace_ms, memory_order_relaxed);
+    return entry_ms_of(atomic_load_explicit(&e->grace, memory_order_relaxed));
+}
+
+static inline int64_t
+entry_error_ms(const struct entry *e)
+{
+    return entry_ms_of(atomic_load_explicit(&e->error, memory_order_relaxed));
+}
+
+static inline int64_t
+entry_stale_if_error_ms(const struct entry *e)
+{
+    return entry_ms_of(atomic_load_explicit(&e->stale_if_error, memory_order_relaxed));
+}
+
+/* For validation: from the end of the ttl. */
+static inline int64_t
+entry_good_ms(const struct entry *e)
+{
+    return entry_ms_of(atomic_load_explicit(&e->keep, memory_order_relaxed));
 }
 
 /* As policies mean it: what comes after the grace. */
 static inline int64_t
 entry_keep_ms(const struct entry *e)
 {
-    int64_t beyond = atomic_load_explicit(&e->keep_ms, memory_order_relaxed) - entry_grace_ms(e);
+    int64_t beyond = entry_good_ms(e) - entry_grace_ms(e);
 
     return beyond > 0 ? beyond : 0;
 }
@@ -197,7 +336,7 @@ entry_is_fresh(const struct entry *e, int64_t now_ms)
 static inline bool
 entry_is_uncacheable(const struct entry *e)
 {
-    return e->is_private || entry_state(e) == ENTRY_HITMISS;
+    return entry_is_private(e) || entry_state(e) == ENTRY_HITMISS;
 }
 
 /* How often it was the answer to a query with count_hits. */
@@ -229,5 +368,7 @@ uint64_t entry_bytes(const struct entry *e);
 struct entry *entry_hold(struct entry *e);
 /* Takes *ep and sets it to NULL.  The last hold on an unlinked entry frees it. */
 void entry_drop(struct entry **ep);
+/* Who fills it, on this loop; NULL: nobody. */
+void entry_set_fetch(struct entry *e, struct task *fetch);
 
 #endif

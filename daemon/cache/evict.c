@@ -70,6 +70,7 @@ evict_unlock(struct cache *c)
 void
 evict_add(struct cache *c, struct entry *e, uint32_t size_kb)
 {
+    e->fetched = false; /* what follows takes the place of `fetch` */
     e->evict.hash = (uint32_t)(e->node.key.hi >> 32);
     e->evict.size = size_kb;
     pthread_mutex_lock(&c->evict.lock);

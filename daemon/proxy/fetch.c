@@ -552,7 +552,7 @@ fetch_is_unread(const struct fetch *f)
     if (!f->entry->abandoned)
         return false;
     if (!f->windowed)
-        return f->entry->is_private;
+        return entry_is_private(f->entry);
     return atomic_load_explicit(&f->entry->readers, memory_order_acquire) == 0 &&
            (f->stalled || stobj_len(f->body) >= (uint64_t)f->proxy->params.transit_buffer);
 }

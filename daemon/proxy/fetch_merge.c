@@ -39,10 +39,10 @@ fetch_judge_merged(struct fetch *f, const struct http_head *merged, const struct
 static unsigned
 fetch_share_parts(const struct entry *old, struct entry_part parts[ENTRY_PARTS_MAX])
 {
-    unsigned n = atomic_load_explicit(&old->nparts, memory_order_acquire);
+    unsigned n = entry_nparts(old);
 
     for (unsigned i = 0; i < n; i++) {
-        parts[i] = old->parts[i];
+        parts[i] = entry_part(old, i);
         stobj_ref(parts[i].body);
     }
     return n;
@@ -141,11 +141,11 @@ fetch_revalidated(
     struct fresh_verdict v;
     struct http_head merged;
     struct cache_response r = {
-        .status = f->old->status,
+        .status = entry_status(f->old),
         .origin_status = head->status,
         .length_in_head = f->old->length_in_head,
         .partial = f->old->partial,
-        .body_len = f->old->body_len,
+        .body_len = entry_body_len(f->old),
         .received_ms = f->came_ms,
         .fresh = &v,
         .parts = parts,
@@ -205,8 +205,8 @@ fetch_belongs(const struct fetch *f, const struct http_head *head, uint64_t comp
         return false;
     validators_of(head, f->received_ms / 1000, &v);
     return validators_join(&f->have, &v) &&
-           (complete == f->old->body_len || complete == RANGE_UNKNOWN ||
-               f->old->body_len == STOBJ_SIZE_UNKNOWN);
+           (complete == entry_body_len(f->old) || complete == RANGE_UNKNOWN ||
+               entry_body_len(f->old) == STOBJ_SIZE_UNKNOWN);
 }
 
 /* The head of the whole, from the first part's that comes. */
@@ -261,7 +261,7 @@ fetch_gather_parts(struct fetch *f, const struct http_head *head, struct cache_r
     if (err != 0)
         return err;
     if (r->body_len == STOBJ_SIZE_UNKNOWN)
-        r->body_len = f->old->body_len;
+        r->body_len = entry_body_len(f->old);
     r->partial = true;
     r->nparts = fetch_share_parts(f->old, parts) + 1;
     fetch_insert_part(parts, r->nparts - 1, ours);

@@ -66,7 +66,7 @@ static bool
 fetch_wanted(const struct fetch *f, const struct fetch_spec *spec, struct range *out)
 {
     const struct range_spec *s = spec->ranges;
-    uint64_t complete = f->old->body_len;
+    uint64_t complete = entry_body_len(f->old);
     struct range ranges[RANGES_MAX];
     unsigned n;
 
@@ -100,13 +100,13 @@ fetch_plan_join(struct fetch *f, const struct fetch_spec *spec)
 
     if (validator.len == 0 || !fetch_wanted(f, spec, &want) ||
         !entry_missing(f->old, &want.first, &want.last) ||
-        atomic_load_explicit(&f->old->nparts, memory_order_acquire) >= ENTRY_PARTS_MAX) {
+        entry_nparts(f->old) >= ENTRY_PARTS_MAX) {
         return fetch_plan_without_old(f);
     }
     f->if_range = validator;
     f->joining = true;
     err = fetch_write_range(
-        f, want.first, want.last + 1 == f->old->body_len ? RANGE_UNKNOWN : want.last);
+        f, want.first, want.last + 1 == entry_body_len(f->old) ? RANGE_UNKNOWN : want.last);
     return err;
 }
 

@@ -208,8 +208,8 @@ fetch_tell_marker(struct fetch *f, unsigned status)
     if (f->shared == NULL)
         return;
     gone = f->shared->abandoned; /* while the body came: nobody takes it */
-    f->entry->fetch = &f->task;
-    f->shared->fetch = NULL;
+    entry_set_fetch(f->entry, &f->task);
+    entry_set_fetch(f->shared, NULL);
     fetch_mark(f, f->shared, gone ? NULL : f->entry, status);
     entry_drop(&f->shared);
     if (gone)
@@ -529,9 +529,13 @@ fetch_outgrown(struct fetch *f)
         return TERR_LIMIT; /* a part does not go on elsewhere */
     if (fetch_new_window(f, &next, STOBJ_SIZE_UNKNOWN) != 0)
         return TERR_NOMEM;
+    if (entry_add_part(f->entry, next) != 0) {
+        space_fail(next, TERR_NOMEM);
+        stobj_unref(&next);
+        return TERR_NOMEM;
+    }
     f->is_shared = false;
     f->windowed = true;
-    entry_add_part(f->entry, next);
     space_finish(f->body);
     f->body = next;
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);

@@ -208,7 +208,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     timer_init(&f->timer, &f->task);
     waiter_init(&f->space, &f->task, &p->loop->inbox);
     waiter_init(&f->upload_wait, &f->task, &p->loop->inbox);
-    entry->fetch = &f->task;
+    entry_set_fetch(entry, &f->task);
     if (upload != NULL)
         lease_init(&f->upload_it, upload, 0, LEASE_TO_END, &f->upload_wait);
     err = fetch_copy_request(f, x, spec);
@@ -243,11 +243,11 @@ fetch_free(struct fetch *f)
     task_cancel(&f->task);
     list_del(&f->link);
     timer_unlink(&f->timer);
-    f->entry->fetch = NULL;
+    entry_set_fetch(f->entry, NULL);
     if (f->shared != NULL) {
         struct entry *reader = f->entry; /* nobody came for it: both holds are ours */
 
-        f->shared->fetch = NULL;
+        entry_set_fetch(f->shared, NULL);
         entry_drop(&f->shared);
         entry_drop(&reader);
     }

@@ -288,7 +288,7 @@ fetch_get_stale(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     age_ms = (int64_t)f->proxy->loop->clock.mono_ms - e->received_ms;
     switch ((unsigned)var) {
     case VCL_VAR_OBJ_STALE_AGE:
-        out->r = (double)(e->age_ms + age_ms) / 1000;
+        out->r = (double)(entry_first_age_ms(e) + age_ms) / 1000;
         return 0;
     case VCL_VAR_OBJ_STALE_TTL:
         out->r = (double)entry_ttl_left_ms(e, e->received_ms + age_ms) / 1000;
@@ -303,7 +303,7 @@ fetch_get_stale(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         out->i = (int64_t)entry_hits(e);
         return 0;
     case VCL_VAR_OBJ_STALE_STATUS:
-        out->i = e->status;
+        out->i = entry_status(e);
         return 0;
     case VCL_VAR_OBJ_STALE_REASON:
         fetch_give_string(out, http_slice(&f->stored, f->stored.reason_off, f->stored.reason_len));
@@ -315,7 +315,7 @@ fetch_get_stale(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         out->p = f->proxy->storage;
         return 0;
     case VCL_VAR_OBJ_STALE_TIME:
-        out->r = run->now_s - (double)(e->age_ms + age_ms) / 1000;
+        out->r = run->now_s - (double)(entry_first_age_ms(e) + age_ms) / 1000;
         return 0;
     case VCL_VAR_OBJ_STALE_IS_VALID:
         out->i = 1;

@@ -518,8 +518,7 @@ static bool
 req_takes_as_came(struct req *r)
 {
     r->as_came = r->nranges == 1 && r->reason != CACHE_IS_PARTIAL && r->entry->partial &&
-                 r->entry->origin_status == 206 &&
-                 atomic_load_explicit(&r->entry->nparts, memory_order_acquire) == 1;
+                 r->entry->origin_status == 206 && entry_nparts(r->entry) == 1;
     return r->as_came;
 }
 
@@ -544,7 +543,7 @@ req_do_fetch(struct req *r)
             return req_try_again(r);
         if (r->tunnel != NULL)
             return req_goto(r, REQ_PIPE);
-        if (r->entry->origin_status == 304 && r->entry->status != 304)
+        if (r->entry->origin_status == 304 && entry_status(r->entry) != 304)
             r->log_flags |= SHMLOG_REQ_REVALIDATED;
         return req_goto(r, REQ_DELIVER);
     case ENTRY_FAILED:

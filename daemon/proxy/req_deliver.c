@@ -28,24 +28,23 @@ static int
 req_begin_entry(struct req *r)
 {
     struct entry *e = r->entry;
-    unsigned s = r->policy.touched ? r->policy.resp->head.status % 1000u : e->status;
+    unsigned s = r->policy.touched ? r->policy.resp->head.status % 1000u : entry_status(e);
 
     r->resp = (struct exchange_response){
         .status = s,
         .block = r->policy.touched ? r->policy.block : entry_head(e),
-        .length = e->body_len,
+        .length = entry_body_len(e),
         .length_in_block = e->length_in_head && !r->policy.no_length,
         .close = r->policy.close,
         .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
     };
-    if (!r->leader && stobj_state(e->parts[0].body) == STOBJ_FILLING) {
+    if (!r->leader && stobj_state(entry_part(e, 0).body) == STOBJ_FILLING) {
         entry_join(e);
         r->joined = true;
     }
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
-        stobj_state(e->parts[0].body) == STOBJ_SETTLED &&
-        atomic_load_explicit(&e->nparts, memory_order_acquire) == 1)
-        r->resp.length = stobj_len(e->parts[0].body);
+        stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
+        r->resp.length = stobj_len(entry_part(e, 0).body);
     r->all.end = r->resp.length;
     if ((r->head->present & REQ_SELECTS) != 0 && s == 200 && !r->as_asked && req_select(r) != 0)
         return TERR_NOMEM;
@@ -97,15 +96,15 @@ req_find_part(const struct req *r)
     uint64_t most = 0;
 
     if (!e->partial) {
-        bool outgrown = best + 1 < atomic_load_explicit(&e->nparts, memory_order_acquire);
+        bool outgrown = best + 1 < entry_nparts(e);
 
-        return outgrown && e->parts[best + 1].off <= r->pos ? best + 1 : best;
+        return outgrown && entry_part(e, best + 1).off <= r->pos ? best + 1 : best;
     }
-    for (unsigned i = 0; i < atomic_load_explicit(&e->nparts, memory_order_acquire); i++) {
-        const struct entry_part *p = &e->parts[i];
+    for (unsigned i = 0; i < entry_nparts(e); i++) {
+        const struct entry_part p = entry_part(e, i);
 
-        if (p->off <= r->pos && p->off + p->len > most) {
-            most = p->off + p->len;
+        if (p.off <= r->pos && p.off + p.len > most) {
+            most = p.off + p.len;
             best = i;
         }
     }
@@ -126,15 +125,15 @@ req_open_part(struct req *r)
         if (err != 0)
             return err;
     } else if (r->entry != NULL) {
-        const struct entry_part *p;
+        struct entry_part p;
 
         r->part = req_find_part(r);
-        p = &r->entry->parts[r->part];
-        tassert(r->pos >= p->off);
-        r->body = p->body;
-        off = p->off;
-        if (r->entry->partial && p->off + p->len < r->until)
-            r->until = p->off + p->len;
+        p = entry_part(r->entry, r->part);
+        tassert(r->pos >= p.off);
+        r->body = p.body;
+        off = p.off;
+        if (r->entry->partial && p.off + p.len < r->until)
+            r->until = p.off + p.len;
     }
     if (r->until <= r->pos && r->until != LEASE_TO_END)
         return TERR_CLOSED; /* no part has it: the entry was chosen because one does */
@@ -155,8 +154,7 @@ req_source_done(struct req *r)
     r->source_ended = true;
     if (r->pos < s->end && s->end != LEASE_TO_END)
         return r->until == r->pos ? 0 : TERR_CLOSED; /* another part has the rest */
-    if (s->end == LEASE_TO_END && r->entry != NULL &&
-        r->part + 1 < atomic_load_explicit(&r->entry->nparts, memory_order_acquire))
+    if (s->end == LEASE_TO_END && r->entry != NULL && r->part + 1 < entry_nparts(r->entry))
         return 0; /* it outgrew what is kept, and goes on in a window */
     if (++r->segment == r->nsegments) {
         r->body_ended = true;
@@ -200,8 +198,7 @@ static bool
 req_leased_last(const struct req *r)
 {
     return r->until == LEASE_TO_END && (r->ext[r->nleased - 1].flags & LEASE_LAST) != 0 &&
-           (r->entry == NULL ||
-               r->part + 1 == atomic_load_explicit(&r->entry->nparts, memory_order_acquire));
+           (r->entry == NULL || r->part + 1 == entry_nparts(r->entry));
 }
 
 /* More leases, if there is room and there are any.  0, TERR_AGAIN, or TERR_CLOSED: cut. */
@@ -301,7 +298,7 @@ req_deliver_whole(struct req *r)
         return 0;
     if (__builtin_expect(r->entry == NULL || !r->entry->partial, 1)) {
         if (r->entry != NULL)
-            r->body = r->entry->parts[0].body;
+            r->body = entry_part(r->entry, 0).body;
         if (lease_borrow(r->body, r->pos, r->all.end - r->pos, &run))
             return req_deliver_run(r, run);
     }

@@ -382,7 +382,7 @@ static void
 req_fit_length(struct req *r)
 {
     struct head_edit *e = r->policy.resp;
-    unsigned now = e->head.status % 1000u, was = r->entry->status;
+    unsigned now = e->head.status % 1000u, was = entry_status(r->entry);
 
     if (now == was || (now != 204 && was != 204 && was != 304))
         return;

@@ -39,7 +39,7 @@ req_rest_start(struct req *r)
     };
 
     tassert(r->rest == NULL && r->entry != NULL);
-    if (r->nsegments != 1 || r->entry->status != 200 || req_make_key(r) != 0 ||
+    if (r->nsegments != 1 || entry_status(r->entry) != 200 || req_make_key(r) != 0 ||
         req_rest_validators(r, r->entry, &head, &v, fields) != 0)
         return TERR_CLOSED;
     spec.if_range = validators_if_range(&v);
@@ -69,14 +69,14 @@ static bool
 req_rest_fits(const struct req *r)
 {
     const struct req_rest *rest = r->rest;
-    uint64_t whole = r->entry->body_len;
+    uint64_t whole = entry_body_len(r->entry);
     struct http_field fields[2][LIMIT_FIELDS];
     struct http_head begun, came;
     struct validators a, b;
     struct content_range cr;
     struct slice value;
 
-    if (rest->entry->status != 206 ||
+    if (entry_status(rest->entry) != 206 ||
         req_rest_validators(r, r->entry, &begun, &a, fields[0]) != 0 ||
         req_rest_validators(r, rest->entry, &came, &b, fields[1]) != 0 || !validators_join(&a, &b))
         return false;
@@ -99,7 +99,7 @@ req_rest_body(struct req *r, struct stobj **body, uint64_t *off)
         return TERR_AGAIN;
     if (entry_state(rest->entry) != ENTRY_READY || !req_rest_fits(r))
         return TERR_CLOSED;
-    *body = rest->entry->parts[0].body;
+    *body = entry_part(rest->entry, 0).body;
     *off = rest->want.first;
     return 0;
 }

@@ -119,7 +119,7 @@ req_range_has_come(const struct req *r)
     if (r->nranges != 1 || s->first == RANGE_UNKNOWN || s->last == RANGE_UNKNOWN)
         return false;
     return r->entry->partial ? entry_has_bytes(r->entry, s->first, s->last)
-                             : s->last < stobj_len(r->entry->parts[0].body);
+                             : s->last < stobj_len(entry_part(r->entry, 0).body);
 }
 
 static int
@@ -130,9 +130,9 @@ req_select_ranges(struct req *r, const struct http_head *stored)
     unsigned n = 1;
 
     if (r->as_came) {
-        const struct entry_part *p = &r->entry->parts[0];
+        const struct entry_part p = entry_part(r->entry, 0);
 
-        ranges[0] = (struct range){p->off, p->off + p->len - 1};
+        ranges[0] = (struct range){p.off, p.off + p.len - 1};
     } else if (complete == STOBJ_SIZE_UNKNOWN) {
         if (!req_range_has_come(r))
             return 0;
@@ -167,7 +167,8 @@ req_select(struct req *r)
     validators_of(&stored, r->proxy->loop->clock.wall_ms / 1000, &v);
     if (cond_not_modified(req, &v))
         return req_not_modified(r, &stored);
-    if (r->nranges == 0 || r->entry->is_private || (!r->as_came && !cond_range_holds(req, &v)))
+    if (r->nranges == 0 || entry_is_private(r->entry) ||
+        (!r->as_came && !cond_range_holds(req, &v)))
         return 0;
     return req_select_ranges(r, &stored);
 }

@@ -69,7 +69,7 @@ static int64_t
 req_ttl_s(const struct req *r)
 {
     int64_t left =
-        r->entry->ttl_ms - ((int64_t)r->proxy->loop->clock.mono_ms - r->entry->received_ms);
+        entry_ttl_ms(r->entry) - ((int64_t)r->proxy->loop->clock.mono_ms - r->entry->received_ms);
 
     return left < 0 ? -((999 - left) / 1000) : left / 1000;
 }
@@ -106,11 +106,11 @@ req_put_forwarded(const struct req *r, char *p)
     }
     if (r->origin_failed)
         p = PUT(p, "; detail=stale-if-error");
-    else if (!r->entry->is_private && !r->entry->windowed)
+    else if (!entry_is_private(r->entry) && !r->entry->windowed)
         p = PUT(p, "; stored");
     if (r->collapsed)
         p = PUT(p, "; collapsed");
-    if (!r->entry->is_private && !r->entry->windowed) {
+    if (!entry_is_private(r->entry) && !r->entry->windowed) {
         p = PUT(p, "; ttl=");
         p = req_put_number(p, req_ttl_s(r));
     }
@@ -180,7 +180,7 @@ req_extra_lines(struct req *r)
     char *p = x->extra + x->extra_len;
 
     tassert(x->extra_len == 0);
-    if (r->entry != NULL && !r->entry->is_private) {
+    if (r->entry != NULL && !entry_is_private(r->entry)) {
         int64_t age = entry_age_s(r->entry, (int64_t)r->proxy->loop->clock.mono_ms);
 
         if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0) {

@@ -310,13 +310,13 @@ req_get_obj(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         out->r = req_seconds(entry_keep_ms(e));
         return 0;
     case VCL_VAR_OBJ_AGE:
-        out->r = req_seconds(e->age_ms + (now_ms - e->received_ms));
+        out->r = req_seconds(entry_first_age_ms(e) + (now_ms - e->received_ms));
         return 0;
     case VCL_VAR_OBJ_TIME:
-        out->r = run->now_s - req_seconds(e->age_ms + (now_ms - e->received_ms));
+        out->r = run->now_s - req_seconds(entry_first_age_ms(e) + (now_ms - e->received_ms));
         return 0;
     case VCL_VAR_OBJ_STATUS:
-        out->i = e->status;
+        out->i = entry_status(e);
         return 0;
     case VCL_VAR_OBJ_REASON:
         if (req_stored_head(run, e, &head) != 0)
@@ -345,7 +345,7 @@ req_get_resp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 
     switch ((unsigned)var) {
     case VCL_VAR_RESP_IS_STREAMING:
-        out->i = r->entry != NULL && stobj_state(r->entry->parts[0].body) == STOBJ_FILLING;
+        out->i = r->entry != NULL && stobj_state(entry_part(r->entry, 0).body) == STOBJ_FILLING;
         return 0;
     case VCL_VAR_RESP_TIME:
         out->r = run->now_s;
@@ -355,7 +355,7 @@ req_get_resp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         return 0;
     case VCL_VAR_RESP_STATUS:
         if (r->policy.resp == NULL) {
-            out->i = r->policy.synth ? r->synth_status : r->entry->status;
+            out->i = r->policy.synth ? r->synth_status : entry_status(r->entry);
             return 0;
         }
         out->i = r->policy.resp->head.status;

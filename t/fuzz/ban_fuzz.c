@@ -59,7 +59,8 @@ static const struct http_head fuzz_request = {
 static void
 fuzz_missing(const struct ban *b)
 {
-    static const struct entry none; /* no head: every header is missing */
+    static const struct entry none = {
+        .block = &entry_no_block}; /* no head: every header is missing */
 
     for (unsigned i = 0; i < b->ntests; i++)
         if (b->tests[i].field == BAN_OBJ_HTTP && b->tests[i].op != BAN_NE)
@@ -91,19 +92,24 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = (const char *)data;
     const char *end = size > 0 ? (const char *)memchr(text, '\n', size) : NULL;
     size_t len = end != NULL ? (size_t)(end - text) : size;
-    static char block[FUZZ_HEAD_MAX + 2];
-    struct entry e = {.block = block, .status = 200, .received_ms = 100000, .age_ms = 3000};
+    static union {
+        struct entry_block block;
+        char room[sizeof(struct entry_block) + FUZZ_HEAD_MAX + 2];
+    } stored;
+    struct entry e = {.block = &stored.block, .received_ms = 100000};
     char why[300] = "", *exact = malloc(len + 1);
     struct ban *b;
     int err;
 
     tassert(exact != NULL);
     memcpy(exact, text, len); /* so that the sanitizer sees a byte too far */
-    atomic_init(&e.ttl_ms, 60000);
-    atomic_init(&e.grace_ms, 10000);
-    atomic_init(&e.keep_ms, 20000);
-    e.head_len =
-        (uint32_t)fuzz_block(end != NULL ? end + 1 : "", end != NULL ? size - len - 1 : 0, block);
+    atomic_init(&e.ttl, 60000);
+    atomic_init(&e.grace, 10000);
+    atomic_init(&e.keep, 20000);
+    stored.block.status = 200;
+    stored.block.age = 3000;
+    stored.block.head_len = (uint32_t)fuzz_block(
+        end != NULL ? end + 1 : "", end != NULL ? size - len - 1 : 0, stored.block.text);
     err = ban_parse(&b, slice_of(exact, len), why, sizeof(why));
     free(exact);
     if (err == 0) {

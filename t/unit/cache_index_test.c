@@ -121,7 +121,7 @@ TEST(cache_index, in_a_full_storage_it_grows_by_evicting_and_stays_within_its_si
 
     index_open(&f, UINT64_C(1) << 20);
     CHECK_EQ(6, index_stats(&f).bits);
-    for (unsigned n = 0; n < 4000; n++)
+    for (unsigned n = 0; n < 6000; n++)
         store_one(&f, req, n);
     s = index_stats(&f);
     CHECK(fixture_count(&f, COUNTER_cache_evicted) > 1000);

@@ -448,7 +448,7 @@ TEST(evict, who_is_read_leaves_the_queues_at_once_and_is_not_promised)
     CHECK_EQ(1, fixture_count(&f, COUNTER_cache_evicted));
     CHECK_EQ(0, evict_make_room(f.cache, 1)); /* there is nobody */
     cache_fixture_grace();
-    CHECK_EQ(200, a.entry->status); /* stays readable */
+    CHECK_EQ(200, entry_status(a.entry)); /* stays readable */
     entry_drop(&a.entry);
     cache_fixture_close(&f);
 }
@@ -518,7 +518,22 @@ TEST(evict, lru_and_sieve_can_be_chosen_and_nothing_else)
     }
 }
 
-TEST_MAIN(TEST_ENTRY(evict, what_leaves_by_itself_is_in_no_queue_any_more),
+TEST(evict, long_durations_are_kept_to_the_second)
+{
+    const int64_t year = INT64_C(365) * 86400000, exact = ENTRY_MS_EXACT - 1;
+    const int64_t same[] = {0, 1, -1, 999, exact, -exact, 30 * year, -30 * year, 86400000};
+
+    for (size_t i = 0; i < ARRAY_LEN(same); i++)
+        CHECK_EQ(same[i], entry_ms_of(entry_ms_pack(same[i])));
+    CHECK_EQ(year, entry_ms_of(entry_ms_pack(year + 999)));
+    CHECK_EQ(-year, entry_ms_of(entry_ms_pack(-year - 999)));
+    CHECK_EQ(exact / 1000 * 1000, entry_ms_of(entry_ms_pack(exact + 1)) / 1000 * 1000);
+    CHECK(entry_ms_of(entry_ms_pack(INT64_MAX)) > 34 * year);
+    CHECK_EQ(entry_ms_of(entry_ms_pack(INT64_MAX)), -entry_ms_of(entry_ms_pack(INT64_MIN)));
+}
+
+TEST_MAIN(TEST_ENTRY(evict, long_durations_are_kept_to_the_second),
+    TEST_ENTRY(evict, what_leaves_by_itself_is_in_no_queue_any_more),
     TEST_ENTRY(evict, who_is_read_leaves_the_queues_at_once_and_is_not_promised),
     TEST_ENTRY(evict, who_comes_back_soon_is_known_as_a_ghost),
     TEST_ENTRY(evict, what_replaces_a_response_takes_its_place),

@@ -158,7 +158,7 @@ loop_send(struct exchange *x, const struct exchange_response *resp, const struct
     const struct req *r = x->answerer;
 
     tassert(r->body != NULL);
-    tassert(r->entry == NULL || r->body == r->entry->parts[r->part].body);
+    tassert(r->entry == NULL || r->body == entry_part(r->entry, r->part).body);
     loop_remember(r->body);
     if (r->part > loop.part_most)
         loop.part_most = r->part;
