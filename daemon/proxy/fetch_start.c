@@ -239,7 +239,7 @@ fetch_free(struct fetch *f)
 {
     struct proxy *p = f->proxy;
 
-    tassert(f->conn == NULL && f->upload == NULL);
+    tassert(f->conn == NULL && f->upload == NULL && f->kept == NULL);
     task_cancel(&f->task);
     list_del(&f->link);
     timer_unlink(&f->timer);

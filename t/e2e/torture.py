@@ -47,7 +47,8 @@ storage:
 index: {{ bits: auto }}
 negative_cache: {{ entries: 1000, ttl: 5s }}
 backends:
-  default: {{ address: "{origin}" }}
+  default: {{ address: "{origin}", connect_timeout: 1m, first_byte_timeout: 5m,
+              between_bytes_timeout: 5m }}
 tables:
   canary: {{ path: "{tables}/canary", kind: map }}
   longest: {{ path: "{tables}/longest", kind: prefix }}

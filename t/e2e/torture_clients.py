@@ -13,6 +13,7 @@ import time
 from torture_world import HOST, KI, LANGUAGES, MI, body_of, canary
 
 TAG = re.compile(r'(W/)?"(\d+)\.([a-z-]+)\.(\d+)"')
+LARGE, LARGE_S = ("wide", "weak"), 10
 STALE_SLACK_S = 60  # from the origin's clock to tarnd's, on a machine that is busy
 TABLE_KEYS = 200
 PREFIXES = ("/", "/plain/", "/vary/1", "/hot/")
@@ -363,7 +364,7 @@ class Part(threading.Thread):
     def note_cut(self, e):
         r = self.reading.r
         self.count[f"cut {r.kind_name}"] += 1
-        if len(self.wrong) < 3 and not excused(r):
+        if not excused(r):
             self.count["cut that nothing excuses: " + f"{self.reading.ask} {e}"[:200]] += 1
 
     def connect(self):
@@ -406,7 +407,10 @@ class Part(threading.Thread):
         near = [r for r in self.world.focus() if kinds is None or r.kind_name in kinds]
         if near and self.rng.random() < 0.5:
             return self.rng.choice(near)
-        choices = self.world.by_kind[self.rng.choice(kinds)] if kinds else self.world.resources
+        kind = self.rng.choice(kinds) if kinds else None
+        choices = self.world.by_kind[kind] if kind else self.world.resources
+        if kind in LARGE:  # the same for all, so that they share a window
+            return choices[int(time.monotonic() / LARGE_S) % len(choices)]
         if self.rng.random() < 0.5:
             return choices[int(len(choices) * self.rng.random() ** 4)]
         return self.rng.choice(choices)
@@ -433,7 +437,7 @@ class Part(threading.Thread):
 def excused(r):
     """Whose answers may be cut: what breaks off; what is too large to keep, or turns out to be when
     its length was not said: too large for the room that the store has just then."""
-    return r.kind_name in ("breaks", "wide", "weak") or r.kind.chunked
+    return r.kind_name in ("breaks", *LARGE) or r.kind.chunked
 
 
 class Pipeliner(Part):
@@ -455,9 +459,9 @@ class Mixed(Part):
         if what < 0.05:
             return self.purge()
         if what < 0.06:
-            return self.ask(self.make(self.some_resource(("wide", "weak"))))
+            return self.ask(self.make(self.some_resource(LARGE)))
         count = self.rng.choice((1, 1, 2, 4))
-        kinds = [k for k in self.world.by_kind if k not in ("wide", "weak")]
+        kinds = [k for k in self.world.by_kind if k not in LARGE]
         return self.ask(*(self.make(self.some_resource(kinds)) for _ in range(count)))
 
     def post(self):
@@ -494,7 +498,8 @@ class Slow(Part):
         time.sleep(self.rng.choice((0, 0, 0, 0.01, 0.05, self.rng.uniform(0, 2))))
 
     def turn(self):
-        kinds = ("plain", "chunks", "vary", "mine", "wide", "weak", "slow", "breaks")
+        kinds = LARGE if self.rng.random() < 0.3 else (
+            "plain", "chunks", "vary", "mine", "slow", "breaks")
         self.connect()
         self.wire.step = self.rng.choice((512, 4096, 65536))
         self.ask(self.make(self.some_resource(kinds)))
@@ -551,7 +556,7 @@ class Herd(Part):
         try:
             place = self.barrier.wait(self.patience)
             if place == 0:
-                r = self.some_resource()
+                r = self.some_resource(LARGE if self.rng.random() < 0.02 else None)
                 purge = Ask(self.world, r, self.rng, "PURGE")
                 purge.purges = self.world.change(r)
                 self.chosen[0] = r

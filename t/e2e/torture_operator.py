@@ -267,7 +267,10 @@ class Table(Hand):
             time.sleep(self.rng.uniform(0, 0.03))
             writer.kill()
             self.count["table writers killed"] += 1
-        _, said = writer.communicate(timeout=self.lab.patience)
+        try:
+            _, said = writer.communicate(timeout=self.lab.patience)
+        finally:
+            writer.kill()
         if writer.returncode == 0:
             self.written(self.version)
             self.count["table versions"] += 1
