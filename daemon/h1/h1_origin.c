@@ -49,6 +49,8 @@ struct h1_origin {
 static int
 h1_origin_save(struct h1_origin *o, struct span rx)
 {
+    if (o->head_ready && o->own_at == o->own_len)
+        o->own_at = o->own_len = o->head.len; /* what was kept behind the head has been taken */
     if (o->own_len + rx.len > o->own_cap) {
         size_t cap = o->own_cap > 0 ? o->own_cap : 4096;
         char *p;

@@ -126,6 +126,37 @@ user_hears(struct user *u, const char *text, size_t at)
     fake_run(&u->loop);
 }
 
+/* Of a body, or a tunnel, `pieces` of a size come one after the other: now into the room that the user
+ * lent, now when it has none to lend. */
+static void
+taken_in_turns(struct user *u, unsigned pieces, size_t piece)
+{
+    char *came = calloc(1, piece), *room = malloc(piece);
+
+    u->holds = true;
+    fake_run(&u->loop);
+    CHECK(u->headed);
+    for (unsigned i = 0; i < pieces; i++) {
+        size_t taken = 0;
+
+        if (i % 2 == 0)
+            CHECK_EQ(TERR_AGAIN, h1_origin_body(u->o, (struct span){room, piece}));
+        memset(came, 'a' + (int)(i % 26), piece);
+        fake_arrive(u->s, came, piece);
+        fake_run(&u->loop);
+        while (taken < piece) {
+            ssize_t n = h1_origin_body(u->o, (struct span){room, piece});
+
+            CHECK(n > 0);
+            CHECK_MEM(came, room, (size_t)n);
+            taken += (size_t)n;
+        }
+        CHECK(u->loop.usage.bytes[USAGE_READ] <= 4 * piece + 4096);
+    }
+    free(came);
+    free(room);
+}
+
 #define HINTS "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 #define FINAL "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"
 #define SWITCH \
@@ -302,6 +333,26 @@ TEST(h1_origin, a_tunnel_gives_the_bytes_of_the_origin_however_they_come)
     }
 }
 
+TEST(h1_origin, what_comes_while_the_client_is_slow_is_kept_until_it_is_taken_and_no_longer)
+{
+    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+    struct user u;
+
+    user_open(&u);
+    h1_origin_sent(u.o);
+    fake_arrive(u.s, head, sizeof(head) - 1);
+    taken_in_turns(&u, 1000, 1000);
+    CHECK(h1_origin_body_done(u.o));
+    CHECK(h1_origin_reusable(u.o));
+    user_close(&u);
+    user_open(&u);
+    h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
+    h1_origin_sent(u.o);
+    fake_arrive(u.s, SWITCH, sizeof(SWITCH) - 1);
+    taken_in_turns(&u, 300, 5000);
+    user_close(&u);
+}
+
 TEST(h1_origin, a_tunnel_that_is_reset_does_not_end_well)
 {
     struct user u;
@@ -472,6 +523,8 @@ TEST_MAIN(TEST_ENTRY(h1_origin, a_body_is_known_to_be_whole_with_its_last_byte),
     TEST_ENTRY(h1_origin, an_interim_response_has_no_body),
     TEST_ENTRY(h1_origin, a_101_must_have_been_asked_for),
     TEST_ENTRY(h1_origin, a_tunnel_gives_the_bytes_of_the_origin_however_they_come),
+    TEST_ENTRY(
+        h1_origin, what_comes_while_the_client_is_slow_is_kept_until_it_is_taken_and_no_longer),
     TEST_ENTRY(h1_origin, a_tunnel_that_is_reset_does_not_end_well),
     TEST_ENTRY(h1_origin, a_tunnel_sends_what_it_is_given_and_then_its_end),
     TEST_ENTRY(h1_origin, a_user_that_reads_nothing_stops_the_origin_and_then_loses_nothing),
