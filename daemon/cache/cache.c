@@ -711,11 +711,28 @@ entry_add_part(struct entry *e, struct stobj *next)
     return 0;
 }
 
-void
+bool
 entry_join(struct entry *e)
 {
+    uint32_t n = atomic_load_explicit(&e->readers, memory_order_relaxed);
+
     OBJ_CHECK(e, ENTRY_MAGIC);
-    atomic_fetch_add_explicit(&e->readers, 1, memory_order_relaxed);
+    while (n != ENTRY_CLOSED)
+        if (atomic_compare_exchange_weak_explicit(
+                &e->readers, &n, n + 1, memory_order_relaxed, memory_order_relaxed))
+            return true;
+    return false;
+}
+
+bool
+entry_close(struct entry *e)
+{
+    uint32_t none = 0;
+
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    return atomic_compare_exchange_strong_explicit(
+               &e->readers, &none, ENTRY_CLOSED, memory_order_acquire, memory_order_relaxed) ||
+           none == ENTRY_CLOSED;
 }
 
 void

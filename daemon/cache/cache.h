@@ -189,9 +189,11 @@ struct bans *cache_bans(struct cache *c);
 int entry_add_part(struct entry *e, struct stobj *next);
 
 /* Somebody but the leader reads it while it is filled; and does not any more.  The last one to
- * leave has the fetch look whether anybody needs it still. */
-void entry_join(struct entry *e);
+ * leave has the fetch look whether anybody needs it still.  false: that has been given up. */
+bool entry_join(struct entry *e);
 void entry_leave(struct entry *e);
+/* For its fetch.  Whether nobody has joined: then nobody can from now on. */
+bool entry_close(struct entry *e);
 
 /* The request that would have read it goes; its fetch, on the same loop, is told.  A private
  * entry has no other reader; a shared one goes on for those who wait or come. */

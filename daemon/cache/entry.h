@@ -97,6 +97,8 @@ struct entry_block {
 /* Of who has none: all is empty. */
 extern const struct entry_block entry_no_block;
 
+#define ENTRY_CLOSED UINT32_MAX /* `readers`: its fetch ended for want of them */
+
 /* Two lines of the CPU's caches: what a hit reads comes first.  What is used at different times of
  * its life shares memory, and says until when. */
 #define ENTRY_MAGIC OBJ_TAG('e', 'n', 't', 'r')
@@ -135,9 +137,10 @@ struct entry {
         bool fetched : 1;   /* somebody fills it: `fetch` */
     };
     union {
-        uint32_t changes;         /* BUSY, late: of its key, when it was made */
-        int32_t err;              /* FAILED: why, TERR_* */
-        _Atomic uint32_t readers; /* READY: who joined as it was filled, the leader not counted */
+        uint32_t changes; /* BUSY, late: of its key, when it was made */
+        int32_t err;      /* FAILED: why, TERR_* */
+        /* READY: who joined as it was filled, the leader not counted; or ENTRY_CLOSED. */
+        _Atomic uint32_t readers;
     };
     /* 64 bytes */
     union {

@@ -553,17 +553,17 @@ fetch_is_unread(const struct fetch *f)
         return false;
     if (!f->windowed)
         return entry_is_private(f->entry);
-    return atomic_load_explicit(&f->entry->readers, memory_order_acquire) == 0 &&
-           (f->stalled || stobj_len(f->body) >= (uint64_t)f->proxy->params.transit_buffer);
+    return (f->stalled || stobj_len(f->body) >= (uint64_t)f->proxy->params.transit_buffer) &&
+           entry_close(f->entry);
 }
 
 /* One step.  A response that nobody will read is given up here, whatever the state. */
 static enum fetch_next
 fetch_step(struct fetch *f)
 {
-    bool unwanted = f->cut || fetch_is_unread(f);
+    bool ends = f->state == FETCH_REVALIDATE || f->state >= FETCH_DONE;
 
-    if (unwanted && f->state != FETCH_REVALIDATE && f->state < FETCH_DONE)
+    if (!ends && (f->cut || fetch_is_unread(f)))
         return fetch_fail(f, TERR_CANCELLED);
     return fetch_machine[f->state].run(f);
 }

@@ -23,7 +23,21 @@ req_hold(struct req *r)
         lease_hold(&r->it);
 }
 
-/* From the entry: what the exchange needs to know of the response. */
+/* Who reads what is being filled is counted, so that the fetch goes on for it.  An object that is
+ * whole may have outgrown what is kept: the last part tells.  Returns whether it is not too late. */
+static __attribute__((noinline)) bool
+req_join(struct req *r)
+{
+    struct stobj *last = entry_part(r->entry, entry_nparts(r->entry) - 1).body;
+
+    if (stobj_state(entry_part(r->entry, 0).body) == STOBJ_FILLING ||
+        stobj_state(last) == STOBJ_FILLING)
+        return r->joined = entry_join(r->entry);
+    return r->entry->partial || stobj_state(last) != STOBJ_FAILED;
+}
+
+/* From the entry: what the exchange needs to know of the response.  TERR_CLOSED: it has been given
+ * up. */
 static int
 req_begin_entry(struct req *r)
 {
@@ -38,10 +52,10 @@ req_begin_entry(struct req *r)
         .close = r->policy.close,
         .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
     };
-    if (!r->leader && stobj_state(entry_part(e, 0).body) == STOBJ_FILLING) {
-        entry_join(e);
-        r->joined = true;
-    }
+    if (!r->leader &&
+        (stobj_state(entry_part(e, 0).body) == STOBJ_FILLING || entry_nparts(e) > 1) &&
+        !req_join(r))
+        return TERR_CLOSED;
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
         stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
         r->resp.length = stobj_len(entry_part(e, 0).body);
@@ -56,12 +70,16 @@ req_begin_entry(struct req *r)
 static int
 req_begin(struct req *r)
 {
+    int err = 0;
+
     r->begun = true;
     r->all = (struct req_segment){{NULL, 0}, 0, r->resp.length};
     r->segments = &r->all;
     r->nsegments = 1;
-    if (r->entry != NULL && req_begin_entry(r) != 0)
-        return TERR_NOMEM;
+    if (r->entry != NULL)
+        err = req_begin_entry(r);
+    if (err != 0)
+        return err;
     if (!r->policy.touched &&
         !r->policy.synth) /* else they are in the block, as far as they are wanted */
         req_extra_lines(r);
@@ -366,7 +384,7 @@ req_look_again(struct req *r)
     req_forget_response(r);
     r->nranges = nranges;
     r->no_window = true;
-    r->behind = false;
+    r->begun = r->behind = false;
     return req_goto(r, REQ_LOOKUP);
 }
 
@@ -409,8 +427,10 @@ req_deliver_on(struct req *r)
     if (r->upload != NULL)
         req_pump_upload(r);
     if (!r->begun) {
-        if (req_begin(r) != 0)
-            return req_cut(r);
+        int err = req_begin(r);
+
+        if (err != 0)
+            return err == TERR_CLOSED ? req_look_again(r) : req_cut(r);
         if (x->writable && req_deliver_whole(r) == TERR_CLOSED)
             return r->head_sent || x->gone ? req_goto(r, REQ_CLOSE) : req_deliver_nothing(r);
     }

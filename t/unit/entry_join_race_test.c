@@ -1,0 +1,92 @@
+/* entry_join_race_test.c -- who comes to read a body, and the fetch that ends for want of readers,
+ * at the same moment: one of the two gets its way, and knows it. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "daemon/cache/cache.h"
+#include "t/unit/test.h"
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+
+enum {
+#if defined(__SANITIZE_THREAD__)
+    ROUNDS = 200 * 1000,
+#else
+    ROUNDS = 2 * 1000 * 1000,
+#endif
+};
+
+static struct race {
+    struct entry entry;
+    atomic_uint round; /* that is on */
+    atomic_uint came;  /* the last that the reader is through with */
+    bool joined;
+} race;
+
+static void
+race_await(const atomic_uint *word, unsigned round)
+{
+    for (unsigned spins = 0; atomic_load(word) < round; spins++)
+        if (spins > 1000)
+            sched_yield();
+}
+
+static void *
+race_read(void *arg __attribute__((unused)))
+{
+    for (unsigned round = 1; round <= ROUNDS; round++) {
+        race_await(&race.round, round);
+        race.joined = entry_join(&race.entry);
+        atomic_store(&race.came, round);
+    }
+    return NULL;
+}
+
+TEST(entry_join, one_of_the_two_gets_its_way)
+{
+    unsigned long joined = 0, closed = 0;
+    pthread_t reader;
+
+    memset(&race, 0, sizeof(race));
+    race.entry.magic = ENTRY_MAGIC;
+    CHECK_EQ(0, pthread_create(&reader, NULL, race_read, NULL));
+    for (unsigned round = 1; round <= ROUNDS; round++) {
+        bool ended;
+
+        atomic_store(&race.entry.readers, 0);
+        atomic_store(&race.round, round);
+        for (volatile unsigned spins = 0; spins < round % 128; spins++) /* now one is first, now */
+            continue;                                                   /* the other */
+        ended = entry_close(&race.entry);
+        race_await(&race.came, round);
+        CHECK_EQ(!ended, race.joined);
+        CHECK_EQ(ended ? ENTRY_CLOSED : 1, atomic_load(&race.entry.readers));
+        joined += !ended;
+        closed += ended;
+    }
+    CHECK_EQ(0, pthread_join(reader, NULL));
+    print_message("joined in %lu rounds, closed in %lu\n", joined, closed);
+}
+
+TEST(entry_join, who_has_left_does_not_count)
+{
+    struct entry e;
+
+    memset(&e, 0, sizeof(e));
+    e.magic = ENTRY_MAGIC;
+    CHECK(entry_join(&e));
+    CHECK(!entry_close(&e));
+    atomic_store(&e.readers, 0);
+    CHECK(entry_close(&e));
+    CHECK(entry_close(&e)); /* it may look twice */
+    CHECK(!entry_join(&e));
+}
+
+TEST_MAIN(TEST_ENTRY(entry_join, one_of_the_two_gets_its_way),
+    TEST_ENTRY(entry_join, who_has_left_does_not_count))
