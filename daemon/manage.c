@@ -148,6 +148,7 @@ manage_charge(struct manage *m)
     storage_charge(m->env.storage, CHARGE_SYNTH, m->synths_charged, synths.charged);
     m->synths_charged = synths.charged;
     traffic_charge(m->env.storage, &m->charged, &m->loop->usage);
+    footprint_follow(&m->footprint, m->loop->clock.mono_ms);
 }
 
 static void
@@ -156,6 +157,7 @@ manage_uncharge(struct manage *m)
     storage_charge(m->env.storage, CHARGE_SYNTH, m->synths_charged, 0);
     m->synths_charged = 0;
     traffic_uncharge(m->env.storage, &m->charged);
+    footprint_close(&m->footprint);
 }
 
 /* What every turn of the phase looks at. */
@@ -267,6 +269,8 @@ manage_open(struct manage **out, const struct manage_env *env)
         manage_close(&m);
         return err;
     }
+    footprint_open(&m->footprint, env->storage,
+        (uint64_t)env->nworkers * (uint64_t)env->conf->params.log_ring);
     m->sweep_ms = loop_deadline(m->loop, SWEEP_MS);
     manage_apply_params(m);
     *out = m;

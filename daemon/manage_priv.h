@@ -7,6 +7,7 @@
 #include "daemon/base/timer.h"
 #include "daemon/base/usage.h"
 #include "daemon/base/waiter.h"
+#include "daemon/footprint.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/manage.h"
 
@@ -31,6 +32,7 @@ struct manage {
     struct timer tick;
     struct task lurk_task; /* in the background bans are tested, and the index grows */
     struct timer lurk;
+    struct footprint footprint;
     struct usage charged;    /* what the store has been told of loop->usage */
     uint64_t synths_charged; /* and of the synthetic bodies, which lie in a store of their own */
     uint64_t deadline_ms, sweep_ms; /* of the phase; of the next sweep */

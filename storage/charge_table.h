@@ -11,7 +11,8 @@
     X(content, "Bytes of what is stored")                                                          \
     X(tables, "Bytes of what finds it, and remembers what was not")                                \
     X(passing, "Bytes of what is on its way through and not stored")                               \
-    X(traffic, "Bytes that connections and requests take from the heap")
+    X(traffic, "Bytes that connections and requests take from the heap")                           \
+    X(process, "Bytes of the process that nobody asked for")
 
 #define CHARGE_TABLE(X)                                                                            \
     X(BODY, content, bodies, "Bytes of stored bodies, and of the lists of their pieces")           \
@@ -26,7 +27,9 @@
     X(READ, traffic, read_buffers, "Bytes of read buffers, of connections that wait, too")         \
     X(ARENA, traffic, arenas, "Bytes of requests' arenas")                                         \
     X(CONN, traffic, connections, "Bytes of connections' own, to clients and to backends")         \
-    X(REQUEST, traffic, requests, "Bytes of requests and fetches under way")
+    X(REQUEST, traffic, requests, "Bytes of requests and fetches under way")                       \
+    X(PROGRAM, process, program, "Bytes of the program, and of the log's rings")                   \
+    X(OVERHEAD, process, overhead, "Bytes that the allocator takes beyond what it gives")
 /* clang-format on */
 
 /* A leaf.  Passed with each charge, and again with its release. */

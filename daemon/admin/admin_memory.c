@@ -1,9 +1,9 @@
 /* admin_memory.c -- the tree of memory: what everything that grows has taken, by what for. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/admin/admin_priv.h"
+#include "daemon/base/usage.h"
 
 /* clang-format off */
 enum memory_branch {
@@ -50,20 +50,6 @@ memory_total(const struct storage_stats *s)
     return sum;
 }
 
-uint64_t
-memory_resident(void)
-{
-    FILE *f = fopen("/proc/self/statm", "re");
-    unsigned long long pages = 0;
-
-    if (f == NULL)
-        return 0;
-    if (fscanf(f, "%*s %llu", &pages) != 1)
-        pages = 0;
-    fclose(f);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* {"bytes": N, "parts": {NAME: ...}} */
 static json_t *
 memory_node(uint64_t bytes, json_t *parts)
@@ -100,7 +86,7 @@ admin_do_memory(struct admin_call *c)
     }
     tassert_slow(total == memory_total(&s));
     json_put(o, "size", json_integer((json_int_t)s.size));
-    json_put(o, "resident", json_integer((json_int_t)memory_resident()));
+    json_put(o, "resident", json_integer((json_int_t)usage_resident()));
     json_put(o, "total", memory_node(total, branches));
     admin_answer(c, 200, o);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/admin/admin_priv.h"
+#include "daemon/base/usage.h"
 #include "daemon/cache/cache.h"
 #include "daemon/cache/cuckoo.h"
 #include "daemon/shm/counters.h"
@@ -64,7 +65,7 @@ metrics_each(const struct admin *a, metrics_each_f *each, void *ctx)
     CHARGE_TABLE(X)
 #undef X
     each(ctx, "memory.resident", "Bytes of the process in memory, by the kernel's count",
-        COUNTER_KIND_GAUGE, memory_resident());
+        COUNTER_KIND_GAUGE, usage_resident());
     cache_index_stats(a->env.cache, &index);
 #define X(group, name, kind, member, doc) \
     each(ctx, #group "." #name, doc, COUNTER_KIND_##kind, (uint64_t)index.member);

@@ -70,8 +70,6 @@ char *admin_render(struct admin_call *c, size_t *len);
 /* admin_memory.c.  Bytes, of one snapshot: a branch is the sum of its leaves, the total of all. */
 uint64_t memory_of_branch(const struct storage_stats *s, const char *name);
 uint64_t memory_total(const struct storage_stats *s);
-/* Of the process, by the kernel's count; 0: it does not say. */
-uint64_t memory_resident(void);
 /* Into a status: the active policy's name. */
 void admin_put_policy(const struct admin_call *c, json_t *to);
 

@@ -2,7 +2,9 @@
 #include "daemon/base/usage.h"
 
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/waiter.h"
@@ -64,4 +66,18 @@ usage_free(struct usage *u, enum usage_kind kind, void *p)
         return;
     usage_sub(u, kind, malloc_usable_size(p));
     free(p);
+}
+
+uint64_t
+usage_resident(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long long pages = 0;
+
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%*s %llu", &pages) != 1)
+        pages = 0;
+    fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -38,4 +38,7 @@ void *usage_calloc(struct usage *u, enum usage_kind kind, size_t size); /* zeroe
 void *usage_realloc(struct usage *u, enum usage_kind kind, void *p, size_t size);
 void usage_free(struct usage *u, enum usage_kind kind, void *p); /* NULL: nothing */
 
+/* Bytes of this process in memory, by the kernel's count; 0: it does not tell.  Any thread. */
+uint64_t usage_resident(void);
+
 #endif

@@ -1,0 +1,73 @@
+/* footprint.c -- what the process takes besides what is charged. */
+#include "daemon/footprint.h"
+
+#include "daemon/base/usage.h"
+#include "storage/storage.h"
+
+#define FOOTPRINT_FROM (UINT64_C(64) << 20) /* bytes of storage that can spare something */
+enum {
+    PROGRAM_PART_MAX = 4, /* of the size: the most that is taken for the program */
+    /* Of the size: beyond it, the promise leaves a tenth, but much of that may come in a second. */
+    OVERHEAD_PART_FREE = 32,
+    OVERHEAD_PART_MAX = 8, /* of the size: the most that is taken for what cannot be filled */
+    OVERHEAD_STEP = 2,     /* of the way at a time: freed pages take seconds to go back */
+    FOOTPRINT_EVERY_MS = 1000,
+};
+
+static uint64_t
+footprint_size(const struct footprint *fp)
+{
+    struct storage_stats s;
+
+    storage_get_stats(fp->storage, &s);
+    return s.size < FOOTPRINT_FROM ? 0 : s.size;
+}
+
+void
+footprint_open(struct footprint *fp, struct storage *s, uint64_t rings)
+{
+    uint64_t bytes = usage_resident() + rings, most;
+
+    *fp = (struct footprint){.storage = s};
+    most = footprint_size(fp) / PROGRAM_PART_MAX;
+    fp->program = bytes < most ? bytes : most;
+    storage_charge(s, CHARGE_PROGRAM, 0, fp->program);
+}
+
+/* What of the process nobody has been charged for, above what is free. */
+static uint64_t
+footprint_over(const struct footprint *fp, uint64_t size)
+{
+    uint64_t resident = usage_resident(), most = size / OVERHEAD_PART_MAX, known;
+    struct storage_stats s;
+
+    storage_get_stats(fp->storage, &s);
+    known = s.charged - fp->overhead + size / OVERHEAD_PART_FREE;
+    if (resident <= known)
+        return 0;
+    return resident - known < most ? resident - known : most;
+}
+
+void
+footprint_follow(struct footprint *fp, uint64_t mono_ms)
+{
+    uint64_t size = footprint_size(fp), over, next;
+
+    if (size == 0 || mono_ms - fp->looked_ms < FOOTPRINT_EVERY_MS)
+        return;
+    fp->looked_ms = mono_ms;
+    over = footprint_over(fp, size);
+    next = fp->overhead - fp->overhead / OVERHEAD_STEP + over / OVERHEAD_STEP;
+    storage_charge(fp->storage, CHARGE_OVERHEAD, fp->overhead, next);
+    fp->overhead = next;
+}
+
+void
+footprint_close(struct footprint *fp)
+{
+    if (fp->storage == NULL)
+        return;
+    storage_charge(fp->storage, CHARGE_OVERHEAD, fp->overhead, 0);
+    storage_charge(fp->storage, CHARGE_PROGRAM, fp->program, 0);
+    fp->overhead = fp->program = 0;
+}
