@@ -374,7 +374,9 @@ fetch_leave_marker(struct fetch *f, unsigned status)
 enum {
     WINDOW_SHARE = 16,    /* of the storage, by default */
     WINDOW_SHARE_MAX = 4, /* and at most */
-    WINDOW_DEFAULT_MAX = 64 << 20
+    WINDOW_DEFAULT_MAX = 64 << 20,
+    TRANSIT_REST_PART =
+        16, /* of transit_buffer: the stream's connections and buffers, beside its body */
 };
 
 /* A window for what is not kept, of the size that is configured.  0, or a negative errno. */
@@ -430,7 +432,7 @@ fetch_publish_window(struct fetch *f, const struct http_head *head, struct cache
 static int
 fetch_publish_private(struct fetch *f, const struct http_head *head, struct cache_response *r)
 {
-    const struct conf_params *params = &f->proxy->params;
+    uint64_t transit = (uint64_t)f->proxy->params.transit_buffer;
     struct entry_part part = {0, r->body_len, NULL};
     int err = 0;
 
@@ -441,7 +443,7 @@ fetch_publish_private(struct fetch *f, const struct http_head *head, struct cach
         err = fetch_write_head(f, head, false, r);
     if (err == 0 &&
         stobj_new(&part.body, f->proxy->storage, fetch_is_held(f) ? STOBJ_KEPT : STOBJ_PRIVATE,
-            r->body_len, (uint64_t)params->transit_buffer) != 0)
+            r->body_len, transit - transit / TRANSIT_REST_PART) != 0)
         err = TERR_NOMEM;
     if (err != 0)
         return err;
