@@ -103,7 +103,7 @@ lease_take(struct lease_iter *it, struct lease_batch *b)
         tassert(b->n == had && it->off == off);
         tassert(n == 0 || lease_errno_is_sane(n));
         if ((n == -EAGAIN || n == -ENOBUFS) && it->waiter != NULL) /* armed, or posted already */
-            tassert(waiter_pending(it->waiter) || it->waiter->task->queued);
+            tassert(waiter_pending(it->waiter) || task_is_queued(it->waiter->task));
         tassert(n != -ENOBUFS || it->outstanding > 0); /* else there is nothing to return */
         it->ended = n == 0;
         return n;

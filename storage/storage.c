@@ -264,7 +264,8 @@ storage_answer(struct storage *s, int err, const struct waiter *w)
 {
     if (err == -EAGAIN) {
         storage_count(&s->waits);
-        tassert(w == NULL || waiter_pending(w) || w->task->queued); /* armed, or posted already */
+        /* Armed, or posted already. */
+        tassert(w == NULL || waiter_pending(w) || task_is_queued(w->task));
         return err;
     }
     tassert(err == 0 || err == -ENOSPC || err == -ENOMEM);

@@ -17,7 +17,7 @@ timer_wheel_init(
 void
 timer_init(struct timer *t, struct task *task)
 {
-    *t = (struct timer){.deadline_ms = TIMER_NEVER, .task = task};
+    *t = (struct timer){.deadline_ms = TIMER_NEVER, .slot_ms = TIMER_NEVER, .task = task};
     list_init(&t->link);
 }
 
@@ -25,7 +25,7 @@ void
 timer_unlink(struct timer *t)
 {
     list_del(&t->link);
-    t->linked = false;
+    t->slot_ms = TIMER_NEVER;
     timer_clear(t);
 }
 
@@ -42,19 +42,18 @@ void
 timer_place(struct timer_wheel *w, struct timer *t)
 {
     /* Rounded up: a deadline is never early. */
-    uint64_t tick = t->deadline_ms == TIMER_NEVER ? UINT64_MAX : t->deadline_ms / TIMER_TICK_MS + 1;
+    uint64_t tick = t->deadline_ms / TIMER_TICK_MS + 1;
 
-    if (t->linked)
+    if (t->slot_ms != TIMER_NEVER)
         list_del(&t->link);
-    t->linked = false;
-    if (tick == UINT64_MAX)
+    t->slot_ms = TIMER_NEVER;
+    if (t->deadline_ms == TIMER_NEVER)
         return;
     if (tick <= w->tick)
         tick = w->tick + 1;
     if (tick >= w->tick + TIMER_SLOTS)
         tick = w->tick + TIMER_SLOTS - 1;
-    t->slot_tick = tick;
-    t->linked = true;
+    t->slot_ms = tick * TIMER_TICK_MS;
     list_add_tail(&w->slots[tick % TIMER_SLOTS], &t->link);
     w->occupied[tick % TIMER_SLOTS / 64] |= UINT64_C(1) << (tick % 64);
     timer_wheel_wake_at(w, tick);
@@ -88,10 +87,9 @@ timer_wheel_run_slot(struct timer_wheel *w, uint64_t tick, uint64_t now_ms)
         struct timer *t = container_of(due.next, struct timer, link);
 
         list_del(&t->link);
-        t->linked = false;
+        t->slot_ms = TIMER_NEVER;
         if (t->deadline_ms <= now_ms) {
-            t->deadline_ms = TIMER_NEVER;
-            t->expired = true;
+            t->deadline_ms = TIMER_PASSED;
             task_wake(t->task);
         } else {
             timer_place(w, t); /* moved later since, or cleared */

@@ -19,16 +19,16 @@
 #define TIMER_TICK_MS 16u
 #define TIMER_SLOTS   4096u /* a horizon of 65 s; what lies beyond is looked at again then */
 #define TIMER_NEVER   UINT64_MAX
+#define TIMER_PASSED  (UINT64_MAX - 1)
 
 struct task;
 
+/* Each idle connection has one: every byte counts. */
 struct timer {
     struct list link;
-    uint64_t deadline_ms; /* monotonic; TIMER_NEVER: not set */
-    uint64_t slot_tick;   /* the tick it lies under, while `linked` */
+    uint64_t deadline_ms; /* monotonic; TIMER_NEVER: not set; TIMER_PASSED: until it is set again */
+    uint64_t slot_ms;     /* of the tick it lies under; TIMER_NEVER: under none */
     struct task *task;    /* borrowed: woken when the deadline passes */
-    bool linked;
-    bool expired; /* the deadline passed; cleared by timer_set */
 };
 
 struct timer_wheel {
@@ -54,8 +54,7 @@ static inline void
 timer_set(struct timer_wheel *w, struct timer *t, uint64_t deadline_ms)
 {
     t->deadline_ms = deadline_ms;
-    t->expired = false;
-    if (!t->linked || deadline_ms < t->slot_tick * TIMER_TICK_MS)
+    if (deadline_ms < t->slot_ms)
         timer_place(w, t);
 }
 
@@ -63,13 +62,12 @@ static inline void
 timer_clear(struct timer *t)
 {
     t->deadline_ms = TIMER_NEVER;
-    t->expired = false;
 }
 
 static inline bool
 timer_expired(const struct timer *t)
 {
-    return t->expired;
+    return t->deadline_ms == TIMER_PASSED;
 }
 
 #endif

@@ -11,6 +11,14 @@ task_queue_init(struct task_queue *q)
     list_init(&q->due);
 }
 
+static void
+task_unqueue(struct task *t)
+{
+    t->link.prev->next = t->link.next;
+    t->link.next->prev = t->link.prev;
+    t->link.next = NULL;
+}
+
 bool
 task_queue_run(struct task_queue *q, unsigned max)
 {
@@ -19,9 +27,8 @@ task_queue_run(struct task_queue *q, unsigned max)
 
         if (max-- == 0)
             return true;
-        tassert(t->queued);
-        list_del(&t->link);
-        t->queued = false;
+        tassert(t->queue == q);
+        task_unqueue(t);
         t->run(t); /* may free t */
     }
     return false;
@@ -30,18 +37,16 @@ task_queue_run(struct task_queue *q, unsigned max)
 void
 task_wake(struct task *t)
 {
-    if (t->queued)
+    if (task_is_queued(t))
         return;
-    t->queued = true;
     list_add_tail(&t->queue->due, &t->link);
 }
 
 void
 task_cancel(struct task *t)
 {
-    if (t->queued)
-        list_del(&t->link);
-    t->queued = false;
+    if (task_is_queued(t))
+        task_unqueue(t);
 }
 
 void

@@ -34,8 +34,7 @@ struct task_queue {
 struct task {
     void (*run)(struct task *t);
     struct task_queue *queue; /* borrowed: the loop's */
-    struct list link;
-    bool queued;
+    struct list link;         /* in queue->due; next is NULL: not queued */
 };
 
 void task_queue_init(struct task_queue *q);
@@ -48,7 +47,13 @@ task_init(struct task *t, struct task_queue *q, void (*run)(struct task *t))
 {
     t->run = run;
     t->queue = q;
-    t->queued = false;
+    t->link.next = NULL;
+}
+
+static inline bool
+task_is_queued(const struct task *t)
+{
+    return t->link.next != NULL;
 }
 
 void task_wake(struct task *t);

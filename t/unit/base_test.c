@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/base/address.h"
 #include "daemon/base/arena.h"
 #include "daemon/base/list.h"
 #include "daemon/base/obj.h"
@@ -292,9 +293,9 @@ TEST(usage, who_tells_the_store_is_woken_when_much_was_taken)
     task_queue_init(&q);
     task_init(&teller, &q, teller_on_run);
     usage_free(&u, USAGE_READ, usage_alloc(&u, USAGE_READ, USAGE_TELL / 2));
-    CHECK(!teller.queued);
+    CHECK(!task_is_queued(&teller));
     p = usage_alloc(&u, USAGE_READ, USAGE_TELL / 2);
-    CHECK(teller.queued);
+    CHECK(task_is_queued(&teller));
     CHECK_EQ(0, u.taken);
     task_cancel(&teller);
     usage_free(&u, USAGE_READ, p);
@@ -494,7 +495,7 @@ TEST(task, runs_once_in_the_order_of_the_first_wake)
     task_wake(&b.task);
     CHECK(!task_queue_run(&q, 10));
     CHECK_EQ(21, job_log);
-    CHECK(!a.task.queued && !b.task.queued);
+    CHECK(!task_is_queued(&a.task) && !task_is_queued(&b.task));
 }
 
 TEST(task, those_woken_meanwhile_run_in_the_same_turn_up_to_the_bound)
@@ -706,7 +707,7 @@ TEST(waiter, is_idle_then_armed_then_posted_then_idle)
     waiter_notify(&f.waiter);
     CHECK_EQ(WAITER_POSTED, waiter_state(&f.waiter));
     CHECK(waiter_pending(&f.waiter) && list_empty(&f.waiting));
-    CHECK(!f.job.task.queued); /* not before it lands */
+    CHECK(!task_is_queued(&f.job.task)); /* not before it lands */
     CHECK_EQ(1, inbox_drain(&f.home));
     CHECK(!waiter_pending(&f.waiter));
     CHECK(!task_queue_run(&f.queue, 10));
@@ -722,7 +723,7 @@ TEST(waiter, on_its_own_loop_a_notification_lands_at_once)
     waiter_arm(&f.waiter, &f.waiting);
     waiter_notify(&f.waiter);
     CHECK(!waiter_pending(&f.waiter));
-    CHECK(f.job.task.queued);
+    CHECK(task_is_queued(&f.job.task));
     CHECK_EQ(0, job_log); /* the task runs in its own place, never inside the notifier */
     CHECK(!task_queue_run(&f.queue, 10));
     CHECK_EQ(1, job_log);
@@ -801,7 +802,28 @@ TEST(waiter, steps_that_its_states_do_not_allow_end_the_process)
     CHECK(base_dies(waiter_notified_while_idle));
 }
 
-TEST_MAIN(TEST_ENTRY(list, keeps_order_at_both_ends),
+TEST(address, is_written_as_people_do)
+{
+    static const struct {
+        uint8_t addr[16];
+        const char *text;
+    } rows[] = {
+        {{0}, "unix"},
+        {{[10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = 255}, "192.0.2.255"},
+        {{[10] = 0xff, [11] = 0xff}, "0.0.0.0"},
+        {{[0] = 0x20, [1] = 1, [2] = 0x0d, [3] = 0xb8, [15] = 1}, "2001:db8::1"},
+        {{[15] = 1}, "::1"},
+    };
+    char text[ADDRESS_TEXT_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        address_text(rows[i].addr, text);
+        CHECK_STR(rows[i].text, text);
+        CHECK_EQ(i == 0, address_is_unix(rows[i].addr));
+    }
+}
+
+TEST_MAIN(TEST_ENTRY(list, keeps_order_at_both_ends), TEST_ENTRY(address, is_written_as_people_do),
     TEST_ENTRY(list, splice_moves_all_to_the_end_and_empties_the_source),
     TEST_ENTRY(list, a_walk_survives_the_removal_of_its_member),
     TEST_ENTRY(obj, a_tag_reads_as_its_letters_in_memory),

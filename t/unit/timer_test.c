@@ -109,11 +109,11 @@ TEST(timer, moving_later_costs_no_list_operation_and_fires_then)
     wheel_fixture_open(&f, 0);
     timer_set(&f.wheel, &timed[0].timer, 1000);
     next = timed[0].timer.link.next;
-    tick = timed[0].timer.slot_tick;
+    tick = timed[0].timer.slot_ms;
     rearms = f.rearms;
     for (uint64_t at = 1016; at < 30000; at += 7)
         timer_set(&f.wheel, &timed[0].timer, at);
-    CHECK(timed[0].timer.link.next == next && timed[0].timer.slot_tick == tick);
+    CHECK(timed[0].timer.link.next == next && timed[0].timer.slot_ms == tick);
     CHECK_EQ(rearms, f.rearms);
     wheel_turn(&f, f.alarm_ms); /* found to be later, and hung up again */
     CHECK_EQ(0, timed[0].runs);
@@ -146,7 +146,7 @@ TEST(timer, a_cleared_one_does_not_fire_and_can_be_set_again)
     timer_clear(&timed[0].timer);
     wheel_turn(&f, 1000);
     CHECK_EQ(0, timed[0].runs);
-    CHECK(!timer_expired(&timed[0].timer) && !timed[0].timer.linked);
+    CHECK(!timer_expired(&timed[0].timer) && timed[0].timer.slot_ms == TIMER_NEVER);
     timer_set(&f.wheel, &timed[0].timer, 1100);
     timer_clear(&timed[0].timer);
     timer_set(&f.wheel, &timed[0].timer, 1050); /* while it still hangs from before */
