@@ -7,6 +7,7 @@
 
 #include "conf/conf.h"
 #include "daemon/admin/admin_priv.h"
+#include "daemon/base/address.h"
 #include "daemon/base/loop.h"
 #include "daemon/http/uri.h"
 #include "daemon/shm/elog.h"
@@ -191,10 +192,12 @@ static void
 admin_log(const struct admin_req *r)
 {
     const struct admin_call *c = &r->call;
+    char peer[ADDRESS_TEXT_MAX];
 
     if (c->method == HTTP_M_GET || c->method == HTTP_M_HEAD || c->path.ptr == NULL)
         return; /* looking changes nothing */
-    elog(ELOG_INFO, "admin: %s: %s %.*s: %u", r->x->peer, http_method_name(c->method),
+    address_text(r->x->peer_addr, peer);
+    elog(ELOG_INFO, "admin: %s: %s %.*s: %u", peer, http_method_name(c->method),
         c->path.len > 200 ? 200 : (int)c->path.len, c->path.ptr, c->status);
 }
 

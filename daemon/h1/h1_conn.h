@@ -40,7 +40,7 @@ struct h1_xchg {
     struct exchange x;
     uint32_t magic;
     struct h1_conn *conn;
-    struct list link;    /* in conn->answered */
+    struct list link;    /* in conn->busy->answered */
     uint64_t body_pos;   /* output position of its first body byte */
     uint64_t body_given; /* body bytes accepted */
     uint64_t end_pos;    /* output position behind its last byte, once end_given */
@@ -55,16 +55,8 @@ struct h1_xchg {
     struct http_field fields[]; /* env.conf->fields_max */
 };
 
-#define H1_CONN_MAGIC OBJ_TAG('h', '1', 'c', 'n')
-struct h1_conn {
-    uint32_t magic;
-    uint16_t nbacklog, backlog_at;
-    struct h1_server *server;
-    struct stream *stream;
-    struct list link; /* in server->conns */
-    struct task task;
-    struct timer timer;
-    struct h1_xchg *cur;  /* being read or answered */
+/* What of a connection is only for a request or its answer under way: see h1_conn_occupy(). */
+struct h1_busy {
     struct list answered; /* complete, not yet all left; in order */
     /* input: what has been received and not consumed */
     const char *in; /* in `own`, or in the stream's slab while running */
@@ -72,19 +64,39 @@ struct h1_conn {
     uint32_t in_len, own_cap;
     /* output */
     uint64_t given, left;
-    uint64_t queued_to;     /* position that the stream's queued write reaches */
-    struct iovec *backlog;  /* nbacklog of them, from backlog_at on */
-    uint64_t body_deadline; /* monotonic ms: the request body must be whole */
-    uint64_t send_mark;     /* `left` when the send deadline was set */
-    bool running, gathering, closing, lingering, dead, paused;
-    bool shut;     /* our direction of a tunnel has ended */
-    bool unread;   /* the client may be sending what we shall not read: linger at the end */
+    uint64_t queued_to;    /* position that the stream's queued write reaches */
+    struct iovec *backlog; /* nbacklog of them, from backlog_at on */
+    uint16_t nbacklog, backlog_at;
+    union {
+        uint64_t body_deadline; /* H1_BODY: monotonic ms: the request body must be whole */
+        uint64_t send_mark;     /* H1_SEND, H1_TUNNEL: `left` when the send deadline was set */
+    };
+    struct h1_busy *next; /* lies ready */
+};
+
+#define H1_CONN_MAGIC OBJ_TAG('h', '1', 'c', 'n')
+struct h1_conn {
+    uint32_t magic;
+    uint16_t peer_port;
     uint8_t phase; /* enum h1_phase */
     uint8_t memo_hint;
-    struct stream_peer peer;
-    struct exchange_conn facts;
+    struct h1_server *server;
+    struct stream *stream;
+    struct h1_busy *busy; /* idle: the server's `rest`, which all share and nobody changes */
+    struct h1_xchg *cur;  /* being read or answered */
+    struct list link;     /* in server->conns */
+    struct task task;
+    struct timer timer;
+    uint8_t peer_addr[16];
+    const struct exchange_conn *door; /* of the listener; borrowed */
+    bool running : 1, gathering : 1, closing : 1, lingering : 1, dead : 1, paused : 1;
+    bool shut : 1;         /* our direction of a tunnel has ended */
+    bool unread : 1;       /* the client may be sending what we shall not read: linger at the end */
+    uint64_t session : 56; /* its number: of a worker, second and connection */
 };
-_Static_assert(sizeof(struct h1_conn) <= 320, "a connection grew: a class of the allocator's");
+/* An idle connection is this and a stream. */
+_Static_assert(sizeof(struct h1_conn) <= 160, "a connection grew: a class of the allocator's");
+_Static_assert(LIMIT_WORKERS <= 1 << 8, "session numbers fit");
 
 #define H1_SERVER_MAGIC OBJ_TAG('h', '1', 's', 'v')
 struct h1_server {
@@ -96,10 +108,12 @@ struct h1_server {
     bool draining;
     uint64_t next_xid;
     struct http_host_memo host;
-    struct h1_memo *memo;       /* NULL: there was no memory for it */
-    struct h1_xchg *idle_xchgs; /* linked through x.answerer */
-    struct h1_conn *idle_conns; /* linked through server */
-    unsigned nidle_xchgs, nidle_conns;
+    struct h1_memo *memo;        /* NULL: there was no memory for it */
+    struct h1_xchg *idle_xchgs;  /* linked through x.answerer */
+    struct h1_conn *idle_conns;  /* linked through server */
+    struct h1_busy *idle_busies; /* while a connection runs, it may be using the first */
+    struct h1_busy rest;         /* of connections that are idle */
+    unsigned nidle_xchgs, nidle_conns, nidle_busies;
     struct iovec gather[LIMIT_WRITE_IOV];
     unsigned ngather;
 };

@@ -29,7 +29,7 @@ h1_continue(struct h1_conn *c, struct h1_xchg *hx)
     struct iovec iov = h1_interim_iov(slice_of(text, sizeof(text) - 1));
     ssize_t n;
 
-    if (!hx->expects_100 || c->in_len > 0 || hx->head_given)
+    if (!hx->expects_100 || c->busy->in_len > 0 || hx->head_given)
         return;
     if (!h1_interim_ready(c)) {
         hx->x.writable = false; /* the flush may have filled the output */
@@ -41,8 +41,8 @@ h1_continue(struct h1_conn *c, struct h1_xchg *hx)
         h1_conn_die(c); /* an empty socket that does not take 25 bytes is broken */
         return;
     }
-    c->given += (uint64_t)n;
-    c->left += (uint64_t)n;
+    c->busy->given += (uint64_t)n;
+    c->busy->left += (uint64_t)n;
 }
 
 /* Behind the `sent` bytes that the kernel took: a response cannot be left half said. */
@@ -80,8 +80,8 @@ h1_interim(struct exchange *x, struct slice block)
     if (sent == 0)
         return 0;
     if (sent > 0) {
-        c->given += total;
-        c->left += (uint64_t)sent;
+        c->busy->given += total;
+        c->busy->left += (uint64_t)sent;
     }
     if (sent < 0 || ((size_t)sent < total && h1_interim_keep(c, hx, block, (size_t)sent) != 0)) {
         h1_conn_die(c);

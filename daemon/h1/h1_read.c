@@ -13,33 +13,34 @@ enum {
 static bool
 h1_in_is_own(const struct h1_conn *c)
 {
-    return c->own != NULL && c->in >= c->own && c->in <= c->own + c->own_cap;
+    return c->busy->own != NULL && c->busy->in >= c->busy->own &&
+           c->busy->in <= c->busy->own + c->busy->own_cap;
 }
 
 /* Room for `len` bytes in `own`, keeping what is in it. */
 static int
 h1_in_reserve(struct h1_conn *c, size_t len)
 {
-    size_t cap = c->own_cap > 0 ? c->own_cap : IN_OWN_MIN;
-    size_t at = h1_in_is_own(c) ? (size_t)(c->in - c->own) : 0;
+    size_t cap = c->busy->own_cap > 0 ? c->busy->own_cap : IN_OWN_MIN;
+    size_t at = h1_in_is_own(c) ? (size_t)(c->busy->in - c->busy->own) : 0;
     char *p;
 
     if (at > 0) {
-        memmove(c->own, c->in, c->in_len);
-        c->in = c->own;
+        memmove(c->busy->own, c->busy->in, c->busy->in_len);
+        c->busy->in = c->busy->own;
     }
-    if (len <= c->own_cap)
+    if (len <= c->busy->own_cap)
         return 0;
     while (cap < len)
         cap *= 2;
-    p = usage_realloc(&c->server->env.loop->usage, USAGE_READ, c->own, cap);
+    p = usage_realloc(&c->server->env.loop->usage, USAGE_READ, c->busy->own, cap);
     if (p == NULL)
         return TERR_NOMEM;
-    if (h1_in_is_own(c) || c->in_len == 0)
-        c->in = p;
+    if (h1_in_is_own(c) || c->busy->in_len == 0)
+        c->busy->in = p;
     tassert(cap <= UINT32_MAX); /* heads are bounded, and what comes with one is one read */
-    c->own = p;
-    c->own_cap = (uint32_t)cap;
+    c->busy->own = p;
+    c->busy->own_cap = (uint32_t)cap;
     return 0;
 }
 
@@ -51,18 +52,18 @@ h1_in_begin(struct h1_conn *c)
     if (rx.len == 0)
         return;
     counter_add(c->server->env.counters, COUNTER_req_bytes_in, rx.len);
-    if (c->in_len == 0) {
-        c->in = rx.ptr;
-        c->in_len = rx.len;
+    if (c->busy->in_len == 0) {
+        c->busy->in = rx.ptr;
+        c->busy->in_len = rx.len;
         return;
     }
     /* What was kept goes in front: a head must lie in one piece. */
-    if (h1_in_reserve(c, c->in_len + rx.len) != 0) {
+    if (h1_in_reserve(c, c->busy->in_len + rx.len) != 0) {
         h1_conn_die(c);
         return;
     }
-    memcpy(c->own + c->in_len, rx.ptr, rx.len);
-    c->in_len += rx.len;
+    memcpy(c->busy->own + c->busy->in_len, rx.ptr, rx.len);
+    c->busy->in_len += rx.len;
     stream_consume(c->stream);
 }
 
@@ -70,8 +71,8 @@ h1_in_begin(struct h1_conn *c)
 static void
 h1_in_pace(struct h1_conn *c)
 {
-    bool pause =
-        c->in_len >= IN_PAUSE_BYTES && ((c->cur != NULL && c->cur->started) || !h1_out_ready(c));
+    bool pause = c->busy->in_len >= IN_PAUSE_BYTES &&
+                 ((c->cur != NULL && c->cur->started) || !h1_out_ready(c));
 
     if (pause == c->paused)
         return;
@@ -87,9 +88,9 @@ h1_in_pace(struct h1_conn *c)
 void
 h1_in_skip(struct h1_conn *c, size_t n)
 {
-    tassert(n <= c->in_len);
-    c->in += n;
-    c->in_len -= n;
+    tassert(n <= c->busy->in_len);
+    c->busy->in += n;
+    c->busy->in_len -= n;
     if (c->paused && !c->dead)
         h1_in_pace(c);
 }
@@ -123,7 +124,7 @@ h1_in_keep_heads(struct h1_conn *c)
 {
     int err = c->cur != NULL ? h1_head_keep(c->cur) : 0;
 
-    for (struct list *l = c->answered.next; l != &c->answered; l = l->next) {
+    for (struct list *l = c->busy->answered.next; l != &c->busy->answered; l = l->next) {
         int rc = h1_head_keep(container_of(l, struct h1_xchg, link));
 
         err = err != 0 ? err : rc;
@@ -134,28 +135,28 @@ h1_in_keep_heads(struct h1_conn *c)
 int
 h1_in_end(struct h1_conn *c)
 {
-    int err = c->cur == NULL && list_empty(&c->answered) ? 0 : h1_in_keep_heads(c);
+    int err = c->cur == NULL && list_empty(&c->busy->answered) ? 0 : h1_in_keep_heads(c);
 
-    if (c->in_len == 0) {
-        if (c->own != NULL)
-            usage_free(&c->server->env.loop->usage, USAGE_READ, c->own);
-        c->own = NULL;
-        c->own_cap = 0;
-        c->in = NULL;
+    if (c->busy->in_len == 0) {
+        if (c->busy->own != NULL)
+            usage_free(&c->server->env.loop->usage, USAGE_READ, c->busy->own);
+        c->busy->own = NULL;
+        c->busy->own_cap = 0;
+        c->busy->in = NULL;
     } else if (err == 0 && !h1_in_is_own(c)) {
-        const char *from = c->in;
+        const char *from = c->busy->in;
 
-        err = h1_in_reserve(c, c->in_len);
+        err = h1_in_reserve(c, c->busy->in_len);
         if (err == 0) {
-            memcpy(c->own, from, c->in_len);
-            c->in = c->own;
+            memcpy(c->busy->own, from, c->busy->in_len);
+            c->busy->in = c->busy->own;
         }
     }
     if (c->dead || err != 0)
         return err;
     if (stream_received(c->stream).len > 0)
         stream_consume(c->stream);
-    if (c->paused || c->in_len > 0)
+    if (c->paused || c->busy->in_len > 0)
         h1_in_pace(c);
     return 0;
 }
@@ -182,10 +183,10 @@ h1_in_refuse(struct h1_conn *c, int err)
         hx->x.head.len = (uint16_t)(hx->parser.line_done ? hx->parser.fed : 0);
         hx->x.head.nfields = 0;
         hx->x.head.present = 0;
-        if (hx->x.head.len > c->in_len)
+        if (hx->x.head.len > c->busy->in_len)
             hx->x.head.len = 0;
     }
-    hx->x.head.base = c->in; /* where its bytes are by now */
+    hx->x.head.base = c->busy->in; /* where its bytes are by now */
     hx->x.has_body = false;
     h1_start(c, hx);
 }
@@ -238,22 +239,32 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
     return 0;
 }
 
+/* Blank lines before the first (RFC 9112 2.2).  As h1_parse_line. */
+static int
+h1_in_leading(struct h1_conn *c, struct h1_xchg *hx)
+{
+    struct h1_busy *b = c->busy;
+    int n = h1_parse_leading(&hx->parser, b->in, b->in_len);
+
+    if (n < 0)
+        return n;
+    h1_in_skip(c, (size_t)n);
+    return b->in_len > 1 || (b->in_len == 1 && b->in[0] != '\r');
+}
+
 /* The first line, and all of a head whose fields came before (h1_memo.h).  As h1_parse_line. */
 static int
 h1_in_line(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 {
-    int rc = h1_parse_leading(&hx->parser, c->in, c->in_len);
+    struct h1_busy *b = c->busy;
+    int rc = b->in[0] != '\r' ? 1 : h1_in_leading(c, hx);
 
-    if (rc < 0)
-        return rc;
-    if (rc > 0)
-        h1_in_skip(c, (size_t)rc);
-    if (c->in_len == 0 || (c->in_len == 1 && c->in[0] == '\r'))
-        return 0;
-    rc = h1_parse_line(&hx->parser, c->in, c->in_len);
     if (rc <= 0)
         return rc;
-    if (h1_memo_find(c->server->memo, &c->memo_hint, &hx->parser, c->in, c->in_len, persists) &&
+    rc = h1_parse_line(&hx->parser, b->in, b->in_len);
+    if (rc <= 0)
+        return rc;
+    if (h1_memo_find(c->server->memo, &c->memo_hint, &hx->parser, b->in, b->in_len, persists) &&
         hx->x.head.method == HTTP_M_OTHER && !c->server->env.conf->any_method)
         return TERR_METHOD;
     return 1;
@@ -263,7 +274,7 @@ h1_in_line(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 static int
 h1_in_fields(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 {
-    int rc = h1_parse_head(&hx->parser, c->in, c->in_len);
+    int rc = h1_parse_head(&hx->parser, c->busy->in, c->busy->in_len);
 
     if (rc <= 0)
         return rc;
@@ -304,12 +315,12 @@ h1_in_step(struct h1_conn *c)
 {
     struct h1_xchg *hx = c->cur;
 
-    if (c->in_len == 0)
+    if (c->busy->in_len == 0)
         return false;
     if (hx == NULL) {
         if (c->closing) {
             c->unread = true;
-            h1_in_skip(c, c->in_len); /* discarded, never parsed */
+            h1_in_skip(c, c->busy->in_len); /* discarded, never parsed */
             return false;
         }
         hx = h1_xchg_new(c);
@@ -347,13 +358,13 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
     if (c->dead)
         return TERR_CLOSED;
     do { /* framing alone fills nothing, but what follows it may be here already */
-        n = h1_parse_body(&hx->parser, c->in, c->in_len, dst, room, &used);
+        n = h1_parse_body(&hx->parser, c->busy->in, c->busy->in_len, dst, room, &used);
         if (n < 0) {
             c->closing = c->unread = true;
             return n;
         }
         h1_in_skip(c, used);
-    } while (n == 0 && used > 0 && !hx->parser.body_done && c->in_len > 0 && !c->dead);
+    } while (n == 0 && used > 0 && !hx->parser.body_done && c->busy->in_len > 0 && !c->dead);
     if (hx->parser.framing.kind == FRAMING_CHUNKED)
         hx->parser.taken += (uint64_t)n;
     if (conf->req_body_max > 0 && hx->parser.taken > conf->req_body_max)

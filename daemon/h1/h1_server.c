@@ -10,8 +10,70 @@
 enum {
     LINGER_MS = 2000,     /* for the client to read the last answer before we close */
     IDLE_XCHGS_MAX = 256, /* kept for the next requests */
+    IDLE_BUSIES_MAX = 1024,
     IDLE_CONNS_MAX = 1024,
 };
+/* As taken from `idle_busies`; positions go on from wherever they are. */
+static void
+h1_busy_check(const struct h1_busy *b)
+{
+    tassert_slow(b->own == NULL && b->backlog == NULL && b->nbacklog == 0 && b->in_len == 0);
+    tassert_slow(list_empty(&b->answered) && b->given == b->left && b->queued_to <= b->left);
+    (void)b;
+}
+
+static __attribute__((noinline)) int
+h1_busy_new(struct h1_server *s)
+{
+    struct h1_busy *b = usage_alloc(&s->env.loop->usage, USAGE_CONN, sizeof(*b));
+
+    if (b == NULL)
+        return TERR_NOMEM;
+    *b = (struct h1_busy){.next = NULL};
+    list_init(&b->answered);
+    s->idle_busies = b;
+    s->nidle_busies++;
+    return 0;
+}
+
+/* A connection that runs has a `busy` that may be changed.  An idle one borrows the first that lies
+ * ready, which stays there: a hit is over before the run is, so that nothing is taken or given back. */
+static inline int
+h1_conn_occupy(struct h1_conn *c)
+{
+    struct h1_server *s = c->server;
+
+    if (c->busy != &s->rest)
+        return 0;
+    if (s->idle_busies == NULL && h1_busy_new(s) != 0)
+        return TERR_NOMEM;
+    c->busy = s->idle_busies;
+    h1_busy_check(c->busy);
+    return 0;
+}
+
+/* The run is over: what it borrowed is its own if it is still needed, and else lies ready. */
+static __attribute__((noinline)) void
+h1_conn_settle(struct h1_conn *c, bool needed)
+{
+    struct h1_server *s = c->server;
+    struct h1_busy *b = c->busy;
+
+    if (b == &s->rest || needed != (b == s->idle_busies))
+        return;
+    if (needed) {
+        s->idle_busies = b->next;
+        s->nidle_busies--;
+        return;
+    }
+    if (s->nidle_busies >= IDLE_BUSIES_MAX) {
+        usage_free(&s->env.loop->usage, USAGE_CONN, b);
+        return;
+    }
+    b->next = s->idle_busies;
+    s->idle_busies = b;
+    s->nidle_busies++;
+}
 
 struct h1_xchg *
 h1_xchg_new(struct h1_conn *c)
@@ -34,10 +96,10 @@ h1_xchg_new(struct h1_conn *c)
     hx->conn = c;
     list_init(&hx->link);
     hx->x.ops = &h1_exchange_ops;
-    hx->x.peer = c->peer.text;
-    hx->x.peer_addr = c->peer.addr;
-    hx->x.peer_port = c->peer.port;
-    hx->x.conn = &c->facts;
+    hx->x.peer_addr = c->peer_addr;
+    hx->x.peer_port = c->peer_port;
+    hx->x.conn = c->door;
+    hx->x.session = c->session;
     hx->x.xid = ++s->next_xid;
     arena_init(&hx->x.arena, &s->env.loop->arenas);
     hx->x.extra = hx->extra;
@@ -70,10 +132,10 @@ h1_conn_owes(const struct h1_conn *c)
 {
     const struct h1_xchg *hx = c->cur;
 
-    if (hx == NULL && !list_empty(&c->answered))
-        hx = container_of(c->answered.prev, struct h1_xchg, link);
+    if (hx == NULL && !list_empty(&c->busy->answered))
+        hx = container_of(c->busy->answered.prev, struct h1_xchg, link);
     return hx != NULL && hx->until_close && hx->head_given &&
-           !(hx->end_given && c->left >= hx->end_pos);
+           !(hx->end_given && c->busy->left >= hx->end_pos);
 }
 
 /* Over, whatever was going on.  Answerers release their exchanges when they see `gone`; those
@@ -87,12 +149,12 @@ h1_conn_die(struct h1_conn *c)
         return;
     c->dead = true;
     h1_in_keep_heads(c); /* the stream takes with it what they are read from */
-    c->in_len = 0;
+    c->busy->in_len = 0;
     if (c->stream != NULL && h1_conn_owes(c))
         stream_reset(&c->stream);
     else if (c->stream != NULL)
         stream_close(&c->stream); /* now: what it was sending goes back to its owners */
-    LIST_FOREACH_SAFE(l, next, &c->answered)
+    LIST_FOREACH_SAFE(l, next, &c->busy->answered)
     {
         struct h1_xchg *hx = container_of(l, struct h1_xchg, link);
 
@@ -113,12 +175,10 @@ h1_conn_free(struct h1_conn *c)
 {
     struct h1_server *s = c->server;
 
-    tassert(c->cur == NULL && list_empty(&c->answered));
+    tassert(c->cur == NULL && list_empty(&c->busy->answered));
     counter_add(s->env.counters, COUNTER_sess_closed, 1);
     task_cancel(&c->task);
     timer_unlink(&c->timer);
-    usage_free(&s->env.loop->usage, USAGE_READ, c->own);
-    usage_free(&s->env.loop->usage, USAGE_CONN, c->backlog);
     list_del(&c->link);
     s->nconns--;
     atomic_fetch_sub_explicit(s->env.conns, 1, memory_order_relaxed);
@@ -137,7 +197,8 @@ h1_conn_free(struct h1_conn *c)
 uint64_t
 h1_conn_taken(const struct h1_conn *c)
 {
-    return stream_sending(c->stream) ? c->queued_to - stream_unsent(c->stream) : c->left;
+    return stream_sending(c->stream) ? c->busy->queued_to - stream_unsent(c->stream)
+                                     : c->busy->left;
 }
 
 static void
@@ -159,7 +220,7 @@ h1_conn_on_deadline(struct h1_conn *c)
         break;
     case H1_SEND:
     case H1_TUNNEL:
-        if (h1_conn_taken(c) == c->send_mark)
+        if (h1_conn_taken(c) == c->busy->send_mark)
             h1_conn_die(c);
         break;
     case H1_IDLE:
@@ -217,22 +278,22 @@ h1_conn_set_deadline(struct h1_conn *c, bool progress)
         break;
     case H1_BODY:
         if (was != H1_BODY)
-            c->body_deadline = loop_deadline(l, conf->body_ms);
+            c->busy->body_deadline = loop_deadline(l, conf->body_ms);
         at = loop_deadline(l, conf->body_idle_ms);
-        if (at > c->body_deadline)
-            at = c->body_deadline;
+        if (at > c->busy->body_deadline)
+            at = c->busy->body_deadline;
         break;
     case H1_WAIT:
         timer_clear(&c->timer);
         return;
     case H1_SEND:
-        if (was == H1_SEND && c->send_mark == h1_conn_taken(c))
+        if (was == H1_SEND && c->busy->send_mark == h1_conn_taken(c))
             return;
-        c->send_mark = h1_conn_taken(c);
+        c->busy->send_mark = h1_conn_taken(c);
         at = loop_deadline(l, conf->send_idle_ms);
         break;
     case H1_TUNNEL:
-        if (was != H1_TUNNEL || c->send_mark != h1_conn_taken(c))
+        if (was != H1_TUNNEL || c->busy->send_mark != h1_conn_taken(c))
             h1_tunnel_touch(c);
         return; /* and with every byte that is read or sent */
     case H1_LINGER:
@@ -257,7 +318,7 @@ h1_conn_work(struct h1_conn *c)
 
         again = false;
         c->gathering = true;
-        for (unsigned i = 0; i < LIMIT_PIPELINE_BATCH && budget > 0 && c->in_len > 0; i++) {
+        for (unsigned i = 0; c->busy->in_len > 0 && i < LIMIT_PIPELINE_BATCH && budget > 0; i++) {
             if (c->dead || c->lingering || !(h1_out_ready(c) || h1_conn_tunnels(c)) ||
                 c->server->ngather + H1_IOV_PER_ANSWER > LIMIT_WRITE_IOV || !h1_in_step(c))
                 break;
@@ -271,9 +332,11 @@ h1_conn_work(struct h1_conn *c)
         was = c->cur;
         if (!c->dead)
             h1_out_tell(c);
+        if (c->busy->in_len == 0)
+            return any;
         again = again || (was != NULL && c->cur == NULL); /* its last bytes were given just now */
-    } while (again && !c->dead && budget > 0 && c->in_len > 0);
-    if (budget == 0 && c->in_len > 0)
+    } while (again && !c->dead && budget > 0);
+    if (budget == 0)
         task_wake(&c->task);
     return any;
 }
@@ -301,7 +364,7 @@ h1_conn_on_ended(struct h1_conn *c)
     }
     /* A client that left is not fetched for any more.  Answers on their way are sent. */
     c->closing = true;
-    if (c->cur != NULL || (list_empty(&c->answered) && h1_out_ready(c)) ||
+    if (c->cur != NULL || (list_empty(&c->busy->answered) && h1_out_ready(c)) ||
         stream_ended(c->stream) != TERR_CLOSED)
         h1_conn_die(c);
 }
@@ -313,18 +376,18 @@ h1_conn_finish(struct h1_conn *c)
 {
     if (!(c->closing || c->lingering || c->server->draining))
         return;
-    if (c->dead || c->cur != NULL || !list_empty(&c->answered) || !h1_out_ready(c))
+    if (c->dead || c->cur != NULL || !list_empty(&c->busy->answered) || !h1_out_ready(c))
         return;
     if (c->lingering) {
-        c->in_len = 0;
+        c->busy->in_len = 0;
         return;
     }
-    if (c->server->draining && c->in_len == 0)
+    if (c->server->draining && c->busy->in_len == 0)
         c->closing = true;
     if (!c->closing)
         return;
-    c->unread = c->unread || c->in_len > 0;
-    c->in_len = 0;
+    c->unread = c->unread || c->busy->in_len > 0;
+    c->busy->in_len = 0;
     if (!c->unread || stream_ended(c->stream) != 0) {
         h1_conn_die(c);
         return;
@@ -332,6 +395,33 @@ h1_conn_finish(struct h1_conn *c)
     c->lingering = true;
     stream_shut(c->stream);
     stream_resume(c->stream);
+}
+
+/* It ended while it was running, or is released now. */
+static __attribute__((noinline)) void
+h1_conn_run_dead(struct h1_conn *c)
+{
+    struct usage *usage = &c->server->env.loop->usage;
+    struct h1_busy *b = c->busy;
+
+    if (c->cur != NULL && !c->cur->started) {
+        struct h1_xchg *hx = c->cur;
+
+        c->cur = NULL;
+        h1_xchg_free(c, hx);
+    }
+    if (c->cur != NULL || !list_empty(&b->answered)) {
+        h1_conn_settle(c, true);
+        return;
+    }
+    if (b != &c->server->rest) {
+        usage_free(usage, USAGE_READ, b->own);
+        usage_free(usage, USAGE_CONN, b->backlog);
+        *b = (struct h1_busy){.next = b->next};
+        list_init(&b->answered);
+        h1_conn_settle(c, false);
+    }
+    h1_conn_free(c);
 }
 
 static void
@@ -342,43 +432,49 @@ h1_conn_run(struct task *t)
 
     OBJ_CHECK(c, H1_CONN_MAGIC);
     c->running = true;
+    if (h1_conn_occupy(c) != 0)
+        h1_conn_die(c);
     if (!c->dead && h1_out_progress(c) < 0)
         h1_conn_die(c);
     if (!c->dead)
         h1_in_begin(c);
     if (c->lingering)
-        c->in_len = 0;
+        c->busy->in_len = 0;
     h1_conn_on_deadline(c);
     progress = h1_conn_work(c);
     h1_conn_on_ended(c);
     h1_conn_finish(c);
     if (h1_in_end(c) != 0 && !c->dead)
         h1_conn_die(c);
-    if (!c->dead)
-        h1_conn_set_deadline(c, progress);
     c->running = false;
-    if (!c->dead)
+    if (c->dead) {
+        h1_conn_run_dead(c);
         return;
-    if (c->cur != NULL && !c->cur->started) {
-        struct h1_xchg *hx = c->cur;
-
-        c->cur = NULL;
-        h1_xchg_free(c, hx);
     }
-    if (c->cur == NULL && list_empty(&c->answered))
-        h1_conn_free(c);
+    h1_conn_set_deadline(c, progress);
+    if (c->phase == H1_IDLE && c->busy->in_len == 0 && list_empty(&c->busy->answered)) {
+        h1_busy_check(c->busy);
+        if (c->busy != c->server->idle_busies)
+            h1_conn_settle(c, false);
+        c->busy = &c->server->rest;
+    } else {
+        h1_conn_settle(c, true);
+    }
 }
 
 int
 h1_server_accept(struct h1_server *s, int fd, bool is_unix)
 {
-    return h1_server_accept_from(s, fd, is_unix, &(struct exchange_conn){"", "", 0});
+    static const struct exchange_conn nowhere = {"", ""};
+
+    return h1_server_accept_from(s, fd, is_unix, &nowhere);
 }
 
 int
 h1_server_accept_from(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
 {
     struct h1_conn *c = s->idle_conns;
+    struct stream_peer peer;
     int err;
 
     OBJ_CHECK(s, H1_SERVER_MAGIC);
@@ -392,19 +488,20 @@ h1_server_accept_from(struct h1_server *s, int fd, bool is_unix, const struct ex
         close(fd);
         return TERR_NOMEM;
     }
-    *c = (struct h1_conn){.magic = H1_CONN_MAGIC, .server = s, .phase = H1_IDLE};
+    *c = (struct h1_conn){
+        .magic = H1_CONN_MAGIC, .server = s, .phase = H1_IDLE, .busy = &s->rest, .door = facts};
     task_init(&c->task, &s->env.loop->tasks, h1_conn_run);
     timer_init(&c->timer, &c->task);
-    list_init(&c->answered);
     err = stream_accept(&c->stream, s->env.loop, fd, is_unix, &c->task);
     if (err != 0) {
         OBJ_BURY(c);
         usage_free(&s->env.loop->usage, USAGE_CONN, c);
         return err;
     }
-    stream_get_peer(c->stream, &c->peer);
-    c->facts = *facts;
-    c->facts.session = ++s->next_xid;
+    stream_get_peer(c->stream, &peer);
+    memcpy(c->peer_addr, peer.addr, sizeof(c->peer_addr));
+    c->peer_port = peer.port;
+    c->session = ++s->next_xid;
     list_add_tail(&s->conns, &c->link);
     s->nconns++;
     atomic_fetch_add_explicit(s->env.conns, 1, memory_order_relaxed);
@@ -429,6 +526,7 @@ h1_server_open(struct h1_server **out, const struct h1_server_env *env)
     };
     s->next_xid = (uint64_t)env->loop->id << 48 | (uint64_t)(env->loop->clock.wall_ms / 1000) << 20;
     list_init(&s->conns);
+    list_init(&s->rest.answered);
     s->memo = h1_memo_new();
     *out = s;
     return 0;
@@ -469,8 +567,14 @@ h1_server_cut(struct h1_server *s)
 }
 
 static void
-h1_server_trim_to(struct h1_server *s, unsigned xchgs, unsigned conns)
+h1_server_trim_to(struct h1_server *s, unsigned xchgs, unsigned conns, unsigned busies)
 {
+    for (; s->nidle_busies > busies; s->nidle_busies--) {
+        struct h1_busy *b = s->idle_busies;
+
+        s->idle_busies = b->next;
+        usage_free(&s->env.loop->usage, USAGE_CONN, b);
+    }
     for (; s->nidle_xchgs > xchgs; s->nidle_xchgs--) {
         struct h1_xchg *hx = s->idle_xchgs;
 
@@ -489,7 +593,7 @@ void
 h1_server_trim(struct h1_server *s)
 {
     OBJ_CHECK(s, H1_SERVER_MAGIC);
-    h1_server_trim_to(s, s->nidle_xchgs / 2, s->nidle_conns / 2);
+    h1_server_trim_to(s, s->nidle_xchgs / 2, s->nidle_conns / 2, s->nidle_busies / 2);
 }
 
 void
@@ -499,7 +603,9 @@ h1_server_close(struct h1_server **sp)
 
     OBJ_TAKE(s, sp, H1_SERVER_MAGIC);
     tassert(s->nconns == 0);
-    h1_server_trim_to(s, 0, 0);
+    tassert(s->rest.own == NULL && s->rest.in_len == 0 && s->rest.given == 0);
+    tassert(list_empty(&s->rest.answered) && s->rest.nbacklog == 0);
+    h1_server_trim_to(s, 0, 0, 0);
     if (s->memo != NULL)
         h1_memo_free(&s->memo);
     OBJ_FREE(s);

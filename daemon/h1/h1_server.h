@@ -40,7 +40,8 @@ void h1_server_close(struct h1_server **sp);
 
 /* Takes the descriptor of an accepted connection.  0 or TERR_NOMEM. */
 int h1_server_accept(struct h1_server *s, int fd, bool is_unix);
-/* The same, and what exchanges shall know of the listener; borrows the texts. */
+/* The same, and what exchanges shall know of the listener; borrows
+ * them until the connection has ended. */
 int h1_server_accept_from(
     struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts);
 unsigned h1_server_connections(const struct h1_server *s);

@@ -24,7 +24,7 @@ h1_tunnel_touch(struct h1_conn *c)
 {
     struct loop *l = c->server->env.loop;
 
-    c->send_mark = h1_conn_taken(c);
+    c->busy->send_mark = h1_conn_taken(c);
     timer_set(&l->wheel, &c->timer, loop_deadline(l, c->server->env.conf->pipe_ms));
 }
 
@@ -32,14 +32,14 @@ ssize_t
 h1_tunnel_read(struct h1_xchg *hx, char *dst, size_t room)
 {
     struct h1_conn *c = hx->conn;
-    size_t n = c->in_len < room ? c->in_len : room;
+    size_t n = c->busy->in_len < room ? c->busy->in_len : room;
 
     if (c->dead)
         return TERR_CLOSED;
     if (hx->in_ended)
         return 0;
     if (n > 0) {
-        memcpy(dst, c->in, n);
+        memcpy(dst, c->busy->in, n);
         h1_in_skip(c, n);
         h1_tunnel_touch(c);
         return (ssize_t)n;
@@ -60,7 +60,7 @@ bool
 h1_tunnel_settle(struct h1_conn *c, struct h1_xchg *hx)
 {
     tassert(hx->tunnel);
-    if (c->dead || !hx->end_given || c->left < hx->end_pos)
+    if (c->dead || !hx->end_given || c->busy->left < hx->end_pos)
         return false;
     if (!c->shut)
         stream_shut(c->stream);

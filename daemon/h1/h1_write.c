@@ -17,7 +17,7 @@ enum {
 bool
 h1_out_ready(const struct h1_conn *c)
 {
-    return !c->dead && c->nbacklog == 0 && !stream_sending(c->stream);
+    return !c->dead && c->busy->nbacklog == 0 && !stream_sending(c->stream);
 }
 
 static size_t
@@ -64,17 +64,17 @@ h1_out_keep(struct h1_conn *c, struct iovec *iov, unsigned n, size_t must)
 
     if (queued < 0)
         return queued;
-    c->queued_to = c->left + (uint64_t)queued;
+    c->busy->queued_to = c->busy->left + (uint64_t)queued;
     if ((size_t)queued >= must)
         return queued;
     must -= (size_t)queued;
     i = h1_iov_skip(iov, n, (size_t)queued);
-    c->backlog = usage_alloc(&c->server->env.loop->usage, USAGE_CONN, (n - i) * sizeof(*iov));
-    if (c->backlog == NULL)
+    c->busy->backlog = usage_alloc(&c->server->env.loop->usage, USAGE_CONN, (n - i) * sizeof(*iov));
+    if (c->busy->backlog == NULL)
         return TERR_NOMEM;
-    c->backlog_at = 0;
+    c->busy->backlog_at = 0;
     for (; i < n && must > 0; i++) {
-        struct iovec *b = &c->backlog[c->nbacklog++];
+        struct iovec *b = &c->busy->backlog[c->busy->nbacklog++];
 
         *b = iov[i];
         if (b->iov_len > must)
@@ -97,13 +97,13 @@ h1_out_flush(struct h1_conn *c)
     if (n == 0)
         return 0;
     s->ngather = 0;
-    total = (size_t)(c->given - c->left);
+    total = (size_t)(c->busy->given - c->busy->left);
     tassert_slow(total == h1_iov_bytes(iov, n));
     sent = stream_try(c->stream, iov, n, false);
     if (sent < 0)
         return (int)sent;
-    c->left += (uint64_t)sent;
-    tassert(c->left <= c->given);
+    c->busy->left += (uint64_t)sent;
+    tassert(c->busy->left <= c->busy->given);
     if ((size_t)sent == total)
         return 0;
     gone = h1_iov_skip(iov, n, (size_t)sent);
@@ -117,25 +117,28 @@ h1_out_progress(struct h1_conn *c)
     if (stream_write_error(c->stream) != 0)
         return TERR_CLOSED;
     while (!stream_sending(c->stream)) {
-        unsigned n = c->nbacklog - c->backlog_at;
-        struct iovec *iov = c->backlog + c->backlog_at;
+        struct h1_busy *b = c->busy;
+        struct iovec *iov;
+        unsigned n;
         ssize_t sent;
 
-        if (c->queued_to > c->left)
-            c->left = c->queued_to;
-        if (c->nbacklog == 0)
+        if (b->queued_to > b->left)
+            b->left = b->queued_to;
+        if (b->nbacklog == 0)
             return 0;
-        if (n == 0) {
-            usage_free(&c->server->env.loop->usage, USAGE_CONN, c->backlog);
-            c->backlog = NULL;
-            c->nbacklog = c->backlog_at = 0;
+        if (b->backlog_at == b->nbacklog) {
+            usage_free(&c->server->env.loop->usage, USAGE_CONN, b->backlog);
+            b->backlog = NULL;
+            b->nbacklog = b->backlog_at = 0;
             return 0;
         }
+        iov = b->backlog + b->backlog_at;
+        n = b->nbacklog - b->backlog_at;
         sent = stream_queue(c->stream, iov, n);
         if (sent < 0)
             return (int)sent;
-        c->queued_to = c->left + (uint64_t)sent;
-        c->backlog_at += h1_iov_skip(iov, n, (size_t)sent);
+        b->queued_to = b->left + (uint64_t)sent;
+        b->backlog_at += h1_iov_skip(iov, n, (size_t)sent);
     }
     return 0;
 }
@@ -144,11 +147,12 @@ h1_out_progress(struct h1_conn *c)
 static uint64_t
 h1_xchg_sent(const struct h1_conn *c, const struct h1_xchg *hx)
 {
-    if (c->left >= c->given || (hx->end_given && c->left >= hx->end_pos))
+    if (c->busy->left >= c->busy->given || (hx->end_given && c->busy->left >= hx->end_pos))
         return hx->body_given;
-    if (hx->chunked || c->left <= hx->body_pos)
+    if (hx->chunked || c->busy->left <= hx->body_pos)
         return hx->x.sent;
-    return c->left - hx->body_pos < hx->body_given ? c->left - hx->body_pos : hx->body_given;
+    return c->busy->left - hx->body_pos < hx->body_given ? c->busy->left - hx->body_pos
+                                                         : hx->body_given;
 }
 
 void
@@ -156,13 +160,13 @@ h1_out_tell(struct h1_conn *c)
 {
     struct list *l, *next;
 
-    LIST_FOREACH_SAFE(l, next, &c->answered)
+    LIST_FOREACH_SAFE(l, next, &c->busy->answered)
     {
         struct h1_xchg *hx = container_of(l, struct h1_xchg, link);
 
         hx->x.sent = h1_xchg_sent(c, hx);
         hx->x.writable = hx->x.gathered = false;
-        hx->x.done = c->left >= hx->end_pos;
+        hx->x.done = c->busy->left >= hx->end_pos;
         hx->x.task->run(hx->x.task); /* may release it */
     }
     if (c->cur != NULL && c->cur->started) {
@@ -330,10 +334,10 @@ h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, 
     sent = stream_try(c->stream, s->gather, n, more);
     if (sent < 0)
         return sent;
-    c->left += (uint64_t)sent;
+    c->busy->left += (uint64_t)sent;
     *all = (size_t)sent == lay->total;
     if (*all) {
-        c->given = c->left;
+        c->busy->given = c->busy->left;
         return (ssize_t)lay->body;
     }
     for (unsigned i = 0; i < lay->nchunks && must <= (size_t)sent; i++) {
@@ -358,7 +362,7 @@ h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, 
     }
     kept = must > (size_t)sent ? must - (size_t)sent : 0;
     if (n == gone) { /* nothing has to be kept: chunk borders and socket's border agree */
-        c->given = c->left;
+        c->busy->given = c->busy->left;
         return (ssize_t)body;
     }
     queued = h1_out_keep(c, s->gather + gone, n - gone, kept);
@@ -366,7 +370,7 @@ h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, 
         return queued;
     if (kept < (size_t)queued)
         kept = (size_t)queued;
-    c->given = c->left + kept;
+    c->busy->given = c->busy->left + kept;
     if (!hx->chunked)
         body = (size_t)sent + kept > lay->head_end ? (size_t)sent + kept - lay->head_end : 0;
     *all = (size_t)sent + kept == lay->total;
@@ -377,12 +381,12 @@ static void
 h1_end(struct h1_conn *c, struct h1_xchg *hx)
 {
     hx->end_given = true;
-    hx->end_pos = c->given;
+    hx->end_pos = c->busy->given;
     tassert(c->cur == hx);
     if (hx->tunnel)
         return; /* the client's direction may go on */
     c->cur = NULL;
-    list_add_tail(&c->answered, &hx->link);
+    list_add_tail(&c->busy->answered, &hx->link);
     if (!c->running)
         task_wake(&c->task); /* the next request, or the end of the connection */
 }
@@ -396,7 +400,7 @@ h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay,
     bool all = true;
 
     if (end && c->gathering && !hx->chunked && !hx->tunnel && lay->body <= LIMIT_UNSENT_BYTES) {
-        c->given = c->left + lay->total;
+        c->busy->given = c->busy->left + lay->total;
         accepted = (ssize_t)lay->body;
         hx->x.gathered = true;
     } else if (lay->total == 0) {
@@ -419,7 +423,8 @@ h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay,
     if (hx->tunnel)
         h1_tunnel_touch(c);
     hx->x.sent = h1_xchg_sent(c, hx);
-    hx->x.done = hx->tunnel ? h1_tunnel_settle(c, hx) : hx->end_given && c->left >= hx->end_pos;
+    hx->x.done =
+        hx->tunnel ? h1_tunnel_settle(c, hx) : hx->end_given && c->busy->left >= hx->end_pos;
     hx->x.writable = !hx->end_given && h1_out_ready(c);
     return accepted;
 }
@@ -453,9 +458,9 @@ h1_send_whole(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_respo
     counter_add(s->env.counters, COUNTER_resp_head_bytes, head);
     counter_add(s->env.counters, COUNTER_resp_body_bytes, bytes);
     hx->head_given = true;
-    hx->body_pos = c->given + head;
+    hx->body_pos = c->busy->given + head;
     hx->body_given = bytes;
-    c->given = hx->body_pos + bytes;
+    c->busy->given = hx->body_pos + bytes;
     hx->x.gathered = true;
     hx->x.writable = false;
     h1_end(c, hx);
@@ -487,7 +492,7 @@ h1_send_some(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_respon
     if (hx->bodyless)
         n = 0;
     if (r != NULL)
-        hx->body_pos = c->left + lay.head_end;
+        hx->body_pos = c->busy->left + lay.head_end;
     whole = hx->chunked ? h1_lay_chunks(s, &lay, heads, body, n) : h1_lay_plain(s, &lay, body, n);
     end = whole && (flags & EXCHANGE_END) != 0;
     if (end && hx->chunked) {

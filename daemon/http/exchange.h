@@ -78,10 +78,9 @@ struct exchange_ops {
     void (*release)(struct exchange *x);
 };
 
-/* The same for every exchange of a connection. */
+/* A listener: its name and its address. */
 struct exchange_conn {
-    const char *socket, *endpoint; /* the listener's name and address, as configured; "" */
-    uint64_t session;              /* a number of its own */
+    const char *socket, *endpoint; /* as configured; "" */
 };
 
 struct exchange {
@@ -99,10 +98,10 @@ struct exchange {
     uint64_t body_length;     /* EXCHANGE_LENGTH_UNKNOWN: chunked */
     uint64_t xid;             /* the request id */
     uint64_t start_us;        /* monotonic, when its turn came after the first byte */
-    const char *peer;         /* the client's address as text */
-    const uint8_t *peer_addr; /* 16 bytes, IPv4 mapped; zeros: a Unix socket */
+    const uint8_t *peer_addr; /* the client's address (base/address.h) */
     uint16_t peer_port;
-    const struct exchange_conn *conn; /* what it came over */
+    const struct exchange_conn *conn; /* what its connection came over */
+    uint64_t session;                 /* that connection's number */
 
     /* Facts, changed by the protocol. */
     uint64_t sent; /* body bytes that will never be read again */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/net/net_priv.h"
 
@@ -605,8 +606,6 @@ stream_shut(struct stream *s)
 static void
 stream_say_address(const struct sockaddr_storage *ss, struct stream_peer *out)
 {
-    struct in6_addr addr;
-
     if (ss->ss_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
 
@@ -619,11 +618,7 @@ stream_say_address(const struct sockaddr_storage *ss, struct stream_peer *out)
         memcpy(out->addr, &in6->sin6_addr, 16);
         out->port = ntohs(in6->sin6_port);
     }
-    memcpy(&addr, out->addr, sizeof(addr));
-    if (IN6_IS_ADDR_V4MAPPED(&addr))
-        inet_ntop(AF_INET, out->addr + 12, out->text, sizeof(out->text));
-    else
-        inet_ntop(AF_INET6, out->addr, out->text, sizeof(out->text));
+    address_text(out->addr, out->text);
 }
 
 void

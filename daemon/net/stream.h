@@ -31,6 +31,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "daemon/base/address.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/span.h"
 
@@ -86,8 +87,8 @@ int stream_write_error(const struct stream *s);
 void stream_shut(struct stream *s);
 
 struct stream_peer {
-    char text[40];    /* "192.0.2.1", "2001:db8::1", or "unix"; mapped addresses are IPv4 */
-    uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d; zeros for a Unix socket */
+    char text[ADDRESS_TEXT_MAX]; /* address_text() */
+    uint8_t addr[16];            /* IPv4 as ::ffff:a.b.c.d; zeros for a Unix socket */
     uint16_t port;
 };
 void stream_get_peer(const struct stream *s, struct stream_peer *out);

@@ -15,7 +15,7 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
     struct fetch_policy *v = arena_alloc(&f->arena, sizeof(*v));
     struct policy_use *use = spec->policy;
 
-    if (v == NULL) {
+    if (v == NULL || spec->identity.ptr == NULL) {
         policy_end(f->proxy, &use);
         return TERR_NOMEM;
     }
@@ -28,7 +28,7 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .identity = arena_copy(&f->arena, spec->identity),
         .endpoint = slice_str(x->conn->endpoint),
         .socket = slice_str(x->conn->socket),
-        .session = x->conn->session,
+        .session = x->session,
         .connect_ms = FETCH_UNSAID,
         .first_byte_ms = FETCH_UNSAID,
         .between_bytes_ms = FETCH_UNSAID,

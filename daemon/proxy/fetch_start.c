@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/forward.h"
 #include "daemon/proxy/fetch_policy.h"
@@ -21,7 +22,7 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     size_t fields = h->nfields * sizeof(struct http_field);
     char *bytes = arena_alloc(&f->arena, (size_t)h->len + 1);
     struct http_field *copy = arena_alloc(&f->arena, fields + 1);
-    char id[24];
+    char id[24], client[ADDRESS_TEXT_MAX];
 
     if (bytes == NULL || copy == NULL)
         return TERR_NOMEM;
@@ -34,8 +35,9 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     f->host = arena_copy(&f->arena, spec->host);
     f->key_text = arena_copy(&f->arena, spec->key_text);
     /* Who comes over a Unix socket has no address to tell. */
+    address_text(x->peer_addr, client);
     f->client = arena_copy(&f->arena,
-        spec->edited || strcmp(x->peer, "unix") == 0 ? slice_of("", 0) : slice_str(x->peer));
+        spec->edited || address_is_unix(x->peer_addr) ? slice_of("", 0) : slice_str(client));
     f->id = arena_copy(&f->arena, slice_str(id));
     if (f->host.ptr == NULL || f->key_text.ptr == NULL || f->client.ptr == NULL ||
         f->id.ptr == NULL)

@@ -88,7 +88,7 @@ purge_make_request(struct purge_world *w, struct slice host, struct slice path)
 static int
 purge_key(struct purge_world *w, struct policies *ps, struct hash128 *key, const char **why)
 {
-    static const struct exchange_conn conn = {"", "", 0};
+    static const struct exchange_conn conn = {"", ""};
     static const uint8_t nobody[16];
     struct policy_use use = {.policy = ps->active, .users = 1};
     struct req *r = &w->req;
@@ -102,7 +102,6 @@ purge_key(struct purge_world *w, struct policies *ps, struct hash128 *key, const
     w->proxy.bans = cache_bans(ps->cache);
     policy_prepare(&w->proxy);
     w->x.ops = &purge_ops;
-    w->x.peer = "unix";
     w->x.peer_addr = nobody;
     w->x.conn = &conn;
     r->magic = REQ_MAGIC;

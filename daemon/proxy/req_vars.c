@@ -3,6 +3,7 @@
  * The request stays where it came until something is changed; then it is copied into the arena,
  * and that copy is what is looked up and sent on.  The response's head is read back from what is
  * stored when the policy first looks at it, and written anew only if it was changed. */
+#include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/block.h"
 #include "daemon/http/date.h"
@@ -21,10 +22,12 @@ req_of(const struct vcl_run *run)
 static int
 req_edit_client(struct req *r, struct head_edit *e)
 {
-    if (strcmp(r->x->peer, "unix") == 0)
+    char text[ADDRESS_TEXT_MAX];
+
+    if (address_is_unix(r->x->peer_addr))
         return 0;
-    return head_edit_set(
-        e, SLICE_LIT("X-Forwarded-For"), HTTP_F_X_FORWARDED_FOR, slice_str(r->x->peer));
+    address_text(r->x->peer_addr, text);
+    return head_edit_set(e, SLICE_LIT("X-Forwarded-For"), HTTP_F_X_FORWARDED_FOR, slice_str(text));
 }
 
 int
@@ -379,9 +382,14 @@ req_get_resp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 struct slice
 req_identity(const struct req *r)
 {
+    char text[ADDRESS_TEXT_MAX];
+
     if (r->policy.identity.ptr != NULL)
         return r->policy.identity;
-    return strcmp(r->x->peer, "unix") == 0 ? SLICE_LIT("0.0.0.0") : slice_str(r->x->peer);
+    if (address_is_unix(r->x->peer_addr))
+        return SLICE_LIT("0.0.0.0");
+    address_text(r->x->peer_addr, text);
+    return arena_copy(&r->x->arena, slice_str(text));
 }
 
 static struct vcl_ip *
@@ -401,6 +409,7 @@ static int
 req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
     struct req *r = req_of(run);
+    struct slice s;
 
     switch ((unsigned)var) {
     case VCL_VAR_CLIENT_IP:
@@ -412,8 +421,9 @@ req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         out->ip = req_ip(run, true);
         return out->ip == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_CLIENT_IDENTITY:
-        req_give_string(out, req_identity(r));
-        return 0;
+        s = req_identity(r);
+        req_give_string(out, s);
+        return s.ptr == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_LOCAL_ENDPOINT:
         req_give_string(out, slice_str(r->x->conn->endpoint));
         return 0;
@@ -421,7 +431,7 @@ req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         req_give_string(out, slice_str(r->x->conn->socket));
         return 0;
     case VCL_VAR_SESS_XID:
-        out->i = (int64_t)(r->x->conn->session % POLICY_XID_MAX);
+        out->i = (int64_t)(r->x->session % POLICY_XID_MAX);
         return 0;
     case VCL_VAR_SESS_TIMEOUT_IDLE:
         out->r = req_seconds(r->proxy->params.timeout_idle);

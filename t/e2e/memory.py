@@ -20,7 +20,7 @@ from tarnd import Tarnd, raise_file_limit, read_to_end, request
 KB = 1000
 SLOWLORIS, SLOWLORIS_MAX = 1000, 5 * KB
 READERS, READERS_MAX = 60, 5 * KB
-IDLE, IDLE_MAX = 1000, 1 * KB
+IDLE, IDLE_MAX = 2000, 600  # of which tables that grow in steps are some
 LONG_HEADS, LONG_HEADS_MAX = 100, 66 * KB  # twice http_req_size: memory grows in steps
 WARM_UP = 10
 HEAD_DEADLINE_S = 2

@@ -330,12 +330,13 @@ world_turn(void)
 static struct ask *
 ask_new(const char *head, const char *body)
 {
+    static const uint8_t nobody[16];
     struct ask *a = calloc(1, sizeof(*a));
 
     snprintf(a->text, sizeof(a->text), "%s\n\n", head);
     a->x.head = *head_build(&a->head, a->text);
     a->x.ops = &ask_ops;
-    a->x.peer = "unix";
+    a->x.peer_addr = nobody;
     a->x.writable = true;
     a->body = body;
     a->body_len = body != NULL ? strlen(body) : 0;

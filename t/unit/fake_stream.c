@@ -457,12 +457,16 @@ void
 stream_get_peer(const struct stream *s, struct stream_peer *out)
 {
     (void)s;
-    *out = (struct stream_peer){.text = "192.0.2.1", .port = 1};
+    *out = (struct stream_peer){.text = "192.0.2.1",
+        .addr = {[10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 1},
+        .port = 1};
 }
 
 void
 stream_get_local(const struct stream *s, struct stream_peer *out)
 {
     (void)s;
-    *out = (struct stream_peer){.text = "192.0.2.1", .port = 1};
+    *out = (struct stream_peer){.text = "192.0.2.1",
+        .addr = {[10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 1},
+        .port = 1};
 }

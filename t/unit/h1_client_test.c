@@ -1,275 +1,5 @@
 /* h1_client_test.c -- a client's interim responses and its tunnel, however the bytes come. */
-#include "t/unit/test.h"
-
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "daemon/base/obj.h"
-#include "daemon/base/terr.h"
-#include "daemon/h1/h1_conf.h"
-#include "daemon/h1/h1_server.h"
-#include "daemon/shm/counters.h"
-#include "t/unit/fake_stream.h"
-
-enum {
-    ANSWERS_MAX = 8,
-    GOT_MAX = 1 << 17,
-    PIPE_MS = 1000,
-    LARGE_BYTES = 300000, /* more than a full socket and the queue behind it take at once */
-};
-
-/* Who answers: /hit and /hint at once, anything else when the test says so. */
-struct answer {
-    struct task task;
-    struct exchange *x; /* NULL: released */
-    bool upgrade;       /* facts of the request */
-    int err;
-    bool tunnel, holds; /* holds: reads nothing */
-    bool in_ended, done, gone;
-    const char *out; /* to be sent through the tunnel */
-    size_t out_len;
-    bool end;
-    uint64_t seen; /* x->sent when it last ran: what it may free */
-    size_t got_len;
-    char got[GOT_MAX];
-};
-
-static struct {
-    struct loop loop;
-    struct h1_conf conf;
-    struct counters *counters;
-    struct h1_server *server;
-    struct stream *s;
-    _Atomic int64_t conns;
-    unsigned nanswers;
-    struct answer answers[ANSWERS_MAX];
-    bool grants; /* upgrades at once */
-} world;
-
-static const char hint_block[] = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n";
-#define HINT    "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
-#define HIT     "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhit"
-#define WAITED  "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nwaited"
-#define SWITCH  "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"
-#define UPGRADE "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-
-/* The block is gone when the call returns. */
-static int
-answer_hint(struct answer *a)
-{
-    char *block = malloc(sizeof(hint_block) - 1);
-    int rc;
-
-    CHECK(block != NULL);
-    memcpy(block, hint_block, sizeof(hint_block) - 1);
-    rc = a->x->ops->interim(a->x, slice_of(block, sizeof(hint_block) - 1));
-    free(block);
-    return rc;
-}
-
-static void
-answer_send(struct answer *a, const char *body)
-{
-    const struct exchange_response r = {
-        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = strlen(body)};
-    struct iovec iov = {.iov_len = strlen(body)};
-
-    memcpy(&iov.iov_base, &body, sizeof(body));
-    CHECK_EQ(strlen(body), a->x->ops->send(a->x, &r, &iov, 1, EXCHANGE_END));
-}
-
-/* What is not taken now is sent on when there is room: answer_write(). */
-static void
-answer_send_large(struct answer *a)
-{
-    static const char large[LARGE_BYTES];
-    const struct exchange_response r = {
-        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = sizeof(large)};
-    struct iovec iov = {.iov_len = sizeof(large)};
-    const char *p = large;
-    ssize_t n;
-
-    memcpy(&iov.iov_base, &p, sizeof(p));
-    n = a->x->ops->send(a->x, &r, &iov, 1, EXCHANGE_END);
-    CHECK(n > 0 && (size_t)n < sizeof(large));
-    a->out = large + n;
-    a->out_len = sizeof(large) - (size_t)n;
-    a->end = true;
-}
-
-static void
-answer_grant(struct answer *a)
-{
-    const struct exchange_response r = {.status = 101,
-        .block = SLICE_LIT("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n"),
-        .length = EXCHANGE_LENGTH_UNKNOWN};
-
-    CHECK(a->x->upgrade);
-    a->x->ops->tunnel(a->x);
-    CHECK_EQ(0, a->x->ops->send(a->x, &r, NULL, 0, 0));
-    a->tunnel = true;
-    task_wake(&a->task);
-}
-
-static void
-answer_read(struct answer *a)
-{
-    ssize_t n = 1;
-
-    while (n > 0 && !a->holds && !a->in_ended) {
-        CHECK(a->got_len + 5 < GOT_MAX);
-        n = a->x->ops->body_read(a->x, a->got + a->got_len, 5);
-        if (n == 0)
-            a->in_ended = true;
-        if (n > 0)
-            a->got_len += (size_t)n;
-    }
-    a->got[a->got_len] = '\0';
-}
-
-static void
-answer_write(struct answer *a)
-{
-    struct iovec iov = {.iov_len = a->out_len};
-    ssize_t n;
-
-    if (!a->x->writable || (a->out_len == 0 && !a->end))
-        return;
-    memcpy(&iov.iov_base, &a->out, sizeof(a->out));
-    n = a->x->ops->send(a->x, NULL, &iov, a->out_len > 0, a->end ? EXCHANGE_END : 0);
-    if (n == TERR_CLOSED)
-        return;
-    CHECK(n >= 0);
-    a->out += n;
-    a->out_len -= (size_t)n;
-    if (a->out_len == 0)
-        a->end = false;
-}
-
-static void
-answer_run(struct task *t)
-{
-    struct answer *a = container_of(t, struct answer, task);
-
-    if (a->x == NULL)
-        return;
-    if (a->tunnel && !a->x->gone) {
-        answer_read(a);
-        answer_write(a);
-    } else if (a->end && !a->x->gone) {
-        answer_write(a);
-    }
-    a->seen = a->x->sent;
-    a->done = a->x->done;
-    a->gone = a->x->gone;
-    if (a->done || a->gone) {
-        a->x->ops->release(a->x);
-        a->x = NULL;
-    }
-}
-
-static void
-answer_start(void *ctx, struct exchange *x)
-{
-    struct answer *a = &world.answers[world.nanswers++];
-    struct slice target;
-
-    CHECK(ctx == &world && world.nanswers <= ANSWERS_MAX);
-    memset(a, 0, offsetof(struct answer, got));
-    task_init(&a->task, &world.loop.tasks, answer_run);
-    x->task = &a->task;
-    a->x = x;
-    a->err = x->err;
-    a->upgrade = x->upgrade;
-    if (x->err != 0)
-        return;
-    target = http_slice(&x->head, x->head.target_off, x->head.target_len);
-    if (slice_eq(target, SLICE_LIT("/hit")))
-        answer_send(a, "hit");
-    else if (slice_eq(target, SLICE_LIT("/large")))
-        answer_send_large(a);
-    else if (slice_eq(target, SLICE_LIT("/hint")))
-        CHECK_EQ(0, answer_hint(a));
-    else if (x->upgrade && world.grants)
-        answer_grant(a);
-    answer_run(&a->task);
-}
-
-static void
-world_on_empty(void *ctx)
-{
-    (void)ctx;
-}
-
-static void
-world_connect(void)
-{
-    CHECK_EQ(0, h1_server_accept(world.server, -1, false));
-    world.s = fake_newest;
-}
-
-static void
-world_open(void)
-{
-    struct h1_server_env env = {.loop = &world.loop,
-        .conf = &world.conf,
-        .start = answer_start,
-        .start_ctx = &world,
-        .on_empty = world_on_empty,
-        .conns = &world.conns};
-
-    memset(&world, 0, sizeof(world));
-    fake_loop_open(&world.loop);
-    world.conf = (struct h1_conf){.fields_max = 20,
-        .req_line_max = 200,
-        .req_field_max = 200,
-        .req_head_max = 2000,
-        .idle_ms = 5000,
-        .head_ms = 5000,
-        .body_ms = 5000,
-        .body_idle_ms = 5000,
-        .send_idle_ms = 5000,
-        .pipe_ms = PIPE_MS};
-    CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
-    env.counters = counters_worker(world.counters, 0);
-    CHECK_EQ(0, h1_server_open(&world.server, &env));
-    world_connect();
-}
-
-static void
-world_close(void)
-{
-    h1_server_cut(world.server);
-    fake_run(&world.loop);
-    for (unsigned i = 0; i < world.nanswers; i++)
-        CHECK(world.answers[i].x == NULL);
-    CHECK_EQ(0, atomic_load(&world.conns));
-    h1_server_close(&world.server);
-    counters_close(&world.counters);
-    fake_loop_close(&world.loop);
-}
-
-static void
-says(const char *text, size_t len)
-{
-    fake_arrive(world.s, text, len);
-    fake_run(&world.loop);
-}
-
-static void
-says_split(const char *text, size_t at)
-{
-    says(text, at);
-    says(text + at, strlen(text) - at);
-}
-
-static void
-wake(struct answer *a)
-{
-    task_wake(&a->task);
-    fake_run(&world.loop);
-}
+#include "t/unit/h1_client_fixture.h"
 
 /* ---- Interim responses ---- */
 
@@ -290,6 +20,52 @@ TEST(h1_client, whose_first_answer_was_slow_to_leave_gets_the_second)
     len = fake_got_len(world.s);
     CHECK(len > LARGE_BYTES + sizeof(HIT));
     CHECK_STR(HIT, fake_got(world.s) + len - (sizeof(HIT) - 1));
+    world_close();
+}
+
+/* What lies ready is used by whoever runs, and stays with those who wait. */
+TEST(h1_client, a_hit_needs_nothing_of_the_heap_and_disturbs_nobody_who_waits)
+{
+    static const char hit[] = "GET /hit HTTP/1.1\r\nHost: a\r\n\r\n";
+    static const char wait[] = "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct stream *slow[3], *hot;
+    uint64_t bytes;
+
+    world_open();
+    says(hit, sizeof(hit) - 1);
+    for (unsigned i = 0; i < 3; i++) {
+        slow[i] = world.s;
+        world_connect();
+    }
+    hot = world.s;
+    bytes = world.loop.usage.bytes[USAGE_CONN];
+    says(hit, sizeof(hit) - 1);
+    CHECK_EQ(bytes, world.loop.usage.bytes[USAGE_CONN]);
+    world.s = slow[0];
+    says(wait, sizeof(wait) - 1);
+    world.s = slow[1];
+    says(wait, sizeof(wait) - 1 - 4); /* half a head */
+    world.s = slow[2];
+    fake_take(slow[2], 0);
+    says(hit, sizeof(hit) - 1); /* its answer does not leave */
+    CHECK(world.loop.usage.bytes[USAGE_CONN] > bytes);
+    CHECK_EQ(4, world.nanswers);
+    bytes = world.loop.usage.bytes[USAGE_CONN];
+    world.s = hot;
+    fake_got_clear(hot);
+    says(hit, sizeof(hit) - 1);
+    CHECK_STR(HIT, fake_got(hot));
+    answer_send(&world.answers[2], "waited");
+    world.s = slow[1];
+    says(wait + sizeof(wait) - 1 - 4, 4);
+    answer_send(&world.answers[5], "waited");
+    fake_take(slow[2], SIZE_MAX);
+    fake_run(&world.loop);
+    CHECK_STR(HIT WAITED, fake_got(slow[0]));
+    CHECK_STR(WAITED, fake_got(slow[1]));
+    CHECK_STR(HIT, fake_got(slow[2]));
+    h1_server_trim(world.server);
+    CHECK(world.loop.usage.bytes[USAGE_CONN] < bytes);
     world_close();
 }
 
@@ -860,6 +636,7 @@ TEST(h1_tunnel, is_not_what_connect_gets)
 }
 
 TEST_MAIN(TEST_ENTRY(h1_client, whose_first_answer_was_slow_to_leave_gets_the_second),
+    TEST_ENTRY(h1_client, a_hit_needs_nothing_of_the_heap_and_disturbs_nobody_who_waits),
     TEST_ENTRY(h1_body, framing_that_fills_the_room_is_not_the_end_of_what_is_here),
     TEST_ENTRY(h1_send, more_keeps_the_packet_open_and_no_longer_than_the_turn),
     TEST_ENTRY(h1_send, what_there_are_no_buffers_for_shares_the_packet),
