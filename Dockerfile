@@ -14,17 +14,18 @@ COPY scripts/lib.sh scripts/install-deps scripts/fetch-llhttp scripts/
 RUN scripts/install-deps && scripts/fetch-llhttp /tmp/third_party
 COPY . .
 RUN cmake -S . -B /tmp/build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTARN_TESTS=OFF \
-    && cmake --build /tmp/build --target tarnd tarn-table \
-    && for program in tarnd tarn-table; do \
+    && cmake --build /tmp/build --target tarnd tarn-table tarnctl \
+    && for program in tarnd tarn-table tarnctl; do \
         strip --strip-debug -o "/usr/local/bin/$program" "/tmp/build/bin/$program"; done
 
 FROM debian:12-slim
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-        libjansson4 libjemalloc2 libpcre2-8-0 liburcu8 libuv1 libxxhash0 libyaml-0-2 \
+        libcurl4 libjansson4 libjemalloc2 libpcre2-8-0 liburcu8 libuv1 libxxhash0 libyaml-0-2 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --no-create-home --home-dir / --shell /usr/sbin/nologin tarn
-COPY --from=build /usr/local/bin/tarnd /usr/local/bin/tarn-table /usr/local/bin/
+COPY --from=build /usr/local/bin/tarnd /usr/local/bin/tarn-table \
+    /usr/local/bin/tarnctl /usr/local/bin/
 USER 10001
 EXPOSE 8080
 # A request without Host is one that tarnd answers itself (400), so this asks whether it serves,

@@ -1,0 +1,266 @@
+/* ctl_api.c -- questions to tarnd's admin listener. */
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/ctl/ctl.h"
+
+enum {
+    ANSWER_MAX = 64 << 20,
+    CONNECT_MS = 5000,
+    ANSWER_MS = 60 * 1000, /* a policy that compiles, a ban over a large cache */
+    UNIX_PREFIX = 5,       /* "unix:" */
+};
+
+struct answer {
+    char *text;
+    size_t len, room;
+    bool too_long;
+};
+
+void
+ctl_say(const char *fmt, ...)
+{
+    va_list ap;
+
+    fputs("tarnctl: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+int
+ctl_slurp(const char *name, struct span *out)
+{
+    FILE *f = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+    size_t room = 65536;
+    int err = 0;
+
+    *out = (struct span){malloc(room), 0};
+    while (f != NULL && out->ptr != NULL && !feof(f) && !ferror(f)) {
+        if (out->len == room) {
+            char *more = realloc(out->ptr, room *= 2);
+
+            if (more == NULL)
+                free(out->ptr);
+            out->ptr = more;
+            continue;
+        }
+        out->len += fread(out->ptr + out->len, 1, room - out->len, f);
+    }
+    err = f == NULL || ferror(f) ? errno : out->ptr == NULL ? ENOMEM : 0;
+    if (f != NULL && f != stdin)
+        fclose(f);
+    if (err == 0)
+        return CTL_DONE;
+    ctl_say("%s: %s", name, strerror(err));
+    free(out->ptr);
+    *out = (struct span){NULL, 0};
+    return CTL_USAGE;
+}
+
+char *
+ctl_path(const char *prefix, const char *name)
+{
+    char *segment = curl_easy_escape(NULL, name, 0), *path = NULL;
+
+    if (segment != NULL && asprintf(&path, "%s/%s", prefix, segment) < 0)
+        path = NULL;
+    curl_free(segment);
+    return path;
+}
+
+static size_t
+answer_take(char *bytes, size_t size, size_t n, void *to)
+{
+    struct answer *a = to;
+    size_t len = size * n;
+
+    if (a->len + len > ANSWER_MAX) {
+        a->too_long = true;
+        return 0;
+    }
+    if (a->len + len > a->room) {
+        size_t room = (a->len + len) * 2;
+        char *more = realloc(a->text, room);
+
+        if (more == NULL)
+            return 0;
+        a->text = more;
+        a->room = room;
+    }
+    memcpy(a->text + a->len, bytes, len);
+    a->len += len;
+    return len;
+}
+
+/* Where, as curl wants it. */
+static CURLcode
+api_aim(const struct ctl *c, CURL *curl, const char *path)
+{
+    bool is_unix = strncmp(c->admin, "unix:", UNIX_PREFIX) == 0;
+    CURLcode rc = CURLE_OUT_OF_MEMORY;
+    char *url = NULL;
+
+    if (asprintf(&url, "http://%s%s", is_unix ? "tarn" : c->admin, path) < 0)
+        return rc;
+    rc = curl_easy_setopt(curl, CURLOPT_URL, url);
+    if (rc == CURLE_OK && is_unix)
+        rc = curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, c->admin + UNIX_PREFIX);
+    free(url);
+    return rc;
+}
+
+static struct curl_slist *
+api_headers(const struct ctl *c)
+{
+    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+    char *line = NULL;
+
+    if (c->token != NULL && asprintf(&line, "Authorization: Bearer %s", c->token) >= 0)
+        list = curl_slist_append(list, line);
+    free(line);
+    return list;
+}
+
+/* Why nothing came.  Curl speaks of a port 80 also where there is a socket. */
+static void
+api_say_lost(const struct ctl *c, CURL *curl, CURLcode rc, const char *why)
+{
+    long err = 0;
+
+    if (curl != NULL && rc == CURLE_COULDNT_CONNECT)
+        curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &err);
+    if (err != 0)
+        why = strerror((int)err);
+    ctl_say("%s: %s", c->admin, why[0] != '\0' ? why : curl_easy_strerror(rc));
+    if (rc == CURLE_COULDNT_CONNECT)
+        fprintf(stderr, "    hint: is tarnd running, and is that the address of `admin:` in its "
+                        "configuration?\n");
+}
+
+/* What curl says, or why nothing came.  The status in *status. */
+static int
+api_exchange(struct ctl *c, const char *method, const char *path, struct slice body,
+    struct answer *a, long *status)
+{
+    char why[CURL_ERROR_SIZE] = "";
+    struct curl_slist *headers = api_headers(c);
+    CURL *curl = curl_easy_init();
+    CURLcode rc = curl == NULL ? CURLE_OUT_OF_MEMORY : api_aim(c, curl, path);
+
+    if (rc == CURLE_OK) {
+        curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+        curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
+        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+        curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+        curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)ANSWER_MS);
+        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, answer_take);
+        curl_easy_setopt(curl, CURLOPT_WRITEDATA, a);
+        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
+        if (body.ptr != NULL) {
+            curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);
+            curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.ptr);
+        }
+        rc = curl_easy_perform(curl);
+        curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, status);
+    }
+    if (rc != CURLE_OK)
+        api_say_lost(c, curl, rc, a->too_long ? "its answer is too long" : why);
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    return rc == CURLE_OK ? CTL_DONE : CTL_UNREACHABLE;
+}
+
+static void
+api_say_place(const json_t *e)
+{
+    const char *source = json_string_value(json_object_get(e, "source"));
+    json_int_t column = json_integer_value(json_object_get(e, "column"));
+
+    if (source == NULL)
+        return;
+    fprintf(stderr, "    %s\n", source);
+    if (column > 0 && (size_t)column <= strlen(source) + 1)
+        fprintf(stderr, "    %*s\n", (int)column, "^");
+}
+
+/* An error as tarnd tells it: what, what would be right, and of a policy each mistake. */
+static void
+api_say_refusal(const json_t *o, long status)
+{
+    const char *error = json_string_value(json_object_get(o, "error"));
+    const char *hint = json_string_value(json_object_get(o, "hint"));
+    const json_t *errors = json_object_get(o, "errors");
+    json_t *e;
+    size_t i;
+
+    json_array_foreach(errors, i, e)
+    {
+        const char *message = json_string_value(json_object_get(e, "message"));
+        const char *file = json_string_value(json_object_get(e, "file"));
+        const char *what = json_string_value(json_object_get(e, "hint"));
+
+        fprintf(stderr, "%s:%lld:%lld: %s\n", file != NULL ? file : "?",
+            (long long)json_integer_value(json_object_get(e, "line")),
+            (long long)json_integer_value(json_object_get(e, "column")),
+            message != NULL ? message : "?");
+        api_say_place(e);
+        if (what != NULL)
+            fprintf(stderr, "    hint: %s\n", what);
+    }
+    if (error != NULL)
+        ctl_say("%s", error);
+    else
+        ctl_say("tarnd answered with status %ld", status);
+    if (hint != NULL)
+        fprintf(stderr, "    hint: %s\n", hint);
+    if (status == 401)
+        fprintf(stderr, "    hint: tarnctl takes the token from TARN_TOKEN or --token-file\n");
+}
+
+int
+ctl_ask_with(struct ctl *c, const char *method, const char *path, struct slice body, json_t **out)
+{
+    struct answer a = {.text = NULL};
+    char why[256] = "";
+    long status = 0;
+    int rc = api_exchange(c, method, path, body, &a, &status);
+
+    *out = NULL;
+    if (rc == CTL_DONE) {
+        *out = json_parse(slice_of(a.text, a.len), why, sizeof(why));
+        if (*out == NULL) {
+            ctl_say("%s: status %ld, and what came is not JSON (%s): is that a tarnd?", c->admin,
+                status, why);
+            rc = CTL_UNREACHABLE;
+        } else if (c->json) {
+            fwrite(a.text, 1, a.len, stdout);
+        }
+    }
+    if (rc == CTL_DONE && (status < 200 || status > 299)) {
+        api_say_refusal(*out, status);
+        rc = CTL_REFUSED;
+    }
+    free(a.text);
+    if (rc != CTL_DONE) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+int
+ctl_ask(struct ctl *c, const char *method, const char *path, json_t *body, json_t **out)
+{
+    char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
+    int rc;
+
+    json_decref(body);
+    rc = ctl_ask_with(c, method, path, text == NULL ? slice_of(NULL, 0) : slice_str(text), out);
+    free(text);
+    return rc;
+}

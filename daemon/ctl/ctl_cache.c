@@ -1,0 +1,204 @@
+/* ctl_cache.c -- what is stored: purges, bans, the index. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/ctl/ctl_commands.h"
+
+int
+ctl_purge(struct ctl *c)
+{
+    json_t *o;
+    int rc = ctl_ask(
+        c, "POST", "/v1/purge", json_pack("{sssb}", "url", c->args[0], "soft", (int)c->soft), &o);
+
+    if (rc == CTL_DONE && !c->json) {
+        long long n = json_integer_value(json_object_get(o, "purged"));
+
+        printf("%lld %s %s\n", n, n == 1 ? "response" : "responses",
+            c->soft ? (n == 1 ? "is stale now" : "are stale now")
+                    : (n == 1 ? "has left" : "have left"));
+    }
+    json_decref(o);
+    return rc;
+}
+
+int
+ctl_ban(struct ctl *c)
+{
+    json_t *o;
+    int rc = ctl_ask(c, "POST", "/v1/bans", json_pack("{ss}", "expression", c->args[0]), &o);
+
+    if (rc == CTL_DONE && !c->json)
+        puts("what matches is not used any more");
+    json_decref(o);
+    return rc;
+}
+
+int
+ctl_ban_list(struct ctl *c)
+{
+    static const char *const headings[] = {"ADDED", "OBJECTS", "STATE", "EXPRESSION", NULL};
+    struct ctl_table t;
+    const json_t *ban;
+    size_t i;
+    json_t *o;
+    int rc = ctl_ask(c, "GET", "/v1/bans", NULL, &o);
+
+    if (rc == CTL_DONE && !c->json) {
+        ctl_table_begin(&t, headings);
+        json_array_foreach(json_object_get(o, "bans"), i, ban)
+        {
+            char ago[24];
+
+            ctl_seconds(ago, (double)time(NULL) - json_number_value(json_object_get(ban, "added")));
+            ctl_cell(&t, "%s ago", ago[0] == '-' ? "0.0s" : ago);
+            ctl_cell_of(&t, ban, "objects");
+            ctl_cell(&t, "%s",
+                json_is_true(json_object_get(ban, "completed"))    ? "completed"
+                : json_is_true(json_object_get(ban, "of_request")) ? "at requests"
+                                                                   : "lurker");
+            ctl_cell_of(&t, ban, "expression");
+        }
+        ctl_table_end(&t, "there are no bans");
+        if (json_is_true(json_object_get(o, "truncated")))
+            puts("... and more");
+    }
+    json_decref(o);
+    return rc;
+}
+
+static long long
+index_number(const json_t *o, const char *member)
+{
+    return (long long)json_integer_value(json_object_get(o, member));
+}
+
+static void
+index_show_growth(const json_t *growth)
+{
+    if (json_is_true(json_object_get(growth, "fixed")))
+        printf("growth       its size is fixed\n");
+    else if (json_is_true(json_object_get(growth, "growing")))
+        printf("growth       doubling: %lld of %lld buckets are split\n",
+            index_number(growth, "split"), index_number(growth, "splitting"));
+    else
+        printf("growth       doubles at %.2f; has done so %lld times, refused for want of memory "
+               "%lld\n",
+            json_number_value(json_object_get(growth, "at_load")), index_number(growth, "doubled"),
+            index_number(growth, "refused"));
+}
+
+static void
+index_show_occupancy(const json_t *occupancy)
+{
+    const json_t *n;
+    size_t i;
+
+    printf("occupancy   ");
+    json_array_foreach(json_object_get(occupancy, "buckets"), i, n)
+        printf(" %zu:%lld", i, (long long)json_integer_value(n));
+    printf("  (keys in a bucket: buckets; %lld looked at)\n", index_number(occupancy, "seen"));
+}
+
+int
+ctl_index_stats(struct ctl *c)
+{
+    const json_t *negative;
+    char bytes[16];
+    json_t *o;
+    int rc = ctl_ask(c, "GET", "/v1/index", NULL, &o);
+
+    if (rc != CTL_DONE || c->json) {
+        json_decref(o);
+        return rc;
+    }
+    ctl_bytes(bytes, (uint64_t)index_number(o, "bytes"));
+    printf("entries      %lld of %lld, load %.3f, %s\n", index_number(o, "entries"),
+        index_number(o, "capacity"), json_number_value(json_object_get(o, "load")), bytes);
+    printf(
+        "buckets      %lld of %lld slots\n", index_number(o, "buckets"), index_number(o, "slots"));
+    index_show_growth(json_object_get(o, "growth"));
+    index_show_occupancy(json_object_get(o, "occupancy"));
+    printf("moves        %lld on %lld paths, %lld on the longest; %lld keys had to leave\n",
+        index_number(o, "moves"), index_number(o, "displacements"), index_number(o, "longest_path"),
+        index_number(o, "victims"));
+    printf("lookups      %lld looked twice because a key moved, %lld took the locks\n",
+        index_number(o, "retried"), index_number(o, "locked"));
+    negative = json_object_get(o, "negative");
+    if (json_is_object(negative))
+        printf("negative     %lld of %lld; %lld put in, %lld evicted, %lld removed, %lld dropped\n",
+            index_number(negative, "entries"), index_number(negative, "entries_max"),
+            index_number(negative, "inserts"), index_number(negative, "evicted"),
+            index_number(negative, "removed"), index_number(negative, "dropped"));
+    else
+        printf("negative     none\n");
+    json_decref(o);
+    return rc;
+}
+
+/* Keys of a page; returns how many. */
+static unsigned
+dump_page(const json_t *o, unsigned long most)
+{
+    const json_t *key, *e;
+    unsigned n = 0;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(o, "keys"), i, key)
+    {
+        if (n++ == most)
+            return n - 1;
+        printf("%s%lld/%lld %s\n", json_string_value(json_object_get(key, "side")),
+            index_number(key, "bucket"), index_number(key, "slot"),
+            json_string_value(json_object_get(key, "key")));
+        json_array_foreach(json_object_get(key, "entries"), k, e)
+        {
+            const char *url = json_string_value(json_object_get(e, "url"));
+
+            printf("    %-8s %3lld %10lld bytes, age %llds, ttl %.1fs, uses %lld%s  %s\n",
+                json_string_value(json_object_get(e, "state")), index_number(e, "status"),
+                index_number(e, "bytes"), index_number(e, "age"),
+                json_number_value(json_object_get(e, "ttl")), index_number(e, "uses"),
+                json_is_true(json_object_get(e, "vary")) ? ", varies" : "",
+                url != NULL ? url : "-");
+        }
+    }
+    return n;
+}
+
+int
+ctl_index_dump(struct ctl *c)
+{
+    enum {
+        PAGE = 500
+    };
+    char path[128], *end = NULL, after[64] = "0";
+    unsigned long left = c->limit == NULL ? ULONG_MAX : strtoul(c->limit, &end, 10);
+    int rc = CTL_DONE;
+
+    if (c->limit != NULL && (*end != '\0' || end == c->limit || left == 0 || c->limit[0] == '-')) {
+        ctl_say("--limit %s: a number of keys, 1 or more", c->limit);
+        return CTL_USAGE;
+    }
+    while (rc == CTL_DONE && left > 0) {
+        const char *next;
+        unsigned n;
+        json_t *o;
+
+        snprintf(path, sizeof(path), "/v1/index/dump?limit=%lu&after=%s", left < PAGE ? left : PAGE,
+            after);
+        rc = ctl_ask(c, "GET", path, NULL, &o);
+        if (rc != CTL_DONE)
+            break;
+        n = c->json ? (unsigned)json_array_size(json_object_get(o, "keys")) : dump_page(o, left);
+        left = n < left ? left - n : 0;
+        next = json_string_value(json_object_get(o, "next"));
+        snprintf(after, sizeof(after), "%s", next != NULL ? next : "");
+        json_decref(o);
+        if (after[0] == '\0')
+            break;
+    }
+    return rc;
+}

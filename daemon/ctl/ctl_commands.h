@@ -1,0 +1,49 @@
+/* ctl_commands.h -- the functions behind the rows of ctl_table.h.  Each returns an exit status. */
+#ifndef TARN_CTL_COMMANDS_H
+#define TARN_CTL_COMMANDS_H
+
+#include "daemon/ctl/ctl.h"
+
+struct ctl_command {
+    const char *name, *args; /* words; what follows them */
+    int least, most;         /* arguments */
+    int (*run)(struct ctl *c);
+    const char *what, *more; /* in a line; the rest of its help */
+};
+
+/* ctl_help.c */
+extern const struct ctl_command ctl_commands[];
+extern const size_t ctl_ncommands;
+void ctl_help(void);
+void ctl_help_of(const struct ctl_command *cmd);
+void ctl_usage(FILE *to, const struct ctl_command *cmd);
+void ctl_man(void); /* the manual page, for man(7)'s macros */
+int ctl_completion(struct ctl *c);
+
+/* ctl_state.c */
+int ctl_status(struct ctl *c);
+int ctl_stat(struct ctl *c);
+int ctl_storage_stats(struct ctl *c);
+int ctl_param_list(struct ctl *c);
+int ctl_param_set(struct ctl *c);
+int ctl_stop(struct ctl *c);
+
+/* ctl_cache.c */
+int ctl_purge(struct ctl *c);
+int ctl_ban(struct ctl *c);
+int ctl_ban_list(struct ctl *c);
+int ctl_index_stats(struct ctl *c);
+int ctl_index_dump(struct ctl *c);
+
+/* ctl_policy.c */
+int ctl_vcl_list(struct ctl *c);
+int ctl_vcl_load(struct ctl *c);
+int ctl_vcl_use(struct ctl *c);
+int ctl_vcl_label(struct ctl *c);
+int ctl_vcl_unlabel(struct ctl *c);
+int ctl_vcl_discard(struct ctl *c);
+int ctl_backend_list(struct ctl *c);
+int ctl_backend_health(struct ctl *c);
+int ctl_table_list(struct ctl *c);
+
+#endif

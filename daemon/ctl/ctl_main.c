@@ -1,0 +1,213 @@
+/* ctl_main.c -- tarnctl: the command line. */
+#include <curl/curl.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/ctl/ctl_commands.h"
+
+enum {
+    WORDS_MAX = 2
+};
+
+enum {
+    OPTION_SOFT = 256,
+    OPTION_USE,
+    OPTION_LIMIT,
+    OPTION_TOKEN_FILE,
+    OPTION_MAN
+};
+
+static const struct option main_options[] = {
+    {"admin", required_argument, NULL, 'a'},
+    {"token-file", required_argument, NULL, OPTION_TOKEN_FILE},
+    {"json", no_argument, NULL, 'j'},
+    {"soft", no_argument, NULL, OPTION_SOFT},
+    {"use", no_argument, NULL, OPTION_USE},
+    {"limit", required_argument, NULL, OPTION_LIMIT},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {"man", no_argument, NULL, OPTION_MAN}, /* for the build: the manual page */
+    {NULL, 0, NULL, 0},
+};
+
+static int
+main_wrong(const char *what, const char *arg)
+{
+    ctl_say("%s %s; tarnctl --help lists the commands", what, arg);
+    return CTL_USAGE;
+}
+
+/* How many of the words are the command's name; 0: another command. */
+static int
+command_matches(const struct ctl_command *cmd, const char *const *words, int n)
+{
+    const char *rest = cmd->name;
+
+    for (int i = 0; i < n && i < WORDS_MAX; i++) {
+        size_t len = strlen(words[i]);
+
+        if (strncmp(rest, words[i], len) != 0)
+            return 0;
+        if (rest[len] == '\0')
+            return i + 1;
+        if (rest[len] != ' ')
+            return 0;
+        rest += len + 1;
+    }
+    return 0;
+}
+
+/* The one with the longest name: `ban list` is not `ban` of "list". */
+static const struct ctl_command *
+command_find(const char *const *words, int n, int *used)
+{
+    const struct ctl_command *found = NULL;
+
+    *used = 0;
+    for (size_t i = 0; i < ctl_ncommands; i++) {
+        int m = command_matches(&ctl_commands[i], words, n);
+
+        if (m > *used) {
+            found = &ctl_commands[i];
+            *used = m;
+        }
+    }
+    return found;
+}
+
+/* `vcl` alone, or `vcl lod`: what begins with the same word. */
+static int
+command_unknown(const char *const *words)
+{
+    size_t len = strlen(words[0]);
+    bool any = false;
+
+    for (size_t i = 0; i < ctl_ncommands; i++)
+        if (strncmp(ctl_commands[i].name, words[0], len) == 0 && ctl_commands[i].name[len] == ' ') {
+            fputs(any ? "         " : "tarnctl: ", stderr);
+            ctl_usage(stderr, &ctl_commands[i]);
+            any = true;
+        }
+    return any ? CTL_USAGE : main_wrong("there is no command", words[0]);
+}
+
+/* The line of a file. */
+static int
+main_token(struct ctl *c, const char *file)
+{
+    struct span text;
+    int rc = ctl_slurp(file, &text);
+
+    if (rc != CTL_DONE)
+        return rc;
+    while (text.len > 0 && (text.ptr[text.len - 1] == '\n' || text.ptr[text.len - 1] == '\r'))
+        text.len--;
+    if (text.len == 0 || text.len >= sizeof(c->token_read)) {
+        ctl_say("%s: a token has 1 to %zu bytes", file, sizeof(c->token_read) - 1);
+        rc = CTL_USAGE;
+    } else {
+        memcpy(c->token_read, text.ptr, text.len);
+        c->token_read[text.len] = '\0';
+        c->token = c->token_read;
+    }
+    free(text.ptr);
+    return rc;
+}
+
+/* -1: go on; else the exit status. */
+static int
+main_option(struct ctl *c, int opt, bool *help)
+{
+    switch (opt) {
+    case 'a':
+        c->admin = optarg;
+        return -1;
+    case 'j':
+        c->json = true;
+        return -1;
+    case 'h':
+        *help = true;
+        return -1;
+    case 'V':
+        printf("tarnctl " TARN_VERSION "\n%s\n", curl_version());
+        return CTL_DONE;
+    case OPTION_MAN:
+        ctl_man();
+        return CTL_DONE;
+    case OPTION_SOFT:
+        c->soft = true;
+        return -1;
+    case OPTION_USE:
+        c->use = true;
+        return -1;
+    case OPTION_LIMIT:
+        c->limit = optarg;
+        return -1;
+    case OPTION_TOKEN_FILE: {
+        int rc = main_token(c, optarg);
+
+        return rc == CTL_DONE ? -1 : rc;
+    }
+    default:
+        return CTL_USAGE;
+    }
+}
+
+static int
+main_run(struct ctl *c, const char *const *words, int n)
+{
+    const struct ctl_command *cmd;
+    int used;
+
+    cmd = command_find(words, n, &used);
+    if (cmd == NULL)
+        return command_unknown(words);
+    c->args = words + used;
+    c->nargs = n - used;
+    if (c->nargs < cmd->least || c->nargs > cmd->most) {
+        fputs("tarnctl: ", stderr);
+        ctl_usage(stderr, cmd);
+        return CTL_USAGE;
+    }
+    if ((c->soft && strstr(cmd->args, "--soft") == NULL) ||
+        (c->use && strstr(cmd->args, "--use") == NULL) ||
+        (c->limit != NULL && strstr(cmd->args, "--limit") == NULL))
+        return main_wrong("no such option of", cmd->name);
+    return cmd->run(c);
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *admin = getenv("TARN_ADMIN");
+    struct ctl c = {.admin = admin != NULL && admin[0] != '\0' ? admin : CTL_ADMIN,
+        .token = getenv("TARN_TOKEN")};
+    const char *const *words;
+    bool help = false;
+    int opt, used, rc = -1;
+
+    while (rc < 0 && (opt = getopt_long(argc, argv, "a:jhV", main_options, NULL)) != -1)
+        rc = main_option(&c, opt, &help);
+    if (rc >= 0)
+        return rc;
+    words = (const char *const *)argv + optind;
+    if (help || argc == optind) {
+        const struct ctl_command *cmd = command_find(words, argc - optind, &used);
+
+        if (cmd != NULL)
+            ctl_help_of(cmd);
+        else
+            ctl_help();
+        return help ? CTL_DONE : CTL_USAGE;
+    }
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return CTL_UNREACHABLE;
+    rc = main_run(&c, words, argc - optind);
+    curl_global_cleanup();
+    if (fflush(stdout) != 0) {
+        ctl_say("standard output: cannot be written");
+        rc = CTL_USAGE;
+    }
+    return rc;
+}

@@ -1,0 +1,191 @@
+/* ctl_policy.c -- policies and labels, backends, tables. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/ctl/ctl_commands.h"
+
+/* Members of each object of a list, as rows. */
+static int
+policy_rows(struct ctl *c, const char *path, const char *list, const char *const *headings,
+    const char *const *members, const char *none)
+{
+    struct ctl_table t;
+    const json_t *each;
+    size_t i;
+    json_t *o;
+    int rc = ctl_ask(c, "GET", path, NULL, &o);
+
+    if (rc == CTL_DONE && !c->json) {
+        ctl_table_begin(&t, headings);
+        json_array_foreach(json_object_get(o, list), i,
+            each) for (unsigned k = 0; headings[k] != NULL; k++) ctl_cell_of(&t, each, members[k]);
+        ctl_table_end(&t, none);
+    }
+    json_decref(o);
+    return rc;
+}
+
+int
+ctl_vcl_list(struct ctl *c)
+{
+    static const char *const headings[] = {"NAME", "STATE", "LABEL OF", "WORKERS", "FILE", NULL};
+    static const char *const members[] = {"name", "state", "label_of", "workers", "file"};
+
+    return policy_rows(c, "/v1/policies", "policies", headings, members, "no policy is loaded");
+}
+
+int
+ctl_backend_list(struct ctl *c)
+{
+    static const char *const headings[] = {
+        "BACKEND", "ADDRESS", "HEALTHY", "HEALTH", "PROBES", "LAST", NULL};
+    struct ctl_table t;
+    const json_t *b;
+    size_t i;
+    json_t *o;
+    int rc = ctl_ask(c, "GET", "/v1/backends", NULL, &o);
+
+    if (rc == CTL_DONE && !c->json) {
+        ctl_table_begin(&t, headings);
+        json_array_foreach(json_object_get(o, "backends"), i, b)
+        {
+            const json_t *probe = json_object_get(b, "probe");
+
+            ctl_cell_of(&t, b, "name");
+            ctl_cell_of(&t, b, "address");
+            ctl_cell_of(&t, b, "healthy");
+            ctl_cell_of(&t, b, "health");
+            if (json_is_object(probe))
+                ctl_cell(&t, "%lld/%lld good",
+                    (long long)json_integer_value(json_object_get(probe, "good")),
+                    (long long)json_integer_value(json_object_get(probe, "window")));
+            else
+                ctl_cell(&t, "-");
+            ctl_cell_of(&t, probe, "last");
+        }
+        ctl_table_end(&t, "there are no backends");
+    }
+    json_decref(o);
+    return rc;
+}
+
+int
+ctl_table_list(struct ctl *c)
+{
+    static const char *const headings[] = {
+        "TABLE", "KIND", "STATE", "VERSION", "ENTRIES", "BYTES", "LOOKUPS", "PATH", "WHY", NULL};
+    static const char *const members[] = {
+        "name", "kind", "state", "version", "entries", "bytes", "lookups", "path", "why"};
+
+    return policy_rows(
+        c, "/v1/tables", "tables", headings, members, "the configuration names none");
+}
+
+/* PUT or DELETE of PREFIX/NAME, with a name to stand for it or without. */
+static int
+policy_do(struct ctl *c, const char *method, const char *prefix, const char *name, const char *of,
+    const char *done)
+{
+    char *path = ctl_path(prefix, name);
+    json_t *o;
+    int rc = ctl_ask(c, method, path, of != NULL ? json_pack("{ss}", "name", of) : NULL, &o);
+
+    if (rc == CTL_DONE && !c->json)
+        printf("%s %s\n", name, done);
+    json_decref(o);
+    free(path);
+    return rc;
+}
+
+static int
+policy_use(struct ctl *c, const char *name)
+{
+    json_t *o;
+    int rc = ctl_ask(c, "PUT", "/v1/policies/active", json_pack("{ss}", "name", name), &o);
+
+    if (rc == CTL_DONE && !c->json)
+        printf("%s is the policy of all requests from now on\n", name);
+    json_decref(o);
+    return rc;
+}
+
+int
+ctl_vcl_use(struct ctl *c)
+{
+    return policy_use(c, c->args[0]);
+}
+
+static void
+policy_warn(const json_t *warnings)
+{
+    const json_t *w;
+    size_t i;
+
+    json_array_foreach(warnings, i, w)
+    {
+        const char *text = json_is_string(w) ? json_string_value(w)
+                                             : json_string_value(json_object_get(w, "message"));
+
+        fprintf(stderr, "warning: line %lld: %s\n",
+            (long long)json_integer_value(json_object_get(w, "line")), text != NULL ? text : "?");
+    }
+}
+
+int
+ctl_vcl_load(struct ctl *c)
+{
+    struct span text;
+    int rc = ctl_slurp(c->args[1], &text);
+    char *path;
+    json_t *o;
+
+    if (rc != CTL_DONE)
+        return rc;
+    path = ctl_path("/v1/policies", c->args[0]);
+    rc = ctl_ask_with(c, "PUT", path, slice_of(text.ptr, text.len), &o);
+    if (rc == CTL_DONE && !c->json) {
+        policy_warn(json_object_get(o, "warnings"));
+        printf(
+            "%s is loaded%s\n", c->args[0], c->use ? "" : "; tarnctl vcl use has requests ask it");
+    }
+    json_decref(o);
+    free(path);
+    free(text.ptr);
+    return rc == CTL_DONE && c->use ? policy_use(c, c->args[0]) : rc;
+}
+
+int
+ctl_vcl_label(struct ctl *c)
+{
+    return policy_do(c, "PUT", "/v1/labels", c->args[0], c->args[1], "stands for it");
+}
+
+int
+ctl_vcl_unlabel(struct ctl *c)
+{
+    return policy_do(c, "DELETE", "/v1/labels", c->args[0], NULL, "is forgotten");
+}
+
+int
+ctl_vcl_discard(struct ctl *c)
+{
+    return policy_do(c, "DELETE", "/v1/policies", c->args[0], NULL, "is forgotten");
+}
+
+int
+ctl_backend_health(struct ctl *c)
+{
+    char *path = ctl_path("/v1/backends", c->args[0]), *full = NULL;
+    json_t *o = NULL;
+    int rc = CTL_REFUSED;
+
+    if (path != NULL && asprintf(&full, "%s/health", path) >= 0)
+        rc = ctl_ask(c, "PUT", full, json_pack("{ss}", "health", c->args[1]), &o);
+    if (rc == CTL_DONE && !c->json)
+        printf("%s: %s\n", c->args[0], c->args[1]);
+    json_decref(o);
+    free(full);
+    free(path);
+    return rc;
+}

@@ -1,0 +1,132 @@
+/* ctl_print.c -- answers as people read them. */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/ctl/ctl.h"
+
+static void
+table_add(struct ctl_table *t, char *text)
+{
+    if (t->nrows == t->room) {
+        size_t room = t->room == 0 ? 64 : t->room * 2;
+        char **more = realloc(t->cells, room * sizeof(*more));
+
+        if (more == NULL || text == NULL) {
+            ctl_say("out of memory");
+            exit(CTL_REFUSED);
+        }
+        t->cells = more;
+        t->room = room;
+    }
+    t->cells[t->nrows++] = text;
+}
+
+void
+ctl_table_begin(struct ctl_table *t, const char *const *headings)
+{
+    *t = (struct ctl_table){.ncolumns = 0};
+    for (; headings[t->ncolumns] != NULL && t->ncolumns < CTL_COLUMNS_MAX; t->ncolumns++)
+        table_add(t, strdup(headings[t->ncolumns]));
+}
+
+void
+ctl_cell(struct ctl_table *t, const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0)
+        text = NULL;
+    va_end(ap);
+    table_add(t, text);
+}
+
+void
+ctl_cell_of(struct ctl_table *t, const json_t *o, const char *member)
+{
+    const json_t *v = json_object_get(o, member);
+
+    if (json_is_string(v))
+        ctl_cell(t, "%s", json_string_value(v));
+    else if (json_is_integer(v))
+        ctl_cell(t, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        ctl_cell(t, "%.3f", json_real_value(v));
+    else if (json_is_boolean(v))
+        ctl_cell(t, "%s", json_is_true(v) ? "yes" : "no");
+    else
+        ctl_cell(t, "-");
+}
+
+static bool
+cell_is_number(const char *text)
+{
+    if (*text == '-')
+        text++;
+    return isdigit((unsigned char)*text) && text[strspn(text, "0123456789.,")] == '\0';
+}
+
+/* Bytes that are not the second and later ones of a UTF-8 character. */
+static int
+cell_width(const char *text)
+{
+    int n = 0;
+
+    for (; *text != '\0'; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+void
+ctl_table_end(struct ctl_table *t, const char *none)
+{
+    int width[CTL_COLUMNS_MAX] = {0};
+
+    for (size_t i = 0; i < t->nrows; i++)
+        if (cell_width(t->cells[i]) > width[i % t->ncolumns])
+            width[i % t->ncolumns] = cell_width(t->cells[i]);
+    if (t->nrows == t->ncolumns)
+        puts(none);
+    for (size_t i = 0; i < t->nrows && t->nrows > t->ncolumns; i++) {
+        bool last = (i + 1) % t->ncolumns == 0;
+        int pad = width[i % t->ncolumns] - cell_width(t->cells[i]);
+
+        if (cell_is_number(t->cells[i]))
+            printf("%*s%s%s", pad, "", t->cells[i], last ? "\n" : "  ");
+        else
+            printf("%s%*s%s", t->cells[i], last ? 0 : pad, "", last ? "\n" : "  ");
+    }
+    for (size_t i = 0; i < t->nrows; i++)
+        free(t->cells[i]);
+    free(t->cells);
+}
+
+void
+ctl_bytes(char text[16], uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double n = (double)bytes;
+    unsigned i = 0;
+
+    for (; n >= 1024 && i + 1 < sizeof(units) / sizeof(units[0]); i++)
+        n /= 1024;
+    snprintf(text, 16, i == 0 ? "%.0f %s" : "%.1f %s", n, units[i]);
+}
+
+void
+ctl_seconds(char text[24], double s)
+{
+    long long n = (long long)s;
+
+    if (n < 60)
+        snprintf(text, 24, "%.1fs", s);
+    else if (n < 3600)
+        snprintf(text, 24, "%lldm %llds", n / 60, n % 60);
+    else if (n < 86400)
+        snprintf(text, 24, "%lldh %lldm", n / 3600, n / 60 % 60);
+    else
+        snprintf(text, 24, "%lldd %lldh", n / 86400, n / 3600 % 24);
+}

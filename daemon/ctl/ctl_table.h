@@ -1,0 +1,60 @@
+/* ctl_table.h -- every command: words, arguments, how many there may be, function, the rest of
+ * its help, and what it does.  Help, the manual page and the shells' completion are made of these rows.
+ */
+#ifndef TARN_CTL_TABLE_H
+#define TARN_CTL_TABLE_H
+
+/* clang-format off */
+#define CTL_COMMAND_TABLE(X)                                                                       \
+    X("status", "", 0, 0, status, "", "state, version, addresses, the policy in use")              \
+    X("stat", "[PATTERN]", 0, 1, stat,                                                             \
+      "PATTERN is part of their names, as in `tarnctl stat cache.`; then those that are 0 show,\n" \
+      "too.  With --json there are all of them.\n",                                                \
+      "counters that are not 0")                                                                   \
+    X("storage stats", "", 0, 0, storage_stats,                                                    \
+      "The size of the storage bounds the process: what is charged shows as a tree.\n",            \
+      "memory, by what it is taken for")                                                           \
+    X("purge", "[--soft] URL", 1, 1, purge,                                                        \
+      "URL is absolute, as clients ask for it: http://www.example.com/page.  All variants go.\n"   \
+      "With --soft they stay, stale, until they have been fetched anew.\n",                        \
+      "what is stored under URL leaves")                                                           \
+    X("ban", "EXPRESSION", 1, 1, ban,                                                              \
+      "EXPRESSION is as in Varnish, and one argument:\n"                                           \
+      "    tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'\n",                            \
+      "objects that match are not used any more")                                                  \
+    X("ban list", "", 0, 0, ban_list, "", "bans, the newest first")                                \
+    X("vcl list", "", 0, 0, vcl_list, "", "policies that are loaded, and labels")                  \
+    X("vcl load", "[--use] NAME FILE", 2, 2, vcl_load,                                             \
+      "FILE - is standard input.  Every mistake is told; nothing changes until the policy is\n"    \
+      "used: by `tarnctl vcl use NAME`, or at once with --use.\n",                                 \
+      "compile a policy under a name")                                                             \
+    X("vcl use", "NAME", 1, 1, vcl_use,                                                            \
+      "Requests that have begun go on as they began.\n",                                           \
+      "the policy, or label, of all requests from now on")                                         \
+    X("vcl label", "LABEL NAME", 2, 2, vcl_label, "", "let LABEL stand for the policy NAME")       \
+    X("vcl unlabel", "LABEL", 1, 1, vcl_unlabel, "", "forget a label")                             \
+    X("vcl discard", "NAME", 1, 1, vcl_discard, "", "forget a policy that is not in use")          \
+    X("backend list", "", 0, 0, backend_list, "",                                                  \
+      "backends, their health, and what their probes saw")                                         \
+    X("backend set-health", "NAME auto|healthy|sick", 2, 2, backend_health, "",                    \
+      "what counts instead of a backend's probe")                                                  \
+    X("table list", "", 0, 0, table_list,                                                          \
+      "tarn-table loads and shows what is in them.\n",                                             \
+      "tables in shared memory")                                                                   \
+    X("index stats", "", 0, 0, index_stats, "",                                                    \
+      "how full the index is, and what filling it cost")                                           \
+    X("index dump", "[--limit N]", 0, 0, index_dump,                                               \
+      "All of them, or the first N, in the order of the index.\n",                                 \
+      "keys in the index, and what they stand for")                                                \
+    X("param list", "[PATTERN]", 0, 1, param_list,                                                 \
+      "PATTERN is part of their names.  One alone shows what it means, and its bounds.\n",         \
+      "parameters: value, default, whether they can change")                                       \
+    X("param set", "NAME VALUE", 2, 2, param_set, "", "set a parameter, until tarnd ends")         \
+    X("stop", "", 0, 0, stop, "", "finish what is in flight, and end")                             \
+    X("completion", "bash|zsh|fish", 1, 1, completion,                                             \
+      "    source <(tarnctl completion bash)      in ~/.bashrc, or in ~/.zshrc with zsh\n"         \
+      "    tarnctl completion fish | source       in ~/.config/fish/config.fish\n",                \
+      "what a shell needs to complete commands")
+/* clang-format on */
+
+#endif

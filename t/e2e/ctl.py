@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""ctl.py TARND TARNCTL [TEST...] -- what an operator does with tarnctl, and what it says.
+
+Each command against a running tarnd, over a Unix socket and over TCP with a token; its mistakes; and
+what it makes for others: JSON, the manual page, the shells' completion.
+"""
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.dont_write_bytecode = True
+import tarnd
+from origin import Origin
+
+DONE, REFUSED, USAGE, UNREACHABLE = range(4)
+TOKEN = "correct/horse+battery="
+CONFIG = """
+workers: 1
+admin: {{ address: "{admin}"{token} }}
+backends:
+  default: {{ address: "{origin}" }}
+"""
+POLICY = 'vcl 4.1;\nsub vcl_deliver { set resp.http.X-Policy = "%s"; }\n'
+program = ctl = origin = None
+
+
+class Said:
+    def __init__(self, done):
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+
+def run(*args, admin=None, stdin="", environment=None):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("TARN_")}
+    if admin is not None:
+        env["TARN_ADMIN"] = admin
+    return Said(subprocess.run([ctl, *args], input=stdin, text=True, capture_output=True,
+                               env={**env, **(environment or {})}, timeout=tarnd.PATIENCE_S))
+
+
+class Ctl(unittest.TestCase):
+    def setUp(self):
+        config = CONFIG.format(admin="unix:{dir}/admin.sock", token="", origin=origin.address)
+        self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.stop)
+        self.admin = f"unix:{self.tarnd.dir}/admin.sock"
+
+    def stop(self):
+        if self.tarnd is not None:
+            self.assertEqual(self.tarnd.close(), 0)
+
+    def run_(self, *args, status=DONE, **more):
+        said = run(*args, admin=self.admin, **more)
+        self.assertEqual(said.status, status, f"{args}: {said.out} {said.err}")
+        self.assertEqual(said.err == "", status == DONE, said.err)
+        return said.out if status == DONE else said.err
+
+    def json_of(self, *args):
+        return json.loads(self.run_("--json", *args))
+
+    def fill(self, n=3):
+        for i in range(n):
+            answer = self.tarnd.ask(f"/body?n={i + 1}&framing=length")
+            self.assertEqual(answer.status, 200)
+
+    def test_status_shows_where_it_listens_and_since_when(self):
+        out = self.run_("status")
+        self.assertRegex(out, r"(?m)^state +running$")
+        self.assertRegex(out, rf"(?m)^listen +127\.0\.0\.1:{self.tarnd.port} \(listen0\)$")
+        self.assertRegex(out, rf"(?m)^process +{self.tarnd.process.pid}, for [0-9.]+s, since 20")
+        self.assertEqual(self.json_of("status")["pid"], self.tarnd.process.pid)
+
+    def test_counters_are_found_by_a_part_of_their_names(self):
+        self.fill(2)
+        out = self.run_("stat", "req.m")
+        self.assertRegex(out, r"(?m)^req\.miss +2$")
+        self.assertNotIn("storage", out)
+        self.assertIn("no counter", self.run_("stat", "nonsense"))
+        self.assertNotRegex(self.run_("stat"), r"(?m) 0$")
+        self.assertEqual(self.json_of("stat")["req.miss"], 2)
+
+    def test_memory_is_a_tree(self):
+        self.fill()
+        out = self.run_("storage", "stats")
+        self.assertRegex(out, r"(?m)^size +256\.0 MiB +100\.0 %$")
+        self.assertRegex(out, r"(?m)^    bodies +\d+ B ")
+
+    def test_a_purge_says_how_many_left(self):
+        self.fill(1)
+        url = "http://tarn.test/body?n=1&framing=length"
+        self.assertEqual(self.run_("purge", "--soft", url), "1 response is stale now\n")
+        self.assertEqual(self.run_("purge", url), "1 response has left\n")
+        self.assertEqual(self.run_("purge", url), "0 responses have left\n")
+        self.assertIn("absolute", self.run_("purge", "/body", status=REFUSED))
+
+    def test_bans_are_added_and_listed(self):
+        self.assertEqual(self.run_("ban", "list"), "there are no bans\n")
+        self.run_("ban", "req.url ~ ^/x && obj.age > 5m")
+        self.assertRegex(self.run_("ban", "list"), r"ago +0  at requests +req\.url ~ \^/x && ")
+        self.assertEqual(len(self.json_of("ban", "list")["bans"]), 1)
+        err = self.run_("ban", "req.url~x", status=REFUSED)
+        self.assertIn("hint: as in obj.http.x-tag", err)
+
+    def policy(self, name):
+        path = os.path.join(self.tarnd.dir, f"{name}.vcl")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(POLICY % name)
+        return path
+
+    def header(self):
+        return self.tarnd.ask("/body?n=1&framing=length").fields.get("x-policy")
+
+    def test_policies_are_loaded_used_labelled_and_forgotten(self):
+        self.assertEqual(self.run_("vcl", "list"), "no policy is loaded\n")
+        self.run_("vcl", "load", "one", self.policy("one"))
+        self.assertIsNone(self.header())
+        self.run_("vcl", "use", "one")
+        self.assertEqual(self.header(), "one")
+        self.run_("vcl", "load", "--use", "two", "-", stdin=POLICY % "two")
+        self.assertEqual(self.header(), "two")
+        self.run_("vcl", "label", "live", "one")
+        self.run_("vcl", "use", "live")
+        self.assertEqual(self.header(), "one")
+        self.assertRegex(self.run_("vcl", "list"), r"(?m)^one +active .*\n(.*\n)?live +label +one ")
+        self.assertIn("in use", self.run_("vcl", "discard", "one", status=REFUSED))
+        self.run_("vcl", "use", "two")
+        self.assertIn("labelled", self.run_("vcl", "discard", "one", status=REFUSED))
+        self.run_("vcl", "unlabel", "live")
+        self.run_("vcl", "discard", "one")
+        tarnd.wait_until(lambda: "one" not in self.run_("vcl", "list"), "nobody uses it any more")
+
+    def test_every_mistake_of_a_policy_is_shown_where_it_is(self):
+        text = 'vcl 4.1;\nsub vcl_recv { set req.htp.x = 1; }\nsub vcl_hit { return (nowhere); }\n'
+        err = self.run_("vcl", "load", "bad", "-", status=REFUSED, stdin=text)
+        self.assertRegex(err, r"(?m)^bad:2:20: there is no variable 'req\.htp\.x'\n"
+                              r"    sub vcl_recv \{ set req\.htp\.x = 1; \}\n {23}\^$")
+        self.assertRegex(err, r"(?m)^bad:3:\d+: ")
+        self.assertIn("tarnctl: the policy has 2 errors", err)
+        self.assertIn("/nowhere", self.run_("vcl", "load", "bad", "/nowhere", status=USAGE))
+
+    def test_a_backend_is_told_to_be_sick(self):
+        self.assertRegex(self.run_("backend", "list"), r"(?m)^default +\S+ +yes +auto ")
+        self.run_("backend", "set-health", "default", "sick")
+        self.assertRegex(self.run_("backend", "list"), r"(?m)^default +\S+ +no +sick ")
+        self.run_("backend", "set-health", "nobody", "sick", status=REFUSED)
+        self.run_("backend", "set-health", "default", "ill", status=REFUSED)
+
+    def test_the_index_is_described_and_dumped(self):
+        self.fill(3)
+        self.assertRegex(self.run_("index", "stats"), r"(?m)^entries +3 of \d+, load 0\.00")
+        out = self.run_("index", "dump")
+        self.assertEqual(len(re.findall(r"(?m)^[AB]\d+/\d+ [0-9a-f]{32}$", out)), 3)
+        self.assertEqual(len(re.findall(r"(?m)^    ready +200 .*tarn\.test", out)), 3)
+        self.assertEqual(len(re.findall(r"(?m)^[AB]\d+/", self.run_("index", "dump", "--limit", "2"))), 2)
+        for wrong in ("0", "-1", "x", ""):
+            self.assertIn("--limit", self.run_("index", "dump", "--limit", wrong, status=USAGE))
+
+    def test_parameters_are_explained_and_set(self):
+        self.assertRegex(self.run_("param", "list"), r"(?m)^default_ttl +0s +0s +yes$")
+        self.assertIn("while tarnd runs", self.run_("param", "list", "default_ttl"))
+        self.run_("param", "set", "default_ttl", "5s")
+        self.assertRegex(self.run_("param", "list", "ttl"), r"(?m)^default_ttl +5s +0s +yes$")
+        self.run_("param", "set", "default_ttl", "soon", status=REFUSED)
+        self.run_("param", "set", "nonsense", "1", status=REFUSED)
+
+    def test_tables_are_listed(self):
+        self.assertEqual(self.run_("table", "list"), "the configuration names none\n")
+
+    def test_it_is_stopped(self):
+        self.run_("stop")
+        self.assertEqual(self.tarnd.process.wait(timeout=tarnd.PATIENCE_S), 0)
+        self.tarnd.tidy()
+        self.tarnd = None
+        self.assertIn("hint: is tarnd running", self.run_("status", status=UNREACHABLE))
+
+
+class Alone(unittest.TestCase):
+    """Without a tarnd."""
+
+    def test_mistakes_on_the_command_line_say_what_is_right(self):
+        for args, says in (((), "tarnctl [OPTIONS] COMMAND"), (("nope",), "no command nope"),
+                           (("vcl",), "tarnctl vcl load [--use] NAME FILE"),
+                           (("vcl", "lod"), "tarnctl vcl load [--use] NAME FILE"),
+                           (("purge",), "tarnctl purge [--soft] URL"),
+                           (("purge", "a", "b"), "tarnctl purge [--soft] URL"),
+                           (("purge", "--limit", "3", "x"), "no such option of purge"),
+                           (("--nope",), "--nope"), (("completion", "csh"), "bash, zsh or fish"),
+                           (("--token-file", "/nowhere", "status"), "/nowhere")):
+            said = run(*args)
+            self.assertEqual(said.status, USAGE, args)
+            self.assertIn(says, said.out + said.err)
+
+    def test_nobody_there_is_another_exit_status(self):
+        for admin in ("unix:/nowhere/admin.sock", "127.0.0.1:1"):
+            said = run("status", admin=admin)
+            self.assertEqual(said.status, UNREACHABLE)
+            self.assertIn(f"tarnctl: {admin}: ", said.err)
+
+    def test_who_is_not_a_tarnd_is_noticed(self):
+        with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as other:
+            threading.Thread(target=other.handle_request, daemon=True).start()
+            said = run("--admin", "127.0.0.1:%d" % other.server_port, "status")
+        self.assertEqual(said.status, UNREACHABLE)
+        self.assertIn("status 501, and what came is not JSON", said.err)
+        self.assertIn("is that a tarnd?", said.err)
+
+    def test_help_names_every_command_and_each_has_its_own(self):
+        said = run("--help")
+        commands = re.findall(r"(?m)^    ([a-z]+(?: [a-z][a-z-]+)?)(?: .*)?  ", said.out)
+        self.assertEqual(said.status, DONE)
+        self.assertGreater(len(commands), 15)
+        for words in commands:
+            own = run(*words.split(), "--help")
+            self.assertEqual(own.status, DONE, words)
+            self.assertTrue(own.out.startswith(f"tarnctl {words} -- "), own.out)
+
+    def test_the_manual_page_and_completion_are_well_formed(self):
+        page = run("--man").out
+        self.assertTrue(page.startswith(".TH TARNCTL 1 "))
+        self.assertIn('.B "vcl load [\\-\\-use] NAME FILE"', page)
+        script = run("completion", "bash").out
+        asked = script + '\nCOMP_WORDS=(tarnctl --json vcl l) COMP_CWORD=3\n_tarnctl\n' \
+            'echo "${COMPREPLY[@]}"\n'
+        told = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
+        self.assertEqual(told.stdout.split(), ["list", "load", "label"])
+        self.assertIn("bashcompinit", run("completion", "zsh").out)
+        self.assertIn("-a ' list load use", run("completion", "fish").out)
+
+    def test_over_tcp_a_token_is_needed(self):
+        config = CONFIG.format(admin="127.0.0.1:0", token=f', token: "{TOKEN}"',
+                               origin=origin.address)
+        t = tarnd.Tarnd(program, config, stderr=subprocess.PIPE)
+        try:
+            line = next(line for line in iter(t.process.stderr.readline, b"")
+                        if b"admin: listening on" in line)
+            admin = line.decode().split()[-1]
+            said = run("status", admin=admin)
+            self.assertEqual(said.status, REFUSED)
+            self.assertIn("TARN_TOKEN", said.err)
+            self.assertEqual(run("status", admin=admin, environment={"TARN_TOKEN": TOKEN}).status, 0)
+            path = os.path.join(t.dir, "token")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(TOKEN + "\n")
+            self.assertEqual(run("status", "--token-file", path, admin=admin).status, 0)
+        finally:
+            t.process.stderr.close()
+            t.close()
+
+
+def main():
+    global program, ctl, origin
+    if len(sys.argv) < 3:
+        sys.exit("usage: ctl.py TARND TARNCTL [TEST...]")
+    program, ctl = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+    origin = Origin()
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
