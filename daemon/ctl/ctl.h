@@ -31,7 +31,8 @@ struct ctl {
     int nargs;
     /* options of commands */
     bool soft, use;
-    const char *limit;
+    const char *limit, *every, *count;
+    bool live;
 };
 
 /* ---- ctl_api.c ---- */

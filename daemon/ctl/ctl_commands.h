@@ -28,6 +28,9 @@ int ctl_param_list(struct ctl *c);
 int ctl_param_set(struct ctl *c);
 int ctl_stop(struct ctl *c);
 
+/* ctl_live.c */
+int ctl_live(struct ctl *c);
+
 /* ctl_cache.c */
 int ctl_purge(struct ctl *c);
 int ctl_ban(struct ctl *c);

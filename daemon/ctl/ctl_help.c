@@ -198,7 +198,7 @@ completion_bash(bool zsh)
           "    local i words= first=\n"
           "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
           "        case ${COMP_WORDS[i]} in\n"
-          "        -a|--admin|--token-file|--limit) ((i++)) ;;\n"
+          "        -a|--admin|--token-file|--limit|--every|--count) ((i++)) ;;\n"
           "        -*) ;;\n"
           "        *) if [ -z \"$first\" ]; then first=${COMP_WORDS[i]}; else first=done; fi ;;\n"
           "        esac\n"

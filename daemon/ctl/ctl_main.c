@@ -14,6 +14,9 @@ enum {
     OPTION_SOFT = 256,
     OPTION_USE,
     OPTION_LIMIT,
+    OPTION_LIVE,
+    OPTION_EVERY,
+    OPTION_COUNT,
     OPTION_TOKEN_FILE,
     OPTION_MAN
 };
@@ -25,6 +28,9 @@ static const struct option main_options[] = {
     {"soft", no_argument, NULL, OPTION_SOFT},
     {"use", no_argument, NULL, OPTION_USE},
     {"limit", required_argument, NULL, OPTION_LIMIT},
+    {"live", no_argument, NULL, OPTION_LIVE},
+    {"every", required_argument, NULL, OPTION_EVERY},
+    {"count", required_argument, NULL, OPTION_COUNT},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {"man", no_argument, NULL, OPTION_MAN}, /* for the build: the manual page */
@@ -144,6 +150,15 @@ main_option(struct ctl *c, int opt, bool *help)
     case OPTION_LIMIT:
         c->limit = optarg;
         return -1;
+    case OPTION_LIVE:
+        c->live = true;
+        return -1;
+    case OPTION_EVERY:
+        c->every = optarg;
+        return -1;
+    case OPTION_COUNT:
+        c->count = optarg;
+        return -1;
     case OPTION_TOKEN_FILE: {
         int rc = main_token(c, optarg);
 
@@ -152,6 +167,16 @@ main_option(struct ctl *c, int opt, bool *help)
     default:
         return CTL_USAGE;
     }
+}
+
+/* Is an option that was given one of the command's?  Its arguments say so. */
+static bool
+main_has(const struct ctl_command *cmd, bool given, const char *option)
+{
+    if (!given || strstr(cmd->args, option) != NULL)
+        return true;
+    ctl_say("tarnctl %s has no %s: tarnctl %s %s", cmd->name, option, cmd->name, cmd->args);
+    return false;
 }
 
 static int
@@ -170,10 +195,10 @@ main_run(struct ctl *c, const char *const *words, int n)
         ctl_usage(stderr, cmd);
         return CTL_USAGE;
     }
-    if ((c->soft && strstr(cmd->args, "--soft") == NULL) ||
-        (c->use && strstr(cmd->args, "--use") == NULL) ||
-        (c->limit != NULL && strstr(cmd->args, "--limit") == NULL))
-        return main_wrong("no such option of", cmd->name);
+    if (!main_has(cmd, c->soft, "--soft") || !main_has(cmd, c->use, "--use") ||
+        !main_has(cmd, c->limit != NULL, "--limit") || !main_has(cmd, c->live, "--live") ||
+        !main_has(cmd, c->every != NULL, "--every") || !main_has(cmd, c->count != NULL, "--count"))
+        return CTL_USAGE;
     return cmd->run(c);
 }
 

@@ -58,7 +58,11 @@ ctl_stat(struct ctl *c)
     const char *part = c->nargs > 0 ? c->args[0] : "", *name;
     struct ctl_table t;
     json_t *o, *v;
-    int rc = ctl_ask(c, "GET", "/v1/counters", NULL, &o);
+    int rc;
+
+    if (c->live || c->every != NULL || c->count != NULL)
+        return ctl_live(c);
+    rc = ctl_ask(c, "GET", "/v1/counters", NULL, &o);
 
     if (rc == CTL_DONE && !c->json) {
         ctl_table_begin(&t, headings);

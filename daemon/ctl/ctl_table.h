@@ -7,9 +7,10 @@
 /* clang-format off */
 #define CTL_COMMAND_TABLE(X)                                                                       \
     X("status", "", 0, 0, status, "", "state, version, addresses, the policy in use")              \
-    X("stat", "[PATTERN]", 0, 1, stat,                                                             \
+    X("stat", "[--live] [--every S] [--count N] [PATTERN]", 0, 1, stat,                            \
       "PATTERN is part of their names, as in `tarnctl stat cache.`; then those that are 0 show,\n" \
-      "too.  With --json there are all of them.\n",                                                \
+      "too.  With --json there are all of them.  With --live they show as they change, what changes\n" \
+      "most first: a frame each second, or each S seconds, until N frames or for ever.\n",         \
       "counters that are not 0")                                                                   \
     X("storage stats", "", 0, 0, storage_stats,                                                    \
       "The size of the storage bounds the process: what is charged shows as a tree.\n",            \

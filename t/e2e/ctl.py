@@ -83,6 +83,18 @@ class Ctl(unittest.TestCase):
         self.assertNotRegex(self.run_("stat"), r"(?m) 0$")
         self.assertEqual(self.json_of("stat")["req.miss"], 2)
 
+    def test_counters_are_watched(self):
+        self.fill(1)
+        for _ in range(3):
+            self.fill(1)
+        out = self.run_("stat", "--every", "0.1", "--count", "3", "req.")
+        frames = out.split("watched for")[1:]
+        self.assertEqual(len(frames), 3)
+        self.assertRegex(frames[2], r"(?m)^requests 0/s, hits - now, - since then; ")
+        self.assertRegex(frames[2], r"(?m)^req\.hit +3 +0\.0 +0\.0$")
+        self.assertIn("--every", self.run_("stat", "--every", "soon", status=USAGE))
+        self.assertIn("--count", self.run_("stat", "--count", "0", status=USAGE))
+
     def test_memory_is_a_tree(self):
         self.fill()
         out = self.run_("storage", "stats")
@@ -187,7 +199,7 @@ class Alone(unittest.TestCase):
                            (("vcl", "lod"), "tarnctl vcl load [--use] NAME FILE"),
                            (("purge",), "tarnctl purge [--soft] URL"),
                            (("purge", "a", "b"), "tarnctl purge [--soft] URL"),
-                           (("purge", "--limit", "3", "x"), "no such option of purge"),
+                           (("purge", "--limit", "3", "x"), "tarnctl purge has no --limit: tarnctl purge [--soft] URL"),
                            (("--nope",), "--nope"), (("completion", "csh"), "bash, zsh or fish"),
                            (("--token-file", "/nowhere", "status"), "/nowhere")):
             said = run(*args)
