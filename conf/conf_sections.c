@@ -413,18 +413,21 @@ static void
 conf_negative_check(struct conf_cx *cx, const struct ynode *at, uint64_t entries)
 {
     const struct conf_storage *store = conf_main_storage(cx->conf);
-    uint64_t most;
+    uint64_t bits = (uint64_t)cx->conf->index.bits, index, most;
 
     if (store == NULL)
         return;
-    most = store->size / 2 / CONF_NEGATIVE_ENTRY_BYTES;
+    index = bits > 0 ? CONF_INDEX_SLOT_BYTES << bits : 0; /* auto: it fits into what there is */
+    most = index < store->size / 2 ? (store->size / 2 - index) / CONF_NEGATIVE_ENTRY_BYTES : 0;
     if (entries > most)
         conf_fail(cx, at,
-            "%llu entries take %llu KiB, and storage '%s' has %llu KiB, of which half is the most: "
+            "%llu entries take %llu KiB, and storage '%s' has %llu KiB, of which half is the "
+            "most%s: "
             "%llu entries, or a larger storage",
             (unsigned long long)entries,
             (unsigned long long)(entries * CONF_NEGATIVE_ENTRY_BYTES + 1023) >> 10, store->name,
-            (unsigned long long)store->size >> 10, (unsigned long long)most);
+            (unsigned long long)store->size >> 10, index > 0 ? " with the index" : "",
+            (unsigned long long)most);
 }
 
 static void

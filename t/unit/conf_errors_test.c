@@ -331,6 +331,9 @@ TEST(conf, a_negative_cache_has_room_in_the_storage_and_a_time_that_passes)
         {"negative_cache: {entries: 65537}\nstorage: {main: {size: 4MiB}}",
             "2:27 65537 entries take 2049 KiB, and storage 'main' has 4096 KiB, of which half is "
             "the most: 65536 entries, or a larger storage\n"},
+        {"negative_cache: {entries: 65537}\nstorage: {main: {size: 8MiB}}\nindex: {bits: 18}",
+            "2:27 65537 entries take 2049 KiB, and storage 'main' has 8192 KiB, of which half is "
+            "the most with the index: 65536 entries, or a larger storage\n"},
         {"negative_cache: {}\nstorage: {small: {size: 1MiB}}",
             "2:17 100000 entries take 3125 KiB, and storage 'small' has 1024 KiB, of which half "
             "is the most: 16384 entries, or a larger storage\n"},
