@@ -178,6 +178,13 @@ entry_state(const struct entry *e)
     return (enum entry_state)atomic_load_explicit(&e->state, memory_order_acquire);
 }
 
+/* Of READY ones: its fetch ends for want of readers, and nobody can join any more. */
+static inline bool
+entry_is_closed(const struct entry *e)
+{
+    return atomic_load_explicit(&e->readers, memory_order_relaxed) == ENTRY_CLOSED;
+}
+
 /* The next under its key, older; NULL: none. */
 static inline struct entry *
 entry_next(const struct entry *e)

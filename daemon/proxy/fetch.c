@@ -423,6 +423,16 @@ fetch_tell_failed(struct fetch *f, struct entry **ep)
         cache_fail(*ep, f->err);
 }
 
+/* Of the body, so far: what was to be kept, and the window it goes on in. */
+static uint64_t
+fetch_bytes(const struct fetch *f)
+{
+    uint64_t before =
+        f->windowed && f->held == NULL ? entry_part(f->entry, entry_nparts(f->entry) - 1).off : 0;
+
+    return before + stobj_len(f->body);
+}
+
 static void
 fetch_say_failed(const struct fetch *f)
 {
@@ -452,7 +462,7 @@ fetch_do_error(struct fetch *f)
             counter_add(f->proxy->counters, COUNTER_fetch_truncated, 1);
         if (f->err != TERR_CANCELLED)
             elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s", f->conf->name,
-                (unsigned long long)stobj_len(f->body), terr_text(f->err));
+                (unsigned long long)fetch_bytes(f), terr_text(f->err));
         cache_unlink(f->entry);
         space_cancel(f->body, &f->space);
         space_fail(f->body, f->err);

@@ -23,6 +23,13 @@ req_hold(struct req *r)
         lease_hold(&r->it);
 }
 
+/* Perhaps: of a body in several parts the last one tells. */
+static inline bool
+req_is_filled(const struct entry *e)
+{
+    return stobj_state(entry_part(e, 0).body) == STOBJ_FILLING || entry_nparts(e) > 1;
+}
+
 /* Who reads what is being filled is counted, so that the fetch goes on for it.  An object that is
  * whole may have outgrown what is kept: the last part tells.  Returns whether it is not too late. */
 static __attribute__((noinline)) bool
@@ -36,8 +43,7 @@ req_join(struct req *r)
     return r->entry->partial || stobj_state(last) != STOBJ_FAILED;
 }
 
-/* From the entry: what the exchange needs to know of the response.  TERR_CLOSED: it has been given
- * up. */
+/* From the entry: what the exchange needs to know of the response. */
 static int
 req_begin_entry(struct req *r)
 {
@@ -52,10 +58,6 @@ req_begin_entry(struct req *r)
         .close = r->policy.close,
         .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
     };
-    if (!r->leader &&
-        (stobj_state(entry_part(e, 0).body) == STOBJ_FILLING || entry_nparts(e) > 1) &&
-        !req_join(r))
-        return TERR_CLOSED;
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
         stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
         r->resp.length = stobj_len(entry_part(e, 0).body);
@@ -70,16 +72,12 @@ req_begin_entry(struct req *r)
 static int
 req_begin(struct req *r)
 {
-    int err = 0;
-
     r->begun = true;
     r->all = (struct req_segment){{NULL, 0}, 0, r->resp.length};
     r->segments = &r->all;
     r->nsegments = 1;
-    if (r->entry != NULL)
-        err = req_begin_entry(r);
-    if (err != 0)
-        return err;
+    if (r->entry != NULL && req_begin_entry(r) != 0)
+        return TERR_NOMEM;
     if (!r->policy.touched &&
         !r->policy.synth) /* else they are in the block, as far as they are wanted */
         req_extra_lines(r);
@@ -163,6 +161,14 @@ req_open_part(struct req *r)
     return 0;
 }
 
+/* Did the body outgrow what is kept, and go on in a window? */
+static bool
+req_goes_on(const struct req *r)
+{
+    return r->entry != NULL && r->rest == NULL && !r->entry->partial &&
+           r->part + 1 < entry_nparts(r->entry);
+}
+
 /* Everything of this reading is leased: what follows?  0, or TERR_CLOSED: it is not for us. */
 static int
 req_source_done(struct req *r)
@@ -171,9 +177,10 @@ req_source_done(struct req *r)
 
     r->source_ended = true;
     if (r->pos < s->end && s->end != LEASE_TO_END)
-        return r->until == r->pos ? 0 : TERR_CLOSED; /* another part has the rest */
-    if (s->end == LEASE_TO_END && r->entry != NULL && r->part + 1 < entry_nparts(r->entry))
-        return 0; /* it outgrew what is kept, and goes on in a window */
+        return r->until == r->pos || req_goes_on(r) ? 0
+                                                    : TERR_CLOSED; /* another part has the rest */
+    if (s->end == LEASE_TO_END && req_goes_on(r))
+        return 0;
     if (++r->segment == r->nsegments) {
         r->body_ended = true;
         return 0;
@@ -325,8 +332,10 @@ req_deliver_whole(struct req *r)
     n = lease_take(&r->it, &b);
     if (n == -ESTALE)
         return req_fall_behind(r);
-    if (n <= 0 && n != -EAGAIN && n != -ENOBUFS)
-        return TERR_CLOSED; /* broken off, or shorter than it said */
+    if (n == 0)
+        return req_source_done(r); /* it has outgrown what is kept, or is shorter than it said */
+    if (n < 0 && n != -EAGAIN && n != -ENOBUFS)
+        return TERR_CLOSED; /* broken off */
     for (int i = 0; i < n; i++) {
         memcpy(&iov[i].iov_base, &r->ext[i].ptr, sizeof(r->ext[i].ptr));
         iov[i].iov_len = r->ext[i].len;
@@ -374,7 +383,7 @@ req_cut(struct req *r)
     return req_goto(r, REQ_CLOSE);
 }
 
-/* It joined a body on its way, of which it got nothing: the window moved on, or the fetch ended
+/* It came for a body on its way, of which it got nothing: the window moved on, or the fetch ended
  * with its last reader, in this very moment.  What else is there? */
 static enum req_next
 req_look_again(struct req *r)
@@ -383,8 +392,7 @@ req_look_again(struct req *r)
 
     req_forget_response(r);
     r->nranges = nranges;
-    r->no_window = true;
-    r->begun = r->behind = false;
+    r->behind = false;
     return req_goto(r, REQ_LOOKUP);
 }
 
@@ -399,8 +407,10 @@ req_deliver_nothing(struct req *r)
     r->begun = r->reading = r->source_ended = r->text_due = false;
     r->segment = r->part = 0;
     r->body = NULL;
-    if (r->entry->windowed && !r->no_window && (r->behind || !r->leader))
+    if (r->entry->windowed && !r->no_window && (r->behind || !r->leader)) {
+        r->no_window = true;
         return req_look_again(r);
+    }
     r->resp = (struct exchange_response){.status = 0};
     r->x->extra_len = 0;
     r->log_flags &= ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE);
@@ -414,6 +424,9 @@ req_deliver_on(struct req *r)
     unsigned batches = 0;
     int leased = 0;
 
+    if (!r->begun && r->entry != NULL && !r->leader && !r->joined && req_is_filled(r->entry) &&
+        !req_join(r))
+        return req_look_again(r);
     if (!r->begun && r->policy.use != NULL && r->entry != NULL && !r->policy.delivered) {
         if (policy_is_trivial(r->policy.use->policy, VCL_SUB_DELIVER)) {
             r->policy.delivered = true;
@@ -427,10 +440,8 @@ req_deliver_on(struct req *r)
     if (r->upload != NULL)
         req_pump_upload(r);
     if (!r->begun) {
-        int err = req_begin(r);
-
-        if (err != 0)
-            return err == TERR_CLOSED ? req_look_again(r) : req_cut(r);
+        if (req_begin(r) != 0)
+            return req_cut(r);
         if (x->writable && req_deliver_whole(r) == TERR_CLOSED)
             return r->head_sent || x->gone ? req_goto(r, REQ_CLOSE) : req_deliver_nothing(r);
     }

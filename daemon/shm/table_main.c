@@ -43,7 +43,7 @@ static const char main_usage[] =
     "of the last two that nobody is to read, and switches: whoever reads sees the old entries or\n"
     "the new ones, and never some of each.  A tarnd that has NAME in `tables` of its "
     "configuration\n"
-    "uses them from its next request on.\n"
+    "uses them from its next request on; the first ones within a second.\n"
     "\n"
     "OPTIONS\n"
     "    -d, --dir DIR     where tables lie; default: " TABLE_DIR "\n"

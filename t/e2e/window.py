@@ -127,6 +127,14 @@ class Windows(unittest.TestCase):
             s.sendall(b"GET /v1/counters HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             return json.loads(Answer(read_to_end(s)).body)
 
+    def set_parameter(self, name, value):
+        text = json.dumps({"value": value})
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(self.tarnd.dir + "/admin.sock")
+            s.sendall(f"PUT /v1/parameters/{name} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                      f"Content-Length: {len(text)}\r\n\r\n{text}".encode())
+            self.assertEqual(Answer(read_to_end(s)).status, 200)
+
     def counter(self, name):
         counters = self.counters()
         return counters.get("counters", counters)[name]
@@ -229,6 +237,29 @@ class Windows(unittest.TestCase):
         for other in others:
             self.whole(other.result())
         self.assertEqual(self.origin.requests[target], 1)
+
+    def test_what_was_to_be_kept_goes_on_in_a_window_for_all_who_read_it(self):
+        self.set_parameter("max_object_size", "32MiB")
+        for how, said in (("length", True), ("chunked", False)):
+            script, target = self.add(f"outgrown-{how}", framing=how)
+            script.gate.clear()
+            before = self.counter("fetch.bytes")
+            readers = [Reader(self.tarnd, target)]
+            wait_until(lambda: self.counter("fetch.bytes") >= before + PIECE, "a piece is there")
+            readers += [Reader(self.tarnd, target) for _ in range(3)]
+            part = Reader(self.tarnd, target, "Range: bytes=100-") if said else None
+            asked = 5 if said else 4
+            wait_until(lambda: self.counter("sess.open") >= asked, "all have come")
+            misses = self.counter("fetch.windows")
+            self.set_parameter("max_object_size", "64KiB")
+            script.gate.set()
+            for one in readers:
+                self.whole(one.result())
+            if said:
+                self.assertEqual(part.result().status, 206)
+                self.assertEqual(len(part.result().body), SIZE - 100)
+            self.assertEqual(self.counter("fetch.windows"), misses + 1)
+            self.set_parameter("max_object_size", "32MiB")
 
     def test_when_everybody_has_left_the_fetch_ends(self):
         for framing in ("length", "chunked"):
