@@ -73,7 +73,8 @@ admin_may(const struct admin_req *r)
     const char *token = r->admin->env.conf->admin->token;
     struct slice given = http_get_one(&r->x->head, HTTP_F_AUTHORIZATION);
 
-    if (token[0] == '\0' || slice_eq(r->call.path, SLICE_LIT("/healthz")))
+    if (token[0] == '\0' || slice_eq(r->call.path, SLICE_LIT("/healthz")) ||
+        slice_eq(r->call.path, SLICE_LIT("/readyz")))
         return true;
     if (given.len < 7 || !slice_eq_nocase(slice_of(given.ptr, 7), SLICE_LIT("Bearer ")))
         return false;

@@ -41,6 +41,16 @@ struct admin_call {
 
 typedef void admin_handler_f(struct admin_call *c);
 
+/* A row of admin_table.h. */
+struct admin_route {
+    enum http_method method;
+    const char *path;
+    admin_handler_f *handler;
+    const char *asks, *doc;
+};
+extern const struct admin_route admin_routes[];
+extern const unsigned admin_nroutes;
+
 /* admin_route.c: finds the handler and runs it, or answers itself.  Afterwards c is answered. */
 void admin_route(struct admin_call *c);
 
@@ -73,7 +83,7 @@ uint64_t memory_total(const struct storage_stats *s);
 /* Into a status: the active policy's name. */
 void admin_put_policy(const struct admin_call *c, json_t *to);
 
-#define X(method, path, handler, doc) admin_handler_f admin_do_##handler;
+#define X(method, path, handler, asks, doc) admin_handler_f admin_do_##handler;
 ADMIN_ROUTE_TABLE(X)
 #undef X
 

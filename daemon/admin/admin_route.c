@@ -4,16 +4,12 @@
 
 #include "daemon/admin/admin_priv.h"
 
-static const struct {
-    enum http_method method;
-    const char *path;
-    admin_handler_f *handler;
-    const char *doc;
-} admin_routes[] = {
-#define X(method, path, handler, doc) {HTTP_M_##method, path, admin_do_##handler, doc},
+const struct admin_route admin_routes[] = {
+#define X(method, path, handler, asks, doc) {HTTP_M_##method, path, admin_do_##handler, asks, doc},
     ADMIN_ROUTE_TABLE(X)
 #undef X
 };
+const unsigned admin_nroutes = ARRAY_LEN(admin_routes);
 
 static int
 route_hex(char c)
@@ -90,7 +86,7 @@ route_list(bool docs)
 {
     json_t *list = json_array();
 
-    for (unsigned i = 0; i < ARRAY_LEN(admin_routes); i++) {
+    for (unsigned i = 0; i < admin_nroutes; i++) {
         const char *method = http_method_name(admin_routes[i].method);
         char line[128];
         json_t *o;
@@ -141,7 +137,7 @@ admin_route(struct admin_call *c)
     enum http_method method = c->method == HTTP_M_HEAD ? HTTP_M_GET : c->method;
 
     c->allow[0] = '\0';
-    for (unsigned i = 0; i < ARRAY_LEN(admin_routes); i++) {
+    for (unsigned i = 0; i < admin_nroutes; i++) {
         if (!route_matches(admin_routes[i].path, c->path, c->name))
             continue;
         if (admin_routes[i].method == method) {

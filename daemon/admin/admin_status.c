@@ -52,6 +52,15 @@ admin_do_status(struct admin_call *c)
 void
 admin_do_healthz(struct admin_call *c)
 {
+    json_t *o = json_object();
+
+    json_put_text(o, "state", status_state(c->admin));
+    admin_answer(c, 200, o);
+}
+
+void
+admin_do_readyz(struct admin_call *c)
+{
     const char *state = status_state(c->admin);
     json_t *o = json_object();
 

@@ -1,4 +1,7 @@
-/* admin_table.h -- every route: method, path, handler, documentation.
+/* admin_table.h -- every route: method, path, handler, what it is asked with, documentation.
+ *
+ * Asked with: members of a JSON object, NAME=TYPE, with ! behind those that must be there; `text`, a
+ * body of any text; ?NAME=TYPE, in the query.
  *
  * A path ends in * where a name stands: one segment, not empty.  The first path that matches
  * and has the method answers.  The table of README.md is made of these rows.
@@ -8,41 +11,49 @@
 
 /* clang-format off */
 #define ADMIN_ROUTE_TABLE(X)                                                                       \
-    X(GET, "/healthz", healthz, "200 while this tarnd serves, 503 while it drains; asks for no token") \
-    X(GET, "/metrics", metrics, "Every counter in Prometheus' text format")                        \
-    X(GET, "/v1", routes, "This list")                                                             \
-    X(GET, "/v1/status", status,                                                                   \
+    X(GET, "/healthz", healthz, "",                                                                \
+      "200 while this tarnd lives, draining or not; asks for no token")                            \
+    X(GET, "/readyz", readyz, "",                                                                  \
+      "200 while this tarnd takes requests, 503 while it drains; asks for no token")               \
+    X(GET, "/metrics", metrics, "", "Every counter in Prometheus' text format")                    \
+    X(GET, "/v1", routes, "", "This list")                                                         \
+    X(GET, "/v1/openapi.json", openapi, "", "The same as an OpenAPI description")                  \
+    X(GET, "/v1/status", status, "",                                                               \
       "State, version, uptime, the policy in use, and the addresses really bound")                 \
-    X(GET, "/v1/counters", counters, "Every counter, name to value; storage and index, too")       \
-    X(GET, "/v1/memory", memory, "Bytes of all that grows, as a tree; the storage's size bounds it") \
-    X(GET, "/v1/policies", policies, "Loaded policies and labels, and their state")                \
-    X(PUT, "/v1/policies/active", policy_use,                                                      \
+    X(GET, "/v1/counters", counters, "", "Every counter, name to value; storage and index, too")   \
+    X(GET, "/v1/memory", memory, "",                                                               \
+      "Bytes of all that grows, as a tree; the storage's size bounds it")                          \
+    X(GET, "/v1/policies", policies, "", "Loaded policies and labels, and their state")            \
+    X(PUT, "/v1/policies/active", policy_use, "name=string!",                                      \
       "{\"name\": NAME}: the policy, or label, of every request from the next one on")             \
-    X(PUT, "/v1/policies/*", policy_load,                                                          \
+    X(PUT, "/v1/policies/*", policy_load, "text",                                                  \
       "The body is a policy's text: 201, or 422 with every error; nothing changes until it is used") \
-    X(DELETE, "/v1/policies/*", policy_discard,                                                    \
+    X(DELETE, "/v1/policies/*", policy_discard, "",                                                \
       "Forget it; 409 while it is in use or labelled.  Requests that began with it go on")         \
-    X(PUT, "/v1/labels/*", label_set, "{\"name\": NAME}: the policy that the label stands for")    \
-    X(DELETE, "/v1/labels/*", label_unset, "Forget the label; 409 while it is in use")             \
-    X(GET, "/v1/bans", bans, "Bans, the newest first")                                             \
-    X(POST, "/v1/bans", ban_add, "{\"expression\": TEXT}: objects that match are not used any more") \
-    X(POST, "/v1/purge", purge,                                                                    \
+    X(PUT, "/v1/labels/*", label_set, "name=string!",                                              \
+      "{\"name\": NAME}: the policy that the label stands for")                                    \
+    X(DELETE, "/v1/labels/*", label_unset, "", "Forget the label; 409 while it is in use")         \
+    X(GET, "/v1/bans", bans, "", "Bans, the newest first")                                         \
+    X(POST, "/v1/bans", ban_add, "expression=string!",                                             \
+      "{\"expression\": TEXT}: objects that match are not used any more")                          \
+    X(POST, "/v1/purge", purge, "url=string! soft=boolean",                                        \
       "{\"url\": URL, \"soft\": false}: what is stored under it leaves, or, soft, becomes stale")  \
-    X(GET, "/v1/backends", backends, "Backends, their health and what their probes saw")           \
-    X(PUT, "/v1/backends/*/health", backend_health,                                                \
+    X(GET, "/v1/backends", backends, "", "Backends, their health and what their probes saw")       \
+    X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \
       "{\"health\": \"auto\"|\"healthy\"|\"sick\"}: what counts instead of its probe")             \
-    X(GET, "/v1/parameters", parameters, "Every parameter: value, default, bounds, meaning")       \
-    X(PUT, "/v1/parameters/*", parameter_set,                                                      \
+    X(GET, "/v1/parameters", parameters, "", "Every parameter: value, default, bounds, meaning")   \
+    X(PUT, "/v1/parameters/*", parameter_set, "value=string!",                                     \
       "{\"value\": VALUE}: from now on, until tarnd ends; 409 if it needs a restart")              \
-    X(POST, "/v1/stop", stop, "Drains and ends, as SIGTERM does")                                  \
-    X(GET, "/v1/why", later, "Explains an answer; not in this build")                              \
-    X(GET, "/v1/index", index, "The index: size, load, growth, how full its buckets are, moves, victims") \
-    X(GET, "/v1/index/dump", index_dump,                                                           \
+    X(POST, "/v1/stop", stop, "", "Drains and ends, as SIGTERM does")                              \
+    X(GET, "/v1/why", later, "", "Explains an answer; not in this build")                          \
+    X(GET, "/v1/index", index, "",                                                                 \
+      "The index: size, load, growth, how full its buckets are, moves, victims")                   \
+    X(GET, "/v1/index/dump", index_dump, "?limit=integer ?after=string",                           \
       "?limit=N&after=CURSOR: its keys and what they stand for, bucket by bucket, in pages")       \
-    X(GET, "/v1/tables", tables, "Tables in shared memory: version, entries, state, lookups")      \
-    X(GET, "/v1/log", later, "The log as JSON lines; not in this build")                           \
-    X(POST, "/v1/reload", later, "Reads the configuration anew; not in this build")                \
-    X(POST, "/v1/drain", later, "Finishes what is in flight; not in this build")
+    X(GET, "/v1/tables", tables, "", "Tables in shared memory: version, entries, state, lookups")  \
+    X(GET, "/v1/log", later, "", "The log as JSON lines; not in this build")                       \
+    X(POST, "/v1/reload", later, "", "Reads the configuration anew; not in this build")            \
+    X(POST, "/v1/drain", later, "", "Finishes what is in flight; not in this build")
 /* clang-format on */
 
 #endif

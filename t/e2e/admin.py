@@ -156,6 +156,49 @@ admin: {{address: "{admin}"{more}}}
         for route in self.ask("GET", "/v1").json["routes"]:
             self.assertTrue(route["answer"])
 
+    def test_the_routes_are_described_for_generators_of_clients(self):
+        told = self.ask("GET", "/v1/openapi.json").json
+        self.assertEqual(told["openapi"], "3.1.0")
+        described = {(method.upper(), path) for path, methods in told["paths"].items()
+                     for method in methods}
+        routes = {(r["method"], r["path"].replace("*", "{name}"))
+                  for r in self.ask("GET", "/v1").json["routes"]}
+        self.assertEqual(described, routes)
+        purge = told["paths"]["/v1/purge"]["post"]["requestBody"]
+        schema = purge["content"]["application/json"]["schema"]
+        self.assertEqual(schema["properties"], {"url": {"type": "string"},
+                                                "soft": {"type": "boolean"}})
+        self.assertEqual(schema["required"], ["url"])
+        load = told["paths"]["/v1/policies/{name}"]["put"]
+        self.assertEqual([p["name"] for p in load["parameters"]], ["name"])
+        self.assertIn("text/plain", load["requestBody"]["content"])
+        dump = told["paths"]["/v1/index/dump"]["get"]
+        self.assertNotIn("requestBody", dump)
+        self.assertEqual([(p["in"], p["name"]) for p in dump["parameters"]],
+                         [("query", "limit"), ("query", "after")])
+        for methods in told["paths"].values():
+            for operation in methods.values():
+                self.assertEqual(set(operation["responses"]), {"2XX", "default"})
+
+    def test_what_is_described_is_what_is_taken(self):
+        """A member that is described is known, and without those that must be there it is refused."""
+        told = self.ask("GET", "/v1/openapi.json").json["paths"]
+        for path, methods in told.items():
+            for method, operation in methods.items():
+                content = operation.get("requestBody", {}).get("content", {})
+                if "application/json" not in content:
+                    continue
+                schema = content["application/json"]["schema"]
+                name = {"/v1/parameters/{name}": "default_ttl",
+                        "/v1/backends/{name}/health": self.ask(
+                            "GET", "/v1/backends").json["backends"][0]["name"]}.get(path, "any")
+                target = path.replace("{name}", name)
+                answer = self.ask(method.upper(), target, {}, want=400)
+                self.assertIn(schema["required"][0], answer.json["error"])
+                wrong = {name: [] for name in schema["properties"]}
+                error = self.ask(method.upper(), target, wrong, want=400).json["error"]
+                self.assertNotIn("unknown", error)
+
     def test_head_is_get_without_its_body(self):
         c = self.connect()
         told = ask(c, "GET", "/healthz")
@@ -516,7 +559,8 @@ class Ways(unittest.TestCase):
             self.assertEqual(ask(idle, "POST", "/v1/stop").json, {"state": "draining"})
             time.sleep(0.1)
             self.assertEqual(ask(idle, "GET", "/v1/status").json["state"], "draining")
-            self.assertEqual(ask(idle, "GET", "/healthz").status, 503)
+            self.assertEqual(ask(idle, "GET", "/healthz").status, 200)
+            self.assertEqual(ask(idle, "GET", "/readyz").status, 503)
             self.assertEqual(ask(idle, "POST", "/v1/stop").status, 200)  # again changes nothing
             self.assertEqual(slow.result().status, 200)
         self.ends(it)  # though `idle` is still open

@@ -11,7 +11,7 @@ TEST(admin, a_path_that_is_not_there_is_answered_with_those_that_are)
     world_open("{}");
     o = answer("GET /v1/nothing" H, NULL, 404);
     CHECK_STR("there is nothing here", json_string_value(json_object_get(o, "error")));
-#define X(method, path, handler, doc) n++;
+#define X(method, path, handler, asks, doc) n++;
     ADMIN_ROUTE_TABLE(X)
 #undef X
     CHECK_EQ(n, json_array_size(json_object_get(o, "routes")));
@@ -81,8 +81,10 @@ TEST(admin, status_says_what_is_bound_and_in_use)
     CHECK_STR("listen0", json_string_value(json_object_get(listen, "name")));
     json_decref(o);
     expect("GET /healthz" H, NULL, 200, "state", "running");
+    expect("GET /readyz" H, NULL, 200, "state", "running");
     world.draining = true;
-    expect("GET /healthz" H, NULL, 503, "state", "draining");
+    expect("GET /healthz" H, NULL, 200, "state", "draining");
+    expect("GET /readyz" H, NULL, 503, "state", "draining");
     world_close();
 }
 
@@ -114,6 +116,7 @@ TEST(admin, without_the_token_nothing_but_health_is_told)
     json_decref(answer("GET /v1/status" H "\nAuthorization: Bearer " TOKEN, NULL, 200));
     json_decref(answer("GET /v1/status" H "\nAuthorization: bearer   " TOKEN, NULL, 200));
     json_decref(answer("GET /healthz" H, NULL, 200));
+    json_decref(answer("GET /readyz" H, NULL, 200));
     world_close();
 }
 
