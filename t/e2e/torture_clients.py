@@ -366,7 +366,8 @@ class Part(threading.Thread):
         r = self.reading.r
         self.count[f"cut {r.kind_name}"] += 1
         if not excused(self.reading):
-            self.count["cut that nothing excuses: " + f"{self.reading.ask} {e}"[:200]] += 1
+            text = f"{self.reading.ask} {e}, of {r.base}, now {self.world.versions[r.number]}: "
+            self.count["cut that nothing excuses: " + text + str(self.reading.fields)] += 1
 
     def connect(self):
         if self.wire is None:
@@ -438,14 +439,15 @@ class Part(threading.Thread):
 def excused(reading):
     """Which answers may be cut: what breaks off; what is too large to keep, or turns out to be when
     its length was not said: too large for the room that the store has just then.  While parameters
-    allow little, a plain one may go through a window, too: then the rest of its version can be had
-    as long as there is no other."""
+    allow little, or leases leave no room, others go through a window, too: then the rest of its
+    version can be had as long as there is no other."""
     r = reading.r
     if r.kind_name in ("breaks", *LARGE) or r.kind.chunked:
         return True
     tag = TAG.fullmatch(reading.fields.get("etag", ""))
-    return r.base > KEPT_LEAST - KI and tag is not None and \
-        int(tag[4]) != reading.ask.world.versions[r.number]
+    if tag is None or int(tag[4]) == reading.ask.world.versions[r.number]:
+        return False
+    return r.base > KEPT_LEAST - KI or "stored" not in reading.fields.get("cache-status", "stored")
 
 
 class Pipeliner(Part):
