@@ -1,6 +1,8 @@
 /* footprint.c -- what the process takes besides what is charged. */
 #include "daemon/footprint.h"
 
+#include <stdbool.h>
+
 #include "daemon/base/usage.h"
 #include "storage/storage.h"
 
@@ -13,6 +15,13 @@ enum {
     OVERHEAD_STEP = 2,     /* of the way at a time: freed pages take seconds to go back */
     FOOTPRINT_EVERY_MS = 1000,
 };
+
+/* A sanitizer's shadow and quarantine are nothing that room in the store would make smaller. */
+#if defined(TARN_LIBC_MALLOC)
+static const bool footprint_follows = false;
+#else
+static const bool footprint_follows = true;
+#endif
 
 static uint64_t
 footprint_size(const struct footprint *fp)
@@ -53,7 +62,7 @@ footprint_follow(struct footprint *fp, uint64_t mono_ms)
 {
     uint64_t size = footprint_size(fp), over, next;
 
-    if (size == 0 || mono_ms - fp->looked_ms < FOOTPRINT_EVERY_MS)
+    if (!footprint_follows || size == 0 || mono_ms - fp->looked_ms < FOOTPRINT_EVERY_MS)
         return;
     fp->looked_ms = mono_ms;
     over = footprint_over(fp, size);
