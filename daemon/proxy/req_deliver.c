@@ -23,16 +23,18 @@ req_hold(struct req *r)
         lease_hold(&r->it);
 }
 
-/* Perhaps: of a body in several parts the last one tells. */
+/* The usual: one part, which nobody fills. */
 static inline bool
-req_is_filled(const struct entry *e)
+req_is_settled(const struct entry *e)
 {
-    return stobj_state(entry_part(e, 0).body) == STOBJ_FILLING || entry_nparts(e) > 1;
+    uintptr_t word = atomic_load_explicit(&e->parts, memory_order_acquire);
+
+    return (word & 1) == 0 && stobj_state((const struct stobj *)word) == STOBJ_SETTLED;
 }
 
 /* Who reads what is being filled is counted, so that the fetch goes on for it.  An object that is
  * whole may have outgrown what is kept: the last part tells.  Returns whether it is not too late. */
-static __attribute__((noinline)) bool
+static __attribute__((noinline, cold)) bool
 req_join(struct req *r)
 {
     struct stobj *last = entry_part(r->entry, entry_nparts(r->entry) - 1).body;
@@ -40,10 +42,18 @@ req_join(struct req *r)
     if (stobj_state(entry_part(r->entry, 0).body) == STOBJ_FILLING ||
         stobj_state(last) == STOBJ_FILLING)
         return r->joined = entry_join(r->entry);
-    return r->entry->partial || stobj_state(last) != STOBJ_FAILED;
+    return r->entry->partial || entry_nparts(r->entry) == 1 || stobj_state(last) != STOBJ_FAILED;
 }
 
-/* From the entry: what the exchange needs to know of the response. */
+/* Whether it is not too late; of what nobody fills it never is. */
+static inline bool
+req_may_begin(struct req *r)
+{
+    return req_is_settled(r->entry) || r->leader || r->joined || req_join(r);
+}
+
+/* From the entry: what the exchange needs to know of the response.  TERR_CLOSED: it has been given
+ * up. */
 static int
 req_begin_entry(struct req *r)
 {
@@ -58,6 +68,8 @@ req_begin_entry(struct req *r)
         .close = r->policy.close,
         .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
     };
+    if (!req_may_begin(r))
+        return TERR_CLOSED;
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
         stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
         r->resp.length = stobj_len(entry_part(e, 0).body);
@@ -72,12 +84,16 @@ req_begin_entry(struct req *r)
 static int
 req_begin(struct req *r)
 {
+    int err = 0;
+
     r->begun = true;
     r->all = (struct req_segment){{NULL, 0}, 0, r->resp.length};
     r->segments = &r->all;
     r->nsegments = 1;
-    if (r->entry != NULL && req_begin_entry(r) != 0)
-        return TERR_NOMEM;
+    if (r->entry != NULL)
+        err = req_begin_entry(r);
+    if (err != 0)
+        return err;
     if (!r->policy.touched &&
         !r->policy.synth) /* else they are in the block, as far as they are wanted */
         req_extra_lines(r);
@@ -373,7 +389,7 @@ req_offer(struct req *r, bool more)
     return req_send(r, iov, n, total, flags);
 }
 
-static enum req_next
+static __attribute__((noinline, cold)) enum req_next
 req_cut(struct req *r)
 {
     r->cut = true;
@@ -385,19 +401,19 @@ req_cut(struct req *r)
 
 /* It came for a body on its way, of which it got nothing: the window moved on, or the fetch ended
  * with its last reader, in this very moment.  What else is there? */
-static enum req_next
+static __attribute__((noinline, cold)) enum req_next
 req_look_again(struct req *r)
 {
     unsigned nranges = r->nranges;
 
     req_forget_response(r);
     r->nranges = nranges;
-    r->behind = false;
+    r->begun = r->behind = false;
     return req_goto(r, REQ_LOOKUP);
 }
 
 /* The body broke off before the client was told anything: it gets an error instead of nothing. */
-static enum req_next
+static __attribute__((noinline, cold)) enum req_next
 req_deliver_nothing(struct req *r)
 {
     if (r->entry == NULL || r->nleased > 0 || waiter_pending(&r->wait))
@@ -424,15 +440,15 @@ req_deliver_on(struct req *r)
     unsigned batches = 0;
     int leased = 0;
 
-    if (!r->begun && r->entry != NULL && !r->leader && !r->joined && req_is_filled(r->entry) &&
-        !req_join(r))
-        return req_look_again(r);
     if (!r->begun && r->policy.use != NULL && r->entry != NULL && !r->policy.delivered) {
         if (policy_is_trivial(r->policy.use->policy, VCL_SUB_DELIVER)) {
             r->policy.delivered = true;
         } else {
-            enum req_next next = req_policy_deliver(r);
+            enum req_next next;
 
+            if (!req_may_begin(r))
+                return req_look_again(r);
+            next = req_policy_deliver(r);
             if (next != REQ_WAIT)
                 return next;
         }
@@ -440,8 +456,10 @@ req_deliver_on(struct req *r)
     if (r->upload != NULL)
         req_pump_upload(r);
     if (!r->begun) {
-        if (req_begin(r) != 0)
-            return req_cut(r);
+        int err = req_begin(r);
+
+        if (err != 0)
+            return err == TERR_CLOSED ? req_look_again(r) : req_cut(r);
         if (x->writable && req_deliver_whole(r) == TERR_CLOSED)
             return r->head_sent || x->gone ? req_goto(r, REQ_CLOSE) : req_deliver_nothing(r);
     }
