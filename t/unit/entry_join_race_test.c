@@ -8,18 +8,8 @@
 #include "daemon/cache/cache.h"
 #include "t/unit/test.h"
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
-#define __SANITIZE_THREAD__ 1
-#endif
-#endif
-
 enum {
-#if defined(__SANITIZE_THREAD__)
-    ROUNDS = 200 * 1000,
-#else
-    ROUNDS = 2 * 1000 * 1000,
-#endif
+    ROUNDS = 300 * 1000
 };
 
 static struct race {
