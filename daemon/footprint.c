@@ -8,12 +8,9 @@
 
 #define FOOTPRINT_FROM (UINT64_C(64) << 20) /* bytes of storage that can spare something */
 enum {
-    PROGRAM_PART_MAX = 4, /* of the size: the most that is taken for the program */
-    /* Of the size: beyond it, the promise leaves a tenth, but much of that may come in a second. */
-    OVERHEAD_PART_FREE = 32,
+    PROGRAM_PART_MAX = 4,  /* of the size: the most that is taken for the program */
     OVERHEAD_PART_MAX = 8, /* of the size: the most that is taken for what cannot be filled */
     OVERHEAD_STEP = 2,     /* of the way at a time: freed pages take seconds to go back */
-    FOOTPRINT_EVERY_MS = 1000,
 };
 
 /* A sanitizer's shadow and quarantine are nothing that room in the store would make smaller. */
@@ -43,29 +40,33 @@ footprint_open(struct footprint *fp, struct storage *s, uint64_t rings)
     storage_charge(s, CHARGE_PROGRAM, 0, fp->program);
 }
 
-/* What of the process nobody has been charged for, above what is free. */
+/* What of the process nobody has been charged for. */
 static uint64_t
-footprint_over(const struct footprint *fp, uint64_t size)
+footprint_over(const struct footprint *fp, uint64_t size, uint64_t resident)
 {
-    uint64_t resident = usage_resident(), most = size / OVERHEAD_PART_MAX, known;
+    uint64_t most = size / OVERHEAD_PART_MAX, known;
     struct storage_stats s;
 
     storage_get_stats(fp->storage, &s);
-    known = s.charged - fp->overhead + size / OVERHEAD_PART_FREE;
+    known = s.charged - fp->overhead;
     if (resident <= known)
         return 0;
     return resident - known < most ? resident - known : most;
 }
 
 void
-footprint_follow(struct footprint *fp, uint64_t mono_ms)
+footprint_follow(struct footprint *fp)
 {
-    uint64_t size = footprint_size(fp), over, next;
+    uint64_t size = footprint_size(fp), resident, over, next;
 
-    if (!footprint_follows || size == 0 || mono_ms - fp->looked_ms < FOOTPRINT_EVERY_MS)
+    if (!footprint_follows || size == 0)
         return;
-    fp->looked_ms = mono_ms;
-    over = footprint_over(fp, size);
+    resident = usage_resident();
+    if (resident > size) {
+        storage_tidy(true);
+        resident = usage_resident();
+    }
+    over = footprint_over(fp, size, resident);
     next = fp->overhead - fp->overhead / OVERHEAD_STEP + over / OVERHEAD_STEP;
     storage_charge(fp->storage, CHARGE_OVERHEAD, fp->overhead, next);
     fp->overhead = next;

@@ -16,13 +16,13 @@ struct storage;
 struct footprint {
     struct storage *storage;    /* borrowed */
     uint64_t program, overhead; /* bytes charged */
-    uint64_t looked_ms;         /* monotonic */
 };
 
 /* Before the workers start.  `rings`: bytes of the log's, of which nothing has been touched. */
 void footprint_open(struct footprint *fp, struct storage *s, uint64_t rings);
-/* Looks how large the process is, once a second at most. */
-void footprint_follow(struct footprint *fp, uint64_t mono_ms);
+/* Looks how large the process is, some times a second.  What is above the size makes
+ * room, and pages that are not used go back at once. */
+void footprint_follow(struct footprint *fp);
 /* Nothing is charged for it any more.  All zero: nothing was. */
 void footprint_close(struct footprint *fp);
 

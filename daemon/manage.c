@@ -23,7 +23,7 @@
 #include "storage/storage.h"
 
 enum {
-    TICK_MS = 1000,
+    TICK_MS = 250,
     MOMENT_MS = 20,       /* between looks while it ends */
     SWEEP_MS = 10000,     /* between looks for log readers that died */
     CUT_WAIT_MS = 5000,   /* after cutting everything: a loop that does not end is stuck */
@@ -148,7 +148,7 @@ manage_charge(struct manage *m)
     storage_charge(m->env.storage, CHARGE_SYNTH, m->synths_charged, synths.charged);
     m->synths_charged = synths.charged;
     traffic_charge(m->env.storage, &m->charged, &m->loop->usage);
-    footprint_follow(&m->footprint, m->loop->clock.mono_ms);
+    footprint_follow(&m->footprint);
 }
 
 static void
@@ -204,7 +204,7 @@ manage_on_task(struct task *t)
     if (m->env.tables != NULL)
         tables_watch(m->env.tables);
     manage_charge(m);
-    storage_tidy();
+    storage_tidy(false);
     manage_step(m);
     while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
         manage_on_signal(m, sig);

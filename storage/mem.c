@@ -102,8 +102,9 @@ mem_free(struct mem *m, void *p, size_t size)
 }
 
 void
-mem_tidy(void)
+mem_tidy(bool all)
 {
+    (void)all;
 }
 
 /* Says yes where jemalloc would, and leaves the bytes to libc until they are freed. */
@@ -201,11 +202,12 @@ mem_free(struct mem *m, void *p, size_t size)
 /* An arena looks by itself only when something is freed in it: one that lies still would keep
  * what a burst has left.  jemalloc's own background threads do the same; this needs none. */
 void
-mem_tidy(void)
+mem_tidy(bool all)
 {
     char name[64];
 
-    snprintf(name, sizeof name, "arena.%u.decay", (unsigned)MALLCTL_ARENAS_ALL);
+    snprintf(
+        name, sizeof name, "arena.%u.%s", (unsigned)MALLCTL_ARENAS_ALL, all ? "purge" : "decay");
     (void)mallctl(name, NULL, NULL, NULL, 0);
 }
 

@@ -47,8 +47,8 @@ size_t mem_border_below(size_t size);
 
 void *mem_alloc(const struct mem *m, size_t size); /* NULL: none */
 void mem_free(struct mem *m, void *p, size_t size);
-/* Of all arenas: what has been unused for long enough goes back. */
-void mem_tidy(void);
+/* Of all arenas: what has been unused for long enough goes back; or all that is unused. */
+void mem_tidy(bool all);
 /* Shrinks where it stands, so that readers of the beginning notice nothing.  `size` is what
  * was allocated, `to` a border below it.  False: not possible, nothing has changed. */
 bool mem_shrink(const struct mem *m, void *p, size_t size, size_t to);

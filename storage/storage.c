@@ -226,9 +226,9 @@ storage_charge(struct storage *s, enum charge what, uint64_t from, uint64_t to)
 }
 
 void
-storage_tidy(void)
+storage_tidy(bool all)
 {
-    mem_tidy();
+    mem_tidy(all);
 }
 
 size_t

@@ -77,8 +77,9 @@ void storage_free(struct storage *s, void *p, size_t size, enum charge what);
  * bytes, and is `to` bytes now.  Never refused; what is kept makes room. */
 void storage_charge(struct storage *s, enum charge what, uint64_t from, uint64_t to);
 /* Pages that are not used, and have not been for a moment, go back to the kernel, the whole
- * process's.  Once a second, on whichever thread; without it only further frees would do it. */
-void storage_tidy(void);
+ * process's; `all`: however short.  Some times a second, on whichever thread; without it only
+ * further frees would do it. */
+void storage_tidy(bool all);
 /* What `size` bytes are charged as: the allocator's size class, and what it adds to that. */
 size_t storage_good_size(const struct storage *s, size_t size);
 

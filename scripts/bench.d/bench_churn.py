@@ -26,6 +26,7 @@ TURNS = 20            # times the size that is fetched
 SLICE_S = 5           # seconds of wrk at a time; between them the counters are read
 SET = 8               # times the size that all URLs together have
 EXPONENT = 0.6        # of zipf: some hits, and no object that stays for ever
+TIMEOUT_S = 10        # of a request: 8 MiB to one of a thousand take their time
 SETTLE_S = 3          # after the load: the time that unused pages may need to go back
 UNITS = {"KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30}
 
@@ -121,7 +122,8 @@ def churn(lab, size, conns, turns):
         seed += 1
         load = Load("churn", "churn", "/", conns, "zipf.lua",
                     (str(nurls), str(EXPONENT), "/s/", str(seed)))
-        w = bench_load.wrk_run(lab, bench_load.wrk_argv(tarn.port, load, SLICE_S, threads=1),
+        w = bench_load.wrk_run(lab, bench_load.wrk_argv(tarn.port, load, SLICE_S, threads=1,
+                                                           timeout=TIMEOUT_S),
                                SLICE_S, cpus=lab.all_cpus)
         if not tarn.proc.alive():
             raise BenchError(f"tarnd ended:\n{tarn.proc.tail()}")

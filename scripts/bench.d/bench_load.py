@@ -88,9 +88,9 @@ def wrk_parse(text):
     return w
 
 
-def wrk_argv(port, load, seconds, script=None, args=None, threads=None, headers=()):
+def wrk_argv(port, load, seconds, script=None, args=None, threads=None, headers=(), timeout=2):
     argv = [which("wrk"), f"-t{threads or load.threads}", f"-c{load.conns}", f"-d{seconds}s",
-            "--latency",
+            "--latency", "--timeout", f"{timeout}s",
             "-s", os.path.join(WRK_DIR, script or load.script)]
     for header in headers:
         argv += ["-H", header]
