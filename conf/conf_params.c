@@ -36,8 +36,14 @@ params_section(void)
     return s;
 }
 
-static bool
-param_is_live(const struct conf_key *key)
+bool
+conf_type_is_number(enum conf_type type)
+{
+    return params_types[type].is_number;
+}
+
+bool
+conf_param_key_is_live(const struct conf_key *key)
 {
     for (unsigned i = 0; i < ARRAY_LEN(params_live); i++)
         if (params_live[i] == key->offset)
@@ -65,7 +71,7 @@ conf_param_see(const struct conf_params *p, unsigned i, struct conf_param *out)
         .doc = key->doc,
         .least = "",
         .most = "",
-        .live = param_is_live(key)};
+        .live = conf_param_key_is_live(key)};
     if (!number) {
         out->value = *(const char *const *)(const void *)member;
         out->def = key->def_text;
@@ -101,7 +107,7 @@ conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, 
     struct conf_cx cx = {.text = text};
     bool ok;
 
-    tassert(i < sec->nkeys && param_is_live(key));
+    tassert(i < sec->nkeys && conf_param_key_is_live(key));
     tassert(params_types[key->type].is_number || key->type == CONF_TYPE_LEVEL); /* no copies */
     ok = conf_value_read(&cx, key, &n, (char *)p + key->offset);
     if (cx.errors != NULL)

@@ -106,6 +106,10 @@ const char *conf_value_format(enum conf_type type, int64_t value, char *buf, siz
 void conf_fail_value(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* conf_params.c: is such a value an int64_t?  May this row of the parameters change? */
+bool conf_type_is_number(enum conf_type type);
+bool conf_param_key_is_live(const struct conf_key *key);
+
 /* conf_text.c: texts with a grammar.  As conf_value_read. */
 bool conf_text_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);

@@ -23,24 +23,27 @@ const char *malloc_conf = "narenas:4,dirty_decay_ms:1000,muzzy_decay_ms:0,"
 static void
 main_help(FILE *to)
 {
-    fputs("Usage: tarnd [-t] -c FILE\n"
-          "HTTP caching reverse proxy.\n"
-          "\n"
-          "  -c, --config FILE  configuration to run with (YAML)\n"
-          "  -t, --test         check the configuration and its policy, say everything that is\n"
-          "                     wrong, and exit\n"
-          "  -h, --help         this text\n"
-          "  -V, --version      version of tarnd and of the libraries in use\n"
-          "\n"
-          "When every listener accepts, one line is printed: tarnd: ready ADDRESS...\n"
-          "\n"
-          "Signals:\n"
-          "  SIGTERM, SIGINT    finish what is in flight within drain_timeout, then exit;\n"
-          "                     a second one ends it at once\n"
-          "  SIGUSR1            open the access log anew, after it was renamed\n"
-          "\n"
-          "Exit status: 0 after a drain or a good check, 1 when it cannot run, 2 for a mistake on\n"
-          "the command line, in the configuration or in its policy.\n",
+    fputs(
+        "Usage: tarnd [-t] -c FILE\n"
+        "HTTP caching reverse proxy.\n"
+        "\n"
+        "  -c, --config FILE  configuration to run with (YAML)\n"
+        "  -t, --test         check the configuration and its policy, say everything that is\n"
+        "                     wrong, and exit\n"
+        "  -h, --help         this text\n"
+        "  -V, --version      version of tarnd and of the libraries in use\n"
+        "\n"
+        "When every listener accepts, one line is printed: tarnd: ready ADDRESS...\n"
+        "\n"
+        "Signals:\n"
+        "  SIGTERM, SIGINT    finish what is in flight within drain_timeout, then exit;\n"
+        "                     a second one ends it at once\n"
+        "  SIGHUP             read the configuration and its policy anew; the cache stays, and a\n"
+        "                     mistake leaves all as it was (the error log tells)\n"
+        "  SIGUSR1            open the access log anew, after it was renamed\n"
+        "\n"
+        "Exit status: 0 after a drain or a good check, 1 when it cannot run, 2 for a mistake on\n"
+        "the command line, in the configuration or in its policy.\n",
         to);
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/cache/ban.h"
 #include "daemon/cache/cache.h"
+#include "daemon/doors.h"
 #include "daemon/manage_priv.h"
 #include "daemon/net/netloop.h"
 #include "daemon/net/signals.h"
@@ -68,7 +69,10 @@ manage_on_signal(struct manage *m, int sig)
     } else if (sig == SIGUSR1 && m->env.access != NULL) {
         access_log_reopen(m->env.access);
     } else if (sig == SIGHUP) {
-        elog(ELOG_WARN, "SIGHUP: this build reads its configuration at start only; restart it");
+        json_t *answer = NULL;
+
+        manage_reload(m, &answer);
+        json_decref(answer);
     }
 }
 
@@ -135,7 +139,15 @@ manage_set_params(struct manage *m, const struct conf_params *next)
     cache_forget_absent(m->env.cache); /* each new configuration decides anew what is absent */
     for (unsigned i = 0; i < m->env.nworkers; i++)
         if (m->env.workers[i] != NULL)
-            worker_set_params(m->env.workers[i], next);
+            worker_set_params(m->env.workers[i], next, m->storage_bytes);
+}
+
+void
+manage_set_storage(struct manage *m, uint64_t bytes)
+{
+    m->storage_bytes = bytes;
+    m->resizing = true;
+    task_wake(&m->task);
 }
 
 /* What grows and is not in the store itself: its size bounds that too. */
@@ -204,7 +216,10 @@ manage_on_task(struct task *t)
     if (m->env.tables != NULL)
         tables_watch(m->env.tables);
     manage_charge(m);
+    if (m->resizing)
+        m->resizing = !storage_resize(m->env.storage, m->storage_bytes);
     storage_tidy(false);
+    doors_tend(m->env.shared->doors);
     manage_step(m);
     while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
         manage_on_signal(m, sig);
@@ -212,7 +227,8 @@ manage_on_task(struct task *t)
         manage_begin_drain(m, "admin: stop");
     if (m->phase != MANAGE_ENDED)
         timer_set(&m->loop->wheel, &m->tick,
-            loop_deadline(m->loop, m->phase == MANAGE_RUNNING ? TICK_MS : MOMENT_MS));
+            loop_deadline(
+                m->loop, m->phase == MANAGE_RUNNING && !m->resizing ? TICK_MS : MOMENT_MS));
 }
 
 /* Of operators, who are few and may be slow, and of probes. */
@@ -272,6 +288,7 @@ manage_open(struct manage **out, const struct manage_env *env)
     footprint_open(&m->footprint, env->storage,
         (uint64_t)env->nworkers * (uint64_t)env->conf->params.log_ring);
     m->sweep_ms = loop_deadline(m->loop, SWEEP_MS);
+    m->storage_bytes = env->shared->storage_bytes;
     manage_apply_params(m);
     *out = m;
     return 0;

@@ -5,6 +5,7 @@
 
 #include "daemon/admin/admin.h"
 #include "daemon/base/terr.h"
+#include "daemon/doors.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/manage_priv.h"
 #include "daemon/net/listener.h"
@@ -51,12 +52,31 @@ manage_host_connections(void *ctx)
     return atomic_load_explicit(&((struct manage *)ctx)->env.shared->conns, memory_order_relaxed);
 }
 
+static void
+manage_host_listeners(
+    void *ctx, void (*each)(void *to, const char *name, const char *address), void *to)
+{
+    const struct doors *all = ((struct manage *)ctx)->env.shared->doors;
+
+    for (const struct door *d = all->first; d != NULL; d = d->next)
+        if (!d->dropped)
+            each(to, d->facts.socket, d->address);
+}
+
+static unsigned
+manage_host_reload(void *ctx, json_t **answer)
+{
+    return manage_reload(ctx, answer);
+}
+
 static const struct admin_host manage_host = {
     .state = manage_host_state,
     .stop = manage_host_stop,
     .params = manage_host_params,
     .set_params = manage_host_set_params,
     .connections = manage_host_connections,
+    .listeners = manage_host_listeners,
+    .reload = manage_host_reload,
 };
 
 static void
@@ -129,15 +149,6 @@ manage_admin_open(struct manage *m)
 
     if (err != 0)
         return err;
-    m->addresses = calloc(env->conf->nlistens, sizeof(*m->addresses));
-    if (m->addresses == NULL)
-        return TERR_NOMEM;
-    for (unsigned i = 0; i < env->conf->nlistens; i++) {
-        m->addresses[i] = strdup(listen_address(env->shared->bounds[i])); /* released before us */
-        if (m->addresses[i] == NULL)
-            return TERR_NOMEM;
-    }
-    admin.addresses = (const char *const *)m->addresses;
     admin.address = listen_address(m->bound);
     err = counters_open(&m->counters, NULL, 1);
     if (err == 0) {
@@ -185,8 +196,4 @@ manage_admin_close(struct manage *m)
         counters_close(&m->counters);
     if (m->bound != NULL)
         listen_release(&m->bound);
-    for (unsigned i = 0; m->addresses != NULL && i < m->env.conf->nlistens; i++)
-        free(m->addresses[i]);
-    free(m->addresses);
-    m->addresses = NULL;
 }

@@ -3,6 +3,7 @@
 #define TARN_MANAGE_PRIV_H
 
 #include "conf/conf.h"
+#include "daemon/base/json.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/timer.h"
 #include "daemon/base/usage.h"
@@ -37,6 +38,8 @@ struct manage {
     uint64_t synths_charged; /* and of the synthetic bodies, which lie in a store of their own */
     uint64_t deadline_ms, sweep_ms; /* of the phase; of the next sweep */
     bool stop_asked;
+    uint64_t storage_bytes; /* what the store's size is to be: reached in steps */
+    bool resizing;
     unsigned left; /* workers not joined */
     /* the admin listener; all NULL without one */
     struct bound *bound;
@@ -45,12 +48,19 @@ struct manage {
     struct h1_conf h1_conf;
     struct h1_server *h1;
     struct admin *admin;
-    char **addresses; /* of the listeners, as bound */
     _Atomic int64_t conns;
 };
 
 /* What the parameters say from now on, to everybody who goes by them. */
 void manage_set_params(struct manage *m, const struct conf_params *next);
+
+/* The store's size from now on, in steps where it is much smaller. */
+void manage_set_storage(struct manage *m, uint64_t bytes);
+
+/* manage_reload.c: the configuration's file is read anew, and counts as a whole or not at all; the
+ * error log has what changed, or why not.  An HTTP status and what to answer an operator with, owned
+ * by the caller. */
+unsigned manage_reload(struct manage *m, json_t **answer);
 
 /* manage_admin.c: the listener for operators.  TERR_*, and the error log says why; half-open is fine
  * for close. */

@@ -16,8 +16,8 @@
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
+#include "daemon/doors.h"
 #include "daemon/manage.h"
-#include "daemon/net/listener.h"
 #include "daemon/net/signals.h"
 #include "daemon/origin/director.h"
 #include "daemon/proxy/policies.h"
@@ -48,6 +48,7 @@ struct server {
     struct tables *tables;
     bool policy_refused; /* as a configuration would have been */
     struct manage *manage;
+    struct doors doors;
     struct worker_env env;
     unsigned nworkers;
     struct worker *workers[LIMIT_WORKERS];
@@ -186,7 +187,7 @@ server_open_backends(struct server *s)
 static int
 server_open_policies(struct server *s)
 {
-    int err = policies_open(&s->policies, s->conf, s->registry, s->cache, s->storage);
+    int err = policies_open(&s->policies, s->registry, s->cache, s->storage);
 
     if (err != 0) {
         elog(ELOG_ERROR, "policies: %s", terr_text(err));
@@ -223,16 +224,15 @@ server_open_tables(struct server *s)
 static int
 server_listen(struct server *s)
 {
-    s->env.bounds = calloc(s->conf->nlistens, sizeof(struct bound *));
-    if (s->env.bounds == NULL)
-        return TERR_NOMEM;
+    s->env.doors = &s->doors;
     for (unsigned i = 0; i < s->conf->nlistens; i++) {
+        struct door *d;
         char why[256] = "";
-        int err = listen_bind(&s->env.bounds[i], &s->conf->listens[i].address,
-            (int)s->conf->params.listen_depth, why, sizeof(why));
+        int err = doors_bind(&s->doors, &d, &s->conf->listens[i], (int)s->conf->params.listen_depth,
+            why, sizeof(why));
 
         if (err != 0) {
-            elog(ELOG_ERROR, "%s", why);
+            elog(ELOG_ERROR, "%s", why[0] != '\0' ? why : terr_text(err));
             return err;
         }
     }
@@ -267,8 +267,8 @@ static void
 server_say_ready(const struct server *s)
 {
     printf("tarnd: ready");
-    for (unsigned i = 0; i < s->conf->nlistens; i++)
-        printf(" %s", listen_address(s->env.bounds[i]));
+    for (const struct door *d = s->doors.first; d != NULL; d = d->next)
+        printf(" %s", d->address);
     printf("\n");
     fflush(stdout);
 }
@@ -278,9 +278,7 @@ server_release(void *ctx)
 {
     struct server *s = ctx;
 
-    for (unsigned i = 0; s->env.bounds != NULL && i < s->conf->nlistens; i++)
-        if (s->env.bounds[i] != NULL)
-            listen_release(&s->env.bounds[i]);
+    doors_shut(&s->doors);
 }
 
 static int
@@ -320,8 +318,7 @@ server_close(struct server *s)
         storage_close(&s->storage);
     if (s->synth != NULL)
         storage_close(&s->synth);
-    server_release(s);
-    free(s->env.bounds);
+    doors_free(&s->doors);
     if (s->registry != NULL)
         registry_close(&s->registry);
     if (s->access != NULL)

@@ -11,6 +11,7 @@
 
 #include "conf/conf.h"
 #include "daemon/base/terr.h"
+#include "daemon/doors.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/net/listener.h"
@@ -25,8 +26,17 @@
 /* A listener of this worker's. */
 struct worker_door {
     struct worker *worker;
-    struct listener *listener;
-    struct exchange_conn facts;
+    struct listener *listener; /* NULL: closed */
+    struct door *door;
+    struct worker_door *next;
+};
+
+/* What the main thread wants done with a door. */
+struct worker_order {
+    struct post post;
+    struct worker *worker;
+    struct door *door;
+    bool open;
 };
 
 struct worker {
@@ -42,13 +52,14 @@ struct worker {
     struct h1_server *h1;
     struct h1_conf h1_conf;
     struct counter_set *counters;
-    struct worker_door *doors; /* conf->nlistens of them */
-    struct task ending;        /* draining: stop when nothing is left */
+    struct worker_door *doors;
+    struct task ending; /* draining: stop when nothing is left */
     struct post drain, cut;
     pthread_mutex_t mailbox;        /* held to post from the main thread, and to end */
     bool ended;                     /* under mailbox: the loop takes no more posts */
     bool params_posted;             /* under mailbox: the post below is on its way */
-    struct conf_params params_next; /* under mailbox */
+    struct conf_params params_next; /* under mailbox, as the size of the store */
+    uint64_t storage_bytes_next;
     struct post params_post;
     bool draining, stopped;
     struct timer tick; /* counters that the loop keeps itself */
@@ -139,9 +150,9 @@ worker_on_drain(struct post *p)
     struct worker *w = container_of(p, struct worker, drain);
 
     w->draining = true;
-    for (unsigned i = 0; i < w->env->conf->nlistens; i++)
-        if (w->doors[i].listener != NULL)
-            listener_close(&w->doors[i].listener);
+    for (struct worker_door *d = w->doors; d != NULL; d = d->next)
+        if (d->listener != NULL)
+            listener_close(&d->listener);
     h1_server_drain(w->h1);
     task_wake(&w->ending);
 }
@@ -161,8 +172,8 @@ worker_on_cut(struct post *p)
 static int
 worker_on_accept(void *ctx, int fd, bool is_unix)
 {
-    struct worker_door *door = ctx;
-    struct worker *w = door->worker;
+    struct worker_door *wd = ctx;
+    struct worker *w = wd->worker;
     struct worker_env *env = w->env;
 
     if (fd < 0) {
@@ -178,7 +189,7 @@ worker_on_accept(void *ctx, int fd, bool is_unix)
             (long long)env->conns_max);
         return TERR_LIMIT;
     }
-    if (h1_server_accept_from(w->h1, fd, is_unix, &door->facts) != 0) {
+    if (h1_server_accept_from(w->h1, fd, is_unix, &wd->door->facts) != 0) {
         counter_add(w->counters, COUNTER_sess_dropped, 1);
         return TERR_LIMIT;
     }
@@ -224,12 +235,64 @@ worker_on_params(struct post *p)
 {
     struct worker *w = container_of(p, struct worker, params_post);
     struct conf_params params;
+    uint64_t storage_bytes;
 
     pthread_mutex_lock(&w->mailbox); /* held by the main thread to copy, and no longer */
     params = w->params_next;
+    storage_bytes = w->storage_bytes_next;
     w->params_posted = false;
     pthread_mutex_unlock(&w->mailbox);
     worker_apply_params(w, &params);
+    w->proxy.storage_bytes = storage_bytes;
+}
+
+/* 0 or TERR_*; then it is not there. */
+static int
+worker_do_open_door(struct worker *w, struct door *door)
+{
+    struct worker_door *d = calloc(1, sizeof(*d));
+    int err;
+
+    if (d == NULL)
+        return TERR_NOMEM;
+    d->worker = w;
+    d->door = door;
+    err = listener_open(&d->listener, w->loop, door->bound, worker_on_accept, d);
+    if (err != 0) {
+        free(d);
+        return err;
+    }
+    d->next = w->doors;
+    w->doors = d;
+    return 0;
+}
+
+/* Its memory stays: the listener may be closing, and doors are few. */
+static void
+worker_do_close_door(struct worker *w, const struct door *door)
+{
+    for (struct worker_door *d = w->doors; d != NULL; d = d->next)
+        if (d->door == door && d->listener != NULL)
+            listener_close(&d->listener);
+}
+
+static void
+worker_on_order(struct post *p)
+{
+    struct worker_order *o = container_of(p, struct worker_order, post);
+    struct worker *w = o->worker;
+    int err = 0;
+
+    if (!o->open)
+        worker_do_close_door(w, o->door);
+    else if (!w->draining)
+        err = worker_do_open_door(w, o->door);
+    if (err != 0)
+        elog(ELOG_ERROR, "worker %u: cannot listen on %s: %s", w->id, o->door->address,
+            terr_text(err));
+    if (o->open)
+        atomic_fetch_sub_explicit(&o->door->nopening, 1, memory_order_release);
+    free(o);
 }
 
 static int
@@ -282,14 +345,9 @@ worker_open(struct worker *w)
     w->drain.land = worker_on_drain;
     w->cut.land = worker_on_cut;
     w->params_post.land = worker_on_params;
-    for (unsigned i = 0; i < env->conf->nlistens && err == 0; i++) {
-        struct worker_door *door = &w->doors[i];
-
-        door->worker = w;
-        door->facts.socket = env->conf->listens[i].name;
-        door->facts.endpoint = env->conf->listens[i].address.text;
-        err = listener_open(&door->listener, w->loop, env->bounds[i], worker_on_accept, door);
-    }
+    for (struct door *d = env->doors->first; d != NULL && err == 0; d = d->next)
+        if (d->bound != NULL)
+            err = worker_do_open_door(w, d);
     return err;
 }
 
@@ -332,11 +390,9 @@ worker_start(struct worker **out, struct worker_env *env, unsigned id, struct sh
     w->id = id;
     w->env = env;
     w->log = log;
-    w->doors = calloc(env->conf->nlistens, sizeof(struct worker_door));
     sem_init(&w->started, 0, 0);
     pthread_mutex_init(&w->mailbox, NULL);
-    if (w->doors == NULL || pthread_create(&w->thread, NULL, worker_main, w) != 0) {
-        free(w->doors);
+    if (pthread_create(&w->thread, NULL, worker_main, w) != 0) {
         OBJ_FREE(w);
         return TERR_NOMEM;
     }
@@ -368,12 +424,48 @@ worker_cut(struct worker *w)
     worker_post(w, &w->cut);
 }
 
+static int
+worker_send_order(struct worker *w, struct door *door, bool open)
+{
+    struct worker_order *o = calloc(1, sizeof(*o));
+    bool ended;
+
+    OBJ_CHECK(w, WORKER_MAGIC);
+    if (o == NULL)
+        return TERR_NOMEM;
+    *o = (struct worker_order){
+        .post = {.land = worker_on_order}, .worker = w, .door = door, .open = open};
+    pthread_mutex_lock(&w->mailbox);
+    ended = w->ended;
+    if (!ended && open)
+        atomic_fetch_add_explicit(&door->nopening, 1, memory_order_relaxed);
+    if (!ended)
+        inbox_send(&w->loop->inbox, &o->post);
+    pthread_mutex_unlock(&w->mailbox);
+    if (ended)
+        free(o);
+    return 0;
+}
+
+int
+worker_open_door(struct worker *w, struct door *d)
+{
+    return worker_send_order(w, d, true);
+}
+
+int
+worker_close_door(struct worker *w, struct door *d)
+{
+    return worker_send_order(w, d, false);
+}
+
 void
-worker_set_params(struct worker *w, const struct conf_params *params)
+worker_set_params(struct worker *w, const struct conf_params *params, uint64_t storage_bytes)
 {
     OBJ_CHECK(w, WORKER_MAGIC);
     pthread_mutex_lock(&w->mailbox);
     w->params_next = *params;
+    w->storage_bytes_next = storage_bytes;
     if (!w->params_posted && !w->ended) {
         w->params_posted = true;
         inbox_send(&w->loop->inbox, &w->params_post);
@@ -400,7 +492,12 @@ worker_join(struct worker **wp, int64_t wait_ms)
     *wp = NULL;
     sem_destroy(&w->started);
     pthread_mutex_destroy(&w->mailbox);
-    free(w->doors);
+    while (w->doors != NULL) {
+        struct worker_door *d = w->doors;
+
+        w->doors = d->next;
+        free(d);
+    }
     OBJ_FREE(w);
     return 0;
 }

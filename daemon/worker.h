@@ -8,11 +8,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-struct bound;
 struct cache;
 struct conf;
 struct conf_params;
 struct counters;
+struct door;
+struct doors;
 struct registry;
 struct policies;
 struct shmlog;
@@ -30,7 +31,7 @@ struct worker_env {
     uint64_t storage_bytes;
     struct counters *counters;
     struct registry *registry;
-    struct bound **bounds; /* conf->nlistens of them */
+    struct doors *doors;
     int64_t conns_max;
     _Atomic int64_t conns; /* of clients, all workers */
 };
@@ -43,7 +44,11 @@ void worker_drain(struct worker *w);
 void worker_cut(struct worker *w);
 /* Copied; from its next turn or so on the worker goes by them.  Those that came before and were not
  * looked at yet are skipped. */
-void worker_set_params(struct worker *w, const struct conf_params *params);
+void worker_set_params(struct worker *w, const struct conf_params *params, uint64_t storage_bytes);
+/* It accepts, or does not accept any more, from this one: soon.  0 or TERR_NOMEM; a listener that
+ * cannot be had is said in the error log. */
+int worker_open_door(struct worker *w, struct door *d);
+int worker_close_door(struct worker *w, struct door *d);
 /* Has its thread ended?  Waits at most that long. */
 int worker_join(struct worker **wp, int64_t wait_ms);
 

@@ -22,15 +22,25 @@ enum {
 /* An evictor that allocates (a ghost entry, say) must not be asked to evict again. */
 static _Thread_local bool budget_evicting;
 
+static void
+budget_set_limit(struct budget *b, uint64_t limit)
+{
+    uint64_t headroom = limit / BUDGET_HEADROOM_PART;
+
+    if (headroom > BUDGET_HEADROOM_MAX)
+        headroom = BUDGET_HEADROOM_MAX;
+    if (headroom < BUDGET_HEADROOM_MIN && limit >= BUDGET_SPARES)
+        headroom = BUDGET_HEADROOM_MIN;
+    atomic_store_explicit(&b->limit, limit, memory_order_relaxed);
+    atomic_store_explicit(&b->headroom, headroom, memory_order_relaxed);
+    atomic_store_explicit(&b->reserve, headroom / BUDGET_RESERVE_PART, memory_order_relaxed);
+}
+
 void
 budget_init(struct budget *b, uint64_t limit)
 {
-    *b = (struct budget){.limit = limit, .headroom = limit / BUDGET_HEADROOM_PART};
-    if (b->headroom > BUDGET_HEADROOM_MAX)
-        b->headroom = BUDGET_HEADROOM_MAX;
-    if (b->headroom < BUDGET_HEADROOM_MIN && limit >= BUDGET_SPARES)
-        b->headroom = BUDGET_HEADROOM_MIN;
-    b->reserve = b->headroom / BUDGET_RESERVE_PART;
+    *b = (struct budget){.limit = 0};
+    budget_set_limit(b, limit);
     pthread_mutex_init(&b->lock, NULL);
     list_init(&b->waiting);
 }
@@ -44,16 +54,32 @@ budget_fini(struct budget *b)
 }
 
 static uint64_t
+budget_limit(const struct budget *b)
+{
+    return atomic_load_explicit(&b->limit, memory_order_relaxed);
+}
+
+/* A limit and a headroom of different moments are both below the limit. */
+static uint64_t
+budget_less(const struct budget *b, const _Atomic uint64_t *part, unsigned times)
+{
+    uint64_t limit = budget_limit(b), less;
+
+    less = times * atomic_load_explicit(part, memory_order_relaxed);
+    return less < limit ? limit - less : 0;
+}
+
+static uint64_t
 budget_bound(const struct budget *b, enum budget_how how)
 {
     switch (how) {
     case BUDGET_SPARE:
-        return b->limit - 2 * b->headroom;
+        return budget_less(b, &b->headroom, 2);
     case BUDGET_CAN_WAIT:
-        return b->limit - b->reserve;
+        return budget_less(b, &b->reserve, 1);
     case BUDGET_NO_WAIT:
     case BUDGET_QUIET:
-        return b->limit;
+        return budget_limit(b);
     case BUDGET_FORCE:
         return UINT64_MAX;
     }
@@ -78,8 +104,9 @@ static uint64_t
 budget_over(struct budget *b, uint64_t bytes)
 {
     uint64_t want = atomic_load_explicit(&b->charged, memory_order_relaxed) + bytes;
+    uint64_t free_of = budget_less(b, &b->headroom, 1);
 
-    return want > b->limit - b->headroom ? want - (b->limit - b->headroom) : 0;
+    return want > free_of ? want - free_of : 0;
 }
 
 /* Makes room for what is `over`, unless that much is on its way already: everybody who finds
@@ -102,8 +129,9 @@ static uint64_t
 budget_wanted(struct budget *b)
 {
     uint64_t wanted = atomic_load_explicit(&b->wanted, memory_order_relaxed);
+    uint64_t most = budget_limit(b) / BUDGET_WANTED_PART;
 
-    return wanted < b->limit / BUDGET_WANTED_PART ? wanted : b->limit / BUDGET_WANTED_PART;
+    return wanted < most ? wanted : most;
 }
 
 static int
@@ -174,6 +202,18 @@ budget_release(struct budget *b, enum charge what, uint64_t bytes)
     tassert(leaf >= bytes); /* else it was charged as something else */
     tassert(had >= bytes);
     budget_notify(b);
+}
+
+void
+budget_resize(struct budget *b, uint64_t limit)
+{
+    bool more = limit > budget_limit(b);
+
+    budget_set_limit(b, limit);
+    if (more)
+        budget_notify(b);
+    else
+        budget_evict(b, budget_over(b, 0));
 }
 
 void

@@ -37,8 +37,8 @@ enum budget_how {
 };
 
 struct budget {
+    _Atomic uint64_t limit, headroom, reserve; /* changed by budget_resize() only */
     /* set once */
-    uint64_t limit, headroom, reserve;
     uint64_t (*evict)(void *ctx, uint64_t bytes);
     void *ctx;
     /* any thread */
@@ -53,6 +53,10 @@ struct budget {
 void budget_init(struct budget *b, uint64_t limit);
 /* Nobody waits. */
 void budget_fini(struct budget *b);
+
+/* Another limit, of which nothing is charged yet, or no longer; one thread at a time.  What is
+ * beyond it is evicted: of a limit that is much lower the caller makes steps. */
+void budget_resize(struct budget *b, uint64_t limit);
 
 /* 0; -ENOSPC: no room; -EAGAIN, to who can wait: some was promised. */
 int budget_charge(struct budget *b, enum charge what, uint64_t bytes, enum budget_how how);

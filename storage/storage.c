@@ -125,6 +125,26 @@ storage_get_stats(const struct storage *s, struct storage_stats *out)
         out->leaf[i] = atomic_load_explicit(&s->budget.leaf[i], memory_order_relaxed);
 }
 
+/* What is evicted at a time holds up nobody who needs the eviction queue. */
+#define STORAGE_SHRINK_STEP (UINT64_C(32) << 20)
+
+bool
+storage_resize(struct storage *s, uint64_t size)
+{
+    uint64_t from = atomic_load_explicit(&s->budget.limit, memory_order_relaxed);
+    uint64_t charged = atomic_load_explicit(&s->budget.charged, memory_order_relaxed);
+    uint64_t step = size;
+
+    OBJ_CHECK(s, STORAGE_MAGIC);
+    tassert(size > 0);
+    if (charged < from)
+        from = charged;
+    if (from > size && from - size > STORAGE_SHRINK_STEP)
+        step = from - STORAGE_SHRINK_STEP;
+    budget_resize(&s->budget, step);
+    return step == size;
+}
+
 void
 storage_set_evictor(struct storage *s, uint64_t (*evict)(void *ctx, uint64_t bytes), void *ctx)
 {

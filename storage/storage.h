@@ -76,6 +76,9 @@ void storage_free(struct storage *s, void *p, size_t size, enum charge what);
 /* Memory that is not the store's, but that its size shall bound all the same: it was `from`
  * bytes, and is `to` bytes now.  Never refused; what is kept makes room. */
 void storage_charge(struct storage *s, enum charge what, uint64_t from, uint64_t to);
+/* Another size, in bytes, one step towards it: what is kept and is beyond it leaves.  False: not
+ * there yet, call again in a moment.  One thread at a time, which the evictor may run on. */
+bool storage_resize(struct storage *s, uint64_t size);
 /* Pages that are not used, and have not been for a moment, go back to the kernel, the whole
  * process's; `all`: however short.  Some times a second, on whichever thread; without it only
  * further frees would do it. */

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "daemon/base/json.h"
 #include "daemon/http/exchange.h"
 
 struct admin;
@@ -25,6 +26,7 @@ struct policies;
 struct registry;
 struct storage;
 struct tables;
+struct vcl_error;
 
 /* What only the management loop can say or do. */
 struct admin_host {
@@ -33,6 +35,11 @@ struct admin_host {
     const struct conf_params *(*params)(void *ctx); /* as they are now; until the next set */
     void (*set_params)(void *ctx, const struct conf_params *next); /* copied; everywhere, soon */
     int64_t (*connections)(void *ctx);                             /* of clients, open now */
+    /* Of those where clients come in: name and address as bound, in the file's order. */
+    void (*listeners)(
+        void *ctx, void (*each)(void *to, const char *name, const char *address), void *to);
+    /* Reads the configuration anew; an HTTP status and its answer, which the caller owns. */
+    unsigned (*reload)(void *ctx, json_t **answer);
 };
 
 /* All borrowed until admin_close(). */
@@ -46,13 +53,15 @@ struct admin_env {
     struct policies *policies;
     struct tables *tables; /* NULL: none */
     unsigned nworkers;
-    const char *const *addresses; /* of conf->listens, as bound */
-    const char *address;          /* our own, as bound */
+    const char *address; /* our own, as bound */
     const struct admin_host *host;
     void *host_ctx;
 };
 
 #define ADMIN_BODY_MAX (4 * 1024 * 1024) /* bytes of a request; a policy has some thousands */
+
+/* What a compiler says of a policy, errors or warnings, as a JSON list of *n. */
+json_t *admin_vcl_errors(const struct vcl_error *errors, bool warnings, unsigned *n);
 
 /* 0 or TERR_NOMEM. */
 int admin_open(struct admin **out, const struct admin_env *env);

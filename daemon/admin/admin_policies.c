@@ -88,9 +88,8 @@ policies_answer(struct admin_call *c, int err, const char *name, const char *don
     }
 }
 
-/* Errors, or warnings: what a compiler says, in the order of the text. */
-static json_t *
-policies_said(const struct vcl_error *e, bool warnings, unsigned *n)
+json_t *
+admin_vcl_errors(const struct vcl_error *e, bool warnings, unsigned *n)
 {
     json_t *list = json_array();
 
@@ -118,8 +117,8 @@ policies_answer_load(struct admin_call *c, int err, const struct vcl_error *erro
 {
     json_t *o = json_object();
     unsigned nerrors, nwarnings;
-    json_t *list = policies_said(errors, false, &nerrors);
-    json_t *warnings = policies_said(errors, true, &nwarnings);
+    json_t *list = admin_vcl_errors(errors, false, &nerrors);
+    json_t *warnings = admin_vcl_errors(errors, true, &nwarnings);
     char text[96];
 
     if (err == 0) {

@@ -12,18 +12,22 @@ status_state(const struct admin *a)
     return a->env.host->state(a->env.host_ctx);
 }
 
+static void
+status_each_listener(void *to, const char *name, const char *address)
+{
+    json_t *list = to, *o = json_object();
+
+    json_put_text(o, "name", name);
+    json_put_text(o, "address", address);
+    json_array_append_new(list, o);
+}
+
 static json_t *
 status_listen(const struct admin *a)
 {
     json_t *list = json_array();
 
-    for (unsigned i = 0; i < a->env.conf->nlistens; i++) {
-        json_t *o = json_object();
-
-        json_put_text(o, "name", a->env.conf->listens[i].name);
-        json_put_text(o, "address", a->env.addresses[i]);
-        json_array_append_new(list, o);
-    }
+    a->env.host->listeners(a->env.host_ctx, status_each_listener, list);
     return list;
 }
 
@@ -69,6 +73,16 @@ admin_do_readyz(struct admin_call *c)
 }
 
 /* The answer leaves first: the process goes when this request is over. */
+void
+admin_do_reload(struct admin_call *c)
+{
+    const struct admin *a = c->admin;
+    json_t *answer = NULL;
+    unsigned status = a->env.host->reload(a->env.host_ctx, &answer);
+
+    admin_answer(c, status, answer);
+}
+
 void
 admin_do_stop(struct admin_call *c)
 {

@@ -52,7 +52,9 @@
       "?limit=N&after=CURSOR: its keys and what they stand for, bucket by bucket, in pages")       \
     X(GET, "/v1/tables", tables, "", "Tables in shared memory: version, entries, state, lookups")  \
     X(GET, "/v1/log", later, "", "The log as JSON lines; not in this build")                       \
-    X(POST, "/v1/reload", later, "", "Reads the configuration anew; not in this build")            \
+    X(POST, "/v1/reload", reload, "",                                                              \
+      "Reads the configuration and its policy anew: what changed; 422 with every error, or 409 with "\
+      "what needs a restart, and then nothing has changed")                                        \
     X(POST, "/v1/drain", later, "", "Finishes what is in flight; not in this build")
 /* clang-format on */
 

@@ -204,10 +204,11 @@ api_say_refusal(const json_t *o, long status)
         const char *file = json_string_value(json_object_get(e, "file"));
         const char *what = json_string_value(json_object_get(e, "hint"));
 
-        fprintf(stderr, "%s:%lld:%lld: %s\n", file != NULL ? file : "?",
-            (long long)json_integer_value(json_object_get(e, "line")),
-            (long long)json_integer_value(json_object_get(e, "column")),
-            message != NULL ? message : "?");
+        if (file != NULL)
+            fprintf(stderr, "%s:%lld:%lld: ", file,
+                (long long)json_integer_value(json_object_get(e, "line")),
+                (long long)json_integer_value(json_object_get(e, "column")));
+        fprintf(stderr, "%s\n", message != NULL ? message : "?");
         api_say_place(e);
         if (what != NULL)
             fprintf(stderr, "    hint: %s\n", what);

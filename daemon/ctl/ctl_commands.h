@@ -26,6 +26,7 @@ int ctl_stat(struct ctl *c);
 int ctl_storage_stats(struct ctl *c);
 int ctl_param_list(struct ctl *c);
 int ctl_param_set(struct ctl *c);
+int ctl_reload(struct ctl *c);
 int ctl_stop(struct ctl *c);
 
 /* ctl_live.c */

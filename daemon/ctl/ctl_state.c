@@ -194,6 +194,33 @@ ctl_param_set(struct ctl *c)
     return rc;
 }
 
+static const char *
+state_or(const json_t *o, const char *key, const char *otherwise)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+
+    return text == NULL || text[0] == '\0' ? otherwise : text;
+}
+
+int
+ctl_reload(struct ctl *c)
+{
+    const json_t *change;
+    size_t i;
+    json_t *o;
+    int rc = ctl_ask(c, "POST", "/v1/reload", NULL, &o);
+
+    if (rc == CTL_DONE && !c->json) {
+        json_array_foreach(json_object_get(o, "changed"), i, change)
+            printf("%s: %s -> %s\n", state_or(change, "what", "?"), state_or(change, "from", "-"),
+                state_or(change, "to", "-"));
+        printf("%s counts now: %zu changes\n", state_or(o, "config", "the configuration"),
+            json_array_size(json_object_get(o, "changed")));
+    }
+    json_decref(o);
+    return rc;
+}
+
 int
 ctl_stop(struct ctl *c)
 {

@@ -51,6 +51,10 @@
       "PATTERN is part of their names.  One alone shows what it means, and its bounds.\n",         \
       "parameters: value, default, whether they can change")                                       \
     X("param set", "NAME VALUE", 2, 2, param_set, "", "set a parameter, until tarnd ends")         \
+    X("reload", "", 0, 0, reload,                                                                  \
+      "All of it counts, or, if anything is wrong or needs a restart, nothing.  The cache stays.\n" \
+      "What was set by `tarnctl param set` is as the file says again.\n",                          \
+      "read the configuration and its policy anew")                                                \
     X("stop", "", 0, 0, stop, "", "finish what is in flight, and end")                             \
     X("completion", "bash|zsh|fish", 1, 1, completion,                                             \
       "    source <(tarnctl completion bash)      in ~/.bashrc, or in ~/.zshrc with zsh\n"         \

@@ -36,7 +36,7 @@ backend_free(struct backend **bp)
         probe_free(&b->probe);
     director_fini(&b->director);
     pthread_mutex_destroy(&b->lock);
-    free(b->own_conf);
+    free(b->conf);
     free(b->full);
     free(b);
 }

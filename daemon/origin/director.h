@@ -65,14 +65,15 @@ struct director_ask {
     double warmup;               /* 0 to 1 */
 };
 
-/* The backends of the configuration, each a director with its YAML name; owned by the registry.
- * Borrows conf until registry_close. */
+/* With the backends of the configuration, each a director with its YAML name (upstreams.h).
+ * Borrows conf until registry_close, or until others are adopted. */
 int registry_open(struct registry **out, const struct conf *conf);
 /* Nobody holds a director any more. */
 void registry_close(struct registry **rp);
 /* Where results of probes are counted; borrowed until registry_close.  Without it: nowhere. */
 void registry_set_counters(struct registry *rg, struct counters *counters);
-/* From YAML, by name or by number in conf->backends; NULL: none of that name.  Borrowed. */
+/* Of the configuration that counts now, by name or by number in conf->backends; NULL: none of that
+ * name.  Borrowed as registry_upstreams(). */
 struct director *registry_find(struct registry *rg, struct slice name);
 struct director *registry_nth(struct registry *rg, unsigned n);
 /* Every backend there is, but those that nobody holds any more, in no order; borrowed for the

@@ -56,8 +56,7 @@ struct director {
 struct backend {
     struct director director; /* kind DIRECTOR_BACKEND */
     struct registry *registry;
-    const struct conf_backend *conf; /* borrowed from the snapshot, or `own_conf` */
-    struct conf_backend *own_conf;
+    struct conf_backend *conf; /* its own copy */
     char *full;
     unsigned number;
     bool none; /* `backend x none;` */
@@ -72,16 +71,16 @@ struct backend {
 };
 
 struct probes;
+struct upstreams;
 
 #define REGISTRY_MAGIC OBJ_TAG('r', 'e', 'g', 'y')
 struct registry {
     uint32_t magic;
-    const struct conf *conf;
-    unsigned nconf, nslots;
-    struct probes *probes;     /* while they run */
-    struct counters *counters; /* NULL: nothing is counted */
-    /* the first `nconf` never change; the others are the management thread's */
-    struct backend *slots[BACKENDS_MAX];
+    unsigned nslots;
+    _Atomic(struct upstreams *) upstreams; /* RCU */
+    struct probes *probes;                 /* while they run */
+    struct counters *counters;             /* NULL: nothing is counted */
+    struct backend *slots[BACKENDS_MAX];   /* the management thread's */
 };
 
 static inline struct backend *
@@ -135,6 +134,9 @@ director_unit(uint64_t bits)
 void backend_settle(struct backend *b);
 int backend_make(struct backend **out, struct registry *rg, const char *name, const char *full);
 void backend_free(struct backend **bp);
+/* registry.c: as backend_new(), but that a name may have no addresses. */
+int backend_admit(struct director **out, struct registry *rg, const struct conf_backend *conf,
+    const struct probe_conf *probe, const char *name, const char *full);
 /* What its probe says; true when its health has changed. */
 bool backend_set_probed(struct backend *b, bool healthy);
 

@@ -3,6 +3,7 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/origin/origin_priv.h"
+#include "daemon/origin/upstreams.h"
 
 /* A number for it: the lowest that is free. */
 static int
@@ -25,28 +26,18 @@ int
 registry_open(struct registry **out, const struct conf *conf)
 {
     struct registry *rg = calloc(1, sizeof(*rg));
-    int err = 0;
+    struct upstreams *u;
+    int err;
 
     if (rg == NULL)
         return TERR_NOMEM;
     rg->magic = REGISTRY_MAGIC;
-    rg->conf = conf;
-    for (unsigned i = 0; i < conf->nbackends && err == 0; i++) {
-        struct backend *b;
-
-        err = backend_make(&b, rg, conf->backends[i].name, conf->backends[i].name);
-        if (err != 0)
-            break;
-        b->conf = &conf->backends[i];
-        err = registry_admit(rg, b);
-        if (err != 0)
-            backend_free(&b);
-    }
+    err = upstreams_open(&u, rg, conf, NULL);
     if (err != 0) {
         registry_close(&rg);
         return err;
     }
-    rg->nconf = conf->nbackends;
+    atomic_init(&rg->upstreams, u);
     *out = rg;
     return 0;
 }
@@ -55,16 +46,20 @@ void
 registry_close(struct registry **rp)
 {
     struct registry *rg;
+    struct upstreams *u;
 
     OBJ_TAKE(rg, rp, REGISTRY_MAGIC);
     tassert(rg->probes == NULL);
+    u = atomic_load_explicit(&rg->upstreams, memory_order_relaxed);
+    if (u != NULL)
+        upstreams_drop(&u);
     for (unsigned i = 0; i < rg->nslots; i++) {
         struct backend *b = rg->slots[i];
 
         if (b == NULL)
             continue;
         tassert(atomic_load(&b->conns) == 0);
-        tassert(atomic_load(&b->director.refs) == (b->own_conf == NULL ? 1 : 0));
+        tassert(backend_is_retired(b));
         backend_free(&b);
     }
     OBJ_FREE(rg);
@@ -80,18 +75,13 @@ registry_set_counters(struct registry *rg, struct counters *counters)
 struct director *
 registry_nth(struct registry *rg, unsigned n)
 {
-    OBJ_CHECK(rg, REGISTRY_MAGIC);
-    return n < rg->nconf ? &rg->slots[n]->director : NULL;
+    return upstreams_nth(registry_upstreams(rg), n);
 }
 
 struct director *
 registry_find(struct registry *rg, struct slice name)
 {
-    OBJ_CHECK(rg, REGISTRY_MAGIC);
-    for (unsigned i = 0; i < rg->nconf; i++)
-        if (slice_eq(slice_str(rg->slots[i]->conf->name), name))
-            return &rg->slots[i]->director;
-    return NULL;
+    return upstreams_find(registry_upstreams(rg), name);
 }
 
 void
@@ -107,7 +97,7 @@ void
 registry_sweep(struct registry *rg)
 {
     OBJ_CHECK(rg, REGISTRY_MAGIC);
-    for (unsigned i = rg->nconf; i < rg->nslots; i++) {
+    for (unsigned i = 0; i < rg->nslots; i++) {
         struct backend *b = rg->slots[i];
 
         /* In this order: whoever connects holds it, so no connection comes after the last hold. */
@@ -117,12 +107,12 @@ registry_sweep(struct registry *rg)
         rg->slots[i] = NULL;
         backend_free(&b);
     }
-    while (rg->nslots > rg->nconf && rg->slots[rg->nslots - 1] == NULL)
+    while (rg->nslots > 0 && rg->slots[rg->nslots - 1] == NULL)
         rg->nslots--;
 }
 
 int
-backend_new(struct director **out, struct registry *rg, const struct conf_backend *conf,
+backend_admit(struct director **out, struct registry *rg, const struct conf_backend *conf,
     const struct probe_conf *probe, const char *name, const char *full)
 {
     static const struct conf_backend none = {
@@ -131,16 +121,13 @@ backend_new(struct director **out, struct registry *rg, const struct conf_backen
     int err;
 
     OBJ_CHECK(rg, REGISTRY_MAGIC);
-    if (conf != NULL && !conf->address.is_unix && conf->address.naddrs == 0)
-        return TERR_INVALID;
     registry_sweep(rg);
     err = backend_make(&b, rg, name, full);
     if (err != 0)
         return err;
-    b->own_conf = conf_backend_copy(conf != NULL ? conf : &none);
-    b->conf = b->own_conf;
+    b->conf = conf_backend_copy(conf != NULL ? conf : &none);
     b->none = conf == NULL;
-    if (b->own_conf == NULL)
+    if (b->conf == NULL)
         err = TERR_NOMEM;
     if (err == 0 && probe != NULL && !b->none)
         err = probe_new(&b->probe, b, probe);
@@ -155,4 +142,13 @@ backend_new(struct director **out, struct registry *rg, const struct conf_backen
         probes_admit(rg->probes, b);
     *out = &b->director;
     return 0;
+}
+
+int
+backend_new(struct director **out, struct registry *rg, const struct conf_backend *conf,
+    const struct probe_conf *probe, const char *name, const char *full)
+{
+    if (conf != NULL && !conf->address.is_unix && conf->address.naddrs == 0)
+        return TERR_INVALID;
+    return backend_admit(out, rg, conf, probe, name, full);
 }

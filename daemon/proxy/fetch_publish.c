@@ -7,6 +7,7 @@
 #include "daemon/http/framing.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/vary.h"
+#include "daemon/origin/upstreams.h"
 #include "daemon/proxy/fetch_policy.h"
 
 #include <stdio.h>
@@ -292,7 +293,7 @@ fetch_core_absent_ms(
     /* The key does not tell variants apart, and a cookie is for one. */
     if (!says_nothing || http_has(head, HTTP_F_VARY) || http_has(head, HTTP_F_SET_COOKIE))
         return 0;
-    return f->proxy->conf->negative.ttl;
+    return upstreams_conf(registry_upstreams(f->proxy->registry))->negative.ttl;
 }
 
 /* The same, once the policy has spoken, if there is one. */

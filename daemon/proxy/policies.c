@@ -85,19 +85,20 @@ policies_publish(struct policies *ps, struct policy *active)
 }
 
 int
-policies_open(struct policies **out, const struct conf *conf, struct registry *registry,
-    struct cache *cache, struct storage *storage)
+policies_open(
+    struct policies **out, struct registry *registry, struct cache *cache, struct storage *storage)
 {
     struct policies *ps = calloc(1, sizeof(*ps));
 
     if (ps == NULL)
         return TERR_NOMEM;
     ps->magic = POLICIES_MAGIC;
-    ps->conf = conf;
     ps->registry = registry;
+    ps->upstreams = upstreams_hold(registry_upstreams(registry));
     ps->cache = cache;
     ps->storage = storage;
     if (policies_publish(ps, NULL) != 0) {
+        upstreams_drop(&ps->upstreams);
         OBJ_FREE(ps);
         return TERR_NOMEM;
     }
@@ -127,6 +128,7 @@ policies_close(struct policies **pp)
         policy_free(&p);
     }
     free(atomic_load(&ps->set));
+    upstreams_drop(&ps->upstreams);
     OBJ_FREE(ps);
 }
 
@@ -187,18 +189,71 @@ policies_write(void *ctx, const char *text)
 int
 policies_boot(struct policies *ps)
 {
+    const char *path = policies_conf(ps)->vcl, *why = "";
     struct vcl_error *errors = NULL;
-    const char *why = "";
     int err;
 
-    if (ps->conf->vcl[0] == '\0')
+    if (path[0] == '\0')
         return 0;
-    err = policies_load_file(ps, "boot", ps->conf->vcl, &errors, &why);
+    err = policies_load_file(ps, "boot", path, &errors, &why);
     if (err != 0 && errors == NULL)
-        elog(ELOG_ERROR, "%s: %s", ps->conf->vcl, err == TERR_NOTFOUND ? why : terr_text(err));
+        elog(ELOG_ERROR, "%s: %s", path, err == TERR_NOTFOUND ? why : terr_text(err));
     vcl_errors_print(errors, policies_write, NULL);
     vcl_errors_free(&errors);
-    return err != 0 ? err : policies_use(ps, "boot");
+    if (err != 0)
+        return err;
+    ps->of_file = ps->all;
+    return policies_publish(ps, ps->of_file);
+}
+
+/* The configuration's policy, anew, or none.  What is loaded names the backends of ps->upstreams. */
+static int
+policies_boot_again(struct policies *ps, struct vcl_error **errors, const char **why)
+{
+    const char *path = policies_conf(ps)->vcl;
+    struct policy *pol = NULL;
+    char name[32];
+    int err = 0;
+
+    if (path[0] != '\0') {
+        do
+            snprintf(name, sizeof(name), "boot.%u", ++ps->nreloads);
+        while (policies_find(ps, name) != NULL || policies_find_label(ps, name) != NULL);
+        err = policies_load_file(ps, name, path, errors, why);
+        if (err != 0)
+            return err;
+        pol = ps->all;
+    }
+    err = policies_publish(ps, pol);
+    if (err != 0 && pol != NULL)
+        policies_discard(ps, pol->name);
+    if (err == 0)
+        ps->of_file = pol;
+    return err;
+}
+
+int
+policies_reload(
+    struct policies *ps, struct upstreams *u, struct vcl_error **errors, const char **why)
+{
+    struct upstreams *old = ps->upstreams;
+    struct policy *before = ps->of_file;
+    int err;
+
+    OBJ_CHECK(ps, POLICIES_MAGIC);
+    *errors = NULL;
+    *why = "";
+    ps->upstreams = upstreams_hold(u);
+    err = policies_boot_again(ps, errors, why);
+    if (err != 0) {
+        upstreams_drop(&ps->upstreams);
+        ps->upstreams = old;
+        return err;
+    }
+    upstreams_drop(&old);
+    if (before != NULL)
+        policies_discard(ps, before->name); /* unless it has a label */
+    return 0;
 }
 
 int
@@ -232,6 +287,8 @@ policies_discard(struct policies *ps, const char *name)
     if (pol == ps->active || pol->nlabels > 0)
         return TERR_BUSY;
     pol->discarded = true;
+    if (pol == ps->of_file)
+        ps->of_file = NULL;
     rcu_free_later(&pol->later, policies_on_grace);
     policies_tick(ps);
     return 0;

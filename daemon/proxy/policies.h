@@ -21,6 +21,7 @@
 
 struct cache;
 struct conf;
+struct upstreams;
 struct policies;
 struct policy;
 struct policy_set;
@@ -28,10 +29,10 @@ struct registry;
 struct storage;
 struct vcl_error;
 
-/* Borrows everything until policies_close; cache and storage NULL: to check texts.  No policy is
+/* Policies are loaded with the registry's upstreams.  Borrows everything until policies_close; cache and storage NULL: to check texts.  No policy is
  * active. */
-int policies_open(struct policies **out, const struct conf *conf, struct registry *registry,
-    struct cache *cache, struct storage *storage);
+int policies_open(
+    struct policies **out, struct registry *registry, struct cache *cache, struct storage *storage);
 /* No worker runs any more, and the cache has been closed: responses of a policy's making hold it. */
 void policies_close(struct policies **pp);
 
@@ -66,6 +67,11 @@ _Atomic(struct policy_set *) *policies_set(struct policies *ps);
 /* The policy of the configuration, under the name "boot"; says what is wrong in the log.  Without
  * one nothing is done.  0, or TERR_*. */
 int policies_boot(struct policies *ps);
+/* The same for a configuration that was read anew, under the name "boot.N": it is used from the next
+ * request on, and the one of before is discarded, unless it has a label.  Policies are loaded with
+ * `u`, which is held, from now on.  As policies_load_file(); then nothing has changed. */
+int policies_reload(
+    struct policies *ps, struct upstreams *u, struct vcl_error **errors, const char **why);
 /* What a request for this URL ("http://host/path") is stored under, by the active policy's vcl_hash,
  * is purged.  0 and how many; TERR_SYNTAX: *why. */
 int policies_purge_url(

@@ -2,6 +2,7 @@
 #ifndef TARN_POLICIES_PRIV_H
 #define TARN_POLICIES_PRIV_H
 
+#include "daemon/origin/upstreams.h"
 #include "daemon/proxy/policies.h"
 #include "daemon/proxy/policy.h"
 
@@ -21,17 +22,25 @@ struct policy_tag {
 #define POLICIES_MAGIC OBJ_TAG('p', 'l', 's', '.')
 struct policies {
     uint32_t magic;
-    const struct conf *conf;
     struct registry *registry;
+    struct upstreams *upstreams; /* held: those that policies are loaded with */
     struct cache *cache;
     struct storage *storage;
     struct policy *all; /* the newest first */
     struct policy_tag *labels;
-    struct policy *active;
+    struct policy *active, *of_file; /* of_file: the configuration's own; NULL: none */
+    unsigned nreloads;
     unsigned npolicies, nlabels;
     uint64_t generation;
     _Atomic(struct policy_set *) set; /* RCU */
 };
+
+/* What the file said with which policies are loaded. */
+static inline const struct conf *
+policies_conf(const struct policies *ps)
+{
+    return upstreams_conf(ps->upstreams);
+}
 
 /* policy_load.c: one text, whole, or what is wrong with it. */
 int policy_new(struct policy **out, struct policies *ps, const char *name, const char *file,

@@ -28,14 +28,15 @@ struct policy {
     _Atomic unsigned refs; /* the registry's, and one of each worker that has a use */
     struct vcl *vcl;
     const char *name, *file;
-    struct director *default_backend; /* borrowed: of the policy's own or of the configuration */
+    struct director *default_backend; /* borrowed: of the policy's own or of its upstreams */
     uint32_t trivial;                 /* bit of enum vcl_sub: need not be run */
     uint8_t action[VCL_SUB_COUNT];    /* then: what it returns */
     bool hashes_as_builtin, reads_hits;
     bool keeps_body; /* std.cache_req_body is called */
     /* the management thread's */
     struct policies *policies;
-    struct rcu_later later; /* discarded: the registry's count goes when nobody can find it */
+    struct upstreams *upstreams; /* held: the configuration's backends, as it was loaded */
+    struct rcu_later later;      /* discarded: the registry's count goes when nobody can find it */
     struct policy *next;
     struct director **held; /* backends and directors that it made */
     unsigned nheld;

@@ -50,7 +50,7 @@ loader_read_file(
     struct policies *ps = ctx;
     int err;
 
-    *path = policy_path(ps->conf, name, from);
+    *path = policy_path(policies_conf(ps), name, from);
     if (*path == NULL)
         return TERR_NOMEM;
     err = policy_slurp(*path, POLICY_FILE_MAX, out, why);
@@ -65,7 +65,7 @@ static int
 loader_glob(void *ctx, const char *pattern, const char *from, char ***out, unsigned *n)
 {
     struct policies *ps = ctx;
-    char *path = policy_path(ps->conf, pattern, from), **names;
+    char *path = policy_path(policies_conf(ps), pattern, from), **names;
     glob_t g;
     int rc;
 
@@ -125,12 +125,7 @@ loader_resolve(void *ctx, const char *host, struct vcl_ip *out, unsigned max)
 static bool
 loader_has_backend(void *ctx, struct slice name)
 {
-    const struct conf *conf = ((struct policies *)ctx)->conf;
-
-    for (unsigned i = 0; i < conf->nbackends; i++)
-        if (slice_eq(slice_str(conf->backends[i].name), name))
-            return true;
-    return false;
+    return upstreams_find(((struct policies *)ctx)->upstreams, name) != NULL;
 }
 
 static bool
@@ -152,7 +147,7 @@ loader_has_label(void *ctx, struct slice name)
 static const char *
 loader_table(void *ctx, unsigned n)
 {
-    const struct conf *conf = ((struct policies *)ctx)->conf;
+    const struct conf *conf = policies_conf(ctx);
 
     return n < conf->ntables ? conf->tables[n].name : NULL;
 }
@@ -171,7 +166,7 @@ policy_loader(struct policies *ps)
         .has_storage = loader_has_storage,
         .has_label = loader_has_label,
         .table = loader_table,
-        .backend_needed = ps->conf->nbackends == 0,
+        .backend_needed = policies_conf(ps)->nbackends == 0,
     };
 }
 
@@ -240,7 +235,7 @@ static int
 policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct director **out,
     struct vcl_error **errors)
 {
-    const struct conf_params *params = &pol->policies->conf->params;
+    const struct conf_params *params = &upstreams_conf(pol->upstreams)->params;
     struct policy_addresses a;
     struct probe_conf probe;
     struct conf_backend c = {
@@ -310,22 +305,22 @@ policy_make_backends(struct policy *pol, struct vcl_error **errors)
             result = err;
     }
     for (unsigned i = ndecls; i < vcl_backends(pol->vcl); i++)
-        vcl_bind_backend(pol->vcl, i,
-            registry_find(pol->policies->registry, slice_str(vcl_backend_name(pol->vcl, i))));
+        vcl_bind_backend(
+            pol->vcl, i, upstreams_find(pol->upstreams, slice_str(vcl_backend_name(pol->vcl, i))));
     return result;
 }
 
 static void
 policy_choose_default(struct policy *pol)
 {
-    const struct conf *conf = pol->policies->conf;
+    const struct conf *conf = upstreams_conf(pol->upstreams);
     int n = vcl_default_backend(pol->vcl);
 
     if (n >= 0)
         pol->default_backend =
             (struct director *)(uintptr_t)vcl_backend_bound(pol->vcl, (unsigned)n);
     else if (conf->default_backend != CONF_NO_BACKEND)
-        pol->default_backend = registry_nth(pol->policies->registry, conf->default_backend);
+        pol->default_backend = upstreams_nth(pol->upstreams, conf->default_backend);
 }
 
 /* What can be known of it without running it. */
@@ -351,7 +346,7 @@ policy_check_conf(struct policy *pol, struct vcl_error **errors)
 {
     struct vcl_place at;
 
-    if (pol->policies->conf->negative.entries > 0 ||
+    if (upstreams_conf(pol->upstreams)->negative.entries > 0 ||
         !vcl_calls_at(pol->vcl, VCL_FN_TARN_NEGATIVE, &at))
         return 0;
     return policy_refuse(errors, at.file, at.line, "tarn.negative() has nowhere to remember it",
@@ -387,6 +382,7 @@ policy_free(struct policy **pp)
     policy_free_files(pol);
     if (pol->vcl != NULL)
         vcl_free(&pol->vcl);
+    upstreams_drop(&pol->upstreams);
     free((char *)(uintptr_t)pol->init_why);
     free((char *)(uintptr_t)pol->name);
     free((char *)(uintptr_t)pol->file);
@@ -407,6 +403,7 @@ policy_new(struct policy **out, struct policies *ps, const char *name, const cha
         return TERR_NOMEM;
     pol->magic = POLICY_MAGIC;
     pol->policies = ps;
+    pol->upstreams = upstreams_hold(ps->upstreams);
     atomic_init(&pol->refs, 1);
     pol->name = strdup(name);
     pol->file = strdup(file);
@@ -445,7 +442,7 @@ policies_check(const struct conf *conf, void (*write)(void *ctx, const char *tex
     int err = registry_open(&registry, conf);
 
     if (err == 0)
-        err = policies_open(&ps, conf, registry, NULL, NULL);
+        err = policies_open(&ps, registry, NULL, NULL);
     if (err == 0)
         err = policies_load_file(ps, "boot", conf->vcl, &errors, &why);
     n = vcl_errors_print(errors, write, ctx);

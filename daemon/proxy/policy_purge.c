@@ -95,8 +95,7 @@ purge_key(struct purge_world *w, struct policies *ps, struct hash128 *key, const
     int err;
 
     w->proxy.magic = PROXY_MAGIC;
-    w->proxy.conf = ps->conf;
-    w->proxy.params = ps->conf->params;
+    w->proxy.params = policies_conf(ps)->params;
     w->proxy.loop = &w->loop;
     w->proxy.cache = ps->cache;
     w->proxy.bans = cache_bans(ps->cache);

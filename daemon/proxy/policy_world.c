@@ -145,7 +145,7 @@ policy_lookup_backend(struct policy *pol, struct slice name)
     for (unsigned i = 0; i < pol->nheld; i++)
         if (slice_eq(slice_str(director_name(pol->held[i])), name))
             return pol->held[i];
-    return registry_find(pol->policies->registry, name);
+    return upstreams_find(pol->upstreams, name);
 }
 
 /* --- vcl_init and vcl_fini --- */
@@ -283,7 +283,7 @@ policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run)
     struct clock clock = {.mono_ms = 0};
     struct policy_ctx ctx = {
         .policy = pol,
-        .params = &ps->conf->params,
+        .params = &policies_conf(ps)->params,
         .bans = ps->cache != NULL ? cache_bans(ps->cache) : NULL,
         .clock = &clock,
         .ban_error = &ban_error,

@@ -67,8 +67,7 @@ struct proxy {
     unsigned nreqs, nfetches;
     struct list fetches; /* under way */
     struct loop *loop;
-    const struct conf *conf;
-    struct conf_params params; /* conf's, but for what was changed while running */
+    struct conf_params params; /* the file's, but for what was changed while running */
     struct cache *cache;
     struct storage *storage; /* bodies and heads */
     struct storage *synth;   /* answers of our own */
@@ -99,7 +98,7 @@ struct proxy {
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */
 };
 
-/* Borrows conf until proxy_fini(). */
+/* Copies what it needs of conf, whose texts live until proxy_fini(). */
 void proxy_init(struct proxy *p, const struct conf *conf);
 /* When its members are set: what runs of policies need of them. */
 void policy_prepare(struct proxy *p);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/origin/upstreams.h"
 #include "daemon/proxy/req_priv.h"
 
 enum {
@@ -32,24 +33,26 @@ req_route(const struct conf *conf, struct slice host, struct slice path)
 
 /* Of the key that was just made; NULL: none is named. */
 static const struct conf_route *
-req_its_route(const struct req *r)
+req_its_route(const struct req *r, const struct upstreams *u)
 {
-    const struct proxy *p = r->proxy;
+    const char *key = r->proxy->key_text;
 
-    return req_route(p->conf, slice_of(p->key_text + r->host_at, r->host_len), http_path(r->head));
+    return req_route(
+        upstreams_conf(u), slice_of(key + r->host_at, r->host_len), http_path(r->head));
 }
 
 /* Who is asked; a policy has said it already.  Hits do without. */
 struct director *
 req_backend(const struct req *r)
 {
+    const struct upstreams *u;
     const struct conf_route *route;
 
     if (r->policy.use != NULL)
         return r->backend;
-    route = req_its_route(r);
-    return registry_nth(
-        r->proxy->registry, route != NULL ? route->backend : r->proxy->conf->default_backend);
+    u = registry_upstreams(r->proxy->registry); /* once: others may be adopted meanwhile */
+    route = req_its_route(r, u);
+    return upstreams_nth(u, route != NULL ? route->backend : upstreams_conf(u)->default_backend);
 }
 
 /* The authority's normal form into the key.  A worker's requests mostly name the same few
@@ -172,7 +175,7 @@ req_do_recv(struct req *r)
     if (r->policy.use != NULL)
         return req_policy_recv(r);
     if (r->x->upgrade) {
-        const struct conf_route *route = req_its_route(r);
+        const struct conf_route *route = req_its_route(r, registry_upstreams(p->registry));
 
         r->pipes = route != NULL && route->pipe;
     }
@@ -785,7 +788,6 @@ proxy_init(struct proxy *p, const struct conf *conf)
     int n;
 
     p->magic = PROXY_MAGIC;
-    p->conf = conf;
     p->params = conf->params;
     n = snprintf(
         p->hit_text, sizeof(p->hit_text), "Cache-Status: %s; hit; ttl=", conf->params.http_via);

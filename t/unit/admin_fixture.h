@@ -257,6 +257,21 @@ host_connections(void *ctx)
 }
 
 static void
+host_listeners(void *ctx, void (*each)(void *to, const char *name, const char *address), void *to)
+{
+    (void)ctx;
+    each(to, "listen0", "127.0.0.1:4711");
+}
+
+static unsigned
+host_reload(void *ctx, json_t **answer)
+{
+    (void)ctx;
+    *answer = json_pack("{s[{ss}]}", "changed", "what", "routes");
+    return 200;
+}
+
+static void
 world_on_wake(struct inbox *in)
 {
     (void)in;
@@ -271,9 +286,8 @@ world_on_rearm(struct timer_wheel *w, uint64_t at_ms)
 static void
 world_open(const char *admin_section)
 {
-    static const struct admin_host host = {
-        host_state, host_stop, host_params, host_set_params, host_connections};
-    static const char *const addresses[] = {"127.0.0.1:4711"};
+    static const struct admin_host host = {host_state, host_stop, host_params, host_set_params,
+        host_connections, host_listeners, host_reload};
     struct conf_error *errors;
     char yaml[512];
 
@@ -302,7 +316,6 @@ world_open(const char *admin_section)
                                              .storage = world.storage,
                                              .registry = world.registry,
                                              .nworkers = 2,
-                                             .addresses = addresses,
                                              .address = "unix:/a",
                                              .host = &host}));
 }

@@ -339,6 +339,43 @@ TEST(budget, memory_of_others_is_never_refused_and_what_is_kept_makes_room)
     evictor_close(&ev);
 }
 
+TEST(budget, another_size_counts_at_once_or_in_steps)
+{
+    struct evictor ev;
+
+    evictor_open(&ev, "malloc", 64 * MIB, 16);
+    CHECK(storage_resize(ev.s, 256 * MIB));
+    CHECK_EQ(256 * MIB, store_stats(ev.s).size);
+    storage_charge(ev.s, CHARGE_CONN, 0, 200 * MIB);
+    CHECK(store_stats(ev.s).charged > 200 * MIB);
+    CHECK(!storage_resize(ev.s, 100 * MIB)); /* 32 MiB below what is charged */
+    CHECK(store_stats(ev.s).size < 200 * MIB);
+    CHECK(store_stats(ev.s).size > 100 * MIB);
+    CHECK_EQ(0, ev.nblocks); /* all that can leave has left */
+    while (!storage_resize(ev.s, 100 * MIB))
+        ;
+    CHECK_EQ(100 * MIB, store_stats(ev.s).size);
+    storage_charge(ev.s, CHARGE_CONN, 200 * MIB, 0);
+    evictor_close(&ev);
+}
+
+/* As a store shrinks, nobody is let in by a headroom of before. */
+TEST(budget, a_smaller_size_refuses_what_the_larger_one_took)
+{
+    struct storage *s = store_open("malloc", 64 * MIB, NULL);
+    void *p = storage_alloc(s, 8 * MIB, CHARGE_HEAD);
+
+    CHECK(p != NULL);
+    CHECK(storage_resize(s, 4 * MIB));
+    CHECK(storage_alloc(s, 100, CHARGE_HEAD) == NULL);
+    CHECK(storage_resize(s, 16 * MIB));
+    storage_free(s, p, 8 * MIB, CHARGE_HEAD);
+    p = storage_alloc(s, 12 * MIB, CHARGE_HEAD);
+    CHECK(p != NULL);
+    storage_free(s, p, 12 * MIB, CHARGE_HEAD);
+    store_close(s);
+}
+
 TEST(budget, raw_memory_may_use_the_reserve_and_segments_may_not)
 {
     struct storage *s = store_open("malloc", 4 * MIB, NULL); /* the reserve is 32 KiB */
@@ -370,4 +407,6 @@ TEST_MAIN(TEST_ENTRY(budget, the_size_is_never_passed_by_kept_bytes),
     TEST_ENTRY(budget, a_promise_that_brings_nothing_is_asked_for_again),
     TEST_ENTRY(budget, leaves_are_what_was_charged_for_each_and_add_up),
     TEST_ENTRY(budget, memory_of_others_is_never_refused_and_what_is_kept_makes_room),
+    TEST_ENTRY(budget, another_size_counts_at_once_or_in_steps),
+    TEST_ENTRY(budget, a_smaller_size_refuses_what_the_larger_one_took),
     TEST_ENTRY(budget, raw_memory_may_use_the_reserve_and_segments_may_not))

@@ -28,7 +28,7 @@ world_open(void)
     world.conf.params.vcl_path = "";
     world.conf.default_backend = CONF_NO_BACKEND;
     CHECK_EQ(0, registry_open(&world.registry, &world.conf));
-    CHECK_EQ(0, policies_open(&world.ps, &world.conf, world.registry, NULL, NULL));
+    CHECK_EQ(0, policies_open(&world.ps, world.registry, NULL, NULL));
     world.worker.policies = policies_set(world.ps);
 }
 

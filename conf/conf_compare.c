@@ -1,0 +1,337 @@
+/* conf_compare.c -- what a new configuration changes. */
+#include "conf/conf_compare.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/conf_priv.h"
+#include "daemon/base/obj.h"
+
+enum {
+    COMPARE_VALUE = 256, /* bytes of a value in a report, with NUL */
+    COMPARE_NAME = 3 * CONF_NAME_MAX,
+};
+
+struct compare {
+    conf_change_f *each;
+    void *ctx;
+    unsigned nrestart;
+};
+
+static const struct conf_section *
+compare_section(const char *name)
+{
+    const struct conf_section *s = conf_sections;
+
+    while (strcmp(s->name, name) != 0)
+        s++;
+    return s;
+}
+
+static bool
+compare_address_same(const struct conf_address *a, const struct conf_address *b)
+{
+    if (strcmp(a->text, b->text) != 0 || a->naddrs != b->naddrs)
+        return false;
+    for (unsigned i = 0; i < a->naddrs; i++)
+        if (a->addr_lens[i] != b->addr_lens[i] ||
+            memcmp(&a->addrs[i], &b->addrs[i], a->addr_lens[i]) != 0)
+            return false;
+    return true;
+}
+
+static bool
+compare_is_address(const struct conf_key *key)
+{
+    return key->type == CONF_TYPE_LISTEN || key->type == CONF_TYPE_ADDRESS;
+}
+
+/* `a` and `b`: the member of a key, in two structures. */
+static bool
+compare_member_same(const struct conf_key *key, const void *a, const void *b)
+{
+    if (compare_is_address(key))
+        return compare_address_same(a, b);
+    if (key->type == CONF_TYPE_BACKEND)
+        return *(const unsigned *)a == *(const unsigned *)b;
+    if (conf_type_is_number(key->type))
+        return *(const int64_t *)a == *(const int64_t *)b;
+    return strcmp(*(const char *const *)a, *(const char *const *)b) == 0;
+}
+
+static bool
+compare_rows_same(const char *section, const void *a, const void *b)
+{
+    const struct conf_section *s = compare_section(section);
+
+    for (unsigned i = 0; i < s->nkeys; i++)
+        if (!compare_member_same(&s->keys[i], (const char *)a + s->keys[i].offset,
+                (const char *)b + s->keys[i].offset))
+            return false;
+    return true;
+}
+
+static const char *
+compare_text(const struct conf_key *key, const void *member, char buf[COMPARE_VALUE])
+{
+    if (compare_is_address(key))
+        return ((const struct conf_address *)member)->text;
+    if (key->type == CONF_TYPE_BACKEND)
+        return "";
+    if (conf_type_is_number(key->type))
+        return conf_value_format(key->type, *(const int64_t *)member, buf, COMPARE_VALUE);
+    return *(const char *const *)member;
+}
+
+static void
+compare_say(struct compare *c, const char *what, const char *from, const char *to, bool live)
+{
+    struct conf_change change = {.what = what, .from = from, .to = to, .live = live};
+
+    c->nrestart += !live;
+    c->each(c->ctx, &change);
+}
+
+static bool
+compare_never(const struct conf_key *key)
+{
+    (void)key;
+    return false;
+}
+
+static bool
+compare_always(const struct conf_key *key)
+{
+    (void)key;
+    return true;
+}
+
+/* Key by key.  `prefix` ends in a dot. */
+static void
+compare_rows(struct compare *c, const char *section, const char *prefix, const void *a,
+    const void *b, bool (*is_live)(const struct conf_key *key))
+{
+    const struct conf_section *s = compare_section(section);
+
+    for (unsigned i = 0; i < s->nkeys; i++) {
+        const struct conf_key *key = &s->keys[i];
+        const char *old = (const char *)a + key->offset, *next = (const char *)b + key->offset;
+        char what[COMPARE_NAME], from[COMPARE_VALUE], to[COMPARE_VALUE];
+
+        if (compare_member_same(key, old, next))
+            continue;
+        snprintf(what, sizeof(what), "%s%s", prefix, key->name);
+        if (strcmp(key->name, "token") == 0) /* reports are read by more than may know it */
+            compare_say(c, what, "", "", is_live(key));
+        else
+            compare_say(
+                c, what, compare_text(key, old, from), compare_text(key, next, to), is_live(key));
+    }
+}
+
+/* Two arrays of things with names, as the sections that are maps have them. */
+struct compare_list {
+    const char *section;
+    const void *items;
+    unsigned n;
+    size_t size, name_at; /* of an item; of its name */
+};
+
+static const void *
+compare_item(const struct compare_list *l, unsigned i)
+{
+    return (const char *)l->items + i * l->size;
+}
+
+static const char *
+compare_item_name(const struct compare_list *l, unsigned i)
+{
+    return *(const char *const *)(const void *)((const char *)compare_item(l, i) + l->name_at);
+}
+
+/* l->n: none. */
+static unsigned
+compare_find(const struct compare_list *l, const char *name)
+{
+    unsigned i = 0;
+
+    while (i < l->n && strcmp(compare_item_name(l, i), name) != 0)
+        i++;
+    return i;
+}
+
+static void
+compare_named(struct compare *c, const struct compare_list *a, const struct compare_list *b,
+    bool live, bool (*is_live)(const struct conf_key *key))
+{
+    char what[COMPARE_NAME];
+
+    for (unsigned i = 0; i < a->n; i++) {
+        unsigned j = compare_find(b, compare_item_name(a, i));
+
+        snprintf(what, sizeof(what), "%s.%s%s", a->section, compare_item_name(a, i),
+            j < b->n ? "." : "");
+        if (j < b->n)
+            compare_rows(c, a->section, what, compare_item(a, i), compare_item(b, j), is_live);
+        else
+            compare_say(c, what, "there", "gone", live);
+    }
+    for (unsigned j = 0; j < b->n; j++) {
+        if (compare_find(a, compare_item_name(b, j)) < a->n)
+            continue;
+        snprintf(what, sizeof(what), "%s.%s", b->section, compare_item_name(b, j));
+        compare_say(c, what, "", "new", live);
+    }
+}
+
+static bool
+compare_storage_live(const struct conf_key *key)
+{
+    return key->offset == offsetof(struct conf_storage, size);
+}
+
+static void
+compare_storages(struct compare *c, const struct conf *a, const struct conf *b)
+{
+    struct compare_list old = {"storage", a->storages, a->nstorages, sizeof(a->storages[0]),
+        offsetof(struct conf_storage, name)};
+    struct compare_list next = {"storage", b->storages, b->nstorages, sizeof(b->storages[0]),
+        offsetof(struct conf_storage, name)};
+
+    compare_named(c, &old, &next, false, compare_storage_live);
+}
+
+static void
+compare_tables(struct compare *c, const struct conf *a, const struct conf *b)
+{
+    struct compare_list old = {
+        "tables", a->tables, a->ntables, sizeof(a->tables[0]), offsetof(struct conf_table, name)};
+    struct compare_list next = {
+        "tables", b->tables, b->ntables, sizeof(b->tables[0]), offsetof(struct conf_table, name)};
+
+    compare_named(c, &old, &next, false, compare_never);
+}
+
+static void
+compare_backends(struct compare *c, const struct conf *a, const struct conf *b)
+{
+    struct compare_list old = {"backends", a->backends, a->nbackends, sizeof(a->backends[0]),
+        offsetof(struct conf_backend, name)};
+    struct compare_list next = {"backends", b->backends, b->nbackends, sizeof(b->backends[0]),
+        offsetof(struct conf_backend, name)};
+
+    compare_named(c, &old, &next, true, compare_always);
+}
+
+/* Their names are numbers, if nobody gave them some: what they are is their address. */
+static void
+compare_listens_in(struct compare *c, const struct conf *a, const struct conf *b, bool gone)
+{
+    for (unsigned i = 0; i < a->nlistens; i++) {
+        unsigned j = 0;
+
+        while (j < b->nlistens && !conf_listen_same(&a->listens[i], &b->listens[j]))
+            j++;
+        if (j == b->nlistens)
+            compare_say(c, "listen", gone ? a->listens[i].address.text : "",
+                gone ? "" : a->listens[i].address.text, true);
+    }
+}
+
+static const char *
+compare_backend_name(const struct conf *c, unsigned n)
+{
+    return n < c->nbackends ? c->backends[n].name : "";
+}
+
+static bool
+compare_routes_same(const struct conf *a, const struct conf *b)
+{
+    if (a->nroutes != b->nroutes || strcmp(compare_backend_name(a, a->default_backend),
+                                        compare_backend_name(b, b->default_backend)) != 0)
+        return false;
+    for (unsigned i = 0; i < a->nroutes; i++) {
+        const struct conf_route *x = &a->routes[i], *y = &b->routes[i];
+
+        if (strcmp(x->host, y->host) != 0 || strcmp(x->path, y->path) != 0 || x->pipe != y->pipe ||
+            strcmp(compare_backend_name(a, x->backend), compare_backend_name(b, y->backend)) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool
+compare_negative_live(const struct conf_key *key)
+{
+    return key->offset == offsetof(struct conf_negative, ttl);
+}
+
+static void
+compare_admin(struct compare *c, const struct conf *a, const struct conf *b)
+{
+    if ((a->admin == NULL) != (b->admin == NULL))
+        compare_say(
+            c, "admin", a->admin != NULL ? "there" : "", b->admin != NULL ? "new" : "gone", false);
+    else if (a->admin != NULL)
+        compare_rows(c, "admin", "admin.", a->admin, b->admin, compare_never);
+}
+
+unsigned
+conf_compare(const struct conf *old, const struct conf *next, conf_change_f *each, void *ctx)
+{
+    struct compare c = {.each = each, .ctx = ctx};
+
+    compare_listens_in(&c, old, next, true);
+    compare_listens_in(&c, next, old, false);
+    compare_rows(&c, "workers", "", old, next, compare_never);
+    compare_storages(&c, old, next);
+    compare_backends(&c, old, next);
+    if (!compare_routes_same(old, next))
+        compare_say(&c, "routes", "", "", true);
+    compare_rows(&c, "vcl", "", old, next, compare_always);
+    compare_rows(&c, "index", "index.", &old->index, &next->index, compare_never);
+    compare_rows(&c, "negative_cache", "negative_cache.", &old->negative, &next->negative,
+        compare_negative_live);
+    compare_tables(&c, old, next);
+    compare_admin(&c, old, next);
+    compare_rows(
+        &c, "parameters", "parameters.", &old->params, &next->params, conf_param_key_is_live);
+    return c.nrestart;
+}
+
+bool
+conf_backend_same(const struct conf_backend *a, const struct conf_backend *b)
+{
+    return compare_rows_same("backends", a, b);
+}
+
+/* The name by itself, which is a number where none was given, makes no other listener of it. */
+bool
+conf_listen_same(const struct conf_listen *a, const struct conf_listen *b)
+{
+    const struct conf_section *s = compare_section("listen");
+
+    for (unsigned i = 0; i < s->nkeys; i++)
+        if (s->keys[i].offset != offsetof(struct conf_listen, name) &&
+            !compare_member_same(&s->keys[i], (const char *)a + s->keys[i].offset,
+                (const char *)b + s->keys[i].offset))
+            return false;
+    return true;
+}
+
+void
+conf_params_take_live(struct conf_params *to, const struct conf_params *from)
+{
+    const struct conf_section *s = compare_section("parameters");
+
+    for (unsigned i = 0; i < s->nkeys; i++) {
+        const struct conf_key *key = &s->keys[i];
+        size_t size = conf_type_is_number(key->type) ? sizeof(int64_t) : sizeof(const char *);
+
+        if (!conf_param_key_is_live(key))
+            continue;
+        memcpy((char *)to + key->offset, (const char *)from + key->offset, size);
+    }
+    to->ttl_said = from->ttl_said;
+    to->grace_said = from->grace_said;
+}

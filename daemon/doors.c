@@ -1,0 +1,102 @@
+/* doors.c -- the addresses that clients come in by. */
+#include "daemon/doors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "daemon/base/terr.h"
+#include "daemon/net/listener.h"
+
+static void
+door_shut(struct door *d)
+{
+    if (d->bound != NULL)
+        listen_release(&d->bound);
+}
+
+static void
+door_free(struct door *d)
+{
+    door_shut(d);
+    free((char *)(uintptr_t)d->facts.socket);
+    free((char *)(uintptr_t)d->facts.endpoint);
+    free(d->address);
+    free(d);
+}
+
+int
+doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf, int depth,
+    char *why, size_t why_len)
+{
+    struct door *d = calloc(1, sizeof(*d)), **at = &all->first;
+    int err;
+
+    if (d == NULL)
+        return TERR_NOMEM;
+    d->facts.socket = strdup(conf->name);
+    d->facts.endpoint = strdup(conf->address.text);
+    err = d->facts.socket == NULL || d->facts.endpoint == NULL
+              ? TERR_NOMEM
+              : listen_bind(&d->bound, &conf->address, depth, why, why_len);
+    if (err == 0) {
+        d->address = strdup(listen_address(d->bound));
+        err = d->address != NULL ? 0 : TERR_NOMEM;
+    }
+    if (err != 0) {
+        door_free(d);
+        return err;
+    }
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = *out = d;
+    return 0;
+}
+
+/* By what is written: port 0 of before is the port 0 of now. */
+struct door *
+doors_find(struct doors *all, const struct conf_listen *conf)
+{
+    struct door *d = all->first;
+
+    while (d != NULL && (d->dropped || strcmp(d->facts.endpoint, conf->address.text) != 0))
+        d = d->next;
+    return d;
+}
+
+void
+doors_forget(struct doors *all, struct door *d)
+{
+    struct door **at = &all->first;
+
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+    door_free(d);
+}
+
+void
+doors_tend(struct doors *all)
+{
+    for (struct door *d = all->first; d != NULL; d = d->next)
+        if (d->dropped && atomic_load_explicit(&d->nopening, memory_order_acquire) == 0)
+            door_shut(d);
+}
+
+void
+doors_shut(struct doors *all)
+{
+    for (struct door *d = all->first; d != NULL; d = d->next)
+        door_shut(d);
+}
+
+void
+doors_free(struct doors *all)
+{
+    while (all->first != NULL) {
+        struct door *d = all->first;
+
+        all->first = d->next;
+        door_free(d);
+    }
+}

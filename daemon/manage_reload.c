@@ -1,0 +1,328 @@
+/* manage_reload.c -- the configuration read anew, and put in place of the one before.
+ *
+ * Everything that can fail is done before anything that can be seen: the file is read, what it would
+ * change is compared, its backends are made, its addresses bound, its policy compiled.  Then it counts.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf_compare.h"
+#include "daemon/admin/admin.h"
+#include "daemon/base/terr.h"
+#include "daemon/doors.h"
+#include "daemon/manage_priv.h"
+#include "daemon/origin/director.h"
+#include "daemon/origin/upstreams.h"
+#include "daemon/proxy/policies.h"
+#include "daemon/shm/elog.h"
+#include "daemon/worker.h"
+#include "storage/storage.h"
+#include "vcl-lite/vcl.h"
+
+enum {
+    TABLES_SHARE = 2, /* of the store: the most that its tables may take of a smaller one */
+};
+
+struct reload {
+    struct manage *m;
+    const struct conf *conf;
+    struct upstreams *upstreams; /* held; owns conf */
+    json_t *changes, *restarts;
+    const char *path;
+};
+
+/* --- what is told --- */
+
+static void
+reload_on_change(void *ctx, const struct conf_change *change)
+{
+    struct reload *r = ctx;
+    json_t *o = json_object();
+
+    json_put_text(o, "what", change->what);
+    json_put_text(o, "from", change->from);
+    json_put_text(o, "to", change->to);
+    if (!change->live) {
+        char text[256];
+
+        snprintf(text, sizeof(text), "%.120s needs a restart of tarnd", change->what);
+        json_put_text(o, "message", text);
+    }
+    json_array_append_new(change->live ? r->changes : r->restarts, o);
+    elog(change->live ? ELOG_INFO : ELOG_ERROR, "reload: %s%s%s%s%s%s", change->what,
+        change->from[0] != '\0' ? " was " : "", change->from, change->to[0] != '\0' ? " is " : "",
+        change->to, change->live ? "" : ": needs a restart");
+}
+
+/* Nothing has changed.  `list`, taken, may be NULL. */
+static unsigned reload_refuse(struct reload *r, json_t **answer, unsigned status, json_t *list,
+    const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+static unsigned
+reload_refuse(
+    struct reload *r, json_t **answer, unsigned status, json_t *list, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    elog(ELOG_ERROR, "reload: %s: %s; all stays as it was", r->path, text);
+    *answer = json_object();
+    json_put_text(*answer, "error", text);
+    json_put_text(*answer, "hint", "all stays as it was; `tarnd -t` checks a file beforehand");
+    if (list != NULL)
+        json_put(*answer, "errors", list);
+    return status;
+}
+
+static json_t *
+reload_conf_errors(const struct reload *r, const struct conf_error *errors, unsigned *n)
+{
+    json_t *list = json_array();
+
+    for (*n = 0; errors != NULL; errors = errors->next, ++*n) {
+        json_t *o = json_object();
+
+        json_put_text(o, "file", r->path);
+        json_put(o, "line", json_integer(errors->line));
+        json_put(o, "column", json_integer(errors->column));
+        json_put_text(o, "message", errors->message);
+        json_put_text(o, "source", errors->source);
+        json_array_append_new(list, o);
+        elog(ELOG_ERROR, "reload: %s:%u:%u: %s", r->path, errors->line, errors->column,
+            errors->message);
+    }
+    return list;
+}
+
+static void
+reload_log_vcl(const struct vcl_error *e)
+{
+    for (; e != NULL; e = e->next)
+        elog(e->is_warning ? ELOG_WARN : ELOG_ERROR, "reload: %s:%u:%u: %s%s%s", e->file, e->line,
+            e->column, e->message, e->hint != NULL ? "; " : "", e->hint != NULL ? e->hint : "");
+}
+
+/* --- the steps --- */
+
+/* 0: r->conf is there; else an HTTP status. */
+static unsigned
+reload_read(struct reload *r, json_t **answer)
+{
+    struct conf_error *errors = NULL;
+    int err = conf_load(&r->conf, r->path, &errors);
+    unsigned n = 0;
+    json_t *list;
+
+    if (err == 0)
+        return 0;
+    if (errors == NULL)
+        return reload_refuse(r, answer, 503, NULL, "%s", terr_text(err));
+    list = reload_conf_errors(r, errors, &n);
+    conf_errors_free(&errors);
+    return reload_refuse(r, answer, 422, list, "%u error%s", n, n == 1 ? "" : "s");
+}
+
+/* Parameters are compared with those of now, which an operator may have set: the file counts. */
+static unsigned
+reload_compare(struct reload *r, json_t **answer)
+{
+    struct conf now = *upstreams_conf(registry_upstreams(r->m->env.registry));
+    unsigned n;
+
+    now.params = r->m->params;
+    n = conf_compare(&now, r->conf, reload_on_change, r);
+    if (n == 0)
+        return 0;
+    return reload_refuse(r, answer, 409, json_incref(r->restarts),
+        "%u change%s need%s a restart of tarnd", n, n == 1 ? "" : "s", n == 1 ? "s" : "");
+}
+
+/* A smaller store must still hold the tables that were made for the larger one. */
+static unsigned
+reload_check_storage(struct reload *r, json_t **answer)
+{
+    const struct conf_storage *store = conf_main_storage(r->conf);
+    struct storage_stats s;
+    uint64_t tables;
+
+    storage_get_stats(r->m->env.storage, &s);
+    tables = s.leaf[CHARGE_INDEX] + s.leaf[CHARGE_GHOST] + s.leaf[CHARGE_NEGATIVE];
+    if (tables <= store->size / TABLES_SHARE)
+        return 0;
+    return reload_refuse(r, answer, 409, NULL,
+        "storage.%s.size: its tables take %llu bytes, more than half of that; restart tarnd, "
+        "or make it at least %llu",
+        store->name, (unsigned long long)tables, (unsigned long long)(tables * TABLES_SHARE));
+}
+
+static unsigned
+reload_make_upstreams(struct reload *r, json_t **answer)
+{
+    struct registry *rg = r->m->env.registry;
+    int err = upstreams_open(&r->upstreams, rg, r->conf, registry_upstreams(rg));
+
+    if (err != 0)
+        return reload_refuse(r, answer, 503, NULL, "backends: %s", terr_text(err));
+    upstreams_own_conf(r->upstreams);
+    return 0;
+}
+
+/* Behind `last`, the last of before, are those that were bound now. */
+static void
+reload_unbind(struct reload *r, const struct door *last)
+{
+    struct doors *all = r->m->env.shared->doors;
+
+    while ((last != NULL ? last->next : all->first) != NULL)
+        doors_forget(all, last != NULL ? last->next : all->first);
+}
+
+static unsigned
+reload_bind(struct reload *r, const struct door *last, json_t **answer)
+{
+    struct doors *all = r->m->env.shared->doors;
+
+    doors_tend(all);
+    for (unsigned i = 0; i < r->conf->nlistens; i++) {
+        char why[256] = "";
+        struct door *d;
+        int err = 0;
+
+        if (doors_find(all, &r->conf->listens[i]) == NULL)
+            err = doors_bind(
+                all, &d, &r->conf->listens[i], (int)r->m->params.listen_depth, why, sizeof(why));
+        if (err != 0) {
+            reload_unbind(r, last);
+            return reload_refuse(
+                r, answer, 409, NULL, "listen: %s", why[0] != '\0' ? why : terr_text(err));
+        }
+    }
+    return 0;
+}
+
+static unsigned
+reload_policy(struct reload *r, json_t **answer)
+{
+    struct vcl_error *errors = NULL;
+    const char *why = "";
+    int err = policies_reload(r->m->env.policies, r->upstreams, &errors, &why);
+    unsigned n = 0;
+    json_t *list;
+
+    reload_log_vcl(errors);
+    if (err == 0) {
+        vcl_errors_free(&errors);
+        return 0;
+    }
+    list = admin_vcl_errors(errors, false, &n);
+    vcl_errors_free(&errors);
+    if (n > 0)
+        return reload_refuse(
+            r, answer, 422, list, "%s: %u error%s", r->conf->vcl, n, n == 1 ? "" : "s");
+    json_decref(list);
+    return reload_refuse(r, answer, err == TERR_NOTFOUND ? 422 : 503, NULL, "%s: %s", r->conf->vcl,
+        err == TERR_NOTFOUND ? why : terr_text(err));
+}
+
+/* --- from here on it counts --- */
+
+static void
+reload_tell_workers(struct reload *r, struct door *d, bool open)
+{
+    for (unsigned i = 0; i < r->m->env.nworkers; i++) {
+        struct worker *w = r->m->env.workers[i];
+        int err = w == NULL ? 0 : open ? worker_open_door(w, d) : worker_close_door(w, d);
+
+        if (err != 0)
+            elog(ELOG_ERROR, "reload: listener %s, worker %u: %s", d->address, i, terr_text(err));
+    }
+}
+
+static void
+reload_move_doors(struct reload *r, const struct door *last)
+{
+    struct doors *all = r->m->env.shared->doors;
+    bool is_new = last == NULL;
+
+    for (struct door *d = all->first; d != NULL; d = d->next) {
+        bool named = d->dropped;
+
+        for (unsigned i = 0; i < r->conf->nlistens && !named; i++)
+            named = doors_find(all, &r->conf->listens[i]) == d;
+        if (is_new)
+            reload_tell_workers(r, d, true);
+        is_new |= d == last;
+        if (named)
+            continue;
+        d->dropped = true;
+        reload_tell_workers(r, d, false);
+    }
+}
+
+static void
+reload_commit(struct reload *r, const struct door *last)
+{
+    struct manage *m = r->m;
+    struct conf_params params = m->params;
+
+    registry_adopt(m->env.registry, &r->upstreams);
+    reload_move_doors(r, last);
+    conf_params_take_live(&params, &r->conf->params);
+    manage_set_storage(m, conf_main_storage(r->conf)->size);
+    manage_set_params(m, &params);
+}
+
+static unsigned
+reload_run(struct reload *r, json_t **answer)
+{
+    struct door *last = r->m->env.shared->doors->first;
+    unsigned status = reload_read(r, answer);
+
+    while (last != NULL && last->next != NULL)
+        last = last->next;
+    if (status == 0)
+        status = reload_compare(r, answer);
+    if (status == 0)
+        status = reload_check_storage(r, answer);
+    if (status == 0)
+        status = reload_make_upstreams(r, answer);
+    if (status == 0)
+        status = reload_bind(r, last, answer);
+    if (status == 0) {
+        status = reload_policy(r, answer);
+        if (status != 0)
+            reload_unbind(r, last);
+    }
+    if (status != 0)
+        return status;
+    reload_commit(r, last);
+    elog(ELOG_INFO, "reload: %s: %zu changes", r->path, json_array_size(r->changes));
+    *answer = json_object();
+    json_put_text(*answer, "config", r->path);
+    json_put(*answer, "changed", json_incref(r->changes));
+    return 200;
+}
+
+unsigned
+manage_reload(struct manage *m, json_t **answer)
+{
+    struct reload r = {.m = m, .path = m->env.conf->path};
+    unsigned status;
+
+    if (m->phase != MANAGE_RUNNING)
+        return reload_refuse(&r, answer, 409, NULL, "this tarnd is draining");
+    r.changes = json_array();
+    r.restarts = json_array();
+    status = reload_run(&r, answer);
+    if (r.upstreams != NULL)
+        upstreams_drop(&r.upstreams); /* and its conf */
+    else if (status != 200 && r.conf != NULL)
+        conf_free(&r.conf);
+    json_decref(r.changes);
+    json_decref(r.restarts);
+    return status;
+}

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""reload.py TARND TARNCTL [TEST...] -- a configuration that is read anew while clients are served.
+
+What changes, what stays, what is refused; by `tarnctl reload` and by SIGHUP; and that nobody is
+failed by it.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+import tarnd
+from origin import Handler, Origin
+
+DONE, REFUSED = 0, 1
+program = ctl = None
+
+
+class Named(Handler):
+    """Says whose it is, and for how long that counts."""
+
+    def do_GET(self):
+        with self.server.lock:
+            self.server.requests[self.path] += 1
+        body = self.server.name.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "max-age=60" if "keep" in self.path else "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def named(name):
+    origin = Origin(Named)
+    origin.name = name
+    return origin
+
+
+class Reload(unittest.TestCase):
+    def start(self, config):
+        self.said = os.path.join("/tmp", f"tarn-reload.{os.getpid()}.{id(self)}")
+        self.log = open(self.said, "w+", encoding="utf-8")
+        self.addCleanup(os.unlink, self.said)
+        self.addCleanup(self.log.close)
+        self.tarnd = tarnd.Tarnd(program, self.whole(config), stderr=self.log)
+        self.addCleanup(lambda: self.assertEqual(self.tarnd.close(), 0))
+
+    @staticmethod
+    def whole(config):
+        return 'workers: 2\nadmin: { address: "unix:{dir}/admin.sock" }\n' + config
+
+    def write(self, config, listen="listen:\n  - address: 127.0.0.1:0\n"):
+        text = listen + self.whole(config).replace("{dir}", self.tarnd.dir)
+        with open(self.tarnd.config, "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def policy(self, name, text):
+        with open(os.path.join(self.tarnd.dir, name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def ctl(self, *args, status=DONE):
+        done = subprocess.run([ctl, "--admin", f"unix:{self.tarnd.dir}/admin.sock", *args],
+                              capture_output=True, text=True, timeout=tarnd.PATIENCE_S)
+        self.assertEqual(done.returncode, status, f"{args}: {done.stdout} {done.stderr}")
+        return done.stdout if status == DONE else done.stderr
+
+    def reload(self, config, status=DONE, **more):
+        self.write(config, **more)
+        return self.ctl("reload", status=status)
+
+    def body(self, target):
+        answer = self.tarnd.ask(target)
+        self.assertEqual(answer.status, 200, answer.data[:300])
+        return answer.body.decode()
+
+    def wait_for(self, what, seen):
+        deadline = time.monotonic() + tarnd.PATIENCE_S
+        while not seen():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def logged(self):
+        with open(self.said, encoding="utf-8") as f:
+            return f.read()
+
+    def test_another_backend_serves_what_is_not_stored(self):
+        a, b = named("a"), named("b")
+        self.start(f"backends: {{ o: {{ address: '{a.address}' }} }}\n")
+        self.assertEqual(self.body("/keep"), "a")
+        self.assertEqual(self.body("/x"), "a")
+        said = self.reload(f"backends: {{ o: {{ address: '{b.address}' }} }}\n")
+        self.assertIn(f"backends.o.address: {a.address} -> {b.address}", said)
+        self.assertEqual(self.body("/x"), "b")
+        self.assertEqual(self.body("/keep"), "a")  # the cache stays
+        said = self.reload(f"backends: {{ o: {{ address: '{b.address}' }}, "
+                           f"p: {{ address: '{a.address}' }} }}\n"
+                           "routes: [ { path: /p/, backend: p }, { backend: o } ]\n")
+        self.assertIn("backends.p: - -> new", said)
+        self.assertEqual(self.body("/p/x"), "a")
+        self.assertEqual(self.body("/x"), "b")
+        names = [b["name"] for b in json.loads(self.ctl("--json", "backend", "list"))["backends"]]
+        self.assertEqual(sorted(names), ["o", "p"])  # nothing is left of those before
+
+    def test_a_backend_that_is_described_as_before_stays(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        self.ctl("backend", "set-health", "o", "sick")
+        self.reload(config + "parameters: { default_ttl: 3s }\n")
+        self.assertIn("sick", self.ctl("backend", "list"))
+        self.assertEqual(self.tarnd.ask("/x").status, 503)
+
+    def test_a_mistake_leaves_all_as_it_was(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        said = self.reload(config + "parameters: { default_tll: 5s, max_restarts: x }\n", REFUSED)
+        self.assertIn("did you mean 'default_ttl'?", said)
+        self.assertIn("max_restarts", said)  # each mistake
+        self.assertIn("tarn.yaml:", said)
+        said = self.reload(config + "vcl: no-such.vcl\n", REFUSED)
+        self.assertIn("no-such.vcl", said)
+        self.assertEqual(self.body("/x"), "a")
+        os.unlink(self.tarnd.config)
+        self.assertIn("cannot open the file", self.ctl("reload", status=REFUSED))
+        self.assertEqual(self.body("/x"), "a")
+        self.assertIn("all stays as it was", self.logged())
+
+    def test_what_needs_a_restart_is_named_and_nothing_changes(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        said = self.reload(config + "parameters: { default_ttl: 9s, listen_depth: 77 }\n"
+                           "storage: { main: { eviction: lru } }\n", REFUSED)
+        self.assertIn("parameters.listen_depth needs a restart of tarnd", said)
+        self.assertIn("storage.main.eviction needs a restart of tarnd", said)
+        self.assertIn("2 changes need a restart", said)
+        self.assertIn(" 0s", self.ctl("param", "list", "default_ttl"))
+
+    def test_parameters_are_as_the_file_says(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        self.ctl("param", "set", "default_grace", "99s")
+        said = self.reload(config + "parameters: { max_req_body: 5B }\n")
+        self.assertIn("parameters.default_grace: 99s -> 10s", said)
+        self.wait_for("a body is refused", lambda: self.tarnd.ask(
+            "/x", "Content-Length: 6", method="POST", body=b"123456").status == 413)
+
+    def test_listeners_come_and_go(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        path = os.path.join(self.tarnd.dir, "in.sock")
+        both = f"listen:\n  - address: 127.0.0.1:0\n  - address: unix:{path}\n"
+        said = self.reload(config, listen=both)
+        self.assertIn(f"listen: - -> unix:{path}", said)
+
+        def over_unix():
+            try:
+                with tarnd.socket.socket(tarnd.socket.AF_UNIX) as s:
+                    s.settimeout(tarnd.PATIENCE_S)
+                    s.connect(path)
+                    s.sendall(tarnd.request("/x", "Connection: close"))
+                    return tarnd.Answer(tarnd.read_to_end(s)).status
+            except OSError:
+                return 0
+
+        self.wait_for("the new listener answers", lambda: over_unix() == 200)
+        self.assertEqual(self.body("/x"), "a")  # the old one is the same: its port stayed
+        listen = json.loads(self.ctl("--json", "status"))["listen"]
+        self.assertEqual([each["address"] for each in listen],
+                         [f"127.0.0.1:{self.tarnd.port}", f"unix:{path}"])
+        self.reload(config)
+        self.wait_for("the listener has gone", lambda: not os.path.exists(path))
+        self.assertEqual(over_unix(), 0)
+        self.reload(config, listen=both)  # and comes again
+        self.wait_for("the listener is back", lambda: over_unix() == 200)
+
+    def test_an_address_that_is_taken_is_told_and_nothing_changes(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        said = self.reload(config + "parameters: { default_ttl: 9s }\n", REFUSED,
+                           listen=f"listen:\n  - address: 127.0.0.1:0\n  - address: {a.address}\n")
+        self.assertIn(f"cannot listen on {a.address}", said)
+        self.assertIn(" 0s", self.ctl("param", "list", "default_ttl"))
+        self.assertEqual(self.body("/x"), "a")
+
+    def test_the_policy_is_read_anew(self):
+        a, b = named("a"), named("b")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\nvcl: p.vcl\n"
+        text = 'vcl 4.1;\nsub vcl_deliver {{ set resp.http.X-P = "{}"; }}\n'
+        self.start(f"backends: {{ o: {{ address: '{a.address}' }} }}\n")
+        self.policy("p.vcl", text.format(1))
+        self.reload(config)
+        self.assertEqual(self.tarnd.ask("/x").fields.get("x-p"), "1")
+        self.policy("p.vcl", text.format(2))
+        self.reload(config)
+        self.assertEqual(self.tarnd.ask("/x").fields.get("x-p"), "2")
+        self.policy("p.vcl", "vcl 4.1;\nsub vcl_deliver { sett resp.http.X-P = 3; }\n")
+        said = self.reload(config, REFUSED)
+        self.assertIn("p.vcl:2:", said)
+        self.assertEqual(self.tarnd.ask("/x").fields.get("x-p"), "2")
+        # The policy's backends are those of the file it was read with.
+        self.policy("p.vcl", text.format(4))
+        self.reload(f"backends: {{ o: {{ address: '{b.address}' }} }}\nvcl: p.vcl\n")
+        self.assertEqual(self.body("/x"), "b")
+        self.wait_for("policies of before have gone", lambda: len(json.loads(
+            self.ctl("--json", "vcl", "list"))["policies"]) == 1)
+        self.reload(f"backends: {{ o: {{ address: '{b.address}' }} }}\n")  # and none again
+        self.assertIsNone(self.tarnd.ask("/x").fields.get("x-p"))
+
+    def test_the_storage_grows_and_shrinks(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\nstorage: {{ main: {{ size: %s }} }}\n"
+        self.start(config % "64MiB")
+
+        def size():
+            return json.loads(self.ctl("--json", "storage", "stats"))["size"]
+
+        self.assertEqual(size(), 64 << 20)
+        self.assertEqual(self.body("/keep"), "a")
+        self.assertIn("storage.main.size: 64MiB -> 256MiB", self.reload(config % "256MiB"))
+        self.wait_for("it has grown", lambda: size() == 256 << 20)
+        self.reload(config % "96MiB")
+        self.wait_for("it has shrunk", lambda: size() == 96 << 20)
+        with a.lock:
+            a.requests.clear()
+        self.assertEqual(self.body("/keep"), "a")
+        self.assertEqual(a.requests["/keep"], 0)  # what fits has stayed
+        self.assertIn("its tables take", self.reload(config % "64KiB", REFUSED))
+
+    def test_sighup_does_the_same(self):
+        a, b = named("a"), named("b")
+        self.start(f"backends: {{ o: {{ address: '{a.address}' }} }}\n")
+        self.write(f"backends: {{ o: {{ address: '{b.address}' }} }}\n")
+        self.tarnd.process.send_signal(signal.SIGHUP)
+        self.wait_for("b is asked", lambda: self.body("/x") == "b")
+        self.write("backends: {}\n")
+        self.tarnd.process.send_signal(signal.SIGHUP)
+        self.wait_for("the mistake is told", lambda: "section 'backends' is empty" in self.logged())
+        self.assertEqual(self.body("/x"), "b")
+
+    def test_nobody_is_failed_by_many_of_them(self):
+        a, b = named("a"), named("b")
+        config = ("backends: {{ o: {{ address: '{}' }} }}\nvcl: p.vcl\n"
+                  "parameters: {{ default_ttl: {}s }}\n")
+        self.start(f"backends: {{ o: {{ address: '{a.address}' }} }}\n")
+        self.policy("p.vcl", "vcl 4.1;\nsub vcl_deliver { set resp.http.X-P = req.url; }\n")
+        over, failed, asked = threading.Event(), [], [0] * 4
+
+        def ask(n):
+            while not over.is_set():
+                answer = self.tarnd.ask(f"/{'keep' if n % 2 else 'x'}/{asked[n] % 50}")
+                asked[n] += 1
+                if answer.status != 200 or answer.body not in (b"a", b"b"):
+                    failed.append(answer.data[:200])
+
+        threads = [threading.Thread(target=ask, args=(n,)) for n in range(len(asked))]
+        for t in threads:
+            t.start()
+        for i in range(40):
+            self.reload(config.format((a if i % 2 else b).address, i + 1))
+        over.set()
+        for t in threads:
+            t.join()
+        self.assertEqual(failed, [])
+        self.assertGreater(min(asked), 0)
+
+
+if __name__ == "__main__":
+    program, ctl = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=1)

@@ -1,0 +1,135 @@
+/* conf_compare_test.c -- what a new configuration changes. */
+#include "t/unit/conf_fixture.h"
+
+#include "conf/conf_compare.h"
+#include "conf/conf_params.h"
+
+struct told {
+    char text[4096];
+    size_t len;
+};
+
+static void
+told_each(void *ctx, const struct conf_change *c)
+{
+    struct told *t = ctx;
+
+    t->len += (size_t)snprintf(t->text + t->len, sizeof(t->text) - t->len, "%s%s: '%s' '%s'\n",
+        c->live ? "" : "! ", c->what, c->from, c->to);
+}
+
+/* The changes, one a line; `!` before those that need a restart. */
+static void
+expect_changes(const char *old, const char *next, const char *want)
+{
+    const struct conf *a = load(old), *b = load(next);
+    struct told t = {.len = 0};
+    unsigned nrestart = 0;
+
+    for (const char *p = want; *p != '\0'; p++)
+        nrestart += *p == '!';
+    CHECK_EQ(nrestart, conf_compare(a, b, told_each, &t));
+    CHECK_STR(want, t.text);
+    conf_free(&a);
+    conf_free(&b);
+}
+
+TEST(conf_compare, the_same_file_changes_nothing)
+{
+    const char *all = BACKEND "listen: [{address: '127.0.0.1:8080'}, {address: 'unix:/tmp/s'}]\n"
+                              "storage: {main: {size: 1GiB}}\nworkers: 2\nvcl: a.vcl\n"
+                              "routes: [{path: /a, backend: o}]\nindex: {bits: 10}\n"
+                              "negative_cache: {entries: 1000}\ntables: {t: {kind: set}}\n"
+                              "admin: {address: 'unix:/tmp/a'}\nparameters: {default_ttl: 1s}\n";
+
+    expect_changes(all, all, "");
+    expect_changes(BACKEND, BACKEND "parameters: {default_grace: 10s}\n", "");
+}
+
+TEST(conf_compare, what_may_change_is_told_from_what_needs_a_restart)
+{
+    expect_changes(BACKEND "parameters: {default_ttl: 1s, listen_depth: 10}\n",
+        BACKEND "parameters: {default_ttl: 2m, listen_depth: 20}\n",
+        "parameters.default_ttl: '1s' '2m'\n! parameters.listen_depth: '10' '20'\n");
+    expect_changes(BACKEND "storage: {main: {size: 1GiB}}\n",
+        BACKEND "storage: {main: {size: 2GiB, eviction: lru}}\n",
+        "storage.main.size: '1GiB' '2GiB'\n! storage.main.eviction: 's3-fifo' 'lru'\n");
+    expect_changes(BACKEND "storage: {main: {size: 1GiB}}\n",
+        BACKEND "storage: {main: {size: 1GiB}, b: {size: 1GiB}}\n", "! storage.b: '' 'new'\n");
+    expect_changes(BACKEND "workers: 1\n", BACKEND "workers: auto\n", "! workers: '1' 'auto'\n");
+    expect_changes(BACKEND "negative_cache: {entries: 1000, ttl: 1s}\n",
+        BACKEND "negative_cache: {entries: 2000, ttl: 2s}\n",
+        "! negative_cache.entries: '1000' '2000'\nnegative_cache.ttl: '1s' '2s'\n");
+    expect_changes(BACKEND "index: {bits: 10}\n", BACKEND, "! index.bits: '10' 'auto'\n");
+    expect_changes(BACKEND "tables: {t: {kind: set}}\n", BACKEND "tables: {u: {kind: set}}\n",
+        "! tables.t: 'there' 'gone'\n! tables.u: '' 'new'\n");
+    expect_changes(BACKEND, BACKEND "admin: {address: 'unix:/tmp/a'}\n", "! admin: '' 'new'\n");
+}
+
+TEST(conf_compare, backends_are_told_apart_by_name_and_compared_key_by_key)
+{
+    expect_changes("backends: {a: {address: '127.0.0.1:1'}, b: {address: '127.0.0.1:2'}}\n",
+        "backends: {b: {address: '127.0.0.1:3', max_connections: 7}, c: {address: "
+        "'127.0.0.1:2'}}\n",
+        "backends.a: 'there' 'gone'\nbackends.b.address: '127.0.0.1:2' '127.0.0.1:3'\n"
+        "backends.b.max_connections: '0' '7'\nbackends.c: '' 'new'\n");
+    /* A parameter is the default of each backend that says nothing. */
+    expect_changes(BACKEND, BACKEND "parameters: {connect_timeout: 1s}\n",
+        "backends.o.connect_timeout: '3500ms' '1s'\n! parameters.connect_timeout: '3500ms' '1s'\n");
+}
+
+TEST(conf_compare, routes_are_compared_by_what_they_say)
+{
+    const char *two = "backends: {a: {address: '127.0.0.1:1'}, b: {address: '127.0.0.1:2'}}\n"
+                      "routes: [{path: /x, backend: a}]\n";
+
+    /* The same names in another order: other numbers, the same routes. */
+    expect_changes(two,
+        "backends: {b: {address: '127.0.0.1:2'}, a: {address: '127.0.0.1:1'}}\n"
+        "routes: [{path: /x, backend: a}]\n",
+        "");
+    expect_changes(two,
+        "backends: {a: {address: '127.0.0.1:1'}, b: {address: '127.0.0.1:2'}}\n"
+        "routes: [{path: /x, backend: b}]\n",
+        "routes: '' ''\n");
+}
+
+TEST(conf_compare, listeners_are_their_addresses)
+{
+    expect_changes(BACKEND "listen: [{address: '127.0.0.1:1'}, {address: '127.0.0.1:2'}]\n",
+        BACKEND "listen: [{address: '127.0.0.1:3'}, {address: '127.0.0.1:1'}]\n",
+        "listen: '127.0.0.1:2' ''\nlisten: '' '127.0.0.1:3'\n");
+}
+
+TEST(conf_compare, a_secret_is_not_told)
+{
+    expect_changes(BACKEND "admin: {address: '127.0.0.1:1', token: abcdefghijklmnop}\n",
+        BACKEND "admin: {address: '127.0.0.1:1', token: ponmlkjihgfedcba}\n",
+        "! admin.token: '' ''\n");
+}
+
+TEST(conf_compare, live_parameters_are_taken_and_others_are_not)
+{
+    const struct conf *a = load(BACKEND);
+    const struct conf *b = load(
+        BACKEND "parameters: {default_ttl: 7s, log_level: debug, listen_depth: 9, http_via: x}\n");
+    struct conf_params p = a->params;
+
+    conf_params_take_live(&p, &b->params);
+    CHECK_EQ(7000, p.default_ttl);
+    CHECK(p.ttl_said);
+    CHECK_STR("debug", p.log_level);
+    CHECK_EQ(a->params.listen_depth, p.listen_depth);
+    CHECK(p.http_via == a->params.http_via); /* whose text lives as long */
+    conf_free(&b);
+    CHECK_STR("debug", p.log_level); /* that of a level is for ever */
+    conf_free(&a);
+}
+
+TEST_MAIN(TEST_ENTRY(conf_compare, the_same_file_changes_nothing),
+    TEST_ENTRY(conf_compare, what_may_change_is_told_from_what_needs_a_restart),
+    TEST_ENTRY(conf_compare, backends_are_told_apart_by_name_and_compared_key_by_key),
+    TEST_ENTRY(conf_compare, routes_are_compared_by_what_they_say),
+    TEST_ENTRY(conf_compare, listeners_are_their_addresses),
+    TEST_ENTRY(conf_compare, a_secret_is_not_told),
+    TEST_ENTRY(conf_compare, live_parameters_are_taken_and_others_are_not))
