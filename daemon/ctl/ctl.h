@@ -46,6 +46,8 @@ int ctl_ask_with(
     struct ctl *c, const char *method, const char *path, struct slice body, json_t **out);
 /* PREFIX/NAME, NAME as one segment of a path.  Freed by the caller; NULL: no memory. */
 char *ctl_path(const char *prefix, const char *name);
+/* PREFIX and the text, percent-encoded.  Freed by the caller; NULL: no memory. */
+char *ctl_escaped(const char *prefix, const char *text);
 /* "tarnctl: ..." on standard error. */
 __attribute__((format(printf, 1, 2))) void ctl_say(const char *fmt, ...);
 /* The whole of a file, or of standard input when it is "-".  CTL_DONE and memory that the caller

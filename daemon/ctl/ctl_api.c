@@ -1,10 +1,10 @@
 /* ctl_api.c -- questions to tarnd's admin listener. */
 #include <curl/curl.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/slurp.h"
 #include "daemon/ctl/ctl.h"
 
 enum {
@@ -35,41 +35,33 @@ ctl_say(const char *fmt, ...)
 int
 ctl_slurp(const char *name, struct span *out)
 {
-    FILE *f = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
-    size_t room = 65536;
-    int err = 0;
+    int err = slurp_file(name, out);
 
-    *out = (struct span){malloc(room), 0};
-    while (f != NULL && out->ptr != NULL && !feof(f) && !ferror(f)) {
-        if (out->len == room) {
-            char *more = realloc(out->ptr, room *= 2);
-
-            if (more == NULL)
-                free(out->ptr);
-            out->ptr = more;
-            continue;
-        }
-        out->len += fread(out->ptr + out->len, 1, room - out->len, f);
-    }
-    err = f == NULL || ferror(f) ? errno : out->ptr == NULL ? ENOMEM : 0;
-    if (f != NULL && f != stdin)
-        fclose(f);
     if (err == 0)
         return CTL_DONE;
     ctl_say("%s: %s", name, strerror(err));
-    free(out->ptr);
-    *out = (struct span){NULL, 0};
     return CTL_USAGE;
+}
+
+char *
+ctl_escaped(const char *prefix, const char *text)
+{
+    char *escaped = curl_easy_escape(NULL, text, 0), *path = NULL;
+
+    if (escaped != NULL && asprintf(&path, "%s%s", prefix, escaped) < 0)
+        path = NULL;
+    curl_free(escaped);
+    return path;
 }
 
 char *
 ctl_path(const char *prefix, const char *name)
 {
-    char *segment = curl_easy_escape(NULL, name, 0), *path = NULL;
+    char *segment = ctl_escaped("/", name), *path = NULL;
 
-    if (segment != NULL && asprintf(&path, "%s/%s", prefix, segment) < 0)
+    if (segment != NULL && asprintf(&path, "%s%s", prefix, segment) < 0)
         path = NULL;
-    curl_free(segment);
+    free(segment);
     return path;
 }
 

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/slurp.h"
 #include "daemon/base/terr.h"
 #include "daemon/shm/table_guard.h"
 #include "daemon/shm/table_read.h"
@@ -96,34 +97,6 @@ main_wrong(const char *what, const char *arg)
 }
 
 /* --- load --- */
-
-/* The whole of a file.  0, or errno. */
-static int
-main_slurp(const char *name, struct span *out)
-{
-    FILE *f = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
-    size_t max = 65536;
-    int err;
-
-    *out = (struct span){malloc(max), 0};
-    if (f == NULL)
-        return errno;
-    while (out->ptr != NULL && !feof(f) && !ferror(f)) {
-        if (out->len == max) {
-            char *more = realloc(out->ptr, max *= 2);
-
-            if (more == NULL)
-                free(out->ptr);
-            out->ptr = more;
-            continue;
-        }
-        out->len += fread(out->ptr + out->len, 1, max - out->len, f);
-    }
-    err = out->ptr == NULL ? ENOMEM : ferror(f) ? EIO : 0;
-    if (f != stdin)
-        fclose(f);
-    return err;
-}
 
 /* The line of entry `number`: comments do not count. */
 static unsigned long
@@ -213,7 +186,7 @@ main_load(struct main_args *a)
 {
     struct table_image image;
     struct span text;
-    int err = main_slurp(a->file, &text), status = 1;
+    int err = slurp_file(a->file, &text), status = 1;
 
     if (err != 0)
         main_say("%s: %s", a->file, strerror(err));
