@@ -52,7 +52,7 @@ def instructions(lab, slots):
         per = few if phase.startswith("chained") else COUNTED
         counted[phase] = {k: v / per for k, v in totals(f"{out}.{i}").items()}
     keys = counted.pop("keys")
-    return {p: {k: v - keys[k] for k, v in c.items()} for p, c in counted.items()}
+    return {p: {k: v - keys.get(k, 0) for k, v in c.items()} for p, c in counted.items()}
 
 
 def measure(lab, slots, samples):
