@@ -45,12 +45,19 @@
     X(PUT, "/v1/parameters/*", parameter_set, "value=string!",                                     \
       "{\"value\": VALUE}: from now on, until tarnd ends; 409 if it needs a restart")              \
     X(POST, "/v1/stop", stop, "", "Drains and ends, as SIGTERM does")                              \
-    X(GET, "/v1/why", later, "", "Explains an answer; not in this build")                          \
+    X(GET, "/v1/why", why, "?url=string ?header=string",                                           \
+      "?url=URL&header=NAME:VALUE...: what a request for it would come to now and why, what is "    \
+      "stored under its key, and what last became of it")                                          \
     X(GET, "/v1/index", index, "",                                                                 \
       "The index: size, load, growth, how full its buckets are, moves, victims")                   \
     X(GET, "/v1/index/dump", index_dump, "?limit=integer ?after=string",                           \
       "?limit=N&after=CURSOR: its keys and what they stand for, bucket by bucket, in pages")       \
     X(GET, "/v1/tables", tables, "", "Tables in shared memory: version, entries, state, lookups")  \
+    X(GET, "/v1/tables/*", table_show, "?limit=integer ?after=string",                             \
+      "?limit=N&after=CURSOR: its entries in `list`, in pages")                                    \
+    X(PUT, "/v1/tables/*", table_load, "text",                                                     \
+      "The body is its entries, a line each: the newest version from now on; 422 with the line that "\
+      "is wrong, 409 while another program writes it")                                             \
     X(GET, "/v1/log", later, "", "The log as JSON lines; not in this build")                       \
     X(POST, "/v1/reload", reload, "",                                                              \
       "Reads the configuration and its policy anew: what changed; 422 with every error, or 409 with "\

@@ -1,5 +1,12 @@
 /* admin_tables.c -- the tables in shared memory, as the management thread sees them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
 #include "daemon/admin/admin_priv.h"
+#include "daemon/shm/table_view.h"
+#include "daemon/shm/table_write.h"
 #include "daemon/shm/tables.h"
 
 static json_t *
@@ -44,4 +51,158 @@ admin_do_tables(struct admin_call *c)
     }
     json_put(o, "tables", list);
     admin_answer(c, 200, o);
+}
+
+/* The one that the path names; false: answered. */
+static bool
+tables_find_named(struct admin_call *c, struct tables_seen *out)
+{
+    struct tables *tables = c->admin->env.tables;
+
+    for (unsigned i = 0; tables != NULL && i < tables_count(tables); i++) {
+        tables_seen(tables, i, out);
+        if (strcmp(out->name, c->name) == 0)
+            return true;
+    }
+    admin_fail(c, 404, "GET /v1/tables lists them", "no table is named '%s'", c->name);
+    return false;
+}
+
+/* --- show --- */
+
+static json_t *
+tables_value(enum table_kind kind, struct slice value)
+{
+    json_t *list;
+
+    if (kind != TABLE_VECTOR)
+        return value.len > 0 ? json_any_text(value) : json_null();
+    list = json_array();
+    for (size_t i = 0; i + sizeof(float) <= value.len; i += sizeof(float)) {
+        float f;
+
+        memcpy(&f, value.ptr + i, sizeof(f));
+        json_array_append_new(list, json_real((double)f));
+    }
+    return list;
+}
+
+/* Of a version that stays while we are inside: *next is where to go on, 0 at the end. */
+static json_t *
+tables_page(const struct table_view *v, uint64_t after, uint64_t limit, uint64_t *next)
+{
+    json_t *list = json_array();
+    struct slice key, value;
+    uint64_t n = 0;
+
+    for (; n < limit && table_view_next(v, &after, &key, &value); n++) {
+        json_t *o = json_object();
+
+        json_put(o, "key", json_any_text(key));
+        json_put(o, "value", tables_value(v->kind, value));
+        json_array_append_new(list, o);
+    }
+    *next = n == limit ? after : 0;
+    return list;
+}
+
+void
+admin_do_table_show(struct admin_call *c)
+{
+    static const struct admin_arg args[] = {
+        {"limit", 10, 1, 10000}, {"after", 10, 0, UINT64_MAX}, {NULL, 0, 0, 0}};
+    uint64_t values[] = {1000, 0}, next = 0;
+    const struct table_view *v;
+    struct table_reader *r;
+    struct tables_seen seen;
+    json_t *o;
+    int err;
+
+    if (!tables_find_named(c, &seen) || !admin_args(c, args, values))
+        return;
+    err = table_reader_new(&r, seen.path, TABLE_ANY, TABLE_CHECKED);
+    if (err != 0) {
+        admin_fail_terr(c, err, seen.path);
+        return;
+    }
+    o = tables_json(&seen);
+    v = table_enter(r);
+    json_put(o, "list", v != NULL ? tables_page(v, values[1], values[0], &next) : json_array());
+    json_put(o, "next", next > 0 ? json_integer((json_int_t)next) : json_null());
+    if (table_leave(r) != 0) {
+        json_decref(o);
+        admin_fail(c, 503, "try again", "the table was written meanwhile, and did not wait for us");
+    } else {
+        admin_answer(c, 200, o);
+    }
+    table_reader_free(&r);
+}
+
+/* --- load --- */
+
+/* The image of the body's text.  False: answered. */
+static bool
+tables_build(struct admin_call *c, enum table_kind kind, struct table_image *out)
+{
+    struct table_builder *b;
+    unsigned long line = 0;
+    char why[TABLE_WHY_MAX] = "";
+    size_t again = 0;
+    int err = table_builder_new(&b, kind);
+
+    if (err == 0) {
+        err = table_builder_add_text(b, c->body, &line, why, sizeof(why));
+        if (err != 0 && why[0] != '\0')
+            admin_fail(c, 422, "an entry a line: a key and, behind white space, its value",
+                "line %lu: %s", line, why);
+        else if (err == 0)
+            err = table_builder_finish(b, out, &again);
+        table_builder_free(&b);
+    }
+    if (err == TERR_EXISTS)
+        admin_fail(c, 422, NULL, "entry %zu: its key was there before", again + 1);
+    else if (err != 0 && c->status == 0)
+        admin_fail_terr(c, err, c->name);
+    return err == 0;
+}
+
+static void
+tables_write(struct admin_call *c, const struct tables_seen *seen, const struct table_image *image)
+{
+    struct table_writer *w;
+    char why[TABLE_WHY_MAX] = "";
+    int err = table_writer_open(&w, seen->path, TABLE_GRACE_MS, why, sizeof(why));
+
+    if (err == 0) {
+        err = table_write(w, image, why, sizeof(why));
+        table_writer_close(&w);
+    }
+    if (err < 0)
+        admin_fail(c, err == TERR_BUSY ? 409 : 503,
+            err == TERR_BUSY ? "another program writes it: load it there" : NULL, "%s",
+            why[0] != '\0' ? why : terr_text(err));
+}
+
+/* Written here, as by any writer: workers have it from their next turn on. */
+void
+admin_do_table_load(struct admin_call *c)
+{
+    struct table_image image = {NULL, 0};
+    struct tables_seen seen;
+    enum table_kind kind = TABLE_MAP;
+    const struct conf *conf = c->admin->env.conf;
+
+    if (!tables_find_named(c, &seen))
+        return;
+    for (unsigned i = 0; i < conf->ntables; i++)
+        if (strcmp(conf->tables[i].name, c->name) == 0)
+            kind = table_kind_find(conf->tables[i].kind);
+    if (kind == TABLE_ANY)
+        kind = seen.used ? seen.kind : TABLE_MAP;
+    if (!tables_build(c, kind, &image))
+        return;
+    tables_write(c, &seen, &image);
+    free(image.base);
+    if (c->status == 0 && tables_find_named(c, &seen))
+        admin_answer(c, 200, tables_json(&seen));
 }

@@ -202,6 +202,7 @@ bans_hit(struct cache *c, struct entry *e, const struct http_head *req, struct c
         return false;
     if (ban_kill(e))
         counter_add_shared(c->counters, COUNTER_bans_obj_killed, 1);
+    fates_note(&c->fates, &e->node.key, FATE_BANNED);
     cache_unlink_under(c, g, e);
     return true;
 }

@@ -52,6 +52,7 @@ lurk_kill(struct cache *c, struct entry *e, enum counter why)
 {
     if (ban_kill(e))
         counter_add_shared(c->counters, why, 1);
+    fates_note(&c->fates, &e->node.key, FATE_BANNED);
     cache_unlink_under(c, NULL, e);
 }
 

@@ -99,6 +99,7 @@ cache_drop_victim(struct cache *c, struct cuckoo_node *node)
 {
     for (struct entry *e = entry_of_node(node), *next; e != NULL; e = next) {
         next = entry_next(e);
+        fates_note(&c->fates, &e->node.key, FATE_NO_SLOT);
         evict_remove(c, e);
         entry_retire(e); /* who waits for it is told by its fetch, which still holds it */
         counter_add_shared(c->counters, COUNTER_index_evicted, 1);
@@ -118,8 +119,10 @@ cache_bound_variants(struct cache *c, struct cuckoo_guard *g, struct entry *firs
         n++;
         last = e;
     }
-    if (n >= LIMIT_VARIANTS && last != NULL)
-        cache_unlink_locked(c, g, last);
+    if (n < LIMIT_VARIANTS || last == NULL)
+        return;
+    fates_note(&c->fates, &last->node.key, FATE_CROWDED);
+    cache_unlink_locked(c, g, last);
 }
 
 /* Links `e` as the newest under its key.  The guard may be given up for a moment, and another
@@ -177,7 +180,7 @@ cache_passes(const struct entry *marker, const struct cache_query *q)
 }
 
 /* With a policy a marker that is fresh comes before what is stale. */
-static void
+void
 cache_heed_marker(struct cache_choice *choice, const struct cache_query *q)
 {
     if (choice->marker == NULL)
@@ -185,6 +188,34 @@ cache_heed_marker(struct cache_choice *choice, const struct cache_query *q)
     choice->reason = choice->marker->pass ? CACHE_MARKED_PASS : CACHE_MARKED;
     if (q->for_policy || choice->marker->pass)
         choice->stale = NULL;
+}
+
+/* What a walk along the entries comes to.  `room`: there is one to be filled.  *fetches: somebody has
+ * to, and it is this request; with CACHE_STALE, besides. */
+enum cache_verdict
+cache_judge(struct cache *c, const struct cache_query *q, const struct cache_choice *choice,
+    bool room, struct cache_answer *out, bool *fetches)
+{
+    enum cache_verdict otherwise = choice->stale != NULL ? CACHE_STALE : CACHE_PASS;
+
+    *fetches = false;
+    if (choice->use != NULL)
+        return CACHE_HIT;
+    if (choice->stale == NULL && c->negative != NULL &&
+        cache_is_absent(c, q, &out->absent, &out->reason))
+        return CACHE_ABSENT;
+    if (choice->stale != NULL && (choice->busy != NULL || !room))
+        return CACHE_STALE;                                      /* somebody refreshes it already */
+    if (choice->busy == NULL && choice->nbusy >= LIMIT_VARIANTS) /* every walk passes all of them */
+        return otherwise;
+    if (choice->stale == NULL && choice->marker != NULL && cache_passes(choice->marker, q))
+        return CACHE_PASS;
+    if (q->only_stored)
+        return otherwise;
+    if (choice->busy != NULL && !cache_is_late(choice, q))
+        return CACHE_QUEUED;
+    *fetches = true;
+    return choice->stale != NULL ? CACHE_STALE : CACHE_MISS;
 }
 
 /* With a new entry at hand, under the guard: nothing can change any more.  Takes *fresh unless
@@ -196,6 +227,8 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
     struct entry *e = *fresh;
     struct cache_choice choice = {
         .cache = c, .g = g, .expected = e != NULL && !q->ignore_vary ? entry_expected(e) : 0};
+    enum cache_verdict verdict;
+    bool fetches;
 
     cache_choose(&choice, entry_of_node(cuckoo_find_locked(c->index, g)), q);
     cache_heed_marker(&choice, q);
@@ -203,24 +236,13 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
     out->entry = choice.use != NULL ? choice.use : choice.stale;
     if (out->entry != NULL)
         entry_count_use(out->entry, q);
-    if (choice.use != NULL)
-        return CACHE_HIT;
-    if (choice.stale == NULL && c->negative != NULL &&
-        cache_is_absent(c, q, &out->absent, &out->reason))
-        return CACHE_ABSENT; /* since the first look */
-    if (choice.stale != NULL && (choice.busy != NULL || e == NULL))
-        return CACHE_STALE;                                    /* somebody refreshes it already */
-    if (choice.busy == NULL && choice.nbusy >= LIMIT_VARIANTS) /* every walk passes all of them */
-        return choice.stale != NULL ? CACHE_STALE : CACHE_PASS;
-    if (choice.stale == NULL && choice.marker != NULL && cache_passes(choice.marker, q))
-        return CACHE_PASS;
-    if (q->only_stored)
-        return choice.stale != NULL ? CACHE_STALE : CACHE_PASS;
-    if (choice.busy != NULL && !cache_is_late(&choice, q)) {
+    verdict = cache_judge(c, q, &choice, e != NULL, out, &fetches);
+    if (verdict == CACHE_QUEUED) {
         waiter_arm(w, &choice.busy->waiting);
         out->entry = entry_hold(choice.busy);
-        return CACHE_QUEUED;
     }
+    if (!fetches)
+        return verdict;
     *fresh = NULL;
     if (e != NULL && choice.old != NULL)
         out->old = entry_hold(choice.old);
@@ -416,6 +438,7 @@ entry_set_response(struct entry *e, const struct cache_response *r)
     e->key_shows = key_len > 0 && key_len <= ENTRY_KEY_SHOWN_MAX &&
                    memchr(r->key_text.ptr, '"', key_len) == NULL;
     e->origin_status = r->origin_status;
+    e->ttl_from = v->origin;
     e->length_in_head = r->length_in_head;
     e->partial = r->partial;
     e->windowed = r->windowed;
@@ -492,6 +515,8 @@ cache_hitmiss(
     e->handoff = handoff;
     e->by_request = mark == CACHE_MARK_BY_REQUEST;
     e->pass = mark == CACHE_MARK_PASS;
+    if (e->origin_status != FRESH_REFUSE_NONE)
+        fates_note(&c->fates, &e->node.key, FATE_REFUSED + e->origin_status);
     e->received_ms = now_ms;
     atomic_init(&e->ttl, entry_ms_pack(ttl_ms));
     cuckoo_lock(c->index, &e->node.key, &g);
@@ -534,6 +559,7 @@ cache_fail(struct entry *e, int err)
 
     OBJ_CHECK(e, ENTRY_MAGIC);
     e->err = err;
+    cache_note(e, FATE_FAILED);
     cuckoo_lock(c->index, &e->node.key, &g);
     if (e->linked)
         cache_unlink_locked(c, &g, e);
@@ -577,6 +603,21 @@ cache_settle_window(struct entry *e)
         cache_unlink_locked(c, &g, e);
     }
     cuckoo_unlock(c->index, &g);
+}
+
+void
+cache_note(const struct entry *e, unsigned what)
+{
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    if (!entry_is_private(e))
+        fates_note(&cache_of_all->fates, &e->node.key, what);
+}
+
+void
+entry_refused(struct entry *e, enum fresh_refusal why)
+{
+    tassert(entry_state(e) == ENTRY_BUSY);
+    e->origin_status = why;
 }
 
 void
@@ -665,9 +706,11 @@ cache_invalidate(struct cache *c, const struct hash128 *key)
     bool any;
 
     cache_change_key(c, key, NULL, &any);
-    if (any)
-        counter_add_shared(c->counters, COUNTER_cache_invalidated, 1);
-    return any;
+    if (!any)
+        return false;
+    fates_note(&c->fates, key, FATE_CHANGED);
+    counter_add_shared(c->counters, COUNTER_cache_invalidated, 1);
+    return true;
 }
 
 unsigned
@@ -676,6 +719,8 @@ cache_purge(struct cache *c, const struct hash128 *key)
     bool any;
     unsigned n = cache_change_key(c, key, NULL, &any);
 
+    if (n > 0)
+        fates_note(&c->fates, key, FATE_PURGED);
     counter_add_shared(c->counters, COUNTER_cache_purged, n);
     return n;
 }

@@ -14,6 +14,7 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/cache/entry.h"
+#include "daemon/cache/fate.h"
 #include "daemon/cache/negative.h"
 
 struct bans;
@@ -154,6 +155,24 @@ void cache_publish_absent(
     struct entry *e, struct entry *handoff, const struct negative_fact *fact, uint32_t generation);
 /* The leader's own response after hitmiss, once; a hold, or NULL. */
 struct entry *cache_take_handoff(struct entry *e);
+
+/* Before cache_hitmiss(): why the response is not for the cache. */
+void entry_refused(struct entry *e, enum fresh_refusal why);
+/* What became of one that is for others, before it is unlinked: for who asks later. */
+void cache_note(const struct entry *e, unsigned what); /* enum fate */
+
+/* What a lookup would come to, for who explains it: nothing is counted, started or waited for.  The
+ * entry is borrowed.  *fetches: this request would ask the backend. */
+enum cache_verdict cache_peek(
+    struct cache *c, const struct cache_query *q, struct cache_answer *out, bool *fetches);
+/* What is stored under a key, or being fetched, the newest first; borrowed. */
+struct entry *cache_stored(struct cache *c, const struct hash128 *key);
+/* The marker that a lookup for this would heed; NULL: none. */
+struct entry *cache_marker(struct cache *c, const struct cache_query *q);
+/* Is it for this request, by Vary? */
+bool cache_is_variant_for(const struct entry *e, const struct cache_query *q);
+/* What last became of a key; false: nothing is known. */
+bool cache_recall(struct cache *c, const struct hash128 *key, struct fate_seen *out);
 
 /* The body is whole: from now on it may be evicted. */
 void cache_settle(struct entry *e);

@@ -6,6 +6,7 @@
 
 #include "daemon/cache/ban_priv.h"
 #include "daemon/cache/cache.h"
+#include "daemon/cache/fate.h"
 #include "daemon/shm/counters.h"
 #include "storage/storage.h"
 
@@ -34,6 +35,7 @@ struct cache {
      * late, learns it from here.  A count, not a time; several keys may share one. */
     _Atomic uint32_t changes[CACHE_CHANGES];
     struct bans bans;
+    struct fates fates;
     struct negative *negative; /* set before anybody looks; NULL: there is none */
 };
 
@@ -92,6 +94,10 @@ bool entry_matches(const struct entry *e, const struct cache_query *q);
 bool entry_is_settled(const struct entry *e);
 bool entry_covers(const struct entry *e, const struct cache_query *q);
 void cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q);
+/* cache.c: what comes of it; cache_heed_marker() first. */
+void cache_heed_marker(struct cache_choice *choice, const struct cache_query *q);
+enum cache_verdict cache_judge(struct cache *c, const struct cache_query *q,
+    const struct cache_choice *choice, bool room, struct cache_answer *out, bool *fetches);
 /* A number for what this request selects, if the response to come varies as `e` does; not 0. */
 uint32_t cache_variant(const struct entry *e, const struct cache_query *q);
 struct entry *cache_choose_stale(struct cache *c, struct entry *first, const struct cache_query *q);

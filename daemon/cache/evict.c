@@ -110,6 +110,8 @@ evict_unlink(struct cache *c, struct entry *e)
         storage_promise(c->storage, worth);
     if (was_linked)
         cache_unlink_locked(c, &g, e);
+    if (was_linked && entry_state(e) == ENTRY_READY)
+        fates_note(&c->fates, &e->node.key, FATE_EVICTED);
     cuckoo_unlock(c->index, &g);
     if (!was_linked)
         return 0;

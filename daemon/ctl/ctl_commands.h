@@ -39,6 +39,9 @@ int ctl_ban_list(struct ctl *c);
 int ctl_index_stats(struct ctl *c);
 int ctl_index_dump(struct ctl *c);
 
+/* ctl_why.c */
+int ctl_why(struct ctl *c);
+
 /* ctl_policy.c */
 int ctl_vcl_list(struct ctl *c);
 int ctl_vcl_load(struct ctl *c);
@@ -49,5 +52,7 @@ int ctl_vcl_discard(struct ctl *c);
 int ctl_backend_list(struct ctl *c);
 int ctl_backend_health(struct ctl *c);
 int ctl_table_list(struct ctl *c);
+int ctl_table_show(struct ctl *c);
+int ctl_table_load(struct ctl *c);
 
 #endif

@@ -189,3 +189,66 @@ ctl_backend_health(struct ctl *c)
     free(path);
     return rc;
 }
+
+/* As it would be loaded again. */
+static void
+table_print_entry(const json_t *e)
+{
+    const json_t *value = json_object_get(e, "value"), *number;
+    const char *text = json_string_value(value);
+    size_t i;
+
+    fputs(json_string_value(json_object_get(e, "key")), stdout);
+    if (text != NULL)
+        printf(" %s", text);
+    json_array_foreach(value, i, number) printf(" %.9g", json_number_value(number));
+    putchar('\n');
+}
+
+int
+ctl_table_show(struct ctl *c)
+{
+    long long after = 0;
+    int rc = CTL_DONE;
+
+    do {
+        char *base = ctl_path("/v1/tables", c->args[0]), *path = NULL;
+        const json_t *e;
+        size_t i;
+        json_t *o = NULL;
+
+        if (base == NULL || asprintf(&path, "%s?after=%lld", base, after) < 0)
+            path = NULL;
+        free(base);
+        rc = path != NULL ? ctl_ask(c, "GET", path, NULL, &o) : CTL_REFUSED;
+        free(path);
+        if (rc == CTL_DONE && !c->json) {
+            json_array_foreach(json_object_get(o, "list"), i, e) table_print_entry(e);
+        }
+        after = json_integer_value(json_object_get(o, "next"));
+        json_decref(o);
+    } while (rc == CTL_DONE && after > 0);
+    return rc;
+}
+
+int
+ctl_table_load(struct ctl *c)
+{
+    struct span text;
+    char *path;
+    json_t *o;
+    int rc = ctl_slurp(c->args[1], &text);
+
+    if (rc != CTL_DONE)
+        return rc;
+    path = ctl_path("/v1/tables", c->args[0]);
+    rc = ctl_ask_with(c, "PUT", path, slice_of(text.ptr, text.len), &o);
+    if (rc == CTL_DONE && !c->json)
+        printf("%s: version %lld, %lld entries\n", c->args[0],
+            (long long)json_integer_value(json_object_get(o, "version")),
+            (long long)json_integer_value(json_object_get(o, "entries")));
+    json_decref(o);
+    free(path);
+    free(text.ptr);
+    return rc;
+}

@@ -15,6 +15,11 @@
     X("storage stats", "", 0, 0, storage_stats,                                                    \
       "The size of the storage bounds the process: what is charged shows as a tree.\n",            \
       "memory, by what it is taken for")                                                           \
+    X("why", "URL [FIELD...]", 1, 33, why,                                                         \
+      "URL is absolute, or a path on the first listener's address.  A FIELD is one of the request:\n" \
+      "    tarnctl why http://www.example.com/page 'Accept-Encoding: gzip' 'Cookie: a=b'\n"        \
+      "The policy and the cache are really asked, and nothing is changed, counted or fetched.\n",   \
+      "what a request for URL would come to now, and why; what is stored")                         \
     X("purge", "[--soft] URL", 1, 1, purge,                                                        \
       "URL is absolute, as clients ask for it: http://www.example.com/page.  All variants go.\n"   \
       "With --soft they stay, stale, until they have been fetched anew.\n",                        \
@@ -40,8 +45,13 @@
     X("backend set-health", "NAME auto|healthy|sick", 2, 2, backend_health, "",                    \
       "what counts instead of a backend's probe")                                                  \
     X("table list", "", 0, 0, table_list,                                                          \
-      "tarn-table loads and shows what is in them.\n",                                             \
+      "Other programs may write them, too: tarn-table, or your own.\n",                            \
       "tables in shared memory")                                                                   \
+    X("table show", "NAME", 1, 1, table_show, "", "what is in a table")                            \
+    X("table load", "NAME FILE", 2, 2, table_load,                                                 \
+      "FILE - is standard input: an entry a line, a key and, behind white space, its value; # begins\n" \
+      "a comment.  All of it is in use at once, and replaces what was there.\n",                   \
+      "load a table in shared memory")                                                             \
     X("index stats", "", 0, 0, index_stats, "",                                                    \
       "how full the index is, and what filling it cost")                                           \
     X("index dump", "[--limit N]", 0, 0, index_dump,                                               \

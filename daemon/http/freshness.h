@@ -36,7 +36,11 @@
     X(VARY_STAR, "vary-star", "Vary: * matches no other request")                                  \
     X(NOT_UNDERSTOOD, "not-understood", "must-understand, and the status is not known")            \
     X(NO_FRESHNESS, "no-freshness", "nothing says how long it stays fresh")                        \
-    X(STALE, "stale", "it was stale when it arrived, and may not be used so")
+    X(STALE, "stale", "it was stale when it arrived, and may not be used so")                      \
+    /* not fresh_judge()'s: what else keeps a response out */                                      \
+    X(POLICY, "policy", "the policy said so: beresp.uncacheable, or return(pass(...))")            \
+    X(TOO_LARGE, "too-large", "its body is larger than max_object_size")                           \
+    X(NO_ROOM, "no-room", "there was no room for it, and none could be made")
 
 /*    id, name for logs, what the lifetime came from */
 #define FRESH_ORIGIN_TABLE(X)                                                                      \
@@ -46,7 +50,8 @@
     X(MAX_AGE, "max-age", "max-age of Cache-Control")                                              \
     X(EXPIRES, "expires", "Expires minus Date")                                                    \
     X(HEURISTIC, "heuristic", "a tenth of the time since Last-Modified")                           \
-    X(DEFAULT, "default", "the parameter default_ttl")
+    X(DEFAULT, "default", "the parameter default_ttl")                                             \
+    X(POLICY, "policy", "the policy: it set beresp.ttl") /* not fresh_judge()'s */
 /* clang-format on */
 
 enum fresh_refusal {
@@ -56,7 +61,7 @@ enum fresh_refusal {
     FRESH_REFUSE_COUNT
 };
 
-enum fresh_origin {
+enum fresh_origin { /* entries keep it in 3 bits */
 #define X(id, name, text) FRESH_FROM_##id,
     FRESH_ORIGIN_TABLE(X)
 #undef X

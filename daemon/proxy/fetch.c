@@ -463,6 +463,7 @@ fetch_do_error(struct fetch *f)
         if (f->err != TERR_CANCELLED)
             elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s", f->conf->name,
                 (unsigned long long)fetch_bytes(f), terr_text(f->err));
+        cache_note(f->entry, FATE_CUT);
         cache_unlink(f->entry);
         space_cancel(f->body, &f->space);
         space_fail(f->body, f->err);

@@ -342,7 +342,14 @@ fetch_policy_judge(struct fetch *f)
     v->storable = !(p->forbidden && v->ttl_ms <= 0) && !p->uncacheable &&
                   p->hitpass_ms == FETCH_UNSAID && v->ttl_ms + v->keep_ms > 0 &&
                   f->asked == HTTP_M_GET;
-    v->refusal = v->storable ? FRESH_REFUSE_NONE : FRESH_REFUSE_STALE;
+    if (p->ttl_said)
+        v->origin = FRESH_FROM_POLICY;
+    if (v->storable)
+        v->refusal = FRESH_REFUSE_NONE;
+    else if (p->uncacheable || p->hitpass_ms != FETCH_UNSAID)
+        v->refusal = FRESH_REFUSE_POLICY;
+    else if (!p->forbidden) /* else it is the core's */
+        v->refusal = FRESH_REFUSE_STALE;
 }
 
 const struct http_head *

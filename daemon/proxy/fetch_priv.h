@@ -43,10 +43,11 @@ struct fetch {
     struct fetch_policy *vcl;        /* in the arena; NULL: there is no policy */
     struct fetch_held *held; /* in the arena: told only when the body is whole; NULL: it streams */
     unsigned attempt;
-    uint8_t asked;   /* the method sent: enum http_method */
-    bool by_request; /* what the request said keeps the response out of the cache */
-    bool fresh;      /* retrying: no connection that was idle */
-    bool for_head;   /* the client asked with HEAD, whatever the policy made of it */
+    uint8_t asked;              /* the method sent: enum http_method */
+    enum fresh_refusal refusal; /* why the response is not stored */
+    bool by_request;            /* what the request said keeps the response out of the cache */
+    bool fresh;                 /* retrying: no connection that was idle */
+    bool for_head;              /* the client asked with HEAD, whatever the policy made of it */
     bool begun, request_sent, is_shared, stalled, cut, too_large, no_room;
     bool windowed;        /* `body` is a window: who reads it may be many, or nobody */
     struct req *leader;   /* borrowed until the entry is abandoned */

@@ -322,6 +322,7 @@ void
 fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status)
 {
     int64_t ttl_ms = f->proxy->params.uncacheable_ttl;
+    enum fresh_refusal why = f->no_room ? FRESH_REFUSE_NO_ROOM : f->refusal;
     enum cache_mark mark = f->by_request ? CACHE_MARK_BY_REQUEST : CACHE_MARK;
 
     if (fetch_marks_absent(f)) {
@@ -331,6 +332,7 @@ fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigne
         cache_publish_absent(marker, handoff, &fact, f->negative_generation);
         return;
     }
+    entry_refused(marker, why);
     if (f->no_room && status < 400)
         cache_is_there(f->proxy->cache, &marker->node.key);
     if (f->vcl != NULL) { /* hit-for-miss for beresp.ttl, or hit-for-pass as it said */
@@ -424,6 +426,7 @@ fetch_publish_window(struct fetch *f, const struct http_head *head, struct cache
     f->body = part.body;
     f->is_shared = false;
     f->windowed = true;
+    cache_note(f->entry, FATE_REFUSED + (f->no_room ? FRESH_REFUSE_NO_ROOM : f->refusal));
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
     counter_add(f->proxy->counters, COUNTER_fetch_windows, 1);
     return 0;
@@ -502,6 +505,7 @@ fetch_publish(struct fetch *f, const struct http_head *head)
         v.storable = fetch_part_is_sane(f, head, r.body_len);
         bytes = f->part_len;
     }
+    f->refusal = v.storable ? FRESH_REFUSE_TOO_LARGE : v.refusal; /* unless it is kept */
     if (f->is_shared && v.storable &&
         (bytes == STOBJ_SIZE_UNKNOWN || bytes <= fetch_object_max(f->proxy))) {
         int err = fetch_publish_shared(f, head, &r);
@@ -527,6 +531,7 @@ fetch_outgrown(struct fetch *f)
 {
     struct stobj *next;
 
+    cache_note(f->entry, FATE_OUTGREW);
     cache_unlink(f->entry);
     if (f->part_len != STOBJ_SIZE_UNKNOWN)
         return TERR_LIMIT; /* a part does not go on elsewhere */

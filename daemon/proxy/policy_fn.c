@@ -163,6 +163,9 @@ policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
     if (ctx->bans == NULL) /* a check of the text, or the very end */
         return 0;
     *ctx->ban_error = "";
+    *ok = ctx->explains;
+    if (ctx->explains)
+        return 0;
     *ok = bans_add(ctx->bans, expression, ctx->clock, why, sizeof(why)) == 0;
     if (*ok)
         return 0;
@@ -234,7 +237,9 @@ policy_purge(struct vcl_run *r, const struct vcl_value *args, bool soft, struct 
     struct policy_ctx *ctx = policy_ctx_of(r);
     struct proxy *p = ctx->proxy;
 
-    if (!soft)
+    if (ctx->explains)
+        out->i = 0;
+    else if (!soft)
         out->i = cache_purge(p->cache, &ctx->req->key);
     else
         out->i = cache_purge_soft(p->cache, &ctx->req->key, (int64_t)p->loop->clock.mono_ms,
@@ -257,7 +262,7 @@ policy_syslog(struct vcl_run *r, int64_t priority, struct slice text)
 {
     enum elog_level level = priority <= 3 ? ELOG_ERROR : priority == 4 ? ELOG_WARN : ELOG_INFO;
 
-    if (policy_ctx_of(r)->policy != NULL)
+    if (policy_ctx_of(r)->policy != NULL && !policy_ctx_of(r)->explains)
         elog(level, "policy %s: %.*s", policy_ctx_of(r)->policy->name, (int)text.len, text.ptr);
     return 0;
 }

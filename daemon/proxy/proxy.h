@@ -53,6 +53,7 @@ struct policy_ctx {
     const struct conf_params *params;
     struct bans *bans;
     const struct clock *clock;
+    bool explains; /* nobody's request: what would change something does not */
     /* of this run */
     struct policy *policy;
     const char **ban_error; /* of the last ban of this task; "": none */

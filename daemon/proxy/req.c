@@ -127,7 +127,7 @@ req_read_ranges(struct req *r)
 }
 
 /* What the client says about how it wants to be answered.  0 or TERR_NOMEM. */
-static int
+int
 req_read_wishes(struct req *r)
 {
     fresh_ask_of(r->head, &r->ask);
@@ -137,7 +137,7 @@ req_read_wishes(struct req *r)
 /* A body has no meaning in a key, so what has one is passed (RFC 9110 9.3.1).  If-Match and
  * If-Unmodified-Since are the origin's to judge (RFC 9111 4.3.2), and what must not be stored
  * (RFC 9111 5.2.1.5) is nobody else's. */
-static bool
+bool
 req_is_for_cache(const struct req *r)
 {
     const struct http_head *h = r->head;
@@ -208,7 +208,7 @@ req_policy_query(const struct req *r, struct cache_query *q)
     q->ignore_vary = rp->ignore_vary;
 }
 
-static void
+void
 req_query(const struct req *r, struct cache_query *q)
 {
     *q = (struct cache_query){

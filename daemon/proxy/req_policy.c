@@ -212,7 +212,7 @@ req_policy_pipe(struct req *r)
 }
 
 /* If-Match and If-Unmodified-Since are the origin's to judge (RFC 9111 4.3.2). */
-static bool
+bool
 req_is_origins(const struct req *r)
 {
     return (r->head->present &
@@ -260,36 +260,49 @@ req_policy_switch(struct req *r)
     return req_policy_recv(r);
 }
 
+int
+req_policy_ask(struct req *r, enum vcl_action *act)
+{
+    struct policy *pol = r->policy.use->policy;
+    int err = 0;
+
+    *act = req_ask_policy(r, VCL_SUB_RECV);
+    if (*act == VCL_ACT_VCL || *act == VCL_ACT_SYNTH || *act == VCL_ACT_FAIL ||
+        *act == VCL_ACT_RESTART)
+        return 0;
+    if (!pol->hashes_as_builtin)
+        err = req_policy_key(r);
+    if (err == 0)
+        err = req_make_key(r);
+    if (err != 0)
+        return err;
+    if (r->policy.key.ptr != NULL)
+        r->key = hash_bytes(r->policy.key.ptr, r->policy.key.len);
+    else if (*act != VCL_ACT_PASS)
+        r->key = hash_bytes(r->proxy->key_text, r->key_len);
+    return 0;
+}
+
 enum req_next
 req_policy_recv(struct req *r)
 {
     struct policy *pol = r->policy.use->policy;
     enum vcl_action act;
-    int err = 0;
+    int err;
 
     r->policy.key = slice_of(NULL, 0); /* of a policy before this one, or of a turn before this */
     if (pol->keeps_body && r->x->has_body && !r->policy.body_kept && req_keeping_body(r))
         return REQ_WAIT;
     if (r->policy.restarts == 0 || r->backend == NULL)
         r->backend = pol->default_backend;
-    act = req_ask_policy(r, VCL_SUB_RECV);
-    if (act == VCL_ACT_VCL)
-        return req_policy_switch(r);
-    if (act == VCL_ACT_SYNTH || act == VCL_ACT_FAIL || act == VCL_ACT_RESTART)
-        return req_policy_elsewhere(r, act);
-    if (!pol->hashes_as_builtin)
-        err = req_policy_key(r);
+    err = req_policy_ask(r, &act);
     if (err == TERR_POLICY)
         return req_policy_failed(r);
-    if (err == 0)
-        err = req_make_key(r);
     if (err != 0)
         return req_synth_by_policy(
             r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), slice_of(NULL, 0), err);
-    if (r->policy.key.ptr != NULL)
-        r->key = hash_bytes(r->policy.key.ptr, r->policy.key.len);
-    else if (act != VCL_ACT_PASS)
-        r->key = hash_bytes(r->proxy->key_text, r->key_len);
+    if (act == VCL_ACT_VCL)
+        return req_policy_switch(r);
     return req_policy_go(r, act);
 }
 

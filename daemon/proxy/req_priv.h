@@ -186,6 +186,10 @@ bool req_end_upload(struct req *r);
 
 /* req_policy.c: each state's question to the policy.  Only with a policy. */
 enum req_next req_policy_recv(struct req *r);
+/* vcl_recv, and the key where its answer needs one.  0; TERR_POLICY: vcl_hash failed; TERR_* of
+ * req_make_key() and TERR_NOMEM. */
+int req_policy_ask(struct req *r, enum vcl_action *act);
+bool req_is_origins(const struct req *r); /* its conditions are the origin's to judge */
 enum req_next req_do_hit(struct req *r);
 enum vcl_action req_policy_run(struct req *r, enum vcl_sub sub);
 int req_policy_key(struct req *r); /* by its vcl_hash.  0, TERR_POLICY, TERR_NOMEM */
@@ -205,6 +209,11 @@ enum req_next req_synth_by_policy(struct req *r, unsigned status, struct slice r
 struct director *req_backend(const struct req *r); /* behind req_make_key() */
 int req_make_key(struct req *r);
 int req_read_ranges(struct req *r);
+/* Without a policy: what the client says about how it wants to be answered, and whether the cache
+ * may do it.  0 or TERR_NOMEM. */
+int req_read_wishes(struct req *r);
+bool req_is_for_cache(const struct req *r);
+void req_query(const struct req *r, struct cache_query *q); /* what it asks of the cache */
 void req_leave_entry(struct req *r);
 enum req_next req_use_hit(struct req *r); /* HIT: it is to be delivered */
 struct slice req_key_text(struct req *r);

@@ -272,5 +272,35 @@ def main():
     unittest.main(verbosity=2)
 
 
+class Tables(unittest.TestCase):
+    def setUp(self):
+        config = (CONFIG.format(admin="unix:{dir}/admin.sock", token="", origin=origin.address)
+                  + 'tables: { lists: { path: "{dir}/lists", kind: map } }\n')
+        self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
+        self.addCleanup(lambda: self.assertEqual(self.tarnd.close(), 0))
+        self.admin = f"unix:{self.tarnd.dir}/admin.sock"
+
+    def test_a_table_is_loaded_and_shown_whole(self):
+        entries = [f"key{i:05d} value {i}" for i in range(2500)]  # more than a page
+        said = run("table", "load", "lists", "-", admin=self.admin,
+                   stdin="# a comment\n" + "\n".join(entries) + "\n")
+        self.assertEqual((said.status, said.err), (DONE, ""))
+        self.assertIn("2500 entries", said.out)
+        said = run("table", "show", "lists", admin=self.admin)
+        self.assertEqual(sorted(said.out.splitlines()), entries)
+        self.assertIn("2500", run("table", "list", admin=self.admin).out)
+        said = run("table", "load", "lists", "-", admin=self.admin, stdin="one 1\n")
+        self.assertEqual(said.status, DONE)
+        self.assertEqual(run("table", "show", "lists", admin=self.admin).out, "one 1\n")
+
+    def test_a_mistake_names_the_line_and_leaves_what_was_there(self):
+        run("table", "load", "lists", "-", admin=self.admin, stdin="one 1\n")
+        said = run("table", "load", "lists", "-", admin=self.admin, stdin="two 2\ntwo 3\n")
+        self.assertEqual(said.status, REFUSED)
+        self.assertIn("its key was there before", said.err)
+        self.assertEqual(run("table", "show", "lists", admin=self.admin).out, "one 1\n")
+        self.assertIn("no table is named 'x'", run("table", "show", "x", admin=self.admin).err)
+
+
 if __name__ == "__main__":
     main()

@@ -18,6 +18,7 @@
 #include "daemon/cache/cache.h"
 #include "daemon/origin/director.h"
 #include "daemon/proxy/policies.h"
+#include "daemon/proxy/why.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
 #include "storage/storage.h"
@@ -191,6 +192,25 @@ policies_each(struct policies *ps, void (*f)(void *ctx, const struct policy_seen
     (void)ps;
     f(ctx, &boot);
     f(ctx, &label);
+}
+
+int
+policies_why(struct policies *ps, struct slice url, const struct why_field *fields,
+    unsigned nfields, json_t **out, const char **why)
+{
+    (void)ps;
+    *why = "no such url";
+    if (slice_eq(url, SLICE_LIT("http://x/no")))
+        return TERR_SYNTAX;
+    *out = json_object();
+    json_put(*out, "url", json_any_text(url));
+    for (unsigned i = 0; i < nfields; i++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "%.*s", (int)fields[i].name.len, fields[i].name.ptr);
+        json_put(*out, name, json_any_text(fields[i].value));
+    }
+    return 0;
 }
 
 int
