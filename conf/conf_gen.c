@@ -1,6 +1,7 @@
 /* conf_gen.c -- tarn_conf_gen: prints what is generated from the tables of keys.
  *
  *     tarn_conf_gen yaml > conf/tarn.yaml
+ *     tarn_conf_gen schema > conf/tarn.schema.json
  *     tarn_conf_gen table                  the reference alone
  *     tarn_conf_gen readme < README.md     the same file, with its reference renewed
  */
@@ -50,6 +51,8 @@ main(int argc, char **argv)
 
     if (strcmp(what, "yaml") == 0) {
         conf_doc_yaml(&to);
+    } else if (strcmp(what, "schema") == 0) {
+        conf_doc_schema(&to);
     } else if (strcmp(what, "table") == 0) {
         conf_doc_reference(&to);
     } else if (strcmp(what, "readme") == 0) {
@@ -58,7 +61,7 @@ main(int argc, char **argv)
             return 1;
         }
     } else {
-        fputs("Usage: tarn_conf_gen yaml | table | readme < README.md\n", stderr);
+        fputs("Usage: tarn_conf_gen yaml | schema | table | readme < README.md\n", stderr);
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

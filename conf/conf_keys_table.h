@@ -109,7 +109,8 @@
       "Compute the checksum of each new version, once in each worker; off: for large tables whose "\
       "writer is trusted")
 
-/* The top level, in the order in which it is read and documented.
+/* The top level, in the order in which it is read and documented.  The documentation begins with the
+ * section's shape, which conf_schema.c reads there: A list of, A map of names, One value; else it is a map.
  *    section, rows, documentation */
 #define CONF_SECTION_TABLE(X)                                                                      \
     X(listen, CONF_LISTEN_TABLE, "A list of listeners. Default: one, on 127.0.0.1:8080.")          \

@@ -457,6 +457,17 @@ TEST(conf, shipped_yaml_is_what_the_generator_prints)
     free(m);
 }
 
+TEST(conf, schema_is_what_the_generator_prints)
+{
+    struct memo *m = memo_new();
+    char *text = read_shipped("tarn.schema.json");
+
+    conf_doc_schema(&m->sink);
+    CHECK_STR(m->text, text);
+    free(text);
+    free(m);
+}
+
 TEST(conf, reference_is_what_the_generator_prints)
 {
     struct memo *m = memo_new();
@@ -525,5 +536,6 @@ TEST_MAIN(TEST_ENTRY(conf, a_file_with_a_backend_alone_gets_the_defaults),
     TEST_ENTRY(conf, defaults_obey_their_own_rows),
     TEST_ENTRY(conf, shipped_yaml_loads_and_holds_the_defaults),
     TEST_ENTRY(conf, shipped_yaml_is_what_the_generator_prints),
+    TEST_ENTRY(conf, schema_is_what_the_generator_prints),
     TEST_ENTRY(conf, reference_is_what_the_generator_prints),
     TEST_ENTRY(conf, every_allocation_can_fail))

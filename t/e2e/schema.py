@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""schema.py TARND [TEST...] -- what editors are told of the configuration is what tarnd reads.
+
+The shipped configuration and every example are valid by conf/tarn.schema.json; each mistake of a list
+is refused by it and by `tarnd -t`, at the same place.
+"""
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+try:
+    import jsonschema
+    import yaml
+except ImportError as e:
+    sys.exit(f"schema.py: {e.name} is missing (scripts/install-deps --test)")
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BACKENDS = 'backends: { a: { address: "127.0.0.1:9000" } }\n'
+program = None
+
+# What is wrong, where the schema has to say so, and the file.
+MISTAKES = (
+    ("no backend", (), "workers: 1\n"),
+    ("an unknown section", (), BACKENDS + "storge: {}\n"),
+    ("a section that is not built", (), BACKENDS + "tls: {}\n"),
+    ("an unknown key", ("storage", "main"), BACKENDS + "storage: { main: { sise: 1GiB } }\n"),
+    ("an unknown parameter", ("parameters",), BACKENDS + "parameters: { default_tll: 1s }\n"),
+    ("a backend without address", ("backends", "a"), "backends: { a: { max_idle: 3 } }\n"),
+    ("an address without port", ("backends", "a", "address"), "backends: { a: { address: localhost } }\n"),
+    ("any host as a backend", ("backends", "a", "address"), 'backends: { a: { address: "*:80" } }\n'),
+    ("a relative socket", ("backends", "a", "address"), 'backends: { a: { address: "unix:x" } }\n'),
+    ("a backend's name", ("backends",), 'backends: { 4a: { address: "127.0.0.1:9000" } }\n'),
+    ("a list that is a map", ("listen",), BACKENDS + 'listen: { address: "*:80" }\n'),
+    ("a map that is text", ("backends", "a"), "backends: { a: here }\n"),
+    ("a time without unit", ("parameters", "default_ttl"), BACKENDS + "parameters: { default_ttl: 10 }\n"),
+    ("an unknown unit", ("parameters", "default_ttl"), BACKENDS + "parameters: { default_ttl: 10x }\n"),
+    ("an unknown unit of size", ("storage", "main", "size"), BACKENDS + "storage: { main: { size: 1XB } }\n"),
+    ("a number above its most", ("parameters", "max_restarts"), BACKENDS + "parameters: { max_restarts: 11 }\n"),
+    ("a number below its least", ("workers",), BACKENDS + "workers: -1\n"),
+    ("a word that is none", ("parameters", "log_level"), BACKENDS + "parameters: { log_level: loud }\n"),
+    ("an engine that is none", ("storage", "main", "engine"), BACKENDS + "storage: { main: { engine: disk } }\n"),
+    ("slots", ("index", "slots"), BACKENDS + "index: { slots: 6 }\n"),
+    ("a switch that is none", ("parameters", "http_cache_status"), BACKENDS + "parameters: { http_cache_status: maybe }\n"),
+    ("a token with a space", ("parameters", "http_via"), BACKENDS + "parameters: { http_via: a b }\n"),
+    ("a path that does not begin with /", ("routes", 0, "path"), BACKENDS + "routes: [ { path: img, backend: a } ]\n"),
+    ("a route without backend", ("routes", 0), BACKENDS + "routes: [ { path: /img } ]\n"),
+    ("a route with a port", ("routes", 0, "host"), BACKENDS + 'routes: [ { host: "a.example:80", backend: a } ]\n'),
+)
+FINE = (
+    BACKENDS,
+    BACKENDS + "workers: auto\nstorage: { main: { size: 67108864 } }\n",
+    BACKENDS + "parameters: { http_cache_status: off, default_ttl: 1.5h, max_object_size: 10MB }\n",
+    BACKENDS + 'listen: [ { address: "*:0" }, { address: "[::1]:0", name: v6 } ]\n',
+    BACKENDS + "negative_cache: {}\nindex: { bits: auto, slots: 4 }\nvcl: \"\"\n",
+    'backends: { a: { address: "unix:/run/a.sock", connect_timeout: 200ms, host_header: "a.example:8080" } }\n',
+)
+
+
+class Schema(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with open(os.path.join(ROOT, "conf", "tarn.schema.json"), encoding="utf-8") as f:
+            cls.schema = json.load(f)
+        cls.validator = jsonschema.Draft202012Validator(cls.schema)
+
+    def errors(self, text):
+        return list(self.validator.iter_errors(yaml.safe_load(text)))
+
+    def tarnd_says(self, text):
+        with tempfile.TemporaryDirectory(prefix="tarn-e2e.") as folder:
+            path = os.path.join(folder, "tarn.yaml")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            return subprocess.run([program, "-t", "-c", path], capture_output=True, text=True)
+
+    def test_it_is_a_schema(self):
+        jsonschema.Draft202012Validator.check_schema(self.schema)
+
+    def test_what_is_shipped_is_valid(self):
+        files = [os.path.join(ROOT, "conf", "tarn.yaml"),
+                 *glob.glob(os.path.join(ROOT, "conf", "examples", "*.yaml")),
+                 *glob.glob(os.path.join(ROOT, "packaging", "*.yaml"))]
+        self.assertGreater(len(files), 10)
+        for path in files:
+            if path.endswith(".alerts.yaml"):
+                continue
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual([e.message for e in self.errors(f.read())], [], path)
+
+    def test_every_default_is_valid(self):
+        """Each with the rest of its own schema."""
+        seen = 0
+        todo = [self.schema]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, dict):
+                if "default" in node and "description" in node:
+                    jsonschema.Draft202012Validator(node).validate(node["default"])
+                    seen += 1
+                todo += node.values()
+            elif isinstance(node, list):
+                todo += node
+        self.assertGreater(seen, 60)
+
+    def test_every_key_says_what_it_means(self):
+        for name, section in self.schema["properties"].items():
+            self.assertTrue(section["description"], name)
+
+    def test_fine_files_are_fine_for_both(self):
+        for text in FINE:
+            self.assertEqual([e.message for e in self.errors(text)], [], text)
+            said = self.tarnd_says(text)
+            self.assertEqual(said.returncode, 0, text + said.stderr)
+
+    def test_mistakes_are_refused_by_both(self):
+        for what, place, text in MISTAKES:
+            with self.subTest(what):
+                places = [tuple(e.absolute_path) for e in self.errors(text)]
+                self.assertIn(place, places, text)
+                said = self.tarnd_says(text)
+                self.assertEqual(said.returncode, 2, text + said.stdout)
+
+
+def main():
+    global program
+    if len(sys.argv) < 2:
+        sys.exit("usage: schema.py TARND [TEST...]")
+    program = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
