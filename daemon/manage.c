@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/admin/admin.h"
+#include "daemon/base/notify.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/ban.h"
 #include "daemon/cache/cache.h"
@@ -37,6 +38,7 @@ manage_begin_drain(struct manage *m, const char *why)
     int64_t drain_ms = m->params.drain_timeout;
 
     elog(ELOG_INFO, "%s: draining, for %lld ms at most", why, (long long)drain_ms);
+    notify_stopping(m->env.notify, "draining");
     m->phase = MANAGE_DRAINING;
     m->deadline_ms = loop_deadline(m->loop, drain_ms);
     for (unsigned i = 0; i < m->env.nworkers; i++)
@@ -212,6 +214,7 @@ manage_on_task(struct task *t)
 
     OBJ_CHECK(m, MANAGE_MAGIC);
     elog_flush();
+    pulse_look(&m->pulse, m->env.workers, m->loop->clock.mono_ms);
     policies_tick(m->env.policies);
     if (m->env.tables != NULL)
         tables_watch(m->env.tables);
@@ -287,6 +290,7 @@ manage_open(struct manage **out, const struct manage_env *env)
     }
     footprint_open(&m->footprint, env->storage,
         (uint64_t)env->nworkers * (uint64_t)env->conf->params.log_ring);
+    pulse_open(&m->pulse, env->notify, env->counters, env->nworkers);
     m->sweep_ms = loop_deadline(m->loop, SWEEP_MS);
     m->storage_bytes = env->shared->storage_bytes;
     manage_apply_params(m);

@@ -19,6 +19,7 @@ struct cache;
 struct conf;
 struct counters;
 struct manage;
+struct notify;
 struct policies;
 struct registry;
 struct shmlog;
@@ -40,6 +41,7 @@ struct manage_env {
     struct worker_env *shared; /* bounds: released when draining begins */
     struct worker **workers;
     struct shmlog **logs;
+    struct notify *notify; /* NULL: no service manager wants to know */
     unsigned nworkers;
     void (*release)(void *ctx); /* gives the listeners' addresses back */
     void *release_ctx;

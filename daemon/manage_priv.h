@@ -11,6 +11,7 @@
 #include "daemon/footprint.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/manage.h"
+#include "daemon/pulse.h"
 
 enum manage_phase {
     MANAGE_RUNNING,
@@ -34,6 +35,7 @@ struct manage {
     struct task lurk_task; /* in the background bans are tested, and the index grows */
     struct timer lurk;
     struct footprint footprint;
+    struct pulse pulse;
     struct usage charged;    /* what the store has been told of loop->usage */
     uint64_t synths_charged; /* and of the synthetic bodies, which lie in a store of their own */
     uint64_t deadline_ms, sweep_ms; /* of the phase; of the next sweep */

@@ -10,6 +10,7 @@
 
 #include "conf/conf_compare.h"
 #include "daemon/admin/admin.h"
+#include "daemon/base/notify.h"
 #include "daemon/base/terr.h"
 #include "daemon/doors.h"
 #include "daemon/manage_priv.h"
@@ -315,9 +316,12 @@ manage_reload(struct manage *m, json_t **answer)
 
     if (m->phase != MANAGE_RUNNING)
         return reload_refuse(&r, answer, 409, NULL, "this tarnd is draining");
+    notify_reloading(m->env.notify);
     r.changes = json_array();
     r.restarts = json_array();
     status = reload_run(&r, answer);
+    notify_ready(m->env.notify,
+        status == 200 ? "serving; reloaded" : "serving as before; the last reload was refused");
     if (r.upstreams != NULL)
         upstreams_drop(&r.upstreams); /* and its conf */
     else if (status != 200 && r.conf != NULL)

@@ -12,6 +12,7 @@
 #include "conf/conf.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/limits.h"
+#include "daemon/base/notify.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
@@ -38,6 +39,7 @@ enum {
 
 struct server {
     const struct conf *conf;
+    struct notify *notify; /* NULL: no service manager */
     struct shm_dir *dir;
     struct counters *counters;
     struct access_log *access;
@@ -266,11 +268,15 @@ server_start_workers(struct server *s)
 static void
 server_say_ready(const struct server *s)
 {
+    char status[64];
+
     printf("tarnd: ready");
     for (const struct door *d = s->doors.first; d != NULL; d = d->next)
         printf(" %s", d->address);
     printf("\n");
     fflush(stdout);
+    snprintf(status, sizeof(status), "serving; %u workers", s->nworkers);
+    notify_ready(s->notify, status);
 }
 
 static void
@@ -296,6 +302,7 @@ server_open_manage(struct server *s)
         .shared = &s->env,
         .workers = s->workers,
         .logs = s->logs,
+        .notify = s->notify,
         .nworkers = s->nworkers,
         .release = server_release,
         .release_ctx = s};
@@ -330,6 +337,7 @@ server_close(struct server *s)
         counters_close(&s->counters);
     if (s->dir != NULL)
         shm_dir_close(&s->dir);
+    notify_close(&s->notify);
 }
 
 static int
@@ -365,6 +373,7 @@ server_run(const struct conf *conf)
     elog_init(level, (unsigned)conf->params.log_rate);
     hash_secret_draw();
     signals_block();
+    s->notify = notify_open();
     s->nworkers = conf->workers > 0 ? (unsigned)conf->workers : server_cpus();
     rcu_start();
     server_limit_conns(s);

@@ -1,0 +1,42 @@
+/* notify.h -- what a service manager is told: systemd's sd_notify(3) protocol, without its library.
+ *
+ * A message is one datagram of VARIABLE=value lines to the socket that $NOTIFY_SOCKET names.  Nobody
+ * answers, and nothing here waits: who started us by hand named no socket, and nothing is sent.
+ *
+ * Which process is the main one is the service manager's business until somebody says MAINPID=: a
+ * parent that supervises leaves it alone, a new binary that takes over says it (notify_main_pid).
+ *
+ * Source: sd_notify(3), sd_watchdog_enabled(3) of systemd 252.
+ *
+ * Threads: one at a time.
+ */
+#ifndef TARN_NOTIFY_H
+#define TARN_NOTIFY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct notify;
+
+/* As the environment says, which stays as it is for processes that we start.  Before a sandbox is
+ * entered.  A watchdog of the service manager counts if it is for this process or for its parent, which
+ * supervises then ($WATCHDOG_PID).  NULL: nobody wants to know; every call takes that. */
+struct notify *notify_open(void);
+/* Takes *np. */
+void notify_close(struct notify **np);
+
+/* Requests are served; or served as before, after a reload.  `status` is a line for people. */
+void notify_ready(struct notify *n, const char *status);
+/* A new configuration is read; notify_ready() says that it is over, whatever came of it. */
+void notify_reloading(struct notify *n);
+/* The way down has begun. */
+void notify_stopping(struct notify *n, const char *status);
+/* From now on this process is the main one. */
+void notify_main_pid(struct notify *n, pid_t pid);
+
+/* Milliseconds within which notify_alive() has to come again; 0: nobody waits for it. */
+int64_t notify_watchdog_ms(const struct notify *n);
+void notify_alive(struct notify *n);
+
+#endif
