@@ -211,3 +211,83 @@ conf_doc_yaml(struct conf_sink *to)
     for (const struct conf_section *s = conf_sections; s->name != NULL; s++)
         doc_yaml_section(to, s);
 }
+
+/* Text for roff: a hyphen is a minus, a line's first dot or quote is text, `this` is bold. */
+static void
+doc_man_text(struct conf_sink *to, const char *text)
+{
+    char one[2] = "";
+    bool is_bold = false;
+
+    if (*text == '.' || *text == '\'')
+        to->write(to, "\\&");
+    for (; *text != '\0'; text++) {
+        one[0] = *text;
+        if (*text == '`')
+            is_bold = !is_bold;
+        to->write(to, *text == '`'    ? is_bold ? "\\fB" : "\\fR"
+                      : *text == '-'  ? "\\-"
+                      : *text == '\\' ? "\\(rs"
+                      : *text == '^'  ? "\\(ha"
+                      : *text == '~'  ? "\\(ti"
+                                      : one);
+    }
+}
+
+static void
+doc_man_key(struct conf_sink *to, const struct conf_key *key)
+{
+    char type[32], def_buf[32], least_buf[32], most_buf[32];
+    const char *def = doc_default(key, def_buf, sizeof(def_buf));
+    const char *least = doc_bound(key, key->least, least_buf, sizeof(least_buf));
+    const char *most = doc_bound(key, key->most, most_buf, sizeof(most_buf));
+
+    doc_type_name(key->type, type, sizeof(type));
+    doc_print(to, ".TP\n\\fB%s\\fR: \\fI%s\\fR, ", key->name, type);
+    if (def == NULL) {
+        to->write(to, "must be given");
+    } else {
+        to->write(to, "default ");
+        doc_man_text(to, def);
+    }
+    if (most[0] != '\0')
+        doc_print(to, " (%s to %s)", least, most);
+    to->write(to, "\n");
+    doc_man_text(to, key->doc);
+    to->write(to, ".\n");
+}
+
+void
+conf_doc_man(struct conf_sink *to)
+{
+    char type[32];
+
+    to->write(to,
+        ".\\\" Printed by tarn_conf_gen from the tables that the loader obeys.\n"
+        ".TH TARN.YAML 5 \"\" \"Tarn " TARN_VERSION "\" \"Tarn\"\n"
+        ".SH NAME\ntarn.yaml \\- configuration of tarnd\n"
+        ".SH DESCRIPTION\nOne file in YAML, without anchors, aliases and tags. Only\n"
+        ".B backends\nmust be given. A key that is not listed here is an error, and every error is "
+        "said at "
+        "once\nby \\fBtarnd \\-t \\-c\\fR \\fIFILE\\fR, with its place and what would be right.\n"
+        ".SH VALUES\n");
+    for (unsigned i = 0; i < ARRAY_LEN(doc_types); i++) {
+        doc_type_name((enum conf_type)i, type, sizeof(type));
+        doc_print(to, ".TP\n.I %s\n", type);
+        doc_man_text(to, doc_types[i].doc);
+        to->write(to, "\n");
+    }
+    to->write(to, ".SH SECTIONS\n");
+    for (const struct conf_section *s = conf_sections; s->name != NULL; s++) {
+        doc_print(to, ".SS %s\n", s->name);
+        doc_man_text(to, s->doc);
+        to->write(to, "\n");
+        for (unsigned i = 0; i < s->nkeys; i++)
+            doc_man_key(to, &s->keys[i]);
+    }
+    to->write(to, ".SH EXAMPLES\n.nf\n"
+                  "listen:\n  \\- address: 0.0.0.0:8080\n"
+                  "storage:\n  main: { engine: malloc, size: 1GiB }\n"
+                  "backends:\n  origin: { address: 127.0.0.1:9000 }\n"
+                  ".fi\n.SH SEE ALSO\n.BR tarnd (8),\n.BR tarnctl (1),\n.BR tarn\\-table (1)\n");
+}

@@ -1,0 +1,47 @@
+# install.cmake -- run by `cmake --install`, with CMAKE_INSTALL_PREFIX as it will be.
+#
+# Below /usr the configuration lies in /etc, below any other prefix in PREFIX/etc.  A DESTDIR of the
+# environment is heeded by file(INSTALL).
+
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(TARN_ETC /etc)
+else()
+  set(TARN_ETC "${CMAKE_INSTALL_PREFIX}/etc")
+endif()
+set(TARN_SBINDIR "${CMAKE_INSTALL_PREFIX}/sbin")
+
+# Packs FILE as TO below the prefix; always the same bytes for the same bytes.
+function(tarn_install_packed file to)
+  get_filename_component(name "${to}" NAME)
+  get_filename_component(folder "${to}" DIRECTORY)
+  execute_process(COMMAND gzip -9nc "${file}" OUTPUT_FILE "${TARN_BINARY}/${name}"
+    COMMAND_ERROR_IS_FATAL ANY)
+  file(INSTALL "${TARN_BINARY}/${name}" DESTINATION "${CMAKE_INSTALL_PREFIX}/${folder}")
+endfunction()
+
+configure_file("${TARN_SOURCE}/tarn.service.in" "${TARN_BINARY}/tarn.service" @ONLY)
+file(INSTALL "${TARN_BINARY}/tarn.service"
+  DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/systemd/system")
+
+tarn_install_packed("${TARN_SOURCE}/tarnd.8" share/man/man8/tarnd.8.gz)
+tarn_install_packed("${TARN_SOURCE}/tarn-table.1" share/man/man1/tarn-table.1.gz)
+tarn_install_packed("${TARN_BINARY}/tarnctl.1" share/man/man1/tarnctl.1.gz)
+tarn_install_packed("${TARN_BINARY}/tarn.yaml.5" share/man/man5/tarn.yaml.5.gz)
+
+# llhttp is part of tarnd, and wants that to be said.
+file(READ "${TARN_SOURCE}/../LICENSE" ours)
+file(READ "${TARN_LLHTTP}/LICENSE-MIT" theirs)
+file(WRITE "${TARN_BINARY}/copyright" "Tarn\n====\n\n${ours}\n\nllhttp, which is part of tarnd\n"
+  "==============================\n\n${theirs}")
+file(INSTALL "${TARN_BINARY}/copyright" DESTINATION "${CMAKE_INSTALL_PREFIX}/share/doc/tarn")
+
+# Configuration that is there is its owner's.
+foreach(file tarn.yaml:tarn/tarn.yaml tarn.logrotate:logrotate.d/tarn)
+  string(REPLACE ":" ";" file "${file}")
+  list(POP_FRONT file from to)
+  get_filename_component(folder "${to}" DIRECTORY)
+  get_filename_component(name "${to}" NAME)
+  if(NOT EXISTS "$ENV{DESTDIR}${TARN_ETC}/${to}")
+    file(INSTALL "${TARN_SOURCE}/${from}" DESTINATION "${TARN_ETC}/${folder}" RENAME "${name}")
+  endif()
+endforeach()

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""packaging.py TARND BUILD [TEST...] -- what is installed, and what Prometheus and systemd are told.
+
+Installs into folders of its own, from the build folder BUILD.
+"""
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+sys.dont_write_bytecode = True
+try:
+    import yaml
+except ImportError as e:
+    sys.exit(f"packaging.py: {e.name} is missing (scripts/install-deps --test)")
+import tarnd
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.join(ROOT, "packaging")
+TOKEN = "correct/horse+battery"
+EXPOSURE_MAX = 20  # tenths
+program = build = None
+
+
+def run(*args, **more):
+    done = subprocess.run(args, capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(args)}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as f:
+        return f.read()
+
+
+def files_below(folder):
+    return {os.path.relpath(os.path.join(top, name), folder)
+            for top, _, names in os.walk(folder) for name in names}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tarn-e2e.")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def install(self, prefix):
+        run("cmake", "--install", build, "--prefix", prefix, env={**os.environ, "DESTDIR": self.folder})
+        return files_below(self.folder)
+
+
+class Metrics(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        config = (f'admin: {{ address: "127.0.0.1:0", token: "{TOKEN}" }}\n'
+                  'backends: { default: { address: "127.0.0.1:9" } }\n')
+        t = tarnd.Tarnd(program, config, stderr=subprocess.PIPE)
+        try:
+            line = next(line.decode() for line in iter(t.process.stderr.readline, b"")
+                        if b"admin: listening on" in line)
+            ask = urllib.request.Request(f"http://{line.split()[-1]}/metrics",
+                                         headers={"Authorization": f"Bearer {TOKEN}"})
+            with urllib.request.urlopen(ask, timeout=tarnd.PATIENCE_S) as answer:
+                text = answer.read().decode()
+        finally:
+            t.process.stderr.close()
+            t.close()
+        cls.names = set(re.findall(r"(?m)^(tarn_\w+)", text))
+        cls.counters = set(re.findall(r"(?m)^# TYPE (tarn_\w+) counter$", text))
+
+    def check(self, expressions):
+        """Their metrics exist, and rates are asked of what only grows."""
+        self.assertGreater(len(expressions), 10)
+        for expression in expressions:
+            names = re.findall(r"\btarn_\w+", expression)
+            for name in names:
+                self.assertIn(name, self.names, expression)
+            for name in re.findall(r"(?:rate|resets)\((tarn_\w+)", expression):
+                self.assertIn(re.sub("_(bucket|sum|count)$", "", name), self.counters | self.names)
+                self.assertIn(name, self.counters, expression)
+            for left, right in ("()", "{}", "[]"):
+                self.assertEqual(expression.count(left), expression.count(right), expression)
+
+    def test_rules_ask_for_metrics_that_exist(self):
+        path = os.path.join(HERE, "tarn.alerts.yaml")
+        rules = [rule for group in yaml.safe_load(read(path))["groups"] for rule in group["rules"]]
+        self.assertEqual(len({rule["alert"] for rule in rules}), len(rules))
+        for rule in rules:
+            self.assertIn(rule["labels"]["severity"], ("critical", "warning", "info"))
+            self.assertEqual(set(rule["annotations"]), {"summary", "description"})
+        self.check([rule["expr"] for rule in rules])
+        if shutil.which("promtool"):
+            run("promtool", "check", "rules", path)
+
+    def test_the_dashboard_asks_for_metrics_that_exist(self):
+        panels = json.loads(read(HERE, "tarn.grafana.json"))["panels"]
+        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+        self.check([target["expr"] for panel in panels for target in panel["targets"]])
+        for panel in panels:  # a row has 24 columns
+            self.assertLessEqual(panel["gridPos"]["x"] + panel["gridPos"]["w"], 24, panel["title"])
+
+
+class Installed(Folder):
+    def test_everything_lies_below_the_prefix(self):
+        files = self.install("/opt/tarn")
+        self.assertEqual([f for f in files if not f.startswith("opt/tarn/")], [])
+        for name in ("sbin/tarnd", "bin/tarnctl", "bin/tarn-table", "etc/tarn/tarn.yaml",
+                     "etc/logrotate.d/tarn", "lib/systemd/system/tarn.service",
+                     "lib/sysusers.d/tarn.conf", "lib/tmpfiles.d/tarn.conf",
+                     "share/tarn/tarn.schema.json", "share/doc/tarn/copyright",
+                     "share/bash-completion/completions/tarnctl"):
+            self.assertIn(f"opt/tarn/{name}", files)
+        unit = read(self.folder, "opt/tarn/lib/systemd/system/tarn.service")
+        self.assertIn("ExecStart=/opt/tarn/sbin/tarnd -c /opt/tarn/etc/tarn/tarn.yaml\n", unit)
+        self.assertNotIn("@", unit.replace("@system-service", "").replace("@privileged", "")
+                         .replace("@resources", ""))
+
+    def test_a_configuration_that_is_there_stays(self):
+        self.install("/usr")
+        path = os.path.join(self.folder, "etc/tarn/tarn.yaml")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("mine\n")
+        self.install("/usr")
+        self.assertEqual(read(path), "mine\n")
+
+    def test_what_is_installed_runs(self):
+        self.install("/usr")
+        at = f"{self.folder}/usr"
+        self.assertIn("ok", run(f"{at}/sbin/tarnd", "-t", "-c", f"{self.folder}/etc/tarn/tarn.yaml"))
+        self.assertIn("tarnctl", run(f"{at}/bin/tarnctl", "--version"))
+        self.assertIn("llhttp", read(at, "share/doc/tarn/copyright"))
+
+    def test_manual_pages_are_well_formed(self):
+        self.install("/usr")
+        pages = [f for f in files_below(self.folder) if "/man/man" in f]
+        self.assertEqual(sorted(os.path.basename(f) for f in pages),
+                         ["tarn-table.1.gz", "tarn.yaml.5.gz", "tarnctl.1.gz", "tarnd.8.gz"])
+        for page in pages:
+            done = subprocess.run(["man", "--warnings", "-l", os.path.join(self.folder, page)],
+                                  capture_output=True, text=True,
+                                  env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "100"})
+            self.assertEqual((done.returncode, done.stderr), (0, ""), page)
+            self.assertIn("SEE ALSO", done.stdout)
+        with gzip.open(os.path.join(self.folder, "usr/share/man/man5/tarn.yaml.5.gz"), "rt") as f:
+            text = f.read()
+        for name in ("default_ttl", "connect_timeout", "negative_cache"):
+            self.assertIn(name, text)
+
+    def test_the_unit_is_confined(self):
+        self.install("/usr")
+        unit = os.path.join(self.folder, "usr/lib/systemd/system/tarn.service")
+        self.assertIsNotNone(shutil.which("systemd-analyze"),
+                             "systemd-analyze is missing (scripts/install-deps --test)")
+        run("systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}",
+            "--no-pager", unit)
+
+
+def main():
+    global program, build
+    if len(sys.argv) < 3:
+        sys.exit("usage: packaging.py TARND BUILD [TEST...]")
+    program, build = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
