@@ -1,4 +1,4 @@
-# install.cmake -- run by `cmake --install`, with CMAKE_INSTALL_PREFIX as it will be.
+# install.cmake -- run by `cmake --install` and by cpack, with CMAKE_INSTALL_PREFIX as it will be.
 #
 # Below /usr the configuration lies in /etc, below any other prefix in PREFIX/etc.  A DESTDIR of the
 # environment is heeded by file(INSTALL).
@@ -28,6 +28,8 @@ tarn_install_packed("${TARN_SOURCE}/tarn-table.1" share/man/man1/tarn-table.1.gz
 tarn_install_packed("${TARN_BINARY}/tarnctl.1" share/man/man1/tarnctl.1.gz)
 tarn_install_packed("${TARN_BINARY}/tarn.yaml.5" share/man/man5/tarn.yaml.5.gz)
 
+configure_file("${TARN_SOURCE}/debian/changelog.in" "${TARN_BINARY}/changelog" @ONLY)
+tarn_install_packed("${TARN_BINARY}/changelog" share/doc/tarn/changelog.gz)
 # llhttp is part of tarnd, and wants that to be said.
 file(READ "${TARN_SOURCE}/../LICENSE" ours)
 file(READ "${TARN_LLHTTP}/LICENSE-MIT" theirs)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """packaging.py TARND BUILD [TEST...] -- what is installed, and what Prometheus and systemd are told.
 
-Installs into folders of its own, from the build folder BUILD.
+Installs into folders of its own, from the build folder BUILD, and makes a Debian package there.
 """
 import gzip
 import json
@@ -159,6 +159,31 @@ class Installed(Folder):
                              "systemd-analyze is missing (scripts/install-deps --test)")
         run("systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}",
             "--no-pager", unit)
+
+    def test_scripts_are_shell(self):
+        for name in ("postinst", "prerm", "postrm"):
+            run("sh", "-n", os.path.join(HERE, "debian", name))
+
+
+class Package(Folder):
+    def test_the_package_has_what_it_needs(self):
+        run("cpack", "-G", "DEB", "-B", self.folder, "--config",
+            os.path.join(build, "CPackConfig.cmake"), cwd=self.folder)
+        package, = [f for f in os.listdir(self.folder) if f.endswith(".deb")]
+        path = os.path.join(self.folder, package)
+        fields = dict(re.findall(r"(?m)^ (\S+): (.*)$", run("dpkg-deb", "--info", path)))
+        self.assertEqual(fields["Package"], "tarn")
+        for library in ("libc6", "libuv1", "libjemalloc2", "libyaml-0-2", "libcurl4", "adduser"):
+            self.assertIn(library, fields["Depends"])
+        scripts = os.path.join(self.folder, "control")
+        run("dpkg-deb", "--control", path, scripts)
+        self.assertLessEqual({"conffiles", "postinst", "prerm", "postrm", "md5sums"},
+                             set(os.listdir(scripts)))
+        for conffile in read(scripts, "conffiles").split():
+            self.assertRegex(run("dpkg-deb", "--contents", path), rf"(?m) \.{re.escape(conffile)}$")
+        modes = dict(re.findall(r"(?m)^(\S+) root/root .* (\./\S+)$", run("dpkg-deb", "--contents", path)))
+        self.assertNotEqual(modes, {})
+        self.assertEqual({m for m in modes if "w" in m[5:]}, set())  # by nobody but root
 
 
 def main():
