@@ -139,7 +139,7 @@
 
 /* Sections of Tarn's design that this build refuses by name. */
 #define CONF_UNSUPPORTED_TABLE(X)                                                                  \
-    X(tls) X(user) X(supervisor)
+    X(tls) X(supervisor)
 /* clang-format on */
 
 #endif

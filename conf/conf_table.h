@@ -93,6 +93,13 @@
     X(http_cache_status, BOOL, 1, 0, 1, "Add Cache-Status (RFC 9211) to responses")                \
     X(http_via, TOKEN, "tarn", 1, 64, "Pseudonym in Via (RFC 9110 7.6.3)")                         \
     X(http_server, ASCII, "tarn", 1, 64, "Server of the answers that Tarn makes itself")           \
+    X(user, TEXT, "", 0, 255,                                                                      \
+      "Started by root, tarnd becomes this user, by name or number, before it opens anything; "    \
+      "listeners below port 1024 stay possible; empty: it stays who it was")                       \
+    X(group, TEXT, "", 0, 255, "The group to that; empty: the user's own")                         \
+    X(sandbox, BOOL, 1, 0, 1,                                                                      \
+      "Give up what serving never needs: other programs, system calls, writing elsewhere than the "\
+      "files named here (daemon/sandbox.h); as far as the kernel can")                             \
     X(log_level, LEVEL, "info", 1, 8, "Least level of the error log: error, warn, info or debug")  \
     X(log_rate, COUNT, 100, 1, 100000, "Error log lines a second; what exceeds it is counted")     \
     X(log_ring, POW2, 4 * CONF_MI, 64 * CONF_KI, 1024 * CONF_MI,                                   \

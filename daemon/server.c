@@ -21,7 +21,9 @@
 #include "daemon/manage.h"
 #include "daemon/net/signals.h"
 #include "daemon/origin/director.h"
+#include "daemon/privilege.h"
 #include "daemon/proxy/policies.h"
+#include "daemon/sandbox.h"
 #include "daemon/shm/access_log.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/dir.h"
@@ -360,6 +362,17 @@ server_open(struct server *s)
     return err;
 }
 
+/* Before there is a thread, a file or a socket that strangers reach. */
+static int
+server_confine(const struct server *s)
+{
+    int err = privilege_drop(s->conf->params.user, s->conf->params.group);
+
+    if (err == 0)
+        sandbox_enter(s->conf);
+    return err;
+}
+
 int
 server_run(const struct conf *conf)
 {
@@ -374,6 +387,11 @@ server_run(const struct conf *conf)
     hash_secret_draw();
     signals_block();
     s->notify = notify_open();
+    err = server_confine(s);
+    if (err != 0) {
+        server_close(s);
+        return err == TERR_CONFIG ? 2 : 1;
+    }
     s->nworkers = conf->workers > 0 ? (unsigned)conf->workers : server_cpus();
     rcu_start();
     server_limit_conns(s);

@@ -300,7 +300,7 @@ TEST(conf, distance_counts_edits_and_swaps)
 
 TEST(conf, sections_not_built_yet_are_refused_by_name)
 {
-    static const char *const names[] = {"tls", "user", "supervisor"};
+    static const char *const names[] = {"tls", "supervisor"};
     char yaml[256], want[256];
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -1,0 +1,18 @@
+/* privilege.h -- from root to a user of one's own.
+ *
+ * It comes first, before any file, socket or thread is made: so logs, shared memory and Unix sockets
+ * belong to that user, who can rotate and remove them later, and what is read later he has to be
+ * allowed to read.  One capability stays, CAP_NET_BIND_SERVICE, for listeners below port 1024, also
+ * those of a later reload; systemd's unit leaves the same.
+ *
+ * Threads: before there are others.  Capabilities are a thread's, and new ones inherit them.
+ */
+#ifndef TARN_PRIVILEGE_H
+#define TARN_PRIVILEGE_H
+
+/* Names, or numbers; "": the user's own group.  Without `user` nothing changes, and without being
+ * root nothing can: the error log says so where somebody may have meant otherwise.  TERR_CONFIG: there is
+ * no such user or group; TERR_IO: the kernel refused.  The error log says why. */
+int privilege_drop(const char *user, const char *group);
+
+#endif
