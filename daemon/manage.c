@@ -32,6 +32,7 @@ enum {
     ADMIN_WAIT_MS = 1000, /* for operators to take their last answers */
 };
 
+/* A gentle one may be followed by one that has a deadline. */
 static void
 manage_begin_drain(struct manage *m, const char *why)
 {
@@ -40,10 +41,42 @@ manage_begin_drain(struct manage *m, const char *why)
     elog(ELOG_INFO, "%s: draining, for %lld ms at most", why, (long long)drain_ms);
     notify_stopping(m->env.notify, "draining");
     m->phase = MANAGE_DRAINING;
+    m->gentle = false;
     m->deadline_ms = loop_deadline(m->loop, drain_ms);
     for (unsigned i = 0; i < m->env.nworkers; i++)
-        worker_drain(m->env.workers[i]);
+        if (m->env.workers[i] != NULL)
+            worker_drain(m->env.workers[i]);
     m->env.release(m->env.release_ctx); /* a Unix socket would go on queueing connections */
+}
+
+static void
+manage_begin_gentle_drain(struct manage *m, const char *why)
+{
+    elog(ELOG_INFO, "%s: finishing what is in flight, however long it takes", why);
+    m->phase = MANAGE_DRAINING;
+    m->gentle = true;
+    m->deadline_ms = UINT64_MAX;
+    for (unsigned i = 0; i < m->env.nworkers; i++)
+        worker_drain_gently(m->env.workers[i]);
+    m->env.release(m->env.release_ctx);
+}
+
+/* SIGTERM, or an operator's stop. */
+static void
+manage_end(struct manage *m, const char *why)
+{
+    if (m->phase == MANAGE_RUNNING || (m->phase == MANAGE_DRAINING && m->gentle))
+        manage_begin_drain(m, why);
+}
+
+/* Those who were accepted before the last worker left its listeners are counted by then. */
+static bool
+manage_nobody_left(const struct manage *m)
+{
+    struct worker_env *env = m->env.shared;
+
+    return atomic_load_explicit(&env->leaving, memory_order_acquire) == m->env.nworkers &&
+           atomic_load(&env->conns) == 0;
 }
 
 static void
@@ -64,10 +97,10 @@ static void
 manage_on_signal(struct manage *m, int sig)
 {
     if (sig == SIGTERM || sig == SIGINT) {
-        if (m->phase == MANAGE_RUNNING)
-            manage_begin_drain(m, strsignal(sig));
-        else if (m->phase == MANAGE_DRAINING)
+        if (m->phase == MANAGE_DRAINING && !m->gentle)
             manage_cut(m);
+        else
+            manage_end(m, strsignal(sig));
     } else if (sig == SIGUSR1 && m->env.access != NULL) {
         access_log_reopen(m->env.access);
     } else if (sig == SIGHUP) {
@@ -189,7 +222,7 @@ manage_step(struct manage *m)
         }
         break;
     case MANAGE_DRAINING:
-        if (now >= m->deadline_ms || atomic_load(&m->env.shared->conns) == 0)
+        if (now >= m->deadline_ms || manage_nobody_left(m))
             manage_cut(m);
         manage_join(m);
         break;
@@ -204,6 +237,14 @@ manage_step(struct manage *m)
     case MANAGE_ENDED:
         break;
     }
+}
+
+/* A gentle drain may take days. */
+static bool
+manage_is_calm(const struct manage *m)
+{
+    return (m->phase == MANAGE_RUNNING || (m->phase == MANAGE_DRAINING && m->gentle)) &&
+           !m->resizing;
 }
 
 static void
@@ -226,12 +267,15 @@ manage_on_task(struct task *t)
     manage_step(m);
     while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
         manage_on_signal(m, sig);
-    if (m->stop_asked && m->phase == MANAGE_RUNNING)
-        manage_begin_drain(m, "admin: stop");
+    if (m->stop_asked) {
+        m->stop_asked = false;
+        manage_end(m, "admin: stop");
+    }
+    if (m->drain_asked && m->phase == MANAGE_RUNNING)
+        manage_begin_gentle_drain(m, "admin: drain");
     if (m->phase != MANAGE_ENDED)
         timer_set(&m->loop->wheel, &m->tick,
-            loop_deadline(
-                m->loop, m->phase == MANAGE_RUNNING && !m->resizing ? TICK_MS : MOMENT_MS));
+            loop_deadline(m->loop, manage_is_calm(m) ? TICK_MS : MOMENT_MS));
 }
 
 /* Of operators, who are few and may be slow, and of probes. */

@@ -34,6 +34,15 @@ manage_host_stop(void *ctx)
     task_wake(&m->task);
 }
 
+static void
+manage_host_drain(void *ctx)
+{
+    struct manage *m = ctx;
+
+    m->drain_asked = true;
+    task_wake(&m->task);
+}
+
 static const struct conf_params *
 manage_host_params(void *ctx)
 {
@@ -72,6 +81,7 @@ manage_host_reload(void *ctx, json_t **answer)
 static const struct admin_host manage_host = {
     .state = manage_host_state,
     .stop = manage_host_stop,
+    .drain = manage_host_drain,
     .params = manage_host_params,
     .set_params = manage_host_set_params,
     .connections = manage_host_connections,

@@ -39,9 +39,10 @@ struct manage {
     struct usage charged;    /* what the store has been told of loop->usage */
     uint64_t synths_charged; /* and of the synthetic bodies, which lie in a store of their own */
     uint64_t deadline_ms, sweep_ms; /* of the phase; of the next sweep */
-    bool stop_asked;
-    uint64_t storage_bytes; /* what the store's size is to be: reached in steps */
+    uint64_t storage_bytes;         /* what the store's size is to be: reached in steps */
     bool resizing;
+    bool stop_asked, drain_asked;
+    bool gentle;   /* DRAINING has no deadline, and idle connections may ask once more */
     unsigned left; /* workers not joined */
     /* the admin listener; all NULL without one */
     struct bound *bound;

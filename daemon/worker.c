@@ -54,7 +54,7 @@ struct worker {
     struct counter_set *counters;
     struct worker_door *doors;
     struct task ending; /* draining: stop when nothing is left */
-    struct post drain, cut;
+    struct post leave, drain, cut;
     pthread_mutex_t mailbox;        /* held to post from the main thread, and to end */
     bool ended;                     /* under mailbox: the loop takes no more posts */
     bool params_posted;             /* under mailbox: the post below is on its way */
@@ -144,17 +144,37 @@ worker_on_ending(struct task *t)
     net_loop_stop(w->net);
 }
 
+/* Whoever sees `leaving` sees the connections that were accepted before, too. */
+static void
+worker_leave(struct worker *w)
+{
+    for (struct worker_door *d = w->doors; d != NULL; d = d->next)
+        if (d->listener != NULL)
+            listener_close(&d->listener);
+    if (!w->draining)
+        atomic_fetch_add_explicit(&w->env->leaving, 1, memory_order_release);
+    w->draining = true;
+    task_wake(&w->ending);
+}
+
+static void
+worker_on_leave(struct post *p)
+{
+    struct worker *w = container_of(p, struct worker, leave);
+
+    worker_leave(w);
+    h1_server_drain_gently(w->h1);
+}
+
 static void
 worker_on_drain(struct post *p)
 {
     struct worker *w = container_of(p, struct worker, drain);
 
-    w->draining = true;
-    for (struct worker_door *d = w->doors; d != NULL; d = d->next)
-        if (d->listener != NULL)
-            listener_close(&d->listener);
+    if (w->stopped)
+        return;
+    worker_leave(w);
     h1_server_drain(w->h1);
-    task_wake(&w->ending);
 }
 
 static void
@@ -342,6 +362,7 @@ worker_open(struct worker *w)
     w->loop->usage.teller = &w->charge_task;
     timer_init(&w->tick, &w->tick_task);
     timer_set(&w->loop->wheel, &w->tick, loop_deadline(w->loop, TICK_MS));
+    w->leave.land = worker_on_leave;
     w->drain.land = worker_on_drain;
     w->cut.land = worker_on_cut;
     w->params_post.land = worker_on_params;
@@ -416,6 +437,12 @@ void
 worker_drain(struct worker *w)
 {
     worker_post(w, &w->drain);
+}
+
+void
+worker_drain_gently(struct worker *w)
+{
+    worker_post(w, &w->leave);
 }
 
 void

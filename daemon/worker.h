@@ -33,13 +33,15 @@ struct worker_env {
     struct registry *registry;
     struct doors *doors;
     int64_t conns_max;
-    _Atomic int64_t conns; /* of clients, all workers */
+    _Atomic int64_t conns;    /* of clients, all workers */
+    _Atomic unsigned leaving; /* workers that accept nobody any more */
 };
 
 /* Starts the thread and waits until it accepts.  TERR_*. */
 int worker_start(struct worker **out, struct worker_env *env, unsigned id, struct shmlog *log);
-/* No new connections; the thread ends when the last one has. */
+/* No new connections; the thread ends when the last one has.  Gently: idle ones may ask again. */
 void worker_drain(struct worker *w);
+void worker_drain_gently(struct worker *w);
 /* Connections and fetches end now. */
 void worker_cut(struct worker *w);
 /* Copied; from its next turn or so on the worker goes by them.  Those that came before and were not

@@ -288,7 +288,7 @@ static void
 admin_req_free(struct admin_req *r)
 {
     struct admin *a = r->admin;
-    bool stops = r->call.stops;
+    bool stops = r->call.stops, drains = r->call.drains;
 
     task_cancel(&r->task);
     free(r->in);
@@ -299,6 +299,8 @@ admin_req_free(struct admin_req *r)
     a->nreqs--;
     if (stops)
         a->env.host->stop(a->env.host_ctx);
+    if (drains)
+        a->env.host->drain(a->env.host_ctx);
 }
 
 static enum admin_next

@@ -32,6 +32,7 @@ struct vcl_error;
 struct admin_host {
     const char *(*state)(void *ctx);                /* "running", "draining" */
     void (*stop)(void *ctx);                        /* as SIGTERM */
+    void (*drain)(void *ctx);                       /* without a deadline */
     const struct conf_params *(*params)(void *ctx); /* as they are now; until the next set */
     void (*set_params)(void *ctx, const struct conf_params *next); /* copied; everywhere, soon */
     int64_t (*connections)(void *ctx);                             /* of clients, open now */

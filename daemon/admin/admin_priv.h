@@ -37,6 +37,7 @@ struct admin_call {
     const char *type;
     char allow[64]; /* with 405 */
     bool stops;     /* the process is to end */
+    bool drains;    /* when everybody has been served */
 };
 
 typedef void admin_handler_f(struct admin_call *c);

@@ -72,7 +72,6 @@ admin_do_readyz(struct admin_call *c)
     admin_answer(c, strcmp(state, "running") == 0 ? 200 : 503, o);
 }
 
-/* The answer leaves first: the process goes when this request is over. */
 void
 admin_do_reload(struct admin_call *c)
 {
@@ -83,12 +82,26 @@ admin_do_reload(struct admin_call *c)
     admin_answer(c, status, answer);
 }
 
-void
-admin_do_stop(struct admin_call *c)
+/* The answer leaves first: the process goes when this request is over. */
+static void
+status_ends(struct admin_call *c)
 {
     json_t *o = json_object();
 
     json_put_text(o, "state", "draining");
-    c->stops = true;
     admin_answer(c, 200, o);
+}
+
+void
+admin_do_stop(struct admin_call *c)
+{
+    c->stops = true;
+    status_ends(c);
+}
+
+void
+admin_do_drain(struct admin_call *c)
+{
+    c->drains = true;
+    status_ends(c);
 }

@@ -62,7 +62,8 @@
     X(POST, "/v1/reload", reload, "",                                                              \
       "Reads the configuration and its policy anew: what changed; 422 with every error, or 409 with "\
       "what needs a restart, and then nothing has changed")                                        \
-    X(POST, "/v1/drain", later, "", "Finishes what is in flight; not in this build")
+    X(POST, "/v1/drain", drain, "",                                                                \
+      "Accepts nobody, finishes what is in flight however long it takes, and ends")
 /* clang-format on */
 
 #endif

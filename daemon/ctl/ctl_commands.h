@@ -28,6 +28,7 @@ int ctl_param_list(struct ctl *c);
 int ctl_param_set(struct ctl *c);
 int ctl_reload(struct ctl *c);
 int ctl_stop(struct ctl *c);
+int ctl_drain(struct ctl *c);
 
 /* ctl_live.c */
 int ctl_live(struct ctl *c);

@@ -232,3 +232,15 @@ ctl_stop(struct ctl *c)
     json_decref(o);
     return rc;
 }
+
+int
+ctl_drain(struct ctl *c)
+{
+    json_t *o;
+    int rc = ctl_ask(c, "POST", "/v1/drain", NULL, &o);
+
+    if (rc == CTL_DONE && !c->json)
+        puts("it accepts nobody any more, and ends when everybody has been served");
+    json_decref(o);
+    return rc;
+}

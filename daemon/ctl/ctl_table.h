@@ -66,6 +66,10 @@
       "What was set by `tarnctl param set` is as the file says again.\n",                          \
       "read the configuration and its policy anew")                                                \
     X("stop", "", 0, 0, stop, "", "finish what is in flight, and end")                             \
+    X("drain", "", 0, 0, drain,                                                                    \
+      "As stop, but without a deadline: nobody is cut off, and who has a connection may ask once\n" \
+      "more on it.  `tarnctl stop` afterwards sets the deadline.\n",                               \
+      "finish what is in flight, however long it takes, and end")                                  \
     X("completion", "bash|zsh|fish", 1, 1, completion,                                             \
       "    source <(tarnctl completion bash)      in ~/.bashrc, or in ~/.zshrc with zsh\n"         \
       "    tarnctl completion fish | source       in ~/.config/fish/config.fish\n",                \

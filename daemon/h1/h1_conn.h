@@ -105,7 +105,8 @@ struct h1_server {
     struct h1_limits limits;
     struct list conns;
     unsigned nconns;
-    bool draining;
+    bool draining; /* each response is its connection's last */
+    bool hurried;  /* and idle connections end at once */
     uint64_t next_xid;
     struct http_host_memo host;
     struct h1_memo *memo;        /* NULL: there was no memory for it */

@@ -374,7 +374,7 @@ h1_conn_on_ended(struct h1_conn *c)
 static void
 h1_conn_finish(struct h1_conn *c)
 {
-    if (!(c->closing || c->lingering || c->server->draining))
+    if (!(c->closing || c->lingering || c->server->hurried))
         return;
     if (c->dead || c->cur != NULL || !list_empty(&c->busy->answered) || !h1_out_ready(c))
         return;
@@ -382,7 +382,7 @@ h1_conn_finish(struct h1_conn *c)
         c->busy->in_len = 0;
         return;
     }
-    if (c->server->draining && c->busy->in_len == 0)
+    if (c->server->hurried && c->busy->in_len == 0)
         c->closing = true;
     if (!c->closing)
         return;
@@ -540,12 +540,21 @@ h1_server_connections(const struct h1_server *s)
 }
 
 void
+h1_server_drain_gently(struct h1_server *s)
+{
+    OBJ_CHECK(s, H1_SERVER_MAGIC);
+    s->draining = true;
+    if (s->nconns == 0)
+        s->env.on_empty(s->env.start_ctx);
+}
+
+void
 h1_server_drain(struct h1_server *s)
 {
     struct list *l;
 
     OBJ_CHECK(s, H1_SERVER_MAGIC);
-    s->draining = true;
+    s->draining = s->hurried = true;
     for (l = s->conns.next; l != &s->conns; l = l->next)
         task_wake(&container_of(l, struct h1_conn, link)->task);
     if (s->nconns == 0)

@@ -48,6 +48,9 @@ unsigned h1_server_connections(const struct h1_server *s);
 
 /* Idle connections end now, the others after the response they are at. */
 void h1_server_drain(struct h1_server *s);
+/* Each connection ends after its next response, which says so, or when it has been idle for too long: no
+ * request meets a connection that was closed for the drain's sake (RFC 9112 9.5). */
+void h1_server_drain_gently(struct h1_server *s);
 /* Half of the memory that lies ready for the next connections goes back: see net_loop_trim(). */
 void h1_server_trim(struct h1_server *s);
 /* Every connection ends now. */

@@ -4,10 +4,12 @@
 Each command against a running tarnd, over a Unix socket and over TCP with a token; its mistakes; and
 what it makes for others: JSON, the manual page, the shells' completion.
 """
+import errno
 import http.server
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -188,6 +190,48 @@ class Ctl(unittest.TestCase):
         self.tarnd.tidy()
         self.tarnd = None
         self.assertIn("hint: is tarnd running", self.run_("status", status=UNREACHABLE))
+
+    def test_it_is_drained_without_cutting_anybody_off(self):
+        self.run_("param", "set", "timeout_idle", "1m")
+        self.run_("param", "set", "drain_timeout", "0s")
+        self.fill(1)
+        target = "/body?n=1&framing=length"
+        with self.tarnd.connect() as kept, self.tarnd.connect() as fresh:
+            kept.sendall(tarnd.request(target))
+            first = kept.recv(65536)
+            self.assertIn(b"200 OK", first)
+            self.assertNotIn(b"Connection: close", first)
+            self.wait_for_clients(2)
+            self.assertIn("accepts nobody", self.run_("drain"))
+            self.assertRegex(self.run_("status"), r"(?m)^state +draining$")
+            tarnd.wait_until(self.refuses, "its listeners are closed")
+            for s in (kept, fresh):
+                s.sendall(tarnd.request(target))
+                answer = tarnd.Answer(tarnd.read_to_end(s))
+                self.assertEqual(answer.status, 200)
+                self.assertEqual(answer.fields["connection"], "close")
+        self.assertEqual(self.tarnd.process.wait(timeout=tarnd.PATIENCE_S), 0)
+        self.tarnd.tidy()
+        self.tarnd = None
+
+    def wait_for_clients(self, n):
+        tarnd.wait_until(lambda: self.json_of("status")["connections"] == n, "they are accepted")
+
+    def refuses(self):
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.tarnd.port)) == errno.ECONNREFUSED
+
+    def test_a_stop_gives_a_drain_its_deadline(self):
+        self.run_("param", "set", "timeout_idle", "1m")
+        self.run_("param", "set", "drain_timeout", "0s")
+        with self.tarnd.connect():
+            self.wait_for_clients(1)
+            self.run_("drain")
+            self.assertRegex(self.run_("status"), r"(?m)^state +draining$")
+            self.run_("stop")
+            self.assertEqual(self.tarnd.process.wait(timeout=tarnd.PATIENCE_S), 0)
+        self.tarnd.tidy()
+        self.tarnd = None
 
 
 class Alone(unittest.TestCase):

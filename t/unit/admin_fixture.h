@@ -236,7 +236,7 @@ static struct {
     struct registry *registry;
     struct admin *admin;
     struct conf_params params;
-    unsigned stops, sets;
+    unsigned stops, drains, sets;
     bool draining;
 } world;
 
@@ -252,6 +252,13 @@ host_stop(void *ctx)
 {
     (void)ctx;
     world.stops++;
+}
+
+static void
+host_drain(void *ctx)
+{
+    (void)ctx;
+    world.drains++;
 }
 
 static const struct conf_params *
@@ -306,8 +313,8 @@ world_on_rearm(struct timer_wheel *w, uint64_t at_ms)
 static void
 world_open(const char *admin_section)
 {
-    static const struct admin_host host = {host_state, host_stop, host_params, host_set_params,
-        host_connections, host_listeners, host_reload};
+    static const struct admin_host host = {host_state, host_stop, host_drain, host_params,
+        host_set_params, host_connections, host_listeners, host_reload};
     struct conf_error *errors;
     char yaml[512];
 

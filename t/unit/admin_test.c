@@ -495,6 +495,23 @@ TEST(admin, stop_is_answered_before_it_stops)
     world_close();
 }
 
+TEST(admin, drain_is_answered_before_it_drains)
+{
+    struct ask *a;
+
+    world_open("{}");
+    a = ask_new("POST /v1/drain" H, NULL);
+    admin_start(world.admin, &a->x);
+    CHECK_EQ(200, a->status);
+    CHECK_EQ(0, world.drains);
+    a->x.done = true;
+    a->x.task->run(a->x.task);
+    CHECK_EQ(1, world.drains);
+    CHECK_EQ(0, world.stops);
+    ask_free(&a);
+    world_close();
+}
+
 int
 main(void)
 {
@@ -518,6 +535,7 @@ main(void)
         TEST_ENTRY(admin, every_number_has_one_name_in_both_forms),
         TEST_ENTRY(admin, the_index_is_shown_and_a_page_is_asked_for_properly),
         TEST_ENTRY(admin, stop_is_answered_before_it_stops),
+        TEST_ENTRY(admin, drain_is_answered_before_it_drains),
     };
 
     rcu_start();
