@@ -21,6 +21,7 @@ enum {
     LIMIT_WRITE_IOV = 64,          /* buffers in one sendmsg */
     LIMIT_QUEUE_IOV = 4,           /* buffers in one uv_write: more would make libuv allocate */
     LIMIT_PIPELINE_BATCH = 32,     /* answers gathered before they are written */
+    LIMIT_LISTEN_SOCKETS = 128,    /* of one address; one message carries 253 descriptors */
     LIMIT_LEASES = 7,              /* extents taken in one batch: a request fits 1 KiB */
     LIMIT_VARIANTS = 64,           /* responses under one key (Vary); the oldest leaves */
     LIMIT_LOOKUP_RETRIES = 8,      /* lock-free looks at the index before it is locked */

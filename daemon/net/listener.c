@@ -14,6 +14,7 @@
 
 #include "conf/conf.h"
 #include "daemon/base/terr.h"
+#include "daemon/net/inherit.h"
 #include "daemon/net/net_priv.h"
 
 enum {
@@ -26,25 +27,33 @@ struct bound {
     uint32_t magic;
     bool is_unix, is_private;
     int depth;
-    int fd;      /* unix: listening; TCP: holds the port, never listens */
+    int fd;      /* unix: listening; TCP: holds the port, never listens; -1: was inherited */
     int lock_fd; /* the abstract socket that says the port is ours */
+    bool inherited, foreign; /* foreign: bound by somebody who is no tarnd */
+    unsigned loops, nfds;    /* listen_share: 0 before it, and nfds for a Unix socket */
+    int fds[LIMIT_LISTEN_SOCKETS];
     struct sockaddr_storage addr;
     socklen_t addr_len;
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     char text[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
 };
 
+struct listener_socket {
+    int fd;
+    uv_poll_t poll;
+};
+
 #define LISTENER_MAGIC OBJ_TAG('l', 's', 't', 'n')
 struct listener {
     uint32_t magic;
     bool is_unix, resting;
-    int fd;
     struct net_loop *nl;
     listener_accept_f *accept_f;
     void *ctx;
     struct task task;
     struct timer rest;
-    uv_poll_t poll;
+    unsigned nsockets, nclosed;       /* one, but for what was inherited */
+    struct listener_socket sockets[]; /* nsockets */
 };
 
 static int
@@ -171,6 +180,31 @@ bound_unix(struct bound *b, const struct conf_address *at, char *why, size_t why
     return 0;
 }
 
+/* Sockets that were there when the process started, if any are for this address. */
+static bool
+bound_inherit(struct bound *b, const struct conf_address *at)
+{
+    struct listen_sockets got;
+
+    if (!inherit_take(at, &got))
+        return false;
+    b->inherited = true;
+    b->foreign = !got.ours;
+    b->lock_fd = got.lock_fd;
+    if (b->is_unix) {
+        b->fd = got.fds[0];
+        snprintf(b->path, sizeof(b->path), "%s", at->path);
+        snprintf(b->text, sizeof(b->text), "unix:%s", b->path);
+        return true;
+    }
+    b->nfds = got.nfds;
+    memcpy(b->fds, got.fds, got.nfds * sizeof(b->fds[0]));
+    b->addr_len = sizeof(b->addr);
+    getsockname(b->fds[0], (struct sockaddr *)&b->addr, &b->addr_len);
+    bound_name(b);
+    return true;
+}
+
 /* An empty one, to be bound by bound_open(). */
 static struct bound *
 bound_new(const struct conf_address *at, int depth, bool is_private)
@@ -196,7 +230,10 @@ bound_open(
 
     if (b == NULL)
         return TERR_NOMEM;
-    err = at->is_unix ? bound_unix(b, at, why, why_len) : bound_tcp(b, at, why, why_len);
+    if (bound_inherit(b, at))
+        err = 0;
+    else
+        err = at->is_unix ? bound_unix(b, at, why, why_len) : bound_tcp(b, at, why, why_len);
     if (err != 0) {
         listen_release(&b);
         return err;
@@ -231,13 +268,57 @@ listen_release(struct bound **bp)
     struct bound *b;
 
     OBJ_TAKE(b, bp, BOUND_MAGIC);
-    if (b->is_unix && b->path[0] != '\0')
+    if (b->is_unix && b->path[0] != '\0' && b->loops == 0 && !b->inherited)
         unlink(b->path);
+    for (unsigned i = 0; i < b->nfds; i++)
+        close(b->fds[i]);
     if (b->fd >= 0)
         close(b->fd);
     if (b->lock_fd >= 0)
         close(b->lock_fd);
     OBJ_FREE(b);
+}
+
+bool
+listen_is_inherited(const struct bound *b)
+{
+    OBJ_CHECK(b, BOUND_MAGIC);
+    return b->inherited;
+}
+
+static int listener_socket(const struct bound *b);
+
+int
+listen_share(struct bound *b, unsigned loops)
+{
+    unsigned want = loops < LIMIT_LISTEN_SOCKETS ? loops : LIMIT_LISTEN_SOCKETS;
+
+    OBJ_CHECK(b, BOUND_MAGIC);
+    tassert(b->loops == 0 && loops > 0);
+    while (!b->is_unix && b->nfds < want) {
+        int fd = listener_socket(b);
+
+        if (fd < 0 && b->nfds > 0)
+            break; /* whoever bound those that there are did so for itself alone */
+        if (fd < 0)
+            return TERR_IO;
+        b->fds[b->nfds++] = fd;
+    }
+    b->loops = loops;
+    return 0;
+}
+
+void
+listen_sockets(const struct bound *b, struct listen_sockets *out)
+{
+    OBJ_CHECK(b, BOUND_MAGIC);
+    tassert(b->loops > 0);
+    *out = (struct listen_sockets){.ours = !b->foreign, .lock_fd = b->lock_fd, .nfds = b->nfds};
+    memcpy(out->fds, b->fds, b->nfds * sizeof(b->fds[0]));
+    if (b->is_unix) {
+        out->nfds = 1;
+        out->fds[0] = b->fd;
+    }
 }
 
 static void
@@ -251,21 +332,29 @@ listener_on_poll(uv_poll_t *poll, int status, int events)
 }
 
 static void
+listener_watch(struct listener *ls)
+{
+    for (unsigned i = 0; i < ls->nsockets; i++)
+        uv_poll_start(&ls->sockets[i].poll, UV_READABLE, listener_on_poll);
+}
+
+static void
 listener_rest(struct listener *ls)
 {
     ls->resting = true;
-    uv_poll_stop(&ls->poll);
+    for (unsigned i = 0; i < ls->nsockets; i++)
+        uv_poll_stop(&ls->sockets[i].poll);
     timer_set(&ls->nl->base.wheel, &ls->rest, loop_deadline(&ls->nl->base, REST_MS));
 }
 
 /* Accepts what is there, within the turn's bound.  Returns whether to rest. */
 static bool
-listener_accept(struct listener *ls)
+listener_accept(struct listener *ls, int from)
 {
     bool rest = false;
 
     for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(ls->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(from, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
             rest = ls->accept_f(ls->ctx, fd, ls->is_unix) == TERR_LIMIT || rest;
@@ -287,6 +376,7 @@ static void
 listener_run(struct task *t)
 {
     struct listener *ls = container_of(t, struct listener, task);
+    bool rest = false;
 
     OBJ_CHECK(ls, LISTENER_MAGIC);
     if (ls->resting) {
@@ -294,19 +384,20 @@ listener_run(struct task *t)
             return;
         timer_clear(&ls->rest);
         ls->resting = false;
-        uv_poll_start(&ls->poll, UV_READABLE, listener_on_poll);
+        listener_watch(ls);
     }
-    if (listener_accept(ls))
+    for (unsigned i = 0; i < ls->nsockets; i++)
+        rest = listener_accept(ls, ls->sockets[i].fd) || rest;
+    if (rest)
         listener_rest(ls);
 }
 
+/* A socket of our own at a port. */
 static int
 listener_socket(const struct bound *b)
 {
     int fd, on = 1;
 
-    if (b->is_unix)
-        return fcntl(b->fd, F_DUPFD_CLOEXEC, 0);
     fd = bound_socket(b->addr.ss_family);
     if (fd < 0)
         return -1;
@@ -319,33 +410,78 @@ listener_socket(const struct bound *b)
     return fd;
 }
 
+/* Where a loop accepts: every socket has at least one loop, and every loop at least one socket.
+ * -1 among them: there is no descriptor to be had. */
+static unsigned
+listener_sockets_of(const struct bound *b, unsigned loop, int *fds)
+{
+    unsigned n = 0;
+
+    if (b->is_unix) {
+        fds[n++] = fcntl(b->fd, F_DUPFD_CLOEXEC, 0);
+    } else if (b->loops == 0) {
+        fds[n++] = listener_socket(b);
+    } else if (b->nfds < b->loops) {
+        fds[n++] = fcntl(b->fds[loop % b->nfds], F_DUPFD_CLOEXEC, 0);
+    } else {
+        for (unsigned i = loop % b->loops; i < b->nfds; i += b->loops)
+            fds[n++] = fcntl(b->fds[i], F_DUPFD_CLOEXEC, 0);
+    }
+    return n;
+}
+
+/* Takes them, all or none. */
+static int
+listener_attach(struct listener *ls, const int *fds, unsigned n)
+{
+    for (; ls->nsockets < n && fds[ls->nsockets] >= 0; ls->nsockets++) {
+        struct listener_socket *s = &ls->sockets[ls->nsockets];
+
+        s->fd = fds[ls->nsockets];
+        if (uv_poll_init(&ls->nl->uv, &s->poll, s->fd) != 0)
+            break;
+        s->poll.data = ls;
+    }
+    if (ls->nsockets == n)
+        return 0;
+    for (unsigned i = ls->nsockets; i < n; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return TERR_LIMIT;
+}
+
 int
 listener_open(struct listener **out, struct loop *l, const struct bound *b,
     listener_accept_f *accept_f, void *ctx)
 {
     struct net_loop *nl = net_loop_of(l);
+    int fds[LIMIT_LISTEN_SOCKETS];
     struct listener *ls;
+    unsigned n;
 
     OBJ_CHECK(b, BOUND_MAGIC);
-    ls = calloc(1, sizeof(*ls));
-    if (ls == NULL)
+    n = listener_sockets_of(b, l->id, fds);
+    ls = calloc(1, sizeof(*ls) + n * sizeof(ls->sockets[0]));
+    if (ls == NULL) {
+        for (unsigned i = 0; i < n; i++)
+            close(fds[i]);
         return TERR_NOMEM;
-    ls->fd = listener_socket(b);
-    if (ls->fd < 0 || uv_poll_init(&nl->uv, &ls->poll, ls->fd) != 0) {
-        if (ls->fd >= 0)
-            close(ls->fd);
-        free(ls);
-        return TERR_LIMIT;
     }
     ls->magic = LISTENER_MAGIC;
     ls->is_unix = b->is_unix;
     ls->nl = nl;
     ls->accept_f = accept_f;
     ls->ctx = ctx;
-    ls->poll.data = ls;
     task_init(&ls->task, &l->tasks, listener_run);
     timer_init(&ls->rest, &ls->task);
-    uv_poll_start(&ls->poll, UV_READABLE, listener_on_poll);
+    if (listener_attach(ls, fds, n) != 0) {
+        if (ls->nsockets > 0)
+            listener_close(&ls);
+        else
+            OBJ_FREE(ls);
+        return TERR_LIMIT;
+    }
+    listener_watch(ls);
     *out = ls;
     return 0;
 }
@@ -355,7 +491,11 @@ listener_on_closed(uv_handle_t *h)
 {
     struct listener *ls = h->data;
 
-    close(ls->fd);
+    ls->nclosed++;
+    if (ls->nclosed < ls->nsockets)
+        return;
+    for (unsigned i = 0; i < ls->nsockets; i++)
+        close(ls->sockets[i].fd);
     OBJ_FREE(ls);
 }
 
@@ -367,5 +507,6 @@ listener_close(struct listener **lp)
     OBJ_TAKE(ls, lp, LISTENER_MAGIC);
     task_cancel(&ls->task);
     timer_unlink(&ls->rest);
-    uv_close((uv_handle_t *)&ls->poll, listener_on_closed);
+    for (unsigned i = 0; i < ls->nsockets; i++)
+        uv_close((uv_handle_t *)&ls->sockets[i].poll, listener_on_closed);
 }

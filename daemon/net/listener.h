@@ -5,7 +5,11 @@
  *
  * TCP: every loop has a socket of its own with SO_REUSEPORT, and the process holds a lock, so
  * that a second tarnd on the same port is refused rather than silently sharing.  A Unix socket
- * is one descriptor, duplicated into each loop.
+ * is one descriptor, duplicated into each loop.  What the process was started with (inherit.h) is
+ * not bound again.
+ *
+ * Where another process shall follow this one the sockets are made at once, one for each loop
+ * (listen_share), and a supervisor keeps them, too: what the kernel has queued outlives us.
  *
  * When descriptors run out (EMFILE, ENFILE) a listener rests for a moment instead of spinning;
  * the kernel's queue holds the connections meanwhile.
@@ -21,6 +25,7 @@
 
 struct bound;
 struct conf_address;
+struct listen_sockets;
 struct listener;
 
 /* 0, or TERR_* with a sentence in `why`. */
@@ -31,8 +36,16 @@ int listen_bind_private(
     struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len);
 /* "127.0.0.1:8080", "[::1]:8080" or "unix:/path": what clients connect to. */
 const char *listen_address(const struct bound *b);
-/* The process gives the address back; a Unix socket's file is removed. */
+/* The process gives the address back; a Unix socket's file is removed, unless others have it. */
 void listen_release(struct bound **bp);
+/* Was it there when the process started? */
+bool listen_is_inherited(const struct bound *b);
+/* Before the first listener_open(): listens with a socket for each of `loops` loops, and keeps
+ * them.  Those that were inherited stay, though there be more of them, or fewer and no more can be
+ * had: a loop takes several then, or several share one.  0, or TERR_IO. */
+int listen_share(struct bound *b, unsigned loops);
+/* Afterwards: what there is, borrowed. */
+void listen_sockets(const struct bound *b, struct listen_sockets *out);
 
 /* Takes the descriptor `fd`; -1: there is none to be had.  TERR_LIMIT: it was dropped, and the
  * listener rests after this turn's. */
