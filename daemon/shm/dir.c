@@ -23,10 +23,12 @@
 
 struct shm_dir {
     uint32_t magic;
-    bool made; /* by us: ours to remove */
+    bool made;    /* by us: ours to remove */
+    bool yielded; /* nothing in it is ours any more */
     int fd;
     int lock_fd;
     char path[SHM_PATH_MAX];
+    char home[SHM_PATH_MAX]; /* where the files belong; "": here */
 };
 
 /* Files under these names are ours; whatever else lies there is not touched. */
@@ -82,11 +84,7 @@ shm_dir_lock(struct shm_dir *d)
         elog(ELOG_ERROR, "%s/lock: %s", d->path, strerror(errno));
         return TERR_IO;
     }
-    if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-        elog(ELOG_ERROR, "%s: in use by another tarnd", d->path);
-        return TERR_BUSY;
-    }
-    return 0;
+    return flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0 ? TERR_BUSY : 0;
 }
 
 static int
@@ -142,11 +140,87 @@ shm_dir_open(struct shm_dir **out, const char *path)
 {
     char own[64];
 
-    if (path != NULL && path[0] != '\0')
-        return shm_dir_open_at(out, path);
-    shm_dir_bury_dead();
-    snprintf(own, sizeof(own), "/dev/shm/tarn.%ld", (long)getpid());
-    return shm_dir_open_at(out, own);
+    int err;
+
+    if (path == NULL || path[0] == '\0') {
+        shm_dir_bury_dead();
+        snprintf(own, sizeof(own), "/dev/shm/tarn.%ld", (long)getpid());
+        path = own;
+    }
+    err = shm_dir_open_at(out, path);
+    if (err == TERR_BUSY)
+        elog(ELOG_ERROR, "%s: in use by another tarnd", path);
+    return err;
+}
+
+int
+shm_dir_open_behind(struct shm_dir **out, const char *path)
+{
+    char next[SHM_PATH_MAX];
+    int err;
+
+    if (path == NULL || path[0] == '\0')
+        return shm_dir_open(out, path);
+    err = shm_dir_open_at(out, path);
+    if (err != TERR_BUSY)
+        return err;
+    if (snprintf(next, sizeof(next), "%s/next", path) >= (int)sizeof(next))
+        return TERR_CONFIG;
+    err = shm_dir_open(out, next);
+    if (err == 0)
+        memcpy((*out)->home, path, strlen(path) + 1);
+    return err;
+}
+
+/* Every file of ours, from one directory to another on the same file system. */
+static void
+shm_dir_move(struct shm_dir *from, struct shm_dir *to)
+{
+    int fd = dup(from->fd);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+
+    if (list == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    rewinddir(list);
+    while ((e = readdir(list)) != NULL)
+        if (shm_name_is_ours(e->d_name) && renameat(from->fd, e->d_name, to->fd, e->d_name) != 0)
+            elog(ELOG_ERROR, "%s/%s: %s", to->path, e->d_name, strerror(errno));
+    closedir(list);
+}
+
+int
+shm_dir_settle(struct shm_dir *d)
+{
+    struct shm_dir *home, left;
+
+    OBJ_CHECK(d, SHM_DIR_MAGIC);
+    if (d->home[0] == '\0')
+        return 0;
+    if (shm_dir_open_at(&home, d->home) != 0)
+        return TERR_BUSY;
+    shm_dir_move(d, home);
+    left = *d;
+    *d = *home; /* `d` stays what its owner knows */
+    *home = left;
+    home->made = true; /* `next` is nobody's name for anything */
+    shm_dir_close(&home);
+    return 0;
+}
+
+void
+shm_dir_yield(struct shm_dir *d)
+{
+    OBJ_CHECK(d, SHM_DIR_MAGIC);
+    if (d->yielded)
+        return;
+    shm_dir_sweep(d);
+    d->yielded = true;
+    close(d->lock_fd);
+    d->lock_fd = -1;
 }
 
 static int
@@ -188,12 +262,14 @@ shm_dir_close(struct shm_dir **dp)
     struct shm_dir *d;
 
     OBJ_TAKE(d, dp, SHM_DIR_MAGIC);
-    shm_dir_sweep(d);
-    if (d->made) {
+    if (!d->yielded)
+        shm_dir_sweep(d);
+    if (d->made && !d->yielded) {
         unlinkat(d->fd, "lock", 0);
         rmdir(d->path); /* stays when somebody else's files lie in it */
     }
-    close(d->lock_fd);
+    if (d->lock_fd >= 0)
+        close(d->lock_fd);
     close(d->fd);
     OBJ_FREE(d);
 }

@@ -22,6 +22,15 @@ int shm_dir_open(struct shm_dir **out, const char *path);
 void shm_dir_close(struct shm_dir **dp);
 const char *shm_dir_path(const struct shm_dir *d);
 
+/* As shm_dir_open, for a process that is to follow another: while that one has the directory the
+ * files lie in its subdirectory `next`. */
+int shm_dir_open_behind(struct shm_dir **out, const char *path);
+/* Moves them to where they belong once that one has yielded or ended.  0: they are there, or
+ * TERR_BUSY. */
+int shm_dir_settle(struct shm_dir *d);
+/* For the one that is followed: its files lose their names, and stay mapped where they are. */
+void shm_dir_yield(struct shm_dir *d);
+
 /* A new file of `bytes` zeros, mapped shared and for writing, its pages reserved.  It has no
  * name in the directory until shm_file_publish(). */
 int shm_file_create(void **base, struct shm_dir *d, const char *name, size_t bytes);
