@@ -57,6 +57,9 @@
       "A tunnel in which nothing moves for this long is closed")                                   \
     X(drain_timeout, MS, 30 * CONF_S, 0, CONF_H,                                                   \
       "At SIGTERM: how long what is in flight may take to finish")                                 \
+    X(watchdog, MS, 30 * CONF_S, 0, CONF_H,                                                        \
+      "With --supervise: a tarnd whose loops do not all turn for this long is replaced; 0: "       \
+      "never; else 3s at least")                                                                   \
     X(connect_timeout, MS, 3500, 1, CONF_H, "To connect to a backend; then 504")                   \
     X(first_byte_timeout, MS, 60 * CONF_S, 1, CONF_D,                                              \
       "From the end of the request to a backend to the first byte of its response; then 504")      \
@@ -115,7 +118,7 @@
     X(max_restarts) X(max_retries)                                                                 \
     X(ban_lurker_age) X(ban_lurker_batch) X(ban_lurker_sleep) X(ban_cutoff) X(ban_dups)            \
     X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(idle_send_timeout)       \
-    X(pipe_timeout) X(drain_timeout) X(backend_send_timeout)                                       \
+    X(pipe_timeout) X(drain_timeout) X(watchdog) X(backend_send_timeout)                           \
     X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(max_object_size)       \
     X(http_cache_status) X(log_level) X(log_rate)
 /* clang-format on */

@@ -7,6 +7,7 @@
 #include "conf/conf.h"
 #include "daemon/base/terr.h"
 #include "daemon/net/listener.h"
+#include "daemon/tether.h"
 
 static void
 door_shut(struct door *d)
@@ -25,6 +26,20 @@ door_free(struct door *d)
     free(d);
 }
 
+/* Bound, or inherited; and the supervisor keeps it, so that the next process inherits it. */
+static int
+door_bind(struct doors *all, struct door *d, const struct conf_address *at, int depth, char *why,
+    size_t why_len)
+{
+    int err = listen_bind(&d->bound, at, depth, why, why_len);
+
+    if (err == 0 && (all->tether != NULL || listen_is_inherited(d->bound)))
+        err = listen_share(d->bound, all->loops);
+    if (err == 0)
+        err = tether_hold(all->tether, at->text, d->bound);
+    return err;
+}
+
 int
 doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf, int depth,
     char *why, size_t why_len)
@@ -38,7 +53,7 @@ doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf,
     d->facts.endpoint = strdup(conf->address.text);
     err = d->facts.socket == NULL || d->facts.endpoint == NULL
               ? TERR_NOMEM
-              : listen_bind(&d->bound, &conf->address, depth, why, why_len);
+              : door_bind(all, d, &conf->address, depth, why, why_len);
     if (err == 0) {
         d->address = strdup(listen_address(d->bound));
         err = d->address != NULL ? 0 : TERR_NOMEM;
@@ -72,6 +87,7 @@ doors_forget(struct doors *all, struct door *d)
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
+    tether_drop(all->tether, d->facts.endpoint);
     door_free(d);
 }
 
@@ -79,8 +95,11 @@ void
 doors_tend(struct doors *all)
 {
     for (struct door *d = all->first; d != NULL; d = d->next)
-        if (d->dropped && atomic_load_explicit(&d->nopening, memory_order_acquire) == 0)
+        if (d->dropped && d->bound != NULL &&
+            atomic_load_explicit(&d->nopening, memory_order_acquire) == 0) {
+            tether_drop(all->tether, d->facts.endpoint);
             door_shut(d);
+        }
 }
 
 void

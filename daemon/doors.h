@@ -16,6 +16,7 @@
 
 struct bound;
 struct conf_listen;
+struct tether;
 
 struct door {
     struct exchange_conn facts; /* its own copies of the names */
@@ -29,6 +30,8 @@ struct door {
 /* All there ever were, in the order in which they came.  All zero: none. */
 struct doors {
     struct door *first;
+    struct tether *tether; /* borrowed: a supervisor keeps what is bound; NULL: there is none */
+    unsigned loops;        /* that accept */
 };
 
 /* Binds, and is the last of them.  TERR_*, and a sentence in `why`. */

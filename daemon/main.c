@@ -11,6 +11,7 @@
 #include "daemon/net/netloop.h"
 #include "daemon/proxy/policies.h"
 #include "daemon/server.h"
+#include "daemon/supervise.h"
 #include "storage/storage.h"
 
 /* Read by jemalloc when the process starts, for what is not in a store: requests and
@@ -24,10 +25,12 @@ static void
 main_help(FILE *to)
 {
     fputs(
-        "Usage: tarnd [-t] -c FILE\n"
+        "Usage: tarnd [-t] [-S] -c FILE\n"
         "HTTP caching reverse proxy.\n"
         "\n"
         "  -c, --config FILE  configuration to run with (YAML)\n"
+        "  -S, --supervise    be the parent of a tarnd: start another when it crashes or\n"
+        "                     hangs, and a new binary without refusing a connection\n"
         "  -t, --test         check the configuration and its policy, say everything that is\n"
         "                     wrong, and exit\n"
         "  -h, --help         this text\n"
@@ -41,6 +44,11 @@ main_help(FILE *to)
         "  SIGHUP             read the configuration and its policy anew; the cache stays, and a\n"
         "                     mistake leaves all as it was (the error log tells)\n"
         "  SIGUSR1            open the access log anew, after it was renamed\n"
+        "  SIGUSR2            with --supervise: go over to the binary that lies at our path\n"
+        "                     now, with the configuration as it is now; the old tarnd\n"
+        "                     finishes what it has\n"
+        "\n"
+        "With --supervise signals go to the parent, which prints the ready line, once.\n"
         "\n"
         "Exit status: 0 after a drain or a good check, 1 when it cannot run, 2 for a mistake on\n"
         "the command line, in the configuration or in its policy.\n",
@@ -106,6 +114,7 @@ main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'},
+        {"supervise", no_argument, NULL, 'S'},
         {"test", no_argument, NULL, 't'},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
@@ -113,13 +122,16 @@ main(int argc, char **argv)
     };
     const char *path = NULL;
     const struct conf *conf;
-    bool test = false;
+    bool test = false, supervise = false;
     int c, status;
 
-    while ((c = getopt_long(argc, argv, "c:thV", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "c:SthV", options, NULL)) != -1) {
         switch (c) {
         case 'c':
             path = optarg;
+            break;
+        case 'S':
+            supervise = true;
             break;
         case 't':
             test = true;
@@ -141,6 +153,12 @@ main(int argc, char **argv)
     }
     if (path == NULL) {
         fputs("tarnd: no configuration: say -c FILE.  Try tarnd --help.\n", stderr);
+        return 2;
+    }
+    if (supervise && !test)
+        return supervise_run(argv, path);
+    if (supervise && !supervise_understands()) {
+        fputs("tarnd: the supervisor that runs is too different: restart it\n", stderr);
         return 2;
     }
     status = main_load(&conf, path);

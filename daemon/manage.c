@@ -20,6 +20,7 @@
 #include "daemon/shm/elog.h"
 #include "daemon/shm/log.h"
 #include "daemon/shm/tables.h"
+#include "daemon/tether.h"
 #include "daemon/traffic.h"
 #include "daemon/worker.h"
 #include "storage/storage.h"
@@ -46,10 +47,12 @@ manage_begin_drain(struct manage *m, const char *why)
     for (unsigned i = 0; i < m->env.nworkers; i++)
         if (m->env.workers[i] != NULL)
             worker_drain(m->env.workers[i]);
+    if (!m->retired)
+        tether_quit(m->env.tether, false);
     m->env.release(m->env.release_ctx); /* a Unix socket would go on queueing connections */
 }
 
-static void
+void
 manage_begin_gentle_drain(struct manage *m, const char *why)
 {
     elog(ELOG_INFO, "%s: finishing what is in flight, however long it takes", why);
@@ -58,11 +61,13 @@ manage_begin_gentle_drain(struct manage *m, const char *why)
     m->deadline_ms = UINT64_MAX;
     for (unsigned i = 0; i < m->env.nworkers; i++)
         worker_drain_gently(m->env.workers[i]);
+    if (!m->retired)
+        tether_quit(m->env.tether, true);
     m->env.release(m->env.release_ctx);
 }
 
 /* SIGTERM, or an operator's stop. */
-static void
+void
 manage_end(struct manage *m, const char *why)
 {
     if (m->phase == MANAGE_RUNNING || (m->phase == MANAGE_DRAINING && m->gentle))
@@ -103,6 +108,10 @@ manage_on_signal(struct manage *m, int sig)
             manage_end(m, strsignal(sig));
     } else if (sig == SIGUSR1 && m->env.access != NULL) {
         access_log_reopen(m->env.access);
+    } else if (sig == SIGUSR2) {
+        elog(ELOG_WARN,
+            "SIGUSR2: a new binary is for the supervisor to start (tarnd --supervise)%s",
+            m->env.tether != NULL ? ": signal our parent" : "");
     } else if (sig == SIGHUP) {
         json_t *answer = NULL;
 
@@ -267,6 +276,8 @@ manage_on_task(struct task *t)
     manage_step(m);
     while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
         manage_on_signal(m, sig);
+    if (m->phase != MANAGE_ENDED)
+        manage_supervised(m);
     if (m->stop_asked) {
         m->stop_asked = false;
         manage_end(m, "admin: stop");

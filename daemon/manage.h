@@ -23,15 +23,19 @@ struct manage;
 struct notify;
 struct policies;
 struct registry;
+struct shm_dir;
 struct shmlog;
 struct storage;
 struct tables;
+struct tether;
 struct worker;
 struct worker_env;
 
 /* All borrowed until manage_close().  Entries of `workers` become NULL as they end. */
 struct manage_env {
     const struct conf *conf;
+    struct tether *tether; /* NULL: no supervisor */
+    struct shm_dir *dir;
     struct counters *counters;
     struct access_log *access; /* NULL: none */
     struct cache *cache;

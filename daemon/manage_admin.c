@@ -11,6 +11,7 @@
 #include "daemon/net/listener.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
+#include "daemon/tether.h"
 #include "daemon/worker.h"
 
 enum {
@@ -131,6 +132,10 @@ manage_bind(struct manage *m)
 
     if (err != 0)
         elog(ELOG_ERROR, "admin: %s", why[0] != '\0' ? why : terr_text(err));
+    if (err == 0 && (m->env.tether != NULL || listen_is_inherited(m->bound)))
+        err = listen_share(m->bound, 1);
+    if (err == 0)
+        err = tether_hold(m->env.tether, m->env.conf->admin->address.text, m->bound);
     return err;
 }
 

@@ -42,8 +42,11 @@ struct manage {
     uint64_t storage_bytes;         /* what the store's size is to be: reached in steps */
     bool resizing;
     bool stop_asked, drain_asked;
-    bool gentle;   /* DRAINING has no deadline, and idle connections may ask once more */
-    unsigned left; /* workers not joined */
+    bool gentle;  /* DRAINING has no deadline, and idle connections may ask once more */
+    bool retired; /* its supervisor has another one serve, or has gone */
+    unsigned stuck_beats;
+    uint64_t beat_ms; /* of the next sign of life */
+    unsigned left;    /* workers not joined */
     /* the admin listener; all NULL without one */
     struct bound *bound;
     struct listener *listener;
@@ -64,6 +67,13 @@ void manage_set_storage(struct manage *m, uint64_t bytes);
  * error log has what changed, or why not.  An HTTP status and what to answer an operator with, owned
  * by the caller. */
 unsigned manage_reload(struct manage *m, json_t **answer);
+
+/* manage.c: the ways down.  manage_end: as SIGTERM; the other one has no deadline. */
+void manage_end(struct manage *m, const char *why);
+void manage_begin_gentle_drain(struct manage *m, const char *why);
+
+/* manage_supervised.c: each turn; nothing without a supervisor. */
+void manage_supervised(struct manage *m);
 
 /* manage_admin.c: the listener for operators.  TERR_*, and the error log says why; half-open is fine
  * for close. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "daemon/cache/cache.h"
 #include "daemon/doors.h"
 #include "daemon/manage.h"
+#include "daemon/net/inherit.h"
 #include "daemon/net/signals.h"
 #include "daemon/origin/director.h"
 #include "daemon/privilege.h"
@@ -31,6 +33,7 @@
 #include "daemon/shm/log.h"
 #include "daemon/shm/table_guard.h"
 #include "daemon/shm/tables.h"
+#include "daemon/tether.h"
 #include "daemon/worker.h"
 #include "storage/storage.h"
 
@@ -42,6 +45,7 @@ enum {
 struct server {
     const struct conf *conf;
     struct notify *notify; /* NULL: no service manager */
+    struct tether *tether; /* NULL: no supervisor */
     struct shm_dir *dir;
     struct counters *counters;
     struct access_log *access;
@@ -114,7 +118,8 @@ static int
 server_open_shm(struct server *s)
 {
     const struct conf_params *params = &s->conf->params;
-    int err = shm_dir_open(&s->dir, params->shm_dir);
+    int err = s->tether != NULL ? shm_dir_open_behind(&s->dir, params->shm_dir)
+                                : shm_dir_open(&s->dir, params->shm_dir);
 
     if (err == 0)
         err = counters_open(&s->counters, s->dir, s->nworkers);
@@ -229,6 +234,8 @@ static int
 server_listen(struct server *s)
 {
     s->env.doors = &s->doors;
+    s->doors.tether = s->tether;
+    s->doors.loops = s->nworkers;
     for (unsigned i = 0; i < s->conf->nlistens; i++) {
         struct door *d;
         char why[256] = "";
@@ -267,15 +274,21 @@ server_start_workers(struct server *s)
     return 0;
 }
 
+/* With a supervisor it is told, and says so itself. */
 static void
 server_say_ready(const struct server *s)
 {
+    static char line[TETHER_MESSAGE_MAX - 1];
     char status[64];
+    int n = snprintf(line, sizeof(line), "tarnd: ready");
 
-    printf("tarnd: ready");
-    for (const struct door *d = s->doors.first; d != NULL; d = d->next)
-        printf(" %s", d->address);
-    printf("\n");
+    for (const struct door *d = s->doors.first; d != NULL && (size_t)n < sizeof(line); d = d->next)
+        n += snprintf(line + n, sizeof(line) - (size_t)n, " %s", d->address);
+    if (s->tether != NULL) {
+        tether_ready(s->tether, line);
+        return;
+    }
+    printf("%s\n", line);
     fflush(stdout);
     snprintf(status, sizeof(status), "serving; %u workers", s->nworkers);
     notify_ready(s->notify, status);
@@ -293,6 +306,8 @@ static int
 server_open_manage(struct server *s)
 {
     struct manage_env env = {.conf = s->conf,
+        .tether = s->tether,
+        .dir = s->dir,
         .counters = s->counters,
         .access = s->access,
         .cache = s->cache,
@@ -340,6 +355,9 @@ server_close(struct server *s)
     if (s->dir != NULL)
         shm_dir_close(&s->dir);
     notify_close(&s->notify);
+    inherit_close();
+    if (s->tether != NULL)
+        tether_close(&s->tether);
 }
 
 static int
@@ -359,6 +377,7 @@ server_open(struct server *s)
         err = server_listen(s);
     if (err == 0)
         err = server_open_manage(s);
+    inherit_close(); /* addresses that the configuration names no more */
     return err;
 }
 
@@ -386,6 +405,11 @@ server_run(const struct conf *conf)
     elog_init(level, (unsigned)conf->params.log_rate);
     hash_secret_draw();
     signals_block();
+    inherit_load();
+    if (tether_open(&s->tether) != 0)
+        return 1;
+    if (s->tether != NULL)
+        prctl(PR_SET_NAME, "tarnd"); /* and not "exe", by way of which it was started */
     s->notify = notify_open();
     err = server_confine(s);
     if (err != 0) {

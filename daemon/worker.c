@@ -61,6 +61,8 @@ struct worker {
     struct conf_params params_next; /* under mailbox, as the size of the store */
     uint64_t storage_bytes_next;
     struct post params_post;
+    struct post prod;
+    _Atomic bool prodded; /* the post above is on its way */
     bool draining, stopped;
     struct timer tick; /* counters that the loop keeps itself */
     struct task tick_task;
@@ -315,6 +317,14 @@ worker_on_order(struct post *p)
     free(o);
 }
 
+static void
+worker_on_prod(struct post *p)
+{
+    struct worker *w = container_of(p, struct worker, prod);
+
+    atomic_store_explicit(&w->prodded, false, memory_order_release);
+}
+
 static int
 worker_open(struct worker *w)
 {
@@ -366,6 +376,7 @@ worker_open(struct worker *w)
     w->drain.land = worker_on_drain;
     w->cut.land = worker_on_cut;
     w->params_post.land = worker_on_params;
+    w->prod.land = worker_on_prod;
     for (struct door *d = env->doors->first; d != NULL && err == 0; d = d->next)
         if (d->bound != NULL)
             err = worker_do_open_door(w, d);
@@ -498,6 +509,23 @@ worker_set_params(struct worker *w, const struct conf_params *params, uint64_t s
         inbox_send(&w->loop->inbox, &w->params_post);
     }
     pthread_mutex_unlock(&w->mailbox);
+}
+
+/* An idle loop is woken to prove it. */
+bool
+worker_turned(struct worker *w)
+{
+    bool turned;
+
+    OBJ_CHECK(w, WORKER_MAGIC);
+    pthread_mutex_lock(&w->mailbox);
+    turned = w->ended || !atomic_load_explicit(&w->prodded, memory_order_acquire);
+    if (turned && !w->ended) {
+        atomic_store_explicit(&w->prodded, true, memory_order_relaxed);
+        inbox_send(&w->loop->inbox, &w->prod);
+    }
+    pthread_mutex_unlock(&w->mailbox);
+    return turned;
 }
 
 int

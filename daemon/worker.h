@@ -6,6 +6,7 @@
 #define TARN_WORKER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cache;
@@ -51,6 +52,9 @@ void worker_set_params(struct worker *w, const struct conf_params *params, uint6
  * cannot be had is said in the error log. */
 int worker_open_door(struct worker *w, struct door *d);
 int worker_close_door(struct worker *w, struct door *d);
+/* Has its loop turned since the last call?  The first call, and one when it has ended, is told
+ * yes. */
+bool worker_turned(struct worker *w);
 /* Has its thread ended?  Waits at most that long. */
 int worker_join(struct worker **wp, int64_t wait_ms);
 

@@ -25,6 +25,7 @@ signals_set(sigset_t *set)
     sigaddset(set, SIGINT);
     sigaddset(set, SIGHUP);
     sigaddset(set, SIGUSR1);
+    sigaddset(set, SIGUSR2);
 }
 
 void

@@ -12,7 +12,7 @@
 
 struct signals;
 
-/* SIGTERM, SIGINT, SIGHUP and SIGUSR1 wait to be taken; SIGPIPE is ignored. */
+/* SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 wait to be taken; SIGPIPE is ignored. */
 void signals_block(void);
 /* `owner` is woken when one has come, and takes all there are.  0, TERR_NOMEM or TERR_LIMIT. */
 int signals_open(struct signals **out, struct loop *l, struct task *owner);

@@ -29,15 +29,16 @@ def raise_file_limit(wanted):
 
 class Tarnd:
     """tarnd on a free TCP port.  `config` is YAML without `listen:`; {dir} in it is a folder of
-    the test's own.  `environment` is added to ours, `before` runs in the child."""
+    the test's own.  `environment` is added to ours, `before` runs in the child, `arguments` come
+    before the configuration."""
 
-    def __init__(self, program, config, environment=None, before=None, stderr=None):
+    def __init__(self, program, config, environment=None, before=None, stderr=None, arguments=()):
         self.dir = tempfile.mkdtemp(prefix="tarn-e2e.")
         self.config = os.path.join(self.dir, "tarn.yaml")
         with open(self.config, "w", encoding="utf-8") as f:
             f.write("listen:\n  - address: 127.0.0.1:0\n" + config.replace("{dir}", self.dir))
         self.process = subprocess.Popen(
-            [program, "-c", self.config], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [program, *arguments, "-c", self.config], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=stderr, env={**os.environ, **(environment or {})}, preexec_fn=before)
         self.port = self.wait_for_port()
 

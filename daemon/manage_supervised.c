@@ -1,0 +1,76 @@
+/* manage_supervised.c -- signs of life for the supervisor, and what it says. */
+#include <stdio.h>
+
+#include "daemon/h1/h1_server.h"
+#include "daemon/manage_priv.h"
+#include "daemon/net/listener.h"
+#include "daemon/shm/dir.h"
+#include "daemon/shm/elog.h"
+#include "daemon/tether.h"
+#include "daemon/worker.h"
+
+enum {
+    BEAT_MS = 1000
+};
+
+/* All workers are asked each time, the stuck one's neighbours too: each answers by turning. */
+static void
+manage_beat(struct manage *m)
+{
+    char stuck[96] = "";
+
+    for (unsigned i = 0; i < m->env.nworkers; i++)
+        if (m->env.workers[i] != NULL && !worker_turned(m->env.workers[i]) && stuck[0] == '\0')
+            snprintf(stuck, sizeof(stuck), "worker %u has not turned its loop for %u s", i,
+                m->stuck_beats + 1);
+    m->stuck_beats = stuck[0] != '\0' ? m->stuck_beats + 1 : 0;
+    tether_beat(m->env.tether, m->params.watchdog, stuck[0] != '\0' ? stuck : NULL);
+}
+
+/* Another process accepts from the same sockets by now: what we leave there is its own. */
+static void
+manage_retire(struct manage *m)
+{
+    if (m->phase != MANAGE_RUNNING)
+        return;
+    m->retired = true;
+    manage_begin_gentle_drain(m, "another tarnd serves");
+    if (m->listener != NULL)
+        listener_close(&m->listener);
+    if (m->h1 != NULL)
+        h1_server_drain_gently(m->h1); /* operators, too, are to ask the other one */
+    if (m->params.shm_dir[0] != '\0')
+        shm_dir_yield(m->env.dir);
+}
+
+void
+manage_supervised(struct manage *m)
+{
+    uint64_t now = m->loop->clock.mono_ms;
+
+    if (m->env.tether == NULL)
+        return;
+    switch (tether_look(m->env.tether)) {
+    case TETHER_RETIRE:
+        manage_retire(m);
+        break;
+    case TETHER_ALONE:
+        m->retired = true; /* there is nobody to be told */
+        manage_end(m, "the supervisor has gone");
+        break;
+    case TETHER_NOTHING:
+    case TETHER_HOLD:
+    case TETHER_DROP:
+    case TETHER_READY:
+    case TETHER_BEAT:
+    case TETHER_STUCK:
+    case TETHER_QUIT:
+        break;
+    }
+    if (!m->retired)
+        shm_dir_settle(m->env.dir);
+    if (now >= m->beat_ms) {
+        m->beat_ms = now + BEAT_MS;
+        manage_beat(m);
+    }
+}

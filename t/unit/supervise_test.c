@@ -1,0 +1,179 @@
+/* supervise_test.c -- the supervisor's parts: pauses, silence, what is said over a tether, and what one
+ * supervisor leaves to the next. */
+#include "t/unit/test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/shm/elog.h"
+#include "daemon/supervise_priv.h"
+#include "daemon/tether.h"
+
+TEST(supervise, the_first_crash_waits_for_nothing_and_the_next_ones_for_twice_as_long)
+{
+    static const uint64_t pauses[] = {0, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000};
+
+    for (unsigned i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++)
+        CHECK_EQ(pauses[i], supervise_backoff_ms(i + 1));
+    CHECK_EQ(30000, supervise_backoff_ms(1000000));
+}
+
+static pid_t
+sleeper(void)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        signal(SIGABRT, SIG_DFL);
+        raise(SIGSTOP);
+        _exit(0);
+    }
+    CHECK(pid > 0);
+    return pid;
+}
+
+TEST(supervise, who_is_silent_for_too_long_is_aborted_even_when_stopped)
+{
+    struct supervisor s = {.now_ms = 1000000, .ready_said = true};
+    struct child c = {.pid = sleeper(), .fd = -1, .role = CHILD_SERVING, .watchdog_ms = 1};
+    int status;
+
+    elog_init(ELOG_ERROR, 1);
+    CHECK_EQ(c.pid, waitpid(c.pid, &status, WUNTRACED));
+    CHECK(WIFSTOPPED(status));
+    for (unsigned ms = 0; ms < 2000; ms += 1000) { /* never sooner than that */
+        child_watch(&s, &c, 1000);
+        CHECK(!c.aborted);
+    }
+    c.silent_ms = 0; /* a beat */
+    child_watch(&s, &c, 2999);
+    CHECK(!c.aborted);
+    child_watch(&s, &c, 1);
+    CHECK(c.aborted);
+    CHECK_EQ(c.pid, waitpid(c.pid, &status, 0));
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+TEST(supervise, without_a_watchdog_silence_is_fine)
+{
+    struct supervisor s = {.now_ms = 1000000, .ready_said = true};
+    struct child c = {.pid = getpid(), .fd = -1, .role = CHILD_SERVING};
+
+    for (int i = 0; i < 1000; i++)
+        child_watch(&s, &c, 1000000);
+    CHECK(!c.aborted);
+}
+
+TEST(tether, descriptors_and_words_come_as_they_were_sent)
+{
+    int ends[2], other[2];
+    struct listen_sockets sockets, got;
+    char text[64];
+
+    CHECK_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+    CHECK_EQ(0, pipe(other));
+    sockets = (struct listen_sockets){.lock_fd = other[0], .nfds = 2, .fds = {other[1], other[0]}};
+    CHECK_EQ(TETHER_NOTHING, tether_take(ends[1], text, sizeof(text), &got));
+    CHECK_EQ(0, tether_send(ends[0], TETHER_HOLD, "1 1 unix:/a b", &sockets, true));
+    CHECK_EQ(0, tether_send(ends[0], TETHER_RETIRE, "", NULL, true));
+    CHECK_EQ(TETHER_HOLD, tether_take(ends[1], text, sizeof(text), &got));
+    CHECK_STR("1 1 unix:/a b", text);
+    CHECK(got.ours && got.lock_fd >= 0);
+    CHECK_EQ(2, got.nfds);
+    CHECK(fcntl(got.fds[1], F_GETFD) & FD_CLOEXEC);
+    held_close(&got);
+    CHECK_EQ(TETHER_RETIRE, tether_take(ends[1], text, sizeof(text), &got));
+    CHECK_STR("", text);
+    CHECK_EQ(0, got.nfds);
+    close(ends[0]);
+    CHECK_EQ(TETHER_ALONE, tether_take(ends[1], text, sizeof(text), &got));
+    CHECK_EQ(TERR_CLOSED, tether_send(ends[1], TETHER_BEAT, "1", NULL, true));
+    close(ends[1]);
+    close(other[0]);
+    close(other[1]);
+}
+
+TEST(tether, a_child_takes_its_end_from_the_environment)
+{
+    struct tether *t;
+    char text[32];
+    int ends[2];
+
+    elog_init(ELOG_ERROR, 100);
+    unsetenv(TETHER_VARIABLE);
+    CHECK_EQ(0, tether_open(&t));
+    CHECK(t == NULL);
+    CHECK_EQ(TETHER_NOTHING, tether_look(t)); /* nobody supervises: nothing is said */
+    tether_beat(t, 1, NULL);
+    CHECK_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+    snprintf(text, sizeof(text), "%d:%d", ends[0], TETHER_VERSION + 1);
+    setenv(TETHER_VARIABLE, text, 1);
+    CHECK_EQ(TERR_CONFIG, tether_open(&t));
+    snprintf(text, sizeof(text), "%d:%d", STDIN_FILENO, TETHER_VERSION);
+    setenv(TETHER_VARIABLE, text, 1);
+    CHECK_EQ(TERR_CONFIG, tether_open(&t));
+    snprintf(text, sizeof(text), "%d:%d", ends[0], TETHER_VERSION);
+    setenv(TETHER_VARIABLE, text, 1);
+    CHECK_EQ(0, tether_open(&t));
+    CHECK(getenv(TETHER_VARIABLE) == NULL);
+    CHECK_EQ(0, tether_send(ends[1], TETHER_RETIRE, "", NULL, true));
+    CHECK_EQ(TETHER_RETIRE, tether_look(t));
+    CHECK_EQ(TETHER_NOTHING, tether_look(t));
+    close(ends[1]);
+    CHECK_EQ(TETHER_ALONE, tether_look(t));
+    CHECK_EQ(TETHER_NOTHING, tether_look(t)); /* it has been said */
+    tether_close(&t);
+}
+
+TEST(supervise, what_one_leaves_the_next_takes)
+{
+    struct supervisor s = {.now_ms = 5};
+    char text[256], again[256];
+    int fds[2];
+
+    CHECK_EQ(0, pipe(fds));
+    snprintf(text, sizeof(text),
+        "tarn-supervisor 1\nchild 4711 %d R 0\nchild 4712 -1 S 30000\nfuture 1 2 3\n"
+        "held 1 -1 %d,%d 127.0.0.1:0\nheld 0 %d %d unix:/a b\n",
+        fds[0], fds[0], fds[1], fds[0], fds[1]);
+    setenv("TARN_SUPERVISOR", text, 1);
+    CHECK(supervise_understands());
+    CHECK_EQ(0, upgrade_adopt(&s));
+    CHECK(getenv("TARN_SUPERVISOR") == NULL);
+    CHECK(s.ready_said);
+    CHECK_EQ(4711, supervise_find(&s, CHILD_RETIRING)->pid);
+    CHECK_EQ(4712, supervise_find(&s, CHILD_SERVING)->pid);
+    CHECK_EQ(30000, supervise_find(&s, CHILD_SERVING)->watchdog_ms);
+    CHECK(fcntl(fds[1], F_GETFD) & FD_CLOEXEC);
+    CHECK(held_print(s.held, "held ", again, sizeof(again)));
+    CHECK_STR(strstr(text, "held "), again);
+    CHECK(!held_print(s.held, "held ", again, strlen(again)));
+    setenv("TARN_SUPERVISOR", "tarn-supervisor 2\n", 1);
+    CHECK(!supervise_understands());
+    CHECK_EQ(TERR_CONFIG, upgrade_adopt(&s));
+    unsetenv("TARN_SUPERVISOR");
+    s.held->sockets.nfds = 0; /* the same descriptors stand there twice */
+    s.held->next->sockets.lock_fd = -1;
+    s.held->next->sockets.nfds = 0;
+    held_drop(&s.held, "unix:/nowhere");
+    held_drop(&s.held, "unix:/a b");
+    CHECK(s.held->next == NULL);
+    held_release(&s.held, NULL, false);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+TEST_MAIN(
+    TEST_ENTRY(supervise, the_first_crash_waits_for_nothing_and_the_next_ones_for_twice_as_long),
+    TEST_ENTRY(supervise, who_is_silent_for_too_long_is_aborted_even_when_stopped),
+    TEST_ENTRY(supervise, without_a_watchdog_silence_is_fine),
+    TEST_ENTRY(tether, descriptors_and_words_come_as_they_were_sent),
+    TEST_ENTRY(tether, a_child_takes_its_end_from_the_environment),
+    TEST_ENTRY(supervise, what_one_leaves_the_next_takes))
