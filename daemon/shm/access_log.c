@@ -18,6 +18,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
+#include "daemon/shm/log.h"
 #include "daemon/shm/log_read.h"
 
 #define ACCESS_LOG_MAGIC OBJ_TAG('a', 'l', 'o', 'g')

@@ -16,17 +16,13 @@
 #include <stdint.h>
 
 #include "daemon/shm/counter_table.h"
+#include "daemon/shm/counters_view.h"
 
 enum counter {
 #define X(group, name, kind, doc) COUNTER_##group##_##name,
     COUNTER_TABLE(X)
 #undef X
     COUNTER_COUNT
-};
-
-enum counter_kind {
-    COUNTER_KIND_COUNTER,
-    COUNTER_KIND_GAUGE
 };
 
 struct shm_dir;
@@ -68,25 +64,5 @@ uint64_t counters_sum(const struct counters *c, enum counter id);
 const char *counter_name(enum counter id); /* "req.hit" */
 const char *counter_doc(enum counter id);
 enum counter_kind counter_kind(enum counter id);
-
-/* Reading the file of another process, perhaps of another version of Tarn: by name. */
-struct counters_view; /* private to counters.c */
-
-struct counters_row {
-    const char *name, *doc; /* borrowed until counters_view_close() */
-    enum counter_kind kind;
-    uint64_t value; /* the sum */
-};
-
-/* TERR_NOTFOUND, TERR_CORRUPT, TERR_NOMEM, TERR_IO. */
-int counters_view_open(struct counters_view **out, const char *path);
-/* Borrows the bytes until it is closed; they may be changing, but only their values. */
-int counters_view_mem(struct counters_view **out, const void *base, size_t bytes);
-void counters_view_close(struct counters_view **vp);
-unsigned counters_view_rows(const struct counters_view *v);
-unsigned counters_view_workers(const struct counters_view *v);
-uint32_t counters_view_pid(const struct counters_view *v);
-/* TERR_NOTFOUND past the last row. */
-int counters_view_row(const struct counters_view *v, unsigned i, struct counters_row *out);
 
 #endif

@@ -36,9 +36,4 @@ void shm_dir_yield(struct shm_dir *d);
 int shm_file_create(void **base, struct shm_dir *d, const char *name, size_t bytes);
 int shm_file_publish(struct shm_dir *d, const char *name);
 
-/* For readers: maps a file of another process.  *writable: in, whether writing is wanted;
- * out, whether it was allowed.  TERR_NOTFOUND, TERR_IO, TERR_CORRUPT (empty or absurd). */
-int shm_file_map(const void **base, size_t *bytes, const char *path, int *writable);
-void shm_file_unmap(const void *base, size_t bytes);
-
 #endif

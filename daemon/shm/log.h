@@ -47,15 +47,6 @@ struct shmlog {
     uint64_t swept_beat[SHMLOG_READERS_MAX]; /* shmlog_sweep()'s thread only */
 };
 
-/* What shmlog_req() writes.  A connection can keep one and change what changes.  A ptr may be
- * NULL when its len is 0. */
-struct shmlog_req {
-    struct shmlog_ids ids;
-    struct shmlog_req_fixed fixed; /* but for its `lens` */
-    struct slice line;             /* method, space, target: as they came, without the version */
-    struct slice host, referer, agent;
-};
-
 /* Makes DIR/log.WORKER; `bytes` is a power of two, at least SHMLOG_RING_MIN.  `dir` NULL:
  * memory of this process only, for tests.  Borrows nothing.  TERR_NOMEM when there is no
  * room for it: pages are reserved now, so that a full /dev/shm cannot kill us later. */
@@ -89,10 +80,5 @@ void shmlog_sweep(struct shmlog *l);
 /* A client's address as records hold it: from a sockaddr of any family. */
 struct sockaddr;
 void shmlog_addr(struct shmlog_req_fixed *f, const struct sockaddr *sa);
-
-const char *shmlog_tag_name(unsigned tag); /* "?" for one that is not in the table */
-enum shmlog_payload shmlog_tag_payload(unsigned tag);
-const char *shmlog_tag_doc(unsigned tag);
-const char *shmlog_kind_name(unsigned kind); /* "REQ"; "?" */
 
 #endif

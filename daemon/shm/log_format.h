@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "daemon/base/span.h"
 #include "daemon/shm/log_table.h"
 
 #define SHMLOG_FILE_MAGIC UINT64_C(0x31474f4c4e524154) /* "TARNLOG1" */
@@ -152,5 +153,19 @@ struct shmlog_req_fixed {
     } lens; /* set by the log itself */
 };
 _Static_assert(sizeof(struct shmlog_req_fixed) == 72, "nine words");
+
+/* A Req record taken apart.  Who writes many can keep one and change what changes.  A ptr may be
+ * NULL when its len is 0. */
+struct shmlog_req {
+    struct shmlog_ids ids;
+    struct shmlog_req_fixed fixed; /* but for its `lens` */
+    struct slice line;             /* method, space, target: as they came, without the version */
+    struct slice host, referer, agent;
+};
+
+const char *shmlog_tag_name(unsigned tag); /* "?" for one that is not in the table */
+enum shmlog_payload shmlog_tag_payload(unsigned tag);
+const char *shmlog_tag_doc(unsigned tag);
+const char *shmlog_kind_name(unsigned kind); /* "REQ"; "?" */
 
 #endif

@@ -13,7 +13,8 @@
 
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
-#include "daemon/shm/dir.h"
+#include "daemon/shm/log.h"
+#include "daemon/shm/shm_map.h"
 
 #define SHMLOG_READER_MAGIC OBJ_TAG('s', 'l', 'r', 'd')
 #define PAD8(n)             (((n) + 7u) & ~(uint64_t)7)

@@ -18,9 +18,9 @@
 #include <stdint.h>
 
 #include "daemon/base/span.h"
-#include "daemon/shm/log.h"
 #include "daemon/shm/log_format.h"
 
+struct shmlog;
 struct shmlog_reader; /* private to log_read.c */
 
 enum shmlog_from {
