@@ -101,6 +101,9 @@ struct conf_params {
 #define CONF_CTYPE_ASCII                     const char *
 #define CONF_CTYPE_TOKEN                     const char *
 #define CONF_CTYPE_LEVEL                     const char *
+#define CONF_CTYPE_FORMAT                    const char *
+#define CONF_CTYPE_OUTPUT                    const char *
+#define CONF_CTYPE_SYSLOG                    const char *
 #define X(name, type, def, least, most, doc) CONF_CTYPE_##type name;
     CONF_PARAM_TABLE(X)
 #undef X

@@ -30,6 +30,9 @@
     X(TOKEN,   STRING, "a word of letters, digits and !#$%&'*+-.^_`|~")                            \
     X(NAME,    STRING, "a name: a letter or _, then letters, digits, - and _")                     \
     X(LEVEL,   STRING, "error, warn, info or debug")                                               \
+    X(FORMAT,  STRING, "combined or json")                                                         \
+    X(OUTPUT,  STRING, "a file, - or syslog:FACILITY")                                             \
+    X(SYSLOG,  STRING, "syslog:FACILITY, as in syslog:daemon")                                     \
     X(ENGINE,  STRING, "malloc, synth or fault")                                                   \
     X(EVICTION, STRING, "s3-fifo, lru or sieve")                                                   \
     X(TABLE,   STRING, "any, set, map, prefix, address or vector")                                 \

@@ -105,10 +105,15 @@
       "files named here (daemon/sandbox.h); as far as the kernel can")                             \
     X(log_level, LEVEL, "info", 1, 8, "Least level of the error log: error, warn, info or debug")  \
     X(log_rate, COUNT, 100, 1, 100000, "Error log lines a second; what exceeds it is counted")     \
+    X(error_log, SYSLOG, "", 0, 255,                                                               \
+      "Where its lines go: syslog:FACILITY, perhaps with @/path or @address:port; empty: stderr")  \
     X(log_ring, POW2, 4 * CONF_MI, 64 * CONF_KI, 1024 * CONF_MI,                                   \
       "Shared-memory log of each worker; a power of two")                                          \
-    X(access_log, TEXT, "", 0, 4095,                                                               \
-      "File, or - for stdout, that gets a line per request in the combined format; empty: none")   \
+    X(access_log, OUTPUT, "", 0, 4095,                                                             \
+      "What gets a line for each request: a file, - for stdout, or syslog:FACILITY, perhaps with " \
+      "@/path or @address:port behind it; empty: none")                                            \
+    X(access_log_format, FORMAT, "combined", 1, 8,                                                 \
+      "How its lines are written: combined, as other servers do, or json, an object a line")       \
     X(shm_dir, TEXT, "", 0, 4000,                                                                  \
       "Directory of the shared-memory files; empty: /dev/shm/tarn.PID, removed at exit")
 

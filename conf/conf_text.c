@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/syslog_to.h"
 #include "daemon/base/tassert.h"
+#include "daemon/base/terr.h"
 
 #define ALNUM          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 #define TOKEN_CHARS    ALNUM "!#$%&'*+-.^_`|~" /* RFC 9110 5.6.2 */
@@ -13,6 +15,7 @@
 #define NAME_CHARS     ALNUM "-_"
 
 static const char *const text_levels[] = {"error", "warn", "info", "debug", NULL};
+static const char *const text_formats[] = {"combined", "json", NULL};
 static const char *const text_engines[] = {"malloc", "synth", "fault", NULL};
 static const char *const text_kinds[] = {"any", "set", "map", "prefix", "address", "vector", NULL};
 static const char *const text_evictions[] = {"s3-fifo", "lru", "sieve", NULL};
@@ -136,6 +139,20 @@ text_wrong(enum conf_type type, struct slice s)
     return text_outside(s, 0x20, 0xff) >= 0 ? "has a control character" : NULL;
 }
 
+/* In `why`, when it is there. */
+static const char *
+text_wrong_output(enum conf_type type, struct slice s, char *why, size_t why_size)
+{
+    struct syslog_to syslog;
+    int err = syslog_to_parse(&syslog, s, why, why_size);
+
+    if (err == TERR_CONFIG)
+        return why;
+    return err == TERR_NOTFOUND && type == CONF_TYPE_SYSLOG && s.len > 0
+               ? "is not syslog:FACILITY, as in syslog:daemon"
+               : NULL;
+}
+
 /* One of a few words, whose static text becomes the value. */
 static bool
 text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
@@ -155,6 +172,7 @@ text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     else
         conf_fail_value(cx, key, n, "is unknown: it is %s",
             key->type == CONF_TYPE_LEVEL    ? "error, warn, info or debug"
+            : key->type == CONF_TYPE_FORMAT ? "combined or json"
             : key->type == CONF_TYPE_ENGINE ? "malloc, synth or fault"
             : key->type == CONF_TYPE_TABLE  ? "any, set, map, prefix, address or vector"
                                             : "s3-fifo, lru or sieve");
@@ -166,11 +184,13 @@ conf_text_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to)
 {
     struct slice s = n->text;
+    char why[256], *copy;
     const char *wrong;
-    char *copy;
 
     if (key->type == CONF_TYPE_LEVEL)
         return text_word(cx, key, n, text_levels, to);
+    if (key->type == CONF_TYPE_FORMAT)
+        return text_word(cx, key, n, text_formats, to);
     if (key->type == CONF_TYPE_ENGINE)
         return text_word(cx, key, n, text_engines, to);
     if (key->type == CONF_TYPE_EVICTION)
@@ -179,6 +199,8 @@ conf_text_read(
         return text_word(cx, key, n, text_kinds, to);
 
     wrong = text_wrong(key->type, s);
+    if (wrong == NULL && (key->type == CONF_TYPE_OUTPUT || key->type == CONF_TYPE_SYSLOG))
+        wrong = text_wrong_output(key->type, s, why, sizeof(why));
     if (wrong != NULL) {
         conf_fail_value(cx, key, n, "%s", wrong);
         return false;

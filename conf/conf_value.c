@@ -290,6 +290,9 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_TOKEN:
     case CONF_TYPE_NAME:
     case CONF_TYPE_LEVEL:
+    case CONF_TYPE_FORMAT:
+    case CONF_TYPE_OUTPUT:
+    case CONF_TYPE_SYSLOG:
     case CONF_TYPE_ENGINE:
     case CONF_TYPE_EVICTION:
     case CONF_TYPE_TABLE:

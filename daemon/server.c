@@ -16,6 +16,7 @@
 #include "daemon/base/notify.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
+#include "daemon/base/syslog_to.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
 #include "daemon/doors.h"
@@ -114,6 +115,30 @@ server_limit_conns(struct server *s)
             (long long)want, (unsigned long long)rl.rlim_cur, (long long)can);
 }
 
+/* Until now, and without a syslog daemon, lines go to stderr. */
+static void
+server_open_error_log(const char *where)
+{
+    struct syslog_to to;
+    char why[256];
+
+    if (syslog_to_parse(&to, slice_str(where), why, sizeof(why)) == 0 && elog_to_syslog(&to) != 0)
+        elog(ELOG_ERROR, "error log %s: %s", where, strerror(errno));
+}
+
+static int
+server_open_access_log(struct server *s)
+{
+    const struct conf_params *params = &s->conf->params;
+    struct access_log_conf access = {
+        .to = params->access_log, .logs = s->logs, .nlogs = s->nworkers, .counters = s->counters};
+
+    if (params->access_log[0] == '\0')
+        return 0;
+    access_format_parse(&access.format, params->access_log_format); /* the loader knows the words */
+    return access_log_start(&s->access, &access);
+}
+
 static int
 server_open_shm(struct server *s)
 {
@@ -130,9 +155,7 @@ server_open_shm(struct server *s)
             params->shm_dir[0] != '\0' ? params->shm_dir : "/dev/shm", terr_text(err));
         return err;
     }
-    if (params->access_log[0] != '\0')
-        err = access_log_start(&s->access, params->access_log, s->logs, s->nworkers, s->counters);
-    return err; /* and access_log_start has said why */
+    return server_open_access_log(s); /* which says why */
 }
 
 /* Behind the index: what is left has to hold it. */
@@ -403,6 +426,7 @@ server_run(const struct conf *conf)
     s->conf = conf;
     elog_level_parse(&level, conf->params.log_level);
     elog_init(level, (unsigned)conf->params.log_rate);
+    server_open_error_log(conf->params.error_log);
     hash_secret_draw();
     signals_block();
     inherit_load();

@@ -1,21 +1,15 @@
 /* access_log.c -- the thread that writes the access log. */
 #include "daemon/shm/access_log.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
+#include "daemon/shm/access_out.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
 #include "daemon/shm/log.h"
@@ -28,7 +22,6 @@ enum {
     ACCESS_LOG_NAP_MAX_MS = 50,    /* with little to do */
     ACCESS_LOG_NAP_MIN_MS = 1,     /* when a ring fills fast */
     ACCESS_LOG_CHUNKS_TURN = 1024, /* of one ring before the next ring's turn */
-    ACCESS_LOG_POLL_MS = 100,      /* how soon a stop is seen while the output takes nothing */
     ACCESS_LOG_GIVE_UP_MS = 2000,  /* after a stop */
 };
 
@@ -41,7 +34,8 @@ struct access_source {
 struct access_log {
     uint32_t magic;
     /* set once at start */
-    char *path; /* NULL: stdout */
+    enum access_format format;
+    struct access_out *out;
     struct access_source *sources;
     unsigned nsources;
     struct counters *counters;
@@ -55,11 +49,7 @@ struct access_log {
     /* the thread's own */
     bool stopping;       /* it has seen `stop` */
     uint64_t give_up_ms; /* once stopping */
-    int fd;
-    bool is_regular; /* else writing may block: polled first */
-    bool torn;       /* the file ends within a line */
-    bool failing;    /* said so already */
-    bool corrupt;    /* said so already */
+    bool corrupt;        /* said so already */
     unsigned nap_ms;
     size_t len;
     char buf[ACCESS_LOG_BUF];
@@ -72,49 +62,6 @@ access_log_now_ms(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-/* Opens the file, or takes stdout, into *fd.  Non-blocking matters for a FIFO alone; stdout
- * is shared with others and stays as it is. */
-static int
-access_log_open_file(const char *path, int *fd, bool *is_regular)
-{
-    struct stat st;
-    int new = STDOUT_FILENO;
-
-    if (path != NULL)
-        new = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
-    if (new < 0 || fstat(new, &st) < 0) {
-        elog(ELOG_ERROR, "access log %s: %s", path != NULL ? path : "stdout", strerror(errno));
-        if (new > STDERR_FILENO)
-            close(new);
-        return TERR_IO;
-    }
-    *fd = new;
-    *is_regular = S_ISREG(st.st_mode);
-    return 0;
-}
-
-static void
-access_log_close_file(struct access_log *a)
-{
-    if (a->path != NULL && a->fd >= 0)
-        close(a->fd);
-    a->fd = -1;
-}
-
-static void
-access_log_do_reopen(struct access_log *a)
-{
-    bool is_regular;
-    int fd;
-
-    if (a->path == NULL || access_log_open_file(a->path, &fd, &is_regular) < 0)
-        return;
-    access_log_close_file(a);
-    a->fd = fd;
-    a->is_regular = is_regular;
-    a->torn = false;
 }
 
 static void
@@ -134,85 +81,25 @@ access_log_see_stop(struct access_log *a)
     a->give_up_ms = access_log_now_ms() + ACCESS_LOG_GIVE_UP_MS;
 }
 
-/* Waits until the output takes a PIPE_BUF, so that no write of that size can block.  False
- * when it is time to give up. */
+/* Asked while the output takes nothing. */
 static bool
-access_log_wait_output(struct access_log *a)
+access_log_is_over(void *ctx)
 {
-    struct pollfd p = {.fd = a->fd, .events = POLLOUT};
-    int n;
+    struct access_log *a = ctx;
 
-    while ((n = poll(&p, 1, ACCESS_LOG_POLL_MS)) <= 0) {
-        if (n < 0 && errno != EINTR)
-            return false;
-        pthread_mutex_lock(&a->lock);
-        access_log_see_stop(a);
-        pthread_mutex_unlock(&a->lock);
-        if (a->stopping && access_log_now_ms() >= a->give_up_ms) {
-            errno = ETIMEDOUT;
-            return false;
-        }
-    }
-    return true;
-}
-
-/* As many of the n bytes as can be written; fewer means an error, in errno. */
-static size_t
-access_log_write(struct access_log *a, const char *p, size_t n)
-{
-    size_t done = 0, piece;
-    ssize_t w;
-
-    while (done < n) {
-        piece = n - done;
-        if (!a->is_regular) {
-            if (!access_log_wait_output(a))
-                break;
-            piece = piece < PIPE_BUF ? piece : PIPE_BUF;
-        }
-        w = write(a->fd, p + done, piece);
-        if (w < 0 && (errno == EINTR || (errno == EAGAIN && !a->is_regular)))
-            continue;
-        if (w <= 0)
-            break;
-        done += (size_t)w;
-    }
-    return done;
-}
-
-/* A full disk costs the lines in the buffer, once told and always counted. */
-static void
-access_log_lose_rest(struct access_log *a, const char *p, size_t n)
-{
-    uint64_t lines = 0;
-
-    if (!a->failing)
-        elog(ELOG_ERROR, "access log %s: %s; lines are lost", a->path != NULL ? a->path : "stdout",
-            strerror(errno));
-    a->failing = true;
-    for (size_t i = 0; i < n; i++)
-        lines += p[i] == '\n';
-    access_log_lose(a, lines);
+    pthread_mutex_lock(&a->lock);
+    access_log_see_stop(a);
+    pthread_mutex_unlock(&a->lock);
+    return a->stopping && access_log_now_ms() >= a->give_up_ms;
 }
 
 static void
 access_log_flush(struct access_log *a)
 {
-    size_t done;
+    const struct access_patience patience = {access_log_is_over, a};
 
-    if (a->len == 0)
-        return;
-    if (a->torn && access_log_write(a, "\n", 1) == 1)
-        a->torn = false;
-    done = a->torn ? 0 : access_log_write(a, a->buf, a->len);
-    if (done > 0 && a->buf[done - 1] != '\n')
-        a->torn = true;
-    if (done < a->len)
-        access_log_lose_rest(a, a->buf + done, a->len - done);
-    else if (a->failing) {
-        elog(ELOG_WARN, "access log %s: written again", a->path != NULL ? a->path : "stdout");
-        a->failing = false;
-    }
+    if (a->len > 0)
+        access_log_lose(a, access_out_write(a->out, a->buf, a->len, &patience));
     a->len = 0;
 }
 
@@ -225,9 +112,9 @@ access_log_add(struct access_log *a, struct shmlog_view *view)
     while (shmlog_record_next(view, &rec)) {
         if (rec.tag != SHMLOG_Req || !shmlog_rec_req(&rec, view, &req))
             continue;
-        if (sizeof(a->buf) - a->len < ACCESS_LOG_LINE_MAX)
+        if (sizeof(a->buf) - a->len < ACCESS_LINE_MAX)
             access_log_flush(a);
-        a->len += access_log_format(a->buf + a->len, &req);
+        a->len += access_format_line(a->buf + a->len, a->format, &req);
     }
 }
 
@@ -322,7 +209,7 @@ access_log_run(void *arg)
     while (!a->stopping) {
         access_log_nap(a);
         if (atomic_exchange_explicit(&a->reopen, false, memory_order_relaxed))
-            access_log_do_reopen(a);
+            access_out_reopen(a->out);
         access_log_adapt(a);
         access_log_round(a);
     }
@@ -331,21 +218,24 @@ access_log_run(void *arg)
 }
 
 static void
-access_log_free(struct access_log *a)
+access_log_free(struct access_log **ap)
 {
+    struct access_log *a;
+
+    OBJ_TAKE(a, ap, ACCESS_LOG_MAGIC);
     for (unsigned i = 0; i < a->nsources; i++)
         if (a->sources[i].reader != NULL)
             shmlog_reader_close(&a->sources[i].reader);
-    access_log_close_file(a);
+    if (a->out != NULL)
+        access_out_close(&a->out);
     pthread_cond_destroy(&a->wake);
     pthread_mutex_destroy(&a->lock);
     free(a->sources);
-    free(a->path);
     OBJ_FREE(a);
 }
 
 static struct access_log *
-access_log_new(const char *path, unsigned nlogs, struct counters *counters)
+access_log_new(const struct access_log_conf *conf)
 {
     struct access_log *a = calloc(1, sizeof(*a));
     pthread_condattr_t attr;
@@ -353,24 +243,18 @@ access_log_new(const char *path, unsigned nlogs, struct counters *counters)
     if (a == NULL)
         return NULL;
     a->magic = ACCESS_LOG_MAGIC;
-    a->fd = -1;
     a->nap_ms = ACCESS_LOG_NAP_MAX_MS;
-    a->counters = counters;
+    a->format = conf->format;
+    a->counters = conf->counters;
     pthread_mutex_init(&a->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&a->wake, &attr);
     pthread_condattr_destroy(&attr);
-    a->sources = calloc(nlogs + 1, sizeof(*a->sources));
-    if (strcmp(path, "-") != 0)
-        a->path = strdup(path);
-    if (a->sources == NULL || (strcmp(path, "-") != 0 && a->path == NULL))
-        goto fail;
+    a->sources = calloc(conf->nlogs + 1, sizeof(*a->sources));
+    if (a->sources == NULL)
+        access_log_free(&a);
     return a;
-
-fail:
-    access_log_free(a);
-    return NULL;
 }
 
 /* Signals are the main thread's; SIGPIPE must not kill us for a reader that left. */
@@ -388,32 +272,26 @@ access_log_spawn(struct access_log *a)
 }
 
 int
-access_log_start(struct access_log **out, const char *path, struct shmlog *const *logs,
-    unsigned nlogs, struct counters *counters)
+access_log_start(struct access_log **out, const struct access_log_conf *conf)
 {
-    struct access_log *a = access_log_new(path, nlogs, counters);
+    struct access_log *a = access_log_new(conf);
     int err;
 
     if (a == NULL)
         return TERR_NOMEM;
-    err = access_log_open_file(a->path, &a->fd, &a->is_regular);
-    if (err < 0)
-        goto fail;
-    for (; a->nsources < nlogs; a->nsources++) {
+    err = access_out_open(&a->out, conf->to);
+    for (; err == 0 && a->nsources < conf->nlogs; a->nsources++) {
         struct access_source *s = &a->sources[a->nsources];
-        err = shmlog_reader_open_here(&s->reader, logs[a->nsources], SHMLOG_FROM_NOW);
-        if (err < 0)
-            goto fail;
-        s->ring_bytes = logs[a->nsources]->ring_bytes;
-    }
-    err = access_log_spawn(a);
-    if (err < 0)
-        goto fail;
-    *out = a;
-    return 0;
 
-fail:
-    access_log_free(a);
+        err = shmlog_reader_open_here(&s->reader, conf->logs[a->nsources], SHMLOG_FROM_NOW);
+        s->ring_bytes = conf->logs[a->nsources]->ring_bytes;
+    }
+    if (err == 0)
+        err = access_log_spawn(a);
+    if (err < 0)
+        access_log_free(&a);
+    else
+        *out = a;
     return err;
 }
 
@@ -435,5 +313,5 @@ access_log_stop(struct access_log **ap)
     pthread_cond_signal(&a->wake);
     pthread_mutex_unlock(&a->lock);
     pthread_join(a->thread, NULL);
-    access_log_free(a);
+    access_log_free(&a);
 }

@@ -6,10 +6,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/obj.h"
+#include "daemon/base/syslog_to.h"
 #include "daemon/base/terr.h"
 #include "daemon/shm/elog_priv.h"
 
@@ -23,6 +25,12 @@ static struct {
     _Atomic uint64_t window; /* second << 32 | lines asked for in it */
     _Atomic uint64_t dropped;
 } elog_state = {.least = ELOG_INFO, .lines_per_s = 100};
+
+/* Set once, before there is a second thread. */
+static struct {
+    int fd; /* -1: stderr */
+    struct syslog_to to;
+} elog_syslog = {.fd = -1};
 
 void
 elog_set(enum elog_level least, unsigned lines_per_s)
@@ -118,6 +126,50 @@ elog_escape(char *to, size_t len, size_t max, const char *text, size_t n)
     return len;
 }
 
+int
+elog_to_syslog(const struct syslog_to *to)
+{
+    int fd = socket(to->addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return TERR_IO;
+    elog_syslog.to = *to;
+    elog_syslog.fd = fd;
+    return 0;
+}
+
+/* A daemon that was restarted, or came later than we, is found by connecting again: any thread
+ * may. */
+static bool
+elog_send(const struct iovec *iov, int n)
+{
+    const struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
+    const struct syslog_to *to = &elog_syslog.to;
+
+    if (sendmsg(elog_syslog.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+        return true;
+    return errno != EAGAIN &&
+           connect(elog_syslog.fd, (const struct sockaddr *)&to->addr, to->addr_len) == 0 &&
+           sendmsg(elog_syslog.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+static bool
+elog_write_syslog(time_t now, enum elog_level level, const char *text, size_t n)
+{
+    static const enum syslog_severity severities[] = {[ELOG_ERROR] = SYSLOG_SEVERITY_ERROR,
+        [ELOG_WARN] = SYSLOG_SEVERITY_WARN,
+        [ELOG_INFO] = SYSLOG_SEVERITY_INFO,
+        [ELOG_DEBUG] = SYSLOG_SEVERITY_DEBUG};
+    char head[SYSLOG_HEAD_MAX], line[ELOG_LINE_MAX];
+    struct iovec iov[2] = {{head, 0}, {line, 0}};
+
+    if (elog_syslog.fd < 0)
+        return false;
+    iov[0].iov_len = syslog_to_head(head, &elog_syslog.to, severities[level], "error", now);
+    iov[1].iov_len = elog_escape(line, 0, sizeof(line), text, n);
+    return elog_send(iov, 2);
+}
+
 /* One line in one write.  When stderr cannot be written nobody can be told. */
 static void
 elog_write(const struct timespec *now, enum elog_level level, const char *text, size_t n)
@@ -127,6 +179,8 @@ elog_write(const struct timespec *now, enum elog_level level, const char *text, 
     size_t len;
     ssize_t done;
 
+    if (elog_write_syslog(now->tv_sec, level, text, n))
+        return;
     gmtime_r(&now->tv_sec, &tm);
     len = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &tm);
     len += (size_t)snprintf(line + len, sizeof(line) - len,

@@ -1,4 +1,4 @@
-/* elog.h -- the error log: lines for whoever runs this tarnd, on stderr.
+/* elog.h -- the error log: lines for whoever runs this tarnd, on stderr or to a syslog daemon.
  *
  *     2026-11-21T04:10:50.123Z tarnd[4711] error: cannot bind 0.0.0.0:80: Permission denied
  *
@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+struct syslog_to;
+
 enum elog_level {
     ELOG_ERROR,
     ELOG_WARN,
@@ -26,6 +28,10 @@ void elog_init(enum elog_level least, unsigned lines_per_s);
 void elog_set(enum elog_level least, unsigned lines_per_s);
 /* 0 and the level; TERR_CONFIG for a word that is none. */
 int elog_level_parse(enum elog_level *out, const char *word);
+
+/* Lines go to a syslog daemon from now on, with their level as severity; those that it does not
+ * take, to stderr.  Before there is a second thread.  TERR_IO. */
+int elog_to_syslog(const struct syslog_to *to);
 
 /* One line, without its end; longer than a kilobyte is cut.  Control characters and what is
  * not ASCII come out as \xHH, so that a client cannot forge lines. */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "daemon/base/tassert.h"
-#include "daemon/shm/access_log.h"
+#include "daemon/shm/access_format.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/log_read.h"
 
@@ -41,7 +41,7 @@ fuzz_touch(struct slice s)
 static void
 fuzz_record(const struct shmlog_rec *rec, const struct shmlog_view *view)
 {
-    static char line[ACCESS_LOG_LINE_MAX];
+    static char line[ACCESS_LINE_MAX];
     struct shmlog_req req;
     struct slice label;
     uint64_t n;
@@ -55,7 +55,8 @@ fuzz_record(const struct shmlog_rec *rec, const struct shmlog_view *view)
     fuzz_touch(req.line);
     fuzz_touch(req.host);
     fuzz_touch(req.agent);
-    tassert(access_log_format(line, &req) <= sizeof(line));
+    tassert(access_format_line(line, ACCESS_FORMAT_COMBINED, &req) <= sizeof(line));
+    tassert(access_format_line(line, ACCESS_FORMAT_JSON, &req) <= sizeof(line));
 }
 
 static void

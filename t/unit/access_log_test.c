@@ -1,14 +1,19 @@
-/* access_log_test.c -- lines in the combined format, and a writer that outlives its disk. */
+/* access_log_test.c -- lines in both formats, and a writer that outlives its disk. */
 #include "t/unit/test.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/json.h"
+#include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/shm/access_log.h"
 #include "daemon/shm/counters.h"
@@ -35,6 +40,15 @@ fixture_open(void)
         CHECK_EQ(0, shmlog_open(&f.logs[i], NULL, i, SHMLOG_RING_MIN));
     CHECK_EQ(0, counters_open(&f.counters, NULL, 2));
     return f;
+}
+
+/* Lines in the combined format to `to`. */
+static int
+fixture_start(struct fixture *f, const char *to)
+{
+    struct access_log_conf conf = {.to = to, .logs = f->logs, .nlogs = 2, .counters = f->counters};
+
+    return access_log_start(&f->access, &conf);
 }
 
 static void
@@ -79,9 +93,9 @@ count_lines(const char *path)
 static void
 check_line(const char *want, const struct shmlog_req *r)
 {
-    static char line[ACCESS_LOG_LINE_MAX + 1];
+    static char line[ACCESS_LINE_MAX + 1];
 
-    line[access_log_format(line, r)] = '\0';
+    line[access_format_line(line, ACCESS_FORMAT_COMBINED, r)] = '\0';
     CHECK_STR(want, line);
 }
 
@@ -120,18 +134,127 @@ TEST(access_log, a_client_cannot_forge_fields_or_lines)
         &r);
 }
 
+/* The line as JSON; given back by the caller.  It is one line, and it ends. */
+static json_t *
+json_line(const struct shmlog_req *r)
+{
+    static char line[ACCESS_LINE_MAX];
+    size_t n = access_format_line(line, ACCESS_FORMAT_JSON, r);
+    char why[128] = "";
+    json_t *o;
+
+    CHECK(memchr(line, '\n', n) == line + n - 1);
+    o = json_parse(slice_of(line, n), why, sizeof(why));
+    CHECK_STR("", why);
+    CHECK(o != NULL);
+    return o;
+}
+
+static const char *
+json_text(const json_t *o, const char *member)
+{
+    const char *text = json_string_value(json_object_get(o, member));
+
+    return text != NULL ? text : "(none)";
+}
+
+TEST(access_log, a_line_of_json_has_everything)
+{
+    static const char want[] =
+        "{\"time\":\"2000-10-10T20:55:36.007Z\",\"client\":\"192.0.2.7\",\"port\":4711,"
+        "\"method\":\"GET\",\"url\":\"/apache_pb.gif\",\"host\":\"a.example\","
+        "\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":2626,\"body_bytes\":2326,"
+        "\"bytes_in\":99,\"duration_us\":1500,\"ttfb_us\":900,\"cache\":\"stale\",\"queued\":true,"
+        "\"truncated\":false,\"restarted\":false,\"revalidated\":false,\"malformed\":false,"
+        "\"backend\":2,\"referer\":null,\"user_agent\":\"curl/7.88\","
+        "\"xid\":\"00000000000000fe\"}\n";
+    static char line[ACCESS_LINE_MAX + 1];
+    struct shmlog_req r = some_req();
+
+    r.ids.xid = 0xfe;
+    r.fixed.start_ms += 7;
+    r.fixed.port = 4711;
+    r.fixed.head_bytes = 300;
+    r.fixed.bytes_in = 99;
+    r.fixed.duration_us = 1500;
+    r.fixed.ttfb_us = 900;
+    r.fixed.backend = 3;
+    r.fixed.flags = SHMLOG_REQ_HIT | SHMLOG_REQ_STALE | SHMLOG_REQ_QUEUED;
+    r.host = SLICE_LIT("a.example");
+    r.agent = SLICE_LIT("curl/7.88");
+    line[access_format_line(line, ACCESS_FORMAT_JSON, &r)] = '\0';
+    CHECK_STR(want, line);
+}
+
+TEST(access_log, the_word_for_the_cache_is_of_what_answered)
+{
+    static const struct {
+        unsigned flags;
+        const char *word;
+    } rows[] = {{SHMLOG_REQ_HIT, "hit"}, {SHMLOG_REQ_MISS, "miss"},
+        {SHMLOG_REQ_MISS | SHMLOG_REQ_SYNTH, "synth"}, {SHMLOG_REQ_PASS, "pass"},
+        {SHMLOG_REQ_PASS | SHMLOG_REQ_HITMISS, "hit-for-miss"},
+        {SHMLOG_REQ_SYNTH | SHMLOG_REQ_ABSENT, "absent"}, {SHMLOG_REQ_QUEUED, "coalesced"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        CHECK_STR(rows[i].word, access_cache_word(rows[i].flags));
+    CHECK(access_cache_word(0) == NULL);
+}
+
+TEST(access_log, any_bytes_make_valid_json)
+{
+    struct shmlog_req r = some_req();
+    json_t *o;
+
+    r.line = SLICE_LIT("GET /\"\\\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+    r.agent = SLICE_LIT("\xff\xc0\x80\xed\xa0\x80\x7f\xc2\x9b");
+    o = json_line(&r);
+    CHECK_STR("/\"\\\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", json_text(o, "url"));
+    CHECK_STR(
+        "\xc3\xbf\xc3\x80\xc2\x80\xc3\xad\xc2\xa0\xc2\x80\x7f\xc2\x9b", json_text(o, "user_agent"));
+    json_decref(o);
+    for (unsigned i = 0; i < 256 * 256; i++) {
+        char bytes[] = {'G', ' ', (char)(i >> 8 | 1), (char)i, (char)(i >> 8 | 1), (char)(i * 7)};
+
+        if ((i & 255) == 0)
+            continue; /* jansson takes no NUL */
+        r.line = r.agent = slice_of(bytes, sizeof(bytes));
+        json_decref(json_line(&r));
+    }
+}
+
+TEST(access_log, what_was_no_request_is_all_url)
+{
+    struct shmlog_req r = some_req();
+    json_t *o;
+
+    r.line = SLICE_LIT("\x16\x03 1");
+    r.fixed.flags = SHMLOG_REQ_BAD | SHMLOG_REQ_SYNTH;
+    r.fixed.start_ms = -1;
+    o = json_line(&r);
+    CHECK_STR("\x16\x03 1", json_text(o, "url"));
+    CHECK(json_is_null(json_object_get(o, "method")));
+    CHECK(json_is_null(json_object_get(o, "protocol")));
+    CHECK(json_is_null(json_object_get(o, "time")));
+    CHECK(json_is_null(json_object_get(o, "backend")));
+    CHECK(json_is_true(json_object_get(o, "malformed")));
+    json_decref(o);
+}
+
 TEST(access_log, the_longest_line_fits)
 {
-    static char buf[ACCESS_LOG_LINE_MAX], text[SHMLOG_TEXT_MAX];
+    static char buf[ACCESS_LINE_MAX], text[SHMLOG_TEXT_MAX];
     struct shmlog_req r = some_req();
 
     memset(text, 1, sizeof(text));
     r.line = r.host = r.referer = r.agent = slice_of(text, sizeof(text));
     r.fixed.start_ms = INT64_MAX;
     r.fixed.body_bytes = UINT64_MAX;
-    CHECK(access_log_format(buf, &r) > 3 * 4 * SHMLOG_TEXT_MAX);
+    CHECK(access_format_line(buf, ACCESS_FORMAT_COMBINED, &r) > 3 * 4 * SHMLOG_TEXT_MAX);
+    CHECK(access_format_line(buf, ACCESS_FORMAT_JSON, &r) > 4 * 6 * SHMLOG_TEXT_MAX);
     r.fixed.start_ms = INT64_MIN;
-    CHECK(access_log_format(buf, &r) > 3 * 4 * SHMLOG_TEXT_MAX);
+    CHECK(access_format_line(buf, ACCESS_FORMAT_COMBINED, &r) > 3 * 4 * SHMLOG_TEXT_MAX);
+    CHECK(access_format_line(buf, ACCESS_FORMAT_JSON, &r) > 4 * 6 * SHMLOG_TEXT_MAX);
 }
 
 TEST(access_log, every_request_of_every_worker_is_written_by_the_stop)
@@ -140,7 +263,7 @@ TEST(access_log, every_request_of_every_worker_is_written_by_the_stop)
     struct shmlog_req r = some_req();
     struct stat st;
 
-    CHECK_EQ(0, access_log_start(&f.access, f.path, f.logs, 2, f.counters));
+    CHECK_EQ(0, fixture_start(&f, f.path));
     for (unsigned i = 0; i < 300; i++)
         shmlog_req(f.logs[i % 2], &r);
     shmlog_begin(f.logs[0], 1, SHMLOG_KIND_REQ, 0);
@@ -163,7 +286,7 @@ TEST(access_log, written_and_lost_lines_together_are_all_requests)
         N = 20000
     };
 
-    CHECK_EQ(0, access_log_start(&f.access, f.path, f.logs, 2, f.counters));
+    CHECK_EQ(0, fixture_start(&f, f.path));
     for (unsigned i = 0; i < N; i++)
         shmlog_req(f.logs[0], &r); /* faster than anybody reads */
     access_log_stop(&f.access);
@@ -186,7 +309,7 @@ TEST(access_log, reopening_leaves_the_old_file_and_loses_nothing)
     struct fixture f = fixture_open();
     struct shmlog_req r = some_req();
 
-    CHECK_EQ(0, access_log_start(&f.access, f.path, f.logs, 2, f.counters));
+    CHECK_EQ(0, fixture_start(&f, f.path));
     shmlog_req(f.logs[0], &r);
     for (unsigned i = 0; i < 100 && count_lines(f.path) < 1; i++)
         wait_ms(20);
@@ -208,7 +331,7 @@ TEST(access_log, a_full_disk_is_counted_and_stops_nothing)
     struct fixture f = fixture_open();
     struct shmlog_req r = some_req();
 
-    CHECK_EQ(0, access_log_start(&f.access, "/dev/full", f.logs, 2, f.counters));
+    CHECK_EQ(0, fixture_start(&f, "/dev/full"));
     for (unsigned i = 0; i < 7; i++)
         shmlog_req(f.logs[0], &r);
     access_log_stop(&f.access);
@@ -224,12 +347,12 @@ TEST(access_log, an_output_that_takes_nothing_does_not_hold_the_stop)
     int reader;
 
     CHECK_EQ(0, mkfifo(f.path, 0600));
-    CHECK_EQ(TERR_IO, access_log_start(&f.access, f.path, f.logs, 2, f.counters));
+    CHECK_EQ(TERR_IO, fixture_start(&f, f.path));
     reader = open(f.path, O_RDWR | O_NONBLOCK);
     CHECK(reader >= 0);
     while (write(reader, junk, sizeof(junk)) > 0)
         continue; /* full, and nobody empties it */
-    CHECK_EQ(0, access_log_start(&f.access, f.path, f.logs, 2, f.counters));
+    CHECK_EQ(0, fixture_start(&f, f.path));
     shmlog_req(f.logs[0], &r);
     access_log_stop(&f.access);
     CHECK_EQ(1, counters_sum(f.counters, COUNTER_log_lost_access));
@@ -241,7 +364,148 @@ TEST(access_log, a_file_that_cannot_be_opened_is_an_error)
 {
     struct fixture f = fixture_open();
 
-    CHECK_EQ(TERR_IO, access_log_start(&f.access, "/nowhere/log", f.logs, 2, f.counters));
+    CHECK_EQ(TERR_IO, fixture_start(&f, "/nowhere/log"));
+    fixture_close(&f);
+}
+
+/* ---- syslog ---- */
+
+/* A daemon's socket at `path`; -1: it cannot be. */
+static int
+syslog_listen(const char *path)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    CHECK(fd >= 0);
+    CHECK_EQ(0, bind(fd, (struct sockaddr *)&un, sizeof(un)));
+    return fd;
+}
+
+/* How many lines it got; each is one of ours. */
+static unsigned
+syslog_lines(int fd)
+{
+    char line[1024];
+    unsigned n = 0;
+    ssize_t got;
+
+    while ((got = recv(fd, line, sizeof(line) - 1, 0)) > 0) {
+        line[got] = '\0';
+        CHECK(strncmp(line, "<182>", 5) == 0); /* local6, info */
+        CHECK(strstr(line, " tarnd[") != NULL);
+        CHECK(strstr(line, "]: 192.0.2.7 - - [") != NULL);
+        CHECK_EQ('"', line[got - 1]);
+        n++;
+    }
+    return n;
+}
+
+static uint64_t
+lost_lines(const struct fixture *f)
+{
+    return counters_sum(f->counters, COUNTER_log_lost_access);
+}
+
+TEST(access_log, a_syslog_daemon_gets_a_datagram_for_each_line)
+{
+    struct fixture f = fixture_open();
+    struct shmlog_req r = some_req();
+    int fd = syslog_listen(f.path);
+    char to[128];
+
+    snprintf(to, sizeof(to), "syslog:local6@%s", f.path);
+    CHECK_EQ(0, fixture_start(&f, to));
+    for (unsigned i = 0; i < 5; i++)
+        shmlog_req(f.logs[i % 2], &r);
+    access_log_stop(&f.access);
+    CHECK_EQ(5, syslog_lines(fd));
+    CHECK_EQ(0, lost_lines(&f));
+    close(fd);
+    fixture_close(&f);
+}
+
+TEST(access_log, what_a_syslog_daemon_refuses_is_lost_and_counted)
+{
+    struct fixture f = fixture_open();
+    struct shmlog_req r = some_req();
+    int fd = syslog_listen(f.path);
+    char to[128];
+    unsigned got;
+    enum {
+        N = 2000 /* more than its socket holds, and it does not read */
+    };
+
+    snprintf(to, sizeof(to), "syslog:local6@%s", f.path);
+    CHECK_EQ(0, fixture_start(&f, to));
+    for (unsigned i = 0; i < N; i++) {
+        shmlog_req(f.logs[0], &r);
+        if (i % 100 == 0)
+            wait_ms(2);
+    }
+    access_log_stop(&f.access);
+    got = syslog_lines(fd);
+    CHECK(got > 0);
+    CHECK(lost_lines(&f) > 0);
+    CHECK_EQ(N, got + lost_lines(&f));
+    close(fd);
+    fixture_close(&f);
+}
+
+TEST(access_log, a_syslog_daemon_that_was_restarted_is_found_again)
+{
+    struct fixture f = fixture_open();
+    struct shmlog_req r = some_req();
+    unsigned got = 0, sent = 0;
+    char to[128];
+    int fd;
+
+    snprintf(to, sizeof(to), "syslog:local6@%s", f.path);
+    CHECK_EQ(0, fixture_start(&f, to)); /* before there is one */
+    shmlog_req(f.logs[0], &r);
+    for (unsigned i = 0; i < 500 && lost_lines(&f) == 0; i++)
+        wait_ms(10);
+    CHECK_EQ(1, lost_lines(&f));
+    for (unsigned round = 0; round < 2; round++, got = 0) {
+        fd = syslog_listen(f.path);
+        for (unsigned i = 0; i < 500 && got == 0; i++, wait_ms(10)) {
+            shmlog_req(f.logs[0], &r);
+            sent++;
+            got = syslog_lines(fd);
+        }
+        CHECK(got > 0);
+        close(fd);
+        CHECK_EQ(0, unlink(f.path));
+    }
+    access_log_stop(&f.access);
+    CHECK(lost_lines(&f) <= sent);
+    fixture_close(&f);
+}
+
+TEST(access_log, over_udp_lines_are_as_rfc_5424_has_them)
+{
+    struct fixture f = fixture_open();
+    struct shmlog_req r = some_req();
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    socklen_t len = sizeof(in);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    char to[128], line[1024] = "";
+    ssize_t got;
+
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK_EQ(0, bind(fd, (struct sockaddr *)&in, sizeof(in)));
+    CHECK_EQ(0, getsockname(fd, (struct sockaddr *)&in, &len));
+    snprintf(to, sizeof(to), "syslog:daemon@127.0.0.1:%u", ntohs(in.sin_port));
+    CHECK_EQ(0, fixture_start(&f, to));
+    shmlog_req(f.logs[0], &r);
+    got = recv(fd, line, sizeof(line) - 1, 0);
+    CHECK(got > 0);
+    CHECK(strncmp(line, "<30>1 20", 8) == 0);
+    CHECK(strstr(line, "Z ") != NULL && strstr(line, " tarnd ") != NULL);
+    CHECK(strstr(line, " access - 192.0.2.7 - - [10/Oct/2000:") != NULL);
+    access_log_stop(&f.access);
+    close(fd);
     fixture_close(&f);
 }
 
@@ -251,6 +515,10 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST_ENTRY(access_log, a_line_is_in_the_combined_format),
         TEST_ENTRY(access_log, a_client_cannot_forge_fields_or_lines),
+        TEST_ENTRY(access_log, a_line_of_json_has_everything),
+        TEST_ENTRY(access_log, the_word_for_the_cache_is_of_what_answered),
+        TEST_ENTRY(access_log, any_bytes_make_valid_json),
+        TEST_ENTRY(access_log, what_was_no_request_is_all_url),
         TEST_ENTRY(access_log, the_longest_line_fits),
         TEST_ENTRY(access_log, every_request_of_every_worker_is_written_by_the_stop),
         TEST_ENTRY(access_log, written_and_lost_lines_together_are_all_requests),
@@ -258,6 +526,10 @@ main(void)
         TEST_ENTRY(access_log, a_full_disk_is_counted_and_stops_nothing),
         TEST_ENTRY(access_log, an_output_that_takes_nothing_does_not_hold_the_stop),
         TEST_ENTRY(access_log, a_file_that_cannot_be_opened_is_an_error),
+        TEST_ENTRY(access_log, a_syslog_daemon_gets_a_datagram_for_each_line),
+        TEST_ENTRY(access_log, what_a_syslog_daemon_refuses_is_lost_and_counted),
+        TEST_ENTRY(access_log, a_syslog_daemon_that_was_restarted_is_found_again),
+        TEST_ENTRY(access_log, over_udp_lines_are_as_rfc_5424_has_them),
     };
 
     setenv("TZ", "UTC", 1);

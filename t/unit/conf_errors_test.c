@@ -111,6 +111,26 @@ TEST(conf, texts_have_a_grammar)
         "7:22 request_id_header: 'X-Id:' is not a token: letters, digits and "
         "!#$%&'*+-.^_`|~ only\n"
         "8:12 text with a NUL in it is not supported\n");
+    expect_errors(BACKEND "parameters:\n"
+                          "  access_log: syslog:lokal6\n"
+                          "  access_log_format: jsn\n"
+                          "  error_log: /var/log/tarn\n",
+        "3:15 access_log: 'syslog:lokal6' names no facility of syslog: daemon, user, local0 to "
+        "local7, or another\n"
+        "4:22 access_log_format: 'jsn' is unknown; did you mean 'json'?\n"
+        "5:14 error_log: '/var/log/tarn' is not syslog:FACILITY, as in syslog:daemon\n");
+    for (unsigned i = 0; i < 4; i++) {
+        static const char *const places[] = {"", "localhost:514", "192.0.2.1", "[::1:514"};
+        char text[256], want[256];
+
+        snprintf(
+            text, sizeof(text), BACKEND "parameters: {access_log: 'syslog:user@%s'}\n", places[i]);
+        snprintf(want, sizeof(want),
+            "2:26 access_log: 'syslog:user@%s' names no place behind the @: a path of a socket, at "
+            "most 107 bytes, or an address and a port, as in 192.0.2.1:514 or [2001:db8::1]:514\n",
+            places[i]);
+        expect_errors(text, want);
+    }
     expect_errors(BACKEND "parameters: {http_via: '', log_level: all, http_server: 'a '}\n",
         "2:24 http_via: '' has 0 bytes: 1 to 64 are possible\n"
         "2:39 log_level: 'all' is unknown: it is error, warn, info or debug\n"

@@ -126,6 +126,9 @@ TEST(conf, a_file_with_a_backend_alone_gets_the_defaults)
 #define IS_ASCII                             STRING_IS
 #define IS_TOKEN                             STRING_IS
 #define IS_LEVEL                             STRING_IS
+#define IS_FORMAT                            STRING_IS
+#define IS_OUTPUT                            STRING_IS
+#define IS_SYSLOG                            STRING_IS
 #define X(name, type, def, least, most, doc) IS_##type(name, def)
     CONF_PARAM_TABLE(X)
 #undef X
@@ -438,6 +441,9 @@ TEST(conf, shipped_yaml_loads_and_holds_the_defaults)
 #define SAME_ASCII                           STRINGS_SAME
 #define SAME_TOKEN                           STRINGS_SAME
 #define SAME_LEVEL                           STRINGS_SAME
+#define SAME_FORMAT                          STRINGS_SAME
+#define SAME_OUTPUT                          STRINGS_SAME
+#define SAME_SYSLOG                          STRINGS_SAME
 #define X(name, type, def, least, most, doc) SAME_##type(name)
     CONF_PARAM_TABLE(X)
 #undef X

@@ -5,9 +5,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/base/syslog_to.h"
 #include "daemon/base/terr.h"
 #include "daemon/shm/elog.h"
 #include "daemon/shm/elog_priv.h"
@@ -189,6 +193,38 @@ TEST(elog, levels_are_read_from_words)
     CHECK_EQ(TERR_CONFIG, elog_level_parse(&level, "verbose"));
 }
 
+TEST(elog, a_syslog_daemon_gets_lines_and_what_it_does_not_take_goes_to_stderr)
+{
+    char path[] = "/tmp/tarn-elog-XXXXXX", where[128], line[512], why[64];
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct syslog_to to;
+    ssize_t n;
+    int fd;
+
+    CHECK(mkdtemp(path) != NULL);
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s/log", path);
+    snprintf(where, sizeof(where), "syslog:daemon@%s", un.sun_path);
+    CHECK_EQ(0, syslog_to_parse(&to, slice_str(where), why, sizeof(why)));
+    elog_init(ELOG_INFO, 100);
+    CHECK_EQ(0, elog_to_syslog(&to));
+    capture_begin();
+    elog(ELOG_WARN, "one"); /* nobody is there yet */
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+    CHECK_EQ(0, bind(fd, (struct sockaddr *)&un, sizeof(un)));
+    elog(ELOG_ERROR, "two\n");
+    capture_end();
+    CHECK_EQ(1, count_lines(" warn: one\n"));
+    CHECK_EQ(0, count_lines("two"));
+    n = recv(fd, line, sizeof(line) - 1, 0);
+    CHECK(n > 0);
+    line[n] = '\0';
+    CHECK(strncmp(line, "<27>", 4) == 0); /* daemon, error */
+    CHECK(strstr(line, "]: two\\x0a") != NULL);
+    close(fd);
+    unlink(un.sun_path);
+    rmdir(path);
+}
+
 TEST_MAIN(TEST_ENTRY(elog, a_line_has_time_process_level_and_text),
     TEST_ENTRY(elog, what_is_below_the_level_is_not_written),
     TEST_ENTRY(elog, a_line_cannot_be_forged), TEST_ENTRY(elog, a_long_line_is_cut_and_ends),
@@ -196,4 +232,5 @@ TEST_MAIN(TEST_ENTRY(elog, a_line_has_time_process_level_and_text),
     TEST_ENTRY(elog, the_rate_holds_for_each_second_and_losses_are_told_once),
     TEST_ENTRY(elog, a_flush_tells_what_was_dropped),
     TEST_ENTRY(elog, threads_share_the_rate_and_do_not_mix_their_lines),
-    TEST_ENTRY(elog, levels_are_read_from_words))
+    TEST_ENTRY(elog, levels_are_read_from_words),
+    TEST_ENTRY(elog, a_syslog_daemon_gets_lines_and_what_it_does_not_take_goes_to_stderr))
