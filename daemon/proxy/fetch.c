@@ -91,6 +91,9 @@ fetch_do_send(struct fetch *f)
     if (!f->begun) {
         origin_begin(f->conn, (enum http_method)f->asked);
         f->begun = true;
+        f->told_head = f->told_verdict = false;
+        if (fetch_is_logged(f))
+            fetch_log_request(f);
         origin_want_interim(f->conn, fetch_leader(f) != NULL);
         if (f->upgrade.len > 0)
             origin_want_upgrade(f->conn, f->upgrade);
@@ -262,6 +265,9 @@ fetch_do_head(struct fetch *f)
         err = TERR_SYNTAX;
     if (err != 0)
         return fetch_fail(f, err);
+    if (!f->told_head && fetch_is_logged(f))
+        fetch_log_response(f, head);
+    f->told_head = true;
     if (f->received_ms == 0) {
         f->received_ms = f->proxy->loop->clock.wall_ms;
         f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
@@ -591,6 +597,9 @@ fetch_run(struct task *task)
         steps++;
         tassert(steps < LIMIT_FETCH_STEPS);
     }
-    if (f->state == FETCH_CLOSE && !waiter_pending(&f->space) && !waiter_pending(&f->upload_wait))
-        fetch_free(f);
+    if (f->state != FETCH_CLOSE || waiter_pending(&f->space) || waiter_pending(&f->upload_wait))
+        return;
+    if (fetch_is_logged(f))
+        fetch_log_end(f);
+    fetch_free(f);
 }

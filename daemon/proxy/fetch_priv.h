@@ -78,6 +78,8 @@ struct fetch {
     struct arena arena;
     struct http_head req; /* the request, copied */
     struct slice host, key_text, client, id;
+    uint64_t xid;                 /* of the request that it was started for */
+    bool told_head, told_verdict; /* in the log, of this attempt */
     uint64_t start_us;            /* monotonic */
     int64_t sent_ms, received_ms; /* wall clock */
     int64_t came_ms;              /* received_ms, monotonic */
@@ -126,6 +128,19 @@ int fetch_write_range(struct fetch *f, uint64_t first, uint64_t last);
 int fetch_plan(struct fetch *f, const struct fetch_spec *spec);
 /* What the client wants, whatever is stored.  0 or TERR_NOMEM. */
 int fetch_plan_without_old(struct fetch *f);
+
+/* fetch_log.c: in the shared-memory log, if somebody reads the details. */
+static inline bool
+fetch_is_logged(const struct fetch *f)
+{
+    return __builtin_expect(shmlog_readers(f->proxy->log), 0);
+}
+
+void fetch_log_begin(const struct fetch *f);
+void fetch_log_request(const struct fetch *f); /* as it is sent, on f->conn */
+void fetch_log_response(const struct fetch *f, const struct http_head *head);
+void fetch_log_verdict(const struct fetch *f, const struct fresh_verdict *v);
+void fetch_log_end(const struct fetch *f);
 
 /* fetch_merge.c: outcomes that build on what is stored. */
 /* A 304: a new entry with the old body; `how` its head is made (MERGE without a policy).  0 or

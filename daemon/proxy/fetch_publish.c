@@ -499,6 +499,9 @@ fetch_publish(struct fetch *f, const struct http_head *head)
         fetch_judge(f, head, &v);
     fetch_invalidate(f, head);
     fetch_judge_absence(f, head, &v);
+    if (!f->told_verdict && fetch_is_logged(f))
+        fetch_log_verdict(f, &v);
+    f->told_verdict = true;
     if (f->absent_ms > 0)
         v.storable = false; /* its page is for who asked now */
     if (v.storable && head->status == 206) {

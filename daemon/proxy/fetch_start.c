@@ -199,6 +199,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->upload_kept = spec->upload_kept;
     f->upload = upload;
     f->upload_length = spec->upload_length;
+    f->xid = x->xid;
     f->start_us = p->loop->clock.mono_us;
     f->sent_ms = p->loop->clock.wall_ms;
     if (f->is_shared && cache_negative(p->cache) != NULL)
@@ -233,6 +234,8 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
         f->err = err;
         f->state = FETCH_ERROR;
     }
+    if (fetch_is_logged(f))
+        fetch_log_begin(f);
     task_wake(&f->task);
 }
 

@@ -11,10 +11,21 @@ enum {
     DELIVER_BATCHES = 8
 }; /* batches of leases in a turn, then others get theirs */
 
-/* Past this turn RCU does not keep the entry for us. */
+void
+req_note_first_byte(struct req *r)
+{
+    uint64_t us = clock_read_us(&r->proxy->loop->clock) - r->x->start_us;
+
+    r->ttfb_us = us == 0 ? 1 : us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
+}
+
+/* Past this turn RCU does not keep the entry for us.  Who never comes here is done when his head
+ * has left. */
 void
 req_hold(struct req *r)
 {
+    if (r->head_sent && r->ttfb_us == 0)
+        req_note_first_byte(r);
     if (r->entry != NULL && !r->holds) {
         entry_hold(r->entry);
         r->holds = true;

@@ -49,6 +49,61 @@ req_host(const struct exchange *x)
     return x->err == 0 && h->base[h->target_off] == '/' ? http_host(h) : req_field(h, HTTP_F_HOST);
 }
 
+/* The lines of a block, each as a record. */
+static void
+req_log_lines(struct shmlog *log, struct slice block)
+{
+    const char *end;
+
+    while (block.len > 0 && (end = memchr(block.ptr, '\r', block.len)) != NULL) {
+        size_t len = (size_t)(end - block.ptr);
+
+        if (len > 0)
+            shmlog_text(log, SHMLOG_RespHeader, slice_of(block.ptr, len));
+        len += 2 < block.len - len ? 2 : block.len - len; /* CRLF */
+        block = slice_of(block.ptr + len, block.len - len);
+    }
+}
+
+/* The head as it was sent: "HTTP/1.1 200 OK" and the stored lines, then this request's own. */
+static void
+req_log_response(const struct req *r)
+{
+    static const size_t reason_at = sizeof("HTTP/1.1 200 ") - 1;
+    struct shmlog *log = r->proxy->log;
+    struct slice block = r->resp.block;
+    const char *end = memchr(block.ptr, '\r', block.len);
+    size_t line = end == NULL ? block.len : (size_t)(end - block.ptr);
+
+    shmlog_num(log, SHMLOG_RespStatus, r->resp.status);
+    if (line > reason_at)
+        shmlog_text(log, SHMLOG_RespReason, slice_of(block.ptr + reason_at, line - reason_at));
+    line = line + 2 < block.len ? line + 2 : block.len;
+    req_log_lines(log, slice_of(block.ptr + line, block.len - line));
+    req_log_lines(log, slice_of(r->x->extra, r->x->extra_len));
+}
+
+/* What somebody who is attached wants to know besides, in a chunk before the request's record: that
+ * is the end of what is said of it. */
+static __attribute__((noinline, cold)) void
+req_log_details(const struct req *r)
+{
+    const struct http_head *h = &r->x->head;
+    struct shmlog *log = r->proxy->log;
+
+    shmlog_begin(log, r->x->xid, SHMLOG_KIND_REQ, 0);
+    if (r->err != 0)
+        shmlog_text(log, SHMLOG_Error, slice_str(terr_text(r->err)));
+    if (r->policy.use != NULL)
+        req_log_trivial(r);
+    for (unsigned i = 0; i < h->nfields; i++)
+        shmlog_field(
+            log, SHMLOG_ReqHeader, http_name(h, &h->fields[i]), http_value(h, &h->fields[i]));
+    if (r->head_sent && r->resp.block.len > 0) /* before that it may have been given back */
+        req_log_response(r);
+    shmlog_end(log);
+}
+
 void
 req_log(struct req *r)
 {
@@ -58,12 +113,15 @@ req_log(struct req *r)
     uint64_t took_us = clock_read_us(&p->loop->clock) - x->start_us;
     struct shmlog_req *rec = &p->log_req;
 
+    if (__builtin_expect(shmlog_readers(p->log), 0))
+        req_log_details(r);
     rec->ids.xid = x->xid;
     rec->fixed.start_ms = p->loop->clock.wall_ms - (int64_t)(took_us < 1000 ? 0 : took_us / 1000);
     rec->fixed.bytes_in = h->len;
     rec->fixed.body_bytes = r->accepted;
     rec->fixed.head_bytes = (uint32_t)(r->head_sent ? r->resp.block.len + x->extra_len : 0);
     rec->fixed.duration_us = (uint32_t)took_us;
+    rec->fixed.ttfb_us = r->ttfb_us != 0 ? r->ttfb_us : r->head_sent ? (uint32_t)took_us : 0;
     rec->fixed.flags = r->log_flags;
     memcpy(rec->fixed.addr, x->peer_addr, sizeof(rec->fixed.addr));
     rec->fixed.port = x->peer_port;
@@ -80,15 +138,4 @@ req_log(struct req *r)
         rec->agent = req_field(h, HTTP_F_USER_AGENT);
     }
     shmlog_req(p->log, rec);
-    if (!shmlog_readers(r->proxy->log))
-        return;
-    shmlog_begin(r->proxy->log, x->xid, SHMLOG_KIND_REQ, 0);
-    if (r->err != 0)
-        shmlog_text(r->proxy->log, SHMLOG_Error, slice_str(terr_text(r->err)));
-    if (r->policy.use != NULL)
-        req_log_trivial(r);
-    for (unsigned i = 0; i < h->nfields; i++)
-        shmlog_field(r->proxy->log, SHMLOG_ReqHeader, http_name(h, &h->fields[i]),
-            http_value(h, &h->fields[i]));
-    shmlog_end(r->proxy->log);
 }

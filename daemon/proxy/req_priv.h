@@ -114,6 +114,7 @@ struct req {
     bool begun, own_body, reading, head_sent, body_ended, source_ended, text_due, cut;
     struct req_rest *rest;               /* in the arena: what it lacks since then; NULL: nothing */
     unsigned nleased, ngiven, nreturned; /* of `ext`: leased, accepted, returned */
+    uint32_t ttfb_us;                    /* until the head left; 0: all of it left at once */
     size_t given_part;                   /* of ext[ngiven]: bytes accepted */
     uint64_t accepted;                   /* body bytes accepted, all */
     /* up to here all is zero at first; what follows is not touched */
@@ -138,6 +139,8 @@ enum req_next req_do_deliver(struct req *r);
 /* Gives back every lease; true when nothing of delivery is pending. */
 bool req_end_delivery(struct req *r);
 void req_hold(struct req *r);
+/* The head has left, and the rest takes longer. */
+void req_note_first_byte(struct req *r);
 
 /* req_pipe.c: a tunnel after the origin's 101. */
 enum req_next req_do_pipe(struct req *r);

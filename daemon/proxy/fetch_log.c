@@ -1,0 +1,102 @@
+/* fetch_log.c -- what a fetch says in the shared-memory log while somebody reads the details.
+ *
+ * Its chunks bear the id of the request that it was started for, and the kind FETCH.  Nothing here
+ * runs without a reader (fetch_is_logged).
+ */
+#include "daemon/base/terr.h"
+#include "daemon/proxy/fetch_priv.h"
+
+static const char *
+fetch_log_why(const struct fetch *f)
+{
+    if (f->kind == FETCH_PASS)
+        return "pass";
+    if (f->kind == FETCH_REST)
+        return "rest";
+    return f->leader != NULL ? "fetch" : "bgfetch";
+}
+
+void
+fetch_log_begin(const struct fetch *f)
+{
+    shmlog_begin(f->proxy->log, f->xid, SHMLOG_KIND_FETCH, 0);
+    shmlog_text(f->proxy->log, SHMLOG_Begin, slice_str(fetch_log_why(f)));
+    shmlog_end(f->proxy->log);
+}
+
+/* Up to `end`, which is taken off as well; all that is left when it is not there. */
+static struct slice
+fetch_log_cut(struct slice *text, const char *end, size_t end_len)
+{
+    const char *at = text->len == 0 ? NULL : memmem(text->ptr, text->len, end, end_len);
+    struct slice piece = slice_of(text->ptr, at == NULL ? text->len : (size_t)(at - text->ptr));
+    size_t used = at == NULL ? text->len : piece.len + end_len;
+
+    *text = slice_of(text->ptr + used, text->len - used);
+    return piece;
+}
+
+void
+fetch_log_request(const struct fetch *f)
+{
+    struct shmlog *log = f->proxy->log;
+    struct slice text = f->request, line = fetch_log_cut(&text, "\r\n", 2);
+
+    shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
+    shmlog_text(log, SHMLOG_Backend, slice_str(f->conf->name));
+    shmlog_printf(log, SHMLOG_BackendOpen, "%s %s %s", f->conf->name, f->conf->address.text,
+        origin_reused(f->conn) ? "reused" : "new");
+    shmlog_text(log, SHMLOG_BereqMethod, fetch_log_cut(&line, " ", 1));
+    shmlog_text(log, SHMLOG_BereqURL, fetch_log_cut(&line, " ", 1));
+    while (text.len > 0) {
+        line = fetch_log_cut(&text, "\r\n", 2);
+        if (line.len == 0)
+            break;
+        shmlog_text(log, SHMLOG_BereqHeader, line);
+    }
+    shmlog_end(log);
+}
+
+void
+fetch_log_response(const struct fetch *f, const struct http_head *head)
+{
+    struct shmlog *log = f->proxy->log;
+
+    shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
+    shmlog_printf(log, SHMLOG_BerespProtocol, "HTTP/1.%u", head->minor);
+    shmlog_num(log, SHMLOG_BerespStatus, head->status);
+    shmlog_text(log, SHMLOG_BerespReason, http_slice(head, head->reason_off, head->reason_len));
+    for (unsigned i = 0; i < head->nfields; i++)
+        shmlog_field(log, SHMLOG_BerespHeader, http_name(head, &head->fields[i]),
+            http_value(head, &head->fields[i]));
+    shmlog_end(log);
+}
+
+void
+fetch_log_verdict(const struct fetch *f, const struct fresh_verdict *v)
+{
+    struct shmlog *log = f->proxy->log;
+
+    shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
+    if (f->is_shared && v->storable)
+        shmlog_printf(log, SHMLOG_TTL, "%lld %lld %lld %s", (long long)v->ttl_ms,
+            (long long)v->grace_ms, (long long)v->keep_ms, fresh_origin_name(v->origin));
+    else
+        shmlog_printf(log, SHMLOG_TTL, "not stored: %s",
+            !f->is_shared ? "it was passed" : fresh_refusal_text(v->refusal));
+    shmlog_end(log);
+}
+
+void
+fetch_log_end(const struct fetch *f)
+{
+    struct shmlog *log = f->proxy->log;
+
+    shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
+    if (f->body != NULL)
+        shmlog_num(log, SHMLOG_Length, stobj_len(f->body));
+    if (f->err != 0)
+        shmlog_text(log, SHMLOG_FetchError, slice_str(terr_text(f->err)));
+    shmlog_num(log, SHMLOG_End, clock_read_us(&f->proxy->loop->clock) - f->start_us);
+    shmlog_end(log);
+}
