@@ -158,6 +158,7 @@ manage_admin_open(struct manage *m)
         .policies = env->policies,
         .tables = env->tables,
         .nworkers = env->nworkers,
+        .shm_dir = env->shm_dir,
         .host = &manage_host,
         .host_ctx = m};
     int err = manage_bind(m);

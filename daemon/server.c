@@ -343,6 +343,7 @@ server_open_manage(struct server *s)
         .workers = s->workers,
         .logs = s->logs,
         .notify = s->notify,
+        .shm_dir = shm_dir_path(s->dir),
         .nworkers = s->nworkers,
         .release = server_release,
         .release_ctx = s};

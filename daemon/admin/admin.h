@@ -55,6 +55,7 @@ struct admin_env {
     struct tables *tables; /* NULL: none */
     unsigned nworkers;
     const char *address; /* our own, as bound */
+    const char *shm_dir; /* of the log rings and counters; NULL: there is none */
     const struct admin_host *host;
     void *host_ctx;
 };

@@ -50,6 +50,7 @@ admin_do_status(struct admin_call *c)
     admin_put_policy(c, o);
     json_put(o, "listen", status_listen(a));
     json_put_text(o, "admin", a->env.address);
+    json_put_text(o, "shm_dir", a->env.shm_dir);
     admin_answer(c, 200, o);
 }
 

@@ -33,6 +33,9 @@ struct ctl {
     bool soft, use;
     const char *limit, *every, *count;
     bool live;
+    const char *tag, *url, *status, *client, *format; /* of log */
+    bool hit, miss, all, follow, wait;
+    bool quiet; /* that nobody answers is not said */
 };
 
 /* ---- ctl_api.c ---- */

@@ -124,6 +124,8 @@ api_say_lost(const struct ctl *c, CURL *curl, CURLcode rc, const char *why)
 {
     long err = 0;
 
+    if (c->quiet)
+        return;
     if (curl != NULL && rc == CURLE_COULDNT_CONNECT)
         curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &err);
     if (err != 0)

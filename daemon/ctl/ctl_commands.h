@@ -33,6 +33,9 @@ int ctl_drain(struct ctl *c);
 /* ctl_live.c */
 int ctl_live(struct ctl *c);
 
+/* ctl_log.c */
+int ctl_log(struct ctl *c);
+
 /* ctl_cache.c */
 int ctl_purge(struct ctl *c);
 int ctl_ban(struct ctl *c);

@@ -17,6 +17,16 @@ enum {
     OPTION_LIVE,
     OPTION_EVERY,
     OPTION_COUNT,
+    OPTION_TAG,
+    OPTION_URL,
+    OPTION_STATUS,
+    OPTION_CLIENT,
+    OPTION_FORMAT,
+    OPTION_HIT,
+    OPTION_MISS,
+    OPTION_ALL,
+    OPTION_FOLLOW,
+    OPTION_WAIT,
     OPTION_TOKEN_FILE,
     OPTION_MAN
 };
@@ -31,6 +41,16 @@ static const struct option main_options[] = {
     {"live", no_argument, NULL, OPTION_LIVE},
     {"every", required_argument, NULL, OPTION_EVERY},
     {"count", required_argument, NULL, OPTION_COUNT},
+    {"tag", required_argument, NULL, OPTION_TAG},
+    {"url", required_argument, NULL, OPTION_URL},
+    {"status", required_argument, NULL, OPTION_STATUS},
+    {"client", required_argument, NULL, OPTION_CLIENT},
+    {"format", required_argument, NULL, OPTION_FORMAT},
+    {"hit", no_argument, NULL, OPTION_HIT},
+    {"miss", no_argument, NULL, OPTION_MISS},
+    {"all", no_argument, NULL, OPTION_ALL},
+    {"follow", no_argument, NULL, OPTION_FOLLOW},
+    {"wait", no_argument, NULL, OPTION_WAIT},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {"man", no_argument, NULL, OPTION_MAN}, /* for the build: the manual page */
@@ -121,6 +141,32 @@ main_token(struct ctl *c, const char *file)
     return rc;
 }
 
+/* Of `log`.  Whether it is one. */
+static bool
+main_log_option(struct ctl *c, int opt)
+{
+    const struct {
+        int opt;
+        const char **text;
+        bool *flag;
+    } options[] = {{OPTION_TAG, &c->tag, NULL}, {OPTION_URL, &c->url, NULL},
+        {OPTION_STATUS, &c->status, NULL}, {OPTION_CLIENT, &c->client, NULL},
+        {OPTION_FORMAT, &c->format, NULL}, {OPTION_HIT, NULL, &c->hit},
+        {OPTION_MISS, NULL, &c->miss}, {OPTION_ALL, NULL, &c->all},
+        {OPTION_FOLLOW, NULL, &c->follow}, {OPTION_WAIT, NULL, &c->wait}};
+
+    for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (options[i].opt != opt)
+            continue;
+        if (options[i].text != NULL)
+            *options[i].text = optarg;
+        else
+            *options[i].flag = true;
+        return true;
+    }
+    return false;
+}
+
 /* -1: go on; else the exit status. */
 static int
 main_option(struct ctl *c, int opt, bool *help)
@@ -165,15 +211,15 @@ main_option(struct ctl *c, int opt, bool *help)
         return rc == CTL_DONE ? -1 : rc;
     }
     default:
-        return CTL_USAGE;
+        return main_log_option(c, opt) ? -1 : CTL_USAGE;
     }
 }
 
-/* Is an option that was given one of the command's?  Its arguments say so. */
+/* Is an option that was given one of the command's?  Its arguments say so, or its help. */
 static bool
 main_has(const struct ctl_command *cmd, bool given, const char *option)
 {
-    if (!given || strstr(cmd->args, option) != NULL)
+    if (!given || strstr(cmd->args, option) != NULL || strstr(cmd->more, option) != NULL)
         return true;
     ctl_say("tarnctl %s has no %s: tarnctl %s %s", cmd->name, option, cmd->name, cmd->args);
     return false;
@@ -198,6 +244,13 @@ main_run(struct ctl *c, const char *const *words, int n)
     if (!main_has(cmd, c->soft, "--soft") || !main_has(cmd, c->use, "--use") ||
         !main_has(cmd, c->limit != NULL, "--limit") || !main_has(cmd, c->live, "--live") ||
         !main_has(cmd, c->every != NULL, "--every") || !main_has(cmd, c->count != NULL, "--count"))
+        return CTL_USAGE;
+    if (!main_has(cmd, c->tag != NULL, "--tag") || !main_has(cmd, c->url != NULL, "--url") ||
+        !main_has(cmd, c->status != NULL, "--status") ||
+        !main_has(cmd, c->client != NULL, "--client") ||
+        !main_has(cmd, c->format != NULL, "--format") || !main_has(cmd, c->hit, "--hit") ||
+        !main_has(cmd, c->miss, "--miss") || !main_has(cmd, c->all, "--all") ||
+        !main_has(cmd, c->follow, "--follow") || !main_has(cmd, c->wait, "--wait"))
         return CTL_USAGE;
     return cmd->run(c);
 }

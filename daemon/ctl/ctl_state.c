@@ -47,6 +47,7 @@ ctl_status(struct ctl *c)
     json_array_foreach(json_object_get(o, "listen"), i, each)
         printf("%-12s %s (%s)\n", "listen", state_text(each, "address"), state_text(each, "name"));
     state_line("admin", state_text(o, "admin"));
+    state_line("shared", state_text(o, "shm_dir"));
     json_decref(o);
     return rc;
 }

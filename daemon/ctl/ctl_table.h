@@ -12,6 +12,20 @@
       "too.  With --json there are all of them.  With --live they show as they change, what changes\n" \
       "most first: a frame each second, or each S seconds, until N frames or for ever.\n",         \
       "counters that are not 0")                                                                   \
+    X("log", "[OPTION]...", 0, 0, log,                                                             \
+      "From now on, each with what the log says of it and of its fetch.  Of what the rings in\n"    \
+      "shared memory have lost before it was read, it says how much.\n\n"                           \
+      "    --url TEXT       whose URL has TEXT in it, or matches /TEXT/, a regular expression\n"    \
+      "    --status LIST    as in 404, 5xx, 500-599 or 404,5xx\n"                                   \
+      "    --client NET     from this address or network; unix: over a Unix socket\n"               \
+      "    --hit, --miss    that were hits, stale ones too; that were misses\n"                     \
+      "    --tag LIST       that have records with these tags, and only those records\n"            \
+      "    --format F       groups; combined or json, a line for each, as in an access log: these\n"\
+      "                     ask no more of tarnd than it does anyway; raw, records as they come\n"  \
+      "    --count N        and end after N\n"                                                      \
+      "    --all            what the rings still hold, and end; with --follow, go on\n"             \
+      "    --wait           for a tarnd that is not there, and for the next one when it ends\n",    \
+      "requests as they end, and what was done for them")                                          \
     X("storage stats", "", 0, 0, storage_stats,                                                    \
       "The size of the storage bounds the process: what is charged shows as a tree.\n",            \
       "memory, by what it is taken for")                                                           \
