@@ -159,6 +159,7 @@ manage_admin_open(struct manage *m)
         .tables = env->tables,
         .nworkers = env->nworkers,
         .shm_dir = env->shm_dir,
+        .logs = env->logs,
         .host = &manage_host,
         .host_ctx = m};
     int err = manage_bind(m);

@@ -16,6 +16,7 @@ enum admin_state {
     ADMIN_READ,   /* who asks, and the body */
     ADMIN_ANSWER, /* the handler makes the answer */
     ADMIN_SEND,   /* at the client's pace */
+    ADMIN_STREAM, /* instead: piece by piece, for as long as there are more */
     ADMIN_CLOSE,  /* gives everything back */
     ADMIN_STATES
 };
@@ -28,6 +29,8 @@ enum admin_next {
 enum {
     ADMIN_ROOM_MIN = 65536, /* that a read is offered: the framing between two chunks needs some */
     ADMIN_STEPS_MAX = 8,    /* each state comes once; more is a loop of ours */
+    ADMIN_STREAM_MS = 50,   /* between looks for more */
+    ADMIN_STREAM_TURN = 4,  /* pieces in a turn of the loop */
 };
 
 #define ADMIN_REQ_MAGIC OBJ_TAG('a', 'd', 'm', 'r')
@@ -43,6 +46,10 @@ struct admin_req {
     char *out; /* the answer's; must stay until it is sent */
     size_t out_len, accepted;
     bool head_sent;
+    /* STREAM */
+    struct timer timer;
+    uint64_t given; /* bytes of all pieces that were accepted */
+    bool ended;     /* there are no more */
     struct exchange_response resp;
 };
 
@@ -216,19 +223,19 @@ admin_state_answer(struct admin_req *r)
     }
     free(r->in);
     r->in = NULL;
-    r->out = admin_render(c, &r->out_len);
+    r->out = c->stream != NULL ? malloc(ADMIN_STREAM_ROOM) : admin_render(c, &r->out_len);
     admin_log(r);
     if (r->out == NULL || admin_head(r) != 0) {
         r->x->ops->abort(r->x);
         return admin_goto(r, ADMIN_CLOSE);
     }
     r->resp.status = c->status;
-    r->resp.length = r->out_len;
+    r->resp.length = c->stream != NULL ? EXCHANGE_LENGTH_UNKNOWN : r->out_len;
     r->resp.bodyless = c->method == HTTP_M_HEAD;
     r->resp.close = r->x->err != 0 || c->status == 413;
     if (r->resp.bodyless)
         r->accepted = r->out_len;
-    return admin_goto(r, ADMIN_SEND);
+    return admin_goto(r, c->stream != NULL && !r->resp.bodyless ? ADMIN_STREAM : ADMIN_SEND);
 }
 
 /* SEND -- until the client has it all. */
@@ -248,6 +255,51 @@ admin_state_send(struct admin_req *r)
         r->accepted += (size_t)n;
     }
     return x->done ? admin_goto(r, ADMIN_CLOSE) : ADMIN_WAIT;
+}
+
+/* The next piece takes the place of the last, when all of that has left. */
+static void
+admin_refill(struct admin_req *r)
+{
+    struct admin_stream *s = r->call.stream;
+    ssize_t n;
+
+    if (r->ended || r->accepted < r->out_len || r->x->sent < r->given)
+        return;
+    n = s->next(s, r->out, ADMIN_STREAM_ROOM);
+    tassert(n == TERR_CLOSED || (n >= 0 && n <= ADMIN_STREAM_ROOM));
+    r->accepted = 0;
+    r->out_len = n > 0 ? (size_t)n : 0;
+    r->ended = n < 0;
+}
+
+/* STREAM -- piece by piece; the timer says when to look for more. */
+static enum admin_next
+admin_state_stream(struct admin_req *r)
+{
+    struct exchange *x = r->x;
+    struct loop *loop = r->admin->env.loop;
+
+    for (unsigned i = 0; i < ADMIN_STREAM_TURN && !x->done && x->writable; i++) {
+        struct iovec iov;
+        ssize_t n;
+
+        admin_refill(r);
+        if (r->head_sent && !r->ended && r->accepted == r->out_len)
+            break;
+        iov = (struct iovec){r->out + r->accepted, r->out_len - r->accepted};
+        n = x->ops->send(x, r->head_sent ? NULL : &r->resp, &iov, iov.iov_len > 0 ? 1 : 0,
+            r->ended ? EXCHANGE_END : 0);
+        if (n < 0)
+            return admin_goto(r, ADMIN_CLOSE);
+        r->head_sent = true;
+        r->accepted += (size_t)n;
+        r->given += (uint64_t)n;
+    }
+    if (x->done)
+        return admin_goto(r, ADMIN_CLOSE);
+    timer_set(&loop->wheel, &r->timer, loop_deadline(loop, ADMIN_STREAM_MS));
+    return ADMIN_WAIT;
 }
 
 /* CLOSE -- what the client did not get nobody needs any more. */
@@ -270,6 +322,7 @@ static const struct {
     [ADMIN_READ]   = {"read",   admin_state_read},
     [ADMIN_ANSWER] = {"answer", admin_state_answer},
     [ADMIN_SEND]   = {"send",   admin_state_send},
+    [ADMIN_STREAM] = {"stream", admin_state_stream},
     [ADMIN_CLOSE]  = {"close",  admin_state_close},
     /* clang-format on */
 };
@@ -280,7 +333,8 @@ admin_check(const struct admin_req *r)
     OBJ_CHECK(r, ADMIN_REQ_MAGIC);
     tassert(r->accepted <= r->out_len);
     tassert(r->in_len <= r->in_room);
-    tassert(r->state != ADMIN_SEND || (r->call.status >= 200 && r->out != NULL));
+    tassert((r->state != ADMIN_SEND && r->state != ADMIN_STREAM) ||
+            (r->call.status >= 200 && r->out != NULL));
     tassert(r->state == ADMIN_CLOSE || r->x != NULL);
 }
 
@@ -290,7 +344,10 @@ admin_req_free(struct admin_req *r)
     struct admin *a = r->admin;
     bool stops = r->call.stops, drains = r->call.drains;
 
+    timer_unlink(&r->timer);
     task_cancel(&r->task);
+    if (r->call.stream != NULL)
+        r->call.stream->free(r->call.stream);
     free(r->in);
     free(r->out);
     free(r->call.text);
@@ -344,6 +401,7 @@ admin_start(void *ctx, struct exchange *x)
     r->admin = r->call.admin = a;
     r->x = x;
     task_init(&r->task, &a->env.loop->tasks, admin_run);
+    timer_init(&r->timer, &r->task);
     x->answerer = r;
     x->task = &r->task;
     a->nreqs++;

@@ -24,6 +24,7 @@ struct counters;
 struct loop;
 struct policies;
 struct registry;
+struct shmlog;
 struct storage;
 struct tables;
 struct vcl_error;
@@ -54,8 +55,9 @@ struct admin_env {
     struct policies *policies;
     struct tables *tables; /* NULL: none */
     unsigned nworkers;
-    const char *address; /* our own, as bound */
-    const char *shm_dir; /* of the log rings and counters; NULL: there is none */
+    const char *address;        /* our own, as bound */
+    const char *shm_dir;        /* of the log rings and counters; NULL: there is none */
+    struct shmlog *const *logs; /* of the workers; NULL: there are none */
     const struct admin_host *host;
     void *host_ctx;
 };

@@ -18,6 +18,15 @@ admin_answer(struct admin_call *c, unsigned status, json_t *json)
 }
 
 void
+admin_answer_stream(struct admin_call *c, struct admin_stream *s)
+{
+    tassert(c->status == 0);
+    c->status = 200;
+    c->stream = s;
+    c->type = "application/x-ndjson";
+}
+
+void
 admin_fail(struct admin_call *c, unsigned status, const char *hint, const char *fmt, ...)
 {
     json_t *o = json_object();

@@ -13,7 +13,8 @@
 #define ADMIN_MAGIC OBJ_TAG('a', 'd', 'm', 'n')
 struct admin {
     uint32_t magic;
-    unsigned nreqs; /* under way */
+    unsigned nreqs;    /* under way */
+    unsigned nstreams; /* of them: answers that go on (admin_log.c) */
     int64_t started_ms;
     struct admin_env env;
 };
@@ -21,6 +22,15 @@ struct admin {
 enum {
     ADMIN_NAME_MAX = 128, /* of a policy, a backend, a parameter; with its NUL */
 };
+
+/* An answer that goes on. */
+struct admin_stream {
+    /* Writes up to `room` bytes (ADMIN_STREAM_ROOM): how many; 0: nothing now; TERR_CLOSED: that was
+     * all.  It never waits. */
+    ssize_t (*next)(struct admin_stream *s, char *buf, size_t room);
+    void (*free)(struct admin_stream *s);
+};
+#define ADMIN_STREAM_ROOM 131072
 
 /* One request, whole.  A handler reads the first half and fills the second, once. */
 struct admin_call {
@@ -31,9 +41,10 @@ struct admin_call {
     struct slice body;         /* has a NUL behind it */
     char name[ADMIN_NAME_MAX]; /* what stood for *; "" without one */
 
-    unsigned status; /* 0: not answered yet */
-    json_t *json;    /* owned; what is sent, unless there is text */
-    char *text;      /* owned, malloc */
+    unsigned status;             /* 0: not answered yet */
+    json_t *json;                /* owned; what is sent, unless there is text */
+    char *text;                  /* owned, malloc */
+    struct admin_stream *stream; /* owned, instead */
     const char *type;
     char allow[64]; /* with 405 */
     bool stops;     /* the process is to end */
@@ -57,6 +68,8 @@ void admin_route(struct admin_call *c);
 
 /* admin_answer.c.  `json` is taken; NULL: no memory, answered as such. */
 void admin_answer(struct admin_call *c, unsigned status, json_t *json);
+/* 200, and then what the stream says; it is taken. */
+void admin_answer_stream(struct admin_call *c, struct admin_stream *s);
 /* `hint` may be NULL; fmt is printf's. */
 void admin_fail(struct admin_call *c, unsigned status, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -64,6 +64,11 @@
       "what needs a restart, and then nothing has changed")                                        \
     X(POST, "/v1/drain", drain, "",                                                                \
       "Accepts nobody, finishes what is in flight however long it takes, and ends")
+    X(GET, "/v1/log", log, "?follow=integer ?count=integer ?filter=string",                        \
+      "Requests as JSON lines: what the log holds, or with follow=1 from now on; filter=status:5xx, "\
+      "url:, client:, cache:, and again")                                                          \
+    X(POST, "/v1/reload", later, "", "Reads the configuration anew; not in this build")            \
+    X(POST, "/v1/drain", later, "", "Finishes what is in flight; not in this build")
 /* clang-format on */
 
 #endif

@@ -332,6 +332,70 @@ class Followed(Case):
         self.stop()
 
 
+class Admin(Case):
+    """GET /v1/log."""
+
+    def get(self, query=""):
+        """(status, a file of the lines, the socket)"""
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(tarnd.PATIENCE_S)
+        s.connect(f"{self.home}/admin.sock")
+        s.sendall(f"GET /v1/log{query} HTTP/1.0\r\n\r\n".encode())
+        f = s.makefile("rb")
+        status = int(f.readline().split()[1])
+        while f.readline() not in (b"\r\n", b""):
+            pass
+        self.addCleanup(s.close)
+        self.addCleanup(f.close)
+        return status, f, s
+
+    def lines(self, query):
+        status, f, _ = self.get(query)
+        self.assertEqual(status, 200)
+        return [json.loads(line) for line in f.read().splitlines()]
+
+    def test_what_is_held_and_what_comes(self):
+        self.start()
+        for n in range(3):
+            self.ask(f"/body?n={n + 1}&framing=length")
+        self.wait_held(3)
+        self.assertEqual([o["body_bytes"] for o in self.lines("")], [1, 2, 3])
+        self.assertEqual([o["body_bytes"] for o in self.lines("?filter=url:n%3D2%26&filter=status:2xx")], [2])
+        self.assertEqual(self.lines("?filter=cache:hit"), [])
+        status, f, _ = self.get("?follow=1&count=2&filter=client:127.0.0.1")
+        self.assertEqual(status, 200)
+        self.ask()
+        self.ask()
+        self.assertEqual([json.loads(line)["cache"] for line in f.read().splitlines()], ["miss", "hit"])
+        self.stop()
+
+    def test_questions_that_are_wrong(self):
+        self.start()
+        for query in ("?filter=status:9xxx", "?filter=size:3", "?filter=x", "?follow=yes", "?count=0", "?tail=1",
+                      "?filter=tag:Hit", "?filter=url:%0", "?filter=url:" + "x" * 3000):
+            status, f, _ = self.get(query)
+            self.assertEqual(status, 400, query)
+            self.assertIn("error", json.loads(f.read()))
+        self.stop()
+
+    def test_many_read_and_leave_and_a_drain_ends_the_rest(self):
+        self.start()
+        streams = [self.get("?follow=1") for _ in range(8)]
+        self.assertEqual(self.get("?follow=1")[0], 503)
+        for _, f, s in streams[:7]:
+            f.close()
+            s.close()
+
+        def room():
+            self.ask()  # who has left is noticed when there is something to tell him
+            return self.get("?follow=1&count=1")[0] == 200
+
+        tarnd.wait_until(room, "room for another")
+        self.assertIn(b'"cache":"miss"', streams[7][1].readline())
+        self.stop()
+        self.assertNotIn(b'"cache":"miss"', streams[7][1].read())
+
+
 class Loss(Case):
     LOST = re.compile(r"tarnctl: (\d+) pieces of the log were lost so far, with (\d+) whole requests among")
 
