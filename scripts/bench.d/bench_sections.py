@@ -49,6 +49,7 @@ SECTIONS = (
     Section("pass", "bench_pass", "64 MiB through the server itself in pass mode: CPU, memory"),
     Section("window", "bench_window", "5 GB to 100 readers through one window: fetches, memory"),
     Section("workers", "bench_workers", "two workers against one: requests per CPU second"),
+    Section("log", "bench_log", "a hit beside readers of the log; what a reader at 20,000/s loses"),
     Section("flat", "bench_flat", "a hit's instructions among 1,000 to 2,000,000 objects"),
     # Memory.
     Section("memory", "bench_memory", "bytes of an object and of a connection, beside the peers"),
