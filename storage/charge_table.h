@@ -16,7 +16,7 @@
 
 #define CHARGE_TABLE(X)                                                                            \
     X(BODY, content, bodies, "Bytes of stored bodies, and of the lists of their pieces")           \
-    X(HEAD, content, heads, "Bytes of stored heads, with their keys and Vary fields")              \
+    X(HEAD, content, heads, "Bytes of stored heads, with their keys, Vary fields and tags")  \
     X(ENTRY, content, entries, "Bytes of entries: what is known about stored responses")           \
     X(INDEX, tables, index, "Bytes of the index's table")                                          \
     X(GHOST, tables, ghosts, "Bytes of the list of what was evicted")                              \

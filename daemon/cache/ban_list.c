@@ -49,6 +49,8 @@ bans_init(struct bans *b)
     *first = (struct ban){.magic = BAN_MAGIC, .seq = 1};
     atomic_init(&first->completed, true);
     pthread_mutex_init(&b->lock, NULL);
+    list_init(&b->tags_due);
+    list_init(&b->walk.asked);
     b->conf = bans_conf_default;
     b->oldest = first;
     atomic_init(&b->newest, first);
@@ -60,6 +62,7 @@ bans_fini(struct bans *b)
 {
     struct ban *ban = bans_newest(b), *older;
 
+    tag_walk_forget(b);
     for (; ban != NULL; ban = older) {
         older = atomic_load_explicit(&ban->older, memory_order_relaxed);
         tassert(atomic_load(&ban->refs) == (ban == b->pass.upto));
@@ -78,14 +81,14 @@ bans_configure(struct bans *b, const struct bans_conf *conf)
 
 /* ---- Entries ---- */
 
-static void
+void
 ban_ref(struct ban *b)
 {
     OBJ_CHECK(b, BAN_MAGIC);
     atomic_fetch_add(&b->refs, 1);
 }
 
-static void
+void
 ban_unref(struct ban *b)
 {
     uint64_t were = atomic_fetch_sub(&b->refs, 1);
@@ -140,6 +143,15 @@ ban_move(struct entry *e, struct ban *seen, struct ban *upto)
     return false;
 }
 
+void
+ban_count(struct cache *c, struct ban *b)
+{
+    if (b == NULL || b->ntags == 0)
+        return;
+    atomic_fetch_add_explicit(&b->purged, 1, memory_order_relaxed);
+    counter_add_shared(c->counters, b->soft ? COUNTER_cache_purged_soft : COUNTER_cache_purged, 1);
+}
+
 /* ---- Walks ---- */
 
 bool
@@ -152,7 +164,7 @@ ban_is_done(const struct ban *b, uint64_t from_seq, bool unseen)
 }
 
 bool
-ban_walk(struct ban_walk *w, const struct entry *e, const struct ban *seen, struct ban **upto)
+ban_walk(struct ban_walk *w, struct entry *e, const struct ban *seen, struct ban **upto)
 {
     struct ban_subject s; /* its fields are many: only what is needed is set */
     struct ban *b = w->from, *older;
@@ -160,6 +172,7 @@ ban_walk(struct ban_walk *w, const struct entry *e, const struct ban *seen, stru
     s.e = e;
     s.req = w->req;
     s.parsed = false;
+    w->hit = NULL;
     *upto = b;
     /* NULL: another thread has moved the entry meanwhile, and `seen` was dropped. */
     for (; b != NULL && b != seen; b = older) {
@@ -171,8 +184,14 @@ ban_walk(struct ban_walk *w, const struct entry *e, const struct ban *seen, stru
             continue;
         }
         w->tested++;
-        if (ban_matches(b, &s, &w->tests))
+        if (!ban_matches(b, &s, &w->tests))
+            continue;
+        if (!b->soft || w->unseen) {
+            w->hit = b;
             return true;
+        }
+        if (entry_make_stale(e, b->mono_ms))
+            ban_count(cache_of_all, b);
     }
     return false;
 }
@@ -200,8 +219,10 @@ bans_hit(struct cache *c, struct entry *e, const struct http_head *req, struct c
     }
     if (!banned)
         return false;
-    if (ban_kill(e))
+    if (ban_kill(e)) {
         counter_add_shared(c->counters, COUNTER_bans_obj_killed, 1);
+        ban_count(c, w.hit);
+    }
     fates_note(&c->fates, &e->node.key, FATE_BANNED);
     cache_unlink_under(c, g, e);
     return true;
@@ -280,23 +301,17 @@ bans_complete_equal(struct cache *c, const struct ban *new)
 }
 
 int
-bans_add(
-    struct bans *b, struct slice expression, const struct clock *now, char *why, size_t why_size)
+bans_put(struct cache *c, struct ban *ban, const struct clock *now)
 {
-    struct cache *c = bans_cache(b);
-    struct ban *ban, *newest;
-    int err = ban_parse(&ban, expression, why, why_size);
+    struct bans *b = &c->bans;
+    struct ban *newest;
 
-    if (err != 0)
-        return err;
     ban->mono_ms = (int64_t)now->mono_ms;
     ban->wall_ms = now->wall_ms;
     pthread_mutex_lock(&b->lock);
     if (b->bytes + ban->bytes > BANS_BYTES_MAX) {
         pthread_mutex_unlock(&b->lock);
         ban_free(ban);
-        snprintf(why, why_size, "too many bans: they take %d MiB; those on obj.* alone complete",
-            BANS_BYTES_MAX >> 20);
         return TERR_LIMIT;
     }
     newest = bans_newest(b);
@@ -304,8 +319,13 @@ bans_add(
     atomic_init(&ban->older, newest);
     newest->newer = ban;
     b->bytes += ban->bytes;
+    if (ban->ntags > 0) {
+        ban_ref(ban);
+        list_add_tail(&b->tags_due, &ban->due);
+    }
     atomic_store(&b->newest, ban);
-    cache_forget_absent(c); /* a name has no fields that could be tested */
+    if (ban->ntags == 0)
+        cache_forget_absent(c); /* a name has no fields that could be tested; nor tags, ever */
     counter_add_shared(c->counters, COUNTER_bans_added, 1);
     counter_add_shared(c->counters, COUNTER_bans_now, 1);
     if (b->conf.dups && !ban->by_time)
@@ -313,6 +333,21 @@ bans_add(
     bans_trim(c);
     pthread_mutex_unlock(&b->lock);
     return 0;
+}
+
+int
+bans_add(
+    struct bans *b, struct slice expression, const struct clock *now, char *why, size_t why_size)
+{
+    struct ban *ban;
+    int err = ban_parse(&ban, expression, why, why_size);
+
+    if (err == 0)
+        err = bans_put(bans_cache(b), ban, now);
+    if (err == TERR_LIMIT)
+        snprintf(why, why_size, "too many bans: they take %d MiB; those on obj.* alone complete",
+            BANS_BYTES_MAX >> 20);
+    return err;
 }
 
 void

@@ -47,11 +47,14 @@ lurk_on_node(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *seen)
     }
 }
 
+/* `by`: NULL, or the ban that matches. */
 static void
-lurk_kill(struct cache *c, struct entry *e, enum counter why)
+lurk_kill(struct cache *c, struct entry *e, enum counter why, struct ban *by)
 {
-    if (ban_kill(e))
+    if (ban_kill(e)) {
         counter_add_shared(c->counters, why, 1);
+        ban_count(c, by);
+    }
     fates_note(&c->fates, &e->node.key, FATE_BANNED);
     cache_unlink_under(c, NULL, e);
 }
@@ -72,14 +75,14 @@ lurk_entry(struct cache *c, struct ban_pass *p, struct entry *e, struct ban_walk
         break;
     }
     if (seen->seq <= p->cutoff_seq) {
-        lurk_kill(c, e, COUNTER_bans_lurker_obj_killed_cutoff);
+        lurk_kill(c, e, COUNTER_bans_lurker_obj_killed_cutoff, NULL);
         return;
     }
     if (p->upto == NULL || seen->seq >= p->upto->seq)
         return; /* a lookup was faster */
     w->from = p->upto;
     if (ban_walk(w, e, seen, &upto))
-        lurk_kill(c, e, COUNTER_bans_lurker_obj_killed);
+        lurk_kill(c, e, COUNTER_bans_lurker_obj_killed, w->hit);
     else if (upto != NULL && upto != seen)
         ban_move(e, seen, upto); /* or somebody else does */
 }

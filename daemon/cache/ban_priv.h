@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "daemon/base/list.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
 #include "daemon/cache/ban.h"
@@ -67,6 +68,14 @@ struct ban {
     size_t bytes;  /* what it is charged as */
     char *text;
     uint32_t text_len;
+    /* A purge by tag: it has no tests.  Hashes, in the ban's memory; `soft`: what has one of them
+     * becomes stale and stays. */
+    bool soft;
+    uint16_t ntags;
+    const uint64_t *tags;
+    struct list due;         /* waits for its walk, under the list's lock; or none */
+    _Atomic uint64_t purged; /* responses that left, or became stale, because of it */
+    _Atomic bool walked;     /* everything was looked at */
     /* by any thread */
     _Atomic bool completed;      /* every READY entry was tested; stored by the lurker */
     _Atomic uint64_t equal_from; /* from this ban on a newer one says the same; 0: none does */
@@ -90,6 +99,22 @@ struct ban_pass {
     int64_t again_at_ms; /* when to look for what the last one missed */
 };
 
+enum {
+    TAG_WALK_BANS = 256, /* in one walk; more wait for the next */
+    TAG_FILTER_WORDS = 64,
+};
+
+/* One walk along the index, for all purges by tag that are due when it begins; the lurker's thread
+ * only. */
+struct tag_walk {
+    unsigned nbans;                    /* 0: there is none */
+    struct ban *bans[TAG_WALK_BANS];   /* references; the oldest first */
+    uint64_t filter[TAG_FILTER_WORDS]; /* a bit for what the hashes of their tags end in */
+    uint64_t cursor;                   /* of the index */
+    int64_t ended_ms;                  /* the last one */
+    struct list asked;                 /* of tag_purge.link: who waits for the number */
+};
+
 struct bans {
     /* Read by every lookup, stored under the lock: on a line that nobody else writes. */
     _Atomic(struct ban *) newest;
@@ -99,8 +124,10 @@ struct bans {
     struct ban *oldest;
     size_t bytes;
     struct bans_conf conf;
+    struct list tags_due; /* of ban.due; a reference each */
     /* the lurker's thread */
     struct ban_pass pass;
+    struct tag_walk walk;
 };
 
 /* What an entry holds that matched a ban: whoever finds it knows that it is not good. */
@@ -116,6 +143,11 @@ bans_newest(const struct bans *b)
 {
     return atomic_load_explicit(&b->newest, memory_order_acquire);
 }
+
+void ban_ref(struct ban *b);
+void ban_unref(struct ban *b);
+/* Takes it, and makes it the newest.  0; or TERR_LIMIT, and it was freed. */
+int bans_put(struct cache *c, struct ban *ban, const struct clock *now);
 
 /* A new entry has been tested against what is there when its fetch begins. */
 void bans_attach(struct bans *b, struct entry *e);
@@ -134,18 +166,24 @@ bool bans_fresh(struct cache *c, struct entry *e);
 struct ban_walk {
     struct ban *from;            /* down to the entry's, which is not tested any more */
     const struct http_head *req; /* NULL: what needs one is not tested, and not passed */
-    bool unseen;                 /* completed ones count too */
+    bool unseen;                 /* completed ones count too; and soft is as hard */
+    struct ban *hit;             /* out, with true: which */
     unsigned tested;             /* out: bans */
     unsigned tests;              /* out: comparisons */
 };
-/* True: one matches.  Else *upto is how far the entry may go; `seen`: it cannot. */
-bool ban_walk(struct ban_walk *w, const struct entry *e, const struct ban *seen, struct ban **upto);
+/* True: one matches.  Else *upto is how far the entry may go; `seen`: it cannot.  Soft purges make
+ * it stale on the way. */
+bool ban_walk(struct ban_walk *w, struct entry *e, const struct ban *seen, struct ban **upto);
 /* True: it went from `seen` to `upto`. */
 bool ban_move(struct entry *e, struct ban *seen, struct ban *upto);
 /* Marks it; true: by this call. */
 bool ban_kill(struct entry *e);
+/* One more left, or became stale, because of this ban, if it is a purge by tag. */
+void ban_count(struct cache *c, struct ban *b);
 /* Drops bans from the old end that nobody holds, under the lock. */
 void bans_trim(struct cache *c);
+/* tag_purge.c: gives back what waits for a walk; at the end. */
+void tag_walk_forget(struct bans *b);
 /* Is it superfluous for a walk from a ban with this number? */
 bool ban_is_done(const struct ban *b, uint64_t from_seq, bool unseen);
 
@@ -161,6 +199,8 @@ struct ban_subject {
     struct http_head stored;
     struct http_field fields[LIMIT_FIELDS];
 };
+/* Has it one of the tags that this purge is about? */
+bool ban_has_tag(const struct ban *b, const struct entry *e);
 /* Do all its tests hold?  Adds how many were made. */
 bool ban_matches(const struct ban *b, struct ban_subject *s, unsigned *tests);
 

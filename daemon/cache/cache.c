@@ -10,6 +10,7 @@
 #include "daemon/cache/cache_priv.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/head.h"
+#include "daemon/http/tags.h"
 
 enum {
     /* What one miss does for a table that doubles, which needs 1 bucket for 7 of them to be through
@@ -407,14 +408,21 @@ entry_outcome(struct entry *e, enum entry_state state)
 static int
 entry_set_block(struct entry *e, const struct cache_response *r)
 {
-    struct entry_block *b = entry_block_new(e, r->head.len + r->vary.len + r->key_text.len);
+    bool any = r->tags != NULL && r->tags->any;
+    unsigned ntags = r->tags == NULL || any ? 0 : r->tags->n;
+    size_t len = r->head.len + r->vary.len + r->key_text.len;
+    struct entry_block *b = r->head.len > UINT16_MAX ? NULL : entry_block_new(e, len, ntags);
     char *p;
 
     if (b == NULL)
-        return TERR_NOMEM;
+        return TERR_NOMEM; /* or no room: nobody could read it back (block_parse) */
+    if (ntags > 0)
+        memcpy((uint64_t *)(void *)b - ntags, r->tags->hash, ntags * sizeof(uint64_t));
+    b->any_tag = any;
     b->body_len = r->body_len;
     b->age = entry_ms_pack(r->fresh->age_ms);
-    b->head_len = (uint32_t)r->head.len;
+    b->head_len = (uint16_t)r->head.len;
+    b->sent_len = (uint16_t)(r->head_sent > 0 ? r->head_sent : r->head.len);
     b->vary_len = (uint16_t)r->vary.len;
     b->key_len = (uint16_t)r->key_text.len;
     b->status = r->status;
@@ -664,6 +672,20 @@ entry_soften(struct entry *e, const struct cache_change *to)
         keep = to->keep_ms;
     if (to->grace_ms >= 0 || to->keep_ms >= 0)
         entry_ms_set(&e->keep, entry_grace_ms(e) + keep);
+}
+
+bool
+entry_make_stale(struct entry *e, int64_t now_ms)
+{
+    int64_t resident = now_ms > e->received_ms ? now_ms - e->received_ms : 0;
+    entry_ms_t was = atomic_load_explicit(&e->ttl, memory_order_relaxed);
+
+    atomic_store_explicit(&e->softened, true, memory_order_relaxed);
+    while (entry_ms_of(was) > resident)
+        if (atomic_compare_exchange_weak_explicit(
+                &e->ttl, &was, entry_ms_pack(resident), memory_order_relaxed, memory_order_relaxed))
+            return true;
+    return false;
 }
 
 /* What is not in the index now, because it is late, learns it from the count of changes.  How

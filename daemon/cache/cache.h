@@ -28,6 +28,7 @@ struct fresh_verdict;
 struct http_head;
 struct range_spec;
 struct storage;
+struct tags;
 struct waiter;
 
 enum cache_verdict {
@@ -83,6 +84,8 @@ struct cache_answer {
 /* What the fetch knows once a response head has come. */
 struct cache_response {
     struct slice head;              /* status line and fields, copied */
+    size_t head_sent;               /* of it, what clients see; 0: all */
+    const struct tags *tags;        /* copied; NULL: none */
     struct slice vary;              /* specification, copied */
     struct slice key_text;          /* copied */
     uint16_t status, origin_status; /* 304 when it was validated, 206 when it was completed */

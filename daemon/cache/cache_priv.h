@@ -108,9 +108,9 @@ struct entry *entry_new(struct cache *c, unsigned refs, bool is_private);
 int entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n);
 /* NULL: no memory.  `must`: from the heap, if need be; one a fetch. */
 struct entry_parts *entry_parts_new(const struct entry_part *parts, unsigned n, bool must);
-/* Memory for the entry's block with `len` bytes of text; NULL: none, or from the heap when it is a
- * private one's. */
-struct entry_block *entry_block_new(struct entry *e, size_t len);
+/* Memory for the entry's block with `len` bytes of text and so many tags; NULL: none, or from the
+ * heap when it is a private one's. */
+struct entry_block *entry_block_new(struct entry *e, size_t len, unsigned ntags);
 
 void entry_block_free(struct entry *e);
 
@@ -119,12 +119,14 @@ entry_block_size(const struct entry *e)
 {
     const struct entry_block *b = e->block;
 
-    return sizeof(*b) + b->head_len + b->vary_len + b->key_len;
+    return b->ntags * sizeof(uint64_t) + sizeof(*b) + b->head_len + b->vary_len + b->key_len;
 }
 
 /* It has left the index, under the guard of its key: the index's hold goes after a grace period,
  * which begins with its outcome if that is still to come. */
 void entry_retire(struct entry *e);
+/* A soft purge at that time: stale from then on.  Was it fresh until this call? */
+bool entry_make_stale(struct entry *e, int64_t now_ms);
 /* Under the guard of its key.  The index's hold goes after a grace period. */
 void cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e);
 /* Unless it was unlinked before; `g` NULL: under a guard of its own. */

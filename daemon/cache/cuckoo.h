@@ -183,6 +183,11 @@ size_t cuckoo_buckets(const struct cuckoo *t);
  * node.  What is moved between two slices is seen twice or not at all.  Any cursor is legal. */
 void cuckoo_each_next(const struct cuckoo *t, uint64_t *cursor, cuckoo_each_f *each, void *ctx);
 
+/* The same without a lock, for who may overlook what comes, goes or moves meanwhile: the nodes of one
+ * bucket, and how many.  For threads that are online; they are borrowed until these go offline. */
+unsigned cuckoo_peek_next(
+    const struct cuckoo *t, uint64_t *cursor, struct cuckoo_node *nodes[CUCKOO_SLOTS_MAX]);
+
 /* Shows every node.  True: no node moved meanwhile, so whatever was in the table all the time
  * was seen once.  False: something may have been missed.  To empty the table repeat until true,
  * which ends soon, for nothing moves in a table with room. */

@@ -59,6 +59,46 @@ cuckoo_each_next(const struct cuckoo *t, uint64_t *cursor, cuckoo_each_f *each, 
     cuckoo_unlock(t, &g);
 }
 
+enum {
+    WALK_AHEAD = 4, /* buckets: a walk comes there before the memory would have answered */
+};
+
+/* Their memory is asked for now. */
+static void
+cuckoo_read_ahead(const struct cuckoo *t, const struct cuckoo_shape *s, uint64_t cursor)
+{
+    uint64_t places = (UINT64_C(1) << 63) / (s->bucket_mask + 1);
+
+    __builtin_prefetch(cuckoo_bucket(t, s, cuckoo_cursor_place(cursor + WALK_AHEAD * places)));
+}
+
+/* A bucket is split from its last slot on, and read up to it: if that says nothing of a split, the
+ * slots before it were read before. */
+unsigned
+cuckoo_peek_next(
+    const struct cuckoo *t, uint64_t *cursor, struct cuckoo_node *nodes[CUCKOO_SLOTS_MAX])
+{
+    struct cuckoo_place at = cuckoo_cursor_place(*cursor);
+    const struct cuckoo_slot *bucket;
+    const struct cuckoo_shape *s;
+    uint64_t word;
+    unsigned n;
+
+    OBJ_CHECK(t, CUCKOO_MAGIC);
+    do {
+        bucket = cuckoo_leaf(t, at, &s);
+        n = 0;
+        for (unsigned i = 0; i < cuckoo_slots(t); i++) {
+            word = cuckoo_load(&bucket[i]);
+            if (word > CUCKOO_SPLIT)
+                nodes[n++] = cuckoo_word_node(word);
+        }
+    } while (word == CUCKOO_SPLIT);
+    *cursor = cuckoo_cursor_next(s, *cursor);
+    cuckoo_read_ahead(t, s, *cursor);
+    return n;
+}
+
 /* No counter ever goes back, so two equal sums are two equal sets of counters. */
 uint64_t
 cuckoo_moves(const struct cuckoo *t)

@@ -3,6 +3,7 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache_priv.h"
+#include "daemon/http/tags.h"
 
 const struct entry_block entry_no_block = {.body_len = STOBJ_SIZE_UNKNOWN};
 
@@ -77,28 +78,34 @@ entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n)
 }
 
 struct entry_block *
-entry_block_new(struct entry *e, size_t len)
+entry_block_new(struct entry *e, size_t len, unsigned ntags)
 {
-    struct entry_block *b = storage_alloc(cache_of_all->storage, sizeof(*b) + len, CHARGE_HEAD);
+    size_t size = ntags * sizeof(uint64_t) + sizeof(struct entry_block) + len;
+    uint64_t *tags = storage_alloc(cache_of_all->storage, size, CHARGE_HEAD);
+    struct entry_block *b;
 
-    tassert(e->block == &entry_no_block);
-    e->block_on_heap = b == NULL && entry_is_private(e);
+    tassert(e->block == &entry_no_block && ntags <= TAGS_MAX);
+    e->block_on_heap = tags == NULL && entry_is_private(e);
     if (e->block_on_heap)
-        b = malloc(sizeof(*b) + len);
+        tags = malloc(size);
+    if (tags == NULL)
+        return NULL;
+    b = (struct entry_block *)(void *)(tags + ntags);
+    b->ntags = (uint8_t)ntags;
     return b;
 }
 
 void
 entry_block_free(struct entry *e)
 {
-    struct entry_block *b = (struct entry_block *)(uintptr_t)e->block;
+    void *memory = (void *)(uintptr_t)entry_tags(e); /* it begins with them */
 
-    if (b == &entry_no_block)
+    if (e->block == &entry_no_block)
         return;
     if (e->block_on_heap)
-        free(b);
+        free(memory);
     else
-        storage_free(cache_of_all->storage, b, entry_block_size(e), CHARGE_HEAD);
+        storage_free(cache_of_all->storage, memory, entry_block_size(e), CHARGE_HEAD);
     e->block = &entry_no_block;
 }
 
@@ -166,7 +173,8 @@ entry_set_fetch(struct entry *e, struct task *fetch)
 uint64_t
 entry_bytes(const struct entry *e)
 {
-    uint64_t bytes = entry_block_size(e) - sizeof(*e->block);
+    const struct entry_block *b = e->block;
+    uint64_t bytes = (uint64_t)b->head_len + b->vary_len + b->key_len;
     unsigned nparts = entry_nparts(e);
 
     OBJ_CHECK(e, ENTRY_MAGIC);

@@ -85,15 +85,20 @@ entry_ms_of(entry_ms_t packed)
     return (v < 0 ? v + ENTRY_MS_EXACT : v - ENTRY_MS_EXACT) * 1000;
 }
 
-/* What a response alone has, in one allocation with its texts. */
+/* What a response alone has, in one allocation with its texts, and in front of it the hashes of its
+ * tags: who has none pays nothing, and a walk finds them beside their number. */
 struct entry_block {
     uint64_t body_len; /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
     entry_ms_t age;    /* when it came */
-    uint32_t head_len;
+    uint16_t sent_len; /* of its head, what clients see: fields that are not for them come last */
+    uint16_t head_len;
     uint16_t vary_len, key_len;
     uint16_t status;
-    char text[]; /* head, vary specification, key */
+    uint8_t ntags;
+    bool any_tag; /* it has more than are remembered: each purge by tag is for it */
+    char text[];  /* head, vary specification, key */
 };
+_Static_assert(sizeof(struct entry_block) == 24, "struct entry_block grew");
 /* Of who has none: all is empty. */
 extern const struct entry_block entry_no_block;
 
@@ -193,10 +198,25 @@ entry_next(const struct entry *e)
     return atomic_load_explicit(&e->variant, memory_order_acquire);
 }
 
+/* All of it: for who reads and compares. */
 static inline struct slice
 entry_head(const struct entry *e)
 {
     return slice_of(e->block->text, e->block->head_len);
+}
+
+/* As clients see it. */
+static inline struct slice
+entry_sent_head(const struct entry *e)
+{
+    return slice_of(e->block->text, e->block->sent_len);
+}
+
+/* block->ntags hashes, as tag_hash() makes them; READY ones. */
+static inline const uint64_t *
+entry_tags(const struct entry *e)
+{
+    return (const uint64_t *)(const void *)e->block - e->block->ntags;
 }
 
 static inline struct slice

@@ -63,6 +63,8 @@
     X(cache, main_bytes, GAUGE, "Bytes that have been used; with sieve and lru, all")              \
     X(cache, purged, COUNTER, "Responses removed by purges")                                       \
     X(cache, purged_soft, COUNTER, "Responses whose times soft purges cut")                        \
+    X(cache, tag_purges, COUNTER, "Purges by tag; what they found is among the purged")            \
+    X(cache, tag_overflow, COUNTER, "Responses with more tags than are remembered: of every tag")  \
     X(negative, hits, COUNTER, "Requests answered 404 or 410 by the negative cache")               \
     X(negative, entries, GAUGE, "Names in it; expired ones count until another takes their place") \
     X(negative, inserts, COUNTER, "Names put in, and renewed")                                     \

@@ -108,7 +108,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     atomic_init(&e.keep, 20000);
     stored.block.status = 200;
     stored.block.age = 3000;
-    stored.block.head_len = (uint32_t)fuzz_block(
+    stored.block.head_len = (uint16_t)fuzz_block(
         end != NULL ? end + 1 : "", end != NULL ? size - len - 1 : 0, stored.block.text);
     err = ban_parse(&b, slice_of(exact, len), why, sizeof(why));
     free(exact);

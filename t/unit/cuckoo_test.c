@@ -664,6 +664,32 @@ TEST(cuckoo, a_walk_in_slices_is_whole_while_the_table_doubles)
     fixture_close(&f);
 }
 
+TEST(cuckoo, a_walk_without_locks_is_whole_while_the_table_doubles)
+{
+    struct cuckoo_node *nodes[CUCKOO_SLOTS_MAX];
+    struct fixture f;
+    struct cuckoo_stats s;
+    uint64_t cursor = 0;
+    size_t n = 930;
+
+    hash_secret_fix(2);
+    fixture_open_growing(&f, 10, 16, 8);
+    grow_by_inserting(&f, 0, n, 0);
+    do {
+        unsigned seen = cuckoo_peek_next(f.table, &cursor, nodes);
+
+        for (unsigned i = 0; i < seen; i++)
+            container_of(nodes[i], struct item, node)->shown++;
+        cuckoo_tend(f.table, 3, SIZE_MAX);
+    } while (cursor != 0);
+    cuckoo_stats(f.table, &s);
+    CHECK_EQ(1, s.doubled);
+    for (size_t i = 0; i < n; i++)
+        CHECK_EQ(1, f.items[i].shown);
+    fixture_check(&f, n);
+    fixture_close(&f);
+}
+
 TEST_MAIN(TEST_ENTRY(cuckoo, what_was_put_in_is_found_until_it_is_taken_out),
     TEST_ENTRY(cuckoo, replacing_keeps_the_key_and_changes_the_node),
     TEST_ENTRY(cuckoo, keys_with_one_tag_and_one_pair_of_buckets_are_told_apart),
@@ -684,4 +710,5 @@ TEST_MAIN(TEST_ENTRY(cuckoo, what_was_put_in_is_found_until_it_is_taken_out),
     TEST_ENTRY(cuckoo, a_table_of_fixed_size_never_doubles),
     TEST_ENTRY(cuckoo, without_memory_it_goes_on_as_it_is_and_asks_again_later),
     TEST_ENTRY(cuckoo, who_may_not_take_so_much_leaves_it_to_others),
-    TEST_ENTRY(cuckoo, a_walk_in_slices_is_whole_while_the_table_doubles))
+    TEST_ENTRY(cuckoo, a_walk_in_slices_is_whole_while_the_table_doubles),
+    TEST_ENTRY(cuckoo, a_walk_without_locks_is_whole_while_the_table_doubles))
