@@ -94,6 +94,9 @@
     X(request_id_header, TOKEN, "", 0, 64,                                                         \
       "Field that carries the request's id to the backend and the client; empty: none")            \
     X(http_cache_status, BOOL, 1, 0, 1, "Add Cache-Status (RFC 9211) to responses")                \
+    X(http_tags, BOOL, 0, 0, 1,                                                                    \
+      "Send Surrogate-Key, xkey and Cache-Tag on to clients. By default they are taken away, as "  \
+      "Fastly and Cloudflare do; beresp, obj and bans see them in any case")                       \
     X(http_via, TOKEN, "tarn", 1, 64, "Pseudonym in Via (RFC 9110 7.6.3)")                         \
     X(http_server, ASCII, "tarn", 1, 64, "Server of the answers that Tarn makes itself")           \
     X(user, TEXT, "", 0, 255,                                                                      \
@@ -125,7 +128,7 @@
     X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(idle_send_timeout)       \
     X(pipe_timeout) X(drain_timeout) X(watchdog) X(backend_send_timeout)                           \
     X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(max_object_size)       \
-    X(http_cache_status) X(log_level) X(log_rate)
+    X(http_cache_status) X(http_tags) X(log_level) X(log_rate)
 /* clang-format on */
 
 #endif

@@ -93,6 +93,13 @@ enum vcl_func_how {
       VCL_HOST, "Shortens their lives; how many")                                                  \
     X(TARN_NEGATIVE, "tarn", "negative", VOID, "DURATION d", VCL_IN(BACKEND_RESPONSE), VCL_HOST,   \
       "Remember for so long that there is nothing, without this page, if it is a 404 or 410")      \
+    X(TARN_TAG, "tarn", "tag", VOID, "STRING tags",                                                \
+      VCL_IN(BACKEND_RESPONSE) | VCL_IN(BACKEND_ERROR), VCL_HOST,                                  \
+      "Tags of the response, spaces or commas between them, beside those that its fields name")    \
+    X(TARN_PURGE_TAG, "tarn", "purge_tag", INT, "STRING tags, [BOOL soft=false]",                  \
+      VCL_CLIENT | VCL_BACKEND, VCL_HOST,                                                          \
+      "What has one of these tags, spaces or commas between them, leaves, or becomes stale, at "   \
+      "once for all who ask; how many tags; -1: refused, and the daemon's log says why")           \
     X(TARN_TABLE_CONTAINS, "tarn", "table_contains", BOOL, "STRING name, STRING key",              \
       VCL_CLIENT | VCL_BACKEND, VCL_HOST,                                                          \
       "Is the key in this table of the configuration? false: it is not, or there is no table yet") \

@@ -70,8 +70,8 @@
                                       "a field such as req.http.x-var keeps a value")              \
     X(MODULE, "vsthrottle",           "a module of varnish-modules that vcl-lite does not have")   \
     X(MODULE, "accept",               "a module of varnish-modules that vcl-lite does not have")   \
-    X(MODULE, "xkey",                 "a module of varnish-modules that vcl-lite does not have: "  \
-                                      "ban(\"obj.http.xkey ~ ...\") does most of it")              \
+    X(MODULE, "xkey",                 "tarn.purge_tag() of import tarn does it; xkey fields are "  \
+                                      "heeded without an import")                                  \
     X(MODULE, "dynamic",              "a third-party module that vcl-lite does not have")          \
     X(MODULE, "goto",                 "a module of Varnish Enterprise that vcl-lite does not have")\
     X(MODULE, "bodyproxy",            "a third-party module that vcl-lite does not have")          \

@@ -63,6 +63,7 @@ fetch_hand_over(struct fetch *f, struct cache_response *r)
     int err = 0;
 
     r->vary = r->key_text = slice_of(NULL, 0);
+    r->tags = NULL;
     if (!f->entry->abandoned) {
         own = cache_private(f->proxy->cache);
         err = own == NULL ? TERR_NOMEM : cache_publish(own, r);
@@ -167,6 +168,8 @@ fetch_revalidated(
     r.length_in_head = http_has(&merged, HTTP_F_CONTENT_LENGTH); /* not with return(beresp) */
     if (err == 0)
         err = fetch_vary(f, &merged, &r.vary);
+    if (err == 0)
+        err = fetch_tags(f, &r, v.storable);
     if (err != 0)
         return err;
     if (!v.storable && r.partial)

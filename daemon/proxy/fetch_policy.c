@@ -285,6 +285,7 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
     v->came = head;
     v->beresp = NULL;
     v->touched = v->whole = v->ttl_said = false;
+    v->tags = NULL;
     v->absent_ms = 0;
     v->absent_said_ms = FETCH_UNSAID;
 }
@@ -416,6 +417,7 @@ fetch_begin_error(struct fetch *f)
     v->beresp = e;
     v->came = NULL;
     v->made = v->touched = true;
+    v->tags = NULL;
     v->nbody = 0;
     v->v = (struct fresh_verdict){.refusal = FRESH_REFUSE_NO_FRESHNESS, .stale_if_error_ms = -1};
     v->grace_ms = v->keep_ms = 0;
@@ -532,7 +534,9 @@ fetch_publish_error(struct fetch *f)
     if (n < 0)
         return n;
     r.head = slice_of(out, (size_t)n);
-    n = fetch_error_body(f, &part.body, &part.len);
+    n = fetch_tags(f, &r, v->v.storable && f->is_shared);
+    if (n == 0)
+        n = fetch_error_body(f, &part.body, &part.len);
     if (n != 0)
         return n;
     r.body_len = part.len;

@@ -32,6 +32,7 @@ struct fetch_policy {
     int64_t absent_said_ms;    /* tarn.negative(d); FETCH_UNSAID */
     uint16_t status;           /* error(status) */
     struct slice reason;
+    struct tags *tags;  /* tarn.tag(); NULL: none */
     struct slice *body; /* parts of beresp.body */
     unsigned nbody, body_room;
     uint8_t retries;

@@ -167,6 +167,11 @@ int64_t fetch_core_absent_ms(
 /* What the response that is not kept tells about those to come. */
 void fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status);
 int fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out);
+/* fetch_tags.c: what clients see of r->head, which is written, and, when it is kept, its tags.  0 or
+ * TERR_NOMEM. */
+int fetch_tags(struct fetch *f, struct cache_response *r, bool kept);
+/* Has it tags, by its fields or the policy's word? */
+bool fetch_names_tags(const struct fetch *f, const struct http_head *head);
 /* fetch_publish.c: the outcome for the entry; 0 and f->body set, or TERR_*. */
 int fetch_publish(struct fetch *f, const struct http_head *head);
 /* The body is whole, and nobody has been told of the head yet: now they are.  0 or TERR_*. */

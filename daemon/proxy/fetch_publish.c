@@ -79,6 +79,7 @@ fetch_write_head(
     if (r->length_in_head)
         n += snprintf(out + n, 48, "Content-Length: %llu\r\n", (unsigned long long)fr->length);
     r->head = slice_of(out, (size_t)n);
+    r->head_sent = 0;
     return 0;
 }
 
@@ -261,6 +262,8 @@ fetch_publish_shared(struct fetch *f, const struct http_head *head, struct cache
     err = part ? fetch_gather_parts(f, head, r, parts) : fetch_write_head(f, head, true, r);
     if (err == 0)
         err = fetch_vary(f, head, &r->vary);
+    if (err == 0)
+        err = fetch_tags(f, r, true);
     r->key_text = f->key_text;
     if (err == 0)
         err = fetch_is_held(f) && !part ? fetch_hold(f, head, r) : cache_publish(f->entry, r);
@@ -290,8 +293,9 @@ fetch_core_absent_ms(
     if (!f->is_shared || cache_negative(f->proxy->cache) == NULL ||
         (head->status != 404 && head->status != 410))
         return 0;
-    /* The key does not tell variants apart, and a cookie is for one. */
-    if (!says_nothing || http_has(head, HTTP_F_VARY) || http_has(head, HTTP_F_SET_COOKIE))
+    /* The key does not tell variants apart, a cookie is for one, and a name has no tags. */
+    if (!says_nothing || http_has(head, HTTP_F_VARY) || http_has(head, HTTP_F_SET_COOKIE) ||
+        fetch_names_tags(f, head))
         return 0;
     return upstreams_conf(registry_upstreams(f->proxy->registry))->negative.ttl;
 }
@@ -304,7 +308,8 @@ fetch_judge_absence(struct fetch *f, const struct http_head *head, const struct 
 
     f->absent_ms = f->vcl == NULL ? fetch_core_absent_ms(f, head, v) : fetch_policy_absent_ms(f);
     if (f->vcl != NULL && (!f->is_shared || cache_negative(f->proxy->cache) == NULL ||
-                              (status != 404 && status != 410) || http_has(head, HTTP_F_VARY)))
+                              (status != 404 && status != 410) || http_has(head, HTTP_F_VARY) ||
+                              fetch_names_tags(f, head)))
         f->absent_ms = 0;
     f->absent_status = (uint16_t)status;
     f->absent_age_ms = v->age_ms;
@@ -408,6 +413,8 @@ fetch_publish_window(struct fetch *f, const struct http_head *head, struct cache
 
     if (err == 0)
         err = fetch_vary(f, head, &r->vary);
+    if (err == 0)
+        err = fetch_tags(f, r, true);
     if (err == 0 && fetch_new_window(f, &part.body, r->body_len) != 0)
         err = TERR_NOMEM;
     if (err != 0)
@@ -445,6 +452,8 @@ fetch_publish_private(struct fetch *f, const struct http_head *head, struct cach
         err = fetch_leave_marker(f, head->status);
     if (err == 0)
         err = fetch_write_head(f, head, false, r);
+    if (err == 0)
+        err = fetch_tags(f, r, false);
     if (err == 0 &&
         stobj_new(&part.body, f->proxy->storage, fetch_is_held(f) ? STOBJ_KEPT : STOBJ_PRIVATE,
             r->body_len, transit - transit / TRANSIT_REST_PART) != 0)
@@ -452,6 +461,7 @@ fetch_publish_private(struct fetch *f, const struct http_head *head, struct cach
     if (err != 0)
         return err;
     r->vary = r->key_text = slice_of(NULL, 0);
+    r->tags = NULL; /* of an attempt to keep it */
     r->parts = &part;
     r->nparts = 1;
     f->part_len = STOBJ_SIZE_UNKNOWN;

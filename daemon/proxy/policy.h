@@ -137,6 +137,10 @@ int policy_get_storage(
 /* Variables that do not depend on the side: server.*, param.*, storage; TERR_NOTFOUND: not one. */
 int policy_get_common(struct vcl_run *r, enum vcl_var var, struct vcl_value *out);
 
+/* policy_tag.c: tarn.tag, tarn.purge_tag. */
+int policy_tag(struct vcl_run *r, const struct vcl_value *args);
+int policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
+
 /* policy_table.c: tarn.table_contains, tarn.table_lookup. */
 int policy_table_contains(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
 int policy_table_lookup(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);

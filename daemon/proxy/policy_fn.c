@@ -345,6 +345,10 @@ policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsign
         return policy_purge(r, args, true, out);
     case VCL_FN_TARN_NEGATIVE:
         return policy_negative(ctx->fetch, args[0].r);
+    case VCL_FN_TARN_TAG:
+        return policy_tag(r, args);
+    case VCL_FN_TARN_PURGE_TAG:
+        return policy_purge_tag(r, args, out);
     case VCL_FN_TARN_TABLE_CONTAINS:
         return policy_table_contains(r, args, out);
     case VCL_FN_TARN_TABLE_LOOKUP:

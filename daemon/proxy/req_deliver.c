@@ -73,7 +73,7 @@ req_begin_entry(struct req *r)
 
     r->resp = (struct exchange_response){
         .status = s,
-        .block = r->policy.touched ? r->policy.block : entry_head(e),
+        .block = r->policy.touched ? r->policy.block : entry_sent_head(e),
         .length = entry_body_len(e),
         .length_in_block = e->length_in_head && !r->policy.no_length,
         .close = r->policy.close,

@@ -101,7 +101,7 @@ static bool
 pipe_begin(struct req *r)
 {
     r->resp = (struct exchange_response){
-        .status = 101, .block = entry_head(r->entry), .length = EXCHANGE_LENGTH_UNKNOWN};
+        .status = 101, .block = entry_sent_head(r->entry), .length = EXCHANGE_LENGTH_UNKNOWN};
     r->pipe = usage_calloc(&r->proxy->loop->usage, USAGE_REQUEST, sizeof(*r->pipe));
     if (r->pipe == NULL)
         return false;

@@ -64,7 +64,7 @@ req_edit_stored(struct req *r, struct head_edit *e)
 {
     struct arena *a = &r->x->arena;
     struct http_field *fields = arena_alloc(a, LIMIT_FIELDS * sizeof(*fields));
-    struct slice stored = entry_head(r->entry);
+    struct slice stored = entry_sent_head(r->entry);
     struct http_head head;
     char *text;
     int err;

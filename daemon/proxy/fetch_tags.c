@@ -1,0 +1,67 @@
+/* fetch_tags.c -- the tags of a response, from its fields and from the policy; and who sees the
+ * fields: bans and policies always, clients when the operator says so. */
+#include "daemon/base/terr.h"
+#include "daemon/http/tags.h"
+#include "daemon/proxy/fetch_policy.h"
+#include "daemon/shm/elog.h"
+
+enum {
+    TAGS_KEY_SHOWN = 200, /* bytes, in the error log */
+};
+
+static void
+fetch_say_overflow(struct fetch *f)
+{
+    struct slice key = f->key_text;
+
+    counter_add(f->proxy->counters, COUNTER_cache_tag_overflow, 1);
+    elog(ELOG_WARN,
+        "tags: %.*s has more than %d, or more than %d bytes of them: each purge by tag is for it",
+        key.len > TAGS_KEY_SHOWN ? TAGS_KEY_SHOWN : (int)key.len, key.ptr != NULL ? key.ptr : "",
+        TAGS_MAX, TAGS_BYTES_MAX);
+}
+
+/* Lines that name tags go behind the others, and are not sent.  0 or TERR_NOMEM. */
+static int
+fetch_hide_tags(struct fetch *f, struct cache_response *r)
+{
+    char *out = arena_alloc(&f->arena, r->head.len);
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    r->head_sent = tags_put_last(r->head, out);
+    r->head = slice_of(out, r->head.len);
+    return 0;
+}
+
+int
+fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
+{
+    struct tags *tags = f->vcl != NULL ? f->vcl->tags : NULL;
+    bool named = tags_lines(r->head) > 0;
+
+    if (named && !f->proxy->params.http_tags && fetch_hide_tags(f, r) != 0)
+        return TERR_NOMEM;
+    if (!kept || (tags == NULL && !named))
+        return 0;
+    if (tags == NULL) {
+        tags = arena_alloc(&f->arena, sizeof(*tags));
+        if (tags == NULL)
+            return TERR_NOMEM;
+        tags_init(tags);
+    }
+    tags_add_block(tags, r->head);
+    if (tags->any)
+        fetch_say_overflow(f);
+    r->tags = tags;
+    return 0;
+}
+
+bool
+fetch_names_tags(const struct fetch *f, const struct http_head *head)
+{
+    return (f->vcl != NULL && f->vcl->tags != NULL) ||
+           http_find_name(head, SLICE_LIT("Surrogate-Key"), NULL) != NULL ||
+           http_find_name(head, SLICE_LIT("xkey"), NULL) != NULL ||
+           http_find_name(head, SLICE_LIT("Cache-Tag"), NULL) != NULL;
+}
