@@ -11,6 +11,7 @@
 #include "daemon/cache/ban.h"
 #include "daemon/cache/cache.h"
 #include "daemon/doors.h"
+#include "daemon/cache/tag_purge.h"
 #include "daemon/manage_priv.h"
 #include "daemon/net/netloop.h"
 #include "daemon/net/signals.h"
@@ -145,6 +146,7 @@ manage_stop(struct manage *m)
     task_cancel(&m->task);
     timer_unlink(&m->lurk);
     task_cancel(&m->lurk_task);
+    m->loop->next_turn = NULL;
     net_loop_stop(m->net);
 }
 
@@ -152,8 +154,13 @@ static void
 manage_on_lurk(struct task *t)
 {
     struct manage *m = container_of(t, struct manage, lurk_task);
-    int64_t again_ms = bans_lurk(cache_bans(m->env.cache), (int64_t)m->loop->clock.mono_ms);
+    int64_t again_ms;
 
+    if (tag_purge_walk(m->env.cache, (int64_t)m->loop->clock.mono_ms)) {
+        m->loop->next_turn = t; /* somebody waits for it */
+        return;
+    }
+    again_ms = bans_lurk(cache_bans(m->env.cache), (int64_t)m->loop->clock.mono_ms);
     again_ms = cache_tend_index(m->env.cache, again_ms);
     timer_set(&m->loop->wheel, &m->lurk, loop_deadline(m->loop, again_ms));
 }

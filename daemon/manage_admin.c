@@ -79,6 +79,15 @@ manage_host_reload(void *ctx, json_t **answer)
     return manage_reload(ctx, answer);
 }
 
+static void
+manage_host_walk_tags(void *ctx)
+{
+    struct manage *m = ctx;
+
+    if (m->phase != MANAGE_ENDED)
+        task_wake(&m->lurk_task);
+}
+
 static const struct admin_host manage_host = {
     .state = manage_host_state,
     .stop = manage_host_stop,
@@ -88,6 +97,7 @@ static const struct admin_host manage_host = {
     .connections = manage_host_connections,
     .listeners = manage_host_listeners,
     .reload = manage_host_reload,
+    .walk_tags = manage_host_walk_tags,
 };
 
 static void

@@ -209,18 +209,31 @@ admin_log(const struct admin_req *r)
         c->path.len > 200 ? 200 : (int)c->path.len, c->path.ptr, c->status);
 }
 
+static void
+admin_handle(struct admin_req *r)
+{
+    struct admin_call *c = &r->call;
+
+    if (c->resume != NULL) {
+        c->resume(c);
+        return;
+    }
+    if (r->in != NULL)
+        r->in[r->in_len] = '\0';
+    c->body = slice_of(r->in != NULL ? r->in : "", r->in_len);
+    admin_route(c);
+}
+
 /* ANSWER -- the handler, or what was wrong before it. */
 static enum admin_next
 admin_state_answer(struct admin_req *r)
 {
     struct admin_call *c = &r->call;
 
-    if (c->status == 0) {
-        if (r->in != NULL)
-            r->in[r->in_len] = '\0';
-        c->body = slice_of(r->in != NULL ? r->in : "", r->in_len);
-        admin_route(c);
-    }
+    if (c->status == 0)
+        admin_handle(r);
+    if (c->status == 0)
+        return ADMIN_WAIT;
     free(r->in);
     r->in = NULL;
     r->out = c->stream != NULL ? malloc(ADMIN_STREAM_ROOM) : admin_render(c, &r->out_len);
@@ -345,6 +358,8 @@ admin_req_free(struct admin_req *r)
     bool stops = r->call.stops, drains = r->call.drains;
 
     timer_unlink(&r->timer);
+    if (r->call.leave != NULL)
+        r->call.leave(&r->call);
     task_cancel(&r->task);
     if (r->call.stream != NULL)
         r->call.stream->free(r->call.stream);
@@ -402,6 +417,7 @@ admin_start(void *ctx, struct exchange *x)
     r->x = x;
     task_init(&r->task, &a->env.loop->tasks, admin_run);
     timer_init(&r->timer, &r->task);
+    r->call.task = &r->task;
     x->answerer = r;
     x->task = &r->task;
     a->nreqs++;

@@ -4,7 +4,8 @@
  *   call     one request on its way through its handler
  *
  * It stands behind the same seam as the proxy (http/exchange.h), on the management loop.  No
- * handler waits for a worker, and none is waited for by one.
+ * handler waits for a worker, and none is waited for by one; a purge by tag waits for the loop's
+ * own walk along the index.
  *
  * Threads: the management loop's.
  */
@@ -42,6 +43,7 @@ struct admin_host {
         void *ctx, void (*each)(void *to, const char *name, const char *address), void *to);
     /* Reads the configuration anew; an HTTP status and its answer, which the caller owns. */
     unsigned (*reload)(void *ctx, json_t **answer);
+    void (*walk_tags)(void *ctx); /* soon: tag_purge_walk(), until there is nothing to do */
 };
 
 /* All borrowed until admin_close(). */

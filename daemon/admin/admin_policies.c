@@ -221,18 +221,24 @@ policies_purge(struct admin_call *c, struct slice url, bool soft)
 void
 admin_do_purge(struct admin_call *c)
 {
-    static const char *const members[] = {"url", "soft", NULL};
+    static const char *const members[] = {"url", "tag", "tags", "soft", NULL};
     json_t *o = admin_body(c, members);
-    const json_t *soft;
-    const char *url;
+    const json_t *soft, *tag, *tags, *url;
 
     if (o == NULL)
         return;
     soft = json_object_get(o, "soft");
-    url = admin_member(c, o, "url");
-    if (url != NULL && soft != NULL && !json_is_boolean(soft))
+    tag = json_object_get(o, "tag");
+    tags = json_object_get(o, "tags");
+    url = json_object_get(o, "url");
+    if (soft != NULL && !json_is_boolean(soft)) {
         admin_fail(c, 400, NULL, "the member 'soft' must be true or false");
-    else if (url != NULL)
-        policies_purge(c, slice_str(url), json_is_true(soft));
+    } else if ((url != NULL) + (tag != NULL) + (tags != NULL) != 1) {
+        admin_fail(c, 400, NULL, "the body must have one of the members 'url', 'tag' and 'tags'");
+    } else if (url == NULL) {
+        admin_purge_tags(c, tag != NULL ? tag : tags, json_is_true(soft));
+    } else if (admin_member(c, o, "url") != NULL) {
+        policies_purge(c, slice_str(json_string_value(url)), json_is_true(soft));
+    }
     json_decref(o);
 }

@@ -49,6 +49,13 @@ struct admin_call {
     char allow[64]; /* with 405 */
     bool stops;     /* the process is to end */
     bool drains;    /* when everybody has been served */
+
+    /* A handler that answers later sets these instead: `resume` when the task was woken, which may
+     * answer then; `leave` in any case, before the call goes. */
+    struct task *task;
+    void (*resume)(struct admin_call *c);
+    void (*leave)(struct admin_call *c);
+    void *waits; /* the handler's */
 };
 
 typedef void admin_handler_f(struct admin_call *c);
@@ -94,6 +101,8 @@ char *admin_render(struct admin_call *c, size_t *len);
 /* admin_memory.c.  Bytes, of one snapshot: a branch is the sum of its leaves, the total of all. */
 uint64_t memory_of_branch(const struct storage_stats *s, const char *name);
 uint64_t memory_total(const struct storage_stats *s);
+/* admin_tags.c: the purge of `tags`, which are an array of texts, or one text. */
+void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
 /* Into a status: the active policy's name. */
 void admin_put_policy(const struct admin_call *c, json_t *to);
 

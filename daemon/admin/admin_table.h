@@ -36,8 +36,9 @@
     X(GET, "/v1/bans", bans, "", "Bans, the newest first")                                         \
     X(POST, "/v1/bans", ban_add, "expression=string!",                                             \
       "{\"expression\": TEXT}: objects that match are not used any more")                          \
-    X(POST, "/v1/purge", purge, "url=string! soft=boolean",                                        \
-      "{\"url\": URL, \"soft\": false}: what is stored under it leaves, or, soft, becomes stale")  \
+    X(POST, "/v1/purge", purge, "url=string tag=string tags=array soft=boolean",                   \
+      "{\"url\": URL}, {\"tag\": TAG} or {\"tags\": [TAG, ...]}, and \"soft\": what is stored under "  \
+      "the URL, or has one of the tags, leaves, or, soft, becomes stale; how many")                \
     X(GET, "/v1/backends", backends, "", "Backends, their health and what their probes saw")       \
     X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \
       "{\"health\": \"auto\"|\"healthy\"|\"sick\"}: what counts instead of its probe")             \

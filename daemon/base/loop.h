@@ -28,6 +28,7 @@ struct loop {
     struct usage usage; /* what its traffic has of the heap */
     struct arena_pool arenas;
     struct turn_end *turn_end; /* borrowed; NULL: nothing.  Run once, and set to NULL before */
+    struct task *next_turn;    /* borrowed; NULL: none.  Woken once others have had their turn */
     unsigned id;               /* 0 .. workers - 1 */
 };
 

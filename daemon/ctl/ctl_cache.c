@@ -6,12 +6,11 @@
 
 #include "daemon/ctl/ctl_commands.h"
 
-int
-ctl_purge(struct ctl *c)
+static int
+purge_ask(struct ctl *c, json_t *body)
 {
     json_t *o;
-    int rc = ctl_ask(
-        c, "POST", "/v1/purge", json_pack("{sssb}", "url", c->args[0], "soft", (int)c->soft), &o);
+    int rc = ctl_ask(c, "POST", "/v1/purge", body, &o);
 
     if (rc == CTL_DONE && !c->json) {
         long long n = json_integer_value(json_object_get(o, "purged"));
@@ -22,6 +21,22 @@ ctl_purge(struct ctl *c)
     }
     json_decref(o);
     return rc;
+}
+
+int
+ctl_purge(struct ctl *c)
+{
+    return purge_ask(c, json_pack("{sssb}", "url", c->args[0], "soft", (int)c->soft));
+}
+
+int
+ctl_purge_tag(struct ctl *c)
+{
+    json_t *tags = json_array();
+
+    for (int i = 0; i < c->nargs; i++)
+        json_array_append_new(tags, json_string(c->args[i]));
+    return purge_ask(c, json_pack("{sosb}", "tags", tags, "soft", (int)c->soft));
 }
 
 int

@@ -38,6 +38,7 @@ int ctl_log(struct ctl *c);
 
 /* ctl_cache.c */
 int ctl_purge(struct ctl *c);
+int ctl_purge_tag(struct ctl *c);
 int ctl_ban(struct ctl *c);
 int ctl_ban_list(struct ctl *c);
 int ctl_index_stats(struct ctl *c);

@@ -38,6 +38,11 @@
       "URL is absolute, as clients ask for it: http://www.example.com/page.  All variants go.\n"   \
       "With --soft they stay, stale, until they have been fetched anew.\n",                        \
       "what is stored under URL leaves")                                                           \
+    X("purge-tag", "[--soft] TAG...", 1, 256, purge_tag,                                           \
+      "Tags are what responses name in Surrogate-Key, xkey or Cache-Tag, and a policy with\n"      \
+      "tarn.tag().  It counts at once for all who ask; then all is looked at, and counted.\n"      \
+      "With --soft they stay, stale, until they have been fetched anew.\n",                        \
+      "what has one of the tags leaves")                                                           \
     X("ban", "EXPRESSION", 1, 1, ban,                                                              \
       "EXPRESSION is as in Varnish, and one argument:\n"                                           \
       "    tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'\n",                            \

@@ -108,6 +108,11 @@ net_on_prepare(uv_prepare_t *prepare)
         net_stream_uncork_all(nl);
     if (__builtin_expect(nl->base.turn_end != NULL, 0))
         net_loop_end_turn(nl);
+    if (__builtin_expect(nl->base.next_turn != NULL, 0)) {
+        task_wake(nl->base.next_turn);
+        nl->base.next_turn = NULL;
+        uv_idle_start(&nl->idle, net_on_idle);
+    }
     rcu_offline();
 }
 

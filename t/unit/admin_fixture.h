@@ -16,6 +16,7 @@
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
+#include "daemon/cache/tag_purge.h"
 #include "daemon/origin/director.h"
 #include "daemon/proxy/policies.h"
 #include "daemon/proxy/why.h"
@@ -238,6 +239,7 @@ static struct {
     struct conf_params params;
     unsigned stops, drains, sets;
     bool draining;
+    bool lazy; /* nobody walks for purges by tag */
 } world;
 
 static const char *
@@ -299,6 +301,18 @@ host_reload(void *ctx, json_t **answer)
 }
 
 static void
+host_walk_tags(void *ctx)
+{
+    (void)ctx;
+    if (world.lazy)
+        return;
+    rcu_join();
+    while (tag_purge_walk(world.cache, 0))
+        ;
+    rcu_leave();
+}
+
+static void
 world_on_wake(struct inbox *in)
 {
     (void)in;
@@ -314,7 +328,7 @@ static void
 world_open(const char *admin_section)
 {
     static const struct admin_host host = {host_state, host_stop, host_drain, host_params,
-        host_set_params, host_connections, host_listeners, host_reload};
+        host_set_params, host_connections, host_listeners, host_reload, host_walk_tags};
     struct conf_error *errors;
     char yaml[512];
 

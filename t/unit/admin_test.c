@@ -310,6 +310,51 @@ TEST(admin, a_url_is_purged)
     world_close();
 }
 
+TEST(admin, what_has_a_tag_is_purged)
+{
+    json_t *o;
+
+    world_open("{}");
+    for (unsigned i = 0; i < 2; i++) {
+        o = answer("POST /v1/purge" H,
+            i == 0 ? "{\"tag\": \"a b\", \"soft\": true}" : "{\"tags\": [\"a\", \"b\"]}", 200);
+        CHECK_EQ(0, json_integer_value(json_object_get(o, "purged")));
+        json_decref(o);
+    }
+    CHECK_EQ(2, counters_sum(world.counters, COUNTER_cache_tag_purges));
+    expect("POST /v1/purge" H, "{\"tag\": \"a\", \"url\": \"http://a/\"}", 400, "error",
+        "the body must have one of the members 'url', 'tag' and 'tags'");
+    expect("POST /v1/purge" H, "{\"soft\": true}", 400, "error",
+        "the body must have one of the members 'url', 'tag' and 'tags'");
+    expect("POST /v1/purge" H, "{\"tags\": [\"a\", 1]}", 400, "error", "a tag must be text");
+    expect("POST /v1/purge" H, "{\"tags\": []}", 400, "hint",
+        "as in {\"tags\": [\"shoes\", \"brand 7\"]}");
+    expect("POST /v1/purge" H, "{\"tag\": \"\"}", 400, "error",
+        "a purge takes 1 to 256 tags, each of 1 to 4096 bytes, 16384 together");
+    world_close();
+}
+
+/* Who leaves before the answer takes nothing with him. */
+TEST(admin, a_purge_by_tag_that_nobody_waits_for_any_more_goes_on)
+{
+    struct ask *a;
+
+    world_open("{}");
+    world.lazy = true;
+    a = ask_new("POST /v1/purge" H, "{\"tag\": \"a\"}");
+    admin_start(world.admin, &a->x);
+    world_turn();
+    CHECK_EQ(0, a->status);
+    a->x.gone = true;
+    task_wake(a->x.task);
+    world_turn();
+    CHECK(a->released);
+    ask_free(&a);
+    world.lazy = false;
+    json_decref(answer("POST /v1/purge" H, "{\"tag\": \"b\"}", 200));
+    world_close();
+}
+
 TEST(admin, a_ban_is_added_and_shown)
 {
     json_t *o, *list;
@@ -528,6 +573,8 @@ main(void)
         TEST_ENTRY(admin, a_policy_is_loaded_or_every_error_is_told),
         TEST_ENTRY(admin, policies_are_used_labelled_and_forgotten),
         TEST_ENTRY(admin, a_url_is_purged),
+        TEST_ENTRY(admin, what_has_a_tag_is_purged),
+        TEST_ENTRY(admin, a_purge_by_tag_that_nobody_waits_for_any_more_goes_on),
         TEST_ENTRY(admin, a_ban_is_added_and_shown),
         TEST_ENTRY(admin, a_backends_health_is_shown_and_set),
         TEST_ENTRY(admin, parameters_are_shown_and_those_that_can_are_changed),
