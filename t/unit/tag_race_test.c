@@ -22,9 +22,9 @@
 
 enum {
 #if defined(__SANITIZE_THREAD__)
-    LOOKUPS = 40 * 1000, /* of one reader */
+    LOOKUPS = 10 * 1000, /* of one reader */
 #else
-    LOOKUPS = 150 * 1000,
+    LOOKUPS = 60 * 1000,
 #endif
     READERS = 3,
     KEYS = 200,
@@ -86,7 +86,7 @@ race_fetch(struct entry *e, uint64_t *seed)
 {
     unsigned n = atomic_load(&begun); /* after the lookup: as late as it may be */
 
-    if (random_below(seed, 4) == 0)
+    if (random_below(seed, 64) == 0)
         sched_yield();
     if (random_below(seed, 16) == 0)
         cache_fail(e, TERR_IO);
