@@ -31,6 +31,7 @@
 #include "daemon/shm/counters.h"
 #include "daemon/shm/dir.h"
 #include "daemon/shm/elog.h"
+#include "daemon/shm/latency.h"
 #include "daemon/shm/log.h"
 #include "daemon/shm/table_guard.h"
 #include "daemon/shm/tables.h"
@@ -49,6 +50,7 @@ struct server {
     struct tether *tether; /* NULL: no supervisor */
     struct shm_dir *dir;
     struct counters *counters;
+    struct latency *latency;
     struct access_log *access;
     struct storage *storage, *synth;
     struct cache *cache;
@@ -148,6 +150,8 @@ server_open_shm(struct server *s)
 
     if (err == 0)
         err = counters_open(&s->counters, s->dir, s->nworkers);
+    if (err == 0)
+        err = latency_open(&s->latency, s->dir, s->nworkers);
     for (unsigned i = 0; i < s->nworkers && err == 0; i++)
         err = shmlog_open(&s->logs[i], s->dir, i, (uint64_t)params->log_ring);
     if (err != 0) {
@@ -283,6 +287,7 @@ server_start_workers(struct server *s)
     s->env.storage = s->storage;
     s->env.synth = s->synth;
     s->env.counters = s->counters;
+    s->env.latency = s->latency;
     s->env.registry = s->registry;
     s->env.policies = s->policies;
     s->env.tables = s->tables;
@@ -376,6 +381,8 @@ server_close(struct server *s)
             shmlog_close(&s->logs[i]);
     if (s->counters != NULL)
         counters_close(&s->counters);
+    if (s->latency != NULL)
+        latency_close(&s->latency);
     if (s->dir != NULL)
         shm_dir_close(&s->dir);
     notify_close(&s->notify);

@@ -19,6 +19,7 @@
 #include "daemon/proxy/policies.h"
 #include "daemon/proxy/proxy.h"
 #include "daemon/shm/elog.h"
+#include "daemon/shm/latency.h"
 #include "daemon/shm/tables.h"
 #include "daemon/traffic.h"
 
@@ -66,6 +67,7 @@ struct worker {
     bool draining, stopped;
     struct timer tick; /* counters that the loop keeps itself */
     struct task tick_task;
+    uint64_t tick_ms; /* when it is due */
     uint64_t posts_told, wakeups_told, turns_told;
     struct usage charged; /* what the store has been told of loop->usage */
     struct task charge_task;
@@ -109,11 +111,30 @@ worker_on_charge(struct task *t)
     traffic_charge(w->env->storage, &w->charged, &w->loop->usage);
 }
 
+/* The tick was due when the wheel's tick that it lies under began (timer.h); whatever it came later
+ * is time that the loop was busy with one turn, or that the processor was with somebody else. */
+static void
+worker_tell_lag(struct worker *w)
+{
+    uint64_t due_us = (w->tick_ms / TIMER_TICK_MS + 1) * TIMER_TICK_MS * 1000;
+    uint64_t now_us = w->loop->clock.mono_us;
+
+    latency_tell(&w->proxy.latency->row[LATENCY_lag], now_us > due_us ? now_us - due_us : 0);
+}
+
+static void
+worker_set_tick(struct worker *w)
+{
+    w->tick_ms = loop_deadline(w->loop, TICK_MS);
+    timer_set(&w->loop->wheel, &w->tick, w->tick_ms);
+}
+
 static void
 worker_on_tick(struct task *t)
 {
     struct worker *w = container_of(t, struct worker, tick_task);
 
+    worker_tell_lag(w);
     worker_tell_loop(w);
     h1_server_trim(w->h1);
     proxy_trim(&w->proxy);
@@ -124,7 +145,7 @@ worker_on_tick(struct task *t)
     if (w->proxy.tables != NULL)
         tables_tick(w->proxy.tables);
     if (!w->stopped)
-        timer_set(&w->loop->wheel, &w->tick, loop_deadline(w->loop, TICK_MS));
+        worker_set_tick(w);
 }
 
 static void
@@ -352,6 +373,7 @@ worker_open(struct worker *w)
     policy_prepare(&w->proxy);
     w->proxy.random = hash_bytes(&w, sizeof(w)).lo; /* with a secret */
     w->proxy.counters = w->counters;
+    w->proxy.latency = latency_worker(env->latency, w->id);
     w->proxy.log = w->log;
     w->proxy.on_idle = worker_on_empty;
     w->proxy.on_idle_ctx = &w->proxy;
@@ -371,7 +393,7 @@ worker_open(struct worker *w)
     task_init(&w->charge_task, &w->loop->tasks, worker_on_charge);
     w->loop->usage.teller = &w->charge_task;
     timer_init(&w->tick, &w->tick_task);
-    timer_set(&w->loop->wheel, &w->tick, loop_deadline(w->loop, TICK_MS));
+    worker_set_tick(w);
     w->leave.land = worker_on_leave;
     w->drain.land = worker_on_drain;
     w->cut.land = worker_on_cut;

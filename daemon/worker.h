@@ -15,6 +15,7 @@ struct conf_params;
 struct counters;
 struct door;
 struct doors;
+struct latency;
 struct registry;
 struct policies;
 struct shmlog;
@@ -31,6 +32,7 @@ struct worker_env {
     struct tables *tables; /* NULL: none */
     uint64_t storage_bytes;
     struct counters *counters;
+    struct latency *latency;
     struct registry *registry;
     struct doors *doors;
     int64_t conns_max;

@@ -13,6 +13,7 @@
 #include "daemon/origin/director.h"
 #include "daemon/origin/origin.h"
 #include "daemon/shm/counters.h"
+#include "daemon/shm/latency.h"
 #include "daemon/shm/log.h"
 #include "storage/storage.h"
 #include "vcl-lite/vcl.h"
@@ -76,6 +77,7 @@ struct proxy {
     struct registry *registry; /* of backends */
     struct origins *origins;
     struct counter_set *counters;
+    struct latency_set *latency; /* the worker's own */
     struct shmlog *log;
     struct shmlog_req log_req;  /* of the request that has just ended; zeros at first */
     void (*on_idle)(void *ctx); /* draining: the last request or fetch has gone */

@@ -104,6 +104,24 @@ req_log_details(const struct req *r)
     shmlog_end(log);
 }
 
+/* Of anything but a hit.  A tunnel lasts as long as its two ends like: that is nobody's latency. */
+static void
+req_log_latency(const struct req *r, uint64_t took_us)
+{
+    unsigned flags = r->log_flags;
+    enum latency_kind kind = LATENCY_other;
+
+    if (r->policy.piped || r->pipe != NULL || (flags & SHMLOG_REQ_BAD) != 0)
+        kind = LATENCY_other;
+    else if ((flags & (SHMLOG_REQ_PASS | SHMLOG_REQ_HITMISS)) != 0)
+        kind = LATENCY_pass;
+    else if ((flags & (SHMLOG_REQ_MISS | SHMLOG_REQ_QUEUED)) != 0)
+        kind = LATENCY_miss;
+    else if ((flags & SHMLOG_REQ_SYNTH) != 0)
+        kind = LATENCY_synth;
+    latency_add(&r->proxy->latency->row[kind], took_us);
+}
+
 void
 req_log(struct req *r)
 {
@@ -115,6 +133,10 @@ req_log(struct req *r)
 
     if (__builtin_expect(shmlog_readers(p->log), 0))
         req_log_details(r);
+    if (__builtin_expect((r->log_flags & SHMLOG_REQ_HIT) != 0, 1))
+        latency_add(&p->latency->row[LATENCY_hit], took_us);
+    else
+        req_log_latency(r, took_us);
     rec->ids.xid = x->xid;
     rec->fixed.start_ms = p->loop->clock.wall_ms - (int64_t)(took_us < 1000 ? 0 : took_us / 1000);
     rec->fixed.bytes_in = h->len;

@@ -66,6 +66,7 @@ static struct world {
     const struct conf *confs[ARRAY_LEN(world_rows)];
     struct conf_storage synth_conf;
     struct counters *counters;
+    struct latency *latency;
     struct shmlog *log;
     /* of a run */
     unsigned variant;
@@ -113,6 +114,7 @@ world_prepare(void)
         }
     }
     world_must(counters_open(&world.counters, NULL, 1));
+    world_must(latency_open(&world.latency, NULL, 1));
     world_must(shmlog_open(&world.log, NULL, 0, SHMLOG_RING_MIN));
 }
 
@@ -197,6 +199,7 @@ world_open_proxy(void)
     p->synth = world.synth;
     p->storage_bytes = world.conf->storages[0].size;
     p->counters = set;
+    p->latency = latency_worker(world.latency, 0);
     p->log = world.log;
     p->on_idle = world_on_idle;
     p->registry = world.registry;

@@ -47,6 +47,7 @@ struct world {
     const struct conf *conf;
     struct h1_conf h1_conf;
     struct counters *counters;
+    struct latency *latency;
     struct shmlog *log;
     struct storage *storage, *synth;
     struct cache *cache;
@@ -284,6 +285,7 @@ world_open_shared(struct world *w)
     elog_init(ELOG_ERROR, 100);
     hash_secret_draw();
     CHECK_EQ(0, counters_open(&w->counters, NULL, 1));
+    CHECK_EQ(0, latency_open(&w->latency, NULL, 1));
     CHECK_EQ(0, shmlog_open(&w->log, NULL, 0, SHMLOG_RING_MIN));
     CHECK_EQ(0, storage_open(&w->storage, store));
     CHECK_EQ(0, storage_open(&w->synth, &synth));
@@ -312,6 +314,7 @@ world_open(struct world *w, exchange_start_f *start, const char *parameters)
     w->proxy.synth = w->synth;
     w->proxy.storage_bytes = w->conf->storages[0].size;
     w->proxy.counters = set;
+    w->proxy.latency = latency_worker(w->latency, 0);
     w->proxy.log = w->log;
     w->proxy.on_idle = world_on_empty;
     w->proxy.on_idle_ctx = &w->proxy;
@@ -359,6 +362,7 @@ world_close(struct world *w)
     registry_close(&w->registry);
     shmlog_close(&w->log);
     counters_close(&w->counters);
+    latency_close(&w->latency);
     conf_free(&w->conf);
     pthread_mutex_destroy(&w->mailbox);
     origin_close(w);
