@@ -19,6 +19,7 @@ struct access_log;
 struct cache;
 struct conf;
 struct counters;
+struct latency;
 struct manage;
 struct notify;
 struct policies;
@@ -37,6 +38,7 @@ struct manage_env {
     struct tether *tether; /* NULL: no supervisor */
     struct shm_dir *dir;
     struct counters *counters;
+    struct latency *latency;
     struct access_log *access; /* NULL: none */
     struct cache *cache;
     struct storage *storage, *synth;

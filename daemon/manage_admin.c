@@ -162,6 +162,7 @@ manage_admin_open(struct manage *m)
     struct admin_env admin = {.loop = m->loop,
         .conf = env->conf,
         .counters = env->counters,
+        .latency = env->latency,
         .cache = env->cache,
         .storage = env->storage,
         .registry = env->registry,

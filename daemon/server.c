@@ -337,6 +337,7 @@ server_open_manage(struct server *s)
         .tether = s->tether,
         .dir = s->dir,
         .counters = s->counters,
+        .latency = s->latency,
         .access = s->access,
         .cache = s->cache,
         .storage = s->storage,

@@ -22,6 +22,7 @@ struct cache;
 struct conf;
 struct conf_params;
 struct counters;
+struct latency;
 struct loop;
 struct policies;
 struct registry;
@@ -51,6 +52,7 @@ struct admin_env {
     struct loop *loop;
     const struct conf *conf; /* its admin section is there */
     struct counters *counters;
+    struct latency *latency;
     struct cache *cache;
     struct storage *storage;
     struct registry *registry;

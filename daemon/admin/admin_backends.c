@@ -59,6 +59,7 @@ backends_json(struct backend *b)
     json_put(o, "healthy", json_boolean(backend_healthy(b)));
     json_put_text(o, "health", backends_word(backend_admin(b)));
     json_put(o, "changed", changed_s > 0 ? json_real(changed_s) : json_null());
+    json_put(o, "connections", json_integer(backend_connections(b)));
     json_put(o, "probe", seen.probed ? backends_probe(&seen) : json_null());
     return o;
 }

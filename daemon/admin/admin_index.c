@@ -212,7 +212,8 @@ static bool
 index_page_args(struct admin_call *c, struct index_page *p)
 {
     static const struct admin_arg args[] = {
-        {"limit", 10, 1, INDEX_PAGE_MAX}, {"after", 16, 0, UINT64_MAX}, {NULL, 0, 0, 0}};
+        {.name = "limit", .base = 10, .least = 1, .most = INDEX_PAGE_MAX},
+        {.name = "after", .base = 16, .most = UINT64_MAX}, {.name = NULL}};
     uint64_t values[] = {INDEX_PAGE, 0};
 
     if (!admin_args(c, args, values))

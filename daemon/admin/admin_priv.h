@@ -8,6 +8,8 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/base/waiter.h"
+#include "daemon/shm/counters.h"
+#include "daemon/shm/latency.h"
 #include "storage/storage.h"
 
 #define ADMIN_MAGIC OBJ_TAG('a', 'd', 'm', 'n')
@@ -103,6 +105,14 @@ uint64_t memory_of_branch(const struct storage_stats *s, const char *name);
 uint64_t memory_total(const struct storage_stats *s);
 /* admin_tags.c: the purge of `tags`, which are an array of texts, or one text. */
 void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
+/* admin_metrics.c.  One number of /v1/counters; the tree of memory's are not among them. */
+struct admin_number {
+    const char *name, *unit, *doc; /* "storage.used", "_bytes" or "", ... */
+    enum counter_kind kind;
+    uint64_t value;
+};
+typedef void admin_number_f(void *ctx, const struct admin_number *n);
+void admin_each_number(const struct admin *a, admin_number_f *each, void *ctx);
 /* Into a status: the active policy's name. */
 void admin_put_policy(const struct admin_call *c, json_t *to);
 

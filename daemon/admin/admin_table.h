@@ -15,12 +15,15 @@
       "200 while this tarnd lives, draining or not; asks for no token")                            \
     X(GET, "/readyz", readyz, "",                                                                  \
       "200 while this tarnd takes requests, 503 while it drains; asks for no token")               \
-    X(GET, "/metrics", metrics, "", "Every counter in Prometheus' text format")                    \
+    X(GET, "/metrics", metrics, "",                                                                \
+      "Every number in Prometheus' text format: counters, histograms, backends, loops, memory")    \
     X(GET, "/v1", routes, "", "This list")                                                         \
     X(GET, "/v1/openapi.json", openapi, "", "The same as an OpenAPI description")                  \
     X(GET, "/v1/status", status, "",                                                               \
       "State, version, uptime, the policy in use, and the addresses really bound")                 \
     X(GET, "/v1/counters", counters, "", "Every counter, name to value; storage and index, too")   \
+    X(GET, "/v1/latency", latency, "",                                                             \
+      "How long requests took, by what became of them: quantiles, histograms; how late loops were") \
     X(GET, "/v1/memory", memory, "",                                                               \
       "Bytes of all that grows, as a tree; the storage's size bounds it")                          \
     X(GET, "/v1/policies", policies, "", "Loaded policies and labels, and their state")            \

@@ -57,6 +57,15 @@ __attribute__((format(printf, 1, 2))) void ctl_say(const char *fmt, ...);
  * frees, or CTL_USAGE. */
 int ctl_slurp(const char *name, struct span *out);
 
+/* ---- ctl_live.c: what is watched ---- */
+
+/* Monotonic, in seconds. */
+double ctl_clock(void);
+void ctl_pause(double s);
+/* Seconds, or a number of times: more than 0.  `text` NULL: *out stays.  False: standard error says
+ * what is right. */
+bool ctl_positive(const char *option, const char *text, double *out);
+
 /* ---- ctl_print.c ---- */
 
 enum {

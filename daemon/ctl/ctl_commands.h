@@ -36,6 +36,9 @@ int ctl_live(struct ctl *c);
 /* ctl_log.c */
 int ctl_log(struct ctl *c);
 
+/* ctl_hist.c */
+int ctl_hist(struct ctl *c);
+
 /* ctl_cache.c */
 int ctl_purge(struct ctl *c);
 int ctl_purge_tag(struct ctl *c);

@@ -25,8 +25,8 @@ struct live_row {
     double value, rate, mean; /* per second: since the frame before, since the first */
 };
 
-static double
-live_clock(void)
+double
+ctl_clock(void)
 {
     struct timespec ts;
 
@@ -152,7 +152,7 @@ live_frame(struct live *l)
     l->before = l->now;
     l->before_at = l->now_at;
     l->now = next;
-    l->now_at = live_clock();
+    l->now_at = ctl_clock();
     if (l->first == NULL) {
         l->first = l->before = next;
         l->first_at = l->before_at = l->now_at;
@@ -169,9 +169,16 @@ live_frame(struct live *l)
     return rc;
 }
 
-/* A number of a command line that is more than 0.  Returns whether it is. */
-static bool
-live_number(const char *option, const char *text, double *out)
+void
+ctl_pause(double s)
+{
+    struct timespec pause = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
+
+    nanosleep(&pause, NULL);
+}
+
+bool
+ctl_positive(const char *option, const char *text, double *out)
 {
     char *end = NULL;
 
@@ -193,13 +200,11 @@ ctl_live(struct ctl *c)
     double every = 1, count = 0;
     int rc = CTL_DONE;
 
-    if (!live_number("--every", c->every, &every) || !live_number("--count", c->count, &count))
+    if (!ctl_positive("--every", c->every, &every) || !ctl_positive("--count", c->count, &count))
         return CTL_USAGE;
     for (unsigned n = 0; rc == CTL_DONE && (count == 0 || n < (unsigned)count); n++) {
-        struct timespec pause = {(time_t)every, (long)((every - (double)(time_t)every) * 1e9)};
-
         if (n > 0)
-            nanosleep(&pause, NULL);
+            ctl_pause(every);
         rc = live_frame(&l);
     }
     if (l.before != l.first)

@@ -26,6 +26,10 @@
       "    --all            what the rings still hold, and end; with --follow, go on\n"             \
       "    --wait           for a tarnd that is not there, and for the next one when it ends\n",    \
       "requests as they end, and what was done for them")                                          \
+    X("hist", "[--live] [--every S] [--count N]", 0, 0, hist,                                     \
+      "Of all requests since tarnd started; with --live of those since the frame before, a frame\n" \
+      "each second, or each S seconds, until N frames or for ever.  A bar is a doubling.\n",       \
+      "how long requests took: hits and misses as bars, all as quantiles")                         \
     X("storage stats", "", 0, 0, storage_stats,                                                    \
       "The size of the storage bounds the process: what is charged shows as a tree.\n",            \
       "memory, by what it is taken for")                                                           \

@@ -107,6 +107,12 @@ backend_healthy(const struct backend *b)
     return atomic_load_explicit(&b->healthy, memory_order_relaxed);
 }
 
+int64_t
+backend_connections(const struct backend *b)
+{
+    return atomic_load_explicit(&b->conns, memory_order_relaxed);
+}
+
 const struct conf_backend *
 backend_conf(const struct backend *b)
 {

@@ -139,6 +139,7 @@ struct director *backend_director(struct backend *b);
 const char *backend_full_name(const struct backend *b);
 unsigned backend_number(const struct backend *b); /* in the registry, from 0 */
 bool backend_healthy(const struct backend *b);
+int64_t backend_connections(const struct backend *b); /* in use or idle, of all workers */
 
 enum backend_admin {
     BACKEND_AUTO,

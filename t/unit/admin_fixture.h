@@ -22,6 +22,7 @@
 #include "daemon/proxy/why.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
+#include "daemon/shm/latency.h"
 #include "storage/storage.h"
 #include "vcl-lite/vcl.h"
 
@@ -232,6 +233,7 @@ static struct {
     const struct conf *conf;
     struct loop loop;
     struct counters *counters;
+    struct latency *latency;
     struct storage *storage;
     struct cache *cache;
     struct registry *registry;
@@ -346,6 +348,7 @@ world_open(const char *admin_section)
     arena_pool_init(&world.loop.arenas, 4, NULL);
     timer_wheel_init(&world.loop.wheel, 0, world_on_rearm);
     CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
+    CHECK_EQ(0, latency_open(&world.latency, NULL, 2));
     CHECK_EQ(0, storage_open(&world.storage, &world.conf->storages[0]));
     CHECK_EQ(0, cache_open(&world.cache, &world.conf->index, world.storage,
                     &world.conf->storages[0], world.counters));
@@ -353,6 +356,7 @@ world_open(const char *admin_section)
     CHECK_EQ(0, admin_open(&world.admin, &(struct admin_env){.loop = &world.loop,
                                              .conf = world.conf,
                                              .counters = world.counters,
+                                             .latency = world.latency,
                                              .cache = world.cache,
                                              .storage = world.storage,
                                              .registry = world.registry,
@@ -369,6 +373,7 @@ world_close(void)
     registry_close(&world.registry);
     storage_close(&world.storage);
     counters_close(&world.counters);
+    latency_close(&world.latency);
     arena_pool_fini(&world.loop.arenas);
     conf_free(&world.conf);
 }

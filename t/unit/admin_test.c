@@ -465,11 +465,27 @@ TEST(admin, memory_is_a_tree_of_what_is_charged)
     world_close();
 }
 
+/* tarn_NAME, with a unit or not, with _total or not: as many samples as there should be of a name. */
+static unsigned
+samples_of(const char *text, const char *name)
+{
+    static const char *const ends[] = {" ", "_bytes ", "_total "};
+    char line[160];
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < ARRAY_LEN(ends); i++) {
+        snprintf(line, sizeof(line), "tarn_%s%s", name, ends[i]);
+        for (char *p = line; *p != '\0'; p++)
+            *p = *p == '.' ? '_' : *p;
+        n += lines_with(text, line);
+    }
+    return n;
+}
+
 TEST(admin, every_number_has_one_name_in_both_forms)
 {
     struct ask *a;
     const char *name;
-    char line[160];
     json_t *o, *value;
 
     world_open("{}");
@@ -481,20 +497,53 @@ TEST(admin, every_number_has_one_name_in_both_forms)
     ask_run(a);
     CHECK_EQ(200, a->status);
     CHECK(strstr(a->block, "\r\nContent-Type: text/plain; version=0.0.4") != NULL);
-    CHECK(strstr(a->out, "\n# TYPE tarn_req_hit counter\ntarn_req_hit 41\n") != NULL);
-    CHECK(strstr(a->out, "\n# TYPE tarn_storage_size gauge\ntarn_storage_size 1048576\n") != NULL);
-    json_object_foreach(o, name, value)
-    {
-        snprintf(line, sizeof(line), "# TYPE tarn_%s ", name);
-        for (char *p = strchr(line, '_') + 1; *p != '\0'; p++)
-            *p = *p == '.' ? '_' : *p;
-        CHECK_EQ(1, lines_with(a->out, line));
-        memcpy(line + 2, "HELP", 4);
-        CHECK_EQ(1, lines_with(a->out, line));
-    }
-    CHECK_EQ(json_object_size(o), lines_with(a->out, "# TYPE "));
-    CHECK_EQ(json_object_size(o), lines_with(a->out, "tarn_"));
+    CHECK(strstr(a->out, "\n# TYPE tarn_req_hit_total counter\ntarn_req_hit_total 41\n") != NULL);
+    CHECK(strstr(a->out, "\n# TYPE tarn_storage_size_bytes gauge\n"
+                         "tarn_storage_size_bytes 1048576\n") != NULL);
+    json_object_foreach(o, name, value) if (strncmp(name, "memory.", 7) != 0)
+        CHECK_EQ(1, samples_of(a->out, name));
+    CHECK_EQ(1, lines_with(a->out, "tarn_memory_bytes{branch=\"content\",part=\"bodies\"} "));
+    CHECK_EQ(lines_with(a->out, "# HELP "), lines_with(a->out, "# TYPE "));
     json_decref(o);
+    ask_free(&a);
+    world_close();
+}
+
+TEST(admin, durations_are_told_as_quantiles_and_as_cumulative_buckets)
+{
+    struct latency_set *set;
+    json_int_t n, p50, from, to;
+    struct ask *a;
+    json_t *o;
+
+    world_open("{}");
+    set = latency_worker(world.latency, 1);
+    for (unsigned i = 0; i < 100; i++)
+        latency_add(&set->row[LATENCY_hit], 100);
+    latency_add(&set->row[LATENCY_miss], 70000000);
+    latency_tell(&set->row[LATENCY_lag], 2000);
+    o = answer("GET /v1/latency" H, NULL, 200);
+    CHECK_EQ(0, json_unpack(o, "{s:{s:{s:I, s:I, s:[[I,I]]}}}", "requests", "hit", "count", &n,
+                    "p50_us", &p50, "buckets", &from, &to));
+    CHECK_EQ(100, n);
+    CHECK(p50 >= 96 && p50 < 112);
+    CHECK_EQ(96, from);
+    CHECK_EQ(112, to);
+    CHECK_EQ(2, json_array_size(json_object_get(o, "lag")));
+    CHECK_EQ(2000, json_integer_value(
+                       json_object_get(json_array_get(json_object_get(o, "lag"), 1), "max_us")));
+    json_decref(o);
+    a = ask_new("GET /metrics" H, NULL);
+    ask_run(a);
+#define D "\ntarn_request_duration_seconds"
+    CHECK(strstr(a->out, D "_bucket{result=\"hit\",le=\"0.000064\"} 0" D
+                           "_bucket{result=\"hit\",le=\"0.000128\"} 100\n") != NULL);
+    CHECK(strstr(a->out,
+              D "_bucket{result=\"miss\",le=\"67.108864\"} 0" D
+                "_bucket{result=\"miss\",le=\"+Inf\"} 1" D "_sum{result=\"miss\"} 70.000000" D
+                "_count{result=\"miss\"} 1\n") != NULL);
+#undef D
+    CHECK(strstr(a->out, "\ntarn_worker_loop_lag_max_seconds{worker=\"1\"} 0.002000\n") != NULL);
     ask_free(&a);
     world_close();
 }
@@ -580,6 +629,7 @@ main(void)
         TEST_ENTRY(admin, parameters_are_shown_and_those_that_can_are_changed),
         TEST_ENTRY(admin, memory_is_a_tree_of_what_is_charged),
         TEST_ENTRY(admin, every_number_has_one_name_in_both_forms),
+        TEST_ENTRY(admin, durations_are_told_as_quantiles_and_as_cumulative_buckets),
         TEST_ENTRY(admin, the_index_is_shown_and_a_page_is_asked_for_properly),
         TEST_ENTRY(admin, stop_is_answered_before_it_stops),
         TEST_ENTRY(admin, drain_is_answered_before_it_drains),

@@ -1,0 +1,260 @@
+/* admin_prometheus.c -- every number there is, in Prometheus' text format (version 0.0.4).
+ *
+ * Names are by its conventions: base units, _total behind what only grows.  A counter of
+ * /v1/counters, as req.hit, is tarn_req_hit_total; the rest has labels and stands here.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "daemon/admin/admin_priv.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/usage.h"
+#include "daemon/origin/director.h"
+#include "daemon/origin/probe.h"
+
+/* Bounds of buckets are powers of two of microseconds: there, and at no 5 or 10 of anything, the
+ * histograms can be cut without a mistake. */
+enum {
+    PROMETHEUS_REQUEST_FIRST = 5, /* 32 us: a hit takes as long as that to be written at all */
+    PROMETHEUS_REQUEST_LAST = 26, /* 67 s: what takes longer, a timeout ends */
+    PROMETHEUS_LAG_FIRST = 10,    /* 1 ms */
+    PROMETHEUS_LAG_LAST = 23,     /* 8 s */
+};
+
+static void
+prometheus_head(FILE *to, const char *name, const char *type, const char *doc)
+{
+    fprintf(to, "# HELP tarn_%s %s\n# TYPE tarn_%s %s\n", name, doc, name, type);
+}
+
+static void
+prometheus_on_number(void *ctx, const struct admin_number *n)
+{
+    bool grows = n->kind == COUNTER_KIND_COUNTER, said = strstr(n->name, ".total") != NULL;
+    char name[96];
+
+    snprintf(name, sizeof(name), "%s%s%s", n->name, n->unit, grows && !said ? "_total" : "");
+    for (char *p = name; *p != '\0'; p++)
+        if (*p == '.')
+            *p = '_';
+    prometheus_head(ctx, name, grows ? "counter" : "gauge", n->doc);
+    fprintf(ctx, "tarn_%s %" PRIu64 "\n", name, n->value);
+}
+
+/* A label's value, without what could end it. */
+static void
+prometheus_quote(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', to);
+        if (*text == '\n')
+            fputs("\\n", to);
+        else
+            fputc(*text, to);
+    }
+    fputc('"', to);
+}
+
+/* `label` is NAME="VALUE". */
+static void
+prometheus_histogram(FILE *to, const char *name, const char *label, const struct latency_seen *seen,
+    unsigned first, unsigned last)
+{
+    for (unsigned i = first; i <= last; i++) {
+        uint64_t us = UINT64_C(1) << i;
+
+        fprintf(to, "tarn_%s_bucket{%s,le=\"%.6f\"} %" PRIu64 "\n", name, label, (double)us / 1e6,
+            latency_below(seen, us));
+    }
+    fprintf(to, "tarn_%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, label, seen->count);
+    fprintf(to, "tarn_%s_sum{%s} %.6f\n", name, label, (double)seen->sum_us / 1e6);
+    fprintf(to, "tarn_%s_count{%s} %" PRIu64 "\n", name, label, seen->count);
+}
+
+static void
+prometheus_requests(const struct admin *a, FILE *to)
+{
+    struct latency_seen seen;
+    char label[64];
+
+    prometheus_head(to, "request_duration_seconds", "histogram",
+        "Requests, from their first byte in to their last byte out, by what became of them");
+    for (unsigned k = 0; k < LATENCY_REQUESTS; k++) {
+        latency_see(a->env.latency, LATENCY_ALL, (enum latency_kind)k, &seen);
+        snprintf(label, sizeof(label), "result=\"%s\"", latency_name((enum latency_kind)k));
+        prometheus_histogram(to, "request_duration_seconds", label, &seen, PROMETHEUS_REQUEST_FIRST,
+            PROMETHEUS_REQUEST_LAST);
+    }
+}
+
+static void
+prometheus_lag_gauge(const struct admin *a, FILE *to, const char *name, const char *doc, bool most)
+{
+    struct latency_seen seen;
+
+    prometheus_head(to, name, "gauge", doc);
+    for (unsigned i = 0; i < latency_workers(a->env.latency); i++) {
+        latency_see(a->env.latency, i, LATENCY_lag, &seen);
+        fprintf(to, "tarn_%s{worker=\"%u\"} %.6f\n", name, i,
+            (double)(most ? seen.max_us : seen.last_us) / 1e6);
+    }
+}
+
+static void
+prometheus_lag(const struct admin *a, FILE *to)
+{
+    struct latency_seen seen;
+    char label[64];
+
+    prometheus_head(to, "worker_loop_lag_seconds", "histogram", latency_doc(LATENCY_lag));
+    for (unsigned i = 0; i < latency_workers(a->env.latency); i++) {
+        latency_see(a->env.latency, i, LATENCY_lag, &seen);
+        snprintf(label, sizeof(label), "worker=\"%u\"", i);
+        prometheus_histogram(
+            to, "worker_loop_lag_seconds", label, &seen, PROMETHEUS_LAG_FIRST, PROMETHEUS_LAG_LAST);
+    }
+    prometheus_lag_gauge(a, to, "worker_loop_lag_last_seconds", "The last of these", false);
+    prometheus_lag_gauge(
+        a, to, "worker_loop_lag_max_seconds", "The longest of these since tarnd started", true);
+}
+
+static void
+prometheus_memory(const struct admin *a, FILE *to)
+{
+    struct storage_stats s;
+
+    storage_get_stats(a->env.storage, &s);
+    prometheus_head(to, "memory_bytes", "gauge",
+        "Bytes charged to the storage, by what for: their sum is tarn_storage_used_bytes");
+#define X(id, in, name, doc)                                                              \
+    fprintf(to, "tarn_memory_bytes{branch=\"%s\",part=\"%s\"} %" PRIu64 "\n", #in, #name, \
+        s.leaf[CHARGE_##id]);
+    CHARGE_TABLE(X)
+#undef X
+    prometheus_head(to, "memory_resident_bytes", "gauge",
+        "Bytes of the process in memory, by the kernel's count");
+    fprintf(to, "tarn_memory_resident_bytes %" PRIu64 "\n", usage_resident());
+}
+
+/* ---- backends ---- */
+
+enum prometheus_of {
+    PROMETHEUS_UP,
+    PROMETHEUS_CONNECTIONS,
+    PROMETHEUS_LIMIT,
+    PROMETHEUS_PROBE,
+};
+
+struct prometheus_backends {
+    FILE *to;
+    const char *name;
+    enum prometheus_of what;
+    json_t *names; /* told: under one name there may be a backend that is about to leave, too */
+};
+
+/* Below 0: there is nothing to tell. */
+static double
+prometheus_of_backend(const struct backend *b, enum prometheus_of what)
+{
+    struct probe_seen seen = {.probed = false};
+
+    switch (what) {
+    case PROMETHEUS_UP:
+        return backend_healthy(b);
+    case PROMETHEUS_CONNECTIONS:
+        return (double)backend_connections(b);
+    case PROMETHEUS_LIMIT:
+        return backend_conf(b)->max_connections > 0 ? (double)backend_conf(b)->max_connections : -1;
+    case PROMETHEUS_PROBE:
+        backend_probe_seen(b, &seen);
+        return seen.probed ? seen.average_s : -1;
+    }
+    TUNREACHABLE("what is told of a backend");
+}
+
+static void
+prometheus_on_backend(void *ctx, struct backend *b)
+{
+    struct prometheus_backends *all = ctx;
+    double value = prometheus_of_backend(b, all->what);
+
+    if (value < 0 || json_object_get(all->names, backend_full_name(b)) != NULL)
+        return;
+    json_put(all->names, backend_full_name(b), json_true());
+    fprintf(all->to, "tarn_%s{backend=", all->name);
+    prometheus_quote(all->to, backend_full_name(b));
+    fprintf(all->to, "} %.6g\n", value);
+}
+
+static void
+prometheus_backends(const struct admin *a, FILE *to)
+{
+    static const struct {
+        const char *name;
+        enum prometheus_of what;
+        const char *doc;
+    } rows[] = {
+        {"backend_up", PROMETHEUS_UP, "1: it is asked; 0: it is sick, or said to be"},
+        {"backend_connections", PROMETHEUS_CONNECTIONS, "Connections to it, in use or idle"},
+        {"backend_connections_limit", PROMETHEUS_LIMIT, "Its max_connections, if it has one"},
+        {"backend_probe_duration_seconds", PROMETHEUS_PROBE,
+            "How long its good probes took, averaged, if it is probed"},
+    };
+
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+        struct prometheus_backends all = {to, rows[i].name, rows[i].what, json_object()};
+
+        prometheus_head(to, rows[i].name, "gauge", rows[i].doc);
+        registry_each(a->env.registry, prometheus_on_backend, &all);
+        json_decref(all.names);
+    }
+}
+
+static void
+prometheus_process(const struct admin *a, FILE *to)
+{
+    const struct clock *clock = &a->env.loop->clock;
+    double up_s = (double)((int64_t)clock->mono_ms - a->started_ms) / 1000;
+
+    prometheus_head(to, "build_info", "gauge", "1; which Tarn this is");
+    fprintf(to, "tarn_build_info{version=\"" TARN_VERSION "\"} 1\n");
+    prometheus_head(to, "uptime_seconds", "gauge", "Since this tarnd started");
+    fprintf(to, "tarn_uptime_seconds %.3f\n", up_s);
+    prometheus_head(to, "start_time_seconds", "gauge", "When it started, since the epoch");
+    fprintf(to, "tarn_start_time_seconds %.3f\n", (double)clock->wall_ms / 1000 - up_s);
+    prometheus_head(to, "workers", "gauge", "Threads that serve clients");
+    fprintf(to, "tarn_workers %u\n", a->env.nworkers);
+}
+
+void
+admin_do_metrics(struct admin_call *c)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *to = open_memstream(&text, &len);
+
+    if (to != NULL) {
+        prometheus_process(c->admin, to);
+        admin_each_number(c->admin, prometheus_on_number, to);
+        prometheus_requests(c->admin, to);
+        prometheus_backends(c->admin, to);
+        prometheus_memory(c->admin, to);
+        prometheus_lag(c->admin, to);
+        if (fclose(to) != 0) {
+            free(text);
+            text = NULL;
+        }
+    }
+    if (text == NULL) {
+        admin_fail_terr(c, TERR_NOMEM, "counters");
+        return;
+    }
+    c->status = 200;
+    c->text = text;
+    c->type = "text/plain; version=0.0.4; charset=utf-8";
+}

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""metrics.py TARND TARNCTL [TEST...] -- what tarnd tells of itself in numbers, and who asks it.
+
+Histograms of durations, Prometheus' format: each against
+requests whose number and fate the test knows.
+"""
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+import prometheus
+import tarnd
+from origin import Origin
+
+CONFIG = """
+workers: 2
+storage: {{ main: {{ engine: malloc, size: 64MiB }} }}
+admin: {{ address: "unix:{{dir}}/admin.sock" }}
+backends:
+  default: {{ address: "{origin}" }}
+  dead: {{ address: "127.0.0.1:1", max_connections: 7 }}
+routes:
+  - {{ path: /dead, backend: dead }}
+  - {{ backend: default }}
+"""
+KINDS = ("hit", "miss", "pass", "synth", "other")
+program = ctl = origin = None
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("tarnd", timeout=tarnd.PATIENCE_S)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def url(i):
+    return f"/body?n={i + 1}&framing=length"
+
+
+class Metrics(unittest.TestCase):
+    def setUp(self):
+        self.tarnd = tarnd.Tarnd(program, CONFIG.format(origin=origin.address),
+                                 stderr=subprocess.DEVNULL)
+        self.addCleanup(lambda: self.assertEqual(self.tarnd.close(), 0))
+        self.socket = os.path.join(self.tarnd.dir, "admin.sock")
+
+    def get(self, target, want=200):
+        c = UnixConnection(self.socket)
+        try:
+            c.request("GET", target)
+            answer = c.getresponse()
+            text = answer.read().decode()
+        finally:
+            c.close()
+        self.assertEqual(answer.status, want, text)
+        return text
+
+    def told(self, target, want=200):
+        return json.loads(self.get(target, want))
+
+    def ctl(self, *args):
+        done = subprocess.run([ctl, "--admin", "unix:" + self.socket, *args], text=True,
+                              capture_output=True, timeout=tarnd.PATIENCE_S,
+                              env={**os.environ, "LC_ALL": "C"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def each_kind(self):
+        """Three hits, two misses, a pass, two answers of Tarn's own, one that is malformed."""
+        for i in (0, 1, 0, 0, 1):
+            self.assertEqual(self.tarnd.ask(url(i)).status, 200)
+        self.tarnd.ask("/body", method="POST")
+        for _ in range(2):
+            self.assertEqual(self.tarnd.ask("/x", "Cache-Control: only-if-cached").status, 504)
+        self.assertEqual(self.tarnd.ask("/x", "Host: another").status, 400)
+
+    def counts(self):
+        return {kind: seen["count"] for kind, seen in self.told("/v1/latency")["requests"].items()}
+
+    def test_every_request_is_in_one_histogram(self):
+        want = {"hit": 3, "miss": 2, "pass": 1, "synth": 2, "other": 1}
+        self.each_kind()
+        # The record is written when the request's memory is given back, soon after its last byte left.
+        tarnd.wait_until(lambda: sum(self.counts().values()) == 9, "nine are counted")
+        self.assertEqual(self.counts(), want)
+        self.assertEqual(self.told("/v1/counters")["req.total"], 9)
+        for kind, seen in self.told("/v1/latency")["requests"].items():
+            self.assertEqual(sum(n for _, _, n in seen["buckets"]), want[kind])
+            self.assertLessEqual(seen["buckets"][0][0], seen["p50_us"])
+            self.assertLessEqual(seen["p50_us"], seen["p999_us"])
+            self.assertLessEqual(seen["p999_us"], seen["buckets"][-1][1])
+            self.assertTrue(all(a < b for a, b, _ in seen["buckets"]))
+
+    def test_a_slow_origin_shows_in_the_misses_alone(self):
+        def slow(handler):
+            time.sleep(0.25)
+            handler.start("length", 2)
+            handler.piece(b"ok")
+
+        target = origin.script("slow", slow)
+        for _ in range(2):
+            self.assertEqual(self.tarnd.ask(target).body, b"ok")
+        tarnd.wait_until(lambda: self.counts()["hit"] == 1, "both are counted")
+        miss = self.told("/v1/latency")["requests"]["miss"]
+        self.assertEqual(miss["count"], 1)
+        self.assertGreaterEqual(miss["sum_us"], 250000)
+        self.assertLessEqual(miss["buckets"][0][0], miss["sum_us"])
+        self.assertLess(miss["sum_us"], miss["buckets"][0][1])
+
+    def test_prometheus_reads_it(self):
+        self.each_kind()
+        tarnd.wait_until(lambda: sum(self.counts().values()) == 9, "nine are counted")
+        self.assertEqual(self.tarnd.ask("/dead/1").status // 100, 5)
+        tarnd.wait_until(lambda: self.lag_counts() == [True, True], "each worker has had a tick")
+        text = self.get("/metrics")
+        families = prometheus.parse(text)
+        self.assertEqual(prometheus.promtool(text), "")
+        durations = families["tarn_request_duration_seconds"]
+        self.assertEqual({s[1]["result"] for s in durations.samples}, set(KINDS))
+        for name, want in (("tarn_req_hit_total", 3), ("tarn_req_pass_total", 1),
+                           ("tarn_req_stale_total", 0), ("tarn_req_hitmiss_total", 0),
+                           ("tarn_req_total", 10), ("tarn_workers", 2), ("tarn_cache_evicted_total", 0)):
+            self.assertEqual(families[name].value(), want, name)
+        for name in ("tarn_fetch_bytes_total", "tarn_resp_body_bytes_total", "tarn_uptime_seconds",
+                     "tarn_fetch_failed_total", "tarn_storage_objects", "tarn_storage_used_bytes",
+                     "tarn_memory_resident_bytes"):
+            self.assertGreater(families[name].value(), 0, name)
+        self.assertEqual(families["tarn_build_info"].value(), 1)
+        self.assertEqual(families["tarn_backend_up"].value(backend="default"), 1)
+        self.assertEqual(families["tarn_backend_connections_limit"].value(backend="dead"), 7)
+        self.assertEqual(len(families["tarn_backend_connections_limit"].samples), 1)
+        self.assertGreaterEqual(families["tarn_backend_connections"].value(backend="default"), 0)
+        self.assertGreater(families["tarn_worker_loop_lag_max_seconds"].value(worker="1"), 0)
+        self.assertGreater(families["tarn_memory_bytes"].value(part="program"), 0)
+
+    def test_bars_show_hits_and_misses_side_by_side(self):
+        self.each_kind()
+        tarnd.wait_until(lambda: sum(self.counts().values()) == 9, "nine are counted")
+        out = self.ctl("hist")
+        self.assertRegex(out, r"(?m)^REQUESTS +COUNT +MEAN +P50 +P90 +P99 +P99\.9$")
+        for kind, n in (("hit", 3), ("miss", 2), ("pass", 1), ("synth", 2), ("other", 1)):
+            self.assertRegex(out, rf"(?m)^{kind} +{n}  +\d")
+        bars = re.findall(r"(?m)^ *([0-9.]+ (?:us|ms|s))  (#*) +([0-9.]+ %)?(?: +(#+) +([0-9.]+ %))?$", out)
+        shares = [float(s[:-2]) for bar in bars for s in (bar[2], bar[4]) if s]
+        self.assertAlmostEqual(sum(shares), 200, delta=1)
+        self.assertNotRegex(out, r"(?m) $")
+        self.assertEqual(json.loads(self.ctl("hist", "--json"))["requests"]["hit"]["count"], 3)
+
+    def test_bars_are_watched(self):
+        self.each_kind()
+        tarnd.wait_until(lambda: sum(self.counts().values()) == 9, "nine are counted")
+        frames = self.ctl("hist", "--live", "--every", "0.05", "--count", "2").split("unix:")[1:]
+        self.assertEqual(len(frames), 2)
+        self.assertIn("since it started", frames[0])
+        self.assertIn("in the last", frames[1])
+        self.assertIn("no request has ended", frames[1])
+
+    def lag_counts(self):
+        return [seen["count"] > 0 for seen in self.told("/v1/latency")["lag"]]
+
+
+def main():
+    global program, ctl, origin
+    if len(sys.argv) < 3:
+        sys.exit("usage: metrics.py TARND TARNCTL [TEST...]")
+    program, ctl = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+    origin = Origin()
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
