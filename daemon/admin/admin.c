@@ -7,6 +7,7 @@
 
 #include "conf/conf.h"
 #include "daemon/admin/admin_priv.h"
+#include "daemon/admin/observer.h"
 #include "daemon/base/address.h"
 #include "daemon/base/loop.h"
 #include "daemon/http/uri.h"
@@ -434,6 +435,10 @@ admin_open(struct admin **out, const struct admin_env *env)
     tassert(env->conf->admin != NULL);
     *a = (struct admin){
         .magic = ADMIN_MAGIC, .started_ms = (int64_t)env->loop->clock.mono_ms, .env = *env};
+    if (observer_open(&a->observer, env->loop, env->logs, env->nworkers) != 0) {
+        OBJ_FREE(a);
+        return TERR_NOMEM;
+    }
     *out = a;
     return 0;
 }
@@ -445,5 +450,6 @@ admin_close(struct admin **ap)
 
     OBJ_TAKE(a, ap, ADMIN_MAGIC);
     tassert(a->nreqs == 0);
+    observer_close(&a->observer);
     OBJ_FREE(a);
 }

@@ -130,6 +130,26 @@ answer_number(struct slice text, const struct admin_arg *arg, uint64_t *out)
     return text.len > 0 && n >= arg->least && n <= arg->most;
 }
 
+/* One of some words; else it is answered which. */
+static bool
+answer_word(struct admin_call *c, struct slice text, const struct admin_arg *arg, uint64_t *out)
+{
+    char all[128] = "";
+    size_t len = 0;
+
+    for (unsigned i = 0; arg->words[i] != NULL; i++) {
+        if (slice_eq(text, slice_str(arg->words[i]))) {
+            *out = i;
+            return true;
+        }
+        len += (size_t)snprintf(
+            all + len, sizeof(all) - len, "%s%s", i == 0 ? "" : ", ", arg->words[i]);
+        tassert(len < sizeof(all));
+    }
+    admin_fail(c, 400, NULL, "%s must be one of: %s", arg->name, all);
+    return false;
+}
+
 /* One NAME=NUMBER of the query. */
 static bool
 answer_arg(struct admin_call *c, struct slice text, const struct admin_arg *args, uint64_t *values)
@@ -147,6 +167,8 @@ answer_arg(struct admin_call *c, struct slice text, const struct admin_arg *args
     if (args[i].name == NULL)
         admin_fail(c, 400, "see the route in GET /v1", "unknown argument '%.*s' in the query",
             name.len > 64 ? 64 : (int)name.len, name.ptr);
+    else if (args[i].words != NULL)
+        answer_word(c, value, &args[i], &values[i]);
     else if (!answer_number(value, &args[i], &values[i]))
         admin_fail(c, 400, NULL,
             args[i].base == 16 ? "%s must be a hexadecimal number from %" PRIx64 " to %" PRIx64

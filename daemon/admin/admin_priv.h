@@ -18,6 +18,7 @@ struct admin {
     unsigned nreqs;    /* under way */
     unsigned nstreams; /* of them: answers that go on (admin_log.c) */
     int64_t started_ms;
+    struct observer *observer;
     struct admin_env env;
 };
 
@@ -89,11 +90,12 @@ void admin_fail_terr(struct admin_call *c, int err, const char *what);
 json_t *admin_body(struct admin_call *c, const char *const *members);
 /* A member that must be text, borrowed; NULL: answered. */
 const char *admin_member(struct admin_call *c, const json_t *object, const char *key);
-/* A number that may stand in the query. */
+/* A number that may stand in the query, or one of some words: then its place among them. */
 struct admin_arg {
     const char *name; /* NULL ends them */
     unsigned base;    /* 10 or 16 */
     uint64_t least, most;
+    const char *const *words; /* NULL ends them; NULL: it is a number */
 };
 /* values[i] is what the query says of args[i], or stays as it is.  False: answered already. */
 bool admin_args(struct admin_call *c, const struct admin_arg *args, uint64_t *values);

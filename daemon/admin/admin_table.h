@@ -24,6 +24,10 @@
     X(GET, "/v1/counters", counters, "", "Every counter, name to value; storage and index, too")   \
     X(GET, "/v1/latency", latency, "",                                                             \
       "How long requests took, by what became of them: quantiles, histograms; how late loops were") \
+    X(GET, "/v1/top", top, "?of=string ?by=string ?limit=integer",                                 \
+      "?of=url|client|backend&by=requests|bytes|misses&limit=N: what is asked for most, lately")    \
+    X(GET, "/v1/errors", errors, "",                                                               \
+      "The last 50 answers that were none: status 500 and more, malformed, truncated")             \
     X(GET, "/v1/memory", memory, "",                                                               \
       "Bytes of all that grows, as a tree; the storage's size bounds it")                          \
     X(GET, "/v1/policies", policies, "", "Loaded policies and labels, and their state")            \

@@ -37,7 +37,9 @@ int ctl_live(struct ctl *c);
 int ctl_log(struct ctl *c);
 
 /* ctl_hist.c */
+/* ctl_hist.c, ctl_top.c */
 int ctl_hist(struct ctl *c);
+int ctl_top(struct ctl *c);
 
 /* ctl_cache.c */
 int ctl_purge(struct ctl *c);

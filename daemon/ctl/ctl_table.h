@@ -30,6 +30,11 @@
       "Of all requests since tarnd started; with --live of those since the frame before, a frame\n" \
       "each second, or each S seconds, until N frames or for ever.  A bar is a doubling.\n",       \
       "how long requests took: hits and misses as bars, all as quantiles")                         \
+    X("top", "[--limit N] [--every S] [--count N] [OF] [BY]", 0, 2, top,                           \
+      "OF is url, client or backend; BY is requests, bytes or misses: URLs by requests, if nothing\n" \
+      "is said.  What counts is the last half minute or so; tarnd watches while somebody asks.  A\n" \
+      "frame each 2 seconds, or each S seconds, until N frames or for ever.\n",                   \
+      "what is asked for most")                                                                    \
     X("storage stats", "", 0, 0, storage_stats,                                                    \
       "The size of the storage bounds the process: what is charged shows as a tree.\n",            \
       "memory, by what it is taken for")                                                           \

@@ -242,6 +242,20 @@ shmlog_next(struct shmlog_reader *r, struct shmlog_view *out)
     return 0;
 }
 
+void
+shmlog_skip(struct shmlog_reader *r, uint64_t leave)
+{
+    uint64_t head, to;
+
+    OBJ_CHECK(r, SHMLOG_READER_MAGIC);
+    head = shmlog_head(r);
+    if (head <= r->pos || head - r->pos <= leave)
+        return;
+    to = (head - leave) & ~(r->segment_bytes - 1); /* where a chunk begins */
+    if (to > r->pos)
+        r->pos = to;
+}
+
 bool
 shmlog_record_next(struct shmlog_view *view, struct shmlog_rec *out)
 {

@@ -63,6 +63,10 @@ void shmlog_detach(struct shmlog_reader *r);
  * seconds: that is also the sign of life of an attached reader. */
 int shmlog_next(struct shmlog_reader *r, struct shmlog_view *out);
 
+/* Steps over the oldest of what it has not read, if that is more than `leave` bytes: whole segments,
+ * so up to a segment more stays.  What is stepped over counts as missed. */
+void shmlog_skip(struct shmlog_reader *r, uint64_t leave);
+
 /* Takes the first record off view->rest; false at the end. */
 bool shmlog_record_next(struct shmlog_view *view, struct shmlog_rec *out);
 

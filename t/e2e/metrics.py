@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """metrics.py TARND TARNCTL [TEST...] -- what tarnd tells of itself in numbers, and who asks it.
 
-Histograms of durations, Prometheus' format: each against
+Histograms of durations, Prometheus' format, what is asked for most, the last errors: each against
 requests whose number and fate the test knows.
 """
 import http.client
@@ -166,6 +166,76 @@ class Metrics(unittest.TestCase):
         self.assertIn("since it started", frames[0])
         self.assertIn("in the last", frames[1])
         self.assertIn("no request has ended", frames[1])
+
+    def top(self, of="url", by="requests"):
+        return self.told(f"/v1/top?of={of}&by={by}")
+
+    def test_what_is_asked_for_most_comes_first(self):
+        self.assertEqual(self.top()["top"], [])  # from now on it is watched
+        for i in [1] * 6 + [5000] * 2 + [20] * 4:
+            self.assertEqual(self.tarnd.ask(url(i)).status, 200)
+        self.tarnd.ask("/dead/1")
+        tarnd.wait_until(lambda: len(self.top()["top"]) == 4, "four URLs are known")
+        tarnd.wait_until(lambda: sum(self.counts().values()) == 13, "all have come")
+        told = self.top()
+        names = [row["name"] for row in told["top"]]
+        self.assertEqual(names[:2], ["tarn.test" + url(1), "tarn.test" + url(20)])
+        self.assertEqual((told["seen"], told["of"], told["by"]), (1, "url", "requests"))
+        self.assertGreater(told["window_s"], 0)
+        self.assertEqual(self.top(by="bytes")["top"][0]["name"], "tarn.test" + url(5000))
+        self.assertEqual(self.top(by="bytes")["top"][0]["unsure"], 0)
+        misses = self.top(by="misses")["top"]
+        self.assertEqual(len(misses), 4)
+        for row in misses:
+            self.assertAlmostEqual(row["share"], 1 / 4, delta=0.1)  # the older count less
+        client, = self.top("client")["top"]
+        self.assertEqual((client["name"], round(client["share"], 6)), ("127.0.0.1", 1))
+        backends = {row["name"]: row for row in self.top("backend")["top"]}
+        self.assertEqual(set(backends) - {"dead"}, {"default"})
+        self.assertIn("of must be one of: url, client, backend", self.get("/v1/top?of=x", 400))
+        self.assertIn("limit must be", self.get("/v1/top?limit=0", 400))
+
+    def test_top_prints_a_table(self):
+        self.top()
+        for i in (1, 1, 2):
+            self.tarnd.ask(url(i))
+        out = self.ctl("top", "--count", "1", "--every", "0.3")
+        self.assertRegex(out, r"^urls by requests, watched for [0-9.]+s; in all [0-9.]+ requests/s, ")
+        self.assertRegex(out, r"(?m)^PER SECOND +BYTES/S +MISSES/S +MEAN MS +SHARE +URL$")
+        self.assertRegex(out, r"(?m)^ +[0-9.]+ +[0-9.]+ \w+ +[0-9.]+ +[0-9.]+ +[56]\d\.\d % +tarn\.test/body\?n=2&")
+        out = self.ctl("top", "client", "bytes", "--count", "1", "--every", "0.1", "--limit", "1")
+        self.assertRegex(out, r"(?m) 100\.0 % +127\.0\.0\.1$")
+        told = json.loads(self.ctl("--json", "top", "--count", "1", "--every", "0.1", "misses"))
+        self.assertEqual((told["by"], len(told["top"])), ("misses", 2))
+        for wrong in (("top", "urls"), ("top", "--limit", "0"), ("top", "--every", "0")):
+            done = subprocess.run([ctl, *wrong], capture_output=True, timeout=tarnd.PATIENCE_S)
+            self.assertEqual(done.returncode, 2)
+
+    def test_the_last_errors_are_told(self):
+        self.assertEqual(self.told("/v1/errors")["errors"], [])
+        self.tarnd.ask("/dead/1")
+        self.tarnd.ask("/x", "Host: another")
+        self.tarnd.ask(url(1))
+        tarnd.wait_until(lambda: len(self.told("/v1/errors")["errors"]) == 2, "both are there")
+        bad, dead = self.told("/v1/errors")["errors"]
+        self.assertEqual((bad["status"], bad["why"]), (400, ["made by tarnd", "malformed"]))
+        self.assertEqual((dead["request"], dead["host"]), ("GET /dead/1", "tarn.test"))
+        self.assertEqual((dead["client"], dead["why"]), ("127.0.0.1", ["made by tarnd"]))
+        self.assertGreaterEqual(dead["status"], 500)
+        self.assertAlmostEqual(dead["at"], time.time(), delta=tarnd.PATIENCE_S)
+        for i in range(60):
+            self.tarnd.ask(f"/dead/{i}")
+        newest = "GET /dead/59"
+        tarnd.wait_until(lambda: self.told("/v1/errors")["errors"][0]["request"] == newest, newest)
+        self.assertEqual(len(self.told("/v1/errors")["errors"]), 50)
+
+    def test_errors_of_before_the_watch_began_are_found(self):
+        self.tarnd.ask("/dead/before")
+        tarnd.wait_until(lambda: sum(self.counts().values()) == 1, "it is written")
+        time.sleep(0.01)  # the watch begins in a later millisecond
+        error, = self.told("/v1/errors")["errors"]
+        self.assertEqual(error["request"], "GET /dead/before")
+        self.assertEqual(self.top()["top"], [])
 
     def lag_counts(self):
         return [seen["count"] > 0 for seen in self.told("/v1/latency")["lag"]]

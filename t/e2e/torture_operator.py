@@ -338,7 +338,8 @@ class Watcher(Hand):
                 raise Told(f"{name} is {counters[name]}")
         self.peak("bans at a time", counters["bans.now"])
         for target in ("/v1/status", "/v1/tables", "/v1/bans", "/v1/policies", "/v1/index",
-                       "/v1/backends", "/v1/parameters", "/metrics"):
+                       "/v1/backends", "/v1/parameters", "/metrics", "/v1/latency", "/v1/errors",
+                       "/v1/top?of=url&by=bytes"):
             self.admin.ask("GET", target)
         after = "0"
         while after is not None and not self.world.stopped():

@@ -23,6 +23,7 @@
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
 #include "daemon/shm/latency.h"
+#include "daemon/shm/log.h"
 #include "storage/storage.h"
 #include "vcl-lite/vcl.h"
 
@@ -234,6 +235,7 @@ static struct {
     struct loop loop;
     struct counters *counters;
     struct latency *latency;
+    struct shmlog *logs[2];
     struct storage *storage;
     struct cache *cache;
     struct registry *registry;
@@ -349,6 +351,8 @@ world_open(const char *admin_section)
     timer_wheel_init(&world.loop.wheel, 0, world_on_rearm);
     CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
     CHECK_EQ(0, latency_open(&world.latency, NULL, 2));
+    for (unsigned i = 0; i < 2; i++)
+        CHECK_EQ(0, shmlog_open(&world.logs[i], NULL, i, SHMLOG_RING_MIN));
     CHECK_EQ(0, storage_open(&world.storage, &world.conf->storages[0]));
     CHECK_EQ(0, cache_open(&world.cache, &world.conf->index, world.storage,
                     &world.conf->storages[0], world.counters));
@@ -361,6 +365,7 @@ world_open(const char *admin_section)
                                              .storage = world.storage,
                                              .registry = world.registry,
                                              .nworkers = 2,
+                                             .logs = world.logs,
                                              .address = "unix:/a",
                                              .host = &host}));
 }
@@ -374,6 +379,8 @@ world_close(void)
     storage_close(&world.storage);
     counters_close(&world.counters);
     latency_close(&world.latency);
+    for (unsigned i = 0; i < 2; i++)
+        shmlog_close(&world.logs[i]);
     arena_pool_fini(&world.loop.arenas);
     conf_free(&world.conf);
 }

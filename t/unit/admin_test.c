@@ -109,6 +109,7 @@ TEST(admin, without_the_token_nothing_but_health_is_told)
         "GET /v1/status" H "\nAuthorization: Bearer " TOKEN "\nAuthorization: Bearer " TOKEN,
         "GET /v1/nothing" H,
         "GET /healthz/" H,
+        "GET /v1/top" H,
     };
 
     world_open("{address: '127.0.0.1:0', token: " TOKEN "}");
@@ -548,6 +549,88 @@ TEST(admin, durations_are_told_as_quantiles_and_as_cumulative_buckets)
     world_close();
 }
 
+static void
+log_some(unsigned worker, const char *line, unsigned status, unsigned n)
+{
+    struct shmlog_req r = {.ids = {1, 0},
+        .fixed = {.start_ms = world.loop.clock.wall_ms,
+            .status = (uint16_t)status,
+            .body_bytes = 100,
+            .duration_us = 50,
+            .flags = SHMLOG_REQ_HIT},
+        .line = slice_str(line),
+        .host = SLICE_LIT("h")};
+
+    for (unsigned i = 0; i < n; i++)
+        shmlog_req(world.logs[worker], &r);
+}
+
+static void
+world_second(unsigned seconds)
+{
+    world.loop.clock.mono_ms += 1000 * (uint64_t)seconds;
+    world.loop.clock.wall_ms += 1000 * (int64_t)seconds;
+    timer_wheel_run(&world.loop.wheel, world.loop.clock.mono_ms);
+    world_turn();
+}
+
+static double
+top_real(const json_t *o, unsigned i, const char *member)
+{
+    return json_number_value(json_object_get(json_array_get(json_object_get(o, "top"), i), member));
+}
+
+TEST(admin, what_lies_back_counts_less_and_a_watch_ends_a_minute_after_the_last_question)
+{
+    json_t *o;
+
+    world_open("{}");
+    json_decref(answer("GET /v1/top" H, NULL, 200));
+    log_some(0, "GET /a", 200, 60);
+    log_some(1, "GET /b", 200, 20);
+    world_second(1);
+    o = answer("GET /v1/top" H, NULL, 200);
+    CHECK_EQ(2, json_array_size(json_object_get(o, "top")));
+    CHECK(top_real(o, 0, "requests_s") > 59 && top_real(o, 0, "requests_s") < 61);
+    CHECK(top_real(o, 1, "bytes_s") > 1990 && top_real(o, 1, "bytes_s") < 2010);
+    CHECK(top_real(o, 0, "share") > 0.749 && top_real(o, 0, "share") < 0.751);
+    json_decref(o);
+    world_second(30);
+    log_some(1, "GET /b", 200, 30);
+    world_second(1);
+    o = answer("GET /v1/top?limit=1" H, NULL, 200);
+    CHECK_EQ(
+        1, json_array_size(json_object_get(o, "top"))); /* 20 x 0.36 + 30 is more than 60 x 0.36 */
+    CHECK(top_real(o, 0, "share") > 0.6);
+    json_decref(o);
+    world_second(61);
+    o = answer("GET /v1/top" H, NULL, 200); /* and another begins */
+    CHECK_EQ(0, json_array_size(json_object_get(o, "top")));
+    json_decref(o);
+    world_close();
+}
+
+TEST(admin, a_log_that_is_faster_than_the_observer_is_told_as_a_sample)
+{
+    json_t *o;
+
+    world_open("{}");
+    json_decref(answer("GET /v1/top" H, NULL, 200));
+    log_some(0, "GET /a", 200, 3000); /* several times the ring */
+    world_second(1);
+    o = answer("GET /v1/top" H, NULL, 200);
+    CHECK(json_number_value(json_object_get(o, "seen")) > 0.02);
+    CHECK(json_number_value(json_object_get(o, "seen")) < 0.5);
+    CHECK(top_real(o, 0, "requests_s") > 2900 && top_real(o, 0, "requests_s") < 3100);
+    json_decref(o);
+    log_some(1, "GET /c", 503, 1);
+    o = answer("GET /v1/errors" H, NULL, 200);
+    CHECK_EQ(503, json_integer_value(
+                      json_object_get(json_array_get(json_object_get(o, "errors"), 0), "status")));
+    json_decref(o);
+    world_close();
+}
+
 TEST(admin, the_index_is_shown_and_a_page_is_asked_for_properly)
 {
     const char *limits = "limit must be a whole number from 1 to 1000";
@@ -629,6 +712,9 @@ main(void)
         TEST_ENTRY(admin, parameters_are_shown_and_those_that_can_are_changed),
         TEST_ENTRY(admin, memory_is_a_tree_of_what_is_charged),
         TEST_ENTRY(admin, every_number_has_one_name_in_both_forms),
+        TEST_ENTRY(
+            admin, what_lies_back_counts_less_and_a_watch_ends_a_minute_after_the_last_question),
+        TEST_ENTRY(admin, a_log_that_is_faster_than_the_observer_is_told_as_a_sample),
         TEST_ENTRY(admin, durations_are_told_as_quantiles_and_as_cumulative_buckets),
         TEST_ENTRY(admin, the_index_is_shown_and_a_page_is_asked_for_properly),
         TEST_ENTRY(admin, stop_is_answered_before_it_stops),

@@ -237,6 +237,38 @@ TEST(shmlog, what_a_slow_reader_lost_is_counted_exactly)
     fixture_close(&f);
 }
 
+TEST(shmlog, a_reader_in_a_hurry_steps_over_the_oldest_and_knows_how_much)
+{
+    struct fixture f = fixture_open(4 * SHMLOG_RING_MIN);
+    uint64_t got = 0, last = 0, wrote = 700, behind;
+    struct shmlog_req in, out;
+
+    for (uint64_t i = 1; i <= wrote; i++) {
+        in = some_req(i);
+        shmlog_req(f.log, &in);
+    }
+    behind = shmlog_behind(f.reader);
+    shmlog_skip(f.reader, behind);
+    CHECK_EQ(behind, shmlog_behind(f.reader));
+    shmlog_skip(f.reader, 20000);
+    CHECK(shmlog_behind(f.reader) >= 20000);
+    CHECK(shmlog_behind(f.reader) < 20000 + SHMLOG_SEGMENT_MIN);
+    while (shmlog_next(f.reader, &f.view) > 0) {
+        CHECK(shmlog_record_next(&f.view, &f.rec) && shmlog_rec_req(&f.rec, &f.view, &out));
+        CHECK(last == 0 || out.ids.xid == last + 1);
+        last = out.ids.xid;
+        got++;
+    }
+    CHECK_EQ(wrote, last);
+    CHECK(got > 50 && got < 300);
+    CHECK_EQ(wrote, got + shmlog_missed_reqs(f.reader));
+    shmlog_skip(f.reader, 0);
+    in = some_req(9);
+    shmlog_req(f.log, &in);
+    CHECK_EQ(1, shmlog_next(f.reader, &f.view)); /* nothing was ahead: nothing was skipped */
+    fixture_close(&f);
+}
+
 TEST(shmlog, a_reader_from_now_sees_nothing_older_and_one_from_the_oldest_does)
 {
     struct fixture f = fixture_open(SHMLOG_RING_MIN);
@@ -438,6 +470,7 @@ TEST_MAIN(TEST_ENTRY(shmlog, a_request_comes_out_as_it_went_in),
     TEST_ENTRY(shmlog, a_chunk_that_outgrows_its_limit_goes_on_in_another),
     TEST_ENTRY(shmlog, an_empty_chunk_is_not_published),
     TEST_ENTRY(shmlog, what_a_slow_reader_lost_is_counted_exactly),
+    TEST_ENTRY(shmlog, a_reader_in_a_hurry_steps_over_the_oldest_and_knows_how_much),
     TEST_ENTRY(shmlog, a_reader_from_now_sees_nothing_older_and_one_from_the_oldest_does),
     TEST_ENTRY(shmlog, the_writer_knows_of_attached_readers_and_sweeps_the_dead),
     TEST_ENTRY(shmlog, no_more_readers_attach_than_there_are_slots),
