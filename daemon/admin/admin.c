@@ -74,6 +74,25 @@ admin_same_secret(struct slice given, const char *want)
     return differs == 0;
 }
 
+/* What says nothing of this tarnd but whether it is well: the page holds no figures, it asks for them. */
+static bool
+admin_is_public(struct slice path)
+{
+    return slice_eq(path, SLICE_LIT("/healthz")) || slice_eq(path, SLICE_LIT("/readyz")) ||
+           slice_eq(path, SLICE_LIT("/"));
+}
+
+/* A browser says when another site's page asks (Fetch Metadata, Sec-Fetch-Site).  Whoever reaches the
+ * socket through a forwarded port has no token, and any page that he visits could post to it. */
+static bool
+admin_is_foreign(const struct http_head *h)
+{
+    const struct http_field *f = http_find_name(h, SLICE_LIT("Sec-Fetch-Site"), NULL);
+
+    return f != NULL && !slice_eq(http_value(h, f), SLICE_LIT("same-origin")) &&
+           !slice_eq(http_value(h, f), SLICE_LIT("none"));
+}
+
 /* RFC 6750 2.1: Authorization: Bearer TOKEN; the scheme in any case (RFC 9110 11.1). */
 static bool
 admin_may(const struct admin_req *r)
@@ -81,8 +100,7 @@ admin_may(const struct admin_req *r)
     const char *token = r->admin->env.conf->admin->token;
     struct slice given = http_get_one(&r->x->head, HTTP_F_AUTHORIZATION);
 
-    if (token[0] == '\0' || slice_eq(r->call.path, SLICE_LIT("/healthz")) ||
-        slice_eq(r->call.path, SLICE_LIT("/readyz")))
+    if (token[0] == '\0' || admin_is_public(r->call.path))
         return true;
     if (given.len < 7 || !slice_eq_nocase(slice_of(given.ptr, 7), SLICE_LIT("Bearer ")))
         return false;
@@ -163,6 +181,8 @@ admin_state_read(struct admin_req *r)
         r->call.path = path;
         r->call.method = x->head.method;
     }
+    if (r->in_len == 0 && admin_is_foreign(&x->head) && !admin_is_public(r->call.path))
+        return admin_refuse(r, 403, NULL, "another site's page may not ask this");
     if (r->in_len == 0 && !admin_may(r))
         return admin_refuse(r, 401, "send Authorization: Bearer TOKEN, the token of tarn.yaml",
             "this needs the token");
@@ -178,7 +198,7 @@ static int
 admin_head(struct admin_req *r)
 {
     const struct admin_call *c = &r->call;
-    size_t max = 512;
+    size_t max = 896;
     char *out = arena_alloc(&r->x->arena, max);
     int n;
 
@@ -186,12 +206,12 @@ admin_head(struct admin_req *r)
         return TERR_NOMEM;
     n = snprintf(out, max,
         "HTTP/1.1 %u %s\r\nServer: tarn\r\nDate: %s\r\nContent-Type: %s\r\n"
-        "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s%s%s",
+        "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s%s%s%s",
         c->status, http_reason(c->status), r->admin->env.loop->clock.http_date,
         c->type != NULL ? c->type : "application/json",
         c->status == 401 ? "WWW-Authenticate: Bearer realm=\"tarnd\"\r\n" : "",
         c->status == 405 ? "Allow: " : "", c->status == 405 ? c->allow : "",
-        c->status == 405 ? "\r\n" : "");
+        c->status == 405 ? "\r\n" : "", c->more);
     tassert(n > 0 && (size_t)n < max);
     r->resp.block = slice_of(out, (size_t)n);
     return 0;

@@ -94,7 +94,10 @@ openapi_parameters(const struct admin_route *r)
 static json_t *
 openapi_operation(const struct admin_route *r)
 {
-    bool metrics = strcmp(r->path, "/metrics") == 0;
+    const char *kind = strcmp(r->path, "/metrics") == 0 ? "text/plain"
+                       : strcmp(r->path, "/") == 0      ? "text/html"
+                                                        : "application/json";
+    bool is_json = strcmp(kind, "application/json") == 0;
     json_t *o = json_object(), *body = openapi_body(r->asks);
 
     json_put_text(o, "summary", r->doc);
@@ -105,9 +108,9 @@ openapi_operation(const struct admin_route *r)
     }
     json_put(o, "responses",
         json_pack("{s{sss{s{s{ss}}}}s{sss{s{s{ss}}}}}", "2XX", "description", "done", "content",
-            metrics ? "text/plain" : "application/json", "schema", "type",
-            metrics ? "string" : "object", "default", "description", "why not", "content",
-            "application/json", "schema", "$ref", "#/components/schemas/Error"));
+            kind, "schema", "type", is_json ? "object" : "string", "default", "description",
+            "why not", "content", "application/json", "schema", "$ref",
+            "#/components/schemas/Error"));
     return o;
 }
 

@@ -50,6 +50,7 @@ struct admin_call {
     struct admin_stream *stream; /* owned, instead */
     const char *type;
     char allow[64]; /* with 405 */
+    char more[384]; /* lines of the head besides the usual ones; "": none */
     bool stops;     /* the process is to end */
     bool drains;    /* when everybody has been served */
 

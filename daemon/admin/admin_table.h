@@ -11,6 +11,7 @@
 
 /* clang-format off */
 #define ADMIN_ROUTE_TABLE(X)                                                                       \
+    X(GET, "/", page, "", "A page for browsers, with figures that move; it asks for the token itself") \
     X(GET, "/healthz", healthz, "",                                                                \
       "200 while this tarnd lives, draining or not; asks for no token")                            \
     X(GET, "/readyz", readyz, "",                                                                  \

@@ -130,6 +130,48 @@ TEST(admin, without_the_token_nothing_but_health_is_told)
     world_close();
 }
 
+TEST(admin, another_sites_page_may_ask_nothing)
+{
+    world_open("{}");
+    expect("POST /v1/stop" H "\nSec-Fetch-Site: cross-site", NULL, 403, "error",
+        "another site's page may not ask this");
+    json_decref(answer("GET /v1/status" H "\nSec-Fetch-Site: same-site", NULL, 403));
+    json_decref(answer("GET /v1/status" H "\nSec-Fetch-Site: same-origin", NULL, 200));
+    json_decref(answer("GET /v1/status" H "\nSec-Fetch-Site: none", NULL, 200));
+    CHECK_EQ(0, world.stops);
+    world_close();
+}
+
+TEST(admin, the_page_comes_without_the_token_and_runs_nothing_but_its_own_script)
+{
+    char nonce[2][64] = {"", ""}, mark[160];
+
+    world_open("{address: '127.0.0.1:0', token: " TOKEN "}");
+    for (unsigned i = 0; i < 2; i++) {
+        struct ask *a = ask_new("GET /" H "\nSec-Fetch-Site: cross-site", NULL);
+        const char *csp;
+
+        ask_run(a);
+        CHECK_EQ(200, a->status);
+        CHECK(strstr(a->block, "\r\nContent-Type: text/html; charset=utf-8\r\n") != NULL);
+        csp =
+            strstr(a->block, "\r\nContent-Security-Policy: default-src 'none'; style-src 'nonce-");
+        CHECK(csp != NULL);
+        CHECK_EQ(1, sscanf(strstr(csp, "script-src"), "script-src 'nonce-%32[0-9a-f]'", nonce[i]));
+        snprintf(mark, sizeof(mark), "<script nonce=\"%s\">", nonce[i]);
+        CHECK(strstr(a->out, mark) != NULL);
+        snprintf(mark, sizeof(mark), "<style nonce=\"%s\">", nonce[i]);
+        CHECK(strstr(a->out, mark) != NULL);
+        CHECK(strstr(a->out, "@NONCE@") == NULL);
+        CHECK(strstr(a->out, " style=\"") == NULL); /* it would be refused */
+        CHECK(strstr(a->out, "</html>\n") != NULL);
+        ask_free(&a);
+    }
+    CHECK_EQ(32, strlen(nonce[0]));
+    CHECK(strcmp(nonce[0], nonce[1]) != 0);
+    world_close();
+}
+
 TEST(admin, a_body_that_is_not_what_is_wanted_is_told_why)
 {
     static const char *const rows[][2] = {
@@ -698,6 +740,8 @@ main(void)
         TEST_ENTRY(admin, head_has_the_length_of_get_and_no_body),
         TEST_ENTRY(admin, status_says_what_is_bound_and_in_use),
         TEST_ENTRY(admin, without_the_token_nothing_but_health_is_told),
+        TEST_ENTRY(admin, another_sites_page_may_ask_nothing),
+        TEST_ENTRY(admin, the_page_comes_without_the_token_and_runs_nothing_but_its_own_script),
         TEST_ENTRY(admin, a_body_that_is_not_what_is_wanted_is_told_why),
         TEST_ENTRY(admin, a_body_has_a_bound),
         TEST_ENTRY(admin, what_came_malformed_is_answered_and_the_connection_ends),
