@@ -114,12 +114,6 @@ admin_do_routes(struct admin_call *c)
     admin_answer(c, 200, o);
 }
 
-void
-admin_do_later(struct admin_call *c)
-{
-    admin_fail(c, 501, NULL, "not in this build");
-}
-
 static void
 route_missing(struct admin_call *c)
 {

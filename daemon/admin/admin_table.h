@@ -67,17 +67,14 @@
     X(PUT, "/v1/tables/*", table_load, "text",                                                     \
       "The body is its entries, a line each: the newest version from now on; 422 with the line that "\
       "is wrong, 409 while another program writes it")                                             \
-    X(GET, "/v1/log", later, "", "The log as JSON lines; not in this build")                       \
     X(POST, "/v1/reload", reload, "",                                                              \
       "Reads the configuration and its policy anew: what changed; 422 with every error, or 409 with "\
       "what needs a restart, and then nothing has changed")                                        \
     X(POST, "/v1/drain", drain, "",                                                                \
-      "Accepts nobody, finishes what is in flight however long it takes, and ends")
+      "Accepts nobody, finishes what is in flight however long it takes, and ends")                \
     X(GET, "/v1/log", log, "?follow=integer ?count=integer ?filter=string",                        \
       "Requests as JSON lines: what the log holds, or with follow=1 from now on; filter=status:5xx, "\
-      "url:, client:, cache:, and again")                                                          \
-    X(POST, "/v1/reload", later, "", "Reads the configuration anew; not in this build")            \
-    X(POST, "/v1/drain", later, "", "Finishes what is in flight; not in this build")
+      "url:, client:, cache:, and again")
 /* clang-format on */
 
 #endif

@@ -110,7 +110,7 @@ void
 admin_do_table_show(struct admin_call *c)
 {
     static const struct admin_arg args[] = {
-        {"limit", 10, 1, 10000}, {"after", 10, 0, UINT64_MAX}, {NULL, 0, 0, 0}};
+        {"limit", 10, 1, 10000, NULL}, {"after", 10, 0, UINT64_MAX, NULL}, {NULL, 0, 0, 0, NULL}};
     uint64_t values[] = {1000, 0}, next = 0;
     const struct table_view *v;
     struct table_reader *r;

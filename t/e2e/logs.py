@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""logs.py TARND TARNCTL LOG_TAIL LIBRARY [--requests N] [TEST...] -- who reads what tarnd logs.
+"""logs.py TARND TARNCTL LOG_TAIL LIBRARY [--requests N] [--rate R] [TEST...] -- who reads what tarnd logs.
 
 The access log as JSON and to syslog; `tarnctl log`: its formats, filters and ends, what it says when
-it was too slow; and the example of a reader (t/examples/log_tail.c).  N: of the tests under load.
+it was too slow; and the example of a reader (t/examples/log_tail.c).  N: of the tests under load; R: how
+many a second, where nobody stands still (by hand: Loss at 20000 loses none on a machine that is quiet).
 """
 import json
 import os
@@ -32,7 +33,7 @@ parameters: {{ shm_dir: "{home}/shm", {more} }}
 SHOWN = re.compile(r"(?m)^\d\d:\d\d:\d\d\.\d{3} (\d+) (\S+) (\S+) (\S+), ")
 BATCH = 100
 program = ctl = log_tail = library = origin = None
-requests = 3000
+requests, rate = 3000, 0
 
 
 class Follower:
@@ -111,12 +112,15 @@ class Case(unittest.TestCase):
         tarnd.wait_until(self.attached, "a reader that wants the details")
         return f
 
-    def load(self, n):
-        """n hits, as fast as one connection gets them."""
+    def load(self, n, per_second=0):
+        """n hits, as fast as one connection gets them, or so many a second."""
         self.ask()
+        began = time.monotonic()
         text = tarnd.request("/body?n=10&framing=length")
         with self.tarnd.connect() as s:
             for at in range(0, n, BATCH):
+                if per_second > 0:
+                    time.sleep(max(0, began + at / per_second - time.monotonic()))
                 s.sendall(text * min(BATCH, n - at))
                 left, tail = min(BATCH, n - at), b""
                 while left > 0:
@@ -424,7 +428,7 @@ class Loss(Case):
         self.start()
         f = self.follow_details("--all", "--follow")
         began = time.monotonic()
-        sent = self.load(requests) + 1
+        sent = self.load(requests, rate) + 1
         took = time.monotonic() - began
         self.ask("/body?n=2&framing=length")
         tarnd.wait_until(lambda: "/body?n=2&" in f.out(), "the last request")
@@ -438,12 +442,15 @@ class Loss(Case):
 
 
 def main():
-    global program, ctl, log_tail, library, origin, requests
+    global program, ctl, log_tail, library, origin, requests, rate
     if len(sys.argv) < 5:
-        sys.exit("usage: logs.py TARND TARNCTL LOG_TAIL LIBRARY [--requests N] [TEST...]")
+        sys.exit("usage: logs.py TARND TARNCTL LOG_TAIL LIBRARY [--requests N] [--rate R] [TEST...]")
     program, ctl, log_tail, library = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
     if sys.argv[1:2] == ["--requests"]:
         requests = int(sys.argv[2])
+        del sys.argv[1:3]
+    if sys.argv[1:2] == ["--rate"]:
+        rate = int(sys.argv[2])
         del sys.argv[1:3]
     origin = Origin()
     unittest.main(verbosity=2)
