@@ -51,6 +51,8 @@ SECTIONS = (
     Section("workers", "bench_workers", "two workers against one: requests per CPU second"),
     Section("log", "bench_log", "a hit beside readers of the log; what a reader at 20,000/s loses"),
     Section("flat", "bench_flat", "a hit's instructions among 1,000 to 2,000,000 objects"),
+    Section("tags", "bench_tags", "a purge by tag: 10,000 objects among 1,000,000",
+            usual=(1, 5)),
     # Memory.
     Section("memory", "bench_memory", "bytes of an object and of a connection, beside the peers"),
     Section("churn", "bench_churn", "20 times the cache's size through it: resident memory"),
