@@ -205,8 +205,11 @@ manage_set_storage(struct manage *m, uint64_t bytes)
 static void
 manage_charge(struct manage *m)
 {
+    uint64_t bans = bans_bytes(cache_bans(m->env.cache));
     struct storage_stats synths;
 
+    storage_charge(m->env.storage, CHARGE_BAN, m->bans_charged, bans);
+    m->bans_charged = bans;
     storage_get_stats(m->env.synth, &synths);
     storage_charge(m->env.storage, CHARGE_SYNTH, m->synths_charged, synths.charged);
     m->synths_charged = synths.charged;
@@ -219,6 +222,8 @@ manage_uncharge(struct manage *m)
 {
     storage_charge(m->env.storage, CHARGE_SYNTH, m->synths_charged, 0);
     m->synths_charged = 0;
+    storage_charge(m->env.storage, CHARGE_BAN, m->bans_charged, 0);
+    m->bans_charged = 0;
     traffic_uncharge(m->env.storage, &m->charged);
     footprint_close(&m->footprint);
 }

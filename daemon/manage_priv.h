@@ -38,6 +38,7 @@ struct manage {
     struct pulse pulse;
     struct usage charged;    /* what the store has been told of loop->usage */
     uint64_t synths_charged; /* and of the synthetic bodies, which lie in a store of their own */
+    uint64_t bans_charged;   /* and of the list of bans */
     uint64_t deadline_ms, sweep_ms; /* of the phase; of the next sweep */
     uint64_t storage_bytes;         /* what the store's size is to be: reached in steps */
     bool resizing;

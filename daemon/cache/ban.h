@@ -16,8 +16,8 @@
  * that was never hit counts from its arrival.  An expression that takes too long to match holds:
  * a fetch too many does less harm than a page too old.
  *
- * Threads: any that is online for RCU; bans_lurk() on one at a time.  Memory: the list's own,
- * outside the store, at most BANS_BYTES_MAX.
+ * Threads: any that is online for RCU; bans_lurk() on one at a time.  Memory: the list's own; the
+ * management loop has the store charged for it.
  */
 #ifndef TARN_BAN_H
 #define TARN_BAN_H
@@ -34,9 +34,10 @@ struct clock;
 enum {
     BAN_TEXT_MAX = 16384, /* of an expression: Varnish's command line takes no more */
     BAN_TESTS_MAX = 32,   /* in one: people write three */
-    /* Of all bans, estimated: a million plain ones, or 200,000 with regular expressions.  The
-     * list is not charged to the store, so it must end somewhere. */
+    /* Of all bans, estimated: a million plain ones, or 200,000 with regular expressions; and not
+     * more than a part of the store, for what is kept makes room for them. */
     BANS_BYTES_MAX = 512 << 20,
+    BANS_SHARE = 8,
 };
 
 struct bans_conf {
@@ -57,6 +58,9 @@ void bans_configure(struct bans *b, const struct bans_conf *conf);
  * what would be right; TERR_LIMIT: too many (why too); TERR_NOMEM. */
 int bans_add(
     struct bans *b, struct slice expression, const struct clock *now, char *why, size_t why_size);
+
+/* What the list takes now. */
+uint64_t bans_bytes(struct bans *b);
 
 /* The lurker's next step, short; returns after how many milliseconds it wants to be called
  * again, at least 1. */

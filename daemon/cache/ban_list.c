@@ -40,7 +40,7 @@ bans_cache(struct bans *b)
 }
 
 int
-bans_init(struct bans *b)
+bans_init(struct bans *b, uint64_t storage_bytes)
 {
     struct ban *first = calloc(1, sizeof(*first));
 
@@ -52,6 +52,8 @@ bans_init(struct bans *b)
     list_init(&b->tags_due);
     list_init(&b->walk.asked);
     b->conf = bans_conf_default;
+    b->bytes_max =
+        storage_bytes / BANS_SHARE < BANS_BYTES_MAX ? storage_bytes / BANS_SHARE : BANS_BYTES_MAX;
     b->oldest = first;
     atomic_init(&b->newest, first);
     return 0;
@@ -309,7 +311,7 @@ bans_put(struct cache *c, struct ban *ban, const struct clock *now)
     ban->mono_ms = (int64_t)now->mono_ms;
     ban->wall_ms = now->wall_ms;
     pthread_mutex_lock(&b->lock);
-    if (b->bytes + ban->bytes > BANS_BYTES_MAX) {
+    if (b->bytes + ban->bytes > b->bytes_max) {
         pthread_mutex_unlock(&b->lock);
         ban_free(ban);
         return TERR_LIMIT;
@@ -345,9 +347,20 @@ bans_add(
     if (err == 0)
         err = bans_put(bans_cache(b), ban, now);
     if (err == TERR_LIMIT)
-        snprintf(why, why_size, "too many bans: they take %d MiB; those on obj.* alone complete",
-            BANS_BYTES_MAX >> 20);
+        snprintf(why, why_size, "too many bans: they take %zu KiB; those on obj.* alone complete",
+            b->bytes_max >> 10);
     return err;
+}
+
+uint64_t
+bans_bytes(struct bans *b)
+{
+    size_t bytes;
+
+    pthread_mutex_lock(&b->lock);
+    bytes = b->bytes;
+    pthread_mutex_unlock(&b->lock);
+    return bytes;
 }
 
 void

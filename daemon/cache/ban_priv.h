@@ -122,7 +122,7 @@ struct bans {
     pthread_mutex_t lock;
     /* under the lock */
     struct ban *oldest;
-    size_t bytes;
+    size_t bytes, bytes_max;
     struct bans_conf conf;
     struct list tags_due; /* of ban.due; a reference each */
     /* the lurker's thread */
@@ -134,7 +134,7 @@ struct bans {
 extern struct ban ban_killed;
 
 /* 0 or TERR_NOMEM. */
-int bans_init(struct bans *b);
+int bans_init(struct bans *b, uint64_t storage_bytes);
 /* No entry is left, or it holds nothing. */
 void bans_fini(struct bans *b);
 

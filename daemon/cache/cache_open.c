@@ -127,7 +127,7 @@ cache_open(struct cache **out, const struct conf_index *conf, struct storage *st
     c->magic = CACHE_MAGIC;
     c->storage = storage;
     c->counters = counters;
-    err = bans_init(&c->bans);
+    err = bans_init(&c->bans, store->size);
     if (err != 0) {
         OBJ_FREE(c);
         return err;
