@@ -49,7 +49,7 @@ struct manage_env {
     struct worker **workers;
     struct shmlog **logs;
     struct notify *notify; /* NULL: no service manager wants to know */
-    const char *shm_dir; /* where they are */
+    const char *shm_dir;   /* where they are */
     unsigned nworkers;
     void (*release)(void *ctx); /* gives the listeners' addresses back */
     void *release_ctx;

@@ -27,7 +27,6 @@ TEST(admin, a_path_that_is_not_there_is_answered_with_those_that_are)
     json_decref(answer("PUT /v1/parameters/%4" H, "{}", 404));
     json_decref(answer("PUT /v1/parameters/%" H, "{}", 404));
     json_decref(answer("PUT /v1/parameters/%zz" H, "{}", 404));
-    expect("GET /v1/log" H, NULL, 501, "error", "not in this build");
     expect("GET /v1/why?url=http://a/%62%20&header=A:%20b" H, NULL, 200, "url", "http://a/b ");
     expect("GET /v1/why?header=A:%20b&url=/c" H, NULL, 200, "A", "b");
     expect("GET /v1/why?url=/c" H, NULL, 200, "url", "http://127.0.0.1:4711/c");
