@@ -104,8 +104,9 @@ req_log_details(const struct req *r)
     shmlog_end(log);
 }
 
-/* Of anything but a hit.  A tunnel lasts as long as its two ends like: that is nobody's latency. */
-static void
+/* Of anything but a hit, whose code it shall not crowd.  A tunnel lasts as long as its two ends like:
+ * that is nobody's latency. */
+static __attribute__((noinline, cold)) void
 req_log_latency(const struct req *r, uint64_t took_us)
 {
     unsigned flags = r->log_flags;
