@@ -1,4 +1,5 @@
 /* admin_top.c -- what is asked for most, and the last answers that were none. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/admin/admin_priv.h"
@@ -159,10 +160,22 @@ top_error(const struct admin *a, const struct observer_error *e)
     return o;
 }
 
+/* The newest first: they were read worker by worker. */
+static int
+top_compare(const void *a, const void *b)
+{
+    const struct observer_error *x = *(const struct observer_error *const *)a;
+    const struct observer_error *y = *(const struct observer_error *const *)b;
+
+    return (x->at_ms < y->at_ms) - (x->at_ms > y->at_ms);
+}
+
 void
 admin_do_errors(struct admin_call *c)
 {
+    const struct observer_error *errors[OBSERVER_ERRORS];
     json_t *o, *list;
+    unsigned n = 0;
 
     if (observer_ask(c->admin->observer) != 0) {
         admin_fail_terr(c, TERR_NOMEM, "errors");
@@ -170,12 +183,11 @@ admin_do_errors(struct admin_call *c)
     }
     o = json_object();
     list = json_array();
-    for (unsigned i = 0; i < OBSERVER_ERRORS; i++) {
-        const struct observer_error *e = observer_nth_error(c->admin->observer, i);
-
-        if (e != NULL)
-            json_array_append_new(list, top_error(c->admin, e));
-    }
+    while (n < OBSERVER_ERRORS && (errors[n] = observer_nth_error(c->admin->observer, n)) != NULL)
+        n++;
+    qsort(errors, n, sizeof(errors[0]), top_compare);
+    for (unsigned i = 0; i < n; i++)
+        json_array_append_new(list, top_error(c->admin, errors[i]));
     json_put(o, "errors", list);
     admin_answer(c, 200, o);
 }
