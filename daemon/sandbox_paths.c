@@ -108,7 +108,7 @@ paths_allow_log(struct paths *p, const char *path)
 {
     char *real;
 
-    if (path[0] == '\0' || strcmp(path, "-") == 0)
+    if (path[0] == '\0' || strcmp(path, "-") == 0 || strncmp(path, "syslog:", 7) == 0)
         return;
     paths_allow_around(p, path);
     real = realpath(path, NULL);
@@ -124,7 +124,9 @@ paths_of_conf(struct paths *p, const struct conf *conf)
     const char *shm_dir = conf->params.shm_dir;
 
     paths_allow(p, "/dev", PATHS_WRITE); /* null, stdout, a terminal */
-    paths_allow(p, shm_dir[0] != '\0' ? shm_dir : "/dev/shm", PATHS_WRITE | PATHS_MAKE);
+    /* Who follows another has its files in a directory below at first. */
+    paths_allow(p, shm_dir[0] != '\0' ? shm_dir : "/dev/shm",
+        PATHS_WRITE | PATHS_MAKE | LANDLOCK_ACCESS_FS_REFER);
     paths_allow_log(p, conf->params.access_log);
     for (unsigned i = 0; i < conf->nlistens; i++)
         paths_allow_address(p, &conf->listens[i].address);
