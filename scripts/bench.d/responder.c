@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <uv.h>
 
 #define RESPONDER_READ_BYTES 65536       /* as libuv suggests; one read takes a pipelined batch */
@@ -201,13 +202,18 @@ responder_on_connection(uv_stream_t *listener, int err)
 static void
 responder_make_answers(size_t body_bytes, const char *field)
 {
-    char head[512];
-    int head_bytes = snprintf(head, sizeof(head),
-        "HTTP/1.1 200 OK\r\nServer: responder\r\nDate: Sat, 21 Nov 2026 00:00:00 GMT\r\n"
+    char head[512], date[32];
+    time_t now = time(NULL);
+    struct tm tm;
+    int head_bytes;
+
+    /* Of today: who stores these for a day takes an older one for stale. */
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
+    head_bytes = snprintf(head, sizeof(head),
+        "HTTP/1.1 200 OK\r\nServer: responder\r\nDate: %s\r\n"
         "Content-Type: text/plain\r\nAge: 10\r\nVia: 1.1 bare\r\nContent-Length: %zu\r\n"
         "%s%s\r\n",
-        body_bytes, field, field[0] != '\0' ? "\r\n" : "");
-
+        date, body_bytes, field, field[0] != '\0' ? "\r\n" : "");
     if (head_bytes >= (int)sizeof(head))
         responder_must(UV_E2BIG, "field");
     responder.answer_bytes = (size_t)head_bytes + body_bytes;
