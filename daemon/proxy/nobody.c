@@ -173,9 +173,7 @@ nobody_set(struct nobody *w, struct slice name, struct slice value)
 void
 nobody_take_policy(struct nobody *w, struct policy *pol)
 {
-    w->policy = *pol;
-    w->policy.trivial = 0;
-    w->use = (struct policy_use){.policy = &w->policy, .users = 1};
+    w->use = (struct policy_use){.policy = pol, .users = 1};
     w->req.policy.use = &w->use;
     w->req.backend = pol->default_backend;
 }

@@ -20,7 +20,6 @@ struct nobody {
     struct exchange x;
     struct req req;
     struct http_field host;
-    struct policy policy; /* a copy: none of its answers is known beforehand */
     struct policy_use use;
     struct shmlog_reader *reader; /* so that the lines that ran are told */
 };

@@ -254,6 +254,8 @@ why_with_policy(struct why *y, struct cache_query *q, const char **why)
         r->policy.key = slice_of(NULL, 0);
         err = req_policy_ask(r, &act);
         why_take_steps(y);
+        if (policy_is_trivial(r->policy.use->policy, VCL_SUB_RECV)) /* not run, but it has a line */
+            why_run(y, VCL_SUB_RECV);
         *why = err == TERR_POLICY ? "vcl_hash failed for this url" : "the url's host is not valid";
         if (err != 0)
             return NULL;
