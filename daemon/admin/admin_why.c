@@ -155,7 +155,8 @@ admin_do_why(struct admin_call *c)
         admin_fail_terr(c, TERR_NOMEM, "why");
         return;
     }
-    memcpy(query, c->query.ptr, c->query.len);
+    if (c->query.len > 0)
+        memcpy(query, c->query.ptr, c->query.len);
     if (why_read(c, &a, query, c->query.len))
         why_answer(c, &a);
     free(query);
