@@ -42,8 +42,8 @@ policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_val
     unsigned n = policy_count_tags(rest);
     int err;
 
-    out->i = 0;
-    if (n == 0 || ctx->proxy == NULL)
+    out->i = ctx->explains ? (int64_t)n : 0;
+    if (n == 0 || ctx->proxy == NULL || ctx->explains)
         return 0;
     tags = arena_alloc(r->arena, n * sizeof(*tags));
     if (tags == NULL)

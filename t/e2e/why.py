@@ -29,6 +29,7 @@ negative_cache: {{ entries: 1000, ttl: 30s }}
 backends: {{ o: {{ address: "{origin}" }} }}
 """
 POLICY = """vcl 4.1;
+import tarn;
 sub vcl_recv {
     if (req.url ~ "^/passed") {
         return (pass);
@@ -41,6 +42,7 @@ sub vcl_recv {
     }
     if (req.url == "/banning") {
         ban("obj.status == 200");
+        set req.http.X-Purged = tarn.purge_tag("kept");
     }
     if (req.http.Cookie) {
         return (pass);
@@ -418,7 +420,7 @@ class WithPolicy(Why):
         self.assertEqual(self.decided(said, "vcl_hit")[0][0], "synth")
 
     def test_what_it_would_change_is_not_changed(self):
-        self.fetch(target("kept", Cache_Control="max-age=600"))
+        self.fetch(target("kept", Cache_Control="max-age=600", Surrogate_Key="kept"))
         self.why("/banning")
         self.assertEqual(self.why("/kept")["now"], "hit")
         bans = self.api("GET", "/v1/bans")[1]["bans"]
