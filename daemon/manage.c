@@ -34,6 +34,16 @@ enum {
     ADMIN_WAIT_MS = 1000, /* for operators to take their last answers */
 };
 
+/* Whoever looks after the service; who has a successor does not end it. */
+static void
+manage_tell_end(struct manage *m, bool gentle)
+{
+    if (m->retired)
+        return;
+    notify_stopping(m->env.notify, "draining");
+    tether_quit(m->env.tether, gentle);
+}
+
 /* A gentle one may be followed by one that has a deadline. */
 static void
 manage_begin_drain(struct manage *m, const char *why)
@@ -41,15 +51,13 @@ manage_begin_drain(struct manage *m, const char *why)
     int64_t drain_ms = m->params.drain_timeout;
 
     elog(ELOG_INFO, "%s: draining, for %lld ms at most", why, (long long)drain_ms);
-    notify_stopping(m->env.notify, "draining");
     m->phase = MANAGE_DRAINING;
     m->gentle = false;
     m->deadline_ms = loop_deadline(m->loop, drain_ms);
     for (unsigned i = 0; i < m->env.nworkers; i++)
         if (m->env.workers[i] != NULL)
             worker_drain(m->env.workers[i]);
-    if (!m->retired)
-        tether_quit(m->env.tether, false);
+    manage_tell_end(m, false);
     m->env.release(m->env.release_ctx); /* a Unix socket would go on queueing connections */
 }
 
@@ -62,8 +70,7 @@ manage_begin_gentle_drain(struct manage *m, const char *why)
     m->deadline_ms = UINT64_MAX;
     for (unsigned i = 0; i < m->env.nworkers; i++)
         worker_drain_gently(m->env.workers[i]);
-    if (!m->retired)
-        tether_quit(m->env.tether, true);
+    manage_tell_end(m, true);
     m->env.release(m->env.release_ctx);
 }
 
