@@ -28,11 +28,8 @@ static const struct {
 #undef X
 };
 
-static void doc_print(struct conf_sink *to, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void
-doc_print(struct conf_sink *to, const char *fmt, ...)
+void
+conf_doc_print(struct conf_sink *to, const char *fmt, ...)
 {
     char buf[1024];
     va_list args;
@@ -104,7 +101,7 @@ doc_row(struct conf_sink *to, const struct conf_key *key)
     const char *def = doc_default(key, def_buf, sizeof(def_buf));
 
     doc_type_name(key->type, type, sizeof(type));
-    doc_print(to, "| `%s` | %s | %s%s%s | %s | %s | %s |\n", key->name, type,
+    conf_doc_print(to, "| `%s` | %s | %s%s%s | %s | %s | %s |\n", key->name, type,
         def == NULL ? "" : "`", def == NULL ? "must be given" : def, def == NULL ? "" : "`",
         doc_bound(key, key->least, least, sizeof(least)),
         doc_bound(key, key->most, most, sizeof(most)), key->doc);
@@ -115,15 +112,15 @@ conf_doc_reference(struct conf_sink *to)
 {
     char name[32];
 
-    doc_print(to, "### Types of values\n\n");
+    conf_doc_print(to, "### Types of values\n\n");
     for (unsigned i = 0; i < ARRAY_LEN(doc_types); i++) {
         doc_type_name((enum conf_type)i, name, sizeof(name));
-        doc_print(to, "- **%s**: %s\n", name, doc_types[i].doc);
+        conf_doc_print(to, "- **%s**: %s\n", name, doc_types[i].doc);
     }
     for (const struct conf_section *s = conf_sections; s->name != NULL; s++) {
-        doc_print(to, "\n### `%s`\n\n%s\n\n", s->name, s->doc);
-        doc_print(to, "| key | type | default | least | most | meaning |\n");
-        doc_print(to, "|---|---|---|---|---|---|\n");
+        conf_doc_print(to, "\n### `%s`\n\n%s\n\n", s->name, s->doc);
+        conf_doc_print(to, "| key | type | default | least | most | meaning |\n");
+        conf_doc_print(to, "|---|---|---|---|---|---|\n");
         for (unsigned i = 0; i < s->nkeys; i++)
             doc_row(to, &s->keys[i]);
     }
@@ -142,7 +139,7 @@ doc_comment(struct conf_sink *to, int indent, const char *text)
             for (len = room; len > 0 && text[len] != ' '; len--)
                 continue;
         tassert(len > 0); /* no word is as long as a line */
-        doc_print(to, "%*s# %.*s\n", indent, "", (int)len, text);
+        conf_doc_print(to, "%*s# %.*s\n", indent, "", (int)len, text);
         text += len;
         text += *text == ' ';
     }
@@ -165,7 +162,7 @@ doc_yaml_key(struct conf_sink *to, const struct conf_key *key, int indent, const
         def = key->type == CONF_TYPE_LISTEN    ? "127.0.0.1:8080"
               : key->type == CONF_TYPE_ADDRESS ? "127.0.0.1:9000"
                                                : "origin";
-    doc_print(to, "%*s%s%s: %s\n", indent - (int)strlen(dash), "", dash, key->name, def);
+    conf_doc_print(to, "%*s%s%s: %s\n", indent - (int)strlen(dash), "", dash, key->name, def);
 }
 
 /* The shapes: a value, a map of names to maps, a list of maps, a map. */
@@ -182,17 +179,17 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
         strcmp(s->name, "admin") == 0 || strcmp(s->name, "negative_cache") == 0 || is_tables;
     int indent = is_list || is_off ? 4 : 2;
 
-    doc_print(to, "\n");
+    conf_doc_print(to, "\n");
     doc_comment(to, 0, s->doc);
     if (strcmp(s->name, s->keys[0].name) == 0) {
         doc_yaml_key(to, &s->keys[0], 0, "");
         return;
     }
-    doc_print(to, "%s%s:\n", is_off ? "# " : "", s->name);
+    conf_doc_print(to, "%s%s:\n", is_off ? "# " : "", s->name);
     for (unsigned i = 0; i < ARRAY_LEN(named); i++) {
         if (strcmp(s->name, named[i].section) != 0)
             continue;
-        doc_print(to, "  %s%s:\n", is_off ? "# " : "", named[i].entry);
+        conf_doc_print(to, "  %s%s:\n", is_off ? "# " : "", named[i].entry);
         indent = is_off ? 6 : 4;
     }
     for (unsigned i = 0; i < s->nkeys; i++)
@@ -202,7 +199,7 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
 void
 conf_doc_yaml(struct conf_sink *to)
 {
-    doc_print(to,
+    conf_doc_print(to,
         "# tarn.yaml -- every key of the configuration, with its default.\n"
         "#\n"
         "# Printed by tarn_conf_gen from the tables that the loader obeys.  Only backends\n"
@@ -243,7 +240,7 @@ doc_man_key(struct conf_sink *to, const struct conf_key *key)
     const char *most = doc_bound(key, key->most, most_buf, sizeof(most_buf));
 
     doc_type_name(key->type, type, sizeof(type));
-    doc_print(to, ".TP\n\\fB%s\\fR: \\fI%s\\fR, ", key->name, type);
+    conf_doc_print(to, ".TP\n\\fB%s\\fR: \\fI%s\\fR, ", key->name, type);
     if (def == NULL) {
         to->write(to, "must be given");
     } else {
@@ -251,7 +248,7 @@ doc_man_key(struct conf_sink *to, const struct conf_key *key)
         doc_man_text(to, def);
     }
     if (most[0] != '\0')
-        doc_print(to, " (%s to %s)", least, most);
+        conf_doc_print(to, " (%s to %s)", least, most);
     to->write(to, "\n");
     doc_man_text(to, key->doc);
     to->write(to, ".\n");
@@ -273,13 +270,13 @@ conf_doc_man(struct conf_sink *to)
         ".SH VALUES\n");
     for (unsigned i = 0; i < ARRAY_LEN(doc_types); i++) {
         doc_type_name((enum conf_type)i, type, sizeof(type));
-        doc_print(to, ".TP\n.I %s\n", type);
+        conf_doc_print(to, ".TP\n.I %s\n", type);
         doc_man_text(to, doc_types[i].doc);
         to->write(to, "\n");
     }
     to->write(to, ".SH SECTIONS\n");
     for (const struct conf_section *s = conf_sections; s->name != NULL; s++) {
-        doc_print(to, ".SS %s\n", s->name);
+        conf_doc_print(to, ".SS %s\n", s->name);
         doc_man_text(to, s->doc);
         to->write(to, "\n");
         for (unsigned i = 0; i < s->nkeys; i++)

@@ -110,6 +110,10 @@ void conf_fail_value(struct conf_cx *cx, const struct conf_key *key, const struc
 bool conf_type_is_number(enum conf_type type);
 bool conf_param_key_is_live(const struct conf_key *key);
 
+/* conf_doc.c: a piece of less than 1,024 bytes. */
+void conf_doc_print(struct conf_sink *to, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* conf_text.c: texts with a grammar.  As conf_value_read. */
 bool conf_text_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);

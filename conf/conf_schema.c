@@ -50,23 +50,6 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_BACKEND] = "[A-Za-z_][A-Za-z0-9_-]*",
 };
 
-static void schema_print(struct conf_sink *to, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void
-schema_print(struct conf_sink *to, const char *fmt, ...)
-{
-    char buf[512];
-    va_list args;
-    int len;
-
-    va_start(args, fmt);
-    len = vsnprintf(buf, sizeof(buf), fmt, args);
-    va_end(args);
-    tassert(len >= 0 && (size_t)len < sizeof(buf));
-    to->write(to, buf);
-}
-
 /* A JSON string; the tables have no control characters. */
 static void
 schema_string(struct conf_sink *to, const char *text)
@@ -134,9 +117,9 @@ schema_word(struct conf_sink *to, const char *word, unsigned i)
 static void
 schema_integer(struct conf_sink *to, const struct conf_key *key)
 {
-    schema_print(to, "\"type\": \"integer\", \"minimum\": %" PRId64, key->least);
+    conf_doc_print(to, "\"type\": \"integer\", \"minimum\": %" PRId64, key->least);
     if (key->most != INT64_MAX)
-        schema_print(to, ", \"maximum\": %" PRId64, key->most);
+        conf_doc_print(to, ", \"maximum\": %" PRId64, key->most);
 }
 
 /* A type that is described as a list or a map is left to the loader. */
@@ -161,17 +144,17 @@ schema_text(struct conf_sink *to, const struct conf_key *key)
     const char *pattern = schema_patterns[key->type];
     bool may_be_empty = key->def_text != NULL && key->def_text[0] == '\0';
 
-    schema_print(to, "\"type\": %s", schema_json_type(key));
+    conf_doc_print(to, "\"type\": %s", schema_json_type(key));
     if (key->type == CONF_TYPE_BYTES || key->type == CONF_TYPE_POW2)
-        schema_print(to, ", \"minimum\": %" PRId64, key->least);
+        conf_doc_print(to, ", \"minimum\": %" PRId64, key->least);
     if (!schema_types[key->type].number && key->most > 0)
-        schema_print(to, ", \"maxLength\": %" PRId64, key->most);
+        conf_doc_print(to, ", \"maxLength\": %" PRId64, key->most);
     if (pattern == NULL)
         return;
     to->write(to, ", \"pattern\": ");
     to->write(to, may_be_empty ? "\"^$|^(" : "\"^(");
     for (; *pattern != '\0'; pattern++)
-        schema_print(to, "%s%c", *pattern == '\\' ? "\\" : "", *pattern);
+        conf_doc_print(to, "%s%c", *pattern == '\\' ? "\\" : "", *pattern);
     to->write(to, ")$\"");
 }
 
@@ -210,7 +193,7 @@ schema_default(struct conf_sink *to, const struct conf_key *key)
     else if (key->type == CONF_TYPE_BOOL)
         to->write(to, key->def != 0 ? "true" : "false");
     else if (is_bare)
-        schema_print(to, "%" PRId64, key->def);
+        conf_doc_print(to, "%" PRId64, key->def);
     else
         schema_string(to, conf_value_format(key->type, key->def, buf, sizeof(buf)));
 }
@@ -257,12 +240,12 @@ schema_map(struct conf_sink *to, const struct conf_section *s)
     for (unsigned i = 0; i < s->nkeys; i++) {
         if (!s->keys[i].required)
             continue;
-        schema_print(to, "%s\"%s\"", any ? ", " : "", s->keys[i].name);
+        conf_doc_print(to, "%s\"%s\"", any ? ", " : "", s->keys[i].name);
         any = true;
     }
     to->write(to, "],\n        \"properties\": {");
     for (unsigned i = 0; i < s->nkeys; i++) {
-        schema_print(to, "%s\n          \"%s\": ", i > 0 ? "," : "", s->keys[i].name);
+        conf_doc_print(to, "%s\n          \"%s\": ", i > 0 ? "," : "", s->keys[i].name);
         schema_key(to, &s->keys[i]);
     }
     to->write(to, "\n        }");
@@ -278,7 +261,7 @@ schema_begins(const struct conf_section *s, const char *words)
 static void
 schema_section(struct conf_sink *to, const struct conf_section *s)
 {
-    schema_print(to, "    \"%s\": {\n      \"description\": ", s->name);
+    conf_doc_print(to, "    \"%s\": {\n      \"description\": ", s->name);
     schema_string(to, s->doc);
     to->write(to, ",\n      ");
     if (schema_begins(s, "One value")) {
@@ -289,7 +272,7 @@ schema_section(struct conf_sink *to, const struct conf_section *s)
         schema_map(to, s);
         to->write(to, "}");
     } else if (schema_begins(s, "A map of names")) {
-        schema_print(to,
+        conf_doc_print(to,
             "\"type\": \"object\", \"additionalProperties\": false,\n"
             "      \"patternProperties\": {\"^[A-Za-z_][A-Za-z0-9_-]{0,%d}$\": {\n        ",
             CONF_NAME_MAX - 1);

@@ -72,10 +72,6 @@ int registry_open(struct registry **out, const struct conf *conf);
 void registry_close(struct registry **rp);
 /* Where results of probes are counted; borrowed until registry_close.  Without it: nowhere. */
 void registry_set_counters(struct registry *rg, struct counters *counters);
-/* Of the configuration that counts now, by name or by number in conf->backends; NULL: none of that
- * name.  Borrowed as registry_upstreams(). */
-struct director *registry_find(struct registry *rg, struct slice name);
-struct director *registry_nth(struct registry *rg, unsigned n);
 /* Every backend there is, but those that nobody holds any more, in no order; borrowed for the
  * call. */
 void registry_each(struct registry *rg, void (*f)(void *ctx, struct backend *b), void *ctx);

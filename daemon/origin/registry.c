@@ -72,18 +72,6 @@ registry_set_counters(struct registry *rg, struct counters *counters)
     rg->counters = counters;
 }
 
-struct director *
-registry_nth(struct registry *rg, unsigned n)
-{
-    return upstreams_nth(registry_upstreams(rg), n);
-}
-
-struct director *
-registry_find(struct registry *rg, struct slice name)
-{
-    return upstreams_find(registry_upstreams(rg), name);
-}
-
 void
 registry_each(struct registry *rg, void (*f)(void *ctx, struct backend *b), void *ctx)
 {

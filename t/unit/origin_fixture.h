@@ -8,6 +8,7 @@
 
 #include "conf/conf.h"
 #include "daemon/origin/director.h"
+#include "daemon/origin/upstreams.h"
 #include "t/unit/test.h"
 
 enum {
