@@ -43,6 +43,19 @@ struct conf_storage {
     const char *fault;    /* engine fault: what to do, see storage/engine_fault.c; else "" */
 };
 
+/* How a backend is asked whether it is well. */
+struct conf_probe {
+    const char *name;          /* "": one backend's own */
+    const char *url;           /* path, and perhaps a query */
+    const char *request;       /* whole, with its blank line; "": GET url */
+    int64_t interval, timeout; /* ms */
+    int64_t window;            /* results that count, 1 to 64 */
+    int64_t threshold;         /* of these must be good, or it is sick */
+    int64_t initial;           /* good ones that it begins with */
+    int64_t expected_status;
+    int64_t expect_close; /* must the answer end with the connection? */
+};
+
 struct conf_backend {
     const char *name;
     struct conf_address address;
@@ -53,13 +66,39 @@ struct conf_backend {
     int64_t between_bytes_timeout; /* ms */
     int64_t idle_timeout;          /* ms; default: backend_idle_timeout */
     int64_t max_connections;       /* all workers; 0: no limit */
+    int64_t queue_timeout;         /* ms; how long a fetch waits for one of these; 0: it does not */
+    int64_t queue_max;             /* fetches of one worker that wait */
     int64_t max_idle;              /* idle connections kept by each worker */
+    int64_t dns_ttl;               /* ms; how long a name's addresses hold; 0: for ever */
+    int64_t eject_after;           /* failures in a row; 0: never */
+    int64_t eject_for;             /* ms, the first time */
+    int64_t slow_start;            /* ms; 0: at once */
+    const struct conf_probe *probe; /* NULL: none; a policy's probe stands elsewhere */
+};
+
+/* Of a director. */
+struct conf_member {
+    unsigned backend; /* as in a route; a director stands above the one that it is in */
+    int64_t weight;
+};
+
+struct conf_members {
+    struct conf_member *list;
+    unsigned n;
+};
+
+struct conf_director {
+    const char *name; /* no backend has it */
+    const char *type; /* "round_robin", "random", "least_connections", "hash", "fallback" */
+    struct conf_members backends; /* at least one */
+    int64_t balance_factor;       /* hash: percent of the average load; 0: no bound */
+    int64_t sticky;               /* fallback: stay with the one that works */
 };
 
 struct conf_route {
     const char *host; /* lower case, no port; "": any */
     const char *path; /* prefix; "": any */
-    unsigned backend; /* index into conf->backends */
+    unsigned backend; /* index into conf->backends, or behind these into conf->directors */
     int64_t pipe;     /* may a client upgrade its connection? */
 };
 
@@ -118,11 +157,15 @@ struct conf {
     int64_t workers; /* 0: auto, one per CPU that may be used */
     struct conf_storage *storages;
     unsigned nstorages;
+    struct conf_probe *probes; /* those with names */
+    unsigned nprobes;
     struct conf_backend *backends;
-    unsigned nbackends;        /* 0 only with a policy */
+    unsigned nbackends; /* 0 only with a policy */
+    struct conf_director *directors;
+    unsigned ndirectors;
     struct conf_route *routes; /* in order; the first that matches serves */
     unsigned nroutes;
-    unsigned default_backend; /* when no route matches; CONF_NO_BACKEND: answer 503 */
+    unsigned default_backend; /* as in a route, when none matches; CONF_NO_BACKEND: answer 503 */
     const char *vcl;          /* the policy's file, as open(2) takes it; "": none */
     struct conf_index index;
     struct conf_negative negative;

@@ -46,12 +46,27 @@ compare_is_address(const struct conf_key *key)
     return key->type == CONF_TYPE_LISTEN || key->type == CONF_TYPE_ADDRESS;
 }
 
-/* `a` and `b`: the member of a key, in two structures. */
+static bool compare_rows_same(const char *section, const void *a, const void *b);
+
+/* Where one was written, and under which name, makes no other probe of it. */
+static bool
+compare_probe_same(const struct conf_probe *a, const struct conf_probe *b)
+{
+    return a == b || (a != NULL && b != NULL && compare_rows_same("probes", a, b));
+}
+
+/* `a` and `b`: the member of a key, in two structures.  Members of directors are compared by name,
+ * in compare_directors(). */
 static bool
 compare_member_same(const struct conf_key *key, const void *a, const void *b)
 {
     if (compare_is_address(key))
         return compare_address_same(a, b);
+    if (key->type == CONF_TYPE_PROBE)
+        return compare_probe_same(
+            *(const struct conf_probe *const *)a, *(const struct conf_probe *const *)b);
+    if (key->type == CONF_TYPE_MEMBERS)
+        return true;
     if (key->type == CONF_TYPE_BACKEND)
         return *(const unsigned *)a == *(const unsigned *)b;
     if (conf_type_is_number(key->type))
@@ -72,8 +87,20 @@ compare_rows_same(const char *section, const void *a, const void *b)
 }
 
 static const char *
+compare_probe_text(const struct conf_probe *p)
+{
+    if (p == NULL)
+        return "none";
+    if (p->name[0] != '\0')
+        return p->name;
+    return p->request[0] != '\0' ? "a request of its own" : p->url;
+}
+
+static const char *
 compare_text(const struct conf_key *key, const void *member, char buf[COMPARE_VALUE])
 {
+    if (key->type == CONF_TYPE_PROBE)
+        return compare_probe_text(*(const struct conf_probe *const *)member);
     if (compare_is_address(key))
         return ((const struct conf_address *)member)->text;
     if (key->type == CONF_TYPE_BACKEND)
@@ -238,10 +265,66 @@ compare_listens_in(struct compare *c, const struct conf *a, const struct conf *b
     }
 }
 
+/* Of a director, too; CONF_NO_BACKEND: of none. */
 static const char *
 compare_backend_name(const struct conf *c, unsigned n)
 {
-    return n < c->nbackends ? c->backends[n].name : "";
+    if (n < c->nbackends)
+        return c->backends[n].name;
+    return n - c->nbackends < c->ndirectors ? c->directors[n - c->nbackends].name : "";
+}
+
+/* What does not fit is left out of reports. */
+static void
+compare_members_text(
+    const struct conf *c, const struct conf_members *members, char buf[COMPARE_VALUE])
+{
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (unsigned i = 0; i < members->n && used < COMPARE_VALUE; i++)
+        used += (size_t)snprintf(buf + used, COMPARE_VALUE - used, "%s%s (%lld)", i > 0 ? ", " : "",
+            compare_backend_name(c, members->list[i].backend), (long long)members->list[i].weight);
+}
+
+static bool
+compare_members_same(const struct conf *a, const struct conf_members *x, const struct conf *b,
+    const struct conf_members *y)
+{
+    if (x->n != y->n)
+        return false;
+    for (unsigned i = 0; i < x->n; i++)
+        if (x->list[i].weight != y->list[i].weight ||
+            strcmp(compare_backend_name(a, x->list[i].backend),
+                compare_backend_name(b, y->list[i].backend)) != 0)
+            return false;
+    return true;
+}
+
+static void
+compare_directors(struct compare *c, const struct conf *a, const struct conf *b)
+{
+    struct compare_list old = {"directors", a->directors, a->ndirectors, sizeof(a->directors[0]),
+        offsetof(struct conf_director, name)};
+    struct compare_list next = {"directors", b->directors, b->ndirectors, sizeof(b->directors[0]),
+        offsetof(struct conf_director, name)};
+
+    compare_named(c, &old, &next, true, compare_always);
+    for (unsigned i = 0; i < old.n; i++) {
+        const struct conf_director *x = &a->directors[i], *y;
+        unsigned j = compare_find(&next, x->name);
+        char what[COMPARE_NAME], from[COMPARE_VALUE], to[COMPARE_VALUE];
+
+        if (j == next.n)
+            continue;
+        y = &b->directors[j];
+        if (compare_members_same(a, &x->backends, b, &y->backends))
+            continue;
+        snprintf(what, sizeof(what), "directors.%s.backends", x->name);
+        compare_members_text(a, &x->backends, from);
+        compare_members_text(b, &y->backends, to);
+        compare_say(c, what, from, to, true);
+    }
 }
 
 static bool
@@ -286,6 +369,7 @@ conf_compare(const struct conf *old, const struct conf *next, conf_change_f *eac
     compare_rows(&c, "workers", "", old, next, compare_never);
     compare_storages(&c, old, next);
     compare_backends(&c, old, next);
+    compare_directors(&c, old, next);
     if (!compare_routes_same(old, next))
         compare_say(&c, "routes", "", "", true);
     compare_rows(&c, "vcl", "", old, next, compare_always);
@@ -302,7 +386,7 @@ conf_compare(const struct conf *old, const struct conf *next, conf_change_f *eac
 bool
 conf_backend_same(const struct conf_backend *a, const struct conf_backend *b)
 {
-    return compare_rows_same("backends", a, b);
+    return strcmp(a->name, b->name) == 0 && compare_rows_same("backends", a, b);
 }
 
 /* The name by itself, which is a number where none was given, makes no other listener of it. */

@@ -161,6 +161,7 @@ doc_yaml_key(struct conf_sink *to, const struct conf_key *key, int indent, const
     if (def == NULL) /* an example, as there is no default */
         def = key->type == CONF_TYPE_LISTEN    ? "127.0.0.1:8080"
               : key->type == CONF_TYPE_ADDRESS ? "127.0.0.1:9000"
+              : key->type == CONF_TYPE_MEMBERS ? "[origin]"
                                                : "origin";
     conf_doc_print(to, "%*s%s%s: %s\n", indent - (int)strlen(dash), "", dash, key->name, def);
 }
@@ -171,12 +172,13 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
 {
     static const struct {
         const char *section, *entry;
-    } named[] = {{"storage", "main"}, {"backends", "origin"}, {"tables", "blocked"}};
+    } named[] = {{"storage", "main"}, {"probes", "health"}, {"backends", "origin"},
+        {"directors", "pool"}, {"tables", "blocked"}};
     bool is_list = strcmp(s->name, "listen") == 0 || strcmp(s->name, "routes") == 0;
-    bool is_tables = strcmp(s->name, "tables") == 0;
+    bool is_map = strcmp(s->name, "tables") == 0 || strcmp(s->name, "probes") == 0 ||
+                  strcmp(s->name, "directors") == 0;
     /* Their being there means something. */
-    bool is_off =
-        strcmp(s->name, "admin") == 0 || strcmp(s->name, "negative_cache") == 0 || is_tables;
+    bool is_off = strcmp(s->name, "admin") == 0 || strcmp(s->name, "negative_cache") == 0 || is_map;
     int indent = is_list || is_off ? 4 : 2;
 
     conf_doc_print(to, "\n");

@@ -85,8 +85,8 @@ conf_keys_default(const struct conf_key *keys, unsigned nkeys, void *to)
     for (unsigned i = 0; i < nkeys; i++) {
         void *member = (char *)to + keys[i].offset;
 
-        if (keys[i].required)
-            continue;
+        if (keys[i].required || keys[i].type == CONF_TYPE_PROBE)
+            continue; /* memory begins with zeros */
         if (keys[i].def_text != NULL)
             *(const char **)member = keys[i].def_text;
         else
@@ -111,7 +111,7 @@ keys_unknown(
         conf_fail(cx, key, "unknown key '%s' in %s; did you mean '%s'?", quote, what, guess.best);
         return guess.best;
     }
-    if (sec->nkeys > 12) { /* the parameters: too many to list */
+    if (sec->nkeys > 20) { /* the parameters: too many to list */
         conf_fail(cx, key, "unknown key '%s' in %s; conf/README.md lists them", quote, what);
         return NULL;
     }

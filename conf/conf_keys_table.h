@@ -13,6 +13,7 @@
 #define CONF_TOKEN_MIN   16 /* a shorter one can be guessed */
 #define CONF_TOKEN_MAX   256
 #define CONF_TABLES_MAX  64
+#define CONF_MEMBERS_MAX 1024 /* of a director: choosing looks at each */
 #define CONF_STORAGE_MAX (INT64_C(1) << 50)
 
 /* clang-format off */
@@ -41,7 +42,14 @@
     X(AUTHORITY, STRING, "a host name, and perhaps a port, as in www.example.com:8080")            \
     X(HOST,    STRING, "a host name without a port, as in img.example.com")                        \
     X(PREFIX,  STRING, "the beginning of a path, as in /thumbs/")                                  \
-    X(BACKEND, STRING, "the name of a backend")
+    X(TARGET,  STRING, "a path, and perhaps a query, as in /health?deep=1")                        \
+    X(LINES,   STRING,                                                                             \
+      "a list of lines, as in [GET / HTTP/1.1, \"Host: a.test\", \"Connection: close\"]")          \
+    X(PROBE,   STRING, "a map with the keys of `probes`, or the name of one of these")             \
+    X(DIRECTOR, STRING, "round_robin, random, least_connections, hash or fallback")                \
+    X(MEMBERS, STRING,                                                                             \
+      "a list of names, each alone or in a map with its weight, as in [a, {name: b, weight: 3}]")  \
+    X(BACKEND, STRING, "the name of a backend or of a director")
 
 #define CONF_TOP_TABLE(X)                                                                          \
     X(workers, AUTO, 0, 1, LIMIT_WORKERS,                                                          \
@@ -64,8 +72,22 @@
       "longest time, or what was not used since a hand came by")                                   \
     X(fault, TEXT, "", 0, 1024, "What the engine fault does; for tests, and for no other engine")
 
+#define CONF_PROBE_TABLE(X)                                                                        \
+    X(url, TARGET, "/", 1, 2048, "What is asked for: GET, with the Host of the backend")           \
+    X(request, LINES, "", 0, 4096, "What is sent instead, line by line; the blank one is added")   \
+    X(interval, MS, 5 * CONF_S, 10, CONF_D, "From the beginning of one probe to the next")         \
+    X(timeout, MS, 2 * CONF_S, 1, CONF_H, "To connect and to be answered, together")               \
+    X(window, COUNT, 8, 1, 64, "So many of the last results count")                                \
+    X(threshold, COUNT, 3, 0, 64, "The backend is healthy while so many of them are good")         \
+    X(initial, COUNT, 2, 0, 64,                                                                    \
+      "Good results that it begins with. Default: threshold less one, so that the first good one " \
+      "makes it healthy")                                                                          \
+    X(expected_status, COUNT, 200, 100, 999, "Status of a good answer; VCL's expected_response")   \
+    X(expect_close, BOOL, 1, 0, 1,                                                                 \
+      "A good answer ends with the connection, as it is asked to; off: its first line is enough")
+
 #define CONF_BACKEND_TABLE(X)                                                                      \
-    X(address, ADDRESS, NULL, 0, 0, "Where the origin server listens; names resolved at load")     \
+    X(address, ADDRESS, NULL, 0, 0, "Where the origin server listens; see dns_ttl for names")      \
     X(host_header, AUTHORITY, "", 0, 255, "Sent as Host; default: the client's")                   \
     X(connect_timeout, MS, CONF_FROM_PARAM, 1, CONF_H, "Default: the parameter connect_timeout")   \
     X(first_byte_timeout, MS, CONF_FROM_PARAM, 1, CONF_D,                                          \
@@ -76,7 +98,36 @@
       "Default: the parameter backend_idle_timeout")                                               \
     X(max_connections, COUNT, 0, 0, 1000000,                                                       \
       "Connections at a time, all workers together; 0: no limit")                                  \
-    X(max_idle, COUNT, 64, 0, 65535, "Idle connections that each worker keeps")
+    X(queue_timeout, MS, 0, 0, CONF_H,                                                             \
+      "How long a fetch waits for one of max_connections, in its turn; then, and with 0s at once, "\
+      "503")                                                                                       \
+    X(queue_max, COUNT, 1000, 1, 1000000, "Fetches of one worker that wait at a time; then 503")   \
+    X(max_idle, COUNT, 64, 0, 65535, "Idle connections that each worker keeps")                    \
+    X(probe, PROBE, "", 0, 0,                                                                      \
+      "How it is asked whether it is well: a map with the keys of `probes`, or the name of one; "  \
+      "empty: it is not asked")                                                                    \
+    X(eject_after, COUNT, 5, 0, 1000,                                                              \
+      "After so many fetches in a row that failed to connect, timed out or broke off before a "    \
+      "response, directors leave it out for a while, as long as they have another; 0: never")      \
+    X(eject_for, MS, 10 * CONF_S, 10, CONF_H,                                                      \
+      "For how long; twice as long each time that it fails again soon, 5m at most. Then one "      \
+      "failure is enough, until a fetch succeeds")                                                 \
+    X(slow_start, MS, 0, 0, CONF_D,                                                                \
+      "For so long after it became well, directors give it a share that grows from a tenth to the "\
+      "whole; 0s: the whole at once")                                                              \
+    X(dns_ttl, MS, CONF_FROM_PARAM, 0, CONF_D, "Default: the parameter dns_ttl")
+
+#define CONF_DIRECTOR_TABLE(X)                                                                     \
+    X(type, DIRECTOR, "round_robin", 1, 32,                                                        \
+      "Who is chosen: each in turn, by chance, who has the least to do, by the URL, or the first " \
+      "that is well")                                                                              \
+    X(backends, MEMBERS, NULL, 0, 0,                                                               \
+      "Whom it chooses among: backends, and directors that stand above it; weight: 1 to 100, its " \
+      "share, and 1 where none is given")                                                          \
+    X(balance_factor, COUNT, 125, 0, 10000,                                                        \
+      "hash: who has so many percent of the average load gets no more, and the next one gets its " \
+      "URLs; more than 100, or 0: there is no bound")                                              \
+    X(sticky, BOOL, 0, 0, 1, "fallback: stay with the one that works until it fails")
 
 #define CONF_ROUTE_TABLE(X)                                                                        \
     X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
@@ -120,10 +171,17 @@
     X(workers, CONF_TOP_TABLE, "One value, not a map. Default: auto.")                             \
     X(storage, CONF_STORAGE_TABLE,                                                                 \
       "A map of names to storages. Default: main, engine malloc, 256MiB.")                         \
+    X(probes, CONF_PROBE_TABLE,                                                                    \
+      "A map of names to probes, for backends to name. Names and defaults are VCL's. Default: "    \
+      "none.")                                                                                     \
     X(backends, CONF_BACKEND_TABLE,                                                                \
       "A map of names to origin servers; at least one, unless there is a policy, which may declare "\
       "its own. What no route matches goes to the only one, else to the one named default, else is "\
       "answered 503.")                                                                             \
+    X(directors, CONF_DIRECTOR_TABLE,                                                              \
+      "A map of names to directors, which choose a backend for each request that needs one, and "  \
+      "may stand wherever a backend may. What no route matches goes to the one named default, "    \
+      "else to the only one. Default: none.")                                                      \
     X(routes, CONF_ROUTE_TABLE,                                                                    \
       "A list of who serves what; the first that matches. Default: none.")                         \
     X(vcl, CONF_VCL_TABLE, "One value, not a map. Default: no policy; HTTP's own rules decide.")   \

@@ -31,6 +31,8 @@ struct conf_cx {
     unsigned nerrors;
     bool nomem;        /* an allocation failed: the result is TERR_NOMEM, whatever else */
     bool backends_cut; /* the list of backends is not whole: an unknown one may be known */
+    bool probes_cut;   /* as above */
+    const struct ynode *directors; /* while they are read: which names stand below */
 };
 
 enum conf_type {
@@ -61,6 +63,14 @@ struct conf_section {
 
 /* conf_sections.c; ends with a row without name. */
 extern const struct conf_section conf_sections[];
+/* Of those that there are. */
+const struct conf_section *conf_section_find(const char *name);
+/* A map that has a name: checks the name, and reads it. */
+void conf_read_item(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *c,
+    const char *kind, void *item);
+/* A map of names to maps: checks the names, and reads each into its element of `items`. */
+void conf_read_named(
+    struct conf_cx *cx, const struct ynode *n, const char *kind, void *items, size_t item_size);
 /* Fills cx->conf from the tree; root may be NULL. */
 void conf_build(struct conf_cx *cx, const struct ynode *root);
 
@@ -120,6 +130,17 @@ bool conf_text_read(
 bool conf_backend_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, unsigned *to);
 bool conf_name_ok(struct slice name);
+
+/* conf_origins.c: probes and directors. */
+void conf_probes_read(struct conf_cx *cx, const struct ynode *n);
+bool conf_probe_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
+    const struct conf_probe **to);
+
+bool conf_lines_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);
+void conf_directors_read(struct conf_cx *cx, const struct ynode *n);
+bool conf_members_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_members *to);
 
 /* conf_address.c */
 bool conf_address_read(

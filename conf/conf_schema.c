@@ -47,6 +47,7 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_AUTHORITY] = "(\\[[0-9A-Fa-f:.]+\\]|[^:/?#\\[\\]@*\\s]+)(" SCHEMA_PORT ")?",
     [CONF_TYPE_HOST] = "(\\[[0-9A-Fa-f:.]+\\]|[^:/?#\\[\\]@*\\s]+)",
     [CONF_TYPE_PREFIX] = "/[^?#\\s]*",
+    [CONF_TYPE_TARGET] = "/[^#\\s]*",
     [CONF_TYPE_BACKEND] = "[A-Za-z_][A-Za-z0-9_-]*",
 };
 

@@ -31,6 +31,11 @@
 #define KEY_DEF_AUTHORITY KEY_STRING
 #define KEY_DEF_HOST      KEY_STRING
 #define KEY_DEF_PREFIX    KEY_STRING
+#define KEY_DEF_TARGET    KEY_STRING
+#define KEY_DEF_LINES     KEY_STRING
+#define KEY_DEF_PROBE     KEY_STRING
+#define KEY_DEF_DIRECTOR  KEY_STRING
+#define KEY_DEF_MEMBERS   KEY_STRING
 #define KEY_DEF_BACKEND   KEY_STRING
 
 #define KEY_ROW(name_, type_, def_, least_, most_, doc_) \
@@ -51,8 +56,14 @@ static const struct conf_key keys_workers[] = {CONF_TOP_TABLE(KEY_ROW)};
 #define KEY_OWNER struct conf_storage
 static const struct conf_key keys_storage[] = {CONF_STORAGE_TABLE(KEY_ROW)};
 #undef KEY_OWNER
+#define KEY_OWNER struct conf_probe
+static const struct conf_key keys_probes[] = {CONF_PROBE_TABLE(KEY_ROW)};
+#undef KEY_OWNER
 #define KEY_OWNER struct conf_backend
 static const struct conf_key keys_backends[] = {CONF_BACKEND_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_director
+static const struct conf_key keys_directors[] = {CONF_DIRECTOR_TABLE(KEY_ROW)};
 #undef KEY_OWNER
 #define KEY_OWNER struct conf_route
 static const struct conf_key keys_routes[] = {CONF_ROUTE_TABLE(KEY_ROW)};
@@ -80,7 +91,7 @@ static const struct conf_key keys_parameters[] = {CONF_PARAM_TABLE(KEY_ROW)};
 CONF_SECTION_TABLE(X)
 #undef X
 
-/* In the order in which they are read: routes name backends. */
+/* In the order in which they are read: routes name backends, which name probes. */
 const struct conf_section conf_sections[] = {
 #define X(name, rows, doc) {#name, keys_##name, ARRAY_LEN(keys_##name), conf_read_##name, doc},
     CONF_SECTION_TABLE(X)
@@ -94,7 +105,7 @@ static const char *const conf_unsupported[] = {
 #undef X
 };
 
-static const struct conf_section *
+const struct conf_section *
 conf_section_find(const char *name)
 {
     const struct conf_section *s = conf_sections;
@@ -169,25 +180,31 @@ conf_read_workers(struct conf_cx *cx, const struct ynode *n)
         conf_value_read(cx, &keys_workers[0], n, &cx->conf->workers);
 }
 
-/* A map of names to maps: checks the names, and reads each into its element of `items`. */
-static void
+void
+conf_read_item(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *c,
+    const char *kind, void *item)
+{
+    char quote[CONF_QUOTE_BYTES], what[CONF_QUOTE_BYTES + 16];
+
+    conf_quote(quote, c->key->text);
+    snprintf(what, sizeof(what), "%s '%s'", kind, quote);
+    if (!conf_name_ok(c->key->text))
+        conf_fail(cx, c->key,
+            "'%s' cannot name a %s: a name is a letter or _, then letters, digits, - and _, "
+            "%d at most",
+            quote, kind, CONF_NAME_MAX);
+    conf_keys_read(cx, sec, c, what, item);
+}
+
+void
 conf_read_named(
     struct conf_cx *cx, const struct ynode *n, const char *kind, void *items, size_t item_size)
 {
     const struct conf_section *sec = conf_section_find(n->key->text.ptr);
-    char quote[CONF_QUOTE_BYTES], what[CONF_QUOTE_BYTES + 16];
     char *item = items;
 
-    for (const struct ynode *c = n->children; c != NULL; c = c->next, item += item_size) {
-        conf_quote(quote, c->key->text);
-        snprintf(what, sizeof(what), "%s '%s'", kind, quote);
-        if (!conf_name_ok(c->key->text))
-            conf_fail(cx, c->key,
-                "'%s' cannot name a %s: a name is a letter or _, then letters, digits, - and _, "
-                "%d at most",
-                quote, kind, CONF_NAME_MAX);
-        conf_keys_read(cx, sec, c, what, item);
-    }
+    for (const struct ynode *c = n->children; c != NULL; c = c->next, item += item_size)
+        conf_read_item(cx, sec, c, kind, item);
 }
 
 static void
@@ -228,10 +245,29 @@ conf_read_storage(struct conf_cx *cx, const struct ynode *n)
 }
 
 static void
+conf_read_probes(struct conf_cx *cx, const struct ynode *n)
+{
+    cx->probes_cut = n != NULL && (n->cut || n->kind != YNODE_MAP);
+    if (n != NULL && conf_kind_check(cx, n, YNODE_MAP, "section 'probes'"))
+        conf_probes_read(cx, n);
+}
+
+/* What would change nothing was meant otherwise. */
+static void
+conf_backend_check(struct conf_cx *cx, const struct ynode *n, const struct conf_backend *b)
+{
+    const struct ynode *queue = ynode_get(n, "queue_timeout");
+
+    if (queue != NULL && b->queue_timeout > 0 && b->max_connections == 0)
+        conf_fail(cx, queue->key,
+            "key 'queue_timeout' is for a backend with 'max_connections': without, nobody waits");
+}
+
+static void
 conf_read_backends(struct conf_cx *cx, const struct ynode *n)
 {
     struct conf *conf = cx->conf;
-    unsigned i = 0;
+    unsigned i = 0, errors = cx->nerrors;
 
     if (n == NULL)
         return; /* conf_check_backends() judges */
@@ -245,8 +281,11 @@ conf_read_backends(struct conf_cx *cx, const struct ynode *n)
         return;
     conf->nbackends = n->nchildren;
     conf_read_named(cx, n, "backend", conf->backends, sizeof(*conf->backends));
-    for (const struct ynode *c = n->children; c != NULL; c = c->next, i++)
+    for (const struct ynode *c = n->children; c != NULL; c = c->next, i++) {
         conf->backends[i].name = conf_copy(cx, c->key->text);
+        if (cx->nerrors == errors && !n->cut)
+            conf_backend_check(cx, c, &conf->backends[i]);
+    }
 }
 
 /* A policy may declare backends of its own, and whether it does is not known here. */
@@ -260,6 +299,16 @@ conf_check_backends(struct conf_cx *cx, const struct ynode *root)
         conf_fail(cx, NULL,
             "no backends: at least one is needed, as in "
             "`backends: { origin: { address: 127.0.0.1:9000 } }`");
+}
+
+static void
+conf_read_directors(struct conf_cx *cx, const struct ynode *n)
+{
+    if (n == NULL)
+        return;
+    cx->backends_cut |= n->cut || n->kind != YNODE_MAP;
+    if (conf_kind_check(cx, n, YNODE_MAP, "section 'directors'"))
+        conf_directors_read(cx, n);
 }
 
 static bool
@@ -537,8 +586,8 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
         conf_fail(cx, key, "unknown section '%s'; did you mean '%s'?", quote, guess.best);
     else
         conf_fail(cx, key,
-            "unknown section '%s'; there are: listen, workers, storage, backends, "
-            "routes, vcl, index, negative_cache, tables, admin, parameters",
+            "unknown section '%s'; there are: listen, workers, storage, probes, backends, "
+            "directors, routes, vcl, index, negative_cache, tables, admin, parameters",
             quote);
 }
 
@@ -555,6 +604,8 @@ conf_finish_backends(struct conf *conf)
             b->first_byte_timeout = conf->params.first_byte_timeout;
         if (b->between_bytes_timeout == CONF_FROM_PARAM)
             b->between_bytes_timeout = conf->params.between_bytes_timeout;
+        if (b->dns_ttl == CONF_FROM_PARAM)
+            b->dns_ttl = conf->params.dns_ttl;
         if (b->idle_timeout == CONF_FROM_PARAM)
             b->idle_timeout = conf->params.backend_idle_timeout;
     }
@@ -563,11 +614,16 @@ conf_finish_backends(struct conf *conf)
 static unsigned
 conf_find_default(const struct conf *conf)
 {
-    if (conf->nbackends == 1)
-        return 0;
     for (unsigned i = 0; i < conf->nbackends; i++)
         if (strcmp(conf->backends[i].name, "default") == 0)
             return i;
+    for (unsigned i = 0; i < conf->ndirectors; i++)
+        if (strcmp(conf->directors[i].name, "default") == 0)
+            return conf->nbackends + i;
+    if (conf->ndirectors == 1)
+        return conf->nbackends;
+    if (conf->ndirectors == 0 && conf->nbackends == 1)
+        return 0;
     for (unsigned i = 0; i < conf->nroutes; i++)
         if (conf->routes[i].host[0] == '\0' && conf->routes[i].path[0] == '\0')
             return conf->routes[i].backend;
@@ -594,8 +650,10 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
 
         if (n == NULL || n->kind != YNODE_BAD)
             s->read(cx, n);
-        else if (strcmp(s->name, "backends") == 0)
+        else if (strcmp(s->name, "backends") == 0 || strcmp(s->name, "directors") == 0)
             cx->backends_cut = true;
+        else if (strcmp(s->name, "probes") == 0)
+            cx->probes_cut = true;
     }
     conf_check_backends(cx, root);
     if (cx->nomem || cx->errors != NULL)

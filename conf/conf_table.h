@@ -69,6 +69,9 @@
       "A backend that takes no byte of a request for this long is given up")                       \
     X(backend_idle_timeout, MS, 60 * CONF_S, 10, CONF_D,                                           \
       "How long an idle backend connection is kept")                                               \
+    X(dns_ttl, MS, 30 * CONF_S, 0, CONF_D,                                                         \
+      "How often the addresses of a backend's name are asked for again, in whole seconds; those "  \
+      "of before hold while there is no answer. 0s: never")                                        \
     X(max_connections, COUNT, 0, 0, 10000000,                                                      \
       "Client connections at a time, all workers; 0: as many as open files allow")                 \
     X(listen_depth, COUNT, 1024, 1, 65535, "Length of the kernel's queue of new connections")      \

@@ -18,6 +18,8 @@ static const char *const text_levels[] = {"error", "warn", "info", "debug", NULL
 static const char *const text_formats[] = {"combined", "json", NULL};
 static const char *const text_engines[] = {"malloc", "synth", "fault", NULL};
 static const char *const text_kinds[] = {"any", "set", "map", "prefix", "address", "vector", NULL};
+static const char *const text_directors[] = {
+    "round_robin", "random", "least_connections", "hash", "fallback", NULL};
 static const char *const text_evictions[] = {"s3-fifo", "lru", "sieve", NULL};
 
 /* How many bytes at the front are among these. */
@@ -107,6 +109,16 @@ text_wrong_prefix(struct slice s)
 }
 
 static const char *
+text_wrong_target(struct slice s)
+{
+    if (s.ptr[0] != '/')
+        return "does not begin with '/'";
+    if (text_outside(s, 0x21, 0x7e) >= 0)
+        return "has a character that a URL writes percent-encoded, as in %20";
+    return memchr(s.ptr, '#', s.len) == NULL ? NULL : "has a fragment, which no request carries";
+}
+
+static const char *
 text_wrong_ascii(struct slice s)
 {
     if (text_outside(s, 0x20, 0x7e) >= 0)
@@ -134,6 +146,8 @@ text_wrong(enum conf_type type, struct slice s)
         return text_wrong_host(s);
     if (type == CONF_TYPE_AUTHORITY)
         return text_wrong_authority(s);
+    if (type == CONF_TYPE_TARGET)
+        return text_wrong_target(s);
     if (type == CONF_TYPE_PREFIX)
         return text_wrong_prefix(s);
     return text_outside(s, 0x20, 0xff) >= 0 ? "has a control character" : NULL;
@@ -175,7 +189,9 @@ text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
             : key->type == CONF_TYPE_FORMAT ? "combined or json"
             : key->type == CONF_TYPE_ENGINE ? "malloc, synth or fault"
             : key->type == CONF_TYPE_TABLE  ? "any, set, map, prefix, address or vector"
-                                            : "s3-fifo, lru or sieve");
+            : key->type == CONF_TYPE_DIRECTOR
+                ? "round_robin, random, least_connections, hash or fallback"
+                : "s3-fifo, lru or sieve");
     return false;
 }
 
@@ -197,6 +213,8 @@ conf_text_read(
         return text_word(cx, key, n, text_evictions, to);
     if (key->type == CONF_TYPE_TABLE)
         return text_word(cx, key, n, text_kinds, to);
+    if (key->type == CONF_TYPE_DIRECTOR)
+        return text_word(cx, key, n, text_directors, to);
 
     wrong = text_wrong(key->type, s);
     if (wrong == NULL && (key->type == CONF_TYPE_OUTPUT || key->type == CONF_TYPE_SYSLOG))
@@ -233,9 +251,18 @@ conf_backend_read(
         }
         conf_guess_try(&guess, conf->backends[i].name);
     }
+    for (unsigned i = 0; i < conf->ndirectors; i++) {
+        if (slice_eq(n->text, slice_str(conf->directors[i].name))) {
+            *to = conf->nbackends + i;
+            return true;
+        }
+        conf_guess_try(&guess, conf->directors[i].name);
+    }
     if (cx->backends_cut)
         return false;
-    if (guess.best != NULL)
+    if (cx->directors != NULL && ynode_get(cx->directors, n->text.ptr) != NULL)
+        conf_fail_value(cx, key, n, "is no director that stands above: change their order");
+    else if (guess.best != NULL)
         conf_fail_value(cx, key, n, "is not among the backends; did you mean '%s'?", guess.best);
     else if (conf->nbackends > 0)
         conf_fail_value(

@@ -256,16 +256,30 @@ value_bool(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n
     return false;
 }
 
+/* Most are a text. */
+static bool
+value_has_shape(const struct conf_key *key, const struct ynode *n)
+{
+    if (key->type == CONF_TYPE_MEMBERS || (key->type == CONF_TYPE_LINES && n->text.len > 0))
+        return n->kind == YNODE_LIST;
+    if (key->type == CONF_TYPE_LINES && n->kind == YNODE_LIST)
+        return true;
+    if (key->type == CONF_TYPE_PROBE && n->kind == YNODE_MAP)
+        return true;
+    return n->kind == YNODE_TEXT && !ynode_is_null(n);
+}
+
 bool
 conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to)
 {
-    if (n->kind != YNODE_TEXT || ynode_is_null(n)) {
-        bool none = n->kind == YNODE_TEXT;
+    if (!value_has_shape(key, n)) {
+        bool none = ynode_is_null(n);
 
         conf_fail(cx, none && n->key != NULL ? n->key : n, "%s %s: give it %s", key->name,
             none                    ? "has no value"
             : n->kind == YNODE_LIST ? "must not be a list"
-                                    : "must not be a map",
+            : n->kind == YNODE_MAP  ? "must not be a map"
+                                    : "must not be text",
             value_what[key->type]);
         return false;
     }
@@ -283,6 +297,12 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_LISTEN:
     case CONF_TYPE_ADDRESS:
         return conf_address_read(cx, key, n, to);
+    case CONF_TYPE_LINES:
+        return conf_lines_read(cx, key, n, to);
+    case CONF_TYPE_PROBE:
+        return conf_probe_read(cx, key, n, to);
+    case CONF_TYPE_MEMBERS:
+        return conf_members_read(cx, key, n, to);
     case CONF_TYPE_BACKEND:
         return conf_backend_read(cx, key, n, to);
     case CONF_TYPE_TEXT:
@@ -298,7 +318,9 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_TABLE:
     case CONF_TYPE_AUTHORITY:
     case CONF_TYPE_HOST:
+    case CONF_TYPE_DIRECTOR:
     case CONF_TYPE_PREFIX:
+    case CONF_TYPE_TARGET:
         return conf_text_read(cx, key, n, to);
     }
     TUNREACHABLE("type of a key");

@@ -501,8 +501,9 @@ sema_new(struct sema *s, struct ast_stmt *stmt)
     if (n == NULL || o == NULL || kind < 0)
         return NULL;
     if (!call_is_imported(s, e->text)) {
-        vcl_fail(s->cx, e->pos, "write `import directors;` above", "module %.*s is not imported",
-            (int)e->text.len, e->text.ptr);
+        vcl_fail(s->cx, e->pos,
+            vcl_text(s->cx, "write `import %s;` above", call_objects[kind].module),
+            "module %.*s is not imported", (int)e->text.len, e->text.ptr);
         ok = false;
     }
     ok = call_name_is_free(s, stmt->name, stmt->name_pos) && ok;

@@ -113,24 +113,27 @@ enum vcl_func_how {
     X(FALLBACK, "directors", "fallback", "[BOOL sticky=false]", "The first that is healthy")       \
     X(RANDOM, "directors", "random", "", "By chance and weight")                                   \
     X(HASH, "directors", "hash", "", "By hash and weight")                                         \
-    X(SHARD, "directors", "shard", "", "By consistent hash of the request's key")
+    X(SHARD, "directors", "shard", "", "By consistent hash of the request's key")                  \
+    X(LEAST, "tarn", "least_connections", "", "Who has the least to do, for its weight")
 
 /*    id, kinds (mask of VCL_KIND), name, result, arguments, where, what it does */
 #define VCL_KIND(id) (1u << VCL_OBJECT_##id)
 #define VCL_METHOD_TABLE(X)                                                                        \
     X(ADD, VCL_KIND(ROUND_ROBIN) | VCL_KIND(FALLBACK), "add_backend", VOID, "BACKEND be",          \
       VCL_IN(INIT), "Adds a backend")                                                              \
-    X(ADD_WEIGHT, VCL_KIND(RANDOM) | VCL_KIND(HASH), "add_backend", VOID,                          \
+    X(ADD_WEIGHT, VCL_KIND(RANDOM) | VCL_KIND(HASH) | VCL_KIND(LEAST), "add_backend", VOID,        \
       "BACKEND be, [REAL weight=1.0]", VCL_IN(INIT), "Adds a backend with its weight")             \
     X(ADD_SHARD, VCL_KIND(SHARD), "add_backend", BOOL,                                             \
       "BACKEND be, [STRING ident], [DURATION rampup], [REAL weight=1.0]", VCL_IN(INIT),            \
       "Adds a backend, from the next reconfigure on")                                              \
-    X(REMOVE, VCL_KIND(ROUND_ROBIN) | VCL_KIND(FALLBACK) | VCL_KIND(RANDOM) | VCL_KIND(HASH),      \
+    X(REMOVE,                                                                                      \
+      VCL_KIND(ROUND_ROBIN) | VCL_KIND(FALLBACK) | VCL_KIND(RANDOM) | VCL_KIND(HASH) |             \
+          VCL_KIND(LEAST),                                                                         \
       "remove_backend", VOID, "BACKEND be", VCL_IN(INIT) | VCL_IN(FINI), "Removes a backend")      \
     X(REMOVE_SHARD, VCL_KIND(SHARD), "remove_backend", BOOL, "BACKEND be",                         \
       VCL_IN(INIT) | VCL_IN(FINI), "Removes a backend, from the next reconfigure on")              \
-    X(PICK, VCL_KIND(ROUND_ROBIN) | VCL_KIND(FALLBACK) | VCL_KIND(RANDOM), "backend", BACKEND, "", \
-      VCL_ALL, "This director, to be asked when the request is sent")                              \
+    X(PICK, VCL_KIND(ROUND_ROBIN) | VCL_KIND(FALLBACK) | VCL_KIND(RANDOM) | VCL_KIND(LEAST),       \
+      "backend", BACKEND, "", VCL_ALL, "This director, to be asked when the request is sent")    \
     X(PICK_HASH, VCL_KIND(HASH), "backend", BACKEND, "STRING s", VCL_ALL,                          \
       "The one for this text")                                                                     \
     X(PICK_SHARD, VCL_KIND(SHARD), "backend", BACKEND,                                             \
@@ -144,7 +147,10 @@ enum vcl_func_how {
     X(SHARD_WARMUP, VCL_KIND(SHARD), "set_warmup", VOID, "REAL probability=0.0", VCL_IN(INIT),     \
       "Share of requests that go to the next choice, to warm it up")                               \
     X(SHARD_RAMPUP, VCL_KIND(SHARD), "set_rampup", VOID, "DURATION duration=0", VCL_IN(INIT),      \
-      "For how long a backend that came back gets fewer requests")
+      "For how long a backend that came back gets fewer requests")                                 \
+    X(BALANCE, VCL_KIND(HASH), "set_balance_factor", VOID, "REAL factor=1.25", VCL_IN(INIT),       \
+      "Who has so many times its share of the load gets no more, and the next one its keys; 0: "   \
+      "there is no bound, as without")
 /* clang-format on */
 
 enum vcl_func {

@@ -5,6 +5,7 @@
 #include "daemon/admin/admin_priv.h"
 #include "daemon/origin/director.h"
 #include "daemon/origin/probe.h"
+#include "daemon/origin/upstreams.h"
 
 static const struct {
     const char *word;
@@ -45,6 +46,20 @@ backends_probe(const struct probe_seen *seen)
 }
 
 static json_t *
+backends_addresses(struct backend *b)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < backend_naddrs(b); i++) {
+        char text[ADDRESS_TEXT_MAX];
+
+        backend_address_text(b, i, text);
+        json_array_append_new(list, json_string(text));
+    }
+    return list;
+}
+
+static json_t *
 backends_json(struct backend *b)
 {
     const struct conf_backend *conf = backend_conf(b);
@@ -56,8 +71,12 @@ backends_json(struct backend *b)
     director_healthy(backend_director(b), &changed_s);
     json_put_text(o, "name", backend_full_name(b));
     json_put_text(o, "address", conf->address.text);
+    json_put(o, "addresses", backends_addresses(b));
     json_put(o, "healthy", json_boolean(backend_healthy(b)));
     json_put_text(o, "health", backends_word(backend_admin(b)));
+    json_put(o, "ejected", json_boolean(backend_ejected(b)));
+    json_put(o, "waiting", json_integer(backend_queued(b)));
+    json_put(o, "load", json_integer(backend_load(b)));
     json_put(o, "changed", changed_s > 0 ? json_real(changed_s) : json_null());
     json_put(o, "connections", json_integer(backend_connections(b)));
     json_put(o, "probe", seen.probed ? backends_probe(&seen) : json_null());
@@ -70,6 +89,49 @@ backends_on_each(void *ctx, struct backend *b)
     json_array_append_new(ctx, backends_json(b));
 }
 
+static const char *const backends_types[DIRECTOR_KINDS] = {
+    [DIRECTOR_BACKEND] = "backend",
+    [DIRECTOR_ROUND_ROBIN] = "round_robin",
+    [DIRECTOR_FALLBACK] = "fallback",
+    [DIRECTOR_RANDOM] = "random",
+    [DIRECTOR_HASH] = "hash",
+    [DIRECTOR_SHARD] = "shard",
+    [DIRECTOR_LEAST] = "least_connections",
+};
+
+static json_t *
+backends_director(const struct director *d)
+{
+    json_t *o = json_object(), *list = json_array();
+
+    json_put_text(o, "name", director_name(d));
+    json_put_text(o, "type", backends_types[director_kind(d)]);
+    json_put(o, "healthy", json_boolean(director_healthy(d, NULL)));
+    for (unsigned i = 0; i < director_members(d); i++) {
+        json_t *m = json_object();
+        double weight;
+
+        json_put_text(m, "name", director_name(director_member(d, i, &weight)));
+        json_put(m, "weight", json_real(weight));
+        json_array_append_new(list, m);
+    }
+    json_put(o, "backends", list);
+    return o;
+}
+
+/* Those of the configuration: a policy's are its own. */
+static json_t *
+backends_directors(struct registry *rg)
+{
+    json_t *list = json_array();
+    struct director *d;
+
+    for (unsigned n = 0; (d = upstreams_nth(registry_upstreams(rg), n)) != NULL; n++)
+        if (director_kind(d) != DIRECTOR_BACKEND)
+            json_array_append_new(list, backends_director(d));
+    return list;
+}
+
 void
 admin_do_backends(struct admin_call *c)
 {
@@ -77,6 +139,7 @@ admin_do_backends(struct admin_call *c)
 
     registry_each(c->admin->env.registry, backends_on_each, list);
     json_put(o, "backends", list);
+    json_put(o, "directors", backends_directors(c->admin->env.registry));
     admin_answer(c, 200, o);
 }
 

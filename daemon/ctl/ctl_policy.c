@@ -54,7 +54,10 @@ ctl_backend_list(struct ctl *c)
 
             ctl_cell_of(&t, b, "name");
             ctl_cell_of(&t, b, "address");
-            ctl_cell_of(&t, b, "healthy");
+            if (json_is_true(json_object_get(b, "ejected")))
+                ctl_cell(&t, "left out");
+            else
+                ctl_cell_of(&t, b, "healthy");
             ctl_cell_of(&t, b, "health");
             if (json_is_object(probe))
                 ctl_cell(&t, "%lld/%lld good",

@@ -13,6 +13,8 @@ backend_make(struct backend **out, struct registry *rg, const char *name, const 
     if (b == NULL)
         return TERR_NOMEM;
     pthread_mutex_init(&b->lock, NULL);
+    pthread_mutex_init(&b->queue_lock, NULL);
+    list_init(&b->queue);
     b->registry = rg;
     b->full = strdup(full);
     b->probe_says = true;
@@ -31,17 +33,20 @@ backend_free(struct backend **bp)
     struct backend *b = *bp;
 
     *bp = NULL;
-    tassert(atomic_load(&b->conns) == 0);
+    tassert(atomic_load(&b->conns) == 0 && atomic_load(&b->queued) == 0);
     if (b->probe != NULL)
         probe_free(&b->probe);
+    backend_forget_lookup(b);
+    free(b->addrs);
     director_fini(&b->director);
     pthread_mutex_destroy(&b->lock);
+    pthread_mutex_destroy(&b->queue_lock);
     free(b->conf);
     free(b->full);
     free(b);
 }
 
-static int64_t
+int64_t
 backend_wall_ms(void)
 {
     struct timespec ts;
@@ -59,6 +64,8 @@ backend_judge(struct backend *b)
 
     if (healthy == backend_healthy(b))
         return false;
+    if (healthy)
+        atomic_store_explicit(&b->well_ms, backend_wall_ms(), memory_order_relaxed);
     /* The time first: who sees the new health, and asks since when, is not told the old one. */
     atomic_store_explicit(&b->changed_ms, backend_wall_ms(), memory_order_relaxed);
     atomic_store_explicit(&b->healthy, healthy, memory_order_release);
@@ -91,6 +98,7 @@ backend_set_admin(struct backend *b, enum backend_admin a)
 {
     pthread_mutex_lock(&b->lock);
     atomic_store_explicit(&b->admin, (int)a, memory_order_relaxed);
+    backend_forgive(b);
     backend_judge(b);
     pthread_mutex_unlock(&b->lock);
 }
@@ -99,6 +107,26 @@ enum backend_admin
 backend_admin(const struct backend *b)
 {
     return (enum backend_admin)atomic_load_explicit(&b->admin, memory_order_relaxed);
+}
+
+int64_t
+backend_load(const struct backend *b)
+{
+    return atomic_load_explicit(&b->load, memory_order_relaxed);
+}
+
+void
+backend_expect(struct backend *b)
+{
+    atomic_fetch_add_explicit(&b->load, 1, memory_order_relaxed);
+}
+
+void
+backend_unexpect(struct backend *b)
+{
+    int64_t had = atomic_fetch_sub_explicit(&b->load, 1, memory_order_relaxed);
+
+    tassert(had > 0);
 }
 
 bool

@@ -46,6 +46,7 @@ conf_backend_copy(const struct conf_backend *conf)
     if (c == NULL)
         return NULL;
     *c = *conf;
+    c->probe = NULL; /* it was read when the probe was made */
     at = (char *)(c + 1);
     c->address.addrs = (struct sockaddr_storage *)(void *)at;
     c->address.addr_lens = (socklen_t *)(void *)(at + addrs);

@@ -22,6 +22,7 @@ director_fini(struct director *d)
     for (unsigned i = 0; i < d->nmembers; i++)
         director_drop(&d->members[i].d);
     free(d->shard.ring);
+    free(d->round);
     free(d->members);
     free(d->name);
     OBJ_BURY(d);
@@ -138,6 +139,8 @@ director_append(struct director *d, const struct director_member *what)
     }
     d->members[d->nmembers] = *what;
     director_hold(what->d);
+    if (what->d->kind == DIRECTOR_BACKEND)
+        atomic_store_explicit(&director_backend(what->d)->member, true, memory_order_relaxed);
     d->nmembers++;
     return 0;
 }
@@ -165,6 +168,8 @@ director_remove(struct director *d, struct director *member)
             continue;
         if (d->kind == DIRECTOR_SHARD)
             shard_remove(d, i);
+        free(d->round); /* it counted on him */
+        d->round = NULL;
         director_drop(&d->members[i].d);
         memmove(&d->members[i], &d->members[i + 1], (d->nmembers - i - 1) * sizeof(d->members[0]));
         d->nmembers--;
@@ -180,11 +185,49 @@ director_set_sticky(struct director *d, bool sticky)
     d->sticky = sticky;
 }
 
+void
+director_set_tries_others(struct director *d)
+{
+    OBJ_CHECK(d, DIRECTOR_MAGIC);
+    d->tries_others = true;
+}
+
+bool
+director_tries_others(const struct director *d)
+{
+    OBJ_CHECK(d, DIRECTOR_MAGIC);
+    return d->tries_others;
+}
+
+void
+director_set_bound(struct director *d, double factor)
+{
+    OBJ_CHECK(d, DIRECTOR_MAGIC);
+    tassert(factor == 0 || factor > 1);
+    d->bound = factor;
+}
+
 const char *
 director_name(const struct director *d)
 {
     OBJ_CHECK(d, DIRECTOR_MAGIC);
     return d->name;
+}
+
+unsigned
+director_members(const struct director *d)
+{
+    OBJ_CHECK(d, DIRECTOR_MAGIC);
+    return d->nmembers;
+}
+
+struct director *
+director_member(const struct director *d, unsigned nth, double *weight)
+{
+    OBJ_CHECK(d, DIRECTOR_MAGIC);
+    tassert(nth < d->nmembers);
+    *weight = d->members[nth].weight;
+    return d->members[nth].d;
 }
 
 enum director_kind

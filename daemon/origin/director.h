@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/address.h"
 #include "daemon/base/span.h"
 
 struct backend;
@@ -43,6 +44,7 @@ enum director_kind {
     DIRECTOR_RANDOM,
     DIRECTOR_HASH,
     DIRECTOR_SHARD,
+    DIRECTOR_LEAST, /* who has the least to do */
     DIRECTOR_KINDS
 };
 
@@ -63,10 +65,13 @@ struct director_ask {
     enum director_health health; /* shard; as the rest */
     bool no_rampup, warmup_said; /* without the latter the director's own `warmup` holds */
     double warmup;               /* 0 to 1 */
+    /* chosen only when nobody else is well: they were tried.  Compared, and never looked at */
+    struct backend *const *avoid;
+    unsigned navoid;
 };
 
-/* With the backends of the configuration, each a director with its YAML name (upstreams.h).
- * Borrows conf until registry_close, or until others are adopted. */
+/* With the backends of the configuration, each a director with its YAML name, and its directors
+ * (upstreams.h).  Borrows conf until registry_close, or until others are adopted. */
 int registry_open(struct registry **out, const struct conf *conf);
 /* Nobody holds a director any more. */
 void registry_close(struct registry **rp);
@@ -94,6 +99,22 @@ int director_remove(struct director *d, struct director *member); /* once; TERR_
 /* fallback: stay with the one that works until it fails */
 void director_set_sticky(struct director *d, bool sticky);
 
+/* round robin: as many turns as the weight says, in whole numbers from 1 to DIRECTOR_WEIGHT_MAX,
+ * and each member's spread over the round.  After the last member was added.  0 or TERR_NOMEM. */
+enum {
+    DIRECTOR_WEIGHT_MAX = 1000
+};
+int director_set_weighted(struct director *d);
+/* hash: who has more than `factor` times its share of what is under way gets no more, and the next
+ * one gets its keys (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam
+ * 2016).  Above 1; 0: there is no bound. */
+void director_set_bound(struct director *d, double factor);
+
+/* Whoever cannot connect to the one it chose may ask it again for another: directors of the
+ * configuration.  A policy's leave that to the policy, as in Varnish. */
+void director_set_tries_others(struct director *d);
+bool director_tries_others(const struct director *d);
+
 /* A shard's ring has `replicas` points of each member, times its weight.  It follows every change
  * at once.  director_add is director_shard_add with nothing said. */
 enum {
@@ -120,6 +141,9 @@ void director_drop(struct director **dp);
 /* As the policy calls it. */
 const char *director_name(const struct director *d);
 enum director_kind director_kind(const struct director *d);
+/* Of a director that nobody changes any more; a backend has none.  Borrowed. */
+unsigned director_members(const struct director *d);
+struct director *director_member(const struct director *d, unsigned nth, double *weight);
 /* Healthy, and since when (seconds since 1970; 0: never changed).  A director is healthy if one of
  * its members is. */
 bool director_healthy(const struct director *d, double *changed_s);
@@ -137,11 +161,34 @@ unsigned backend_number(const struct backend *b); /* in the registry, from 0 */
 bool backend_healthy(const struct backend *b);
 int64_t backend_connections(const struct backend *b); /* in use or idle, of all workers */
 
+/* What it has to do: connections in use, and fetches that chose it and have none yet.  The latter
+ * are said by whoever fetches; the two are a pair. */
+int64_t backend_load(const struct backend *b);
+void backend_expect(struct backend *b);
+void backend_unexpect(struct backend *b);
+/* Of the latter those that wait, all of max_connections being in use. */
+unsigned backend_queued(const struct backend *b);
+
+/* What its fetches see: a head; or no connection, none in time, the end before a head.  After
+ * eject_after failures in a row the directors that it is a member of leave it out, while they have
+ * another; `err` is told in the error log.  A backend in no director is never left out. */
+void backend_note_good(struct backend *b);
+void backend_note_bad(struct backend *b, uint64_t now_ms, int err);
+bool backend_ejected(const struct backend *b);
+/* Takes those back whose time is over, and asks for the addresses of names: about once a second.
+ * Monotonic. */
+void registry_tick(struct registry *rg, uint64_t now_ms);
+/* How many addresses it has; names are asked again every dns_ttl.  Any thread. */
+unsigned backend_naddrs(struct backend *b);
+/* The nth of them as text, without its port; "unix" for a Unix socket. */
+void backend_address_text(struct backend *b, unsigned nth, char text[ADDRESS_TEXT_MAX]);
+
 enum backend_admin {
     BACKEND_AUTO,
     BACKEND_HEALTHY,
     BACKEND_SICK
 };
+/* The operator's word, and the end of an ejection. */
 void backend_set_admin(struct backend *b, enum backend_admin a);
 enum backend_admin backend_admin(const struct backend *b);
 

@@ -3,43 +3,10 @@
 
 #include <stdlib.h>
 
-#include "daemon/base/loop.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_origin.h"
-#include "daemon/origin/origin_priv.h"
+#include "daemon/origin/origins_priv.h"
 #include "daemon/shm/counters.h"
-
-/* One for each backend number.  A number is given to another backend only when no connection to
- * the one before is left, so then its pool is empty. */
-struct origin_pool {
-    struct list idle; /* of origin_conn.link; the most recently used first */
-    struct backend *backend;
-    unsigned nidle, nused;
-};
-
-#define ORIGINS_MAGIC OBJ_TAG('o', 'r', 'i', 'g')
-struct origins {
-    uint32_t magic;
-    bool draining;
-    struct loop *loop;
-    const struct h1_conf *h1;
-    struct counter_set *counters;
-    unsigned nused, npools;
-    struct origin_pool **pools; /* NULL: never asked for; they do not move */
-};
-
-#define ORIGIN_CONN_MAGIC OBJ_TAG('o', 'c', 'o', 'n')
-struct origin_conn {
-    uint32_t magic;
-    bool reused, idle;
-    struct backend *backend; /* kept by being counted in its `conns` */
-    struct origin_pool *pool;
-    struct origins *origins;
-    struct h1_origin *h1;
-    struct list link;
-    struct task idle_task; /* the connection's user while it is idle */
-    struct timer idle_timer;
-};
 
 int
 origins_open(
@@ -53,12 +20,12 @@ origins_open(
     os->loop = l;
     os->h1 = h1;
     os->counters = counters;
+    list_init(&os->peer);
     *out = os;
     return 0;
 }
 
-/* The backend's own; NULL: no memory. */
-static struct origin_pool *
+struct origin_pool *
 origins_pool(struct origins *os, struct backend *b)
 {
     unsigned n = b->number;
@@ -84,7 +51,7 @@ origins_pool(struct origins *os, struct backend *b)
         os->pools[n] = pool;
     }
     if (pool->backend != b) {
-        tassert(pool->nidle == 0 && pool->nused == 0);
+        tassert(pool->nidle == 0 && pool->nused == 0 && pool->nqueued == 0);
         pool->backend = b;
     }
     return pool;
@@ -99,37 +66,59 @@ backend_leave(struct backend *b)
     tassert(had > 0);
 }
 
-/* Counted before there is a connection: the limit is of all workers.  0 or TERR_BUSY. */
+/* Counted before there is a connection: the limit is of all workers.  0 or TERR_BUSY.  (`open` is
+ * read by who begins to wait, after he said so: both orders are the strictest.) */
 static int
 backend_enter(struct backend *b)
 {
     int64_t max = b->conf->max_connections;
-    int64_t had = atomic_fetch_add_explicit(&b->conns, 1, memory_order_relaxed);
 
-    if (max == 0 || had < max)
-        return 0;
-    backend_leave(b);
-    return TERR_BUSY;
+    if (max > 0 && atomic_fetch_add(&b->open, 1) >= max) {
+        atomic_fetch_sub(&b->open, 1);
+        return TERR_BUSY;
+    }
+    atomic_fetch_add_explicit(&b->conns, 1, memory_order_relaxed);
+    return 0;
 }
 
 static void
+origin_use(struct origin_conn *oc)
+{
+    oc->pool->nused++;
+    oc->origins->nused++;
+    backend_expect(oc->backend);
+}
+
+static void
+origin_unuse(struct origin_conn *oc)
+{
+    oc->pool->nused--;
+    oc->origins->nused--;
+    backend_unexpect(oc->backend);
+}
+
+void
 origin_conn_free(struct origin_conn *oc)
 {
     struct origins *os = oc->origins;
+    struct backend *b = oc->backend;
 
     if (oc->idle) {
         list_del(&oc->link);
         oc->pool->nidle--;
     } else {
-        oc->pool->nused--;
-        os->nused--;
+        origin_unuse(oc);
     }
     task_cancel(&oc->idle_task);
     timer_unlink(&oc->idle_timer);
     if (oc->h1 != NULL)
         h1_origin_close(&oc->h1);
     counter_add(os->counters, COUNTER_backend_conn_closed, 1);
-    backend_leave(oc->backend);
+    if (b->conf->max_connections > 0) {
+        atomic_fetch_sub(&b->open, 1);
+        origin_pass(os, oc->pool);
+    }
+    backend_leave(b);
     OBJ_BURY(oc);
     usage_free(&os->loop->usage, USAGE_CONN, oc);
 }
@@ -160,8 +149,7 @@ origin_pool_take(struct origin_pool *pool, struct task *user)
         pool->nidle--;
         oc->idle = false;
         oc->reused = true;
-        pool->nused++;
-        oc->origins->nused++;
+        origin_use(oc);
         task_cancel(&oc->idle_task);
         timer_clear(&oc->idle_timer);
         h1_origin_set_user(oc->h1, user);
@@ -175,12 +163,13 @@ static int
 origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool *pool,
     unsigned attempt, struct task *user)
 {
-    const struct conf_address *address = &pool->backend->conf->address;
     struct origin_conn *oc = usage_calloc(&os->loop->usage, USAGE_CONN, sizeof(*oc));
-    unsigned nth;
+    struct backend_place place;
     int err;
 
     if (oc == NULL) {
+        if (pool->backend->conf->max_connections > 0)
+            atomic_fetch_sub(&pool->backend->open, 1);
         backend_leave(pool->backend);
         return TERR_NOMEM;
     }
@@ -189,10 +178,11 @@ origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool 
     list_init(&oc->link);
     task_init(&oc->idle_task, &os->loop->tasks, origin_on_idle);
     timer_init(&oc->idle_timer, &oc->idle_task);
-    pool->nused++;
-    os->nused++;
-    nth = address->is_unix ? 0 : attempt % address->naddrs;
-    err = h1_origin_open(&oc->h1, os->loop, os->h1, address, nth, user);
+    origin_use(oc);
+    backend_place_of(pool->backend, attempt, &place);
+    oc->place = place.key;
+    oc->generation = place.generation;
+    err = h1_origin_open(&oc->h1, os->loop, os->h1, &place.address, 0, user);
     if (err != 0) {
         counter_add(os->counters, COUNTER_backend_conn_failed, 1);
         origin_conn_free(oc);
@@ -225,11 +215,14 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b, boo
         *out = oc;
         return 0;
     }
+    if (fresh && b->conf->max_connections > 0 && pool->nidle > 0 &&
+        atomic_load(&b->open) >= b->conf->max_connections) /* it cannot have that one */
+        origin_conn_free(container_of(pool->idle.prev, struct origin_conn, link));
     err = backend_enter(b);
-    if (err != 0) {
-        counter_add(os->counters, COUNTER_backend_busy, 1);
-        return err;
-    }
+    if (err != 0)
+        return err; /* origin_queue counts who is refused */
+    if (b->conf->queue_timeout > 0 && os->registry == NULL)
+        origins_join(os, b->registry);
     return origin_connect(out, os, pool, attempt, user);
 }
 
@@ -364,18 +357,20 @@ origin_give(struct origin_conn **ocp)
     os = oc->origins;
     conf = oc->backend->conf;
     if (os->draining || !h1_origin_reusable(oc->h1) || oc->pool->nidle >= conf->max_idle ||
-        backend_is_retired(oc->backend)) {
+        backend_is_retired(oc->backend) ||
+        !backend_is_at(oc->backend, oc->place, &oc->generation)) {
         origin_conn_free(oc);
         return;
     }
     h1_origin_rest(oc->h1);
     h1_origin_set_user(oc->h1, &oc->idle_task);
-    oc->pool->nused--;
-    os->nused--;
+    origin_unuse(oc);
     oc->idle = true;
     oc->pool->nidle++;
     list_add_head(&oc->pool->idle, &oc->link);
     timer_set(&os->loop->wheel, &oc->idle_timer, loop_deadline(os->loop, conf->idle_timeout));
+    if (conf->queue_timeout > 0)
+        origin_pass(os, oc->pool);
 }
 
 void
@@ -394,6 +389,28 @@ origin_pool_drain(struct origin_pool *pool)
         origin_conn_free(container_of(pool->idle.next, struct origin_conn, link));
 }
 
+/* An idle one to an address that the backend's name has no more; NULL: there is none. */
+static struct origin_conn *
+origin_pool_stray(const struct origin_pool *pool)
+{
+    for (struct list *l = pool->idle.next; l != &pool->idle; l = l->next) {
+        struct origin_conn *oc = container_of(l, struct origin_conn, link);
+
+        if (!backend_is_at(pool->backend, oc->place, &oc->generation))
+            return oc;
+    }
+    return NULL;
+}
+
+static void
+origin_pool_move(struct origin_pool *pool)
+{
+    struct origin_conn *oc;
+
+    while ((oc = origin_pool_stray(pool)) != NULL)
+        origin_conn_free(oc); /* and perhaps others with it, for who waits */
+}
+
 void
 origins_tick(struct origins *os)
 {
@@ -402,8 +419,12 @@ origins_tick(struct origins *os)
         struct origin_pool *pool = os->pools[i];
 
         /* While it has a connection the backend is there to be asked. */
-        if (pool != NULL && pool->nidle > 0 && backend_is_retired(pool->backend))
+        if (pool == NULL || pool->nidle == 0)
+            continue;
+        if (backend_is_retired(pool->backend))
             origin_pool_drain(pool);
+        else
+            origin_pool_move(pool);
     }
 }
 
@@ -412,6 +433,7 @@ origins_drain(struct origins *os)
 {
     OBJ_CHECK(os, ORIGINS_MAGIC);
     os->draining = true;
+    origins_leave(os);
     for (unsigned i = 0; i < os->npools; i++)
         if (os->pools[i] != NULL)
             origin_pool_drain(os->pools[i]);

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 
 #include "daemon/base/span.h"
+#include "daemon/base/waiter.h"
 #include "daemon/http/head.h"
 
 struct backend;
@@ -30,7 +31,8 @@ struct task;
 /* 0 or TERR_NOMEM.  Borrows everything until origins_close(). */
 int origins_open(
     struct origins **out, struct loop *l, const struct h1_conf *h1, struct counter_set *counters);
-/* Closes idle connections to backends that nobody holds any more: about once a second. */
+/* Closes idle connections to backends that nobody holds any more, and to addresses that they have
+ * no more: about once a second. */
 void origins_tick(struct origins *os);
 /* Closes the idle connections; those in use are closed when they are given back. */
 void origins_drain(struct origins *os);
@@ -42,6 +44,24 @@ void origins_close(struct origins **op);
  * TERR_BUSY: max_connections; or what forbids it. */
 int origin_take(struct origin_conn **out, struct origins *os, struct backend *b, bool fresh,
     unsigned attempt, struct task *user);
+/* Who is refused with TERR_BUSY may wait for a connection, if the backend has a queue; in the order
+ * in which they came, whatever the worker.  Who waits holds the backend.
+ *
+ * must_queue   others wait, or were called and have not taken theirs: do not take, queue
+ * queue        0: the user is woken when he may try to take again, and queues again if that says
+ *              TERR_BUSY, ahead of the others; or TERR_BUSY: there is no queue, or it is full
+ * leave_queue  he has a connection, or gave up; without having queued: nothing.  The memory may go
+ *              when the waiter is not pending
+ *
+ * How long one waits is the user's to say (queue_timeout). */
+struct origin_turn {
+    struct waiter waiter;
+    bool waits; /* counted among those who wait */
+};
+void origin_turn_init(struct origin_turn *t, struct loop *l, struct task *user);
+bool origin_must_queue(const struct backend *b, const struct origin_turn *t);
+int origin_queue(struct origins *os, struct backend *b, struct origin_turn *t);
+void origin_leave_queue(struct origins *os, struct backend *b, struct origin_turn *t);
 /* Has it served a request before?  Then its end, before a byte of response, means little. */
 bool origin_reused(const struct origin_conn *oc);
 /* One exchange over it.  The user's task is run when a fact changed; it then asks again.

@@ -14,7 +14,9 @@
 #include <stdatomic.h>
 
 #include "conf/conf.h"
+#include "daemon/base/list.h"
 #include "daemon/base/obj.h"
+#include "daemon/net/resolve.h"
 #include "daemon/origin/director.h"
 #include "daemon/origin/probe.h"
 
@@ -45,9 +47,13 @@ struct director {
     _Atomic unsigned refs;
     char *name;
     /* below: not of a backend; changed only while nobody else sees it */
-    bool sticky;
+    bool sticky, tries_others;
+    double bound; /* hash: factor; 0: none */
     struct director_member *members;
     unsigned nmembers, members_cap;
+    /* round robin, weighted: whose turn it is; NULL: each once */
+    uint16_t *round;
+    unsigned round_len;
     struct shard shard;
     /* round robin: choices made; sticky fallback: the member that worked last */
     _Atomic unsigned turn;
@@ -61,13 +67,35 @@ struct backend {
     unsigned number;
     bool none; /* `backend x none;` */
     _Atomic int64_t conns;
+    _Atomic int64_t open;    /* of these, where max_connections bounds them */
+    _Atomic unsigned queued; /* fetches that wait, or were called and have not taken theirs */
+    pthread_mutex_t queue_lock;
+    struct list queue;    /* under queue_lock: waiters */
+    _Atomic int64_t load; /* of these in use, and fetches to come */
     /* written under `lock`; read by anybody */
     _Atomic bool healthy;
     _Atomic int64_t changed_ms; /* wall clock; 0: never */
+    _Atomic int64_t well_ms;    /* wall clock, when it became so; 0: never */
     _Atomic int admin;          /* enum backend_admin */
+    _Atomic bool member;        /* of a director, now or once */
+    _Atomic unsigned fails;     /* of its fetches, in a row */
+    _Atomic bool ejected;
     pthread_mutex_t lock;
-    bool probe_says;     /* under lock; true without a probe */
-    struct probe *probe; /* set once at creation; NULL: none */
+    struct {
+        unsigned times; /* without having been well for as long as the last one took */
+        int64_t took_ms;
+        uint64_t until_ms, back_ms; /* monotonic */
+    } eject;                        /* under lock */
+    bool probe_says;                /* under lock; true without a probe */
+    /* Where it is, if its name has other addresses than at the load; see names.c. */
+    struct backend_addrs *addrs; /* under lock; changed by the management thread; NULL: as loaded */
+    _Atomic unsigned generation; /* of these */
+    struct {
+        struct resolve *lookup; /* under way; NULL: none */
+        uint64_t due_ms;        /* monotonic; 0: not looked at yet */
+        bool failed;            /* the last one; said once */
+    } name;                     /* the management thread's */
+    struct probe *probe;        /* set once at creation; NULL: none */
 };
 
 struct probes;
@@ -80,7 +108,11 @@ struct registry {
     _Atomic(struct upstreams *) upstreams; /* RCU */
     struct probes *probes;                 /* while they run */
     struct counters *counters;             /* NULL: nothing is counted */
-    struct backend *slots[BACKENDS_MAX];   /* the management thread's */
+    resolve_f *ask;                        /* for names */
+    unsigned nlookups;                     /* of names, under way */
+    pthread_mutex_t peers_lock;
+    struct list peers;                   /* under peers_lock: workers' origins */
+    struct backend *slots[BACKENDS_MAX]; /* the management thread's */
 };
 
 static inline struct backend *
@@ -111,7 +143,8 @@ int shard_insert(struct director *d);
 /* The member is about to leave: its points do, and those behind it get their new places. */
 void shard_remove(struct director *d, unsigned member);
 /* nmembers: none. */
-unsigned shard_choose(const struct director *d, const struct director_ask *ask);
+unsigned shard_choose(
+    const struct director *d, const struct director_ask *ask, const struct director_ask *among);
 
 /* splitmix64's finalizer (Steele, Lea and Flood 2014): every bit of the input moves all. */
 static inline uint64_t
@@ -147,8 +180,37 @@ void probes_admit(struct probes *all, struct backend *b);
 int probe_new(struct probe **out, struct backend *b, const struct probe_conf *conf);
 void probe_free(struct probe **pp);
 
-/* director_choose.c: is one of it healthy, and when did that last change for one of them? */
-bool director_is_healthy(const struct director *d);
+/* director_choose.c: may one of it be chosen?  `among` NULL: whoever is healthy; else those who are
+ * well too, and whom the question does not want to avoid. */
+bool director_is(const struct director *d, const struct director_ask *among);
+
+/* backend.c: now, wall clock. */
+int64_t backend_wall_ms(void);
+
+/* names.c */
+/* One address of a backend, for the stream.  It must not move: `address` points into it. */
+struct backend_place {
+    struct conf_address address; /* with naddrs 1, but for a Unix socket */
+    struct sockaddr_storage addr;
+    socklen_t len;
+    uint64_t key;        /* tells addresses apart */
+    unsigned generation; /* of the addresses it is among */
+};
+/* The nth, around.  Any thread. */
+void backend_place_of(struct backend *b, unsigned nth, struct backend_place *out);
+/* Is the address still among its own?  Sets *generation to what was looked at.  Any thread. */
+bool backend_is_at(struct backend *b, uint64_t key, unsigned *generation);
+/* Who is asked instead of getaddrinfo(3): for tests.  In threads of its own. */
+void registry_set_resolver(struct registry *rg, resolve_f *ask);
+/* Asks when it is time, and takes the answer. */
+void backend_name_tick(struct backend *b, uint64_t now_ms);
+void backend_forget_lookup(struct backend *b);
+
+/* eject.c */
+/* Under its lock: as if nothing had failed. */
+void backend_forgive(struct backend *b);
+/* Its time may be over. */
+void backend_eject_tick(struct backend *b, uint64_t now_ms);
 
 /* conf_copy.c: one block, freed with free().  NULL: no memory. */
 struct conf_backend *conf_backend_copy(const struct conf_backend *conf);

@@ -13,6 +13,22 @@ enum {
     PROBE_WINDOW_MAX = 64   /* bits */
 };
 
+struct probe_conf
+probe_conf_of(const struct conf_probe *conf)
+{
+    return (struct probe_conf){
+        .url = conf->url,
+        .request = conf->request[0] != '\0' ? conf->request : NULL,
+        .interval_ms = conf->interval,
+        .timeout_ms = conf->timeout,
+        .window = (unsigned)conf->window,
+        .threshold = (unsigned)conf->threshold,
+        .initial = (unsigned)conf->initial,
+        .expected_response = (unsigned)conf->expected_status,
+        .expect_close = conf->expect_close != 0,
+    };
+}
+
 /* The initial results as Varnish takes them: one less than needed, at most as many as needed. */
 static bool
 probe_settle_conf(struct probe_conf *c)

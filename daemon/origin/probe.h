@@ -15,6 +15,7 @@
 #include "daemon/base/span.h"
 
 struct backend;
+struct conf_probe;
 struct h1_conf;
 struct loop;
 struct registry;
@@ -30,6 +31,9 @@ struct probe_conf {
 
 /* Varnish's defaults: "/", 5 s, 2 s, 8, 3, threshold - 1, 200, true. */
 #define PROBE_CONF_DEFAULT ((struct probe_conf){"/", NULL, 5000, 2000, 8, 3, UINT32_MAX, 200, true})
+
+/* What the configuration says; borrows its texts. */
+struct probe_conf probe_conf_of(const struct conf_probe *conf);
 
 struct probe_seen {
     bool probed;    /* there is a probe */

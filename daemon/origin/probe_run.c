@@ -61,11 +61,13 @@ probe_fail_late(struct probe *p, const char *what)
 static void
 probe_connect(struct probe *p, int err)
 {
-    const struct conf_address *to = &p->backend->conf->address;
-    unsigned naddrs = to->is_unix ? 1 : to->naddrs;
+    unsigned naddrs = backend_naddrs(p->backend);
 
     while (p->nth < naddrs) {
-        err = stream_connect(&p->stream, p->loop, to, p->nth, &p->task);
+        struct backend_place place;
+
+        backend_place_of(p->backend, p->nth, &place);
+        err = stream_connect(&p->stream, p->loop, &place.address, 0, &p->task);
         p->nth++;
         if (err == 0) {
             p->state = PROBE_CONNECT;
@@ -224,6 +226,7 @@ probes_on_tick(struct task *t)
 {
     struct probes *all = container_of(t, struct probes, task);
 
+    registry_tick(all->registry, all->loop->clock.mono_ms);
     registry_sweep(all->registry);
     timer_set(&all->loop->wheel, &all->timer, loop_deadline(all->loop, PROBES_TICK_MS));
 }

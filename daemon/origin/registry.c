@@ -1,4 +1,5 @@
 /* registry.c -- the backends of the process, by number. */
+#include <netdb.h>
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
@@ -32,6 +33,9 @@ registry_open(struct registry **out, const struct conf *conf)
     if (rg == NULL)
         return TERR_NOMEM;
     rg->magic = REGISTRY_MAGIC;
+    pthread_mutex_init(&rg->peers_lock, NULL);
+    list_init(&rg->peers);
+    rg->ask = getaddrinfo;
     err = upstreams_open(&u, rg, conf, NULL);
     if (err != 0) {
         registry_close(&rg);
@@ -62,6 +66,8 @@ registry_close(struct registry **rp)
         tassert(backend_is_retired(b));
         backend_free(&b);
     }
+    tassert(list_empty(&rg->peers));
+    pthread_mutex_destroy(&rg->peers_lock);
     OBJ_FREE(rg);
 }
 
@@ -79,6 +85,24 @@ registry_each(struct registry *rg, void (*f)(void *ctx, struct backend *b), void
     for (unsigned i = 0; i < rg->nslots; i++)
         if (rg->slots[i] != NULL && !backend_is_retired(rg->slots[i]))
             f(ctx, rg->slots[i]);
+}
+
+void
+registry_tick(struct registry *rg, uint64_t now_ms)
+{
+    OBJ_CHECK(rg, REGISTRY_MAGIC);
+    for (unsigned i = 0; i < rg->nslots; i++)
+        if (rg->slots[i] != NULL) {
+            backend_eject_tick(rg->slots[i], now_ms);
+            backend_name_tick(rg->slots[i], now_ms);
+        }
+}
+
+void
+registry_set_resolver(struct registry *rg, resolve_f *ask)
+{
+    OBJ_CHECK(rg, REGISTRY_MAGIC);
+    rg->ask = ask;
 }
 
 void

@@ -191,6 +191,7 @@ struct shard_walk {
     const struct director *d;
     unsigned at, looked; /* points */
     unsigned healthy;    /* the last healthy one met; nmembers: none */
+    const struct director_ask *among;
     uint64_t seen[DIRECTOR_MEMBERS_MAX / 64];
 };
 
@@ -235,7 +236,7 @@ shard_next_healthy(struct shard_walk *w)
     unsigned m;
 
     while ((m = shard_next(w)) < w->d->nmembers)
-        if (director_is_healthy(w->d->members[m].d)) {
+        if (director_is(w->d->members[m].d, w->among)) {
             w->healthy = m;
             break;
         }
@@ -293,9 +294,10 @@ shard_choose_any(struct shard_walk *w, unsigned alternate)
 }
 
 unsigned
-shard_choose(const struct director *d, const struct director_ask *ask)
+shard_choose(
+    const struct director *d, const struct director_ask *ask, const struct director_ask *among)
 {
-    struct shard_walk w = {.d = d, .healthy = d->nmembers};
+    struct shard_walk w = {.d = d, .healthy = d->nmembers, .among = among};
     unsigned m = 0;
 
     /* Small numbers are keys too: mixed, they do not all lie before the first point. */
@@ -304,7 +306,7 @@ shard_choose(const struct director *d, const struct director_ask *ask)
         return shard_choose_any(&w, ask->alternate);
     for (unsigned i = 0; i < ask->alternate && m < d->nmembers; i++) {
         m = ask->health == DIRECTOR_ALL ? shard_next_healthy(&w) : shard_next(&w);
-        if (m < d->nmembers && director_is_healthy(d->members[m].d))
+        if (m < d->nmembers && director_is(d->members[m].d, among))
             w.healthy = m;
     }
     m = shard_next_healthy(&w);

@@ -1,4 +1,4 @@
-/* upstreams.c -- the backends that one configuration names. */
+/* upstreams.c -- the backends and directors that one configuration names. */
 #include "daemon/origin/upstreams.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
 #include "daemon/origin/origin_priv.h"
+#include "daemon/origin/yaml_directors.h"
 
 #define UPSTREAMS_MAGIC OBJ_TAG('u', 'p', 's', 't')
 struct upstreams {
@@ -14,7 +15,8 @@ struct upstreams {
     _Atomic unsigned refs;
     const struct conf *conf;
     bool owns_conf;
-    struct rcu_later later; /* of the registry's hold */
+    struct rcu_later later;      /* of the registry's hold */
+    struct director **directors; /* held; as conf->directors */
     unsigned n;
     struct director *backends[]; /* held; as conf->backends */
 };
@@ -22,6 +24,7 @@ struct upstreams {
 static void
 upstreams_free(struct upstreams *u)
 {
+    directors_free(&u->directors, u->conf->ndirectors);
     for (unsigned i = 0; i < u->n; i++)
         director_drop(&u->backends[i]);
     if (u->owns_conf)
@@ -33,9 +36,24 @@ upstreams_free(struct upstreams *u)
 static struct director *
 upstreams_same(const struct upstreams *old, const struct conf_backend *conf)
 {
-    struct director *d = old != NULL ? upstreams_find(old, slice_str(conf->name)) : NULL;
+    for (unsigned i = 0; old != NULL && i < old->n; i++)
+        if (conf_backend_same(&old->conf->backends[i], conf))
+            return old->backends[i];
+    return NULL;
+}
 
-    return d != NULL && conf_backend_same(backend_conf(director_backend(d)), conf) ? d : NULL;
+static int
+upstreams_add(struct upstreams *u, struct registry *rg, const struct conf_backend *conf)
+{
+    struct director **to = &u->backends[u->n];
+    struct probe_conf probe;
+    int err;
+
+    if (conf->probe != NULL)
+        probe = probe_conf_of(conf->probe);
+    err = backend_admit(to, rg, conf, conf->probe != NULL ? &probe : NULL, conf->name, conf->name);
+    u->n += err == 0;
+    return err;
 }
 
 int
@@ -43,25 +61,26 @@ upstreams_open(struct upstreams **out, struct registry *rg, const struct conf *c
     const struct upstreams *old)
 {
     struct upstreams *u = calloc(1, sizeof(*u) + conf->nbackends * sizeof(u->backends[0]));
+    int err = 0;
 
     if (u == NULL)
         return TERR_NOMEM;
     u->magic = UPSTREAMS_MAGIC;
     atomic_init(&u->refs, 1);
     u->conf = conf;
-    for (; u->n < conf->nbackends; u->n++) {
-        const struct conf_backend *c = &conf->backends[u->n];
-        struct director *same = upstreams_same(old, c);
-        int err = 0;
+    while (u->n < conf->nbackends && err == 0) {
+        struct director *same = upstreams_same(old, &conf->backends[u->n]);
 
         if (same != NULL)
-            u->backends[u->n] = director_hold(same);
+            u->backends[u->n++] = director_hold(same);
         else
-            err = backend_admit(&u->backends[u->n], rg, c, NULL, c->name, c->name);
-        if (err != 0) {
-            upstreams_free(u);
-            return err;
-        }
+            err = upstreams_add(u, rg, &conf->backends[u->n]);
+    }
+    if (err == 0)
+        err = directors_make(&u->directors, u->backends, conf);
+    if (err != 0) {
+        upstreams_free(u);
+        return err;
     }
     *out = u;
     return 0;
@@ -103,16 +122,18 @@ struct director *
 upstreams_nth(const struct upstreams *u, unsigned n)
 {
     OBJ_CHECK(u, UPSTREAMS_MAGIC);
-    return n < u->n ? u->backends[n] : NULL;
+    if (n < u->n)
+        return u->backends[n];
+    return n - u->n < u->conf->ndirectors ? u->directors[n - u->n] : NULL;
 }
 
 struct director *
 upstreams_find(const struct upstreams *u, struct slice name)
 {
     OBJ_CHECK(u, UPSTREAMS_MAGIC);
-    for (unsigned i = 0; i < u->n; i++)
-        if (slice_eq(slice_str(director_name(u->backends[i])), name))
-            return u->backends[i];
+    for (unsigned i = 0; i < u->n + u->conf->ndirectors; i++)
+        if (slice_eq(slice_str(director_name(upstreams_nth(u, i))), name))
+            return upstreams_nth(u, i);
     return NULL;
 }
 

@@ -43,6 +43,29 @@ fetch_between_bytes_ms(const struct fetch *f)
                : f->conf->between_bytes_timeout;
 }
 
+/* A connection; TERR_AGAIN: we wait for our turn; or why there is none. */
+static int
+fetch_take(struct fetch *f)
+{
+    struct proxy *p = f->proxy;
+    bool waited = f->turn.waits;
+    int err = TERR_BUSY;
+
+    if (waited && timer_expired(&f->timer)) {
+        counter_add(p->counters, COUNTER_backend_queue_timeout, 1);
+        return TERR_BUSY;
+    }
+    if (waiter_pending(&f->turn.waiter))
+        return TERR_AGAIN;
+    if (!origin_must_queue(f->backend, &f->turn))
+        err = origin_take(&f->conn, p->origins, f->backend, f->fresh, f->attempt, &f->task);
+    if (err != TERR_BUSY || origin_queue(p->origins, f->backend, &f->turn) != 0)
+        return err;
+    if (!waited)
+        fetch_deadline(f, f->conf->queue_timeout);
+    return TERR_AGAIN;
+}
+
 /* START -- a connection, idle or new. */
 static enum fetch_next
 fetch_do_start(struct fetch *f)
@@ -55,11 +78,25 @@ fetch_do_start(struct fetch *f)
         if (next != FETCH_WAIT)
             return next;
     }
-    err = origin_take(&f->conn, f->proxy->origins, f->backend, f->fresh, f->attempt, &f->task);
+    err = fetch_take(f);
+    if (err == TERR_AGAIN)
+        return FETCH_WAIT;
+    origin_leave_queue(f->proxy->origins, f->backend, &f->turn);
+    fetch_arrive(f);
+    if (err == TERR_BUSY && fetch_elsewhere(f))
+        return FETCH_MORE;
     if (err != 0)
         return fetch_fail(f, err);
     fetch_deadline(f, fetch_connect_ms(f));
     return fetch_goto(f, FETCH_CONNECT);
+}
+
+/* Nobody else's fault: directors may leave the backend out. */
+static enum fetch_next
+fetch_blame(struct fetch *f, int err)
+{
+    backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);
+    return fetch_fail(f, err);
 }
 
 /* CONNECT -- until it is up; a name's other addresses are tried too. */
@@ -76,10 +113,15 @@ fetch_do_connect(struct fetch *f)
         return fetch_goto(f, FETCH_SEND);
     counter_add(f->proxy->counters, COUNTER_backend_conn_failed, 1);
     origin_discard(&f->conn);
-    if (!f->conf->address.is_unix && ++f->attempt < f->conf->address.naddrs)
+    if (++f->attempt < backend_naddrs(f->backend))
         return fetch_goto(f, FETCH_START);
     elog(ELOG_WARN, "backend %s: %s: %s", f->conf->name, f->conf->address.text, terr_text(err));
-    return fetch_fail(f, err == TERR_TIMEDOUT ? TERR_CONNTIMEO : err);
+    err = err == TERR_TIMEDOUT ? TERR_CONNTIMEO : err;
+    backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);
+    if (!fetch_elsewhere(f)) /* not a byte was sent: it is nobody's loss */
+        return fetch_fail(f, err);
+    counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
+    return fetch_goto(f, FETCH_START);
 }
 
 /* SEND -- the request, and its body as it comes. */
@@ -108,6 +150,8 @@ fetch_do_send(struct fetch *f)
         rc = TERR_TIMEDOUT;
     if (rc == TERR_AGAIN)
         return FETCH_WAIT;
+    if (rc == TERR_TIMEDOUT && origin_sending(f->conn))
+        return fetch_blame(f, rc); /* it is not the client who is slow */
     if (rc < 0 && rc != TERR_CLOSED)
         return fetch_fail(f, rc);
     /* Closed: it may have answered before it closed. */
@@ -115,14 +159,20 @@ fetch_do_send(struct fetch *f)
     return fetch_goto(f, FETCH_HEAD);
 }
 
+/* The connection is gone before a byte came: doing it twice is harmless, and can be done. */
+static bool
+fetch_is_harmless(const struct fetch *f, int err)
+{
+    return (err == TERR_CLOSED || err == TERR_IO) && !origin_heard(f->conn) && f->upload == NULL &&
+           http_method_is_idempotent((enum http_method)f->asked);
+}
+
 /* A connection that was idle may have been closed by the origin as we sent.  RFC 9112 9.3.1:
- * once, on a fresh one, if doing it twice is harmless and the body can be sent again. */
+ * once, on a fresh one. */
 static bool
 fetch_may_retry(const struct fetch *f, int err)
 {
-    return (err == TERR_CLOSED || err == TERR_IO) && origin_reused(f->conn) && !f->fresh &&
-           !origin_heard(f->conn) && f->upload == NULL &&
-           http_method_is_idempotent((enum http_method)f->asked);
+    return fetch_is_harmless(f, err) && origin_reused(f->conn) && !f->fresh;
 }
 
 /* The request as it was sent. */
@@ -252,19 +302,24 @@ fetch_do_head(struct fetch *f)
         if (rc < 0 && rc != TERR_AGAIN && rc != TERR_CLOSED)
             return fetch_fail(f, rc);
         if (timer_expired(&f->timer))
-            return fetch_fail(f, TERR_TIMEDOUT);
+            return fetch_blame(f, TERR_TIMEDOUT);
         return FETCH_WAIT;
     }
     if (err != 0 && fetch_may_retry(f, err)) {
         f->fresh = true;
         return fetch_again(f);
     }
+    if (err != 0) {
+        bool harmless = fetch_is_harmless(f, err);
+
+        backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);
+        return harmless && fetch_elsewhere(f) ? fetch_again(f) : fetch_fail(f, err);
+    }
+    backend_note_good(f->backend);
     /* Nobody asked: it would tell of something that we do not have, or of a part for the whole. */
-    if (err == 0 && ((head->status == 304 && !fetch_is_conditional(f)) ||
-                        (head->status == 206 && !fetch_is_ranged(f))))
-        err = TERR_SYNTAX;
-    if (err != 0)
-        return fetch_fail(f, err);
+    if ((head->status == 304 && !fetch_is_conditional(f)) ||
+        (head->status == 206 && !fetch_is_ranged(f)))
+        return fetch_fail(f, TERR_SYNTAX);
     if (!f->told_head && fetch_is_logged(f))
         fetch_log_response(f, head);
     f->told_head = true;
@@ -451,6 +506,8 @@ fetch_say_failed(const struct fetch *f)
 static enum fetch_next
 fetch_do_error(struct fetch *f)
 {
+    if (f->turn.waits)
+        origin_leave_queue(f->proxy->origins, f->backend, &f->turn);
     if (f->held != NULL)
         fetch_drop_held(f);
     if (f->vcl != NULL && f->body == NULL && f->err != TERR_CANCELLED && f->err != TERR_UPSTREAM) {
@@ -597,7 +654,8 @@ fetch_run(struct task *task)
         steps++;
         tassert(steps < LIMIT_FETCH_STEPS);
     }
-    if (f->state != FETCH_CLOSE || waiter_pending(&f->space) || waiter_pending(&f->upload_wait))
+    if (f->state != FETCH_CLOSE || waiter_pending(&f->space) || waiter_pending(&f->upload_wait) ||
+        waiter_pending(&f->turn.waiter))
         return;
     if (fetch_is_logged(f))
         fetch_log_end(f);

@@ -130,6 +130,7 @@ fetch_policy_retry(struct fetch *f)
     f->err = 0;
     f->fresh = false;
     f->attempt = 0;
+    f->ntried = 0;
     counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
     fetch_drop_kept(f);
     fetch_rewind(f);
@@ -214,6 +215,12 @@ fetch_write_bereq(struct fetch *f)
         return n;
     f->request = slice_of(out, (size_t)n);
     return 0;
+}
+
+int
+fetch_policy_write(struct fetch *f)
+{
+    return fetch_write_bereq(f);
 }
 
 /* What the policy's changes mean for what may come. */

@@ -58,6 +58,8 @@ void fetch_policy_close(struct fetch *f);
 enum fetch_next fetch_policy_fetch(struct fetch *f);
 /* What is asked of the backend has changed: vcl_backend_fetch sees it again. */
 void fetch_policy_ask_anew(struct fetch *f);
+/* The request once more, for another backend.  0 or TERR_*. */
+int fetch_policy_write(struct fetch *f);
 /* A head came, that is no 304 to our question.  FETCH_WAIT: f->vcl->v and fetch_policy_head()
  * are what is to be published. */
 enum fetch_next fetch_policy_response(struct fetch *f, const struct http_head *head);

@@ -9,8 +9,9 @@
 #include "storage/lease.h"
 
 enum {
-    FETCH_SPAN_MAX = 1 << 20
-}; /* asked of storage at a time */
+    FETCH_SPAN_MAX = 1 << 20, /* asked of storage at a time */
+    FETCH_TRIED_MAX = 3,      /* backends of a director that did not work; then it fails */
+};
 
 enum fetch_state {
     FETCH_START,      /* get a connection */
@@ -38,7 +39,10 @@ struct fetch {
     struct task task;
     struct list link; /* in proxy->fetches */
     struct proxy *proxy;
-    struct backend *backend;         /* held; NULL: none was healthy */
+    struct backend *backend;                /* held; NULL: none was healthy */
+    struct director *from;                  /* held: who may choose another one; NULL: nobody */
+    struct backend *tried[FETCH_TRIED_MAX]; /* compared, and never looked at */
+    unsigned ntried;
     const struct conf_backend *conf; /* of the backend */
     struct fetch_policy *vcl;        /* in the arena; NULL: there is no policy */
     struct fetch_held *held; /* in the arena: told only when the body is whole; NULL: it streams */
@@ -49,6 +53,7 @@ struct fetch {
     bool fresh;                 /* retrying: no connection that was idle */
     bool for_head;              /* the client asked with HEAD, whatever the policy made of it */
     bool begun, request_sent, is_shared, stalled, cut, too_large, no_room;
+    bool expected;        /* the backend is told of us, and has no connection of ours yet */
     bool windowed;        /* `body` is a window: who reads it may be many, or nobody */
     struct req *leader;   /* borrowed until the entry is abandoned */
     struct entry *entry;  /* held */
@@ -56,7 +61,8 @@ struct fetch {
     struct stobj *body;   /* borrowed from the entry, once it is published */
     struct stobj *kept;   /* owned: will be the entry's body when there is room for it */
     struct origin_conn *conn;
-    struct slice upgrade; /* protocols asked for */
+    struct origin_turn turn; /* START: when all connections are in use */
+    struct slice upgrade;    /* protocols asked for */
     /* what is stored already */
     struct entry *old;       /* held */
     struct http_head stored; /* its head, in place */
@@ -113,6 +119,11 @@ struct forward_request;
 void fetch_frame_request(const struct fetch *f, struct forward_request *how);
 /* The backend that is asked, until the fetch ends or picks another.  0 or TERR_NOBACKEND. */
 int fetch_pick(struct fetch *f, struct director *from);
+/* That backend did not work, and nothing has come of it: another one of the same director.  False:
+ * there is none. */
+bool fetch_elsewhere(struct fetch *f);
+/* The backend need not expect us any more: there is a connection, or there will be none. */
+void fetch_arrive(struct fetch *f);
 /* The request, from its beginning, on another connection. */
 void fetch_rewind(struct fetch *f);
 void fetch_drop_upload(struct fetch *f);

@@ -107,30 +107,87 @@ fetch_leader(const struct fetch *f)
     return gone ? NULL : f->leader;
 }
 
-int
-fetch_pick(struct fetch *f, struct director *from)
+void
+fetch_arrive(struct fetch *f)
+{
+    if (f->expected)
+        backend_unexpect(f->backend);
+    f->expected = false;
+}
+
+/* It may go before the fetch does: a configuration or a policy that is replaced. */
+static void
+fetch_keep_from(struct fetch *f, struct director *from)
+{
+    struct director *had = f->from;
+
+    f->from = from != NULL && director_tries_others(from) ? director_hold(from) : NULL;
+    if (had != NULL)
+        director_drop(&had);
+}
+
+static struct backend *
+fetch_choose(struct fetch *f, struct director *from)
 {
     struct director_ask ask = {
         .hash = hash_plain(f->key_text.ptr, f->key_text.len),
         .hash_said = true,
         .random = proxy_random(f->proxy),
         .now_s = (double)f->proxy->loop->clock.wall_ms / 1000,
+        .avoid = f->tried,
+        .navoid = f->ntried,
     };
-    struct backend *b = from == NULL ? NULL : director_pick(from, &ask);
 
-    if (b == NULL)
-        return TERR_NOBACKEND;
+    return from == NULL ? NULL : director_pick(from, &ask);
+}
+
+static void
+fetch_use(struct fetch *f, struct backend *b, struct director *from)
+{
     director_hold(backend_director(b));
     if (f->backend != NULL) {
         struct director *held = backend_director(f->backend);
 
+        fetch_arrive(f);
         director_drop(&held);
     }
     f->backend = b;
+    f->expected = true;
+    backend_expect(b);
+    fetch_keep_from(f, from);
     f->conf = backend_conf(b);
     if (fetch_leader(f) != NULL)
         f->leader->backend_number = backend_number(b) + 1;
+}
+
+int
+fetch_pick(struct fetch *f, struct director *from)
+{
+    struct backend *b = fetch_choose(f, from);
+
+    if (b == NULL)
+        return TERR_NOBACKEND;
+    fetch_use(f, b, from);
     return 0;
+}
+
+bool
+fetch_elsewhere(struct fetch *f)
+{
+    struct backend *b;
+
+    if (f->from == NULL || f->ntried == FETCH_TRIED_MAX)
+        return false;
+    f->tried[f->ntried] = f->backend;
+    f->ntried++;
+    b = fetch_choose(f, f->from);
+    for (unsigned i = 0; i < f->ntried; i++)
+        if (b == NULL || f->tried[i] == b)
+            return false; /* nobody else is well */
+    fetch_use(f, b, f->from);
+    f->attempt = 0;
+    f->fresh = false;
+    return (f->vcl != NULL ? fetch_policy_write(f) : fetch_write_request(f)) == 0;
 }
 
 void
@@ -210,6 +267,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     task_init(&f->task, &p->loop->tasks, fetch_run);
     timer_init(&f->timer, &f->task);
     waiter_init(&f->space, &f->task, &p->loop->inbox);
+    origin_turn_init(&f->turn, p->loop, &f->task);
     waiter_init(&f->upload_wait, &f->task, &p->loop->inbox);
     entry_set_fetch(entry, &f->task);
     if (upload != NULL)
@@ -262,8 +320,10 @@ fetch_free(struct fetch *f)
     if (f->backend != NULL) {
         struct director *held = backend_director(f->backend);
 
+        fetch_arrive(f);
         director_drop(&held);
     }
+    fetch_keep_from(f, NULL);
     if (f->vcl != NULL)
         fetch_policy_close(f);
     arena_fini(&f->arena);

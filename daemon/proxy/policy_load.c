@@ -249,6 +249,7 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
         .between_bytes_timeout =
             policy_timeout(d->between_bytes_timeout_s, params->between_bytes_timeout),
         .idle_timeout = params->backend_idle_timeout,
+        .dns_ttl = params->dns_ttl,
         .max_connections = d->max_connections,
         .max_idle = 64,
     };

@@ -175,6 +175,7 @@ world_object_new(struct vcl_run *run, unsigned kind, const char *name, const str
         [VCL_OBJECT_RANDOM] = DIRECTOR_RANDOM,
         [VCL_OBJECT_HASH] = DIRECTOR_HASH,
         [VCL_OBJECT_SHARD] = DIRECTOR_SHARD,
+        [VCL_OBJECT_LEAST] = DIRECTOR_LEAST,
     };
     struct director *d;
     int err = director_new(&d, kinds[kind], name);
@@ -244,6 +245,11 @@ world_method(struct vcl_run *run, void *object, unsigned method, const struct vc
         return world_failed(run, director_shard_reconfigure(d, (unsigned)args[0].i));
     case VCL_METHOD_SHARD_CLEAR:
         director_shard_clear(d);
+        return 0;
+    case VCL_METHOD_BALANCE:
+        if (args[0].r != 0 && !(args[0].r > 1))
+            return policy_fail(run, "set_balance_factor: a factor is above 1, or 0 for no bound");
+        director_set_bound(d, args[0].r);
         return 0;
     case VCL_METHOD_SHARD_WARMUP:
         director_shard_set_warmup(d, args[0].r);

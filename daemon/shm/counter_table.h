@@ -49,7 +49,12 @@
     X(backend, conn_failed, COUNTER, "Connections to backends that could not be opened")           \
     X(backend, conn_closed, COUNTER, "Connections to backends closed, whoever closed them")        \
     X(backend, busy, COUNTER, "Fetches refused: a backend had max_connections in use")             \
+    X(backend, queued, COUNTER, "Fetches that waited for one of max_connections")                  \
+    X(backend, queue_timeout, COUNTER, "Of these: in vain, for queue_timeout")                     \
     X(backend, unhealthy, COUNTER, "Fetches refused: a backend was sick")                          \
+    X(backend, ejected, COUNTER, "Times directors left a backend out because its fetches failed")  \
+    X(backend, dns_changed, COUNTER, "Times a backend's name had other addresses than before")     \
+    X(backend, dns_failed, COUNTER, "Lookups of a backend's name that failed: it stays there")     \
     X(backend, probe_good, COUNTER, "Probes that a backend answered as was expected")              \
     X(backend, probe_bad, COUNTER, "Probes that failed")                                           \
     X(cache, inserts, COUNTER, "Responses stored")                                                 \

@@ -115,6 +115,24 @@ class Reload(unittest.TestCase):
         self.assertIn("sick", self.ctl("backend", "list"))
         self.assertEqual(self.tarnd.ask("/x").status, 503)
 
+    def test_a_director_takes_other_members(self):
+        a, b = named("a"), named("b")
+        two = (f"backends: {{ one: {{ address: '{a.address}' }}, "
+               f"two: {{ address: '{b.address}', probe: {{ url: /keep, interval: 50ms }} }} }}\n")
+        self.start(two + "directors: { pool: { backends: [one] } }\n")
+        self.assertEqual({self.body("/x") for _ in range(6)}, {"a"})
+        said = self.reload(two + "directors: { pool: { backends: [one, {name: two, weight: 2}] } }\n")
+        self.assertIn("directors.pool.backends: one (1) -> one (1), two (2)", said)
+        self.wait_for("two is well", lambda: self.body("/x") == "b")
+        self.assertEqual(sorted(self.body("/x") for _ in range(6)), list("aabbbb"))
+        said = self.reload(two + "directors: { pool: { type: hash, backends: [none] } }\n", REFUSED)
+        self.assertIn("backends: 'none' is not among the backends; did you mean 'one'?", said)
+        self.reload(two + "directors: { other: { type: fallback, backends: [two, one] } }\n")
+        self.assertEqual({self.body("/x") for _ in range(6)}, {"b"})
+        listed = json.loads(self.ctl("--json", "backend", "list"))
+        self.assertEqual([d["name"] for d in listed["directors"]], ["other"])
+        self.assertEqual(len(listed["backends"]), 2)
+
     def test_a_mistake_leaves_all_as_it_was(self):
         a = named("a")
         config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"

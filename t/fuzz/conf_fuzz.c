@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conf/conf.h"
+#include "conf/conf_keys_table.h"
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 
@@ -38,17 +39,30 @@ fuzz_check_errors(const struct conf_error *errors)
 static void
 fuzz_check_snapshot(const struct conf *conf)
 {
+    const unsigned targets = conf->nbackends + conf->ndirectors;
+
     tassert(conf->nlistens > 0 && conf->nstorages > 0);
     tassert(conf->nbackends > 0 || conf->vcl[0] != '\0');
     tassert(conf->admin == NULL || conf->admin->address.is_unix || conf->admin->token[0] != '\0');
-    tassert(conf->default_backend == CONF_NO_BACKEND || conf->default_backend < conf->nbackends);
+    tassert(conf->default_backend == CONF_NO_BACKEND || conf->default_backend < targets);
     for (unsigned i = 0; i < conf->nroutes; i++)
-        tassert(conf->routes[i].backend < conf->nbackends);
+        tassert(conf->routes[i].backend < targets);
+    for (unsigned i = 0; i < conf->ndirectors; i++) {
+        const struct conf_members *members = &conf->directors[i].backends;
+
+        tassert(members->n > 0 && members->n <= CONF_MEMBERS_MAX);
+        for (unsigned j = 0; j < members->n; j++) /* none in itself, however deep */
+            tassert(members->list[j].backend < conf->nbackends + i && members->list[j].weight > 0);
+    }
     for (unsigned i = 0; i < conf->nlistens; i++)
         tassert(conf->listens[i].address.text != NULL && conf->listens[i].name[0] != '\0');
     for (unsigned i = 0; i < conf->nbackends; i++) {
         tassert(conf->backends[i].address.text != NULL);
         tassert(conf->backends[i].connect_timeout > 0 && conf->backends[i].idle_timeout > 0);
+        tassert(conf->backends[i].queue_timeout == 0 || conf->backends[i].max_connections > 0);
+        tassert(conf->backends[i].dns_ttl >= 0);
+        if (conf->backends[i].probe != NULL)
+            tassert(conf->backends[i].probe->threshold <= conf->backends[i].probe->window);
     }
     tassert((conf->params.log_ring & (conf->params.log_ring - 1)) == 0);
 }

@@ -432,7 +432,11 @@ TEST(admin, a_backends_health_is_shown_and_set)
     CHECK_STR("127.0.0.1:9", json_string_value(json_object_get(b, "address")));
     CHECK_STR("auto", json_string_value(json_object_get(b, "health")));
     CHECK(json_is_true(json_object_get(b, "healthy")));
+    CHECK(json_is_false(json_object_get(b, "ejected")));
+    CHECK_EQ(0, json_integer_value(json_object_get(b, "load")));
     CHECK(json_is_null(json_object_get(b, "probe")));
+    CHECK_STR("127.0.0.1", json_string_value(json_array_get(json_object_get(b, "addresses"), 0)));
+    CHECK_EQ(0, json_array_size(json_object_get(o, "directors")));
     json_decref(o);
     o = answer("PUT /v1/backends/o/health" H, "{\"health\": \"sick\"}", 200);
     CHECK_STR("sick", json_string_value(json_object_get(o, "health")));

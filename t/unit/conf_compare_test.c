@@ -78,6 +78,38 @@ TEST(conf_compare, backends_are_told_apart_by_name_and_compared_key_by_key)
         "backends.o.connect_timeout: '3500ms' '1s'\n! parameters.connect_timeout: '3500ms' '1s'\n");
 }
 
+TEST(conf_compare, a_probe_is_what_it_asks_and_not_its_name)
+{
+    const char *one =
+        "probes: {p: {url: /up}}\nbackends: {a: {address: '127.0.0.1:1', probe: p}}\n";
+
+    expect_changes(one, "backends: {a: {address: '127.0.0.1:1', probe: {url: /up}}}\n", "");
+    expect_changes(one,
+        "probes: {p: {url: /up, window: 9}}\nbackends: {a: {address: '127.0.0.1:1', probe: p}}\n",
+        "backends.a.probe: 'p' 'p'\n");
+    expect_changes(one, "backends: {a: {address: '127.0.0.1:1', probe: {url: /}}}\n",
+        "backends.a.probe: 'p' '/'\n");
+    expect_changes(
+        one, "backends: {a: {address: '127.0.0.1:1'}}\n", "backends.a.probe: 'p' 'none'\n");
+}
+
+#define TWO "backends: {a: {address: '127.0.0.1:1'}, b: {address: '127.0.0.1:2'}}\n"
+
+TEST(conf_compare, directors_are_compared_by_their_members_names)
+{
+    expect_changes(TWO "directors: {d: {backends: [a, b]}}\n",
+        "backends: {b: {address: '127.0.0.1:2'}, a: {address: '127.0.0.1:1'}}\n"
+        "directors: {d: {backends: [a, b]}}\n",
+        "");
+    expect_changes(TWO "directors: {d: {backends: [a, {name: b, weight: 2}]}}\n",
+        TWO "directors: {e: {backends: [a]}, d: {type: random, backends: [e, b]}}\n",
+        "directors.d.type: 'round_robin' 'random'\ndirectors.e: '' 'new'\n"
+        "directors.d.backends: 'a (1), b (2)' 'e (1), b (1)'\nroutes: '' ''\n"); /* of two, none is the default */
+    expect_changes(TWO "directors: {d: {backends: [a]}}\nroutes: [{path: /x, backend: d}]\n",
+        TWO "directors: {e: {backends: [a]}}\nroutes: [{path: /x, backend: e}]\n",
+        "directors.d: 'there' 'gone'\ndirectors.e: '' 'new'\nroutes: '' ''\n");
+}
+
 TEST(conf_compare, routes_are_compared_by_what_they_say)
 {
     const char *two = "backends: {a: {address: '127.0.0.1:1'}, b: {address: '127.0.0.1:2'}}\n"
@@ -129,6 +161,8 @@ TEST(conf_compare, live_parameters_are_taken_and_others_are_not)
 TEST_MAIN(TEST_ENTRY(conf_compare, the_same_file_changes_nothing),
     TEST_ENTRY(conf_compare, what_may_change_is_told_from_what_needs_a_restart),
     TEST_ENTRY(conf_compare, backends_are_told_apart_by_name_and_compared_key_by_key),
+    TEST_ENTRY(conf_compare, a_probe_is_what_it_asks_and_not_its_name),
+    TEST_ENTRY(conf_compare, directors_are_compared_by_their_members_names),
     TEST_ENTRY(conf_compare, routes_are_compared_by_what_they_say),
     TEST_ENTRY(conf_compare, listeners_are_their_addresses),
     TEST_ENTRY(conf_compare, a_secret_is_not_told),

@@ -279,11 +279,12 @@ TEST(conf, unknown_keys_get_a_suggestion)
         "'first_byte_timeout'?\n"
         "3:52 unknown key 'weight' in backend 'o'; it takes: address, host_header, "
         "connect_timeout, first_byte_timeout, between_bytes_timeout, idle_timeout, "
-        "max_connections, max_idle\n"
+        "max_connections, queue_timeout, queue_max, max_idle, probe, eject_after, eject_for, "
+        "slow_start, dns_ttl\n"
         "4:1 unknown section 'default_tll'; did you mean the parameter 'default_ttl'? It belongs "
         "under 'parameters'\n"
-        "5:1 unknown section 'bogus'; there are: listen, workers, storage, backends, routes, "
-        "vcl, index, negative_cache, tables, admin, parameters\n"
+        "5:1 unknown section 'bogus'; there are: listen, workers, storage, probes, backends, "
+        "directors, routes, vcl, index, negative_cache, tables, admin, parameters\n"
         "6:14 unknown key 'timeout_ilde' in section 'parameters'; did you mean 'timeout_idle'?\n"
         "6:32 unknown key 'wobble' in section 'parameters'; conf/README.md lists them\n");
 }
@@ -486,8 +487,8 @@ TEST(conf, all_errors_come_at_once_in_the_order_of_their_places)
 TEST(conf, nesting_has_a_bound)
 {
     expect_errors("a: [[[[[[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]]]]]",
-        "1:1 unknown section 'a'; there are: listen, workers, storage, backends, routes, vcl, "
-        "index, negative_cache, tables, admin, parameters\n"
+        "1:1 unknown section 'a'; there are: listen, workers, storage, probes, backends, "
+        "directors, routes, vcl, index, negative_cache, tables, admin, parameters\n"
         "1:19 nested more than 16 deep\n");
 }
 

@@ -1,0 +1,314 @@
+/* names.c -- where a backend is, when it is said by name: asked again every dns_ttl.
+ *
+ * The addresses of the load stand in its settings, and hold until the name has others.  What
+ * changes is a set: another order of the same addresses is no news, as name servers turn them
+ * around.
+ */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdlib.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/terr.h"
+#include "daemon/net/resolve.h"
+#include "daemon/origin/origin_priv.h"
+#include "daemon/shm/counters.h"
+#include "daemon/shm/elog.h"
+
+enum {
+    NAMES_ADDRS_MAX = 64,  /* of a name */
+    NAMES_LOOKUPS_MAX = 4, /* under way at a time: each has a thread */
+};
+
+/* Later than anything: never. */
+#define NAMES_NEVER UINT64_MAX
+
+struct backend_addrs {
+    unsigned n;
+    struct sockaddr_storage addr[NAMES_ADDRS_MAX];
+    socklen_t len[NAMES_ADDRS_MAX];
+};
+
+/* Of what makes it another address than others: not of padding. */
+static uint64_t
+names_key(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a;
+
+        return hash_plain(&in->sin_addr, sizeof(in->sin_addr));
+    }
+    if (a->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)a;
+
+        return hash_plain(&in6->sin6_addr, sizeof(in6->sin6_addr)) ^ in6->sin6_scope_id;
+    }
+    return 0;
+}
+
+static bool
+names_is_numeric(const char *host)
+{
+    struct in_addr v4;
+
+    return strchr(host, ':') != NULL || inet_pton(AF_INET, host, &v4) == 1;
+}
+
+/* The nth, around; under the lock. */
+static void
+names_nth(
+    const struct backend *b, unsigned nth, const struct sockaddr_storage **addr, socklen_t *len)
+{
+    const struct conf_address *first = &b->conf->address;
+
+    if (b->addrs != NULL) {
+        *addr = &b->addrs->addr[nth % b->addrs->n];
+        *len = b->addrs->len[nth % b->addrs->n];
+    } else {
+        *addr = &first->addrs[nth % first->naddrs];
+        *len = first->addr_lens[nth % first->naddrs];
+    }
+}
+
+static unsigned
+names_count(const struct backend *b)
+{
+    return b->addrs != NULL ? b->addrs->n : b->conf->address.naddrs;
+}
+
+unsigned
+backend_naddrs(struct backend *b)
+{
+    unsigned n;
+
+    if (b->conf->address.is_unix)
+        return 1;
+    pthread_mutex_lock(&b->lock);
+    n = names_count(b);
+    pthread_mutex_unlock(&b->lock);
+    return n;
+}
+
+void
+backend_place_of(struct backend *b, unsigned nth, struct backend_place *out)
+{
+    const struct sockaddr_storage *addr;
+
+    out->address = b->conf->address;
+    out->key = 0;
+    out->generation = 0;
+    if (b->conf->address.is_unix)
+        return;
+    pthread_mutex_lock(&b->lock);
+    names_nth(b, nth, &addr, &out->len);
+    out->addr = *addr;
+    out->generation = atomic_load_explicit(&b->generation, memory_order_relaxed);
+    pthread_mutex_unlock(&b->lock);
+    out->key = names_key(&out->addr);
+    out->address.addrs = &out->addr;
+    out->address.addr_lens = &out->len;
+    out->address.naddrs = 1;
+}
+
+void
+backend_address_text(struct backend *b, unsigned nth, char text[ADDRESS_TEXT_MAX])
+{
+    uint8_t bytes[16] = {0};
+    struct backend_place place;
+
+    backend_place_of(b, nth, &place);
+    if (!place.address.is_unix && place.addr.ss_family == AF_INET) {
+        bytes[10] = bytes[11] = 0xff;
+        memcpy(bytes + 12, &((struct sockaddr_in *)(void *)&place.addr)->sin_addr, 4);
+    } else if (!place.address.is_unix) {
+        memcpy(bytes, &((struct sockaddr_in6 *)(void *)&place.addr)->sin6_addr, 16);
+    }
+    address_text(bytes, text);
+}
+
+/* Under the lock, or by who alone changes them. */
+static bool
+names_has(const struct backend *b, uint64_t key)
+{
+    for (unsigned i = 0; i < names_count(b); i++) {
+        const struct sockaddr_storage *addr;
+        socklen_t len;
+
+        names_nth(b, i, &addr, &len);
+        if (names_key(addr) == key)
+            return true;
+    }
+    return false;
+}
+
+bool
+backend_is_at(struct backend *b, uint64_t key, unsigned *generation)
+{
+    unsigned now = atomic_load_explicit(&b->generation, memory_order_acquire);
+    bool has;
+
+    if (*generation == now)
+        return true;
+    pthread_mutex_lock(&b->lock);
+    has = names_has(b, key);
+    *generation = atomic_load_explicit(&b->generation, memory_order_relaxed);
+    pthread_mutex_unlock(&b->lock);
+    return has;
+}
+
+static void
+names_set_port(struct sockaddr_storage *a, in_port_t port)
+{
+    if (a->ss_family == AF_INET)
+        ((struct sockaddr_in *)(void *)a)->sin_port = port;
+    else
+        ((struct sockaddr_in6 *)(void *)a)->sin6_port = port;
+}
+
+static in_port_t
+names_port(const struct backend *b)
+{
+    const struct sockaddr_storage *a = &b->conf->address.addrs[0];
+
+    return a->ss_family == AF_INET ? ((const struct sockaddr_in *)(const void *)a)->sin_port
+                                   : ((const struct sockaddr_in6 *)(const void *)a)->sin6_port;
+}
+
+/* Each address once, with the port of those that it had.  NULL: no memory. */
+static struct backend_addrs *
+names_gather(const struct backend *b, const struct addrinfo *list)
+{
+    struct backend_addrs *to = calloc(1, sizeof(*to));
+
+    for (; to != NULL && list != NULL && to->n < NAMES_ADDRS_MAX; list = list->ai_next) {
+        struct sockaddr_storage *a = &to->addr[to->n];
+        bool again = false;
+
+        if (list->ai_family != AF_INET && list->ai_family != AF_INET6)
+            continue;
+        memset(a, 0, sizeof(*a));
+        memcpy(a, list->ai_addr, list->ai_addrlen);
+        names_set_port(a, names_port(b));
+        for (unsigned i = 0; i < to->n; i++)
+            again |= names_key(&to->addr[i]) == names_key(a);
+        to->len[to->n] = list->ai_addrlen;
+        to->n += !again;
+    }
+    return to;
+}
+
+static bool
+names_are_news(const struct backend *b, const struct backend_addrs *now)
+{
+    unsigned known = 0;
+
+    for (unsigned i = 0; i < now->n; i++)
+        known += names_has(b, names_key(&now->addr[i]));
+    /* The load may have listed one twice: count those that are left. */
+    for (unsigned i = 0; known == now->n && i < names_count(b); i++) {
+        const struct sockaddr_storage *addr;
+        bool kept = false;
+        socklen_t len;
+
+        names_nth(b, i, &addr, &len);
+        for (unsigned j = 0; j < now->n; j++)
+            kept |= names_key(&now->addr[j]) == names_key(addr);
+        if (!kept)
+            return true;
+    }
+    return known < now->n;
+}
+
+static void
+names_count_one(const struct backend *b, enum counter what)
+{
+    if (b->registry->counters != NULL)
+        counter_add_shared(b->registry->counters, what, 1);
+}
+
+static void
+names_fail(struct backend *b, const char *why)
+{
+    names_count_one(b, COUNTER_backend_dns_failed);
+    if (!b->name.failed)
+        elog(ELOG_WARN, "backend %s: '%s' cannot be resolved: %s; it stays where it was", b->full,
+            b->conf->address.host, why);
+    b->name.failed = true;
+}
+
+static void
+names_set(struct backend *b, const struct addrinfo *list)
+{
+    struct backend_addrs *now = names_gather(b, list), *old;
+
+    if (now == NULL || now->n == 0) {
+        names_fail(b, now == NULL ? "out of memory" : "no address");
+        free(now);
+        return;
+    }
+    if (b->name.failed)
+        elog(ELOG_INFO, "backend %s: '%s' is resolved again", b->full, b->conf->address.host);
+    b->name.failed = false;
+    if (!names_are_news(b, now)) {
+        free(now);
+        return;
+    }
+    names_count_one(b, COUNTER_backend_dns_changed);
+    elog(ELOG_INFO, "backend %s: '%s' has changed: %u addresses now", b->full,
+        b->conf->address.host, now->n);
+    pthread_mutex_lock(&b->lock);
+    old = b->addrs;
+    b->addrs = now;
+    atomic_fetch_add_explicit(&b->generation, 1, memory_order_release);
+    pthread_mutex_unlock(&b->lock);
+    free(old);
+}
+
+static void
+names_take(struct backend *b)
+{
+    const struct addrinfo *list;
+    const char *why;
+    int err = resolve_result(b->name.lookup, &list, &why);
+
+    if (err == TERR_AGAIN)
+        return;
+    if (err == 0)
+        names_set(b, list);
+    else
+        names_fail(b, why);
+    backend_forget_lookup(b);
+}
+
+void
+backend_forget_lookup(struct backend *b)
+{
+    if (b->name.lookup == NULL)
+        return;
+    resolve_close(&b->name.lookup);
+    b->registry->nlookups--;
+}
+
+void
+backend_name_tick(struct backend *b, uint64_t now_ms)
+{
+    const struct conf_backend *conf = b->conf;
+    struct registry *rg = b->registry;
+
+    if (b->name.due_ms == 0) {
+        bool named = !conf->address.is_unix && conf->dns_ttl > 0 && conf->address.naddrs > 0 &&
+                     !names_is_numeric(conf->address.host);
+
+        b->name.due_ms = named ? now_ms + (uint64_t)conf->dns_ttl : NAMES_NEVER;
+    }
+    if (b->name.lookup != NULL) {
+        names_take(b);
+    } else if (now_ms >= b->name.due_ms && rg->nlookups < NAMES_LOOKUPS_MAX &&
+               !backend_is_retired(b)) {
+        b->name.due_ms = now_ms + (uint64_t)conf->dns_ttl;
+        if (resolve_start(&b->name.lookup, conf->address.host, rg->ask) == 0)
+            rg->nlookups++;
+        else
+            names_fail(b, terr_text(TERR_NOMEM));
+    }
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""backends.py TARND [TEST...] -- limits and choices that hold for all workers together.
+
+BACKENDS_REQUESTS in the environment: of each client; default 6.
+"""
+import concurrent.futures
+import http.server
+import os
+import socket
+import sys
+import threading
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+import tarnd
+
+CLIENTS = 24
+REQUESTS = int(os.environ.get("BACKENDS_REQUESTS", "6"))
+CONNECTIONS = 3
+CONFIG = """
+workers: 2
+backends:
+  origin:
+    address: "127.0.0.1:{port}"
+    max_connections: {connections}
+    queue_timeout: 50s
+parameters: {{ log_ring: 64KiB }}
+"""
+DIRECTED = """
+workers: 2
+backends:
+  gone: {{ address: "127.0.0.1:{gone}", eject_after: 2, eject_for: 1h }}
+  here: {{ address: "127.0.0.1:{here}" }}
+directors:
+  turns: {{ backends: [gone, here] }}
+parameters: {{ log_ring: 64KiB }}
+"""
+program = None
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    wbufsize = 65536
+
+    def do_GET(self):
+        server = self.server
+        with server.lock:
+            server.now += 1
+            server.most = max(server.most, server.now)
+        time.sleep(0.005)
+        with server.lock:
+            server.now -= 1
+            server.served += 1
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.lock = threading.Lock()
+        self.now = self.most = self.served = 0
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+
+class Backends(unittest.TestCase):
+    def test_a_limited_origin_serves_everybody_in_turn(self):
+        origin = Server()
+        threading.Thread(target=origin.serve_forever, daemon=True).start()
+        daemon = tarnd.Tarnd(program, CONFIG.format(
+            port=origin.server_address[1], connections=CONNECTIONS))
+
+        def client(n):
+            return [daemon.ask(f"/{n}/{i}").status for i in range(REQUESTS)]
+
+        try:
+            with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+                statuses = sum(pool.map(client, range(CLIENTS)), [])
+        finally:
+            self.assertEqual(daemon.close(), 0)
+            origin.close()
+        self.assertEqual(set(statuses), {200})
+        self.assertEqual(origin.served, CLIENTS * REQUESTS)
+        self.assertLessEqual(origin.most, CONNECTIONS)
+
+    def test_a_director_stops_asking_who_is_gone(self):
+        origin = Server()
+        threading.Thread(target=origin.serve_forever, daemon=True).start()
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            gone = s.getsockname()[1]
+        daemon = tarnd.Tarnd(program, DIRECTED.format(gone=gone, here=origin.server_address[1]))
+        try:
+            statuses = [daemon.ask(f"/{n}").status for n in range(20)]
+        finally:
+            self.assertEqual(daemon.close(), 0)
+            origin.close()
+        self.assertEqual(set(statuses), {200})
+        self.assertEqual(origin.served, 20)
+
+
+if __name__ == "__main__":
+    program = sys.argv.pop(1)
+    unittest.main(verbosity=2)

@@ -1,0 +1,284 @@
+/* names_test.c -- backends that are said by name: their addresses change, or cannot be had. */
+#include "t/unit/conf_fixture.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "daemon/h1/h1_conf.h"
+#include "daemon/origin/origin.h"
+#include "daemon/origin/origin_priv.h"
+#include "daemon/origin/upstreams.h"
+#include "daemon/shm/counters.h"
+#include "t/unit/fake_stream.h"
+
+enum {
+    PATIENCE = 60000 /* looks, a millisecond apart */
+};
+
+static const struct h1_conf h1 = {.fields_max = 20, .resp_field_max = 200, .resp_head_max = 400};
+static const struct director_ask nothing;
+
+/* What the name server says: addresses, or nothing.  The lookups are other threads. */
+static pthread_mutex_t server_lock = PTHREAD_MUTEX_INITIALIZER;
+static const char *server_addrs[4];
+static _Atomic unsigned server_asked;
+
+static void
+server_says(const char *a, const char *b)
+{
+    pthread_mutex_lock(&server_lock);
+    server_addrs[0] = a;
+    server_addrs[1] = b;
+    pthread_mutex_unlock(&server_lock);
+}
+
+static int
+server_answer(
+    const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out)
+{
+    struct addrinfo numeric = *hints, **tail = out;
+    int err = 0;
+
+    (void)host;
+    numeric.ai_flags = AI_NUMERICHOST | (hints->ai_flags & AI_NUMERICSERV);
+    *out = NULL;
+    pthread_mutex_lock(&server_lock);
+    for (unsigned i = 0; server_addrs[i] != NULL && err == 0; i++) {
+        err = getaddrinfo(server_addrs[i], service, &numeric, tail);
+        while (err == 0 && *tail != NULL)
+            tail = &(*tail)->ai_next;
+    }
+    if (server_addrs[0] == NULL)
+        err = EAI_NONAME;
+    pthread_mutex_unlock(&server_lock);
+    atomic_fetch_add(&server_asked, 1);
+    return err;
+}
+
+struct naming {
+    const struct conf *conf;
+    struct counters *counters;
+    struct registry *rg;
+    struct loop loop;
+    struct origins *os;
+    struct task user;
+    struct backend *b;
+    uint64_t now_ms;
+};
+
+static void
+naming_on_user(struct task *t)
+{
+    (void)t;
+}
+
+static void
+naming_open(struct naming *n, const char *yaml)
+{
+    *n = (struct naming){.now_ms = 5000};
+    n->conf = load_with(yaml, server_answer);
+    fake_loop_open(&n->loop);
+    task_init(&n->user, &n->loop.tasks, naming_on_user);
+    CHECK_EQ(0, counters_open(&n->counters, NULL, 1));
+    CHECK_EQ(0, registry_open(&n->rg, n->conf));
+    registry_set_counters(n->rg, n->counters);
+    registry_set_resolver(n->rg, server_answer);
+    CHECK_EQ(0, origins_open(&n->os, &n->loop, &h1, counters_worker(n->counters, 0)));
+    n->b = director_pick(upstreams_nth(registry_upstreams(n->rg), 0), &nothing);
+    atomic_store(&server_asked, 0);
+    registry_tick(n->rg, n->now_ms);
+}
+
+static void
+naming_close(struct naming *n)
+{
+    origins_close(&n->os);
+    registry_close(&n->rg);
+    counters_close(&n->counters);
+    task_cancel(&n->user);
+    fake_loop_close(&n->loop);
+    conf_free(&n->conf);
+}
+
+/* So long passes, and if that is the time, an answer comes and is taken. */
+static void
+naming_pass(struct naming *n, uint64_t ms)
+{
+    n->now_ms += ms;
+    registry_tick(n->rg, n->now_ms);
+    for (unsigned i = 0; n->rg->nlookups > 0; i++) {
+        CHECK(i < PATIENCE);
+        usleep(1000);
+        registry_tick(n->rg, n->now_ms);
+    }
+}
+
+/* The last byte of the nth address. */
+static unsigned
+nth_is(struct naming *n, unsigned nth)
+{
+    struct backend_place place;
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&place.addr;
+
+    backend_place_of(n->b, nth, &place);
+    CHECK_EQ(1, place.address.naddrs);
+    CHECK_EQ(AF_INET, in->sin_family);
+    CHECK_EQ(81, ntohs(in->sin_port));
+    return ntohl(in->sin_addr.s_addr) & 0xff;
+}
+
+#define NAMED "backends: {o: {address: 'o.test:81', dns_ttl: 30s}}\n"
+
+TEST(names, a_name_is_asked_again_after_its_time)
+{
+    struct naming n;
+
+    server_says("127.0.0.1", NULL);
+    naming_open(&n, NAMED);
+    CHECK_EQ(1, nth_is(&n, 0));
+    server_says("127.0.0.2", "127.0.0.3");
+    naming_pass(&n, 29999);
+    CHECK_EQ(0, atomic_load(&server_asked));
+    CHECK_EQ(1, backend_naddrs(n.b));
+    naming_pass(&n, 1);
+    CHECK_EQ(1, atomic_load(&server_asked));
+    CHECK_EQ(2, backend_naddrs(n.b));
+    CHECK_EQ(2, nth_is(&n, 0));
+    CHECK_EQ(3, nth_is(&n, 1));
+    CHECK_EQ(2, nth_is(&n, 2));
+    CHECK_EQ(1, counters_sum(n.counters, COUNTER_backend_dns_changed));
+    server_says("127.0.0.3", "127.0.0.2"); /* the same, turned around */
+    naming_pass(&n, 30000);
+    CHECK_EQ(2, atomic_load(&server_asked));
+    CHECK_EQ(2, nth_is(&n, 0));
+    CHECK_EQ(1, counters_sum(n.counters, COUNTER_backend_dns_changed));
+    server_says("127.0.0.3", NULL); /* one is lost */
+    naming_pass(&n, 30000);
+    CHECK_EQ(1, backend_naddrs(n.b));
+    CHECK_EQ(3, nth_is(&n, 0));
+    CHECK_EQ(2, counters_sum(n.counters, COUNTER_backend_dns_changed));
+    naming_close(&n);
+}
+
+TEST(names, while_there_is_no_answer_it_stays_where_it_was)
+{
+    struct naming n;
+
+    server_says("127.0.0.1", NULL);
+    naming_open(&n, NAMED);
+    server_says("127.0.0.2", NULL);
+    naming_pass(&n, 30000);
+    server_says(NULL, NULL);
+    naming_pass(&n, 30000);
+    naming_pass(&n, 30000);
+    CHECK_EQ(2, nth_is(&n, 0));
+    CHECK_EQ(2, counters_sum(n.counters, COUNTER_backend_dns_failed));
+    server_says("127.0.0.4", NULL);
+    naming_pass(&n, 30000);
+    CHECK_EQ(4, nth_is(&n, 0));
+    naming_close(&n);
+}
+
+TEST(names, only_names_with_a_time_are_asked_again)
+{
+    static const char *const rows[] = {
+        "backends: {o: {address: 'o.test:81', dns_ttl: 0s}}\n",
+        "backends: {o: {address: '127.0.0.1:81'}}\n",
+        "backends: {o: {address: '[::1]:81'}}\n",
+        "backends: {o: {address: 'unix:/o'}}\n",
+        "backends: {o: {address: 'o.test:81'}}\nparameters: {dns_ttl: 0s}\n",
+    };
+
+    server_says("127.0.0.1", NULL);
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+        struct naming n;
+
+        naming_open(&n, rows[i]);
+        naming_pass(&n, 1000000000);
+        CHECK_EQ(0, atomic_load(&server_asked));
+        CHECK_EQ(1, backend_naddrs(n.b));
+        naming_close(&n);
+    }
+}
+
+TEST(names, a_lookup_under_way_keeps_nobody)
+{
+    struct naming n;
+
+    server_says("127.0.0.1", NULL);
+    naming_open(&n, NAMED);
+    pthread_mutex_lock(&server_lock); /* it hangs */
+    n.now_ms += 30000;
+    registry_tick(n.rg, n.now_ms);
+    CHECK_EQ(1, n.rg->nlookups);
+    naming_close(&n);
+    pthread_mutex_unlock(&server_lock);
+    for (unsigned i = 0; atomic_load(&server_asked) == 0; i++) {
+        CHECK(i < PATIENCE);
+        usleep(1000);
+    }
+}
+
+/* A connection that has carried one request. */
+static struct origin_conn *
+naming_used(struct naming *n)
+{
+    static const char request[] = "GET / HTTP/1.1\r\n\r\n";
+    static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
+    struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
+    struct origin_conn *oc = NULL;
+    const struct http_head *head;
+    char room[16];
+
+    CHECK_EQ(0, origin_take(&oc, n->os, n->b, false, 0, &n->user));
+    fake_connect(fake_newest, 0);
+    fake_run(&n->loop);
+    origin_begin(oc, HTTP_M_GET);
+    CHECK_EQ(iov.iov_len, origin_send(oc, &iov, 1, false));
+    origin_sent(oc);
+    fake_arrive(fake_newest, response, sizeof(response) - 1);
+    fake_run(&n->loop);
+    CHECK_EQ(0, origin_head(oc, &head));
+    CHECK_EQ(0, origin_body(oc, (struct span){room, sizeof(room)}));
+    return oc;
+}
+
+TEST(names, connections_to_an_address_that_is_no_more_end_when_idle)
+{
+    struct origin_conn *idle, *busy;
+    struct stream *of_idle, *of_busy;
+    struct naming n;
+
+    server_says("127.0.0.1", NULL);
+    naming_open(&n, NAMED);
+    idle = naming_used(&n);
+    of_idle = fake_newest;
+    busy = naming_used(&n);
+    of_busy = fake_newest;
+    origin_give(&idle);
+    server_says("127.0.0.2", "127.0.0.1"); /* it is one of two now */
+    naming_pass(&n, 30000);
+    origins_tick(n.os);
+    CHECK(!fake_is_closed(of_idle));
+    server_says("127.0.0.2", NULL);
+    naming_pass(&n, 30000);
+    origins_tick(n.os);
+    CHECK(fake_is_closed(of_idle) && !fake_is_closed(of_busy));
+    origin_give(&busy);
+    CHECK(fake_is_closed(of_busy));
+    busy = naming_used(&n);
+    of_busy = fake_newest;
+    origin_give(&busy);
+    origins_tick(n.os);
+    CHECK(!fake_is_closed(of_busy));
+    naming_close(&n);
+}
+
+TEST_MAIN(TEST_ENTRY(names, a_name_is_asked_again_after_its_time),
+    TEST_ENTRY(names, while_there_is_no_answer_it_stays_where_it_was),
+    TEST_ENTRY(names, only_names_with_a_time_are_asked_again),
+    TEST_ENTRY(names, a_lookup_under_way_keeps_nobody),
+    TEST_ENTRY(names, connections_to_an_address_that_is_no_more_end_when_idle))
