@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "conf/conf_table.h"
+#include "daemon/base/address.h"
 #include "daemon/base/span.h"
 
 struct addrinfo;
@@ -30,9 +31,20 @@ struct conf_address {
     uint16_t port;    /* 0: unix, or a listener that takes a free one */
 };
 
+/* A list of networks. */
+struct conf_nets {
+    const char *text; /* "" */
+    struct address_nets set;
+};
+
 struct conf_listen {
     const char *name; /* optional; else "listen0", ... */
     struct conf_address address;
+    const char *proxy_protocol; /* "off", "required" */
+    struct conf_nets trusted;   /* who may send a PROXY header; none: anybody */
+    int64_t mode;               /* of a Unix socket's file */
+    const char *user, *group;   /* whose it is; "": as it comes */
+    int64_t max_req_body;       /* bytes; 0: as the parameter */
 };
 
 struct conf_storage {
@@ -73,6 +85,7 @@ struct conf_backend {
     int64_t eject_after;           /* failures in a row; 0: never */
     int64_t eject_for;             /* ms, the first time */
     int64_t slow_start;            /* ms; 0: at once */
+    int64_t proxy_header;          /* version of the PROXY header that begins each; 0: none */
     const struct conf_probe *probe; /* NULL: none; a policy's probe stands elsewhere */
 };
 
@@ -102,6 +115,15 @@ struct conf_route {
     int64_t pipe;     /* may a client upgrade its connection? */
 };
 
+/* How often a client may ask. */
+struct conf_limit {
+    const char *host;  /* as of a route */
+    const char *path;  /* prefix; "": any */
+    int64_t rate, per; /* requests, ms */
+    int64_t burst;     /* at once; 0: rate */
+    struct conf_nets except;
+};
+
 #define CONF_INDEX_SLOT_BYTES UINT64_C(8) /* what a slot takes; asserted where it is made */
 struct conf_index {
     int64_t bits;  /* log2 of the number of slots; 0: auto, by the storage size */
@@ -123,10 +145,38 @@ struct conf_table {
     int64_t check;    /* hash each new version? */
 };
 
+enum conf_peer_kind {
+    CONF_PEER_NET,
+    CONF_PEER_USER, /* of who comes by a Unix socket, as the kernel says */
+    CONF_PEER_GROUP,
+};
+
+struct conf_peer {
+    enum conf_peer_kind kind;
+    bool known; /* the system has such a user or group */
+    uint32_t id;
+    struct address_net net;
+};
+
+struct conf_peers {
+    struct conf_peer *list;
+    unsigned n;
+};
+
+/* Who may ask what of the admin listener. */
+struct conf_allow {
+    const char *text;              /* "" */
+    bool said;                     /* else everybody who can connect */
+    struct conf_peers read, write; /* who may write may read */
+};
+
 /* Who may change this tarnd while it runs, and where he knocks. */
 struct conf_admin {
     struct conf_address address;
     const char *token; /* "": none is asked for, and then the address is a Unix socket */
+    int64_t mode;      /* as of a listener */
+    const char *user, *group;
+    struct conf_allow allow;
 };
 
 /* One member a parameter: int64_t in the row's unit, or const char *. */
@@ -143,6 +193,7 @@ struct conf_params {
 #define CONF_CTYPE_FORMAT                    const char *
 #define CONF_CTYPE_OUTPUT                    const char *
 #define CONF_CTYPE_SYSLOG                    const char *
+#define CONF_CTYPE_FORWARDED                 const char *
 #define X(name, type, def, least, most, doc) CONF_CTYPE_##type name;
     CONF_PARAM_TABLE(X)
 #undef X
@@ -155,6 +206,7 @@ struct conf {
     struct conf_listen *listens;
     unsigned nlistens;
     int64_t workers; /* 0: auto, one per CPU that may be used */
+    struct conf_nets trusted_proxies;
     struct conf_storage *storages;
     unsigned nstorages;
     struct conf_probe *probes; /* those with names */
@@ -165,6 +217,8 @@ struct conf {
     unsigned ndirectors;
     struct conf_route *routes; /* in order; the first that matches serves */
     unsigned nroutes;
+    struct conf_limit *limits; /* all that match count */
+    unsigned nlimits;
     unsigned default_backend; /* as in a route, when none matches; CONF_NO_BACKEND: answer 503 */
     const char *vcl;          /* the policy's file, as open(2) takes it; "": none */
     struct conf_index index;
@@ -211,6 +265,9 @@ int conf_load_source(
 
 /* The one that responses go to: the one named main, else the first. */
 const struct conf_storage *conf_main_storage(const struct conf *conf);
+
+/* Does each of its connections begin with a PROXY header? */
+bool conf_listen_is_proxied(const struct conf_listen *l);
 
 /* Takes *cp and *errors, and sets them to NULL; NULL is fine. */
 void conf_free(const struct conf **cp);

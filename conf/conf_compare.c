@@ -55,6 +55,41 @@ compare_probe_same(const struct conf_probe *a, const struct conf_probe *b)
     return a == b || (a != NULL && b != NULL && compare_rows_same("probes", a, b));
 }
 
+static bool
+compare_nets_same(const struct address_nets *a, const struct address_nets *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (unsigned i = 0; i < a->n; i++)
+        if (a->nets[i].bits != b->nets[i].bits ||
+            memcmp(a->nets[i].addr, b->nets[i].addr, sizeof(a->nets[i].addr)) != 0)
+            return false;
+    return true;
+}
+
+static bool
+compare_peers_same(const struct conf_peers *a, const struct conf_peers *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (unsigned i = 0; i < a->n; i++) {
+        const struct conf_peer *x = &a->list[i], *y = &b->list[i];
+
+        if (x->kind != y->kind || x->known != y->known || x->id != y->id ||
+            x->net.bits != y->net.bits ||
+            memcmp(x->net.addr, y->net.addr, sizeof(x->net.addr)) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool
+compare_allow_same(const struct conf_allow *a, const struct conf_allow *b)
+{
+    return a->said == b->said && compare_peers_same(&a->read, &b->read) &&
+           compare_peers_same(&a->write, &b->write);
+}
+
 /* `a` and `b`: the member of a key, in two structures.  Members of directors are compared by name,
  * in compare_directors(). */
 static bool
@@ -67,6 +102,11 @@ compare_member_same(const struct conf_key *key, const void *a, const void *b)
             *(const struct conf_probe *const *)a, *(const struct conf_probe *const *)b);
     if (key->type == CONF_TYPE_MEMBERS)
         return true;
+    if (key->type == CONF_TYPE_ALLOW)
+        return compare_allow_same(a, b);
+    if (key->type == CONF_TYPE_NETS)
+        return compare_nets_same(
+            &((const struct conf_nets *)a)->set, &((const struct conf_nets *)b)->set);
     if (key->type == CONF_TYPE_BACKEND)
         return *(const unsigned *)a == *(const unsigned *)b;
     if (conf_type_is_number(key->type))
@@ -250,6 +290,16 @@ compare_backends(struct compare *c, const struct conf *a, const struct conf *b)
     compare_named(c, &old, &next, true, compare_always);
 }
 
+/* The address is taken, by a listener with other settings: it has to be closed first. */
+static bool
+compare_listen_altered(const struct conf *in, const struct conf_listen *l)
+{
+    for (unsigned i = 0; i < in->nlistens; i++)
+        if (compare_address_same(&in->listens[i].address, &l->address))
+            return true;
+    return false;
+}
+
 /* Their names are numbers, if nobody gave them some: what they are is their address. */
 static void
 compare_listens_in(struct compare *c, const struct conf *a, const struct conf *b, bool gone)
@@ -259,9 +309,16 @@ compare_listens_in(struct compare *c, const struct conf *a, const struct conf *b
 
         while (j < b->nlistens && !conf_listen_same(&a->listens[i], &b->listens[j]))
             j++;
-        if (j == b->nlistens)
+        if (j == b->nlistens && compare_listen_altered(b, &a->listens[i])) {
+            char what[COMPARE_NAME];
+
+            snprintf(what, sizeof(what), "listen.%.150s", a->listens[i].address.text);
+            if (gone)
+                compare_say(c, what, "", "", false);
+        } else if (j == b->nlistens) {
             compare_say(c, "listen", gone ? a->listens[i].address.text : "",
                 gone ? "" : a->listens[i].address.text, true);
+        }
     }
 }
 
@@ -344,6 +401,17 @@ compare_routes_same(const struct conf *a, const struct conf *b)
 }
 
 static bool
+compare_limits_same(const struct conf *a, const struct conf *b)
+{
+    if (a->nlimits != b->nlimits)
+        return false;
+    for (unsigned i = 0; i < a->nlimits; i++)
+        if (!compare_rows_same("limits", &a->limits[i], &b->limits[i]))
+            return false;
+    return true;
+}
+
+static bool
 compare_negative_live(const struct conf_key *key)
 {
     return key->offset == offsetof(struct conf_negative, ttl);
@@ -367,11 +435,14 @@ conf_compare(const struct conf *old, const struct conf *next, conf_change_f *eac
     compare_listens_in(&c, old, next, true);
     compare_listens_in(&c, next, old, false);
     compare_rows(&c, "workers", "", old, next, compare_never);
+    compare_rows(&c, "trusted_proxies", "", old, next, compare_always);
     compare_storages(&c, old, next);
     compare_backends(&c, old, next);
     compare_directors(&c, old, next);
     if (!compare_routes_same(old, next))
         compare_say(&c, "routes", "", "", true);
+    if (!compare_limits_same(old, next))
+        compare_say(&c, "limits", "", "", true);
     compare_rows(&c, "vcl", "", old, next, compare_always);
     compare_rows(&c, "index", "index.", &old->index, &next->index, compare_never);
     compare_rows(&c, "negative_cache", "negative_cache.", &old->negative, &next->negative,

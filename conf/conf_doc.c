@@ -175,11 +175,13 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
     } named[] = {{"storage", "main"}, {"probes", "health"}, {"backends", "origin"},
         {"directors", "pool"}, {"tables", "blocked"}};
     bool is_list = strcmp(s->name, "listen") == 0 || strcmp(s->name, "routes") == 0;
+    bool is_limits = strcmp(s->name, "limits") == 0;
     bool is_map = strcmp(s->name, "tables") == 0 || strcmp(s->name, "probes") == 0 ||
                   strcmp(s->name, "directors") == 0;
     /* Their being there means something. */
-    bool is_off = strcmp(s->name, "admin") == 0 || strcmp(s->name, "negative_cache") == 0 || is_map;
-    int indent = is_list || is_off ? 4 : 2;
+    bool is_off = strcmp(s->name, "admin") == 0 || strcmp(s->name, "negative_cache") == 0 ||
+                  is_map || is_limits;
+    int indent = is_limits ? 6 : is_list || is_off ? 4 : 2;
 
     conf_doc_print(to, "\n");
     doc_comment(to, 0, s->doc);
@@ -195,7 +197,11 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
         indent = is_off ? 6 : 4;
     }
     for (unsigned i = 0; i < s->nkeys; i++)
-        doc_yaml_key(to, &s->keys[i], indent, is_off ? "# " : is_list && i == 0 ? "- " : "");
+        doc_yaml_key(to, &s->keys[i], indent,
+            is_limits           ? (i == 0 ? "# - " : "#   ")
+            : is_off            ? "# "
+            : is_list && i == 0 ? "- "
+                                : "");
 }
 
 void

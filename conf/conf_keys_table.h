@@ -12,6 +12,8 @@
 #define CONF_NAME_MAX    64 /* names stand in log lines and counters */
 #define CONF_TOKEN_MIN   16 /* a shorter one can be guessed */
 #define CONF_TOKEN_MAX   256
+#define CONF_NETS_MAX    256 /* of one list: it is looked through */
+#define CONF_LIMITS_MAX  64
 #define CONF_TABLES_MAX  64
 #define CONF_MEMBERS_MAX 1024 /* of a director: choosing looks at each */
 #define CONF_STORAGE_MAX (INT64_C(1) << 50)
@@ -23,6 +25,7 @@
     X(BYTES,   NUMBER, "a size: a number and B, KiB, MiB, GiB or TiB, as in 64KiB or 1.5GiB")      \
     X(POW2,    NUMBER, "a size that is a power of two, as in 4MiB")                                \
     X(COUNT,   NUMBER, "a whole number")                                                           \
+    X(MODE,    NUMBER, "a mode in octal, as in 0660")                                              \
     X(BOOL,    NUMBER, "on, off, true or false")                                                   \
     X(AUTO,    NUMBER, "auto or a whole number")                                                   \
     X(SLOTS,   NUMBER, "4 or 8")                                                                   \
@@ -36,6 +39,10 @@
     X(SYSLOG,  STRING, "syslog:FACILITY, as in syslog:daemon")                                     \
     X(ENGINE,  STRING, "malloc, synth or fault")                                                   \
     X(EVICTION, STRING, "s3-fifo, lru or sieve")                                                   \
+    X(FORWARDED, STRING, "x-forwarded-for, forwarded, both or none")                               \
+    X(ALLOW,   STRING, "a map, as in { read: [group:adm], write: [user:root, 10.0.0.0/8] }")       \
+    X(PROXIED, STRING, "off or required")                                                          \
+    X(NETS,    STRING, "addresses and networks, as in [10.0.0.0/8, \"2001:db8::/32\", unix]")      \
     X(TABLE,   STRING, "any, set, map, prefix, address or vector")                                 \
     X(LISTEN,  STRING, "an address: host:port, \"[v6]:port\", \"*:port\" or unix:/path")           \
     X(ADDRESS, STRING, "an address: host:port, \"[v6]:port\" or unix:/path")                       \
@@ -59,9 +66,25 @@
     X(vcl, TEXT, "", 0, 4000,                                                                      \
       "File of the policy (vcl-lite), from this file's directory on; empty: none")
 
+#define CONF_TRUSTED_TABLE(X)                                                                      \
+    X(trusted_proxies, NETS, "", 0, 0,                                                             \
+      "Proxies whose word is taken for who the client is: the rightmost address of the field named "\
+      "by the parameter forwarded that is not among them")
+
 #define CONF_LISTEN_TABLE(X)                                                                       \
     X(address, LISTEN, NULL, 0, 0, "Where clients connect; port 0 takes a free one")               \
-    X(name, NAME, "", 0, CONF_NAME_MAX, "Name in logs; default: listen and its number, from 0")
+    X(name, NAME, "", 0, CONF_NAME_MAX, "Name in logs; default: listen and its number, from 0")    \
+    X(proxy_protocol, PROXIED, "off", 0, 8,                                                        \
+      "Required: each connection begins with a PROXY header, version 1 or 2, which says who the "  \
+      "client is; what has none is closed")                                                        \
+    X(trusted, NETS, "", 0, 0,                                                                     \
+      "With proxy_protocol: who may connect; empty: anybody, so let nobody else reach the address")\
+    X(max_req_body, BYTES, 0, 0, INT64_MAX,                                                        \
+      "Largest request body that comes here; then 413; 0: as the parameter max_req_body")          \
+    X(mode, MODE, 0666, 0, 0777,                                                                   \
+      "Of a Unix socket's file: who may write to it may connect; its directory's mode counts, too")\
+    X(user, TEXT, "", 0, 64, "Whose a Unix socket's file is, by name or number; empty: tarnd's")   \
+    X(group, TEXT, "", 0, 64, "And which group's")
 
 #define CONF_STORAGE_TABLE(X)                                                                      \
     X(engine, ENGINE, "malloc", 0, 0, "What keeps the bytes: memory, references, or test faults")  \
@@ -115,7 +138,10 @@
     X(slow_start, MS, 0, 0, CONF_D,                                                                \
       "For so long after it became well, directors give it a share that grows from a tenth to the "\
       "whole; 0s: the whole at once")                                                              \
-    X(dns_ttl, MS, CONF_FROM_PARAM, 0, CONF_D, "Default: the parameter dns_ttl")
+    X(dns_ttl, MS, CONF_FROM_PARAM, 0, CONF_D, "Default: the parameter dns_ttl")                   \
+    X(proxy_header, COUNT, 0, 0, 2,                                                                \
+      "Version of the PROXY header that says who the client is: each fetch has a connection of "   \
+      "its own then; 0: none is sent")
 
 #define CONF_DIRECTOR_TABLE(X)                                                                     \
     X(type, DIRECTOR, "round_robin", 1, 32,                                                        \
@@ -137,6 +163,14 @@
       "Let a client upgrade its connection (WebSocket): a tunnel, once the backend has answered "  \
       "101")
 
+#define CONF_LIMIT_TABLE(X)                                                                        \
+    X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
+    X(path, PREFIX, "", 0, 4096, "What the path of the request begins with; default: any")         \
+    X(rate, COUNT, 100, 1, 1000000, "Requests that a client may make in `per`, in the long run")   \
+    X(per, MS, 1 * CONF_S, 1, CONF_D, "See rate")                                                  \
+    X(burst, COUNT, 0, 0, 1000000, "Requests it may make at once; 0: as many as rate")             \
+    X(except, NETS, "", 0, 0, "Clients that are not counted")
+
 #define CONF_INDEX_TABLE(X)                                                                        \
     X(bits, AUTO, 0, 6, 32,                                                                        \
       "Log2 of the number of slots, which stays; auto: begins by the storage size, and doubles")   \
@@ -150,9 +184,16 @@
 
 #define CONF_ADMIN_TABLE(X)                                                                        \
     X(address, LISTEN, "unix:/run/tarn/admin.sock", 0, 4000,                                       \
-      "Where operators connect; a Unix socket is for its owner alone, TCP needs a token")          \
+      "Where operators connect; a Unix socket is for its owner alone by its mode, TCP needs a token")\
     X(token, ASCII, "", 0, CONF_TOKEN_MAX,                                                         \
-      "Asked for in `Authorization: Bearer TOKEN`; at least 16 characters, none of them a space")
+      "Asked for in `Authorization: Bearer TOKEN`; at least 16 characters, none of them a space")  \
+    X(mode, MODE, 0600, 0, 0777, "Of a Unix socket's file: who may write to it may connect")       \
+    X(user, TEXT, "", 0, 64, "Whose a Unix socket's file is, by name or number; empty: tarnd's")   \
+    X(group, TEXT, "", 0, 64, "And which group's")                                                 \
+    X(allow, ALLOW, "", 0, 0,                                                                      \
+      "Who may look (GET), and who may change something too: { read: [...], write: [...] }, of "   \
+      "networks, and on a Unix socket of user:NAME and group:NAME; a list left out is empty. "     \
+      "Without allow: who can connect, and has the token")
 
 #define CONF_TABLES_TABLE(X)                                                                       \
     X(path, TEXT, "", 0, 4000,                                                                     \
@@ -169,6 +210,9 @@
 #define CONF_SECTION_TABLE(X)                                                                      \
     X(listen, CONF_LISTEN_TABLE, "A list of listeners. Default: one, on 127.0.0.1:8080.")          \
     X(workers, CONF_TOP_TABLE, "One value, not a map. Default: auto.")                             \
+    X(trusted_proxies, CONF_TRUSTED_TABLE,                                                         \
+      "One value, not a map: a list of networks. Default: none, and then what clients say of "     \
+      "themselves is replaced.")                                                                   \
     X(storage, CONF_STORAGE_TABLE,                                                                 \
       "A map of names to storages. Default: main, engine malloc, 256MiB.")                         \
     X(probes, CONF_PROBE_TABLE,                                                                    \
@@ -184,6 +228,9 @@
       "else to the only one. Default: none.")                                                      \
     X(routes, CONF_ROUTE_TABLE,                                                                    \
       "A list of who serves what; the first that matches. Default: none.")                         \
+    X(limits, CONF_LIMIT_TABLE,                                                                    \
+      "A list of how often each client may ask, by its address, of IPv6 its /64: who asks more is " \
+      "answered 429 with Retry-After. Every one that matches counts. Default: none.")              \
     X(vcl, CONF_VCL_TABLE, "One value, not a map. Default: no policy; HTTP's own rules decide.")   \
     X(index, CONF_INDEX_TABLE, "The hash table that finds objects.")                               \
     X(negative_cache, CONF_NEGATIVE_TABLE,                                                         \

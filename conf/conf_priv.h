@@ -141,6 +141,13 @@ bool conf_lines_read(
 void conf_directors_read(struct conf_cx *cx, const struct ynode *n);
 bool conf_members_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_members *to);
+/* conf_nets.c: a list of them, or one.  As conf_value_read. */
+bool conf_nets_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_nets *to);
+
+/* conf_allow.c: as conf_value_read. */
+bool conf_allow_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_allow *to);
 
 /* conf_address.c */
 bool conf_address_read(

@@ -1,5 +1,6 @@
 /* conf_sections.c -- the sections of a file, and what must hold between them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "conf/conf_priv.h"
@@ -12,6 +13,7 @@
 #define KEY_DEF_BYTES     KEY_NUMBER
 #define KEY_DEF_POW2      KEY_NUMBER
 #define KEY_DEF_COUNT     KEY_NUMBER
+#define KEY_DEF_MODE      KEY_NUMBER
 #define KEY_DEF_BOOL      KEY_NUMBER
 #define KEY_DEF_AUTO      KEY_NUMBER
 #define KEY_DEF_SLOTS     KEY_NUMBER
@@ -26,6 +28,10 @@
 #define KEY_DEF_ENGINE    KEY_STRING
 #define KEY_DEF_EVICTION  KEY_STRING
 #define KEY_DEF_TABLE     KEY_STRING
+#define KEY_DEF_ALLOW     KEY_STRING
+#define KEY_DEF_PROXIED   KEY_STRING
+#define KEY_DEF_FORWARDED KEY_STRING
+#define KEY_DEF_NETS      KEY_STRING
 #define KEY_DEF_LISTEN    KEY_STRING
 #define KEY_DEF_ADDRESS   KEY_STRING
 #define KEY_DEF_AUTHORITY KEY_STRING
@@ -53,6 +59,9 @@ static const struct conf_key keys_listen[] = {CONF_LISTEN_TABLE(KEY_ROW)};
 #define KEY_OWNER struct conf
 static const struct conf_key keys_workers[] = {CONF_TOP_TABLE(KEY_ROW)};
 #undef KEY_OWNER
+#define KEY_OWNER struct conf
+static const struct conf_key keys_trusted_proxies[] = {CONF_TRUSTED_TABLE(KEY_ROW)};
+#undef KEY_OWNER
 #define KEY_OWNER struct conf_storage
 static const struct conf_key keys_storage[] = {CONF_STORAGE_TABLE(KEY_ROW)};
 #undef KEY_OWNER
@@ -67,6 +76,9 @@ static const struct conf_key keys_directors[] = {CONF_DIRECTOR_TABLE(KEY_ROW)};
 #undef KEY_OWNER
 #define KEY_OWNER struct conf_route
 static const struct conf_key keys_routes[] = {CONF_ROUTE_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_limit
+static const struct conf_key keys_limits[] = {CONF_LIMIT_TABLE(KEY_ROW)};
 #undef KEY_OWNER
 #define KEY_OWNER struct conf
 static const struct conf_key keys_vcl[] = {CONF_VCL_TABLE(KEY_ROW)};
@@ -124,12 +136,40 @@ conf_listen_default_name(struct conf_cx *cx, struct conf_listen *l, unsigned i)
     l->name = conf_copy(cx, slice_str(name));
 }
 
+bool
+conf_listen_is_proxied(const struct conf_listen *l)
+{
+    return strcmp(l->proxy_protocol, "required") == 0;
+}
+
+/* A port has no file. */
+static void
+conf_owner_check(struct conf_cx *cx, const struct ynode *at, const struct conf_address *address,
+    int64_t usual_mode)
+{
+    static const char *const keys[] = {"mode", "user", "group"};
+
+    for (unsigned i = 0; i < ARRAY_LEN(keys) && address->text != NULL && !address->is_unix; i++) {
+        const struct ynode *n = ynode_get(at, keys[i]);
+
+        if (n == NULL || n->text.len == 0 ||
+            (i == 0 && strtoll(n->text.ptr, NULL, 8) == usual_mode))
+            continue; /* as if it were not there */
+        conf_fail(cx, n->key, "key '%s' is for a Unix socket, and '%s' is none: remove it", keys[i],
+            address->text);
+    }
+}
+
 /* The second of two would fail only when it binds. */
 static void
 conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
 {
     const struct conf_listen *l = &cx->conf->listens[i];
 
+    if (l->trusted.set.n > 0 && !conf_listen_is_proxied(l))
+        conf_fail(cx, ynode_get(at, "trusted"),
+            "key 'trusted' says who may send a PROXY header: it needs `proxy_protocol: required`");
+    conf_owner_check(cx, at, &l->address, 0666);
     for (unsigned j = 0; j < i; j++) {
         const struct conf_listen *other = &cx->conf->listens[j];
         bool takes_free = !l->address.is_unix && l->address.port == 0;
@@ -159,6 +199,7 @@ conf_read_listen(struct conf_cx *cx, const struct ynode *n)
         return;
     conf->nlistens = count;
     if (n == NULL) {
+        conf_keys_default(keys_listen, ARRAY_LEN(keys_listen), &conf->listens[0]);
         conf_address_read(cx, &keys_listen[0], &usual, &conf->listens[0].address);
         conf_listen_default_name(cx, &conf->listens[0], 0);
         return;
@@ -178,6 +219,14 @@ conf_read_workers(struct conf_cx *cx, const struct ynode *n)
     conf_keys_default(keys_workers, ARRAY_LEN(keys_workers), cx->conf);
     if (n != NULL)
         conf_value_read(cx, &keys_workers[0], n, &cx->conf->workers);
+}
+
+static void
+conf_read_trusted_proxies(struct conf_cx *cx, const struct ynode *n)
+{
+    conf_keys_default(keys_trusted_proxies, ARRAY_LEN(keys_trusted_proxies), cx->conf);
+    if (n != NULL)
+        conf_value_read(cx, &keys_trusted_proxies[0], n, &cx->conf->trusted_proxies);
 }
 
 void
@@ -346,6 +395,46 @@ conf_read_routes(struct conf_cx *cx, const struct ynode *n)
     conf->nroutes = n->nchildren;
 }
 
+/* Finer, nobody's clock tells apart; longer, nobody remembers. */
+static void
+conf_limit_check(struct conf_cx *cx, const struct ynode *at, const struct conf_limit *l)
+{
+    int64_t burst = l->burst > 0 ? l->burst : l->rate;
+
+    if (l->rate > l->per * 1000)
+        conf_fail(cx, at, "%lld requests in %lld ms are more than one a microsecond: no limit",
+            (long long)l->rate, (long long)l->per);
+    else if (burst > 7 * CONF_D / l->per * l->rate)
+        conf_fail(cx, at,
+            "burst: %lld at once take %lld ms for each %lld to be earned again, which is more than "
+            "7d: a smaller burst, or a higher rate",
+            (long long)burst, (long long)l->per, (long long)l->rate);
+}
+
+static void
+conf_read_limits(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf *conf = cx->conf;
+    unsigned i = 0, errors;
+
+    if (n == NULL || !conf_kind_check(cx, n, YNODE_LIST, "section 'limits'"))
+        return;
+    if (n->nchildren > CONF_LIMITS_MAX) {
+        conf_fail(cx, n, "section 'limits' has %u: %d are possible", n->nchildren, CONF_LIMITS_MAX);
+        return;
+    }
+    conf->limits = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->limits));
+    if (conf->limits == NULL)
+        return;
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next, i++) {
+        errors = cx->nerrors;
+        conf_keys_read(cx, conf_section_find("limits"), c, "a limit", &conf->limits[i]);
+        if (cx->nerrors == errors && !c->cut)
+            conf_limit_check(cx, c, &conf->limits[i]);
+    }
+    conf->nlimits = n->nchildren;
+}
+
 /* Relative to the directory of the file that names it, wherever tarnd was started. */
 static void
 conf_read_vcl(struct conf_cx *cx, const struct ynode *n)
@@ -376,6 +465,7 @@ conf_admin_check(struct conf_cx *cx, const struct ynode *n, const struct conf_ad
     const struct ynode *token = ynode_get(n, "token"), *at = ynode_get(n, "address");
     size_t len = strlen(a->token);
 
+    conf_owner_check(cx, n, &a->address, 0600);
     if (len > 0 && len < CONF_TOKEN_MIN)
         conf_fail(
             cx, token, "the token has %zu characters: it needs at least %d", len, CONF_TOKEN_MIN);
@@ -586,8 +676,9 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
         conf_fail(cx, key, "unknown section '%s'; did you mean '%s'?", quote, guess.best);
     else
         conf_fail(cx, key,
-            "unknown section '%s'; there are: listen, workers, storage, probes, backends, "
-            "directors, routes, vcl, index, negative_cache, tables, admin, parameters",
+            "unknown section '%s'; there are: listen, workers, trusted_proxies, storage, probes, "
+            "backends, directors, routes, limits, vcl, index, negative_cache, tables, admin, "
+            "parameters",
             quote);
 }
 

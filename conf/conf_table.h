@@ -109,6 +109,12 @@
     X(sandbox, BOOL, 1, 0, 1,                                                                      \
       "Give up what serving never needs: other programs, system calls, writing elsewhere than the "\
       "files named here (daemon/sandbox.h); as far as the kernel can")                             \
+    X(forwarded, FORWARDED, "x-forwarded-for", 0, 16,                                              \
+      "Which field tells backends who the client is: x-forwarded-for, forwarded (RFC 7239), both "  \
+      "or none. Of trusted_proxies X-Forwarded-For is believed, with forwarded Forwarded")         \
+    X(limit_keys, COUNT, 65536, 8, 67108864,                                                       \
+      "Clients and keys that limits and tarn.rate_limit remember at a time; each takes 8 bytes of " \
+      "the main storage, once there is a limit")                                                   \
     X(log_level, LEVEL, "info", 1, 8, "Least level of the error log: error, warn, info or debug")  \
     X(log_rate, COUNT, 100, 1, 100000, "Error log lines a second; what exceeds it is counted")     \
     X(error_log, SYSLOG, "", 0, 255,                                                               \

@@ -20,6 +20,8 @@ static const char *const text_engines[] = {"malloc", "synth", "fault", NULL};
 static const char *const text_kinds[] = {"any", "set", "map", "prefix", "address", "vector", NULL};
 static const char *const text_directors[] = {
     "round_robin", "random", "least_connections", "hash", "fallback", NULL};
+static const char *const text_proxied[] = {"off", "required", NULL};
+static const char *const text_forwarded[] = {"x-forwarded-for", "forwarded", "both", "none", NULL};
 static const char *const text_evictions[] = {"s3-fifo", "lru", "sieve", NULL};
 
 /* How many bytes at the front are among these. */
@@ -185,10 +187,12 @@ text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
         conf_fail_value(cx, key, n, "is unknown; did you mean '%s'?", guess.best);
     else
         conf_fail_value(cx, key, n, "is unknown: it is %s",
-            key->type == CONF_TYPE_LEVEL    ? "error, warn, info or debug"
-            : key->type == CONF_TYPE_FORMAT ? "combined or json"
-            : key->type == CONF_TYPE_ENGINE ? "malloc, synth or fault"
-            : key->type == CONF_TYPE_TABLE  ? "any, set, map, prefix, address or vector"
+            key->type == CONF_TYPE_LEVEL       ? "error, warn, info or debug"
+            : key->type == CONF_TYPE_FORMAT    ? "combined or json"
+            : key->type == CONF_TYPE_ENGINE    ? "malloc, synth or fault"
+            : key->type == CONF_TYPE_FORWARDED ? "x-forwarded-for, forwarded, both or none"
+            : key->type == CONF_TYPE_PROXIED   ? "off or required"
+            : key->type == CONF_TYPE_TABLE     ? "any, set, map, prefix, address or vector"
             : key->type == CONF_TYPE_DIRECTOR
                 ? "round_robin, random, least_connections, hash or fallback"
                 : "s3-fifo, lru or sieve");
@@ -211,6 +215,10 @@ conf_text_read(
         return text_word(cx, key, n, text_engines, to);
     if (key->type == CONF_TYPE_EVICTION)
         return text_word(cx, key, n, text_evictions, to);
+    if (key->type == CONF_TYPE_FORWARDED)
+        return text_word(cx, key, n, text_forwarded, to);
+    if (key->type == CONF_TYPE_PROXIED)
+        return text_word(cx, key, n, text_proxied, to);
     if (key->type == CONF_TYPE_TABLE)
         return text_word(cx, key, n, text_kinds, to);
     if (key->type == CONF_TYPE_DIRECTOR)

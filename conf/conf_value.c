@@ -130,6 +130,8 @@ conf_value_format(enum conf_type type, int64_t value, char *buf, size_t len)
 
     if (type == CONF_TYPE_BOOL) {
         snprintf(buf, len, "%s", value != 0 ? "on" : "off");
+    } else if (type == CONF_TYPE_MODE) {
+        snprintf(buf, len, "%04" PRIo64, (uint64_t)value);
     } else if (type == CONF_TYPE_AUTO && value == 0) {
         snprintf(buf, len, "auto");
     } else if (type != CONF_TYPE_MS && type != CONF_TYPE_BYTES && type != CONF_TYPE_POW2) {
@@ -238,6 +240,23 @@ value_count(struct conf_cx *cx, const struct conf_key *key, const struct ynode *
     return true;
 }
 
+/* Octal, as chmod(1) takes it. */
+static bool
+value_mode(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
+{
+    int64_t value = 0;
+
+    if (n->text.len > 0 && strspn(n->text.ptr, "01234567") == n->text.len && n->text.len <= 5)
+        for (size_t i = 0; i < n->text.len; i++)
+            value = value * 8 + (n->text.ptr[i] - '0');
+    else
+        return value_refuse(cx, key, n, NUMBER_SYNTAX);
+    if (!value_in_bounds(cx, key, n, value))
+        return false;
+    *to = value;
+    return true;
+}
+
 static bool
 value_bool(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
 {
@@ -272,6 +291,10 @@ value_has_shape(const struct conf_key *key, const struct ynode *n)
 bool
 conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to)
 {
+    if (key->type == CONF_TYPE_NETS && n->kind == YNODE_LIST)
+        return conf_nets_read(cx, key, n, to);
+    if (key->type == CONF_TYPE_ALLOW && !ynode_is_null(n))
+        return conf_allow_read(cx, key, n, to);
     if (!value_has_shape(key, n)) {
         bool none = ynode_is_null(n);
 
@@ -292,6 +315,8 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_AUTO:
     case CONF_TYPE_SLOTS:
         return value_count(cx, key, n, to);
+    case CONF_TYPE_MODE:
+        return value_mode(cx, key, n, to);
     case CONF_TYPE_BOOL:
         return value_bool(cx, key, n, to);
     case CONF_TYPE_LISTEN:
@@ -305,6 +330,10 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
         return conf_members_read(cx, key, n, to);
     case CONF_TYPE_BACKEND:
         return conf_backend_read(cx, key, n, to);
+    case CONF_TYPE_ALLOW:
+        return conf_allow_read(cx, key, n, to);
+    case CONF_TYPE_NETS:
+        return conf_nets_read(cx, key, n, to);
     case CONF_TYPE_TEXT:
     case CONF_TYPE_ASCII:
     case CONF_TYPE_TOKEN:
@@ -315,6 +344,8 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_SYSLOG:
     case CONF_TYPE_ENGINE:
     case CONF_TYPE_EVICTION:
+    case CONF_TYPE_FORWARDED:
+    case CONF_TYPE_PROXIED:
     case CONF_TYPE_TABLE:
     case CONF_TYPE_AUTHORITY:
     case CONF_TYPE_HOST:

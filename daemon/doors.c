@@ -22,21 +22,44 @@ door_free(struct door *d)
     door_shut(d);
     free((char *)(uintptr_t)d->facts.socket);
     free((char *)(uintptr_t)d->facts.endpoint);
+    free((struct address_net *)(uintptr_t)d->trusted.nets);
     free(d->address);
     free(d);
 }
 
+/* The configuration may go before the door does.  0 or TERR_NOMEM; either way the door can be
+ * freed. */
+static int
+door_describe(struct door *d, const struct conf_listen *conf)
+{
+    size_t bytes = conf->trusted.set.n * sizeof(conf->trusted.set.nets[0]);
+    struct address_net *nets = malloc(bytes + 1);
+
+    d->facts.socket = strdup(conf->name);
+    d->facts.endpoint = strdup(conf->address.text);
+    d->facts.body_max = (uint64_t)conf->max_req_body;
+    d->proxied = conf_listen_is_proxied(conf);
+    d->trusted = (struct address_nets){nets, conf->trusted.set.n};
+    if (d->facts.socket == NULL || d->facts.endpoint == NULL || nets == NULL)
+        return TERR_NOMEM;
+    if (bytes > 0)
+        memcpy(nets, conf->trusted.set.nets, bytes);
+    return 0;
+}
+
 /* Bound, or inherited; and the supervisor keeps it, so that the next process inherits it. */
 static int
-door_bind(struct doors *all, struct door *d, const struct conf_address *at, int depth, char *why,
+door_bind(struct doors *all, struct door *d, const struct conf_listen *conf, int depth, char *why,
     size_t why_len)
 {
-    int err = listen_bind(&d->bound, at, depth, why, why_len);
+    const struct listen_how how = {
+        .depth = depth, .mode = conf->mode, .user = conf->user, .group = conf->group};
+    int err = listen_bind(&d->bound, &conf->address, &how, why, why_len);
 
     if (err == 0 && (all->tether != NULL || listen_is_inherited(d->bound)))
         err = listen_share(d->bound, all->loops);
     if (err == 0)
-        err = tether_hold(all->tether, at->text, d->bound);
+        err = tether_hold(all->tether, conf->address.text, d->bound);
     return err;
 }
 
@@ -49,11 +72,9 @@ doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf,
 
     if (d == NULL)
         return TERR_NOMEM;
-    d->facts.socket = strdup(conf->name);
-    d->facts.endpoint = strdup(conf->address.text);
-    err = d->facts.socket == NULL || d->facts.endpoint == NULL
-              ? TERR_NOMEM
-              : door_bind(all, d, &conf->address, depth, why, why_len);
+    err = door_describe(d, conf);
+    if (err == 0)
+        err = door_bind(all, d, conf, depth, why, why_len);
     if (err == 0) {
         d->address = strdup(listen_address(d->bound));
         err = d->address != NULL ? 0 : TERR_NOMEM;

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "daemon/base/address.h"
 #include "daemon/http/exchange.h"
 
 struct bound;
@@ -19,11 +20,13 @@ struct conf_listen;
 struct tether;
 
 struct door {
-    struct exchange_conn facts; /* its own copies of the names */
-    struct bound *bound;        /* NULL: shut */
-    char *address;              /* as bound */
-    bool dropped;               /* no configuration names it any more */
-    _Atomic unsigned nopening;  /* workers that were told to open it and have not yet looked */
+    struct exchange_conn facts;  /* its own copies of the names */
+    bool proxied;                /* each connection begins with a PROXY header */
+    struct address_nets trusted; /* of whom; its own copy; none: of anybody */
+    struct bound *bound;         /* NULL: shut */
+    char *address;               /* as bound */
+    bool dropped;                /* no configuration names it any more */
+    _Atomic unsigned nopening;   /* workers that were told to open it and have not yet looked */
     struct door *next;
 };
 

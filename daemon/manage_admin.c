@@ -119,6 +119,7 @@ manage_on_empty(void *ctx)
 static int
 manage_on_accept(void *ctx, int fd, bool is_unix)
 {
+    static const struct exchange_conn door = {.socket = "admin", .endpoint = ""};
     struct manage *m = ctx;
 
     if (fd < 0) {
@@ -130,15 +131,17 @@ manage_on_accept(void *ctx, int fd, bool is_unix)
         elog(ELOG_WARN, "admin: %d connections are open, one was dropped", MANAGE_CONNS_MAX);
         return TERR_LIMIT;
     }
-    return h1_server_accept(m->h1, fd, is_unix);
+    return h1_server_accept_known(m->h1, fd, is_unix, &door);
 }
 
 static int
 manage_bind(struct manage *m)
 {
+    const struct conf_admin *a = m->env.conf->admin;
+    const struct listen_how how = {
+        .depth = ADMIN_DEPTH, .mode = a->mode, .user = a->user, .group = a->group};
     char why[256] = "";
-    int err =
-        listen_bind_private(&m->bound, &m->env.conf->admin->address, ADMIN_DEPTH, why, sizeof(why));
+    int err = listen_bind(&m->bound, &a->address, &how, why, sizeof(why));
 
     if (err != 0)
         elog(ELOG_ERROR, "admin: %s", why[0] != '\0' ? why : terr_text(err));

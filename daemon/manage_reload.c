@@ -151,7 +151,8 @@ reload_check_storage(struct reload *r, json_t **answer)
     uint64_t tables;
 
     storage_get_stats(r->m->env.storage, &s);
-    tables = s.leaf[CHARGE_INDEX] + s.leaf[CHARGE_GHOST] + s.leaf[CHARGE_NEGATIVE];
+    tables = s.leaf[CHARGE_INDEX] + s.leaf[CHARGE_GHOST] + s.leaf[CHARGE_NEGATIVE] +
+             s.leaf[CHARGE_RATES];
     if (tables <= store->size / TABLES_SHARE)
         return 0;
     return reload_refuse(r, answer, 409, NULL,

@@ -26,6 +26,7 @@
 #include "daemon/origin/director.h"
 #include "daemon/privilege.h"
 #include "daemon/proxy/policies.h"
+#include "daemon/proxy/rates.h"
 #include "daemon/sandbox.h"
 #include "daemon/shm/access_log.h"
 #include "daemon/shm/counters.h"
@@ -204,6 +205,8 @@ server_open_storage(struct server *s)
             main_store->name, (unsigned long long)main_store->size, terr_text(rc));
     if (rc == 0)
         rc = server_open_negative(s, main_store);
+    if (rc == 0)
+        rc = rates_open(&s->env.rates, s->storage, (uint64_t)s->conf->params.limit_keys);
     return rc;
 }
 
@@ -368,6 +371,8 @@ server_close(struct server *s)
         policies_close(&s->policies);
     if (s->tables != NULL)
         tables_close(&s->tables);
+    if (s->env.rates != NULL)
+        rates_close(&s->env.rates);
     if (s->storage != NULL)
         storage_close(&s->storage);
     if (s->synth != NULL)

@@ -16,6 +16,7 @@
 #include "daemon/h1/h1_server.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/netloop.h"
+#include "daemon/origin/upstreams.h"
 #include "daemon/proxy/policies.h"
 #include "daemon/proxy/proxy.h"
 #include "daemon/shm/elog.h"
@@ -212,11 +213,10 @@ worker_on_cut(struct post *p)
     task_wake(&w->ending);
 }
 
+/* May there be one more?  TERR_LIMIT: `fd` is closed, if it was one. */
 static int
-worker_on_accept(void *ctx, int fd, bool is_unix)
+worker_admit(struct worker *w, int fd)
 {
-    struct worker_door *wd = ctx;
-    struct worker *w = wd->worker;
     struct worker_env *env = w->env;
 
     if (fd < 0) {
@@ -232,11 +232,36 @@ worker_on_accept(void *ctx, int fd, bool is_unix)
             (long long)env->conns_max);
         return TERR_LIMIT;
     }
-    if (h1_server_accept_from(w->h1, fd, is_unix, &wd->door->facts) != 0) {
-        counter_add(w->counters, COUNTER_sess_dropped, 1);
-        return TERR_LIMIT;
-    }
     return 0;
+}
+
+static int
+worker_on_accept(void *ctx, int fd, bool is_unix)
+{
+    struct worker_door *wd = ctx;
+    struct worker *w = wd->worker;
+
+    if (worker_admit(w, fd) != 0)
+        return TERR_LIMIT;
+    if (h1_server_accept_from(w->h1, fd, is_unix, &wd->door->facts) == 0)
+        return 0;
+    counter_add(w->counters, COUNTER_sess_dropped, 1);
+    return TERR_LIMIT;
+}
+
+/* Of a listener behind a proxy that says who the client is. */
+static int
+worker_on_accept_proxied(void *ctx, int fd, bool is_unix)
+{
+    struct worker_door *wd = ctx;
+    struct worker *w = wd->worker;
+
+    if (worker_admit(w, fd) != 0)
+        return TERR_LIMIT;
+    if (h1_server_accept_proxied(w->h1, fd, is_unix, &wd->door->facts, &wd->door->trusted) == 0)
+        return 0;
+    counter_add(w->counters, COUNTER_sess_dropped, 1);
+    return TERR_LIMIT;
 }
 
 static void
@@ -286,6 +311,7 @@ worker_on_params(struct post *p)
     w->params_posted = false;
     pthread_mutex_unlock(&w->mailbox);
     worker_apply_params(w, &params);
+    h1_server_set_start(w->h1, req_start_of(upstreams_conf(registry_upstreams(w->env->registry))));
     w->proxy.storage_bytes = storage_bytes;
 }
 
@@ -300,7 +326,8 @@ worker_do_open_door(struct worker *w, struct door *door)
         return TERR_NOMEM;
     d->worker = w;
     d->door = door;
-    err = listener_open(&d->listener, w->loop, door->bound, worker_on_accept, d);
+    err = listener_open(&d->listener, w->loop, door->bound,
+        door->proxied ? worker_on_accept_proxied : worker_on_accept, d);
     if (err != 0) {
         free(d);
         return err;
@@ -351,7 +378,7 @@ worker_open(struct worker *w)
 {
     struct worker_env *env = w->env;
     struct h1_server_env h1 = {.conf = &w->h1_conf,
-        .start = req_start,
+        .start = req_start_of(env->conf),
         .start_ctx = &w->proxy,
         .on_empty = worker_on_empty,
         .conns = &env->conns};
@@ -370,6 +397,7 @@ worker_open(struct worker *w)
     w->proxy.registry = env->registry;
     w->proxy.policies = policies_set(env->policies);
     w->proxy.bans = cache_bans(env->cache);
+    w->proxy.rates = env->rates;
     policy_prepare(&w->proxy);
     w->proxy.random = hash_bytes(&w, sizeof(w)).lo; /* with a secret */
     w->proxy.counters = w->counters;

@@ -18,6 +18,7 @@ struct doors;
 struct latency;
 struct registry;
 struct policies;
+struct rates;
 struct shmlog;
 struct storage;
 struct tables;
@@ -28,6 +29,7 @@ struct worker_env {
     const struct conf *conf;
     struct cache *cache;
     struct storage *storage, *synth;
+    struct rates *rates;
     struct policies *policies;
     struct tables *tables; /* NULL: none */
     uint64_t storage_bytes;

@@ -22,6 +22,7 @@
     X(GHOST, tables, ghosts, "Bytes of the list of what was evicted")                              \
     X(NEGATIVE, tables, negative, "Bytes of the negative cache")                                   \
     X(BAN, tables, bans, "Bytes of bans and purges by tag that are in the list")                   \
+    X(RATES, tables, rates, "Bytes of the table of who has asked how often")                       \
     X(TRANSIT, passing, transit, "Bytes of bodies that are not stored")                            \
     X(WINDOW, passing, windows, "Bytes of windows on bodies that many read and nobody stores")     \
     X(SYNTH, traffic, synths, "Bytes of the lists behind answers that Tarn makes itself")          \

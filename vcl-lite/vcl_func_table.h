@@ -100,6 +100,9 @@ enum vcl_func_how {
       VCL_CLIENT | VCL_BACKEND, VCL_HOST,                                                          \
       "What has one of these tags, spaces or commas between them, leaves, or becomes stale, at "   \
       "once for all who ask; how many tags; -1: refused, and the daemon's log says why")           \
+    X(TARN_RATE_LIMIT, "tarn", "rate_limit", BOOL,                                                 \
+      "STRING key, INT rate, DURATION per, [INT burst=0]", VCL_CLIENT, VCL_HOST,                   \
+      "Is this one too many of the key? rate in per, burst at once (0: rate); else it is counted") \
     X(TARN_TABLE_CONTAINS, "tarn", "table_contains", BOOL, "STRING name, STRING key",              \
       VCL_CLIENT | VCL_BACKEND, VCL_HOST,                                                          \
       "Is the key in this table of the configuration? false: it is not, or there is no table yet") \

@@ -68,7 +68,7 @@
     X(MODULE, "tcp",                  "a module of varnish-modules that vcl-lite does not have")   \
     X(MODULE, "var",                  "a module of varnish-modules that vcl-lite does not have: "  \
                                       "a field such as req.http.x-var keeps a value")              \
-    X(MODULE, "vsthrottle",           "a module of varnish-modules that vcl-lite does not have")   \
+    X(MODULE, "vsthrottle",           "tarn.rate_limit() of import tarn does it")                  \
     X(MODULE, "accept",               "a module of varnish-modules that vcl-lite does not have")   \
     X(MODULE, "xkey",                 "tarn.purge_tag() of import tarn does it; xkey fields are "  \
                                       "heeded without an import")                                  \

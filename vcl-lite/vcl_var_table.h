@@ -31,7 +31,8 @@ enum vcl_var_flag {
     X(CLIENT_IDENTITY, "client.identity", STRING, VCL_CLIENT | VCL_BACKEND, VCL_CLIENT, 0, 0,      \
       "Who the client is, for directors and logs; client.ip until it is set")                      \
     X(CLIENT_IP, "client.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
-      "The client's address; of a Unix socket 0.0.0.0")                                            \
+      "The client's address: the connection's, or what a PROXY header or a trusted proxy tells; of " \
+      "a Unix socket 0.0.0.0")                                                                     \
     X(SERVER_HOSTNAME, "server.hostname", STRING, VCL_ALL, 0, 0, 0,                                \
       "The host's name, as hostname(1) says it")                                                   \
     X(SERVER_IDENTITY, "server.identity", STRING, VCL_ALL, 0, 0, 0,                                \

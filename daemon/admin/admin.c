@@ -74,8 +74,7 @@ admin_same_secret(struct slice given, const char *want)
     return differs == 0;
 }
 
-/* What says nothing of this tarnd but whether it is well: the page holds no figures, it asks for them. */
-static bool
+bool
 admin_is_public(struct slice path)
 {
     return slice_eq(path, SLICE_LIT("/healthz")) || slice_eq(path, SLICE_LIT("/readyz")) ||
@@ -186,6 +185,8 @@ admin_state_read(struct admin_req *r)
     if (r->in_len == 0 && !admin_may(r))
         return admin_refuse(r, 401, "send Authorization: Bearer TOKEN, the token of tarn.yaml",
             "this needs the token");
+    if (r->in_len == 0 && !admin_is_allowed(&r->call, x))
+        return admin_goto(r, ADMIN_ANSWER);
     if (!x->has_body)
         return admin_goto(r, ADMIN_ANSWER);
     if (x->body_length != EXCHANGE_LENGTH_UNKNOWN && x->body_length > ADMIN_BODY_MAX)

@@ -77,6 +77,11 @@ extern const unsigned admin_nroutes;
 /* admin_route.c: finds the handler and runs it, or answers itself.  Afterwards c is answered. */
 void admin_route(struct admin_call *c);
 
+/* admin.c: what load balancers ask, who have no token. */
+bool admin_is_public(struct slice path);
+/* admin_allow.c: false: answered 403. */
+bool admin_is_allowed(struct admin_call *c, const struct exchange *x);
+
 /* admin_answer.c.  `json` is taken; NULL: no memory, answered as such. */
 void admin_answer(struct admin_call *c, unsigned status, json_t *json);
 /* 200, and then what the stream says; it is taken. */

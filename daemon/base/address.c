@@ -1,4 +1,4 @@
-/* address.c -- network addresses as text. */
+/* address.c -- network addresses and networks, to text and from it. */
 #include "daemon/base/address.h"
 
 #include <arpa/inet.h>
@@ -39,4 +39,74 @@ address_text(const uint8_t addr[16], char text[ADDRESS_TEXT_MAX])
         memcpy(text, "unix", sizeof("unix"));
     else
         inet_ntop(AF_INET6, addr, text, ADDRESS_TEXT_MAX);
+}
+
+static const uint8_t address_v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+bool
+address_read(const char *text, size_t len, uint8_t addr[16])
+{
+    char copy[INET6_ADDRSTRLEN];
+
+    if (len == 0 || len >= sizeof(copy) || memchr(text, '\0', len) != NULL)
+        return false;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    if (inet_pton(AF_INET6, copy, addr) == 1)
+        return true;
+    memcpy(addr, address_v4_prefix, sizeof(address_v4_prefix));
+    return inet_pton(AF_INET, copy, addr + sizeof(address_v4_prefix)) == 1;
+}
+
+/* Is the bit, from the front, set? */
+static bool
+address_bit(const uint8_t addr[16], unsigned n)
+{
+    return (addr[n / 8] >> (7 - n % 8) & 1) != 0;
+}
+
+bool
+address_read_net(const char *text, size_t len, struct address_net *net)
+{
+    const char *slash = memchr(text, '/', len);
+    size_t host = slash != NULL ? (size_t)(slash - text) : len, digits = len - host;
+    bool v4 = memchr(text, ':', host) == NULL;
+    unsigned most = v4 ? 32 : 128, bits = 0;
+
+    if (len == 4 && memcmp(text, "unix", 4) == 0) {
+        *net = (struct address_net){.bits = 128};
+        return true;
+    }
+    if (!address_read(text, host, net->addr))
+        return false;
+    if (slash == NULL)
+        bits = most;
+    else if (digits < 2 || digits > 4)
+        return false;
+    for (size_t i = 1; i < digits; i++) {
+        if (slash[i] < '0' || slash[i] > '9')
+            return false;
+        bits = bits * 10 + (unsigned)(slash[i] - '0');
+    }
+    if (bits > most)
+        return false;
+    net->bits = (uint8_t)(v4 ? bits + 96 : bits);
+    for (unsigned n = net->bits; n < 128; n++)
+        if (address_bit(net->addr, n))
+            return false;
+    return true;
+}
+
+bool
+address_in(const struct address_nets *nets, const uint8_t addr[16])
+{
+    for (unsigned i = 0; i < nets->n; i++) {
+        const struct address_net *net = &nets->nets[i];
+        unsigned whole = net->bits / 8, rest = net->bits % 8;
+
+        if (memcmp(net->addr, addr, whole) == 0 &&
+            (rest == 0 || (net->addr[whole] ^ addr[whole]) >> (8 - rest) == 0))
+            return true;
+    }
+    return false;
 }

@@ -9,6 +9,7 @@
 #define TARN_ADDRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -26,5 +27,23 @@ address_is_unix(const uint8_t addr[16])
 
 /* "192.0.2.1", "2001:db8::1", or "unix". */
 void address_text(const uint8_t addr[16], char text[ADDRESS_TEXT_MAX]);
+
+/* Addresses that begin with these bits: of the 16 bytes, so those of IPv4 have 96 more. */
+struct address_net {
+    uint8_t addr[16];
+    uint8_t bits; /* 0 to 128 */
+};
+
+struct address_nets {
+    const struct address_net *nets; /* borrowed */
+    unsigned n;
+};
+
+/* "192.0.2.1", "2001:db8::1".  False: it is none. */
+bool address_read(const char *text, size_t len, uint8_t addr[16]);
+/* The same, "10.0.0.0/8", "2001:db8::/32" or "unix".  False: it is none, or bits behind the
+ * prefix are set. */
+bool address_read_net(const char *text, size_t len, struct address_net *net);
+bool address_in(const struct address_nets *nets, const uint8_t addr[16]);
 
 #endif

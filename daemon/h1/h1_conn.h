@@ -88,7 +88,7 @@ struct h1_conn {
     struct task task;
     struct timer timer;
     uint8_t peer_addr[16];
-    const struct exchange_conn *door; /* of the listener; borrowed */
+    const struct exchange_conn *door; /* the listener's, borrowed; with `told`: our own */
     bool running : 1, gathering : 1, closing : 1, lingering : 1, dead : 1, paused : 1;
     bool shut : 1;         /* our direction of a tunnel has ended */
     bool unread : 1;       /* the client may be sending what we shall not read: linger at the end */
@@ -140,6 +140,17 @@ ssize_t h1_out_keep(struct h1_conn *c, struct iovec *iov, unsigned n, size_t mus
 int h1_out_progress(struct h1_conn *c);
 /* Marks in the exchanges what has left, and runs the answerers. */
 void h1_out_tell(struct h1_conn *c);
+
+/* h1_proxied.c */
+/* The PROXY header: 1: it has been read, and what it tells is the connection's; 0: there will be
+ * more of it; TERR_*: the connection is to be closed, and why has been said. */
+int h1_proxied_read(struct h1_conn *c);
+/* May it begin with one? */
+bool h1_proxied_may(const struct h1_conn *c, const struct address_nets *trusted);
+/* Whose process it is, by its socket, if the kernel knows.  0 or TERR_NOMEM. */
+int h1_proxied_note_cred(struct h1_conn *c, int fd);
+/* Before the connection's memory goes. */
+void h1_proxied_free(struct h1_conn *c);
 
 /* h1_interim.c */
 /* A client that waits for 100 (Continue) gets it when its body is first wanted. */

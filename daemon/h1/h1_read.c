@@ -205,6 +205,13 @@ h1_head_expect(struct h1_xchg *hx)
     return 0;
 }
 
+/* Of this connection's listener, or of all; 0: no limit. */
+static uint64_t
+h1_body_max(const struct h1_conn *c)
+{
+    return c->door->body_max > 0 ? c->door->body_max : c->server->env.conf->req_body_max;
+}
+
 /* Everything that must hold of a head before anybody acts on it.  *persists: the connection may go
  * on behind it. */
 static int
@@ -233,8 +240,8 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
                                                                    : hx->parser.framing.length;
     hx->x.upgrade = http_has(h, HTTP_F_UPGRADE) && fc.persists && !hx->x.has_body &&
                     h->method != HTTP_M_HEAD && framing_upgrade(h, &fc).ptr != NULL;
-    if (c->server->env.conf->req_body_max > 0 && hx->parser.framing.kind == FRAMING_LENGTH &&
-        hx->parser.framing.length > c->server->env.conf->req_body_max)
+    if (hx->parser.framing.kind == FRAMING_LENGTH && h1_body_max(c) > 0 &&
+        hx->parser.framing.length > h1_body_max(c))
         return TERR_BODYTOOBIG;
     return 0;
 }
@@ -343,7 +350,7 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
 {
     struct h1_xchg *hx = h1_xchg_of(x);
     struct h1_conn *c = hx->conn;
-    const struct h1_conf *conf = c->server->env.conf;
+    uint64_t most = h1_body_max(c);
     size_t used;
     ssize_t n;
 
@@ -367,7 +374,7 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
     } while (n == 0 && used > 0 && !hx->parser.body_done && c->busy->in_len > 0 && !c->dead);
     if (hx->parser.framing.kind == FRAMING_CHUNKED)
         hx->parser.taken += (uint64_t)n;
-    if (conf->req_body_max > 0 && hx->parser.taken > conf->req_body_max)
+    if (most > 0 && hx->parser.taken > most)
         return TERR_BODYTOOBIG;
     if (n > 0 || hx->parser.body_done)
         return n;

@@ -182,6 +182,8 @@ h1_conn_free(struct h1_conn *c)
     list_del(&c->link);
     s->nconns--;
     atomic_fetch_sub_explicit(s->env.conns, 1, memory_order_relaxed);
+    if (c->door->told != NULL)
+        h1_proxied_free(c);
     OBJ_BURY(c);
     if (s->nidle_conns < IDLE_CONNS_MAX) {
         c->server = (struct h1_server *)(void *)s->idle_conns;
@@ -462,12 +464,83 @@ h1_conn_run(struct task *t)
     }
 }
 
+/* A connection whose first bytes say who is at its other end.  When they have been read it is one
+ * like all others: so those pay nothing for it. */
+static __attribute__((cold, noinline)) void
+h1_conn_run_proxied(struct task *t)
+{
+    struct h1_conn *c = container_of(t, struct h1_conn, task);
+    int rc = 0;
+
+    OBJ_CHECK(c, H1_CONN_MAGIC);
+    c->running = true;
+    if (h1_conn_occupy(c) != 0)
+        h1_conn_die(c);
+    if (!c->dead)
+        h1_in_begin(c);
+    h1_conn_on_deadline(c);
+    if (!c->dead && c->busy->in_len > 0)
+        rc = h1_proxied_read(c);
+    if (!c->dead && rc != 1 && (rc < 0 || c->server->draining || stream_ended(c->stream) != 0))
+        h1_conn_die(c);
+    if (h1_in_end(c) != 0 && !c->dead)
+        h1_conn_die(c);
+    c->running = false;
+    if (c->dead) {
+        h1_conn_run_dead(c);
+        return;
+    }
+    h1_conn_settle(c, c->busy->in_len > 0);
+    if (c->busy->in_len == 0)
+        c->busy = &c->server->rest;
+    if (rc == 1) {
+        c->task.run = h1_conn_run;
+        h1_conn_set_deadline(c, true);
+        task_wake(t); /* what came behind it */
+    }
+}
+
 int
 h1_server_accept(struct h1_server *s, int fd, bool is_unix)
 {
-    static const struct exchange_conn nowhere = {"", ""};
+    static const struct exchange_conn nowhere = {.socket = "", .endpoint = ""};
 
     return h1_server_accept_from(s, fd, is_unix, &nowhere);
+}
+
+/* The accepted one is the last of `conns`. */
+int
+h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
+    const struct exchange_conn *facts, const struct address_nets *trusted)
+{
+    int err = h1_server_accept_from(s, fd, is_unix, facts);
+    struct h1_conn *c;
+
+    if (err != 0)
+        return err;
+    c = container_of(s->conns.prev, struct h1_conn, link);
+    c->task.run = h1_conn_run_proxied;
+    if (!h1_proxied_may(c, trusted)) {
+        h1_conn_die(c);
+        return 0;
+    }
+    /* Within timeout_req, all of it: whoever connects for a proxy has it at hand. */
+    timer_set(&s->env.loop->wheel, &c->timer, loop_deadline(s->env.loop, s->env.conf->head_ms));
+    return 0;
+}
+
+int
+h1_server_accept_known(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
+{
+    int err = h1_server_accept_from(s, fd, is_unix, facts);
+    struct h1_conn *c;
+
+    if (err != 0 || !is_unix)
+        return err;
+    c = container_of(s->conns.prev, struct h1_conn, link);
+    if (h1_proxied_note_cred(c, fd) != 0)
+        h1_conn_die(c);
+    return 0;
 }
 
 int
@@ -530,6 +603,13 @@ h1_server_open(struct h1_server **out, const struct h1_server_env *env)
     s->memo = h1_memo_new();
     *out = s;
     return 0;
+}
+
+void
+h1_server_set_start(struct h1_server *s, exchange_start_f *start)
+{
+    OBJ_CHECK(s, H1_SERVER_MAGIC);
+    s->env.start = start;
 }
 
 unsigned

@@ -18,6 +18,7 @@
 
 #include "daemon/http/exchange.h"
 
+struct address_nets;
 struct h1_conf;
 struct counter_set;
 struct h1_server;
@@ -44,8 +45,18 @@ int h1_server_accept(struct h1_server *s, int fd, bool is_unix);
  * them until the connection has ended. */
 int h1_server_accept_from(
     struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts);
+/* The same, of a listener whose connections begin with a PROXY header (http/proxy_header.h), and
+ * only those of `trusted`, if there are any; else the connection is closed. */
+int h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
+    const struct exchange_conn *facts, const struct address_nets *trusted);
+/* The same as h1_server_accept_from; of a Unix socket exchanges know whose process asks
+ * (`told->cred`). */
+int h1_server_accept_known(
+    struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts);
 unsigned h1_server_connections(const struct h1_server *s);
 
+/* Requests that begin from now on are started so; with the same context. */
+void h1_server_set_start(struct h1_server *s, exchange_start_f *start);
 /* Idle connections end now, the others after the response they are at. */
 void h1_server_drain(struct h1_server *s);
 /* Each connection ends after its next response, which says so, or when it has been idle for too long: no

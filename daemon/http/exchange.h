@@ -78,9 +78,33 @@ struct exchange_ops {
     void (*release)(struct exchange *x);
 };
 
-/* A listener: its name and its address. */
+enum {
+    EXCHANGE_GIDS_MAX = 64
+};
+
+/* Whose process is at the other end of a Unix socket, as the kernel says. */
+struct exchange_cred {
+    uint32_t uid;
+    unsigned ngids; /* at least 1 */
+    uint32_t gids[EXCHANGE_GIDS_MAX];
+};
+
+/* What somebody in front of us says of who is at the ends: a PROXY header, or a trusted proxy's
+ * fields.  The client itself is exchange.peer_addr. */
+struct exchange_told {
+    uint8_t remote_addr[16], server_addr[16]; /* who is connected to us; to where the client is */
+    uint16_t remote_port, server_port;
+    bool has_server;                  /* else it is our own end */
+    unsigned nhops;                   /* > 0: from the client to whom the connection is from, */
+    const uint8_t (*hops)[16];        /* addresses that somebody trusted said */
+    const struct exchange_cred *cred; /* NULL: nobody asked, or it is no Unix socket */
+};
+
+/* A listener: its name, its address and its own limits. */
 struct exchange_conn {
-    const char *socket, *endpoint; /* as configured; "" */
+    const char *socket, *endpoint;    /* as configured; "" */
+    uint64_t body_max;                /* bytes of a request's body; 0: the protocol's */
+    const struct exchange_told *told; /* NULL: nothing, as with every plain connection */
 };
 
 struct exchange {
@@ -98,7 +122,7 @@ struct exchange {
     uint64_t body_length;     /* EXCHANGE_LENGTH_UNKNOWN: chunked */
     uint64_t xid;             /* the request id */
     uint64_t start_us;        /* monotonic, when its turn came after the first byte */
-    const uint8_t *peer_addr; /* the client's address (base/address.h) */
+    const uint8_t *peer_addr; /* the client's (base/address.h), as it is or as it was told */
     uint16_t peer_port;
     const struct exchange_conn *conn; /* what its connection came over */
     uint64_t session;                 /* that connection's number */

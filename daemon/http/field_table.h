@@ -35,7 +35,7 @@ enum http_field_flag {
     X(X_FORWARDED_PORT, "X-Forwarded-Port", HTTP_SPOOF, "stripped")                                \
     X(X_FORWARDED_PREFIX, "X-Forwarded-Prefix", HTTP_SPOOF, "stripped")                            \
     X(X_FORWARDED_SERVER, "X-Forwarded-Server", HTTP_SPOOF, "stripped")                            \
-    X(FORWARDED, "Forwarded", HTTP_SPOOF, "stripped")                                              \
+    X(FORWARDED, "Forwarded", HTTP_SPOOF, "the client's address, to the backend (RFC 7239)")       \
     X(X_ORIGINAL_URL, "X-Original-URL", HTTP_SPOOF, "stripped")                                    \
     X(X_REWRITE_URL, "X-Rewrite-URL", HTTP_SPOOF, "stripped")                                      \
     X(X_HTTP_METHOD, "X-HTTP-Method", HTTP_SPOOF, "stripped")                                      \

@@ -60,6 +60,8 @@ forward_takes_request_field(
         return false;
     if (f->id == HTTP_F_X_FORWARDED_FOR && how->client_address.len > 0 && !f->said)
         return false; /* forward_client() extends it */
+    if (f->id == HTTP_F_FORWARDED && how->forwarded.len > 0 && !f->said)
+        return false;
     if ((flags & HTTP_SPOOF) != 0 && !how->trusted && !f->said)
         return false;
     if (how->mode == FORWARD_FETCH && (FORWARD_NOT_FETCHED & HTTP_BIT(f->id)) != 0)
@@ -97,6 +99,7 @@ forward_client(struct head_out *o, const struct http_head *req, const struct for
 {
     const struct http_field *proto = http_find(req, HTTP_F_X_FORWARDED_PROTO, NULL);
     const struct http_field *xff = http_find(req, HTTP_F_X_FORWARDED_FOR, NULL);
+    const struct http_field *fwd = http_find(req, HTTP_F_FORWARDED, NULL);
 
     if (how->client_address.len > 0 && (xff == NULL || !xff->said)) {
         tassert_slow(http_value_ok(how->client_address));
@@ -106,6 +109,8 @@ forward_client(struct head_out *o, const struct http_head *req, const struct for
         head_out_put(o, how->client_address);
         HEAD_OUT_LIT(o, "\r\n");
     }
+    if (how->forwarded.len > 0 && (fwd == NULL || !fwd->said))
+        head_out_field(o, SLICE_LIT("Forwarded"), how->forwarded);
     if (proto == NULL || proto->drop || (!how->trusted && !proto->said))
         head_out_field(o, SLICE_LIT("X-Forwarded-Proto"), slice_str(http_scheme_name(how->scheme)));
 }

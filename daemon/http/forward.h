@@ -33,6 +33,7 @@ struct forward_request {
     struct slice host;              /* to send as Host: the normal form that was keyed */
     struct slice path;              /* instead of the request's own, when .len is not 0 */
     struct slice client_address;    /* appended to X-Forwarded-For */
+    struct slice forwarded;         /* Forwarded (RFC 7239), instead of the client's */
     struct slice pseudonym;         /* for Via */
     struct slice id_name, id_value; /* a request id; replaces the client's field of that name */
     struct slice if_none_match, if_modified_since; /* FETCH: revalidate what is stored */

@@ -338,7 +338,8 @@ vary_is_star(const struct http_head *resp)
             if (name.len > VARY_NAME_MAX || !http_token_ok(name))
                 return true;
             /* Each client's address is appended, so no two requests are the same. */
-            if (http_field_id(name.ptr, name.len) == HTTP_F_X_FORWARDED_FOR)
+            if (http_field_id(name.ptr, name.len) == HTTP_F_X_FORWARDED_FOR ||
+                http_field_id(name.ptr, name.len) == HTTP_F_FORWARDED)
                 return true;
         }
     }

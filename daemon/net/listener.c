@@ -4,9 +4,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -25,7 +28,7 @@ enum {
 #define BOUND_MAGIC OBJ_TAG('b', 'n', 'd', ' ')
 struct bound {
     uint32_t magic;
-    bool is_unix, is_private;
+    bool is_unix;
     int depth;
     int fd;      /* unix: listening; TCP: holds the port, never listens; -1: was inherited */
     int lock_fd; /* the abstract socket that says the port is ours */
@@ -145,9 +148,57 @@ bound_tcp(struct bound *b, const struct conf_address *at, char *why, size_t why_
     return 0;
 }
 
-static int
-bound_unix(struct bound *b, const struct conf_address *at, char *why, size_t why_len)
+/* A name or a number; -1 for none.  False: there is no such user. */
+static bool
+bound_user(const char *name, uid_t *out)
 {
+    char *end;
+    const struct passwd *pw = getpwnam(name);
+    unsigned long id = strtoul(name, &end, 10);
+
+    *out = pw != NULL ? pw->pw_uid : (uid_t)id;
+    return pw != NULL || (*name >= '0' && *name <= '9' && *end == '\0' && id < (uid_t)-1);
+}
+
+static bool
+bound_group(const char *name, gid_t *out)
+{
+    char *end;
+    const struct group *gr = getgrnam(name);
+    unsigned long id = strtoul(name, &end, 10);
+
+    *out = gr != NULL ? gr->gr_gid : (gid_t)id;
+    return gr != NULL || (*name >= '0' && *name <= '9' && *end == '\0' && id < (gid_t)-1);
+}
+
+/* Before it listens: the owner first, so that nobody else has what the mode gives. */
+static int
+bound_own(const struct bound *b, const struct conf_address *at, const struct listen_how *how,
+    char *why, size_t why_len)
+{
+    uid_t uid = (uid_t)-1;
+    gid_t gid = (gid_t)-1;
+
+    if (how->user[0] != '\0' && !bound_user(how->user, &uid)) {
+        snprintf(why, why_len, "%s: there is no user '%s'", at->text, how->user);
+        return TERR_CONFIG;
+    }
+    if (how->group[0] != '\0' && !bound_group(how->group, &gid)) {
+        snprintf(why, why_len, "%s: there is no group '%s'", at->text, how->group);
+        return TERR_CONFIG;
+    }
+    if ((uid != (uid_t)-1 || gid != (gid_t)-1) && chown(b->path, uid, gid) != 0)
+        return bound_fail(why, why_len, "set the owner of", at);
+    if (chmod(b->path, (mode_t)how->mode) != 0)
+        return bound_fail(why, why_len, "set the mode of", at);
+    return 0;
+}
+
+static int
+bound_unix(struct bound *b, const struct conf_address *at, const struct listen_how *how, char *why,
+    size_t why_len)
+{
+    int err;
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     struct stat st;
 
@@ -171,9 +222,9 @@ bound_unix(struct bound *b, const struct conf_address *at, char *why, size_t why
         b->path[0] = '\0'; /* not ours to remove */
         return rc;
     }
-    /* As a port is open to all; the folder's mode restricts it.  Nobody gets in before listen. */
-    if (chmod(b->path, b->is_private ? 0600 : 0666) != 0 && b->is_private)
-        return bound_fail(why, why_len, "set the mode of", at);
+    err = bound_own(b, at, how, why, why_len);
+    if (err != 0)
+        return err;
     if (listen(b->fd, b->depth) != 0)
         return bound_fail(why, why_len, "listen on", at);
     snprintf(b->text, sizeof(b->text), "unix:%s", b->path);
@@ -205,54 +256,27 @@ bound_inherit(struct bound *b, const struct conf_address *at)
     return true;
 }
 
-/* An empty one, to be bound by bound_open(). */
-static struct bound *
-bound_new(const struct conf_address *at, int depth, bool is_private)
+int
+listen_bind(struct bound **out, const struct conf_address *at, const struct listen_how *how,
+    char *why, size_t why_len)
 {
     struct bound *b = calloc(1, sizeof(*b));
-
-    if (b != NULL)
-        *b = (struct bound){.magic = BOUND_MAGIC,
-            .is_unix = at->is_unix,
-            .is_private = is_private,
-            .depth = depth,
-            .fd = -1,
-            .lock_fd = -1};
-    return b;
-}
-
-/* Takes b. */
-static int
-bound_open(
-    struct bound **out, struct bound *b, const struct conf_address *at, char *why, size_t why_len)
-{
     int err;
 
     if (b == NULL)
         return TERR_NOMEM;
+    *b = (struct bound){
+        .magic = BOUND_MAGIC, .is_unix = at->is_unix, .depth = how->depth, .fd = -1, .lock_fd = -1};
     if (bound_inherit(b, at))
         err = 0;
     else
-        err = at->is_unix ? bound_unix(b, at, why, why_len) : bound_tcp(b, at, why, why_len);
+        err = at->is_unix ? bound_unix(b, at, how, why, why_len) : bound_tcp(b, at, why, why_len);
     if (err != 0) {
         listen_release(&b);
         return err;
     }
     *out = b;
     return 0;
-}
-
-int
-listen_bind(struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len)
-{
-    return bound_open(out, bound_new(at, depth, false), at, why, why_len);
-}
-
-int
-listen_bind_private(
-    struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len)
-{
-    return bound_open(out, bound_new(at, depth, true), at, why, why_len);
 }
 
 const char *

@@ -20,6 +20,7 @@
 #define TARN_LISTENER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "daemon/base/loop.h"
 
@@ -28,12 +29,15 @@ struct conf_address;
 struct listen_sockets;
 struct listener;
 
-/* 0, or TERR_* with a sentence in `why`. */
-int listen_bind(
-    struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len);
-/* The same; a Unix socket is for this user alone (mode 0600). */
-int listen_bind_private(
-    struct bound **out, const struct conf_address *at, int depth, char *why, size_t why_len);
+struct listen_how {
+    int depth;                /* of the kernel's queue of new connections */
+    int64_t mode;             /* of a Unix socket's file */
+    const char *user, *group; /* whose it is, by name or number; "": as it comes */
+};
+
+/* 0, or TERR_* with a sentence in `why`.  Nobody gets into a Unix socket before it has its mode. */
+int listen_bind(struct bound **out, const struct conf_address *at, const struct listen_how *how,
+    char *why, size_t why_len);
 /* "127.0.0.1:8080", "[::1]:8080" or "unix:/path": what clients connect to. */
 const char *listen_address(const struct bound *b);
 /* The process gives the address back; a Unix socket's file is removed, unless others have it. */

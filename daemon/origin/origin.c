@@ -210,6 +210,8 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b, boo
     pool = origins_pool(os, b);
     if (pool == NULL)
         return TERR_NOMEM;
+    if (b->conf->proxy_header != 0)
+        fresh = true; /* it was said who the client is, once for all that follows */
     if (!fresh && (oc = origin_pool_take(pool, user)) != NULL) {
         counter_add(os->counters, COUNTER_backend_conn_reused, 1);
         *out = oc;
@@ -357,7 +359,7 @@ origin_give(struct origin_conn **ocp)
     os = oc->origins;
     conf = oc->backend->conf;
     if (os->draining || !h1_origin_reusable(oc->h1) || oc->pool->nidle >= conf->max_idle ||
-        backend_is_retired(oc->backend) ||
+        conf->proxy_header != 0 || backend_is_retired(oc->backend) ||
         !backend_is_at(oc->backend, oc->place, &oc->generation)) {
         origin_conn_free(oc);
         return;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/http/proxy_header.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
 
@@ -94,6 +95,28 @@ probe_write_request(struct probe *p, const struct probe_conf *conf)
     return 0;
 }
 
+/* In front of the request: this connection is for no client. */
+static int
+probe_write_header(struct probe *p)
+{
+    unsigned version = (unsigned)p->backend->conf->proxy_header;
+    char header[PROXY_HEADER_WRITE_MAX];
+    size_t len = version > 0 ? proxy_header_write(header, version, NULL) : 0;
+    char *both;
+
+    if (len == 0)
+        return 0;
+    both = malloc(len + p->request_len);
+    if (both == NULL)
+        return TERR_NOMEM;
+    memcpy(both, header, len);
+    memcpy(both + len, p->request, p->request_len);
+    free(p->request);
+    p->request = both;
+    p->request_len += len;
+    return 0;
+}
+
 static unsigned
 probe_good_of(uint64_t happy, unsigned window)
 {
@@ -116,7 +139,10 @@ probe_new(struct probe **out, struct backend *b, const struct probe_conf *conf)
     p->conf = *conf;
     p->conf.url = p->conf.request = NULL; /* written into p->request */
     err = probe_settle_conf(&p->conf) ? probe_write_request(p, conf) : TERR_INVALID;
+    if (err == 0)
+        err = probe_write_header(p);
     if (err != 0) {
+        free(p->request);
         OBJ_FREE(p);
         return err;
     }

@@ -131,6 +131,9 @@ fetch_do_send(struct fetch *f)
     int rc;
 
     if (!f->begun) {
+        rc = fetch_write_preface(f);
+        if (rc != 0)
+            return fetch_fail(f, rc);
         origin_begin(f->conn, (enum http_method)f->asked);
         f->begun = true;
         f->told_head = f->told_verdict = false;

@@ -9,6 +9,27 @@
 #include "daemon/proxy/req_priv.h"
 #include "daemon/shm/elog.h"
 
+/* Where nobody told anything the connection's own ends are those of the client. */
+static void
+fetch_policy_told(struct fetch_policy *v, const struct exchange *x)
+{
+    const struct exchange_told *told = x->conn->told;
+
+    if (told != NULL)
+        v->told = *told;
+    v->told.nhops = 0; /* they go with the exchange */
+    v->told.hops = NULL;
+    v->told.cred = NULL;
+    if (told == NULL) {
+        memcpy(v->told.remote_addr, v->peer_addr, sizeof(v->told.remote_addr));
+        v->told.remote_port = v->peer_port;
+    }
+    if (!v->told.has_server) {
+        memcpy(v->told.server_addr, v->local_addr, sizeof(v->told.server_addr));
+        v->told.server_port = v->local_port;
+    }
+}
+
 int
 fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
 {
@@ -40,6 +61,7 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
     };
     memcpy(v->peer_addr, x->peer_addr, sizeof(v->peer_addr));
     x->ops->local((struct exchange *)(uintptr_t)x, v->local_addr, &v->local_port);
+    fetch_policy_told(v, x);
     f->vcl = v;
     return v->identity.ptr == NULL ? TERR_NOMEM : 0;
 }

@@ -20,6 +20,7 @@ struct fetch_policy {
     /* of the client, who may have left */
     uint8_t peer_addr[16], local_addr[16];
     uint16_t peer_port, local_port;
+    struct exchange_told told; /* the client's ends, as they are or as they were told */
     struct slice identity, endpoint, socket;
     uint64_t session;
     /* what was said */

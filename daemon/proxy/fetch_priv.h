@@ -83,14 +83,16 @@ struct fetch {
     struct waiter space; /* BODY: room in storage */
     struct arena arena;
     struct http_head req; /* the request, copied */
-    struct slice host, key_text, client, id;
-    uint64_t xid;                 /* of the request that it was started for */
-    bool told_head, told_verdict; /* in the log, of this attempt */
-    uint64_t start_us;            /* monotonic */
-    int64_t sent_ms, received_ms; /* wall clock */
-    int64_t came_ms;              /* received_ms, monotonic */
-    struct slice request;         /* its head as sent */
-    size_t request_at;            /* sent so far */
+    struct slice host, key_text, client, forwarded, id;
+    uint64_t xid;                    /* of the request that it was started for */
+    bool told_head, told_verdict;    /* in the log, of this attempt */
+    uint64_t start_us;               /* monotonic */
+    int64_t sent_ms, received_ms;    /* wall clock */
+    int64_t came_ms;                 /* received_ms, monotonic */
+    const struct proxy_header *ends; /* for a backend with proxy_header, without a policy; arena */
+    struct slice preface;            /* a PROXY header, what is left of it to be sent */
+    struct slice request;            /* its head as sent */
+    size_t request_at;               /* sent so far */
     /* the request's body */
     struct stobj *upload;
     uint64_t upload_length;
@@ -167,6 +169,8 @@ void fetch_invalidate(struct fetch *f, const struct http_head *head);
 
 /* fetch_send.c: 0 when the request is sent whole, TERR_AGAIN, or what went wrong. */
 int fetch_send(struct fetch *f);
+/* What goes before the request on a connection of its own.  0 or TERR_NOMEM. */
+int fetch_write_preface(struct fetch *f);
 void fetch_close_upload(struct fetch *f);
 void fetch_rewind_upload(struct fetch *f); /* that is kept: from its beginning */
 

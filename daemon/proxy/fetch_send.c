@@ -3,7 +3,8 @@
 #include <stdio.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/proxy/fetch_priv.h"
+#include "daemon/http/proxy_header.h"
+#include "daemon/proxy/fetch_policy.h"
 
 static size_t
 fetch_skip(struct slice *s, size_t n)
@@ -15,19 +16,47 @@ fetch_skip(struct slice *s, size_t n)
     return n;
 }
 
+int
+fetch_write_preface(struct fetch *f)
+{
+    const struct fetch_policy *v = f->vcl;
+    struct proxy_header who = {.told = true};
+    char *out;
+
+    f->preface = slice_of(NULL, 0);
+    if (f->conf->proxy_header == 0)
+        return 0;
+    if (v != NULL) {
+        memcpy(who.src, v->peer_addr, sizeof(who.src));
+        memcpy(who.dst, v->told.server_addr, sizeof(who.dst));
+        who.src_port = v->peer_port;
+        who.dst_port = v->told.server_port;
+    }
+    out = arena_alloc(&f->arena, PROXY_HEADER_WRITE_MAX);
+    if (out == NULL)
+        return TERR_NOMEM;
+    f->preface = slice_of(
+        out, proxy_header_write(out, (unsigned)f->conf->proxy_header, v != NULL ? &who : f->ends));
+    return 0;
+}
+
 /* What is left of the head and of the pieces behind it, in one write: head and body share a packet.
  * 1: all of it is sent; 0: not now; TERR_CLOSED. */
 static int
 fetch_send_laid(struct fetch *f)
 {
     struct slice head = slice_of(f->request.ptr + f->request_at, f->request.len - f->request_at);
-    struct iovec iov[1 + ARRAY_LEN(f->pieces)];
+    struct iovec iov[2 + ARRAY_LEN(f->pieces)];
     bool more = f->upload != NULL && !f->upload_ended && stobj_len(f->upload) > f->upload_at;
     unsigned n = 0;
     ssize_t sent;
 
+    if (f->preface.len > 0) {
+        memcpy(&iov[0].iov_base, &f->preface.ptr, sizeof(iov[0].iov_base));
+        iov[n++].iov_len = f->preface.len;
+    }
     if (head.len > 0) {
-        memcpy(&iov[0].iov_base, &head.ptr, sizeof(iov[0].iov_base));
+        memcpy(&iov[n].iov_base, &head.ptr, sizeof(iov[n].iov_base));
         iov[n++].iov_len = head.len;
     }
     for (unsigned i = f->piece; i < f->npieces; i++) {
@@ -40,6 +69,7 @@ fetch_send_laid(struct fetch *f)
     if (sent <= 0)
         return (int)sent;
     fetch_deadline(f, f->proxy->params.backend_send_timeout);
+    sent -= (ssize_t)fetch_skip(&f->preface, (size_t)sent);
     n = (unsigned)fetch_skip(&head, (size_t)sent);
     f->request_at += n;
     for (sent -= n; f->piece < f->npieces; f->piece++) {

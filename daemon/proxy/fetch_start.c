@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/forward.h"
+#include "daemon/http/proxy_header.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
 
@@ -22,7 +22,8 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     size_t fields = h->nfields * sizeof(struct http_field);
     char *bytes = arena_alloc(&f->arena, (size_t)h->len + 1);
     struct http_field *copy = arena_alloc(&f->arena, fields + 1);
-    char id[24], client[ADDRESS_TEXT_MAX];
+    enum proxy_forwards forwards = spec->edited ? FORWARDS_NONE : f->proxy->forwards;
+    char id[24];
 
     if (bytes == NULL || copy == NULL)
         return TERR_NOMEM;
@@ -34,13 +35,14 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     snprintf(id, sizeof(id), "%016llx", (unsigned long long)x->xid);
     f->host = arena_copy(&f->arena, spec->host);
     f->key_text = arena_copy(&f->arena, spec->key_text);
-    /* Who comes over a Unix socket has no address to tell. */
-    address_text(x->peer_addr, client);
-    f->client = arena_copy(&f->arena,
-        spec->edited || address_is_unix(x->peer_addr) ? slice_of("", 0) : slice_str(client));
+    f->client = f->forwarded = slice_of("", 0);
+    if ((forwards & FORWARDS_X_FORWARDED_FOR) != 0)
+        f->client = req_forwarded(x, &f->arena, false);
+    if ((forwards & FORWARDS_FORWARDED) != 0)
+        f->forwarded = req_forwarded(x, &f->arena, true);
     f->id = arena_copy(&f->arena, slice_str(id));
     if (f->host.ptr == NULL || f->key_text.ptr == NULL || f->client.ptr == NULL ||
-        f->id.ptr == NULL)
+        f->forwarded.ptr == NULL || f->id.ptr == NULL)
         return TERR_NOMEM;
     return 0;
 }
@@ -70,6 +72,7 @@ fetch_write_request(struct fetch *f)
         .host = f->conf != NULL && f->conf->host_header[0] != '\0' ? slice_str(f->conf->host_header)
                                                                    : f->host,
         .client_address = f->client,
+        .forwarded = f->forwarded,
         .pseudonym = slice_str(params->http_via),
         .id_name = slice_str(params->request_id_header),
         .id_value = f->id,
@@ -77,8 +80,8 @@ fetch_write_request(struct fetch *f)
         .range = f->range,
         .if_range = f->if_range,
     };
-    size_t max = (size_t)f->req.len + 2048 + f->have.etag.len + f->have.last_modified.len +
-                 f->range.len + f->if_range.len;
+    size_t max = (size_t)f->req.len + 2048 + f->client.len + f->forwarded.len + f->have.etag.len +
+                 f->have.last_modified.len + f->range.len + f->if_range.len;
     char *out = arena_alloc(&f->arena, max);
     int n;
 
@@ -210,6 +213,30 @@ fetch_drop_upload(struct fetch *f)
     stobj_unref(&f->upload);
 }
 
+/* Who asks, and whom: while the exchange knows it.  Only where the backend is to be told. */
+static int
+fetch_note_ends(struct fetch *f, const struct exchange *x)
+{
+    const struct exchange_told *told = x->conn->told;
+    struct proxy_header *ends;
+
+    if (f->conf->proxy_header == 0)
+        return 0;
+    ends = arena_alloc(&f->arena, sizeof(*ends));
+    if (ends == NULL)
+        return TERR_NOMEM;
+    *ends = (struct proxy_header){.told = true, .src_port = x->peer_port};
+    memcpy(ends->src, x->peer_addr, sizeof(ends->src));
+    if (told != NULL && told->has_server) {
+        memcpy(ends->dst, told->server_addr, sizeof(ends->dst));
+        ends->dst_port = told->server_port;
+    } else {
+        x->ops->local((struct exchange *)(uintptr_t)x, ends->dst, &ends->dst_port);
+    }
+    f->ends = ends;
+    return 0;
+}
+
 /* The validator lies in a head that may go before the fetch does. */
 static int
 fetch_plan_rest(struct fetch *f, const struct fetch_spec *spec)
@@ -279,6 +306,8 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
         err = err == 0 ? failed : err;
     } else if (err == 0) {
         err = fetch_pick(f, spec->backend);
+        if (err == 0)
+            err = fetch_note_ends(f, x);
     }
     if (err == 0 && spec->upgrade)
         f->upgrade = http_get_one(&f->req, HTTP_F_UPGRADE);

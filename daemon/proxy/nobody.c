@@ -92,7 +92,7 @@ nobody_set_clock(struct clock *clock)
 static void
 nobody_join_world(struct nobody *w, struct policies *ps)
 {
-    static const struct exchange_conn conn = {"", ""};
+    static const struct exchange_conn conn = {.socket = "", .endpoint = ""};
     static const uint8_t nowhere[16];
     struct proxy *p = &w->proxy;
     struct req *r = &w->req;

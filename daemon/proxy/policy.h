@@ -140,6 +140,8 @@ int policy_get_common(struct vcl_run *r, enum vcl_var var, struct vcl_value *out
 /* policy_tag.c: tarn.tag, tarn.purge_tag. */
 int policy_tag(struct vcl_run *r, const struct vcl_value *args);
 int policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
+/* req_limit.c: tarn.rate_limit. */
+int policy_rate_limit(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
 
 /* policy_table.c: tarn.table_contains, tarn.table_lookup. */
 int policy_table_contains(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);

@@ -349,6 +349,8 @@ policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsign
         return policy_tag(r, args);
     case VCL_FN_TARN_PURGE_TAG:
         return policy_purge_tag(r, args, out);
+    case VCL_FN_TARN_RATE_LIMIT:
+        return policy_rate_limit(r, args, out);
     case VCL_FN_TARN_TABLE_CONTAINS:
         return policy_table_contains(r, args, out);
     case VCL_FN_TARN_TABLE_LOOKUP:

@@ -252,6 +252,7 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
         .dns_ttl = params->dns_ttl,
         .max_connections = d->max_connections,
         .max_idle = 64,
+        .proxy_header = d->proxy_header,
     };
     const char *why = NULL;
     char full[160];

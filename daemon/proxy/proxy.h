@@ -23,6 +23,7 @@ struct fetch;
 struct policy;
 struct policy_set;
 struct policy_use;
+struct rates;
 struct req;
 struct tables_share;
 
@@ -63,16 +64,26 @@ struct policy_ctx {
     struct fetch *fetch; /* backend side; else NULL */
 };
 
+/* Which fields say to the backend who asks (parameters.forwarded): bits. */
+enum proxy_forwards {
+    FORWARDS_NONE = 0,
+    FORWARDS_X_FORWARDED_FOR = 1,
+    FORWARDS_FORWARDED = 2,
+    FORWARDS_BOTH = 3,
+};
+
 #define PROXY_MAGIC OBJ_TAG('p', 'r', 'o', 'x')
 struct proxy {
     uint32_t magic;
     unsigned nreqs, nfetches;
     struct list fetches; /* under way */
     struct loop *loop;
+    enum proxy_forwards forwards;
     struct conf_params params; /* the file's, but for what was changed while running */
     struct cache *cache;
     struct storage *storage; /* bodies and heads */
     struct storage *synth;   /* answers of our own */
+    struct rates *rates;     /* NULL: nothing is limited */
     uint64_t storage_bytes;
     struct registry *registry; /* of backends */
     struct origins *origins;
@@ -128,5 +139,10 @@ proxy_random(struct proxy *p)
 
 /* exchange_start_f; ctx is the proxy. */
 void req_start(void *ctx, struct exchange *x);
+/* The same where the configuration names trusted_proxies or limits: the client is whom the
+ * former say it is, and who asks too often is answered 429. */
+void req_start_checked(void *ctx, struct exchange *x);
+/* The one of the two that this configuration needs. */
+exchange_start_f *req_start_of(const struct conf *conf);
 
 #endif

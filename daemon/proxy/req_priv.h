@@ -80,6 +80,7 @@ struct req {
     uint32_t key_len;           /* of proxy->key_text, in the turn that made it */
     uint32_t host_at, host_len; /* the normal authority, in it */
     uint16_t synth_status;
+    uint16_t retry_after_s; /* SYNTH, 429 */
     /* what the client wants, when it says so */
     struct fresh_ask ask;            /* .any: its Cache-Control has something for caches */
     const struct range_spec *ranges; /* in the arena */
@@ -227,6 +228,15 @@ void req_show_head(const struct req *r, struct vcl_run *run);
 int req_edit_resp(struct req *r); /* r->policy.resp is there */
 struct slice req_identity(const struct req *r);
 struct slice req_reason(const struct req *r); /* SYNTH */
+
+/* req_client.c: by the fields of a trusted proxy, if it came from one. */
+void req_find_client(struct proxy *p, struct exchange *x);
+/* req_limit.c: before anything else of it is done. */
+void req_check_limits(struct req *r);
+/* Who asks, as the value of X-Forwarded-For, or of Forwarded.  .len 0: he has no address;
+ * .ptr NULL: no memory. */
+struct slice req_forwarded(const struct exchange *x, struct arena *a, bool forwarded);
+enum proxy_forwards proxy_forwards_of(const char *word);
 
 /* req_log.c: one record when it is over. */
 void req_log(struct req *r);

@@ -4,6 +4,10 @@
 #include "daemon/base/terr.h"
 #include "daemon/proxy/req_priv.h"
 
+enum {
+    RETRY_AFTER_S = 5 /* what is not there may be by then */
+};
+
 #define PAGE_TOP                                                        \
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">" \
     "<meta name=\"viewport\" content=\"width=device-width\"><title>"
@@ -33,6 +37,8 @@ req_sentence(unsigned status)
         return "The address in the request is longer than this server accepts.";
     case 417:
         return "The request expects something that this server does not know.";
+    case 429:
+        return "You have asked too often in a short time. Please try again in a moment.";
     case 431:
         return "The request's header fields are larger than this server accepts.";
     case 501:
@@ -56,11 +62,14 @@ req_synth_head(struct req *r, const char *reason)
 {
     struct proxy *p = r->proxy;
     size_t max = 512;
-    char *out = arena_alloc(&r->x->arena, max);
+    char *out = arena_alloc(&r->x->arena, max), retry[32] = "";
     int n;
 
     if (out == NULL)
         return TERR_NOMEM;
+    if (r->synth_status == 503 || r->synth_status == 429)
+        snprintf(retry, sizeof(retry), "Retry-After: %u\r\n",
+            r->synth_status == 503 ? RETRY_AFTER_S : r->retry_after_s);
     n = snprintf(out, max,
         "HTTP/1.1 %u %s\r\nServer: %s\r\nDate: %s\r\n"
         "%sCache-Control: no-store\r\n%s%s",
@@ -69,7 +78,7 @@ req_synth_head(struct req *r, const char *reason)
         r->synth_status == 405 || r->synth_status == 204
             ? "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
             : "",
-        r->synth_status == 503 ? "Retry-After: 5\r\n" : "");
+        retry);
     tassert(n > 0 && (size_t)n < max);
     r->resp.block = slice_of(out, (size_t)n);
     return 0;

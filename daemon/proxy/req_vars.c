@@ -22,12 +22,30 @@ req_of(const struct vcl_run *run)
 static int
 req_edit_client(struct req *r, struct head_edit *e)
 {
-    char text[ADDRESS_TEXT_MAX];
+    static const struct {
+        enum proxy_forwards bit;
+        const char *name;
+        enum http_field_id id;
+    } rows[] = {
+        {FORWARDS_X_FORWARDED_FOR, "X-Forwarded-For", HTTP_F_X_FORWARDED_FOR},
+        {FORWARDS_FORWARDED, "Forwarded", HTTP_F_FORWARDED},
+    };
+    int err = 0;
 
-    if (address_is_unix(r->x->peer_addr))
-        return 0;
-    address_text(r->x->peer_addr, text);
-    return head_edit_set(e, SLICE_LIT("X-Forwarded-For"), HTTP_F_X_FORWARDED_FOR, slice_str(text));
+    for (unsigned i = 0; i < ARRAY_LEN(rows) && err == 0; i++) {
+        bool forwarded = rows[i].bit == FORWARDS_FORWARDED;
+        struct slice who = slice_of("", 0);
+
+        if ((r->proxy->forwards & rows[i].bit) != 0)
+            who = req_forwarded(r->x, &r->x->arena, forwarded);
+        else if (!forwarded)
+            head_edit_unset(e, slice_str(rows[i].name), rows[i].id);
+        if (who.ptr == NULL)
+            return TERR_NOMEM;
+        if (who.len > 0)
+            err = head_edit_set(e, slice_str(rows[i].name), rows[i].id, who);
+    }
+    return err;
 }
 
 int
@@ -405,6 +423,17 @@ req_ip(struct vcl_run *run, bool local)
     return policy_ip(run, addr, port);
 }
 
+/* As somebody in front of us tells it: only where there is one. */
+static struct vcl_ip *
+req_ip_told(struct vcl_run *run, enum vcl_var var, const struct exchange_told *told)
+{
+    if (var == VCL_VAR_REMOTE_IP)
+        return policy_ip(run, told->remote_addr, told->remote_port);
+    if (var == VCL_VAR_SERVER_IP && told->has_server)
+        return policy_ip(run, told->server_addr, told->server_port);
+    return req_ip(run, var != VCL_VAR_CLIENT_IP);
+}
+
 static int
 req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
@@ -414,11 +443,11 @@ req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     switch ((unsigned)var) {
     case VCL_VAR_CLIENT_IP:
     case VCL_VAR_REMOTE_IP:
-        out->ip = req_ip(run, false);
-        return out->ip == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_SERVER_IP:
     case VCL_VAR_LOCAL_IP:
-        out->ip = req_ip(run, true);
+        out->ip = r->x->conn->told != NULL
+                      ? req_ip_told(run, var, r->x->conn->told)
+                      : req_ip(run, var == VCL_VAR_SERVER_IP || var == VCL_VAR_LOCAL_IP);
         return out->ip == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_CLIENT_IDENTITY:
         s = req_identity(r);

@@ -13,6 +13,8 @@
     X(sess, dropped, COUNTER, "Client connections closed at once: max_connections or no memory")   \
     X(sess, emfile, COUNTER, "Connections not accepted for want of a file descriptor")             \
     X(sess, timeout, COUNTER, "Client connections closed by a timeout")                            \
+    X(sess, proxied, COUNTER, "Client connections that began with a PROXY header")                 \
+    X(sess, proxied_bad, COUNTER, "Closed: a PROXY header is missing, malformed, or not trusted")  \
     X(req, total, COUNTER, "Requests, malformed ones included")                                    \
     X(req, bad, COUNTER, "Requests answered 4xx or cut off because they were malformed")           \
     X(req, hit, COUNTER, "Requests answered from a stored response")                               \
@@ -26,6 +28,9 @@
     X(req, coalesced, COUNTER, "Requests answered by a fetch that another had started")            \
     X(req, synth, COUNTER, "Requests that Tarn answered itself")                                   \
     X(req, restarted, COUNTER, "Times a policy began a request again")                             \
+    X(req, limited, COUNTER, "Requests answered 429: over one of the limits of the configuration") \
+    X(limit, refused, COUNTER, "Times a bucket was empty, of limits and of tarn.rate_limit")       \
+    X(limit, forgotten, COUNTER, "Buckets that were not full yet when another took their place")   \
     X(policy, failed, COUNTER, "Runs of a policy that failed, by return(fail) or by a mistake")    \
     X(req, bytes_in, COUNTER, "Bytes of requests, heads and bodies")                               \
     X(resp, head_bytes, COUNTER, "Bytes of response heads sent to clients")                        \

@@ -528,6 +528,45 @@ class Ways(unittest.TestCase):
         self.assertEqual(told("POST", "/v1/stop", "Bearer " + TOKEN).status, 200)
         self.ends(it)
 
+    def test_who_may_look_and_who_may_change(self):
+        me, mine = os.getuid(), os.getgid()
+        value = {"value": "3"}
+        for allow, looks, changes in (
+                (f"{{read: ['user:{me}']}}", 200, 403), (f"{{write: ['user:{me}']}}", 200, 200),
+                (f"{{read: ['user:{me + 1}'], write: ['group:{mine}']}}", 200, 200),
+                ("{}", 403, 403), (f"{{read: ['group:{mine + 1}', 10.0.0.0/8]}}", 403, 403),
+                ("{read: [unix], write: []}", 200, 403)):
+            it = self.start(more=", allow: " + allow)
+            self.addCleanup(it.tidy)
+            path = os.path.join(it.dir, "admin.sock")
+
+            def told(method, target, body=None, path=path):
+                c = UnixConnection(path)
+                try:
+                    return ask(c, method, target, body)
+                finally:
+                    c.close()
+
+            self.assertEqual(told("GET", "/healthz").status, 200)
+            answer = told("GET", "/v1/status")
+            self.assertEqual(answer.status, looks, allow)
+            if looks == 403:
+                self.assertEqual(answer.json["error"],
+                                 f"allow.read does not have uid {me}, gid {mine}")
+            answer = told("PUT", "/v1/parameters/max_restarts", value)
+            self.assertEqual(answer.status, changes, allow)
+            if changes == 403:
+                self.assertIn("allow.write", answer.json["error"])
+            self.assertEqual(it.close(), 0)
+
+    def test_who_is_allowed_has_to_be_somebody(self):
+        it = subprocess.run([program, "-t", "-c", "/dev/stdin"], capture_output=True, text=True,
+                            check=False, timeout=tarnd.PATIENCE_S,
+                            input="backends: {o: {address: '127.0.0.1:9'}}\n"
+                                  "admin: {allow: {read: ['user:nobody-has-this-name']}}\n")
+        self.assertEqual(it.returncode, 2)
+        self.assertIn("names no user that there is", it.stderr)
+
     def test_tcp_without_a_token_is_not_configured(self):
         it = subprocess.run([program, "-t", "-c", "/dev/stdin"], capture_output=True, text=True,
                             check=False, timeout=tarnd.PATIENCE_S,

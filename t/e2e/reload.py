@@ -210,6 +210,25 @@ class Reload(unittest.TestCase):
         self.assertIn(" 0s", self.ctl("param", "list", "default_ttl"))
         self.assertEqual(self.body("/x"), "a")
 
+    def test_limits_and_trusted_proxies_come_and_go(self):
+        origin = named("a")
+        config = f"backends: {{ o: {{ address: '{origin.address}' }} }}\n"
+        limits = "limits: [{path: /few, rate: 1, per: 1h}]\n"
+
+        def status(*lines):
+            return self.tarnd.ask("/few", *lines).status
+
+        self.start(config)
+        self.assertEqual([status() for _ in range(3)], [200] * 3)
+        self.reload(config + limits)
+        tarnd.wait_until(lambda: status() == 429, "nobody is limited")
+        self.assertEqual(self.body("/many"), "a")
+        self.reload(config + limits + "trusted_proxies: 127.0.0.1\n")
+        tarnd.wait_until(lambda: status("X-Forwarded-For: 192.0.2.1") == 200, "nobody is trusted")
+        tarnd.wait_until(lambda: status("X-Forwarded-For: 192.0.2.1") == 429, "still not limited")
+        self.reload(config)
+        tarnd.wait_until(lambda: status() == 200, "still limited")
+
     def test_the_policy_is_read_anew(self):
         a, b = named("a"), named("b")
         config = f"backends: {{ o: {{ address: '{a.address}' }} }}\nvcl: p.vcl\n"

@@ -96,6 +96,33 @@ TEST(admin, status_says_what_is_bound_and_in_use)
     world_close();
 }
 
+/* Who asks here comes by a Unix socket whose peer is not known. */
+TEST(admin, who_may_look_need_not_be_allowed_to_change)
+{
+    static const struct {
+        const char *allow;
+        unsigned get, put;
+    } rows[] = {
+        {"{allow: {read: [unix]}}", 200, 403},
+        {"{allow: {write: [unix]}}", 200, 400},
+        {"{allow: {read: [10.0.0.0/8], write: ['user:0']}}", 403, 403},
+        {"{allow: {}}", 403, 403},
+        {"{}", 200, 400},
+    };
+
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+        world_open(rows[i].allow);
+        json_decref(answer("GET /healthz" H, NULL, 200));
+        json_decref(answer("GET /v1/status" H, NULL, rows[i].get));
+        json_decref(answer("PUT /v1/parameters/max_restarts" H, "{}", rows[i].put));
+        world_close();
+    }
+    world_open("{allow: {read: [unix]}}");
+    expect("POST /v1/stop" H, NULL, 403, "error", "allow.write does not have unix");
+    CHECK_EQ(0, world.stops);
+    world_close();
+}
+
 TEST(admin, without_the_token_nothing_but_health_is_told)
 {
     static const char *const wrong[] = {
@@ -742,6 +769,7 @@ main(void)
         TEST_ENTRY(admin, a_method_that_a_path_does_not_take_is_told_those_it_does),
         TEST_ENTRY(admin, head_has_the_length_of_get_and_no_body),
         TEST_ENTRY(admin, status_says_what_is_bound_and_in_use),
+        TEST_ENTRY(admin, who_may_look_need_not_be_allowed_to_change),
         TEST_ENTRY(admin, without_the_token_nothing_but_health_is_told),
         TEST_ENTRY(admin, another_sites_page_may_ask_nothing),
         TEST_ENTRY(admin, the_page_comes_without_the_token_and_runs_nothing_but_its_own_script),

@@ -133,6 +133,38 @@ TEST(conf_compare, listeners_are_their_addresses)
         "listen: '127.0.0.1:2' ''\nlisten: '' '127.0.0.1:3'\n");
 }
 
+TEST(conf_compare, what_else_is_said_of_a_listener_needs_a_restart)
+{
+    const char *one = BACKEND "listen: [{address: 'unix:/tmp/a', mode: 0660}]\n";
+
+    expect_changes(one, BACKEND "listen: [{address: 'unix:/tmp/a', mode: 0600}]\n",
+        "! listen.unix:/tmp/a: '' ''\n");
+    expect_changes(one,
+        BACKEND "listen: [{address: 'unix:/tmp/a', mode: 0660, max_req_body: 1k}]\n",
+        "! listen.unix:/tmp/a: '' ''\n");
+    one = BACKEND "listen: [{address: '*:1', proxy_protocol: required, trusted: [10.0.0.0/8]}]\n";
+    expect_changes(one, one, "");
+    expect_changes(one,
+        BACKEND "listen: [{address: '*:1', proxy_protocol: required, trusted: [10.0.0.0/9]}]\n",
+        "! listen.*:1: '' ''\n");
+    expect_changes(one, BACKEND "listen: [{address: '*:1'}]\n", "! listen.*:1: '' ''\n");
+}
+
+TEST(conf_compare, lists_are_compared_by_what_they_say)
+{
+    expect_changes(
+        BACKEND "trusted_proxies: [10.0.0.0/8]\n", BACKEND "trusted_proxies: 10.0.0.0/8\n", "");
+    expect_changes(BACKEND "trusted_proxies: [10.0.0.0/8]\n",
+        BACKEND "trusted_proxies: [10.0.0.0/8, '::1']\n", "trusted_proxies: '' ''\n");
+    expect_changes(BACKEND, BACKEND "limits: [{path: /a}]\n", "limits: '' ''\n");
+    expect_changes(BACKEND "limits: [{path: /a, except: ['::1']}]\n",
+        BACKEND "limits: [{path: /a, except: ['::2']}]\n", "limits: '' ''\n");
+    expect_changes(BACKEND "admin: {allow: {read: ['user:1'], write: ['::1']}}\n",
+        BACKEND "admin: {allow: {read: ['user:1'], write: ['::1']}}\n", "");
+    expect_changes(BACKEND "admin: {allow: {read: ['user:1']}}\n",
+        BACKEND "admin: {allow: {read: ['group:1']}}\n", "! admin.allow: '' ''\n");
+}
+
 TEST(conf_compare, a_secret_is_not_told)
 {
     expect_changes(BACKEND "admin: {address: '127.0.0.1:1', token: abcdefghijklmnop}\n",
@@ -165,5 +197,7 @@ TEST_MAIN(TEST_ENTRY(conf_compare, the_same_file_changes_nothing),
     TEST_ENTRY(conf_compare, directors_are_compared_by_their_members_names),
     TEST_ENTRY(conf_compare, routes_are_compared_by_what_they_say),
     TEST_ENTRY(conf_compare, listeners_are_their_addresses),
+    TEST_ENTRY(conf_compare, what_else_is_said_of_a_listener_needs_a_restart),
+    TEST_ENTRY(conf_compare, lists_are_compared_by_what_they_say),
     TEST_ENTRY(conf_compare, a_secret_is_not_told),
     TEST_ENTRY(conf_compare, live_parameters_are_taken_and_others_are_not))

@@ -280,11 +280,12 @@ TEST(conf, unknown_keys_get_a_suggestion)
         "3:52 unknown key 'weight' in backend 'o'; it takes: address, host_header, "
         "connect_timeout, first_byte_timeout, between_bytes_timeout, idle_timeout, "
         "max_connections, queue_timeout, queue_max, max_idle, probe, eject_after, eject_for, "
-        "slow_start, dns_ttl\n"
+        "slow_start, dns_ttl, proxy_header\n"
         "4:1 unknown section 'default_tll'; did you mean the parameter 'default_ttl'? It belongs "
         "under 'parameters'\n"
-        "5:1 unknown section 'bogus'; there are: listen, workers, storage, probes, backends, "
-        "directors, routes, vcl, index, negative_cache, tables, admin, parameters\n"
+        "5:1 unknown section 'bogus'; there are: listen, workers, trusted_proxies, storage, "
+        "probes, backends, directors, routes, limits, vcl, index, negative_cache, tables, admin, "
+        "parameters\n"
         "6:14 unknown key 'timeout_ilde' in section 'parameters'; did you mean 'timeout_idle'?\n"
         "6:32 unknown key 'wobble' in section 'parameters'; conf/README.md lists them\n");
 }
@@ -484,11 +485,40 @@ TEST(conf, all_errors_come_at_once_in_the_order_of_their_places)
         "5:10 workers: '-1' is negative: the least is 1\n");
 }
 
+TEST(conf, edges_are_checked)
+{
+    expect_errors("backends: {o: {address: '127.0.0.1:9'}}\n"
+                  "trusted_proxies: [10.0.0.1/8, {}]\n",
+        "2:19 trusted_proxies: '10.0.0.1/8' is not an address, or a network without a bit behind "
+        "its "
+        "prefix, as in 192.0.2.1, 10.0.0.0/8 or \"2001:db8::/32\"\n"
+        "2:31 trusted_proxies: each of the list must be a text, as in 10.0.0.0/8\n");
+    expect_errors(
+        "backends: {o: {address: '127.0.0.1:9'}}\n"
+        "listen: [{address: '*:0', trusted: '::1'}, {address: '*:1', proxy_protocol: on}]\n",
+        "2:36 key 'trusted' says who may send a PROXY header: it needs `proxy_protocol: required`\n"
+        "2:77 proxy_protocol: 'on' is unknown: it is off or required\n");
+    expect_errors("backends: {o: {address: '127.0.0.1:9'}}\n"
+                  "listen: [{address: '*:0', mode: 0660}, {address: unix:/a, mode: 0888}]\n"
+                  "admin: {mode: 01000}\n",
+        "2:27 key 'mode' is for a Unix socket, and '*:0' is none: remove it\n"
+        "2:65 mode: '0888' is not a mode in octal, as in 0660\n"
+        "3:15 mode: '01000' is too large: the most is 0777\n");
+    expect_errors("backends: {o: {address: '127.0.0.1:9'}}\n"
+                  "limits:\n"
+                  "  - {rate: 10, per: 1d, burst: 71}\n"
+                  "  - {rate: 10000, per: 1ms}\n",
+        "3:5 burst: 71 at once take 86400000 ms for each 10 to be earned again, which is more than "
+        "7d: a smaller burst, or a higher rate\n"
+        "4:5 10000 requests in 1 ms are more than one a microsecond: no limit\n");
+}
+
 TEST(conf, nesting_has_a_bound)
 {
     expect_errors("a: [[[[[[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]]]]]",
-        "1:1 unknown section 'a'; there are: listen, workers, storage, probes, backends, "
-        "directors, routes, vcl, index, negative_cache, tables, admin, parameters\n"
+        "1:1 unknown section 'a'; there are: listen, workers, trusted_proxies, storage, probes, "
+        "backends, directors, routes, limits, vcl, index, negative_cache, tables, admin, "
+        "parameters\n"
         "1:19 nested more than 16 deep\n");
 }
 
@@ -596,8 +626,8 @@ TEST_MAIN(TEST_ENTRY(conf, wrong_numbers_are_refused_with_what_would_be_right),
     TEST_ENTRY(conf, broken_syntax_is_placed_and_explained),
     TEST_ENTRY(conf, what_stands_before_broken_syntax_is_checked_too),
     TEST_ENTRY(conf, all_errors_come_at_once_in_the_order_of_their_places),
-    TEST_ENTRY(conf, nesting_has_a_bound), TEST_ENTRY(conf, errors_have_a_bound),
-    TEST_ENTRY(conf, errors_are_printed_with_line_and_caret),
+    TEST_ENTRY(conf, edges_are_checked), TEST_ENTRY(conf, nesting_has_a_bound),
+    TEST_ENTRY(conf, errors_have_a_bound), TEST_ENTRY(conf, errors_are_printed_with_line_and_caret),
     TEST_ENTRY(conf, a_long_line_is_shown_around_its_error),
     TEST_ENTRY(conf, messages_are_printable),
     TEST_ENTRY(conf, a_file_that_cannot_be_read_is_an_error))

@@ -129,11 +129,54 @@ TEST(conf, a_file_with_a_backend_alone_gets_the_defaults)
 #define IS_FORMAT                            STRING_IS
 #define IS_OUTPUT                            STRING_IS
 #define IS_SYSLOG                            STRING_IS
+#define IS_FORWARDED                         STRING_IS
 #define X(name, type, def, least, most, doc) IS_##type(name, def)
     CONF_PARAM_TABLE(X)
 #undef X
     conf_free(&c);
     CHECK(c == NULL);
+    conf_free(&c);
+}
+
+TEST(conf, edges_are_read)
+{
+    const struct conf *c = load(
+        "listen:\n"
+        "  - {address: '*:0', proxy_protocol: required, trusted: [10.0.0.0/8, '::1', unix]}\n"
+        "  - {address: unix:/run/a.sock, mode: 0660, user: www-data, group: 33,\n"
+        "     max_req_body: 1MiB}\n"
+        "trusted_proxies: 192.0.2.0/24\n"
+        "backends: {o: {address: '127.0.0.1:9', proxy_header: 2}}\n"
+        "limits:\n"
+        "  - {host: A.test, path: /login, rate: 10, per: 1m, burst: 20, except: [10.0.0.0/8]}\n"
+        "  - {}\n"
+        "parameters: {forwarded: both}\n");
+
+    CHECK(conf_listen_is_proxied(&c->listens[0]) && !conf_listen_is_proxied(&c->listens[1]));
+    CHECK_EQ(3, c->listens[0].trusted.set.n);
+    CHECK_EQ(104, c->listens[0].trusted.set.nets[0].bits);
+    CHECK_EQ(128, c->listens[0].trusted.set.nets[1].bits);
+    CHECK(address_is_unix(c->listens[0].trusted.set.nets[2].addr));
+    CHECK_EQ(0, c->listens[1].trusted.set.n);
+    CHECK_EQ(0660, c->listens[1].mode);
+    CHECK_STR("www-data", c->listens[1].user);
+    CHECK_STR("33", c->listens[1].group);
+    CHECK_EQ(0666, c->listens[0].mode);
+    CHECK_EQ(1 << 20, c->listens[1].max_req_body);
+    CHECK_EQ(0, c->listens[0].max_req_body);
+    CHECK_EQ(1, c->trusted_proxies.set.n);
+    CHECK_EQ(120, c->trusted_proxies.set.nets[0].bits);
+    CHECK_EQ(2, c->backends[0].proxy_header);
+    CHECK_EQ(2, c->nlimits);
+    CHECK_STR("a.test", c->limits[0].host);
+    CHECK_STR("/login", c->limits[0].path);
+    CHECK_EQ(10, c->limits[0].rate);
+    CHECK_EQ(60000, c->limits[0].per);
+    CHECK_EQ(20, c->limits[0].burst);
+    CHECK_EQ(1, c->limits[0].except.set.n);
+    CHECK_EQ(100, c->limits[1].rate);
+    CHECK_EQ(0, c->limits[1].except.set.n);
+    CHECK_STR("both", c->params.forwarded);
     conf_free(&c);
 }
 
@@ -444,6 +487,7 @@ TEST(conf, shipped_yaml_loads_and_holds_the_defaults)
 #define SAME_FORMAT                          STRINGS_SAME
 #define SAME_OUTPUT                          STRINGS_SAME
 #define SAME_SYSLOG                          STRINGS_SAME
+#define SAME_FORWARDED                       STRINGS_SAME
 #define X(name, type, def, least, most, doc) SAME_##type(name)
     CONF_PARAM_TABLE(X)
 #undef X
@@ -539,7 +583,7 @@ TEST_MAIN(TEST_ENTRY(conf, a_file_with_a_backend_alone_gets_the_defaults),
     TEST_ENTRY(conf, a_name_without_address_is_named_in_the_error),
     TEST_ENTRY(conf, a_text_is_loaded_without_resolving_names),
     TEST_ENTRY(conf, a_file_is_loaded_from_disk_with_names_resolved),
-    TEST_ENTRY(conf, defaults_obey_their_own_rows),
+    TEST_ENTRY(conf, edges_are_read), TEST_ENTRY(conf, defaults_obey_their_own_rows),
     TEST_ENTRY(conf, shipped_yaml_loads_and_holds_the_defaults),
     TEST_ENTRY(conf, shipped_yaml_is_what_the_generator_prints),
     TEST_ENTRY(conf, schema_is_what_the_generator_prints),

@@ -267,7 +267,7 @@ says_split(const char *text, size_t at)
     says(text + at, strlen(text) - at);
 }
 
-static void
+static inline void
 wake(struct answer *a)
 {
     task_wake(&a->task);

@@ -106,6 +106,8 @@ TEST(inherit, sockets_are_found_by_what_they_are_bound_to)
     inherit_close();
 }
 
+static const struct listen_how how = {.depth = 4, .mode = 0600, .user = "", .group = ""};
+
 TEST(inherit, a_free_port_stays_the_same_one)
 {
     struct sockaddr_storage addr;
@@ -118,7 +120,7 @@ TEST(inherit, a_free_port_stays_the_same_one)
 
     at = address_of("127.0.0.1:0", &addr, &len, 0);
     for (int i = 0; i < 2; i++) {
-        CHECK_EQ(0, listen_bind(&b[i], &at, 4, why, sizeof(why)));
+        CHECK_EQ(0, listen_bind(&b[i], &at, &how, why, sizeof(why)));
         CHECK(!listen_is_inherited(b[i]));
         CHECK_EQ(0, listen_share(b[i], 2));
         listen_sockets(b[i], &kept[i]);
@@ -136,7 +138,7 @@ TEST(inherit, a_free_port_stays_the_same_one)
 
         snprintf(was, sizeof(was), "%s", listen_address(b[i]));
         listen_release(&b[i]);
-        CHECK_EQ(0, listen_bind(&b[i], &at, 4, why, sizeof(why)));
+        CHECK_EQ(0, listen_bind(&b[i], &at, &how, why, sizeof(why)));
         CHECK(listen_is_inherited(b[i]));
         CHECK_STR(was, listen_address(b[i]));
         CHECK_EQ(0, listen_share(b[i], 3)); /* one more worker */
@@ -160,7 +162,7 @@ TEST(inherit, a_unix_socket_that_is_shared_keeps_its_file)
     CHECK(mkdtemp(dir) != NULL);
     snprintf(path, sizeof(path), "%s/s", dir);
     snprintf(text, sizeof(text), "unix:%s", path);
-    CHECK_EQ(0, listen_bind_private(&b, &at, 4, why, sizeof(why)));
+    CHECK_EQ(0, listen_bind(&b, &at, &how, why, sizeof(why)));
     CHECK_EQ(0, listen_share(b, 1));
     listen_sockets(b, &kept);
     kept.fds[0] = dup(kept.fds[0]);
@@ -169,7 +171,7 @@ TEST(inherit, a_unix_socket_that_is_shared_keeps_its_file)
     CHECK_EQ(0, access(path, F_OK));
     setenv("TARN_LISTEN_FDS", line, 1);
     inherit_load();
-    CHECK_EQ(0, listen_bind_private(&b, &at, 4, why, sizeof(why)));
+    CHECK_EQ(0, listen_bind(&b, &at, &how, why, sizeof(why)));
     CHECK(listen_is_inherited(b));
     CHECK_STR(text, listen_address(b));
     listen_release(&b);

@@ -116,6 +116,27 @@ TEST(origin, a_connection_is_used_again_for_the_same_backend_only)
     pooling_close(&p);
 }
 
+TEST(origin, a_connection_that_told_who_the_client_is_serves_no_other)
+{
+    struct director *d;
+    struct origin_conn *oc;
+    struct stream *first;
+    struct pooling p;
+
+    pooling_open(&p);
+    p.conf.proxy_header = 2;
+    d = pooling_backend(&p);
+    oc = pooling_used(&p, d);
+    first = fake_newest;
+    origin_give(&oc);
+    CHECK(fake_is_closed(first));
+    CHECK_EQ(0, pooling_take(&p, &oc, d));
+    CHECK(fake_newest != first && !origin_reused(oc));
+    origin_discard(&oc);
+    director_drop(&d);
+    pooling_close(&p);
+}
+
 TEST(origin, a_backend_that_left_keeps_no_idle_connections)
 {
     struct director *d;
@@ -239,4 +260,5 @@ TEST_MAIN(TEST_ENTRY(origin, a_connection_is_used_again_for_the_same_backend_onl
     TEST_ENTRY(origin, a_connection_in_use_outlives_its_backend_and_is_then_closed),
     TEST_ENTRY(origin, a_sick_backend_is_not_connected_to),
     TEST_ENTRY(origin, max_connections_holds_for_all_pools_together),
+    TEST_ENTRY(origin, a_connection_that_told_who_the_client_is_serves_no_other),
     TEST_ENTRY(origin, as_many_idle_ones_are_kept_as_the_backend_says))

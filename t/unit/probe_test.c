@@ -375,6 +375,27 @@ TEST(probe, a_request_is_sent_as_it_is_however_slowly_it_goes)
     probing_close(&p);
 }
 
+TEST(probe, of_a_backend_with_a_proxy_header_is_for_no_client)
+{
+    static const char *const headers[] = {
+        "PROXY UNKNOWN\r\n", "\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00"};
+    struct conf_backend at = backend_at("b.test", 8080);
+    struct probe_conf c = conf_of("/");
+
+    for (unsigned version = 1; version <= 2; version++) {
+        size_t len = version == 1 ? 15 : 16;
+        struct probing p;
+
+        at.proxy_header = version;
+        probing_open(&p, &c, &at);
+        probing_connect(&p, 0);
+        CHECK(fake_got_len(p.s) > len + 6);
+        CHECK_MEM(headers[version - 1], fake_got(p.s), len);
+        CHECK_MEM("GET / ", fake_got(p.s) + len, 6);
+        probing_close(&p);
+    }
+}
+
 TEST(probe, they_are_an_interval_apart_and_never_two_at_once)
 {
     struct probe_conf c = conf_of("/");
@@ -486,6 +507,7 @@ TEST_MAIN(TEST_ENTRY(probe, by_default_the_first_good_answer_makes_it_well),
     TEST_ENTRY(probe, the_next_address_is_tried_when_one_refuses),
     TEST_ENTRY(probe, a_connection_that_does_not_come_up_is_given_up),
     TEST_ENTRY(probe, a_request_is_sent_as_it_is_however_slowly_it_goes),
+    TEST_ENTRY(probe, of_a_backend_with_a_proxy_header_is_for_no_client),
     TEST_ENTRY(probe, they_are_an_interval_apart_and_never_two_at_once),
     TEST_ENTRY(probe, one_whose_backend_left_stops),
     TEST_ENTRY(probe, the_operators_word_stands_while_probes_go_on),

@@ -1,0 +1,107 @@
+/* conf_allow.c -- who may ask of the admin listener what: networks, users and groups. */
+#include "conf/conf_priv.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A number, or a name that the system knows.  A text that is loaded without resolver asks
+ * nobody. */
+static bool
+allow_id(struct conf_cx *cx, struct conf_peer *to, const char *name)
+{
+    const struct passwd *pw = NULL;
+    const struct group *gr = NULL;
+    char *end;
+    unsigned long id = strtoul(name, &end, 10);
+
+    to->id = (uint32_t)id;
+    to->known = *name >= '0' && *name <= '9' && *end == '\0' && id < UINT32_MAX;
+    if (to->known || cx->resolve == NULL)
+        return true;
+    if (to->kind == CONF_PEER_USER)
+        pw = getpwnam(name);
+    else
+        gr = getgrnam(name);
+    to->known = pw != NULL || gr != NULL;
+    to->id = pw != NULL ? pw->pw_uid : gr != NULL ? gr->gr_gid : 0;
+    return to->known;
+}
+
+static bool
+allow_read_one(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_peer *to)
+{
+    static const struct {
+        const char *prefix, *what;
+        enum conf_peer_kind kind;
+    } rows[] = {{"user:", "user", CONF_PEER_USER}, {"group:", "group", CONF_PEER_GROUP}};
+
+    if (n->kind != YNODE_TEXT || ynode_is_null(n)) {
+        conf_fail(
+            cx, n, "%s: each of the list must be a text, as in user:root or 10.0.0.0/8", key->name);
+        return false;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        size_t len = strlen(rows[i].prefix);
+
+        if (n->text.len <= len || memcmp(n->text.ptr, rows[i].prefix, len) != 0)
+            continue;
+        to->kind = rows[i].kind;
+        if (allow_id(cx, to, n->text.ptr + len))
+            return true;
+        conf_fail_value(cx, key, n, "names no %s that there is", rows[i].what);
+        return false;
+    }
+    to->kind = CONF_PEER_NET;
+    to->known = true;
+    if (address_read_net(n->text.ptr, n->text.len, &to->net))
+        return true;
+    conf_fail_value(cx, key, n, "is none of user:NAME, group:NAME, an address and a network");
+    return false;
+}
+
+static void
+allow_read_list(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_peers *to)
+{
+    unsigned i = 0;
+
+    if (n->nchildren > CONF_NETS_MAX) {
+        conf_fail(cx, n, "%s.%s has %u entries: %d are possible", key->name, n->key->text.ptr,
+            n->nchildren, CONF_NETS_MAX);
+        return;
+    }
+    to->list = conf_alloc(cx, cx->keep, n->nchildren > 0 ? n->nchildren : 1, sizeof(*to->list));
+    if (to->list == NULL)
+        return;
+    for (const struct ynode *c = n->children; c != NULL; c = c->next)
+        if (allow_read_one(cx, key, c, &to->list[i]))
+            i++;
+    to->n = i;
+}
+
+bool
+conf_allow_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_allow *to)
+{
+    unsigned errors = cx->nerrors;
+    char quote[CONF_QUOTE_BYTES];
+
+    if (n->kind == YNODE_TEXT && n->text.len == 0)
+        return true;
+    if (!conf_kind_check(cx, n, YNODE_MAP, "key 'allow'"))
+        return false;
+    to->said = true;
+    for (const struct ynode *c = n->children; c != NULL; c = c->next) {
+        bool read = slice_eq(c->key->text, SLICE_LIT("read"));
+
+        if (!read && !slice_eq(c->key->text, SLICE_LIT("write")))
+            conf_fail(cx, c->key, "unknown key '%s' in %s; it takes: read, write",
+                conf_quote(quote, c->key->text), key->name);
+        else if (conf_kind_check(cx, c, YNODE_LIST, read ? "allow.read" : "allow.write"))
+            allow_read_list(cx, key, c, read ? &to->read : &to->write);
+    }
+    return cx->nerrors == errors;
+}

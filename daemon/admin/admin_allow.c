@@ -1,0 +1,67 @@
+/* admin_allow.c -- who may look, and who may change something: `allow` of the section admin. */
+#include <stdio.h>
+
+#include "conf/conf.h"
+#include "daemon/admin/admin_priv.h"
+#include "daemon/base/address.h"
+#include "daemon/http/exchange.h"
+
+static bool
+peer_in_group(const struct exchange_cred *cred, uint32_t gid)
+{
+    for (unsigned i = 0; i < cred->ngids; i++)
+        if (cred->gids[i] == gid)
+            return true;
+    return false;
+}
+
+static bool
+peer_is(const struct conf_peer *p, const struct exchange *x, const struct exchange_cred *cred)
+{
+    const struct address_nets net = {&p->net, 1};
+
+    switch (p->kind) {
+    case CONF_PEER_NET:
+        return address_in(&net, x->peer_addr);
+    case CONF_PEER_USER:
+        return p->known && cred != NULL && cred->uid == p->id;
+    case CONF_PEER_GROUP:
+        return p->known && cred != NULL && peer_in_group(cred, p->id);
+    }
+    TUNREACHABLE("kind of a peer");
+}
+
+static bool
+peers_have(
+    const struct conf_peers *peers, const struct exchange *x, const struct exchange_cred *cred)
+{
+    for (unsigned i = 0; i < peers->n; i++)
+        if (peer_is(&peers->list[i], x, cred))
+            return true;
+    return false;
+}
+
+bool
+admin_is_allowed(struct admin_call *c, const struct exchange *x)
+{
+    const struct conf_allow *allow = &c->admin->env.conf->admin->allow;
+    const struct exchange_cred *cred =
+        x->conn != NULL && x->conn->told != NULL ? x->conn->told->cred : NULL;
+    bool looks = c->method == HTTP_M_GET || c->method == HTTP_M_HEAD;
+    char who[96];
+
+    if (!allow->said || admin_is_public(c->path) || peers_have(&allow->write, x, cred) ||
+        (looks && peers_have(&allow->read, x, cred)))
+        return true;
+    if (cred != NULL)
+        snprintf(who, sizeof(who), "uid %u, gid %u", cred->uid, cred->gids[0]);
+    else
+        address_text(x->peer_addr, who);
+    admin_fail(c, 403,
+        looks
+            ? "it needs user:NAME, group:NAME or a network in allow.read or allow.write of admin, "
+              "in tarn.yaml"
+            : "it needs user:NAME, group:NAME or a network in allow.write of admin, in tarn.yaml",
+        "allow.%s does not have %s", looks ? "read" : "write", who);
+    return false;
+}

@@ -1,0 +1,31 @@
+/* hops.h -- on whose behalf a trusted proxy asks: X-Forwarded-For, and Forwarded (RFC 7239).
+ *
+ * Each proxy appends the address that it was asked by.  So the last member is said by whoever is
+ * connected to us, the one before by the one that the last member names, and so on: a member is
+ * worth as much as who said it.  The client is the rightmost address that is not trusted; what
+ * stands before it anybody may have written.
+ *
+ * Threads: any; pure functions.
+ */
+#ifndef TARN_HOPS_H
+#define TARN_HOPS_H
+
+#include "daemon/base/address.h"
+#include "daemon/http/head.h"
+
+enum {
+    HOPS_MAX = 32 /* proxies in a row; beyond it is a loop, or made up */
+};
+
+struct hops {
+    unsigned n;                 /* at least 1 */
+    uint8_t addr[HOPS_MAX][16]; /* the client first, the peer last; all but the first are trusted */
+};
+
+/* From `field`, X_FORWARDED_FOR or FORWARDED, of a request that came from `peer`.  Reading ends
+ * at a member that is no address ("unknown", "_hidden"), for who said what stands before it is
+ * not known. */
+void hops_of_request(const struct http_head *h, enum http_field_id field,
+    const struct address_nets *trusted, const uint8_t peer[16], struct hops *out);
+
+#endif

@@ -1,0 +1,42 @@
+/* proxy_header.h -- who is at the other end, as the proxy in front of us tells: the PROXY protocol.
+ *
+ * Versions 1 (a line of text) and 2 (binary) of HAProxy's "The PROXY protocol", 2.2.  The header is
+ * the first bytes of a connection, before any HTTP.
+ *
+ *   told      the header has the addresses of a TCP connection
+ *   not told  UNKNOWN, LOCAL, or what is neither TCP over IPv4 nor over IPv6: what is known of the
+ *             connection itself counts
+ *
+ * Reading is strict: what is not exactly a header is an error, at the first byte that shows it.
+ * TLVs of version 2 are skipped, but for the checksum, which must be right when it is there.
+ *
+ * Threads: any; pure functions.
+ */
+#ifndef TARN_PROXY_HEADER_H
+#define TARN_PROXY_HEADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PROXY_HEADER_MAX = 8192,      /* bytes that are read: a certificate or two among the TLVs */
+    PROXY_HEADER_WRITE_MAX = 112, /* that are written; a line of version 1 has 107 at most */
+};
+
+struct proxy_header {
+    bool told;
+    uint8_t src[16], dst[16]; /* base/address.h; told */
+    uint16_t src_port, dst_port;
+};
+
+/* How many bytes the header has, > 0, and *out; 0: more are needed; TERR_SYNTAX: it is none. */
+int proxy_header_parse(const char *bytes, size_t len, struct proxy_header *out);
+
+/* A header of this version, 1 or 2.  Returns its length.  Where one of the addresses is that of
+ * a Unix socket it tells none.  `who` NULL: the connection is our own (LOCAL; UNKNOWN in version
+ * 1). */
+size_t proxy_header_write(
+    char out[PROXY_HEADER_WRITE_MAX], unsigned version, const struct proxy_header *who);
+
+#endif

@@ -1,0 +1,115 @@
+/* req_client.c -- who asks, as the connection or a trusted proxy says; and telling the backend. */
+#include "daemon/base/address.h"
+#include "daemon/base/terr.h"
+#include "daemon/http/hops.h"
+#include "daemon/origin/upstreams.h"
+#include "daemon/proxy/req_priv.h"
+
+/* In the exchange's arena, in place of the connection's facts. */
+struct req_client {
+    struct exchange_conn conn;
+    struct exchange_told told;
+    uint8_t hops[][16];
+};
+
+/* 0 or TERR_NOMEM. */
+static int
+req_take_hops(struct exchange *x, const struct hops *hops)
+{
+    const struct exchange_told *before = x->conn->told;
+    struct req_client *c = arena_alloc(&x->arena, sizeof(*c) + hops->n * sizeof(hops->addr[0]));
+
+    if (c == NULL)
+        return TERR_NOMEM;
+    memcpy(c->hops, hops->addr, hops->n * sizeof(hops->addr[0]));
+    c->conn = *x->conn;
+    c->told = (struct exchange_told){.remote_port = x->peer_port};
+    if (before != NULL)
+        c->told = *before;
+    else
+        memcpy(c->told.remote_addr, x->peer_addr, sizeof(c->told.remote_addr));
+    c->told.nhops = hops->n;
+    c->told.hops = (const uint8_t(*)[16])c->hops;
+    c->conn.told = &c->told;
+    x->conn = &c->conn;
+    x->peer_addr = c->hops[0];
+    x->peer_port = 0; /* nobody says */
+    return 0;
+}
+
+void
+req_find_client(struct proxy *p, struct exchange *x)
+{
+    const struct address_nets *trusted =
+        &upstreams_conf(registry_upstreams(p->registry))->trusted_proxies.set;
+    struct hops hops;
+
+    OBJ_CHECK(p, PROXY_MAGIC);
+    if (x->err == 0 && address_in(trusted, x->peer_addr)) {
+        hops_of_request(&x->head,
+            p->forwards == FORWARDS_FORWARDED ? HTTP_F_FORWARDED : HTTP_F_X_FORWARDED_FOR, trusted,
+            x->peer_addr, &hops);
+        if (hops.n > 1)
+            x->err = req_take_hops(x, &hops); /* who asks decides what he may: no guess */
+    }
+}
+
+/* One address as a member: of X-Forwarded-For, or RFC 7239 6, where IPv6 is quoted. */
+static size_t
+req_put_hop(char *out, const uint8_t addr[16], bool forwarded)
+{
+    char text[ADDRESS_TEXT_MAX];
+    bool v6;
+    char *p = out;
+    size_t len;
+
+    address_text(addr, text);
+    v6 = strchr(text, ':') != NULL;
+    len = strlen(text);
+    if (forwarded) {
+        memcpy(p, "for=\"[", 6);
+        p += v6 ? 6 : 4;
+    }
+    memcpy(p, text, len);
+    p += len;
+    if (forwarded && v6) {
+        memcpy(p, "]\"", 2);
+        p += 2;
+    }
+    return (size_t)(p - out);
+}
+
+struct slice
+req_forwarded(const struct exchange *x, struct arena *a, bool forwarded)
+{
+    const struct exchange_told *told = x->conn->told;
+    unsigned n = told != NULL && told->nhops > 0 ? told->nhops : 1;
+    size_t len = 0;
+    char *out;
+
+    out = arena_alloc(a, n * (ADDRESS_TEXT_MAX + sizeof("for=\"[]\", ")));
+    if (out == NULL)
+        return slice_of(NULL, 0);
+    for (unsigned i = 0; i < n; i++) {
+        const uint8_t *addr = told != NULL && told->nhops > 0 ? told->hops[i] : x->peer_addr;
+
+        if (address_is_unix(addr))
+            continue; /* who comes over a Unix socket has no address to tell */
+        if (len > 0) {
+            memcpy(out + len, ", ", 2);
+            len += 2;
+        }
+        len += req_put_hop(out + len, addr, forwarded);
+    }
+    return slice_of(out, len);
+}
+
+/* parameters.forwarded */
+enum proxy_forwards
+proxy_forwards_of(const char *word)
+{
+    return strcmp(word, "none") == 0        ? FORWARDS_NONE
+           : strcmp(word, "forwarded") == 0 ? FORWARDS_FORWARDED
+           : strcmp(word, "both") == 0      ? FORWARDS_BOTH
+                                            : FORWARDS_X_FORWARDED_FOR;
+}

@@ -1,0 +1,104 @@
+/* req_limit.c -- who asks too often: limits of the configuration, and tarn.rate_limit. */
+#include "daemon/base/address.h"
+#include "daemon/base/terr.h"
+#include "daemon/origin/upstreams.h"
+#include "daemon/proxy/rates.h"
+#include "daemon/proxy/req_priv.h"
+
+enum {
+    LIMIT_RETRY_MAX_S = 65535
+};
+
+/* Who is counted: of IPv6 the network that one customer has, RFC 6177. */
+static struct hash128
+limit_key(unsigned number, const struct rate_rule *rule, const uint8_t addr[16])
+{
+    static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+    struct {
+        uint64_t what, number;
+        struct rate_rule rule; /* another one after a reload is another bucket */
+        uint8_t addr[16];
+    } key = {.what = OBJ_TAG('l', 'i', 'm', 't'), .number = number, .rule = *rule};
+
+    memcpy(key.addr, addr, sizeof(key.addr));
+    if (memcmp(addr, v4, sizeof(v4)) != 0)
+        memset(key.addr + 8, 0, 8);
+    return hash_bytes(&key, sizeof(key));
+}
+
+/* Host without its port, in any case; path by its beginning. */
+static bool
+limit_matches(const struct conf_limit *c, const struct http_head *h)
+{
+    struct slice host = http_host(h), path = http_path(h);
+    size_t hl = strlen(c->host), pl = strlen(c->path);
+
+    if (hl > 0 && (host.len < hl || (host.len > hl && host.ptr[hl] != ':') ||
+                      !slice_eq_nocase(slice_of(host.ptr, hl), slice_of(c->host, hl))))
+        return false;
+    return pl == 0 || (path.len >= pl && memcmp(path.ptr, c->path, pl) == 0);
+}
+
+static unsigned
+limit_seconds(uint64_t wait_us)
+{
+    uint64_t s = (wait_us + 999999) / 1000000;
+
+    return s > LIMIT_RETRY_MAX_S ? LIMIT_RETRY_MAX_S : (unsigned)s;
+}
+
+void
+req_check_limits(struct req *r)
+{
+    struct proxy *p = r->proxy;
+    const struct conf *conf = upstreams_conf(registry_upstreams(p->registry));
+    const uint8_t *addr = r->x->peer_addr;
+    uint64_t longest = 0;
+
+    for (unsigned i = 0; i < conf->nlimits; i++) {
+        const struct conf_limit *l = &conf->limits[i];
+        struct rate_rule rule;
+        uint64_t wait;
+
+        if (!limit_matches(l, r->head) || address_in(&l->except.set, addr) ||
+            !rate_rule_make(&rule, (uint64_t)l->rate, (uint64_t)l->per * 1000, (uint64_t)l->burst))
+            continue; /* the loader lets no rule through that is none */
+        wait = rates_take(
+            p->rates, &rule, limit_key(i, &rule, addr), p->loop->clock.mono_us, p->counters);
+        longest = wait > longest ? wait : longest;
+    }
+    if (longest == 0)
+        return;
+    counter_add(p->counters, COUNTER_req_limited, 1);
+    r->retry_after_s = (uint16_t)limit_seconds(longest);
+    req_synth(r, 429, 0);
+}
+
+/* tarn.rate_limit(key, rate, per, burst): is this one too many?  A rule that is none limits
+ * nobody. */
+int
+policy_rate_limit(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out)
+{
+    const struct policy_ctx *ctx = r->ctx;
+    struct slice text = policy_string(&args[0]);
+    struct rate_rule rule;
+    struct {
+        uint64_t what;
+        struct rate_rule rule;
+        struct hash128 text;
+    } key = {.what = OBJ_TAG('v', 'c', 'l', ' ')};
+
+    out->i = 0;
+    if (ctx->proxy == NULL || ctx->proxy->rates == NULL)
+        return 0;
+    if (args[1].i <= 0 || args[3].i < 0 || !(args[2].r > 0) || args[2].r > 604800 ||
+        !rate_rule_make(
+            &rule, (uint64_t)args[1].i, (uint64_t)(args[2].r * 1e6), (uint64_t)args[3].i))
+        return policy_fail(r, "tarn.rate_limit: the rate is to be at least 1 and at most one a "
+                              "microsecond, and the burst to be earned again within 7d");
+    key.rule = rule;
+    key.text = hash_bytes(text.ptr != NULL ? text.ptr : "", text.len);
+    out->i = rates_take(ctx->proxy->rates, &rule, hash_bytes(&key, sizeof(key)),
+                 ctx->proxy->loop->clock.mono_us, ctx->proxy->counters) > 0;
+    return 0;
+}

@@ -1,0 +1,74 @@
+/* proxy_header_fuzz.c -- a PROXY header: byte by byte the same, and written again the same.
+ *
+ * The input is what a connection begins with. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/address.h"
+#include "daemon/base/tassert.h"
+#include "daemon/base/terr.h"
+#include "daemon/http/proxy_header.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+    FUZZ_MAX = PROXY_HEADER_MAX + 64
+};
+
+/* In memory of exactly that size: the sanitizer sees a byte too far. */
+static int
+fuzz_parse(const uint8_t *data, size_t size, struct proxy_header *out)
+{
+    char *exact = malloc(size > 0 ? size : 1);
+    int n;
+
+    tassert(exact != NULL);
+    memcpy(exact, data, size);
+    n = proxy_header_parse(exact, size, out);
+    free(exact);
+    tassert(n == TERR_SYNTAX || (n >= 0 && (size_t)n <= size));
+    tassert(n > 0 || n == TERR_SYNTAX || !out->told);
+    return n;
+}
+
+/* What is told has addresses, and both versions tell it as it was. */
+static void
+fuzz_again(const struct proxy_header *ph)
+{
+    struct proxy_header again;
+    char text[PROXY_HEADER_WRITE_MAX];
+    bool nobody = address_is_unix(ph->src) || address_is_unix(ph->dst); /* "::" */
+
+    for (unsigned version = 1; version <= 2; version++) {
+        size_t len = proxy_header_write(text, version, ph);
+
+        tassert(proxy_header_parse(text, len, &again) == (int)len);
+        tassert(again.told == !nobody);
+        if (!again.told)
+            continue;
+        tassert(memcmp(again.src, ph->src, 16) == 0 && memcmp(again.dst, ph->dst, 16) == 0);
+        tassert(again.src_port == ph->src_port && again.dst_port == ph->dst_port);
+    }
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct proxy_header ph, part;
+    size_t most = size < FUZZ_MAX ? size : FUZZ_MAX, cuts;
+    int n = fuzz_parse(data, most, &ph), before = 0;
+
+    cuts = n > 0 ? (size_t)n : most;
+    for (size_t len = 0; len < cuts; len += len < 256 ? 1 : 61) {
+        int rc = fuzz_parse(data, len, &part);
+
+        tassert(rc == 0 || (rc == n && rc == TERR_SYNTAX));
+        tassert(before == 0 || rc == before); /* once it is none it stays none */
+        before = rc;
+    }
+    tassert(before == 0 || n == before);
+    if (n > 0 && ph.told)
+        fuzz_again(&ph);
+    return 0;
+}
