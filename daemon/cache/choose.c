@@ -267,7 +267,7 @@ choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *
             c->reason = CACHE_OTHER_VARIANT;
         return;
     }
-    if (!entry_covers(e, q)) {
+    if (__builtin_expect(e->partial, 0) && !entry_covers(e, q)) {
         if (c->old == NULL && !q->no_join && entry_is_of_use(e, q))
             c->old = e;
         c->reason = CACHE_IS_PARTIAL;

@@ -426,6 +426,41 @@ h1_conn_run_dead(struct h1_conn *c)
     h1_conn_free(c);
 }
 
+/* The run is over, and nothing of what it borrowed is needed. */
+static inline void
+h1_conn_give_back(struct h1_conn *c)
+{
+    h1_busy_check(c->busy);
+    if (c->busy != c->server->idle_busies)
+        h1_conn_settle(c, false);
+    c->busy = &c->server->rest;
+}
+
+/* All that came is answered, and all of that has left. */
+static inline bool
+h1_conn_is_clear(const struct h1_conn *c)
+{
+    const struct h1_busy *b = c->busy;
+
+    return c->cur == NULL && b->in_len == 0 && b->own == NULL && list_empty(&b->answered) &&
+           !(c->dead || c->closing || c->lingering || c->paused || c->server->hurried) &&
+           h1_out_ready(c) && stream_ended(c->stream) == 0;
+}
+
+/* Then there is nothing to keep and nothing to end: it waits for the next request. */
+static inline void
+h1_conn_rest(struct h1_conn *c)
+{
+    struct loop *l = c->server->env.loop;
+
+    stream_consume(c->stream);
+    c->busy->in = NULL;
+    c->running = false;
+    c->phase = H1_IDLE;
+    timer_set(&l->wheel, &c->timer, loop_deadline(l, c->server->env.conf->idle_ms));
+    h1_conn_give_back(c);
+}
+
 static void
 h1_conn_run(struct task *t)
 {
@@ -444,6 +479,10 @@ h1_conn_run(struct task *t)
         c->busy->in_len = 0;
     h1_conn_on_deadline(c);
     progress = h1_conn_work(c);
+    if (__builtin_expect(h1_conn_is_clear(c), 1)) {
+        h1_conn_rest(c);
+        return;
+    }
     h1_conn_on_ended(c);
     h1_conn_finish(c);
     if (h1_in_end(c) != 0 && !c->dead)
@@ -454,14 +493,10 @@ h1_conn_run(struct task *t)
         return;
     }
     h1_conn_set_deadline(c, progress);
-    if (c->phase == H1_IDLE && c->busy->in_len == 0 && list_empty(&c->busy->answered)) {
-        h1_busy_check(c->busy);
-        if (c->busy != c->server->idle_busies)
-            h1_conn_settle(c, false);
-        c->busy = &c->server->rest;
-    } else {
+    if (c->phase == H1_IDLE && c->busy->in_len == 0 && list_empty(&c->busy->answered))
+        h1_conn_give_back(c);
+    else
         h1_conn_settle(c, true);
-    }
 }
 
 /* A connection whose first bytes say who is at its other end.  When they have been read it is one

@@ -152,13 +152,14 @@ req_log(struct req *r)
     rec->fixed.method = h->method;
     rec->fixed.minor = h->minor;
     rec->fixed.backend = (uint16_t)r->backend_number;
-    rec->line = rec->host = rec->referer = rec->agent = slice_of(NULL, 0);
-    if (h->len > 0) {
+    if (__builtin_expect(h->len > 0, 1)) {
         rec->line =
             http_slice(h, h->method_off, (uint16_t)(h->target_off + h->target_len - h->method_off));
         rec->host = req_host(x);
         rec->referer = req_field(h, HTTP_F_REFERER);
         rec->agent = req_field(h, HTTP_F_USER_AGENT);
+    } else {
+        rec->line = rec->host = rec->referer = rec->agent = slice_of(NULL, 0);
     }
     shmlog_req(p->log, rec);
 }
