@@ -37,7 +37,7 @@ race_main(void *arg)
     for (unsigned i = 0; i < TAKES; i++) {
         if (race_take(worker, 1) == 0)
             atomic_fetch_add(&race.good, 1);
-        race_take(worker, (uint64_t)worker << 32 | i % 64);
+        race_take(worker, (uint64_t)(worker + 1) << 32 | i % 64); /* none is the common one */
     }
     return NULL;
 }
