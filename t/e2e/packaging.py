@@ -165,6 +165,64 @@ class Installed(Folder):
             run("sh", "-n", os.path.join(HERE, "debian", name))
 
 
+def depends(packages):
+    """They, and all that they need, of what is installed here."""
+    found, todo = set(), set(packages)
+    while todo:
+        found |= todo
+        fields = subprocess.run(["dpkg-query", "-W", "-f", "${Depends}, ${Pre-Depends}, ", *todo],
+                                capture_output=True, text=True).stdout
+        todo = set(re.findall(r"(?:^|[,|] *)([a-z0-9][a-z0-9.+-]+)", fields)) - found
+    return found
+
+
+class FromZero(Folder):
+    """The README's ten lines; `scripts/install-deps` brings less than a developer's machine has."""
+
+    def setUp(self):
+        super().setUp()
+        self.lines = re.search(r"(?s)\n## From zero to production\n.*?\n```sh\n(.*?)```\n",
+                               read(ROOT, "README.md"))[1].splitlines()
+
+    def test_there_are_ten_lines_of_shell(self):
+        self.assertEqual(len(self.lines), 10)
+        run("bash", "-n", "-c", "\n".join(self.lines))
+
+    def test_they_name_what_is_there(self):
+        text = "\n".join(self.lines)
+        installed = {f"/{f}" for f in self.install("/usr")}
+        self.assertLessEqual(set(re.findall(r"/(?:etc|usr)/\S+", text)), installed)
+        self.assertLessEqual({f"tarn{end}" for end in re.findall(r"(?m)^tarn(\w+) ", text)},
+                             {os.path.basename(f) for f in installed if re.search("/s?bin/", f)})
+        for script in re.findall(r"scripts/\S+", text):
+            self.assertTrue(os.access(os.path.join(ROOT, script), os.X_OK), script)
+        socket = re.search(r":(/run/\S+)", text)[1]
+        self.assertIn(f"unix:{socket}\n", read(HERE, "tarn.yaml"))
+
+    def test_each_edit_changes_one_line_and_what_comes_is_valid(self):
+        path = os.path.join(self.folder, "tarn.yaml")
+        shutil.copy(os.path.join(HERE, "tarn.yaml"), path)
+        edits = [line for line in self.lines if line.startswith("sed ")]
+        self.assertGreater(len(edits), 0)
+        for edit in edits:
+            before = read(path).splitlines()
+            run("sh", "-c", edit.replace("/etc/tarn/tarn.yaml", path))
+            after = read(path).splitlines()
+            self.assertEqual(sum(a != b for a, b in zip(before, after, strict=True)), 1, edit)
+        run(program, "-t", "-c", path)
+
+    def test_install_deps_brings_what_makes_a_package(self):
+        listed = re.search(r"(?s)build_packages='\n(.*?)'", read(ROOT, "scripts/install-deps"))[1]
+        brought = depends(line.split()[0] for line in listed.splitlines())
+        for tool in ("dpkg-shlibdeps", "file", "readelf", "strip"):
+            owner = run("dpkg-query", "-S", os.path.join("/usr/bin", tool)).split(":")[0]
+            self.assertTrue(owner in brought, f"{tool}: scripts/install-deps does not bring {owner}")
+
+    def test_started_by_root_it_does_not_stay_root(self):
+        parameters = yaml.safe_load(read(HERE, "tarn.yaml"))["parameters"]
+        self.assertIn(f"\nu {parameters['user']} ", read(HERE, "tarn.sysusers"))
+
+
 class Package(Folder):
     def test_the_package_has_what_it_needs(self):
         run("cpack", "-G", "DEB", "-B", self.folder, "--config",
