@@ -220,6 +220,7 @@ def main():
     program = os.path.abspath(sys.argv.pop(1))
     if len(sys.argv) > 2 and sys.argv[1] == "--shots":
         shots = sys.argv[2]
+        os.makedirs(shots, exist_ok=True)
         del sys.argv[1:3]
     if browser.find() is None:
         print("page.py: skipped: no Chromium here (TARN_BROWSER names one)")
