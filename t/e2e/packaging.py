@@ -160,6 +160,11 @@ class Installed(Folder):
         run("systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}",
             "--no-pager", unit)
 
+    def test_the_manual_page_has_every_option_and_signal(self):
+        page = read(HERE, "tarnd.8").replace("\\-", "-")
+        for word in re.findall(r"--[a-z]+|SIG[A-Z0-9]+", run(program, "--help")):
+            self.assertIn(word, page)
+
     def test_scripts_are_shell(self):
         for name in ("postinst", "prerm", "postrm"):
             run("sh", "-n", os.path.join(HERE, "debian", name))
