@@ -28,8 +28,10 @@ backends:
   pages: {{ address: "{origin}" }}
   images: {{ address: "{origin}" }}
   mail: {{ address: "127.0.0.1:1" }}
+directors:
+  post: {{ backends: [mail] }}
 routes:
-  - {{ path: /mail, backend: mail }}
+  - {{ path: /mail, backend: post }}
   - {{ path: /script/image, backend: images }}
   - {{ backend: pages }}
 """
@@ -167,6 +169,7 @@ class Page(unittest.TestCase):
         self.assertRegex(tab.text("#memory-sub"), r"of 64\.0\sMiB promised")
         self.assertEqual(tab.run("document.querySelectorAll('#backends tbody tr').length"), 3)
         tab.wait("/GET \\/mail\\/inbox/.test(document.querySelector('#errors').innerText)")
+        tab.wait("/healthy[^]*healthy[^]*left out/.test(document.querySelector('#backends').innerText)")
         tab.run("document.querySelector('[data-of=client]').click()")
         tab.wait("/127\\.0\\.0\\.1/.test(document.querySelector('#top').innerText)")
         tab.run("document.querySelector('[data-of=backend]').click()")
