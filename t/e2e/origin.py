@@ -82,8 +82,8 @@ class Origin(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, handler=Handler):
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, handler=Handler, port=0):
+        super().__init__(("127.0.0.1", port), handler)
         self.lock = threading.Lock()
         self.requests = collections.Counter()
         self.scripts = {}

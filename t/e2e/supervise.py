@@ -9,11 +9,8 @@ TARN_SUPERVISE_UPGRADES the binary is replaced as often in a row (default: 3).
 """
 import ctypes
 import http.client
-import json
 import os
 import re
-import resource
-import shutil
 import signal
 import socket
 import struct
@@ -27,6 +24,7 @@ import unittest
 sys.dont_write_bytecode = True
 import tarnd
 from origin import Origin
+from supervised import Supervised
 
 SECONDS = float(os.environ.get("TARN_SUPERVISE_SECONDS", "1"))
 UPGRADES = int(os.environ.get("TARN_SUPERVISE_UPGRADES", "3"))
@@ -44,78 +42,8 @@ PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
 program = origin = None
 
 
-def no_cores():
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-class Supervised(tarnd.Tarnd):
-    """A supervisor; its binary is a symbolic link that a test may replace."""
-
-    def __init__(self, more="", arguments=("--supervise",)):
-        self.home = tempfile.mkdtemp(prefix="tarn-bin.")
-        self.binary = os.path.join(self.home, "tarnd")
-        self.log = open(os.path.join(self.home, "log"), "w+b")
-        os.symlink(program, self.binary)
-        super().__init__(self.binary, CONFIG.format(origin=origin.address, more=more),
-                         before=no_cores, stderr=self.log, arguments=arguments)
-        self.admin = os.path.join(self.dir, "admin.sock")
-
-    def tidy(self):
-        super().tidy()
-        self.log.close()
-        shutil.rmtree(self.home, ignore_errors=True)
-
-    def said(self):
-        with open(self.log.name, "rb") as f:
-            return f.read().decode("ascii")
-
-    def wait_for_words(self, pattern, times=1):
-        """Until the log has it so often; answers with what was found."""
-        found = []
-
-        def there():
-            found[:] = re.findall(pattern, self.said())
-            return len(found) >= times
-
-        try:
-            tarnd.wait_until(there, f"the log has {pattern!r}")
-        except AssertionError as e:
-            raise AssertionError(f"{e}; it says\n{self.said()}") from None
-        return found
-
-    def ask_admin(self, target, method="GET"):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(tarnd.PATIENCE_S)
-            s.connect(self.admin)
-            s.sendall(tarnd.request(target, "Connection: close", method=method))
-            return json.loads(tarnd.Answer(tarnd.read_to_end(s)).body)
-
-    def child(self):
-        """The process that serves."""
-        return self.ask_admin("/v1/status")["pid"]
-
-    def upgrade(self):
-        """Returns when the old process does not serve any more; answers with the new one."""
-        old = self.child()
-        ready = len(re.findall("the supervisor is tarnd", self.said()))
-        self.process.send_signal(signal.SIGUSR2)
-        self.wait_for_words("the supervisor is tarnd", ready + 1)
-        self.wait_for_words(rf"tarnd\[{old}\] info: another tarnd serves")
-        return self.child()
-
-    def write_binary(self, text):
-        """What lies where the next binary is looked for."""
-        os.unlink(self.binary)
-        with open(self.binary, "w", encoding="ascii") as f:
-            f.write(text)
-        os.chmod(self.binary, 0o755)
-
-    def edit(self, change):
-        with open(self.config, "r+", encoding="utf-8") as f:
-            text = change(f.read())
-            f.seek(0)
-            f.truncate()
-            f.write(text)
+def supervised(more="", **rest):
+    return Supervised(program, CONFIG.format(origin=origin.address, more=more), **rest)
 
 
 class Load:
@@ -170,7 +98,7 @@ class Load:
 
 class Supervise(unittest.TestCase):
     def start(self, **more):
-        it = Supervised(**more)
+        it = supervised(**more)
         self.addCleanup(it.tidy)
         return it
 
