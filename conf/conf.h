@@ -64,6 +64,7 @@ struct conf_probe {
     int64_t window;            /* results that count, 1 to 64 */
     int64_t threshold;         /* of these must be good, or it is sick */
     int64_t initial;           /* good ones that it begins with */
+    bool initial_said;         /* by the file; else it counts as well until it was asked */
     int64_t expected_status;
     int64_t expect_close; /* must the answer end with the connection? */
 };

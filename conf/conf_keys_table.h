@@ -103,8 +103,8 @@
     X(window, COUNT, 8, 1, 64, "So many of the last results count")                                \
     X(threshold, COUNT, 3, 0, 64, "The backend is healthy while so many of them are good")         \
     X(initial, COUNT, 2, 0, 64,                                                                    \
-      "Good results that it begins with. Default: threshold less one, so that the first good one " \
-      "makes it healthy")                                                                          \
+      "Good results that it begins with. Default: threshold less one, and healthy until the first "\
+      "result, which decides")                                                                     \
     X(expected_status, COUNT, 200, 100, 999, "Status of a good answer; VCL's expected_response")   \
     X(expect_close, BOOL, 1, 0, 1,                                                                 \
       "A good answer ends with the connection, as it is asked to; off: its first line is enough")

@@ -11,7 +11,8 @@ origins_check_probe(struct conf_cx *cx, const struct ynode *n, struct conf_probe
 {
     const struct ynode *threshold = ynode_get(n, "threshold"), *window = ynode_get(n, "window");
 
-    if (ynode_get(n, "initial") == NULL)
+    p->initial_said = ynode_get(n, "initial") != NULL;
+    if (!p->initial_said)
         p->initial = p->threshold > 0 ? p->threshold - 1 : 0;
     if (ynode_get(n, "url") != NULL && p->request[0] != '\0')
         conf_fail(cx, ynode_get(n, "url")->key,

@@ -27,6 +27,7 @@ probe_conf_of(const struct conf_probe *conf)
         .initial = (unsigned)conf->initial,
         .expected_response = (unsigned)conf->expected_status,
         .expect_close = conf->expect_close != 0,
+        .trusting = !conf->initial_said,
     };
 }
 
@@ -152,7 +153,7 @@ probe_new(struct probe **out, struct backend *b, const struct probe_conf *conf)
         .good = p->conf.initial,
         .window = p->conf.window,
         .threshold = p->conf.threshold,
-        .healthy = p->conf.initial >= p->conf.threshold};
+        .healthy = p->conf.trusting || p->conf.initial >= p->conf.threshold};
     b->probe_says = p->seen.healthy; /* nobody else knows of it yet */
     *out = p;
     return 0;

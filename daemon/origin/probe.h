@@ -3,6 +3,8 @@
  * A probe connects, sends one request, and reads the status line; the last `window` results are
  * bits, the newest lowest.  With at least `threshold` good ones the backend is healthy.  One that
  * begins is taken to have given `initial` good results: by default one good probe makes it well.
+ * Until that one a policy's is sick, as in Varnish, and the configuration's is healthy: so a start,
+ * a reload or an upgrade refuses nobody for want of a result.
  *
  * Threads: probes run on the management loop.  What they found is read by any thread.
  */
@@ -27,10 +29,12 @@ struct probe_conf {
     unsigned window, threshold, initial; /* window 1 to 64 */
     unsigned expected_response;          /* status */
     bool expect_close; /* the response must end the connection; else its first line is enough */
+    bool trusting;     /* healthy until the first result */
 };
 
 /* Varnish's defaults: "/", 5 s, 2 s, 8, 3, threshold - 1, 200, true. */
-#define PROBE_CONF_DEFAULT ((struct probe_conf){"/", NULL, 5000, 2000, 8, 3, UINT32_MAX, 200, true})
+#define PROBE_CONF_DEFAULT \
+    ((struct probe_conf){"/", NULL, 5000, 2000, 8, 3, UINT32_MAX, 200, true, false})
 
 /* What the configuration says; borrows its texts. */
 struct probe_conf probe_conf_of(const struct conf_probe *conf);

@@ -52,7 +52,7 @@ workers: 2
 admin: {{ address: "unix:{{dir}}/admin.sock" }}
 storage: {{ main: {{ size: 32MiB }} }}
 probes:
-  well: {{ url: /probe, interval: 100ms, timeout: 5s, window: 4, threshold: 2, initial: 2 }}
+  well: {{ url: /probe, interval: 100ms, timeout: 5s, window: 4, threshold: 2 }}
 backends:
   first: {{ address: "{first}", probe: well, eject_after: 1, eject_for: 1s }}
   second: {{ address: "{second}", probe: well, eject_after: 1, eject_for: 1s }}

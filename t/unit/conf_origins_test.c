@@ -17,6 +17,7 @@ TEST(conf_origins, a_probe_has_vcls_defaults)
     CHECK_EQ(8, p->window);
     CHECK_EQ(3, p->threshold);
     CHECK_EQ(2, p->initial);
+    CHECK(!p->initial_said);
     CHECK_EQ(200, p->expected_status);
     CHECK_EQ(1, p->expect_close);
     conf_free(&c);

@@ -163,6 +163,27 @@ TEST(probe, by_default_the_first_good_answer_makes_it_well)
     probing_close(&p);
 }
 
+TEST(probe, one_that_is_trusted_is_well_until_its_first_answer)
+{
+    static const char *const answers[] = {ok, bad};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct probe_conf c = conf_of("/");
+        struct probe_seen seen;
+        struct probing p;
+
+        c.trusting = true;
+        probing_open(&p, &c, NULL);
+        backend_probe_seen(p.b, &seen);
+        CHECK(seen.healthy && backend_healthy(p.b));
+        CHECK_EQ(2, seen.good);
+        seen = probing_once(&p, answers[i]);
+        CHECK_EQ(i == 0, seen.healthy);
+        CHECK_EQ(i == 0, backend_healthy(p.b));
+        probing_close(&p);
+    }
+}
+
 TEST(probe, fewer_good_ones_than_needed_make_it_sick_and_enough_well_again)
 {
     struct probe_conf c = conf_of("/");
@@ -499,6 +520,7 @@ TEST(probe, settings_that_make_no_sense_are_refused)
 }
 
 TEST_MAIN(TEST_ENTRY(probe, by_default_the_first_good_answer_makes_it_well),
+    TEST_ENTRY(probe, one_that_is_trusted_is_well_until_its_first_answer),
     TEST_ENTRY(probe, fewer_good_ones_than_needed_make_it_sick_and_enough_well_again),
     TEST_ENTRY(probe, initial_results_are_no_more_than_are_needed),
     TEST_ENTRY(probe, an_answer_that_does_not_end_in_time_is_bad),
