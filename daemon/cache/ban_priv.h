@@ -16,6 +16,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
 #include "daemon/cache/ban.h"
+#include "daemon/cache/fate.h"
 #include "daemon/http/head.h"
 
 struct cache;
@@ -180,6 +181,8 @@ bool ban_move(struct entry *e, struct ban *seen, struct ban *upto);
 bool ban_kill(struct entry *e);
 /* One more left, or became stale, because of this ban, if it is a purge by tag. */
 void ban_count(struct cache *c, struct ban *b);
+/* What to remember of whom it killed; NULL: the lurker's cutoff did. */
+enum fate ban_fate(const struct ban *b);
 /* Drops bans from the old end that nobody holds, under the lock. */
 void bans_trim(struct cache *c);
 /* tag_purge.c: gives back what waits for a walk; at the end. */

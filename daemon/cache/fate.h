@@ -21,6 +21,7 @@
 #define FATE_TABLE(X)                                                                              \
     X(EVICTED, "evicted", "it was evicted: room was needed for others, which were of more use")    \
     X(PURGED, "purged", "it was purged")                                                           \
+    X(TAGGED, "purged-by-tag", "it was purged, by one of its tags")                                \
     X(CHANGED, "invalidated", "a request that changes things (POST, PUT, DELETE) was answered for it") \
     X(BANNED, "banned", "a ban matched it")                                                        \
     X(CUT, "cut", "the backend cut its body short")                                                \

@@ -263,8 +263,10 @@ tag_walk_found(struct cache *c, const struct tag_walk *w, struct entry *e)
                 ban_count(c, b);
             continue;
         }
-        if (ban_kill(e))
+        if (ban_kill(e)) {
             ban_count(c, b);
+            fates_note(&c->fates, &e->node.key, ban_fate(b));
+        }
         cache_unlink_under(c, NULL, e);
         return;
     }

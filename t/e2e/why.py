@@ -184,6 +184,14 @@ class WithoutPolicy(Why):
         self.assertEqual((said["now"], said["last"]["what"]), ("miss", "purged"))
         self.assertIn("it was purged", said["words"])
 
+    def test_what_was_purged_by_its_tag_says_so(self):
+        path = target("tagged", Cache_Control="max-age=600", Surrogate_Key="shoes hats")
+        self.fetch(path)
+        self.ctl("purge-tag", "hats")
+        said = self.why(path)
+        self.assertEqual((said["now"], said["last"]["what"]), ("miss", "purged-by-tag"))
+        self.assertIn("by one of its tags", said["words"])
+
     def test_what_was_purged_softly_is_stale(self):
         path = target("softly", Cache_Control="max-age=600, stale-while-revalidate=600")
         self.fetch(path)
