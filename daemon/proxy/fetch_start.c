@@ -213,14 +213,15 @@ fetch_drop_upload(struct fetch *f)
     stobj_unref(&f->upload);
 }
 
-/* Who asks, and whom: while the exchange knows it.  Only where the backend is to be told. */
+/* Who asks, and whom: while the exchange knows it.  Only where the backend is to be told, or another
+ * one, which a director chooses later, may have to be. */
 static int
 fetch_note_ends(struct fetch *f, const struct exchange *x)
 {
     const struct exchange_told *told = x->conn->told;
     struct proxy_header *ends;
 
-    if (f->conf->proxy_header == 0)
+    if (f->conf->proxy_header == 0 && f->from == NULL)
         return 0;
     ends = arena_alloc(&f->arena, sizeof(*ends));
     if (ends == NULL)
