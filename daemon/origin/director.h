@@ -61,6 +61,7 @@ struct director_ask {
     uint64_t random;             /* anything */
     unsigned alternate;          /* shard: the n-th choice after the first, as bereq.retries */
     bool hash_said;              /* `hash` is meaningful; else `random` stands in */
+    bool peeks;                  /* nobody will be asked: whose turn it is stays */
     double now_s;                /* wall clock; ramp-up */
     enum director_health health; /* shard; as the rest */
     bool no_rampup, warmup_said; /* without the latter the director's own `warmup` holds */

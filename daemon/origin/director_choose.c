@@ -168,20 +168,22 @@ choose_round_robin(
 
     for (unsigned i = 0; i < CHOOSE_TRIES; i++) {
         turn = choose_turn(d, next, ask, among);
-        if (turn == turns || atomic_compare_exchange_weak_explicit(&d->turn, &next,
-                                 (turn + 1) % turns, memory_order_relaxed, memory_order_relaxed))
+        if (turn == turns || ask->peeks ||
+            atomic_compare_exchange_weak_explicit(
+                &d->turn, &next, (turn + 1) % turns, memory_order_relaxed, memory_order_relaxed))
             break;
     }
     return turn == turns ? d->nmembers : choose_whose(d, turn);
 }
 
 static unsigned
-choose_fallback(struct director *d, const struct director_ask *among)
+choose_fallback(
+    struct director *d, const struct director_ask *ask, const struct director_ask *among)
 {
     unsigned from = d->sticky ? atomic_load_explicit(&d->turn, memory_order_relaxed) : 0;
     unsigned at = choose_from(d, from, among);
 
-    if (d->sticky && at < d->nmembers)
+    if (d->sticky && at < d->nmembers && !ask->peeks)
         atomic_store_explicit(&d->turn, at, memory_order_relaxed);
     return at;
 }
@@ -305,7 +307,7 @@ choose_member(struct director *d, const struct director_ask *ask, const struct d
     case DIRECTOR_ROUND_ROBIN:
         return choose_round_robin(d, ask, among);
     case DIRECTOR_FALLBACK:
-        return choose_fallback(d, among);
+        return choose_fallback(d, ask, among);
     case DIRECTOR_RANDOM:
         return choose_random(d, ask, among);
     case DIRECTOR_HASH:

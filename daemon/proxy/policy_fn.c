@@ -403,7 +403,10 @@ policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl
     unsigned present, struct vcl_value *out)
 {
     struct director *d = object;
-    struct director_ask ask = {.hash_said = true, .random = r->random(r), .now_s = r->now_s};
+    struct director_ask ask = {.hash_said = true,
+        .peeks = policy_ctx_of(r)->explains,
+        .random = r->random(r),
+        .now_s = r->now_s};
 
     switch (method) {
     case VCL_METHOD_PICK:
@@ -432,7 +435,8 @@ policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl
 const void *
 policy_resolve_now(struct vcl_run *r, const void *backend)
 {
-    struct director_ask ask = {.random = r->random(r), .now_s = r->now_s};
+    struct director_ask ask = {
+        .peeks = policy_ctx_of(r)->explains, .random = r->random(r), .now_s = r->now_s};
 
     return director_resolve((struct director *)(uintptr_t)backend, &ask);
 }

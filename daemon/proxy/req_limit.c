@@ -26,17 +26,46 @@ limit_key(unsigned number, const struct rate_rule *rule, const uint8_t addr[16])
     return hash_bytes(&key, sizeof(key));
 }
 
+static int
+limit_hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* /%6cogin is /login (RFC 3986 6.2.2.2), to backends too: nobody goes uncounted by writing it so. */
+static bool
+limit_path_begins(struct slice path, const char *prefix)
+{
+    size_t at = 0;
+
+    for (; *prefix != '\0'; prefix++, at++) {
+        if (at >= path.len)
+            return false;
+        if (path.ptr[at] == *prefix)
+            continue;
+        if (path.ptr[at] != '%' || path.len - at < 3 ||
+            limit_hex(path.ptr[at + 1]) << 4 != (*prefix & 0xf0) ||
+            limit_hex(path.ptr[at + 2]) != (*prefix & 0x0f))
+            return false;
+        at += 2;
+    }
+    return true;
+}
+
 /* Host without its port, in any case; path by its beginning. */
 static bool
 limit_matches(const struct conf_limit *c, const struct http_head *h)
 {
     struct slice host = http_host(h), path = http_path(h);
-    size_t hl = strlen(c->host), pl = strlen(c->path);
+    size_t hl = strlen(c->host);
 
     if (hl > 0 && (host.len < hl || (host.len > hl && host.ptr[hl] != ':') ||
                       !slice_eq_nocase(slice_of(host.ptr, hl), slice_of(c->host, hl))))
         return false;
-    return pl == 0 || (path.len >= pl && memcmp(path.ptr, c->path, pl) == 0);
+    return limit_path_begins(path, c->path);
 }
 
 static unsigned
@@ -47,20 +76,30 @@ limit_seconds(uint64_t wait_us)
     return s > LIMIT_RETRY_MAX_S ? LIMIT_RETRY_MAX_S : (unsigned)s;
 }
 
+const struct conf_limit *
+req_limit_from(const struct req *r, unsigned *at)
+{
+    const struct conf *conf = upstreams_conf(registry_upstreams(r->proxy->registry));
+
+    for (; *at < conf->nlimits; (*at)++)
+        if (limit_matches(&conf->limits[*at], r->head))
+            return &conf->limits[*at];
+    return NULL;
+}
+
 void
 req_check_limits(struct req *r)
 {
     struct proxy *p = r->proxy;
-    const struct conf *conf = upstreams_conf(registry_upstreams(p->registry));
     const uint8_t *addr = r->x->peer_addr;
+    const struct conf_limit *l;
     uint64_t longest = 0;
 
-    for (unsigned i = 0; i < conf->nlimits; i++) {
-        const struct conf_limit *l = &conf->limits[i];
+    for (unsigned i = 0; (l = req_limit_from(r, &i)) != NULL; i++) {
         struct rate_rule rule;
         uint64_t wait;
 
-        if (!limit_matches(l, r->head) || address_in(&l->except.set, addr) ||
+        if (address_in(&l->except.set, addr) ||
             !rate_rule_make(&rule, (uint64_t)l->rate, (uint64_t)l->per * 1000, (uint64_t)l->burst))
             continue; /* the loader lets no rule through that is none */
         wait = rates_take(

@@ -233,6 +233,9 @@ struct slice req_reason(const struct req *r); /* SYNTH */
 void req_find_client(struct proxy *p, struct exchange *x);
 /* req_limit.c: before anything else of it is done. */
 void req_check_limits(struct req *r);
+/* The limit that concerns the request, whoever asks, from number *at on, which becomes its number; NULL:
+ * no more. */
+const struct conf_limit *req_limit_from(const struct req *r, unsigned *at);
 /* Who asks, as the value of X-Forwarded-For, or of Forwarded.  .len 0: he has no address;
  * .ptr NULL: no memory. */
 struct slice req_forwarded(const struct exchange *x, struct arena *a, bool forwarded);

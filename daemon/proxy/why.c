@@ -336,6 +336,7 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     }
     y.text = json_array();
     y.steps = json_array();
+    why_say_limits(&y);
     now = y.r->policy.use != NULL ? why_with_policy(&y, &q, why) : why_without_policy(&y, &q, why);
     if (now != NULL)
         *out = why_answer(&y, now, &q, url);

@@ -148,8 +148,52 @@ why_say_fate(struct why *y)
 /* --- what a request comes to --- */
 
 void
+why_say_limits(struct why *y)
+{
+    const struct conf_limit *l;
+
+    for (unsigned i = 0; (l = req_limit_from(y->r, &i)) != NULL; i++)
+        why_say(y,
+            "A client may ask %lld times in %s, %lld at once (number %u of limits%s): who asks "
+            "more "
+            "often gets a 429.",
+            (long long)l->rate, why_time(l->per).text,
+            (long long)(l->burst != 0 ? l->burst : l->rate), i + 1,
+            l->except.set.n > 0 ? ", but for some" : "");
+}
+
+/* As fetch_choose() does, but that nobody loses his turn. */
+static struct backend *
+why_choose(struct why *y, struct director *from)
+{
+    struct slice key = req_key_text(y->r);
+    struct director_ask ask = {
+        .hash = hash_plain(key.ptr, key.len),
+        .hash_said = true,
+        .peeks = true,
+        .random = proxy_random(y->r->proxy),
+        .now_s = (double)y->r->proxy->loop->clock.wall_ms / 1000,
+    };
+
+    return director_pick(from, &ask);
+}
+
+/* ", by the director pool", or nothing. */
+static void
+why_put_director(const struct director *d, char *to, size_t size)
+{
+    enum director_kind kind = director_kind(d);
+
+    to[0] = '\0';
+    if (kind != DIRECTOR_BACKEND)
+        snprintf(to, size, ", by the director %s%s", director_name(d),
+            kind == DIRECTOR_RANDOM ? ", this time (it is chance)" : "");
+}
+
+void
 why_say_backend(struct why *y)
 {
+    char by[256];
     struct director *d;
     struct backend *b;
 
@@ -161,7 +205,8 @@ why_say_backend(struct why *y)
             y, "No backend serves it: neither a route nor a default names one, so it gets a 503.");
         return;
     }
-    b = director_pick(d, &(struct director_ask){.random = proxy_random(y->r->proxy)});
+    b = why_choose(y, d);
+    why_put_director(d, by, sizeof(by));
     if (b == NULL)
         why_say(
             y, "The director %s serves it, and none of its backends is well.", director_name(d));
@@ -171,9 +216,7 @@ why_say_backend(struct why *y)
             "in.",
             backend_full_name(b));
     else
-        why_say(y, "The backend asked is %s%s%s, at %s.", backend_full_name(b),
-            director_kind(d) != DIRECTOR_BACKEND ? ", by the director " : "",
-            director_kind(d) != DIRECTOR_BACKEND ? director_name(d) : "",
+        why_say(y, "The backend asked is %s%s, at %s.", backend_full_name(b), by,
             backend_conf(b)->address.text);
 }
 

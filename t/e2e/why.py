@@ -28,6 +28,19 @@ storage: {{ main: {{ size: 32MiB }} }}
 negative_cache: {{ entries: 1000, ttl: 30s }}
 backends: {{ o: {{ address: "{origin}" }} }}
 """
+DIRECTORS = """
+directors:
+  hash: { type: hash, backends: [o, p] }
+  turn: { backends: [o, {name: p, weight: 2}] }
+  stay: { type: fallback, sticky: on, backends: [o, p] }
+routes:
+  - { path: /hash, backend: hash }
+  - { path: /stay, backend: stay }
+  - { backend: turn }
+limits:
+  - { path: /elsewhere, rate: 1, per: 1s }
+  - { path: /limited, rate: 3, per: 2h, burst: 5 }
+"""
 POLICY = """vcl 4.1;
 import tarn;
 sub vcl_recv {
@@ -441,6 +454,38 @@ class WithPolicy(Why):
         self.assertEqual(said["now"], "synth")
         self.assertIn("the label tea", said["words"])
         self.assertIn("418 Teapot", said["words"])
+
+
+class WithDirectors(Why):
+    """Two origins, of which each counts its requests."""
+
+    def setUp(self):
+        origin.gate.clear()
+        self.addCleanup(origin.gate.set)
+        self.origins = {"o": origin, "p": Origin(Says)}
+        config = CONFIG.format(origin=origin.address).rstrip().removesuffix("}")
+        config += f", p: {{ address: '{self.origins['p'].address}' }} }}\n" + DIRECTORS
+        self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
+        self.addCleanup(lambda: self.assertEqual(self.tarnd.close(), 0))
+
+    def named(self, path):
+        [name] = [n for n in self.origins
+                  if f"asked is {n}, by the director" in self.why(path)["words"]]
+        return name
+
+    def test_it_names_whom_a_director_will_choose(self):
+        for kind in ("hash", "turn", "stay"):
+            for i in range(8):
+                path = f"/{kind}/{self.id()}/{i}"
+                name = self.named(path)
+                self.assertEqual(self.named(path), name, "asking takes nobody's turn")
+                self.fetch(path)
+                self.assertEqual(self.origins[name].requests[path], 1, path)
+
+    def test_a_limit_is_told(self):
+        said = self.why("/limited/x")["words"]
+        self.assertIn("A client may ask 3 times in 2 h, 5 at once (number 2 of limits)", said)
+        self.assertNotIn("429", self.why("/x")["words"])
 
 
 if __name__ == "__main__":

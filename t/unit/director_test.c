@@ -209,6 +209,30 @@ TEST(director, round_robin_takes_each_in_turn_and_spreads_a_sick_ones_share)
     picks_close(&p);
 }
 
+TEST(director, who_only_peeks_takes_nobodys_turn)
+{
+    const struct director_ask peek = {.peeks = true};
+    struct director *turns, *stays;
+    struct picks p;
+
+    picks_open(&p, 3);
+    turns = picks_director(&p, DIRECTOR_ROUND_ROBIN);
+    for (unsigned i = 0; i < 6; i++) {
+        CHECK_STR(director_name(p.b[i % 3]), picks_ask(turns, &peek));
+        CHECK_STR(director_name(p.b[i % 3]), picks_ask(turns, &peek));
+        CHECK_STR(director_name(p.b[i % 3]), picks_ask(turns, &nothing));
+    }
+    stays = picks_director(&p, DIRECTOR_FALLBACK);
+    director_set_sticky(stays, true);
+    picks_set(&p, 0, BACKEND_SICK);
+    CHECK_STR("b1", picks_ask(stays, &peek));
+    picks_set(&p, 0, BACKEND_AUTO);
+    CHECK_STR("b0", picks_ask(stays, &nothing));
+    director_drop(&stays);
+    director_drop(&turns);
+    picks_close(&p);
+}
+
 TEST(director, fallback_takes_the_first_that_is_healthy)
 {
     struct director *d;
@@ -630,6 +654,7 @@ TEST_MAIN(TEST_ENTRY(director, a_backend_is_a_director_that_chooses_itself),
     TEST_ENTRY(director, a_backends_settings_are_a_copy), TEST_ENTRY(director, none_is_always_sick),
     TEST_ENTRY(director, the_operator_overrides_the_probe),
     TEST_ENTRY(director, round_robin_takes_each_in_turn_and_spreads_a_sick_ones_share),
+    TEST_ENTRY(director, who_only_peeks_takes_nobodys_turn),
     TEST_ENTRY(director, fallback_takes_the_first_that_is_healthy),
     TEST_ENTRY(director, a_sticky_fallback_stays_with_the_one_that_works),
     TEST_ENTRY(director, random_goes_by_weight_among_the_healthy),
