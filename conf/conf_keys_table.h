@@ -84,7 +84,7 @@
     X(mode, MODE, 0666, 0, 0777,                                                                   \
       "Of a Unix socket's file: who may write to it may connect; its directory's mode counts, too")\
     X(user, TEXT, "", 0, 64, "Whose a Unix socket's file is, by name or number; empty: tarnd's")   \
-    X(group, TEXT, "", 0, 64, "And which group's")
+    X(group, TEXT, "", 0, 64, "And which group's; one that tarnd's user is a member of")
 
 #define CONF_STORAGE_TABLE(X)                                                                      \
     X(engine, ENGINE, "malloc", 0, 0, "What keeps the bytes: memory, references, or test faults")  \
@@ -189,7 +189,7 @@
       "Asked for in `Authorization: Bearer TOKEN`; at least 16 characters, none of them a space")  \
     X(mode, MODE, 0600, 0, 0777, "Of a Unix socket's file: who may write to it may connect")       \
     X(user, TEXT, "", 0, 64, "Whose a Unix socket's file is, by name or number; empty: tarnd's")   \
-    X(group, TEXT, "", 0, 64, "And which group's")                                                 \
+    X(group, TEXT, "", 0, 64, "And which group's; one that tarnd's user is a member of")                                                 \
     X(allow, ALLOW, "", 0, 0,                                                                      \
       "Who may look (GET), and who may change something too: { read: [...], write: [...] }, of "   \
       "networks, and on a Unix socket of user:NAME and group:NAME; a list left out is empty. "     \

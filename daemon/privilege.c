@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <pwd.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -20,6 +21,7 @@ struct privilege_ids {
     uid_t uid;
     gid_t gid;
     bool has_gid;
+    char name[64]; /* "": a number without one */
 };
 
 static bool
@@ -50,6 +52,7 @@ privilege_find_user(const char *user, struct privilege_ids *ids)
     }
     if (pw == NULL)
         return false;
+    snprintf(ids->name, sizeof(ids->name), "%s", pw->pw_name);
     ids->uid = pw->pw_uid;
     ids->gid = pw->pw_gid;
     ids->has_gid = true;
@@ -105,11 +108,18 @@ privilege_keep_bind(void)
     return (int)syscall(SYS_capset, &head, data);
 }
 
+/* His other groups too, as systemd gives them to a unit's user: a Unix socket may be one of theirs. */
+static int
+privilege_join(const struct privilege_ids *ids)
+{
+    return ids->name[0] == '\0' ? setgroups(0, NULL) : initgroups(ids->name, ids->gid);
+}
+
 /* Groups first: whoever is no root any more cannot change them. */
 static int
 privilege_become(const struct privilege_ids *ids)
 {
-    if (prctl(PR_SET_KEEPCAPS, 1UL, 0UL, 0UL, 0UL) != 0 || setgroups(0, NULL) != 0 ||
+    if (prctl(PR_SET_KEEPCAPS, 1UL, 0UL, 0UL, 0UL) != 0 || privilege_join(ids) != 0 ||
         setresgid(ids->gid, ids->gid, ids->gid) != 0 ||
         setresuid(ids->uid, ids->uid, ids->uid) != 0 || privilege_keep_bind() != 0)
         return -1;

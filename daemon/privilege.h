@@ -10,7 +10,7 @@
 #ifndef TARN_PRIVILEGE_H
 #define TARN_PRIVILEGE_H
 
-/* Names, or numbers; "": the user's own group.  Without `user` nothing changes, and without being
+/* Names, or numbers; "": the user's own group.  The other groups that he is a member of stay his.  Without `user` nothing changes, and without being
  * root nothing can: the error log says so where somebody may have meant otherwise.  TERR_CONFIG: there is
  * no such user or group; TERR_IO: the kernel refused.  The error log says why. */
 int privilege_drop(const char *user, const char *group);

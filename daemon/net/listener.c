@@ -187,8 +187,14 @@ bound_own(const struct bound *b, const struct conf_address *at, const struct lis
         snprintf(why, why_len, "%s: there is no group '%s'", at->text, how->group);
         return TERR_CONFIG;
     }
-    if ((uid != (uid_t)-1 || gid != (gid_t)-1) && chown(b->path, uid, gid) != 0)
-        return bound_fail(why, why_len, "set the owner of", at);
+    if ((uid != (uid_t)-1 || gid != (gid_t)-1) && chown(b->path, uid, gid) != 0) {
+        snprintf(why, why_len,
+            "cannot give %s to user '%s', group '%s': %s; whoever is not root can only give it to "
+            "a "
+            "group that he is a member of",
+            at->text, how->user, how->group, strerror(errno));
+        return TERR_CONFIG;
+    }
     if (chmod(b->path, (mode_t)how->mode) != 0)
         return bound_fail(why, why_len, "set the mode of", at);
     return 0;

@@ -27,6 +27,10 @@ parameters: {{ access_log: "{folder}/access.log"{more} }}
 program = origin = None
 
 
+def can_mount():
+    return subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
+
+
 class Sandbox(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tarn-e2e.")
@@ -45,6 +49,13 @@ class Sandbox(unittest.TestCase):
         for tid in os.listdir(tasks):
             with open(f"{tasks}/{tid}/status", encoding="ascii") as f:
                 yield dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+    def write(self, name, text):
+        path = f"{self.folder}/{name}"
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.chmod(path, 0o755)
+        return path
 
     def rotate(self, t):
         """The log is renamed, and goes on under its name."""
@@ -80,13 +91,35 @@ class Sandbox(unittest.TestCase):
         for thread in self.threads(t):
             self.assertEqual(set(thread["Uid"].split()), {str(NOBODY)}, thread["Name"])
             self.assertEqual(set(thread["Gid"].split()), {str(NOBODY)}, thread["Name"])
-            self.assertEqual(thread["Groups"].split(), [], thread["Name"])
+            self.assertLessEqual(set(thread["Groups"].split()), {str(NOBODY)}, thread["Name"])
             self.assertEqual(int(thread["CapPrm"], 16) & ~0x400, 0, thread["Name"])
         self.assertEqual(os.stat(f"{self.folder}/admin.sock").st_uid, NOBODY)
         self.assertEqual(self.rotate(t).st_uid, NOBODY)
         self.assertEqual(t.close(), 0)
         self.assertFalse(os.path.exists(f"{self.folder}/admin.sock"))
         self.assertFalse(os.path.exists(f"/dev/shm/tarn.{t.process.pid}"))
+
+    @unittest.skipUnless(os.geteuid() == 0 and can_mount(), "the list of groups must be ours")
+    def test_a_socket_may_be_a_group_of_the_users(self):
+        os.chown(self.folder, NOBODY, NOBODY)
+        self.write("group", "root:x:0:\nnogroup:x:65534:\nweb:x:4711:nobody\nother:x:4712:\n")
+        wrapper = self.write("run", f"#!/bin/sh\nexec unshare -m sh -c 'mount --bind {self.folder}/group "
+                             f"/etc/group && exec \"$0\" \"$@\"' {program} \"$@\"\n")
+        config = CONFIG.replace('sock"', 'sock", mode: 0660, group: {group}')
+        for group, status in (("web", 0), ("other", 2)):
+            text = config.format(folder=self.folder, origin=origin.address, more=", user: nobody",
+                                 group=group)
+            said = self.write("said", "")
+            with open(said, "w", encoding="utf-8") as f:
+                try:
+                    t = tarnd.Tarnd(wrapper, text, stderr=f)
+                except RuntimeError:
+                    self.assertNotEqual(status, 0)
+                    with open(said, encoding="utf-8") as told:
+                        self.assertIn("a group that he is a member of", told.read())
+                    continue
+            self.assertEqual(os.stat(f"{self.folder}/admin.sock").st_gid, 4711)
+            self.assertEqual(t.close(), status)
 
     def test_a_user_that_does_not_exist_is_a_mistake_of_the_configuration(self):
         config = CONFIG.format(folder=self.folder, origin=origin.address, more=", user: no-such-user")
