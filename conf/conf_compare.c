@@ -291,13 +291,30 @@ compare_backends(struct compare *c, const struct conf *a, const struct conf *b)
 }
 
 /* The address is taken, by a listener with other settings: it has to be closed first. */
-static bool
+static const struct conf_listen *
 compare_listen_altered(const struct conf *in, const struct conf_listen *l)
 {
     for (unsigned i = 0; i < in->nlistens; i++)
         if (compare_address_same(&in->listens[i].address, &l->address))
-            return true;
-    return false;
+            return &in->listens[i];
+    return NULL;
+}
+
+static void
+compare_say_altered(struct compare *c, const struct conf_listen *a, const struct conf_listen *b)
+{
+    const struct conf_section *s = compare_section("listen");
+
+    for (unsigned i = 0; i < s->nkeys; i++) {
+        const struct conf_key *key = &s->keys[i];
+        char what[COMPARE_NAME];
+
+        if (key->offset == offsetof(struct conf_listen, name) ||
+            compare_member_same(key, (const char *)a + key->offset, (const char *)b + key->offset))
+            continue;
+        snprintf(what, sizeof(what), "listen.%.130s.%s", a->address.text, key->name);
+        compare_say(c, what, "", "", false);
+    }
 }
 
 /* Their names are numbers, if nobody gave them some: what they are is their address. */
@@ -305,16 +322,14 @@ static void
 compare_listens_in(struct compare *c, const struct conf *a, const struct conf *b, bool gone)
 {
     for (unsigned i = 0; i < a->nlistens; i++) {
+        const struct conf_listen *other = compare_listen_altered(b, &a->listens[i]);
         unsigned j = 0;
 
         while (j < b->nlistens && !conf_listen_same(&a->listens[i], &b->listens[j]))
             j++;
-        if (j == b->nlistens && compare_listen_altered(b, &a->listens[i])) {
-            char what[COMPARE_NAME];
-
-            snprintf(what, sizeof(what), "listen.%.150s", a->listens[i].address.text);
+        if (j == b->nlistens && other != NULL) {
             if (gone)
-                compare_say(c, what, "", "", false);
+                compare_say_altered(c, &a->listens[i], other);
         } else if (j == b->nlistens) {
             compare_say(c, "listen", gone ? a->listens[i].address.text : "",
                 gone ? "" : a->listens[i].address.text, true);

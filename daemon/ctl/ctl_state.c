@@ -203,6 +203,19 @@ state_or(const json_t *o, const char *key, const char *otherwise)
     return text == NULL || text[0] == '\0' ? otherwise : text;
 }
 
+/* Of lists, and of what has the same name as before, both ends look the same. */
+static void
+state_print_change(const json_t *change)
+{
+    const char *what = state_or(change, "what", "?"), *from = state_or(change, "from", "-"),
+               *to = state_or(change, "to", "-");
+
+    if (strcmp(from, to) == 0)
+        printf("%s: changed\n", what);
+    else
+        printf("%s: %s -> %s\n", what, from, to);
+}
+
 int
 ctl_reload(struct ctl *c)
 {
@@ -212,11 +225,10 @@ ctl_reload(struct ctl *c)
     int rc = ctl_ask(c, "POST", "/v1/reload", NULL, &o);
 
     if (rc == CTL_DONE && !c->json) {
-        json_array_foreach(json_object_get(o, "changed"), i, change)
-            printf("%s: %s -> %s\n", state_or(change, "what", "?"), state_or(change, "from", "-"),
-                state_or(change, "to", "-"));
-        printf("%s counts now: %zu changes\n", state_or(o, "config", "the configuration"),
-            json_array_size(json_object_get(o, "changed")));
+        json_array_foreach(json_object_get(o, "changed"), i, change) state_print_change(change);
+        i = json_array_size(json_object_get(o, "changed"));
+        printf("%s counts now: %zu %s\n", state_or(o, "config", "the configuration"), i,
+            i == 1 ? "change" : "changes");
     }
     json_decref(o);
     return rc;

@@ -123,6 +123,7 @@ class Reload(unittest.TestCase):
         self.assertEqual({self.body("/x") for _ in range(6)}, {"a"})
         said = self.reload(two + "directors: { pool: { backends: [one, {name: two, weight: 2}] } }\n")
         self.assertIn("directors.pool.backends: one (1) -> one (1), two (2)", said)
+        self.assertRegex(self.ctl("backend", "list"), r"pool +round_robin +yes +one, two \(2\)")
         self.wait_for("two is well", lambda: self.body("/x") == "b")
         self.assertEqual(sorted(self.body("/x") for _ in range(6)), list("aabbbb"))
         said = self.reload(two + "directors: { pool: { type: hash, backends: [none] } }\n", REFUSED)
@@ -220,7 +221,7 @@ class Reload(unittest.TestCase):
 
         self.start(config)
         self.assertEqual([status() for _ in range(3)], [200] * 3)
-        self.reload(config + limits)
+        self.assertIn("limits: changed\n", self.reload(config + limits))
         tarnd.wait_until(lambda: status() == 429, "nobody is limited")
         self.assertEqual(self.body("/many"), "a")
         self.reload(config + limits + "trusted_proxies: 127.0.0.1\n")

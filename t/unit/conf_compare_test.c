@@ -138,16 +138,17 @@ TEST(conf_compare, what_else_is_said_of_a_listener_needs_a_restart)
     const char *one = BACKEND "listen: [{address: 'unix:/tmp/a', mode: 0660}]\n";
 
     expect_changes(one, BACKEND "listen: [{address: 'unix:/tmp/a', mode: 0600}]\n",
-        "! listen.unix:/tmp/a: '' ''\n");
+        "! listen.unix:/tmp/a.mode: '' ''\n");
     expect_changes(one,
         BACKEND "listen: [{address: 'unix:/tmp/a', mode: 0660, max_req_body: 1k}]\n",
-        "! listen.unix:/tmp/a: '' ''\n");
+        "! listen.unix:/tmp/a.max_req_body: '' ''\n");
     one = BACKEND "listen: [{address: '*:1', proxy_protocol: required, trusted: [10.0.0.0/8]}]\n";
     expect_changes(one, one, "");
     expect_changes(one,
         BACKEND "listen: [{address: '*:1', proxy_protocol: required, trusted: [10.0.0.0/9]}]\n",
-        "! listen.*:1: '' ''\n");
-    expect_changes(one, BACKEND "listen: [{address: '*:1'}]\n", "! listen.*:1: '' ''\n");
+        "! listen.*:1.trusted: '' ''\n");
+    expect_changes(one, BACKEND "listen: [{address: '*:1'}]\n",
+        "! listen.*:1.proxy_protocol: '' ''\n! listen.*:1.trusted: '' ''\n");
 }
 
 TEST(conf_compare, lists_are_compared_by_what_they_say)
