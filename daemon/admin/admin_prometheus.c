@@ -145,8 +145,10 @@ prometheus_memory(const struct admin *a, FILE *to)
 
 enum prometheus_of {
     PROMETHEUS_UP,
+    PROMETHEUS_EJECTED,
     PROMETHEUS_CONNECTIONS,
     PROMETHEUS_LIMIT,
+    PROMETHEUS_QUEUED,
     PROMETHEUS_PROBE,
 };
 
@@ -166,10 +168,14 @@ prometheus_of_backend(const struct backend *b, enum prometheus_of what)
     switch (what) {
     case PROMETHEUS_UP:
         return backend_healthy(b);
+    case PROMETHEUS_EJECTED:
+        return backend_ejected(b);
     case PROMETHEUS_CONNECTIONS:
         return (double)backend_connections(b);
     case PROMETHEUS_LIMIT:
         return backend_conf(b)->max_connections > 0 ? (double)backend_conf(b)->max_connections : -1;
+    case PROMETHEUS_QUEUED:
+        return backend_queued(b);
     case PROMETHEUS_PROBE:
         backend_probe_seen(b, &seen);
         return seen.probed ? seen.average_s : -1;
@@ -200,8 +206,10 @@ prometheus_backends(const struct admin *a, FILE *to)
         const char *doc;
     } rows[] = {
         {"backend_up", PROMETHEUS_UP, "1: it is asked; 0: it is sick, or said to be"},
+        {"backend_ejected", PROMETHEUS_EJECTED, "1: its fetches failed, directors leave it out"},
         {"backend_connections", PROMETHEUS_CONNECTIONS, "Connections to it, in use or idle"},
         {"backend_connections_limit", PROMETHEUS_LIMIT, "Its max_connections, if it has one"},
+        {"backend_queue", PROMETHEUS_QUEUED, "Fetches that wait for one of max_connections"},
         {"backend_probe_duration_seconds", PROMETHEUS_PROBE,
             "How long its good probes took, averaged, if it is probed"},
     };

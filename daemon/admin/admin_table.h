@@ -47,7 +47,7 @@
     X(POST, "/v1/purge", purge, "url=string tag=string tags=array soft=boolean",                   \
       "{\"url\": URL}, {\"tag\": TAG} or {\"tags\": [TAG, ...]}, and \"soft\": what is stored under "  \
       "the URL, or has one of the tags, leaves, or, soft, becomes stale; how many")                \
-    X(GET, "/v1/backends", backends, "", "Backends, their health and what their probes saw")       \
+    X(GET, "/v1/backends", backends, "", "Backends, their health, what their probes saw; directors and their members")       \
     X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \
       "{\"health\": \"auto\"|\"healthy\"|\"sick\"}: what counts instead of its probe")             \
     X(GET, "/v1/parameters", parameters, "", "Every parameter: value, default, bounds, meaning")   \

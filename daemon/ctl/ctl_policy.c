@@ -35,6 +35,52 @@ ctl_vcl_list(struct ctl *c)
     return policy_rows(c, "/v1/policies", "policies", headings, members, "no policy is loaded");
 }
 
+/* "a, b (3)": a weight that is not 1 is told. */
+static void
+policy_cell_members(struct ctl_table *t, const json_t *members)
+{
+    char text[512] = "";
+    const json_t *m;
+    size_t i, at = 0;
+
+    json_array_foreach(members, i, m)
+    {
+        const char *name = json_string_value(json_object_get(m, "name"));
+        double weight = json_number_value(json_object_get(m, "weight"));
+        int n = snprintf(
+            text + at, sizeof(text) - at, "%s%s", i > 0 ? ", " : "", name != NULL ? name : "?");
+
+        if (weight != 1 && n > 0 && (size_t)n < sizeof(text) - at)
+            n += snprintf(text + at + n, sizeof(text) - at - (size_t)n, " (%g)", weight);
+        if (n < 0 || (size_t)n >= sizeof(text) - at)
+            break; /* --json has all of them */
+        at += (size_t)n;
+    }
+    ctl_cell(t, "%s", text);
+}
+
+static void
+policy_print_directors(const json_t *directors)
+{
+    static const char *const headings[] = {"DIRECTOR", "TYPE", "HEALTHY", "BACKENDS", NULL};
+    struct ctl_table t;
+    const json_t *d;
+    size_t i;
+
+    if (json_array_size(directors) == 0)
+        return;
+    putchar('\n');
+    ctl_table_begin(&t, headings);
+    json_array_foreach(directors, i, d)
+    {
+        ctl_cell_of(&t, d, "name");
+        ctl_cell_of(&t, d, "type");
+        ctl_cell_of(&t, d, "healthy");
+        policy_cell_members(&t, json_object_get(d, "backends"));
+    }
+    ctl_table_end(&t, "");
+}
+
 int
 ctl_backend_list(struct ctl *c)
 {
@@ -68,6 +114,7 @@ ctl_backend_list(struct ctl *c)
             ctl_cell_of(&t, probe, "last");
         }
         ctl_table_end(&t, "there are no backends");
+        policy_print_directors(json_object_get(o, "directors"));
     }
     json_decref(o);
     return rc;

@@ -69,7 +69,7 @@
     X("vcl unlabel", "LABEL", 1, 1, vcl_unlabel, "", "forget a label")                             \
     X("vcl discard", "NAME", 1, 1, vcl_discard, "", "forget a policy that is not in use")          \
     X("backend list", "", 0, 0, backend_list, "",                                                  \
-      "backends, their health, and what their probes saw")                                         \
+      "backends, their health, what their probes saw; directors, and whom they choose among")                                         \
     X("backend set-health", "NAME auto|healthy|sick", 2, 2, backend_health, "",                    \
       "what counts instead of a backend's probe")                                                  \
     X("table list", "", 0, 0, table_list,                                                          \

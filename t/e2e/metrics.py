@@ -139,6 +139,8 @@ class Metrics(unittest.TestCase):
             self.assertGreater(families[name].value(), 0, name)
         self.assertEqual(families["tarn_build_info"].value(), 1)
         self.assertEqual(families["tarn_backend_up"].value(backend="default"), 1)
+        self.assertEqual(families["tarn_backend_ejected"].value(backend="default"), 0)
+        self.assertEqual(families["tarn_backend_queue"].value(backend="dead"), 0)
         self.assertEqual(families["tarn_backend_connections_limit"].value(backend="dead"), 7)
         self.assertEqual(len(families["tarn_backend_connections_limit"].samples), 1)
         self.assertGreaterEqual(families["tarn_backend_connections"].value(backend="default"), 0)
