@@ -237,6 +237,19 @@ bound_unix(struct bound *b, const struct conf_address *at, const struct listen_h
     return 0;
 }
 
+/* Of a socket that the supervisor kept: the file may have been made by a configuration that said
+ * otherwise.  A service manager's is his. */
+static int
+bound_own_again(const struct bound *b, const struct conf_address *at, const struct listen_how *how,
+    char *why, size_t why_len)
+{
+    struct stat st;
+
+    if (!b->is_unix || b->foreign || lstat(b->path, &st) != 0)
+        return 0;
+    return bound_own(b, at, how, why, why_len);
+}
+
 /* Sockets that were there when the process started, if any are for this address. */
 static bool
 bound_inherit(struct bound *b, const struct conf_address *at)
@@ -274,7 +287,7 @@ listen_bind(struct bound **out, const struct conf_address *at, const struct list
     *b = (struct bound){
         .magic = BOUND_MAGIC, .is_unix = at->is_unix, .depth = how->depth, .fd = -1, .lock_fd = -1};
     if (bound_inherit(b, at))
-        err = 0;
+        err = bound_own_again(b, at, how, why, why_len);
     else
         err = at->is_unix ? bound_unix(b, at, how, why, why_len) : bound_tcp(b, at, why, why_len);
     if (err != 0) {

@@ -287,6 +287,22 @@ class Supervise(unittest.TestCase):
         self.assertEqual(it.ask(HIT).status, 200)
         self.assertEqual(it.close(), 0)
 
+    def test_a_unix_socket_gets_the_mode_that_the_file_says_now(self):
+        s = self.start()
+
+        def mode():
+            return os.stat(s.admin).st_mode & 0o777
+
+        self.assertEqual(mode(), 0o600)
+        s.edit(lambda text: text.replace('admin.sock"', 'admin.sock", mode: 0640'))
+        s.upgrade()
+        self.assertEqual(mode(), 0o640)
+        s.edit(lambda text: text.replace("0640", "0600"))
+        os.kill(s.child(), signal.SIGKILL)  # who follows a crash reads the file, too
+        tarnd.wait_until(lambda: mode() == 0o600, "the mode of before")
+        self.assertEqual(s.ask(HIT).status, 200)
+        self.assertEqual(s.close(), 0)
+
     def test_starts_that_fail_are_tried_again_with_pauses(self):
         it = self.start()
         old = it.child()
