@@ -26,7 +26,7 @@ acl tls_ends_at {
 
 sub vcl_recv {
     # The word of a stranger would choose the page that others get; what is set here is sent on.
-    if (client.ip ~ tls_ends_at && req.http.X-Forwarded-Proto == "https") {
+    if (remote.ip ~ tls_ends_at && req.http.X-Forwarded-Proto == "https") {
         set req.http.X-Forwarded-Proto = "https";
     } else {
         unset req.http.X-Forwarded-Proto;

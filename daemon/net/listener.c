@@ -223,8 +223,15 @@ bound_unix(struct bound *b, const struct conf_address *at, const struct listen_h
         close(probe);
     }
     if (bind(b->fd, (struct sockaddr *)&un, sizeof(un)) != 0) {
+        bool denied = errno == EACCES;
         int rc = bound_fail(why, why_len, "listen on", at);
 
+        if (denied) /* Landlock says the same as a directory's mode */
+            snprintf(why, why_len,
+                "cannot listen on %s: its directory cannot be written, or not by a tarnd that "
+                "runs: "
+                "`sandbox` leaves it the directories named when it started",
+                at->text);
         b->path[0] = '\0'; /* not ours to remove */
         return rc;
     }
