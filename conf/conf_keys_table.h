@@ -227,7 +227,8 @@
       "may stand wherever a backend may. What no route matches goes to the one named default, "    \
       "else to the only one. Default: none.")                                                      \
     X(routes, CONF_ROUTE_TABLE,                                                                    \
-      "A list of who serves what; the first that matches. Default: none.")                         \
+      "A list of who serves what; the first that matches. With a policy they are not looked at: "  \
+      "what it says is, by req.backend_hint. Default: none.")                                      \
     X(limits, CONF_LIMIT_TABLE,                                                                    \
       "A list of how often each client may ask, by its address, of IPv6 its /64: who asks more is " \
       "answered 429 with Retry-After. Every one that matches counts. Default: none.")              \
