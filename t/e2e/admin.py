@@ -500,9 +500,7 @@ class Ways(unittest.TestCase):
         self.assertEqual(it.process.wait(timeout=tarnd.PATIENCE_S), 0)
 
     def test_over_tcp_the_token_is_asked_for(self):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
+        port = tarnd.free_port()
         it = self.start(admin=f"127.0.0.1:{port}", more=f", token: '{TOKEN}'")
         self.addCleanup(it.tidy)
 

@@ -5,6 +5,7 @@ counters as tarnd shares them, memory as the kernel sees it.
 """
 import os
 import queue
+import random
 import resource
 import shutil
 import signal
@@ -25,6 +26,19 @@ def raise_file_limit(wanted):
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return soft
+
+
+def free_port():
+    """One that no connection of another test is given meanwhile: below those that connect() takes."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        least = int(f.read().split()[0])
+    while True:
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", random.randrange(1024, least)))
+                return s.getsockname()[1]
+            except OSError:
+                pass
 
 
 class Tarnd:
