@@ -111,6 +111,7 @@ struct tag_walk {
     unsigned nbans;                    /* 0: there is none */
     struct ban *bans[TAG_WALK_BANS];   /* references; the oldest first */
     uint64_t filter[TAG_FILTER_WORDS]; /* a bit for what the hashes of their tags end in */
+    uint8_t bits;                      /* of what they begin with: tag_bit() */
     uint64_t cursor;                   /* of the index */
     int64_t ended_ms;                  /* the last one */
     struct list asked;                 /* of tag_purge.link: who waits for the number */

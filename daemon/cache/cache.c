@@ -418,6 +418,9 @@ entry_set_block(struct entry *e, const struct cache_response *r)
         return TERR_NOMEM; /* or no room: nobody could read it back (block_parse) */
     if (ntags > 0)
         memcpy((uint64_t *)(void *)b - ntags, r->tags->hash, ntags * sizeof(uint64_t));
+    e->evict.owner = any ? UINT8_MAX : 0;
+    for (unsigned i = 0; i < ntags; i++)
+        e->evict.owner |= tag_bit(r->tags->hash[i]);
     b->any_tag = any;
     b->body_len = r->body_len;
     b->age = entry_ms_pack(r->fresh->age_ms);

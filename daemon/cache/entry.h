@@ -160,7 +160,8 @@ struct entry {
     _Atomic uint32_t hits; /* counted when asked for */
     union {
         /* From settling or HITMISS on.  Its stamp is the last hit: monotonic, in ticks; 0: never;
-         * while BUSY: entry_expected().  Its size is what evicting it gives back, KiB rounded up. */
+         * while BUSY: entry_expected().  Its size is what evicting it gives back, KiB rounded up.
+         * `owner`: tag_bit() of its tags, set with its block. */
         struct evict_node evict;
         struct {
             union {

@@ -2,8 +2,8 @@
  *
  * A million entries are two million places in memory: the entry, and its block, in front of which
  * the hashes lie.  Looked at one after the other each would be waited for; so a batch of entries is
- * taken from the index, which asks for the first line of each, then their blocks are asked for, and
- * then they are compared. */
+ * taken from the index, which asks for the lines of each, then the blocks of those that may have a
+ * tag are asked for, and then they are compared. */
 #include "daemon/cache/tag_purge.h"
 
 #include "daemon/base/clock.h"
@@ -138,6 +138,7 @@ tag_walk_add(struct tag_walk *w, struct ban *b)
         unsigned bit = tag_filter_bit(b->tags[i]);
 
         w->filter[bit / 64] |= UINT64_C(1) << bit % 64;
+        w->bits |= tag_bit(b->tags[i]);
     }
 }
 
@@ -150,6 +151,7 @@ tag_walk_begin(struct bans *b, int64_t now_ms)
     if (list_empty(&w->asked) && now_ms < w->ended_ms + TAG_WALK_EVERY_MS)
         return;
     memset(w->filter, 0, sizeof(w->filter));
+    w->bits = 0;
     w->cursor = 0;
     pthread_mutex_lock(&b->lock);
     while (!list_empty(&b->tags_due) && w->nbans < TAG_WALK_BANS) {
@@ -212,22 +214,33 @@ tag_batch_take(struct cache *c, struct tag_walk *w, struct tag_batch *k)
         unsigned n = cuckoo_peek_next(c->index, &w->cursor, nodes);
 
         for (unsigned i = 0; i < n; i++) {
-            __builtin_prefetch(nodes[i]);
-            k->entries[k->n++] = container_of(nodes[i], struct entry, node);
+            struct entry *e = container_of(nodes[i], struct entry, node);
+
+            __builtin_prefetch(e);
+            __builtin_prefetch(&e->evict);
+            k->entries[k->n++] = e;
         }
         buckets++;
     } while (w->cursor != 0 && k->n + CUCKOO_SLOTS_MAX <= TAG_BATCH && buckets < TAG_BATCH);
     return buckets;
 }
 
-/* The blocks of those that have one; what hangs behind the first of a key waits for its own. */
+/* Of most a byte of their own says that they have none of the tags: 59 of 100 that have four tags,
+ * for a purge by one.  Their blocks need not come from memory, of which each is a page apart. */
+static inline bool
+tag_walk_may_have(const struct tag_walk *w, const struct entry *e)
+{
+    return entry_state(e) == ENTRY_READY && (e->evict.owner & w->bits) != 0;
+}
+
+/* The blocks of the others; what hangs behind the first of a key waits for its own. */
 static void
-tag_batch_ask(const struct tag_batch *k)
+tag_batch_ask(const struct tag_walk *w, const struct tag_batch *k)
 {
     for (unsigned i = 0; i < k->n; i++) {
         const struct entry *e = k->entries[i];
 
-        if (entry_state(e) != ENTRY_READY)
+        if (!tag_walk_may_have(w, e))
             continue;
         __builtin_prefetch(e->block);
         __builtin_prefetch((const char *)e->block - sizeof(uint64_t));
@@ -240,8 +253,8 @@ tag_walk_may_find(const struct tag_walk *w, const struct entry *e)
 {
     const uint64_t *tags;
 
-    if (entry_state(e) != ENTRY_READY)
-        return false; /* it is tested when its outcome is known (bans_fresh) */
+    if (!tag_walk_may_have(w, e)) /* what is not ready is tested when it is (bans_fresh) */
+        return false;
     tags = entry_tags(e);
     for (unsigned i = 0; i < e->block->ntags; i++)
         if (tag_filter_has(w, tags[i]))
@@ -309,7 +322,7 @@ tag_purge_walk(struct cache *c, int64_t now_ms)
         return false;
     do {
         cost += tag_batch_take(c, w, &k);
-        tag_batch_ask(&k);
+        tag_batch_ask(w, &k);
         cost += tag_batch_compare(c, w, &k);
     } while (w->cursor != 0 && cost < TAG_SLICE);
     if (w->cursor == 0)

@@ -38,6 +38,12 @@ struct tags {
 
 void tags_init(struct tags *t);
 uint64_t tag_hash(struct slice tag);
+/* One of eight: in the bits of whoever has the tag. */
+static inline uint8_t
+tag_bit(uint64_t hash)
+{
+    return (uint8_t)(1u << (hash >> 61));
+}
 /* The next tag, which is not empty; *rest goes behind it.  False: there are no more. */
 bool tag_next(struct slice *rest, unsigned between, struct slice *tag);
 /* The tags in `text`.  Once `any` is set no more are read. */
