@@ -16,6 +16,7 @@
 #define TARN_MANAGE_H
 
 struct access_log;
+struct backend_names_view;
 struct cache;
 struct conf;
 struct counters;
@@ -48,6 +49,7 @@ struct manage_env {
     struct worker_env *shared; /* bounds: released when draining begins */
     struct worker **workers;
     struct shmlog **logs;
+    const struct backend_names_view *names;
     struct notify *notify; /* NULL: no service manager wants to know */
     const char *shm_dir;   /* where they are */
     unsigned nworkers;

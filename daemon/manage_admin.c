@@ -174,6 +174,7 @@ manage_admin_open(struct manage *m)
         .nworkers = env->nworkers,
         .shm_dir = env->shm_dir,
         .logs = env->logs,
+        .names = env->names,
         .host = &manage_host,
         .host_ctx = m};
     int err = manage_bind(m);

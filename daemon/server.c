@@ -29,6 +29,7 @@
 #include "daemon/proxy/rates.h"
 #include "daemon/sandbox.h"
 #include "daemon/shm/access_log.h"
+#include "daemon/shm/backend_names.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/dir.h"
 #include "daemon/shm/elog.h"
@@ -51,6 +52,7 @@ struct server {
     struct tether *tether; /* NULL: no supervisor */
     struct shm_dir *dir;
     struct counters *counters;
+    struct backend_names *names;
     struct latency *latency;
     struct access_log *access;
     struct storage *storage, *synth;
@@ -133,8 +135,11 @@ static int
 server_open_access_log(struct server *s)
 {
     const struct conf_params *params = &s->conf->params;
-    struct access_log_conf access = {
-        .to = params->access_log, .logs = s->logs, .nlogs = s->nworkers, .counters = s->counters};
+    struct access_log_conf access = {.to = params->access_log,
+        .logs = s->logs,
+        .nlogs = s->nworkers,
+        .counters = s->counters,
+        .names = backend_names_here(s->names)};
 
     if (params->access_log[0] == '\0')
         return 0;
@@ -153,6 +158,8 @@ server_open_shm(struct server *s)
         err = counters_open(&s->counters, s->dir, s->nworkers);
     if (err == 0)
         err = latency_open(&s->latency, s->dir, s->nworkers);
+    if (err == 0)
+        err = backend_names_open(&s->names, s->dir);
     for (unsigned i = 0; i < s->nworkers && err == 0; i++)
         err = shmlog_open(&s->logs[i], s->dir, i, (uint64_t)params->log_ring);
     if (err != 0) {
@@ -215,11 +222,13 @@ server_open_backends(struct server *s)
 {
     int err = registry_open(&s->registry, s->conf);
 
-    if (err != 0)
+    if (err != 0) {
         elog(ELOG_ERROR, "backends: %s", terr_text(err));
-    else
-        registry_set_counters(s->registry, s->counters);
-    return err;
+        return err;
+    }
+    registry_set_counters(s->registry, s->counters);
+    registry_set_names(s->registry, s->names);
+    return 0;
 }
 
 /* The file's policy, if it names one; the error log says what is wrong with it. */
@@ -351,6 +360,7 @@ server_open_manage(struct server *s)
         .shared = &s->env,
         .workers = s->workers,
         .logs = s->logs,
+        .names = backend_names_here(s->names),
         .notify = s->notify,
         .shm_dir = shm_dir_path(s->dir),
         .nworkers = s->nworkers,
@@ -387,6 +397,8 @@ server_close(struct server *s)
             shmlog_close(&s->logs[i]);
     if (s->counters != NULL)
         counters_close(&s->counters);
+    if (s->names != NULL)
+        backend_names_close(&s->names);
     if (s->latency != NULL)
         latency_close(&s->latency);
     if (s->dir != NULL)

@@ -18,6 +18,7 @@
 #include "daemon/http/exchange.h"
 
 struct admin;
+struct backend_names_view;
 struct cache;
 struct conf;
 struct conf_params;
@@ -59,9 +60,10 @@ struct admin_env {
     struct policies *policies;
     struct tables *tables; /* NULL: none */
     unsigned nworkers;
-    const char *address;        /* our own, as bound */
-    const char *shm_dir;        /* of the log rings and counters; NULL: there is none */
-    struct shmlog *const *logs; /* of the workers; NULL: there are none */
+    const char *address;                    /* our own, as bound */
+    const char *shm_dir;                    /* of the log rings and counters; NULL: there is none */
+    struct shmlog *const *logs;             /* of the workers; NULL: there are none */
+    const struct backend_names_view *names; /* for these; NULL: numbers are told */
     const struct admin_host *host;
     void *host_ctx;
 };

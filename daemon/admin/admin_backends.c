@@ -70,6 +70,7 @@ backends_json(struct backend *b)
     backend_probe_seen(b, &seen);
     director_healthy(backend_director(b), &changed_s);
     json_put_text(o, "name", backend_full_name(b));
+    json_put(o, "number", json_integer(backend_number(b)));
     json_put_text(o, "address", conf->address.text);
     json_put(o, "addresses", backends_addresses(b));
     json_put(o, "healthy", json_boolean(backend_healthy(b)));

@@ -66,7 +66,7 @@ log_put(struct log_stream *s, struct shmlog_view *view, char *to)
     while (shmlog_record_next(view, &rec))
         if (shmlog_rec_req(&rec, view, &req) && log_filter_takes(&s->filter, &req)) {
             s->left--;
-            return access_format_line(to, ACCESS_FORMAT_JSON, &req);
+            return access_format_named(to, ACCESS_FORMAT_JSON, &req, s->admin->env.names);
         }
     return 0;
 }

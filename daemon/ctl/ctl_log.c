@@ -16,6 +16,7 @@
 #include "daemon/ctl/ctl_commands.h"
 #include "daemon/ctl/ctl_log_group.h"
 #include "daemon/shm/access_format.h"
+#include "daemon/shm/backend_names_view.h"
 #include "daemon/shm/log_filter.h"
 #include "daemon/shm/log_read.h"
 
@@ -55,6 +56,7 @@ struct log_run {
     pid_t pid;
     unsigned nrings;
     struct log_ring rings[LIMIT_WORKERS];
+    struct backend_names_view *names; /* owned; NULL: numbers are told */
     /* loss, in all, and what was said of it */
     uint64_t missed, missed_reqs, said;
     bool corrupt;    /* said so already */
@@ -99,6 +101,8 @@ log_close_rings(struct log_run *run)
         if (run->rings[i].reader != NULL)
             shmlog_reader_close(&run->rings[i].reader);
     run->nrings = 0;
+    if (run->names != NULL)
+        backend_names_view_close(&run->names);
 }
 
 static int
@@ -149,6 +153,17 @@ log_open_ring(struct log_run *run, const char *dir, unsigned i, enum shmlog_from
     return CTL_DONE;
 }
 
+/* Without them, as of a tarnd that is older, numbers are told. */
+static void
+log_open_names(struct log_run *run, const char *dir)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof(path), "%s/backends", dir);
+
+    if (n > 0 && (size_t)n < sizeof(path) && backend_names_view_open(&run->names, path) != 0)
+        run->names = NULL;
+}
+
 /* Where tarnd says that they are. */
 static int
 log_open_rings(struct log_run *run, bool oldest)
@@ -168,6 +183,8 @@ log_open_rings(struct log_run *run, bool oldest)
         rc = log_open_ring(run, dir, i, from);
         run->nrings = i + 1;
     }
+    if (rc == CTL_DONE)
+        log_open_names(run, dir);
     json_decref(o);
     if (rc != CTL_DONE)
         log_close_rings(run);
@@ -228,7 +245,8 @@ log_show_lines(struct log_run *run, struct shmlog_view *view)
 
     while (shmlog_record_next(view, &rec))
         if (shmlog_rec_req(&rec, view, &req) && log_filter_takes(&run->filter, &req)) {
-            fwrite(run->line, 1, access_format_line(run->line, run->format, &req), stdout);
+            fwrite(run->line, 1, access_format_named(run->line, run->format, &req, run->names),
+                stdout);
             n++;
         }
     return n;
@@ -242,7 +260,7 @@ log_show_raw(struct log_run *run, struct shmlog_view *view)
 
     while (n < run->left && shmlog_record_next(view, &rec))
         if (log_filter_takes_tag(&run->filter, rec.tag)) {
-            log_print_record(view, &rec, run->line);
+            log_print_record(view, &rec, run->names, run->line);
             n++;
         }
     return n;

@@ -122,7 +122,8 @@ text_add_payload(struct text *t, const struct shmlog_rec *rec)
 }
 
 void
-log_print_record(const struct shmlog_view *view, const struct shmlog_rec *rec, char *json)
+log_print_record(const struct shmlog_view *view, const struct shmlog_rec *rec,
+    const struct backend_names_view *names, char *json)
 {
     struct text t = {.ptr = NULL};
     struct shmlog_req req;
@@ -130,7 +131,7 @@ log_print_record(const struct shmlog_view *view, const struct shmlog_rec *rec, c
     printf("%u %016" PRIx64 " %s %s ", view->worker, view->ids.xid, shmlog_kind_name(view->kind),
         shmlog_tag_name(rec->tag));
     if (shmlog_rec_req(rec, view, &req)) {
-        fwrite(json, 1, access_format_line(json, ACCESS_FORMAT_JSON, &req), stdout);
+        fwrite(json, 1, access_format_named(json, ACCESS_FORMAT_JSON, &req, names), stdout);
         return;
     }
     text_add_payload(&t, rec);

@@ -12,6 +12,7 @@
 
 #include "daemon/shm/log_read.h"
 
+struct backend_names_view;
 struct log_filter;
 struct log_groups; /* private to ctl_log_group.c */
 
@@ -26,7 +27,9 @@ unsigned log_groups_flush(struct log_groups *g, uint64_t now_ms, bool all, uint6
 /* Records of this worker were lost: those of its requests may be among them. */
 void log_groups_tear(struct log_groups *g, uint32_t worker);
 
-/* A record as text, without a line end.  `json` is for Req records, of ACCESS_LINE_MAX bytes. */
-void log_print_record(const struct shmlog_view *view, const struct shmlog_rec *rec, char *json);
+/* A record as text, without a line end.  `names` (or NULL) and `json` are for Req records, the latter
+ * of ACCESS_LINE_MAX bytes. */
+void log_print_record(const struct shmlog_view *view, const struct shmlog_rec *rec,
+    const struct backend_names_view *names, char *json);
 
 #endif

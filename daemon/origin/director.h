@@ -22,6 +22,7 @@
 #include "daemon/base/span.h"
 
 struct backend;
+struct backend_names;
 struct conf;
 struct conf_backend;
 struct counters;
@@ -78,6 +79,8 @@ int registry_open(struct registry **out, const struct conf *conf);
 void registry_close(struct registry **rp);
 /* Where results of probes are counted; borrowed until registry_close.  Without it: nowhere. */
 void registry_set_counters(struct registry *rg, struct counters *counters);
+/* Where names are told, for readers of the log, of these and of those to come; borrowed alike. */
+void registry_set_names(struct registry *rg, struct backend_names *names);
 /* Every backend there is, but those that nobody holds any more, in no order; borrowed for the
  * call. */
 void registry_each(struct registry *rg, void (*f)(void *ctx, struct backend *b), void *ctx);

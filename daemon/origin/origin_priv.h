@@ -108,6 +108,7 @@ struct registry {
     _Atomic(struct upstreams *) upstreams; /* RCU */
     struct probes *probes;                 /* while they run */
     struct counters *counters;             /* NULL: nothing is counted */
+    struct backend_names *names;           /* NULL: nobody is told */
     resolve_f *ask;                        /* for names */
     unsigned nlookups;                     /* of names, under way */
     pthread_mutex_t peers_lock;

@@ -5,6 +5,18 @@
 #include "daemon/base/terr.h"
 #include "daemon/origin/origin_priv.h"
 #include "daemon/origin/upstreams.h"
+#include "daemon/shm/backend_names.h"
+
+_Static_assert((int)BACKENDS_MAX <= (int)BACKEND_NAMES_MAX, "each has a place for its name");
+
+static void
+registry_tell_name(void *ctx, struct backend *b)
+{
+    struct registry *rg = ctx;
+
+    if (rg->names != NULL)
+        backend_names_set(rg->names, b->number, b->full);
+}
 
 /* A number for it: the lowest that is free. */
 static int
@@ -20,6 +32,7 @@ registry_admit(struct registry *rg, struct backend *b)
         rg->nslots++;
     b->number = n;
     rg->slots[n] = b;
+    registry_tell_name(rg, b);
     return 0;
 }
 
@@ -76,6 +89,14 @@ registry_set_counters(struct registry *rg, struct counters *counters)
 {
     OBJ_CHECK(rg, REGISTRY_MAGIC);
     rg->counters = counters;
+}
+
+void
+registry_set_names(struct registry *rg, struct backend_names *names)
+{
+    OBJ_CHECK(rg, REGISTRY_MAGIC);
+    rg->names = names;
+    registry_each(rg, registry_tell_name, rg);
 }
 
 void

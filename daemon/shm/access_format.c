@@ -13,7 +13,8 @@
 #include "daemon/base/terr.h"
 
 /* Every string at its limit, every byte as \u00HH, and the rest of the line. */
-_Static_assert(6 * 4 * SHMLOG_TEXT_MAX + 1024 <= ACCESS_LINE_MAX, "a line fits its buffer");
+_Static_assert(6 * 4 * SHMLOG_TEXT_MAX + 6 * BACKEND_NAME_MAX + 1024 <= ACCESS_LINE_MAX,
+    "a line fits its buffer");
 
 static char *
 access_literal(char *to, const char *text)
@@ -237,6 +238,21 @@ access_json_request(char *to, const struct shmlog_req *r)
         to, "protocol", method.ptr != NULL ? slice_str(protocol) : slice_of(NULL, 0));
 }
 
+/* By its name; by its number where that is not known. */
+static char *
+access_json_backend(
+    char *to, const struct shmlog_req_fixed *f, const struct backend_names_view *names)
+{
+    char name[BACKEND_NAME_MAX];
+    size_t n;
+
+    if (f->backend == 0)
+        return access_literal(to, ",\"backend\":null");
+    n = names != NULL ? backend_names_view_get(names, f->backend - 1u, f->start_ms, name) : 0;
+    return n > 0 ? access_json_string(to, "backend", slice_of(name, n))
+                 : access_json_number(to, "backend", f->backend - 1u);
+}
+
 static char *
 access_json_outcome(char *to, const struct shmlog_req_fixed *f)
 {
@@ -253,14 +269,11 @@ access_json_outcome(char *to, const struct shmlog_req_fixed *f)
     to = access_json_flag(to, "truncated", f->flags & SHMLOG_REQ_TRUNCATED);
     to = access_json_flag(to, "restarted", f->flags & SHMLOG_REQ_RESTARTED);
     to = access_json_flag(to, "revalidated", f->flags & SHMLOG_REQ_REVALIDATED);
-    to = access_json_flag(to, "malformed", f->flags & SHMLOG_REQ_BAD);
-    if (f->backend == 0)
-        return access_literal(to, ",\"backend\":null");
-    return access_json_number(to, "backend", f->backend - 1u);
+    return access_json_flag(to, "malformed", f->flags & SHMLOG_REQ_BAD);
 }
 
 static size_t
-access_line_json(char *buf, const struct shmlog_req *r)
+access_line_json(char *buf, const struct shmlog_req *r, const struct backend_names_view *names)
 {
     char *to = access_json_time(buf, r->fixed.start_ms), client[64];
 
@@ -269,6 +282,7 @@ access_line_json(char *buf, const struct shmlog_req *r)
     to = access_json_number(to, "port", r->fixed.port);
     to = access_json_request(to, r);
     to = access_json_outcome(to, &r->fixed);
+    to = access_json_backend(to, &r->fixed, names);
     to = access_json_string(to, "referer", r->referer);
     to = access_json_string(to, "user_agent", r->agent);
     to += sprintf(to, ",\"xid\":\"%016llx\"}\n", (unsigned long long)r->ids.xid);
@@ -316,14 +330,21 @@ access_cache_word(unsigned flags)
 }
 
 size_t
-access_format_line(char *buf, enum access_format how, const struct shmlog_req *r)
+access_format_named(char *buf, enum access_format how, const struct shmlog_req *r,
+    const struct backend_names_view *names)
 {
     size_t n;
 
     tassert(r->line.len <= SHMLOG_TEXT_MAX && r->host.len <= SHMLOG_TEXT_MAX);
     tassert(r->referer.len <= SHMLOG_TEXT_MAX);
     tassert(r->agent.len <= SHMLOG_TEXT_MAX);
-    n = how == ACCESS_FORMAT_JSON ? access_line_json(buf, r) : access_line_combined(buf, r);
+    n = how == ACCESS_FORMAT_JSON ? access_line_json(buf, r, names) : access_line_combined(buf, r);
     tassert(n <= ACCESS_LINE_MAX);
     return n;
+}
+
+size_t
+access_format_line(char *buf, enum access_format how, const struct shmlog_req *r)
+{
+    return access_format_named(buf, how, r, NULL);
 }

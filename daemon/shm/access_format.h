@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 
+#include "daemon/shm/backend_names_view.h"
 #include "daemon/shm/log_format.h"
 
 enum access_format {
@@ -25,7 +26,11 @@ enum access_format {
 
 /* 0 and the format; TERR_CONFIG for a word that is none. */
 int access_format_parse(enum access_format *out, const char *word);
-/* One line with its '\n'; returns its length, at most ACCESS_LINE_MAX. */
+/* One line with its '\n'; returns its length, at most ACCESS_LINE_MAX.  JSON tells the backend by its
+ * name, if `names` knows it; NULL: by its number. */
+size_t access_format_named(char *buf, enum access_format how, const struct shmlog_req *r,
+    const struct backend_names_view *names);
+/* Without names. */
 size_t access_format_line(char *buf, enum access_format how, const struct shmlog_req *r);
 /* What the cache had to do with it: hit, stale, miss, hit-for-miss, pass, synth, absent, coalesced
  * (another's fetch answered it); NULL: nothing. */

@@ -39,6 +39,7 @@ struct access_log {
     struct access_source *sources;
     unsigned nsources;
     struct counters *counters;
+    const struct backend_names_view *names;
     pthread_t thread;
 
     _Atomic bool reopen; /* any thread sets, ours clears */
@@ -114,7 +115,7 @@ access_log_add(struct access_log *a, struct shmlog_view *view)
             continue;
         if (sizeof(a->buf) - a->len < ACCESS_LINE_MAX)
             access_log_flush(a);
-        a->len += access_format_line(a->buf + a->len, a->format, &req);
+        a->len += access_format_named(a->buf + a->len, a->format, &req, a->names);
     }
 }
 
@@ -246,6 +247,7 @@ access_log_new(const struct access_log_conf *conf)
     a->nap_ms = ACCESS_LOG_NAP_MAX_MS;
     a->format = conf->format;
     a->counters = conf->counters;
+    a->names = conf->names;
     pthread_mutex_init(&a->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -21,10 +21,11 @@ struct access_log_conf {
     struct shmlog *const *logs;
     unsigned nlogs;
     struct counters *counters;
+    const struct backend_names_view *names; /* NULL: numbers are told */
 };
 
-/* Follows the logs from now on.  Borrows them (the array's members) and the counters until
- * access_log_stop().  TERR_IO: the file cannot be opened (and the error log says why); TERR_CONFIG,
+/* Follows the logs from now on.  Borrows them (the array's members), the counters and the names
+ * until access_log_stop().  TERR_IO: the file cannot be opened (and the error log says why); TERR_CONFIG,
  * TERR_NOMEM. */
 int access_log_start(struct access_log **out, const struct access_log_conf *conf);
 /* Takes *ap.  Writes what has been published by then, and gives up on an output that takes

@@ -38,7 +38,7 @@ shm_name_is_ours(const char *name)
     if (name[0] == '.')
         name++; /* not yet published */
     return strncmp(name, "log.", 4) == 0 || strcmp(name, "counters") == 0 ||
-           strcmp(name, "latency") == 0;
+           strcmp(name, "latency") == 0 || strcmp(name, "backends") == 0;
 }
 
 static void

@@ -151,7 +151,8 @@ class AccessLog(Case):
         self.assertEqual((miss["method"], miss["url"], miss["host"], miss["protocol"]),
                          ("GET", "/body?n=10&framing=length", "tarn.test", "HTTP/1.1"))
         self.assertEqual((miss["status"], miss["body_bytes"], miss["client"]), (200, 10, "127.0.0.1"))
-        self.assertEqual((miss["backend"], miss["user_agent"], miss["referer"]), (0, "one", None))
+        self.assertEqual((miss["backend"], miss["user_agent"], miss["referer"]),
+                         ("default", "one", None))
         self.assertGreater(miss["bytes"], 100)
         self.assertGreater(miss["ttfb_us"], 0)
         self.assertLessEqual(miss["ttfb_us"], miss["duration_us"])
@@ -204,7 +205,32 @@ class Held(Case):
                          r'^127\.0\.0\.1 - - \[.*\] "GET /body\?n=10&framing=length HTTP/1\.1" 200 10 "-" "-"\n$')
         self.assertRegex(self.log("--all"), r"^\d\d:\d\d:\d\d\.\d{3} 200 miss GET tarn\.test/body\?n=10&framing=length, "
                                             r"\d+ B in [\d.]+ [mu]?s to 127\.0\.0\.1:\d+ \([0-9a-f]{16}\)\n$")
-        self.assertRegex(self.log("--all", "--format", "raw"), r'^0 [0-9a-f]{16} REQ Req \{"time":.*\}\n$')
+        self.assertRegex(self.log("--all", "--format", "raw"),
+                         r'^0 [0-9a-f]{16} REQ Req \{"time":.*"backend":"default".*\}\n$')
+        self.stop()
+
+    def test_a_request_of_before_is_told_no_others_name(self):
+        """Numbers are used again when a backend has gone."""
+        self.start()
+        names = ["default", "one", "two", "three"]
+        for i, name in enumerate(names):
+            text = CONFIG.format(home=self.home, origin=origin.address, more="")
+            with open(self.tarnd.config, "w", encoding="utf-8") as f:
+                f.write("listen:\n  - address: 127.0.0.1:0\n" + text.replace("default:", name + ":"))
+            subprocess.run([ctl, "--admin", f"unix:{self.home}/admin.sock", "reload"], check=True,
+                           stdout=subprocess.DEVNULL, timeout=tarnd.PATIENCE_S)
+            asked = 0
+
+            def is_told():
+                nonlocal asked
+                asked += 1
+                self.ask(f"/body?n={i + 1}&framing=length&asked={asked}")
+                return name in {o["backend"] for o in self.held("--url", f"n={i + 1}&")}
+
+            tarnd.wait_until(is_told, f"the name {name}")
+            for before in range(i):
+                told = {o["backend"] for o in self.held("--url", f"n={before + 1}&")}
+                self.assertLessEqual({t for t in told if isinstance(t, str)}, {names[before]})
         self.stop()
 
     def test_mistakes_say_what_would_be_right(self):
@@ -226,6 +252,7 @@ class Held(Case):
         out = subprocess.run([log_tail, f"{self.home}/shm", "3", "0"], capture_output=True, text=True,
                              check=True, timeout=tarnd.PATIENCE_S).stdout.splitlines()
         self.assertEqual([json.loads(line)["body_bytes"] for line in out[:3]], [1, 2, 3])
+        self.assertEqual({json.loads(line)["backend"] for line in out[:3]}, {"default"})
         self.assertIn("req.miss 3", out)
         bad = subprocess.run([log_tail, "/nowhere", "1", "0"], capture_output=True, text=True, check=False)
         self.assertEqual((bad.returncode, bad.stderr), (1, "log_tail: /nowhere/log.0: not there\n"))
@@ -364,6 +391,7 @@ class Admin(Case):
             self.ask(f"/body?n={n + 1}&framing=length")
         self.wait_held(3)
         self.assertEqual([o["body_bytes"] for o in self.lines("")], [1, 2, 3])
+        self.assertEqual({o["backend"] for o in self.lines("")}, {"default"})
         self.assertEqual([o["body_bytes"] for o in self.lines("?filter=url:n%3D2%26&filter=status:2xx")], [2])
         self.assertEqual(self.lines("?filter=cache:hit"), [])
         status, f, _ = self.get("?follow=1&count=2&filter=client:127.0.0.1")

@@ -13,7 +13,8 @@
 
 /* Requests as they end; the reader gets a copy that nothing can change any more. */
 static int
-tail(struct shmlog_reader *r, unsigned long n, unsigned long least_ms)
+tail(struct shmlog_reader *r, const struct backend_names_view *names, unsigned long n,
+    unsigned long least_ms)
 {
     static char line[ACCESS_LINE_MAX];
     const struct timespec nap = {0, 10 * 1000 * 1000};
@@ -28,7 +29,7 @@ tail(struct shmlog_reader *r, unsigned long n, unsigned long least_ms)
         while (got > 0 && n > 0 && shmlog_record_next(&chunk, &rec)) {
             if (!shmlog_rec_req(&rec, &chunk, &req) || req.fixed.duration_us / 1000 < least_ms)
                 continue;
-            fwrite(line, 1, access_format_line(line, ACCESS_FORMAT_JSON, &req), stdout);
+            fwrite(line, 1, access_format_named(line, ACCESS_FORMAT_JSON, &req, names), stdout);
             n--;
         }
     }
@@ -56,6 +57,7 @@ print_counters(const char *path)
 int
 main(int argc, char **argv)
 {
+    struct backend_names_view *names = NULL;
     struct shmlog_reader *r;
     char path[4096];
     int err;
@@ -64,13 +66,18 @@ main(int argc, char **argv)
         fprintf(stderr, "usage: log_tail DIR N MILLISECONDS\n");
         return 2;
     }
+    snprintf(path, sizeof(path), "%s/backends", argv[1]);
+    if (backend_names_view_open(&names, path) != 0)
+        names = NULL; /* then lines have numbers */
     snprintf(path, sizeof(path), "%s/log.0", argv[1]);
     err = shmlog_reader_open(&r, path, SHMLOG_FROM_OLDEST);
     if (err == 0) {
-        err = tail(r, strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
+        err = tail(r, names, strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
         shmlog_reader_close(&r);
         snprintf(path, sizeof(path), "%s/counters", argv[1]);
     }
+    if (names != NULL)
+        backend_names_view_close(&names);
     if (err >= 0)
         err = print_counters(path);
     if (err < 0)

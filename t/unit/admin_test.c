@@ -460,6 +460,7 @@ TEST(admin, a_backends_health_is_shown_and_set)
     CHECK_STR("auto", json_string_value(json_object_get(b, "health")));
     CHECK(json_is_true(json_object_get(b, "healthy")));
     CHECK(json_is_false(json_object_get(b, "ejected")));
+    CHECK(json_is_integer(json_object_get(b, "number")));
     CHECK_EQ(0, json_integer_value(json_object_get(b, "load")));
     CHECK(json_is_null(json_object_get(b, "probe")));
     CHECK_STR("127.0.0.1", json_string_value(json_array_get(json_object_get(b, "addresses"), 0)));
