@@ -558,8 +558,7 @@ req_do_fetch(struct req *r)
         own = cache_take_handoff(r->entry);
         tassert(own != NULL);
         entry_drop(&r->entry);
-        r->entry = own;
-        r->log_flags = (r->log_flags & ~(unsigned)SHMLOG_REQ_MISS) | SHMLOG_REQ_PASS;
+        r->entry = own; /* a miss all the same: it was counted as one, and vcl_miss had it */
         return req_goto(r, REQ_DELIVER);
     }
     TUNREACHABLE("entry state");

@@ -77,8 +77,8 @@ class Case(unittest.TestCase):
     def stop(self):
         self.assertEqual(self.tarnd.close(), 0)
 
-    def ask(self, target="/body?n=10&framing=length", *lines):
-        answer = self.tarnd.ask(target, *lines)
+    def ask(self, target="/body?n=10&framing=length", *lines, **more):
+        answer = self.tarnd.ask(target, *lines, **more)
         self.assertGreaterEqual(answer.status, 200)
         return answer
 
@@ -231,6 +231,21 @@ class Held(Case):
             for before in range(i):
                 told = {o["backend"] for o in self.held("--url", f"n={before + 1}&")}
                 self.assertLessEqual({t for t in told if isinstance(t, str)}, {names[before]})
+        self.stop()
+
+    def test_log_and_counters_call_a_request_the_same(self):
+        """A miss stays one when its response turns out not to be for the cache, as in Varnish."""
+        self.start()
+        for n, *lines in (("10&cc=no-store",), ("10&cc=no-store",), ("11",), ("11",), ("12", "Authorization: a")):
+            self.ask(f"/body?framing=length&n={n}", *lines)
+        self.ask("/body?framing=length&n=13", method="POST")
+        self.wait_held(6)
+        words = [o["cache"] for o in self.held()]
+        self.assertEqual(words, ["miss", "hit-for-miss", "miss", "hit", "miss", "pass"])
+        counted = json.loads(subprocess.run(
+            [ctl, "--admin", f"unix:{self.home}/admin.sock", "--json", "stat"],
+            capture_output=True, check=True, timeout=tarnd.PATIENCE_S).stdout)
+        self.assertEqual([counted["req." + name] for name in ("hit", "miss", "hitmiss", "pass")], [1, 4, 1, 1])
         self.stop()
 
     def test_mistakes_say_what_would_be_right(self):
