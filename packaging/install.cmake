@@ -25,7 +25,9 @@ file(INSTALL "${TARN_BINARY}/tarn.service"
 
 tarn_install_packed("${TARN_SOURCE}/tarnd.8" share/man/man8/tarnd.8.gz)
 tarn_install_packed("${TARN_SOURCE}/tarn-table.1" share/man/man1/tarn-table.1.gz)
-tarn_install_packed("${TARN_BINARY}/tarnctl.1" share/man/man1/tarnctl.1.gz)
+foreach(page IN LISTS TARN_PAGES)
+  tarn_install_packed("${TARN_BINARY}/${page}" share/man/man1/${page}.gz)
+endforeach()
 tarn_install_packed("${TARN_BINARY}/tarn.yaml.5" share/man/man5/tarn.yaml.5.gz)
 
 configure_file("${TARN_SOURCE}/debian/changelog.in" "${TARN_BINARY}/changelog" @ONLY)

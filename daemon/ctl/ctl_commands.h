@@ -11,13 +11,37 @@ struct ctl_command {
     const char *what, *more; /* in a line; the rest of its help */
 };
 
-/* ctl_help.c */
+struct ctl_option {
+    const char *option, *what;
+};
+
+struct ctl_exit_text {
+    enum ctl_exit status;
+    const char *what;
+};
+
+/* ctl_main.c */
+/* The command with the longest name that the words begin with; NULL: none.  *used: its words. */
+const struct ctl_command *ctl_find(const char *const *words, int n, int *used);
+/* Says what begins with the first of them, or that nothing does; CTL_USAGE. */
+int ctl_unknown(const char *const *words);
+
+/* ctl_man.c */
+void ctl_man(void);                 /* of tarnctl */
+bool ctl_man_of(const char *first); /* of a command's first word; false: there is none */
+
+/* ctl_help.c: commands; options of all commands; what an exit status says */
 extern const struct ctl_command ctl_commands[];
 extern const size_t ctl_ncommands;
-void ctl_help(void);
-void ctl_help_of(const struct ctl_command *cmd);
+extern const struct ctl_option ctl_options[];
+extern const size_t ctl_noptions;
+extern const struct ctl_exit_text ctl_exits[];
+extern const size_t ctl_nexits;
 void ctl_usage(FILE *to, const struct ctl_command *cmd);
-void ctl_man(void); /* the manual page, for man(7)'s macros */
+void ctl_help_all(void);
+/* Help of a command, of all whose first word it is, or of all.  An exit status. */
+int ctl_help_on(const char *const *words, int n);
+int ctl_help(struct ctl *c);
 int ctl_completion(struct ctl *c);
 
 /* ctl_state.c */
@@ -36,7 +60,6 @@ int ctl_live(struct ctl *c);
 /* ctl_log.c */
 int ctl_log(struct ctl *c);
 
-/* ctl_hist.c */
 /* ctl_hist.c, ctl_top.c */
 int ctl_hist(struct ctl *c);
 int ctl_top(struct ctl *c);

@@ -1,7 +1,7 @@
-/* ctl_help.c -- help, the manual page and the shells' completion, from the rows of ctl_table.h. */
-#include <stdlib.h>
+/* ctl_help.c -- help and the shells' completion, from the rows of ctl_table.h. */
 #include <string.h>
 
+#include "daemon/base/obj.h"
 #include "daemon/ctl/ctl_commands.h"
 #include "daemon/ctl/ctl_table.h"
 
@@ -11,11 +11,9 @@ const struct ctl_command ctl_commands[] = {
     CTL_COMMAND_TABLE(X)
 #undef X
 };
-const size_t ctl_ncommands = sizeof(ctl_commands) / sizeof(ctl_commands[0]);
+const size_t ctl_ncommands = ARRAY_LEN(ctl_commands);
 
-static const struct {
-    const char *option, *what;
-} help_options[] = {
+const struct ctl_option ctl_options[] = {
     {"-a, --admin ADDRESS",
         "tarnd's admin listener: unix:/path or host:port. Default: TARN_ADMIN of "
         "the environment, else " CTL_ADMIN},
@@ -25,26 +23,25 @@ static const struct {
     {"-h, --help", "help; behind a command, that command's"},
     {"-V, --version", "the version"},
 };
+const size_t ctl_noptions = ARRAY_LEN(ctl_options);
 
-static const struct {
-    enum ctl_exit status;
-    const char *what;
-} help_exits[] = {
+const struct ctl_exit_text ctl_exits[] = {
     {CTL_DONE, "done"},
     {CTL_REFUSED, "tarnd refused: standard error says why, and what would be right"},
     {CTL_USAGE, "the command line, or a file that it names, is wrong"},
     {CTL_UNREACHABLE, "nobody answers at ADDRESS, or not as tarnd does"},
 };
+const size_t ctl_nexits = ARRAY_LEN(ctl_exits);
 
 static void
 help_common(void)
 {
     puts("OPTIONS");
-    for (size_t i = 0; i < sizeof(help_options) / sizeof(help_options[0]); i++)
-        printf("    %-20s  %s\n", help_options[i].option, help_options[i].what);
+    for (size_t i = 0; i < ctl_noptions; i++)
+        printf("    %-20s  %s\n", ctl_options[i].option, ctl_options[i].what);
     puts("\nEXIT STATUS");
-    for (size_t i = 0; i < sizeof(help_exits) / sizeof(help_exits[0]); i++)
-        printf("    %d   %s\n", (int)help_exits[i].status, help_exits[i].what);
+    for (size_t i = 0; i < ctl_nexits; i++)
+        printf("    %d   %s\n", (int)ctl_exits[i].status, ctl_exits[i].what);
 }
 
 void
@@ -54,7 +51,7 @@ ctl_usage(FILE *to, const struct ctl_command *cmd)
 }
 
 void
-ctl_help(void)
+ctl_help_all(void)
 {
     size_t width = 0;
 
@@ -74,8 +71,8 @@ ctl_help(void)
     help_common();
 }
 
-void
-ctl_help_of(const struct ctl_command *cmd)
+static void
+help_of(const struct ctl_command *cmd)
 {
     printf("tarnctl %s -- %s\n\n    ", cmd->name, cmd->what);
     ctl_usage(stdout, cmd);
@@ -83,66 +80,51 @@ ctl_help_of(const struct ctl_command *cmd)
     help_common();
 }
 
-/* A line's first character may not be one that roff heeds, nor a hyphen be a minus. */
-static void
-man_text(const char *text)
+/* All of them that begin with one word. */
+static bool
+help_forms(const char *first)
 {
-    bool begins = true;
+    size_t len = strlen(first);
+    bool any = false;
 
-    for (; *text != '\0'; text++) {
-        if (begins && (*text == '.' || *text == '\''))
-            fputs("\\&", stdout);
-        if (*text == '\\' || *text == '-')
-            putchar('\\');
-        putchar(*text);
-        begins = *text == '\n';
+    for (size_t i = 0; i < ctl_ncommands; i++) {
+        const struct ctl_command *cmd = &ctl_commands[i];
+
+        if (strncmp(cmd->name, first, len) != 0 || strchr(" ", cmd->name[len]) == NULL)
+            continue;
+        if (!any)
+            printf("tarnctl %s\n\n", first);
+        any = true;
+        fputs("    ", stdout);
+        ctl_usage(stdout, cmd);
+        printf("        %s\n", cmd->what);
     }
-}
-
-static void
-man_item(const char *term, const char *what)
-{
-    fputs(".TP\n.B \"", stdout);
-    man_text(term);
-    fputs("\"\n", stdout);
-    man_text(what);
-    putchar('\n');
-}
-
-static void
-man_command(const struct ctl_command *cmd)
-{
-    char *term = NULL;
-
-    if (asprintf(&term, "%s%s%s", cmd->name, cmd->args[0] != '\0' ? " " : "", cmd->args) < 0)
-        return;
-    man_item(term, cmd->what);
-    if (cmd->more[0] != '\0') {
-        fputs(".br\n.nf\n", stdout);
-        man_text(cmd->more);
-        fputs(".fi\n", stdout);
+    if (any) {
+        puts("");
+        help_common();
     }
-    free(term);
+    return any;
 }
 
-void
-ctl_man(void)
+int
+ctl_help_on(const char *const *words, int n)
 {
-    fputs(".TH TARNCTL 1 \"\" \"Tarn " TARN_VERSION "\" \"Tarn\"\n"
-          ".SH NAME\ntarnctl \\- see, change and explain a running tarnd\n"
-          ".SH SYNOPSIS\n.B tarnctl\n[\\fIOPTIONS\\fR] \\fICOMMAND\\fR\n"
-          ".SH DESCRIPTION\nEach command asks tarnd's admin listener, and prints its answer.\n"
-          ".SH COMMANDS\n",
-        stdout);
-    for (size_t i = 0; i < ctl_ncommands; i++)
-        man_command(&ctl_commands[i]);
-    puts(".SH OPTIONS");
-    for (size_t i = 0; i < sizeof(help_options) / sizeof(help_options[0]); i++)
-        man_item(help_options[i].option, help_options[i].what);
-    puts(".SH EXIT STATUS");
-    for (size_t i = 0; i < sizeof(help_exits) / sizeof(help_exits[0]); i++)
-        man_item((char[]){(char)('0' + help_exits[i].status), '\0'}, help_exits[i].what);
-    puts(".SH SEE ALSO\n.BR tarnd (8),\n.BR tarn\\-table (1)");
+    int used;
+    const struct ctl_command *cmd = ctl_find(words, n, &used);
+
+    if (n == 0)
+        ctl_help_all();
+    else if (cmd != NULL)
+        help_of(cmd);
+    else if (!help_forms(words[0]))
+        return ctl_unknown(words);
+    return CTL_DONE;
+}
+
+int
+ctl_help(struct ctl *c)
+{
+    return ctl_help_on(c->args, c->nargs);
 }
 
 /* The first words; or, with `first`, the second ones behind it. */

@@ -31,6 +31,13 @@ enum {
     OPTION_MAN
 };
 
+/* What is shown instead of running a command. */
+enum main_show {
+    MAIN_NOTHING,
+    MAIN_HELP,
+    MAIN_MAN
+};
+
 static const struct option main_options[] = {
     {"admin", required_argument, NULL, 'a'},
     {"token-file", required_argument, NULL, OPTION_TOKEN_FILE},
@@ -53,7 +60,7 @@ static const struct option main_options[] = {
     {"wait", no_argument, NULL, OPTION_WAIT},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
-    {"man", no_argument, NULL, OPTION_MAN}, /* for the build: the manual page */
+    {"man", no_argument, NULL, OPTION_MAN}, /* for the build: manual pages */
     {NULL, 0, NULL, 0},
 };
 
@@ -85,8 +92,8 @@ command_matches(const struct ctl_command *cmd, const char *const *words, int n)
 }
 
 /* The one with the longest name: `ban list` is not `ban` of "list". */
-static const struct ctl_command *
-command_find(const char *const *words, int n, int *used)
+const struct ctl_command *
+ctl_find(const char *const *words, int n, int *used)
 {
     const struct ctl_command *found = NULL;
 
@@ -103,8 +110,8 @@ command_find(const char *const *words, int n, int *used)
 }
 
 /* `vcl` alone, or `vcl lod`: what begins with the same word. */
-static int
-command_unknown(const char *const *words)
+int
+ctl_unknown(const char *const *words)
 {
     size_t len = strlen(words[0]);
     bool any = false;
@@ -169,7 +176,7 @@ main_log_option(struct ctl *c, int opt)
 
 /* -1: go on; else the exit status. */
 static int
-main_option(struct ctl *c, int opt, bool *help)
+main_option(struct ctl *c, int opt, enum main_show *show)
 {
     switch (opt) {
     case 'a':
@@ -179,14 +186,14 @@ main_option(struct ctl *c, int opt, bool *help)
         c->json = true;
         return -1;
     case 'h':
-        *help = true;
+        *show = MAIN_HELP;
         return -1;
     case 'V':
         printf("tarnctl " TARN_VERSION "\n%s\n", curl_version());
         return CTL_DONE;
     case OPTION_MAN:
-        ctl_man();
-        return CTL_DONE;
+        *show = MAIN_MAN;
+        return -1;
     case OPTION_SOFT:
         c->soft = true;
         return -1;
@@ -231,9 +238,9 @@ main_run(struct ctl *c, const char *const *words, int n)
     const struct ctl_command *cmd;
     int used;
 
-    cmd = command_find(words, n, &used);
+    cmd = ctl_find(words, n, &used);
     if (cmd == NULL)
-        return command_unknown(words);
+        return ctl_unknown(words);
     c->args = words + used;
     c->nargs = n - used;
     if (c->nargs < cmd->least || c->nargs > cmd->most) {
@@ -255,6 +262,29 @@ main_run(struct ctl *c, const char *const *words, int n)
     return cmd->run(c);
 }
 
+static int
+main_flushed(int rc)
+{
+    if (fflush(stdout) == 0)
+        return rc;
+    ctl_say("standard output: cannot be written");
+    return CTL_USAGE;
+}
+
+static int
+main_show(enum main_show show, const char *const *words, int n)
+{
+    int rc = CTL_DONE;
+
+    if (show == MAIN_HELP)
+        rc = ctl_help_on(words, n);
+    else if (n == 0)
+        ctl_man();
+    else if (!ctl_man_of(words[0]))
+        rc = ctl_unknown(words);
+    return main_flushed(rc);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -262,30 +292,23 @@ main(int argc, char **argv)
     struct ctl c = {.admin = admin != NULL && admin[0] != '\0' ? admin : CTL_ADMIN,
         .token = getenv("TARN_TOKEN")};
     const char *const *words;
-    bool help = false;
-    int opt, used, rc = -1;
+    enum main_show show = MAIN_NOTHING;
+    int opt, rc = -1;
 
     while (rc < 0 && (opt = getopt_long(argc, argv, "a:jhV", main_options, NULL)) != -1)
-        rc = main_option(&c, opt, &help);
+        rc = main_option(&c, opt, &show);
     if (rc >= 0)
         return rc;
     words = (const char *const *)argv + optind;
-    if (help || argc == optind) {
-        const struct ctl_command *cmd = command_find(words, argc - optind, &used);
-
-        if (cmd != NULL)
-            ctl_help_of(cmd);
-        else
-            ctl_help();
-        return help ? CTL_DONE : CTL_USAGE;
+    if (show != MAIN_NOTHING)
+        return main_show(show, words, argc - optind);
+    if (argc == optind) {
+        ctl_help_all();
+        return CTL_USAGE;
     }
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return CTL_UNREACHABLE;
     rc = main_run(&c, words, argc - optind);
     curl_global_cleanup();
-    if (fflush(stdout) != 0) {
-        ctl_say("standard output: cannot be written");
-        rc = CTL_USAGE;
-    }
-    return rc;
+    return main_flushed(rc);
 }

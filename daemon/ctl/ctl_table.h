@@ -69,7 +69,7 @@
     X("vcl unlabel", "LABEL", 1, 1, vcl_unlabel, "", "forget a label")                             \
     X("vcl discard", "NAME", 1, 1, vcl_discard, "", "forget a policy that is not in use")          \
     X("backend list", "", 0, 0, backend_list, "",                                                  \
-      "backends, their health, what their probes saw; directors, and whom they choose among")                                         \
+      "backends, their health, what their probes saw; directors, and whom they choose among")             \
     X("backend set-health", "NAME auto|healthy|sick", 2, 2, backend_health, "",                    \
       "what counts instead of a backend's probe")                                                  \
     X("table list", "", 0, 0, table_list,                                                          \
@@ -101,7 +101,10 @@
     X("completion", "bash|zsh|fish", 1, 1, completion,                                             \
       "    source <(tarnctl completion bash)      in ~/.bashrc, or in ~/.zshrc with zsh\n"         \
       "    tarnctl completion fish | source       in ~/.config/fish/config.fish\n",                \
-      "what a shell needs to complete commands")
+      "what a shell needs to complete commands")                                                   \
+    X("help", "[COMMAND]", 0, 2, help,                                                             \
+      "As `tarnctl COMMAND --help`; of the first word of several, as vcl, their synopses.\n",       \
+      "help of one command, or of all")
 /* clang-format on */
 
 #endif

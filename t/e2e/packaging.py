@@ -141,8 +141,12 @@ class Installed(Folder):
     def test_manual_pages_are_well_formed(self):
         self.install("/usr")
         pages = [f for f in files_below(self.folder) if "/man/man" in f]
-        self.assertEqual(sorted(os.path.basename(f) for f in pages),
-                         ["tarn-table.1.gz", "tarn.yaml.5.gz", "tarnctl.1.gz", "tarnd.8.gz"])
+        rows = run(os.path.join(build, "bin/tarnctl"), "--help").split("\n\n")[2]
+        words = set(re.findall(r"(?m)^    ([a-z-]+) ", rows))
+        self.assertGreater(len(words), 15)
+        self.assertEqual({os.path.basename(f) for f in pages},
+                         {"tarn-table.1.gz", "tarn.yaml.5.gz", "tarnctl.1.gz", "tarnd.8.gz",
+                          *(f"tarnctl-{word}.1.gz" for word in words)})
         for page in pages:
             done = subprocess.run(["man", "--warnings", "-l", os.path.join(self.folder, page)],
                                   capture_output=True, text=True,
@@ -250,6 +254,9 @@ class Package(Folder):
             self.assertRegex(run("dpkg-deb", "--contents", path), rf"(?m) \.{re.escape(conffile)}$")
         modes = dict(re.findall(r"(?m)^(\S+) root/root .* (\./\S+)$", run("dpkg-deb", "--contents", path)))
         self.assertNotEqual(modes, {})
+        for of in ("", "-purge-tag", "-vcl"):
+            self.assertIn(f" ./usr/share/man/man1/tarnctl{of}.1.gz\n",
+                          run("dpkg-deb", "--contents", path))
         self.assertEqual({m for m in modes if "w" in m[5:]}, set())  # by nobody but root
 
 

@@ -1,0 +1,103 @@
+/* ctl_man_table.h -- what a command's manual page has besides the rows of ctl_table.h: a page is of a
+ * command's first word, and has all its forms.
+ */
+#ifndef TARN_CTL_MAN_TABLE_H
+#define TARN_CTL_MAN_TABLE_H
+
+/* clang-format off */
+
+/* First word; what its forms are for, or "" where the only form says so; pages to look at, too. */
+#define CTL_PAGE_TABLE(X)                                                                          \
+    X("status", "", "stat top drain")                                                              \
+    X("stat", "", "hist top log param")                                                            \
+    X("log", "", "top hist why")                                                                   \
+    X("hist", "", "stat top log")                                                                  \
+    X("top", "", "log hist stat")                                                                  \
+    X("storage", "", "index stat")                                                                 \
+    X("why", "", "log purge ban vcl")                                                              \
+    X("purge", "", "purge-tag ban why")                                                            \
+    X("purge-tag", "", "purge ban")                                                                \
+    X("ban", "add bans, and list them", "purge purge-tag why")                                     \
+    X("vcl", "load, use, label and forget policies", "reload why")                                 \
+    X("backend", "list backends, and say which are healthy", "vcl stat")                           \
+    X("table", "list, show and load tables in shared memory", "vcl")                               \
+    X("index", "see how full the index is, and what is in it", "storage why")                      \
+    X("param", "see and set parameters", "reload stat")                                            \
+    X("reload", "", "param vcl stop")                                                              \
+    X("stop", "", "drain reload")                                                                  \
+    X("drain", "", "stop status")                                                                  \
+    X("completion", "", "help")                                                                    \
+    X("help", "", "completion")
+
+/* First word, or "" for all of them; an argument or option as the synopsis has it; what it is.
+ * Options whose lines stand in ctl_table.h are not here again. */
+#define CTL_WORD_TABLE(X)                                                                          \
+    X("stat", "PATTERN", "part of the names of counters, as cache.")                               \
+    X("stat", "--live", "show them as they change, what changes most first")                       \
+    X("hist", "--live", "show requests since the frame before, not since tarnd started")           \
+    X("", "--every S", "with frames: S seconds between them, more than 0, as 0.5")                 \
+    X("", "--count N", "with frames: N of them, and end. Default: until it is interrupted")        \
+    X("top", "OF", "url, client or backend. Default: url")                                         \
+    X("top", "BY", "requests, bytes or misses. Default: requests")                                 \
+    X("top", "--limit N", "N of them in a frame")                                                  \
+    X("index", "--limit N", "the first N keys. Default: all")                                      \
+    X("why", "URL", "absolute, or a path on the first listener's address")                         \
+    X("why", "FIELD", "a field of the request, as 'Accept-Encoding: gzip'; 32 at most")            \
+    X("purge", "URL", "absolute, as clients ask for it")                                           \
+    X("", "--soft", "what is hit stays, stale, until it has been fetched anew")                    \
+    X("purge-tag", "TAG", "one of a response's tags; 256 at most")                                 \
+    X("ban", "EXPRESSION",                                                                         \
+      "comparisons with && between them: FIELD OPERATOR ARGUMENT; one argument for the shell")     \
+    X("vcl", "--use", "use it at once, for all requests from now on")                              \
+    X("vcl", "LABEL", "a name that stands for a policy, and can stand for another one later")      \
+    X("vcl", "NAME", "of a policy; `tarnctl vcl list` has them")                                   \
+    X("vcl", "FILE", "a policy, in the subset of VCL 4.1 that tarnd knows; - is standard input")   \
+    X("backend", "NAME", "of a backend; `tarnctl backend list` has them")                          \
+    X("backend", "auto|healthy|sick",                                                              \
+      "auto: its probe says so; healthy, sick: that, whatever its probe says")                     \
+    X("table", "NAME", "of a table; `tarnctl table list` has them")                                \
+    X("table", "FILE", "an entry a line; - is standard input")                                     \
+    X("param", "PATTERN", "part of the names of parameters")                                       \
+    X("param", "NAME", "of a parameter; `tarnctl param list` has them")                            \
+    X("param", "VALUE", "as the configuration writes it, with its unit")                           \
+    X("completion", "bash|zsh|fish", "the shell it is for")                                        \
+    X("help", "COMMAND", "a command, or its first word. Default: all of them, a line each")
+
+/* First word, a command line, what it does. */
+#define CTL_EXAMPLE_TABLE(X)                                                                       \
+    X("status", "tarnctl --json status", "for a program: all of it as JSON")                       \
+    X("stat", "tarnctl stat cache.", "counters of the cache")                                      \
+    X("stat", "tarnctl stat --live --every 5", "what changes, every 5 seconds")                    \
+    X("log", "tarnctl log --status 5xx", "requests that fail from now on, and why")                \
+    X("log", "tarnctl log --all --url /shop --miss", "misses below /shop that are still known")    \
+    X("hist", "tarnctl hist --live", "durations, a frame each second")                             \
+    X("top", "tarnctl top client bytes", "who takes most bytes")                                   \
+    X("top", "tarnctl top --limit 5 --count 1 url misses", "once: the five URLs missed most")      \
+    X("storage", "tarnctl storage stats", "where the memory went")                                 \
+    X("why", "tarnctl why http://www.example.com/page 'Accept-Encoding: gzip'",                    \
+      "would that be a hit?  Why not?")                                                            \
+    X("purge", "tarnctl purge http://www.example.com/page", "all variants of the page leave")      \
+    X("purge", "tarnctl purge --soft http://www.example.com/page",                                 \
+      "they are stale, and serve until there is a new one")                                        \
+    X("purge-tag", "tarnctl purge-tag product-1234 product-1235",                                  \
+      "what shows one of two products leaves")                                                     \
+    X("ban", "tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'",                           \
+      "what of a product is older than five minutes is not used any more")                         \
+    X("ban", "tarnctl ban list", "what is banned, and how many objects were hit")                  \
+    X("vcl", "tarnctl vcl load --use v2 /etc/tarn/v2.vcl", "compile a policy, and use it")         \
+    X("vcl", "tarnctl vcl use boot", "back to the one that tarnd began with")                      \
+    X("backend", "tarnctl backend set-health app1 sick", "nothing is asked of app1 any more")      \
+    X("backend", "tarnctl backend set-health app1 auto", "its probe decides again")                \
+    X("table", "tarnctl table load redirects /etc/tarn/redirects.txt", "replace its entries")      \
+    X("index", "tarnctl index dump --limit 10", "ten keys, and what they stand for")               \
+    X("param", "tarnctl param list ttl", "parameters about lifetimes")                             \
+    X("param", "tarnctl param set default_ttl 5m", "what says nothing is fresh for five minutes")  \
+    X("reload", "tarnctl reload", "what the file says counts; what has changed is printed")        \
+    X("stop", "tarnctl stop", "end; who is being served has until the deadline")                   \
+    X("drain", "tarnctl drain", "end when nobody is being served any more")                        \
+    X("completion", "tarnctl completion fish", "for fish")                                         \
+    X("help", "tarnctl help vcl load", "help of one command")
+
+/* clang-format on */
+
+#endif
