@@ -302,7 +302,8 @@ reload_run(struct reload *r, json_t **answer)
     if (status != 0)
         return status;
     reload_commit(r, last);
-    elog(ELOG_INFO, "reload: %s: %zu changes", r->path, json_array_size(r->changes));
+    elog(ELOG_INFO, "reload: %s: %zu %s", r->path, json_array_size(r->changes),
+        json_array_size(r->changes) == 1 ? "change" : "changes");
     *answer = json_object();
     json_put_text(*answer, "config", r->path);
     json_put(*answer, "changed", json_incref(r->changes));

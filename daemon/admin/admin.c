@@ -222,11 +222,15 @@ static void
 admin_log(const struct admin_req *r)
 {
     const struct admin_call *c = &r->call;
+    const struct exchange_cred *cred = admin_cred(r->x);
     char peer[ADDRESS_TEXT_MAX];
 
     if (c->method == HTTP_M_GET || c->method == HTTP_M_HEAD || c->path.ptr == NULL)
         return; /* looking changes nothing */
-    address_text(r->x->peer_addr, peer);
+    if (cred != NULL)
+        snprintf(peer, sizeof(peer), "uid %u", cred->uid);
+    else
+        address_text(r->x->peer_addr, peer);
     elog(ELOG_INFO, "admin: %s: %s %.*s: %u", peer, http_method_name(c->method),
         c->path.len > 200 ? 200 : (int)c->path.len, c->path.ptr, c->status);
 }

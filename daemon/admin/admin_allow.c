@@ -41,12 +41,17 @@ peers_have(
     return false;
 }
 
+const struct exchange_cred *
+admin_cred(const struct exchange *x)
+{
+    return x->conn != NULL && x->conn->told != NULL ? x->conn->told->cred : NULL;
+}
+
 bool
 admin_is_allowed(struct admin_call *c, const struct exchange *x)
 {
     const struct conf_allow *allow = &c->admin->env.conf->admin->allow;
-    const struct exchange_cred *cred =
-        x->conn != NULL && x->conn->told != NULL ? x->conn->told->cred : NULL;
+    const struct exchange_cred *cred = admin_cred(x);
     bool looks = c->method == HTTP_M_GET || c->method == HTTP_M_HEAD;
     char who[96];
 

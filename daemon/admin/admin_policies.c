@@ -1,5 +1,6 @@
 /* admin_policies.c -- policies and labels: loaded, used, forgotten. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/admin/admin_priv.h"
@@ -205,17 +206,23 @@ policies_purge(struct admin_call *c, struct slice url, bool soft)
 {
     const char *why = NULL;
     unsigned how_many = 0;
-    int err = policies_purge_url(policies_of(c), url, soft, &how_many, &why);
+    char *absolute = admin_absolute(c->admin, url);
+    int err = TERR_NOMEM;
     json_t *o;
 
+    if (absolute != NULL)
+        err = policies_purge_url(policies_of(c), slice_str(absolute), soft, &how_many, &why);
     if (err != 0) {
-        admin_fail(c, err == TERR_SYNTAX ? 400 : 503, "as in http://www.example.com/path", "%s",
+        admin_fail(c, err == TERR_SYNTAX ? 400 : 503,
+            "as in http://www.example.com/path, or a path", "%s",
             why != NULL ? why : terr_text(err));
-        return;
+    } else {
+        o = json_object();
+        json_put(o, "purged", json_integer(how_many));
+        json_put_text(o, "url", absolute);
+        admin_answer(c, 200, o);
     }
-    o = json_object();
-    json_put(o, "purged", json_integer(how_many));
-    admin_answer(c, 200, o);
+    free(absolute);
 }
 
 void

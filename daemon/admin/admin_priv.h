@@ -82,6 +82,9 @@ bool admin_is_public(struct slice path);
 /* admin_allow.c: false: answered 403. */
 bool admin_is_allowed(struct admin_call *c, const struct exchange *x);
 
+/* admin_allow.c: whose process asks, over a Unix socket; NULL: it is not known. */
+const struct exchange_cred *admin_cred(const struct exchange *x);
+
 /* admin_answer.c.  `json` is taken; NULL: no memory, answered as such. */
 void admin_answer(struct admin_call *c, unsigned status, json_t *json);
 /* 200, and then what the stream says; it is taken. */
@@ -113,6 +116,9 @@ uint64_t memory_of_branch(const struct storage_stats *s, const char *name);
 uint64_t memory_total(const struct storage_stats *s);
 /* admin_tags.c: the purge of `tags`, which are an array of texts, or one text. */
 void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
+/* admin_why.c: a URL as it is asked for.  A path alone is on the host that a client names who knows
+ * nothing but our first listener's address.  Freed by the caller; NULL: no memory. */
+char *admin_absolute(const struct admin *a, struct slice url);
 /* admin_metrics.c.  One number of /v1/counters; the tree of memory's are not among them. */
 struct admin_number {
     const char *name, *unit, *doc; /* "storage.used", "_bytes" or "", ... */

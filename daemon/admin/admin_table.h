@@ -46,7 +46,7 @@
       "{\"expression\": TEXT}: objects that match are not used any more")                          \
     X(POST, "/v1/purge", purge, "url=string tag=string tags=array soft=boolean",                   \
       "{\"url\": URL}, {\"tag\": TAG} or {\"tags\": [TAG, ...]}, and \"soft\": what is stored under "  \
-      "the URL, or has one of the tags, leaves, or, soft, becomes stale; how many")                \
+      "the URL (a path: on our address), or has one of the tags, leaves, or, soft, becomes stale; how many") \
     X(GET, "/v1/backends", backends, "", "Backends, their health, what their probes saw; directors and their members")       \
     X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \
       "{\"health\": \"auto\"|\"healthy\"|\"sick\"}: what counts instead of its probe")             \

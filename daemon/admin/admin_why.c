@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/admin/admin_priv.h"
 
@@ -113,13 +114,14 @@ why_first_listener(void *to, const char *name, const char *address)
         *first = address;
 }
 
-/* A path alone is on the host that a client names who knows nothing but our address. */
-static char *
-why_absolute(const struct admin *a, struct slice url)
+char *
+admin_absolute(const struct admin *a, struct slice url)
 {
     const char *host = NULL;
     char *text = NULL;
 
+    if (url.len == 0 || url.ptr[0] != '/')
+        return strndup(url.ptr, url.len);
     a->env.host->listeners(a->env.host_ctx, why_first_listener, (void *)&host);
     if (asprintf(&text, "http://%s%.*s", host != NULL ? host : "localhost", (int)url.len, url.ptr) <
         0)
@@ -130,13 +132,14 @@ why_absolute(const struct admin *a, struct slice url)
 static void
 why_answer(struct admin_call *c, const struct why_asked *a)
 {
-    char *absolute = a->url.ptr[0] == '/' ? why_absolute(c->admin, a->url) : NULL;
-    struct slice url = absolute != NULL ? slice_str(absolute) : a->url;
+    char *url = admin_absolute(c->admin, a->url);
     const char *why = "";
     json_t *o = NULL;
-    int err = policies_why(c->admin->env.policies, url, a->fields, a->nfields, &o, &why);
+    int err = TERR_NOMEM;
 
-    free(absolute);
+    if (url != NULL)
+        err = policies_why(c->admin->env.policies, slice_str(url), a->fields, a->nfields, &o, &why);
+    free(url);
     if (err == 0)
         admin_answer(c, 200, o);
     else if (err == TERR_SYNTAX)

@@ -14,7 +14,11 @@ purge_ask(struct ctl *c, json_t *body)
 
     if (rc == CTL_DONE && !c->json) {
         long long n = json_integer_value(json_object_get(o, "purged"));
+        const char *url = json_string_value(json_object_get(o, "url"));
 
+        /* A path is on a host that was not said. */
+        if (url != NULL && c->args[0][0] == '/')
+            printf("%s: ", url);
         printf("%lld %s %s\n", n, n == 1 ? "response" : "responses",
             c->soft ? (n == 1 ? "is stale now" : "are stale now")
                     : (n == 1 ? "has left" : "have left"));

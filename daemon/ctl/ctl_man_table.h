@@ -43,7 +43,7 @@
     X("index", "--limit N", "the first N keys. Default: all")                                      \
     X("why", "URL", "absolute, or a path on the first listener's address")                         \
     X("why", "FIELD", "a field of the request, as 'Accept-Encoding: gzip'; 32 at most")            \
-    X("purge", "URL", "absolute, as clients ask for it")                                           \
+    X("purge", "URL", "as clients ask for it, absolute; or a path on the first listener's address") \
     X("", "--soft", "what is hit stays, stale, until it has been fetched anew")                    \
     X("purge-tag", "TAG", "one of a response's tags; 256 at most")                                 \
     X("ban", "EXPRESSION",                                                                         \

@@ -15,6 +15,11 @@ struct filter_why {
     size_t size;
 };
 
+enum {
+    STATUS_LEAST = 100,
+    STATUS_MOST = 599,
+};
+
 #define MISS_FLAGS (SHMLOG_REQ_MISS | SHMLOG_REQ_HITMISS)
 
 /* The next piece of a list that commas separate; false at its end. */
@@ -70,7 +75,7 @@ filter_url(struct log_filter *f, const char *text, struct filter_why *why)
     return TERR_CONFIG;
 }
 
-/* "404", "5xx", "500-599". */
+/* "404", "500-599", "5xx"; three digits each (RFC 9110 15), 100 to 599. */
 static bool
 filter_status_piece(struct slice s, unsigned *least, unsigned *most)
 {
@@ -79,16 +84,16 @@ filter_status_piece(struct slice s, unsigned *least, unsigned *most)
 
     for (i = 0; i < s.len && i < 3 && s.ptr[i] >= '0' && s.ptr[i] <= '9'; i++)
         n = n * 10 + (unsigned)(s.ptr[i] - '0');
-    if (i == 0)
+    if (i == 1 && s.len == 3 && strncasecmp(s.ptr + 1, "xx", 2) == 0) {
+        *least = n * 100;
+        *most = n * 100 + 99;
+        return n >= 1 && n <= 5;
+    }
+    if (i < 3 || n < STATUS_LEAST || n > STATUS_MOST)
         return false;
     *least = *most = n;
     if (i == s.len)
         return true;
-    if (i == 1 && s.len == 3 && strncasecmp(s.ptr + 1, "xx", 2) == 0) {
-        *least = n * 100;
-        *most = n * 100 + 99;
-        return true;
-    }
     return s.ptr[i] == '-' && s.len - i == 4 &&
            filter_status_piece(slice_of(s.ptr + i + 1, 3), &n, most) && n == *most && *least <= n;
 }
@@ -103,9 +108,9 @@ filter_status(struct log_filter *f, const char *text, struct filter_why *why)
             !filter_status_piece(
                 piece, &f->status[f->nstatus].least, &f->status[f->nstatus].most)) {
             snprintf(why->text, why->size,
-                "a status, a class or a range, as in 404, 5xx or 500-599; at most %d of them with "
-                "commas between",
-                LOG_FILTER_STATUS_MAX);
+                "'%.*s' is no status from 100 to 599, class from 1xx to 5xx or range, as in 404, "
+                "5xx or 500-599; at most %d of them with commas between",
+                piece.len > 32 ? 32 : (int)piece.len, piece.ptr, LOG_FILTER_STATUS_MAX);
             return TERR_CONFIG;
         }
         f->nstatus++;

@@ -14,6 +14,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -556,6 +557,18 @@ class Ways(unittest.TestCase):
             if changes == 403:
                 self.assertIn("allow.write", answer.json["error"])
             self.assertEqual(it.close(), 0)
+
+    def test_the_log_says_who_changed_something(self):
+        with tempfile.TemporaryFile() as log:
+            it = self.start(stderr=log)
+            self.addCleanup(it.tidy)
+            c = UnixConnection(os.path.join(it.dir, "admin.sock"))
+            self.addCleanup(c.close)
+            self.assertEqual(ask(c, "PUT", "/v1/parameters/max_restarts", {"value": "3"}).status, 200)
+            self.assertEqual(it.close(), 0)
+            log.seek(0)
+            self.assertIn(f"admin: uid {os.getuid()}: PUT /v1/parameters/max_restarts: 200\n",
+                          log.read().decode())
 
     def test_who_is_allowed_has_to_be_somebody(self):
         it = subprocess.run([program, "-t", "-c", "/dev/stdin"], capture_output=True, text=True,

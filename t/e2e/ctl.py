@@ -105,13 +105,26 @@ class Ctl(unittest.TestCase):
         self.assertRegex(out, r"(?m)^size +256\.0 MiB +100\.0 %$")
         self.assertRegex(out, r"(?m)^    bodies +\d+ B ")
 
+    def test_a_status_that_there_cannot_be_is_refused(self):
+        for status in ("9xx", "600", "200,0xx", "500-999"):
+            said = self.run_("log", "--all", "--status", status, status=USAGE)
+            self.assertIn("from 100 to 599", said)
+            self.assertIn(status.split(",")[-1], said)
+        self.run_("log", "--all", "--status", "1xx,200-299,599")
+
     def test_a_purge_says_how_many_left(self):
         self.fill(1)
         url = "http://tarn.test/body?n=1&framing=length"
         self.assertEqual(self.run_("purge", "--soft", url), "1 response is stale now\n")
         self.assertEqual(self.run_("purge", url), "1 response has left\n")
         self.assertEqual(self.run_("purge", url), "0 responses have left\n")
-        self.assertIn("absolute", self.run_("purge", "/body", status=REFUSED))
+        self.assertIn("absolute", self.run_("purge", "body", status=REFUSED))
+
+    def test_a_path_is_purged_on_the_first_listeners_address(self):
+        path = "/body?n=1&framing=length"
+        url = f"http://127.0.0.1:{self.tarnd.port}{path}"
+        self.assertEqual(self.tarnd.ask(url).status, 200)
+        self.assertEqual(self.run_("purge", path), f"{url}: 1 response has left\n")
 
     def fill_tagged(self, i):
         def play(handler):

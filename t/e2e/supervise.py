@@ -273,7 +273,7 @@ class Supervise(unittest.TestCase):
         line = f"  - address: unix:{second}\n"
         it.edit(lambda text: text.replace("listen:\n", "listen:\n" + line))
         it.process.send_signal(signal.SIGHUP)
-        it.wait_for_words(r"reload: .*: \d+ changes")
+        it.wait_for_words(r"reload: .*: \d+ changes?")
         self.assertTrue(os.path.exists(second))
         os.kill(old, signal.SIGKILL)
         with socket.socket(socket.AF_UNIX) as s:

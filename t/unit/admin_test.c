@@ -372,6 +372,11 @@ TEST(admin, a_url_is_purged)
     json_decref(o);
     json_decref(answer("POST /v1/purge" H, "{\"url\": \"http://a/\"}", 200));
     CHECK(!said.soft);
+    /* A path is on our own address, as `why` takes it. */
+    o = answer("POST /v1/purge" H, "{\"url\": \"/b\"}", 200);
+    CHECK_STR("http://127.0.0.1:4711/b", said.purged);
+    CHECK_STR(said.purged, json_string_value(json_object_get(o, "url")));
+    json_decref(o);
     expect("POST /v1/purge" H, "{\"url\": \"/\", \"soft\": 1}", 400, "error",
         "the member 'soft' must be true or false");
     said.err = TERR_SYNTAX;

@@ -100,12 +100,16 @@ TEST(log_filter, what_is_wrong_is_told)
         const char *name, *text, *why;
     } rows[] = {{"status", "", "as in 404"}, {"status", "40x", "as in 404"},
         {"status", "4040", "as in 404"}, {"status", "500-400", "as in 404"},
-        {"status", "404,", "as in 404"}, {"client", "192.0.2", "192.0.2.0/24"},
+        {"status", "404,", "'' is no status"}, {"status", "200,9xx", "'9xx' is no status"},
+        {"status", "0xx", "1xx to 5xx"}, {"status", "600", "100 to 599"},
+        {"status", "99", "100 to 599"}, {"status", "500-999", "100 to 599"},
+        {"status", "099-200", "100 to 599"}, {"client", "192.0.2", "192.0.2.0/24"},
         {"client", "192.0.2.0/33", "192.0.2.0/24"}, {"client", "::/129", "192.0.2.0/24"},
         {"client", "unix/3", "or unix"}, {"client", "1.2.3.4/", "or unix"},
         {"client", "1.2.3.4/x", "or unix"}, {"url", "/a(/", "at character"},
         {"tag", "ReqHedder", "no tag is called 'ReqHedder'"}, {"cache", "pass", "hit, miss"},
-        {"status", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "at most 16"}};
+        {"status", "200,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx",
+            "at most 16"}};
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct log_filter f = {.url = NULL};
