@@ -107,9 +107,9 @@ openapi_operation(const struct admin_route *r)
         json_put(o, "requestBody", body);
     }
     json_put(o, "responses",
-        json_pack("{s{sss{s{s{ss}}}}s{sss{s{s{ss}}}}}", "2XX", "description", "done", "content",
-            kind, "schema", "type", is_json ? "object" : "string", "default", "description",
-            "why not", "content", "application/json", "schema", "$ref",
+        json_pack("{s{sss{s{so}}}s{sss{s{s{ss}}}}}", "2XX", "description", "done", "content", kind,
+            "schema", is_json ? admin_schema_of(r) : openapi_type("string"), "default",
+            "description", "why not", "content", "application/json", "schema", "$ref",
             "#/components/schemas/Error"));
     return o;
 }
@@ -158,6 +158,7 @@ admin_do_openapi(struct admin_call *c)
         json_pack("{s{s{ssss}}s{s{sss[s]s{s{ss}s{ss}}}}}", "securitySchemes", "token", "type",
             "http", "scheme", "bearer", "schemas", "Error", "type", "object", "required", "error",
             "properties", "error", "type", "string", "hint", "type", "string"));
+    admin_put_schemas(json_object_get(json_object_get(o, "components"), "schemas"));
     json_put(o, "security", json_pack("[{s[]}{}]", "token"));
     admin_answer(c, 200, o);
 }

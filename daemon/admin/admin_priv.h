@@ -119,6 +119,9 @@ void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
 /* admin_why.c: a URL as it is asked for.  A path alone is on the host that a client names who knows
  * nothing but our first listener's address.  Freed by the caller; NULL: no memory. */
 char *admin_absolute(const struct admin *a, struct slice url);
+/* admin_schema.c: into the schemas of the OpenAPI description; what a route answers, as one. */
+void admin_put_schemas(json_t *to);
+json_t *admin_schema_of(const struct admin_route *r);
 /* admin_metrics.c.  One number of /v1/counters; the tree of memory's are not among them. */
 struct admin_number {
     const char *name, *unit, *doc; /* "storage.used", "_bytes" or "", ... */

@@ -26,6 +26,12 @@ BODY_MAX = 4 * 1024 * 1024
 program = None
 
 
+def described(told, method, path):
+    """The schema of what a route answers when it is done."""
+    operation = told["paths"][path][method.lower()]
+    return operation["responses"]["2XX"]["content"]["application/json"]["schema"]
+
+
 class Origin(http.server.BaseHTTPRequestHandler):
     """Says nothing of freshness but under /kept; /slow takes a second."""
     protocol_version = "HTTP/1.1"
@@ -179,6 +185,69 @@ admin: {{address: "{admin}"{more}}}
         for methods in told["paths"].values():
             for operation in methods.values():
                 self.assertEqual(set(operation["responses"]), {"2XX", "default"})
+
+    def test_answers_have_the_members_that_are_described(self):
+        """Those, no others, of these types: with backends that have probes and directors."""
+        it = tarnd.Tarnd(program, f"""
+backends:
+  one: {{address: "{self.backend}", probe: {{url: /, interval: 50ms}}}}
+  two: {{address: "{self.backend}"}}
+directors: {{both: {{backends: [one, two]}}}}
+admin: {{address: "unix:{{dir}}/admin.sock"}}
+""")
+        self.addCleanup(it.tidy)
+        c = UnixConnection(os.path.join(it.dir, "admin.sock"))
+        self.addCleanup(c.close)
+        told = ask(c, "GET", "/v1/openapi.json").json
+        answer = described(told, "GET", "/v1/top")
+        self.check(told, answer, ask(c, "GET", "/v1/top").json, "/v1/top")
+
+        def rows():
+            it.ask("/")
+            return ask(c, "GET", "/v1/top").json["top"]
+
+        tarnd.wait_until(rows, "a row of what is asked for")
+        used = set()
+        for path in ("/v1/status", "/v1/latency", "/v1/top", "/v1/top?of=backend", "/v1/backends"):
+            schema = described(told, "GET", path.split("?")[0])
+            used |= self.check(told, schema, ask(c, "GET", path).json, path)
+        answer = ask(c, "PUT", "/v1/backends/one/health", {"health": "auto"})
+        self.check(told, described(told, "PUT", "/v1/backends/{name}/health"), answer.json, "one")
+        error = told["components"]["schemas"]["Error"]["properties"]
+        self.assertEqual(set(error), {"error", "hint"})
+        self.assertEqual(used, set(told["components"]["schemas"]) - {"Error"})
+        self.assertEqual(it.close(), 0)
+
+    def check(self, told, schema, value, where):
+        """Whether a value is as its schema says; the names of the schemas that it has used."""
+        if "anyOf" in schema:
+            if value is None:
+                self.assertIn({"type": "null"}, schema["anyOf"], where)
+                return set()
+            schema = schema["anyOf"][0]
+        if "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            return {name} | self.check(told, told["components"]["schemas"][name], value, where)
+        is_a = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list,
+                "object": dict, "null": type(None)}
+        types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        self.assertTrue(any(isinstance(value, is_a[t]) and (t == "boolean" or value is not True)
+                            for t in types), f"{where}: {value} is not {types}")
+        used, inner = set(), []
+        if "properties" in schema:
+            self.assertEqual(set(value), set(schema["properties"]), where)
+            self.assertEqual(set(value), set(schema["required"]), where)
+            self.assertFalse(schema["additionalProperties"])
+            for name, member in schema["properties"].items():
+                self.assertGreater(len(member["description"]), 3)
+                inner.append((member, value[name], f"{where}: {name}"))
+        elif "additionalProperties" in schema:
+            inner = [(schema["additionalProperties"], v, f"{where}: {k}") for k, v in value.items()]
+        elif "items" in schema:
+            inner = [(schema["items"], v, f"{where}[{i}]") for i, v in enumerate(value)]
+        for each in inner:
+            used |= self.check(told, *each)
+        return used
 
     def test_what_is_described_is_what_is_taken(self):
         """A member that is described is known, and without those that must be there it is refused."""
