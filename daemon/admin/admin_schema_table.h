@@ -72,6 +72,7 @@
     X("Backends", "backends", "[@Backend]", "of the configuration and of all policies")            \
     X("Backends", "directors", "[@Director]", "of the configuration")                              \
     X("Backend", "name", "string", "of a policy's own: POLICY.NAME")                               \
+    X("Backend", "number", "integer", "by which log records name it")                              \
     X("Backend", "address", "string", "as configured")                                             \
     X("Backend", "addresses", "[string]", "what that name stands for now")                         \
     X("Backend", "healthy", "boolean", "whether it is asked")                                      \
