@@ -161,7 +161,7 @@
     X(backend, BACKEND, NULL, 0, 0, "Who serves it")                                               \
     X(pipe, BOOL, 0, 0, 1,                                                                         \
       "Let a client upgrade its connection (WebSocket): a tunnel, once the backend has answered "  \
-      "101")
+      "101; with a policy by vcl_pipe, as return(pipe)")
 
 #define CONF_LIMIT_TABLE(X)                                                                        \
     X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
@@ -227,8 +227,9 @@
       "may stand wherever a backend may. What no route matches goes to the one named default, "    \
       "else to the only one. Default: none.")                                                      \
     X(routes, CONF_ROUTE_TABLE,                                                                    \
-      "A list of who serves what; the first that matches. With a policy they are not looked at: "  \
-      "what it says is, by req.backend_hint. Default: none.")                                      \
+      "A list of who serves what; the first that matches. With a policy they count where it does " \
+      "not set req.backend_hint, unless it declares backends itself: then its default is asked. "  \
+      "Default: none.")                                                                            \
     X(limits, CONF_LIMIT_TABLE,                                                                    \
       "A list of how often each client may ask, by its address, of IPv6 its /64: who asks more is " \
       "answered 429 with Retry-After. Every one that matches counts. Default: none.")              \

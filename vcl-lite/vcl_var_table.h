@@ -49,7 +49,8 @@ enum vcl_var_flag {
       "The name of the `listen` entry that took the connection")                                   \
     X(REQ, "req", HTTP, VCL_CLIENT, 0, 0, 0, "The client's request, for std.rollback()")           \
     X(REQ_BACKEND_HINT, "req.backend_hint", BACKEND, VCL_CLIENT, VCL_CLIENT, 0, 0,                 \
-      "Who will be asked, if somebody is; unset it is the default backend")                        \
+      "Who will be asked, if somebody is; unset it is the backend of the route that matches the "  \
+      "request as it is now, else the default. Where the policy declares backends: its default")   \
     X(REQ_CAN_GZIP, "req.can_gzip", BOOL, VCL_CLIENT, 0, 0, 0,                                     \
       "Accept-Encoding says that the client takes gzip")                                           \
     X(REQ_ESI, "req.esi", BOOL, VCL_CLIENT, VCL_CLIENT, 0, VCL_V40 | VCL_WARNS,                    \

@@ -176,6 +176,7 @@ nobody_take_policy(struct nobody *w, struct policy *pol)
     w->use = (struct policy_use){.policy = pol, .users = 1};
     w->req.policy.use = &w->use;
     w->req.backend = pol->default_backend;
+    w->req.policy.hinted = false;
 }
 
 void

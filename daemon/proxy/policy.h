@@ -32,11 +32,12 @@ struct policy {
     uint32_t trivial;                 /* bit of enum vcl_sub: need not be run */
     uint8_t action[VCL_SUB_COUNT];    /* then: what it returns */
     bool hashes_as_builtin, reads_hits;
-    bool keeps_body; /* std.cache_req_body is called */
+    bool keeps_body;             /* std.cache_req_body is called */
+    bool by_routes;              /* it declares no backend: where it names none, routes say who */
+    struct upstreams *upstreams; /* held: the configuration's backends, as it was loaded */
     /* the management thread's */
     struct policies *policies;
-    struct upstreams *upstreams; /* held: the configuration's backends, as it was loaded */
-    struct rcu_later later;      /* discarded: the registry's count goes when nobody can find it */
+    struct rcu_later later; /* discarded: the registry's count goes when nobody can find it */
     struct policy *next;
     struct director **held; /* backends and directors that it made */
     unsigned nheld;

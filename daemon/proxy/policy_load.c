@@ -318,6 +318,7 @@ policy_choose_default(struct policy *pol)
     const struct conf *conf = upstreams_conf(pol->upstreams);
     int n = vcl_default_backend(pol->vcl);
 
+    pol->by_routes = n < 0;
     if (n >= 0)
         pol->default_backend =
             (struct director *)(uintptr_t)vcl_backend_bound(pol->vcl, (unsigned)n);

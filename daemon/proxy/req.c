@@ -10,51 +10,6 @@ enum {
     IDLE_REQS_MAX = 256
 }; /* memory kept for the next requests */
 
-static bool
-req_route_matches(const struct conf_route *route, struct slice host, struct slice path)
-{
-    size_t hl = strlen(route->host), pl = strlen(route->path);
-
-    if (hl > 0 && (host.len < hl || memcmp(host.ptr, route->host, hl) != 0 ||
-                      (host.len > hl && host.ptr[hl] != ':')))
-        return false;
-    return path.len >= pl && memcmp(path.ptr, route->path, pl) == 0;
-}
-
-/* The first that matches; NULL: none does. */
-static const struct conf_route *
-req_route(const struct conf *conf, struct slice host, struct slice path)
-{
-    for (unsigned i = 0; i < conf->nroutes; i++)
-        if (req_route_matches(&conf->routes[i], host, path))
-            return &conf->routes[i];
-    return NULL;
-}
-
-/* Of the key that was just made; NULL: none is named. */
-static const struct conf_route *
-req_its_route(const struct req *r, const struct upstreams *u)
-{
-    const char *key = r->proxy->key_text;
-
-    return req_route(
-        upstreams_conf(u), slice_of(key + r->host_at, r->host_len), http_path(r->head));
-}
-
-/* Who is asked; a policy has said it already.  Hits do without. */
-struct director *
-req_backend(const struct req *r)
-{
-    const struct upstreams *u;
-    const struct conf_route *route;
-
-    if (r->policy.use != NULL)
-        return r->backend;
-    u = registry_upstreams(r->proxy->registry); /* once: others may be adopted meanwhile */
-    route = req_its_route(r, u);
-    return upstreams_nth(u, route != NULL ? route->backend : upstreams_conf(u)->default_backend);
-}
-
 /* The authority's normal form into the key.  A worker's requests mostly name the same few
  * hosts, so the last one is remembered: comparing is a tenth of normalising. */
 static int
@@ -78,6 +33,75 @@ req_normal_host(struct proxy *p, struct slice host, char *out)
     memo->len = host.len;
     memo->normal_len = (size_t)n;
     return n;
+}
+
+static bool
+req_route_matches(const struct conf_route *route, struct slice host, struct slice path)
+{
+    size_t hl = strlen(route->host), pl = strlen(route->path);
+
+    if (hl > 0 && (host.len < hl || memcmp(host.ptr, route->host, hl) != 0 ||
+                      (host.len > hl && host.ptr[hl] != ':')))
+        return false;
+    return path.len >= pl && memcmp(path.ptr, route->path, pl) == 0;
+}
+
+/* Whose routes count: a policy goes on with those that it was loaded with, as with its backends.
+ * NULL: it has said, or declared, who is asked. */
+static const struct upstreams *
+req_upstreams(const struct req *r)
+{
+    const struct policy_use *use = r->policy.use;
+
+    if (use == NULL)
+        return registry_upstreams(r->proxy->registry);
+    return use->policy->by_routes && !r->policy.hinted ? use->policy->upstreams : NULL;
+}
+
+/* The first that matches the request as it is now; NULL: none does. */
+static const struct conf_route *
+req_match_route(const struct req *r, const struct conf *conf)
+{
+    char text[HTTP_AUTHORITY_MAX];
+    int n = r->head->host_len > 0 ? req_normal_host(r->proxy, http_host(r->head), text) : 0;
+    struct slice host = slice_of(text, n > 0 ? (size_t)n : 0), path = http_path(r->head);
+
+    for (unsigned i = 0; i < conf->nroutes; i++)
+        if (req_route_matches(&conf->routes[i], host, path))
+            return &conf->routes[i];
+    return NULL;
+}
+
+const struct conf_route *
+req_route(const struct req *r, unsigned *number)
+{
+    const struct upstreams *u = req_upstreams(r);
+    const struct conf_route *route = u != NULL ? req_match_route(r, upstreams_conf(u)) : NULL;
+
+    if (route != NULL)
+        *number = (unsigned)(route - upstreams_conf(u)->routes) + 1;
+    return route;
+}
+
+struct director *
+req_backend(const struct req *r)
+{
+    const struct upstreams *u = req_upstreams(r); /* once: others may be adopted meanwhile */
+    const struct conf_route *route = u != NULL ? req_match_route(r, upstreams_conf(u)) : NULL;
+
+    if (route != NULL)
+        return upstreams_nth(u, route->backend);
+    return r->policy.use != NULL ? r->backend
+                                 : upstreams_nth(u, upstreams_conf(u)->default_backend);
+}
+
+bool
+req_route_pipes(const struct req *r)
+{
+    unsigned number;
+    const struct conf_route *route = req_route(r, &number);
+
+    return route != NULL && route->pipe;
 }
 
 /* The key is "http://" authority path, the authority in normal form (RFC 9111 2): what is
@@ -174,11 +198,8 @@ req_do_recv(struct req *r)
         return req_synth(r, 204, 0); /* RFC 9110 7.6.2: we are whom it is for */
     if (r->policy.use != NULL)
         return req_policy_recv(r);
-    if (r->x->upgrade) {
-        const struct conf_route *route = req_its_route(r, registry_upstreams(p->registry));
-
-        r->pipes = route != NULL && route->pipe;
-    }
+    if (r->x->upgrade)
+        r->pipes = req_route_pipes(r);
     if ((h->present & REQ_WISHES) != 0 && req_read_wishes(r) != 0)
         return req_synth(r, 503, TERR_NOMEM);
     if (!req_is_for_cache(r))

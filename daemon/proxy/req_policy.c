@@ -219,10 +219,14 @@ req_is_origins(const struct req *r)
                (HTTP_BIT(HTTP_F_IF_MATCH) | HTTP_BIT(HTTP_F_IF_UNMODIFIED_SINCE))) != 0;
 }
 
-/* The key is made, and the policy has said what is to be done. */
+/* The key is made, and the policy has said what is to be done.  A route with `pipe` is good for an
+ * upgrade that the policy neither pipes nor refuses. */
 static enum req_next
 req_policy_go(struct req *r, enum vcl_action act)
 {
+    if (__builtin_expect(r->x->upgrade, 0) && (act == VCL_ACT_HASH || act == VCL_ACT_PASS) &&
+        req_route_pipes(r))
+        act = VCL_ACT_PIPE;
     switch ((unsigned)act) {
     case VCL_ACT_HASH:
         if ((r->head->present & HTTP_BIT(HTTP_F_RANGE)) != 0 && req_read_ranges(r) != 0)
@@ -257,6 +261,7 @@ req_policy_switch(struct req *r)
     rp->first = rp->use;
     rp->use = use;
     r->backend = use->policy->default_backend;
+    rp->hinted = false;
     return req_policy_recv(r);
 }
 
@@ -293,8 +298,10 @@ req_policy_recv(struct req *r)
     r->policy.key = slice_of(NULL, 0); /* of a policy before this one, or of a turn before this */
     if (pol->keeps_body && r->x->has_body && !r->policy.body_kept && req_keeping_body(r))
         return REQ_WAIT;
-    if (r->policy.restarts == 0 || r->backend == NULL)
+    if (r->policy.restarts == 0 || r->backend == NULL) {
         r->backend = pol->default_backend;
+        r->policy.hinted = false;
+    }
     err = req_policy_ask(r, &act);
     if (err == TERR_POLICY)
         return req_policy_failed(r);

@@ -59,6 +59,7 @@ struct req_policy {
     bool body_keeping, body_kept;               /* the request's body can be sent again */
     bool close;                                 /* the connection ends after this */
     bool piped;                                 /* return(pipe) */
+    bool hinted;                                /* req.backend_hint was set */
     bool no_length;                             /* Content-Length was taken out of `block` */
     struct slice block;                         /* the response's head, written anew */
 };
@@ -72,7 +73,7 @@ struct req {
     struct proxy *proxy;
     struct exchange *x;
     const struct http_head *head; /* the request: as it came, or as the policy made it */
-    struct director *backend;     /* that the policy named; borrowed from the registry */
+    struct director *backend;     /* that the policy named, or its default; borrowed */
     unsigned backend_number;      /* 1 + that of the backend asked; 0: none */
     unsigned log_flags;           /* enum shmlog_req_flag */
     int err;                      /* SYNTH: what went wrong, TERR_*, or 0 */
@@ -210,7 +211,12 @@ enum req_next req_restart(struct req *r);
 enum req_next req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err);
 
 /* req.c, for req_policy.c and req_rest.c */
-struct director *req_backend(const struct req *r); /* behind req_make_key() */
+/* Who is asked: whom the policy named; else, unless it declares a backend, the route that matches the
+ * request as it is now; else the default.  NULL: nobody.  Hits do without. */
+struct director *req_backend(const struct req *r);
+/* That route, and which of them it is, from 1; NULL: none decides. */
+const struct conf_route *req_route(const struct req *r, unsigned *number);
+bool req_route_pipes(const struct req *r);
 int req_make_key(struct req *r);
 int req_read_ranges(struct req *r);
 /* Without a policy: what the client says about how it wants to be answered, and whether the cache

@@ -560,7 +560,7 @@ req_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         return 0;
     case VCL_VAR_REQ_BACKEND_HINT:
     case VCL_VAR_BEREQ_BACKEND:
-        out->p = r->backend;
+        out->p = req_backend(r);
         return 0;
     case VCL_VAR_REQ_XID:
     case VCL_VAR_BEREQ_XID:
@@ -683,6 +683,7 @@ req_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *v)
     case VCL_VAR_REQ_BACKEND_HINT:
     case VCL_VAR_BEREQ_BACKEND:
         r->backend = (struct director *)(uintptr_t)v->p;
+        rp->hinted = true;
         return 0;
     case VCL_VAR_REQ_GRACE:
         rp->lookup_said = true;

@@ -190,6 +190,19 @@ why_put_director(const struct director *d, char *to, size_t size)
             kind == DIRECTOR_RANDOM ? ", this time (it is chance)" : "");
 }
 
+/* Which route, if one decides. */
+static void
+why_say_route(struct why *y)
+{
+    unsigned number;
+    const struct conf_route *route = req_route(y->r, &number);
+
+    if (route != NULL)
+        why_say(y, "Number %u of routes says who serves it%s%s%s%s.", number,
+            route->host[0] != '\0' ? ", host " : "", route->host,
+            route->path[0] != '\0' ? ", path " : "", route->path);
+}
+
 void
 why_say_backend(struct why *y)
 {
@@ -205,6 +218,7 @@ why_say_backend(struct why *y)
             y, "No backend serves it: neither a route nor a default names one, so it gets a 503.");
         return;
     }
+    why_say_route(y);
     b = why_choose(y, d);
     why_put_director(d, by, sizeof(by));
     if (b == NULL)

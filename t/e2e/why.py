@@ -482,10 +482,42 @@ class WithDirectors(Why):
                 self.fetch(path)
                 self.assertEqual(self.origins[name].requests[path], 1, path)
 
+    def test_it_names_the_route_that_decides(self):
+        self.assertIn("Number 1 of routes says who serves it, path /hash.",
+                      self.why("/hash/1")["words"])
+        self.assertIn("Number 3 of routes says who serves it.", self.why("/x")["words"])
+
     def test_a_limit_is_told(self):
         said = self.why("/limited/x")["words"]
         self.assertIn("A client may ask 3 times in 2 h, 5 at once (number 2 of limits)", said)
         self.assertNotRegex(self.why("/x")["words"], r"\b429\b")  # a port may have the digits
+
+
+class WithRoutesBesideAPolicy(Why):
+    """The policy names a backend for some."""
+
+    def setUp(self):
+        origin.gate.clear()
+        self.addCleanup(origin.gate.set)
+        other = Origin(Says)
+        config = CONFIG.format(origin=origin.address).rstrip().removesuffix("}")
+        config += f", p: {{ address: '{other.address}' }} }}\n"
+        config += "routes: [{ path: /p, backend: p }, { backend: o }]\n"
+        text = ("vcl 4.1; sub vcl_recv { if (req.url ~ \"hinted$\") { set req.backend_hint = o; }"
+                " if (req.url == \"/moved\") { set req.url = \"/p/moved\"; } }")
+        self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
+        self.addCleanup(lambda: self.assertEqual(self.tarnd.close(), 0))
+        self.assertEqual(self.api("PUT", "/v1/policies/routed", text)[0], 201)
+        self.assertEqual(self.api("PUT", "/v1/policies/active", '{"name": "routed"}')[0], 200)
+
+    def test_it_names_the_route_that_decides(self):
+        for path in ("/p/1", "/moved"):
+            words = self.why(path)["words"]
+            self.assertIn("Number 1 of routes says who serves it, path /p.", words)
+            self.assertIn("The backend asked is p,", words)
+        words = self.why("/p/hinted")["words"]
+        self.assertNotIn("of routes", words)
+        self.assertIn("The backend asked is o,", words)
 
 
 if __name__ == "__main__":
