@@ -69,7 +69,10 @@
 #define CONF_TRUSTED_TABLE(X)                                                                      \
     X(trusted_proxies, NETS, "", 0, 0,                                                             \
       "Proxies whose word is taken for who the client is: the rightmost address of the field named "\
-      "by the parameter forwarded that is not among them")
+      "by the parameter forwarded that is not among them; and for the scheme, by their "           \
+      "X-Forwarded-Proto, or proto= of Forwarded: http or https. Each must set it, whatever the "  \
+      "client says. It is sent on and is of the key, so purge by the URL with https:// where TLS " \
+      "ends in front; with a vcl_hash of its own a policy has the say on both")
 
 #define CONF_LISTEN_TABLE(X)                                                                       \
     X(address, LISTEN, NULL, 0, 0, "Where clients connect; port 0 takes a free one")               \

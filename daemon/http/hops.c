@@ -71,23 +71,24 @@ hops_address(struct slice s, uint8_t addr[16])
     return address_read(s.ptr, s.len, addr);
 }
 
-/* RFC 7239 4: "for" of one element, as a token or a quoted string; .ptr NULL: none, or two. */
+/* RFC 7239 4: one parameter ("for=") of an element, as a token or a quoted string; .ptr NULL: none,
+ * or two. */
 static struct slice
-hops_forwarded_for(struct slice element)
+hops_forwarded(struct slice element, struct slice name)
 {
     struct slice found = slice_of(NULL, 0);
 
     while (element.ptr != NULL) {
         struct slice pair = http_cut(&element, ';');
 
-        if (pair.len < 4 || !slice_eq_nocase(slice_of(pair.ptr, 4), SLICE_LIT("for=")))
+        if (pair.len < name.len || !slice_eq_nocase(slice_of(pair.ptr, name.len), name))
             continue;
         if (found.ptr != NULL)
             return slice_of(NULL, 0);
-        found = slice_of(pair.ptr + 4, pair.len - 4);
+        found = slice_of(pair.ptr + name.len, pair.len - name.len);
     }
     if (found.len >= 2 && found.ptr[0] == '"' && found.ptr[found.len - 1] == '"')
-        found = slice_of(found.ptr + 1, found.len - 2); /* no address needs a backslash */
+        found = slice_of(found.ptr + 1, found.len - 2); /* neither needs a backslash */
     return found;
 }
 
@@ -95,7 +96,7 @@ static bool
 hops_member(struct slice member, enum http_field_id field, uint8_t addr[16])
 {
     if (field == HTTP_F_FORWARDED)
-        member = hops_forwarded_for(member);
+        member = hops_forwarded(member, SLICE_LIT("for="));
     return member.ptr != NULL && hops_address(member, addr);
 }
 
@@ -106,13 +107,20 @@ hops_of_request(const struct http_head *h, enum http_field_id field,
     struct hops_back back = {.h = h, .field = field, .line = h->nfields};
     uint8_t walk[HOPS_MAX][16]; /* the peer first */
     struct slice member;
+    bool https = false, reads = true;
     unsigned n = 1;
 
     memcpy(walk[0], peer, sizeof(walk[0]));
-    while (n < HOPS_MAX && address_in(trusted, walk[n - 1]) && hops_prev(&back, &member) &&
-           hops_member(member, field, walk[n]))
-        n++;
+    if (field != HTTP_F_FORWARDED && address_in(trusted, peer))
+        https = slice_eq(http_get_one(h, HTTP_F_X_FORWARDED_PROTO), SLICE_LIT("https"));
+    while (reads && n < HOPS_MAX && address_in(trusted, walk[n - 1]) && hops_prev(&back, &member)) {
+        if (field == HTTP_F_FORWARDED)
+            https = slice_eq(hops_forwarded(member, SLICE_LIT("proto=")), SLICE_LIT("https"));
+        reads = hops_member(member, field, walk[n]);
+        n += reads;
+    }
     out->n = n;
+    out->https = https;
     for (unsigned i = 0; i < n; i++)
         memcpy(out->addr[i], walk[n - 1 - i], sizeof(walk[0]));
 }

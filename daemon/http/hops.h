@@ -20,11 +20,13 @@ enum {
 struct hops {
     unsigned n;                 /* at least 1 */
     uint8_t addr[HOPS_MAX][16]; /* the client first, the peer last; all but the first are trusted */
+    bool https;                 /* the client came by it, as who is trusted says */
 };
 
 /* From `field`, X_FORWARDED_FOR or FORWARDED, of a request that came from `peer`.  Reading ends
  * at a member that is no address ("unknown", "_hidden"), for who said what stands before it is
- * not known. */
+ * not known.  The scheme is that of X-Forwarded-Proto, one line that is exactly http or https, if the
+ * peer is trusted; of Forwarded `proto` of the first member that somebody trusted said. */
 void hops_of_request(const struct http_head *h, enum http_field_id field,
     const struct address_nets *trusted, const uint8_t peer[16], struct hops *out);
 

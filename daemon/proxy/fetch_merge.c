@@ -278,23 +278,23 @@ fetch_invalidate_named(struct fetch *f, const struct http_head *head, enum http_
 {
     struct slice value = http_get_one(head, id), text = f->key_text;
     struct hash128 key;
-    size_t max = text.len + value.len + 16;
+    size_t max = text.len + value.len + 16, path_at;
     char *out;
     int n;
 
     /* A policy's own key names nothing that could be resolved against. */
     if (value.ptr == NULL || text.len < 7 + f->host.len || text.ptr[0] != 'h')
         return;
+    path_at = (text.ptr[4] == 's' ? 8 : 7) + f->host.len;
     out = arena_alloc(&f->arena, max);
     if (out == NULL)
         return;
-    memcpy(out, "http://", 7);
-    memcpy(out + 7, f->host.ptr, f->host.len);
-    n = http_uri_resolve(f->host, slice_of(text.ptr + 7 + f->host.len, text.len - 7 - f->host.len),
-        value, (struct span){out + 7 + f->host.len, max - 7 - f->host.len});
+    memcpy(out, text.ptr, path_at); /* "http://" or "https://", and the host */
+    n = http_uri_resolve(f->host, slice_of(text.ptr + path_at, text.len - path_at), value,
+        (struct span){out + path_at, max - path_at});
     if (n <= 0)
         return;
-    key = hash_bytes(out, 7 + f->host.len + (size_t)n);
+    key = hash_bytes(out, path_at + (size_t)n);
     cache_invalidate(f->proxy->cache, &key);
 }
 

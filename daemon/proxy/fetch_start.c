@@ -59,6 +59,14 @@ fetch_frame_request(const struct fetch *f, struct forward_request *how)
     }
 }
 
+/* Only what the key says: what is stored under one that names no scheme is for both. */
+static enum http_scheme
+fetch_scheme(const struct fetch *f)
+{
+    return f->key_text.len > 5 && memcmp(f->key_text.ptr, "https", 5) == 0 ? HTTP_SCHEME_HTTPS
+                                                                           : HTTP_SCHEME_HTTP;
+}
+
 int
 fetch_write_request(struct fetch *f)
 {
@@ -67,7 +75,7 @@ fetch_write_request(struct fetch *f)
     struct forward_request how = {
         .mode = pass ? FORWARD_PASS : FORWARD_FETCH,
         .keep_connection = true,
-        .scheme = HTTP_SCHEME_HTTP,
+        .scheme = fetch_scheme(f),
         .framing = FRAMING_NONE,
         .host = f->conf != NULL && f->conf->host_header[0] != '\0' ? slice_str(f->conf->host_header)
                                                                    : f->host,

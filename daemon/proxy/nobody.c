@@ -19,16 +19,21 @@ nobody_local(struct exchange *x, uint8_t addr[16], uint16_t *port)
 
 static const struct exchange_ops nobody_ops = {.local = nobody_local};
 
-/* "http://HOST/PATH" into its parts; the path may be missing. */
+/* "http://HOST/PATH", or https, into its parts; the path may be missing. */
 static int
-nobody_split(struct slice url, struct slice *host, struct slice *path, const char **why)
+nobody_split(
+    struct slice url, struct slice *host, struct slice *path, bool *https, const char **why)
 {
     const char *slash;
+    size_t at;
 
     *why = "the url must be absolute, as http://www.example.com/page";
-    if (url.len < 8 || strncasecmp(url.ptr, "http://", 7) != 0 || url.len > LIMIT_HEAD_BYTES / 2)
+    *https = url.len > 8 && strncasecmp(url.ptr, "https://", 8) == 0;
+    at = *https ? 8 : 7;
+    if (url.len <= at || (!*https && strncasecmp(url.ptr, "http://", 7) != 0) ||
+        url.len > LIMIT_HEAD_BYTES / 2)
         return TERR_SYNTAX;
-    *host = slice_of(url.ptr + 7, url.len - 7);
+    *host = slice_of(url.ptr + at, url.len - at);
     slash = memchr(host->ptr, '/', host->len);
     *path = SLICE_LIT("/");
     if (slash != NULL) {
@@ -136,7 +141,8 @@ nobody_new(struct nobody **out, struct policies *ps, struct slice url, const cha
 {
     struct slice host, path;
     struct nobody *w;
-    int err = nobody_split(url, &host, &path, why);
+    bool https;
+    int err = nobody_split(url, &host, &path, &https, why);
 
     if (err != 0)
         return err;
@@ -153,6 +159,7 @@ nobody_new(struct nobody **out, struct policies *ps, struct slice url, const cha
         return err;
     }
     nobody_join_world(w, ps);
+    w->req.https = https;
     *out = w;
     return 0;
 }

@@ -24,7 +24,7 @@ struct nobody {
     struct shmlog_reader *reader; /* so that the lines that ran are told */
 };
 
-/* GET `url` ("http://host/path"; the path may be missing).  TERR_SYNTAX: *why; TERR_NOMEM.  With
+/* GET `url` ("http://host/path", or https, as a trusted proxy says; the path may be missing).  TERR_SYNTAX: *why; TERR_NOMEM.  With
  * the active policy, if there is one.  nobody_free() in any case but NULL. */
 int nobody_new(struct nobody **out, struct policies *ps, struct slice url, const char **why);
 /* One more field of it, or another value of the first of that name.  TERR_SYNTAX. */

@@ -105,22 +105,25 @@ req_route_pipes(const struct req *r)
 }
 
 /* The key is "http://" authority path, the authority in normal form (RFC 9111 2): what is
- * keyed is what is forwarded.  A policy's own key stands as it was made. */
+ * keyed is what is forwarded, and the scheme too, for a redirect to https must not be stored as the
+ * page.  A policy's own key stands as it was made. */
 int
 req_make_key(struct req *r)
 {
     const struct http_head *h = r->head;
-    char *text = r->proxy->key_text, *p = text + 7;
+    unsigned at = 7 + r->https;
+    char *text = r->proxy->key_text, *p = text + at;
     struct slice path = http_path(h);
     int n = h->host_len > 0 ? req_normal_host(r->proxy, http_host(h), p) : 0;
 
     if (n < 0)
         return n;
-    memcpy(text, "http://", 7);
-    r->host_at = 7;
+    memcpy(text, "https", 5);
+    memcpy(p - 3, "://", 3);
+    r->host_at = at;
     r->host_len = (size_t)n;
     memcpy(p + n, path.ptr, path.len);
-    r->key_len = 7 + (size_t)n + path.len;
+    r->key_len = at + (size_t)n + path.len;
     return 0;
 }
 
@@ -814,12 +817,12 @@ req_start(void *ctx, struct exchange *x)
 void
 req_start_checked(void *ctx, struct exchange *x)
 {
-    struct req *r;
+    bool https = req_find_client(ctx, x);
+    struct req *r = req_begin(ctx, x);
 
-    req_find_client(ctx, x);
-    r = req_begin(ctx, x);
     if (r == NULL)
         return;
+    r->https = https;
     if (x->err == 0)
         req_check_limits(r);
     req_run(&r->task);

@@ -186,12 +186,31 @@ req_policy_key(struct req *r)
     return 0;
 }
 
+/* Who purges seldom comes by the way of who reads: a builtin key is emptied for both schemes. */
+static void
+req_purge_other_scheme(struct req *r)
+{
+    struct hash128 key;
+    int err;
+
+    r->https = !r->https;
+    err = req_make_key(r);
+    tassert(err == 0); /* it was made already */
+    key = hash_bytes(r->proxy->key_text, r->key_len);
+    cache_purge(r->proxy->cache, &key);
+    r->https = !r->https;
+    err = req_make_key(r);
+    tassert(err == 0);
+}
+
 static enum req_next
 req_policy_purge(struct req *r)
 {
     enum vcl_action act;
 
     cache_purge(r->proxy->cache, &r->key);
+    if (r->policy.key.ptr == NULL)
+        req_purge_other_scheme(r);
     act = req_ask_policy(r, VCL_SUB_PURGE);
     return req_policy_elsewhere(r, act);
 }

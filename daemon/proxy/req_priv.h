@@ -99,6 +99,7 @@ struct req {
     bool no_window;             /* it joined a body on its way, in vain */
     bool behind;                /* the window has moved on without it */
     bool joined;                /* it is counted as a reader of what is being filled */
+    bool https;                 /* a trusted proxy says so: of the key */
     bool pipes;                 /* its route allows an upgrade, and it asks for one */
     struct origin_conn *tunnel; /* owned, after the origin's 101 */
     struct req_pipe *pipe;
@@ -235,8 +236,8 @@ int req_edit_resp(struct req *r); /* r->policy.resp is there */
 struct slice req_identity(const struct req *r);
 struct slice req_reason(const struct req *r); /* SYNTH */
 
-/* req_client.c: by the fields of a trusted proxy, if it came from one. */
-void req_find_client(struct proxy *p, struct exchange *x);
+/* req_client.c: by the fields of a trusted proxy, if it came from one: who asks.  True: by https. */
+bool req_find_client(struct proxy *p, struct exchange *x);
 /* req_limit.c: before anything else of it is done. */
 void req_check_limits(struct req *r);
 /* The limit that concerns the request, whoever asks, from number *at on, which becomes its number; NULL:

@@ -493,6 +493,28 @@ class WithDirectors(Why):
         self.assertNotRegex(self.why("/x")["words"], r"\b429\b")  # a port may have the digits
 
 
+class BehindTls(Why):
+    """A proxy that is trusted says the scheme: it is of the key."""
+
+    def setUp(self):
+        super().setUp()
+        self.tarnd.close()
+        config = "trusted_proxies: [127.0.0.0/8]\n" + CONFIG.format(origin=origin.address)
+        self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
+
+    def test_a_url_is_told_and_purged_by_its_scheme(self):
+        path = target("tls", Cache_Control="max-age=600")
+        url = f"https://{HOST}{path}"
+        self.fetch(path, "X-Forwarded-Proto: https")
+        said = json.loads(self.ctl("--json", "why", url))
+        self.assertEqual((said["now"], said["key"]), ("hit", url))
+        self.assertEqual(self.why(path)["now"], "miss")
+        self.ctl("purge", f"http://{HOST}{path}")
+        self.assertEqual(json.loads(self.ctl("--json", "why", url))["now"], "hit")
+        self.ctl("purge", url)
+        self.assertEqual(json.loads(self.ctl("--json", "why", url))["now"], "miss")
+
+
 class WithRoutesBesideAPolicy(Why):
     """The policy names a backend for some."""
 

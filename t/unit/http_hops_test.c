@@ -72,6 +72,39 @@ TEST(hops, who_is_not_trusted_is_not_asked)
     CHECK_STR("10.0.0.1", forwarded("X-Forwarded-For: 192.0.2.7\n", "10.0.0.1"));
 }
 
+static bool
+https(const char *fields, enum http_field_id field, const char *peer)
+{
+    struct head_build b;
+    struct hops h;
+    uint8_t addr[16];
+    char head[1024];
+
+    snprintf(head, sizeof(head), "GET / HTTP/1.1\n%s\n", fields);
+    CHECK(address_read(peer, strlen(peer), addr));
+    hops_of_request(head_build(&b, head), field, &trusted, addr, &h);
+    return h.https;
+}
+
+TEST(hops, the_scheme_is_what_somebody_trusted_says)
+{
+    const enum http_field_id x = HTTP_F_X_FORWARDED_FOR, f = HTTP_F_FORWARDED;
+
+    CHECK(https("X-Forwarded-Proto: https\n", x, "10.0.0.1"));
+    CHECK(!https("X-Forwarded-Proto: https\n", x, "192.0.2.1"));
+    CHECK(!https("X-Forwarded-Proto: http\n", x, "10.0.0.1"));
+    CHECK(!https("X-Forwarded-Proto: https, http\n", x, "10.0.0.1"));
+    CHECK(!https("X-Forwarded-Proto: https\nX-Forwarded-Proto: https\n", x, "10.0.0.1"));
+    CHECK(!https("Forwarded: for=192.0.2.7;proto=https\n", x, "10.0.0.1"));
+    CHECK(https("Forwarded: for=192.0.2.7;proto=https\n", f, "10.0.0.1"));
+    CHECK(https("Forwarded: proto=\"https\";for=unknown\n", f, "10.0.0.1"));
+    CHECK(https("Forwarded: for=192.0.2.7;proto=https, for=10.1.1.1;proto=http\n", f, "10.0.0.1"));
+    CHECK(!https("Forwarded: for=192.0.2.7;proto=https\n", f, "192.0.2.1"));
+    CHECK(!https("Forwarded: for=6.6.6.6;proto=https, for=192.0.2.7\n", f, "10.0.0.1"));
+    CHECK(!https("Forwarded: for=a;proto=https;proto=http\n", f, "10.0.0.1"));
+    CHECK(!https("X-Forwarded-Proto: https\n", f, "10.0.0.1"));
+}
+
 TEST(hops, addresses_have_many_forms)
 {
     CHECK_STR("192.0.2.7 10.0.0.1", xff("X-Forwarded-For: 192.0.2.7:4711\n", "10.0.0.1"));
@@ -140,8 +173,9 @@ TEST(hops, they_have_a_bound)
 }
 
 TEST_MAIN(TEST_ENTRY(hops, the_client_is_the_rightmost_that_is_not_trusted),
-    TEST_ENTRY(hops, who_is_not_trusted_is_not_asked), TEST_ENTRY(hops, addresses_have_many_forms),
-    TEST_ENTRY(hops, what_is_no_address_ends_the_walk),
+    TEST_ENTRY(hops, who_is_not_trusted_is_not_asked),
+    TEST_ENTRY(hops, the_scheme_is_what_somebody_trusted_says),
+    TEST_ENTRY(hops, addresses_have_many_forms), TEST_ENTRY(hops, what_is_no_address_ends_the_walk),
     TEST_ENTRY(hops, a_quote_left_open_hides_nothing),
     TEST_ENTRY(hops, a_field_that_is_nominated_counts_for_nothing),
     TEST_ENTRY(hops, they_have_a_bound))
