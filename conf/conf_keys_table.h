@@ -168,7 +168,9 @@
 
 #define CONF_LIMIT_TABLE(X)                                                                        \
     X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
-    X(path, PREFIX, "", 0, 4096, "What the path of the request begins with; default: any")         \
+    X(path, PREFIX, "", 0, 4096,                                                                   \
+      "What the path of the request begins with, encoded or not, and whatever empty segments it "  \
+      "has: //login is /login; dot segments (/./login) are not resolved. Default: any")            \
     X(rate, COUNT, 100, 1, 1000000, "Requests that a client may make in `per`, in the long run")   \
     X(per, MS, 1 * CONF_S, 1, CONF_D, "See rate")                                                  \
     X(burst, COUNT, 0, 0, 1000000, "Requests it may make at once; 0: as many as rate")             \

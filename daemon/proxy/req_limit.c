@@ -35,22 +35,39 @@ limit_hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* /%6cogin is /login (RFC 3986 6.2.2.2), to backends too: nobody goes uncounted by writing it so. */
+/* How many bytes of the path at `at` stand for `c`: itself, or encoded; 0: they do not. */
+static size_t
+limit_stands_for(struct slice path, size_t at, char c)
+{
+    if (at >= path.len)
+        return 0;
+    if (path.ptr[at] == c)
+        return 1;
+    return path.ptr[at] == '%' && path.len - at >= 3 &&
+                   limit_hex(path.ptr[at + 1]) << 4 == (c & 0xf0) &&
+                   limit_hex(path.ptr[at + 2]) == (c & 0x0f)
+               ? 3
+               : 0;
+}
+
+/* /%6cogin is /login (RFC 3986 6.2.2.2), to backends too, and to most so is //login: nobody goes
+ * uncounted by writing it so. */
 static bool
 limit_path_begins(struct slice path, const char *prefix)
 {
-    size_t at = 0;
+    size_t at = 0, n;
 
-    for (; *prefix != '\0'; prefix++, at++) {
-        if (at >= path.len)
+    while (*prefix != '\0') {
+        n = limit_stands_for(path, at, *prefix);
+        if (n == 0)
             return false;
-        if (path.ptr[at] == *prefix)
+        at += n;
+        if (*prefix++ != '/')
             continue;
-        if (path.ptr[at] != '%' || path.len - at < 3 ||
-            limit_hex(path.ptr[at + 1]) << 4 != (*prefix & 0xf0) ||
-            limit_hex(path.ptr[at + 2]) != (*prefix & 0x0f))
-            return false;
-        at += 2;
+        while ((n = limit_stands_for(path, at, '/')) > 0)
+            at += n;
+        while (*prefix == '/')
+            prefix++;
     }
     return true;
 }
