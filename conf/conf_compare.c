@@ -290,7 +290,7 @@ compare_backends(struct compare *c, const struct conf *a, const struct conf *b)
     compare_named(c, &old, &next, true, compare_always);
 }
 
-/* The address is taken, by a listener with other settings: it has to be closed first. */
+/* The one with the same address, whatever else is said of it. */
 static const struct conf_listen *
 compare_listen_altered(const struct conf *in, const struct conf_listen *l)
 {
@@ -298,6 +298,15 @@ compare_listen_altered(const struct conf *in, const struct conf_listen *l)
         if (compare_address_same(&in->listens[i].address, &l->address))
             return &in->listens[i];
     return NULL;
+}
+
+/* What counts for connections that are still to come. */
+static bool
+compare_listen_live(const struct conf_key *key)
+{
+    return key->offset == offsetof(struct conf_listen, proxy_protocol) ||
+           key->offset == offsetof(struct conf_listen, trusted) ||
+           key->offset == offsetof(struct conf_listen, max_req_body);
 }
 
 static void
@@ -313,7 +322,7 @@ compare_say_altered(struct compare *c, const struct conf_listen *a, const struct
             compare_member_same(key, (const char *)a + key->offset, (const char *)b + key->offset))
             continue;
         snprintf(what, sizeof(what), "listen.%.130s.%s", a->address.text, key->name);
-        compare_say(c, what, "", "", false);
+        compare_say(c, what, "", "", compare_listen_live(key));
     }
 }
 

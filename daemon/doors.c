@@ -16,35 +16,76 @@ door_shut(struct door *d)
         listen_release(&d->bound);
 }
 
+/* Takes *tp. */
 static void
-door_free(struct door *d)
+door_terms_free(struct door_terms **tp)
 {
-    door_shut(d);
-    free((char *)(uintptr_t)d->facts.socket);
-    free((char *)(uintptr_t)d->facts.endpoint);
-    free((struct address_net *)(uintptr_t)d->trusted.nets);
-    free(d->address);
-    free(d);
+    struct door_terms *t = *tp;
+
+    *tp = NULL;
+    free((char *)(uintptr_t)t->facts.socket);
+    free((char *)(uintptr_t)t->facts.endpoint);
+    free((struct address_net *)(uintptr_t)t->trusted.nets);
+    free(t);
 }
 
-/* The configuration may go before the door does.  0 or TERR_NOMEM; either way the door can be
- * freed. */
+/* The configuration may go before the door does.  0 or TERR_NOMEM. */
 static int
-door_describe(struct door *d, const struct conf_listen *conf)
+door_terms_new(struct door_terms **out, const struct conf_listen *conf)
 {
     size_t bytes = conf->trusted.set.n * sizeof(conf->trusted.set.nets[0]);
     struct address_net *nets = malloc(bytes + 1);
+    struct door_terms *t = calloc(1, sizeof(*t));
 
-    d->facts.socket = strdup(conf->name);
-    d->facts.endpoint = strdup(conf->address.text);
-    d->facts.body_max = (uint64_t)conf->max_req_body;
-    d->proxied = conf_listen_is_proxied(conf);
-    d->trusted = (struct address_nets){nets, conf->trusted.set.n};
-    if (d->facts.socket == NULL || d->facts.endpoint == NULL || nets == NULL)
+    if (t == NULL) {
+        free(nets);
         return TERR_NOMEM;
+    }
+    t->facts.socket = strdup(conf->name);
+    t->facts.endpoint = strdup(conf->address.text);
+    t->facts.body_max = (uint64_t)conf->max_req_body;
+    t->proxied = conf_listen_is_proxied(conf);
+    t->trusted = (struct address_nets){nets, conf->trusted.set.n};
+    if (t->facts.socket == NULL || t->facts.endpoint == NULL || nets == NULL) {
+        door_terms_free(&t);
+        return TERR_NOMEM;
+    }
     if (bytes > 0)
         memcpy(nets, conf->trusted.set.nets, bytes);
+    *out = t;
     return 0;
+}
+
+static bool
+door_terms_same(const struct door_terms *a, const struct door_terms *b)
+{
+    if (strcmp(a->facts.socket, b->facts.socket) != 0 || a->facts.body_max != b->facts.body_max ||
+        a->proxied != b->proxied || a->trusted.n != b->trusted.n)
+        return false;
+    for (unsigned i = 0; i < a->trusted.n; i++)
+        if (a->trusted.nets[i].bits != b->trusted.nets[i].bits ||
+            memcmp(a->trusted.nets[i].addr, b->trusted.nets[i].addr,
+                sizeof(a->trusted.nets[i].addr)) != 0)
+            return false;
+    return true;
+}
+
+static void
+door_free(struct door *d)
+{
+    struct door_terms *t = atomic_load_explicit(&d->terms, memory_order_relaxed);
+
+    door_shut(d);
+    if (d->next_terms != NULL)
+        door_terms_free(&d->next_terms);
+    while (t != NULL) {
+        struct door_terms *before = t->before;
+
+        door_terms_free(&t);
+        t = before;
+    }
+    free(d->address);
+    free(d);
 }
 
 /* Bound, or inherited; and the supervisor keeps it, so that the next process inherits it. */
@@ -64,6 +105,51 @@ door_bind(struct doors *all, struct door *d, const struct conf_listen *conf, int
 }
 
 int
+doors_prepare(struct door *d, const struct conf_listen *conf)
+{
+    const struct door_terms *now = door_terms(d);
+    struct door_terms *t;
+    int err = door_terms_new(&t, conf);
+
+    if (err != 0)
+        return err;
+    if (d->next_terms != NULL) /* a port 0 that is written twice: the last one's */
+        door_terms_free(&d->next_terms);
+    if (now != NULL && door_terms_same(now, t))
+        door_terms_free(&t);
+    else
+        d->next_terms = t;
+    return 0;
+}
+
+static void
+door_alter(struct door *d)
+{
+    struct door_terms *t = d->next_terms;
+
+    if (t == NULL)
+        return;
+    d->next_terms = NULL;
+    t->before = atomic_load_explicit(&d->terms, memory_order_relaxed);
+    atomic_store_explicit(&d->terms, t, memory_order_release);
+}
+
+void
+doors_alter(struct doors *all)
+{
+    for (struct door *d = all->first; d != NULL; d = d->next)
+        door_alter(d);
+}
+
+void
+doors_unprepare(struct doors *all)
+{
+    for (struct door *d = all->first; d != NULL; d = d->next)
+        if (d->next_terms != NULL)
+            door_terms_free(&d->next_terms);
+}
+
+int
 doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf, int depth,
     char *why, size_t why_len)
 {
@@ -72,9 +158,11 @@ doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf,
 
     if (d == NULL)
         return TERR_NOMEM;
-    err = door_describe(d, conf);
-    if (err == 0)
+    err = doors_prepare(d, conf);
+    if (err == 0) {
+        door_alter(d);
         err = door_bind(all, d, conf, depth, why, why_len);
+    }
     if (err == 0) {
         d->address = strdup(listen_address(d->bound));
         err = d->address != NULL ? 0 : TERR_NOMEM;
@@ -95,7 +183,8 @@ doors_find(struct doors *all, const struct conf_listen *conf)
 {
     struct door *d = all->first;
 
-    while (d != NULL && (d->dropped || strcmp(d->facts.endpoint, conf->address.text) != 0))
+    while (
+        d != NULL && (d->dropped || strcmp(door_terms(d)->facts.endpoint, conf->address.text) != 0))
         d = d->next;
     return d;
 }
@@ -108,7 +197,7 @@ doors_forget(struct doors *all, struct door *d)
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
-    tether_drop(all->tether, d->facts.endpoint);
+    tether_drop(all->tether, door_terms(d)->facts.endpoint);
     door_free(d);
 }
 
@@ -118,7 +207,7 @@ doors_tend(struct doors *all)
     for (struct door *d = all->first; d != NULL; d = d->next)
         if (d->dropped && d->bound != NULL &&
             atomic_load_explicit(&d->nopening, memory_order_acquire) == 0) {
-            tether_drop(all->tether, d->facts.endpoint);
+            tether_drop(all->tether, door_terms(d)->facts.endpoint);
             door_shut(d);
         }
 }

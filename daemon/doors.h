@@ -3,6 +3,9 @@
  * A door is shut when a configuration that was read anew does not name it any more: its address is
  * given back, but what connections say of where they came in stays for as long as they may.
  *
+ *   terms   on which a connection comes in.  Never changed: a reload puts others in their place,
+ *           for those who come from then on, and whoever came before keeps what he came in on
+ *
  * Threads: the main thread's.  Workers read a door that they were told of.
  */
 #ifndef TARN_DOORS_H
@@ -19,14 +22,20 @@ struct bound;
 struct conf_listen;
 struct tether;
 
-struct door {
+struct door_terms {
     struct exchange_conn facts;  /* its own copies of the names */
     bool proxied;                /* each connection begins with a PROXY header */
     struct address_nets trusted; /* of whom; its own copy; none: of anybody */
-    struct bound *bound;         /* NULL: shut */
-    char *address;               /* as bound */
-    bool dropped;                /* no configuration names it any more */
-    _Atomic unsigned nopening;   /* workers that were told to open it and have not yet looked */
+    struct door_terms *before;   /* of connections that may still be there; they go with the door */
+};
+
+struct door {
+    struct door_terms *_Atomic terms; /* of now: the main thread puts others here */
+    struct door_terms *next_terms;    /* prepared, and not yet what counts; NULL: none */
+    struct bound *bound;              /* NULL: shut */
+    char *address;                    /* as bound */
+    bool dropped;                     /* no configuration names it any more */
+    _Atomic unsigned nopening; /* workers that were told to open it and have not yet looked */
     struct door *next;
 };
 
@@ -40,8 +49,21 @@ struct doors {
 /* Binds, and is the last of them.  TERR_*, and a sentence in `why`. */
 int doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf, int depth,
     char *why, size_t why_len);
+/* For the whole life of a connection that comes in now; any thread. */
+static inline const struct door_terms *
+door_terms(const struct door *d)
+{
+    return atomic_load_explicit(&d->terms, memory_order_acquire);
+}
+
 /* The one that stands for this listener; NULL: none does. */
 struct door *doors_find(struct doors *all, const struct conf_listen *conf);
+/* What is now said of it, if that is something else, waits for doors_alter(), or is given up by
+ * doors_unprepare().  TERR_NOMEM. */
+int doors_prepare(struct door *d, const struct conf_listen *conf);
+void doors_unprepare(struct doors *all);
+/* From here on new connections come in on what was prepared. */
+void doors_alter(struct doors *all);
 /* Forgets one that no worker has been told of. */
 void doors_forget(struct doors *all, struct door *d);
 /* Those that were dropped give their addresses back, once no worker is about to open them. */

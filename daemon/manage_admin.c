@@ -70,7 +70,7 @@ manage_host_listeners(
 
     for (const struct door *d = all->first; d != NULL; d = d->next)
         if (!d->dropped)
-            each(to, d->facts.socket, d->address);
+            each(to, door_terms(d)->facts.socket, d->address);
 }
 
 static unsigned

@@ -175,30 +175,33 @@ reload_make_upstreams(struct reload *r, json_t **answer)
 
 /* Behind `last`, the last of before, are those that were bound now. */
 static void
-reload_unbind(struct reload *r, const struct door *last)
+reload_undo_doors(struct reload *r, const struct door *last)
 {
     struct doors *all = r->m->env.shared->doors;
 
+    doors_unprepare(all);
     while ((last != NULL ? last->next : all->first) != NULL)
         doors_forget(all, last != NULL ? last->next : all->first);
 }
 
 static unsigned
-reload_bind(struct reload *r, const struct door *last, json_t **answer)
+reload_make_doors(struct reload *r, const struct door *last, json_t **answer)
 {
     struct doors *all = r->m->env.shared->doors;
 
     doors_tend(all);
     for (unsigned i = 0; i < r->conf->nlistens; i++) {
         char why[256] = "";
-        struct door *d;
-        int err = 0;
+        struct door *d = doors_find(all, &r->conf->listens[i]);
+        int err;
 
-        if (doors_find(all, &r->conf->listens[i]) == NULL)
+        if (d != NULL)
+            err = doors_prepare(d, &r->conf->listens[i]);
+        else
             err = doors_bind(
                 all, &d, &r->conf->listens[i], (int)r->m->params.listen_depth, why, sizeof(why));
         if (err != 0) {
-            reload_unbind(r, last);
+            reload_undo_doors(r, last);
             return reload_refuse(
                 r, answer, 409, NULL, "listen: %s", why[0] != '\0' ? why : terr_text(err));
         }
@@ -272,6 +275,7 @@ reload_commit(struct reload *r, const struct door *last)
     struct conf_params params = m->params;
 
     registry_adopt(m->env.registry, &r->upstreams);
+    doors_alter(m->env.shared->doors);
     reload_move_doors(r, last);
     conf_params_take_live(&params, &r->conf->params);
     manage_set_storage(m, conf_main_storage(r->conf)->size);
@@ -293,11 +297,11 @@ reload_run(struct reload *r, json_t **answer)
     if (status == 0)
         status = reload_make_upstreams(r, answer);
     if (status == 0)
-        status = reload_bind(r, last, answer);
+        status = reload_make_doors(r, last, answer);
     if (status == 0) {
         status = reload_policy(r, answer);
         if (status != 0)
-            reload_unbind(r, last);
+            reload_undo_doors(r, last);
     }
     if (status != 0)
         return status;

@@ -235,30 +235,22 @@ worker_admit(struct worker *w, int fd)
     return 0;
 }
 
+/* A listener behind a proxy is told by it who the client is. */
 static int
 worker_on_accept(void *ctx, int fd, bool is_unix)
 {
     struct worker_door *wd = ctx;
     struct worker *w = wd->worker;
+    const struct door_terms *terms = door_terms(wd->door);
+    int err;
 
     if (worker_admit(w, fd) != 0)
         return TERR_LIMIT;
-    if (h1_server_accept_from(w->h1, fd, is_unix, &wd->door->facts) == 0)
-        return 0;
-    counter_add(w->counters, COUNTER_sess_dropped, 1);
-    return TERR_LIMIT;
-}
-
-/* Of a listener behind a proxy that says who the client is. */
-static int
-worker_on_accept_proxied(void *ctx, int fd, bool is_unix)
-{
-    struct worker_door *wd = ctx;
-    struct worker *w = wd->worker;
-
-    if (worker_admit(w, fd) != 0)
-        return TERR_LIMIT;
-    if (h1_server_accept_proxied(w->h1, fd, is_unix, &wd->door->facts, &wd->door->trusted) == 0)
+    if (terms->proxied)
+        err = h1_server_accept_proxied(w->h1, fd, is_unix, &terms->facts, &terms->trusted);
+    else
+        err = h1_server_accept_from(w->h1, fd, is_unix, &terms->facts);
+    if (err == 0)
         return 0;
     counter_add(w->counters, COUNTER_sess_dropped, 1);
     return TERR_LIMIT;
@@ -326,8 +318,7 @@ worker_do_open_door(struct worker *w, struct door *door)
         return TERR_NOMEM;
     d->worker = w;
     d->door = door;
-    err = listener_open(&d->listener, w->loop, door->bound,
-        door->proxied ? worker_on_accept_proxied : worker_on_accept, d);
+    err = listener_open(&d->listener, w->loop, door->bound, worker_on_accept, d);
     if (err != 0) {
         free(d);
         return err;

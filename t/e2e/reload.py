@@ -4,6 +4,7 @@
 What changes, what stays, what is refused; by `tarnctl reload` and by SIGHUP; and that nobody is
 failed by it.
 """
+import http.client
 import json
 import os
 import signal
@@ -33,6 +34,10 @@ class Named(Handler):
         self.send_header("Cache-Control", "max-age=60" if "keep" in self.path else "no-store")
         self.end_headers()
         self.wfile.write(body)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
 
 
 def named(name):
@@ -200,6 +205,51 @@ class Reload(unittest.TestCase):
         self.assertEqual(over_unix(), 0)
         self.reload(config, listen=both)  # and comes again
         self.wait_for("the listener is back", lambda: over_unix() == 200)
+
+    def connect(self):
+        """One connection that stays."""
+        c = http.client.HTTPConnection("127.0.0.1", self.tarnd.port, timeout=tarnd.PATIENCE_S)
+        self.addCleanup(c.close)
+        return c
+
+    @staticmethod
+    def post(connection, body=b"123456"):
+        connection.request("POST", "/x", body)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    def test_a_listener_takes_other_terms_for_those_to_come(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+
+        def listen(more):
+            return f"listen:\n  - {{ address: '127.0.0.1:0', {more} }}\n"
+
+        def status(first=b""):
+            with self.tarnd.connect() as s:
+                s.sendall(first + tarnd.request("/x", "Connection: close"))
+                data = tarnd.read_to_end(s)
+                return tarnd.Answer(data).status if data else 0
+
+        self.start(config)
+        before, header = self.connect(), b"PROXY TCP4 192.0.2.9 192.0.2.1 5 80\r\n"
+        self.assertEqual(self.post(before), 200)
+        said = self.reload(config, listen=listen("max_req_body: 5B"))
+        self.assertIn("listen.127.0.0.1:0.max_req_body: changed", said)
+        self.assertEqual(self.post(self.connect()), 413)
+        self.assertEqual(self.post(before), 200)  # what it came in on
+        self.reload(config, listen=listen("proxy_protocol: required"))
+        self.assertEqual((status(), status(header)), (0, 200))
+        self.reload(config, listen=listen("proxy_protocol: required, trusted: 192.0.2.0/24"))
+        self.assertEqual((status(), status(header)), (0, 0))
+        self.reload(config + "vcl: no-such.vcl\n", REFUSED)
+        self.assertEqual((status(), status(header)), (0, 0))  # refused: as it was
+        self.reload(config, listen=listen("name: front"))
+        self.assertEqual(status(), 200)
+        self.assertEqual(self.post(before), 200)
+        listen = json.loads(self.ctl("--json", "status"))["listen"]
+        self.assertEqual([each["name"] for each in listen], ["front"])
 
     def test_an_address_that_is_taken_is_told_and_nothing_changes(self):
         a = named("a")
