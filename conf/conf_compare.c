@@ -300,15 +300,6 @@ compare_listen_altered(const struct conf *in, const struct conf_listen *l)
     return NULL;
 }
 
-/* What counts for connections that are still to come. */
-static bool
-compare_listen_live(const struct conf_key *key)
-{
-    return key->offset == offsetof(struct conf_listen, proxy_protocol) ||
-           key->offset == offsetof(struct conf_listen, trusted) ||
-           key->offset == offsetof(struct conf_listen, max_req_body);
-}
-
 static void
 compare_say_altered(struct compare *c, const struct conf_listen *a, const struct conf_listen *b)
 {
@@ -322,7 +313,7 @@ compare_say_altered(struct compare *c, const struct conf_listen *a, const struct
             compare_member_same(key, (const char *)a + key->offset, (const char *)b + key->offset))
             continue;
         snprintf(what, sizeof(what), "listen.%.130s.%s", a->address.text, key->name);
-        compare_say(c, what, "", "", compare_listen_live(key));
+        compare_say(c, what, "", "", true);
     }
 }
 

@@ -1,12 +1,13 @@
 /* doors.c -- the addresses that clients come in by. */
 #include "daemon/doors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conf/conf.h"
 #include "daemon/base/terr.h"
-#include "daemon/net/listener.h"
 #include "daemon/tether.h"
 
 static void
@@ -26,6 +27,8 @@ door_terms_free(struct door_terms **tp)
     free((char *)(uintptr_t)t->facts.socket);
     free((char *)(uintptr_t)t->facts.endpoint);
     free((struct address_net *)(uintptr_t)t->trusted.nets);
+    free(t->user);
+    free(t->group);
     free(t);
 }
 
@@ -46,7 +49,11 @@ door_terms_new(struct door_terms **out, const struct conf_listen *conf)
     t->facts.body_max = (uint64_t)conf->max_req_body;
     t->proxied = conf_listen_is_proxied(conf);
     t->trusted = (struct address_nets){nets, conf->trusted.set.n};
-    if (t->facts.socket == NULL || t->facts.endpoint == NULL || nets == NULL) {
+    t->mode = conf->mode;
+    t->user = strdup(conf->user);
+    t->group = strdup(conf->group);
+    if (t->facts.socket == NULL || t->facts.endpoint == NULL || nets == NULL || t->user == NULL ||
+        t->group == NULL) {
         door_terms_free(&t);
         return TERR_NOMEM;
     }
@@ -57,10 +64,16 @@ door_terms_new(struct door_terms **out, const struct conf_listen *conf)
 }
 
 static bool
+door_file_same(const struct door_terms *a, const struct door_terms *b)
+{
+    return a->mode == b->mode && strcmp(a->user, b->user) == 0 && strcmp(a->group, b->group) == 0;
+}
+
+static bool
 door_terms_same(const struct door_terms *a, const struct door_terms *b)
 {
     if (strcmp(a->facts.socket, b->facts.socket) != 0 || a->facts.body_max != b->facts.body_max ||
-        a->proxied != b->proxied || a->trusted.n != b->trusted.n)
+        a->proxied != b->proxied || a->trusted.n != b->trusted.n || !door_file_same(a, b))
         return false;
     for (unsigned i = 0; i < a->trusted.n; i++)
         if (a->trusted.nets[i].bits != b->trusted.nets[i].bits ||
@@ -104,8 +117,37 @@ door_bind(struct doors *all, struct door *d, const struct conf_listen *conf, int
     return err;
 }
 
+/* Whose it is no more is the process's own, as a new socket's file is.  Nothing is done to a file
+ * of which the same is said as before: somebody may have had his reasons. */
+static int
+door_own(struct door *d, const struct conf_listen *conf, char *why, size_t why_len)
+{
+    const struct door_terms *now = door_terms(d);
+    struct listen_how how = {.mode = conf->mode, .user = conf->user, .group = conf->group};
+    char uid[16], gid[16];
+
+    snprintf(uid, sizeof(uid), "%u", geteuid());
+    snprintf(gid, sizeof(gid), "%u", getegid());
+    if (how.user[0] == '\0' && now->user[0] != '\0')
+        how.user = uid;
+    if (how.group[0] == '\0' && now->group[0] != '\0')
+        how.group = gid;
+    return listen_own(d->bound, &conf->address, &how, &d->was, why, why_len);
+}
+
+static void
+door_unprepare(struct door *d)
+{
+    if (d->next_terms == NULL)
+        return;
+    door_terms_free(&d->next_terms);
+    if (d->bound != NULL)
+        listen_disown(d->bound, &d->was);
+    d->was.changed = false;
+}
+
 int
-doors_prepare(struct door *d, const struct conf_listen *conf)
+doors_prepare(struct door *d, const struct conf_listen *conf, char *why, size_t why_len)
 {
     const struct door_terms *now = door_terms(d);
     struct door_terms *t;
@@ -113,13 +155,18 @@ doors_prepare(struct door *d, const struct conf_listen *conf)
 
     if (err != 0)
         return err;
-    if (d->next_terms != NULL) /* a port 0 that is written twice: the last one's */
-        door_terms_free(&d->next_terms);
-    if (now != NULL && door_terms_same(now, t))
+    door_unprepare(d); /* a port 0 that is written twice: the last one counts */
+    if (now != NULL && door_terms_same(now, t)) {
+        door_terms_free(&t);
+        return 0;
+    }
+    if (now != NULL && !door_file_same(now, t))
+        err = door_own(d, conf, why, why_len);
+    if (err != 0)
         door_terms_free(&t);
     else
         d->next_terms = t;
-    return 0;
+    return err;
 }
 
 static void
@@ -130,6 +177,7 @@ door_alter(struct door *d)
     if (t == NULL)
         return;
     d->next_terms = NULL;
+    d->was.changed = false;
     t->before = atomic_load_explicit(&d->terms, memory_order_relaxed);
     atomic_store_explicit(&d->terms, t, memory_order_release);
 }
@@ -145,8 +193,7 @@ void
 doors_unprepare(struct doors *all)
 {
     for (struct door *d = all->first; d != NULL; d = d->next)
-        if (d->next_terms != NULL)
-            door_terms_free(&d->next_terms);
+        door_unprepare(d);
 }
 
 int
@@ -158,7 +205,7 @@ doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf,
 
     if (d == NULL)
         return TERR_NOMEM;
-    err = doors_prepare(d, conf);
+    err = doors_prepare(d, conf, why, why_len);
     if (err == 0) {
         door_alter(d);
         err = door_bind(all, d, conf, depth, why, why_len);

@@ -17,6 +17,7 @@
 
 #include "daemon/base/address.h"
 #include "daemon/http/exchange.h"
+#include "daemon/net/listener.h"
 
 struct bound;
 struct conf_listen;
@@ -26,12 +27,15 @@ struct door_terms {
     struct exchange_conn facts;  /* its own copies of the names */
     bool proxied;                /* each connection begins with a PROXY header */
     struct address_nets trusted; /* of whom; its own copy; none: of anybody */
+    int64_t mode;                /* of a Unix socket's file */
+    char *user, *group;          /* whose it is; its own copies; "": as it came */
     struct door_terms *before;   /* of connections that may still be there; they go with the door */
 };
 
 struct door {
     struct door_terms *_Atomic terms; /* of now: the main thread puts others here */
     struct door_terms *next_terms;    /* prepared, and not yet what counts; NULL: none */
+    struct listen_owned was;          /* with next_terms: the file, which has changed already */
     struct bound *bound;              /* NULL: shut */
     char *address;                    /* as bound */
     bool dropped;                     /* no configuration names it any more */
@@ -59,8 +63,9 @@ door_terms(const struct door *d)
 /* The one that stands for this listener; NULL: none does. */
 struct door *doors_find(struct doors *all, const struct conf_listen *conf);
 /* What is now said of it, if that is something else, waits for doors_alter(), or is given up by
- * doors_unprepare().  TERR_NOMEM. */
-int doors_prepare(struct door *d, const struct conf_listen *conf);
+ * doors_unprepare().  A Unix socket's file is whose it shall be at once: that may fail.  TERR_*,
+ * and perhaps a sentence in `why`. */
+int doors_prepare(struct door *d, const struct conf_listen *conf, char *why, size_t why_len);
 void doors_unprepare(struct doors *all);
 /* From here on new connections come in on what was prepared. */
 void doors_alter(struct doors *all);

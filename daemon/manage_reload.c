@@ -196,7 +196,7 @@ reload_make_doors(struct reload *r, const struct door *last, json_t **answer)
         int err;
 
         if (d != NULL)
-            err = doors_prepare(d, &r->conf->listens[i]);
+            err = doors_prepare(d, &r->conf->listens[i], why, sizeof(why));
         else
             err = doors_bind(
                 all, &d, &r->conf->listens[i], (int)r->m->params.listen_depth, why, sizeof(why));

@@ -19,6 +19,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/net/inherit.h"
 #include "daemon/net/net_priv.h"
+#include "daemon/shm/elog.h"
 
 enum {
     ACCEPTS_PER_TURN = 64, /* then the others of this loop get their turn */
@@ -255,6 +256,41 @@ bound_own_again(const struct bound *b, const struct conf_address *at, const stru
     if (!b->is_unix || b->foreign || lstat(b->path, &st) != 0)
         return 0;
     return bound_own(b, at, how, why, why_len);
+}
+
+/* With what neither the old mode nor the new one gives to anybody, it changes hands. */
+int
+listen_own(const struct bound *b, const struct conf_address *at, const struct listen_how *how,
+    struct listen_owned *was, char *why, size_t why_len)
+{
+    struct stat st;
+    int err;
+
+    OBJ_CHECK(b, BOUND_MAGIC);
+    *was = (struct listen_owned){.changed = false};
+    if (!b->is_unix || b->foreign || lstat(b->path, &st) != 0 || !S_ISSOCK(st.st_mode))
+        return 0;
+    *was = (struct listen_owned){
+        .changed = true, .mode = st.st_mode & 07777, .uid = st.st_uid, .gid = st.st_gid};
+    if (chmod(b->path, was->mode & (mode_t)how->mode) != 0) {
+        was->changed = false;
+        return bound_fail(why, why_len, "set the mode of", at);
+    }
+    err = bound_own(b, at, how, why, why_len);
+    if (err != 0)
+        listen_disown(b, was);
+    return err;
+}
+
+void
+listen_disown(const struct bound *b, const struct listen_owned *was)
+{
+    OBJ_CHECK(b, BOUND_MAGIC);
+    if (!was->changed)
+        return;
+    if (chown(b->path, was->uid, was->gid) != 0 || chmod(b->path, was->mode) != 0)
+        elog(ELOG_ERROR, "%s: cannot be given back to whom it belonged: %s", b->text,
+            strerror(errno));
 }
 
 /* Sockets that were there when the process started, if any are for this address. */

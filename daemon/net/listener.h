@@ -19,8 +19,10 @@
 #ifndef TARN_LISTENER_H
 #define TARN_LISTENER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/base/loop.h"
 
@@ -38,6 +40,22 @@ struct listen_how {
 /* 0, or TERR_* with a sentence in `why`.  Nobody gets into a Unix socket before it has its mode. */
 int listen_bind(struct bound **out, const struct conf_address *at, const struct listen_how *how,
     char *why, size_t why_len);
+/* What a Unix socket's file was before listen_own(). */
+struct listen_owned {
+    bool changed;
+    mode_t mode;
+    uid_t uid;
+    gid_t gid;
+};
+
+/* A Unix socket that is open gets another mode, user or group; "" leaves those alone.  At no time
+ * may anybody connect who may neither before nor afterwards.  0, and `was`; or TERR_* with a
+ * sentence in `why`, and all is as it was.  Nothing is done to what a service manager made, or what
+ * is not there any more. */
+int listen_own(const struct bound *b, const struct conf_address *at, const struct listen_how *how,
+    struct listen_owned *was, char *why, size_t why_len);
+/* As it was; for whom listen_own() succeeded. */
+void listen_disown(const struct bound *b, const struct listen_owned *was);
 /* "127.0.0.1:8080", "[::1]:8080" or "unix:/path": what clients connect to. */
 const char *listen_address(const struct bound *b);
 /* The process gives the address back; a Unix socket's file is removed, unless others have it. */

@@ -251,6 +251,40 @@ class Reload(unittest.TestCase):
         listen = json.loads(self.ctl("--json", "status"))["listen"]
         self.assertEqual([each["name"] for each in listen], ["front"])
 
+    def test_a_unix_socket_gets_another_mode_in_place(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        path = os.path.join(self.tarnd.dir, "in.sock")
+
+        def listen(more):
+            return ("listen:\n  - { address: '127.0.0.1:0' }\n"
+                    f"  - {{ address: 'unix:{path}', {more} }}\n")
+
+        def file():
+            at = os.stat(path)
+            return f"{at.st_mode & 0o7777:o}", at.st_uid, at.st_gid, at.st_ino
+
+        self.reload(config, listen=listen("mode: 0600"))
+        mine = file()[1:]
+        self.assertEqual(file(), ("600", *mine))
+        self.assertIn(f"listen.unix:{path}.mode: changed",
+                      self.reload(config, listen=listen("mode: 0660")))
+        self.assertEqual(file(), ("660", *mine))  # the same file
+        said = self.reload(config, REFUSED, listen=listen("mode: 0644, user: no-such-user"))
+        self.assertIn("there is no user 'no-such-user'", said)
+        self.assertEqual(file(), ("660", *mine))
+        self.reload(config + "vcl: no-such.vcl\n", REFUSED, listen=listen("mode: 0644"))
+        self.assertEqual(file(), ("660", *mine))  # refused for something else
+        self.reload(config, listen=listen(f"mode: 0640, user: {os.getuid()}, group: {os.getgid()}"))
+        self.assertEqual(file(), ("640", *mine))
+        os.chmod(path, 0o604)
+        self.reload(config + "parameters: { default_ttl: 3s }\n",
+                    listen=listen(f"mode: 0640, user: {os.getuid()}, group: {os.getgid()}"))
+        self.assertEqual(file(), ("604", *mine))  # nothing new was said of it
+        self.reload(config, listen=listen("mode: 0666"))
+        self.assertEqual(file(), ("666", *mine))
+
     def test_an_address_that_is_taken_is_told_and_nothing_changes(self):
         a = named("a")
         config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"

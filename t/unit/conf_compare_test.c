@@ -138,7 +138,7 @@ TEST(conf_compare, what_else_is_said_of_a_listener_counts_for_those_to_come)
     const char *one = BACKEND "listen: [{address: 'unix:/tmp/a', mode: 0660}]\n";
 
     expect_changes(one, BACKEND "listen: [{address: 'unix:/tmp/a', mode: 0600}]\n",
-        "! listen.unix:/tmp/a.mode: '' ''\n");
+        "listen.unix:/tmp/a.mode: '' ''\n");
     expect_changes(one,
         BACKEND "listen: [{address: 'unix:/tmp/a', mode: 0660, max_req_body: 1k}]\n",
         "listen.unix:/tmp/a.max_req_body: '' ''\n");
