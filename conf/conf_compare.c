@@ -432,6 +432,12 @@ compare_negative_live(const struct conf_key *key)
     return key->offset == offsetof(struct conf_negative, ttl);
 }
 
+static bool
+compare_admin_live(const struct conf_key *key)
+{
+    return key->offset == offsetof(struct conf_admin, allow);
+}
+
 static void
 compare_admin(struct compare *c, const struct conf *a, const struct conf *b)
 {
@@ -439,7 +445,7 @@ compare_admin(struct compare *c, const struct conf *a, const struct conf *b)
         compare_say(
             c, "admin", a->admin != NULL ? "there" : "", b->admin != NULL ? "new" : "gone", false);
     else if (a->admin != NULL)
-        compare_rows(c, "admin", "admin.", a->admin, b->admin, compare_never);
+        compare_rows(c, "admin", "admin.", a->admin, b->admin, compare_admin_live);
 }
 
 unsigned

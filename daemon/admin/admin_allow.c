@@ -5,6 +5,7 @@
 #include "daemon/admin/admin_priv.h"
 #include "daemon/base/address.h"
 #include "daemon/http/exchange.h"
+#include "daemon/origin/upstreams.h"
 
 static bool
 peer_in_group(const struct exchange_cred *cred, uint32_t gid)
@@ -50,7 +51,9 @@ admin_cred(const struct exchange *x)
 bool
 admin_is_allowed(struct admin_call *c, const struct exchange *x)
 {
-    const struct conf_allow *allow = &c->admin->env.conf->admin->allow;
+    /* Of the configuration that counts now; that there is an admin listener does not change. */
+    const struct conf_allow *allow =
+        &upstreams_conf(registry_upstreams(c->admin->env.registry))->admin->allow;
     const struct exchange_cred *cred = admin_cred(x);
     bool looks = c->method == HTTP_M_GET || c->method == HTTP_M_HEAD;
     char who[96];

@@ -56,11 +56,11 @@ class Reload(unittest.TestCase):
         self.addCleanup(lambda: self.assertEqual(self.tarnd.close(), 0))
 
     @staticmethod
-    def whole(config):
-        return 'workers: 2\nadmin: { address: "unix:{dir}/admin.sock" }\n' + config
+    def whole(config, allow=""):
+        return f'workers: 2\nadmin: {{ address: "unix:{{dir}}/admin.sock"{allow} }}\n' + config
 
-    def write(self, config, listen="listen:\n  - address: 127.0.0.1:0\n"):
-        text = listen + self.whole(config).replace("{dir}", self.tarnd.dir)
+    def write(self, config, listen="listen:\n  - address: 127.0.0.1:0\n", allow=""):
+        text = listen + self.whole(config, allow).replace("{dir}", self.tarnd.dir)
         with open(self.tarnd.config, "w", encoding="utf-8") as f:
             f.write(text)
 
@@ -284,6 +284,28 @@ class Reload(unittest.TestCase):
         self.assertEqual(file(), ("604", *mine))  # nothing new was said of it
         self.reload(config, listen=listen("mode: 0666"))
         self.assertEqual(file(), ("666", *mine))
+
+    def test_whom_the_admin_listener_lets_in(self):
+        a, me = named("a"), os.getuid()
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+
+        def allow(who, status=DONE):
+            self.write(config, allow=f", allow: {who}")
+            return self.ctl("reload", status=status)
+
+        said = allow(f"{{ read: ['user:{me + 1}'], write: ['user:{me}'] }}")
+        self.assertIn("admin.allow: changed", said)
+        self.ctl("status")
+        allow("{ read: ['user:nobody-has-this-name'] }", REFUSED)
+        self.ctl("status")
+        allow(f"{{ read: ['user:{me}'], write: ['user:{me + 1}'] }}")
+        self.ctl("status")
+        self.assertIn(f"allow.write does not have uid {me}", self.ctl("reload", status=REFUSED))
+        self.write(config)
+        self.tarnd.process.send_signal(signal.SIGHUP)  # who writes the file can still tell it
+        self.wait_for("it is read", lambda: self.logged().count("reload: admin.allow") == 3)
+        self.ctl("reload")
 
     def test_an_address_that_is_taken_is_told_and_nothing_changes(self):
         a = named("a")

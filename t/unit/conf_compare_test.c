@@ -163,7 +163,7 @@ TEST(conf_compare, lists_are_compared_by_what_they_say)
     expect_changes(BACKEND "admin: {allow: {read: ['user:1'], write: ['::1']}}\n",
         BACKEND "admin: {allow: {read: ['user:1'], write: ['::1']}}\n", "");
     expect_changes(BACKEND "admin: {allow: {read: ['user:1']}}\n",
-        BACKEND "admin: {allow: {read: ['group:1']}}\n", "! admin.allow: '' ''\n");
+        BACKEND "admin: {allow: {read: ['group:1']}}\n", "admin.allow: '' ''\n");
 }
 
 TEST(conf_compare, a_secret_is_not_told)
