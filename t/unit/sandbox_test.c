@@ -249,15 +249,17 @@ static void
 become(const char *user, const char *group, uid_t uid, gid_t gid)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(1)};
+    gid_t gids[3], groups[2];
     uid_t uids[3];
-    gid_t gids[3];
+    int n;
 
     MUST(privilege_drop(user, group) == 0);
     MUST(getresuid(&uids[0], &uids[1], &uids[2]) == 0);
     MUST(getresgid(&gids[0], &gids[1], &gids[2]) == 0);
     for (unsigned i = 0; i < 3; i++)
         MUST(uids[i] == uid && gids[i] == gid);
-    MUST(getgroups(0, NULL) == 0);
+    n = getgroups(2, groups); /* its own at most: the user is in no other */
+    MUST(n == 0 || (n == 1 && groups[0] == gid));
     MUST((status_of("CapEff:") & ~UINT64_C(0x400)) == 0);
     MUST((status_of("CapPrm:") & ~UINT64_C(0x400)) == 0);
     MUST(setuid(0) == -1 && seteuid(0) == -1 && setgid(0) == -1);
