@@ -111,19 +111,22 @@ int
 req_make_key(struct req *r)
 {
     const struct http_head *h = r->head;
-    unsigned at = 7 + r->https;
-    char *text = r->proxy->key_text, *p = text + at;
+    char *text = r->proxy->key_text, *p = text + 7;
     struct slice path = http_path(h);
-    int n = h->host_len > 0 ? req_normal_host(r->proxy, http_host(h), p) : 0;
+    int n;
 
+    memcpy(text, "http://", 7);
+    if (__builtin_expect(r->https, 0)) {
+        memcpy(text + 4, "s://", 4);
+        p++;
+    }
+    n = h->host_len > 0 ? req_normal_host(r->proxy, http_host(h), p) : 0;
     if (n < 0)
         return n;
-    memcpy(text, "https", 5);
-    memcpy(p - 3, "://", 3);
-    r->host_at = at;
+    r->host_at = (uint32_t)(p - text);
     r->host_len = (size_t)n;
     memcpy(p + n, path.ptr, path.len);
-    r->key_len = at + (size_t)n + path.len;
+    r->key_len = (uint32_t)(p + n + path.len - text);
     return 0;
 }
 

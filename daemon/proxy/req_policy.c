@@ -317,7 +317,7 @@ req_policy_recv(struct req *r)
     r->policy.key = slice_of(NULL, 0); /* of a policy before this one, or of a turn before this */
     if (pol->keeps_body && r->x->has_body && !r->policy.body_kept && req_keeping_body(r))
         return REQ_WAIT;
-    if (r->policy.restarts == 0 || r->backend == NULL) {
+    if (r->backend == NULL) { /* nobody has named one yet */
         r->backend = pol->default_backend;
         r->policy.hinted = false;
     }
