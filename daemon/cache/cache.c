@@ -418,9 +418,9 @@ entry_set_block(struct entry *e, const struct cache_response *r)
         return TERR_NOMEM; /* or no room: nobody could read it back (block_parse) */
     if (ntags > 0)
         memcpy((uint64_t *)(void *)b - ntags, r->tags->hash, ntags * sizeof(uint64_t));
-    e->evict.owner = any ? UINT8_MAX : 0;
+    e->tag_bits = any ? UINT8_MAX : 0;
     for (unsigned i = 0; i < ntags; i++)
-        e->evict.owner |= tag_bit(r->tags->hash[i]);
+        e->tag_bits |= tag_bit(r->tags->hash[i]);
     b->any_tag = any;
     b->body_len = r->body_len;
     b->age = entry_ms_pack(r->fresh->age_ms);
@@ -660,7 +660,7 @@ entry_soften(struct entry *e, const struct cache_change *to)
 {
     int64_t resident = to->now_ms - e->received_ms, keep = entry_keep_ms(e);
 
-    atomic_store_explicit(&e->softened, true, memory_order_relaxed);
+    entry_set_softened(e);
     if (to->ttl_ms >= 0 && resident + to->ttl_ms < entry_ttl_ms(e))
         entry_ms_set(&e->ttl, resident + to->ttl_ms);
     if (to->grace_ms >= 0) {
@@ -683,7 +683,7 @@ entry_make_stale(struct entry *e, int64_t now_ms)
     int64_t resident = now_ms > e->received_ms ? now_ms - e->received_ms : 0;
     entry_ms_t was = atomic_load_explicit(&e->ttl, memory_order_relaxed);
 
-    atomic_store_explicit(&e->softened, true, memory_order_relaxed);
+    entry_set_softened(e);
     while (entry_ms_of(was) > resident)
         if (atomic_compare_exchange_weak_explicit(
                 &e->ttl, &was, entry_ms_pack(resident), memory_order_relaxed, memory_order_relaxed))

@@ -132,8 +132,8 @@ struct entry {
      * origin fails, and when it answers with an error; good for validation. */
     _Atomic entry_ms_t grace;
     _Atomic uint8_t state;
-    _Atomic bool softened; /* by a soft purge: a ttl of 0 does not mean "each time" then */
-    struct {               /* under the key's guard */
+    uint8_t tag_bits; /* tag_bit() of its tags, set with its block: on the line that a walk reads */
+    struct {          /* under the key's guard */
         bool linked : 1;   /* in the index */
         bool orphaned : 1; /* BUSY: it was, and is retired with its outcome */
         bool promised : 1; /* evicted: storage waits for what it holds; before it is unlinked */
@@ -161,7 +161,7 @@ struct entry {
     union {
         /* From settling or HITMISS on.  Its stamp is the last hit: monotonic, in ticks; 0: never;
          * while BUSY: entry_expected().  Its size is what evicting it gives back, KiB rounded up.
-         * `owner`: tag_bit() of its tags, set with its block. */
+         * `owner`: entry_is_softened(). */
         struct evict_node evict;
         struct {
             union {
@@ -369,6 +369,19 @@ static inline bool
 entry_is_uncacheable(const struct entry *e)
 {
     return entry_is_private(e) || entry_state(e) == ENTRY_HITMISS;
+}
+
+/* By a soft purge: a ttl of 0 does not mean "each time" then. */
+static inline bool
+entry_is_softened(const struct entry *e)
+{
+    return atomic_load_explicit(&e->evict.owner, memory_order_relaxed);
+}
+
+static inline void
+entry_set_softened(struct entry *e)
+{
+    atomic_store_explicit(&e->evict.owner, true, memory_order_relaxed);
 }
 
 /* How often it was the answer to a query with count_hits. */

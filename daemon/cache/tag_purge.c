@@ -2,7 +2,7 @@
  *
  * A million entries are two million places in memory: the entry, and its block, in front of which
  * the hashes lie.  Looked at one after the other each would be waited for; so a batch of entries is
- * taken from the index, which asks for the lines of each, then the blocks of those that may have a
+ * taken from the index, which asks for the first line of each, then the blocks of those that may have a
  * tag are asked for, and then they are compared. */
 #include "daemon/cache/tag_purge.h"
 
@@ -217,7 +217,6 @@ tag_batch_take(struct cache *c, struct tag_walk *w, struct tag_batch *k)
             struct entry *e = container_of(nodes[i], struct entry, node);
 
             __builtin_prefetch(e);
-            __builtin_prefetch(&e->evict);
             k->entries[k->n++] = e;
         }
         buckets++;
@@ -230,7 +229,7 @@ tag_batch_take(struct cache *c, struct tag_walk *w, struct tag_batch *k)
 static inline bool
 tag_walk_may_have(const struct tag_walk *w, const struct entry *e)
 {
-    return entry_state(e) == ENTRY_READY && (e->evict.owner & w->bits) != 0;
+    return entry_state(e) == ENTRY_READY && (e->tag_bits & w->bits) != 0;
 }
 
 /* The blocks of the others; what hangs behind the first of a key waits for its own. */

@@ -54,7 +54,7 @@ stored_field(const struct entry *e, enum http_field_id id)
 static const char *
 stored_ttl_from(const struct entry *e)
 {
-    if (atomic_load_explicit(&e->softened, memory_order_relaxed))
+    if (entry_is_softened(e))
         return "a soft purge";
     return fresh_origin_text((enum fresh_origin)e->ttl_from);
 }
@@ -242,7 +242,7 @@ why_say_freshness(struct why *y, const struct entry *e)
 
     why_say(y, "It came %s ago with status %u.", why_time(y->now_ms - e->received_ms).text,
         entry_status(e));
-    if (entry_is_checked_each_time(e) && !atomic_load_explicit(&e->softened, memory_order_relaxed))
+    if (entry_is_checked_each_time(e) && !entry_is_softened(e))
         why_say(y,
             "It has no freshness of its own (%s): each use asks the backend whether it is "
             "still good.",
