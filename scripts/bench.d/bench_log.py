@@ -22,7 +22,7 @@ from bench_results import bound
 
 HEAD, ATTACHED, SLOT = 64, 128, 192  # of a ring's first page
 LOAD = Load("log", "1 KiB", "/1k", 64)
-PACED = Load("log-paced", "1 KiB, paced", "/1k", 44, "paced.lua", ("3",))
+PACED = Load("log-paced", "1 KiB, paced", "/1k", 60, "paced.lua", ("3",))
 RATE = 20000
 READERS = ("nobody reads", "one reads", "one is attached")
 
