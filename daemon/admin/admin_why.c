@@ -120,8 +120,15 @@ admin_absolute(const struct admin *a, struct slice url)
     const char *host = NULL;
     char *text = NULL;
 
-    if (url.len == 0 || url.ptr[0] != '/')
-        return strndup(url.ptr, url.len);
+    if (url.len == 0 || url.ptr[0] != '/') {
+        text = malloc(url.len + 1);
+        if (text == NULL)
+            return NULL;
+        if (url.len > 0)
+            memcpy(text, url.ptr, url.len);
+        text[url.len] = '\0';
+        return text;
+    }
     a->env.host->listeners(a->env.host_ctx, why_first_listener, (void *)&host);
     if (asprintf(&text, "http://%s%.*s", host != NULL ? host : "localhost", (int)url.len, url.ptr) <
         0)
