@@ -327,18 +327,6 @@ observer_nth_error(const struct observer *o, unsigned i)
     return &o->errors[(o->nerrors - 1 - i) % OBSERVER_ERRORS];
 }
 
-size_t
-observer_bytes(const struct observer *o)
-{
-    size_t n = sizeof(*o);
-
-    OBJ_CHECK(o, OBSERVER_MAGIC);
-    for (unsigned of = 0; of < OBSERVER_OF; of++)
-        for (unsigned by = 0; by < OBSERVER_BY; by++)
-            n += o->heavy[of][by] != NULL ? heavy_bytes(o->heavy[of][by]) : 0;
-    return n;
-}
-
 int
 observer_open(struct observer **out, struct loop *loop, struct shmlog *const *logs, unsigned nlogs)
 {

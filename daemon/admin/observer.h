@@ -69,7 +69,5 @@ unsigned observer_top(struct observer *o, enum observer_of of, enum observer_by 
     struct heavy_name *out, unsigned n, struct observer_seen *seen);
 /* The i-th of the last errors, 0 the newest; borrowed for the turn.  NULL: there are no more. */
 const struct observer_error *observer_nth_error(const struct observer *o, unsigned i);
-/* Bytes that it takes while it watches. */
-size_t observer_bytes(const struct observer *o);
 
 #endif
