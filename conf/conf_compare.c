@@ -471,7 +471,7 @@ conf_compare(const struct conf *old, const struct conf *next, conf_change_f *eac
     compare_tables(&c, old, next);
     compare_admin(&c, old, next);
     compare_rows(
-        &c, "parameters", "parameters.", &old->params, &next->params, conf_param_key_is_live);
+        &c, "parameters", "parameters.", &old->params, &next->params, conf_param_key_is_reloaded);
     return c.nrestart;
 }
 
@@ -504,7 +504,7 @@ conf_params_take_live(struct conf_params *to, const struct conf_params *from)
         const struct conf_key *key = &s->keys[i];
         size_t size = conf_type_is_number(key->type) ? sizeof(int64_t) : sizeof(const char *);
 
-        if (!conf_param_key_is_live(key))
+        if (!conf_param_key_is_reloaded(key))
             continue;
         memcpy((char *)to + key->offset, (const char *)from + key->offset, size);
     }

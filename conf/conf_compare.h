@@ -29,7 +29,8 @@ unsigned conf_compare(
 bool conf_backend_same(const struct conf_backend *a, const struct conf_backend *b);
 /* The same address, and the same other settings: one listener can stand for both. */
 bool conf_listen_same(const struct conf_listen *a, const struct conf_listen *b);
-/* `to` gets every live parameter of `from`, and nothing else: what is text stays its own. */
+/* `to` gets every parameter of `from` that a file read anew may change, and nothing else.  The text of
+ * CONF_RELOADED_TABLE is borrowed from `from`; of what else is text `to` keeps its own. */
 void conf_params_take_live(struct conf_params *to, const struct conf_params *from);
 
 #endif

@@ -15,6 +15,12 @@ static const size_t params_live[] = {
 #undef X
 };
 
+static const size_t params_reloaded[] = {
+#define X(name) offsetof(struct conf_params, name),
+    CONF_RELOADED_TABLE(X)
+#undef X
+};
+
 static const struct {
     bool is_number;
     const char *doc;
@@ -51,6 +57,15 @@ conf_param_key_is_live(const struct conf_key *key)
     return false;
 }
 
+bool
+conf_param_key_is_reloaded(const struct conf_key *key)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(params_reloaded); i++)
+        if (params_reloaded[i] == key->offset)
+            return true;
+    return conf_param_key_is_live(key);
+}
+
 unsigned
 conf_params_count(void)
 {
@@ -71,7 +86,8 @@ conf_param_see(const struct conf_params *p, unsigned i, struct conf_param *out)
         .doc = key->doc,
         .least = "",
         .most = "",
-        .live = conf_param_key_is_live(key)};
+        .live = conf_param_key_is_live(key),
+        .reloaded = conf_param_key_is_reloaded(key)};
     if (!number) {
         out->value = *(const char *const *)(const void *)member;
         out->def = key->def_text;

@@ -24,6 +24,7 @@ struct conf_param {
     const char *type;                       /* "a time: a number and ms, ..." */
     const char *value, *def, *least, *most; /* least, most: "" where there is no bound */
     bool live;
+    bool reloaded;     /* live, or changes when the file is read anew */
     char texts[4][32]; /* where numbers are written */
 };
 

@@ -138,6 +138,9 @@
     X(pipe_timeout) X(drain_timeout) X(watchdog) X(backend_send_timeout)                           \
     X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(max_object_size)       \
     X(http_cache_status) X(http_tags) X(log_level) X(log_rate)
+
+/* And those that change with their file, when it is read anew. */
+#define CONF_RELOADED_TABLE(X) X(access_log) X(access_log_format)
 /* clang-format on */
 
 #endif

@@ -114,7 +114,7 @@ manage_on_signal(struct manage *m, int sig)
             manage_cut(m);
         else
             manage_end(m, strsignal(sig));
-    } else if (sig == SIGUSR1 && m->env.access != NULL) {
+    } else if (sig == SIGUSR1) {
         access_log_reopen(m->env.access);
     } else if (sig == SIGUSR2) {
         elog(ELOG_WARN,

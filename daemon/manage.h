@@ -40,7 +40,7 @@ struct manage_env {
     struct shm_dir *dir;
     struct counters *counters;
     struct latency *latency;
-    struct access_log *access; /* NULL: none */
+    struct access_log *access;
     struct cache *cache;
     struct storage *storage, *synth;
     struct registry *registry;

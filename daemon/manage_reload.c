@@ -17,6 +17,7 @@
 #include "daemon/origin/director.h"
 #include "daemon/origin/upstreams.h"
 #include "daemon/proxy/policies.h"
+#include "daemon/shm/access_log.h"
 #include "daemon/shm/elog.h"
 #include "daemon/worker.h"
 #include "storage/storage.h"
@@ -30,6 +31,7 @@ struct reload {
     struct manage *m;
     const struct conf *conf;
     struct upstreams *upstreams; /* held; owns conf */
+    struct access_aim *access;   /* owned; NULL: the access log stays as it is */
     json_t *changes, *restarts;
     const char *path;
 };
@@ -173,6 +175,24 @@ reload_make_upstreams(struct reload *r, json_t **answer)
     return 0;
 }
 
+static unsigned
+reload_make_access_log(struct reload *r, json_t **answer)
+{
+    const struct conf_params *was = &r->m->params, *next = &r->conf->params;
+    enum access_format format;
+    char why[256] = "";
+
+    if (strcmp(was->access_log, next->access_log) == 0 &&
+        strcmp(was->access_log_format, next->access_log_format) == 0)
+        return 0;
+    access_format_parse(&format, next->access_log_format); /* the loader knows the words */
+    if (access_log_prepare(
+            r->m->env.access, &r->access, next->access_log, format, why, sizeof(why)) == 0)
+        return 0;
+    return reload_refuse(
+        r, answer, 409, NULL, "parameters.access_log: %.300s: %s", next->access_log, why);
+}
+
 /* Behind `last`, the last of before, are those that were bound now. */
 static void
 reload_undo_doors(struct reload *r, const struct door *last)
@@ -280,6 +300,8 @@ reload_commit(struct reload *r, const struct door *last)
     conf_params_take_live(&params, &r->conf->params);
     manage_set_storage(m, conf_main_storage(r->conf)->size);
     manage_set_params(m, &params);
+    if (r->access != NULL)
+        access_log_turn(m->env.access, &r->access);
 }
 
 static unsigned
@@ -294,6 +316,8 @@ reload_run(struct reload *r, json_t **answer)
         status = reload_compare(r, answer);
     if (status == 0)
         status = reload_check_storage(r, answer);
+    if (status == 0)
+        status = reload_make_access_log(r, answer);
     if (status == 0)
         status = reload_make_upstreams(r, answer);
     if (status == 0)
@@ -332,6 +356,8 @@ manage_reload(struct manage *m, json_t **answer)
         upstreams_drop(&r.upstreams); /* and its conf */
     else if (status != 200 && r.conf != NULL)
         conf_free(&r.conf);
+    if (r.access != NULL)
+        access_aim_drop(&r.access);
     json_decref(r.changes);
     json_decref(r.restarts);
     return status;

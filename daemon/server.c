@@ -141,8 +141,6 @@ server_open_access_log(struct server *s)
         .counters = s->counters,
         .names = backend_names_here(s->names)};
 
-    if (params->access_log[0] == '\0')
-        return 0;
     access_format_parse(&access.format, params->access_log_format); /* the loader knows the words */
     return access_log_start(&s->access, &access);
 }

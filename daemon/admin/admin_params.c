@@ -70,8 +70,12 @@ params_change(struct admin_call *c, unsigned i, const char *value)
 
     conf_param_see(&next, i, &p);
     if (!p.live) {
-        admin_fail(
-            c, 409, "write it in tarn.yaml, and restart tarnd", "%s needs a restart", p.name);
+        const char *how = p.reloaded ? "reload" : "restart";
+
+        admin_fail(c, 409,
+            p.reloaded ? "write it in tarn.yaml, and `tarnctl reload`"
+                       : "write it in tarn.yaml, and restart tarnd",
+            "%s needs a %s", p.name, how);
         return;
     }
     err = conf_param_set(&next, i, slice_str(value), why, sizeof(why));

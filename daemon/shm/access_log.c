@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -22,7 +23,7 @@ enum {
     ACCESS_LOG_NAP_MAX_MS = 50,    /* with little to do */
     ACCESS_LOG_NAP_MIN_MS = 1,     /* when a ring fills fast */
     ACCESS_LOG_CHUNKS_TURN = 1024, /* of one ring before the next ring's turn */
-    ACCESS_LOG_GIVE_UP_MS = 2000,  /* after a stop */
+    ACCESS_LOG_GIVE_UP_MS = 2000,  /* after a stop, and when another output waits */
 };
 
 struct access_source {
@@ -31,30 +32,113 @@ struct access_source {
     uint64_t missed; /* of shmlog_missed_reqs(), already counted */
 };
 
+/* Where lines go, and of whom. */
+#define ACCESS_AIM_MAGIC OBJ_TAG('a', 'a', 'i', 'm')
+struct access_aim {
+    uint32_t magic;
+    enum access_format format;
+    struct access_out *out;        /* NULL: nowhere, and there are no sources */
+    struct access_source *sources; /* NULL, of one that is to come: they stay */
+    unsigned nsources;
+};
+
 struct access_log {
     uint32_t magic;
     /* set once at start */
-    enum access_format format;
-    struct access_out *out;
-    struct access_source *sources;
-    unsigned nsources;
+    struct shmlog *const *logs;
+    unsigned nlogs;
     struct counters *counters;
     const struct backend_names_view *names;
     pthread_t thread;
 
+    bool follows; /* the main thread's: what it was turned to last has an output */
+
     _Atomic bool reopen; /* any thread sets, ours clears */
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool stop; /* under lock */
+    /* under lock */
+    bool stop;
+    struct access_aim *next; /* NULL: it stays as it is */
 
     /* the thread's own */
+    struct access_aim *aim;
     bool stopping;       /* it has seen `stop` */
-    uint64_t give_up_ms; /* once stopping */
+    uint64_t give_up_ms; /* 0: there is time */
     bool corrupt;        /* said so already */
     unsigned nap_ms;
     size_t len;
     char buf[ACCESS_LOG_BUF];
 };
+
+/* --- outputs and whom they follow --- */
+
+static void
+access_aim_take_sources(struct access_aim *to, struct access_aim *from)
+{
+    to->sources = from->sources;
+    to->nsources = from->nsources;
+    from->sources = NULL;
+    from->nsources = 0;
+}
+
+void
+access_aim_drop(struct access_aim **aimp)
+{
+    struct access_aim *aim;
+
+    OBJ_TAKE(aim, aimp, ACCESS_AIM_MAGIC);
+    for (unsigned i = 0; i < aim->nsources; i++)
+        shmlog_reader_close(&aim->sources[i].reader);
+    if (aim->out != NULL)
+        access_out_close(&aim->out);
+    free(aim->sources);
+    OBJ_FREE(aim);
+}
+
+/* Each worker's log, from now on. */
+static int
+access_aim_follow(struct access_aim *aim, const struct access_log *a)
+{
+    int err = 0;
+
+    aim->sources = calloc(a->nlogs + 1, sizeof(*aim->sources));
+    if (aim->sources == NULL)
+        return TERR_NOMEM;
+    while (aim->nsources < a->nlogs && err == 0) {
+        struct access_source *s = &aim->sources[aim->nsources];
+
+        s->ring_bytes = a->logs[aim->nsources]->ring_bytes;
+        err = shmlog_reader_open_here(&s->reader, a->logs[aim->nsources], SHMLOG_FROM_NOW);
+        aim->nsources += err == 0;
+    }
+    return err;
+}
+
+int
+access_log_prepare(struct access_log *a, struct access_aim **out, const char *to,
+    enum access_format format, char *why, size_t why_size)
+{
+    struct access_aim *aim = calloc(1, sizeof(*aim));
+    int err = aim == NULL ? TERR_NOMEM : 0;
+
+    OBJ_CHECK(a, ACCESS_LOG_MAGIC);
+    snprintf(why, why_size, "%s", terr_text(TERR_NOMEM));
+    if (err == 0) {
+        aim->magic = ACCESS_AIM_MAGIC;
+        aim->format = format;
+    }
+    if (err == 0 && to[0] != '\0')
+        err = access_out_open(&aim->out, to, why, why_size);
+    if (err == 0 && to[0] != '\0' && !a->follows)
+        err = access_aim_follow(aim, a);
+    if (err == 0)
+        *out = aim;
+    else if (aim != NULL)
+        access_aim_drop(&aim);
+    return err;
+}
+
+/* --- the thread --- */
 
 static uint64_t
 access_log_now_ms(void)
@@ -72,14 +156,19 @@ access_log_lose(struct access_log *a, uint64_t lines)
         counter_add_shared(a->counters, COUNTER_log_lost_access, lines);
 }
 
-/* Under a->lock: has somebody asked us to stop?  From then on the time is limited. */
+/* Under a->lock: shall we stop, or write elsewhere?  From then on the time is limited. */
 static void
-access_log_see_stop(struct access_log *a)
+access_log_see(struct access_log *a)
 {
-    if (!a->stop || a->stopping)
-        return;
-    a->stopping = true;
-    a->give_up_ms = access_log_now_ms() + ACCESS_LOG_GIVE_UP_MS;
+    if ((a->stop || a->next != NULL) && a->give_up_ms == 0)
+        a->give_up_ms = access_log_now_ms() + ACCESS_LOG_GIVE_UP_MS;
+    a->stopping = a->stop;
+}
+
+static bool
+access_log_has_time(const struct access_log *a)
+{
+    return a->give_up_ms == 0 || access_log_now_ms() < a->give_up_ms;
 }
 
 /* Asked while the output takes nothing. */
@@ -89,9 +178,9 @@ access_log_is_over(void *ctx)
     struct access_log *a = ctx;
 
     pthread_mutex_lock(&a->lock);
-    access_log_see_stop(a);
+    access_log_see(a);
     pthread_mutex_unlock(&a->lock);
-    return a->stopping && access_log_now_ms() >= a->give_up_ms;
+    return !access_log_has_time(a);
 }
 
 static void
@@ -100,7 +189,7 @@ access_log_flush(struct access_log *a)
     const struct access_patience patience = {access_log_is_over, a};
 
     if (a->len > 0)
-        access_log_lose(a, access_out_write(a->out, a->buf, a->len, &patience));
+        access_log_lose(a, access_out_write(a->aim->out, a->buf, a->len, &patience));
     a->len = 0;
 }
 
@@ -115,7 +204,7 @@ access_log_add(struct access_log *a, struct shmlog_view *view)
             continue;
         if (sizeof(a->buf) - a->len < ACCESS_LINE_MAX)
             access_log_flush(a);
-        a->len += access_format_named(a->buf + a->len, a->format, &req, a->names);
+        a->len += access_format_named(a->buf + a->len, a->aim->format, &req, a->names);
     }
 }
 
@@ -154,8 +243,10 @@ access_log_adapt(struct access_log *a)
 {
     uint64_t behind, fullest = 0; /* in 1024ths */
 
-    for (unsigned i = 0; i < a->nsources; i++) {
-        behind = shmlog_behind(a->sources[i].reader) * 1024 / a->sources[i].ring_bytes;
+    for (unsigned i = 0; i < a->aim->nsources; i++) {
+        const struct access_source *s = &a->aim->sources[i];
+
+        behind = shmlog_behind(s->reader) * 1024 / s->ring_bytes;
         fullest = behind > fullest ? behind : fullest;
     }
     if (fullest > 512)
@@ -170,7 +261,7 @@ access_log_adapt(struct access_log *a)
         a->nap_ms = ACCESS_LOG_NAP_MAX_MS;
 }
 
-/* Everything that is there; after a stop not for longer than is granted then. */
+/* Everything that is there; when somebody waits not for longer than is granted then. */
 static void
 access_log_round(struct access_log *a)
 {
@@ -178,27 +269,52 @@ access_log_round(struct access_log *a)
 
     do {
         more = false;
-        for (unsigned i = 0; i < a->nsources; i++)
-            more |= access_log_follow(a, &a->sources[i]);
-    } while (more && (!a->stopping || access_log_now_ms() < a->give_up_ms));
+        for (unsigned i = 0; i < a->aim->nsources; i++)
+            more |= access_log_follow(a, &a->aim->sources[i]);
+    } while (more && access_log_has_time(a));
     access_log_flush(a);
 }
 
-/* Sleeps until the nap is over or a stop is asked for. */
+/* Sleeps until the nap is over or something is asked for, and for the latter alone without an output. */
 static void
 access_log_nap(struct access_log *a)
 {
     struct timespec until;
+    int err = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)a->nap_ms * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&a->lock);
-    while (!a->stop && pthread_cond_timedwait(&a->wake, &a->lock, &until) == 0)
-        continue;
-    access_log_see_stop(a);
+    while (!a->stop && a->next == NULL && err == 0)
+        if (a->aim->out == NULL)
+            pthread_cond_wait(&a->wake, &a->lock);
+        else
+            err = pthread_cond_timedwait(&a->wake, &a->lock, &until);
+    access_log_see(a);
     pthread_mutex_unlock(&a->lock);
+}
+
+/* What was published by now goes where it went. */
+static void
+access_log_turn_now(struct access_log *a)
+{
+    struct access_aim *old = a->aim, *next;
+
+    pthread_mutex_lock(&a->lock);
+    next = a->next;
+    a->next = NULL;
+    pthread_mutex_unlock(&a->lock);
+    if (next == NULL)
+        return;
+    access_log_round(a);
+    if (next->out != NULL && next->sources == NULL)
+        access_aim_take_sources(next, old);
+    a->aim = next;
+    access_aim_drop(&old);
+    if (!a->stopping)
+        a->give_up_ms = 0;
 }
 
 static void *
@@ -209,8 +325,10 @@ access_log_run(void *arg)
     OBJ_CHECK(a, ACCESS_LOG_MAGIC);
     while (!a->stopping) {
         access_log_nap(a);
-        if (atomic_exchange_explicit(&a->reopen, false, memory_order_relaxed))
-            access_out_reopen(a->out);
+        access_log_turn_now(a);
+        if (atomic_exchange_explicit(&a->reopen, false, memory_order_relaxed) &&
+            a->aim->out != NULL)
+            access_out_reopen(a->aim->out);
         access_log_adapt(a);
         access_log_round(a);
     }
@@ -224,14 +342,12 @@ access_log_free(struct access_log **ap)
     struct access_log *a;
 
     OBJ_TAKE(a, ap, ACCESS_LOG_MAGIC);
-    for (unsigned i = 0; i < a->nsources; i++)
-        if (a->sources[i].reader != NULL)
-            shmlog_reader_close(&a->sources[i].reader);
-    if (a->out != NULL)
-        access_out_close(&a->out);
+    if (a->aim != NULL)
+        access_aim_drop(&a->aim);
+    if (a->next != NULL)
+        access_aim_drop(&a->next);
     pthread_cond_destroy(&a->wake);
     pthread_mutex_destroy(&a->lock);
-    free(a->sources);
     OBJ_FREE(a);
 }
 
@@ -245,7 +361,8 @@ access_log_new(const struct access_log_conf *conf)
         return NULL;
     a->magic = ACCESS_LOG_MAGIC;
     a->nap_ms = ACCESS_LOG_NAP_MAX_MS;
-    a->format = conf->format;
+    a->logs = conf->logs;
+    a->nlogs = conf->nlogs;
     a->counters = conf->counters;
     a->names = conf->names;
     pthread_mutex_init(&a->lock, NULL);
@@ -253,9 +370,6 @@ access_log_new(const struct access_log_conf *conf)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&a->wake, &attr);
     pthread_condattr_destroy(&attr);
-    a->sources = calloc(conf->nlogs + 1, sizeof(*a->sources));
-    if (a->sources == NULL)
-        access_log_free(&a);
     return a;
 }
 
@@ -277,24 +391,42 @@ int
 access_log_start(struct access_log **out, const struct access_log_conf *conf)
 {
     struct access_log *a = access_log_new(conf);
+    char why[256] = "";
     int err;
 
     if (a == NULL)
         return TERR_NOMEM;
-    err = access_out_open(&a->out, conf->to);
-    for (; err == 0 && a->nsources < conf->nlogs; a->nsources++) {
-        struct access_source *s = &a->sources[a->nsources];
-
-        err = shmlog_reader_open_here(&s->reader, conf->logs[a->nsources], SHMLOG_FROM_NOW);
-        s->ring_bytes = conf->logs[a->nsources]->ring_bytes;
-    }
-    if (err == 0)
-        err = access_log_spawn(a);
+    err = access_log_prepare(a, &a->aim, conf->to, conf->format, why, sizeof(why));
     if (err < 0)
-        access_log_free(&a);
+        elog(ELOG_ERROR, "access log %s: %s", conf->to, why);
     else
-        *out = a;
-    return err;
+        err = access_log_spawn(a);
+    if (err < 0) {
+        access_log_free(&a);
+        return err;
+    }
+    a->follows = conf->to[0] != '\0';
+    *out = a;
+    return 0;
+}
+
+void
+access_log_turn(struct access_log *a, struct access_aim **aimp)
+{
+    struct access_aim *aim, *unused;
+
+    OBJ_CHECK(a, ACCESS_LOG_MAGIC);
+    OBJ_TAKE(aim, aimp, ACCESS_AIM_MAGIC);
+    a->follows = aim->out != NULL;
+    pthread_mutex_lock(&a->lock);
+    unused = a->next;
+    if (unused != NULL && aim->out != NULL && aim->sources == NULL)
+        access_aim_take_sources(aim, unused);
+    a->next = aim;
+    pthread_cond_signal(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+    if (unused != NULL)
+        access_aim_drop(&unused);
 }
 
 void

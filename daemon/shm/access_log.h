@@ -4,19 +4,23 @@
  * Workers know nothing of it and never wait for it: an output that is slow or full costs lines,
  * which counter log.lost_access counts, and no request.
  *
- * Threads: start and stop by the main thread, reopen by any.
+ * It may be turned to another output while it runs, or to none: what was published by then still
+ * goes where it went.  The thread is there in any case, and sleeps when it has no output.
+ *
+ * Threads: the main one; reopen: any.
  */
 #ifndef TARN_ACCESS_LOG_H
 #define TARN_ACCESS_LOG_H
 
 #include "daemon/shm/access_format.h"
 
+struct access_aim; /* private to access_log.c: an output that was opened, and how it is written */
 struct access_log; /* private to access_log.c */
 struct counters;
 struct shmlog;
 
 struct access_log_conf {
-    const char *to; /* a file, made 0640 if it is not there; "-" for stdout; or base/syslog_to.h */
+    const char *to; /* as access_log_prepare() */
     enum access_format format;
     struct shmlog *const *logs;
     unsigned nlogs;
@@ -31,6 +35,17 @@ int access_log_start(struct access_log **out, const struct access_log_conf *conf
 /* Takes *ap.  Writes what has been published by then, and gives up on an output that takes
  * nothing for two seconds. */
 void access_log_stop(struct access_log **ap);
+
+/* Opens what access_log_turn() takes; until then all stays as it was.  `to`: a file, made 0640 if it is
+ * not there; "-" for stdout; base/syslog_to.h; or "", for none.  Owned by the caller.  TERR_*, and
+ * `why` says it. */
+int access_log_prepare(struct access_log *a, struct access_aim **out, const char *to,
+    enum access_format format, char *why, size_t why_size);
+/* Takes *aim.  From the next requests on lines go there; what the output of before does not take
+ * within two seconds is lost. */
+void access_log_turn(struct access_log *a, struct access_aim **aim);
+/* Of one that is not wanted after all; takes *aim. */
+void access_aim_drop(struct access_aim **aim);
 
 /* Asks for the file to be opened anew, after it was renamed away; done soon, by the thread.
  * If that fails the old one stays in use.  Safe in a signal handler. */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,7 +38,7 @@ access_out_name(const struct access_out *o)
     return o->path != NULL ? o->path : "stdout";
 }
 
-/* Opens the file, or takes stdout, into *fd.  Non-blocking matters for a FIFO alone; stdout
+/* 0 or TERR_IO, and errno.  Opens the file, or takes stdout, into *fd.  Non-blocking matters for a FIFO alone; stdout
  * is shared with others and stays as it is. */
 static int
 access_out_open_file(const struct access_out *o, int *fd, bool *is_regular)
@@ -48,10 +49,14 @@ access_out_open_file(const struct access_out *o, int *fd, bool *is_regular)
     if (o->path != NULL)
         new =
             open(o->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
-    if (new < 0 || fstat(new, &st) < 0) {
-        elog(ELOG_ERROR, "access log %s: %s", access_out_name(o), strerror(errno));
-        if (new > STDERR_FILENO)
+    if (new < 0)
+        return TERR_IO;
+    if (fstat(new, &st) < 0) {
+        int err = errno;
+
+        if (o->path != NULL)
             close(new);
+        errno = err;
         return TERR_IO;
     }
     *fd = new;
@@ -74,8 +79,12 @@ access_out_reopen(struct access_out *o)
     int fd;
 
     OBJ_CHECK(o, ACCESS_OUT_MAGIC);
-    if (o->path == NULL || access_out_open_file(o, &fd, &is_regular) < 0)
+    if (o->path == NULL)
         return;
+    if (access_out_open_file(o, &fd, &is_regular) < 0) {
+        elog(ELOG_ERROR, "access log %s: %s", o->path, strerror(errno));
+        return;
+    }
     access_out_close_file(o);
     o->fd = fd;
     o->is_regular = is_regular;
@@ -164,34 +173,41 @@ access_out_write(
 
 /* A syslog daemon or a file, by how it is written. */
 static int
-access_out_aim(struct access_out *o, const char *to)
+access_out_aim(struct access_out *o, const char *to, char *why, size_t why_size)
 {
-    char why[256];
     struct syslog_to syslog;
-    int err = syslog_to_parse(&syslog, slice_str(to), why, sizeof(why));
+    int err = syslog_to_parse(&syslog, slice_str(to), why, why_size);
 
-    if (err == 0)
-        return syslog_out_open(&o->syslog, &syslog, to);
-    if (err == TERR_CONFIG) {
-        elog(ELOG_ERROR, "access log %s: %s", to, why);
+    if (err == TERR_CONFIG)
+        return err;
+    if (err == 0) {
+        err = syslog_out_open(&o->syslog, &syslog, to);
+        snprintf(why, why_size, "%s", terr_text(err));
         return err;
     }
-    if (strcmp(to, "-") != 0 && (o->path = strdup(to)) == NULL)
+    if (strcmp(to, "-") != 0 && (o->path = strdup(to)) == NULL) {
+        snprintf(why, why_size, "%s", terr_text(TERR_NOMEM));
         return TERR_NOMEM;
-    return access_out_open_file(o, &o->fd, &o->is_regular);
+    }
+    err = access_out_open_file(o, &o->fd, &o->is_regular);
+    if (err != 0)
+        snprintf(why, why_size, "%s", strerror(errno));
+    return err;
 }
 
 int
-access_out_open(struct access_out **out, const char *to)
+access_out_open(struct access_out **out, const char *to, char *why, size_t why_size)
 {
     struct access_out *o = calloc(1, sizeof(*o));
     int err;
 
-    if (o == NULL)
+    if (o == NULL) {
+        snprintf(why, why_size, "%s", terr_text(TERR_NOMEM));
         return TERR_NOMEM;
+    }
     o->magic = ACCESS_OUT_MAGIC;
     o->fd = -1;
-    err = access_out_aim(o, to);
+    err = access_out_aim(o, to, why, why_size);
     if (err < 0)
         access_out_close(&o);
     else

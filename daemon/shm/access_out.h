@@ -17,12 +17,12 @@ struct access_patience {
     void *ctx;
 };
 
-/* `to` is a path, "-" for stdout, or as in base/syslog_to.h.  TERR_IO, and the error log says why;
- * TERR_CONFIG; TERR_NOMEM. */
-int access_out_open(struct access_out **out, const char *to);
+/* `to` is a path, "-" for stdout, or as in base/syslog_to.h.  TERR_IO, TERR_CONFIG or TERR_NOMEM, and
+ * `why` says it. */
+int access_out_open(struct access_out **out, const char *to, char *why, size_t why_size);
 /* Takes *op. */
 void access_out_close(struct access_out **op);
-/* A file is opened anew; if that fails the old one stays in use. */
+/* A file is opened anew; if that fails the old one stays in use, and the error log says why. */
 void access_out_reopen(struct access_out *o);
 /* Whole lines, each with its '\n'.  Returns how many were lost; the error log says so once. */
 uint64_t access_out_write(

@@ -176,6 +176,44 @@ class Reload(unittest.TestCase):
         self.wait_for("a body is refused", lambda: self.tarnd.ask(
             "/x", "Content-Length: 6", method="POST", body=b"123456").status == 413)
 
+    def test_the_access_log_goes_elsewhere(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        one, two = (os.path.join(self.tarnd.dir, name) for name in ("one.log", "two.log"))
+
+        def lines(path):
+            with open(path, encoding="utf-8") as f:
+                return f.read().splitlines()
+
+        def to(path, more=""):
+            return config + f"parameters: {{ access_log: '{path}'{more} }}\n"
+
+        self.body("/not-logged")
+        self.assertIn(f"parameters.access_log: - -> {one}", self.reload(to(one)))
+        self.body("/one")
+        self.wait_for("a line", lambda: len(lines(one)) == 1)
+        said = self.reload(to(two, ", access_log_format: json"))
+        self.assertIn(f"parameters.access_log: {one} -> {two}", said)
+        self.assertIn("parameters.access_log_format: combined -> json", said)
+        self.body("/two")
+        self.wait_for("a line of json", lambda: len(lines(two)) == 1)
+        self.assertEqual(json.loads(lines(two)[0])["url"], "/two")
+        said = self.reload(to("/nowhere/log") + "vcl: no-such.vcl\n", REFUSED)
+        self.assertIn("parameters.access_log: /nowhere/log: ", said)
+        self.assertIn("all stays as it was", said)
+        self.reload(to(two, ", access_log_format: json") + "vcl: no-such.vcl\n", REFUSED)
+        self.body("/two")
+        self.wait_for("another line", lambda: len(lines(two)) == 2)
+        self.reload(config)
+        self.body("/not-logged")
+        self.reload(to(one))
+        self.body("/one")
+        self.wait_for("the file is taken up again", lambda: len(lines(one)) == 2)
+        self.assertTrue(all("/one" in line for line in lines(one)))
+        self.assertEqual(len(lines(two)), 2)
+        self.assertIn("needs a reload", self.ctl("param", "set", "access_log", two, status=REFUSED))
+
     def test_listeners_come_and_go(self):
         a = named("a")
         config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"

@@ -368,6 +368,124 @@ TEST(access_log, a_file_that_cannot_be_opened_is_an_error)
     fixture_close(&f);
 }
 
+/* ---- another output, while it runs ---- */
+
+static void
+turn(struct fixture *f, const char *to, enum access_format format)
+{
+    struct access_aim *aim;
+    char why[256] = "";
+
+    CHECK_EQ(0, access_log_prepare(f->access, &aim, to, format, why, sizeof(why)));
+    access_log_turn(f->access, &aim);
+}
+
+static void
+wait_lines(const char *path, unsigned n)
+{
+    for (unsigned i = 0; i < 250 && count_lines(path) < n; i++)
+        wait_ms(20);
+    CHECK_EQ(n, count_lines(path));
+}
+
+TEST(access_log, another_file_gets_what_comes_and_the_one_before_what_came)
+{
+    struct fixture f = fixture_open();
+    struct shmlog_req r = some_req();
+    char first[2] = "";
+    FILE *file;
+
+    CHECK_EQ(0, fixture_start(&f, f.old_path));
+    for (unsigned i = 0; i < 3; i++)
+        shmlog_req(f.logs[0], &r);
+    turn(&f, f.path, ACCESS_FORMAT_JSON);
+    wait_lines(f.old_path, 3); /* it has turned, or is about to */
+    for (unsigned i = 0; i < 250 && count_lines(f.path) == 0; i++) {
+        shmlog_req(f.logs[1], &r);
+        wait_ms(20);
+    }
+    file = fopen(f.path, "r");
+    CHECK(file != NULL && fgets(first, sizeof(first), file) != NULL);
+    fclose(file);
+    CHECK_STR("{", first);
+    access_log_stop(&f.access);
+    CHECK_EQ(0, counters_sum(f.counters, COUNTER_log_lost_access));
+    fixture_close(&f);
+}
+
+TEST(access_log, without_an_output_nothing_is_written_nor_lost_and_one_may_come)
+{
+    struct fixture f = fixture_open();
+    struct shmlog_req r = some_req();
+
+    CHECK_EQ(0, fixture_start(&f, ""));
+    access_log_reopen(f.access);
+    for (unsigned i = 0; i < 20000; i++) /* more than the ring holds */
+        shmlog_req(f.logs[0], &r);
+    turn(&f, f.path, ACCESS_FORMAT_COMBINED);
+    shmlog_req(f.logs[0], &r);
+    shmlog_req(f.logs[1], &r);
+    wait_lines(f.path, 2);
+    turn(&f, "", ACCESS_FORMAT_COMBINED);
+    turn(&f, f.old_path, ACCESS_FORMAT_COMBINED); /* whether or not the one before was seen */
+    shmlog_req(f.logs[0], &r);
+    wait_lines(f.old_path, 1);
+    turn(&f, "", ACCESS_FORMAT_COMBINED);
+    access_log_stop(&f.access);
+    CHECK_EQ(2, count_lines(f.path));
+    CHECK_EQ(0, counters_sum(f.counters, COUNTER_log_lost_access));
+    fixture_close(&f);
+}
+
+TEST(access_log, what_cannot_be_opened_leaves_the_one_before)
+{
+    struct fixture f = fixture_open();
+    struct shmlog_req r = some_req();
+    struct access_aim *aim = NULL;
+    char why[256] = "";
+
+    CHECK_EQ(0, fixture_start(&f, f.path));
+    CHECK_EQ(TERR_IO,
+        access_log_prepare(f.access, &aim, "/nowhere/log", ACCESS_FORMAT_JSON, why, sizeof(why)));
+    CHECK(aim == NULL);
+    CHECK_STR("No such file or directory", why);
+    CHECK_EQ(
+        0, access_log_prepare(f.access, &aim, f.old_path, ACCESS_FORMAT_JSON, why, sizeof(why)));
+    access_aim_drop(&aim);
+    shmlog_req(f.logs[0], &r);
+    access_log_stop(&f.access);
+    CHECK_EQ(1, count_lines(f.path));
+    CHECK_EQ(0, count_lines(f.old_path));
+    fixture_close(&f);
+}
+
+TEST(access_log, an_output_that_takes_nothing_does_not_hold_the_next_one)
+{
+    struct fixture f = fixture_open();
+    struct shmlog_req r = some_req();
+    static char junk[65536];
+    int reader;
+
+    CHECK_EQ(0, mkfifo(f.old_path, 0600));
+    reader = open(f.old_path, O_RDWR | O_NONBLOCK);
+    CHECK(reader >= 0);
+    while (write(reader, junk, sizeof(junk)) > 0)
+        continue;
+    CHECK_EQ(0, fixture_start(&f, f.old_path));
+    shmlog_req(f.logs[0], &r);
+    wait_ms(200); /* it waits for the output by now */
+    turn(&f, f.path, ACCESS_FORMAT_COMBINED);
+    for (unsigned i = 0; i < 250 && counters_sum(f.counters, COUNTER_log_lost_access) == 0; i++)
+        wait_ms(20);
+    CHECK_EQ(1, counters_sum(f.counters, COUNTER_log_lost_access));
+    wait_ms(200);
+    shmlog_req(f.logs[1], &r);
+    wait_lines(f.path, 1);
+    access_log_stop(&f.access);
+    close(reader);
+    fixture_close(&f);
+}
+
 /* ---- syslog ---- */
 
 /* A daemon's socket at `path`; -1: it cannot be. */
@@ -526,6 +644,10 @@ main(void)
         TEST_ENTRY(access_log, a_full_disk_is_counted_and_stops_nothing),
         TEST_ENTRY(access_log, an_output_that_takes_nothing_does_not_hold_the_stop),
         TEST_ENTRY(access_log, a_file_that_cannot_be_opened_is_an_error),
+        TEST_ENTRY(access_log, another_file_gets_what_comes_and_the_one_before_what_came),
+        TEST_ENTRY(access_log, without_an_output_nothing_is_written_nor_lost_and_one_may_come),
+        TEST_ENTRY(access_log, what_cannot_be_opened_leaves_the_one_before),
+        TEST_ENTRY(access_log, an_output_that_takes_nothing_does_not_hold_the_next_one),
         TEST_ENTRY(access_log, a_syslog_daemon_gets_a_datagram_for_each_line),
         TEST_ENTRY(access_log, what_a_syslog_daemon_refuses_is_lost_and_counted),
         TEST_ENTRY(access_log, a_syslog_daemon_that_was_restarted_is_found_again),
