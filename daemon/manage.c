@@ -1,6 +1,7 @@
 /* manage.c -- the management loop. */
 #include "daemon/manage.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +166,7 @@ manage_on_lurk(struct task *t)
 
     if (tag_purge_walk(m->env.cache, (int64_t)m->loop->clock.mono_ms)) {
         m->loop->next_turn = t; /* somebody waits for it */
+        sched_yield();          /* but a worker that has to share this CPU comes first */
         return;
     }
     again_ms = bans_lurk(cache_bans(m->env.cache), (int64_t)m->loop->clock.mono_ms);

@@ -89,8 +89,12 @@ mem_class(size_t size)
 void *
 mem_alloc(const struct mem *m, size_t size)
 {
+    size_t align = size & -size; /* as jemalloc's classes are */
+    void *p;
+
     (void)m;
-    return malloc(size);
+    align = align < MEM_QUANTUM ? MEM_QUANTUM : align > MEM_PAD ? MEM_PAD : align;
+    return posix_memalign(&p, align, size) == 0 ? p : NULL;
 }
 
 void

@@ -45,7 +45,8 @@ size_t mem_cost(const struct mem *m, size_t size);
 /* The largest border not above `size` (> 0). */
 size_t mem_border_below(size_t size);
 
-void *mem_alloc(const struct mem *m, size_t size); /* NULL: none */
+/* NULL: none.  Of a size that is a power of two at that alignment, up to 4 KiB. */
+void *mem_alloc(const struct mem *m, size_t size);
 void mem_free(struct mem *m, void *p, size_t size);
 /* Of all arenas: what has been unused for long enough goes back; or all that is unused. */
 void mem_tidy(bool all);

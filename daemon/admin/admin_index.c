@@ -172,7 +172,7 @@ index_row(const struct cuckoo_seen *seen, int64_t now_ms)
     json_put_text(o, "side", seen->side == 0 ? "A" : "B");
     json_put(o, "bucket", index_number(seen->bucket));
     json_put(o, "slot", json_integer(seen->slot));
-    snprintf(text, sizeof(text), "%04x", seen->tag);
+    snprintf(text, sizeof(text), "%03x", seen->tag);
     json_put_text(o, "tag", text);
     snprintf(
         text, sizeof(text), "%016" PRIx64 "%016" PRIx64, seen->node->key.hi, seen->node->key.lo);

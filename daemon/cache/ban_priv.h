@@ -111,7 +111,8 @@ struct tag_walk {
     unsigned nbans;                    /* 0: there is none */
     struct ban *bans[TAG_WALK_BANS];   /* references; the oldest first */
     uint64_t filter[TAG_FILTER_WORDS]; /* a bit for what the hashes of their tags end in */
-    uint8_t bits;                      /* of what they begin with: tag_bit() */
+    uint8_t bits;                      /* of them, tag_bit() */
+    unsigned marks;                    /* of them, in the index: tag_mark() */
     uint64_t cursor;                   /* of the index */
     int64_t ended_ms;                  /* the last one */
     struct list asked;                 /* of tag_purge.link: who waits for the number */

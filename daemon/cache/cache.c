@@ -474,6 +474,20 @@ cache_link_late(struct cache *c, struct cuckoo_guard *g, struct entry *e)
     cache_link(c, g, e);
 }
 
+/* Which of its key's responses have which tags a walk by tag learns from the index, without a look at
+ * them.  Before readers may find it. */
+static void
+cache_mark_tags(struct cache *c, struct cuckoo_guard *g, const struct entry *e)
+{
+    const struct entry_block *b = e->block;
+    unsigned marks = b->any_tag ? (1u << CUCKOO_MARKS) - 1 : 0;
+
+    for (unsigned i = 0; i < b->ntags; i++)
+        marks |= tag_mark(entry_tags(e)[i], CUCKOO_MARKS);
+    if (marks != 0 && e->linked)
+        cuckoo_mark(c->index, g, marks);
+}
+
 /* Bans that came while it was fetched.  Before the guard, for expressions take their time; again
  * under it, with the entry linked: from then on the lurker sees it.  What is banned leaves. */
 static void
@@ -502,6 +516,7 @@ cache_publish(struct entry *e, const struct cache_response *r)
     cuckoo_lock(c->index, &e->node.key, &g);
     cache_link_late(c, &g, e);
     cache_heed_bans(c, &g, e);
+    cache_mark_tags(c, &g, e);
     if (e->linked && c->negative != NULL)
         negative_remove(c->negative, &e->node.key);
     entry_outcome(e, ENTRY_READY);

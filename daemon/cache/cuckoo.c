@@ -16,19 +16,19 @@ static inline __attribute__((always_inline)) struct cuckoo_node *
 cuckoo_scan_slots(
     const struct cuckoo_slot *bucket, const struct hash128 *key, unsigned slots, uint64_t *last)
 {
-    uint64_t tag = cuckoo_tag_word(key), address = 0;
+    uint64_t tag = cuckoo_tag_word(key), rest = 0;
 
 #pragma GCC unroll 8
     for (unsigned i = 0; i < slots; i++) {
-        address = cuckoo_load(&bucket[i]) ^ tag; /* with the tag gone, if it was this */
-        if (__builtin_expect(address <= CUCKOO_ADDRESS_MASK, 0)) {
-            struct cuckoo_node *node = cuckoo_word_node(address);
+        rest = cuckoo_load(&bucket[i]) ^ tag; /* with the tag gone, if it was this */
+        if (__builtin_expect(rest <= CUCKOO_UNTAGGED, 0)) {
+            struct cuckoo_node *node = cuckoo_word_node(rest);
 
             if (hash128_eq(node->key, *key))
                 return node;
         }
     }
-    *last = address ^ tag;
+    *last = rest ^ tag;
     return NULL;
 }
 
@@ -181,8 +181,7 @@ cuckoo_word(struct cuckoo_node *node)
     uint64_t address = (uint64_t)(uintptr_t)node;
 
     tassert(node != NULL);
-    tassert((address & 7) == 0);
-    tassert(address <= CUCKOO_ADDRESS_MASK);
+    tassert((address & ~CUCKOO_ADDRESS_MASK) == 0);
     return cuckoo_tag_word(&node->key) | address;
 }
 
@@ -190,7 +189,7 @@ struct cuckoo_slot *
 cuckoo_slot_with(const struct cuckoo *t, struct cuckoo_slot *bucket, uint64_t word)
 {
     for (unsigned i = 0; i < cuckoo_slots(t); i++) {
-        if (cuckoo_load(&bucket[i]) == word)
+        if ((cuckoo_load(&bucket[i]) & ~CUCKOO_MARKS_MASK) == word)
             return &bucket[i];
     }
     return NULL;
@@ -324,7 +323,20 @@ cuckoo_replace(
 
     slot = cuckoo_guard_slot(g, cuckoo_word(old));
     tassert(slot != NULL);
-    cuckoo_store(slot, cuckoo_word(next));
+    cuckoo_store(slot, cuckoo_word(next) | (cuckoo_load(slot) & CUCKOO_MARKS_MASK));
+}
+
+void
+cuckoo_mark(struct cuckoo *t, struct cuckoo_guard *g, unsigned marks)
+{
+    struct cuckoo_slot *slot;
+
+    OBJ_CHECK(t, CUCKOO_MAGIC);
+    tassert(marks >> CUCKOO_MARKS == 0);
+
+    slot = cuckoo_guard_slot(g, cuckoo_word(cuckoo_find_locked(t, g)));
+    tassert(slot != NULL);
+    cuckoo_store(slot, cuckoo_load(slot) | cuckoo_marks_word(marks));
 }
 
 void

@@ -5,7 +5,8 @@
  * its hash, and sits in one of the two.  It is only an index: entries are the caller's.
  *
  *   node      what the caller embeds in its entry; the table stores the node's address
- *   slot      8 bytes: 16 bits of tag (from the key) and 48 of the node's address; 0 is free
+ *   slot      8 bytes: 12 bits of tag (from the key), 41 of the node's address, 11 marks; 0 is free
+ *   mark      what the caller says of all that hangs off a node, for walks that pass by the rest
  *   bucket    4 or 8 slots; 8 are one cache line, 4 are half of one
  *   side      one of the two partitions, A and B
  *   stripe    the lock, or the move counter, that many buckets share
@@ -40,6 +41,8 @@
 
 enum {
     CUCKOO_SLOTS_MAX = 8, /* a cache line */
+    CUCKOO_ALIGN = 128,   /* of nodes, bytes: the low bits of their addresses are marks */
+    CUCKOO_MARKS = 11,    /* bits */
     CUCKOO_BITS_MIN = 4,  /* one bucket of 8 on each side */
     CUCKOO_BITS_MAX = 34, /* 128 GiB of slots; leaves the tag bits of the key alone */
     /* The load at which a table doubles.  Random keys find room without victims up to 0.93 with 4
@@ -51,7 +54,7 @@ struct cuckoo;        /* private to cuckoo*.c */
 struct cuckoo_slot;   /* private to cuckoo*.c */
 struct cuckoo_stripe; /* private to cuckoo*.c */
 
-/* Embedded in the caller's entry, 8-byte aligned.  The key does not change while readers may
+/* Embedded in the caller's entry, at CUCKOO_ALIGN.  The key does not change while readers may
  * see the node. */
 struct cuckoo_node {
     struct hash128 key;
@@ -137,12 +140,16 @@ int cuckoo_insert(struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *
 struct cuckoo_node *cuckoo_make_room(struct cuckoo *t, struct cuckoo_guard *g);
 
 /* `next` takes the place of `old`, which is in the table under the guard's lock and has the same
- * key.  A reader finds the one or the other, never neither.  `old` is the caller's again. */
+ * key, and its marks.  A reader finds the one or the other, never neither.  `old` is the caller's
+ * again. */
 void cuckoo_replace(
     struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *old, struct cuckoo_node *next);
 
 /* Takes out a node that is in the table under the guard's lock; it is the caller's again. */
 void cuckoo_remove(struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *node);
+
+/* Adds marks to those of the guard's key, which is in the table.  They stay until it is taken out. */
+void cuckoo_mark(struct cuckoo *t, struct cuckoo_guard *g, unsigned marks);
 
 /* Does the table want to be tended?  Two loads; any thread. */
 bool cuckoo_wants_tending(const struct cuckoo *t);
@@ -184,9 +191,10 @@ size_t cuckoo_buckets(const struct cuckoo *t);
 void cuckoo_each_next(const struct cuckoo *t, uint64_t *cursor, cuckoo_each_f *each, void *ctx);
 
 /* The same without a lock, for who may overlook what comes, goes or moves meanwhile: the nodes of one
- * bucket, and how many.  For threads that are online; they are borrowed until these go offline. */
-unsigned cuckoo_peek_next(
-    const struct cuckoo *t, uint64_t *cursor, struct cuckoo_node *nodes[CUCKOO_SLOTS_MAX]);
+ * bucket that have one of the marks, or all for 0, and how many.  Only the bucket is read.  For
+ * threads that are online; the nodes are borrowed until these go offline. */
+unsigned cuckoo_peek_next(const struct cuckoo *t, uint64_t *cursor, unsigned marks,
+    struct cuckoo_node *nodes[CUCKOO_SLOTS_MAX]);
 
 /* Shows every node.  True: no node moved meanwhile, so whatever was in the table all the time
  * was seen once.  False: something may have been missed.  To empty the table repeat until true,

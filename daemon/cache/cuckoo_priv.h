@@ -23,9 +23,13 @@ enum {
     CUCKOO_SEARCH_TRIES = 4,   /* other writers took the room we made so often: then a victim */
 };
 
-/* Of a slot: what a user address takes on x86-64 and arm64. */
+/* Of a slot, from the top: the tag, four marks, the address as x86-64 and arm64 have it for users,
+ * and seven marks where a node's alignment leaves zeroes. */
 #define CUCKOO_ADDRESS_BITS 48
-#define CUCKOO_ADDRESS_MASK ((UINT64_C(1) << CUCKOO_ADDRESS_BITS) - 1)
+#define CUCKOO_TAG_SHIFT    52
+#define CUCKOO_UNTAGGED     ((UINT64_C(1) << CUCKOO_TAG_SHIFT) - 1)
+#define CUCKOO_ADDRESS_MASK (((UINT64_C(1) << CUCKOO_ADDRESS_BITS) - 1) & -(uint64_t)CUCKOO_ALIGN)
+#define CUCKOO_MARKS_MASK   (CUCKOO_UNTAGGED & ~CUCKOO_ADDRESS_MASK)
 
 /* Stored to with release, under the lock of its bucket; loaded with acquire, by anybody. */
 struct cuckoo_slot {
@@ -33,10 +37,12 @@ struct cuckoo_slot {
 };
 _Static_assert(sizeof(struct cuckoo_slot) == 8, "eight slots are one cache line");
 _Static_assert(CUCKOO_SLOTS_MAX * sizeof(struct cuckoo_slot) == CUCKOO_LINE, "a bucket, a line");
-_Static_assert(CUCKOO_BITS_MAX <= CUCKOO_ADDRESS_BITS, "side B's number leaves the tag alone");
+_Static_assert(CUCKOO_BITS_MAX <= CUCKOO_TAG_SHIFT, "side B's number leaves the tag alone");
+_Static_assert(1 << (CUCKOO_MARKS - (CUCKOO_TAG_SHIFT - CUCKOO_ADDRESS_BITS)) == CUCKOO_ALIGN,
+    "as many marks as there are bits");
 
-/* Every slot of a bucket that was split.  No node has address 1, and no tag is 0. */
-#define CUCKOO_SPLIT UINT64_C(1)
+/* Every slot of a bucket that was split: no tag is 0.  Below every word of a node. */
+#define CUCKOO_SPLIT ((uint64_t)CUCKOO_ALIGN)
 
 /* A lock, and what is counted under it: stored with it held, loaded by anybody. */
 struct cuckoo_stripe {
@@ -117,9 +123,19 @@ struct cuckoo_place {
 static inline uint64_t
 cuckoo_tag_word(const struct hash128 *key)
 {
-    uint64_t tag = key->hi & ~CUCKOO_ADDRESS_MASK;
+    uint64_t tag = key->hi & ~CUCKOO_UNTAGGED;
 
-    return tag != 0 ? tag : UINT64_C(1) << CUCKOO_ADDRESS_BITS;
+    return tag != 0 ? tag : UINT64_C(1) << CUCKOO_TAG_SHIFT;
+}
+
+/* Marks where a slot has them. */
+static inline uint64_t
+cuckoo_marks_word(unsigned marks)
+{
+    uint64_t m = marks;
+
+    return (m & (CUCKOO_ALIGN - 1)) |
+           (m & -(uint64_t)CUCKOO_ALIGN) * ((UINT64_C(1) << CUCKOO_ADDRESS_BITS) / CUCKOO_ALIGN);
 }
 
 static inline struct cuckoo_node *
@@ -128,7 +144,7 @@ cuckoo_word_node(uint64_t word)
     return (struct cuckoo_node *)(uintptr_t)(word & CUCKOO_ADDRESS_MASK);
 }
 
-/* The word to store for a node. */
+/* The word to store for a node, without marks. */
 uint64_t cuckoo_word(struct cuckoo_node *node);
 
 /* Where a key lives on this side: the sides see different halves of the hash. */
@@ -204,8 +220,8 @@ cuckoo_leaf(const struct cuckoo *t, struct cuckoo_place at, const struct cuckoo_
     return bucket;
 }
 
-/* A slot of this bucket that holds `word` (0: a free one), or NULL.  Under its lock the answer
- * lasts; without, it is a hint. */
+/* A slot of this bucket that holds `word` (0: a free one), whatever its marks, or NULL.  Under its lock
+ * the answer lasts; without, it is a hint. */
 struct cuckoo_slot *cuckoo_slot_with(
     const struct cuckoo *t, struct cuckoo_slot *bucket, uint64_t word);
 

@@ -49,7 +49,7 @@ cuckoo_each_next(const struct cuckoo *t, uint64_t *cursor, cuckoo_each_f *each, 
             struct cuckoo_seen seen = {.side = at.side,
                 .bucket = at.half & s->bucket_mask,
                 .slot = i,
-                .tag = (uint16_t)(word >> CUCKOO_ADDRESS_BITS),
+                .tag = (uint16_t)(word >> CUCKOO_TAG_SHIFT),
                 .node = cuckoo_word_node(word)};
 
             each(ctx, &g, &seen);
@@ -75,10 +75,11 @@ cuckoo_read_ahead(const struct cuckoo *t, const struct cuckoo_shape *s, uint64_t
 /* A bucket is split from its last slot on, and read up to it: if that says nothing of a split, the
  * slots before it were read before. */
 unsigned
-cuckoo_peek_next(
-    const struct cuckoo *t, uint64_t *cursor, struct cuckoo_node *nodes[CUCKOO_SLOTS_MAX])
+cuckoo_peek_next(const struct cuckoo *t, uint64_t *cursor, unsigned marks,
+    struct cuckoo_node *nodes[CUCKOO_SLOTS_MAX])
 {
     struct cuckoo_place at = cuckoo_cursor_place(*cursor);
+    uint64_t wanted = marks == 0 ? ~CUCKOO_UNTAGGED : cuckoo_marks_word(marks); /* a tag is not 0 */
     const struct cuckoo_slot *bucket;
     const struct cuckoo_shape *s;
     uint64_t word;
@@ -90,7 +91,7 @@ cuckoo_peek_next(
         n = 0;
         for (unsigned i = 0; i < cuckoo_slots(t); i++) {
             word = cuckoo_load(&bucket[i]);
-            if (word > CUCKOO_SPLIT)
+            if ((word & wanted) != 0)
                 nodes[n++] = cuckoo_word_node(word);
         }
     } while (word == CUCKOO_SPLIT);

@@ -139,6 +139,7 @@ tag_walk_add(struct tag_walk *w, struct ban *b)
 
         w->filter[bit / 64] |= UINT64_C(1) << bit % 64;
         w->bits |= tag_bit(b->tags[i]);
+        w->marks |= tag_mark(b->tags[i], CUCKOO_MARKS);
     }
 }
 
@@ -152,6 +153,7 @@ tag_walk_begin(struct bans *b, int64_t now_ms)
         return;
     memset(w->filter, 0, sizeof(w->filter));
     w->bits = 0;
+    w->marks = 0;
     w->cursor = 0;
     pthread_mutex_lock(&b->lock);
     while (!list_empty(&b->tags_due) && w->nbans < TAG_WALK_BANS) {
@@ -211,7 +213,7 @@ tag_batch_take(struct cache *c, struct tag_walk *w, struct tag_batch *k)
 
     k->n = 0;
     do {
-        unsigned n = cuckoo_peek_next(c->index, &w->cursor, nodes);
+        unsigned n = cuckoo_peek_next(c->index, &w->cursor, w->marks, nodes);
 
         for (unsigned i = 0; i < n; i++) {
             struct entry *e = container_of(nodes[i], struct entry, node);

@@ -44,6 +44,12 @@ tag_bit(uint64_t hash)
 {
     return (uint8_t)(1u << (hash >> 61));
 }
+/* One of `n`, at most 16, whatever tag_bit() says. */
+static inline unsigned
+tag_mark(uint64_t hash, unsigned n)
+{
+    return 1u << ((hash >> 32 & UINT16_MAX) * n >> 16);
+}
 /* The next tag, which is not empty; *rest goes behind it.  False: there are no more. */
 bool tag_next(struct slice *rest, unsigned between, struct slice *tag);
 /* The tags in `text`.  Once `any` is set no more are read. */

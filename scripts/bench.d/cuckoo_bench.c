@@ -37,8 +37,8 @@ enum {
 };
 
 struct entry {
-    struct cuckoo_node node; /* first */
-    struct entry *next;      /* in its chain */
+    _Alignas(CUCKOO_ALIGN) struct cuckoo_node node; /* first */
+    struct entry *next;                             /* in its chain */
 };
 
 struct bench {
@@ -321,8 +321,9 @@ main(int argc, char **argv)
     hash_secret_fix(1);
     rcu_start();
     rcu_join();
-    b.entries = calloc(b.keys, sizeof(*b.entries));
+    b.entries = aligned_alloc(CUCKOO_ALIGN, b.keys * sizeof(*b.entries));
     tassert(b.entries != NULL);
+    memset(b.entries, 0, b.keys * sizeof(*b.entries));
     b.table = bench_open(cuckoo_bits_for(b.keys, b.slots), 0, b.slots);
     bench_fill(&b);
     if (b.samples > 0) {

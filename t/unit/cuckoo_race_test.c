@@ -65,7 +65,7 @@ struct holder {
 };
 
 struct entry {
-    struct cuckoo_node node;
+    _Alignas(CUCKOO_ALIGN) struct cuckoo_node node;
     struct rcu_later later;
     struct holder *holder;
 };
@@ -123,7 +123,7 @@ race_usefulness(const struct cuckoo_node *node)
 static struct entry *
 entry_new(struct holder *h)
 {
-    struct entry *e = malloc(sizeof(*e));
+    struct entry *e = aligned_alloc(CUCKOO_ALIGN, sizeof(*e));
 
     e->node.key = h->key;
     e->holder = h;

@@ -14,7 +14,7 @@ enum {
 };
 
 struct item {
-    struct cuckoo_node node;
+    _Alignas(CUCKOO_ALIGN) struct cuckoo_node node;
     int useful;
     bool present;
     unsigned shown; /* by walks */
@@ -71,7 +71,8 @@ fixture_open_growing(struct fixture *f, unsigned bits, unsigned bits_max, unsign
     struct cuckoo_conf conf;
 
     memset(f, 0, sizeof(*f));
-    f->items = calloc(ITEMS_MAX, sizeof(*f->items));
+    f->items = aligned_alloc(CUCKOO_ALIGN, ITEMS_MAX * sizeof(*f->items));
+    memset(f->items, 0, ITEMS_MAX * sizeof(*f->items));
     conf = fixture_conf(f, bits, slots);
     conf.bits_max = bits_max;
     CHECK_EQ(0, cuckoo_open(&f->table, &conf));
@@ -248,7 +249,7 @@ TEST(cuckoo, tag_zero_does_not_match_a_free_slot)
 
     fixture_open(&f, 6, 8);
     zero = fixture_item(&f, 0, 0, 0);
-    one = fixture_item(&f, 1, 0, UINT64_C(1) << 48); /* the tag that 0 is turned into */
+    one = fixture_item(&f, 1, 0, UINT64_C(1) << 52); /* the tag that 0 is turned into */
     CHECK(!is_found(&f, zero) && !is_found(&f, one));
     CHECK_EQ(0, insert(&f, zero));
     CHECK(is_found(&f, zero) && !is_found(&f, one));
@@ -383,7 +384,7 @@ walk_on_node(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *seen)
     CHECK(item->present);
     CHECK(seen->side < 2 && seen->bucket < cuckoo_buckets(w->f->table));
     CHECK(seen->slot < CUCKOO_SLOTS_MAX);
-    CHECK_EQ(item->node.key.hi >> 48, seen->tag);
+    CHECK_EQ(item->node.key.hi >> 52, seen->tag);
     if (w->remove) {
         cuckoo_remove(w->f->table, g, seen->node);
         item->present = false;
@@ -676,7 +677,7 @@ TEST(cuckoo, a_walk_without_locks_is_whole_while_the_table_doubles)
     fixture_open_growing(&f, 10, 16, 8);
     grow_by_inserting(&f, 0, n, 0);
     do {
-        unsigned seen = cuckoo_peek_next(f.table, &cursor, nodes);
+        unsigned seen = cuckoo_peek_next(f.table, &cursor, 0, nodes);
 
         for (unsigned i = 0; i < seen; i++)
             container_of(nodes[i], struct item, node)->shown++;
@@ -687,6 +688,117 @@ TEST(cuckoo, a_walk_without_locks_is_whole_while_the_table_doubles)
     for (size_t i = 0; i < n; i++)
         CHECK_EQ(1, f.items[i].shown);
     fixture_check(&f, n);
+    fixture_close(&f);
+}
+
+/* Which items a walk for `marks` comes by: bit n, of the first 32. */
+static uint32_t
+marked(const struct fixture *f, unsigned marks)
+{
+    struct cuckoo_node *nodes[CUCKOO_SLOTS_MAX];
+    uint64_t cursor = 0;
+    uint32_t seen = 0;
+
+    do {
+        unsigned n = cuckoo_peek_next(f->table, &cursor, marks, nodes);
+
+        for (unsigned i = 0; i < n; i++) {
+            size_t which = (size_t)(container_of(nodes[i], struct item, node) - f->items);
+
+            seen |= which < 32 ? UINT32_C(1) << which : 0;
+        }
+    } while (cursor != 0);
+    return seen;
+}
+
+static void
+mark(struct fixture *f, const struct item *item, unsigned marks)
+{
+    struct cuckoo_guard g;
+
+    cuckoo_lock(f->table, &item->node.key, &g);
+    cuckoo_mark(f->table, &g, marks);
+    cuckoo_unlock(f->table, &g);
+}
+
+TEST(cuckoo, walks_pass_by_what_has_none_of_the_marks)
+{
+    struct fixture f;
+    struct cuckoo_guard g;
+
+    hash_secret_fix(3);
+    fixture_open(&f, 10, 8);
+    for (size_t i = 0; i < 20; i++)
+        CHECK_EQ(0, insert(&f, fixture_random_item(&f, i)));
+    for (unsigned i = 0; i < CUCKOO_MARKS; i++)
+        mark(&f, &f.items[i], 1u << i);
+    for (unsigned i = 0; i < CUCKOO_MARKS; i++)
+        CHECK_EQ(1u << i, marked(&f, 1u << i));
+    CHECK_EQ((1u << CUCKOO_MARKS) - 1, marked(&f, (1u << CUCKOO_MARKS) - 1));
+    CHECK_EQ((1u << 20) - 1, marked(&f, 0));
+    mark(&f, &f.items[0], 1u << 10);
+    CHECK_EQ(1u << 0 | 1u << 10, marked(&f, 1u << 10));
+    CHECK_EQ(1u << 0, marked(&f, 1u << 0));
+    fixture_check(&f, 20); /* lookups do not see them */
+
+    f.items[20].node.key = f.items[0].node.key;
+    cuckoo_lock(f.table, &f.items[0].node.key, &g);
+    cuckoo_replace(f.table, &g, &f.items[0].node, &f.items[20].node);
+    cuckoo_unlock(f.table, &g);
+    f.items[0].present = false;
+    f.items[20].present = true;
+    CHECK_EQ(1u << 20 | 1u << 10, marked(&f, 1u << 10)); /* its successor has them */
+    fixture_check(&f, 21);
+    take_out(&f, &f.items[20]);
+    CHECK_EQ(0, insert(&f, &f.items[20]));
+    CHECK_EQ(1u << 10, marked(&f, 1u << 10)); /* who comes anew has none */
+    for (size_t i = 1; i < 21; i++)
+        take_out(&f, &f.items[i]);
+    CHECK_EQ(0, marked(&f, 0));
+    fixture_check(&f, 21);
+    fixture_close(&f);
+}
+
+TEST(cuckoo, marks_go_where_their_node_goes)
+{
+    struct fixture f;
+    struct cuckoo_stats s;
+    size_t n = 930;
+
+    hash_secret_fix(2);
+    fixture_open_growing(&f, 10, 12, 8);
+    grow_by_inserting(&f, 0, n, 0);
+    for (unsigned i = 0; i < 32; i++)
+        mark(&f, &f.items[i], 1u << i % CUCKOO_MARKS);
+    for (unsigned bits = 0; bits < 2; bits++) {
+        for (unsigned k = 0; k < CUCKOO_MARKS; k++) {
+            uint32_t want = 0;
+
+            for (unsigned i = k; i < 32; i += CUCKOO_MARKS)
+                want |= UINT32_C(1) << i;
+            CHECK_EQ(want, marked(&f, 1u << k));
+        }
+        while (cuckoo_wants_tending(f.table)) /* all are split */
+            cuckoo_tend(f.table, 100, SIZE_MAX);
+    }
+    cuckoo_stats(f.table, &s);
+    CHECK_EQ(1, s.doubled);
+    fixture_check(&f, n);
+    fixture_close(&f);
+
+    fixture_open(&f, 6, 8); /* as full_buckets_get_room_by_moving_a_node */
+    for (uint64_t i = 0; i < 8; i++)
+        CHECK_EQ(0, insert(&f, fixture_item(&f, i, 1 | i << 8, 2)));
+    for (uint64_t i = 8; i < 16; i++)
+        CHECK_EQ(0, insert(&f, fixture_item(&f, i, 1 | i << 8, 3)));
+    for (unsigned i = 0; i < 16; i++)
+        mark(&f, &f.items[i], 1u << (i < 8 ? 3 : 9));
+    CHECK(insert_always(&f, fixture_item(&f, 16, 1 | 16 << 8, 3)) == NULL);
+    cuckoo_stats(f.table, &s);
+    CHECK_EQ(1, s.moved);
+    CHECK_EQ(0xff, marked(&f, 1u << 3));
+    CHECK_EQ(0xff00, marked(&f, 1u << 9));
+    fixture_check(&f, 17);
     fixture_close(&f);
 }
 
@@ -711,4 +823,6 @@ TEST_MAIN(TEST_ENTRY(cuckoo, what_was_put_in_is_found_until_it_is_taken_out),
     TEST_ENTRY(cuckoo, without_memory_it_goes_on_as_it_is_and_asks_again_later),
     TEST_ENTRY(cuckoo, who_may_not_take_so_much_leaves_it_to_others),
     TEST_ENTRY(cuckoo, a_walk_in_slices_is_whole_while_the_table_doubles),
-    TEST_ENTRY(cuckoo, a_walk_without_locks_is_whole_while_the_table_doubles))
+    TEST_ENTRY(cuckoo, a_walk_without_locks_is_whole_while_the_table_doubles),
+    TEST_ENTRY(cuckoo, walks_pass_by_what_has_none_of_the_marks),
+    TEST_ENTRY(cuckoo, marks_go_where_their_node_goes))
