@@ -12,13 +12,6 @@
 #include "daemon/http/head.h"
 #include "daemon/http/tags.h"
 
-enum {
-    /* What one miss does for a table that doubles, which needs 1 bucket for 7 of them to be through
-     * before the next time; and the largest it begins, for to make room for more takes a while. */
-    INDEX_TEND_BUCKETS = 8,
-    INDEX_TEND_BYTES = 4 << 20,
-};
-
 void
 entry_count_hit(struct entry *e)
 {

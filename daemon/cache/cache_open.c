@@ -206,9 +206,10 @@ cache_tend_index(struct cache *c, int64_t otherwise_ms)
 {
     OBJ_CHECK(c, CACHE_MAGIC);
     cuckoo_tend(c->index, INDEX_HOUSEKEEPING_BUCKETS, SIZE_MAX);
-    return cuckoo_wants_tending(c->index) && otherwise_ms > INDEX_HOUSEKEEPING_MS
-               ? INDEX_HOUSEKEEPING_MS
-               : otherwise_ms;
+    if (otherwise_ms <= INDEX_HOUSEKEEPING_MS ||
+        (!cuckoo_wants_tending(c->index) && !cuckoo_outgrows(c->index, INDEX_TEND_BYTES)))
+        return otherwise_ms;
+    return INDEX_HOUSEKEEPING_MS;
 }
 
 size_t

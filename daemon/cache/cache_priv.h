@@ -21,7 +21,11 @@ struct evict {
 };
 
 enum {
-    CACHE_CHANGES = 1024
+    CACHE_CHANGES = 1024,
+    /* What one miss does for an index that doubles, which needs 1 bucket for 7 of them to be through
+     * before the next time; and the largest it begins, for to make room for more takes a while. */
+    INDEX_TEND_BUCKETS = 8,
+    INDEX_TEND_BYTES = 4 << 20,
 };
 
 #define CACHE_MAGIC OBJ_TAG('c', 'a', 'c', 'h')

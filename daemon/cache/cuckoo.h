@@ -154,6 +154,9 @@ void cuckoo_mark(struct cuckoo *t, struct cuckoo_guard *g, unsigned marks);
 /* Does the table want to be tended?  Two loads; any thread. */
 bool cuckoo_wants_tending(const struct cuckoo *t);
 
+/* Will it soon want to double, and not be by who asks for `alloc_max` bytes at once at most? */
+bool cuckoo_outgrows(const struct cuckoo *t, size_t alloc_max);
+
 /* Begins to double the table when its load has passed CUCKOO_GROW_PERCENT, and splits up to
  * `buckets` buckets of one that is being doubled.  Costs little when there is nothing to do, or when
  * another thread is at it.  It does not begin when that would take more than `alloc_max` bytes

@@ -14,6 +14,8 @@
 
 enum {
     CUCKOO_RETRY_PART = 64, /* of the slots: so many more entries before memory is asked for anew */
+    CUCKOO_SOON_PART =
+        8, /* of the load at which it doubles: with the last of it, it does so soon */
 };
 
 static bool
@@ -29,6 +31,18 @@ cuckoo_wants_tending(const struct cuckoo *t)
     return atomic_load_explicit(&t->tally.entries, memory_order_relaxed) >
                atomic_load_explicit(&t->tally.grow_at, memory_order_relaxed) ||
            cuckoo_is_growing(t);
+}
+
+bool
+cuckoo_outgrows(const struct cuckoo *t, size_t alloc_max)
+{
+    int64_t at = atomic_load_explicit(&t->tally.grow_at, memory_order_relaxed);
+    unsigned bits = atomic_load_explicit(&t->growth.bits, memory_order_relaxed);
+
+    OBJ_CHECK(t, CUCKOO_MAGIC);
+    return atomic_load_explicit(&t->tally.entries, memory_order_relaxed) >
+               at - at / CUCKOO_SOON_PART &&
+           cuckoo_shape_bytes(bits + 1) > alloc_max;
 }
 
 static void

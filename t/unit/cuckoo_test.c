@@ -626,8 +626,13 @@ TEST(cuckoo, who_may_not_take_so_much_leaves_it_to_others)
 
     hash_secret_fix(1);
     fixture_open_growing(&f, 8, 12, 8);
-    for (; !cuckoo_wants_tending(f.table); n++)
+    for (; !cuckoo_wants_tending(f.table); n++) {
+        CHECK_EQ(
+            n > 202, cuckoo_outgrows(f.table, 512 * 8)); /* 230 is 90 %; told an eighth before */
+        CHECK(!cuckoo_outgrows(f.table, 2 * 512 * 8));
         CHECK(insert_always(&f, fixture_random_item(&f, n)) == NULL);
+    }
+    CHECK_EQ(231, n);
     cuckoo_tend(f.table, 100, 512 * 8);
     CHECK(cuckoo_wants_tending(f.table));
     cuckoo_tend(f.table, 1, SIZE_MAX);
