@@ -20,6 +20,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
 #include "daemon/doors.h"
+#include "daemon/heir.h"
 #include "daemon/manage.h"
 #include "daemon/net/inherit.h"
 #include "daemon/net/signals.h"
@@ -434,6 +435,8 @@ server_confine(const struct server *s)
 {
     int err = privilege_drop(s->conf->params.user, s->conf->params.group);
 
+    if (err == 0 && s->tether != NULL)
+        heir_start(); /* nobody waits for the end of who has no supervisor */
     if (err == 0)
         sandbox_enter(s->conf);
     return err;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -368,6 +369,7 @@ supervise_open(struct supervisor *s, char **argv, const char *conf)
     supervise_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* children leave an heir each (heir.h) */
     s->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     s->now_ms = supervise_clock();
     if (s->signals < 0 || s->program == NULL) {

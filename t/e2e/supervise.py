@@ -133,6 +133,45 @@ class Supervise(unittest.TestCase):
         it.wait_for_words(r"tarnd \d+ is ready", 2)
         self.assertEqual(it.close(), 0)
 
+    def heirs(self, pid):
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(n) for n in f.read().split()]
+
+    def test_a_dead_process_has_no_memory_to_free(self):
+        it = self.start()
+        child = it.child()
+        if "sanitizer" in subprocess.run([program, "--version"], capture_output=True, text=True,
+                                         check=True).stdout:
+            self.assertEqual(self.heirs(child), [])
+            self.assertEqual(it.close(), 0)
+            return
+        heir, = self.heirs(child)
+        self.assertEqual(self.name_of(heir, heir), "tarnd-heir")
+        self.assertEqual(len(os.listdir(f"/proc/{heir}/fd")), 2)  # to wait, and to have said so
+        with open(f"/proc/{heir}/status", encoding="ascii") as f:
+            self.assertRegex(f.read(), r"(?m)^Seccomp:\t[12]$")
+        for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
+            os.kill(heir, sig)
+        self.assertEqual(it.ask(HIT).status, 200)
+        with it.connect() as s:
+            s.sendall(tarnd.request(HIT))
+            self.assertTrue(s.recv(65536).startswith(b"HTTP/1.1 200"))
+            os.kill(child, signal.SIGKILL)
+            tarnd.read_to_end(s)
+        next_one = it.child()
+        tarnd.wait_until(lambda: not os.path.exists(f"/proc/{heir}"), "the heir has ended, and is buried")
+        heir, = self.heirs(next_one)
+        it.upgrade()
+        tarnd.wait_until(lambda: not os.path.exists(f"/proc/{heir}"), "the heir of who retired")
+        heir, = self.heirs(it.child())
+        self.assertEqual(it.close(), 0)
+        tarnd.wait_until(lambda: not os.path.exists(f"/proc/{heir}") or self.is_dead(heir), "nobody is left")
+
+    def is_dead(self, pid):
+        """Whoever should have buried it may not be in a hurry."""
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+
     def test_a_process_that_hangs_is_replaced(self):
         it = self.start(more=", watchdog: 4s")
         old = it.child()
