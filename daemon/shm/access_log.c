@@ -32,13 +32,14 @@ struct access_source {
     uint64_t missed; /* of shmlog_missed_reqs(), already counted */
 };
 
-/* Where lines go, and of whom. */
+/* Where lines go, and of whom.  Sources outlive their output: they say how far was written. */
 #define ACCESS_AIM_MAGIC OBJ_TAG('a', 'a', 'i', 'm')
 struct access_aim {
     uint32_t magic;
     enum access_format format;
-    struct access_out *out;        /* NULL: nowhere, and there are no sources */
-    struct access_source *sources; /* NULL, of one that is to come: they stay */
+    struct access_out *out; /* NULL: nowhere, and nobody is followed */
+    struct access_source
+        *sources; /* NULL: there were none yet; of one that is to come: they stay */
     unsigned nsources;
 };
 
@@ -72,13 +73,24 @@ struct access_log {
 
 /* --- outputs and whom they follow --- */
 
+/* Of each pair of readers of a log `to` gets the one that is further on: nothing is written twice. */
 static void
 access_aim_take_sources(struct access_aim *to, struct access_aim *from)
 {
-    to->sources = from->sources;
-    to->nsources = from->nsources;
-    from->sources = NULL;
-    from->nsources = 0;
+    if (to->sources == NULL) {
+        to->sources = from->sources;
+        to->nsources = from->nsources;
+        from->sources = NULL;
+        from->nsources = 0;
+    }
+    for (unsigned i = 0; i < from->nsources; i++) {
+        struct access_source s = to->sources[i];
+
+        if (shmlog_position(from->sources[i].reader) <= shmlog_position(s.reader))
+            continue;
+        to->sources[i] = from->sources[i];
+        from->sources[i] = s;
+    }
 }
 
 void
@@ -243,6 +255,8 @@ access_log_adapt(struct access_log *a)
 {
     uint64_t behind, fullest = 0; /* in 1024ths */
 
+    if (a->aim->out == NULL)
+        return;
     for (unsigned i = 0; i < a->aim->nsources; i++) {
         const struct access_source *s = &a->aim->sources[i];
 
@@ -267,6 +281,8 @@ access_log_round(struct access_log *a)
 {
     bool more;
 
+    if (a->aim->out == NULL)
+        return;
     do {
         more = false;
         for (unsigned i = 0; i < a->aim->nsources; i++)
@@ -309,8 +325,7 @@ access_log_turn_now(struct access_log *a)
     if (next == NULL)
         return;
     access_log_round(a);
-    if (next->out != NULL && next->sources == NULL)
-        access_aim_take_sources(next, old);
+    access_aim_take_sources(next, old);
     a->aim = next;
     access_aim_drop(&old);
     if (!a->stopping)
@@ -420,7 +435,7 @@ access_log_turn(struct access_log *a, struct access_aim **aimp)
     a->follows = aim->out != NULL;
     pthread_mutex_lock(&a->lock);
     unused = a->next;
-    if (unused != NULL && aim->out != NULL && aim->sources == NULL)
+    if (unused != NULL)
         access_aim_take_sources(aim, unused);
     a->next = aim;
     pthread_cond_signal(&a->wake);

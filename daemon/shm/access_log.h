@@ -4,8 +4,8 @@
  * Workers know nothing of it and never wait for it: an output that is slow or full costs lines,
  * which counter log.lost_access counts, and no request.
  *
- * It may be turned to another output while it runs, or to none: what was published by then still
- * goes where it went.  The thread is there in any case, and sleeps when it has no output.
+ * It may be turned to another output while it runs, or to none: a line goes to the one or the other,
+ * to the one before if it was published by then, and never to both.  The thread is there in any case, and sleeps when it has no output.
  *
  * Threads: the main one; reopen: any.
  */
@@ -41,7 +41,7 @@ void access_log_stop(struct access_log **ap);
  * `why` says it. */
 int access_log_prepare(struct access_log *a, struct access_aim **out, const char *to,
     enum access_format format, char *why, size_t why_size);
-/* Takes *aim.  From the next requests on lines go there; what the output of before does not take
+/* Takes *aim.  Lines go there as soon as the thread has written what it has; what the output of before does not take
  * within two seconds is lost. */
 void access_log_turn(struct access_log *a, struct access_aim **aim);
 /* Of one that is not wanted after all; takes *aim. */

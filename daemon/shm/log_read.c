@@ -349,6 +349,13 @@ shmlog_behind(const struct shmlog_reader *r)
     return head > r->pos ? head - r->pos : 0;
 }
 
+uint64_t
+shmlog_position(const struct shmlog_reader *r)
+{
+    OBJ_CHECK(r, SHMLOG_READER_MAGIC);
+    return r->pos;
+}
+
 static int
 shmlog_check_header(struct shmlog_reader *r, size_t bytes)
 {

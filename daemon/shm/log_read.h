@@ -82,5 +82,7 @@ uint64_t shmlog_missed(const struct shmlog_reader *r);
 uint64_t shmlog_missed_reqs(const struct shmlog_reader *r);
 /* Bytes published and not yet read, as of now. */
 uint64_t shmlog_behind(const struct shmlog_reader *r);
+/* Of two readers of one log the one with more is further on. */
+uint64_t shmlog_position(const struct shmlog_reader *r);
 
 #endif
