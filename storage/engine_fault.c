@@ -240,7 +240,7 @@ fault_obj_free(struct stobj *o)
 static int
 fault_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
 {
-    struct fault *f = fault_of(o->store);
+    struct fault *f = fault_of(stobj_store(o));
 
     if (w != NULL && fault_is_held(f, w))
         return -EAGAIN;
@@ -253,13 +253,13 @@ fault_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w
         fault_notify(w);
         return -EAGAIN;
     }
-    return fault_full(o->store) ? -ENOSPC : engine_malloc.space_get(o, want, out, w);
+    return fault_full(stobj_store(o)) ? -ENOSPC : engine_malloc.space_get(o, want, out, w);
 }
 
 static int
 fault_space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
 {
-    return fault_full(o->store) ? -ENOSPC : engine_malloc.space_reserve(o, bytes, w);
+    return fault_full(stobj_store(o)) ? -ENOSPC : engine_malloc.space_reserve(o, bytes, w);
 }
 
 static void
@@ -271,7 +271,7 @@ fault_space_extend(struct stobj *o, size_t used)
 static void
 fault_space_cancel(struct stobj *o, struct waiter *w)
 {
-    struct fault *f = fault_of(o->store);
+    struct fault *f = fault_of(stobj_store(o));
     bool held;
 
     pthread_mutex_lock(&f->lock);
@@ -313,7 +313,7 @@ fault_wrap(struct lease_iter *it)
 static int
 fault_take(struct lease_iter *it, struct lease_batch *b)
 {
-    struct fault *f = fault_of(it->obj->store);
+    struct fault *f = fault_of(stobj_store(it->obj));
     int n;
 
     if (fault_once(f, FAULT_EIO)) {

@@ -31,7 +31,7 @@ struct synth {
 static struct synth *
 synth_of(struct stobj *o)
 {
-    tassert(o->store->ops == &engine_synth);
+    tassert(stobj_store(o)->ops == &engine_synth);
     return container_of(o, struct synth, base);
 }
 
@@ -68,7 +68,7 @@ static void
 synth_free_parts(struct synth *y)
 {
     if (y->parts != y->few)
-        store_put(y->base.store, y->parts, y->room * sizeof y->parts[0], CHARGE_SYNTH);
+        store_put(stobj_store(&y->base), y->parts, y->room * sizeof y->parts[0], CHARGE_SYNTH);
 }
 
 void
@@ -97,7 +97,8 @@ synth_grow(struct synth *y)
     void *p;
     int err;
 
-    err = store_get(y->base.store, room * sizeof y->parts[0], CHARGE_SYNTH, BUDGET_NO_WAIT, &p);
+    err = store_get(
+        stobj_store(&y->base), room * sizeof y->parts[0], CHARGE_SYNTH, BUDGET_NO_WAIT, &p);
     if (err < 0)
         return err;
     memcpy(p, y->parts, y->nparts * sizeof y->parts[0]);
@@ -128,7 +129,7 @@ static void
 synth_obj_free(struct stobj *o)
 {
     struct synth *y = synth_of(o);
-    struct storage *s = o->store;
+    struct storage *s = stobj_store(o);
 
     synth_free_parts(y);
     if (y->release != NULL)

@@ -102,13 +102,23 @@ kept_locate(const struct kept *k, uint64_t off)
 char *
 kept_seg(const struct kept *k, uint32_t index)
 {
-    const struct kept_dir *dir;
+    uintptr_t segs = atomic_load_explicit(&k->segs, memory_order_acquire);
+    const struct kept_dir *dir = kept_dir_of(segs);
 
-    if (index == 0)
-        return k->first;
-    dir = atomic_load_explicit(&k->dir, memory_order_acquire);
-    tassert(dir != NULL && index - 1 < dir->room);
-    return dir->seg[index - 1];
+    tassert(index < (dir != NULL ? dir->room : 1));
+    return dir != NULL ? dir->seg[index] : (char *)segs;
+}
+
+static void
+kept_set_seg(struct kept *k, uint32_t index, char *p)
+{
+    struct kept_dir *dir = kept_dir(k);
+
+    tassert(index < (dir != NULL ? dir->room : 1));
+    if (dir != NULL)
+        dir->seg[index] = p;
+    else
+        atomic_store_explicit(&k->segs, (uintptr_t)p, memory_order_release);
 }
 
 static bool
@@ -124,7 +134,7 @@ kept_embedded(const struct kept *k)
 static void
 kept_plan(struct kept *k, uint64_t length)
 {
-    const struct mem *m = &k->base.store->mem;
+    const struct mem *m = &stobj_store(&k->base)->mem;
     size_t rest = length % KEPT_SEG_MAX, border, saved;
 
     k->plan.whole = length / KEPT_SEG_MAX;
@@ -187,7 +197,7 @@ kept_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
     list_init(&f->streams_waiting);
     k->base.fill = &f->base;
     if (embed > 0) {
-        k->first = k->body;
+        kept_set_seg(k, 0, k->body);
         k->plan.embedded = true;
         kept_set_tails(k, embed, 0);
     } else {
@@ -205,19 +215,20 @@ kept_dir_size(uint32_t room)
     return sizeof(struct kept_dir) + room * sizeof(char *);
 }
 
-/* Room in the directory for segment `index`.  Readers of the old directory keep it. */
+/* Room for segment `index`.  Readers of the old directory keep it. */
 static int
 kept_dir_grow(struct kept *k, uint32_t index, struct waiter *w)
 {
-    struct kept_dir *old = atomic_load_explicit(&k->dir, memory_order_relaxed), *dir;
-    uint32_t had = old != NULL ? old->room : 0, room;
+    uintptr_t segs = atomic_load_explicit(&k->segs, memory_order_relaxed);
+    struct kept_dir *old = kept_dir_of(segs), *dir;
+    uint32_t had = old != NULL ? old->room : 1, room;
     void *p;
     int err;
 
-    if (index == 0 || index - 1 < had)
+    if (index < had)
         return 0;
-    room = had > 0 ? 2 * had : kept_planned(k) == 2 ? 1 : 4; /* two segments are the usual case */
-    err = store_get_or_wait(k->base.store, kept_dir_size(room), CHARGE_BODY, w, &p);
+    room = had > 1 ? 2 * had : kept_planned(k) == 2 ? 2 : 6; /* two segments are the usual case */
+    err = store_get_or_wait(stobj_store(&k->base), kept_dir_size(room), CHARGE_BODY, w, &p);
     if (err < 0)
         return err;
     dir = p;
@@ -225,7 +236,9 @@ kept_dir_grow(struct kept *k, uint32_t index, struct waiter *w)
     dir->room = room;
     if (old != NULL)
         memcpy(dir->seg, old->seg, had * sizeof dir->seg[0]);
-    atomic_store_explicit(&k->dir, dir, memory_order_release);
+    else
+        dir->seg[0] = (char *)segs;
+    atomic_store_explicit(&k->segs, (uintptr_t)dir + 1, memory_order_release);
     return 0;
 }
 
@@ -239,14 +252,11 @@ kept_grow(struct kept *k, struct kept_fill *f, struct waiter *w)
     err = kept_dir_grow(k, index, w);
     if (err < 0)
         return err;
-    err = store_get_or_wait(k->base.store, room, CHARGE_BODY, w, &p);
+    err = store_get_or_wait(stobj_store(&k->base), room, CHARGE_BODY, w, &p);
     if (err < 0)
         return err;
     /* No reader comes here before the extend that follows: its store of len publishes. */
-    if (index == 0)
-        k->first = p;
-    else
-        atomic_load_explicit(&k->dir, memory_order_relaxed)->seg[index - 1] = p;
+    kept_set_seg(k, index, p);
     f->nsegs++;
     f->room += room;
     return 0;
@@ -321,28 +331,19 @@ kept_space_extend(struct stobj *o, size_t used)
 void
 kept_space_cancel(struct stobj *o, struct waiter *w)
 {
-    budget_cancel(&o->store->budget, w);
+    budget_cancel(&stobj_store(o)->budget, w);
 }
 
 /* ---- Settling ---- */
-
-static void
-kept_set_seg(struct kept *k, uint32_t index, char *p)
-{
-    if (index == 0)
-        k->first = p;
-    else
-        atomic_load_explicit(&k->dir, memory_order_relaxed)->seg[index - 1] = p;
-}
 
 /* Segments in which nothing was published go back: reserved ones, and the span under way. */
 static void
 kept_put_from(struct kept *k, struct kept_fill *f, uint32_t index)
 {
     for (uint32_t i = index; i < f->nsegs; i++)
-        store_put(k->base.store, kept_seg(k, i), kept_room(k, i), CHARGE_BODY);
+        store_put(stobj_store(&k->base), kept_seg(k, i), kept_room(k, i), CHARGE_BODY);
     if (index == 0)
-        k->first = NULL;
+        kept_set_seg(k, 0, NULL);
 }
 
 /* What can be cut to where it stands. */
@@ -378,7 +379,7 @@ kept_last_room(const struct kept *k)
 static size_t
 kept_trim(struct kept *k, struct kept_fill *f)
 {
-    struct storage *s = k->base.store;
+    struct storage *s = stobj_store(&k->base);
     uint64_t len = atomic_load_explicit(&k->base.len, memory_order_relaxed);
     struct kept_place at;
     size_t used, to;
@@ -411,7 +412,7 @@ kept_spare(struct kept *k, size_t used)
 
     if (used == 0 || room > MEM_LARGE_MIN || mem_class(used) >= room)
         return NULL;
-    return store_get(k->base.store, used, CHARGE_BODY, BUDGET_QUIET, &p) < 0 ? NULL : p;
+    return store_get(stobj_store(&k->base), used, CHARGE_BODY, BUDGET_QUIET, &p) < 0 ? NULL : p;
 }
 
 /* Moves the last segment to `spare`; returns the memory that is left over.  Under the stripe,
@@ -449,7 +450,7 @@ kept_settle(struct stobj *o, enum stobj_state to)
     gone = f->streams == 0;
     pthread_mutex_unlock(stobj_lock(o));
     if (left != NULL)
-        store_put(o->store, left, left_room, CHARGE_BODY);
+        store_put(stobj_store(o), left, left_room, CHARGE_BODY);
     if (gone)
         kept_fill_free(k, f);
 }
@@ -459,7 +460,7 @@ kept_settle(struct stobj *o, enum stobj_state to)
 void
 kept_fill_free(struct kept *k, struct kept_fill *f)
 {
-    struct kept_dir *dir = atomic_load(&k->dir), *older = dir != NULL ? dir->older : NULL;
+    struct kept_dir *dir = kept_dir(k), *older = dir != NULL ? dir->older : NULL;
 
     tassert(f->streams == 0 && k->base.fill == NULL);
     tassert(list_empty(&f->streams_waiting));
@@ -468,18 +469,18 @@ kept_fill_free(struct kept *k, struct kept_fill *f)
     while (older != NULL) {
         dir = older;
         older = dir->older;
-        store_put(k->base.store, dir, kept_dir_size(dir->room), CHARGE_BODY);
+        store_put(stobj_store(&k->base), dir, kept_dir_size(dir->room), CHARGE_BODY);
     }
-    store_put(k->base.store, f, sizeof *f, CHARGE_BODY);
+    store_put(stobj_store(&k->base), f, sizeof *f, CHARGE_BODY);
 }
 
 void
 kept_free(struct stobj *o)
 {
     struct kept *k = kept_of(o);
-    struct storage *s = o->store;
+    struct storage *s = stobj_store(o);
     uint64_t len = atomic_load_explicit(&o->len, memory_order_relaxed);
-    struct kept_dir *dir = atomic_load_explicit(&k->dir, memory_order_relaxed);
+    struct kept_dir *dir = kept_dir(k);
     uint32_t last = len > 0 ? kept_locate(k, len - 1).index : 0;
 
     tassert(o->fill == NULL);

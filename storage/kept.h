@@ -24,12 +24,12 @@ enum {
     KEPT_SPLIT_WASTE = 4096,   /* less is not worth a second extent and a directory */
 };
 
-/* Pointers of the segments but the first.  Grows by copying; the old ones stay for the
- * streams until the fill goes. */
+/* Pointers of the segments, where there is more than one.  Grows by copying; the old ones stay for
+ * the streams until the fill goes. */
 struct kept_dir {
     struct kept_dir *older; /* the writer's */
     uint32_t room;          /* of seg[]; set once */
-    char *seg[];            /* [i] is segment i + 1; read no further than len says */
+    char *seg[];            /* read no further than len says */
 };
 
 /* In one word.  Tails are multiples of KEPT_TAIL_UNIT, as all classes of the allocator are. */
@@ -53,14 +53,28 @@ enum kept_trim {
 
 struct kept {
     struct stobj base;
-    /* the writer's; then immutable.  Readers look once len says that there is something. */
-    char *first;
-    _Atomic(struct kept_dir *) dir; /* NULL: one segment */
-    struct kept_plan plan;          /* set once */
-    char body[];                    /* embedded */
+    /* 0: none; the address of the only segment; or that of the directory plus 1.  The writer's, then
+     * immutable.  Readers look once len says that there is something. */
+    _Atomic uintptr_t segs;
+    struct kept_plan plan; /* set once */
+    char body[];           /* embedded */
 };
 /* A class of the allocator's, and part of what each object costs. */
-_Static_assert(sizeof(struct kept) == 64, "struct kept grew");
+_Static_assert(sizeof(struct kept) == 48, "struct kept grew");
+
+/* Of `segs`; NULL: there is no directory. */
+static inline struct kept_dir *
+kept_dir_of(uintptr_t segs)
+{
+    return (segs & 1) != 0 ? (struct kept_dir *)(segs - 1) : NULL;
+}
+
+/* For the writer, and behind it. */
+static inline struct kept_dir *
+kept_dir(const struct kept *k)
+{
+    return kept_dir_of(atomic_load_explicit(&k->segs, memory_order_relaxed));
+}
 
 /* Only while the object is FILLING, and as long as a stream is left. */
 struct kept_fill {

@@ -48,7 +48,7 @@ kept_give(struct lease_iter *it, uint64_t id)
 {
     const struct kept *k = lease_kept(it);
 
-    if (__builtin_expect(atomic_load_explicit(&k->dir, memory_order_relaxed) == NULL, 1))
+    if (__builtin_expect(kept_dir(k) == NULL, 1))
         tassert(id == kept_id(0)); /* one segment */
     else
         tassert(it->off > 0 && id <= kept_id(kept_locate(k, it->off - 1).index));
@@ -93,12 +93,12 @@ bool
 kept_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out)
 {
     const struct kept *k = container_of((struct stobj *)(uintptr_t)o, struct kept, base);
+    uintptr_t segs = atomic_load_explicit(&k->segs, memory_order_relaxed);
     uint64_t all = stobj_len(o);
 
-    if (atomic_load_explicit(&k->dir, memory_order_relaxed) != NULL || off >= all ||
-        len > all - off)
+    if (kept_dir_of(segs) != NULL || off >= all || len > all - off)
         return false;
-    *out = slice_of(k->first + off, len);
+    *out = slice_of((const char *)segs + off, len);
     return true;
 }
 

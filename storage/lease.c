@@ -39,7 +39,7 @@ lease_init(struct lease_iter *it, struct stobj *o, uint64_t off, uint64_t len, s
             goto past_end;
         }
     }
-    o->store->ops->lease_open(it);
+    stobj_store(o)->ops->lease_open(it);
     tassert(it->fns != NULL);
     return 0;
 
@@ -51,7 +51,7 @@ past_end:
 bool
 lease_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out)
 {
-    const struct engine_ops *ops = o->store->ops;
+    const struct engine_ops *ops = stobj_store(o)->ops;
 
     return stobj_state(o) == STOBJ_SETTLED && ops->borrow != NULL && ops->borrow(o, off, len, out);
 }

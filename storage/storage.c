@@ -29,6 +29,33 @@ storage_count(_Atomic uint64_t *counter)
 
 /* ---- Stores ---- */
 
+struct storage *storage_all[STORAGE_MAX];
+static pthread_mutex_t storage_all_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* False: there are too many. */
+static bool
+storage_enlist(struct storage *s)
+{
+    unsigned n = 0;
+
+    pthread_mutex_lock(&storage_all_lock);
+    while (n < STORAGE_MAX && storage_all[n] != NULL)
+        n++;
+    if (n < STORAGE_MAX)
+        storage_all[n] = s;
+    pthread_mutex_unlock(&storage_all_lock);
+    s->number = n;
+    return n < STORAGE_MAX;
+}
+
+static void
+storage_strike(const struct storage *s)
+{
+    pthread_mutex_lock(&storage_all_lock);
+    storage_all[s->number] = NULL;
+    pthread_mutex_unlock(&storage_all_lock);
+}
+
 static const struct engine_ops *
 storage_find_engine(const char *name)
 {
@@ -78,17 +105,22 @@ storage_open(struct storage **out, const struct conf_storage *conf)
     s = storage_new(conf, ops);
     if (s == NULL)
         return -ENOMEM;
-    err = mem_open(&s->mem);
+    err = storage_enlist(s) ? 0 : -ENOMEM;
     if (err < 0)
         goto fail;
+    err = mem_open(&s->mem);
+    if (err < 0)
+        goto strike;
     err = ops->open != NULL ? ops->open(s) : 0;
-    if (err < 0) {
-        mem_close(&s->mem);
-        goto fail;
-    }
+    if (err < 0)
+        goto close;
     *out = s;
     return 0;
 
+close:
+    mem_close(&s->mem);
+strike:
+    storage_strike(s);
 fail:
     storage_delete(s);
     return err;
@@ -105,6 +137,7 @@ storage_close(struct storage **sp)
     if (s->ops->close != NULL)
         s->ops->close(s);
     mem_close(&s->mem);
+    storage_strike(s);
     storage_delete(s);
 }
 
@@ -263,7 +296,7 @@ storage_good_size(const struct storage *s, size_t size)
 void
 stobj_init(struct stobj *o, struct storage *s, enum stobj_kind kind, enum stobj_state state)
 {
-    *o = (struct stobj){.magic = STOBJ_MAGIC, .kind = (uint8_t)kind, .store = s};
+    *o = (struct stobj){.magic = STOBJ_MAGIC, .kind = (uint8_t)kind & 15, .store = s->number & 15};
     atomic_init(&o->state, (uint8_t)state);
     atomic_init(&o->refs, STOBJ_OWNER);
     atomic_init(&o->len, 0);
@@ -341,13 +374,15 @@ stobj_ref(struct stobj *o)
 static void
 stobj_release(struct stobj *o, uint64_t what)
 {
-    struct storage *s = o->store; /* read now: once counted down, o may be gone */
+    unsigned store = o->store; /* read now: once counted down, o may be gone */
+    struct storage *s;
     uint64_t had = atomic_fetch_sub_explicit(&o->refs, what, memory_order_acq_rel);
 
     tassert(had >= what);
     if (had != what)
         return;
     tassert(atomic_load(&o->state) != STOBJ_FILLING);
+    s = storage_all[store];
     s->ops->obj_free(o);
     atomic_fetch_sub(&s->objects, 1); /* after the free: storage_close() counts on it */
 }
@@ -359,7 +394,7 @@ stobj_settle(struct stobj *o, enum stobj_state to, int err)
     o->err = (int8_t)err;
     if (o->fill != NULL)
         o->fill->span.len = 0;
-    o->store->ops->settle(o, to);
+    stobj_store(o)->ops->settle(o, to);
     tassert(stobj_state(o) == to);
 }
 
@@ -414,38 +449,38 @@ void
 stobj_wake_writer(struct stobj *o)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
-    if (o->store->ops->wake != NULL)
-        o->store->ops->wake(o);
+    if (stobj_store(o)->ops->wake != NULL)
+        stobj_store(o)->ops->wake(o);
 }
 
 void
 stobj_shut_window(struct stobj *o)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
-    if (o->store->ops->shut != NULL)
-        o->store->ops->shut(o);
+    if (stobj_store(o)->ops->shut != NULL)
+        stobj_store(o)->ops->shut(o);
 }
 
 void
 stobj_press_window(struct stobj *o)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
-    if (o->store->ops->press != NULL)
-        o->store->ops->press(o);
+    if (stobj_store(o)->ops->press != NULL)
+        stobj_store(o)->ops->press(o);
 }
 
 uint64_t
 stobj_window_start(const struct stobj *o)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
-    return o->store->ops->start != NULL ? o->store->ops->start(o) : 0;
+    return stobj_store(o)->ops->start != NULL ? stobj_store(o)->ops->start(o) : 0;
 }
 
 bool
 stobj_contains(struct stobj *o, const char *ptr, size_t len)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
-    return o->store->ops->contains(o, ptr, len);
+    return stobj_store(o)->ops->contains(o, ptr, len);
 }
 
 /* ---- The writer ---- */
@@ -469,10 +504,10 @@ space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
     tassert(want > 0);
     span = &o->fill->span;
     if (span->len == 0) {
-        err = o->store->ops->space_get(o, want, span, w);
+        err = stobj_store(o)->ops->space_get(o, want, span, w);
         if (err < 0) {
             span->len = 0;
-            return storage_answer(o->store, err, w);
+            return storage_answer(stobj_store(o), err, w);
         }
         tassert(span->len > 0);
         tassert(span->len <= want);
@@ -488,8 +523,8 @@ space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
 
     space_check(o);
     tassert(o->fill->span.len == 0);
-    err = o->store->ops->space_reserve(o, bytes, w);
-    return err < 0 ? storage_answer(o->store, err, w) : 0;
+    err = stobj_store(o)->ops->space_reserve(o, bytes, w);
+    return err < 0 ? storage_answer(stobj_store(o), err, w) : 0;
 }
 
 void
@@ -499,7 +534,7 @@ space_extend(struct stobj *o, size_t used)
     tassert(used <= o->fill->span.len); /* which is 0 when no span is outstanding */
     o->fill->span.len = 0;
     if (used > 0)
-        o->store->ops->space_extend(o, used);
+        stobj_store(o)->ops->space_extend(o, used);
 }
 
 void
@@ -523,7 +558,7 @@ space_cancel(struct stobj *o, struct waiter *w)
     tassert(w != NULL);
     /* Only the home loop arms, and it is here: what is not ARMED now needs no lock. */
     if (waiter_state(w) == WAITER_ARMED)
-        o->store->ops->space_cancel(o, w);
+        stobj_store(o)->ops->space_cancel(o, w);
     tassert(waiter_state(w) != WAITER_ARMED);
 }
 
@@ -562,7 +597,7 @@ int
 stobj_synth_add(struct stobj *o, struct slice bytes)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
-    tassert(o->store->ops->add != NULL);
+    tassert(stobj_store(o)->ops->add != NULL);
     tassert(bytes.ptr != NULL || bytes.len == 0);
-    return storage_answer(o->store, o->store->ops->add(o, bytes), NULL);
+    return storage_answer(stobj_store(o), stobj_store(o)->ops->add(o, bytes), NULL);
 }

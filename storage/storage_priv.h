@@ -18,8 +18,9 @@
 #include "storage/mem.h"
 
 enum {
-    STORAGE_STRIPES = 64
-}; /* objects being filled at a time are hundreds, not millions */
+    STORAGE_STRIPES = 64, /* objects being filled at a time are hundreds, not millions */
+    STORAGE_MAX = 16,     /* stores of a process: an object knows its own by number */
+};
 
 struct stripe {
     _Alignas(64) pthread_mutex_t lock;
@@ -29,6 +30,7 @@ struct stripe {
 struct storage {
     uint32_t magic;
     /* set once at open */
+    unsigned number;
     const struct engine_ops *ops;
     const struct conf_storage *conf; /* borrowed */
     struct mem mem;
@@ -55,14 +57,26 @@ struct stobj_fill {
 struct stobj {
     uint32_t magic;
     _Atomic uint8_t state; /* enum stobj_state; once not FILLING, never changes */
-    uint8_t kind;          /* set once */
+    uint8_t kind : 4;      /* set once */
+    uint8_t store : 4;     /* set once: stobj_store() */
     int8_t err;            /* the writer's; of space_fail, for a core dump to show */
     uint8_t own;           /* the engine's */
     _Atomic uint64_t refs;
-    struct storage *store;   /* set once; borrowed */
     _Atomic uint64_t len;    /* published; stored by the writer only */
     struct stobj_fill *fill; /* NULL when the engine is through with it */
 };
+
+_Static_assert(STORAGE_MAX <= 1 << 4, "a number has room");
+
+/* By number: set by storage_open() until storage_close(), before any object and behind all of them. */
+extern struct storage *storage_all[STORAGE_MAX];
+
+/* Borrowed. */
+static inline struct storage *
+stobj_store(const struct stobj *o)
+{
+    return storage_all[o->store];
+}
 
 void stobj_init(struct stobj *o, struct storage *s, enum stobj_kind kind, enum stobj_state state);
 /* The only place that changes the state: FILLING becomes SETTLED or FAILED. */
@@ -80,7 +94,7 @@ void engine_synth_own(struct stobj *o, void (*release)(void *owner), void *owner
 static inline pthread_mutex_t *
 stobj_lock(const struct stobj *o)
 {
-    return &o->store->stripes[((uintptr_t)o >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 58].lock;
+    return &stobj_store(o)->stripes[((uintptr_t)o >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 58].lock;
 }
 
 /* Charged memory.  `size` is charged as its cost; *out is written only when 0 is answered. */

@@ -97,7 +97,7 @@ window_free(struct stobj *o)
 {
     struct window *w = window_of(o);
     enum charge what = window_charge(o->kind);
-    struct storage *s = o->store;
+    struct storage *s = stobj_store(o);
 
     tassert(w->iters == 0 && w->standing == 0 && w->claims == 0);
     tassert(list_empty(&w->readers) && list_empty(&w->refused));
@@ -123,7 +123,7 @@ window_seg_bytes(const struct window_seg *seg)
 static size_t
 window_seg_cost(const struct window *w, const struct window_seg *seg)
 {
-    return mem_cost(&w->base.store->mem, window_seg_bytes(seg));
+    return mem_cost(&stobj_store(&w->base)->mem, window_seg_bytes(seg));
 }
 
 void
@@ -141,7 +141,7 @@ window_drop(struct window *w, struct window_seg *seg)
     list_del(&seg->link);
     w->held -= window_seg_cost(w, seg);
     OBJ_BURY(seg);
-    store_put(w->base.store, seg, window_seg_bytes(seg), window_charge(w->base.kind));
+    store_put(stobj_store(&w->base), seg, window_seg_bytes(seg), window_charge(w->base.kind));
     window_wake_writer(w);
 }
 
@@ -357,10 +357,10 @@ window_grow(struct window *w, struct waiter *waiter)
     void *p;
     int err;
 
-    if (!window_make_room(w, mem_cost(&w->base.store->mem, size), waiter))
+    if (!window_make_room(w, mem_cost(&stobj_store(&w->base)->mem, size), waiter))
         return -EAGAIN;
     do /* may evict: not under lock */
-        err = store_get(w->base.store, size, what, window_how(w, size), &p);
+        err = store_get(stobj_store(&w->base), size, what, window_how(w, size), &p);
     while ((err == -EAGAIN || err == -ENOSPC) && window_give_way(w));
     if (err == -EAGAIN || err == -ENOSPC) {
         /* The store is full.  The returns of our own readers are sure to come; and who holds
@@ -369,7 +369,7 @@ window_grow(struct window *w, struct waiter *waiter)
             return -EAGAIN;
         if (size > WINDOW_SEG_FORCED)
             size = WINDOW_SEG_FORCED;
-        err = store_get(w->base.store, size, what, BUDGET_FORCE, &p);
+        err = store_get(stobj_store(&w->base), size, what, BUDGET_FORCE, &p);
     }
     if (err == 0)
         window_append(w, p, size);

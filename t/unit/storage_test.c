@@ -156,7 +156,7 @@ TEST(space, a_small_body_lives_inside_its_object)
     store_close(s);
 }
 
-/* Both are a class of 64 bytes then, and those are handed out one behind the other. */
+/* Both are of one class then, and those are handed out one behind the other. */
 TEST(space, a_segment_may_lie_right_behind_its_object)
 {
     struct storage *s = store_open("malloc", 8 * MIB, NULL);
