@@ -39,6 +39,7 @@
     X(STALE, "stale", "it was stale when it arrived, and may not be used so")                      \
     /* not fresh_judge()'s: what else keeps a response out */                                      \
     X(POLICY, "policy", "the policy said so: beresp.uncacheable, or return(pass(...))")            \
+    X(SET_COOKIE, "set-cookie", "it has Set-Cookie, which builtin.vcl keeps out")                  \
     X(TOO_LARGE, "too-large", "its body is larger than max_object_size")                           \
     X(NO_ROOM, "no-room", "there was no room for it, and none could be made")
 

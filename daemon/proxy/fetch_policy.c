@@ -313,7 +313,7 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
         v->v.ttl_ms = v->grace_ms = v->keep_ms = 0;
     v->came = head;
     v->beresp = NULL;
-    v->touched = v->whole = v->ttl_said = false;
+    v->touched = v->whole = v->ttl_said = v->by_builtin = false;
     v->tags = NULL;
     v->absent_ms = 0;
     v->absent_said_ms = FETCH_UNSAID;
@@ -350,6 +350,40 @@ fetch_policy_merged(struct fetch *f, const struct http_head *merged, const struc
     fetch_policy_start(f, merged);
 }
 
+const struct http_head *
+fetch_policy_head(const struct fetch *f, const struct http_head *came)
+{
+    return f->vcl->touched ? &f->vcl->beresp->head : came;
+}
+
+/* Did what ran last end where builtin.vcl keeps a response out? */
+static bool
+fetch_policy_ended_in_builtin(const struct fetch *f)
+{
+    const struct policy *pol = f->vcl->use->policy;
+    const struct vcl_run *run = &f->proxy->run;
+    struct vcl_place last;
+
+    if (policy_is_trivial(pol, VCL_SUB_BACKEND_RESPONSE) || run->ntrace == 0)
+        return false;
+    vcl_place(pol->vcl, run->trace[run->ntrace - 1], &last);
+    return strcmp(last.file, "builtin.vcl") == 0 && strcmp(last.sub, "vcl_beresp_hitmiss") == 0;
+}
+
+/* What the policy keeps out without a word of its own, builtin.vcl does: then the response says why. */
+static enum fresh_refusal
+fetch_policy_refusal(struct fetch *f)
+{
+    const struct fetch_policy *p = f->vcl;
+    const struct http_head *came = fetch_policy_head(f, p->came);
+
+    if (!p->by_builtin)
+        return FRESH_REFUSE_POLICY;
+    if (p->v.refusal != FRESH_REFUSE_NONE)
+        return p->v.refusal;
+    return http_has(came, HTTP_F_SET_COOKIE) ? FRESH_REFUSE_SET_COOKIE : FRESH_REFUSE_STALE;
+}
+
 /* The verdict that the policy's words make. */
 static void
 fetch_policy_judge(struct fetch *f)
@@ -377,15 +411,9 @@ fetch_policy_judge(struct fetch *f)
     if (v->storable)
         v->refusal = FRESH_REFUSE_NONE;
     else if (p->uncacheable || p->hitpass_ms != FETCH_UNSAID)
-        v->refusal = FRESH_REFUSE_POLICY;
+        v->refusal = fetch_policy_refusal(f);
     else if (!p->forbidden) /* else it is the core's */
         v->refusal = FRESH_REFUSE_STALE;
-}
-
-const struct http_head *
-fetch_policy_head(const struct fetch *f, const struct http_head *came)
-{
-    return f->vcl->touched ? &f->vcl->beresp->head : came;
 }
 
 /* With was_304 the merged head, already judged, is f->vcl->came. */
@@ -399,6 +427,7 @@ fetch_policy_response(struct fetch *f, const struct http_head *head)
         fetch_policy_begin(f, head);
     act = fetch_policy_run(f, VCL_SUB_BACKEND_RESPONSE);
     d = f->proxy->run.duration_s;
+    f->vcl->by_builtin = act == VCL_ACT_DELIVER && fetch_policy_ended_in_builtin(f);
     if (act == VCL_ACT_PASS && !f->vcl->uncacheable)
         f->vcl->hitpass_ms = d < 0 ? f->vcl->v.ttl_ms : policy_ms(d);
     if (act != VCL_ACT_DELIVER && act != VCL_ACT_PASS)
@@ -450,7 +479,7 @@ fetch_begin_error(struct fetch *f)
     v->nbody = 0;
     v->v = (struct fresh_verdict){.refusal = FRESH_REFUSE_NO_FRESHNESS, .stale_if_error_ms = -1};
     v->grace_ms = v->keep_ms = 0;
-    v->forbidden = false;
+    v->forbidden = v->by_builtin = false;
     v->uncacheable = f->kind != FETCH_FOR_CACHE;
     f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
     f->received_ms = f->proxy->loop->clock.wall_ms;

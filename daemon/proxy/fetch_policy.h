@@ -44,6 +44,7 @@ struct fetch_policy {
     bool over;        /* abandoned, or failed: no more questions */
     bool forbidden;   /* by RFC 9111 3, to be stored */
     bool uncacheable; /* beresp.uncacheable */
+    bool by_builtin;  /* vcl_backend_response ended in builtin.vcl, which keeps it out */
     bool whole;       /* beresp.do_stream is false */
     bool was_304, bgfetch, hitmiss, hitpass, no_body;
     bool retry_connect;

@@ -433,6 +433,19 @@ class WithPolicy(Why):
         self.assertEqual(said["now"], "hit-for-pass")
         self.assertEqual(said["stored"][0]["state"], "hit-for-pass")
 
+    def test_what_the_builtin_policy_keeps_out_is_not_the_policys_word(self):
+        for n, (fields, words) in enumerate((
+                ({"Set_Cookie": "a=b", "Cache_Control": "max-age=600"}, "it has Set-Cookie"),
+                ({"Cache_Control": "no-store"}, "Cache-Control says no-store"),
+                ({"Cache_Control": "private"}, "Cache-Control says private"),
+                ({"Cache_Control": "max-age=600", "Vary": "*"}, "Vary: * matches no other request"),
+                ({"Cache_Control": "max-age=0"}, "it was stale when it arrived"))):
+            path = target(f"kept-out-{n}", **fields)
+            self.fetch(path)
+            said = self.why(path)
+            self.assertEqual(said["now"], "hit-for-miss", fields)
+            self.assertIn(words, said["words"])
+
     def test_what_it_says_of_a_hit_is_told(self):
         self.fetch("/hit-refused?Cache-Control=max-age%3D600")
         self.fetch("/hit-refused", status=404)
