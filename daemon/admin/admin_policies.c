@@ -201,17 +201,27 @@ admin_do_label_unset(struct admin_call *c)
     policies_answer(c, policies_unlabel(policies_of(c), c->name), c->name, "discarded");
 }
 
+/* `headers` is an array of "Name: value", or NULL. */
 static void
-policies_purge(struct admin_call *c, struct slice url, bool soft)
+policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bool soft)
 {
+    struct why_field fields[WHY_FIELDS_MAX];
+    unsigned nfields = 0;
     const char *why = NULL;
     unsigned how_many = 0;
-    char *absolute = admin_absolute(c->admin, url);
     int err = TERR_NOMEM;
+    const json_t *field;
+    char *absolute;
     json_t *o;
+    size_t i;
 
+    json_array_foreach(headers, i,
+        field) if (!admin_take_field(c, fields, &nfields,
+                       slice_str(json_is_string(field) ? json_string_value(field) : ""))) return;
+    absolute = admin_absolute(c->admin, url);
     if (absolute != NULL)
-        err = policies_purge_url(policies_of(c), slice_str(absolute), soft, &how_many, &why);
+        err = policies_purge_url(
+            policies_of(c), slice_str(absolute), fields, nfields, soft, &how_many, &why);
     if (err != 0) {
         admin_fail(c, err == TERR_SYNTAX ? 400 : 503,
             "as in http://www.example.com/path, or a path", "%s",
@@ -228,9 +238,9 @@ policies_purge(struct admin_call *c, struct slice url, bool soft)
 void
 admin_do_purge(struct admin_call *c)
 {
-    static const char *const members[] = {"url", "tag", "tags", "soft", NULL};
+    static const char *const members[] = {"url", "headers", "tag", "tags", "soft", NULL};
     json_t *o = admin_body(c, members);
-    const json_t *soft, *tag, *tags, *url;
+    const json_t *soft, *tag, *tags, *url, *headers;
 
     if (o == NULL)
         return;
@@ -238,14 +248,18 @@ admin_do_purge(struct admin_call *c)
     tag = json_object_get(o, "tag");
     tags = json_object_get(o, "tags");
     url = json_object_get(o, "url");
+    headers = json_object_get(o, "headers");
     if (soft != NULL && !json_is_boolean(soft)) {
         admin_fail(c, 400, NULL, "the member 'soft' must be true or false");
     } else if ((url != NULL) + (tag != NULL) + (tags != NULL) != 1) {
         admin_fail(c, 400, NULL, "the body must have one of the members 'url', 'tag' and 'tags'");
+    } else if (headers != NULL && (url == NULL || !json_is_array(headers))) {
+        admin_fail(c, 400, "as in \"headers\": [\"X-Language: de\"]",
+            "the member 'headers' must be a list, of fields of a request for 'url'");
     } else if (url == NULL) {
         admin_purge_tags(c, tag != NULL ? tag : tags, json_is_true(soft));
     } else if (admin_member(c, o, "url") != NULL) {
-        policies_purge(c, slice_str(json_string_value(url)), json_is_true(soft));
+        policies_purge(c, slice_str(json_string_value(url)), headers, json_is_true(soft));
     }
     json_decref(o);
 }

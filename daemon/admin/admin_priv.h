@@ -8,6 +8,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/base/waiter.h"
+#include "daemon/proxy/why.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/latency.h"
 #include "storage/storage.h"
@@ -119,6 +120,9 @@ void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
 /* admin_why.c: a URL as it is asked for.  A path alone is on the host that a client names who knows
  * nothing but our first listener's address.  Freed by the caller; NULL: no memory. */
 char *admin_absolute(const struct admin *a, struct slice url);
+/* admin_why.c: one more field of a request, "Name: value", borrowed.  False: answered. */
+bool admin_take_field(
+    struct admin_call *c, struct why_field fields[WHY_FIELDS_MAX], unsigned *n, struct slice text);
 /* admin_schema.c: into the schemas of the OpenAPI description; what a route answers, as one. */
 void admin_put_schemas(json_t *to);
 json_t *admin_schema_of(const struct admin_route *r);

@@ -44,7 +44,7 @@
     X(GET, "/v1/bans", bans, "", "Bans, the newest first")                                         \
     X(POST, "/v1/bans", ban_add, "expression=string!",                                             \
       "{\"expression\": TEXT}: objects that match are not used any more")                          \
-    X(POST, "/v1/purge", purge, "url=string tag=string tags=array soft=boolean",                   \
+    X(POST, "/v1/purge", purge, "url=string headers=array tag=string tags=array soft=boolean",                   \
       "{\"url\": URL}, {\"tag\": TAG} or {\"tags\": [TAG, ...]}, and \"soft\": what is stored under "  \
       "the URL (a path: on our address), or has one of the tags, leaves, or, soft, becomes stale; how many") \
     X(GET, "/v1/backends", backends, "", "Backends, their health, what their probes saw; directors and their members")       \

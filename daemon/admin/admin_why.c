@@ -41,17 +41,18 @@ why_decode(char *text, size_t *len)
     return true;
 }
 
-static bool
-why_take_field(struct admin_call *c, struct why_asked *a, struct slice text)
+bool
+admin_take_field(
+    struct admin_call *c, struct why_field fields[WHY_FIELDS_MAX], unsigned *n, struct slice text)
 {
     const char *colon = memchr(text.ptr, ':', text.len);
-    struct why_field *f = &a->fields[a->nfields];
+    struct why_field *f = &fields[*n];
 
     if (colon == NULL || colon == text.ptr)
-        admin_fail(c, 400, "header=Accept-Encoding:gzip",
+        admin_fail(c, 400, "as in 'Accept-Encoding: gzip'",
             "'%.*s' is no field: a name, a colon, a value", text.len > 64 ? 64 : (int)text.len,
             text.ptr);
-    else if (a->nfields == WHY_FIELDS_MAX)
+    else if (*n == WHY_FIELDS_MAX)
         admin_fail(c, 400, NULL, "more than %d fields", WHY_FIELDS_MAX);
     if (c->status != 0)
         return false;
@@ -59,7 +60,7 @@ why_take_field(struct admin_call *c, struct why_asked *a, struct slice text)
     f->value = slice_of(colon + 1, text.len - f->name.len - 1);
     while (f->value.len > 0 && f->value.ptr[0] == ' ')
         f->value = slice_of(f->value.ptr + 1, f->value.len - 1);
-    a->nfields++;
+    ++*n;
     return true;
 }
 
@@ -78,7 +79,7 @@ why_take(struct admin_call *c, struct why_asked *a, char *text, size_t len)
         return false;
     }
     if (slice_eq(name, SLICE_LIT("header")))
-        return why_take_field(c, a, slice_of(value, value_len));
+        return admin_take_field(c, a->fields, &a->nfields, slice_of(value, value_len));
     if (slice_eq(name, SLICE_LIT("url"))) {
         a->url = slice_of(value, value_len);
         return true;

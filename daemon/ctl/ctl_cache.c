@@ -30,7 +30,15 @@ purge_ask(struct ctl *c, json_t *body)
 int
 ctl_purge(struct ctl *c)
 {
-    return purge_ask(c, json_pack("{sssb}", "url", c->args[0], "soft", (int)c->soft));
+    json_t *body = json_pack("{sssb}", "url", c->args[0], "soft", (int)c->soft);
+    json_t *fields = json_array();
+
+    for (int i = 1; i < c->nargs; i++)
+        json_array_append_new(fields, json_string(c->args[i]));
+    if (c->nargs > 1)
+        json_object_set(body, "headers", fields);
+    json_decref(fields);
+    return purge_ask(c, body);
 }
 
 int

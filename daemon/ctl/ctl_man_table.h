@@ -44,6 +44,7 @@
     X("why", "URL", "absolute, or a path on the first listener's address")                         \
     X("why", "FIELD", "a field of the request, as 'Accept-Encoding: gzip'; 32 at most")            \
     X("purge", "URL", "as clients ask for it, absolute; or a path on the first listener's address") \
+    X("purge", "FIELD", "a field of the request that vcl_hash looks at; 32 at most")               \
     X("", "--soft", "what is hit stays, stale, until it has been fetched anew")                    \
     X("purge-tag", "TAG", "one of a response's tags; 256 at most")                                 \
     X("ban", "EXPRESSION",                                                                         \

@@ -43,10 +43,12 @@
       "    tarnctl why http://www.example.com/page 'Accept-Encoding: gzip' 'Cookie: a=b'\n"        \
       "The policy and the cache are really asked, and nothing is changed, counted or fetched.\n",   \
       "what a request for URL would come to now, and why; what is stored")                         \
-    X("purge", "[--soft] URL", 1, 1, purge,                                                        \
+    X("purge", "[--soft] URL [FIELD...]", 1, 33, purge,                                                        \
       "URL is absolute, as clients ask for it: http://www.example.com/page, or https:// where a\n" \
       "trusted proxy says so (trusted_proxies); or a path on the first listener's address, as\n"  \
       "`why` takes it, and then it says which URL that was.  All variants go.\n"                  \
+      "Where the policy's vcl_hash looks at the request, FIELDs of one say which:\n"              \
+      "    tarnctl purge http://www.example.com/page 'X-Language: de'\n"                           \
       "With --soft they stay, stale, until they have been fetched anew.\n",                        \
       "what is stored under URL leaves")                                                           \
     X("purge-tag", "[--soft] TAG...", 1, 256, purge_tag,                                           \

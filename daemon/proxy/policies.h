@@ -28,6 +28,7 @@ struct policy_set;
 struct registry;
 struct storage;
 struct vcl_error;
+struct why_field;
 
 /* Policies are loaded with the registry's upstreams.  Borrows everything until policies_close; cache and storage NULL: to check texts.  No policy is
  * active. */
@@ -72,10 +73,10 @@ int policies_boot(struct policies *ps);
  * `u`, which is held, from now on.  As policies_load_file(); then nothing has changed. */
 int policies_reload(
     struct policies *ps, struct upstreams *u, struct vcl_error **errors, const char **why);
-/* What a request for this URL ("http://host/path") is stored under, by the active policy's vcl_hash,
- * is purged.  0 and how many; TERR_SYNTAX: *why. */
-int policies_purge_url(
-    struct policies *ps, struct slice url, bool soft, unsigned *how_many, const char **why);
+/* What a request for this URL ("http://host/path") with these fields is stored under, by the active
+ * policy's vcl_hash, is purged.  0 and how many; TERR_SYNTAX: *why. */
+int policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
+    unsigned nfields, bool soft, unsigned *how_many, const char **why);
 /* Frees what has been discarded and left by everybody.  Once a second. */
 void policies_tick(struct policies *ps);
 

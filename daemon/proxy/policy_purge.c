@@ -2,10 +2,11 @@
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
 #include "daemon/proxy/nobody.h"
+#include "daemon/proxy/why.h"
 
 int
-policies_purge_url(
-    struct policies *ps, struct slice url, bool soft, unsigned *how_many, const char **why)
+policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
+    unsigned nfields, bool soft, unsigned *how_many, const char **why)
 {
     struct nobody *w;
     struct req *r;
@@ -14,6 +15,13 @@ policies_purge_url(
     if (err != 0)
         return err;
     r = &w->req;
+    for (unsigned i = 0; i < nfields && err == 0; i++)
+        err = nobody_set(w, fields[i].name, fields[i].value);
+    if (err != 0) {
+        *why = err == TERR_SYNTAX ? "a field's name or value is not valid" : NULL;
+        nobody_free(&w);
+        return err;
+    }
     if (ps->active != NULL && !ps->active->hashes_as_builtin) {
         *why = "vcl_hash failed for this url";
         err = req_policy_key(r) == 0 ? 0 : TERR_SYNTAX;

@@ -171,8 +171,8 @@ admin: {{address: "{admin}"{more}}}
         self.assertEqual(described, routes)
         purge = told["paths"]["/v1/purge"]["post"]["requestBody"]
         schema = purge["content"]["application/json"]["schema"]
-        self.assertEqual(schema["properties"], {"url": {"type": "string"}, "tag": {"type": "string"},
-                                                "tags": {"type": "array"},
+        self.assertEqual(schema["properties"], {"url": {"type": "string"}, "headers": {"type": "array"},
+                                                "tag": {"type": "string"}, "tags": {"type": "array"},
                                                 "soft": {"type": "boolean"}})
         self.assertEqual(schema["required"], [])
         load = told["paths"]["/v1/policies/{name}"]["put"]

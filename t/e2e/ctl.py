@@ -279,7 +279,7 @@ class Alone(unittest.TestCase):
                            (("vcl",), "tarnctl vcl load [--use] NAME FILE"),
                            (("vcl", "lod"), "tarnctl vcl load [--use] NAME FILE"),
                            (("purge",), "tarnctl purge [--soft] URL"),
-                           (("purge", "a", "b"), "tarnctl purge [--soft] URL"),
+                           (("purge",), "tarnctl purge [--soft] URL [FIELD...]"),
                            (("purge", "--limit", "3", "x"), "tarnctl purge has no --limit: tarnctl purge [--soft] URL"),
                            (("--nope",), "--nope"), (("completion", "csh"), "bash, zsh or fish"),
                            (("--token-file", "/nowhere", "status"), "/nowhere")):

@@ -66,6 +66,9 @@ sub vcl_recv {
 }
 sub vcl_hash {
     hash_data(regsub(req.url, "[?].*", ""));
+    if (req.http.X-Tongue) {
+        hash_data(req.http.X-Tongue);
+    }
     return (lookup);
 }
 sub vcl_hit {
@@ -416,6 +419,19 @@ class WithPolicy(Why):
         self.assertIn("/one", said["key"])
         self.assertNotIn("query", said["key"])
         self.assertEqual(self.decided(said, "vcl_hash")[0][0], "lookup")
+
+    def test_a_purge_by_url_is_for_the_key_of_such_a_request(self):
+        path, asked = target("tongues", Cache_Control="max-age=600"), "X-Tongue: de"
+        self.fetch(path)
+        self.fetch(path, asked)
+        self.assertIn("1 response has left", self.ctl("purge", f"http://{HOST}{path}"))
+        self.assertEqual((self.why(path)["now"], self.why(path, asked)["now"]), ("miss", "hit"))
+        self.assertIn("1 response has left", self.ctl("purge", f"http://{HOST}{path}", asked))
+        self.assertEqual(self.why(path, asked)["now"], "miss")
+        self.assertIn("is no field", self.ctl("purge", f"http://{HOST}{path}", "Nonsense", status=REFUSED))
+        for body in ('{"url": "/x", "headers": "X: y"}', '{"tag": "x", "headers": ["X: y"]}',
+                     '{"url": "/x", "headers": [1]}', '{"url": "/x", "headers": ["Bad Name: y"]}'):
+            self.assertEqual(self.api("POST", "/v1/purge", body)[0], 400, body)
 
     def test_a_ttl_of_its_own_is_told(self):
         self.fetch("/short")

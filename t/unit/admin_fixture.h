@@ -217,10 +217,12 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
 }
 
 int
-policies_purge_url(
-    struct policies *ps, struct slice url, bool soft, unsigned *how_many, const char **why)
+policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
+    unsigned nfields, bool soft, unsigned *how_many, const char **why)
 {
     (void)ps;
+    (void)fields;
+    (void)nfields;
     snprintf(said.purged, sizeof(said.purged), "%.*s", (int)url.len, url.ptr);
     said.soft = soft;
     *how_many = 1;
