@@ -1,7 +1,9 @@
 /* main.c -- the command line. */
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "conf/conf.h"
 #include "daemon/base/hash.h"
@@ -109,6 +111,15 @@ main_check_policy(const struct conf *conf)
     return n > 0 ? 2 : 0;
 }
 
+/* Descriptors 0 to 2 are what they are for, or nothing: what we open next is none of them. */
+static void
+main_fill_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            _exit(1);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -125,6 +136,7 @@ main(int argc, char **argv)
     bool test = false, supervise = false;
     int c, status;
 
+    main_fill_descriptors();
     while ((c = getopt_long(argc, argv, "c:SthV", options, NULL)) != -1) {
         switch (c) {
         case 'c':

@@ -95,6 +95,11 @@ supervise_on_ready(struct supervisor *s, struct child *c, const char *line)
     s->held = c->held;
     c->held = NULL;
     c->role = CHILD_SERVING;
+    if (s->hup_due)
+        kill(c->pid, SIGHUP);
+    if (s->usr1_due)
+        kill(c->pid, SIGUSR1);
+    s->hup_due = s->usr1_due = false;
     c->ready_ms = s->now_ms;
     c->silent_ms = 0;
     if (!s->ready_said) {
@@ -275,9 +280,11 @@ supervise_on_signal(struct supervisor *s, int sig)
             kill(s->checker, SIGKILL);
         break;
     case SIGHUP:
+        s->hup_due = supervise_find(s, CHILD_STARTING) != NULL; /* it may have read its file */
         supervise_tell(s, CHILD_SERVING, SIGHUP);
         break;
     case SIGUSR1:
+        s->usr1_due = supervise_find(s, CHILD_STARTING) != NULL; /* and opened its log */
         supervise_tell(s, CHILD_SERVING, SIGUSR1);
         supervise_tell(s, CHILD_RETIRING, SIGUSR1);
         break;
@@ -382,6 +389,17 @@ supervise_open(struct supervisor *s, char **argv, const char *conf)
     return upgrade_adopt(s);
 }
 
+/* Heirs, as soon as they have freed what they were left with; a machine that goes down does not wait
+ * for long. */
+static void
+supervise_bury(void)
+{
+    const struct timespec nap = {.tv_nsec = 10 * 1000000};
+
+    for (unsigned i = 0; i < SUPERVISE_BURY_MS / 10 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
+        nanosleep(&nap, NULL);
+}
+
 int
 supervise_run(char **argv, const char *conf)
 {
@@ -392,6 +410,7 @@ supervise_run(char **argv, const char *conf)
         return 1;
     while (!s->ended)
         supervise_turn(s);
+    supervise_bury();
     held_release(&s->held, NULL, true);
     free(s->program);
     close(s->signals);

@@ -19,6 +19,7 @@ enum {
     SUPERVISE_WATCHDOG_MIN_MS = 3000, /* beats come once a second, and machines are busy */
     SUPERVISE_BACKOFF_MS = 100,       /* before the second start in a row; then it doubles */
     SUPERVISE_BACKOFF_MAX_MS = 30000,
+    SUPERVISE_BURY_MS = 5000,    /* at the end, for heirs (heir.h) */
     SUPERVISE_TEXT_MAX = 120000, /* bytes of a variable: the kernel's MAX_ARG_STRLEN is 128 KiB */
 };
 
@@ -59,6 +60,7 @@ struct supervisor {
     uint64_t now_ms, restart_ms, check_until_ms;
     unsigned crashes; /* in a row */
     bool ready_said, stopping, ended, exec_due;
+    bool hup_due, usr1_due; /* came while a child started, which is told when it is ready */
     int status;
 };
 

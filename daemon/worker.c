@@ -456,6 +456,7 @@ int
 worker_start(struct worker **out, struct worker_env *env, unsigned id, struct shmlog *log)
 {
     struct worker *w = calloc(1, sizeof(*w));
+    int err;
 
     if (w == NULL)
         return TERR_NOMEM;
@@ -465,7 +466,9 @@ worker_start(struct worker **out, struct worker_env *env, unsigned id, struct sh
     w->log = log;
     sem_init(&w->started, 0, 0);
     pthread_mutex_init(&w->mailbox, NULL);
-    if (pthread_create(&w->thread, NULL, worker_main, w) != 0) {
+    err = pthread_create(&w->thread, NULL, worker_main, w);
+    if (err != 0) {
+        elog(ELOG_ERROR, "cannot start a worker's thread: %s", strerror(err));
         OBJ_FREE(w);
         return TERR_NOMEM;
     }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "daemon/base/obj.h"
@@ -399,6 +400,8 @@ access_log_spawn(struct access_log *a)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&a->thread, NULL, access_log_run, a);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err != 0)
+        elog(ELOG_ERROR, "access log: cannot start its thread: %s", strerror(err));
     return err == 0 ? 0 : TERR_NOMEM;
 }
 

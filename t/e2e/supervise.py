@@ -11,6 +11,7 @@ import ctypes
 import http.client
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -171,6 +172,39 @@ class Supervise(unittest.TestCase):
         """Whoever should have buried it may not be in a hurry."""
         with open(f"/proc/{pid}/stat", encoding="ascii") as f:
             return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+
+    def test_descriptors_that_were_closed_are_nobodys(self):
+        home = tempfile.mkdtemp(prefix="tarn-closed.")
+        self.addCleanup(shutil.rmtree, home)
+        path = os.path.join(home, "tarn.yaml")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"listen: [ {{ address: 'unix:{home}/in' }} ]\nworkers: 1\n"
+                    f"backends: {{ default: {{ address: '{origin.address}' }} }}\n"
+                    f"parameters: {{ shm_dir: '{home}/shm', access_log: '{home}/log' }}\n")
+        for more in ([], ["--supervise"]):
+            it = subprocess.Popen([program, *more, "-c", path], preexec_fn=lambda: os.closerange(0, 3))
+            try:
+                def served():
+                    try:
+                        with socket.socket(socket.AF_UNIX) as s:
+                            s.settimeout(tarnd.PATIENCE_S)
+                            s.connect(f"{home}/in")
+                            s.sendall(tarnd.request(HIT, "Connection: close"))
+                            return tarnd.Answer(tarnd.read_to_end(s)).status == 200
+                    except OSError:
+                        return False
+
+                tarnd.wait_until(served, "it serves")
+                for pid in (it.pid, *(c for c in self.heirs(it.pid) if more)):
+                    self.assertEqual({os.readlink(f"/proc/{pid}/fd/{n}") for n in range(3)}, {"/dev/null"})
+                    if more and pid != it.pid and "sanitizer" not in subprocess.run(
+                            [program, "--version"], capture_output=True, text=True, check=True).stdout:
+                        self.assertEqual(len(self.heirs(pid)), 1)
+            finally:
+                it.terminate()
+                self.assertEqual(it.wait(timeout=tarnd.PATIENCE_S), 0)
+            with open(f"{home}/log", encoding="utf-8") as f:
+                self.assertTrue(all(" 200 1000 " in line for line in f))
 
     def test_a_process_that_hangs_is_replaced(self):
         it = self.start(more=", watchdog: 4s")
