@@ -147,6 +147,8 @@ compare_text(const struct conf_key *key, const void *member, char buf[COMPARE_VA
         return "";
     if (conf_type_is_number(key->type))
         return conf_value_format(key->type, *(const int64_t *)member, buf, COMPARE_VALUE);
+    if (key->type == CONF_TYPE_OUTPUT && **(const char *const *)member == '\0')
+        return "none"; /* - is standard output */
     return *(const char *const *)member;
 }
 

@@ -3,6 +3,7 @@
  * Everything that can fail is done before anything that can be seen: the file is read, what it would
  * change is compared, its backends are made, its addresses bound, its policy compiled.  Then it counts.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +76,9 @@ reload_refuse(
     elog(ELOG_ERROR, "reload: %s: %s; all stays as it was", r->path, text);
     *answer = json_object();
     json_put_text(*answer, "error", text);
-    json_put_text(*answer, "hint", "all stays as it was; `tarnd -t` checks a file beforehand");
+    json_put_text(*answer, "hint",
+        status == 422 ? "all stays as it was; `tarnd -t` checks a file beforehand"
+                      : "all stays as it was");
     if (list != NULL)
         json_put(*answer, "errors", list);
     return status;
@@ -189,8 +192,11 @@ reload_make_access_log(struct reload *r, json_t **answer)
     if (access_log_prepare(
             r->m->env.access, &r->access, next->access_log, format, why, sizeof(why)) == 0)
         return 0;
-    return reload_refuse(
-        r, answer, 409, NULL, "parameters.access_log: %.300s: %s", next->access_log, why);
+    return reload_refuse(r, answer, 409, NULL, "parameters.access_log: %.200s: %s%s",
+        next->access_log, why,
+        was->sandbox && strcmp(why, strerror(EACCES)) == 0
+            ? ": its permissions; or the sandbox, for which another directory takes a restart"
+            : "");
 }
 
 /* Behind `last`, the last of before, are those that were bound now. */
@@ -317,13 +323,13 @@ reload_run(struct reload *r, json_t **answer)
     if (status == 0)
         status = reload_check_storage(r, answer);
     if (status == 0)
-        status = reload_make_access_log(r, answer);
-    if (status == 0)
         status = reload_make_upstreams(r, answer);
     if (status == 0)
         status = reload_make_doors(r, last, answer);
     if (status == 0) {
-        status = reload_policy(r, answer);
+        status = reload_make_access_log(r, answer); /* behind them, for it may make a file */
+        if (status == 0)
+            status = reload_policy(r, answer);
         if (status != 0)
             reload_undo_doors(r, last);
     }

@@ -223,7 +223,8 @@ admin_log(const struct admin_req *r)
 {
     const struct admin_call *c = &r->call;
     const struct exchange_cred *cred = admin_cred(r->x);
-    char peer[ADDRESS_TEXT_MAX];
+    char peer[ADDRESS_TEXT_MAX], body[240] = "";
+    const size_t most = sizeof(body) - 8;
 
     if (c->method == HTTP_M_GET || c->method == HTTP_M_HEAD || c->path.ptr == NULL)
         return; /* looking changes nothing */
@@ -231,8 +232,15 @@ admin_log(const struct admin_req *r)
         snprintf(peer, sizeof(peer), "uid %u", cred->uid);
     else
         address_text(r->x->peer_addr, peer);
-    elog(ELOG_INFO, "admin: %s: %s %.*s: %u", peer, http_method_name(c->method),
-        c->path.len > 200 ? 200 : (int)c->path.len, c->path.ptr, c->status);
+    /* An object says what is meant; another body is a text, and has its name in the path. */
+    if (c->body.len > 0 && c->body.ptr[0] == '{')
+        snprintf(body, sizeof(body), " %.*s%s", (int)(c->body.len < most ? c->body.len : most),
+            c->body.ptr, c->body.len > most ? "..." : "");
+    for (char *p = body; *p != '\0'; p++) /* nobody writes lines of his own */
+        if (*p < ' ' || *p > '~')
+            *p = ' ';
+    elog(ELOG_INFO, "admin: %s: %s %.*s%s: %u", peer, http_method_name(c->method),
+        c->path.len > 200 ? 200 : (int)c->path.len, c->path.ptr, body, c->status);
 }
 
 static void

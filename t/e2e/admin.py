@@ -636,8 +636,8 @@ class Ways(unittest.TestCase):
             self.assertEqual(ask(c, "PUT", "/v1/parameters/max_restarts", {"value": "3"}).status, 200)
             self.assertEqual(it.close(), 0)
             log.seek(0)
-            self.assertIn(f"admin: uid {os.getuid()}: PUT /v1/parameters/max_restarts: 200\n",
-                          log.read().decode())
+            self.assertIn(f"admin: uid {os.getuid()}: PUT /v1/parameters/max_restarts "
+                          '{"value": "3"}: 200\n', log.read().decode())
 
     def test_who_is_allowed_has_to_be_somebody(self):
         it = subprocess.run([program, "-t", "-c", "/dev/stdin"], capture_output=True, text=True,

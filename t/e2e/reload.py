@@ -190,7 +190,7 @@ class Reload(unittest.TestCase):
             return config + f"parameters: {{ access_log: '{path}'{more} }}\n"
 
         self.body("/not-logged")
-        self.assertIn(f"parameters.access_log: - -> {one}", self.reload(to(one)))
+        self.assertIn(f"parameters.access_log: none -> {one}", self.reload(to(one)))
         self.body("/one")
         self.wait_for("a line", lambda: len(lines(one)) == 1)
         said = self.reload(to(two, ", access_log_format: json"))
