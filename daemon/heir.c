@@ -77,11 +77,14 @@ heir_close(int fd)
 void
 heir_start(void)
 {
-#ifndef TARN_LIBC_MALLOC /* a sanitizer's runtime knows no such process */
     struct heir h = {.life = {-1, -1}, .begun = {-1, -1}};
-    int err = pipe2(h.life, O_CLOEXEC) != 0 || pipe2(h.begun, O_CLOEXEC) != 0 ? errno : 0;
     sigset_t all, before;
+    int err;
 
+#ifdef TARN_LIBC_MALLOC /* a sanitizer's runtime knows no such process */
+    return;
+#endif
+    err = pipe2(h.life, O_CLOEXEC) != 0 || pipe2(h.begun, O_CLOEXEC) != 0 ? errno : 0;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before); /* it takes after us */
     if (err == 0)
@@ -96,5 +99,4 @@ heir_start(void)
     elog(ELOG_WARN,
         "no heir: %s: should tarnd die, its memory is freed before its sockets are closed",
         strerror(err));
-#endif
 }
