@@ -691,11 +691,12 @@ entry_make_stale(struct entry *e, int64_t now_ms)
     int64_t resident = now_ms > e->received_ms ? now_ms - e->received_ms : 0;
     entry_ms_t was = atomic_load_explicit(&e->ttl, memory_order_relaxed);
 
-    entry_set_softened(e);
-    while (entry_ms_of(was) > resident)
+    while (entry_ms_of(was) > resident) {
+        entry_set_softened(e); /* before the ttl, which may be 0 */
         if (atomic_compare_exchange_weak_explicit(
                 &e->ttl, &was, entry_ms_pack(resident), memory_order_relaxed, memory_order_relaxed))
             return true;
+    }
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* tag_purge_test.c -- purges by tag: what leaves, what becomes stale, what they do not concern. */
 #include "t/unit/test.h"
 
+#include "daemon/cache/cache_priv.h"
 #include "daemon/cache/tag_purge.h"
 #include "daemon/http/tags.h"
 #include "t/unit/cache_fixture.h"
@@ -190,6 +191,27 @@ TEST(tag_purge, soft_makes_stale_once_and_keeps_the_grace)
     cache_fixture_close(&f);
 }
 
+/* What was stale is not said to have become so by the purge. */
+TEST(tag_purge, soft_is_nothing_to_what_is_stale)
+{
+    struct cache_fixture f;
+    struct cache_answer a;
+    struct cache_query q;
+
+    cache_fixture_open(&f);
+    store(&f, "a", "t");
+    f.clock.mono_ms += 3600 * 1000;
+    q = query(&f, "a");
+    q.now_ms = (int64_t)f.clock.mono_ms - 3600 * 1000;
+    CHECK_EQ(CACHE_HIT, fixture_look(&f, &q, &a));
+    CHECK(entry_ttl_left_ms(a.entry, (int64_t)f.clock.mono_ms) < 0);
+    CHECK(!entry_make_stale(a.entry, (int64_t)f.clock.mono_ms));
+    CHECK(!entry_is_softened(a.entry));
+    CHECK(entry_make_stale(a.entry, q.now_ms));
+    CHECK(entry_is_softened(a.entry));
+    cache_fixture_close(&f);
+}
+
 TEST(tag_purge, what_is_being_fetched_is_not_kept)
 {
     struct cache_fixture f;
@@ -373,6 +395,7 @@ TEST_MAIN(TEST_ENTRY(tag_purge, what_has_the_tag_leaves_and_nothing_else),
     TEST_ENTRY(tag_purge, it_counts_at_once_and_what_a_lookup_found_is_counted_too),
     TEST_ENTRY(tag_purge, what_was_stored_later_stays),
     TEST_ENTRY(tag_purge, soft_makes_stale_once_and_keeps_the_grace),
+    TEST_ENTRY(tag_purge, soft_is_nothing_to_what_is_stale),
     TEST_ENTRY(tag_purge, what_is_being_fetched_is_not_kept),
     TEST_ENTRY(tag_purge, with_too_many_tags_it_is_of_every_tag),
     TEST_ENTRY(tag_purge, purges_that_wait_share_a_walk),
