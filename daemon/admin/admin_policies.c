@@ -215,9 +215,13 @@ policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bo
     json_t *o;
     size_t i;
 
-    json_array_foreach(headers, i,
-        field) if (!admin_take_field(c, fields, &nfields,
-                       slice_str(json_is_string(field) ? json_string_value(field) : ""))) return;
+    json_array_foreach(headers, i, field)
+    {
+        const char *text = json_string_value(field);
+
+        if (!admin_take_field(c, fields, &nfields, slice_str(text != NULL ? text : "")))
+            return;
+    }
     absolute = admin_absolute(c->admin, url);
     if (absolute != NULL)
         err = policies_purge_url(

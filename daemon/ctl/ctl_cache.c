@@ -51,12 +51,31 @@ ctl_purge_tag(struct ctl *c)
     return purge_ask(c, json_pack("{sosb}", "tags", tags, "soft", (int)c->soft));
 }
 
+/* One text, or its words as a shell took them apart; freed by the caller.  NULL: no memory. */
+static char *
+ban_expression(const struct ctl *c)
+{
+    size_t bytes = 1;
+    char *text;
+
+    for (int i = 0; i < c->nargs; i++)
+        bytes += strlen(c->args[i]) + 1;
+    text = calloc(1, bytes);
+    for (int i = 0; i < c->nargs && text != NULL; i++) {
+        strcat(text, i > 0 ? " " : "");
+        strcat(text, c->args[i]);
+    }
+    return text;
+}
+
 int
 ctl_ban(struct ctl *c)
 {
-    json_t *o;
-    int rc = ctl_ask(c, "POST", "/v1/bans", json_pack("{ss}", "expression", c->args[0]), &o);
+    char *text = ban_expression(c);
+    json_t *o = NULL;
+    int rc = ctl_ask(c, "POST", "/v1/bans", json_pack("{ss}", "expression", text), &o);
 
+    free(text);
     if (rc == CTL_DONE && !c->json)
         puts("what matches is not used any more");
     json_decref(o);

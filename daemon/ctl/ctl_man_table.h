@@ -48,7 +48,7 @@
     X("", "--soft", "what is hit stays, stale, until it has been fetched anew")                    \
     X("purge-tag", "TAG", "one of a response's tags; 256 at most")                                 \
     X("ban", "EXPRESSION",                                                                         \
-      "comparisons with && between them: FIELD OPERATOR ARGUMENT; one argument for the shell")     \
+      "comparisons with && between them: FIELD OPERATOR ARGUMENT; between quotes, for the shell")     \
     X("vcl", "--use", "use it at once, for all requests from now on")                              \
     X("vcl", "LABEL", "a name that stands for a policy, and can stand for another one later")      \
     X("vcl", "NAME", "of a policy; `tarnctl vcl list` has them")                                   \

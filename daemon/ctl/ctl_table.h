@@ -56,8 +56,8 @@
       "tarn.tag().  It counts at once for all who ask; then all is looked at, and counted.\n"      \
       "With --soft they stay, stale, until they have been fetched anew.\n",                        \
       "what has one of the tags leaves")                                                           \
-    X("ban", "EXPRESSION", 1, 1, ban,                                                              \
-      "EXPRESSION is as in Varnish, and one argument:\n"                                           \
+    X("ban", "EXPRESSION...", 1, 64, ban,                                                              \
+      "EXPRESSION is as in Varnish; between quotes, or its words, as varnishadm takes them:\n"      \
       "    tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'\n",                            \
       "objects that match are not used any more")                                                  \
     X("ban list", "", 0, 0, ban_list, "", "bans, the newest first")                                \
