@@ -268,10 +268,10 @@ admin_state_answer(struct admin_req *r)
         admin_handle(r);
     if (c->status == 0)
         return ADMIN_WAIT;
-    free(r->in);
-    r->in = NULL;
     r->out = c->stream != NULL ? malloc(ADMIN_STREAM_ROOM) : admin_render(c, &r->out_len);
     admin_log(r);
+    free(r->in); /* the body that was answered, and logged */
+    r->in = NULL;
     if (r->out == NULL || admin_head(r) != 0) {
         r->x->ops->abort(r->x);
         return admin_goto(r, ADMIN_CLOSE);

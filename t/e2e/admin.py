@@ -328,7 +328,7 @@ admin: {{address: "unix:{{dir}}/admin.sock"}}
                               for k in keys for e in k["entries"]},
                              {u.partition("/kept/")[2] for u in urls})
         for key in keys:
-            self.assertEqual(key["tag"], key["key"][:3])
+            self.assertEqual(int(key["tag"], 16), int(key["key"][:3], 16) or 1)  # none is 0
             self.assertIn(key["side"], "AB")
             entry = key["entries"][0]
             self.assertEqual((entry["state"], entry["status"]), ("ready", 200))
