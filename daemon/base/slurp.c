@@ -24,7 +24,7 @@ slurp_stream(FILE *f, struct span *out)
         }
         out->len += fread(out->ptr + out->len, 1, room - out->len, f);
     }
-    return out->ptr == NULL ? ENOMEM : ferror(f) ? EIO : 0;
+    return out->ptr == NULL ? ENOMEM : ferror(f) ? errno : 0;
 }
 
 int

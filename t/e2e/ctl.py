@@ -193,6 +193,7 @@ class Ctl(unittest.TestCase):
         self.assertRegex(err, r"(?m)^bad:3:\d+: ")
         self.assertIn("tarnctl: the policy has 2 errors", err)
         self.assertIn("/nowhere", self.run_("vcl", "load", "bad", "/nowhere", status=USAGE))
+        self.assertIn("/: Is a directory\n", self.run_("vcl", "load", "bad", "/", status=USAGE))
 
     def test_a_backend_is_told_to_be_sick(self):
         self.assertRegex(self.run_("backend", "list"), r"(?m)^default +\S+ +yes +auto ")
