@@ -284,6 +284,10 @@ req_policy_switch(struct req *r)
     return req_policy_recv(r);
 }
 
+/* Answers of vcl_recv after which nothing is looked up. */
+#define REQ_KEYLESS \
+    (1u << VCL_ACT_VCL | 1u << VCL_ACT_SYNTH | 1u << VCL_ACT_FAIL | 1u << VCL_ACT_RESTART)
+
 int
 req_policy_ask(struct req *r, enum vcl_action *act)
 {
@@ -291,8 +295,7 @@ req_policy_ask(struct req *r, enum vcl_action *act)
     int err = 0;
 
     *act = req_ask_policy(r, VCL_SUB_RECV);
-    if (*act == VCL_ACT_VCL || *act == VCL_ACT_SYNTH || *act == VCL_ACT_FAIL ||
-        *act == VCL_ACT_RESTART)
+    if ((1u << *act & REQ_KEYLESS) != 0)
         return 0;
     if (!pol->hashes_as_builtin)
         err = req_policy_key(r);
