@@ -251,19 +251,21 @@ doors_forget(struct doors *all, struct door *d)
 void
 doors_tend(struct doors *all)
 {
-    for (struct door *d = all->first; d != NULL; d = d->next)
-        if (d->dropped && d->bound != NULL &&
-            atomic_load_explicit(&d->nopening, memory_order_acquire) == 0) {
+    for (struct door *d = all->first; d != NULL; d = d->next) {
+        if ((!d->dropped && !all->shut) || d->bound == NULL ||
+            atomic_load_explicit(&d->nopening, memory_order_acquire) > 0)
+            continue;
+        if (d->dropped)
             tether_drop(all->tether, door_terms(d)->facts.endpoint);
-            door_shut(d);
-        }
+        door_shut(d);
+    }
 }
 
 void
 doors_shut(struct doors *all)
 {
-    for (struct door *d = all->first; d != NULL; d = d->next)
-        door_shut(d);
+    all->shut = true;
+    doors_tend(all);
 }
 
 void

@@ -48,6 +48,7 @@ struct doors {
     struct door *first;
     struct tether *tether; /* borrowed: a supervisor keeps what is bound; NULL: there is none */
     unsigned loops;        /* that accept */
+    bool shut;             /* workers end */
 };
 
 /* Binds, and is the last of them.  TERR_*, and a sentence in `why`. */
@@ -73,7 +74,7 @@ void doors_alter(struct doors *all);
 void doors_forget(struct doors *all, struct door *d);
 /* Those that were dropped give their addresses back, once no worker is about to open them. */
 void doors_tend(struct doors *all);
-/* All do, as all workers end. */
+/* All do, as all workers end; a door that one is about to open, when doors_tend() next looks. */
 void doors_shut(struct doors *all);
 /* No connection is left. */
 void doors_free(struct doors *all);

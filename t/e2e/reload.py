@@ -244,6 +244,18 @@ class Reload(unittest.TestCase):
         self.reload(config, listen=both)  # and comes again
         self.wait_for("the listener is back", lambda: over_unix() == 200)
 
+    def test_who_ends_has_just_been_told_of_listeners(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        both = "".join(f"  - address: unix:{self.tarnd.dir}/{n}.sock\n" for n in range(20))
+        self.write(config, listen=f"listen:\n  - address: 127.0.0.1:0\n{both}")
+        for signal in (tarnd.signal.SIGHUP, tarnd.signal.SIGTERM):
+            os.kill(self.tarnd.process.pid, signal)
+        self.assertEqual(self.tarnd.process.wait(tarnd.PATIENCE_S), 0)
+        self.assertIn("/19.sock", self.logged())
+        self.assertEqual([n for n in os.listdir(self.tarnd.dir) if n.endswith(".sock")], [])
+
     def connect(self):
         """One connection that stays."""
         c = http.client.HTTPConnection("127.0.0.1", self.tarnd.port, timeout=tarnd.PATIENCE_S)
