@@ -93,7 +93,8 @@
     X(req_body_buffer, BYTES, 64 * CONF_KI, 16 * CONF_KI, 64 * CONF_MI,                            \
       "Bytes of a request body which may wait for the backend")                                    \
     X(max_object_size, BYTES, 0, 0, INT64_MAX,                                                     \
-      "Larger responses are streamed but not kept; 0: a tenth of the storage")                     \
+      "Larger responses are streamed but not kept; 0: a tenth of the storage; never more than "    \
+      "half of it")                                                                                \
     X(request_id_header, TOKEN, "", 0, 64,                                                         \
       "Field that carries the request's id to the backend and the client; empty: none")            \
     X(http_cache_status, BOOL, 1, 0, 1, "Add Cache-Status (RFC 9211) to responses")                \

@@ -12,11 +12,15 @@
 
 #include <stdio.h>
 
+/* More than half of the store would drive all the rest out, and may not fit for all that. */
 uint64_t
 fetch_object_max(const struct proxy *p)
 {
-    return p->params.max_object_size > 0 ? (uint64_t)p->params.max_object_size
-                                         : p->storage_bytes / 10;
+    const uint64_t most = p->storage_bytes / 2, said = (uint64_t)p->params.max_object_size;
+
+    if (said == 0)
+        return p->storage_bytes / 10;
+    return said < most ? said : most;
 }
 
 enum {
