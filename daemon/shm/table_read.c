@@ -391,10 +391,13 @@ table_reader_check(struct table_reader *r)
     if (r->state.base != NULL && file_is_at(&r->state, r->path, ".state") &&
         !table_guard_struck(r->state.guard) && reader_check_state(r) == 0) {
         r->judged &= r->status == TABLE_OK; /* perhaps somebody has put it right */
-        return;
+    } else {
+        reader_close_files(r);
+        reader_open_state(r);
     }
-    reader_close_files(r);
-    reader_open_state(r);
+    /* What is good is taken now: when it has gone, it can stay in use with who never asked. */
+    table_enter(r);
+    table_leave(r);
 }
 
 int

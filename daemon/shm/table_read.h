@@ -50,8 +50,9 @@ int table_reader_new(
 /* Takes *rp; not from inside. */
 void table_reader_free(struct table_reader **rp);
 
-/* Opens the files if they have come, or are others than they were.  Some system calls: once a second
- * is often enough.  Not from inside. */
+/* Opens the files if they have come, or are others than they were, and takes the version that lies
+ * there: who does so now and then has a good one to go on with when the next is bad.  Some system
+ * calls: once a second is often enough.  Not from inside. */
 void table_reader_check(struct table_reader *r);
 
 /* Counts in.  The newest good version, or NULL: there is none.  Inside in any case. */

@@ -436,6 +436,34 @@ TEST(table, files_that_go_and_come_again_are_noticed)
     fixture_close(&f);
 }
 
+/* Who looks now and then has what lay there then, asked for or not. */
+TEST(table, what_nobody_has_asked_for_yet_stays_in_use)
+{
+    const char zeros[256] = {0};
+    struct table_reader *fresh, *r;
+    int fd;
+
+    fixture_open(&f);
+    CHECK_EQ(0, fixture_write(&f, TABLE_MAP, "k one"));
+    fresh = reader_new(TABLE_MAP);
+    r = reader_new(TABLE_MAP);
+    for (unsigned i = 0; i < 2; i++) { /* both copies are others than it began with */
+        CHECK_EQ(0, fixture_write(&f, TABLE_MAP, i == 0 ? "k two" : "k three"));
+        table_reader_check(r);
+    }
+    fd = open(fixture_file(&f, ".state"), O_WRONLY);
+    CHECK_EQ((ssize_t)sizeof(zeros), write(fd, zeros, sizeof(zeros)));
+    close(fd);
+    table_reader_check(r);
+    CHECK_STR("three", fixture_get(r, "k"));
+    check_seen(r, TABLE_EMPTY, "its state file is being made");
+    table_reader_check(fresh); /* both copies were written since it looked */
+    CHECK_STR("!", fixture_get(fresh, "k"));
+    table_reader_free(&r);
+    table_reader_free(&fresh);
+    fixture_close(&f);
+}
+
 TEST(table, a_state_file_that_is_something_else_is_left_alone_by_writers)
 {
     struct table_writer *w;
@@ -612,6 +640,7 @@ TEST_MAIN(TEST_ENTRY(table, a_map_finds_exactly), TEST_ENTRY(table, a_prefix_map
     TEST_ENTRY(table, a_foreign_or_torn_version_is_refused_with_a_reason),
     TEST_ENTRY(table, the_last_good_version_stays_when_the_next_is_refused),
     TEST_ENTRY(table, files_that_go_and_come_again_are_noticed),
+    TEST_ENTRY(table, what_nobody_has_asked_for_yet_stays_in_use),
     TEST_ENTRY(table, a_state_file_that_is_something_else_is_left_alone_by_writers),
     TEST_ENTRY(table, a_file_that_shrinks_while_it_is_read_harms_nobody),
     TEST_ENTRY(table, a_writer_killed_at_any_step_leaves_a_whole_version),
