@@ -203,20 +203,27 @@ main_load(struct main_args *a)
 /* --- show, get, stat --- */
 
 static void
-main_print(enum table_kind kind, struct slice key, struct slice value)
+main_print_value(enum table_kind kind, struct slice value)
 {
-    fwrite(key.ptr, 1, key.len, stdout);
-    if (kind != TABLE_VECTOR && value.len > 0) {
-        putchar(' ');
+    if (kind != TABLE_VECTOR && value.len > 0)
         fwrite(value.ptr, 1, value.len, stdout);
-    }
     for (size_t i = 0; kind == TABLE_VECTOR && i + sizeof(float) <= value.len; i += sizeof(float)) {
         float f;
 
         memcpy(&f, value.ptr + i, sizeof(f));
-        printf(" %.9g", (double)f);
+        printf("%s%.9g", i > 0 ? " " : "", (double)f);
     }
     putchar('\n');
+}
+
+/* As `load` takes it. */
+static void
+main_print(enum table_kind kind, struct slice key, struct slice value)
+{
+    fwrite(key.ptr, 1, key.len, stdout);
+    if (value.len > 0)
+        putchar(' ');
+    main_print_value(kind, value);
 }
 
 /* A copy: while we print, the writer may go on. */
@@ -281,7 +288,7 @@ main_get(struct main_args *a)
         return 1;
     found = table_view_find(&v, key, &value);
     if (found)
-        main_print(v.kind, key, value);
+        main_print_value(v.kind, value);
     free((void *)(uintptr_t)v.base);
     return found ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ctl.py TARND TARNCTL [TEST...] -- what an operator does with tarnctl, and what it says.
+"""ctl.py TARND TARNCTL TARN_TABLE TABLE_PUT LIBRARY [TEST...] -- what an operator does with tarnctl, and what it says.
 
 Each command against a running tarnd, over a Unix socket and over TCP with a token; its mistakes; and
 what it makes for others: JSON, the manual page, the shells' completion.
@@ -30,7 +30,7 @@ backends:
   default: {{ address: "{origin}" }}
 """
 POLICY = 'vcl 4.1;\nsub vcl_deliver { set resp.http.X-Policy = "%s"; }\n'
-program = ctl = origin = None
+program = ctl = tarn_table = table_put = library = origin = None
 
 
 class Said:
@@ -398,15 +398,6 @@ class Alone(unittest.TestCase):
             t.close()
 
 
-def main():
-    global program, ctl, origin
-    if len(sys.argv) < 3:
-        sys.exit("usage: ctl.py TARND TARNCTL [TEST...]")
-    program, ctl = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
-    origin = Origin()
-    unittest.main(verbosity=2)
-
-
 class Tables(unittest.TestCase):
     def setUp(self):
         config = (CONFIG.format(admin="unix:{dir}/admin.sock", token="", origin=origin.address)
@@ -435,6 +426,39 @@ class Tables(unittest.TestCase):
         self.assertIn("its key was there before", said.err)
         self.assertEqual(run("table", "show", "lists", admin=self.admin).out, "one 1\n")
         self.assertIn("no table is named 'x'", run("table", "show", "x", admin=self.admin).err)
+
+    def outside(self, *args):
+        """A program beside tarnd."""
+        done = Said(subprocess.run(args, capture_output=True, text=True, timeout=tarnd.PATIENCE_S))
+        self.assertEqual((done.status, done.err), (DONE, ""))
+        return done.out
+
+    def test_a_writer_of_ones_own_writes_them(self):
+        path = f"{self.tarnd.dir}/lists"
+        self.outside(table_put, path, "one", "1 and more", "two", "2")
+        said = run("table", "show", "lists", admin=self.admin)
+        self.assertEqual(sorted(said.out.splitlines()), ["one 1 and more", "two 2"])
+        self.assertEqual(self.outside(tarn_table, "--dir", self.tarnd.dir, "get", "lists", "one"),
+                         "1 and more\n")
+        twice = subprocess.run([table_put, path, "a", "1", "a", "2"], capture_output=True, text=True,
+                               check=False)
+        self.assertEqual((twice.returncode, twice.stderr), (1, "table_put: a key is there twice\n"))
+
+    def test_its_library_needs_libc_alone(self):
+        told = self.outside("readelf", "-d", library)
+        needed = set(re.findall(r"\(NEEDED\).*\[(.+?)\]", told))
+        if not {n for n in needed if re.match(r"lib[atu]b?san", n)}:  # those bring libraries along
+            self.assertLessEqual({n for n in needed if not n.startswith("ld-")}, {"libc.so.6"})
+        self.assertIn("[libtarntable.so.1]", told)
+
+
+def main():
+    global program, ctl, tarn_table, table_put, library, origin
+    if len(sys.argv) < 6:
+        sys.exit("usage: ctl.py TARND TARNCTL TARN_TABLE TABLE_PUT LIBRARY [TEST...]")
+    program, ctl, tarn_table, table_put, library = (os.path.abspath(sys.argv.pop(1)) for _ in range(5))
+    origin = Origin()
+    unittest.main(verbosity=2)
 
 
 if __name__ == "__main__":
