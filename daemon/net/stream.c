@@ -17,6 +17,7 @@
 enum {
     STREAMS_IDLE_MAX = 1024,   /* memory of closed connections kept for new ones, a loop */
     STREAM_ROOM_MAX = 1 << 30, /* of one read; the kernel gives no more than 2 GiB at a time */
+    STREAM_LARGE = 256 << 10,  /* worth a system call, to be copied from where it begins */
 };
 
 /* What only a connection with a full socket, or one being made, needs. */
@@ -484,10 +485,42 @@ net_stream_uncork_all(struct net_loop *nl)
     nl->ncorked = 0;
 }
 
+static inline ssize_t
+stream_send(struct stream *s, const struct iovec *iov, unsigned n, int flags)
+{
+    struct msghdr msg = {.msg_iovlen = n};
+    ssize_t sent;
+
+    memcpy(&msg.msg_iov, &iov, sizeof(iov)); /* sendmsg only reads them */
+    do
+        sent = stream_sendmsg(s->fd, &msg, flags);
+    while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+/* AF_UNIX copies into pieces of its own, which begin on a page.  A head in front of a large body would
+ * shift all of its bytes against them, and the copy takes a fifth longer: so it goes before. */
+static __attribute__((noinline)) ssize_t
+stream_send_unix(struct stream *s, const struct iovec *iov, unsigned n, int flags)
+{
+    unsigned small = 0;
+    size_t front = 0;
+    ssize_t sent;
+
+    for (; small < n && iov[small].iov_len < STREAM_LARGE; small++)
+        front += iov[small].iov_len;
+    if (small == 0 || small == n)
+        return stream_send(s, iov, n, flags);
+    sent = stream_send(s, iov, small, flags);
+    if (sent != (ssize_t)front)
+        return sent;
+    sent = stream_send(s, iov + small, n - small, flags);
+    return sent < 0 ? (ssize_t)front : (ssize_t)front + sent; /* an error comes again */
+}
+
 ssize_t
 stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
 {
-    struct msghdr msg = {.msg_iovlen = n};
     int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
     ssize_t sent;
 
@@ -496,13 +529,13 @@ stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
     tassert(s->op == NULL);
     if (s->write_err != 0)
         return s->write_err;
-    memcpy(&msg.msg_iov, &iov, sizeof(iov)); /* sendmsg only reads them */
     s->corked = false;
     if (more)
         flags |= stream_cork(s);
-    do
-        sent = stream_sendmsg(s->fd, &msg, flags);
-    while (sent < 0 && errno == EINTR);
+    if (__builtin_expect(s->is_unix, 0))
+        sent = stream_send_unix(s, iov, n, flags);
+    else
+        sent = stream_send(s, iov, n, flags);
     if (sent >= 0)
         return sent;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
