@@ -134,6 +134,18 @@ sim_policy(const struct sim_options *o, const struct sim_trace *t, const char *n
     return true;
 }
 
+/* "N%", or N: a larger object than the cache has no room to be made for it.  0: that is none. */
+static double
+sim_share(const char *text)
+{
+    char *end;
+    double n = strtod(text, &end);
+
+    if (end == text || (*end != '\0' && strcmp(end, "%") != 0) || !(n > 0) || n > 100)
+        return 0;
+    return n;
+}
+
 static bool
 sim_options(struct sim_options *o, int argc, char **argv)
 {
@@ -144,7 +156,7 @@ sim_options(struct sim_options *o, int argc, char **argv)
         else if (strcmp(argv[i], "--bytes") == 0 && i + 1 < argc)
             o->bytes = argv[++i];
         else if (strcmp(argv[i], "--largest") == 0 && i + 1 < argc)
-            o->largest = atof(argv[++i]);
+            o->largest = sim_share(argv[++i]);
         else if (strcmp(argv[i], "--ids") == 0)
             o->format = SIM_IDS;
         else if (strcmp(argv[i], "--json") == 0)
@@ -186,6 +198,11 @@ main(int argc, char **argv)
     if (!sim_options(&o, argc, argv)) {
         fputs("usage: tarn_evict_sim [--policy s3-fifo|lru|sieve|belady|all] [--bytes N|N%]\n"
               "                      [--largest N%] [--ids] [--json] [--print] [FILE]\n",
+            stderr);
+        return 2;
+    }
+    if (o.largest <= 0) {
+        fputs("tarn_evict_sim: --largest is a share of the cache: above 0%, and 100% at most\n",
             stderr);
         return 2;
     }
