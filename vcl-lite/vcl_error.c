@@ -424,8 +424,8 @@ error_print_source(const struct vcl_error *e, void (*write)(void *ctx, const cha
     char line[ERROR_VIEW_CHARS * 4 + 1], mark[ERROR_VIEW_CHARS + 2];
     unsigned out = 0;
 
-    if (*from == '\0' && column > 0)
-        return; /* so far behind that the line was cut */
+    if (*from == '\0')
+        return; /* so far behind that the line was cut; or the host's error, which has none */
     memcpy(line, from, (size_t)(to - from));
     line[to - from] = '\0';
     for (const char *p = from; p < place; p = error_skip(p, 1))
