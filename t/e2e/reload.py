@@ -211,7 +211,10 @@ class Reload(unittest.TestCase):
         self.body("/one")
         self.wait_for("the file is taken up again", lambda: len(lines(one)) == 2)
         self.assertTrue(all("/one" in line for line in lines(one)))
-        self.assertEqual(len(lines(two)), 2)
+        # The log's thread turns a moment later than the reload is answered: the first request behind it
+        # may still be in the old log, and nothing twice.
+        asked = [json.loads(line)["url"] for line in lines(two)]
+        self.assertIn(asked, (["/two"] * 2, ["/two"] * 2 + ["/not-logged"]))
         self.assertIn("needs a reload", self.ctl("param", "set", "access_log", two, status=REFUSED))
 
     def test_listeners_come_and_go(self):
