@@ -34,10 +34,25 @@ struct reload {
     struct upstreams *upstreams; /* held; owns conf */
     struct access_aim *access;   /* owned; NULL: the access log stays as it is */
     json_t *changes, *restarts;
+    bool origins_changed, vcl_told; /* something that policies name; the key `vcl` itself */
+    struct policies_became policy;
     const char *path;
 };
 
 /* --- what is told --- */
+
+/* What no policy is compiled against.  Anything else counts as changed for them. */
+static bool
+reload_is_no_origin(const char *what)
+{
+    static const char *const sections[] = {
+        "listen", "parameters.", "admin", "storage.", "vcl", "limits", "trusted_proxies"};
+
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
+        if (strncmp(what, sections[i], strlen(sections[i])) == 0)
+            return true;
+    return false;
+}
 
 static void
 reload_on_change(void *ctx, const struct conf_change *change)
@@ -45,6 +60,8 @@ reload_on_change(void *ctx, const struct conf_change *change)
     struct reload *r = ctx;
     json_t *o = json_object();
 
+    r->origins_changed |= !reload_is_no_origin(change->what);
+    r->vcl_told |= strcmp(change->what, "vcl") == 0;
     json_put_text(o, "what", change->what);
     json_put_text(o, "from", change->from);
     json_put_text(o, "to", change->to);
@@ -239,8 +256,9 @@ static unsigned
 reload_policy(struct reload *r, json_t **answer)
 {
     struct vcl_error *errors = NULL;
-    const char *why = "";
-    int err = policies_reload(r->m->env.policies, r->upstreams, &errors, &why);
+    const char *why = "", *what = "";
+    int err = policies_reload(
+        r->m->env.policies, r->upstreams, r->origins_changed, &r->policy, &errors, &what, &why);
     unsigned n = 0;
     json_t *list;
 
@@ -252,11 +270,37 @@ reload_policy(struct reload *r, json_t **answer)
     list = admin_vcl_errors(errors, false, &n);
     vcl_errors_free(&errors);
     if (n > 0)
-        return reload_refuse(
-            r, answer, 422, list, "%s: %u error%s", r->conf->vcl, n, n == 1 ? "" : "s");
+        return reload_refuse(r, answer, 422, list, "%s: %u error%s", what, n, n == 1 ? "" : "s");
     json_decref(list);
-    return reload_refuse(r, answer, err == TERR_NOTFOUND ? 422 : 503, NULL, "%s: %s", r->conf->vcl,
+    return reload_refuse(r, answer, err == TERR_NOTFOUND ? 422 : 503, NULL, "%s: %s", what,
         err == TERR_NOTFOUND ? why : terr_text(err));
+}
+
+/* A text that changed is a change, as a key of the file is. */
+static void
+reload_tell_policy(struct reload *r)
+{
+    char to[128];
+
+    if (!r->policy.text_changed || r->vcl_told)
+        return;
+    snprintf(to, sizeof(to), "%s, text changed", r->policy.name);
+    reload_on_change(
+        r, &(struct conf_change){.what = "vcl", .from = r->policy.before, .to = to, .live = true});
+}
+
+static json_t *
+reload_policy_json(const struct reload *r)
+{
+    json_t *o = json_object();
+
+    json_put_text(o, "name", r->policy.name);
+    json_put_text(o, "file", r->policy.file);
+    json_put_text(o, "before", r->policy.before);
+    json_put(o, "by_hand", json_boolean(r->policy.name[0] != '\0' && !r->policy.of_file));
+    json_put(o, "text_changed", json_boolean(r->policy.text_changed));
+    json_put_text(o, "said", r->policy.said);
+    return o;
 }
 
 /* --- from here on it counts --- */
@@ -336,11 +380,13 @@ reload_run(struct reload *r, json_t **answer)
     if (status != 0)
         return status;
     reload_commit(r, last);
-    elog(ELOG_INFO, "reload: %s: %zu %s", r->path, json_array_size(r->changes),
-        json_array_size(r->changes) == 1 ? "change" : "changes");
+    reload_tell_policy(r);
+    elog(ELOG_INFO, "reload: %s: %zu %s; policy: %s", r->path, json_array_size(r->changes),
+        json_array_size(r->changes) == 1 ? "change" : "changes", r->policy.said);
     *answer = json_object();
     json_put_text(*answer, "config", r->path);
     json_put(*answer, "changed", json_incref(r->changes));
+    json_put(*answer, "policy", reload_policy_json(r));
     return 200;
 }
 

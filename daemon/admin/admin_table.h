@@ -68,8 +68,8 @@
       "The body is its entries, a line each: the newest version from now on; 422 with the line that "\
       "is wrong, 409 while another program writes it")                                             \
     X(POST, "/v1/reload", reload, "",                                                              \
-      "Reads the configuration and its policy anew: what changed; 422 with every error, or 409 with "\
-      "what needs a restart, and then nothing has changed")                                        \
+      "Reads the configuration and its policy anew: `changed`, and `policy`, the one that is active "\
+      "now; 422 with every error, or 409 with what needs a restart, and then nothing has changed") \
     X(POST, "/v1/drain", drain, "",                                                                \
       "Accepts nobody, finishes what is in flight however long it takes, and ends")                \
     X(GET, "/v1/log", log, "?follow=integer ?count=integer ?filter=string",                        \

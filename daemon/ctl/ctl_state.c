@@ -229,6 +229,7 @@ ctl_reload(struct ctl *c)
         i = json_array_size(json_object_get(o, "changed"));
         printf("%s counts now: %zu %s\n", state_or(o, "config", "the configuration"), i,
             i == 1 ? "change" : "changes");
+        printf("policy: %s\n", state_or(json_object_get(o, "policy"), "said", "-"));
     }
     json_decref(o);
     return rc;

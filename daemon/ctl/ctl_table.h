@@ -95,7 +95,8 @@
     X("param set", "NAME VALUE", 2, 2, param_set, "", "set a parameter, until tarnd ends")         \
     X("reload", "", 0, 0, reload,                                                                  \
       "All of it counts, or, if anything is wrong or needs a restart, nothing.  The cache stays.\n" \
-      "What was set by `tarnctl param set` is as the file says again.\n",                          \
+      "What was set by `tarnctl param set` is as the file says again.  A policy that was loaded by\n"\
+      "hand stays in use, unless the text of the file's policy changed since its last load.\n",    \
       "read the configuration and its policy anew")                                                \
     X("stop", "", 0, 0, stop, "", "finish what is in flight, and end")                             \
     X("drain", "", 0, 0, drain,                                                                    \

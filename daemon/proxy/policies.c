@@ -9,7 +9,7 @@
 #include "daemon/proxy/policies_priv.h"
 #include "daemon/shm/elog.h"
 
-static struct policy *
+struct policy *
 policies_find(struct policies *ps, const char *name)
 {
     for (struct policy *p = ps->all; p != NULL; p = p->next)
@@ -52,8 +52,7 @@ policies_set_free(struct rcu_later *later)
     free(l);
 }
 
-/* What workers see is replaced as a whole.  0 or TERR_NOMEM, and nothing has changed. */
-static int
+int
 policies_publish(struct policies *ps, struct policy *active)
 {
     struct policy_set *set, *old;
@@ -128,8 +127,17 @@ policies_close(struct policies **pp)
         policy_free(&p);
     }
     free(atomic_load(&ps->set));
+    policy_source_drop(&ps->last_file);
     upstreams_drop(&ps->upstreams);
     OBJ_FREE(ps);
+}
+
+void
+policies_link(struct policies *ps, struct policy *pol)
+{
+    pol->next = ps->all;
+    ps->all = pol;
+    ps->npolicies++;
 }
 
 int
@@ -151,9 +159,7 @@ policies_load(struct policies *ps, const char *name, const char *file_name, stru
     err = policy_new(&pol, ps, name, file_name, text, errors);
     if (err != 0)
         return err;
-    pol->next = ps->all;
-    ps->all = pol;
-    ps->npolicies++;
+    policies_link(ps, pol);
     return 0;
 }
 
@@ -179,83 +185,6 @@ policies_set(struct policies *ps)
     return &ps->set;
 }
 
-static void
-policies_write(void *ctx, const char *text)
-{
-    (void)ctx;
-    fputs(text, stderr);
-}
-
-int
-policies_boot(struct policies *ps)
-{
-    const char *path = policies_conf(ps)->vcl, *why = "";
-    struct vcl_error *errors = NULL;
-    int err;
-
-    if (path[0] == '\0')
-        return 0;
-    err = policies_load_file(ps, "boot", path, &errors, &why);
-    if (err != 0 && errors == NULL)
-        elog(ELOG_ERROR, "%s: %s", path, err == TERR_NOTFOUND ? why : terr_text(err));
-    vcl_errors_print(errors, policies_write, NULL);
-    vcl_errors_free(&errors);
-    if (err != 0)
-        return err;
-    ps->of_file = ps->all;
-    return policies_publish(ps, ps->of_file);
-}
-
-/* The configuration's policy, anew, or none.  What is loaded names the backends of ps->upstreams. */
-static int
-policies_boot_again(struct policies *ps, struct vcl_error **errors, const char **why)
-{
-    const char *path = policies_conf(ps)->vcl;
-    struct policy *pol = NULL;
-    char name[32];
-    int err = 0;
-
-    if (path[0] != '\0') {
-        do
-            snprintf(name, sizeof(name), "boot.%u", ++ps->nreloads);
-        while (policies_find(ps, name) != NULL || policies_find_label(ps, name) != NULL);
-        err = policies_load_file(ps, name, path, errors, why);
-        if (err != 0)
-            return err;
-        pol = ps->all;
-    }
-    err = policies_publish(ps, pol);
-    if (err != 0 && pol != NULL)
-        policies_discard(ps, pol->name);
-    if (err == 0)
-        ps->of_file = pol;
-    return err;
-}
-
-int
-policies_reload(
-    struct policies *ps, struct upstreams *u, struct vcl_error **errors, const char **why)
-{
-    struct upstreams *old = ps->upstreams;
-    struct policy *before = ps->of_file;
-    int err;
-
-    OBJ_CHECK(ps, POLICIES_MAGIC);
-    *errors = NULL;
-    *why = "";
-    ps->upstreams = upstreams_hold(u);
-    err = policies_boot_again(ps, errors, why);
-    if (err != 0) {
-        upstreams_drop(&ps->upstreams);
-        ps->upstreams = old;
-        return err;
-    }
-    upstreams_drop(&old);
-    if (before != NULL)
-        policies_discard(ps, before->name); /* unless it has a label */
-    return 0;
-}
-
 int
 policies_use(struct policies *ps, const char *name)
 {
@@ -276,6 +205,17 @@ policies_on_grace(struct rcu_later *later)
     atomic_fetch_sub_explicit(&pol->refs, 1, memory_order_release); /* it may go from here on */
 }
 
+void
+policies_let_go(struct policies *ps, struct policy *pol)
+{
+    tassert(pol != ps->active);
+    tassert(pol->nlabels == 0);
+    pol->discarded = true;
+    if (pol == ps->of_file)
+        ps->of_file = NULL;
+    rcu_free_later(&pol->later, policies_on_grace);
+}
+
 int
 policies_discard(struct policies *ps, const char *name)
 {
@@ -286,10 +226,7 @@ policies_discard(struct policies *ps, const char *name)
         return TERR_NOTFOUND;
     if (pol == ps->active || pol->nlabels > 0)
         return TERR_BUSY;
-    pol->discarded = true;
-    if (pol == ps->of_file)
-        ps->of_file = NULL;
-    rcu_free_later(&pol->later, policies_on_grace);
+    policies_let_go(ps, pol);
     policies_tick(ps);
     return 0;
 }

@@ -68,11 +68,23 @@ _Atomic(struct policy_set *) *policies_set(struct policies *ps);
 /* The policy of the configuration, under the name "boot"; says what is wrong in the log.  Without
  * one nothing is done.  0, or TERR_*. */
 int policies_boot(struct policies *ps);
-/* The same for a configuration that was read anew, under the name "boot.N": it is used from the next
- * request on, and the one of before is discarded, unless it has a label.  Policies are loaded with
- * `u`, which is held, from now on.  As policies_load_file(); then nothing has changed. */
-int policies_reload(
-    struct policies *ps, struct upstreams *u, struct vcl_error **errors, const char **why);
+
+/* What a reload of the configuration made of the policies. */
+struct policies_became {
+    char name[80], before[80]; /* of the active policy, now and before; "": none */
+    const char *file;          /* of the active one, borrowed until the next call; "" */
+    bool of_file;              /* it is the configuration's own */
+    bool text_changed;         /* the configuration's text or file was another: it was taken */
+    char said[256];            /* "kept X, loaded by hand" */
+};
+/* The configuration was read anew.  Its policy is taken, under the name "boot.N", when its text, with
+ * what it includes, is not what it was when that file was last loaded; the one of before is discarded
+ * then, unless it has a label.  Else the active policy stays, and where `origins_changed` it and those
+ * with a label are compiled again from the same texts, for the backends that there are now.  Policies
+ * are loaded with `u`, which is held, from now on.  0 and *became; or as policies_load_file(), with the
+ * policy's file or name in *what, and nothing has changed. */
+int policies_reload(struct policies *ps, struct upstreams *u, bool origins_changed,
+    struct policies_became *became, struct vcl_error **errors, const char **what, const char **why);
 /* What a request for this URL ("http://host/path") with these fields is stored under, by the active
  * policy's vcl_hash, is purged.  0 and how many; TERR_SYNTAX: *why. */
 int policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,

@@ -5,6 +5,7 @@
 #include "daemon/origin/upstreams.h"
 #include "daemon/proxy/policies.h"
 #include "daemon/proxy/policy.h"
+#include "daemon/proxy/policy_source.h"
 
 enum {
     POLICIES_MAX = 256,        /* loaded at a time, discarded ones that are still run included */
@@ -29,6 +30,10 @@ struct policies {
     struct policy *all; /* the newest first */
     struct policy_tag *labels;
     struct policy *active, *of_file; /* of_file: the configuration's own; NULL: none */
+    struct policy_source *last_file; /* held: the configuration's, when it was last loaded */
+    /* during a load */
+    struct policy_source *recorded; /* borrowed: keeps what is read */
+    struct policy_source *replayed; /* borrowed: what is read comes from here, not from files */
     unsigned nreloads;
     unsigned npolicies, nlabels;
     uint64_t generation;
@@ -45,9 +50,19 @@ policies_conf(const struct policies *ps)
 /* policy_load.c: one text, whole, or what is wrong with it. */
 int policy_new(struct policy **out, struct policies *ps, const char *name, const char *file,
     struct slice text, struct vcl_error **errors);
+/* The files of now.  Neither records nor replays outside of a load. */
+struct policy_reader policy_reader(struct policies *ps);
 /* Nobody runs it any more: vcl_fini, and all goes. */
 void policy_free(struct policy **pp);
 struct policy_tag *policies_find_label(struct policies *ps, const char *label);
+
+/* policies.c, for policies_reload.c */
+struct policy *policies_find(struct policies *ps, const char *name);
+void policies_link(struct policies *ps, struct policy *pol); /* takes it, as the newest */
+/* What workers see is replaced as a whole.  0 or TERR_NOMEM, and nothing has changed. */
+int policies_publish(struct policies *ps, struct policy *active);
+/* It goes when its last request has ended.  It is neither active nor labelled. */
+void policies_let_go(struct policies *ps, struct policy *pol);
 
 /* policy_world.c: vcl_init and vcl_fini; files for std.fileread.  Whether it says ok. */
 bool policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run);

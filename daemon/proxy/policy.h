@@ -41,12 +41,15 @@ struct policy {
     struct policy *next;
     struct director **held; /* backends and directors that it made */
     unsigned nheld;
-    struct policy_text *files; /* read by std.fileread; under a lock */
-    const char *init_why;      /* why vcl_init failed; malloc'ed */
-    bool begun;                /* vcl_init has been run */
+    struct policy_source *source; /* held: its text and includes */
+    struct policy *instead;       /* during a reload: the same with other backends */
+    struct policy_text *files;    /* read by std.fileread; under a lock */
+    const char *init_why;         /* why vcl_init failed; malloc'ed */
+    bool begun;                   /* vcl_init has been run */
     double loaded_s;
     _Atomic bool let_go; /* discarded, and the registry's count has gone */
     bool discarded;
+    bool of_conf;     /* the configuration named its file; else an operator loaded it */
     unsigned nlabels; /* that stand for it */
 };
 

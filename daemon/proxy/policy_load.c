@@ -50,10 +50,19 @@ loader_read_file(
     struct policies *ps = ctx;
     int err;
 
+    if (ps->replayed != NULL)
+        return policy_source_read(ps->replayed, name, from, out, path, why);
     *path = policy_path(policies_conf(ps), name, from);
     if (*path == NULL)
         return TERR_NOMEM;
     err = policy_slurp(*path, POLICY_FILE_MAX, out, why);
+    if (err == 0 && ps->recorded != NULL &&
+        policy_source_add_file(ps->recorded, name, from, *path, slice_of(out->ptr, out->len)) !=
+            0) {
+        free(out->ptr);
+        *why = terr_text(TERR_NOMEM);
+        err = TERR_NOMEM;
+    }
     if (err != 0) {
         free(*path);
         *path = NULL;
@@ -62,9 +71,8 @@ loader_read_file(
 }
 
 static int
-loader_glob(void *ctx, const char *pattern, const char *from, char ***out, unsigned *n)
+loader_find(struct policies *ps, const char *pattern, const char *from, char ***out, unsigned *n)
 {
-    struct policies *ps = ctx;
     char *path = policy_path(policies_conf(ps), pattern, from), **names;
     glob_t g;
     int rc;
@@ -86,6 +94,33 @@ loader_glob(void *ctx, const char *pattern, const char *from, char ***out, unsig
     globfree(&g);
     *out = names;
     return names == NULL ? TERR_NOMEM : 0;
+}
+
+static int
+loader_glob(void *ctx, const char *pattern, const char *from, char ***out, unsigned *n)
+{
+    struct policies *ps = ctx;
+    int err;
+
+    if (ps->replayed != NULL)
+        return policy_source_glob(ps->replayed, pattern, from, out, n);
+    err = loader_find(ps, pattern, from, out, n);
+    if (err != 0 || ps->recorded == NULL)
+        return err;
+    err = policy_source_add_glob(ps->recorded, pattern, from, *out, *n);
+    while (err != 0 && *n > 0)
+        free((*out)[--*n]);
+    if (err != 0) {
+        free(*out);
+        *out = NULL;
+    }
+    return err;
+}
+
+struct policy_reader
+policy_reader(struct policies *ps)
+{
+    return (struct policy_reader){.ctx = ps, .read_file = loader_read_file, .glob = loader_glob};
 }
 
 static void
@@ -386,6 +421,7 @@ policy_free(struct policy **pp)
     if (pol->vcl != NULL)
         vcl_free(&pol->vcl);
     upstreams_drop(&pol->upstreams);
+    policy_source_drop(&pol->source);
     free((char *)(uintptr_t)pol->init_why);
     free((char *)(uintptr_t)pol->name);
     free((char *)(uintptr_t)pol->file);
@@ -412,8 +448,13 @@ policy_new(struct policy **out, struct policies *ps, const char *name, const cha
     pol->file = strdup(file);
     clock_gettime(CLOCK_REALTIME, &now);
     pol->loaded_s = (double)now.tv_sec;
-    err = pol->name == NULL || pol->file == NULL ? TERR_NOMEM
-                                                 : vcl_compile(&pol->vcl, &src, &loader, errors);
+    pol->source =
+        ps->replayed != NULL ? policy_source_hold(ps->replayed) : policy_source_new(file, text);
+    ps->recorded = ps->replayed != NULL ? NULL : pol->source;
+    err = pol->name == NULL || pol->file == NULL || pol->source == NULL
+              ? TERR_NOMEM
+              : vcl_compile(&pol->vcl, &src, &loader, errors);
+    ps->recorded = NULL;
     if (err == 0)
         err = policy_check_conf(pol, errors);
     if (err == 0)

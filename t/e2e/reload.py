@@ -413,6 +413,74 @@ class Reload(unittest.TestCase):
         self.reload(f"backends: {{ o: {{ address: '{b.address}' }} }}\n")  # and none again
         self.assertIsNone(self.tarnd.ask("/x").fields.get("x-p"))
 
+    def became(self):
+        return json.loads(self.ctl("--json", "reload"))
+
+    def test_a_reload_keeps_the_policy_loaded_by_hand_until_the_files_text_changes(self):
+        a, b = named("a"), named("b")
+        config = "backends: {{ o: {{ address: '{}' }} }}\nvcl: p.vcl\n"
+        text = 'vcl 4.1;\ninclude "i.vcl";\nsub vcl_deliver {{ set resp.http.X-P = "{}"; }}\n'
+        used = lambda: self.tarnd.ask("/x").fields.get("x-p")
+        self.start(f"backends: {{ o: {{ address: '{a.address}' }} }}\n")
+        self.policy("p.vcl", text.format(1))
+        self.policy("i.vcl", "# one\n")
+        self.assertIn("policy: boot.1 from p.vcl, text changed\n",
+                      self.reload(config.format(a.address)))
+        self.policy("hand.vcl", text.format("hand").replace('include "i.vcl";\n', ""))
+        self.ctl("vcl", "load", "fix", os.path.join(self.tarnd.dir, "hand.vcl"))
+        said = self.ctl("reload")  # loaded by hand, not in use
+        self.assertIn(": 0 changes\npolicy: kept boot.1, p.vcl has not changed\n", said)
+        self.ctl("vcl", "use", "fix")
+        said = self.ctl("reload")
+        self.assertIn(": 0 changes\npolicy: kept fix, loaded by hand\n", said)
+        self.assertEqual(used(), "hand")
+        self.assertIn("0 changes; policy: kept fix, loaded by hand", self.logged())
+        became = self.became()
+        self.assertEqual((became["changed"], became["policy"]["name"], became["policy"]["by_hand"],
+                          became["policy"]["text_changed"]), ([], "fix", True, False))
+        # It is asked with the backends of now, and a text that names one that is gone is refused.
+        said = self.reload(config.format(b.address))
+        self.assertIn(": 1 change\npolicy: kept fix, loaded by hand; loaded again for the backends "
+                      "of now\n", said)
+        self.assertEqual((self.body("/y"), used()), ("b", "hand"))
+        # What an include says is the policy's text, too.
+        self.policy("i.vcl", "# two\n")
+        said = self.ctl("reload")
+        self.assertIn("vcl: fix -> boot.2, text changed\n", said)
+        self.assertIn(": 1 change\npolicy: boot.2 from p.vcl, text changed\n", said)
+        self.assertEqual(used(), "1")
+        self.policy("p.vcl", text.format(2))
+        became = self.became()
+        self.assertEqual([c["what"] for c in became["changed"]], ["vcl"])
+        self.assertEqual((became["policy"]["name"], became["policy"]["by_hand"]), ("boot.3", False))
+        self.assertEqual(used(), "2")
+        # A file that names no policy any more is a change; one that never did is none.
+        none = f"backends: {{ o: {{ address: '{b.address}' }} }}\n"
+        self.assertIn("policy: none: the file names none\n", self.reload(none))
+        self.ctl("vcl", "use", "fix")
+        self.assertIn(": 0 changes\npolicy: kept fix, loaded by hand\n", self.reload(none))
+        self.assertEqual(used(), "hand")
+
+    def test_a_reload_compiles_labelled_policies_for_the_backends_of_now(self):
+        a, b = named("a"), named("b")
+        config = "backends: {{ {}: {{ address: '{}' }} }}\nvcl: p.vcl\n"
+        self.start(f"backends: {{ o: {{ address: '{a.address}' }} }}\n")
+        self.policy("inner.vcl", "vcl 4.1;\nsub vcl_recv { set req.backend_hint = o; return (pass); }\n")
+        self.ctl("vcl", "load", "inner", os.path.join(self.tarnd.dir, "inner.vcl"))
+        self.ctl("vcl", "label", "l", "inner")
+        self.policy("p.vcl", "vcl 4.1;\nsub vcl_recv { return (vcl(l)); }\n")
+        self.reload(config.format("o", a.address))
+        self.assertEqual(self.body("/x"), "a")
+        self.reload(config.format("o", b.address))
+        self.assertEqual(self.body("/x"), "b")
+        said = self.reload(config.format("other", b.address), REFUSED)
+        self.assertIn("inner: 1 error", said)
+        self.assertIn("inner:2:", said)
+        self.assertEqual(self.body("/x"), "b")
+        listed = json.loads(self.ctl("--json", "vcl", "list"))["policies"]
+        self.assertEqual(sorted((p["name"], p["state"]) for p in listed if p["state"] != "discarded"),
+                         [("boot.1", "active"), ("inner", "warm"), ("l", "label")])
+
     def test_the_storage_grows_and_shrinks(self):
         a = named("a")
         config = f"backends: {{ o: {{ address: '{a.address}' }} }}\nstorage: {{ main: {{ size: %s }} }}\n"
