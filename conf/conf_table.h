@@ -75,6 +75,10 @@
     X(max_connections, COUNT, 0, 0, 10000000,                                                      \
       "Client connections at a time, all workers; 0: as many as open files allow")                 \
     X(listen_depth, COUNT, 1024, 1, 65535, "Length of the kernel's queue of new connections")      \
+    X(tcp_notsent_lowat, BYTES, 64 * CONF_KI, 0, 1024 * CONF_MI,                                   \
+      "Bytes of a response that the kernel takes before it can send them, from each client "       \
+      "connection (TCP_NOTSENT_LOWAT): the rest waits in the store, where all readers share it; "  \
+      "0: as much as the socket's buffer holds")                                                   \
     X(http_req_line_len, BYTES, 8 * CONF_KI, 64, 60 * CONF_KI, "Longest request line; then 414")   \
     X(http_req_hdr_len, BYTES, 8 * CONF_KI, 64, 60 * CONF_KI, "Longest request field; then 431")   \
     X(http_req_size, BYTES, 32 * CONF_KI, 256, 60 * CONF_KI,                                       \

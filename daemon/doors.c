@@ -103,11 +103,14 @@ door_free(struct door *d)
 
 /* Bound, or inherited; and the supervisor keeps it, so that the next process inherits it. */
 static int
-door_bind(struct doors *all, struct door *d, const struct conf_listen *conf, int depth, char *why,
-    size_t why_len)
+door_bind(struct doors *all, struct door *d, const struct conf_listen *conf,
+    const struct conf_params *params, char *why, size_t why_len)
 {
-    const struct listen_how how = {
-        .depth = depth, .mode = conf->mode, .user = conf->user, .group = conf->group};
+    const struct listen_how how = {.depth = (int)params->listen_depth,
+        .notsent_bytes = (int)params->tcp_notsent_lowat,
+        .mode = conf->mode,
+        .user = conf->user,
+        .group = conf->group};
     int err = listen_bind(&d->bound, &conf->address, &how, why, why_len);
 
     if (err == 0 && (all->tether != NULL || listen_is_inherited(d->bound)))
@@ -197,8 +200,8 @@ doors_unprepare(struct doors *all)
 }
 
 int
-doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf, int depth,
-    char *why, size_t why_len)
+doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf,
+    const struct conf_params *params, char *why, size_t why_len)
 {
     struct door *d = calloc(1, sizeof(*d)), **at = &all->first;
     int err;
@@ -208,7 +211,7 @@ doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf,
     err = doors_prepare(d, conf, why, why_len);
     if (err == 0) {
         door_alter(d);
-        err = door_bind(all, d, conf, depth, why, why_len);
+        err = door_bind(all, d, conf, params, why, why_len);
     }
     if (err == 0) {
         d->address = strdup(listen_address(d->bound));

@@ -21,6 +21,7 @@
 
 struct bound;
 struct conf_listen;
+struct conf_params;
 struct tether;
 
 struct door_terms {
@@ -51,9 +52,9 @@ struct doors {
     bool shut;             /* workers end */
 };
 
-/* Binds, and is the last of them.  TERR_*, and a sentence in `why`. */
-int doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf, int depth,
-    char *why, size_t why_len);
+/* Binds, and is the last of them.  `params` are the process's.  TERR_*, and a sentence in `why`. */
+int doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf,
+    const struct conf_params *params, char *why, size_t why_len);
 /* For the whole life of a connection that comes in now; any thread. */
 static inline const struct door_terms *
 door_terms(const struct door *d)

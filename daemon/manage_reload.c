@@ -241,8 +241,7 @@ reload_make_doors(struct reload *r, const struct door *last, json_t **answer)
         if (d != NULL)
             err = doors_prepare(d, &r->conf->listens[i], why, sizeof(why));
         else
-            err = doors_bind(
-                all, &d, &r->conf->listens[i], (int)r->m->params.listen_depth, why, sizeof(why));
+            err = doors_bind(all, &d, &r->conf->listens[i], &r->m->params, why, sizeof(why));
         if (err != 0) {
             reload_undo_doors(r, last);
             return reload_refuse(

@@ -277,8 +277,8 @@ server_listen(struct server *s)
     for (unsigned i = 0; i < s->conf->nlistens; i++) {
         struct door *d;
         char why[256] = "";
-        int err = doors_bind(&s->doors, &d, &s->conf->listens[i], (int)s->conf->params.listen_depth,
-            why, sizeof(why));
+        int err =
+            doors_bind(&s->doors, &d, &s->conf->listens[i], &s->conf->params, why, sizeof(why));
 
         if (err != 0) {
             elog(ELOG_ERROR, "%s", why[0] != '\0' ? why : terr_text(err));

@@ -83,6 +83,7 @@ metrics_put_memory(const struct admin *a, json_t *o)
     CHARGE_TABLE(X)
 #undef X
     metrics_put(o, "memory.resident", usage_resident());
+    metrics_put(o, "memory.sockets", usage_sockets());
 }
 
 void

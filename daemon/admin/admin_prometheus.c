@@ -139,6 +139,9 @@ prometheus_memory(const struct admin *a, FILE *to)
     prometheus_head(to, "memory_resident_bytes", "gauge",
         "Bytes of the process in memory, by the kernel's count");
     fprintf(to, "tarn_memory_resident_bytes %" PRIu64 "\n", usage_resident());
+    prometheus_head(to, "memory_sockets_bytes", "gauge",
+        "Bytes that the kernel holds for the process's sockets; in no other figure");
+    fprintf(to, "tarn_memory_sockets_bytes %" PRIu64 "\n", usage_sockets());
 }
 
 /* ---- backends ---- */

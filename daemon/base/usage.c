@@ -1,9 +1,12 @@
 /* usage.c -- what a loop takes from the heap for its traffic. */
 #include "daemon/base/usage.h"
 
+#include <dirent.h>
+#include <linux/sock_diag.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/tassert.h"
@@ -80,4 +83,27 @@ usage_resident(void)
         pages = 0;
     fclose(f);
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t
+usage_sockets(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    const struct dirent *e;
+    uint64_t bytes = 0;
+
+    if (d == NULL)
+        return 0;
+    while ((e = readdir(d)) != NULL) {
+        uint32_t info[SK_MEMINFO_VARS];
+        socklen_t len = sizeof(info);
+
+        /* What is no socket answers ENOTSOCK. */
+        if (e->d_name[0] != '.' &&
+            getsockopt(atoi(e->d_name), SOL_SOCKET, SO_MEMINFO, info, &len) == 0 &&
+            len > SK_MEMINFO_WMEM_QUEUED * sizeof(info[0]))
+            bytes += info[SK_MEMINFO_RMEM_ALLOC] + info[SK_MEMINFO_WMEM_QUEUED];
+    }
+    closedir(d);
+    return bytes;
 }

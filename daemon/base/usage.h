@@ -40,5 +40,9 @@ void usage_free(struct usage *u, enum usage_kind kind, void *p); /* NULL: nothin
 
 /* Bytes of this process in memory, by the kernel's count; 0: it does not tell.  Any thread. */
 uint64_t usage_resident(void);
+/* Bytes that the kernel holds for this process's sockets, received and not read or written and not
+ * acknowledged, as it accounts them (SO_MEMINFO, its own overhead included).  They belong to no
+ * process, so no other figure has them.  A call for each open file.  Any thread. */
+uint64_t usage_sockets(void);
 
 #endif

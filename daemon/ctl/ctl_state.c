@@ -109,6 +109,7 @@ ctl_storage_stats(struct ctl *c)
 
         storage_line("size", size, size, 0);
         storage_line("resident", storage_number(o, "resident"), size, 0);
+        storage_line("sockets", storage_number(o, "sockets"), size, 0);
         storage_line("charged", storage_number(total, "bytes"), size, 0);
         json_object_foreach(json_object_get(total, "parts"), name, branch)
         {

@@ -31,6 +31,7 @@ struct bound {
     uint32_t magic;
     bool is_unix;
     int depth;
+    int notsent_bytes;
     int fd;      /* unix: listening; TCP: holds the port, never listens; -1: was inherited */
     int lock_fd; /* the abstract socket that says the port is ours */
     bool inherited, foreign; /* foreign: bound by somebody who is no tarnd */
@@ -78,6 +79,15 @@ bound_socket(int family)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     return fd;
+}
+
+/* Of a listening socket: each connection that it accepts has the same, without a call of its own
+ * (tcp(7)).  A system without it sends as before. */
+static void
+bound_limit_unsent(const struct bound *b, int fd)
+{
+    if (b->notsent_bytes > 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &b->notsent_bytes, sizeof(b->notsent_bytes));
 }
 
 static void
@@ -327,11 +337,17 @@ listen_bind(struct bound **out, const struct conf_address *at, const struct list
 
     if (b == NULL)
         return TERR_NOMEM;
-    *b = (struct bound){
-        .magic = BOUND_MAGIC, .is_unix = at->is_unix, .depth = how->depth, .fd = -1, .lock_fd = -1};
-    if (bound_inherit(b, at))
+    *b = (struct bound){.magic = BOUND_MAGIC,
+        .is_unix = at->is_unix,
+        .depth = how->depth,
+        .notsent_bytes = how->notsent_bytes,
+        .fd = -1,
+        .lock_fd = -1};
+    if (bound_inherit(b, at)) {
+        for (unsigned i = 0; i < b->nfds; i++)
+            bound_limit_unsent(b, b->fds[i]);
         err = bound_own_again(b, at, how, why, why_len);
-    else
+    } else
         err = at->is_unix ? bound_unix(b, at, how, why, why_len) : bound_tcp(b, at, why, why_len);
     if (err != 0) {
         listen_release(&b);
@@ -488,6 +504,7 @@ listener_socket(const struct bound *b)
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+    bound_limit_unsent(b, fd);
     if (bind(fd, (const struct sockaddr *)&b->addr, b->addr_len) != 0 ||
         listen(fd, b->depth) != 0) {
         close(fd);

@@ -33,6 +33,7 @@ struct listener;
 
 struct listen_how {
     int depth;                /* of the kernel's queue of new connections */
+    int notsent_bytes;        /* TCP_NOTSENT_LOWAT of the accepted; 0: the system's */
     int64_t mode;             /* of a Unix socket's file */
     const char *user, *group; /* whose it is, by name or number; "": as it comes */
 };

@@ -6,8 +6,6 @@ looked at all along.  Bytes on the command line of tests are small; by hand make
 
     CHURN_SIZE_MIB=256 CHURN_TURNS=20 t/e2e/churn.py build/bin/tarnd
 """
-import http.client
-import json
 import os
 import random
 import socket
@@ -162,13 +160,7 @@ class Churn(unittest.TestCase):
         self.assertEqual(self.tarnd.close(), 0, "exit status of tarnd")
 
     def admin(self, target):
-        conn = http.client.HTTPConnection("tarn")
-        conn.sock = socket.socket(socket.AF_UNIX)
-        conn.sock.connect(os.path.join(self.tarnd.dir, "admin.sock"))
-        conn.request("GET", target)
-        answer = json.load(conn.getresponse())
-        conn.close()
-        return answer
+        return self.tarnd.admin(target)
 
     def churn(self, total):
         loaders = [Loader(self.tarnd, seed, total / LOADERS) for seed in range(LOADERS)]

@@ -2,7 +2,8 @@
 """memory.py TARND [TEST...] -- what a connection costs tarnd in memory of its own.
 
 Connections are opened by the hundred and held in one state; the growth of the resident set,
-divided by their number, is what each costs.  Kernel memory (socket buffers) is not in it.
+divided by their number, is what each costs.  What the kernel holds for them is told by the admin
+listener, and has tests of its own.
 A few connections of the same kind come first and stay, so that what is paid once is not counted,
 and each test has a tarnd of its own, so that none is given memory that others have left behind.
 """
@@ -20,6 +21,7 @@ from tarnd import Tarnd, raise_file_limit, read_to_end, request
 KB = 1000
 SLOWLORIS, SLOWLORIS_MAX = 1000, 5 * KB
 READERS, READERS_MAX = 60, 5 * KB
+SOCKET_MAX = 256 * KB  # TCP_NOTSENT_LOWAT, what is not acknowledged, and the kernel's overhead
 IDLE, IDLE_MAX = 2000, 600  # of which tables that grow in steps are some
 LONG_HEADS, LONG_HEADS_MAX = 100, 66 * KB  # twice http_req_size: memory grows in steps
 WARM_UP = 10
@@ -32,6 +34,7 @@ CONFIG = """
 workers: 1
 backends:
   default: {{ address: "{origin}" }}
+admin: {{ address: "unix:{dir}/admin.sock" }}
 parameters:
   timeout_req: {head}s
   timeout_idle: 60s
@@ -76,8 +79,12 @@ class Probe(threading.Thread):
 class Memory(unittest.TestCase):
     def setUp(self):
         self.held = []
-        self.tarnd = Tarnd(program, CONFIG.format(origin=origin.address, head=HEAD_DEADLINE_S))
+        self.start()
         self.addCleanup(self.stop)
+
+    def start(self, parameter=""):
+        config = CONFIG.format(origin=origin.address, head=HEAD_DEADLINE_S, dir="{dir}")
+        self.tarnd = Tarnd(program, config + f"  {parameter}\n")
         self.tarnd.ask("/body?n=1&framing=length")
 
     def stop(self):
@@ -182,6 +189,31 @@ class Memory(unittest.TestCase):
         probe = Probe(self.tarnd)
         self.measure("slow reader of a hit of 8 MiB", READERS, READERS_MAX, open_one)
         self.check_probe(probe)
+
+    def sockets_of_slow_readers(self):
+        """What the kernel holds for each of READERS readers of an object of 8 MiB that read 100 bytes."""
+        target = f"/body?n={BIG}&framing=length"
+        self.assertEqual(len(self.tarnd.ask(target).body), BIG)
+        for _ in range(READERS):
+            s = self.tarnd.connect(receive_buffer=4096)
+            s.sendall(request(target))
+            s.recv(100)
+            self.hold(s)
+        time.sleep(0.5)
+        each = self.tarnd.admin("/v1/memory")["sockets"] / READERS
+        print(f"slow reader: {each:.0f} bytes in the kernel", flush=True)
+        return each
+
+    def test_the_kernel_queues_little_of_a_response_that_a_slow_reader_does_not_read(self):
+        each = self.sockets_of_slow_readers()
+        self.assertGreater(each, 1000)  # else they are not counted
+        self.assertLess(each, SOCKET_MAX)
+
+    def test_without_tcp_notsent_lowat_the_kernel_queues_as_much_as_its_buffer_holds(self):
+        self.stop()
+        self.held = []
+        self.start("tcp_notsent_lowat: 0")
+        self.assertGreater(self.sockets_of_slow_readers(), SOCKET_MAX)
 
     def test_an_idle_connection_costs_little(self):
         def open_one():

@@ -137,6 +137,7 @@ class Metrics(unittest.TestCase):
                      "tarn_fetch_failed_total", "tarn_storage_objects", "tarn_storage_used_bytes",
                      "tarn_memory_resident_bytes"):
             self.assertGreater(families[name].value(), 0, name)
+        self.assertGreaterEqual(families["tarn_memory_sockets_bytes"].value(), 0)
         self.assertEqual(families["tarn_build_info"].value(), 1)
         self.assertEqual(families["tarn_backend_up"].value(backend="default"), 1)
         self.assertEqual(families["tarn_backend_ejected"].value(backend="default"), 0)

@@ -3,6 +3,8 @@
 What a test needs of the process and no library gives: raw requests whose bytes are the test's,
 counters as tarnd shares them, memory as the kernel sees it.
 """
+import http.client
+import json
 import os
 import queue
 import random
@@ -102,6 +104,16 @@ class Tarnd:
         with self.connect() as s:
             s.sendall(request(target, *lines, "Connection: close", method=method) + body)
             return Answer(read_to_end(s))
+
+    def admin(self, target):
+        """What the admin listener at {dir}/admin.sock answers to a GET."""
+        conn = http.client.HTTPConnection("tarn")
+        conn.sock = socket.socket(socket.AF_UNIX)
+        conn.sock.connect(os.path.join(self.dir, "admin.sock"))
+        conn.request("GET", target)
+        answer = json.load(conn.getresponse())
+        conn.close()
+        return answer
 
     def memory(self):
         """Bytes of this process that are resident now."""
