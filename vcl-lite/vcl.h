@@ -35,7 +35,7 @@ enum vcl_type {
 
 /* Order matters: a mask of subs has a bit for each. */
 enum vcl_sub {
-#define X(id, name, actions, doc) VCL_SUB_##id,
+#define X(id, name, actions, goes_on, doc) VCL_SUB_##id,
     VCL_SUB_TABLE(X)
 #undef X
     VCL_SUB_COUNT
@@ -198,8 +198,8 @@ void *vcl_object(const struct vcl *v, unsigned n, unsigned *kind); /* enum vcl_o
 
 /* --- running --- */
 
-/* Does this sub, whatever the request is, return this without doing anything?  Then it need not be
- * run. */
+/* Does this sub, whatever the request is, nothing but return the action by which the core goes on
+ * (VCL_SUB_TABLE)?  Then it need not be run.  Any other action is not trivial, however short the sub. */
 bool vcl_is_trivial(const struct vcl *v, enum vcl_sub sub, enum vcl_action *out);
 /* vcl_hash is the builtin one: hash_data(req.url), hash_data(req.http.host). */
 bool vcl_hashes_as_builtin(const struct vcl *v);

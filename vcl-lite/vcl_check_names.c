@@ -31,7 +31,7 @@ static const struct {
     const char *name;
     unsigned actions;
 } sema_subs[] = {
-#define X(id, name, actions, doc) [VCL_SUB_##id] = {name, actions},
+#define X(id, name, actions, goes_on, doc) [VCL_SUB_##id] = {name, actions},
     VCL_SUB_TABLE(X)
 #undef X
 };

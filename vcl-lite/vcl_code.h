@@ -144,7 +144,7 @@ struct vcl_code_sub {
     const char *name;
     uint32_t entry;   /* in code; UINT32_MAX: not there */
     uint32_t longest; /* instructions of its longest path, calls included; saturates */
-    bool trivial;     /* only returns `action` */
+    bool trivial;     /* only returns `action`, which is what the core would do */
     enum vcl_action action;
     uint16_t touches; /* bit of enum vcl_http: fields read, set or unset, calls included */
 };

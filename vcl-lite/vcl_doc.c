@@ -86,7 +86,7 @@ doc_subs(const struct doc *to)
 {
     doc_print(to, "\n### Subroutines\n\nThe first nine are the client's side, the next four the "
                   "backend's.\n\n| sub | return(...) | when it runs |\n|---|---|---|\n");
-#define X(id, name, actions, doc) doc_sub(to, name, actions, doc);
+#define X(id, name, actions, goes_on, doc) doc_sub(to, name, actions, doc);
     VCL_SUB_TABLE(X)
 #undef X
     doc_print(to, "\n| action | what it means |\n|---|---|\n");

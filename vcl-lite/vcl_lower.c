@@ -485,17 +485,21 @@ lower_sub(struct sema *s, struct sema_sub *sub)
     lower_append(&l);
 }
 
-/* Does it nothing but return? */
+/* Does it nothing but return the action by which the core goes on?  Then it need not be run. */
 static void
-lower_trivial(const struct sema *s, struct vcl_code_sub *sub)
+lower_trivial(const struct sema *s, unsigned sub, struct vcl_code_sub *out)
 {
-    uint32_t i = sub->entry;
+    static const uint8_t goes_on[] = {
+#define X(id, name, actions, goes_on, doc) [VCL_SUB_##id] = VCL_ACT_##goes_on,
+        VCL_SUB_TABLE(X)
+#undef X
+    };
+    uint32_t i = out->entry;
 
     while (s->code[i].op == VCL_OP_TRACE)
         i++;
-    sub->trivial =
-        (s->code[i].op == VCL_OP_RETURN && s->code[i].b == 0) || s->code[i].op == VCL_OP_RET;
-    sub->action = s->code[i].op == VCL_OP_RETURN ? (enum vcl_action)s->code[i].a : VCL_ACT_NONE;
+    out->action = s->code[i].op == VCL_OP_RETURN ? (enum vcl_action)s->code[i].a : VCL_ACT_NONE;
+    out->trivial = out->action != VCL_ACT_NONE && out->action == goes_on[sub];
 }
 
 static void
@@ -525,7 +529,7 @@ lower_policy(struct sema *s)
         out->entry = sub->entry;
         out->longest = sub->longest;
         out->touches = (uint16_t)sub->touches;
-        lower_trivial(s, out);
+        lower_trivial(s, (unsigned)sub->vcl, out);
         if (sub->longest > VCL_STEPS_MAX)
             vcl_fail(
                 s->cx, sub->pos, NULL, "%s may take more than %d steps", sub->name, VCL_STEPS_MAX);

@@ -50,50 +50,50 @@
     X(FAIL,      "fail",      "something is wrong: 503, or a failed fetch")
 
 #define VCL_DO(id) (1u << VCL_ACT_##id)
-/*    id, name, actions, when it runs */
+/*    id, name, actions, the one by which the core goes on as if there were no sub, when it runs */
 #define VCL_SUB_TABLE(X)                                                                           \
     X(RECV,             "vcl_recv",                                                                \
       VCL_DO(HASH) | VCL_DO(PASS) | VCL_DO(PIPE) | VCL_DO(PURGE) | VCL_DO(SYNTH) |                 \
       VCL_DO(RESTART) | VCL_DO(FAIL) | VCL_DO(VCL),                                                \
-      "A request's head is there; also after a restart")                                           \
+      HASH, "A request's head is there; also after a restart")                                     \
     X(HASH,             "vcl_hash",  VCL_DO(LOOKUP) | VCL_DO(FAIL),                                \
-      "The key is made, by hash_data()")                                                           \
+      LOOKUP, "The key is made, by hash_data()")                                                   \
     X(HIT,              "vcl_hit",                                                                 \
       VCL_DO(DELIVER) | VCL_DO(PASS) | VCL_DO(SYNTH) | VCL_DO(RESTART) | VCL_DO(FAIL),             \
-      "A stored response was found, fresh or in grace")                                            \
+      DELIVER, "A stored response was found, fresh or in grace")                                   \
     X(MISS,             "vcl_miss",                                                                \
       VCL_DO(FETCH) | VCL_DO(PASS) | VCL_DO(SYNTH) | VCL_DO(RESTART) | VCL_DO(FAIL),               \
-      "Nothing was found: it will be fetched")                                                     \
+      FETCH, "Nothing was found: it will be fetched")                                              \
     X(PASS,             "vcl_pass",                                                                \
       VCL_DO(FETCH) | VCL_DO(SYNTH) | VCL_DO(RESTART) | VCL_DO(FAIL),                              \
-      "The cache is not asked")                                                                    \
+      FETCH, "The cache is not asked")                                                             \
     X(PIPE,             "vcl_pipe",  VCL_DO(PIPE) | VCL_DO(SYNTH) | VCL_DO(FAIL),                  \
-      "A tunnel is about to begin")                                                                \
+      PIPE, "A tunnel is about to begin")                                                          \
     X(PURGE,            "vcl_purge", VCL_DO(SYNTH) | VCL_DO(RESTART) | VCL_DO(FAIL),               \
-      "What was stored under the key has been removed")                                            \
+      NONE, "What was stored under the key has been removed")                                      \
     X(DELIVER,          "vcl_deliver",                                                             \
       VCL_DO(DELIVER) | VCL_DO(SYNTH) | VCL_DO(RESTART) | VCL_DO(FAIL),                            \
-      "A response is about to be sent")                                                            \
+      DELIVER, "A response is about to be sent")                                                   \
     X(SYNTH,            "vcl_synth", VCL_DO(DELIVER) | VCL_DO(RESTART) | VCL_DO(FAIL),             \
-      "A response of our own is to be made")                                                       \
+      DELIVER, "A response of our own is to be made")                                              \
     X(BACKEND_FETCH,    "vcl_backend_fetch",                                                       \
       VCL_DO(FETCH) | VCL_DO(ERROR) | VCL_DO(ABANDON) | VCL_DO(FAIL),                              \
-      "A request to a backend is about to be sent; also after a retry")                            \
+      FETCH, "A request to a backend is about to be sent; also after a retry")                     \
     X(BACKEND_RESPONSE, "vcl_backend_response",                                                    \
       VCL_DO(DELIVER) | VCL_DO(RETRY) | VCL_DO(PASS) | VCL_DO(ERROR) | VCL_DO(ABANDON) |           \
       VCL_DO(FAIL),                                                                                \
-      "A backend's response head is there")                                                        \
+      DELIVER, "A backend's response head is there")                                               \
     X(BACKEND_REFRESH,  "vcl_backend_refresh",                                                     \
       VCL_DO(MERGE) | VCL_DO(OBJ_STALE) | VCL_DO(BERESP) | VCL_DO(RETRY) | VCL_DO(ERROR) |         \
       VCL_DO(ABANDON) | VCL_DO(FAIL),                                                              \
-      "A backend said 304 (Not Modified) to our question")                                         \
+      MERGE, "A backend said 304 (Not Modified) to our question")                                  \
     X(BACKEND_ERROR,    "vcl_backend_error",                                                       \
       VCL_DO(DELIVER) | VCL_DO(RETRY) | VCL_DO(ABANDON) | VCL_DO(FAIL),                            \
-      "The fetch failed: a response of our own is to be made")                                     \
+      DELIVER, "The fetch failed: a response of our own is to be made")                            \
     X(INIT,             "vcl_init",  VCL_DO(OK) | VCL_DO(FAIL),                                    \
-      "The policy was loaded: directors are made here")                                            \
+      OK, "The policy was loaded: directors are made here")                                        \
     X(FINI,             "vcl_fini",  VCL_DO(OK),                                                   \
-      "The policy is discarded, its last request over")
+      OK, "The policy is discarded, its last request over")
 /* clang-format on */
 
 #endif

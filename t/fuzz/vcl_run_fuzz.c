@@ -281,7 +281,7 @@ static void
 world_check_run(const struct vcl *v, const struct vcl_run *r, enum vcl_sub sub, enum vcl_action a)
 {
     static const unsigned may_return[] = {
-#define X(id, name, actions, doc) (actions) | VCL_DO(FAIL) | VCL_DO(NONE),
+#define X(id, name, actions, goes_on, doc) (actions) | VCL_DO(FAIL) | VCL_DO(NONE),
         VCL_SUB_TABLE(X)
 #undef X
     };

@@ -115,7 +115,7 @@ static const struct {
     const char *name;
     unsigned actions;
 } writer_subs[] = {
-#define X(id, name, actions, doc) {name, actions},
+#define X(id, name, actions, goes_on, doc) {name, actions},
     VCL_SUB_TABLE(X)
 #undef X
 };

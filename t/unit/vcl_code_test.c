@@ -114,6 +114,36 @@ TEST(code, builtin_subs_that_only_return_are_trivial)
     vcl_free(&v);
 }
 
+/* Each row of the table of subs with each of its actions that need no argument. */
+TEST(code, a_sub_is_trivial_only_by_the_action_by_which_the_core_goes_on)
+{
+    static const struct {
+        unsigned actions, goes_on;
+    } subs[] = {
+#define X(id, name, actions, goes_on, doc) [VCL_SUB_##id] = {actions, VCL_ACT_##goes_on},
+        VCL_SUB_TABLE(X)
+#undef X
+    };
+
+    for (unsigned sub = 0; sub < VCL_SUB_COUNT; sub++) {
+        for (unsigned act = VCL_ACT_NONE + 1; act < VCL_ACT_COUNT; act++) {
+            const unsigned with_arguments = VCL_DO(SYNTH) | VCL_DO(VCL);
+            enum vcl_action only;
+            char text[120];
+            struct vcl *v;
+
+            if ((subs[sub].actions & ~with_arguments & 1u << act) == 0)
+                continue;
+            snprintf(text, sizeof(text), "sub %s { return (%s); }", vcl_sub_name((enum vcl_sub)sub),
+                vcl_action_name((enum vcl_action)act));
+            v = compile(text);
+            CHECK_EQ(act == subs[sub].goes_on, vcl_is_trivial(v, (enum vcl_sub)sub, &only));
+            CHECK_EQ(act, only);
+            vcl_free(&v);
+        }
+    }
+}
+
 TEST(code, hooks_of_the_builtin_are_written_where_they_are_called)
 {
     struct vcl *v = compile("");
@@ -294,6 +324,7 @@ TEST(code, reference_is_what_the_generator_prints)
 }
 
 TEST_MAIN(TEST_ENTRY(code, builtin_subs_that_only_return_are_trivial),
+    TEST_ENTRY(code, a_sub_is_trivial_only_by_the_action_by_which_the_core_goes_on),
     TEST_ENTRY(code, hooks_of_the_builtin_are_written_where_they_are_called),
     TEST_ENTRY(code, touches_are_told_with_those_of_called_subs),
     TEST_ENTRY(code, a_hook_of_the_text_ends_what_the_builtin_would_do),
