@@ -255,6 +255,9 @@ struct vcl_host {
         unsigned present, struct vcl_value *out);
     /* What a director chooses now; a backend is itself.  NULL: none is healthy. */
     const void *(*resolve)(struct vcl_run *r, const void *backend);
+    /* Where the request or fetch keeps the cookies of `import cookie`: NULL there at first, and the
+     * run's arena has the rest. */
+    struct vcl_cookies **(*cookies)(struct vcl_run *r);
     struct slice (*backend_name)(const void *backend);
     struct slice (*storage_name)(const void *storage);
 };

@@ -171,6 +171,25 @@ call_enum(struct call *c, const struct vcl_arg *arg, const struct ast_expr *e)
     return sema_const_int(c->s, VCL_TYPE_ENUM, n, e->pos);
 }
 
+/* REGEX: the number of a pattern, which is a literal. */
+static struct sema_node *
+call_regex(struct call *c, const struct vcl_arg *arg, struct ast_expr *e)
+{
+    struct sema_node *pattern = sema_expr(c->s, e, VCL_TYPE_VOID);
+    uint32_t n;
+
+    if (pattern == NULL)
+        return NULL;
+    if (!sema_is_const_string(pattern)) {
+        vcl_fail(c->s->cx, pattern->pos, "a pattern is a literal: it is compiled at load",
+            "argument '%.*s' of %s() has type %s, expected REGEX", (int)arg->name.len,
+            arg->name.ptr, c->shown, sema_type_name(pattern->type));
+        return NULL;
+    }
+    n = sema_regex(c->s, (struct slice){pattern->value.s, pattern->value.len}, pattern->pos);
+    return n == UINT32_MAX ? NULL : sema_const_int(c->s, VCL_TYPE_INT, n, e->pos);
+}
+
 /* HEADER: a field of a message, by numbers. */
 static struct sema_node *
 call_header(struct call *c, const struct vcl_arg *arg, struct ast_expr *e)
@@ -242,6 +261,8 @@ call_value(struct call *c, unsigned i)
         return call_enum(c, arg, e);
     if (arg->type == VCL_TYPE_HEADER)
         return call_header(c, arg, e);
+    if (arg->type == VCL_TYPE_REGEX)
+        return call_regex(c, arg, e);
     return sema_expr(c->s, e, arg->type);
 }
 

@@ -1,6 +1,6 @@
-/* vcl_func_table.h -- functions, objects and methods of the modules std, directors, purge and tarn.
+/* vcl_func_table.h -- functions, objects and methods of std, cookie, directors, purge and tarn.
  *
- * From vmod_std(3), vmod_directors(3) and vmod_purge(3) of Varnish; tarn is our own.
+ * From vmod_std(3), vmod_cookie(3), vmod_directors(3) and vmod_purge(3) of Varnish; tarn is our own.
  *
  * Arguments are written as "TYPE name" separated by commas, optional ones in brackets, with their
  * default behind '='; an ENUM lists its words: "[ENUM {a,b} name=a]".  An argument "HEADER",
@@ -84,6 +84,33 @@ enum vcl_func_how {
     X(STD_RFC_TTL, "std", "rfc_ttl", DURATION, "[BOOL refresh=false]",                             \
       VCL_IN(BACKEND_RESPONSE) | VCL_IN(BACKEND_REFRESH) | VCL_IN(BACKEND_ERROR), VCL_HOST,        \
       "What RFC 9111 alone makes of beresp.ttl")                                                   \
+    X(COOKIE_PARSE, "cookie", "parse", VOID, "STRING cookieheader", VCL_ALL, VCL_PURE,              \
+      "Takes the cookies of a Cookie field's value; an empty or unset one leaves what is there")   \
+    X(COOKIE_GET, "cookie", "get", STRING, "STRING cookiename", VCL_ALL, VCL_PURE,                 \
+      "A cookie's value; unset: there is none")                                                    \
+    X(COOKIE_GET_RE, "cookie", "get_re", STRING, "REGEX expression", VCL_ALL, VCL_PURE,            \
+      "The value of the first cookie with a matching name; unset: there is none")                  \
+    X(COOKIE_ISSET, "cookie", "isset", BOOL, "STRING cookiename", VCL_ALL, VCL_PURE,               \
+      "Is there such a cookie?")                                                                   \
+    X(COOKIE_SET, "cookie", "set", VOID, "STRING cookiename, STRING value", VCL_ALL, VCL_PURE,     \
+      "Adds or replaces a cookie; without a name or a value it does nothing")                      \
+    X(COOKIE_DELETE, "cookie", "delete", VOID, "STRING cookiename", VCL_ALL, VCL_PURE,             \
+      "Removes a cookie")                                                                          \
+    X(COOKIE_FILTER, "cookie", "filter", VOID, "STRING filterstring", VCL_ALL, VCL_PURE,           \
+      "Removes the cookies of this list, commas between the names")                                \
+    X(COOKIE_FILTER_RE, "cookie", "filter_re", VOID, "REGEX expression", VCL_ALL, VCL_PURE,        \
+      "Removes the cookies with a matching name")                                                  \
+    X(COOKIE_KEEP, "cookie", "keep", VOID, "STRING filterstring", VCL_ALL, VCL_PURE,               \
+      "Removes all cookies but those of this list, commas between the names")                      \
+    X(COOKIE_KEEP_RE, "cookie", "keep_re", VOID, "REGEX expression", VCL_ALL, VCL_PURE,            \
+      "Removes all cookies but those with a matching name")                                        \
+    X(COOKIE_CLEAN, "cookie", "clean", VOID, "", VCL_ALL, VCL_PURE, "Removes all cookies")         \
+    X(COOKIE_GET_STRING, "cookie", "get_string", STRING, "", VCL_ALL, VCL_PURE,                    \
+      "All cookies as the value of a Cookie field; empty: there are none")                         \
+    X(COOKIE_FORMAT_DATE, "cookie", "format_date", STRING, "TIME now, DURATION timedelta",         \
+      VCL_ALL, VCL_PURE, "An HTTP date, for Expires of a Set-Cookie field")                        \
+    X(COOKIE_FORMAT_RFC1123, "cookie", "format_rfc1123", STRING, "TIME now, DURATION timedelta",   \
+      VCL_ALL, VCL_PURE, "The older name of cookie.format_date()")                                 \
     X(DIRECTORS_LOOKUP, "directors", "lookup", BACKEND, "STRING name", VCL_IN(INIT) | VCL_IN(FINI),\
       VCL_HOST, "The backend of this name")                                                        \
     X(PURGE_HARD, "purge", "hard", INT, "", VCL_IN(HIT) | VCL_IN(MISS), VCL_HOST,                  \

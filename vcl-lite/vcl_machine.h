@@ -4,6 +4,7 @@
  *   vcl_value.c    conversions, arithmetic, comparison
  *   vcl_string.c   strings that are made: numbers, dates, concatenation, regsub
  *   vcl_std*.c     the functions that need nothing of the host
+ *   vcl_cookie.c   those of the module cookie
  *
  * Each returns 0, or TERR_* with run->why set.  For vcl-lite/ only.
  */
@@ -81,6 +82,11 @@ typedef int vcl_std_fn(
 vcl_std_fn vcl_std_integer, vcl_std_real, vcl_std_duration, vcl_std_bytes; /* vcl_std_number.c */
 vcl_std_fn vcl_std_time, vcl_std_strftime;                                 /* vcl_std_time.c */
 vcl_std_fn vcl_std_ip, vcl_std_port;                                       /* vcl_std_ip.c */
+vcl_std_fn vcl_cookie_date;                                                /* vcl_cookie.c */
+
+/* vcl_cookie.c: the functions of cookie that work on the task's cookies. */
+int vcl_cookie_call(
+    struct vcl_run *r, unsigned fn, const struct vcl_value *args, struct vcl_value *out);
 
 /* Exactly one of the arguments in the mask `sources` must be there. */
 int vcl_std_one(struct vcl_run *r, const char *name, unsigned present, unsigned sources);

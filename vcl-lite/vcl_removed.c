@@ -48,8 +48,6 @@
     X(WORD,   "insert",               "return (deliver);")                                         \
     X(WORD,   "panic",                "return (fail);")                                            \
     X(MODULE, "blob",                 "it comes with Varnish; vcl-lite has no BLOB")               \
-    X(MODULE, "cookie",               "it comes with Varnish; vcl-lite does not have it: "         \
-                                      "regsuball(req.http.cookie, ...) does most of it")           \
     X(MODULE, "debug",                "it is for Varnish's own tests")                             \
     X(MODULE, "h2",                   "it comes with Varnish; vcl-lite does not have it")          \
     X(MODULE, "math",                 "it comes with Varnish 8; vcl-lite does not have it")        \

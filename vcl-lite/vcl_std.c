@@ -264,12 +264,17 @@ static vcl_std_fn *const vcl_std_fns[VCL_FN_COUNT] = {
     [VCL_FN_STD_ROUND] = vcl_std_round,
     [VCL_FN_STD_STRFTIME] = vcl_std_strftime,
     [VCL_FN_STD_COLLECT] = vcl_std_collect,
+    [VCL_FN_COOKIE_FORMAT_DATE] = vcl_cookie_date,
+    [VCL_FN_COOKIE_FORMAT_RFC1123] = vcl_cookie_date,
 };
 
 int
 vcl_std_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsigned present,
     struct vcl_value *out)
 {
-    tassert(fn < VCL_FN_COUNT && vcl_std_fns[fn] != NULL);
+    tassert(fn < VCL_FN_COUNT);
+    if (fn >= VCL_FN_COOKIE_PARSE && fn <= VCL_FN_COOKIE_GET_STRING)
+        return vcl_cookie_call(r, fn, args, out);
+    tassert(vcl_std_fns[fn] != NULL);
     return vcl_std_fns[fn](r, args, present, out);
 }

@@ -16,6 +16,7 @@ struct fetch_policy {
     struct head_edit *beresp;     /* the response, once it was looked at; ours, when `made` */
     const struct http_head *came; /* the response as it came, while it is there */
     const char *ban_error;
+    struct vcl_cookies *cookies; /* of import cookie; in the arena */
     uint64_t xid;
     /* of the client, who may have left */
     uint8_t peer_addr[16], local_addr[16];

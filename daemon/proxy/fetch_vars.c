@@ -562,6 +562,7 @@ const struct vcl_host policy_fetch_host = {
     .call = policy_call,
     .method = policy_method,
     .resolve = policy_resolve_now,
+    .cookies = policy_cookies,
     .backend_name = policy_backend_name,
     .storage_name = policy_storage_name,
 };

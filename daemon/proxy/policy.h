@@ -134,6 +134,7 @@ int policy_method(struct vcl_run *r, void *object, unsigned method, const struct
     unsigned present, struct vcl_value *out);
 int policy_ban(struct vcl_run *r, struct slice expression, bool *ok);
 const void *policy_resolve_now(struct vcl_run *r, const void *backend);
+struct vcl_cookies **policy_cookies(struct vcl_run *r);
 struct slice policy_backend_name(const void *backend);
 struct slice policy_storage_name(const void *storage);
 int policy_get_storage(

@@ -138,6 +138,16 @@ policy_get_storage(struct vcl_run *r, enum vcl_var var, const void *storage, str
     }
 }
 
+struct vcl_cookies **
+policy_cookies(struct vcl_run *r)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+
+    if (ctx->req != NULL)
+        return &ctx->req->policy.cookies;
+    return ctx->fetch != NULL ? &ctx->fetch->vcl->cookies : &ctx->cookies;
+}
+
 struct slice
 policy_backend_name(const void *backend)
 {

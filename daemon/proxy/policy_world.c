@@ -277,6 +277,7 @@ const struct vcl_host policy_init_host = {
     .object_new = world_object_new,
     .method = world_method,
     .resolve = policy_resolve_now,
+    .cookies = policy_cookies,
     .backend_name = policy_backend_name,
     .storage_name = policy_storage_name,
 };

@@ -60,8 +60,9 @@ struct policy_ctx {
     struct policy *policy;
     const char **ban_error; /* of the last ban of this task; "": none */
     uint64_t xid;
-    struct req *req;     /* client side; else NULL */
-    struct fetch *fetch; /* backend side; else NULL */
+    struct req *req;             /* client side; else NULL */
+    struct fetch *fetch;         /* backend side; else NULL */
+    struct vcl_cookies *cookies; /* vcl_init's and vcl_fini's */
 };
 
 /* Which fields say to the backend who asks (parameters.forwarded): bits. */

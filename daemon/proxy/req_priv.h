@@ -45,6 +45,7 @@ struct req_policy {
     struct slice identity;                /* client.identity, when it was set */
     struct slice reason;                  /* SYNTH: that was given */
     const char *ban_error;                /* of the last std.ban; "": none */
+    struct vcl_cookies *cookies;          /* of import cookie; in the arena */
     const struct negative_answer *absent; /* SYNTH: why; in the arena; NULL: not because of it */
     struct entry *refresh;                /* HIT: held, to be fetched if the hit is delivered */
     uint16_t nbody;                       /* SYNTH: parts of resp.body */

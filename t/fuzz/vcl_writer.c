@@ -127,7 +127,8 @@ static const char *const writer_fields[] = {
 static const char *const writer_texts[] = {"", "a", "/x?b=2&a=1&&c", "12", "-3.5", "10s", "1.5k",
     "Sun, 06 Nov 1994 08:49:37 GMT", "1.2.3.4:80", "[::1]", "\\0\\1\\&\\", "\t", "aaaaaaaaaaaaaaaa",
     "1994-11-06T08:49:37Z", "784111777.5", "[!a-c]*?\\*[[:alpha:]]", "*/.a*",
-    "%Y-%m-%d %% %Q %H:%M:%S %Z", "true", "%5B*", "GET", "gzip, br;q=0", "obj.age > 1d"};
+    "%Y-%m-%d %% %Q %H:%M:%S %Z", "true", "%5B*", "a=1; b=2;cc=3 ;;a= 4;=x;b", "a, cc,,b", "GET",
+    "gzip, br;q=0", "obj.age > 1d"};
 static const char *const writer_patterns[] = {"", "a", "^a", "a$", "^$", "[[:upper:]]", "(a+)+$",
     "(?i)\\.(png|jpg)$", "(a)|(b)", "x*", "\\b|b", "a\\Kb", "^/(a|b)/", "(?=a)", "[^a-z]",
     "^(?:GET|HEAD)$", "(.)(.)(.)(.)(.)(.)(.)(.)(.)(.)(.)(.)"};
@@ -588,6 +589,11 @@ writer_typed(enum vcl_type type)
     case VCL_TYPE_STEVEDORE:
         writer_thing(type);
         break;
+    case VCL_TYPE_REGEX:
+        put("{\"");
+        PUT_ONE(writer_patterns);
+        put("\"}");
+        break;
     case VCL_TYPE_HEADER:
     case VCL_TYPE_HTTP:
         v = writer_var(type, type == VCL_TYPE_HEADER);
@@ -793,7 +799,7 @@ writer_policy(enum vcl_sub *sub)
 
     writer.len = writer.depth = 0;
     writer.may_call = false;
-    put("vcl 4.1;\nimport std;\nimport directors;\nimport purge;\n"
+    put("vcl 4.1;\nimport std;\nimport cookie;\nimport directors;\nimport purge;\n"
         "backend default { .host = \"127.0.0.1\"; }\nbackend nobody none;\n"
         "acl near { \"127.0.0.0\"/8; ! \"127.0.0.9\"; \"::1\"; }\n");
     writer_init();

@@ -191,6 +191,12 @@ fake_resolve_now(struct vcl_run *r, const void *backend)
     return backend;
 }
 
+static struct vcl_cookies **
+fake_cookies(struct vcl_run *r)
+{
+    return &fake_of(r)->cookies;
+}
+
 const struct vcl_host fake_host = {
     .get = fake_get,
     .set = fake_set,
@@ -207,6 +213,7 @@ const struct vcl_host fake_host = {
     .object_new = fake_object_new,
     .method = fake_method,
     .resolve = fake_resolve_now,
+    .cookies = fake_cookies,
     .backend_name = fake_name,
     .storage_name = fake_name,
 };

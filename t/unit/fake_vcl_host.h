@@ -26,7 +26,8 @@ struct fake_vcl {
     unsigned nfields[VCL_HTTP_COUNT];
     struct vcl_value vars[VCL_VAR_COUNT];
     struct vcl_value given; /* by functions and methods */
-    int refuse;             /* what every function of the host returns; 0: it works */
+    struct vcl_cookies *cookies;
+    int refuse; /* what every function of the host returns; 0: it works */
     uint64_t seed;
     char log[FAKE_LOG_MAX];
     size_t log_len;

@@ -70,6 +70,35 @@ std_check_texts(const char *call, const char *fallback, const struct std_text *t
     }
 }
 
+/* A field that names 16,000 cookies: the workspace bounds what they take. */
+TEST(vcl_std, cookie_parse_of_more_cookies_than_the_workspace_holds_fails_the_run)
+{
+    static struct fake_vcl f;
+    static char text[120 * 1024];
+    struct vcl *v = fake_vcl_compile(
+        "vcl 4.1; import cookie; sub vcl_recv { cookie.parse(req.http.cookie); return (pass); }",
+        true);
+    size_t n = 0;
+
+    for (unsigned i = 0; i < 20000; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%x=;", i);
+    for (unsigned i = 0; i < 1000; i++) /* names of which a quarter differ */
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "n%u=1;", i % 250);
+    fake_vcl_init(&f, v);
+    fake_vcl_field(&f, VCL_HTTP_REQ, "cookie", text);
+    CHECK_EQ(VCL_ACT_PASS, fake_vcl_run(&f, VCL_SUB_RECV)); /* without a value they are none */
+    fake_vcl_fini(&f);
+    n = 0;
+    for (unsigned i = 0; i < 16000; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%x=1;", i);
+    fake_vcl_init(&f, v);
+    fake_vcl_field(&f, VCL_HTTP_REQ, "cookie", text);
+    CHECK_EQ(VCL_ACT_FAIL, fake_vcl_run(&f, VCL_SUB_RECV));
+    CHECK(strncmp(f.run.why, "workspace overflow", 18) == 0);
+    fake_vcl_fini(&f);
+    vcl_free(&v);
+}
+
 TEST(vcl_std, integer_of_a_text)
 {
     static const struct std_text t[] = {{"12abc", "7"}, {" 12", "12"}, {"12 ", "12"},
@@ -382,7 +411,9 @@ TEST(vcl_std, shell_patterns_match_as_in_libc)
     }
 }
 
-TEST_MAIN(TEST_ENTRY(vcl_std, integer_of_a_text), TEST_ENTRY(vcl_std, integer_of_other_types),
+TEST_MAIN(TEST_ENTRY(vcl_std, integer_of_a_text),
+    TEST_ENTRY(vcl_std, cookie_parse_of_more_cookies_than_the_workspace_holds_fails_the_run),
+    TEST_ENTRY(vcl_std, integer_of_other_types),
     TEST_ENTRY(vcl_std, real_of_a_text_and_of_other_types),
     TEST_ENTRY(vcl_std, duration_of_a_text_has_a_unit), TEST_ENTRY(vcl_std, bytes_of_a_text),
     TEST_ENTRY(vcl_std, time_of_a_text), TEST_ENTRY(vcl_std, strftime_is_in_utc),
