@@ -132,6 +132,7 @@ struct conf_index {
 };
 
 #define CONF_NEGATIVE_ENTRY_BYTES 32 /* of the main storage, each */
+#define CONF_LIMIT_KEY_BYTES      8  /* of the main storage, each of limit_keys */
 
 /* Names that do not exist. */
 struct conf_negative {
@@ -266,6 +267,10 @@ int conf_load_source(
 
 /* The one that responses go to: the one named main, else the first. */
 const struct conf_storage *conf_main_storage(const struct conf *conf);
+
+/* Bytes of a store of this size that its tables may take: index, negative cache, limits.  A file is
+ * checked by it before tarnd starts or reloads, and the tables of now when a reload makes it smaller. */
+uint64_t conf_tables_most(uint64_t store_bytes);
 
 /* Does each of its connections begin with a PROXY header? */
 bool conf_listen_is_proxied(const struct conf_listen *l);

@@ -550,6 +550,38 @@ conf_main_storage(const struct conf *conf)
     return conf->nstorages > 0 ? &conf->storages[0] : NULL;
 }
 
+uint64_t
+conf_tables_most(uint64_t store_bytes)
+{
+    return store_bytes - store_bytes / 4;
+}
+
+/* The table of limits comes with the first request that is counted; without room for it nothing
+ * would be limited. */
+static void
+conf_limits_check(struct conf_cx *cx, const struct ynode *root)
+{
+    const struct conf *conf = cx->conf;
+    const struct conf_storage *store = conf_main_storage(conf);
+    const struct ynode *params = ynode_get(root, "parameters"), *at = NULL;
+    uint64_t others = (uint64_t)conf->negative.entries * CONF_NEGATIVE_ENTRY_BYTES, own = 1;
+
+    if (conf->index.bits > 0)
+        others += CONF_INDEX_SLOT_BYTES << conf->index.bits;
+    while (own < (uint64_t)conf->params.limit_keys)
+        own *= 2;
+    own *= CONF_LIMIT_KEY_BYTES;
+    if (conf->nlimits == 0 || store == NULL || others + own <= conf_tables_most(store->size))
+        return;
+    if (params != NULL)
+        at = ynode_get(params, "limit_keys");
+    conf_fail(cx, at != NULL ? at : ynode_get(root, "limits"),
+        "limits: %lld limit_keys take %llu KiB, the other tables %llu KiB, and storage '%s' has "
+        "%llu KiB, of which three quarters is the most: fewer limit_keys, or a larger storage",
+        (long long)conf->params.limit_keys, (unsigned long long)own >> 10,
+        (unsigned long long)others >> 10, store->name, (unsigned long long)store->size >> 10);
+}
+
 /* It is charged to the storage from the start, and pages need room too. */
 static void
 conf_negative_check(struct conf_cx *cx, const struct ynode *at, uint64_t entries)
@@ -749,6 +781,7 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     conf_check_backends(cx, root);
     if (cx->nomem || cx->errors != NULL)
         return;
+    conf_limits_check(cx, root);
     conf_finish_backends(cx->conf);
     cx->conf->default_backend = conf_find_default(cx->conf);
 }

@@ -501,6 +501,26 @@ class Reload(unittest.TestCase):
         self.assertEqual(a.requests["/keep"], 0)  # what fits has stayed
         self.assertIn("its tables take", self.reload(config % "64KiB", REFUSED))
 
+    def test_a_reload_takes_the_file_that_runs_whatever_its_tables_take(self):
+        """Negative cache and limits in a small store: more than half of it, and start took that."""
+        a = named("a")
+        config = (f"backends: {{ o: {{ address: '{a.address}' }} }}\nnegative_cache: {{}}\n"
+                  "limits: [{path: /few, rate: 100}]\n%s")
+        store = "storage: { main: { size: %s } }\n"
+        self.start(config % (store % "8MiB"))
+        self.assertEqual(self.body("/few"), "a")  # the first that is counted makes the table
+        self.assertIn(": 0 changes\n", self.reload(config % (store % "8MiB")))
+        self.reload(config % (store % "9MiB"))
+        said = self.reload(config % (store % "7MiB"))
+        self.assertIn("storage.main.size: 9MiB -> 7MiB", said)
+        more = config % (store % "7MiB") + "parameters: { limit_keys: 1000000 }\n"
+        said = self.reload(more, REFUSED)
+        self.assertIn("limits: 1000000 limit_keys take 8192 KiB, the other tables 3125 KiB, and "
+                      "storage 'main' has 7168 KiB, of which three quarters is the most", said)
+        checked = subprocess.run([program, "-t", "-c", self.tarnd.config], capture_output=True,
+                                 text=True, timeout=tarnd.PATIENCE_S, check=False)
+        self.assertIn("of which three quarters is the most", checked.stderr)  # as a start does
+
     def test_sighup_does_the_same(self):
         a, b = named("a"), named("b")
         self.start(f"backends: {{ o: {{ address: '{a.address}' }} }}\n")

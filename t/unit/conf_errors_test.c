@@ -359,6 +359,11 @@ TEST(conf, a_negative_cache_has_room_in_the_storage_and_a_time_that_passes)
         {"negative_cache: {}\nstorage: {small: {size: 1MiB}}",
             "2:17 100000 entries take 3125 KiB, and storage 'small' has 1024 KiB, of which half "
             "is the most: 16384 entries, or a larger storage\n"},
+        {"negative_cache: {entries: 65536}\nstorage: {main: {size: 4MiB}}\nlimits: [{rate: 1}]\n"
+         "parameters: {limit_keys: 131073}",
+            "5:26 limits: 131073 limit_keys take 2048 KiB, the other tables 2048 KiB, and storage "
+            "'main' has 4096 KiB, of which three quarters is the most: fewer limit_keys, or a "
+            "larger storage\n"},
     };
     char yaml[256];
 
