@@ -179,6 +179,7 @@ struct conf_admin {
     int64_t mode;      /* as of a listener */
     const char *user, *group;
     struct conf_allow allow;
+    const char *names; /* that Host may have without a token; words with a space between them */
 };
 
 /* One member a parameter: int64_t in the row's unit, or const char *. */
@@ -196,6 +197,7 @@ struct conf_params {
 #define CONF_CTYPE_OUTPUT                    const char *
 #define CONF_CTYPE_SYSLOG                    const char *
 #define CONF_CTYPE_FORWARDED                 const char *
+#define CONF_CTYPE_WORDS                     const char *
 #define X(name, type, def, least, most, doc) CONF_CTYPE_##type name;
     CONF_PARAM_TABLE(X)
 #undef X

@@ -437,7 +437,8 @@ compare_negative_live(const struct conf_key *key)
 static bool
 compare_admin_live(const struct conf_key *key)
 {
-    return key->offset == offsetof(struct conf_admin, allow);
+    return key->offset == offsetof(struct conf_admin, allow) ||
+           key->offset == offsetof(struct conf_admin, names);
 }
 
 static void

@@ -12,7 +12,8 @@
 #define CONF_NAME_MAX    64 /* names stand in log lines and counters */
 #define CONF_TOKEN_MIN   16 /* a shorter one can be guessed */
 #define CONF_TOKEN_MAX   256
-#define CONF_NETS_MAX    256 /* of one list: it is looked through */
+#define CONF_NETS_MAX    256  /* of one list: it is looked through */
+#define CONF_WORDS_MAX   4096 /* bytes of a list of words, with the spaces between them */
 #define CONF_LIMITS_MAX  64
 #define CONF_TABLES_MAX  64
 #define CONF_MEMBERS_MAX 1024 /* of a director: choosing looks at each */
@@ -41,6 +42,7 @@
     X(EVICTION, STRING, "s3-fifo, lru or sieve")                                                   \
     X(FORWARDED, STRING, "x-forwarded-for, forwarded, both or none")                               \
     X(ALLOW,   STRING, "a map, as in { read: [group:adm], write: [user:root, 10.0.0.0/8] }")       \
+    X(WORDS,   STRING, "a list of words without a space in them, as in [one, two]")                \
     X(PROXIED, STRING, "off or required")                                                          \
     X(NETS,    STRING, "addresses and networks, as in [10.0.0.0/8, \"2001:db8::/32\", unix]")      \
     X(TABLE,   STRING, "any, set, map, prefix, address or vector")                                 \
@@ -198,7 +200,10 @@
     X(allow, ALLOW, "", 0, 0,                                                                      \
       "Who may look (GET), and who may change something too: { read: [...], write: [...] }, of "   \
       "networks, and on a Unix socket of user:NAME and group:NAME; a list left out is empty. "     \
-      "Without allow: who can connect, and has the token")
+      "Without allow: who can connect, and has the token")                                         \
+    X(names, WORDS, "", 0, CONF_WORDS_MAX,                                                         \
+      "Without a token: names in Host that are answered, besides localhost, tarn and addresses: "  \
+      "so that a browser's page of another site cannot ask by a name that it points here")
 
 #define CONF_TABLES_TABLE(X)                                                                       \
     X(path, TEXT, "", 0, 4000,                                                                     \

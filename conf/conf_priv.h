@@ -138,6 +138,9 @@ void conf_probes_read(struct conf_cx *cx, const struct ynode *n);
 bool conf_probe_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     const struct conf_probe **to);
 
+/* conf_text.c: a list, or one text: words with one space between them. */
+bool conf_words_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);
 bool conf_lines_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);
 void conf_directors_read(struct conf_cx *cx, const struct ynode *n);

@@ -245,6 +245,49 @@ conf_text_read(
     return true;
 }
 
+/* One word of them: it would be two with a space, and end a list with a comma. */
+static bool
+words_read_one(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, char **at,
+    const char *end)
+{
+    if (n->kind != YNODE_TEXT || ynode_is_null(n)) {
+        conf_fail(cx, n, "%s: each of the list must be a text", key->name);
+        return false;
+    }
+    if (n->text.len == 0 || text_outside(n->text, 0x21, 0x7e) >= 0 ||
+        memchr(n->text.ptr, ',', n->text.len) != NULL) {
+        conf_fail_value(cx, key, n, "is not one word: it has no space, no comma, ASCII only");
+        return false;
+    }
+    if (n->text.len + 1 > (size_t)(end - *at)) {
+        conf_fail(cx, n, "%s has more than %lld bytes", key->name, (long long)key->most);
+        return false;
+    }
+    memcpy(*at, n->text.ptr, n->text.len);
+    *at += n->text.len;
+    *(*at)++ = ' ';
+    return true;
+}
+
+bool
+conf_words_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to)
+{
+    char *text = conf_alloc(cx, cx->keep, (size_t)key->most + 1, 1), *at = text;
+    bool good = true;
+
+    if (text == NULL)
+        return false;
+    if (n->kind == YNODE_TEXT && n->text.len > 0)
+        good = words_read_one(cx, key, n, &at, text + key->most);
+    for (const struct ynode *c = n->kind == YNODE_LIST ? n->children : NULL; c != NULL; c = c->next)
+        good = words_read_one(cx, key, c, &at, text + key->most) && good;
+    if (at > text)
+        at[-1] = '\0';
+    *to = text;
+    return good;
+}
+
 bool
 conf_backend_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, unsigned *to)

@@ -294,6 +294,7 @@ manage_on_task(struct task *t)
         m->resizing = !storage_resize(m->env.storage, m->storage_bytes);
     storage_tidy(false);
     doors_tend(m->env.shared->doors);
+    manage_admin_tend(m);
     manage_step(m);
     while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
         manage_on_signal(m, sig);

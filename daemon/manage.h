@@ -58,7 +58,10 @@ struct manage_env {
 };
 
 enum {
-    MANAGE_CONNS_MAX = 128, /* of operators: they need descriptors of their own */
+    MANAGE_CONNS_MAX = 128,    /* of operators: they need descriptors of their own */
+    MANAGE_UNPROVEN_MAX = 16,  /* of them, with a token configured: none with the token yet */
+    MANAGE_UNPROVEN_MS = 5000, /* for a connection's first request that may be answered */
+    MANAGE_PROOF_MS = 100,     /* that a connection has in any case while there is room */
 };
 
 /* Binds the admin listener's address, too; nothing is served before manage_run().  TERR_*, and

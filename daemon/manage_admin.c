@@ -116,6 +116,27 @@ manage_on_empty(void *ctx)
     task_wake(&m->task);
 }
 
+/* Room for one more.  Connections that have not proven anything make way for those that may: an
+ * operator gets in, however many others are silent. */
+static bool
+manage_has_room(struct manage *m)
+{
+    bool has_token = m->env.conf->admin->token[0] != '\0';
+
+    if (h1_server_connections(m->h1) >= MANAGE_CONNS_MAX)
+        return h1_server_drop_unproven(m->h1, 0, false) > 0 || h1_server_drop_idle(m->h1);
+    if (has_token && h1_server_unproven(m->h1) >= MANAGE_UNPROVEN_MAX)
+        h1_server_drop_unproven(m->h1, MANAGE_PROOF_MS, false);
+    return true;
+}
+
+void
+manage_admin_tend(struct manage *m)
+{
+    if (m->h1 != NULL)
+        h1_server_drop_unproven(m->h1, MANAGE_UNPROVEN_MS, true);
+}
+
 static int
 manage_on_accept(void *ctx, int fd, bool is_unix)
 {
@@ -126,7 +147,7 @@ manage_on_accept(void *ctx, int fd, bool is_unix)
         elog(ELOG_ERROR, "admin: out of file descriptors: accepting no connection for a moment");
         return TERR_LIMIT;
     }
-    if (h1_server_connections(m->h1) >= MANAGE_CONNS_MAX) {
+    if (!manage_has_room(m)) {
         close(fd);
         elog(ELOG_WARN, "admin: %d connections are open, one was dropped", MANAGE_CONNS_MAX);
         return TERR_LIMIT;

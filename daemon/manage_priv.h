@@ -79,6 +79,8 @@ void manage_supervised(struct manage *m);
 /* manage_admin.c: the listener for operators.  TERR_*, and the error log says why; half-open is fine
  * for close. */
 int manage_admin_open(struct manage *m);
+/* Each tick: connections that may not stay end. */
+void manage_admin_tend(struct manage *m);
 /* No more connections; idle ones end. */
 void manage_admin_drain(struct manage *m);
 /* Has the last operator gone?  `cut` makes him. */

@@ -47,6 +47,7 @@ struct admin_req {
     char *out; /* the answer's; must stay until it is sent */
     size_t out_len, accepted;
     bool head_sent;
+    bool stranger; /* has no token, and needed none: the connection ends */
     /* STREAM */
     struct timer timer;
     uint64_t given; /* bytes of all pieces that were accepted */
@@ -75,32 +76,24 @@ admin_same_secret(struct slice given, const char *want)
 }
 
 bool
+admin_is_health(struct slice path)
+{
+    return slice_eq(path, SLICE_LIT("/healthz")) || slice_eq(path, SLICE_LIT("/readyz"));
+}
+
+bool
 admin_is_public(struct slice path)
 {
-    return slice_eq(path, SLICE_LIT("/healthz")) || slice_eq(path, SLICE_LIT("/readyz")) ||
-           slice_eq(path, SLICE_LIT("/"));
+    return admin_is_health(path) || slice_eq(path, SLICE_LIT("/"));
 }
 
-/* A browser says when another site's page asks (Fetch Metadata, Sec-Fetch-Site).  Whoever reaches the
- * socket through a forwarded port has no token, and any page that he visits could post to it. */
+/* Its request has the token: RFC 6750 2.1: Authorization: Bearer TOKEN; the scheme in any case (RFC 9110 11.1). */
 static bool
-admin_is_foreign(const struct http_head *h)
-{
-    const struct http_field *f = http_find_name(h, SLICE_LIT("Sec-Fetch-Site"), NULL);
-
-    return f != NULL && !slice_eq(http_value(h, f), SLICE_LIT("same-origin")) &&
-           !slice_eq(http_value(h, f), SLICE_LIT("none"));
-}
-
-/* RFC 6750 2.1: Authorization: Bearer TOKEN; the scheme in any case (RFC 9110 11.1). */
-static bool
-admin_may(const struct admin_req *r)
+admin_has_token(const struct admin_req *r)
 {
     const char *token = r->admin->env.conf->admin->token;
     struct slice given = http_get_one(&r->x->head, HTTP_F_AUTHORIZATION);
 
-    if (token[0] == '\0' || admin_is_public(r->call.path))
-        return true;
     if (given.len < 7 || !slice_eq_nocase(slice_of(given.ptr, 7), SLICE_LIT("Bearer ")))
         return false;
     given = slice_of(given.ptr + 7, given.len - 7);
@@ -157,7 +150,30 @@ admin_read_body(struct admin_req *r)
     return admin_refuse(r, 413, NULL, "the body has more than 4 MiB");
 }
 
-/* READ -- may he ask, and what does he say? */
+/* May the client ask this?  False: answered.  A connection that may ask may stay. */
+static bool
+admin_may(struct admin_req *r)
+{
+    bool needs = r->admin->env.conf->admin->token[0] != '\0';
+    bool has = needs && admin_has_token(r);
+
+    if (!admin_is_own(&r->call, r->x, needs))
+        return false;
+    if (needs && !has && !admin_is_public(r->call.path)) {
+        admin_fail(&r->call, 401, "send Authorization: Bearer TOKEN, the token of tarn.yaml",
+            "this needs the token");
+        return false;
+    }
+    if (!admin_is_allowed(&r->call, r->x))
+        return false;
+    if (has || !needs)
+        r->x->ops->admit(r->x);
+    else
+        r->stranger = true;
+    return true;
+}
+
+/* READ -- may the client ask, and what does it ask? */
 static enum admin_next
 admin_state_read(struct admin_req *r)
 {
@@ -180,12 +196,7 @@ admin_state_read(struct admin_req *r)
         r->call.path = path;
         r->call.method = x->head.method;
     }
-    if (r->in_len == 0 && admin_is_foreign(&x->head) && !admin_is_public(r->call.path))
-        return admin_refuse(r, 403, NULL, "another site's page may not ask this");
     if (r->in_len == 0 && !admin_may(r))
-        return admin_refuse(r, 401, "send Authorization: Bearer TOKEN, the token of tarn.yaml",
-            "this needs the token");
-    if (r->in_len == 0 && !admin_is_allowed(&r->call, x))
         return admin_goto(r, ADMIN_ANSWER);
     if (!x->has_body)
         return admin_goto(r, ADMIN_ANSWER);
@@ -279,7 +290,7 @@ admin_state_answer(struct admin_req *r)
     r->resp.status = c->status;
     r->resp.length = c->stream != NULL ? EXCHANGE_LENGTH_UNKNOWN : r->out_len;
     r->resp.bodyless = c->method == HTTP_M_HEAD;
-    r->resp.close = r->x->err != 0 || c->status == 413;
+    r->resp.close = r->x->err != 0 || c->status == 413 || c->status == 401 || r->stranger;
     if (r->resp.bodyless)
         r->accepted = r->out_len;
     return admin_goto(r, c->stream != NULL && !r->resp.bodyless ? ADMIN_STREAM : ADMIN_SEND);

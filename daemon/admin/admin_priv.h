@@ -80,6 +80,9 @@ void admin_route(struct admin_call *c);
 
 /* admin.c: what load balancers ask, who have no token. */
 bool admin_is_public(struct slice path);
+bool admin_is_health(struct slice path);
+/* admin_browser.c: could a page of another site be asking?  False: answered 403. */
+bool admin_is_own(struct admin_call *c, const struct exchange *x, bool has_token);
 /* admin_allow.c: false: answered 403. */
 bool admin_is_allowed(struct admin_call *c, const struct exchange *x);
 

@@ -98,12 +98,20 @@ struct h1_conn {
 _Static_assert(sizeof(struct h1_conn) <= 160, "a connection grew: a class of the allocator's");
 _Static_assert(LIMIT_WORKERS <= 1 << 8, "session numbers fit");
 
+/* In place of the listener's facts, for as long as the connection lasts. */
+struct h1_told {
+    struct exchange_conn facts;
+    struct exchange_told told;
+    struct list link; /* in server->unproven, or alone */
+};
+
 #define H1_SERVER_MAGIC OBJ_TAG('h', '1', 's', 'v')
 struct h1_server {
     uint32_t magic;
     struct h1_server_env env;
     struct h1_limits limits;
     struct list conns;
+    struct list unproven; /* of h1_server_accept_known(), the oldest first: not admitted yet */
     unsigned nconns;
     bool draining; /* each response is its connection's last */
     bool hurried;  /* and idle connections end at once */
@@ -147,10 +155,11 @@ void h1_out_tell(struct h1_conn *c);
 int h1_proxied_read(struct h1_conn *c);
 /* May it begin with one? */
 bool h1_proxied_may(const struct h1_conn *c, const struct address_nets *trusted);
-/* Whose process it is, by its socket, if the kernel knows.  0 or TERR_NOMEM. */
-int h1_proxied_note_cred(struct h1_conn *c, int fd);
 /* Before the connection's memory goes. */
 void h1_proxied_free(struct h1_conn *c);
+
+/* h1_known.c */
+void h1_admit(struct exchange *x);
 
 /* h1_interim.c */
 /* A client that waits for 100 (Continue) gets it when its body is first wanted. */

@@ -565,20 +565,6 @@ h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
 }
 
 int
-h1_server_accept_known(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
-{
-    int err = h1_server_accept_from(s, fd, is_unix, facts);
-    struct h1_conn *c;
-
-    if (err != 0 || !is_unix)
-        return err;
-    c = container_of(s->conns.prev, struct h1_conn, link);
-    if (h1_proxied_note_cred(c, fd) != 0)
-        h1_conn_die(c);
-    return 0;
-}
-
-int
 h1_server_accept_from(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
 {
     struct h1_conn *c = s->idle_conns;
@@ -634,6 +620,7 @@ h1_server_open(struct h1_server **out, const struct h1_server_env *env)
     };
     s->next_xid = (uint64_t)env->loop->id << 48 | (uint64_t)(env->loop->clock.wall_ms / 1000) << 20;
     list_init(&s->conns);
+    list_init(&s->unproven);
     list_init(&s->rest.answered);
     s->memo = h1_memo_new();
     *out = s;

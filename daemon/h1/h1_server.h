@@ -50,9 +50,16 @@ int h1_server_accept_from(
 int h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
     const struct exchange_conn *facts, const struct address_nets *trusted);
 /* The same as h1_server_accept_from; of a Unix socket exchanges know whose process asks
- * (`told->cred`). */
+ * (`told->cred`).  The connection is unproven until one of its exchanges is admitted
+ * (exchange_ops.admit). */
 int h1_server_accept_known(
     struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts);
+unsigned h1_server_unproven(const struct h1_server *s);
+/* Ends unproven connections that were accepted at least so long ago: all of them, or the oldest.
+ * How many ended. */
+unsigned h1_server_drop_unproven(struct h1_server *s, int64_t age_ms, bool all);
+/* Ends the oldest connection that waits for a request; false: there is none. */
+bool h1_server_drop_idle(struct h1_server *s);
 unsigned h1_server_connections(const struct h1_server *s);
 
 /* Requests that begin from now on are started so; with the same context. */

@@ -75,6 +75,8 @@ struct exchange_ops {
     void (*abort)(struct exchange *x);
     /* Where the client connected to: 16 bytes, IPv4 mapped; zeros: a Unix socket.  A system call. */
     void (*local)(struct exchange *x, uint8_t addr[16], uint16_t *port);
+    /* Over a connection of h1_server_accept_known: its client may ask, and so may stay. */
+    void (*admit)(struct exchange *x);
     void (*release)(struct exchange *x);
 };
 

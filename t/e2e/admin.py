@@ -57,7 +57,7 @@ class Origin(http.server.BaseHTTPRequestHandler):
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout=tarnd.PATIENCE_S):
-        super().__init__("tarnd", timeout=timeout)
+        super().__init__("tarn", timeout=timeout)
         self.path = path
 
     def connect(self):
@@ -311,7 +311,7 @@ admin: {{address: "unix:{{dir}}/admin.sock"}}
         self.assertEqual(before["growth"]["fixed"], False)
         c = http.client.HTTPConnection("127.0.0.1", own.port, timeout=tarnd.PATIENCE_S)
         for url in sorted(urls):
-            c.request("GET", url, headers={"Host": "a"})
+            c.request("GET", url, headers={"Host": "tarn"})
             self.assertEqual(c.getresponse().read()[-len(url):].decode(), url)
         c.close()
         index = self.ask("GET", "/v1/index").json
@@ -466,10 +466,10 @@ admin: {{address: "unix:{{dir}}/admin.sock"}}
     def test_garbage_is_answered_once_and_ends_the_connection(self):
         for data in (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"GET /\r\n\r\n",
                      b"GET /v1/status HTTP/1.1\r\n\r\n",
-                     b"GET /v1/status HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-                     b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n"
+                     b"GET /v1/status HTTP/1.1\r\nHost: tarn\r\nHost: b\r\n\r\n",
+                     b"POST /v1/stop HTTP/1.1\r\nHost: tarn\r\nContent-Length: 1\r\n"
                      b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-                     b"GET " + b"/" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n"):
+                     b"GET " + b"/" * 9000 + b" HTTP/1.1\r\nHost: tarn\r\n\r\n"):
             answer = self.raw(data)
             self.assertIn(answer.status, (400, 414, 505), answer.data[:200])
             self.assertEqual(answer.fields["content-type"], "application/json")
@@ -485,7 +485,7 @@ admin: {{address: "unix:{{dir}}/admin.sock"}}
             self.assertIn(error, told.json["error"])
 
     def test_a_body_that_is_too_large_is_not_read(self):
-        head = b"PUT /v1/parameters/max_restarts HTTP/1.1\r\nHost: a\r\n"
+        head = b"PUT /v1/parameters/max_restarts HTTP/1.1\r\nHost: tarn\r\n"
         answer = self.raw(head + b"Content-Length: %d\r\n\r\n" % (BODY_MAX + 1))
         self.assertEqual(answer.status, 413)
         self.assertIn("error", json.loads(answer.body))
@@ -497,7 +497,7 @@ admin: {{address: "unix:{{dir}}/admin.sock"}}
 
     def test_slow_and_silent_clients_hold_up_nobody(self):
         silent = []
-        for data in (b"", b"GET /v1/st", b"PUT /v1/policies/x HTTP/1.1\r\nHost: a\r\n"
+        for data in (b"", b"GET /v1/st", b"PUT /v1/policies/x HTTP/1.1\r\nHost: tarn\r\n"
                      b"Content-Length: 100\r\n\r\nhalf"):
             s = socket.socket(socket.AF_UNIX)
             s.connect(self.socket)
@@ -506,7 +506,7 @@ admin: {{address: "unix:{{dir}}/admin.sock"}}
         slow = socket.socket(socket.AF_UNIX)
         slow.settimeout(tarnd.PATIENCE_S)
         slow.connect(self.socket)
-        for byte in b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n":
+        for byte in b"GET /healthz HTTP/1.1\r\nHost: tarn\r\nConnection: close\r\n\r\n":
             slow.sendall(bytes([byte]))
             self.assertEqual(self.ask("GET", "/healthz").json["state"], "running")
         self.assertEqual(tarnd.Answer(tarnd.read_to_end(slow)).status, 200)
@@ -519,7 +519,7 @@ admin: {{address: "unix:{{dir}}/admin.sock"}}
         s.setblocking(False)
         try:
             for _ in range(2000):
-                s.send(b"GET /v1/parameters HTTP/1.1\r\nHost: a\r\n\r\n")
+                s.send(b"GET /v1/parameters HTTP/1.1\r\nHost: tarn\r\n\r\n")
         except BlockingIOError:
             pass
         self.assertEqual(self.ask("GET", "/v1/status").json["state"], "running")
@@ -595,6 +595,99 @@ class Ways(unittest.TestCase):
                          f"127.0.0.1:{port}")
         self.assertEqual(told("POST", "/v1/stop", "Bearer " + TOKEN).status, 200)
         self.ends(it)
+
+    def test_dns_rebinding_is_refused_over_both_kinds_of_socket(self):
+        it = self.start(more=", names: [ops.example.com]")
+        self.addCleanup(it.tidy)
+        path = os.path.join(it.dir, "admin.sock")
+        for host, want in (("tarn", 200), ("localhost:6082", 200), ("127.0.0.1:6082", 200),
+                           ("ops.example.com", 200), ("evil.test", 403), ("evil.test:6082", 403)):
+            c = UnixConnection(path)
+            told = ask(c, "PUT", "/v1/parameters/max_restarts", {"value": "3"}, {"Host": host})
+            self.assertEqual(told.status, want, told)
+            self.assertEqual(ask(c, "GET", "/healthz", None, {"Host": host}).status, 200)
+            if want == 403:
+                self.assertIn("admin.names", told.json["error"])
+            else:
+                told = ask(c, "POST", "/v1/stop", None, {"Host": host, "Origin": "http://evil.test"})
+                self.assertEqual(told.status, 403, told)
+            c.close()
+        self.assertEqual(it.close(), 0)
+
+    def silent(self, connect, how_many):
+        """So many connections that say nothing; closed with the test."""
+        them = []
+        for _ in range(how_many):
+            s = connect()
+            self.addCleanup(s.close)
+            them.append(s)
+        return them
+
+    def test_silent_connections_do_not_lock_the_operator_out(self):
+        """More of them than the listener has room for, over TCP and over a Unix socket."""
+        port = tarnd.free_port()
+
+        def tcp():
+            return socket.create_connection(("127.0.0.1", port), timeout=tarnd.PATIENCE_S)
+
+        def ask_tcp(path, token=True):
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=tarnd.PATIENCE_S)
+            try:
+                return ask(c, "GET", path, None, {"Authorization": "Bearer " + TOKEN} if token else {})
+            finally:
+                c.close()
+
+        it = self.start(admin=f"127.0.0.1:{port}", more=f", token: '{TOKEN}'")
+        self.addCleanup(it.tidy)
+        mine = http.client.HTTPConnection("127.0.0.1", port, timeout=tarnd.PATIENCE_S)
+        self.addCleanup(mine.close)
+        bearer = {"Authorization": "Bearer " + TOKEN}
+        self.assertEqual(ask(mine, "GET", "/v1/status", None, bearer).status, 200)
+        for _ in range(3):
+            self.silent(tcp, 100)
+            self.assertEqual(ask_tcp("/v1/status").status, 200)
+            self.assertEqual(ask_tcp("/healthz", token=False).status, 200)
+            self.assertEqual(ask(mine, "GET", "/v1/status", None, bearer).status, 200)
+        time.sleep(0.3)  # the silent ones have had their chance: a few stay
+        self.silent(tcp, 40)
+        tarnd.wait_until(lambda: it.descriptors() < 100, "the silent connections end")
+        self.assertEqual(it.close(), 0)
+
+        it = self.start()
+        self.addCleanup(it.tidy)
+        path = os.path.join(it.dir, "admin.sock")
+
+        def unix():
+            s = socket.socket(socket.AF_UNIX)
+            s.settimeout(tarnd.PATIENCE_S)
+            s.connect(path)
+            return s
+
+        for _ in range(3):
+            self.silent(unix, 100)
+            c = UnixConnection(path)
+            self.assertEqual(ask(c, "GET", "/v1/status").status, 200)
+            c.close()
+        self.assertEqual(it.close(), 0)
+
+    def test_a_connection_has_five_seconds_to_authenticate(self):
+        port = tarnd.free_port()
+        it = self.start(admin=f"127.0.0.1:{port}", more=f", token: '{TOKEN}'")
+        self.addCleanup(it.tidy)
+        begun = time.monotonic()
+        slow = socket.create_connection(("127.0.0.1", port), timeout=tarnd.PATIENCE_S)
+        self.addCleanup(slow.close)
+        slow.sendall(b"GET /v1/status HTTP/1.1\r\n")
+        mine = http.client.HTTPConnection("127.0.0.1", port, timeout=tarnd.PATIENCE_S)
+        self.addCleanup(mine.close)
+        bearer = {"Authorization": "Bearer " + TOKEN}
+        self.assertEqual(ask(mine, "GET", "/v1/status", None, bearer).status, 200)
+        address = mine.sock.getsockname()
+        self.assertEqual(slow.recv(1000), b"")
+        self.assertTrue(4.5 < time.monotonic() - begun < 8, time.monotonic() - begun)
+        self.assertEqual(ask(mine, "GET", "/v1/status", None, bearer).status, 200)
+        self.assertEqual(mine.sock.getsockname(), address)  # the same connection
+        self.assertEqual(it.close(), 0)
 
     def test_who_may_look_and_who_may_change(self):
         me, mine = os.getuid(), os.getgid()

@@ -36,7 +36,7 @@ program = ctl = origin = None
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path):
-        super().__init__("tarnd", timeout=tarnd.PATIENCE_S)
+        super().__init__("tarn", timeout=tarnd.PATIENCE_S)
         self.path = path
 
     def connect(self):

@@ -62,7 +62,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 class AdminConnection(http.client.HTTPConnection):
     def __init__(self, path):
-        super().__init__("tarnd", timeout=tarnd.PATIENCE_S)
+        super().__init__("tarn", timeout=tarnd.PATIENCE_S)
         self.path = path
 
     def connect(self):

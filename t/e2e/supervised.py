@@ -53,7 +53,7 @@ class Supervised(tarnd.Tarnd):
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(tarnd.PATIENCE_S)
             s.connect(self.admin)
-            s.sendall(tarnd.request(target, "Connection: close", method=method))
+            s.sendall(tarnd.request(target, "Connection: close", method=method, host="tarn"))
             return json.loads(tarnd.Answer(tarnd.read_to_end(s)).body)
 
     def child(self):

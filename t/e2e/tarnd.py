@@ -133,8 +133,8 @@ class Tarnd:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
 
-def request(target, *lines, method="GET"):
-    head = [f"{method} {target} HTTP/1.1", "Host: tarn.test", *lines, "", ""]
+def request(target, *lines, method="GET", host="tarn.test"):
+    head = [f"{method} {target} HTTP/1.1", f"Host: {host}", *lines, "", ""]
     return "\r\n".join(head).encode()
 
 

@@ -94,7 +94,7 @@ class Admin:
         self.path, self.patience, self.connection = path, patience, None
 
     def connect(self):
-        c = http.client.HTTPConnection("tarnd")
+        c = http.client.HTTPConnection("tarn")
         c.sock = socket.socket(socket.AF_UNIX)
         c.sock.settimeout(self.patience)
         c.sock.connect(self.path)

@@ -124,14 +124,14 @@ class Windows(unittest.TestCase):
     def counters(self):
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(self.tarnd.dir + "/admin.sock")
-            s.sendall(b"GET /v1/counters HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            s.sendall(b"GET /v1/counters HTTP/1.1\r\nHost: tarn\r\nConnection: close\r\n\r\n")
             return json.loads(Answer(read_to_end(s)).body)
 
     def set_parameter(self, name, value):
         text = json.dumps({"value": value})
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(self.tarnd.dir + "/admin.sock")
-            s.sendall(f"PUT /v1/parameters/{name} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+            s.sendall(f"PUT /v1/parameters/{name} HTTP/1.1\r\nHost: tarn\r\nConnection: close\r\n"
                       f"Content-Length: {len(text)}\r\n\r\n{text}".encode())
             self.assertEqual(Answer(read_to_end(s)).status, 200)
 
@@ -313,7 +313,7 @@ class Windows(unittest.TestCase):
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(self.tarnd.dir + "/admin.sock")
             text = json.dumps({"url": "http://tarn.test" + target}).encode()
-            s.sendall(b"POST /v1/purge HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+            s.sendall(b"POST /v1/purge HTTP/1.1\r\nHost: tarn\r\nConnection: close\r\n"
                       b"Content-Type: application/json\r\n"
                       b"Content-Length: %d\r\n\r\n" % len(text) + text)
             self.assertEqual(Answer(read_to_end(s)).status, 200)

@@ -17,6 +17,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
 #include "daemon/cache/tag_purge.h"
+#include "daemon/http/uri.h"
 #include "daemon/origin/director.h"
 #include "daemon/proxy/policies.h"
 #include "daemon/proxy/why.h"
@@ -46,7 +47,7 @@ struct ask {
     char block[1024];
     char *out;
     size_t out_len;
-    bool bodyless, close, aborted, released, ended;
+    bool bodyless, close, aborted, released, ended, admitted;
 };
 
 static ssize_t
@@ -118,8 +119,17 @@ ask_release(struct exchange *x)
     arena_fini(&x->arena);
 }
 
-static const struct exchange_ops ask_ops = {
-    .body_read = ask_body_read, .send = ask_send, .abort = ask_abort, .release = ask_release};
+static void
+ask_admit(struct exchange *x)
+{
+    container_of(x, struct ask, x)->admitted = true;
+}
+
+static const struct exchange_ops ask_ops = {.body_read = ask_body_read,
+    .send = ask_send,
+    .abort = ask_abort,
+    .admit = ask_admit,
+    .release = ask_release};
 
 /* ---- policies that are names ---- */
 
@@ -399,10 +409,12 @@ static struct ask *
 ask_new(const char *head, const char *body)
 {
     static const uint8_t nobody[16];
+    enum http_scheme scheme = HTTP_SCHEME_HTTP;
     struct ask *a = calloc(1, sizeof(*a));
 
     snprintf(a->text, sizeof(a->text), "%s\n\n", head);
     a->x.head = *head_build(&a->head, a->text);
+    a->x.err = http_target_parse(&a->x.head, &scheme);
     a->x.ops = &ask_ops;
     a->x.peer_addr = nobody;
     a->x.writable = true;

@@ -1,7 +1,7 @@
 /* admin_test.c -- the admin listener's answers. */
 #include "t/unit/admin_fixture.h"
 
-#define H " HTTP/1.1\nHost: x"
+#define H " HTTP/1.1\nHost: localhost:6082"
 
 TEST(admin, a_path_that_is_not_there_is_answered_with_those_that_are)
 {
@@ -165,6 +165,93 @@ TEST(admin, another_sites_page_may_ask_nothing)
     json_decref(answer("GET /v1/status" H "\nSec-Fetch-Site: same-origin", NULL, 200));
     json_decref(answer("GET /v1/status" H "\nSec-Fetch-Site: none", NULL, 200));
     CHECK_EQ(0, world.stops);
+    world_close();
+}
+
+/* DNS rebinding: the page's origin is its own name, which points here now; only Host tells. */
+TEST(admin, dns_rebinding_is_refused_by_host_and_origin)
+{
+    static const struct {
+        const char *fields;
+        unsigned status;
+    } rows[] = {
+        {"Host: localhost", 200},
+        {"Host: LOCALHOST.:6082", 200},
+        {"Host: 127.0.0.1:6082", 200},
+        {"Host: 192.0.2.1", 200},
+        {"Host: [::1]:6082", 200},
+        {"Host: tarn", 200},
+        {"Host: ops.example.com:6082", 200},
+        {"Host: intern", 200},
+        {"Host: evil.test", 403},
+        {"Host: evil.test:6082", 403},
+        {"Host: localhost.evil.test", 403},
+        {"Host: xlocalhost", 403},
+        {"Host: 127.0.0.1.evil.test", 403},
+        {"Host: ops.example.com.evil.test", 403},
+        {"Host: ops.example", 403},
+        {"Host: localhost:6082\nOrigin: http://localhost:6082", 200},
+        {"Host: localhost\nOrigin: http://localhost:80", 200},
+        {"Host: localhost\nOrigin: https://localhost", 200},
+        {"Host: localhost:6082\nOrigin: http://localhost:6083", 403},
+        {"Host: localhost:6082\nOrigin: http://evil.test", 403},
+        {"Host: localhost:6082\nOrigin: null", 403},
+        {"Host: localhost:6082\nOrigin: http://localhost:6082\nOrigin: http://evil.test", 403},
+    };
+
+    world_open("{names: [ops.example.com, intern]}");
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+        char head[256];
+        struct ask *a;
+
+        snprintf(
+            head, sizeof(head), "PUT /v1/parameters/max_restarts HTTP/1.1\n%s", rows[i].fields);
+        a = ask_new(head, "{\"value\": 2}");
+        ask_run(a);
+        if (a->status != rows[i].status)
+            print_error("%s: %u %s\n", rows[i].fields, a->status, a->out);
+        CHECK_EQ(rows[i].status, a->status);
+        CHECK_EQ(rows[i].status == 200, a->admitted);
+        ask_free(&a);
+        snprintf(head, sizeof(head), "GET /healthz HTTP/1.1\n%s", rows[i].fields);
+        json_decref(answer(head, NULL, 200));
+    }
+    CHECK_EQ(11, world.sets);
+    world_close();
+    world_open("{address: '127.0.0.1:0', token: " TOKEN "}");
+    json_decref(answer(
+        "GET /v1/status HTTP/1.1\nHost: evil.test\nAuthorization: Bearer " TOKEN, NULL, 200));
+    json_decref(answer("GET /v1/status HTTP/1.1\nHost: a.test\nOrigin: http://evil.test\n"
+                       "Authorization: Bearer " TOKEN,
+        NULL, 403));
+    world_close();
+}
+
+/* What has not shown the token has one request for its connection. */
+TEST(admin, a_connection_without_the_token_ends_with_its_answer)
+{
+    static const struct {
+        const char *head;
+        unsigned status;
+        bool stays;
+    } rows[] = {
+        {"GET /healthz" H, 200, false},
+        {"GET /v1/status" H, 401, false},
+        {"GET /v1/status" H "\nAuthorization: Bearer 0123456789abcdeg", 401, false},
+        {"GET /healthz" H "\nAuthorization: Bearer " TOKEN, 200, true},
+        {"GET /v1/status" H "\nAuthorization: Bearer " TOKEN, 200, true},
+    };
+
+    world_open("{address: '127.0.0.1:0', token: " TOKEN "}");
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+        struct ask *a = ask_new(rows[i].head, NULL);
+
+        ask_run(a);
+        CHECK_EQ(rows[i].status, a->status);
+        CHECK_EQ(rows[i].stays, a->admitted);
+        CHECK_EQ(rows[i].stays, !a->close);
+        ask_free(&a);
+    }
     world_close();
 }
 
@@ -777,6 +864,8 @@ main(void)
         TEST_ENTRY(admin, status_says_what_is_bound_and_in_use),
         TEST_ENTRY(admin, who_may_look_need_not_be_allowed_to_change),
         TEST_ENTRY(admin, without_the_token_nothing_but_health_is_told),
+        TEST_ENTRY(admin, dns_rebinding_is_refused_by_host_and_origin),
+        TEST_ENTRY(admin, a_connection_without_the_token_ends_with_its_answer),
         TEST_ENTRY(admin, another_sites_page_may_ask_nothing),
         TEST_ENTRY(admin, the_page_comes_without_the_token_and_runs_nothing_but_its_own_script),
         TEST_ENTRY(admin, a_body_that_is_not_what_is_wanted_is_told_why),
