@@ -192,6 +192,8 @@ struct conf_params {
 #define CONF_CTYPE_TEXT                      const char *
 #define CONF_CTYPE_ASCII                     const char *
 #define CONF_CTYPE_TOKEN                     const char *
+#define CONF_CTYPE_PERCENT                   int64_t
+#define CONF_CTYPE_COOKIES                   const char *
 #define CONF_CTYPE_LEVEL                     const char *
 #define CONF_CTYPE_FORMAT                    const char *
 #define CONF_CTYPE_OUTPUT                    const char *
@@ -203,6 +205,7 @@ struct conf_params {
 #undef X
     /* Somebody gave default_ttl, default_grace: the file, or since then an operator. */
     bool ttl_said, grace_said;
+    bool heuristic_said; /* heuristic_fraction or heuristic_max, likewise */
 };
 
 struct conf {

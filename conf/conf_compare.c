@@ -513,4 +513,5 @@ conf_params_take_live(struct conf_params *to, const struct conf_params *from)
     }
     to->ttl_said = from->ttl_said;
     to->grace_said = from->grace_said;
+    to->heuristic_said = from->heuristic_said;
 }

@@ -27,6 +27,7 @@
     X(POW2,    NUMBER, "a size that is a power of two, as in 4MiB")                                \
     X(COUNT,   NUMBER, "a whole number")                                                           \
     X(MODE,    NUMBER, "a mode in octal, as in 0660")                                              \
+    X(PERCENT, NUMBER, "a whole number of percent, as in 10%")                                     \
     X(BOOL,    NUMBER, "on, off, true or false")                                                   \
     X(AUTO,    NUMBER, "auto or a whole number")                                                   \
     X(SLOTS,   NUMBER, "4 or 8")                                                                   \
@@ -41,6 +42,7 @@
     X(ENGINE,  STRING, "malloc, synth or fault")                                                   \
     X(EVICTION, STRING, "s3-fifo, lru or sieve")                                                   \
     X(FORWARDED, STRING, "x-forwarded-for, forwarded, both or none")                               \
+    X(COOKIES, STRING, "never, public or always")                                                  \
     X(ALLOW,   STRING, "a map, as in { read: [group:adm], write: [user:root, 10.0.0.0/8] }")       \
     X(WORDS,   STRING, "a list of words without a space in them, as in [one, two]")                \
     X(PROXIED, STRING, "off or required")                                                          \

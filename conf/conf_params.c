@@ -124,7 +124,8 @@ conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, 
     bool ok;
 
     tassert(i < sec->nkeys && conf_param_key_is_live(key));
-    tassert(params_types[key->type].is_number || key->type == CONF_TYPE_LEVEL); /* no copies */
+    tassert(params_types[key->type].is_number || key->type == CONF_TYPE_LEVEL ||
+            key->type == CONF_TYPE_COOKIES); /* no copies */
     ok = conf_value_read(&cx, key, &n, (char *)p + key->offset);
     if (cx.errors != NULL)
         snprintf(why, why_size, "%s", cx.errors->message);
@@ -135,5 +136,7 @@ conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, 
         return TERR_CONFIG;
     p->ttl_said |= key->offset == offsetof(struct conf_params, default_ttl);
     p->grace_said |= key->offset == offsetof(struct conf_params, default_grace);
+    p->heuristic_said |= key->offset == offsetof(struct conf_params, heuristic_fraction) ||
+                         key->offset == offsetof(struct conf_params, heuristic_max);
     return 0;
 }

@@ -37,6 +37,7 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_MS] = "[0-9]+(\\.[0-9]+)?(ms|s|m|h|d|w|y)",
     [CONF_TYPE_BYTES] = "[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?",
     [CONF_TYPE_POW2] = "[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?",
+    [CONF_TYPE_PERCENT] = "[0-9]+%",
     [CONF_TYPE_ASCII] = "[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?",
     [CONF_TYPE_TOKEN] = "[A-Za-z0-9!#$%&'*+.^_`|~-]+",
     [CONF_TYPE_NAME] = "[A-Za-z_][A-Za-z0-9_-]*",
@@ -129,7 +130,7 @@ schema_json_type(const struct conf_key *key)
 {
     const char *doc = schema_types[key->type].doc;
 
-    if (key->type == CONF_TYPE_MS)
+    if (key->type == CONF_TYPE_MS || key->type == CONF_TYPE_PERCENT)
         return "\"string\"";
     if (schema_types[key->type].number)
         return "[\"string\", \"integer\"]";

@@ -14,6 +14,7 @@
 #define KEY_DEF_POW2      KEY_NUMBER
 #define KEY_DEF_COUNT     KEY_NUMBER
 #define KEY_DEF_MODE      KEY_NUMBER
+#define KEY_DEF_PERCENT   KEY_NUMBER
 #define KEY_DEF_BOOL      KEY_NUMBER
 #define KEY_DEF_AUTO      KEY_NUMBER
 #define KEY_DEF_SLOTS     KEY_NUMBER
@@ -32,6 +33,7 @@
 #define KEY_DEF_WORDS     KEY_STRING
 #define KEY_DEF_PROXIED   KEY_STRING
 #define KEY_DEF_FORWARDED KEY_STRING
+#define KEY_DEF_COOKIES   KEY_STRING
 #define KEY_DEF_NETS      KEY_STRING
 #define KEY_DEF_LISTEN    KEY_STRING
 #define KEY_DEF_ADDRESS   KEY_STRING
@@ -677,6 +679,8 @@ conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
     for (const struct ynode *c = n != NULL ? n->children : NULL; c != NULL; c = c->next) {
         cx->conf->grace_said |= strcmp(c->key->text.ptr, "default_grace") == 0;
         cx->conf->ttl_said |= strcmp(c->key->text.ptr, "default_ttl") == 0;
+        cx->conf->params.heuristic_said |= strcmp(c->key->text.ptr, "heuristic_fraction") == 0 ||
+                                           strcmp(c->key->text.ptr, "heuristic_max") == 0;
     }
     cx->conf->params.grace_said = cx->conf->grace_said;
     cx->conf->params.ttl_said = cx->conf->ttl_said;

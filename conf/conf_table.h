@@ -26,6 +26,17 @@
       "leaves that to the operator's word, so the default counts only when the backend fails")     \
     X(default_keep, MS, 0, 0, 3650 * CONF_D,                                                       \
       "How long past grace a response is kept to be validated")                                    \
+    X(heuristic_fraction, PERCENT, 10, 0, 100,                                                     \
+      "Freshness of a response that says nothing of its own but when it was last modified: this "  \
+      "part of the time since then (RFC 9111 4.2.2). With a policy only where the file sets it "   \
+      "or heuristic_max; else default_ttl counts, as in Varnish")                                  \
+    X(heuristic_max, MS, 1 * CONF_H, 0, 3650 * CONF_D,                                             \
+      "Longest such freshness; 0s: there is none")                                                 \
+    X(store_set_cookie, COOKIES, "never", 1, 8,                                                    \
+      "Which responses with Set-Cookie are stored, that is, sent to other clients too: never; "    \
+      "public: those that Cache-Control: public or s-maxage allow, or CDN-Cache-Control or "       \
+      "Surrogate-Control; always. With a policy it is the policy that decides, and builtin.vcl "   \
+      "stores none")                                                                               \
     X(uncacheable_ttl, MS, 120 * CONF_S, 0, 3650 * CONF_D,                                         \
       "How long a URL is remembered as not cacheable, so that requests for it do not queue")       \
     X(max_restarts, COUNT, 4, 0, 10, "How often a policy may restart a request; then 503")         \
@@ -137,6 +148,7 @@
 /* Of them, those that can change while tarnd runs: whoever uses one reads it each time. */
 #define CONF_LIVE_TABLE(X)                                                                         \
     X(default_ttl) X(default_grace) X(default_keep) X(uncacheable_ttl)                             \
+    X(heuristic_fraction) X(heuristic_max) X(store_set_cookie)                                     \
     X(max_restarts) X(max_retries)                                                                 \
     X(ban_lurker_age) X(ban_lurker_batch) X(ban_lurker_sleep) X(ban_cutoff) X(ban_dups)            \
     X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(idle_send_timeout)       \

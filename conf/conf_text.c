@@ -22,6 +22,7 @@ static const char *const text_directors[] = {
     "round_robin", "random", "least_connections", "hash", "fallback", NULL};
 static const char *const text_proxied[] = {"off", "required", NULL};
 static const char *const text_forwarded[] = {"x-forwarded-for", "forwarded", "both", "none", NULL};
+static const char *const text_cookies[] = {"never", "public", "always", NULL};
 static const char *const text_evictions[] = {"s3-fifo", "lru", "sieve", NULL};
 
 /* How many bytes at the front are among these. */
@@ -191,6 +192,7 @@ text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
             : key->type == CONF_TYPE_FORMAT    ? "combined or json"
             : key->type == CONF_TYPE_ENGINE    ? "malloc, synth or fault"
             : key->type == CONF_TYPE_FORWARDED ? "x-forwarded-for, forwarded, both or none"
+            : key->type == CONF_TYPE_COOKIES   ? "never, public or always"
             : key->type == CONF_TYPE_PROXIED   ? "off or required"
             : key->type == CONF_TYPE_TABLE     ? "any, set, map, prefix, address or vector"
             : key->type == CONF_TYPE_DIRECTOR
@@ -217,6 +219,8 @@ conf_text_read(
         return text_word(cx, key, n, text_evictions, to);
     if (key->type == CONF_TYPE_FORWARDED)
         return text_word(cx, key, n, text_forwarded, to);
+    if (key->type == CONF_TYPE_COOKIES)
+        return text_word(cx, key, n, text_cookies, to);
     if (key->type == CONF_TYPE_PROXIED)
         return text_word(cx, key, n, text_proxied, to);
     if (key->type == CONF_TYPE_TABLE)

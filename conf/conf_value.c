@@ -52,6 +52,8 @@ enum number {
     NUMBER_TOO_FINE, /* above nothing, but less than the least unit */
 };
 
+static const struct unit percent_units[] = {{"%", 1}, {NULL, 0}};
+
 static const char *const value_what[] = {
 #define X(type, kind, doc) [CONF_TYPE_##type] = doc,
     CONF_TYPE_TABLE(X)
@@ -93,6 +95,8 @@ number_take(struct slice *s, struct decimal *d)
 static bool
 number_is_unit(struct slice s)
 {
+    if (slice_eq(s, SLICE_LIT("%")))
+        return true;
     for (size_t i = 0; i < s.len; i++)
         if ((s.ptr[i] | 0x20) < 'a' || (s.ptr[i] | 0x20) > 'z')
             return false;
@@ -134,6 +138,8 @@ conf_value_format(enum conf_type type, int64_t value, char *buf, size_t len)
         snprintf(buf, len, "%04" PRIo64, (uint64_t)value);
     } else if (type == CONF_TYPE_AUTO && value == 0) {
         snprintf(buf, len, "auto");
+    } else if (type == CONF_TYPE_PERCENT) {
+        snprintf(buf, len, "%" PRId64 "%%", value);
     } else if (type != CONF_TYPE_MS && type != CONF_TYPE_BYTES && type != CONF_TYPE_POW2) {
         snprintf(buf, len, "%" PRId64, value);
     } else {
@@ -240,6 +246,29 @@ value_count(struct conf_cx *cx, const struct conf_key *key, const struct ynode *
     return true;
 }
 
+/* "10%" */
+static bool
+value_percent(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
+{
+    bool has_point = memchr(n->text.ptr, '.', n->text.len) != NULL;
+    int64_t value = 0;
+    enum number got = number_read(n->text, percent_units, &value);
+    char quote[CONF_QUOTE_BYTES];
+
+    if (got == NUMBER_NO_UNIT) {
+        conf_fail_value(cx, key, n, "has no unit: write %s%%", conf_quote(quote, n->text));
+        return false;
+    }
+    if (got == NUMBER_TOO_LARGE)
+        return value_refuse(cx, key, n, got);
+    if (got != NUMBER_OK || has_point)
+        return value_refuse(cx, key, n, NUMBER_SYNTAX);
+    if (!value_in_bounds(cx, key, n, value))
+        return false;
+    *to = value;
+    return true;
+}
+
 /* Octal, as chmod(1) takes it. */
 static bool
 value_mode(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
@@ -319,6 +348,8 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
         return value_count(cx, key, n, to);
     case CONF_TYPE_MODE:
         return value_mode(cx, key, n, to);
+    case CONF_TYPE_PERCENT:
+        return value_percent(cx, key, n, to);
     case CONF_TYPE_BOOL:
         return value_bool(cx, key, n, to);
     case CONF_TYPE_LISTEN:
@@ -349,6 +380,7 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_ENGINE:
     case CONF_TYPE_EVICTION:
     case CONF_TYPE_FORWARDED:
+    case CONF_TYPE_COOKIES:
     case CONF_TYPE_PROXIED:
     case CONF_TYPE_TABLE:
     case CONF_TYPE_AUTHORITY:

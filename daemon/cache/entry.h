@@ -138,9 +138,10 @@ struct entry {
         bool orphaned : 1; /* BUSY: it was, and is retired with its outcome */
         bool promised : 1; /* evicted: storage waits for what it holds; before it is unlinked */
     };
-    struct {                /* its fetch's loop only */
-        bool abandoned : 1; /* its reader has gone */
-        bool fetched : 1;   /* somebody fills it: `fetch` */
+    struct {                 /* its fetch's loop only */
+        bool abandoned : 1;  /* its reader has gone */
+        bool fetched : 1;    /* somebody fills it: `fetch` */
+        bool set_cookie : 1; /* private: not stored because of its Set-Cookie; its reader's loop */
     };
     union {
         uint32_t changes; /* BUSY, late: of its key, when it was made */

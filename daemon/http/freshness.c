@@ -10,9 +10,6 @@
 #include "daemon/http/token.h"
 #include "daemon/http/vary.h"
 
-/* A file untouched for ten years is not good for one more: a week, as browsers have it. */
-#define FRESH_HEURISTIC_MAX_S INT64_C(604800)
-
 static const struct {
     const char *name, *text;
 } fresh_refusals[FRESH_REFUSE_COUNT] =
@@ -117,6 +114,7 @@ fresh_is_heuristic(unsigned status)
     case 200:
     case 203:
     case 204:
+    case 206: /* as the 200 that it is a part of */
     case 300:
     case 301:
     case 308:
@@ -150,6 +148,17 @@ fresh_refuse_status(const struct http_head *resp, const struct fresh_request *re
     if (resp->status == 206) /* with another status Content-Range means nothing: RFC 9110 14.4 */
         return req->range && fresh_is_part(resp) ? FRESH_REFUSE_NONE : FRESH_REFUSE_PARTIAL;
     return FRESH_REFUSE_NONE;
+}
+
+/* A cookie is mostly one client's.  What a targeted field says is said to shared caches. */
+static bool
+fresh_cookie_forbids(const struct http_head *resp, const struct cache_control *cc, bool targeted,
+    enum fresh_cookies cookies)
+{
+    if (cookies == FRESH_COOKIES_ALWAYS || !http_has(resp, HTTP_F_SET_COOKIE))
+        return false;
+    return cookies == FRESH_COOKIES_NEVER || !(cc_has(cc, CC_PUBLIC) || cc_has(cc, CC_S_MAXAGE) ||
+                                                 (targeted && cc_has(cc, CC_MAX_AGE)));
 }
 
 /* RFC 9111 3, top to bottom, without the question of freshness. */
@@ -207,13 +216,16 @@ fresh_expires_s(const struct http_head *resp, int64_t received_s)
     return expires_s - date_s > CC_SECONDS_MAX ? CC_SECONDS_MAX : expires_s - date_s;
 }
 
-/* A tenth of the age by Last-Modified, or -1 (RFC 9111 4.2.2).  `public` widens the list of
+/* A fraction of the age by Last-Modified, or -1 (RFC 9111 4.2.2).  `public` widens the list of
  * statuses, but never to errors. */
 static int64_t
-fresh_heuristic_s(const struct http_head *resp, const struct cache_control *cc, int64_t received_s)
+fresh_heuristic_ms(const struct http_head *resp, const struct cache_control *cc,
+    const struct fresh_params *params, int64_t received_s)
 {
-    int64_t modified_s, date_s, tenth;
+    int64_t modified_s, date_s, ms;
 
+    if (params->heuristic_max_ms == 0 || params->heuristic_fraction == 0)
+        return -1;
     if (!fresh_is_heuristic(resp->status) && !(cc_has(cc, CC_PUBLIC) && resp->status < 400))
         return -1;
     if (!fresh_date(resp, HTTP_F_LAST_MODIFIED, received_s, &modified_s))
@@ -222,8 +234,8 @@ fresh_heuristic_s(const struct http_head *resp, const struct cache_control *cc, 
         date_s = received_s;
     if (modified_s >= date_s)
         return -1;
-    tenth = (date_s - modified_s) / 10;
-    return tenth > FRESH_HEURISTIC_MAX_S ? FRESH_HEURISTIC_MAX_S : tenth;
+    ms = (date_s - modified_s) * 10 * params->heuristic_fraction; /* in seconds, 100 percent */
+    return ms > params->heuristic_max_ms ? params->heuristic_max_ms : ms;
 }
 
 static void
@@ -238,9 +250,9 @@ fresh_found(struct fresh_verdict *v, enum fresh_origin origin, int64_t lifetime_
  * (RFC 9213 2.1). */
 static void
 fresh_lifetime(const struct http_head *resp, const struct cache_control *cc, bool targeted,
-    int64_t received_s, struct fresh_verdict *v)
+    const struct fresh_params *params, int64_t received_s, struct fresh_verdict *v)
 {
-    int64_t heuristic_s;
+    int64_t heuristic_ms;
 
     if (cc_has(cc, CC_S_MAXAGE)) {
         fresh_found(v, targeted ? FRESH_FROM_TARGETED : FRESH_FROM_S_MAXAGE,
@@ -251,9 +263,9 @@ fresh_lifetime(const struct http_head *resp, const struct cache_control *cc, boo
     } else if (!targeted && http_has(resp, HTTP_F_EXPIRES)) {
         fresh_found(v, FRESH_FROM_EXPIRES, fresh_expires_s(resp, received_s) * 1000);
     } else {
-        heuristic_s = fresh_heuristic_s(resp, cc, received_s);
-        if (heuristic_s >= 0)
-            fresh_found(v, FRESH_FROM_HEURISTIC, heuristic_s * 1000);
+        heuristic_ms = fresh_heuristic_ms(resp, cc, params, received_s);
+        if (heuristic_ms >= 0)
+            fresh_found(v, FRESH_FROM_HEURISTIC, heuristic_ms);
     }
 }
 
@@ -315,13 +327,16 @@ fresh_judge(const struct http_head *resp, const struct fresh_request *req,
     v->validatable = fresh_is_validatable(resp, received_s);
     v->age_ms = fresh_age_ms(resp, req->sent_ms, req->received_ms);
     fresh_staleness(&cc, params, v);
-    fresh_lifetime(resp, &cc, targeted, received_s, v);
+    fresh_lifetime(resp, &cc, targeted, params, received_s, v);
     if (v->origin == FRESH_FROM_NONE && params->default_ttl_ms > 0 &&
         fresh_is_heuristic(resp->status))
         fresh_found(v, FRESH_FROM_DEFAULT, params->default_ttl_ms);
     v->ttl_ms = v->no_cache ? 0 : v->lifetime_ms - v->age_ms;
 
     v->refusal = fresh_refuse(resp, req, &cc);
+    if (v->refusal == FRESH_REFUSE_NONE &&
+        fresh_cookie_forbids(resp, &cc, targeted, params->cookies))
+        v->refusal = FRESH_REFUSE_SET_COOKIE;
     if (v->refusal == FRESH_REFUSE_NONE)
         v->refusal = fresh_refuse_stale(resp->status, v);
     v->storable = v->refusal == FRESH_REFUSE_NONE;

@@ -37,9 +37,9 @@
     X(NOT_UNDERSTOOD, "not-understood", "must-understand, and the status is not known")            \
     X(NO_FRESHNESS, "no-freshness", "nothing says how long it stays fresh")                        \
     X(STALE, "stale", "it was stale when it arrived, and may not be used so")                      \
+    X(SET_COOKIE, "set-cookie", "it has Set-Cookie (store_set_cookie; with a policy builtin.vcl)") \
     /* not fresh_judge()'s: what else keeps a response out */                                      \
     X(POLICY, "policy", "the policy said so: beresp.uncacheable, or return(pass(...))")            \
-    X(SET_COOKIE, "set-cookie", "it has Set-Cookie, which builtin.vcl keeps out")                  \
     X(TOO_LARGE, "too-large", "its body is larger than max_object_size")                           \
     X(NO_ROOM, "no-room", "there was no room for it, and none could be made")
 
@@ -50,7 +50,7 @@
     X(S_MAXAGE, "s-maxage", "s-maxage of Cache-Control")                                           \
     X(MAX_AGE, "max-age", "max-age of Cache-Control")                                              \
     X(EXPIRES, "expires", "Expires minus Date")                                                    \
-    X(HEURISTIC, "heuristic", "a tenth of the time since Last-Modified")                           \
+    X(HEURISTIC, "heuristic", "heuristic_fraction of the time since Last-Modified")                           \
     X(DEFAULT, "default", "the parameter default_ttl")                                             \
     X(POLICY, "policy", "the policy: it set beresp.ttl") /* not fresh_judge()'s */
 /* clang-format on */
@@ -69,10 +69,19 @@ enum fresh_origin { /* entries keep it in 3 bits */
     FRESH_FROM_COUNT
 };
 
+enum fresh_cookies { /* may a response with Set-Cookie be stored? */
+    FRESH_COOKIES_NEVER,
+    FRESH_COOKIES_PUBLIC, /* if public, s-maxage or a targeted field says so */
+    FRESH_COOKIES_ALWAYS,
+};
+
 struct fresh_params {
     int64_t default_ttl_ms;
     int64_t default_grace_ms;
     int64_t default_keep_ms;
+    int64_t heuristic_max_ms;    /* 0: no freshness by Last-Modified */
+    unsigned heuristic_fraction; /* percent of the time since Last-Modified */
+    enum fresh_cookies cookies;
     bool grace_said; /* the operator wrote default_grace: leave to serve stale (RFC 9111 4.2.4) */
     struct slice surrogate; /* our name in Surrogate-Capability; may be empty */
 };

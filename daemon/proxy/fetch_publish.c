@@ -27,6 +27,17 @@ enum {
     FETCH_POLICY_TTL_MS = 120000 /* default_ttl when a policy runs and the file does not say */
 };
 
+/* With a policy it is the policy's word. */
+static enum fresh_cookies
+fetch_cookies(const struct fetch *f)
+{
+    const char *word = f->proxy->params.store_set_cookie;
+
+    if (f->vcl != NULL || strcmp(word, "always") == 0)
+        return FRESH_COOKIES_ALWAYS;
+    return strcmp(word, "public") == 0 ? FRESH_COOKIES_PUBLIC : FRESH_COOKIES_NEVER;
+}
+
 void
 fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict *v)
 {
@@ -47,6 +58,10 @@ fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict 
                               : params->default_ttl,
         .default_grace_ms = params->default_grace,
         .default_keep_ms = params->default_keep,
+        .heuristic_fraction = (unsigned)params->heuristic_fraction,
+        .heuristic_max_ms =
+            f->vcl == NULL || params->heuristic_said ? params->heuristic_max : 0, /* as Varnish */
+        .cookies = fetch_cookies(f),
     };
 
     cc_parse_request(&f->req, &cc);
@@ -458,6 +473,7 @@ fetch_publish_private(struct fetch *f, const struct http_head *head, struct cach
         err = fetch_write_head(f, head, false, r);
     if (err == 0)
         err = fetch_tags(f, r, false);
+    f->entry->set_cookie = f->kind == FETCH_FOR_CACHE && f->refusal == FRESH_REFUSE_SET_COOKIE;
     if (err == 0 &&
         stobj_new(&part.body, f->proxy->storage, fetch_is_held(f) ? STOBJ_KEPT : STOBJ_PRIVATE,
             r->body_len, transit - transit / TRANSIT_REST_PART) != 0)
@@ -532,7 +548,10 @@ fetch_publish(struct fetch *f, const struct http_head *head)
         f->no_room = true;
     }
     fetch_drop_kept(f); /* room was awaited, and max_object_size has changed since */
-    if (f->is_shared && v.storable && head->status != 206 && !fetch_is_held(f)) {
+    /* A cookie of what is not stored is for the client that asked alone, whatever the operator said
+     * of storing it. */
+    if (f->is_shared && v.storable && head->status != 206 && !fetch_is_held(f) &&
+        !http_has(head, HTTP_F_SET_COOKIE)) {
         int err = fetch_publish_window(f, head, &r);
 
         if (err == 0)

@@ -83,8 +83,8 @@ req_forward_reason(const struct req *r)
         [CACHE_IS_STALE] = "; fwd=stale",
         [CACHE_IS_PARTIAL] = "; fwd=partial",
         [CACHE_ASKED] = "; fwd=request",
-        [CACHE_MARKED] = "; fwd=uri-miss; detail=uncacheable",
-        [CACHE_MARKED_PASS] = "; fwd=uri-miss; detail=uncacheable",
+        [CACHE_MARKED] = "; fwd=uri-miss",
+        [CACHE_MARKED_PASS] = "; fwd=uri-miss",
     };
 
     if (r->head->method != HTTP_M_GET && r->head->method != HTTP_M_HEAD)
@@ -94,12 +94,26 @@ req_forward_reason(const struct req *r)
     return slice_str(names[r->reason]);
 }
 
+/* Only one may be said (RFC 9211 2.8). */
+static struct slice
+req_detail(const struct req *r)
+{
+    if (r->origin_failed) /* that one stands further on */
+        return slice_of("", 0);
+    if (r->entry->set_cookie)
+        return SLICE_LIT("; detail=set-cookie");
+    if (r->reason == CACHE_MARKED || r->reason == CACHE_MARKED_PASS)
+        return SLICE_LIT("; detail=uncacheable");
+    return slice_of("", 0);
+}
+
 static char *
 req_put_forwarded(const struct req *r, char *p)
 {
     unsigned status = r->origin_failed ? r->failed_status : r->entry->origin_status;
 
     p = req_put(p, req_forward_reason(r));
+    p = req_put(p, req_detail(r));
     if (status != 0) { /* 0: the next hop said nothing */
         p = PUT(p, "; fwd-status=");
         p = req_put_number(p, status);

@@ -28,7 +28,7 @@ function readCommandLine () {
       allowPositionals: true,
       options: {
         base: { type: 'string' },
-        config: { type: 'string', default: path.join(here, 'tarn.yaml') },
+        config: { type: 'string' },
         id: { type: 'string' },
         json: { type: 'string', default: 'conformance.json' },
         'origin-only': { type: 'boolean' },
@@ -100,10 +100,12 @@ async function testBase (suite, base, exceptions) {
 }
 
 async function testTarnd (suite, program, origin) {
-  const tarnd = await startTarnd(program, options.config, origin)
+  const byDefault = options.config === undefined
+  const tarnd = await startTarnd(program, options.config ?? path.join(here, 'tarn.yaml'), origin)
   let well
   try {
-    well = await testBase(suite, tarnd.base, readExceptions(path.join(here, 'exceptions.json')))
+    const exceptions = readExceptions(path.join(here, 'exceptions.json'), byDefault)
+    well = await testBase(suite, tarnd.base, exceptions)
   } finally {
     const early = tarnd.death()
     const status = await tarnd.stop()

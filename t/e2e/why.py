@@ -172,7 +172,7 @@ class WithoutPolicy(Why):
                 ("s-maxage of Cache-Control", "s", {"Cache_Control": "s-maxage=600, max-age=1"}),
                 ("max-age or s-maxage of CDN-Cache-Control", "s",
                  {"CDN_Cache_Control": "max-age=600", "Cache_Control": "no-store"}),
-                ("a tenth of the time since Last-Modified", "s",
+                ("heuristic_fraction of the time since Last-Modified", "s",
                  {"Last_Modified": "Thu, 01 Jan 2015 00:00:00 GMT"})):
             path = target("fresh", **fields)
             self.fetch(path)
@@ -183,6 +183,18 @@ class WithoutPolicy(Why):
             self.assertTrue(said["stored"][0]["for_this_request"])
             self.assertEqual(said["key"], f"http://{HOST}{path}")
             self.assertEqual(self.asked(path), 1)
+
+    def test_a_response_with_set_cookie_is_not_stored_and_says_which_parameter(self):
+        path = target("cookie", Cache_Control="public, max-age=600", Set_Cookie="a=b")
+        self.fetch(path)
+        said = self.why(path)
+        self.assertEqual(said["now"], "hit-for-miss")
+        self.assertIn("it has Set-Cookie (store_set_cookie", said["words"])
+        self.assertIn("it has Set-Cookie", said["stored"][0]["because"])
+        self.assertEqual(self.api("PUT", "/v1/parameters/store_set_cookie",
+                                  '{"value": "always"}')[0], 200)
+        self.fetch(path)
+        self.assertEqual(self.why(path)["now"], "hit")
 
     def test_what_nobody_asked_for_is_a_miss(self):
         said = self.why("/never")

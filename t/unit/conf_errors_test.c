@@ -9,6 +9,17 @@ TEST(conf, wrong_numbers_are_refused_with_what_would_be_right)
         const char *pair, *want;
     } rows[] = {
         /* clang-format off */
+        {"heuristic_fraction: 10",
+         "2:34 heuristic_fraction: '10' has no unit: write 10%\n"},
+        {"heuristic_fraction: 101%",
+         "2:34 heuristic_fraction: '101%' is too large: the most is 100%\n"},
+        {"heuristic_fraction: 1.5%",
+         "2:34 heuristic_fraction: '1.5%' is not a whole number of percent, as in 10%\n"},
+        {"heuristic_max: 10%", "2:29 heuristic_max: '10%' has an unknown unit: use ms, s, m, h, d, w or y\n"},
+        {"store_set_cookie: sometimes",
+         "2:32 store_set_cookie: 'sometimes' is unknown: it is never, public or always\n"},
+        {"store_set_cookie: allways",
+         "2:32 store_set_cookie: 'allways' is unknown; did you mean 'always'?\n"},
         {"default_ttl: 60",
          "2:27 default_ttl: '60' has no unit: write 60s for seconds or 60ms for milliseconds\n"},
         {"default_ttl: 0",

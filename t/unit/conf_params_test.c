@@ -147,6 +147,14 @@ TEST(conf, a_parameter_takes_a_new_value_as_the_file_would)
     expect_set(&p, "default_ttl", "2m", "");
     CHECK_EQ(120000, p.default_ttl);
     CHECK(p.ttl_said && !p.grace_said);
+    CHECK(!p.heuristic_said);
+    expect_set(&p, "heuristic_fraction", "5%", "");
+    CHECK_EQ(5, p.heuristic_fraction);
+    CHECK(p.heuristic_said);
+    expect_set(&p, "store_set_cookie", "public", "");
+    CHECK_STR("public", p.store_set_cookie);
+    expect_set(&p, "store_set_cookie", "no",
+        "store_set_cookie: 'no' is unknown: it is never, public or always");
     expect_set(&p, "default_ttl", "2",
         "default_ttl: '2' has no unit: write 2s for seconds or 2ms for milliseconds");
     expect_set(&p, "default_ttl", "",

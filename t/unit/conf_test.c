@@ -122,6 +122,7 @@ TEST(conf, a_file_with_a_backend_alone_gets_the_defaults)
 #define IS_POW2                              NUMBER_IS
 #define IS_COUNT                             NUMBER_IS
 #define IS_BOOL                              NUMBER_IS
+#define IS_PERCENT                           NUMBER_IS
 #define IS_TEXT                              STRING_IS
 #define IS_ASCII                             STRING_IS
 #define IS_TOKEN                             STRING_IS
@@ -130,6 +131,7 @@ TEST(conf, a_file_with_a_backend_alone_gets_the_defaults)
 #define IS_OUTPUT                            STRING_IS
 #define IS_SYSLOG                            STRING_IS
 #define IS_FORWARDED                         STRING_IS
+#define IS_COOKIES                           STRING_IS
 #define X(name, type, def, least, most, doc) IS_##type(name, def)
     CONF_PARAM_TABLE(X)
 #undef X
@@ -480,6 +482,7 @@ TEST(conf, shipped_yaml_loads_and_holds_the_defaults)
 #define SAME_POW2                            NUMBERS_SAME
 #define SAME_COUNT                           NUMBERS_SAME
 #define SAME_BOOL                            NUMBERS_SAME
+#define SAME_PERCENT                         NUMBERS_SAME
 #define SAME_TEXT                            STRINGS_SAME
 #define SAME_ASCII                           STRINGS_SAME
 #define SAME_TOKEN                           STRINGS_SAME
@@ -488,6 +491,7 @@ TEST(conf, shipped_yaml_loads_and_holds_the_defaults)
 #define SAME_OUTPUT                          STRINGS_SAME
 #define SAME_SYSLOG                          STRINGS_SAME
 #define SAME_FORWARDED                       STRINGS_SAME
+#define SAME_COOKIES                         STRINGS_SAME
 #define X(name, type, def, least, most, doc) SAME_##type(name)
     CONF_PARAM_TABLE(X)
 #undef X

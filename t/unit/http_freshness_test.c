@@ -5,6 +5,7 @@
 
 #include "t/unit/head_build.h"
 
+#include "daemon/base/obj.h"
 #include "daemon/http/freshness.h"
 
 #define NOW_S      INT64_C(784111777) /* Sun, 06 Nov 1994 08:49:37 GMT */
@@ -14,8 +15,9 @@
 #define IN_AN_HOUR "Sun, 06 Nov 1994 09:49:37 GMT"
 
 /* Nothing may be used stale, and nothing is kept: fresh or refused. */
-static const struct fresh_params none = {.default_grace_ms = 0};
-static const struct fresh_params bare = {.default_grace_ms = 10000};
+static const struct fresh_params none = {.heuristic_fraction = 10, .heuristic_max_ms = 3600000};
+static const struct fresh_params bare = {
+    .default_grace_ms = 10000, .heuristic_fraction = 10, .heuristic_max_ms = 3600000};
 static const struct fresh_request get = {
     .method = HTTP_M_GET, .sent_ms = NOW_S * 1000, .received_ms = NOW_S * 1000};
 
@@ -74,7 +76,7 @@ TEST(freshness, the_first_source_that_applies_gives_the_lifetime)
     CHECK_FRESH("Expires: " IN_AN_HOUR, EXPIRES, 3600);
     CHECK_FRESH("Expires: Sunday, 06-Nov-94 09:49:37 GMT", EXPIRES, 3600);
     CHECK_FRESH("Last-Modified: " HOUR_AGO, HEURISTIC, 360);
-    CHECK_FRESH("Last-Modified: Mon, 06 Nov 1950 07:49:37 GMT", HEURISTIC, 7 * 86400);
+    CHECK_FRESH("Last-Modified: Mon, 06 Nov 1950 07:49:37 GMT", HEURISTIC, 3600); /* at most */
     CHECK_FRESH("Expires: Fri, 31 Dec 9999 23:59:59 GMT", EXPIRES, INT64_C(2147483648));
     CHECK_EQ(FRESH_REFUSE_NO_FRESHNESS, ok("ETag: \"x\"").refusal);
     CHECK_EQ(FRESH_REFUSE_NO_FRESHNESS, ok("Last-Modified: yesterday").refusal);
@@ -152,8 +154,7 @@ TEST(freshness, what_must_not_be_stored_is_not)
         FRESH_REFUSE_PRIVATE, ok("Cache-Control: max-age=9\nCDN-Cache-Control: private").refusal);
     CHECK_EQ(FRESH_REFUSE_VARY_STAR, ok("Cache-Control: max-age=9\nVary: a, *").refusal);
     CHECK(ok("Cache-Control: max-age=9\nContent-Range: bytes 0-1/2").storable); /* means nothing */
-    CHECK(ok("Cache-Control: max-age=9\nSet-Cookie: a=b").storable);
-    CHECK(ok("Cache-Control: max-age=9\nPragma: no-cache").storable); /* RFC 9111 5.4 */
+    CHECK(ok("Cache-Control: max-age=9\nPragma: no-cache").storable);           /* RFC 9111 5.4 */
     req.method = HTTP_M_HEAD;
     CHECK_EQ(FRESH_REFUSE_METHOD,
         judge_as(&req, &bare, "HTTP/1.1 200 OK\nCache-Control: max-age=9\n").refusal);
@@ -231,6 +232,65 @@ TEST(freshness, heuristics_are_for_listed_statuses)
     }
     CHECK(status(302, "Cache-Control: public\nLast-Modified: " HOUR_AGO).storable);
     CHECK(!status(503, "Cache-Control: public\nLast-Modified: " HOUR_AGO).storable);
+}
+
+TEST(freshness, heuristic_fraction_and_heuristic_max_bound_what_last_modified_gives)
+{
+    struct fresh_params p = {.heuristic_fraction = 50, .heuristic_max_ms = 86400000};
+    struct fresh_request part = get;
+
+    CHECK_EQ(1800000, ok_with(&p, "Last-Modified: " HOUR_AGO).ttl_ms);
+    p.heuristic_max_ms = 1500;
+    CHECK_EQ(1500, ok_with(&p, "Last-Modified: " HOUR_AGO).ttl_ms);
+    p.heuristic_max_ms = 0;
+    CHECK_EQ(FRESH_REFUSE_NO_FRESHNESS, ok_with(&p, "Last-Modified: " HOUR_AGO).refusal);
+    p.default_ttl_ms = 7000; /* then that counts */
+    CHECK_EQ(7000, ok_with(&p, "Last-Modified: " HOUR_AGO).ttl_ms);
+    p = (struct fresh_params){.heuristic_max_ms = 86400000};
+    CHECK_EQ(FRESH_REFUSE_NO_FRESHNESS, ok_with(&p, "Last-Modified: " HOUR_AGO).refusal);
+    /* A 206 obeys the same rule as a 200. */
+    part.range = true;
+    CHECK_EQ(360000, judge_as(&part, &none,
+                         "HTTP/1.1 206 P\n" DATE "Content-Range: bytes 0-1/4\n"
+                         "Last-Modified: " HOUR_AGO "\n")
+                         .ttl_ms);
+    p = (struct fresh_params){.default_ttl_ms = 7000};
+    CHECK_EQ(
+        7000, judge_as(&part, &p, "HTTP/1.1 206 P\n" DATE "Content-Range: bytes 0-1/4\n").ttl_ms);
+}
+
+TEST(freshness, store_set_cookie_says_which_responses_with_set_cookie_are_storable)
+{
+    static const struct {
+        const char *fields;
+        bool public; /* storable with FRESH_COOKIES_PUBLIC */
+    } cases[] = {
+        {"Cache-Control: max-age=9", false},
+        {"Expires: " IN_AN_HOUR, false},
+        {"Last-Modified: " HOUR_AGO, false},
+        {"Cache-Control: max-age=9, public", true},
+        {"Cache-Control: max-age=9, public=1", false}, /* what permits must be right */
+        {"Cache-Control: s-maxage=9", true},
+        {"Cache-Control: no-store\nCDN-Cache-Control: max-age=9", true},
+        {"Cache-Control: no-store\nSurrogate-Control: max-age=9", true},
+        {"Cache-Control: public\nCDN-Cache-Control: max-age=\"9\"\nExpires: " IN_AN_HOUR, true},
+        {"Cache-Control: max-age=9\nCDN-Cache-Control: max-age=\"9\"", false},
+    };
+    struct fresh_params p = none;
+
+    for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+        char fields[256];
+
+        snprintf(fields, sizeof(fields), "%s\nSet-Cookie: a=b", cases[i].fields);
+        p.cookies = FRESH_COOKIES_NEVER;
+        CHECK_EQ(FRESH_REFUSE_SET_COOKIE, ok_with(&p, fields).refusal);
+        p.cookies = FRESH_COOKIES_PUBLIC;
+        CHECK_EQ(cases[i].public ? FRESH_REFUSE_NONE : FRESH_REFUSE_SET_COOKIE,
+            ok_with(&p, fields).refusal);
+        p.cookies = FRESH_COOKIES_ALWAYS;
+        CHECK_EQ(FRESH_REFUSE_NONE, ok_with(&p, fields).refusal);
+    }
+    CHECK_EQ(FRESH_REFUSE_PRIVATE, ok("Cache-Control: private\nSet-Cookie: a=b").refusal);
 }
 
 TEST(freshness, must_understand_overrules_no_store_for_what_we_understand)
@@ -434,6 +494,8 @@ TEST_MAIN(TEST_ENTRY(freshness, the_first_source_that_applies_gives_the_lifetime
     TEST_ENTRY(freshness, authorization_needs_leave),
     TEST_ENTRY(freshness, any_final_status_is_stored_when_its_freshness_is_explicit),
     TEST_ENTRY(freshness, heuristics_are_for_listed_statuses),
+    TEST_ENTRY(freshness, heuristic_fraction_and_heuristic_max_bound_what_last_modified_gives),
+    TEST_ENTRY(freshness, store_set_cookie_says_which_responses_with_set_cookie_are_storable),
     TEST_ENTRY(freshness, must_understand_overrules_no_store_for_what_we_understand),
     TEST_ENTRY(freshness, staleness_is_what_origin_and_operator_allow),
     TEST_ENTRY(freshness, what_can_be_validated_is_stored_though_it_is_stale),
