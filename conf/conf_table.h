@@ -116,6 +116,9 @@
     X(http_tags, BOOL, 0, 0, 1,                                                                    \
       "Send Surrogate-Key, xkey and Cache-Tag on to clients. By default they are taken away, as "  \
       "Fastly and Cloudflare do; beresp, obj and bans see them in any case")                       \
+    X(http_x_varnish, BOOL, 0, 0, 1,                                                               \
+      "With a policy, add X-Varnish to responses: the request's id, and behind it, on a hit, that " \
+      "of the request that fetched it; 8 bytes more for each stored response")                     \
     X(http_via, TOKEN, "tarn", 1, 64, "Pseudonym in Via (RFC 9110 7.6.3)")                         \
     X(http_server, ASCII, "tarn", 1, 64, "Server of the answers that Tarn makes itself")           \
     X(user, TEXT, "", 0, 255,                                                                      \

@@ -403,7 +403,8 @@ entry_set_block(struct entry *e, const struct cache_response *r)
 {
     bool any = r->tags != NULL && r->tags->any;
     unsigned ntags = r->tags == NULL || any ? 0 : r->tags->n;
-    size_t len = r->head.len + r->vary.len + r->key_text.len;
+    size_t text = r->head.len + r->vary.len + r->key_text.len;
+    size_t len = text + (r->xid != 0 ? sizeof(r->xid) : 0);
     struct entry_block *b = r->head.len > UINT16_MAX ? NULL : entry_block_new(e, len, ntags);
     char *p;
 
@@ -415,6 +416,7 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     for (unsigned i = 0; i < ntags; i++)
         e->tag_bits |= tag_bit(r->tags->hash[i]);
     b->any_tag = any;
+    b->has_xid = r->xid != 0;
     b->body_len = r->body_len;
     b->age = entry_ms_pack(r->fresh->age_ms);
     b->head_len = (uint16_t)r->head.len;
@@ -428,6 +430,8 @@ entry_set_block(struct entry *e, const struct cache_response *r)
         memcpy(p + r->head.len, r->vary.ptr, r->vary.len);
     if (r->key_text.len > 0)
         memcpy(p + r->head.len + r->vary.len, r->key_text.ptr, r->key_text.len);
+    if (r->xid != 0)
+        memcpy(p + text, &r->xid, sizeof(r->xid));
     e->block = b;
     return 0;
 }

@@ -95,6 +95,7 @@ struct cache_response {
     const struct entry_part *parts; /* copied; the objects are taken over */
     unsigned nparts;
     int64_t received_ms;
+    uint64_t xid; /* of the request that it was fetched for, to be remembered; 0: not to be */
     const struct fresh_verdict *fresh;
 };
 

@@ -95,8 +95,9 @@ struct entry_block {
     uint16_t vary_len, key_len;
     uint16_t status;
     uint8_t ntags;
-    bool any_tag; /* it has more than are remembered: each purge by tag is for it */
-    char text[];  /* head, vary specification, key */
+    bool any_tag : 1; /* it has more than are remembered: each purge by tag is for it */
+    bool has_xid : 1; /* http_x_varnish */
+    char text[];      /* head, vary specification, key; with has_xid the id of its fetch, 8 bytes */
 };
 _Static_assert(sizeof(struct entry_block) == 24, "struct entry_block grew");
 /* Of who has none: all is empty. */
@@ -233,6 +234,18 @@ entry_key_text(const struct entry *e)
     const struct entry_block *b = e->block;
 
     return slice_of(b->text + b->head_len + b->vary_len, b->key_len);
+}
+
+/* The request that it was fetched for; 0: not known. */
+static inline uint64_t
+entry_xid(const struct entry *e)
+{
+    const struct entry_block *b = e->block;
+    uint64_t xid = 0;
+
+    if (b->has_xid)
+        memcpy(&xid, b->text + b->head_len + b->vary_len + b->key_len, sizeof(xid));
+    return xid;
 }
 
 /* 0: there is no response. */

@@ -148,6 +148,7 @@ fetch_revalidated(
         .partial = f->old->partial,
         .body_len = entry_body_len(f->old),
         .received_ms = f->came_ms,
+        .xid = fetch_stored_xid(f),
         .fresh = &v,
         .parts = parts,
         .key_text = f->key_text,

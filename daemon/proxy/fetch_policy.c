@@ -580,6 +580,7 @@ fetch_publish_error(struct fetch *f)
         .status = (uint16_t)(h->status % 1000u),
         .origin_status = 0,
         .received_ms = f->came_ms,
+        .xid = fetch_stored_xid(f),
         .fresh = &v->v,
         .nparts = 1,
         .parts = &part,

@@ -174,6 +174,13 @@ int fetch_write_preface(struct fetch *f);
 void fetch_close_upload(struct fetch *f);
 void fetch_rewind_upload(struct fetch *f); /* that is kept: from its beginning */
 
+/* The id that a stored response remembers; 0: none. */
+static inline uint64_t
+fetch_stored_xid(const struct fetch *f)
+{
+    return f->proxy->params.http_x_varnish ? f->xid : 0;
+}
+
 void fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict *v);
 /* By the file: for how long is it remembered that there is nothing?  0: it is an ordinary response,
  * or there is no such memory. */

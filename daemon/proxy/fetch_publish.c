@@ -519,6 +519,7 @@ fetch_publish(struct fetch *f, const struct http_head *head)
         .origin_status = head->status,
         .body_len = fetch_body_length(f),
         .received_ms = f->came_ms,
+        .xid = fetch_stored_xid(f),
         .fresh = &v,
     };
     uint64_t bytes = r.body_len;

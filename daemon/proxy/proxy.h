@@ -94,6 +94,7 @@ struct proxy {
     struct shmlog_req log_req;  /* of the request that has just ended; zeros at first */
     void (*on_idle)(void *ctx); /* draining: the last request or fetch has gone */
     void *on_idle_ctx;
+    bool says_ids;         /* request_id_header or http_x_varnish: responses have such a line */
     struct slice hit_line; /* what Cache-Status begins with on a hit; in hit_text */
     char hit_text[96];
     _Atomic(struct policy_set *) *policies; /* borrowed; NULL: there are none */

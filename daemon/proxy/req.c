@@ -845,6 +845,7 @@ proxy_init(struct proxy *p, const struct conf *conf)
     p->magic = PROXY_MAGIC;
     p->forwards = proxy_forwards_of(conf->params.forwarded);
     p->params = conf->params;
+    p->says_ids = p->params.request_id_header[0] != '\0' || p->params.http_x_varnish;
     n = snprintf(
         p->hit_text, sizeof(p->hit_text), "Cache-Status: %s; hit; ttl=", conf->params.http_via);
     tassert(n > 0 && (size_t)n < sizeof(p->hit_text));

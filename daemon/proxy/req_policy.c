@@ -553,6 +553,9 @@ req_policy_synth(struct req *r)
 
         r->x->extra_len = (uint16_t)(req_put_absent(r, r->policy.absent, p) - r->x->extra);
     }
+    if (req_says_x_varnish(r) && r->policy.resp == NULL) /* else it is among its fields */
+        r->x->extra_len =
+            (uint16_t)(req_put_x_varnish(r, r->x->extra + r->x->extra_len) - r->x->extra);
     r->resp.length = stobj_len(r->body);
     r->resp.block = r->policy.block;
     r->resp.close = r->policy.close;

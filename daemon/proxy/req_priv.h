@@ -169,6 +169,14 @@ int req_select(struct req *r);
 
 /* req_status.c: the lines that say what became of the request here. */
 void req_extra_lines(struct req *r);
+/* X-Varnish, REQ_X_VARNISH_MAX bytes at most; returns where it ends. */
+char *req_put_x_varnish(const struct req *r, char *p);
+#define REQ_X_VARNISH_MAX 48
+static inline bool
+req_says_x_varnish(const struct req *r)
+{
+    return r->policy.use != NULL && r->proxy->params.http_x_varnish;
+}
 /* Age and Cache-Status of what the negative cache knows, REQ_ABSENT_MAX bytes at most; returns
  * where they end. */
 char *req_put_absent(const struct req *r, const struct negative_answer *a, char *p);

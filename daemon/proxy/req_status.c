@@ -1,5 +1,5 @@
 /* req_status.c -- the lines of a response that say what became of the request here: Age,
- * Cache-Status (RFC 9211), the request's id.
+ * Cache-Status (RFC 9211), the request's id, X-Varnish.
  *
  * They are written on every hit, so straight into their place, which is long enough for all. */
 #include "daemon/proxy/req_priv.h"
@@ -186,6 +186,31 @@ req_put_id(const struct req *r, char *p)
     return PUT(p, "\r\n");
 }
 
+/* As Varnish has it: a second number says that the response was there, and which request fetched it. */
+char *
+req_put_x_varnish(const struct req *r, char *p)
+{
+    uint64_t stored = r->entry != NULL ? entry_xid(r->entry) : 0;
+
+    p = PUT(p, "X-Varnish: ");
+    p = req_put_number(p, (int64_t)(r->x->xid % POLICY_XID_MAX));
+    if (stored != 0 && !entry_is_private(r->entry) &&
+        ((r->log_flags & SHMLOG_REQ_HIT) != 0 || r->collapsed)) {
+        *p++ = ' ';
+        p = req_put_number(p, (int64_t)(stored % POLICY_XID_MAX));
+    }
+    return PUT(p, "\r\n");
+}
+
+/* Apart, so that a response without them has one test for both. */
+static __attribute__((noinline)) char *
+req_put_ids(const struct req *r, char *p)
+{
+    if (r->proxy->params.request_id_header[0] != '\0')
+        p = req_put_id(r, p);
+    return req_says_x_varnish(r) ? req_put_x_varnish(r, p) : p;
+}
+
 void
 req_extra_lines(struct req *r)
 {
@@ -197,7 +222,8 @@ req_extra_lines(struct req *r)
     if (r->entry != NULL && !entry_is_private(r->entry)) {
         int64_t age = entry_age_s(r->entry, (int64_t)r->proxy->loop->clock.mono_ms);
 
-        if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0) {
+        /* With a policy on every response that is stored, as Varnish does it. */
+        if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0 || r->policy.use != NULL) {
             p = PUT(p, "Age: ");
             p = req_put_number(p, age);
             p = PUT(p, "\r\n");
@@ -205,8 +231,8 @@ req_extra_lines(struct req *r)
     }
     if (r->entry != NULL && params->http_cache_status)
         p = req_put_cache_status(r, p);
-    if (params->request_id_header[0] != '\0')
-        p = req_put_id(r, p);
+    if (r->proxy->says_ids)
+        p = req_put_ids(r, p);
     x->extra_len = (uint16_t)(p - x->extra);
     tassert(x->extra_len <= EXCHANGE_EXTRA - 160);
 }

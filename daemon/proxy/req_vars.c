@@ -3,6 +3,8 @@
  * The request stays where it came until something is changed; then it is copied into the arena,
  * and that copy is what is looked up and sent on.  The response's head is read back from what is
  * stored when the policy first looks at it, and written anew only if it was changed. */
+#include <stdio.h>
+
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/block.h"
@@ -118,6 +120,12 @@ req_edit_synth(struct req *r, struct head_edit *e)
     if (err == 0)
         err =
             head_edit_add(e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(p->params.http_server));
+    if (err == 0 && req_says_x_varnish(r)) {
+        char id[24];
+        int n = snprintf(id, sizeof(id), "%llu", (unsigned long long)(r->x->xid % POLICY_XID_MAX));
+
+        err = head_edit_add(e, SLICE_LIT("X-Varnish"), HTTP_F_OTHER, slice_of(id, (size_t)n));
+    }
     return err;
 }
 
