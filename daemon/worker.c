@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "daemon/base/heap.h"
 #include "daemon/base/terr.h"
 #include "daemon/doors.h"
 #include "daemon/h1/h1_conf.h"
@@ -433,6 +434,7 @@ worker_main(void *arg)
 
     snprintf(name, sizeof(name), "tarn-worker-%u", w->id % 1000);
     pthread_setname_np(pthread_self(), name);
+    heap_join();
     err = worker_open(w);
     w->err = err;
     if (err != 0) { /* start-up fails as a whole: the process ends */

@@ -9,6 +9,7 @@
 
 #include <urcu-qsbr.h>
 
+#include "daemon/base/heap.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
 
@@ -30,12 +31,6 @@ struct rcu_call {
 _Static_assert(sizeof(struct rcu_call) <= sizeof(struct rcu_later), "rcu_later too small");
 
 static _Thread_local bool rcu_thread_is_online;
-
-void
-rcu_start(void)
-{
-    urcu_qsbr_get_default_call_rcu_data();
-}
 
 void
 rcu_join(void)
@@ -131,6 +126,27 @@ rcu_barrier_wait(void)
     tassert(!rcu_thread_is_online);
     sem_init(&s.passed, 0, 0);
     rcu_free_later(&s.later, rcu_on_sentinel);
+    while (sem_wait(&s.passed) != 0)
+        ;
+    sem_destroy(&s.passed);
+}
+
+static void
+rcu_on_first(struct rcu_later *later)
+{
+    heap_join();
+    rcu_on_sentinel(later);
+}
+
+void
+rcu_start(void)
+{
+    struct rcu_sentinel s;
+
+    tassert(!rcu_thread_is_online);
+    urcu_qsbr_get_default_call_rcu_data();
+    sem_init(&s.passed, 0, 0);
+    rcu_free_later(&s.later, rcu_on_first);
     while (sem_wait(&s.passed) != 0)
         ;
     sem_destroy(&s.passed);

@@ -17,7 +17,8 @@ struct rcu_later {
     void *opaque[3];
 };
 
-/* Before anything else: its own thread, which could not be had later, when memory is short. */
+/* Before anything else, from a thread that is not registered: RCU's own thread, which could not be had
+ * later, when memory is short, and that thread's first use of the allocator (heap.h). */
 void rcu_start(void);
 void rcu_join(void);  /* register this thread; it is online */
 void rcu_leave(void); /* before the thread ends */

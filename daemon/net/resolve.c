@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/base/heap.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 
@@ -45,7 +46,7 @@ resolve_main(void *arg)
         .ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC, .ai_flags = AI_ADDRCONFIG};
 
     pthread_setname_np(pthread_self(), "tarn-resolve");
-    r->err = r->ask(r->host, NULL, &hints, &r->list);
+    r->err = heap_has_room() ? r->ask(r->host, NULL, &hints, &r->list) : EAI_MEMORY;
     atomic_store_explicit(&r->done, true, memory_order_release);
     resolve_drop(r);
     return NULL;

@@ -4,7 +4,8 @@
  * the hosts file, as when the configuration was read, and one that hangs (a name server that is
  * silent takes half a minute) holds up neither a loop nor another lookup nor the end of the
  * process.  libuv's pool would: its few threads are shared, and its loop does not end before they
- * do.  What it cannot say is the record's own ttl.
+ * do.  What it cannot say is the record's own ttl.  Without memory for a thread's heap the answer is
+ * EAI_MEMORY (heap.h).
  *
  * Threads: any one; whoever starts a lookup also closes it.
  */

@@ -2,6 +2,7 @@
 #include "daemon/shm/access_log.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/base/heap.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/shm/access_out.h"
@@ -52,6 +54,7 @@ struct access_log {
     struct counters *counters;
     const struct backend_names_view *names;
     pthread_t thread;
+    sem_t started; /* the thread has met the allocator */
 
     bool follows; /* the main thread's: what it was turned to last has an output */
 
@@ -339,6 +342,8 @@ access_log_run(void *arg)
     struct access_log *a = arg;
 
     OBJ_CHECK(a, ACCESS_LOG_MAGIC);
+    heap_join();
+    sem_post(&a->started);
     while (!a->stopping) {
         access_log_nap(a);
         access_log_turn_now(a);
@@ -362,6 +367,7 @@ access_log_free(struct access_log **ap)
         access_aim_drop(&a->aim);
     if (a->next != NULL)
         access_aim_drop(&a->next);
+    sem_destroy(&a->started);
     pthread_cond_destroy(&a->wake);
     pthread_mutex_destroy(&a->lock);
     OBJ_FREE(a);
@@ -381,6 +387,7 @@ access_log_new(const struct access_log_conf *conf)
     a->nlogs = conf->nlogs;
     a->counters = conf->counters;
     a->names = conf->names;
+    sem_init(&a->started, 0, 0);
     pthread_mutex_init(&a->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -402,6 +409,8 @@ access_log_spawn(struct access_log *a)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err != 0)
         elog(ELOG_ERROR, "access log: cannot start its thread: %s", strerror(err));
+    while (err == 0 && sem_wait(&a->started) != 0)
+        ;
     return err == 0 ? 0 : TERR_NOMEM;
 }
 
