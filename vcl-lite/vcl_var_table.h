@@ -36,7 +36,7 @@ enum vcl_var_flag {
     X(SERVER_HOSTNAME, "server.hostname", STRING, VCL_ALL, 0, 0, 0,                                \
       "The host's name, as hostname(1) says it")                                                   \
     X(SERVER_IDENTITY, "server.identity", STRING, VCL_ALL, 0, 0, 0,                                \
-      "The daemon's name: `identity` of the configuration")                                        \
+      "The daemon's name: that of the host")                                        \
     X(SERVER_IP, "server.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
       "Our end of the client's connection; behind a proxy, the one it tells")                      \
     X(REMOTE_IP, "remote.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
@@ -173,8 +173,8 @@ enum vcl_var_flag {
       "The status: 200, 404 ...")                                                                  \
     X(BERESP_STORAGE, "beresp.storage", STEVEDORE, VCL_BERESP, VCL_BERESP, 0, 0,                   \
       "Where it will be stored")                                                                   \
-    X(BERESP_STORAGE_HINT, "beresp.storage_hint", STRING, VCL_BERESP, VCL_BERESP, 0, VCL_V40,      \
-      "The name of the storage to be used")                                                        \
+    X(BERESP_STORAGE_HINT, "beresp.storage_hint", STRING, VCL_BERESP, VCL_BERESP, 0,               \
+      VCL_V40 | VCL_WARNS, "The name of the storage to be used: there is one")                                                        \
     X(BERESP_TIME, "beresp.time", TIME, VCL_BERESP, 0, 0, 0, "When its head was there")            \
     X(BERESP_TRANSIT_BUFFER, "beresp.transit_buffer", BYTES, VCL_IN(BACKEND_RESPONSE),             \
       VCL_IN(BACKEND_RESPONSE), 0, 0,                                                              \

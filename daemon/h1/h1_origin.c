@@ -487,6 +487,18 @@ h1_origin_rest(struct h1_origin *o)
     o->paused = false;
 }
 
+void
+h1_origin_peer(const struct h1_origin *o, uint8_t addr[16], uint16_t *port)
+{
+    struct stream_peer peer = {.port = 0};
+
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    if (o->stream != NULL)
+        stream_get_peer(o->stream, &peer);
+    memcpy(addr, peer.addr, sizeof(peer.addr));
+    *port = peer.port;
+}
+
 bool
 h1_origin_ended(const struct h1_origin *o)
 {

@@ -71,6 +71,8 @@ bool h1_origin_body_done(const struct h1_origin *o);
 /* Has any byte of this response arrived? */
 bool h1_origin_heard(const struct h1_origin *o);
 bool h1_origin_ended(const struct h1_origin *o);
+/* The other end's address; zeros for a Unix socket. */
+void h1_origin_peer(const struct h1_origin *o, uint8_t addr[16], uint16_t *port);
 /* Bytes arrive as long as this grows: for deadlines. */
 uint64_t h1_origin_bytes(const struct h1_origin *o);
 /* May it carry another request?  Also false as soon as an idle one hears anything. */

@@ -326,6 +326,13 @@ origin_heard(const struct origin_conn *oc)
     return h1_origin_heard(oc->h1);
 }
 
+void
+origin_peer(const struct origin_conn *oc, uint8_t addr[16], uint16_t *port)
+{
+    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
+    h1_origin_peer(oc->h1, addr, port);
+}
+
 bool
 origin_ended(const struct origin_conn *oc)
 {

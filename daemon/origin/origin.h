@@ -94,6 +94,8 @@ int origin_head(struct origin_conn *oc, const struct http_head **out);
 const struct framing *origin_framing(const struct origin_conn *oc);
 ssize_t origin_body(struct origin_conn *oc, struct span room);
 bool origin_body_done(const struct origin_conn *oc);
+/* The other end's address; zeros for a Unix socket, and when the connection is gone. */
+void origin_peer(const struct origin_conn *oc, uint8_t addr[16], uint16_t *port);
 /* Has any byte of this response arrived? */
 bool origin_heard(const struct origin_conn *oc);
 /* Has the origin ended its side?  What it said before is still there. */

@@ -23,10 +23,6 @@ fetch_object_max(const struct proxy *p)
     return said < most ? said : most;
 }
 
-enum {
-    FETCH_POLICY_TTL_MS = 120000 /* default_ttl when a policy runs and the file does not say */
-};
-
 /* With a policy it is the policy's word. */
 static enum fresh_cookies
 fetch_cookies(const struct fetch *f)
@@ -53,9 +49,7 @@ fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict 
     struct fresh_params fp = {
         .surrogate = slice_str(params->http_via),
         .grace_said = params->grace_said || f->vcl != NULL, /* as Varnish */
-        .default_ttl_ms = f->vcl != NULL && !params->ttl_said && params->default_ttl == 0
-                              ? FETCH_POLICY_TTL_MS
-                              : params->default_ttl,
+        .default_ttl_ms = f->vcl != NULL ? policy_default_ttl_ms(params) : params->default_ttl,
         .default_grace_ms = params->default_grace,
         .default_keep_ms = params->default_keep,
         .heuristic_fraction = (unsigned)params->heuristic_fraction,

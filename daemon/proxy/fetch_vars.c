@@ -220,6 +220,20 @@ fetch_get_backend(struct vcl_run *run, bool name, struct vcl_value *out)
     return 0;
 }
 
+/* Who answered; of a Unix socket 0.0.0.0, as of client.ip. */
+static int
+fetch_get_backend_ip(struct vcl_run *run, struct vcl_value *out)
+{
+    struct fetch *f = fetch_of(run);
+    uint8_t addr[16] = {0};
+    uint16_t port = 0;
+
+    if (f->conn != NULL)
+        origin_peer(f->conn, addr, &port);
+    out->ip = policy_ip(run, addr, port);
+    return out->ip == NULL ? TERR_NOMEM : 0;
+}
+
 static int
 fetch_get_beresp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
@@ -265,6 +279,8 @@ fetch_get_beresp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         return fetch_get_backend(run, false, out);
     case VCL_VAR_BERESP_BACKEND_NAME:
         return fetch_get_backend(run, true, out);
+    case VCL_VAR_BERESP_BACKEND_IP:
+        return fetch_get_backend_ip(run, out);
     case VCL_VAR_BERESP_STORAGE:
         out->p = f->proxy->storage;
         return 0;
@@ -320,9 +336,12 @@ fetch_get_stale(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     case VCL_VAR_OBJ_STALE_IS_VALID:
         out->i = 1;
         return 0;
-    default:
-        out->i = 0; /* can_esi, uncacheable */
+    case VCL_VAR_OBJ_STALE_CAN_ESI: /* nothing is searched for ESI */
+    case VCL_VAR_OBJ_STALE_UNCACHEABLE:
+        out->i = 0;
         return 0;
+    default:
+        return TERR_NOTFOUND;
     }
 }
 
@@ -372,9 +391,9 @@ fetch_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         err = policy_get_common(run, var, out);
     if (err == TERR_NOTFOUND)
         err = fetch_get_conn(run, var, out);
-    if (err == TERR_NOTFOUND)
+    if (err == TERR_NOTFOUND && strncmp(vcl_var_name(var), "obj_stale.", 10) == 0)
         err = fetch_get_stale(run, var, out);
-    return err;
+    return err == TERR_NOTFOUND ? policy_fail(run, "Tarn has no value for this variable") : err;
 }
 
 static int

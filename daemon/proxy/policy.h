@@ -163,6 +163,16 @@ struct director *policy_lookup_backend(struct policy *pol, struct slice name);
 /* Field access on any head. */
 struct slice policy_field(const struct http_head *h, const struct vcl_name *name, unsigned nth);
 
+enum {
+    POLICY_TTL_MS = 120000 /* default_ttl when a policy runs and the file does not say */
+};
+
+static inline int64_t
+policy_default_ttl_ms(const struct conf_params *params)
+{
+    return !params->ttl_said && params->default_ttl == 0 ? POLICY_TTL_MS : params->default_ttl;
+}
+
 #define POLICY_XID_MAX     UINT64_C(1000000000000000) /* INT's range */
 #define POLICY_SECONDS_MAX (100.0 * 365 * 86400)      /* longer is for ever */
 int64_t policy_ms(double seconds);

@@ -45,7 +45,7 @@ policy_get_param(const struct conf_params *params, enum vcl_var var, struct vcl_
         ms = params->default_keep;
         break;
     case VCL_VAR_PARAM_DEFAULT_TTL:
-        ms = params->default_ttl;
+        ms = policy_default_ttl_ms(params);
         break;
     case VCL_VAR_PARAM_FIRST_BYTE_TIMEOUT:
         ms = params->first_byte_timeout;

@@ -36,10 +36,12 @@ class Variable:
     def __init__(self, name, kind, read, written, unset, what):
         self.name, self.kind, self.what = name, kind, what
         self.read, self.written, self.unset = subs_of(read), subs_of(written), subs_of(unset)
-        self.since_41 = "4.1 only" in what
+        self.only_41 = "(4.1 only" in what
         self.only_40 = "(4.0 only" in what
         self.set_only_40 = "(set in 4.0 only" in what
-        self.does_nothing = "does nothing" in what
+
+    def fits_not(self, version):
+        return self.only_41 and version == "4.0" or self.only_40 and version == "4.1"
 
 
 def subs_of(where):
