@@ -107,6 +107,10 @@
       "most; never more than a quarter, nor less than transit_buffer, which is what one alone gets")\
     X(req_body_buffer, BYTES, 64 * CONF_KI, 16 * CONF_KI, 64 * CONF_MI,                            \
       "Bytes of a request body which may wait for the backend")                                    \
+    X(req_buffering, BOOL, 1, 0, 1,                                                                \
+      "Ask a backend only when a request body is whole, or as long as req_body_buffer: until "     \
+      "then a slow upload occupies no backend connection. off: as soon as the request's header "   \
+      "section is there")                                    \
     X(max_object_size, BYTES, 0, 0, INT64_MAX,                                                     \
       "Larger responses are streamed but not kept; 0: a tenth of the storage; never more than "    \
       "half of it")                                                                                \
@@ -156,7 +160,8 @@
     X(ban_lurker_age) X(ban_lurker_batch) X(ban_lurker_sleep) X(ban_cutoff) X(ban_dups)            \
     X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(idle_send_timeout)       \
     X(pipe_timeout) X(drain_timeout) X(watchdog) X(backend_send_timeout)                           \
-    X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(max_object_size)       \
+    X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(req_buffering)         \
+    X(max_object_size)                                                                             \
     X(http_cache_status) X(http_tags) X(log_level) X(log_rate)
 
 /* And those that change with their file, when it is read anew. */

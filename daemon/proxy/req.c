@@ -469,11 +469,20 @@ req_do_pass(struct req *r)
         .hitmiss = r->policy.hitmiss,
         .hitpass = r->policy.hitpass};
 
-    if (r->policy.use != NULL) {
+    if (r->policy.use != NULL && !r->gathering) {
         enum req_next next = req_policy_pass(r);
 
         if (next != REQ_WAIT)
             return next;
+    }
+    if (r->x->has_body && p->params.req_buffering && !r->pipes) {
+        int err = req_gather_upload(r);
+
+        if (err == TERR_AGAIN)
+            return REQ_WAIT;
+        if (err != 0)
+            return req_synth_by_policy(
+                r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), slice_of(NULL, 0), err);
     }
     spec.head = r->head;
     spec.upgrade = r->pipes;

@@ -101,6 +101,7 @@ struct req {
     bool behind;                /* the window has moved on without it */
     bool joined;                /* it is counted as a reader of what is being filled */
     bool https;                 /* a trusted proxy says so: of the key */
+    bool gathering;             /* PASS: its body comes before a backend is asked */
     bool pipes;                 /* its route allows an upgrade, and it asks for one */
     struct origin_conn *tunnel; /* owned, after the origin's 101 */
     struct req_pipe *pipe;
@@ -196,6 +197,9 @@ enum req_next req_answer_absent(struct req *r, const struct negative_answer *a);
 bool req_keeping_body(struct req *r);
 int req_keep_body(struct req *r, int64_t most, struct vcl_value *out); /* std.cache_req_body */
 int req_open_upload(struct req *r);
+/* Opens the upload and reads until it is whole or as long as req_body_buffer: 0.  TERR_AGAIN: more
+ * is to come; else why it cannot be had. */
+int req_gather_upload(struct req *r);
 void req_pump_upload(struct req *r);
 bool req_end_upload(struct req *r);
 

@@ -46,6 +46,28 @@ req_pump_upload(struct req *r)
     }
 }
 
+/* Until then it occupies memory of ours, up to the bound, and nothing of a backend. */
+int
+req_gather_upload(struct req *r)
+{
+    if (r->upload == NULL && req_open_upload(r) != 0)
+        return TERR_NOMEM;
+    req_pump_upload(r);
+    r->gathering = false;
+    switch (stobj_state(r->upload)) {
+    case STOBJ_SETTLED:
+        return 0;
+    case STOBJ_FAILED:
+        return r->err != 0 ? r->err : TERR_CLOSED;
+    case STOBJ_FILLING:
+        break;
+    }
+    if (waiter_pending(&r->upload_room))
+        return 0;
+    r->gathering = true;
+    return TERR_AGAIN;
+}
+
 bool
 req_end_upload(struct req *r)
 {
