@@ -62,6 +62,9 @@
       "From the end of a request's header section to the end of its body; then 408")               \
     X(timeout_body_idle, MS, 15 * CONF_S, 10, CONF_H,                                              \
       "Between two pieces of a request body; then 408")                                            \
+    X(req_body_rate_min, BYTES, 240, 0, 1024 * CONF_MI,                                            \
+      "Least bytes a second of a request body, on average, once timeout_body_idle has passed since "\
+      "it began; less is answered 408. Time in which Tarn does not read counts not. 0: no limit")                                       \
     X(idle_send_timeout, MS, 60 * CONF_S, 10, CONF_D,                                              \
       "A client that takes no byte of a response for this long is closed")                         \
     X(pipe_timeout, MS, 60 * CONF_S, 10, CONF_D,                                                   \
@@ -158,11 +161,11 @@
     X(heuristic_fraction) X(heuristic_max) X(store_set_cookie)                                     \
     X(max_restarts) X(max_retries)                                                                 \
     X(ban_lurker_age) X(ban_lurker_batch) X(ban_lurker_sleep) X(ban_cutoff) X(ban_dups)            \
-    X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(idle_send_timeout)       \
-    X(pipe_timeout) X(drain_timeout) X(watchdog) X(backend_send_timeout)                           \
+    X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(req_body_rate_min)       \
+    X(idle_send_timeout) X(pipe_timeout) X(drain_timeout) X(watchdog)                               \
+    X(backend_send_timeout)                                                                        \
     X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(req_buffering)         \
-    X(max_object_size)                                                                             \
-    X(http_cache_status) X(http_tags) X(log_level) X(log_rate)
+    X(max_object_size) X(http_cache_status) X(http_tags) X(log_level) X(log_rate)
 
 /* And those that change with their file, when it is read anew. */
 #define CONF_RELOADED_TABLE(X) X(access_log) X(access_log_format)

@@ -270,6 +270,7 @@ worker_h1_conf(struct h1_conf *h1, const struct conf_params *params)
         .head_ms = params->timeout_req,
         .body_ms = params->timeout_body,
         .body_idle_ms = params->timeout_body_idle,
+        .body_rate_min = (uint64_t)params->req_body_rate_min,
         .send_idle_ms = params->idle_send_timeout,
         .pipe_ms = params->pipe_timeout,
         .resp_field_max = (uint32_t)params->http_resp_hdr_len,
@@ -286,6 +287,7 @@ worker_apply_params(struct worker *w, const struct conf_params *params)
     w->h1_conf.head_ms = params->timeout_req;
     w->h1_conf.body_ms = params->timeout_body;
     w->h1_conf.body_idle_ms = params->timeout_body_idle;
+    w->h1_conf.body_rate_min = (uint64_t)params->req_body_rate_min;
     w->h1_conf.send_idle_ms = params->idle_send_timeout;
     w->h1_conf.pipe_ms = params->pipe_timeout;
     w->proxy.params = *params;

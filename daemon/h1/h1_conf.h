@@ -15,8 +15,10 @@ struct h1_conf {
     int64_t head_ms;       /* from a request's first byte to the end of its head */
     int64_t body_ms;       /* for a whole body */
     int64_t body_idle_ms;  /* between two pieces of it */
-    int64_t send_idle_ms;  /* without the client taking a byte */
-    int64_t pipe_ms;       /* a tunnel in which nothing moves */
+    uint64_t
+        body_rate_min;    /* bytes a second, on average from body_idle_ms after it began; 0: none */
+    int64_t send_idle_ms; /* without the client taking a byte */
+    int64_t pipe_ms;      /* a tunnel in which nothing moves */
     /* origins */
     uint32_t resp_field_max, resp_head_max;
 };

@@ -68,9 +68,10 @@ struct h1_busy {
     struct iovec *backlog; /* nbacklog of them, from backlog_at on */
     uint16_t nbacklog, backlog_at;
     union {
-        uint64_t body_deadline; /* H1_BODY: monotonic ms: the request body must be whole */
-        uint64_t send_mark;     /* H1_SEND, H1_TUNNEL: `left` when the send deadline was set */
+        uint64_t body_from; /* H1_BODY: monotonic ms: since when the client's bytes are awaited */
+        uint64_t send_mark; /* H1_SEND, H1_TUNNEL: `left` when the send deadline was set */
     };
+    uint64_t body_mark;   /* H1_BODY: bytes of the body that had been read by body_from */
     struct h1_busy *next; /* lies ready */
 };
 

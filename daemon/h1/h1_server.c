@@ -259,6 +259,30 @@ h1_conn_phase(const struct h1_conn *c)
     return c->cur->parser.body_done || c->cur->timed_out ? H1_WAIT : H1_BODY;
 }
 
+/* Of a request body: for a pause, for the whole, and for its average rate, which counts from the
+ * end of one pause's time on.  Time in which we did not read counts for none of them. */
+static uint64_t
+h1_conn_body_deadline(struct h1_conn *c, bool begins)
+{
+    const struct h1_conf *conf = c->server->env.conf;
+    struct h1_busy *b = c->busy;
+    uint64_t taken = c->cur->parser.taken;
+    uint64_t at = loop_deadline(c->server->env.loop, conf->body_idle_ms), most;
+
+    if (begins) {
+        b->body_from = loop_deadline(c->server->env.loop, 0);
+        b->body_mark = taken;
+    }
+    most = b->body_from + (uint64_t)conf->body_ms;
+    if (at > most)
+        at = most;
+    if (conf->body_rate_min == 0)
+        return at;
+    most = b->body_from + (uint64_t)conf->body_idle_ms +
+           (taken - b->body_mark) * 1000 / conf->body_rate_min;
+    return at < most ? at : most;
+}
+
 /* One deadline for what the connection is at; moving it costs a store (base/timer.h). */
 static void
 h1_conn_set_deadline(struct h1_conn *c, bool progress)
@@ -279,11 +303,7 @@ h1_conn_set_deadline(struct h1_conn *c, bool progress)
         at = loop_deadline(l, conf->head_ms);
         break;
     case H1_BODY:
-        if (was != H1_BODY)
-            c->busy->body_deadline = loop_deadline(l, conf->body_ms);
-        at = loop_deadline(l, conf->body_idle_ms);
-        if (at > c->busy->body_deadline)
-            at = c->busy->body_deadline;
+        at = h1_conn_body_deadline(c, was != H1_BODY);
         break;
     case H1_WAIT:
         timer_clear(&c->timer);
