@@ -14,6 +14,8 @@
 #include "daemon/base/usage.h"
 #include "daemon/origin/director.h"
 #include "daemon/origin/probe.h"
+#include "daemon/shm/counters.h"
+#include "daemon/shm/log_format.h"
 
 /* Bounds of buckets are powers of two of microseconds: there, and at no 5 or 10 of anything, the
  * histograms can be cut without a mistake. */
@@ -36,6 +38,8 @@ prometheus_on_number(void *ctx, const struct admin_number *n)
     bool grows = n->kind == COUNTER_KIND_COUNTER, said = strstr(n->name, ".total") != NULL;
     char name[96];
 
+    if (strncmp(n->name, "responses.", 10) == 0)
+        return; /* one metric with labels: prometheus_responses() */
     snprintf(name, sizeof(name), "%s%s%s", n->name, n->unit, grows && !said ? "_total" : "");
     for (char *p = name; *p != '\0'; p++)
         if (*p == '.')
@@ -74,6 +78,22 @@ prometheus_histogram(FILE *to, const char *name, const char *label, const struct
     fprintf(to, "tarn_%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, label, seen->count);
     fprintf(to, "tarn_%s_sum{%s} %.6f\n", name, label, (double)seen->sum_us / 1e6);
     fprintf(to, "tarn_%s_count{%s} %" PRIu64 "\n", name, label, seen->count);
+}
+
+static void
+prometheus_responses(const struct admin *a, FILE *to)
+{
+    static const char *const classes[COUNTER_CLASSES] = {
+        "1xx", "2xx", "3xx", "4xx", "5xx", "other"};
+
+    prometheus_head(to, "responses_total", "counter",
+        "Requests that have ended, by class of status and by what became of them");
+    for (unsigned i = 0; i < RESULT_COUNT; i++)
+        for (unsigned k = 0; k < COUNTER_CLASSES; k++)
+            fprintf(to, "tarn_responses_total{status_class=\"%s\",result=\"%s\"} %" PRIu64 "\n",
+                classes[k], shmlog_result_word((enum request_result)i),
+                counters_sum(a->env.counters,
+                    (enum counter)(COUNTER_responses_hit_1xx + i * COUNTER_CLASSES + k)));
 }
 
 static void
@@ -252,6 +272,7 @@ admin_do_metrics(struct admin_call *c)
     if (to != NULL) {
         prometheus_process(c->admin, to);
         admin_each_number(c->admin, prometheus_on_number, to);
+        prometheus_responses(c->admin, to);
         prometheus_requests(c->admin, to);
         prometheus_backends(c->admin, to);
         prometheus_memory(c->admin, to);

@@ -33,7 +33,7 @@
     X("Status", "shm_dir", "string?", "where logs and counters are, in shared memory")             \
     X("Listener", "name", "string", "as in the configuration")                                     \
     X("Listener", "address", "string", "host:port or unix:/path, as it was really bound")          \
-    X("Latencies", "requests", "{@Latency}", "by what became of them: hit, miss, pass, ...")       \
+    X("Latencies", "requests", "{@Latency}", "by their result: hit, miss, hit-for-miss, pass, ...")\
     X("Latencies", "lag", "[@Lag]", "of each worker: how late its loop was for its tick")          \
     X("Latency", "count", "integer", "how many")                                                   \
     X("Latency", "sum_us", "integer", "their durations together; microseconds")                    \

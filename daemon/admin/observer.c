@@ -153,9 +153,10 @@ static void
 observer_take(struct observer *o, const struct shmlog_req *req)
 {
     const struct shmlog_req_fixed *f = &req->fixed;
-    const unsigned asks =
-        SHMLOG_REQ_MISS | SHMLOG_REQ_HITMISS | SHMLOG_REQ_PASS | SHMLOG_REQ_QUEUED;
-    bool missed = (f->flags & SHMLOG_REQ_HIT) == 0 && (f->flags & asks) != 0;
+    const unsigned from_backends = 1u << RESULT_miss | 1u << RESULT_coalesced |
+                                   1u << RESULT_hitmiss | 1u << RESULT_pass | 1u << RESULT_error;
+    bool missed =
+        (f->flags & SHMLOG_REQ_BAD) == 0 && (from_backends >> shmlog_result(f->flags) & 1) != 0;
     const double sums[HEAVY_SUMS] = {[OBSERVER_REQUESTS] = 1,
         [OBSERVER_BYTES] = (double)(f->head_bytes + f->body_bytes),
         [OBSERVER_MISSES] = missed,

@@ -52,7 +52,7 @@ live_rate(const json_t *from, double at, const struct live *l, const char *name)
 static double
 live_hits(const struct live *l, const json_t *from)
 {
-    static const char *const others[] = {"req.miss", "req.pass", "req.hitmiss"};
+    static const char *const others[] = {"req.miss", "req.coalesced", "req.hitmiss", "req.pass"};
     double hits = live_value(l->now, "req.hit") - live_value(from, "req.hit"), all = hits;
 
     for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)

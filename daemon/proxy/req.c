@@ -288,19 +288,10 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
     fetch_start(p, r->x, &spec);
 }
 
-static void
-req_count_hit(struct req *r)
-{
-    r->log_flags |= SHMLOG_REQ_HIT;
-    counter_add(r->proxy->counters, COUNTER_req_hit, 1);
-}
-
 static enum req_next
 req_deliver_stale(struct req *r)
 {
-    req_count_hit(r);
-    r->log_flags |= SHMLOG_REQ_STALE;
-    counter_add(r->proxy->counters, COUNTER_req_stale, 1);
+    r->log_flags |= SHMLOG_REQ_HIT | SHMLOG_REQ_STALE;
     return req_goto(r, REQ_DELIVER);
 }
 
@@ -312,10 +303,6 @@ req_use_hit(struct req *r)
     r->policy.refresh = r->old = NULL;
     if (refresh != NULL)
         req_start_fetch(r, refresh, old);
-    if ((r->log_flags & SHMLOG_REQ_STALE) != 0)
-        return req_deliver_stale(r);
-    if ((r->log_flags & SHMLOG_REQ_HIT) != 0)
-        req_count_hit(r);
     return req_goto(r, REQ_DELIVER);
 }
 
@@ -350,7 +337,7 @@ req_do_lookup(struct req *r)
         return req_policy_hit(r, verdict, &answer);
     }
     if (__builtin_expect(verdict == CACHE_HIT, 1)) {
-        req_count_hit(r);
+        r->log_flags |= SHMLOG_REQ_HIT;
         req_goto(r, REQ_DELIVER);
         return req_do_deliver(r);
     }
@@ -366,10 +353,8 @@ req_do_lookup(struct req *r)
         return req_synth(r, 504, 0); /* RFC 9111 5.2.1.7 */
     r->policy.hitmiss = r->reason == CACHE_MARKED;
     r->policy.hitpass = r->reason == CACHE_MARKED_PASS;
-    if (r->reason == CACHE_MARKED || r->reason == CACHE_MARKED_PASS) {
+    if (r->policy.hitmiss || r->policy.hitpass)
         r->log_flags |= SHMLOG_REQ_HITMISS;
-        counter_add(p->counters, COUNTER_req_hitmiss, 1);
-    }
     if (verdict == CACHE_QUEUED) {
         r->holds = true;
         r->log_flags |= SHMLOG_REQ_QUEUED;
@@ -421,9 +406,9 @@ req_do_queued(struct req *r)
         if (!cache_usable(r->entry, &q, false))
             break;
         r->collapsed = true;
+        counter_add(r->proxy->counters, COUNTER_req_coalesced, 1);
         if (q.count_hits)
             entry_count_hit(r->entry);
-        counter_add(r->proxy->counters, COUNTER_req_coalesced, 1);
         if (r->policy.use != NULL && !policy_is_trivial(r->policy.use->policy, VCL_SUB_HIT))
             return req_goto(r, REQ_HIT);
         return req_goto(r, REQ_DELIVER);
@@ -453,7 +438,6 @@ req_do_miss(struct req *r)
     old = r->old;
     r->holds = r->leader = true;
     r->log_flags |= SHMLOG_REQ_MISS;
-    counter_add(r->proxy->counters, COUNTER_req_miss, 1);
     r->old = NULL; /* the fetch's, from now on */
     req_start_fetch(r, r->entry, old);
     return req_goto(r, REQ_FETCH);
@@ -510,7 +494,6 @@ req_do_pass(struct req *r)
         spec.upload_kept = r->policy.body_kept;
     }
     r->log_flags |= SHMLOG_REQ_PASS;
-    counter_add(p->counters, COUNTER_req_pass, 1);
     fetch_start(p, r->x, &spec);
     return req_goto(r, REQ_FETCH);
 }

@@ -104,23 +104,14 @@ req_log_details(const struct req *r)
     shmlog_end(log);
 }
 
-/* Of anything but a hit, whose code it shall not crowd.  A tunnel lasts as long as its two ends like:
- * that is nobody's latency. */
+/* Of anything but a plain hit, whose code it shall not crowd. */
 static __attribute__((noinline, cold)) void
-req_log_latency(const struct req *r, uint64_t took_us)
+req_count(const struct req *r, uint64_t took_us)
 {
-    unsigned flags = r->log_flags;
-    enum latency_kind kind = LATENCY_other;
+    enum request_result result = shmlog_result(r->log_flags);
 
-    if (r->policy.piped || r->pipe != NULL || (flags & SHMLOG_REQ_BAD) != 0)
-        kind = LATENCY_other;
-    else if ((flags & (SHMLOG_REQ_PASS | SHMLOG_REQ_HITMISS)) != 0)
-        kind = LATENCY_pass;
-    else if ((flags & (SHMLOG_REQ_MISS | SHMLOG_REQ_QUEUED)) != 0)
-        kind = LATENCY_miss;
-    else if ((flags & SHMLOG_REQ_SYNTH) != 0)
-        kind = LATENCY_synth;
-    latency_add(&r->proxy->latency->row[kind], took_us);
+    latency_add(&r->proxy->latency->row[result], took_us);
+    counter_add(r->proxy->counters, counter_of_response(result, r->resp.status), 1);
 }
 
 void
@@ -134,10 +125,12 @@ req_log(struct req *r)
 
     if (__builtin_expect(shmlog_readers(p->log), 0))
         req_log_details(r);
-    if (__builtin_expect((r->log_flags & SHMLOG_REQ_HIT) != 0, 1))
+    if (__builtin_expect(r->log_flags == SHMLOG_REQ_HIT && r->resp.status == 200, 1)) {
         latency_add(&p->latency->row[LATENCY_hit], took_us);
-    else
-        req_log_latency(r, took_us);
+        counter_add(p->counters, COUNTER_responses_hit_2xx, 1);
+    } else {
+        req_count(r, took_us);
+    }
     rec->ids.xid = x->xid;
     rec->fixed.start_ms = p->loop->clock.wall_ms - (int64_t)(took_us < 1000 ? 0 : took_us / 1000);
     rec->fixed.bytes_in = h->len;

@@ -107,6 +107,7 @@ pipe_begin(struct req *r)
         return false;
     r->x->ops->tunnel(r->x);
     r->head_sent = true;
+    r->log_flags |= SHMLOG_REQ_PIPE;
     req_note_first_byte(r);
     return r->x->ops->send(r->x, &r->resp, NULL, 0, 0) == 0;
 }

@@ -80,9 +80,10 @@ req_forget_response(struct req *r)
     rp->nbody = 0;
     rp->piped = rp->no_length = false;
     r->nranges = 0;
-    r->log_flags &= ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE | SHMLOG_REQ_MISS |
-                                SHMLOG_REQ_HITMISS | SHMLOG_REQ_PASS | SHMLOG_REQ_SYNTH |
-                                SHMLOG_REQ_REVALIDATED | SHMLOG_REQ_ABSENT);
+    r->log_flags &=
+        ~(unsigned)(SHMLOG_REQ_HIT | SHMLOG_REQ_STALE | SHMLOG_REQ_MISS | SHMLOG_REQ_HITMISS |
+                    SHMLOG_REQ_PASS | SHMLOG_REQ_SYNTH | SHMLOG_REQ_REVALIDATED |
+                    SHMLOG_REQ_ABSENT | SHMLOG_REQ_PIPE | SHMLOG_REQ_ERROR);
 }
 
 enum req_next
@@ -227,6 +228,7 @@ req_policy_pipe(struct req *r)
     r->pipes = r->x->upgrade;
     r->policy.close = !r->pipes;
     r->policy.piped = true;
+    r->log_flags |= SHMLOG_REQ_PIPE;
     return req_goto(r, REQ_PASS);
 }
 

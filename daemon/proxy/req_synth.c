@@ -160,9 +160,7 @@ req_do_synth(struct req *r)
     const char *reason;
 
     req_leave_failed_entry(r);
-    if ((r->log_flags & SHMLOG_REQ_SYNTH) == 0)
-        counter_add(r->proxy->counters, COUNTER_req_synth, 1);
-    r->log_flags |= SHMLOG_REQ_SYNTH;
+    r->log_flags |= SHMLOG_REQ_SYNTH | (r->err != 0 ? (unsigned)SHMLOG_REQ_ERROR : 0);
     if (r->policy.synth)
         return req_policy_synth(r);
     reason = http_reason(r->synth_status);
@@ -246,7 +244,6 @@ req_answer_absent(struct req *r, const struct negative_answer *a)
             req_drop_page(r);
         return req_synth(r, 503, TERR_NOMEM);
     }
-    counter_add(r->proxy->counters, COUNTER_req_synth, 1);
     r->log_flags |= SHMLOG_REQ_SYNTH | SHMLOG_REQ_ABSENT;
     return req_goto(r, REQ_DELIVER);
 }

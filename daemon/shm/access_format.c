@@ -305,28 +305,12 @@ access_format_parse(enum access_format *out, const char *word)
     return TERR_CONFIG;
 }
 
-/* What answered counts: a miss whose fetch failed is answered by us. */
 const char *
 access_cache_word(unsigned flags)
 {
-    static const struct {
-        unsigned all;
-        const char *word;
-    } words[] = {
-        {SHMLOG_REQ_ABSENT, "absent"},
-        {SHMLOG_REQ_SYNTH, "synth"},
-        {SHMLOG_REQ_HIT | SHMLOG_REQ_STALE, "stale"},
-        {SHMLOG_REQ_HIT, "hit"},
-        {SHMLOG_REQ_HITMISS, "hit-for-miss"},
-        {SHMLOG_REQ_PASS, "pass"},
-        {SHMLOG_REQ_MISS, "miss"},
-        {SHMLOG_REQ_QUEUED, "coalesced"},
-    };
+    enum request_result result = shmlog_result(flags);
 
-    for (unsigned i = 0; i < ARRAY_LEN(words); i++)
-        if ((flags & words[i].all) == words[i].all)
-            return words[i].word;
-    return NULL;
+    return result == RESULT_none ? NULL : shmlog_result_word(result);
 }
 
 size_t

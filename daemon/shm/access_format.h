@@ -32,8 +32,7 @@ size_t access_format_named(char *buf, enum access_format how, const struct shmlo
     const struct backend_names_view *names);
 /* Without names. */
 size_t access_format_line(char *buf, enum access_format how, const struct shmlog_req *r);
-/* What the cache had to do with it: hit, stale, miss, hit-for-miss, pass, synth, absent, coalesced
- * (another's fetch answered it); NULL: nothing. */
+/* Its result, a word of result_table.h; NULL: it came to none. */
 const char *access_cache_word(unsigned flags);
 /* The client's address as lines show it: "unix:" for a Unix socket. */
 size_t access_client_text(char to[64], const struct shmlog_req_fixed *f);

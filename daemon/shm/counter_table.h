@@ -2,9 +2,14 @@
  *
  * COUNTER only grows; GAUGE goes up and down.  A counter's name is "group.name"; in C it is
  * COUNTER_group_name.  Readers in other processes find rows by name, so order is free.
+ *
+ * Responses are counted once, by result and class of status; a counter of COUNTER_SUMS is the
+ * sum of some of them, which the reader makes.
  */
 #ifndef TARN_COUNTER_TABLE_H
 #define TARN_COUNTER_TABLE_H
+
+#include "daemon/shm/result_table.h"
 
 /* clang-format off */
 #define COUNTER_TABLE(X)                                                                           \
@@ -18,12 +23,12 @@
     X(req, total, COUNTER, "Requests, malformed ones included")                                    \
     X(req, bad, COUNTER, "Requests answered 4xx or cut off because they were malformed")           \
     X(req, hit, COUNTER, "Requests answered from a stored response")                               \
-    X(req, miss, COUNTER, "Requests that started a fetch whose response may be stored")            \
+    X(req, miss, COUNTER, "Requests that waited for their own fetch of what may be stored")        \
     X(req, stale, COUNTER, "Of the hits: served past their freshness")                             \
     X(req, not_modified, COUNTER, "Conditional requests answered 304 from a stored response")      \
     X(req, partial, COUNTER, "Requests answered 206 from a stored response")                       \
     X(req, pass, COUNTER, "Requests for which the cache was not asked")                            \
-    X(req, hitmiss, COUNTER, "Requests for what is remembered as not cacheable")                   \
+    X(req, hitmiss, COUNTER, "Requests for what is remembered as not cacheable: none of the misses")\
     X(req, queued, COUNTER, "Times a request waited for another's fetch")                          \
     X(req, coalesced, COUNTER, "Requests answered by a fetch that another had started")            \
     X(req, synth, COUNTER, "Requests that Tarn answered itself")                                   \
@@ -100,7 +105,26 @@
     X(table, refused, COUNTER, "Versions that they refused: torn, short, foreign, of another kind")\
     X(table, overtaken, COUNTER, "Turns too long for a table's writer, who did not wait any more") \
     X(log, lost_access, COUNTER, "Requests missing from the access log: lapped, or disk full")     \
-    X(loop, turns, COUNTER, "Turns of the workers' loops")
+    X(loop, turns, COUNTER, "Turns of the workers' loops")                                         \
+    RESULT_TABLE(COUNTER_RESPONSES, X)
+
+/* Of each result a row for each class of status, in this order. */
+#define COUNTER_RESPONSES(X, result, word, doc)                                                    \
+    X(responses, result##_1xx, COUNTER, "Requests ended with 1xx, result " word)                       \
+    X(responses, result##_2xx, COUNTER, "Requests ended with 2xx, result " word)                       \
+    X(responses, result##_3xx, COUNTER, "Requests ended with 3xx, result " word)                       \
+    X(responses, result##_4xx, COUNTER, "Requests ended with 4xx, result " word)                       \
+    X(responses, result##_5xx, COUNTER, "Requests ended with 5xx, result " word)                       \
+    X(responses, result##_other, COUNTER, "Requests ended without a status of a class, result " word)
+
+/* Counters that are sums of others: Y(group, name, first result, last result). */
+#define COUNTER_SUMS(Y)                                                                       \
+    Y(req, hit, hit, stale)                                                                        \
+    Y(req, stale, stale, stale)                                                                    \
+    Y(req, miss, miss, miss)                                                                       \
+    Y(req, hitmiss, hitmiss, hitmiss)                                                              \
+    Y(req, pass, pass, pipe)                                                                       \
+    Y(req, synth, absent, error)
 /* clang-format on */
 
 #endif

@@ -32,6 +32,16 @@ static const struct counters_desc {
 #undef X
 };
 
+static const struct counters_sum {
+    uint16_t first, count;
+} counters_sums[COUNTER_COUNT] = {
+#define Y(group, name, from, to)   \
+    [COUNTER_##group##_##name] = { \
+        COUNTER_responses_##from##_1xx, (RESULT_##to - RESULT_##from + 1) * COUNTER_CLASSES},
+    COUNTER_SUMS(Y)
+#undef Y
+};
+
 #define X(group, name, kind, doc)                                                           \
     _Static_assert(sizeof(#group "." #name) <= COUNTERS_NAME_MAX, "the name fits its row"); \
     _Static_assert(sizeof(doc) <= COUNTERS_DOC_MAX, "the documentation fits its row");
@@ -62,6 +72,8 @@ counters_fill(struct counters *c, size_t sets_off)
         snprintf(row->name, sizeof(row->name), "%s", counters_table[i].name);
         snprintf(row->doc, sizeof(row->doc), "%s", counters_table[i].doc);
         row->kind = counters_table[i].kind;
+        row->sum_first = counters_sums[i].first;
+        row->sum_count = counters_sums[i].count;
     }
     f->magic = COUNTERS_FILE_MAGIC;
 }
@@ -144,14 +156,25 @@ counter_sub_shared(struct counters *c, enum counter id, uint64_t n)
     counter_add_shared(c, id, (uint64_t)0 - n);
 }
 
-uint64_t
-counters_sum(const struct counters *c, enum counter id)
+static uint64_t
+counters_sum_row(const struct counters *c, unsigned row)
 {
     uint64_t sum = 0;
 
-    tassert(id < COUNTER_COUNT);
     for (unsigned i = 0; i <= c->nworkers; i++)
-        sum += atomic_load_explicit(&counters_set(c, i)->value[id], memory_order_relaxed);
+        sum += atomic_load_explicit(&counters_set(c, i)->value[row], memory_order_relaxed);
+    return sum;
+}
+
+uint64_t
+counters_sum(const struct counters *c, enum counter id)
+{
+    uint64_t sum;
+
+    tassert(id < COUNTER_COUNT);
+    sum = counters_sum_row(c, id);
+    for (unsigned i = 0; i < counters_sums[id].count; i++)
+        sum += counters_sum_row(c, counters_sums[id].first + i);
     return sum;
 }
 

@@ -25,6 +25,28 @@ enum counter {
     COUNTER_COUNT
 };
 
+/* Classes of status: 1xx to 5xx, and what is in none. */
+enum {
+    COUNTER_CLASSES = 6,
+    COUNTER_CLASS_OTHER = 5,
+};
+#define Y(X, name, word, doc)                                                       \
+    _Static_assert(COUNTER_responses_##name##_1xx ==                                \
+                       COUNTER_responses_hit_1xx + RESULT_##name * COUNTER_CLASSES, \
+        "rows of responses are an array");
+RESULT_TABLE(Y, )
+#undef Y
+
+/* The row of a response. */
+static inline enum counter
+counter_of_response(enum request_result result, unsigned status)
+{
+    unsigned hundreds = status / 100;
+
+    return (enum counter)(COUNTER_responses_hit_1xx + (unsigned)result * COUNTER_CLASSES +
+                          (hundreds >= 1 && hundreds <= 5 ? hundreds - 1 : COUNTER_CLASS_OTHER));
+}
+
 struct shm_dir;
 struct counters; /* private to counters.c */
 

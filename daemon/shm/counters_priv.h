@@ -11,7 +11,7 @@
 #define COUNTERS_FILE_MAGIC UINT64_C(0x31544e434e524154) /* "TARNCNT1" */
 
 enum {
-    COUNTERS_VERSION = 1,
+    COUNTERS_VERSION = 2,
     COUNTERS_NAME_MAX = 48,
     COUNTERS_DOC_MAX = 136,
     COUNTERS_ROWS_MAX = 4096, /* in a file of somebody else's */
@@ -21,8 +21,8 @@ enum {
 struct counters_file_row {
     char name[COUNTERS_NAME_MAX]; /* NUL-terminated, as is doc */
     char doc[COUNTERS_DOC_MAX];
-    uint32_t kind; /* enum counter_kind */
-    uint32_t unused;
+    uint32_t kind;                 /* enum counter_kind */
+    uint16_t sum_first, sum_count; /* rows whose values are added to its own; count 0: none */
 };
 _Static_assert(sizeof(struct counters_file_row) == 192, "as README.md says");
 

@@ -151,22 +151,33 @@ counters_view_pid(const struct counters_view *v)
     return v->pid;
 }
 
+static uint64_t
+counters_view_sum(const struct counters_view *v, unsigned row)
+{
+    uint64_t sum = 0;
+
+    for (unsigned s = 0; s < v->nsets; s++) {
+        const _Atomic uint64_t *value = (const void *)(v->sets + s * v->set_bytes);
+
+        sum += atomic_load_explicit(&value[row], memory_order_relaxed);
+    }
+    return sum;
+}
+
 int
 counters_view_row(const struct counters_view *v, unsigned i, struct counters_row *out)
 {
-    const _Atomic uint64_t *value;
+    const struct counters_file_row *row;
 
     OBJ_CHECK(v, COUNTERS_VIEW_MAGIC);
     if (i >= v->nrows)
         return TERR_NOTFOUND;
-    out->name = v->row_copies[i].name;
-    out->doc = v->row_copies[i].doc;
-    out->kind =
-        v->row_copies[i].kind == COUNTER_KIND_GAUGE ? COUNTER_KIND_GAUGE : COUNTER_KIND_COUNTER;
-    out->value = 0;
-    for (unsigned s = 0; s < v->nsets; s++) {
-        value = (const void *)(v->sets + s * v->set_bytes);
-        out->value += atomic_load_explicit(&value[i], memory_order_relaxed);
-    }
+    row = &v->row_copies[i];
+    out->name = row->name;
+    out->doc = row->doc;
+    out->kind = row->kind == COUNTER_KIND_GAUGE ? COUNTER_KIND_GAUGE : COUNTER_KIND_COUNTER;
+    out->value = counters_view_sum(v, i);
+    for (unsigned k = 0; k < row->sum_count && row->sum_first + k < v->nrows; k++)
+        out->value += counters_view_sum(v, row->sum_first + k);
     return 0;
 }

@@ -59,13 +59,13 @@ struct latency {
 static const struct {
     const char *name, *doc;
 } latency_table[LATENCY_KINDS] = {
-#define X(name, doc) {#name, doc},
+#define X(name, word, doc) {word, doc},
     LATENCY_TABLE(X)
 #undef X
 };
 
-#define X(name, doc)                                                            \
-    _Static_assert(sizeof(#name) <= LATENCY_NAME_MAX, "the name fits its row"); \
+#define X(name, word, doc)                                                     \
+    _Static_assert(sizeof(word) <= LATENCY_NAME_MAX, "the name fits its row"); \
     _Static_assert(sizeof(doc) <= LATENCY_DOC_MAX, "the documentation fits its row");
 LATENCY_TABLE(X)
 #undef X

@@ -16,19 +16,19 @@
 
 #include <stdint.h>
 
+#include "daemon/shm/result_table.h"
+
 /* clang-format off */
-/* Kinds, and their documentation.  Those before `lag` are requests, each of exactly one kind. */
+/* X(name, word, documentation).  Those before `lag` are requests by their result: enum request_result
+ * is their number. */
+#define LATENCY_OF_RESULT(X, name, word, doc) X(name, word, doc)
 #define LATENCY_TABLE(X)                                                                           \
-    X(hit, "Requests answered from a stored response")                                             \
-    X(miss, "Requests that waited for a fetch, their own or another's, of what may be stored")     \
-    X(pass, "Requests that were handed to a backend for themselves alone")                         \
-    X(synth, "Requests that Tarn answered itself, without asking anybody")                         \
-    X(other, "Requests that came to nothing of that: malformed, given up, or turned into tunnels") \
-    X(lag, "How late a worker's loop was for its tick of each second")
+    RESULT_TABLE(LATENCY_OF_RESULT, X)                                                             \
+    X(lag, "lag", "How late a worker's loop was for its tick of each second")
 /* clang-format on */
 
 enum latency_kind {
-#define X(name, doc) LATENCY_##name,
+#define X(name, word, doc) LATENCY_##name,
     LATENCY_TABLE(X)
 #undef X
     LATENCY_KINDS
@@ -116,7 +116,7 @@ uint64_t latency_quantile(const struct latency_seen *seen, double share);
 /* Of how many it is known that they took less: `us` should be a bucket's floor. */
 uint64_t latency_below(const struct latency_seen *seen, uint64_t us);
 
-const char *latency_name(enum latency_kind kind); /* "hit" */
+const char *latency_name(enum latency_kind kind); /* "hit-for-miss" */
 const char *latency_doc(enum latency_kind kind);
 
 #endif

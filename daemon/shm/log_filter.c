@@ -20,8 +20,6 @@ enum {
     STATUS_MOST = 599,
 };
 
-#define MISS_FLAGS (SHMLOG_REQ_MISS | SHMLOG_REQ_HITMISS)
-
 /* The next piece of a list that commas separate; false at its end. */
 static bool
 filter_next(struct slice *list, struct slice *piece)
@@ -163,20 +161,40 @@ filter_client(struct log_filter *f, const char *text, struct filter_why *why)
     return 0;
 }
 
+/* hit has the stale ones, too, and miss what is remembered as not cacheable. */
+static unsigned
+filter_results(struct slice word)
+{
+    unsigned results = 0;
+
+    for (unsigned i = 0; i < RESULT_COUNT; i++)
+        if (slice_eq(word, slice_str(shmlog_result_word((enum request_result)i))))
+            results = 1u << i;
+    if (results == 1u << RESULT_hit)
+        results |= 1u << RESULT_stale;
+    if (results == 1u << RESULT_miss)
+        results |= 1u << RESULT_hitmiss;
+    return results;
+}
+
 static int
 filter_cache(struct log_filter *f, const char *text, struct filter_why *why)
 {
     struct slice list = slice_str(text), word;
 
     while (filter_next(&list, &word)) {
-        if (slice_eq(word, SLICE_LIT("hit"))) {
-            f->flags |= SHMLOG_REQ_HIT;
-        } else if (slice_eq(word, SLICE_LIT("miss"))) {
-            f->flags |= MISS_FLAGS;
-        } else {
-            snprintf(why->text, why->size, "hit, miss or hit,miss");
-            return TERR_CONFIG;
-        }
+        unsigned results = filter_results(word);
+        size_t n = 0;
+
+        f->results |= results;
+        if (results != 0)
+            continue;
+        n = (size_t)snprintf(why->text, why->size,
+            "'%.*s' is no result; there are:", word.len > 32 ? 32 : (int)word.len, word.ptr);
+        for (unsigned i = 0; i < RESULT_COUNT && n < why->size; i++)
+            n += (size_t)snprintf(why->text + n, why->size - n, "%s %s", i > 0 ? "," : "",
+                shmlog_result_word((enum request_result)i));
+        return TERR_CONFIG;
     }
     return 0;
 }
@@ -195,7 +213,7 @@ log_filter_add(struct log_filter *f, const char *name, const char *text, char *w
     for (size_t i = 0; i < ARRAY_LEN(conditions) && err == TERR_NOTFOUND; i++)
         if (strcmp(conditions[i].name, name) == 0)
             err = conditions[i].add(f, text, &out);
-    f->by_request = f->url != NULL || f->nstatus > 0 || f->has_client || f->flags != 0;
+    f->by_request = f->url != NULL || f->nstatus > 0 || f->has_client || f->results != 0;
     return err;
 }
 
@@ -241,7 +259,7 @@ log_filter_takes(const struct log_filter *f, const struct shmlog_req *r)
 {
     bool good = f->nstatus == 0;
 
-    if (f->flags != 0 && (r->fixed.flags & f->flags) == 0)
+    if (f->results != 0 && (f->results >> shmlog_result(r->fixed.flags) & 1) == 0)
         return false;
     for (unsigned i = 0; i < f->nstatus && !good; i++)
         good = r->fixed.status >= f->status[i].least && r->fixed.status <= f->status[i].most;

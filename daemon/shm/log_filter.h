@@ -4,7 +4,7 @@
  *           and the target behind it
  *   status  as in 404, 5xx, 500-599, or several with commas between
  *   client  an address, a network, or unix
- *   cache   hit (stale ones too), miss, or both
+ *   cache   results (result_table.h) with commas between; hit: stale ones too; miss: hit-for-miss too
  *   tag     names of tags, in any case, with commas between
  *
  * All that were given must hold.  Threads: one, but any number may ask one that does not change.
@@ -36,7 +36,7 @@ struct log_filter {
     bool has_client;
     uint8_t client[16];
     unsigned client_bits;
-    unsigned flags; /* any of them; 0: any request */
+    unsigned results; /* a bit for each enum request_result; 0: any */
 };
 
 /* Zeros are a filter that takes all.  Adds a condition; `text` is borrowed until the end.  0;

@@ -38,3 +38,41 @@ shmlog_kind_name(unsigned kind)
     };
     return names[kind < SHMLOG_KIND_COUNT ? kind : 0];
 }
+
+enum request_result
+shmlog_result(unsigned flags)
+{
+    /* The first that matches: what answered counts, and a miss whose fetch failed is answered by us. */
+    static const struct {
+        unsigned all;
+        enum request_result result;
+    } rows[] = {
+        {SHMLOG_REQ_BAD, RESULT_error},
+        {SHMLOG_REQ_SYNTH | SHMLOG_REQ_ABSENT, RESULT_absent},
+        {SHMLOG_REQ_SYNTH | SHMLOG_REQ_ERROR, RESULT_error},
+        {SHMLOG_REQ_SYNTH, RESULT_synth},
+        {SHMLOG_REQ_PIPE, RESULT_pipe},
+        {SHMLOG_REQ_HIT | SHMLOG_REQ_STALE, RESULT_stale},
+        {SHMLOG_REQ_HIT, RESULT_hit},
+        {SHMLOG_REQ_HITMISS, RESULT_hitmiss},
+        {SHMLOG_REQ_PASS, RESULT_pass},
+        {SHMLOG_REQ_MISS, RESULT_miss},
+        {SHMLOG_REQ_QUEUED, RESULT_coalesced},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if ((flags & rows[i].all) == rows[i].all)
+            return rows[i].result;
+    return RESULT_none;
+}
+
+const char *
+shmlog_result_word(enum request_result result)
+{
+    static const char *const words[RESULT_COUNT] = {
+#define Y(X, name, word, doc) word,
+        RESULT_TABLE(Y, )
+#undef Y
+    };
+    return words[result < RESULT_COUNT ? result : RESULT_none];
+}

@@ -17,6 +17,7 @@
 
 #include "daemon/base/span.h"
 #include "daemon/shm/log_table.h"
+#include "daemon/shm/result_table.h"
 
 #define SHMLOG_FILE_MAGIC UINT64_C(0x31474f4c4e524154) /* "TARNLOG1" */
 
@@ -126,6 +127,8 @@ enum shmlog_req_flag {
     SHMLOG_REQ_RESTARTED = 1 << 9,
     SHMLOG_REQ_REVALIDATED = 1 << 10, /* the backend said 304 to us */
     SHMLOG_REQ_ABSENT = 1 << 11,      /* with SYNTH: known not to exist (the negative cache) */
+    SHMLOG_REQ_PIPE = 1 << 12,        /* a tunnel */
+    SHMLOG_REQ_ERROR = 1 << 13,       /* with SYNTH: because it, or its fetch, failed */
     SHMLOG_REQ_CUT_LINE = 1 << 16,    /* set by the log itself: the string was longer */
     SHMLOG_REQ_CUT_HOST = 1 << 17,
     SHMLOG_REQ_CUT_REFERER = 1 << 18,
@@ -167,5 +170,9 @@ const char *shmlog_tag_name(unsigned tag); /* "?" for one that is not in the tab
 enum shmlog_payload shmlog_tag_payload(unsigned tag);
 const char *shmlog_tag_doc(unsigned tag);
 const char *shmlog_kind_name(unsigned kind); /* "REQ"; "?" */
+
+/* What became of a request with these flags; and its word ("hit-for-miss"). */
+enum request_result shmlog_result(unsigned flags);
+const char *shmlog_result_word(enum request_result result);
 
 #endif

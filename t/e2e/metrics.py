@@ -30,7 +30,8 @@ routes:
   - {{ path: /dead, backend: dead }}
   - {{ backend: default }}
 """
-KINDS = ("hit", "miss", "pass", "synth", "other")
+KINDS = ("hit", "stale", "miss", "coalesced", "hit-for-miss", "pass", "pipe", "absent", "synth", "error",
+         "none")
 program = ctl = origin = None
 
 
@@ -90,7 +91,7 @@ class Metrics(unittest.TestCase):
         return {kind: seen["count"] for kind, seen in self.told("/v1/latency")["requests"].items()}
 
     def test_every_request_is_in_one_histogram(self):
-        want = {"hit": 3, "miss": 2, "pass": 1, "synth": 2, "other": 1}
+        want = dict.fromkeys(KINDS, 0) | {"hit": 3, "miss": 2, "pass": 1, "synth": 2, "error": 1}
         self.each_kind()
         # The record is written when the request's memory is given back, soon after its last byte left.
         tarnd.wait_until(lambda: sum(self.counts().values()) == 9, "nine are counted")
@@ -98,10 +99,30 @@ class Metrics(unittest.TestCase):
         self.assertEqual(self.told("/v1/counters")["req.total"], 9)
         for kind, seen in self.told("/v1/latency")["requests"].items():
             self.assertEqual(sum(n for _, _, n in seen["buckets"]), want[kind])
+            if want[kind] == 0:
+                continue
             self.assertLessEqual(seen["buckets"][0][0], seen["p50_us"])
             self.assertLessEqual(seen["p50_us"], seen["p999_us"])
             self.assertLessEqual(seen["p999_us"], seen["buckets"][-1][1])
             self.assertTrue(all(a < b for a, b, _ in seen["buckets"]))
+
+    def test_responses_are_counted_by_result_and_class_of_status(self):
+        self.each_kind()
+        self.tarnd.ask(url(0), "If-None-Match: *")
+        self.tarnd.ask("/dead/1")
+        self.tarnd.ask("/body?n=1&framing=length&cc=no-store")
+        self.tarnd.ask("/body?n=1&framing=length&cc=no-store")  # hit-for-miss: no miss, no pass
+        tarnd.wait_until(lambda: sum(self.counts().values()) == 13, "thirteen are counted")
+        families = prometheus.parse(self.get("/metrics"))
+        got = {(labels["result"], labels["status_class"]): value
+               for _, labels, value in families["tarn_responses_total"].samples if value}
+        self.assertEqual(got, {("hit", "2xx"): 3, ("hit", "3xx"): 1, ("miss", "2xx"): 3, ("pass", "5xx"): 1,
+                               ("hit-for-miss", "2xx"): 1, ("synth", "5xx"): 2, ("error", "4xx"): 1,
+                               ("error", "5xx"): 1})
+        for name, want in (("hit", 4), ("miss", 3), ("hitmiss", 1), ("pass", 1), ("synth", 4), ("stale", 0)):
+            self.assertEqual(families[f"tarn_req_{name}_total"].value(), want, name)
+        self.assertEqual({r: n for r, n in self.counts().items() if n},
+                         {r: sum(n for (of, _), n in got.items() if of == r) for r, _ in got})
 
     def test_a_slow_origin_shows_in_the_misses_alone(self):
         def slow(handler):
@@ -153,7 +174,7 @@ class Metrics(unittest.TestCase):
         tarnd.wait_until(lambda: sum(self.counts().values()) == 9, "nine are counted")
         out = self.ctl("hist")
         self.assertRegex(out, r"(?m)^REQUESTS +COUNT +MEAN +P50 +P90 +P99 +P99\.9$")
-        for kind, n in (("hit", 3), ("miss", 2), ("pass", 1), ("synth", 2), ("other", 1)):
+        for kind, n in (("hit", 3), ("miss", 2), ("pass", 1), ("synth", 2), ("error", 1)):
             self.assertRegex(out, rf"(?m)^{kind} +{n}  +\d")
         bars = re.findall(r"(?m)^ *([0-9.]+ (?:us|ms|s))  (#*) +([0-9.]+ %)?(?: +(#+) +([0-9.]+ %))?$", out)
         shares = [float(s[:-2]) for bar in bars for s in (bar[2], bar[4]) if s]

@@ -193,6 +193,11 @@ TEST(access_log, the_word_for_the_cache_is_of_what_answered)
         const char *word;
     } rows[] = {{SHMLOG_REQ_HIT, "hit"}, {SHMLOG_REQ_MISS, "miss"},
         {SHMLOG_REQ_MISS | SHMLOG_REQ_SYNTH, "synth"}, {SHMLOG_REQ_PASS, "pass"},
+        {SHMLOG_REQ_MISS | SHMLOG_REQ_SYNTH | SHMLOG_REQ_ERROR, "error"},
+        {SHMLOG_REQ_BAD | SHMLOG_REQ_SYNTH, "error"}, {SHMLOG_REQ_PASS | SHMLOG_REQ_PIPE, "pipe"},
+        {SHMLOG_REQ_MISS | SHMLOG_REQ_HIT | SHMLOG_REQ_STALE, "stale"},
+        {SHMLOG_REQ_QUEUED | SHMLOG_REQ_HIT, "hit"},
+        {SHMLOG_REQ_MISS | SHMLOG_REQ_HITMISS, "hit-for-miss"},
         {SHMLOG_REQ_PASS | SHMLOG_REQ_HITMISS, "hit-for-miss"},
         {SHMLOG_REQ_SYNTH | SHMLOG_REQ_ABSENT, "absent"}, {SHMLOG_REQ_QUEUED, "coalesced"}};
 

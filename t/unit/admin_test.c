@@ -666,8 +666,10 @@ TEST(admin, every_number_has_one_name_in_both_forms)
     CHECK(strstr(a->out, "\n# TYPE tarn_req_hit_total counter\ntarn_req_hit_total 41\n") != NULL);
     CHECK(strstr(a->out, "\n# TYPE tarn_storage_size_bytes gauge\n"
                          "tarn_storage_size_bytes 1048576\n") != NULL);
-    json_object_foreach(o, name, value) if (strncmp(name, "memory.", 7) != 0)
+    json_object_foreach(o, name,
+        value) if (strncmp(name, "memory.", 7) != 0 && strncmp(name, "responses.", 10) != 0)
         CHECK_EQ(1, samples_of(a->out, name));
+    CHECK_EQ(11, lines_with(a->out, "tarn_responses_total{status_class=\"5xx\",result=\""));
     CHECK_EQ(1, lines_with(a->out, "tarn_memory_bytes{branch=\"content\",part=\"bodies\"} "));
     CHECK_EQ(lines_with(a->out, "# HELP "), lines_with(a->out, "# TYPE "));
     json_decref(o);

@@ -24,6 +24,28 @@ TEST(counters, a_sum_is_over_all_workers_and_the_shared_set)
     counters_close(&c);
 }
 
+/* Each response is counted once; what used to be counters of their own are sums. */
+TEST(counters, hits_and_misses_are_sums_of_responses_by_result)
+{
+    struct counters *c;
+
+    CHECK_EQ(0, counters_open(&c, NULL, 2));
+    counter_add(counters_worker(c, 0), counter_of_response(RESULT_hit, 200), 3);
+    counter_add(counters_worker(c, 1), counter_of_response(RESULT_stale, 304), 4);
+    counter_add(counters_worker(c, 0), counter_of_response(RESULT_hitmiss, 500), 5);
+    counter_add(counters_worker(c, 0), counter_of_response(RESULT_error, 799), 6);
+    CHECK_EQ(7, counters_sum(c, COUNTER_req_hit));
+    CHECK_EQ(4, counters_sum(c, COUNTER_req_stale));
+    CHECK_EQ(0, counters_sum(c, COUNTER_req_miss));
+    CHECK_EQ(0, counters_sum(c, COUNTER_req_pass));
+    CHECK_EQ(5, counters_sum(c, COUNTER_req_hitmiss));
+    CHECK_EQ(6, counters_sum(c, COUNTER_req_synth));
+    CHECK_EQ(3, counters_sum(c, COUNTER_responses_hit_2xx));
+    CHECK_EQ(4, counters_sum(c, COUNTER_responses_stale_3xx));
+    CHECK_EQ(6, counters_sum(c, COUNTER_responses_error_other));
+    counters_close(&c);
+}
+
 TEST(counters, what_one_worker_adds_another_may_subtract)
 {
     struct counters *c;
@@ -121,6 +143,9 @@ TEST(counters, another_process_finds_rows_by_name)
     CHECK_EQ(2, counters_view_workers(v));
     CHECK_EQ(getpid(), counters_view_pid(v));
     CHECK_EQ(99, value_of(v, "resp.body_bytes"));
+    counter_add(counters_worker(c, 1), COUNTER_responses_stale_2xx, 7);
+    CHECK_EQ(7, value_of(v, "req.hit")); /* the file says of what it is the sum */
+    CHECK_EQ(7, value_of(v, "responses.stale_2xx"));
     counter_add_shared(c, COUNTER_resp_body_bytes, 1);
     CHECK_EQ(100, value_of(v, "resp.body_bytes"));
     CHECK_EQ(0, counters_view_row(v, COUNTER_req_hit, &row));
@@ -186,6 +211,7 @@ TEST(counters, every_row_has_a_name_of_two_parts_and_documentation)
 }
 
 TEST_MAIN(TEST_ENTRY(counters, a_sum_is_over_all_workers_and_the_shared_set),
+    TEST_ENTRY(counters, hits_and_misses_are_sums_of_responses_by_result),
     TEST_ENTRY(counters, what_one_worker_adds_another_may_subtract),
     TEST_ENTRY(counters, sets_of_workers_share_no_cache_line),
     TEST_ENTRY(counters, nothing_is_lost_between_threads_and_sums_never_shrink),

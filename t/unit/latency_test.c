@@ -160,13 +160,14 @@ TEST(latency, the_file_is_laid_out_as_it_is_written)
     CHECK_EQ(2, word_at(bytes, 20, 4));
     rows = word_at(bytes, 24, 8);
     sets = word_at(bytes, 32, 8);
-    CHECK_STR("pass", bytes + rows + 2 * 192);
+    CHECK_STR("hit-for-miss", bytes + rows + LATENCY_hitmiss * 192);
+    CHECK_STR("pass", bytes + rows + LATENCY_pass * 192);
     CHECK_EQ(getpid(), word_at(bytes, 48, 4));
     CHECK_EQ(252, word_at(bytes, 52, 4));
     CHECK_EQ(2048, word_at(bytes, 56, 4));
     CHECK_EQ(n, sets + 2 * word_at(bytes, 40, 8));
-    sets += word_at(bytes, 40, 8) + 2 * 2048;      /* the second worker's third row */
-    CHECK_EQ(1, word_at(bytes, sets + 36 * 8, 8)); /* 1024 is 4 << 8 */
+    sets += word_at(bytes, 40, 8) + LATENCY_pass * 2048; /* of the second worker */
+    CHECK_EQ(1, word_at(bytes, sets + 36 * 8, 8));       /* 1024 is 4 << 8 */
     CHECK_EQ(1024, word_at(bytes, sets + 252 * 8, 8));
     latency_close(&l);
     shm_dir_close(&d);

@@ -49,7 +49,8 @@ TEST(log_filter, conditions_choose)
         {"client", "192.0.2.6", false}, {"client", "192.0.2.4/30", true},
         {"client", "192.0.2.8/29", false}, {"client", "0.0.0.0/0", true}, {"client", "::/0", true},
         {"client", "2001:db8::/32", false}, {"client", "unix", false}, {"cache", "miss", true},
-        {"cache", "hit", false}, {"cache", "hit,miss", true}};
+        {"cache", "hit", false}, {"cache", "hit,miss", true},
+        {"cache", "hit-for-miss,pass", false}};
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (takes(rows[i].name, rows[i].text) != rows[i].takes)
@@ -107,7 +108,7 @@ TEST(log_filter, what_is_wrong_is_told)
         {"client", "192.0.2.0/33", "192.0.2.0/24"}, {"client", "::/129", "192.0.2.0/24"},
         {"client", "unix/3", "or unix"}, {"client", "1.2.3.4/", "or unix"},
         {"client", "1.2.3.4/x", "or unix"}, {"url", "/a(/", "at character"},
-        {"tag", "ReqHedder", "no tag is called 'ReqHedder'"}, {"cache", "pass", "hit, miss"},
+        {"tag", "ReqHedder", "no tag is called 'ReqHedder'"}, {"cache", "passed", "pass, pipe"},
         {"status", "200,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx,2xx",
             "at most 16"}};
 
