@@ -8,6 +8,10 @@
 #include "daemon/base/tassert.h"
 
 enum {
+    KEYS_MAX = 256, /* of a section */
+};
+
+enum {
     DISTANCE_MAX_LEN = 48
 }; /* no key is longer; what is longer was not meant to be one */
 
@@ -136,9 +140,9 @@ void
 conf_keys_read(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *n,
     const char *what, void *to)
 {
-    uint64_t given = 0; /* a bit for each key, misspelled ones too */
+    bool given[KEYS_MAX] = {false}; /* misspelled ones too */
 
-    tassert(sec->nkeys <= 64);
+    tassert(sec->nkeys <= KEYS_MAX);
     conf_keys_default(sec->keys, sec->nkeys, to);
     if (!conf_kind_check(cx, n, YNODE_MAP, what))
         return;
@@ -153,10 +157,10 @@ conf_keys_read(struct conf_cx *cx, const struct conf_section *sec, const struct 
         if (meant != NULL)
             key = keys_find(sec, meant);
         if (key != NULL)
-            given |= UINT64_C(1) << (key - sec->keys);
+            given[key - sec->keys] = true;
     }
     for (unsigned i = 0; i < sec->nkeys && !n->cut; i++)
-        if (sec->keys[i].required && !(given >> i & 1))
+        if (sec->keys[i].required && !given[i])
             conf_fail(cx, n->key != NULL ? n->key : n, "%s has no '%s': give it one", what,
                 sec->keys[i].name);
 }
