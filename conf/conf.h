@@ -189,6 +189,7 @@ struct conf_params {
 #define CONF_CTYPE_COUNT                     int64_t
 #define CONF_CTYPE_BOOL                      int64_t
 #define CONF_CTYPE_POW2                      int64_t
+#define CONF_CTYPE_MODE                      int64_t
 #define CONF_CTYPE_TEXT                      const char *
 #define CONF_CTYPE_ASCII                     const char *
 #define CONF_CTYPE_TOKEN                     const char *

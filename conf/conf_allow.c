@@ -105,3 +105,44 @@ conf_allow_read(
     }
     return cx->nerrors == errors;
 }
+
+/* Where the configuration of this machine is read, and so nowhere else. */
+static void
+shm_check_id(struct conf_cx *cx, const struct ynode *n, enum conf_peer_kind kind, const char *name)
+{
+    struct conf_peer id = {.kind = kind};
+
+    if (!allow_id(cx, &id, name))
+        conf_fail(cx, n, "%s: there is no %s '%s'",
+            n->key != NULL ? n->key->text.ptr : "table_owners",
+            kind == CONF_PEER_USER ? "user" : "group", name);
+}
+
+void
+conf_shm_check(struct conf_cx *cx, const struct ynode *params)
+{
+    const struct conf_params *p = &cx->conf->params;
+    const struct ynode *mode = ynode_get(params, "shm_mode");
+    const struct ynode *group = ynode_get(params, "shm_group");
+    const struct ynode *owners = ynode_get(params, "table_owners");
+    char name[64];
+
+    if (mode != NULL && ((p->shm_mode & 0600) != 0600 || (p->shm_mode & 0113) != 0))
+        conf_fail(cx, mode,
+            "shm_mode %04o: it has to be 06.. and without x, and others may not write, as in 0640",
+            (unsigned)p->shm_mode);
+    if (group != NULL && p->shm_group != NULL && p->shm_group[0] != '\0')
+        shm_check_id(cx, group, CONF_PEER_GROUP, p->shm_group);
+    for (const char *at = p->table_owners; owners != NULL && at != NULL && *at != '\0';) {
+        size_t len = strcspn(at, " ");
+
+        if (len >= sizeof(name)) {
+            conf_fail(cx, owners, "table_owners: no user has a name of %zu bytes", len);
+            return;
+        }
+        memcpy(name, at, len);
+        name[len] = '\0';
+        shm_check_id(cx, owners, CONF_PEER_USER, name);
+        at += len + (at[len] == ' ');
+    }
+}

@@ -138,6 +138,8 @@ void conf_probes_read(struct conf_cx *cx, const struct ynode *n);
 bool conf_probe_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     const struct conf_probe **to);
 
+/* conf_allow.c: of the parameters: users and groups that there are, modes that make sense. */
+void conf_shm_check(struct conf_cx *cx, const struct ynode *params);
 /* conf_text.c: a list, or one text: words with one space between them. */
 bool conf_words_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);

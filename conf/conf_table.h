@@ -153,7 +153,16 @@
     X(access_log_format, FORMAT, "combined", 1, 8,                                                 \
       "How its lines are written: combined, as other servers do, or json, an object a line")       \
     X(shm_dir, TEXT, "", 0, 4000,                                                                  \
-      "Directory of the shared-memory files; empty: /dev/shm/tarn.PID, removed at exit")
+      "Directory of the shared-memory files; empty: /dev/shm/tarn.PID, removed at exit")           \
+    X(shm_mode, MODE, 0640, 0600, 0664,                                                            \
+      "Mode of these files: they hold URLs, and what stands in them. The directory gets the same, "\
+      "with x, if tarnd makes it")                                                                 \
+    X(shm_group, TEXT, "", 0, 64,                                                                  \
+      "Group of these files, by name or number, which may read them by shm_mode; one that tarnd's "\
+      "user is a member of; empty: tarnd's")                                                       \
+    X(table_owners, WORDS, "", 0, CONF_WORDS_MAX,                                                  \
+      "Users, by name or number, who may write tables besides root and tarnd's user: the files of "\
+      "others are refused")
 
 /* Of them, those that can change while tarnd runs: whoever uses one reads it each time. */
 #define CONF_LIVE_TABLE(X)                                                                         \

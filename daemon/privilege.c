@@ -75,6 +75,26 @@ privilege_find_group(const char *group, struct privilege_ids *ids)
     return true;
 }
 
+bool
+privilege_user_id(const char *user, unsigned *uid)
+{
+    struct privilege_ids ids;
+    bool found = privilege_find_user(user, &ids);
+
+    *uid = found ? ids.uid : 0;
+    return found;
+}
+
+bool
+privilege_group_id(const char *group, unsigned *gid)
+{
+    struct privilege_ids ids;
+    bool found = privilege_find_group(group, &ids);
+
+    *gid = found ? ids.gid : 0;
+    return found;
+}
+
 static int
 privilege_find(const char *user, const char *group, struct privilege_ids *ids)
 {

@@ -52,6 +52,8 @@ struct server {
     struct notify *notify; /* NULL: no service manager */
     struct tether *tether; /* NULL: no supervisor */
     struct shm_dir *dir;
+    struct table_owners owners; /* of tables that are read */
+    unsigned *owner_uids;
     struct counters *counters;
     struct backend_names *names;
     struct latency *latency;
@@ -146,6 +148,20 @@ server_open_access_log(struct server *s)
     return access_log_start(&s->access, &access);
 }
 
+/* Whose the shared files are.  The loader has found the group. */
+static int
+server_give_shm(struct server *s)
+{
+    const struct conf_params *params = &s->conf->params;
+    unsigned gid = SHM_GROUP_OWN;
+
+    if (params->shm_group[0] != '\0' && !privilege_group_id(params->shm_group, &gid)) {
+        elog(ELOG_ERROR, "shm_group: there is no group '%s'", params->shm_group);
+        return TERR_CONFIG;
+    }
+    return shm_dir_give(s->dir, (unsigned)params->shm_mode, gid);
+}
+
 static int
 server_open_shm(struct server *s)
 {
@@ -153,6 +169,8 @@ server_open_shm(struct server *s)
     int err = s->tether != NULL ? shm_dir_open_behind(&s->dir, params->shm_dir)
                                 : shm_dir_open(&s->dir, params->shm_dir);
 
+    if (err == 0)
+        err = server_give_shm(s);
     if (err == 0)
         err = counters_open(&s->counters, s->dir, s->nworkers);
     if (err == 0)
@@ -245,6 +263,33 @@ server_open_policies(struct server *s)
     return err;
 }
 
+/* Root, who we are, and those of table_owners. */
+static int
+server_find_owners(struct server *s)
+{
+    const char *at = s->conf->params.table_owners;
+    char name[64];
+
+    s->owner_uids =
+        calloc(strlen(at) / 2 + 3, sizeof(*s->owner_uids)); /* a word has a byte, and a space */
+    if (s->owner_uids == NULL)
+        return TERR_NOMEM;
+    s->owners.uids = s->owner_uids;
+    s->owner_uids[s->owners.n++] = 0;
+    s->owner_uids[s->owners.n++] = (unsigned)geteuid();
+    while (*at != '\0') {
+        size_t len = strcspn(at, " ");
+
+        snprintf(name, sizeof(name), "%.*s", (int)len, at);
+        if (!privilege_user_id(name, &s->owner_uids[s->owners.n++])) {
+            elog(ELOG_ERROR, "table_owners: there is no user '%s'", name);
+            return TERR_CONFIG;
+        }
+        at += len + (at[len] == ' ');
+    }
+    return 0;
+}
+
 static int
 server_open_tables(struct server *s)
 {
@@ -254,11 +299,14 @@ server_open_tables(struct server *s)
 
     if (conf->ntables > 0) {
         err = rows == NULL ? TERR_NOMEM : table_guard_install();
+        if (err == 0)
+            err = server_find_owners(s);
         for (unsigned i = 0; i < conf->ntables && err == 0; i++)
             rows[i] = (struct tables_conf){.name = conf->tables[i].name,
                 .path = conf->tables[i].path,
                 .kind = table_kind_find(conf->tables[i].kind),
-                .trust = conf->tables[i].check ? TABLE_CHECKED : TABLE_UNCHECKED};
+                .trust = conf->tables[i].check ? TABLE_CHECKED : TABLE_UNCHECKED,
+                .owners = &s->owners};
         if (err == 0)
             err = tables_open(&s->tables, rows, conf->ntables, s->nworkers);
         if (err != 0)
@@ -380,6 +428,7 @@ server_close(struct server *s)
         policies_close(&s->policies);
     if (s->tables != NULL)
         tables_close(&s->tables);
+    free(s->owner_uids);
     if (s->env.rates != NULL)
         rates_close(&s->env.rates);
     if (s->storage != NULL)

@@ -120,7 +120,7 @@ admin_do_table_show(struct admin_call *c)
 
     if (!tables_find_named(c, &seen) || !admin_args(c, args, values))
         return;
-    err = table_reader_new(&r, seen.path, TABLE_ANY, TABLE_CHECKED);
+    err = table_reader_new_of(&r, seen.path, TABLE_ANY, TABLE_CHECKED, seen.owners);
     if (err != 0) {
         admin_fail_terr(c, err, seen.path);
         return;

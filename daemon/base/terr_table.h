@@ -34,7 +34,8 @@
     X(NOTFOUND,   404,  502, "not there")                                       \
     X(EXISTS,     503,  503, "is there already")                                \
     X(NOBACKEND,  503,  503, "no healthy backend")                              \
-    X(POLICY,     503,  503, "the policy failed")
+    X(POLICY,     503,  503, "the policy failed")                               \
+    X(DENIED,       0,    0, "no permission: its owner, root or a member of its group may")
 /* clang-format on */
 
 #endif

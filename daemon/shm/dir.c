@@ -27,6 +27,7 @@ struct shm_dir {
     bool yielded; /* nothing in it is ours any more */
     int fd;
     int lock_fd;
+    unsigned mode, gid; /* of files */
     char path[SHM_PATH_MAX];
     char home[SHM_PATH_MAX]; /* where the files belong; "": here */
 };
@@ -80,18 +81,19 @@ shm_dir_check(const struct shm_dir *d)
 static int
 shm_dir_lock(struct shm_dir *d)
 {
-    d->lock_fd = openat(d->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    d->lock_fd = openat(d->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (d->lock_fd < 0) {
         elog(ELOG_ERROR, "%s/lock: %s", d->path, strerror(errno));
         return TERR_IO;
     }
+    fchmod(d->lock_fd, 0600); /* whoever may open a file may lock it */
     return flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0 ? TERR_BUSY : 0;
 }
 
 static int
 shm_dir_make(struct shm_dir *d)
 {
-    if (mkdir(d->path, 0755) == 0)
+    if (mkdir(d->path, 0750) == 0)
         d->made = true;
     else if (errno != EEXIST) {
         elog(ELOG_ERROR, "%s: %s", d->path, strerror(errno));
@@ -103,7 +105,26 @@ shm_dir_make(struct shm_dir *d)
         return errno == ENOTDIR || errno == ELOOP ? TERR_CONFIG : TERR_IO;
     }
     if (d->made)
-        fchmod(d->fd, 0755); /* whatever the umask says: readers are other users */
+        fchmod(d->fd, 0750); /* whatever the umask says: readers are other users */
+    return 0;
+}
+
+int
+shm_dir_give(struct shm_dir *d, unsigned mode, unsigned gid)
+{
+    OBJ_CHECK(d, SHM_DIR_MAGIC);
+    d->mode = mode;
+    d->gid = gid;
+    if (!d->made)
+        return 0;
+    if (gid != SHM_GROUP_OWN && fchown(d->fd, (uid_t)-1, gid) != 0) {
+        elog(ELOG_ERROR,
+            "%s: cannot be given to group %u: %s; make tarnd's user a member of it, or "
+            "change the parameter shm_group",
+            d->path, gid, strerror(errno));
+        return TERR_CONFIG;
+    }
+    fchmod(d->fd, (mode & 0444) | (mode & 0444) >> 2 | 0200);
     return 0;
 }
 
@@ -203,6 +224,8 @@ shm_dir_settle(struct shm_dir *d)
         return 0;
     if (shm_dir_open_at(&home, d->home) != 0)
         return TERR_BUSY;
+    home->mode = d->mode;
+    home->gid = d->gid;
     shm_dir_move(d, home);
     left = *d;
     *d = *home; /* `d` stays what its owner knows */
@@ -234,6 +257,8 @@ shm_dir_open_at(struct shm_dir **out, const char *path)
         return TERR_NOMEM;
     d->magic = SHM_DIR_MAGIC;
     d->fd = d->lock_fd = -1;
+    d->mode = 0640;
+    d->gid = SHM_GROUP_OWN;
     n = snprintf(d->path, sizeof(d->path), "%s", path);
     err = n < 0 || (size_t)n >= sizeof(d->path) ? TERR_CONFIG : shm_dir_make(d);
     if (err < 0)
@@ -292,12 +317,21 @@ shm_file_create(void **base, struct shm_dir *d, const char *name, size_t bytes)
     OBJ_CHECK(d, SHM_DIR_MAGIC);
     tassert(shm_name_is_ours(name) && strlen(name) + 2 < sizeof(hidden));
     snprintf(hidden, sizeof(hidden), ".%s", name);
-    fd = openat(d->fd, hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    fd = openat(d->fd, hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         elog(ELOG_ERROR, "%s/%s: %s", d->path, hidden, strerror(errno));
         return TERR_IO;
     }
-    fchmod(fd, 0644);
+    if (d->gid != SHM_GROUP_OWN && fchown(fd, (uid_t)-1, d->gid) != 0) {
+        elog(ELOG_ERROR,
+            "%s/%s: cannot be given to group %u: %s; make tarnd's user a member of it, "
+            "or change the parameter shm_group",
+            d->path, name, d->gid, strerror(errno));
+        unlinkat(d->fd, hidden, 0);
+        close(fd);
+        return TERR_CONFIG;
+    }
+    fchmod(fd, d->mode); /* whatever the umask says */
     err = posix_fallocate(fd, 0, (off_t)bytes);
     if (err == 0)
         map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -13,13 +13,18 @@
 
 struct shm_dir; /* private to dir.c */
 
-/* Makes `path` (mode 0755) if it is not there; NULL or "": /dev/shm/tarn.PID.  Files that a
+/* Makes `path` (mode 0750) if it is not there; NULL or "": /dev/shm/tarn.PID.  Files that a
  * dead tarnd left are removed.  TERR_BUSY: another tarnd has it.  TERR_CONFIG: it is not a
  * directory of ours, or others may write to it.  TERR_IO, TERR_NOMEM. */
 int shm_dir_open(struct shm_dir **out, const char *path);
 /* Takes *dp.  Removes what Tarn made in it, and the directory if it was made by us and is
  * empty now. */
 void shm_dir_close(struct shm_dir **dp);
+/* Files get this mode and group from now on, and the directory the same, with x, if it was made by
+ * us.  SHM_GROUP_OWN: the process's.  Until then: 0640, and the process's.  TERR_CONFIG: the process may
+ * not give it to that group; the error log says so. */
+#define SHM_GROUP_OWN ((unsigned)-1)
+int shm_dir_give(struct shm_dir *d, unsigned mode, unsigned gid);
 const char *shm_dir_path(const struct shm_dir *d);
 
 /* As shm_dir_open, for a process that is to follow another: while that one has the directory the

@@ -23,7 +23,7 @@ shm_file_map(const void **base, size_t *bytes, const char *path, int *writable)
     if (fd < 0)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return errno == ENOENT ? TERR_NOTFOUND : TERR_IO;
+        return errno == ENOENT ? TERR_NOTFOUND : errno == EACCES ? TERR_DENIED : TERR_IO;
     if (fstat(fd, &st) < 0)
         err = TERR_IO;
     else if (!S_ISREG(st.st_mode) || st.st_size <= 0)

@@ -1,6 +1,7 @@
 /* table_main.c -- tarn-table: writes tables, and shows them. */
 #include <errno.h>
 #include <getopt.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,8 @@ static const char main_usage[] =
     "        vector        keys with numbers, found exactly\n"
     "    -g, --grace MS    how long `load` waits for a reader that does not leave the older copy;\n"
     "                      then it counts as dead.  Default: 1000\n"
+    "    -G, --group GROUP of `load` by root: whose new files are; tarnd's user must be a member.\n"
+    "                      Default: their directory's if it has the setgid bit, else yours\n"
     "    -h, --help        this text\n"
     "    -V, --version     the version\n"
     "\n"
@@ -399,16 +402,36 @@ main_grace(const char *text, unsigned *out)
     return end != text && *end == '\0' && text[0] != '-' && ms <= GRACE_MS_MAX;
 }
 
+/* What is made from now on is the group's: no file is anybody else's for a moment. */
+static bool
+main_become_group(const char *name)
+{
+    const struct group *gr = getgrnam(name);
+    unsigned long number;
+    char *end;
+
+    number = strtoul(name, &end, 10);
+    if (gr == NULL && (end == name || *end != '\0')) {
+        main_say("--group: there is no group '%s'", name);
+        return false;
+    }
+    if (setegid(gr != NULL ? gr->gr_gid : (gid_t)number) == 0)
+        return true;
+    main_say("--group %s: %s; root may, and members with sg(1)", name, strerror(errno));
+    return false;
+}
+
 int
 main(int argc, char **argv)
 {
     static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
         {"kind", required_argument, NULL, 'k'}, {"grace", required_argument, NULL, 'g'},
-        {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
+        {"group", required_argument, NULL, 'G'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
     static struct main_args a = {.dir = TABLE_DIR, .kind = TABLE_ANY, .grace_ms = TABLE_GRACE_MS};
     int c;
 
-    while ((c = getopt_long(argc, argv, "d:k:g:hV", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "d:k:g:G:hV", options, NULL)) != -1) {
         switch (c) {
         case 'd':
             a.dir = optarg;
@@ -421,6 +444,10 @@ main(int argc, char **argv)
         case 'g':
             if (!main_grace(optarg, &a.grace_ms))
                 return main_wrong("--grace is a number of milliseconds up to an hour, not", optarg);
+            break;
+        case 'G':
+            if (!main_become_group(optarg))
+                return 1;
             break;
         case 'h':
             fputs(main_usage, stdout);

@@ -31,6 +31,7 @@ struct table_reader {
     uint32_t magic;
     enum table_kind kind;
     enum table_trust trust;
+    const struct table_owners *owners; /* NULL: anybody */
     bool inside, counted;
     bool judged;           /* `judged_version` was looked at, well or ill */
     struct table_place at; /* counted: where to leave */
@@ -77,10 +78,23 @@ file_close(struct reader_file *f)
     f->fd = -1;
 }
 
-/* The directory may be open to all: no links, no pipes that would make us wait. */
-static int
-file_open(struct reader_file *f, const char *path, const char *suffix, int mode, const char **why)
+static bool
+file_owner_is_good(const struct table_owners *owners, uid_t uid)
 {
+    if (owners == NULL)
+        return true;
+    for (unsigned i = 0; i < owners->n; i++)
+        if (owners->uids[i] == uid)
+            return true;
+    return false;
+}
+
+/* The directory may be open to all: no links, no pipes that would make us wait, no files of others. */
+static int
+file_open(struct reader_file *f, const struct table_reader *r, const char *suffix, int mode,
+    const char **why)
+{
+    const char *path = r->path;
     char full[PATH_MAX + 8];
     struct stat st;
 
@@ -92,6 +106,11 @@ file_open(struct reader_file *f, const char *path, const char *suffix, int mode,
     }
     if (fstat(f->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         *why = "it is no regular file";
+        file_close(f);
+        return TERR_CORRUPT;
+    }
+    if (!file_owner_is_good(r->owners, st.st_uid)) {
+        *why = "it belongs to a user who is neither root nor tarnd's user nor one of table_owners";
         file_close(f);
         return TERR_CORRUPT;
     }
@@ -164,14 +183,15 @@ reader_open_state(struct table_reader *r)
 {
     const char *why = "";
     struct stat st;
-    int err = file_open(&r->state, r->path, ".state", O_RDWR, &why);
+    int err = file_open(&r->state, r, ".state", O_RDWR, &why);
 
     if (err == TERR_NOTFOUND) {
         reader_say(r, TABLE_MISSING, "there is no %s.state", r->path);
         return err;
     }
     if (err != 0) {
-        reader_say(r, TABLE_REFUSED, "%s.state: %s (readers count themselves in it)", r->path, why);
+        reader_say(r, TABLE_REFUSED, "%.100s.state: %s%s", r->path, why,
+            err == TERR_IO ? " (readers count themselves in it: its owner or group may)" : "");
         return err;
     }
     if (fstat(r->state.fd, &st) < 0 || st.st_size < (off_t)sizeof(struct table_state)) {
@@ -201,7 +221,7 @@ reader_map_copy(struct table_reader *r, unsigned index, uint64_t bytes)
     struct reader_file *f = &r->copies[index];
     const char *why = "";
     struct stat st;
-    int err = f->fd >= 0 ? 0 : file_open(f, r->path, suffixes[index], O_RDONLY, &why);
+    int err = f->fd >= 0 ? 0 : file_open(f, r, suffixes[index], O_RDONLY, &why);
 
     if (err != 0) {
         reader_say(r, TABLE_REFUSED, "%s.%u: %s", r->path, index, why);
@@ -404,6 +424,13 @@ int
 table_reader_new(
     struct table_reader **out, const char *path, enum table_kind kind, enum table_trust trust)
 {
+    return table_reader_new_of(out, path, kind, trust, NULL);
+}
+
+int
+table_reader_new_of(struct table_reader **out, const char *path, enum table_kind kind,
+    enum table_trust trust, const struct table_owners *owners)
+{
     struct table_reader *r;
 
     if (strlen(path) >= sizeof(r->path))
@@ -414,6 +441,7 @@ table_reader_new(
     r->magic = TABLE_READER_MAGIC;
     r->kind = kind;
     r->trust = trust;
+    r->owners = owners;
     r->state.fd = r->copies[0].fd = r->copies[1].fd = -1;
     memcpy(r->path, path, strlen(path) + 1);
     table_reader_check(r);

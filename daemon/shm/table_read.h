@@ -47,6 +47,14 @@ struct table_seen {
  * TABLE_ANY.  Files need not be there.  TERR_NOMEM; TERR_INVALID: the path is too long. */
 int table_reader_new(
     struct table_reader **out, const char *path, enum table_kind kind, enum table_trust trust);
+/* Whose files are read: those of these users, and all where there is no such list. */
+struct table_owners {
+    const unsigned *uids;
+    unsigned n;
+};
+/* The same; files of others are refused.  `owners` is borrowed; NULL: all users' are read. */
+int table_reader_new_of(struct table_reader **out, const char *path, enum table_kind kind,
+    enum table_trust trust, const struct table_owners *owners);
 /* Takes *rp; not from inside. */
 void table_reader_free(struct table_reader **rp);
 

@@ -73,7 +73,7 @@ writer_make_dir(const char *path)
         return;
     memcpy(dir, path, (size_t)(slash - path));
     dir[slash - path] = '\0';
-    mkdir(dir, 0755); /* what is wrong with it is found when a file is opened in it */
+    mkdir(dir, 0750); /* what is wrong with it is found when a file is opened in it */
 }
 
 /* The state file, open, locked and still at its path. */
@@ -87,9 +87,12 @@ writer_lock(struct table_writer *w, char *why, size_t size)
         struct stat here, there;
 
         errno = 0;
-        w->state_fd = open(full, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0664);
+        w->state_fd = open(full, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
         if (w->state_fd < 0 || fstat(w->state_fd, &here) < 0)
             return writer_fail(w, ".state", "it cannot be opened", why, size);
+        if (here.st_size == 0)
+            fchmod(
+                w->state_fd, 0660); /* new: readers are the group's, and count themselves in it */
         if (!S_ISREG(here.st_mode))
             return writer_refuse(w, ".state", "it is no regular file", why, size);
         if (flock(w->state_fd, LOCK_EX | LOCK_NB) < 0) {
@@ -280,11 +283,16 @@ writer_open_copy(struct table_writer *w, unsigned index, char *why, size_t size)
     struct writer_copy *c = &w->copies[index];
     const char *suffix = index == 0 ? ".0" : ".1";
     char full[PATH_MAX + 8];
+    struct stat st;
 
     snprintf(full, sizeof(full), "%s%s", w->path, suffix);
     errno = 0;
-    c->fd = open(full, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
-    return c->fd >= 0 ? 0 : writer_fail(w, suffix, "it cannot be opened", why, size);
+    c->fd = open(full, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (c->fd < 0)
+        return writer_fail(w, suffix, "it cannot be opened", why, size);
+    if (fstat(c->fd, &st) == 0 && st.st_size == 0)
+        fchmod(c->fd, 0640); /* new, whatever the umask says */
+    return 0;
 }
 
 /* The copy has room for so many bytes, and pages for them: a full /dev/shm is an error here and not

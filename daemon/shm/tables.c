@@ -78,9 +78,9 @@ tables_open(struct tables **out, const struct tables_conf *rows, unsigned n, uns
         row->conf = rows[t->n];
         row->name = slice_str(row->conf.name);
         row->lookups = calloc((size_t)nworkers * LOOKUPS_STRIDE, sizeof(*row->lookups));
-        err = row->lookups == NULL
-                  ? TERR_NOMEM
-                  : table_reader_new(&row->reader, row->conf.path, row->conf.kind, row->conf.trust);
+        err = row->lookups == NULL ? TERR_NOMEM
+                                   : table_reader_new_of(&row->reader, row->conf.path,
+                                         row->conf.kind, row->conf.trust, row->conf.owners);
     }
     if (err != 0) {
         tables_close(&t);
@@ -127,6 +127,7 @@ tables_seen(struct tables *t, unsigned n, struct tables_seen *out)
     table_reader_seen(row->reader, &seen);
     *out = (struct tables_seen){.name = row->conf.name,
         .path = row->conf.path,
+        .owners = row->conf.owners,
         .status = seen.status,
         .why = seen.why,
         .used = v != NULL,
@@ -221,7 +222,8 @@ tables_join(struct tables_share **out, struct tables *t, unsigned worker, struct
 
         slot->name = row->name;
         slot->lookups = &row->lookups[worker * LOOKUPS_STRIDE];
-        err = table_reader_new(&slot->reader, row->conf.path, row->conf.kind, row->conf.trust);
+        err = table_reader_new_of(
+            &slot->reader, row->conf.path, row->conf.kind, row->conf.trust, row->conf.owners);
     }
     *out = s;
     if (err != 0)

@@ -24,10 +24,12 @@ struct tables_conf {
     const char *name, *path;
     enum table_kind kind; /* TABLE_ANY: whatever comes */
     enum table_trust trust;
+    const struct table_owners *owners; /* NULL: all users' files are read */
 };
 
 struct tables_seen {
     const char *name, *path;
+    const struct table_owners *owners;
     enum table_kind kind; /* of the version in use; TABLE_ANY: there is none */
     enum table_status status;
     const char *why; /* "" when it is OK; until the next call */

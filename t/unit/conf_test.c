@@ -132,6 +132,8 @@ TEST(conf, a_file_with_a_backend_alone_gets_the_defaults)
 #define IS_SYSLOG                            STRING_IS
 #define IS_FORWARDED                         STRING_IS
 #define IS_COOKIES                           STRING_IS
+#define IS_MODE                              NUMBER_IS
+#define IS_WORDS                             STRING_IS
 #define X(name, type, def, least, most, doc) IS_##type(name, def)
     CONF_PARAM_TABLE(X)
 #undef X
@@ -486,6 +488,8 @@ TEST(conf, shipped_yaml_loads_and_holds_the_defaults)
 #define SAME_TEXT                            STRINGS_SAME
 #define SAME_ASCII                           STRINGS_SAME
 #define SAME_TOKEN                           STRINGS_SAME
+#define SAME_WORDS                           SAME_TOKEN
+#define SAME_MODE                            SAME_COUNT
 #define SAME_LEVEL                           STRINGS_SAME
 #define SAME_FORMAT                          STRINGS_SAME
 #define SAME_OUTPUT                          STRINGS_SAME

@@ -363,7 +363,7 @@ TEST(shmlog, a_file_is_found_read_and_removed)
     CHECK_EQ(0, shmlog_open(&l, d, 2, 2 * SHMLOG_RING_MIN));
     snprintf(path, sizeof(path), "%s/log.2", sub);
     CHECK_EQ(0, stat(path, &st));
-    CHECK_EQ(0644, st.st_mode & 07777);
+    CHECK_EQ(0640, st.st_mode & 07777);
     CHECK_EQ(SHMLOG_FILE_HEADER + 2 * SHMLOG_RING_MIN, st.st_size);
 
     CHECK_EQ(0, shmlog_reader_open(&r, path, SHMLOG_FROM_OLDEST));
