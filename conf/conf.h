@@ -26,9 +26,10 @@ struct conf_address {
     const char *path;               /* unix: without the prefix */
     struct sockaddr_storage *addrs; /* a name may have several; in the resolver's order */
     socklen_t *addr_lens;
-    unsigned naddrs;  /* 0: unix, or a name in a text loaded without resolver */
-    const char *host; /* host part as written, without brackets; unix: "" */
-    uint16_t port;    /* 0: unix, or a listener that takes a free one */
+    unsigned naddrs;        /* 0: unix, or a backend's name that is not resolved (yet) */
+    const char *host;       /* host part as written, without brackets; unix: "" */
+    uint16_t port;          /* 0: unix, or a listener that takes a free one */
+    const char *unresolved; /* why a backend's name could not be resolved; else NULL */
 };
 
 /* A list of networks. */

@@ -163,6 +163,38 @@ address_store(struct conf_cx *cx, struct conf_address *to, const struct addrinfo
     return true;
 }
 
+/* A backend can wait for its addresses: see daemon/origin/names.c. */
+static bool
+address_wait(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
+    const struct address_parts *p, int err, struct conf_address *to)
+{
+    struct conf_unresolved *u = conf_alloc(cx, cx->scratch, 1, sizeof(*u));
+
+    to->unresolved = conf_copy(
+        cx, slice_str(cx->resolver_silent && err == 0 ? "not asked for: a name server is silent"
+                      : err == EAI_SYSTEM             ? strerror(errno)
+                                                      : gai_strerror(err)));
+    cx->resolver_silent |= err == EAI_AGAIN;
+    if (u == NULL || to->unresolved == NULL)
+        return false;
+    *u = (struct conf_unresolved){.key = key,
+        .node = n,
+        .host = conf_copy(cx, slice_str(p->host)),
+        .why = to->unresolved,
+        .next = cx->unresolved};
+    cx->unresolved = u;
+    return u->host != NULL;
+}
+
+void
+conf_names_check(struct conf_cx *cx)
+{
+    for (const struct conf_unresolved *u = cx->unresolved; u != NULL; u = u->next)
+        conf_fail_value(cx, u->key, u->node,
+            "cannot be resolved: host '%s': %s; with `dns_required: off` tarnd starts without it",
+            u->host, u->why);
+}
+
 /* Numeric addresses need no resolver, so that a text without one is still useful. */
 static bool
 address_lookup(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
@@ -177,6 +209,8 @@ address_lookup(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     hints.ai_flags |= numeric ? AI_NUMERICHOST : AI_ADDRCONFIG;
     if (!numeric && cx->resolve == NULL)
         return true;
+    if (!numeric && cx->resolver_silent && key->type == CONF_TYPE_ADDRESS)
+        return address_wait(cx, key, n, p, 0, to);
     /* "*" is IPv6's any address, which a listener opens for IPv4, too. */
     err = numeric ? getaddrinfo(any ? "::" : p->host, p->port, &hints, &list)
                   : cx->resolve(p->host, p->port, &hints, &list);
@@ -188,6 +222,8 @@ address_lookup(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     }
     if (err == EAI_MEMORY)
         cx->nomem = true;
+    else if (!numeric && key->type == CONF_TYPE_ADDRESS)
+        return address_wait(cx, key, n, p, err, to);
     else if (numeric)
         conf_fail_value(cx, key, n, "is not a valid IPv6 address, as in \"[::1]:8080\"");
     else

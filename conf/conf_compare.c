@@ -31,7 +31,11 @@ compare_section(const char *name)
 static bool
 compare_address_same(const struct conf_address *a, const struct conf_address *b)
 {
-    if (strcmp(a->text, b->text) != 0 || a->naddrs != b->naddrs)
+    if (strcmp(a->text, b->text) != 0)
+        return false;
+    if (a->unresolved != NULL || b->unresolved != NULL)
+        return true; /* the one that is there finds, or has found, its addresses by itself */
+    if (a->naddrs != b->naddrs)
         return false;
     for (unsigned i = 0; i < a->naddrs; i++)
         if (a->addr_lens[i] != b->addr_lens[i] ||

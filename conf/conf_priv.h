@@ -21,6 +21,14 @@ enum {
     CONF_QUOTE_BYTES = 64,           /* of a file's text repeated in a message, with NUL */
 };
 
+/* A backend's name without addresses: a mistake only with dns_required, which stands further down. */
+struct conf_unresolved {
+    const struct conf_key *key;
+    const struct ynode *node;
+    const char *host, *why;
+    struct conf_unresolved *next;
+};
+
 struct conf_cx {
     struct slice text;     /* borrowed: the file */
     struct arena *keep;    /* what the snapshot points to */
@@ -32,6 +40,8 @@ struct conf_cx {
     bool nomem;        /* an allocation failed: the result is TERR_NOMEM, whatever else */
     bool backends_cut; /* the list of backends is not whole: an unknown one may be known */
     bool probes_cut;   /* as above */
+    struct conf_unresolved *unresolved;
+    bool resolver_silent;          /* a name server did not answer: no more names are asked for */
     const struct ynode *directors; /* while they are read: which names stand below */
 };
 
@@ -156,7 +166,8 @@ bool conf_nets_read(
 bool conf_allow_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_allow *to);
 
-/* conf_address.c */
+/* conf_address.c.  With dns_required: which names have no address. */
+void conf_names_check(struct conf_cx *cx);
 bool conf_address_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_address *to);
 

@@ -786,6 +786,8 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
             cx->probes_cut = true;
     }
     conf_check_backends(cx, root);
+    if (cx->conf->params.dns_required)
+        conf_names_check(cx);
     if (cx->nomem || cx->errors != NULL)
         return;
     conf_limits_check(cx, root);

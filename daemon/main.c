@@ -111,6 +111,18 @@ main_check_policy(const struct conf *conf)
     return n > 0 ? 2 : 0;
 }
 
+/* A name without address is no mistake of the file: it may be read before its network is up. */
+static void
+main_say_ok(const struct conf *conf)
+{
+    printf("tarnd: %s: ok\n", conf->path);
+    for (unsigned i = 0; i < conf->nbackends; i++)
+        if (conf->backends[i].address.unresolved != NULL)
+            fprintf(stderr, "tarnd: warning: backend '%s': '%s' cannot be resolved now: %s\n",
+                conf->backends[i].name, conf->backends[i].address.host,
+                conf->backends[i].address.unresolved);
+}
+
 /* Descriptors 0 to 2 are what they are for, or nothing: what we open next is none of them. */
 static void
 main_fill_descriptors(void)
@@ -179,7 +191,7 @@ main(int argc, char **argv)
     if (!test)
         status = server_run(conf);
     else if ((status = main_check_policy(conf)) == 0)
-        printf("tarnd: %s: ok\n", path);
+        main_say_ok(conf);
     conf_free(&conf);
     return status;
 }

@@ -60,7 +60,8 @@ static bool
 backend_judge(struct backend *b)
 {
     enum backend_admin admin = backend_admin(b);
-    bool healthy = !b->none && (admin == BACKEND_AUTO ? b->probe_says : admin == BACKEND_HEALTHY);
+    bool healthy =
+        !b->none && b->placed && (admin == BACKEND_AUTO ? b->probe_says : admin == BACKEND_HEALTHY);
 
     if (healthy == backend_healthy(b))
         return false;
@@ -78,6 +79,15 @@ backend_settle(struct backend *b)
     pthread_mutex_lock(&b->lock);
     backend_judge(b);
     atomic_store_explicit(&b->changed_ms, 0, memory_order_relaxed); /* so it began */
+    pthread_mutex_unlock(&b->lock);
+}
+
+void
+backend_set_placed(struct backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->placed = true;
+    backend_judge(b);
     pthread_mutex_unlock(&b->lock);
 }
 

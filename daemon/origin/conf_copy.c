@@ -59,6 +59,7 @@ conf_backend_copy(const struct conf_backend *conf)
     c->address.text = conf_block_text(&block, text);
     c->address.path = conf_block_text(&block, path);
     c->address.host = conf_block_text(&block, host);
+    c->address.unresolved = NULL; /* whether it has addresses now, names.c knows */
     c->host_header = conf_block_text(&block, header);
     tassert(block.next == block.end);
     return c;

@@ -91,7 +91,8 @@ void registry_sweep(struct registry *rg);
 /* A backend of a policy's, or of nobody's.  `conf` is copied deep; `name` is what the policy
  * calls it, `full` what the operator sees ("boot.default").  probe NULL: healthy unless said
  * otherwise.  One hold is the caller's.  conf NULL: `backend x none;`, always sick.  TERR_NOMEM,
- * TERR_LIMIT: BACKENDS_MAX; TERR_INVALID: the probe, or a name without addresses. */
+ * TERR_LIMIT: BACKENDS_MAX; TERR_INVALID: the probe, or a name without addresses
+ * and without `unresolved`; one with it is not healthy until its name can be resolved. */
 int backend_new(struct director **out, struct registry *rg, const struct conf_backend *conf,
     const struct probe_conf *probe, const char *name, const char *full);
 /* `name` as above; one hold is the caller's. */

@@ -1,6 +1,7 @@
 /* names.c -- where a backend is, when it is said by name: asked again every dns_ttl.
  *
- * The addresses of the load stand in its settings, and hold until the name has others.  What
+ * The addresses of the load stand in its settings, and hold until the name has others.  A name that had
+ * none at the load is asked for until it has; until then its backend is not healthy.  What
  * changes is a set: another order of the same addresses is no news, as name servers turn them
  * around.
  */
@@ -18,6 +19,7 @@
 enum {
     NAMES_ADDRS_MAX = 64,  /* of a name */
     NAMES_LOOKUPS_MAX = 4, /* under way at a time: each has a thread */
+    NAMES_RETRY_MS = 2000, /* while there is no address at all */
 };
 
 /* Later than anything: never. */
@@ -170,6 +172,8 @@ names_port(const struct backend *b)
 {
     const struct sockaddr_storage *a = &b->conf->address.addrs[0];
 
+    if (b->conf->address.naddrs == 0)
+        return htons(b->conf->address.port);
     return a->ss_family == AF_INET ? ((const struct sockaddr_in *)(const void *)a)->sin_port
                                    : ((const struct sockaddr_in6 *)(const void *)a)->sin6_port;
 }
@@ -230,7 +234,7 @@ static void
 names_fail(struct backend *b, const char *why)
 {
     names_count_one(b, COUNTER_backend_dns_failed);
-    if (!b->name.failed)
+    if (!b->name.failed && b->placed) /* without an address that was said when it was made */
         elog(ELOG_WARN, "backend %s: '%s' cannot be resolved: %s; it stays where it was", b->full,
             b->conf->address.host, why);
     b->name.failed = true;
@@ -246,7 +250,7 @@ names_set(struct backend *b, const struct addrinfo *list)
         free(now);
         return;
     }
-    if (b->name.failed)
+    if (b->name.failed && b->placed)
         elog(ELOG_INFO, "backend %s: '%s' is resolved again", b->full, b->conf->address.host);
     b->name.failed = false;
     if (!names_are_news(b, now)) {
@@ -254,13 +258,15 @@ names_set(struct backend *b, const struct addrinfo *list)
         return;
     }
     names_count_one(b, COUNTER_backend_dns_changed);
-    elog(ELOG_INFO, "backend %s: '%s' has changed: %u addresses now", b->full,
-        b->conf->address.host, now->n);
+    elog(ELOG_INFO, "backend %s: '%s' %s: %u addresses now", b->full, b->conf->address.host,
+        b->placed ? "has changed" : "is resolved", now->n);
     pthread_mutex_lock(&b->lock);
     old = b->addrs;
     b->addrs = now;
     atomic_fetch_add_explicit(&b->generation, 1, memory_order_release);
     pthread_mutex_unlock(&b->lock);
+    if (!b->placed)
+        backend_set_placed(b);
     free(old);
 }
 
@@ -289,6 +295,12 @@ backend_forget_lookup(struct backend *b)
     b->registry->nlookups--;
 }
 
+static uint64_t
+names_next(const struct conf_backend *conf, uint64_t now_ms)
+{
+    return conf->dns_ttl > 0 ? now_ms + (uint64_t)conf->dns_ttl : NAMES_NEVER;
+}
+
 void
 backend_name_tick(struct backend *b, uint64_t now_ms)
 {
@@ -296,16 +308,17 @@ backend_name_tick(struct backend *b, uint64_t now_ms)
     struct registry *rg = b->registry;
 
     if (b->name.due_ms == 0) {
-        bool named = !conf->address.is_unix && conf->dns_ttl > 0 && conf->address.naddrs > 0 &&
-                     !names_is_numeric(conf->address.host);
+        bool named = !b->none && !conf->address.is_unix && !names_is_numeric(conf->address.host);
 
-        b->name.due_ms = named ? now_ms + (uint64_t)conf->dns_ttl : NAMES_NEVER;
+        b->name.due_ms = !named ? NAMES_NEVER : b->placed ? names_next(conf, now_ms) : now_ms;
     }
     if (b->name.lookup != NULL) {
         names_take(b);
+        if (b->placed && conf->dns_ttl == 0)
+            b->name.due_ms = NAMES_NEVER;
     } else if (now_ms >= b->name.due_ms && rg->nlookups < NAMES_LOOKUPS_MAX &&
                !backend_is_retired(b)) {
-        b->name.due_ms = now_ms + (uint64_t)conf->dns_ttl;
+        b->name.due_ms = b->placed ? names_next(conf, now_ms) : now_ms + NAMES_RETRY_MS;
         if (resolve_start(&b->name.lookup, conf->address.host, rg->ask) == 0)
             rg->nlookups++;
         else

@@ -87,6 +87,7 @@ struct backend {
         uint64_t until_ms, back_ms; /* monotonic */
     } eject;                        /* under lock */
     bool probe_says;                /* under lock; true without a probe */
+    bool placed;                    /* under lock; it has an address: its name was resolved */
     /* Where it is, if its name has other addresses than at the load; see names.c. */
     struct backend_addrs *addrs; /* under lock; changed by the management thread; NULL: as loaded */
     _Atomic unsigned generation; /* of these */
@@ -173,6 +174,7 @@ int backend_admit(struct director **out, struct registry *rg, const struct conf_
     const struct probe_conf *probe, const char *name, const char *full);
 /* What its probe says; true when its health has changed. */
 bool backend_set_probed(struct backend *b, bool healthy);
+void backend_set_placed(struct backend *b); /* its name has addresses, the first ones */
 
 /* probe_run.c: a backend that came while probes run. */
 void probes_admit(struct probes *all, struct backend *b);

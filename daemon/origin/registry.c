@@ -6,6 +6,7 @@
 #include "daemon/origin/origin_priv.h"
 #include "daemon/origin/upstreams.h"
 #include "daemon/shm/backend_names.h"
+#include "daemon/shm/elog.h"
 
 _Static_assert((int)BACKENDS_MAX <= (int)BACKEND_NAMES_MAX, "each has a place for its name");
 
@@ -160,6 +161,7 @@ backend_admit(struct director **out, struct registry *rg, const struct conf_back
         return err;
     b->conf = conf_backend_copy(conf != NULL ? conf : &none);
     b->none = conf == NULL;
+    b->placed = conf != NULL && (conf->address.is_unix || conf->address.naddrs > 0);
     if (b->conf == NULL)
         err = TERR_NOMEM;
     if (err == 0 && probe != NULL && !b->none)
@@ -173,6 +175,10 @@ backend_admit(struct director **out, struct registry *rg, const struct conf_back
     backend_settle(b);
     if (rg->probes != NULL)
         probes_admit(rg->probes, b);
+    if (!b->none && !b->placed)
+        elog(ELOG_WARN, "backend %s: '%s' cannot be resolved: %s; it has no address until it can",
+            b->full, conf->address.host,
+            conf->address.unresolved != NULL ? conf->address.unresolved : "not asked for yet");
     *out = &b->director;
     return 0;
 }
@@ -181,7 +187,8 @@ int
 backend_new(struct director **out, struct registry *rg, const struct conf_backend *conf,
     const struct probe_conf *probe, const char *name, const char *full)
 {
-    if (conf != NULL && !conf->address.is_unix && conf->address.naddrs == 0)
+    if (conf != NULL && !conf->address.is_unix && conf->address.naddrs == 0 &&
+        conf->address.unresolved == NULL)
         return TERR_INVALID;
     return backend_admit(out, rg, conf, probe, name, full);
 }

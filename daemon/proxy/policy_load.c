@@ -230,6 +230,14 @@ struct policy_addresses {
     char text[300];
 };
 
+static uint16_t
+policy_port(const struct sockaddr *sa)
+{
+    return ntohs(sa->sa_family == AF_INET
+                     ? ((const struct sockaddr_in *)(const void *)sa)->sin_port
+                     : ((const struct sockaddr_in6 *)(const void *)sa)->sin6_port);
+}
+
 /* host and port, resolved now; 0, or what getaddrinfo(3) says. */
 static const char *
 policy_resolve(
@@ -238,6 +246,10 @@ policy_resolve(
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *list = NULL;
     int rc = getaddrinfo(d->host, d->port, &hints, &list);
 
+    if (rc != 0 && getaddrinfo(NULL, d->port, &hints, &list) == 0) {
+        out->port = policy_port(list->ai_addr); /* its addresses may come later */
+        freeaddrinfo(list);
+    }
     if (rc != 0)
         return gai_strerror(rc);
     for (const struct addrinfo *ai = list; ai != NULL && out->naddrs < 16; ai = ai->ai_next) {
@@ -307,8 +319,9 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
         snprintf(a.text, sizeof(a.text), "%.200s:%.16s", d->host, d->port);
     }
     c.address.text = a.text;
-    if (why != NULL)
+    if (why != NULL && (params->dns_required || strspn(d->host, "0123456789.") == strlen(d->host)))
         return policy_refuse(errors, d->file, d->line, d->host, why);
+    c.address.unresolved = why;
     if (d->probe != NULL)
         probe = policy_probe(d->probe);
     return backend_new(

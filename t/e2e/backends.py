@@ -6,8 +6,11 @@ BACKENDS_REQUESTS in the environment: of each client; default 6.
 import concurrent.futures
 import http.server
 import os
+import shutil
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -75,6 +78,46 @@ class Server(http.server.ThreadingHTTPServer):
     def close(self):
         self.shutdown()
         self.server_close()
+
+
+class Names(unittest.TestCase):
+    def test_a_backend_whose_name_does_not_resolve_does_not_prevent_the_start(self):
+        here = Server()
+        threading.Thread(target=here.serve_forever, daemon=True).start()
+        self.addCleanup(here.close)
+        config = ('backends:\n  gone: { address: "nowhere.invalid:81" }\n'
+                  f'  here: {{ address: "127.0.0.1:{here.server_address[1]}" }}\n'
+                  "routes: [ { path: /gone, backend: gone }, { backend: here } ]\n")
+        policy = ('vcl 4.1; backend q { .host = "nowhere.invalid"; .port = "http"; }\n'
+                  'sub vcl_recv { if (req.url == "/q") { set req.backend_hint = q; } '
+                  "else { set req.backend_hint = %s; } }\n")
+        with open(os.path.join("/tmp", f"tarn-names.{os.getpid()}.log"), "w+", encoding="utf-8") as log:
+            os.unlink(log.name)
+            t = tarnd.Tarnd(program, config, stderr=log)
+            self.assertEqual([t.ask(path).status for path in ("/gone", "/x")], [503, 200])
+            checked = subprocess.run([program, "-t", "-c", t.config], capture_output=True, text=True,
+                                     timeout=tarnd.PATIENCE_S, check=False)
+            self.assertEqual((checked.returncode, checked.stdout), (0, f"tarnd: {t.config}: ok\n"))
+            self.assertIn("warning: backend 'gone': 'nowhere.invalid' cannot be resolved now: ",
+                          checked.stderr)
+            with open(t.config, "a", encoding="utf-8") as f:
+                f.write("parameters: { dns_required: on }\n")
+            checked = subprocess.run([program, "-t", "-c", t.config], capture_output=True, text=True,
+                                     timeout=tarnd.PATIENCE_S, check=False)
+            self.assertEqual(checked.returncode, 2)
+            self.assertIn("tarn.yaml:4:20: address: 'nowhere.invalid:81' cannot be resolved", checked.stderr)
+            self.assertEqual(t.close(), 0)
+            log.seek(0)
+            self.assertIn("backend gone: 'nowhere.invalid' cannot be resolved: ", log.read())
+        # A policy's backends, too.
+        folder = tempfile.mkdtemp(prefix="tarn-names.")
+        self.addCleanup(shutil.rmtree, folder)
+        with open(os.path.join(folder, "p.vcl"), "w", encoding="utf-8") as f:
+            f.write(policy % "here")
+        with_policy = config + f"vcl: {folder}/p.vcl\n"
+        t = tarnd.Tarnd(program, with_policy, stderr=subprocess.DEVNULL)
+        self.assertEqual([t.ask(path).status for path in ("/q", "/x")], [503, 200])
+        self.assertEqual(t.close(), 0)
 
 
 class Backends(unittest.TestCase):

@@ -391,18 +391,30 @@ TEST(conf, a_name_gets_all_its_addresses)
     conf_free(&c);
 }
 
-TEST(conf, a_name_without_address_is_named_in_the_error)
+TEST(conf, a_name_without_address_is_a_mistake_with_dns_required_only)
 {
     struct conf_source src = {.name = "t.yaml",
-        .text = slice_str("backends: {o: {address: 'nowhere:81'}}"),
+        .text = slice_str("backends: {o: {address: 'nowhere:81'}}\nparameters: {dns_required: on}"),
         .resolve = fake_resolve};
     const struct conf *c = NULL;
     struct conf_error *errors;
 
     CHECK_EQ(TERR_CONFIG, conf_load_source(&c, &src, &errors));
-    CHECK_STR("address: 'nowhere:81' cannot be resolved: host 'nowhere': Name or service not known",
+    CHECK_STR(
+        "address: 'nowhere:81' cannot be resolved: host 'nowhere': Name or service not known; "
+        "with `dns_required: off` tarnd starts without it",
         errors->message);
     CHECK(errors->next == NULL);
+    conf_errors_free(&errors);
+    c = load_with("backends: {o: {address: 'nowhere:81'}, p: {address: 'twice:81'}}", fake_resolve);
+    CHECK_EQ(0, c->backends[0].address.naddrs);
+    CHECK_EQ(81, c->backends[0].address.port);
+    CHECK_STR("Name or service not known", c->backends[0].address.unresolved);
+    CHECK_EQ(2, c->backends[1].address.naddrs);
+    CHECK(c->backends[1].address.unresolved == NULL);
+    conf_free(&c);
+    src.text = slice_str("listen: [{address: 'nowhere:81'}]\nbackends: {o: {address: 'twice:81'}}");
+    CHECK_EQ(TERR_CONFIG, conf_load_source(&c, &src, &errors)); /* there is nothing to bind */
     conf_errors_free(&errors);
 }
 
@@ -588,7 +600,7 @@ TEST_MAIN(TEST_ENTRY(conf, a_file_with_a_backend_alone_gets_the_defaults),
     TEST_ENTRY(conf, times_take_units_and_decimals), TEST_ENTRY(conf, switches_take_four_words),
     TEST_ENTRY(conf, a_unix_path_fits_its_socket_address),
     TEST_ENTRY(conf, a_name_gets_all_its_addresses),
-    TEST_ENTRY(conf, a_name_without_address_is_named_in_the_error),
+    TEST_ENTRY(conf, a_name_without_address_is_a_mistake_with_dns_required_only),
     TEST_ENTRY(conf, a_text_is_loaded_without_resolving_names),
     TEST_ENTRY(conf, a_file_is_loaded_from_disk_with_names_resolved),
     TEST_ENTRY(conf, edges_are_read), TEST_ENTRY(conf, defaults_obey_their_own_rows),

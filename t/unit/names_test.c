@@ -277,7 +277,40 @@ TEST(names, connections_to_an_address_that_is_no_more_end_when_idle)
     naming_close(&n);
 }
 
-TEST_MAIN(TEST_ENTRY(names, a_name_is_asked_again_after_its_time),
+/* Without dns_ttl it is not asked again, once it is known. */
+TEST(names, an_unresolved_backend_is_unhealthy_until_its_name_is_resolved)
+{
+    static const char *const rows[] = {
+        NAMED, "backends: {o: {address: 'o.test:81', dns_ttl: 0s}}\n"};
+
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+        struct origin_conn *oc;
+        struct naming n;
+
+        server_says(NULL, NULL);
+        naming_open(&n, rows[i]);
+        n.b = n.rg->slots[0];
+        CHECK(!backend_healthy(n.b));
+        CHECK_EQ(0, backend_naddrs(n.b));
+        CHECK_EQ(TERR_NOBACKEND, origin_take(&oc, n.os, n.b, false, 0, &n.user));
+        backend_set_admin(n.b, BACKEND_HEALTHY); /* there is nothing to connect to */
+        CHECK_EQ(TERR_NOBACKEND, origin_take(&oc, n.os, n.b, false, 0, &n.user));
+        backend_set_admin(n.b, BACKEND_AUTO);
+        naming_pass(&n, 1999);
+        CHECK_EQ(1, atomic_load(&server_asked)); /* at once, and in vain */
+        server_says("127.0.0.5", NULL);
+        naming_pass(&n, 1);
+        CHECK_EQ(2, atomic_load(&server_asked));
+        CHECK(backend_healthy(n.b));
+        CHECK_EQ(5, nth_is(&n, 0));
+        naming_pass(&n, 29999);
+        CHECK_EQ(i == 0 ? 3 : 2, atomic_load(&server_asked));
+        naming_close(&n);
+    }
+}
+
+TEST_MAIN(TEST_ENTRY(names, an_unresolved_backend_is_unhealthy_until_its_name_is_resolved),
+    TEST_ENTRY(names, a_name_is_asked_again_after_its_time),
     TEST_ENTRY(names, while_there_is_no_answer_it_stays_where_it_was),
     TEST_ENTRY(names, only_names_with_a_time_are_asked_again),
     TEST_ENTRY(names, a_lookup_under_way_keeps_nobody),
