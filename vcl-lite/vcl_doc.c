@@ -177,7 +177,7 @@ doc_funcs(const struct doc *to)
     doc_print(to, "\n### Functions\n\n"
                   "| function | where | what it does |\n|---|---|---|\n"
                   "| `STRING regsub(STRING s, REGEX pattern, STRING with)` | all | The first match "
-                  "replaced; `\\0` to `\\9` and `\\&` are what it held |\n"
+                  "replaced; `\\0` to `\\9` are what it held |\n"
                   "| `STRING regsuball(STRING s, REGEX pattern, STRING with)` | all | All matches "
                   "replaced |\n"
                   "| `STRING.lower()` | all | In lower case |\n"

@@ -152,8 +152,6 @@ vcl_std_querysort(
     n = vcl_query_split(query, params);
     if (n > VCL_QUERY_PARAMS_MAX || vcl_query_is_sorted(query, params, n))
         return 0;
-    if (n == 0) /* "/?&&" */
-        path--;
     p = at = vcl_run_alloc(r, url.len);
     if (p == NULL)
         return TERR_POLICY;

@@ -92,8 +92,8 @@ vcl_integer_of_text(struct slice s, int64_t *out)
 {
     struct vcl_number n;
 
-    if (!vcl_number_parse(&s, &n) || s.len > 0 || n.has_point)
-        return false;
+    if (!vcl_number_parse(&s, &n) || s.len > 0 || n.value != (double)n.whole)
+        return false; /* "1.0" is one, "1.5" is none */
     *out = n.whole;
     return true;
 }

@@ -259,8 +259,8 @@ vcl_build_put(struct vcl_build *b, const char *bytes, size_t len)
     return 0;
 }
 
-/* vcl(7), regsub: \0 or \& is the whole match, \1 to \9 its groups; a backslash before anything
- * else stands for that. */
+/* vcl(7), regsub: \0 is the whole match, \1 to \9 its groups; a backslash before anything else
+ * stands for that: also before '&', whatever vcl(7) says of it (Varnish 7.1). */
 static int
 vcl_build_replacement(
     struct vcl_build *b, struct slice with, const struct slice *groups, unsigned n)
@@ -279,11 +279,11 @@ vcl_build_replacement(
             return err;
         c = (uint8_t)with.ptr[++i];
         from = i;
-        if (c != '&' && c - (unsigned)'0' >= 10)
+        if (c - (unsigned)'0' >= 10)
             continue;
         from++;
-        if (c == '&' || c - (unsigned)'0' < n)
-            group = groups[c == '&' ? 0 : c - '0'];
+        if (c - (unsigned)'0' < n)
+            group = groups[c - '0'];
         err = vcl_build_put(b, group.ptr, group.len);
         if (err < 0)
             return err;

@@ -424,6 +424,7 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     b->vary_len = (uint16_t)r->vary.len;
     b->key_len = (uint16_t)r->key_text.len;
     b->status = r->status;
+    b->status_prefix = r->status_prefix;
     p = b->text;
     memcpy(p, r->head.ptr, r->head.len);
     if (r->vary.len > 0)

@@ -89,6 +89,7 @@ struct cache_response {
     struct slice vary;              /* specification, copied */
     struct slice key_text;          /* copied */
     uint16_t status, origin_status; /* 304 when it was validated, 206 when it was completed */
+    uint8_t status_prefix;          /* of 1404 the 1 */
     bool length_in_head, partial;
     bool windowed;                  /* to be found while it streams, not kept */
     uint64_t body_len;              /* of the whole */

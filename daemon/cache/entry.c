@@ -91,7 +91,7 @@ entry_block_new(struct entry *e, size_t len, unsigned ntags)
     if (tags == NULL)
         return NULL;
     b = (struct entry_block *)(void *)(tags + ntags);
-    b->ntags = (uint8_t)ntags;
+    b->ntags = (uint16_t)(ntags & 0x7f);
     return b;
 }
 

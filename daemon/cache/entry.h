@@ -93,8 +93,9 @@ struct entry_block {
     uint16_t sent_len; /* of its head, what clients see: fields that are not for them come last */
     uint16_t head_len;
     uint16_t vary_len, key_len;
-    uint16_t status;
-    uint8_t ntags;
+    uint16_t status;            /* that is sent: three digits */
+    uint16_t status_prefix : 7; /* of 1404 the 1: a policy's, for policies alone */
+    uint16_t ntags : 7;
     bool any_tag : 1; /* it has more than are remembered: each purge by tag is for it */
     bool has_xid : 1; /* http_x_varnish */
     char text[];      /* head, vary specification, key; with has_xid the id of its fetch, 8 bytes */
@@ -253,6 +254,13 @@ static inline unsigned
 entry_status(const struct entry *e)
 {
     return e->block->status;
+}
+
+/* As the policy set it: 1404 is sent as 404. */
+static inline unsigned
+entry_policy_status(const struct entry *e)
+{
+    return e->block->status_prefix * 1000u + e->block->status;
 }
 
 /* Of the whole; STOBJ_SIZE_UNKNOWN. */

@@ -164,8 +164,10 @@ fetch_revalidated(
     fetch_judge_merged(f, &merged, head, &v);
     if (f->vcl != NULL)
         err = fetch_refresh_policy(f, &merged, &v, &r.head, next);
-    if (f->vcl != NULL)
+    if (f->vcl != NULL) {
         r.status = merged.status;
+        r.status_prefix = f->vcl->status_prefix;
+    }
     r.length_in_head = http_has(&merged, HTTP_F_CONTENT_LENGTH); /* not with return(beresp) */
     if (err == 0)
         err = fetch_vary(f, &merged, &r.vary);

@@ -313,6 +313,7 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
         v->v.ttl_ms = v->grace_ms = v->keep_ms = 0;
     v->came = head;
     v->beresp = NULL;
+    v->status_prefix = 0;
     v->touched = v->whole = v->ttl_said = v->by_builtin = false;
     v->tags = NULL;
     v->absent_ms = 0;
@@ -348,6 +349,8 @@ fetch_policy_merged(struct fetch *f, const struct http_head *merged, const struc
 {
     f->vcl->v = *v;
     fetch_policy_start(f, merged);
+    if (merged->status == entry_status(f->old)) /* it is the stored one's */
+        f->vcl->status_prefix = (uint8_t)(entry_policy_status(f->old) / 1000);
 }
 
 const struct http_head *
@@ -463,7 +466,8 @@ fetch_begin_error(struct fetch *f)
 
     if (e == NULL)
         return TERR_NOMEM;
-    err = head_edit_response(e, status, reason, &f->arena, LIMIT_FIELDS);
+    v->status_prefix = (uint8_t)(status / 1000);
+    err = head_edit_response(e, status % 1000, reason, &f->arena, LIMIT_FIELDS);
     if (err == 0)
         err = head_edit_add(
             e, SLICE_LIT("Date"), HTTP_F_DATE, slice_str(f->proxy->loop->clock.http_date));
@@ -577,7 +581,8 @@ fetch_publish_error(struct fetch *f)
     const struct http_head *h = &v->beresp->head;
     struct entry_part part = {.off = 0};
     struct cache_response r = {
-        .status = (uint16_t)(h->status % 1000u),
+        .status = h->status,
+        .status_prefix = v->status_prefix,
         .origin_status = 0,
         .received_ms = f->came_ms,
         .xid = fetch_stored_xid(f),

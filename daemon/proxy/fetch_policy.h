@@ -33,6 +33,7 @@ struct fetch_policy {
     int64_t absent_ms;         /* beresp.ttl began with it: by the file nothing is there; 0 */
     int64_t absent_said_ms;    /* tarn.negative(d); FETCH_UNSAID */
     uint16_t status;           /* error(status) */
+    uint8_t status_prefix;     /* beresp.status 1404: 1; its head has what is sent */
     struct slice reason;
     struct tags *tags;  /* tarn.tag(); NULL: none */
     struct slice *body; /* parts of beresp.body */

@@ -511,6 +511,7 @@ fetch_publish(struct fetch *f, const struct http_head *head)
     struct cache_response r = {
         .status = head->status,
         .origin_status = head->status,
+        .status_prefix = f->vcl != NULL ? f->vcl->status_prefix : 0,
         .body_len = fetch_body_length(f),
         .received_ms = f->came_ms,
         .xid = fetch_stored_xid(f),

@@ -243,7 +243,7 @@ fetch_get_beresp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 
     switch ((unsigned)var) {
     case VCL_VAR_BERESP_STATUS:
-        out->i = h->status;
+        out->i = v->status_prefix * 1000 + h->status;
         return 0;
     case VCL_VAR_BERESP_REASON:
         fetch_give_string(out, http_slice(h, h->reason_off, h->reason_len));
@@ -318,7 +318,7 @@ fetch_get_stale(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     case VCL_VAR_OBJ_STALE_HITS:
         out->i = (int64_t)entry_hits(e);
         return 0;
-    case VCL_VAR_OBJ_STALE_STATUS:
+    case VCL_VAR_OBJ_STALE_STATUS: /* three digits: builtin.vcl asks whether it is 200 */
         out->i = entry_status(e);
         return 0;
     case VCL_VAR_OBJ_STALE_REASON:
@@ -429,6 +429,7 @@ fetch_set_status(struct vcl_run *run, int64_t status)
     if (err != 0)
         return err;
     e->head.status = (uint16_t)(status % 1000);
+    f->vcl->status_prefix = (uint8_t)(status / 1000);
     return head_edit_reason(e, slice_str(http_reason((unsigned)status % 1000)));
 }
 

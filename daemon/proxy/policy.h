@@ -152,6 +152,9 @@ int policy_rate_limit(struct vcl_run *r, const struct vcl_value *args, struct vc
 int policy_table_contains(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
 int policy_table_lookup(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
 
+/* A record Error for who reads the log; in vcl_init a line of the error log. */
+void policy_note(struct vcl_run *r, const char *function, struct slice what, const char *why);
+
 /* Files that std.fileread and std.file_exists name: read when the policy was loaded. */
 int policy_file_read(
     struct policy *pol, struct vcl_run *r, struct slice path, struct vcl_value *out);

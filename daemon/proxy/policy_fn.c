@@ -1,4 +1,5 @@
 /* policy_fn.c -- variables and functions of the language that client and backend side share. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -206,6 +207,17 @@ policy_say(struct vcl_run *r, enum shmlog_tag tag, struct slice text)
         ctx->proxy->log, ctx->xid, ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
     shmlog_text(ctx->proxy->log, tag, text);
     shmlog_end(ctx->proxy->log);
+}
+
+void
+policy_note(struct vcl_run *r, const char *function, struct slice what, const char *why)
+{
+    char text[512];
+    int n = snprintf(text, sizeof(text), "%s(%.*s): %s", function, (int)what.len, what.ptr, why);
+
+    if (n > 0)
+        policy_say(r, SHMLOG_Error,
+            slice_of(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1));
 }
 
 static void

@@ -105,10 +105,11 @@ policy_file_read(struct policy *pol, struct vcl_run *r, struct slice path, struc
         }
     }
     pthread_mutex_unlock(&policy_text_lock);
-    if (err != 0) {
-        struct slice said = arena_copy(r->arena, slice_str(why));
-
-        return policy_fail(r, said.ptr != NULL ? said.ptr : "std.fileread failed");
+    if (err == TERR_NOMEM)
+        return err;
+    if (err != 0) { /* as Varnish: unset, and the log says why */
+        policy_note(r, "std.fileread", path, why);
+        return 0;
     }
     out->s = t->bytes.ptr;
     out->len = t->bytes.len;

@@ -143,11 +143,15 @@ req_restart(struct req *r)
     req_forget_response(r);
     counter_add(r->proxy->counters, COUNTER_req_restarted, 1);
     r->log_flags |= SHMLOG_REQ_RESTARTED;
-    if (!req_may_restart(r))
+    if (!req_may_restart(r)) {
+        bool too_often = r->policy.restarts >= r->proxy->params.max_restarts;
+
+        if (too_often && r->policy.restarts <= r->proxy->params.max_restarts)
+            r->policy.restarts++; /* vcl_synth sees the one that was refused, too */
         return req_synth_by_policy(r, 503,
-            r->policy.restarts >= r->proxy->params.max_restarts ? SLICE_LIT("Too many restarts")
-                                                                : SLICE_LIT("Request body is gone"),
+            too_often ? SLICE_LIT("Too many restarts") : SLICE_LIT("Request body is gone"),
             TERR_LIMIT);
+    }
     r->policy.restarts++;
     return req_goto(r, REQ_RECV);
 }

@@ -98,6 +98,7 @@ req_edit_stored(struct req *r, struct head_edit *e)
     memcpy(text + stored.len, r->x->extra, r->x->extra_len);
     err = block_parse(slice_of(text, stored.len + r->x->extra_len), fields, LIMIT_FIELDS, &head);
     r->x->extra_len = 0;
+    head.status = (uint16_t)entry_policy_status(r->entry);
     return err != 0 ? err : head_edit_init(e, &head, a, LIMIT_FIELDS);
 }
 
@@ -361,7 +362,7 @@ req_get_obj(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         out->r = run->now_s - req_seconds(entry_first_age_ms(e) + (now_ms - e->received_ms));
         return 0;
     case VCL_VAR_OBJ_STATUS:
-        out->i = entry_status(e);
+        out->i = entry_policy_status(e);
         return 0;
     case VCL_VAR_OBJ_REASON:
         if (req_stored_head(run, e, &head) != 0)
@@ -403,7 +404,7 @@ req_get_resp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         return 0;
     case VCL_VAR_RESP_STATUS:
         if (r->policy.resp == NULL) {
-            out->i = r->policy.synth ? r->synth_status : entry_status(r->entry);
+            out->i = r->policy.synth ? r->synth_status : entry_policy_status(r->entry);
             return 0;
         }
         out->i = r->policy.resp->head.status;

@@ -526,7 +526,7 @@ TEST(vcl_run, replaces_by_regex)
         {true, "abc", "", "-", "-abc"},
         {true, "aabb", "(a*)|b", "[\\1]", "[aa][][]"},
         {false, "abc", "b", "\\\\\\0\\x\\", "a\\bx\\c"},
-        {false, "abc", "b", "<\\&>", "a<b>c"},
+        {false, "abc", "b", "<\\&>", "a<&>c"},
         {false, "abc", "(b)(x)?", "<\\2\\1\\5>", "a<b>c"},
         {true, "a b  c", "\\s*", "", "abc"},
         {true, "abab", "^a", "x", "xbab"},
