@@ -394,6 +394,7 @@ enum {
 static enum fetch_next
 fetch_stall(struct fetch *f)
 {
+    fetch_tell_absent(f, false); /* too long a page to wait for its end */
     if (f->windowed)
         fetch_deadline(f, WINDOW_PATIENCE_MS);
     else
@@ -469,6 +470,7 @@ fetch_do_done(struct fetch *f)
         if (err != 0)
             return fetch_fail(f, err);
     }
+    fetch_tell_absent(f, true);
     if (f->is_shared)
         cache_settle(f->entry);
     else if (f->entry->windowed)
@@ -529,6 +531,7 @@ fetch_do_error(struct fetch *f)
         if (f->err != TERR_CANCELLED)
             elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s", f->conf->name,
                 (unsigned long long)fetch_bytes(f), terr_text(f->err));
+        fetch_tell_absent(f, false);
         cache_note(f->entry, FATE_CUT);
         cache_unlink(f->entry);
         space_cancel(f->body, &f->space);

@@ -201,6 +201,9 @@ int fetch_publish_held(struct fetch *f);
 /* Those who waited for what became a marker, if it did: they look again, and the request that fetched
  * gets the response. */
 void fetch_tell_marker(struct fetch *f, unsigned status);
+/* The same for an answer that says that nothing is there, once its body is `whole`, or will not be: it
+ * is remembered only if it came whole.  Nothing to do for any other. */
+void fetch_tell_absent(struct fetch *f, bool whole);
 /* Who asked, while it is there; else NULL. */
 struct req *fetch_leader(const struct fetch *f);
 /* It never will be. */

@@ -378,7 +378,7 @@ fetch_leave_marker(struct fetch *f, unsigned status)
     struct entry *own;
 
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
-    if (f->entry->abandoned) {
+    if (f->entry->abandoned && f->absent_ms == 0) {
         fetch_mark(f, f->entry, NULL, status);
         return TERR_CANCELLED; /* nobody reads this response, but it told us something */
     }
@@ -486,9 +486,19 @@ fetch_publish_private(struct fetch *f, const struct http_head *head, struct cach
         return err;
     }
     f->body = part.body;
-    if (f->held == NULL)
-        fetch_tell_marker(f, head->status);
+    if (f->held == NULL && !fetch_marks_absent(f))
+        fetch_tell_marker(f, head->status); /* else when it is whole: fetch_tell_absent() */
     return 0;
+}
+
+void
+fetch_tell_absent(struct fetch *f, bool whole)
+{
+    if (f->shared == NULL || f->held != NULL)
+        return;
+    if (!whole)
+        f->absent_ms = 0;
+    fetch_tell_marker(f, f->absent_status);
 }
 
 /* A 206 says itself how much it has, and where that belongs. */
