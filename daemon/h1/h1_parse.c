@@ -153,60 +153,6 @@ h1_on_chunk_complete(llhttp_t *ll)
 }
 
 static int
-h1_on_chunk_ext(llhttp_t *ll, const char *at, size_t len)
-{
-    struct h1_parser *p = ll->data;
-
-    (void)at;
-    p->ext_line += (uint32_t)len;
-    p->ext_body += (uint32_t)len;
-    if (p->ext_line > LIMIT_CHUNK_EXT_LINE || p->ext_body > LIMIT_CHUNK_EXT_BODY)
-        return h1_fail(p, TERR_FRAMING);
-    return 0;
-}
-
-static int
-h1_on_chunk_ext_name(llhttp_t *ll, const char *at, size_t len)
-{
-    struct h1_parser *p = ll->data;
-
-    p->ext_named = p->ext_named || len > 0;
-    return h1_on_chunk_ext(ll, at, len);
-}
-
-static int
-h1_on_chunk_ext_value(llhttp_t *ll, const char *at, size_t len)
-{
-    struct h1_parser *p = ll->data;
-
-    p->ext_valued = p->ext_valued || len > 0;
-    return h1_on_chunk_ext(ll, at, len);
-}
-
-/* RFC 9112 7.1.1: a name is a token, a value is a token or quoted, so both have at least one
- * byte.  ';' and '=' count too: each stands before one span. */
-static int
-h1_on_chunk_ext_end(llhttp_t *ll, bool *seen)
-{
-    if (!*seen)
-        return h1_fail(ll->data, TERR_FRAMING);
-    *seen = false;
-    return h1_on_chunk_ext(ll, NULL, 1);
-}
-
-static int
-h1_on_chunk_ext_name_end(llhttp_t *ll)
-{
-    return h1_on_chunk_ext_end(ll, &((struct h1_parser *)ll->data)->ext_named);
-}
-
-static int
-h1_on_chunk_ext_value_end(llhttp_t *ll)
-{
-    return h1_on_chunk_ext_end(ll, &((struct h1_parser *)ll->data)->ext_valued);
-}
-
-static int
 h1_on_message_complete(llhttp_t *ll)
 {
     struct h1_parser *p = ll->data;
@@ -239,10 +185,6 @@ h1_prepare(void)
     h1_settings.on_headers_complete = h1_on_headers_complete;
     h1_settings.on_body = h1_on_body;
     h1_settings.on_chunk_header = h1_on_chunk_header;
-    h1_settings.on_chunk_extension_name = h1_on_chunk_ext_name;
-    h1_settings.on_chunk_extension_value = h1_on_chunk_ext_value;
-    h1_settings.on_chunk_extension_name_complete = h1_on_chunk_ext_name_end;
-    h1_settings.on_chunk_extension_value_complete = h1_on_chunk_ext_value_end;
     h1_settings.on_chunk_complete = h1_on_chunk_complete;
     h1_settings.on_message_complete = h1_on_message_complete;
     h1_choose(false);
@@ -470,9 +412,95 @@ h1_parse_head(struct h1_parser *p, const char *bytes, size_t len)
     return 0;
 }
 
-/* A size has at most 16 digits, leading zeros included: llhttp would read zeros for ever. */
+/* Where in the extensions of a chunk we are.  RFC 9112 7.1.1: *( BWS ";" BWS name [ BWS "=" BWS value ] ),
+ * name a token, value a token or quoted.  llhttp takes no white space there, so it never sees them. */
+enum h1_ext {
+    EXT_NONE,  /* in none */
+    EXT_BLANK, /* white space, behind a size, a name with its value, or a name: ';' comes */
+    EXT_BEFORE_NAME,
+    EXT_NAME,
+    EXT_AFTER_NAME, /* white space: '=' or ';' comes */
+    EXT_BEFORE_VALUE,
+    EXT_VALUE,
+    EXT_QUOTED,
+    EXT_ESCAPED,  /* behind a '\\' */
+    EXT_UNQUOTED, /* behind the closing '"' */
+    EXT_BAD,
+};
+
 static bool
-h1_size_ok(struct h1_parser *p, const char *bytes, size_t len)
+h1_ext_is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Behind a whole extension, or the size. */
+static enum h1_ext
+h1_ext_next(char c)
+{
+    return c == ';' ? EXT_BEFORE_NAME : h1_ext_is_blank(c) ? EXT_BLANK : EXT_BAD;
+}
+
+static enum h1_ext
+h1_ext_step(enum h1_ext at, char c)
+{
+    switch (at) {
+    case EXT_BLANK:
+    case EXT_UNQUOTED:
+        return h1_ext_next(c);
+    case EXT_BEFORE_NAME:
+        return h1_ext_is_blank(c) ? at : http_char_is(c, HTTP_C_TCHAR) ? EXT_NAME : EXT_BAD;
+    case EXT_NAME:
+        if (http_char_is(c, HTTP_C_TCHAR))
+            return at;
+        return c == '=' ? EXT_BEFORE_VALUE : h1_ext_is_blank(c) ? EXT_AFTER_NAME : h1_ext_next(c);
+    case EXT_AFTER_NAME:
+        return c == '=' ? EXT_BEFORE_VALUE : h1_ext_is_blank(c) ? at : h1_ext_next(c);
+    case EXT_BEFORE_VALUE:
+        if (h1_ext_is_blank(c))
+            return at;
+        return c == '"' ? EXT_QUOTED : http_char_is(c, HTTP_C_TCHAR) ? EXT_VALUE : EXT_BAD;
+    case EXT_VALUE:
+        return http_char_is(c, HTTP_C_TCHAR) ? at : h1_ext_next(c);
+    case EXT_QUOTED:
+        if (c == '"')
+            return EXT_UNQUOTED;
+        return c == '\\' ? EXT_ESCAPED : http_char_is(c, HTTP_C_VALUE) ? at : EXT_BAD;
+    case EXT_ESCAPED:
+        return http_char_is(c, HTTP_C_VALUE) ? EXT_QUOTED : EXT_BAD;
+    case EXT_NONE:
+    case EXT_BAD:
+        break;
+    }
+    return EXT_BAD;
+}
+
+/* Reads extensions, up to the CR of their line.  How many bytes, or TERR_FRAMING. */
+static ssize_t
+h1_chunk_ext(struct h1_parser *p, const char *bytes, size_t len)
+{
+    enum h1_ext at = (enum h1_ext)p->ext;
+    size_t i;
+
+    for (i = 0; i < len && bytes[i] != '\r' && at != EXT_BAD; i++)
+        at = h1_ext_step(at, bytes[i]);
+    p->ext_line += (uint32_t)i;
+    p->ext_body += (uint32_t)i;
+    if (at == EXT_BAD || p->ext_line > LIMIT_CHUNK_EXT_LINE || p->ext_body > LIMIT_CHUNK_EXT_BODY)
+        return TERR_FRAMING;
+    if (i < len) { /* here is the CR: only behind a name or a value */
+        if (at != EXT_NAME && at != EXT_VALUE && at != EXT_UNQUOTED)
+            return TERR_FRAMING;
+        at = EXT_NONE;
+    }
+    p->ext = (uint8_t)at;
+    return (ssize_t)i;
+}
+
+/* Bytes to give to llhttp: all, or the digits of a size with extensions behind them.  TERR_FRAMING: a
+ * size has more than 16 digits, leading zeros included, which llhttp would read for ever. */
+static ssize_t
+h1_chunk_size(struct h1_parser *p, const char *bytes, size_t len)
 {
     size_t i;
 
@@ -480,9 +508,15 @@ h1_size_ok(struct h1_parser *p, const char *bytes, size_t len)
         p->in_size = (bytes[i] >= '0' && bytes[i] <= '9') ||
                      ((bytes[i] | 0x20) >= 'a' && (bytes[i] | 0x20) <= 'f');
         if (p->in_size && ++p->digits > 16)
-            return false;
+            return TERR_FRAMING;
+        if (!p->in_size && p->digits > 0 && bytes[i] != '\r') {
+            if (h1_ext_next(bytes[i]) == EXT_BAD)
+                return TERR_FRAMING;
+            p->ext = EXT_BLANK;
+            return (ssize_t)i;
+        }
     }
-    return true;
+    return (ssize_t)len;
 }
 
 /* Runs llhttp to the next size line, the trailer, the end, or where the bytes end.  How many
@@ -492,21 +526,24 @@ h1_chunk_step(struct h1_parser *p, const char *bytes, size_t len)
 {
     llhttp_t *ll = h1_ll(p);
     bool in_trailer = p->in_trailer;
-    size_t n = len;
     llhttp_errno_t rc;
+    ssize_t n;
 
-    if (!h1_size_ok(p, bytes, len))
-        return TERR_FRAMING;
-    rc = (llhttp_errno_t)h1_execute(ll, bytes, bytes + len);
+    if (p->ext != EXT_NONE)
+        return h1_chunk_ext(p, bytes, len);
+    n = h1_chunk_size(p, bytes, len);
+    if (n <= 0)
+        return n; /* 0: extensions come, and are read by the next step */
+    rc = (llhttp_errno_t)h1_execute(ll, bytes, bytes + n);
     if (rc == HPE_PAUSED) {
-        n = (size_t)(llhttp_get_error_pos(ll) - bytes);
+        n = llhttp_get_error_pos(ll) - bytes;
         llhttp_resume(ll);
     } else if (rc != HPE_OK) {
         return p->err != 0 ? p->err : TERR_FRAMING;
     }
     if (in_trailer)
         p->trailer += (uint32_t)n;
-    return p->trailer > p->limits->head_max ? TERR_FRAMING : (ssize_t)n;
+    return p->trailer > p->limits->head_max ? TERR_FRAMING : n;
 }
 
 static ssize_t
@@ -518,7 +555,7 @@ h1_body_chunked(
     p->out = out;
     p->out_len = 0;
     h1_ll(p)->flags |= F_CHUNKED; /* says framing.h; llhttp misses "chunked" before a tab */
-    while (*used < feed && !p->body_done) { /* a step reads at least a byte */
+    while (*used < feed && !p->body_done) { /* of two steps one reads at least a byte */
         ssize_t n = h1_chunk_step(p, bytes + *used, feed - *used);
 
         if (n < 0)

@@ -39,7 +39,7 @@ struct h1_parser {
     size_t out_len;
     uint64_t taken;              /* body bytes read so far, LENGTH and CLOSE */
     uint32_t ext_line, ext_body; /* chunk extension bytes */
-    bool ext_named, ext_valued;  /* the one that is read has a name, and a value behind its '=' */
+    uint8_t ext;                 /* where in them we are; 0: in none */
     uint32_t trailer;            /* bytes behind the line of the last chunk */
     uint32_t fed;                /* head bytes that llhttp has seen, start line included */
     int err;

@@ -18,7 +18,7 @@ enum http_char_class {
     HTTP_C_VALUE = 2, /* may be in a field value: HTAB, SP, VCHAR, obs-text (RFC 9110 5.5) */
     HTTP_C_DIGIT = 4,
     HTTP_C_TARGET = 8, /* may be in a request target: 0x21..0x7e but '#' and '\' */
-    HTTP_C_NAME = 16,  /* may be in a host name here: unreserved (RFC 3986 2.3) */
+    HTTP_C_NAME = 16,  /* may be in a reg-name: unreserved or sub-delims (RFC 3986 3.2.2) */
 };
 
 extern const uint8_t http_char_classes[256];

@@ -2,6 +2,7 @@
 #include "daemon/http/uri.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
@@ -52,16 +53,39 @@ http_ip_literal(struct slice text)
     return (int)len + 2;
 }
 
-/* The length of the host name at the start, or TERR_SYNTAX.  Narrower than RFC 3986's
- * reg-name: no escapes (two spellings of one name), no sub-delims (a "," would be a list of
- * hosts), no empty labels (dropping a trailing dot must leave a name without one). */
+static unsigned
+http_hex(char c)
+{
+    return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
+}
+
+/* "%41": of what may stand in a name, or is no ASCII.  One that hides a delimiter or a control byte is
+ * refused: a hop that decodes it would see another authority. */
+static bool
+http_is_escape(struct slice s)
+{
+    unsigned c;
+
+    if (s.len < 3 || s.ptr[0] != '%' || !isxdigit((unsigned char)s.ptr[1]) ||
+        !isxdigit((unsigned char)s.ptr[2]))
+        return false;
+    c = http_hex(s.ptr[1]) * 16 + http_hex(s.ptr[2]);
+    return c >= 0x80 || http_char_is((char)c, HTTP_C_NAME);
+}
+
+/* The length of the host name at the start, or TERR_SYNTAX: RFC 3986's reg-name, without empty labels
+ * (dropping a trailing dot must leave a name without one).  An escape stays as it is: what is keyed
+ * is what is forwarded. */
 static int
 http_host_name(struct slice text)
 {
     size_t i;
 
     for (i = 0; i < text.len && text.ptr[i] != ':'; i++) {
-        if (!http_char_is(text.ptr[i], HTTP_C_NAME) || i == HTTP_HOST_MAX)
+        if (i == HTTP_HOST_MAX)
+            return TERR_SYNTAX;
+        if (!http_char_is(text.ptr[i], HTTP_C_NAME) &&
+            !http_is_escape(slice_of(text.ptr + i, text.len - i)))
             return TERR_SYNTAX;
         if (text.ptr[i] == '.' && (i == 0 || text.ptr[i - 1] == '.'))
             return TERR_SYNTAX;

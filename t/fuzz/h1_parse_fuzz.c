@@ -220,8 +220,8 @@ fuzz_chunked(struct slice text, struct fuzz_body *want, bool *plain)
         eol = fuzz_line_end(at, end);
         if (digits == 0 || eol == NULL)
             return 0;
-        if (eol != at + digits && at[digits] != ';')
-            return 0;
+        if (eol != at + digits && at[digits + strspn(at + digits, " \t")] != ';')
+            return 0; /* strspn: the CR ends it */
         *plain = *plain && eol == at + digits && digits <= 16;
         if (!http_value_ok(slice_of(at + digits, (size_t)(eol - at) - digits)))
             return 0;

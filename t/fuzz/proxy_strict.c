@@ -377,7 +377,7 @@ strict_chunk_size(struct strict_reader *r, uint64_t *size)
 {
     struct slice line;
     enum strict_result rc = strict_line(r, &line);
-    size_t i = 0;
+    size_t i = 0, ext;
 
     if (rc != STRICT_WHOLE)
         return rc;
@@ -391,7 +391,9 @@ strict_chunk_size(struct strict_reader *r, uint64_t *size)
     }
     if (i == 0 || *size > INT64_MAX)
         return strict_bad(r, "a chunk without size");
-    if (i < line.len && (line.ptr[i] != ';' || r->by == STRICT_OURS))
+    for (ext = i; ext < line.len && (line.ptr[ext] == ' ' || line.ptr[ext] == '\t');)
+        ext++; /* RFC 9112 7.1.1: BWS ";" */
+    if (i < line.len && (ext == line.len || line.ptr[ext] != ';' || r->by == STRICT_OURS))
         return strict_bad(r, "something behind a chunk size");
     if (r->by == STRICT_OURS && i > 1 && line.ptr[0] == '0')
         return strict_bad(r, "a chunk size of ours with a leading zero");

@@ -377,6 +377,7 @@ def unusual(l):
                                                              body=b"5\r\nhello\r\n0\r\n\r\n"))
     for body in (b"00005\r\nhello\r\n0\r\n\r\n", b"5;a=b\r\nhello\r\n0\r\n\r\n",
                  b'5;a="b;\\"c"\r\nhello\r\n0\r\n\r\n',
+                 b"5 ; a = b\r\nhello\r\n0\t;\tc\r\n\r\n",  # BWS: RFC 9112 7.1.1
                  b"1\r\nh\r\n4\r\nello\r\n000\r\n\r\n", b"5\r\nhello\r\n0;x\r\n\r\n",
                  b"5\r\nhello\r\n0\r\nX: y\r\n\r\n",
                  b"5\r\nhello\r\n0\r\nSet-Cookie: a=b\r\nX: y\r\n\r\n"):

@@ -235,7 +235,8 @@ def chunk_faults():
     yield "chunk data longer than its size", b"4\r\nhello\r\n"
     for ext in (b";\n", b";a\n", b";a=b\n", b';a="\n"\r\n', b';a="\r\n"\r\n', b";\r", b";a\rb\r\n",
                 b";a=\x00\r\n", b";a\x00\r\n", b';a="\x00"\r\n', b";a=\x7f\r\n", b";a=\x0b\r\n",
-                b";\n\r\n", b" a\r\n", b"a=b;\r\n"):
+                b";\n\r\n", b" a\r\n", b"a=b;\r\n", b" \r\n", b"; \r\n", b";a \r\n", b";a=b \r\n",
+                b";a b\r\n", b";a=b c\r\n", b"\x0b;a\r\n"):
         yield "the chunk extension %s" % text(ext), b"5" + ext + b"hello\r\n"
     yield "a chunk extension of 5000 bytes", b"5;" + b"a" * 5000 + b"\r\nhello\r\n"
 
@@ -284,7 +285,10 @@ def good_chunks(l):
         served("the chunk size %s" % text(size), size + b"\r\n" + b"x" * n + b"\r\n0\r\n\r\n",
                Want(b"POST", body=b"x" * n))
     for ext in (b";a", b";a=b", b';a="b c"', b';a="\\"\\\\"', b";a;b;c=d", b';a=";\t,"', b";a=b;c",
-                b";" + b"a" * 1000):
+                b";" + b"a" * 1000,
+                # RFC 9112 7.1.1: BWS before ";" and around "=" is parsed and dropped.
+                b" ;a", b"; a", b";a =b", b";a= b", b"\t;\ta", b" \t;\t a \t=\t b \t;c",
+                b';a = "b c" ; d'):
         served("the chunk extension %s" % text(ext), b"5" + ext + b"\r\nhello\r\n0\r\n\r\n")
         served("the extension %s of the last chunk" % text(ext),
                b"5\r\nhello\r\n0" + ext + b"\r\n\r\n")
@@ -307,9 +311,6 @@ def good_chunks(l):
         want = Want(b"POST", body=b"hello", absent=(b"X", b"X-A", b"X-B", b"Authorization"))
         served("the trailer %s, which goes no further" % text(trailer),
                b"5\r\nhello\r\n0\r\n" + trailer + b"\r\n\r\n", want)
-    for ext in (b" ;a", b"; a", b";a =b", b";a= b", b"\t;\ta"):
-        l.either("the chunk extension %s with bad white space" % text(ext),
-                 post(field, body=b"5" + ext + b"\r\nhello\r\n0\r\n\r\n"), hello)
     for ext in (b";", b";;", b";=b", b";a=", b";a;", b';a="b', b';a=b"c"', b";a=\xe9", b";(a)"):
         l.either("the chunk extension %s, which has no meaning but a clear end" % text(ext),
                  post(field, body=b"5" + ext + b"\r\nhello\r\n0\r\n\r\n"), hello)
@@ -395,7 +396,7 @@ def field_lines(l):
         l.bad("the first field line %s" % text(field), head(b"Host: oracle.test", host=field))
 
 
-BAD_HOSTS = (b"a,b", b"oracle.test, oracle.test", b"", b"user@oracle.test", b"u:p@oracle.test",
+BAD_HOSTS = (b"oracle.test%2fx", b"oracle.test, oracle.test", b"", b"user@oracle.test", b"u:p@oracle.test",
              b"oracle.test/", b"oracle.test/path", b"oracle.test?x", b"oracle.test#x",
              b"oracle .test",
              b"oracle\ttest", b"oracle.test:x", b"oracle.test:-1", b"oracle.test:+80",
@@ -403,7 +404,8 @@ BAD_HOSTS = (b"a,b", b"oracle.test, oracle.test", b"", b"user@oracle.test", b"u:
              b"oracle.test:8 0", b"oracle.test:0x50", b"[::1", b"::1", b"[::1]x", b"[g::1]",
              b"[::1]:x", b"[]", b"[::1%25lo]", b"http://oracle.test", b"oracle.test\\x", b"a\"b",
              b"<a>", b"a|b", b"a^b", b"{a}", b"`a`", b"\xe9", b"oracle.test\xa0", b":80", b":",
-             b"@", b"[::1]@a", b"oracle.test%", b"oracle.test%zz", b"1.2.3.4:80/", b"a;b c")
+             b"@", b"[::1]@a", b"oracle.test%", b"oracle.test%zz", b"oracle.test%4", b"a%00b", b"a%3a80", b"u%40a",
+             b"1.2.3.4:80/", b"a;b c")
 
 
 @klass("Host")
@@ -424,12 +426,11 @@ def hosts(l):
     for host in BAD_HOSTS[:12]:
         l.bad("the Host %s beside an absolute target" % text(host),
               head(host=b"Host: " + host, start=line(target=b"http://oracle.test/TAGTAGTA/1")))
-    for host in (b"a,b", b"user@oracle.test", b"oracle.test/x"):
+    for host in (b"a, b", b"user@oracle.test", b"oracle.test/x"):
         l.bad("the Host %s in HTTP/1.0" % text(host),
               head(host=b"Host: " + host, start=line(version=b"HTTP/1.0")))
     l.bad("two Hosts in HTTP/1.0", head(b"Host: b", start=line(version=b"HTTP/1.0")))
-    for host in (b"a%41.test", b"a!b", b"a$b", b"a&b", b"a'b", b"(a)", b"a*b", b"a+b", b"a;b",
-                 b"a=b", b"[v1.a]", b".a", b"a..b", b"."):
+    for host in (b"[v1.a]", b".a", b"a..b", b"."):
         l.either("the Host %s, strange but allowed" % text(host), head(host=b"Host: " + host),
                  Want(host=None))
 
@@ -447,6 +448,11 @@ def good_hosts(l):
             (b"a", b"a"), (b"a-b--c.test", b"a-b--c.test"), (b"1", b"1"), (b"xn--4gbrim.test",
              b"xn--4gbrim.test"), (b"a" * 63 + b".test", b"a" * 63 + b".test")):
         l.good("the Host %s" % text(host), head(host=b"Host: " + host), Want(host=normal))
+    # RFC 3986 3.2.2: a reg-name has sub-delims and escapes too.  Only the case is normal.
+    for host in (b"a!b", b"a$b", b"a&b", b"a'b", b"(a)", b"a*b", b"a+b", b"a,b", b"a;b", b"a=b",
+                 b"!$&'()*+,;=", b"A%41.test", b"caf%C3%A9.test", b"a%2D%2d"):
+        l.good("the Host %s of a reg-name's bytes" % text(host), head(host=b"Host: " + host),
+               Want(host=host.lower()))
     l.good("a Host between white space", head(host=b"Host: \t oracle.test \t "), Want())
     l.good("a Host without a space", head(host=b"hOsT:oracle.test"), Want())
 
@@ -460,6 +466,8 @@ def absolute(l):
             (b"http://other.test/TAGTAGTA/1", b"other.test", b"/TAGTAGTA/1"),
             (b"http://other.test:81/TAGTAGTA/1", b"other.test:81", b"/TAGTAGTA/1"),
             (b"http://[::1]:82/TAGTAGTA/1", b"[::1]:82", b"/TAGTAGTA/1"),
+            (b"http://a,b/TAGTAGTA/1", b"a,b", b"/TAGTAGTA/1"),
+            (b"http://oracle.test;/TAGTAGTA/1", b"oracle.test;", b"/TAGTAGTA/1"),
             (b"http://oracle.test//TAGTAGTA/1", HOST, b"//TAGTAGTA/1"),
             (b"http://oracle.test/TAGTAGTA/1?http://x/", HOST, b"/TAGTAGTA/1?http://x/"),
             (b"http://oracle.test/http://evil/TAGTAGTA", HOST, b"/http://evil/TAGTAGTA")):
@@ -478,11 +486,11 @@ def absolute(l):
                    b"ws://oracle.test/TAGTAGTA", b"httpx://oracle.test/TAGTAGTA", b"http//TAGTAGTA",
                    b"http://oracle.test:x/TAGTAGTA", b"http://oracle.test:65536/TAGTAGTA",
                    b"http://oracle.test:80:80/TAGTAGTA", b"http://[::1/TAGTAGTA",
-                   b"http://a,b/TAGTAGTA", b"http://oracle.test\\TAGTAGTA",
+                   b"http://a b/TAGTAGTA", b"http://oracle.test\\TAGTAGTA",
                    b"http:\\\\oracle.test\\",
                    b"http://oracle%2ftest/TAGTAGTA", b"oracle.test/TAGTAGTA", b"oracle.test:80",
                    b"TAGTAGTA", b"?TAGTAGTA", b"*TAGTAGTA", b"http://oracle.test/TAGTAGTA#f",
-                   b"http://oracle.test;/TAGTAGTA", b"https:oracle.test/TAGTAGTA", b".", b"..",
+                   b"https:oracle.test/TAGTAGTA", b".", b"..",
                    b"%2fTAGTAGTA",
                    b"@oracle.test/TAGTAGTA", b":80/TAGTAGTA", b";/TAGTAGTA", b"=TAGTAGTA"):
         if target != b"//":

@@ -174,6 +174,11 @@ TEST(h1_body, extensions_and_trailers_are_discarded)
 {
     check_body(NULL, SLICE_LIT("2;a\r\nab\r\n0;b=c;d\r\n\r\n"), SLICE_LIT("ab"), 0);
     check_body(NULL, SLICE_LIT("2;a=\"q;\\\" \"\r\nab\r\n0\r\n\r\n"), SLICE_LIT("ab"), 0);
+    check_body(NULL, SLICE_LIT("2;a=\"\\\xe9\xe9\t\"\r\nab\r\n0\r\n\r\n"), SLICE_LIT("ab"), 0);
+    /* RFC 9112 7.1.1: bad white space is read by recipients, and means nothing. */
+    check_body(NULL, SLICE_LIT("2 ;a\r\nab\r\n0\t; b\r\n\r\n"), SLICE_LIT("ab"), 0);
+    check_body(NULL, SLICE_LIT("2 \t; \ta \t= \tb \t;c\r\nab\r\n0\r\n\r\n"), SLICE_LIT("ab"), 0);
+    check_body(NULL, SLICE_LIT("2;a ;b = \"c\" ;d\r\nab\r\n0 ; e=f\r\n\r\n"), SLICE_LIT("ab"), 0);
     check_body(NULL, SLICE_LIT("2\r\nab\r\n0\r\nX: y\r\nHost: evil\r\nEmpty:\r\n\r\nz"),
         SLICE_LIT("ab"), 1);
 }
@@ -221,7 +226,25 @@ TEST(h1_body, malformed_chunks_are_refused)
         SLICE_LIT("\t1\r\nx"),
         SLICE_LIT("1 \r\nx"),
         SLICE_LIT("1\t\r\nx"),
-        SLICE_LIT("1 ;a\r\nx"),
+        SLICE_LIT("1 a\r\nx"),
+        SLICE_LIT("1;\r\nx"), /* a name, and behind '=' a value, are not empty */
+        SLICE_LIT("1; \r\nx"),
+        SLICE_LIT("1;a=\r\nx"),
+        SLICE_LIT("1;a= ;b\r\nx"),
+        SLICE_LIT("1;=b\r\nx"),
+        SLICE_LIT("1;;a\r\nx"),
+        SLICE_LIT("1;a \r\nx"), /* white space is only before ';' and around '=' */
+        SLICE_LIT("1;a=b \r\nx"),
+        SLICE_LIT("1;a b\r\nx"),
+        SLICE_LIT("1;a=b c\r\nx"),
+        SLICE_LIT("1;a=b=c\r\nx"),
+        SLICE_LIT("1;a=\"b\"c\r\nx"),
+        SLICE_LIT("1;a=\"b\" \r\nx"),
+        SLICE_LIT("1;a=b\"c\"\r\nx"),
+        SLICE_LIT("1;a\v=b\r\nx"),
+        SLICE_LIT("1\v;a\r\nx"),
+        SLICE_LIT("1;(a)\r\nx"),
+        SLICE_LIT(";a\r\nx"),
         SLICE_LIT("1\nx"), /* bare LF ends no line */
         SLICE_LIT("1\rx\r\n"),
         SLICE_LIT("1\r\rx\r\n"),
