@@ -277,6 +277,8 @@ h1_origin_on_head(struct h1_origin *o)
         err = framing_of_response(h, o->asked, &o->parser.framing);
     if (err != 0)
         return err;
+    if (o->parser.framing.doubtful)
+        o->fc.persists = false;
     if (h->status == 101)
         return h1_origin_on_switch(o);
     if (h->status < 200) {

@@ -59,8 +59,6 @@ h1_on_field(llhttp_t *ll, const char *at, size_t len)
     struct http_head *h = p->head;
     struct http_field *f;
 
-    if (p->head_done)
-        return 0; /* a trailer: discarded */
     if (h->nfields > 0 && h->fields[h->nfields - 1].value_off == 0) {
         h->fields[h->nfields - 1].name_len += (uint16_t)len;
         return 0;
@@ -76,11 +74,8 @@ static int
 h1_on_value(llhttp_t *ll, const char *at, size_t len)
 {
     struct h1_parser *p = ll->data;
-    struct http_field *f;
+    struct http_field *f = &p->head->fields[p->head->nfields - 1];
 
-    if (p->head_done)
-        return 0;
-    f = &p->head->fields[p->head->nfields - 1];
     if (f->value_off == 0)
         f->value_off = (uint16_t)(at - p->base);
     f->value_len += (uint16_t)len;
@@ -92,12 +87,9 @@ h1_on_value_complete(llhttp_t *ll)
 {
     struct h1_parser *p = ll->data;
     struct http_head *h = p->head;
-    struct http_field *f;
+    struct http_field *f = &h->fields[h->nfields - 1];
     struct slice v;
 
-    if (p->head_done)
-        return 0;
-    f = &h->fields[h->nfields - 1];
     if ((size_t)f->value_off + f->value_len > f->name_off + p->limits->field_max)
         return h1_fail(p, TERR_HEADTOOBIG);
     v = slice_of(p->base + f->value_off, f->value_len);
@@ -136,7 +128,7 @@ h1_on_chunk_header(llhttp_t *ll)
         return h1_fail(p, TERR_FRAMING);
     p->ext_line = 0;
     p->in_trailer = ll->content_length == 0;
-    return p->in_trailer ? HPE_PAUSED : 0; /* so that its bytes can be counted */
+    return p->in_trailer ? HPE_PAUSED : 0; /* llhttp would obey the fields there */
 }
 
 /* The next size line begins: back to h1_chunk_step(), which counts its digits. */
@@ -145,19 +137,8 @@ h1_on_chunk_complete(llhttp_t *ll)
 {
     struct h1_parser *p = ll->data;
 
-    if (p->in_trailer)
-        return 0; /* the last: the end of the message comes without another byte */
     p->in_size = true;
     p->digits = 0;
-    return HPE_PAUSED;
-}
-
-static int
-h1_on_message_complete(llhttp_t *ll)
-{
-    struct h1_parser *p = ll->data;
-
-    p->body_done = true;
     return HPE_PAUSED;
 }
 
@@ -186,7 +167,6 @@ h1_prepare(void)
     h1_settings.on_body = h1_on_body;
     h1_settings.on_chunk_header = h1_on_chunk_header;
     h1_settings.on_chunk_complete = h1_on_chunk_complete;
-    h1_settings.on_message_complete = h1_on_message_complete;
     h1_choose(false);
     llhttp_init(&h1_templates[0], HTTP_REQUEST, &h1_settings);
     tassert(llhttp_execute(&h1_templates[0], request, sizeof(request) - 1) == HPE_OK);
@@ -519,16 +499,67 @@ h1_chunk_size(struct h1_parser *p, const char *bytes, size_t len)
     return (ssize_t)len;
 }
 
+/* Where in the trailer section. */
+enum h1_trailer {
+    TRAILER_LINE, /* at the beginning of one */
+    TRAILER_NAME,
+    TRAILER_VALUE,
+    TRAILER_CR,     /* behind that of a field line */
+    TRAILER_END_CR, /* behind that of the blank line */
+    TRAILER_END,
+    TRAILER_BAD,
+};
+
+static enum h1_trailer
+h1_trailer_step(enum h1_trailer at, char c)
+{
+    switch (at) {
+    case TRAILER_LINE:
+        return c == '\r'                       ? TRAILER_END_CR
+               : http_char_is(c, HTTP_C_TCHAR) ? TRAILER_NAME
+                                               : TRAILER_BAD;
+    case TRAILER_NAME:
+        return http_char_is(c, HTTP_C_TCHAR) ? at : c == ':' ? TRAILER_VALUE : TRAILER_BAD;
+    case TRAILER_VALUE:
+        return http_char_is(c, HTTP_C_VALUE) ? at : c == '\r' ? TRAILER_CR : TRAILER_BAD;
+    case TRAILER_CR:
+        return c == '\n' ? TRAILER_LINE : TRAILER_BAD;
+    case TRAILER_END_CR:
+        return c == '\n' ? TRAILER_END : TRAILER_BAD;
+    case TRAILER_END:
+    case TRAILER_BAD:
+        break;
+    }
+    return TRAILER_BAD;
+}
+
+/* Reads the trailer section, judged as fields are and discarded, whatever they are called.  As
+ * h1_chunk_step(). */
+static ssize_t
+h1_chunk_trailer(struct h1_parser *p, const char *bytes, size_t len)
+{
+    enum h1_trailer at = (enum h1_trailer)p->trailer_at;
+    size_t i = 0;
+
+    while (i < len && at != TRAILER_END && at != TRAILER_BAD)
+        at = h1_trailer_step(at, bytes[i++]);
+    p->trailer_at = (uint8_t)at;
+    p->trailer += (uint32_t)i;
+    p->body_done = at == TRAILER_END;
+    return at == TRAILER_BAD || p->trailer > p->limits->head_max ? TERR_FRAMING : (ssize_t)i;
+}
+
 /* Runs llhttp to the next size line, the trailer, the end, or where the bytes end.  How many
  * were read, or TERR_*. */
 static ssize_t
 h1_chunk_step(struct h1_parser *p, const char *bytes, size_t len)
 {
     llhttp_t *ll = h1_ll(p);
-    bool in_trailer = p->in_trailer;
     llhttp_errno_t rc;
     ssize_t n;
 
+    if (p->in_trailer)
+        return h1_chunk_trailer(p, bytes, len);
     if (p->ext != EXT_NONE)
         return h1_chunk_ext(p, bytes, len);
     n = h1_chunk_size(p, bytes, len);
@@ -541,9 +572,7 @@ h1_chunk_step(struct h1_parser *p, const char *bytes, size_t len)
     } else if (rc != HPE_OK) {
         return p->err != 0 ? p->err : TERR_FRAMING;
     }
-    if (in_trailer)
-        p->trailer += (uint32_t)n;
-    return p->trailer > p->limits->head_max ? TERR_FRAMING : n;
+    return n;
 }
 
 static ssize_t

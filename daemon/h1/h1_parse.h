@@ -40,6 +40,7 @@ struct h1_parser {
     uint64_t taken;              /* body bytes read so far, LENGTH and CLOSE */
     uint32_t ext_line, ext_body; /* chunk extension bytes */
     uint8_t ext;                 /* where in them we are; 0: in none */
+    uint8_t trailer_at;          /* where in the trailer section */
     uint32_t trailer;            /* bytes behind the line of the last chunk */
     uint32_t fed;                /* head bytes that llhttp has seen, start line included */
     int err;

@@ -133,8 +133,11 @@ framing_of_response(const struct http_head *resp, enum http_method asked, struct
         return TERR_FRAMING;
     if (asked == HTTP_M_CONNECT && resp->status >= 200 && resp->status < 300)
         return TERR_FRAMING; /* a tunnel, which Tarn never asks for */
-    if (bare && (chunked == 1 || out->length > 0))
-        return TERR_FRAMING; /* it announces a body that it must not have, RFC 9112 6.1 */
+    if (bare && (chunked == 1 || out->length > 0)) {
+        if (resp->status != 204)
+            return TERR_FRAMING; /* it announces a body that it must not have, RFC 9112 6.1 */
+        *out = (struct framing){.kind = FRAMING_NONE, .doubtful = true}; /* RFC 9112 6.3, 1. */
+    }
     if (bare || resp->status == 304 || asked == HTTP_M_HEAD)
         return 0;
     if (chunked == 1)

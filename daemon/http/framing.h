@@ -20,6 +20,7 @@ enum framing_kind {
 
 struct framing {
     enum framing_kind kind;
+    bool doubtful;   /* a 204 that announced a body: nothing behind its head may be read */
     bool has_length; /* a valid Content-Length came, even where no body does (HEAD, 304) */
     uint64_t length;
 };

@@ -154,7 +154,7 @@ def framing(l):
                                            body=b"5\r\nhello\r\n0\r\n\r\n"), CLOSE)
     l.error("both framings in HTTP/1.0", answer(
         b"Transfer-Encoding: chunked", b"Content-Length: 5", status=b"HTTP/1.0 200 OK"), CLOSE)
-    for status in (b"204 No Content", b"199 X", b"103 Early Hints", b"102 Processing"):
+    for status in (b"199 X", b"103 Early Hints", b"102 Processing"):
         for line, body in ((b"Content-Length: 5", b"hello"),
                            (b"Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n")):
             l.error("a %s with %s" % (status.decode(), line.decode()),
@@ -358,6 +358,11 @@ def unusual(l):
              answer(b"Transfer-Encoding: chunked", body=b"0\r\n\r\n"), body=b"")
     l.served("a body of no bytes that ends with the connection", answer(body=b""), CLOSE, body=b"")
     l.served("204", answer(status=b"HTTP/1.1 204 No Content", body=b""), status=204, body=b"")
+    # RFC 9112 6.3, 1: it ends at its head, and nothing is read behind that.
+    for line, body in ((b"Content-Length: 5", b"hello"), (b"Content-Length: 5", b""),
+                       (b"Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n")):
+        l.served("204 with %s and %d bytes" % (line.decode(), len(body)),
+                 answer(line, status=b"HTTP/1.1 204 No Content", body=body), status=204, body=b"")
     l.served("204 with the length 0", answer(b"Content-Length: 0",
                                              status=b"HTTP/1.1 204 No Content",
                                              body=b""), status=204, body=b"")

@@ -174,6 +174,12 @@ TEST(h1_body, extensions_and_trailers_are_discarded)
 {
     check_body(NULL, SLICE_LIT("2;a\r\nab\r\n0;b=c;d\r\n\r\n"), SLICE_LIT("ab"), 0);
     check_body(NULL, SLICE_LIT("2;a=\"q;\\\" \"\r\nab\r\n0\r\n\r\n"), SLICE_LIT("ab"), 0);
+    /* RFC 9110 6.5.1: framing fields mean nothing in a trailer, whatever they say. */
+    check_body(NULL, SLICE_LIT("2\r\nab\r\n0\r\nContent-Length: 99\r\n\r\nz"), SLICE_LIT("ab"), 1);
+    check_body(NULL, SLICE_LIT("2\r\nab\r\n0\r\ncontent-length: x\r\n\r\n"), SLICE_LIT("ab"), 0);
+    check_body(NULL,
+        SLICE_LIT("0\r\nContent-Length: 1\r\nContent-Length: 2\r\nTransfer-Encoding: gzip\r\n\r\n"),
+        SLICE_LIT(""), 0);
     check_body(NULL, SLICE_LIT("2;a=\"\\\xe9\xe9\t\"\r\nab\r\n0\r\n\r\n"), SLICE_LIT("ab"), 0);
     /* RFC 9112 7.1.1: bad white space is read by recipients, and means nothing. */
     check_body(NULL, SLICE_LIT("2 ;a\r\nab\r\n0\t; b\r\n\r\n"), SLICE_LIT("ab"), 0);
@@ -273,6 +279,8 @@ TEST(h1_body, malformed_chunks_are_refused)
         SLICE_LIT("1;a\0b\r\nx\r\n"),
         SLICE_LIT("1;a=\"\0\"\r\nx\r\n"),
         SLICE_LIT("0\r\nX : y\r\n\r\n"), /* trailers are judged as fields are */
+        SLICE_LIT("0\r\nX: y\x7f\r\n\r\n"),
+        SLICE_LIT("0\r\nX: y\r\r\n\r\n"),
         SLICE_LIT("0\r\nX: y\n\r\n"),
         SLICE_LIT("0\r\nX: y\rz\r\n\r\n"),
         SLICE_LIT("0\r\nX: y\r\n z\r\n\r\n"),

@@ -124,6 +124,11 @@ TEST(framing, ordinary_responses)
     CHECK_EQ(FRAMING_NONE, f.kind);
     CHECK_EQ(0, response("HTTP/1.1 204 No Content", "Content-Length: 0", HTTP_M_GET, &f));
     CHECK_EQ(FRAMING_NONE, f.kind);
+    CHECK(!f.doubtful);
+    CHECK_EQ(0, response("HTTP/1.1 204 No Content", "Content-Length: 7", HTTP_M_GET, &f));
+    CHECK(f.kind == FRAMING_NONE && f.doubtful && !f.has_length && f.length == 0);
+    CHECK_EQ(0, response("HTTP/1.1 204 No Content", "Transfer-Encoding: chunked", HTTP_M_GET, &f));
+    CHECK(f.kind == FRAMING_NONE && f.doubtful);
     CHECK_EQ(0, response("HTTP/1.1 100 Continue", "X: y", HTTP_M_POST, &f));
     CHECK_EQ(FRAMING_NONE, f.kind);
 }
@@ -142,9 +147,9 @@ TEST(framing, responses_in_doubt_are_refused)
         CHECK_EQ(TERR_FRAMING, response("HTTP/1.1 200 OK", bad[i], HTTP_M_GET, &f));
         CHECK_EQ(TERR_FRAMING, response("HTTP/1.1 200 OK", bad[i], HTTP_M_HEAD, &f));
     }
-    CHECK_EQ(TERR_FRAMING, response("HTTP/1.1 204 X", "Content-Length: 1", HTTP_M_GET, &f));
+    CHECK_EQ(TERR_FRAMING, response("HTTP/1.1 204 X", "Content-Length: x", HTTP_M_GET, &f));
     CHECK_EQ(
-        TERR_FRAMING, response("HTTP/1.1 204 X", "Transfer-Encoding: chunked", HTTP_M_GET, &f));
+        TERR_FRAMING, response("HTTP/1.1 103 X", "Transfer-Encoding: chunked", HTTP_M_GET, &f));
     CHECK_EQ(TERR_FRAMING, response("HTTP/1.1 103 X", "Content-Length: 1", HTTP_M_GET, &f));
     CHECK_EQ(TERR_FRAMING, response("HTTP/1.1 200 OK", "X: y", HTTP_M_CONNECT, &f));
 }
