@@ -127,8 +127,8 @@ struct entry {
     bool late : 1;       /* goes into the index when its outcome is known, if it is for others */
     bool on_heap : 1, block_on_heap : 1; /* private ones, when the store was full */
     uint64_t origin_status : 10; /* HITMISS: enum fresh_refusal, why it was not for the cache */
-    uint64_t ttl_from : 3;       /* enum fresh_origin: of the ttl that it came with */
-    int64_t received_ms : 40;    /* monotonic, for 17 years */
+    uint64_t ttl_from : 4;       /* enum fresh_origin: of the ttl that it came with */
+    int64_t received_ms : 39;    /* monotonic, for 8 years */
     _Atomic entry_ms_t ttl;      /* from then on; 0 or less: each use needs validation */
     /* Windows, all from the end of the ttl: served stale while it is refreshed; served when the
      * origin fails, and when it answers with an error; good for validation. */

@@ -279,14 +279,14 @@ fresh_longer(int64_t a, int64_t b)
  * 5.2.2.10), also where stale-while-revalidate stands beside them.  A lost origin gives leave of
  * its own. */
 static void
-fresh_staleness(
-    const struct cache_control *cc, const struct fresh_params *params, struct fresh_verdict *v)
+fresh_staleness(const struct cache_control *cc, const struct fresh_params *params, bool said,
+    struct fresh_verdict *v)
 {
     int64_t while_s = cc_seconds(cc, CC_STALE_WHILE_REVALIDATE);
     int64_t error_s = cc_seconds(cc, CC_STALE_IF_ERROR);
 
-    v->must_revalidate = v->no_cache || cc_has(cc, CC_MUST_REVALIDATE) ||
-                         cc_has(cc, CC_PROXY_REVALIDATE) || cc_has(cc, CC_S_MAXAGE);
+    v->must_revalidate = !said && (v->no_cache || cc_has(cc, CC_MUST_REVALIDATE) ||
+                                      cc_has(cc, CC_PROXY_REVALIDATE) || cc_has(cc, CC_S_MAXAGE));
     if (!v->must_revalidate) {
         v->stale_if_error_ms = error_s < 0 ? -1 : error_s * 1000;
         if (while_s >= 0)
@@ -314,6 +314,7 @@ fresh_judge(const struct http_head *resp, const struct fresh_request *req,
 {
     int64_t received_s = req->received_ms / 1000;
     struct cache_control cc;
+    bool said = params->ttl_said && resp->status >= 200 && resp->status < 400; /* else an error's */
     bool targeted;
 
     memset(v, 0, sizeof(*v));
@@ -323,14 +324,16 @@ fresh_judge(const struct http_head *resp, const struct fresh_request *req,
     targeted = cc.present;
     if (!targeted)
         cc_parse_response(resp, &cc);
-    v->no_cache = cc_has(&cc, CC_NO_CACHE);
+    v->no_cache = !said && cc_has(&cc, CC_NO_CACHE);
     v->validatable = fresh_is_validatable(resp, received_s);
     v->age_ms = fresh_age_ms(resp, req->sent_ms, req->received_ms);
-    fresh_staleness(&cc, params, v);
+    fresh_staleness(&cc, params, said, v);
     fresh_lifetime(resp, &cc, targeted, params, received_s, v);
     if (v->origin == FRESH_FROM_NONE && params->default_ttl_ms > 0 &&
         fresh_is_heuristic(resp->status))
         fresh_found(v, FRESH_FROM_DEFAULT, params->default_ttl_ms);
+    if (said)
+        fresh_found(v, FRESH_FROM_ROUTE, params->ttl_ms + v->age_ms);
     v->ttl_ms = v->no_cache ? 0 : v->lifetime_ms - v->age_ms;
 
     v->refusal = fresh_refuse(resp, req, &cc);

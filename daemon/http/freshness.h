@@ -52,7 +52,8 @@
     X(EXPIRES, "expires", "Expires minus Date")                                                    \
     X(HEURISTIC, "heuristic", "heuristic_fraction of the time since Last-Modified")                           \
     X(DEFAULT, "default", "the parameter default_ttl")                                             \
-    X(POLICY, "policy", "the policy: it set beresp.ttl") /* not fresh_judge()'s */
+    X(POLICY, "policy", "the policy: it set beresp.ttl") /* not fresh_judge()'s */                 \
+    X(ROUTE, "route", "the ttl of its route in the configuration")
 /* clang-format on */
 
 enum fresh_refusal {
@@ -62,7 +63,7 @@ enum fresh_refusal {
     FRESH_REFUSE_COUNT
 };
 
-enum fresh_origin { /* entries keep it in 3 bits */
+enum fresh_origin { /* entries keep it in 4 bits */
 #define X(id, name, text) FRESH_FROM_##id,
     FRESH_ORIGIN_TABLE(X)
 #undef X
@@ -82,6 +83,8 @@ struct fresh_params {
     int64_t heuristic_max_ms;    /* 0: no freshness by Last-Modified */
     unsigned heuristic_fraction; /* percent of the time since Last-Modified */
     enum fresh_cookies cookies;
+    bool ttl_said;   /* of a 2xx or a redirect ttl_ms stands for what it says of its freshness */
+    int64_t ttl_ms;  /* from its arrival on */
     bool grace_said; /* the operator wrote default_grace: leave to serve stale (RFC 9111 4.2.4) */
     struct slice surrogate; /* our name in Surrogate-Capability; may be empty */
 };
