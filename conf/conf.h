@@ -110,12 +110,57 @@ struct conf_director {
     int64_t sticky;               /* fallback: stay with the one that works */
 };
 
-struct conf_route {
-    const char *host; /* lower case, no port; "": any */
-    const char *path; /* prefix; "": any */
-    unsigned backend; /* index into conf->backends, or behind these into conf->directors */
-    int64_t pipe;     /* may a client upgrade its connection? */
+/* Values that are lists or maps; `text` is "" and all else 0 where the file says nothing. */
+struct conf_time {
+    const char *text;
+    bool said;
+    int64_t ms;
 };
+
+struct conf_names {
+    const char *text;
+    bool all;                /* true: whatever its name */
+    const char *const *list; /* with *, which stands for any bytes */
+    unsigned n;
+};
+
+struct conf_field {
+    const char *name, *value; /* value "": of one that is removed */
+};
+
+/* Header fields of a message: removed, then replaced, then added. */
+struct conf_fields {
+    const char *text;
+    struct conf_field *unset, *set, *add;
+    unsigned nunset, nset, nadd;
+};
+
+struct conf_redirect {
+    const char *text;
+    const char *to;    /* with $host, $uri, $request_uri; NULL: none */
+    int64_t status;    /* 301, 302, 303, 307 or 308 */
+    bool unless_https; /* it would be the request's own address */
+};
+
+struct conf_route {
+    const char *host; /* lower case, no port; "*.example.com": any name below; "": any */
+    const char *path; /* prefix; "": any */
+    unsigned backend; /* index into conf->backends, or behind these into conf->directors;
+                         CONF_NO_BACKEND: none, for a redirect */
+    int64_t pipe;     /* may a client upgrade its connection? */
+    /* Actions.  `acts`: at least one of them is there. */
+    struct conf_time ttl, grace;
+    int64_t pass;
+    struct conf_names strip_cookies, strip_query, methods;
+    struct conf_fields request_headers, response_headers;
+    struct conf_redirect redirect;
+    bool acts;
+};
+
+/* Does a host without port, in any case, match the host of a route or limit?  "" matches any. */
+bool conf_host_matches(const char *pattern, struct slice host);
+/* Is it one of them? */
+bool conf_names_match(const struct conf_names *names, struct slice name);
 
 /* How often a client may ask. */
 struct conf_limit {
@@ -226,6 +271,7 @@ struct conf {
     unsigned ndirectors;
     struct conf_route *routes; /* in order; the first that matches serves */
     unsigned nroutes;
+    bool routes_act;           /* at least one has an action */
     struct conf_limit *limits; /* all that match count */
     unsigned nlimits;
     unsigned default_backend; /* as in a route, when none matches; CONF_NO_BACKEND: answer 503 */

@@ -94,8 +94,8 @@ compare_allow_same(const struct conf_allow *a, const struct conf_allow *b)
            compare_peers_same(&a->write, &b->write);
 }
 
-/* `a` and `b`: the member of a key, in two structures.  Members of directors are compared by name,
- * in compare_directors(). */
+/* `a` and `b`: the member of a key, in two structures.  Backends of routes and members of directors
+ * are compared by name, in compare_routes_same() and compare_directors(). */
 static bool
 compare_member_same(const struct conf_key *key, const void *a, const void *b)
 {
@@ -104,15 +104,15 @@ compare_member_same(const struct conf_key *key, const void *a, const void *b)
     if (key->type == CONF_TYPE_PROBE)
         return compare_probe_same(
             *(const struct conf_probe *const *)a, *(const struct conf_probe *const *)b);
-    if (key->type == CONF_TYPE_MEMBERS)
+    if (key->type == CONF_TYPE_MEMBERS || key->type == CONF_TYPE_BACKEND)
         return true;
+    if (conf_type_is_rule(key->type))
+        return conf_rule_same(key->type, a, b);
     if (key->type == CONF_TYPE_ALLOW)
         return compare_allow_same(a, b);
     if (key->type == CONF_TYPE_NETS)
         return compare_nets_same(
             &((const struct conf_nets *)a)->set, &((const struct conf_nets *)b)->set);
-    if (key->type == CONF_TYPE_BACKEND)
-        return *(const unsigned *)a == *(const unsigned *)b;
     if (conf_type_is_number(key->type))
         return *(const int64_t *)a == *(const int64_t *)b;
     return strcmp(*(const char *const *)a, *(const char *const *)b) == 0;
@@ -414,7 +414,7 @@ compare_routes_same(const struct conf *a, const struct conf *b)
     for (unsigned i = 0; i < a->nroutes; i++) {
         const struct conf_route *x = &a->routes[i], *y = &b->routes[i];
 
-        if (strcmp(x->host, y->host) != 0 || strcmp(x->path, y->path) != 0 || x->pipe != y->pipe ||
+        if (!compare_rows_same("routes", x, y) ||
             strcmp(compare_backend_name(a, x->backend), compare_backend_name(b, y->backend)) != 0)
             return false;
     }

@@ -32,3 +32,20 @@ conf_copy(struct conf_cx *cx, struct slice text)
         cx->nomem = true;
     return copy.ptr;
 }
+
+const char *
+conf_beside(struct conf_cx *cx, const char *path)
+{
+    const char *slash = strrchr(cx->conf->path, '/');
+    size_t dir = slash != NULL ? (size_t)(slash - cx->conf->path) + 1 : 0, len = strlen(path);
+    char *joined;
+
+    if (len == 0 || path[0] == '/' || dir == 0)
+        return path;
+    joined = conf_alloc(cx, cx->keep, dir + len + 1, 1);
+    if (joined == NULL)
+        return path;
+    memcpy(joined, cx->conf->path, dir);
+    memcpy(joined + dir, path, len + 1);
+    return joined;
+}

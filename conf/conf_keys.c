@@ -91,6 +91,10 @@ conf_keys_default(const struct conf_key *keys, unsigned nkeys, void *to)
 
         if (keys[i].required || keys[i].type == CONF_TYPE_PROBE)
             continue; /* memory begins with zeros */
+        if (keys[i].type == CONF_TYPE_BACKEND) {
+            *(unsigned *)member = CONF_NO_BACKEND;
+            continue;
+        }
         if (keys[i].def_text != NULL)
             *(const char **)member = keys[i].def_text;
         else
@@ -105,7 +109,7 @@ keys_unknown(
     struct conf_cx *cx, const struct conf_section *sec, const struct ynode *key, const char *what)
 {
     struct conf_guess guess = {.meant = key->text};
-    char quote[CONF_QUOTE_BYTES], known[512] = "";
+    char quote[CONF_QUOTE_BYTES], known[1024] = "";
     size_t len = 0;
 
     conf_quote(quote, key->text);

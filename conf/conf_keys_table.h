@@ -17,6 +17,8 @@
 #define CONF_LIMITS_MAX  64
 #define CONF_TABLES_MAX  64
 #define CONF_MEMBERS_MAX 1024 /* of a director: choosing looks at each */
+#define CONF_NAMES_MAX   64   /* of one list of a route: each request looks through it */
+#define CONF_FIELDS_MAX  64
 #define CONF_STORAGE_MAX (INT64_C(1) << 50)
 
 /* clang-format off */
@@ -51,7 +53,7 @@
     X(LISTEN,  STRING, "an address: host:port, \"[v6]:port\", \"*:port\" or unix:/path")           \
     X(ADDRESS, STRING, "an address: host:port, \"[v6]:port\" or unix:/path")                       \
     X(AUTHORITY, STRING, "a host name, and perhaps a port, as in www.example.com:8080")            \
-    X(HOST,    STRING, "a host name without a port, as in img.example.com")                        \
+    X(HOST,    STRING, "a host name without a port, as in img.example.com or \"*.example.com\"")     \
     X(PREFIX,  STRING, "the beginning of a path, as in /thumbs/")                                  \
     X(TARGET,  STRING, "a path, and perhaps a query, as in /health?deep=1")                        \
     X(LINES,   STRING,                                                                             \
@@ -60,7 +62,14 @@
     X(DIRECTOR, STRING, "round_robin, random, least_connections, hash or fallback")                \
     X(MEMBERS, STRING,                                                                             \
       "a list of names, each alone or in a map with its weight, as in [a, {name: b, weight: 3}]")  \
-    X(BACKEND, STRING, "the name of a backend or of a director")
+    X(BACKEND, STRING, "the name of a backend or of a director")                                   \
+    X(TTL,     STRING, "a time, as in 5m; empty: not said")                                        \
+    X(NAMES,   STRING, "true for all, or a list of names with *, as in [utm_*, fbclid]")           \
+    X(METHODS, STRING, "a list of methods, as in [GET, POST]")                                     \
+    X(FIELDS,  STRING,                                                                             \
+      "a map, as in { set: { X-Frame-Options: DENY }, add: { Link: \"</a.css>\" }, unset: [Server] }")\
+    X(REDIRECT, STRING,                                                                            \
+      "https, or a map, as in { status: 301, to: \"https://www.example.com$request_uri\" }")
 
 #define CONF_TOP_TABLE(X)                                                                          \
     X(workers, AUTO, 0, 1, LIMIT_WORKERS,                                                          \
@@ -163,12 +172,37 @@
     X(sticky, BOOL, 0, 0, 1, "fallback: stay with the one that works until it fails")
 
 #define CONF_ROUTE_TABLE(X)                                                                        \
-    X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
+    X(host, HOST, "", 0, 253,                                                                      \
+      "Host of the request, whole, in any case; *.example.com: every name below it; default: any") \
     X(path, PREFIX, "", 0, 4096, "What the path of the request begins with; default: any")         \
-    X(backend, BACKEND, NULL, 0, 0, "Who serves it")                                               \
+    X(backend, BACKEND, "", 0, 0,                                                                  \
+      "What serves it; default: what serves requests that no route matches")                       \
     X(pipe, BOOL, 0, 0, 1,                                                                         \
       "Let a client upgrade its connection (WebSocket): a tunnel, once the backend has answered "  \
-      "101; with a policy by vcl_pipe, as return(pipe)")
+      "101; with a policy by vcl_pipe, as return(pipe)")                                           \
+    X(ttl, TTL, "", 0, 3650 * CONF_D,                                                              \
+      "How long a 2xx or a redirect is fresh from its arrival on, whatever it says itself of "     \
+      "max-age, s-maxage, Expires, no-cache and must-revalidate. What is not for a shared cache "  \
+      "stays out: no-store, private, Set-Cookie (see strip_cookies), Authorization, Vary: *")      \
+    X(grace, TTL, "", 0, 3650 * CONF_D,                                                            \
+      "As the parameter default_grace. must-revalidate stays in force, unless there is a ttl, too")\
+    X(pass, BOOL, 0, 0, 1, "Never from the cache: each request goes to the backend")               \
+    X(strip_cookies, NAMES, "", 0, 64,                                                             \
+      "Cookies that are taken out of requests (Cookie) and out of responses (Set-Cookie), so that "\
+      "these may be stored")                                                                       \
+    X(strip_query, NAMES, "", 0, 64,                                                               \
+      "Parameters that are taken out of the query, as they are written: they count neither for the "\
+      "key nor for the backend")                                                                   \
+    X(methods, METHODS, "", 0, 32,                                                                 \
+      "Methods that are allowed; others get a 405 with Allow. GET allows HEAD; empty: all")        \
+    X(request_headers, FIELDS, "", 0, 64,                                                          \
+      "Fields of the request: unset, then set, then add; for key, Vary and backend alike")         \
+    X(response_headers, FIELDS, "", 0, 64,                                                         \
+      "Fields of each response from the cache or the backend, as it is sent to the client; what is "\
+      "stored keeps its own. Not of what Tarn answers itself")                                     \
+    X(redirect, REDIRECT, "", 0, 2048,                                                             \
+      "Answer with a redirect; $host is the host without its port, $uri the path, $request_uri path "\
+      "and query. https: 301 to https://$host$request_uri, of what did not come by https")
 
 #define CONF_LIMIT_TABLE(X)                                                                        \
     X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
@@ -239,9 +273,9 @@
       "may stand wherever a backend may. What no route matches goes to the one named default, "    \
       "else to the only one. Default: none.")                                                      \
     X(routes, CONF_ROUTE_TABLE,                                                                    \
-      "A list of who serves what; the first that matches. With a policy they count where it does " \
-      "not set req.backend_hint, unless it declares backends itself: then its default is asked. "  \
-      "Default: none.")                                                                            \
+      "A list of what serves what and how; the first that matches. With a policy their backends "  \
+      "count where it does not set req.backend_hint, unless it declares backends itself: then its "\
+      "default is asked. Default: none.")                                                                            \
     X(limits, CONF_LIMIT_TABLE,                                                                    \
       "A list of how often each client may ask, by its address, of IPv6 its /64: who asks more is " \
       "answered 429 with Retry-After. Every one that matches counts. Default: none.")              \

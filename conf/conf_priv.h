@@ -99,6 +99,8 @@ void conf_errors_attach(struct conf_cx *cx);
 /* conf_cx.c: memory, zeroed.  NULL: cx->nomem is set. */
 void *conf_alloc(struct conf_cx *cx, struct arena *from, size_t n, size_t size);
 const char *conf_copy(struct conf_cx *cx, struct slice text);
+/* A path of the file: relative to that file's directory, wherever tarnd was started. */
+const char *conf_beside(struct conf_cx *cx, const char *path);
 
 /* conf_keys.c: a map read by its table.  `what` is "listener", "backend 'a'". */
 void conf_keys_default(const struct conf_key *keys, unsigned nkeys, void *to);
@@ -142,6 +144,17 @@ bool conf_text_read(
 bool conf_backend_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, unsigned *to);
 bool conf_name_ok(struct slice name);
+/* NULL, or what is wrong with such a text. */
+const char *conf_text_wrong(enum conf_type type, struct slice s);
+
+/* conf_routes.c.  Finish: when everything else of the file is known. */
+void conf_routes_read(struct conf_cx *cx, const struct ynode *n);
+void conf_routes_finish(struct conf_cx *cx, const struct ynode *root);
+/* conf_rules.c: what a route does.  Is it such a type?  As conf_value_read; `n` is not null. */
+bool conf_type_is_rule(enum conf_type type);
+bool conf_rule_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to);
+bool conf_rule_same(enum conf_type type, const void *a, const void *b);
 
 /* conf_origins.c: probes and directors. */
 void conf_probes_read(struct conf_cx *cx, const struct ynode *n);

@@ -46,7 +46,8 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_ADDRESS] =
         "(unix:/.+|\\[[0-9A-Fa-f:.]+\\]" SCHEMA_PORT "|[A-Za-z0-9._-]+" SCHEMA_PORT ")",
     [CONF_TYPE_AUTHORITY] = "(\\[[0-9A-Fa-f:.]+\\]|[^:/?#\\[\\]@*\\s]+)(" SCHEMA_PORT ")?",
-    [CONF_TYPE_HOST] = "(\\[[0-9A-Fa-f:.]+\\]|[^:/?#\\[\\]@*\\s]+)",
+    [CONF_TYPE_HOST] = "(\\[[0-9A-Fa-f:.]+\\]|(\\*\\.)?[^:/?#\\[\\]@*\\s]+)",
+    [CONF_TYPE_TTL] = "[0-9]+(\\.[0-9]+)?(ms|s|m|h|d|w|y)",
     [CONF_TYPE_PREFIX] = "/[^?#\\s]*",
     [CONF_TYPE_TARGET] = "/[^#\\s]*",
     [CONF_TYPE_BACKEND] = "[A-Za-z_][A-Za-z0-9_-]*",
@@ -134,6 +135,8 @@ schema_json_type(const struct conf_key *key)
         return "\"string\"";
     if (schema_types[key->type].number)
         return "[\"string\", \"integer\"]";
+    if (strncmp(doc, "true", 4) == 0)
+        return "[\"string\", \"boolean\", \"array\"]";
     if (strstr(doc, "a map") != NULL || strstr(doc, "a list") != NULL ||
         (schema_patterns[key->type] == NULL && strchr(doc, '[') != NULL))
         return "[\"string\", \"array\", \"object\"]";

@@ -46,6 +46,11 @@
 #define KEY_DEF_DIRECTOR  KEY_STRING
 #define KEY_DEF_MEMBERS   KEY_STRING
 #define KEY_DEF_BACKEND   KEY_STRING
+#define KEY_DEF_TTL       KEY_STRING
+#define KEY_DEF_NAMES     KEY_STRING
+#define KEY_DEF_METHODS   KEY_STRING
+#define KEY_DEF_FIELDS    KEY_STRING
+#define KEY_DEF_REDIRECT  KEY_STRING
 
 #define KEY_ROW(name_, type_, def_, least_, most_, doc_) \
     {.name = #name_,                                     \
@@ -363,39 +368,11 @@ conf_read_directors(struct conf_cx *cx, const struct ynode *n)
         conf_directors_read(cx, n);
 }
 
-static bool
-conf_route_covers(const struct conf_route *a, const struct conf_route *b)
-{
-    return (a->host[0] == '\0' || strcmp(a->host, b->host) == 0) &&
-           strncmp(a->path, b->path, strlen(a->path)) == 0;
-}
-
 static void
 conf_read_routes(struct conf_cx *cx, const struct ynode *n)
 {
-    struct conf *conf = cx->conf;
-    unsigned i = 0, errors;
-
-    if (n == NULL || !conf_kind_check(cx, n, YNODE_LIST, "section 'routes'"))
-        return;
-    conf->routes = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->routes));
-    if (conf->routes == NULL)
-        return;
-    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next, i++) {
-        struct conf_route *r = &conf->routes[i];
-        unsigned before = 0;
-
-        errors = cx->nerrors;
-        conf_keys_read(cx, conf_section_find("routes"), c, "a route", r);
-        if (c->cut || cx->nerrors > errors)
-            r->host = "!"; /* no host: a half-read route covers nothing */
-        while (before < i && !conf_route_covers(&conf->routes[before], r))
-            before++;
-        if (before < i && !c->cut && cx->nerrors == errors)
-            conf_fail(cx, c, "this route is never reached: route %u matches all that it does",
-                before + 1);
-    }
-    conf->nroutes = n->nchildren;
+    if (n != NULL && conf_kind_check(cx, n, YNODE_LIST, "section 'routes'"))
+        conf_routes_read(cx, n);
 }
 
 /* Finer, nobody's clock tells apart; longer, nobody remembers. */
@@ -438,27 +415,14 @@ conf_read_limits(struct conf_cx *cx, const struct ynode *n)
     conf->nlimits = n->nchildren;
 }
 
-/* Relative to the directory of the file that names it, wherever tarnd was started. */
 static void
 conf_read_vcl(struct conf_cx *cx, const struct ynode *n)
 {
     struct conf *conf = cx->conf;
-    const char *slash = strrchr(conf->path, '/');
-    size_t dir = slash != NULL ? (size_t)(slash - conf->path) + 1 : 0, len;
-    char *joined;
 
     conf_keys_default(keys_vcl, ARRAY_LEN(keys_vcl), conf);
-    if (n == NULL || !conf_value_read(cx, &keys_vcl[0], n, &conf->vcl))
-        return;
-    len = strlen(conf->vcl);
-    if (len == 0 || conf->vcl[0] == '/' || dir == 0)
-        return;
-    joined = conf_alloc(cx, cx->keep, dir + len + 1, 1);
-    if (joined == NULL)
-        return;
-    memcpy(joined, conf->path, dir);
-    memcpy(joined + dir, conf->vcl, len + 1);
-    conf->vcl = joined;
+    if (n != NULL && conf_value_read(cx, &keys_vcl[0], n, &conf->vcl))
+        conf->vcl = conf_beside(cx, conf->vcl);
 }
 
 /* Whoever gets in may stop the process, so a port that anybody can reach needs a secret. */
@@ -755,7 +719,8 @@ conf_find_default(const struct conf *conf)
     if (conf->ndirectors == 0 && conf->nbackends == 1)
         return 0;
     for (unsigned i = 0; i < conf->nroutes; i++)
-        if (conf->routes[i].host[0] == '\0' && conf->routes[i].path[0] == '\0')
+        if (conf->routes[i].host[0] == '\0' && conf->routes[i].path[0] == '\0' &&
+            conf->routes[i].backend != CONF_NO_BACKEND)
             return conf->routes[i].backend;
     return CONF_NO_BACKEND;
 }
@@ -793,4 +758,5 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     conf_limits_check(cx, root);
     conf_finish_backends(cx->conf);
     cx->conf->default_backend = conf_find_default(cx->conf);
+    conf_routes_finish(cx, root);
 }

@@ -80,10 +80,15 @@ text_is_port(struct slice s) /* ":8080" */
 static const char *
 text_wrong_host(struct slice s)
 {
-    size_t len = text_host_len(s);
+    bool below = s.len > 2 && s.ptr[0] == '*' && s.ptr[1] == '.';
+    size_t len;
 
+    if (below)
+        s = slice_of(s.ptr + 2, s.len - 2);
     if (memchr(s.ptr, '*', s.len) != NULL)
-        return "has a wildcard: a route matches one whole host name";
+        return "has a wildcard that is not its first label: *.example.com stands for every name "
+               "below example.com";
+    len = text_host_len(s);
     if (len > 0 && len < s.len && text_is_port(slice_of(s.ptr + len, s.len - len)))
         return "has a port: a route matches the host name alone, on any port";
     return len == 0 || len < s.len ? "is not a host name, as in img.example.com" : NULL;
@@ -131,8 +136,8 @@ text_wrong_ascii(struct slice s)
     return NULL;
 }
 
-static const char *
-text_wrong(enum conf_type type, struct slice s)
+const char *
+conf_text_wrong(enum conf_type type, struct slice s)
 {
     if (s.len == 0) /* where it may be empty, that is the default */
         return NULL;
@@ -228,7 +233,7 @@ conf_text_read(
     if (key->type == CONF_TYPE_DIRECTOR)
         return text_word(cx, key, n, text_directors, to);
 
-    wrong = text_wrong(key->type, s);
+    wrong = conf_text_wrong(key->type, s);
     if (wrong == NULL && (key->type == CONF_TYPE_OUTPUT || key->type == CONF_TYPE_SYSLOG))
         wrong = text_wrong_output(key->type, s, why, sizeof(why));
     if (wrong != NULL) {
@@ -299,6 +304,8 @@ conf_backend_read(
     const struct conf *conf = cx->conf;
     struct conf_guess guess = {.meant = n->text};
 
+    if (n->text.len == 0 && !key->required)
+        return true; /* not said */
     for (unsigned i = 0; i < conf->nbackends; i++) {
         if (slice_eq(n->text, slice_str(conf->backends[i].name))) {
             *to = i;

@@ -326,6 +326,8 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
         return conf_allow_read(cx, key, n, to);
     if (key->type == CONF_TYPE_WORDS && n->kind == YNODE_LIST)
         return conf_words_read(cx, key, n, to);
+    if (conf_type_is_rule(key->type) && !ynode_is_null(n))
+        return conf_rule_read(cx, key, n, to);
     if (!value_has_shape(key, n)) {
         bool none = ynode_is_null(n);
 
@@ -369,6 +371,12 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
         return conf_nets_read(cx, key, n, to);
     case CONF_TYPE_WORDS:
         return conf_words_read(cx, key, n, to);
+    case CONF_TYPE_TTL:
+    case CONF_TYPE_NAMES:
+    case CONF_TYPE_METHODS:
+    case CONF_TYPE_FIELDS:
+    case CONF_TYPE_REDIRECT:
+        return conf_rule_read(cx, key, n, to);
     case CONF_TYPE_TEXT:
     case CONF_TYPE_ASCII:
     case CONF_TYPE_TOKEN:

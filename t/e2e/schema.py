@@ -48,7 +48,8 @@ MISTAKES = (
     ("a switch that is none", ("parameters", "http_cache_status"), BACKENDS + "parameters: { http_cache_status: maybe }\n"),
     ("a token with a space", ("parameters", "http_via"), BACKENDS + "parameters: { http_via: a b }\n"),
     ("a path that does not begin with /", ("routes", 0, "path"), BACKENDS + "routes: [ { path: img, backend: a } ]\n"),
-    ("a route without backend", ("routes", 0), BACKENDS + "routes: [ { path: /img } ]\n"),
+    ("a ttl without unit", ("routes", 0, "ttl"), BACKENDS + "routes: [ { ttl: 10 } ]\n"),
+    ("a redirect that is a number", ("routes", 0, "redirect"), BACKENDS + "routes: [ { redirect: 301 } ]\n"),
     ("a route with a port", ("routes", 0, "host"), BACKENDS + 'routes: [ { host: "a.example:80", backend: a } ]\n'),
 )
 FINE = (
@@ -57,6 +58,8 @@ FINE = (
     BACKENDS + "parameters: { http_cache_status: off, default_ttl: 1.5h, max_object_size: 10MB }\n",
     BACKENDS + 'listen: [ { address: "*:0" }, { address: "[::1]:0", name: v6 } ]\n',
     BACKENDS + "negative_cache: {}\nindex: { bits: auto, slots: 4 }\nvcl: \"\"\n",
+    BACKENDS + 'routes: [ { path: /img, host: "*.example.com", ttl: 1d, strip_cookies: true, methods: [GET] },\n'
+               ' { path: /x, redirect: { to: /y } }, { redirect: https } ]\n',
     'backends: { a: { address: "unix:/run/a.sock", connect_timeout: 200ms, host_header: "a.example:8080" } }\n',
 )
 

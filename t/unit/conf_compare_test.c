@@ -126,6 +126,22 @@ TEST(conf_compare, routes_are_compared_by_what_they_say)
         "routes: '' ''\n");
 }
 
+TEST(conf_compare, actions_of_routes_are_compared_each)
+{
+#define ROUTE(keys) "backends: {a: {address: '127.0.0.1:1'}}\nroutes: [{path: /x, " keys "}]\n"
+    static const char *const keys[] = {ROUTE("ttl: 1s"), ROUTE("ttl: 2s"), ROUTE("grace: 1s"),
+        ROUTE("pass: on"), ROUTE("strip_cookies: true"), ROUTE("strip_cookies: [a]"),
+        ROUTE("strip_cookies: [b]"), ROUTE("strip_query: [b]"), ROUTE("methods: [GET]"),
+        ROUTE("request_headers: {set: {A: b}}"), ROUTE("request_headers: {set: {A: c}}"),
+        ROUTE("request_headers: {add: {A: c}}"), ROUTE("response_headers: {add: {A: c}}"),
+        ROUTE("response_headers: {unset: [A]}"), ROUTE("redirect: https"),
+        ROUTE("redirect: {to: /y}"), ROUTE("redirect: {to: /y, status: 302}")};
+
+    for (unsigned i = 0; i < ARRAY_LEN(keys); i++)
+        for (unsigned j = 0; j < ARRAY_LEN(keys); j++)
+            expect_changes(keys[i], keys[j], i == j ? "" : "routes: '' ''\n");
+}
+
 TEST(conf_compare, listeners_are_their_addresses)
 {
     expect_changes(BACKEND "listen: [{address: '127.0.0.1:1'}, {address: '127.0.0.1:2'}]\n",
@@ -197,6 +213,7 @@ TEST_MAIN(TEST_ENTRY(conf_compare, the_same_file_changes_nothing),
     TEST_ENTRY(conf_compare, a_probe_is_what_it_asks_and_not_its_name),
     TEST_ENTRY(conf_compare, directors_are_compared_by_their_members_names),
     TEST_ENTRY(conf_compare, routes_are_compared_by_what_they_say),
+    TEST_ENTRY(conf_compare, actions_of_routes_are_compared_each),
     TEST_ENTRY(conf_compare, listeners_are_their_addresses),
     TEST_ENTRY(conf_compare, what_else_is_said_of_a_listener_counts_for_those_to_come),
     TEST_ENTRY(conf_compare, lists_are_compared_by_what_they_say),

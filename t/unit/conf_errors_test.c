@@ -152,30 +152,76 @@ TEST(conf, routes_name_hosts_paths_and_backends)
 {
     expect_errors(BACKEND "routes:\n"
                           "  - {host: 'a:80', backend: o}\n"
-                          "  - {host: '*.b', backend: o}\n"
+                          "  - {host: 'a.*.b', backend: o}\n"
                           "  - {host: 'a/b', backend: o}\n"
                           "  - {host: '[::1]:80', backend: o}\n"
                           "  - {path: x, backend: o}\n"
                           "  - {path: /x?y, backend: o}\n"
                           "  - {path: '/x y', backend: o}\n"
-                          "  - {path: /x}\n"
                           "  - {backend: p}\n"
                           "  - {backend: other}\n"
                           "  - o\n",
         "3:12 host: 'a:80' has a port: a route matches the host name alone, on any port\n"
-        "4:12 host: '*.b' has a wildcard: a route matches one whole host name\n"
+        "4:12 host: 'a.*.b' has a wildcard that is not its first label: *.example.com stands for "
+        "every name below example.com\n"
         "5:12 host: 'a/b' is not a host name, as in img.example.com\n"
         "6:12 host: '[::1]:80' has a port: a route matches the host name alone, on any port\n"
         "7:12 path: 'x' does not begin with '/'\n"
         "8:12 path: '/x?y' has a character that no path has: it ends where '?' or '#' would "
         "stand\n"
         "9:12 path: '/x y' has a character that a URL writes percent-encoded, as in %20\n"
-        "10:5 a route has no 'backend': give it one\n"
-        "11:15 backend: 'p' is not among the backends: the first is 'o'\n"
-        "12:15 backend: 'other' is not among the backends: the first is 'o'\n"
-        "13:5 a route must be a map, not text ('o')\n");
+        "10:15 backend: 'p' is not among the backends: the first is 'o'\n"
+        "11:15 backend: 'other' is not among the backends: the first is 'o'\n"
+        "12:5 a route must be a map, not text ('o')\n");
     expect_errors("backends: {origin: {address: '1.2.3.4:5'}}\nroutes: [{backend: orgin}]",
         "2:20 backend: 'orgin' is not among the backends; did you mean 'origin'?\n");
+    expect_errors("backends: {a: {address: '1.2.3.4:5'}, b: {address: '1.2.3.4:6'}}\n"
+                  "routes:\n  - {path: /x, pass: on}\n  - {path: /y, redirect: {to: /z}}\n",
+        "3:5 a route has no 'backend', and no backend is the default: give it one, or name one of "
+        "the backends default\n");
+}
+
+TEST(conf, actions_of_a_route_are_checked_each)
+{
+    expect_errors(BACKEND
+        "routes:\n"
+        "  - {path: /a, ttl: 5, grace: [x]}\n"
+        "  - {path: /b, pass: on, ttl: 5m}\n"
+        "  - {path: /c, strip_cookies: all, methods: [get, POST]}\n"
+        "  - {path: /d, strip_query: ['a=b', {x: y}]}\n"
+        "  - {path: /e, request_headers: {set: {Host: x, 'A b': c}, remove: [X]}}\n"
+        "  - {path: /f, response_headers: {unset: [Content-Length], add: {X: \"a\\nb\"}}}\n"
+        "  - {path: /g, redirect: http}\n"
+        "  - {path: /h, redirect: {to: 'ftp://x', status: 305}}\n"
+        "  - {path: /i, redirect: {to: 'https://$hots/'}}\n"
+        "  - {path: /j, redirect: {to: /x, status: 305}}\n"
+        "  - {path: /k, redirect: {to: /x}, backend: o}\n"
+        "  - {path: /l, methods: true, response_headers: x}\n",
+        "3:21 ttl: '5' has no unit: write 5s for seconds or 5ms for milliseconds\n"
+        "3:31 grace must not be a list: give it a time: a number and ms, s, m, h, d, w or y, as in "
+        "3500ms, 3.5s or 2h\n"
+        "4:26 key 'ttl' is for what is stored, and 'pass' stores nothing: leave out one of the "
+        "two\n"
+        "5:31 strip_cookies must be a list of names, or true for all\n"
+        "5:46 methods: 'get' is not a method: capital letters, as in GET\n"
+        "6:30 strip_query: 'a=b' is not a name: printable ASCII without spaces and = ; & ? # , \"\n"
+        "6:37 strip_query: '' is not a name\n"
+        "7:40 request_headers: 'Host' is of the key: give the backend a host_header instead\n"
+        "7:49 request_headers: 'A b' is not a field name: letters, digits and !#$%&'*+-.^_`|~ "
+        "only\n"
+        "7:60 unknown key 'remove' in request_headers; it takes: set, add, unset\n"
+        "8:43 response_headers: 'Content-Length' is of the connection, not of the message: Tarn "
+        "writes it itself\n"
+        "8:69 X: 'a?b' has a character that is not printable ASCII\n"
+        "9:26 redirect: 'http' is not https: for another target write { to: "
+        "\"https://www.example.com$request_uri\" }\n"
+        "10:31 to: 'ftp://x' begins with none of http://, https:// and /\n"
+        "10:50 status: '305' is no redirect: it is 301, 302, 303, 307 or 308\n"
+        "11:31 to: 'https://$hots/' has a $ that is none of $host, $uri and $request_uri\n"
+        "12:43 status: '305' is no redirect: it is 301, 302, 303, 307 or 308\n"
+        "13:36 key 'backend' is never used: this route answers every request with a redirect\n"
+        "14:25 methods must be a list, as in [GET, POST]\n"
+        "14:49 response_headers must be a map, not text ('x')\n");
 }
 
 TEST(conf, a_route_behind_one_that_covers_it_is_refused)
@@ -187,6 +233,13 @@ TEST(conf, a_route_behind_one_that_covers_it_is_refused)
                           "  - {path: /b/c, host: X, backend: o}\n",
         "5:5 this route is never reached: route 1 matches all that it does\n"
         "6:5 this route is never reached: route 2 matches all that it does\n");
+    expect_errors(BACKEND "routes:\n"
+                          "  - {host: '*.a.b', backend: o}\n"
+                          "  - {host: 'a.b', backend: o}\n"
+                          "  - {host: 'x.y.A.b', backend: o}\n"
+                          "  - {host: '*.y.a.b', path: /x, backend: o}\n",
+        "5:5 this route is never reached: route 1 matches all that it does\n"
+        "6:5 this route is never reached: route 1 matches all that it does\n");
 }
 
 TEST(conf, wrong_addresses_are_refused_with_the_right_form)
@@ -628,6 +681,7 @@ TEST_MAIN(TEST_ENTRY(conf, wrong_numbers_are_refused_with_what_would_be_right),
     TEST_ENTRY(conf, workers_and_index_have_bounds),
     TEST_ENTRY(conf, an_index_that_leaves_no_room_in_its_storage_is_refused),
     TEST_ENTRY(conf, texts_have_a_grammar), TEST_ENTRY(conf, routes_name_hosts_paths_and_backends),
+    TEST_ENTRY(conf, actions_of_a_route_are_checked_each),
     TEST_ENTRY(conf, a_route_behind_one_that_covers_it_is_refused),
     TEST_ENTRY(conf, wrong_addresses_are_refused_with_the_right_form),
     TEST_ENTRY(conf, listeners_are_distinct), TEST_ENTRY(conf, names_are_words),

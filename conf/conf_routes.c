@@ -1,0 +1,111 @@
+/* conf_routes.c -- routes: which requests they are for, and what serves those. */
+#include <ctype.h>
+#include <string.h>
+
+#include "conf/conf_priv.h"
+#include "daemon/base/obj.h"
+
+bool
+conf_host_matches(const char *pattern, struct slice host)
+{
+    size_t len = strlen(pattern);
+
+    if (len == 0)
+        return true;
+    if (pattern[0] == '*') { /* "*.example.com": at least one byte before ".example.com" */
+        pattern++;
+        len--;
+        if (host.len <= len)
+            return false;
+        host = slice_of(host.ptr + host.len - len, len);
+    }
+    return slice_eq_nocase(host, slice_of(pattern, len));
+}
+
+static bool
+routes_covers(const struct conf_route *a, const struct conf_route *b)
+{
+    return (strcmp(a->host, b->host) == 0 || conf_host_matches(a->host, slice_str(b->host))) &&
+           strncmp(a->path, b->path, strlen(a->path)) == 0;
+}
+
+static bool
+routes_acts(const struct conf_route *r)
+{
+    return r->ttl.said || r->grace.said || r->pass || r->strip_cookies.n > 0 ||
+           r->strip_cookies.all || r->strip_query.n > 0 || r->strip_query.all || r->methods.n > 0 ||
+           r->request_headers.nunset + r->request_headers.nset + r->request_headers.nadd > 0 ||
+           r->response_headers.nunset + r->response_headers.nset + r->response_headers.nadd > 0 ||
+           r->redirect.to != NULL;
+}
+
+/* Keys that would change nothing. */
+static void
+routes_check(struct conf_cx *cx, const struct ynode *at, const struct conf_route *r)
+{
+    static const char *const stored[] = {"ttl", "grace"};
+
+    for (unsigned i = 0; i < ARRAY_LEN(stored); i++) {
+        const struct ynode *n = ynode_get(at, stored[i]);
+
+        if (n != NULL && r->pass)
+            conf_fail(cx, n->key,
+                "key '%s' is for what is stored, and 'pass' stores nothing: "
+                "leave out one of the two",
+                stored[i]);
+    }
+    if (r->redirect.to != NULL && !r->redirect.unless_https && r->backend != CONF_NO_BACKEND)
+        conf_fail(cx, ynode_get(at, "backend")->key,
+            "key 'backend' is never used: this route answers every request with a redirect");
+}
+
+void
+conf_routes_read(struct conf_cx *cx, const struct ynode *n)
+{
+    struct conf *conf = cx->conf;
+    unsigned i = 0, errors;
+
+    conf->routes = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->routes));
+    if (conf->routes == NULL)
+        return;
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next, i++) {
+        struct conf_route *r = &conf->routes[i];
+        unsigned before = 0;
+
+        errors = cx->nerrors;
+        conf_keys_read(cx, conf_section_find("routes"), c, "a route", r);
+        if (c->cut || cx->nerrors > errors)
+            r->host = "!"; /* no host: a half-read route covers nothing */
+        else
+            routes_check(cx, c, r);
+        while (before < i && !routes_covers(&conf->routes[before], r))
+            before++;
+        if (before < i && !c->cut && cx->nerrors == errors)
+            conf_fail(cx, c, "this route is never reached: route %u matches all that it does",
+                before + 1);
+        r->acts = routes_acts(r);
+        conf->routes_act = conf->routes_act || r->acts;
+    }
+    conf->nroutes = n->nchildren;
+}
+
+/* A policy may name the backend of requests that no route gives one. */
+void
+conf_routes_finish(struct conf_cx *cx, const struct ynode *root)
+{
+    const struct ynode *list = ynode_get(root, "routes"), *c = list != NULL ? list->children : NULL;
+    struct conf *conf = cx->conf;
+
+    for (unsigned i = 0; i < conf->nroutes && c != NULL; i++, c = c->next) {
+        struct conf_route *r = &conf->routes[i];
+        bool answers = r->redirect.to != NULL && !r->redirect.unless_https;
+
+        if (r->backend != CONF_NO_BACKEND || answers)
+            continue;
+        r->backend = conf->default_backend;
+        if (r->backend == CONF_NO_BACKEND && conf->vcl[0] == '\0')
+            conf_fail(cx, c,
+                "a route has no 'backend', and no backend is the default: give it "
+                "one, or name one of the backends default");
+    }
+}

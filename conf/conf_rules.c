@@ -1,0 +1,394 @@
+/* conf_rules.c -- what a route does: times, names, fields, redirects. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/conf_priv.h"
+#include "daemon/base/obj.h"
+
+bool
+conf_type_is_rule(enum conf_type type)
+{
+    return type == CONF_TYPE_TTL || type == CONF_TYPE_NAMES || type == CONF_TYPE_METHODS ||
+           type == CONF_TYPE_FIELDS || type == CONF_TYPE_REDIRECT;
+}
+
+/* --- names --- */
+
+/* `*` stands for any bytes, none too. */
+static bool
+rules_glob(const char *pattern, struct slice name)
+{
+    const char *star = NULL;
+    size_t at = 0, back = 0;
+
+    while (at < name.len) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            back = at;
+        } else if (*pattern != '\0' && *pattern == name.ptr[at]) {
+            pattern++;
+            at++;
+        } else if (star != NULL) {
+            pattern = star;
+            at = ++back;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+bool
+conf_names_match(const struct conf_names *names, struct slice name)
+{
+    if (names->all)
+        return true;
+    for (unsigned i = 0; i < names->n; i++)
+        if (rules_glob(names->list[i], name))
+            return true;
+    return false;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *
+rules_wrong_name(const struct conf_key *key, struct slice s)
+{
+    if (s.len == 0)
+        return "is empty: leave it out";
+    if (s.len > (size_t)key->most)
+        return "is longer than such a name can be";
+    if (key->type == CONF_TYPE_METHODS) {
+        for (size_t i = 0; i < s.len; i++)
+            if (!isupper((unsigned char)s.ptr[i]) && s.ptr[i] != '-')
+                return "is not a method: capital letters, as in GET";
+        return NULL;
+    }
+    for (size_t i = 0; i < s.len; i++)
+        if (s.ptr[i] <= ' ' || s.ptr[i] >= 0x7f || strchr("=;&?#,\"", s.ptr[i]) != NULL)
+            return "is not a name: printable ASCII without spaces and = ; & ? # , \"";
+    return NULL;
+}
+
+static bool
+rules_read_names(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_names *to)
+{
+    unsigned errors = cx->nerrors, i = 0;
+    const char **list;
+
+    if (n->kind == YNODE_TEXT && key->type == CONF_TYPE_NAMES &&
+        (slice_eq(n->text, SLICE_LIT("true")) || slice_eq(n->text, SLICE_LIT("on")))) {
+        to->all = true;
+        return true;
+    }
+    if (n->kind == YNODE_TEXT && key->type == CONF_TYPE_NAMES &&
+        (slice_eq(n->text, SLICE_LIT("false")) || slice_eq(n->text, SLICE_LIT("off"))))
+        return true;
+    if (n->kind != YNODE_LIST) {
+        conf_fail(cx, n, "%s must be a list%s", key->name,
+            key->type == CONF_TYPE_METHODS ? ", as in [GET, POST]" : " of names, or true for all");
+        return false;
+    }
+    if (n->nchildren > CONF_NAMES_MAX) {
+        conf_fail(
+            cx, n, "%s has %u names: %d are possible", key->name, n->nchildren, CONF_NAMES_MAX);
+        return false;
+    }
+    list = conf_alloc(cx, cx->keep, n->nchildren > 0 ? n->nchildren : 1, sizeof(*list));
+    if (list == NULL)
+        return false;
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
+        const char *wrong = c->kind != YNODE_TEXT || ynode_is_null(c)
+                                ? "is not a name"
+                                : rules_wrong_name(key, c->text);
+
+        if (wrong != NULL)
+            conf_fail_value(cx, key, c, "%s", wrong);
+        else
+            list[i++] = conf_copy(cx, c->text);
+    }
+    to->list = list;
+    to->n = i;
+    return cx->nerrors == errors && !cx->nomem;
+}
+
+/* --- header fields --- */
+
+/* What HTTP needs between two neighbours, and Tarn writes itself. */
+static const char *
+rules_wrong_field(const struct conf_key *key, struct slice name)
+{
+    static const char *const ours[] = {"Connection", "Content-Length", "Transfer-Encoding",
+        "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Upgrade"};
+
+    if (conf_text_wrong(CONF_TYPE_TOKEN, name) != NULL || name.len == 0)
+        return "is not a field name: letters, digits and !#$%&'*+-.^_`|~ only";
+    if (name.len > (size_t)key->most)
+        return "is longer than 64 bytes";
+    for (unsigned i = 0; i < ARRAY_LEN(ours); i++)
+        if (slice_eq_nocase(name, slice_str(ours[i])))
+            return "is of the connection, not of the message: Tarn writes it itself";
+    if (strcmp(key->name, "request_headers") == 0 && slice_eq_nocase(name, SLICE_LIT("Host")))
+        return "is of the key: give the backend a host_header instead";
+    return NULL;
+}
+
+static bool
+rules_field_name(struct conf_cx *cx, const struct conf_key *key, const struct ynode *at)
+{
+    const char *wrong = rules_wrong_field(key, at->text);
+    char quote[CONF_QUOTE_BYTES];
+
+    if (wrong != NULL)
+        conf_fail(cx, at, "%s: '%s' %s", key->name, conf_quote(quote, at->text), wrong);
+    return wrong == NULL;
+}
+
+static void
+rules_read_unset(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_fields *to)
+{
+    if (!conf_kind_check(cx, n, YNODE_LIST, "unset"))
+        return;
+    to->unset = conf_alloc(cx, cx->keep, n->nchildren + 1, sizeof(*to->unset));
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
+        if (!conf_kind_check(cx, c, YNODE_TEXT, "a field's name") || !rules_field_name(cx, key, c))
+            continue;
+        to->unset[to->nunset++] = (struct conf_field){conf_copy(cx, c->text), ""};
+    }
+}
+
+/* A list of values for one name is for `add` alone. */
+static void
+rules_read_value(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
+    const struct ynode *name, struct conf_field *list, unsigned *used)
+{
+    struct conf_key value = {
+        .name = name->text.ptr, .type = CONF_TYPE_ASCII, .least = 1, .most = 4096};
+    const char *text = "";
+
+    if (!conf_value_read(cx, &value, n, &text))
+        return;
+    (void)key;
+    list[*used] = (struct conf_field){conf_copy(cx, name->text), text};
+    ++*used;
+}
+
+static void
+rules_read_set(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, bool adds,
+    struct conf_field **to, unsigned *used)
+{
+    unsigned most = 0;
+
+    if (!conf_kind_check(cx, n, YNODE_MAP, adds ? "add" : "set"))
+        return;
+    for (const struct ynode *c = n->children; c != NULL; c = c->next)
+        most += c->kind == YNODE_LIST && adds ? c->nchildren : 1;
+    *to = conf_alloc(cx, cx->keep, most + 1, sizeof(**to));
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
+        if (!rules_field_name(cx, key, c->key))
+            continue;
+        if (c->kind != YNODE_LIST || !adds) {
+            rules_read_value(cx, key, c, c->key, *to, used);
+            continue;
+        }
+        for (const struct ynode *v = c->children; v != NULL && !cx->nomem; v = v->next)
+            rules_read_value(cx, key, v, c->key, *to, used);
+    }
+}
+
+static bool
+rules_read_fields(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_fields *to)
+{
+    unsigned errors = cx->nerrors;
+    char quote[CONF_QUOTE_BYTES];
+
+    if (!conf_kind_check(cx, n, YNODE_MAP, key->name))
+        return false;
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
+        if (slice_eq(c->key->text, SLICE_LIT("set")))
+            rules_read_set(cx, key, c, false, &to->set, &to->nset);
+        else if (slice_eq(c->key->text, SLICE_LIT("add")))
+            rules_read_set(cx, key, c, true, &to->add, &to->nadd);
+        else if (slice_eq(c->key->text, SLICE_LIT("unset")))
+            rules_read_unset(cx, key, c, to);
+        else
+            conf_fail(cx, c->key, "unknown key '%s' in %s; it takes: set, add, unset",
+                conf_quote(quote, c->key->text), key->name);
+    }
+    if (to->nset + to->nadd + to->nunset > CONF_FIELDS_MAX)
+        conf_fail(cx, n, "%s has %u fields: %d are possible", key->name,
+            to->nset + to->nadd + to->nunset, CONF_FIELDS_MAX);
+    return cx->nerrors == errors && !cx->nomem;
+}
+
+/* --- redirect --- */
+
+static const struct conf_key rules_redirect_keys[] = {
+    {.name = "status",
+        .type = CONF_TYPE_COUNT,
+        .offset = offsetof(struct conf_redirect, status),
+        .def = 301,
+        .least = 301,
+        .most = 308},
+    {.name = "to",
+        .type = CONF_TYPE_ASCII,
+        .required = true,
+        .offset = offsetof(struct conf_redirect, to),
+        .least = 1,
+        .most = 2048},
+};
+static const struct conf_section rules_redirect = {
+    .name = "redirect", .keys = rules_redirect_keys, .nkeys = ARRAY_LEN(rules_redirect_keys)};
+
+/* NULL, or what is wrong with it. */
+static const char *
+rules_wrong_target(const char *to)
+{
+    static const char *const known[] = {"$host", "$uri", "$request_uri"};
+
+    if (strncmp(to, "http://", 7) != 0 && strncmp(to, "https://", 8) != 0 && to[0] != '/')
+        return "begins with none of http://, https:// and /";
+    if (strpbrk(to, " \"<>\\^`{|}") != NULL)
+        return "has a character that a URL writes percent-encoded, as in %20";
+    for (const char *p = strchr(to, '$'); p != NULL; p = strchr(p + 1, '$')) {
+        size_t len = 1 + strspn(p + 1, "abcdefghijklmnopqrstuvwxyz_");
+        bool is_known = false;
+
+        for (unsigned i = 0; i < ARRAY_LEN(known); i++)
+            is_known |= strlen(known[i]) == len && strncmp(p, known[i], len) == 0;
+        if (!is_known)
+            return "has a $ that is none of $host, $uri and $request_uri";
+    }
+    return NULL;
+}
+
+static bool
+rules_read_redirect(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_redirect *to)
+{
+    unsigned errors = cx->nerrors;
+    const struct ynode *at = ynode_get(n, "to");
+    const char *wrong;
+
+    if (n->kind == YNODE_TEXT && slice_eq(n->text, SLICE_LIT("https"))) {
+        *to = (struct conf_redirect){
+            .text = "", .to = "https://$host$request_uri", .status = 301, .unless_https = true};
+        return true;
+    }
+    if (n->kind == YNODE_TEXT) {
+        conf_fail_value(cx, key, n,
+            "is not https: for another target write { to: \"https://www.example.com$request_uri\" "
+            "}");
+        return false;
+    }
+    conf_keys_read(cx, &rules_redirect, n, key->name, to);
+    to->text = "";
+    if (cx->nerrors > errors)
+        to->to = NULL;
+    if (cx->nerrors > errors || cx->nomem || to->to == NULL)
+        return false;
+    wrong = rules_wrong_target(to->to);
+    if (wrong != NULL)
+        conf_fail_value(cx, &rules_redirect_keys[1], at, "%s", wrong);
+    if (to->status > 303 && to->status < 307)
+        conf_fail_value(cx, &rules_redirect_keys[0], ynode_get(n, "status"),
+            "is no redirect: it is 301, 302, 303, 307 or 308");
+    to->unless_https = strcmp(to->to, "https://$host$request_uri") == 0;
+    return cx->nerrors == errors;
+}
+
+/* --- all --- */
+
+static bool
+rules_read_time(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_time *to)
+{
+    struct conf_key time = *key;
+
+    time.type = CONF_TYPE_MS;
+    to->said = conf_value_read(cx, &time, n, &to->ms);
+    return to->said;
+}
+
+bool
+conf_rule_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to)
+{
+    if (n->kind == YNODE_TEXT && n->text.len == 0)
+        return true; /* not said */
+    switch ((unsigned)key->type) {
+    case CONF_TYPE_TTL:
+        return rules_read_time(cx, key, n, to);
+    case CONF_TYPE_NAMES:
+    case CONF_TYPE_METHODS:
+        return rules_read_names(cx, key, n, to);
+    case CONF_TYPE_FIELDS:
+        return rules_read_fields(cx, key, n, to);
+    case CONF_TYPE_REDIRECT:
+        return rules_read_redirect(cx, key, n, to);
+    default:
+        TUNREACHABLE("no type of a route's action");
+    }
+}
+
+static bool
+rules_names_same(const struct conf_names *a, const struct conf_names *b)
+{
+    if (a->n != b->n || a->all != b->all)
+        return false;
+    for (unsigned i = 0; i < a->n; i++)
+        if (strcmp(a->list[i], b->list[i]) != 0)
+            return false;
+    return true;
+}
+
+static bool
+rules_list_same(const struct conf_field *a, unsigned na, const struct conf_field *b, unsigned nb)
+{
+    if (na != nb)
+        return false;
+    for (unsigned i = 0; i < na; i++)
+        if (strcmp(a[i].name, b[i].name) != 0 || strcmp(a[i].value, b[i].value) != 0)
+            return false;
+    return true;
+}
+
+static bool
+rules_fields_same(const struct conf_fields *a, const struct conf_fields *b)
+{
+    return rules_list_same(a->unset, a->nunset, b->unset, b->nunset) &&
+           rules_list_same(a->set, a->nset, b->set, b->nset) &&
+           rules_list_same(a->add, a->nadd, b->add, b->nadd);
+}
+
+static bool
+rules_redirect_same(const struct conf_redirect *a, const struct conf_redirect *b)
+{
+    if ((a->to == NULL) != (b->to == NULL))
+        return false;
+    return a->to == NULL || (strcmp(a->to, b->to) == 0 && a->status == b->status);
+}
+
+bool
+conf_rule_same(enum conf_type type, const void *a, const void *b)
+{
+    const struct conf_time *x = a, *y = b;
+
+    switch ((unsigned)type) {
+    case CONF_TYPE_TTL:
+        return x->said == y->said && x->ms == y->ms;
+    case CONF_TYPE_NAMES:
+    case CONF_TYPE_METHODS:
+        return rules_names_same(a, b);
+    case CONF_TYPE_FIELDS:
+        return rules_fields_same(a, b);
+    case CONF_TYPE_REDIRECT:
+        return rules_redirect_same(a, b);
+    default:
+        TUNREACHABLE("no type of a route's action");
+    }
+}
