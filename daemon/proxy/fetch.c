@@ -137,6 +137,7 @@ fetch_do_send(struct fetch *f)
         origin_begin(f->conn, (enum http_method)f->asked);
         f->begun = true;
         f->told_head = f->told_verdict = false;
+        f->stripped = NULL;
         if (fetch_is_logged(f))
             fetch_log_request(f);
         origin_want_interim(f->conn, fetch_leader(f) != NULL);
@@ -329,6 +330,11 @@ fetch_do_head(struct fetch *f)
     if (f->received_ms == 0) {
         f->received_ms = f->proxy->loop->clock.wall_ms;
         f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
+    }
+    if (f->route != NULL && head->status != 101) {
+        err = fetch_rule_head(f, &head);
+        if (err != 0)
+            return fetch_fail(f, err);
     }
     not_modified = head->status == 304 && f->conditional;
     if (f->vcl != NULL && head->status != 101 && !not_modified) {

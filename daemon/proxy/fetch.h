@@ -11,6 +11,7 @@
 #include "daemon/proxy/proxy.h"
 
 struct fresh_ask;
+struct req_rules;
 struct range_spec;
 struct req;
 
@@ -25,10 +26,11 @@ struct fetch_spec {
     const struct http_head *head; /* the request */
     struct slice identity;        /* client.identity; with a policy */
     bool edited; /* the policy has the say on X-Forwarded-For: it stands in the head, or not */
-    struct policy_use *policy; /* counted, and taken over; NULL: there is none */
-    bool hitmiss, hitpass;     /* a marker was found */
-    struct director *backend;  /* borrowed for the call */
-    struct slice host;         /* normal form */
+    struct policy_use *policy;     /* counted, and taken over; NULL: there is none */
+    const struct req_rules *rules; /* borrowed for the call; NULL: no route has a say */
+    bool hitmiss, hitpass;         /* a marker was found */
+    struct director *backend;      /* borrowed for the call */
+    struct slice host;             /* normal form */
     struct slice key_text;
     struct entry *entry;         /* one hold is taken over */
     struct entry *old;           /* stored: to be validated, or completed; one hold is taken over */

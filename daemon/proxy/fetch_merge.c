@@ -33,7 +33,8 @@ fetch_judge_merged(struct fetch *f, const struct http_head *merged, const struct
 {
     fetch_judge(f, merged, v);
     v->age_ms = fresh_age_ms(update, f->sent_ms, f->received_ms);
-    v->ttl_ms = v->no_cache ? 0 : v->lifetime_ms - v->age_ms;
+    if (v->origin != FRESH_FROM_ROUTE) /* else it counts from now on */
+        v->ttl_ms = v->no_cache ? 0 : v->lifetime_ms - v->age_ms;
 }
 
 static unsigned

@@ -303,7 +303,9 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
     v->forbidden = !v->v.storable && fetch_core_forbids(v->v.refusal);
     if (v->forbidden && v->v.ttl_ms > 0)
         v->v.ttl_ms = 0;
-    if (v->v.ttl_ms > 0) /* ages are in seconds (RFC 9111 1.2.2): 60.000, not 59.993 */
+    if (v->v.ttl_ms > 0 &&
+        v->v.origin !=
+            FRESH_FROM_ROUTE) /* ages are in seconds (RFC 9111 1.2.2): 60.000, not 59.993 */
         v->v.ttl_ms += v->v.age_ms % 1000;
     v->rfc_ttl_ms = v->v.ttl_ms;
     v->grace_ms = v->v.grace_ms;

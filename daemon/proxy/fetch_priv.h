@@ -44,6 +44,9 @@ struct fetch {
     struct backend *tried[FETCH_TRIED_MAX]; /* compared, and never looked at */
     unsigned ntried;
     const struct conf_backend *conf; /* of the backend */
+    struct upstreams *upstreams;     /* held: of the route; NULL: it has no say */
+    const struct conf_route *route;  /* with `upstreams` */
+    struct head_edit *stripped;      /* in the arena: the response without cookies of the route */
     struct fetch_policy *vcl;        /* in the arena; NULL: there is no policy */
     struct fetch_held *held; /* in the arena: told only when the body is whole; NULL: it streams */
     unsigned attempt;
@@ -141,6 +144,13 @@ int fetch_write_range(struct fetch *f, uint64_t first, uint64_t last);
 int fetch_plan(struct fetch *f, const struct fetch_spec *spec);
 /* What the client wants, whatever is stored.  0 or TERR_NOMEM. */
 int fetch_plan_without_old(struct fetch *f);
+
+/* fetch_route.c: where the route has actions. */
+void fetch_take_rules(struct fetch *f, const struct req_rules *rules); /* NULL: there are none */
+void fetch_end_rules(struct fetch *f);
+void fetch_rule_times(const struct fetch *f, struct fresh_params *fp);
+/* The response's head as it is judged, stored and passed on.  0 or TERR_*. */
+int fetch_rule_head(struct fetch *f, const struct http_head **head);
 
 /* fetch_log.c: in the shared-memory log, if somebody reads the details. */
 static inline bool

@@ -58,6 +58,8 @@ fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict 
         .cookies = fetch_cookies(f),
     };
 
+    if (f->route != NULL)
+        fetch_rule_times(f, &fp);
     cc_parse_request(&f->req, &cc);
     fr.no_store = cc_has(&cc, CC_NO_STORE) && f->vcl == NULL; /* advice; see req_policy_query() */
     fresh_judge(head, &fr, &fp, v);

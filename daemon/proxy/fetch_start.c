@@ -295,6 +295,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->xid = x->xid;
     f->start_us = p->loop->clock.mono_us;
     f->sent_ms = p->loop->clock.wall_ms;
+    fetch_take_rules(f, spec->rules);
     if (f->is_shared && cache_negative(p->cache) != NULL)
         f->negative_generation = negative_generation(cache_negative(p->cache));
     p->nfetches++;
@@ -364,6 +365,7 @@ fetch_free(struct fetch *f)
     fetch_keep_from(f, NULL);
     if (f->vcl != NULL)
         fetch_policy_close(f);
+    fetch_end_rules(f);
     arena_fini(&f->arena);
     OBJ_BURY(f);
     usage_free(&p->loop->usage, USAGE_REQUEST, f);

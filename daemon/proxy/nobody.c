@@ -177,6 +177,14 @@ nobody_set(struct nobody *w, struct slice name, struct slice value)
                : head_edit_set(w->req.policy.req, name, http_field_id(name.ptr, name.len), value);
 }
 
+int
+nobody_admit(struct nobody *w)
+{
+    int err = req_take_rules(&w->req, false);
+
+    return err == 0 && req_rules(&w->req) != NULL ? req_apply_rules(&w->req) : err;
+}
+
 void
 nobody_take_policy(struct nobody *w, struct policy *pol)
 {

@@ -30,6 +30,8 @@ int nobody_new(struct nobody **out, struct policies *ps, struct slice url, const
 /* One more field of it, or another value of the first of that name.  TERR_SYNTAX. */
 int nobody_set(struct nobody *n, struct slice name, struct slice value);
 /* Goes on under another policy. */
+/* When its fields are set: its route, and what that makes of the request.  0 or TERR_*. */
+int nobody_admit(struct nobody *w);
 void nobody_take_policy(struct nobody *n, struct policy *pol);
 void nobody_free(struct nobody **np);
 

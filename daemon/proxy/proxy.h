@@ -144,7 +144,9 @@ void req_start(void *ctx, struct exchange *x);
 /* The same where the configuration names trusted_proxies or limits: the client is whom the
  * former say it is, and who asks too often is answered 429. */
 void req_start_checked(void *ctx, struct exchange *x);
-/* The one of the two that this configuration needs. */
+/* The same where routes have actions, too. */
+void req_start_ruled(void *ctx, struct exchange *x);
+/* The one of the three that this configuration needs. */
 exchange_start_f *req_start_of(const struct conf *conf);
 
 #endif

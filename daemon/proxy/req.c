@@ -12,7 +12,7 @@ enum {
 
 /* The authority's normal form into the key.  A worker's requests mostly name the same few
  * hosts, so the last one is remembered: comparing is a tenth of normalising. */
-static int
+int
 req_normal_host(struct proxy *p, struct slice host, char *out)
 {
     struct proxy_host *memo = &p->last_host;
@@ -33,75 +33,6 @@ req_normal_host(struct proxy *p, struct slice host, char *out)
     memo->len = host.len;
     memo->normal_len = (size_t)n;
     return n;
-}
-
-static bool
-req_route_matches(const struct conf_route *route, struct slice host, struct slice path)
-{
-    size_t hl = strlen(route->host), pl = strlen(route->path);
-
-    if (hl > 0 && (host.len < hl || memcmp(host.ptr, route->host, hl) != 0 ||
-                      (host.len > hl && host.ptr[hl] != ':')))
-        return false;
-    return path.len >= pl && memcmp(path.ptr, route->path, pl) == 0;
-}
-
-/* Whose routes count: a policy goes on with those that it was loaded with, as with its backends.
- * NULL: it has said, or declared, who is asked. */
-static const struct upstreams *
-req_upstreams(const struct req *r)
-{
-    const struct policy_use *use = r->policy.use;
-
-    if (use == NULL)
-        return registry_upstreams(r->proxy->registry);
-    return use->policy->by_routes && !r->policy.hinted ? use->policy->upstreams : NULL;
-}
-
-/* The first that matches the request as it is now; NULL: none does. */
-static const struct conf_route *
-req_match_route(const struct req *r, const struct conf *conf)
-{
-    char text[HTTP_AUTHORITY_MAX];
-    int n = r->head->host_len > 0 ? req_normal_host(r->proxy, http_host(r->head), text) : 0;
-    struct slice host = slice_of(text, n > 0 ? (size_t)n : 0), path = http_path(r->head);
-
-    for (unsigned i = 0; i < conf->nroutes; i++)
-        if (req_route_matches(&conf->routes[i], host, path))
-            return &conf->routes[i];
-    return NULL;
-}
-
-const struct conf_route *
-req_route(const struct req *r, unsigned *number)
-{
-    const struct upstreams *u = req_upstreams(r);
-    const struct conf_route *route = u != NULL ? req_match_route(r, upstreams_conf(u)) : NULL;
-
-    if (route != NULL)
-        *number = (unsigned)(route - upstreams_conf(u)->routes) + 1;
-    return route;
-}
-
-struct director *
-req_backend(const struct req *r)
-{
-    const struct upstreams *u = req_upstreams(r); /* once: others may be adopted meanwhile */
-    const struct conf_route *route = u != NULL ? req_match_route(r, upstreams_conf(u)) : NULL;
-
-    if (route != NULL)
-        return upstreams_nth(u, route->backend);
-    return r->policy.use != NULL ? r->backend
-                                 : upstreams_nth(u, upstreams_conf(u)->default_backend);
-}
-
-bool
-req_route_pipes(const struct req *r)
-{
-    unsigned number;
-    const struct conf_route *route = req_route(r, &number);
-
-    return route != NULL && route->pipe;
 }
 
 /* The key is "http://" authority path, the authority in normal form (RFC 9111 2): what is
@@ -174,7 +105,7 @@ req_is_for_cache(const struct req *r)
     const uint64_t origins = HTTP_BIT(HTTP_F_IF_MATCH) | HTTP_BIT(HTTP_F_IF_UNMODIFIED_SINCE);
 
     return (h->method == HTTP_M_GET || h->method == HTTP_M_HEAD) && !r->x->has_body &&
-           (h->present & origins) == 0 && (!r->ask.no_store || r->ask.only_if_cached) && !r->pipes;
+           (h->present & origins) == 0 && (!r->ask.no_store || r->ask.only_if_cached) && !r->passes;
 }
 
 /* RECV -- who serves it, and how. */
@@ -204,8 +135,8 @@ req_do_recv(struct req *r)
         return req_synth(r, 204, 0); /* RFC 9110 7.6.2: we are whom it is for */
     if (r->policy.use != NULL)
         return req_policy_recv(r);
-    if (r->x->upgrade)
-        r->pipes = req_route_pipes(r);
+    if (r->x->upgrade && req_route_pipes(r))
+        r->pipes = r->passes = true;
     if ((h->present & REQ_WISHES) != 0 && req_read_wishes(r) != 0)
         return req_synth(r, 503, TERR_NOMEM);
     if (!req_is_for_cache(r))
@@ -273,6 +204,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
         /* A policy's vcl_backend_response expects the whole. */
         .nranges = r->policy.use == NULL ? r->nranges : 0,
         .hitmiss = r->policy.hitmiss,
+        .rules = req_rules(r),
     };
     int err = req_make_key(r); /* after a wait another's may be in the scratch */
 
@@ -451,7 +383,8 @@ req_do_pass(struct req *r)
     struct fetch_spec spec = {.kind = FETCH_PASS,
         .leader = r,
         .hitmiss = r->policy.hitmiss,
-        .hitpass = r->policy.hitpass};
+        .hitpass = r->policy.hitpass,
+        .rules = req_rules(r)};
 
     if (r->policy.use != NULL && !r->gathering) {
         enum req_next next = req_policy_pass(r);
@@ -585,10 +518,11 @@ req_do_fetch(struct req *r)
 
 /* Before the request's memory goes to another. */
 static void
-req_end_policy(struct req *r)
+req_end_attended(struct req *r)
 {
     policy_end(r->proxy, &r->policy.use);
     policy_end(r->proxy, &r->policy.first);
+    req_end_rules(r);
 }
 
 /* CLOSE -- cancel what we wait for, give back what we hold.  Runs again on every wake-up until
@@ -616,11 +550,11 @@ req_do_close(struct req *r)
             req_rest_end(r);
         if (r->old != NULL)
             entry_drop(&r->old);
+        if (r->attended != 0)
+            req_end_attended(r);
         r->x = NULL;
         x->ops->release(x);
         req_end_pipe(r);
-        if (r->policy.use != NULL)
-            req_end_policy(r);
     }
     return REQ_WAIT;
 }
@@ -643,6 +577,7 @@ static const struct {
     [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(RECV) | TO(DELIVER) | TO(CLOSE) },
     [REQ_DELIVER] = { "deliver", req_do_deliver, TO(RECV) | TO(LOOKUP) | TO(SYNTH) | TO(CLOSE) },
     [REQ_CLOSE]   = { "close",   req_do_close,   0 },
+    [REQ_ADMIT]   = { "admit",   req_do_admit,   TO(RECV) | TO(SYNTH) | TO(CLOSE) },
     /* clang-format on */
 };
 
@@ -690,6 +625,7 @@ req_check(const struct req *r)
         tassert(r->entry != NULL || r->body != NULL);
         break;
     case REQ_CLOSE:
+    case REQ_ADMIT:
     case REQ_STATES:
         break;
     }
@@ -777,7 +713,7 @@ req_new(struct proxy *p)
 
 /* In two places by order: a call would cost each hit. */
 static inline __attribute__((always_inline)) struct req *
-req_begin(struct proxy *p, struct exchange *x)
+req_open_here(struct proxy *p, struct exchange *x)
 {
     struct req *r;
 
@@ -794,16 +730,23 @@ req_begin(struct proxy *p, struct exchange *x)
     if (r->policy.use != NULL) {
         r->policy.grace_ms = r->policy.max_age_ms = REQ_UNSAID;
         r->policy.ban_error = "";
+        r->attended = REQ_HAS_POLICY;
     }
     x->answerer = r;
     x->task = &r->task;
     return r;
 }
 
+struct req *
+req_open(struct proxy *p, struct exchange *x)
+{
+    return req_open_here(p, x);
+}
+
 void
 req_start(void *ctx, struct exchange *x)
 {
-    struct req *r = req_begin(ctx, x);
+    struct req *r = req_open_here(ctx, x);
 
     if (r != NULL)
         req_run(&r->task);
@@ -813,7 +756,7 @@ void
 req_start_checked(void *ctx, struct exchange *x)
 {
     bool https = req_find_client(ctx, x);
-    struct req *r = req_begin(ctx, x);
+    struct req *r = req_open_here(ctx, x);
 
     if (r == NULL)
         return;
@@ -826,6 +769,8 @@ req_start_checked(void *ctx, struct exchange *x)
 exchange_start_f *
 req_start_of(const struct conf *conf)
 {
+    if (conf->routes_act)
+        return req_start_ruled;
     return conf->trusted_proxies.set.n > 0 || conf->nlimits > 0 ? req_start_checked : req_start;
 }
 

@@ -444,6 +444,22 @@ req_deliver_nothing(struct req *r)
     return req_synth_by_policy(r, 502, slice_of(NULL, 0), TERR_CLOSED);
 }
 
+/* What the route and the policy make of a response, once, before its first byte.  REQ_WAIT: go on. */
+static __attribute__((noinline)) enum req_next
+req_attend(struct req *r)
+{
+    bool asks = r->policy.use != NULL && !policy_is_trivial(r->policy.use->policy, VCL_SUB_DELIVER);
+
+    if ((asks || req_rules(r) != NULL) && !req_may_begin(r))
+        return req_look_again(r);
+    if (req_rules(r) != NULL && req_change_response(r) != 0)
+        return req_cut(r);
+    if (asks)
+        return req_policy_deliver(r);
+    r->policy.delivered = true;
+    return r->policy.touched && req_write_touched(r) != 0 ? req_cut(r) : REQ_WAIT;
+}
+
 static __attribute__((noinline)) enum req_next
 req_deliver_on(struct req *r)
 {
@@ -451,18 +467,11 @@ req_deliver_on(struct req *r)
     unsigned batches = 0;
     int leased = 0;
 
-    if (!r->begun && r->policy.use != NULL && r->entry != NULL && !r->policy.delivered) {
-        if (policy_is_trivial(r->policy.use->policy, VCL_SUB_DELIVER)) {
-            r->policy.delivered = true;
-        } else {
-            enum req_next next;
+    if (!r->begun && r->attended != 0 && r->entry != NULL && !r->policy.delivered) {
+        enum req_next next = req_attend(r);
 
-            if (!req_may_begin(r))
-                return req_look_again(r);
-            next = req_policy_deliver(r);
-            if (next != REQ_WAIT)
-                return next;
-        }
+        if (next != REQ_WAIT)
+            return next;
     }
     if (r->upload != NULL)
         req_pump_upload(r);

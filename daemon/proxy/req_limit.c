@@ -52,8 +52,8 @@ limit_stands_for(struct slice path, size_t at, char c)
 
 /* /%6cogin is /login (RFC 3986 6.2.2.2), to backends too, and to most so is //login: nobody goes
  * uncounted by writing it so. */
-static bool
-limit_path_begins(struct slice path, const char *prefix)
+bool
+req_path_begins(struct slice path, const char *prefix)
 {
     size_t at = 0, n;
 
@@ -82,7 +82,7 @@ limit_matches(const struct conf_limit *c, const struct http_head *h)
     if (hl > 0 && (host.len < hl || (host.len > hl && host.ptr[hl] != ':') ||
                       !slice_eq_nocase(slice_of(host.ptr, hl), slice_of(c->host, hl))))
         return false;
-    return limit_path_begins(path, c->path);
+    return req_path_begins(path, c->path);
 }
 
 static unsigned

@@ -252,6 +252,8 @@ req_policy_go(struct req *r, enum vcl_action act)
     if (__builtin_expect(r->x->upgrade, 0) && (act == VCL_ACT_HASH || act == VCL_ACT_PASS) &&
         req_route_pipes(r))
         act = VCL_ACT_PIPE;
+    if (__builtin_expect(r->passes, 0) && act == VCL_ACT_HASH)
+        act = VCL_ACT_PASS;
     switch ((unsigned)act) {
     case VCL_ACT_HASH:
         if ((r->head->present & HTTP_BIT(HTTP_F_RANGE)) != 0 && req_read_ranges(r) != 0)
@@ -438,6 +440,13 @@ req_fit_length(struct req *r)
     r->policy.no_length = true;
 }
 
+int
+req_write_touched(struct req *r)
+{
+    req_fit_length(r);
+    return req_write_resp(r);
+}
+
 /* vcl_deliver, once, before anything of the response is sent.  REQ_WAIT: go on and send it. */
 enum req_next
 req_policy_deliver(struct req *r)
@@ -448,9 +457,7 @@ req_policy_deliver(struct req *r)
     act = req_ask_policy(r, VCL_SUB_DELIVER);
     if (act != VCL_ACT_DELIVER)
         return req_policy_elsewhere(r, act);
-    if (r->policy.touched)
-        req_fit_length(r);
-    if (r->policy.touched && req_write_resp(r) != 0) {
+    if (r->policy.touched && req_write_touched(r) != 0) {
         r->x->ops->abort(r->x);
         return req_goto(r, REQ_CLOSE);
     }

@@ -20,6 +20,7 @@ enum req_state {
     REQ_SYNTH,   /* we make the response */
     REQ_DELIVER, /* to the client, at the client's pace */
     REQ_CLOSE,   /* release until nothing is pending */
+    REQ_ADMIT,   /* before all: what its route says of it; where routes have actions */
     REQ_STATES
 };
 
@@ -48,23 +49,37 @@ struct req_policy {
     struct vcl_cookies *cookies;          /* of import cookie; in the arena */
     const struct negative_answer *absent; /* SYNTH: why; in the arena; NULL: not because of it */
     struct entry *refresh;                /* HIT: held, to be fetched if the hit is delivered */
-    uint16_t nbody;                       /* SYNTH: parts of resp.body */
     int64_t grace_ms, max_age_ms;         /* req.grace, req.max_age; REQ_UNSAID */
+    uint16_t nbody;                       /* SYNTH: parts of resp.body */
     uint8_t restarts;
-    bool always_miss, ignore_busy, ignore_vary; /* req.hash_* */
-    bool lookup_said;                           /* one of the five above was set */
-    bool hitmiss, hitpass;                      /* what the lookup found was a marker */
-    bool synth;                                 /* the answer is vcl_synth's */
-    bool delivered;                             /* vcl_deliver has been run */
-    bool touched;                               /* `resp` has been changed */
-    bool body_keeping, body_kept;               /* the request's body can be sent again */
-    bool close;                                 /* the connection ends after this */
-    bool piped;                                 /* return(pipe) */
-    bool hinted;                                /* req.backend_hint was set */
-    bool no_length;                             /* Content-Length was taken out of `block` */
-    struct slice block;                         /* the response's head, written anew */
+    bool always_miss : 1, ignore_busy : 1, ignore_vary : 1; /* req.hash_* */
+    bool lookup_said;                                       /* one of the five above was set */
+    bool hitmiss, hitpass;                                  /* what the lookup found was a marker */
+    bool synth;                                             /* the answer is vcl_synth's */
+    bool delivered;                                         /* vcl_deliver has been run */
+    bool touched;                                           /* `resp` has been changed */
+    bool body_keeping, body_kept; /* the request's body can be sent again */
+    bool close;                   /* the connection ends after this */
+    bool piped;                   /* return(pipe) */
+    bool hinted;                  /* req.backend_hint was set */
+    bool no_length;               /* Content-Length was taken out of `block` */
+    struct slice block;           /* the response's head, written anew */
 };
 #define REQ_UNSAID INT64_MIN
+
+enum req_attends {
+    REQ_HAS_POLICY = 1,
+    REQ_HAS_RULES = 2, /* its route has actions: `rules` is set */
+};
+
+/* What its route does to a request, in the arena. */
+struct req_rules {
+    struct upstreams *held;      /* NULL: only borrowed */
+    struct upstreams *upstreams; /* of which the route is */
+    const struct conf_route *route;
+    unsigned number;    /* among the routes, from 1 */
+    struct slice lines; /* SYNTH: fields of our answer, each with its CRLF */
+};
 
 #define REQ_MAGIC OBJ_TAG('r', 'e', 'q', '.')
 struct req {
@@ -78,6 +93,8 @@ struct req {
     unsigned backend_number;      /* 1 + that of the backend asked; 0: none */
     unsigned log_flags;           /* enum shmlog_req_flag */
     int err;                      /* SYNTH: what went wrong, TERR_*, or 0 */
+    uint16_t failed_status;       /* what the origin said when it failed; 0: nothing */
+    bool origin_failed;           /* and a stale response stands in */
     struct hash128 key;
     uint32_t key_len;           /* of proxy->key_text, in the turn that made it */
     uint32_t host_at, host_len; /* the normal authority, in it */
@@ -91,8 +108,6 @@ struct req {
     enum cache_reason reason; /* why it was not to be had from the cache alone */
     struct entry *entry;      /* borrowed; held once `holds` is set */
     struct entry *old;        /* held, from LOOKUP to MISS: to validate or to complete */
-    uint16_t failed_status;   /* what it said then; 0: nothing */
-    bool origin_failed;       /* and a stale response stands in */
     bool holds, leader, collapsed;
     bool as_asked;              /* passed: conditions and ranges are the origin's to answer */
     bool as_came;               /* the range that the origin chose to send */
@@ -103,6 +118,8 @@ struct req {
     bool https;                 /* a trusted proxy says so: of the key */
     bool gathering;             /* PASS: its body comes before a backend is asked */
     bool pipes;                 /* its route allows an upgrade, and it asks for one */
+    bool passes;                /* that, or its route says `pass` */
+    uint8_t attended;           /* enum req_attends: what else has a say */
     struct origin_conn *tunnel; /* owned, after the origin's 101 */
     struct req_pipe *pipe;
     struct req_policy policy;
@@ -129,9 +146,16 @@ struct req {
     uint64_t ends[LIMIT_LEASES]; /* body position behind each extent */
     struct lease_extent ext[LIMIT_LEASES];
     struct req *next_idle;
-    struct stobj *page; /* kept from request to request: an empty synth, or NULL */
+    struct req_rules *rules; /* with REQ_HAS_RULES */
+    struct stobj *page;      /* kept from request to request: an empty synth, or NULL */
 };
 _Static_assert(sizeof(struct req) <= 1024, "one byte more costs 256, of each slow reader too");
+
+static inline const struct req_rules *
+req_rules(const struct req *r)
+{
+    return (r->attended & REQ_HAS_RULES) != 0 ? r->rules : NULL;
+}
 
 enum req_next req_goto(struct req *r, enum req_state next);
 enum req_next req_do_lookup(struct req *r);
@@ -216,6 +240,8 @@ enum req_next req_policy_miss(struct req *r);
 /* Before the fetch of a pass: REQ_WAIT when the pass may go on, else a state was entered. */
 enum req_next req_policy_pass(struct req *r);
 enum req_next req_policy_deliver(struct req *r);
+/* The head that was changed, for the client.  0 or TERR_*. */
+int req_write_touched(struct req *r);
 enum req_next req_policy_synth(struct req *r);
 /* Nothing of an answer that was found or begun is left. */
 void req_forget_response(struct req *r);
@@ -224,13 +250,26 @@ enum req_next req_restart(struct req *r);
 /* An answer that the policy makes, if there is one. */
 enum req_next req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err);
 
-/* req.c, for req_policy.c and req_rest.c */
+/* req_route.c: the configuration's routes. */
+/* Finds the route, and keeps it (hold) or borrows it; REQ_HAS_RULES is set if it has actions.  0 or TERR_NOMEM. */
+int req_take_rules(struct req *r, bool hold);
+void req_end_rules(struct req *r);
+/* With rules.  Is the answer a redirect? */
+bool req_is_redirected(const struct req *r);
+int req_apply_rules(struct req *r);     /* to the request.  0 or TERR_* */
+int req_change_response(struct req *r); /* before vcl_deliver.  0 or TERR_* */
+enum req_next req_do_admit(struct req *r);
 /* Who is asked: whom the policy named; else, unless it declares a backend, the route that matches the
  * request as it is now; else the default.  NULL: nobody.  Hits do without. */
 struct director *req_backend(const struct req *r);
 /* That route, and which of them it is, from 1; NULL: none decides. */
 const struct conf_route *req_route(const struct req *r, unsigned *number);
 bool req_route_pipes(const struct req *r);
+
+/* req.c, for the other files */
+struct req *req_open(struct proxy *p, struct exchange *x); /* NULL: no memory, and it is over */
+/* The authority's normal form, HTTP_AUTHORITY_MAX bytes at most: its length, or TERR_*. */
+int req_normal_host(struct proxy *p, struct slice host, char *out);
 int req_make_key(struct req *r);
 int req_read_ranges(struct req *r);
 /* Without a policy: what the client says about how it wants to be answered, and whether the cache
@@ -253,6 +292,8 @@ struct slice req_reason(const struct req *r); /* SYNTH */
 bool req_find_client(struct proxy *p, struct exchange *x);
 /* req_limit.c: before anything else of it is done. */
 void req_check_limits(struct req *r);
+/* Does a path begin so, whatever way it is written in? */
+bool req_path_begins(struct slice path, const char *prefix);
 /* The limit that concerns the request, whoever asks, from number *at on, which becomes its number; NULL:
  * no more. */
 const struct conf_limit *req_limit_from(const struct req *r, unsigned *at);

@@ -25,6 +25,12 @@ static const char *
 req_sentence(unsigned status)
 {
     switch (status) {
+    case 301:
+    case 302:
+    case 303:
+    case 307:
+    case 308:
+        return "What you asked for is at another address.";
     case 400:
         return "The request was malformed, so it was not passed on.";
     case 405:
@@ -61,7 +67,8 @@ static int
 req_synth_head(struct req *r, const char *reason)
 {
     struct proxy *p = r->proxy;
-    size_t max = 512;
+    struct slice lines = req_rules(r) != NULL ? r->rules->lines : slice_of("", 0);
+    size_t max = 512 + lines.len;
     char *out = arena_alloc(&r->x->arena, max), retry[32] = "";
     int n;
 
@@ -72,13 +79,14 @@ req_synth_head(struct req *r, const char *reason)
             r->synth_status == 503 ? RETRY_AFTER_S : r->retry_after_s);
     n = snprintf(out, max,
         "HTTP/1.1 %u %s\r\nServer: %s\r\nDate: %s\r\n"
-        "%sCache-Control: no-store\r\n%s%s",
+        "%s%s%s%.*s%s",
         r->synth_status, reason, p->params.http_server, p->loop->clock.http_date,
         r->synth_status == 204 ? "" : "Content-Type: text/html; charset=utf-8\r\n",
-        r->synth_status == 405 || r->synth_status == 204
+        r->synth_status / 100 == 3 ? "" : "Cache-Control: no-store\r\n",
+        lines.len == 0 && (r->synth_status == 405 || r->synth_status == 204)
             ? "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
             : "",
-        retry);
+        (int)lines.len, lines.ptr, retry);
     tassert(n > 0 && (size_t)n < max);
     r->resp.block = slice_of(out, (size_t)n);
     return 0;

@@ -222,6 +222,7 @@ why_without_policy(struct why *y, struct cache_query *q, const char **why)
         return why_look_up(y, q);
     req_query(r, q);
     return why_pass(y, req_is_origins(r) ? "its conditions are the origin's to judge"
+                       : r->passes       ? "its route says so (pass)"
                        : r->ask.no_store ? "its Cache-Control says no-store"
                                          : "its method is not for caches");
 }
@@ -266,14 +267,30 @@ why_with_policy(struct why *y, struct cache_query *q, const char **why)
     if (act != VCL_ACT_HASH && req_make_key(r) == 0 && r->policy.key.ptr == NULL)
         r->key =
             hash_bytes(r->proxy->key_text, r->key_len); /* what is stored is told all the same */
-    if (act == VCL_ACT_HASH && !req_is_origins(r))
+    if (act == VCL_ACT_HASH && !req_is_origins(r) && !r->passes)
         return why_look_up(y, q);
     req_query(r, q);
+    if (act == VCL_ACT_HASH && r->passes)
+        return why_pass(y, "its route says so (pass)");
     if (act == VCL_ACT_HASH)
         return why_pass(y, "its conditions are the origin's to judge");
     if (act == VCL_ACT_PASS)
         why_say_decider(y, VCL_SUB_RECV);
     return why_elsewhere(y, VCL_SUB_RECV, act);
+}
+
+/* Its route answers, and nothing else is asked; NULL: it does not. */
+static const char *
+why_redirected(struct why *y, struct cache_query *q)
+{
+    const struct req *r = y->r;
+
+    if (req_rules(r) == NULL || !req_is_redirected(r))
+        return NULL;
+    req_query(r, q);
+    why_say(y, "A request for it now is answered with a redirect: %lld to %s.",
+        (long long)r->rules->route->redirect.status, r->rules->route->redirect.to);
+    return "redirect";
 }
 
 /* A policy's own key has a NUL behind each of its parts. */
@@ -337,7 +354,12 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     y.text = json_array();
     y.steps = json_array();
     why_say_limits(&y);
-    now = y.r->policy.use != NULL ? why_with_policy(&y, &q, why) : why_without_policy(&y, &q, why);
+    err = nobody_admit(y.nobody);
+    why_say_rules(&y);
+    now = why_redirected(&y, &q);
+    if (now == NULL && err == 0)
+        now = y.r->policy.use != NULL ? why_with_policy(&y, &q, why)
+                                      : why_without_policy(&y, &q, why);
     if (now != NULL)
         *out = why_answer(&y, now, &q, url);
     json_decref(y.text);

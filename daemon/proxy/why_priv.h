@@ -32,6 +32,7 @@ struct why_span {
 struct why_span why_time(int64_t ms);
 void why_say_lookup(struct why *y, const struct why_lookup *l);
 void why_say_backend(struct why *y);
+void why_say_rules(struct why *y);  /* of its route */
 void why_say_limits(struct why *y); /* of the configuration */
 /* What is stored under the request's key, as JSON, and in words what is said of each. */
 json_t *why_stored(struct why *y, const struct cache_query *q);

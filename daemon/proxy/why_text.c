@@ -162,6 +162,51 @@ why_say_limits(struct why *y)
             l->except.set.n > 0 ? ", but for some" : "");
 }
 
+static void
+why_say_names(struct why *y, const char *what, const struct conf_names *names)
+{
+    char text[256] = "";
+    size_t len = 0;
+
+    for (unsigned i = 0; i < names->n && len < sizeof(text); i++)
+        len += (size_t)snprintf(
+            text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", names->list[i]);
+    if (names->all || names->n > 0)
+        why_say(y, "%s: %s.", what, names->all ? "all" : text);
+}
+
+static void
+why_say_fields(struct why *y, const char *what, const struct conf_fields *f)
+{
+    if (f->nunset + f->nset + f->nadd > 0)
+        why_say(y, "It removes %u, sets %u and adds %u fields of the %s.", f->nunset, f->nset,
+            f->nadd, what);
+}
+
+void
+why_say_rules(struct why *y)
+{
+    const struct req_rules *rules = req_rules(y->r);
+    const struct conf_route *route;
+
+    if (rules == NULL)
+        return;
+    route = rules->route;
+    why_say(y, "Number %u of routes has actions for it%s%s%s%s.", rules->number,
+        route->host[0] != '\0' ? ", host " : "", route->host,
+        route->path[0] != '\0' ? ", path " : "", route->path);
+    why_say_names(y, "It takes parameters out of the query", &route->strip_query);
+    why_say_names(y, "It takes cookies out of requests and responses", &route->strip_cookies);
+    why_say_names(y, "It allows these methods", &route->methods);
+    why_say_fields(y, "request", &route->request_headers);
+    why_say_fields(y, "response", &route->response_headers);
+    if (route->ttl.said)
+        why_say(y, "Its ttl stands for what responses say of their freshness: %s.",
+            why_time(route->ttl.ms).text);
+    if (route->grace.said)
+        why_say(y, "Its grace: %s.", why_time(route->grace.ms).text);
+}
+
 /* As fetch_choose() does, but that nobody loses his turn. */
 static struct backend *
 why_choose(struct why *y, struct director *from)

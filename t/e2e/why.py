@@ -534,6 +534,47 @@ class WithDirectors(Why):
         self.assertNotRegex(self.why("/x")["words"], r"\b429\b")  # a port may have the digits
 
 
+class WithActionsOfRoutes(Why):
+    """Routes that change what a request is, and what becomes of its response."""
+
+    def setUp(self):
+        super().setUp()
+        self.tarnd.close()
+        config = CONFIG.format(origin=origin.address) + """
+routes:
+  - { path: /admin, pass: on }
+  - { path: /old, redirect: { to: /new } }
+  - { path: /page, ttl: 5m, strip_query: [utm_*], strip_cookies: true,
+      response_headers: { set: { X-A: b } } }
+"""
+        self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
+
+    def test_the_actions_of_a_route_are_told(self):
+        said = self.why("/page?utm_x=1")
+        for words in ("Number 3 of routes has actions for it, path /page.",
+                      "It takes parameters out of the query: utm_*.",
+                      "It takes cookies out of requests and responses: all.",
+                      "It removes 0, sets 1 and adds 0 fields of the response.",
+                      "Its ttl stands for what responses say of their freshness: 5 min."):
+            self.assertIn(words, said["words"])
+        self.assertEqual(said["key"], f"http://{HOST}/page")
+
+    def test_pass_and_redirect_of_a_route_are_told(self):
+        said = self.why("/admin")
+        self.assertEqual(said["now"], "pass")
+        self.assertIn("its route says so (pass)", said["words"])
+        said = self.why("/old/1")
+        self.assertEqual(said["now"], "redirect")
+        self.assertIn("answered with a redirect: 301 to /new.", said["words"])
+
+    def test_what_a_route_takes_out_of_a_query_is_purged_with_it(self):
+        path = target("page", Cache_Control="max-age=600")
+        self.fetch(path + "&utm_y=2")
+        self.assertEqual(self.why(path)["now"], "hit")
+        self.ctl("purge", f"http://{HOST}{path}&utm_z=3")
+        self.assertEqual(self.why(path)["now"], "miss")
+
+
 class BehindTls(Why):
     """A proxy that is trusted says the scheme: it is of the key."""
 

@@ -1,0 +1,82 @@
+/* fetch_route.c -- what a route does to a response before it is judged: cookies, ttl, grace. */
+#include "daemon/base/terr.h"
+#include "daemon/http/cookie.h"
+#include "daemon/http/head_edit.h"
+#include "daemon/origin/upstreams.h"
+#include "daemon/proxy/fetch_priv.h"
+#include "daemon/proxy/req_priv.h"
+
+void
+fetch_take_rules(struct fetch *f, const struct req_rules *rules)
+{
+    if (rules == NULL)
+        return;
+    f->upstreams = upstreams_hold(rules->upstreams);
+    f->route = rules->route;
+}
+
+void
+fetch_end_rules(struct fetch *f)
+{
+    if (f->upstreams != NULL)
+        upstreams_drop(&f->upstreams);
+}
+
+void
+fetch_rule_times(const struct fetch *f, struct fresh_params *fp)
+{
+    const struct conf_route *route = f->route;
+
+    if (route->ttl.said) {
+        fp->ttl_said = true;
+        fp->ttl_ms = route->ttl.ms;
+    }
+    if (route->grace.said) {
+        fp->default_grace_ms = route->grace.ms;
+        fp->grace_said = true;
+    }
+}
+
+static bool
+route_strips_some(const struct conf_names *names, const struct http_head *h)
+{
+    const struct http_field *f = NULL;
+
+    while ((f = http_find(h, HTTP_F_SET_COOKIE, f)) != NULL)
+        if (conf_names_match(names, cookie_name(http_value(h, f))))
+            return true;
+    return false;
+}
+
+/* A head without the cookies that the route takes out, once for each response.  0 or TERR_*. */
+int
+fetch_rule_head(struct fetch *f, const struct http_head **head)
+{
+    const struct conf_names *names = &f->route->strip_cookies;
+    const struct http_head *came = *head;
+    const struct http_field *field = NULL;
+    struct head_edit *e = f->stripped;
+    int err;
+
+    if (e != NULL) {
+        *head = &e->head;
+        return 0;
+    }
+    if ((names->n == 0 && !names->all) || !route_strips_some(names, came))
+        return 0;
+    e = arena_alloc(&f->arena, sizeof(*e));
+    if (e == NULL)
+        return TERR_NOMEM;
+    err = head_edit_init(e, came, &f->arena, LIMIT_FIELDS);
+    if (err != 0)
+        return err;
+    head_edit_unset(e, SLICE_LIT("Set-Cookie"), HTTP_F_SET_COOKIE);
+    while (err == 0 && (field = http_find(came, HTTP_F_SET_COOKIE, field)) != NULL)
+        if (!conf_names_match(names, cookie_name(http_value(came, field))))
+            err = head_edit_add(
+                e, SLICE_LIT("Set-Cookie"), HTTP_F_SET_COOKIE, http_value(came, field));
+    if (err == 0)
+        f->stripped = e;
+    *head = &e->head;
+    return err;
+}

@@ -1,0 +1,394 @@
+/* req_route.c -- which route a request has, and what that does to it.
+ *
+ * The backend of a route is looked for when one is needed.  Its actions count from the beginning: they
+ * are those of the first route that matches the request as it came, in the configuration of that
+ * moment.  Where no route has any, another function starts requests. */
+#include <stdio.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/http/cookie.h"
+#include "daemon/http/uri.h"
+#include "daemon/origin/upstreams.h"
+#include "daemon/proxy/req_priv.h"
+
+/* --- which --- */
+
+static bool
+route_matches(const struct conf_route *route, struct slice host, struct slice path)
+{
+    return conf_host_matches(route->host, host) && req_path_begins(path, route->path);
+}
+
+/* An authority in normal form, without its port. */
+static struct slice
+route_host(struct slice authority)
+{
+    const char *colon = memrchr(authority.ptr, ':', authority.len);
+
+    if (colon == NULL || authority.ptr[authority.len - 1] == ']')
+        return authority;
+    return slice_of(authority.ptr, (size_t)(colon - authority.ptr));
+}
+
+/* Whose routes say who is asked: a policy goes on with those that it was loaded with, as with its
+ * backends.  NULL: it has said, or declared, who is asked. */
+static const struct upstreams *
+req_upstreams(const struct req *r)
+{
+    const struct policy_use *use = r->policy.use;
+
+    if (use == NULL)
+        return registry_upstreams(r->proxy->registry);
+    return use->policy->by_routes && !r->policy.hinted ? use->policy->upstreams : NULL;
+}
+
+/* The first that matches the request as it is now; NULL: none does. */
+static const struct conf_route *
+req_match_route(const struct req *r, const struct conf *conf)
+{
+    char text[HTTP_AUTHORITY_MAX];
+    int n = r->head->host_len > 0 ? req_normal_host(r->proxy, http_host(r->head), text) : 0;
+    struct slice host = slice_of(text, n > 0 ? (size_t)n : 0), path = http_path(r->head);
+
+    if (host.len > 0)
+        host = route_host(host);
+    for (unsigned i = 0; i < conf->nroutes; i++)
+        if (route_matches(&conf->routes[i], host, path))
+            return &conf->routes[i];
+    return NULL;
+}
+
+const struct conf_route *
+req_route(const struct req *r, unsigned *number)
+{
+    const struct upstreams *u = req_upstreams(r);
+    const struct conf_route *route = u != NULL ? req_match_route(r, upstreams_conf(u)) : NULL;
+
+    if (route != NULL)
+        *number = (unsigned)(route - upstreams_conf(u)->routes) + 1;
+    return route;
+}
+
+struct director *
+req_backend(const struct req *r)
+{
+    const struct upstreams *u = req_upstreams(r); /* once: others may be adopted meanwhile */
+    const struct conf_route *route = u != NULL ? req_match_route(r, upstreams_conf(u)) : NULL;
+
+    if (route != NULL && (route->backend != CONF_NO_BACKEND || r->policy.use == NULL))
+        return upstreams_nth(u, route->backend);
+    return r->policy.use != NULL ? r->backend
+                                 : upstreams_nth(u, upstreams_conf(u)->default_backend);
+}
+
+bool
+req_route_pipes(const struct req *r)
+{
+    unsigned number;
+    const struct conf_route *route = req_route(r, &number);
+
+    return route != NULL && route->pipe;
+}
+
+/* --- what it does to the request --- */
+
+int
+req_take_rules(struct req *r, bool hold)
+{
+    struct upstreams *u = registry_upstreams(r->proxy->registry);
+    const struct conf_route *route = req_match_route(r, upstreams_conf(u));
+    struct req_rules *rules;
+
+    if (route == NULL || !route->acts)
+        return 0;
+    rules = arena_alloc(&r->x->arena, sizeof(*rules));
+    if (rules == NULL)
+        return TERR_NOMEM;
+    *rules = (struct req_rules){
+        .held = hold ? upstreams_hold(u) : NULL,
+        .upstreams = u,
+        .route = route,
+        .number = (unsigned)(route - upstreams_conf(u)->routes) + 1,
+    };
+    r->rules = rules;
+    r->attended |= REQ_HAS_RULES;
+    return 0;
+}
+
+void
+req_end_rules(struct req *r)
+{
+    if (req_rules(r) != NULL && r->rules->held != NULL)
+        upstreams_drop(&r->rules->held);
+}
+
+/* Some of its cookies are not for this route (RFC 6265 4.2.1). */
+static int
+route_strip_cookies(struct req *r, const struct conf_names *names)
+{
+    const struct http_head *h = r->head;
+    const struct http_field *f = NULL;
+    char *kept = arena_alloc(&r->x->arena, h->len);
+    size_t len = 0;
+    bool some = false;
+    int err;
+
+    if (kept == NULL)
+        return TERR_NOMEM;
+    while ((f = http_find(h, HTTP_F_COOKIE, f)) != NULL) {
+        struct slice rest = http_value(h, f), pair;
+
+        while (cookie_next(&rest, &pair)) {
+            if (conf_names_match(names, cookie_name(pair))) {
+                some = true;
+                continue;
+            }
+            if (len > 0) {
+                memcpy(kept + len, "; ", 2);
+                len += 2;
+            }
+            memcpy(kept + len, pair.ptr, pair.len);
+            len += pair.len;
+        }
+    }
+    if (!some)
+        return 0;
+    err = req_edit(r);
+    if (err == 0 && len > 0)
+        return head_edit_set(
+            r->policy.req, SLICE_LIT("Cookie"), HTTP_F_COOKIE, slice_of(kept, len));
+    if (err == 0)
+        head_edit_unset(r->policy.req, SLICE_LIT("Cookie"), HTTP_F_COOKIE);
+    return err;
+}
+
+/* Neither the key nor the backend sees them. */
+static int
+route_strip_query(struct req *r, const struct conf_names *names)
+{
+    struct slice path = http_path(r->head);
+    const char *mark = memchr(path.ptr, '?', path.len), *end = path.ptr + path.len, *at = mark;
+    char *out = arena_alloc(&r->x->arena, path.len + 1);
+    size_t len = mark != NULL ? (size_t)(mark - path.ptr) : 0, head = len;
+    bool some = false;
+    int err;
+
+    if (out == NULL)
+        return TERR_NOMEM;
+    if (mark == NULL)
+        return 0;
+    memcpy(out, path.ptr, len);
+    while (at < end) {
+        const char *next = memchr(at + 1, '&', (size_t)(end - at - 1)), *name = at + 1, *equal;
+
+        next = next != NULL ? next : end;
+        equal = memchr(name, '=', (size_t)(next - name));
+        if (conf_names_match(
+                names, slice_of(name, (size_t)((equal != NULL ? equal : next) - name)))) {
+            some = true;
+        } else {
+            out[len] = len == head ? '?' : '&';
+            memcpy(out + len + 1, name, (size_t)(next - name));
+            len += (size_t)(next - name) + 1;
+        }
+        at = next;
+    }
+    if (!some)
+        return 0;
+    err = req_edit(r);
+    return err != 0 ? err : head_edit_path(r->policy.req, slice_of(out, len));
+}
+
+static int
+route_edit_fields(struct head_edit *e, const struct conf_fields *fields)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < fields->nunset; i++) {
+        struct slice name = slice_str(fields->unset[i].name);
+
+        head_edit_unset(e, name, http_field_id(name.ptr, name.len));
+    }
+    for (unsigned i = 0; i < fields->nset && err == 0; i++) {
+        struct slice name = slice_str(fields->set[i].name);
+
+        err = head_edit_set(
+            e, name, http_field_id(name.ptr, name.len), slice_str(fields->set[i].value));
+    }
+    for (unsigned i = 0; i < fields->nadd && err == 0; i++) {
+        struct slice name = slice_str(fields->add[i].name);
+
+        err = head_edit_add(
+            e, name, http_field_id(name.ptr, name.len), slice_str(fields->add[i].value));
+    }
+    return err;
+}
+
+static bool
+route_has_fields(const struct conf_fields *f)
+{
+    return f->nunset + f->nset + f->nadd > 0;
+}
+
+int
+req_apply_rules(struct req *r)
+{
+    const struct conf_route *route = r->rules->route;
+    int err = 0;
+
+    if (route->strip_cookies.n > 0 || route->strip_cookies.all)
+        err = route_strip_cookies(r, &route->strip_cookies);
+    if (err == 0 && (route->strip_query.n > 0 || route->strip_query.all))
+        err = route_strip_query(r, &route->strip_query);
+    if (err == 0 && route_has_fields(&route->request_headers)) {
+        err = req_edit(r);
+        if (err == 0)
+            err = route_edit_fields(r->policy.req, &route->request_headers);
+    }
+    r->passes = route->pass != 0;
+    return err;
+}
+
+/* --- what it answers itself --- */
+
+static bool
+route_allows(const struct conf_route *route, const struct http_head *h)
+{
+    const struct conf_names *m = &route->methods;
+
+    return m->n == 0 || conf_names_match(m, http_slice(h, h->method_off, h->method_len)) ||
+           (h->method == HTTP_M_HEAD && conf_names_match(m, SLICE_LIT("GET")));
+}
+
+/* RFC 9110 15.5.6: with the methods that are. */
+static enum req_next
+route_refuse_method(struct req *r)
+{
+    const struct conf_names *m = &r->rules->route->methods;
+    struct slice get = SLICE_LIT("GET");
+    bool heads = conf_names_match(m, get) && !conf_names_match(m, SLICE_LIT("HEAD"));
+    size_t max = 32, len;
+    char *out;
+
+    for (unsigned i = 0; i < m->n; i++)
+        max += strlen(m->list[i]) + 2;
+    out = arena_alloc(&r->x->arena, max);
+    if (out == NULL)
+        return req_synth(r, 503, TERR_NOMEM);
+    len = (size_t)snprintf(out, max, "Allow: ");
+    for (unsigned i = 0; i < m->n; i++)
+        len += (size_t)snprintf(out + len, max - len, "%s%s", i > 0 ? ", " : "", m->list[i]);
+    len += (size_t)snprintf(out + len, max - len, "%s\r\n", heads ? ", HEAD" : "");
+    r->rules->lines = slice_of(out, len);
+    return req_synth(r, 405, 0);
+}
+
+bool
+req_is_redirected(const struct req *r)
+{
+    const struct conf_redirect *to = &r->rules->route->redirect;
+
+    return to->to != NULL && !(to->unless_https && (r->https || r->x->secure));
+}
+
+/* Where `*to` stands: a name's value, or one byte as it is. */
+static struct slice
+route_expand_one(const struct req *r, const char **to)
+{
+    struct slice path = http_path(r->x->head.path_len > 0 ? &r->x->head : r->head);
+    const char *query = memchr(path.ptr, '?', path.len), *at = *to;
+
+    if (strncmp(at, "$host", 5) == 0) {
+        *to += 5;
+        return route_host(http_host(&r->x->head));
+    }
+    if (strncmp(at, "$uri", 4) == 0) {
+        *to += 4;
+        return slice_of(path.ptr, query != NULL ? (size_t)(query - path.ptr) : path.len);
+    }
+    if (strncmp(at, "$request_uri", 12) == 0) {
+        *to += 12;
+        return path;
+    }
+    *to += 1;
+    return slice_of(at, 1);
+}
+
+static enum req_next
+route_redirect(struct req *r)
+{
+    const struct conf_redirect *how = &r->rules->route->redirect;
+    const struct http_head *h = &r->x->head;
+    size_t len = 0, max = 32;
+    char *out;
+
+    if (h->host_len == 0 && strstr(how->to, "$host") != NULL)
+        return req_synth(r, 400, TERR_SYNTAX); /* HTTP/1.0: there is no address to send it to */
+    for (const char *to = how->to; *to != '\0';)
+        max += route_expand_one(r, &to).len;
+    out = arena_alloc(&r->x->arena, max);
+    if (out == NULL)
+        return req_synth(r, 503, TERR_NOMEM);
+    memcpy(out, "Location: ", 10);
+    len = 10;
+    for (const char *to = how->to; *to != '\0';) {
+        struct slice s = route_expand_one(r, &to);
+
+        memcpy(out + len, s.ptr, s.len);
+        len += s.len;
+    }
+    memcpy(out + len, "\r\n", 2);
+    r->rules->lines = slice_of(out, len + 2);
+    return req_synth(r, (unsigned)how->status, 0);
+}
+
+/* ADMIT -- before vcl_recv: what the request's route says of it. */
+enum req_next
+req_do_admit(struct req *r)
+{
+    int err;
+
+    if (req_is_redirected(r))
+        return route_redirect(r);
+    if (!route_allows(r->rules->route, r->head))
+        return route_refuse_method(r);
+    err = req_apply_rules(r);
+    if (err != 0)
+        return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);
+    return req_goto(r, REQ_RECV);
+}
+
+/* --- what it does to the response --- */
+
+int
+req_change_response(struct req *r)
+{
+    const struct conf_fields *fields = &r->rules->route->response_headers;
+    int err;
+
+    if (!route_has_fields(fields))
+        return 0;
+    err = req_edit_resp(r);
+    if (err == 0)
+        err = route_edit_fields(r->policy.resp, fields);
+    r->policy.touched = true;
+    return err;
+}
+
+void
+req_start_ruled(void *ctx, struct exchange *x)
+{
+    bool https = req_find_client(ctx, x);
+    struct req *r = req_open(ctx, x);
+
+    if (r == NULL)
+        return;
+    r->https = https;
+    if (x->err == 0 && req_take_rules(r, true) != 0)
+        req_synth(r, 503, TERR_NOMEM);
+    else if (x->err == 0)
+        req_check_limits(r);
+    if (r->state == REQ_RECV && req_rules(r) != NULL)
+        r->state = REQ_ADMIT;
+    req_run(&r->task);
+}
