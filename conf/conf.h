@@ -142,6 +142,15 @@ struct conf_redirect {
     bool unless_https; /* it would be the request's own address */
 };
 
+/* What a visitor reads instead of a page of ours. */
+struct conf_page {
+    const char *text;
+    struct slice body; /* .ptr NULL: none */
+    bool plain;        /* text/plain, else text/html */
+    uint16_t *status;  /* none: 500 to 599 */
+    unsigned n;
+};
+
 struct conf_route {
     const char *host; /* lower case, no port; "*.example.com": any name below; "": any */
     const char *path; /* prefix; "": any */
@@ -154,6 +163,9 @@ struct conf_route {
     struct conf_names strip_cookies, strip_query, methods;
     struct conf_fields request_headers, response_headers;
     struct conf_redirect redirect;
+    struct conf_names rate; /* names of limits */
+    uint64_t limits;        /* these: a bit for each of conf->limits */
+    struct conf_page error_page;
     bool acts;
 };
 
@@ -164,6 +176,7 @@ bool conf_names_match(const struct conf_names *names, struct slice name);
 
 /* How often a client may ask. */
 struct conf_limit {
+    const char *name;  /* "": for all that match; else for routes that name it */
     const char *host;  /* as of a route */
     const char *path;  /* prefix; "": any */
     int64_t rate, per; /* requests, ms */

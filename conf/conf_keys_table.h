@@ -19,6 +19,7 @@
 #define CONF_MEMBERS_MAX 1024 /* of a director: choosing looks at each */
 #define CONF_NAMES_MAX   64   /* of one list of a route: each request looks through it */
 #define CONF_FIELDS_MAX  64
+#define CONF_PAGE_MAX    (256 * CONF_KI) /* bytes of an error_page */
 #define CONF_STORAGE_MAX (INT64_C(1) << 50)
 
 /* clang-format off */
@@ -68,6 +69,9 @@
     X(METHODS, STRING, "a list of methods, as in [GET, POST]")                                     \
     X(FIELDS,  STRING,                                                                             \
       "a map, as in { set: { X-Frame-Options: DENY }, add: { Link: \"</a.css>\" }, unset: [Server] }")\
+    X(LIMITS,  STRING, "a list of names of limits, as in [login]")                                 \
+    X(PAGE,    STRING,                                                                             \
+      "a file, or a map, as in { text: \"Back soon\", status: [502, 503, 504] }")                  \
     X(REDIRECT, STRING,                                                                            \
       "https, or a map, as in { status: 301, to: \"https://www.example.com$request_uri\" }")
 
@@ -200,11 +204,18 @@
     X(response_headers, FIELDS, "", 0, 64,                                                         \
       "Fields of each response from the cache or the backend, as it is sent to the client; what is "\
       "stored keeps its own. Not of what Tarn answers itself")                                     \
+    X(rate, LIMITS, "", 0, CONF_NAME_MAX, "Limits, by their names, that count for this route, too") \
+    X(error_page, PAGE, "", 0, 4000,                                                               \
+      "Page of the errors that Tarn answers itself: an HTML file, from this file's directory on, or "\
+      "{ file, text, status }: text is plain; status: which, default 500 to 599. With a policy vcl_synth and "\
+      "vcl_backend_error make the pages")                                                          \
     X(redirect, REDIRECT, "", 0, 2048,                                                             \
       "Answer with a redirect; $host is the host without its port, $uri the path, $request_uri path "\
       "and query. https: 301 to https://$host$request_uri, of what did not come by https")
 
 #define CONF_LIMIT_TABLE(X)                                                                        \
+    X(name, NAME, "", 0, CONF_NAME_MAX,                                                            \
+      "With a name it counts for the routes that name it (rate), and for no other request")        \
     X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
     X(path, PREFIX, "", 0, 4096,                                                                   \
       "What the path of the request begins with, encoded or not, and whatever empty segments it "  \

@@ -36,7 +36,7 @@ routes_acts(const struct conf_route *r)
            r->strip_cookies.all || r->strip_query.n > 0 || r->strip_query.all || r->methods.n > 0 ||
            r->request_headers.nunset + r->request_headers.nset + r->request_headers.nadd > 0 ||
            r->response_headers.nunset + r->response_headers.nset + r->response_headers.nadd > 0 ||
-           r->redirect.to != NULL;
+           r->redirect.to != NULL || r->rate.n > 0 || r->error_page.body.ptr != NULL;
 }
 
 /* Keys that would change nothing. */
@@ -89,6 +89,55 @@ conf_routes_read(struct conf_cx *cx, const struct ynode *n)
     conf->nroutes = n->nchildren;
 }
 
+/* Names become numbers: a bit for each. */
+static void
+routes_find_limits(struct conf_cx *cx, const struct ynode *at, struct conf_route *r)
+{
+    const struct conf *conf = cx->conf;
+    const struct ynode *list = ynode_get(at, "rate");
+
+    for (const struct ynode *c = list != NULL ? list->children : NULL; c != NULL; c = c->next) {
+        struct conf_guess guess = {.meant = c->text};
+        unsigned i = 0;
+
+        for (; i < conf->nlimits && !slice_eq(c->text, slice_str(conf->limits[i].name)); i++)
+            if (conf->limits[i].name[0] != '\0')
+                conf_guess_try(&guess, conf->limits[i].name);
+        if (i < conf->nlimits)
+            r->limits |= UINT64_C(1) << i;
+        else if (guess.best != NULL)
+            conf_fail(cx, c, "rate: '%s' is the name of no limit; did you mean '%s'?", c->text.ptr,
+                guess.best);
+        else
+            conf_fail(cx, c, "rate: '%s' is the name of no limit: give one of `limits` this name",
+                c->text.ptr);
+    }
+}
+
+/* One that nothing counts by was meant otherwise. */
+static void
+routes_check_limits(struct conf_cx *cx, const struct ynode *root)
+{
+    const struct ynode *list = ynode_get(root, "limits"), *c = list != NULL ? list->children : NULL;
+    const struct conf *conf = cx->conf;
+    uint64_t named = 0;
+
+    for (unsigned i = 0; i < conf->nroutes; i++)
+        named |= conf->routes[i].limits;
+    for (unsigned i = 0; i < conf->nlimits && c != NULL; i++, c = c->next) {
+        const struct conf_limit *l = &conf->limits[i];
+
+        for (unsigned j = 0; j < i && l->name[0] != '\0'; j++)
+            if (strcmp(conf->limits[j].name, l->name) == 0)
+                conf_fail(cx, c, "limit %u has the name '%s', too", j + 1, l->name);
+        if (l->name[0] != '\0' && (named >> i & 1) == 0)
+            conf_fail(cx, c,
+                "no route names the limit '%s', so it counts for nothing: give a route "
+                "`rate: [%s]`, or leave out the name",
+                l->name, l->name);
+    }
+}
+
 /* A policy may name the backend of requests that no route gives one. */
 void
 conf_routes_finish(struct conf_cx *cx, const struct ynode *root)
@@ -100,6 +149,7 @@ conf_routes_finish(struct conf_cx *cx, const struct ynode *root)
         struct conf_route *r = &conf->routes[i];
         bool answers = r->redirect.to != NULL && !r->redirect.unless_https;
 
+        routes_find_limits(cx, c, r);
         if (r->backend != CONF_NO_BACKEND || answers)
             continue;
         r->backend = conf->default_backend;
@@ -108,4 +158,5 @@ conf_routes_finish(struct conf_cx *cx, const struct ynode *root)
                 "a route has no 'backend', and no backend is the default: give it "
                 "one, or name one of the backends default");
     }
+    routes_check_limits(cx, root);
 }

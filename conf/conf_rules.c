@@ -1,7 +1,11 @@
 /* conf_rules.c -- what a route does: times, names, fields, redirects. */
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "conf/conf_priv.h"
 #include "daemon/base/obj.h"
@@ -10,7 +14,8 @@ bool
 conf_type_is_rule(enum conf_type type)
 {
     return type == CONF_TYPE_TTL || type == CONF_TYPE_NAMES || type == CONF_TYPE_METHODS ||
-           type == CONF_TYPE_FIELDS || type == CONF_TYPE_REDIRECT;
+           type == CONF_TYPE_FIELDS || type == CONF_TYPE_REDIRECT || type == CONF_TYPE_LIMITS ||
+           type == CONF_TYPE_PAGE;
 }
 
 /* --- names --- */
@@ -66,6 +71,8 @@ rules_wrong_name(const struct conf_key *key, struct slice s)
                 return "is not a method: capital letters, as in GET";
         return NULL;
     }
+    if (key->type == CONF_TYPE_LIMITS)
+        return conf_text_wrong(CONF_TYPE_NAME, s);
     for (size_t i = 0; i < s.len; i++)
         if (s.ptr[i] <= ' ' || s.ptr[i] >= 0x7f || strchr("=;&?#,\"", s.ptr[i]) != NULL)
             return "is not a name: printable ASCII without spaces and = ; & ? # , \"";
@@ -89,7 +96,9 @@ rules_read_names(
         return true;
     if (n->kind != YNODE_LIST) {
         conf_fail(cx, n, "%s must be a list%s", key->name,
-            key->type == CONF_TYPE_METHODS ? ", as in [GET, POST]" : " of names, or true for all");
+            key->type == CONF_TYPE_METHODS  ? ", as in [GET, POST]"
+            : key->type == CONF_TYPE_LIMITS ? " of names of limits, as in [login]"
+                                            : " of names, or true for all");
         return false;
     }
     if (n->nchildren > CONF_NAMES_MAX) {
@@ -302,6 +311,96 @@ rules_read_redirect(
     return cx->nerrors == errors;
 }
 
+/* --- error page --- */
+
+/* Of a text that is loaded without touching the world files are not read. */
+static bool
+rules_read_file(struct conf_cx *cx, const struct conf_key *key, const struct ynode *at,
+    const char *name, size_t most, struct slice *out)
+{
+    const char *path = conf_beside(cx, name);
+    char *buf = conf_alloc(cx, cx->scratch, most + 1, 1);
+    ssize_t n = -1;
+    size_t got = 0;
+    struct stat st;
+    int fd;
+
+    *out = slice_of("", 0);
+    if (cx->resolve == NULL || buf == NULL)
+        return buf != NULL;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
+        errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    else if (fd >= 0)
+        while ((n = read(fd, buf + got, most + 1 - got)) > 0)
+            got += (size_t)n;
+    if (n < 0)
+        conf_fail(cx, at, "%s: cannot read %s: %s", key->name, path, strerror(errno));
+    else if (got > most)
+        conf_fail(cx, at, "%s: %s has more than %zu bytes", key->name, path, most);
+    if (fd >= 0)
+        close(fd);
+    if (n < 0 || got > most)
+        return false;
+    *out = slice_of(conf_copy(cx, slice_of(buf, got)), got);
+    return out->ptr != NULL;
+}
+
+static void
+rules_read_statuses(struct conf_cx *cx, const struct ynode *n, struct conf_page *to)
+{
+    struct conf_key status = {.name = "status", .type = CONF_TYPE_COUNT, .least = 400, .most = 599};
+
+    if (!conf_kind_check(cx, n, YNODE_LIST, "status"))
+        return;
+    to->status = conf_alloc(cx, cx->keep, n->nchildren + 1, sizeof(*to->status));
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
+        int64_t value = 0;
+
+        if (conf_value_read(cx, &status, c, &value))
+            to->status[to->n++] = (uint16_t)value;
+    }
+}
+
+static bool
+rules_read_page(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_page *to)
+{
+    const struct ynode *file = n->kind == YNODE_TEXT ? n : ynode_get(n, "file");
+    const struct ynode *text = ynode_get(n, "text"), *status = ynode_get(n, "status");
+    unsigned errors = cx->nerrors;
+    char quote[CONF_QUOTE_BYTES];
+
+    if (n->kind != YNODE_TEXT && !conf_kind_check(cx, n, YNODE_MAP, key->name))
+        return false;
+    for (const struct ynode *c = n->children; c != NULL; c = c->next)
+        if (c != file && c != text && c != status)
+            conf_fail(cx, c->key, "unknown key '%s' in %s; it takes: file, text, status",
+                conf_quote(quote, c->key->text), key->name);
+    if (status != NULL)
+        rules_read_statuses(cx, status, to);
+    if ((file == NULL) == (text == NULL))
+        conf_fail(
+            cx, n->key != NULL ? n->key : n, "%s needs 'file' or 'text', one of them", key->name);
+    else if (!conf_kind_check(cx, file != NULL ? file : text, YNODE_TEXT, "the page"))
+        return false;
+    else if (file != NULL)
+        rules_read_file(cx, key, file, file->text.ptr, CONF_PAGE_MAX, &to->body);
+    else if (text->text.len > CONF_PAGE_MAX)
+        conf_fail(cx, text, "%s: the text has more than %d bytes", key->name, CONF_PAGE_MAX);
+    else
+        to->body = slice_of(conf_copy(cx, text->text), text->text.len);
+    to->plain = text != NULL;
+    return cx->nerrors == errors && !cx->nomem;
+}
+
+static bool
+rules_page_same(const struct conf_page *a, const struct conf_page *b)
+{
+    return slice_eq(a->body, b->body) && a->plain == b->plain && a->n == b->n &&
+           (a->n == 0 || memcmp(a->status, b->status, a->n * sizeof(a->status[0])) == 0);
+}
+
 /* --- all --- */
 
 static bool
@@ -325,9 +424,12 @@ conf_rule_read(struct conf_cx *cx, const struct conf_key *key, const struct ynod
         return rules_read_time(cx, key, n, to);
     case CONF_TYPE_NAMES:
     case CONF_TYPE_METHODS:
+    case CONF_TYPE_LIMITS:
         return rules_read_names(cx, key, n, to);
     case CONF_TYPE_FIELDS:
         return rules_read_fields(cx, key, n, to);
+    case CONF_TYPE_PAGE:
+        return rules_read_page(cx, key, n, to);
     case CONF_TYPE_REDIRECT:
         return rules_read_redirect(cx, key, n, to);
     default:
@@ -383,9 +485,12 @@ conf_rule_same(enum conf_type type, const void *a, const void *b)
         return x->said == y->said && x->ms == y->ms;
     case CONF_TYPE_NAMES:
     case CONF_TYPE_METHODS:
+    case CONF_TYPE_LIMITS:
         return rules_names_same(a, b);
     case CONF_TYPE_FIELDS:
         return rules_fields_same(a, b);
+    case CONF_TYPE_PAGE:
+        return rules_page_same(a, b);
     case CONF_TYPE_REDIRECT:
         return rules_redirect_same(a, b);
     default:

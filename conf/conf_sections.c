@@ -51,6 +51,8 @@
 #define KEY_DEF_METHODS   KEY_STRING
 #define KEY_DEF_FIELDS    KEY_STRING
 #define KEY_DEF_REDIRECT  KEY_STRING
+#define KEY_DEF_LIMITS    KEY_STRING
+#define KEY_DEF_PAGE      KEY_STRING
 
 #define KEY_ROW(name_, type_, def_, least_, most_, doc_) \
     {.name = #name_,                                     \
@@ -381,6 +383,10 @@ conf_limit_check(struct conf_cx *cx, const struct ynode *at, const struct conf_l
 {
     int64_t burst = l->burst > 0 ? l->burst : l->rate;
 
+    if (l->name[0] != '\0' && (l->host[0] != '\0' || l->path[0] != '\0'))
+        conf_fail(cx, at,
+            "a limit with a name counts for the routes that name it (rate): leave out "
+            "'host' and 'path', or the name");
     if (l->rate > l->per * 1000)
         conf_fail(cx, at, "%lld requests in %lld ms are more than one a microsecond: no limit",
             (long long)l->rate, (long long)l->per);

@@ -97,10 +97,15 @@ const struct conf_limit *
 req_limit_from(const struct req *r, unsigned *at)
 {
     const struct conf *conf = upstreams_conf(registry_upstreams(r->proxy->registry));
+    const struct req_rules *rules = req_rules(r); /* of the same configuration: in the same turn */
+    uint64_t named = rules != NULL ? rules->route->limits : 0;
 
-    for (; *at < conf->nlimits; (*at)++)
-        if (limit_matches(&conf->limits[*at], r->head))
-            return &conf->limits[*at];
+    for (; *at < conf->nlimits; (*at)++) {
+        const struct conf_limit *l = &conf->limits[*at];
+
+        if (l->name[0] != '\0' ? (named >> *at & 1) != 0 : limit_matches(l, r->head))
+            return l;
+    }
     return NULL;
 }
 

@@ -360,6 +360,22 @@ req_do_admit(struct req *r)
 
 /* --- what it does to the response --- */
 
+const struct conf_page *
+req_error_page(const struct req *r)
+{
+    const struct req_rules *rules = req_rules(r);
+    const struct conf_page *page = rules != NULL ? &rules->route->error_page : NULL;
+
+    if (page == NULL || page->body.ptr == NULL)
+        return NULL;
+    if (page->n == 0)
+        return r->synth_status >= 500 ? page : NULL;
+    for (unsigned i = 0; i < page->n; i++)
+        if (page->status[i] == r->synth_status)
+            return page;
+    return NULL;
+}
+
 int
 req_change_response(struct req *r)
 {

@@ -67,6 +67,7 @@ static int
 req_synth_head(struct req *r, const char *reason)
 {
     struct proxy *p = r->proxy;
+    const struct conf_page *page = req_error_page(r);
     struct slice lines = req_rules(r) != NULL ? r->rules->lines : slice_of("", 0);
     size_t max = 512 + lines.len;
     char *out = arena_alloc(&r->x->arena, max), retry[32] = "";
@@ -81,7 +82,9 @@ req_synth_head(struct req *r, const char *reason)
         "HTTP/1.1 %u %s\r\nServer: %s\r\nDate: %s\r\n"
         "%s%s%s%.*s%s",
         r->synth_status, reason, p->params.http_server, p->loop->clock.http_date,
-        r->synth_status == 204 ? "" : "Content-Type: text/html; charset=utf-8\r\n",
+        r->synth_status == 204        ? ""
+        : page != NULL && page->plain ? "Content-Type: text/plain; charset=utf-8\r\n"
+                                      : "Content-Type: text/html; charset=utf-8\r\n",
         r->synth_status / 100 == 3 ? "" : "Cache-Control: no-store\r\n",
         lines.len == 0 && (r->synth_status == 405 || r->synth_status == 204)
             ? "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
@@ -117,9 +120,22 @@ req_drop_page(struct req *r)
     r->body = NULL;
 }
 
+/* In one piece, which lives as long as the configuration that the request holds. */
+static int
+req_synth_page(struct req *r, const struct conf_page *page)
+{
+    if (req_take_page(r) != 0)
+        return TERR_NOMEM;
+    r->resp.length = page->body.len;
+    if (page->body.len == 0)
+        return 0;
+    return stobj_synth_add(r->body, page->body) == 0 ? 0 : TERR_NOMEM;
+}
+
 static int
 req_synth_body(struct req *r, const char *reason)
 {
+    const struct conf_page *page = req_error_page(r);
     char text[96];
     struct slice pieces[] = {
         SLICE_LIT(PAGE_TOP),
@@ -134,6 +150,8 @@ req_synth_body(struct req *r, const char *reason)
     };
     int err = 0;
 
+    if (page != NULL)
+        return req_synth_page(r, page);
     snprintf(text, sizeof(text), "%u %s", r->synth_status, reason);
     pieces[3] = arena_copy(&r->x->arena, slice_str(text));
     snprintf(text, sizeof(text), "Request %016llx", (unsigned long long)r->x->xid);

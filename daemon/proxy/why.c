@@ -353,8 +353,8 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     }
     y.text = json_array();
     y.steps = json_array();
-    why_say_limits(&y);
     err = nobody_admit(y.nobody);
+    why_say_limits(&y);
     why_say_rules(&y);
     now = why_redirected(&y, &q);
     if (now == NULL && err == 0)

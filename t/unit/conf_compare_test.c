@@ -135,6 +135,7 @@ TEST(conf_compare, actions_of_routes_are_compared_each)
         ROUTE("request_headers: {set: {A: b}}"), ROUTE("request_headers: {set: {A: c}}"),
         ROUTE("request_headers: {add: {A: c}}"), ROUTE("response_headers: {add: {A: c}}"),
         ROUTE("response_headers: {unset: [A]}"), ROUTE("redirect: https"),
+        ROUTE("error_page: {text: a}"), ROUTE("error_page: {text: a, status: [500]}"),
         ROUTE("redirect: {to: /y}"), ROUTE("redirect: {to: /y, status: 302}")};
 
     for (unsigned i = 0; i < ARRAY_LEN(keys); i++)

@@ -224,6 +224,33 @@ TEST(conf, actions_of_a_route_are_checked_each)
         "14:49 response_headers must be a map, not text ('x')\n");
 }
 
+TEST(conf, limits_and_error_pages_of_a_route_are_checked)
+{
+    expect_errors(BACKEND "routes:\n"
+                          "  - {path: /a, rate: [logn, more, login]}\n"
+                          "limits: [{name: login}]\n",
+        "3:23 rate: 'logn' is the name of no limit; did you mean 'login'?\n"
+        "3:29 rate: 'more' is the name of no limit: give one of `limits` this name\n");
+    expect_errors(BACKEND "routes:\n"
+                          "  - {path: /b, rate: login}\n"
+                          "  - {path: /c, error_page: {file: x, text: y}}\n"
+                          "  - {path: /d, error_page: {text: y, status: [200, 503], code: 1}}\n"
+                          "limits: [{name: login, path: /x}]\n",
+        "3:22 rate must be a list of names of limits, as in [login]\n"
+        "4:16 error_page needs 'file' or 'text', one of them\n"
+        "5:47 status: '200' is too small: the least is 400\n"
+        "5:58 unknown key 'code' in error_page; it takes: file, text, status\n"
+        "6:10 a limit with a name counts for the routes that name it (rate): leave out 'host' and "
+        "'path', or the name\n");
+    expect_errors(BACKEND "routes: [{rate: [login]}]\n"
+                          "limits: [{name: login}, {name: unused}, {name: login, rate: 5}]\n",
+        "3:25 no route names the limit 'unused', so it counts for nothing: give a route `rate: "
+        "[unused]`, or leave out the name\n"
+        "3:41 limit 1 has the name 'login', too\n"
+        "3:41 no route names the limit 'login', so it counts for nothing: give a route `rate: "
+        "[login]`, or leave out the name\n");
+}
+
 TEST(conf, a_route_behind_one_that_covers_it_is_refused)
 {
     expect_errors(BACKEND "routes:\n"
@@ -682,6 +709,7 @@ TEST_MAIN(TEST_ENTRY(conf, wrong_numbers_are_refused_with_what_would_be_right),
     TEST_ENTRY(conf, an_index_that_leaves_no_room_in_its_storage_is_refused),
     TEST_ENTRY(conf, texts_have_a_grammar), TEST_ENTRY(conf, routes_name_hosts_paths_and_backends),
     TEST_ENTRY(conf, actions_of_a_route_are_checked_each),
+    TEST_ENTRY(conf, limits_and_error_pages_of_a_route_are_checked),
     TEST_ENTRY(conf, a_route_behind_one_that_covers_it_is_refused),
     TEST_ENTRY(conf, wrong_addresses_are_refused_with_the_right_form),
     TEST_ENTRY(conf, listeners_are_distinct), TEST_ENTRY(conf, names_are_words),
