@@ -44,6 +44,7 @@ struct fetch_spec {
     struct stobj *upload;   /* the request's body, or NULL; one reference is taken over */
     uint64_t upload_length; /* EXCHANGE_LENGTH_UNKNOWN: chunked */
     bool upload_kept;       /* whole, and kept while the request lives */
+    bool upload_later; /* the client has a body that is not read: asked for if a policy sends it */
 };
 
 /* Copies what it needs of the exchange.  Always ends with an outcome of the entry, also when

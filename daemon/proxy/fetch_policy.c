@@ -245,6 +245,21 @@ fetch_policy_write(struct fetch *f)
     return fetch_write_bereq(f);
 }
 
+/* Does the client's body go along?  Not if vcl_backend_fetch unset it, which builtin.vcl does for GET.
+ * A lookup asks by GET unless another method is set; then a body that std.cache_req_body did not keep
+ * stays where it is. */
+static int
+fetch_choose_upload(struct fetch *f)
+{
+    enum http_method method = f->vcl->bereq->head.method;
+    bool drop = f->vcl->no_body || (f->kind == FETCH_FOR_CACHE && !f->upload_kept &&
+                                       (method == HTTP_M_GET || method == HTTP_M_HEAD));
+
+    if (drop && f->upload != NULL)
+        fetch_drop_upload(f);
+    return f->upload_later && !drop ? fetch_ask_upload(f) : 0;
+}
+
 /* What the policy's changes mean for what may come. */
 static void
 fetch_note_bereq(struct fetch *f)
@@ -276,8 +291,8 @@ fetch_policy_fetch(struct fetch *f)
     if (act != VCL_ACT_FETCH)
         return fetch_policy_elsewhere(f, act);
     err = fetch_pick(f, v->backend);
-    if (err == 0 && v->no_body && f->upload != NULL)
-        fetch_drop_upload(f);
+    if (err == 0)
+        err = fetch_choose_upload(f);
     if (err == 0) {
         fetch_note_bereq(f);
         err = fetch_write_bereq(f);
@@ -410,7 +425,7 @@ fetch_policy_judge(struct fetch *f)
     /* What the core forbids is kept only if the policy gave it a life of its own. */
     v->storable = !(p->forbidden && v->ttl_ms <= 0) && !p->uncacheable &&
                   p->hitpass_ms == FETCH_UNSAID && v->ttl_ms + v->keep_ms > 0 &&
-                  f->asked == HTTP_M_GET;
+                  f->asked != HTTP_M_HEAD;
     if (p->ttl_said)
         v->origin = FRESH_FROM_POLICY;
     if (v->storable)

@@ -107,7 +107,8 @@ struct fetch {
     struct slice pieces[3]; /* of the chunk being sent: head, data, end */
     unsigned npieces, piece;
     bool upload_ended, upload_leased;
-    bool upload_kept; /* all of it is kept: it can be sent again */
+    bool upload_kept;  /* all of it is kept: it can be sent again */
+    bool upload_later; /* the leader has one that it does not read yet; FETCH_FOR_CACHE */
 };
 
 enum fetch_next fetch_goto(struct fetch *f, enum fetch_state next);
@@ -132,6 +133,8 @@ void fetch_arrive(struct fetch *f);
 /* The request, from its beginning, on another connection. */
 void fetch_rewind(struct fetch *f);
 void fetch_drop_upload(struct fetch *f);
+/* The leader begins to read it.  0, TERR_NOMEM, or TERR_CANCELLED: there is no leader any more. */
+int fetch_ask_upload(struct fetch *f);
 
 /* fetch_policy.c, for functions of the language. */
 int fetch_policy_rollback(struct fetch *f); /* bereq as it was before vcl_backend_fetch */

@@ -40,7 +40,10 @@ fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict 
     const struct conf_params *params = &f->proxy->params;
     struct cache_control cc;
     struct fresh_request fr = {
-        .method = (enum http_method)f->asked,
+        /* What a policy looks up it may store, whatever it asks by: a POST too, as in Varnish. */
+        .method = f->vcl != NULL && f->kind == FETCH_FOR_CACHE && f->asked != HTTP_M_HEAD
+                      ? HTTP_M_GET
+                      : (enum http_method)f->asked,
         .has_authorization = http_has(&f->req, HTTP_F_AUTHORIZATION),
         .range = f->ranged,
         .sent_ms = f->sent_ms,

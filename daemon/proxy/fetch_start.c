@@ -54,7 +54,7 @@ fetch_frame_request(const struct fetch *f, struct forward_request *how)
         how->framing =
             f->upload_length == EXCHANGE_LENGTH_UNKNOWN ? FRAMING_CHUNKED : FRAMING_LENGTH;
         how->length = f->upload_length;
-    } else if (f->kind == FETCH_PASS && (f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT)) {
+    } else if (f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT) {
         how->framing = FRAMING_LENGTH; /* RFC 9110 8.6: say that there is none */
     }
 }
@@ -221,6 +221,23 @@ fetch_drop_upload(struct fetch *f)
     stobj_unref(&f->upload);
 }
 
+int
+fetch_ask_upload(struct fetch *f)
+{
+    struct req *r = fetch_leader(f);
+
+    tassert(f->upload == NULL && f->upload_later);
+    if (r == NULL)
+        return TERR_CANCELLED;
+    if (r->upload == NULL && req_open_upload(r) != 0)
+        return TERR_NOMEM;
+    f->upload = stobj_ref(r->upload);
+    f->upload_later = false;
+    lease_init(&f->upload_it, f->upload, 0, LEASE_TO_END, &f->upload_wait);
+    task_wake(&r->task);
+    return 0;
+}
+
 /* Who asks, and whom: while the exchange knows it.  Only where the backend is to be told, or another
  * one, which a director chooses later, may have to be. */
 static int
@@ -292,6 +309,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->upload_kept = spec->upload_kept;
     f->upload = upload;
     f->upload_length = spec->upload_length;
+    f->upload_later = spec->upload_later;
     f->xid = x->xid;
     f->start_us = p->loop->clock.mono_us;
     f->sent_ms = p->loop->clock.wall_ms;

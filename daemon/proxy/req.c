@@ -217,6 +217,8 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
     spec.key_text = req_key_text(r);
     if (r->policy.use != NULL)
         spec.identity = req_identity(r);
+    if (r->x->has_body) /* with a policy, else it is passed */
+        req_share_upload(r, &spec);
     fetch_start(p, r->x, &spec);
 }
 
@@ -421,11 +423,8 @@ req_do_pass(struct req *r)
     spec.edited = r->policy.req != NULL;
     if (r->policy.use != NULL)
         spec.identity = req_identity(r);
-    if (r->upload != NULL) {
-        spec.upload = stobj_ref(r->upload);
-        spec.upload_length = r->x->body_length;
-        spec.upload_kept = r->policy.body_kept;
-    }
+    if (r->upload != NULL)
+        req_share_upload(r, &spec);
     r->log_flags |= SHMLOG_REQ_PASS;
     fetch_start(p, r->x, &spec);
     return req_goto(r, REQ_FETCH);

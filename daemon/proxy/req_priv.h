@@ -224,6 +224,10 @@ int req_open_upload(struct req *r);
 /* Opens the upload and reads until it is whole or as long as req_body_buffer: 0.  TERR_AGAIN: more
  * is to come; else why it cannot be had. */
 int req_gather_upload(struct req *r);
+/* A body that the policy had kept goes with each fetch; another one can be read once, if the fetch is
+ * this request's own and its method takes a body (fetch_policy_fetch). */
+struct fetch_spec;
+void req_share_upload(struct req *r, struct fetch_spec *spec);
 void req_pump_upload(struct req *r);
 bool req_end_upload(struct req *r);
 

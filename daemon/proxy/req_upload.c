@@ -68,6 +68,33 @@ req_gather_upload(struct req *r)
     return TERR_AGAIN;
 }
 
+/* A refresh does not wait for the client, who may be answered and gone before it is sent: it takes a
+ * body that has come by now. */
+static bool
+req_has_whole_body(struct req *r)
+{
+    if (r->upload == NULL && req_open_upload(r) != 0)
+        return false;
+    req_pump_upload(r);
+    return stobj_state(r->upload) == STOBJ_SETTLED;
+}
+
+void
+req_share_upload(struct req *r, struct fetch_spec *spec)
+{
+    bool kept = r->policy.body_kept;
+
+    spec->upload_kept = kept;
+    spec->upload_length = r->x->body_length;
+    spec->upload_later = false;
+    if (kept || spec->kind == FETCH_PASS || (spec->leader == NULL && req_has_whole_body(r)))
+        spec->upload = stobj_ref(r->upload);
+    else
+        spec->upload_later = true;
+    if (spec->upload != NULL && stobj_state(spec->upload) == STOBJ_SETTLED)
+        spec->upload_length = stobj_len(spec->upload);
+}
+
 bool
 req_end_upload(struct req *r)
 {

@@ -74,24 +74,38 @@ def variables():
 
 
 class Origin(http.server.BaseHTTPRequestHandler):
-    """The n-th request for a URL is answered with #n.  A condition is answered with 304."""
+    """The n-th request for a URL is answered with #n.  A condition is answered with 304.  World.plan may say
+    otherwise: by URL, a list of (status, fields) for the first requests; the last one is for all that follow."""
     protocol_version = "HTTP/1.1"
 
+    def body(self):
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        data = b""
+        while size := int(self.rfile.readline(), 16):
+            data += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return data
+
     def answer(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         world = self.server.world
+        body = self.body()
         with world.lock:
             world.asked.append((self.command, self.path, dict(self.headers), body))
             n = world.counts[self.path] = world.counts.get(self.path, 0) + 1
-        condition = self.headers.get("If-None-Match") is not None
+        plan = world.plan.get(self.path)
+        condition = plan is None and self.headers.get("If-None-Match") is not None
         text = f"#{n}".encode()
-        self.send_response(304 if condition else 200)
-        self.send_header("ETag", '"a"')
-        self.send_header("Cache-Control", "max-age=600")
-        if not condition:
+        status, fields = plan[min(n, len(plan)) - 1] if plan else (
+            304 if condition else 200, {"ETag": '"a"', "Cache-Control": "max-age=600"})
+        self.send_response(status)
+        for name, value in fields.items():
+            self.send_header(name, value)
+        if status != 304:
             self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        if not condition and self.command != "HEAD":
+        if status != 304 and self.command != "HEAD":
             self.wfile.write(text)
 
     do_GET = do_HEAD = do_POST = do_PURGE = do_PUT = answer
@@ -124,7 +138,7 @@ class World:
         self.origin_path = os.path.join(self.dir, "origin.sock")
         self.listen = os.path.join(self.dir, "listen.sock")
         self.lock = threading.Lock()
-        self.asked, self.counts = [], {}
+        self.asked, self.counts, self.plan = [], {}, {}
         self.origin = UnixServer(self.origin_path, Origin)
         self.origin.world = self
         threading.Thread(target=self.origin.serve_forever, daemon=True).start()

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""lookups.py TARND | --varnishd VARNISHD [TEST...] -- what a policy's lookups ask the origin for, and keep.
+
+The same tests hold for Varnish 7.1 (by hand), but where one says `if self.tarn`.
+"""
+import concurrent.futures
+import socket
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+import policy_world
+import tarnd
+
+POST = 'sub vcl_backend_fetch { set bereq.method = "POST"; }\n'
+GRACE = "sub vcl_backend_response { set beresp.ttl = 0.05s; set beresp.grace = 60s; return (deliver); }\n"
+KEEP = "std.cache_req_body(100KB); "
+world = None
+
+
+class Lookups(unittest.TestCase):
+    count = 0
+
+    def setUp(self):
+        Lookups.count += 1
+        self.url = f"/{self.id().rpartition('.')[2]}/{Lookups.count}"
+        self.tarn = world.name == "tarnd"
+
+    def use(self, recv="", more=""):
+        world.use(f"vcl 4.1;\nimport std;\n{world.backends(dead=False)}"
+                  f"sub vcl_recv {{ {recv} return (hash); }}\n{more}")
+
+    def post(self, body=b"hello", chunked=False, method="POST", url=None):
+        if chunked:
+            field = "Transfer-Encoding: chunked"
+            data = b"".join(b"%x\r\n%s\r\n" % (len(body[i:i + 10000]), body[i:i + 10000])
+                            for i in range(0, len(body), 10000)) + b"0\r\n\r\n"
+        else:
+            field, data = f"Content-Length: {len(body)}", body
+        answer = world.ask(url or self.url, field, method=method, body=data)
+        return answer.status, answer.body.decode("latin-1")
+
+    def get(self, *lines):
+        answer = world.ask(self.url, *lines)
+        return answer.status, answer.body.decode("latin-1")
+
+    def came(self):
+        """What the origin was asked: method and body."""
+        with world.lock:
+            return [(method, body) for method, url, _, body in world.asked if url == self.url]
+
+
+class Bodies(Lookups):
+    """A POST that is looked up."""
+
+    def test_a_lookup_asks_by_get_without_a_body(self):
+        self.use()
+        self.assertEqual([self.post(), self.post()], [(200, "#1"), (200, "#1")])
+        self.assertEqual(self.came(), [("GET", b"")])
+
+    def test_a_method_of_vcl_backend_fetch_takes_the_body_along(self):
+        self.use(more=POST)
+        self.assertEqual([self.post(), self.post(b"other")], [(200, "#1"), (200, "#1")])
+        self.assertEqual(self.came(), [("POST", b"hello")])
+
+    def test_what_cache_req_body_kept_is_sent_with_its_length(self):
+        self.use(KEEP, POST)
+        self.assertEqual([self.post(chunked=True), self.post()], [(200, "#1"), (200, "#1")])
+        self.assertEqual(self.came(), [("POST", b"hello")])
+        with world.lock:
+            fields = next(f for _, url, f, _ in world.asked if url == self.url)
+        self.assertEqual(fields.get("Content-Length"), "5")
+
+    def test_the_recipe_for_caching_posts_by_a_field(self):
+        self.use(KEEP + "set req.http.X-Method = req.method; ",
+                 "sub vcl_hash { hash_data(req.http.X-Body); }\n"
+                 "sub vcl_backend_fetch { if (bereq.http.X-Method == \"POST\") { set bereq.method = \"POST\"; } }\n")
+        for body, want in ((b"a", "#1"), (b"b", "#2"), (b"a", "#1"), (b"b", "#2")):
+            answer = world.ask(self.url, f"Content-Length: {len(body)}", f"X-Body: {body.decode()}",
+                               method="POST", body=body)
+            self.assertEqual(answer.body.decode(), want)
+        self.assertEqual(self.came(), [("POST", b"a"), ("POST", b"b")])
+
+    def test_a_large_body_streams_whole(self):
+        self.use(more=POST)
+        body = bytes(range(256)) * 12000
+        self.assertEqual(self.post(body, chunked=True), (200, "#1"))
+        self.assertEqual(self.came(), [("POST", body)])
+
+    def test_a_put_goes_too(self):
+        for keep in ("", KEEP):
+            self.url += "x"
+            self.use(keep, 'sub vcl_backend_fetch { set bereq.method = "PUT"; }\n')
+            self.assertEqual(self.post(method="PUT"), (200, "#1"))
+            self.assertEqual(self.came(), [("PUT", b"hello")])
+
+    def test_hit_for_miss_sends_each_body(self):
+        for keep in ("", KEEP):
+            self.url += "x"
+            self.use(keep, POST + "sub vcl_backend_response { set beresp.uncacheable = true; set beresp.ttl = 60s; "
+                                  "return (deliver); }\n")
+            for body in (b"a", b"bb", b"ccc"):
+                self.post(body)
+            self.assertEqual(self.came(), [("POST", b"a"), ("POST", b"bb"), ("POST", b"ccc")])
+
+    def test_a_retry_sends_it_again_if_it_was_kept(self):
+        again = POST + "sub vcl_backend_response { if (bereq.retries == 0) { return (retry); } }\n"
+        self.use(KEEP, again)
+        self.assertEqual(self.post(), (200, "#2"))
+        self.assertEqual(self.came(), [("POST", b"hello")] * 2)
+        self.url += "x"
+        self.use("", again)
+        self.assertEqual(self.post()[0], 503)
+        self.assertEqual(self.came(), [("POST", b"hello")])
+
+    def test_unset_bereq_body_leaves_it_out(self):
+        if not self.tarn:
+            self.skipTest("Varnish 7.1 sends it for all that")
+        for keep in ("", KEEP):
+            self.url += "x"
+            self.use(keep, 'sub vcl_backend_fetch { set bereq.method = "POST"; unset bereq.body; }\n')
+            self.assertEqual(self.post(), (200, "#1"))
+            self.assertEqual(self.came(), [("POST", b"")])
+
+    def test_a_body_above_the_bound_of_cache_req_body_is_not_lost(self):
+        if not self.tarn:
+            self.skipTest("Varnish 7.1 closes the connection")
+        self.use("std.cache_req_body(3B); ", POST)
+        self.assertEqual(self.post(), (200, "#1"))
+        self.assertEqual(self.came(), [("POST", b"hello")])
+
+    def test_who_waits_for_the_same_key_gets_the_same_answer(self):
+        self.use(KEEP, POST + "sub vcl_backend_response { set beresp.do_stream = false; }\n")
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda n: self.post(b"%d" % n), range(8)))
+        self.assertEqual(set(answers), {(200, "#1")})
+        self.assertEqual(len(self.came()), 1)
+
+    def test_a_refresh_in_the_background_has_the_body(self):
+        for keep in ("", KEEP):
+            self.url += "x"
+            self.use(keep, POST + GRACE)
+            self.assertEqual(self.post(), (200, "#1"))
+            time.sleep(0.1)
+            self.assertEqual(self.post(b"later"), (200, "#1"))
+            time.sleep(0.2)
+            self.assertEqual(self.came(), [("POST", b"hello"), ("POST", b"later")])
+
+    def test_a_refresh_in_the_background_sends_no_post_without_its_body(self):
+        if not self.tarn:
+            self.skipTest("Varnish 7.1 waits for the client")
+        self.use("", POST + GRACE)
+        self.assertEqual(self.post(), (200, "#1"))
+        time.sleep(0.1)
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(10)
+            s.connect(world.listen)
+            s.sendall(tarnd.request(self.url, "Content-Length: 5", method="POST"))  # and no body
+            self.assertIn(b"200", s.recv(65536))
+        time.sleep(0.2)
+        self.assertEqual(self.came(), [("POST", b"hello")])
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--varnishd":
+        world = policy_world.VarnishWorld(sys.argv[2])
+        rest = sys.argv[3:]
+    else:
+        world = policy_world.TarnWorld(sys.argv[1])
+        rest = sys.argv[2:]
+    try:
+        done = unittest.main(argv=sys.argv[:1] + rest, exit=False)
+    finally:
+        world.close()
+    sys.exit(not done.result.wasSuccessful())
