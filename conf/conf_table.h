@@ -54,6 +54,9 @@
       "A new ban completes older ones that say the same")                                          \
     X(vcl_path, TEXT, "", 0, 4000,                                                                 \
       "Directory of the files that a policy includes; empty: that of the policy's own file")       \
+    X(policy_path, TEXT, "", 0, 4000,                                                              \
+      "Directories, with : between them, below which a policy that was sent to the admin listener "\
+      "may include files and read them; empty: vcl_path, else that of the file in vcl; / is all")  \
     X(timeout_req, MS, 10 * CONF_S, 10, CONF_H,                                                    \
       "From the first byte of a request to the end of its header section; then 408")               \
     X(timeout_idle, MS, 5 * CONF_S, 10, CONF_D,                                                    \

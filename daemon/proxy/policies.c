@@ -140,9 +140,9 @@ policies_link(struct policies *ps, struct policy *pol)
     ps->npolicies++;
 }
 
-int
-policies_load(struct policies *ps, const char *name, const char *file_name, struct slice text,
-    struct vcl_error **errors)
+static int
+policies_load_text(struct policies *ps, const char *name, const char *file_name, struct slice text,
+    bool sent, struct vcl_error **errors)
 {
     struct policy *pol;
     int err;
@@ -156,7 +156,9 @@ policies_load(struct policies *ps, const char *name, const char *file_name, stru
     policies_tick(ps);
     if (ps->npolicies >= POLICIES_MAX || text.len > POLICY_FILE_MAX)
         return TERR_LIMIT;
+    ps->sent = sent;
     err = policy_new(&pol, ps, name, file_name, text, errors);
+    ps->sent = false;
     if (err != 0)
         return err;
     policies_link(ps, pol);
@@ -164,16 +166,23 @@ policies_load(struct policies *ps, const char *name, const char *file_name, stru
 }
 
 int
+policies_load(struct policies *ps, const char *name, const char *file_name, struct slice text,
+    struct vcl_error **errors)
+{
+    return policies_load_text(ps, name, file_name, text, true, errors);
+}
+
+int
 policies_load_file(struct policies *ps, const char *name, const char *path,
     struct vcl_error **errors, const char **why)
 {
     struct span text;
-    int err = policy_slurp(path, POLICY_FILE_MAX, &text, why);
+    int err = policy_slurp(&(struct policy_dirs){.all = true}, path, POLICY_FILE_MAX, &text, why);
 
     *errors = NULL;
     if (err != 0)
         return TERR_NOTFOUND;
-    err = policies_load(ps, name, path, slice_of(text.ptr, text.len), errors);
+    err = policies_load_text(ps, name, path, slice_of(text.ptr, text.len), false, errors);
     free(text.ptr);
     return err;
 }

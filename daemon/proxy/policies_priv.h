@@ -34,6 +34,7 @@ struct policies {
     /* during a load */
     struct policy_source *recorded; /* borrowed: keeps what is read */
     struct policy_source *replayed; /* borrowed: what is read comes from here, not from files */
+    bool sent; /* the text comes from an operator, not from the configuration */
     unsigned nreloads;
     unsigned npolicies, nlabels;
     uint64_t generation;
@@ -69,7 +70,17 @@ bool policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run);
 void policy_free_objects(struct policy *pol);
 void policy_free_files(struct policy *pol);
 int policy_hold(struct policy *pol, struct director *d); /* takes the hold.  0 or TERR_NOMEM */
-/* A whole file; *out is malloc'ed.  0, or TERR_* and *why. */
-int policy_slurp(const char *path, size_t most, struct span *out, const char **why);
+
+/* policy_files.c: which files may be read: all, or those below the directories that `conf` names. */
+struct policy_dirs {
+    const struct conf *conf;
+    bool all;
+};
+/* A whole file; *out is malloc'ed.  It waits for nothing: what is no regular file is refused.  0, or TERR_*
+ * and *why. */
+int policy_slurp(const struct policy_dirs *dirs, const char *path, size_t most, struct span *out,
+    const char **why);
+/* Is it there, a regular file, and among those? */
+bool policy_may_read(const struct policy_dirs *dirs, const char *path, const char **why);
 
 #endif

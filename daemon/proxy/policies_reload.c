@@ -56,7 +56,7 @@ reload_text_changed(struct policies *ps)
 
     if (path[0] == '\0' || ps->last_file == NULL)
         return (path[0] == '\0') != (ps->last_file == NULL);
-    if (policy_slurp(path, POLICY_FILE_MAX, &text, &why) != 0)
+    if (policy_slurp(&(struct policy_dirs){.all = true}, path, POLICY_FILE_MAX, &text, &why) != 0)
         return true; /* to load it says what is wrong */
     current = policy_source_is_current(
         ps->last_file, path, slice_of(text.ptr, text.len), policy_reader(ps));

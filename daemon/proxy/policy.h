@@ -44,6 +44,7 @@ struct policy {
     struct policy_source *source; /* held: its text and includes */
     struct policy *instead;       /* during a reload: the same with other backends */
     struct policy_text *files;    /* read by std.fileread; under a lock */
+    bool sent;                    /* by an operator: its files lie below policy_path */
     const char *init_why;         /* why vcl_init failed; malloc'ed */
     bool begun;                   /* vcl_init has been run */
     double loaded_s;

@@ -12,12 +12,16 @@
 
 /* Names that are not absolute are sought in vcl_path, else beside the file that includes them. */
 static char *
-policy_path(const struct conf *conf, const char *name, const char *from)
+policy_path(const struct conf *conf, bool sent, const char *name, const char *from)
 {
     const char *dir = conf->params.vcl_path, *slash = strrchr(from, '/');
     char *out = NULL;
     int n;
 
+    if (dir[0] == '\0' && slash == NULL && sent) { /* it came without a directory of its own */
+        from = conf->vcl;
+        slash = strrchr(from, '/');
+    }
     if (name[0] == '/' || (dir[0] == '\0' && slash == NULL))
         return strdup(name);
     if (dir[0] != '\0' && strncmp(name, "./", 2) != 0)
@@ -48,14 +52,15 @@ loader_read_file(
     void *ctx, const char *name, const char *from, struct span *out, char **path, const char **why)
 {
     struct policies *ps = ctx;
+    const struct policy_dirs dirs = {.conf = policies_conf(ps), .all = !ps->sent};
     int err;
 
     if (ps->replayed != NULL)
         return policy_source_read(ps->replayed, name, from, out, path, why);
-    *path = policy_path(policies_conf(ps), name, from);
+    *path = policy_path(policies_conf(ps), ps->sent, name, from);
     if (*path == NULL)
         return TERR_NOMEM;
-    err = policy_slurp(*path, POLICY_FILE_MAX, out, why);
+    err = policy_slurp(&dirs, *path, POLICY_FILE_MAX, out, why);
     if (err == 0 && ps->recorded != NULL &&
         policy_source_add_file(ps->recorded, name, from, *path, slice_of(out->ptr, out->len)) !=
             0) {
@@ -73,7 +78,9 @@ loader_read_file(
 static int
 loader_find(struct policies *ps, const char *pattern, const char *from, char ***out, unsigned *n)
 {
-    char *path = policy_path(policies_conf(ps), pattern, from), **names;
+    const struct policy_dirs dirs = {.conf = policies_conf(ps), .all = false};
+    const char *why;
+    char *path = policy_path(policies_conf(ps), ps->sent, pattern, from), **names;
     glob_t g;
     int rc;
 
@@ -89,7 +96,8 @@ loader_find(struct policies *ps, const char *pattern, const char *from, char ***
         return rc == GLOB_NOSPACE ? TERR_NOMEM : TERR_IO;
     names = calloc(g.gl_pathc + 1, sizeof(*names));
     for (size_t i = 0; names != NULL && i < g.gl_pathc; i++)
-        if ((names[(*n)++] = strdup(g.gl_pathv[i])) == NULL)
+        if ((!ps->sent || policy_may_read(&dirs, g.gl_pathv[i], &why)) &&
+            (names[(*n)++] = strdup(g.gl_pathv[i])) == NULL)
             names[--*n] = NULL;
     globfree(&g);
     *out = names;
@@ -461,8 +469,9 @@ policy_new(struct policy **out, struct policies *ps, const char *name, const cha
     pol->file = strdup(file);
     clock_gettime(CLOCK_REALTIME, &now);
     pol->loaded_s = (double)now.tv_sec;
-    pol->source =
-        ps->replayed != NULL ? policy_source_hold(ps->replayed) : policy_source_new(file, text);
+    pol->source = ps->replayed != NULL ? policy_source_hold(ps->replayed)
+                                       : policy_source_new(file, text, ps->sent);
+    pol->sent = pol->source != NULL && policy_source_is_sent(pol->source);
     ps->recorded = ps->replayed != NULL ? NULL : pol->source;
     err = pol->name == NULL || pol->file == NULL || pol->source == NULL
               ? TERR_NOMEM

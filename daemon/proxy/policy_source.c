@@ -19,6 +19,7 @@ struct source_piece {
 struct policy_source {
     uint32_t magic;
     unsigned refs;
+    bool sent;
     char *file;
     struct span text;
     struct source_piece *pieces;
@@ -47,7 +48,7 @@ source_free_piece(struct source_piece *p)
 }
 
 struct policy_source *
-policy_source_new(const char *file, struct slice text)
+policy_source_new(const char *file, struct slice text, bool sent)
 {
     struct policy_source *s = calloc(1, sizeof(*s));
 
@@ -55,6 +56,7 @@ policy_source_new(const char *file, struct slice text)
         return NULL;
     s->magic = POLICY_SOURCE_MAGIC;
     s->refs = 1;
+    s->sent = sent;
     s->file = strdup(file);
     if (s->file == NULL || !source_copy(&s->text, text))
         policy_source_drop(&s);
@@ -89,6 +91,12 @@ policy_source_drop(struct policy_source **sp)
     free(s->text.ptr);
     free(s->file);
     OBJ_FREE(s);
+}
+
+bool
+policy_source_is_sent(const struct policy_source *s)
+{
+    return s->sent;
 }
 
 struct slice

@@ -25,11 +25,12 @@ struct policy_reader {
 };
 
 /* Copies; owned by the caller, who gives it back with policy_source_drop().  NULL: no memory. */
-struct policy_source *policy_source_new(const char *file, struct slice text);
+struct policy_source *policy_source_new(const char *file, struct slice text, bool sent);
 struct policy_source *policy_source_hold(struct policy_source *s);
 void policy_source_drop(struct policy_source **sp); /* NULL is fine */
 
 /* The text of the policy itself. */
+bool policy_source_is_sent(const struct policy_source *s);
 struct slice policy_source_text(const struct policy_source *s);
 
 /* While it is compiled: one file that was included, one glob.  Copies.  0 or TERR_NOMEM. */

@@ -1,4 +1,4 @@
-/* policy_world.c -- what a policy has of the world beside requests: vcl_init, directors, files. */
+/* policy_world.c -- what a policy has of the world beside requests: vcl_init, directors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -33,111 +33,6 @@ policy_free_objects(struct policy *pol)
         director_drop(&pol->held[--pol->nheld]);
     free(pol->held);
     pol->held = NULL;
-}
-
-int
-policy_slurp(const char *path, size_t most, struct span *out, const char **why)
-{
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n;
-
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        *why = strerror(errno);
-        if (fd >= 0)
-            close(fd);
-        return TERR_NOTFOUND;
-    }
-    *why = S_ISREG(st.st_mode) ? "it is too large" : "it is no ordinary file";
-    out->len = (size_t)st.st_size;
-    out->ptr = S_ISREG(st.st_mode) && out->len <= most ? malloc(out->len + 1) : NULL;
-    n = out->ptr == NULL ? -1 : read(fd, out->ptr, out->len);
-    close(fd);
-    if (out->ptr != NULL && n != (ssize_t)out->len)
-        *why = "it could not be read whole";
-    if (n != (ssize_t)out->len) {
-        free(out->ptr);
-        return TERR_IO;
-    }
-    out->ptr[out->len] = '\0';
-    return 0;
-}
-
-/* --- std.fileread: each file once; kept as long as the policy, as Varnish does --- */
-
-enum {
-    POLICY_READ_MAX = 1 << 20 /* bytes of a file that a policy reads */
-};
-
-struct policy_text {
-    struct policy_text *next;
-    struct span bytes;
-    char path[];
-};
-
-static pthread_mutex_t policy_text_lock = PTHREAD_MUTEX_INITIALIZER;
-
-int
-policy_file_read(struct policy *pol, struct vcl_run *r, struct slice path, struct vcl_value *out)
-{
-    struct policy_text *t;
-    const char *why = "out of memory";
-    int err = 0;
-
-    pthread_mutex_lock(&policy_text_lock); /* held for long only when a file is first read */
-    for (t = pol->files; t != NULL; t = t->next)
-        if (slice_eq(slice_str(t->path), path))
-            break;
-    if (t == NULL) {
-        t = malloc(sizeof(*t) + path.len + 1);
-        err = t == NULL ? TERR_NOMEM : 0;
-        if (err == 0) {
-            memcpy(t->path, path.ptr, path.len);
-            t->path[path.len] = '\0';
-            err = policy_slurp(t->path, POLICY_READ_MAX, &t->bytes, &why);
-        }
-        if (err == 0) {
-            t->next = pol->files;
-            pol->files = t;
-        } else {
-            free(t);
-            t = NULL;
-        }
-    }
-    pthread_mutex_unlock(&policy_text_lock);
-    if (err == TERR_NOMEM)
-        return err;
-    if (err != 0) { /* as Varnish: unset, and the log says why */
-        policy_note(r, "std.fileread", path, why);
-        return 0;
-    }
-    out->s = t->bytes.ptr;
-    out->len = t->bytes.len;
-    return 0;
-}
-
-int
-policy_file_exists(struct policy *pol, struct vcl_run *r, struct slice path, struct vcl_value *out)
-{
-    struct slice copy = arena_copy(r->arena, path);
-
-    (void)pol;
-    if (copy.ptr == NULL)
-        return TERR_NOMEM;
-    out->i = memchr(path.ptr, 0, path.len) == NULL && access(copy.ptr, F_OK) == 0;
-    return 0;
-}
-
-void
-policy_free_files(struct policy *pol)
-{
-    while (pol->files != NULL) {
-        struct policy_text *t = pol->files;
-
-        pol->files = t->next;
-        free(t->bytes.ptr);
-        free(t);
-    }
 }
 
 struct director *
