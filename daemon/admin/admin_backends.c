@@ -59,6 +59,23 @@ backends_addresses(struct backend *b)
     return list;
 }
 
+static void
+backends_put_outcome(const struct backend *b, json_t *o)
+{
+    static const char *const classes[BACKEND_CLASSES] = {
+        "1xx", "2xx", "3xx", "4xx", "5xx", "other"};
+    json_t *responses = json_object();
+    struct backend_seen seen;
+
+    backend_see(b, &seen);
+    for (unsigned i = 0; i < BACKEND_CLASSES; i++)
+        json_put(responses, classes[i], json_integer((json_int_t)seen.responses[i]));
+    json_put(o, "up", json_boolean(backend_up(b)));
+    json_put(o, "responses", responses);
+    json_put(o, "failures", json_integer((json_int_t)seen.failures));
+    json_put(o, "response_us", json_integer((json_int_t)seen.sum_us));
+}
+
 static json_t *
 backends_json(struct backend *b)
 {
@@ -74,6 +91,7 @@ backends_json(struct backend *b)
     json_put_text(o, "address", conf->address.text);
     json_put(o, "addresses", backends_addresses(b));
     json_put(o, "healthy", json_boolean(backend_healthy(b)));
+    backends_put_outcome(b, o);
     json_put_text(o, "health", backends_word(backend_admin(b)));
     json_put(o, "ejected", json_boolean(backend_ejected(b)));
     json_put(o, "waiting", json_integer(backend_queued(b)));

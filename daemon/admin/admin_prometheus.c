@@ -190,7 +190,7 @@ prometheus_of_backend(const struct backend *b, enum prometheus_of what)
 
     switch (what) {
     case PROMETHEUS_UP:
-        return backend_healthy(b);
+        return backend_up(b);
     case PROMETHEUS_EJECTED:
         return backend_ejected(b);
     case PROMETHEUS_CONNECTIONS:
@@ -220,6 +220,103 @@ prometheus_on_backend(void *ctx, struct backend *b)
     fprintf(all->to, "} %.6g\n", value);
 }
 
+/* What came of the attempts to ask it; of each name once, as above. */
+enum {
+    PROMETHEUS_BACKEND_FIRST = 8, /* 256 us */
+};
+
+static void
+prometheus_put_outcome(
+    FILE *to, const char *name, const char *backend, const struct backend_seen *s)
+{
+    static const char *const classes[BACKEND_CLASSES] = {
+        "1xx", "2xx", "3xx", "4xx", "5xx", "other"};
+
+    for (unsigned i = 0; i < BACKEND_CLASSES; i++) {
+        fprintf(to, "tarn_%s{backend=", name);
+        prometheus_quote(to, backend);
+        fprintf(to, ",status_class=\"%s\"} %" PRIu64 "\n", classes[i], s->responses[i]);
+    }
+}
+
+static void
+prometheus_put_failures(
+    FILE *to, const char *name, const char *backend, const struct backend_seen *s)
+{
+    fprintf(to, "tarn_%s{backend=", name);
+    prometheus_quote(to, backend);
+    fprintf(to, "} %" PRIu64 "\n", s->failures);
+}
+
+static void
+prometheus_put_duration(
+    FILE *to, const char *name, const char *backend, const struct backend_seen *s)
+{
+    uint64_t below = 0;
+
+    for (unsigned i = 0; i < BACKEND_BUCKETS; i++) {
+        below += s->bucket[i];
+        if (i < PROMETHEUS_BACKEND_FIRST)
+            continue;
+        fprintf(to, "tarn_%s_bucket{backend=", name);
+        prometheus_quote(to, backend);
+        if (i + 1 < BACKEND_BUCKETS)
+            fprintf(to, ",le=\"%.6f\"} %" PRIu64 "\n", (double)(UINT64_C(1) << i) / 1e6, below);
+        else
+            fprintf(to, ",le=\"+Inf\"} %" PRIu64 "\n", below);
+    }
+    fprintf(to, "tarn_%s_sum{backend=", name);
+    prometheus_quote(to, backend);
+    fprintf(to, "} %.6f\ntarn_%s_count{backend=", (double)s->sum_us / 1e6, name);
+    prometheus_quote(to, backend);
+    fprintf(to, "} %" PRIu64 "\n", below);
+}
+
+struct prometheus_outcomes {
+    FILE *to;
+    const char *name;
+    void (*put)(FILE *to, const char *name, const char *backend, const struct backend_seen *s);
+    json_t *names;
+};
+
+static void
+prometheus_on_outcome(void *ctx, struct backend *b)
+{
+    struct prometheus_outcomes *all = ctx;
+    struct backend_seen seen;
+
+    if (json_object_get(all->names, backend_full_name(b)) != NULL)
+        return;
+    json_put(all->names, backend_full_name(b), json_true());
+    backend_see(b, &seen);
+    all->put(all->to, all->name, backend_full_name(b), &seen);
+}
+
+static void
+prometheus_backend_outcomes(const struct admin *a, FILE *to)
+{
+    static const struct {
+        const char *name, *type;
+        void (*put)(FILE *to, const char *name, const char *backend, const struct backend_seen *s);
+        const char *doc;
+    } rows[] = {
+        {"backend_responses_total", "counter", prometheus_put_outcome,
+            "Response heads received from it, by class of status"},
+        {"backend_failures_total", "counter", prometheus_put_failures,
+            "Attempts without a response, and responses that were cut short"},
+        {"backend_response_duration_seconds", "histogram", prometheus_put_duration,
+            "From the request sent to the response's head"},
+    };
+
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+        struct prometheus_outcomes all = {to, rows[i].name, rows[i].put, json_object()};
+
+        prometheus_head(to, rows[i].name, rows[i].type, rows[i].doc);
+        registry_each(a->env.registry, prometheus_on_outcome, &all);
+        json_decref(all.names);
+    }
+}
+
 static void
 prometheus_backends(const struct admin *a, FILE *to)
 {
@@ -228,7 +325,9 @@ prometheus_backends(const struct admin *a, FILE *to)
         enum prometheus_of what;
         const char *doc;
     } rows[] = {
-        {"backend_up", PROMETHEUS_UP, "1: it is asked; 0: it is sick, or said to be"},
+        {"backend_up", PROMETHEUS_UP,
+            "0: sick by its probe, or by hand; without a probe: no response to its last three "
+            "attempts"},
         {"backend_ejected", PROMETHEUS_EJECTED, "1: its fetches failed, directors leave it out"},
         {"backend_connections", PROMETHEUS_CONNECTIONS, "Connections to it, in use or idle"},
         {"backend_connections_limit", PROMETHEUS_LIMIT, "Its max_connections, if it has one"},
@@ -275,6 +374,7 @@ admin_do_metrics(struct admin_call *c)
         prometheus_responses(c->admin, to);
         prometheus_requests(c->admin, to);
         prometheus_backends(c->admin, to);
+        prometheus_backend_outcomes(c->admin, to);
         prometheus_memory(c->admin, to);
         prometheus_lag(c->admin, to);
         if (fclose(to) != 0) {

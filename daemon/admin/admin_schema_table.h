@@ -76,6 +76,11 @@
     X("Backend", "address", "string", "as configured")                                             \
     X("Backend", "addresses", "[string]", "what that name stands for now")                         \
     X("Backend", "healthy", "boolean", "whether it is asked")                                      \
+    X("Backend", "up", "boolean",                                                                  \
+      "healthy, and without a probe: one of its last three attempts had a response")               \
+    X("Backend", "responses", "{integer}", "heads received, by class of status: 1xx to 5xx, other") \
+    X("Backend", "failures", "integer", "attempts without a response, and responses cut short")    \
+    X("Backend", "response_us", "integer", "from request to head, all of them together")           \
     X("Backend", "health", "string", "auto, or what an operator says: healthy or sick")            \
     X("Backend", "ejected", "boolean", "left out for a while, as too many requests failed")        \
     X("Backend", "waiting", "integer", "requests that wait for a connection")                      \

@@ -102,6 +102,9 @@ ctl_backend_list(struct ctl *c)
             ctl_cell_of(&t, b, "address");
             if (json_is_true(json_object_get(b, "ejected")))
                 ctl_cell(&t, "left out");
+            else if (json_is_true(json_object_get(b, "healthy")) &&
+                     json_is_false(json_object_get(b, "up")))
+                ctl_cell(&t, "failing"); /* no probe says so, its fetches do */
             else
                 ctl_cell_of(&t, b, "healthy");
             ctl_cell_of(&t, b, "health");

@@ -17,9 +17,11 @@ backend_make(struct backend **out, struct registry *rg, const char *name, const 
     list_init(&b->queue);
     b->registry = rg;
     b->full = strdup(full);
+    b->outcome = registry_outcome(rg, full);
     b->probe_says = true;
     atomic_init(&b->healthy, true);
-    if (director_init(&b->director, DIRECTOR_BACKEND, name) != 0 || b->full == NULL) {
+    if (director_init(&b->director, DIRECTOR_BACKEND, name) != 0 || b->full == NULL ||
+        b->outcome == NULL) {
         backend_free(&b);
         return TERR_NOMEM;
     }
@@ -38,6 +40,7 @@ backend_free(struct backend **bp)
         probe_free(&b->probe);
     backend_forget_lookup(b);
     free(b->addrs);
+    outcome_drop(&b->outcome);
     director_fini(&b->director);
     pthread_mutex_destroy(&b->lock);
     pthread_mutex_destroy(&b->queue_lock);

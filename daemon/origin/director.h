@@ -178,8 +178,28 @@ unsigned backend_queued(const struct backend *b);
  * eject_after failures in a row the directors that it is a member of leave it out, while they have
  * another; `err` is told in the error log.  A backend in no director is never left out. */
 void backend_note_good(struct backend *b);
+/* Any thread, as these are: a head came, so long after the request was sent. */
+void backend_note_response(struct backend *b, unsigned status, uint64_t took_us);
+void backend_note_cut(struct backend *b); /* after its head the body broke off, or stood still */
 void backend_note_bad(struct backend *b, uint64_t now_ms, int err);
 bool backend_ejected(const struct backend *b);
+/* Healthy, and, where no probe tells, not without a response to its last three attempts.  For people:
+ * who is asked depends on backend_healthy() and backend_ejected(). */
+bool backend_up(const struct backend *b);
+/* What came of the attempts to ask it, ever: by class of status, 1xx to 5xx and others. */
+enum {
+    BACKEND_CLASSES = 6,
+    BACKEND_CLASS_OTHER = 5,
+    BACKEND_BUCKETS = 28,
+};
+struct backend_seen {
+    uint64_t responses[BACKEND_CLASSES];
+    uint64_t failures; /* attempts without a response, and responses that were cut short */
+    uint64_t count, sum_us;
+    uint64_t
+        bucket[BACKEND_BUCKETS]; /* i: less than 2^i us, and no less than half; the last: more */
+};
+void backend_see(const struct backend *b, struct backend_seen *out);
 /* Takes those back whose time is over, and asks for the addresses of names: about once a second.
  * Monotonic. */
 void registry_tick(struct registry *rg, uint64_t now_ms);

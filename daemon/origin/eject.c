@@ -55,6 +55,7 @@ backend_note_bad(struct backend *b, uint64_t now_ms, int err)
     bool begins = false;
     int64_t took_ms;
 
+    outcome_failed(b->outcome);
     if (after == 0 || !atomic_load_explicit(&b->member, memory_order_relaxed))
         return;
     fails = atomic_fetch_add_explicit(&b->fails, 1, memory_order_relaxed) + 1;
@@ -99,6 +100,7 @@ void
 backend_forgive(struct backend *b)
 {
     b->eject.times = 0;
+    outcome_forget_fails(b->outcome);
     atomic_store_explicit(&b->fails, 0, memory_order_relaxed);
     atomic_store_explicit(&b->ejected, false, memory_order_relaxed);
 }

@@ -21,6 +21,7 @@
 #include "daemon/origin/probe.h"
 
 struct probe;
+struct outcome; /* private to outcome.c */
 
 struct director_member {
     struct director *d; /* held */
@@ -96,6 +97,7 @@ struct backend {
         uint64_t due_ms;        /* monotonic; 0: not looked at yet */
         bool failed;            /* the last one; said once */
     } name;                     /* the management thread's */
+    struct outcome *outcome;    /* held; set once at creation */
     struct probe *probe;        /* set once at creation; NULL: none */
 };
 
@@ -176,6 +178,9 @@ int backend_admit(struct director **out, struct registry *rg, const struct conf_
 bool backend_set_probed(struct backend *b, bool healthy);
 void backend_set_placed(struct backend *b); /* its name has addresses, the first ones */
 
+/* registry.c: held; that of the backend that has the name already, if one does.  NULL: no memory. */
+struct outcome *registry_outcome(struct registry *rg, const char *full);
+
 /* probe_run.c: a backend that came while probes run. */
 void probes_admit(struct probes *all, struct backend *b);
 
@@ -208,6 +213,13 @@ void registry_set_resolver(struct registry *rg, resolve_f *ask);
 /* Asks when it is time, and takes the answer. */
 void backend_name_tick(struct backend *b, uint64_t now_ms);
 void backend_forget_lookup(struct backend *b);
+
+/* outcome.c: of all backends of one full name. */
+struct outcome *outcome_new(void); /* NULL: no memory */
+struct outcome *outcome_hold(struct outcome *o);
+void outcome_drop(struct outcome **op);
+void outcome_failed(struct outcome *o);
+void outcome_forget_fails(struct outcome *o);
 
 /* eject.c */
 /* Under its lock: as if nothing had failed. */

@@ -145,6 +145,15 @@ registry_sweep(struct registry *rg)
         rg->nslots--;
 }
 
+struct outcome *
+registry_outcome(struct registry *rg, const char *full)
+{
+    for (unsigned i = 0; i < rg->nslots; i++)
+        if (rg->slots[i] != NULL && strcmp(rg->slots[i]->full, full) == 0)
+            return outcome_hold(rg->slots[i]->outcome);
+    return outcome_new();
+}
+
 int
 backend_admit(struct director **out, struct registry *rg, const struct conf_backend *conf,
     const struct probe_conf *probe, const char *name, const char *full)

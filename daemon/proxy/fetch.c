@@ -148,6 +148,7 @@ fetch_do_send(struct fetch *f)
         fetch_deadline(f, f->proxy->params.backend_send_timeout);
     }
     rc = fetch_send(f);
+    f->asked_us = clock_read_us(&f->proxy->loop->clock);
     if (rc == TERR_AGAIN && (origin_heard(f->conn) || origin_ended(f->conn)))
         return fetch_goto(f, FETCH_HEAD); /* an answer before the body's end */
     if (rc == TERR_AGAIN && timer_expired(&f->timer))
@@ -319,7 +320,9 @@ fetch_do_head(struct fetch *f)
         backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);
         return harmless && fetch_elsewhere(f) ? fetch_again(f) : fetch_fail(f, err);
     }
-    backend_note_good(f->backend);
+    if (!f->told_head) /* else we come again, for room */
+        backend_note_response(
+            f->backend, head->status, clock_read_us(&f->proxy->loop->clock) - f->asked_us);
     /* Nobody asked: it would tell of something that we do not have, or of a part for the whole. */
     if ((head->status == 304 && !fetch_is_conditional(f)) ||
         (head->status == 206 && !fetch_is_ranged(f)))
@@ -513,6 +516,27 @@ fetch_say_failed(const struct fetch *f)
         elog(ELOG_WARN, "backend %s: no usable response: %s", f->conf->name, terr_text(f->err));
 }
 
+/* Once for each fetch, however it ends for the client.  What a policy gave up did get a response. */
+static void
+fetch_count_failed(const struct fetch *f)
+{
+    if (f->err != TERR_CANCELLED && f->err != TERR_POLICY)
+        counter_add(f->proxy->counters, COUNTER_fetch_failed, 1);
+}
+
+/* The body broke off.  For want of room that is not the backend's doing. */
+static void
+fetch_count_cut(const struct fetch *f)
+{
+    if (f->err == TERR_CANCELLED)
+        return;
+    counter_add(f->proxy->counters, COUNTER_fetch_truncated, 1);
+    if (f->err != TERR_NOMEM && f->err != TERR_LIMIT)
+        backend_note_cut(f->backend);
+    elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s", f->conf->name,
+        (unsigned long long)fetch_bytes(f), terr_text(f->err));
+}
+
 /* ERROR -- whoever waits or reads is told; nothing cut short stays in the cache. */
 static enum fetch_next
 fetch_do_error(struct fetch *f)
@@ -526,17 +550,14 @@ fetch_do_error(struct fetch *f)
 
         fetch_say_failed(f);
         next = fetch_policy_error(f);
+        if (next != FETCH_WAIT && f->state != FETCH_START)
+            fetch_count_failed(f);
         if (next != FETCH_WAIT)
             return next;
     }
-    if (f->err != TERR_CANCELLED)
-        counter_add(f->proxy->counters, COUNTER_fetch_failed, 1);
+    fetch_count_failed(f);
     if (f->body != NULL) {
-        if (f->err != TERR_CANCELLED)
-            counter_add(f->proxy->counters, COUNTER_fetch_truncated, 1);
-        if (f->err != TERR_CANCELLED)
-            elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s", f->conf->name,
-                (unsigned long long)fetch_bytes(f), terr_text(f->err));
+        fetch_count_cut(f);
         fetch_tell_absent(f, false);
         cache_note(f->entry, FATE_CUT);
         cache_unlink(f->entry);

@@ -95,6 +95,7 @@ struct fetch {
     const struct proxy_header *ends; /* for a backend with proxy_header, without a policy; arena */
     struct slice preface;            /* a PROXY header, what is left of it to be sent */
     struct slice request;            /* its head as sent */
+    uint64_t asked_us;               /* when the request was sent; clock_read_us() */
     size_t request_at;               /* sent so far */
     /* the request's body */
     struct stobj *upload;

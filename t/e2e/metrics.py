@@ -264,6 +264,43 @@ class Metrics(unittest.TestCase):
         self.assertEqual(error["request"], "GET /dead/before")
         self.assertEqual(self.top()["top"], [])
 
+    def sum_of(self, families, name, **labels):
+        return sum(v for _, has, v in families[name].samples if labels.items() <= has.items())
+
+    def test_an_outage_is_counted_at_the_fetch_with_and_without_a_policy(self):
+        """vcl_backend_error makes a response of every failure: to the client's side nothing is missing."""
+        def broken(handler):
+            handler.start("length", 2, cache_control="no-store", status=500)
+            handler.piece(b"no")
+
+        broken = origin.script("broken", broken)
+        for policy in (False, True):
+            with self.subTest(policy=policy):
+                if policy:
+                    with open(os.path.join(self.tarnd.dir, "p.vcl"), "w", encoding="ascii") as f:
+                        f.write("vcl 4.1;\nsub vcl_backend_error { set beresp.status = 200; return (deliver); }\n")
+                    self.ctl("vcl", "load", "--use", "p", os.path.join(self.tarnd.dir, "p.vcl"))
+                before = prometheus.parse(self.get("/metrics"))
+                for i in range(4):
+                    self.assertEqual(self.tarnd.ask(f"/dead/{i}").status, 200 if policy else 502)
+                    self.assertEqual(self.tarnd.ask(broken).status, 500)
+                now = prometheus.parse(self.get("/metrics"))
+
+                def more(name, **labels):
+                    return self.sum_of(now, name, **labels) - self.sum_of(before, name, **labels)
+                self.assertEqual(more("tarn_fetch_failed_total"), 4)
+                self.assertEqual(more("tarn_backend_failures_total", backend="dead"), 4)
+                self.assertEqual(more("tarn_backend_responses_total", backend="dead"), 0)
+                self.assertEqual(more("tarn_backend_responses_total", backend="default", status_class="5xx"), 4)
+                self.assertEqual(more("tarn_backend_responses_total"), 4)
+                answered = now["tarn_backend_response_duration_seconds"].samples
+                self.assertEqual([v for name, has, v in answered if name.endswith("_count")
+                                  and has["backend"] == "dead"], [0])
+                self.assertEqual(now["tarn_backend_up"].value(backend="dead"), 0)
+                self.assertEqual(now["tarn_backend_up"].value(backend="default"), 1)
+                self.assertIn("failing", self.ctl("backend", "list"))
+                self.ctl("backend", "set-health", "dead", "auto")  # forgiven
+
     def lag_counts(self):
         return [seen["count"] > 0 for seen in self.told("/v1/latency")["lag"]]
 
