@@ -6,6 +6,7 @@
 What promtool would only warn about is a mistake here, too: a counter without _total, a sample without
 HELP and TYPE, a histogram whose buckets shrink.  `promtool check metrics` is asked besides, where it is.
 """
+import os
 import re
 import shutil
 import subprocess
@@ -110,10 +111,15 @@ def parse(text):
     return families
 
 
+def find_promtool():
+    """The program, or None: TARN_PROMTOOL, or what PATH has."""
+    return shutil.which(os.environ.get("TARN_PROMTOOL", "promtool"))
+
+
 def promtool(text):
     """What promtool says against it; "" when it says nothing, or is not here."""
-    if shutil.which("promtool") is None:
+    if find_promtool() is None:
         return ""
-    done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True,
+    done = subprocess.run([find_promtool(), "check", "metrics"], input=text, text=True,
                           capture_output=True, timeout=60)
     return done.stdout + done.stderr
