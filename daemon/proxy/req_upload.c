@@ -85,14 +85,12 @@ req_share_upload(struct req *r, struct fetch_spec *spec)
     bool kept = r->policy.body_kept;
 
     spec->upload_kept = kept;
-    spec->upload_length = r->x->body_length;
+    spec->upload_length = kept ? stobj_len(r->upload) : r->x->body_length;
     spec->upload_later = false;
     if (kept || spec->kind == FETCH_PASS || (spec->leader == NULL && req_has_whole_body(r)))
         spec->upload = stobj_ref(r->upload);
     else
         spec->upload_later = true;
-    if (spec->upload != NULL && stobj_state(spec->upload) == STOBJ_SETTLED)
-        spec->upload_length = stobj_len(spec->upload);
 }
 
 bool
