@@ -94,6 +94,10 @@
       "starts, answers 503 where it is needed, and asks for its addresses until there are some")   \
     X(max_connections, COUNT, 0, 0, 10000000,                                                      \
       "Client connections at a time, all workers; 0: as many as open files allow")                 \
+    X(max_connections_per_client, COUNT, 0, 0, 10000000,                                           \
+      "Client connections at a time of one address, of IPv6 one /64: more are closed at once. "    \
+      "Those of trusted_proxies are not counted, those of a PROXY header by the client that it "   \
+      "names. 0: no limit; a browser opens 6, an office behind one address some hundred")          \
     X(listen_depth, COUNT, 1024, 1, 65535, "Length of the kernel's queue of new connections")      \
     X(tcp_notsent_lowat, BYTES, 64 * CONF_KI, 0, 1024 * CONF_MI,                                   \
       "Bytes of a response that the kernel takes before it can send them, from each client "       \
@@ -178,6 +182,7 @@
     X(ban_lurker_age) X(ban_lurker_batch) X(ban_lurker_sleep) X(ban_cutoff) X(ban_dups)            \
     X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(req_body_rate_min)       \
     X(idle_send_timeout) X(pipe_timeout) X(drain_timeout) X(watchdog)                               \
+    X(max_connections_per_client)                                                                  \
     X(backend_send_timeout)                                                                        \
     X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(req_buffering)         \
     X(max_object_size) X(http_cache_status) X(http_tags) X(log_level) X(log_rate)

@@ -124,7 +124,7 @@ manage_has_room(struct manage *m)
     bool has_token = m->env.conf->admin->token[0] != '\0';
 
     if (h1_server_connections(m->h1) >= MANAGE_CONNS_MAX)
-        return h1_server_drop_unproven(m->h1, 0, false) > 0 || h1_server_drop_idle(m->h1);
+        return h1_server_drop_unproven(m->h1, 0, false) > 0 || h1_server_shed_idle(m->h1, 1, 0) > 0;
     if (has_token && h1_server_unproven(m->h1) >= MANAGE_UNPROVEN_MAX)
         h1_server_drop_unproven(m->h1, MANAGE_PROOF_MS, false);
     return true;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "daemon/base/conn_quota.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/notify.h"
@@ -231,6 +232,8 @@ server_open_storage(struct server *s)
         rc = server_open_negative(s, main_store);
     if (rc == 0)
         rc = rates_open(&s->env.rates, s->storage, (uint64_t)s->conf->params.limit_keys);
+    if (rc == 0)
+        rc = conn_quota_open(&s->env.quota);
     return rc;
 }
 
@@ -431,6 +434,8 @@ server_close(struct server *s)
     free(s->owner_uids);
     if (s->env.rates != NULL)
         rates_close(&s->env.rates);
+    if (s->env.quota != NULL)
+        conn_quota_close(&s->env.quota);
     if (s->storage != NULL)
         storage_close(&s->storage);
     if (s->synth != NULL)

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "daemon/base/address.h"
+#include "daemon/base/conn_quota.h"
 #include "daemon/base/heap.h"
 #include "daemon/base/terr.h"
 #include "daemon/doors.h"
@@ -77,7 +79,9 @@ struct worker {
 };
 
 enum {
-    TICK_MS = 1000
+    TICK_MS = 1000,
+    SHED_MOST = 16,      /* idle connections that make way when descriptors have run out */
+    SHED_IDLE_MS = 1000, /* those that have waited for a request for so long */
 };
 
 static void
@@ -214,7 +218,50 @@ worker_on_cut(struct post *p)
     task_wake(&w->ending);
 }
 
-/* May there be one more?  TERR_LIMIT: `fd` is closed, if it was one. */
+/* A client's connections are counted while there is a limit, but not those of a trusted proxy, which
+ * are of many clients. */
+static int
+worker_on_client_begins(void *ctx, const uint8_t addr[16])
+{
+    struct worker *w = container_of((struct proxy *)ctx, struct worker, proxy);
+    const struct conf *conf = upstreams_conf(registry_upstreams(w->env->registry));
+    int64_t most = w->proxy.params.max_connections_per_client;
+    char text[ADDRESS_TEXT_MAX];
+
+    if (most == 0 || address_in(&conf->trusted_proxies.set, addr))
+        return 0;
+    switch (conn_quota_take(w->env->quota, addr, most)) {
+    case CONN_QUOTA_COUNTED:
+        return 1;
+    case CONN_QUOTA_UNCOUNTED:
+        return 0;
+    case CONN_QUOTA_REFUSED:
+        break;
+    }
+    counter_add(w->counters, COUNTER_sess_refused, 1);
+    address_text(addr, text);
+    elog(ELOG_WARN, "connection refused: client=%s max_connections_per_client=%lld", text,
+        (long long)most);
+    return TERR_LIMIT;
+}
+
+static void
+worker_on_client_ends(void *ctx, const uint8_t addr[16])
+{
+    struct worker *w = container_of((struct proxy *)ctx, struct worker, proxy);
+
+    conn_quota_give(w->env->quota, addr);
+}
+
+/* Idle connections make way for new ones: those of this worker. */
+static bool
+worker_sheds(struct worker *w, unsigned most)
+{
+    return h1_server_shed_idle(w->h1, most, SHED_IDLE_MS) > 0;
+}
+
+/* May there be one more?  TERR_LIMIT: `fd` is closed, if it was one; TERR_AGAIN: there is none, and
+ * will be at once. */
 static int
 worker_admit(struct worker *w, int fd)
 {
@@ -222,10 +269,13 @@ worker_admit(struct worker *w, int fd)
 
     if (fd < 0) {
         counter_add(w->counters, COUNTER_sess_emfile, 1);
+        if (worker_sheds(w, SHED_MOST))
+            return TERR_AGAIN;
         elog(ELOG_ERROR, "out of file descriptors: accepting no connection for a moment");
         return TERR_LIMIT;
     }
-    if (atomic_load_explicit(&env->conns, memory_order_relaxed) >= env->conns_max) {
+    if (atomic_load_explicit(&env->conns, memory_order_relaxed) >= env->conns_max &&
+        !worker_sheds(w, 1)) {
         close(fd);
         counter_add(w->counters, COUNTER_sess_dropped, 1);
         elog(ELOG_WARN,
@@ -245,8 +295,9 @@ worker_on_accept(void *ctx, int fd, bool is_unix)
     const struct door_terms *terms = door_terms(wd->door);
     int err;
 
-    if (worker_admit(w, fd) != 0)
-        return TERR_LIMIT;
+    err = worker_admit(w, fd);
+    if (err != 0)
+        return err;
     if (terms->proxied)
         err = h1_server_accept_proxied(w->h1, fd, is_unix, &terms->facts, &terms->trusted);
     else
@@ -375,7 +426,9 @@ worker_open(struct worker *w)
         .start = req_start_of(env->conf),
         .start_ctx = &w->proxy,
         .on_empty = worker_on_empty,
-        .conns = &env->conns};
+        .conns = &env->conns,
+        .client_begins = worker_on_client_begins,
+        .client_ends = worker_on_client_ends};
     int err = net_loop_open(&w->net, w->id);
 
     if (err != 0)

@@ -12,6 +12,7 @@
 struct cache;
 struct conf;
 struct conf_params;
+struct conn_quota;
 struct counters;
 struct door;
 struct doors;
@@ -38,6 +39,7 @@ struct worker_env {
     struct registry *registry;
     struct doors *doors;
     int64_t conns_max;
+    struct conn_quota *quota; /* connections of each client */
     _Atomic int64_t conns;    /* of clients, all workers */
     _Atomic unsigned leaving; /* workers that accept nobody any more */
 };

@@ -48,6 +48,7 @@ struct h1_xchg {
         timed_out;
     bool tunnel;   /* granted: from here on there are no messages on this connection */
     bool in_ended; /* with tunnel: the answerer has read the client's end */
+    bool shut;     /* with tunnel: our direction has ended */
     struct h1_parser parser;
     /* up to parser.ll all is zero at first; what follows is not touched */
     char chunk_head[24]; /* of the chunk that is partly sent */
@@ -91,7 +92,7 @@ struct h1_conn {
     uint8_t peer_addr[16];
     const struct exchange_conn *door; /* the listener's, borrowed; with `told`: our own */
     bool running : 1, gathering : 1, closing : 1, lingering : 1, dead : 1, paused : 1;
-    bool shut : 1;         /* our direction of a tunnel has ended */
+    bool counted : 1;      /* as one of its client's */
     bool unread : 1;       /* the client may be sending what we shall not read: linger at the end */
     uint64_t session : 56; /* its number: of a worker, second and connection */
 };
@@ -154,6 +155,11 @@ void h1_out_tell(struct h1_conn *c);
 /* The PROXY header: 1: it has been read, and what it tells is the connection's; 0: there will be
  * more of it; TERR_*: the connection is to be closed, and why has been said. */
 int h1_proxied_read(struct h1_conn *c);
+/* Takes an accepted connection, which is the last of `conns` then.  0 or TERR_NOMEM. */
+int h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts);
+/* h1_quota.c.  Counts it as one of its client's: TERR_LIMIT, it has too many. */
+int h1_conn_count(struct h1_conn *c);
+void h1_conn_uncount(struct h1_conn *c);
 /* May it begin with one? */
 bool h1_proxied_may(const struct h1_conn *c, const struct address_nets *trusted);
 /* Before the connection's memory goes. */

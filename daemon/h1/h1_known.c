@@ -47,7 +47,7 @@ known_note_cred(struct h1_known *k, int fd)
 int
 h1_server_accept_known(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
 {
-    int err = h1_server_accept_from(s, fd, is_unix, facts);
+    int err = h1_server_add(s, fd, is_unix, facts);
     struct h1_known *k;
     struct h1_conn *c;
 
@@ -115,19 +115,4 @@ h1_server_drop_unproven(struct h1_server *s, int64_t age_ms, bool all)
             break;
     }
     return n;
-}
-
-bool
-h1_server_drop_idle(struct h1_server *s)
-{
-    OBJ_CHECK(s, H1_SERVER_MAGIC);
-    for (struct list *l = s->conns.next; l != &s->conns; l = l->next) {
-        struct h1_conn *c = container_of(l, struct h1_conn, link);
-
-        if (c->dead || c->phase != H1_IDLE)
-            continue;
-        h1_conn_die(c);
-        return true;
-    }
-    return false;
 }

@@ -63,6 +63,8 @@ h1_proxied_read(struct h1_conn *c)
         return 0;
     if (ph.told && h1_proxied_take(c, &ph) != 0)
         return TERR_NOMEM;
+    if (ph.told && h1_conn_count(c) != 0)
+        return TERR_LIMIT;
     counter_add(c->server->env.counters, COUNTER_sess_proxied, 1);
     h1_in_skip(c, (size_t)n);
     return 1;

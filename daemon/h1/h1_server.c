@@ -182,6 +182,7 @@ h1_conn_free(struct h1_conn *c)
     list_del(&c->link);
     s->nconns--;
     atomic_fetch_sub_explicit(s->env.conns, 1, memory_order_relaxed);
+    h1_conn_uncount(c);
     if (c->door->told != NULL)
         h1_proxied_free(c);
     OBJ_BURY(c);
@@ -568,7 +569,7 @@ int
 h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
     const struct exchange_conn *facts, const struct address_nets *trusted)
 {
-    int err = h1_server_accept_from(s, fd, is_unix, facts);
+    int err = h1_server_add(s, fd, is_unix, facts);
     struct h1_conn *c;
 
     if (err != 0)
@@ -586,6 +587,20 @@ h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
 
 int
 h1_server_accept_from(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
+{
+    struct h1_conn *c;
+    int err = h1_server_add(s, fd, is_unix, facts);
+
+    if (err != 0)
+        return err;
+    c = container_of(s->conns.prev, struct h1_conn, link);
+    if (!is_unix && h1_conn_count(c) != 0)
+        h1_conn_die(c);
+    return 0;
+}
+
+int
+h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
 {
     struct h1_conn *c = s->idle_conns;
     struct stream_peer peer;

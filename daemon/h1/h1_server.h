@@ -32,6 +32,10 @@ struct h1_server_env {
     void *start_ctx;
     void (*on_empty)(void *ctx); /* draining, and the last connection has gone; start_ctx */
     _Atomic int64_t *conns;      /* connections of all workers: counted up and down here */
+    /* The client of a connection is known; start_ctx.  1: client_ends() follows; 0: it does not;
+     * TERR_LIMIT: the connection is closed.  NULL: clients are not asked about. */
+    int (*client_begins)(void *ctx, const uint8_t addr[16]);
+    void (*client_ends)(void *ctx, const uint8_t addr[16]);
 };
 
 /* 0 or TERR_NOMEM. */
@@ -58,8 +62,9 @@ unsigned h1_server_unproven(const struct h1_server *s);
 /* Ends unproven connections that were accepted at least so long ago: all of them, or the oldest.
  * How many ended. */
 unsigned h1_server_drop_unproven(struct h1_server *s, int64_t age_ms, bool all);
-/* Ends the oldest connection that waits for a request; false: there is none. */
-bool h1_server_drop_idle(struct h1_server *s);
+/* Ends at most `most` connections that have waited for a request for so long, the oldest first; it
+ * looks at some hundred.  How many ended. */
+unsigned h1_server_shed_idle(struct h1_server *s, unsigned most, int64_t idle_ms);
 unsigned h1_server_connections(const struct h1_server *s);
 
 /* Requests that begin from now on are started so; with the same context. */

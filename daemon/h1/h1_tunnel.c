@@ -62,8 +62,8 @@ h1_tunnel_settle(struct h1_conn *c, struct h1_xchg *hx)
     tassert(hx->tunnel);
     if (c->dead || !hx->end_given || c->busy->left < hx->end_pos)
         return false;
-    if (!c->shut)
+    if (!hx->shut)
         stream_shut(c->stream);
-    c->shut = true;
+    hx->shut = true;
     return hx->in_ended;
 }

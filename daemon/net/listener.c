@@ -463,8 +463,7 @@ listener_accept(struct listener *ls, int from)
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            ls->accept_f(ls->ctx, -1, ls->is_unix); /* so that it can be counted and said */
-            return true;
+            return ls->accept_f(ls->ctx, -1, ls->is_unix) != TERR_AGAIN || rest;
         }
         if (errno == EAGAIN || errno == EWOULDBLOCK)
             break;

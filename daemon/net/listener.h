@@ -71,7 +71,7 @@ int listen_share(struct bound *b, unsigned loops);
 void listen_sockets(const struct bound *b, struct listen_sockets *out);
 
 /* Takes the descriptor `fd`; -1: there is none to be had.  TERR_LIMIT: it was dropped, and the
- * listener rests after this turn's. */
+ * listener rests after this turn's.  TERR_AGAIN, of -1: there are some in the next turn. */
 typedef int listener_accept_f(void *ctx, int fd, bool is_unix);
 
 /* Starts accepting on this loop; a task of the loop calls `accept_f`. */

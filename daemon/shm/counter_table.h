@@ -16,6 +16,8 @@
     X(sess, accepted, COUNTER, "Client connections accepted")                                      \
     X(sess, closed, COUNTER, "Client connections closed, whoever closed them")                     \
     X(sess, dropped, COUNTER, "Client connections closed at once: max_connections or no memory")   \
+    X(sess, refused, COUNTER, "Client connections closed at once: max_connections_per_client")     \
+    X(sess, shed, COUNTER, "Idle client connections closed to make room for new ones")             \
     X(sess, emfile, COUNTER, "Connections not accepted for want of a file descriptor")             \
     X(sess, timeout, COUNTER, "Client connections closed by a timeout")                            \
     X(sess, proxied, COUNTER, "Client connections that began with a PROXY header")                 \
