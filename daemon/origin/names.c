@@ -167,8 +167,8 @@ names_set_port(struct sockaddr_storage *a, in_port_t port)
         ((struct sockaddr_in6 *)(void *)a)->sin6_port = port;
 }
 
-static in_port_t
-names_port(const struct backend *b)
+uint16_t
+backend_port(const struct backend *b)
 {
     const struct sockaddr_storage *a = &b->conf->address.addrs[0];
 
@@ -192,7 +192,7 @@ names_gather(const struct backend *b, const struct addrinfo *list)
             continue;
         memset(a, 0, sizeof(*a));
         memcpy(a, list->ai_addr, list->ai_addrlen);
-        names_set_port(a, names_port(b));
+        names_set_port(a, backend_port(b));
         for (unsigned i = 0; i < to->n; i++)
             again |= names_key(&to->addr[i]) == names_key(a);
         to->len[to->n] = list->ai_addrlen;

@@ -1,6 +1,7 @@
 /* origin.c -- pools of connections to backends. */
 #include "daemon/origin/origin.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
@@ -53,6 +54,7 @@ origins_pool(struct origins *os, struct backend *b)
     if (pool->backend != b) {
         tassert(pool->nidle == 0 && pool->nused == 0 && pool->nqueued == 0);
         pool->backend = b;
+        pool->nticks = 0;
     }
     return pool;
 }
@@ -158,6 +160,65 @@ origin_pool_take(struct origin_pool *pool, struct task *user)
     return NULL;
 }
 
+/* Does this idle connection lead to where the backend is? */
+static bool
+origin_leads_to(const struct origin_conn *oc, struct backend *b)
+{
+    const struct conf_address *here = &b->conf->address, *there = &oc->backend->conf->address;
+    unsigned generation = UINT_MAX; /* of another backend: look */
+
+    if (oc->backend->conf->proxy_header != 0 || here->is_unix != there->is_unix)
+        return false;
+    if (here->is_unix)
+        return strcmp(here->path, there->path) == 0;
+    return backend_port(b) == backend_port(oc->backend) && backend_is_at(b, oc->place, &generation);
+}
+
+static struct origin_conn *
+origin_find_for(const struct origins *os, const struct origin_pool *pool)
+{
+    for (unsigned i = 0; i < os->npools; i++) {
+        struct origin_pool *other = os->pools[i];
+
+        if (other == NULL || other == pool || other->nidle == 0)
+            continue;
+        for (struct list *l = other->idle.next; l != &other->idle; l = l->next) {
+            struct origin_conn *oc = container_of(l, struct origin_conn, link);
+
+            if (origin_leads_to(oc, pool->backend))
+                return oc;
+        }
+    }
+    return NULL;
+}
+
+/* The backend has no idle connection, but another one at its address has: most often the same
+ * backend before a reload or under another policy.  That one becomes its own.  False: there is
+ * none, or max_connections forbids it. */
+static bool
+origin_adopt(struct origins *os, struct origin_pool *pool)
+{
+    struct origin_conn *oc = origin_find_for(os, pool);
+    struct backend *old;
+
+    if (oc == NULL || backend_enter(pool->backend) != 0)
+        return false;
+    old = oc->backend;
+    list_del(&oc->link);
+    oc->pool->nidle--;
+    if (old->conf->max_connections > 0) {
+        atomic_fetch_sub(&old->open, 1);
+        origin_pass(os, oc->pool);
+    }
+    oc->backend = pool->backend;
+    oc->pool = pool;
+    oc->generation = UINT_MAX; /* origin_give looks whether it is still there */
+    list_add_head(&pool->idle, &oc->link);
+    pool->nidle++;
+    backend_leave(old);
+    return true;
+}
+
 /* A new one.  The backend has counted it. */
 static int
 origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool *pool,
@@ -212,7 +273,10 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b, boo
         return TERR_NOMEM;
     if (b->conf->proxy_header != 0)
         fresh = true; /* it was said who the client is, once for all that follows */
-    if (!fresh && (oc = origin_pool_take(pool, user)) != NULL) {
+    oc = fresh ? NULL : origin_pool_take(pool, user);
+    while (oc == NULL && !fresh && origin_adopt(os, pool))
+        oc = origin_pool_take(pool, user);
+    if (oc != NULL) {
         counter_add(os->counters, COUNTER_backend_conn_reused, 1);
         *out = oc;
         return 0;
@@ -430,10 +494,10 @@ origins_tick(struct origins *os)
         /* While it has a connection the backend is there to be asked. */
         if (pool == NULL || pool->nidle == 0)
             continue;
-        if (backend_is_retired(pool->backend))
-            origin_pool_drain(pool);
-        else
+        if (!backend_is_retired(pool->backend))
             origin_pool_move(pool);
+        else if (pool->nticks++ >= ORIGIN_RETIRED_TICKS)
+            origin_pool_drain(pool);
     }
 }
 

@@ -206,7 +206,9 @@ struct backend_place {
 };
 /* The nth, around.  Any thread. */
 void backend_place_of(struct backend *b, unsigned nth, struct backend_place *out);
-/* Is the address still among its own?  Sets *generation to what was looked at.  Any thread. */
+/* Network byte order; it is the same at all its addresses.  Not of one at a Unix socket. */
+uint16_t backend_port(const struct backend *b);
+/* Is the address, which has no port, still among its own?  Sets *generation to what was looked at.  Any thread. */
 bool backend_is_at(struct backend *b, uint64_t key, unsigned *generation);
 /* Who is asked instead of getaddrinfo(3): for tests.  In threads of its own. */
 void registry_set_resolver(struct registry *rg, resolve_f *ask);

@@ -14,6 +14,13 @@ struct origin_pool {
     struct list idle; /* of origin_conn.link; the most recently used first */
     struct backend *backend;
     unsigned nidle, nused, nqueued;
+    unsigned nticks; /* about seconds, since the backend is retired */
+};
+
+enum {
+    /* About seconds in which the idle connections of a retired backend wait for one that is at the
+     * same address; so long it keeps its number, of which there are BACKENDS_MAX. */
+    ORIGIN_RETIRED_TICKS = 5
 };
 
 #define ORIGINS_MAGIC OBJ_TAG('o', 'r', 'i', 'g')

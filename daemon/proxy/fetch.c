@@ -260,6 +260,16 @@ fetch_not_modified(struct fetch *f, const struct http_head *head)
     return fetch_goto(f, FETCH_REVALIDATE);
 }
 
+/* The exchange is over: the connection is for others, unless the policy closes it. */
+static void
+fetch_give(struct fetch *f)
+{
+    if (f->vcl != NULL && fetch_policy_closes(f))
+        origin_discard(&f->conn);
+    else
+        origin_give(&f->conn);
+}
+
 /* REVALIDATE -- everybody has what they need; the connection may be used again. */
 static enum fetch_next
 fetch_do_revalidate(struct fetch *f)
@@ -269,7 +279,7 @@ fetch_do_revalidate(struct fetch *f)
     if (origin_body(f->conn, (struct span){none, sizeof(none)}) != 0)
         origin_discard(&f->conn);
     else
-        origin_give(&f->conn);
+        fetch_give(f);
     return fetch_goto(f, FETCH_CLOSE);
 }
 
@@ -487,7 +497,7 @@ fetch_do_done(struct fetch *f)
     if (f->windowed)
         stobj_shut_window(f->body); /* who reads alone by now leaves nothing behind */
     if (f->conn != NULL)
-        origin_give(&f->conn);
+        fetch_give(f);
     return fetch_goto(f, FETCH_CLOSE);
 }
 

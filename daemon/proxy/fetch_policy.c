@@ -218,7 +218,7 @@ fetch_write_bereq(struct fetch *f)
 {
     const struct http_head *h = &f->vcl->bereq->head;
     struct forward_request how = {
-        .keep_connection = true,
+        .keep_connection = !policy_says_close(h),
         .framing = FRAMING_NONE,
         .upgrade = f->upgrade,
     };
@@ -505,6 +505,15 @@ fetch_begin_error(struct fetch *f)
     f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
     f->received_ms = f->proxy->loop->clock.wall_ms;
     return 0;
+}
+
+bool
+fetch_policy_closes(const struct fetch *f)
+{
+    const struct fetch_policy *v = f->vcl;
+
+    return (v->bereq != NULL && policy_says_close(&v->bereq->head)) ||
+           (v->beresp != NULL && v->touched && policy_says_close(&v->beresp->head));
 }
 
 /* What a body of ours needs as long as anybody reads it: the policy, for its literals, and what was

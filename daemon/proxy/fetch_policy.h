@@ -60,6 +60,8 @@ int fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fe
 void fetch_policy_close(struct fetch *f);
 /* Before a connection is asked for: FETCH_WAIT: go on. */
 enum fetch_next fetch_policy_fetch(struct fetch *f);
+/* `Connection: close` of bereq or beresp: the backend's connection is not used again. */
+bool fetch_policy_closes(const struct fetch *f);
 /* What is asked of the backend has changed: vcl_backend_fetch sees it again. */
 void fetch_policy_ask_anew(struct fetch *f);
 /* The request once more, for another backend.  0 or TERR_*. */

@@ -6,6 +6,7 @@
 
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/token.h"
 
 static struct policy_use *
 policy_find_use(struct proxy *p, const struct policy *pol)
@@ -143,6 +144,22 @@ policy_log(struct proxy *p, const struct vcl_run *run, uint64_t xid, enum shmlog
     if (run->why != NULL)
         shmlog_printf(p->log, SHMLOG_Error, "%s: %s", vcl_sub_name(run->sub), run->why);
     shmlog_end(p->log);
+}
+
+bool
+policy_says_close(const struct http_head *h)
+{
+    const struct http_field *f = http_find(h, HTTP_F_CONNECTION, NULL);
+    struct http_list_iter it;
+    struct slice member;
+
+    if (f == NULL || !f->said)
+        return false;
+    http_list_init(&it, http_value(h, f));
+    while (http_list_next(&it, &member))
+        if (slice_eq_nocase(member, SLICE_LIT("close")))
+            return true;
+    return false;
 }
 
 struct slice

@@ -164,6 +164,8 @@ int policy_file_exists(
 /* By name, of the policy or the configuration; NULL: none. */
 struct director *policy_lookup_backend(struct policy *pol, struct slice name);
 
+/* The policy may end a connection, by the field that says so. */
+bool policy_says_close(const struct http_head *h);
 /* Field access on any head. */
 struct slice policy_field(const struct http_head *h, const struct vcl_name *name, unsigned nth);
 

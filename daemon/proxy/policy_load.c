@@ -297,7 +297,7 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
         .name = d->name,
         .host_header = d->host_header != NULL ? d->host_header
                        : d->host != NULL      ? d->host
-                                              : "",
+                                              : "0.0.0.0", /* a Unix socket; as Varnish */
         .host_if_none = true,
         .connect_timeout = policy_timeout(d->connect_timeout_s, params->connect_timeout),
         .first_byte_timeout = policy_timeout(d->first_byte_timeout_s, params->first_byte_timeout),

@@ -398,15 +398,6 @@ req_policy_pass(struct req *r)
     return act == VCL_ACT_FETCH ? REQ_WAIT : req_policy_elsewhere(r, act);
 }
 
-/* The policy may end the connection, by the field that says so. */
-static bool
-req_says_close(const struct http_head *h)
-{
-    const struct http_field *f = http_find(h, HTTP_F_CONNECTION, NULL);
-
-    return f != NULL && f->said && slice_eq_nocase(http_value(h, f), SLICE_LIT("close"));
-}
-
 /* The response as the policy left it, for the client. */
 static int
 req_write_resp(struct req *r)
@@ -422,7 +413,7 @@ req_write_resp(struct req *r)
     if (n < 0)
         return n;
     r->policy.block = slice_of(out, (size_t)n);
-    r->policy.close = r->policy.close || req_says_close(h);
+    r->policy.close = r->policy.close || policy_says_close(h);
     return 0;
 }
 

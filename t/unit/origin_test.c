@@ -7,6 +7,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/origin/origin.h"
+#include "daemon/origin/origins_priv.h"
 #include "daemon/shm/counters.h"
 #include "t/unit/fake_stream.h"
 #include "t/unit/origin_fixture.h"
@@ -91,26 +92,60 @@ pooling_used(struct pooling *p, struct director *d)
     return oc;
 }
 
-TEST(origin, a_connection_is_used_again_for_the_same_backend_only)
+TEST(origin, an_idle_connection_is_adopted_by_a_backend_at_the_same_address_only)
 {
-    struct director *a, *b;
+    struct director *a, *b, *elsewhere;
     struct origin_conn *oc;
     struct stream *of_a;
     struct pooling p;
 
     pooling_open(&p);
     a = pooling_backend(&p);
+    p.conf.max_connections = 1;
     b = pooling_backend(&p);
+    p.conf.address.path = "/other";
+    elsewhere = pooling_backend(&p);
     oc = pooling_used(&p, a);
     of_a = fake_newest;
     origin_give(&oc);
-    CHECK_EQ(0, pooling_take(&p, &oc, b));
+    CHECK_EQ(0, pooling_take(&p, &oc, elsewhere));
     CHECK(fake_newest != of_a && !origin_reused(oc));
     origin_discard(&oc);
-    CHECK_EQ(0, pooling_take(&p, &oc, a));
+    CHECK_EQ(0, pooling_take(&p, &oc, b));
+    CHECK(origin_reused(oc));
+    director_drop(&a); /* it has no connection any more, and may go */
+    registry_sweep(p.rg);
+    origin_give(&oc);
+    CHECK(!fake_is_closed(of_a));
+    CHECK_EQ(0, pooling_take(&p, &oc, b));
     CHECK(origin_reused(oc));
     origin_discard(&oc);
     CHECK(fake_is_closed(of_a));
+    CHECK_EQ(0, pooling_take(&p, &oc, b)); /* its one connection was counted, and given back */
+    origin_discard(&oc);
+    director_drop(&b);
+    director_drop(&elsewhere);
+    pooling_close(&p);
+}
+
+TEST(origin, a_backend_that_may_have_no_more_connections_adopts_none)
+{
+    struct director *a, *b;
+    struct origin_conn *mine = NULL, *oc = NULL;
+    struct pooling p;
+
+    pooling_open(&p);
+    a = pooling_backend(&p);
+    p.conf.max_connections = 1;
+    b = pooling_backend(&p);
+    CHECK_EQ(0, pooling_take(&p, &mine, b));
+    oc = pooling_used(&p, a);
+    origin_give(&oc);
+    CHECK_EQ(TERR_BUSY, pooling_take(&p, &oc, b));
+    origin_discard(&mine);
+    CHECK_EQ(0, pooling_take(&p, &oc, b));
+    CHECK(origin_reused(oc));
+    origin_discard(&oc);
     director_drop(&a);
     director_drop(&b);
     pooling_close(&p);
@@ -151,7 +186,10 @@ TEST(origin, a_backend_that_left_keeps_no_idle_connections)
     CHECK(!fake_is_closed(fake_newest)); /* it has not left yet */
     director_drop(&d);
     registry_sweep(p.rg); /* the connection keeps its memory */
-    CHECK(!fake_is_closed(fake_newest));
+    for (unsigned i = 0; i < ORIGIN_RETIRED_TICKS; i++) {
+        origins_tick(p.os); /* another at its address may want them */
+        CHECK(!fake_is_closed(fake_newest));
+    }
     origins_tick(p.os);
     CHECK(fake_is_closed(fake_newest));
     registry_sweep(p.rg);
@@ -255,7 +293,8 @@ TEST(origin, as_many_idle_ones_are_kept_as_the_backend_says)
     pooling_close(&p);
 }
 
-TEST_MAIN(TEST_ENTRY(origin, a_connection_is_used_again_for_the_same_backend_only),
+TEST_MAIN(TEST_ENTRY(origin, an_idle_connection_is_adopted_by_a_backend_at_the_same_address_only),
+    TEST_ENTRY(origin, a_backend_that_may_have_no_more_connections_adopts_none),
     TEST_ENTRY(origin, a_backend_that_left_keeps_no_idle_connections),
     TEST_ENTRY(origin, a_connection_in_use_outlives_its_backend_and_is_then_closed),
     TEST_ENTRY(origin, a_sick_backend_is_not_connected_to),
