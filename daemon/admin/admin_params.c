@@ -5,6 +5,7 @@
 #include "conf/conf.h"
 #include "conf/conf_params.h"
 #include "daemon/admin/admin_priv.h"
+#include "daemon/proxy/policies.h"
 
 static const struct conf_params *
 params_now(const struct admin_call *c)
@@ -13,14 +14,18 @@ params_now(const struct admin_call *c)
 }
 
 static json_t *
-params_json(const struct conf_params *params, unsigned i)
+params_json(const struct admin_call *c, unsigned i)
 {
+    struct conf_params in_force = *params_now(c);
     json_t *o = json_object();
-    struct conf_param p;
+    struct conf_param p, q;
 
-    conf_param_see(params, i, &p);
+    policies_params(c->admin->env.policies, &in_force);
+    conf_param_see(params_now(c), i, &p);
+    conf_param_see(&in_force, i, &q);
     json_put_text(o, "name", p.name);
     json_put_text(o, "value", p.value);
+    json_put_text(o, "in_force", q.value);
     json_put_text(o, "default", p.def);
     if (p.least[0] != '\0')
         json_put_text(o, "least", p.least);
@@ -38,7 +43,7 @@ admin_do_parameters(struct admin_call *c)
     json_t *o = json_object(), *list = json_array();
 
     for (unsigned i = 0; i < conf_params_count(); i++)
-        json_array_append_new(list, params_json(params_now(c), i));
+        json_array_append_new(list, params_json(c, i));
     json_put(o, "parameters", list);
     admin_answer(c, 200, o);
 }
@@ -88,7 +93,7 @@ params_change(struct admin_call *c, unsigned i, const char *value)
         return;
     }
     c->admin->env.host->set_params(c->admin->env.host_ctx, &next);
-    admin_answer(c, 200, params_json(params_now(c), i));
+    admin_answer(c, 200, params_json(c, i));
 }
 
 void

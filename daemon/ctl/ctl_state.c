@@ -125,8 +125,11 @@ ctl_storage_stats(struct ctl *c)
 static void
 param_explain(const json_t *p)
 {
-    printf("%s = %s\n\n%s.\n\n", state_text(p, "name"), state_text(p, "value"),
-        state_text(p, "meaning"));
+    const char *value = state_text(p, "value"), *in_force = state_text(p, "in_force");
+
+    printf("%s = %s\n\n%s.\n\n", state_text(p, "name"), in_force, state_text(p, "meaning"));
+    if (strcmp(value, in_force) != 0)
+        printf("  by       the policy that is in use: without one it is %s\n", value);
     printf("  default  %s\n", state_text(p, "default"));
     if (state_text(p, "least") != NULL)
         printf("  least    %s\n", state_text(p, "least"));
@@ -141,7 +144,7 @@ static void
 param_rows(const json_t *list, const char *part)
 {
     static const char *const headings[] = {"PARAMETER", "VALUE", "DEFAULT", "LIVE", NULL};
-    static const char *const members[] = {"name", "value", "default", "live"};
+    static const char *const members[] = {"name", "in_force", "default", "live"};
     struct ctl_table t;
     const json_t *p;
     size_t i;

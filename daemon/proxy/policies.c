@@ -391,3 +391,13 @@ policies_tick(struct policies *ps)
         policy_free(&p);
     }
 }
+
+void
+policies_params(const struct policies *ps, struct conf_params *params)
+{
+    if (ps->active == NULL)
+        return;
+    params->default_ttl = policy_default_ttl_ms(params);
+    if (!params->heuristic_said)
+        params->heuristic_max = 0;
+}

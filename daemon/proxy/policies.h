@@ -22,6 +22,7 @@
 struct cache;
 struct conf;
 struct upstreams;
+struct conf_params;
 struct policies;
 struct policy;
 struct policy_set;
@@ -62,6 +63,9 @@ struct policy_seen {
 };
 void policies_each(
     struct policies *ps, void (*f)(void *ctx, const struct policy_seen *seen), void *ctx);
+
+/* What the active policy makes of parameters that neither the file nor an operator set: the values in force. */
+void policies_params(const struct policies *ps, struct conf_params *params);
 
 /* What workers look at. */
 _Atomic(struct policy_set *) *policies_set(struct policies *ps);

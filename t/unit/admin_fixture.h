@@ -207,6 +207,13 @@ policies_each(struct policies *ps, void (*f)(void *ctx, const struct policy_seen
     f(ctx, &label);
 }
 
+void
+policies_params(const struct policies *ps, struct conf_params *params)
+{
+    (void)ps;
+    (void)params;
+}
+
 int
 policies_why(struct policies *ps, struct slice url, const struct why_field *fields,
     unsigned nfields, json_t **out, const char **why)
