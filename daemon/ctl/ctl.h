@@ -35,7 +35,8 @@ struct ctl {
     bool live;
     const char *tag, *url, *status, *client, *format; /* of log */
     bool hit, miss, all, follow, wait;
-    bool quiet; /* that nobody answers is not said */
+    const char *to, *rate, *concurrency; /* of warm */
+    bool quiet;                          /* that nobody answers is not said */
 };
 
 /* ---- ctl_api.c ---- */

@@ -75,6 +75,9 @@ int ctl_index_dump(struct ctl *c);
 /* ctl_why.c */
 int ctl_why(struct ctl *c);
 
+/* ctl_warm.c */
+int ctl_warm(struct ctl *c);
+
 /* ctl_policy.c */
 int ctl_vcl_list(struct ctl *c);
 int ctl_vcl_load(struct ctl *c);

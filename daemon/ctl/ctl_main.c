@@ -27,6 +27,9 @@ enum {
     OPTION_ALL,
     OPTION_FOLLOW,
     OPTION_WAIT,
+    OPTION_TO,
+    OPTION_RATE,
+    OPTION_CONCURRENCY,
     OPTION_TOKEN_FILE,
     OPTION_MAN
 };
@@ -58,6 +61,9 @@ static const struct option main_options[] = {
     {"all", no_argument, NULL, OPTION_ALL},
     {"follow", no_argument, NULL, OPTION_FOLLOW},
     {"wait", no_argument, NULL, OPTION_WAIT},
+    {"to", required_argument, NULL, OPTION_TO},
+    {"rate", required_argument, NULL, OPTION_RATE},
+    {"concurrency", required_argument, NULL, OPTION_CONCURRENCY},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {"man", no_argument, NULL, OPTION_MAN}, /* for the build: manual pages */
@@ -148,7 +154,7 @@ main_token(struct ctl *c, const char *file)
     return rc;
 }
 
-/* Of `log`.  Whether it is one. */
+/* Of `log` and `warm`.  Whether it is one. */
 static bool
 main_log_option(struct ctl *c, int opt)
 {
@@ -158,8 +164,9 @@ main_log_option(struct ctl *c, int opt)
         bool *flag;
     } options[] = {{OPTION_TAG, &c->tag, NULL}, {OPTION_URL, &c->url, NULL},
         {OPTION_STATUS, &c->status, NULL}, {OPTION_CLIENT, &c->client, NULL},
-        {OPTION_FORMAT, &c->format, NULL}, {OPTION_HIT, NULL, &c->hit},
-        {OPTION_MISS, NULL, &c->miss}, {OPTION_ALL, NULL, &c->all},
+        {OPTION_TO, &c->to, NULL}, {OPTION_RATE, &c->rate, NULL},
+        {OPTION_CONCURRENCY, &c->concurrency, NULL}, {OPTION_FORMAT, &c->format, NULL},
+        {OPTION_HIT, NULL, &c->hit}, {OPTION_MISS, NULL, &c->miss}, {OPTION_ALL, NULL, &c->all},
         {OPTION_FOLLOW, NULL, &c->follow}, {OPTION_WAIT, NULL, &c->wait}};
 
     for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -257,6 +264,8 @@ main_run(struct ctl *c, const char *const *words, int n)
         !main_has(cmd, c->client != NULL, "--client") ||
         !main_has(cmd, c->format != NULL, "--format") || !main_has(cmd, c->hit, "--hit") ||
         !main_has(cmd, c->miss, "--miss") || !main_has(cmd, c->all, "--all") ||
+        !main_has(cmd, c->to != NULL, "--to") || !main_has(cmd, c->rate != NULL, "--rate") ||
+        !main_has(cmd, c->concurrency != NULL, "--concurrency") ||
         !main_has(cmd, c->follow, "--follow") || !main_has(cmd, c->wait, "--wait"))
         return CTL_USAGE;
     return cmd->run(c);

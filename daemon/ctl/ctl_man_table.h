@@ -15,6 +15,7 @@
     X("top", "", "log hist stat")                                                                  \
     X("storage", "", "index stat")                                                                 \
     X("why", "", "log purge ban vcl")                                                              \
+    X("warm", "", "purge why stat")                                                                \
     X("purge", "", "purge-tag ban why")                                                            \
     X("purge-tag", "", "purge ban")                                                                \
     X("ban", "add bans, and list them", "purge purge-tag why")                                     \
@@ -43,6 +44,10 @@
     X("index", "--limit N", "the first N keys. Default: all")                                      \
     X("why", "URL", "absolute, or a path on the first listener's address")                         \
     X("why", "FIELD", "a field of the request, as 'Accept-Encoding: gzip'; 32 at most")            \
+    X("warm", "LIST", "a file with a URL a line, or a sitemap: a file or its URL; - is standard input") \
+    X("warm", "--to A", "an address: host:port or unix:/path. Default: where the URLs lead")             \
+    X("warm", "--rate N", "N requests a second at most. Default: 20")                              \
+    X("warm", "--concurrency N", "N requests at a time, 64 at most. Default: 4")                   \
     X("purge", "URL", "as clients ask for it, absolute; or a path on the first listener's address") \
     X("purge", "FIELD", "a field of the request that vcl_hash looks at; 32 at most")               \
     X("", "--soft", "what is hit stays, stale, until it has been fetched anew")                    \
@@ -77,6 +82,8 @@
     X("storage", "tarnctl storage stats", "where the memory went")                                 \
     X("why", "tarnctl why http://www.example.com/page 'Accept-Encoding: gzip'",                    \
       "would that be a hit?  Why not?")                                                            \
+    X("warm", "tarnctl warm --to 127.0.0.1:8080 --rate 50 https://www.example.com/sitemap.xml",    \
+      "fill a new cache before it gets traffic")                                                   \
     X("purge", "tarnctl purge http://www.example.com/page", "all variants of the page leave")      \
     X("purge", "tarnctl purge --soft http://www.example.com/page",                                 \
       "they are stale, and serve until there is a new one")                                        \

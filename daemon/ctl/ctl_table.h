@@ -43,6 +43,13 @@
       "    tarnctl why http://www.example.com/page 'Accept-Encoding: gzip' 'Cookie: a=b'\n"        \
       "The policy and the cache are really asked, and nothing is changed, counted or fetched.\n",   \
       "what a request for URL would come to now, and why; what is stored")                         \
+    X("warm", "[--to A] [--rate N] [--concurrency N] LIST", 1, 1, warm,                  \
+      "LIST is a file with a URL a line, or with a sitemap (sitemaps.org); or the URL of a sitemap. Of\n" \
+      "an index all sitemaps are read.  - is standard input.  With --to all URLs are asked for at\n"  \
+      "that address, by http, with the host of the URL: a tarnd that has no traffic yet.  https://\n"\
+      "URLs are asked for as a TLS proxy would (X-Forwarded-Proto), see trusted_proxies.\n"        \
+      "Exit status 1: some answers were errors, or did not come; 3: none came.\n",                 \
+      "ask for each URL of a list or a sitemap, so that it is stored")                             \
     X("purge", "[--soft] URL [FIELD...]", 1, 33, purge,                                                        \
       "URL is absolute, as clients ask for it: http://www.example.com/page, or https:// where a\n" \
       "trusted proxy says so (trusted_proxies); or a path on the first listener's address, as\n"  \
@@ -90,7 +97,8 @@
       "All of them, or the first N, in the order of the index.\n",                                 \
       "keys in the index, and what they stand for")                                                \
     X("param list", "[PATTERN]", 0, 1, param_list,                                                 \
-      "PATTERN is part of their names.  One alone shows what it means, and its bounds.\n",         \
+      "PATTERN is part of their names.  One alone shows what it means, and its bounds.  VALUE is what\n"\
+      "is in force: of some, unless they are set, under a policy as in Varnish.\n",                \
       "parameters: value, default, whether they can change")                                       \
     X("param set", "NAME VALUE", 2, 2, param_set, "", "set a parameter, until tarnd ends")         \
     X("reload", "", 0, 0, reload,                                                                  \

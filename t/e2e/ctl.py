@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -220,6 +221,18 @@ class Ctl(unittest.TestCase):
         self.run_("param", "set", "default_ttl", "soon", status=REFUSED)
         self.run_("param", "set", "nonsense", "1", status=REFUSED)
 
+    def test_parameters_show_what_is_in_force_under_a_policy(self):
+        self.run_("vcl", "load", "--use", "p", "-", stdin=POLICY % "1")
+        self.assertRegex(self.run_("param", "list"), r"(?m)^default_ttl +2m +0s +yes$")
+        self.assertRegex(self.run_("param", "list", "heuristic_max"), r"(?m)^heuristic_max = 0s$")
+        said = self.run_("param", "list", "default_ttl")
+        self.assertIn("default_ttl = 2m\n", said)
+        self.assertIn("by       the policy that is in use: without one it is 0s\n", said)
+        [one] = [p for p in self.json_of("param", "list")["parameters"] if p["name"] == "default_ttl"]
+        self.assertEqual((one["value"], one["in_force"]), ("0s", "2m"))
+        self.run_("param", "set", "default_ttl", "0s")
+        self.assertRegex(self.run_("param", "list"), r"(?m)^default_ttl +0s +0s +yes$")
+
     def test_tables_are_listed(self):
         self.assertEqual(self.run_("table", "list"), "the configuration names none\n")
 
@@ -271,6 +284,102 @@ class Ctl(unittest.TestCase):
             self.assertEqual(self.tarnd.process.wait(timeout=tarnd.PATIENCE_S), 0)
         self.tarnd.tidy()
         self.tarnd = None
+
+
+class Warm(unittest.TestCase):
+    """URLs of a list or a sitemap are asked for, and counted by what came."""
+
+    MAPS = {
+        "/sitemap.xml": "<?xml version='1.0'?><urlset><url><loc>\n http://site.test/a?x=1&amp;y=2 </loc>"
+                        "</url><url><loc>https://site.test/b</loc></url></urlset>",
+        "/index.xml": "<sitemapindex><sitemap><loc>http://site.test/sitemap.xml</loc></sitemap>"
+                      "<sitemap><loc>http://site.test/second.xml</loc></sitemap></sitemapindex>",
+        "/second.xml": "<urlset><url><loc>http://site.test/c</loc></url></urlset>",
+        "/loop.xml": "<sitemapindex><sitemap><loc>http://site.test/index.xml</loc></sitemap></sitemapindex>",
+        "/cut.xml": "<urlset><url><loc>http://site.test/c",
+    }
+
+    def setUp(self):
+        maps, self.seen = self.MAPS, []
+        seen = self.seen
+
+        class Site(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                seen.append((self.headers["Host"], self.path, self.headers["X-Forwarded-Proto"]))
+                body = maps.get(self.path, self.path).encode()
+                self.send_response(404 if self.path == "/missing" else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Cache-Control", "no-store" if self.path in maps or self.path == "/never"
+                                 else "max-age=600")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        self.site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
+        threading.Thread(target=self.site.serve_forever, daemon=True).start()
+        self.addCleanup(self.site.server_close)
+        self.addCleanup(self.site.shutdown)
+        config = CONFIG.format(admin="unix:{dir}/admin.sock", token="",
+                               origin="127.0.0.1:%d" % self.site.server_address[1])
+        config += "trusted_proxies: [127.0.0.0/8]\n"
+        self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
+        self.addCleanup(lambda: self.assertEqual(self.tarnd.close(), 0))
+        self.to = f"127.0.0.1:{self.tarnd.port}"
+
+    def warm(self, *args, status=DONE, stdin=""):
+        said = run("--json", "warm", "--to", self.to, "--rate", "1000", *args, stdin=stdin)
+        self.assertEqual(said.status, status, said.err)
+        return (json.loads(said.out) if said.out else None), said.err
+
+    def test_a_list_is_stored_and_then_hit(self):
+        urls = "# ours\n\nhttp://site.test/1\nhttp://other.test/2\r\nhttp://site.test/never\n"
+        said, _ = self.warm("-", stdin=urls)
+        self.assertEqual((said["urls"], said["hits"], said["stored"], said["not_stored"]), (3, 0, 2, 1))
+        self.assertIn(("other.test", "/2", "http"), self.seen)
+        said, _ = self.warm("-", stdin=urls)
+        self.assertEqual((said["hits"], said["stored"], said["not_stored"]), (2, 0, 1))
+        out = run("warm", "--to", self.to, "-", stdin="http://site.test/1\n")
+        self.assertRegex(out.out, r"^1 URLs in [\d.]+ s: 1 hits, 0 stored now, 0 not stored, 0 errors, "
+                                  r"0 without an answer\n$")
+
+    def test_a_sitemap_and_an_index_of_sitemaps_are_read(self):
+        said, _ = self.warm("http://site.test/index.xml")
+        self.assertEqual((said["urls"], said["stored"]), (3, 3))
+        self.assertIn(("site.test", "/a?x=1&y=2", "http"), self.seen)
+        self.assertIn(("site.test", "/b", "https"), self.seen)
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as f:
+            f.write(self.MAPS["/sitemap.xml"])
+            f.flush()
+            self.assertEqual(self.warm(f.name)[0]["hits"], 2)
+
+    def test_errors_are_told_with_their_url_and_status(self):
+        said, err = self.warm("-", status=REFUSED, stdin="http://site.test/1\nhttp://site.test/missing\n")
+        self.assertEqual((said["errors"], said["failed"], said["stored"]), (1, 0, 1))
+        self.assertEqual(err, "http://site.test/missing: status 404\n")
+        said = run("--json", "warm", "--to", "127.0.0.1:1", "-", stdin="http://site.test/1\n")
+        self.assertEqual((said.status, json.loads(said.out)["failed"]), (UNREACHABLE, 1))
+
+    def test_what_is_no_list_is_refused_before_anything_is_asked(self):
+        for args, stdin, words in ((("-",), "http://a.test/\n/b\n", "-:2: '/b' is not an absolute URL"),
+                                   (("/nowhere",), "", "/nowhere: No such file"),
+                                   (("--rate", "0", "-"), "", "--rate"),
+                                   (("http://site.test/cut.xml",), "", "a <loc> has no </loc>"),
+                                   (("http://site.test/loop.xml",), "", "an index that an index names")):
+            _, err = self.warm(*args, status=USAGE, stdin=stdin)
+            self.assertIn(words, err)
+        self.assertEqual([s for s in self.seen if not s[1].endswith(".xml")], [])
+        _, err = self.warm("http://site.test/missing", status=REFUSED)
+        self.assertIn("has status 404, and a sitemap needs 200", err)
+
+    def test_the_rate_is_bounded(self):
+        began = time.monotonic()
+        run("warm", "--to", self.to, "--rate", "20", "-",
+            stdin="".join(f"http://site.test/r{i}\n" for i in range(11)))
+        self.assertGreaterEqual(time.monotonic() - began, 0.45)
 
 
 class Alone(unittest.TestCase):

@@ -1,0 +1,566 @@
+/* ctl_warm.c -- asks for every URL of a list or a sitemap, at a bounded rate, and counts what came. */
+#include <ctype.h>
+#include <curl/curl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/ctl/ctl_commands.h"
+
+enum {
+    WARM_URLS_MAX = 1000000,
+    WARM_MAPS_MAX = 1000,      /* sitemaps that an index names */
+    WARM_MAP_MAX = 50 << 20,   /* bytes of one, as the protocol has it */
+    WARM_URL_MAX = 8192,       /* longer than http_req_line_len takes */
+    WARM_CONCURRENCY_MAX = 64, /* requests at a time */
+    WARM_CONCURRENCY = 4,
+    WARM_RATE = 20, /* requests a second */
+    WARM_TELL_MAX = 10,
+    WARM_TIMEOUT_MS = 60000,
+    WARM_BAR = 30, /* columns */
+};
+
+struct warm_list {
+    char **urls; /* owned */
+    size_t n, room;
+};
+
+struct warm_slot {
+    struct warm *w;
+    CURL *curl;
+    size_t url; /* of w->list */
+    bool busy, hit, stored;
+    char why[CURL_ERROR_SIZE];
+};
+
+struct warm {
+    struct ctl *c;
+    struct warm_list list;
+    struct curl_slist *by_https; /* of a URL that is https, and asked for by http: --to */
+    CURLM *multi;
+    struct warm_slot slots[WARM_CONCURRENCY_MAX];
+    unsigned nslots, busy;
+    size_t next, done;
+    size_t hits, stored, passed, errors, failed;
+    double rate, begun; /* monotonic */
+    bool terminal;
+};
+
+/* --- what is asked for --- */
+
+static bool
+warm_is_url(const char *text)
+{
+    size_t len = strlen(text);
+
+    if (len > WARM_URL_MAX ||
+        (strncasecmp(text, "http://", 7) != 0 && strncasecmp(text, "https://", 8) != 0))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f)
+            return false;
+    return true;
+}
+
+/* Takes the text.  False: there are too many, or no memory. */
+static bool
+warm_add(struct warm_list *l, char *url)
+{
+    if (url != NULL && l->n == l->room && l->n < WARM_URLS_MAX) {
+        size_t room = l->room == 0 ? 256 : l->room * 2;
+        char **more = realloc(l->urls, room * sizeof(*more));
+
+        if (more != NULL) {
+            l->urls = more;
+            l->room = room;
+        }
+    }
+    if (url == NULL || l->n == l->room) {
+        ctl_say("there is no room for more than %zu URLs", l->n);
+        free(url);
+        return false;
+    }
+    l->urls[l->n++] = url;
+    return true;
+}
+
+static void
+warm_forget(struct warm_list *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->urls[i]);
+    free(l->urls);
+    *l = (struct warm_list){.urls = NULL};
+}
+
+/* The text of an element, with the five entities of XML; owned by the caller. */
+static char *
+warm_unescape(const char *text, size_t len)
+{
+    static const struct {
+        const char *name;
+        char c;
+    } entities[] = {
+        {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
+    char *out = malloc(len + 1), *to = out;
+
+    while (out != NULL && len > 0) {
+        size_t step = 1;
+
+        *to = *text;
+        for (unsigned i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
+            size_t n = strlen(entities[i].name);
+
+            if (len >= n && memcmp(text, entities[i].name, n) == 0) {
+                *to = entities[i].c;
+                step = n;
+            }
+        }
+        to++;
+        text += step;
+        len -= step;
+    }
+    if (out != NULL)
+        *to = '\0';
+    return out;
+}
+
+/* Each <loc> of a sitemap or of an index of sitemaps (sitemaps.org). */
+static int
+warm_read_xml(const char *name, const char *text, struct warm_list *to)
+{
+    const char *at = text, *end;
+
+    while ((at = strstr(at, "<loc>")) != NULL) {
+        char *url;
+
+        at += strlen("<loc>");
+        end = strstr(at, "</loc>");
+        if (end == NULL) {
+            ctl_say("%s: a <loc> has no </loc>: is the file whole?", name);
+            return CTL_USAGE;
+        }
+        for (; at < end && isspace((unsigned char)*at); at++)
+            continue;
+        while (end > at && isspace((unsigned char)end[-1]))
+            end--;
+        url = warm_unescape(at, (size_t)(end - at));
+        if (url != NULL && !warm_is_url(url)) {
+            ctl_say(
+                "%s: '%.60s' is not an absolute URL, as in http://www.example.com/page", name, url);
+            free(url);
+            return CTL_USAGE;
+        }
+        if (!warm_add(to, url))
+            return CTL_USAGE;
+    }
+    return CTL_DONE;
+}
+
+/* A URL a line; empty lines and what begins with # say nothing. */
+static int
+warm_read_lines(const char *name, char *text, struct warm_list *to)
+{
+    unsigned number = 0;
+
+    for (char *line = text, *next; line != NULL; line = next) {
+        size_t len;
+
+        number++;
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        len = strlen(line);
+        while (len > 0 && isspace((unsigned char)line[len - 1]))
+            line[--len] = '\0';
+        if (len == 0 || *line == '#')
+            continue;
+        if (!warm_is_url(line)) {
+            ctl_say("%s:%u: '%.60s' is not an absolute URL, as in http://www.example.com/page",
+                name, number, line);
+            return CTL_USAGE;
+        }
+        if (!warm_add(to, strdup(line)))
+            return CTL_USAGE;
+    }
+    return CTL_DONE;
+}
+
+struct warm_text {
+    char *text; /* with a NUL behind it */
+    size_t len;
+};
+
+static size_t
+warm_take(char *bytes, size_t size, size_t n, void *ctx)
+{
+    struct warm_text *t = ctx;
+    char *more = t->len + n * size > WARM_MAP_MAX ? NULL : realloc(t->text, t->len + n * size + 1);
+
+    if (more == NULL)
+        return 0;
+    memcpy(more + t->len, bytes, n * size);
+    t->text = more;
+    t->len += n * size;
+    t->text[t->len] = '\0';
+    return n * size;
+}
+
+/* Where and how.  With --to by http, whatever the URL says: tarnd has no TLS. */
+static void
+warm_aim(const struct warm *w, CURL *curl, const char *url)
+{
+    const char *to = w->c->to;
+    bool https = strncasecmp(url, "https://", 8) == 0;
+    char plain[WARM_URL_MAX + 8], connect[512];
+    struct curl_slist *list = NULL;
+
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)WARM_TIMEOUT_MS);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "tarnctl-warm/" TARN_VERSION);
+    if (to == NULL)
+        return;
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+    if (https) {
+        snprintf(plain, sizeof(plain), "http://%s", url + 8);
+        curl_easy_setopt(curl, CURLOPT_URL, plain);
+    }
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, https ? w->by_https : NULL);
+    if (strncmp(to, "unix:", 5) == 0) {
+        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, to + 5);
+        return;
+    }
+    snprintf(connect, sizeof(connect), "::%s", to);
+    list = curl_slist_append(NULL, connect);
+    curl_easy_setopt(curl, CURLOPT_CONNECT_TO, list);
+    curl_easy_setopt(curl, CURLOPT_PRIVATE, list); /* freed when the transfer is over */
+}
+
+static void
+warm_aim_end(CURL *curl)
+{
+    char *list = NULL;
+
+    curl_easy_getinfo(curl, CURLINFO_PRIVATE, &list);
+    curl_easy_setopt(curl, CURLOPT_CONNECT_TO, NULL);
+    curl_easy_setopt(curl, CURLOPT_PRIVATE, NULL);
+    curl_slist_free_all((struct curl_slist *)(void *)list);
+}
+
+static int
+warm_download(const struct warm *w, const char *url, struct warm_text *out)
+{
+    char why[CURL_ERROR_SIZE] = "";
+    CURL *curl = curl_easy_init();
+    CURLcode rc = CURLE_OUT_OF_MEMORY;
+    long status = 0;
+
+    *out = (struct warm_text){.text = calloc(1, 1)};
+    if (curl != NULL && out->text != NULL) {
+        warm_aim(w, curl, url);
+        curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
+        curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
+        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, warm_take);
+        curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
+        rc = curl_easy_perform(curl);
+        curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+        warm_aim_end(curl);
+    }
+    curl_easy_cleanup(curl);
+    if (rc != CURLE_OK)
+        ctl_say("%s: %s", url, why[0] != '\0' ? why : curl_easy_strerror(rc));
+    else if (status != 200)
+        ctl_say("%s: its answer has status %ld, and a sitemap needs 200", url, status);
+    return rc != CURLE_OK ? CTL_UNREACHABLE : status != 200 ? CTL_REFUSED : CTL_DONE;
+}
+
+static int
+warm_read_text(const char *name, struct warm_text *t, struct warm_list *to)
+{
+    const char *at = t->text;
+
+    if (t->len > 1 && memcmp(at, "\x1f\x8b", 2) == 0) {
+        ctl_say("%s is compressed by gzip: unpack it first, as in `gzip -dc %s | tarnctl warm -`",
+            name, name);
+        return CTL_USAGE;
+    }
+    if (strncmp(at, "\xef\xbb\xbf", 3) == 0)
+        at += 3;
+    while (isspace((unsigned char)*at))
+        at++;
+    return *at == '<' ? warm_read_xml(name, at, to) : warm_read_lines(name, t->text, to);
+}
+
+/* Of a URL, of standard input ("-") or of a file. */
+static int
+warm_read(const struct warm *w, const char *name, struct warm_list *to, bool *is_index)
+{
+    struct warm_text t;
+    struct span file;
+    int rc;
+
+    if (warm_is_url(name)) {
+        rc = warm_download(w, name, &t);
+    } else {
+        t = (struct warm_text){.text = NULL};
+        rc = ctl_slurp(name, &file);
+        if (rc == CTL_DONE) {
+            t.text = calloc(1, file.len + 1);
+            if (t.text != NULL && file.len > 0)
+                memcpy(t.text, file.ptr, file.len);
+            t.len = t.text != NULL ? file.len : 0;
+            free(file.ptr);
+        }
+        if (rc == CTL_DONE && t.text == NULL)
+            rc = CTL_USAGE;
+    }
+    if (rc == CTL_DONE) {
+        *is_index = strstr(t.text, "<sitemapindex") != NULL;
+        rc = warm_read_text(name, &t, to);
+    }
+    free(t.text);
+    return rc;
+}
+
+/* An index names sitemaps, and no index (sitemaps.org). */
+static int
+warm_gather(struct warm *w)
+{
+    struct warm_list maps = {.urls = NULL};
+    bool is_index, nested;
+    int rc = warm_read(w, w->c->args[0], &maps, &is_index);
+
+    if (rc != CTL_DONE || !is_index) {
+        w->list = maps;
+        return rc;
+    }
+    if (maps.n > WARM_MAPS_MAX) {
+        ctl_say("%s names %zu sitemaps: %d are possible", w->c->args[0], maps.n, WARM_MAPS_MAX);
+        rc = CTL_USAGE;
+    }
+    for (size_t i = 0; i < maps.n && rc == CTL_DONE; i++) {
+        rc = warm_read(w, maps.urls[i], &w->list, &nested);
+        if (rc == CTL_DONE && nested) {
+            ctl_say(
+                "%s is an index that an index names: sitemaps.org has no such thing", maps.urls[i]);
+            rc = CTL_USAGE;
+        }
+    }
+    warm_forget(&maps);
+    return rc;
+}
+
+/* --- asking --- */
+
+static size_t
+warm_drop(char *bytes, size_t size, size_t n, void *ctx)
+{
+    (void)bytes;
+    (void)ctx;
+    return size * n;
+}
+
+/* RFC 9211: the last member is of the cache that is nearest. */
+static size_t
+warm_on_field(char *bytes, size_t size, size_t n, void *ctx)
+{
+    static const char name[] = "Cache-Status:";
+    struct warm_slot *s = ctx;
+    size_t len = size * n;
+    char value[1024], *last;
+
+    if (len < sizeof(name) || len >= sizeof(value) ||
+        strncasecmp(bytes, name, sizeof(name) - 1) != 0)
+        return len;
+    memcpy(value, bytes, len);
+    value[len] = '\0';
+    last = strrchr(value, ',');
+    last = last != NULL ? last : value;
+    s->hit = strstr(last, "; hit") != NULL;
+    s->stored = strstr(last, "; stored") != NULL;
+    return len;
+}
+
+static void
+warm_start(struct warm *w)
+{
+    struct warm_slot *s = w->slots;
+
+    while (s->busy)
+        s++;
+    s->w = w;
+    s->url = w->next++;
+    s->busy = true;
+    s->hit = s->stored = false;
+    s->why[0] = '\0';
+    warm_aim(w, s->curl, w->list.urls[s->url]);
+    curl_easy_setopt(s->curl, CURLOPT_ERRORBUFFER, s->why);
+    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, warm_drop);
+    curl_easy_setopt(s->curl, CURLOPT_HEADERFUNCTION, warm_on_field);
+    curl_easy_setopt(s->curl, CURLOPT_HEADERDATA, s);
+    curl_multi_add_handle(w->multi, s->curl);
+    w->busy++;
+}
+
+static void
+warm_tell(const struct warm *w, const char *url, const char *why)
+{
+    if (w->errors + w->failed > WARM_TELL_MAX)
+        return;
+    if (w->terminal)
+        fputs("\r\033[K", stderr);
+    fprintf(stderr, "%s: %s\n", url, why);
+}
+
+static void
+warm_count(struct warm *w, struct warm_slot *s, CURLcode rc)
+{
+    const char *url = w->list.urls[s->url];
+    char why[64];
+    long status = 0;
+
+    curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    w->done++;
+    if (rc != CURLE_OK) {
+        w->failed++;
+        warm_tell(w, url, s->why[0] != '\0' ? s->why : curl_easy_strerror(rc));
+    } else if (status >= 400) {
+        w->errors++;
+        snprintf(why, sizeof(why), "status %ld", status);
+        warm_tell(w, url, why);
+    } else if (s->hit) {
+        w->hits++;
+    } else if (s->stored) {
+        w->stored++;
+    } else {
+        w->passed++;
+    }
+}
+
+static void
+warm_finish(struct warm *w)
+{
+    const CURLMsg *m;
+    int left;
+
+    while ((m = curl_multi_info_read(w->multi, &left)) != NULL) {
+        CURL *curl = m->easy_handle;
+        CURLcode rc = m->data.result;
+        struct warm_slot *s = w->slots;
+
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        while (s->curl != curl)
+            s++;
+        warm_count(w, s, rc);
+        curl_multi_remove_handle(w->multi, curl);
+        warm_aim_end(curl);
+        s->busy = false;
+        w->busy--;
+    }
+}
+
+static void
+warm_show(const struct warm *w)
+{
+    unsigned full = w->list.n > 0 ? (unsigned)(w->done * WARM_BAR / w->list.n) : WARM_BAR;
+
+    if (!w->terminal)
+        return;
+    fprintf(stderr, "\r[%.*s%*s] %zu of %zu, %zu hits, %zu stored, %zu not, %zu wrong\033[K",
+        (int)full, "##############################", (int)(WARM_BAR - full), "", w->done, w->list.n,
+        w->hits, w->stored, w->passed, w->errors + w->failed);
+}
+
+static void
+warm_run(struct warm *w)
+{
+    w->begun = ctl_clock();
+    while (w->done < w->list.n) {
+        double due = (ctl_clock() - w->begun) * w->rate + 1;
+        int running;
+
+        while (w->busy < w->nslots && w->next < w->list.n && (double)w->next < due)
+            warm_start(w);
+        curl_multi_perform(w->multi, &running);
+        warm_finish(w);
+        warm_show(w);
+        if (w->done < w->list.n)
+            curl_multi_poll(w->multi, NULL, 0, w->next < w->list.n ? 20 : 200, NULL);
+    }
+    if (w->terminal)
+        fputs("\r\033[K", stderr);
+}
+
+static bool
+warm_open(struct warm *w)
+{
+    w->multi = curl_multi_init();
+    w->by_https = curl_slist_append(NULL, "X-Forwarded-Proto: https");
+    for (unsigned i = 0; i < w->nslots; i++)
+        w->slots[i].curl = curl_easy_init();
+    return w->multi != NULL && w->by_https != NULL && w->slots[w->nslots - 1].curl != NULL;
+}
+
+static void
+warm_close(struct warm *w)
+{
+    for (unsigned i = 0; i < w->nslots; i++)
+        curl_easy_cleanup(w->slots[i].curl);
+    curl_multi_cleanup(w->multi);
+    curl_slist_free_all(w->by_https);
+    warm_forget(&w->list);
+}
+
+/* What came, and what that is as an exit status. */
+static int
+warm_report(const struct warm *w)
+{
+    double s = ctl_clock() - w->begun;
+
+    if (w->c->json)
+        printf("{\"urls\": %zu, \"hits\": %zu, \"stored\": %zu, \"not_stored\": %zu, "
+               "\"errors\": %zu, \"failed\": %zu, \"seconds\": %.1f}\n",
+            w->list.n, w->hits, w->stored, w->passed, w->errors, w->failed, s);
+    else
+        printf("%zu URLs in %.1f s: %zu hits, %zu stored now, %zu not stored, %zu errors, %zu "
+               "without an answer\n",
+            w->list.n, s, w->hits, w->stored, w->passed, w->errors, w->failed);
+    if (w->errors + w->failed > WARM_TELL_MAX)
+        fprintf(stderr, "... and %zu more\n", w->errors + w->failed - WARM_TELL_MAX);
+    if (w->list.n > 0 && w->failed == w->list.n)
+        return CTL_UNREACHABLE;
+    return w->errors + w->failed > 0 ? CTL_REFUSED : CTL_DONE;
+}
+
+int
+ctl_warm(struct ctl *c)
+{
+    struct warm *w = calloc(1, sizeof(*w));
+    double rate = WARM_RATE, at_once = WARM_CONCURRENCY;
+    int rc = CTL_USAGE;
+
+    if (w == NULL)
+        return rc;
+    if (!ctl_positive("--rate", c->rate, &rate) ||
+        !ctl_positive("--concurrency", c->concurrency, &at_once)) {
+        free(w);
+        return rc;
+    }
+    w->c = c;
+    w->rate = rate;
+    w->nslots = at_once < 1                      ? 1
+                : at_once < WARM_CONCURRENCY_MAX ? (unsigned)at_once
+                                                 : WARM_CONCURRENCY_MAX;
+    w->terminal = isatty(STDERR_FILENO) && !c->json;
+    if (warm_open(w))
+        rc = warm_gather(w);
+    if (rc == CTL_DONE) {
+        warm_run(w);
+        rc = warm_report(w);
+    }
+    warm_close(w);
+    free(w);
+    return rc;
+}
