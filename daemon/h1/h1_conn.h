@@ -31,6 +31,7 @@ enum h1_phase {
     H1_BODY,   /* a body is read: timeout_body_idle and timeout_body */
     H1_WAIT,   /* the answerer is at work: its own deadlines */
     H1_SEND,   /* the client is slow to take the answer: idle_send_timeout */
+    H1_DRAIN,  /* answered; what is left of the request's body is read and dropped: timeout_idle */
     H1_TUNNEL, /* bytes go both ways, and none is ours to read: pipe_timeout */
     H1_LINGER, /* answered for the last time; the client may still be sending */
 };
@@ -44,9 +45,11 @@ struct h1_xchg {
     uint64_t body_pos;   /* output position of its first body byte */
     uint64_t body_given; /* body bytes accepted */
     uint64_t end_pos;    /* output position behind its last byte, once end_given */
+    uint32_t drained;    /* bytes of its body that were dropped, framing included */
     bool started, head_given, end_given, chunked, until_close, bodyless, head_kept, expects_100,
         timed_out;
-    bool tunnel;   /* granted: from here on there are no messages on this connection */
+    bool stays;  /* the connection's current one behind its END too: a tunnel, or a body to drain */
+    bool tunnel; /* granted: from here on there are no messages on this connection */
     bool in_ended; /* with tunnel: the answerer has read the client's end */
     bool shut;     /* with tunnel: our direction has ended */
     struct h1_parser parser;
@@ -197,6 +200,22 @@ bool h1_in_step(struct h1_conn *c);
 /* The request that is being read will be answered with `err`, and is the last. */
 void h1_in_refuse(struct h1_conn *c, int err);
 ssize_t h1_body_read(struct exchange *x, char *dst, size_t room);
+/* The answer to `hx` is being begun, and its body was not read to the end: may the connection go on
+ * behind it? */
+bool h1_drain_may(const struct h1_conn *c, const struct h1_xchg *hx);
+/* Its answer is whole.  True: so is its body, or nothing more of it will be read. */
+bool h1_drain_over(const struct h1_conn *c, const struct h1_xchg *hx);
+/* It is one of those that were answered, and the connection has no current one. */
+void h1_drain_end(struct h1_conn *c, struct h1_xchg *hx);
+/* The rest of it will not be read: then this was the connection's last request. */
+void h1_drain_stop(struct h1_conn *c);
+
+/* What is left of a body whose answer is whole is being read. */
+static inline bool
+h1_conn_drains(const struct h1_conn *c)
+{
+    return c->cur != NULL && c->cur->end_given && !c->cur->tunnel;
+}
 
 static inline struct h1_xchg *
 h1_xchg_of(struct exchange *x)

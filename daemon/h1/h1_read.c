@@ -256,6 +256,7 @@ h1_in_leading(struct h1_conn *c, struct h1_xchg *hx)
     if (n < 0)
         return n;
     h1_in_skip(c, (size_t)n);
+    hx->x.start_us = c->server->env.loop->clock.mono_us;
     return b->in_len > 1 || (b->in_len == 1 && b->in[0] != '\r');
 }
 
@@ -318,6 +319,62 @@ h1_in_head(struct h1_conn *c)
 }
 
 bool
+h1_drain_may(const struct h1_conn *c, const struct h1_xchg *hx)
+{
+    const struct framing *f = &hx->parser.framing;
+
+    if (c->closing || hx->timed_out || hx->parser.err != 0)
+        return false;
+    if (hx->expects_100 && c->busy->in_len == 0 && hx->parser.taken == 0)
+        return false; /* it may never come: the client waits for leave, and gets an answer */
+    return f->kind == FRAMING_CHUNKED || f->length - hx->parser.taken <= LIMIT_DRAIN_BODY;
+}
+
+bool
+h1_drain_over(const struct h1_conn *c, const struct h1_xchg *hx)
+{
+    return !hx->tunnel && (hx->parser.body_done || c->closing);
+}
+
+void
+h1_drain_end(struct h1_conn *c, struct h1_xchg *hx)
+{
+    tassert(c->cur == hx && hx->end_given && !hx->tunnel);
+    c->cur = NULL;
+    list_add_tail(&c->busy->answered, &hx->link);
+}
+
+void
+h1_drain_stop(struct h1_conn *c)
+{
+    c->closing = c->unread = true;
+    h1_drain_end(c, c->cur);
+}
+
+/* The body is decoded as ever, for only so it is known where the next request begins. */
+static bool
+h1_in_drain(struct h1_conn *c, struct h1_xchg *hx)
+{
+    char none[2048];
+    size_t used = 1;
+    ssize_t n = 0;
+
+    while (c->busy->in_len > 0 && used > 0 && n >= 0 && !h1_drain_over(c, hx) &&
+           hx->drained <= LIMIT_DRAIN_BODY + LIMIT_CHUNK_EXT_BODY) {
+        n = h1_parse_body(&hx->parser, c->busy->in, c->busy->in_len, none, sizeof(none), &used);
+        hx->drained += (uint32_t)used;
+        h1_in_skip(c, used);
+    }
+    if (hx->parser.body_done)
+        h1_drain_end(c, hx);
+    else if (n < 0 || c->closing || hx->drained > LIMIT_DRAIN_BODY + LIMIT_CHUNK_EXT_BODY)
+        h1_drain_stop(c);
+    else
+        return false;
+    return true;
+}
+
+bool
 h1_in_step(struct h1_conn *c)
 {
     struct h1_xchg *hx = c->cur;
@@ -340,6 +397,8 @@ h1_in_step(struct h1_conn *c)
     }
     if (!hx->started)
         return h1_in_head(c);
+    if (h1_conn_drains(c))
+        return h1_in_drain(c, hx);
     if ((!hx->parser.body_done || hx->tunnel) && hx->x.task != NULL)
         hx->x.task->run(hx->x.task); /* more of the body, or through the tunnel */
     return false;
@@ -359,7 +418,7 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
         return h1_tunnel_read(hx, dst, room);
     if (hx->parser.body_done)
         return 0;
-    if (c->dead)
+    if (c->dead || hx->end_given) /* answered: what is left of it is dropped */
         return TERR_CLOSED;
     h1_continue(c, hx);
     if (c->dead)
@@ -374,8 +433,10 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
     } while (n == 0 && used > 0 && !hx->parser.body_done && c->busy->in_len > 0 && !c->dead);
     if (hx->parser.framing.kind == FRAMING_CHUNKED)
         hx->parser.taken += (uint64_t)n;
-    if (most > 0 && hx->parser.taken > most)
+    if (most > 0 && hx->parser.taken > most) {
+        c->closing = c->unread = true;
         return TERR_BODYTOOBIG;
+    }
     if (n > 0 || hx->parser.body_done)
         return n;
     if (hx->timed_out)

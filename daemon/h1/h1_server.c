@@ -221,6 +221,10 @@ h1_conn_on_deadline(struct h1_conn *c)
             c->cur->x.task->run(c->cur->x.task);
         }
         break;
+    case H1_DRAIN:
+        if (h1_conn_drains(c))
+            h1_drain_stop(c);
+        break;
     case H1_SEND:
     case H1_TUNNEL:
         if (h1_conn_taken(c) == c->busy->send_mark)
@@ -242,6 +246,16 @@ h1_conn_tunnels(const struct h1_conn *c)
     return c->cur != NULL && c->cur->tunnel;
 }
 
+/* Nothing of a request has come: empty lines in front of one are none (RFC 9112 2.2). */
+static bool
+h1_conn_awaits(const struct h1_conn *c)
+{
+    const struct h1_busy *b = c->busy;
+
+    return c->cur == NULL ||
+           (!c->cur->started && (b->in_len == 0 || (b->in_len == 1 && b->in[0] == '\r')));
+}
+
 static enum h1_phase
 h1_conn_phase(const struct h1_conn *c)
 {
@@ -251,10 +265,12 @@ h1_conn_phase(const struct h1_conn *c)
         return H1_TUNNEL;
     if (!h1_out_ready(c))
         return H1_SEND;
-    if (c->cur == NULL)
+    if (h1_conn_awaits(c))
         return H1_IDLE;
     if (!c->cur->started)
         return H1_HEAD;
+    if (h1_conn_drains(c))
+        return H1_DRAIN;
     if (c->paused)
         return H1_WAIT; /* it is us who do not read */
     return c->cur->parser.body_done || c->cur->timed_out ? H1_WAIT : H1_BODY;
@@ -306,6 +322,11 @@ h1_conn_set_deadline(struct h1_conn *c, bool progress)
     case H1_BODY:
         at = h1_conn_body_deadline(c, was != H1_BODY);
         break;
+    case H1_DRAIN:
+        if (was == H1_DRAIN)
+            return; /* for all of it */
+        at = loop_deadline(l, conf->idle_ms);
+        break;
     case H1_WAIT:
         timer_clear(&c->timer);
         return;
@@ -342,7 +363,8 @@ h1_conn_work(struct h1_conn *c)
         again = false;
         c->gathering = true;
         for (unsigned i = 0; c->busy->in_len > 0 && i < LIMIT_PIPELINE_BATCH && budget > 0; i++) {
-            if (c->dead || c->lingering || !(h1_out_ready(c) || h1_conn_tunnels(c)) ||
+            if (c->dead || c->lingering ||
+                !(h1_out_ready(c) || h1_conn_tunnels(c) || h1_conn_drains(c)) ||
                 c->server->ngather + H1_IOV_PER_ANSWER > LIMIT_WRITE_IOV || !h1_in_step(c))
                 break;
             again = any = true;
@@ -364,6 +386,18 @@ h1_conn_work(struct h1_conn *c)
     return any;
 }
 
+/* Half a head, or empty lines: nobody to answer. */
+static void
+h1_conn_forget(struct h1_conn *c)
+{
+    struct h1_xchg *hx = c->cur;
+
+    if (hx == NULL || hx->started)
+        return;
+    c->cur = NULL;
+    h1_xchg_free(c, hx);
+}
+
 /* The client's end of stream, or an error.  What it had sent before has been looked at. */
 static void
 h1_conn_on_ended(struct h1_conn *c)
@@ -379,11 +413,10 @@ h1_conn_on_ended(struct h1_conn *c)
             c->cur->x.task->run(c->cur->x.task);
         return; /* our direction may go on */
     }
-    if (c->cur != NULL && !c->cur->started) {
-        struct h1_xchg *hx = c->cur; /* half a head: nobody to answer */
-
-        c->cur = NULL;
-        h1_xchg_free(c, hx);
+    h1_conn_forget(c);
+    if (h1_conn_drains(c)) { /* it need not send what nobody reads */
+        h1_drain_stop(c);
+        h1_out_tell(c);
     }
     /* A client that left is not fetched for any more.  Answers on their way are sent. */
     c->closing = true;
@@ -399,6 +432,8 @@ h1_conn_finish(struct h1_conn *c)
 {
     if (!(c->closing || c->lingering || c->server->hurried))
         return;
+    if (!c->dead && h1_conn_awaits(c))
+        h1_conn_forget(c);
     if (c->dead || c->cur != NULL || !list_empty(&c->busy->answered) || !h1_out_ready(c))
         return;
     if (c->lingering) {
@@ -427,12 +462,7 @@ h1_conn_run_dead(struct h1_conn *c)
     struct usage *usage = &c->server->env.loop->usage;
     struct h1_busy *b = c->busy;
 
-    if (c->cur != NULL && !c->cur->started) {
-        struct h1_xchg *hx = c->cur;
-
-        c->cur = NULL;
-        h1_xchg_free(c, hx);
-    }
+    h1_conn_forget(c);
     if (c->cur != NULL || !list_empty(&b->answered)) {
         h1_conn_settle(c, true);
         return;

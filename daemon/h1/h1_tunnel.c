@@ -13,7 +13,7 @@ h1_tunnel(struct exchange *x)
     struct h1_conn *c = hx->conn;
 
     tassert(x->upgrade && !hx->head_given);
-    hx->tunnel = true;
+    hx->tunnel = hx->stays = true;
     c->closing = true; /* there is no next request */
     if (!c->dead && !c->running)
         task_wake(&c->task); /* for the deadline, and for what the client sent ahead */

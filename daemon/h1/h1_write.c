@@ -172,6 +172,7 @@ h1_out_tell(struct h1_conn *c)
     if (c->cur != NULL && c->cur->started) {
         struct h1_xchg *hx = c->cur;
         bool ready = h1_out_ready(c);
+        bool gathered = hx->x.gathered;
         uint64_t sent = hx->x.sent;
 
         hx->x.sent = h1_xchg_sent(c, hx);
@@ -179,7 +180,9 @@ h1_out_tell(struct h1_conn *c)
             hx->x.writable = false; /* an answer before it filled the output */
         if (hx->tunnel && h1_tunnel_settle(c, hx))
             hx->x.done = true;
-        if (hx->end_given ? hx->x.done || hx->x.sent != sent : ready && !hx->x.writable) {
+        hx->x.gathered = false;
+        if (hx->end_given ? hx->x.done || gathered || hx->x.sent != sent
+                          : ready && !hx->x.writable) {
             hx->x.writable = !hx->end_given;
             hx->x.task->run(hx->x.task);
         }
@@ -216,9 +219,6 @@ h1_head_finish(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_resp
     tassert(x->extra_len + 160 <= EXCHANGE_EXTRA);
     if (r->close || c->server->draining)
         c->closing = true;
-    if (x->has_body && !hx->parser.body_done)
-        c->closing = c->unread =
-            true; /* what is left of the request must not be taken for the next one */
     hx->bodyless = r->bodyless;
     if (hx->tunnel) {
         tassert(r->status == 101 && r->length == EXCHANGE_LENGTH_UNKNOWN && !r->bodyless);
@@ -240,6 +240,11 @@ h1_head_finish(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_resp
             H1_PUT(p, "Transfer-Encoding: chunked\r\n");
         else
             c->closing = hx->until_close = true; /* the connection's end is the body's */
+    }
+    if (x->has_body && !hx->parser.body_done) { /* what is left of it is not the next request */
+        hx->stays = h1_drain_may(c, hx);
+        c->unread = !hx->stays;
+        c->closing = c->closing || !hx->stays;
     }
     if (c->closing)
         H1_PUT(p, "Connection: close\r\n");
@@ -383,8 +388,11 @@ h1_end(struct h1_conn *c, struct h1_xchg *hx)
     hx->end_given = true;
     hx->end_pos = c->busy->given;
     tassert(c->cur == hx);
-    if (hx->tunnel)
-        return; /* the client's direction may go on */
+    if (hx->stays && !h1_drain_over(c, hx)) {
+        if (!c->running)
+            task_wake(&c->task); /* another deadline, and what is here already */
+        return;                  /* the client's direction goes on */
+    }
     c->cur = NULL;
     list_add_tail(&c->busy->answered, &hx->link);
     if (!c->running)
@@ -423,8 +431,8 @@ h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay,
     if (hx->tunnel)
         h1_tunnel_touch(c);
     hx->x.sent = h1_xchg_sent(c, hx);
-    hx->x.done =
-        hx->tunnel ? h1_tunnel_settle(c, hx) : hx->end_given && c->busy->left >= hx->end_pos;
+    hx->x.done = hx->tunnel ? h1_tunnel_settle(c, hx)
+                            : hx->end_given && c->cur != hx && c->busy->left >= hx->end_pos;
     hx->x.writable = !hx->end_given && h1_out_ready(c);
     return accepted;
 }
