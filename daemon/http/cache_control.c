@@ -25,6 +25,11 @@ static const struct {
 /* What permits, and so counts only when it is written well. */
 #define CC_PERMITS (CC_BIT(CC_PUBLIC) | CC_BIT(CC_MUST_UNDERSTAND) | CC_BIT(CC_IMMUTABLE))
 
+/* What says how long something may be used, and nothing without a number. */
+#define CC_NEEDS_NUMBER                                                             \
+    (CC_BIT(CC_MAX_AGE) | CC_BIT(CC_S_MAXAGE) | CC_BIT(CC_STALE_WHILE_REVALIDATE) | \
+        CC_BIT(CC_STALE_IF_ERROR))
+
 _Static_assert(CC_COUNT <= 32, "a bit for each");
 
 struct slice
@@ -102,6 +107,8 @@ cc_set(struct cache_control *cc, struct slice name, struct slice argument)
 
     if (d == CC_COUNT)
         return;
+    if (argument.ptr == NULL && (CC_BIT(d) & CC_NEEDS_NUMBER) != 0)
+        return; /* "max-age" alone says nothing, as in Varnish */
     if (cc_directives[d].argument == CC_ARG_SECONDS) {
         if (d == CC_MAX_STALE && argument.ptr == NULL)
             invalid = CC_SECONDS_MAX;
@@ -120,9 +127,10 @@ cc_member(struct cache_control *cc, struct slice member)
     struct slice name = member, argument = {NULL, 0}, piece;
     unsigned d;
 
-    if (eq != NULL) { /* no white space around it: "max-age =1" is another directive */
-        name.len = (size_t)(eq - member.ptr);
-        argument = slice_of(eq + 1, member.len - name.len - 1);
+    if (eq !=
+        NULL) { /* white space around it is no part of the grammar, and is read as in Varnish */
+        name = http_trim(slice_of(member.ptr, (size_t)(eq - member.ptr)));
+        argument = http_trim(slice_of(eq + 1, member.len - (size_t)(eq - member.ptr) - 1));
     }
     cc_set(cc, name, argument);
     if (memchr(member.ptr, ';', member.len) == NULL)

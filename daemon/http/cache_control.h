@@ -1,8 +1,9 @@
 /* cache_control.h -- the directives of Cache-Control (RFC 9111 5.2), Pragma, and targeted
  * fields (RFC 9213), as flags and seconds.
  *
- * Directives are matched without case, unknown ones are ignored.  What is in doubt becomes the
- * more careful reading: an argument that is no number counts as 0 (RFC 9111 4.2.1: treat as
+ * Directives are matched without case, unknown ones are ignored.  White space around "=" is dropped
+ * ("max-age = 1" is 1), and max-age, s-maxage and the stale-* of responses without "=" are ignored, both
+ * as Varnish does.  What else is in doubt becomes the more careful reading: an argument that is no number counts as 0 (RFC 9111 4.2.1: treat as
  * stale), of two that disagree the smaller counts, what overflows is CC_SECONDS_MAX.
  */
 #ifndef TARN_CACHE_CONTROL_H

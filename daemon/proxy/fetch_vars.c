@@ -59,7 +59,8 @@ fetch_nth_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *
 static struct slice
 fetch_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
 {
-    return fetch_nth_field(run, http, name, 0);
+    return policy_joins(name) ? policy_joined(run, http, name)
+                              : fetch_nth_field(run, http, name, 0);
 }
 
 static int

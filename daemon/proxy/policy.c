@@ -181,6 +181,31 @@ policy_field(const struct http_head *h, const struct vcl_name *name, unsigned nt
     return f == NULL ? slice_of(NULL, 0) : http_value(h, f);
 }
 
+/* "a, b" of all its lines, in the run's arena if there are several. */
+struct slice
+policy_joined(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
+{
+    struct slice first = run->host->nth_field(run, http, name, 0), next;
+    size_t len = first.len;
+    char *out, *at;
+
+    if (first.ptr == NULL || run->host->nth_field(run, http, name, 1).ptr == NULL)
+        return first;
+    for (unsigned i = 1; (next = run->host->nth_field(run, http, name, i)).ptr != NULL; i++)
+        len += 2 + next.len;
+    out = at = arena_alloc(run->arena, len);
+    if (out == NULL)
+        return first;
+    memcpy(at, first.ptr, first.len);
+    at += first.len;
+    for (unsigned i = 1; (next = run->host->nth_field(run, http, name, i)).ptr != NULL; i++) {
+        memcpy(at, ", ", 2);
+        memcpy(at + 2, next.ptr, next.len);
+        at += 2 + next.len;
+    }
+    return slice_of(out, len);
+}
+
 struct vcl_ip *
 policy_ip(struct vcl_run *r, const uint8_t addr[16], uint16_t port)
 {

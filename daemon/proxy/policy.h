@@ -168,6 +168,13 @@ struct director *policy_lookup_backend(struct policy *pol, struct slice name);
 bool policy_says_close(const struct http_head *h);
 /* Field access on any head. */
 struct slice policy_field(const struct http_head *h, const struct vcl_name *name, unsigned nth);
+/* A policy reads several lines of these as one, as Varnish does. */
+static inline bool
+policy_joins(const struct vcl_name *name)
+{
+    return name->id == HTTP_F_CACHE_CONTROL || name->id == HTTP_F_VARY;
+}
+struct slice policy_joined(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name);
 
 enum {
     POLICY_TTL_MS = 120000 /* default_ttl when a policy runs and the file does not say */

@@ -203,6 +203,8 @@ req_nth_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *na
 static __attribute__((noinline)) struct slice
 req_find_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
 {
+    if (policy_joins(name))
+        return policy_joined(run, http, name);
     if (http == VCL_HTTP_REQ && (run->known >> name->id & 1) != 0)
         return policy_field(req_of(run)->head, name, 0);
     return req_nth_field(run, http, name, 0);

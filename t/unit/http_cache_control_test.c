@@ -66,11 +66,15 @@ TEST(cache_control, numbers_are_bounded_and_invalid_ones_mean_stale)
     CHECK_EQ(1, max_age("max-age=\"1\", extension=\"max-age=3600\""));
     CHECK_EQ(1, max_age("extension=\"max-age=3600\", max-age=\"1\""));
     CHECK_EQ(CC_SECONDS_MAX, max_age("max-age=2147483649"));
-    CHECK_EQ(0, max_age("max-age= 100"));
+    CHECK_EQ(100, max_age("max-age= 100"));
     CHECK_EQ(0, max_age("max-age="));
-    CHECK_EQ(0, max_age("max-age"));
+    CHECK_EQ(-1, max_age("max-age"));
+    CHECK_EQ(7, max_age("max-age, max-age=7"));
+    CHECK_EQ(0, max_age("max-age= "));
+    CHECK_EQ(0, max_age("max-age = 1 0"));
+    CHECK_EQ(5, max_age("public, max-age\t=\t\"5\""));
     CHECK_EQ(0, max_age("max-age=\"100"));
-    CHECK_EQ(-1, max_age("max-age =100"));
+    CHECK_EQ(100, max_age("max-age =100"));
     CHECK_EQ(-1, max_age("extension=\"max-age=100\""));
     CHECK_EQ(1, max_age("extension=\"max-age=100\", max-age=1"));
     CHECK_EQ(1, max_age("max-age=1, extension=\"max-age=100, \\\" no-store\""));
