@@ -212,7 +212,8 @@ origin_adopt(struct origins *os, struct origin_pool *pool)
     }
     oc->backend = pool->backend;
     oc->pool = pool;
-    oc->generation = UINT_MAX; /* origin_give looks whether it is still there */
+    /* origin_give looks whether it is still there; at a Unix socket it always is. */
+    oc->generation = pool->backend->conf->address.is_unix ? 0 : UINT_MAX;
     list_add_head(&pool->idle, &oc->link);
     pool->nidle++;
     backend_leave(old);

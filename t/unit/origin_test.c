@@ -68,27 +68,35 @@ pooling_take(struct pooling *p, struct origin_conn **out, struct director *d)
     return origin_take(out, p->os, director_pick(d, &nothing), false, 0, &p->user);
 }
 
-/* A new connection that has carried one request, to its end. */
-static struct origin_conn *
-pooling_used(struct pooling *p, struct director *d)
+/* It carries one request, to its end. */
+static void
+pooling_exchange(struct pooling *p, struct origin_conn *oc, struct stream *s)
 {
     static const char request[] = "GET / HTTP/1.1\r\n\r\n";
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
     struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
-    struct origin_conn *oc = NULL;
     const struct http_head *head;
     char room[16];
+
+    origin_begin(oc, HTTP_M_GET);
+    CHECK_EQ(iov.iov_len, origin_send(oc, &iov, 1, false));
+    origin_sent(oc);
+    fake_arrive(s, response, sizeof(response) - 1);
+    fake_run(&p->loop);
+    CHECK_EQ(0, origin_head(oc, &head));
+    CHECK_EQ(0, origin_body(oc, (struct span){room, sizeof(room)}));
+}
+
+/* A new connection that has carried one. */
+static struct origin_conn *
+pooling_used(struct pooling *p, struct director *d)
+{
+    struct origin_conn *oc = NULL;
 
     CHECK_EQ(0, pooling_take(p, &oc, d));
     fake_connect(fake_newest, 0);
     fake_run(&p->loop);
-    origin_begin(oc, HTTP_M_GET);
-    CHECK_EQ(iov.iov_len, origin_send(oc, &iov, 1, false));
-    origin_sent(oc);
-    fake_arrive(fake_newest, response, sizeof(response) - 1);
-    fake_run(&p->loop);
-    CHECK_EQ(0, origin_head(oc, &head));
-    CHECK_EQ(0, origin_body(oc, (struct span){room, sizeof(room)}));
+    pooling_exchange(p, oc, fake_newest);
     return oc;
 }
 
@@ -115,6 +123,7 @@ TEST(origin, an_idle_connection_is_adopted_by_a_backend_at_the_same_address_only
     CHECK(origin_reused(oc));
     director_drop(&a); /* it has no connection any more, and may go */
     registry_sweep(p.rg);
+    pooling_exchange(&p, oc, of_a);
     origin_give(&oc);
     CHECK(!fake_is_closed(of_a));
     CHECK_EQ(0, pooling_take(&p, &oc, b));
