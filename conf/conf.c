@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "conf/conf_memory.h"
 #include "conf/conf_priv.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
@@ -50,7 +51,10 @@ conf_load_source(const struct conf **out, const struct conf_source *src, struct 
 {
     struct conf_box *box = conf_box_new();
     struct arena scratch;
-    struct conf_cx cx = {.text = src->text, .resolve = src->resolve};
+    struct conf_cx cx = {.text = src->text,
+        .resolve = src->resolve,
+        .memory = src->memory,
+        .readable = src->readable};
 
     *errors = NULL;
     if (box == NULL)
@@ -114,14 +118,24 @@ conf_slurp(int fd, char *buf, size_t size, size_t *len)
     return 0;
 }
 
+/* By the ids that count when it is opened. */
+static int
+conf_readable(const char *path)
+{
+    return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
 int
 conf_load(const struct conf **out, const char *path, struct conf_error **errors)
 {
-    struct conf_source src = {.name = path, .resolve = getaddrinfo};
+    struct conf_memory memory;
+    struct conf_source src = {
+        .name = path, .resolve = getaddrinfo, .memory = &memory, .readable = conf_readable};
     char *buf;
     int fd, err;
 
     *errors = NULL;
+    conf_memory_read(&memory, "");
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return conf_refuse_file(errors, "cannot open the file: ", strerror(errno));

@@ -18,6 +18,7 @@
 #include "daemon/base/span.h"
 
 struct addrinfo;
+struct conf_memory;
 
 /* An address as written, and resolved when the file was loaded. */
 struct conf_address {
@@ -39,7 +40,8 @@ struct conf_nets {
 };
 
 struct conf_listen {
-    const char *name; /* optional; else "listen0", ... */
+    unsigned line, column; /* of its address in the file; 0: it stands in none */
+    const char *name;      /* optional; else "listen0", ... */
     struct conf_address address;
     const char *proxy_protocol; /* "off", "required" */
     struct conf_nets trusted;   /* who may send a PROXY header; none: anybody */
@@ -324,9 +326,12 @@ typedef int conf_resolve_f(
 
 /* As conf_load, but everything that would touch the world is passed in. */
 struct conf_source {
-    const char *name;        /* stands in messages, and is the snapshot's path */
-    struct slice text;       /* borrowed for the call */
-    conf_resolve_f *resolve; /* NULL: names are not resolved */
+    const char *name;                 /* stands in messages, and is the snapshot's path */
+    struct slice text;                /* borrowed for the call */
+    conf_resolve_f *resolve;          /* NULL: names are not resolved */
+    const struct conf_memory *memory; /* NULL: not known; see conf_memory.h */
+    int (*readable)(
+        const char *path); /* of the policy's file: 0 or an errno; NULL: not looked at */
 };
 int conf_load_source(
     const struct conf **out, const struct conf_source *src, struct conf_error **errors);

@@ -122,6 +122,29 @@ address_wrong_host(const char *host)
     return NULL;
 }
 
+/* A URL where an address belongs; NULL: it is none, else what is wrong, perhaps in `hint`. */
+static const char *
+address_wrong_scheme(struct slice s, bool listens, char *hint, size_t size)
+{
+    struct slice host;
+    size_t len = 0;
+
+    if (s.len >= 8 && strncasecmp(s.ptr, "https://", 8) == 0)
+        return listens
+                   ? "begins with https://: listeners do not speak TLS yet; write " ADDRESS_FORMS
+                   : "begins with https://: TLS to backends is not there yet; write the "
+                     "host:port where it speaks plain HTTP";
+    if (s.len < 7 || strncasecmp(s.ptr, "http://", 7) != 0)
+        return NULL;
+    host = slice_of(s.ptr + 7, s.len - 7);
+    while (len < host.len && host.ptr[len] != '/')
+        len++;
+    snprintf(hint, size, "begins with http://: leave out http://%s, as in %.*s%s",
+        len < host.len ? " and the path" : "", (int)(len < 64 ? len : 64), host.ptr,
+        memchr(host.ptr, ':', len) == NULL ? ":80" : "");
+    return hint;
+}
+
 static bool
 address_parts(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct address_parts *p)
@@ -238,10 +261,15 @@ conf_address_read(
 {
     struct address_parts parts;
     struct conf_address got = {.naddrs = 0};
+    const char *wrong;
+    char hint[2 * CONF_QUOTE_BYTES];
 
     for (size_t i = 0; i < n->text.len; i++)
         if ((unsigned char)n->text.ptr[i] <= ' ')
             return address_fail(cx, key, n, "has a space or control character");
+    wrong = address_wrong_scheme(n->text, key->type == CONF_TYPE_LISTEN, hint, sizeof(hint));
+    if (wrong != NULL)
+        return address_fail(cx, key, n, wrong);
     got.text = conf_copy(cx, n->text);
     if (got.text == NULL)
         return false;

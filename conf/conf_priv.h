@@ -35,6 +35,8 @@ struct conf_cx {
     struct arena *scratch; /* what goes when the load is over */
     struct conf *conf;     /* being built */
     conf_resolve_f *resolve;
+    const struct conf_memory *memory;
+    int (*readable)(const char *path);
     struct conf_error *errors; /* by place */
     unsigned nerrors;
     bool nomem;        /* an allocation failed: the result is TERR_NOMEM, whatever else */
@@ -178,6 +180,15 @@ bool conf_nets_read(
 /* conf_allow.c: as conf_value_read. */
 bool conf_allow_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_allow *to);
+
+/* conf_mistakes.c.  Text where a listener, or a list of them, belongs; `what` is such a thing. */
+void conf_listen_refuse_text(struct conf_cx *cx, const struct ynode *n, const char *what);
+/* Text where a backend's map belongs: reported, and the node is BAD. */
+void conf_backend_check_text(struct conf_cx *cx, struct ynode *c);
+/* Is there one to ask at all?  Do the stores fit into memory?  Is there a policy's file? */
+void conf_default_check(struct conf_cx *cx, const struct ynode *root);
+void conf_memory_check(struct conf_cx *cx, const struct ynode *storage);
+void conf_vcl_check(struct conf_cx *cx, const struct ynode *n);
 
 /* conf_address.c.  With dns_required: which names have no address. */
 void conf_names_check(struct conf_cx *cx);

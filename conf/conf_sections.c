@@ -200,6 +200,10 @@ conf_read_listen(struct conf_cx *cx, const struct ynode *n)
     unsigned count = n == NULL ? 1 : n->nchildren, i = 0;
     struct conf *conf = cx->conf;
 
+    if (n != NULL && n->kind == YNODE_TEXT && n->text.len > 0) {
+        conf_listen_refuse_text(cx, n, "section 'listen' is a list of maps");
+        return;
+    }
     if (n != NULL && !conf_kind_check(cx, n, YNODE_LIST, "section 'listen'"))
         return;
     if (count == 0)
@@ -215,7 +219,16 @@ conf_read_listen(struct conf_cx *cx, const struct ynode *n)
         return;
     }
     for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next, i++) {
+        const struct ynode *at = ynode_get(c, "address");
+
+        if (c->kind == YNODE_TEXT && c->text.len > 0) {
+            conf_listen_refuse_text(cx, c, "a listener is a map");
+            conf_listen_default_name(cx, &conf->listens[i], i);
+            continue;
+        }
         conf_keys_read(cx, conf_section_find("listen"), c, "a listener", &conf->listens[i]);
+        conf->listens[i].line = at != NULL ? at->line : c->line;
+        conf->listens[i].column = at != NULL ? at->column : c->column;
         if (conf->listens[i].name[0] == '\0')
             conf_listen_default_name(cx, &conf->listens[i], i);
         if (!cx->nomem)
@@ -333,6 +346,8 @@ conf_read_backends(struct conf_cx *cx, const struct ynode *n)
     cx->backends_cut |= n->cut || n->kind != YNODE_MAP;
     if (!conf_kind_check(cx, n, YNODE_MAP, "section 'backends'"))
         return;
+    for (struct ynode *c = n->children; c != NULL; c = c->next)
+        conf_backend_check_text(cx, c);
     if (n->nchildren == 0 && !n->cut)
         conf_fail(cx, n, "section 'backends' is empty: at least one is needed");
     conf->backends = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->backends));
@@ -427,8 +442,11 @@ conf_read_vcl(struct conf_cx *cx, const struct ynode *n)
     struct conf *conf = cx->conf;
 
     conf_keys_default(keys_vcl, ARRAY_LEN(keys_vcl), conf);
-    if (n != NULL && conf_value_read(cx, &keys_vcl[0], n, &conf->vcl))
-        conf->vcl = conf_beside(cx, conf->vcl);
+    if (n == NULL || !conf_value_read(cx, &keys_vcl[0], n, &conf->vcl))
+        return;
+    conf->vcl = conf_beside(cx, conf->vcl);
+    if (conf->vcl != NULL)
+        conf_vcl_check(cx, n);
 }
 
 /* Whoever gets in may stop the process, so a port that anybody can reach needs a secret. */
@@ -765,4 +783,6 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     conf_finish_backends(cx->conf);
     cx->conf->default_backend = conf_find_default(cx->conf);
     conf_routes_finish(cx, root);
+    conf_default_check(cx, root);
+    conf_memory_check(cx, ynode_get(root, "storage"));
 }

@@ -111,6 +111,10 @@ text_wrong_prefix(struct slice s)
         return "does not begin with '/'";
     if (text_outside(s, 0x21, 0x7e) >= 0)
         return "has a character that a URL writes percent-encoded, as in %20";
+    if (memchr(s.ptr, '*', s.len) != NULL)
+        return "has a '*': a path is a prefix, not a pattern; /img/ is all below it, and a '*' of "
+               "a "
+               "URL is %2A";
     return s.ptr[text_span(s, TOKEN_CHARS "/:@(),;=[]")] == '\0'
                ? NULL
                : "has a character that no path has: it ends where '?' or '#' would stand";

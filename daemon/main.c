@@ -11,6 +11,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_parse.h"
 #include "daemon/net/netloop.h"
+#include "daemon/ports.h"
 #include "daemon/proxy/policies.h"
 #include "daemon/server.h"
 #include "daemon/supervise.h"
@@ -100,14 +101,20 @@ main_write_policy(void *ctx, const char *text)
     fputs(text, stderr);
 }
 
-/* The policy that the configuration names, if it does; everything that is wrong is said. */
+/* The policy that the configuration names, if it does, and whether its listeners can be had; all that
+ * is wrong is said. */
 static int
-main_check_policy(const struct conf *conf)
+main_check(const struct conf *conf)
 {
     unsigned n = conf->vcl[0] != '\0' ? policies_check(conf, main_write_policy, NULL) : 0;
 
     if (n > 0)
         fprintf(stderr, "tarnd: %s: %u error%s\n", conf->vcl, n, n == 1 ? "" : "s");
+    if (n > 0)
+        return 2;
+    n = ports_check(conf);
+    if (n > 0)
+        fprintf(stderr, "tarnd: %s: %u address%s in use\n", conf->path, n, n == 1 ? "" : "es");
     return n > 0 ? 2 : 0;
 }
 
@@ -190,7 +197,7 @@ main(int argc, char **argv)
         return status;
     if (!test)
         status = server_run(conf);
-    else if ((status = main_check_policy(conf)) == 0)
+    else if ((status = main_check(conf)) == 0)
         main_say_ok(conf);
     conf_free(&conf);
     return status;

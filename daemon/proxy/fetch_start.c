@@ -7,6 +7,7 @@
 #include "daemon/http/proxy_header.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
+#include "daemon/shm/elog.h"
 
 void
 fetch_deadline(struct fetch *f, int64_t after_ms)
@@ -171,11 +172,25 @@ fetch_use(struct fetch *f, struct backend *b, struct director *from)
         f->leader->backend_number = backend_number(b) + 1;
 }
 
+/* An answer of 503 is not enough: which part of the configuration is missing? */
+static void
+fetch_say_no_backend(const struct fetch *f)
+{
+    struct slice host = http_host(&f->req), path = http_path(&f->req);
+
+    elog(ELOG_WARN,
+        "no backend: host=%.*s path=%.*s: %sno route matches, and there is no default: 503",
+        (int)(host.len < 255 ? host.len : 255), host.ptr, (int)(path.len < 255 ? path.len : 255),
+        path.ptr, f->vcl != NULL ? "the policy sets none, " : "");
+}
+
 int
 fetch_pick(struct fetch *f, struct director *from)
 {
     struct backend *b = fetch_choose(f, from);
 
+    if (from == NULL)
+        fetch_say_no_backend(f);
     if (b == NULL)
         return TERR_NOBACKEND;
     fetch_use(f, b, from);

@@ -68,9 +68,10 @@ TEST(conf_compare, what_may_change_is_told_from_what_needs_a_restart)
 
 TEST(conf_compare, backends_are_told_apart_by_name_and_compared_key_by_key)
 {
-    expect_changes("backends: {a: {address: '127.0.0.1:1'}, b: {address: '127.0.0.1:2'}}\n",
+    expect_changes("backends: {a: {address: '127.0.0.1:1'}, b: {address: '127.0.0.1:2'}}\n"
+                   "routes: [{path: /x, backend: b}]\n",
         "backends: {b: {address: '127.0.0.1:3', max_connections: 7}, c: {address: "
-        "'127.0.0.1:2'}}\n",
+        "'127.0.0.1:2'}}\nroutes: [{path: /x, backend: b}]\n",
         "backends.a: 'there' 'gone'\nbackends.b.address: '127.0.0.1:2' '127.0.0.1:3'\n"
         "backends.b.max_connections: '0' '7'\nbackends.c: '' 'new'\n");
     /* A parameter is the default of each backend that says nothing. */

@@ -291,7 +291,12 @@ TEST(conf, wrong_addresses_are_refused_with_the_right_form)
         {"[]:80", "is not a valid IPv6 address, as in \"[::1]:8080\""},
         {"1.2.3:80", "is not a valid IPv4 address"},
         {"1.2.3.256:80", "is not a valid IPv4 address"},
-        {"http://a:80", "is an IPv6 address without brackets: write it as in \"[::1]:8080\""},
+        {"http://a:80", "begins with http://: leave out http://, as in a:80"},
+        {"HTTP://a:80/b/", "begins with http://: leave out http:// and the path, as in a:80"},
+        {"http://a", "begins with http://: leave out http://, as in a:80"},
+        {"https://a",
+         "begins with https://: TLS to backends is not there yet; write the host:port where it "
+         "speaks plain HTTP"},
         {"a/b:80",
          "has a host that is neither a name nor an address: write host:port, \"[v6]:port\" or "
          "unix:/path"},
@@ -484,15 +489,16 @@ TEST(conf, a_file_without_backends_is_refused)
     expect_errors(
         "backends:", "1:1 section 'backends' has no value: give it a map, or remove it\n");
     expect_errors("backends: {o: {}}", "1:12 backend 'o' has no 'address': give it one\n");
-    expect_errors(
-        "backends: {o: '1.2.3.4:5'}", "1:15 backend 'o' must be a map, not text ('1.2.3.4:5')\n");
+    expect_errors("backends: {o: '1.2.3.4:5'}",
+        "1:15 backend 'o' is a map: write `o: { address: \"1.2.3.4:5\" }`\n");
 }
 
 TEST(conf, sections_have_their_shapes)
 {
     expect_errors(BACKEND "listen: 127.0.0.1:80\nstorage: [a]\nroutes: {}\nindex: x\nparameters:\n"
                           "workers: []\n",
-        "2:9 section 'listen' must be a list, not text ('127.0.0.1:80')\n"
+        "2:9 section 'listen' is a list of maps, not text: write `listen: [ { address: "
+        "\"127.0.0.1:80\" } ]`\n"
         "3:10 section 'storage' must be a map, not a list\n"
         "4:9 section 'routes' must be a list, not a map\n"
         "5:8 section 'index' must be a map, not text ('x')\n"

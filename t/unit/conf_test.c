@@ -249,7 +249,6 @@ TEST(conf, default_backend_is_the_only_one_or_named_default_or_routed_without_co
 {
 #define TWO(a, b) "backends: {" a ": {address: '1.2.3.4:1'}, " b ": {address: '1.2.3.4:2'}}\n"
     CHECK_EQ(0, default_of(BACKEND "routes: [{host: a, backend: o}]"));
-    CHECK_EQ(CONF_NO_BACKEND, default_of(TWO("a", "b")));
     CHECK_EQ(CONF_NO_BACKEND, default_of(TWO("a", "b") "routes: [{path: /x, backend: b}]"));
     CHECK_EQ(1, default_of(TWO("a", "default")));
     CHECK_EQ(1, default_of(TWO("a", "b") "routes: [{path: /x, backend: a}, {backend: b}]"));
@@ -406,7 +405,8 @@ TEST(conf, a_name_without_address_is_a_mistake_with_dns_required_only)
         errors->message);
     CHECK(errors->next == NULL);
     conf_errors_free(&errors);
-    c = load_with("backends: {o: {address: 'nowhere:81'}, p: {address: 'twice:81'}}", fake_resolve);
+    c = load_with(
+        "backends: {default: {address: 'nowhere:81'}, p: {address: 'twice:81'}}", fake_resolve);
     CHECK_EQ(0, c->backends[0].address.naddrs);
     CHECK_EQ(81, c->backends[0].address.port);
     CHECK_STR("Name or service not known", c->backends[0].address.unresolved);

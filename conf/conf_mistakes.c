@@ -1,0 +1,76 @@
+/* conf_mistakes.c -- mistakes that are made often, with what would be right. */
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/conf_memory.h"
+#include "conf/conf_priv.h"
+
+/* `listen: 8080`, and `listen: [127.0.0.1:8080]`. */
+void
+conf_listen_refuse_text(struct conf_cx *cx, const struct ynode *n, const char *what)
+{
+    bool port = strspn(n->text.ptr, "0123456789") == n->text.len;
+    char quote[CONF_QUOTE_BYTES];
+
+    conf_fail(cx, n, "%s, not text: write `listen: [ { address: \"%s%s\" } ]`", what,
+        port ? "*:" : "", conf_quote(quote, n->text));
+}
+
+/* `backends: { web: 127.0.0.1:3000 }` */
+void
+conf_backend_check_text(struct conf_cx *cx, struct ynode *c)
+{
+    char name[CONF_QUOTE_BYTES], quote[CONF_QUOTE_BYTES];
+
+    if (c->kind != YNODE_TEXT || c->text.len == 0)
+        return;
+    conf_quote(name, c->key->text);
+    conf_fail(cx, c, "backend '%s' is a map: write `%s: { address: \"%s\" }`", name, name,
+        conf_quote(quote, c->text));
+    c->kind = YNODE_BAD; /* it has been said */
+}
+
+/* Nothing says which of them serves: every request would be answered 503. */
+void
+conf_default_check(struct conf_cx *cx, const struct ynode *root)
+{
+    const struct conf *conf = cx->conf;
+
+    if (conf->nbackends < 2 || conf->ndirectors > 0 || conf->nroutes > 0 || conf->vcl[0] != '\0' ||
+        conf->default_backend != CONF_NO_BACKEND)
+        return;
+    conf_fail(cx, ynode_get(root, "backends")->key,
+        "%u backends and no route: nothing says which of them serves; name one of them 'default', "
+        "or "
+        "add `routes: [ { backend: %s } ]`",
+        conf->nbackends, conf->backends[0].name);
+}
+
+/* A store takes its memory as it fills, so one that is too large is killed at its fullest. */
+void
+conf_memory_check(struct conf_cx *cx, const struct ynode *n)
+{
+    const struct ynode *size;
+    char is[32];
+
+    for (unsigned i = 0; i < cx->conf->nstorages && n != NULL && cx->memory != NULL; i++) {
+        const struct conf_storage *s = &cx->conf->storages[i];
+
+        size = ynode_get(ynode_get(n, s->name), "size");
+        if (size != NULL && cx->memory->bytes > 0 && s->size > cx->memory->bytes)
+            conf_fail(cx, size, "size: '%s' is more than the memory there is: %s has %s",
+                size->text.ptr, cx->memory->limit,
+                conf_value_format(CONF_TYPE_BYTES,
+                    (int64_t)(cx->memory->bytes & ~(uint64_t)0xfffff), is, sizeof(is)));
+    }
+}
+
+void
+conf_vcl_check(struct conf_cx *cx, const struct ynode *n)
+{
+    const char *path = cx->conf->vcl;
+    int err = path[0] == '\0' || cx->readable == NULL ? 0 : cx->readable(path);
+
+    if (err != 0)
+        conf_fail(cx, n, "vcl: the policy's file %s cannot be read: %s", path, strerror(err));
+}
