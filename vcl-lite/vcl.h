@@ -170,9 +170,11 @@ struct vcl_backend_decl {
     const char *host_header;        /* NULL: host */
     double connect_timeout_s, first_byte_timeout_s, between_bytes_timeout_s; /* -1: default */
     int64_t max_connections;                                                 /* 0: no limit */
-    int64_t proxy_header;                                                    /* 0: none */
-    const struct vcl_probe_decl *probe;                                      /* NULL: none */
-    const char *file; /* where it is declared */
+    int64_t wait_limit;    /* fetches of a worker that wait for one of these; 0: none */
+    double wait_timeout_s; /* for how long */
+    int64_t proxy_header;  /* 0: none */
+    const struct vcl_probe_decl *probe; /* NULL: none */
+    const char *file;                   /* where it is declared */
     unsigned line;
 };
 unsigned vcl_backend_decls(const struct vcl *v, const struct vcl_backend_decl **out);

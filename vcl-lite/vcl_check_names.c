@@ -72,6 +72,20 @@ sema_var_type(enum vcl_var var)
     return sema_vars[var].type;
 }
 
+const char *
+sema_var_inert(enum vcl_var var)
+{
+    switch ((unsigned)var) {
+#define X(id, instead) \
+    case VCL_VAR_##id: \
+        return instead;
+        VCL_INERT_TABLE(X)
+#undef X
+    default:
+        return NULL;
+    }
+}
+
 unsigned
 sema_var_flags(enum vcl_var var)
 {

@@ -45,6 +45,9 @@ stmt_writable(struct sema *s, const struct ast_expr *e, enum vcl_var var, enum s
     if (sema_var_type(var) == VCL_TYPE_HEADER && stmt_is_framing(s, e, var))
         return false;
     sema_use(s, kind, e->pos, sema_shown(s, e), where);
+    if (sema_var_inert(var) != NULL)
+        vcl_warn(s->cx, e->pos, NULL, "'%s' changes nothing here, the line is left out: %s",
+            sema_shown(s, e), sema_var_inert(var));
     return true;
 }
 

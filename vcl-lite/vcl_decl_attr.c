@@ -87,9 +87,6 @@ attr_check(struct vcl_cx *cx, const struct ast_attr *a, const struct decl_attr *
     case DECL_PROBE:
         return a->kind == AST_ATTR_NAME || a->kind == AST_ATTR_BLOCK ||
                attr_fail_type(cx, a, row->name, "the name of a probe, or { ... }", NULL);
-    case DECL_IDLE:
-        vcl_warn(cx, a->pos, NULL, ".%s does nothing: %s", row->name, row->doc);
-        return false;
     case DECL_REFUSED:
         vcl_fail(cx, a->pos, NULL, ".%s does not exist in vcl-lite: %s", row->name, row->doc);
         return false;

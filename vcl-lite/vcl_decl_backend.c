@@ -254,6 +254,25 @@ decl_backend_probe(struct vcl_cx *cx, const struct ast_attr *a)
     return probe;
 }
 
+enum {
+    DECL_WAIT_TIMEOUT_S = 30 /* Varnish's backend_wait_timeout */
+};
+
+/* Said, and of no effect. */
+static void
+decl_warn_wait(struct vcl_cx *cx, const struct vcl_backend_decl *b, const struct ast_attr *const *a)
+{
+    const struct ast_attr *limit = a[DECL_BACKEND_WAIT_LIMIT],
+                          *timeout = a[DECL_BACKEND_WAIT_TIMEOUT];
+
+    if (b->wait_limit > 0 && b->max_connections == 0)
+        vcl_warn(cx, limit->pos, "add .max_connections",
+            ".wait_limit does nothing without .max_connections: nothing waits for a connection");
+    else if (timeout != NULL && b->wait_limit == 0)
+        vcl_warn(cx, timeout->pos, "add .wait_limit",
+            ".wait_timeout does nothing without .wait_limit: nothing waits for a connection");
+}
+
 void
 decl_backend(struct vcl_cx *cx, const struct ast_decl *d, struct vcl_backend_decl *out)
 {
@@ -274,6 +293,9 @@ decl_backend(struct vcl_cx *cx, const struct ast_decl *d, struct vcl_backend_dec
     out->first_byte_timeout_s = decl_seconds(a[DECL_BACKEND_FIRST_BYTE_TIMEOUT], -1);
     out->between_bytes_timeout_s = decl_seconds(a[DECL_BACKEND_BETWEEN_BYTES_TIMEOUT], -1);
     out->max_connections = decl_int(a[DECL_BACKEND_MAX_CONNECTIONS], 0);
+    out->wait_limit = decl_int(a[DECL_BACKEND_WAIT_LIMIT], 0);
+    out->wait_timeout_s = decl_seconds(a[DECL_BACKEND_WAIT_TIMEOUT], DECL_WAIT_TIMEOUT_S);
+    decl_warn_wait(cx, out, a);
     out->proxy_header = decl_int(a[DECL_BACKEND_PROXY_HEADER], 0);
     out->probe = decl_backend_probe(cx, a[DECL_BACKEND_PROBE]);
 }

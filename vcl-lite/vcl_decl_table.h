@@ -13,12 +13,11 @@ enum decl_kind {
     DECL_DURATION, /* min to max seconds */
     DECL_BOOL,
     DECL_PROBE,   /* a name, or { ... } */
-    DECL_IDLE,    /* accepted, with a warning that it does nothing */
     DECL_REFUSED, /* of Varnish alone */
 };
 
 /* clang-format off */
-/*    id, name, kind, min, max, what it is; IDLE and REFUSED: why */
+/*    id, name, kind, min, max, what it is; REFUSED: why */
 #define VCL_PROBE_ATTR_TABLE(X)                                                                    \
     X(URL, "url", DECL_STRING, 0, 0, "what to ask for; \"/\"")                                     \
     X(REQUEST, "request", DECL_LINES, 0, 0,                                                        \
@@ -49,8 +48,9 @@ enum decl_kind {
     X(PROXY_HEADER, "proxy_header", DECL_INT, 1, 2, "begin with a PROXY header of this version")   \
     X(PROBE, "probe", DECL_PROBE, 0, 0, "how its health is asked for; probe default, if there is " \
       "one")                                                                                       \
-    X(WAIT_LIMIT, "wait_limit", DECL_IDLE, 0, 0, "requests do not wait for a connection here")     \
-    X(WAIT_TIMEOUT, "wait_timeout", DECL_IDLE, 0, 0, "requests do not wait for a connection here") \
+    X(WAIT_LIMIT, "wait_limit", DECL_INT, 0, 1e6,                                                  \
+      "with .max_connections: how many fetches of a worker may wait for one; 0")                   \
+    X(WAIT_TIMEOUT, "wait_timeout", DECL_DURATION, 0, 1e6, "and for how long; 30s")                \
     X(VIA, "via", DECL_REFUSED, 0, 0, "backends are reached directly")                             \
     X(AUTHORITY, "authority", DECL_REFUSED, 0, 0, "it belongs to .via")                            \
     X(PREAMBLE, "preamble", DECL_REFUSED, 0, 0, "vcl-lite has no BLOB")

@@ -7,6 +7,7 @@
 
 #include "daemon/base/tassert.h"
 #include "vcl-lite/vcl_check_args.h"
+#include "vcl-lite/vcl_sema.h"
 
 struct doc {
     void (*write)(void *ctx, const char *text);
@@ -109,6 +110,14 @@ doc_flags(unsigned flags)
     return (flags & VCL_WARNS) != 0 ? " (does nothing yet)" : "";
 }
 
+/* What setting it does not do. */
+static void
+doc_instead(const struct doc *to, enum vcl_var var)
+{
+    if (sema_var_inert(var) != NULL)
+        doc_print(to, "; setting it changes nothing: %s", sema_var_inert(var));
+}
+
 /* A name of the language; a family ends in a dot. */
 static void
 doc_var_name(const struct doc *to, const char *name)
@@ -135,7 +144,9 @@ doc_vars(const struct doc *to)
     doc_where(to, write);                                 \
     doc_print(to, " | ");                                 \
     doc_where(to, unset);                                 \
-    doc_print(to, " | %s%s |\n", doc, doc_flags(flags));
+    doc_print(to, " | %s%s", doc, doc_flags(flags));      \
+    doc_instead(to, VCL_VAR_##id);                        \
+    doc_print(to, " |\n");
     VCL_VAR_TABLE(X)
 #undef X
 }

@@ -195,7 +195,7 @@ lower_set(struct lower *l, const struct ast_stmt *stmt)
     const struct sema_node *n = stmt->expr->what;
     int http = sema_var_http(var);
 
-    if ((sema_var_flags(var) & VCL_WARNS) != 0)
+    if ((sema_var_flags(var) & VCL_WARNS) != 0 || sema_var_inert(var) != NULL)
         return;
     if (sema_var_type(var) == VCL_TYPE_BODY) {
         lower_body_set(l, n, var, stmt->op == AST_ASSIGN_ADD);
@@ -216,7 +216,7 @@ lower_unset(struct lower *l, const struct ast_stmt *stmt)
     enum vcl_var var = sema_var(l->s, stmt->var);
     int http = sema_var_http(var);
 
-    if ((sema_var_flags(var) & VCL_WARNS) != 0)
+    if ((sema_var_flags(var) & VCL_WARNS) != 0 || sema_var_inert(var) != NULL)
         return;
     if (http < 0) {
         lower_emit(l, VCL_OP_UNSET, 0, var, 0);

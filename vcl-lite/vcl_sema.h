@@ -132,6 +132,8 @@ const char *sema_type_name(enum vcl_type type);
 enum vcl_var sema_var(struct sema *s, const struct ast_expr *e);
 enum vcl_type sema_var_type(enum vcl_var var);
 unsigned sema_var_flags(enum vcl_var var);
+/* What Tarn does instead of what setting it would mean; NULL: setting it works. */
+const char *sema_var_inert(enum vcl_var var);
 unsigned sema_var_where(enum vcl_var var, enum sema_use_kind kind);
 /* The message whose fields a family like "req.http." is, or that "req" is; -1: no message. */
 int sema_var_http(enum vcl_var var);

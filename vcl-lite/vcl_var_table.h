@@ -26,6 +26,22 @@ enum vcl_var_flag {
 };
 
 /* clang-format off */
+/* Those that are read as what holds, and are set with a warning that nothing changes:
+ *    id, what Tarn does instead */
+#define VCL_INERT_TABLE(X)                                                                         \
+    X(REQ_PROTO, "messages are sent as HTTP/1.1")                                                  \
+    X(BEREQ_PROTO, "messages are sent as HTTP/1.1")                                                \
+    X(BERESP_PROTO, "messages are sent as HTTP/1.1")                                               \
+    X(RESP_PROTO, "messages are sent as HTTP/1.1")                                                 \
+    X(REQ_TRACE, "the log has the lines that ran while a reader is attached")                      \
+    X(BEREQ_TRACE, "the log has the lines that ran while a reader is attached")                    \
+    X(BEREQ_TASK_DEADLINE, "a tunnel that carries bytes has no end; a silent one has pipe_timeout") \
+    X(SESS_IDLE_SEND_TIMEOUT, "the parameter idle_send_timeout holds for all connections")         \
+    X(SESS_SEND_TIMEOUT, "a response may take any time while the client takes some of it within "  \
+      "idle_send_timeout")                                                                         \
+    X(SESS_TIMEOUT_IDLE, "the parameter timeout_idle holds for all connections")                   \
+    X(SESS_TIMEOUT_LINGER, "no thread waits for a connection's next request")
+
 /*    id, name, type, read in, set in, unset in, flags, what it is */
 #define VCL_VAR_TABLE(X)                                                                           \
     X(CLIENT_IDENTITY, "client.identity", STRING, VCL_CLIENT | VCL_BACKEND, VCL_CLIENT, 0, 0,      \

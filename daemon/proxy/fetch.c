@@ -177,7 +177,8 @@ fetch_is_harmless(const struct fetch *f, int err)
 static bool
 fetch_may_retry(const struct fetch *f, int err)
 {
-    return fetch_is_harmless(f, err) && origin_reused(f->conn) && !f->fresh;
+    return fetch_is_harmless(f, err) && origin_reused(f->conn) && !f->fresh &&
+           (f->vcl == NULL || f->vcl->retry_connect);
 }
 
 /* The request as it was sent. */

@@ -29,6 +29,7 @@ struct fetch_spec {
     struct policy_use *policy;     /* counted, and taken over; NULL: there is none */
     const struct req_rules *rules; /* borrowed for the call; NULL: no route has a say */
     bool hitmiss, hitpass;         /* a marker was found */
+    int64_t connect_ms;            /* bereq.connect_timeout as vcl_pipe set it; 0: not said */
     struct director *backend;      /* borrowed for the call */
     struct slice host;             /* normal form */
     struct slice key_text;

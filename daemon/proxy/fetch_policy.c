@@ -50,9 +50,10 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .endpoint = slice_str(x->conn->endpoint),
         .socket = slice_str(x->conn->socket),
         .session = x->session,
-        .connect_ms = FETCH_UNSAID,
+        .connect_ms = spec->connect_ms > 0 ? spec->connect_ms : FETCH_UNSAID,
         .first_byte_ms = FETCH_UNSAID,
         .between_bytes_ms = FETCH_UNSAID,
+        .transit_bytes = FETCH_UNSAID,
         .hitpass_ms = FETCH_UNSAID,
         .bgfetch = f->leader == NULL,
         .hitmiss = spec->hitmiss,
@@ -147,7 +148,7 @@ fetch_policy_retry(struct fetch *f)
     v->nbody = 0;
     v->status = 0;
     v->reason = slice_of(NULL, 0);
-    v->hitpass_ms = FETCH_UNSAID;
+    v->hitpass_ms = v->transit_bytes = FETCH_UNSAID;
     f->received_ms = 0;
     f->err = 0;
     f->fresh = false;

@@ -50,8 +50,9 @@ struct fetch_policy {
     bool whole;       /* beresp.do_stream is false */
     bool was_304, bgfetch, hitmiss, hitpass, no_body;
     bool retry_connect;
-    bool host_said; /* bereq.http.Host was set */
-    bool ttl_said;  /* beresp.ttl was */
+    int64_t transit_bytes; /* beresp.transit_buffer; FETCH_UNSAID: the parameter's */
+    bool host_said;        /* bereq.http.Host was set */
+    bool ttl_said;         /* beresp.ttl was */
 };
 #define FETCH_UNSAID INT64_MIN
 

@@ -457,11 +457,26 @@ fetch_publish_window(struct fetch *f, const struct http_head *head, struct cache
     return 0;
 }
 
+enum {
+    TRANSIT_MIN = 16384 /* as of the parameter */
+};
+
+/* How far the origin may be ahead of one client. */
+static uint64_t
+fetch_transit_bytes(const struct fetch *f)
+{
+    if (f->vcl == NULL || f->vcl->transit_bytes == FETCH_UNSAID)
+        return (uint64_t)f->proxy->params.transit_buffer;
+    if (f->vcl->transit_bytes == 0)
+        return UINT64_C(1) << 48; /* any */
+    return f->vcl->transit_bytes < TRANSIT_MIN ? TRANSIT_MIN : (uint64_t)f->vcl->transit_bytes;
+}
+
 /* For the one request that asked. */
 static int
 fetch_publish_private(struct fetch *f, const struct http_head *head, struct cache_response *r)
 {
-    uint64_t transit = (uint64_t)f->proxy->params.transit_buffer;
+    uint64_t transit = fetch_transit_bytes(f);
     struct entry_part part = {0, r->body_len, NULL};
     int err = 0;
 

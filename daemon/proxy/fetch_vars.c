@@ -286,7 +286,8 @@ fetch_get_beresp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
         out->p = f->proxy->storage;
         return 0;
     case VCL_VAR_BERESP_TRANSIT_BUFFER:
-        out->i = f->proxy->params.transit_buffer;
+        out->i =
+            v->transit_bytes == FETCH_UNSAID ? f->proxy->params.transit_buffer : v->transit_bytes;
         return 0;
     default:
         return TERR_NOTFOUND;
@@ -486,6 +487,9 @@ fetch_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *value)
         return 0;
     case VCL_VAR_BEREQ_RETRY_CONNECT:
         v->retry_connect = value->i != 0;
+        return 0;
+    case VCL_VAR_BERESP_TRANSIT_BUFFER:
+        v->transit_bytes = value->i < 0 ? 0 : value->i;
         return 0;
     case VCL_VAR_BERESP_STATUS:
         return fetch_set_status(run, value->i);

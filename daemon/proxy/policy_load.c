@@ -306,6 +306,9 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
         .idle_timeout = params->backend_idle_timeout,
         .dns_ttl = params->dns_ttl,
         .max_connections = d->max_connections,
+        .queue_max = d->wait_limit,
+        .queue_timeout =
+            d->max_connections > 0 && d->wait_limit > 0 ? policy_ms(d->wait_timeout_s) : 0,
         .max_idle = 64,
         .proxy_header = d->proxy_header,
     };

@@ -405,6 +405,7 @@ req_do_pass(struct req *r)
     }
     spec.head = r->head;
     spec.upgrade = r->pipes;
+    spec.connect_ms = r->policy.connect_cs * 10;
     r->entry = cache_private(p->cache);
     if (r->entry == NULL)
         return req_synth(r, 503, TERR_NOMEM);

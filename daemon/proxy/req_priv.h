@@ -51,6 +51,7 @@ struct req_policy {
     struct entry *refresh;                /* HIT: held, to be fetched if the hit is delivered */
     int64_t grace_ms, max_age_ms;         /* req.grace, req.max_age; REQ_UNSAID */
     uint16_t nbody;                       /* SYNTH: parts of resp.body */
+    uint16_t connect_cs; /* vcl_pipe: bereq.connect_timeout, 10 ms each; 0: unsaid */
     uint8_t restarts;
     bool always_miss : 1, ignore_busy : 1, ignore_vary : 1; /* req.hash_* */
     bool lookup_said;                                       /* one of the five above was set */
@@ -58,12 +59,12 @@ struct req_policy {
     bool synth;                                             /* the answer is vcl_synth's */
     bool delivered;                                         /* vcl_deliver has been run */
     bool touched;                                           /* `resp` has been changed */
-    bool body_keeping, body_kept; /* the request's body can be sent again */
-    bool close;                   /* the connection ends after this */
-    bool piped;                   /* return(pipe) */
-    bool hinted;                  /* req.backend_hint was set */
-    bool no_length;               /* Content-Length was taken out of `block` */
-    struct slice block;           /* the response's head, written anew */
+    bool body_keeping : 1, body_kept : 1; /* the request's body can be sent again */
+    bool close;                           /* the connection ends after this */
+    bool piped : 1;                       /* return(pipe) */
+    bool hinted : 1;                      /* req.backend_hint was set */
+    bool no_length : 1;                   /* Content-Length was taken out of `block` */
+    struct slice block;                   /* the response's head, written anew */
 };
 #define REQ_UNSAID INT64_MIN
 

@@ -618,7 +618,8 @@ req_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     if (err == TERR_NOTFOUND)
         err = req_get_obj(run, var, out);
     if (err == TERR_NOTFOUND && var == VCL_VAR_BEREQ_CONNECT_TIMEOUT) { /* in vcl_pipe */
-        out->r = req_seconds(r->proxy->params.connect_timeout);
+        out->r = req_seconds(r->policy.connect_cs > 0 ? r->policy.connect_cs * 10
+                                                      : r->proxy->params.connect_timeout);
         err = 0;
     } else if (err == TERR_NOTFOUND && var == VCL_VAR_BEREQ_TASK_DEADLINE) {
         out->r = 0; /* there is none */
@@ -743,6 +744,9 @@ req_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *v)
         rp->lookup_said = true;
         rp->ignore_vary = v->i != 0;
         return 0;
+    case VCL_VAR_BEREQ_CONNECT_TIMEOUT: /* in vcl_pipe; 0 would expire at once */
+        rp->connect_cs = !(v->r > 0.01) ? 1 : v->r > 600 ? 60000 : (uint16_t)(v->r * 100);
+        return 0;
     case VCL_VAR_CLIENT_IDENTITY:
         rp->identity = arena_copy(&r->x->arena, policy_string(v));
         return rp->identity.ptr == NULL ? TERR_NOMEM : 0;
@@ -760,6 +764,8 @@ req_unset(struct vcl_run *run, enum vcl_var var)
         rp->grace_ms = REQ_UNSAID;
     else if (var == VCL_VAR_REQ_TTL || var == VCL_VAR_REQ_MAX_AGE)
         rp->max_age_ms = REQ_UNSAID;
+    else if (var == VCL_VAR_BEREQ_CONNECT_TIMEOUT)
+        rp->connect_cs = 0;
     return 0;
 }
 

@@ -4,8 +4,10 @@
 The same tests hold for Varnish 7.1 (by hand), but where one says `if self.tarn`.
 """
 import concurrent.futures
+import os
 import socket
 import sys
+import threading
 import time
 import unittest
 
@@ -160,6 +162,142 @@ class Bodies(Lookups):
             self.assertIn(b"200", s.recv(65536))
         time.sleep(0.2)
         self.assertEqual(self.came(), [("POST", b"hello")])
+
+
+class RawOrigin:
+    """Each connection is `play`ed by a thread of its own; the backend of the policy is `raw`."""
+
+    def __init__(self, name, play):
+        self.path = f"{world.dir}/{name}.sock"
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen(16)
+        os.chmod(self.path, 0o666)
+        self.play = play
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            s, _ = self.listener.accept()
+            threading.Thread(target=self.run, args=(s,), daemon=True).start()
+
+    def run(self, s):
+        with s:
+            try:
+                self.play(s)
+            except OSError:
+                pass
+
+    def use(self, attributes, subs):
+        world.use(f'vcl 4.1;\nbackend raw {{ .path = "{self.path}"; {attributes} }}\n{subs}')
+
+
+def read_head(s):
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if not (piece := s.recv(65536)):
+            raise ConnectionError
+        data += piece
+    return data
+
+
+def short(body=b"ok"):
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+class Settings(Lookups):
+    """Variables and attributes that are set and must do something (variables.py asks for that)."""
+
+    def test_hash_ignore_vary_takes_any_variant(self):
+        world.plan[self.url] = [(200, {"Cache-Control": "max-age=60", "Vary": "X-Kind"})]
+        self.use("if (req.http.X-Any) { set req.hash_ignore_vary = true; }")
+        self.assertEqual(self.get("X-Kind: a"), (200, "#1"))
+        self.assertEqual(self.get("X-Kind: b", "X-Any: yes"), (200, "#1"))
+        self.assertEqual(self.get("X-Kind: b"), (200, "#2"))
+
+    def test_retry_connect_says_whether_a_dead_connection_is_replaced(self):
+        if not self.tarn:
+            self.skipTest("of Varnish 7.3")
+
+        def once(s):  # a connection that is kept and then dies when it is used
+            read_head(s)
+            s.sendall(short())
+            read_head(s)
+
+        origin = RawOrigin("once", once)
+        for may, want in (("true", 200), ("false", 503)):
+            origin.use("", "sub vcl_recv { return (pass); }\n"
+                           f"sub vcl_backend_fetch {{ set bereq.retry_connect = {may}; }}\n")
+            self.assertEqual(self.get()[0], 200)
+            self.assertEqual(self.get()[0], want)
+
+    def test_transit_buffer_is_how_far_the_origin_may_be_ahead(self):
+        if not self.tarn:
+            self.skipTest("of Varnish 7.2")
+        sent = []
+
+        def large(s):
+            read_head(s)
+            s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (24 << 20))
+            s.settimeout(1)
+            total = 0
+            try:
+                while total < 24 << 20:
+                    total += s.send(b"x" * 65536)
+            except OSError:
+                pass
+            sent.append(total)
+
+        origin = RawOrigin("large", large)
+        for size in ("64KB", "8MB"):
+            origin.use("", "sub vcl_recv { return (pass); }\n"
+                           f"sub vcl_backend_response {{ set beresp.transit_buffer = {size}; }}\n")
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(world.listen)
+                s.sendall(tarnd.request(self.url))  # and nothing is read
+                tarnd.wait_until(lambda n=len(sent): len(sent) > n, "the origin gives up")
+        self.assertLess(sent[0], 3 << 20)
+        self.assertGreater(sent[1], 7 << 20)
+        self.assertLess(sent[1], 12 << 20)
+
+    def test_wait_limit_lets_fetches_wait_for_a_connection(self):
+        if not self.tarn:
+            self.skipTest("of Varnish 7.6")
+
+        def slow(s):
+            while True:
+                read_head(s)
+                time.sleep(0.3)
+                s.sendall(short())
+
+        origin = RawOrigin("slow", slow)
+        for more, want in (("", [200, 503, 503]), (".wait_limit = 2;", [200, 200, 200]),
+                           (".wait_limit = 1;", [200, 200, 503]),
+                           (".wait_limit = 2; .wait_timeout = 0.05s;", [200, 503, 503])):
+            origin.use(".max_connections = 1; " + more, "sub vcl_recv { return (pass); }\n")
+            with concurrent.futures.ThreadPoolExecutor(3) as pool:
+                got = sorted(status for status, _ in pool.map(lambda _: self.get(), range(3)))
+            self.assertEqual(got, want, more)
+
+    def test_connect_timeout_of_a_pipe(self):
+        if not self.tarn:
+            self.skipTest("how a listener that is full answers differs by namespace")
+        full = socket.socket()
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        others = []
+        for _ in range(3):  # its queue is full: who connects now waits
+            s = socket.socket()
+            s.setblocking(False)
+            s.connect_ex(full.getsockname())
+            others.append(s)
+        world.use(f'vcl 4.1;\nbackend full {{ .host = "127.0.0.1"; .port = "{full.getsockname()[1]}"; }}\n'
+                  "sub vcl_recv { return (pipe); }\nsub vcl_pipe { set bereq.connect_timeout = 0.3s; }\n")
+        begun = time.monotonic()
+        self.assertEqual(self.get()[0], 503)
+        self.assertLess(time.monotonic() - begun, 2)
+        for s in (full, *others):
+            s.close()
 
 
 if __name__ == "__main__":
