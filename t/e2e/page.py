@@ -166,10 +166,15 @@ class Page(unittest.TestCase):
         tab.wait("document.querySelectorAll('#dist rect').length > 2")
         tab.wait("document.querySelector('#hit-chart path').getAttribute('d').includes('L')")
         tab.wait("/tarn.test\\/script\\/page/.test(document.querySelector('#top').innerText)")
-        self.assertRegex(tab.text("#memory-sub"), r"of 64\.0\sMiB promised")
+        self.assertRegex(tab.text("#memory-sub"), r"of 64\.0\sMiB allowed")
         self.assertEqual(tab.run("document.querySelectorAll('#backends tbody tr').length"), 3)
+        self.assertRegex(tab.text("#directors"), r"post\s+round robin\s+(healthy|all fail)\s+mail")
+        tab.wait("document.querySelector('#state').innerText == '1 of 3 backends fail'")
+        for name, count in (("mix-hit", "[1-9]"), ("mix-miss", "\\d"), ("mix-pass", "\\d")):
+            tab.wait(f"/^{count}/.test(document.querySelector('#{name}').innerText)")
+        tab.wait("document.querySelectorAll('#mix-chart path.line').length == 5")
         tab.wait("/GET \\/mail\\/inbox/.test(document.querySelector('#errors').innerText)")
-        tab.wait("/healthy[^]*healthy[^]*left out/.test(document.querySelector('#backends').innerText)")
+        tab.wait("/healthy[^]*healthy[^]*does not answer/.test(document.querySelector('#backends').innerText)")
         tab.run("document.querySelector('[data-of=client]').click()")
         tab.wait("/127\\.0\\.0\\.1/.test(document.querySelector('#top').innerText)")
         tab.run("document.querySelector('[data-of=backend]').click()")
@@ -180,6 +185,74 @@ class Page(unittest.TestCase):
         asked = [u for u in tab.asked() if not u.startswith("data:")]
         self.assertEqual([u for u in asked if not u.startswith(self.url)], [])
         self.assertEqual(asked.count(self.url), 1)
+
+    def visible(self, tab):
+        return tab.run("[...document.querySelectorAll('main > section')].filter((e) => !e.hidden)"
+                       ".map((e) => e.querySelector('h2').innerText)")
+
+    def test_a_card_with_nothing_to_show_is_not_there(self):
+        tab = self.open()
+        tab.wait("document.querySelector('#state').innerText == 'running'")
+        tab.wait("document.querySelectorAll('#backends tbody tr').length == 3")
+        self.assertEqual(self.visible(tab), ["Hit ratio", "Requests", "To clients", "Connections", "Memory",
+                                             "Backends", "Why?", "Purge"])
+        self.assertEqual(tab.run("document.querySelectorAll('.alone').length"), 0)
+        self.tarnd.ask("/mail/inbox")
+        tab.wait("!document.querySelector('#card-errors').hidden")
+        self.assertEqual(tab.complaints(), [])
+
+    def test_errors_come_first_on_a_phone(self):
+        tab = self.open(width=390, height=844)
+        tab.wait("document.querySelector('#state').innerText == 'running'")
+        self.tarnd.ask("/mail/inbox")
+        tab.wait("!document.querySelector('#card-errors').hidden")
+        places = "[...document.querySelectorAll('main > section')].filter((e) => !e.hidden)" \
+                 ".sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)[0].id"
+        self.assertEqual(tab.run(places), "card-errors")
+        tab.look(1280, 900)
+        self.assertNotEqual(tab.run(places), "card-errors")
+
+    def test_the_state_knows_backends_and_5xx(self):
+        def broken(handler):
+            handler.start("length", 2, cache_control="no-store", status=500)
+            handler.piece(b"no")
+
+        origin.scripts["/script/broken"] = origin.scripts["broken"] = broken
+        self.addCleanup(origin.scripts.clear)
+        tab = self.open()
+        tab.wait("document.querySelector('#state').innerText == 'running'")
+        stop = threading.Event()
+
+        def ask():
+            while not stop.wait(0.05):
+                self.tarnd.ask("/script/broken")
+        thread = threading.Thread(target=ask)
+        thread.start()
+        try:
+            tab.wait("/% of responses are 5xx/.test(document.querySelector('#state').innerText)")
+            tab.wait("/answers 5xx/.test(document.querySelector('#backends').innerText)")
+            self.assertIn("away", tab.run("document.querySelector('#state').className"))
+        finally:
+            stop.set()
+            thread.join()
+
+    def test_a_url_is_explained_and_purged(self):
+        tab = self.open()
+        tab.wait("document.querySelector('#state').innerText == 'running'")
+        self.assertEqual(self.tarnd.ask("/script/page/index").status, 200)
+        tab.type_into("#why-url", "http://tarn.test/script/page/index")
+        tab.wait("/: hit/.test(document.querySelector('#why-said').innerText)")
+        self.assertIn("Stored: 1 response.", tab.text("#why-said"))
+        tab.type_into("#purge-what", "http://tarn.test/script/page/index")
+        tab.wait("/1 response is purged/.test(document.querySelector('#purge-said').innerText)")
+        tab.run("document.querySelector('#why button').click()")
+        tab.wait("/Nothing is stored for it/.test(document.querySelector('#why-said').innerText)")
+        tab.run("document.querySelector('#why-url').value = ''")
+        tab.type_into("#why-url", "not a <b>URL</b>")
+        tab.wait("document.querySelector('#why-said .c-bad') !== null")
+        self.assertEqual(tab.run("document.querySelectorAll('#why-said b').length"), 0)
+        wrong = [c for c in tab.complaints() if "status of 400" not in c]
+        self.assertEqual(wrong, [])
 
     def test_it_fits_a_phone_and_a_desk_in_light_and_in_dark(self):
         self.under_load()
