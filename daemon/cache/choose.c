@@ -105,17 +105,13 @@ static uint64_t
 entry_first_wanted(const struct entry *e, const struct cache_query *q)
 {
     struct range ranges[RANGES_MAX];
-    uint64_t first = 0;
     unsigned n;
 
     if (q->nranges == 0 || entry_body_len(e) == STOBJ_SIZE_UNKNOWN || !entry_range_heeded(e, q) ||
         range_resolve(q->ranges, q->nranges, entry_body_len(e), ranges, &n) != RANGE_OK)
         return 0;
-    first = ranges[0].first;
-    for (unsigned i = 1; i < n; i++)
-        if (ranges[i].first < ranges[i - 1].first)
-            return RANGE_UNKNOWN; /* a window does not go back */
-    return first;
+    /* A window does not go back, and between two ranges the reader has no place in it. */
+    return n == 1 ? ranges[0].first : RANGE_UNKNOWN;
 }
 
 /* A body on its way through a window: for those who want what it still has, or has soon.  Who wants

@@ -459,7 +459,7 @@ req_leave_entry(struct req *r)
 static enum req_next
 req_try_again(struct req *r)
 {
-    bool again = r->no_join;
+    bool again = r->no_join || r->entry->windowed; /* several ranges, which a window cannot serve */
 
     req_leave_entry(r);
     r->leader = false;

@@ -147,6 +147,10 @@ req_select_ranges(struct req *r, const struct http_head *stored)
             break;
         }
     }
+    /* Its length became known when it was whole: a window does not go back (RFC 9110 14.2: Range may
+     * be ignored). */
+    if (n > 1 && r->entry->windowed)
+        return 0;
     counter_add(r->proxy->counters, COUNTER_req_partial, 1);
     return n == 1 ? req_one_range(r, stored, ranges[0], complete)
                   : req_many_ranges(r, stored, ranges, n, complete);

@@ -9,6 +9,7 @@ import json
 import socket
 import sys
 import threading
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -38,7 +39,7 @@ class Script:
         self.head, self.gate = threading.Event(), threading.Event()  # the body's rest, behind a piece
         self.head.set()
         self.gate.set()
-        self.ranged = []
+        self.ranged, self.several = [], []
         self.broken = 0  # connections that tarnd left
         self.cut_at = None
 
@@ -46,7 +47,9 @@ class Script:
         data = memoryview(body(self.size))
         self.head.wait(PATIENCE_S)
         asked = handler.headers.get("Range")
-        if asked is not None and self.ranges:
+        if asked is not None and "," in asked:
+            self.several.append(asked)
+        if asked is not None and self.ranges and "," not in asked:
             self.ranged.append((asked, handler.headers.get("If-Range")))
             first = int(asked[len("bytes="):].split("-")[0])
             handler.send_response(206)
@@ -225,6 +228,44 @@ class Windows(unittest.TestCase):
         script, target = self.add("whole", ranges=False)
         self.cut(self.fall_behind(script, target))
         self.assertEqual(self.origin.requests[target], 2)
+
+    def test_several_ranges_of_what_is_not_kept_are_the_origins_to_answer(self):
+        script, target = self.add("ranges")
+        for asked in ("-2, 0-0", "0-0, -2"):
+            self.whole(self.tarnd.ask(target, "Range: bytes=" + asked))
+            self.assertEqual(script.several.pop(), "bytes=" + asked)
+        self.assertEqual(self.origin.requests[target], 4)
+        self.assertEqual(self.counter("resp.truncated"), 0)
+
+    def test_several_ranges_of_what_found_no_room_are_never_cut(self):
+        """A body without a length that comes whole with its head: its length is known by then."""
+        self.set_parameter("max_object_size", "24MiB")
+        self.set_parameter("transit_buffer", "1MiB")
+        _, tiny = self.add("tiny")
+        self.origin.scripts[tiny] = lambda handler: handler.wfile.write(
+            b"HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"10\r\n0123456789abcdef\r\n0\r\n\r\n")
+        held = []
+
+        def finds_no_room():
+            before = self.counter("fetch.windows")
+            self.tarnd.ask(f"{tiny}?{len(held)}")
+            return self.counter("fetch.windows") > before
+
+        while not finds_no_room():
+            self.assertLess(len(held), 40, "the store does not become full")
+            _, target = self.add(f"held-{len(held)}", etag=None, size=20 * MI)
+            held.append(self.tarnd.connect(receive_buffer=4096))  # a client that reads nothing keeps it there
+            held[-1].sendall(request(target))
+            time.sleep(0.2)
+        windows = self.counter("fetch.windows")
+        for asked in ("-2, 0-0", "0-0, -2", "5-6, 3-3, 0-0"):
+            answer = self.tarnd.ask(tiny, "Range: bytes=" + asked)
+            self.assertEqual((answer.status, answer.body), (200, b"0123456789abcdef"))
+        self.assertEqual(self.counter("fetch.windows"), windows + 3)
+        self.assertEqual(self.counter("resp.truncated"), 0)
+        for s in held:
+            s.close()
 
     def test_the_leader_may_leave(self):
         script, target = self.add("leader")
