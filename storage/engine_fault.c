@@ -388,10 +388,22 @@ fault_shut(struct stobj *o)
     engine_malloc.shut(o);
 }
 
-static void
+static bool
 fault_press(struct stobj *o)
 {
-    engine_malloc.press(o);
+    return engine_malloc.press(o);
+}
+
+static bool
+fault_expect(struct stobj *o, int32_t n, bool must)
+{
+    return engine_malloc.expect(o, n, must);
+}
+
+static void
+fault_touch(struct stobj *o)
+{
+    engine_malloc.touch(o);
 }
 
 const struct engine_ops engine_fault = {
@@ -414,5 +426,7 @@ const struct engine_ops engine_fault = {
     .wake = fault_wake,
     .shut = fault_shut,
     .press = fault_press,
+    .expect = fault_expect,
+    .touch = fault_touch,
     .contains = fault_contains,
 };

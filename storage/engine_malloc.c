@@ -98,11 +98,23 @@ malloc_shut(struct stobj *o)
         window_shut(o);
 }
 
-static void
+static bool
 malloc_press(struct stobj *o)
 {
+    return o->kind == STOBJ_KEPT || window_press(o);
+}
+
+static bool
+malloc_expect(struct stobj *o, int32_t n, bool must)
+{
+    return o->kind == STOBJ_KEPT || window_expect(o, n, must);
+}
+
+static void
+malloc_touch(struct stobj *o)
+{
     if (o->kind != STOBJ_KEPT)
-        window_press(o);
+        window_touch(o);
 }
 
 const struct engine_ops engine_malloc = {
@@ -124,5 +136,7 @@ const struct engine_ops engine_malloc = {
     .wake = malloc_wake,
     .shut = malloc_shut,
     .press = malloc_press,
+    .expect = malloc_expect,
+    .touch = malloc_touch,
     .contains = malloc_contains,
 };

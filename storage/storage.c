@@ -344,16 +344,17 @@ int
 stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
     uint64_t transit_bytes)
 {
-    const struct stobj_spec spec = {kind, size_hint, transit_bytes, transit_bytes, false};
+    const struct stobj_spec spec = {kind, size_hint, transit_bytes, transit_bytes, false, 0};
 
     return stobj_make(out, s, &spec);
 }
 
 int
 stobj_new_shared(struct stobj **out, struct storage *s, uint64_t size_hint, uint64_t window_bytes,
-    uint64_t alone_bytes)
+    uint64_t alone_bytes, unsigned patience)
 {
-    const struct stobj_spec spec = {STOBJ_SHARED, size_hint, window_bytes, alone_bytes, true};
+    const struct stobj_spec spec = {
+        STOBJ_SHARED, size_hint, window_bytes, alone_bytes, true, patience};
 
     tassert(alone_bytes > 0 && alone_bytes <= window_bytes);
     return stobj_make(out, s, &spec);
@@ -461,12 +462,34 @@ stobj_shut_window(struct stobj *o)
         stobj_store(o)->ops->shut(o);
 }
 
-void
+bool
 stobj_press_window(struct stobj *o)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
-    if (stobj_store(o)->ops->press != NULL)
-        stobj_store(o)->ops->press(o);
+    return stobj_store(o)->ops->press == NULL || stobj_store(o)->ops->press(o);
+}
+
+void
+stobj_expect(struct stobj *o, int32_t n)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    if (stobj_store(o)->ops->expect != NULL)
+        stobj_store(o)->ops->expect(o, n, true);
+}
+
+bool
+stobj_let_in(struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    return stobj_store(o)->ops->expect == NULL || stobj_store(o)->ops->expect(o, 1, false);
+}
+
+void
+stobj_touch_window(struct stobj *o)
+{
+    OBJ_CHECK(o, STOBJ_MAGIC);
+    if (stobj_store(o)->ops->touch != NULL)
+        stobj_store(o)->ops->touch(o);
 }
 
 uint64_t

@@ -93,9 +93,11 @@ int stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint6
     uint64_t transit_bytes);
 /* A shared one.  Its writer runs alone_bytes ahead of a reader that is alone, as with a private
  * one; the whole window is for company, and, until it is shut, for who may come.  The slow are not
- * left behind at once, but when its writer has lost patience. */
+ * left behind at once, but when its writer has lost patience: in the stobj_press_window() that is
+ * the first (patience 0), or the last of so many in a row between which no reader that is in the way
+ * has moved on. */
 int stobj_new_shared(struct stobj **out, struct storage *s, uint64_t size_hint,
-    uint64_t window_bytes, uint64_t alone_bytes);
+    uint64_t window_bytes, uint64_t alone_bytes, unsigned patience);
 struct stobj *stobj_ref(struct stobj *o); /* returns o */
 /* Takes *op.  Always legal; leased bytes stay.  An unfinished object that its writer drops
  * counts as failed: the writer's reference is the last but those of iterators, so whoever
@@ -140,9 +142,18 @@ void space_finish(struct stobj *o);
 void space_fail(struct stobj *o, int err);
 /* A writer that waits for space looks again, of whatever kind but a kept one.  Any thread. */
 void stobj_wake_writer(struct stobj *o);
-/* The writer was refused room, and has waited long enough: the next time that some hungry reader
- * waits for it, the slow are left behind. */
-void stobj_press_window(struct stobj *o);
+/* The writer was refused room, and has waited for a while.  True: it has lost patience, and the next
+ * time that some hungry reader waits for it, the slow are left behind. */
+bool stobj_press_window(struct stobj *o);
+/* So many more readers (below 0: fewer) will come for the first byte of a window, where none has
+ * begun yet: each counts as one that stands there, until it comes.  Told before anything is written,
+ * it makes room for them all. */
+void stobj_expect(struct stobj *o, int32_t n);
+/* One more, if its first byte is there, or to come, and it has a place; false: it has to go another
+ * way.  So it is, too, while the writer waits for a slow reader. */
+bool stobj_let_in(struct stobj *o);
+/* One of those moves on, elsewhere. */
+void stobj_touch_window(struct stobj *o);
 /* Nobody is expected any more: a reader alone is treated as one of a private object. */
 void stobj_shut_window(struct stobj *o);
 /* Stop waiting for space: before the object is finished, failed or dropped.  A waiter

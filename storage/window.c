@@ -76,6 +76,7 @@ window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
         .alone = spec->alone_bytes,
         .open = spec->kind == STOBJ_SHARED,
         .patient = spec->patient,
+        .patience = spec->patience,
         .length = spec->size_hint,
         .seg_size = window_seg_size(&s->mem, spec),
         .claims_max = window_claims_max(&s->mem, spec)};
@@ -152,6 +153,8 @@ window_advance(struct window *w, uint64_t to)
     if (to < atomic_load(&w->start))
         to = atomic_load(&w->start);
     atomic_store(&w->start, to);
+    if (to > 0 && w->expected > 0)
+        w->expected = 0; /* they come too late */
     while (!list_empty(&w->ring)) {
         struct window_seg *seg = window_seg_of(w->ring.next);
 
@@ -178,11 +181,19 @@ window_leaves_behind(const struct window *w)
     return w->hungry > 0 && (!w->patient || w->pressed);
 }
 
+/* Does a reader stand in it, or is one to come for it? */
+static bool
+window_needs(const struct window *w, const struct window_seg *seg)
+{
+    return seg->readers > 0 || w->expected > 0;
+}
+
 /* The segment whose going makes room, with all before it; NULL: none may go.
  *
  * It is the oldest that is not leased, since a leased one gives no room.  Nobody may stand in it
  * or before it, unless a reader is hungry: then the slow ones have had the whole window as their
- * lead, and must not hold up the others.  Without readers nothing goes: one will come. */
+ * lead, and must not hold up the others.  An expected reader stands at the beginning.  Without
+ * readers nothing goes: one will come. */
 static struct window_seg *
 window_victim(struct window *w)
 {
@@ -191,7 +202,7 @@ window_victim(struct window *w)
     for (struct list *l = w->ring.next; l != &w->ring; l = l->next) {
         struct window_seg *seg = window_seg_of(l);
 
-        if ((seg->readers > 0 && !window_leaves_behind(w)) || seg->used < seg->room)
+        if ((window_needs(w, seg) && !window_leaves_behind(w)) || seg->used < seg->room)
             return NULL;
         if (seg->leases == 0)
             return seg;
@@ -242,7 +253,7 @@ window_check(struct window *w)
 static uint64_t
 window_bound(const struct window *w)
 {
-    return w->iters > 1 || w->open ? w->bound : w->alone;
+    return window_company(w) > 1 || w->open ? w->bound : w->alone;
 }
 
 /* Is the writer as far ahead of the one reader, or of none, as it may be? */
@@ -251,7 +262,7 @@ window_is_ahead(struct window *w, uint64_t more)
 {
     uint64_t unread = 0;
 
-    if (w->iters > 1)
+    if (window_company(w) > 1)
         return false;
     for (struct list *l = w->ring.prev; l != &w->ring; l = l->prev) {
         const struct window_seg *seg = window_seg_of(l);
@@ -284,6 +295,7 @@ window_make_room(struct window *w, uint64_t more, struct waiter *waiter)
     if (!room) {
         tassert_slow(window_check(w));
         storage_arm(waiter, &w->writers);
+        w->refused_room = true;
         if (!w->blocked) {
             w->blocked = true;
             waiter_notify_all(&w->readers);
@@ -317,7 +329,8 @@ window_append(struct window *w, struct window_seg *seg, size_t size)
     list_add_tail(&w->ring, &seg->link);
     w->held += window_seg_cost(w, seg);
     w->filling = seg;
-    w->blocked = w->pressed = false;
+    w->blocked = w->pressed = w->refused_room = w->moved = false;
+    w->looks = 0;
     window_seat(w, seg);
     tassert_slow(window_check(w));
     pthread_mutex_unlock(&w->lock);
@@ -341,8 +354,8 @@ window_how(struct window *w, size_t more)
     enum budget_how how;
 
     pthread_mutex_lock(&w->lock);
-    how =
-        w->iters <= 1 && w->held > 0 && w->held + more > w->alone ? BUDGET_SPARE : BUDGET_CAN_WAIT;
+    how = window_company(w) <= 1 && w->held > 0 && w->held + more > w->alone ? BUDGET_SPARE
+                                                                             : BUDGET_CAN_WAIT;
     pthread_mutex_unlock(&w->lock);
     return how;
 }
@@ -441,6 +454,8 @@ window_read_by_all(struct window *w)
 {
     uint64_t to = atomic_load(&w->start);
 
+    if (w->expected > 0)
+        return to;
     for (struct list *l = w->ring.next; l != &w->ring; l = l->next) {
         const struct window_seg *seg = window_seg_of(l);
 
@@ -451,6 +466,14 @@ window_read_by_all(struct window *w)
     return to;
 }
 
+/* What was kept for others goes, if there are none left. */
+static void
+window_forget(struct window *w)
+{
+    if (!w->open && (w->iters == 1 || (w->iters == 0 && stobj_state(&w->base) == STOBJ_SETTLED)))
+        window_advance(w, window_read_by_all(w));
+}
+
 void
 window_shut(struct stobj *o)
 {
@@ -458,18 +481,67 @@ window_shut(struct stobj *o)
 
     pthread_mutex_lock(&w->lock);
     w->open = false;
-    if (w->iters == 1 || (w->iters == 0 && stobj_state(o) == STOBJ_SETTLED))
-        window_advance(w, window_read_by_all(w));
+    window_forget(w);
     pthread_mutex_unlock(&w->lock);
 }
 
-void
+/* A reader that moves on is slow, but does not stand still: it is waited for, however long it takes. */
+bool
 window_press(struct stobj *o)
+{
+    struct window *w = window_of(o);
+    bool pressed;
+
+    pthread_mutex_lock(&w->lock);
+    w->looks = w->moved ? 0 : w->looks + 1;
+    w->moved = false;
+    pressed = w->looks >= w->patience;
+    w->pressed = w->pressed || pressed;
+    pthread_mutex_unlock(&w->lock);
+    return pressed;
+}
+
+static bool
+window_lets_in(const struct window *w)
+{
+    return atomic_load(&w->start) == 0 && stobj_state(&w->base) != STOBJ_FAILED &&
+           window_claims(w) < w->claims_max && w->looks == 0;
+}
+
+/* `must`: they have nowhere else to go, so there is a claim for each, and room for what it leases. */
+bool
+window_expect(struct stobj *o, int32_t n, bool must)
+{
+    struct window *w = window_of(o);
+    uint64_t cost = mem_cost(&stobj_store(o)->mem, w->seg_size);
+    bool in;
+
+    pthread_mutex_lock(&w->lock);
+    in = must || window_lets_in(w);
+    if (in)
+        w->expected += n;
+    if (must && n > 0 && w->claims_max <= window_claims(w)) {
+        w->claims_max = window_claims(w) + 1;
+        if (w->bound < (w->claims_max + UINT64_C(1)) * cost)
+            w->bound = (w->claims_max + UINT64_C(1)) * cost;
+    }
+    if (n < 0)
+        window_forget(w);
+    if (n < 0)
+        window_unblock(w);
+    else if (in && window_company(w) > 1)
+        window_wake_writer(w); /* the whole bound counts from now on */
+    pthread_mutex_unlock(&w->lock);
+    return in;
+}
+
+void
+window_touch(struct stobj *o)
 {
     struct window *w = window_of(o);
 
     pthread_mutex_lock(&w->lock);
-    w->pressed = true;
+    w->moved = w->moved || (w->refused_room && w->expected > 0);
     pthread_mutex_unlock(&w->lock);
 }
 

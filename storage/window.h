@@ -18,6 +18,9 @@
  *   claim    what a reader of a shared window may lease: one segment always, more while few
  *            are claimed
  *   blocked  the writer was refused: nothing more comes until something changes
+ *   expected a reader that has not come yet, and will come for the first byte: it counts as one
+ *            that stands there
+ *   in the way  the first segment that a reader stands in: no room comes before it is left
  *
  * What the writer may take away when there is no room is window_victim()'s to say.  Private to
  * storage/.
@@ -41,11 +44,13 @@ struct window_seg {
 struct window {
     struct stobj base;
     struct stobj_fill fill;
-    /* set once */
+    /* set once, but for what stobj_expect() adds before anything is written */
     uint64_t bound, alone; /* cost of what may be held: in all; with one reader, or none */
+    uint32_t claims_max;
     uint64_t length;
     uint32_t seg_size; /* with its head */
-    uint32_t claims_max;
+    unsigned patience; /* looks without progress until the slow may be left behind */
+    bool patient;      /* they may not before stobj_press_window() */
     pthread_mutex_t lock;
     /* the writer's */
     struct window_seg *filling; /* the last one while it has room; else NULL */
@@ -54,9 +59,12 @@ struct window {
     uint64_t held;
     bool blocked;
     bool open;                             /* others are expected */
-    bool patient;                          /* set once */
     bool pressed;                          /* the slow may be left behind; until there was room */
+    bool refused_room;                     /* the writer; until there was room */
+    bool moved;                            /* a reader in the way, since the last look */
+    unsigned looks;                        /* in a row, when it had not */
     uint32_t iters;                        /* iterators that are open */
+    int32_t expected;                      /* below 0: so many have left untold */
     uint32_t standing, hungry, claims;     /* readers; readers; segments */
     struct list ring, behind;              /* of window_seg.link; the ring's oldest first */
     struct list ahead;                     /* of lease_place.link */
@@ -103,7 +111,9 @@ bool window_contains(struct stobj *o, const char *ptr, size_t len);
 uint64_t window_start(const struct stobj *o);
 void window_wake(struct stobj *o);
 void window_shut(struct stobj *o);
-void window_press(struct stobj *o);
+bool window_press(struct stobj *o);
+bool window_expect(struct stobj *o, int32_t n, bool must);
+void window_touch(struct stobj *o);
 void window_lease_open(struct lease_iter *it);
 
 /* ---- Between filling and reading, under lock ---- */
@@ -117,6 +127,20 @@ void window_drop(struct window *w, struct window_seg *seg);
 void window_unblock(struct window *w);
 /* The bound has changed, or somebody wants it so: it looks again in any case. */
 void window_wake_writer(struct window *w);
+/* Readers, with those that are expected. */
+static inline uint32_t
+window_company(const struct window *w)
+{
+    return w->iters + (w->expected > 0 ? (uint32_t)w->expected : 0);
+}
+
+/* Claims, with those of expected readers. */
+static inline uint32_t
+window_claims(const struct window *w)
+{
+    return w->claims + (w->expected > 0 ? (uint32_t)w->expected : 0);
+}
+
 /* Counts everything anew. */
 bool window_check(struct window *w);
 /* A new last segment: readers ahead whose next byte it will hold stand in it. */

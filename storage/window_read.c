@@ -19,7 +19,7 @@ lease_window(const struct lease_iter *it)
 static bool
 window_keeps(const struct window *w)
 {
-    return w->base.kind == STOBJ_SHARED && (w->open || w->iters > 1);
+    return w->base.kind == STOBJ_SHARED && (w->open || window_company(w) > 1);
 }
 
 /* ---- Where a reader stands ---- */
@@ -116,7 +116,7 @@ window_check_stale(struct window *w, struct lease_iter *it)
 static bool
 window_may_lease(const struct window *w, uint32_t leases)
 {
-    return leases == 0 || w->claims < w->claims_max / 2;
+    return leases == 0 || window_claims(w) < w->claims_max / 2;
 }
 
 /* What is published of its segment, and where to stand then.  `leases` is what it has already. */
@@ -199,16 +199,32 @@ window_nothing(struct window *w, struct lease_iter *it)
     return w->blocked && it->outstanding > 0 ? -ENOBUFS : -EAGAIN;
 }
 
+/* Does it stand where the writer waits for the first to move on?  That is the beginning, if one is
+ * expected there. */
+static bool
+window_is_in_the_way(const struct window *w, const struct lease_iter *it)
+{
+    if (!w->refused_room || it->place.where != LEASE_IN)
+        return false;
+    for (struct list *l = w->ring.next; l != &w->ring; l = l->next)
+        if (window_seg_of(l)->readers > 0 || w->expected > 0)
+            return window_seg_of(l) == it->place.seg;
+    return false;
+}
+
 static int
 window_take(struct lease_iter *it, struct lease_batch *b)
 {
     struct window *w = lease_window(it);
+    bool in_the_way;
     int n;
 
     pthread_mutex_lock(&w->lock);
     it->place.refused = false;
     window_check_stale(w, it);
+    in_the_way = window_is_in_the_way(w, it);
     n = (int)window_append_extents(w, it, b);
+    w->moved = w->moved || (n > 0 && in_the_way);
     if (!window_keeps(w) && it->place.seated)
         window_advance(w, it->off); /* what a reader skips is gone, as what it leases */
     if (n == 0)
@@ -243,6 +259,7 @@ window_give(struct lease_iter *it, uint64_t id)
     OBJ_CHECK(seg, WINDOW_SEG_MAGIC);
     tassert(seg->leases > 0);
     seg->leases--;
+    w->moved = w->moved || window_is_in_the_way(w, it);
     if (it->outstanding > 0) { /* the last one's claim stays with the reader */
         tassert(w->claims > 0);
         w->claims--;
@@ -296,15 +313,18 @@ static const struct lease_fns window_fns = {
     .close = window_close,
 };
 
-/* Too late, or one too many: it stands nowhere, and its first take says -ESTALE. */
+/* Too late, or one too many: it stands nowhere, and its first take says -ESTALE.  For an expected one
+ * there is a place. */
 static void
-window_sit(struct window *w, struct lease_iter *it)
+window_sit(struct window *w, struct lease_iter *it, bool expected)
 {
-    if (it->off < atomic_load(&w->start) || it->off >= it->end || w->claims >= w->claims_max)
+    if (it->off < atomic_load(&w->start) || it->off >= it->end ||
+        (!expected && window_claims(w) >= w->claims_max))
         return;
     it->place.seated = true;
     w->claims++;
     window_stand(w, &it->place, window_locate(w, it->off));
+    w->moved = w->moved || window_is_in_the_way(w, it); /* it has had no time yet */
     window_unblock(w); /* the first one: the writer waited for it */
 }
 
@@ -312,14 +332,17 @@ void
 window_lease_open(struct lease_iter *it)
 {
     struct window *w = lease_window(it);
+    bool expected;
 
     it->fns = &window_fns;
     it->place = (struct lease_place){.where = LEASE_OUT};
     pthread_mutex_lock(&w->lock);
     tassert(w->iters == 0 || it->obj->kind == STOBJ_SHARED); /* a private object has one */
+    expected = it->off == 0 && w->expected > 0;
+    w->expected -= expected;
     if (++w->iters == 2)
         window_wake_writer(w); /* the whole bound counts from now on */
-    window_sit(w, it);
+    window_sit(w, it, expected);
     pthread_mutex_unlock(&w->lock);
 }
 

@@ -418,7 +418,7 @@ fetch_new_window(struct fetch *f, struct stobj **out, uint64_t length)
         bytes = WINDOW_DEFAULT_MAX;
     if (bytes > p->storage_bytes / WINDOW_SHARE_MAX)
         bytes = p->storage_bytes / WINDOW_SHARE_MAX;
-    return stobj_new_shared(out, p->storage, length, bytes > alone ? bytes : alone, alone);
+    return stobj_new_shared(out, p->storage, length, bytes > alone ? bytes : alone, alone, 0);
 }
 
 /* READY in the index while it streams, through a window that all who come in time share.  0, or

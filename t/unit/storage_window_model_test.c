@@ -30,6 +30,9 @@ struct model {
     struct fixture f;
     uint64_t cost, start, len;
     unsigned nsegs, claims_max; /* segments made so far, the last one perhaps not full */
+    unsigned expected;
+    bool patient, pressed, refused, moved; /* refused: since the last segment was made */
+    unsigned patience, looks;
     struct model_reader r[MODEL_READERS];
 };
 
@@ -57,7 +60,7 @@ model_held(const struct model *m)
 static unsigned
 model_claims(const struct model *m)
 {
-    unsigned claims = 0;
+    unsigned claims = m->expected;
 
     for (unsigned i = 0; i < MODEL_READERS; i++)
         if (m->r[i].open && m->r[i].seated)
@@ -75,16 +78,30 @@ model_live(const struct model *m, const struct model_reader *r)
 static bool
 model_may_go(const struct model *m, uint64_t off)
 {
-    unsigned live = 0, needs = 0, hungry = 0;
+    unsigned live = 0, needs = m->expected, hungry = 0;
 
     for (unsigned i = 0; i < MODEL_READERS; i++) {
         const struct model_reader *r = &m->r[i];
 
         live += model_live(m, r);
         needs += model_live(m, r) && r->off < off;
-        hungry += model_live(m, r) && r->asked;
+        hungry += model_live(m, r) && (r->asked || (m->pressed && r->off >= m->nsegs * m->f.seg));
     }
-    return live > 0 && (needs == 0 || hungry > 0);
+    return live > 0 && (needs == 0 || (hungry > 0 && (!m->patient || m->pressed)));
+}
+
+/* Does it stand in the first segment that a reader stands in, since the writer was refused? */
+static bool
+model_in_the_way(const struct model *m, const struct model_reader *r)
+{
+    if (!m->refused || !model_live(m, r) || r->off >= m->nsegs * m->f.seg)
+        return false;
+    if (m->expected > 0)
+        return r->off < m->f.seg;
+    for (unsigned i = 0; i < MODEL_READERS; i++)
+        if (model_live(m, &m->r[i]) && m->r[i].off / m->f.seg < r->off / m->f.seg)
+            return false;
+    return true;
 }
 
 /* As the writer would: where the window starts then, or false. */
@@ -103,6 +120,7 @@ model_make_room(struct model *m)
             return false;
         }
         m->start = (seg + 1) * m->f.seg;
+        m->expected = 0;
     }
     return true;
 }
@@ -116,9 +134,14 @@ model_write(struct model *m)
     int err = space_get(m->f.o, 1 + (size_t)rand() % (2 * m->f.seg), &span, &m->f.writer.w);
 
     CHECK_EQ(room ? 0 : -EAGAIN, err);
+    m->refused = m->refused || !room;
     if (!room)
         return;
     m->nsegs += grows;
+    if (grows) {
+        m->refused = m->pressed = m->moved = false;
+        m->looks = 0;
+    }
     for (unsigned i = 0; grows && i < MODEL_READERS; i++)
         m->r[i].asked = m->r[i].asked && m->r[i].off >= m->nsegs * m->f.seg;
     used = rand() % 3 == 0 ? (size_t)rand() % (span.len + 1) : span.len;
@@ -136,8 +159,11 @@ model_open(struct model *m, unsigned i)
     *r = (struct model_reader){.last = 1, .off = offs[rand() % 5], .end = LEASE_TO_END};
     if (rand() % 4 == 0)
         r->end = r->off + (uint64_t)rand() % (20 * m->f.seg);
-    r->seated = r->off >= m->start && r->off < r->end && model_claims(m) < m->claims_max;
+    r->seated = r->off >= m->start && r->off < r->end &&
+                ((r->off == 0 && m->expected > 0) || model_claims(m) < m->claims_max);
+    m->expected -= r->off == 0 && m->expected > 0;
     r->open = true;
+    m->moved = m->moved || model_in_the_way(m, r);
     reader_open(&m->f, i, r->off, r->end == LEASE_TO_END ? LEASE_TO_END : r->end - r->off);
 }
 
@@ -159,6 +185,7 @@ model_take(struct model *m, unsigned i)
     struct reader *real = &m->f.r[i];
     unsigned n = 0, max = 1 + (unsigned)rand() % (MODEL_LEASES - r->n);
     int got, last = model_nothing(m, r);
+    bool in_the_way = model_in_the_way(m, r);
 
     if (real->it.ended)
         return;
@@ -176,6 +203,9 @@ model_take(struct model *m, unsigned i)
         n++;
         last = model_nothing(m, r);
     }
+    m->moved = m->moved || (n > 0 && in_the_way);
+    if (m->patient && r->n > 0 && last == -EAGAIN && got == -ENOBUFS)
+        got = -EAGAIN; /* the writer waits, and a return may be what it waits for */
     r->last = n > 0 ? (int)n : last;
     CHECK_EQ(r->last, got);
     r->asked = got == -EAGAIN && r->off == m->len && m->len == m->nsegs * m->f.seg;
@@ -192,6 +222,7 @@ model_give(struct model *m, unsigned i, unsigned n)
 
         CHECK(body_is(lease.ptr, lease.off, lease.len)); /* whatever has happened meanwhile */
         r->leases[which] = r->leases[--r->n];
+        m->moved = m->moved || model_in_the_way(m, r);
         give_one(&m->f.r[i].it, lease.id);
     }
 }
@@ -205,11 +236,51 @@ model_close(struct model *m, unsigned i)
     m->r[i].open = false;
 }
 
+/* The writer looks again when its patience may have ended. */
+static void
+model_press(struct model *m)
+{
+    m->looks = m->moved ? 0 : m->looks + 1;
+    m->moved = false;
+    m->pressed = m->pressed || m->looks >= m->patience;
+    CHECK_EQ(m->looks >= m->patience, stobj_press_window(m->f.o));
+    if (waiter_state(&m->f.writer.w) == WAITER_ARMED)
+        space_cancel(m->f.o, &m->f.writer.w);
+}
+
+static void
+model_expect(struct model *m, unsigned n)
+{
+    stobj_expect(m->f.o, (int32_t)n);
+    m->expected = n;
+    if (n < m->claims_max)
+        return; /* there is a place for each, and one more */
+    m->claims_max = n + 1;
+    if (m->f.bound < (n + 2) * m->cost)
+        m->f.bound = (n + 2) * m->cost;
+}
+
+/* One more, where it may still choose; or one of them does not come after all. */
+static void
+model_change_mind(struct model *m, bool comes)
+{
+    if (comes) {
+        bool in = m->start == 0 && m->looks == 0 && model_claims(m) < m->claims_max;
+
+        CHECK_EQ(in, stobj_let_in(m->f.o));
+        m->expected += in;
+    } else if (m->expected > 0) {
+        m->expected--;
+        stobj_expect(m->f.o, -1);
+    }
+}
+
 /* Both are in the same place, and who is still armed has nothing to come for. */
 static void
 model_compare(struct model *m)
 {
     uint64_t start = m->start;
+    unsigned expected = m->expected;
 
     CHECK_EQ(m->start, stobj_window_start(m->f.o));
     CHECK_EQ(m->len, stobj_len(m->f.o));
@@ -218,6 +289,7 @@ model_compare(struct model *m)
     if (waiter_state(&m->f.writer.w) == WAITER_ARMED)
         CHECK(!model_make_room(m));
     m->start = start;
+    m->expected = expected;
     for (unsigned i = 0; i < MODEL_READERS; i++)
         if (m->r[i].open && m->r[i].last < 0 && waiter_state(&m->f.r[i].tw.w) == WAITER_ARMED)
             CHECK_EQ(m->r[i].last, model_nothing(m, &m->r[i]));
@@ -232,6 +304,10 @@ model_step(struct model *m, unsigned eager)
 
     if (what < 25 && m->nsegs < SEGS_MAX)
         model_write(m);
+    else if (m->patient && m->refused && rand() % 8 == 0)
+        model_press(m);
+    else if (m->patient && rand() % 30 == 0)
+        model_change_mind(m, rand() % 2 == 0);
     else if (!r->open && what < 35)
         model_open(m, i);
     else if (r->open && what < (r->last == -ESTALE || r->last == 0 ? 60 : 27))
@@ -253,10 +329,17 @@ TEST(window, random_steps_go_as_the_model_says)
     for (unsigned round = 0; round < MODEL_ROUNDS; round++) {
         memset(&m, 0, sizeof m);
         srand(round);
-        fixture_open(&m.f, "malloc", (16 + 16 * (round % 8)) * KIB);
+        m.patient = round % 3 > 0;
+        m.patience = round % 4;
+        if (m.patient)
+            fixture_open_patient(&m.f, (16 + 16 * (round % 8)) * KIB, m.patience);
+        else
+            fixture_open(&m.f, "malloc", (16 + 16 * (round % 8)) * KIB);
         m.nsegs = 1;
         m.cost = fixture_held(&m.f);
         m.claims_max = (unsigned)(m.f.bound / m.cost) - 1;
+        if (round % 3 == 2)
+            model_expect(&m, 1 + 3 * (round % 8));
         for (unsigned i = 0; i < MODEL_STEPS; i++)
             model_step(&m, 5 + round % 7);
         CHECK(m.nsegs > 50);

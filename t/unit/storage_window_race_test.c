@@ -50,6 +50,7 @@ struct party {
     struct test_batch tb;
     uint64_t at, bytes;
     unsigned stale;
+    bool late; /* it is expected, and comes when it comes */
     int last;
 };
 
@@ -174,8 +175,10 @@ reader_on_run(struct task *t)
     struct party *p = container_of(t, struct party, task);
 
     for (;;) {
+        if (!p->open && p->late)
+            usleep(party_random(p, 20000));
         if (!p->open)
-            reader_open(p, stobj_window_start(p->o));
+            reader_open(p, p->late ? 0 : stobj_window_start(p->o));
         if (p->last > 0 || p->last == -EAGAIN || p->last == -ENOBUFS)
             p->last = take(&p->it, &p->tb, 1 + party_random(p, BATCH));
         if (p->last == -EAGAIN || p->last == -ENOBUFS)
@@ -255,6 +258,52 @@ TEST(race, readers_of_all_kinds_follow_one_writer)
     alarm(0);
 }
 
+/* Two never come; of the others none is ever stale, however slow it is. */
+static void
+round_run_expected(uint64_t len, uint64_t bound, unsigned nreaders, unsigned seed)
+{
+    static struct party writer, readers[READERS_MAX];
+    struct storage *s = store_open("malloc", 4 * bound + 16 * MIB, NULL);
+    struct stobj *o;
+
+    CHECK_EQ(0, stobj_new_shared(&o, s, STOBJ_SIZE_UNKNOWN, bound, bound / 4, 1000));
+    stobj_expect(o, (int32_t)nreaders + 2);
+    party_init(&writer, o, seed, writer_on_run);
+    writer.left = len;
+    writer.s = s;
+    for (unsigned i = 0; i < nreaders; i++) {
+        party_init(&readers[i], o, seed * 7 + i, reader_on_run);
+        readers[i].kind = i % 2 ? READER_SLOW : READER_FAST;
+        readers[i].last = 1;
+        readers[i].late = true;
+        CHECK_EQ(0, pthread_create(&readers[i].thread, NULL, party_main, &readers[i]));
+    }
+    CHECK_EQ(0, pthread_create(&writer.thread, NULL, party_main, &writer));
+    usleep(1000);
+    stobj_shut_window(o);
+    stobj_expect(o, -1);
+    usleep(1000);
+    stobj_expect(o, -1);
+    pthread_join(writer.thread, NULL);
+    for (unsigned i = 0; i < nreaders; i++) {
+        pthread_join(readers[i].thread, NULL);
+        CHECK_EQ(0, readers[i].last);
+        CHECK_EQ(len, readers[i].bytes);
+        CHECK_EQ(0, readers[i].stale);
+    }
+    stobj_unref(&o);
+    store_close(s);
+}
+
+TEST(race, an_expected_reader_gets_every_byte_however_late)
+{
+    alarm(HANG_SECONDS);
+    for (unsigned seed = 1; seed <= 8; seed++)
+        round_run_expected(
+            MIB + seed * 1009, (32 + 32 * (seed % 4)) * KIB, 1 + 3 * (seed % 4), seed);
+    alarm(0);
+}
+
 static uint64_t
 size_of(const char *name, uint64_t otherwise)
 {
@@ -278,4 +327,5 @@ TEST(race, a_large_body_goes_through_a_small_window)
 
 TEST_MAIN(TEST_ENTRY(race, a_reader_alone_gets_every_byte_of_a_window),
     TEST_ENTRY(race, readers_of_all_kinds_follow_one_writer),
+    TEST_ENTRY(race, an_expected_reader_gets_every_byte_however_late),
     TEST_ENTRY(race, a_large_body_goes_through_a_small_window))

@@ -159,7 +159,7 @@ TEST(window, a_reader_alone_gets_less_and_company_all_of_it)
     uint64_t len;
 
     f.s = store_open("malloc", 256 * MIB, NULL);
-    CHECK_EQ(0, stobj_new_shared(&f.o, f.s, STOBJ_SIZE_UNKNOWN, 4 * MIB, 256 * KIB));
+    CHECK_EQ(0, stobj_new_shared(&f.o, f.s, STOBJ_SIZE_UNKNOWN, 4 * MIB, 256 * KIB, 0));
     fixture_init(&f, 4 * MIB);
     r = reader_open(&f, 0, 0, LEASE_TO_END);
     len = fill_up(&f);
@@ -199,7 +199,7 @@ TEST(window, the_slow_are_left_behind_when_the_writer_has_lost_patience)
     uint64_t len;
 
     f.s = store_open("malloc", 256 * MIB, NULL);
-    CHECK_EQ(0, stobj_new_shared(&f.o, f.s, STOBJ_SIZE_UNKNOWN, MIB, 256 * KIB));
+    CHECK_EQ(0, stobj_new_shared(&f.o, f.s, STOBJ_SIZE_UNKNOWN, MIB, 256 * KIB, 0));
     fixture_init(&f, MIB);
     slow = reader_open(&f, 0, 0, LEASE_TO_END);
     fast = reader_open(&f, 1, 0, LEASE_TO_END);
@@ -234,7 +234,7 @@ TEST(window, the_slow_are_left_behind_for_who_waits_far_ahead_too)
     struct reader *slow, *far;
 
     f.s = store_open("malloc", 256 * MIB, NULL);
-    CHECK_EQ(0, stobj_new_shared(&f.o, f.s, STOBJ_SIZE_UNKNOWN, MIB, 256 * KIB));
+    CHECK_EQ(0, stobj_new_shared(&f.o, f.s, STOBJ_SIZE_UNKNOWN, MIB, 256 * KIB, 0));
     fixture_init(&f, MIB);
     far = reader_open(&f, 0, 3 * MIB + 1, LEASE_TO_END);
     slow = reader_open(&f, 1, 0, LEASE_TO_END);
