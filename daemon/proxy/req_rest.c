@@ -1,8 +1,9 @@
 /* req_rest.c -- a client fell out of a window that others share.
  *
  * What it lacks is asked of the origin for it alone: as a range, of the very version that it has begun
- * to get (RFC 9110 13.1.5, 15.3.7.3).  Without a strong validator, or when the answer is anything
- * else, the response is cut off instead: bytes of two versions are never joined. */
+ * to get (RFC 9110 13.1.5, 15.3.7.3).  An origin that sends all of that version instead will do: what
+ * the client has is skipped.  Without a strong validator, or when the answer is anything else, the
+ * response is cut off: bytes of two versions are never joined. */
 #include "daemon/base/terr.h"
 #include "daemon/http/block.h"
 #include "daemon/http/conditional.h"
@@ -39,8 +40,8 @@ req_rest_start(struct req *r)
     };
 
     tassert(r->rest == NULL && r->entry != NULL);
-    if (r->nsegments != 1 || entry_status(r->entry) != 200 || req_make_key(r) != 0 ||
-        req_rest_validators(r, r->entry, &head, &v, fields) != 0)
+    if (r->head->method != HTTP_M_GET || r->nsegments != 1 || entry_status(r->entry) != 200 ||
+        req_make_key(r) != 0 || req_rest_validators(r, r->entry, &head, &v, fields) != 0)
         return TERR_CLOSED;
     spec.if_range = validators_if_range(&v);
     rest = arena_alloc(&r->x->arena, sizeof(*rest));
@@ -64,9 +65,10 @@ req_rest_start(struct req *r)
     return 0;
 }
 
-/* Is what came what was asked for, to the byte, and of the same version? */
+/* Is what came what was asked for, to the byte, or all of it, and of the same version?  *off: where
+ * it begins in the whole. */
 static bool
-req_rest_fits(const struct req *r)
+req_rest_fits(const struct req *r, uint64_t *off)
 {
     const struct req_rest *rest = r->rest;
     uint64_t whole = entry_body_len(r->entry);
@@ -76,10 +78,18 @@ req_rest_fits(const struct req *r)
     struct content_range cr;
     struct slice value;
 
-    if (entry_status(rest->entry) != 206 ||
-        req_rest_validators(r, r->entry, &begun, &a, fields[0]) != 0 ||
+    if (req_rest_validators(r, r->entry, &begun, &a, fields[0]) != 0 ||
         req_rest_validators(r, rest->entry, &came, &b, fields[1]) != 0 || !validators_join(&a, &b))
         return false;
+    if (entry_status(rest->entry) == 200) {
+        uint64_t all = entry_body_len(rest->entry);
+
+        *off = 0;
+        return whole == STOBJ_SIZE_UNKNOWN || all == STOBJ_SIZE_UNKNOWN || whole == all;
+    }
+    if (entry_status(rest->entry) != 206)
+        return false;
+    *off = rest->want.first;
     value = http_get_one(&came, HTTP_F_CONTENT_RANGE);
     if (value.ptr == NULL || content_range_parse(value, &cr) != 0 || cr.first != rest->want.first)
         return false;
@@ -97,10 +107,9 @@ req_rest_body(struct req *r, struct stobj **body, uint64_t *off)
 
     if (entry_state(rest->entry) == ENTRY_BUSY && cache_wait(rest->entry, &r->wait))
         return TERR_AGAIN;
-    if (entry_state(rest->entry) != ENTRY_READY || !req_rest_fits(r))
+    if (entry_state(rest->entry) != ENTRY_READY || !req_rest_fits(r, off))
         return TERR_CLOSED;
     *body = entry_part(rest->entry, 0).body;
-    *off = rest->want.first;
     return 0;
 }
 

@@ -224,10 +224,23 @@ class Windows(unittest.TestCase):
         self.cut(slow.rest())
         self.assertEqual(len(script.ranged), 1)
 
-    def test_an_origin_that_ignores_the_range_cuts_who_fell_behind(self):
-        script, target = self.add("whole", ranges=False)
-        self.cut(self.fall_behind(script, target))
-        self.assertEqual(self.origin.requests[target], 2)
+    def test_of_an_origin_that_ignores_the_range_what_the_client_has_is_skipped(self):
+        for framing in ("length", "chunked"):
+            script, target = self.add("whole-" + framing, framing=framing, ranges=False)
+            self.whole(self.fall_behind(script, target))
+            self.assertEqual(self.origin.requests[target], 2)
+        self.assertEqual(self.counter("resp.truncated"), 0)
+
+    def test_all_of_another_version_is_never_joined_either(self):
+        script, target = self.add("other", ranges=False)
+        slow, fast = self.gather(script, target, Slow, Reader)
+        script.gate.clear()
+        script.head.set()
+        wait_until(lambda: self.counter("fetch.windows") == 1, "the window is there")
+        script.etag = '"v2"'
+        script.gate.set()
+        self.whole(fast.result())
+        self.cut(slow.rest())
 
     def test_several_ranges_of_what_is_not_kept_are_the_origins_to_answer(self):
         script, target = self.add("ranges")
