@@ -795,39 +795,66 @@ entry_add_part(struct entry *e, struct stobj *next)
     return 0;
 }
 
+/* One of the readers leaves; the last one has the fetch look. */
+static uint32_t
+entry_uncount(struct entry *e)
+{
+    uint32_t had = atomic_fetch_sub_explicit(&e->readers, 1, memory_order_acq_rel);
+
+    if ((had & ~ENTRY_SEALED) == 1)
+        stobj_wake_writer(entry_part(e, entry_nparts(e) - 1).body);
+    return had;
+}
+
 bool
 entry_join(struct entry *e)
 {
     uint32_t n = atomic_load_explicit(&e->readers, memory_order_relaxed);
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    while (n != ENTRY_CLOSED)
-        if (atomic_compare_exchange_weak_explicit(
-                &e->readers, &n, n + 1, memory_order_relaxed, memory_order_relaxed))
-            return true;
+    do
+        if (n == ENTRY_CLOSED)
+            return false;
+    while (!atomic_compare_exchange_weak_explicit(
+        &e->readers, &n, n + 1, memory_order_acquire, memory_order_relaxed));
+    if ((n & ENTRY_SEALED) == 0)
+        return true; /* it is counted when that happens */
+    if (entry_nparts(e) > 1 && !e->partial && stobj_let_in(entry_part(e, 1).body))
+        return true;
+    entry_uncount(e);
     return false;
 }
 
 bool
 entry_close(struct entry *e)
 {
-    uint32_t none = 0;
+    uint32_t n = atomic_load_explicit(&e->readers, memory_order_relaxed);
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    return atomic_compare_exchange_strong_explicit(
-               &e->readers, &none, ENTRY_CLOSED, memory_order_acquire, memory_order_relaxed) ||
-           none == ENTRY_CLOSED;
+    while ((n & ~ENTRY_SEALED) == 0)
+        if (atomic_compare_exchange_weak_explicit(
+                &e->readers, &n, ENTRY_CLOSED, memory_order_acquire, memory_order_relaxed))
+            return true;
+    return n == ENTRY_CLOSED;
+}
+
+uint32_t
+entry_seal(struct entry *e)
+{
+    uint32_t had = atomic_fetch_or_explicit(&e->readers, ENTRY_SEALED, memory_order_acq_rel);
+
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    return had == ENTRY_CLOSED ? 0 : had & ~ENTRY_SEALED;
 }
 
 void
-entry_leave(struct entry *e)
+entry_leave(struct entry *e, bool came)
 {
-    unsigned n = entry_nparts(e);
+    uint32_t had = entry_uncount(e);
 
     OBJ_CHECK(e, ENTRY_MAGIC);
-    tassert(n > 0);
-    if (atomic_fetch_sub_explicit(&e->readers, 1, memory_order_release) == 1)
-        stobj_wake_writer(entry_part(e, n - 1).body);
+    if ((had & ENTRY_SEALED) != 0 && !came && entry_nparts(e) > 1 && !e->partial)
+        stobj_expect(entry_part(e, 1).body, -1);
 }
 
 void

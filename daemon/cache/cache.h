@@ -213,11 +213,15 @@ struct bans *cache_bans(struct cache *c);
 int entry_add_part(struct entry *e, struct stobj *next);
 
 /* Somebody but the leader reads it while it is filled; and does not any more.  The last one to
- * leave has the fetch look whether anybody needs it still.  false: that has been given up. */
+ * leave has the fetch look whether it is still needed.  false: that has been given up, or it is
+ * sealed, and does not go on in a window that lets this one in.  `came`: it had begun to read that
+ * window, if there is one; else it is expected there no more. */
 bool entry_join(struct entry *e);
-void entry_leave(struct entry *e);
+void entry_leave(struct entry *e, bool came);
 /* For its fetch.  Whether nobody has joined: then nobody can from now on. */
 bool entry_close(struct entry *e);
+/* No reader joins any more, but those that the window in which it goes on lets in.  How many have. */
+uint32_t entry_seal(struct entry *e);
 
 /* The request that would have read it goes; its fetch, on the same loop, is told.  A private
  * entry has no other reader; a shared one goes on for those who wait or come. */

@@ -122,7 +122,7 @@ entry_window_covers(const struct entry *e, const struct cache_query *q, bool lea
     const struct stobj *body = entry_part(e, 0).body;
     uint64_t first;
 
-    if ((!leader && (q->no_window || entry_is_closed(e))) || stobj_state(body) == STOBJ_FAILED)
+    if ((!leader && (q->no_window || entry_is_sealed(e))) || stobj_state(body) == STOBJ_FAILED)
         return false;
     if (q->req->method == HTTP_M_HEAD)
         return true;

@@ -104,7 +104,8 @@ _Static_assert(sizeof(struct entry_block) == 24, "struct entry_block grew");
 /* Of who has none: all is empty. */
 extern const struct entry_block entry_no_block;
 
-#define ENTRY_CLOSED UINT32_MAX /* `readers`: its fetch ended for want of them */
+#define ENTRY_CLOSED UINT32_MAX          /* `readers`: its fetch ended for want of them */
+#define ENTRY_SEALED (UINT32_C(1) << 31) /* a bit of it: no reader joins any more */
 
 /* Two lines of the CPU's caches: what a hit reads comes first.  What is used at different times of
  * its life shares memory, and says until when. */
@@ -148,7 +149,8 @@ struct entry {
     union {
         uint32_t changes; /* BUSY, late: of its key, when it was made */
         int32_t err;      /* FAILED: why, TERR_* */
-        /* READY: who joined as it was filled, the leader not counted; or ENTRY_CLOSED. */
+        /* READY: readers that joined as it was filled, the leader not counted, and ENTRY_SEALED;
+         * or ENTRY_CLOSED. */
         _Atomic uint32_t readers;
     };
     /* 64 bytes */
@@ -188,11 +190,11 @@ entry_state(const struct entry *e)
     return (enum entry_state)atomic_load_explicit(&e->state, memory_order_acquire);
 }
 
-/* Of READY ones: its fetch ends for want of readers, and nobody can join any more. */
+/* Of READY ones: no reader can join any more.  Closed ones are sealed too. */
 static inline bool
-entry_is_closed(const struct entry *e)
+entry_is_sealed(const struct entry *e)
 {
-    return atomic_load_explicit(&e->readers, memory_order_relaxed) == ENTRY_CLOSED;
+    return (atomic_load_explicit(&e->readers, memory_order_relaxed) & ENTRY_SEALED) != 0;
 }
 
 /* The next under its key, older; NULL: none. */

@@ -406,8 +406,9 @@ fetch_room(struct fetch *f, struct span *room)
 
 enum {
     WINDOW_OPEN_MS = 1000, /* who comes later than that after the head finds no beginning */
-    /* For which one that stands still holds up the others, once: a lost packet may take that long. */
-    WINDOW_PATIENCE_MS = 1000,
+    /* For which one that stands still holds up the others, once: a lost packet may take that long.
+     * If it cannot get the rest otherwise, WINDOW_PATIENCE times that, from when it last moved. */
+    WINDOW_LOOK_MS = 1000,
 };
 
 /* No room: who reads is slow, not the origin. */
@@ -415,10 +416,10 @@ static enum fetch_next
 fetch_stall(struct fetch *f)
 {
     fetch_tell_absent(f, false); /* too long a page to wait for its end */
-    if (f->windowed)
-        fetch_deadline(f, WINDOW_PATIENCE_MS);
-    else
+    if (!f->windowed)
         timer_clear(&f->timer);
+    else if (!f->stalled)
+        fetch_deadline(f, WINDOW_LOOK_MS);
     f->stalled = true;
     return FETCH_WAIT;
 }
@@ -434,7 +435,9 @@ fetch_do_body(struct fetch *f)
     if (f->windowed && (int64_t)f->proxy->loop->clock.mono_ms - f->came_ms > WINDOW_OPEN_MS)
         stobj_shut_window(f->body);
     if (f->windowed && f->stalled && timer_expired(&f->timer)) {
-        stobj_press_window(f->body);
+        fetch_deadline(f, WINDOW_LOOK_MS);
+        if (!stobj_press_window(f->body))
+            entry_seal(f->entry); /* a slow reader sets the pace: later ones need not share it */
         if (waiter_state(&f->space) == WAITER_ARMED)
             space_cancel(f->body, &f->space); /* ask again */
     }
@@ -467,7 +470,9 @@ fetch_do_body(struct fetch *f)
         got += (size_t)n;
         if (stobj_len(f->body) > f->part_len)
             return fetch_fail(f, TERR_FRAMING); /* more than its Content-Range says */
-        if (f->is_shared && f->held == NULL && !f->too_large &&
+        /* For a length that was said there is room, whatever the limit has become since. */
+        if (f->is_shared && f->held == NULL && !f->too_large && f->part_len == STOBJ_SIZE_UNKNOWN &&
+            entry_body_len(f->entry) == STOBJ_SIZE_UNKNOWN &&
             stobj_len(f->body) > fetch_object_max(f->proxy)) {
             f->too_large = true;
             fetch_outgrown(f);

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/http/block.h"
 #include "daemon/http/cache_control.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/framing.h"
@@ -9,6 +10,7 @@
 #include "daemon/http/vary.h"
 #include "daemon/origin/upstreams.h"
 #include "daemon/proxy/fetch_policy.h"
+#include "daemon/proxy/req_priv.h"
 
 #include <stdio.h>
 
@@ -401,14 +403,32 @@ enum {
     WINDOW_SHARE = 16,    /* of the storage, by default */
     WINDOW_SHARE_MAX = 4, /* and at most */
     WINDOW_DEFAULT_MAX = 64 << 20,
+    WINDOW_PATIENCE =
+        10, /* looks, WINDOW_LOOK_MS each, for readers that have no other way to the rest */
     TRANSIT_REST_PART =
         16, /* of transit_buffer: the stream's connections and buffers, beside its body */
 };
 
+/* Can a reader that falls behind get the rest by itself (req_rest_start)?  `block` is the head. */
+static bool
+fetch_can_resume(const struct fetch *f, struct slice block)
+{
+    struct http_field fields[LIMIT_FIELDS];
+    struct http_head head;
+    struct validators v;
+
+    if (f->asked != HTTP_M_GET || block_parse(block, fields, LIMIT_FIELDS, &head) != 0 ||
+        head.status != 200)
+        return false;
+    validators_of(&head, f->proxy->loop->clock.wall_ms / 1000, &v);
+    return validators_if_range(&v).len > 0;
+}
+
 /* A window for what is not kept, of the size that is configured.  0, or a negative errno. */
 static int
-fetch_new_window(struct fetch *f, struct stobj **out, uint64_t length)
+fetch_new_window(struct fetch *f, struct stobj **out, uint64_t length, struct slice head)
 {
+    unsigned patience = fetch_can_resume(f, head) ? 0 : WINDOW_PATIENCE;
     const struct proxy *p = f->proxy;
     uint64_t alone = (uint64_t)p->params.transit_buffer, bytes = (uint64_t)p->params.stream_window;
 
@@ -418,7 +438,8 @@ fetch_new_window(struct fetch *f, struct stobj **out, uint64_t length)
         bytes = WINDOW_DEFAULT_MAX;
     if (bytes > p->storage_bytes / WINDOW_SHARE_MAX)
         bytes = p->storage_bytes / WINDOW_SHARE_MAX;
-    return stobj_new_shared(out, p->storage, length, bytes > alone ? bytes : alone, alone, 0);
+    return stobj_new_shared(
+        out, p->storage, length, bytes > alone ? bytes : alone, alone, patience);
 }
 
 /* READY in the index while it streams, through a window that all who come in time share.  0, or
@@ -433,7 +454,7 @@ fetch_publish_window(struct fetch *f, const struct http_head *head, struct cache
         err = fetch_vary(f, head, &r->vary);
     if (err == 0)
         err = fetch_tags(f, r, true);
-    if (err == 0 && fetch_new_window(f, &part.body, r->body_len) != 0)
+    if (err == 0 && fetch_new_window(f, &part.body, r->body_len, r->head) != 0)
         err = TERR_NOMEM;
     if (err != 0)
         return err;
@@ -592,19 +613,26 @@ int
 fetch_outgrown(struct fetch *f)
 {
     struct stobj *next;
+    uint32_t expected;
 
     cache_note(f->entry, FATE_OUTGREW);
     cache_unlink(f->entry);
     if (f->part_len != STOBJ_SIZE_UNKNOWN)
         return TERR_LIMIT; /* a part does not go on elsewhere */
-    if (fetch_new_window(f, &next, STOBJ_SIZE_UNKNOWN) != 0)
+    if (fetch_new_window(f, &next, STOBJ_SIZE_UNKNOWN, entry_head(f->entry)) != 0)
         return TERR_NOMEM;
     if (entry_add_part(f->entry, next) != 0) {
         space_fail(next, TERR_NOMEM);
         stobj_unref(&next);
         return TERR_NOMEM;
     }
-    f->is_shared = false;
+    /* Readers that have joined cannot do without it.  All of this before the first can come to the end of what is
+     * kept. */
+    expected = entry_seal(f->entry);
+    if (fetch_leader(f) != NULL && req_expect(fetch_leader(f)))
+        expected++;
+    stobj_expect(next, (int32_t)expected);
+    f->is_shared = f->stalled = false;
     f->windowed = true;
     space_finish(f->body);
     f->body = next;

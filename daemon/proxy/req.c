@@ -437,6 +437,9 @@ req_leave_entry(struct req *r)
     if (r->entry == NULL)
         return;
     if (r->leader) {
+        if (r->expected && !r->came)
+            stobj_expect(entry_part(r->entry, 1).body, -1);
+        r->expected = r->came = false;
         struct entry *own =
             entry_state(r->entry) == ENTRY_HITMISS ? cache_take_handoff(r->entry) : NULL;
 
@@ -446,8 +449,10 @@ req_leave_entry(struct req *r)
             entry_drop(&own);
         }
     }
-    if (r->joined)
-        entry_leave(r->entry);
+    if (r->joined) {
+        entry_leave(r->entry, r->came);
+        r->came = false;
+    }
     if (r->holds)
         entry_drop(&r->entry);
     r->entry = NULL;
@@ -575,7 +580,7 @@ static const struct {
     [REQ_FETCH]   = { "fetch",   req_do_fetch,   TO(LOOKUP) | TO(PASS) | TO(PIPE) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
     [REQ_PIPE]    = { "pipe",    req_do_pipe,    TO(CLOSE) },
     [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(RECV) | TO(DELIVER) | TO(CLOSE) },
-    [REQ_DELIVER] = { "deliver", req_do_deliver, TO(RECV) | TO(LOOKUP) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_DELIVER] = { "deliver", req_do_deliver, TO(RECV) | TO(LOOKUP) | TO(PASS) | TO(SYNTH) | TO(CLOSE) },
     [REQ_CLOSE]   = { "close",   req_do_close,   0 },
     [REQ_ADMIT]   = { "admit",   req_do_admit,   TO(RECV) | TO(SYNTH) | TO(CLOSE) },
     /* clang-format on */

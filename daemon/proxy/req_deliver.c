@@ -43,6 +43,13 @@ req_is_settled(const struct entry *e)
     return (word & 1) == 0 && stobj_state((const struct stobj *)word) == STOBJ_SETTLED;
 }
 
+/* Does the body go on in a window?  Its bytes go again. */
+static bool
+req_outgrew(const struct entry *e)
+{
+    return !e->partial && entry_nparts(e) > 1;
+}
+
 /* Who reads what is being filled is counted, so that the fetch goes on for it.  An object that is
  * whole may have outgrown what is kept: the last part tells.  Returns whether it is not too late. */
 static __attribute__((noinline, cold)) bool
@@ -51,9 +58,24 @@ req_join(struct req *r)
     struct stobj *last = entry_part(r->entry, entry_nparts(r->entry) - 1).body;
 
     if (stobj_state(entry_part(r->entry, 0).body) == STOBJ_FILLING ||
-        stobj_state(last) == STOBJ_FILLING)
+        stobj_state(last) == STOBJ_FILLING || req_outgrew(r->entry))
         return r->joined = entry_join(r->entry);
-    return r->entry->partial || entry_nparts(r->entry) == 1 || stobj_state(last) != STOBJ_FAILED;
+    return true;
+}
+
+/* Of a body without a length: is all that is asked for here, whatever comes? */
+static bool
+req_needs_no_more(const struct req *r)
+{
+    return r->resp.bodyless || (entry_body_len(r->entry) == STOBJ_SIZE_UNKNOWN &&
+                                   !r->entry->windowed && r->segments[0].end != LEASE_TO_END);
+}
+
+bool
+req_expect(struct req *r)
+{
+    r->expected = !r->begun || !req_needs_no_more(r);
+    return r->expected;
 }
 
 /* Whether it is not too late; of what nobody fills it never is. */
@@ -171,6 +193,8 @@ req_open_part(struct req *r)
         struct entry_part p;
 
         r->part = req_find_part(r);
+        if (r->part > 0 && !r->entry->partial)
+            r->came = true;
         p = entry_part(r->entry, r->part);
         tassert(r->pos >= p.off);
         r->body = p.body;
@@ -194,6 +218,19 @@ req_goes_on(const struct req *r)
 {
     return r->entry != NULL && r->rest == NULL && !r->entry->partial &&
            r->part + 1 < entry_nparts(r->entry);
+}
+
+/* Where it goes on this reader is waited for, as long as it moves on here; or not, if it needs nothing of
+ * that. */
+static __attribute__((noinline, cold)) void
+req_go_on(struct req *r)
+{
+    if (!req_needs_no_more(r) && req_goes_on(r)) {
+        stobj_touch_window(entry_part(r->entry, r->part + 1).body);
+    } else if (r->joined && req_needs_no_more(r)) {
+        entry_leave(r->entry, false);
+        r->joined = false;
+    }
 }
 
 /* Everything of this reading is leased: what follows?  0, or TERR_CLOSED: it is not for us. */
@@ -415,12 +452,15 @@ req_cut(struct req *r)
 static __attribute__((noinline, cold)) enum req_next
 req_look_again(struct req *r)
 {
+    /* Of its own fetch, too: its client was not ready, and others were. */
+    bool alone = r->no_window && r->behind;
     unsigned nranges = r->nranges;
 
+    r->no_window = r->no_window || r->behind;
     req_forget_response(r);
     r->nranges = nranges;
     r->begun = r->behind = false;
-    return req_goto(r, REQ_LOOKUP);
+    return req_goto(r, alone ? REQ_PASS : REQ_LOOKUP);
 }
 
 /* The body broke off before the client was told anything: it gets an error instead of nothing. */
@@ -434,8 +474,8 @@ req_deliver_nothing(struct req *r)
     r->begun = r->reading = r->source_ended = r->text_due = false;
     r->segment = r->part = 0;
     r->body = NULL;
-    if (r->entry->windowed && !r->no_window && (r->behind || !r->leader)) {
-        r->no_window = true;
+    if (r->entry->windowed && (r->behind || (!r->no_window && !r->leader))) {
+        r->no_window = r->no_window || !r->behind;
         return req_look_again(r);
     }
     r->resp = (struct exchange_response){.status = 0};
@@ -488,6 +528,8 @@ req_deliver_on(struct req *r)
             return req_goto(r, REQ_CLOSE);
         if (x->gathered)
             return REQ_WAIT; /* it leaves in this turn: nothing needs to be held */
+        if (r->joined || req_goes_on(r))
+            req_go_on(r);
         if (r->nreturned < r->ngiven)
             req_return(r);
         if (!x->writable)

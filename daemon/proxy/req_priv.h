@@ -116,6 +116,8 @@ struct req {
     bool no_window;             /* it joined a body on its way, in vain */
     bool behind;                /* the window has moved on without it */
     bool joined;                /* it is counted as a reader of what is being filled */
+    bool expected;              /* the leader, in the window in which its body goes on */
+    bool came;                  /* it has begun to read that */
     bool https;                 /* a trusted proxy says so: of the key */
     bool gathering;             /* PASS: its body comes before a backend is asked */
     bool pipes;                 /* its route allows an upgrade, and it asks for one */
@@ -169,6 +171,8 @@ enum req_next req_do_deliver(struct req *r);
 /* Gives back every lease; true when nothing of delivery is pending. */
 bool req_end_delivery(struct req *r);
 void req_hold(struct req *r);
+/* Its body goes on in a window: does it need that?  Then it is expected there. */
+bool req_expect(struct req *r);
 /* The head has left, and the rest takes longer. */
 void req_note_first_byte(struct req *r);
 

@@ -100,6 +100,20 @@ class Reader(threading.Thread):
         return self.answer
 
 
+class Steady(Reader):
+    """One that reads all the time, a piece every few milliseconds."""
+
+    PAUSE_S = 0.01
+
+    def run(self):
+        data = bytearray()
+        with self.socket:
+            while piece := self.socket.recv(PIECE):
+                data += piece
+                time.sleep(self.PAUSE_S)
+        self.answer = Answer(bytes(data))
+
+
 class Slow:
     """A client that reads only when told to."""
 
@@ -130,6 +144,15 @@ class Windows(unittest.TestCase):
             s.sendall(b"GET /v1/counters HTTP/1.1\r\nHost: tarn\r\nConnection: close\r\n\r\n")
             return json.loads(Answer(read_to_end(s)).body)
 
+    def wait_while_bytes_come(self, seconds):
+        """Until none has come from the origin for so long."""
+        got, since = None, time.monotonic()
+        while time.monotonic() < since + seconds:
+            now = self.counter("fetch.bytes")
+            if now != got:
+                got, since = now, time.monotonic()
+            time.sleep(0.05)
+
     def set_parameter(self, name, value):
         text = json.dumps({"value": value})
         with socket.socket(socket.AF_UNIX) as s:
@@ -154,14 +177,14 @@ class Windows(unittest.TestCase):
         self.assertEqual(len(got), size)
         self.assertTrue(got == body(size), "other bytes came")
 
-    def gather(self, script, target, *kinds):
+    def gather(self, script, target, *kinds, asked=1):
         """Clients of one fetch, the first its leader; all of them wait for its head."""
         queued, clients = self.counter("req.queued"), []
         script.head.clear()
         for i, kind in enumerate(kinds):
             clients.append(kind(self.tarnd, target))
             if i == 0:
-                wait_until(lambda: self.origin.requests[target] == 1, "the origin is asked")
+                wait_until(lambda: self.origin.requests[target] == asked, "the origin is asked")
         wait_until(lambda: self.counter("req.queued") == queued + len(kinds) - 1, "they queue")
         return clients
 
@@ -242,6 +265,63 @@ class Windows(unittest.TestCase):
         self.whole(fast.result())
         self.cut(slow.rest())
 
+    def test_a_reader_that_keeps_reading_is_never_cut_by_a_faster_one(self):
+        for name, most in (("large", "256KiB"), ("outgrown", "8MiB")):
+            self.set_parameter("max_object_size", most)
+            script, target = self.add("steady-" + name, framing="chunked", etag=None)
+            for kinds in ((Steady, Reader), (Reader, Steady, Steady, Reader)):
+                had = self.origin.requests[target]
+                clients = self.gather(script, target, *kinds, asked=had + 1)
+                script.head.set()
+                for client in clients:
+                    self.whole(client.result())
+                self.assertEqual(self.origin.requests[target], had + 1)
+        self.assertEqual(self.counter("resp.behind"), 0)
+        self.assertEqual(self.counter("resp.truncated"), 0)
+
+    def test_a_reader_that_stands_still_in_the_kept_part_holds_up_the_others_once(self):
+        self.set_parameter("max_object_size", "8MiB")
+        script, target = self.add("still", framing="chunked", etag=None)
+        slow, fast = self.gather(script, target, Slow, Reader)
+        script.head.set()
+        self.whole(fast.result())
+        self.assertEqual(self.origin.requests[target], 1)
+        self.assertLess(len(slow.rest().body), SIZE)
+        self.assertEqual(self.counter("resp.truncated"), 1)
+
+    def test_a_client_that_comes_after_max_object_size_was_passed_has_its_own_fetch(self):
+        self.set_parameter("max_object_size", "1MiB")
+        script, target = self.add("late", framing="chunked", etag=None)
+        slow = Slow(self.tarnd, target)
+        wait_until(lambda: self.counter("fetch.windows") == 1, "it has outgrown what is kept")
+        self.whole(Reader(self.tarnd, target).result())
+        self.assertEqual(self.origin.requests[target], 2)
+        self.whole(slow.rest())
+        self.assertEqual(self.counter("resp.truncated"), 0)
+
+    def test_no_client_joins_a_window_that_a_slow_reader_holds_back(self):
+        script, target = self.add("held", etag=None)
+        slow, fast = self.gather(script, target, Slow, Reader)
+        script.head.set()
+        self.wait_while_bytes_come(2)  # the writer has looked, and 10 looks are its patience
+        self.whole(Reader(self.tarnd, target).result())
+        self.assertEqual(self.origin.requests[target], 2)
+        reset(slow.socket)
+        self.whole(fast.result())
+
+    def test_a_range_or_head_that_needs_nothing_of_the_window_is_not_waited_for(self):
+        self.set_parameter("max_object_size", "1MiB")
+        script, target = self.add("needless", framing="chunked", etag=None)
+        script.gate.clear()
+        leader = Reader(self.tarnd, target)
+        wait_until(lambda: self.counter("fetch.bytes") >= PIECE, "a piece is there")
+        part = self.tarnd.ask(target, "Range: bytes=100-199")
+        self.assertEqual((part.status, part.body), (206, body(SIZE)[100:200]))
+        self.assertEqual(self.tarnd.ask(target, method="HEAD").status, 200)
+        script.gate.set()
+        self.whole(leader.result())
+        self.assertEqual(self.origin.requests[target], 1)
+
     def test_several_ranges_of_what_is_not_kept_are_the_origins_to_answer(self):
         script, target = self.add("ranges")
         for asked in ("-2, 0-0", "0-0, -2"):
@@ -293,6 +373,7 @@ class Windows(unittest.TestCase):
         self.assertEqual(self.origin.requests[target], 1)
 
     def test_what_was_to_be_kept_goes_on_in_a_window_for_all_who_read_it(self):
+        """Unless its length was said: then there is room for it, and it is kept."""
         self.set_parameter("max_object_size", "32MiB")
         for how, said in (("length", True), ("chunked", False)):
             script, target = self.add(f"outgrown-{how}", framing=how)
@@ -312,7 +393,9 @@ class Windows(unittest.TestCase):
             if said:
                 self.assertEqual(part.result().status, 206)
                 self.assertEqual(len(part.result().body), SIZE - 100)
-            self.assertEqual(self.counter("fetch.windows"), misses + 1)
+            self.assertEqual(self.counter("fetch.windows"), misses + (not said))
+            self.whole(self.tarnd.ask(target))
+            self.assertEqual(self.origin.requests[target], 1 if said else 2)
             self.set_parameter("max_object_size", "32MiB")
 
     def test_when_everybody_has_left_the_fetch_ends(self):

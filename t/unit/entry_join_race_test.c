@@ -9,7 +9,8 @@
 #include "t/unit/test.h"
 
 enum {
-    ROUNDS = 300 * 1000
+    ROUNDS = 300 * 1000,
+    SEALS = 30 * 1000,
 };
 
 static struct race {
@@ -28,9 +29,9 @@ race_await(const atomic_uint *word, unsigned round)
 }
 
 static void *
-race_read(void *arg __attribute__((unused)))
+race_read(void *rounds)
 {
-    for (unsigned round = 1; round <= ROUNDS; round++) {
+    for (unsigned round = 1; round <= (uintptr_t)rounds; round++) {
         race_await(&race.round, round);
         race.joined = entry_join(&race.entry);
         atomic_store(&race.came, round);
@@ -45,7 +46,7 @@ TEST(entry_join, one_of_the_two_gets_its_way)
 
     memset(&race, 0, sizeof(race));
     race.entry.magic = ENTRY_MAGIC;
-    CHECK_EQ(0, pthread_create(&reader, NULL, race_read, NULL));
+    CHECK_EQ(0, pthread_create(&reader, NULL, race_read, (void *)(uintptr_t)ROUNDS));
     for (unsigned round = 1; round <= ROUNDS; round++) {
         bool ended;
 
@@ -78,5 +79,38 @@ TEST(entry_join, who_has_left_does_not_count)
     CHECK(!entry_join(&e));
 }
 
+/* It counts readers that joined before; later ones are told to go elsewhere. */
+TEST(entry_join, sealing_tells_how_many_have_joined)
+{
+    unsigned long before = 0;
+    pthread_t reader;
+
+    memset(&race, 0, sizeof(race));
+    race.entry.magic = ENTRY_MAGIC;
+    atomic_store(&race.entry.parts, 1 + (uintptr_t)(void *)&(struct entry_parts){.n = 1});
+    CHECK_EQ(0, pthread_create(&reader, NULL, race_read, (void *)(uintptr_t)SEALS));
+    for (unsigned round = 1; round <= SEALS; round++) {
+        uint32_t n;
+
+        atomic_store(&race.entry.readers, 1); /* one has joined already, and stays */
+        atomic_store(&race.round, round);
+        for (volatile unsigned spins = 0; spins < round % 128; spins++)
+            continue;
+        n = entry_seal(&race.entry);
+        race_await(&race.came, round);
+        CHECK_EQ(n == 2, race.joined);
+        CHECK_EQ(ENTRY_SEALED | n, atomic_load(&race.entry.readers));
+        CHECK(entry_is_sealed(&race.entry));
+        before += n == 2;
+    }
+    CHECK_EQ(0, pthread_join(reader, NULL));
+    print_message("joined before it in %lu of %u rounds\n", before, SEALS);
+    atomic_store(&race.entry.readers, ENTRY_SEALED);
+    CHECK(entry_close(&race.entry));
+    CHECK_EQ(0, entry_seal(&race.entry));
+    CHECK_EQ(ENTRY_CLOSED, atomic_load(&race.entry.readers));
+}
+
 TEST_MAIN(TEST_ENTRY(entry_join, one_of_the_two_gets_its_way),
-    TEST_ENTRY(entry_join, who_has_left_does_not_count))
+    TEST_ENTRY(entry_join, who_has_left_does_not_count),
+    TEST_ENTRY(entry_join, sealing_tells_how_many_have_joined))
