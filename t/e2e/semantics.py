@@ -546,8 +546,7 @@ class Client:
                 raise ConnectionError
         except Cut as e:
             self.world.got["cut"] += 1
-            # What turns out larger than the store is cut for who joined (README of proxy/).
-            if not self.world.origin.faults and "chunked" not in str(e):
+            if not self.world.origin.faults:
                 self.world.wrong.append(f"{self.name}: cut {e}: {self.doing}")
             raise ConnectionError from None
         except Wrong as e:
