@@ -330,11 +330,16 @@ call_unknown(struct sema *s, const struct ast_expr *e)
 {
     struct vcl_guess guess = {.meant = e->member};
     bool module = call_module_exists(e->text);
+    const char *removed;
 
     for (unsigned i = 0; module && i < VCL_FN_COUNT; i++)
         if (sema_is(e->text, call_funcs[i].module))
             vcl_guess_try(&guess, call_funcs[i].name);
-    if (module)
+    removed = module ? vcl_removed(VCL_REMOVED_FUNC, slice_str(call_shown(s, e))) : NULL;
+    if (removed != NULL)
+        vcl_fail(s->cx, e->pos, removed, "module %.*s has no function '%.*s'", (int)e->text.len,
+            e->text.ptr, (int)e->member.len, e->member.ptr);
+    else if (module)
         vcl_fail(s->cx, e->pos, vcl_guess_hint(s->cx, &guess), "module %.*s has no function '%.*s'",
             (int)e->text.len, e->text.ptr, (int)e->member.len, e->member.ptr);
     else if (e->text.ptr == NULL)

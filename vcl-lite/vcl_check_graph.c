@@ -54,6 +54,17 @@ graph_through(struct sema *s, const struct sema_sub *sub, const struct graph_way
     return text;
 }
 
+/* What Varnish allows there and this does not: "d.remove_backend()". */
+static const char *
+graph_instead(const char *what)
+{
+    const char *dot = strchr(what, '.'), *end = strchr(what, '(');
+
+    if (dot == NULL || end == NULL || end < dot)
+        return NULL;
+    return vcl_removed(VCL_REMOVED_FUNC, (struct slice){dot + 1, (size_t)(end - dot) - 1});
+}
+
 static const char *
 graph_hint(struct sema *s, const struct sema_use *use, enum vcl_sub vcl, const char *through)
 {
@@ -70,7 +81,9 @@ graph_hint(struct sema *s, const struct sema_use *use, enum vcl_sub vcl, const c
         right =
             vcl_text(s->cx, "%s%sthere: %s", now == NULL ? "" : now, now == NULL ? "" : "; ", list);
     } else {
-        right = vcl_text(s->cx, "available in: %s", sema_sub_list(s, use->where));
+        now = use->kind == SEMA_STATEMENT ? graph_instead(use->what) : NULL;
+        right = vcl_text(s->cx, "available in: %s%s%s", sema_sub_list(s, use->where),
+            now != NULL ? "; " : "", now != NULL ? now : "");
     }
     return through[0] == '\0' ? right : vcl_text(s->cx, "%s; %s", through, right);
 }

@@ -7,6 +7,8 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "vcl-lite/vcl_machine.h"
+
 enum {
     NODE_ADDRESSES = 8
 }; /* of a name: the first is taken */
@@ -254,8 +256,11 @@ sema_to_ip(struct sema *s, struct sema_node *n)
     ip->value.ip = kept;
     if (sema_numeric_ip(name, kept))
         return ip;
+    *kept = (struct vcl_ip){.port = 0};
+    if (vcl_endpoint_parse(slice_str(name), kept)) /* "192.0.2.1:80", "[2001:db8::1]:80" */
+        return ip;
     if (loader->resolve == NULL || loader->resolve(loader->ctx, name, found, NODE_ADDRESSES) == 0) {
-        vcl_fail(s->cx, n->pos, "write a numeric address, as \"192.0.2.1\"",
+        vcl_fail(s->cx, n->pos, "write a numeric address, as \"192.0.2.1\" or \"192.0.2.1:80\"",
             "'%s' is not an IP address, nor the name of one", name);
         return NULL;
     }

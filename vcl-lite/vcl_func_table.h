@@ -45,6 +45,14 @@ enum vcl_func_how {
     X(STD_TIME, "std", "time", TIME,                                                               \
       "[STRING s], [TIME fallback], [REAL real], [INT integer]", VCL_ALL, VCL_PURE,                \
       "Made a TIME: an HTTP date, ISO 8601, or seconds since 1970")                                \
+    X(STD_REAL2INTEGER, "std", "real2integer", INT, "REAL r, INT fallback", VCL_ALL, VCL_PURE,     \
+      "Rounded to the nearest INT; std.integer(real=r) cuts off")                                  \
+    X(STD_REAL2TIME, "std", "real2time", TIME, "REAL r, TIME fallback", VCL_ALL, VCL_PURE,         \
+      "So many seconds after 1970 began")                                                          \
+    X(STD_TIME2INTEGER, "std", "time2integer", INT, "TIME t, INT fallback", VCL_ALL, VCL_PURE,     \
+      "Seconds since 1970 began, rounded")                                                         \
+    X(STD_TIME2REAL, "std", "time2real", REAL, "TIME t, REAL fallback", VCL_ALL, VCL_PURE,         \
+      "Seconds since 1970 began")                                                                  \
     X(STD_IP, "std", "ip", IP,                                                                     \
       "STRING s, [IP fallback], [BOOL resolve=true], [STRING p]", VCL_ALL, VCL_PURE,               \
       "Made an IP, numeric only; p: a port")                                                       \

@@ -396,3 +396,9 @@ vcl_token_is(const struct vcl_token *t, const char *word)
 {
     return t->kind == TOK_ID && slice_eq(vcl_token_text(t), slice_str(word));
 }
+
+bool
+vcl_token_is_nocase(const struct vcl_token *t, const char *word)
+{
+    return t->kind == TOK_ID && slice_eq_nocase(vcl_token_text(t), slice_str(word));
+}

@@ -80,9 +80,13 @@ int vcl_std_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, u
 typedef int vcl_std_fn(
     struct vcl_run *r, const struct vcl_value *args, unsigned present, struct vcl_value *out);
 vcl_std_fn vcl_std_integer, vcl_std_real, vcl_std_duration, vcl_std_bytes; /* vcl_std_number.c */
+vcl_std_fn vcl_std_rounded, vcl_std_seconds;                               /* the same */
 vcl_std_fn vcl_std_time, vcl_std_strftime;                                 /* vcl_std_time.c */
 vcl_std_fn vcl_std_ip, vcl_std_port;                                       /* vcl_std_ip.c */
 vcl_std_fn vcl_cookie_date;                                                /* vcl_cookie.c */
+
+/* vcl_std_ip.c: address, address:port, address port, [address]:port, [address] port; numeric. */
+bool vcl_endpoint_parse(struct slice s, struct vcl_ip *out);
 
 /* vcl_cookie.c: the functions of cookie that work on the task's cookies. */
 int vcl_cookie_call(

@@ -213,9 +213,9 @@ attr_value(struct vcl_parser *p, struct ast_attr *a)
         a->kind = AST_ATTR_NUMBER;
         if (!vcl_parse_number(p, &a->number))
             return false;
-    } else if (vcl_token_is(p->t, "true") || vcl_token_is(p->t, "false")) {
+    } else if (vcl_token_is_nocase(p->t, "true") || vcl_token_is_nocase(p->t, "false")) {
         a->kind = AST_ATTR_BOOL;
-        a->yes = vcl_token_is(p->t, "true");
+        a->yes = vcl_token_is_nocase(p->t, "true");
         vcl_next(p);
     } else if (vcl_at(p, TOK_ID)) {
         a->kind = AST_ATTR_NAME;
@@ -297,7 +297,7 @@ vcl_parse_decl(struct vcl_parser *p, bool is_probe)
         return;
     **to = d;
     *to = &d->next;
-    if (!is_probe && vcl_token_is(p->t, "none")) {
+    if (!is_probe && vcl_token_is_nocase(p->t, "none")) {
         d->none = true;
         vcl_next(p);
         (void)vcl_expect_semicolon(p, "none");

@@ -325,7 +325,7 @@ vcl_parse_postfix(struct vcl_parser *p)
     const struct vcl_token *first = p->t;
     struct ast_expr *e;
 
-    if (vcl_token_is(first, "true") || vcl_token_is(first, "false")) {
+    if (vcl_token_is_nocase(first, "true") || vcl_token_is_nocase(first, "false")) {
         vcl_next(p);
         e = expr_new(p, AST_BOOL, first);
         if (e != NULL)

@@ -71,6 +71,8 @@ void vcl_lex(struct vcl_lexer *lx, struct vcl_token *t);
 struct slice vcl_token_text(const struct vcl_token *t); /* a string's without its quotes */
 struct vcl_pos vcl_token_pos(const struct vcl_token *t);
 bool vcl_token_is(const struct vcl_token *t, const char *word);
+/* In any case: true, false, none. */
+bool vcl_token_is_nocase(const struct vcl_token *t, const char *word);
 
 /* vcl_include.c: the tokens of a text and of all that it includes, an END behind them.  They are
  * the caller's to free(), also when something was wrong. */

@@ -77,7 +77,8 @@ enum vcl_removed_kind {
     VCL_REMOVED_ACTION, /* return (hit_for_pass) */
     VCL_REMOVED_SUB,    /* vcl_fetch */
     VCL_REMOVED_WORD,   /* a statement: remove, error */
-    VCL_REMOVED_MODULE, /* import cookie */
+    VCL_REMOVED_MODULE, /* import blob */
+    VCL_REMOVED_FUNC,   /* std.blobread(); of an object, its method's name alone: remove_backend */
 };
 const char *vcl_removed(enum vcl_removed_kind kind, struct slice name);
 

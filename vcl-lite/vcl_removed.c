@@ -47,6 +47,14 @@
     X(WORD,   "restart",              "return (restart);")                                         \
     X(WORD,   "insert",               "return (deliver);")                                         \
     X(WORD,   "panic",                "return (fail);")                                            \
+    X(FUNC,   "std.blobread",         "vcl-lite has no BLOB; std.fileread() gives a file's "       \
+                                      "contents as a STRING")                                      \
+    X(FUNC,   "std.syntax",           "the version stands in the first line: vcl 4.1;")            \
+    X(FUNC,   "remove_backend",       "a director does not change while it serves: load another "  \
+                                      "policy, or take the backend out by the admin API: "         \
+                                      "tarnctl backend set-health NAME sick")                      \
+    X(FUNC,   "add_backend",          "a director does not change while it serves: add all in "    \
+                                      "vcl_init; one that is sick is left out")                    \
     X(MODULE, "blob",                 "it comes with Varnish; vcl-lite has no BLOB")               \
     X(MODULE, "debug",                "it is for Varnish's own tests")                             \
     X(MODULE, "h2",                   "it comes with Varnish; vcl-lite does not have it")          \

@@ -46,9 +46,8 @@ vcl_address_parse(struct slice s, struct vcl_ip *out)
     return true;
 }
 
-/* address, address:port, address port, [address]:port and [address] port; an IPv6 address that a
- * port follows stands in brackets. */
-static bool
+/* An IPv6 address that a port follows stands in brackets. */
+bool
 vcl_endpoint_parse(struct slice s, struct vcl_ip *out)
 {
     const char *at;

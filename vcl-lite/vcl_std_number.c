@@ -131,6 +131,29 @@ vcl_std_integer(
     return ok ? 0 : vcl_std_fallback(r, "integer", args, present, out);
 }
 
+/* r or t, fallback */
+int
+vcl_std_rounded(
+    struct vcl_run *r, const struct vcl_value *args, unsigned present, struct vcl_value *out)
+{
+    (void)r;
+    (void)present;
+    if (!vcl_integer_of_real(round(args[0].r), &out->i))
+        out->i = args[1].i;
+    return 0;
+}
+
+/* A REAL and a TIME are the same number. */
+int
+vcl_std_seconds(
+    struct vcl_run *r, const struct vcl_value *args, unsigned present, struct vcl_value *out)
+{
+    (void)r;
+    (void)present;
+    *out = args[isfinite(args[0].r) ? 0 : 1];
+    return 0;
+}
+
 /* --- REAL --- */
 
 static bool

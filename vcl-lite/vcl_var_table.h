@@ -85,10 +85,10 @@ enum vcl_var_flag {
       "Take any stored variant, whatever Vary says")                                               \
     X(REQ_HTTP, "req.http.", HEADER, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                        \
       "The request's header fields")                                                               \
-    X(REQ_IS_HITMISS, "req.is_hitmiss", BOOL, VCL_IN(MISS) | VCL_IN(DELIVER) | VCL_IN(PASS) |      \
-      VCL_IN(SYNTH), 0, 0, 0, "It met an entry that says: do not wait, this is not stored")        \
-    X(REQ_IS_HITPASS, "req.is_hitpass", BOOL, VCL_IN(PASS) | VCL_IN(DELIVER) | VCL_IN(SYNTH), 0,   \
-      0, 0, "It met an entry that says: pass")                                                     \
+    X(REQ_IS_HITMISS, "req.is_hitmiss", BOOL, VCL_CLIENT, 0, 0, 0,                                 \
+      "It met an entry that says: do not wait, this is not stored; false before the lookup")       \
+    X(REQ_IS_HITPASS, "req.is_hitpass", BOOL, VCL_CLIENT, 0, 0, 0,                                 \
+      "It met an entry that says: pass; false before the lookup")                                  \
     X(REQ_METHOD, "req.method", STRING, VCL_CLIENT, VCL_CLIENT, 0, 0, "GET, HEAD, POST ...")       \
     X(REQ_PROTO, "req.proto", STRING, VCL_CLIENT, VCL_CLIENT, 0, VCL_W40, "HTTP/1.1, HTTP/1.0")    \
     X(REQ_RESTARTS, "req.restarts", INT, VCL_CLIENT, 0, 0, 0, "How often it began again, from 0")  \

@@ -190,7 +190,11 @@ admin_do_label_set(struct admin_call *c)
     name = admin_member(c, o, "name");
     if (name != NULL) {
         err = policies_label(policies_of(c), c->name, name);
-        policies_answer(c, err, err == TERR_NOTFOUND ? name : c->name, "label");
+        if (err == TERR_INVALID)
+            admin_fail(c, 409, "label a policy without return (vcl(...)); one step is all there is",
+                "the policy '%.64s' goes to labels itself, so no label may stand for it", name);
+        else
+            policies_answer(c, err, err == TERR_NOTFOUND ? name : c->name, "label");
     }
     json_decref(o);
 }

@@ -254,7 +254,9 @@ policies_label(struct policies *ps, const char *label, const char *name)
         return TERR_SYNTAX;
     if (policies_find(ps, label) != NULL)
         return TERR_EXISTS;
-    if (vcl_labels(pol->vcl) > 0 || (t == NULL && ps->nlabels >= POLICY_LABELS_MAX))
+    if (vcl_labels(pol->vcl) > 0)
+        return TERR_INVALID;
+    if (t == NULL && ps->nlabels >= POLICY_LABELS_MAX)
         return TERR_LIMIT;
     if (t == NULL) {
         t = calloc(1, sizeof(*t));

@@ -285,7 +285,7 @@ TEST(policies, a_label_that_a_policy_names_stays)
     CHECK_EQ(0, load("a", HEAD));
     CHECK_EQ(0, policies_label(world.ps, "l", "a"));
     CHECK_EQ(0, load("top", goes));
-    CHECK_EQ(TERR_LIMIT, policies_label(world.ps, "m", "top")); /* one step, and no more */
+    CHECK_EQ(TERR_INVALID, policies_label(world.ps, "m", "top")); /* one step, and no more */
     CHECK_EQ(TERR_BUSY, policies_unlabel(world.ps, "l"));
     CHECK_EQ(0, policies_discard(world.ps, "top"));
     CHECK_EQ(0, policies_unlabel(world.ps, "l"));

@@ -115,6 +115,15 @@ TEST(vcl_std, integer_of_other_types)
 {
     static const struct std_case cases[] = {
         {"\"\" + std.integer(real=12.7)", "12", NULL},
+        {"\"\" + std.real2integer(12.7, 1)", "13", NULL},
+        {"\"\" + std.real2integer(-12.5, 1)", "-13", NULL},
+        {"\"\" + std.real2integer(999999999999.9 * 100000.0, 1)", "1", NULL},
+        {"std.real2time(1140618699.9, now)", "Wed, 22 Feb 2006 14:31:39 GMT", NULL},
+        {"std.real2time(-1.0, now)", "Wed, 31 Dec 1969 23:59:59 GMT", NULL},
+        {"\"\" + std.time2integer(std.real2time(1140618699.6, now), 0)", "1140618700", NULL},
+        {"\"\" + std.time2real(std.real2time(1140618699.625, now), 0.0)", "1140618699.625", NULL},
+        {"\"\" + std.port(std.ip(\"x\", \"192.0.2.1:80\"))", "80", NULL},
+        {"\"\" + std.port(std.ip(\"x\", \"[::1]:8080\"))", "8080", NULL},
         {"\"\" + std.integer(real=-12.7)", "-12", NULL},
         {"\"\" + std.integer(duration=3.9s)", "3", NULL},
         {"\"\" + std.integer(duration=-1.5s, fallback=5)", "-1", NULL},
