@@ -22,6 +22,14 @@ purge_ask(struct ctl *c, json_t *body)
         printf("%lld %s %s\n", n, n == 1 ? "response" : "responses",
             c->soft ? (n == 1 ? "is stale now" : "are stale now")
                     : (n == 1 ? "has left" : "have left"));
+        if (n == 0 && url != NULL) {
+            printf("nothing is stored under the key of this request; its key and the reason: "
+                   "tarnctl why '%s'",
+                url);
+            for (int i = 1; i < c->nargs; i++)
+                printf(" '%s'", c->args[i]);
+            puts("");
+        }
     }
     json_decref(o);
     return rc;

@@ -164,6 +164,23 @@ nobody_new(struct nobody **out, struct policies *ps, struct slice url, const cha
     return 0;
 }
 
+/* RFC 9110 7.8: Connection names the field. */
+static bool
+nobody_asks_upgrade(const struct http_head *h)
+{
+    const struct http_field *f = http_find(h, HTTP_F_CONNECTION, NULL);
+    struct http_list_iter it;
+    struct slice member;
+
+    if (f == NULL)
+        return false;
+    http_list_init(&it, http_value(h, f));
+    while (http_list_next(&it, &member))
+        if (slice_eq_nocase(member, SLICE_LIT("upgrade")))
+            return true;
+    return false;
+}
+
 int
 nobody_set(struct nobody *w, struct slice name, struct slice value)
 {
@@ -172,9 +189,11 @@ nobody_set(struct nobody *w, struct slice name, struct slice value)
     if (!http_token_ok(name) || !http_value_ok(value))
         return TERR_SYNTAX;
     err = req_edit(&w->req);
-    return err != 0
-               ? err
-               : head_edit_set(w->req.policy.req, name, http_field_id(name.ptr, name.len), value);
+    if (err == 0)
+        err = head_edit_set(w->req.policy.req, name, http_field_id(name.ptr, name.len), value);
+    if (err == 0)
+        w->x.upgrade = http_has(w->req.head, HTTP_F_UPGRADE) && nobody_asks_upgrade(w->req.head);
+    return err;
 }
 
 int
@@ -192,6 +211,31 @@ nobody_take_policy(struct nobody *w, struct policy *pol)
     w->req.policy.use = &w->use;
     w->req.backend = pol->default_backend;
     w->req.policy.hinted = false;
+}
+
+bool
+nobody_finish_key(struct nobody *w, enum vcl_action act)
+{
+    struct vcl_run said = w->proxy.run; /* what vcl_recv answered with */
+    struct req *r = &w->req;
+    int err = 0;
+
+    if (act == VCL_ACT_HASH)
+        return true;
+    if (r->policy.use != NULL && !r->policy.use->policy->hashes_as_builtin &&
+        r->policy.key.ptr == NULL)
+        err = req_policy_key(r);
+    w->proxy.run = said;
+    if (err != 0)
+        return false;
+    if (r->policy.key.ptr != NULL) {
+        r->key = hash_bytes(r->policy.key.ptr, r->policy.key.len);
+        return true;
+    }
+    if (req_make_key(r) != 0)
+        return false;
+    r->key = hash_bytes(w->proxy.key_text, r->key_len);
+    return true;
 }
 
 void

@@ -33,6 +33,9 @@ int nobody_set(struct nobody *n, struct slice name, struct slice value);
 /* When its fields are set: its route, and what that makes of the request.  0 or TERR_*. */
 int nobody_admit(struct nobody *w);
 void nobody_take_policy(struct nobody *n, struct policy *pol);
+/* vcl_recv has answered with `act`: the key also where nothing would be looked up, by vcl_hash or the
+ * builtin one.  False: vcl_hash failed, or the host is not valid. */
+bool nobody_finish_key(struct nobody *w, enum vcl_action act);
 void nobody_free(struct nobody **np);
 
 #endif

@@ -2,6 +2,7 @@
 #include "daemon/proxy/why.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "daemon/base/terr.h"
 #include "daemon/proxy/why_priv.h"
@@ -207,6 +208,17 @@ why_look_up(struct why *y, struct cache_query *q)
     return why_asked(y, &l, why_verdict_name(&l));
 }
 
+/* An upgrade on a route with `pipe`. */
+static const char *
+why_pipe(struct why *y)
+{
+    why_say(y,
+        "A request for it now becomes a tunnel to the backend, if that agrees: it asks for an "
+        "upgrade, and its route has `pipe: on`.");
+    why_say_backend(y);
+    return "pipe";
+}
+
 static const char *
 why_without_policy(struct why *y, struct cache_query *q, const char **why)
 {
@@ -218,6 +230,10 @@ why_without_policy(struct why *y, struct cache_query *q, const char **why)
     r->key = hash_bytes(y->nobody->proxy.key_text, r->key_len);
     if (req_read_wishes(r) != 0)
         return NULL;
+    if (r->x->upgrade && req_route_pipes(r)) {
+        req_query(r, q);
+        return why_pipe(y);
+    }
     if (req_is_for_cache(r))
         return why_look_up(y, q);
     req_query(r, q);
@@ -264,9 +280,15 @@ why_with_policy(struct why *y, struct cache_query *q, const char **why)
                                    : act == VCL_ACT_RESTART &&
                                          r->policy.restarts++ < r->proxy->params.max_restarts;
     } while (again);
-    if (act != VCL_ACT_HASH && req_make_key(r) == 0 && r->policy.key.ptr == NULL)
-        r->key =
-            hash_bytes(r->proxy->key_text, r->key_len); /* what is stored is told all the same */
+    if (!nobody_finish_key(y->nobody, act)) { /* what is stored is told all the same */
+        *why = "vcl_hash failed for this url";
+        return NULL;
+    }
+    why_take_steps(y);
+    if (r->x->upgrade && (act == VCL_ACT_HASH || act == VCL_ACT_PASS) && req_route_pipes(r)) {
+        req_query(r, q);
+        return why_pipe(y);
+    }
     if (act == VCL_ACT_HASH && !req_is_origins(r) && !r->passes)
         return why_look_up(y, q);
     req_query(r, q);
@@ -298,14 +320,17 @@ static json_t *
 why_key(struct why *y)
 {
     struct slice key = req_key_text(y->r);
-    char text[1024];
-    size_t n = key.len < sizeof(text) ? key.len : sizeof(text);
+    char *text = malloc(key.len + 1);
+    size_t n = text != NULL ? key.len : 0;
+    json_t *made;
 
     for (size_t i = 0; i < n; i++)
         text[i] = key.ptr[i] != '\0' ? key.ptr[i] : ' ';
     while (n > 0 && text[n - 1] == ' ')
         n--;
-    return json_any_text(slice_of(text, n));
+    made = json_any_text(slice_of(text, n));
+    free(text);
+    return made;
 }
 
 static json_t *

@@ -36,6 +36,7 @@ directors:
 routes:
   - { path: /hash, backend: hash }
   - { path: /stay, backend: stay }
+  - { path: /socket, backend: turn, pipe: on }
   - { backend: turn }
 limits:
   - { path: /elsewhere, rate: 1, per: 1s }
@@ -44,6 +45,13 @@ limits:
 POLICY = """vcl 4.1;
 import tarn;
 sub vcl_recv {
+    if (req.http.X-Lang ~ "^de") {
+        set req.http.X-Tongue = "de";
+    }
+    if (req.url ~ "^/again" && req.restarts == 0) {
+        set req.http.X-Tongue = "second";
+        return (restart);
+    }
     if (req.url ~ "^/passed") {
         return (pass);
     }
@@ -445,6 +453,31 @@ class WithPolicy(Why):
                      '{"url": "/x", "headers": [1]}', '{"url": "/x", "headers": ["Bad Name: y"]}'):
             self.assertEqual(self.api("POST", "/v1/purge", body)[0], 400, body)
 
+    def test_a_purge_by_url_goes_through_vcl_recv_as_why_does(self):
+        path = target("normalised", Cache_Control="max-age=600")
+        self.fetch(path, "X-Lang: de-AT")
+        self.assertEqual(self.why(path, "X-Lang: de-CH")["now"], "hit")
+        self.assertEqual(self.why(path)["now"], "miss")
+        gone = self.ctl("purge", f"http://{HOST}{path}")
+        self.assertIn("0 responses have left", gone)
+        self.assertIn("tarnctl why", gone)
+        self.assertIn("1 response has left", self.ctl("purge", f"http://{HOST}{path}", "X-Lang: de-CH"))
+        self.assertEqual(self.why(path, "X-Lang: de-AT")["now"], "miss")
+        again = target("again", Cache_Control="max-age=600")  # behind a restart
+        self.fetch(again)
+        self.assertEqual(self.why(again)["now"], "hit")
+        self.assertIn("1 response has left", self.ctl("purge", f"http://{HOST}{again}"))
+        # what vcl_recv answers to such a request does not matter to what is stored under its key
+        self.fetch("/hit-for-pass-2?Cache-Control=max-age%3D600")
+        self.assertEqual(self.why("/hit-for-pass-2", "Cookie: a=b")["now"], "pass")
+        self.assertIn("1 response has left",
+                      self.ctl("purge", f"http://{HOST}/hit-for-pass-2", "Cookie: a=b"))
+
+    def test_a_key_is_printed_whole(self):
+        path = "/" + "k" * 5000
+        self.assertIn(path, self.why(path)["key"])
+        self.assertIn(path, self.ctl("why", f"http://{HOST}{path}"))
+
     def test_a_ttl_of_its_own_is_told(self):
         self.fetch("/short")
         said = self.why("/short")
@@ -514,6 +547,14 @@ class WithDirectors(Why):
                   if f"asked is {n}, by the director" in self.why(path)["words"]]
         return name
 
+    def test_an_upgrade_on_a_route_with_pipe_is_a_tunnel(self):
+        upgrade = ("Connection: keep-alive, Upgrade", "Upgrade: websocket")
+        said = self.why("/socket/chat", *upgrade)
+        self.assertEqual(said["now"], "pipe")
+        self.assertIn("pipe: on", said["words"])
+        self.assertEqual(self.why("/socket/chat")["now"], "miss")
+        self.assertNotEqual(self.why("/stay", *upgrade)["now"], "pipe")
+
     def test_it_names_whom_a_director_will_choose(self):
         for kind in ("hash", "turn", "stay"):
             for i in range(8):
@@ -526,7 +567,7 @@ class WithDirectors(Why):
     def test_it_names_the_route_that_decides(self):
         self.assertIn("Number 1 of routes says who serves it, path /hash.",
                       self.why("/hash/1")["words"])
-        self.assertIn("Number 3 of routes says who serves it.", self.why("/x")["words"])
+        self.assertIn("Number 4 of routes says who serves it.", self.why("/x")["words"])
 
     def test_a_limit_is_told(self):
         said = self.why("/limited/x")["words"]
