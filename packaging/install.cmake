@@ -38,6 +38,8 @@ file(READ "${TARN_LLHTTP}/LICENSE-MIT" theirs)
 file(WRITE "${TARN_BINARY}/copyright" "Tarn\n====\n\n${ours}\n\nllhttp, which is part of tarnd\n"
   "==============================\n\n${theirs}")
 file(INSTALL "${TARN_BINARY}/copyright" DESTINATION "${CMAKE_INSTALL_PREFIX}/share/doc/tarn")
+file(GLOB guide "${TARN_SOURCE}/../docs/*.md")
+file(INSTALL ${guide} DESTINATION "${CMAKE_INSTALL_PREFIX}/share/doc/tarn/guide")
 
 # Configuration that is there is its owner's.
 foreach(file tarn.yaml:tarn/tarn.yaml tarn.logrotate:logrotate.d/tarn)
