@@ -153,6 +153,19 @@ struct conf_page {
     unsigned n;
 };
 
+struct conf_user {
+    const char *name, *hash;
+};
+
+/* Which users may ask: names and passwords of RFC 7617. */
+struct conf_auth {
+    const char *text, *realm;
+    int64_t forward; /* Authorization goes on to the backend */
+    bool said;
+    struct conf_user *users; /* sorted by name */
+    unsigned n;
+};
+
 struct conf_route {
     const char *host; /* lower case, no port; "*.example.com": any name below; "": any */
     const char *path; /* prefix; "": any */
@@ -168,11 +181,14 @@ struct conf_route {
     struct conf_names rate; /* names of limits */
     uint64_t limits;        /* these: a bit for each of conf->limits */
     struct conf_page error_page;
+    struct conf_auth basic_auth;
     bool acts;
 };
 
 /* Does a host without port, in any case, match the host of a route or limit?  "" matches any. */
 bool conf_host_matches(const char *pattern, struct slice host);
+/* The hash of a user's password; NULL: there is no such user. */
+const char *conf_auth_find(const struct conf_auth *auth, struct slice user);
 /* Is it one of them? */
 bool conf_names_match(const struct conf_names *names, struct slice name);
 

@@ -19,6 +19,8 @@
 #define CONF_MEMBERS_MAX 1024 /* of a director: choosing looks at each */
 #define CONF_NAMES_MAX   64   /* of one list of a route: each request looks through it */
 #define CONF_FIELDS_MAX  64
+#define CONF_USERS_MAX   10000           /* of one basic_auth */
+#define CONF_AUTH_MAX    (CONF_MI)       /* bytes of its file */
 #define CONF_PAGE_MAX    (256 * CONF_KI) /* bytes of an error_page */
 #define CONF_STORAGE_MAX (INT64_C(1) << 50)
 
@@ -72,6 +74,8 @@
     X(LIMITS,  STRING, "a list of names of limits, as in [login]")                                 \
     X(PAGE,    STRING,                                                                             \
       "a file, or a map, as in { text: \"Back soon\", status: [502, 503, 504] }")                  \
+    X(AUTH,    STRING,                                                                             \
+      "a file, or a map, as in { file: users.htpasswd, realm: Staff, forward: on }")               \
     X(REDIRECT, STRING,                                                                            \
       "https, or a map, as in { status: 301, to: \"https://www.example.com$request_uri\" }")
 
@@ -209,6 +213,10 @@
       "Page of the errors that Tarn answers itself: an HTML file, from this file's directory on, or "\
       "{ file, text, status }: text is plain; status: which, default 500 to 599. With a policy vcl_synth and "\
       "vcl_backend_error make the pages")                                                          \
+    X(basic_auth, AUTH, "", 0, 4000,                                                               \
+      "Ask for a name and a password (RFC 7617), before the cache is asked: a file of NAME:HASH lines "\
+      "(htpasswd -B, mkpasswd), from this file's directory on. Authorization is then taken out of the "\
+      "request, so that responses may be stored; forward: on sends it on, and then they are not")  \
     X(redirect, REDIRECT, "", 0, 2048,                                                             \
       "Answer with a redirect; $host is the host without its port, $uri the path, $request_uri path "\
       "and query. https: 301 to https://$host$request_uri, of what did not come by https")

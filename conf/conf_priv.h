@@ -156,6 +156,13 @@ void conf_routes_finish(struct conf_cx *cx, const struct ynode *root);
 bool conf_type_is_rule(enum conf_type type);
 bool conf_rule_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to);
+/* A file that a key names, from the configuration's directory on. */
+bool conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *at,
+    const char *name, size_t most, struct slice *out);
+/* conf_auth.c */
+bool conf_auth_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_auth *to);
+bool conf_auth_same(const struct conf_auth *a, const struct conf_auth *b);
 bool conf_rule_same(enum conf_type type, const void *a, const void *b);
 
 /* conf_origins.c: probes and directors. */

@@ -36,7 +36,8 @@ routes_acts(const struct conf_route *r)
            r->strip_cookies.all || r->strip_query.n > 0 || r->strip_query.all || r->methods.n > 0 ||
            r->request_headers.nunset + r->request_headers.nset + r->request_headers.nadd > 0 ||
            r->response_headers.nunset + r->response_headers.nset + r->response_headers.nadd > 0 ||
-           r->redirect.to != NULL || r->rate.n > 0 || r->error_page.body.ptr != NULL;
+           r->redirect.to != NULL || r->rate.n > 0 || r->error_page.body.ptr != NULL ||
+           r->basic_auth.said;
 }
 
 /* Keys that would change nothing. */

@@ -15,7 +15,7 @@ conf_type_is_rule(enum conf_type type)
 {
     return type == CONF_TYPE_TTL || type == CONF_TYPE_NAMES || type == CONF_TYPE_METHODS ||
            type == CONF_TYPE_FIELDS || type == CONF_TYPE_REDIRECT || type == CONF_TYPE_LIMITS ||
-           type == CONF_TYPE_PAGE;
+           type == CONF_TYPE_PAGE || type == CONF_TYPE_AUTH;
 }
 
 /* --- names --- */
@@ -314,8 +314,8 @@ rules_read_redirect(
 /* --- error page --- */
 
 /* Of a text that is loaded without touching the world files are not read. */
-static bool
-rules_read_file(struct conf_cx *cx, const struct conf_key *key, const struct ynode *at,
+bool
+conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *at,
     const char *name, size_t most, struct slice *out)
 {
     const char *path = conf_beside(cx, name);
@@ -385,7 +385,7 @@ rules_read_page(
     else if (!conf_kind_check(cx, file != NULL ? file : text, YNODE_TEXT, "the page"))
         return false;
     else if (file != NULL)
-        rules_read_file(cx, key, file, file->text.ptr, CONF_PAGE_MAX, &to->body);
+        conf_file_read(cx, key, file, file->text.ptr, CONF_PAGE_MAX, &to->body);
     else if (text->text.len > CONF_PAGE_MAX)
         conf_fail(cx, text, "%s: the text has more than %d bytes", key->name, CONF_PAGE_MAX);
     else
@@ -430,6 +430,8 @@ conf_rule_read(struct conf_cx *cx, const struct conf_key *key, const struct ynod
         return rules_read_fields(cx, key, n, to);
     case CONF_TYPE_PAGE:
         return rules_read_page(cx, key, n, to);
+    case CONF_TYPE_AUTH:
+        return conf_auth_read(cx, key, n, to);
     case CONF_TYPE_REDIRECT:
         return rules_read_redirect(cx, key, n, to);
     default:
@@ -491,6 +493,8 @@ conf_rule_same(enum conf_type type, const void *a, const void *b)
         return rules_fields_same(a, b);
     case CONF_TYPE_PAGE:
         return rules_page_same(a, b);
+    case CONF_TYPE_AUTH:
+        return conf_auth_same(a, b);
     case CONF_TYPE_REDIRECT:
         return rules_redirect_same(a, b);
     default:

@@ -53,6 +53,7 @@
 #define KEY_DEF_REDIRECT  KEY_STRING
 #define KEY_DEF_LIMITS    KEY_STRING
 #define KEY_DEF_PAGE      KEY_STRING
+#define KEY_DEF_AUTH      KEY_STRING
 
 #define KEY_ROW(name_, type_, def_, least_, most_, doc_) \
     {.name = #name_,                                     \

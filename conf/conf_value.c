@@ -378,6 +378,7 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_REDIRECT:
     case CONF_TYPE_LIMITS:
     case CONF_TYPE_PAGE:
+    case CONF_TYPE_AUTH:
         return conf_rule_read(cx, key, n, to);
     case CONF_TYPE_TEXT:
     case CONF_TYPE_ASCII:

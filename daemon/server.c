@@ -27,6 +27,7 @@
 #include "daemon/net/signals.h"
 #include "daemon/origin/director.h"
 #include "daemon/privilege.h"
+#include "daemon/proxy/auth.h"
 #include "daemon/proxy/policies.h"
 #include "daemon/proxy/rates.h"
 #include "daemon/sandbox.h"
@@ -231,6 +232,8 @@ server_open_storage(struct server *s)
     if (rc == 0)
         rc = server_open_negative(s, main_store);
     if (rc == 0)
+        rc = auth_open(&s->env.auth);
+    if (rc == 0)
         rc = rates_open(&s->env.rates, s->storage, (uint64_t)s->conf->params.limit_keys);
     if (rc == 0)
         rc = conn_quota_open(&s->env.quota);
@@ -432,6 +435,8 @@ server_close(struct server *s)
     if (s->tables != NULL)
         tables_close(&s->tables);
     free(s->owner_uids);
+    if (s->env.auth != NULL)
+        auth_close(&s->env.auth);
     if (s->env.rates != NULL)
         rates_close(&s->env.rates);
     if (s->env.quota != NULL)

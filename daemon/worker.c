@@ -444,6 +444,7 @@ worker_open(struct worker *w)
     w->proxy.registry = env->registry;
     w->proxy.policies = policies_set(env->policies);
     w->proxy.bans = cache_bans(env->cache);
+    w->proxy.auth = env->auth;
     w->proxy.rates = env->rates;
     policy_prepare(&w->proxy);
     w->proxy.random = hash_bytes(&w, sizeof(w)).lo; /* with a secret */

@@ -19,6 +19,7 @@ struct doors;
 struct latency;
 struct registry;
 struct policies;
+struct auth;
 struct rates;
 struct shmlog;
 struct storage;
@@ -30,6 +31,7 @@ struct worker_env {
     const struct conf *conf;
     struct cache *cache;
     struct storage *storage, *synth;
+    struct auth *auth;
     struct rates *rates;
     struct policies *policies;
     struct tables *tables; /* NULL: none */

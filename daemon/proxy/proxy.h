@@ -18,6 +18,7 @@
 #include "storage/storage.h"
 #include "vcl-lite/vcl.h"
 
+struct auth;
 struct bans;
 struct fetch;
 struct policy;
@@ -84,6 +85,7 @@ struct proxy {
     struct cache *cache;
     struct storage *storage; /* bodies and heads */
     struct storage *synth;   /* answers of our own */
+    struct auth *auth;       /* passwords */
     struct rates *rates;     /* NULL: nothing is limited */
     uint64_t storage_bytes;
     struct registry *registry; /* of backends */

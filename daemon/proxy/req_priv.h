@@ -78,8 +78,9 @@ struct req_rules {
     struct upstreams *held;      /* NULL: only borrowed */
     struct upstreams *upstreams; /* of which the route is */
     const struct conf_route *route;
-    unsigned number;    /* among the routes, from 1 */
-    struct slice lines; /* SYNTH: fields of our answer, each with its CRLF */
+    unsigned number;          /* among the routes, from 1 */
+    struct auth_check *check; /* in the arena; NULL: nothing was asked yet */
+    struct slice lines;       /* SYNTH: fields of our answer, each with its CRLF */
 };
 
 #define REQ_MAGIC OBJ_TAG('r', 'e', 'q', '.')

@@ -9,6 +9,7 @@
 #include "daemon/http/cookie.h"
 #include "daemon/http/uri.h"
 #include "daemon/origin/upstreams.h"
+#include "daemon/proxy/auth.h"
 #include "daemon/proxy/req_priv.h"
 
 /* --- which --- */
@@ -240,6 +241,12 @@ req_apply_rules(struct req *r)
         err = route_strip_cookies(r, &route->strip_cookies);
     if (err == 0 && (route->strip_query.n > 0 || route->strip_query.all))
         err = route_strip_query(r, &route->strip_query);
+    if (err == 0 && route->basic_auth.said && !route->basic_auth.forward &&
+        http_has(r->head, HTTP_F_AUTHORIZATION)) {
+        err = req_edit(r);
+        if (err == 0)
+            head_edit_unset(r->policy.req, SLICE_LIT("Authorization"), HTTP_F_AUTHORIZATION);
+    }
     if (err == 0 && route_has_fields(&route->request_headers)) {
         err = req_edit(r);
         if (err == 0)
@@ -342,6 +349,63 @@ route_redirect(struct req *r)
     return req_synth(r, (unsigned)how->status, 0);
 }
 
+/* RFC 7617 2. */
+static enum req_next
+route_unauthorized(struct req *r)
+{
+    const char *realm = r->rules->route->basic_auth.realm;
+    size_t max = strlen(realm) + 64;
+    char *out = arena_alloc(&r->x->arena, max);
+
+    if (out == NULL)
+        return req_synth(r, 503, TERR_NOMEM);
+    r->rules->lines =
+        slice_of(out, (size_t)snprintf(out, max,
+                          "WWW-Authenticate: Basic realm=\"%s\", charset=\"UTF-8\"\r\n", realm));
+    return req_synth(r, 401, 0);
+}
+
+/* 1: yes; 0: no; TERR_AGAIN: `wait` is armed; TERR_*. */
+static int
+route_authorized(struct req *r)
+{
+    const struct conf_auth *auth = &r->rules->route->basic_auth;
+    struct slice value = http_get_one(r->head, HTTP_F_AUTHORIZATION), user, password;
+    struct auth_check *check;
+    char text[1024];
+    const char *hash;
+    int rc;
+
+    if (r->rules->check != NULL)
+        return r->rules->check->good;
+    if (value.ptr == NULL ||
+        !auth_basic(value, (struct span){text, sizeof(text)}, &user, &password))
+        return 0;
+    hash = conf_auth_find(auth, user);
+    check = hash != NULL ? arena_alloc(&r->x->arena, sizeof(*check)) : NULL;
+    if (check == NULL)
+        return hash != NULL ? TERR_NOMEM : 0;
+    rc = auth_ask(r->proxy->auth, check, user, password, hash, &r->wait);
+    if (rc == TERR_AGAIN)
+        r->rules->check = check;
+    explicit_bzero(text, sizeof(text));
+    return rc;
+}
+
+/* REQ_MORE: it is answered; REQ_WAIT: wait, when `wait` is armed, else it may go on. */
+static enum req_next
+route_authenticate(struct req *r)
+{
+    int rc;
+
+    if (waiter_pending(&r->wait))
+        return REQ_WAIT;
+    rc = route_authorized(r);
+    if (rc == 0)
+        return route_unauthorized(r);
+    return rc == 1 || rc == TERR_AGAIN ? REQ_WAIT : req_synth(r, 503, rc);
+}
+
 /* ADMIT -- before vcl_recv: what the request's route says of it. */
 enum req_next
 req_do_admit(struct req *r)
@@ -352,6 +416,12 @@ req_do_admit(struct req *r)
         return route_redirect(r);
     if (!route_allows(r->rules->route, r->head))
         return route_refuse_method(r);
+    if (r->rules->route->basic_auth.said) {
+        if (route_authenticate(r) == REQ_MORE)
+            return REQ_MORE;
+        if (waiter_pending(&r->wait))
+            return REQ_WAIT;
+    }
     err = req_apply_rules(r);
     if (err != 0)
         return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);

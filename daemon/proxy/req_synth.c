@@ -33,6 +33,8 @@ req_sentence(unsigned status)
         return "What you asked for is at another address.";
     case 400:
         return "The request was malformed, so it was not passed on.";
+    case 401:
+        return "This page asks for a name and a password.";
     case 405:
         return "This method is not allowed here.";
     case 408:

@@ -197,6 +197,8 @@ why_say_rules(struct why *y)
         route->path[0] != '\0' ? ", path " : "", route->path);
     why_say_names(y, "It takes parameters out of the query", &route->strip_query);
     why_say_names(y, "It takes cookies out of requests and responses", &route->strip_cookies);
+    if (route->basic_auth.said)
+        why_say(y, "It asks for a name and a password: without, the answer is a 401.");
     why_say_names(y, "It allows these methods", &route->methods);
     why_say_fields(y, "request", &route->request_headers);
     why_say_fields(y, "response", &route->response_headers);

@@ -121,6 +121,35 @@ class Reload(unittest.TestCase):
         self.assertIn("sick", self.ctl("backend", "list"))
         self.assertEqual(self.tarnd.ask("/x").status, 503)
 
+    def test_actions_of_routes_come_go_and_change(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        users = os.path.join(self.tarnd.dir, "users")
+        sha = ("$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDehy0S5knV8wiOQSpT0Y77vwPZN."
+               "Pq.H91p5hVO1")  # of "secret"
+        bob = "Authorization: Basic Ym9iOnNlY3JldA=="
+        self.assertEqual(self.tarnd.ask("/old").status, 200)
+        said = self.reload(config + "routes: [ { path: /old, redirect: { to: /new } } ]\n")
+        self.assertIn("routes: changed", said)
+        self.assertEqual(self.tarnd.ask("/old").status, 301)
+        with open(users, "w", encoding="utf-8") as f:
+            f.write(f"eve:{sha}\n")
+        guarded = config + "routes: [ { path: /old, basic_auth: users } ]\n"
+        self.reload(guarded)
+        self.assertEqual(self.tarnd.ask("/old", bob).status, 401)
+        with open(users, "a", encoding="utf-8") as f:
+            f.write(f"bob:{sha}\n")
+        self.assertEqual(self.tarnd.ask("/old", bob).status, 401)  # until it is read anew
+        self.assertIn("routes: changed", self.reload(guarded))
+        self.assertEqual(self.tarnd.ask("/old", bob).status, 200)
+        with open(users, "w", encoding="utf-8") as f:
+            f.write("bob:plain\n")
+        self.assertIn("neither bcrypt nor SHA-512", self.reload(guarded, REFUSED))
+        self.assertEqual(self.tarnd.ask("/old", bob).status, 200)  # all is as it was
+        self.reload(config)
+        self.assertEqual(self.tarnd.ask("/old").status, 200)
+
     def test_a_director_takes_other_members(self):
         a, b = named("a"), named("b")
         two = (f"backends: {{ one: {{ address: '{a.address}' }}, "

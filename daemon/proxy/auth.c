@@ -1,0 +1,219 @@
+/* auth.c -- passwords against hashes, on a thread of its own. */
+#include "daemon/proxy/auth.h"
+
+#include <crypt.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/shm/elog.h"
+
+enum {
+    AUTH_VERDICTS = 4096, /* a power of two; those of bad passwords have a table of their own */
+};
+
+#define AUTH_MAGIC OBJ_TAG('a', 'u', 't', 'h')
+struct auth {
+    uint32_t magic;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t due;
+    pthread_t thread;
+    bool started, ends;
+    unsigned nwaiting;
+    struct list waiting; /* of auth_check.link */
+    /* Without the lock.  0: none. */
+    _Atomic uint64_t good[AUTH_VERDICTS], bad[AUTH_VERDICTS];
+    struct crypt_data data; /* the thread's */
+};
+
+int
+auth_open(struct auth **out)
+{
+    struct auth *a = calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return TERR_NOMEM;
+    a->magic = AUTH_MAGIC;
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->due, NULL);
+    list_init(&a->waiting);
+    *out = a;
+    return 0;
+}
+
+void
+auth_close(struct auth **ap)
+{
+    struct auth *a;
+    bool started;
+
+    OBJ_TAKE(a, ap, AUTH_MAGIC);
+    pthread_mutex_lock(&a->lock);
+    tassert(a->nwaiting == 0);
+    a->ends = true;
+    started = a->started;
+    pthread_cond_signal(&a->due);
+    pthread_mutex_unlock(&a->lock);
+    if (started)
+        pthread_join(a->thread, NULL);
+    pthread_cond_destroy(&a->due);
+    pthread_mutex_destroy(&a->lock);
+    OBJ_FREE(a);
+}
+
+/* How long it takes says nothing of where they differ. */
+static bool
+auth_same(const char *a, const char *b)
+{
+    size_t len = strlen(a);
+    unsigned char differ = 0;
+
+    if (strlen(b) != len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        differ |= (unsigned char)(a[i] ^ b[i]);
+    return differ == 0;
+}
+
+static bool
+auth_verify(struct auth *a, const struct auth_check *c)
+{
+    const char *made = crypt_r(c->password, c->hash, &a->data);
+
+    return made != NULL && made[0] != '*' && auth_same(made, c->hash);
+}
+
+static void
+auth_answer(struct auth *a, struct auth_check *c, bool good)
+{
+    _Atomic uint64_t *table = good ? a->good : a->bad;
+
+    explicit_bzero(c->password, sizeof(c->password));
+    c->good = good;
+    atomic_store_explicit(&table[c->tag % AUTH_VERDICTS], c->tag, memory_order_relaxed);
+    waiter_notify(c->wait); /* from here on its memory may be gone */
+}
+
+static void *
+auth_main(void *ctx)
+{
+    struct auth *a = ctx;
+
+    pthread_setname_np(pthread_self(), "tarn-auth");
+    pthread_mutex_lock(&a->lock);
+    for (;;) {
+        struct auth_check *c;
+        bool good;
+
+        while (list_empty(&a->waiting) && !a->ends)
+            pthread_cond_wait(&a->due, &a->lock);
+        if (list_empty(&a->waiting))
+            break;
+        c = container_of(a->waiting.next, struct auth_check, link);
+        pthread_mutex_unlock(&a->lock);
+        good = auth_verify(a, c);
+        pthread_mutex_lock(&a->lock);
+        list_del(&c->link);
+        a->nwaiting--;
+        auth_answer(a, c, good);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+/* Under the lock.  0, TERR_LIMIT or TERR_NOMEM. */
+static int
+auth_enqueue(struct auth *a, struct auth_check *c)
+{
+    if (a->nwaiting == AUTH_WAITING_MAX)
+        return TERR_LIMIT;
+    if (!a->started && pthread_create(&a->thread, NULL, auth_main, a) != 0)
+        return TERR_NOMEM;
+    a->started = true;
+    a->nwaiting++;
+    list_add_tail(&a->waiting, &c->link);
+    waiter_arm(c->wait, &c->waiting);
+    pthread_cond_signal(&a->due);
+    return TERR_AGAIN;
+}
+
+/* Keyed with the process' secret; never 0. */
+static uint64_t
+auth_tag(struct slice user, struct slice password, const char *hash)
+{
+    struct {
+        struct hash128 user, password, hash;
+    } all = {hash_bytes(user.ptr, user.len), hash_bytes(password.ptr, password.len),
+        hash_bytes(hash, strlen(hash))};
+
+    return hash_bytes(&all, sizeof(all)).lo | 1;
+}
+
+int
+auth_ask(struct auth *a, struct auth_check *check, struct slice user, struct slice password,
+    const char *hash, struct waiter *wait)
+{
+    uint64_t tag = auth_tag(user, password, hash);
+    int rc;
+
+    OBJ_CHECK(a, AUTH_MAGIC);
+    if (atomic_load_explicit(&a->good[tag % AUTH_VERDICTS], memory_order_relaxed) == tag)
+        return 1;
+    if (password.len >= AUTH_PASSWORD_MAX ||
+        atomic_load_explicit(&a->bad[tag % AUTH_VERDICTS], memory_order_relaxed) == tag)
+        return 0;
+    *check = (struct auth_check){.wait = wait, .hash = hash, .tag = tag};
+    list_init(&check->waiting);
+    memcpy(check->password, password.ptr, password.len);
+    pthread_mutex_lock(&a->lock);
+    rc = auth_enqueue(a, check);
+    pthread_mutex_unlock(&a->lock);
+    return rc;
+}
+
+static int
+auth_digit(char c)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c != '\0' ? strchr(digits, c) : NULL;
+
+    return at != NULL ? (int)(at - digits) : -1;
+}
+
+bool
+auth_basic(struct slice value, struct span buf, struct slice *user, struct slice *password)
+{
+    uint32_t bits = 0;
+    unsigned n = 0;
+    size_t len = 0;
+    const char *colon;
+
+    if (value.len < 6 || strncasecmp(value.ptr, "Basic ", 6) != 0)
+        return false;
+    value = slice_of(value.ptr + 6, value.len - 6);
+    while (value.len > 0 && *value.ptr == ' ')
+        value = slice_of(value.ptr + 1, value.len - 1);
+    while (value.len > 0 && value.ptr[value.len - 1] == '=')
+        value.len--;
+    for (size_t i = 0; i < value.len; i++) {
+        int d = auth_digit(value.ptr[i]);
+
+        if (d < 0 || len + 1 >= buf.len)
+            return false;
+        bits = bits << 6 | (uint32_t)d;
+        n += 6;
+        if (n < 8)
+            continue;
+        n -= 8;
+        buf.ptr[len++] = (char)(bits >> n & 0xff);
+    }
+    colon = memchr(buf.ptr, ':', len);
+    if (colon == NULL || memchr(buf.ptr, '\0', len) != NULL)
+        return false;
+    *user = slice_of(buf.ptr, (size_t)(colon - buf.ptr));
+    *password = slice_of(colon + 1, len - user->len - 1);
+    return true;
+}

@@ -1,0 +1,49 @@
+/* auth.h -- does a password fit a hash of crypt(5)?  bcrypt and its like take 50 to 100 ms, so a thread
+ * of its own computes them, one at a time, and what it found is remembered.
+ *
+ *   check     one question; memory of the request that asks, until it is answered
+ *   verdicts  a table of fixed size of what was found: a tag of user, hash and password (keyed, and not the
+ *             password), good or bad.  A new one takes the place of another; a hash that changes is
+ *             another tag
+ *
+ * Threads: any.  The thread is started when it is first needed.  At most AUTH_WAITING_MAX checks wait: a
+ * flood of wrong passwords costs one thread, and no loop.
+ */
+#ifndef TARN_AUTH_H
+#define TARN_AUTH_H
+
+#include <stdbool.h>
+
+#include "daemon/base/list.h"
+#include "daemon/base/span.h"
+#include "daemon/base/waiter.h"
+
+struct auth;
+
+enum {
+    AUTH_PASSWORD_MAX = 256, /* bytes, with NUL; libcrypt takes 512 */
+    AUTH_WAITING_MAX = 64,
+};
+
+struct auth_check {
+    struct list link;    /* while it waits */
+    struct list waiting; /* of the one waiter */
+    struct waiter *wait; /* borrowed */
+    const char *hash;    /* borrowed: the configuration's */
+    uint64_t tag;
+    bool good; /* once it is answered */
+    char password[AUTH_PASSWORD_MAX];
+};
+
+int auth_open(struct auth **out);  /* 0 or TERR_NOMEM */
+void auth_close(struct auth **ap); /* nothing waits any more */
+
+/* 1: it fits; 0: it does not; TERR_AGAIN: `wait` is armed, and check->good is set when it is IDLE again;
+ * TERR_LIMIT: too many wait.  Fills the check, which nobody else knows, and takes its password. */
+int auth_ask(struct auth *a, struct auth_check *check, struct slice user, struct slice password,
+    const char *hash, struct waiter *wait);
+
+/* Of a field value `Basic ...`: user and password, in `buf`.  False: it is not one, or too long. */
+bool auth_basic(struct slice value, struct span buf, struct slice *user, struct slice *password);
+
+#endif
