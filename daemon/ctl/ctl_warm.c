@@ -478,10 +478,10 @@ warm_run(struct warm *w)
 {
     w->begun = ctl_clock();
     while (w->done < w->list.n) {
-        double due = (ctl_clock() - w->begun) * w->rate + 1;
+        double due = (ctl_clock() - w->begun) * w->rate;
         int running;
 
-        while (w->busy < w->nslots && w->next < w->list.n && (double)w->next < due)
+        while (w->busy < w->nslots && w->next < w->list.n && (double)w->next <= due)
             warm_start(w);
         curl_multi_perform(w->multi, &running);
         warm_finish(w);
