@@ -373,7 +373,8 @@ cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 
     for (struct entry *o = entry_of_node(cuckoo_find_locked(c->index, g)); o != NULL; o = next) {
         next = entry_next(o);
-        if (o == e || entry_state(o) == ENTRY_BUSY)
+        if (o == e || entry_state(o) == ENTRY_BUSY ||
+            (e->yields && entry_state(o) == ENTRY_READY && entry_is_fresh(o, e->received_ms)))
             continue;
         if (entry_state(o) != ENTRY_READY || slice_eq(entry_vary(o), entry_vary(e)) ||
             entry_is_over(o, e->received_ms)) {
@@ -451,6 +452,8 @@ entry_set_response(struct entry *e, const struct cache_response *r)
     e->length_in_head = r->length_in_head;
     e->partial = r->partial;
     e->windowed = r->windowed;
+    e->pass = r->for_policy && r->was_fresh; /* entry_was_fresh() */
+    e->yields = r->for_policy && v->ttl_ms <= 0;
     e->received_ms = r->received_ms;
     atomic_init(&e->ttl, entry_ms_pack(v->ttl_ms));
     atomic_init(&e->grace, entry_ms_pack(v->grace_ms));

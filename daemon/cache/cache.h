@@ -91,7 +91,10 @@ struct cache_response {
     uint16_t status, origin_status; /* 304 when it was validated, 206 when it was completed */
     uint8_t status_prefix;          /* of 1404 the 1 */
     bool length_in_head, partial;
-    bool windowed;                  /* to be found while it streams, not kept */
+    bool windowed; /* to be found while it streams, not kept */
+    /* With a policy, as Varnish: what never was fresh leaves what is fresh in its place, and has grace
+     * only if it said itself for how long it would be fresh, and came when that was over. */
+    bool for_policy, was_fresh;
     uint64_t body_len;              /* of the whole */
     const struct entry_part *parts; /* copied; the objects are taken over */
     unsigned nparts;

@@ -189,8 +189,9 @@ entry_grace_for(const struct entry *e, const struct cache_query *q)
 {
     int64_t grace = entry_grace_ms(e);
 
-    if (q->for_policy && entry_is_checked_each_time(e) && !entry_is_softened(e))
-        return 0; /* Varnish passes over what never was fresh */
+    if (q->for_policy && entry_is_checked_each_time(e) && !entry_is_softened(e) &&
+        !entry_was_fresh(e))
+        return 0; /* Varnish passes over what never had a time */
     return q->grace_said && q->grace_ms < grace ? q->grace_ms : grace;
 }
 

@@ -124,8 +124,9 @@ struct entry {
     bool must_revalidate : 1; /* never served stale */
     bool windowed : 1;        /* too large to keep: its body is a window that readers share */
     bool by_request : 1; /* HITMISS: because of what the request said, so only for such requests */
-    bool pass : 1;       /* HITMISS: such requests are passed, not fetched as if for the cache */
-    bool late : 1;       /* goes into the index when its outcome is known, if it is for others */
+    bool pass : 1; /* HITMISS: such requests are passed, not fetched as if for the cache.  READY:
+                          * entry_was_fresh() */
+    bool late : 1; /* goes into the index when its outcome is known, if it is for others */
     bool on_heap : 1, block_on_heap : 1; /* private ones, when the store was full */
     uint64_t origin_status : 10; /* HITMISS: enum fresh_refusal, why it was not for the cache */
     uint64_t ttl_from : 4;       /* enum fresh_origin: of the ttl that it came with */
@@ -145,6 +146,7 @@ struct entry {
         bool abandoned : 1;  /* its reader has gone */
         bool fetched : 1;    /* somebody fills it: `fetch` */
         bool set_cookie : 1; /* private: not stored because of its Set-Cookie; its reader's loop */
+        bool yields : 1;     /* never fresh, under a policy: it replaces nothing that is fresh */
     };
     union {
         uint32_t changes; /* BUSY, late: of its key, when it was made */
@@ -400,6 +402,13 @@ static inline bool
 entry_is_softened(const struct entry *e)
 {
     return atomic_load_explicit(&e->evict.owner, memory_order_relaxed);
+}
+
+/* READY: stale on arrival, under a policy: it had a time, which was over when it came. */
+static inline bool
+entry_was_fresh(const struct entry *e)
+{
+    return e->pass;
 }
 
 static inline void

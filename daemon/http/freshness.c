@@ -285,8 +285,10 @@ fresh_staleness(const struct cache_control *cc, const struct fresh_params *param
     int64_t while_s = cc_seconds(cc, CC_STALE_WHILE_REVALIDATE);
     int64_t error_s = cc_seconds(cc, CC_STALE_IF_ERROR);
 
+    bool bound = cc_has(cc, CC_S_MAXAGE) && !(params->stale_by_s_maxage && while_s >= 0);
+
     v->must_revalidate = !said && (v->no_cache || cc_has(cc, CC_MUST_REVALIDATE) ||
-                                      cc_has(cc, CC_PROXY_REVALIDATE) || cc_has(cc, CC_S_MAXAGE));
+                                      cc_has(cc, CC_PROXY_REVALIDATE) || bound);
     if (!v->must_revalidate) {
         v->stale_if_error_ms = error_s < 0 ? -1 : error_s * 1000;
         if (while_s >= 0)

@@ -86,6 +86,7 @@ struct fresh_params {
     bool ttl_said;   /* of a 2xx or a redirect ttl_ms stands for what it says of its freshness */
     int64_t ttl_ms;  /* from its arrival on */
     bool grace_said; /* the operator wrote default_grace: leave to serve stale (RFC 9111 4.2.4) */
+    bool stale_by_s_maxage; /* stale-while-revalidate counts beside s-maxage: with a policy */
     struct slice surrogate; /* our name in Surrogate-Capability; may be empty */
 };
 

@@ -151,6 +151,8 @@ fetch_revalidated(
         .received_ms = f->came_ms,
         .xid = fetch_stored_xid(f),
         .fresh = &v,
+        .for_policy = f->vcl != NULL,
+        .was_fresh = fetch_policy_was_fresh(f),
         .parts = parts,
         .key_text = f->key_text,
     };

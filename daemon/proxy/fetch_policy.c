@@ -311,6 +311,20 @@ fetch_core_forbids(enum fresh_refusal r)
 
 /* Where the policy begins: with what the RFC allows.  What must not be stored begins with a ttl of
  * 0, and is stored only if the policy sets another (the policy stands on top of the core). */
+/* Of errors Varnish heeds what these say of their freshness.  For the others a policy sets a ttl. */
+static bool
+fetch_error_may_live(unsigned status)
+{
+    return status < 400 || status == 404 || status == 410 || status == 414;
+}
+
+bool
+fetch_policy_was_fresh(const struct fetch *f)
+{
+    return f->vcl != NULL && !f->vcl->ttl_said && f->vcl->v.lifetime_ms > 0 &&
+           f->vcl->v.ttl_ms <= 0;
+}
+
 static void
 fetch_policy_start(struct fetch *f, const struct http_head *head)
 {
@@ -324,6 +338,8 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
             FRESH_FROM_ROUTE) /* ages are in seconds (RFC 9111 1.2.2): 60.000, not 59.993 */
         v->v.ttl_ms += v->v.age_ms % 1000;
     v->rfc_ttl_ms = v->v.ttl_ms;
+    if (!fetch_error_may_live(head->status) && v->v.ttl_ms > 0)
+        v->v.ttl_ms = v->v.lifetime_ms = 0;
     v->grace_ms = v->v.grace_ms;
     v->keep_ms = f->proxy->params.default_keep;
     v->uncacheable = f->kind != FETCH_FOR_CACHE;
@@ -614,6 +630,7 @@ fetch_publish_error(struct fetch *f)
         .received_ms = f->came_ms,
         .xid = fetch_stored_xid(f),
         .fresh = &v->v,
+        .for_policy = true,
         .nparts = 1,
         .parts = &part,
         .key_text = f->key_text,

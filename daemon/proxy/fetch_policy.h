@@ -73,6 +73,8 @@ enum fetch_next fetch_policy_response(struct fetch *f, const struct http_head *h
 /* A 304 was merged: what vcl_backend_response, which follows, begins with. */
 void fetch_policy_merged(
     struct fetch *f, const struct http_head *merged, const struct fresh_verdict *v);
+/* It said for how long it would be fresh, and that was over when it came. */
+bool fetch_policy_was_fresh(const struct fetch *f);
 /* For how long it is known that there is nothing; 0: it is an ordinary response. */
 int64_t fetch_policy_absent_ms(const struct fetch *f);
 const struct http_head *fetch_policy_head(const struct fetch *f, const struct http_head *came);

@@ -61,6 +61,7 @@ fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict 
         .heuristic_max_ms =
             f->vcl == NULL || params->heuristic_said ? params->heuristic_max : 0, /* as Varnish */
         .cookies = fetch_cookies(f),
+        .stale_by_s_maxage = f->vcl != NULL, /* as Varnish */
     };
 
     if (f->route != NULL)
@@ -567,6 +568,8 @@ fetch_publish(struct fetch *f, const struct http_head *head)
         .received_ms = f->came_ms,
         .xid = fetch_stored_xid(f),
         .fresh = &v,
+        .for_policy = f->vcl != NULL,
+        .was_fresh = fetch_policy_was_fresh(f),
     };
     uint64_t bytes = r.body_len;
 

@@ -164,6 +164,71 @@ class Bodies(Lookups):
         self.assertEqual(self.came(), [("POST", b"hello")])
 
 
+class Keeping(Lookups):
+    """What is kept, and what is left of what was stored before."""
+    ANEW = "if (req.http.X-Anew) { set req.hash_always_miss = true; } "
+    DELIVER = "sub vcl_backend_response { return (deliver); }\n"
+
+    def walk(self, plan, steps, recv="", more=""):
+        """Answers to G, or to A with hash_always_miss; a number is a pause."""
+        self.url += "x"
+        world.plan[self.url] = plan
+        self.use(recv + self.ANEW, more)
+        got = []
+        for step in steps:
+            if isinstance(step, float):
+                time.sleep(step)
+                continue
+            status, body = self.get(*(["X-Anew: 1"] if step == "A" else []))
+            got.append(body if status == 200 else status)
+        return got
+
+    def test_hash_always_miss_that_brings_ttl_0_leaves_the_good_object(self):
+        good = (200, {"Cache-Control": "max-age=60"})
+        for worse in ((200, {"Cache-Control": "max-age=0"}), (500, {})):
+            got = self.walk([good, worse], "GAGG", more=self.DELIVER)
+            self.assertEqual(got, ["#1", "#2" if worse[0] == 200 else 500, "#1", "#1"])
+        got = self.walk([good], "GAGG", more="sub vcl_backend_response { if (bereq.http.X-Anew) { set beresp.ttl = 0s; "
+                                             "return (deliver); } }\n")
+        self.assertEqual(got, ["#1", "#2", "#1", "#1"])
+
+    def test_hash_always_miss_that_brings_a_marker_or_a_good_one_replaces(self):
+        self.assertEqual(self.walk([(200, {"Cache-Control": "max-age=60"})], "GAGG"), ["#1", "#2", "#2", "#2"])
+        got = self.walk([(200, {"Cache-Control": "max-age=60"}), (200, {"Cache-Control": "max-age=0"})], "GAGG")
+        self.assertEqual(got, ["#1", "#2", "#3", "#4"])  # builtin.vcl: hit-for-miss
+
+    def test_what_is_stale_on_arrival_is_kept_for_its_grace(self):
+        for age, grace in ((62, 10), (90, 60)):
+            got = self.walk([(200, {"Cache-Control": "max-age=60", "Age": str(age)})], ["G", "G", 0.3, "G"],
+                            more=f"sub vcl_backend_response {{ set beresp.grace = {grace}s; return (deliver); }}\n")
+            self.assertEqual(got, ["#1", "#1", "#2"])
+        got = self.walk([(200, {"Cache-Control": "max-age=60", "Age": "90"})], "GGG", more=self.DELIVER)
+        self.assertEqual(got, ["#1", "#2", "#3"])  # behind its grace
+        got = self.walk([(200, {"Cache-Control": "max-age=0"})], "GGG", more=self.DELIVER)
+        self.assertEqual(got, ["#1", "#2", "#3"])  # it never had a time
+
+    def test_stale_while_revalidate_beside_s_maxage_is_grace(self):
+        got = self.walk([(200, {"Cache-Control": "s-maxage=1, stale-while-revalidate=30"})], ["G", 1.2, "G", 0.3, "G"])
+        self.assertEqual(got, ["#1", "#1", "#2"])
+
+    def test_s_maxage_alone_and_must_revalidate_give_no_grace(self):
+        if not self.tarn:
+            self.skipTest("Varnish gives both")
+        for said in ("s-maxage=1", "s-maxage=1, must-revalidate, stale-while-revalidate=30"):
+            self.assertEqual(self.walk([(200, {"Cache-Control": said})], ["G", 1.2, "G"]), ["#1", "#2"])
+
+    def test_errors_live_only_by_the_policy_but_those_that_are_good_answers(self):
+        good = {"Cache-Control": "max-age=60"}
+        for status in (400, 401, 403, 405, 418, 451, 500, 501, 502, 503, 504):
+            self.walk([(status, good)], "GG")
+            self.assertEqual(len(self.came()), 2, status)
+            self.walk([(status, good)], "GG", more="sub vcl_backend_response { set beresp.ttl = 60s; return (deliver); }\n")
+            self.assertEqual(len(self.came()), 1, status)
+        for status in (404, 410, 414):
+            self.walk([(status, good)], "GG")
+            self.assertEqual(len(self.came()), 1, status)
+
+
 class RawOrigin:
     """Each connection is `play`ed by a thread of its own; the backend of the policy is `raw`."""
 
@@ -224,8 +289,8 @@ class Settings(Lookups):
             s.sendall(short())
             read_head(s)
 
-        origin = RawOrigin("once", once)
         for may, want in (("true", 200), ("false", 503)):
+            origin = RawOrigin("once-" + may, once)  # idle connections outlive a policy
             origin.use("", "sub vcl_recv { return (pass); }\n"
                            f"sub vcl_backend_fetch {{ set bereq.retry_connect = {may}; }}\n")
             self.assertEqual(self.get()[0], 200)
