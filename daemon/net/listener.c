@@ -23,6 +23,7 @@
 
 enum {
     ACCEPTS_PER_TURN = 64, /* then the others of this loop get their turn */
+    LOCK_DEPTH = 16,       /* of those that ask who has the lock; nobody accepts them */
     REST_MS = 100,         /* without descriptors: long enough not to spin, short to recover */
 };
 
@@ -33,7 +34,7 @@ struct bound {
     int depth;
     int notsent_bytes;
     int fd;      /* unix: listening; TCP: holds the port, never listens; -1: was inherited */
-    int lock_fd; /* the abstract socket that says the port is ours */
+    int lock_fd; /* the abstract socket that says the port is ours; -1: none */
     bool inherited, foreign; /* foreign: bound by somebody who is no tarnd */
     unsigned loops, nfds;    /* listen_share: 0 before it, and nfds for a Unix socket */
     int fds[LIMIT_LISTEN_SOCKETS];
@@ -108,23 +109,56 @@ bound_name(struct bound *b)
     }
 }
 
-/* An abstract Unix socket is a lock that the kernel drops with its holder, in the same
- * network namespace as the port that it stands for. */
-static int
-bound_lock(const char *name)
+enum bound_holder {
+    HOLDER_US,      /* a process of our user: another tarnd */
+    HOLDER_OTHER,   /* of another user, which no port can be shared with */
+    HOLDER_UNKNOWN, /* it answers nothing, as no lock of ours does */
+};
+
+/* The name of the lock is taken: by a process of which user?  The kernel knows who listens. */
+static enum bound_holder
+bound_lock_holder(const struct sockaddr_un *un, socklen_t len)
 {
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    int n, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    enum bound_holder holder = HOLDER_UNKNOWN;
+    struct ucred peer;
+    socklen_t peer_len = sizeof(peer);
 
     if (fd < 0)
-        return -1;
-    n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "tarn-listen-%s", name);
-    if (bind(fd, (struct sockaddr *)&un,
-            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0) {
-        close(fd);
-        return -1;
+        return holder;
+    if (connect(fd, (const struct sockaddr *)un, len) == 0 &&
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_len) == 0)
+        holder = peer.uid == geteuid() ? HOLDER_US : HOLDER_OTHER;
+    close(fd);
+    return holder;
+}
+
+/* An abstract Unix socket is a lock that the kernel drops with its holder, in the same network namespace as
+ * the port that it stands for.  Anybody may take its name, so a name that another user has taken says
+ * nothing: the kernel does not let two users share a port, and the probe has found it free.  0, and the lock
+ * or -1; TERR_BUSY. */
+static int
+bound_lock(const char *name, int *out)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    socklen_t len;
+    int n, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    *out = -1;
+    if (fd < 0)
+        return 0;
+    n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "tarn-listen-%u-%s", geteuid(), name);
+    len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    if (bind(fd, (struct sockaddr *)&un, len) == 0 && listen(fd, LOCK_DEPTH) == 0) {
+        *out = fd;
+        return 0;
     }
-    return fd;
+    close(fd);
+    if (bound_lock_holder(&un, len) == HOLDER_US)
+        return TERR_BUSY;
+    elog(ELOG_WARN, "listen: lock=%s held by another user: the port alone says whether it is free",
+        un.sun_path + 1);
+    return 0;
 }
 
 static int
@@ -147,9 +181,10 @@ bound_tcp(struct bound *b, const struct conf_address *at, char *why, size_t why_
     getsockname(probe, (struct sockaddr *)&b->addr, &b->addr_len);
     close(probe);
     bound_name(b);
-    b->lock_fd = bound_lock(b->text);
-    if (b->lock_fd < 0)
-        return bound_fail(why, why_len, "get the lock of", at);
+    if (bound_lock(b->text, &b->lock_fd) != 0) {
+        snprintf(why, why_len, "cannot listen on %s: another tarnd of this user has it", at->text);
+        return TERR_CONFIG;
+    }
     b->fd = bound_socket(b->addr.ss_family);
     if (b->fd < 0)
         return bound_fail(why, why_len, "make a socket for", at);
