@@ -226,8 +226,9 @@
       "With a name it counts for the routes that name it (rate), and for no other request")        \
     X(host, HOST, "", 0, 253, "Host of the request, whole, in any case; default: any")             \
     X(path, PREFIX, "", 0, 4096,                                                                   \
-      "What the path of the request begins with, encoded or not, and whatever empty segments it "  \
-      "has: //login is /login; dot segments (/./login) are not resolved. Default: any")            \
+      "What the path of the request begins with, as it is written or as a backend may read it: "   \
+      "decoded, without empty segments, dot segments and ;parameters, so that //login, "           \
+      "/a/%2e%2e/login and /login;x are /login. Default: any")            \
     X(rate, COUNT, 100, 1, 1000000, "Requests that a client may make in `per`, in the long run")   \
     X(per, MS, 1 * CONF_S, 1, CONF_D, "See rate")                                                  \
     X(burst, COUNT, 0, 0, 1000000, "Requests it may make at once; 0: as many as rate")             \

@@ -148,6 +148,11 @@
     X(forwarded, FORWARDED, "x-forwarded-for", 0, 16,                                              \
       "Which field tells backends who the client is: x-forwarded-for, forwarded (RFC 7239), both "  \
       "or none. Of trusted_proxies X-Forwarded-For is believed, with forwarded Forwarded")         \
+    X(keep_client_fields, WORDS, "", 0, CONF_WORDS_MAX,                                            \
+      "Fields that go on to backends as the client sent them, of those that are dropped because "  \
+      "backends believe them: Proxy, X-Real-IP, True-Client-IP, CF-Connecting-IP and their like, " \
+      "X-Forwarded-Host, X-Original-*, X-Rewrite-*, X-*-Method-Override. Name one only where a "   \
+      "proxy in front always sets it")                                                             \
     X(limit_keys, COUNT, 65536, 8, 67108864,                                                       \
       "Clients and keys that limits and tarn.rate_limit remember at a time; each takes 8 bytes of " \
       "the main storage, once there is a limit")                                                   \

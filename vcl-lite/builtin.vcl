@@ -140,9 +140,9 @@ sub vcl_builtin_synth {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
-<title>"} + resp.status + " " + resp.reason + {"</title>
+<title>"} + resp.status + " " + tarn.html(resp.reason) + {"</title>
 <main>
-<h1>"} + resp.status + " " + resp.reason + {"</h1>
+<h1>"} + resp.status + " " + tarn.html(resp.reason) + {"</h1>
 <p>This response was made by the cache in front of the site.</p>
 <p>Request: <code>"} + req.xid + {"</code></p>
 </main>
@@ -265,9 +265,9 @@ sub vcl_builtin_backend_error {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
-<title>"} + beresp.status + " " + beresp.reason + {"</title>
+<title>"} + beresp.status + " " + tarn.html(beresp.reason) + {"</title>
 <main>
-<h1>"} + beresp.status + " " + beresp.reason + {"</h1>
+<h1>"} + beresp.status + " " + tarn.html(beresp.reason) + {"</h1>
 <p>The server behind the cache did not give a response.</p>
 <p>Request: <code>"} + bereq.xid + {"</code></p>
 </main>

@@ -126,6 +126,8 @@ enum vcl_func_how {
     X(PURGE_SOFT, "purge", "soft", INT,                                                            \
       "[DURATION ttl=0], [DURATION grace=-1], [DURATION keep=-1]", VCL_IN(HIT) | VCL_IN(MISS),     \
       VCL_HOST, "Shortens their lives; how many")                                                  \
+    X(TARN_HTML, "tarn", "html", STRING, "STRING s", VCL_ALL, VCL_PURE,                            \
+      "For a page: & < > and both quotes as HTML writes them")                                     \
     X(TARN_NEGATIVE, "tarn", "negative", VOID, "DURATION d", VCL_IN(BACKEND_RESPONSE), VCL_HOST,   \
       "Remember for so long that there is nothing, without this page, if it is a 404 or 410")      \
     X(TARN_TAG, "tarn", "tag", VOID, "STRING tags",                                                \

@@ -52,6 +52,49 @@ vcl_std_tolower(
     return vcl_fold_case(r, false, out);
 }
 
+/* NULL: it stands for itself. */
+static const char *
+vcl_html_entity(char c)
+{
+    return c == '&'    ? "&amp;"
+           : c == '<'  ? "&lt;"
+           : c == '>'  ? "&gt;"
+           : c == '"'  ? "&quot;"
+           : c == '\'' ? "&#39;"
+                       : NULL;
+}
+
+static int
+vcl_tarn_html(
+    struct vcl_run *r, const struct vcl_value *args, unsigned present, struct vcl_value *out)
+{
+    size_t more = 0;
+    char *p;
+
+    (void)present;
+    *out = args[0];
+    for (size_t i = 0; i < args[0].len; i++) {
+        const char *entity = vcl_html_entity(args[0].s[i]);
+
+        more += entity != NULL ? strlen(entity) - 1 : 0;
+    }
+    if (more == 0)
+        return 0;
+    p = vcl_run_alloc(r, args[0].len + more);
+    if (p == NULL)
+        return TERR_POLICY;
+    *out = vcl_value_string(slice_of(p, args[0].len + more));
+    for (size_t i = 0; i < args[0].len; i++) {
+        const char *entity = vcl_html_entity(args[0].s[i]);
+
+        if (entity == NULL)
+            *p++ = args[0].s[i];
+        else
+            p = mempcpy(p, entity, strlen(entity));
+    }
+    return 0;
+}
+
 static int
 vcl_std_strstr(
     struct vcl_run *r, const struct vcl_value *args, unsigned present, struct vcl_value *out)
@@ -266,6 +309,7 @@ static vcl_std_fn *const vcl_std_fns[VCL_FN_COUNT] = {
     [VCL_FN_STD_ROUND] = vcl_std_round,
     [VCL_FN_STD_STRFTIME] = vcl_std_strftime,
     [VCL_FN_STD_COLLECT] = vcl_std_collect,
+    [VCL_FN_TARN_HTML] = vcl_tarn_html,
     [VCL_FN_COOKIE_FORMAT_DATE] = vcl_cookie_date,
     [VCL_FN_COOKIE_FORMAT_RFC1123] = vcl_cookie_date,
 };

@@ -50,6 +50,25 @@ forward_via(struct head_out *o, const struct http_head *h, struct slice pseudony
     (HTTP_BIT(HTTP_F_HOST) | HTTP_BIT(HTTP_F_CONTENT_LENGTH) | HTTP_BIT(HTTP_F_EXPECT) | \
         HTTP_BIT(HTTP_F_VIA))
 
+/* The operator says that those who send it may: a proxy in front sets it. */
+static bool
+forward_is_kept(const char *keep, struct slice name)
+{
+    while (keep != NULL && *keep != '\0') {
+        size_t len = strcspn(keep, " ");
+
+        if (slice_eq_nocase(slice_of(keep, len), name))
+            return true;
+        keep += len + (keep[len] == ' ');
+    }
+    return false;
+}
+
+/* These Tarn writes itself, and none twice. */
+#define FORWARD_OURS                                                 \
+    (HTTP_BIT(HTTP_F_X_FORWARDED_FOR) | HTTP_BIT(HTTP_F_FORWARDED) | \
+        HTTP_BIT(HTTP_F_X_FORWARDED_PROTO) | HTTP_BIT(HTTP_F_SURROGATE_CAPABILITY))
+
 static bool
 forward_takes_request_field(
     const struct http_head *req, const struct http_field *f, const struct forward_request *how)
@@ -62,13 +81,15 @@ forward_takes_request_field(
         return false; /* forward_client() extends it */
     if (f->id == HTTP_F_FORWARDED && how->forwarded.len > 0 && !f->said)
         return false;
-    if ((flags & HTTP_SPOOF) != 0 && !how->trusted && !f->said)
+    if ((flags & HTTP_SPOOF) != 0 && !how->trusted && !f->said &&
+        ((FORWARD_OURS & HTTP_BIT(f->id)) != 0 || !forward_is_kept(how->keep, http_name(req, f))))
         return false;
     if (how->mode == FORWARD_FETCH && (FORWARD_NOT_FETCHED & HTTP_BIT(f->id)) != 0)
         return false;
     if (how->id_name.len > 0 && slice_eq_nocase(http_name(req, f), how->id_name))
         return false;
-    if (f->id == HTTP_F_OTHER && !how->trusted && !f->said && http_name_is_spoof(http_name(req, f)))
+    if (f->id == HTTP_F_OTHER && !how->trusted && !f->said &&
+        http_name_is_spoof(http_name(req, f)) && !forward_is_kept(how->keep, http_name(req, f)))
         return false;
     if (f->id == HTTP_F_OTHER) { /* X_Forwarded_For is X-Forwarded-For to a CGI */
         flags = http_field_flags(framing_disguised(http_name(req, f)));

@@ -25,16 +25,17 @@ enum forward_mode {
 /* Slices with .len 0 write nothing, but for `host`: HTTP/1.1 wants the field, even empty. */
 struct forward_request {
     enum forward_mode mode;
-    bool keep_connection;           /* else "Connection: close" */
-    bool trusted;                   /* the peer may set X-Forwarded-* and the like */
-    enum http_scheme scheme;        /* of the client's connection */
-    enum framing_kind framing;      /* NONE, LENGTH or CHUNKED; a fetch has NONE */
-    uint64_t length;                /* for FRAMING_LENGTH */
-    struct slice host;              /* to send as Host: the normal form that was keyed */
-    struct slice path;              /* instead of the request's own, when .len is not 0 */
-    struct slice client_address;    /* appended to X-Forwarded-For */
-    struct slice forwarded;         /* Forwarded (RFC 7239), instead of the client's */
-    struct slice pseudonym;         /* for Via */
+    bool keep_connection;        /* else "Connection: close" */
+    bool trusted;                /* the peer may set X-Forwarded-* and the like */
+    enum http_scheme scheme;     /* of the client's connection */
+    enum framing_kind framing;   /* NONE, LENGTH or CHUNKED; a fetch has NONE */
+    uint64_t length;             /* for FRAMING_LENGTH */
+    struct slice host;           /* to send as Host: the normal form that was keyed */
+    struct slice path;           /* instead of the request's own, when .len is not 0 */
+    struct slice client_address; /* appended to X-Forwarded-For */
+    struct slice forwarded;      /* Forwarded (RFC 7239), instead of the client's */
+    struct slice pseudonym;      /* for Via */
+    const char *keep;            /* NULL, or spoofable fields that go on: names, a space between */
     struct slice id_name, id_value; /* a request id; replaces the client's field of that name */
     struct slice if_none_match, if_modified_since; /* FETCH: revalidate what is stored */
     struct slice range, if_range; /* FETCH: only this part; the client's own never go on then */

@@ -142,11 +142,27 @@ http_name_has(struct slice name, size_t at, struct slice piece)
 bool
 http_name_is_spoof(struct slice name)
 {
+    /* What begins so: the request's other self, as gateways tell it.  And what is named so: the client's
+     * address, by the words of nginx, of CDNs and of clouds; and what CGI makes HTTP_PROXY of (httpoxy). */
     static const char *const families[] = {"x-forwarded", "x-original-", "x-rewrite-"};
+    static const char *const names[] = {"proxy", "client-ip", "true-client-ip", "x-real-ip",
+        "x-client-ip", "x-cluster-client-ip", "x-remote-ip", "x-remote-addr", "x-remote-address",
+        "x-originating-ip", "x-proxyuser-ip", "x-azure-clientip", "x-azure-socketip",
+        "x-appengine-user-ip", "x-envoy-external-address", "cf-connecting-ip", "cf-connecting-ipv6",
+        "cf-pseudo-ipv4", "fastly-client-ip", "fly-client-ip", "do-connecting-ip",
+        "x-nf-client-connection-ip", "x-sucuri-clientip", "incap-client-ip", "ali-cdn-real-ip",
+        "cdn-src-ip", "wl-proxy-client-ip", "proxy-client-ip"};
     const struct slice override = SLICE_LIT("-method-override");
+    char first = name.len > 0 ? (char)(name.ptr[0] | 0x20) : '\0';
 
-    if (name.len == 0 || (name.ptr[0] | 0x20) != 'x')
-        return false; /* nearly all names end here */
+    if (first == '\0' || strchr("xptcfdiaw", first) == NULL)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strlen(names[i]) == name.len && http_name_has(name, 0, slice_str(names[i])))
+            return true;
+    }
+    if (first != 'x')
+        return false;
     for (size_t i = 0; i < ARRAY_LEN(families); i++) {
         if (http_name_has(name, 0, slice_str(families[i])))
             return true;

@@ -83,6 +83,7 @@ fetch_write_request(struct fetch *f)
         .client_address = f->client,
         .forwarded = f->forwarded,
         .pseudonym = slice_str(params->http_via),
+        .keep = params->keep_client_fields,
         .id_name = slice_str(params->request_id_header),
         .id_value = f->id,
         .upgrade = f->upgrade,

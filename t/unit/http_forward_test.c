@@ -1,8 +1,11 @@
 /* http_forward_test.c -- every byte that goes on, compared with what should. */
 #include "t/unit/test.h"
 
+#include <stdio.h>
+
 #include "t/unit/head_build.h"
 
+#include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/block.h"
 #include "daemon/http/forward.h"
@@ -77,6 +80,39 @@ TEST(forward, nothing_hop_by_hop_or_spoofed_goes_on)
              "X-HTTP-Method-Override: DELETE\nX_Forwarded_For: 6\nTransfer_Encoding: a\n"
              "X-Original_URL: /\nHost: a\nA: 1\n",
             &pass));
+}
+
+TEST(forward, client_address_fields_and_httpoxy_are_dropped_unless_they_are_kept)
+{
+    static const char *const names[] = {"Proxy", "PROXY", "X-Real-IP", "X_Real_IP",
+        "True-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6", "X-Client-IP",
+        "X-Cluster-Client-IP", "Fastly-Client-IP", "Client-IP", "X-Original-Host", "X-Rewrite-URL",
+        "X-Forwarded-Anything", "X-Azure-ClientIP", "X-Foo-Method-Override", "X-Original-URL"};
+    static const char *const others[] = {"Proxies", "X-Real-IPs", "X-Real", "Client", "CF-Ray",
+        "Fastly-FF", "X-Requested-With", "Content-Type", "Priority", "True"};
+    struct forward_request how = pass;
+    char text[256], want[256];
+
+    for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
+        snprintf(text, sizeof(text), "GET / HTTP/1.1\n%s: 6.6.6.6\n", names[i]);
+        CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\n" OURS "\r\n", sent(text, &pass));
+        snprintf(want, sizeof(want), "GET / HTTP/1.1\r\nHost: h\r\n%s: 6.6.6.6\r\n" OURS "\r\n",
+            names[i]);
+        how.keep = names[i];
+        if (strchr(names[i], '_') == NULL) /* it would pass for another one behind a CGI */
+            CHECK_STR(want, sent(text, &how));
+    }
+    for (unsigned i = 0; i < ARRAY_LEN(others); i++) {
+        snprintf(text, sizeof(text), "GET / HTTP/1.1\n%s: 1\n", others[i]);
+        snprintf(
+            want, sizeof(want), "GET / HTTP/1.1\r\nHost: h\r\n%s: 1\r\n" OURS "\r\n", others[i]);
+        CHECK_STR(want, sent(text, &pass));
+    }
+    how.keep = "x-real-ip forwarded x-forwarded-for x-forwarded-proto true-client-ip";
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nTrue-Client-IP: 2\r\nX-Real-IP: 1\r\n" OURS "\r\n",
+        sent("GET / HTTP/1.1\nTrue-Client-IP: 2\nX-Real-IP: 1\nX-Client-IP: 3\nForwarded: for=a\n"
+             "X-Forwarded-For: 6.6.6.6\nX-Forwarded-Proto: https\n",
+            &how));
 }
 
 TEST(forward, a_trusted_peer_is_believed)
@@ -334,6 +370,7 @@ TEST_MAIN(TEST_ENTRY(forward, a_policys_request_goes_as_it_left_it),
     TEST_ENTRY(forward, an_upgrade_is_asked_for_in_our_name),
     TEST_ENTRY(forward, a_101_says_to_which_protocol),
     TEST_ENTRY(forward, nothing_hop_by_hop_or_spoofed_goes_on),
+    TEST_ENTRY(forward, client_address_fields_and_httpoxy_are_dropped_unless_they_are_kept),
     TEST_ENTRY(forward, a_trusted_peer_is_believed),
     TEST_ENTRY(forward, a_fetch_asks_for_the_whole_in_our_name),
     TEST_ENTRY(forward, a_fetch_asks_for_a_part_only_in_our_name),
