@@ -214,7 +214,7 @@ class World:
     def counters(tarnd):
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(tarnd.dir + "/admin.sock")
-            s.sendall(b"GET /v1/counters HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            s.sendall(b"GET /v1/counters HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             counters = json.loads(Answer(read_to_end(s)).body)
         return counters.get("counters", counters)
 

@@ -82,12 +82,13 @@ TEST(entry_join, who_has_left_does_not_count)
 /* It counts readers that joined before; later ones are told to go elsewhere. */
 TEST(entry_join, sealing_tells_how_many_have_joined)
 {
+    static struct entry_parts one = {.n = 1};
     unsigned long before = 0;
     pthread_t reader;
 
     memset(&race, 0, sizeof(race));
     race.entry.magic = ENTRY_MAGIC;
-    atomic_store(&race.entry.parts, 1 + (uintptr_t)(void *)&(struct entry_parts){.n = 1});
+    atomic_store(&race.entry.parts, 1 + (uintptr_t)(void *)&one);
     CHECK_EQ(0, pthread_create(&reader, NULL, race_read, (void *)(uintptr_t)SEALS));
     for (unsigned round = 1; round <= SEALS; round++) {
         uint32_t n;
