@@ -120,7 +120,7 @@ keys_unknown(
         return guess.best;
     }
     if (sec->nkeys > 20) { /* the parameters: too many to list */
-        conf_fail(cx, key, "unknown key '%s' in %s; conf/README.md lists them", quote, what);
+        conf_fail(cx, key, "unknown key '%s' in %s; tarn.yaml(5) lists them", quote, what);
         return NULL;
     }
     for (unsigned i = 0; i < sec->nkeys; i++)

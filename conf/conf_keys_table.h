@@ -113,7 +113,7 @@
 #define CONF_STORAGE_TABLE(X)                                                                      \
     X(engine, ENGINE, "malloc", 0, 0, "What keeps the bytes: memory, references, or test faults")  \
     X(size, BYTES, 256 * CONF_MI, 4 * CONF_KI, CONF_STORAGE_MAX,                                   \
-      "A promise: whatever grows with content or traffic stays within it (storage/README.md)")     \
+      "A promise: whatever grows with content or traffic stays within it")                         \
     X(eviction, EVICTION, "s3-fifo", 0, 0,                                                         \
       "Who leaves when room is needed: what was not used again soon, what was not used for the "   \
       "longest time, or what was not used since a hand came by")                                   \
@@ -309,8 +309,8 @@
       "A map of names to tables in shared memory, which policies read with tarn.table_contains and "\
       "tarn.table_lookup, and other processes write. Default: none.")                              \
     X(admin, CONF_ADMIN_TABLE,                                                                     \
-      "The listener for operators: HTTP and JSON, see daemon/admin/README.md. Without this section "\
-      "there is none; `admin: {}` has the default address.")                                       \
+      "The listener for operators: HTTP and JSON, `GET /v1` lists what it answers. Without this "  \
+      "section there is none; `admin: {}` has the default address.")                               \
     X(parameters, CONF_PARAM_TABLE, "A map; every one has a default.")
 
 /* Sections of Tarn's design that this build refuses by name. */

@@ -29,6 +29,7 @@ foreach(page IN LISTS TARN_PAGES)
   tarn_install_packed("${TARN_BINARY}/${page}" share/man/man1/${page}.gz)
 endforeach()
 tarn_install_packed("${TARN_BINARY}/tarn.yaml.5" share/man/man5/tarn.yaml.5.gz)
+tarn_install_packed("${TARN_BINARY}/tarn-vcl.7" share/man/man7/tarn-vcl.7.gz)
 
 configure_file("${TARN_SOURCE}/debian/changelog.in" "${TARN_BINARY}/changelog" @ONLY)
 tarn_install_packed("${TARN_BINARY}/changelog" share/doc/tarn/changelog.gz)

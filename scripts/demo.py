@@ -10,6 +10,7 @@ import html
 import http.server
 import itertools
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ import time
 
 LISTEN = "127.0.0.1:8080"  # as they stand in CONFIG
 ORIGIN = "127.0.0.1:9000"
+ADMIN = "127.0.0.1:6082"
 LIBC = ctypes.CDLL(None)  # loaded before any fork
 
 PAGE = """<!DOCTYPE html>
@@ -129,12 +131,24 @@ def write_config(template, path, listen, origin):
         f.write(text)
 
 
+def add_admin(path):
+    """The page for operators, on a port that is free; answers with its address and token."""
+    address, token = free_or_zero(ADMIN), secrets.token_hex(16)
+    if address.endswith(":0"):  # a browser has to be told which
+        with socket.socket() as probe:
+            probe.bind((address.rsplit(":", 1)[0], 0))
+            address = "%s:%d" % probe.getsockname()
+    with open(path, "a", encoding="utf-8") as f:
+        f.write(f'\nadmin: {{ address: "{address}", token: "{token}" }}\n')
+    return address, token
+
+
 def die_with_parent():
     """Runs in the child: PR_SET_PDEATHSIG is 1."""
     LIBC.prctl(1, signal.SIGTERM, 0, 0, 0)
 
 
-def run(tarnd, config):
+def run(tarnd, config, admin, token):
     """Runs tarnd to its end, and answers with its status."""
     # A session of its own: Ctrl-C reaches tarnd through us, once, and not twice.
     child = subprocess.Popen([tarnd, "-c", config], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
@@ -147,7 +161,9 @@ def run(tarnd, config):
         if text.startswith("tarnd: ready "):
             address = text.split()[2]
             print(f"Open this page, then load it again (Ctrl-C ends the demo):\n\n"
-                  f"    http://{address}/\n", flush=True)
+                  f"    http://{address}/\n\n"
+                  f"What tarnd does meanwhile is shown, with figures that move, by\n\n"
+                  f"    http://{admin}/     (the token it asks for: {token})\n", flush=True)
         print(text, end="", flush=True)
     status = child.wait()
     return status if status >= 0 else 128 - status
@@ -168,7 +184,7 @@ def main():
         config = os.path.join(folder, "tarn.yaml")
         write_config(template, config, free_or_zero(LISTEN),
                      "127.0.0.1:%d" % origin.server_address[1])
-        return run(tarnd, config)
+        return run(tarnd, config, *add_admin(config))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -138,6 +138,48 @@ class Installed(Folder):
         self.assertIn("tarnctl", run(f"{at}/bin/tarnctl", "--version"))
         self.assertIn("llhttp", read(at, "share/doc/tarn/copyright"))
 
+    def test_what_is_installed_names_no_file_that_is_not(self):
+        """A link, or a README.md by name, leads to what the package has."""
+        self.install("/usr")
+        installed = files_below(self.folder)
+        names = {os.path.basename(f) for f in installed}
+        texts = [f for f in installed if "/share/" in f or f.startswith("etc/")]
+        self.assertGreater(len(texts), 20)
+        for path in texts:
+            opened = gzip.open if path.endswith(".gz") else open
+            with opened(os.path.join(self.folder, path), "rt", encoding="utf-8") as f:
+                text = f.read()
+            for name in re.findall(r"[\w./-]+\.md\b", text) + re.findall(r"\]\(([\w./-]+)\)", text):
+                self.assertTrue("/" not in name and name in names, f"{path} names {name}")
+
+    def test_a_rotated_log_is_reopened_without_systemd(self):
+        """The script of postrotate, where there is no systemd: it signals every tarnd."""
+        rules = read(os.path.dirname(os.path.abspath(__file__)), "../../packaging/tarn.logrotate")
+        script = rules[rules.index("postrotate") + len("postrotate"):rules.index("endscript")]
+        self.assertIn("kill -USR1", script)
+        child = subprocess.Popen(["/bin/sh", "-c", "printf tarnd >/proc/self/comm; trap 'exit 7' USR1; "
+                                  "echo ready; while :; do sleep 0.1; done"],
+                                 stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(child.stdout.readline(), "ready\n")
+            with open(f"/proc/{child.pid}/comm", encoding="utf-8") as f:
+                if f.read() != "tarnd\n":
+                    self.skipTest("a shell cannot be given another name here")
+            # Of all processes it may look at this one only: others' tarnds are not ours.
+            script = script.replace("/proc/[0-9]*", f"/proc/{child.pid}")
+            script = script.replace("/run/systemd/system", "/nonexistent")
+            subprocess.run(["/bin/sh", "-ec", script], check=True)
+            self.assertEqual(child.wait(timeout=60), 7)
+        finally:
+            child.kill()
+            child.stdout.close()
+
+    def test_a_reload_of_the_unit_checks_the_file_first(self):
+        self.install("/usr")
+        unit = read(self.folder, "usr/lib/systemd/system/tarn.service")
+        self.assertEqual(re.findall(r"(?m)^ExecReload=(.*)$", unit),
+                         ["/usr/sbin/tarnd -t -c /etc/tarn/tarn.yaml", "/bin/kill -HUP $MAINPID"])
+
     def test_manual_pages_are_well_formed(self):
         self.install("/usr")
         pages = [f for f in files_below(self.folder) if "/man/man" in f]
@@ -145,7 +187,7 @@ class Installed(Folder):
         words = set(re.findall(r"(?m)^    ([a-z-]+) ", rows))
         self.assertGreater(len(words), 15)
         self.assertEqual({os.path.basename(f) for f in pages},
-                         {"tarn-table.1.gz", "tarn.yaml.5.gz", "tarnctl.1.gz", "tarnd.8.gz",
+                         {"tarn-table.1.gz", "tarn.yaml.5.gz", "tarn-vcl.7.gz", "tarnctl.1.gz", "tarnd.8.gz",
                           *(f"tarnctl-{word}.1.gz" for word in words)})
         for page in pages:
             done = subprocess.run(["man", "--warnings", "-l", os.path.join(self.folder, page)],
@@ -153,6 +195,10 @@ class Installed(Folder):
                                   env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "100"})
             self.assertEqual((done.returncode, done.stderr), (0, ""), page)
             self.assertIn("SEE ALSO", done.stdout)
+        with gzip.open(os.path.join(self.folder, "usr/share/man/man7/tarn-vcl.7.gz"), "rt") as f:
+            text = f.read()
+        for name in ("vcl_recv", "beresp.ttl", "std.querysort", "hash_data"):
+            self.assertIn(name, text)
         with gzip.open(os.path.join(self.folder, "usr/share/man/man5/tarn.yaml.5.gz"), "rt") as f:
             text = f.read()
         for name in ("default_ttl", "connect_timeout", "negative_cache"):

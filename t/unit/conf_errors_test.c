@@ -383,7 +383,7 @@ TEST(conf, unknown_keys_get_a_suggestion)
         "probes, backends, directors, routes, limits, vcl, index, negative_cache, tables, admin, "
         "parameters\n"
         "6:14 unknown key 'timeout_ilde' in section 'parameters'; did you mean 'timeout_idle'?\n"
-        "6:32 unknown key 'wobble' in section 'parameters'; conf/README.md lists them\n");
+        "6:32 unknown key 'wobble' in section 'parameters'; tarn.yaml(5) lists them\n");
 }
 
 TEST(conf, tables_are_checked)
