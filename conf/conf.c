@@ -54,7 +54,8 @@ conf_load_source(const struct conf **out, const struct conf_source *src, struct 
     struct conf_cx cx = {.text = src->text,
         .resolve = src->resolve,
         .memory = src->memory,
-        .readable = src->readable};
+        .readable = src->readable,
+        .env = src->env};
 
     *errors = NULL;
     if (box == NULL)
@@ -118,6 +119,12 @@ conf_slurp(int fd, char *buf, size_t size, size_t *len)
     return 0;
 }
 
+static const char *
+conf_getenv(const char *name)
+{
+    return getenv(name);
+}
+
 /* By the ids that count when it is opened. */
 static int
 conf_readable(const char *path)
@@ -129,8 +136,11 @@ int
 conf_load(const struct conf **out, const char *path, struct conf_error **errors)
 {
     struct conf_memory memory;
-    struct conf_source src = {
-        .name = path, .resolve = getaddrinfo, .memory = &memory, .readable = conf_readable};
+    struct conf_source src = {.name = path,
+        .resolve = getaddrinfo,
+        .memory = &memory,
+        .readable = conf_readable,
+        .env = conf_getenv};
     char *buf;
     int fd, err;
 

@@ -342,12 +342,12 @@ typedef int conf_resolve_f(
 
 /* As conf_load, but everything that would touch the world is passed in. */
 struct conf_source {
-    const char *name;                 /* stands in messages, and is the snapshot's path */
-    struct slice text;                /* borrowed for the call */
-    conf_resolve_f *resolve;          /* NULL: names are not resolved */
-    const struct conf_memory *memory; /* NULL: not known; see conf_memory.h */
-    int (*readable)(
-        const char *path); /* of the policy's file: 0 or an errno; NULL: not looked at */
+    const char *name;                     /* stands in messages, and is the snapshot's path */
+    struct slice text;                    /* borrowed for the call */
+    conf_resolve_f *resolve;              /* NULL: names are not resolved */
+    const struct conf_memory *memory;     /* NULL: not known; see conf_memory.h */
+    int (*readable)(const char *path);    /* of the policy's file: 0 or an errno; or NULL */
+    const char *(*env)(const char *name); /* ${NAME}; NULL: no variable is set */
 };
 int conf_load_source(
     const struct conf **out, const struct conf_source *src, struct conf_error **errors);

@@ -37,6 +37,7 @@ struct conf_cx {
     conf_resolve_f *resolve;
     const struct conf_memory *memory;
     int (*readable)(const char *path);
+    const char *(*env)(const char *name);
     struct conf_error *errors; /* by place */
     unsigned nerrors;
     bool nomem;        /* an allocation failed: the result is TERR_NOMEM, whatever else */
@@ -187,6 +188,9 @@ bool conf_nets_read(
 /* conf_allow.c: as conf_value_read. */
 bool conf_allow_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_allow *to);
+
+/* conf_env.c: a value's ${NAME} and ${NAME:-default}; what cannot be is reported, and n is BAD. */
+void conf_env_expand(struct conf_cx *cx, struct ynode *n);
 
 /* conf_mistakes.c.  Text where a listener, or a list of them, belongs; `what` is such a thing. */
 void conf_listen_refuse_text(struct conf_cx *cx, const struct ynode *n, const char *what);

@@ -214,6 +214,7 @@ yread_list(struct yread *r, unsigned depth)
         child = yread_node(r, depth + 1);
         if (child == NULL)
             break;
+        conf_env_expand(r->cx, child);
         yread_append(r, n, child);
     }
     return n;
@@ -258,6 +259,7 @@ yread_map(struct yread *r, unsigned depth)
         value = yread_node(r, depth + 1);
         if (value == NULL)
             break;
+        conf_env_expand(r->cx, value);
         yread_pair(r, n, key, value);
     }
     return n;

@@ -95,6 +95,56 @@ TEST(conf_mistakes, a_store_larger_than_memory_is_refused)
     CHECK_STR("", first_error(src, BACKEND "storage: {main: {size: 3GiB}}"));
 }
 
+static const char *
+fake_env(const char *name)
+{
+    return strcmp(name, "PORT") == 0    ? "8081"
+           : strcmp(name, "EMPTY") == 0 ? ""
+           : strcmp(name, "TTL") == 0   ? "5s"
+                                        : NULL;
+}
+
+TEST(conf_env, a_value_takes_variables_of_the_environment)
+{
+    struct conf_source src = {.name = "t.yaml",
+        .env = fake_env,
+        .text = slice_str("listen: [{address: '127.0.0.1:${PORT}'}, {address: \"*:${NO:-8082}\"}]\n"
+                          "backends: {o: {address: 'unix:/$${PORT}/${EMPTY:-x}/${NO:-}y'}}\n"
+                          "parameters: {default_ttl: '${TTL}'}\n")};
+    const struct conf *c = NULL;
+    struct conf_error *errors;
+
+    CHECK_EQ(0, conf_load_source(&c, &src, &errors));
+    CHECK_STR("127.0.0.1:8081", c->listens[0].address.text);
+    CHECK_STR("*:8082", c->listens[1].address.text);
+    CHECK_STR("/${PORT}/x/y", c->backends[0].address.path);
+    CHECK_EQ(5000, c->params.default_ttl);
+    conf_free(&c);
+}
+
+TEST(conf_env, a_missing_variable_is_told_with_its_place)
+{
+    struct conf_source src = {.name = "t.yaml", .env = fake_env};
+
+    CHECK_STR(
+        "2:27 ${GONE}: the environment has no variable GONE: set it where tarnd is started, or "
+        "write ${GONE:-default}",
+        first_error(src, BACKEND "parameters: {default_ttl: \"${GONE}\"}"));
+    CHECK_STR(
+        "2:27 '${' begins a variable of the environment: write ${NAME}, ${NAME:-default}, or $${ "
+        "for the text itself",
+        first_error(src, BACKEND "parameters: {default_ttl: \"${TTL\"}"));
+    CHECK_STR(
+        "2:27 '${' begins a variable of the environment: write ${NAME}, ${NAME:-default}, or $${ "
+        "for the text itself",
+        first_error(src, BACKEND "parameters: {default_ttl: \"${TTL-5}\"}"));
+    CHECK_STR("2:27 default_ttl: '8081' has no unit: write 8081s for seconds or 8081ms for "
+              "milliseconds",
+        first_error(src, BACKEND "parameters: {default_ttl: \"${PORT}\"}")); /* what it became */
+    CHECK_STR("2:14 unknown key '${TTL}' in section 'parameters'; tarn.yaml(5) lists them",
+        first_error(src, BACKEND "parameters: {\"${TTL}\": 1s}")); /* values only */
+}
+
 static char world[] = "/tmp/conf_mistakes_test.XXXXXX";
 
 static void
@@ -158,5 +208,7 @@ TEST_MAIN(TEST_ENTRY(conf_mistakes, a_listener_written_as_text_is_shown_as_a_map
     TEST_ENTRY(conf_mistakes, a_glob_in_a_routes_path_is_no_prefix),
     TEST_ENTRY(conf_mistakes, several_backends_need_a_default_or_a_route),
     TEST_ENTRY(conf_mistakes, a_missing_policy_file_has_a_place),
+    TEST_ENTRY(conf_env, a_value_takes_variables_of_the_environment),
+    TEST_ENTRY(conf_env, a_missing_variable_is_told_with_its_place),
     TEST_ENTRY(conf_mistakes, a_store_larger_than_memory_is_refused),
     TEST_ENTRY(conf_mistakes, memory_is_the_machines_or_less_by_cgroup_v1_or_v2))
