@@ -272,6 +272,7 @@ struct conf_params {
 #define CONF_CTYPE_TOKEN                     const char *
 #define CONF_CTYPE_PERCENT                   int64_t
 #define CONF_CTYPE_COOKIES                   const char *
+#define CONF_CTYPE_CHOICE                    const char *
 #define CONF_CTYPE_LEVEL                     const char *
 #define CONF_CTYPE_FORMAT                    const char *
 #define CONF_CTYPE_OUTPUT                    const char *

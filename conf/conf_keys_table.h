@@ -48,6 +48,7 @@
     X(EVICTION, STRING, "s3-fifo, lru or sieve")                                                   \
     X(FORWARDED, STRING, "x-forwarded-for, forwarded, both or none")                               \
     X(COOKIES, STRING, "never, public or always")                                                  \
+    X(CHOICE,  STRING, "refuse or accept")                                                         \
     X(ALLOW,   STRING, "a map, as in { read: [group:adm], write: [user:root, 10.0.0.0/8] }")       \
     X(WORDS,   STRING, "a list of words without a space in them, as in [one, two]")                \
     X(PROXIED, STRING, "off or required")                                                          \

@@ -111,6 +111,12 @@
       "Longest field of a backend's response; then 502")                                           \
     X(http_resp_size, BYTES, 32 * CONF_KI, 256, 60 * CONF_KI,                                      \
       "Largest head of a backend's response; then 502")                                            \
+    X(origin_bare_lf, CHOICE, "refuse", 1, 8,                                                      \
+      "Lines of a backend's response head that end with LF alone: refuse them with a 502, or "     \
+      "accept them (RFC 9112 2.2); of requests, and in chunks, they are always refused")           \
+    X(origin_status, CHOICE, "refuse", 1, 8,                                                       \
+      "Status 600 to 999 of a backend's response, which HTTP does not have: refuse it with a 502, "\
+      "or accept it: it is passed on, and not stored")                                             \
     X(http_max_hdr, COUNT, 100, 8, 250, "Fields in a message; then 431 or 502")                    \
     X(max_req_body, BYTES, 0, 0, INT64_MAX, "Largest request body; then 413; 0: no limit")         \
     X(transit_buffer, BYTES, 1 * CONF_MI, 16 * CONF_KI, 1024 * CONF_MI,                            \

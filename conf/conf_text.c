@@ -23,6 +23,7 @@ static const char *const text_directors[] = {
 static const char *const text_proxied[] = {"off", "required", NULL};
 static const char *const text_forwarded[] = {"x-forwarded-for", "forwarded", "both", "none", NULL};
 static const char *const text_cookies[] = {"never", "public", "always", NULL};
+static const char *const text_choice[] = {"refuse", "accept", NULL};
 static const char *const text_evictions[] = {"s3-fifo", "lru", "sieve", NULL};
 
 /* How many bytes at the front are among these. */
@@ -202,6 +203,7 @@ text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
             : key->type == CONF_TYPE_ENGINE    ? "malloc, synth or fault"
             : key->type == CONF_TYPE_FORWARDED ? "x-forwarded-for, forwarded, both or none"
             : key->type == CONF_TYPE_COOKIES   ? "never, public or always"
+            : key->type == CONF_TYPE_CHOICE    ? "refuse or accept"
             : key->type == CONF_TYPE_PROXIED   ? "off or required"
             : key->type == CONF_TYPE_TABLE     ? "any, set, map, prefix, address or vector"
             : key->type == CONF_TYPE_DIRECTOR
@@ -230,6 +232,8 @@ conf_text_read(
         return text_word(cx, key, n, text_forwarded, to);
     if (key->type == CONF_TYPE_COOKIES)
         return text_word(cx, key, n, text_cookies, to);
+    if (key->type == CONF_TYPE_CHOICE)
+        return text_word(cx, key, n, text_choice, to);
     if (key->type == CONF_TYPE_PROXIED)
         return text_word(cx, key, n, text_proxied, to);
     if (key->type == CONF_TYPE_TABLE)

@@ -392,6 +392,7 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_EVICTION:
     case CONF_TYPE_FORWARDED:
     case CONF_TYPE_COOKIES:
+    case CONF_TYPE_CHOICE:
     case CONF_TYPE_PROXIED:
     case CONF_TYPE_TABLE:
     case CONF_TYPE_AUTHORITY:

@@ -329,6 +329,8 @@ manage_h1_conf(struct manage *m)
         .pipe_ms = 60000,
         .resp_field_max = (uint32_t)m->params.http_resp_hdr_len,
         .resp_head_max = (uint32_t)m->params.http_resp_size,
+        .resp_bare_lf = strcmp(m->params.origin_bare_lf, "accept") == 0,
+        .resp_any_status = strcmp(m->params.origin_status, "accept") == 0,
     };
 }
 

@@ -326,6 +326,8 @@ worker_h1_conf(struct h1_conf *h1, const struct conf_params *params)
         .pipe_ms = params->pipe_timeout,
         .resp_field_max = (uint32_t)params->http_resp_hdr_len,
         .resp_head_max = (uint32_t)params->http_resp_size,
+        .resp_bare_lf = strcmp(params->origin_bare_lf, "accept") == 0,
+        .resp_any_status = strcmp(params->origin_status, "accept") == 0,
     };
 }
 

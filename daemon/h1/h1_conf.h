@@ -21,6 +21,8 @@ struct h1_conf {
     int64_t pipe_ms;      /* a tunnel in which nothing moves */
     /* origins */
     uint32_t resp_field_max, resp_head_max;
+    bool resp_bare_lf;    /* a line of a head may end with LF alone */
+    bool resp_any_status; /* 600 to 999 too */
 };
 
 #endif

@@ -126,6 +126,8 @@ h1_origin_open(struct h1_origin **out, struct loop *l, const struct h1_conf *con
         .line_max = (size_t)conf->resp_field_max,
         .field_max = (size_t)conf->resp_field_max,
         .head_max = (size_t)conf->resp_head_max,
+        .bare_lf = conf->resp_bare_lf,
+        .any_status = conf->resp_any_status,
     };
     task_init(&o->task, &l->tasks, h1_origin_run);
     err = stream_connect(&o->stream, l, to, nth, &o->task);

@@ -208,6 +208,8 @@ h1_begin_fields(struct h1_parser *p)
     memcpy(p->ll.bytes, &h1_templates[p->is_response], sizeof(llhttp_t));
     h1_ll(p)->data = p;
     p->ready = true;
+    if (p->is_response && p->limits->bare_lf)
+        llhttp_set_lenient_optional_cr_before_lf(h1_ll(p), 1);
 }
 
 /* "HTTP/1.0" or "HTTP/1.1", nothing else (RFC 9112 2.3). */
@@ -251,7 +253,7 @@ h1_parse_request_line(struct http_head *h, const char *s, size_t len)
 
 /* HTTP-version SP 3DIGIT SP reason (RFC 9112 4); the SP may be missing with the reason. */
 static int
-h1_parse_status_line(struct http_head *h, const char *s, size_t len)
+h1_parse_status_line(struct http_head *h, const char *s, size_t len, bool any_status)
 {
     int err;
 
@@ -265,8 +267,10 @@ h1_parse_status_line(struct http_head *h, const char *s, size_t len)
             return TERR_SYNTAX;
         h->status = (uint16_t)(h->status * 10 + (s[i] - '0'));
     }
-    if (h->status < 100 || h->status > 599)
+    if (h->status < 100)
         return TERR_SYNTAX;
+    if (h->status > 599 && !any_status)
+        return TERR_STATUS;
     h->reason_off = (uint16_t)(len > 12 ? 13 : 12);
     h->reason_len = (uint16_t)(len - h->reason_off);
     return http_value_ok(slice_of(s + h->reason_off, h->reason_len)) ? 0 : TERR_SYNTAX;
@@ -311,6 +315,7 @@ h1_parse_line(struct h1_parser *p, const char *bytes, size_t len)
 {
     size_t look = len < p->limits->line_max + 2 ? len : p->limits->line_max + 2;
     const char *nl;
+    size_t line;
     int err;
 
     p->head->base = p->base = bytes;
@@ -322,10 +327,13 @@ h1_parse_line(struct h1_parser *p, const char *bytes, size_t len)
             return p->is_response ? TERR_HEADTOOBIG : TERR_URITOOLONG;
         return 0;
     }
-    if (nl == bytes || nl[-1] != '\r')
-        return TERR_SYNTAX; /* a bare LF ends no line here (RFC 9112 2.2) */
-    err = p->is_response ? h1_parse_status_line(p->head, bytes, (size_t)(nl - 1 - bytes))
-                         : h1_parse_request_line(p->head, bytes, (size_t)(nl - 1 - bytes));
+    line = (size_t)(nl - bytes);
+    if (line > 0 && nl[-1] == '\r')
+        line--;
+    else if (!p->is_response || !p->limits->bare_lf)
+        return p->is_response ? TERR_BARELF : TERR_SYNTAX; /* it ends no line (RFC 9112 2.2) */
+    err = p->is_response ? h1_parse_status_line(p->head, bytes, line, p->limits->any_status)
+                         : h1_parse_request_line(p->head, bytes, line);
     if (err != 0)
         return err;
     p->fed = (uint32_t)(nl + 1 - bytes);
@@ -344,6 +352,18 @@ h1_parse_leading(struct h1_parser *p, const char *bytes, size_t len)
             return TERR_SYNTAX;
     }
     return (int)n;
+}
+
+/* Is that why llhttp gave up on a response's head?  Its place of an error may lie behind the LF. */
+static bool
+h1_is_bare_lf(struct h1_parser *p, const char *bytes, size_t len)
+{
+    const char *at = llhttp_get_error_pos(h1_ll(p));
+
+    for (size_t i = 1; p->is_response && i < len && bytes + i <= at; i++)
+        if (bytes[i] == '\n' && bytes[i - 1] != '\r')
+            return true;
+    return false;
 }
 
 int
@@ -371,11 +391,13 @@ h1_parse_head(struct h1_parser *p, const char *bytes, size_t len)
             p->head->len = (uint16_t)(llhttp_get_error_pos(ll) - bytes);
             p->head_done = true;
             llhttp_resume(ll);
+            if (p->is_response)
+                llhttp_set_lenient_optional_cr_before_lf(ll, 0); /* chunks are read strictly */
             return 1;
         }
         if (rc != HPE_OK) {
             if (p->err == 0)
-                p->err = TERR_SYNTAX;
+                p->err = h1_is_bare_lf(p, bytes, end) ? TERR_BARELF : TERR_SYNTAX;
             return p->err;
         }
         p->fed = (uint32_t)end;

@@ -25,6 +25,9 @@ struct h1_limits {
     size_t line_max;  /* bytes of a start line */
     size_t field_max; /* bytes of one field line */
     size_t head_max;  /* bytes of the head */
+    /* of responses only */
+    bool bare_lf;    /* a line of the head may end with LF alone */
+    bool any_status; /* up to 999 */
 };
 
 enum {

@@ -143,6 +143,8 @@ fresh_refuse_status(const struct http_head *resp, const struct fresh_request *re
         return FRESH_REFUSE_INTERIM;
     if (resp->status == 304)
         return FRESH_REFUSE_NOT_MODIFIED;
+    if (resp->status >= 600) /* no HTTP: an error, for whoever asked (RFC 9110 15) */
+        return FRESH_REFUSE_NOT_UNDERSTOOD;
     if (resp->status == 416 && req->range) /* about our range, not about the resource */
         return FRESH_REFUSE_PARTIAL;
     if (resp->status == 206) /* with another status Content-Range means nothing: RFC 9110 14.4 */
@@ -307,7 +309,8 @@ fresh_is_validatable(const struct http_head *resp, int64_t received_s)
     struct validators val;
 
     validators_of(resp, received_s, &val);
-    return etag_ok(val.etag) || val.last_modified_s >= 0;
+    return val.etag.len > 0 ||
+           val.last_modified_s >= 0; /* one without quotes is the origin's own */
 }
 
 void

@@ -34,7 +34,7 @@
     X(REQ_NO_STORE, "request-no-store", "the request says Cache-Control: no-store")                \
     X(AUTHORIZATION, "authorization", "the request has Authorization, and nothing allows storing") \
     X(VARY_STAR, "vary-star", "Vary: * matches no other request")                                  \
-    X(NOT_UNDERSTOOD, "not-understood", "must-understand, and the status is not known")            \
+    X(NOT_UNDERSTOOD, "not-understood", "the status is not known")            \
     X(NO_FRESHNESS, "no-freshness", "nothing says how long it stays fresh")                        \
     X(STALE, "stale", "it was stale when it arrived, and may not be used so")                      \
     X(SET_COOKIE, "set-cookie", "it has Set-Cookie (store_set_cookie; with a policy builtin.vcl)") \
@@ -115,7 +115,7 @@ struct fresh_verdict {
     int64_t stale_if_error_ms; /* for answers 500, 502, 503, 504 too (RFC 5861 4); -1: not said */
     bool must_revalidate;      /* never served stale, not even when the origin is down */
     bool no_cache;             /* said so, for all or some fields: each use needs validation */
-    bool validatable;          /* has an ETag that is one, or a Last-Modified that is a date */
+    bool validatable;          /* has an ETag, quoted or not, or a Last-Modified that is a date */
 };
 
 /* Always fills *v whole. */

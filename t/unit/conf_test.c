@@ -131,6 +131,7 @@ TEST(conf, a_file_with_a_backend_alone_gets_the_defaults)
 #define IS_OUTPUT                            STRING_IS
 #define IS_SYSLOG                            STRING_IS
 #define IS_FORWARDED                         STRING_IS
+#define IS_CHOICE                            STRING_IS
 #define IS_COOKIES                           STRING_IS
 #define IS_MODE                              NUMBER_IS
 #define IS_WORDS                             STRING_IS
@@ -507,6 +508,7 @@ TEST(conf, shipped_yaml_loads_and_holds_the_defaults)
 #define SAME_OUTPUT                          STRINGS_SAME
 #define SAME_SYSLOG                          STRINGS_SAME
 #define SAME_FORWARDED                       STRINGS_SAME
+#define SAME_CHOICE                          STRINGS_SAME
 #define SAME_COOKIES                         STRINGS_SAME
 #define X(name, type, def, least, most, doc) SAME_##type(name)
     CONF_PARAM_TABLE(X)
