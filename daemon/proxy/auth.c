@@ -24,6 +24,7 @@ struct auth {
     bool started, ends;
     unsigned nwaiting;
     struct list waiting; /* of auth_check.link */
+    const struct auth_check *running;
     /* Without the lock.  0: none. */
     _Atomic uint64_t good[AUTH_VERDICTS], bad[AUTH_VERDICTS];
     struct crypt_data data; /* the thread's */
@@ -113,9 +114,11 @@ auth_main(void *ctx)
         if (list_empty(&a->waiting))
             break;
         c = container_of(a->waiting.next, struct auth_check, link);
+        a->running = c;
         pthread_mutex_unlock(&a->lock);
         good = auth_verify(a, c);
         pthread_mutex_lock(&a->lock);
+        a->running = NULL;
         list_del(&c->link);
         a->nwaiting--;
         auth_answer(a, c, good);
@@ -172,6 +175,23 @@ auth_ask(struct auth *a, struct auth_check *check, struct slice user, struct sli
     rc = auth_enqueue(a, check);
     pthread_mutex_unlock(&a->lock);
     return rc;
+}
+
+bool
+auth_cancel(struct auth *a, struct auth_check *check)
+{
+    bool waits;
+
+    pthread_mutex_lock(&a->lock);
+    waits = waiter_state(check->wait) == WAITER_ARMED && a->running != check;
+    if (waits) {
+        list_del(&check->link);
+        a->nwaiting--;
+        explicit_bzero(check->password, sizeof(check->password));
+        waiter_disarm(check->wait);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return waits;
 }
 
 static int

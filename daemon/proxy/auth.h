@@ -43,6 +43,9 @@ void auth_close(struct auth **ap); /* nothing waits any more */
 int auth_ask(struct auth *a, struct auth_check *check, struct slice user, struct slice password,
     const char *hash, struct waiter *wait);
 
+/* The request has ended: its check leaves the queue, and `wait` is IDLE.  False: the answer is on its way. */
+bool auth_cancel(struct auth *a, struct auth_check *check);
+
 /* Of a field value `Basic ...`: user and password, in `buf`.  False: it is not one, or too long. */
 bool auth_basic(struct slice value, struct span buf, struct slice *user, struct slice *password);
 

@@ -542,7 +542,7 @@ req_do_close(struct req *r)
         req_rest_cancel(r);
     else if (r->entry != NULL && waiter_state(&r->wait) == WAITER_ARMED)
         cache_cancel(r->entry, &r->wait);
-    if (!clear || waiter_pending(&r->wait))
+    if (!clear || (waiter_pending(&r->wait) && !req_cancel_check(r)))
         return REQ_WAIT;
     if (r->x != NULL) {
         struct exchange *x = r->x;

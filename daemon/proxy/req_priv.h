@@ -269,6 +269,8 @@ bool req_is_redirected(const struct req *r);
 int req_apply_rules(struct req *r);     /* to the request.  0 or TERR_* */
 int req_change_response(struct req *r); /* before vcl_deliver.  0 or TERR_* */
 enum req_next req_do_admit(struct req *r);
+/* CLOSE, with `wait` pending: a password need not be computed any more.  Is it IDLE now? */
+bool req_cancel_check(struct req *r);
 /* Its route's page for this answer of ours; NULL: it has none. */
 const struct conf_page *req_error_page(const struct req *r);
 /* Who is asked: whom the policy named; else, unless it declares a backend, the route that matches the

@@ -406,6 +406,14 @@ route_authenticate(struct req *r)
     return rc == 1 || rc == TERR_AGAIN ? REQ_WAIT : req_synth(r, 503, rc);
 }
 
+bool
+req_cancel_check(struct req *r)
+{
+    const struct req_rules *rules = req_rules(r);
+
+    return rules != NULL && rules->check != NULL && auth_cancel(r->proxy->auth, rules->check);
+}
+
 /* ADMIT -- before vcl_recv: what the request's route says of it. */
 enum req_next
 req_do_admit(struct req *r)
