@@ -26,117 +26,6 @@ limit_key(unsigned number, const struct rate_rule *rule, const uint8_t addr[16])
     return hash_bytes(&key, sizeof(key));
 }
 
-static int
-limit_hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* How many bytes of the path at `at` stand for `c`: itself, or encoded; 0: they do not. */
-static size_t
-limit_stands_for(struct slice path, size_t at, char c)
-{
-    if (at >= path.len)
-        return 0;
-    if (path.ptr[at] == c)
-        return 1;
-    return path.ptr[at] == '%' && path.len - at >= 3 &&
-                   limit_hex(path.ptr[at + 1]) << 4 == (c & 0xf0) &&
-                   limit_hex(path.ptr[at + 2]) == (c & 0x0f)
-               ? 3
-               : 0;
-}
-
-/* /%6cogin is /login (RFC 3986 6.2.2.2), to backends too, and to most so is //login: nobody goes
- * uncounted by writing it so. */
-bool
-req_path_begins(struct slice path, const char *prefix)
-{
-    size_t at = 0, n;
-
-    while (*prefix != '\0') {
-        n = limit_stands_for(path, at, *prefix);
-        if (n == 0)
-            return false;
-        at += n;
-        if (*prefix++ != '/')
-            continue;
-        while ((n = limit_stands_for(path, at, '/')) > 0)
-            at += n;
-        while (*prefix == '/')
-            prefix++;
-    }
-    return true;
-}
-
-/* Nearly no path has anything that a normal form would change, but for what req_path_begins() reads. */
-static bool
-limit_is_plain(struct slice path)
-{
-    const char *mark = memchr(path.ptr, '?', path.len);
-    size_t len = mark != NULL ? (size_t)(mark - path.ptr) : path.len;
-
-    return memchr(path.ptr, '%', len) == NULL && memchr(path.ptr, ';', len) == NULL &&
-           memmem(path.ptr, len, "/.", 2) == NULL;
-}
-
-/* The next byte of the path, decoded once; how many it is written with. */
-static size_t
-limit_byte(struct slice path, size_t at, char *c)
-{
-    int high, low;
-
-    *c = path.ptr[at];
-    if (*c != '%' || path.len - at < 3)
-        return 1;
-    high = limit_hex(path.ptr[at + 1]);
-    low = limit_hex(path.ptr[at + 2]);
-    if (high < 0 || low < 0)
-        return 1;
-    *c = (char)(high << 4 | low);
-    return 3;
-}
-
-/* The path as backends read it (RFC 3986 6.2.2): decoded, without empty segments, without parameters,
- * dot segments resolved, no query.  `out` has room for path.len + 1. */
-static struct slice
-limit_normal(struct slice path, char *out)
-{
-    const char *mark = memchr(path.ptr, '?', path.len);
-    size_t len = 0, begin = 0, n; /* begin: of the segment that is written, behind its / */
-    bool skips = false;
-    char c = '/';
-
-    if (mark != NULL)
-        path.len = (size_t)(mark - path.ptr);
-    out[len++] = '/';
-    begin = len;
-    for (size_t at = 0; at <= path.len; at += n) {
-        n = at < path.len ? limit_byte(path, at, &c) : 1;
-        if (at < path.len && c != '/') {
-            skips = skips || c == ';';
-            if (!skips)
-                out[len++] = c;
-            continue;
-        }
-        skips = false;
-        if (len - begin == 1 && out[begin] == '.') {
-            len = begin;
-        } else if (len - begin == 2 && memcmp(out + begin, "..", 2) == 0) {
-            len = begin > 1 ? begin - 1 : begin;
-            while (len > 1 && out[len - 1] != '/')
-                len--;
-        } else if (len > begin && at < path.len) {
-            out[len++] = '/';
-        }
-        begin = len;
-    }
-    return slice_of(out, len);
-}
-
 /* Host without its port, in any case; path by its beginning. */
 static bool
 limit_matches(const struct conf_limit *c, const struct http_head *h, struct slice normal)
@@ -166,11 +55,11 @@ req_limit_from(const struct req *r, unsigned *at)
     uint64_t named = rules != NULL ? rules->route->limits : 0;
     struct slice path = http_path(r->head), normal = {NULL, 0};
 
-    if (*at < conf->nlimits && !limit_is_plain(path)) {
+    if (*at < conf->nlimits && !req_path_is_plain(path)) {
         char *room = arena_alloc(&r->x->arena, path.len + 2);
 
         if (room != NULL) /* else as it is written */
-            normal = limit_normal(path, room);
+            normal = req_path_normal(path, room);
     }
     for (; *at < conf->nlimits; (*at)++) {
         const struct conf_limit *l = &conf->limits[*at];

@@ -304,10 +304,15 @@ struct slice req_reason(const struct req *r); /* SYNTH */
 
 /* req_client.c: by the fields of a trusted proxy, if it came from one: who asks.  True: by https. */
 bool req_find_client(struct proxy *p, struct exchange *x);
+/* req_path.c: does a path begin so, whatever way it is written in? */
+bool req_path_begins(struct slice path, const char *prefix);
+/* Nothing that req_path_normal() would change, but for what req_path_begins() reads itself. */
+bool req_path_is_plain(struct slice path);
+/* As backends may read it (RFC 3986 6.2.2): decoded, without empty segments, parameters and query, dot
+ * segments resolved.  `out` has room for path.len + 2. */
+struct slice req_path_normal(struct slice path, char *out);
 /* req_limit.c: before anything else of it is done. */
 void req_check_limits(struct req *r);
-/* Does a path begin so, whatever way it is written in? */
-bool req_path_begins(struct slice path, const char *prefix);
 /* The limit that concerns the request, whoever asks, from number *at on, which becomes its number; NULL:
  * no more. */
 const struct conf_limit *req_limit_from(const struct req *r, unsigned *at);

@@ -43,13 +43,13 @@ req_upstreams(const struct req *r)
     return use->policy->by_routes && !r->policy.hinted ? use->policy->upstreams : NULL;
 }
 
-/* The first that matches the request as it is now; NULL: none does. */
+/* The first that matches the request as it is now, with this path; NULL: none does. */
 static const struct conf_route *
-req_match_route(const struct req *r, const struct conf *conf)
+route_match(const struct req *r, const struct conf *conf, struct slice path)
 {
     char text[HTTP_AUTHORITY_MAX];
     int n = r->head->host_len > 0 ? req_normal_host(r->proxy, http_host(r->head), text) : 0;
-    struct slice host = slice_of(text, n > 0 ? (size_t)n : 0), path = http_path(r->head);
+    struct slice host = slice_of(text, n > 0 ? (size_t)n : 0);
 
     if (host.len > 0)
         host = route_host(host);
@@ -57,6 +57,37 @@ req_match_route(const struct req *r, const struct conf *conf)
         if (route_matches(&conf->routes[i], host, path))
             return &conf->routes[i];
     return NULL;
+}
+
+static const struct conf_route *
+req_match_route(const struct req *r, const struct conf *conf)
+{
+    return route_match(r, conf, http_path(r->head));
+}
+
+static bool
+route_acts(const struct conf_route *route)
+{
+    return route != NULL && route->acts;
+}
+
+/* Backends may resolve dot segments, decode %2f and drop ;parameters, or not.  If that leads to another
+ * route, one with actions, then either choice lets a client around a password, or stores what must not
+ * be stored.  0, TERR_SYNTAX or TERR_NOMEM. */
+static int
+route_judge_path(const struct req *r, const struct conf *conf, const struct conf_route *route)
+{
+    const struct conf_route *other;
+    struct slice path = http_path(r->head);
+    char *room;
+
+    if (req_path_is_plain(path))
+        return 0;
+    room = arena_alloc(&r->x->arena, path.len + 2);
+    if (room == NULL)
+        return TERR_NOMEM;
+    other = route_match(r, conf, req_path_normal(path, room));
+    return other != route && (route_acts(route) || route_acts(other)) ? TERR_SYNTAX : 0;
 }
 
 const struct conf_route *
@@ -99,9 +130,10 @@ req_take_rules(struct req *r, bool hold)
     struct upstreams *u = registry_upstreams(r->proxy->registry);
     const struct conf_route *route = req_match_route(r, upstreams_conf(u));
     struct req_rules *rules;
+    int err = route_judge_path(r, upstreams_conf(u), route);
 
-    if (route == NULL || !route->acts)
-        return 0;
+    if (err != 0 || !route_acts(route))
+        return err;
     rules = arena_alloc(&r->x->arena, sizeof(*rules));
     if (rules == NULL)
         return TERR_NOMEM;
@@ -474,12 +506,14 @@ req_start_ruled(void *ctx, struct exchange *x)
 {
     bool https = req_find_client(ctx, x);
     struct req *r = req_open(ctx, x);
+    int err;
 
     if (r == NULL)
         return;
     r->https = https;
-    if (x->err == 0 && req_take_rules(r, true) != 0)
-        req_synth(r, 503, TERR_NOMEM);
+    err = x->err == 0 ? req_take_rules(r, true) : 0;
+    if (err != 0)
+        req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);
     else if (x->err == 0)
         req_check_limits(r);
     if (r->state == REQ_RECV && req_rules(r) != NULL)
