@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "conf/conf_priv.h"
+#include "daemon/base/access_field_table.h"
 #include "daemon/base/obj.h"
 
 enum {
@@ -107,6 +108,15 @@ doc_row(struct conf_sink *to, const struct conf_key *key)
         doc_bound(key, key->most, most, sizeof(most)), key->doc);
 }
 
+/* What `access_log_format` can name. */
+static const struct {
+    const char *name, *doc;
+} doc_fields[] = {
+#define X(name, most, doc) {#name, doc},
+    ACCESS_FIELD_TABLE(X)
+#undef X
+};
+
 void
 conf_doc_reference(struct conf_sink *to)
 {
@@ -124,6 +134,10 @@ conf_doc_reference(struct conf_sink *to)
         for (unsigned i = 0; i < s->nkeys; i++)
             doc_row(to, &s->keys[i]);
     }
+    conf_doc_print(to, "\n### Fields of `access_log_format`\n\n"
+                       "| field | value; `-` where there is none |\n|---|---|\n");
+    for (unsigned i = 0; i < ARRAY_LEN(doc_fields); i++)
+        conf_doc_print(to, "| `$%s` | %s |\n", doc_fields[i].name, doc_fields[i].doc);
 }
 
 /* A comment, broken between words. */
@@ -289,6 +303,12 @@ conf_doc_man(struct conf_sink *to)
         to->write(to, "\n");
         for (unsigned i = 0; i < s->nkeys; i++)
             doc_man_key(to, &s->keys[i]);
+    }
+    to->write(to, ".SH FIELDS OF ACCESS_LOG_FORMAT\n");
+    for (unsigned i = 0; i < ARRAY_LEN(doc_fields); i++) {
+        conf_doc_print(to, ".TP\n.B $%s\n", doc_fields[i].name);
+        doc_man_text(to, doc_fields[i].doc);
+        to->write(to, ".\n");
     }
     to->write(to, ".SH EXAMPLES\n.nf\n"
                   "listen:\n  \\- address: 0.0.0.0:8080\n"

@@ -41,7 +41,7 @@
     X(TOKEN,   STRING, "a word of letters, digits and !#$%&'*+-.^_`|~")                            \
     X(NAME,    STRING, "a name: a letter or _, then letters, digits, - and _")                     \
     X(LEVEL,   STRING, "error, warn, info or debug")                                               \
-    X(FORMAT,  STRING, "combined or json")                                                         \
+    X(FORMAT,  STRING, "combined, json, or a text with fields, as in '$remote_addr $status $time'")     \
     X(OUTPUT,  STRING, "a file, - or syslog:FACILITY")                                             \
     X(SYSLOG,  STRING, "syslog:FACILITY, as in syslog:daemon")                                     \
     X(ENGINE,  STRING, "malloc, synth or fault")                                                   \

@@ -38,6 +38,7 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_BYTES] = "[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?",
     [CONF_TYPE_POW2] = "[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?",
     [CONF_TYPE_PERCENT] = "[0-9]+%",
+    [CONF_TYPE_FORMAT] = "combined|json|.*\\$.*",
     [CONF_TYPE_ASCII] = "[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?",
     [CONF_TYPE_TOKEN] = "[A-Za-z0-9!#$%&'*+.^_`|~-]+",
     [CONF_TYPE_NAME] = "[A-Za-z_][A-Za-z0-9_-]*",

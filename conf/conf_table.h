@@ -171,8 +171,9 @@
     X(access_log, OUTPUT, "", 0, 4095,                                                             \
       "What gets a line for each request: a file, - for stdout, or syslog:FACILITY, perhaps with " \
       "@/path or @address:port behind it; empty: none")                                            \
-    X(access_log_format, FORMAT, "combined", 1, 8,                                                 \
-      "How its lines are written: combined, as other servers do, or json, an object a line")       \
+    X(access_log_format, FORMAT, "combined", 1, 1024,                                              \
+      "How its lines are written: combined, as other servers do; json, an object a line; or a text "\
+      "with fields, as in '$remote_addr \"$request\" $status $cache $time'; tarn.yaml(5) lists them")  \
     X(shm_dir, TEXT, "", 0, 4000,                                                                  \
       "Directory of the shared-memory files; empty: /dev/shm/tarn.PID, removed at exit")           \
     X(shm_mode, MODE, 0640, 0600, 0664,                                                            \

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/access_pattern.h"
 #include "daemon/base/syslog_to.h"
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
@@ -180,6 +181,14 @@ text_wrong_output(enum conf_type type, struct slice s, char *why, size_t why_siz
                : NULL;
 }
 
+static const char *
+text_wrong_pattern(struct slice s, char *why, size_t why_size)
+{
+    struct access_pattern pattern;
+
+    return access_pattern_parse(&pattern, s, why, why_size) == 0 ? NULL : why;
+}
+
 /* One of a few words, whose static text becomes the value. */
 static bool
 text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
@@ -198,8 +207,9 @@ text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
         conf_fail_value(cx, key, n, "is unknown; did you mean '%s'?", guess.best);
     else
         conf_fail_value(cx, key, n, "is unknown: it is %s",
-            key->type == CONF_TYPE_LEVEL       ? "error, warn, info or debug"
-            : key->type == CONF_TYPE_FORMAT    ? "combined or json"
+            key->type == CONF_TYPE_LEVEL ? "error, warn, info or debug"
+            : key->type == CONF_TYPE_FORMAT
+                ? "combined, json, or a text with fields, as in '$remote_addr $status $time'"
             : key->type == CONF_TYPE_ENGINE    ? "malloc, synth or fault"
             : key->type == CONF_TYPE_FORWARDED ? "x-forwarded-for, forwarded, both or none"
             : key->type == CONF_TYPE_COOKIES   ? "never, public or always"
@@ -217,12 +227,12 @@ conf_text_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to)
 {
     struct slice s = n->text;
-    char why[256], *copy;
+    char why[1024], *copy;
     const char *wrong;
 
     if (key->type == CONF_TYPE_LEVEL)
         return text_word(cx, key, n, text_levels, to);
-    if (key->type == CONF_TYPE_FORMAT)
+    if (key->type == CONF_TYPE_FORMAT && memchr(s.ptr, '$', s.len) == NULL)
         return text_word(cx, key, n, text_formats, to);
     if (key->type == CONF_TYPE_ENGINE)
         return text_word(cx, key, n, text_engines, to);
@@ -241,7 +251,8 @@ conf_text_read(
     if (key->type == CONF_TYPE_DIRECTOR)
         return text_word(cx, key, n, text_directors, to);
 
-    wrong = conf_text_wrong(key->type, s);
+    wrong = key->type == CONF_TYPE_FORMAT ? text_wrong_pattern(s, why, sizeof(why))
+                                          : conf_text_wrong(key->type, s);
     if (wrong == NULL && (key->type == CONF_TYPE_OUTPUT || key->type == CONF_TYPE_SYSLOG))
         wrong = text_wrong_output(key->type, s, why, sizeof(why));
     if (wrong != NULL) {

@@ -199,15 +199,13 @@ static unsigned
 reload_make_access_log(struct reload *r, json_t **answer)
 {
     const struct conf_params *was = &r->m->params, *next = &r->conf->params;
-    enum access_format format;
     char why[256] = "";
 
     if (strcmp(was->access_log, next->access_log) == 0 &&
         strcmp(was->access_log_format, next->access_log_format) == 0)
         return 0;
-    access_format_parse(&format, next->access_log_format); /* the loader knows the words */
-    if (access_log_prepare(
-            r->m->env.access, &r->access, next->access_log, format, why, sizeof(why)) == 0)
+    if (access_log_prepare(r->m->env.access, &r->access, next->access_log, next->access_log_format,
+            why, sizeof(why)) == 0)
         return 0;
     return reload_refuse(r, answer, 409, NULL, "parameters.access_log: %.200s: %s%s",
         next->access_log, why,

@@ -141,12 +141,12 @@ server_open_access_log(struct server *s)
 {
     const struct conf_params *params = &s->conf->params;
     struct access_log_conf access = {.to = params->access_log,
+        .format = params->access_log_format,
         .logs = s->logs,
         .nlogs = s->nworkers,
         .counters = s->counters,
         .names = backend_names_here(s->names)};
 
-    access_format_parse(&access.format, params->access_log_format); /* the loader knows the words */
     return access_log_start(&s->access, &access);
 }
 

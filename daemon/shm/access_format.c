@@ -11,6 +11,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/shm/access_format_priv.h"
 
 /* Every string at its limit, every byte as \u00HH, and the rest of the line. */
 _Static_assert(6 * 4 * SHMLOG_TEXT_MAX + 6 * BACKEND_NAME_MAX + 1024 <= ACCESS_LINE_MAX,
@@ -23,7 +24,7 @@ access_literal(char *to, const char *text)
 }
 
 /* As nginx does: what could end the field, the line or the encoding is written \xHH. */
-static char *
+char *
 access_escape(char *to, struct slice s)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -67,10 +68,10 @@ access_client_text(char to[64], const struct shmlog_req_fixed *f)
     return strlen(to);
 }
 
-/* [21/Nov/2026:04:10:50 +0000]: many requests share a second, so it is made once for them.
+/* 21/Nov/2026:04:10:50 +0000: many requests share a second, so it is made once for them.
  * The months are not the locale's. */
-static char *
-access_time(char *to, int64_t start_ms)
+char *
+access_time_local(char *to, int64_t start_ms)
 {
     static const char months[12][4] = {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -82,9 +83,9 @@ access_time(char *to, int64_t start_ms)
 
     if (s != text_s || text[0] == '\0') {
         if (localtime_r(&s, &tm) == NULL)
-            return access_literal(to, "[-]"); /* a year that int does not hold */
+            return access_literal(to, "-"); /* a year that int does not hold */
         off = tm.tm_gmtoff / 60;
-        snprintf(text, sizeof(text), "[%02d/%s/%04ld:%02d:%02d:%02d %c%02ld%02ld]", tm.tm_mday,
+        snprintf(text, sizeof(text), "%02d/%s/%04ld:%02d:%02d:%02d %c%02ld%02ld", tm.tm_mday,
             months[tm.tm_mon], tm.tm_year + 1900L, tm.tm_hour, tm.tm_min, tm.tm_sec,
             off < 0 ? '-' : '+', labs(off) / 60, labs(off) % 60);
         text_s = s;
@@ -93,15 +94,14 @@ access_time(char *to, int64_t start_ms)
 }
 
 /* What was not a request is shown as it came. */
-static char *
+char *
 access_request(char *to, const struct shmlog_req *r)
 {
-    if (r->line.len == 0 || (r->fixed.flags & SHMLOG_REQ_BAD))
-        return access_quoted(to, r->line);
-    *to++ = '"';
+    if (r->line.len == 0)
+        return access_literal(to, "-");
     to = access_escape(to, r->line);
-    to += sprintf(to, " HTTP/1.%u", r->fixed.minor);
-    *to++ = '"';
+    if ((r->fixed.flags & SHMLOG_REQ_BAD) == 0)
+        to += sprintf(to, " HTTP/1.%u", r->fixed.minor);
     return to;
 }
 
@@ -110,11 +110,11 @@ access_line_combined(char *buf, const struct shmlog_req *r)
 {
     char *to = buf + access_client_text(buf, &r->fixed);
 
-    to = access_literal(to, " - - ");
-    to = access_time(to, r->fixed.start_ms);
-    *to++ = ' ';
+    to = access_literal(to, " - - [");
+    to = access_time_local(to, r->fixed.start_ms);
+    to = access_literal(to, "] \"");
     to = access_request(to, r);
-    to += sprintf(to, " %u %llu ", r->fixed.status, (unsigned long long)r->fixed.body_bytes);
+    to += sprintf(to, "\" %u %llu ", r->fixed.status, (unsigned long long)r->fixed.body_bytes);
     to = access_quoted(to, r->referer);
     *to++ = ' ';
     to = access_quoted(to, r->agent);
@@ -205,31 +205,49 @@ access_json_flag(char *to, const char *name, bool is)
 }
 
 /* RFC 3339 5.6, in UTC; its years have four digits. */
-static char *
-access_json_time(char *to, int64_t start_ms)
+char *
+access_time_utc(char *to, int64_t start_ms)
 {
     time_t s = (time_t)(start_ms / 1000);
     struct tm tm;
 
     if (start_ms < 0 || gmtime_r(&s, &tm) == NULL || tm.tm_year > 9999 - 1900)
-        return access_literal(to, "{\"time\":null");
-    return to + sprintf(to, "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%03dZ\"", tm.tm_year + 1900,
-                    tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
-                    (int)(start_ms % 1000));
+        return NULL;
+    return to + sprintf(to, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900, tm.tm_mon + 1,
+                    tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(start_ms % 1000));
+}
+
+static char *
+access_json_time(char *to, int64_t start_ms)
+{
+    char *end;
+
+    to = access_literal(to, "{\"time\":\"");
+    end = access_time_utc(to, start_ms);
+    return end != NULL ? access_literal(end, "\"") : access_literal(to - 1, "null");
 }
 
 /* Method and target as they came.  What was not a request is all `url`. */
+void
+access_request_split(const struct shmlog_req *r, struct slice *method, struct slice *url)
+{
+    const char *space = r->line.len > 0 ? memchr(r->line.ptr, ' ', r->line.len) : NULL;
+
+    *method = slice_of(NULL, 0);
+    *url = r->line;
+    if (space != NULL && (r->fixed.flags & SHMLOG_REQ_BAD) == 0) {
+        *method = slice_of(r->line.ptr, (size_t)(space - r->line.ptr));
+        *url = slice_of(space + 1, r->line.len - method->len - 1);
+    }
+}
+
 static char *
 access_json_request(char *to, const struct shmlog_req *r)
 {
-    const char *space = r->line.len > 0 ? memchr(r->line.ptr, ' ', r->line.len) : NULL;
-    struct slice method = {NULL, 0}, url = r->line;
+    struct slice method, url;
     char protocol[24];
 
-    if (space != NULL && (r->fixed.flags & SHMLOG_REQ_BAD) == 0) {
-        method = slice_of(r->line.ptr, (size_t)(space - r->line.ptr));
-        url = slice_of(space + 1, r->line.len - method.len - 1);
-    }
+    access_request_split(r, &method, &url);
     to = access_json_string(to, "method", method);
     to = access_json_string(to, "url", url);
     to = access_json_string(to, "host", r->host);

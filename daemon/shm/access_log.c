@@ -13,6 +13,7 @@
 #include "daemon/base/heap.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
+#include "daemon/shm/access_line.h"
 #include "daemon/shm/access_out.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
@@ -40,7 +41,8 @@ struct access_source {
 struct access_aim {
     uint32_t magic;
     enum access_format format;
-    struct access_out *out; /* NULL: nowhere, and nobody is followed */
+    struct access_pattern pattern; /* n > 0: instead of `format` */
+    struct access_out *out;        /* NULL: nowhere, and nobody is followed */
     struct access_source
         *sources; /* NULL: there were none yet; of one that is to come: they stay */
     unsigned nsources;
@@ -130,9 +132,18 @@ access_aim_follow(struct access_aim *aim, const struct access_log *a)
     return err;
 }
 
+static int
+access_aim_format(struct access_aim *aim, const char *format, char *why, size_t why_size)
+{
+    if (access_pattern_is(format))
+        return access_pattern_parse(&aim->pattern, slice_str(format), why, why_size);
+    snprintf(why, why_size, "there is no format %s", format);
+    return access_format_parse(&aim->format, format);
+}
+
 int
 access_log_prepare(struct access_log *a, struct access_aim **out, const char *to,
-    enum access_format format, char *why, size_t why_size)
+    const char *format, char *why, size_t why_size)
 {
     struct access_aim *aim = calloc(1, sizeof(*aim));
     int err = aim == NULL ? TERR_NOMEM : 0;
@@ -141,7 +152,7 @@ access_log_prepare(struct access_log *a, struct access_aim **out, const char *to
     snprintf(why, why_size, "%s", terr_text(TERR_NOMEM));
     if (err == 0) {
         aim->magic = ACCESS_AIM_MAGIC;
-        aim->format = format;
+        err = access_aim_format(aim, format, why, why_size);
     }
     if (err == 0 && to[0] != '\0')
         err = access_out_open(&aim->out, to, why, why_size);
@@ -209,6 +220,14 @@ access_log_flush(struct access_log *a)
     a->len = 0;
 }
 
+static size_t
+access_log_line(const struct access_aim *aim, char *to, const struct shmlog_req *r,
+    const struct backend_names_view *names)
+{
+    return aim->pattern.n > 0 ? access_line(to, &aim->pattern, r, names)
+                              : access_format_named(to, aim->format, r, names);
+}
+
 static void
 access_log_add(struct access_log *a, struct shmlog_view *view)
 {
@@ -220,7 +239,7 @@ access_log_add(struct access_log *a, struct shmlog_view *view)
             continue;
         if (sizeof(a->buf) - a->len < ACCESS_LINE_MAX)
             access_log_flush(a);
-        a->len += access_format_named(a->buf + a->len, a->aim->format, &req, a->names);
+        a->len += access_log_line(a->aim, a->buf + a->len, &req, a->names);
     }
 }
 

@@ -12,7 +12,9 @@
 #ifndef TARN_ACCESS_LOG_H
 #define TARN_ACCESS_LOG_H
 
-#include "daemon/shm/access_format.h"
+#include <stddef.h>
+
+#include "daemon/shm/backend_names_view.h"
 
 struct access_aim; /* private to access_log.c: an output that was opened, and how it is written */
 struct access_log; /* private to access_log.c */
@@ -20,8 +22,8 @@ struct counters;
 struct shmlog;
 
 struct access_log_conf {
-    const char *to; /* as access_log_prepare() */
-    enum access_format format;
+    const char *to;     /* as access_log_prepare() */
+    const char *format; /* as access_log_prepare() */
     struct shmlog *const *logs;
     unsigned nlogs;
     struct counters *counters;
@@ -37,10 +39,10 @@ int access_log_start(struct access_log **out, const struct access_log_conf *conf
 void access_log_stop(struct access_log **ap);
 
 /* Opens what access_log_turn() takes; until then all stays as it was.  `to`: a file, made 0640 if it is
- * not there; "-" for stdout; base/syslog_to.h; or "", for none.  Owned by the caller.  TERR_*, and
- * `why` says it. */
+ * not there; "-" for stdout; base/syslog_to.h; or "", for none.  `format`: combined, json, or base/access_pattern.h.  Owned by the caller.
+ * TERR_*, and `why` says it. */
 int access_log_prepare(struct access_log *a, struct access_aim **out, const char *to,
-    enum access_format format, char *why, size_t why_size);
+    const char *format, char *why, size_t why_size);
 /* Takes *aim.  Lines go there as soon as the thread has written what it has; what the output of before does not take
  * within two seconds is lost. */
 void access_log_turn(struct access_log *a, struct access_aim **aim);

@@ -172,6 +172,20 @@ class AccessLog(Case):
                                    r'- - \[.*\] "GET /body.* 200 10 "-" "-"$')
             self.stop()
 
+    def test_a_format_of_its_own(self):
+        path = os.path.join(self.home, "own.sock")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as daemon:
+            daemon.bind(path)
+            daemon.settimeout(tarnd.PATIENCE_S)
+            self.start(f'access_log: "syslog:local6@{path}", access_log_format: '
+                       "'$remote_addr \"$request\" $status $cache $backend $time $request_time'")
+            for cache, backend in (("miss", "default"), ("hit", "-")):
+                self.ask()
+                self.assertRegex(daemon.recv(65536).decode(),
+                                 r'tarnd\[\d+\]: 127\.0\.0\.1 "GET /body[^ ]* HTTP/1\.1" 200 '
+                                 + cache + " " + backend + r" \d+ \d+\.\d{3}$")
+            self.stop()
+
 
 class Held(Case):
     """What the rings hold: no reader was there when it happened."""

@@ -210,7 +210,7 @@ class Reload(unittest.TestCase):
         a = named("a")
         config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
         self.start(config)
-        one, two = (os.path.join(self.tarnd.dir, name) for name in ("one.log", "two.log"))
+        one, two, three = (os.path.join(self.tarnd.dir, n) for n in ("one.log", "two.log", "three.log"))
 
         def lines(path):
             with open(path, encoding="utf-8") as f:
@@ -235,6 +235,22 @@ class Reload(unittest.TestCase):
         self.reload(to(two, ", access_log_format: json") + "vcl: bad.vcl\n", REFUSED)
         self.body("/two")
         self.wait_for("another line", lambda: len(lines(two)) == 2)
+        own = ", access_log_format: '$status $request_uri $cache $$ \"$http_user_agent\" $host'"
+        said = self.reload(to(three, own))
+        self.assertIn("parameters.access_log_format: json -> $status $request_uri", said)
+        self.tarnd.ask("/three", 'User-Agent: a "b" c')
+        self.wait_for("a line of its own format", lambda: len(lines(three)) == 1)
+        self.assertRegex(lines(three)[0], r'^200 /three (miss|hit) \$ "a \\x22b\\x22 c" tarn\.test$')
+        said = self.reload(to(three, ", access_log_format: '$nothing'"), REFUSED)
+        self.assertIn("names $nothing, which is no field: there are $remote_addr", said)
+        self.tarnd.ask("/three")
+        self.wait_for("the format stays", lambda: len(lines(three)) == 2)
+        self.assertRegex(lines(three)[1], r'^200 /three hit[a-z-]* \$ "-" tarn\.test$')
+        self.policy("pass.vcl", "vcl 4.1;\nsub vcl_recv { return (pass); }\n")
+        self.reload(to(three, own) + "vcl: pass.vcl\n")
+        self.tarnd.ask("/three")
+        self.wait_for("a policy's word", lambda: len(lines(three)) == 3)
+        self.assertRegex(lines(three)[2], r'^200 /three pass \$ "-" tarn\.test$')
         self.reload(config)
         self.body("/not-logged")
         self.reload(to(one))

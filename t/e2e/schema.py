@@ -43,6 +43,7 @@ MISTAKES = (
     ("a number above its most", ("parameters", "max_restarts"), BACKENDS + "parameters: { max_restarts: 11 }\n"),
     ("a number below its least", ("workers",), BACKENDS + "workers: -1\n"),
     ("a word that is none", ("parameters", "log_level"), BACKENDS + "parameters: { log_level: loud }\n"),
+    ("a format that is none", ("parameters", "access_log_format"), BACKENDS + "parameters: { access_log_format: main }\n"),
     ("an engine that is none", ("storage", "main", "engine"), BACKENDS + "storage: { main: { engine: disk } }\n"),
     ("slots", ("index", "slots"), BACKENDS + "index: { slots: 6 }\n"),
     ("a switch that is none", ("parameters", "http_cache_status"), BACKENDS + "parameters: { http_cache_status: maybe }\n"),
@@ -57,6 +58,7 @@ FINE = (
     BACKENDS + "workers: auto\nstorage: { main: { size: 67108864 } }\n",
     BACKENDS + "parameters: { http_cache_status: off, default_ttl: 1.5h, max_object_size: 10MB }\n",
     BACKENDS + 'listen: [ { address: "*:0" }, { address: "[::1]:0", name: v6 } ]\n',
+    BACKENDS + "parameters: { access_log_format: '$remote_addr \"$request\" $status $cache' }\n",
     BACKENDS + "negative_cache: {}\nindex: { bits: auto, slots: 4 }\nvcl: \"\"\n",
     BACKENDS + 'routes: [ { path: /img, host: "*.example.com", ttl: 1d, strip_cookies: true, methods: [GET] },\n'
                ' { path: /x, redirect: { to: /y } }, { redirect: https } ]\n',

@@ -13,6 +13,7 @@
 
 #include "daemon/base/tassert.h"
 #include "daemon/shm/access_format.h"
+#include "daemon/shm/access_line.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/log_read.h"
 
@@ -22,6 +23,10 @@ enum {
     FUZZ_FILE_MAX = SHMLOG_FILE_HEADER + 2 * SHMLOG_RING_MIN,
     FUZZ_RING = SHMLOG_RING_MIN,
 };
+
+#define FUZZ_FORMAT                                                                           \
+    "$remote_addr $time_local $time_iso8601 $msec \"$request\" $request_method $request_uri " \
+    "$server_protocol $host $referer $cache $backend $request_time $request_id"
 
 static union {
     struct shmlog_file file;
@@ -42,7 +47,9 @@ static void
 fuzz_record(const struct shmlog_rec *rec, const struct shmlog_view *view)
 {
     static char line[ACCESS_LINE_MAX];
+    struct access_pattern pattern;
     struct shmlog_req req;
+    char why[64];
     struct slice label;
     uint64_t n;
 
@@ -57,6 +64,8 @@ fuzz_record(const struct shmlog_rec *rec, const struct shmlog_view *view)
     fuzz_touch(req.agent);
     tassert(access_format_line(line, ACCESS_FORMAT_COMBINED, &req) <= sizeof(line));
     tassert(access_format_line(line, ACCESS_FORMAT_JSON, &req) <= sizeof(line));
+    tassert(access_pattern_parse(&pattern, SLICE_LIT(FUZZ_FORMAT), why, sizeof(why)) == 0);
+    tassert(access_line(line, &pattern, &req, NULL) <= sizeof(line));
 }
 
 static void

@@ -1,4 +1,4 @@
-/* access_log_test.c -- lines in both formats, and a writer that outlives its disk. */
+/* access_log_test.c -- lines in all formats, and a writer that outlives its disk. */
 #include "t/unit/test.h"
 
 #include <arpa/inet.h>
@@ -15,6 +15,7 @@
 #include "daemon/base/json.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
+#include "daemon/shm/access_line.h"
 #include "daemon/shm/access_log.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/elog.h"
@@ -46,7 +47,8 @@ fixture_open(void)
 static int
 fixture_start(struct fixture *f, const char *to)
 {
-    struct access_log_conf conf = {.to = to, .logs = f->logs, .nlogs = 2, .counters = f->counters};
+    struct access_log_conf conf = {
+        .to = to, .format = "combined", .logs = f->logs, .nlogs = 2, .counters = f->counters};
 
     return access_log_start(&f->access, &conf);
 }
@@ -262,6 +264,128 @@ TEST(access_log, the_longest_line_fits)
     CHECK(access_format_line(buf, ACCESS_FORMAT_JSON, &r) > 4 * 6 * SHMLOG_TEXT_MAX);
 }
 
+/* ---- a format of one's own ---- */
+
+static void
+check_pattern(const char *want, const char *format, const struct shmlog_req *r)
+{
+    static char line[ACCESS_LINE_MAX + 1];
+    struct access_pattern pattern;
+    char why[1024] = "";
+
+    CHECK(access_pattern_is(format));
+    CHECK_EQ(0, access_pattern_parse(&pattern, slice_str(format), why, sizeof(why)));
+    line[access_line(line, &pattern, r, NULL)] = '\0';
+    CHECK_STR(want, line);
+}
+
+TEST(access_log, a_format_of_its_own_has_text_and_fields)
+{
+    struct shmlog_req r = some_req();
+
+    r.fixed.port = 4711;
+    r.fixed.start_ms += 7;
+    r.fixed.bytes_in = 80;
+    r.fixed.head_bytes = 100;
+    r.fixed.duration_us = 12345678;
+    r.fixed.ttfb_us = 999;
+    r.fixed.flags = SHMLOG_REQ_HIT;
+    r.fixed.backend = 3;
+    r.ids.xid = 0xabc;
+    r.host = SLICE_LIT("a.test:80");
+    r.referer = SLICE_LIT("http://a/");
+    r.agent = SLICE_LIT("curl/7.88");
+    check_pattern("192.0.2.7 - [10/Oct/2000:20:55:36 +0000] \"GET /apache_pb.gif HTTP/1.1\" 200 "
+                  "2326 \"http://a/\" \"curl/7.88\"\n",
+        "$remote_addr - [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" "
+        "\"$http_user_agent\"",
+        &r);
+    check_pattern("GET|/apache_pb.gif|HTTP/1.1|a.test:80|a.test:80|http://a/|curl/7.88\n",
+        "$request_method|$request_uri|$server_protocol|$host|$http_host|$referer|$user_agent", &r);
+    check_pattern("2000-10-10T20:55:36.007Z 971211336.007 4711 80 2426 12.345 12345678 999 hit 2 "
+                  "0000000000000abc OK\n",
+        "$time_iso8601 $msec $remote_port $request_length $bytes_sent $request_time $time $ttfb "
+        "$cache $backend $request_id $request_completion",
+        &r);
+    check_pattern("a$200$200\t$\n", "a$$$status$$$status\t$$", &r);
+    check_pattern("200-x\n", "$status-x", &r);
+}
+
+TEST(access_log, fields_of_its_own_format_that_are_missing_or_hostile_end_no_line)
+{
+    struct shmlog_req r = some_req();
+
+    check_pattern("- - - - - -\n", "$host $referer $user_agent $cache $backend $host", &r);
+    r.fixed.flags = SHMLOG_REQ_BAD | SHMLOG_REQ_TRUNCATED;
+    r.line = SLICE_LIT("\x16 \x03\"");
+    check_pattern("\\x16 \\x03\\x22 - \\x16 \\x03\\x22 - -\n",
+        "$request $request_method $request_uri $server_protocol $request_completion", &r);
+    r.agent = SLICE_LIT("\" 200\n\x7f\xc3\\");
+    check_pattern("\"\\x22 200\\x0A\\x7F\\xC3\\x5C\"\n", "\"$http_user_agent\"", &r);
+    r.line.len = 0;
+    check_pattern("- - -\n", "$request $request_method $request_uri", &r);
+}
+
+static void
+check_no_pattern(const char *format, const char *part)
+{
+    struct access_pattern pattern;
+    char why[1024] = "";
+
+    CHECK_EQ(TERR_CONFIG, access_pattern_parse(&pattern, slice_str(format), why, sizeof(why)));
+    if (strstr(why, part) == NULL)
+        CHECK_STR(part, why);
+}
+
+TEST(access_log, a_format_of_its_own_that_is_wrong_is_refused)
+{
+    static char fields[2000];
+
+    check_no_pattern(
+        "$status $nothing", "names $nothing, which is no field: there are $remote_addr");
+    check_no_pattern("$statusx", "names $statusx");
+    check_no_pattern("costs 5$", "has a $ that begins no name: $$ is a dollar sign");
+    check_no_pattern("${status}", "has a $ that begins no name");
+    check_no_pattern("$status\n", "has a control character");
+    memset(fields, 'x', sizeof(fields) - 1);
+    check_no_pattern(fields, "has more than 1024 bytes");
+    fields[0] = '\0';
+    for (unsigned i = 0; i < 64; i++)
+        strcat(fields, "$status ");
+    check_no_pattern(fields, "too long");
+    check_no_pattern("$host$host$host$host$host$host$host$host", "too long");
+}
+
+/* Each row's bound holds, so that the bound of a line does. */
+TEST(access_log, no_field_of_its_own_format_is_longer_than_its_row_says)
+{
+    static const struct {
+        const char *name;
+        size_t most;
+    } rows[] = {
+#define X(name, most, doc) {"$" #name, most},
+        ACCESS_FIELD_TABLE(X)
+#undef X
+    };
+    static char buf[ACCESS_LINE_MAX], text[SHMLOG_TEXT_MAX];
+    struct access_pattern pattern;
+    struct shmlog_req r = some_req();
+    char why[1024];
+
+    memset(text, 1, sizeof(text));
+    r.line = r.host = r.referer = r.agent = slice_of(text, sizeof(text));
+    memset(&r.fixed, 0xff, sizeof(r.fixed));
+    memset(&r.ids, 0xff, sizeof(r.ids));
+    for (unsigned n = 0; n < 3 * ARRAY_LEN(rows); n++) {
+        unsigned i = n % ARRAY_LEN(rows);
+
+        r.fixed.flags = n < ARRAY_LEN(rows) ? UINT32_MAX & ~(uint32_t)SHMLOG_REQ_BAD : UINT32_MAX;
+        r.fixed.start_ms = n < 2 * ARRAY_LEN(rows) ? INT64_MAX : INT64_MIN;
+        CHECK_EQ(0, access_pattern_parse(&pattern, slice_str(rows[i].name), why, sizeof(why)));
+        CHECK(access_line(buf, &pattern, &r, NULL) <= rows[i].most + 1);
+    }
+}
+
 TEST(access_log, every_request_of_every_worker_is_written_by_the_stop)
 {
     struct fixture f = fixture_open();
@@ -376,7 +500,7 @@ TEST(access_log, a_file_that_cannot_be_opened_is_an_error)
 /* ---- another output, while it runs ---- */
 
 static void
-turn(struct fixture *f, const char *to, enum access_format format)
+turn(struct fixture *f, const char *to, const char *format)
 {
     struct access_aim *aim;
     char why[256] = "";
@@ -403,7 +527,7 @@ TEST(access_log, another_file_gets_what_comes_and_the_one_before_what_came)
     CHECK_EQ(0, fixture_start(&f, f.old_path));
     for (unsigned i = 0; i < 3; i++)
         shmlog_req(f.logs[0], &r);
-    turn(&f, f.path, ACCESS_FORMAT_JSON);
+    turn(&f, f.path, "json");
     wait_lines(f.old_path, 3); /* it has turned, or is about to */
     for (unsigned i = 0; i < 250 && count_lines(f.path) == 0; i++) {
         shmlog_req(f.logs[1], &r);
@@ -427,11 +551,11 @@ TEST(access_log, without_an_output_nothing_is_written_nor_lost_and_one_may_come)
     access_log_reopen(f.access);
     for (unsigned i = 0; i < 20000; i++) /* more than the ring holds */
         shmlog_req(f.logs[0], &r);
-    turn(&f, f.path, ACCESS_FORMAT_COMBINED);
+    turn(&f, f.path, "combined");
     shmlog_req(f.logs[0], &r);
     shmlog_req(f.logs[1], &r);
     wait_lines(f.path, 2);
-    turn(&f, "", ACCESS_FORMAT_COMBINED);
+    turn(&f, "", "combined");
     access_log_stop(&f.access);
     CHECK_EQ(0, counters_sum(f.counters, COUNTER_log_lost_access));
     fixture_close(&f);
@@ -473,8 +597,8 @@ turn_often(bool off)
     CHECK_EQ(0, fixture_start(&f, f.path));
     for (unsigned i = 0; i < TURNS; i++) {
         if (off)
-            turn(&f, "", ACCESS_FORMAT_COMBINED);
-        turn(&f, i % 2 == 0 ? f.old_path : f.path, ACCESS_FORMAT_COMBINED);
+            turn(&f, "", "combined");
+        turn(&f, i % 2 == 0 ? f.old_path : f.path, "combined");
         r.fixed.body_bytes = i;
         shmlog_req(f.logs[i % 3 == 0], &r);
         if (i % 16 == 0)
@@ -502,12 +626,10 @@ TEST(access_log, what_cannot_be_opened_leaves_the_one_before)
     char why[256] = "";
 
     CHECK_EQ(0, fixture_start(&f, f.path));
-    CHECK_EQ(TERR_IO,
-        access_log_prepare(f.access, &aim, "/nowhere/log", ACCESS_FORMAT_JSON, why, sizeof(why)));
+    CHECK_EQ(TERR_IO, access_log_prepare(f.access, &aim, "/nowhere/log", "json", why, sizeof(why)));
     CHECK(aim == NULL);
     CHECK_STR("No such file or directory", why);
-    CHECK_EQ(
-        0, access_log_prepare(f.access, &aim, f.old_path, ACCESS_FORMAT_JSON, why, sizeof(why)));
+    CHECK_EQ(0, access_log_prepare(f.access, &aim, f.old_path, "json", why, sizeof(why)));
     access_aim_drop(&aim);
     shmlog_req(f.logs[0], &r);
     access_log_stop(&f.access);
@@ -531,7 +653,7 @@ TEST(access_log, an_output_that_takes_nothing_does_not_hold_the_next_one)
     CHECK_EQ(0, fixture_start(&f, f.old_path));
     shmlog_req(f.logs[0], &r);
     wait_ms(200); /* it waits for the output by now */
-    turn(&f, f.path, ACCESS_FORMAT_COMBINED);
+    turn(&f, f.path, "combined");
     for (unsigned i = 0; i < 250 && counters_sum(f.counters, COUNTER_log_lost_access) == 0; i++)
         wait_ms(20);
     CHECK_EQ(1, counters_sum(f.counters, COUNTER_log_lost_access));
@@ -695,6 +817,10 @@ main(void)
         TEST_ENTRY(access_log, any_bytes_make_valid_json),
         TEST_ENTRY(access_log, what_was_no_request_is_all_url),
         TEST_ENTRY(access_log, the_longest_line_fits),
+        TEST_ENTRY(access_log, a_format_of_its_own_has_text_and_fields),
+        TEST_ENTRY(access_log, fields_of_its_own_format_that_are_missing_or_hostile_end_no_line),
+        TEST_ENTRY(access_log, a_format_of_its_own_that_is_wrong_is_refused),
+        TEST_ENTRY(access_log, no_field_of_its_own_format_is_longer_than_its_row_says),
         TEST_ENTRY(access_log, every_request_of_every_worker_is_written_by_the_stop),
         TEST_ENTRY(access_log, written_and_lost_lines_together_are_all_requests),
         TEST_ENTRY(access_log, reopening_leaves_the_old_file_and_loses_nothing),

@@ -130,6 +130,22 @@ TEST(conf, texts_have_a_grammar)
         "local7, or another\n"
         "4:22 access_log_format: 'jsn' is unknown; did you mean 'json'?\n"
         "5:14 error_log: '/var/log/tarn' is not syslog:FACILITY, as in syslog:daemon\n");
+    expect_errors(BACKEND "parameters:\n  access_log_format: main\n",
+        "3:22 access_log_format: 'main' is unknown: it is combined, json, or a text with fields, "
+        "as "
+        "in '$remote_addr $status $time'\n");
+    expect_errors(BACKEND "parameters:\n  access_log_format: '$status $upstream_addr'\n",
+        "3:22 access_log_format: '$status $upstream_addr' names $upstream_addr, which is no field: "
+        "there are $remote_addr $remote_port $time_local $time_iso8601 $msec $request "
+        "$request_method $request_uri $server_protocol $host $http_host $referer $http_referer "
+        "$user_agent $http_user_agent $request_length $status $bytes_sent $body_bytes_sent "
+        "$request_time $time $ttfb $cache $backend $request_id $request_completion\n");
+    expect_errors(BACKEND "parameters:\n  access_log_format: 'costs 5$'\n",
+        "3:22 access_log_format: 'costs 5$' has a $ that begins no name: $$ is a dollar sign; "
+        "there are $remote_addr $remote_port $time_local $time_iso8601 $msec $request "
+        "$request_method $request_uri $server_protocol $host $http_host $referer $http_referer "
+        "$user_agent $http_user_agent $request_length $status $bytes_sent $body_bytes_sent "
+        "$request_time $time $ttfb $cache $backend $request_id $request_completion\n");
     for (unsigned i = 0; i < 4; i++) {
         static const char *const places[] = {"", "localhost:514", "192.0.2.1", "[::1:514"};
         char text[256], want[256];

@@ -1,0 +1,47 @@
+/* access_field_table.h -- what `access_log_format` can name. */
+#ifndef TARN_ACCESS_FIELD_TABLE_H
+#define TARN_ACCESS_FIELD_TABLE_H
+
+/* Bytes of a text of the log, each of them escaped as \xHH; access_pattern_line.c asserts it. */
+#define ACCESS_FIELD_TEXT (4 * 1023)
+
+/* clang-format off */
+/* X(name, most bytes that it takes, documentation).  Names that nginx has mean the same. */
+#define ACCESS_FIELD_TABLE(X)                                                                      \
+    X(remote_addr, 64, "Client's address; unix: for a Unix socket")                                \
+    X(remote_port, 8, "Client's port")                                                             \
+    X(time_local, 64, "Time of the request's first byte, as in 21/Nov/2026:04:10:50 +0000")        \
+    X(time_iso8601, 32, "The same in UTC, as in 2026-11-21T04:10:50.123Z")                         \
+    X(msec, 32, "The same in seconds since 1970, with milliseconds")                               \
+    X(request, ACCESS_FIELD_TEXT + 16, "Request line, as it came")                                 \
+    X(request_method, ACCESS_FIELD_TEXT, "Method")                                                 \
+    X(request_uri, ACCESS_FIELD_TEXT, "Target, with its query, as it came")                        \
+    X(server_protocol, 16, "HTTP/1.0 or HTTP/1.1")                                                 \
+    X(host, ACCESS_FIELD_TEXT, "Host, as it came")                                                 \
+    X(http_host, ACCESS_FIELD_TEXT, "The same")                                                    \
+    X(referer, ACCESS_FIELD_TEXT, "Referer")                                                       \
+    X(http_referer, ACCESS_FIELD_TEXT, "The same")                                                 \
+    X(user_agent, ACCESS_FIELD_TEXT, "User-Agent")                                                 \
+    X(http_user_agent, ACCESS_FIELD_TEXT, "The same")                                              \
+    X(request_length, 24, "Bytes of the request, head and body")                                   \
+    X(status, 8, "Status of the response")                                                         \
+    X(bytes_sent, 24, "Bytes of the response, head and body")                                      \
+    X(body_bytes_sent, 24, "Bytes of the response's body, as sent")                                \
+    X(request_time, 24, "Seconds from the first byte in to the last byte out, with milliseconds")  \
+    X(time, 16, "The same in microseconds")                                                        \
+    X(ttfb, 16, "Microseconds from the first byte in to the first byte out")                       \
+    X(cache, 16, "What became of the request: hit, stale, miss, coalesced, hit-for-miss, pass, "   \
+      "pipe, absent, synth or error")                                                              \
+    X(backend, 1024, "Name of the backend that was asked")                                          \
+    X(request_id, 24, "Id of the request, as request_id_header sends it")                          \
+    X(request_completion, 8, "OK if the client got the whole response")
+/* clang-format on */
+
+enum access_field {
+#define X(name, most, doc) ACCESS_FIELD_##name,
+    ACCESS_FIELD_TABLE(X)
+#undef X
+    ACCESS_FIELD_COUNT
+};
+
+#endif
