@@ -60,7 +60,8 @@ why_print(const json_t *o)
     printf("%s: %s\n\n", why_text(o, "url"), why_text(o, "now"));
     json_array_foreach(json_object_get(o, "text"), i, each)
         printf("  %s\n", json_string_value(each));
-    printf("\n  key: %s\n", why_text(o, "key"));
+    if (why_text(o, "key")[0] != '\0') /* a redirect has none */
+        printf("\n  key: %s\n", why_text(o, "key"));
     json_array_foreach(json_object_get(o, "asked"), i, each)
         printf("  %s: return(%s)  %s %s\n", why_text(each, "sub"), why_text(each, "return"),
             why_text(each, "file"), why_text(each, "line"));

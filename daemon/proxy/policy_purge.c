@@ -55,10 +55,17 @@ policies_purge_url(struct policies *ps, struct slice url, const struct why_field
     r = &w->req;
     for (unsigned i = 0; i < nfields && err == 0; i++)
         err = nobody_set(w, fields[i].name, fields[i].value);
-    if (err == 0)
-        err = nobody_admit(w);
     if (err != 0) {
         *why = err == TERR_SYNTAX ? "a field's name or value is not valid" : NULL;
+        nobody_free(&w);
+        return err;
+    }
+    err = nobody_admit(w);
+    if (err != 0) {
+        *why = err == TERR_SYNTAX
+                   ? "backends may read the url's path as that of another route: requests "
+                     "for it are answered 400, and nothing is stored"
+                   : NULL;
         nobody_free(&w);
         return err;
     }

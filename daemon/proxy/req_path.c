@@ -26,39 +26,6 @@ path_stands_for(struct slice path, size_t at, char c)
                : 0;
 }
 
-/* /%6cogin is /login (RFC 3986 6.2.2.2), to backends too, and to most so is //login: nobody goes
- * uncounted by writing it so. */
-bool
-req_path_begins(struct slice path, const char *prefix)
-{
-    size_t at = 0, n;
-
-    while (*prefix != '\0') {
-        n = path_stands_for(path, at, *prefix);
-        if (n == 0)
-            return false;
-        at += n;
-        if (*prefix++ != '/')
-            continue;
-        while ((n = path_stands_for(path, at, '/')) > 0)
-            at += n;
-        while (*prefix == '/')
-            prefix++;
-    }
-    return true;
-}
-
-/* Nearly no path has anything that a normal form would change, but for what req_path_begins() reads. */
-bool
-req_path_is_plain(struct slice path)
-{
-    const char *mark = memchr(path.ptr, '?', path.len);
-    size_t len = mark != NULL ? (size_t)(mark - path.ptr) : path.len;
-
-    return memchr(path.ptr, '%', len) == NULL && memchr(path.ptr, ';', len) == NULL &&
-           memmem(path.ptr, len, "/.", 2) == NULL;
-}
-
 /* The next byte of the path, decoded once; how many it is written with. */
 static size_t
 path_byte(struct slice path, size_t at, char *c)
@@ -74,6 +41,48 @@ path_byte(struct slice path, size_t at, char *c)
         return 1;
     *c = (char)(high << 4 | low);
     return 3;
+}
+
+/* /%6cogin is /login (RFC 3986 6.2.2.2), to backends too, and to most so is //login: nobody goes
+ * uncounted by writing it so. */
+bool
+req_path_begins(struct slice path, const char *prefix)
+{
+    struct slice rest = slice_str(prefix);
+    size_t at = 0, n;
+
+    while (rest.len > 0) {
+        char c;
+        size_t written = path_byte(rest, 0, &c); /* /caf%C3%A9 in the file is decoded, too */
+
+        if (c == '/' && written > 1) {
+            c = '%';
+            written = 1;
+        }
+        n = path_stands_for(path, at, c);
+        if (n == 0)
+            return false;
+        at += n;
+        rest = slice_of(rest.ptr + written, rest.len - written);
+        if (c != '/')
+            continue;
+        while ((n = path_stands_for(path, at, '/')) > 0)
+            at += n;
+        while (rest.len > 0 && *rest.ptr == '/')
+            rest = slice_of(rest.ptr + 1, rest.len - 1);
+    }
+    return true;
+}
+
+/* Nearly no path has anything that a normal form would change, but for what req_path_begins() reads. */
+bool
+req_path_is_plain(struct slice path)
+{
+    const char *mark = memchr(path.ptr, '?', path.len);
+    size_t len = mark != NULL ? (size_t)(mark - path.ptr) : path.len;
+
+    return memchr(path.ptr, '%', len) == NULL && memchr(path.ptr, ';', len) == NULL &&
+           memmem(path.ptr, len, "/.", 2) == NULL;
 }
 
 /* The path as backends read it (RFC 3986 6.2.2): decoded, without empty segments, without parameters,

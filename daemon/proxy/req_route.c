@@ -14,10 +14,13 @@
 
 /* --- which --- */
 
+/* `read`: the path as a backend may read it, which has no ;parameters. */
 static bool
-route_matches(const struct conf_route *route, struct slice host, struct slice path)
+route_matches(
+    const struct conf_route *route, struct slice host, struct slice path, struct slice read)
 {
-    return conf_host_matches(route->host, host) && req_path_begins(path, route->path);
+    return conf_host_matches(route->host, host) &&
+           req_path_begins(strchr(route->path, ';') != NULL ? path : read, route->path);
 }
 
 /* An authority in normal form, without its port. */
@@ -43,9 +46,9 @@ req_upstreams(const struct req *r)
     return use->policy->by_routes && !r->policy.hinted ? use->policy->upstreams : NULL;
 }
 
-/* The first that matches the request as it is now, with this path; NULL: none does. */
+/* The first that matches the request as it is now, its path read so; NULL: none does. */
 static const struct conf_route *
-route_match(const struct req *r, const struct conf *conf, struct slice path)
+route_match(const struct req *r, const struct conf *conf, struct slice read)
 {
     char text[HTTP_AUTHORITY_MAX];
     int n = r->head->host_len > 0 ? req_normal_host(r->proxy, http_host(r->head), text) : 0;
@@ -54,7 +57,7 @@ route_match(const struct req *r, const struct conf *conf, struct slice path)
     if (host.len > 0)
         host = route_host(host);
     for (unsigned i = 0; i < conf->nroutes; i++)
-        if (route_matches(&conf->routes[i], host, path))
+        if (route_matches(&conf->routes[i], host, http_path(r->head), read))
             return &conf->routes[i];
     return NULL;
 }

@@ -315,6 +315,16 @@ why_redirected(struct why *y, struct cache_query *q)
     return "redirect";
 }
 
+static const char *
+why_refused(struct why *y, struct cache_query *q)
+{
+    req_query(y->r, q);
+    why_say(y,
+        "A request for it now is answered 400: backends may read its path as that of another "
+        "route, and one of the two has actions.");
+    return "refused";
+}
+
 /* A policy's own key has a NUL behind each of its parts. */
 static json_t *
 why_key(struct why *y)
@@ -381,7 +391,7 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     err = nobody_admit(y.nobody);
     why_say_limits(&y);
     why_say_rules(&y);
-    now = why_redirected(&y, &q);
+    now = err == TERR_SYNTAX ? why_refused(&y, &q) : why_redirected(&y, &q);
     if (now == NULL && err == 0)
         now = y.r->policy.use != NULL ? why_with_policy(&y, &q, why)
                                       : why_without_policy(&y, &q, why);

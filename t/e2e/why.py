@@ -607,6 +607,12 @@ routes:
         said = self.why("/old/1")
         self.assertEqual(said["now"], "redirect")
         self.assertIn("answered with a redirect: 301 to /new.", said["words"])
+        self.assertNotIn("key:", self.ctl("why", f"http://{HOST}/old/1"))
+
+    def test_a_path_that_leads_to_another_route_is_told_as_refused(self):
+        said = self.why("/x/..%2fadmin")
+        self.assertEqual(said["now"], "refused")
+        self.assertIn("answered 400", said["words"])
 
     def test_what_a_route_takes_out_of_a_query_is_purged_with_it(self):
         path = target("page", Cache_Control="max-age=600")
