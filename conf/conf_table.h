@@ -143,6 +143,13 @@
       "With a policy, add X-Varnish to responses: the request's id, and behind it, on a hit, that " \
       "of the request that fetched it; 8 bytes more for each stored response")                     \
     X(http_via, TOKEN, "tarn", 1, 64, "Pseudonym in Via (RFC 9110 7.6.3)")                         \
+    X(loop_token, TOKEN, "", 0, 64,                                                                \
+      "Name of this tarnd in CDN-Loop (RFC 8586), which each request to a backend gets; a request "\
+      "that has it already comes back from a backend: 508; empty: one drawn at each start. Nodes "  \
+      "in a row, as edge and shield, need different ones")                                         \
+    X(loop_limit, COUNT, 0, 0, 8,                                                                  \
+      "How often a request may come back from a backend before it is answered 508: 1 where a "     \
+      "backend asks this tarnd again and keeps the request's fields")                              \
     X(http_server, ASCII, "tarn", 1, 64, "Server of the answers that Tarn makes itself")           \
     X(user, TEXT, "", 0, 255,                                                                      \
       "Started by root, tarnd becomes this user, by name or number, before it opens anything; "    \
@@ -190,7 +197,7 @@
 #define CONF_LIVE_TABLE(X)                                                                         \
     X(default_ttl) X(default_grace) X(default_keep) X(uncacheable_ttl)                             \
     X(heuristic_fraction) X(heuristic_max) X(store_set_cookie)                                     \
-    X(max_restarts) X(max_retries)                                                                 \
+    X(max_restarts) X(max_retries) X(loop_limit)                                                   \
     X(ban_lurker_age) X(ban_lurker_batch) X(ban_lurker_sleep) X(ban_cutoff) X(ban_dups)            \
     X(timeout_req) X(timeout_idle) X(timeout_body) X(timeout_body_idle) X(req_body_rate_min)       \
     X(idle_send_timeout) X(pipe_timeout) X(drain_timeout) X(watchdog)                               \

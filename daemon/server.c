@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
 #include "daemon/base/syslog_to.h"
+#include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
 #include "daemon/doors.h"
@@ -69,6 +71,7 @@ struct server {
     struct manage *manage;
     struct doors doors;
     struct worker_env env;
+    char loop_id[32]; /* with no loop_token */
     unsigned nworkers;
     struct worker *workers[LIMIT_WORKERS];
     struct shmlog *logs[LIMIT_WORKERS];
@@ -342,11 +345,26 @@ server_listen(struct server *s)
     return 0;
 }
 
+/* Its name in CDN-Loop.  One of every start is enough: what the process before it sent passes here
+ * once, and is known the next time. */
+static void
+server_choose_loop_id(struct server *s)
+{
+    uint64_t drawn;
+    ssize_t n = getrandom(&drawn, sizeof(drawn), 0);
+
+    tassert(n == (ssize_t)sizeof(drawn));
+    snprintf(s->loop_id, sizeof(s->loop_id), "tarn-%016llx", (unsigned long long)drawn);
+    s->env.loop_id =
+        s->conf->params.loop_token[0] != '\0' ? s->conf->params.loop_token : s->loop_id;
+}
+
 static int
 server_start_workers(struct server *s)
 {
     int err;
 
+    server_choose_loop_id(s);
     s->env.conf = s->conf;
     s->env.cache = s->cache;
     s->env.storage = s->storage;

@@ -439,6 +439,7 @@ worker_open(struct worker *w)
     w->counters = counters_worker(env->counters, w->id);
     proxy_init(&w->proxy, env->conf);
     w->proxy.loop = w->loop;
+    w->proxy.loop_id = slice_str(env->loop_id);
     w->proxy.cache = env->cache;
     w->proxy.storage = env->storage;
     w->proxy.synth = env->synth;

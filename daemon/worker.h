@@ -40,6 +40,7 @@ struct worker_env {
     struct latency *latency;
     struct registry *registry;
     struct doors *doors;
+    const char *loop_id; /* the tarnd's name in CDN-Loop */
     int64_t conns_max;
     struct conn_quota *quota; /* connections of each client */
     _Atomic int64_t conns;    /* of clients, all workers */

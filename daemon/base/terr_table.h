@@ -37,6 +37,7 @@
     X(POLICY,     503,  503, "the policy failed")                               \
     X(BARELF,     400,  502, "a line of the head ends with a bare LF (parameter origin_bare_lf)") \
     X(STATUS,     502,  502, "status from 600 to 999 (parameter origin_status)")    \
+    X(LOOP,       508,  508, "the request has been here before")                \
     X(DENIED,       0,    0, "no permission: its owner, root or a member of its group may")
 /* clang-format on */
 

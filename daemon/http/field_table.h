@@ -72,7 +72,8 @@ enum http_field_flag {
     X(CACHE_STATUS, "Cache-Status", HTTP_OURS, "extended (RFC 9211)")                              \
     X(CDN_CACHE_CONTROL, "CDN-Cache-Control", 0, "freshness, before Cache-Control (RFC 9213)")     \
     X(SURROGATE_CAPABILITY, "Surrogate-Capability", HTTP_SPOOF, "our own, to the backend")         \
-    X(SURROGATE_CONTROL, "Surrogate-Control", 0, "freshness, before Cache-Control")
+    X(SURROGATE_CONTROL, "Surrogate-Control", 0, "freshness, before Cache-Control")                \
+    X(CDN_LOOP, "CDN-Loop", HTTP_ACTED, "extended; ours in it is a loop (RFC 8586)")
 
 /*    id, name, safe, idempotent (RFC 9110 9.2) */
 #define HTTP_METHOD_TABLE(X)                                                                       \

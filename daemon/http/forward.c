@@ -48,7 +48,7 @@ forward_via(struct head_out *o, const struct http_head *h, struct slice pseudony
 /* Fields of a request that are written anew, or by us alone. */
 #define FORWARD_REWRITTEN                                                                \
     (HTTP_BIT(HTTP_F_HOST) | HTTP_BIT(HTTP_F_CONTENT_LENGTH) | HTTP_BIT(HTTP_F_EXPECT) | \
-        HTTP_BIT(HTTP_F_VIA))
+        HTTP_BIT(HTTP_F_VIA) | HTTP_BIT(HTTP_F_CDN_LOOP))
 
 /* The operator says that those who send it may: a proxy in front sets it. */
 static bool
@@ -222,6 +222,8 @@ forward_request(const struct http_head *req, const struct forward_request *how, 
         forward_fetch_fields(&o, req, how);
     forward_client(&o, req, how);
     forward_via(&o, req, how->pseudonym);
+    if (how->cdn_loop.len > 0)
+        head_out_field(&o, SLICE_LIT("CDN-Loop"), how->cdn_loop);
     if (how->id_name.len > 0)
         head_out_field(&o, how->id_name, how->id_value);
     forward_request_framing(&o, how);
@@ -242,14 +244,16 @@ forward_bereq(const struct http_head *req, const struct forward_request *how, st
     HEAD_OUT_LIT(&o, "\r\n");
     for (unsigned i = 0; i < req->nfields; i++) {
         const struct http_field *f = &req->fields[i];
-        const uint64_t ours =
-            HTTP_BIT(HTTP_F_HOST) | HTTP_BIT(HTTP_F_CONTENT_LENGTH) | HTTP_BIT(HTTP_F_EXPECT);
+        const uint64_t ours = HTTP_BIT(HTTP_F_HOST) | HTTP_BIT(HTTP_F_CONTENT_LENGTH) |
+                              HTTP_BIT(HTTP_F_EXPECT) | HTTP_BIT(HTTP_F_CDN_LOOP);
 
         if (f->id != HTTP_F_OTHER && (ours & HTTP_BIT(f->id)) != 0)
             continue;
         if ((http_field_flags((enum http_field_id)f->id) & HTTP_HOP) == 0)
             head_out_field(&o, http_name(req, f), http_value(req, f));
     }
+    if (how->cdn_loop.len > 0)
+        head_out_field(&o, SLICE_LIT("CDN-Loop"), how->cdn_loop);
     forward_request_framing(&o, how);
     HEAD_OUT_LIT(&o, "\r\n");
     return head_out_end(&o);
@@ -259,11 +263,12 @@ size_t
 forward_bereq_max(const struct http_head *req, const struct forward_request *how)
 {
     size_t max = sizeof("  HTTP/1.1\r\nHost: \r\n\r\nContent-Length: \r\nConnection: upgrade\r\n"
-                        "Transfer-Encoding: chunked\r\nUpgrade: \r\n") +
+                        "Transfer-Encoding: chunked\r\nUpgrade: \r\nCDN-Loop: \r\n") +
                  20;
 
     max +=
         (size_t)req->method_len + req->path_len + req->host_len + how->host.len + how->upgrade.len;
+    max += how->cdn_loop.len;
     for (unsigned i = 0; i < req->nfields; i++)
         max += req->fields[i].name_len + req->fields[i].value_len + 4u;
     return max;

@@ -35,7 +35,8 @@ struct forward_request {
     struct slice client_address; /* appended to X-Forwarded-For */
     struct slice forwarded;      /* Forwarded (RFC 7239), instead of the client's */
     struct slice pseudonym;      /* for Via */
-    const char *keep;            /* NULL, or spoofable fields that go on: names, a space between */
+    struct slice cdn_loop; /* CDN-Loop, of cdn_loop_extend(); what came of it does not go on else */
+    const char *keep;      /* NULL, or spoofable fields that go on: names, a space between */
     struct slice id_name, id_value; /* a request id; replaces the client's field of that name */
     struct slice if_none_match, if_modified_since; /* FETCH: revalidate what is stored */
     struct slice range, if_range; /* FETCH: only this part; the client's own never go on then */
@@ -59,7 +60,7 @@ struct forward_response {
 
 /* A request as a policy left it: its line and fields as they are, but for hop-by-hop fields and
  * framing, which come from `how` (framing, length, upgrade, keep_connection; host when .len is not
- * 0).  The length, or TERR_LIMIT. */
+ * 0), and CDN-Loop, which no policy changes (cdn_loop).  The length, or TERR_LIMIT. */
 int forward_bereq(const struct http_head *req, const struct forward_request *how, struct span out);
 size_t forward_bereq_max(const struct http_head *req, const struct forward_request *how);
 

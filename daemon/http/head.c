@@ -79,7 +79,8 @@ http_folds_to(const char *name, const char *folded, size_t len)
 }
 
 /* Length, first and last letter, and the one in the middle, because X-Forwarded-Host and -Port
- * share those three.  The factors were searched for: of 58 names two share a slot. */
+ * share those three.  The factors were searched for: of 61 names two share
+ * the slot of another one. */
 static inline unsigned
 http_slot_of(const char *name, size_t len)
 {

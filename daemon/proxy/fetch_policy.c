@@ -221,6 +221,7 @@ fetch_write_bereq(struct fetch *f)
     struct forward_request how = {
         .keep_connection = !policy_says_close(h),
         .framing = FRAMING_NONE,
+        .cdn_loop = f->cdn_loop,
         .upgrade = f->upgrade,
     };
     size_t max = forward_bereq_max(h, &how);

@@ -86,7 +86,7 @@ struct fetch {
     struct waiter space; /* BODY: room in storage */
     struct arena arena;
     struct http_head req; /* the request, copied */
-    struct slice host, key_text, client, forwarded, id;
+    struct slice host, key_text, client, forwarded, id, cdn_loop;
     uint64_t xid;                    /* of the request that it was started for */
     bool told_head, told_verdict;    /* in the log, of this attempt */
     uint64_t start_us;               /* monotonic */

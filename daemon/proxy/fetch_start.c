@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/http/cdn_loop.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/proxy_header.h"
 #include "daemon/proxy/fetch_policy.h"
@@ -42,8 +43,9 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     if ((forwards & FORWARDS_FORWARDED) != 0)
         f->forwarded = req_forwarded(x, &f->arena, true);
     f->id = arena_copy(&f->arena, slice_str(id));
+    f->cdn_loop = cdn_loop_extend(&x->head, f->proxy->loop_id, &f->arena);
     if (f->host.ptr == NULL || f->key_text.ptr == NULL || f->client.ptr == NULL ||
-        f->forwarded.ptr == NULL || f->id.ptr == NULL)
+        f->forwarded.ptr == NULL || f->id.ptr == NULL || f->cdn_loop.ptr == NULL)
         return TERR_NOMEM;
     return 0;
 }
@@ -83,6 +85,7 @@ fetch_write_request(struct fetch *f)
         .client_address = f->client,
         .forwarded = f->forwarded,
         .pseudonym = slice_str(params->http_via),
+        .cdn_loop = f->cdn_loop,
         .keep = params->keep_client_fields,
         .id_name = slice_str(params->request_id_header),
         .id_value = f->id,
@@ -90,8 +93,8 @@ fetch_write_request(struct fetch *f)
         .range = f->range,
         .if_range = f->if_range,
     };
-    size_t max = (size_t)f->req.len + 2048 + f->client.len + f->forwarded.len + f->have.etag.len +
-                 f->have.last_modified.len + f->range.len + f->if_range.len;
+    size_t max = (size_t)f->req.len + 2048 + f->cdn_loop.len + f->client.len + f->forwarded.len +
+                 f->have.etag.len + f->have.last_modified.len + f->range.len + f->if_range.len;
     char *out = arena_alloc(&f->arena, max);
     int n;
 

@@ -97,6 +97,7 @@ struct proxy {
     void (*on_idle)(void *ctx); /* draining: the last request or fetch has gone */
     void *on_idle_ctx;
     bool says_ids;         /* request_id_header or http_x_varnish: responses have such a line */
+    struct slice loop_id;  /* our name in CDN-Loop; borrowed for ever; empty: none is sent */
     struct slice hit_line; /* what Cache-Status begins with on a hit; in hit_text */
     char hit_text[96];
     _Atomic(struct policy_set *) *policies; /* borrowed; NULL: there are none */

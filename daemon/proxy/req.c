@@ -322,12 +322,27 @@ req_failed(struct req *r)
         err);
 }
 
+/* It has been here before, so the fetch that it waits for may be what it came from. */
+static enum req_next
+req_leave_queue(struct req *r)
+{
+    if (waiter_state(&r->wait) == WAITER_ARMED)
+        cache_cancel(r->entry, &r->wait);
+    if (waiter_pending(&r->wait))
+        return REQ_WAIT;
+    r->holds = false;
+    entry_drop(&r->entry);
+    return req_goto(r, REQ_PASS);
+}
+
 /* QUEUED -- the outcome of another request's fetch is ours too, if it is for us. */
 static enum req_next
 req_do_queued(struct req *r)
 {
     struct cache_query q;
 
+    if (req_was_here(r))
+        return req_leave_queue(r);
     if (waiter_pending(&r->wait))
         return REQ_WAIT;
     req_query(r, &q);
@@ -363,6 +378,10 @@ req_do_miss(struct req *r)
 {
     struct entry *old;
 
+    if (req_loops(r)) {
+        req_withdraw(r);
+        return req_refuse_loop(r);
+    }
     if (r->policy.use != NULL) {
         enum req_next next = req_policy_miss(r);
 
@@ -388,6 +407,8 @@ req_do_pass(struct req *r)
         .hitpass = r->policy.hitpass,
         .rules = req_rules(r)};
 
+    if (req_loops(r))
+        return req_refuse_loop(r);
     if (r->policy.use != NULL && !r->gathering) {
         enum req_next next = req_policy_pass(r);
 
@@ -574,7 +595,7 @@ static const struct {
     [REQ_RECV]    = { "recv",    req_do_recv,    TO(RECV) | TO(LOOKUP) | TO(PASS) | TO(SYNTH) | TO(CLOSE) },
     [REQ_LOOKUP]  = { "lookup",  req_do_lookup,  TO(HIT) | TO(QUEUED) | TO(MISS) | TO(PASS) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
     [REQ_HIT]     = { "hit",     req_do_hit,     TO(RECV) | TO(PASS) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
-    [REQ_QUEUED]  = { "queued",  req_do_queued,  TO(LOOKUP) | TO(HIT) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
+    [REQ_QUEUED]  = { "queued",  req_do_queued,  TO(LOOKUP) | TO(HIT) | TO(PASS) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
     [REQ_MISS]    = { "miss",    req_do_miss,    TO(RECV) | TO(PASS) | TO(FETCH) | TO(SYNTH) | TO(CLOSE) },
     [REQ_PASS]    = { "pass",    req_do_pass,    TO(RECV) | TO(FETCH) | TO(SYNTH) | TO(CLOSE) },
     [REQ_FETCH]   = { "fetch",   req_do_fetch,   TO(LOOKUP) | TO(PASS) | TO(PIPE) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },

@@ -359,8 +359,7 @@ req_do_hit(struct req *r)
     return req_policy_elsewhere(r, act);
 }
 
-/* The entry that others may wait for by now is not filled: they look again. */
-static void
+void
 req_withdraw(struct req *r)
 {
     struct entry *fetchs = r->entry;

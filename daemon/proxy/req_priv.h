@@ -167,6 +167,13 @@ enum req_next req_do_close(struct req *r);
 enum req_next req_synth(struct req *r, unsigned status, int err);
 void req_run(struct task *task);
 
+/* req_loop.c.  Off the hit's path: where a backend is asked, or another request waited for. */
+bool req_was_here(const struct req *r);       /* our name is in its CDN-Loop */
+bool req_loops(const struct req *r);          /* too often, or in Via */
+enum req_next req_refuse_loop(struct req *r); /* 508, a line in the error log */
+/* The entry that others may wait for by now is not filled: they look again. */
+void req_withdraw(struct req *r);
+
 /* req_deliver.c */
 enum req_next req_do_deliver(struct req *r);
 /* Gives back every lease; true when nothing of delivery is pending. */

@@ -59,6 +59,8 @@ req_sentence(unsigned status)
         return "The server behind this one did not answer in time.";
     case 505:
         return "The request uses a version of HTTP that this server does not speak.";
+    case 508:
+        return "The request came back to this server, which had sent it on before.";
     default:
         return "The request could not be answered.";
     }
