@@ -360,6 +360,10 @@ const struct conf_storage *conf_main_storage(const struct conf *conf);
  * checked by it before tarnd starts or reloads, and the tables of now when a reload makes it smaller. */
 uint64_t conf_tables_most(uint64_t store_bytes);
 
+/* The listener that a connection to `to` reaches, whatever names and interfaces lead there; NULL: none
+ * of this configuration.  Asks the kernel for the addresses of this machine where a listener has any. */
+const struct conf_listen *conf_listener_at(const struct conf *conf, const struct conf_address *to);
+
 /* Does each of its connections begin with a PROXY header? */
 bool conf_listen_is_proxied(const struct conf_listen *l);
 

@@ -200,6 +200,8 @@ void conf_backend_check_text(struct conf_cx *cx, struct ynode *c);
 void conf_default_check(struct conf_cx *cx, const struct ynode *root);
 void conf_memory_check(struct conf_cx *cx, const struct ynode *storage);
 void conf_vcl_check(struct conf_cx *cx, const struct ynode *n);
+/* conf_loops.c.  Which backends are listeners of the same file? */
+void conf_loops_check(struct conf_cx *cx, const struct ynode *root);
 
 /* conf_address.c.  With dns_required: which names have no address. */
 void conf_names_check(struct conf_cx *cx);

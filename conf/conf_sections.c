@@ -781,6 +781,7 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
         conf_names_check(cx);
     if (cx->nomem || cx->errors != NULL)
         return;
+    conf_loops_check(cx, root);
     conf_limits_check(cx, root);
     conf_finish_backends(cx->conf);
     cx->conf->default_backend = conf_find_default(cx->conf);

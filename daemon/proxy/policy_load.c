@@ -312,8 +312,9 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
         .max_idle = 64,
         .proxy_header = d->proxy_header,
     };
+    const struct conf_listen *own;
     const char *why = NULL;
-    char full[160];
+    char full[160], loop[250];
 
     snprintf(full, sizeof(full), "%.64s.%.80s", pol->name, d->name);
     c.address.addrs = a.addrs;
@@ -333,6 +334,15 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
     if (why != NULL && (params->dns_required || strspn(d->host, "0123456789.") == strlen(d->host)))
         return policy_refuse(errors, d->file, d->line, d->host, why);
     c.address.unresolved = why;
+    own = conf_listener_at(upstreams_conf(pol->upstreams), &c.address);
+    if (own != NULL) {
+        snprintf(loop, sizeof(loop),
+            "it is the listener '%.64s' of this tarnd, so its requests would come back: write "
+            "where "
+            "the site itself listens",
+            own->name);
+        return policy_refuse(errors, d->file, d->line, a.text, loop);
+    }
     if (d->probe != NULL)
         probe = policy_probe(d->probe);
     return backend_new(
