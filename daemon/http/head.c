@@ -152,7 +152,8 @@ http_name_is_spoof(struct slice name)
         "x-appengine-user-ip", "x-envoy-external-address", "cf-connecting-ip", "cf-connecting-ipv6",
         "cf-pseudo-ipv4", "fastly-client-ip", "fly-client-ip", "do-connecting-ip",
         "x-nf-client-connection-ip", "x-sucuri-clientip", "incap-client-ip", "ali-cdn-real-ip",
-        "cdn-src-ip", "wl-proxy-client-ip", "proxy-client-ip"};
+        "cdn-src-ip", "wl-proxy-client-ip", "proxy-client-ip", "forwarded-for", "x-scheme",
+        "x-url-scheme", "x-host", "front-end-https"};
     const struct slice override = SLICE_LIT("-method-override");
     char first = name.len > 0 ? (char)(name.ptr[0] | 0x20) : '\0';
 

@@ -87,6 +87,7 @@ TEST(forward, client_address_fields_and_httpoxy_are_dropped_unless_they_are_kept
     static const char *const names[] = {"Proxy", "PROXY", "X-Real-IP", "X_Real_IP",
         "True-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6", "X-Client-IP",
         "X-Cluster-Client-IP", "Fastly-Client-IP", "Client-IP", "X-Original-Host", "X-Rewrite-URL",
+        "Forwarded-For", "X-Scheme", "X-URL-Scheme", "Front-End-Https", "X-Host",
         "X-Forwarded-Anything", "X-Azure-ClientIP", "X-Foo-Method-Override", "X-Original-URL"};
     static const char *const others[] = {"Proxies", "X-Real-IPs", "X-Real", "Client", "CF-Ray",
         "Fastly-FF", "X-Requested-With", "Content-Type", "Priority", "True"};
