@@ -600,7 +600,7 @@ static const struct {
     [REQ_PASS]    = { "pass",    req_do_pass,    TO(RECV) | TO(FETCH) | TO(SYNTH) | TO(CLOSE) },
     [REQ_FETCH]   = { "fetch",   req_do_fetch,   TO(LOOKUP) | TO(PASS) | TO(PIPE) | TO(DELIVER) | TO(SYNTH) | TO(CLOSE) },
     [REQ_PIPE]    = { "pipe",    req_do_pipe,    TO(CLOSE) },
-    [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(RECV) | TO(DELIVER) | TO(CLOSE) },
+    [REQ_SYNTH]   = { "synth",   req_do_synth,   TO(RECV) | TO(SYNTH) | TO(DELIVER) | TO(CLOSE) },
     [REQ_DELIVER] = { "deliver", req_do_deliver, TO(RECV) | TO(LOOKUP) | TO(PASS) | TO(SYNTH) | TO(CLOSE) },
     [REQ_CLOSE]   = { "close",   req_do_close,   0 },
     [REQ_ADMIT]   = { "admit",   req_do_admit,   TO(RECV) | TO(SYNTH) | TO(CLOSE) },

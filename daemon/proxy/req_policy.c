@@ -131,10 +131,15 @@ req_policy_said_synth(struct req *r)
 
 /* Not too often; and what was uploaded has gone to a backend, and cannot be sent to another. */
 static bool
+req_has_body_again(const struct req *r)
+{
+    return r->upload == NULL || r->policy.body_kept;
+}
+
+static bool
 req_may_restart(const struct req *r)
 {
-    return r->policy.restarts < r->proxy->params.max_restarts &&
-           (r->upload == NULL || r->policy.body_kept);
+    return r->policy.restarts < r->proxy->params.max_restarts && req_has_body_again(r);
 }
 
 enum req_next
@@ -528,7 +533,8 @@ req_policy_synth(struct req *r)
 
     r->policy.nbody = 0;
     act = req_ask_policy(r, VCL_SUB_SYNTH);
-    if (act == VCL_ACT_RESTART && req_may_restart(r))
+    if (act == VCL_ACT_RESTART && r->policy.restarts <= r->proxy->params.max_restarts &&
+        req_has_body_again(r)) /* the one too many becomes a 503, whose vcl_synth ends it */
         return req_restart(r);
     if (act != VCL_ACT_DELIVER &&
         act != VCL_ACT_RESTART) { /* it cannot be asked about its own failure */
