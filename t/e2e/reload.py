@@ -407,13 +407,22 @@ class Reload(unittest.TestCase):
         self.ctl("reload")
 
     def test_an_address_that_is_taken_is_told_and_nothing_changes(self):
-        a = named("a")
+        a, taken = named("a"), named("taken")
         config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
         self.start(config)
         said = self.reload(config + "parameters: { default_ttl: 9s }\n", REFUSED,
-                           listen=f"listen:\n  - address: 127.0.0.1:0\n  - address: {a.address}\n")
-        self.assertIn(f"cannot listen on {a.address}", said)
+                           listen=f"listen:\n  - address: 127.0.0.1:0\n  - address: {taken.address}\n")
+        self.assertIn(f"cannot listen on {taken.address}", said)
         self.assertIn(" 0s", self.ctl("param", "list", "default_ttl"))
+        self.assertEqual(self.body("/x"), "a")
+
+    def test_a_backend_that_becomes_our_listener_is_refused_and_nothing_changes(self):
+        a = named("a")
+        config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
+        self.start(config)
+        said = self.reload(config, REFUSED,
+                           listen=f"listen:\n  - address: 127.0.0.1:0\n  - address: \"*:{a.address.split(':')[1]}\"\n")
+        self.assertIn(f"address: '{a.address}' is the listener 'listen1'", said)
         self.assertEqual(self.body("/x"), "a")
 
     def test_limits_and_trusted_proxies_come_and_go(self):
