@@ -452,18 +452,17 @@ req_do_pass(struct req *r)
     return req_goto(r, REQ_FETCH);
 }
 
-void
-req_leave_entry(struct req *r)
+/* What is held of an entry is given up.  Apart: a hit that left at once holds nothing of it. */
+static __attribute__((noinline)) void
+req_give_up_entry(struct req *r)
 {
-    if (r->entry == NULL)
-        return;
     if (r->leader) {
-        if (r->expected && !r->came)
-            stobj_expect(entry_part(r->entry, 1).body, -1);
-        r->expected = r->came = false;
         struct entry *own =
             entry_state(r->entry) == ENTRY_HITMISS ? cache_take_handoff(r->entry) : NULL;
 
+        if (r->expected && !r->came)
+            stobj_expect(entry_part(r->entry, 1).body, -1);
+        r->expected = r->came = false;
         entry_abandon(r->entry);
         if (own != NULL) {
             entry_abandon(own);
@@ -476,8 +475,21 @@ req_leave_entry(struct req *r)
     }
     if (r->holds)
         entry_drop(&r->entry);
-    r->entry = NULL;
     r->holds = r->joined = false;
+}
+
+static inline __attribute__((always_inline)) void
+req_leave_entry_here(struct req *r)
+{
+    if (r->entry != NULL && (r->leader || r->joined || r->holds))
+        req_give_up_entry(r);
+    r->entry = NULL;
+}
+
+void
+req_leave_entry(struct req *r)
+{
+    req_leave_entry_here(r);
 }
 
 /* What came for us is not all that we need: the origin gave another range, or what is stored
@@ -571,7 +583,7 @@ req_do_close(struct req *r)
         req_log(r);
         if (r->own_body)
             req_drop_page(r);
-        req_leave_entry(r);
+        req_leave_entry_here(r);
         if (r->rest != NULL)
             req_rest_end(r);
         if (r->old != NULL)

@@ -508,8 +508,13 @@ req_deliver_on(struct req *r)
     int leased = 0;
 
     if (!r->begun && r->attended != 0 && r->entry != NULL && !r->policy.delivered) {
-        enum req_next next = req_attend(r);
+        enum req_next next = REQ_WAIT;
 
+        if (r->attended == REQ_HAS_POLICY &&
+            policy_is_trivial(r->policy.use->policy, VCL_SUB_DELIVER))
+            r->policy.delivered = true; /* it has nothing to say: here, as most have */
+        else
+            next = req_attend(r);
         if (next != REQ_WAIT)
             return next;
     }
