@@ -1,32 +1,42 @@
 /* conf_mistakes.c -- mistakes that are made often, with what would be right. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "conf/conf_memory.h"
 #include "conf/conf_priv.h"
 
-/* `listen: 8080`, and `listen: [127.0.0.1:8080]`. */
+/* `listen: 8080` or `:8080`, and `listen: [127.0.0.1:8080]`. */
 void
 conf_listen_refuse_text(struct conf_cx *cx, const struct ynode *n, const char *what)
 {
     bool port = strspn(n->text.ptr, "0123456789") == n->text.len;
+    bool colon = n->text.len > 0 && n->text.ptr[0] == ':';
     char quote[CONF_QUOTE_BYTES];
 
     conf_fail(cx, n, "%s, not text: write `listen: [ { address: \"%s%s\" } ]`", what,
-        port ? "*:" : "", conf_quote(quote, n->text));
+        port    ? "*:"
+        : colon ? "*"
+                : "",
+        conf_quote(quote, n->text));
 }
 
-/* `backends: { web: 127.0.0.1:3000 }` */
+/* `backends: { web: 127.0.0.1:3000 }`, or with http:// in front. */
 void
 conf_backend_check_text(struct conf_cx *cx, struct ynode *c)
 {
     char name[CONF_QUOTE_BYTES], quote[CONF_QUOTE_BYTES];
+    struct slice to = c->text;
+    bool http = to.len > 7 && strncasecmp(to.ptr, "http://", 7) == 0;
 
     if (c->kind != YNODE_TEXT || c->text.len == 0)
         return;
+    if (http)
+        to = slice_of(to.ptr + 7, strcspn(to.ptr + 7, "/"));
     conf_quote(name, c->key->text);
-    conf_fail(cx, c, "backend '%s' is a map: write `%s: { address: \"%s\" }`", name, name,
-        conf_quote(quote, c->text));
+    conf_fail(cx, c, "backend '%s' is a map: write `%s: { address: \"%s%s\" }`%s", name, name,
+        conf_quote(quote, to), http && memchr(to.ptr, ':', to.len) == NULL ? ":80" : "",
+        http ? ", without http://" : "");
     c->kind = YNODE_BAD; /* it has been said */
 }
 

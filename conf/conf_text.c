@@ -109,6 +109,10 @@ text_wrong_authority(struct slice s)
 static const char *
 text_wrong_prefix(struct slice s)
 {
+    if (s.len > 0 && strchr("*^~.", s.ptr[0]) != NULL)
+        return "is a pattern: a path is a prefix that begins with '/', as in /img/; for endings, "
+               "as "
+               "in *.css, write a policy";
     if (s.ptr[0] != '/')
         return "does not begin with '/'";
     if (text_outside(s, 0x21, 0x7e) >= 0)

@@ -19,12 +19,21 @@ TEST(conf_mistakes, a_listener_written_as_text_is_shown_as_a_map)
                                           "]`\n");
     expect_errors(BACKEND "listen: ['127.0.0.1:80', {address: '*:81'}]",
         "2:10 a listener is a map, not text: write `listen: [ { address: \"127.0.0.1:80\" } ]`\n");
+    expect_errors(BACKEND "listen: ':8080'", "2:9 section 'listen' is a list of maps, not text: "
+                                             "write `listen: [ { address: \"*:8080\" } "
+                                             "]`\n");
 }
 
 TEST(conf_mistakes, a_backend_written_as_text_is_shown_as_a_map)
 {
     expect_errors("backends: {web: 127.0.0.1:3000}",
         "1:17 backend 'web' is a map: write `web: { address: \"127.0.0.1:3000\" }`\n");
+    expect_errors("backends: {web: 'http://localhost:3000/a/'}",
+        "1:17 backend 'web' is a map: write `web: { address: \"localhost:3000\" }`, without "
+        "http://\n");
+    expect_errors("backends: {web: 'HTTP://localhost'}",
+        "1:17 backend 'web' is a map: write `web: { "
+        "address: \"localhost:80\" }`, without http://\n");
 }
 
 TEST(conf_mistakes, a_glob_in_a_routes_path_is_no_prefix)
@@ -32,6 +41,18 @@ TEST(conf_mistakes, a_glob_in_a_routes_path_is_no_prefix)
     expect_errors(BACKEND "routes: [{path: '/img/*', backend: o}]",
         "2:17 path: '/img/*' has a '*': a path is a prefix, not a pattern; /img/ is all below it, "
         "and a '*' of a URL is %2A\n");
+    for (const char *const *p = (const char *const[]){"*.css", "^/img", "~ [.]php$", ".php", NULL};
+         *p != NULL; p++) {
+        char yaml[128], want[256];
+
+        snprintf(yaml, sizeof(yaml), BACKEND "routes: [{path: '%s', backend: o}]", *p);
+        snprintf(want, sizeof(want),
+            "2:17 path: '%s' is a pattern: a path is a prefix that begins with '/', as in /img/; "
+            "for "
+            "endings, as in *.css, write a policy\n",
+            *p);
+        expect_errors(yaml, want);
+    }
 }
 
 TEST(conf_mistakes, several_backends_need_a_default_or_a_route)
