@@ -55,7 +55,9 @@ conf_load_source(const struct conf **out, const struct conf_source *src, struct 
         .resolve = src->resolve,
         .memory = src->memory,
         .readable = src->readable,
+        .includes = src->includes,
         .env = src->env};
+    struct ynode *root;
 
     *errors = NULL;
     if (box == NULL)
@@ -65,7 +67,9 @@ conf_load_source(const struct conf **out, const struct conf_source *src, struct 
     cx.scratch = &scratch;
     cx.conf = &box->conf;
     box->conf.path = conf_copy(&cx, slice_str(src->name));
-    conf_build(&cx, yaml_read(&cx));
+    root = yaml_read(&cx);
+    conf_include(&cx, root);
+    conf_build(&cx, root);
     conf_errors_attach(&cx);
     arena_fini(&scratch);
 
@@ -140,6 +144,7 @@ conf_load(const struct conf **out, const char *path, struct conf_error **errors)
         .resolve = getaddrinfo,
         .memory = &memory,
         .readable = conf_readable,
+        .includes = true,
         .env = conf_getenv};
     char *buf;
     int fd, err;

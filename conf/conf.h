@@ -40,6 +40,7 @@ struct conf_nets {
 };
 
 struct conf_listen {
+    const char *file;      /* an included one; NULL: the configuration's own */
     unsigned line, column; /* of its address in the file; 0: it stands in none */
     const char *name;      /* optional; else "listen0", ... */
     struct conf_address address;
@@ -289,6 +290,8 @@ struct conf_params {
 
 struct conf {
     const char *path;
+    const char *include; /* names of files; what they say is in here */
+    unsigned nincluded;  /* files that were read for that */
     struct conf_listen *listens;
     unsigned nlistens;
     int64_t workers; /* 0: auto, one per CPU that may be used */
@@ -321,6 +324,8 @@ struct conf {
 #define CONF_NO_BACKEND UINT32_MAX
 
 struct conf_error {
+    char *file;            /* an included one; NULL: the file itself */
+    unsigned nth;          /* of the included files; 0: the file itself */
     unsigned line, column; /* from 1, in characters; 0: the file as a whole */
     char *text;            /* the offending text, shortened */
     char *message;         /* what is wrong, and what would be right */
@@ -348,6 +353,7 @@ struct conf_source {
     conf_resolve_f *resolve;              /* NULL: names are not resolved */
     const struct conf_memory *memory;     /* NULL: not known; see conf_memory.h */
     int (*readable)(const char *path);    /* of the policy's file: 0 or an errno; or NULL */
+    bool includes;                        /* may other files be read? */
     const char *(*env)(const char *name); /* ${NAME}; NULL: no variable is set */
 };
 int conf_load_source(

@@ -34,10 +34,16 @@ conf_copy(struct conf_cx *cx, struct slice text)
 }
 
 const char *
-conf_beside(struct conf_cx *cx, const char *path)
+conf_file_of(const struct conf_cx *cx, const struct ynode *at)
 {
-    const char *slash = strrchr(cx->conf->path, '/');
-    size_t dir = slash != NULL ? (size_t)(slash - cx->conf->path) + 1 : 0, len = strlen(path);
+    return at->file != NULL ? at->file->path : cx->conf->path;
+}
+
+const char *
+conf_beside(struct conf_cx *cx, const struct ynode *at, const char *path)
+{
+    const char *file = conf_file_of(cx, at), *slash = strrchr(file, '/');
+    size_t dir = slash != NULL ? (size_t)(slash - file) + 1 : 0, len = strlen(path);
     char *joined;
 
     if (len == 0 || path[0] == '/' || dir == 0)
@@ -45,7 +51,7 @@ conf_beside(struct conf_cx *cx, const char *path)
     joined = conf_alloc(cx, cx->keep, dir + len + 1, 1);
     if (joined == NULL)
         return path;
-    memcpy(joined, cx->conf->path, dir);
+    memcpy(joined, file, dir);
     memcpy(joined + dir, path, len + 1);
     return joined;
 }

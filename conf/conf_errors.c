@@ -14,25 +14,28 @@ enum {
 };
 
 static bool
-errors_before(const struct conf_error *a, unsigned line, unsigned column)
+errors_before(const struct conf_error *a, unsigned nth, unsigned line, unsigned column)
 {
+    if (a->nth != nth)
+        return a->nth < nth;
     return a->line < line || (a->line == line && a->column <= column);
 }
 
 static void
 errors_free_one(struct conf_error *e)
 {
+    free(e->file);
     free(e->text);
     free(e->message);
     free(e->source);
     free(e);
 }
 
-void
-conf_fail_place(
-    struct conf_cx *cx, unsigned line, unsigned column, struct slice text, const char *message)
+static void
+errors_add(struct conf_cx *cx, const struct ynode *at, const char *message)
 {
-    struct conf_error *e, **at = &cx->errors;
+    unsigned nth = at->file != NULL ? at->file->nth : 0;
+    struct conf_error *e, **to = &cx->errors;
     char quote[CONF_QUOTE_BYTES];
 
     if (cx->nomem || cx->nerrors > CONF_ERRORS_MAX)
@@ -45,19 +48,30 @@ conf_fail_place(
         cx->nomem = true;
         return;
     }
-    e->line = line;
-    e->column = column;
-    e->text = strdup(conf_quote(quote, text));
+    e->nth = nth;
+    e->line = at->line;
+    e->column = at->column;
+    e->file = at->file != NULL ? strdup(at->file->path) : NULL;
+    e->text = strdup(conf_quote(quote, at->text));
     e->message = strdup(message);
-    if (e->text == NULL || e->message == NULL) {
+    if (e->text == NULL || e->message == NULL || (at->file != NULL && e->file == NULL)) {
         cx->nomem = true;
         errors_free_one(e);
         return;
     }
-    while (*at != NULL && errors_before(*at, line, column))
-        at = &(*at)->next;
-    e->next = *at;
-    *at = e;
+    while (*to != NULL && errors_before(*to, nth, at->line, at->column))
+        to = &(*to)->next;
+    e->next = *to;
+    *to = e;
+}
+
+void
+conf_fail_place(
+    struct conf_cx *cx, unsigned line, unsigned column, struct slice text, const char *message)
+{
+    const struct ynode at = {.file = cx->file, .line = line, .column = column, .text = text};
+
+    errors_add(cx, &at, message);
 }
 
 static void
@@ -69,7 +83,7 @@ errors_vfail(struct conf_cx *cx, const struct ynode *at, const char *fmt, va_lis
     if (at == NULL)
         at = &whole_file;
     vsnprintf(message, sizeof(message), fmt, args);
-    conf_fail_place(cx, at->line, at->column, at->text, message);
+    errors_add(cx, at, message);
 }
 
 void
@@ -95,7 +109,7 @@ conf_fail_value(
     va_start(args, fmt);
     vsnprintf(message + len, sizeof(message) - (size_t)len, fmt, args);
     va_end(args);
-    conf_fail_place(cx, n->line, n->column, n->text, message);
+    errors_add(cx, n, message);
 }
 
 /* Length of the well-formed UTF-8 character at p, or 0: a terminal must not get others. */
@@ -183,6 +197,15 @@ conf_source_line(struct slice text, unsigned line)
     return slice_of(text.ptr + start, text.len - start); /* the last line, unended */
 }
 
+static struct slice
+errors_source(const struct conf_cx *cx, unsigned nth)
+{
+    for (const struct conf_file *f = cx->files; f != NULL; f = f->next)
+        if (f->nth == nth)
+            return f->text;
+    return cx->text;
+}
+
 void
 conf_errors_attach(struct conf_cx *cx)
 {
@@ -192,7 +215,8 @@ conf_errors_attach(struct conf_cx *cx)
     for (struct conf_error *e = cx->errors; e != NULL && !cx->nomem; e = e->next) {
         if (e->line == 0)
             continue;
-        errors_printable(buf, sizeof(buf), conf_source_line(cx->text, e->line), &used);
+        errors_printable(
+            buf, sizeof(buf), conf_source_line(errors_source(cx, e->nth), e->line), &used);
         e->source = strdup(buf);
         if (e->source == NULL)
             cx->nomem = true;
@@ -274,7 +298,7 @@ conf_errors_print(const struct conf_error *errors, const char *path, struct conf
             snprintf(place, sizeof(place), ":%u:%u: ", e->line, e->column);
         else
             snprintf(place, sizeof(place), ": ");
-        to->write(to, path);
+        to->write(to, e->file != NULL ? e->file : path);
         to->write(to, place);
         to->write(to, e->message);
         to->write(to, "\n");

@@ -84,6 +84,12 @@
     X(workers, AUTO, 0, 1, LIMIT_WORKERS,                                                          \
       "Threads that serve; auto: one for each CPU that this process may use")
 
+#define CONF_INCLUDE_TABLE(X)                                                                      \
+    X(include, WORDS, "", 0, CONF_WORDS_MAX,                                                       \
+      "Other files that are part of this one, as in conf.d/*.yaml, from this file's directory on: "\
+      "lists follow each other in the order of the files, maps become one, and what stands twice " \
+      "is an error. A glob that matches nothing is none, and they include no others")
+
 #define CONF_VCL_TABLE(X)                                                                          \
     X(vcl, TEXT, "", 0, 4000,                                                                      \
       "File of the policy (vcl-lite), from this file's directory on; empty: none")
@@ -300,6 +306,7 @@
     X(limits, CONF_LIMIT_TABLE,                                                                    \
       "A list of how often each client may ask, by its address, of IPv6 its /64: who asks more is " \
       "answered 429 with Retry-After. Every one that matches counts. Default: none.")              \
+    X(include, CONF_INCLUDE_TABLE, "One value, or a list of them, not a map. Default: no other file.") \
     X(vcl, CONF_VCL_TABLE, "One value, not a map. Default: no policy; HTTP's own rules decide.")   \
     X(index, CONF_INDEX_TABLE, "The hash table that finds objects.")                               \
     X(negative_cache, CONF_NEGATIVE_TABLE,                                                         \

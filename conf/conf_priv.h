@@ -6,6 +6,8 @@
 #ifndef TARN_CONF_PRIV_H
 #define TARN_CONF_PRIV_H
 
+#include <sys/types.h>
+
 #include "conf/conf.h"
 #include "conf/conf_keys_table.h"
 #include "conf/yaml_read.h"
@@ -21,6 +23,16 @@ enum {
     CONF_QUOTE_BYTES = 64,           /* of a file's text repeated in a message, with NUL */
 };
 
+/* One that is included. */
+struct conf_file {
+    const char *path;  /* in `keep` */
+    struct slice text; /* in `scratch` */
+    dev_t dev;
+    ino_t ino;
+    unsigned nth; /* from 1, as they are read; the file that includes is 0 */
+    struct conf_file *next;
+};
+
 /* A backend's name without addresses: a mistake only with dns_required, which stands further down. */
 struct conf_unresolved {
     const struct conf_key *key;
@@ -30,10 +42,13 @@ struct conf_unresolved {
 };
 
 struct conf_cx {
-    struct slice text;     /* borrowed: the file */
-    struct arena *keep;    /* what the snapshot points to */
-    struct arena *scratch; /* what goes when the load is over */
-    struct conf *conf;     /* being built */
+    struct slice text;       /* borrowed: the file, or the included one that is being read */
+    struct conf_file *file;  /* the included one that is being read; NULL: none */
+    struct conf_file *files; /* all included ones */
+    bool includes;           /* other files may be read */
+    struct arena *keep;      /* what the snapshot points to */
+    struct arena *scratch;   /* what goes when the load is over */
+    struct conf *conf;       /* being built */
     conf_resolve_f *resolve;
     const struct conf_memory *memory;
     int (*readable)(const char *path);
@@ -102,8 +117,10 @@ void conf_errors_attach(struct conf_cx *cx);
 /* conf_cx.c: memory, zeroed.  NULL: cx->nomem is set. */
 void *conf_alloc(struct conf_cx *cx, struct arena *from, size_t n, size_t size);
 const char *conf_copy(struct conf_cx *cx, struct slice text);
-/* A path of the file: relative to that file's directory, wherever tarnd was started. */
-const char *conf_beside(struct conf_cx *cx, const char *path);
+/* The file that a node stands in. */
+const char *conf_file_of(const struct conf_cx *cx, const struct ynode *at);
+/* A path that stands in a file: relative to that file's directory, wherever tarnd was started. */
+const char *conf_beside(struct conf_cx *cx, const struct ynode *at, const char *path);
 
 /* conf_keys.c: a map read by its table.  `what` is "listener", "backend 'a'". */
 void conf_keys_default(const struct conf_key *keys, unsigned nkeys, void *to);
@@ -157,7 +174,7 @@ void conf_routes_finish(struct conf_cx *cx, const struct ynode *root);
 bool conf_type_is_rule(enum conf_type type);
 bool conf_rule_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to);
-/* A file that a key names, from the configuration's directory on. */
+/* A file that a key names, from the directory on of the file that `at` stands in. */
 bool conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *at,
     const char *name, size_t most, struct slice *out);
 /* conf_auth.c */
@@ -188,6 +205,9 @@ bool conf_nets_read(
 /* conf_allow.c: as conf_value_read. */
 bool conf_allow_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_allow *to);
+
+/* conf_include.c: what `include` names joins the tree; root may be NULL. */
+void conf_include(struct conf_cx *cx, struct ynode *root);
 
 /* conf_env.c: a value's ${NAME} and ${NAME:-default}; what cannot be is reported, and n is BAD. */
 void conf_env_expand(struct conf_cx *cx, struct ynode *n);

@@ -318,7 +318,7 @@ bool
 conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *at,
     const char *name, size_t most, struct slice *out)
 {
-    const char *path = conf_beside(cx, name);
+    const char *path = conf_beside(cx, at, name);
     char *buf = conf_alloc(cx, cx->scratch, most + 1, 1);
     ssize_t n = -1;
     size_t got = 0;

@@ -301,7 +301,8 @@ conf_doc_schema(struct conf_sink *to)
                   "tarn_conf_gen from the tables that the loader obeys.\",\n"
                   "  \"type\": \"object\",\n"
                   "  \"additionalProperties\": false,\n"
-                  "  \"anyOf\": [{\"required\": [\"backends\"]}, {\"required\": [\"vcl\"]}],\n"
+                  "  \"anyOf\": [{\"required\": [\"backends\"]}, {\"required\": [\"vcl\"]}, "
+                  "{\"required\": [\"include\"]}],\n"
                   "  \"properties\": {\n");
     for (const struct conf_section *s = conf_sections; s->name != NULL; s++) {
         schema_section(to, s);

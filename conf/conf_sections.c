@@ -94,6 +94,7 @@ static const struct conf_key keys_limits[] = {CONF_LIMIT_TABLE(KEY_ROW)};
 #undef KEY_OWNER
 #define KEY_OWNER struct conf
 static const struct conf_key keys_vcl[] = {CONF_VCL_TABLE(KEY_ROW)};
+static const struct conf_key keys_include[] = {CONF_INCLUDE_TABLE(KEY_ROW)};
 #undef KEY_OWNER
 #define KEY_OWNER struct conf_admin
 static const struct conf_key keys_admin[] = {CONF_ADMIN_TABLE(KEY_ROW)};
@@ -229,6 +230,7 @@ conf_read_listen(struct conf_cx *cx, const struct ynode *n)
             continue;
         }
         conf_keys_read(cx, conf_section_find("listen"), c, "a listener", &conf->listens[i]);
+        conf->listens[i].file = c->file != NULL ? c->file->path : NULL;
         conf->listens[i].line = at != NULL ? at->line : c->line;
         conf->listens[i].column = at != NULL ? at->column : c->column;
         if (conf->listens[i].name[0] == '\0')
@@ -438,6 +440,16 @@ conf_read_limits(struct conf_cx *cx, const struct ynode *n)
     conf->nlimits = n->nchildren;
 }
 
+/* The files have been read: conf_include.c. */
+static void
+conf_read_include(struct conf_cx *cx, const struct ynode *n)
+{
+    conf_keys_default(keys_include, ARRAY_LEN(keys_include), cx->conf);
+    if (n != NULL && conf_value_read(cx, &keys_include[0], n, &cx->conf->include) &&
+        !cx->includes && cx->conf->include[0] != '\0')
+        conf_fail(cx, n, "include: this configuration is no file, so there is nothing beside it");
+}
+
 static void
 conf_read_vcl(struct conf_cx *cx, const struct ynode *n)
 {
@@ -446,7 +458,7 @@ conf_read_vcl(struct conf_cx *cx, const struct ynode *n)
     conf_keys_default(keys_vcl, ARRAY_LEN(keys_vcl), conf);
     if (n == NULL || !conf_value_read(cx, &keys_vcl[0], n, &conf->vcl))
         return;
-    conf->vcl = conf_beside(cx, conf->vcl);
+    conf->vcl = conf_beside(cx, n, conf->vcl);
     if (conf->vcl != NULL)
         conf_vcl_check(cx, n);
 }
@@ -706,7 +718,8 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
     else
         conf_fail(cx, key,
             "unknown section '%s'; there are: listen, workers, trusted_proxies, storage, probes, "
-            "backends, directors, routes, limits, vcl, index, negative_cache, tables, admin, "
+            "backends, directors, routes, limits, include, vcl, index, negative_cache, tables, "
+            "admin, "
             "parameters",
             quote);
 }

@@ -135,6 +135,7 @@ yread_new(struct yread *r, enum ynode_kind kind)
     if (n == NULL)
         return NULL;
     n->kind = kind;
+    n->file = r->cx->file;
     n->line = (unsigned)r->ev.start_mark.line + 1;
     n->column = (unsigned)r->ev.start_mark.column + 1;
     n->tail = &n->children;
@@ -297,7 +298,8 @@ yread_document(struct yread *r)
     if (!yread_next(r) || !yread_next(r)) /* past the stream's start */
         return NULL;
     if (r->ev.type == YAML_STREAM_END_EVENT) {
-        conf_fail(r->cx, NULL, "the file is empty: it needs at least `backends`");
+        if (r->cx->file == NULL)
+            conf_fail(r->cx, NULL, "the file is empty: it needs at least `backends`");
         return NULL;
     }
     if (!yread_next(r)) /* past the document's start */
@@ -328,7 +330,7 @@ yread_mark_cut(struct ynode *n)
     }
 }
 
-const struct ynode *
+struct ynode *
 yaml_read(struct conf_cx *cx)
 {
     struct yread r = {.cx = cx};

@@ -14,6 +14,7 @@
 #include "daemon/base/span.h"
 
 struct conf_cx;
+struct conf_file;
 
 enum ynode_kind {
     YNODE_TEXT,
@@ -24,7 +25,8 @@ enum ynode_kind {
 
 struct ynode {
     enum ynode_kind kind;
-    unsigned line, column; /* from 1 */
+    unsigned line, column;        /* from 1 */
+    const struct conf_file *file; /* NULL: the one that includes others */
     bool quoted;
     bool cut;
     unsigned nchildren;
@@ -34,8 +36,9 @@ struct ynode {
     struct ynode *next;
 };
 
-/* The root, in cx's scratch memory; NULL: nothing could be read, and cx knows why. */
-const struct ynode *yaml_read(struct conf_cx *cx);
+/* The root, in cx's scratch memory; NULL: nothing could be read, and cx knows why.  An included file
+ * may be empty: NULL, too. */
+struct ynode *yaml_read(struct conf_cx *cx);
 
 /* Plain ~, null or nothing at all. */
 bool ynode_is_null(const struct ynode *n);

@@ -122,7 +122,11 @@ main_check(const struct conf *conf)
 static void
 main_say_ok(const struct conf *conf)
 {
-    printf("tarnd: %s: ok\n", conf->path);
+    if (conf->nincluded > 0)
+        printf("tarnd: %s: ok, with %u included file%s\n", conf->path, conf->nincluded,
+            conf->nincluded == 1 ? "" : "s");
+    else
+        printf("tarnd: %s: ok\n", conf->path);
     for (unsigned i = 0; i < conf->nbackends; i++)
         if (conf->backends[i].address.unresolved != NULL)
             fprintf(stderr, "tarnd: warning: backend '%s': '%s' cannot be resolved now: %s\n",

@@ -103,15 +103,16 @@ reload_conf_errors(const struct reload *r, const struct conf_error *errors, unsi
     json_t *list = json_array();
 
     for (*n = 0; errors != NULL; errors = errors->next, ++*n) {
+        const char *file = errors->file != NULL ? errors->file : r->path;
         json_t *o = json_object();
 
-        json_put_text(o, "file", r->path);
+        json_put_text(o, "file", file);
         json_put(o, "line", json_integer(errors->line));
         json_put(o, "column", json_integer(errors->column));
         json_put_text(o, "message", errors->message);
         json_put_text(o, "source", errors->source);
         json_array_append_new(list, o);
-        elog(ELOG_ERROR, "reload: %s:%u:%u: %s", r->path, errors->line, errors->column,
+        elog(ELOG_ERROR, "reload: %s:%u:%u: %s", file, errors->line, errors->column,
             errors->message);
     }
     return list;

@@ -145,6 +145,12 @@ ports_try(const struct sockaddr_storage *addr, socklen_t len)
     return err;
 }
 
+static const char *
+ports_file(const struct conf *conf, const struct conf_listen *l)
+{
+    return l->file != NULL ? l->file : conf->path;
+}
+
 /* Is it one that a start could not have? */
 static bool
 ports_say_in_use(const struct conf *conf, const struct conf_listen *l)
@@ -157,7 +163,7 @@ ports_say_in_use(const struct conf *conf, const struct conf_listen *l)
     fatal = o.pid != 0 && strcmp(o.name, "tarnd") != 0;
     if (l->line > 0)
         snprintf(place, sizeof(place), "%u:%u:", l->line, l->column);
-    fprintf(stderr, "%s:%s %slisten: %s is in use by ", conf->path, place,
+    fprintf(stderr, "%s:%s %slisten: %s is in use by ", ports_file(conf, l), place,
         fatal ? "" : "note: ", l->address.text);
     if (o.pid == 0)
         fputs("a process that this user cannot see\n", stderr);
@@ -185,7 +191,7 @@ ports_check(const struct conf *conf)
             n += ports_say_in_use(conf, l);
         else if (err == EADDRNOTAVAIL)
             fprintf(stderr, "%s:%u:%u: note: listen: %s: no interface has this address now\n",
-                conf->path, l->line, l->column, l->address.text);
+                ports_file(conf, l), l->line, l->column, l->address.text);
     }
     return n;
 }

@@ -444,6 +444,52 @@ class Reload(unittest.TestCase):
         self.reload(config)
         tarnd.wait_until(lambda: status() == 200, "still limited")
 
+    def test_included_files_are_read_anew(self):
+        a, b = named("a"), named("b")
+        self.start(f"backends: {{ o: {{ address: '{a.address}' }} }}\n")
+        folder = os.path.join(self.tarnd.dir, "conf.d")
+        config = (f"backends: {{ o: {{ address: '{a.address}' }} }}\ninclude: conf.d/*.yaml\n"
+                  "routes: [ { path: /a, backend: o } ]\n")
+        self.assertIn("0 changes", self.reload(config.replace(
+            "routes: [ { path: /a, backend: o } ]\n", "")))  # no folder: nothing matches
+        os.mkdir(folder)
+
+        def put(name, text):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+                f.write(text)
+
+        put("one.yaml", f"backends: {{ p: {{ address: '{b.address}' }} }}\n"
+                        "routes: [ { path: /b, backend: p } ]\n")
+        said = self.reload(config)
+        self.assertIn("routes: changed", said)
+        self.assertIn("backends.p", said)
+        self.assertEqual((self.body("/a"), self.body("/b")), ("a", "b"))
+        self.assertIn("0 changes", self.ctl("reload"))
+        put("one.yaml", f"backends: {{ p: {{ address: '{b.address}' }} }}\n"
+                        "routes: [ { path: /b, backend: p, ttl: 5q } ]\n")
+        said = self.ctl("reload", status=REFUSED)
+        self.assertRegex(said, r"conf\.d/one\.yaml:2:40: ttl: '5q' has an unknown unit")
+        self.assertEqual(self.body("/b"), "b")
+        put("one.yaml", f"backends: {{ o: {{ address: '{b.address}' }} }}\n")
+        said = self.ctl("reload", status=REFUSED)
+        self.assertRegex(said, r"conf\.d/one\.yaml:1:13: 'o' stands twice, first in .*tarn\.yaml:\d+:13: remove one")
+        # A policy of an included file begins at that file, and counts as any.
+        put("one.yaml", "vcl: p.vcl\n")
+        put("p.vcl", 'vcl 4.1;\nsub vcl_deliver { set resp.http.X-P = "1"; }\n')
+        self.ctl("reload")
+        self.assertEqual(self.tarnd.ask("/a").fields.get("x-p"), "1")
+        put("p.vcl", 'vcl 4.1;\nsub vcl_deliver { set resp.http.X-P = "2"; }\n')
+        self.ctl("reload")
+        self.assertEqual(self.tarnd.ask("/a").fields.get("x-p"), "2")
+        put("page.html", "sorry")
+        put("one.yaml", "backends: { dead: { address: '127.0.0.1:1' } }\n"
+                        "routes: [ { path: /gone, backend: dead, error_page: page.html } ]\n")
+        self.ctl("reload")
+        self.assertEqual(self.tarnd.ask("/gone").body, b"sorry")
+        os.unlink(os.path.join(folder, "one.yaml"))
+        self.ctl("reload")
+        self.assertIsNone(self.tarnd.ask("/a").fields.get("x-p"))
+
     def test_the_policy_is_read_anew(self):
         a, b = named("a"), named("b")
         config = f"backends: {{ o: {{ address: '{a.address}' }} }}\nvcl: p.vcl\n"

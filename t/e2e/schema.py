@@ -59,6 +59,8 @@ FINE = (
     BACKENDS + "parameters: { http_cache_status: off, default_ttl: 1.5h, max_object_size: 10MB }\n",
     BACKENDS + 'listen: [ { address: "*:0" }, { address: "[::1]:0", name: v6 } ]\n',
     BACKENDS + "parameters: { access_log_format: '$remote_addr \"$request\" $status $cache' }\n",
+    BACKENDS + "include: conf.d/*.yaml\n",
+    "include: [conf.d/*.yaml, '*.yml']\n" + BACKENDS,
     BACKENDS + "negative_cache: {}\nindex: { bits: auto, slots: 4 }\nvcl: \"\"\n",
     BACKENDS + 'routes: [ { path: /img, host: "*.example.com", ttl: 1d, strip_cookies: true, methods: [GET] },\n'
                ' { path: /x, redirect: { to: /y } }, { redirect: https } ]\n',
