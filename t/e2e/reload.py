@@ -238,19 +238,23 @@ class Reload(unittest.TestCase):
         own = ", access_log_format: '$status $request_uri $cache $$ \"$http_user_agent\" $host'"
         said = self.reload(to(three, own))
         self.assertIn("parameters.access_log_format: json -> $status $request_uri", said)
-        self.tarnd.ask("/three", 'User-Agent: a "b" c')
-        self.wait_for("a line of its own format", lambda: len(lines(three)) == 1)
-        self.assertRegex(lines(three)[0], r'^200 /three (miss|hit) \$ "a \\x22b\\x22 c" tarn\.test$')
+
+        def three_says(target, *fields):
+            """The line of its first request that is in this log: one right behind a reload may still be in the old one."""
+            def found():
+                self.tarnd.ask(target, *fields)
+                return any(target in line for line in lines(three))
+            self.wait_for(f"a line of {target}", found)
+            return next(line for line in lines(three) if target in line)
+
+        self.assertRegex(three_says("/three", 'User-Agent: a "b" c'),
+                         r'^200 /three [a-z-]+ \$ "a \\x22b\\x22 c" tarn\.test$')
         said = self.reload(to(three, ", access_log_format: '$nothing'"), REFUSED)
         self.assertIn("names $nothing, which is no field: there are $remote_addr", said)
-        self.tarnd.ask("/three")
-        self.wait_for("the format stays", lambda: len(lines(three)) == 2)
-        self.assertRegex(lines(three)[1], r'^200 /three hit[a-z-]* \$ "-" tarn\.test$')
+        self.assertRegex(three_says("/again"), r'^200 /again [a-z-]+ \$ "-" tarn\.test$')
         self.policy("pass.vcl", "vcl 4.1;\nsub vcl_recv { return (pass); }\n")
         self.reload(to(three, own) + "vcl: pass.vcl\n")
-        self.tarnd.ask("/three")
-        self.wait_for("a policy's word", lambda: len(lines(three)) == 3)
-        self.assertRegex(lines(three)[2], r'^200 /three pass \$ "-" tarn\.test$')
+        self.assertRegex(three_says("/policy"), r'^200 /policy pass \$ "-" tarn\.test$')
         self.reload(config)
         self.body("/not-logged")
         self.reload(to(one))
@@ -260,7 +264,7 @@ class Reload(unittest.TestCase):
         # The log's thread turns a moment later than the reload is answered: the first request behind it
         # may still be in the old log, and nothing twice.
         asked = [json.loads(line)["url"] for line in lines(two)]
-        self.assertIn(asked, (["/two"] * 2, ["/two"] * 2 + ["/not-logged"]))
+        self.assertEqual([url for url in asked if url != "/three"], ["/two"] * 2)
         self.assertIn("needs a reload", self.ctl("param", "set", "access_log", two, status=REFUSED))
 
     def test_listeners_come_and_go(self):
