@@ -90,7 +90,7 @@
       "How often the addresses of a backend's name are asked for again, in whole seconds; those "  \
       "of before hold while there is no answer. 0s: never")                                        \
     X(dns_required, BOOL, 0, 0, 1,                                                                 \
-      "on: a backend whose name cannot be resolved when the file is read is a mistake; off: tarnd " \
+      "on: a backend's name that cannot be resolved when the file is read is a mistake; off: tarnd " \
       "starts, answers 503 where it is needed, and asks for its addresses until there are some")   \
     X(max_connections, COUNT, 0, 0, 10000000,                                                      \
       "Client connections at a time, all workers; 0: as many as open files allow")                 \

@@ -36,7 +36,7 @@ struct ctl {
     const char *tag, *url, *status, *client, *format; /* of log */
     bool hit, miss, all, follow, wait;
     const char *to, *rate, *concurrency; /* of warm */
-    bool quiet;                          /* that nobody answers is not said */
+    bool quiet;                          /* a tarnd that does not answer is not reported */
 };
 
 /* ---- ctl_api.c ---- */
