@@ -54,7 +54,7 @@ EXPECTED = {
     "pipe": {"pipe": NOT_STORED, "synth": SAID, "fail": FAILED},
     "purge": {"restart": RESTARTS, "synth": SAID, "fail": FAILED},
     "deliver": {"deliver": STORED, "restart": RESTARTS, "synth": SAID, "fail": FAILED},
-    "synth": {"deliver": "701", "restart": "701", "fail": "500 page"},
+    "synth": {"deliver": "701", "restart": "503", "fail": "500 page"},
     "backend_fetch": {"fetch": STORED, "abandon": ABANDONED, "error": PLAIN_ERROR, 'error(703, "Said")': ERROR,
                       "fail": ABANDONED},
     "backend_response": {"pass": NOT_STORED, "pass(60s)": NOT_STORED, "deliver": STORED, "retry": RETRIES,
@@ -69,9 +69,9 @@ EXPECTED = {
     "init": {"ok": STORED, "fail": "refused"},
     "fini": {"ok": STORED},
 }
-# Varnish says less of why, and another status when vcl_synth goes on returning restart.
+# Varnish says less of why.
 VARNISH_SAYS = {"Too many restarts": "Service Unavailable", "E Too many retries": "E Backend fetch failed"}
-VARNISH = {("synth", "restart"): "503", ("synth", "fail"): "500"}
+VARNISH = {("synth", "fail"): "500"}
 # Returned once; then the request goes on.
 ONCE = {"restart": "req.restarts == 0", "retry": "bereq.retries == 0"}
 ONCE_EXPECTED = {"hit": STORED, "synth": "701 Asked", "purge": "200 Purged", "pipe": NOT_STORED, "pass": NOT_STORED,

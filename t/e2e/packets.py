@@ -26,6 +26,7 @@ storage:
   main: {{ engine: malloc, size: 64MiB }}
 backends:
   origin: {{ address: "{origin}" }}
+parameters: {{ req_buffering: off }}
 """
 
 

@@ -215,13 +215,17 @@ fuzz_chunked(struct slice text, struct fuzz_body *want, bool *plain)
     want->len = 0;
     *plain = true;
     while (size > 0) {
-        size_t digits = fuzz_size(at, end, &size);
+        size_t digits = fuzz_size(at, end, &size), behind = digits;
 
         eol = fuzz_line_end(at, end);
         if (digits == 0 || eol == NULL)
             return 0;
-        if (eol != at + digits && at[digits + strspn(at + digits, " \t")] != ';')
-            return 0; /* strspn: the CR ends it */
+        while (at[behind] == ' ' || at[behind] == '\t') /* the CR ends it */
+            behind++;
+        if (behind != digits && at + behind == eol)
+            return 0;
+        if (at + behind != eol && at[behind] != ';')
+            return 0;
         *plain = *plain && eol == at + digits && digits <= 16;
         if (!http_value_ok(slice_of(at + digits, (size_t)(eol - at) - digits)))
             return 0;
