@@ -100,7 +100,8 @@ req_detail(const struct req *r)
 {
     if (r->origin_failed) /* that one stands further on */
         return slice_of("", 0);
-    if (r->entry->set_cookie)
+    /* Of an entry that is not private another loop may be writing the bit's neighbours. */
+    if (entry_is_private(r->entry) && r->entry->set_cookie)
         return SLICE_LIT("; detail=set-cookie");
     if (r->reason == CACHE_MARKED || r->reason == CACHE_MARKED_PASS)
         return SLICE_LIT("; detail=uncacheable");
