@@ -297,6 +297,9 @@ class Reload(unittest.TestCase):
         self.reload(config, listen=both)  # and comes again
         self.wait_for("the listener is back", lambda: over_unix() == 200)
 
+    # A descriptor that libuv closes by a bare system call, and whose number F_DUPFD gives a listener, is a
+    # race to TSan, which sees neither.
+    @unittest.skipIf("TSAN_OPTIONS" in os.environ, "TSan does not see all that closes descriptors")
     def test_who_ends_has_just_been_told_of_listeners(self):
         a = named("a")
         config = f"backends: {{ o: {{ address: '{a.address}' }} }}\n"
