@@ -210,7 +210,7 @@ void h1_drain_end(struct h1_conn *c, struct h1_xchg *hx);
 /* The rest of it will not be read: then this was the connection's last request. */
 void h1_drain_stop(struct h1_conn *c);
 
-/* What is left of a body whose answer is whole is being read. */
+/* The answer is whole, and the rest of the request body is being read. */
 static inline bool
 h1_conn_drains(const struct h1_conn *c)
 {

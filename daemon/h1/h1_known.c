@@ -1,4 +1,4 @@
-/* h1_known.c -- connections of operators: whose process asks, and which have not proven yet that they may. */
+/* h1_known.c -- connections of operators: their process, and those that are not admitted yet. */
 #include <sys/socket.h>
 
 #include "daemon/base/terr.h"

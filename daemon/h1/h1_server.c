@@ -386,7 +386,7 @@ h1_conn_work(struct h1_conn *c)
     return any;
 }
 
-/* Half a head, or empty lines: nobody to answer. */
+/* Half a head, or empty lines: there is no request to answer. */
 static void
 h1_conn_forget(struct h1_conn *c)
 {
@@ -414,7 +414,7 @@ h1_conn_on_ended(struct h1_conn *c)
         return; /* our direction may go on */
     }
     h1_conn_forget(c);
-    if (h1_conn_drains(c)) { /* it need not send what nobody reads */
+    if (h1_conn_drains(c)) { /* its body is dropped in any case */
         h1_drain_stop(c);
         h1_out_tell(c);
     }
