@@ -157,7 +157,7 @@
     X(group, TEXT, "", 0, 255, "The group to that; empty: the user's own")                         \
     X(sandbox, BOOL, 1, 0, 1,                                                                      \
       "Give up what serving never needs: other programs, system calls, writing elsewhere than the "\
-      "files named here (daemon/sandbox.h); as far as the kernel can")                             \
+      "files named here (daemon/confine/sandbox.h); as far as the kernel can")                             \
     X(forwarded, FORWARDED, "x-forwarded-for", 0, 16,                                              \
       "Which field tells backends who the client is: x-forwarded-for, forwarded (RFC 7239), both "  \
       "or none. Of trusted_proxies X-Forwarded-For is believed, with forwarded Forwarded")         \

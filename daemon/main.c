@@ -11,10 +11,10 @@
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_parse.h"
 #include "daemon/net/netloop.h"
+#include "daemon/policy/policies.h"
 #include "daemon/ports.h"
-#include "daemon/proxy/policies.h"
 #include "daemon/server.h"
-#include "daemon/supervise.h"
+#include "daemon/supervise/supervise.h"
 #include "storage/storage.h"
 
 /* Read by jemalloc when the process starts, for what is not in a store: requests and

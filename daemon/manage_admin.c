@@ -5,13 +5,13 @@
 
 #include "daemon/admin/admin.h"
 #include "daemon/base/terr.h"
-#include "daemon/doors.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/listeners.h"
+#include "daemon/log/elog.h"
 #include "daemon/manage_priv.h"
 #include "daemon/net/listener.h"
 #include "daemon/shm/counters.h"
-#include "daemon/shm/elog.h"
-#include "daemon/tether.h"
+#include "daemon/supervise/channel.h"
 #include "daemon/worker.h"
 
 enum {

@@ -11,7 +11,7 @@
 #include "daemon/footprint.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/manage.h"
-#include "daemon/pulse.h"
+#include "daemon/supervise/heartbeat.h"
 
 enum manage_phase {
     MANAGE_RUNNING,

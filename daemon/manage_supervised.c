@@ -2,11 +2,11 @@
 #include <stdio.h>
 
 #include "daemon/h1/h1_server.h"
+#include "daemon/log/elog.h"
 #include "daemon/manage_priv.h"
 #include "daemon/net/listener.h"
 #include "daemon/shm/dir.h"
-#include "daemon/shm/elog.h"
-#include "daemon/tether.h"
+#include "daemon/supervise/channel.h"
 #include "daemon/worker.h"
 
 enum {

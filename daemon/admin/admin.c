@@ -11,7 +11,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/loop.h"
 #include "daemon/http/uri.h"
-#include "daemon/shm/elog.h"
+#include "daemon/log/elog.h"
 
 enum admin_state {
     ADMIN_READ,   /* who asks, and the body */

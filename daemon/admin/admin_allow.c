@@ -5,7 +5,7 @@
 #include "daemon/admin/admin_priv.h"
 #include "daemon/base/address.h"
 #include "daemon/http/exchange.h"
-#include "daemon/origin/upstreams.h"
+#include "daemon/origin/backend_snapshot.h"
 
 static bool
 peer_in_group(const struct exchange_cred *cred, uint32_t gid)

@@ -3,9 +3,9 @@
 
 #include "conf/conf.h"
 #include "daemon/admin/admin_priv.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/origin/director.h"
 #include "daemon/origin/probe.h"
-#include "daemon/origin/upstreams.h"
 
 static const struct {
     const char *word;

@@ -13,7 +13,7 @@
 #include "daemon/admin/admin_priv.h"
 #include "daemon/base/address.h"
 #include "daemon/http/uri.h"
-#include "daemon/origin/upstreams.h"
+#include "daemon/origin/backend_snapshot.h"
 
 /* Fetch Metadata. */
 static bool

@@ -10,7 +10,7 @@
 
 #include "daemon/admin/admin_priv.h"
 #include "daemon/base/limits.h"
-#include "daemon/shm/access_format.h"
+#include "daemon/log/access_format.h"
 #include "daemon/shm/log.h"
 #include "daemon/shm/log_filter.h"
 #include "daemon/shm/log_read.h"

@@ -3,8 +3,8 @@
 #include "daemon/base/usage.h"
 #include "daemon/cache/cache.h"
 #include "daemon/cache/cuckoo.h"
+#include "daemon/log/elog.h"
 #include "daemon/shm/counters.h"
-#include "daemon/shm/elog.h"
 
 /* clang-format off */
 /* What is not in the table of counters: name, kind, where it is, unit for Prometheus, documentation. */

@@ -5,7 +5,7 @@
 #include "conf/conf.h"
 #include "conf/conf_params.h"
 #include "daemon/admin/admin_priv.h"
-#include "daemon/proxy/policies.h"
+#include "daemon/policy/policies.h"
 
 static const struct conf_params *
 params_now(const struct admin_call *c)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/admin/admin_priv.h"
-#include "daemon/proxy/policies.h"
+#include "daemon/policy/policies.h"
 #include "vcl-lite/vcl.h"
 
 static struct policies *

@@ -8,9 +8,9 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/base/waiter.h"
-#include "daemon/proxy/why.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/latency.h"
+#include "daemon/why/why.h"
 #include "storage/storage.h"
 
 #define ADMIN_MAGIC OBJ_TAG('a', 'd', 'm', 'n')

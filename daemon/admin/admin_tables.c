@@ -5,9 +5,9 @@
 
 #include "conf/conf.h"
 #include "daemon/admin/admin_priv.h"
-#include "daemon/shm/table_view.h"
-#include "daemon/shm/table_write.h"
-#include "daemon/shm/tables.h"
+#include "daemon/table/table_view.h"
+#include "daemon/table/table_write.h"
+#include "daemon/table/tables.h"
 
 static json_t *
 tables_json(const struct tables_seen *seen)

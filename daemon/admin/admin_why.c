@@ -1,5 +1,5 @@
 /* admin_why.c -- what a request for a URL would come to, and why. */
-#include "daemon/proxy/why.h"
+#include "daemon/why/why.h"
 
 #include <stdio.h>
 #include <stdlib.h>

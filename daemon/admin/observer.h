@@ -13,7 +13,7 @@
 #ifndef TARN_OBSERVER_H
 #define TARN_OBSERVER_H
 
-#include "daemon/base/heavy.h"
+#include "daemon/admin/topk.h"
 #include "daemon/shm/log.h"
 
 struct loop;

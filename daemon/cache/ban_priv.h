@@ -16,7 +16,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
 #include "daemon/cache/ban.h"
-#include "daemon/cache/fate.h"
+#include "daemon/cache/removal.h"
 #include "daemon/http/head.h"
 
 struct cache;

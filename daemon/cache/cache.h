@@ -14,8 +14,8 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/cache/entry.h"
-#include "daemon/cache/fate.h"
 #include "daemon/cache/negative.h"
+#include "daemon/cache/removal.h"
 
 struct bans;
 struct cache;

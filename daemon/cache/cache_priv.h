@@ -6,7 +6,7 @@
 
 #include "daemon/cache/ban_priv.h"
 #include "daemon/cache/cache.h"
-#include "daemon/cache/fate.h"
+#include "daemon/cache/removal.h"
 #include "daemon/shm/counters.h"
 #include "storage/storage.h"
 

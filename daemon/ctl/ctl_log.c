@@ -15,7 +15,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/ctl/ctl_commands.h"
 #include "daemon/ctl/ctl_log_group.h"
-#include "daemon/shm/access_format.h"
+#include "daemon/log/access_format.h"
 #include "daemon/shm/backend_names_view.h"
 #include "daemon/shm/log_filter.h"
 #include "daemon/shm/log_read.h"

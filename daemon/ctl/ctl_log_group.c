@@ -9,7 +9,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/obj.h"
 #include "daemon/ctl/ctl.h"
-#include "daemon/shm/access_format.h"
+#include "daemon/log/access_format.h"
 #include "daemon/shm/log_filter.h"
 
 enum {

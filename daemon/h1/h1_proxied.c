@@ -3,8 +3,8 @@
 
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
-#include "daemon/http/proxy_header.h"
-#include "daemon/shm/elog.h"
+#include "daemon/log/elog.h"
+#include "daemon/net/proxy_header.h"
 
 /* The socket's own: what was told is in `door`. */
 static int

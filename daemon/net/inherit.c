@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
-#include "daemon/shm/elog.h"
+#include "daemon/log/elog.h"
 
 enum {
     INHERIT_MAX = 256, /* addresses; more are not looked at */

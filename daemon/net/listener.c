@@ -17,9 +17,9 @@
 
 #include "conf/conf.h"
 #include "daemon/base/terr.h"
+#include "daemon/log/elog.h"
 #include "daemon/net/inherit.h"
 #include "daemon/net/net_priv.h"
-#include "daemon/shm/elog.h"
 
 enum {
     ACCEPTS_PER_TURN = 64, /* then the others of this loop get their turn */

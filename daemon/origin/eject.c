@@ -5,9 +5,9 @@
  * long.
  */
 #include "daemon/base/terr.h"
+#include "daemon/log/elog.h"
 #include "daemon/origin/origin_priv.h"
 #include "daemon/shm/counters.h"
-#include "daemon/shm/elog.h"
 
 enum {
     EJECT_MOST_MS = 300000 /* unless the first time is longer */

@@ -11,10 +11,10 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/terr.h"
+#include "daemon/log/elog.h"
 #include "daemon/net/resolve.h"
 #include "daemon/origin/origin_priv.h"
 #include "daemon/shm/counters.h"
-#include "daemon/shm/elog.h"
 
 enum {
     NAMES_ADDRS_MAX = 64,  /* of a name */

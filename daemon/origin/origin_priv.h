@@ -229,7 +229,4 @@ void backend_forgive(struct backend *b);
 /* Its time may be over. */
 void backend_eject_tick(struct backend *b, uint64_t now_ms);
 
-/* conf_copy.c: one block, freed with free().  NULL: no memory. */
-struct conf_backend *conf_backend_copy(const struct conf_backend *conf);
-
 #endif

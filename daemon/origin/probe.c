@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/http/proxy_header.h"
+#include "daemon/log/elog.h"
+#include "daemon/net/proxy_header.h"
 #include "daemon/shm/counters.h"
-#include "daemon/shm/elog.h"
 
 enum {
     PROBE_AVERAGE_RATE = 4, /* the newest counts a quarter, as in Varnish */

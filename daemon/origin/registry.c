@@ -2,11 +2,12 @@
 #include <netdb.h>
 #include <stdlib.h>
 
+#include "conf/conf_copy.h"
 #include "daemon/base/terr.h"
+#include "daemon/log/elog.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/origin/origin_priv.h"
-#include "daemon/origin/upstreams.h"
 #include "daemon/shm/backend_names.h"
-#include "daemon/shm/elog.h"
 
 _Static_assert((int)BACKENDS_MAX <= (int)BACKEND_NAMES_MAX, "each has a place for its name");
 

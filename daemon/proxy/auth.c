@@ -9,7 +9,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
-#include "daemon/shm/elog.h"
+#include "daemon/log/elog.h"
 
 enum {
     AUTH_VERDICTS = 4096, /* a power of two; those of bad passwords have a table of their own */

@@ -11,9 +11,9 @@
 #include "daemon/http/framing.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/vary.h"
+#include "daemon/log/elog.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
-#include "daemon/shm/elog.h"
 #include "storage/lease.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/block.h"
 #include "daemon/http/forward.h"
+#include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
-#include "daemon/shm/elog.h"
 
 /* Where nobody told anything the connection's own ends are those of the client. */
 static void

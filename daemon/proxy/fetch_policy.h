@@ -6,8 +6,8 @@
 #define TARN_FETCH_POLICY_H
 
 #include "daemon/http/head_edit.h"
+#include "daemon/policy/policy.h"
 #include "daemon/proxy/fetch_priv.h"
-#include "daemon/proxy/policy.h"
 
 struct fetch_policy {
     struct policy_use *use; /* counted */

@@ -8,7 +8,7 @@
 #include "daemon/http/framing.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/vary.h"
-#include "daemon/origin/upstreams.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
 

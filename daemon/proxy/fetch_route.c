@@ -2,7 +2,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/cookie.h"
 #include "daemon/http/head_edit.h"
-#include "daemon/origin/upstreams.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_priv.h"
 #include "daemon/proxy/req_priv.h"
 

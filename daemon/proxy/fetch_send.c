@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/http/proxy_header.h"
+#include "daemon/net/proxy_header.h"
 #include "daemon/proxy/fetch_policy.h"
 
 static size_t

@@ -5,10 +5,10 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/cdn_loop.h"
 #include "daemon/http/forward.h"
-#include "daemon/http/proxy_header.h"
+#include "daemon/log/elog.h"
+#include "daemon/net/proxy_header.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
-#include "daemon/shm/elog.h"
 
 void
 fetch_deadline(struct fetch *f, int64_t after_ms)

@@ -2,8 +2,8 @@
  * fields: bans and policies always, clients when the operator says so. */
 #include "daemon/base/terr.h"
 #include "daemon/http/tags.h"
+#include "daemon/log/elog.h"
 #include "daemon/proxy/fetch_policy.h"
-#include "daemon/shm/elog.h"
 
 enum {
     TAGS_KEY_SHOWN = 200, /* bytes, in the error log */

@@ -8,8 +8,8 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/log/elog.h"
 #include "daemon/shm/counters.h"
-#include "daemon/shm/elog.h"
 #include "storage/storage.h"
 
 enum {

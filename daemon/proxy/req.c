@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/origin/upstreams.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/req_priv.h"
 
 enum {

@@ -2,7 +2,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/hops.h"
-#include "daemon/origin/upstreams.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/req_priv.h"
 
 /* In the exchange's arena, in place of the connection's facts. */

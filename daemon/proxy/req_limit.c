@@ -1,7 +1,7 @@
 /* req_limit.c -- who asks too often: limits of the configuration, and tarn.rate_limit. */
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
-#include "daemon/origin/upstreams.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/rates.h"
 #include "daemon/proxy/req_priv.h"
 

@@ -5,8 +5,8 @@
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/cdn_loop.h"
+#include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
-#include "daemon/shm/elog.h"
 
 enum {
     /* Members of Via with our pseudonym, which other tarnds have too: beyond it is a loop whose

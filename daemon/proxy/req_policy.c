@@ -7,8 +7,8 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/date.h"
 #include "daemon/http/forward.h"
+#include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
-#include "daemon/shm/elog.h"
 
 enum vcl_action
 req_policy_run(struct req *r, enum vcl_sub sub)

@@ -4,8 +4,8 @@
 
 #include "daemon/http/freshness.h"
 #include "daemon/http/range.h"
+#include "daemon/policy/policy.h"
 #include "daemon/proxy/fetch.h"
-#include "daemon/proxy/policy.h"
 #include "storage/lease.h"
 
 enum req_state {

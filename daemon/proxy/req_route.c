@@ -8,7 +8,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/cookie.h"
 #include "daemon/http/uri.h"
-#include "daemon/origin/upstreams.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/auth.h"
 #include "daemon/proxy/req_priv.h"
 

@@ -15,7 +15,7 @@
 
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
-#include "daemon/shm/elog.h"
+#include "daemon/log/elog.h"
 
 #define SHM_DIR_MAGIC OBJ_TAG('s', 'h', 'm', 'd')
 #define SHM_PATH_MAX  4096

@@ -12,7 +12,7 @@
 #define TARN_TARNLOG_H
 
 #include "daemon/base/terr.h"
-#include "daemon/shm/access_format.h"
+#include "daemon/log/access_format.h"
 #include "daemon/shm/backend_names_view.h"
 #include "daemon/shm/counters_view.h"
 #include "daemon/shm/log_read.h"

@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "daemon/base/tassert.h"
-#include "daemon/shm/table_read.h"
-#include "daemon/shm/table_write.h"
+#include "daemon/table/table_read.h"
+#include "daemon/table/table_write.h"
 
 enum {
     MESSAGE = 64,

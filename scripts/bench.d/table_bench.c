@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "daemon/base/tassert.h"
-#include "daemon/shm/table_read.h"
-#include "daemon/shm/table_write.h"
+#include "daemon/table/table_read.h"
+#include "daemon/table/table_write.h"
 
 enum {
     ASKED = 1024, /* keys, drawn before they are looked up */

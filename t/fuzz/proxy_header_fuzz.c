@@ -8,7 +8,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
-#include "daemon/http/proxy_header.h"
+#include "daemon/net/proxy_header.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,8 +12,8 @@
 #include "daemon/base/rcu.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/log/elog.h"
 #include "daemon/proxy/proxy.h"
-#include "daemon/shm/elog.h"
 #include "storage/engine_fault.h"
 #include "t/fuzz/proxy_net.h"
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "daemon/base/tassert.h"
-#include "daemon/shm/access_format.h"
-#include "daemon/shm/access_line.h"
+#include "daemon/log/access_format.h"
+#include "daemon/log/access_line.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/log_read.h"
 

@@ -13,8 +13,8 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/tassert.h"
-#include "daemon/shm/table_build.h"
-#include "daemon/shm/table_read.h"
+#include "daemon/table/table_build.h"
+#include "daemon/table/table_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

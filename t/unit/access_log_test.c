@@ -15,10 +15,10 @@
 #include "daemon/base/json.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
-#include "daemon/shm/access_line.h"
-#include "daemon/shm/access_log.h"
+#include "daemon/log/access_line.h"
+#include "daemon/log/access_log.h"
+#include "daemon/log/elog.h"
 #include "daemon/shm/counters.h"
-#include "daemon/shm/elog.h"
 #include "daemon/shm/log.h"
 
 struct fixture {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/shm/access_format.h"
+#include "daemon/log/access_format.h"
 #include "daemon/shm/backend_names.h"
 #include "daemon/shm/dir.h"
 

@@ -13,8 +13,8 @@
 
 #include "daemon/base/syslog_to.h"
 #include "daemon/base/terr.h"
-#include "daemon/shm/elog.h"
-#include "daemon/shm/elog_priv.h"
+#include "daemon/log/elog.h"
+#include "daemon/log/elog_priv.h"
 
 /* Stderr into a pipe while lines are written; what came is in `text`. */
 struct capture {

@@ -2,7 +2,7 @@
 #include "t/unit/h1_client_fixture.h"
 
 #include "daemon/base/address.h"
-#include "daemon/shm/elog.h"
+#include "daemon/log/elog.h"
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
 #define LINE      "PROXY TCP4 192.0.2.7 198.51.100.1 1234 80\r\n"

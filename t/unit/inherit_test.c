@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "daemon/log/elog.h"
 #include "daemon/net/inherit.h"
 #include "daemon/net/listener.h"
-#include "daemon/shm/elog.h"
 
 static const char *const no_lines[] = {"", "1 -1 3", "2 -1 3 a", "1 -2 3 a", "1 -1 3, a",
     "1 -1 -1 a", "1 -1 3x a", "1 -1 99999999999 a", "1 -1 3 \n", "-1 -1 3 a", "1 -1 , a"};

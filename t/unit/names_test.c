@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "daemon/h1/h1_conf.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/origin/origin.h"
 #include "daemon/origin/origin_priv.h"
-#include "daemon/origin/upstreams.h"
 #include "daemon/shm/counters.h"
 #include "t/unit/fake_stream.h"
 

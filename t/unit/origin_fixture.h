@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "conf/conf.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/origin/director.h"
-#include "daemon/origin/upstreams.h"
 #include "t/unit/test.h"
 
 enum {

@@ -8,8 +8,8 @@
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
 #include "daemon/origin/director.h"
-#include "daemon/proxy/policies.h"
-#include "daemon/proxy/policy.h"
+#include "daemon/policy/policies.h"
+#include "daemon/policy/policy.h"
 
 #define HEAD "vcl 4.1; backend b { .host = \"127.0.0.1\"; .port = \"9\"; }\n"
 

@@ -9,9 +9,9 @@
 
 #include "daemon/base/obj.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/log/elog.h"
 #include "daemon/net/netloop.h"
 #include "daemon/origin/probe.h"
-#include "daemon/shm/elog.h"
 #include "t/unit/origin_fixture.h"
 
 enum {

@@ -6,9 +6,9 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/log/elog.h"
 #include "daemon/origin/probe.h"
 #include "daemon/shm/counters.h"
-#include "daemon/shm/elog.h"
 #include "t/unit/fake_stream.h"
 #include "t/unit/origin_fixture.h"
 

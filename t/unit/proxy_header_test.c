@@ -6,7 +6,7 @@
 
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
-#include "daemon/http/proxy_header.h"
+#include "daemon/net/proxy_header.h"
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
 

@@ -3,7 +3,7 @@
  * Each attempt is a child's: there is no way back.  It exits with 0, or with the number of
  * the line that was wrong, modulo 250.
  */
-#include "daemon/sandbox.h"
+#include "daemon/confine/sandbox.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 
 #include "conf/conf.h"
 #include "daemon/base/terr.h"
-#include "daemon/privilege.h"
+#include "daemon/confine/privilege.h"
 #include "t/unit/test.h"
 
 #define MUST(e)                        \

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/log/elog.h"
 #include "daemon/shm/counters.h"
 #include "daemon/shm/dir.h"
-#include "daemon/shm/elog.h"
 
 static bool
 is_there(const char *dir, const char *name)

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/shm/elog.h"
-#include "daemon/supervise_priv.h"
-#include "daemon/tether.h"
+#include "daemon/log/elog.h"
+#include "daemon/supervise/channel.h"
+#include "daemon/supervise/supervise_priv.h"
 
 TEST(supervise, the_first_crash_waits_for_nothing_and_the_next_ones_for_twice_as_long)
 {

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/shm/table_read.h"
-#include "daemon/shm/table_state.h"
-#include "daemon/shm/table_write.h"
+#include "daemon/table/table_read.h"
+#include "daemon/table/table_state.h"
+#include "daemon/table/table_write.h"
 #include "t/unit/test.h"
 
 struct table_fixture {

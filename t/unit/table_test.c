@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 
 #include "daemon/base/hash.h"
-#include "daemon/shm/table_guard.h"
+#include "daemon/table/table_guard.h"
 #include "t/unit/table_fixture.h"
 
 static struct table_fixture f;

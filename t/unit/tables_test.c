@@ -1,7 +1,7 @@
 /* tables_test.c -- a worker's readers: once inside a turn, out when it ends; what is told of tables. */
 #include "daemon/base/loop.h"
 #include "daemon/shm/counters.h"
-#include "daemon/shm/tables.h"
+#include "daemon/table/tables.h"
 #include "t/unit/table_fixture.h"
 
 static struct table_fixture f;

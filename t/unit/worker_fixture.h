@@ -24,9 +24,9 @@
 #include "daemon/base/limits.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/log/elog.h"
 #include "daemon/net/netloop.h"
 #include "daemon/proxy/proxy.h"
-#include "daemon/shm/elog.h"
 #include "t/unit/storage_fixture.h"
 
 enum {

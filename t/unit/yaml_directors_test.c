@@ -2,8 +2,8 @@
 #include "t/unit/conf_fixture.h"
 
 #include "daemon/base/hash.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/origin/director.h"
-#include "daemon/origin/upstreams.h"
 
 enum {
     ASKS = 20000

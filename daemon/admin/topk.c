@@ -1,0 +1,277 @@
+/* heavy.c -- Space-Saving: places, a heap with the lightest on top, a table that finds keys. */
+#include "daemon/admin/topk.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+
+#define HEAVY_MAGIC OBJ_TAG('h', 'e', 'v', 'y')
+
+enum {
+    HEAVY_SLOTS = 4, /* of the table for each place: searches look at one or two */
+};
+
+struct heavy_cell {
+    uint64_t key;
+    double weight;
+    double sums[HEAVY_SUMS];
+    uint32_t at; /* in the heap */
+    uint32_t text_len;
+};
+
+struct heavy {
+    uint32_t magic;
+    unsigned room, n, text_max, by;
+    struct heavy_cell *cells; /* `n` of them are in use */
+    char *texts;
+    uint32_t *heap;  /* cells; no parent is heavier than its children */
+    uint32_t *table; /* 1 + cell; 0: free.  Linear probing */
+    uint32_t mask;
+};
+
+int
+heavy_open(struct heavy **out, unsigned room, unsigned text_max, unsigned by)
+{
+    struct heavy *h = calloc(1, sizeof(*h));
+    uint32_t slots = 1;
+
+    tassert(room > 0 && room <= HEAVY_ROOM_MAX && by < HEAVY_SUMS);
+    if (h == NULL)
+        return TERR_NOMEM;
+    while (slots < room * HEAVY_SLOTS)
+        slots *= 2;
+    h->magic = HEAVY_MAGIC;
+    h->room = room;
+    h->text_max = text_max;
+    h->by = by;
+    h->mask = slots - 1;
+    h->cells = calloc(room, sizeof(*h->cells));
+    h->texts = calloc(room, text_max);
+    h->heap = calloc(room, sizeof(*h->heap));
+    h->table = calloc(slots, sizeof(*h->table));
+    if (h->cells == NULL || h->texts == NULL || h->heap == NULL || h->table == NULL) {
+        heavy_close(&h);
+        return TERR_NOMEM;
+    }
+    *out = h;
+    return 0;
+}
+
+void
+heavy_close(struct heavy **hp)
+{
+    struct heavy *h;
+
+    OBJ_TAKE(h, hp, HEAVY_MAGIC);
+    free(h->cells);
+    free(h->texts);
+    free(h->heap);
+    free(h->table);
+    OBJ_FREE(h);
+}
+
+size_t
+heavy_bytes(const struct heavy *h)
+{
+    OBJ_CHECK(h, HEAVY_MAGIC);
+    return sizeof(*h) + h->room * (sizeof(*h->cells) + h->text_max + sizeof(*h->heap)) +
+           (h->mask + 1) * sizeof(*h->table);
+}
+
+/* ---- the table ---- */
+
+/* Keys are hashes, or small numbers: both spread (Fibonacci hashing). */
+static uint32_t
+heavy_home(const struct heavy *h, uint64_t key)
+{
+    return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & h->mask;
+}
+
+/* Where the key is, or the free slot that ends the search.  The table is never full. */
+static uint32_t
+heavy_slot(const struct heavy *h, uint64_t key)
+{
+    uint32_t s = heavy_home(h, key);
+
+    while (h->table[s] != 0 && h->cells[h->table[s] - 1].key != key)
+        s = (s + 1) & h->mask;
+    return s;
+}
+
+/* Those behind it move up, unless they would come before their home. */
+static void
+heavy_forget(struct heavy *h, uint64_t key)
+{
+    uint32_t hole = heavy_slot(h, key), s = hole;
+
+    tassert(h->table[hole] != 0);
+    for (;;) {
+        uint32_t home;
+
+        s = (s + 1) & h->mask;
+        if (h->table[s] == 0)
+            break;
+        home = heavy_home(h, h->cells[h->table[s] - 1].key);
+        if (((s - home) & h->mask) < ((s - hole) & h->mask))
+            continue;
+        h->table[hole] = h->table[s];
+        hole = s;
+    }
+    h->table[hole] = 0;
+}
+
+/* ---- the heap ---- */
+
+static double
+heavy_at(const struct heavy *h, uint32_t i)
+{
+    return h->cells[h->heap[i]].weight;
+}
+
+static void
+heavy_place(struct heavy *h, uint32_t i, uint32_t cell)
+{
+    h->heap[i] = cell;
+    h->cells[cell].at = i;
+}
+
+/* What lies at `i` has become heavier. */
+static void
+heavy_sink(struct heavy *h, uint32_t i)
+{
+    uint32_t cell = h->heap[i];
+    double weight = h->cells[cell].weight;
+
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+
+        if (child + 1 < h->n && heavy_at(h, child + 1) < heavy_at(h, child))
+            child++;
+        if (child >= h->n || heavy_at(h, child) >= weight)
+            break;
+        heavy_place(h, i, h->heap[child]);
+        i = child;
+    }
+    heavy_place(h, i, cell);
+}
+
+/* What lies at `i` is new there. */
+static void
+heavy_rise(struct heavy *h, uint32_t i)
+{
+    uint32_t cell = h->heap[i];
+    double weight = h->cells[cell].weight;
+
+    while (i > 0 && heavy_at(h, (i - 1) / 2) > weight) {
+        heavy_place(h, i, h->heap[(i - 1) / 2]);
+        i = (i - 1) / 2;
+    }
+    heavy_place(h, i, cell);
+}
+
+/* ---- names ---- */
+
+static void
+heavy_set_text(struct heavy *h, uint32_t cell, const struct slice text[2])
+{
+    char *to = h->texts + (size_t)cell * h->text_max;
+    size_t len = 0;
+
+    for (unsigned i = 0; i < 2; i++) {
+        size_t n = text[i].len < h->text_max - len ? text[i].len : h->text_max - len;
+
+        if (n > 0)
+            memcpy(to + len, text[i].ptr, n);
+        len += n;
+    }
+    h->cells[cell].text_len = (uint32_t)len;
+}
+
+static void
+heavy_admit(struct heavy *h, uint64_t key, const struct slice text[2], const double *sums)
+{
+    uint32_t cell = h->n < h->room ? h->n : h->heap[0];
+    double before = 0;
+
+    if (h->n == h->room) {
+        before = h->cells[cell].weight;
+        heavy_forget(h, h->cells[cell].key);
+    }
+    h->cells[cell].key = key;
+    h->cells[cell].weight = before + sums[h->by];
+    memcpy(h->cells[cell].sums, sums, sizeof(h->cells[cell].sums));
+    heavy_set_text(h, cell, text);
+    h->table[heavy_slot(h, key)] = cell + 1;
+    if (h->n < h->room) {
+        h->heap[h->n++] = cell;
+        heavy_rise(h, h->n - 1);
+    } else {
+        heavy_sink(h, 0);
+    }
+}
+
+void
+heavy_add(struct heavy *h, uint64_t key, const struct slice text[2], const double sums[HEAVY_SUMS])
+{
+    uint32_t found;
+
+    OBJ_CHECK(h, HEAVY_MAGIC);
+    tassert(sums[h->by] >= 0);
+    found = h->table[heavy_slot(h, key)];
+    if (found == 0) {
+        if (sums[h->by] > 0)
+            heavy_admit(h, key, text, sums);
+        return;
+    }
+    for (unsigned i = 0; i < HEAVY_SUMS; i++)
+        h->cells[found - 1].sums[i] += sums[i];
+    h->cells[found - 1].weight += sums[h->by];
+    heavy_sink(h, h->cells[found - 1].at);
+}
+
+void
+heavy_fade(struct heavy *h, double factor)
+{
+    OBJ_CHECK(h, HEAVY_MAGIC);
+    tassert(factor >= 0 && factor <= 1);
+    for (unsigned i = 0; i < h->n; i++) {
+        h->cells[i].weight *= factor;
+        for (unsigned k = 0; k < HEAVY_SUMS; k++)
+            h->cells[i].sums[k] *= factor;
+    }
+}
+
+/* The heavier comes first; of equals, who came first. */
+static int
+heavy_compare(const void *a, const void *b)
+{
+    const struct heavy_cell *x = *(struct heavy_cell *const *)a,
+                            *y = *(struct heavy_cell *const *)b;
+
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
+    return (x > y) - (x < y);
+}
+
+unsigned
+heavy_top(const struct heavy *h, struct heavy_name *out, unsigned n)
+{
+    struct heavy_cell *order[HEAVY_ROOM_MAX];
+
+    OBJ_CHECK(h, HEAVY_MAGIC);
+    for (unsigned i = 0; i < h->n; i++)
+        order[i] = &h->cells[i];
+    qsort(order, h->n, sizeof(order[0]), heavy_compare);
+    n = n < h->n ? n : h->n;
+    for (unsigned i = 0; i < n; i++) {
+        size_t cell = (size_t)(order[i] - h->cells);
+
+        out[i].text = slice_of(h->texts + cell * h->text_max, order[i]->text_len);
+        out[i].weight = order[i]->weight;
+        memcpy(out[i].sums, order[i]->sums, sizeof(out[i].sums));
+    }
+    return n;
+}

@@ -1,0 +1,153 @@
+/* access_line.c -- the fields of a format of one's own. */
+#include "daemon/log/access_line.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/tassert.h"
+#include "daemon/log/access_format_priv.h"
+
+_Static_assert(ACCESS_FIELD_TEXT == 4 * SHMLOG_TEXT_MAX, "a text with every byte escaped");
+_Static_assert(ACCESS_PATTERN_LINE_MAX <= ACCESS_LINE_MAX, "a line fits its buffer");
+_Static_assert(4 * BACKEND_NAME_MAX <= 1024, "a name fits its field");
+
+static char *
+line_text(char *to, struct slice s)
+{
+    return s.ptr == NULL || s.len == 0 ? stpcpy(to, "-") : access_escape(to, s);
+}
+
+static char *
+line_number(char *to, uint64_t n)
+{
+    return to + sprintf(to, "%" PRIu64, n);
+}
+
+static char *
+line_backend(char *to, const struct shmlog_req_fixed *f, const struct backend_names_view *names)
+{
+    char name[BACKEND_NAME_MAX];
+    size_t n;
+
+    if (f->backend == 0)
+        return stpcpy(to, "-");
+    n = names != NULL ? backend_names_view_get(names, f->backend - 1u, f->start_ms, name) : 0;
+    return n > 0 ? line_text(to, slice_of(name, n)) : line_number(to, f->backend - 1u);
+}
+
+static char *
+line_when(char *to, enum access_field field, int64_t start_ms)
+{
+    char *end;
+
+    if (field == ACCESS_FIELD_time_local)
+        return access_time_local(to, start_ms);
+    if (field == ACCESS_FIELD_msec)
+        return start_ms < 0
+                   ? stpcpy(to, "-")
+                   : to + sprintf(to, "%" PRId64 ".%03d", start_ms / 1000, (int)(start_ms % 1000));
+    end = access_time_utc(to, start_ms);
+    return end != NULL ? end : stpcpy(to, "-");
+}
+
+/* Method, target and version: of what was not a request there is the line alone. */
+static char *
+line_request(char *to, enum access_field field, const struct shmlog_req *r)
+{
+    struct slice method, url;
+
+    access_request_split(r, &method, &url);
+    if (field == ACCESS_FIELD_request_method)
+        return line_text(to, method);
+    if (field == ACCESS_FIELD_request_uri)
+        return line_text(to, url);
+    return method.ptr == NULL ? stpcpy(to, "-") : to + sprintf(to, "HTTP/1.%u", r->fixed.minor);
+}
+
+static char *
+line_seconds(char *to, uint32_t us)
+{
+    return to + sprintf(to, "%" PRIu32 ".%03" PRIu32, us / 1000000, us / 1000 % 1000);
+}
+
+static char *
+line_word(char *to, const char *word)
+{
+    return stpcpy(to, word != NULL ? word : "-");
+}
+
+static char *
+line_field(char *to, enum access_field field, const struct shmlog_req *r,
+    const struct backend_names_view *names)
+{
+    const struct shmlog_req_fixed *f = &r->fixed;
+
+    switch (field) {
+    case ACCESS_FIELD_remote_addr:
+        return to + access_client_text(to, f);
+    case ACCESS_FIELD_remote_port:
+        return line_number(to, f->port);
+    case ACCESS_FIELD_time_local:
+    case ACCESS_FIELD_time_iso8601:
+    case ACCESS_FIELD_msec:
+        return line_when(to, field, f->start_ms);
+    case ACCESS_FIELD_request:
+        return access_request(to, r);
+    case ACCESS_FIELD_request_method:
+    case ACCESS_FIELD_request_uri:
+    case ACCESS_FIELD_server_protocol:
+        return line_request(to, field, r);
+    case ACCESS_FIELD_host:
+    case ACCESS_FIELD_http_host:
+        return line_text(to, r->host);
+    case ACCESS_FIELD_referer:
+    case ACCESS_FIELD_http_referer:
+        return line_text(to, r->referer);
+    case ACCESS_FIELD_user_agent:
+    case ACCESS_FIELD_http_user_agent:
+        return line_text(to, r->agent);
+    case ACCESS_FIELD_request_length:
+        return line_number(to, f->bytes_in);
+    case ACCESS_FIELD_status:
+        return line_number(to, f->status);
+    case ACCESS_FIELD_bytes_sent:
+        return line_number(to, f->head_bytes + f->body_bytes);
+    case ACCESS_FIELD_body_bytes_sent:
+        return line_number(to, f->body_bytes);
+    case ACCESS_FIELD_request_time:
+        return line_seconds(to, f->duration_us);
+    case ACCESS_FIELD_time:
+        return line_number(to, f->duration_us);
+    case ACCESS_FIELD_ttfb:
+        return line_number(to, f->ttfb_us);
+    case ACCESS_FIELD_cache:
+        return line_word(to, access_cache_word(f->flags));
+    case ACCESS_FIELD_backend:
+        return line_backend(to, f, names);
+    case ACCESS_FIELD_request_id:
+        return to + sprintf(to, "%016" PRIx64, r->ids.xid);
+    case ACCESS_FIELD_request_completion:
+        return stpcpy(to, f->flags & SHMLOG_REQ_TRUNCATED ? "-" : "OK");
+    case ACCESS_FIELD_COUNT:
+        break;
+    }
+    TUNREACHABLE("a field of the table");
+}
+
+size_t
+access_line(char *buf, const struct access_pattern *pattern, const struct shmlog_req *r,
+    const struct backend_names_view *names)
+{
+    char *to = buf;
+
+    for (unsigned i = 0; i < pattern->n; i++) {
+        const struct access_piece *p = &pattern->pieces[i];
+
+        to = p->field == ACCESS_FIELD_COUNT ? mempcpy(to, p->text.ptr, p->text.len)
+                                            : line_field(to, p->field, r, names);
+    }
+    *to++ = '\n';
+    tassert(to - buf <= ACCESS_LINE_MAX);
+    return (size_t)(to - buf);
+}

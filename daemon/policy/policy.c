@@ -1,0 +1,243 @@
+/* policy.c -- a worker's share in policies, and what became of a run. */
+#include "daemon/policy/policy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/rcu.h"
+#include "daemon/base/terr.h"
+#include "daemon/http/token.h"
+
+static struct policy_use *
+policy_find_use(struct proxy *p, const struct policy *pol)
+{
+    for (struct policy_use *u = p->policy_uses; u != NULL; u = u->next)
+        if (u->policy == pol)
+            return u;
+    return NULL;
+}
+
+/* A worker's use of it; NULL: no memory.  Within the turn in which the set was read. */
+static struct policy_use *
+policy_use_of(struct proxy *p, struct policy *pol)
+{
+    struct policy_use *u = policy_find_use(p, pol);
+
+    if (u != NULL)
+        return u;
+    u = calloc(1, sizeof(*u));
+    if (u == NULL)
+        return NULL;
+    OBJ_CHECK(pol, POLICY_MAGIC);
+    atomic_fetch_add_explicit(&pol->refs, 1, memory_order_relaxed);
+    u->policy = pol;
+    u->next = p->policy_uses;
+    p->policy_uses = u;
+    return u;
+}
+
+void
+policy_leave(struct proxy *p, struct policy_use *u)
+{
+    struct policy_use **at = &p->policy_uses;
+
+    tassert(u->users == 0 && u != p->policy);
+    while (*at != u)
+        at = &(*at)->next;
+    *at = u->next;
+    /* The last thing that this worker does with it. */
+    atomic_fetch_sub_explicit(&u->policy->refs, 1, memory_order_release);
+    free(u);
+}
+
+void
+policy_look(struct proxy *p)
+{
+    struct policy_set *set;
+    struct policy_use *old = p->policy, *now;
+
+    if (p->policies == NULL)
+        return;
+    set = atomic_load_explicit(p->policies, memory_order_acquire);
+    if (set->generation == p->policies_seen)
+        return;
+    now = set->active != NULL ? policy_use_of(p, set->active) : NULL;
+    if (now == NULL && set->active != NULL)
+        return; /* no memory: with the old one for a while */
+    p->policies_seen = set->generation;
+    p->policy = now;
+    if (old != NULL && old != now && old->users == 0)
+        policy_leave(p, old);
+}
+
+void
+policy_leave_all(struct proxy *p)
+{
+    p->policy = NULL;
+    while (p->policy_uses != NULL)
+        policy_leave(p, p->policy_uses);
+}
+
+bool
+policy_is_in_use(const struct proxy *p, const struct policy *pol)
+{
+    const struct policy_set *set;
+
+    if (p->policies == NULL)
+        return true;
+    set = atomic_load_explicit(p->policies, memory_order_acquire);
+    for (unsigned i = 0; i < set->nlabels; i++)
+        if (set->labels[i].policy == pol)
+            return true;
+    return set->active == pol;
+}
+
+struct policy_use *
+policy_labelled(struct proxy *p, const char *label)
+{
+    struct policy_set *set = atomic_load_explicit(p->policies, memory_order_acquire);
+
+    for (unsigned i = 0; i < set->nlabels; i++) {
+        struct policy_use *u;
+
+        if (strcmp(set->labels[i].name, label) != 0)
+            continue;
+        u = policy_use_of(p, set->labels[i].policy);
+        if (u != NULL)
+            u->users++;
+        return u;
+    }
+    return NULL;
+}
+
+/* The places of one sub stand in one record: "builtin.vcl vcl_req_host 12 13 17-18". */
+static void
+policy_log_places(struct proxy *p, const struct vcl_run *run)
+{
+    struct vcl_place here, last = {NULL, NULL, 0, 0, 0};
+    char text[512];
+    size_t n = 0;
+
+    for (unsigned i = 0; i < run->ntrace; i++) {
+        vcl_place(run->vcl, run->trace[i], &here);
+        if (n > 0 && (last.sub != here.sub || last.file != here.file || n > sizeof(text) - 64)) {
+            shmlog_text(p->log, SHMLOG_PolicyLines, slice_of(text, n));
+            n = 0;
+        }
+        if (n == 0)
+            n = (size_t)snprintf(text, sizeof(text) - 64, "%.200s %.200s", here.file, here.sub);
+        n += (size_t)snprintf(text + n, sizeof(text) - n,
+            here.last_line > here.line ? " %u-%u" : " %u", here.line, here.last_line);
+        last = here;
+    }
+    if (n > 0)
+        shmlog_text(p->log, SHMLOG_PolicyLines, slice_of(text, n));
+}
+
+void
+policy_log(struct proxy *p, const struct vcl_run *run, uint64_t xid, enum shmlog_kind kind,
+    enum vcl_action act)
+{
+    shmlog_begin(p->log, xid, kind, 0);
+    shmlog_printf(p->log, SHMLOG_Policy, "%s %s", vcl_sub_name(run->sub), vcl_action_name(act));
+    policy_log_places(p, run);
+    if (run->why != NULL)
+        shmlog_printf(p->log, SHMLOG_Error, "%s: %s", vcl_sub_name(run->sub), run->why);
+    shmlog_end(p->log);
+}
+
+bool
+policy_says_close(const struct http_head *h)
+{
+    const struct http_field *f = http_find(h, HTTP_F_CONNECTION, NULL);
+    struct http_list_iter it;
+    struct slice member;
+
+    if (f == NULL || !f->said)
+        return false;
+    http_list_init(&it, http_value(h, f));
+    while (http_list_next(&it, &member))
+        if (slice_eq_nocase(member, SLICE_LIT("close")))
+            return true;
+    return false;
+}
+
+struct slice
+policy_field(const struct http_head *h, const struct vcl_name *name, unsigned nth)
+{
+    const struct http_field *f = NULL;
+
+    if (name->id != HTTP_F_OTHER) {
+        if (!http_has(h, (enum http_field_id)name->id))
+            return slice_of(NULL, 0);
+        do {
+            f = http_find(h, (enum http_field_id)name->id, f);
+        } while (f != NULL && nth-- > 0);
+    } else {
+        do {
+            f = http_find_name(h, name->text, f);
+        } while (f != NULL && nth-- > 0);
+    }
+    return f == NULL ? slice_of(NULL, 0) : http_value(h, f);
+}
+
+/* "a, b" of all its lines, in the run's arena if there are several. */
+struct slice
+policy_joined(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
+{
+    struct slice first = run->host->nth_field(run, http, name, 0), next;
+    size_t len = first.len;
+    char *out, *at;
+
+    if (first.ptr == NULL || run->host->nth_field(run, http, name, 1).ptr == NULL)
+        return first;
+    for (unsigned i = 1; (next = run->host->nth_field(run, http, name, i)).ptr != NULL; i++)
+        len += 2 + next.len;
+    out = at = arena_alloc(run->arena, len);
+    if (out == NULL)
+        return first;
+    memcpy(at, first.ptr, first.len);
+    at += first.len;
+    for (unsigned i = 1; (next = run->host->nth_field(run, http, name, i)).ptr != NULL; i++) {
+        memcpy(at, ", ", 2);
+        memcpy(at + 2, next.ptr, next.len);
+        at += 2 + next.len;
+    }
+    return slice_of(out, len);
+}
+
+struct vcl_ip *
+policy_ip(struct vcl_run *r, const uint8_t addr[16], uint16_t port)
+{
+    static const uint8_t v4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    static const uint8_t none[16];
+    struct vcl_ip *ip = arena_alloc(r->arena, sizeof(*ip));
+
+    if (ip == NULL)
+        return NULL;
+    memcpy(ip->addr, addr, sizeof(ip->addr));
+    ip->port = port;
+    ip->is_v4 = memcmp(addr, v4, sizeof(v4)) == 0;
+    if (memcmp(addr, none, sizeof(none)) == 0) { /* a Unix socket: 0.0.0.0, as Varnish has it */
+        memcpy(ip->addr, v4, sizeof(v4));
+        ip->is_v4 = true;
+    }
+    return ip;
+}
+
+static uint64_t
+policy_random(struct vcl_run *run)
+{
+    const struct policy_ctx *ctx = run->ctx;
+
+    return proxy_random(ctx->proxy);
+}
+
+void
+policy_prepare(struct proxy *p)
+{
+    p->run_ctx = (struct policy_ctx){
+        .proxy = p, .params = &p->params, .bans = p->bans, .clock = &p->loop->clock};
+    p->run.ctx = &p->run_ctx;
+    p->run.random = policy_random;
+}

@@ -1,0 +1,464 @@
+/* policy_fn.c -- variables and functions of the language that client and backend side share. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/cache/ban.h"
+#include "daemon/log/elog.h"
+#include "daemon/proxy/fetch_policy.h"
+#include "daemon/proxy/req_priv.h"
+
+static struct policy_ctx *
+policy_ctx_of(const struct vcl_run *run)
+{
+    return run->ctx;
+}
+
+static void
+policy_give_string(struct vcl_value *out, const char *text)
+{
+    out->s = text;
+    out->len = text == NULL ? 0 : strlen(text);
+}
+
+/* param.*: Tarn's own where it has the thing, else what it does, or Varnish's default. */
+static int
+policy_get_param(const struct conf_params *params, enum vcl_var var, struct vcl_value *out)
+{
+    int64_t ms = 0;
+
+    switch ((unsigned)var) {
+    case VCL_VAR_PARAM_BACKEND_IDLE_TIMEOUT:
+        ms = params->backend_idle_timeout;
+        break;
+    case VCL_VAR_PARAM_BETWEEN_BYTES_TIMEOUT:
+        ms = params->between_bytes_timeout;
+        break;
+    case VCL_VAR_PARAM_CONNECT_TIMEOUT:
+        ms = params->connect_timeout;
+        break;
+    case VCL_VAR_PARAM_DEFAULT_GRACE:
+        ms = params->default_grace;
+        break;
+    case VCL_VAR_PARAM_DEFAULT_KEEP:
+        ms = params->default_keep;
+        break;
+    case VCL_VAR_PARAM_DEFAULT_TTL:
+        ms = policy_default_ttl_ms(params);
+        break;
+    case VCL_VAR_PARAM_FIRST_BYTE_TIMEOUT:
+        ms = params->first_byte_timeout;
+        break;
+    case VCL_VAR_PARAM_IDLE_SEND_TIMEOUT:
+    case VCL_VAR_PARAM_SEND_TIMEOUT:
+        ms = params->idle_send_timeout;
+        break;
+    case VCL_VAR_PARAM_PIPE_TIMEOUT:
+        ms = params->pipe_timeout;
+        break;
+    case VCL_VAR_PARAM_SHORTLIVED:
+        ms = 10000;
+        break;
+    case VCL_VAR_PARAM_TIMEOUT_IDLE:
+        ms = params->timeout_idle;
+        break;
+    case VCL_VAR_PARAM_UNCACHEABLE_TTL:
+        ms = params->uncacheable_ttl;
+        break;
+    case VCL_VAR_PARAM_PIPE_TASK_DEADLINE:
+    case VCL_VAR_PARAM_BACKEND_WAIT_TIMEOUT:
+        break; /* there is none */
+    case VCL_VAR_PARAM_BACKEND_WAIT_LIMIT:
+        out->i = 0;
+        return 0;
+    case VCL_VAR_PARAM_MAX_ESI_DEPTH:
+        out->i = 5;
+        return 0;
+    case VCL_VAR_PARAM_MAX_RESTARTS:
+        out->i = params->max_restarts;
+        return 0;
+    case VCL_VAR_PARAM_MAX_RETRIES:
+        out->i = params->max_retries;
+        return 0;
+    case VCL_VAR_PARAM_TRANSIT_BUFFER:
+        out->i = params->transit_buffer;
+        return 0;
+    default:
+        return TERR_NOTFOUND;
+    }
+    out->r = (double)ms / 1000;
+    return 0;
+}
+
+static char policy_hostname[256];
+
+__attribute__((constructor)) static void
+policy_hostname_get(void)
+{
+    if (gethostname(policy_hostname, sizeof(policy_hostname) - 1) != 0)
+        policy_hostname[0] = '\0';
+}
+
+int
+policy_get_common(struct vcl_run *r, enum vcl_var var, struct vcl_value *out)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+
+    switch ((unsigned)var) {
+    case VCL_VAR_SERVER_HOSTNAME:
+    case VCL_VAR_SERVER_IDENTITY:
+        policy_give_string(out, policy_hostname);
+        return 0;
+    case VCL_VAR_NOW:
+        out->r = r->now_s;
+        return 0;
+    default:
+        return policy_get_param(ctx->params, var, out);
+    }
+}
+
+int
+policy_get_storage(struct vcl_run *r, enum vcl_var var, const void *storage, struct vcl_value *out)
+{
+    struct storage_stats stats;
+
+    (void)r;
+    storage_get_stats(storage, &stats);
+    switch ((unsigned)var) {
+    case VCL_VAR_STORAGE_FREE_SPACE:
+        out->i = (int64_t)(stats.size > stats.charged ? stats.size - stats.charged : 0);
+        return 0;
+    case VCL_VAR_STORAGE_USED_SPACE:
+        out->i = (int64_t)stats.charged;
+        return 0;
+    default:
+        out->i = 1; /* happy */
+        return 0;
+    }
+}
+
+struct vcl_cookies **
+policy_cookies(struct vcl_run *r)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+
+    if (ctx->req != NULL)
+        return &ctx->req->policy.cookies;
+    return ctx->fetch != NULL ? &ctx->fetch->vcl->cookies : &ctx->cookies;
+}
+
+struct slice
+policy_backend_name(const void *backend)
+{
+    return slice_str(director_name(backend));
+}
+
+struct slice
+policy_storage_name(const void *storage)
+{
+    (void)storage;
+    return SLICE_LIT("main");
+}
+
+int
+policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+    char why[256];
+    struct slice copy;
+
+    *ctx->ban_error = "there is no cache";
+    *ok = false;
+    if (ctx->bans == NULL) /* a check of the text, or the very end */
+        return 0;
+    *ctx->ban_error = "";
+    *ok = ctx->explains;
+    if (ctx->explains)
+        return 0;
+    *ok = bans_add(ctx->bans, expression, ctx->clock, why, sizeof(why)) == 0;
+    if (*ok)
+        return 0;
+    copy = arena_copy(r->arena, slice_str(why));
+    if (copy.ptr == NULL)
+        return TERR_NOMEM;
+    *ctx->ban_error = copy.ptr;
+    if (ctx->proxy != NULL && shmlog_readers(ctx->proxy->log)) {
+        shmlog_begin(ctx->proxy->log, ctx->xid, SHMLOG_KIND_REQ, 0);
+        shmlog_printf(ctx->proxy->log, SHMLOG_Error, "ban(): %s", why);
+        shmlog_end(ctx->proxy->log);
+    }
+    return 0;
+}
+
+static void
+policy_say(struct vcl_run *r, enum shmlog_tag tag, struct slice text)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+
+    if (ctx->proxy == NULL) {
+        elog(ELOG_INFO, "policy %s: %.*s", ctx->policy->name, (int)text.len, text.ptr);
+        return;
+    }
+    if (!shmlog_readers(ctx->proxy->log))
+        return;
+    shmlog_begin(
+        ctx->proxy->log, ctx->xid, ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
+    shmlog_text(ctx->proxy->log, tag, text);
+    shmlog_end(ctx->proxy->log);
+}
+
+void
+policy_note(struct vcl_run *r, const char *function, struct slice what, const char *why)
+{
+    char text[512];
+    int n = snprintf(text, sizeof(text), "%s(%.*s): %s", function, (int)what.len, what.ptr, why);
+
+    if (n > 0)
+        policy_say(r, SHMLOG_Error,
+            slice_of(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1));
+}
+
+static void
+policy_timestamp(struct vcl_run *r, struct slice label)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+    struct proxy *p = ctx->proxy;
+
+    if (p == NULL || !shmlog_readers(p->log))
+        return;
+    shmlog_begin(p->log, ctx->xid, ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
+    shmlog_event(p->log, SHMLOG_Timestamp, label,
+        p->loop->clock.mono_us - (ctx->req != NULL ? ctx->req->x->start_us : ctx->fetch->start_us));
+    shmlog_end(p->log);
+}
+
+static int
+policy_getenv(struct vcl_run *r, struct slice name, struct vcl_value *out)
+{
+    struct slice copy = arena_copy(r->arena, name);
+
+    if (copy.ptr == NULL)
+        return TERR_NOMEM;
+    policy_give_string(out, getenv(copy.ptr));
+    return 0;
+}
+
+static int
+policy_healthy(struct vcl_run *r, const void *backend, struct vcl_value *out)
+{
+    (void)r;
+    out->i = backend != NULL && director_healthy(backend, NULL);
+    return 0;
+}
+
+static int
+policy_purge(struct vcl_run *r, const struct vcl_value *args, bool soft, struct vcl_value *out)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+    struct proxy *p = ctx->proxy;
+
+    if (ctx->explains)
+        out->i = 0;
+    else if (!soft)
+        out->i = cache_purge(p->cache, &ctx->req->key);
+    else
+        out->i = cache_purge_soft(p->cache, &ctx->req->key, (int64_t)p->loop->clock.mono_ms,
+            policy_ms(args[0].r), args[1].r < 0 ? -1 : policy_ms(args[1].r),
+            args[2].r < 0 ? -1 : policy_ms(args[2].r));
+    return 0;
+}
+
+static double
+policy_wall_s(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static int
+policy_syslog(struct vcl_run *r, int64_t priority, struct slice text)
+{
+    enum elog_level level = priority <= 3 ? ELOG_ERROR : priority == 4 ? ELOG_WARN : ELOG_INFO;
+
+    if (policy_ctx_of(r)->policy != NULL && !policy_ctx_of(r)->explains)
+        elog(level, "policy %s: %.*s", policy_ctx_of(r)->policy->name, (int)text.len, text.ptr);
+    return 0;
+}
+
+static int
+policy_rollback(struct vcl_run *r, enum vcl_http http)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+
+    if (http == VCL_HTTP_BEREQ && ctx->fetch != NULL) {
+        int err = fetch_policy_rollback(ctx->fetch);
+
+        r->method = ctx->fetch->vcl->bereq->head.method;
+        return err;
+    }
+    if (http == VCL_HTTP_BEREQ)
+        return 0; /* vcl_pipe: it is the request still */
+    ctx->req->policy.req = NULL;
+    ctx->req->head = &ctx->req->x->head;
+    req_show_head(ctx->req, r);
+    return 0;
+}
+
+/* tarn.negative(d); nothing and less takes the word back. */
+static int
+policy_negative(struct fetch *f, double d)
+{
+    int64_t ms = policy_ms(d);
+
+    f->vcl->absent_said_ms = ms <= 0 ? 0 : ms < NEGATIVE_TTL_MAX_MS ? ms : NEGATIVE_TTL_MAX_MS;
+    return 0;
+}
+
+int
+policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsigned present,
+    struct vcl_value *out)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+    bool ok;
+    int err;
+
+    (void)present;
+    switch (fn) {
+    case VCL_FN_STD_NOW:
+        out->r = policy_wall_s();
+        return 0;
+    case VCL_FN_STD_GETENV:
+        return policy_getenv(r, policy_string(&args[0]), out);
+    case VCL_FN_STD_FILE_EXISTS:
+        return policy_file_exists(ctx->policy, r, policy_string(&args[0]), out);
+    case VCL_FN_STD_FILEREAD:
+        return policy_file_read(ctx->policy, r, policy_string(&args[0]), out);
+    case VCL_FN_STD_LOG:
+        policy_say(r, SHMLOG_VCL_Log, policy_string(&args[0]));
+        return 0;
+    case VCL_FN_STD_TIMESTAMP:
+        policy_timestamp(r, policy_string(&args[0]));
+        return 0;
+    case VCL_FN_STD_SYSLOG:
+        return policy_syslog(r, args[0].i & 7, policy_string(&args[1]));
+    case VCL_FN_STD_HEALTHY:
+        return policy_healthy(r, args[0].p, out);
+    case VCL_FN_STD_ROLLBACK:
+        return policy_rollback(r, (enum vcl_http)args[0].i);
+    case VCL_FN_STD_BAN:
+        err = policy_ban(r, policy_string(&args[0]), &ok);
+        out->i = ok;
+        return err;
+    case VCL_FN_STD_BAN_ERROR:
+        policy_give_string(out, *ctx->ban_error);
+        return 0;
+    case VCL_FN_STD_CACHE_REQ_BODY:
+        return req_keep_body(ctx->req, args[0].i, out);
+    case VCL_FN_STD_RFC_TTL:
+        out->r = fetch_policy_rfc_ttl(ctx->fetch);
+        return 0;
+    case VCL_FN_PURGE_HARD:
+        return policy_purge(r, args, false, out);
+    case VCL_FN_PURGE_SOFT:
+        return policy_purge(r, args, true, out);
+    case VCL_FN_TARN_NEGATIVE:
+        return policy_negative(ctx->fetch, args[0].r);
+    case VCL_FN_TARN_TAG:
+        return policy_tag(r, args);
+    case VCL_FN_TARN_PURGE_TAG:
+        return policy_purge_tag(r, args, out);
+    case VCL_FN_TARN_RATE_LIMIT:
+        return policy_rate_limit(r, args, out);
+    case VCL_FN_TARN_TABLE_CONTAINS:
+        return policy_table_contains(r, args, out);
+    case VCL_FN_TARN_TABLE_LOOKUP:
+        return policy_table_lookup(r, args, out);
+    case VCL_FN_DIRECTORS_LOOKUP:
+        out->p = policy_lookup_backend(ctx->policy, policy_string(&args[0]));
+        return 0;
+    case VCL_FN_STD_LATE_100:
+    case VCL_FN_STD_SET_IP_TOS:
+        return 0; /* accepted; see vcl-lite/README.md */
+    default:
+        TUNREACHABLE("a function without a host side");
+    }
+}
+
+static uint64_t
+policy_hash(struct slice s)
+{
+    return hash_plain(s.ptr, s.len);
+}
+
+/* shard: what the request is told apart by. */
+static uint64_t
+policy_shard_key(struct vcl_run *r, const struct vcl_value *args, unsigned present)
+{
+    struct policy_ctx *ctx = policy_ctx_of(r);
+    const struct http_head *h = ctx->fetch != NULL ? &ctx->fetch->req : ctx->req->head;
+
+    switch ((present & 1) != 0 ? args[0].i : 0) {
+    case 1: /* URL */
+        return policy_hash(http_path(h));
+    case 2: /* KEY */
+        return (present & 2) != 0 ? (uint64_t)args[1].i : 0;
+    default: /* HASH */
+        return ctx->fetch != NULL ? policy_hash(ctx->fetch->key_text)
+                                  : policy_hash(req_key_text(ctx->req));
+    }
+}
+
+static enum director_health
+policy_shard_health(const struct vcl_value *args, unsigned present)
+{
+    static const enum director_health words[] = {DIRECTOR_CHOSEN, DIRECTOR_IGNORE, DIRECTOR_ALL};
+
+    return (present & 32) != 0 ? words[args[5].i] : DIRECTOR_CHOSEN;
+}
+
+int
+policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl_value *args,
+    unsigned present, struct vcl_value *out)
+{
+    struct director *d = object;
+    struct director_ask ask = {.hash_said = true,
+        .peeks = policy_ctx_of(r)->explains,
+        .random = r->random(r),
+        .now_s = r->now_s};
+
+    switch (method) {
+    case VCL_METHOD_PICK:
+        out->p = d; /* chosen when the request is sent */
+        return 0;
+    case VCL_METHOD_PICK_HASH:
+        ask.hash = policy_hash(policy_string(&args[0]));
+        break;
+    case VCL_METHOD_PICK_SHARD:
+        ask.hash = policy_shard_key(r, args, present);
+        ask.alternate = (present & 4) != 0 && args[2].i > 0 ? (unsigned)args[2].i : 0;
+        ask.warmup_said = (present & 8) != 0 && args[3].r >= 0;
+        ask.warmup = ask.warmup_said ? args[3].r : 0;
+        ask.no_rampup = (present & 16) != 0 && args[4].i == 0;
+        ask.health = policy_shard_health(args, present);
+        break;
+    default:
+        TUNREACHABLE("a method of vcl_init alone");
+    }
+    out->p = director_resolve(d, &ask);
+    if (out->p == NULL)
+        out->p = d; /* none is healthy: asking it says so */
+    return 0;
+}
+
+const void *
+policy_resolve_now(struct vcl_run *r, const void *backend)
+{
+    struct director_ask ask = {
+        .peeks = policy_ctx_of(r)->explains, .random = r->random(r), .now_s = r->now_s};
+
+    return director_resolve((struct director *)(uintptr_t)backend, &ask);
+}

@@ -1,0 +1,541 @@
+/* policy_load.c -- from a text to a policy that can be run: compiled, its backends made, vcl_init
+ * run. */
+#include <glob.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/origin/probe.h"
+#include "daemon/policy/policies_priv.h"
+
+/* Names that are not absolute are sought in vcl_path, else beside the file that includes them. */
+static char *
+policy_path(const struct conf *conf, bool sent, const char *name, const char *from)
+{
+    const char *dir = conf->params.vcl_path, *slash = strrchr(from, '/');
+    char *out = NULL;
+    int n;
+
+    if (dir[0] == '\0' && slash == NULL && sent) { /* it came without a directory of its own */
+        from = conf->vcl;
+        slash = strrchr(from, '/');
+    }
+    if (name[0] == '/' || (dir[0] == '\0' && slash == NULL))
+        return strdup(name);
+    if (dir[0] != '\0' && strncmp(name, "./", 2) != 0)
+        n = asprintf(&out, "%s/%s", dir, name);
+    else if (slash != NULL)
+        n = asprintf(&out, "%.*s/%s", (int)(slash - from), from, name);
+    else
+        return strdup(name);
+    return n < 0 ? NULL : out;
+}
+
+static unsigned
+loader_field_id(void *ctx, struct slice name)
+{
+    (void)ctx;
+    return http_field_id(name.ptr, name.len);
+}
+
+static unsigned
+loader_method_id(void *ctx, struct slice name)
+{
+    (void)ctx;
+    return http_method_id(name);
+}
+
+static int
+loader_read_file(
+    void *ctx, const char *name, const char *from, struct span *out, char **path, const char **why)
+{
+    struct policies *ps = ctx;
+    const struct policy_dirs dirs = {.conf = policies_conf(ps), .all = !ps->sent};
+    int err;
+
+    if (ps->replayed != NULL)
+        return policy_source_read(ps->replayed, name, from, out, path, why);
+    *path = policy_path(policies_conf(ps), ps->sent, name, from);
+    if (*path == NULL)
+        return TERR_NOMEM;
+    err = policy_slurp(&dirs, *path, POLICY_FILE_MAX, out, why);
+    if (err == 0 && ps->recorded != NULL &&
+        policy_source_add_file(ps->recorded, name, from, *path, slice_of(out->ptr, out->len)) !=
+            0) {
+        free(out->ptr);
+        *why = terr_text(TERR_NOMEM);
+        err = TERR_NOMEM;
+    }
+    if (err != 0) {
+        free(*path);
+        *path = NULL;
+    }
+    return err;
+}
+
+static int
+loader_find(struct policies *ps, const char *pattern, const char *from, char ***out, unsigned *n)
+{
+    const struct policy_dirs dirs = {.conf = policies_conf(ps), .all = false};
+    const char *why;
+    char *path = policy_path(policies_conf(ps), ps->sent, pattern, from), **names;
+    glob_t g;
+    int rc;
+
+    if (path == NULL)
+        return TERR_NOMEM;
+    rc = glob(path, 0, NULL, &g);
+    free(path);
+    *out = NULL;
+    *n = 0;
+    if (rc == GLOB_NOMATCH)
+        return 0;
+    if (rc != 0)
+        return rc == GLOB_NOSPACE ? TERR_NOMEM : TERR_IO;
+    names = calloc(g.gl_pathc + 1, sizeof(*names));
+    for (size_t i = 0; names != NULL && i < g.gl_pathc; i++)
+        if ((!ps->sent || policy_may_read(&dirs, g.gl_pathv[i], &why)) &&
+            (names[(*n)++] = strdup(g.gl_pathv[i])) == NULL)
+            names[--*n] = NULL;
+    globfree(&g);
+    *out = names;
+    return names == NULL ? TERR_NOMEM : 0;
+}
+
+static int
+loader_glob(void *ctx, const char *pattern, const char *from, char ***out, unsigned *n)
+{
+    struct policies *ps = ctx;
+    int err;
+
+    if (ps->replayed != NULL)
+        return policy_source_glob(ps->replayed, pattern, from, out, n);
+    err = loader_find(ps, pattern, from, out, n);
+    if (err != 0 || ps->recorded == NULL)
+        return err;
+    err = policy_source_add_glob(ps->recorded, pattern, from, *out, *n);
+    while (err != 0 && *n > 0)
+        free((*out)[--*n]);
+    if (err != 0) {
+        free(*out);
+        *out = NULL;
+    }
+    return err;
+}
+
+struct policy_reader
+policy_reader(struct policies *ps)
+{
+    return (struct policy_reader){.ctx = ps, .read_file = loader_read_file, .glob = loader_glob};
+}
+
+static void
+loader_say_ip(const struct sockaddr *sa, struct vcl_ip *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (sa->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)sa;
+
+        out->is_v4 = true;
+        out->addr[10] = out->addr[11] = 0xff;
+        memcpy(out->addr + 12, &in->sin_addr, 4);
+    } else {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)sa;
+
+        memcpy(out->addr, &in6->sin6_addr, 16);
+    }
+}
+
+/* Blocks while the name is asked for: the management thread may. */
+static unsigned
+loader_resolve(void *ctx, const char *host, struct vcl_ip *out, unsigned max)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *list = NULL;
+    unsigned n = 0;
+
+    (void)ctx;
+    if (getaddrinfo(host, NULL, &hints, &list) != 0)
+        return 0;
+    for (const struct addrinfo *ai = list; ai != NULL && n < max; ai = ai->ai_next)
+        if (ai->ai_family == AF_INET || ai->ai_family == AF_INET6)
+            loader_say_ip(ai->ai_addr, &out[n++]);
+    freeaddrinfo(list);
+    return n;
+}
+
+static bool
+loader_has_backend(void *ctx, struct slice name)
+{
+    return upstreams_find(((struct policies *)ctx)->upstreams, name) != NULL;
+}
+
+static bool
+loader_has_storage(void *ctx, struct slice name)
+{
+    (void)ctx;
+    return slice_eq(name, SLICE_LIT("main"));
+}
+
+static bool
+loader_has_label(void *ctx, struct slice name)
+{
+    for (struct policy_tag *t = ((struct policies *)ctx)->labels; t != NULL; t = t->next)
+        if (slice_eq(slice_str(t->name), name))
+            return true;
+    return false;
+}
+
+static const char *
+loader_table(void *ctx, unsigned n)
+{
+    const struct conf *conf = policies_conf(ctx);
+
+    return n < conf->ntables ? conf->tables[n].name : NULL;
+}
+
+static struct vcl_loader
+policy_loader(struct policies *ps)
+{
+    return (struct vcl_loader){
+        .ctx = ps,
+        .field_id = loader_field_id,
+        .method_id = loader_method_id,
+        .read_file = loader_read_file,
+        .glob = loader_glob,
+        .resolve = loader_resolve,
+        .has_backend = loader_has_backend,
+        .has_storage = loader_has_storage,
+        .has_label = loader_has_label,
+        .table = loader_table,
+        .backend_needed = policies_conf(ps)->nbackends == 0,
+    };
+}
+
+/* --- backends --- */
+
+/* An error that the compiler could not see. */
+static int
+policy_refuse(
+    struct vcl_error **errors, const char *file, unsigned line, const char *what, const char *why)
+{
+    char message[600];
+
+    snprintf(message, sizeof(message), "%.300s: %.250s", what, why);
+    return vcl_error_add(errors, file, line, message) == 0 ? TERR_CONFIG : TERR_NOMEM;
+}
+
+static int64_t
+policy_timeout(double seconds, int64_t param_ms)
+{
+    return seconds < 0 ? param_ms : seconds * 1000 < 1 ? 1 : policy_ms(seconds);
+}
+
+struct policy_addresses {
+    struct sockaddr_storage addrs[16];
+    socklen_t lens[16];
+    char text[300];
+};
+
+static uint16_t
+policy_port(const struct sockaddr *sa)
+{
+    return ntohs(sa->sa_family == AF_INET
+                     ? ((const struct sockaddr_in *)(const void *)sa)->sin_port
+                     : ((const struct sockaddr_in6 *)(const void *)sa)->sin6_port);
+}
+
+/* host and port, resolved now; 0, or what getaddrinfo(3) says. */
+static const char *
+policy_resolve(
+    const struct vcl_backend_decl *d, struct conf_address *out, struct policy_addresses *a)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *list = NULL;
+    int rc = getaddrinfo(d->host, d->port, &hints, &list);
+
+    if (rc != 0 && getaddrinfo(NULL, d->port, &hints, &list) == 0) {
+        out->port = policy_port(list->ai_addr); /* its addresses may come later */
+        freeaddrinfo(list);
+    }
+    if (rc != 0)
+        return gai_strerror(rc);
+    for (const struct addrinfo *ai = list; ai != NULL && out->naddrs < 16; ai = ai->ai_next) {
+        if (ai->ai_family != AF_INET && ai->ai_family != AF_INET6)
+            continue;
+        memcpy(&a->addrs[out->naddrs], ai->ai_addr, ai->ai_addrlen);
+        a->lens[out->naddrs++] = ai->ai_addrlen;
+    }
+    freeaddrinfo(list);
+    return out->naddrs > 0 ? NULL : "no address";
+}
+
+static struct probe_conf
+policy_probe(const struct vcl_probe_decl *d)
+{
+    return (struct probe_conf){
+        .url = d->url,
+        .request = d->request,
+        .interval_ms = policy_ms(d->interval_s),
+        .timeout_ms = policy_ms(d->timeout_s),
+        .window = (unsigned)d->window,
+        .threshold = (unsigned)d->threshold,
+        .initial = d->initial < 0 ? UINT32_MAX : (unsigned)d->initial,
+        .expected_response = (unsigned)d->expected_response,
+        .expect_close = d->expect_close,
+    };
+}
+
+static int
+policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct director **out,
+    struct vcl_error **errors)
+{
+    const struct conf_params *params = &upstreams_conf(pol->upstreams)->params;
+    struct policy_addresses a;
+    struct probe_conf probe;
+    struct conf_backend c = {
+        .name = d->name,
+        .host_header = d->host_header != NULL ? d->host_header
+                       : d->host != NULL      ? d->host
+                                              : "0.0.0.0", /* a Unix socket; as Varnish */
+        .host_if_none = true,
+        .connect_timeout = policy_timeout(d->connect_timeout_s, params->connect_timeout),
+        .first_byte_timeout = policy_timeout(d->first_byte_timeout_s, params->first_byte_timeout),
+        .between_bytes_timeout =
+            policy_timeout(d->between_bytes_timeout_s, params->between_bytes_timeout),
+        .idle_timeout = params->backend_idle_timeout,
+        .dns_ttl = params->dns_ttl,
+        .max_connections = d->max_connections,
+        .queue_max = d->wait_limit,
+        .queue_timeout =
+            d->max_connections > 0 && d->wait_limit > 0 ? policy_ms(d->wait_timeout_s) : 0,
+        .max_idle = 64,
+        .proxy_header = d->proxy_header,
+    };
+    const struct conf_listen *own;
+    const char *why = NULL;
+    char full[160], loop[250];
+
+    snprintf(full, sizeof(full), "%.64s.%.80s", pol->name, d->name);
+    c.address.addrs = a.addrs;
+    c.address.addr_lens = a.lens;
+    if (d->path != NULL) {
+        c.address.is_unix = true;
+        c.address.path = d->path;
+        c.address.host = "";
+        snprintf(a.text, sizeof(a.text), "unix:%.250s", d->path);
+    } else {
+        why = policy_resolve(d, &c.address, &a);
+        c.address.host = d->host;
+        c.address.path = "";
+        snprintf(a.text, sizeof(a.text), "%.200s:%.16s", d->host, d->port);
+    }
+    c.address.text = a.text;
+    if (why != NULL && (params->dns_required || strspn(d->host, "0123456789.") == strlen(d->host)))
+        return policy_refuse(errors, d->file, d->line, d->host, why);
+    c.address.unresolved = why;
+    own = conf_listener_at(upstreams_conf(pol->upstreams), &c.address);
+    if (own != NULL) {
+        snprintf(loop, sizeof(loop),
+            "it is the listener '%.64s' of this tarnd, so its requests would come back: write "
+            "where "
+            "the site itself listens",
+            own->name);
+        return policy_refuse(errors, d->file, d->line, a.text, loop);
+    }
+    if (d->probe != NULL)
+        probe = policy_probe(d->probe);
+    return backend_new(
+        out, pol->policies->registry, &c, d->probe != NULL ? &probe : NULL, d->name, full);
+}
+
+static int
+policy_make_backends(struct policy *pol, struct vcl_error **errors)
+{
+    const struct vcl_backend_decl *decls;
+    unsigned ndecls = vcl_backend_decls(pol->vcl, &decls);
+    int result = 0;
+
+    for (unsigned i = 0; i < ndecls; i++) {
+        struct director *d;
+        int err;
+
+        if (decls[i].none) { /* as Varnish: a BACKEND that is NULL */
+            vcl_bind_backend(pol->vcl, i, NULL);
+            continue;
+        }
+        err = policy_make_backend(pol, &decls[i], &d, errors);
+
+        if (err == 0)
+            err = policy_hold(pol, d);
+        if (err == 0)
+            vcl_bind_backend(pol->vcl, i, d);
+        else if (err != TERR_CONFIG)
+            return err;
+        else
+            result = err;
+    }
+    for (unsigned i = ndecls; i < vcl_backends(pol->vcl); i++)
+        vcl_bind_backend(
+            pol->vcl, i, upstreams_find(pol->upstreams, slice_str(vcl_backend_name(pol->vcl, i))));
+    return result;
+}
+
+static void
+policy_choose_default(struct policy *pol)
+{
+    const struct conf *conf = upstreams_conf(pol->upstreams);
+    int n = vcl_default_backend(pol->vcl);
+
+    pol->by_routes = n < 0;
+    if (n >= 0)
+        pol->default_backend =
+            (struct director *)(uintptr_t)vcl_backend_bound(pol->vcl, (unsigned)n);
+    else if (conf->default_backend != CONF_NO_BACKEND)
+        pol->default_backend = upstreams_nth(pol->upstreams, conf->default_backend);
+}
+
+/* What can be known of it without running it. */
+static void
+policy_survey(struct policy *pol)
+{
+    for (unsigned sub = 0; sub < VCL_SUB_COUNT; sub++) {
+        enum vcl_action act;
+
+        if (!vcl_is_trivial(pol->vcl, (enum vcl_sub)sub, &act))
+            continue;
+        pol->trivial |= 1u << sub;
+        pol->action[sub] = (uint8_t)act;
+    }
+    pol->hashes_as_builtin = vcl_hashes_as_builtin(pol->vcl);
+    pol->reads_hits = vcl_reads_hits(pol->vcl);
+    pol->keeps_body = vcl_calls(pol->vcl, VCL_FN_STD_CACHE_REQ_BODY);
+}
+
+/* What it asks for and the configuration does not have. */
+static int
+policy_check_conf(struct policy *pol, struct vcl_error **errors)
+{
+    struct vcl_place at;
+
+    if (upstreams_conf(pol->upstreams)->negative.entries > 0 ||
+        !vcl_calls_at(pol->vcl, VCL_FN_TARN_NEGATIVE, &at))
+        return 0;
+    return policy_refuse(errors, at.file, at.line, "tarn.negative() has nowhere to remember it",
+        "add a section `negative_cache: {}` to the configuration, and start tarnd again");
+}
+
+static int
+policy_init(struct policy *pol, struct vcl_error **errors)
+{
+    struct vcl_place at = {.file = pol->file, .line = 1};
+    struct vcl_run run;
+
+    if (policy_run_init(pol, VCL_SUB_INIT, &run))
+        return 0;
+    if (run.ntrace > 0)
+        vcl_place(pol->vcl, run.trace[run.ntrace - 1], &at);
+    return policy_refuse(
+        errors, at.file, at.line, "vcl_init failed", run.why != NULL ? run.why : "return(fail)");
+}
+
+void
+policy_free(struct policy **pp)
+{
+    struct policy *pol;
+
+    OBJ_TAKE(pol, pp, POLICY_MAGIC);
+    if (pol->vcl != NULL && pol->begun) {
+        struct vcl_run run;
+
+        policy_run_init(pol, VCL_SUB_FINI, &run);
+    }
+    policy_free_objects(pol);
+    policy_free_files(pol);
+    if (pol->vcl != NULL)
+        vcl_free(&pol->vcl);
+    upstreams_drop(&pol->upstreams);
+    policy_source_drop(&pol->source);
+    free((char *)(uintptr_t)pol->init_why);
+    free((char *)(uintptr_t)pol->name);
+    free((char *)(uintptr_t)pol->file);
+    OBJ_FREE(pol);
+}
+
+int
+policy_new(struct policy **out, struct policies *ps, const char *name, const char *file,
+    struct slice text, struct vcl_error **errors)
+{
+    struct policy *pol = calloc(1, sizeof(*pol));
+    struct vcl_loader loader = policy_loader(ps);
+    struct vcl_source src = {.name = file, .text = text};
+    struct timespec now;
+    int err;
+
+    if (pol == NULL)
+        return TERR_NOMEM;
+    pol->magic = POLICY_MAGIC;
+    pol->policies = ps;
+    pol->upstreams = upstreams_hold(ps->upstreams);
+    atomic_init(&pol->refs, 1);
+    pol->name = strdup(name);
+    pol->file = strdup(file);
+    clock_gettime(CLOCK_REALTIME, &now);
+    pol->loaded_s = (double)now.tv_sec;
+    pol->source = ps->replayed != NULL ? policy_source_hold(ps->replayed)
+                                       : policy_source_new(file, text, ps->sent);
+    pol->sent = pol->source != NULL && policy_source_is_sent(pol->source);
+    ps->recorded = ps->replayed != NULL ? NULL : pol->source;
+    err = pol->name == NULL || pol->file == NULL || pol->source == NULL
+              ? TERR_NOMEM
+              : vcl_compile(&pol->vcl, &src, &loader, errors);
+    ps->recorded = NULL;
+    if (err == 0)
+        err = policy_check_conf(pol, errors);
+    if (err == 0)
+        err = policy_make_backends(pol, errors);
+    if (err == 0) {
+        for (unsigned i = 0; i < vcl_storages(pol->vcl); i++)
+            vcl_bind_storage(pol->vcl, i, ps->storage);
+        policy_choose_default(pol);
+        policy_survey(pol);
+        pol->begun = true;
+        err = policy_init(pol, errors);
+    }
+    if (err != 0) {
+        policy_free(&pol);
+        return err;
+    }
+    *out = pol;
+    return 0;
+}
+
+unsigned
+policies_check(const struct conf *conf, void (*write)(void *ctx, const char *text), void *ctx)
+{
+    struct vcl_error *errors = NULL;
+    struct policies *ps = NULL;
+    struct registry *registry = NULL;
+    const char *why = "";
+    unsigned n = 0;
+    int err = registry_open(&registry, conf);
+
+    if (err == 0)
+        err = policies_open(&ps, registry, NULL, NULL);
+    if (err == 0)
+        err = policies_load_file(ps, "boot", conf->vcl, &errors, &why);
+    n = vcl_errors_print(errors, write, ctx);
+    if (err != 0 && n == 0) {
+        write(ctx, conf->vcl);
+        write(ctx, ": ");
+        write(ctx, err == TERR_NOTFOUND ? why : terr_text(err));
+        write(ctx, "\n");
+        n = 1;
+    }
+    vcl_errors_free(&errors);
+    if (ps != NULL)
+        policies_close(&ps);
+    if (registry != NULL)
+        registry_close(&registry);
+    return n;
+}

@@ -1,0 +1,79 @@
+/* policy_purge.c -- purge by URL: the key that a GET for it would have, as `why` finds it. */
+#include "daemon/base/terr.h"
+#include "daemon/cache/cache.h"
+#include "daemon/why/synthetic.h"
+#include "daemon/why/why.h"
+
+/* As a request would go: vcl_recv, again where it restarts, in the policy that a label stands for; then
+ * vcl_hash.  0, or TERR_SYNTAX and *why. */
+static int
+purge_make_key(struct policies *ps, struct nobody *w, const char **why)
+{
+    struct req *r = &w->req;
+    enum vcl_action act = VCL_ACT_HASH;
+    struct policy_tag *tag;
+    bool again = r->policy.use != NULL;
+    int err;
+
+    if (!again) {
+        *why = "the url's host is not valid";
+        err = req_make_key(r) == 0 ? 0 : TERR_SYNTAX;
+        r->key = hash_bytes(w->proxy.key_text, r->key_len);
+        return err;
+    }
+    while (again) {
+        r->policy.key = slice_of(NULL, 0);
+        err = req_policy_ask(r, &act);
+        *why = err == TERR_POLICY ? "vcl_hash failed for this url" : "the url's host is not valid";
+        if (err != 0)
+            return TERR_SYNTAX;
+        again = act == VCL_ACT_RESTART && r->policy.restarts++ < w->proxy.params.max_restarts;
+        if (act != VCL_ACT_VCL)
+            continue;
+        tag =
+            policies_find_label(ps, vcl_label_name(r->policy.use->policy->vcl, w->proxy.run.label));
+        *why = "vcl_recv goes to a label that is gone";
+        if (tag == NULL)
+            return TERR_SYNTAX;
+        nobody_take_policy(w, tag->policy);
+        again = true;
+    }
+    *why = "vcl_hash failed for this url";
+    return nobody_finish_key(w, act) ? 0 : TERR_SYNTAX;
+}
+
+int
+policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
+    unsigned nfields, bool soft, unsigned *how_many, const char **why)
+{
+    struct nobody *w;
+    struct req *r;
+    int err = nobody_new(&w, ps, url, why);
+
+    if (err != 0)
+        return err;
+    r = &w->req;
+    for (unsigned i = 0; i < nfields && err == 0; i++)
+        err = nobody_set(w, fields[i].name, fields[i].value);
+    if (err != 0) {
+        *why = err == TERR_SYNTAX ? "a field's name or value is not valid" : NULL;
+        nobody_free(&w);
+        return err;
+    }
+    err = nobody_admit(w);
+    if (err != 0) {
+        *why = err == TERR_SYNTAX
+                   ? "backends may read the url's path as that of another route: requests "
+                     "for it are answered 400, and nothing is stored"
+                   : NULL;
+        nobody_free(&w);
+        return err;
+    }
+    err = purge_make_key(ps, w, why);
+    if (err == 0)
+        *how_many =
+            soft ? cache_purge_soft(ps->cache, &r->key, (int64_t)w->loop.clock.mono_ms, 0, -1, -1)
+                 : cache_purge(ps->cache, &r->key);
+    nobody_free(&w);
+    return err;
+}

@@ -1,0 +1,263 @@
+/* policy_source.c -- the texts that one policy was compiled from, kept. */
+#include "daemon/policy/policy_source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+
+/* One thing that was read.  A glob's text is the names it found, a NUL behind each. */
+struct source_piece {
+    bool is_glob;
+    char *name, *from, *path; /* path: of files */
+    struct span text;
+    struct source_piece *next;
+};
+
+#define POLICY_SOURCE_MAGIC OBJ_TAG('p', 's', 'r', 'c')
+struct policy_source {
+    uint32_t magic;
+    unsigned refs;
+    bool sent;
+    char *file;
+    struct span text;
+    struct source_piece *pieces;
+};
+
+static bool
+source_copy(struct span *out, struct slice text)
+{
+    out->ptr = malloc(text.len + 1);
+    if (out->ptr == NULL)
+        return false;
+    memcpy(out->ptr, text.ptr, text.len);
+    out->ptr[text.len] = '\0';
+    out->len = text.len;
+    return true;
+}
+
+static void
+source_free_piece(struct source_piece *p)
+{
+    free(p->name);
+    free(p->from);
+    free(p->path);
+    free(p->text.ptr);
+    free(p);
+}
+
+struct policy_source *
+policy_source_new(const char *file, struct slice text, bool sent)
+{
+    struct policy_source *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        return NULL;
+    s->magic = POLICY_SOURCE_MAGIC;
+    s->refs = 1;
+    s->sent = sent;
+    s->file = strdup(file);
+    if (s->file == NULL || !source_copy(&s->text, text))
+        policy_source_drop(&s);
+    return s;
+}
+
+struct policy_source *
+policy_source_hold(struct policy_source *s)
+{
+    OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    s->refs++;
+    return s;
+}
+
+void
+policy_source_drop(struct policy_source **sp)
+{
+    struct policy_source *s = *sp;
+
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    if (--s->refs > 0)
+        return;
+    while (s->pieces != NULL) {
+        struct source_piece *p = s->pieces;
+
+        s->pieces = p->next;
+        source_free_piece(p);
+    }
+    free(s->text.ptr);
+    free(s->file);
+    OBJ_FREE(s);
+}
+
+bool
+policy_source_is_sent(const struct policy_source *s)
+{
+    return s->sent;
+}
+
+struct slice
+policy_source_text(const struct policy_source *s)
+{
+    return slice_of(s->text.ptr, s->text.len);
+}
+
+static int
+source_add(struct policy_source *s, bool is_glob, const char *name, const char *from,
+    const char *path, struct slice text)
+{
+    struct source_piece *p = calloc(1, sizeof(*p));
+
+    OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    if (p == NULL)
+        return TERR_NOMEM;
+    p->is_glob = is_glob;
+    p->name = strdup(name);
+    p->from = strdup(from);
+    p->path = strdup(path);
+    if (p->name == NULL || p->from == NULL || p->path == NULL || !source_copy(&p->text, text)) {
+        source_free_piece(p);
+        return TERR_NOMEM;
+    }
+    p->next = s->pieces;
+    s->pieces = p;
+    return 0;
+}
+
+int
+policy_source_add_file(struct policy_source *s, const char *name, const char *from,
+    const char *path, struct slice text)
+{
+    return source_add(s, false, name, from, path, text);
+}
+
+/* The names of a glob as one text; ptr NULL: no memory. */
+static struct span
+source_join(char *const *names, unsigned n)
+{
+    struct span all = {NULL, 0};
+    size_t len = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        len += strlen(names[i]) + 1;
+    all.ptr = malloc(len + 1);
+    for (unsigned i = 0; i < n && all.ptr != NULL; i++) {
+        memcpy(all.ptr + all.len, names[i], strlen(names[i]) + 1);
+        all.len += strlen(names[i]) + 1;
+    }
+    return all;
+}
+
+int
+policy_source_add_glob(
+    struct policy_source *s, const char *pattern, const char *from, char *const *names, unsigned n)
+{
+    struct span all = source_join(names, n);
+    int err = TERR_NOMEM;
+
+    if (all.ptr != NULL)
+        err = source_add(s, true, pattern, from, "", slice_of(all.ptr, all.len));
+    free(all.ptr);
+    return err;
+}
+
+static const struct source_piece *
+source_find(const struct policy_source *s, bool is_glob, const char *name, const char *from)
+{
+    OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    for (const struct source_piece *p = s->pieces; p != NULL; p = p->next)
+        if (p->is_glob == is_glob && strcmp(p->name, name) == 0 && strcmp(p->from, from) == 0)
+            return p;
+    return NULL;
+}
+
+int
+policy_source_read(const struct policy_source *s, const char *name, const char *from,
+    struct span *out, char **path, const char **why)
+{
+    const struct source_piece *p = source_find(s, false, name, from);
+
+    *why = "it was not part of the policy";
+    if (p == NULL)
+        return TERR_NOTFOUND;
+    *path = strdup(p->path);
+    if (*path == NULL || !source_copy(out, slice_of(p->text.ptr, p->text.len))) {
+        free(*path);
+        *path = NULL;
+        *why = terr_text(TERR_NOMEM);
+        return TERR_NOMEM;
+    }
+    return 0;
+}
+
+int
+policy_source_glob(
+    const struct policy_source *s, const char *pattern, const char *from, char ***out, unsigned *n)
+{
+    const struct source_piece *p = source_find(s, true, pattern, from);
+    const char *at, *end;
+    unsigned count = 0;
+
+    *out = NULL;
+    *n = 0;
+    if (p == NULL)
+        return 0;
+    end = p->text.ptr + p->text.len;
+    for (at = p->text.ptr; at < end; at += strlen(at) + 1)
+        count++;
+    *out = calloc(count + 1, sizeof(**out));
+    if (*out == NULL)
+        return TERR_NOMEM;
+    for (at = p->text.ptr; at < end; at += strlen(at) + 1)
+        if (((*out)[*n] = strdup(at)) != NULL)
+            ++*n;
+    if (*n == count)
+        return 0;
+    while (*n > 0)
+        free((*out)[--*n]);
+    free(*out);
+    *out = NULL;
+    return TERR_NOMEM;
+}
+
+/* Would the loader read the same again? */
+static bool
+source_piece_is_current(const struct source_piece *p, struct policy_reader now)
+{
+    struct span text = {NULL, 0};
+    struct slice kept = slice_of(p->text.ptr, p->text.len);
+    const char *why;
+    char *path = NULL, **names = NULL;
+    unsigned n = 0;
+    bool same = false;
+
+    if (!p->is_glob) {
+        same = now.read_file(now.ctx, p->name, p->from, &text, &path, &why) == 0 &&
+               strcmp(path, p->path) == 0 && slice_eq(slice_of(text.ptr, text.len), kept);
+    } else if (now.glob(now.ctx, p->name, p->from, &names, &n) == 0) {
+        text = source_join(names, n);
+        same = text.ptr != NULL && slice_eq(slice_of(text.ptr, text.len), kept);
+    }
+    while (n > 0)
+        free(names[--n]);
+    free(names);
+    free(path);
+    free(text.ptr);
+    return same;
+}
+
+bool
+policy_source_is_current(
+    const struct policy_source *s, const char *file, struct slice text, struct policy_reader now)
+{
+    OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    if (strcmp(s->file, file) != 0 || !slice_eq(policy_source_text(s), text))
+        return false;
+    for (const struct source_piece *p = s->pieces; p != NULL; p = p->next)
+        if (!source_piece_is_current(p, now))
+            return false;
+    return true;
+}

@@ -1,0 +1,59 @@
+/* policy_tag.c -- tarn.tag and tarn.purge_tag. */
+#include "daemon/base/terr.h"
+#include "daemon/cache/tag_purge.h"
+#include "daemon/http/tags.h"
+#include "daemon/log/elog.h"
+#include "daemon/proxy/fetch_policy.h"
+
+int
+policy_tag(struct vcl_run *r, const struct vcl_value *args)
+{
+    struct policy_ctx *ctx = r->ctx;
+    struct fetch *f = ctx->fetch;
+
+    if (f->vcl->tags == NULL) {
+        f->vcl->tags = arena_alloc(&f->arena, sizeof(*f->vcl->tags));
+        if (f->vcl->tags == NULL)
+            return TERR_NOMEM;
+        tags_init(f->vcl->tags);
+    }
+    tags_add(f->vcl->tags, policy_string(&args[0]), TAG_SPACES | TAG_COMMAS);
+    return 0;
+}
+
+static unsigned
+policy_count_tags(struct slice text)
+{
+    struct slice tag;
+    unsigned n = 0;
+
+    while (n <= TAG_PURGE_MAX && tag_next(&text, TAG_SPACES | TAG_COMMAS, &tag))
+        n++;
+    return n;
+}
+
+/* How many there are is known when everything has been looked at, and a run does not wait for that:
+ * it is told how many tags are purged. */
+int
+policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out)
+{
+    struct policy_ctx *ctx = r->ctx;
+    struct slice rest = policy_string(&args[0]), *tags;
+    unsigned n = policy_count_tags(rest);
+    int err;
+
+    out->i = ctx->explains ? (int64_t)n : 0;
+    if (n == 0 || ctx->proxy == NULL || ctx->explains)
+        return 0;
+    tags = arena_alloc(r->arena, n * sizeof(*tags));
+    if (tags == NULL)
+        return TERR_NOMEM;
+    for (unsigned i = 0; i < n; i++)
+        tag_next(&rest, TAG_SPACES | TAG_COMMAS, &tags[i]);
+    err = tag_purge_start(ctx->proxy->cache, tags, n, args[1].i != 0, ctx->clock, NULL);
+    out->i = err == 0 ? (int64_t)n : -1;
+    if (err != 0)
+        elog(ELOG_WARN, "policy %s: tarn.purge_tag(): %s", ctx->policy->name,
+            err == TERR_INVALID ? "more tags, or longer ones, than a purge takes" : terr_text(err));
+    return 0;
+}

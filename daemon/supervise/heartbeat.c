@@ -1,0 +1,71 @@
+/* pulse.c -- do the workers' loops turn? */
+#include "daemon/supervise/heartbeat.h"
+
+#include <stddef.h>
+
+#include "daemon/base/notify.h"
+#include "daemon/log/elog.h"
+#include "daemon/shm/counters.h"
+
+enum {
+    TELL_MS = 1000,          /* a worker tells of its turns so often */
+    WATCHDOG_MIN_MS = 3000,  /* a shorter one may end a process that is only busy */
+    PULSES_PER_WATCHDOG = 3, /* sd_watchdog_enabled(3) wants two */
+};
+
+void
+pulse_open(struct pulse *p, struct notify *notify, struct counters *counters, unsigned nworkers)
+{
+    int64_t watchdog_ms = notify_watchdog_ms(notify);
+
+    *p = (struct pulse){.notify = watchdog_ms > 0 ? notify : NULL,
+        .counters = counters,
+        .nworkers = nworkers,
+        .every_ms = watchdog_ms / PULSES_PER_WATCHDOG};
+    if (p->notify != NULL && watchdog_ms < WATCHDOG_MIN_MS)
+        elog(ELOG_WARN,
+            "the watchdog waits %lld ms, and loops tell each %d that they turn: give it "
+            "WatchdogSec=%d or more",
+            (long long)watchdog_ms, TELL_MS, WATCHDOG_MIN_MS / 1000);
+}
+
+static uint64_t
+pulse_turns(const struct pulse *p, unsigned worker)
+{
+    return atomic_load_explicit(
+        &counters_worker(p->counters, worker)->value[COUNTER_loop_turns], memory_order_relaxed);
+}
+
+/* The first worker whose loop has not turned; nworkers: there is none. */
+static unsigned
+pulse_stuck(const struct pulse *p, struct worker *const *workers)
+{
+    unsigned i = 0;
+
+    while (i < p->nworkers && (workers[i] == NULL || pulse_turns(p, i) != p->turns[i]))
+        i++;
+    return i;
+}
+
+void
+pulse_look(struct pulse *p, struct worker *const *workers, uint64_t now_ms)
+{
+    unsigned stuck;
+
+    if (p->notify == NULL || now_ms < p->due_ms)
+        return;
+    stuck = pulse_stuck(p, workers);
+    if (stuck < p->nworkers) { /* perhaps it only has not told yet */
+        if (p->due_ms > 0 && !p->said && now_ms > p->due_ms + TELL_MS) {
+            elog(ELOG_ERROR,
+                "worker %u: its loop does not turn: the watchdog is not told that we live", stuck);
+            p->said = true;
+        }
+        return;
+    }
+    for (unsigned i = 0; i < p->nworkers; i++)
+        p->turns[i] = pulse_turns(p, i);
+    p->said = false;
+    p->due_ms = now_ms + (uint64_t)p->every_ms;
+    notify_alive(p->notify);
+}

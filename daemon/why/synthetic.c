@@ -1,0 +1,254 @@
+/* nobody.c -- a request that no client sent. */
+#include "daemon/why/synthetic.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/cache/cache.h"
+#include "daemon/http/token.h"
+#include "daemon/http/uri.h"
+
+static void
+nobody_local(struct exchange *x, uint8_t addr[16], uint16_t *port)
+{
+    (void)x;
+    memset(addr, 0, 16);
+    *port = 0;
+}
+
+static const struct exchange_ops nobody_ops = {.local = nobody_local};
+
+/* "http://HOST/PATH", or https, into its parts; the path may be missing. */
+static int
+nobody_split(
+    struct slice url, struct slice *host, struct slice *path, bool *https, const char **why)
+{
+    const char *slash;
+    size_t at;
+
+    *why = "the url must be absolute, as http://www.example.com/page";
+    *https = url.len > 8 && strncasecmp(url.ptr, "https://", 8) == 0;
+    at = *https ? 8 : 7;
+    if (url.len <= at || (!*https && strncasecmp(url.ptr, "http://", 7) != 0) ||
+        url.len > LIMIT_HEAD_BYTES / 2)
+        return TERR_SYNTAX;
+    *host = slice_of(url.ptr + at, url.len - at);
+    slash = memchr(host->ptr, '/', host->len);
+    *path = SLICE_LIT("/");
+    if (slash != NULL) {
+        *path = slice_of(slash, url.len - (size_t)(slash - url.ptr));
+        host->len = (size_t)(slash - host->ptr);
+    }
+    if (!http_target_bytes_ok(*path)) {
+        *why = "the url's path has a space or a byte that must be percent-encoded";
+        return TERR_SYNTAX;
+    }
+    return 0;
+}
+
+/* GET path, Host: host, in one text. */
+static int
+nobody_make_request(struct nobody *w, struct slice host, struct slice path)
+{
+    struct http_head *h = &w->x.head;
+    char *text = arena_alloc(&w->x.arena, 7 + host.len + path.len);
+
+    if (text == NULL)
+        return TERR_NOMEM;
+    memcpy(text, "GETHost", 7);
+    memcpy(text + 7, host.ptr, host.len);
+    memcpy(text + 7 + host.len, path.ptr, path.len);
+    *h = (struct http_head){
+        .base = text,
+        .fields = &w->host,
+        .present = HTTP_BIT(HTTP_F_HOST),
+        .nfields = 1,
+        .max_fields = 1,
+        .len = (uint16_t)(7 + host.len + path.len),
+        .minor = 1,
+        .method = HTTP_M_GET,
+        .method_len = 3,
+        .path_off = (uint16_t)(7 + host.len),
+        .path_len = (uint16_t)path.len,
+        .host_off = 7,
+        .host_len = (uint16_t)host.len,
+    };
+    w->host = (struct http_field){.name_off = 3,
+        .name_len = 4,
+        .value_off = 7,
+        .value_len = (uint16_t)host.len,
+        .id = HTTP_F_HOST};
+    return 0;
+}
+
+static void
+nobody_set_clock(struct clock *clock)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    clock->wall_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock->mono_ms = (uint64_t)(now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    clock->mono_us = (uint64_t)(now.tv_sec * 1000000 + now.tv_nsec / 1000);
+}
+
+static void
+nobody_join_world(struct nobody *w, struct policies *ps)
+{
+    static const struct exchange_conn conn = {.socket = "", .endpoint = ""};
+    static const uint8_t nowhere[16];
+    struct proxy *p = &w->proxy;
+    struct req *r = &w->req;
+
+    nobody_set_clock(&w->loop.clock);
+    p->magic = PROXY_MAGIC;
+    p->params = policies_conf(ps)->params;
+    p->loop = &w->loop;
+    p->cache = ps->cache;
+    p->registry = ps->registry;
+    p->bans = cache_bans(ps->cache);
+    policy_prepare(p);
+    p->run_ctx.explains = true;
+    w->x.ops = &nobody_ops;
+    w->x.peer_addr = nowhere;
+    w->x.conn = &conn;
+    w->x.start_us = w->loop.clock.mono_us;
+    r->magic = REQ_MAGIC;
+    r->proxy = p;
+    r->x = &w->x;
+    r->head = &w->x.head;
+    r->policy.ban_error = "";
+    r->policy.grace_ms = r->policy.max_age_ms = REQ_UNSAID;
+    if (ps->active != NULL)
+        nobody_take_policy(w, ps->active);
+}
+
+/* What the policy logs goes where nobody looks; that somebody might makes its lines known. */
+static int
+nobody_open_log(struct nobody *w)
+{
+    int err = shmlog_open(&w->proxy.log, NULL, 0, SHMLOG_RING_MIN);
+
+    if (err == 0)
+        err = shmlog_reader_open_here(&w->reader, w->proxy.log, SHMLOG_FROM_NOW);
+    return err == 0 ? shmlog_attach(w->reader) : err;
+}
+
+int
+nobody_new(struct nobody **out, struct policies *ps, struct slice url, const char **why)
+{
+    struct slice host, path;
+    struct nobody *w;
+    bool https;
+    int err = nobody_split(url, &host, &path, &https, why);
+
+    if (err != 0)
+        return err;
+    w = calloc(1, sizeof(*w));
+    if (w == NULL)
+        return TERR_NOMEM;
+    arena_pool_init(&w->pool, 0, NULL);
+    arena_init(&w->x.arena, &w->pool);
+    err = nobody_open_log(w);
+    if (err == 0)
+        err = nobody_make_request(w, host, path);
+    if (err != 0) {
+        nobody_free(&w);
+        return err;
+    }
+    nobody_join_world(w, ps);
+    w->req.https = https;
+    *out = w;
+    return 0;
+}
+
+/* RFC 9110 7.8: Connection names the field. */
+static bool
+nobody_asks_upgrade(const struct http_head *h)
+{
+    const struct http_field *f = http_find(h, HTTP_F_CONNECTION, NULL);
+    struct http_list_iter it;
+    struct slice member;
+
+    if (f == NULL)
+        return false;
+    http_list_init(&it, http_value(h, f));
+    while (http_list_next(&it, &member))
+        if (slice_eq_nocase(member, SLICE_LIT("upgrade")))
+            return true;
+    return false;
+}
+
+int
+nobody_set(struct nobody *w, struct slice name, struct slice value)
+{
+    int err;
+
+    if (!http_token_ok(name) || !http_value_ok(value))
+        return TERR_SYNTAX;
+    err = req_edit(&w->req);
+    if (err == 0)
+        err = head_edit_set(w->req.policy.req, name, http_field_id(name.ptr, name.len), value);
+    if (err == 0)
+        w->x.upgrade = http_has(w->req.head, HTTP_F_UPGRADE) && nobody_asks_upgrade(w->req.head);
+    return err;
+}
+
+int
+nobody_admit(struct nobody *w)
+{
+    int err = req_take_rules(&w->req, false);
+
+    return err == 0 && req_rules(&w->req) != NULL ? req_apply_rules(&w->req) : err;
+}
+
+void
+nobody_take_policy(struct nobody *w, struct policy *pol)
+{
+    w->use = (struct policy_use){.policy = pol, .users = 1};
+    w->req.policy.use = &w->use;
+    w->req.backend = pol->default_backend;
+    w->req.policy.hinted = false;
+}
+
+bool
+nobody_finish_key(struct nobody *w, enum vcl_action act)
+{
+    struct vcl_run said = w->proxy.run; /* what vcl_recv answered with */
+    struct req *r = &w->req;
+    int err = 0;
+
+    if (act == VCL_ACT_HASH)
+        return true;
+    if (r->policy.use != NULL && !r->policy.use->policy->hashes_as_builtin &&
+        r->policy.key.ptr == NULL)
+        err = req_policy_key(r);
+    w->proxy.run = said;
+    if (err != 0)
+        return false;
+    if (r->policy.key.ptr != NULL) {
+        r->key = hash_bytes(r->policy.key.ptr, r->policy.key.len);
+        return true;
+    }
+    if (req_make_key(r) != 0)
+        return false;
+    r->key = hash_bytes(w->proxy.key_text, r->key_len);
+    return true;
+}
+
+void
+nobody_free(struct nobody **np)
+{
+    struct nobody *w = *np;
+
+    *np = NULL;
+    if (w->reader != NULL)
+        shmlog_reader_close(&w->reader);
+    if (w->proxy.log != NULL)
+        shmlog_close(&w->proxy.log);
+    arena_fini(&w->x.arena);
+    arena_pool_fini(&w->pool);
+    free(w);
+}

@@ -1,0 +1,41 @@
+/* why_priv.h -- what the two files of an explanation share. */
+#ifndef TARN_WHY_PRIV_H
+#define TARN_WHY_PRIV_H
+
+#include "daemon/cache/cache.h"
+#include "daemon/why/synthetic.h"
+#include "daemon/why/why.h"
+
+struct why {
+    struct policies *ps;
+    struct nobody *nobody;
+    struct req *r;
+    int64_t now_ms;
+    json_t *text;  /* sentences */
+    json_t *steps; /* what the policy was asked, and said */
+};
+
+/* What a lookup would come to. */
+struct why_lookup {
+    enum cache_verdict verdict;
+    struct cache_answer answer;
+    bool fetches;
+    const struct entry *marker; /* heeded; NULL: none */
+};
+
+/* why_text.c: sentences for who reads them at night. */
+void why_say(struct why *y, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "45 s", "3 min", "2 h", "4 days"; of time gone or to come, never below 0. */
+struct why_span {
+    char text[32];
+};
+struct why_span why_time(int64_t ms);
+void why_say_lookup(struct why *y, const struct why_lookup *l);
+void why_say_backend(struct why *y);
+void why_say_rules(struct why *y);  /* of its route */
+void why_say_limits(struct why *y); /* of the configuration */
+/* What is stored under the request's key, as JSON, and in words what is said of each. */
+json_t *why_stored(struct why *y, const struct cache_query *q);
+json_t *why_fate(struct why *y); /* of the key; NULL: nothing is known */
+
+#endif

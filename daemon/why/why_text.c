@@ -1,0 +1,406 @@
+/* why_text.c -- an explanation in words, and what is stored. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "daemon/http/block.h"
+#include "daemon/http/freshness.h"
+#include "daemon/why/why_priv.h"
+
+void
+why_say(struct why *y, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    json_array_append_new(y->text, json_any_text(slice_str(text)));
+}
+
+struct why_span
+why_time(int64_t ms)
+{
+    static const struct {
+        int64_t ms;
+        const char *unit;
+    } units[] = {{86400000, "days"}, {3600000, "h"}, {60000, "min"}, {1000, "s"}};
+    struct why_span s;
+
+    for (unsigned i = 0; i < ARRAY_LEN(units); i++) {
+        if (ms < 2 * units[i].ms)
+            continue;
+        snprintf(s.text, sizeof(s.text), "%lld %s", (long long)(ms / units[i].ms), units[i].unit);
+        return s;
+    }
+    snprintf(s.text, sizeof(s.text), "%.1f s", ms > 0 ? (double)ms / 1000 : 0.0);
+    return s;
+}
+
+/* --- what is stored --- */
+
+/* A field of a stored head, for as long as the turn. */
+static struct slice
+stored_field(const struct entry *e, enum http_field_id id)
+{
+    struct http_field fields[LIMIT_FIELDS];
+    struct http_head head;
+
+    if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &head) != 0)
+        return slice_of(NULL, 0);
+    return http_get_one(&head, id);
+}
+
+static const char *
+stored_ttl_from(const struct entry *e)
+{
+    if (entry_is_softened(e))
+        return "a soft purge";
+    return fresh_origin_text((enum fresh_origin)e->ttl_from);
+}
+
+static void
+stored_put_response(struct why *y, json_t *o, const struct entry *e, const struct cache_query *q)
+{
+    int64_t left = entry_ttl_left_ms(e, y->now_ms);
+    struct slice vary = stored_field(e, HTTP_F_VARY);
+
+    json_put(o, "status", json_integer(entry_status(e)));
+    json_put(o, "bytes", json_integer((json_int_t)entry_bytes(e)));
+    json_put(o, "age_s", json_integer(entry_age_s(e, y->now_ms)));
+    json_put(o, "ttl_s", json_real((double)entry_ttl_ms(e) / 1000));
+    json_put(o, "ttl_left_s", json_real((double)left / 1000));
+    json_put_text(o, "ttl_from", stored_ttl_from(e));
+    json_put(o, "grace_s", json_real((double)entry_grace_ms(e) / 1000));
+    json_put(o, "keep_s", json_real((double)entry_keep_ms(e) / 1000));
+    json_put(o, "fresh", json_boolean(left > 0));
+    json_put(o, "vary", vary.ptr != NULL ? json_any_text(vary) : json_null());
+    json_put(o, "for_this_request", json_boolean(cache_is_variant_for(e, q)));
+    json_put(o, "partial", json_boolean(e->partial));
+    json_put(o, "streaming", json_boolean(e->windowed));
+}
+
+json_t *
+why_stored(struct why *y, const struct cache_query *q)
+{
+    json_t *list = json_array();
+
+    for (const struct entry *e = cache_stored(y->ps->cache, &q->key); e != NULL;
+         e = entry_next(e)) {
+        json_t *o = json_object();
+
+        switch (entry_state(e)) {
+        case ENTRY_READY:
+            json_put_text(o, "state", "stored");
+            stored_put_response(y, o, e, q);
+            break;
+        case ENTRY_HITMISS:
+            json_put_text(o, "state", e->pass ? "hit-for-pass" : "hit-for-miss");
+            json_put(o, "ttl_left_s", json_real((double)entry_ttl_left_ms(e, y->now_ms) / 1000));
+            json_put_text(o, "because", fresh_refusal_text((enum fresh_refusal)e->origin_status));
+            break;
+        case ENTRY_BUSY:
+            json_put_text(o, "state", "being fetched");
+            break;
+        case ENTRY_FAILED:
+            json_put_text(o, "state", "failed");
+            break;
+        }
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+/* --- what last became of it --- */
+
+json_t *
+why_fate(struct why *y)
+{
+    struct fate_seen seen;
+    json_t *o;
+
+    if (!cache_recall(y->ps->cache, &y->r->key, &seen))
+        return NULL;
+    o = json_object();
+    json_put_text(o, "what", fate_name(seen.what));
+    json_put_text(o, "because", fate_text(seen.what));
+    json_put(o, "ago_s", json_integer(seen.ago_s));
+    return o;
+}
+
+static void
+why_say_fate(struct why *y)
+{
+    struct fate_seen seen;
+
+    if (!cache_recall(y->ps->cache, &y->r->key, &seen)) {
+        why_say(y, "Nobody asked for it lately, or what became of it is forgotten.");
+        return;
+    }
+    if (seen.what >= FATE_REFUSED)
+        why_say(y, "The last response for it, %s ago, was not stored: %s.",
+            why_time(seen.ago_s * 1000).text, fate_text(seen.what));
+    else
+        why_say(y, "What last became of it, %s ago: %s.", why_time(seen.ago_s * 1000).text,
+            fate_text(seen.what));
+}
+
+/* --- what a request comes to --- */
+
+void
+why_say_limits(struct why *y)
+{
+    const struct conf_limit *l;
+
+    for (unsigned i = 0; (l = req_limit_from(y->r, &i)) != NULL; i++)
+        why_say(y,
+            "A client may ask %lld times in %s, %lld at once (number %u of limits%s): who asks "
+            "more "
+            "often gets a 429.",
+            (long long)l->rate, why_time(l->per).text,
+            (long long)(l->burst != 0 ? l->burst : l->rate), i + 1,
+            l->except.set.n > 0 ? ", but for some" : "");
+}
+
+static void
+why_say_names(struct why *y, const char *what, const struct conf_names *names)
+{
+    char text[256] = "";
+    size_t len = 0;
+
+    for (unsigned i = 0; i < names->n && len < sizeof(text); i++)
+        len += (size_t)snprintf(
+            text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", names->list[i]);
+    if (names->all || names->n > 0)
+        why_say(y, "%s: %s.", what, names->all ? "all" : text);
+}
+
+static void
+why_say_fields(struct why *y, const char *what, const struct conf_fields *f)
+{
+    if (f->nunset + f->nset + f->nadd > 0)
+        why_say(y, "It removes %u, sets %u and adds %u fields of the %s.", f->nunset, f->nset,
+            f->nadd, what);
+}
+
+void
+why_say_rules(struct why *y)
+{
+    const struct req_rules *rules = req_rules(y->r);
+    const struct conf_route *route;
+
+    if (rules == NULL)
+        return;
+    route = rules->route;
+    why_say(y, "Number %u of routes has actions for it%s%s%s%s.", rules->number,
+        route->host[0] != '\0' ? ", host " : "", route->host,
+        route->path[0] != '\0' ? ", path " : "", route->path);
+    why_say_names(y, "It takes parameters out of the query", &route->strip_query);
+    why_say_names(y, "It takes cookies out of requests and responses", &route->strip_cookies);
+    if (route->basic_auth.said)
+        why_say(y, "It asks for a name and a password: without, the answer is a 401.");
+    why_say_names(y, "It allows these methods", &route->methods);
+    why_say_fields(y, "request", &route->request_headers);
+    why_say_fields(y, "response", &route->response_headers);
+    if (route->ttl.said)
+        why_say(y, "Its ttl stands for what responses say of their freshness: %s.",
+            why_time(route->ttl.ms).text);
+    if (route->grace.said)
+        why_say(y, "Its grace: %s.", why_time(route->grace.ms).text);
+}
+
+/* As fetch_choose() does, but that nobody loses his turn. */
+static struct backend *
+why_choose(struct why *y, struct director *from)
+{
+    struct slice key = req_key_text(y->r);
+    struct director_ask ask = {
+        .hash = hash_plain(key.ptr, key.len),
+        .hash_said = true,
+        .peeks = true,
+        .random = proxy_random(y->r->proxy),
+        .now_s = (double)y->r->proxy->loop->clock.wall_ms / 1000,
+    };
+
+    return director_pick(from, &ask);
+}
+
+/* ", by the director pool", or nothing. */
+static void
+why_put_director(const struct director *d, char *to, size_t size)
+{
+    enum director_kind kind = director_kind(d);
+
+    to[0] = '\0';
+    if (kind != DIRECTOR_BACKEND)
+        snprintf(to, size, ", by the director %s%s", director_name(d),
+            kind == DIRECTOR_RANDOM ? ", this time (it is chance)" : "");
+}
+
+/* Which route, if one decides. */
+static void
+why_say_route(struct why *y)
+{
+    unsigned number;
+    const struct conf_route *route = req_route(y->r, &number);
+
+    if (route != NULL)
+        why_say(y, "Number %u of routes says who serves it%s%s%s%s.", number,
+            route->host[0] != '\0' ? ", host " : "", route->host,
+            route->path[0] != '\0' ? ", path " : "", route->path);
+}
+
+void
+why_say_backend(struct why *y)
+{
+    char by[256];
+    struct director *d;
+    struct backend *b;
+
+    if (req_make_key(y->r) != 0)
+        return;
+    d = req_backend(y->r);
+    if (d == NULL) {
+        why_say(
+            y, "No backend serves it: neither a route nor a default names one, so it gets a 503.");
+        return;
+    }
+    why_say_route(y);
+    b = why_choose(y, d);
+    why_put_director(d, by, sizeof(by));
+    if (b == NULL)
+        why_say(
+            y, "The director %s serves it, and none of its backends is well.", director_name(d));
+    else if (!backend_healthy(b))
+        why_say(y,
+            "The backend %s serves it, and is sick: a 503, unless something stored may stand "
+            "in.",
+            backend_full_name(b));
+    else
+        why_say(y, "The backend asked is %s%s, at %s.", backend_full_name(b), by,
+            backend_conf(b)->address.text);
+}
+
+/* For how long, and by whose word. */
+static void
+why_say_freshness(struct why *y, const struct entry *e)
+{
+    int64_t left = entry_ttl_left_ms(e, y->now_ms), ttl = entry_ttl_ms(e);
+
+    why_say(y, "It came %s ago with status %u.", why_time(y->now_ms - e->received_ms).text,
+        entry_status(e));
+    if (entry_is_checked_each_time(e) && !entry_is_softened(e))
+        why_say(y,
+            "It has no freshness of its own (%s): each use asks the backend whether it is "
+            "still good.",
+            stored_ttl_from(e));
+    else if (left > 0)
+        why_say(y, "It is fresh for %s more, of %s: by %s.", why_time(left).text,
+            why_time(ttl).text, stored_ttl_from(e));
+    else
+        why_say(y, "It has been stale for %s; it was fresh for %s: by %s.", why_time(-left).text,
+            why_time(ttl).text, stored_ttl_from(e));
+}
+
+static void
+why_say_marker(struct why *y, const struct entry *m)
+{
+    enum fresh_refusal why = (enum fresh_refusal)m->origin_status;
+
+    why_say(y, m->pass
+                   ? "A request for it now is passed to the backend (hit-for-pass)."
+                   : "A request for it now asks the backend, and waits for nobody (hit-for-miss).");
+    why_say(y, "%s ago the response was not for the cache%s%s; that is remembered for %s more.",
+        why_time(y->now_ms - m->received_ms).text, why != FRESH_REFUSE_NONE ? ": " : "",
+        why != FRESH_REFUSE_NONE ? fresh_refusal_text(why) : "",
+        why_time(entry_ttl_left_ms(m, y->now_ms)).text);
+}
+
+static void
+why_say_miss(struct why *y, const struct why_lookup *l)
+{
+    const struct entry *old = l->answer.old;
+
+    switch (l->answer.reason) {
+    case CACHE_NOTHING_STORED:
+        why_say(y, "A request for it now is a miss: nothing is stored under its key.");
+        why_say_fate(y);
+        break;
+    case CACHE_OTHER_VARIANT:
+        why_say(y, "A request for it now is a miss: what is stored is for requests with other "
+                   "fields (Vary).");
+        break;
+    case CACHE_IS_STALE:
+        why_say(y, "A request for it now waits for the backend: what is stored is stale, and may "
+                   "not be used without asking.");
+        break;
+    case CACHE_IS_PARTIAL:
+        why_say(y, "A request for it now asks the backend for the rest: only a part is stored.");
+        break;
+    case CACHE_ASKED:
+        why_say(y, "A request for it now asks the backend, because the request says so "
+                   "(Cache-Control, or req.hash_always_miss).");
+        break;
+    case CACHE_MARKED:
+    case CACHE_MARKED_PASS:
+        break; /* said by the marker */
+    }
+    if (old != NULL) {
+        why_say_freshness(y, old);
+        if (old->validatable)
+            why_say(y, "The backend is asked whether it is still good (ETag or Last-Modified), and "
+                       "need not send it again.");
+    }
+    why_say_backend(y);
+}
+
+static void
+why_say_absent(struct why *y, const struct negative_answer *a)
+{
+    why_say(y,
+        "A request for it now is answered with %u from the negative cache: the backend said "
+        "not long ago that nothing is there.",
+        a->status);
+}
+
+void
+why_say_lookup(struct why *y, const struct why_lookup *l)
+{
+    if (l->marker != NULL && l->verdict != CACHE_HIT && l->verdict != CACHE_STALE) {
+        why_say_marker(y, l->marker);
+        why_say_backend(y);
+        return;
+    }
+    switch (l->verdict) {
+    case CACHE_HIT:
+        why_say(y, "A request for it now is a hit: it is answered from the cache, and nobody else "
+                   "is asked.");
+        why_say_freshness(y, l->answer.entry);
+        return;
+    case CACHE_STALE:
+        why_say(y,
+            "A request for it now is answered from the cache though that is stale (grace), "
+            "%s.",
+            l->fetches ? "and a new one is fetched behind it" : "and a new one is on its way");
+        why_say_freshness(y, l->answer.entry);
+        why_say(y, "It may be used so for %s after its freshness.",
+            why_time(entry_grace_ms(l->answer.entry)).text);
+        return;
+    case CACHE_MISS:
+        why_say_miss(y, l);
+        return;
+    case CACHE_QUEUED:
+        why_say(y, "A request for it now waits for a fetch that is under way, and is answered with "
+                   "what that brings.");
+        return;
+    case CACHE_ABSENT:
+        why_say_absent(y, &l->answer.absent);
+        return;
+    case CACHE_PASS:
+        why_say(y, "A request for it now is passed to the backend: there is no room for one more "
+                   "variant, or only what is stored was asked for (only-if-cached: then it gets a "
+                   "504).");
+        why_say_backend(y);
+        return;
+    }
+}
