@@ -1,4 +1,4 @@
-/* doors.c -- the addresses that clients come in by. */
+/* listeners.c -- the addresses that clients come in by. */
 #include "daemon/listeners.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "daemon/supervise/channel.h"
 
 static void
-door_shut(struct door *d)
+endpoint_shut(struct endpoint *d)
 {
     if (d->bound != NULL)
         listen_release(&d->bound);
@@ -19,9 +19,9 @@ door_shut(struct door *d)
 
 /* Takes *tp. */
 static void
-door_terms_free(struct door_terms **tp)
+endpoint_terms_free(struct listener_conf **tp)
 {
-    struct door_terms *t = *tp;
+    struct listener_conf *t = *tp;
 
     *tp = NULL;
     free((char *)(uintptr_t)t->facts.socket);
@@ -32,13 +32,13 @@ door_terms_free(struct door_terms **tp)
     free(t);
 }
 
-/* The configuration may go before the door does.  0 or TERR_NOMEM. */
+/* The configuration may go before the endpoint does.  0 or TERR_NOMEM. */
 static int
-door_terms_new(struct door_terms **out, const struct conf_listen *conf)
+endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
 {
     size_t bytes = conf->trusted.set.n * sizeof(conf->trusted.set.nets[0]);
     struct address_net *nets = malloc(bytes + 1);
-    struct door_terms *t = calloc(1, sizeof(*t));
+    struct listener_conf *t = calloc(1, sizeof(*t));
 
     if (t == NULL) {
         free(nets);
@@ -54,7 +54,7 @@ door_terms_new(struct door_terms **out, const struct conf_listen *conf)
     t->group = strdup(conf->group);
     if (t->facts.socket == NULL || t->facts.endpoint == NULL || nets == NULL || t->user == NULL ||
         t->group == NULL) {
-        door_terms_free(&t);
+        endpoint_terms_free(&t);
         return TERR_NOMEM;
     }
     if (bytes > 0)
@@ -64,16 +64,16 @@ door_terms_new(struct door_terms **out, const struct conf_listen *conf)
 }
 
 static bool
-door_file_same(const struct door_terms *a, const struct door_terms *b)
+endpoint_file_same(const struct listener_conf *a, const struct listener_conf *b)
 {
     return a->mode == b->mode && strcmp(a->user, b->user) == 0 && strcmp(a->group, b->group) == 0;
 }
 
 static bool
-door_terms_same(const struct door_terms *a, const struct door_terms *b)
+endpoint_terms_same(const struct listener_conf *a, const struct listener_conf *b)
 {
     if (strcmp(a->facts.socket, b->facts.socket) != 0 || a->facts.body_max != b->facts.body_max ||
-        a->proxied != b->proxied || a->trusted.n != b->trusted.n || !door_file_same(a, b))
+        a->proxied != b->proxied || a->trusted.n != b->trusted.n || !endpoint_file_same(a, b))
         return false;
     for (unsigned i = 0; i < a->trusted.n; i++)
         if (a->trusted.nets[i].bits != b->trusted.nets[i].bits ||
@@ -84,17 +84,17 @@ door_terms_same(const struct door_terms *a, const struct door_terms *b)
 }
 
 static void
-door_free(struct door *d)
+endpoint_free(struct endpoint *d)
 {
-    struct door_terms *t = atomic_load_explicit(&d->terms, memory_order_relaxed);
+    struct listener_conf *t = atomic_load_explicit(&d->terms, memory_order_relaxed);
 
-    door_shut(d);
+    endpoint_shut(d);
     if (d->next_terms != NULL)
-        door_terms_free(&d->next_terms);
+        endpoint_terms_free(&d->next_terms);
     while (t != NULL) {
-        struct door_terms *before = t->before;
+        struct listener_conf *before = t->before;
 
-        door_terms_free(&t);
+        endpoint_terms_free(&t);
         t = before;
     }
     free(d->address);
@@ -103,7 +103,7 @@ door_free(struct door *d)
 
 /* Bound, or inherited; and the supervisor keeps it, so that the next process inherits it. */
 static int
-door_bind(struct doors *all, struct door *d, const struct conf_listen *conf,
+endpoint_bind(struct endpoints *all, struct endpoint *d, const struct conf_listen *conf,
     const struct conf_params *params, char *why, size_t why_len)
 {
     const struct listen_how how = {.depth = (int)params->listen_depth,
@@ -113,19 +113,19 @@ door_bind(struct doors *all, struct door *d, const struct conf_listen *conf,
         .group = conf->group};
     int err = listen_bind(&d->bound, &conf->address, &how, why, why_len);
 
-    if (err == 0 && (all->tether != NULL || listen_is_inherited(d->bound)))
+    if (err == 0 && (all->channel != NULL || listen_is_inherited(d->bound)))
         err = listen_share(d->bound, all->loops);
     if (err == 0)
-        err = tether_hold(all->tether, conf->address.text, d->bound);
+        err = channel_hold(all->channel, conf->address.text, d->bound);
     return err;
 }
 
 /* Whose it is no more is the process's own, as a new socket's file is.  Nothing is done to a file
  * of which the same is said as before: somebody may have had his reasons. */
 static int
-door_own(struct door *d, const struct conf_listen *conf, char *why, size_t why_len)
+endpoint_own(struct endpoint *d, const struct conf_listen *conf, char *why, size_t why_len)
 {
-    const struct door_terms *now = door_terms(d);
+    const struct listener_conf *now = listener_conf(d);
     struct listen_how how = {.mode = conf->mode, .user = conf->user, .group = conf->group};
     char uid[16], gid[16];
 
@@ -139,43 +139,43 @@ door_own(struct door *d, const struct conf_listen *conf, char *why, size_t why_l
 }
 
 static void
-door_unprepare(struct door *d)
+endpoint_unprepare(struct endpoint *d)
 {
     if (d->next_terms == NULL)
         return;
-    door_terms_free(&d->next_terms);
+    endpoint_terms_free(&d->next_terms);
     if (d->bound != NULL)
         listen_disown(d->bound, &d->was);
     d->was.changed = false;
 }
 
 int
-doors_prepare(struct door *d, const struct conf_listen *conf, char *why, size_t why_len)
+endpoints_prepare(struct endpoint *d, const struct conf_listen *conf, char *why, size_t why_len)
 {
-    const struct door_terms *now = door_terms(d);
-    struct door_terms *t;
-    int err = door_terms_new(&t, conf);
+    const struct listener_conf *now = listener_conf(d);
+    struct listener_conf *t;
+    int err = endpoint_terms_new(&t, conf);
 
     if (err != 0)
         return err;
-    door_unprepare(d); /* a port 0 that is written twice: the last one counts */
-    if (now != NULL && door_terms_same(now, t)) {
-        door_terms_free(&t);
+    endpoint_unprepare(d); /* a port 0 that is written twice: the last one counts */
+    if (now != NULL && endpoint_terms_same(now, t)) {
+        endpoint_terms_free(&t);
         return 0;
     }
-    if (now != NULL && !door_file_same(now, t))
-        err = door_own(d, conf, why, why_len);
+    if (now != NULL && !endpoint_file_same(now, t))
+        err = endpoint_own(d, conf, why, why_len);
     if (err != 0)
-        door_terms_free(&t);
+        endpoint_terms_free(&t);
     else
         d->next_terms = t;
     return err;
 }
 
 static void
-door_alter(struct door *d)
+endpoint_alter(struct endpoint *d)
 {
-    struct door_terms *t = d->next_terms;
+    struct listener_conf *t = d->next_terms;
 
     if (t == NULL)
         return;
@@ -186,39 +186,39 @@ door_alter(struct door *d)
 }
 
 void
-doors_alter(struct doors *all)
+endpoints_alter(struct endpoints *all)
 {
-    for (struct door *d = all->first; d != NULL; d = d->next)
-        door_alter(d);
+    for (struct endpoint *d = all->first; d != NULL; d = d->next)
+        endpoint_alter(d);
 }
 
 void
-doors_unprepare(struct doors *all)
+endpoints_unprepare(struct endpoints *all)
 {
-    for (struct door *d = all->first; d != NULL; d = d->next)
-        door_unprepare(d);
+    for (struct endpoint *d = all->first; d != NULL; d = d->next)
+        endpoint_unprepare(d);
 }
 
 int
-doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf,
+endpoints_bind(struct endpoints *all, struct endpoint **out, const struct conf_listen *conf,
     const struct conf_params *params, char *why, size_t why_len)
 {
-    struct door *d = calloc(1, sizeof(*d)), **at = &all->first;
+    struct endpoint *d = calloc(1, sizeof(*d)), **at = &all->first;
     int err;
 
     if (d == NULL)
         return TERR_NOMEM;
-    err = doors_prepare(d, conf, why, why_len);
+    err = endpoints_prepare(d, conf, why, why_len);
     if (err == 0) {
-        door_alter(d);
-        err = door_bind(all, d, conf, params, why, why_len);
+        endpoint_alter(d);
+        err = endpoint_bind(all, d, conf, params, why, why_len);
     }
     if (err == 0) {
         d->address = strdup(listen_address(d->bound));
         err = d->address != NULL ? 0 : TERR_NOMEM;
     }
     if (err != 0) {
-        door_free(d);
+        endpoint_free(d);
         return err;
     }
     while (*at != NULL)
@@ -228,56 +228,56 @@ doors_bind(struct doors *all, struct door **out, const struct conf_listen *conf,
 }
 
 /* By what is written: port 0 of before is the port 0 of now. */
-struct door *
-doors_find(struct doors *all, const struct conf_listen *conf)
+struct endpoint *
+endpoints_find(struct endpoints *all, const struct conf_listen *conf)
 {
-    struct door *d = all->first;
+    struct endpoint *d = all->first;
 
-    while (
-        d != NULL && (d->dropped || strcmp(door_terms(d)->facts.endpoint, conf->address.text) != 0))
+    while (d != NULL &&
+           (d->dropped || strcmp(listener_conf(d)->facts.endpoint, conf->address.text) != 0))
         d = d->next;
     return d;
 }
 
 void
-doors_forget(struct doors *all, struct door *d)
+endpoints_forget(struct endpoints *all, struct endpoint *d)
 {
-    struct door **at = &all->first;
+    struct endpoint **at = &all->first;
 
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
-    tether_drop(all->tether, door_terms(d)->facts.endpoint);
-    door_free(d);
+    channel_drop(all->channel, listener_conf(d)->facts.endpoint);
+    endpoint_free(d);
 }
 
 void
-doors_tend(struct doors *all)
+endpoints_tend(struct endpoints *all)
 {
-    for (struct door *d = all->first; d != NULL; d = d->next) {
+    for (struct endpoint *d = all->first; d != NULL; d = d->next) {
         if ((!d->dropped && !all->shut) || d->bound == NULL ||
             atomic_load_explicit(&d->nopening, memory_order_acquire) > 0)
             continue;
         if (d->dropped)
-            tether_drop(all->tether, door_terms(d)->facts.endpoint);
-        door_shut(d);
+            channel_drop(all->channel, listener_conf(d)->facts.endpoint);
+        endpoint_shut(d);
     }
 }
 
 void
-doors_shut(struct doors *all)
+endpoints_shut(struct endpoints *all)
 {
     all->shut = true;
-    doors_tend(all);
+    endpoints_tend(all);
 }
 
 void
-doors_free(struct doors *all)
+endpoints_free(struct endpoints *all)
 {
     while (all->first != NULL) {
-        struct door *d = all->first;
+        struct endpoint *d = all->first;
 
         all->first = d->next;
-        door_free(d);
+        endpoint_free(d);
     }
 }

@@ -42,7 +42,7 @@ manage_tell_end(struct manage *m, bool gentle)
     if (m->retired)
         return;
     notify_stopping(m->env.notify, "draining");
-    tether_quit(m->env.tether, gentle);
+    channel_quit(m->env.channel, gentle);
 }
 
 /* A gentle one may be followed by one that has a deadline. */
@@ -120,7 +120,7 @@ manage_on_signal(struct manage *m, int sig)
     } else if (sig == SIGUSR2) {
         elog(ELOG_WARN,
             "SIGUSR2: a new binary is for the supervisor to start (tarnd --supervise)%s",
-            m->env.tether != NULL ? ": signal our parent" : "");
+            m->env.channel != NULL ? ": signal our parent" : "");
     } else if (sig == SIGHUP) {
         json_t *answer = NULL;
 
@@ -285,7 +285,7 @@ manage_on_task(struct task *t)
 
     OBJ_CHECK(m, MANAGE_MAGIC);
     elog_flush();
-    pulse_look(&m->pulse, m->env.workers, m->loop->clock.mono_ms);
+    heartbeat_look(&m->heartbeat, m->env.workers, m->loop->clock.mono_ms);
     policies_tick(m->env.policies);
     if (m->env.tables != NULL)
         tables_watch(m->env.tables);
@@ -293,7 +293,7 @@ manage_on_task(struct task *t)
     if (m->resizing)
         m->resizing = !storage_resize(m->env.storage, m->storage_bytes);
     storage_tidy(false);
-    doors_tend(m->env.shared->doors);
+    endpoints_tend(m->env.shared->endpoints);
     manage_admin_tend(m);
     manage_step(m);
     while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
@@ -369,7 +369,7 @@ manage_open(struct manage **out, const struct manage_env *env)
     }
     footprint_open(&m->footprint, env->storage,
         (uint64_t)env->nworkers * (uint64_t)env->conf->params.log_ring);
-    pulse_open(&m->pulse, env->notify, env->counters, env->nworkers);
+    heartbeat_open(&m->heartbeat, env->notify, env->counters, env->nworkers);
     m->sweep_ms = loop_deadline(m->loop, SWEEP_MS);
     m->storage_bytes = env->shared->storage_bytes;
     manage_apply_params(m);

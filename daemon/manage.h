@@ -29,14 +29,14 @@ struct shm_dir;
 struct shmlog;
 struct storage;
 struct tables;
-struct tether;
+struct channel;
 struct worker;
 struct worker_env;
 
 /* All borrowed until manage_close().  Entries of `workers` become NULL as they end. */
 struct manage_env {
     const struct conf *conf;
-    struct tether *tether; /* NULL: no supervisor */
+    struct channel *channel; /* NULL: no supervisor */
     struct shm_dir *dir;
     struct counters *counters;
     struct latency *latency;

@@ -66,11 +66,11 @@ static void
 manage_host_listeners(
     void *ctx, void (*each)(void *to, const char *name, const char *address), void *to)
 {
-    const struct doors *all = ((struct manage *)ctx)->env.shared->doors;
+    const struct endpoints *all = ((struct manage *)ctx)->env.shared->endpoints;
 
-    for (const struct door *d = all->first; d != NULL; d = d->next)
+    for (const struct endpoint *d = all->first; d != NULL; d = d->next)
         if (!d->dropped)
-            each(to, door_terms(d)->facts.socket, d->address);
+            each(to, listener_conf(d)->facts.socket, d->address);
 }
 
 static unsigned
@@ -140,7 +140,7 @@ manage_admin_tend(struct manage *m)
 static int
 manage_on_accept(void *ctx, int fd, bool is_unix)
 {
-    static const struct exchange_conn door = {.socket = "admin", .endpoint = ""};
+    static const struct exchange_conn endpoint = {.socket = "admin", .endpoint = ""};
     struct manage *m = ctx;
 
     if (fd < 0) {
@@ -152,7 +152,7 @@ manage_on_accept(void *ctx, int fd, bool is_unix)
         elog(ELOG_WARN, "admin: %d connections are open, one was dropped", MANAGE_CONNS_MAX);
         return TERR_LIMIT;
     }
-    return h1_server_accept_known(m->h1, fd, is_unix, &door);
+    return h1_server_accept_known(m->h1, fd, is_unix, &endpoint);
 }
 
 static int
@@ -166,10 +166,10 @@ manage_bind(struct manage *m)
 
     if (err != 0)
         elog(ELOG_ERROR, "admin: %s", why[0] != '\0' ? why : terr_text(err));
-    if (err == 0 && (m->env.tether != NULL || listen_is_inherited(m->bound)))
+    if (err == 0 && (m->env.channel != NULL || listen_is_inherited(m->bound)))
         err = listen_share(m->bound, 1);
     if (err == 0)
-        err = tether_hold(m->env.tether, m->env.conf->admin->address.text, m->bound);
+        err = channel_hold(m->env.channel, m->env.conf->admin->address.text, m->bound);
     return err;
 }
 

@@ -35,7 +35,7 @@ struct manage {
     struct task lurk_task; /* in the background bans are tested, and the index grows */
     struct timer lurk;
     struct footprint footprint;
-    struct pulse pulse;
+    struct heartbeat heartbeat;
     struct usage charged;    /* what the store has been told of loop->usage */
     uint64_t synths_charged; /* and of the synthetic bodies, which lie in a store of their own */
     uint64_t bans_charged;   /* and of the list of bans */

@@ -27,8 +27,8 @@
 struct reload {
     struct manage *m;
     const struct conf *conf;
-    struct upstreams *upstreams; /* held; owns conf */
-    struct access_aim *access;   /* owned; NULL: the access log stays as it is */
+    struct backend_snapshot *snapshot; /* held; owns conf */
+    struct access_aim *access;         /* owned; NULL: the access log stays as it is */
     json_t *changes, *restarts;
     bool origins_changed, vcl_told; /* something that policies name; the key `vcl` itself */
     struct policies_became policy;
@@ -150,7 +150,7 @@ reload_read(struct reload *r, json_t **answer)
 static unsigned
 reload_compare(struct reload *r, json_t **answer)
 {
-    struct conf now = *upstreams_conf(registry_upstreams(r->m->env.registry));
+    struct conf now = *snapshot_conf(registry_snapshot(r->m->env.registry));
     unsigned n;
 
     now.params = r->m->params;
@@ -185,14 +185,14 @@ reload_check_storage(struct reload *r, json_t **answer)
 }
 
 static unsigned
-reload_make_upstreams(struct reload *r, json_t **answer)
+reload_make_snapshot(struct reload *r, json_t **answer)
 {
     struct registry *rg = r->m->env.registry;
-    int err = upstreams_open(&r->upstreams, rg, r->conf, registry_upstreams(rg));
+    int err = snapshot_open(&r->snapshot, rg, r->conf, registry_snapshot(rg));
 
     if (err != 0)
         return reload_refuse(r, answer, 503, NULL, "backends: %s", terr_text(err));
-    upstreams_own_conf(r->upstreams);
+    snapshot_own_conf(r->snapshot);
     return 0;
 }
 
@@ -217,32 +217,32 @@ reload_make_access_log(struct reload *r, json_t **answer)
 
 /* Behind `last`, the last of before, are those that were bound now. */
 static void
-reload_undo_doors(struct reload *r, const struct door *last)
+reload_undo_endpoints(struct reload *r, const struct endpoint *last)
 {
-    struct doors *all = r->m->env.shared->doors;
+    struct endpoints *all = r->m->env.shared->endpoints;
 
-    doors_unprepare(all);
+    endpoints_unprepare(all);
     while ((last != NULL ? last->next : all->first) != NULL)
-        doors_forget(all, last != NULL ? last->next : all->first);
+        endpoints_forget(all, last != NULL ? last->next : all->first);
 }
 
 static unsigned
-reload_make_doors(struct reload *r, const struct door *last, json_t **answer)
+reload_make_endpoints(struct reload *r, const struct endpoint *last, json_t **answer)
 {
-    struct doors *all = r->m->env.shared->doors;
+    struct endpoints *all = r->m->env.shared->endpoints;
 
-    doors_tend(all);
+    endpoints_tend(all);
     for (unsigned i = 0; i < r->conf->nlistens; i++) {
         char why[256] = "";
-        struct door *d = doors_find(all, &r->conf->listens[i]);
+        struct endpoint *d = endpoints_find(all, &r->conf->listens[i]);
         int err;
 
         if (d != NULL)
-            err = doors_prepare(d, &r->conf->listens[i], why, sizeof(why));
+            err = endpoints_prepare(d, &r->conf->listens[i], why, sizeof(why));
         else
-            err = doors_bind(all, &d, &r->conf->listens[i], &r->m->params, why, sizeof(why));
+            err = endpoints_bind(all, &d, &r->conf->listens[i], &r->m->params, why, sizeof(why));
         if (err != 0) {
-            reload_undo_doors(r, last);
+            reload_undo_endpoints(r, last);
             return reload_refuse(
                 r, answer, 409, NULL, "listen: %s", why[0] != '\0' ? why : terr_text(err));
         }
@@ -256,7 +256,7 @@ reload_policy(struct reload *r, json_t **answer)
     struct vcl_error *errors = NULL;
     const char *why = "", *what = "";
     int err = policies_reload(
-        r->m->env.policies, r->upstreams, r->origins_changed, &r->policy, &errors, &what, &why);
+        r->m->env.policies, r->snapshot, r->origins_changed, &r->policy, &errors, &what, &why);
     unsigned n = 0;
     json_t *list;
 
@@ -304,11 +304,11 @@ reload_policy_json(const struct reload *r)
 /* --- from here on it counts --- */
 
 static void
-reload_tell_workers(struct reload *r, struct door *d, bool open)
+reload_tell_workers(struct reload *r, struct endpoint *d, bool open)
 {
     for (unsigned i = 0; i < r->m->env.nworkers; i++) {
         struct worker *w = r->m->env.workers[i];
-        int err = w == NULL ? 0 : open ? worker_open_door(w, d) : worker_close_door(w, d);
+        int err = w == NULL ? 0 : open ? worker_open_endpoint(w, d) : worker_close_endpoint(w, d);
 
         if (err != 0)
             elog(ELOG_ERROR, "reload: listener %s, worker %u: %s", d->address, i, terr_text(err));
@@ -316,16 +316,16 @@ reload_tell_workers(struct reload *r, struct door *d, bool open)
 }
 
 static void
-reload_move_doors(struct reload *r, const struct door *last)
+reload_move_endpoints(struct reload *r, const struct endpoint *last)
 {
-    struct doors *all = r->m->env.shared->doors;
+    struct endpoints *all = r->m->env.shared->endpoints;
     bool is_new = last == NULL;
 
-    for (struct door *d = all->first; d != NULL; d = d->next) {
+    for (struct endpoint *d = all->first; d != NULL; d = d->next) {
         bool named = d->dropped;
 
         for (unsigned i = 0; i < r->conf->nlistens && !named; i++)
-            named = doors_find(all, &r->conf->listens[i]) == d;
+            named = endpoints_find(all, &r->conf->listens[i]) == d;
         if (is_new)
             reload_tell_workers(r, d, true);
         is_new |= d == last;
@@ -337,14 +337,14 @@ reload_move_doors(struct reload *r, const struct door *last)
 }
 
 static void
-reload_commit(struct reload *r, const struct door *last)
+reload_commit(struct reload *r, const struct endpoint *last)
 {
     struct manage *m = r->m;
     struct conf_params params = m->params;
 
-    registry_adopt(m->env.registry, &r->upstreams);
-    doors_alter(m->env.shared->doors);
-    reload_move_doors(r, last);
+    registry_adopt(m->env.registry, &r->snapshot);
+    endpoints_alter(m->env.shared->endpoints);
+    reload_move_endpoints(r, last);
     conf_params_take_live(&params, &r->conf->params);
     manage_set_storage(m, conf_main_storage(r->conf)->size);
     manage_set_params(m, &params);
@@ -355,7 +355,7 @@ reload_commit(struct reload *r, const struct door *last)
 static unsigned
 reload_run(struct reload *r, json_t **answer)
 {
-    struct door *last = r->m->env.shared->doors->first;
+    struct endpoint *last = r->m->env.shared->endpoints->first;
     unsigned status = reload_read(r, answer);
 
     while (last != NULL && last->next != NULL)
@@ -365,15 +365,15 @@ reload_run(struct reload *r, json_t **answer)
     if (status == 0)
         status = reload_check_storage(r, answer);
     if (status == 0)
-        status = reload_make_upstreams(r, answer);
+        status = reload_make_snapshot(r, answer);
     if (status == 0)
-        status = reload_make_doors(r, last, answer);
+        status = reload_make_endpoints(r, last, answer);
     if (status == 0) {
         status = reload_make_access_log(r, answer); /* behind them, for it may make a file */
         if (status == 0)
             status = reload_policy(r, answer);
         if (status != 0)
-            reload_undo_doors(r, last);
+            reload_undo_endpoints(r, last);
     }
     if (status != 0)
         return status;
@@ -402,8 +402,8 @@ manage_reload(struct manage *m, json_t **answer)
     status = reload_run(&r, answer);
     notify_ready(m->env.notify,
         status == 200 ? "serving; reloaded" : "serving as before; the last reload was refused");
-    if (r.upstreams != NULL)
-        upstreams_drop(&r.upstreams); /* and its conf */
+    if (r.snapshot != NULL)
+        snapshot_drop(&r.snapshot); /* and its conf */
     else if (status != 200 && r.conf != NULL)
         conf_free(&r.conf);
     if (r.access != NULL)

@@ -20,11 +20,11 @@ manage_beat(struct manage *m)
     char stuck[96] = "";
 
     for (unsigned i = 0; i < m->env.nworkers; i++)
-        if (m->env.workers[i] != NULL && !worker_turned(m->env.workers[i]) && stuck[0] == '\0')
+        if (m->env.workers[i] != NULL && !worker_beats(m->env.workers[i]) && stuck[0] == '\0')
             snprintf(stuck, sizeof(stuck), "worker %u has not turned its loop for %u s", i,
                 m->stuck_beats + 1);
     m->stuck_beats = stuck[0] != '\0' ? m->stuck_beats + 1 : 0;
-    tether_beat(m->env.tether, m->params.watchdog, stuck[0] != '\0' ? stuck : NULL);
+    channel_beat(m->env.channel, m->params.watchdog, stuck[0] != '\0' ? stuck : NULL);
 }
 
 /* Another process accepts from the same sockets by now: what we leave there is its own. */
@@ -48,23 +48,23 @@ manage_supervised(struct manage *m)
 {
     uint64_t now = m->loop->clock.mono_ms;
 
-    if (m->env.tether == NULL)
+    if (m->env.channel == NULL)
         return;
-    switch (tether_look(m->env.tether)) {
-    case TETHER_RETIRE:
+    switch (channel_look(m->env.channel)) {
+    case CHANNEL_RETIRE:
         manage_retire(m);
         break;
-    case TETHER_ALONE:
+    case CHANNEL_ALONE:
         m->retired = true; /* there is nobody to be told */
         manage_end(m, "the supervisor has gone");
         break;
-    case TETHER_NOTHING:
-    case TETHER_HOLD:
-    case TETHER_DROP:
-    case TETHER_READY:
-    case TETHER_BEAT:
-    case TETHER_STUCK:
-    case TETHER_QUIT:
+    case CHANNEL_NOTHING:
+    case CHANNEL_HOLD:
+    case CHANNEL_DROP:
+    case CHANNEL_READY:
+    case CHANNEL_BEAT:
+    case CHANNEL_STUCK:
+    case CHANNEL_QUIT:
         break;
     }
     if (!m->retired)

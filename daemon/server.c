@@ -53,8 +53,8 @@ enum {
 
 struct server {
     const struct conf *conf;
-    struct notify *notify; /* NULL: no service manager */
-    struct tether *tether; /* NULL: no supervisor */
+    struct notify *notify;   /* NULL: no service manager */
+    struct channel *channel; /* NULL: no supervisor */
     struct shm_dir *dir;
     struct table_owners owners; /* of tables that are read */
     unsigned *owner_uids;
@@ -69,7 +69,7 @@ struct server {
     struct tables *tables;
     bool policy_refused; /* as a configuration would have been */
     struct manage *manage;
-    struct doors doors;
+    struct endpoints endpoints;
     struct worker_env env;
     char loop_id[32]; /* with no loop_token */
     unsigned nworkers;
@@ -171,8 +171,8 @@ static int
 server_open_shm(struct server *s)
 {
     const struct conf_params *params = &s->conf->params;
-    int err = s->tether != NULL ? shm_dir_open_behind(&s->dir, params->shm_dir)
-                                : shm_dir_open(&s->dir, params->shm_dir);
+    int err = s->channel != NULL ? shm_dir_open_behind(&s->dir, params->shm_dir)
+                                 : shm_dir_open(&s->dir, params->shm_dir);
 
     if (err == 0)
         err = server_give_shm(s);
@@ -328,14 +328,14 @@ server_open_tables(struct server *s)
 static int
 server_listen(struct server *s)
 {
-    s->env.doors = &s->doors;
-    s->doors.tether = s->tether;
-    s->doors.loops = s->nworkers;
+    s->env.endpoints = &s->endpoints;
+    s->endpoints.channel = s->channel;
+    s->endpoints.loops = s->nworkers;
     for (unsigned i = 0; i < s->conf->nlistens; i++) {
-        struct door *d;
+        struct endpoint *d;
         char why[256] = "";
-        int err =
-            doors_bind(&s->doors, &d, &s->conf->listens[i], &s->conf->params, why, sizeof(why));
+        int err = endpoints_bind(
+            &s->endpoints, &d, &s->conf->listens[i], &s->conf->params, why, sizeof(why));
 
         if (err != 0) {
             elog(ELOG_ERROR, "%s", why[0] != '\0' ? why : terr_text(err));
@@ -389,14 +389,15 @@ server_start_workers(struct server *s)
 static void
 server_say_ready(const struct server *s)
 {
-    static char line[TETHER_MESSAGE_MAX - 1];
+    static char line[CHANNEL_MESSAGE_MAX - 1];
     char status[64];
     int n = snprintf(line, sizeof(line), "tarnd: ready");
 
-    for (const struct door *d = s->doors.first; d != NULL && (size_t)n < sizeof(line); d = d->next)
+    for (const struct endpoint *d = s->endpoints.first; d != NULL && (size_t)n < sizeof(line);
+         d = d->next)
         n += snprintf(line + n, sizeof(line) - (size_t)n, " %s", d->address);
-    if (s->tether != NULL) {
-        tether_ready(s->tether, line);
+    if (s->channel != NULL) {
+        channel_ready(s->channel, line);
         return;
     }
     printf("%s\n", line);
@@ -410,14 +411,14 @@ server_release(void *ctx)
 {
     struct server *s = ctx;
 
-    doors_shut(&s->doors);
+    endpoints_shut(&s->endpoints);
 }
 
 static int
 server_open_manage(struct server *s)
 {
     struct manage_env env = {.conf = s->conf,
-        .tether = s->tether,
+        .channel = s->channel,
         .dir = s->dir,
         .counters = s->counters,
         .latency = s->latency,
@@ -463,7 +464,7 @@ server_close(struct server *s)
         storage_close(&s->storage);
     if (s->synth != NULL)
         storage_close(&s->synth);
-    doors_free(&s->doors);
+    endpoints_free(&s->endpoints);
     if (s->registry != NULL)
         registry_close(&s->registry);
     if (s->access != NULL)
@@ -481,8 +482,8 @@ server_close(struct server *s)
         shm_dir_close(&s->dir);
     notify_close(&s->notify);
     inherit_close();
-    if (s->tether != NULL)
-        tether_close(&s->tether);
+    if (s->channel != NULL)
+        channel_close(&s->channel);
 }
 
 static int
@@ -512,8 +513,8 @@ server_confine(const struct server *s)
 {
     int err = privilege_drop(s->conf->params.user, s->conf->params.group);
 
-    if (err == 0 && s->tether != NULL)
-        heir_start(); /* nobody waits for the end of who has no supervisor */
+    if (err == 0 && s->channel != NULL)
+        reaper_start(); /* nobody waits for the end of who has no supervisor */
     if (err == 0)
         sandbox_enter(s->conf);
     return err;
@@ -534,9 +535,9 @@ server_run(const struct conf *conf)
     hash_secret_draw();
     signals_block();
     inherit_load();
-    if (tether_open(&s->tether) != 0)
+    if (channel_open(&s->channel) != 0)
         return 1;
-    if (s->tether != NULL)
+    if (s->channel != NULL)
         prctl(PR_SET_NAME, "tarnd"); /* and not "exe", by way of which it was started */
     s->notify = notify_open();
     err = server_confine(s);

@@ -29,18 +29,18 @@
 
 #define WORKER_MAGIC OBJ_TAG('w', 'o', 'r', 'k')
 /* A listener of this worker's. */
-struct worker_door {
+struct worker_endpoint {
     struct worker *worker;
     struct listener *listener; /* NULL: closed */
-    struct door *door;
-    struct worker_door *next;
+    struct endpoint *endpoint;
+    struct worker_endpoint *next;
 };
 
-/* What the main thread wants done with a door. */
+/* What the main thread wants done with a endpoint. */
 struct worker_order {
     struct post post;
     struct worker *worker;
-    struct door *door;
+    struct endpoint *endpoint;
     bool open;
 };
 
@@ -57,7 +57,7 @@ struct worker {
     struct h1_server *h1;
     struct h1_conf h1_conf;
     struct counter_set *counters;
-    struct worker_door *doors;
+    struct worker_endpoint *endpoints;
     struct task ending; /* draining: stop when nothing is left */
     struct post leave, drain, cut;
     pthread_mutex_t mailbox;        /* held to post from the main thread, and to end */
@@ -66,8 +66,8 @@ struct worker {
     struct conf_params params_next; /* under mailbox, as the size of the store */
     uint64_t storage_bytes_next;
     struct post params_post;
-    struct post prod;
-    _Atomic bool prodded; /* the post above is on its way */
+    struct post beat;
+    _Atomic bool beat_pending; /* the post above is on its way */
     bool draining, stopped;
     struct timer tick; /* counters that the loop keeps itself */
     struct task tick_task;
@@ -177,7 +177,7 @@ worker_on_ending(struct task *t)
 static void
 worker_leave(struct worker *w)
 {
-    for (struct worker_door *d = w->doors; d != NULL; d = d->next)
+    for (struct worker_endpoint *d = w->endpoints; d != NULL; d = d->next)
         if (d->listener != NULL)
             listener_close(&d->listener);
     if (!w->draining)
@@ -224,7 +224,7 @@ static int
 worker_on_client_begins(void *ctx, const uint8_t addr[16])
 {
     struct worker *w = container_of((struct proxy *)ctx, struct worker, proxy);
-    const struct conf *conf = upstreams_conf(registry_upstreams(w->env->registry));
+    const struct conf *conf = snapshot_conf(registry_snapshot(w->env->registry));
     int64_t most = w->proxy.params.max_connections_per_client;
     char text[ADDRESS_TEXT_MAX];
 
@@ -290,9 +290,9 @@ worker_admit(struct worker *w, int fd)
 static int
 worker_on_accept(void *ctx, int fd, bool is_unix)
 {
-    struct worker_door *wd = ctx;
+    struct worker_endpoint *wd = ctx;
     struct worker *w = wd->worker;
-    const struct door_terms *terms = door_terms(wd->door);
+    const struct listener_conf *terms = listener_conf(wd->endpoint);
     int err;
 
     err = worker_admit(w, fd);
@@ -359,37 +359,37 @@ worker_on_params(struct post *p)
     w->params_posted = false;
     pthread_mutex_unlock(&w->mailbox);
     worker_apply_params(w, &params);
-    h1_server_set_start(w->h1, req_start_of(upstreams_conf(registry_upstreams(w->env->registry))));
+    h1_server_set_start(w->h1, req_start_of(snapshot_conf(registry_snapshot(w->env->registry))));
     w->proxy.storage_bytes = storage_bytes;
 }
 
 /* 0 or TERR_*; then it is not there. */
 static int
-worker_do_open_door(struct worker *w, struct door *door)
+worker_do_open_endpoint(struct worker *w, struct endpoint *endpoint)
 {
-    struct worker_door *d = calloc(1, sizeof(*d));
+    struct worker_endpoint *d = calloc(1, sizeof(*d));
     int err;
 
     if (d == NULL)
         return TERR_NOMEM;
     d->worker = w;
-    d->door = door;
-    err = listener_open(&d->listener, w->loop, door->bound, worker_on_accept, d);
+    d->endpoint = endpoint;
+    err = listener_open(&d->listener, w->loop, endpoint->bound, worker_on_accept, d);
     if (err != 0) {
         free(d);
         return err;
     }
-    d->next = w->doors;
-    w->doors = d;
+    d->next = w->endpoints;
+    w->endpoints = d;
     return 0;
 }
 
-/* Its memory stays: the listener may be closing, and doors are few. */
+/* Its memory stays: the listener may be closing, and endpoints are few. */
 static void
-worker_do_close_door(struct worker *w, const struct door *door)
+worker_do_close_endpoint(struct worker *w, const struct endpoint *endpoint)
 {
-    for (struct worker_door *d = w->doors; d != NULL; d = d->next)
-        if (d->door == door && d->listener != NULL)
+    for (struct worker_endpoint *d = w->endpoints; d != NULL; d = d->next)
+        if (d->endpoint == endpoint && d->listener != NULL)
             listener_close(&d->listener);
 }
 
@@ -401,23 +401,23 @@ worker_on_order(struct post *p)
     int err = 0;
 
     if (!o->open)
-        worker_do_close_door(w, o->door);
+        worker_do_close_endpoint(w, o->endpoint);
     else if (!w->draining)
-        err = worker_do_open_door(w, o->door);
+        err = worker_do_open_endpoint(w, o->endpoint);
     if (err != 0)
-        elog(ELOG_ERROR, "worker %u: cannot listen on %s: %s", w->id, o->door->address,
+        elog(ELOG_ERROR, "worker %u: cannot listen on %s: %s", w->id, o->endpoint->address,
             terr_text(err));
     if (o->open)
-        atomic_fetch_sub_explicit(&o->door->nopening, 1, memory_order_release);
+        atomic_fetch_sub_explicit(&o->endpoint->nopening, 1, memory_order_release);
     free(o);
 }
 
 static void
-worker_on_prod(struct post *p)
+worker_on_beat(struct post *p)
 {
-    struct worker *w = container_of(p, struct worker, prod);
+    struct worker *w = container_of(p, struct worker, beat);
 
-    atomic_store_explicit(&w->prodded, false, memory_order_release);
+    atomic_store_explicit(&w->beat_pending, false, memory_order_release);
 }
 
 static int
@@ -477,10 +477,10 @@ worker_open(struct worker *w)
     w->drain.land = worker_on_drain;
     w->cut.land = worker_on_cut;
     w->params_post.land = worker_on_params;
-    w->prod.land = worker_on_prod;
-    for (struct door *d = env->doors->first; d != NULL && err == 0; d = d->next)
+    w->beat.land = worker_on_beat;
+    for (struct endpoint *d = env->endpoints->first; d != NULL && err == 0; d = d->next)
         if (d->bound != NULL)
-            err = worker_do_open_door(w, d);
+            err = worker_do_open_endpoint(w, d);
     return err;
 }
 
@@ -568,7 +568,7 @@ worker_cut(struct worker *w)
 }
 
 static int
-worker_send_order(struct worker *w, struct door *door, bool open)
+worker_send_order(struct worker *w, struct endpoint *endpoint, bool open)
 {
     struct worker_order *o = calloc(1, sizeof(*o));
     bool ended;
@@ -577,11 +577,11 @@ worker_send_order(struct worker *w, struct door *door, bool open)
     if (o == NULL)
         return TERR_NOMEM;
     *o = (struct worker_order){
-        .post = {.land = worker_on_order}, .worker = w, .door = door, .open = open};
+        .post = {.land = worker_on_order}, .worker = w, .endpoint = endpoint, .open = open};
     pthread_mutex_lock(&w->mailbox);
     ended = w->ended;
     if (!ended && open)
-        atomic_fetch_add_explicit(&door->nopening, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&endpoint->nopening, 1, memory_order_relaxed);
     if (!ended)
         inbox_send(&w->loop->inbox, &o->post);
     pthread_mutex_unlock(&w->mailbox);
@@ -591,13 +591,13 @@ worker_send_order(struct worker *w, struct door *door, bool open)
 }
 
 int
-worker_open_door(struct worker *w, struct door *d)
+worker_open_endpoint(struct worker *w, struct endpoint *d)
 {
     return worker_send_order(w, d, true);
 }
 
 int
-worker_close_door(struct worker *w, struct door *d)
+worker_close_endpoint(struct worker *w, struct endpoint *d)
 {
     return worker_send_order(w, d, false);
 }
@@ -618,19 +618,19 @@ worker_set_params(struct worker *w, const struct conf_params *params, uint64_t s
 
 /* An idle loop is woken to prove it. */
 bool
-worker_turned(struct worker *w)
+worker_beats(struct worker *w)
 {
-    bool turned;
+    bool beats;
 
     OBJ_CHECK(w, WORKER_MAGIC);
     pthread_mutex_lock(&w->mailbox);
-    turned = w->ended || !atomic_load_explicit(&w->prodded, memory_order_acquire);
-    if (turned && !w->ended) {
-        atomic_store_explicit(&w->prodded, true, memory_order_relaxed);
-        inbox_send(&w->loop->inbox, &w->prod);
+    beats = w->ended || !atomic_load_explicit(&w->beat_pending, memory_order_acquire);
+    if (beats && !w->ended) {
+        atomic_store_explicit(&w->beat_pending, true, memory_order_relaxed);
+        inbox_send(&w->loop->inbox, &w->beat);
     }
     pthread_mutex_unlock(&w->mailbox);
-    return turned;
+    return beats;
 }
 
 int
@@ -652,10 +652,10 @@ worker_join(struct worker **wp, int64_t wait_ms)
     *wp = NULL;
     sem_destroy(&w->started);
     pthread_mutex_destroy(&w->mailbox);
-    while (w->doors != NULL) {
-        struct worker_door *d = w->doors;
+    while (w->endpoints != NULL) {
+        struct worker_endpoint *d = w->endpoints;
 
-        w->doors = d->next;
+        w->endpoints = d->next;
         free(d);
     }
     OBJ_FREE(w);

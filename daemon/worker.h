@@ -14,8 +14,8 @@ struct conf;
 struct conf_params;
 struct conn_quota;
 struct counters;
-struct door;
-struct doors;
+struct endpoint;
+struct endpoints;
 struct latency;
 struct registry;
 struct policies;
@@ -39,7 +39,7 @@ struct worker_env {
     struct counters *counters;
     struct latency *latency;
     struct registry *registry;
-    struct doors *doors;
+    struct endpoints *endpoints;
     const char *loop_id; /* the tarnd's name in CDN-Loop */
     int64_t conns_max;
     struct conn_quota *quota; /* connections of each client */
@@ -59,11 +59,11 @@ void worker_cut(struct worker *w);
 void worker_set_params(struct worker *w, const struct conf_params *params, uint64_t storage_bytes);
 /* It accepts, or does not accept any more, from this one: soon.  0 or TERR_NOMEM; a listener that
  * cannot be had is said in the error log. */
-int worker_open_door(struct worker *w, struct door *d);
-int worker_close_door(struct worker *w, struct door *d);
+int worker_open_endpoint(struct worker *w, struct endpoint *d);
+int worker_close_endpoint(struct worker *w, struct endpoint *d);
 /* Has its loop turned since the last call?  The first call, and one when it has ended, is told
  * yes. */
-bool worker_turned(struct worker *w);
+bool worker_beats(struct worker *w);
 /* Has its thread ended?  Waits at most that long. */
 int worker_join(struct worker **wp, int64_t wait_ms);
 

@@ -30,7 +30,7 @@ struct stobj_spec {
     uint64_t size_hint;
     uint64_t transit_bytes;
     uint64_t alone_bytes; /* SHARED: of these, while there is one reader at most */
-    bool patient;         /* SHARED: nobody is left behind before stobj_press_window() */
+    bool grace;           /* SHARED: nobody is left behind before stobj_expire_window() */
     unsigned patience;    /* ... has been called so often */
 };
 
@@ -79,10 +79,10 @@ struct engine_ops {
     uint64_t (*start)(const struct stobj *o);
     /* The writer that waits for space looks again.  NULL: none ever waits for a reader. */
     void (*wake)(struct stobj *o);
-    /* As stobj_shut_window(), stobj_press_window(), stobj_expect() (`must`) or stobj_let_in(), and
+    /* As stobj_shut_window(), stobj_expire_window(), stobj_expect() (`must`) or stobj_let_in(), and
      * stobj_touch_window().  NULL: there are none. */
     void (*shut)(struct stobj *o);
-    bool (*press)(struct stobj *o);
+    bool (*expire)(struct stobj *o);
     bool (*expect)(struct stobj *o, int32_t n, bool must);
     void (*touch)(struct stobj *o);
     /* Do these bytes lie in one piece of the object?  For tests. */

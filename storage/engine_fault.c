@@ -389,9 +389,9 @@ fault_shut(struct stobj *o)
 }
 
 static bool
-fault_press(struct stobj *o)
+fault_expire(struct stobj *o)
 {
-    return engine_malloc.press(o);
+    return engine_malloc.expire(o);
 }
 
 static bool
@@ -425,7 +425,7 @@ const struct engine_ops engine_fault = {
     .start = fault_start,
     .wake = fault_wake,
     .shut = fault_shut,
-    .press = fault_press,
+    .expire = fault_expire,
     .expect = fault_expect,
     .touch = fault_touch,
     .contains = fault_contains,

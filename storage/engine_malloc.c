@@ -99,9 +99,9 @@ malloc_shut(struct stobj *o)
 }
 
 static bool
-malloc_press(struct stobj *o)
+malloc_expire(struct stobj *o)
 {
-    return o->kind == STOBJ_KEPT || window_press(o);
+    return o->kind == STOBJ_KEPT || window_expire(o);
 }
 
 static bool
@@ -135,7 +135,7 @@ const struct engine_ops engine_malloc = {
     .start = malloc_start,
     .wake = malloc_wake,
     .shut = malloc_shut,
-    .press = malloc_press,
+    .expire = malloc_expire,
     .expect = malloc_expect,
     .touch = malloc_touch,
     .contains = malloc_contains,

@@ -463,10 +463,10 @@ stobj_shut_window(struct stobj *o)
 }
 
 bool
-stobj_press_window(struct stobj *o)
+stobj_expire_window(struct stobj *o)
 {
     OBJ_CHECK(o, STOBJ_MAGIC);
-    return stobj_store(o)->ops->press == NULL || stobj_store(o)->ops->press(o);
+    return stobj_store(o)->ops->expire == NULL || stobj_store(o)->ops->expire(o);
 }
 
 void

@@ -93,7 +93,7 @@ int stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint6
     uint64_t transit_bytes);
 /* A shared one.  Its writer runs alone_bytes ahead of a reader that is alone, as with a private
  * one; the whole window is for company, and, until it is shut, for who may come.  The slow are not
- * left behind at once, but when its writer has lost patience: in the stobj_press_window() that is
+ * left behind at once, but when its writer has lost patience: in the stobj_expire_window() that is
  * the first (patience 0), or the last of so many in a row between which no reader that is in the way
  * has moved on. */
 int stobj_new_shared(struct stobj **out, struct storage *s, uint64_t size_hint,
@@ -144,7 +144,7 @@ void space_fail(struct stobj *o, int err);
 void stobj_wake_writer(struct stobj *o);
 /* The writer was refused room, and has waited for a while.  True: it has lost patience, and the next
  * time that some hungry reader waits for it, the slow are left behind. */
-bool stobj_press_window(struct stobj *o);
+bool stobj_expire_window(struct stobj *o);
 /* So many more readers (below 0: fewer) will come for the first byte of a window, where none has
  * begun yet: each counts as one that stands there, until it comes.  Told before anything is written,
  * it makes room for them all. */

@@ -75,7 +75,7 @@ window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
     *w = (struct window){.bound = spec->transit_bytes,
         .alone = spec->alone_bytes,
         .open = spec->kind == STOBJ_SHARED,
-        .patient = spec->patient,
+        .grace = spec->grace,
         .patience = spec->patience,
         .length = spec->size_hint,
         .seg_size = window_seg_size(&s->mem, spec),
@@ -176,9 +176,9 @@ window_advance(struct window *w, uint64_t to)
 static bool
 window_leaves_behind(const struct window *w)
 {
-    if (w->pressed && !list_empty(&w->ahead))
+    if (w->expired && !list_empty(&w->ahead))
         return true; /* who waits for what is far ahead shall not wait for the slow for ever */
-    return w->hungry > 0 && (!w->patient || w->pressed);
+    return w->hungry > 0 && (!w->grace || w->expired);
 }
 
 /* Does a reader stand in it, or is one to come for it? */
@@ -253,7 +253,7 @@ window_check(struct window *w)
 static uint64_t
 window_bound(const struct window *w)
 {
-    return window_company(w) > 1 || w->open ? w->bound : w->alone;
+    return window_is_shared(w) > 1 || w->open ? w->bound : w->alone;
 }
 
 /* Is the writer as far ahead of the one reader, or of none, as it may be? */
@@ -262,7 +262,7 @@ window_is_ahead(struct window *w, uint64_t more)
 {
     uint64_t unread = 0;
 
-    if (window_company(w) > 1)
+    if (window_is_shared(w) > 1)
         return false;
     for (struct list *l = w->ring.prev; l != &w->ring; l = l->prev) {
         const struct window_seg *seg = window_seg_of(l);
@@ -329,7 +329,7 @@ window_append(struct window *w, struct window_seg *seg, size_t size)
     list_add_tail(&w->ring, &seg->link);
     w->held += window_seg_cost(w, seg);
     w->filling = seg;
-    w->blocked = w->pressed = w->refused_room = w->moved = false;
+    w->blocked = w->expired = w->refused_room = w->moved = false;
     w->looks = 0;
     window_seat(w, seg);
     tassert_slow(window_check(w));
@@ -354,8 +354,8 @@ window_how(struct window *w, size_t more)
     enum budget_how how;
 
     pthread_mutex_lock(&w->lock);
-    how = window_company(w) <= 1 && w->held > 0 && w->held + more > w->alone ? BUDGET_SPARE
-                                                                             : BUDGET_CAN_WAIT;
+    how = window_is_shared(w) <= 1 && w->held > 0 && w->held + more > w->alone ? BUDGET_SPARE
+                                                                               : BUDGET_CAN_WAIT;
     pthread_mutex_unlock(&w->lock);
     return how;
 }
@@ -487,18 +487,18 @@ window_shut(struct stobj *o)
 
 /* A reader that moves on is slow, but does not stand still: it is waited for, however long it takes. */
 bool
-window_press(struct stobj *o)
+window_expire(struct stobj *o)
 {
     struct window *w = window_of(o);
-    bool pressed;
+    bool expired;
 
     pthread_mutex_lock(&w->lock);
     w->looks = w->moved ? 0 : w->looks + 1;
     w->moved = false;
-    pressed = w->looks >= w->patience;
-    w->pressed = w->pressed || pressed;
+    expired = w->looks >= w->patience;
+    w->expired = w->expired || expired;
     pthread_mutex_unlock(&w->lock);
-    return pressed;
+    return expired;
 }
 
 static bool
@@ -529,7 +529,7 @@ window_expect(struct stobj *o, int32_t n, bool must)
         window_forget(w);
     if (n < 0)
         window_unblock(w);
-    else if (in && window_company(w) > 1)
+    else if (in && window_is_shared(w) > 1)
         window_wake_writer(w); /* the whole bound counts from now on */
     pthread_mutex_unlock(&w->lock);
     return in;

@@ -50,7 +50,7 @@ struct window {
     uint64_t length;
     uint32_t seg_size; /* with its head */
     unsigned patience; /* looks without progress until the slow may be left behind */
-    bool patient;      /* they may not before stobj_press_window() */
+    bool grace;        /* they may not before stobj_expire_window() */
     pthread_mutex_t lock;
     /* the writer's */
     struct window_seg *filling; /* the last one while it has room; else NULL */
@@ -59,7 +59,7 @@ struct window {
     uint64_t held;
     bool blocked;
     bool open;                             /* others are expected */
-    bool pressed;                          /* the slow may be left behind; until there was room */
+    bool expired;                          /* the slow may be left behind; until there was room */
     bool refused_room;                     /* the writer; until there was room */
     bool moved;                            /* a reader in the way, since the last look */
     unsigned looks;                        /* in a row, when it had not */
@@ -111,7 +111,7 @@ bool window_contains(struct stobj *o, const char *ptr, size_t len);
 uint64_t window_start(const struct stobj *o);
 void window_wake(struct stobj *o);
 void window_shut(struct stobj *o);
-bool window_press(struct stobj *o);
+bool window_expire(struct stobj *o);
 bool window_expect(struct stobj *o, int32_t n, bool must);
 void window_touch(struct stobj *o);
 void window_lease_open(struct lease_iter *it);
@@ -129,7 +129,7 @@ void window_unblock(struct window *w);
 void window_wake_writer(struct window *w);
 /* Readers, with those that are expected. */
 static inline uint32_t
-window_company(const struct window *w)
+window_is_shared(const struct window *w)
 {
     return w->iters + (w->expected > 0 ? (uint32_t)w->expected : 0);
 }

@@ -19,7 +19,7 @@ lease_window(const struct lease_iter *it)
 static bool
 window_keeps(const struct window *w)
 {
-    return w->base.kind == STOBJ_SHARED && (w->open || window_company(w) > 1);
+    return w->base.kind == STOBJ_SHARED && (w->open || window_is_shared(w) > 1);
 }
 
 /* ---- Where a reader stands ---- */

@@ -53,7 +53,7 @@ admin_is_allowed(struct admin_call *c, const struct exchange *x)
 {
     /* Of the configuration that counts now; that there is an admin listener does not change. */
     const struct conf_allow *allow =
-        &upstreams_conf(registry_upstreams(c->admin->env.registry))->admin->allow;
+        &snapshot_conf(registry_snapshot(c->admin->env.registry))->admin->allow;
     const struct exchange_cred *cred = admin_cred(x);
     bool looks = c->method == HTTP_M_GET || c->method == HTTP_M_HEAD;
     char who[96];

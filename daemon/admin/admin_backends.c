@@ -145,7 +145,7 @@ backends_directors(struct registry *rg)
     json_t *list = json_array();
     struct director *d;
 
-    for (unsigned n = 0; (d = upstreams_nth(registry_upstreams(rg), n)) != NULL; n++)
+    for (unsigned n = 0; (d = snapshot_nth(registry_snapshot(rg), n)) != NULL; n++)
         if (director_kind(d) != DIRECTOR_BACKEND)
             json_array_append_new(list, backends_director(d));
     return list;

@@ -93,8 +93,7 @@ browser_host_is_own(const struct http_head *h, const char *names)
 bool
 admin_is_own(struct admin_call *c, const struct exchange *x, bool has_token)
 {
-    const struct conf_admin *conf =
-        upstreams_conf(registry_upstreams(c->admin->env.registry))->admin;
+    const struct conf_admin *conf = snapshot_conf(registry_snapshot(c->admin->env.registry))->admin;
     struct slice host = http_host(&x->head);
 
     if (admin_is_health(c->path))

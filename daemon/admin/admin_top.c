@@ -86,7 +86,7 @@ top_rates(json_t *o, const double *sums, const struct observer_seen *seen)
 
 static json_t *
 top_row(const struct admin *a, enum observer_of of, enum observer_by by,
-    const struct heavy_name *name, const struct observer_seen *seen)
+    const struct topk_name *name, const struct observer_seen *seen)
 {
     json_t *o = json_object();
 
@@ -105,7 +105,7 @@ admin_do_top(struct admin_call *c)
         {.name = "by", .words = top_by},
         {.name = "limit", .base = 10, .least = 1, .most = TOP_MOST}, {.name = NULL}};
     uint64_t values[] = {OBSERVER_URL, OBSERVER_REQUESTS, TOP_USUAL};
-    struct heavy_name names[TOP_MOST];
+    struct topk_name names[TOP_MOST];
     struct observer_seen seen;
     json_t *o, *list;
     unsigned n;

@@ -51,12 +51,12 @@ struct observer {
     uint64_t until_ms; /* when the watch ends, unless somebody asks again */
     /* of the watch; NULL: nobody asks */
     struct observer_source *sources;
-    struct heavy *heavy[OBSERVER_OF][OBSERVER_BY];
+    struct topk *topk[OBSERVER_OF][OBSERVER_BY];
     uint64_t began_ms, faded_ms;
     int64_t began_wall_ms;
     double window_s; /* up to faded_ms */
     double seen, missed;
-    double sums[HEAVY_SUMS];
+    double sums[TOPK_SUMS];
     unsigned nerrors; /* ever */
     struct observer_error errors[OBSERVER_ERRORS];
 };
@@ -71,8 +71,8 @@ observer_stop(struct observer *o)
     o->sources = NULL;
     for (unsigned of = 0; of < OBSERVER_OF; of++)
         for (unsigned by = 0; by < OBSERVER_BY; by++)
-            if (o->heavy[of][by] != NULL)
-                heavy_close(&o->heavy[of][by]);
+            if (o->topk[of][by] != NULL)
+                topk_close(&o->topk[of][by]);
 }
 
 static unsigned
@@ -135,7 +135,7 @@ observer_weigh(
     uint64_t key = observer_hash(text);
 
     for (unsigned by = 0; by < OBSERVER_BY; by++)
-        heavy_add(o->heavy[of][by], key, text, sums);
+        topk_add(o->topk[of][by], key, text, sums);
 }
 
 /* "GET /a?b" -> "/a?b"; one that was not parsed stays as it is. */
@@ -157,7 +157,7 @@ observer_take(struct observer *o, const struct shmlog_req *req)
                                    1u << RESULT_hitmiss | 1u << RESULT_pass | 1u << RESULT_error;
     bool missed =
         (f->flags & SHMLOG_REQ_BAD) == 0 && (from_backends >> shmlog_result(f->flags) & 1) != 0;
-    const double sums[HEAVY_SUMS] = {[OBSERVER_REQUESTS] = 1,
+    const double sums[TOPK_SUMS] = {[OBSERVER_REQUESTS] = 1,
         [OBSERVER_BYTES] = (double)(f->head_bytes + f->body_bytes),
         [OBSERVER_MISSES] = missed,
         [OBSERVER_TIME] = f->duration_us};
@@ -173,7 +173,7 @@ observer_take(struct observer *o, const struct shmlog_req *req)
     if (at_ms < o->began_wall_ms)
         return;
     o->seen++;
-    for (unsigned i = 0; i < HEAVY_SUMS; i++)
+    for (unsigned i = 0; i < TOPK_SUMS; i++)
         o->sums[i] += sums[i];
     if ((f->flags & SHMLOG_REQ_BAD) == 0)
         observer_weigh(o, OBSERVER_URL, url, sums);
@@ -220,11 +220,11 @@ observer_fade_once(struct observer *o)
     o->window_s = o->window_s * observer_factor + (double)OBSERVER_FADE_MS / 1000;
     o->seen *= observer_factor;
     o->missed *= observer_factor;
-    for (unsigned i = 0; i < HEAVY_SUMS; i++)
+    for (unsigned i = 0; i < TOPK_SUMS; i++)
         o->sums[i] *= observer_factor;
     for (unsigned of = 0; of < OBSERVER_OF; of++)
         for (unsigned by = 0; by < OBSERVER_BY; by++)
-            heavy_fade(o->heavy[of][by], observer_factor);
+            topk_fade(o->topk[of][by], observer_factor);
 }
 
 static void
@@ -274,8 +274,8 @@ observer_start(struct observer *o)
         err = shmlog_reader_open_here(&o->sources[i].reader, o->logs[i], SHMLOG_FROM_OLDEST);
     for (unsigned of = 0; of < OBSERVER_OF; of++)
         for (unsigned by = 0; by < OBSERVER_BY && err == 0; by++)
-            err = heavy_open(
-                &o->heavy[of][by], observer_tables[of].room, observer_tables[of].text_max, by);
+            err = topk_open(
+                &o->topk[of][by], observer_tables[of].room, observer_tables[of].text_max, by);
     if (err != 0) {
         observer_stop(o);
         return err;
@@ -283,7 +283,7 @@ observer_start(struct observer *o)
     o->began_ms = o->faded_ms = o->loop->clock.mono_ms;
     o->began_wall_ms = o->loop->clock.wall_ms;
     o->window_s = o->seen = o->missed = 0;
-    for (unsigned i = 0; i < HEAVY_SUMS; i++)
+    for (unsigned i = 0; i < TOPK_SUMS; i++)
         o->sums[i] = 0;
     observer_allow(o);
     observer_look(o);
@@ -304,7 +304,7 @@ observer_ask(struct observer *o)
 }
 
 unsigned
-observer_top(struct observer *o, enum observer_of of, enum observer_by by, struct heavy_name *out,
+observer_top(struct observer *o, enum observer_of of, enum observer_by by, struct topk_name *out,
     unsigned n, struct observer_seen *seen)
 {
     uint64_t now = o->loop->clock.mono_ms;
@@ -316,7 +316,7 @@ observer_top(struct observer *o, enum observer_of of, enum observer_by by, struc
     seen->window_s = o->window_s + (double)(now - o->faded_ms) / 1000;
     seen->share = all > 0 ? o->seen / all : 1;
     memcpy(seen->sums, o->sums, sizeof(seen->sums));
-    return heavy_top(o->heavy[of][by], out, n);
+    return topk_top(o->topk[of][by], out, n);
 }
 
 const struct observer_error *

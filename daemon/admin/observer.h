@@ -6,7 +6,7 @@
  *           time for, it skips to the newest, and says so
  *
  * It asks the workers for nothing: it reads the Req records that they always write (shm/log_read.h).
- * Its cost is bounded, in time for each tick and in memory (heavy.h); nobody watching, it has none.
+ * Its cost is bounded, in time for each tick and in memory (topk.h); nobody watching, it has none.
  *
  * Threads: the management loop's.
  */
@@ -45,7 +45,7 @@ struct observer_seen {
     double watched_s; /* since the watch began */
     double window_s;  /* a sum divided by it is a rate per second */
     double share;     /* 0 to 1; and a rate divided by it that of all requests */
-    double sums[HEAVY_SUMS];
+    double sums[TOPK_SUMS];
 };
 
 /* An answer that was none: a status of 500 and more, a request that could not be parsed, a response
@@ -66,7 +66,7 @@ void observer_close(struct observer **op);
 int observer_ask(struct observer *o);
 /* After that: the window's most; returns how many names are in `out`. */
 unsigned observer_top(struct observer *o, enum observer_of of, enum observer_by by,
-    struct heavy_name *out, unsigned n, struct observer_seen *seen);
+    struct topk_name *out, unsigned n, struct observer_seen *seen);
 /* The i-th of the last errors, 0 the newest; borrowed for the turn.  NULL: there are no more. */
 const struct observer_error *observer_nth_error(const struct observer *o, unsigned i);
 

@@ -1,4 +1,4 @@
-/* heavy.c -- Space-Saving: places, a heap with the lightest on top, a table that finds keys. */
+/* topk.c -- Space-Saving: places, a heap with the lightest on top, a table that finds keys. */
 #include "daemon/admin/topk.h"
 
 #include <stdbool.h>
@@ -8,24 +8,24 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 
-#define HEAVY_MAGIC OBJ_TAG('h', 'e', 'v', 'y')
+#define TOPK_MAGIC OBJ_TAG('h', 'e', 'v', 'y')
 
 enum {
-    HEAVY_SLOTS = 4, /* of the table for each place: searches look at one or two */
+    TOPK_SLOTS = 4, /* of the table for each place: searches look at one or two */
 };
 
-struct heavy_cell {
+struct topk_cell {
     uint64_t key;
     double weight;
-    double sums[HEAVY_SUMS];
+    double sums[TOPK_SUMS];
     uint32_t at; /* in the heap */
     uint32_t text_len;
 };
 
-struct heavy {
+struct topk {
     uint32_t magic;
     unsigned room, n, text_max, by;
-    struct heavy_cell *cells; /* `n` of them are in use */
+    struct topk_cell *cells; /* `n` of them are in use */
     char *texts;
     uint32_t *heap;  /* cells; no parent is heavier than its children */
     uint32_t *table; /* 1 + cell; 0: free.  Linear probing */
@@ -33,17 +33,17 @@ struct heavy {
 };
 
 int
-heavy_open(struct heavy **out, unsigned room, unsigned text_max, unsigned by)
+topk_open(struct topk **out, unsigned room, unsigned text_max, unsigned by)
 {
-    struct heavy *h = calloc(1, sizeof(*h));
+    struct topk *h = calloc(1, sizeof(*h));
     uint32_t slots = 1;
 
-    tassert(room > 0 && room <= HEAVY_ROOM_MAX && by < HEAVY_SUMS);
+    tassert(room > 0 && room <= TOPK_ROOM_MAX && by < TOPK_SUMS);
     if (h == NULL)
         return TERR_NOMEM;
-    while (slots < room * HEAVY_SLOTS)
+    while (slots < room * TOPK_SLOTS)
         slots *= 2;
-    h->magic = HEAVY_MAGIC;
+    h->magic = TOPK_MAGIC;
     h->room = room;
     h->text_max = text_max;
     h->by = by;
@@ -53,7 +53,7 @@ heavy_open(struct heavy **out, unsigned room, unsigned text_max, unsigned by)
     h->heap = calloc(room, sizeof(*h->heap));
     h->table = calloc(slots, sizeof(*h->table));
     if (h->cells == NULL || h->texts == NULL || h->heap == NULL || h->table == NULL) {
-        heavy_close(&h);
+        topk_close(&h);
         return TERR_NOMEM;
     }
     *out = h;
@@ -61,11 +61,11 @@ heavy_open(struct heavy **out, unsigned room, unsigned text_max, unsigned by)
 }
 
 void
-heavy_close(struct heavy **hp)
+topk_close(struct topk **hp)
 {
-    struct heavy *h;
+    struct topk *h;
 
-    OBJ_TAKE(h, hp, HEAVY_MAGIC);
+    OBJ_TAKE(h, hp, TOPK_MAGIC);
     free(h->cells);
     free(h->texts);
     free(h->heap);
@@ -74,9 +74,9 @@ heavy_close(struct heavy **hp)
 }
 
 size_t
-heavy_bytes(const struct heavy *h)
+topk_bytes(const struct topk *h)
 {
-    OBJ_CHECK(h, HEAVY_MAGIC);
+    OBJ_CHECK(h, TOPK_MAGIC);
     return sizeof(*h) + h->room * (sizeof(*h->cells) + h->text_max + sizeof(*h->heap)) +
            (h->mask + 1) * sizeof(*h->table);
 }
@@ -85,16 +85,16 @@ heavy_bytes(const struct heavy *h)
 
 /* Keys are hashes, or small numbers: both spread (Fibonacci hashing). */
 static uint32_t
-heavy_home(const struct heavy *h, uint64_t key)
+topk_home(const struct topk *h, uint64_t key)
 {
     return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & h->mask;
 }
 
 /* Where the key is, or the free slot that ends the search.  The table is never full. */
 static uint32_t
-heavy_slot(const struct heavy *h, uint64_t key)
+topk_slot(const struct topk *h, uint64_t key)
 {
-    uint32_t s = heavy_home(h, key);
+    uint32_t s = topk_home(h, key);
 
     while (h->table[s] != 0 && h->cells[h->table[s] - 1].key != key)
         s = (s + 1) & h->mask;
@@ -103,9 +103,9 @@ heavy_slot(const struct heavy *h, uint64_t key)
 
 /* Those behind it move up, unless they would come before their home. */
 static void
-heavy_forget(struct heavy *h, uint64_t key)
+topk_forget(struct topk *h, uint64_t key)
 {
-    uint32_t hole = heavy_slot(h, key), s = hole;
+    uint32_t hole = topk_slot(h, key), s = hole;
 
     tassert(h->table[hole] != 0);
     for (;;) {
@@ -114,7 +114,7 @@ heavy_forget(struct heavy *h, uint64_t key)
         s = (s + 1) & h->mask;
         if (h->table[s] == 0)
             break;
-        home = heavy_home(h, h->cells[h->table[s] - 1].key);
+        home = topk_home(h, h->cells[h->table[s] - 1].key);
         if (((s - home) & h->mask) < ((s - hole) & h->mask))
             continue;
         h->table[hole] = h->table[s];
@@ -126,13 +126,13 @@ heavy_forget(struct heavy *h, uint64_t key)
 /* ---- the heap ---- */
 
 static double
-heavy_at(const struct heavy *h, uint32_t i)
+topk_at(const struct topk *h, uint32_t i)
 {
     return h->cells[h->heap[i]].weight;
 }
 
 static void
-heavy_place(struct heavy *h, uint32_t i, uint32_t cell)
+topk_place(struct topk *h, uint32_t i, uint32_t cell)
 {
     h->heap[i] = cell;
     h->cells[cell].at = i;
@@ -140,7 +140,7 @@ heavy_place(struct heavy *h, uint32_t i, uint32_t cell)
 
 /* What lies at `i` has become heavier. */
 static void
-heavy_sink(struct heavy *h, uint32_t i)
+topk_sink(struct topk *h, uint32_t i)
 {
     uint32_t cell = h->heap[i];
     double weight = h->cells[cell].weight;
@@ -148,34 +148,34 @@ heavy_sink(struct heavy *h, uint32_t i)
     for (;;) {
         uint32_t child = 2 * i + 1;
 
-        if (child + 1 < h->n && heavy_at(h, child + 1) < heavy_at(h, child))
+        if (child + 1 < h->n && topk_at(h, child + 1) < topk_at(h, child))
             child++;
-        if (child >= h->n || heavy_at(h, child) >= weight)
+        if (child >= h->n || topk_at(h, child) >= weight)
             break;
-        heavy_place(h, i, h->heap[child]);
+        topk_place(h, i, h->heap[child]);
         i = child;
     }
-    heavy_place(h, i, cell);
+    topk_place(h, i, cell);
 }
 
 /* What lies at `i` is new there. */
 static void
-heavy_rise(struct heavy *h, uint32_t i)
+topk_rise(struct topk *h, uint32_t i)
 {
     uint32_t cell = h->heap[i];
     double weight = h->cells[cell].weight;
 
-    while (i > 0 && heavy_at(h, (i - 1) / 2) > weight) {
-        heavy_place(h, i, h->heap[(i - 1) / 2]);
+    while (i > 0 && topk_at(h, (i - 1) / 2) > weight) {
+        topk_place(h, i, h->heap[(i - 1) / 2]);
         i = (i - 1) / 2;
     }
-    heavy_place(h, i, cell);
+    topk_place(h, i, cell);
 }
 
 /* ---- names ---- */
 
 static void
-heavy_set_text(struct heavy *h, uint32_t cell, const struct slice text[2])
+topk_set_text(struct topk *h, uint32_t cell, const struct slice text[2])
 {
     char *to = h->texts + (size_t)cell * h->text_max;
     size_t len = 0;
@@ -191,65 +191,64 @@ heavy_set_text(struct heavy *h, uint32_t cell, const struct slice text[2])
 }
 
 static void
-heavy_admit(struct heavy *h, uint64_t key, const struct slice text[2], const double *sums)
+topk_admit(struct topk *h, uint64_t key, const struct slice text[2], const double *sums)
 {
     uint32_t cell = h->n < h->room ? h->n : h->heap[0];
     double before = 0;
 
     if (h->n == h->room) {
         before = h->cells[cell].weight;
-        heavy_forget(h, h->cells[cell].key);
+        topk_forget(h, h->cells[cell].key);
     }
     h->cells[cell].key = key;
     h->cells[cell].weight = before + sums[h->by];
     memcpy(h->cells[cell].sums, sums, sizeof(h->cells[cell].sums));
-    heavy_set_text(h, cell, text);
-    h->table[heavy_slot(h, key)] = cell + 1;
+    topk_set_text(h, cell, text);
+    h->table[topk_slot(h, key)] = cell + 1;
     if (h->n < h->room) {
         h->heap[h->n++] = cell;
-        heavy_rise(h, h->n - 1);
+        topk_rise(h, h->n - 1);
     } else {
-        heavy_sink(h, 0);
+        topk_sink(h, 0);
     }
 }
 
 void
-heavy_add(struct heavy *h, uint64_t key, const struct slice text[2], const double sums[HEAVY_SUMS])
+topk_add(struct topk *h, uint64_t key, const struct slice text[2], const double sums[TOPK_SUMS])
 {
     uint32_t found;
 
-    OBJ_CHECK(h, HEAVY_MAGIC);
+    OBJ_CHECK(h, TOPK_MAGIC);
     tassert(sums[h->by] >= 0);
-    found = h->table[heavy_slot(h, key)];
+    found = h->table[topk_slot(h, key)];
     if (found == 0) {
         if (sums[h->by] > 0)
-            heavy_admit(h, key, text, sums);
+            topk_admit(h, key, text, sums);
         return;
     }
-    for (unsigned i = 0; i < HEAVY_SUMS; i++)
+    for (unsigned i = 0; i < TOPK_SUMS; i++)
         h->cells[found - 1].sums[i] += sums[i];
     h->cells[found - 1].weight += sums[h->by];
-    heavy_sink(h, h->cells[found - 1].at);
+    topk_sink(h, h->cells[found - 1].at);
 }
 
 void
-heavy_fade(struct heavy *h, double factor)
+topk_fade(struct topk *h, double factor)
 {
-    OBJ_CHECK(h, HEAVY_MAGIC);
+    OBJ_CHECK(h, TOPK_MAGIC);
     tassert(factor >= 0 && factor <= 1);
     for (unsigned i = 0; i < h->n; i++) {
         h->cells[i].weight *= factor;
-        for (unsigned k = 0; k < HEAVY_SUMS; k++)
+        for (unsigned k = 0; k < TOPK_SUMS; k++)
             h->cells[i].sums[k] *= factor;
     }
 }
 
 /* The heavier comes first; of equals, who came first. */
 static int
-heavy_compare(const void *a, const void *b)
+topk_compare(const void *a, const void *b)
 {
-    const struct heavy_cell *x = *(struct heavy_cell *const *)a,
-                            *y = *(struct heavy_cell *const *)b;
+    const struct topk_cell *x = *(struct topk_cell *const *)a, *y = *(struct topk_cell *const *)b;
 
     if (x->weight != y->weight)
         return x->weight < y->weight ? 1 : -1;
@@ -257,14 +256,14 @@ heavy_compare(const void *a, const void *b)
 }
 
 unsigned
-heavy_top(const struct heavy *h, struct heavy_name *out, unsigned n)
+topk_top(const struct topk *h, struct topk_name *out, unsigned n)
 {
-    struct heavy_cell *order[HEAVY_ROOM_MAX];
+    struct topk_cell *order[TOPK_ROOM_MAX];
 
-    OBJ_CHECK(h, HEAVY_MAGIC);
+    OBJ_CHECK(h, TOPK_MAGIC);
     for (unsigned i = 0; i < h->n; i++)
         order[i] = &h->cells[i];
-    qsort(order, h->n, sizeof(order[0]), heavy_compare);
+    qsort(order, h->n, sizeof(order[0]), topk_compare);
     n = n < h->n ? n : h->n;
     for (unsigned i = 0; i < n; i++) {
         size_t cell = (size_t)(order[i] - h->cells);

@@ -1,4 +1,4 @@
-/* heavy.h -- who has the most of a stream, in memory of a fixed size.
+/* topk.h -- who has the most of a stream, in memory of a fixed size.
  *
  *   name    what is weighed: a key, and a text to show for it
  *   sums    what is added up for a name; one of them is its weight
@@ -13,8 +13,8 @@
  *
  * Threads: one's.
  */
-#ifndef TARN_HEAVY_H
-#define TARN_HEAVY_H
+#ifndef TARN_TOPK_H
+#define TARN_TOPK_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,30 +22,30 @@
 #include "daemon/base/span.h"
 
 enum {
-    HEAVY_SUMS = 4,
-    HEAVY_ROOM_MAX = 4096,
+    TOPK_SUMS = 4,
+    TOPK_ROOM_MAX = 4096,
 };
 
-struct heavy; /* private to heavy.c */
+struct topk; /* private to topk.c */
 
-struct heavy_name {
-    struct slice text; /* borrowed until the next heavy_add() */
+struct topk_name {
+    struct slice text; /* borrowed until the next topk_add() */
     double weight;     /* at most this: what was added up is in sums[], and is the least */
-    double sums[HEAVY_SUMS];
+    double sums[TOPK_SUMS];
 };
 
 /* `by`: which of the sums is the weight.  Of a text the first text_max bytes are kept.  TERR_NOMEM. */
-int heavy_open(struct heavy **out, unsigned room, unsigned text_max, unsigned by);
-void heavy_close(struct heavy **hp);
+int topk_open(struct topk **out, unsigned room, unsigned text_max, unsigned by);
+void topk_close(struct topk **hp);
 /* Bytes that it takes. */
-size_t heavy_bytes(const struct heavy *h);
+size_t topk_bytes(const struct topk *h);
 
 /* None of the sums is negative.  The text is both parts, one behind the other; copied, if the name is
  * new.  A name without weight takes no place. */
-void heavy_add(
-    struct heavy *h, uint64_t key, const struct slice text[2], const double sums[HEAVY_SUMS]);
-void heavy_fade(struct heavy *h, double factor);
+void topk_add(
+    struct topk *h, uint64_t key, const struct slice text[2], const double sums[TOPK_SUMS]);
+void topk_fade(struct topk *h, double factor);
 /* The heaviest, the first of them first; returns how many: `n` at most. */
-unsigned heavy_top(const struct heavy *h, struct heavy_name *out, unsigned n);
+unsigned topk_top(const struct topk *h, struct topk_name *out, unsigned n);
 
 #endif

@@ -154,10 +154,10 @@ ban_count(struct cache *c, struct ban *b)
     counter_add_shared(c->counters, b->soft ? COUNTER_cache_purged_soft : COUNTER_cache_purged, 1);
 }
 
-enum fate
-ban_fate(const struct ban *b)
+enum removal
+ban_removal(const struct ban *b)
 {
-    return b != NULL && b->ntags > 0 ? FATE_TAGGED : FATE_BANNED;
+    return b != NULL && b->ntags > 0 ? REMOVAL_TAGGED : REMOVAL_BANNED;
 }
 
 /* ---- Walks ---- */
@@ -230,7 +230,7 @@ bans_hit(struct cache *c, struct entry *e, const struct http_head *req, struct c
     if (ban_kill(e)) {
         counter_add_shared(c->counters, COUNTER_bans_obj_killed, 1);
         ban_count(c, w.hit);
-        fates_note(&c->fates, &e->node.key, ban_fate(w.hit));
+        removals_note(&c->removals, &e->node.key, ban_removal(w.hit));
     }
     cache_unlink_under(c, g, e);
     return true;

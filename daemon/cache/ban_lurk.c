@@ -54,7 +54,7 @@ lurk_kill(struct cache *c, struct entry *e, enum counter why, struct ban *by)
     if (ban_kill(e)) {
         counter_add_shared(c->counters, why, 1);
         ban_count(c, by);
-        fates_note(&c->fates, &e->node.key, ban_fate(by));
+        removals_note(&c->removals, &e->node.key, ban_removal(by));
     }
     cache_unlink_under(c, NULL, e);
 }

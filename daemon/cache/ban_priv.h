@@ -184,7 +184,7 @@ bool ban_kill(struct entry *e);
 /* One more left, or became stale, because of this ban, if it is a purge by tag. */
 void ban_count(struct cache *c, struct ban *b);
 /* What to remember of whom it killed; NULL: the lurker's cutoff did. */
-enum fate ban_fate(const struct ban *b);
+enum removal ban_removal(const struct ban *b);
 /* Drops bans from the old end that nobody holds, under the lock. */
 void bans_trim(struct cache *c);
 /* tag_purge.c: gives back what waits for a walk; at the end. */

@@ -93,7 +93,7 @@ cache_drop_victim(struct cache *c, struct cuckoo_node *node)
 {
     for (struct entry *e = entry_of_node(node), *next; e != NULL; e = next) {
         next = entry_next(e);
-        fates_note(&c->fates, &e->node.key, FATE_NO_SLOT);
+        removals_note(&c->removals, &e->node.key, REMOVAL_NO_SLOT);
         evict_remove(c, e);
         entry_retire(e); /* who waits for it is told by its fetch, which still holds it */
         counter_add_shared(c->counters, COUNTER_index_evicted, 1);
@@ -115,7 +115,7 @@ cache_bound_variants(struct cache *c, struct cuckoo_guard *g, struct entry *firs
     }
     if (n < LIMIT_VARIANTS || last == NULL)
         return;
-    fates_note(&c->fates, &last->node.key, FATE_CROWDED);
+    removals_note(&c->removals, &last->node.key, REMOVAL_CROWDED);
     cache_unlink_locked(c, g, last);
 }
 
@@ -543,7 +543,7 @@ cache_hitmiss(
     e->by_request = mark == CACHE_MARK_BY_REQUEST;
     e->pass = mark == CACHE_MARK_PASS;
     if (e->origin_status != FRESH_REFUSE_NONE)
-        fates_note(&c->fates, &e->node.key, FATE_REFUSED + e->origin_status);
+        removals_note(&c->removals, &e->node.key, REMOVAL_REFUSED + e->origin_status);
     e->received_ms = now_ms;
     atomic_init(&e->ttl, entry_ms_pack(ttl_ms));
     cuckoo_lock(c->index, &e->node.key, &g);
@@ -586,7 +586,7 @@ cache_fail(struct entry *e, int err)
 
     OBJ_CHECK(e, ENTRY_MAGIC);
     e->err = err;
-    cache_note(e, FATE_FAILED);
+    cache_note(e, REMOVAL_FAILED);
     cuckoo_lock(c->index, &e->node.key, &g);
     if (e->linked)
         cache_unlink_locked(c, &g, e);
@@ -637,7 +637,7 @@ cache_note(const struct entry *e, unsigned what)
 {
     OBJ_CHECK(e, ENTRY_MAGIC);
     if (!entry_is_private(e))
-        fates_note(&cache_of_all->fates, &e->node.key, what);
+        removals_note(&cache_of_all->removals, &e->node.key, what);
 }
 
 void
@@ -750,7 +750,7 @@ cache_invalidate(struct cache *c, const struct hash128 *key)
     cache_change_key(c, key, NULL, &any);
     if (!any)
         return false;
-    fates_note(&c->fates, key, FATE_CHANGED);
+    removals_note(&c->removals, key, REMOVAL_CHANGED);
     counter_add_shared(c->counters, COUNTER_cache_invalidated, 1);
     return true;
 }
@@ -762,7 +762,7 @@ cache_purge(struct cache *c, const struct hash128 *key)
     unsigned n = cache_change_key(c, key, NULL, &any);
 
     if (n > 0)
-        fates_note(&c->fates, key, FATE_PURGED);
+        removals_note(&c->removals, key, REMOVAL_PURGED);
     counter_add_shared(c->counters, COUNTER_cache_purged, n);
     return n;
 }

@@ -167,7 +167,7 @@ struct entry *cache_take_handoff(struct entry *e);
 /* Before cache_hitmiss(): why the response is not for the cache. */
 void entry_refused(struct entry *e, enum fresh_refusal why);
 /* What became of one that is for others, before it is unlinked: for who asks later. */
-void cache_note(const struct entry *e, unsigned what); /* enum fate */
+void cache_note(const struct entry *e, unsigned what); /* enum removal */
 
 /* What a lookup would come to, for who explains it: nothing is counted, started or waited for.  The
  * entry is borrowed.  *fetches: this request would ask the backend. */
@@ -180,7 +180,7 @@ struct entry *cache_marker(struct cache *c, const struct cache_query *q);
 /* Is it for this request, by Vary? */
 bool cache_is_variant_for(const struct entry *e, const struct cache_query *q);
 /* What last became of a key; false: nothing is known. */
-bool cache_recall(struct cache *c, const struct hash128 *key, struct fate_seen *out);
+bool cache_recall(struct cache *c, const struct hash128 *key, struct removal_seen *out);
 
 /* The body is whole: from now on it may be evicted. */
 void cache_settle(struct entry *e);

@@ -83,7 +83,7 @@ cache_publish_absent(
     tassert(!entry_is_private(e) && (handoff == NULL || entry_is_private(handoff)));
     tassert(c->negative != NULL);
     e->handoff = handoff;
-    fates_note(&c->fates, &e->node.key, FATE_ABSENT);
+    removals_note(&c->removals, &e->node.key, REMOVAL_ABSENT);
     e->received_ms = fact->now_ms;
     atomic_init(&e->ttl, 0);
     cuckoo_lock(c->index, &e->node.key, &g);

@@ -13,7 +13,7 @@ enum {
     INDEX_OBJECT_BYTES = 32 << 10,
     INDEX_HOUSEKEEPING_BUCKETS = 4096, /* about 2 ms */
     INDEX_HOUSEKEEPING_MS = 20,
-    FATE_STORE_BYTES = 8 << 10, /* of the store, for each place that remembers a fate */
+    REMOVAL_STORE_BYTES = 8 << 10, /* of the store, for each place that remembers a removal */
     FATES_MAX = 4 << 20,
 };
 #define FATES_FROM (UINT64_C(16) << 20) /* bytes of store */
@@ -91,18 +91,18 @@ _Static_assert(CUCKOO_SLOTS_MAX *CONF_INDEX_SLOT_BYTES == 64,
 
 /* A thousandth of the store, for the last that left; a store that has none does without. */
 static void
-cache_open_fates(struct cache *c, uint64_t store_bytes)
+cache_open_removals(struct cache *c, uint64_t store_bytes)
 {
     size_t n = 1;
     void *places = NULL;
 
-    while (n * 2 <= store_bytes / FATE_STORE_BYTES && n < FATES_MAX)
+    while (n * 2 <= store_bytes / REMOVAL_STORE_BYTES && n < FATES_MAX)
         n *= 2;
     if (store_bytes >= FATES_FROM)
         places = cache_table_alloc(c, n * sizeof(uint64_t), sizeof(uint64_t), CHARGE_GHOST);
     if (places != NULL)
         memset(places, 0, n * sizeof(uint64_t));
-    fates_init(&c->fates, places, n);
+    removals_init(&c->removals, places, n);
 }
 
 int
@@ -143,7 +143,7 @@ cache_open(struct cache **out, const struct conf_index *conf, struct storage *st
         OBJ_FREE(c);
         return err;
     }
-    cache_open_fates(c, store->size);
+    cache_open_removals(c, store->size);
     tassert(cache_of_all == NULL);
     cache_of_all = c;
     storage_set_evictor(storage, evict_make_room, c);
@@ -179,8 +179,8 @@ cache_close(struct cache **cp)
     cuckoo_close(&c->index);
     if (c->negative != NULL)
         negative_close(&c->negative);
-    if (c->fates.places != NULL)
-        cache_table_free(c, c->fates.places, 0);
+    if (c->removals.places != NULL)
+        cache_table_free(c, c->removals.places, 0);
     evict_fini(&c->evict, c->storage);
     bans_fini(&c->bans);
     cache_of_all = NULL;

@@ -39,7 +39,7 @@ struct cache {
      * late, learns it from here.  A count, not a time; several keys may share one. */
     _Atomic uint32_t changes[CACHE_CHANGES];
     struct bans bans;
-    struct fates fates;
+    struct removals removals;
     struct negative *negative; /* set before anybody looks; NULL: there is none */
 };
 

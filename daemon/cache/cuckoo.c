@@ -79,7 +79,8 @@ cuckoo_look(const struct cuckoo *t, const struct hash128 *key, bool *certain)
 static __attribute__((noinline, cold)) struct cuckoo_node *
 cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key, bool moved)
 {
-    struct cuckoo_luck *luck = (struct cuckoo_luck *)(uintptr_t)&t->luck; /* not of its contents */
+    struct cuckoo_retries *retries =
+        (struct cuckoo_retries *)(uintptr_t)&t->retries; /* not of its contents */
     struct cuckoo_guard g;
     struct cuckoo_node *node;
 
@@ -87,13 +88,13 @@ cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key, bool moved)
         bool certain;
 
         if (moved)
-            atomic_fetch_add_explicit(&luck->retried, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&retries->retried, 1, memory_order_relaxed);
         node = cuckoo_look(t, key, &certain);
         if (certain)
             return node;
         moved = true;
     }
-    atomic_fetch_add_explicit(&luck->locked, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&retries->locked, 1, memory_order_relaxed);
     cuckoo_lock(t, key, &g);
     node = cuckoo_find_locked(t, &g);
     cuckoo_unlock(t, &g);

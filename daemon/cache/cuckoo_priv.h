@@ -52,7 +52,7 @@ struct cuckoo_stripe {
 };
 
 /* What lookups may write when they are unlucky; apart from everything else they read. */
-struct cuckoo_luck {
+struct cuckoo_retries {
     _Alignas(CUCKOO_LINE) _Atomic uint64_t retried;
     _Atomic uint64_t locked;
 };
@@ -108,7 +108,7 @@ struct cuckoo {
     struct cuckoo_conf conf;
     /* each on lines of its own */
     struct cuckoo_moves moves;
-    struct cuckoo_luck luck;
+    struct cuckoo_retries retries;
     struct cuckoo_tally tally;
     _Alignas(CUCKOO_LINE) struct cuckoo_growth growth;
 };

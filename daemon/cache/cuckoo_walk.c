@@ -174,8 +174,8 @@ cuckoo_stats(const struct cuckoo *t, struct cuckoo_stats *out)
     out->load = (double)out->entries / (double)out->capacity;
     out->paths = atomic_load_explicit(&t->tally.paths, memory_order_relaxed);
     out->path_max = atomic_load_explicit(&t->tally.path_max, memory_order_relaxed);
-    out->retried = atomic_load_explicit(&t->luck.retried, memory_order_relaxed);
-    out->locked = atomic_load_explicit(&t->luck.locked, memory_order_relaxed);
+    out->retried = atomic_load_explicit(&t->retries.retried, memory_order_relaxed);
+    out->locked = atomic_load_explicit(&t->retries.locked, memory_order_relaxed);
 }
 
 /* Some of one side.  Reversed numbers: however soon this ends, what was seen is spread evenly. */

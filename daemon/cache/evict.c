@@ -111,7 +111,7 @@ evict_unlink(struct cache *c, struct entry *e)
     if (was_linked)
         cache_unlink_locked(c, &g, e);
     if (was_linked && entry_state(e) == ENTRY_READY)
-        fates_note(&c->fates, &e->node.key, FATE_EVICTED);
+        removals_note(&c->removals, &e->node.key, REMOVAL_EVICTED);
     cuckoo_unlock(c->index, &g);
     if (!was_linked)
         return 0;

@@ -277,7 +277,7 @@ evict_queue_add(struct evict_queue *q, struct evict_node *n, uint32_t now)
     tassert(n->where == EVICT_OUT && n->size > 0);
     if (q->policy == EVICT_LRU)
         evict_put(q, n, EVICT_IN_MAIN, lru_newest(q, now, n->size));
-    else if (q->policy == EVICT_SIEVE || ghost_take(q, n->hash) || n->heir || s3_is_filling(q))
+    else if (q->policy == EVICT_SIEVE || ghost_take(q, n->hash) || n->reaper || s3_is_filling(q))
         evict_put(q, n, EVICT_IN_MAIN, &q->lists[LIST_MAIN]);
     else
         evict_put(q, n, EVICT_IN_SMALL, &q->lists[LIST_SMALL]);
@@ -297,7 +297,7 @@ evict_queue_inherit(struct evict_queue *q, struct evict_node *n, const struct ev
 {
     tassert(n->where == EVICT_OUT);
     if (old->where == EVICT_IN_MAIN && q->policy == EVICT_S3_FIFO)
-        n->heir = true;
+        n->reaper = true;
     if (evict_node_uses(old) > evict_node_uses(n))
         evict_node_set_uses(n, evict_node_uses(old));
 }

@@ -59,7 +59,7 @@ struct evict_node {
     _Atomic uint8_t uses;   /* 0 to EVICT_USES_MAX */
     /* under the owner's lock; the picker may read `where` afterwards */
     uint8_t where;
-    bool heir;          /* takes the place of one in main: goes there at once */
+    bool reaper;        /* takes the place of one in main: goes there at once */
     _Atomic bool owner; /* the owner's own: nothing here looks at it */
 };
 

@@ -49,8 +49,8 @@ cache_is_variant_for(const struct entry *e, const struct cache_query *q)
 }
 
 bool
-cache_recall(struct cache *c, const struct hash128 *key, struct fate_seen *out)
+cache_recall(struct cache *c, const struct hash128 *key, struct removal_seen *out)
 {
     OBJ_CHECK(c, CACHE_MAGIC);
-    return fates_recall(&c->fates, key, out);
+    return removals_recall(&c->removals, key, out);
 }

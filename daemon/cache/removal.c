@@ -1,4 +1,4 @@
-/* fate.c -- what last became of a key. */
+/* removal.c -- what last became of a key. */
 #include "daemon/cache/removal.h"
 
 #include <stdatomic.h>
@@ -8,20 +8,20 @@
 
 /* A word: 24 bits of the key, 8 of what, 32 of when, in seconds. */
 enum {
-    FATE_WHAT_SHIFT = 32,
-    FATE_KEY_SHIFT = 40,
+    REMOVAL_WHAT_SHIFT = 32,
+    REMOVAL_KEY_SHIFT = 40,
 };
 
 static const struct {
     const char *name, *text;
-} fates_known[FATE_COUNT] = {[FATE_NONE] = {"none", "nothing is known of it"},
-#define X(id, name, text) [FATE_##id] = {name, text},
-    FATE_TABLE(X)
+} removals_known[REMOVAL_COUNT] = {[REMOVAL_NONE] = {"none", "nothing is known of it"},
+#define X(id, name, text) [REMOVAL_##id] = {name, text},
+    REMOVAL_TABLE(X)
 #undef X
 };
 
 static uint32_t
-fate_now_s(void)
+removal_now_s(void)
 {
     struct timespec ts;
 
@@ -30,60 +30,60 @@ fate_now_s(void)
 }
 
 void
-fates_init(struct fates *f, void *places, size_t n)
+removals_init(struct removals *f, void *places, size_t n)
 {
     tassert(places == NULL || (n > 0 && (n & (n - 1)) == 0));
-    *f = (struct fates){.places = places, .mask = n - 1};
+    *f = (struct removals){.places = places, .mask = n - 1};
 }
 
 /* The place is of other bits than those that are compared. */
 static _Atomic(uint64_t) *
-fate_place(const struct fates *f, const struct hash128 *key)
+removal_place(const struct removals *f, const struct hash128 *key)
 {
     return &f->places[key->hi & f->mask];
 }
 
 void
-fates_note(struct fates *f, const struct hash128 *key, unsigned what)
+removals_note(struct removals *f, const struct hash128 *key, unsigned what)
 {
     tassert(what < 256);
     if (f->places == NULL)
         return;
-    atomic_store_explicit(fate_place(f, key),
-        key->lo >> FATE_KEY_SHIFT << FATE_KEY_SHIFT | (uint64_t)what << FATE_WHAT_SHIFT |
-            fate_now_s(),
+    atomic_store_explicit(removal_place(f, key),
+        key->lo >> REMOVAL_KEY_SHIFT << REMOVAL_KEY_SHIFT | (uint64_t)what << REMOVAL_WHAT_SHIFT |
+            removal_now_s(),
         memory_order_relaxed);
 }
 
 bool
-fates_recall(const struct fates *f, const struct hash128 *key, struct fate_seen *out)
+removals_recall(const struct removals *f, const struct hash128 *key, struct removal_seen *out)
 {
     uint64_t word;
 
     if (f->places == NULL)
         return false;
-    word = atomic_load_explicit(fate_place(f, key), memory_order_relaxed);
-    if (word >> FATE_KEY_SHIFT != key->lo >> FATE_KEY_SHIFT)
+    word = atomic_load_explicit(removal_place(f, key), memory_order_relaxed);
+    if (word >> REMOVAL_KEY_SHIFT != key->lo >> REMOVAL_KEY_SHIFT)
         return false;
-    out->what = word >> FATE_WHAT_SHIFT & 0xff;
-    out->ago_s = (int64_t)(uint32_t)(fate_now_s() - (uint32_t)word);
-    return out->what != FATE_NONE;
+    out->what = word >> REMOVAL_WHAT_SHIFT & 0xff;
+    out->ago_s = (int64_t)(uint32_t)(removal_now_s() - (uint32_t)word);
+    return out->what != REMOVAL_NONE;
 }
 
 const char *
-fate_name(unsigned what)
+removal_name(unsigned what)
 {
-    if (what >= FATE_REFUSED)
-        return fresh_refusal_name((enum fresh_refusal)(what - FATE_REFUSED));
-    tassert(what < FATE_COUNT);
-    return fates_known[what].name;
+    if (what >= REMOVAL_REFUSED)
+        return fresh_refusal_name((enum fresh_refusal)(what - REMOVAL_REFUSED));
+    tassert(what < REMOVAL_COUNT);
+    return removals_known[what].name;
 }
 
 const char *
-fate_text(unsigned what)
+removal_text(unsigned what)
 {
-    if (what >= FATE_REFUSED)
-        return fresh_refusal_text((enum fresh_refusal)(what - FATE_REFUSED));
-    tassert(what < FATE_COUNT);
-    return fates_known[what].text;
+    if (what >= REMOVAL_REFUSED)
+        return fresh_refusal_text((enum fresh_refusal)(what - REMOVAL_REFUSED));
+    tassert(what < REMOVAL_COUNT);
+    return removals_known[what].text;
 }

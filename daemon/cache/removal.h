@@ -1,4 +1,4 @@
-/* fate.h -- what last became of a key, for who asks why it is not stored.
+/* removal.h -- what last became of a key, for who asks why it is not stored.
  *
  * A table of fixed memory, charged to the store; a key's place is overwritten by what became of
  * another that has the same one.  So an answer may be missing, but, but for one in 16 million, is
@@ -6,8 +6,8 @@
  *
  * Threads: any; a place is one atomic word.
  */
-#ifndef TARN_FATE_H
-#define TARN_FATE_H
+#ifndef TARN_REMOVAL_H
+#define TARN_REMOVAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 /* clang-format off */
 /*    id, name in JSON, what an operator reads */
-#define FATE_TABLE(X)                                                                              \
+#define REMOVAL_TABLE(X)                                                                              \
     X(EVICTED, "evicted", "it was evicted: room was needed for others, which were of more use")    \
     X(PURGED, "purged", "it was purged")                                                           \
     X(TAGGED, "purged-by-tag", "it was purged, by one of its tags")                                \
@@ -32,31 +32,31 @@
     X(ABSENT, "absent", "the backend said that nothing is there")
 /* clang-format on */
 
-enum fate {
-    FATE_NONE,
-#define X(id, name, text) FATE_##id,
-    FATE_TABLE(X)
+enum removal {
+    REMOVAL_NONE,
+#define X(id, name, text) REMOVAL_##id,
+    REMOVAL_TABLE(X)
 #undef X
-    FATE_COUNT,
-    FATE_REFUSED = 64, /* and enum fresh_refusal: it was not stored */
+    REMOVAL_COUNT,
+    REMOVAL_REFUSED = 64, /* and enum fresh_refusal: it was not stored */
 };
 
-struct fates {
+struct removals {
     _Atomic(uint64_t) *places; /* NULL: none are remembered */
     size_t mask;
 };
 
-struct fate_seen {
-    unsigned what; /* enum fate */
+struct removal_seen {
+    unsigned what; /* enum removal */
     int64_t ago_s;
 };
 
 /* `places`: a power of two of them, all zero; borrowed. */
-void fates_init(struct fates *f, void *places, size_t n);
-void fates_note(struct fates *f, const struct hash128 *key, unsigned what);
+void removals_init(struct removals *f, void *places, size_t n);
+void removals_note(struct removals *f, const struct hash128 *key, unsigned what);
 /* False: nothing is known. */
-bool fates_recall(const struct fates *f, const struct hash128 *key, struct fate_seen *out);
-const char *fate_name(unsigned what);
-const char *fate_text(unsigned what);
+bool removals_recall(const struct removals *f, const struct hash128 *key, struct removal_seen *out);
+const char *removal_name(unsigned what);
+const char *removal_text(unsigned what);
 
 #endif

@@ -279,7 +279,7 @@ tag_walk_found(struct cache *c, const struct tag_walk *w, struct entry *e)
         }
         if (ban_kill(e)) {
             ban_count(c, b);
-            fates_note(&c->fates, &e->node.key, ban_fate(b));
+            removals_note(&c->removals, &e->node.key, ban_removal(b));
         }
         cache_unlink_under(c, NULL, e);
         return;

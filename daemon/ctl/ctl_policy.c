@@ -152,7 +152,7 @@ policy_do(struct ctl *c, const char *method, const char *prefix, const char *nam
 }
 
 static int
-policy_use(struct ctl *c, const char *name)
+policy_ref(struct ctl *c, const char *name)
 {
     json_t *o;
     int rc = ctl_ask(c, "PUT", "/v1/policies/active", json_pack("{ss}", "name", name), &o);
@@ -166,7 +166,7 @@ policy_use(struct ctl *c, const char *name)
 int
 ctl_vcl_use(struct ctl *c)
 {
-    return policy_use(c, c->args[0]);
+    return policy_ref(c, c->args[0]);
 }
 
 static void
@@ -205,7 +205,7 @@ ctl_vcl_load(struct ctl *c)
     json_decref(o);
     free(path);
     free(text.ptr);
-    return rc == CTL_DONE && c->use ? policy_use(c, c->args[0]) : rc;
+    return rc == CTL_DONE && c->use ? policy_ref(c, c->args[0]) : rc;
 }
 
 int

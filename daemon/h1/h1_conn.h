@@ -93,7 +93,7 @@ struct h1_conn {
     struct task task;
     struct timer timer;
     uint8_t peer_addr[16];
-    const struct exchange_conn *door; /* the listener's, borrowed; with `told`: our own */
+    const struct exchange_conn *endpoint; /* the listener's, borrowed; with `told`: our own */
     bool running : 1, gathering : 1, closing : 1, lingering : 1, dead : 1, paused : 1;
     bool counted : 1;      /* as one of its client's */
     bool unread : 1;       /* the client may be sending what we shall not read: linger at the end */

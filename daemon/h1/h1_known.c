@@ -54,7 +54,7 @@ h1_server_accept_known(struct h1_server *s, int fd, bool is_unix, const struct e
     if (err != 0)
         return err;
     c = container_of(s->conns.prev, struct h1_conn, link);
-    tassert(c->door->told == NULL);
+    tassert(c->endpoint->told == NULL);
     k = usage_calloc(&s->env.loop->usage, USAGE_CONN, sizeof(*k));
     if (k == NULL) {
         h1_conn_die(c);
@@ -66,7 +66,7 @@ h1_server_accept_known(struct h1_server *s, int fd, bool is_unix, const struct e
         known_note_cred(k, fd);
     k->told.facts = *facts;
     k->told.facts.told = &k->told.told;
-    c->door = &k->told.facts;
+    c->endpoint = &k->told.facts;
     list_add_tail(&s->unproven, &k->told.link);
     return 0;
 }
@@ -75,7 +75,7 @@ void
 h1_admit(struct exchange *x)
 {
     struct h1_conn *c = h1_xchg_of(x)->conn;
-    struct exchange_conn *facts = (struct exchange_conn *)(uintptr_t)c->door; /* our own */
+    struct exchange_conn *facts = (struct exchange_conn *)(uintptr_t)c->endpoint; /* our own */
 
     tassert(facts->told != NULL);
     list_del(&container_of(facts, struct h1_told, facts)->link);

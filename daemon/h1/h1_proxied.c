@@ -6,7 +6,7 @@
 #include "daemon/log/elog.h"
 #include "daemon/net/proxy_header.h"
 
-/* The socket's own: what was told is in `door`. */
+/* The socket's own: what was told is in `endpoint`. */
 static int
 h1_proxied_refuse(const struct h1_conn *c, const char *why)
 {
@@ -14,7 +14,7 @@ h1_proxied_refuse(const struct h1_conn *c, const char *why)
 
     stream_get_peer(c->stream, &peer);
     counter_add(c->server->env.counters, COUNTER_sess_proxied_bad, 1);
-    elog(ELOG_WARN, "listener %s: %s: %s: the connection is closed", c->door->socket, peer.text,
+    elog(ELOG_WARN, "listener %s: %s: %s: the connection is closed", c->endpoint->socket, peer.text,
         why);
     return TERR_SYNTAX;
 }
@@ -37,7 +37,7 @@ h1_proxied_take(struct h1_conn *c, const struct proxy_header *ph)
     if (t == NULL)
         return TERR_NOMEM;
     list_init(&t->link);
-    t->facts = *c->door;
+    t->facts = *c->endpoint;
     t->facts.told = &t->told;
     memcpy(t->told.remote_addr, c->peer_addr, sizeof(t->told.remote_addr));
     t->told.remote_port = c->peer_port;
@@ -46,7 +46,7 @@ h1_proxied_take(struct h1_conn *c, const struct proxy_header *ph)
     t->told.has_server = true;
     memcpy(c->peer_addr, ph->src, sizeof(c->peer_addr));
     c->peer_port = ph->src_port;
-    c->door = &t->facts;
+    c->endpoint = &t->facts;
     return 0;
 }
 
@@ -56,7 +56,7 @@ h1_proxied_read(struct h1_conn *c)
     struct proxy_header ph;
     int n = proxy_header_parse(c->busy->in, c->busy->in_len, &ph);
 
-    tassert(c->door->told == NULL);
+    tassert(c->endpoint->told == NULL);
     if (n < 0)
         return h1_proxied_refuse(c, "does not begin with a PROXY header");
     if (n == 0)
@@ -73,10 +73,10 @@ h1_proxied_read(struct h1_conn *c)
 void
 h1_proxied_free(struct h1_conn *c)
 {
-    struct exchange_conn *facts = (struct exchange_conn *)(uintptr_t)c->door; /* our own */
+    struct exchange_conn *facts = (struct exchange_conn *)(uintptr_t)c->endpoint; /* our own */
     struct h1_told *t = container_of(facts, struct h1_told, facts);
 
-    c->door = NULL;
+    c->endpoint = NULL;
     list_del(&t->link);
     usage_free(&c->server->env.loop->usage, USAGE_CONN, t);
 }

@@ -98,7 +98,7 @@ h1_xchg_new(struct h1_conn *c)
     hx->x.ops = &h1_exchange_ops;
     hx->x.peer_addr = c->peer_addr;
     hx->x.peer_port = c->peer_port;
-    hx->x.conn = c->door;
+    hx->x.conn = c->endpoint;
     hx->x.session = c->session;
     hx->x.xid = ++s->next_xid;
     arena_init(&hx->x.arena, &s->env.loop->arenas);
@@ -183,7 +183,7 @@ h1_conn_free(struct h1_conn *c)
     s->nconns--;
     atomic_fetch_sub_explicit(s->env.conns, 1, memory_order_relaxed);
     h1_conn_uncount(c);
-    if (c->door->told != NULL)
+    if (c->endpoint->told != NULL)
         h1_proxied_free(c);
     OBJ_BURY(c);
     if (s->nidle_conns < IDLE_CONNS_MAX) {
@@ -648,7 +648,7 @@ h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct exchange_c
         return TERR_NOMEM;
     }
     *c = (struct h1_conn){
-        .magic = H1_CONN_MAGIC, .server = s, .phase = H1_IDLE, .busy = &s->rest, .door = facts};
+        .magic = H1_CONN_MAGIC, .server = s, .phase = H1_IDLE, .busy = &s->rest, .endpoint = facts};
     task_init(&c->task, &s->env.loop->tasks, h1_conn_run);
     timer_init(&c->timer, &c->task);
     err = stream_accept(&c->stream, s->env.loop, fd, is_unix, &c->task);

@@ -147,7 +147,7 @@ syslog_line(struct syslog_out *s, struct slice line)
         return err;
     if (syslog_is_full(err))
         return EAGAIN;
-    /* It was restarted; over UDP it is the fate of an earlier datagram. */
+    /* It was restarted; over UDP it is the removal of an earlier datagram. */
     syslog_disconnect(s);
     err = syslog_connect(s);
     return err == 0 ? syslog_send(s, line) : err;

@@ -1,4 +1,4 @@
-/* upstreams.c -- the backends and directors that one configuration names. */
+/* backend_snapshot.c -- the backends and directors that one configuration names. */
 #include "daemon/origin/backend_snapshot.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "daemon/origin/origin_priv.h"
 #include "daemon/origin/yaml_directors.h"
 
-#define UPSTREAMS_MAGIC OBJ_TAG('u', 'p', 's', 't')
-struct upstreams {
+#define SNAPSHOT_MAGIC OBJ_TAG('u', 'p', 's', 't')
+struct backend_snapshot {
     uint32_t magic;
     _Atomic unsigned refs;
     const struct conf *conf;
@@ -22,7 +22,7 @@ struct upstreams {
 };
 
 static void
-upstreams_free(struct upstreams *u)
+snapshot_free(struct backend_snapshot *u)
 {
     directors_free(&u->directors, u->conf->ndirectors);
     for (unsigned i = 0; i < u->n; i++)
@@ -34,7 +34,7 @@ upstreams_free(struct upstreams *u)
 
 /* One that is described in the same way; NULL: there is none. */
 static struct director *
-upstreams_same(const struct upstreams *old, const struct conf_backend *conf)
+snapshot_same(const struct backend_snapshot *old, const struct conf_backend *conf)
 {
     for (unsigned i = 0; old != NULL && i < old->n; i++)
         if (conf_backend_same(&old->conf->backends[i], conf))
@@ -43,7 +43,7 @@ upstreams_same(const struct upstreams *old, const struct conf_backend *conf)
 }
 
 static int
-upstreams_add(struct upstreams *u, struct registry *rg, const struct conf_backend *conf)
+snapshot_add(struct backend_snapshot *u, struct registry *rg, const struct conf_backend *conf)
 {
     struct director **to = &u->backends[u->n];
     struct probe_conf probe;
@@ -57,29 +57,29 @@ upstreams_add(struct upstreams *u, struct registry *rg, const struct conf_backen
 }
 
 int
-upstreams_open(struct upstreams **out, struct registry *rg, const struct conf *conf,
-    const struct upstreams *old)
+snapshot_open(struct backend_snapshot **out, struct registry *rg, const struct conf *conf,
+    const struct backend_snapshot *old)
 {
-    struct upstreams *u = calloc(1, sizeof(*u) + conf->nbackends * sizeof(u->backends[0]));
+    struct backend_snapshot *u = calloc(1, sizeof(*u) + conf->nbackends * sizeof(u->backends[0]));
     int err = 0;
 
     if (u == NULL)
         return TERR_NOMEM;
-    u->magic = UPSTREAMS_MAGIC;
+    u->magic = SNAPSHOT_MAGIC;
     atomic_init(&u->refs, 1);
     u->conf = conf;
     while (u->n < conf->nbackends && err == 0) {
-        struct director *same = upstreams_same(old, &conf->backends[u->n]);
+        struct director *same = snapshot_same(old, &conf->backends[u->n]);
 
         if (same != NULL)
             u->backends[u->n++] = director_hold(same);
         else
-            err = upstreams_add(u, rg, &conf->backends[u->n]);
+            err = snapshot_add(u, rg, &conf->backends[u->n]);
     }
     if (err == 0)
         err = directors_make(&u->directors, u->backends, conf);
     if (err != 0) {
-        upstreams_free(u);
+        snapshot_free(u);
         return err;
     }
     *out = u;
@@ -87,77 +87,77 @@ upstreams_open(struct upstreams **out, struct registry *rg, const struct conf *c
 }
 
 void
-upstreams_own_conf(struct upstreams *u)
+snapshot_own_conf(struct backend_snapshot *u)
 {
-    OBJ_CHECK(u, UPSTREAMS_MAGIC);
+    OBJ_CHECK(u, SNAPSHOT_MAGIC);
     u->owns_conf = true;
 }
 
-struct upstreams *
-upstreams_hold(struct upstreams *u)
+struct backend_snapshot *
+snapshot_hold(struct backend_snapshot *u)
 {
-    OBJ_CHECK(u, UPSTREAMS_MAGIC);
+    OBJ_CHECK(u, SNAPSHOT_MAGIC);
     atomic_fetch_add_explicit(&u->refs, 1, memory_order_relaxed);
     return u;
 }
 
 void
-upstreams_drop(struct upstreams **up)
+snapshot_drop(struct backend_snapshot **up)
 {
-    struct upstreams *u;
+    struct backend_snapshot *u;
 
-    OBJ_TAKE(u, up, UPSTREAMS_MAGIC);
+    OBJ_TAKE(u, up, SNAPSHOT_MAGIC);
     if (atomic_fetch_sub_explicit(&u->refs, 1, memory_order_acq_rel) == 1)
-        upstreams_free(u);
+        snapshot_free(u);
 }
 
 const struct conf *
-upstreams_conf(const struct upstreams *u)
+snapshot_conf(const struct backend_snapshot *u)
 {
-    OBJ_CHECK(u, UPSTREAMS_MAGIC);
+    OBJ_CHECK(u, SNAPSHOT_MAGIC);
     return u->conf;
 }
 
 struct director *
-upstreams_nth(const struct upstreams *u, unsigned n)
+snapshot_nth(const struct backend_snapshot *u, unsigned n)
 {
-    OBJ_CHECK(u, UPSTREAMS_MAGIC);
+    OBJ_CHECK(u, SNAPSHOT_MAGIC);
     if (n < u->n)
         return u->backends[n];
     return n - u->n < u->conf->ndirectors ? u->directors[n - u->n] : NULL;
 }
 
 struct director *
-upstreams_find(const struct upstreams *u, struct slice name)
+snapshot_find(const struct backend_snapshot *u, struct slice name)
 {
-    OBJ_CHECK(u, UPSTREAMS_MAGIC);
+    OBJ_CHECK(u, SNAPSHOT_MAGIC);
     for (unsigned i = 0; i < u->n + u->conf->ndirectors; i++)
-        if (slice_eq(slice_str(director_name(upstreams_nth(u, i))), name))
-            return upstreams_nth(u, i);
+        if (slice_eq(slice_str(director_name(snapshot_nth(u, i))), name))
+            return snapshot_nth(u, i);
     return NULL;
 }
 
-struct upstreams *
-registry_upstreams(struct registry *rg)
+struct backend_snapshot *
+registry_snapshot(struct registry *rg)
 {
     OBJ_CHECK(rg, REGISTRY_MAGIC);
-    return atomic_load_explicit(&rg->upstreams, memory_order_acquire);
+    return atomic_load_explicit(&rg->snapshot, memory_order_acquire);
 }
 
 static void
-upstreams_on_grace(struct rcu_later *later)
+snapshot_on_grace(struct rcu_later *later)
 {
-    struct upstreams *u = container_of(later, struct upstreams, later);
+    struct backend_snapshot *u = container_of(later, struct backend_snapshot, later);
 
-    upstreams_drop(&u);
+    snapshot_drop(&u);
 }
 
 void
-registry_adopt(struct registry *rg, struct upstreams **up)
+registry_adopt(struct registry *rg, struct backend_snapshot **up)
 {
-    struct upstreams *old = registry_upstreams(rg);
+    struct backend_snapshot *old = registry_snapshot(rg);
 
-    atomic_store_explicit(&rg->upstreams, *up, memory_order_release);
+    atomic_store_explicit(&rg->snapshot, *up, memory_order_release);
     *up = NULL;
-    rcu_free_later(&old->later, upstreams_on_grace);
+    rcu_free_later(&old->later, snapshot_on_grace);
 }

@@ -1,4 +1,4 @@
-/* upstreams.h -- the backends and directors that one configuration names, and the configuration
+/* backend_snapshot.h -- the backends and directors that one configuration names, and the configuration
  * itself.
  *
  * The registry has one that counts, which is replaced as a whole (RCU) when the configuration is
@@ -8,35 +8,35 @@
  *
  * Threads: open, adopt: the management thread's.  The rest: any.  Errors: TERR_*.
  */
-#ifndef TARN_UPSTREAMS_H
-#define TARN_UPSTREAMS_H
+#ifndef TARN_BACKEND_SNAPSHOT_H
+#define TARN_BACKEND_SNAPSHOT_H
 
 #include "daemon/base/span.h"
 
 struct conf;
 struct director;
 struct registry;
-struct upstreams;
+struct backend_snapshot;
 
 /* Holds a backend for each of conf's; `old`, or NULL, has those that may stay.  Borrows conf until
  * the last hold has gone.  One hold is the caller's.  TERR_NOMEM; TERR_LIMIT: BACKENDS_MAX, or
  * directors too deep; TERR_INVALID: a probe. */
-int upstreams_open(struct upstreams **out, struct registry *rg, const struct conf *conf,
-    const struct upstreams *old);
+int snapshot_open(struct backend_snapshot **out, struct registry *rg, const struct conf *conf,
+    const struct backend_snapshot *old);
 /* With the last hold conf shall be freed, too. */
-void upstreams_own_conf(struct upstreams *u);
-struct upstreams *upstreams_hold(struct upstreams *u); /* returns it */
-void upstreams_drop(struct upstreams **up);            /* takes the hold and NULLs the pointer */
+void snapshot_own_conf(struct backend_snapshot *u);
+struct backend_snapshot *snapshot_hold(struct backend_snapshot *u); /* returns it */
+void snapshot_drop(struct backend_snapshot **up); /* takes the hold and NULLs the pointer */
 
-const struct conf *upstreams_conf(const struct upstreams *u);
+const struct conf *snapshot_conf(const struct backend_snapshot *u);
 /* By name, or by number: those of conf->backends, behind them those of conf->directors.  NULL:
  * there is none.  Borrowed. */
-struct director *upstreams_find(const struct upstreams *u, struct slice name);
-struct director *upstreams_nth(const struct upstreams *u, unsigned n);
+struct director *snapshot_find(const struct backend_snapshot *u, struct slice name);
+struct director *snapshot_nth(const struct backend_snapshot *u, unsigned n);
 
 /* Those that count now; borrowed under RCU, or by the management thread until it adopts others. */
-struct upstreams *registry_upstreams(struct registry *rg);
+struct backend_snapshot *registry_snapshot(struct registry *rg);
 /* From now on these count; takes the hold.  Those of before go when nobody can see them. */
-void registry_adopt(struct registry *rg, struct upstreams **up);
+void registry_adopt(struct registry *rg, struct backend_snapshot **up);
 
 #endif

@@ -73,7 +73,7 @@ struct director_ask {
 };
 
 /* With the backends of the configuration, each a director with its YAML name, and its directors
- * (upstreams.h).  Borrows conf until registry_close, or until others are adopted. */
+ * (snapshot.h).  Borrows conf until registry_close, or until others are adopted. */
 int registry_open(struct registry **out, const struct conf *conf);
 /* Nobody holds a director any more. */
 void registry_close(struct registry **rp);

@@ -102,18 +102,18 @@ struct backend {
 };
 
 struct probes;
-struct upstreams;
+struct backend_snapshot;
 
 #define REGISTRY_MAGIC OBJ_TAG('r', 'e', 'g', 'y')
 struct registry {
     uint32_t magic;
     unsigned nslots;
-    _Atomic(struct upstreams *) upstreams; /* RCU */
-    struct probes *probes;                 /* while they run */
-    struct counters *counters;             /* NULL: nothing is counted */
-    struct backend_names *names;           /* NULL: nobody is told */
-    resolve_f *ask;                        /* for names */
-    unsigned nlookups;                     /* of names, under way */
+    _Atomic(struct backend_snapshot *) snapshot; /* RCU */
+    struct probes *probes;                       /* while they run */
+    struct counters *counters;                   /* NULL: nothing is counted */
+    struct backend_names *names;                 /* NULL: nobody is told */
+    resolve_f *ask;                              /* for names */
+    unsigned nlookups;                           /* of names, under way */
     pthread_mutex_t peers_lock;
     struct list peers;                   /* under peers_lock: workers' origins */
     struct backend *slots[BACKENDS_MAX]; /* the management thread's */

@@ -42,7 +42,7 @@ int
 registry_open(struct registry **out, const struct conf *conf)
 {
     struct registry *rg = calloc(1, sizeof(*rg));
-    struct upstreams *u;
+    struct backend_snapshot *u;
     int err;
 
     if (rg == NULL)
@@ -51,12 +51,12 @@ registry_open(struct registry **out, const struct conf *conf)
     pthread_mutex_init(&rg->peers_lock, NULL);
     list_init(&rg->peers);
     rg->ask = getaddrinfo;
-    err = upstreams_open(&u, rg, conf, NULL);
+    err = snapshot_open(&u, rg, conf, NULL);
     if (err != 0) {
         registry_close(&rg);
         return err;
     }
-    atomic_init(&rg->upstreams, u);
+    atomic_init(&rg->snapshot, u);
     *out = rg;
     return 0;
 }
@@ -65,13 +65,13 @@ void
 registry_close(struct registry **rp)
 {
     struct registry *rg;
-    struct upstreams *u;
+    struct backend_snapshot *u;
 
     OBJ_TAKE(rg, rp, REGISTRY_MAGIC);
     tassert(rg->probes == NULL);
-    u = atomic_load_explicit(&rg->upstreams, memory_order_relaxed);
+    u = atomic_load_explicit(&rg->snapshot, memory_order_relaxed);
     if (u != NULL)
-        upstreams_drop(&u);
+        snapshot_drop(&u);
     for (unsigned i = 0; i < rg->nslots; i++) {
         struct backend *b = rg->slots[i];
 

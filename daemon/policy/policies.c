@@ -93,11 +93,11 @@ policies_open(
         return TERR_NOMEM;
     ps->magic = POLICIES_MAGIC;
     ps->registry = registry;
-    ps->upstreams = upstreams_hold(registry_upstreams(registry));
+    ps->snapshot = snapshot_hold(registry_snapshot(registry));
     ps->cache = cache;
     ps->storage = storage;
     if (policies_publish(ps, NULL) != 0) {
-        upstreams_drop(&ps->upstreams);
+        snapshot_drop(&ps->snapshot);
         OBJ_FREE(ps);
         return TERR_NOMEM;
     }
@@ -128,7 +128,7 @@ policies_close(struct policies **pp)
     }
     free(atomic_load(&ps->set));
     policy_source_drop(&ps->last_file);
-    upstreams_drop(&ps->upstreams);
+    snapshot_drop(&ps->snapshot);
     OBJ_FREE(ps);
 }
 

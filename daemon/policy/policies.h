@@ -21,7 +21,7 @@
 
 struct cache;
 struct conf;
-struct upstreams;
+struct backend_snapshot;
 struct conf_params;
 struct policies;
 struct policy;
@@ -31,7 +31,7 @@ struct storage;
 struct vcl_error;
 struct why_field;
 
-/* Policies are loaded with the registry's upstreams.  Borrows everything until policies_close; cache and storage NULL: to check texts.  No policy is
+/* Policies are loaded with the registry's snapshot.  Borrows everything until policies_close; cache and storage NULL: to check texts.  No policy is
  * active. */
 int policies_open(
     struct policies **out, struct registry *registry, struct cache *cache, struct storage *storage);
@@ -87,7 +87,7 @@ struct policies_became {
  * with a label are compiled again from the same texts, for the backends that there are now.  Policies
  * are loaded with `u`, which is held, from now on.  0 and *became; or as policies_load_file(), with the
  * policy's file or name in *what, and nothing has changed. */
-int policies_reload(struct policies *ps, struct upstreams *u, bool origins_changed,
+int policies_reload(struct policies *ps, struct backend_snapshot *u, bool origins_changed,
     struct policies_became *became, struct vcl_error **errors, const char **what, const char **why);
 /* What a request for this URL ("http://host/path") with these fields is stored under, by the active
  * policy's vcl_hash, is purged.  0 and how many; TERR_SYNTAX: *why. */

@@ -24,7 +24,7 @@ struct policy_tag {
 struct policies {
     uint32_t magic;
     struct registry *registry;
-    struct upstreams *upstreams; /* held: those that policies are loaded with */
+    struct backend_snapshot *snapshot; /* held: those that policies are loaded with */
     struct cache *cache;
     struct storage *storage;
     struct policy *all; /* the newest first */
@@ -45,7 +45,7 @@ struct policies {
 static inline const struct conf *
 policies_conf(const struct policies *ps)
 {
-    return upstreams_conf(ps->upstreams);
+    return snapshot_conf(ps->snapshot);
 }
 
 /* policy_load.c: one text, whole, or what is wrong with it. */

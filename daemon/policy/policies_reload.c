@@ -208,7 +208,7 @@ reload_take(struct policies *ps, struct policy **out, struct vcl_error **errors,
     return err;
 }
 
-/* What is loaded names the backends of ps->upstreams. */
+/* What is loaded names the backends of ps->snapshot. */
 static int
 reload_policies(struct policies *ps, bool origins_changed, struct policies_became *became,
     struct vcl_error **errors, const char **what, const char **why)
@@ -247,10 +247,10 @@ reload_policies(struct policies *ps, bool origins_changed, struct policies_becam
 }
 
 int
-policies_reload(struct policies *ps, struct upstreams *u, bool origins_changed,
+policies_reload(struct policies *ps, struct backend_snapshot *u, bool origins_changed,
     struct policies_became *became, struct vcl_error **errors, const char **what, const char **why)
 {
-    struct upstreams *old = ps->upstreams;
+    struct backend_snapshot *old = ps->snapshot;
     int err;
 
     OBJ_CHECK(ps, POLICIES_MAGIC);
@@ -260,14 +260,14 @@ policies_reload(struct policies *ps, struct upstreams *u, bool origins_changed,
     *errors = NULL;
     *why = "";
     *what = "";
-    ps->upstreams = upstreams_hold(u);
+    ps->snapshot = snapshot_hold(u);
     err = reload_policies(ps, origins_changed, became, errors, what, why);
     if (err != 0) {
-        upstreams_drop(&ps->upstreams);
-        ps->upstreams = old;
+        snapshot_drop(&ps->snapshot);
+        ps->snapshot = old;
         return err;
     }
-    upstreams_drop(&old);
+    snapshot_drop(&old);
     policies_tick(ps);
     return 0;
 }

@@ -8,20 +8,20 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/token.h"
 
-static struct policy_use *
+static struct policy_ref *
 policy_find_use(struct proxy *p, const struct policy *pol)
 {
-    for (struct policy_use *u = p->policy_uses; u != NULL; u = u->next)
+    for (struct policy_ref *u = p->policy_refs; u != NULL; u = u->next)
         if (u->policy == pol)
             return u;
     return NULL;
 }
 
 /* A worker's use of it; NULL: no memory.  Within the turn in which the set was read. */
-static struct policy_use *
+static struct policy_ref *
 policy_use_of(struct proxy *p, struct policy *pol)
 {
-    struct policy_use *u = policy_find_use(p, pol);
+    struct policy_ref *u = policy_find_use(p, pol);
 
     if (u != NULL)
         return u;
@@ -31,15 +31,15 @@ policy_use_of(struct proxy *p, struct policy *pol)
     OBJ_CHECK(pol, POLICY_MAGIC);
     atomic_fetch_add_explicit(&pol->refs, 1, memory_order_relaxed);
     u->policy = pol;
-    u->next = p->policy_uses;
-    p->policy_uses = u;
+    u->next = p->policy_refs;
+    p->policy_refs = u;
     return u;
 }
 
 void
-policy_leave(struct proxy *p, struct policy_use *u)
+policy_leave(struct proxy *p, struct policy_ref *u)
 {
-    struct policy_use **at = &p->policy_uses;
+    struct policy_ref **at = &p->policy_refs;
 
     tassert(u->users == 0 && u != p->policy);
     while (*at != u)
@@ -54,7 +54,7 @@ void
 policy_look(struct proxy *p)
 {
     struct policy_set *set;
-    struct policy_use *old = p->policy, *now;
+    struct policy_ref *old = p->policy, *now;
 
     if (p->policies == NULL)
         return;
@@ -74,8 +74,8 @@ void
 policy_leave_all(struct proxy *p)
 {
     p->policy = NULL;
-    while (p->policy_uses != NULL)
-        policy_leave(p, p->policy_uses);
+    while (p->policy_refs != NULL)
+        policy_leave(p, p->policy_refs);
 }
 
 bool
@@ -92,13 +92,13 @@ policy_is_in_use(const struct proxy *p, const struct policy *pol)
     return set->active == pol;
 }
 
-struct policy_use *
+struct policy_ref *
 policy_labelled(struct proxy *p, const char *label)
 {
     struct policy_set *set = atomic_load_explicit(p->policies, memory_order_acquire);
 
     for (unsigned i = 0; i < set->nlabels; i++) {
-        struct policy_use *u;
+        struct policy_ref *u;
 
         if (strcmp(set->labels[i].name, label) != 0)
             continue;

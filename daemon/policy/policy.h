@@ -28,13 +28,13 @@ struct policy {
     _Atomic unsigned refs; /* the registry's, and one of each worker that has a use */
     struct vcl *vcl;
     const char *name, *file;
-    struct director *default_backend; /* borrowed: of the policy's own or of its upstreams */
+    struct director *default_backend; /* borrowed: of the policy's own or of its snapshot */
     uint32_t trivial;                 /* bit of enum vcl_sub: need not be run */
     uint8_t action[VCL_SUB_COUNT];    /* then: what it returns */
     bool hashes_as_builtin, reads_hits;
-    bool keeps_body;             /* std.cache_req_body is called */
-    bool by_routes;              /* it declares no backend: where it names none, routes say who */
-    struct upstreams *upstreams; /* held: the configuration's backends, as it was loaded */
+    bool keeps_body; /* std.cache_req_body is called */
+    bool by_routes;  /* it declares no backend: where it names none, routes say who */
+    struct backend_snapshot *snapshot; /* held: the configuration's backends, as it was loaded */
     /* the management thread's */
     struct policies *policies;
     struct rcu_later later; /* discarded: the registry's count goes when nobody can find it */
@@ -67,17 +67,17 @@ struct policy_set {
     struct policy_label labels[];
 };
 
-struct policy_use {
+struct policy_ref {
     struct policy *policy; /* held */
     unsigned users;
-    struct policy_use *next;
+    struct policy_ref *next;
 };
 
 /* A request begins: the current use, counted; NULL: there is no policy. */
-static inline struct policy_use *
+static inline struct policy_ref *
 policy_begin(struct proxy *p)
 {
-    struct policy_use *u;
+    struct policy_ref *u;
 
     if (p->policies == NULL)
         return NULL;
@@ -91,22 +91,22 @@ policy_begin(struct proxy *p)
     return u;
 }
 
-static inline struct policy_use *
-policy_share(struct policy_use *u)
+static inline struct policy_ref *
+policy_share(struct policy_ref *u)
 {
     if (u != NULL)
         u->users++;
     return u;
 }
 
-void policy_leave(struct proxy *p, struct policy_use *u); /* the last user of an old one */
+void policy_leave(struct proxy *p, struct policy_ref *u); /* the last user of an old one */
 void policy_leave_all(struct proxy *p);                   /* the worker ends */
 
 /* Takes *up. */
 static inline void
-policy_end(struct proxy *p, struct policy_use **up)
+policy_end(struct proxy *p, struct policy_ref **up)
 {
-    struct policy_use *u = *up;
+    struct policy_ref *u = *up;
 
     *up = NULL;
     if (u != NULL && --u->users == 0 && u != p->policy)
@@ -114,7 +114,7 @@ policy_end(struct proxy *p, struct policy_use **up)
 }
 
 /* The policy that a label stands for now, counted; NULL: the label is gone. */
-struct policy_use *policy_labelled(struct proxy *p, const char *label);
+struct policy_ref *policy_labelled(struct proxy *p, const char *label);
 
 static inline bool
 policy_is_trivial(const struct policy *pol, enum vcl_sub sub)

@@ -176,7 +176,7 @@ policy_slurp(const struct policy_dirs *dirs, const char *path, size_t most, stru
 static struct policy_dirs
 policy_dirs_of(const struct policy *pol)
 {
-    return (struct policy_dirs){.conf = upstreams_conf(pol->upstreams), .all = !pol->sent};
+    return (struct policy_dirs){.conf = snapshot_conf(pol->snapshot), .all = !pol->sent};
 }
 
 /* --- std.fileread: each file once; kept as long as the policy, as Varnish does --- */

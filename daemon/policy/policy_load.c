@@ -168,7 +168,7 @@ loader_resolve(void *ctx, const char *host, struct vcl_ip *out, unsigned max)
 static bool
 loader_has_backend(void *ctx, struct slice name)
 {
-    return upstreams_find(((struct policies *)ctx)->upstreams, name) != NULL;
+    return snapshot_find(((struct policies *)ctx)->snapshot, name) != NULL;
 }
 
 static bool
@@ -290,7 +290,7 @@ static int
 policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct director **out,
     struct vcl_error **errors)
 {
-    const struct conf_params *params = &upstreams_conf(pol->upstreams)->params;
+    const struct conf_params *params = &snapshot_conf(pol->snapshot)->params;
     struct policy_addresses a;
     struct probe_conf probe;
     struct conf_backend c = {
@@ -334,7 +334,7 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
     if (why != NULL && (params->dns_required || strspn(d->host, "0123456789.") == strlen(d->host)))
         return policy_refuse(errors, d->file, d->line, d->host, why);
     c.address.unresolved = why;
-    own = conf_listener_at(upstreams_conf(pol->upstreams), &c.address);
+    own = conf_listener_at(snapshot_conf(pol->snapshot), &c.address);
     if (own != NULL) {
         snprintf(loop, sizeof(loop),
             "it is the listener '%.64s' of this tarnd, so its requests would come back: write "
@@ -377,14 +377,14 @@ policy_make_backends(struct policy *pol, struct vcl_error **errors)
     }
     for (unsigned i = ndecls; i < vcl_backends(pol->vcl); i++)
         vcl_bind_backend(
-            pol->vcl, i, upstreams_find(pol->upstreams, slice_str(vcl_backend_name(pol->vcl, i))));
+            pol->vcl, i, snapshot_find(pol->snapshot, slice_str(vcl_backend_name(pol->vcl, i))));
     return result;
 }
 
 static void
 policy_choose_default(struct policy *pol)
 {
-    const struct conf *conf = upstreams_conf(pol->upstreams);
+    const struct conf *conf = snapshot_conf(pol->snapshot);
     int n = vcl_default_backend(pol->vcl);
 
     pol->by_routes = n < 0;
@@ -392,7 +392,7 @@ policy_choose_default(struct policy *pol)
         pol->default_backend =
             (struct director *)(uintptr_t)vcl_backend_bound(pol->vcl, (unsigned)n);
     else if (conf->default_backend != CONF_NO_BACKEND)
-        pol->default_backend = upstreams_nth(pol->upstreams, conf->default_backend);
+        pol->default_backend = snapshot_nth(pol->snapshot, conf->default_backend);
 }
 
 /* What can be known of it without running it. */
@@ -418,7 +418,7 @@ policy_check_conf(struct policy *pol, struct vcl_error **errors)
 {
     struct vcl_place at;
 
-    if (upstreams_conf(pol->upstreams)->negative.entries > 0 ||
+    if (snapshot_conf(pol->snapshot)->negative.entries > 0 ||
         !vcl_calls_at(pol->vcl, VCL_FN_TARN_NEGATIVE, &at))
         return 0;
     return policy_refuse(errors, at.file, at.line, "tarn.negative() has nowhere to remember it",
@@ -454,7 +454,7 @@ policy_free(struct policy **pp)
     policy_free_files(pol);
     if (pol->vcl != NULL)
         vcl_free(&pol->vcl);
-    upstreams_drop(&pol->upstreams);
+    snapshot_drop(&pol->snapshot);
     policy_source_drop(&pol->source);
     free((char *)(uintptr_t)pol->init_why);
     free((char *)(uintptr_t)pol->name);
@@ -476,7 +476,7 @@ policy_new(struct policy **out, struct policies *ps, const char *name, const cha
         return TERR_NOMEM;
     pol->magic = POLICY_MAGIC;
     pol->policies = ps;
-    pol->upstreams = upstreams_hold(ps->upstreams);
+    pol->snapshot = snapshot_hold(ps->snapshot);
     atomic_init(&pol->refs, 1);
     pol->name = strdup(name);
     pol->file = strdup(file);

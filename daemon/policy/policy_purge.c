@@ -7,12 +7,12 @@
 /* As a request would go: vcl_recv, again where it restarts, in the policy that a label stands for; then
  * vcl_hash.  0, or TERR_SYNTAX and *why. */
 static int
-purge_make_key(struct policies *ps, struct nobody *w, const char **why)
+purge_make_key(struct policies *ps, struct synthetic_request *w, const char **why)
 {
     struct req *r = &w->req;
     enum vcl_action act = VCL_ACT_HASH;
     struct policy_tag *tag;
-    bool again = r->policy.use != NULL;
+    bool again = r->policy.ref != NULL;
     int err;
 
     if (!again) {
@@ -31,42 +31,42 @@ purge_make_key(struct policies *ps, struct nobody *w, const char **why)
         if (act != VCL_ACT_VCL)
             continue;
         tag =
-            policies_find_label(ps, vcl_label_name(r->policy.use->policy->vcl, w->proxy.run.label));
+            policies_find_label(ps, vcl_label_name(r->policy.ref->policy->vcl, w->proxy.run.label));
         *why = "vcl_recv goes to a label that is gone";
         if (tag == NULL)
             return TERR_SYNTAX;
-        nobody_take_policy(w, tag->policy);
+        synthetic_take_policy(w, tag->policy);
         again = true;
     }
     *why = "vcl_hash failed for this url";
-    return nobody_finish_key(w, act) ? 0 : TERR_SYNTAX;
+    return synthetic_finish_key(w, act) ? 0 : TERR_SYNTAX;
 }
 
 int
 policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
     unsigned nfields, bool soft, unsigned *how_many, const char **why)
 {
-    struct nobody *w;
+    struct synthetic_request *w;
     struct req *r;
-    int err = nobody_new(&w, ps, url, why);
+    int err = synthetic_new(&w, ps, url, why);
 
     if (err != 0)
         return err;
     r = &w->req;
     for (unsigned i = 0; i < nfields && err == 0; i++)
-        err = nobody_set(w, fields[i].name, fields[i].value);
+        err = synthetic_set(w, fields[i].name, fields[i].value);
     if (err != 0) {
         *why = err == TERR_SYNTAX ? "a field's name or value is not valid" : NULL;
-        nobody_free(&w);
+        synthetic_free(&w);
         return err;
     }
-    err = nobody_admit(w);
+    err = synthetic_admit(w);
     if (err != 0) {
         *why = err == TERR_SYNTAX
                    ? "backends may read the url's path as that of another route: requests "
                      "for it are answered 400, and nothing is stored"
                    : NULL;
-        nobody_free(&w);
+        synthetic_free(&w);
         return err;
     }
     err = purge_make_key(ps, w, why);
@@ -74,6 +74,6 @@ policies_purge_url(struct policies *ps, struct slice url, const struct why_field
         *how_many =
             soft ? cache_purge_soft(ps->cache, &r->key, (int64_t)w->loop.clock.mono_ms, 0, -1, -1)
                  : cache_purge(ps->cache, &r->key);
-    nobody_free(&w);
+    synthetic_free(&w);
     return err;
 }

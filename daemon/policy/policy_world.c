@@ -41,7 +41,7 @@ policy_lookup_backend(struct policy *pol, struct slice name)
     for (unsigned i = 0; i < pol->nheld; i++)
         if (slice_eq(slice_str(director_name(pol->held[i])), name))
             return pol->held[i];
-    return upstreams_find(pol->upstreams, name);
+    return snapshot_find(pol->snapshot, name);
 }
 
 /* --- vcl_init and vcl_fini --- */

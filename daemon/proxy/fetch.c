@@ -436,7 +436,7 @@ fetch_do_body(struct fetch *f)
         stobj_shut_window(f->body);
     if (f->windowed && f->stalled && timer_expired(&f->timer)) {
         fetch_deadline(f, WINDOW_LOOK_MS);
-        if (!stobj_press_window(f->body))
+        if (!stobj_expire_window(f->body))
             entry_seal(f->entry); /* a slow reader sets the pace: later ones need not share it */
         if (waiter_state(&f->space) == WAITER_ARMED)
             space_cancel(f->body, &f->space); /* ask again */
@@ -575,7 +575,7 @@ fetch_do_error(struct fetch *f)
     if (f->body != NULL) {
         fetch_count_cut(f);
         fetch_tell_absent(f, false);
-        cache_note(f->entry, FATE_CUT);
+        cache_note(f->entry, REMOVAL_CUT);
         cache_unlink(f->entry);
         space_cancel(f->body, &f->space);
         space_fail(f->body, f->err);

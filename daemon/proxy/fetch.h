@@ -26,7 +26,7 @@ struct fetch_spec {
     const struct http_head *head; /* the request */
     struct slice identity;        /* client.identity; with a policy */
     bool edited; /* the policy has the say on X-Forwarded-For: it stands in the head, or not */
-    struct policy_use *policy;     /* counted, and taken over; NULL: there is none */
+    struct policy_ref *policy;     /* counted, and taken over; NULL: there is none */
     const struct req_rules *rules; /* borrowed for the call; NULL: no route has a say */
     bool hitmiss, hitpass;         /* a marker was found */
     int64_t connect_ms;            /* bereq.connect_timeout as vcl_pipe set it; 0: not said */

@@ -34,14 +34,14 @@ int
 fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
 {
     struct fetch_policy *v = arena_alloc(&f->arena, sizeof(*v));
-    struct policy_use *use = spec->policy;
+    struct policy_ref *use = spec->policy;
 
     if (v == NULL || spec->identity.ptr == NULL) {
         policy_end(f->proxy, &use);
         return TERR_NOMEM;
     }
     *v = (struct fetch_policy){
-        .use = use,
+        .ref = use,
         .backend = spec->backend,
         .ban_error = "",
         .xid = x->xid,
@@ -70,7 +70,7 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
 void
 fetch_policy_close(struct fetch *f)
 {
-    policy_end(f->proxy, &f->vcl->use);
+    policy_end(f->proxy, &f->vcl->ref);
     f->vcl = NULL;
 }
 
@@ -78,7 +78,7 @@ static enum vcl_action
 fetch_policy_run(struct fetch *f, enum vcl_sub sub)
 {
     struct proxy *p = f->proxy;
-    struct policy *pol = f->vcl->use->policy;
+    struct policy *pol = f->vcl->ref->policy;
     struct policy_ctx *ctx = &p->run_ctx;
     struct vcl_run *run = &p->run;
     enum vcl_action act;
@@ -398,7 +398,7 @@ fetch_policy_head(const struct fetch *f, const struct http_head *came)
 static bool
 fetch_policy_ended_in_builtin(const struct fetch *f)
 {
-    const struct policy *pol = f->vcl->use->policy;
+    const struct policy *pol = f->vcl->ref->policy;
     const struct vcl_run *run = &f->proxy->run;
     struct vcl_place last;
 
@@ -559,7 +559,7 @@ fetch_part_is_literal(const struct fetch *f, struct slice part)
 {
     if (f->is_shared && f->vcl->v.storable)
         return false;
-    return vcl_is_literal(f->vcl->use->policy->vcl, part);
+    return vcl_is_literal(f->vcl->ref->policy->vcl, part);
 }
 
 static struct fetch_owned *
@@ -576,7 +576,7 @@ fetch_owned_new(struct fetch *f)
     o = malloc(size);
     if (o == NULL)
         return NULL;
-    o->policy = f->is_shared && v->v.storable ? NULL : v->use->policy;
+    o->policy = f->is_shared && v->v.storable ? NULL : v->ref->policy;
     if (o->policy != NULL)
         atomic_fetch_add_explicit(&o->policy->refs, 1, memory_order_relaxed);
     at = o->bytes;

@@ -10,7 +10,7 @@
 #include "daemon/proxy/fetch_priv.h"
 
 struct fetch_policy {
-    struct policy_use *use; /* counted */
+    struct policy_ref *ref; /* counted */
     struct director *backend;
     struct head_edit *bereq;      /* the request to the backend; NULL: to be made */
     struct head_edit *beresp;     /* the response, once it was looked at; ours, when `made` */

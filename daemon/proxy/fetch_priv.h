@@ -43,11 +43,11 @@ struct fetch {
     struct director *from;                  /* held: who may choose another one; NULL: nobody */
     struct backend *tried[FETCH_TRIED_MAX]; /* compared, and never looked at */
     unsigned ntried;
-    const struct conf_backend *conf; /* of the backend */
-    struct upstreams *upstreams;     /* held: of the route; NULL: it has no say */
-    const struct conf_route *route;  /* with `upstreams` */
-    struct head_edit *stripped;      /* in the arena: the response without cookies of the route */
-    struct fetch_policy *vcl;        /* in the arena; NULL: there is no policy */
+    const struct conf_backend *conf;   /* of the backend */
+    struct backend_snapshot *snapshot; /* held: of the route; NULL: it has no say */
+    const struct conf_route *route;    /* with `snapshot` */
+    struct head_edit *stripped;        /* in the arena: the response without cookies of the route */
+    struct fetch_policy *vcl;          /* in the arena; NULL: there is no policy */
     struct fetch_held *held; /* in the arena: told only when the body is whole; NULL: it streams */
     unsigned attempt;
     uint8_t asked;              /* the method sent: enum http_method */

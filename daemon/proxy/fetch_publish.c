@@ -318,7 +318,7 @@ fetch_core_absent_ms(
     if (!says_nothing || http_has(head, HTTP_F_VARY) || http_has(head, HTTP_F_SET_COOKIE) ||
         fetch_names_tags(f, head))
         return 0;
-    return upstreams_conf(registry_upstreams(f->proxy->registry))->negative.ttl;
+    return snapshot_conf(registry_snapshot(f->proxy->registry))->negative.ttl;
 }
 
 /* The same, once the policy has spoken, if there is one. */
@@ -341,7 +341,7 @@ static bool
 fetch_marks_absent(const struct fetch *f)
 {
     return f->absent_ms > 0 &&
-           policy_is_in_use(f->proxy, f->vcl != NULL ? f->vcl->use->policy : NULL);
+           policy_is_in_use(f->proxy, f->vcl != NULL ? f->vcl->ref->policy : NULL);
 }
 
 void
@@ -473,7 +473,7 @@ fetch_publish_window(struct fetch *f, const struct http_head *head, struct cache
     f->body = part.body;
     f->is_shared = false;
     f->windowed = true;
-    cache_note(f->entry, FATE_REFUSED + (f->no_room ? FRESH_REFUSE_NO_ROOM : f->refusal));
+    cache_note(f->entry, REMOVAL_REFUSED + (f->no_room ? FRESH_REFUSE_NO_ROOM : f->refusal));
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
     counter_add(f->proxy->counters, COUNTER_fetch_windows, 1);
     return 0;
@@ -618,7 +618,7 @@ fetch_outgrown(struct fetch *f)
     struct stobj *next;
     uint32_t expected;
 
-    cache_note(f->entry, FATE_OUTGREW);
+    cache_note(f->entry, REMOVAL_OUTGREW);
     cache_unlink(f->entry);
     if (f->part_len != STOBJ_SIZE_UNKNOWN)
         return TERR_LIMIT; /* a part does not go on elsewhere */

@@ -11,15 +11,15 @@ fetch_take_rules(struct fetch *f, const struct req_rules *rules)
 {
     if (rules == NULL)
         return;
-    f->upstreams = upstreams_hold(rules->upstreams);
+    f->snapshot = snapshot_hold(rules->snapshot);
     f->route = rules->route;
 }
 
 void
 fetch_end_rules(struct fetch *f)
 {
-    if (f->upstreams != NULL)
-        upstreams_drop(&f->upstreams);
+    if (f->snapshot != NULL)
+        snapshot_drop(&f->snapshot);
 }
 
 void

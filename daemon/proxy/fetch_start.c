@@ -299,7 +299,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     struct fetch *f = usage_calloc(&p->loop->usage, USAGE_REQUEST, sizeof(*f));
     struct entry *entry = spec->entry;
     struct stobj *upload = spec->upload;
-    struct policy_use *use = spec->policy;
+    struct policy_ref *use = spec->policy;
     int err;
 
     counter_add(p->counters, COUNTER_fetch_total, 1);

@@ -23,7 +23,7 @@ struct bans;
 struct fetch;
 struct policy;
 struct policy_set;
-struct policy_use;
+struct policy_ref;
 struct rates;
 struct req;
 struct tables_share;
@@ -102,8 +102,8 @@ struct proxy {
     char hit_text[96];
     _Atomic(struct policy_set *) *policies; /* borrowed; NULL: there are none */
     uint64_t policies_seen;                 /* its generation, when it was looked at */
-    struct policy_use *policy;              /* that new requests begin with; NULL: none */
-    struct policy_use *policy_uses;         /* all, this one too */
+    struct policy_ref *policy;              /* that new requests begin with; NULL: none */
+    struct policy_ref *policy_refs;         /* all, this one too */
     struct tables_share *tables;            /* NULL: the configuration names none */
     uint64_t random;                        /* state of a generator, for policies */
     struct bans *bans;

@@ -89,7 +89,7 @@ req_read_ranges(struct req *r)
 
 /* What the client says about how it wants to be answered.  0 or TERR_NOMEM. */
 int
-req_read_wishes(struct req *r)
+req_read_directives(struct req *r)
 {
     fresh_ask_of(r->head, &r->ask);
     return http_has(r->head, HTTP_F_RANGE) ? req_read_ranges(r) : 0;
@@ -116,13 +116,13 @@ req_do_recv(struct req *r)
     struct proxy *p = r->proxy;
     int err = r->x->err;
 
-    if (err == 0 && r->policy.use == NULL)
+    if (err == 0 && r->policy.ref == NULL)
         err = req_make_key(r);
     if (err != 0) {
         r->log_flags |= SHMLOG_REQ_BAD;
         return req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);
     }
-    if (h->method == HTTP_M_OTHER && r->policy.use == NULL) {
+    if (h->method == HTTP_M_OTHER && r->policy.ref == NULL) {
         r->log_flags |= SHMLOG_REQ_BAD;
         counter_add(p->counters, COUNTER_req_bad, 1);
         r->policy.close = true;
@@ -133,11 +133,11 @@ req_do_recv(struct req *r)
     if (h->method == HTTP_M_OPTIONS &&
         slice_eq(http_get_one(h, HTTP_F_MAX_FORWARDS), SLICE_LIT("0")))
         return req_synth(r, 204, 0); /* RFC 9110 7.6.2: we are whom it is for */
-    if (r->policy.use != NULL)
+    if (r->policy.ref != NULL)
         return req_policy_recv(r);
     if (r->x->upgrade && req_route_pipes(r))
         r->pipes = r->passes = true;
-    if ((h->present & REQ_WISHES) != 0 && req_read_wishes(r) != 0)
+    if ((h->present & REQ_WISHES) != 0 && req_read_directives(r) != 0)
         return req_synth(r, 503, TERR_NOMEM);
     if (!req_is_for_cache(r))
         return req_goto(r, REQ_PASS);
@@ -154,7 +154,7 @@ req_policy_query(const struct req *r, struct cache_query *q)
     const struct req_policy *rp = &r->policy;
 
     q->for_policy = true;
-    q->count_hits = rp->use->policy->reads_hits;
+    q->count_hits = rp->ref->policy->reads_hits;
     if (__builtin_expect(!rp->lookup_said, 1))
         return;
     q->grace_said = rp->grace_ms != REQ_UNSAID;
@@ -181,7 +181,7 @@ req_query(const struct req *r, struct cache_query *q)
         .now_ms = (int64_t)r->proxy->loop->clock.mono_ms,
         .wall_ms = r->proxy->loop->clock.wall_ms,
     };
-    if (r->policy.use != NULL)
+    if (r->policy.ref != NULL)
         req_policy_query(r, q);
 }
 
@@ -193,7 +193,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
     struct fetch_spec spec = {
         .kind = FETCH_FOR_CACHE,
         .head = r->head,
-        .policy = policy_share(r->policy.use),
+        .policy = policy_share(r->policy.ref),
         .edited = r->policy.req != NULL,
         .entry = entry,
         .old = old,
@@ -202,7 +202,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
         .ask = &r->ask,
         .ranges = r->ranges,
         /* A policy's vcl_backend_response expects the whole. */
-        .nranges = r->policy.use == NULL ? r->nranges : 0,
+        .nranges = r->policy.ref == NULL ? r->nranges : 0,
         .hitmiss = r->policy.hitmiss,
         .rules = req_rules(r),
     };
@@ -210,12 +210,12 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
 
     tassert(err == 0);
     spec.backend = req_backend(r);
-    if (r->policy.use != NULL) /* see req_policy_query() */
+    if (r->policy.ref != NULL) /* see req_policy_query() */
         r->ask = (struct fresh_ask){
             .max_age_s = -1, .min_fresh_s = -1, .max_stale_s = -1, .stale_if_error_s = -1};
     spec.host = slice_of(p->key_text + r->host_at, r->host_len);
     spec.key_text = req_key_text(r);
-    if (r->policy.use != NULL)
+    if (r->policy.ref != NULL)
         spec.identity = req_identity(r);
     if (r->x->has_body) /* with a policy, else it is passed */
         req_share_upload(r, &spec);
@@ -265,8 +265,8 @@ req_do_lookup(struct req *r)
     req_query(r, &q);
     verdict = cache_lookup(p->cache, &q, &r->wait, &answer);
     r->entry = answer.entry;
-    if (r->policy.use != NULL && (verdict == CACHE_HIT || verdict == CACHE_STALE) &&
-        !policy_is_trivial(r->policy.use->policy, VCL_SUB_HIT)) {
+    if (r->policy.ref != NULL && (verdict == CACHE_HIT || verdict == CACHE_STALE) &&
+        !policy_is_trivial(r->policy.ref->policy, VCL_SUB_HIT)) {
         r->reason = answer.reason;
         return req_policy_hit(r, verdict, &answer);
     }
@@ -318,7 +318,7 @@ req_failed(struct req *r)
         return req_deliver_stale(r);
     }
     return req_synth_by_policy(r,
-        r->policy.use != NULL ? 503 : (unsigned)terr_http(err, TERR_SIDE_ORIGIN), slice_of(NULL, 0),
+        r->policy.ref != NULL ? 503 : (unsigned)terr_http(err, TERR_SIDE_ORIGIN), slice_of(NULL, 0),
         err);
 }
 
@@ -358,7 +358,7 @@ req_do_queued(struct req *r)
         counter_add(r->proxy->counters, COUNTER_req_coalesced, 1);
         if (q.count_hits)
             entry_count_hit(r->entry);
-        if (r->policy.use != NULL && !policy_is_trivial(r->policy.use->policy, VCL_SUB_HIT))
+        if (r->policy.ref != NULL && !policy_is_trivial(r->policy.ref->policy, VCL_SUB_HIT))
             return req_goto(r, REQ_HIT);
         return req_goto(r, REQ_DELIVER);
     case ENTRY_FAILED:
@@ -382,7 +382,7 @@ req_do_miss(struct req *r)
         req_withdraw(r);
         return req_refuse_loop(r);
     }
-    if (r->policy.use != NULL) {
+    if (r->policy.ref != NULL) {
         enum req_next next = req_policy_miss(r);
 
         if (next != REQ_WAIT)
@@ -409,7 +409,7 @@ req_do_pass(struct req *r)
 
     if (req_loops(r))
         return req_refuse_loop(r);
-    if (r->policy.use != NULL && !r->gathering) {
+    if (r->policy.ref != NULL && !r->gathering) {
         enum req_next next = req_policy_pass(r);
 
         if (next != REQ_WAIT)
@@ -441,9 +441,9 @@ req_do_pass(struct req *r)
     spec.backend = req_backend(r);
     spec.host = slice_of(p->key_text + r->host_at, r->host_len);
     spec.key_text = req_key_text(r);
-    spec.policy = policy_share(r->policy.use);
+    spec.policy = policy_share(r->policy.ref);
     spec.edited = r->policy.req != NULL;
-    if (r->policy.use != NULL)
+    if (r->policy.ref != NULL)
         spec.identity = req_identity(r);
     if (r->upload != NULL)
         req_share_upload(r, &spec);
@@ -558,7 +558,7 @@ req_do_fetch(struct req *r)
 static void
 req_end_attended(struct req *r)
 {
-    policy_end(r->proxy, &r->policy.use);
+    policy_end(r->proxy, &r->policy.ref);
     policy_end(r->proxy, &r->policy.first);
     req_end_rules(r);
 }
@@ -764,8 +764,8 @@ req_open_here(struct proxy *p, struct exchange *x)
     }
     r->x = x;
     r->head = &x->head;
-    r->policy.use = policy_begin(p);
-    if (r->policy.use != NULL) {
+    r->policy.ref = policy_begin(p);
+    if (r->policy.ref != NULL) {
         r->policy.grace_ms = r->policy.max_age_ms = REQ_UNSAID;
         r->policy.ban_error = "";
         r->attended = REQ_HAS_POLICY;

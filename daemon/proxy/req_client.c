@@ -41,7 +41,7 @@ bool
 req_find_client(struct proxy *p, struct exchange *x)
 {
     const struct address_nets *trusted =
-        &upstreams_conf(registry_upstreams(p->registry))->trusted_proxies.set;
+        &snapshot_conf(registry_snapshot(p->registry))->trusted_proxies.set;
     struct hops hops;
 
     OBJ_CHECK(p, PROXY_MAGIC);

@@ -488,7 +488,7 @@ req_deliver_nothing(struct req *r)
 static __attribute__((noinline)) enum req_next
 req_attend(struct req *r)
 {
-    bool asks = r->policy.use != NULL && !policy_is_trivial(r->policy.use->policy, VCL_SUB_DELIVER);
+    bool asks = r->policy.ref != NULL && !policy_is_trivial(r->policy.ref->policy, VCL_SUB_DELIVER);
 
     if ((asks || req_rules(r) != NULL) && !req_may_begin(r))
         return req_look_again(r);
@@ -511,7 +511,7 @@ req_deliver_on(struct req *r)
         enum req_next next = REQ_WAIT;
 
         if (r->attended == REQ_HAS_POLICY &&
-            policy_is_trivial(r->policy.use->policy, VCL_SUB_DELIVER))
+            policy_is_trivial(r->policy.ref->policy, VCL_SUB_DELIVER))
             r->policy.delivered = true; /* it has nothing to say: here, as most have */
         else
             next = req_attend(r);

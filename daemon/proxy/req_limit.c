@@ -50,7 +50,7 @@ limit_seconds(uint64_t wait_us)
 const struct conf_limit *
 req_limit_from(const struct req *r, unsigned *at)
 {
-    const struct conf *conf = upstreams_conf(registry_upstreams(r->proxy->registry));
+    const struct conf *conf = snapshot_conf(registry_snapshot(r->proxy->registry));
     const struct req_rules *rules = req_rules(r); /* of the same configuration: in the same turn */
     uint64_t named = rules != NULL ? rules->route->limits : 0;
     struct slice path = http_path(r->head), normal = {NULL, 0};

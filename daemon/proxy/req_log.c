@@ -15,7 +15,7 @@ req_field(const struct http_head *h, enum http_field_id id)
 static void
 req_log_trivial(const struct req *r)
 {
-    const struct policy *pol = r->policy.use->policy;
+    const struct policy *pol = r->policy.ref->policy;
     const struct {
         enum vcl_sub sub;
         bool came;
@@ -94,7 +94,7 @@ req_log_details(const struct req *r)
     shmlog_begin(log, r->x->xid, SHMLOG_KIND_REQ, 0);
     if (r->err != 0)
         shmlog_text(log, SHMLOG_Error, slice_str(terr_text(r->err)));
-    if (r->policy.use != NULL)
+    if (r->policy.ref != NULL)
         req_log_trivial(r);
     for (unsigned i = 0; i < h->nfields; i++)
         shmlog_field(

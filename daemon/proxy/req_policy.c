@@ -14,7 +14,7 @@ enum vcl_action
 req_policy_run(struct req *r, enum vcl_sub sub)
 {
     struct proxy *p = r->proxy;
-    struct policy *pol = r->policy.use->policy;
+    struct policy *pol = r->policy.ref->policy;
     struct policy_ctx *ctx = &p->run_ctx;
     struct vcl_run *run = &p->run;
     const bool logged = __builtin_expect(shmlog_readers(p->log), 0);
@@ -42,7 +42,7 @@ req_policy_run(struct req *r, enum vcl_sub sub)
 static inline enum vcl_action
 req_ask_policy(struct req *r, enum vcl_sub sub)
 {
-    const struct policy *pol = r->policy.use->policy;
+    const struct policy *pol = r->policy.ref->policy;
 
     if (policy_is_trivial(pol, sub))
         return (enum vcl_action)pol->action[sub];
@@ -89,7 +89,7 @@ req_forget_response(struct req *r)
 enum req_next
 req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err)
 {
-    if (r->policy.use == NULL)
+    if (r->policy.ref == NULL)
         return req_synth(r, status, err);
     if (r->state != REQ_RECV || r->policy.restarts > 0) /* else there was none */
         req_forget_response(r);
@@ -103,7 +103,7 @@ req_policy_failed(struct req *r)
 {
     const char *why = r->proxy->run.why;
 
-    elog(ELOG_WARN, "policy %s: %s failed: %s", r->policy.use->policy->name,
+    elog(ELOG_WARN, "policy %s: %s failed: %s", r->policy.ref->policy->name,
         vcl_sub_name(r->proxy->run.sub), why != NULL ? why : "return(fail)");
     counter_add(r->proxy->counters, COUNTER_policy_failed, 1);
     r->policy.close = true;
@@ -283,15 +283,15 @@ static enum req_next
 req_policy_switch(struct req *r)
 {
     struct req_policy *rp = &r->policy;
-    const char *label = vcl_label_name(rp->use->policy->vcl, r->proxy->run.label);
-    struct policy_use *use = rp->first == NULL ? policy_labelled(r->proxy, label) : NULL;
+    const char *label = vcl_label_name(rp->ref->policy->vcl, r->proxy->run.label);
+    struct policy_ref *use = rp->first == NULL ? policy_labelled(r->proxy, label) : NULL;
 
     if (use == NULL) {
         r->proxy->run.why = "return(vcl(label)): no such label, or from a labelled policy";
         return req_policy_failed(r);
     }
-    rp->first = rp->use;
-    rp->use = use;
+    rp->first = rp->ref;
+    rp->ref = use;
     r->backend = use->policy->default_backend;
     rp->hinted = false;
     return req_policy_recv(r);
@@ -304,7 +304,7 @@ req_policy_switch(struct req *r)
 int
 req_policy_ask(struct req *r, enum vcl_action *act)
 {
-    struct policy *pol = r->policy.use->policy;
+    struct policy *pol = r->policy.ref->policy;
     int err = 0;
 
     *act = req_ask_policy(r, VCL_SUB_RECV);
@@ -326,7 +326,7 @@ req_policy_ask(struct req *r, enum vcl_action *act)
 enum req_next
 req_policy_recv(struct req *r)
 {
-    struct policy *pol = r->policy.use->policy;
+    struct policy *pol = r->policy.ref->policy;
     enum vcl_action act;
     int err;
 
@@ -538,7 +538,7 @@ req_policy_synth(struct req *r)
         return req_restart(r);
     if (act != VCL_ACT_DELIVER &&
         act != VCL_ACT_RESTART) { /* it cannot be asked about its own failure */
-        elog(ELOG_WARN, "policy %s: vcl_synth failed: %s", r->policy.use->policy->name,
+        elog(ELOG_WARN, "policy %s: vcl_synth failed: %s", r->policy.ref->policy->name,
             r->proxy->run.why != NULL ? r->proxy->run.why : "return(fail)");
         counter_add(r->proxy->counters, COUNTER_policy_failed, 1);
         r->policy.synth = false;

@@ -38,8 +38,8 @@ struct req_segment {
 
 /* What the policy has said of a request. */
 struct req_policy {
-    struct policy_use *use;               /* NULL: there is none */
-    struct policy_use *first;             /* that it began with, before return(vcl(label)) */
+    struct policy_ref *ref;               /* NULL: there is none */
+    struct policy_ref *first;             /* that it began with, before return(vcl(label)) */
     struct head_edit *req;                /* the request, once it was changed */
     struct head_edit *resp;               /* the response, once it was looked at or changed */
     struct slice key;                     /* made by a vcl_hash of its own; in the arena */
@@ -75,8 +75,8 @@ enum req_attends {
 
 /* What its route does to a request, in the arena. */
 struct req_rules {
-    struct upstreams *held;      /* NULL: only borrowed */
-    struct upstreams *upstreams; /* of which the route is */
+    struct backend_snapshot *held;     /* NULL: only borrowed */
+    struct backend_snapshot *snapshot; /* of which the route is */
     const struct conf_route *route;
     unsigned number;          /* among the routes, from 1 */
     struct auth_check *check; /* in the arena; NULL: nothing was asked yet */
@@ -213,7 +213,7 @@ char *req_put_x_varnish(const struct req *r, char *p);
 static inline bool
 req_says_x_varnish(const struct req *r)
 {
-    return r->policy.use != NULL && r->proxy->params.http_x_varnish;
+    return r->policy.ref != NULL && r->proxy->params.http_x_varnish;
 }
 /* Age and Cache-Status of what the negative cache knows, REQ_ABSENT_MAX bytes at most; returns
  * where they end. */
@@ -295,7 +295,7 @@ int req_make_key(struct req *r);
 int req_read_ranges(struct req *r);
 /* Without a policy: what the client says about how it wants to be answered, and whether the cache
  * may do it.  0 or TERR_NOMEM. */
-int req_read_wishes(struct req *r);
+int req_read_directives(struct req *r);
 bool req_is_for_cache(const struct req *r);
 void req_query(const struct req *r, struct cache_query *q); /* what it asks of the cache */
 void req_leave_entry(struct req *r);

@@ -57,8 +57,8 @@ req_rest_start(struct req *r)
     spec.nranges = 1;
     spec.host = slice_of(r->proxy->key_text + r->host_at, r->host_len);
     spec.key_text = req_key_text(r);
-    spec.policy = policy_share(r->policy.use);
-    if (r->policy.use != NULL)
+    spec.policy = policy_share(r->policy.ref);
+    if (r->policy.ref != NULL)
         spec.identity = req_identity(r);
     r->rest = rest;
     fetch_start(r->proxy, r->x, &spec);

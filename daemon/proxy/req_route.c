@@ -36,14 +36,14 @@ route_host(struct slice authority)
 
 /* Whose routes say who is asked: a policy goes on with those that it was loaded with, as with its
  * backends.  NULL: it has said, or declared, who is asked. */
-static const struct upstreams *
-req_upstreams(const struct req *r)
+static const struct backend_snapshot *
+req_snapshot(const struct req *r)
 {
-    const struct policy_use *use = r->policy.use;
+    const struct policy_ref *use = r->policy.ref;
 
     if (use == NULL)
-        return registry_upstreams(r->proxy->registry);
-    return use->policy->by_routes && !r->policy.hinted ? use->policy->upstreams : NULL;
+        return registry_snapshot(r->proxy->registry);
+    return use->policy->by_routes && !r->policy.hinted ? use->policy->snapshot : NULL;
 }
 
 /* The first that matches the request as it is now, its path read so; NULL: none does. */
@@ -96,24 +96,23 @@ route_judge_path(const struct req *r, const struct conf *conf, const struct conf
 const struct conf_route *
 req_route(const struct req *r, unsigned *number)
 {
-    const struct upstreams *u = req_upstreams(r);
-    const struct conf_route *route = u != NULL ? req_match_route(r, upstreams_conf(u)) : NULL;
+    const struct backend_snapshot *u = req_snapshot(r);
+    const struct conf_route *route = u != NULL ? req_match_route(r, snapshot_conf(u)) : NULL;
 
     if (route != NULL)
-        *number = (unsigned)(route - upstreams_conf(u)->routes) + 1;
+        *number = (unsigned)(route - snapshot_conf(u)->routes) + 1;
     return route;
 }
 
 struct director *
 req_backend(const struct req *r)
 {
-    const struct upstreams *u = req_upstreams(r); /* once: others may be adopted meanwhile */
-    const struct conf_route *route = u != NULL ? req_match_route(r, upstreams_conf(u)) : NULL;
+    const struct backend_snapshot *u = req_snapshot(r); /* once: others may be adopted meanwhile */
+    const struct conf_route *route = u != NULL ? req_match_route(r, snapshot_conf(u)) : NULL;
 
-    if (route != NULL && (route->backend != CONF_NO_BACKEND || r->policy.use == NULL))
-        return upstreams_nth(u, route->backend);
-    return r->policy.use != NULL ? r->backend
-                                 : upstreams_nth(u, upstreams_conf(u)->default_backend);
+    if (route != NULL && (route->backend != CONF_NO_BACKEND || r->policy.ref == NULL))
+        return snapshot_nth(u, route->backend);
+    return r->policy.ref != NULL ? r->backend : snapshot_nth(u, snapshot_conf(u)->default_backend);
 }
 
 bool
@@ -130,10 +129,10 @@ req_route_pipes(const struct req *r)
 int
 req_take_rules(struct req *r, bool hold)
 {
-    struct upstreams *u = registry_upstreams(r->proxy->registry);
-    const struct conf_route *route = req_match_route(r, upstreams_conf(u));
+    struct backend_snapshot *u = registry_snapshot(r->proxy->registry);
+    const struct conf_route *route = req_match_route(r, snapshot_conf(u));
     struct req_rules *rules;
-    int err = route_judge_path(r, upstreams_conf(u), route);
+    int err = route_judge_path(r, snapshot_conf(u), route);
 
     if (err != 0 || !route_acts(route))
         return err;
@@ -141,10 +140,10 @@ req_take_rules(struct req *r, bool hold)
     if (rules == NULL)
         return TERR_NOMEM;
     *rules = (struct req_rules){
-        .held = hold ? upstreams_hold(u) : NULL,
-        .upstreams = u,
+        .held = hold ? snapshot_hold(u) : NULL,
+        .snapshot = u,
         .route = route,
-        .number = (unsigned)(route - upstreams_conf(u)->routes) + 1,
+        .number = (unsigned)(route - snapshot_conf(u)->routes) + 1,
     };
     r->rules = rules;
     r->attended |= REQ_HAS_RULES;
@@ -155,7 +154,7 @@ void
 req_end_rules(struct req *r)
 {
     if (req_rules(r) != NULL && r->rules->held != NULL)
-        upstreams_drop(&r->rules->held);
+        snapshot_drop(&r->rules->held);
 }
 
 /* Some of its cookies are not for this route (RFC 6265 4.2.1). */

@@ -224,7 +224,7 @@ req_extra_lines(struct req *r)
         int64_t age = entry_age_s(r->entry, (int64_t)r->proxy->loop->clock.mono_ms);
 
         /* With a policy on every response that is stored, as Varnish does it. */
-        if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0 || r->policy.use != NULL) {
+        if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0 || r->policy.ref != NULL) {
             p = PUT(p, "Age: ");
             p = req_put_number(p, age);
             p = PUT(p, "\r\n");

@@ -258,7 +258,7 @@ req_answer_absent(struct req *r, const struct negative_answer *a)
     enum req_next next;
 
     counter_add(r->proxy->counters, COUNTER_negative_hits, 1);
-    if (r->policy.use != NULL) { /* vcl_synth has its say, as on all answers of our own */
+    if (r->policy.ref != NULL) { /* vcl_synth has its say, as on all answers of our own */
         struct negative_answer *copy = arena_alloc(&r->x->arena, sizeof(*copy));
 
         if (copy == NULL)

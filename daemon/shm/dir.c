@@ -133,7 +133,7 @@ static int shm_dir_open_at(struct shm_dir **out, const char *path);
 /* A tarnd that was killed leaves its directory, and its log rings are memory.  One whose
  * process is gone, and whose lock is free, goes now. */
 static void
-shm_dir_bury_dead(void)
+shm_dir_remove_dead(void)
 {
     DIR *all = opendir("/dev/shm");
     struct dirent *e;
@@ -165,7 +165,7 @@ shm_dir_open(struct shm_dir **out, const char *path)
     int err;
 
     if (path == NULL || path[0] == '\0') {
-        shm_dir_bury_dead();
+        shm_dir_remove_dead();
         snprintf(own, sizeof(own), "/dev/shm/tarn.%ld", (long)getpid());
         path = own;
     }

@@ -1,4 +1,4 @@
-/* tether.c -- messages between a tarnd and its supervisor. */
+/* channel.c -- messages between a tarnd and its supervisor. */
 #include "daemon/supervise/channel.h"
 
 #include <errno.h>
@@ -21,55 +21,55 @@ enum {
     FDS_MAX = LIMIT_LISTEN_SOCKETS + 1, /* and the lock */
 };
 
-#define TETHER_MAGIC OBJ_TAG('t', 'e', 't', 'h')
-struct tether {
+#define CHANNEL_MAGIC OBJ_TAG('t', 'e', 't', 'h')
+struct channel {
     uint32_t magic;
     bool alone; /* and it has been said */
     int fd;
 };
 
 int
-tether_open(struct tether **out)
+channel_open(struct channel **out)
 {
-    const char *says = getenv(TETHER_VARIABLE);
+    const char *says = getenv(CHANNEL_VARIABLE);
     int fd, version, kind = 0;
     socklen_t len = sizeof(kind);
-    struct tether *t;
+    struct channel *t;
 
     *out = NULL;
     if (says == NULL)
         return 0;
-    if (sscanf(says, "%d:%d", &fd, &version) != 2 || version != TETHER_VERSION ||
+    if (sscanf(says, "%d:%d", &fd, &version) != 2 || version != CHANNEL_VERSION ||
         getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &len) != 0 || kind != SOCK_SEQPACKET) {
         elog(ELOG_ERROR,
-            TETHER_VARIABLE "=%s: this tarnd and its supervisor do not understand "
-                            "each other",
+            CHANNEL_VARIABLE "=%s: this tarnd and its supervisor do not understand "
+                             "each other",
             says);
         return TERR_CONFIG;
     }
-    unsetenv(TETHER_VARIABLE);
+    unsetenv(CHANNEL_VARIABLE);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     t = calloc(1, sizeof(*t));
     if (t == NULL)
         return TERR_NOMEM;
-    *t = (struct tether){.magic = TETHER_MAGIC, .fd = fd};
+    *t = (struct channel){.magic = CHANNEL_MAGIC, .fd = fd};
     *out = t;
     return 0;
 }
 
 void
-tether_close(struct tether **tp)
+channel_close(struct channel **tp)
 {
-    struct tether *t;
+    struct channel *t;
 
-    OBJ_TAKE(t, tp, TETHER_MAGIC);
+    OBJ_TAKE(t, tp, CHANNEL_MAGIC);
     close(t->fd);
     OBJ_FREE(t);
 }
 
 /* The lock goes first, if there is one. */
 static void
-tether_attach(struct msghdr *msg, char *room, const struct listen_sockets *sockets)
+channel_attach(struct msghdr *msg, char *room, const struct listen_sockets *sockets)
 {
     int fds[FDS_MAX], n = 0;
     struct cmsghdr *c;
@@ -88,7 +88,7 @@ tether_attach(struct msghdr *msg, char *room, const struct listen_sockets *socke
 }
 
 int
-tether_send(int fd, enum tether_word word, const char *text, const struct listen_sockets *sockets,
+channel_send(int fd, enum channel_word word, const char *text, const struct listen_sockets *sockets,
     bool must)
 {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(FDS_MAX * sizeof(int))] = {0};
@@ -98,7 +98,7 @@ tether_send(int fd, enum tether_word word, const char *text, const struct listen
     struct pollfd poll_one = {.fd = fd, .events = POLLOUT};
 
     if (sockets != NULL)
-        tether_attach(&msg, room, sockets);
+        channel_attach(&msg, room, sockets);
     for (;;) {
         if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
             return 0;
@@ -113,7 +113,7 @@ tether_send(int fd, enum tether_word word, const char *text, const struct listen
 
 /* Descriptors that came with a message: `locks` of them, 0 or 1, are the lock. */
 static void
-tether_detach(const struct msghdr *msg, unsigned locks, struct listen_sockets *sockets)
+channel_detach(const struct msghdr *msg, unsigned locks, struct listen_sockets *sockets)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(msg);
     int fds[FDS_MAX];
@@ -133,8 +133,8 @@ tether_detach(const struct msghdr *msg, unsigned locks, struct listen_sockets *s
     }
 }
 
-enum tether_word
-tether_take(int fd, char *text, unsigned room, struct listen_sockets *sockets)
+enum channel_word
+channel_take(int fd, char *text, unsigned room, struct listen_sockets *sockets)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(FDS_MAX * sizeof(int))];
     char letter = 0;
@@ -148,83 +148,83 @@ tether_take(int fd, char *text, unsigned room, struct listen_sockets *sockets)
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN)
-        return TETHER_NOTHING;
+        return CHANNEL_NOTHING;
     if (n <= 0)
-        return TETHER_ALONE;
+        return CHANNEL_ALONE;
     text[n - 1] = '\0';
-    tether_detach(&msg, letter == TETHER_HOLD && n > 3 && text[2] == '1' ? 1 : 0, sockets);
-    sockets->ours = letter == TETHER_HOLD && text[0] == '1';
-    return (enum tether_word)letter;
+    channel_detach(&msg, letter == CHANNEL_HOLD && n > 3 && text[2] == '1' ? 1 : 0, sockets);
+    sockets->ours = letter == CHANNEL_HOLD && text[0] == '1';
+    return (enum channel_word)letter;
 }
 
 int
-tether_hold(struct tether *t, const char *address, const struct bound *b)
+channel_hold(struct channel *t, const char *address, const struct bound *b)
 {
     struct listen_sockets sockets;
-    char text[TETHER_MESSAGE_MAX];
+    char text[CHANNEL_MESSAGE_MAX];
     int err;
 
     if (t == NULL)
         return 0;
-    OBJ_CHECK(t, TETHER_MAGIC);
+    OBJ_CHECK(t, CHANNEL_MAGIC);
     listen_sockets(b, &sockets);
     snprintf(text, sizeof(text), "%d %d %s", sockets.ours, sockets.lock_fd >= 0, address);
-    err = tether_send(t->fd, TETHER_HOLD, text, &sockets, true);
+    err = channel_send(t->fd, CHANNEL_HOLD, text, &sockets, true);
     if (err != 0)
         elog(ELOG_ERROR, "cannot hand %s to the supervisor: %s", address, terr_text(err));
     return err;
 }
 
 void
-tether_drop(struct tether *t, const char *address)
+channel_drop(struct channel *t, const char *address)
 {
     if (t == NULL)
         return;
-    OBJ_CHECK(t, TETHER_MAGIC);
-    tether_send(t->fd, TETHER_DROP, address, NULL, true);
+    OBJ_CHECK(t, CHANNEL_MAGIC);
+    channel_send(t->fd, CHANNEL_DROP, address, NULL, true);
 }
 
 int
-tether_ready(struct tether *t, const char *line)
+channel_ready(struct channel *t, const char *line)
 {
     if (t == NULL)
         return 0;
-    OBJ_CHECK(t, TETHER_MAGIC);
-    return tether_send(t->fd, TETHER_READY, line, NULL, true);
+    OBJ_CHECK(t, CHANNEL_MAGIC);
+    return channel_send(t->fd, CHANNEL_READY, line, NULL, true);
 }
 
 void
-tether_beat(struct tether *t, int64_t watchdog_ms, const char *stuck)
+channel_beat(struct channel *t, int64_t watchdog_ms, const char *stuck)
 {
     char text[256];
 
     if (t == NULL)
         return;
-    OBJ_CHECK(t, TETHER_MAGIC);
+    OBJ_CHECK(t, CHANNEL_MAGIC);
     snprintf(text, sizeof(text), "%lld %s", (long long)watchdog_ms, stuck != NULL ? stuck : "");
-    tether_send(t->fd, stuck != NULL ? TETHER_STUCK : TETHER_BEAT, text, NULL, false);
+    channel_send(t->fd, stuck != NULL ? CHANNEL_STUCK : CHANNEL_BEAT, text, NULL, false);
 }
 
 void
-tether_quit(struct tether *t, bool gently)
+channel_quit(struct channel *t, bool gently)
 {
     if (t == NULL)
         return;
-    OBJ_CHECK(t, TETHER_MAGIC);
-    tether_send(t->fd, TETHER_QUIT, gently ? "1" : "0", NULL, true);
+    OBJ_CHECK(t, CHANNEL_MAGIC);
+    channel_send(t->fd, CHANNEL_QUIT, gently ? "1" : "0", NULL, true);
 }
 
-enum tether_word
-tether_look(struct tether *t)
+enum channel_word
+channel_look(struct channel *t)
 {
     struct listen_sockets none;
-    enum tether_word word;
+    enum channel_word word;
     char text[64];
 
     if (t == NULL || t->alone)
-        return TETHER_NOTHING;
-    OBJ_CHECK(t, TETHER_MAGIC);
-    word = tether_take(t->fd, text, sizeof(text), &none);
-    t->alone = word == TETHER_ALONE;
-    return word == TETHER_ALONE || word == TETHER_RETIRE ? word : TETHER_NOTHING;
+        return CHANNEL_NOTHING;
+    OBJ_CHECK(t, CHANNEL_MAGIC);
+    word = channel_take(t->fd, text, sizeof(text), &none);
+    t->alone = word == CHANNEL_ALONE;
+    return word == CHANNEL_ALONE || word == CHANNEL_RETIRE ? word : CHANNEL_NOTHING;
 }

@@ -1,4 +1,4 @@
-/* tether.h -- what a tarnd and its supervisor say to each other.
+/* channel.h -- what a tarnd and its supervisor say to each other.
  *
  * A pair of sockets that keeps messages apart (SOCK_SEQPACKET); TARN_TETHER names the child's end.
  * A message is a letter, and a text behind it that ends with the message.
@@ -15,55 +15,55 @@
  *
  * Threads: the main one of each process.
  */
-#ifndef TARN_TETHER_H
-#define TARN_TETHER_H
+#ifndef TARN_CHANNEL_H
+#define TARN_CHANNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct bound;
 struct listen_sockets;
-struct tether;
+struct channel;
 
-#define TETHER_VARIABLE "TARN_TETHER"
-#define TETHER_VERSION  1
+#define CHANNEL_VARIABLE "TARN_TETHER"
+#define CHANNEL_VERSION  1
 enum {
-    TETHER_MESSAGE_MAX = 65536, /* bytes: a ready line names every listener */
+    CHANNEL_MESSAGE_MAX = 65536, /* bytes: a ready line names every listener */
 };
 
-enum tether_word {
-    TETHER_HOLD = 'H',
-    TETHER_DROP = 'D',
-    TETHER_READY = 'R',
-    TETHER_BEAT = 'B',
-    TETHER_STUCK = 'S',
-    TETHER_QUIT = 'Q',
-    TETHER_RETIRE = 'X',
-    TETHER_NOTHING = 0, /* tether_look: no message */
-    TETHER_ALONE = -1,  /* tether_look: the supervisor has gone */
+enum channel_word {
+    CHANNEL_HOLD = 'H',
+    CHANNEL_DROP = 'D',
+    CHANNEL_READY = 'R',
+    CHANNEL_BEAT = 'B',
+    CHANNEL_STUCK = 'S',
+    CHANNEL_QUIT = 'Q',
+    CHANNEL_RETIRE = 'X',
+    CHANNEL_NOTHING = 0, /* channel_look: no message */
+    CHANNEL_ALONE = -1,  /* channel_look: the supervisor has gone */
 };
 
 /* The end that the environment names, which forgets it.  NULL: nobody supervises; then the calls
- * below do nothing.  TERR_CONFIG: it is no tether, or of another version. */
-int tether_open(struct tether **out);
-void tether_close(struct tether **tp);
+ * below do nothing.  TERR_CONFIG: it is no channel, or of another version. */
+int channel_open(struct channel **out);
+void channel_close(struct channel **tp);
 
-/* The supervisor shall keep what this address is held by; `address` as configured. */
-int tether_hold(struct tether *t, const char *address, const struct bound *b);
-void tether_drop(struct tether *t, const char *address);
-int tether_ready(struct tether *t, const char *line);
+/* The supervisor shall keep what this address is inherited by; `address` as configured. */
+int channel_hold(struct channel *t, const char *address, const struct bound *b);
+void channel_drop(struct channel *t, const char *address);
+int channel_ready(struct channel *t, const char *line);
 /* `stuck`: who has not turned; NULL: everybody has. */
-void tether_beat(struct tether *t, int64_t watchdog_ms, const char *stuck);
-void tether_quit(struct tether *t, bool gently);
-/* What the supervisor says: TETHER_RETIRE, TETHER_ALONE or TETHER_NOTHING. */
-enum tether_word tether_look(struct tether *t);
+void channel_beat(struct channel *t, int64_t watchdog_ms, const char *stuck);
+void channel_quit(struct channel *t, bool gently);
+/* What the supervisor says: CHANNEL_RETIRE, CHANNEL_ALONE or CHANNEL_NOTHING. */
+enum channel_word channel_look(struct channel *t);
 
 /* For both ends: one message, with the descriptors of `sockets` unless it is NULL; waits a moment
  * where the other end is slow and `must` is set.  0 or TERR_CLOSED, TERR_AGAIN, TERR_IO. */
-int tether_send(int fd, enum tether_word word, const char *text,
+int channel_send(int fd, enum channel_word word, const char *text,
     const struct listen_sockets *sockets, bool must);
 /* Takes one that has come: its text, with a NUL, and descriptors, which are the caller's.
- * TETHER_NOTHING, TETHER_ALONE. */
-enum tether_word tether_take(int fd, char *text, unsigned room, struct listen_sockets *sockets);
+ * CHANNEL_NOTHING, CHANNEL_ALONE. */
+enum channel_word channel_take(int fd, char *text, unsigned room, struct listen_sockets *sockets);
 
 #endif

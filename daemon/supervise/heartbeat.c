@@ -1,4 +1,4 @@
-/* pulse.c -- do the workers' loops turn? */
+/* heartbeat.c -- do the workers' loops turn? */
 #include "daemon/supervise/heartbeat.h"
 
 #include <stddef.h>
@@ -14,11 +14,12 @@ enum {
 };
 
 void
-pulse_open(struct pulse *p, struct notify *notify, struct counters *counters, unsigned nworkers)
+heartbeat_open(
+    struct heartbeat *p, struct notify *notify, struct counters *counters, unsigned nworkers)
 {
     int64_t watchdog_ms = notify_watchdog_ms(notify);
 
-    *p = (struct pulse){.notify = watchdog_ms > 0 ? notify : NULL,
+    *p = (struct heartbeat){.notify = watchdog_ms > 0 ? notify : NULL,
         .counters = counters,
         .nworkers = nworkers,
         .every_ms = watchdog_ms / PULSES_PER_WATCHDOG};
@@ -30,7 +31,7 @@ pulse_open(struct pulse *p, struct notify *notify, struct counters *counters, un
 }
 
 static uint64_t
-pulse_turns(const struct pulse *p, unsigned worker)
+heartbeat_turns(const struct heartbeat *p, unsigned worker)
 {
     return atomic_load_explicit(
         &counters_worker(p->counters, worker)->value[COUNTER_loop_turns], memory_order_relaxed);
@@ -38,23 +39,23 @@ pulse_turns(const struct pulse *p, unsigned worker)
 
 /* The first worker whose loop has not turned; nworkers: there is none. */
 static unsigned
-pulse_stuck(const struct pulse *p, struct worker *const *workers)
+heartbeat_stuck(const struct heartbeat *p, struct worker *const *workers)
 {
     unsigned i = 0;
 
-    while (i < p->nworkers && (workers[i] == NULL || pulse_turns(p, i) != p->turns[i]))
+    while (i < p->nworkers && (workers[i] == NULL || heartbeat_turns(p, i) != p->turns[i]))
         i++;
     return i;
 }
 
 void
-pulse_look(struct pulse *p, struct worker *const *workers, uint64_t now_ms)
+heartbeat_look(struct heartbeat *p, struct worker *const *workers, uint64_t now_ms)
 {
     unsigned stuck;
 
     if (p->notify == NULL || now_ms < p->due_ms)
         return;
-    stuck = pulse_stuck(p, workers);
+    stuck = heartbeat_stuck(p, workers);
     if (stuck < p->nworkers) { /* perhaps it only has not told yet */
         if (p->due_ms > 0 && !p->said && now_ms > p->due_ms + TELL_MS) {
             elog(ELOG_ERROR,
@@ -64,7 +65,7 @@ pulse_look(struct pulse *p, struct worker *const *workers, uint64_t now_ms)
         return;
     }
     for (unsigned i = 0; i < p->nworkers; i++)
-        p->turns[i] = pulse_turns(p, i);
+        p->turns[i] = heartbeat_turns(p, i);
     p->said = false;
     p->due_ms = now_ms + (uint64_t)p->every_ms;
     notify_alive(p->notify);

@@ -1,4 +1,4 @@
-/* pulse.h -- tells the service manager's watchdog that this process lives: while its loops turn.
+/* heartbeat.h -- tells the service manager's watchdog that this process lives: while its loops turn.
  *
  * That the management loop turns says little: clients are served by the workers.  Each of them counts
  * its turns and tells once a second (worker.c), idle or not, so one that has told of none since the
@@ -7,8 +7,8 @@
  *
  * Threads: the main one.
  */
-#ifndef TARN_PULSE_H
-#define TARN_PULSE_H
+#ifndef TARN_HEARTBEAT_H
+#define TARN_HEARTBEAT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ struct counters;
 struct notify;
 struct worker;
 
-struct pulse {
+struct heartbeat {
     struct notify *notify;     /* borrowed; NULL: nobody waits */
     struct counters *counters; /* borrowed */
     unsigned nworkers;
@@ -30,9 +30,9 @@ struct pulse {
 };
 
 /* Says so if the watchdog waits for less than a worker takes to tell. */
-void pulse_open(
-    struct pulse *p, struct notify *notify, struct counters *counters, unsigned nworkers);
+void heartbeat_open(
+    struct heartbeat *p, struct notify *notify, struct counters *counters, unsigned nworkers);
 /* From time to time, some times a second.  Workers that have ended are NULL. */
-void pulse_look(struct pulse *p, struct worker *const *workers, uint64_t now_ms);
+void heartbeat_look(struct heartbeat *p, struct worker *const *workers, uint64_t now_ms);
 
 #endif

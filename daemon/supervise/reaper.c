@@ -1,4 +1,4 @@
-/* heir.c -- the process that is left with a dead one's memory. */
+/* reaper.c -- the process that is left with a dead one's memory. */
 #include "daemon/supervise/reaper.h"
 
 #include <errno.h>
@@ -16,23 +16,23 @@
 #include "daemon/log/elog.h"
 
 enum {
-    HEIR_STACK = 64 * 1024,
+    REAPER_STACK = 64 * 1024,
 };
 
-struct heir {
+struct reaper {
     int life[2]; /* a pipe: its end when the last thread of this process gives up its descriptors */
-    int begun[2]; /* a pipe: a byte when the heir has only to wait */
+    int begun[2]; /* a pipe: a byte when the reaper has only to wait */
 };
 
 /* On a stack of its own, but with the variables of the thread that made it, errno among them: that
  * one waits for the byte, and behind it no call fails. */
 static int
-heir_run(void *arg)
+reaper_run(void *arg)
 {
-    const struct heir *h = arg;
+    const struct reaper *h = arg;
     char byte = 0;
 
-    prctl(PR_SET_NAME, "tarnd-heir");
+    prctl(PR_SET_NAME, "tarnd-reaper");
     if (dup2(h->life[0], 0) != 0 || dup2(h->begun[1], 1) != 1 ||
         syscall(SYS_close_range, 2U, ~0U, 0U) != 0)
         return 1;
@@ -43,19 +43,19 @@ heir_run(void *arg)
     return 0;
 }
 
-/* The heir reads `h` until the byte has come, so until then it stays as it is.  0, or an errno. */
+/* The reaper reads `h` until the byte has come, so until then it stays as it is.  0, or an errno. */
 static int
-heir_make(struct heir *h)
+reaper_make(struct reaper *h)
 {
     char *stack = mmap(
-        NULL, HEIR_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        NULL, REAPER_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     char byte;
     ssize_t n;
     pid_t pid;
 
     if (stack == MAP_FAILED)
         return errno;
-    pid = clone(heir_run, stack + HEIR_STACK, CLONE_VM, h);
+    pid = clone(reaper_run, stack + REAPER_STACK, CLONE_VM, h);
     if (pid < 0)
         return errno;
     close(h->begun[1]);
@@ -68,16 +68,16 @@ heir_make(struct heir *h)
 }
 
 static void
-heir_close(int fd)
+reaper_close(int fd)
 {
     if (fd >= 0)
         close(fd);
 }
 
 void
-heir_start(void)
+reaper_start(void)
 {
-    struct heir h = {.life = {-1, -1}, .begun = {-1, -1}};
+    struct reaper h = {.life = {-1, -1}, .begun = {-1, -1}};
     sigset_t all, before;
     int err;
 
@@ -88,14 +88,14 @@ heir_start(void)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before); /* it takes after us */
     if (err == 0)
-        err = heir_make(&h);
+        err = reaper_make(&h);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    heir_close(h.begun[0]);
-    heir_close(h.begun[1]);
-    heir_close(h.life[0]);
+    reaper_close(h.begun[0]);
+    reaper_close(h.begun[1]);
+    reaper_close(h.life[0]);
     if (err == 0)
         return; /* and life[1] is open for as long as we live */
-    heir_close(h.life[1]);
+    reaper_close(h.life[1]);
     elog(ELOG_WARN,
         "no heir: %s: should tarnd die, its memory is freed before its sockets are closed",
         strerror(err));

@@ -63,7 +63,7 @@ static void
 supervise_stop(struct supervisor *s)
 {
     s->stopping = true;
-    held_release(&s->held, NULL, true);
+    inherited_release(&s->inherited, NULL, true);
 }
 
 static void
@@ -80,7 +80,7 @@ static void
 supervise_retire(struct child *c)
 {
     c->role = CHILD_RETIRING;
-    if (c->fd < 0 || tether_send(c->fd, TETHER_RETIRE, "", NULL, true) != 0)
+    if (c->fd < 0 || channel_send(c->fd, CHANNEL_RETIRE, "", NULL, true) != 0)
         kill(c->pid, SIGTERM);
 }
 
@@ -91,9 +91,9 @@ supervise_on_ready(struct supervisor *s, struct child *c, const char *line)
 
     if (c->role != CHILD_STARTING || s->stopping)
         return;
-    held_release(&s->held, c->held, true);
-    s->held = c->held;
-    c->held = NULL;
+    inherited_release(&s->inherited, c->inherited, true);
+    s->inherited = c->inherited;
+    c->inherited = NULL;
     c->role = CHILD_SERVING;
     if (s->hup_due)
         kill(c->pid, SIGHUP);
@@ -125,16 +125,16 @@ supervise_on_hold(
     const char *address = strlen(text) > 4 ? text + 4 : NULL; /* behind OURS and LOCK */
 
     if (address == NULL || sockets->nfds == 0 || s->stopping || c->role == CHILD_RETIRING)
-        held_close(sockets);
+        inherited_close(sockets);
     else
-        held_add(c->role == CHILD_STARTING ? &c->held : &s->held, sockets, address);
+        inherited_add(c->role == CHILD_STARTING ? &c->inherited : &s->inherited, sockets, address);
 }
 
 static void
 supervise_on_drop(struct supervisor *s, struct child *c, const char *address)
 {
     if (c->role != CHILD_RETIRING)
-        held_drop(c->role == CHILD_STARTING ? &c->held : &s->held, address);
+        inherited_drop(c->role == CHILD_STARTING ? &c->inherited : &s->inherited, address);
 }
 
 static void
@@ -164,28 +164,28 @@ supervise_on_quit(struct supervisor *s, struct child *c, const char *text)
 static void
 supervise_hear(struct supervisor *s, struct child *c)
 {
-    static char text[TETHER_MESSAGE_MAX + 1];
+    static char text[CHANNEL_MESSAGE_MAX + 1];
     struct listen_sockets sockets;
-    enum tether_word word;
+    enum channel_word word;
 
-    while (
-        c->fd >= 0 && (word = tether_take(c->fd, text, sizeof(text), &sockets)) != TETHER_NOTHING) {
-        if (word == TETHER_ALONE) {
+    while (c->fd >= 0 &&
+           (word = channel_take(c->fd, text, sizeof(text), &sockets)) != CHANNEL_NOTHING) {
+        if (word == CHANNEL_ALONE) {
             close(c->fd);
             c->fd = -1;
-        } else if (word == TETHER_HOLD) {
+        } else if (word == CHANNEL_HOLD) {
             supervise_on_hold(s, c, text, &sockets);
             continue;
-        } else if (word == TETHER_DROP) {
+        } else if (word == CHANNEL_DROP) {
             supervise_on_drop(s, c, text);
-        } else if (word == TETHER_READY) {
+        } else if (word == CHANNEL_READY) {
             supervise_on_ready(s, c, text);
-        } else if (word == TETHER_BEAT || word == TETHER_STUCK) {
-            supervise_on_beat(c, text, word == TETHER_STUCK);
-        } else if (word == TETHER_QUIT) {
+        } else if (word == CHANNEL_BEAT || word == CHANNEL_STUCK) {
+            supervise_on_beat(c, text, word == CHANNEL_STUCK);
+        } else if (word == CHANNEL_QUIT) {
             supervise_on_quit(s, c, text);
         }
-        held_close(&sockets); /* of a word that none belong to, or that we do not know */
+        inherited_close(&sockets); /* of a word that none belong to, or that we do not know */
     }
 }
 
@@ -376,7 +376,7 @@ supervise_open(struct supervisor *s, char **argv, const char *conf)
     supervise_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* children leave an heir each (heir.h) */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* children leave an reaper each (reaper.h) */
     s->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     s->now_ms = supervise_clock();
     if (s->signals < 0 || s->program == NULL) {
@@ -385,18 +385,18 @@ supervise_open(struct supervisor *s, char **argv, const char *conf)
     }
     inherit_load();
     while (inherit_take_any(&sockets))
-        held_add(&s->held, &sockets, "-");
+        inherited_add(&s->inherited, &sockets, "-");
     return upgrade_adopt(s);
 }
 
-/* Heirs, as soon as they have freed what they were left with; a machine that goes down does not wait
- * for long. */
+/* Waits for memory reapers, for a bounded time: a machine that shuts down does not wait
+ * long. */
 static void
-supervise_bury(void)
+supervise_reap_reapers(void)
 {
     const struct timespec nap = {.tv_nsec = 10 * 1000000};
 
-    for (unsigned i = 0; i < SUPERVISE_BURY_MS / 10 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
+    for (unsigned i = 0; i < SUPERVISE_REAP_MS / 10 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
         nanosleep(&nap, NULL);
 }
 
@@ -410,8 +410,8 @@ supervise_run(char **argv, const char *conf)
         return 1;
     while (!s->ended)
         supervise_turn(s);
-    supervise_bury();
-    held_release(&s->held, NULL, true);
+    supervise_reap_reapers();
+    inherited_release(&s->inherited, NULL, true);
     free(s->program);
     close(s->signals);
     elog_flush();

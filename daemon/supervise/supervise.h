@@ -1,8 +1,8 @@
 /* supervise.h -- a parent that keeps a tarnd running, and puts a new one in its place.
  *
  *   child     a tarnd that this process has started; it serves, the supervisor never does
- *   tether    what the two say to each other (tether.h)
- *   held      the listening sockets of the child, kept open here too: whatever becomes of it, the
+ *   channel    what the two say to each other (channel.h)
+ *   inherited      the listening sockets of the child, kept open here too: whatever becomes of it, the
  *             kernel goes on queueing connections for the next one
  *
  * A child that crashes is followed by another at once, and with growing pauses if it happens again.

@@ -41,7 +41,7 @@ child_place(struct supervisor *s)
 /* In the new process.  By way of /proc it is the very binary that we are, whatever lies at its
  * path by now.  A process group of its own: a terminal's Ctrl-C is for us to pass on. */
 static _Noreturn void
-child_exec(struct supervisor *s, const char *program, int tether)
+child_exec(struct supervisor *s, const char *program, int channel)
 {
     static char text[SUPERVISE_TEXT_MAX];
     char minus_c[] = "-c", number[32];
@@ -49,13 +49,13 @@ child_exec(struct supervisor *s, const char *program, int tether)
 
     setpgid(0, 0);
     child_reset_signals();
-    snprintf(number, sizeof(number), "%d:%d", tether, TETHER_VERSION);
-    if (!held_print(s->held, "", text, sizeof(text)))
+    snprintf(number, sizeof(number), "%d:%d", channel, CHANNEL_VERSION);
+    if (!inherited_print(s->inherited, "", text, sizeof(text)))
         elog(ELOG_ERROR, "too many addresses to hand over");
-    if (setenv("TARN_LISTEN_FDS", text, 1) != 0 || setenv(TETHER_VARIABLE, number, 1) != 0)
+    if (setenv("TARN_LISTEN_FDS", text, 1) != 0 || setenv(CHANNEL_VARIABLE, number, 1) != 0)
         _exit(1);
-    held_pass(s->held, true);
-    child_pass_fd(tether, true);
+    inherited_pass(s->inherited, true);
+    child_pass_fd(channel, true);
     if (program == NULL) {
         execv("/proc/self/exe", argv);
         program = s->program;
@@ -139,7 +139,7 @@ child_forget(struct child *c)
 {
     if (c->fd >= 0)
         close(c->fd);
-    held_release(&c->held, NULL, false);
+    inherited_release(&c->inherited, NULL, false);
     c->pid = 0;
 }
 

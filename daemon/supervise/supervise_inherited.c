@@ -1,4 +1,4 @@
-/* supervise_held.c -- listening sockets that outlive a child. */
+/* supervise_inherited.c -- listening sockets that outlive a child. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "daemon/supervise/supervise_priv.h"
 
 void
-held_close(const struct listen_sockets *sockets)
+inherited_close(const struct listen_sockets *sockets)
 {
     for (unsigned i = 0; i < sockets->nfds; i++)
         close(sockets->fds[i]);
@@ -17,21 +17,21 @@ held_close(const struct listen_sockets *sockets)
 }
 
 static void
-held_free(struct held *h)
+inherited_free(struct inherited *h)
 {
-    held_close(&h->sockets);
+    inherited_close(&h->sockets);
     free(h->address);
     free(h);
 }
 
 void
-held_add(struct held **list, const struct listen_sockets *sockets, const char *address)
+inherited_add(struct inherited **list, const struct listen_sockets *sockets, const char *address)
 {
-    struct held **end = list, *h = calloc(1, sizeof(*h));
+    struct inherited **end = list, *h = calloc(1, sizeof(*h));
 
     if (h == NULL || (h->address = strdup(address)) == NULL) {
         elog(ELOG_ERROR, "%s: out of memory: a crash would close it", address);
-        held_close(sockets);
+        inherited_close(sockets);
         free(h);
         return;
     }
@@ -42,7 +42,7 @@ held_add(struct held **list, const struct listen_sockets *sockets, const char *a
 }
 
 static bool
-held_has(const struct held *list, const char *address)
+inherited_has(const struct inherited *list, const char *address)
 {
     for (; list != NULL; list = list->next)
         if (strcmp(list->address, address) == 0)
@@ -51,16 +51,16 @@ held_has(const struct held *list, const char *address)
 }
 
 static void
-held_remove_file(const struct held *h)
+inherited_remove_file(const struct inherited *h)
 {
     if (h->sockets.ours && strncmp(h->address, "unix:", 5) == 0)
         unlink(h->address + 5);
 }
 
 void
-held_drop(struct held **list, const char *address)
+inherited_drop(struct inherited **list, const char *address)
 {
-    struct held *h;
+    struct inherited *h;
 
     while (*list != NULL && strcmp((*list)->address, address) != 0)
         list = &(*list)->next;
@@ -68,25 +68,25 @@ held_drop(struct held **list, const char *address)
     if (h == NULL)
         return;
     *list = h->next;
-    held_remove_file(h);
-    held_free(h);
+    inherited_remove_file(h);
+    inherited_free(h);
 }
 
 void
-held_release(struct held **list, const struct held *kept, bool remove)
+inherited_release(struct inherited **list, const struct inherited *kept, bool remove)
 {
-    struct held *h;
+    struct inherited *h;
 
     while ((h = *list) != NULL) {
         *list = h->next;
-        if (remove && !held_has(kept, h->address))
-            held_remove_file(h);
-        held_free(h);
+        if (remove && !inherited_has(kept, h->address))
+            inherited_remove_file(h);
+        inherited_free(h);
     }
 }
 
 bool
-held_print(const struct held *list, const char *prefix, char *to, size_t room)
+inherited_print(const struct inherited *list, const char *prefix, char *to, size_t room)
 {
     size_t len = strlen(prefix), n;
 
@@ -107,7 +107,7 @@ held_print(const struct held *list, const char *prefix, char *to, size_t room)
 }
 
 void
-held_pass(const struct held *list, bool pass)
+inherited_pass(const struct inherited *list, bool pass)
 {
     for (; list != NULL; list = list->next) {
         for (unsigned i = 0; i < list->sockets.nfds; i++)

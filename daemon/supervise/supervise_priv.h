@@ -19,7 +19,7 @@ enum {
     SUPERVISE_WATCHDOG_MIN_MS = 3000, /* beats come once a second, and machines are busy */
     SUPERVISE_BACKOFF_MS = 100,       /* before the second start in a row; then it doubles */
     SUPERVISE_BACKOFF_MAX_MS = 30000,
-    SUPERVISE_BURY_MS = 5000,    /* at the end, for heirs (heir.h) */
+    SUPERVISE_REAP_MS = 5000,    /* at the end, for heirs (reaper.h) */
     SUPERVISE_TEXT_MAX = 120000, /* bytes of a variable: the kernel's MAX_ARG_STRLEN is 128 KiB */
 };
 
@@ -30,23 +30,23 @@ enum child_role {
 };
 
 /* An address, and what keeps it. */
-struct held {
-    struct held *next;
+struct inherited {
+    struct inherited *next;
     struct listen_sockets sockets;
     char *address; /* as configured; "-": known by its sockets alone */
 };
 
 struct child {
     pid_t pid; /* 0: this place is free */
-    int fd;    /* our end of its tether; -1: it has closed its own */
+    int fd;    /* our end of its channel; -1: it has closed its own */
     enum child_role role;
     bool upgrade; /* of another binary than we are */
     bool aborted; /* we have made it end */
     uint64_t started_ms, ready_ms;
     int64_t watchdog_ms; /* 0: it may be silent */
     uint64_t silent_ms;
-    char words[128];   /* its last */
-    struct held *held; /* STARTING: what it listens on */
+    char words[128];             /* its last */
+    struct inherited *inherited; /* STARTING: what it listens on */
 };
 
 struct supervisor {
@@ -55,7 +55,7 @@ struct supervisor {
     char *program; /* what a new binary is looked for under */
     int signals;
     struct child children[SUPERVISE_CHILDREN];
-    struct held *held;
+    struct inherited *inherited;
     pid_t checker; /* asks a new binary whether it would run; 0: none */
     uint64_t now_ms, restart_ms, check_until_ms;
     unsigned crashes; /* in a row */
@@ -83,18 +83,19 @@ void child_forget(struct child *c);
 /* "was killed by signal 9 (Killed)" */
 void child_how(int status, char *text, size_t room);
 
-/* supervise_held.c */
+/* supervise_inherited.c */
 /* Takes the descriptors. */
-void held_add(struct held **list, const struct listen_sockets *sockets, const char *address);
+void inherited_add(
+    struct inherited **list, const struct listen_sockets *sockets, const char *address);
 /* The first of that address goes, and its file if it is a Unix socket of ours. */
-void held_drop(struct held **list, const char *address);
+void inherited_drop(struct inherited **list, const char *address);
 /* All descriptors are closed.  With `remove` Unix sockets that are ours and not in `kept` lose
  * their files. */
-void held_release(struct held **list, const struct held *kept, bool remove);
-void held_close(const struct listen_sockets *sockets);
+void inherited_release(struct inherited **list, const struct inherited *kept, bool remove);
+void inherited_close(const struct listen_sockets *sockets);
 /* Lines as of inherit_print, each behind `prefix`; false: no room. */
-bool held_print(const struct held *list, const char *prefix, char *to, size_t room);
-void held_pass(const struct held *list, bool pass);
+bool inherited_print(const struct inherited *list, const char *prefix, char *to, size_t room);
+void inherited_pass(const struct inherited *list, bool pass);
 
 /* supervise_upgrade.c */
 /* SIGUSR2: asks the new binary whether it would run. */

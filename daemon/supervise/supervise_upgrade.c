@@ -12,8 +12,8 @@
 
 /* Where a supervisor is, for the next one in the same process.  Behind the format's own line:
  *
- *     child PID FD S|R WATCHDOG_MS     its tether; serving or retiring
- *     held OURS LOCK FD[,FD...] ADDRESS
+ *     child PID FD S|R WATCHDOG_MS     its channel; serving or retiring
+ *     inherited OURS LOCK FD[,FD...] ADDRESS
  */
 #define UPGRADE_VARIABLE "TARN_SUPERVISOR"
 #define UPGRADE_FORMAT   "tarn-supervisor 1\n"
@@ -33,7 +33,7 @@ upgrade_print(const struct supervisor *s, char *to, size_t room)
         if (len >= room)
             return false;
     }
-    return held_print(s->held, "held ", to + len, room - len);
+    return inherited_print(s->inherited, "held ", to + len, room - len);
 }
 
 bool
@@ -140,7 +140,7 @@ upgrade_on_checked(struct supervisor *s, int status)
 static void
 upgrade_pass(const struct supervisor *s, bool pass)
 {
-    held_pass(s->held, pass);
+    inherited_pass(s->inherited, pass);
     for (unsigned i = 0; i < SUPERVISE_CHILDREN; i++)
         if (s->children[i].pid != 0 && s->children[i].fd >= 0)
             child_pass_fd(s->children[i].fd, pass);
@@ -192,7 +192,7 @@ upgrade_adopt_child(struct supervisor *s, const char *line)
 }
 
 static bool
-upgrade_adopt_held(struct supervisor *s, const char *line)
+upgrade_adopt_inherited(struct supervisor *s, const char *line)
 {
     struct listen_sockets sockets;
     const char *address;
@@ -204,7 +204,7 @@ upgrade_adopt_held(struct supervisor *s, const char *line)
     text = strndup(address, len);
     if (text == NULL)
         return false;
-    held_add(&s->held, &sockets, text);
+    inherited_add(&s->inherited, &sockets, text);
     free(text);
     return true;
 }
@@ -221,9 +221,10 @@ upgrade_adopt(struct supervisor *s)
         return TERR_CONFIG;
     }
     while (*(line += strcspn(line, "\n")) == '\n' && *++line != '\0') {
-        bool child = strncmp(line, "child ", 6) == 0, held = strncmp(line, "held ", 5) == 0;
+        bool child = strncmp(line, "child ", 6) == 0, inherited = strncmp(line, "held ", 5) == 0;
 
-        if ((child && !upgrade_adopt_child(s, line)) || (held && !upgrade_adopt_held(s, line)))
+        if ((child && !upgrade_adopt_child(s, line)) ||
+            (inherited && !upgrade_adopt_inherited(s, line)))
             elog(ELOG_ERROR, UPGRADE_VARIABLE ": no such line: %.*s", (int)strcspn(line, "\n"),
                 line);
     }

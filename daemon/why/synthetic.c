@@ -1,4 +1,4 @@
-/* nobody.c -- a request that no client sent. */
+/* synthetic.c -- a request that no client sent. */
 #include "daemon/why/synthetic.h"
 
 #include <stdlib.h>
@@ -10,18 +10,18 @@
 #include "daemon/http/uri.h"
 
 static void
-nobody_local(struct exchange *x, uint8_t addr[16], uint16_t *port)
+synthetic_local(struct exchange *x, uint8_t addr[16], uint16_t *port)
 {
     (void)x;
     memset(addr, 0, 16);
     *port = 0;
 }
 
-static const struct exchange_ops nobody_ops = {.local = nobody_local};
+static const struct exchange_ops synthetic_ops = {.local = synthetic_local};
 
 /* "http://HOST/PATH", or https, into its parts; the path may be missing. */
 static int
-nobody_split(
+synthetic_split(
     struct slice url, struct slice *host, struct slice *path, bool *https, const char **why)
 {
     const char *slash;
@@ -49,7 +49,7 @@ nobody_split(
 
 /* GET path, Host: host, in one text. */
 static int
-nobody_make_request(struct nobody *w, struct slice host, struct slice path)
+synthetic_make_request(struct synthetic_request *w, struct slice host, struct slice path)
 {
     struct http_head *h = &w->x.head;
     char *text = arena_alloc(&w->x.arena, 7 + host.len + path.len);
@@ -83,7 +83,7 @@ nobody_make_request(struct nobody *w, struct slice host, struct slice path)
 }
 
 static void
-nobody_set_clock(struct clock *clock)
+synthetic_set_clock(struct clock *clock)
 {
     struct timespec now;
 
@@ -95,14 +95,14 @@ nobody_set_clock(struct clock *clock)
 }
 
 static void
-nobody_join_world(struct nobody *w, struct policies *ps)
+synthetic_join_world(struct synthetic_request *w, struct policies *ps)
 {
     static const struct exchange_conn conn = {.socket = "", .endpoint = ""};
     static const uint8_t nowhere[16];
     struct proxy *p = &w->proxy;
     struct req *r = &w->req;
 
-    nobody_set_clock(&w->loop.clock);
+    synthetic_set_clock(&w->loop.clock);
     p->magic = PROXY_MAGIC;
     p->params = policies_conf(ps)->params;
     p->loop = &w->loop;
@@ -111,7 +111,7 @@ nobody_join_world(struct nobody *w, struct policies *ps)
     p->bans = cache_bans(ps->cache);
     policy_prepare(p);
     p->run_ctx.explains = true;
-    w->x.ops = &nobody_ops;
+    w->x.ops = &synthetic_ops;
     w->x.peer_addr = nowhere;
     w->x.conn = &conn;
     w->x.start_us = w->loop.clock.mono_us;
@@ -122,12 +122,12 @@ nobody_join_world(struct nobody *w, struct policies *ps)
     r->policy.ban_error = "";
     r->policy.grace_ms = r->policy.max_age_ms = REQ_UNSAID;
     if (ps->active != NULL)
-        nobody_take_policy(w, ps->active);
+        synthetic_take_policy(w, ps->active);
 }
 
 /* What the policy logs goes where nobody looks; that somebody might makes its lines known. */
 static int
-nobody_open_log(struct nobody *w)
+synthetic_open_log(struct synthetic_request *w)
 {
     int err = shmlog_open(&w->proxy.log, NULL, 0, SHMLOG_RING_MIN);
 
@@ -137,12 +137,13 @@ nobody_open_log(struct nobody *w)
 }
 
 int
-nobody_new(struct nobody **out, struct policies *ps, struct slice url, const char **why)
+synthetic_new(
+    struct synthetic_request **out, struct policies *ps, struct slice url, const char **why)
 {
     struct slice host, path;
-    struct nobody *w;
+    struct synthetic_request *w;
     bool https;
-    int err = nobody_split(url, &host, &path, &https, why);
+    int err = synthetic_split(url, &host, &path, &https, why);
 
     if (err != 0)
         return err;
@@ -151,14 +152,14 @@ nobody_new(struct nobody **out, struct policies *ps, struct slice url, const cha
         return TERR_NOMEM;
     arena_pool_init(&w->pool, 0, NULL);
     arena_init(&w->x.arena, &w->pool);
-    err = nobody_open_log(w);
+    err = synthetic_open_log(w);
     if (err == 0)
-        err = nobody_make_request(w, host, path);
+        err = synthetic_make_request(w, host, path);
     if (err != 0) {
-        nobody_free(&w);
+        synthetic_free(&w);
         return err;
     }
-    nobody_join_world(w, ps);
+    synthetic_join_world(w, ps);
     w->req.https = https;
     *out = w;
     return 0;
@@ -166,7 +167,7 @@ nobody_new(struct nobody **out, struct policies *ps, struct slice url, const cha
 
 /* RFC 9110 7.8: Connection names the field. */
 static bool
-nobody_asks_upgrade(const struct http_head *h)
+synthetic_asks_upgrade(const struct http_head *h)
 {
     const struct http_field *f = http_find(h, HTTP_F_CONNECTION, NULL);
     struct http_list_iter it;
@@ -182,7 +183,7 @@ nobody_asks_upgrade(const struct http_head *h)
 }
 
 int
-nobody_set(struct nobody *w, struct slice name, struct slice value)
+synthetic_set(struct synthetic_request *w, struct slice name, struct slice value)
 {
     int err;
 
@@ -192,12 +193,12 @@ nobody_set(struct nobody *w, struct slice name, struct slice value)
     if (err == 0)
         err = head_edit_set(w->req.policy.req, name, http_field_id(name.ptr, name.len), value);
     if (err == 0)
-        w->x.upgrade = http_has(w->req.head, HTTP_F_UPGRADE) && nobody_asks_upgrade(w->req.head);
+        w->x.upgrade = http_has(w->req.head, HTTP_F_UPGRADE) && synthetic_asks_upgrade(w->req.head);
     return err;
 }
 
 int
-nobody_admit(struct nobody *w)
+synthetic_admit(struct synthetic_request *w)
 {
     int err = req_take_rules(&w->req, false);
 
@@ -205,16 +206,16 @@ nobody_admit(struct nobody *w)
 }
 
 void
-nobody_take_policy(struct nobody *w, struct policy *pol)
+synthetic_take_policy(struct synthetic_request *w, struct policy *pol)
 {
-    w->use = (struct policy_use){.policy = pol, .users = 1};
-    w->req.policy.use = &w->use;
+    w->ref = (struct policy_ref){.policy = pol, .users = 1};
+    w->req.policy.ref = &w->ref;
     w->req.backend = pol->default_backend;
     w->req.policy.hinted = false;
 }
 
 bool
-nobody_finish_key(struct nobody *w, enum vcl_action act)
+synthetic_finish_key(struct synthetic_request *w, enum vcl_action act)
 {
     struct vcl_run said = w->proxy.run; /* what vcl_recv answered with */
     struct req *r = &w->req;
@@ -222,7 +223,7 @@ nobody_finish_key(struct nobody *w, enum vcl_action act)
 
     if (act == VCL_ACT_HASH)
         return true;
-    if (r->policy.use != NULL && !r->policy.use->policy->hashes_as_builtin &&
+    if (r->policy.ref != NULL && !r->policy.ref->policy->hashes_as_builtin &&
         r->policy.key.ptr == NULL)
         err = req_policy_key(r);
     w->proxy.run = said;
@@ -239,9 +240,9 @@ nobody_finish_key(struct nobody *w, enum vcl_action act)
 }
 
 void
-nobody_free(struct nobody **np)
+synthetic_free(struct synthetic_request **np)
 {
-    struct nobody *w = *np;
+    struct synthetic_request *w = *np;
 
     *np = NULL;
     if (w->reader != NULL)

@@ -1,4 +1,4 @@
-/* nobody.h -- a request that no client sent: for questions about what one would come to.
+/* synthetic.h -- a request that no client sent: for questions about what one would come to.
  *
  * It has what a request's machine looks at, and nothing that it could be answered by.  A policy that
  * it is shown to is run as for anybody, but that what would change something does not
@@ -6,36 +6,37 @@
  *
  * Threads: the management thread.  Errors: TERR_*.
  */
-#ifndef TARN_NOBODY_H
-#define TARN_NOBODY_H
+#ifndef TARN_SYNTHETIC_H
+#define TARN_SYNTHETIC_H
 
 #include "daemon/policy/policies_priv.h"
 #include "daemon/proxy/req_priv.h"
 #include "daemon/shm/log_read.h"
 
-struct nobody {
+struct synthetic_request {
     struct arena_pool pool;
     struct loop loop;
     struct proxy proxy;
     struct exchange x;
     struct req req;
     struct http_field host;
-    struct policy_use use;
+    struct policy_ref ref;
     struct shmlog_reader *reader; /* so that the lines that ran are told */
 };
 
 /* GET `url` ("http://host/path", or https, as a trusted proxy says; the path may be missing).  TERR_SYNTAX: *why; TERR_NOMEM.  With
- * the active policy, if there is one.  nobody_free() in any case but NULL. */
-int nobody_new(struct nobody **out, struct policies *ps, struct slice url, const char **why);
+ * the active policy, if there is one.  synthetic_free() in any case but NULL. */
+int synthetic_new(
+    struct synthetic_request **out, struct policies *ps, struct slice url, const char **why);
 /* One more field of it, or another value of the first of that name.  TERR_SYNTAX. */
-int nobody_set(struct nobody *n, struct slice name, struct slice value);
+int synthetic_set(struct synthetic_request *n, struct slice name, struct slice value);
 /* Goes on under another policy. */
 /* When its fields are set: its route, and what that makes of the request.  0 or TERR_*. */
-int nobody_admit(struct nobody *w);
-void nobody_take_policy(struct nobody *n, struct policy *pol);
+int synthetic_admit(struct synthetic_request *w);
+void synthetic_take_policy(struct synthetic_request *n, struct policy *pol);
 /* vcl_recv has answered with `act`: the key also where nothing would be looked up, by vcl_hash or the
  * builtin one.  False: vcl_hash failed, or the host is not valid. */
-bool nobody_finish_key(struct nobody *w, enum vcl_action act);
-void nobody_free(struct nobody **np);
+bool synthetic_finish_key(struct synthetic_request *w, enum vcl_action act);
+void synthetic_free(struct synthetic_request **np);
 
 #endif

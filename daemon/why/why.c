@@ -110,7 +110,7 @@ why_pass(struct why *y, const char *because)
 {
     why_say(
         y, "A request for it now is passed to the backend, for this client alone: %s.", because);
-    if (y->r->policy.use != NULL && why_run(y, VCL_SUB_PASS) != VCL_ACT_FETCH)
+    if (y->r->policy.ref != NULL && why_run(y, VCL_SUB_PASS) != VCL_ACT_FETCH)
         why_say_decider(y, VCL_SUB_PASS);
     why_say_backend(y);
     return "pass";
@@ -156,7 +156,7 @@ why_asked(struct why *y, const struct why_lookup *l, const char *now)
     enum vcl_sub sub = l->verdict == CACHE_MISS ? VCL_SUB_MISS : VCL_SUB_HIT;
     enum vcl_action act;
 
-    if (y->r->policy.use == NULL ||
+    if (y->r->policy.ref == NULL ||
         (l->verdict != CACHE_HIT && l->verdict != CACHE_STALE && l->verdict != CACHE_MISS))
         return now;
     if (sub == VCL_SUB_HIT)
@@ -228,7 +228,7 @@ why_without_policy(struct why *y, struct cache_query *q, const char **why)
     if (req_make_key(r) != 0)
         return NULL;
     r->key = hash_bytes(y->nobody->proxy.key_text, r->key_len);
-    if (req_read_wishes(r) != 0)
+    if (req_read_directives(r) != 0)
         return NULL;
     if (r->x->upgrade && req_route_pipes(r)) {
         req_query(r, q);
@@ -247,7 +247,7 @@ why_without_policy(struct why *y, struct cache_query *q, const char **why)
 static bool
 why_follow_label(struct why *y)
 {
-    struct policy *pol = y->r->policy.use->policy;
+    struct policy *pol = y->r->policy.ref->policy;
     const char *label = vcl_label_name(pol->vcl, y->nobody->proxy.run.label);
     struct policy_tag *tag = policies_find_label(y->ps, label);
 
@@ -255,7 +255,7 @@ why_follow_label(struct why *y)
         return false;
     why_say(y, "The policy sends it on to the label %s, which stands for the policy %s.", label,
         tag->policy->name);
-    nobody_take_policy(y->nobody, tag->policy);
+    synthetic_take_policy(y->nobody, tag->policy);
     return true;
 }
 
@@ -271,7 +271,7 @@ why_with_policy(struct why *y, struct cache_query *q, const char **why)
         r->policy.key = slice_of(NULL, 0);
         err = req_policy_ask(r, &act);
         why_take_steps(y);
-        if (policy_is_trivial(r->policy.use->policy, VCL_SUB_RECV)) /* not run, but it has a line */
+        if (policy_is_trivial(r->policy.ref->policy, VCL_SUB_RECV)) /* not run, but it has a line */
             why_run(y, VCL_SUB_RECV);
         *why = err == TERR_POLICY ? "vcl_hash failed for this url" : "the url's host is not valid";
         if (err != 0)
@@ -280,7 +280,7 @@ why_with_policy(struct why *y, struct cache_query *q, const char **why)
                                    : act == VCL_ACT_RESTART &&
                                          r->policy.restarts++ < r->proxy->params.max_restarts;
     } while (again);
-    if (!nobody_finish_key(y->nobody, act)) { /* what is stored is told all the same */
+    if (!synthetic_finish_key(y->nobody, act)) { /* what is stored is told all the same */
         *why = "vcl_hash failed for this url";
         return NULL;
     }
@@ -346,7 +346,7 @@ why_key(struct why *y)
 static json_t *
 why_answer(struct why *y, const char *now, const struct cache_query *q, struct slice url)
 {
-    json_t *o = json_object(), *fate;
+    json_t *o = json_object(), *removal;
     char hash[33];
 
     snprintf(hash, sizeof(hash), "%016llx%016llx", (unsigned long long)y->r->key.hi,
@@ -356,11 +356,11 @@ why_answer(struct why *y, const char *now, const struct cache_query *q, struct s
     json_put(o, "key", why_key(y));
     json_put_text(o, "hash", hash);
     json_put(o, "stored", why_stored(y, q));
-    fate = why_fate(y);
-    if (fate != NULL)
-        json_put(o, "last", fate);
-    if (y->r->policy.use != NULL)
-        json_put_text(o, "policy", y->r->policy.use->policy->name);
+    removal = why_removal(y);
+    if (removal != NULL)
+        json_put(o, "last", removal);
+    if (y->r->policy.ref != NULL)
+        json_put_text(o, "policy", y->r->policy.ref->policy->name);
     json_put(o, "asked", json_incref(y->steps));
     json_put(o, "text", json_incref(y->text));
     return o;
@@ -373,7 +373,7 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     struct why y = {.ps = ps};
     struct cache_query q;
     const char *now;
-    int err = nobody_new(&y.nobody, ps, url, why);
+    int err = synthetic_new(&y.nobody, ps, url, why);
 
     if (err != 0)
         return err;
@@ -381,24 +381,24 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     y.now_ms = (int64_t)y.nobody->loop.clock.mono_ms;
     *why = "a field of the request is not valid: `Name: value`";
     for (unsigned i = 0; i < nfields && err == 0; i++)
-        err = nobody_set(y.nobody, fields[i].name, fields[i].value);
+        err = synthetic_set(y.nobody, fields[i].name, fields[i].value);
     if (err != 0) {
-        nobody_free(&y.nobody);
+        synthetic_free(&y.nobody);
         return err == TERR_NOMEM ? err : TERR_SYNTAX;
     }
     y.text = json_array();
     y.steps = json_array();
-    err = nobody_admit(y.nobody);
+    err = synthetic_admit(y.nobody);
     why_say_limits(&y);
     why_say_rules(&y);
     now = err == TERR_SYNTAX ? why_refused(&y, &q) : why_redirected(&y, &q);
     if (now == NULL && err == 0)
-        now = y.r->policy.use != NULL ? why_with_policy(&y, &q, why)
+        now = y.r->policy.ref != NULL ? why_with_policy(&y, &q, why)
                                       : why_without_policy(&y, &q, why);
     if (now != NULL)
         *out = why_answer(&y, now, &q, url);
     json_decref(y.text);
     json_decref(y.steps);
-    nobody_free(&y.nobody);
+    synthetic_free(&y.nobody);
     return now != NULL ? 0 : TERR_SYNTAX;
 }

@@ -8,7 +8,7 @@
 
 struct why {
     struct policies *ps;
-    struct nobody *nobody;
+    struct synthetic_request *nobody;
     struct req *r;
     int64_t now_ms;
     json_t *text;  /* sentences */
@@ -36,6 +36,6 @@ void why_say_rules(struct why *y);  /* of its route */
 void why_say_limits(struct why *y); /* of the configuration */
 /* What is stored under the request's key, as JSON, and in words what is said of each. */
 json_t *why_stored(struct why *y, const struct cache_query *q);
-json_t *why_fate(struct why *y); /* of the key; NULL: nothing is known */
+json_t *why_removal(struct why *y); /* of the key; NULL: nothing is known */
 
 #endif

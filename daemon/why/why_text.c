@@ -114,35 +114,35 @@ why_stored(struct why *y, const struct cache_query *q)
 /* --- what last became of it --- */
 
 json_t *
-why_fate(struct why *y)
+why_removal(struct why *y)
 {
-    struct fate_seen seen;
+    struct removal_seen seen;
     json_t *o;
 
     if (!cache_recall(y->ps->cache, &y->r->key, &seen))
         return NULL;
     o = json_object();
-    json_put_text(o, "what", fate_name(seen.what));
-    json_put_text(o, "because", fate_text(seen.what));
+    json_put_text(o, "what", removal_name(seen.what));
+    json_put_text(o, "because", removal_text(seen.what));
     json_put(o, "ago_s", json_integer(seen.ago_s));
     return o;
 }
 
 static void
-why_say_fate(struct why *y)
+why_say_removal(struct why *y)
 {
-    struct fate_seen seen;
+    struct removal_seen seen;
 
     if (!cache_recall(y->ps->cache, &y->r->key, &seen)) {
         why_say(y, "Nobody asked for it lately, or what became of it is forgotten.");
         return;
     }
-    if (seen.what >= FATE_REFUSED)
+    if (seen.what >= REMOVAL_REFUSED)
         why_say(y, "The last response for it, %s ago, was not stored: %s.",
-            why_time(seen.ago_s * 1000).text, fate_text(seen.what));
+            why_time(seen.ago_s * 1000).text, removal_text(seen.what));
     else
         why_say(y, "What last became of it, %s ago: %s.", why_time(seen.ago_s * 1000).text,
-            fate_text(seen.what));
+            removal_text(seen.what));
 }
 
 /* --- what a request comes to --- */
@@ -324,7 +324,7 @@ why_say_miss(struct why *y, const struct why_lookup *l)
     switch (l->answer.reason) {
     case CACHE_NOTHING_STORED:
         why_say(y, "A request for it now is a miss: nothing is stored under its key.");
-        why_say_fate(y);
+        why_say_removal(y);
         break;
     case CACHE_OTHER_VARIANT:
         why_say(y, "A request for it now is a miss: what is stored is for requests with other "

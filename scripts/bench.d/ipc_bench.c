@@ -70,16 +70,17 @@ ipc_tcp(struct wire ends[2])
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(at);
-    int door = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    int endpoint = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 
-    tassert(door >= 0 && bind(door, (struct sockaddr *)&at, len) == 0 && listen(door, 1) == 0);
-    tassert(getsockname(door, (struct sockaddr *)&at, &len) == 0);
+    tassert(endpoint >= 0 && bind(endpoint, (struct sockaddr *)&at, len) == 0 &&
+            listen(endpoint, 1) == 0);
+    tassert(getsockname(endpoint, (struct sockaddr *)&at, &len) == 0);
     ends[0].in = ends[0].out = socket(AF_INET, SOCK_STREAM, 0);
     tassert(connect(ends[0].in, (struct sockaddr *)&at, len) == 0);
-    ends[1].in = ends[1].out = accept(door, NULL, NULL);
+    ends[1].in = ends[1].out = accept(endpoint, NULL, NULL);
     for (unsigned i = 0; i < 2; i++)
         setsockopt(ends[i].in, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    close(door);
+    close(endpoint);
 }
 
 static void

@@ -147,7 +147,7 @@ class Supervise(unittest.TestCase):
             self.assertEqual(it.close(), 0)
             return
         heir, = self.heirs(child)
-        self.assertEqual(self.name_of(heir, heir), "tarnd-heir")
+        self.assertEqual(self.name_of(heir, heir), "tarnd-reaper")
         self.assertEqual(len(os.listdir(f"/proc/{heir}/fd")), 2)  # to wait, and to have said so
         with open(f"/proc/{heir}/status", encoding="ascii") as f:
             self.assertRegex(f.read(), r"(?m)^Seccomp:\t[12]$")

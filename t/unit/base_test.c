@@ -133,7 +133,7 @@ thing_new(void)
 }
 
 static void
-thing_buried(void)
+thing_poisoned(void)
 {
     struct thing t = {.magic = THING_MAGIC};
 
@@ -178,7 +178,7 @@ TEST(obj, ownership_moves_and_leaves_null)
 
 TEST(obj, a_dead_a_foreign_and_a_missing_object_end_the_process)
 {
-    CHECK(base_dies(thing_buried));
+    CHECK(base_dies(thing_poisoned));
     CHECK(base_dies(thing_other));
     CHECK(base_dies(thing_absent));
 }

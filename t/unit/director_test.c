@@ -67,16 +67,16 @@ TEST(director, a_backend_is_a_director_that_chooses_itself)
 
 TEST(director, the_registry_finds_what_the_configuration_names)
 {
-    const struct upstreams *u;
+    const struct backend_snapshot *u;
     struct picks p;
 
     picks_open(&p, 1);
-    u = registry_upstreams(p.rg);
-    CHECK_STR("y1", director_name(upstreams_find(u, SLICE_LIT("y1"))));
-    CHECK(upstreams_find(u, SLICE_LIT("b0")) == NULL);
-    CHECK(upstreams_nth(u, 1) == upstreams_find(u, SLICE_LIT("y1")));
-    CHECK(upstreams_nth(u, 2) == NULL);
-    CHECK(upstreams_nth(u, UINT32_MAX) == NULL);
+    u = registry_snapshot(p.rg);
+    CHECK_STR("y1", director_name(snapshot_find(u, SLICE_LIT("y1"))));
+    CHECK(snapshot_find(u, SLICE_LIT("b0")) == NULL);
+    CHECK(snapshot_nth(u, 1) == snapshot_find(u, SLICE_LIT("y1")));
+    CHECK(snapshot_nth(u, 2) == NULL);
+    CHECK(snapshot_nth(u, UINT32_MAX) == NULL);
     picks_close(&p);
 }
 

@@ -28,7 +28,7 @@ failing_open(struct failing *f, const char *yaml)
     CHECK_EQ(0, registry_open(&f->rg, f->conf));
     CHECK_EQ(0, counters_open(&f->counters, NULL, 1));
     registry_set_counters(f->rg, f->counters);
-    f->d = upstreams_find(registry_upstreams(f->rg), SLICE_LIT("d0"));
+    f->d = snapshot_find(registry_snapshot(f->rg), SLICE_LIT("d0"));
 }
 
 static void
@@ -42,7 +42,7 @@ failing_close(struct failing *f)
 static struct backend *
 failing_backend(struct failing *f, const char *name)
 {
-    return director_pick(upstreams_find(registry_upstreams(f->rg), slice_str(name)), &nothing);
+    return director_pick(snapshot_find(registry_snapshot(f->rg), slice_str(name)), &nothing);
 }
 
 static void
@@ -99,8 +99,8 @@ TEST(eject, so_many_failures_in_a_row_leave_a_backend_out)
     break_down(&f, "a", 1);
     CHECK(is_out(&f, "a"));
     CHECK_STR("b", chosen(f.d));
-    CHECK(director_healthy(upstreams_find(registry_upstreams(f.rg), SLICE_LIT("a")),
-        NULL)); /* which is another thing */
+    CHECK(director_healthy(
+        snapshot_find(registry_snapshot(f.rg), SLICE_LIT("a")), NULL)); /* which is another thing */
     CHECK_EQ(1, counters_sum(f.counters, COUNTER_backend_ejected));
     break_down(&f, "a", 9); /* of fetches that were under way */
     CHECK_EQ(1, counters_sum(f.counters, COUNTER_backend_ejected));

@@ -76,7 +76,7 @@ pick_one(struct fixture *f)
     if (evict_queue_pick(&f->q, 1, &v, 1) == 0)
         return NODES;
     v->where = EVICT_OUT;
-    v->heir = false;
+    v->reaper = false;
     atomic_store(&v->uses, 0);
     return (uint32_t)(v - f->nodes);
 }
@@ -130,7 +130,7 @@ TEST(evict, policies_have_names)
     CHECK(!evict_policy_of("fifo", &p) && !evict_policy_of("", &p));
 }
 
-TEST(evict, nobody_leaves_an_empty_queue)
+TEST(evict, synthetic_leaves_an_empty_queue)
 {
     EACH_POLICY(p)
     {
@@ -219,7 +219,7 @@ TEST(evict, in_main_each_use_is_worth_another_round)
 
     fixture_open(&f, EVICT_S3_FIFO);
     for (uint32_t i = 0; i < 4; i++) {
-        f.nodes[i].heir = true;
+        f.nodes[i].reaper = true;
         add(&f, i, 1);
         use(&f, i, 3 - i);
     }
@@ -319,7 +319,7 @@ TEST(evict, who_replaces_one_in_main_goes_there_with_its_uses)
 
     fixture_open(&f, EVICT_S3_FIFO);
     pick_one(&f);
-    f.nodes[0].heir = true;
+    f.nodes[0].reaper = true;
     add(&f, 0, 1);
     use(&f, 0, 2);
     add(&f, 1, 1);
@@ -537,7 +537,8 @@ TEST(evict, the_sums_are_right_after_anything)
     }
 }
 
-TEST_MAIN(TEST_ENTRY(evict, policies_have_names), TEST_ENTRY(evict, nobody_leaves_an_empty_queue),
+TEST_MAIN(TEST_ENTRY(evict, policies_have_names),
+    TEST_ENTRY(evict, synthetic_leaves_an_empty_queue),
     TEST_ENTRY(evict, uses_are_counted_to_three_and_the_last_one_is_stamped),
     TEST_ENTRY(evict, a_scan_does_not_push_out_what_is_used),
     TEST_ENTRY(evict, one_hit_wonders_leave_through_small),

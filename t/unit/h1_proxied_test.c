@@ -9,13 +9,13 @@
 #define ASK       "GET /hit HTTP/1.1\r\nHost: a\r\n\r\n"
 #define WAIT      "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n"
 
-static const struct exchange_conn door = {.socket = "front", .endpoint = "127.0.0.1:80"};
+static const struct exchange_conn endpoint = {.socket = "front", .endpoint = "127.0.0.1:80"};
 static const struct address_nets anybody;
 
 static void
 connect_proxied(const struct address_nets *trusted)
 {
-    CHECK_EQ(0, h1_server_accept_proxied(world.server, -1, false, &door, trusted));
+    CHECK_EQ(0, h1_server_accept_proxied(world.server, -1, false, &endpoint, trusted));
     world.s = fake_newest;
 }
 
@@ -71,7 +71,7 @@ TEST(h1_proxied, a_header_that_tells_nothing_leaves_the_address)
         says(local, at);
         says(local + at, sizeof(local) - 1 - at);
         CHECK_EQ(1, world.nanswers);
-        CHECK(world.answers[0].x->conn == &door);
+        CHECK(world.answers[0].x->conn == &endpoint);
         answer_send(&world.answers[0], "waited");
         fake_run(&world.loop);
         world_close();

@@ -87,7 +87,7 @@ naming_open(struct naming *n, const char *yaml)
     registry_set_counters(n->rg, n->counters);
     registry_set_resolver(n->rg, server_answer);
     CHECK_EQ(0, origins_open(&n->os, &n->loop, &h1, counters_worker(n->counters, 0)));
-    n->b = director_pick(upstreams_nth(registry_upstreams(n->rg), 0), &nothing);
+    n->b = director_pick(snapshot_nth(registry_snapshot(n->rg), 0), &nothing);
     atomic_store(&server_asked, 0);
     registry_tick(n->rg, n->now_ms);
 }

@@ -170,7 +170,7 @@ TEST(policies, there_are_only_so_many)
 
 TEST(policies, none_is_active_until_one_is_used)
 {
-    struct policy_use *u;
+    struct policy_ref *u;
 
     world_open();
     CHECK(policy_begin(&world.worker) == NULL);
@@ -191,7 +191,7 @@ TEST(policies, none_is_active_until_one_is_used)
 
 TEST(policies, a_request_keeps_the_policy_it_began_with)
 {
-    struct policy_use *old, *other, *new;
+    struct policy_ref *old, *other, *new;
 
     world_open();
     CHECK_EQ(0, load("a", HEAD));
@@ -220,7 +220,7 @@ TEST(policies, a_request_keeps_the_policy_it_began_with)
 
 TEST(policies, a_discarded_one_goes_behind_a_grace_period_and_not_before)
 {
-    struct policy_use *u;
+    struct policy_ref *u;
 
     world_open();
     CHECK_EQ(0, load("a", HEAD));
@@ -245,7 +245,7 @@ TEST(policies, a_discarded_one_goes_behind_a_grace_period_and_not_before)
 
 TEST(policies, a_label_stands_for_a_policy_and_holds_it)
 {
-    struct policy_use *u;
+    struct policy_ref *u;
 
     world_open();
     CHECK_EQ(0, load("a", HEAD));

@@ -33,8 +33,8 @@ starting_open(struct starting *s, const char *type)
         yaml, sizeof(yaml), BACKENDS "directors: {d0: {type: %s, backends: [a, b, c]}}\n", type);
     *s = (struct starting){.conf = load(yaml)};
     CHECK_EQ(0, registry_open(&s->rg, s->conf));
-    s->d = upstreams_find(registry_upstreams(s->rg), SLICE_LIT("d0"));
-    s->a = director_pick(upstreams_find(registry_upstreams(s->rg), SLICE_LIT("a")), &nothing);
+    s->d = snapshot_find(registry_snapshot(s->rg), SLICE_LIT("d0"));
+    s->a = director_pick(snapshot_find(registry_snapshot(s->rg), SLICE_LIT("a")), &nothing);
 }
 
 static void
@@ -77,7 +77,7 @@ TEST(slow_start, a_share_grows_from_a_tenth_to_the_whole)
         CHECK(is_near(1.0 / 3, share_after(&s, 0))); /* from the start the whole */
         backend_set_admin(s.a, BACKEND_SICK);
         backend_set_admin(s.a, BACKEND_AUTO);
-        director_healthy(upstreams_find(registry_upstreams(s.rg), SLICE_LIT("a")), &s.well_s);
+        director_healthy(snapshot_find(registry_snapshot(s.rg), SLICE_LIT("a")), &s.well_s);
         CHECK(s.well_s > 0);
         CHECK(is_near(0.1 / 2.1, share_after(&s, 0.01)));
         CHECK(is_near(0.55 / 2.55, share_after(&s, SLOW_S / 2.0)));
@@ -93,12 +93,12 @@ TEST(slow_start, who_is_alone_has_all)
 
     starting_open(&s, "round_robin");
     for (unsigned i = 0; i < 3; i++) {
-        struct backend *b = director_pick(upstreams_nth(registry_upstreams(s.rg), i), &nothing);
+        struct backend *b = director_pick(snapshot_nth(registry_snapshot(s.rg), i), &nothing);
 
         backend_set_admin(b, BACKEND_SICK);
     }
     backend_set_admin(s.a, BACKEND_AUTO);
-    director_healthy(upstreams_find(registry_upstreams(s.rg), SLICE_LIT("a")), &s.well_s);
+    director_healthy(snapshot_find(registry_snapshot(s.rg), SLICE_LIT("a")), &s.well_s);
     CHECK(share_after(&s, 1) == 1.0);
     starting_close(&s);
 }

@@ -6,26 +6,26 @@ TEST(window, a_reader_that_moves_on_is_waited_for_and_one_that_does_not_is_not)
     static struct fixture f;
     struct reader *slow, *fast;
 
-    fixture_open_patient(&f, MIB, 3);
+    fixture_open_grace(&f, MIB, 3);
     slow = reader_open(&f, 0, 0, LEASE_TO_END);
     fast = reader_open(&f, 1, 0, LEASE_TO_END);
     fill_up(&f);
     CHECK_EQ(-EAGAIN, reader_drain(fast));
-    CHECK(!stobj_press_window(f.o)); /* in the first one it came */
-    CHECK(!stobj_press_window(f.o));
-    CHECK(!stobj_press_window(f.o));
+    CHECK(!stobj_expire_window(f.o)); /* in the first one it came */
+    CHECK(!stobj_expire_window(f.o));
+    CHECK(!stobj_expire_window(f.o));
     CHECK_EQ(1, reader_take(slow, 1));
     for (unsigned look = 0; look < 3; look++)
-        CHECK(!stobj_press_window(f.o));
+        CHECK(!stobj_expire_window(f.o));
     give_all(&slow->it, &slow->tb); /* what its client has taken counts as well */
     for (unsigned look = 0; look < 3; look++)
-        CHECK(!stobj_press_window(f.o));
+        CHECK(!stobj_expire_window(f.o));
     loop_run(&f.loop);
     fill_up(&f); /* it has made room */
     CHECK_EQ(-EAGAIN, reader_drain(fast));
     fill_up(&f);
     for (unsigned look = 1; look <= 3; look++)
-        CHECK_EQ(look == 3, stobj_press_window(f.o));
+        CHECK_EQ(look == 3, stobj_expire_window(f.o));
     space_cancel(f.o, &f.writer.w);
     CHECK_EQ(0, body_fill(f.o, 1, &f.writer.w));
     CHECK_EQ(-ESTALE, reader_take(slow, 1));
@@ -40,7 +40,7 @@ TEST(window, an_expected_reader_stands_at_the_beginning)
     struct reader *slow, *fast;
     uint64_t len;
 
-    fixture_open_patient(&f, MIB, 2);
+    fixture_open_grace(&f, MIB, 2);
     stobj_expect(f.o, 2);
     stobj_shut_window(f.o);
     fast = reader_open(&f, 0, 0, LEASE_TO_END);
@@ -48,9 +48,9 @@ TEST(window, an_expected_reader_stands_at_the_beginning)
     CHECK_EQ(-EAGAIN, reader_drain(fast));
     CHECK_EQ(0, fill_up(&f));
     for (unsigned turn = 0; turn < 10; turn++) {
-        CHECK(!stobj_press_window(f.o));
+        CHECK(!stobj_expire_window(f.o));
         stobj_touch_window(f.o); /* it reads what came before */
-        CHECK(!stobj_press_window(f.o));
+        CHECK(!stobj_expire_window(f.o));
     }
     CHECK_EQ(0, stobj_window_start(f.o));
     slow = reader_open(&f, 1, 0, LEASE_TO_END);
@@ -67,7 +67,7 @@ TEST(window, what_is_whole_stays_for_an_expected_reader)
     static struct fixture f;
     struct reader *slow, *fast;
 
-    fixture_open_patient(&f, MIB, 2);
+    fixture_open_grace(&f, MIB, 2);
     stobj_expect(f.o, 3);
     CHECK_EQ(0, body_fill(f.o, 3 * f.seg, NULL));
     fast = reader_open(&f, 0, 0, LEASE_TO_END);
@@ -91,14 +91,14 @@ TEST(window, an_expected_reader_that_never_comes_holds_up_the_others_once)
     static struct fixture f;
     struct reader *late, *fast;
 
-    fixture_open_patient(&f, MIB, 2);
+    fixture_open_grace(&f, MIB, 2);
     stobj_expect(f.o, 3);
     fast = reader_open(&f, 0, 0, LEASE_TO_END);
     fill_up(&f);
     CHECK_EQ(-EAGAIN, reader_drain(fast)); /* from the beginning, which counts */
-    CHECK(!stobj_press_window(f.o));
-    CHECK(!stobj_press_window(f.o));
-    CHECK(stobj_press_window(f.o));
+    CHECK(!stobj_expire_window(f.o));
+    CHECK(!stobj_expire_window(f.o));
+    CHECK(stobj_expire_window(f.o));
     space_cancel(f.o, &f.writer.w);
     CHECK(fill_up(&f) > 0);
     CHECK(stobj_window_start(f.o) > 0);
@@ -120,7 +120,7 @@ TEST(window, there_is_a_place_for_all_expected_readers)
     static struct fixture f;
     const unsigned n = 40;
 
-    fixture_open_patient(&f, 64 * KIB, 2);
+    fixture_open_grace(&f, 64 * KIB, 2);
     stobj_expect(f.o, (int32_t)n);
     CHECK(stobj_let_in(f.o));
     CHECK(!stobj_let_in(f.o)); /* the others' places are not given away */
@@ -144,11 +144,11 @@ TEST(window, no_reader_is_let_in_while_the_writer_waits_for_a_slow_one)
 {
     static struct fixture f;
 
-    fixture_open_patient(&f, MIB, 5);
+    fixture_open_grace(&f, MIB, 5);
     reader_open(&f, 0, 0, LEASE_TO_END);
     fill_up(&f);
     CHECK(stobj_let_in(f.o));
-    CHECK(!stobj_press_window(f.o));
+    CHECK(!stobj_expire_window(f.o));
     CHECK(!stobj_let_in(f.o));
     stobj_expect(f.o, -1);
     reader_close(&f.r[0]);

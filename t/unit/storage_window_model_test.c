@@ -31,7 +31,7 @@ struct model {
     uint64_t cost, start, len;
     unsigned nsegs, claims_max; /* segments made so far, the last one perhaps not full */
     unsigned expected;
-    bool patient, pressed, refused, moved; /* refused: since the last segment was made */
+    bool grace, expired, refused, moved; /* refused: since the last segment was made */
     unsigned patience, looks;
     struct model_reader r[MODEL_READERS];
 };
@@ -85,9 +85,9 @@ model_may_go(const struct model *m, uint64_t off)
 
         live += model_live(m, r);
         needs += model_live(m, r) && r->off < off;
-        hungry += model_live(m, r) && (r->asked || (m->pressed && r->off >= m->nsegs * m->f.seg));
+        hungry += model_live(m, r) && (r->asked || (m->expired && r->off >= m->nsegs * m->f.seg));
     }
-    return live > 0 && (needs == 0 || (hungry > 0 && (!m->patient || m->pressed)));
+    return live > 0 && (needs == 0 || (hungry > 0 && (!m->grace || m->expired)));
 }
 
 /* Does it stand in the first segment that a reader stands in, since the writer was refused? */
@@ -139,7 +139,7 @@ model_write(struct model *m)
         return;
     m->nsegs += grows;
     if (grows) {
-        m->refused = m->pressed = m->moved = false;
+        m->refused = m->expired = m->moved = false;
         m->looks = 0;
     }
     for (unsigned i = 0; grows && i < MODEL_READERS; i++)
@@ -204,7 +204,7 @@ model_take(struct model *m, unsigned i)
         last = model_nothing(m, r);
     }
     m->moved = m->moved || (n > 0 && in_the_way);
-    if (m->patient && r->n > 0 && last == -EAGAIN && got == -ENOBUFS)
+    if (m->grace && r->n > 0 && last == -EAGAIN && got == -ENOBUFS)
         got = -EAGAIN; /* the writer waits, and a return may be what it waits for */
     r->last = n > 0 ? (int)n : last;
     CHECK_EQ(r->last, got);
@@ -238,12 +238,12 @@ model_close(struct model *m, unsigned i)
 
 /* The writer looks again when its patience may have ended. */
 static void
-model_press(struct model *m)
+model_expire(struct model *m)
 {
     m->looks = m->moved ? 0 : m->looks + 1;
     m->moved = false;
-    m->pressed = m->pressed || m->looks >= m->patience;
-    CHECK_EQ(m->looks >= m->patience, stobj_press_window(m->f.o));
+    m->expired = m->expired || m->looks >= m->patience;
+    CHECK_EQ(m->looks >= m->patience, stobj_expire_window(m->f.o));
     if (waiter_state(&m->f.writer.w) == WAITER_ARMED)
         space_cancel(m->f.o, &m->f.writer.w);
 }
@@ -304,9 +304,9 @@ model_step(struct model *m, unsigned eager)
 
     if (what < 25 && m->nsegs < SEGS_MAX)
         model_write(m);
-    else if (m->patient && m->refused && rand() % 8 == 0)
-        model_press(m);
-    else if (m->patient && rand() % 30 == 0)
+    else if (m->grace && m->refused && rand() % 8 == 0)
+        model_expire(m);
+    else if (m->grace && rand() % 30 == 0)
         model_change_mind(m, rand() % 2 == 0);
     else if (!r->open && what < 35)
         model_open(m, i);
@@ -329,10 +329,10 @@ TEST(window, random_steps_go_as_the_model_says)
     for (unsigned round = 0; round < MODEL_ROUNDS; round++) {
         memset(&m, 0, sizeof m);
         srand(round);
-        m.patient = round % 3 > 0;
+        m.grace = round % 3 > 0;
         m.patience = round % 4;
-        if (m.patient)
-            fixture_open_patient(&m.f, (16 + 16 * (round % 8)) * KIB, m.patience);
+        if (m.grace)
+            fixture_open_grace(&m.f, (16 + 16 * (round % 8)) * KIB, m.patience);
         else
             fixture_open(&m.f, "malloc", (16 + 16 * (round % 8)) * KIB);
         m.nsegs = 1;

@@ -218,7 +218,7 @@ TEST(window, the_slow_are_left_behind_when_the_writer_has_lost_patience)
     while (body_fill(f.o, f.seg, &f.writer.w) == 0)
         CHECK_EQ(-EAGAIN, reader_drain(fast));
     CHECK_EQ(-EAGAIN, reader_drain(fast));
-    stobj_press_window(f.o);
+    stobj_expire_window(f.o);
     loop_run(&f.loop);
     space_cancel(f.o, &f.writer.w);
     CHECK_EQ(0, body_fill(f.o, 1, &f.writer.w));
@@ -240,7 +240,7 @@ TEST(window, the_slow_are_left_behind_for_who_waits_far_ahead_too)
     slow = reader_open(&f, 1, 0, LEASE_TO_END);
     CHECK_EQ(-EAGAIN, reader_take(far, 7));
     CHECK(fill_up(&f) < 3 * MIB);
-    stobj_press_window(f.o);
+    stobj_expire_window(f.o);
     CHECK_EQ(0, body_fill(f.o, 3 * MIB + 100 - stobj_len(f.o), NULL));
     CHECK_EQ(-ESTALE, reader_take(slow, 1));
     CHECK(reader_drain(far) == -EAGAIN && far->at == stobj_len(f.o));
@@ -287,7 +287,7 @@ TEST(window, without_readers_the_writer_waits_for_one)
     fixture_close(&f);
 }
 
-TEST(window, nobody_is_dropped_while_nobody_is_hungry)
+TEST(window, synthetic_is_dropped_while_nobody_is_hungry)
 {
     static struct fixture f;
     struct reader *fast, *slow;
@@ -766,7 +766,7 @@ TEST_MAIN(TEST_ENTRY(window, everybody_gets_every_byte),
     TEST_ENTRY(window, the_slow_are_left_behind_for_who_waits_far_ahead_too),
     TEST_ENTRY(window, a_writer_that_waits_looks_again_when_told),
     TEST_ENTRY(window, without_readers_the_writer_waits_for_one),
-    TEST_ENTRY(window, nobody_is_dropped_while_nobody_is_hungry),
+    TEST_ENTRY(window, synthetic_is_dropped_while_nobody_is_hungry),
     TEST_ENTRY(window, a_hungry_reader_makes_the_window_move),
     TEST_ENTRY(window, who_waits_no_more_pushes_nobody),
     TEST_ENTRY(window, a_reader_far_ahead_pushes_nobody),

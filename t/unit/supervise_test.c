@@ -1,4 +1,4 @@
-/* supervise_test.c -- the supervisor's parts: pauses, silence, what is said over a tether, and what one
+/* supervise_test.c -- the supervisor's parts: pauses, silence, what is said over a channel, and what one
  * supervisor leaves to the next. */
 #include "t/unit/test.h"
 
@@ -71,7 +71,7 @@ TEST(supervise, without_a_watchdog_silence_is_fine)
     CHECK(!c.aborted);
 }
 
-TEST(tether, descriptors_and_words_come_as_they_were_sent)
+TEST(channel, descriptors_and_words_come_as_they_were_sent)
 {
     int ends[2], other[2];
     struct listen_sockets sockets, got;
@@ -80,56 +80,56 @@ TEST(tether, descriptors_and_words_come_as_they_were_sent)
     CHECK_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
     CHECK_EQ(0, pipe(other));
     sockets = (struct listen_sockets){.lock_fd = other[0], .nfds = 2, .fds = {other[1], other[0]}};
-    CHECK_EQ(TETHER_NOTHING, tether_take(ends[1], text, sizeof(text), &got));
-    CHECK_EQ(0, tether_send(ends[0], TETHER_HOLD, "1 1 unix:/a b", &sockets, true));
-    CHECK_EQ(0, tether_send(ends[0], TETHER_RETIRE, "", NULL, true));
-    CHECK_EQ(TETHER_HOLD, tether_take(ends[1], text, sizeof(text), &got));
+    CHECK_EQ(CHANNEL_NOTHING, channel_take(ends[1], text, sizeof(text), &got));
+    CHECK_EQ(0, channel_send(ends[0], CHANNEL_HOLD, "1 1 unix:/a b", &sockets, true));
+    CHECK_EQ(0, channel_send(ends[0], CHANNEL_RETIRE, "", NULL, true));
+    CHECK_EQ(CHANNEL_HOLD, channel_take(ends[1], text, sizeof(text), &got));
     CHECK_STR("1 1 unix:/a b", text);
     CHECK(got.ours && got.lock_fd >= 0);
     CHECK_EQ(2, got.nfds);
     CHECK(fcntl(got.fds[1], F_GETFD) & FD_CLOEXEC);
-    held_close(&got);
-    CHECK_EQ(TETHER_RETIRE, tether_take(ends[1], text, sizeof(text), &got));
+    inherited_close(&got);
+    CHECK_EQ(CHANNEL_RETIRE, channel_take(ends[1], text, sizeof(text), &got));
     CHECK_STR("", text);
     CHECK_EQ(0, got.nfds);
     close(ends[0]);
-    CHECK_EQ(TETHER_ALONE, tether_take(ends[1], text, sizeof(text), &got));
-    CHECK_EQ(TERR_CLOSED, tether_send(ends[1], TETHER_BEAT, "1", NULL, true));
+    CHECK_EQ(CHANNEL_ALONE, channel_take(ends[1], text, sizeof(text), &got));
+    CHECK_EQ(TERR_CLOSED, channel_send(ends[1], CHANNEL_BEAT, "1", NULL, true));
     close(ends[1]);
     close(other[0]);
     close(other[1]);
 }
 
-TEST(tether, a_child_takes_its_end_from_the_environment)
+TEST(channel, a_child_takes_its_end_from_the_environment)
 {
-    struct tether *t;
+    struct channel *t;
     char text[32];
     int ends[2];
 
     elog_init(ELOG_ERROR, 100);
-    unsetenv(TETHER_VARIABLE);
-    CHECK_EQ(0, tether_open(&t));
+    unsetenv(CHANNEL_VARIABLE);
+    CHECK_EQ(0, channel_open(&t));
     CHECK(t == NULL);
-    CHECK_EQ(TETHER_NOTHING, tether_look(t)); /* nobody supervises: nothing is said */
-    tether_beat(t, 1, NULL);
+    CHECK_EQ(CHANNEL_NOTHING, channel_look(t)); /* nobody supervises: nothing is said */
+    channel_beat(t, 1, NULL);
     CHECK_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
-    snprintf(text, sizeof(text), "%d:%d", ends[0], TETHER_VERSION + 1);
-    setenv(TETHER_VARIABLE, text, 1);
-    CHECK_EQ(TERR_CONFIG, tether_open(&t));
-    snprintf(text, sizeof(text), "%d:%d", STDIN_FILENO, TETHER_VERSION);
-    setenv(TETHER_VARIABLE, text, 1);
-    CHECK_EQ(TERR_CONFIG, tether_open(&t));
-    snprintf(text, sizeof(text), "%d:%d", ends[0], TETHER_VERSION);
-    setenv(TETHER_VARIABLE, text, 1);
-    CHECK_EQ(0, tether_open(&t));
-    CHECK(getenv(TETHER_VARIABLE) == NULL);
-    CHECK_EQ(0, tether_send(ends[1], TETHER_RETIRE, "", NULL, true));
-    CHECK_EQ(TETHER_RETIRE, tether_look(t));
-    CHECK_EQ(TETHER_NOTHING, tether_look(t));
+    snprintf(text, sizeof(text), "%d:%d", ends[0], CHANNEL_VERSION + 1);
+    setenv(CHANNEL_VARIABLE, text, 1);
+    CHECK_EQ(TERR_CONFIG, channel_open(&t));
+    snprintf(text, sizeof(text), "%d:%d", STDIN_FILENO, CHANNEL_VERSION);
+    setenv(CHANNEL_VARIABLE, text, 1);
+    CHECK_EQ(TERR_CONFIG, channel_open(&t));
+    snprintf(text, sizeof(text), "%d:%d", ends[0], CHANNEL_VERSION);
+    setenv(CHANNEL_VARIABLE, text, 1);
+    CHECK_EQ(0, channel_open(&t));
+    CHECK(getenv(CHANNEL_VARIABLE) == NULL);
+    CHECK_EQ(0, channel_send(ends[1], CHANNEL_RETIRE, "", NULL, true));
+    CHECK_EQ(CHANNEL_RETIRE, channel_look(t));
+    CHECK_EQ(CHANNEL_NOTHING, channel_look(t));
     close(ends[1]);
-    CHECK_EQ(TETHER_ALONE, tether_look(t));
-    CHECK_EQ(TETHER_NOTHING, tether_look(t)); /* it has been said */
-    tether_close(&t);
+    CHECK_EQ(CHANNEL_ALONE, channel_look(t));
+    CHECK_EQ(CHANNEL_NOTHING, channel_look(t)); /* it has been said */
+    channel_close(&t);
 }
 
 TEST(supervise, what_one_leaves_the_next_takes)
@@ -152,20 +152,20 @@ TEST(supervise, what_one_leaves_the_next_takes)
     CHECK_EQ(4712, supervise_find(&s, CHILD_SERVING)->pid);
     CHECK_EQ(30000, supervise_find(&s, CHILD_SERVING)->watchdog_ms);
     CHECK(fcntl(fds[1], F_GETFD) & FD_CLOEXEC);
-    CHECK(held_print(s.held, "held ", again, sizeof(again)));
+    CHECK(inherited_print(s.inherited, "held ", again, sizeof(again)));
     CHECK_STR(strstr(text, "held "), again);
-    CHECK(!held_print(s.held, "held ", again, strlen(again)));
+    CHECK(!inherited_print(s.inherited, "held ", again, strlen(again)));
     setenv("TARN_SUPERVISOR", "tarn-supervisor 2\n", 1);
     CHECK(!supervise_understands());
     CHECK_EQ(TERR_CONFIG, upgrade_adopt(&s));
     unsetenv("TARN_SUPERVISOR");
-    s.held->sockets.nfds = 0; /* the same descriptors stand there twice */
-    s.held->next->sockets.lock_fd = -1;
-    s.held->next->sockets.nfds = 0;
-    held_drop(&s.held, "unix:/nowhere");
-    held_drop(&s.held, "unix:/a b");
-    CHECK(s.held->next == NULL);
-    held_release(&s.held, NULL, false);
+    s.inherited->sockets.nfds = 0; /* the same descriptors stand there twice */
+    s.inherited->next->sockets.lock_fd = -1;
+    s.inherited->next->sockets.nfds = 0;
+    inherited_drop(&s.inherited, "unix:/nowhere");
+    inherited_drop(&s.inherited, "unix:/a b");
+    CHECK(s.inherited->next == NULL);
+    inherited_release(&s.inherited, NULL, false);
     close(fds[0]);
     close(fds[1]);
 }
@@ -174,6 +174,6 @@ TEST_MAIN(
     TEST_ENTRY(supervise, the_first_crash_waits_for_nothing_and_the_next_ones_for_twice_as_long),
     TEST_ENTRY(supervise, who_is_silent_for_too_long_is_aborted_even_when_stopped),
     TEST_ENTRY(supervise, without_a_watchdog_silence_is_fine),
-    TEST_ENTRY(tether, descriptors_and_words_come_as_they_were_sent),
-    TEST_ENTRY(tether, a_child_takes_its_end_from_the_environment),
+    TEST_ENTRY(channel, descriptors_and_words_come_as_they_were_sent),
+    TEST_ENTRY(channel, a_child_takes_its_end_from_the_environment),
     TEST_ENTRY(supervise, what_one_leaves_the_next_takes))

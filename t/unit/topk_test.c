@@ -1,4 +1,4 @@
-/* heavy_test.c -- the heaviest of a stream are found, and by how much they may be wrong is known. */
+/* topk_test.c -- the heaviest of a stream are found, and by how much they may be wrong is known. */
 #include "t/unit/test.h"
 
 #include <stdio.h>
@@ -23,71 +23,71 @@ draw(void)
 }
 
 static void
-add(struct heavy *h, uint64_t key, double weight, double other)
+add(struct topk *h, uint64_t key, double weight, double other)
 {
     char text[32];
     struct slice parts[2] = {SLICE_LIT("name "), {text, 0}};
 
     parts[1].len = (size_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)key);
-    heavy_add(h, key, parts, (double[HEAVY_SUMS]){weight, other, 0, 0});
+    topk_add(h, key, parts, (double[TOPK_SUMS]){weight, other, 0, 0});
 }
 
-TEST(heavy, as_long_as_there_is_room_all_is_exact)
+TEST(topk, as_long_as_there_is_room_all_is_exact)
 {
-    struct heavy_name top[ROOM];
-    struct heavy *h;
+    struct topk_name top[ROOM];
+    struct topk *h;
 
-    CHECK_EQ(0, heavy_open(&h, 4, 6, 0));
-    CHECK_EQ(0, heavy_top(h, top, ROOM));
+    CHECK_EQ(0, topk_open(&h, 4, 6, 0));
+    CHECK_EQ(0, topk_top(h, top, ROOM));
     add(h, 1, 5, 1);
     add(h, 2, 7, 1);
     add(h, 33, 1, 1);
     add(h, 1, 3, 2);
     add(h, 9, 0, 1); /* has no weight */
-    CHECK_EQ(3, heavy_top(h, top, ROOM));
+    CHECK_EQ(3, topk_top(h, top, ROOM));
     CHECK_EQ(8, top[0].weight);
     CHECK_EQ(8, top[0].sums[0]);
     CHECK_EQ(3, top[0].sums[1]);
     CHECK(slice_eq(top[0].text, SLICE_LIT("name 1")));
     CHECK(slice_eq(top[1].text, SLICE_LIT("name 2")));
     CHECK(slice_eq(top[2].text, SLICE_LIT("name 3"))); /* the first six bytes of it */
-    CHECK_EQ(2, heavy_top(h, top, 2));
-    CHECK(heavy_bytes(h) < 2048);
-    heavy_close(&h);
+    CHECK_EQ(2, topk_top(h, top, 2));
+    CHECK(topk_bytes(h) < 2048);
+    topk_close(&h);
     CHECK(h == NULL);
 }
 
-TEST(heavy, a_new_name_takes_the_place_of_the_lightest_and_its_weight)
+TEST(topk, a_new_name_takes_the_place_of_the_lightest_and_its_weight)
 {
-    struct heavy_name top[ROOM];
-    struct heavy *h;
+    struct topk_name top[ROOM];
+    struct topk *h;
 
-    CHECK_EQ(0, heavy_open(&h, 2, 16, 1));
+    CHECK_EQ(0, topk_open(&h, 2, 16, 1));
     add(h, 1, 1, 10);
     add(h, 2, 1, 4);
     add(h, 3, 1, 1);
-    CHECK_EQ(2, heavy_top(h, top, ROOM));
+    CHECK_EQ(2, topk_top(h, top, ROOM));
     CHECK(slice_eq(top[1].text, SLICE_LIT("name 3")));
     CHECK_EQ(5, top[1].weight);
     CHECK_EQ(1, top[1].sums[1]);
-    heavy_fade(h, 0.5);
+    topk_fade(h, 0.5);
     add(h, 3, 1, 6);
-    CHECK_EQ(2, heavy_top(h, top, ROOM));
+    CHECK_EQ(2, topk_top(h, top, ROOM));
     CHECK(slice_eq(top[0].text, SLICE_LIT("name 3")));
     CHECK(top[0].weight == 8.5 && top[1].weight == 5);
-    heavy_close(&h);
+    topk_close(&h);
 }
 
 /* A fifth of all is for ten names; the rest is spread over thousands. */
-TEST(heavy, whoever_has_more_than_his_share_is_found_and_the_error_is_bounded)
+TEST(topk, whoever_has_more_than_his_share_is_found_and_the_error_is_bounded)
 {
     static double truth[NAMES];
-    struct heavy_name top[ROOM];
-    struct heavy *h;
+    struct topk_name top[ROOM];
+    struct topk *h;
     double all = 0;
     unsigned found = 0;
 
-    CHECK_EQ(0, heavy_open(&h, ROOM, 32, 0));
+    CHECK_EQ(0, topk_open(&h, ROOM, 32, 0));
     for (unsigned i = 0; i < STREAM; i++) {
         uint64_t name = draw() % 5 == 0 ? draw() % 10 : draw() % NAMES;
         double weight = (double)(1 + draw() % 3);
@@ -96,7 +96,7 @@ TEST(heavy, whoever_has_more_than_his_share_is_found_and_the_error_is_bounded)
         truth[name] += weight;
         all += weight;
     }
-    CHECK_EQ(ROOM, heavy_top(h, top, ROOM));
+    CHECK_EQ(ROOM, topk_top(h, top, ROOM));
     for (unsigned i = 0; i < ROOM; i++) {
         unsigned long long name;
         char text[33];
@@ -111,33 +111,33 @@ TEST(heavy, whoever_has_more_than_his_share_is_found_and_the_error_is_bounded)
         found += name < 10;
     }
     CHECK_EQ(10, found);
-    heavy_close(&h);
+    topk_close(&h);
 }
 
 /* The table's deletions: every key that should be there is found under its name. */
-TEST(heavy, keys_that_come_and_go_are_never_there_twice)
+TEST(topk, keys_that_come_and_go_are_never_there_twice)
 {
-    struct heavy_name top[ROOM];
-    struct heavy *h;
+    struct topk_name top[ROOM];
+    struct topk *h;
 
-    CHECK_EQ(0, heavy_open(&h, 16, 32, 0));
+    CHECK_EQ(0, topk_open(&h, 16, 32, 0));
     for (unsigned i = 0; i < 20000; i++) {
         unsigned n;
 
         add(h, draw() % 40, 1, 0);
         if (i % 97 == 0)
-            heavy_fade(h, 0.9);
+            topk_fade(h, 0.9);
         if (i % 50 != 0)
             continue;
-        n = heavy_top(h, top, ROOM);
+        n = topk_top(h, top, ROOM);
         for (unsigned a = 0; a < n; a++)
             for (unsigned b = 0; b < a; b++)
                 CHECK(!slice_eq(top[a].text, top[b].text));
     }
-    heavy_close(&h);
+    topk_close(&h);
 }
 
-TEST_MAIN(TEST_ENTRY(heavy, as_long_as_there_is_room_all_is_exact),
-    TEST_ENTRY(heavy, a_new_name_takes_the_place_of_the_lightest_and_its_weight),
-    TEST_ENTRY(heavy, whoever_has_more_than_his_share_is_found_and_the_error_is_bounded),
-    TEST_ENTRY(heavy, keys_that_come_and_go_are_never_there_twice))
+TEST_MAIN(TEST_ENTRY(topk, as_long_as_there_is_room_all_is_exact),
+    TEST_ENTRY(topk, a_new_name_takes_the_place_of_the_lightest_and_its_weight),
+    TEST_ENTRY(topk, whoever_has_more_than_his_share_is_found_and_the_error_is_bounded),
+    TEST_ENTRY(topk, keys_that_come_and_go_are_never_there_twice))

@@ -53,7 +53,7 @@ fixture_open(struct fixture *f, const char *engine, uint64_t bound)
 
 /* No reader is left behind before the writer has lost patience; one alone gets as much as many. */
 static inline void
-fixture_open_patient(struct fixture *f, uint64_t bound, unsigned patience)
+fixture_open_grace(struct fixture *f, uint64_t bound, unsigned patience)
 {
     f->s = store_open("malloc", 256 * MIB, NULL);
     CHECK_EQ(0, stobj_new_shared(&f->o, f->s, STOBJ_SIZE_UNKNOWN, bound, bound, patience));

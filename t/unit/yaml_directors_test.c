@@ -26,7 +26,7 @@ named_open(struct named *n, const char *yaml)
 {
     n->conf = load(yaml);
     CHECK_EQ(0, registry_open(&n->rg, n->conf));
-    n->d = upstreams_find(registry_upstreams(n->rg), SLICE_LIT("d0"));
+    n->d = snapshot_find(registry_snapshot(n->rg), SLICE_LIT("d0"));
     CHECK(n->d != NULL);
 }
 
@@ -40,7 +40,7 @@ named_close(struct named *n)
 static struct backend *
 named_backend(struct named *n, const char *name)
 {
-    return director_pick(upstreams_find(registry_upstreams(n->rg), slice_str(name)), &nothing);
+    return director_pick(snapshot_find(registry_snapshot(n->rg), slice_str(name)), &nothing);
 }
 
 /* Each number stands for a key, and for chance. */
@@ -63,10 +63,10 @@ TEST(yaml_directors, they_stand_wherever_a_backend_may)
     CHECK_EQ(5, n.conf->routes[0].backend);
     CHECK_EQ(4, n.conf->routes[1].backend);
     CHECK_EQ(4, n.conf->default_backend);
-    CHECK(upstreams_nth(registry_upstreams(n.rg), 4) == n.d);
-    CHECK_STR("d1", director_name(upstreams_nth(registry_upstreams(n.rg), 5)));
-    CHECK(upstreams_nth(registry_upstreams(n.rg), 6) == NULL);
-    CHECK(upstreams_nth(registry_upstreams(n.rg), CONF_NO_BACKEND) == NULL);
+    CHECK(snapshot_nth(registry_snapshot(n.rg), 4) == n.d);
+    CHECK_STR("d1", director_name(snapshot_nth(registry_snapshot(n.rg), 5)));
+    CHECK(snapshot_nth(registry_snapshot(n.rg), 6) == NULL);
+    CHECK(snapshot_nth(registry_snapshot(n.rg), CONF_NO_BACKEND) == NULL);
     CHECK_STR("a", named_ask(&n, 0));
     named_close(&n);
 }
@@ -225,17 +225,17 @@ TEST(yaml_directors, who_was_tried_is_chosen_only_when_nobody_else_is_well)
 
 TEST(yaml_directors, they_may_be_made_again_and_the_old_ones_go)
 {
-    struct upstreams *again = NULL;
+    struct backend_snapshot *again = NULL;
     struct director *held;
     struct named n;
 
     named_open(&n, BACKENDS "directors: {d0: {backends: [a, b]}, d1: {backends: [d0]}}\n");
-    CHECK_EQ(0, upstreams_open(&again, n.rg, n.conf, registry_upstreams(n.rg)));
-    CHECK(upstreams_nth(again, 0) == upstreams_nth(registry_upstreams(n.rg), 0));
-    CHECK(upstreams_nth(again, 4) != n.d);
-    CHECK_STR("d1", director_name(upstreams_nth(again, 5)));
-    held = director_hold(upstreams_nth(again, 4)); /* as one in use is */
-    upstreams_drop(&again);
+    CHECK_EQ(0, snapshot_open(&again, n.rg, n.conf, registry_snapshot(n.rg)));
+    CHECK(snapshot_nth(again, 0) == snapshot_nth(registry_snapshot(n.rg), 0));
+    CHECK(snapshot_nth(again, 4) != n.d);
+    CHECK_STR("d1", director_name(snapshot_nth(again, 5)));
+    held = director_hold(snapshot_nth(again, 4)); /* as one in use is */
+    snapshot_drop(&again);
     CHECK_STR("a", director_name(backend_director(director_pick(held, &nothing))));
     director_drop(&held);
     named_close(&n);
