@@ -861,10 +861,17 @@ entry_leave(struct entry *e, bool came)
 }
 
 void
+entry_wake_fetch(struct entry *e)
+{
+    OBJ_CHECK(e, ENTRY_MAGIC);
+    if (e->fetched)
+        task_wake(e->fetch);
+}
+
+void
 entry_abandon(struct entry *e)
 {
     OBJ_CHECK(e, ENTRY_MAGIC);
     e->abandoned = true;
-    if (e->fetched)
-        task_wake(e->fetch);
+    entry_wake_fetch(e);
 }

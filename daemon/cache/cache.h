@@ -229,6 +229,8 @@ uint32_t entry_seal(struct entry *e);
 /* The request that would have read it goes; its fetch, on the same loop, is told.  A private
  * entry has no other reader; a shared one goes on for those who wait or come. */
 void entry_abandon(struct entry *e);
+/* The same request has something for that fetch, if it still runs. */
+void entry_wake_fetch(struct entry *e);
 
 /* Housekeeping, for one loop that carries no traffic: an index that doubles gets on with it.  When
  * to call again, in ms: `otherwise_ms`, or sooner. */

@@ -446,7 +446,7 @@ uint64_t entry_bytes(const struct entry *e);
 struct entry *entry_hold(struct entry *e);
 /* Takes *ep and sets it to NULL.  The last hold on an unlinked entry frees it. */
 void entry_drop(struct entry **ep);
-/* Who fills it, on this loop; NULL: nobody. */
+/* The fetch that fills it, on this loop; NULL: none. */
 void entry_set_fetch(struct entry *e, struct task *fetch);
 
 #endif

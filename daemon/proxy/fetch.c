@@ -91,6 +91,20 @@ fetch_do_start(struct fetch *f)
     return fetch_goto(f, FETCH_CONNECT);
 }
 
+/* GATHER -- the leader's request body comes before a backend is asked, as that of a pass does; the
+ * leader wakes us. */
+static enum fetch_next
+fetch_do_gather(struct fetch *f)
+{
+    int err = fetch_gather_upload(f);
+
+    if (err == TERR_AGAIN)
+        return FETCH_WAIT;
+    if (err == 0)
+        err = fetch_policy_pick(f);
+    return err != 0 ? fetch_fail(f, err) : fetch_goto(f, FETCH_START);
+}
+
 /* Nobody else's fault: directors may leave the backend out. */
 static enum fetch_next
 fetch_blame(struct fetch *f, int err)
@@ -610,7 +624,8 @@ static const struct {
     unsigned may_go;
 } fetch_machine[] = {
     /* clang-format off */
-    [FETCH_START]   = { "start",   fetch_do_start,   TO(CONNECT) | TO(ERROR) },
+    [FETCH_START]   = { "start",   fetch_do_start,   TO(GATHER) | TO(CONNECT) | TO(ERROR) },
+    [FETCH_GATHER]  = { "gather",  fetch_do_gather,  TO(START) | TO(ERROR) },
     [FETCH_CONNECT] = { "connect", fetch_do_connect, TO(START) | TO(SEND) | TO(ERROR) },
     [FETCH_SEND]    = { "send",    fetch_do_send,    TO(HEAD) | TO(ERROR) },
     [FETCH_HEAD]    = { "head",    fetch_do_head,    TO(START) | TO(REVALIDATE) | TO(BODY) | TO(DONE) | TO(ERROR) },
@@ -645,6 +660,9 @@ fetch_check(const struct fetch *f)
     switch (f->state) {
     case FETCH_START:
         tassert(f->conn == NULL && f->body == NULL);
+        break;
+    case FETCH_GATHER:
+        tassert(f->conn == NULL && f->upload == NULL && f->upload_later);
         break;
     case FETCH_CONNECT:
     case FETCH_SEND:

@@ -250,16 +250,24 @@ fetch_policy_write(struct fetch *f)
 /* Does the client's body go along?  Not if vcl_backend_fetch unset it, which builtin.vcl does for GET.
  * A lookup asks by GET unless another method is set; then a body that std.cache_req_body did not keep
  * stays where it is. */
-static int
-fetch_choose_upload(struct fetch *f)
+static bool
+fetch_sends_upload(const struct fetch *f)
 {
     enum http_method method = f->vcl->bereq->head.method;
     bool drop = f->vcl->no_body || (f->kind == FETCH_FOR_CACHE && !f->upload_kept &&
                                        (method == HTTP_M_GET || method == HTTP_M_HEAD));
 
-    if (drop && f->upload != NULL)
+    return !drop;
+}
+
+static int
+fetch_choose_upload(struct fetch *f)
+{
+    bool sends = fetch_sends_upload(f);
+
+    if (!sends && f->upload != NULL)
         fetch_drop_upload(f);
-    return f->upload_later && !drop ? fetch_ask_upload(f) : 0;
+    return sends && f->upload_later ? fetch_ask_upload(f) : 0;
 }
 
 /* What the policy's changes mean for what may come. */
@@ -273,6 +281,19 @@ fetch_note_bereq(struct fetch *f)
     if (f->is_shared || f->conditional)
         f->conditional = f->old != NULL && (h->present & conditions) != 0;
     f->ranged = f->ranged && http_has(h, HTTP_F_RANGE);
+}
+
+int
+fetch_policy_pick(struct fetch *f)
+{
+    int err = fetch_pick(f, f->vcl->backend);
+
+    if (err == 0)
+        err = fetch_choose_upload(f);
+    if (err != 0)
+        return err;
+    fetch_note_bereq(f);
+    return fetch_write_bereq(f);
 }
 
 enum fetch_next
@@ -292,13 +313,9 @@ fetch_policy_fetch(struct fetch *f)
     act = fetch_policy_run(f, VCL_SUB_BACKEND_FETCH);
     if (act != VCL_ACT_FETCH)
         return fetch_policy_elsewhere(f, act);
-    err = fetch_pick(f, v->backend);
-    if (err == 0)
-        err = fetch_choose_upload(f);
-    if (err == 0) {
-        fetch_note_bereq(f);
-        err = fetch_write_bereq(f);
-    }
+    if (f->upload_later && f->proxy->params.req_buffering && fetch_sends_upload(f))
+        return fetch_goto(f, FETCH_GATHER);
+    err = fetch_policy_pick(f);
     return err != 0 ? fetch_fail(f, err) : FETCH_WAIT;
 }
 

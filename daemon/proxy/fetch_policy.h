@@ -61,6 +61,8 @@ int fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fe
 void fetch_policy_close(struct fetch *f);
 /* Before a connection is asked for: FETCH_WAIT: go on. */
 enum fetch_next fetch_policy_fetch(struct fetch *f);
+/* The backend that vcl_backend_fetch chose, and what is sent to it.  0 or TERR_*. */
+int fetch_policy_pick(struct fetch *f);
 /* `Connection: close` of bereq or beresp: the backend's connection is not used again. */
 bool fetch_policy_closes(const struct fetch *f);
 /* What is asked of the backend has changed: vcl_backend_fetch sees it again. */

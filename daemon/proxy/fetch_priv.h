@@ -15,6 +15,7 @@ enum {
 
 enum fetch_state {
     FETCH_START,      /* get a connection */
+    FETCH_GATHER,     /* before that: the leader reads its request body */
     FETCH_CONNECT,    /* wait until it is up */
     FETCH_SEND,       /* send the request */
     FETCH_HEAD,       /* wait for the response's head */
@@ -134,7 +135,10 @@ void fetch_arrive(struct fetch *f);
 /* The request, from its beginning, on another connection. */
 void fetch_rewind(struct fetch *f);
 void fetch_drop_upload(struct fetch *f);
-/* The leader begins to read it.  0, TERR_NOMEM, or TERR_CANCELLED: there is no leader any more. */
+/* Before a backend is asked: 0 once the leader has read its body, or as much as may wait; TERR_AGAIN;
+ * TERR_NOMEM, or TERR_CANCELLED: it cannot be had. */
+int fetch_gather_upload(struct fetch *f);
+/* The leader's body goes along.  0, TERR_NOMEM, or TERR_CANCELLED: there is no leader any more. */
 int fetch_ask_upload(struct fetch *f);
 
 /* fetch_policy.c, for functions of the language. */

@@ -241,6 +241,19 @@ fetch_drop_upload(struct fetch *f)
 }
 
 int
+fetch_gather_upload(struct fetch *f)
+{
+    struct req *r = fetch_leader(f);
+    int err;
+
+    tassert(f->upload == NULL && f->upload_later);
+    if (r == NULL)
+        return TERR_CANCELLED;
+    err = req_gather_upload(r);
+    return err == 0 || err == TERR_AGAIN || err == TERR_NOMEM ? err : TERR_CANCELLED;
+}
+
+int
 fetch_ask_upload(struct fetch *f)
 {
     struct req *r = fetch_leader(f);

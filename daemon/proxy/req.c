@@ -522,7 +522,10 @@ req_do_fetch(struct req *r)
     struct cache_query q;
     struct entry *own;
 
-    req_pump_upload(r);
+    if (r->gathering)
+        entry_wake_fetch(r->entry); /* it waits for more of the body */
+    else
+        req_pump_upload(r);
     if (waiter_pending(&r->wait))
         return REQ_WAIT;
     req_query(r, &q);
@@ -540,7 +543,8 @@ req_do_fetch(struct req *r)
             r->log_flags |= SHMLOG_REQ_REVALIDATED;
         return req_goto(r, REQ_DELIVER);
     case ENTRY_FAILED:
-        if (r->err != 0) /* our client's own fault: its upload could not be had */
+        r->gathering = false; /* the fetch may have been cut while it waited */
+        if (r->err != 0)      /* our client's own fault: its upload could not be had */
             return req_synth_by_policy(
                 r, (unsigned)terr_http(r->err, TERR_SIDE_CLIENT), slice_of(NULL, 0), r->err);
         return req_failed(r);

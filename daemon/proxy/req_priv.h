@@ -120,7 +120,7 @@ struct req {
     bool expected;              /* the leader, in the window in which its body goes on */
     bool came;                  /* it has begun to read that */
     bool https;                 /* a trusted proxy says so: of the key */
-    bool gathering;             /* PASS: its body comes before a backend is asked */
+    bool gathering;             /* PASS, FETCH: its body comes before a backend is asked */
     bool pipes;                 /* its route allows an upgrade, and it asks for one */
     bool passes;                /* that, or its route says `pass` */
     uint8_t attended;           /* enum req_attends: what else has a say */
