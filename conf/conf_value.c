@@ -179,7 +179,9 @@ value_refuse(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
     bool is_time = key->type == CONF_TYPE_MS;
     char quote[CONF_QUOTE_BYTES], bound[32];
 
-    if (why == NUMBER_NO_UNIT)
+    if (why == NUMBER_NO_UNIT && key->type == CONF_TYPE_PERCENT)
+        conf_fail_value(cx, key, n, "has no unit: write %s%%", conf_quote(quote, n->text));
+    else if (why == NUMBER_NO_UNIT)
         conf_fail_value(cx, key, n, "has no unit: write %ss for seconds or %sms for milliseconds",
             conf_quote(quote, n->text), quote);
     else if (why == NUMBER_BAD_UNIT)
@@ -222,49 +224,39 @@ value_scaled(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
     return true;
 }
 
+/* A whole number with one of these units behind it. */
+static bool
+value_whole(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
+    const struct unit *units, int64_t *to)
+{
+    bool has_point = memchr(n->text.ptr, '.', n->text.len) != NULL;
+    int64_t value = 0;
+    enum number got = number_read(n->text, units, &value);
+
+    if (got == NUMBER_TOO_LARGE || got == NUMBER_NO_UNIT)
+        return value_refuse(cx, key, n, got);
+    if (got != NUMBER_OK || has_point)
+        return value_refuse(cx, key, n, NUMBER_SYNTAX);
+    if (!value_in_bounds(cx, key, n, value))
+        return false;
+    *to = value;
+    return true;
+}
+
 static bool
 value_count(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
 {
     static const struct unit bare[] = {{"", 1}, {NULL, 0}};
-    bool has_point = memchr(n->text.ptr, '.', n->text.len) != NULL;
-    int64_t value = 0;
-    enum number got = number_read(n->text, bare, &value);
+    int64_t value;
 
     if (key->type == CONF_TYPE_AUTO && slice_eq_nocase(n->text, SLICE_LIT("auto"))) {
         *to = 0;
         return true;
     }
-    if (got == NUMBER_TOO_LARGE)
-        return value_refuse(cx, key, n, got);
-    if (got != NUMBER_OK || has_point)
-        return value_refuse(cx, key, n, NUMBER_SYNTAX);
-    if (!value_in_bounds(cx, key, n, value))
+    if (!value_whole(cx, key, n, bare, &value))
         return false;
     if (key->type == CONF_TYPE_SLOTS && value != 4 && value != 8)
         return value_refuse(cx, key, n, NUMBER_SYNTAX);
-    *to = value;
-    return true;
-}
-
-/* "10%" */
-static bool
-value_percent(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
-{
-    bool has_point = memchr(n->text.ptr, '.', n->text.len) != NULL;
-    int64_t value = 0;
-    enum number got = number_read(n->text, percent_units, &value);
-    char quote[CONF_QUOTE_BYTES];
-
-    if (got == NUMBER_NO_UNIT) {
-        conf_fail_value(cx, key, n, "has no unit: write %s%%", conf_quote(quote, n->text));
-        return false;
-    }
-    if (got == NUMBER_TOO_LARGE)
-        return value_refuse(cx, key, n, got);
-    if (got != NUMBER_OK || has_point)
-        return value_refuse(cx, key, n, NUMBER_SYNTAX);
-    if (!value_in_bounds(cx, key, n, value))
-        return false;
     *to = value;
     return true;
 }
@@ -351,7 +343,7 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     case CONF_TYPE_MODE:
         return value_mode(cx, key, n, to);
     case CONF_TYPE_PERCENT:
-        return value_percent(cx, key, n, to);
+        return value_whole(cx, key, n, percent_units, to);
     case CONF_TYPE_BOOL:
         return value_bool(cx, key, n, to);
     case CONF_TYPE_LISTEN:
