@@ -17,7 +17,7 @@
 
 /* Fetch Metadata. */
 static bool
-browser_is_cross_site(const struct http_head *h)
+browser_is_cross_site(const struct http_message *h)
 {
     const struct http_field *f = http_find_name(h, SLICE_LIT("Sec-Fetch-Site"), NULL);
 
@@ -27,7 +27,7 @@ browser_is_cross_site(const struct http_head *h)
 
 /* RFC 6454 7: scheme "://" host [ ":" port ], or null.  Without an Origin there is nothing to compare. */
 static bool
-browser_origin_matches(const struct http_head *h)
+browser_origin_matches(const struct http_message *h)
 {
     const struct http_field *f = http_find_name(h, SLICE_LIT("Origin"), NULL);
     enum http_scheme scheme = HTTP_SCHEME_HTTP;
@@ -68,7 +68,7 @@ browser_has_word(const char *words, struct slice word)
 
 /* A name that no other site can have, or none: HTTP/1.0 without Host comes from no browser. */
 static bool
-browser_host_is_own(const struct http_head *h, const char *names)
+browser_host_is_own(const struct http_message *h, const char *names)
 {
     struct http_authority a;
     struct slice host = http_host(h);

@@ -206,7 +206,7 @@ ban_walk(struct ban_walk *w, struct entry *e, const struct ban *seen, struct ban
 
 /* Off the hit path: something is new. */
 bool
-bans_hit(struct cache *c, struct entry *e, const struct http_head *req, struct cuckoo_guard *g)
+bans_hit(struct cache *c, struct entry *e, const struct http_message *req, struct cuckoo_guard *g)
 {
     struct ban_walk w = {.req = req};
     struct ban *seen, *upto;

@@ -9,7 +9,7 @@ static bool
 ban_text(struct ban_subject *s, const struct ban *b, const struct ban_test *t, char number[4],
     struct slice *out)
 {
-    const struct http_head *head = s->req;
+    const struct http_message *head = s->req;
     const struct http_field *f;
 
     if (t->field == BAN_REQ_URL) {

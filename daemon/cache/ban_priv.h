@@ -17,7 +17,7 @@
 #include "daemon/base/rcu.h"
 #include "daemon/cache/ban.h"
 #include "daemon/cache/removal.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 struct cache;
 struct cuckoo_guard;
@@ -160,19 +160,19 @@ void bans_detach(struct entry *e);
 /* Tests the entry against every newer ban, and notes that.  True: it is banned; it has been
  * taken out of the index, under `g` or a guard of its own. */
 bool bans_hit(
-    struct cache *c, struct entry *e, const struct http_head *req, struct cuckoo_guard *g);
+    struct cache *c, struct entry *e, const struct http_message *req, struct cuckoo_guard *g);
 /* The same for an entry that nobody could see until now, without what needs a request; also
  * against what is completed.  Marks it only.  True: it is banned. */
 bool bans_fresh(struct cache *c, struct entry *e);
 
 /* One walk along the list. */
 struct ban_walk {
-    struct ban *from;            /* down to the entry's, which is not tested any more */
-    const struct http_head *req; /* NULL: what needs one is not tested, and not passed */
-    bool unseen;                 /* completed ones count too; and soft is as hard */
-    struct ban *hit;             /* out, with true: which */
-    unsigned tested;             /* out: bans */
-    unsigned tests;              /* out: comparisons */
+    struct ban *from;               /* down to the entry's, which is not tested any more */
+    const struct http_message *req; /* NULL: what needs one is not tested, and not passed */
+    bool unseen;                    /* completed ones count too; and soft is as hard */
+    struct ban *hit;                /* out, with true: which */
+    unsigned tested;                /* out: bans */
+    unsigned tests;                 /* out: comparisons */
 };
 /* True: one matches.  Else *upto is how far the entry may go; `seen`: it cannot.  Soft purges make
  * it stale on the way. */
@@ -199,9 +199,9 @@ void ban_free(struct ban *b);
 /* What is tested; `fields` are those of `stored`, once it was needed. */
 struct ban_subject {
     const struct entry *e;
-    const struct http_head *req; /* NULL: none at hand */
+    const struct http_message *req; /* NULL: none at hand */
     bool parsed, legible;
-    struct http_head stored;
+    struct http_message stored;
     struct http_field fields[LIMIT_FIELDS];
 };
 /* Has it one of the tags that this purge is about? */

@@ -9,7 +9,7 @@
 #include "daemon/base/waiter.h"
 #include "daemon/cache/cache_priv.h"
 #include "daemon/http/freshness.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 #include "daemon/http/tags.h"
 
 void

@@ -25,7 +25,7 @@ struct conf_storage;
 struct counters;
 struct fresh_ask;
 struct fresh_verdict;
-struct http_head;
+struct http_message;
 struct range_spec;
 struct storage;
 struct tags;
@@ -55,7 +55,7 @@ enum cache_reason {
 
 struct cache_query {
     struct hash128 key;
-    const struct http_head *req;     /* for Vary, If-Range */
+    const struct http_message *req;  /* for Vary, If-Range */
     const struct fresh_ask *ask;     /* directives of the request; NULL: none */
     const struct range_spec *ranges; /* NULL: the whole */
     unsigned nranges;

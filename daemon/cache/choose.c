@@ -89,7 +89,7 @@ static bool
 entry_range_heeded(const struct entry *e, const struct cache_query *q)
 {
     struct http_field fields[LIMIT_FIELDS];
-    struct http_head stored;
+    struct http_message stored;
     struct validators v;
 
     if (!http_has(q->req, HTTP_F_IF_RANGE))
@@ -290,7 +290,7 @@ cache_variant(const struct entry *e, const struct cache_query *q)
 {
     struct http_field fields[LIMIT_FIELDS];
     char spec[VARY_SPEC_MAX];
-    struct http_head stored;
+    struct http_message stored;
     int n;
 
     if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &stored) != 0)

@@ -74,7 +74,8 @@ h1_interim(struct exchange *x, struct slice block)
     if (c->dead || x->gone)
         return TERR_CLOSED;
     /* RFC 9110 15.2: never to HTTP/1.0.  A client that takes nothing gets the answer alone. */
-    if (x->head.minor == 0 || c->cur != hx || hx->head_given || hx->tunnel || !h1_interim_ready(c))
+    if (x->head.version_minor == 0 || c->cur != hx || hx->head_given || hx->tunnel ||
+        !h1_interim_ready(c))
         return c->dead ? TERR_CLOSED : 0;
     sent = stream_try(c->stream, iov, 2, false);
     if (sent == 0)

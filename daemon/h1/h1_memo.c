@@ -16,7 +16,7 @@ enum {
 struct memo_block {
     uint32_t len; /* 0: none */
     uint16_t nfields;
-    uint16_t host_off, host_len;
+    uint16_t authority_off, authority_len;
     bool persists;
     uint64_t present;
     struct http_field fields[MEMO_FIELDS]; /* offsets count from the block */
@@ -71,16 +71,16 @@ memo_is(const struct memo_block *b, const char *text, size_t len)
 
 /* What no other message has in common, and what the first line says. */
 static bool
-memo_fits(const struct http_head *h)
+memo_fits(const struct http_message *h)
 {
-    return h->minor == 1 && h->base[h->target_off] == '/' && h->method != HTTP_M_CONNECT;
+    return h->version_minor == 1 && h->base[h->target_off] == '/' && h->method != HTTP_M_CONNECT;
 }
 
 bool
 h1_memo_find(struct h1_memo *m, uint8_t *hint, struct h1_parser *p, const char *bytes, size_t len,
     bool *persists)
 {
-    struct http_head *h = p->head;
+    struct http_message *h = p->head;
     const char *text = bytes + p->fed;
     size_t room = len - p->fed;
     uint16_t at = (uint16_t)p->fed;
@@ -107,8 +107,8 @@ h1_memo_find(struct h1_memo *m, uint8_t *hint, struct h1_parser *p, const char *
     h->nfields = b->nfields;
     h->present = b->present;
     h->len = (uint16_t)(p->fed + b->len);
-    h->host_off = (uint16_t)(b->host_off + at);
-    h->host_len = b->host_len;
+    h->authority_off = (uint16_t)(b->authority_off + at);
+    h->authority_len = b->authority_len;
     h->path_off = h->target_off;
     h->path_len = h->target_len;
     p->head_done = p->body_done = true;
@@ -121,7 +121,7 @@ h1_memo_note(struct h1_memo *m, const struct h1_parser *p, bool persists)
 {
     const uint64_t own = HTTP_BIT(HTTP_F_CONTENT_LENGTH) | HTTP_BIT(HTTP_F_TRANSFER_ENCODING) |
                          HTTP_BIT(HTTP_F_EXPECT) | HTTP_BIT(HTTP_F_UPGRADE);
-    const struct http_head *h = p->head;
+    const struct http_message *h = p->head;
     size_t at = h->target_off + h->target_len + sizeof(" HTTP/1.1\r\n") - 1, len = h->len - at;
     struct memo_block *b;
     uint32_t mark;
@@ -137,8 +137,8 @@ h1_memo_note(struct h1_memo *m, const struct h1_parser *p, bool persists)
     b = &m->blocks[mark % MEMO_SLOTS];
     b->len = (uint32_t)len;
     b->nfields = h->nfields;
-    b->host_off = (uint16_t)(h->host_off - at);
-    b->host_len = h->host_len;
+    b->authority_off = (uint16_t)(h->authority_off - at);
+    b->authority_len = h->authority_len;
     b->persists = persists;
     b->present = h->present;
     for (unsigned i = 0; i < h->nfields; i++) {

@@ -25,7 +25,7 @@ struct h1_origin {
     struct stream *stream;
     struct h1_limits limits;
     struct h1_parser parser;
-    struct http_head head;
+    struct http_message head;
     enum http_method asked;
     struct framing_connection fc;
     uint64_t bytes; /* received, ever */
@@ -271,7 +271,7 @@ h1_origin_on_switch(struct h1_origin *o)
 static int
 h1_origin_on_head(struct h1_origin *o)
 {
-    struct http_head *h = &o->head;
+    struct http_message *h = &o->head;
     int err = framing_connection_of_response(h, &o->fc);
 
     o->own_at += h->len;
@@ -317,7 +317,7 @@ h1_origin_read_head(struct h1_origin *o)
 }
 
 int
-h1_origin_interim(struct h1_origin *o, const struct http_head **out)
+h1_origin_interim(struct h1_origin *o, const struct http_message **out)
 {
     OBJ_CHECK(o, H1_ORIGIN_MAGIC);
     tassert(o->busy);
@@ -333,7 +333,7 @@ h1_origin_interim(struct h1_origin *o, const struct http_head **out)
 }
 
 int
-h1_origin_head(struct h1_origin *o, const struct http_head **out)
+h1_origin_head(struct h1_origin *o, const struct http_message **out)
 {
     bool told;
     int rc;

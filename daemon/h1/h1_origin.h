@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 
 #include "daemon/base/span.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 struct conf_address;
 struct h1_conf;
@@ -50,7 +50,7 @@ void h1_origin_sent(struct h1_origin *o);
 void h1_origin_want_interim(struct h1_origin *o, bool want);
 /* 0 and the next one's head, borrowed until the next call; TERR_AGAIN: none has arrived.  What
  * is wrong h1_origin_head tells. */
-int h1_origin_interim(struct h1_origin *o, const struct http_head **out);
+int h1_origin_interim(struct h1_origin *o, const struct http_message **out);
 /* After begin: the request asks for `protocols`, its Upgrade (borrowed until there is a head).
  * Without this a 101 is an error.  After a 101 the connection is a tunnel: h1_origin_body
  * gives its bytes, 0 at the origin's end, and h1_origin_send takes any. */
@@ -60,7 +60,7 @@ void h1_origin_shut(struct h1_origin *o);
 
 /* The final response's head: 0, borrowed until close or the next begin; TERR_AGAIN; or
  * TERR_*. */
-int h1_origin_head(struct h1_origin *o, const struct http_head **out);
+int h1_origin_head(struct h1_origin *o, const struct http_message **out);
 /* How the body is framed; once there is a head. */
 const struct framing *h1_origin_framing(const struct h1_origin *o);
 /* Body bytes into `room`: how many; 0: the end; TERR_AGAIN: the room is lent to the socket

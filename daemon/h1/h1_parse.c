@@ -56,7 +56,7 @@ static int
 h1_on_field(llhttp_t *ll, const char *at, size_t len)
 {
     struct h1_parser *p = ll->data;
-    struct http_head *h = p->head;
+    struct http_message *h = p->head;
     struct http_field *f;
 
     if (h->nfields > 0 && h->fields[h->nfields - 1].value_off == 0) {
@@ -86,7 +86,7 @@ static int
 h1_on_value_complete(llhttp_t *ll)
 {
     struct h1_parser *p = ll->data;
-    struct http_head *h = p->head;
+    struct http_message *h = p->head;
     struct http_field *f = &h->fields[h->nfields - 1];
     struct slice v;
 
@@ -175,8 +175,8 @@ h1_prepare(void)
 }
 
 void
-h1_parse_begin(
-    struct h1_parser *p, bool is_response, struct http_head *head, const struct h1_limits *limits)
+h1_parse_begin(struct h1_parser *p, bool is_response, struct http_message *head,
+    const struct h1_limits *limits)
 {
     p->head = head;
     p->limits = limits;
@@ -185,11 +185,11 @@ h1_parse_begin(
 }
 
 void
-h1_parse_init(
-    struct h1_parser *p, bool is_response, struct http_head *head, const struct h1_limits *limits)
+h1_parse_init(struct h1_parser *p, bool is_response, struct http_message *head,
+    const struct h1_limits *limits)
 {
     memset(p, 0, offsetof(struct h1_parser, ll));
-    *head = (struct http_head){.fields = head->fields, .max_fields = head->max_fields};
+    *head = (struct http_message){.fields = head->fields, .max_fields = head->max_fields};
     h1_parse_begin(p, is_response, head, limits);
 }
 
@@ -214,7 +214,7 @@ h1_begin_fields(struct h1_parser *p)
 
 /* "HTTP/1.0" or "HTTP/1.1", nothing else (RFC 9112 2.3). */
 static int
-h1_parse_version(struct http_head *h, const char *s, size_t len)
+h1_parse_version(struct http_message *h, const char *s, size_t len)
 {
     if (len != 8 || memcmp(s, "HTTP/", 5) != 0)
         return TERR_SYNTAX;
@@ -222,13 +222,13 @@ h1_parse_version(struct http_head *h, const char *s, size_t len)
         return TERR_SYNTAX;
     if (s[5] != '1' || s[7] > '1')
         return TERR_VERSION;
-    h->minor = (uint8_t)(s[7] - '0');
+    h->version_minor = (uint8_t)(s[7] - '0');
     return 0;
 }
 
 /* method SP request-target SP HTTP-version; one SP each (RFC 9112 3). */
 static int
-h1_parse_request_line(struct http_head *h, const char *s, size_t len)
+h1_parse_request_line(struct http_message *h, const char *s, size_t len)
 {
     const char *end = s + len, *sp1 = memchr(s, ' ', len), *sp2;
     int err;
@@ -253,7 +253,7 @@ h1_parse_request_line(struct http_head *h, const char *s, size_t len)
 
 /* HTTP-version SP 3DIGIT SP reason (RFC 9112 4); the SP may be missing with the reason. */
 static int
-h1_parse_status_line(struct http_head *h, const char *s, size_t len, bool any_status)
+h1_parse_status_line(struct http_message *h, const char *s, size_t len, bool any_status)
 {
     int err;
 
@@ -283,7 +283,7 @@ h1_parse_usual_line(struct h1_parser *p, const char *bytes, size_t len)
     size_t look = len < p->limits->line_max + 2 ? len : p->limits->line_max + 2;
     const char *end = bytes + look, *at = bytes, *target;
     enum http_method method = HTTP_M_GET;
-    struct http_head *h = p->head;
+    struct http_message *h = p->head;
 
     if (look > 4 && memcmp(bytes, "GET ", 4) == 0) {
         at += 3;
@@ -300,7 +300,7 @@ h1_parse_usual_line(struct h1_parser *p, const char *bytes, size_t len)
     if (at == target || end - at < 11 || memcmp(at, " HTTP/1.", 8) != 0 || (at[8] & ~1) != '0' ||
         at[9] != '\r' || at[10] != '\n')
         return false;
-    h->minor = (uint8_t)(at[8] - '0');
+    h->version_minor = (uint8_t)(at[8] - '0');
     h->method = (uint8_t)method;
     h->method_len = (uint16_t)(target - 1 - bytes);
     h->target_off = (uint16_t)(target - bytes);

@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #include "daemon/http/framing.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 struct h1_limits {
     size_t line_max;  /* bytes of a start line */
@@ -35,7 +35,7 @@ enum {
 };
 
 struct h1_parser {
-    struct http_head *head; /* borrowed: what is filled in */
+    struct http_message *head; /* borrowed: what is filled in */
     const struct h1_limits *limits;
     const char *base; /* the head's first byte, for the call under way */
     char *out;        /* where body bytes go, for the call under way */
@@ -59,11 +59,11 @@ struct h1_parser {
     } ll; /* last: what begins a parser leaves it alone */
 };
 
-void h1_parse_init(
-    struct h1_parser *p, bool is_response, struct http_head *head, const struct h1_limits *limits);
+void h1_parse_init(struct h1_parser *p, bool is_response, struct http_message *head,
+    const struct h1_limits *limits);
 /* The same for memory that is zero up to p->ll, *head with it but for fields and max_fields. */
-void h1_parse_begin(
-    struct h1_parser *p, bool is_response, struct http_head *head, const struct h1_limits *limits);
+void h1_parse_begin(struct h1_parser *p, bool is_response, struct http_message *head,
+    const struct h1_limits *limits);
 
 /* The first line alone; h1_parse_head reads it too if this was not called.  1: it is there and
  * good; 0: more is needed; TERR_*. */

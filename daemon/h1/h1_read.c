@@ -100,7 +100,7 @@ h1_in_skip(struct h1_conn *c, size_t n)
 static int
 h1_head_keep(struct h1_xchg *hx)
 {
-    struct http_head *h = &hx->x.head;
+    struct http_message *h = &hx->x.head;
     size_t room = (size_t)(h->max_fields - h->nfields) * sizeof(struct http_field);
     char *kept = (char *)(h->fields + h->nfields);
 
@@ -200,7 +200,7 @@ h1_head_expect(struct h1_xchg *hx)
     while ((f = http_find(&hx->x.head, HTTP_F_EXPECT, f)) != NULL) {
         if (!slice_eq_nocase(http_value(&hx->x.head, f), SLICE_LIT("100-continue")))
             return TERR_EXPECT;
-        hx->expects_100 = hx->x.head.minor >= 1;
+        hx->expects_100 = hx->x.head.version_minor >= 1;
     }
     return 0;
 }
@@ -217,7 +217,7 @@ h1_body_max(const struct h1_conn *c)
 static int
 h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 {
-    struct http_head *h = &hx->x.head;
+    struct http_message *h = &hx->x.head;
     enum http_scheme scheme = HTTP_SCHEME_HTTP;
     struct framing_connection fc;
     int err;

@@ -29,7 +29,7 @@ block_line(struct slice *rest, struct slice *line)
 }
 
 static bool
-block_parse_status(struct slice line, struct http_head *out)
+block_parse_status(struct slice line, struct http_message *out)
 {
     uint64_t status;
 
@@ -45,7 +45,7 @@ block_parse_status(struct slice line, struct http_head *out)
 
 /* "Name: value", as head_out_field() writes it. */
 static bool
-block_parse_field(const struct http_head *h, struct slice line, struct http_field *f)
+block_parse_field(const struct http_message *h, struct slice line, struct http_field *f)
 {
     const char *colon = memchr(line.ptr, ':', line.len);
     struct slice name, value;
@@ -65,7 +65,7 @@ block_parse_field(const struct http_head *h, struct slice line, struct http_fiel
 }
 
 static int
-block_parse_fields(struct slice rest, unsigned max, struct http_head *h)
+block_parse_fields(struct slice rest, unsigned max, struct http_message *h)
 {
     struct slice line;
 
@@ -82,10 +82,10 @@ block_parse_fields(struct slice rest, unsigned max, struct http_head *h)
 }
 
 int
-block_parse(struct slice block, struct http_field *fields, unsigned max, struct http_head *out)
+block_parse(struct slice block, struct http_field *fields, unsigned max, struct http_message *out)
 {
     struct slice rest = block, line;
-    struct http_head h = {.base = block.ptr, .fields = fields, .minor = 1};
+    struct http_message h = {.base = block.ptr, .fields = fields, .version_minor = 1};
     int err;
 
     if (block.len > LIMIT_HEAD_BYTES)
@@ -101,9 +101,9 @@ block_parse(struct slice block, struct http_field *fields, unsigned max, struct 
 
 int
 block_parse_request(
-    struct slice text, struct http_field *fields, unsigned max, struct http_head *out)
+    struct slice text, struct http_field *fields, unsigned max, struct http_message *out)
 {
-    struct http_head h = {.base = text.ptr, .fields = fields, .minor = 1};
+    struct http_message h = {.base = text.ptr, .fields = fields, .version_minor = 1};
     struct slice rest = text, line;
     const struct http_field *host;
     const char *space;
@@ -131,8 +131,8 @@ block_parse_request(
         return err;
     host = http_find(&h, HTTP_F_HOST, NULL);
     if (host != NULL) {
-        h.host_off = host->value_off;
-        h.host_len = host->value_len;
+        h.authority_off = host->value_off;
+        h.authority_len = host->value_len;
     }
     *out = h;
     return 0;
@@ -150,20 +150,20 @@ block_put_status(struct head_out *o, unsigned status, struct slice reason)
 }
 
 static void
-block_put_field(struct head_out *o, const struct http_head *h, const struct http_field *f)
+block_put_field(struct head_out *o, const struct http_message *h, const struct http_field *f)
 {
     head_out_field(o, http_name(h, f), http_value(h, f));
 }
 
 static bool
-block_name_is(const struct http_head *h, const struct http_field *f, struct slice name)
+block_name_is(const struct http_message *h, const struct http_field *f, struct slice name)
 {
     return f->id == HTTP_F_OTHER && slice_eq_nocase(http_name(h, f), name);
 }
 
 /* Sums over the bytes of this very message: no other status and no other part has them. */
 static bool
-block_is_content_sum(const struct http_head *h, const struct http_field *f)
+block_is_content_sum(const struct http_message *h, const struct http_field *f)
 {
     return block_name_is(h, f, SLICE_LIT("Content-MD5")) ||
            block_name_is(h, f, SLICE_LIT("Content-Digest"));
@@ -172,7 +172,7 @@ block_is_content_sum(const struct http_head *h, const struct http_field *f)
 /* What the stored body depends on, so that no update may change it (RFC 9111 3.2).  Not
  * Content-Type: an origin may correct it, and the body's bytes are the same. */
 static bool
-block_is_bound_to_body(const struct http_head *h, const struct http_field *f)
+block_is_bound_to_body(const struct http_message *h, const struct http_field *f)
 {
     return f->id == HTTP_F_CONTENT_LENGTH || f->id == HTTP_F_CONTENT_ENCODING ||
            f->id == HTTP_F_CONTENT_RANGE || block_is_content_sum(h, f);
@@ -180,8 +180,8 @@ block_is_bound_to_body(const struct http_head *h, const struct http_field *f)
 
 /* Does field `f` of a 304 or 206 replace what is stored? */
 static bool
-block_updates(
-    const struct http_head *stored, const struct http_head *update, const struct http_field *f)
+block_updates(const struct http_message *stored, const struct http_message *update,
+    const struct http_field *f)
 {
     unsigned flags = http_field_flags((enum http_field_id)f->id);
 
@@ -194,8 +194,8 @@ block_updates(
 
 /* Does a stored field go because `update` has one of that name? */
 static bool
-block_is_replaced(
-    const struct http_head *stored, const struct http_head *update, const struct http_field *f)
+block_is_replaced(const struct http_message *stored, const struct http_message *update,
+    const struct http_field *f)
 {
     const struct http_field *u = NULL;
 
@@ -221,7 +221,7 @@ block_put_date(struct head_out *o, int64_t now_s)
 
 /* As forward_response() has it: the way of the last message, and ours (RFC 9110 7.6.3). */
 static void
-block_put_via(struct head_out *o, const struct http_head *update, struct slice pseudonym)
+block_put_via(struct head_out *o, const struct http_message *update, struct slice pseudonym)
 {
     const struct http_field *f = NULL;
 
@@ -234,14 +234,14 @@ block_put_via(struct head_out *o, const struct http_head *update, struct slice p
         head_out_put(o, http_value(update, f));
         HEAD_OUT_LIT(o, ", ");
     }
-    head_out_put(o, update->minor == 0 ? SLICE_LIT("1.0 ") : SLICE_LIT("1.1 "));
+    head_out_put(o, update->version_minor == 0 ? SLICE_LIT("1.0 ") : SLICE_LIT("1.1 "));
     head_out_put(o, pseudonym);
     HEAD_OUT_LIT(o, "\r\n");
 }
 
 int
-block_merge(const struct http_head *stored, const struct http_head *update, struct slice pseudonym,
-    int64_t now_s, struct span out)
+block_merge(const struct http_message *stored, const struct http_message *update,
+    struct slice pseudonym, int64_t now_s, struct span out)
 {
     struct head_out o = head_out_begin(out);
     const struct http_field *f;
@@ -271,7 +271,7 @@ block_merge(const struct http_head *stored, const struct http_head *update, stru
 
 /* Bytes of all field lines. */
 static size_t
-block_lines_len(const struct http_head *h)
+block_lines_len(const struct http_message *h)
 {
     size_t len = 0;
     unsigned i;
@@ -283,7 +283,7 @@ block_lines_len(const struct http_head *h)
 
 size_t
 block_merge_max(
-    const struct http_head *stored, const struct http_head *update, struct slice pseudonym)
+    const struct http_message *stored, const struct http_message *update, struct slice pseudonym)
 {
     return sizeof("HTTP/1.1 000 \r\nVia: 1.1 \r\nDate: \r\n") + HTTP_DATE_LEN + stored->reason_len +
            pseudonym.len + block_lines_len(stored) + block_lines_len(update);
@@ -292,7 +292,7 @@ block_merge_max(
 /* Does it describe the body, which a 304 and a 416 do not have (RFC 9110 15.4.5)?  Not every
  * name that begins with Content- does: Content-Security-Policy, Content-Location. */
 static bool
-block_describes_body(const struct http_head *h, const struct http_field *f)
+block_describes_body(const struct http_message *h, const struct http_field *f)
 {
     return f->id == HTTP_F_CONTENT_TYPE || block_is_bound_to_body(h, f) ||
            block_name_is(h, f, SLICE_LIT("Content-Language")) ||
@@ -300,7 +300,7 @@ block_describes_body(const struct http_head *h, const struct http_field *f)
 }
 
 int
-block_not_modified(const struct http_head *stored, struct span out)
+block_not_modified(const struct http_message *stored, struct span out)
 {
     struct head_out o = head_out_begin(out);
     unsigned i;
@@ -314,7 +314,7 @@ block_not_modified(const struct http_head *stored, struct span out)
 }
 
 int
-block_partial(const struct http_head *stored, const struct block_partial *how, struct span out)
+block_partial(const struct http_message *stored, const struct block_partial *how, struct span out)
 {
     struct head_out o = head_out_begin(out);
     bool several = how->content_range.len == 0;
@@ -351,7 +351,7 @@ block_is_freshness(const struct http_field *f)
 }
 
 int
-block_unsatisfiable(const struct http_head *stored, uint64_t complete, struct span out)
+block_unsatisfiable(const struct http_message *stored, uint64_t complete, struct span out)
 {
     struct head_out o = head_out_begin(out);
     unsigned i;
@@ -370,7 +370,7 @@ block_unsatisfiable(const struct http_head *stored, uint64_t complete, struct sp
 }
 
 size_t
-block_rewrite_max(const struct http_head *stored)
+block_rewrite_max(const struct http_message *stored)
 {
     _Static_assert(sizeof("Content-Type: " BLOCK_BOUNDARY_TYPE) + BLOCK_BOUNDARY_MAX >=
                        sizeof("Content-Range: ") + RANGE_TEXT_MAX,
@@ -380,7 +380,7 @@ block_rewrite_max(const struct http_head *stored)
 }
 
 int
-block_whole(const struct http_head *stored, struct span out)
+block_whole(const struct http_message *stored, struct span out)
 {
     struct head_out o = head_out_begin(out);
     unsigned i;

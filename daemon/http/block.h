@@ -13,17 +13,18 @@
 #include <stdint.h>
 
 #include "daemon/base/span.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 /* A block as a head, in place: `out` borrows its bytes, and `fields` (room for `max`).  0,
  * TERR_LIMIT: too many fields or bytes; TERR_SYNTAX: we never wrote this.  `out` changes only
  * with 0. */
-int block_parse(struct slice block, struct http_field *fields, unsigned max, struct http_head *out);
+int block_parse(
+    struct slice block, struct http_field *fields, unsigned max, struct http_message *out);
 
 /* As above for a request that forward_request() wrote, its blank line with it: method, path and
  * fields.  Its Host is the authority. */
 int block_parse_request(
-    struct slice text, struct http_field *fields, unsigned max, struct http_head *out);
+    struct slice text, struct http_field *fields, unsigned max, struct http_message *out);
 
 /* What `update` (as it came; hop-by-hop and nominated fields do not count) makes of `stored`:
  * the stored status line, stored fields whose names update does not have, then update's; the
@@ -32,16 +33,16 @@ int block_parse_request(
  * depends (RFC 9111 3.2), and ETag when there is a stored one.  Content-Type is taken: the same
  * bytes can be given a better name.  Age, Cache-Status and Via as forward_response() has them;
  * Date from update, else `now_s`.  The length, or TERR_LIMIT. */
-int block_merge(const struct http_head *stored, const struct http_head *update,
+int block_merge(const struct http_message *stored, const struct http_message *update,
     struct slice pseudonym, int64_t now_s, struct span out);
 /* An upper bound of what block_merge() writes. */
 size_t block_merge_max(
-    const struct http_head *stored, const struct http_head *update, struct slice pseudonym);
+    const struct http_message *stored, const struct http_message *update, struct slice pseudonym);
 
 /* 304 from a stored block: everything but what describes the body (Content-Type, -Encoding,
  * -Language, -Length, -Range, -Disposition, -MD5, -Digest), RFC 9110 15.4.5.  The length, or
  * TERR_LIMIT. */
-int block_not_modified(const struct http_head *stored, struct span out);
+int block_not_modified(const struct http_message *stored, struct span out);
 
 /* 206 from a stored block: without Content-Length, which the protocol adds, and without sums
  * over other bytes (Content-MD5, Content-Digest); with `content_range` when it is not empty (one
@@ -51,18 +52,19 @@ struct block_partial {
     struct slice content_range; /* a value, or empty */
     struct slice boundary;      /* 1 to 70 bytes; used when content_range is empty */
 };
-int block_partial(const struct http_head *stored, const struct block_partial *how, struct span out);
+int block_partial(
+    const struct http_message *stored, const struct block_partial *how, struct span out);
 
 /* 416: "Content-Range: bytes * / complete" (without the spaces), and the fields a 304 would
  * have without Cache-Control, Expires and their like: a cache behind us must not keep it.  The
  * length, or TERR_LIMIT. */
-int block_unsatisfiable(const struct http_head *stored, uint64_t complete, struct span out);
+int block_unsatisfiable(const struct http_message *stored, uint64_t complete, struct span out);
 
 /* Room that any of the three above fits in. */
-size_t block_rewrite_max(const struct http_head *stored);
+size_t block_rewrite_max(const struct http_message *stored);
 
 /* A stored 206 as the head of the whole: status 200, without Content-Range, Content-Length and
  * sums over the part.  block_rewrite_max() is room for it.  The length, or TERR_LIMIT. */
-int block_whole(const struct http_head *stored, struct span out);
+int block_whole(const struct http_message *stored, struct span out);
 
 #endif

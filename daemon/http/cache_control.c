@@ -144,7 +144,7 @@ cc_member(struct cache_control *cc, struct slice member)
 }
 
 static void
-cc_parse(const struct http_head *h, struct cache_control *cc)
+cc_parse(const struct http_message *h, struct cache_control *cc)
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;
@@ -160,13 +160,13 @@ cc_parse(const struct http_head *h, struct cache_control *cc)
 }
 
 void
-cc_parse_response(const struct http_head *h, struct cache_control *cc)
+cc_parse_response(const struct http_message *h, struct cache_control *cc)
 {
     cc_parse(h, cc);
 }
 
 void
-cc_parse_request(const struct http_head *h, struct cache_control *cc)
+cc_parse_request(const struct http_message *h, struct cache_control *cc)
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;
@@ -195,7 +195,7 @@ cc_surrogate_member(struct cache_control *cc, struct slice member, struct slice 
 }
 
 void
-cc_parse_surrogate(const struct http_head *h, struct slice us, struct cache_control *cc)
+cc_parse_surrogate(const struct http_message *h, struct slice us, struct cache_control *cc)
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;

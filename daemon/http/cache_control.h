@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 #define CC_SECONDS_MAX INT64_C(2147483648) /* 2^31, RFC 9111 1.2.2 */
 
@@ -73,15 +73,15 @@ cc_seconds(const struct cache_control *cc, enum cc_directive d)
 struct slice cc_name(enum cc_directive d); /* "max-age" */
 
 /* All Cache-Control fields of `h`. */
-void cc_parse_response(const struct http_head *h, struct cache_control *cc);
+void cc_parse_response(const struct http_message *h, struct cache_control *cc);
 /* The same, and "Pragma: no-cache" when there is no Cache-Control (RFC 9111 5.4). */
-void cc_parse_request(const struct http_head *h, struct cache_control *cc);
+void cc_parse_request(const struct http_message *h, struct cache_control *cc);
 /* CDN-Cache-Control, a structured dictionary.  cc->present stays false when it is absent,
  * empty or not valid: then it must be ignored (RFC 9213 2.1). */
-void cc_parse_targeted(const struct http_head *h, struct cache_control *cc);
+void cc_parse_targeted(const struct http_message *h, struct cache_control *cc);
 /* Surrogate-Control (Edge Architecture Specification 1.0, 2.2), which RFC 9213 replaces: the same
  * directives, but for those that name another surrogate than `us`.  cc->present: there were
  * some. */
-void cc_parse_surrogate(const struct http_head *h, struct slice us, struct cache_control *cc);
+void cc_parse_surrogate(const struct http_message *h, struct slice us, struct cache_control *cc);
 
 #endif

@@ -52,7 +52,7 @@ cdn_loop_is_named(struct slice member, struct slice id)
 }
 
 unsigned
-cdn_loop_count(const struct http_head *h, struct slice id)
+cdn_loop_count(const struct http_message *h, struct slice id)
 {
     const struct http_field *f = NULL;
     unsigned n = 0;
@@ -67,7 +67,7 @@ cdn_loop_count(const struct http_head *h, struct slice id)
 }
 
 unsigned
-cdn_loop_count_via(const struct http_head *h, struct slice pseudonym)
+cdn_loop_count_via(const struct http_message *h, struct slice pseudonym)
 {
     const struct http_field *f = NULL;
     unsigned n = 0;
@@ -87,7 +87,7 @@ cdn_loop_count_via(const struct http_head *h, struct slice pseudonym)
 }
 
 struct slice
-cdn_loop_extend(const struct http_head *h, struct slice id, struct arena *arena)
+cdn_loop_extend(const struct http_message *h, struct slice id, struct arena *arena)
 {
     const struct http_field *f = NULL;
     size_t len = id.len;

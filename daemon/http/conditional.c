@@ -7,7 +7,7 @@
 
 /* The only field `id` that is stored; .ptr NULL when there is none, or several. */
 static struct slice
-cond_only(const struct http_head *h, enum http_field_id id)
+cond_only(const struct http_message *h, enum http_field_id id)
 {
     const struct http_field *f = NULL;
     struct slice value = {NULL, 0};
@@ -34,7 +34,7 @@ cond_date(struct slice value, int64_t now_s)
 }
 
 void
-validators_of(const struct http_head *resp, int64_t now_s, struct validators *out)
+validators_of(const struct http_message *resp, int64_t now_s, struct validators *out)
 {
     struct slice modified = cond_only(resp, HTTP_F_LAST_MODIFIED);
 
@@ -153,7 +153,7 @@ cond_tag_next(struct slice *rest, struct slice *tag)
 
 /* Is `etag` (.len 0: the response has none) in If-None-Match?  All lines are one list. */
 static bool
-cond_none_match_has(const struct http_head *req, struct slice etag)
+cond_none_match_has(const struct http_message *req, struct slice etag)
 {
     const struct http_field *f = NULL;
     bool star = false, found = false;
@@ -181,7 +181,7 @@ cond_epoch(const struct validators *stored)
 }
 
 bool
-cond_not_modified(const struct http_head *req, const struct validators *stored)
+cond_not_modified(const struct http_message *req, const struct validators *stored)
 {
     int64_t since_s, made_s;
 
@@ -197,7 +197,7 @@ cond_not_modified(const struct http_head *req, const struct validators *stored)
 }
 
 bool
-cond_range_holds(const struct http_head *req, const struct validators *stored)
+cond_range_holds(const struct http_message *req, const struct validators *stored)
 {
     struct slice value;
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "daemon/base/span.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 struct validators {
     struct slice etag;          /* as it came, W/ and quotes included; .len 0: none (or several) */
@@ -19,7 +19,7 @@ struct validators {
 };
 
 /* Fields that Connection nominates do not count: they are not stored. */
-void validators_of(const struct http_head *resp, int64_t now_s, struct validators *out);
+void validators_of(const struct http_message *resp, int64_t now_s, struct validators *out);
 /* Strong comparison: both entity tags strong and equal (RFC 9110 8.8.3.2). */
 bool etag_strong_equal(struct slice a, struct slice b);
 /* Opaque tags equal; malformed ones only when all their bytes are. */
@@ -42,10 +42,10 @@ struct slice validators_if_range(const struct validators *v);
  * lists, weak comparison; lines are one list; a member without quotes, W/ in any spelling: it
  * matches only a stored one of the very same bytes); If-Modified-Since only when it is one valid
  * date, by Last-Modified, else by Date (RFC 9111 4.3.2). */
-bool cond_not_modified(const struct http_head *req, const struct validators *stored);
+bool cond_not_modified(const struct http_message *req, const struct validators *stored);
 
 /* May Range be heeded (RFC 9110 13.1.5)?  True without If-Range; else strong ETag comparison,
  * or a date that equals a strong Last-Modified.  Several If-Range fields: false. */
-bool cond_range_holds(const struct http_head *req, const struct validators *stored);
+bool cond_range_holds(const struct http_message *req, const struct validators *stored);
 
 #endif

@@ -27,7 +27,7 @@
 #include <sys/uio.h>
 
 #include "daemon/base/arena.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 struct exchange;
 struct task;
@@ -117,7 +117,7 @@ struct exchange {
 
     /* The request.  Slices stay valid while the exchange lives, but move: read them through
      * `head`, keep no pointers past a task. */
-    struct http_head head;
+    struct http_message head;
     int err; /* 0, or TERR_*: the head is not to be trusted, answer this and no more */
     bool has_body, secure;
     bool upgrade;             /* may be answered with a tunnel; the protocols: its Upgrade field */

@@ -10,7 +10,7 @@
 
 /* All values of field `id` that go on, as members of one list, each with ", " behind. */
 static void
-forward_members(struct head_out *o, const struct http_head *h, enum http_field_id id)
+forward_members(struct head_out *o, const struct http_message *h, enum http_field_id id)
 {
     const struct http_field *f = NULL;
 
@@ -24,14 +24,14 @@ forward_members(struct head_out *o, const struct http_head *h, enum http_field_i
 
 /* Via names the version the message came in (RFC 9110 7.6.3). */
 static void
-forward_via(struct head_out *o, const struct http_head *h, struct slice pseudonym)
+forward_via(struct head_out *o, const struct http_message *h, struct slice pseudonym)
 {
     if (pseudonym.len == 0)
         return;
     tassert_slow(http_value_ok(pseudonym));
     HEAD_OUT_LIT(o, "Via: ");
     forward_members(o, h, HTTP_F_VIA);
-    if (h->minor == 0)
+    if (h->version_minor == 0)
         HEAD_OUT_LIT(o, "1.0 ");
     else
         HEAD_OUT_LIT(o, "1.1 ");
@@ -71,7 +71,7 @@ forward_is_kept(const char *keep, struct slice name)
 
 static bool
 forward_takes_request_field(
-    const struct http_head *req, const struct http_field *f, const struct forward_request *how)
+    const struct http_message *req, const struct http_field *f, const struct forward_request *how)
 {
     unsigned flags = http_field_flags((enum http_field_id)f->id);
 
@@ -100,7 +100,7 @@ forward_takes_request_field(
 
 static void
 forward_request_line(
-    struct head_out *o, const struct http_head *req, const struct forward_request *how)
+    struct head_out *o, const struct http_message *req, const struct forward_request *how)
 {
     if (how->mode == FORWARD_FETCH)
         HEAD_OUT_LIT(o, "GET");
@@ -116,7 +116,8 @@ forward_request_line(
 
 /* Who asks, and how it came here: the client's word counts only when the peer is trusted. */
 static void
-forward_client(struct head_out *o, const struct http_head *req, const struct forward_request *how)
+forward_client(
+    struct head_out *o, const struct http_message *req, const struct forward_request *how)
 {
     const struct http_field *proto = http_find(req, HTTP_F_X_FORWARDED_PROTO, NULL);
     const struct http_field *xff = http_find(req, HTTP_F_X_FORWARDED_FOR, NULL);
@@ -165,7 +166,7 @@ forward_request_framing(struct head_out *o, const struct forward_request *how)
  * validators of what is stored, and the part that is missing. */
 static void
 forward_fetch_fields(
-    struct head_out *o, const struct http_head *req, const struct forward_request *how)
+    struct head_out *o, const struct http_message *req, const struct forward_request *how)
 {
     struct slice codings = http_codings_text(http_codings(req));
 
@@ -200,7 +201,7 @@ forward_max_forwards(struct head_out *o, struct slice value)
 }
 
 int
-forward_request(const struct http_head *req, const struct forward_request *how, struct span out)
+forward_request(const struct http_message *req, const struct forward_request *how, struct span out)
 {
     struct head_out o = head_out_begin(out);
     unsigned i;
@@ -232,7 +233,7 @@ forward_request(const struct http_head *req, const struct forward_request *how, 
 }
 
 int
-forward_bereq(const struct http_head *req, const struct forward_request *how, struct span out)
+forward_bereq(const struct http_message *req, const struct forward_request *how, struct span out)
 {
     struct head_out o = head_out_begin(out);
 
@@ -240,7 +241,8 @@ forward_bereq(const struct http_head *req, const struct forward_request *how, st
     HEAD_OUT_LIT(&o, " ");
     head_out_put(&o, http_slice(req, req->path_off, req->path_len));
     HEAD_OUT_LIT(&o, " HTTP/1.1\r\nHost: "); /* first: RFC 9112 3.2 */
-    head_out_put(&o, how->host.len > 0 ? how->host : http_slice(req, req->host_off, req->host_len));
+    head_out_put(&o,
+        how->host.len > 0 ? how->host : http_slice(req, req->authority_off, req->authority_len));
     HEAD_OUT_LIT(&o, "\r\n");
     for (unsigned i = 0; i < req->nfields; i++) {
         const struct http_field *f = &req->fields[i];
@@ -260,14 +262,14 @@ forward_bereq(const struct http_head *req, const struct forward_request *how, st
 }
 
 size_t
-forward_bereq_max(const struct http_head *req, const struct forward_request *how)
+forward_bereq_max(const struct http_message *req, const struct forward_request *how)
 {
     size_t max = sizeof("  HTTP/1.1\r\nHost: \r\n\r\nContent-Length: \r\nConnection: upgrade\r\n"
                         "Transfer-Encoding: chunked\r\nUpgrade: \r\nCDN-Loop: \r\n") +
                  20;
 
-    max +=
-        (size_t)req->method_len + req->path_len + req->host_len + how->host.len + how->upgrade.len;
+    max += (size_t)req->method_len + req->path_len + req->authority_len + how->host.len +
+           how->upgrade.len;
     max += how->cdn_loop.len;
     for (unsigned i = 0; i < req->nfields; i++)
         max += req->fields[i].name_len + req->fields[i].value_len + 4u;
@@ -288,7 +290,7 @@ forward_takes_response_field(const struct http_field *f, const struct forward_re
 
 /* The origin's own phrase goes on: clients show it. */
 static struct slice
-forward_reason(const struct http_head *resp)
+forward_reason(const struct http_message *resp)
 {
     struct slice reason = http_slice(resp, resp->reason_off, resp->reason_len);
 
@@ -298,7 +300,7 @@ forward_reason(const struct http_head *resp)
 }
 
 static void
-forward_status_line(struct head_out *o, const struct http_head *resp)
+forward_status_line(struct head_out *o, const struct http_message *resp)
 {
     tassert(resp->status >= 100 && resp->status <= 999);
     HEAD_OUT_LIT(o, "HTTP/1.1 ");
@@ -310,7 +312,7 @@ forward_status_line(struct head_out *o, const struct http_head *resp)
 
 /* To which the connection switches (RFC 9110 7.8). */
 static void
-forward_protocol(struct head_out *o, const struct http_head *resp)
+forward_protocol(struct head_out *o, const struct http_message *resp)
 {
     struct slice protocol = http_get_one(resp, HTTP_F_UPGRADE);
 
@@ -319,7 +321,8 @@ forward_protocol(struct head_out *o, const struct http_head *resp)
 }
 
 int
-forward_response(const struct http_head *resp, const struct forward_response *how, struct span out)
+forward_response(
+    const struct http_message *resp, const struct forward_response *how, struct span out)
 {
     struct head_out o = head_out_begin(out);
     char date[HTTP_DATE_LEN];
@@ -346,7 +349,7 @@ forward_response(const struct http_head *resp, const struct forward_response *ho
 }
 
 int
-forward_interim(const struct http_head *resp, struct span out)
+forward_interim(const struct http_message *resp, struct span out)
 {
     const struct forward_response how = {.keep = FORWARD_PASSED};
     struct head_out o = head_out_begin(out);
@@ -364,7 +367,7 @@ forward_interim(const struct http_head *resp, struct span out)
 }
 
 size_t
-forward_response_max(const struct http_head *resp, const struct forward_response *how)
+forward_response_max(const struct http_message *resp, const struct forward_response *how)
 {
     size_t max = sizeof("HTTP/1.1 000 \r\nVia: 1.1 \r\nDate: \r\n") + HTTP_DATE_LEN;
     unsigned i;
@@ -376,7 +379,7 @@ forward_response_max(const struct http_head *resp, const struct forward_response
 }
 
 int
-head_write_response(const struct http_head *resp, struct span out)
+head_write_response(const struct http_message *resp, struct span out)
 {
     struct head_out o = head_out_begin(out);
     unsigned status = resp->status % 1000u;
@@ -398,7 +401,7 @@ head_write_response(const struct http_head *resp, struct span out)
 }
 
 size_t
-head_response_max(const struct http_head *resp)
+head_response_max(const struct http_message *resp)
 {
     size_t max = sizeof("HTTP/1.1 000 \r\n") + resp->reason_len;
 

@@ -14,7 +14,7 @@
 
 #include "daemon/base/span.h"
 #include "daemon/http/framing.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 #include "daemon/http/uri.h"
 
 enum forward_mode {
@@ -45,7 +45,7 @@ struct forward_request {
 
 /* The whole request head, blank line included.  Its length, or TERR_LIMIT. */
 int forward_request(
-    const struct http_head *req, const struct forward_request *how, struct span out);
+    const struct http_message *req, const struct forward_request *how, struct span out);
 
 enum forward_keep {
     FORWARD_STORED, /* for the cache: without Age and Cache-Status */
@@ -61,26 +61,27 @@ struct forward_response {
 /* A request as a policy left it: its line and fields as they are, but for hop-by-hop fields and
  * framing, which come from `how` (framing, length, upgrade, keep_connection; host when .len is not
  * 0), and CDN-Loop, which no policy changes (cdn_loop).  The length, or TERR_LIMIT. */
-int forward_bereq(const struct http_head *req, const struct forward_request *how, struct span out);
-size_t forward_bereq_max(const struct http_head *req, const struct forward_request *how);
+int forward_bereq(
+    const struct http_message *req, const struct forward_request *how, struct span out);
+size_t forward_bereq_max(const struct http_message *req, const struct forward_request *how);
 
 /* A response as a policy left it: status line (the last three digits) and fields, each with its
  * CRLF, as a block; nothing hop-by-hop.  The length, or TERR_LIMIT. */
-int head_write_response(const struct http_head *resp, struct span out);
-size_t head_response_max(const struct http_head *resp);
+int head_write_response(const struct http_message *resp, struct span out);
+size_t head_response_max(const struct http_message *resp);
 
 /* Status line and end-to-end fields, each with its CRLF; no blank line, nothing of connection
  * and framing (but the Upgrade of a 101): the protocol adds those, Age and Cache-Status to
  * every response.  A 206 keeps its Content-Range: block_whole() takes it off.  The length, or
  * TERR_LIMIT. */
 int forward_response(
-    const struct http_head *resp, const struct forward_response *how, struct span out);
+    const struct http_message *resp, const struct forward_response *how, struct span out);
 
 /* An interim response: status line and end-to-end fields, as forward_response does, but
  * nothing of ours.  The length, or TERR_LIMIT. */
-int forward_interim(const struct http_head *resp, struct span out);
+int forward_interim(const struct http_message *resp, struct span out);
 
 /* An upper bound of what forward_response() and forward_interim() write. */
-size_t forward_response_max(const struct http_head *resp, const struct forward_response *how);
+size_t forward_response_max(const struct http_message *resp, const struct forward_response *how);
 
 #endif

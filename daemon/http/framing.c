@@ -44,13 +44,13 @@ framing_judge_codings(struct slice value)
  * some parser could overlook (a list, two lines, an empty member, HTTP/1.0) is an error:
  * RFC 9112 6.1 and 11.2. */
 static int
-framing_transfer_encoding(const struct http_head *h)
+framing_transfer_encoding(const struct http_message *h)
 {
     const struct http_field *f = http_find(h, HTTP_F_TRANSFER_ENCODING, NULL);
 
     if (f == NULL)
         return 0;
-    if (h->minor == 0 || http_has(h, HTTP_F_CONTENT_LENGTH))
+    if (h->version_minor == 0 || http_has(h, HTTP_F_CONTENT_LENGTH))
         return TERR_FRAMING;
     if (http_find(h, HTTP_F_TRANSFER_ENCODING, f) != NULL)
         return TERR_FRAMING;
@@ -61,7 +61,7 @@ framing_transfer_encoding(const struct http_head *h)
 
 /* Fills has_length and length: exactly one field, exactly one number (RFC 9112 6.3). */
 static int
-framing_content_length(const struct http_head *h, struct framing *out)
+framing_content_length(const struct http_message *h, struct framing *out)
 {
     const struct http_field *f = http_find(h, HTTP_F_CONTENT_LENGTH, NULL);
 
@@ -90,7 +90,7 @@ framing_disguised(struct slice name)
 
 /* Is there a Transfer_Encoding or Content_Length, which a gateway behind us may obey? */
 static bool
-framing_is_disguised(const struct http_head *h)
+framing_is_disguised(const struct http_message *h)
 {
     unsigned i;
 
@@ -106,7 +106,7 @@ framing_is_disguised(const struct http_head *h)
 }
 
 int
-framing_of_request(const struct http_head *req, struct framing *out)
+framing_of_request(const struct http_message *req, struct framing *out)
 {
     int chunked = framing_transfer_encoding(req);
 
@@ -123,7 +123,7 @@ framing_of_request(const struct http_head *req, struct framing *out)
 }
 
 int
-framing_of_response(const struct http_head *resp, enum http_method asked, struct framing *out)
+framing_of_response(const struct http_message *resp, enum http_method asked, struct framing *out)
 {
     int chunked = framing_transfer_encoding(resp);
     bool bare = resp->status < 200 || resp->status == 204;
@@ -149,7 +149,7 @@ framing_of_response(const struct http_head *resp, enum http_method asked, struct
 
 /* Marks every field of that name.  `*known` gathers ids, so that they take one pass. */
 static void
-framing_nominate(struct http_head *h, struct slice name, enum http_field_id id, uint64_t *known)
+framing_nominate(struct http_message *h, struct slice name, enum http_field_id id, uint64_t *known)
 {
     unsigned i;
 
@@ -167,7 +167,7 @@ framing_nominate(struct http_head *h, struct slice name, enum http_field_id id, 
 
 /* One Connection option.  0, or TERR_SYNTAX for one a request must not have. */
 static int
-framing_option(struct http_head *h, struct slice option, bool is_request,
+framing_option(struct http_message *h, struct slice option, bool is_request,
     struct framing_connection *out, uint64_t *known)
 {
     enum http_field_id id;
@@ -194,7 +194,7 @@ framing_option(struct http_head *h, struct slice option, bool is_request,
 }
 
 static void
-framing_drop_known(struct http_head *h, uint64_t known)
+framing_drop_known(struct http_message *h, uint64_t known)
 {
     unsigned i;
 
@@ -207,7 +207,7 @@ framing_drop_known(struct http_head *h, uint64_t known)
 }
 
 static int
-framing_connection(struct http_head *h, bool is_request, struct framing_connection *out)
+framing_connection(struct http_message *h, bool is_request, struct framing_connection *out)
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;
@@ -227,18 +227,18 @@ framing_connection(struct http_head *h, bool is_request, struct framing_connecti
         }
     }
     framing_drop_known(h, known);
-    out->persists = !out->close && (h->minor >= 1 || out->keep_alive); /* RFC 9112 9.3 */
+    out->persists = !out->close && (h->version_minor >= 1 || out->keep_alive); /* RFC 9112 9.3 */
     return 0;
 }
 
 int
-framing_connection_of_request(struct http_head *req, struct framing_connection *out)
+framing_connection_of_request(struct http_message *req, struct framing_connection *out)
 {
     return framing_connection(req, true, out);
 }
 
 int
-framing_connection_of_response(struct http_head *resp, struct framing_connection *out)
+framing_connection_of_response(struct http_message *resp, struct framing_connection *out)
 {
     return framing_connection(resp, false, out);
 }
@@ -269,14 +269,14 @@ framing_protocol_ok(struct slice protocol)
 }
 
 struct slice
-framing_upgrade(const struct http_head *h, const struct framing_connection *c)
+framing_upgrade(const struct http_message *h, const struct framing_connection *c)
 {
     const struct slice none = {NULL, 0};
     struct slice value, protocol;
     struct http_list_iter it;
     unsigned n = 0;
 
-    if (!c->upgrade || h->minor == 0)
+    if (!c->upgrade || h->version_minor == 0)
         return none; /* RFC 9110 7.8: to be ignored in HTTP/1.0 */
     value = http_get_one(h, HTTP_F_UPGRADE);
     if (value.ptr == NULL)

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 enum framing_kind {
     FRAMING_NONE,   /* no body */
@@ -26,9 +26,10 @@ struct framing {
 };
 
 /* 0, TERR_FRAMING, or TERR_CODING for known transfer codings before a final chunked. */
-int framing_of_request(const struct http_head *req, struct framing *out);
+int framing_of_request(const struct http_message *req, struct framing *out);
 /* `asked` is the method the request was sent with.  0 or TERR_FRAMING. */
-int framing_of_response(const struct http_head *resp, enum http_method asked, struct framing *out);
+int framing_of_response(
+    const struct http_message *resp, enum http_method asked, struct framing *out);
 
 struct framing_connection {
     bool close, keep_alive, upgrade; /* the options as they came */
@@ -37,15 +38,15 @@ struct framing_connection {
 
 /* Reads Connection and sets `drop` on the fields it nominates.  In a request, nominating
  * what Tarn acts on, or what is no token, is TERR_SYNTAX (CVE-2026-26365). */
-int framing_connection_of_request(struct http_head *req, struct framing_connection *out);
+int framing_connection_of_request(struct http_message *req, struct framing_connection *out);
 /* In a response, nominating Content-Length, Transfer-Encoding, Cache-Control or Vary is
  * ignored, and so is what is no token.  TERR_SYNTAX when it nominates more than is sane. */
-int framing_connection_of_response(struct http_head *resp, struct framing_connection *out);
+int framing_connection_of_response(struct http_message *resp, struct framing_connection *out);
 
 /* What a head's Upgrade says, if it may lead to a tunnel: HTTP/1.1, the option in Connection
  * (`c`, of this head), and one field, a list of protocols (RFC 9110 7.8).  Else .ptr is NULL.
  * h2c, HTTP and TLS lead to none: requests would go by that Tarn never saw. */
-struct slice framing_upgrade(const struct http_head *h, const struct framing_connection *c);
+struct slice framing_upgrade(const struct http_message *h, const struct framing_connection *c);
 /* Was every protocol that the 101's Upgrade names asked for?  Both from framing_upgrade. */
 bool framing_upgrade_granted(struct slice asked, struct slice granted);
 

@@ -54,7 +54,7 @@ fresh_origin_text(enum fresh_origin o)
 
 /* The only field `id` as a date; false when there is none, several, or not a date. */
 static bool
-fresh_date(const struct http_head *h, enum http_field_id id, int64_t now_s, int64_t *out_s)
+fresh_date(const struct http_message *h, enum http_field_id id, int64_t now_s, int64_t *out_s)
 {
     struct slice value = http_get_one(h, id);
 
@@ -63,7 +63,7 @@ fresh_date(const struct http_head *h, enum http_field_id id, int64_t now_s, int6
 
 /* The first member of the first Age, in seconds; what is no number is ignored (RFC 9111 5.1). */
 static int64_t
-fresh_age_field(const struct http_head *resp)
+fresh_age_field(const struct http_message *resp)
 {
     const struct http_field *f = http_find(resp, HTTP_F_AGE, NULL);
     struct http_list_iter it;
@@ -83,7 +83,7 @@ fresh_age_field(const struct http_head *resp)
 }
 
 int64_t
-fresh_age_ms(const struct http_head *resp, int64_t sent_ms, int64_t received_ms)
+fresh_age_ms(const struct http_message *resp, int64_t sent_ms, int64_t received_ms)
 {
     int64_t received_s = received_ms / 1000;
     int64_t delay_ms = received_ms > sent_ms ? received_ms - sent_ms : 0; /* clocks jump back */
@@ -128,7 +128,7 @@ fresh_is_heuristic(unsigned status)
 
 /* One part that says which (RFC 9111 3.3); multipart/byteranges has no Content-Range. */
 static bool
-fresh_is_part(const struct http_head *resp)
+fresh_is_part(const struct http_message *resp)
 {
     struct slice value = http_get_one(resp, HTTP_F_CONTENT_RANGE);
     struct content_range cr;
@@ -137,7 +137,7 @@ fresh_is_part(const struct http_head *resp)
 }
 
 static enum fresh_refusal
-fresh_refuse_status(const struct http_head *resp, const struct fresh_request *req)
+fresh_refuse_status(const struct http_message *resp, const struct fresh_request *req)
 {
     if (resp->status < 200)
         return FRESH_REFUSE_INTERIM;
@@ -154,7 +154,7 @@ fresh_refuse_status(const struct http_head *resp, const struct fresh_request *re
 
 /* A cookie is mostly one client's.  What a targeted field says is said to shared caches. */
 static bool
-fresh_cookie_forbids(const struct http_head *resp, const struct cache_control *cc, bool targeted,
+fresh_cookie_forbids(const struct http_message *resp, const struct cache_control *cc, bool targeted,
     enum fresh_cookies cookies)
 {
     if (cookies == FRESH_COOKIES_ALWAYS || !http_has(resp, HTTP_F_SET_COOKIE))
@@ -165,8 +165,8 @@ fresh_cookie_forbids(const struct http_head *resp, const struct cache_control *c
 
 /* RFC 9111 3, top to bottom, without the question of freshness. */
 static enum fresh_refusal
-fresh_refuse(
-    const struct http_head *resp, const struct fresh_request *req, const struct cache_control *cc)
+fresh_refuse(const struct http_message *resp, const struct fresh_request *req,
+    const struct cache_control *cc)
 {
     enum fresh_refusal r;
 
@@ -205,7 +205,7 @@ fresh_refuse_stale(unsigned status, const struct fresh_verdict *v)
 
 /* Expires minus Date; one that is no date, or there twice, is in the past (RFC 9111 5.3). */
 static int64_t
-fresh_expires_s(const struct http_head *resp, int64_t received_s)
+fresh_expires_s(const struct http_message *resp, int64_t received_s)
 {
     int64_t expires_s, date_s;
 
@@ -221,7 +221,7 @@ fresh_expires_s(const struct http_head *resp, int64_t received_s)
 /* A fraction of the age by Last-Modified, or -1 (RFC 9111 4.2.2).  `public` widens the list of
  * statuses, but never to errors. */
 static int64_t
-fresh_heuristic_ms(const struct http_head *resp, const struct cache_control *cc,
+fresh_heuristic_ms(const struct http_message *resp, const struct cache_control *cc,
     const struct fresh_params *params, int64_t received_s)
 {
     int64_t modified_s, date_s, ms;
@@ -251,7 +251,7 @@ fresh_found(struct fresh_verdict *v, enum fresh_origin origin, int64_t lifetime_
 /* The first that applies; `targeted` came from CDN-Cache-Control, then Expires means nothing
  * (RFC 9213 2.1). */
 static void
-fresh_lifetime(const struct http_head *resp, const struct cache_control *cc, bool targeted,
+fresh_lifetime(const struct http_message *resp, const struct cache_control *cc, bool targeted,
     const struct fresh_params *params, int64_t received_s, struct fresh_verdict *v)
 {
     int64_t heuristic_ms;
@@ -304,7 +304,7 @@ fresh_staleness(const struct cache_control *cc, const struct fresh_params *param
 }
 
 static bool
-fresh_is_validatable(const struct http_head *resp, int64_t received_s)
+fresh_is_validatable(const struct http_message *resp, int64_t received_s)
 {
     struct validators val;
 
@@ -314,7 +314,7 @@ fresh_is_validatable(const struct http_head *resp, int64_t received_s)
 }
 
 void
-fresh_judge(const struct http_head *resp, const struct fresh_request *req,
+fresh_judge(const struct http_message *resp, const struct fresh_request *req,
     const struct fresh_params *params, struct fresh_verdict *v)
 {
     int64_t received_s = req->received_ms / 1000;
@@ -354,7 +354,7 @@ fresh_judge(const struct http_head *resp, const struct fresh_request *req,
 }
 
 void
-fresh_ask_of(const struct http_head *req, struct fresh_ask *out)
+fresh_ask_of(const struct http_message *req, struct fresh_ask *out)
 {
     struct cache_control cc;
 

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 /* clang-format off */
 /*    id, name for logs, what an operator reads */
@@ -119,7 +119,7 @@ struct fresh_verdict {
 };
 
 /* Always fills *v whole. */
-void fresh_judge(const struct http_head *resp, const struct fresh_request *req,
+void fresh_judge(const struct http_message *resp, const struct fresh_request *req,
     const struct fresh_params *params, struct fresh_verdict *v);
 
 /* What a request asks of a cache (RFC 9111 5.2.1, RFC 5861 4).  Seconds: -1 when not said; a
@@ -130,10 +130,10 @@ struct fresh_ask {
     int64_t max_age_s, min_fresh_s, max_stale_s, stale_if_error_s;
 };
 
-void fresh_ask_of(const struct http_head *req, struct fresh_ask *out);
+void fresh_ask_of(const struct http_message *req, struct fresh_ask *out);
 
 /* The age of a response at its arrival, RFC 9111 4.2.3; >= 0. */
-int64_t fresh_age_ms(const struct http_head *resp, int64_t sent_ms, int64_t received_ms);
+int64_t fresh_age_ms(const struct http_message *resp, int64_t sent_ms, int64_t received_ms);
 
 const char *fresh_refusal_name(enum fresh_refusal r);
 const char *fresh_refusal_text(enum fresh_refusal r);

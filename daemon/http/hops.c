@@ -8,7 +8,7 @@
 /* Members from the last one on.  From the front a quote that somebody left open would hide what
  * honest proxies appended behind it. */
 struct hops_back {
-    const struct http_head *h;
+    const struct http_message *h;
     enum http_field_id field;
     unsigned line;     /* fields not yet looked at */
     struct slice rest; /* of the one being looked at */
@@ -101,7 +101,7 @@ hops_member(struct slice member, enum http_field_id field, uint8_t addr[16])
 }
 
 void
-hops_of_request(const struct http_head *h, enum http_field_id field,
+hops_of_request(const struct http_message *h, enum http_field_id field,
     const struct address_nets *trusted, const uint8_t peer[16], struct hops *out)
 {
     struct hops_back back = {.h = h, .field = field, .line = h->nfields};

@@ -11,7 +11,7 @@
 #define TARN_HOPS_H
 
 #include "daemon/base/address.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 enum {
     HOPS_MAX = 32 /* proxies in a row; beyond it is a loop, or made up */
@@ -27,7 +27,7 @@ struct hops {
  * at a member that is no address ("unknown", "_hidden"), for who said what stands before it is
  * not known.  The scheme is that of X-Forwarded-Proto, one line that is exactly http or https, if the
  * peer is trusted; of Forwarded `proto` of the first member that somebody trusted said. */
-void hops_of_request(const struct http_head *h, enum http_field_id field,
+void hops_of_request(const struct http_message *h, enum http_field_id field,
     const struct address_nets *trusted, const uint8_t peer[16], struct hops *out);
 
 #endif

@@ -106,7 +106,7 @@ language_insert(struct language *sorted, int n, const struct language *l)
 }
 
 int
-language_ranges(const struct http_head *req, struct language out[static LANGUAGE_MAX])
+language_ranges(const struct http_message *req, struct language out[static LANGUAGE_MAX])
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;

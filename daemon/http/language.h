@@ -9,7 +9,7 @@
 #define TARN_LANGUAGE_H
 
 #include "daemon/base/span.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 enum {
     LANGUAGE_MAX = 32,         /* members of one request; browsers send up to a dozen */
@@ -24,6 +24,6 @@ struct language {
 /* The ranges of all Accept-Language lines that go on, by falling weight, then by range without
  * case; what comes twice with the same weight counts once.  How many, TERR_SYNTAX for a
  * malformed member, or TERR_LIMIT for too many. */
-int language_ranges(const struct http_head *req, struct language out[static LANGUAGE_MAX]);
+int language_ranges(const struct http_message *req, struct language out[static LANGUAGE_MAX]);
 
 #endif

@@ -69,7 +69,7 @@ range_parse(struct slice value, struct range_spec specs[static RANGES_MAX])
 }
 
 unsigned
-range_of_request(const struct http_head *req, struct range_spec specs[static RANGES_MAX])
+range_of_request(const struct http_message *req, struct range_spec specs[static RANGES_MAX])
 {
     const struct http_field *f = http_find(req, HTTP_F_RANGE, NULL);
 

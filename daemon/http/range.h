@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "daemon/base/span.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 enum {
     RANGES_MAX = 16, /* members of one Range; with more it is ignored (RFC 9110 14.2) */
@@ -38,7 +38,8 @@ struct range {
 unsigned range_parse(struct slice value, struct range_spec specs[static RANGES_MAX]);
 /* Those of a request: the only Range field of a GET, not nominated by Connection.  0: none, or
  * to be ignored. */
-unsigned range_of_request(const struct http_head *req, struct range_spec specs[static RANGES_MAX]);
+unsigned range_of_request(
+    const struct http_message *req, struct range_spec specs[static RANGES_MAX]);
 
 enum range_verdict {
     RANGE_OK,            /* out has 1 or more, as the client listed them */

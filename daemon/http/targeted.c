@@ -294,7 +294,7 @@ targeted_line(struct targeted *out, struct slice line)
 }
 
 void
-cc_parse_targeted(const struct http_head *h, struct cache_control *cc)
+cc_parse_targeted(const struct http_message *h, struct cache_control *cc)
 {
     const struct http_field *f = NULL;
     struct targeted t = {.cc = cc};

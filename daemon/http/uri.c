@@ -163,7 +163,7 @@ http_authority_normal(struct slice text, enum http_scheme scheme, struct span ou
 
 /* http://host/path: sets path and host, or TERR_SYNTAX. */
 static int
-http_target_absolute(struct http_head *h, enum http_scheme *scheme)
+http_target_absolute(struct http_message *h, enum http_scheme *scheme)
 {
     struct slice target = http_slice(h, h->target_off, h->target_len);
     enum http_scheme s = HTTP_SCHEME_HTTP;
@@ -182,15 +182,15 @@ http_target_absolute(struct http_head *h, enum http_scheme *scheme)
     }
     if (http_authority_parse(slice_of(target.ptr + start, end - start), &a) < 0)
         return TERR_SYNTAX;
-    h->host_off = (uint16_t)(h->target_off + start);
-    h->host_len = (uint16_t)(end - start);
+    h->authority_off = (uint16_t)(h->target_off + start);
+    h->authority_len = (uint16_t)(end - start);
     h->path_off = (uint16_t)(h->target_off + end);
     h->path_len = (uint16_t)(target.len - end);
     *scheme = s;
     return 0;
 }
 
-/* The Host field into host_off and host_len, or TERR_SYNTAX (RFC 9112 3.2). */
+/* The Host field into authority_off and authority_len, or TERR_SYNTAX (RFC 9112 3.2). */
 /* Comparing is a tenth of parsing. */
 static int
 http_host_check(struct slice host, struct http_host_memo *memo)
@@ -210,28 +210,29 @@ http_host_check(struct slice host, struct http_host_memo *memo)
 }
 
 static int
-http_target_host(struct http_head *h, struct http_host_memo *memo)
+http_target_host(struct http_message *h, struct http_host_memo *memo)
 {
     const struct http_field *f = http_find(h, HTTP_F_HOST, NULL);
 
-    h->host_off = h->host_len = 0;
+    h->authority_off = h->authority_len = 0;
     if (f == NULL)
-        return h->minor == 0 ? 0 : TERR_SYNTAX;
+        return h->version_minor == 0 ? 0 : TERR_SYNTAX;
     if (http_find(h, HTTP_F_HOST, f) != NULL || http_host_check(http_value(h, f), memo) < 0)
         return TERR_SYNTAX;
-    h->host_off = f->value_off;
-    h->host_len = f->value_len;
+    h->authority_off = f->value_off;
+    h->authority_len = f->value_len;
     return 0;
 }
 
 int
-http_target_parse(struct http_head *h, enum http_scheme *scheme)
+http_target_parse(struct http_message *h, enum http_scheme *scheme)
 {
     return http_target_parse_memo(h, scheme, NULL);
 }
 
 int
-http_target_parse_memo(struct http_head *h, enum http_scheme *scheme, struct http_host_memo *memo)
+http_target_parse_memo(
+    struct http_message *h, enum http_scheme *scheme, struct http_host_memo *memo)
 {
     struct slice target = http_slice(h, h->target_off, h->target_len);
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "daemon/base/span.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 enum http_scheme {
     HTTP_SCHEME_HTTP,
@@ -55,24 +55,24 @@ int http_uri_resolve(
  *   *                     OPTIONS only
  *   host:port             refused, and CONNECT with it (TERR_METHOD)
  *
- * HTTP/1.1 needs exactly one Host; HTTP/1.0 may have none, then host_len is 0 (a duplicate or
+ * HTTP/1.1 needs exactly one Host; HTTP/1.0 may have none, then authority_len is 0 (a duplicate or
  * invalid Host is refused in any version, and even when the target replaces it).
  * "http://host" leaves path_len 0: use http_path().  *scheme changes only when the target
  * names one.  It is the client's word: whether the connection was secure it does not say.
  * 0, TERR_SYNTAX or TERR_METHOD. */
-int http_target_parse(struct http_head *h, enum http_scheme *scheme);
+int http_target_parse(struct http_message *h, enum http_scheme *scheme);
 /* The last Host that was found good: most requests on a worker name the same few. */
 struct http_host_memo {
     size_t len; /* 0: none yet */
     char text[HTTP_AUTHORITY_MAX];
 };
 int http_target_parse_memo(
-    struct http_head *h, enum http_scheme *scheme, struct http_host_memo *memo);
+    struct http_message *h, enum http_scheme *scheme, struct http_host_memo *memo);
 
 /* Path and query to key and to forward: path_len 0 stands for "/" (or "*" with OPTIONS,
  * RFC 9112 3.2.4), which the head's bytes do not have. */
 static inline struct slice
-http_path(const struct http_head *h)
+http_path(const struct http_message *h)
 {
     if (h->path_len == 0)
         return h->method == HTTP_M_OPTIONS ? SLICE_LIT("*") : SLICE_LIT("/");
@@ -80,9 +80,9 @@ http_path(const struct http_head *h)
 }
 
 static inline struct slice
-http_host(const struct http_head *h)
+http_host(const struct http_message *h)
 {
-    return http_slice(h, h->host_off, h->host_len);
+    return http_slice(h, h->authority_off, h->authority_len);
 }
 
 #endif

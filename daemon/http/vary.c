@@ -79,7 +79,7 @@ vary_q_is_zero(struct slice parameters)
 }
 
 unsigned
-http_codings(const struct http_head *req)
+http_codings(const struct http_message *req)
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;
@@ -200,7 +200,7 @@ vary_put_weight(struct vary_sink *s, unsigned weight)
 /* Ranges have no case (RFC 4647 2), and their order means nothing beside their weights.  False:
  * what came is malformed, or too much. */
 static bool
-vary_put_languages(struct vary_sink *s, const struct http_head *req)
+vary_put_languages(struct vary_sink *s, const struct http_message *req)
 {
     struct language l[LANGUAGE_MAX];
     int n = language_ranges(req, l), i;
@@ -241,7 +241,7 @@ vary_media_before(const struct vary_media *a, const struct vary_media *b)
 
 /* The members of all lines, sorted: how many, or -1 when they are too many or quote something. */
 static int
-vary_media_ranges(const struct http_head *req, struct vary_media out[static ACCEPT_MAX])
+vary_media_ranges(const struct http_message *req, struct vary_media out[static ACCEPT_MAX])
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;
@@ -271,7 +271,7 @@ vary_media_ranges(const struct http_head *req, struct vary_media out[static ACCE
 
 /* Media ranges have no case and no order (RFC 9110 12.5.1, 8.3.1); their parameters may have. */
 static bool
-vary_put_media(struct vary_sink *s, const struct http_head *req)
+vary_put_media(struct vary_sink *s, const struct http_message *req)
 {
     struct vary_media m[ACCEPT_MAX];
     int n = vary_media_ranges(req, m), i;
@@ -287,7 +287,7 @@ vary_put_media(struct vary_sink *s, const struct http_head *req)
 
 /* The normal form of a request's field into `s`.  False: the request does not have it. */
 static bool
-vary_put_value(struct vary_sink *s, const struct http_head *req, unsigned id, struct slice name)
+vary_put_value(struct vary_sink *s, const struct http_message *req, unsigned id, struct slice name)
 {
     const struct http_field *f = NULL;
     bool any = false, text = vary_is_text(id), written = false;
@@ -322,7 +322,7 @@ vary_put_value(struct vary_sink *s, const struct http_head *req, unsigned id, st
 }
 
 bool
-vary_is_star(const struct http_head *resp)
+vary_is_star(const struct http_message *resp)
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;
@@ -348,7 +348,7 @@ vary_is_star(const struct http_head *resp)
 
 /* One name of the specification to out[used...]: the new length, or TERR_LIMIT. */
 static int
-vary_build_name(const struct http_head *req, struct slice name, struct span out, size_t used)
+vary_build_name(const struct http_message *req, struct slice name, struct span out, size_t used)
 {
     struct vary_sink head, value;
     enum http_field_id id = http_field_id(name.ptr, name.len);
@@ -371,7 +371,7 @@ vary_build_name(const struct http_head *req, struct slice name, struct span out,
 }
 
 int
-vary_build(const struct http_head *resp, const struct http_head *req, struct span out)
+vary_build(const struct http_message *resp, const struct http_message *req, struct span out)
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;
@@ -400,7 +400,7 @@ vary_build(const struct http_head *resp, const struct http_head *req, struct spa
 /* Is it one line with these very bytes?  The normal form of a normal form is itself, so such a
  * request need not be brought into it. */
 static bool
-vary_match_bytes(const struct http_head *req, unsigned id, struct slice name, struct slice want)
+vary_match_bytes(const struct http_message *req, unsigned id, struct slice name, struct slice want)
 {
     const struct http_field *f;
 
@@ -418,7 +418,7 @@ vary_match_bytes(const struct http_head *req, unsigned id, struct slice name, st
 
 /* Compares the first name of *spec and steps over it; false also for what is no name. */
 static bool
-vary_match_name(struct slice *spec, const struct http_head *req)
+vary_match_name(struct slice *spec, const struct http_message *req)
 {
     const unsigned char *p = (const unsigned char *)spec->ptr;
     struct vary_sink value = {.ok = true};
@@ -446,7 +446,7 @@ vary_match_name(struct slice *spec, const struct http_head *req)
 }
 
 bool
-vary_match(struct slice spec, const struct http_head *req)
+vary_match(struct slice spec, const struct http_message *req)
 {
     while (spec.len > 0) { /* each name takes at least four bytes */
         if (!vary_match_name(&spec, req))

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 #include "daemon/base/span.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 enum {
     VARY_NAMES_MAX = 32,   /* names in one Vary; more is treated as "*" */
@@ -30,20 +30,20 @@ enum http_codings {
     HTTP_TAKES_BR = 2,
 };
 
-unsigned http_codings(const struct http_head *req);
+unsigned http_codings(const struct http_message *req);
 /* What to send as Accept-Encoding: "br, gzip", "br", "gzip", or empty for nothing. */
 struct slice http_codings_text(unsigned takes);
 
 /* Does Vary have a "*" (or more names than we can hold, or what is no name)?  Then the
  * response answers no other request, and is not to be stored. */
-bool vary_is_star(const struct http_head *resp);
+bool vary_is_star(const struct http_message *resp);
 
 /* Writes the specification into `out`: its length, 0 when the response does not vary,
  * or TERR_LIMIT.  With a "*" it becomes one that matches nothing. */
-int vary_build(const struct http_head *resp, const struct http_head *req, struct span out);
+int vary_build(const struct http_message *resp, const struct http_message *req, struct span out);
 
 /* Does `req` select the response `spec` was built for?  An empty spec matches always, a
  * malformed one never. */
-bool vary_match(struct slice spec, const struct http_head *req);
+bool vary_match(struct slice spec, const struct http_message *req);
 
 #endif

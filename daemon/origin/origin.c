@@ -336,7 +336,7 @@ origin_want_interim(struct origin_conn *oc, bool want)
 }
 
 int
-origin_interim(struct origin_conn *oc, const struct http_head **out)
+origin_interim(struct origin_conn *oc, const struct http_message **out)
 {
     OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
     return h1_origin_interim(oc->h1, out);
@@ -357,7 +357,7 @@ origin_shut(struct origin_conn *oc)
 }
 
 int
-origin_head(struct origin_conn *oc, const struct http_head **out)
+origin_head(struct origin_conn *oc, const struct http_message **out)
 {
     OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
     return h1_origin_head(oc->h1, out);

@@ -17,7 +17,7 @@
 
 #include "daemon/base/span.h"
 #include "daemon/base/waiter.h"
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 
 struct backend;
 struct counter_set;
@@ -87,10 +87,10 @@ ssize_t origin_send(struct origin_conn *oc, const struct iovec *iov, unsigned n,
 bool origin_sending(const struct origin_conn *oc);
 void origin_sent(struct origin_conn *oc);
 void origin_want_interim(struct origin_conn *oc, bool want);
-int origin_interim(struct origin_conn *oc, const struct http_head **out);
+int origin_interim(struct origin_conn *oc, const struct http_message **out);
 void origin_want_upgrade(struct origin_conn *oc, struct slice protocols);
 void origin_shut(struct origin_conn *oc);
-int origin_head(struct origin_conn *oc, const struct http_head **out);
+int origin_head(struct origin_conn *oc, const struct http_message **out);
 const struct framing *origin_framing(const struct origin_conn *oc);
 ssize_t origin_body(struct origin_conn *oc, struct span room);
 bool origin_body_done(const struct origin_conn *oc);

@@ -14,7 +14,7 @@ int
 fetch_edit_beresp(struct fetch *f)
 {
     struct fetch_policy *v = f->vcl;
-    struct head_edit *e;
+    struct message_edit *e;
     int err;
 
     if (v->beresp != NULL)
@@ -22,13 +22,13 @@ fetch_edit_beresp(struct fetch *f)
     e = arena_alloc(&f->arena, sizeof(*e));
     if (e == NULL)
         return TERR_NOMEM;
-    err = head_edit_init(e, v->came, &f->arena, LIMIT_FIELDS);
+    err = message_edit_init(e, v->came, &f->arena, LIMIT_FIELDS);
     if (err == 0)
         v->beresp = e;
     return err;
 }
 
-static const struct http_head *
+static const struct http_message *
 fetch_beresp(const struct fetch *f)
 {
     return f->vcl->beresp != NULL ? &f->vcl->beresp->head : f->vcl->came;
@@ -64,7 +64,7 @@ fetch_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name
 }
 
 static int
-fetch_edit_of(struct fetch *f, enum vcl_http http, struct head_edit **out)
+fetch_edit_of(struct fetch *f, enum vcl_http http, struct message_edit **out)
 {
     int err;
 
@@ -91,20 +91,20 @@ fetch_set_field(
     struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, struct slice value)
 {
     struct fetch *f = fetch_of(run);
-    struct head_edit *e;
+    struct message_edit *e;
     int err = fetch_edit_of(f, http, &e);
 
     if (http == VCL_HTTP_BEREQ && name->id == HTTP_F_HOST)
         f->vcl->host_said = true;
     if (err == 0)
-        err = head_edit_set(e, name->text, (enum http_field_id)name->id, http_trim(value));
+        err = message_edit_set(e, name->text, (enum http_field_id)name->id, http_trim(value));
     return fetch_edit_failed(run, err);
 }
 
 static int
 fetch_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
 {
-    struct head_edit *e;
+    struct message_edit *e;
     int err;
 
     if (policy_field(
@@ -114,7 +114,7 @@ fetch_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name
         return 0;
     err = fetch_edit_of(fetch_of(run), http, &e);
     if (err == 0)
-        head_edit_unset(e, name->text, (enum http_field_id)name->id);
+        message_edit_unset(e, name->text, (enum http_field_id)name->id);
     return fetch_edit_failed(run, err);
 }
 
@@ -126,9 +126,9 @@ fetch_give_string(struct vcl_value *out, struct slice s)
 }
 
 static struct slice
-fetch_proto(const struct http_head *h)
+fetch_proto(const struct http_message *h)
 {
-    return h->minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
+    return h->version_minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
 }
 
 static double
@@ -148,7 +148,7 @@ fetch_get_bereq(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
     struct fetch *f = fetch_of(run);
     struct fetch_policy *v = f->vcl;
-    const struct http_head *h = &v->bereq->head;
+    const struct http_message *h = &v->bereq->head;
     const struct conf_params *params = &f->proxy->params;
 
     switch ((unsigned)var) {
@@ -240,7 +240,7 @@ fetch_get_beresp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
     struct fetch *f = fetch_of(run);
     struct fetch_policy *v = f->vcl;
-    const struct http_head *h = fetch_beresp(f);
+    const struct http_message *h = fetch_beresp(f);
 
     switch ((unsigned)var) {
     case VCL_VAR_BERESP_STATUS:
@@ -403,7 +403,7 @@ fetch_set_url(struct vcl_run *run, struct slice url)
 {
     if (url.len == 0 || !http_target_bytes_ok(url) || (url.ptr[0] != '/' && url.ptr[0] != '*'))
         return policy_fail(run, "bereq.url must begin with / and have no space or control bytes");
-    return fetch_edit_failed(run, head_edit_path(fetch_of(run)->vcl->bereq, url));
+    return fetch_edit_failed(run, message_edit_path(fetch_of(run)->vcl->bereq, url));
 }
 
 static int
@@ -411,7 +411,7 @@ fetch_set_method(struct vcl_run *run, struct slice method)
 {
     if (!http_token_ok(method))
         return policy_fail(run, "bereq.method must be a token (RFC 9110 9.1)");
-    if (head_edit_method(fetch_of(run)->vcl->bereq, method) != 0)
+    if (message_edit_method(fetch_of(run)->vcl->bereq, method) != 0)
         return fetch_edit_failed(run, TERR_HEADTOOBIG);
     run->method = fetch_of(run)->vcl->bereq->head.method;
     return 0;
@@ -421,7 +421,7 @@ static int
 fetch_set_status(struct vcl_run *run, int64_t status)
 {
     struct fetch *f = fetch_of(run);
-    struct head_edit *e;
+    struct message_edit *e;
     int err;
 
     if (status < 200 || status > 65535 || status % 1000 < 200)
@@ -432,19 +432,19 @@ fetch_set_status(struct vcl_run *run, int64_t status)
         return err;
     e->head.status = (uint16_t)(status % 1000);
     f->vcl->status_prefix = (uint8_t)(status / 1000);
-    return head_edit_reason(e, slice_str(http_reason((unsigned)status % 1000)));
+    return message_edit_reason(e, slice_str(http_reason((unsigned)status % 1000)));
 }
 
 static int
 fetch_set_reason(struct vcl_run *run, struct slice reason)
 {
-    struct head_edit *e;
+    struct message_edit *e;
     int err;
 
     if (!http_value_ok(reason))
         return policy_fail(run, "beresp.reason has control bytes");
     err = fetch_edit_of(fetch_of(run), VCL_HTTP_BERESP, &e);
-    return err != 0 ? err : fetch_edit_failed(run, head_edit_reason(e, reason));
+    return err != 0 ? err : fetch_edit_failed(run, message_edit_reason(e, reason));
 }
 
 /* beresp.uncacheable: once true it stays so. */

@@ -147,7 +147,7 @@ policy_log(struct proxy *p, const struct vcl_run *run, uint64_t xid, enum shmlog
 }
 
 bool
-policy_says_close(const struct http_head *h)
+policy_says_close(const struct http_message *h)
 {
     const struct http_field *f = http_find(h, HTTP_F_CONNECTION, NULL);
     struct http_list_iter it;
@@ -163,7 +163,7 @@ policy_says_close(const struct http_head *h)
 }
 
 struct slice
-policy_field(const struct http_head *h, const struct vcl_name *name, unsigned nth)
+policy_field(const struct http_message *h, const struct vcl_name *name, unsigned nth)
 {
     const struct http_field *f = NULL;
 

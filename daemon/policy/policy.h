@@ -15,7 +15,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
-#include "daemon/http/head_edit.h"
+#include "daemon/http/message_edit.h"
 #include "daemon/proxy/proxy.h"
 #include "vcl-lite/vcl.h"
 
@@ -165,9 +165,9 @@ int policy_file_exists(
 struct director *policy_lookup_backend(struct policy *pol, struct slice name);
 
 /* The policy may end a connection, by the field that says so. */
-bool policy_says_close(const struct http_head *h);
+bool policy_says_close(const struct http_message *h);
 /* Field access on any head. */
-struct slice policy_field(const struct http_head *h, const struct vcl_name *name, unsigned nth);
+struct slice policy_field(const struct http_message *h, const struct vcl_name *name, unsigned nth);
 /* A policy reads several lines of these as one, as Varnish does. */
 static inline bool
 policy_joins(const struct vcl_name *name)

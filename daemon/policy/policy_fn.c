@@ -399,7 +399,7 @@ static uint64_t
 policy_shard_key(struct vcl_run *r, const struct vcl_value *args, unsigned present)
 {
     struct policy_ctx *ctx = policy_ctx_of(r);
-    const struct http_head *h = ctx->fetch != NULL ? &ctx->fetch->req : ctx->req->head;
+    const struct http_message *h = ctx->fetch != NULL ? &ctx->fetch->req : ctx->req->head;
 
     switch ((present & 1) != 0 ? args[0].i : 0) {
     case 1: /* URL */

@@ -22,7 +22,7 @@ req_of(const struct vcl_run *run)
 /* Who asks, as Varnish appends it before vcl_recv.  What the client itself says there is no word
  * of ours. */
 static int
-req_edit_client(struct req *r, struct head_edit *e)
+req_edit_client(struct req *r, struct message_edit *e)
 {
     static const struct {
         enum proxy_forwards bit;
@@ -41,11 +41,11 @@ req_edit_client(struct req *r, struct head_edit *e)
         if ((r->proxy->forwards & rows[i].bit) != 0)
             who = req_forwarded(r->x, &r->x->arena, forwarded);
         else if (!forwarded)
-            head_edit_unset(e, slice_str(rows[i].name), rows[i].id);
+            message_edit_unset(e, slice_str(rows[i].name), rows[i].id);
         if (who.ptr == NULL)
             return TERR_NOMEM;
         if (who.len > 0)
-            err = head_edit_set(e, slice_str(rows[i].name), rows[i].id, who);
+            err = message_edit_set(e, slice_str(rows[i].name), rows[i].id, who);
     }
     return err;
 }
@@ -53,7 +53,7 @@ req_edit_client(struct req *r, struct head_edit *e)
 int
 req_edit(struct req *r)
 {
-    struct head_edit *e;
+    struct message_edit *e;
     int err;
 
     if (r->policy.req != NULL)
@@ -61,13 +61,13 @@ req_edit(struct req *r)
     e = arena_alloc(&r->x->arena, sizeof(*e));
     if (e == NULL)
         return TERR_NOMEM;
-    err = head_edit_init(e, &r->x->head, &r->x->arena, (unsigned)r->proxy->params.http_max_hdr);
+    err = message_edit_init(e, &r->x->head, &r->x->arena, (unsigned)r->proxy->params.http_max_hdr);
     if (err == 0)
         err = req_edit_client(r, e);
     if (err != 0)
         return err;
-    if (r->x->head.host_len > 0) { /* RFC 9112 3.2.2: the target's authority is what counts */
-        err = head_edit_set(e, SLICE_LIT("Host"), HTTP_F_HOST, http_host(&r->x->head));
+    if (r->x->head.authority_len > 0) { /* RFC 9112 3.2.2: the target's authority is what counts */
+        err = message_edit_set(e, SLICE_LIT("Host"), HTTP_F_HOST, http_host(&r->x->head));
         if (err != 0)
             return err;
     }
@@ -80,12 +80,12 @@ req_edit(struct req *r)
 
 /* The stored head and the lines that are ours, as one. */
 static int
-req_edit_stored(struct req *r, struct head_edit *e)
+req_edit_stored(struct req *r, struct message_edit *e)
 {
     struct arena *a = &r->x->arena;
     struct http_field *fields = arena_alloc(a, LIMIT_FIELDS * sizeof(*fields));
     struct slice stored = entry_sent_head(r->entry);
-    struct http_head head;
+    struct http_message head;
     char *text;
     int err;
 
@@ -99,7 +99,7 @@ req_edit_stored(struct req *r, struct head_edit *e)
     err = block_parse(slice_of(text, stored.len + r->x->extra_len), fields, LIMIT_FIELDS, &head);
     r->x->extra_len = 0;
     head.status = (uint16_t)entry_policy_status(r->entry);
-    return err != 0 ? err : head_edit_init(e, &head, a, LIMIT_FIELDS);
+    return err != 0 ? err : message_edit_init(e, &head, a, LIMIT_FIELDS);
 }
 
 /* A response of our own: what it is given, said or not. */
@@ -111,21 +111,22 @@ req_reason(const struct req *r)
 }
 
 static int
-req_edit_synth(struct req *r, struct head_edit *e)
+req_edit_synth(struct req *r, struct message_edit *e)
 {
     struct proxy *p = r->proxy;
-    int err = head_edit_response(e, r->synth_status, req_reason(r), &r->x->arena, LIMIT_FIELDS);
+    int err = message_edit_response(e, r->synth_status, req_reason(r), &r->x->arena, LIMIT_FIELDS);
 
     if (err == 0)
-        err = head_edit_add(e, SLICE_LIT("Date"), HTTP_F_DATE, slice_str(p->loop->clock.http_date));
+        err = message_edit_add(
+            e, SLICE_LIT("Date"), HTTP_F_DATE, slice_str(p->loop->clock.http_date));
     if (err == 0)
-        err =
-            head_edit_add(e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(p->params.http_server));
+        err = message_edit_add(
+            e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(p->params.http_server));
     if (err == 0 && req_says_x_varnish(r)) {
         char id[24];
         int n = snprintf(id, sizeof(id), "%llu", (unsigned long long)(r->x->xid % POLICY_XID_MAX));
 
-        err = head_edit_add(e, SLICE_LIT("X-Varnish"), HTTP_F_OTHER, slice_of(id, (size_t)n));
+        err = message_edit_add(e, SLICE_LIT("X-Varnish"), HTTP_F_OTHER, slice_of(id, (size_t)n));
     }
     return err;
 }
@@ -133,7 +134,7 @@ req_edit_synth(struct req *r, struct head_edit *e)
 int
 req_edit_resp(struct req *r)
 {
-    struct head_edit *e;
+    struct message_edit *e;
     int err;
 
     if (r->policy.resp != NULL)
@@ -149,7 +150,7 @@ req_edit_resp(struct req *r)
 
 /* A stored response, to be read: parsed into the run's arena. */
 static int
-req_stored_head(struct vcl_run *run, const struct entry *e, struct http_head *out)
+req_stored_head(struct vcl_run *run, const struct entry *e, struct http_message *out)
 {
     struct http_field *fields = arena_alloc(run->arena, LIMIT_FIELDS * sizeof(*fields));
 
@@ -162,7 +163,7 @@ static struct slice
 req_obj_field(struct vcl_run *run, const struct vcl_name *name, unsigned nth)
 {
     struct req *r = req_of(run);
-    struct http_head head;
+    struct http_message head;
 
     if (r->entry == NULL || req_stored_head(run, r->entry, &head) != 0)
         return slice_of(NULL, 0);
@@ -180,8 +181,8 @@ req_nth_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *na
         if (name->id == HTTP_F_X_FORWARDED_FOR && req_edit(r) != 0)
             return slice_of(NULL, 0);
         if (name->id == HTTP_F_HOST && nth == 0)
-            return r->head->host_len > 0 || http_has(r->head, HTTP_F_HOST) ? http_host(r->head)
-                                                                           : slice_of(NULL, 0);
+            return r->head->authority_len > 0 || http_has(r->head, HTTP_F_HOST) ? http_host(r->head)
+                                                                                : slice_of(NULL, 0);
         return policy_field(r->head, name, nth);
     case VCL_HTTP_RESP:
         if (req_edit_resp(r) != 0)
@@ -214,7 +215,7 @@ static struct slice
 req_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
 {
     if (http == VCL_HTTP_REQ && (run->known >> name->id & 1) != 0) { /* what is asked most */
-        const struct http_head *h = req_of(run)->head;
+        const struct http_message *h = req_of(run)->head;
 
         if ((h->present >> name->id & 1) == 0)
             return slice_of(NULL, 0);
@@ -228,12 +229,12 @@ req_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
 void
 req_show_head(const struct req *r, struct vcl_run *run)
 {
-    const struct http_head *h = r->head;
+    const struct http_message *h = r->head;
     uint64_t known = ~(HTTP_BIT(HTTP_F_OTHER) | HTTP_BIT(HTTP_F_X_FORWARDED_FOR));
 
     if (r->policy.req != NULL)
         known |= HTTP_BIT(HTTP_F_X_FORWARDED_FOR); /* it has been written by now */
-    if (__builtin_expect((h->host_len > 0) != http_has(h, HTTP_F_HOST), 0))
+    if (__builtin_expect((h->authority_len > 0) != http_has(h, HTTP_F_HOST), 0))
         known &= ~HTTP_BIT(HTTP_F_HOST); /* of the target, or empty */
     run->known = known;
     run->present = &h->present;
@@ -241,7 +242,7 @@ req_show_head(const struct req *r, struct vcl_run *run)
 }
 
 static int
-req_edit_of(struct vcl_run *run, enum vcl_http http, struct head_edit **out)
+req_edit_of(struct vcl_run *run, enum vcl_http http, struct message_edit **out)
 {
     struct req *r = req_of(run);
     int err;
@@ -280,7 +281,7 @@ static int
 req_set_field(
     struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, struct slice value)
 {
-    struct head_edit *e;
+    struct message_edit *e;
     int err;
 
     value = http_trim(value);
@@ -288,7 +289,7 @@ req_set_field(
         return policy_fail(run, "req.http.Host is to be a host name, and perhaps a port");
     err = req_edit_of(run, http, &e);
     if (err == 0)
-        err = head_edit_set(e, name->text, (enum http_field_id)name->id, value);
+        err = message_edit_set(e, name->text, (enum http_field_id)name->id, value);
     if (name->id == HTTP_F_HOST)
         req_show_head(req_of(run), run);
     return req_edit_failed(run, err);
@@ -298,7 +299,7 @@ static int
 req_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
 {
     struct req *r = req_of(run);
-    struct head_edit *e;
+    struct message_edit *e;
     int err;
 
     /* Nothing to take out of a request that came without: no copy. */
@@ -307,7 +308,7 @@ req_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *
         return 0;
     err = req_edit_of(run, http, &e);
     if (err == 0)
-        head_edit_unset(e, name->text, (enum http_field_id)name->id);
+        message_edit_unset(e, name->text, (enum http_field_id)name->id);
     if (name->id == HTTP_F_HOST)
         req_show_head(req_of(run), run);
     return req_edit_failed(run, err);
@@ -340,7 +341,7 @@ req_get_obj(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     struct req *r = req_of(run);
     const struct entry *e = r->entry;
     int64_t now_ms = (int64_t)r->proxy->loop->clock.mono_ms;
-    struct http_head head;
+    struct http_message head;
 
     if (e == NULL)
         return req_is_obj(var) ? policy_fail(run, "there is no object") : TERR_NOTFOUND;
@@ -392,7 +393,7 @@ static int
 req_get_resp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
     struct req *r = req_of(run);
-    const struct http_head *h;
+    const struct http_message *h;
 
     switch ((unsigned)var) {
     case VCL_VAR_RESP_IS_STREAMING:
@@ -586,7 +587,8 @@ req_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     case VCL_VAR_REQ_PROTO:
     case VCL_VAR_REQ_TOP_PROTO:
     case VCL_VAR_BEREQ_PROTO:
-        req_give_string(out, r->head->minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1"));
+        req_give_string(
+            out, r->head->version_minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1"));
         return 0;
     case VCL_VAR_REQ_BACKEND_HINT:
     case VCL_VAR_BEREQ_BACKEND:
@@ -640,7 +642,7 @@ req_set_url(struct vcl_run *run, struct slice url)
         return policy_fail(run, "req.url is too long");
     if (req_edit(r) != 0)
         return TERR_NOMEM;
-    return req_edit_failed(run, head_edit_path(r->policy.req, url));
+    return req_edit_failed(run, message_edit_path(r->policy.req, url));
 }
 
 static int
@@ -652,7 +654,7 @@ req_set_method(struct vcl_run *run, struct slice method)
         return policy_fail(run, "req.method must be a token (RFC 9110 9.1)");
     if (req_edit(r) != 0)
         return TERR_NOMEM;
-    if (head_edit_method(r->policy.req, method) != 0)
+    if (message_edit_method(r->policy.req, method) != 0)
         return req_edit_failed(run, TERR_HEADTOOBIG);
     req_show_head(r, run);
     return 0;
@@ -674,7 +676,7 @@ req_set_status(struct vcl_run *run, int64_t status)
         return TERR_NOMEM;
     r->policy.resp->head.status = (uint16_t)status;
     r->policy.touched = true;
-    return head_edit_reason(r->policy.resp, slice_str(http_reason((unsigned)status % 1000)));
+    return message_edit_reason(r->policy.resp, slice_str(http_reason((unsigned)status % 1000)));
 }
 
 static int
@@ -687,7 +689,7 @@ req_set_reason(struct vcl_run *run, struct slice reason)
     if (req_edit_resp(r) != 0)
         return TERR_NOMEM;
     r->policy.touched = true;
-    return req_edit_failed(run, head_edit_reason(r->policy.resp, reason));
+    return req_edit_failed(run, message_edit_reason(r->policy.resp, reason));
 }
 
 /* Seconds to milliseconds, within what a policy can mean. */

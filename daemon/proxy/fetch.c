@@ -196,7 +196,7 @@ fetch_may_retry(const struct fetch *f, int err)
 }
 
 /* The request as it was sent. */
-static const struct http_head *
+static const struct http_message *
 fetch_asked(const struct fetch *f)
 {
     return f->vcl != NULL && f->vcl->bereq != NULL ? &f->vcl->bereq->head : &f->req;
@@ -252,7 +252,7 @@ fetch_without_old(struct fetch *f)
 /* A 304 to our own question, which named one stored response: it is about that one, whatever
  * else it says.  (Servers that compress on the fly answer with another ETag.) */
 static enum fetch_next
-fetch_not_modified(struct fetch *f, const struct http_head *head)
+fetch_not_modified(struct fetch *f, const struct http_message *head)
 {
     enum vcl_action how = VCL_ACT_MERGE;
     enum fetch_next next = FETCH_WAIT;
@@ -302,7 +302,7 @@ fetch_do_revalidate(struct fetch *f)
 static void
 fetch_relay_interim(struct fetch *f)
 {
-    const struct http_head *head;
+    const struct http_message *head;
 
     while (origin_interim(f->conn, &head) == 0) {
         size_t max = (size_t)head->len + 64;
@@ -319,7 +319,7 @@ fetch_relay_interim(struct fetch *f)
 static enum fetch_next
 fetch_do_head(struct fetch *f)
 {
-    const struct http_head *head;
+    const struct http_message *head;
     bool not_modified;
     int err;
 

@@ -23,8 +23,8 @@ enum fetch_kind {
 
 struct fetch_spec {
     enum fetch_kind kind;
-    const struct http_head *head; /* the request */
-    struct slice identity;        /* client.identity; with a policy */
+    const struct http_message *head; /* the request */
+    struct slice identity;           /* client.identity; with a policy */
     bool edited; /* the policy has the say on X-Forwarded-For: it stands in the head, or not */
     struct policy_ref *policy;     /* counted, and taken over; NULL: there is none */
     const struct req_rules *rules; /* borrowed for the call; NULL: no route has a say */

@@ -58,12 +58,12 @@ fetch_log_request(const struct fetch *f)
 }
 
 void
-fetch_log_response(const struct fetch *f, const struct http_head *head)
+fetch_log_response(const struct fetch *f, const struct http_message *head)
 {
     struct shmlog *log = f->proxy->log;
 
     shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
-    shmlog_printf(log, SHMLOG_BerespProtocol, "HTTP/1.%u", head->minor);
+    shmlog_printf(log, SHMLOG_BerespProtocol, "HTTP/1.%u", head->version_minor);
     shmlog_num(log, SHMLOG_BerespStatus, head->status);
     shmlog_text(log, SHMLOG_BerespReason, http_slice(head, head->reason_off, head->reason_len));
     for (unsigned i = 0; i < head->nfields; i++)

@@ -8,8 +8,8 @@
 
 /* The stored head with the fields that came now, in our arena, and read back. */
 static int
-fetch_merge_heads(struct fetch *f, const struct http_head *stored, const struct http_head *update,
-    struct http_head *merged, struct slice *block)
+fetch_merge_heads(struct fetch *f, const struct http_message *stored,
+    const struct http_message *update, struct http_message *merged, struct slice *block)
 {
     struct slice via = slice_str(f->proxy->params.http_via);
     struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
@@ -28,8 +28,8 @@ fetch_merge_heads(struct fetch *f, const struct http_head *stored, const struct 
 
 /* Freshness by the merged head, but for the age, which is that of the new response. */
 static void
-fetch_judge_merged(struct fetch *f, const struct http_head *merged, const struct http_head *update,
-    struct fresh_verdict *v)
+fetch_judge_merged(struct fetch *f, const struct http_message *merged,
+    const struct http_message *update, struct fresh_verdict *v)
 {
     fetch_judge(f, merged, v);
     v->age_ms = fresh_age_ms(update, f->sent_ms, f->received_ms);
@@ -90,10 +90,10 @@ fetch_hand_over(struct fetch *f, struct cache_response *r)
 /* As vcl_backend_refresh said: the stored fields, those that came, or the one replaced by the
  * other. */
 static int
-fetch_refresh_heads(struct fetch *f, const struct http_head *head, enum vcl_action how,
-    struct http_head *merged, struct slice *block)
+fetch_refresh_heads(struct fetch *f, const struct http_message *head, enum vcl_action how,
+    struct http_message *merged, struct slice *block)
 {
-    struct http_head stored = f->stored, update = *head;
+    struct http_message stored = f->stored, update = *head;
 
     if (how == VCL_ACT_OBJ_STALE)
         update.nfields = 0, update.present = 0;
@@ -105,10 +105,10 @@ fetch_refresh_heads(struct fetch *f, const struct http_head *head, enum vcl_acti
 /* The policy's word on the merged head: it may be another head, and another verdict.  0, or
  * TERR_POLICY: *next. */
 static int
-fetch_refresh_policy(struct fetch *f, struct http_head *merged, struct fresh_verdict *v,
+fetch_refresh_policy(struct fetch *f, struct http_message *merged, struct fresh_verdict *v,
     struct slice *block, enum fetch_next *next)
 {
-    const struct http_head *head;
+    const struct http_message *head;
     size_t max;
     char *out;
     int n;
@@ -122,7 +122,7 @@ fetch_refresh_policy(struct fetch *f, struct http_head *merged, struct fresh_ver
     if (head == merged)
         return 0;
     if (head->status % 1000u == 204) /* RFC 9110 8.6 */
-        head_edit_unset(f->vcl->beresp, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
+        message_edit_unset(f->vcl->beresp, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
     max = head_response_max(head);
     out = arena_alloc(&f->arena, max);
     if (out == NULL)
@@ -137,11 +137,11 @@ fetch_refresh_policy(struct fetch *f, struct http_head *merged, struct fresh_ver
 
 int
 fetch_revalidated(
-    struct fetch *f, const struct http_head *head, enum vcl_action how, enum fetch_next *next)
+    struct fetch *f, const struct http_message *head, enum vcl_action how, enum fetch_next *next)
 {
     struct entry_part parts[ENTRY_PARTS_MAX];
     struct fresh_verdict v;
-    struct http_head merged;
+    struct http_message merged;
     struct cache_response r = {
         .status = entry_status(f->old),
         .origin_status = head->status,
@@ -206,7 +206,7 @@ fetch_insert_part(struct entry_part *parts, unsigned n, struct entry_part part)
 
 /* RFC 9111 3.4: only what has the same strong validator, and the same length, is one. */
 static bool
-fetch_belongs(const struct fetch *f, const struct http_head *head, uint64_t complete)
+fetch_belongs(const struct fetch *f, const struct http_message *head, uint64_t complete)
 {
     struct validators v;
 
@@ -220,7 +220,7 @@ fetch_belongs(const struct fetch *f, const struct http_head *head, uint64_t comp
 
 /* The head of the whole, from the first part's that comes. */
 static int
-fetch_whole_head(struct fetch *f, const struct http_head *head, struct slice *out)
+fetch_whole_head(struct fetch *f, const struct http_message *head, struct slice *out)
 {
     struct forward_response how = {
         .keep = FORWARD_STORED,
@@ -230,7 +230,7 @@ fetch_whole_head(struct fetch *f, const struct http_head *head, struct slice *ou
     size_t max = forward_response_max(head, &how) + 64;
     struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
     char *text = arena_alloc(&f->arena, max), *whole = arena_alloc(&f->arena, max);
-    struct http_head part;
+    struct http_message part;
     int n;
 
     if (fields == NULL || text == NULL || whole == NULL)
@@ -247,12 +247,12 @@ fetch_whole_head(struct fetch *f, const struct http_head *head, struct slice *ou
 }
 
 int
-fetch_gather_parts(struct fetch *f, const struct http_head *head, struct cache_response *r,
+fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cache_response *r,
     struct entry_part parts[ENTRY_PARTS_MAX])
 {
     struct entry_part ours = {.len = f->part_len, .body = f->kept};
     struct content_range cr;
-    struct http_head merged;
+    struct http_message merged;
     int err = content_range_parse(http_get_one(head, HTTP_F_CONTENT_RANGE), &cr);
 
     if (err != 0)
@@ -280,7 +280,7 @@ fetch_gather_parts(struct fetch *f, const struct http_head *head, struct cache_r
 
 /* What a field of the answer names, if it is of the same origin: nobody may empty another's. */
 static void
-fetch_invalidate_named(struct fetch *f, const struct http_head *head, enum http_field_id id)
+fetch_invalidate_named(struct fetch *f, const struct http_message *head, enum http_field_id id)
 {
     struct slice value = http_get_one(head, id), text = f->key_text;
     struct hash128 key;
@@ -305,7 +305,7 @@ fetch_invalidate_named(struct fetch *f, const struct http_head *head, enum http_
 }
 
 void
-fetch_invalidate(struct fetch *f, const struct http_head *head)
+fetch_invalidate(struct fetch *f, const struct http_message *head)
 {
     struct hash128 key;
 

@@ -189,9 +189,9 @@ static int
 fetch_make_bereq(struct fetch *f)
 {
     struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
-    struct head_edit *e = arena_alloc(&f->arena, sizeof(*e));
+    struct message_edit *e = arena_alloc(&f->arena, sizeof(*e));
     struct slice sent = f->request; /* perhaps on its way: std.rollback */
-    struct http_head head;
+    struct http_message head;
     int err;
 
     if (fields == NULL || e == NULL)
@@ -200,7 +200,7 @@ fetch_make_bereq(struct fetch *f)
     if (err == 0)
         err = block_parse_request(f->request, fields, LIMIT_FIELDS, &head);
     if (err == 0)
-        err = head_edit_init(e, &head, &f->arena, LIMIT_FIELDS);
+        err = message_edit_init(e, &head, &f->arena, LIMIT_FIELDS);
     if (err == 0)
         f->vcl->bereq = e;
     f->request = sent;
@@ -217,7 +217,7 @@ fetch_policy_rollback(struct fetch *f)
 static int
 fetch_write_bereq(struct fetch *f)
 {
-    const struct http_head *h = &f->vcl->bereq->head;
+    const struct http_message *h = &f->vcl->bereq->head;
     struct forward_request how = {
         .keep_connection = !policy_says_close(h),
         .framing = FRAMING_NONE,
@@ -232,7 +232,7 @@ fetch_write_bereq(struct fetch *f)
         return TERR_NOMEM;
     fetch_frame_request(f, &how);
     if (f->conf->host_header[0] != '\0' && !f->vcl->host_said &&
-        (h->host_len == 0 || !f->conf->host_if_none))
+        (h->authority_len == 0 || !f->conf->host_if_none))
         how.host = slice_str(f->conf->host_header);
     n = forward_bereq(h, &how, (struct span){out, max});
     if (n < 0)
@@ -274,7 +274,7 @@ fetch_choose_upload(struct fetch *f)
 static void
 fetch_note_bereq(struct fetch *f)
 {
-    const struct http_head *h = &f->vcl->bereq->head;
+    const struct http_message *h = &f->vcl->bereq->head;
     const uint64_t conditions = HTTP_BIT(HTTP_F_IF_NONE_MATCH) | HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE);
 
     f->asked = h->method;
@@ -344,7 +344,7 @@ fetch_policy_was_fresh(const struct fetch *f)
 }
 
 static void
-fetch_policy_start(struct fetch *f, const struct http_head *head)
+fetch_policy_start(struct fetch *f, const struct http_message *head)
 {
     struct fetch_policy *v = f->vcl;
 
@@ -373,7 +373,7 @@ fetch_policy_start(struct fetch *f, const struct http_head *head)
 }
 
 static void
-fetch_policy_begin(struct fetch *f, const struct http_head *head)
+fetch_policy_begin(struct fetch *f, const struct http_message *head)
 {
     struct fetch_policy *v = f->vcl;
 
@@ -397,7 +397,8 @@ fetch_policy_absent_ms(const struct fetch *f)
 }
 
 void
-fetch_policy_merged(struct fetch *f, const struct http_head *merged, const struct fresh_verdict *v)
+fetch_policy_merged(
+    struct fetch *f, const struct http_message *merged, const struct fresh_verdict *v)
 {
     f->vcl->v = *v;
     fetch_policy_start(f, merged);
@@ -405,8 +406,8 @@ fetch_policy_merged(struct fetch *f, const struct http_head *merged, const struc
         f->vcl->status_prefix = (uint8_t)(entry_policy_status(f->old) / 1000);
 }
 
-const struct http_head *
-fetch_policy_head(const struct fetch *f, const struct http_head *came)
+const struct http_message *
+fetch_policy_head(const struct fetch *f, const struct http_message *came)
 {
     return f->vcl->touched ? &f->vcl->beresp->head : came;
 }
@@ -430,7 +431,7 @@ static enum fresh_refusal
 fetch_policy_refusal(struct fetch *f)
 {
     const struct fetch_policy *p = f->vcl;
-    const struct http_head *came = fetch_policy_head(f, p->came);
+    const struct http_message *came = fetch_policy_head(f, p->came);
 
     if (!p->by_builtin)
         return FRESH_REFUSE_POLICY;
@@ -473,7 +474,7 @@ fetch_policy_judge(struct fetch *f)
 
 /* With was_304 the merged head, already judged, is f->vcl->came. */
 enum fetch_next
-fetch_policy_response(struct fetch *f, const struct http_head *head)
+fetch_policy_response(struct fetch *f, const struct http_message *head)
 {
     enum vcl_action act;
     double d;
@@ -493,7 +494,7 @@ fetch_policy_response(struct fetch *f, const struct http_head *head)
 }
 
 enum fetch_next
-fetch_policy_refresh(struct fetch *f, const struct http_head *head, enum vcl_action *act)
+fetch_policy_refresh(struct fetch *f, const struct http_message *head, enum vcl_action *act)
 {
     fetch_policy_begin(f, head);
     *act = fetch_policy_run(f, VCL_SUB_BACKEND_REFRESH);
@@ -513,18 +514,18 @@ fetch_begin_error(struct fetch *f)
     struct slice reason = v->reason.ptr != NULL ? v->reason
                           : v->status != 0      ? slice_str(http_reason(status % 1000))
                                                 : SLICE_LIT("Backend fetch failed");
-    struct head_edit *e = arena_alloc(&f->arena, sizeof(*e));
+    struct message_edit *e = arena_alloc(&f->arena, sizeof(*e));
     int err;
 
     if (e == NULL)
         return TERR_NOMEM;
     v->status_prefix = (uint8_t)(status / 1000);
-    err = head_edit_response(e, status % 1000, reason, &f->arena, LIMIT_FIELDS);
+    err = message_edit_response(e, status % 1000, reason, &f->arena, LIMIT_FIELDS);
     if (err == 0)
-        err = head_edit_add(
+        err = message_edit_add(
             e, SLICE_LIT("Date"), HTTP_F_DATE, slice_str(f->proxy->loop->clock.http_date));
     if (err == 0)
-        err = head_edit_add(
+        err = message_edit_add(
             e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(f->proxy->params.http_server));
     if (err != 0)
         return err;
@@ -639,7 +640,7 @@ static int
 fetch_publish_error(struct fetch *f)
 {
     struct fetch_policy *v = f->vcl;
-    const struct http_head *h = &v->beresp->head;
+    const struct http_message *h = &v->beresp->head;
     struct entry_part part = {.off = 0};
     struct cache_response r = {
         .status = h->status,

@@ -5,16 +5,16 @@
 #ifndef TARN_FETCH_POLICY_H
 #define TARN_FETCH_POLICY_H
 
-#include "daemon/http/head_edit.h"
+#include "daemon/http/message_edit.h"
 #include "daemon/policy/policy.h"
 #include "daemon/proxy/fetch_priv.h"
 
 struct fetch_policy {
     struct policy_ref *ref; /* counted */
     struct director *backend;
-    struct head_edit *bereq;      /* the request to the backend; NULL: to be made */
-    struct head_edit *beresp;     /* the response, once it was looked at; ours, when `made` */
-    const struct http_head *came; /* the response as it came, while it is there */
+    struct message_edit *bereq;      /* the request to the backend; NULL: to be made */
+    struct message_edit *beresp;     /* the response, once it was looked at; ours, when `made` */
+    const struct http_message *came; /* the response as it came, while it is there */
     const char *ban_error;
     struct vcl_cookies *cookies; /* of import cookie; in the arena */
     uint64_t xid;
@@ -71,19 +71,20 @@ void fetch_policy_ask_anew(struct fetch *f);
 int fetch_policy_write(struct fetch *f);
 /* A head came, that is no 304 to our question.  FETCH_WAIT: f->vcl->v and fetch_policy_head()
  * are what is to be published. */
-enum fetch_next fetch_policy_response(struct fetch *f, const struct http_head *head);
+enum fetch_next fetch_policy_response(struct fetch *f, const struct http_message *head);
 /* A 304 was merged: what vcl_backend_response, which follows, begins with. */
 void fetch_policy_merged(
-    struct fetch *f, const struct http_head *merged, const struct fresh_verdict *v);
+    struct fetch *f, const struct http_message *merged, const struct fresh_verdict *v);
 /* It said for how long it would be fresh, and that was over when it came. */
 bool fetch_policy_was_fresh(const struct fetch *f);
 /* For how long it is known that there is nothing; 0: it is an ordinary response. */
 int64_t fetch_policy_absent_ms(const struct fetch *f);
-const struct http_head *fetch_policy_head(const struct fetch *f, const struct http_head *came);
+const struct http_message *fetch_policy_head(
+    const struct fetch *f, const struct http_message *came);
 /* A 304 came to our question: what its answer is made of.  FETCH_WAIT: *act is MERGE, OBJ_STALE or
  * BERESP. */
 enum fetch_next fetch_policy_refresh(
-    struct fetch *f, const struct http_head *head, enum vcl_action *act);
+    struct fetch *f, const struct http_message *head, enum vcl_action *act);
 /* The fetch failed, and nobody was told: FETCH_WAIT: tell them. */
 enum fetch_next fetch_policy_error(struct fetch *f);
 

@@ -47,7 +47,7 @@ struct fetch {
     const struct conf_backend *conf;   /* of the backend */
     struct backend_snapshot *snapshot; /* held: of the route; NULL: it has no say */
     const struct conf_route *route;    /* with `snapshot` */
-    struct head_edit *stripped;        /* in the arena: the response without cookies of the route */
+    struct message_edit *stripped;     /* in the arena: the response without cookies of the route */
     struct fetch_policy *vcl;          /* in the arena; NULL: there is no policy */
     struct fetch_held *held; /* in the arena: told only when the body is whole; NULL: it streams */
     unsigned attempt;
@@ -68,12 +68,12 @@ struct fetch {
     struct origin_turn turn; /* START: when all connections are in use */
     struct slice upgrade;    /* protocols asked for */
     /* what is stored already */
-    struct entry *old;       /* held */
-    struct http_head stored; /* its head, in place */
-    struct validators have;  /* its */
-    bool conditional;        /* asked whether it has changed */
-    bool joining;            /* asked for what it lacks */
-    bool ranged;             /* asked for a part */
+    struct entry *old;          /* held */
+    struct http_message stored; /* its head, in place */
+    struct validators have;     /* its */
+    bool conditional;           /* asked whether it has changed */
+    bool joining;               /* asked for what it lacks */
+    bool ranged;                /* asked for a part */
     struct fresh_ask ask;
     uint32_t negative_generation; /* when it began */
     uint16_t absent_status;       /* 404 or 410, with absent_ms */
@@ -86,7 +86,7 @@ struct fetch {
     struct timer timer;
     struct waiter space; /* BODY: room in storage */
     struct arena arena;
-    struct http_head req; /* the request, copied */
+    struct http_message req; /* the request, copied */
     struct slice host, key_text, client, forwarded, id, cdn_loop;
     uint64_t xid;                    /* of the request that it was started for */
     bool told_head, told_verdict;    /* in the log, of this attempt */
@@ -158,7 +158,7 @@ void fetch_take_rules(struct fetch *f, const struct req_rules *rules); /* NULL: 
 void fetch_end_rules(struct fetch *f);
 void fetch_rule_times(const struct fetch *f, struct fresh_params *fp);
 /* The response's head as it is judged, stored and passed on.  0 or TERR_*. */
-int fetch_rule_head(struct fetch *f, const struct http_head **head);
+int fetch_rule_head(struct fetch *f, const struct http_message **head);
 
 /* fetch_log.c: in the shared-memory log, if somebody reads the details. */
 static inline bool
@@ -169,7 +169,7 @@ fetch_is_logged(const struct fetch *f)
 
 void fetch_log_begin(const struct fetch *f);
 void fetch_log_request(const struct fetch *f); /* as it is sent, on f->conn */
-void fetch_log_response(const struct fetch *f, const struct http_head *head);
+void fetch_log_response(const struct fetch *f, const struct http_message *head);
 void fetch_log_verdict(const struct fetch *f, const struct fresh_verdict *v);
 void fetch_log_end(const struct fetch *f);
 
@@ -177,13 +177,13 @@ void fetch_log_end(const struct fetch *f);
 /* A 304: a new entry with the old body; `how` its head is made (MERGE without a policy).  0 or
  * TERR_*; TERR_POLICY: the policy answered otherwise, and *next is its way. */
 int fetch_revalidated(
-    struct fetch *f, const struct http_head *head, enum vcl_action how, enum fetch_next *next);
+    struct fetch *f, const struct http_message *head, enum vcl_action how, enum fetch_next *next);
 /* A 206: the parts of the new entry, those of `old` among them if they belong together.  0, or
  * why it cannot be kept. */
-int fetch_gather_parts(struct fetch *f, const struct http_head *head, struct cache_response *r,
+int fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cache_response *r,
     struct entry_part parts[ENTRY_PARTS_MAX]);
 /* An unsafe request changed something: what is stored of it leaves (RFC 9111 4.4). */
-void fetch_invalidate(struct fetch *f, const struct http_head *head);
+void fetch_invalidate(struct fetch *f, const struct http_message *head);
 
 /* fetch_send.c: 0 when the request is sent whole, TERR_AGAIN, or what went wrong. */
 int fetch_send(struct fetch *f);
@@ -199,21 +199,21 @@ fetch_stored_xid(const struct fetch *f)
     return f->proxy->params.http_x_varnish ? f->xid : 0;
 }
 
-void fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict *v);
+void fetch_judge(struct fetch *f, const struct http_message *head, struct fresh_verdict *v);
 /* By the file: for how long is it remembered that there is nothing?  0: it is an ordinary response,
  * or there is no such memory. */
 int64_t fetch_core_absent_ms(
-    const struct fetch *f, const struct http_head *head, const struct fresh_verdict *v);
+    const struct fetch *f, const struct http_message *head, const struct fresh_verdict *v);
 /* What the response that is not kept tells about those to come. */
 void fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status);
-int fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out);
+int fetch_vary(struct fetch *f, const struct http_message *head, struct slice *out);
 /* fetch_tags.c: what clients see of r->head, which is written, and, when it is kept, its tags.  0 or
  * TERR_NOMEM. */
 int fetch_tags(struct fetch *f, struct cache_response *r, bool kept);
 /* Has it tags, by its fields or the policy's word? */
-bool fetch_names_tags(const struct fetch *f, const struct http_head *head);
+bool fetch_names_tags(const struct fetch *f, const struct http_message *head);
 /* fetch_publish.c: the outcome for the entry; 0 and f->body set, or TERR_*. */
-int fetch_publish(struct fetch *f, const struct http_head *head);
+int fetch_publish(struct fetch *f, const struct http_message *head);
 /* The body is whole, and nobody has been told of the head yet: now they are.  0 or TERR_*. */
 int fetch_publish_held(struct fetch *f);
 /* Those who waited for what became a marker, if it did: they look again, and the request that fetched

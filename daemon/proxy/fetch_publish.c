@@ -37,7 +37,7 @@ fetch_cookies(const struct fetch *f)
 }
 
 void
-fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict *v)
+fetch_judge(struct fetch *f, const struct http_message *head, struct fresh_verdict *v)
 {
     const struct conf_params *params = &f->proxy->params;
     struct cache_control cc;
@@ -76,7 +76,7 @@ fetch_judge(struct fetch *f, const struct http_head *head, struct fresh_verdict 
 /* The head as it is stored or handed on, with Content-Length if that is known. */
 static int
 fetch_write_head(
-    struct fetch *f, const struct http_head *head, bool stored, struct cache_response *r)
+    struct fetch *f, const struct http_message *head, bool stored, struct cache_response *r)
 {
     const struct framing *fr = origin_framing(f->conn);
     struct forward_response how = {
@@ -122,7 +122,7 @@ fetch_body_length(const struct fetch *f)
 }
 
 int
-fetch_vary(struct fetch *f, const struct http_head *head, struct slice *out)
+fetch_vary(struct fetch *f, const struct http_message *head, struct slice *out)
 {
     char *spec;
     int n;
@@ -199,7 +199,7 @@ struct fetch_held {
 
 /* 0: it is kept for later.  TERR_NOMEM */
 static int
-fetch_hold(struct fetch *f, const struct http_head *head, const struct cache_response *r)
+fetch_hold(struct fetch *f, const struct http_message *head, const struct cache_response *r)
 {
     struct fetch_held *held = arena_alloc(&f->arena, sizeof(*held));
 
@@ -269,7 +269,7 @@ fetch_drop_held(struct fetch *f)
 
 /* READY in the index, for everybody.  0, TERR_AGAIN, or why it cannot be kept after all. */
 static int
-fetch_publish_shared(struct fetch *f, const struct http_head *head, struct cache_response *r)
+fetch_publish_shared(struct fetch *f, const struct http_message *head, struct cache_response *r)
 {
     bool part = head->status == 206;
     struct entry_part parts[ENTRY_PARTS_MAX] = {{0, r->body_len, NULL}};
@@ -304,7 +304,7 @@ enum {
 
 int64_t
 fetch_core_absent_ms(
-    const struct fetch *f, const struct http_head *head, const struct fresh_verdict *v)
+    const struct fetch *f, const struct http_message *head, const struct fresh_verdict *v)
 {
     bool says_nothing =
         (v->origin == FRESH_FROM_NONE || v->origin == FRESH_FROM_DEFAULT) &&
@@ -323,7 +323,7 @@ fetch_core_absent_ms(
 
 /* The same, once the policy has spoken, if there is one. */
 static void
-fetch_judge_absence(struct fetch *f, const struct http_head *head, const struct fresh_verdict *v)
+fetch_judge_absence(struct fetch *f, const struct http_message *head, const struct fresh_verdict *v)
 {
     unsigned status = head->status % 1000u;
 
@@ -415,7 +415,7 @@ static bool
 fetch_can_resume(const struct fetch *f, struct slice block)
 {
     struct http_field fields[LIMIT_FIELDS];
-    struct http_head head;
+    struct http_message head;
     struct validators v;
 
     if (f->asked != HTTP_M_GET || block_parse(block, fields, LIMIT_FIELDS, &head) != 0 ||
@@ -446,7 +446,7 @@ fetch_new_window(struct fetch *f, struct stobj **out, uint64_t length, struct sl
 /* READY in the index while it streams, through a window that all who come in time share.  0, or
  * why not. */
 static int
-fetch_publish_window(struct fetch *f, const struct http_head *head, struct cache_response *r)
+fetch_publish_window(struct fetch *f, const struct http_message *head, struct cache_response *r)
 {
     struct entry_part part = {0, r->body_len, NULL};
     int err = fetch_write_head(f, head, true, r);
@@ -496,7 +496,7 @@ fetch_transit_bytes(const struct fetch *f)
 
 /* For the one request that asked. */
 static int
-fetch_publish_private(struct fetch *f, const struct http_head *head, struct cache_response *r)
+fetch_publish_private(struct fetch *f, const struct http_message *head, struct cache_response *r)
 {
     uint64_t transit = fetch_transit_bytes(f);
     struct entry_part part = {0, r->body_len, NULL};
@@ -545,7 +545,7 @@ fetch_tell_absent(struct fetch *f, bool whole)
 
 /* A 206 says itself how much it has, and where that belongs. */
 static bool
-fetch_part_is_sane(struct fetch *f, const struct http_head *head, uint64_t body_len)
+fetch_part_is_sane(struct fetch *f, const struct http_message *head, uint64_t body_len)
 {
     struct slice value = http_get_one(head, HTTP_F_CONTENT_RANGE);
     struct content_range cr;
@@ -557,7 +557,7 @@ fetch_part_is_sane(struct fetch *f, const struct http_head *head, uint64_t body_
 }
 
 int
-fetch_publish(struct fetch *f, const struct http_head *head)
+fetch_publish(struct fetch *f, const struct http_message *head)
 {
     struct fresh_verdict v;
     struct cache_response r = {

@@ -1,7 +1,7 @@
 /* fetch_route.c -- what a route does to a response before it is judged: cookies, ttl, grace. */
 #include "daemon/base/terr.h"
 #include "daemon/http/cookie.h"
-#include "daemon/http/head_edit.h"
+#include "daemon/http/message_edit.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_priv.h"
 #include "daemon/proxy/req_priv.h"
@@ -38,7 +38,7 @@ fetch_rule_times(const struct fetch *f, struct fresh_params *fp)
 }
 
 static bool
-route_strips_some(const struct conf_names *names, const struct http_head *h)
+route_strips_some(const struct conf_names *names, const struct http_message *h)
 {
     const struct http_field *f = NULL;
 
@@ -50,12 +50,12 @@ route_strips_some(const struct conf_names *names, const struct http_head *h)
 
 /* A head without the cookies that the route takes out, once for each response.  0 or TERR_*. */
 int
-fetch_rule_head(struct fetch *f, const struct http_head **head)
+fetch_rule_head(struct fetch *f, const struct http_message **head)
 {
     const struct conf_names *names = &f->route->strip_cookies;
-    const struct http_head *came = *head;
+    const struct http_message *came = *head;
     const struct http_field *field = NULL;
-    struct head_edit *e = f->stripped;
+    struct message_edit *e = f->stripped;
     int err;
 
     if (e != NULL) {
@@ -67,13 +67,13 @@ fetch_rule_head(struct fetch *f, const struct http_head **head)
     e = arena_alloc(&f->arena, sizeof(*e));
     if (e == NULL)
         return TERR_NOMEM;
-    err = head_edit_init(e, came, &f->arena, LIMIT_FIELDS);
+    err = message_edit_init(e, came, &f->arena, LIMIT_FIELDS);
     if (err != 0)
         return err;
-    head_edit_unset(e, SLICE_LIT("Set-Cookie"), HTTP_F_SET_COOKIE);
+    message_edit_unset(e, SLICE_LIT("Set-Cookie"), HTTP_F_SET_COOKIE);
     while (err == 0 && (field = http_find(came, HTTP_F_SET_COOKIE, field)) != NULL)
         if (!conf_names_match(names, cookie_name(http_value(came, field))))
-            err = head_edit_add(
+            err = message_edit_add(
                 e, SLICE_LIT("Set-Cookie"), HTTP_F_SET_COOKIE, http_value(came, field));
     if (err == 0)
         f->stripped = e;

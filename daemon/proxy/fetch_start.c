@@ -20,7 +20,7 @@ fetch_deadline(struct fetch *f, int64_t after_ms)
 static int
 fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
 {
-    const struct http_head *h = spec->head;
+    const struct http_message *h = spec->head;
     size_t fields = h->nfields * sizeof(struct http_field);
     char *bytes = arena_alloc(&f->arena, (size_t)h->len + 1);
     struct http_field *copy = arena_alloc(&f->arena, fields + 1);

@@ -58,7 +58,7 @@ fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
 }
 
 bool
-fetch_names_tags(const struct fetch *f, const struct http_head *head)
+fetch_names_tags(const struct fetch *f, const struct http_message *head)
 {
     return (f->vcl != NULL && f->vcl->tags != NULL) ||
            http_find_name(head, SLICE_LIT("Surrogate-Key"), NULL) != NULL ||

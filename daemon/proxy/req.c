@@ -41,7 +41,7 @@ req_normal_host(struct proxy *p, struct slice host, char *out)
 int
 req_make_key(struct req *r)
 {
-    const struct http_head *h = r->head;
+    const struct http_message *h = r->head;
     char *text = r->proxy->key_text, *p = text + 7;
     struct slice path = http_path(h);
     int n;
@@ -51,7 +51,7 @@ req_make_key(struct req *r)
         memcpy(text + 4, "s://", 4);
         p++;
     }
-    n = h->host_len > 0 ? req_normal_host(r->proxy, http_host(h), p) : 0;
+    n = h->authority_len > 0 ? req_normal_host(r->proxy, http_host(h), p) : 0;
     if (n < 0)
         return n;
     r->host_at = (uint32_t)(p - text);
@@ -101,7 +101,7 @@ req_read_directives(struct req *r)
 bool
 req_is_for_cache(const struct req *r)
 {
-    const struct http_head *h = r->head;
+    const struct http_message *h = r->head;
     const uint64_t origins = HTTP_BIT(HTTP_F_IF_MATCH) | HTTP_BIT(HTTP_F_IF_UNMODIFIED_SINCE);
 
     return (h->method == HTTP_M_GET || h->method == HTTP_M_HEAD) && !r->x->has_body &&
@@ -112,7 +112,7 @@ req_is_for_cache(const struct req *r)
 static enum req_next
 req_do_recv(struct req *r)
 {
-    const struct http_head *h = r->head;
+    const struct http_message *h = r->head;
     struct proxy *p = r->proxy;
     int err = r->x->err;
 

@@ -28,7 +28,7 @@ limit_key(unsigned number, const struct rate_rule *rule, const uint8_t addr[16])
 
 /* Host without its port, in any case; path by its beginning. */
 static bool
-limit_matches(const struct conf_limit *c, const struct http_head *h, struct slice normal)
+limit_matches(const struct conf_limit *c, const struct http_message *h, struct slice normal)
 {
     struct slice host = http_host(h), path = http_path(h);
     size_t hl = strlen(c->host);

@@ -3,7 +3,7 @@
 #include "daemon/proxy/req_priv.h"
 
 static struct slice
-req_field(const struct http_head *h, enum http_field_id id)
+req_field(const struct http_message *h, enum http_field_id id)
 {
     const struct http_field *f = http_has(h, id) ? http_find(h, id, NULL) : NULL;
 
@@ -44,7 +44,7 @@ req_log_trivial(const struct req *r)
 static struct slice
 req_host(const struct exchange *x)
 {
-    const struct http_head *h = &x->head;
+    const struct http_message *h = &x->head;
 
     return x->err == 0 && h->base[h->target_off] == '/' ? http_host(h) : req_field(h, HTTP_F_HOST);
 }
@@ -88,7 +88,7 @@ req_log_response(const struct req *r)
 static __attribute__((noinline, cold)) void
 req_log_details(const struct req *r)
 {
-    const struct http_head *h = &r->x->head;
+    const struct http_message *h = &r->x->head;
     struct shmlog *log = r->proxy->log;
 
     shmlog_begin(log, r->x->xid, SHMLOG_KIND_REQ, 0);
@@ -118,7 +118,7 @@ void
 req_log(struct req *r)
 {
     const struct exchange *x = r->x;
-    const struct http_head *h = &x->head;
+    const struct http_message *h = &x->head;
     struct proxy *p = r->proxy;
     uint64_t took_us = clock_read_us(&p->loop->clock) - x->start_us;
     struct shmlog_req *rec = &p->log_req;
@@ -143,7 +143,7 @@ req_log(struct req *r)
     rec->fixed.port = x->peer_port;
     rec->fixed.status = (uint16_t)r->resp.status;
     rec->fixed.method = h->method;
-    rec->fixed.minor = h->minor;
+    rec->fixed.minor = h->version_minor;
     rec->fixed.backend = (uint16_t)r->backend_number;
     if (__builtin_expect(h->len > 0, 1)) {
         rec->line =

@@ -25,7 +25,7 @@ req_was_here(const struct req *r)
 bool
 req_loops(const struct req *r)
 {
-    const struct http_head *h = &r->x->head;
+    const struct http_message *h = &r->x->head;
     const struct conf_params *params = &r->proxy->params;
 
     if (http_has(h, HTTP_F_CDN_LOOP) &&
@@ -44,7 +44,7 @@ loop_quoted(struct slice s)
 enum req_next
 req_refuse_loop(struct req *r)
 {
-    const struct http_head *h = &r->x->head;
+    const struct http_message *h = &r->x->head;
     const struct http_field *cdn = http_find(h, HTTP_F_CDN_LOOP, NULL);
     const struct http_field *f = cdn != NULL ? cdn : http_find(h, HTTP_F_VIA, NULL);
     struct slice host = http_host(h), url = http_path(h), value = http_value(h, f);

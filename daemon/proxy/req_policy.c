@@ -406,7 +406,7 @@ req_policy_pass(struct req *r)
 static int
 req_write_resp(struct req *r)
 {
-    const struct http_head *h = &r->policy.resp->head;
+    const struct http_message *h = &r->policy.resp->head;
     size_t max = head_response_max(h);
     char *out = arena_alloc(&r->x->arena, max);
     int n;
@@ -426,12 +426,12 @@ req_write_resp(struct req *r)
 static void
 req_fit_length(struct req *r)
 {
-    struct head_edit *e = r->policy.resp;
+    struct message_edit *e = r->policy.resp;
     unsigned now = e->head.status % 1000u, was = entry_status(r->entry);
 
     if (now == was || (now != 204 && was != 204 && was != 304))
         return;
-    head_edit_unset(e, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
+    message_edit_unset(e, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
     r->policy.no_length = true;
 }
 

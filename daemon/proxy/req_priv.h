@@ -40,8 +40,8 @@ struct req_segment {
 struct req_policy {
     struct policy_ref *ref;               /* NULL: there is none */
     struct policy_ref *first;             /* that it began with, before return(vcl(label)) */
-    struct head_edit *req;                /* the request, once it was changed */
-    struct head_edit *resp;               /* the response, once it was looked at or changed */
+    struct message_edit *req;             /* the request, once it was changed */
+    struct message_edit *resp;            /* the response, once it was looked at or changed */
     struct slice key;                     /* made by a vcl_hash of its own; in the arena */
     struct slice identity;                /* client.identity, when it was set */
     struct slice reason;                  /* SYNTH: that was given */
@@ -90,13 +90,13 @@ struct req {
     struct task task;
     struct proxy *proxy;
     struct exchange *x;
-    const struct http_head *head; /* the request: as it came, or as the policy made it */
-    struct director *backend;     /* that the policy named, or its default; borrowed */
-    unsigned backend_number;      /* 1 + that of the backend asked; 0: none */
-    unsigned log_flags;           /* enum shmlog_req_flag */
-    int err;                      /* SYNTH: what went wrong, TERR_*, or 0 */
-    uint16_t failed_status;       /* what the origin said when it failed; 0: nothing */
-    bool origin_failed;           /* and a stale response stands in */
+    const struct http_message *head; /* the request: as it came, or as the policy made it */
+    struct director *backend;        /* that the policy named, or its default; borrowed */
+    unsigned backend_number;         /* 1 + that of the backend asked; 0: none */
+    unsigned log_flags;              /* enum shmlog_req_flag */
+    int err;                         /* SYNTH: what went wrong, TERR_*, or 0 */
+    uint16_t failed_status;          /* what the origin said when it failed; 0: nothing */
+    bool origin_failed;              /* and a stale response stands in */
     struct hash128 key;
     uint32_t key_len;           /* of proxy->key_text, in the turn that made it */
     uint32_t host_at, host_len; /* the normal authority, in it */

@@ -16,7 +16,7 @@ struct req_rest {
 
 /* 0: `v` borrows from the entry. */
 static int
-req_rest_validators(const struct req *r, const struct entry *e, struct http_head *head,
+req_rest_validators(const struct req *r, const struct entry *e, struct http_message *head,
     struct validators *v, struct http_field *fields)
 {
     if (block_parse(entry_head(e), fields, LIMIT_FIELDS, head) != 0)
@@ -30,7 +30,7 @@ req_rest_start(struct req *r)
 {
     uint64_t end = r->segments[0].end;
     struct http_field fields[LIMIT_FIELDS];
-    struct http_head head;
+    struct http_message head;
     struct validators v;
     struct req_rest *rest;
     struct fetch_spec spec = {
@@ -73,7 +73,7 @@ req_rest_fits(const struct req *r, uint64_t *off)
     const struct req_rest *rest = r->rest;
     uint64_t whole = entry_body_len(r->entry);
     struct http_field fields[2][LIMIT_FIELDS];
-    struct http_head begun, came;
+    struct http_message begun, came;
     struct validators a, b;
     struct content_range cr;
     struct slice value;

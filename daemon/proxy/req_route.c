@@ -51,7 +51,7 @@ static const struct conf_route *
 route_match(const struct req *r, const struct conf *conf, struct slice read)
 {
     char text[HTTP_AUTHORITY_MAX];
-    int n = r->head->host_len > 0 ? req_normal_host(r->proxy, http_host(r->head), text) : 0;
+    int n = r->head->authority_len > 0 ? req_normal_host(r->proxy, http_host(r->head), text) : 0;
     struct slice host = slice_of(text, n > 0 ? (size_t)n : 0);
 
     if (host.len > 0)
@@ -161,7 +161,7 @@ req_end_rules(struct req *r)
 static int
 route_strip_cookies(struct req *r, const struct conf_names *names)
 {
-    const struct http_head *h = r->head;
+    const struct http_message *h = r->head;
     const struct http_field *f = NULL;
     char *kept = arena_alloc(&r->x->arena, h->len);
     size_t len = 0;
@@ -190,10 +190,10 @@ route_strip_cookies(struct req *r, const struct conf_names *names)
         return 0;
     err = req_edit(r);
     if (err == 0 && len > 0)
-        return head_edit_set(
+        return message_edit_set(
             r->policy.req, SLICE_LIT("Cookie"), HTTP_F_COOKIE, slice_of(kept, len));
     if (err == 0)
-        head_edit_unset(r->policy.req, SLICE_LIT("Cookie"), HTTP_F_COOKIE);
+        message_edit_unset(r->policy.req, SLICE_LIT("Cookie"), HTTP_F_COOKIE);
     return err;
 }
 
@@ -231,29 +231,29 @@ route_strip_query(struct req *r, const struct conf_names *names)
     if (!some)
         return 0;
     err = req_edit(r);
-    return err != 0 ? err : head_edit_path(r->policy.req, slice_of(out, len));
+    return err != 0 ? err : message_edit_path(r->policy.req, slice_of(out, len));
 }
 
 static int
-route_edit_fields(struct head_edit *e, const struct conf_fields *fields)
+route_edit_fields(struct message_edit *e, const struct conf_fields *fields)
 {
     int err = 0;
 
     for (unsigned i = 0; i < fields->nunset; i++) {
         struct slice name = slice_str(fields->unset[i].name);
 
-        head_edit_unset(e, name, http_field_id(name.ptr, name.len));
+        message_edit_unset(e, name, http_field_id(name.ptr, name.len));
     }
     for (unsigned i = 0; i < fields->nset && err == 0; i++) {
         struct slice name = slice_str(fields->set[i].name);
 
-        err = head_edit_set(
+        err = message_edit_set(
             e, name, http_field_id(name.ptr, name.len), slice_str(fields->set[i].value));
     }
     for (unsigned i = 0; i < fields->nadd && err == 0; i++) {
         struct slice name = slice_str(fields->add[i].name);
 
-        err = head_edit_add(
+        err = message_edit_add(
             e, name, http_field_id(name.ptr, name.len), slice_str(fields->add[i].value));
     }
     return err;
@@ -279,7 +279,7 @@ req_apply_rules(struct req *r)
         http_has(r->head, HTTP_F_AUTHORIZATION)) {
         err = req_edit(r);
         if (err == 0)
-            head_edit_unset(r->policy.req, SLICE_LIT("Authorization"), HTTP_F_AUTHORIZATION);
+            message_edit_unset(r->policy.req, SLICE_LIT("Authorization"), HTTP_F_AUTHORIZATION);
     }
     if (err == 0 && route_has_fields(&route->request_headers)) {
         err = req_edit(r);
@@ -293,7 +293,7 @@ req_apply_rules(struct req *r)
 /* --- what it answers itself --- */
 
 static bool
-route_allows(const struct conf_route *route, const struct http_head *h)
+route_allows(const struct conf_route *route, const struct http_message *h)
 {
     const struct conf_names *m = &route->methods;
 
@@ -359,11 +359,11 @@ static enum req_next
 route_redirect(struct req *r)
 {
     const struct conf_redirect *how = &r->rules->route->redirect;
-    const struct http_head *h = &r->x->head;
+    const struct http_message *h = &r->x->head;
     size_t len = 0, max = 32;
     char *out;
 
-    if (h->host_len == 0 && strstr(how->to, "$host") != NULL)
+    if (h->authority_len == 0 && strstr(how->to, "$host") != NULL)
         return req_synth(r, 400, TERR_SYNTAX); /* HTTP/1.0: there is no address to send it to */
     for (const char *to = how->to; *to != '\0';)
         max += route_expand_one(r, &to).len;

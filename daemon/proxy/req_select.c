@@ -18,7 +18,7 @@ req_take_head(struct req *r, char *out, int n, unsigned status)
 }
 
 static int
-req_not_modified(struct req *r, const struct http_head *stored)
+req_not_modified(struct req *r, const struct http_message *stored)
 {
     size_t max = block_rewrite_max(stored);
     char *out = arena_alloc(&r->x->arena, max);
@@ -32,7 +32,7 @@ req_not_modified(struct req *r, const struct http_head *stored)
 }
 
 static int
-req_unsatisfiable(struct req *r, const struct http_head *stored, uint64_t complete)
+req_unsatisfiable(struct req *r, const struct http_message *stored, uint64_t complete)
 {
     size_t max = block_rewrite_max(stored);
     char *out = arena_alloc(&r->x->arena, max);
@@ -45,7 +45,8 @@ req_unsatisfiable(struct req *r, const struct http_head *stored, uint64_t comple
 }
 
 static int
-req_one_range(struct req *r, const struct http_head *stored, struct range range, uint64_t complete)
+req_one_range(
+    struct req *r, const struct http_message *stored, struct range range, uint64_t complete)
 {
     struct content_range cr = {range.first, range.last, complete};
     size_t max = block_rewrite_max(stored);
@@ -62,8 +63,8 @@ req_one_range(struct req *r, const struct http_head *stored, struct range range,
 
 /* The text in front of each part, and what ends the body, in one piece of the arena. */
 static struct req_segment *
-req_lay_out(struct req *r, const struct http_head *stored, const struct range *ranges, unsigned n,
-    uint64_t complete, struct slice boundary)
+req_lay_out(struct req *r, const struct http_message *stored, const struct range *ranges,
+    unsigned n, uint64_t complete, struct slice boundary)
 {
     struct slice type = http_get_one(stored, HTTP_F_CONTENT_TYPE);
     struct req_segment *s = arena_alloc(&r->x->arena, (n + 1) * sizeof(*s));
@@ -91,7 +92,7 @@ req_lay_out(struct req *r, const struct http_head *stored, const struct range *r
 }
 
 static int
-req_many_ranges(struct req *r, const struct http_head *stored, const struct range *ranges,
+req_many_ranges(struct req *r, const struct http_message *stored, const struct range *ranges,
     unsigned n, uint64_t complete)
 {
     struct hash128 random = hash_bytes(&r->x->xid, sizeof(r->x->xid)); /* with a secret */
@@ -123,7 +124,7 @@ req_range_has_come(const struct req *r)
 }
 
 static int
-req_select_ranges(struct req *r, const struct http_head *stored)
+req_select_ranges(struct req *r, const struct http_message *stored)
 {
     uint64_t complete = r->resp.length;
     struct range ranges[RANGES_MAX];
@@ -159,9 +160,9 @@ req_select_ranges(struct req *r, const struct http_head *stored)
 int
 req_select(struct req *r)
 {
-    const struct http_head *req = r->head;
+    const struct http_message *req = r->head;
     struct http_field *fields = arena_alloc(&r->x->arena, LIMIT_FIELDS * sizeof(*fields));
-    struct http_head stored;
+    struct http_message stored;
     struct validators v;
 
     if (fields == NULL)

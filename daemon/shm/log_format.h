@@ -149,7 +149,7 @@ struct shmlog_req_fixed {
     uint16_t port;        /* host byte order */
     uint16_t status;
     uint8_t method;   /* enum http_method; what a reader prints is the line */
-    uint8_t minor;    /* HTTP/1.minor */
+    uint8_t minor;    /* HTTP/1.version_minor */
     uint16_t backend; /* 1 + number of the backend that was asked; 0: none */
     struct {
         uint16_t line, host, referer, agent;

@@ -51,7 +51,7 @@ synthetic_split(
 static int
 synthetic_make_request(struct synthetic_request *w, struct slice host, struct slice path)
 {
-    struct http_head *h = &w->x.head;
+    struct http_message *h = &w->x.head;
     char *text = arena_alloc(&w->x.arena, 7 + host.len + path.len);
 
     if (text == NULL)
@@ -59,20 +59,20 @@ synthetic_make_request(struct synthetic_request *w, struct slice host, struct sl
     memcpy(text, "GETHost", 7);
     memcpy(text + 7, host.ptr, host.len);
     memcpy(text + 7 + host.len, path.ptr, path.len);
-    *h = (struct http_head){
+    *h = (struct http_message){
         .base = text,
         .fields = &w->host,
         .present = HTTP_BIT(HTTP_F_HOST),
         .nfields = 1,
         .max_fields = 1,
         .len = (uint16_t)(7 + host.len + path.len),
-        .minor = 1,
+        .version_minor = 1,
         .method = HTTP_M_GET,
         .method_len = 3,
         .path_off = (uint16_t)(7 + host.len),
         .path_len = (uint16_t)path.len,
-        .host_off = 7,
-        .host_len = (uint16_t)host.len,
+        .authority_off = 7,
+        .authority_len = (uint16_t)host.len,
     };
     w->host = (struct http_field){.name_off = 3,
         .name_len = 4,
@@ -167,7 +167,7 @@ synthetic_new(
 
 /* RFC 9110 7.8: Connection names the field. */
 static bool
-synthetic_asks_upgrade(const struct http_head *h)
+synthetic_asks_upgrade(const struct http_message *h)
 {
     const struct http_field *f = http_find(h, HTTP_F_CONNECTION, NULL);
     struct http_list_iter it;
@@ -191,7 +191,7 @@ synthetic_set(struct synthetic_request *w, struct slice name, struct slice value
         return TERR_SYNTAX;
     err = req_edit(&w->req);
     if (err == 0)
-        err = head_edit_set(w->req.policy.req, name, http_field_id(name.ptr, name.len), value);
+        err = message_edit_set(w->req.policy.req, name, http_field_id(name.ptr, name.len), value);
     if (err == 0)
         w->x.upgrade = http_has(w->req.head, HTTP_F_UPGRADE) && synthetic_asks_upgrade(w->req.head);
     return err;

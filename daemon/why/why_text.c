@@ -44,7 +44,7 @@ static struct slice
 stored_field(const struct entry *e, enum http_field_id id)
 {
     struct http_field fields[LIMIT_FIELDS];
-    struct http_head head;
+    struct http_message head;
 
     if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &head) != 0)
         return slice_of(NULL, 0);

@@ -33,7 +33,7 @@ fuzz_block(const char *text, size_t len, char block[FUZZ_HEAD_MAX])
 }
 
 static bool
-fuzz_matches(const struct ban *b, const struct entry *e, const struct http_head *req)
+fuzz_matches(const struct ban *b, const struct entry *e, const struct http_message *req)
 {
     static struct ban_subject s;
     unsigned tests = 0;
@@ -49,7 +49,7 @@ fuzz_matches(const struct ban *b, const struct entry *e, const struct http_head 
 }
 
 /* A request without fields. */
-static const struct http_head fuzz_request = {
+static const struct http_message fuzz_request = {
     .base = "GET /shop?a=1 HTTP/1.1\r\n\r\n",
     .method = HTTP_M_GET,
     .path_off = 4,

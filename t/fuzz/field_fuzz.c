@@ -126,7 +126,7 @@ fuzz_authority(struct slice text)
 
 /* A head from lines, as lenient as the checks of the real parser allow. */
 static void
-fuzz_head_lines(struct http_head *h, struct slice text)
+fuzz_head_lines(struct http_message *h, struct slice text)
 {
     while (text.len > 0 && h->nfields < h->max_fields) {
         const char *end = memchr(text.ptr, '\n', text.len);
@@ -186,7 +186,7 @@ fuzz_check_written(const char *out, int len, bool blank_line)
 }
 
 static void
-fuzz_request(struct http_head *h, char *out)
+fuzz_request(struct http_message *h, char *out)
 {
     struct forward_request how = {.keep_connection = true,
         .host = SLICE_LIT("h"),
@@ -214,7 +214,7 @@ fuzz_request(struct http_head *h, char *out)
 }
 
 static void
-fuzz_response(struct http_head *h, char *out)
+fuzz_response(struct http_message *h, char *out)
 {
     static const struct fresh_params params = {.default_ttl_ms = 120000, .default_grace_ms = 10000};
     static const struct fresh_request req = {
@@ -245,7 +245,8 @@ fuzz_head(struct slice text, bool is_request)
 {
     static char out[FUZZ_OUT_MAX];
     struct http_field fields[64];
-    struct http_head h = {.base = text.ptr, .fields = fields, .max_fields = 64, .minor = 1};
+    struct http_message h = {
+        .base = text.ptr, .fields = fields, .max_fields = 64, .version_minor = 1};
     const char *end = memchr(text.ptr, '\n', text.len);
 
     if (end == NULL)
@@ -543,7 +544,7 @@ fuzz_tags(struct slice text)
     static char line[FUZZ_TEXT_MAX + 64];
     struct slice etag = http_trim(fuzz_line(&text));
     struct http_field field = {.name_len = 13, .id = HTTP_F_IF_NONE_MATCH};
-    struct http_head req = {.base = line, .fields = &field, .nfields = 1, .max_fields = 1};
+    struct http_message req = {.base = line, .fields = &field, .nfields = 1, .max_fields = 1};
     struct validators v = {.etag = etag, .last_modified_s = -1, .date_s = -1};
     bool plain;
 
@@ -570,7 +571,7 @@ fuzz_tags(struct slice text)
 
 /* Is a name never taken from an update?  `stored` decides over ETag. */
 static bool
-fuzz_never_updates(const struct http_head *stored, struct slice name)
+fuzz_never_updates(const struct http_message *stored, struct slice name)
 {
     static const char *const never[] = {"Content-Length", "Content-Encoding", "Content-Range",
         "Content-MD5", "Content-Digest", "Via", "Age", "Cache-Status"};
@@ -587,7 +588,7 @@ fuzz_never_updates(const struct http_head *stored, struct slice name)
 
 /* The next line of a name that is not nominated. */
 static const struct http_field *
-fuzz_next_kept(const struct http_head *h, struct slice name, const struct http_field *f)
+fuzz_next_kept(const struct http_message *h, struct slice name, const struct http_field *f)
 {
     do {
         f = http_find_name(h, name, f);
@@ -597,11 +598,11 @@ fuzz_next_kept(const struct http_head *h, struct slice name, const struct http_f
 
 /* Does `out` have the lines of `name` that it should? */
 static void
-fuzz_merged_name(const struct http_head *stored, const struct http_head *update,
-    const struct http_head *out, struct slice name)
+fuzz_merged_name(const struct http_message *stored, const struct http_message *update,
+    const struct http_message *out, struct slice name)
 {
     bool taken = !fuzz_never_updates(stored, name) && fuzz_next_kept(update, name, NULL) != NULL;
-    const struct http_head *from = taken ? update : stored;
+    const struct http_message *from = taken ? update : stored;
     const struct http_field *want = NULL, *got = NULL;
 
     if (slice_eq_nocase(name, SLICE_LIT("Via")))
@@ -617,14 +618,14 @@ fuzz_merged_name(const struct http_head *stored, const struct http_head *update,
 }
 
 static void
-fuzz_rewritten(const struct http_head *stored)
+fuzz_rewritten(const struct http_message *stored)
 {
     static char out[FUZZ_OUT_MAX];
     static const struct block_partial one = {{"bytes 0-4/10", 12}, {NULL, 0}};
     static const struct block_partial several = {{NULL, 0}, {"bound", 5}};
     struct span room = {out, block_rewrite_max(stored)};
     struct http_field fields[130];
-    struct http_head h;
+    struct http_message h;
     int len, which;
 
     for (which = 0; which < 4; which++) {
@@ -646,8 +647,9 @@ fuzz_block(struct slice text)
 {
     static char block[FUZZ_OUT_MAX], out[FUZZ_OUT_MAX];
     struct http_field fields[64], update_fields[64], stored_fields[66], out_fields[130];
-    struct http_head h = {.base = text.ptr, .fields = fields, .max_fields = 64, .minor = 1};
-    struct http_head update = h, stored, merged;
+    struct http_message h = {
+        .base = text.ptr, .fields = fields, .max_fields = 64, .version_minor = 1};
+    struct http_message update = h, stored, merged;
     const struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0};
     const char *blank = memmem(text.ptr, text.len, "\n\n", 2);
     struct framing_connection c;
@@ -688,11 +690,11 @@ fuzz_language(struct slice text)
     static char once[FUZZ_OUT_MAX], twice[FUZZ_OUT_MAX];
     struct http_field f = {.value_len = (uint16_t)text.len, .id = HTTP_F_ACCEPT_LANGUAGE};
     struct http_field resp_field = vary;
-    struct http_head resp = {.base = "VaryAccept-Language",
+    struct http_message resp = {.base = "VaryAccept-Language",
         .fields = &resp_field,
         .present = HTTP_BIT(HTTP_F_VARY),
         .nfields = 1};
-    struct http_head req = {
+    struct http_message req = {
         .base = text.ptr, .fields = &f, .present = HTTP_BIT(HTTP_F_ACCEPT_LANGUAGE), .nfields = 1};
     int len = vary_build(&resp, &req, (struct span){once, sizeof(once)});
     const int skip = 4 + 15;

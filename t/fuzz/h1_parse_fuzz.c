@@ -69,7 +69,7 @@ fuzz_field_ok(struct slice line, struct slice *name, struct slice *value)
 /* Are the lines behind the start line those of a good head, and those that `h` has (unless it
  * is NULL)?  *framed: there are fields of which a parser may think more. */
 static bool
-fuzz_fields_ok(struct slice text, const struct http_head *h, bool *framed)
+fuzz_fields_ok(struct slice text, const struct http_message *h, bool *framed)
 {
     const char *end = text.ptr + text.len, *eol = fuzz_line_end(text.ptr, end), *at;
     struct slice name, value;
@@ -103,14 +103,14 @@ fuzz_fields_ok(struct slice text, const struct http_head *h, bool *framed)
 static void
 fuzz_check_head(struct h1_try *t, size_t arrived)
 {
-    const struct http_head *h = &t->head;
+    const struct http_message *h = &t->head;
     bool framed = false;
     unsigned i;
 
     tassert(h->len >= 4 && h->len <= arrived);
     tassert(memcmp(h->base + h->len - 4, "\r\n\r\n", 4) == 0);
     tassert(memchr(h->base, '\0', h->len) == NULL);
-    tassert(h->minor <= 1);
+    tassert(h->version_minor <= 1);
     tassert(h->target_off + h->target_len < h->len && h->reason_off + h->reason_len < h->len);
     for (i = 0; i < h->nfields; i++) {
         const struct http_field *f = &h->fields[i];

@@ -26,7 +26,8 @@ fuzz_hops(const char *front, struct slice value, enum http_field_id id, struct h
     size_t len = strlen(front) + value.len;
     char *exact = malloc(len + 1);
     struct http_field field = {.id = (uint8_t)id, .value_len = (uint16_t)len};
-    struct http_head h = {.fields = &field, .nfields = 1, .max_fields = 1, .present = HTTP_BIT(id)};
+    struct http_message h = {
+        .fields = &field, .nfields = 1, .max_fields = 1, .present = HTTP_BIT(id)};
 
     tassert(exact != NULL);
     memcpy(exact, front, strlen(front));

@@ -7,15 +7,15 @@ static const struct stored plain = {STORED_PLAIN, 200, 60000, 10000, 40000, 2000
 
 static struct head_build asks; /* one test at a time */
 
-static const struct http_head *
+static const struct http_message *
 request(const char *text)
 {
-    struct http_head *h = head_build(&asks, text);
+    struct http_message *h = head_build(&asks, text);
     const struct http_field *host = http_find(h, HTTP_F_HOST, NULL);
 
     if (host != NULL) {
-        h->host_off = host->value_off;
-        h->host_len = host->value_len;
+        h->authority_off = host->value_off;
+        h->authority_len = host->value_len;
     }
     return h;
 }
@@ -23,7 +23,7 @@ request(const char *text)
 #define PLAIN_REQUEST "GET /shop/list?page=2 HTTP/1.1\nHost: a.example\nX-Admin: yes\n\n"
 
 static bool
-is_stored(struct cache_fixture *f, const char *key, const struct http_head *req)
+is_stored(struct cache_fixture *f, const char *key, const struct http_message *req)
 {
     struct cache_query q = fixture_query(f, key, req);
 
@@ -167,7 +167,7 @@ TEST(ban, fields_and_operators_mean_what_varnish_says)
     };
     const struct stored s = {
         STORED_PLAIN "X-Quote: say \"x\\\\\r\n", 200, 60000, 10000, 40000, 2000};
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
 
     cache_fixture_open(&f);
@@ -191,7 +191,7 @@ TEST(ban, an_expression_that_takes_too_long_holds)
 {
     static char head[8000] = "HTTP/1.1 200 OK\r\nX-A: ";
     const struct stored s = {head, 200, 60000, 0, 0, 0};
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
 
     memset(head + strlen(head), 'a', 5000);
@@ -208,7 +208,7 @@ TEST(ban, an_expression_that_takes_too_long_holds)
 
 TEST(ban, what_was_fetched_later_is_not_concerned)
 {
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
 
     cache_fixture_open(&f);
@@ -223,7 +223,7 @@ TEST(ban, what_was_fetched_later_is_not_concerned)
 
 TEST(ban, each_entry_is_tested_once_and_then_moves_up)
 {
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
 
     cache_fixture_open(&f);
@@ -239,7 +239,7 @@ TEST(ban, each_entry_is_tested_once_and_then_moves_up)
 
 TEST(ban, one_that_comes_during_a_fetch_counts_for_its_response)
 {
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
     struct cache_query q;
     struct entry *e;
@@ -265,7 +265,7 @@ TEST(ban, one_that_comes_during_a_fetch_counts_for_its_response)
 
 TEST(ban, nothing_banned_stands_in_for_an_origin_that_failed)
 {
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
     struct cache_query q;
 
@@ -281,7 +281,7 @@ TEST(ban, nothing_banned_stands_in_for_an_origin_that_failed)
 
 TEST(ban, a_marker_can_be_banned_too)
 {
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
     struct cache_answer a;
     struct cache_query q;
@@ -330,7 +330,7 @@ list(struct cache_fixture *f)
 
 TEST(ban, the_list_is_newest_first_and_its_unneeded_end_is_dropped)
 {
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
     struct listed l;
 
@@ -360,7 +360,7 @@ TEST(ban, the_list_is_newest_first_and_its_unneeded_end_is_dropped)
 
 TEST(ban, who_leaves_the_cache_gives_its_bans_back)
 {
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct hash128 key = fixture_key("k");
     struct cache_fixture f;
 
@@ -379,7 +379,7 @@ TEST(ban, who_leaves_the_cache_gives_its_bans_back)
 TEST(ban, an_equal_older_one_is_completed_unless_time_is_in_it)
 {
     static const struct bans_conf no_dups = {60000, 1000, 10, 0, false};
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
     struct listed l;
 
@@ -409,7 +409,7 @@ TEST(ban, the_lurker_removes_what_matches_once_a_ban_is_old_enough)
 {
     const struct stored other = {"HTTP/1.1 200 OK\r\nX-Tag: c\r\n", 200, 600000, 0, 0, 0};
     const struct stored tagged = {STORED_PLAIN, 200, 600000, 0, 0, 0};
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
     char key[16];
 
@@ -441,7 +441,7 @@ TEST(ban, the_lurker_removes_what_matches_once_a_ban_is_old_enough)
 TEST(ban, one_that_needs_a_request_bars_the_lurkers_way)
 {
     const struct stored tagged = {STORED_PLAIN, 200, 600000, 0, 0, 0};
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
     struct listed l;
 
@@ -467,7 +467,7 @@ TEST(ban, one_that_needs_a_request_bars_the_lurkers_way)
 TEST(ban, what_was_being_fetched_while_the_lurker_passed_is_tested_when_it_comes)
 {
     static const struct bans_conf at_once = {0, 1000, 10, 0, true};
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
     struct cache_query q;
     struct entry *busy, *late;
@@ -498,7 +498,7 @@ TEST(ban, what_was_being_fetched_while_the_lurker_passed_is_tested_when_it_comes
 TEST(ban, behind_the_cutoff_everything_leaves)
 {
     static const struct bans_conf cut = {3600000, 1000, 10, 3, true};
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
     char text[40];
 
@@ -522,7 +522,7 @@ TEST(ban, behind_the_cutoff_everything_leaves)
 TEST(ban, with_a_sleep_of_0_there_is_no_lurker)
 {
     static const struct bans_conf off = {0, 1000, 0, 0, true};
-    const struct http_head *req = request(PLAIN_REQUEST);
+    const struct http_message *req = request(PLAIN_REQUEST);
     struct cache_fixture f;
 
     cache_fixture_open(&f);

@@ -88,7 +88,7 @@ fixture_key(const char *name)
 }
 
 static inline struct cache_query
-fixture_query(const struct cache_fixture *f, const char *key, const struct http_head *req)
+fixture_query(const struct cache_fixture *f, const char *key, const struct http_message *req)
 {
     return (struct cache_query){
         .key = fixture_key(key),
@@ -146,8 +146,8 @@ fixture_drop_both(struct entry *e)
 }
 
 static inline void
-store_response(
-    struct cache_fixture *f, const char *key, const struct http_head *req, const struct stored *s)
+store_response(struct cache_fixture *f, const char *key, const struct http_message *req,
+    const struct stored *s)
 {
     struct cache_query q = fixture_query(f, key, req);
     struct entry *e = fixture_miss(f, &q);

@@ -39,7 +39,7 @@ index_stats(const struct cache_fixture *f)
 }
 
 static void
-store_one(struct cache_fixture *f, const struct http_head *req, unsigned n)
+store_one(struct cache_fixture *f, const struct http_message *req, unsigned n)
 {
     struct cache_answer answer;
     struct storage_stats st;
@@ -60,7 +60,7 @@ store_one(struct cache_fixture *f, const struct http_head *req, unsigned n)
 TEST(cache_index, an_automatic_index_grows_with_what_is_stored)
 {
     struct head_build head;
-    const struct http_head *req = head_build(&head, "GET / HTTP/1.1\nHost: x\n\n");
+    const struct http_message *req = head_build(&head, "GET / HTTP/1.1\nHost: x\n\n");
     struct cache_fixture f;
     struct cuckoo_stats s;
     char name[32];
@@ -92,7 +92,7 @@ TEST(cache_index, an_automatic_index_grows_with_what_is_stored)
 TEST(cache_index, housekeeping_finishes_what_misses_began)
 {
     struct head_build head;
-    const struct http_head *req = head_build(&head, "GET / HTTP/1.1\nHost: x\n\n");
+    const struct http_message *req = head_build(&head, "GET / HTTP/1.1\nHost: x\n\n");
     struct cache_fixture f;
     struct cuckoo_stats s;
     unsigned n = 0;
@@ -115,7 +115,7 @@ TEST(cache_index, housekeeping_finishes_what_misses_began)
 TEST(cache_index, in_a_full_storage_it_grows_by_evicting_and_stays_within_its_size)
 {
     struct head_build head;
-    const struct http_head *req = head_build(&head, "GET / HTTP/1.1\nHost: x\n\n");
+    const struct http_message *req = head_build(&head, "GET / HTTP/1.1\nHost: x\n\n");
     struct cache_fixture f;
     struct cuckoo_stats s;
 

@@ -96,15 +96,15 @@ ask(struct h1_memo *m, uint8_t *hint, struct h1_try *t, struct slice text, bool 
 static void
 check_same(const struct h1_try *want, const struct h1_try *got)
 {
-    const struct http_head *w = &want->head, *g = &got->head;
+    const struct http_message *w = &want->head, *g = &got->head;
 
     CHECK(h1_try_same_heads(want, got));
     CHECK(g->base == got->block);
     CHECK_EQ(w->method_off, g->method_off);
     CHECK_EQ(w->path_off, g->path_off);
     CHECK_EQ(w->path_len, g->path_len);
-    CHECK_EQ(w->host_off, g->host_off);
-    CHECK_EQ(w->host_len, g->host_len);
+    CHECK_EQ(w->authority_off, g->authority_off);
+    CHECK_EQ(w->authority_len, g->authority_len);
     CHECK_EQ(want->parser.framing.kind, got->parser.framing.kind);
     CHECK_EQ(want->parser.framing.has_length, got->parser.framing.has_length);
     CHECK_EQ(want->parser.framing.length, got->parser.framing.length);

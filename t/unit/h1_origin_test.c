@@ -45,7 +45,7 @@ user_say(struct user *u, const char *text, size_t len)
 }
 
 static void
-user_say_head(struct user *u, const struct http_head *h)
+user_say_head(struct user *u, const struct http_message *h)
 {
     char text[16];
 
@@ -72,7 +72,7 @@ static void
 user_run(struct task *t)
 {
     struct user *u = container_of(t, struct user, task);
-    const struct http_head *h;
+    const struct http_message *h;
     int rc;
 
     u->runs++;
@@ -191,7 +191,7 @@ TEST(h1_origin, interim_responses_are_given_in_order_however_they_come)
 
 TEST(h1_origin, a_head_waits_until_the_interim_response_was_read)
 {
-    const struct http_head *h;
+    const struct http_message *h;
     struct user u;
 
     user_open(&u);
@@ -218,7 +218,7 @@ TEST(h1_origin, an_interim_response_that_nobody_reads_stops_the_origin)
 {
     char more[1000];
     struct user u;
-    const struct http_head *h;
+    const struct http_message *h;
 
     memset(more, 'x', sizeof(more));
     user_open(&u);
@@ -429,7 +429,7 @@ TEST(h1_origin, a_user_that_reads_nothing_stops_the_origin_and_then_loses_nothin
 
 TEST(h1_origin, an_interim_response_goes_on_without_what_was_for_this_hop)
 {
-    const struct http_head *h;
+    const struct http_message *h;
     struct user u;
     char out[256];
     int n;

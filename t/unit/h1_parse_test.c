@@ -87,7 +87,7 @@ TEST(h1_parse, a_request_head_is_taken_apart)
     for (size_t step = 1; step <= s.len; step++) {
         CHECK_EQ(1, h1_try_steps(&t, false, s, step));
         CHECK_EQ(s.len - 3, t.head.len);
-        CHECK_EQ(0, t.head.minor);
+        CHECK_EQ(0, t.head.version_minor);
         CHECK(slice_eq(http_slice(&t.head, 0, t.head.method_len), SLICE_LIT("PURGE")));
         CHECK(slice_eq(
             http_slice(&t.head, t.head.target_off, t.head.target_len), SLICE_LIT("/a?b=%20;c")));
@@ -333,7 +333,7 @@ TEST(h1_parse, a_response_head_is_taken_apart)
     h1_try_init(&t);
     CHECK_EQ(1, h1_try_steps(&t, true, s, 1));
     CHECK_EQ(404, t.head.status);
-    CHECK_EQ(1, t.head.minor);
+    CHECK_EQ(1, t.head.version_minor);
     CHECK(slice_eq(
         http_slice(&t.head, t.head.reason_off, t.head.reason_len), SLICE_LIT("Not  Found")));
     CHECK_EQ(2, t.head.nfields);

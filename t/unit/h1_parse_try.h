@@ -16,7 +16,7 @@
 struct h1_try {
     struct h1_limits limits;
     struct h1_parser parser;
-    struct http_head head;
+    struct http_message head;
     struct http_field fields[LIMIT_FIELDS];
     unsigned max_fields;
     char *block; /* where the head's bytes are now */
@@ -94,13 +94,14 @@ h1_try_split(struct h1_try *t, bool is_response, struct slice text, size_t at)
 static inline bool
 h1_try_same_heads(const struct h1_try *a, const struct h1_try *b)
 {
-    const struct http_head *x = &a->head, *y = &b->head;
+    const struct http_message *x = &a->head, *y = &b->head;
     unsigned i;
 
     if (x->len != y->len || x->nfields != y->nfields || x->present != y->present ||
-        x->minor != y->minor || x->method != y->method || x->method_len != y->method_len ||
-        x->target_off != y->target_off || x->target_len != y->target_len ||
-        x->status != y->status || x->reason_off != y->reason_off || x->reason_len != y->reason_len)
+        x->version_minor != y->version_minor || x->method != y->method ||
+        x->method_len != y->method_len || x->target_off != y->target_off ||
+        x->target_len != y->target_len || x->status != y->status ||
+        x->reason_off != y->reason_off || x->reason_len != y->reason_len)
         return false;
     for (i = 0; i < x->nfields; i++) {
         const struct http_field *f = &x->fields[i], *g = &y->fields[i];

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/http/head.h"
+#include "daemon/http/message.h"
 #include "daemon/http/token.h"
 
 struct head_build {
-    struct http_head h;
+    struct http_message h;
     struct http_field fields[LIMIT_FIELDS];
 };
 
@@ -34,7 +34,7 @@ head_build_start(struct head_build *b, struct slice line)
     end = line.ptr + line.len;
     assert(sp1 != NULL);
     if (line.len >= 12 && memcmp(line.ptr, "HTTP/1.", 7) == 0) {
-        b->h.minor = (uint8_t)(line.ptr[7] - '0');
+        b->h.version_minor = (uint8_t)(line.ptr[7] - '0');
         b->h.status = (uint16_t)strtoul(sp1 + 1, NULL, 10);
         if (line.len > 13) {
             b->h.reason_off = head_build_off(b, line.ptr + 13);
@@ -51,7 +51,7 @@ head_build_start(struct head_build *b, struct slice line)
     b->h.target_len = (uint16_t)(sp2 - sp1 - 1);
     b->h.path_off = b->h.target_off;
     b->h.path_len = b->h.target_len;
-    b->h.minor = (uint8_t)(end[-1] - '0');
+    b->h.version_minor = (uint8_t)(end[-1] - '0');
 }
 
 static inline void
@@ -72,7 +72,7 @@ head_build_field(struct head_build *b, struct slice line)
     b->h.present |= HTTP_BIT(f->id);
 }
 
-static inline struct http_head *
+static inline struct http_message *
 head_build(struct head_build *b, const char *text)
 {
     const char *p, *next;

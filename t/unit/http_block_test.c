@@ -17,7 +17,7 @@
 
 static const struct slice tarn = {"tarn", 4};
 
-static const struct http_head *
+static const struct http_message *
 parsed(struct head_build *b, const char *block)
 {
     CHECK_EQ(0, block_parse(slice_str(block), b->fields, LIMIT_FIELDS, &b->h));
@@ -29,7 +29,7 @@ TEST(block, what_forward_writes_is_read_back)
     static const struct forward_response how = {FORWARD_STORED, {"tarn", 4}, NOW_S};
     struct http_field fields[8];
     struct head_build b;
-    struct http_head h;
+    struct http_message h;
     char out[512];
     int len;
 
@@ -61,7 +61,7 @@ TEST(block, what_we_never_wrote_is_refused)
         OK "nocolon\r\n", OK ": v\r\n", OK "a b: v\r\n", OK "a : v\r\n", OK "a: v\n",
         OK "a: v\r\n\r\n", OK "a: \001\r\n", OK " a: v\r\n", "HTTP/1.1 200 O\001K\r\n"};
     static char large[LIMIT_HEAD_BYTES + 2];
-    struct http_head h = {.status = 7};
+    struct http_message h = {.status = 7};
     struct http_field fields[8];
     size_t i;
 
@@ -80,10 +80,10 @@ TEST(block, what_we_never_wrote_is_refused)
 
 /* What `update` makes of `stored`; tried with every length of buffer. */
 static void
-check_merged(const char *want, const char *stored_text, const struct http_head *update)
+check_merged(const char *want, const char *stored_text, const struct http_message *update)
 {
     struct head_build s;
-    const struct http_head *stored = parsed(&s, stored_text);
+    const struct http_message *stored = parsed(&s, stored_text);
     static char out[4096];
     size_t max = block_merge_max(stored, update, tarn), room;
     size_t len = strlen(want);
@@ -160,7 +160,7 @@ TEST(block, fields_for_one_hop_and_ours_come_from_no_update)
     static const char *const hop[] = {"Connection", "Keep-Alive", "Proxy-Authenticate",
         "Transfer-Encoding", "Upgrade", "TE", "Trailer", "Age", "Cache-Status"};
     struct head_build u;
-    struct http_head *update;
+    struct http_message *update;
     char text[128];
     size_t i;
 
@@ -204,7 +204,7 @@ enum rewrite {
 };
 
 static int
-rewrite(enum rewrite which, const struct http_head *stored, struct span out)
+rewrite(enum rewrite which, const struct http_message *stored, struct span out)
 {
     static const struct block_partial one = {{"bytes 0-4/10", 12}, {NULL, 0}};
     static const struct block_partial several = {{NULL, 0}, {"bound", 5}};
@@ -228,7 +228,7 @@ static void
 rewritten(enum rewrite which, const char *want, const char *stored_text)
 {
     struct head_build s;
-    const struct http_head *stored = parsed(&s, stored_text);
+    const struct http_message *stored = parsed(&s, stored_text);
     static char out[4096];
     size_t max = block_rewrite_max(stored), len = strlen(want), room;
 
@@ -294,7 +294,7 @@ TEST(block, the_longest_additions_fit)
     char boundary[70], range[RANGE_TEXT_MAX], out[256];
     struct content_range cr = {UINT64_MAX - 2, UINT64_MAX - 2, UINT64_MAX - 1};
     struct head_build s;
-    const struct http_head *stored = parsed(&s, "HTTP/1.1 200 \r\n");
+    const struct http_message *stored = parsed(&s, "HTTP/1.1 200 \r\n");
     struct block_partial how = {.boundary = {boundary, sizeof(boundary)}};
     size_t max = block_rewrite_max(stored);
 
@@ -316,7 +316,7 @@ TEST(block, a_request_that_forward_wrote_is_read_back)
         .pseudonym = {"tarn", 4}};
     struct http_field fields[8];
     struct head_build b;
-    struct http_head h = {.status = 7};
+    struct http_message h = {.status = 7};
     char out[512];
     int len, n;
 
@@ -332,12 +332,12 @@ TEST(block, a_request_that_forward_wrote_is_read_back)
     CHECK_EQ(HTTP_M_OTHER, h.method);
     CHECK(slice_eq(SLICE_LIT("BREW"), http_slice(&h, h.method_off, h.method_len)));
     CHECK(slice_eq(SLICE_LIT("/a?b"), http_slice(&h, h.path_off, h.path_len)));
-    CHECK(slice_eq(SLICE_LIT("h:81"), http_slice(&h, h.host_off, h.host_len)));
+    CHECK(slice_eq(SLICE_LIT("h:81"), http_slice(&h, h.authority_off, h.authority_len)));
     CHECK(slice_eq(SLICE_LIT("c"), http_get_one(&h, HTTP_F_COOKIE)));
-    CHECK_EQ(1, h.minor);
+    CHECK_EQ(1, h.version_minor);
     CHECK_EQ(len, h.len);
     CHECK_EQ(0, block_parse_request(SLICE_LIT("GET / HTTP/1.1\r\nA: b\r\n\r\n"), fields, 8, &h));
-    CHECK_EQ(0, h.host_len);
+    CHECK_EQ(0, h.authority_len);
     CHECK_EQ(HTTP_M_GET, h.method);
 }
 

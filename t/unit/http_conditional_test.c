@@ -78,7 +78,7 @@ TEST(conditional, validators_are_those_that_came_once)
 {
     struct validators v = vals("ETag: \"x\"\nLast-Modified: " MODIFIED "\nDate: " SECOND_LATE);
     struct head_build b;
-    struct http_head *h;
+    struct http_message *h;
 
     CHECK(slice_eq(v.etag, SLICE_LIT("\"x\"")));
     CHECK(slice_eq(v.last_modified, SLICE_LIT(MODIFIED)));

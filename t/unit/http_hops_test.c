@@ -151,7 +151,7 @@ TEST(hops, a_quote_left_open_hides_nothing)
 TEST(hops, a_field_that_is_nominated_counts_for_nothing)
 {
     struct head_build b;
-    struct http_head *h = head_build(&b, "GET / HTTP/1.1\nX-Forwarded-For: 192.0.2.7\n\n");
+    struct http_message *h = head_build(&b, "GET / HTTP/1.1\nX-Forwarded-For: 192.0.2.7\n\n");
     struct hops out;
     uint8_t peer[16];
 

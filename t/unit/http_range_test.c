@@ -74,7 +74,7 @@ TEST(range, only_one_range_of_a_get_counts)
 {
     struct range_spec specs[RANGES_MAX];
     struct head_build b;
-    struct http_head *h;
+    struct http_message *h;
 
     CHECK_EQ(1, range_of_request(head_build(&b, "GET / HTTP/1.1\nRange: bytes=0-1\n"), specs));
     CHECK_EQ(0, range_of_request(head_build(&b, "GET / HTTP/1.1\nX: bytes=0-1\n"), specs));

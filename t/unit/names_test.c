@@ -230,7 +230,7 @@ naming_used(struct naming *n)
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
     struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
     struct origin_conn *oc = NULL;
-    const struct http_head *head;
+    const struct http_message *head;
     char room[16];
 
     CHECK_EQ(0, origin_take(&oc, n->os, n->b, false, 0, &n->user));

@@ -268,7 +268,7 @@ static const struct stored plain = {STORED_PLAIN, 200, 60000, 0, 60000, 0};
 
 static struct head_build asks; /* one test at a time */
 
-static const struct http_head *
+static const struct http_message *
 get(void)
 {
     return head_build(&asks, "GET /a HTTP/1.1\nHost: a.example\n\n");

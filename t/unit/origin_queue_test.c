@@ -127,7 +127,7 @@ guest_use(struct guest *g)
     static const char request[] = "GET / HTTP/1.1\r\n\r\n";
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
     struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
-    const struct http_head *head;
+    const struct http_message *head;
     char room[16];
 
     fake_connect(fake_newest, 0);

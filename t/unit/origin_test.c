@@ -75,7 +75,7 @@ pooling_exchange(struct pooling *p, struct origin_conn *oc, struct stream *s)
     static const char request[] = "GET / HTTP/1.1\r\n\r\n";
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
     struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
-    const struct http_head *head;
+    const struct http_message *head;
     char room[16];
 
     origin_begin(oc, HTTP_M_GET);

@@ -1,4 +1,4 @@
-/* http_head_edit_test.c -- a policy changes a head, and what it read before stays readable. */
+/* http_message_edit_test.c -- a policy changes a head, and what it read before stays readable. */
 #include "t/unit/test.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include "t/unit/head_build.h"
 
 #include "daemon/base/terr.h"
-#include "daemon/http/head_edit.h"
+#include "daemon/http/message_edit.h"
 #include "daemon/http/uri.h"
 
 #define FIELDS_MAX 64u
@@ -14,7 +14,7 @@
 static struct {
     struct arena_pool pool;
     struct arena arena;
-    struct head_edit e;
+    struct message_edit e;
 } world;
 
 static void
@@ -25,7 +25,7 @@ world_open(const char *text, unsigned fields_max)
     arena_pool_init(&world.pool, 4, NULL);
     arena_init(&world.arena, &world.pool);
     head_build(&b, text);
-    CHECK_EQ(0, head_edit_init(&world.e, &b.h, &world.arena, fields_max));
+    CHECK_EQ(0, message_edit_init(&world.e, &b.h, &world.arena, fields_max));
 }
 
 static void
@@ -44,21 +44,21 @@ named(const char *name)
 static int
 set(const char *name, const char *value)
 {
-    return head_edit_set(
+    return message_edit_set(
         &world.e, named(name), http_field_id(name, strlen(name)), slice_str(value));
 }
 
 static int
 add(const char *name, const char *value)
 {
-    return head_edit_add(
+    return message_edit_add(
         &world.e, named(name), http_field_id(name, strlen(name)), slice_str(value));
 }
 
 static unsigned
 unset(const char *name)
 {
-    return head_edit_unset(&world.e, named(name), http_field_id(name, strlen(name)));
+    return message_edit_unset(&world.e, named(name), http_field_id(name, strlen(name)));
 }
 
 /* The fields, a line each. */
@@ -66,7 +66,7 @@ static const char *
 fields(void)
 {
     static char out[8192];
-    const struct http_head *h = &world.e.head;
+    const struct http_message *h = &world.e.head;
     size_t n = 0;
 
     out[0] = '\0';
@@ -83,24 +83,24 @@ fields(void)
 static bool
 line_is(const char *method, const char *path, const char *host)
 {
-    const struct http_head *h = &world.e.head;
+    const struct http_message *h = &world.e.head;
 
     return slice_eq(http_slice(h, h->method_off, h->method_len), slice_str(method)) &&
            slice_eq(http_slice(h, h->path_off, h->path_len), slice_str(path)) &&
            slice_eq(http_host(h), slice_str(host));
 }
 
-TEST(head_edit, a_copy_reads_as_what_it_was_made_of)
+TEST(message_edit, a_copy_reads_as_what_it_was_made_of)
 {
     world_open("GET /a HTTP/1.0\nX-A: 1\nCookie: c\nx-a: 2\n", FIELDS_MAX);
     CHECK_STR("X-A: 1\nCookie: c\nx-a: 2\n", fields());
     CHECK(line_is("GET", "/a", ""));
-    CHECK_EQ(0, world.e.head.minor);
+    CHECK_EQ(0, world.e.head.version_minor);
     CHECK(http_has(&world.e.head, HTTP_F_COOKIE) && !http_has(&world.e.head, HTTP_F_RANGE));
     world_close();
 }
 
-TEST(head_edit, set_leaves_one_field_where_the_first_was)
+TEST(message_edit, set_leaves_one_field_where_the_first_was)
 {
     world_open("GET /a HTTP/1.1\nX-A: 1\nCookie: c\nx-a: 2\nVia: v\ncookie: d\n", FIELDS_MAX);
     CHECK_EQ(0, set("x-A", "new"));
@@ -115,7 +115,7 @@ TEST(head_edit, set_leaves_one_field_where_the_first_was)
     world_close();
 }
 
-TEST(head_edit, what_is_set_is_said_and_no_longer_dropped)
+TEST(message_edit, what_is_set_is_said_and_no_longer_dropped)
 {
     world_open("GET /a HTTP/1.1\nX-A: 1\nX-B: 2\n", FIELDS_MAX);
     world.e.head.fields[0].drop = true;
@@ -126,7 +126,7 @@ TEST(head_edit, what_is_set_is_said_and_no_longer_dropped)
     world_close();
 }
 
-TEST(head_edit, add_appends_also_to_a_name_that_is_there)
+TEST(message_edit, add_appends_also_to_a_name_that_is_there)
 {
     world_open("GET /a HTTP/1.1\nX-A: 1\n", FIELDS_MAX);
     CHECK_EQ(0, add("x-a", "2"));
@@ -137,7 +137,7 @@ TEST(head_edit, add_appends_also_to_a_name_that_is_there)
     world_close();
 }
 
-TEST(head_edit, unset_takes_all_of_a_name_and_no_other)
+TEST(message_edit, unset_takes_all_of_a_name_and_no_other)
 {
     world_open("GET /a HTTP/1.1\nX-A: 1\nCookie: c\nx-a: 2\nX-AB: 3\ncookie: d\n", FIELDS_MAX);
     CHECK_EQ(2, unset("X-a"));
@@ -153,7 +153,7 @@ TEST(head_edit, unset_takes_all_of_a_name_and_no_other)
     world_close();
 }
 
-TEST(head_edit, the_authority_is_what_host_says)
+TEST(message_edit, the_authority_is_what_host_says)
 {
     world_open("GET /a HTTP/1.1\nX-A: 1\n", FIELDS_MAX);
     CHECK_EQ(0, set("Host", "one.example"));
@@ -167,34 +167,34 @@ TEST(head_edit, the_authority_is_what_host_says)
     world_close();
 }
 
-TEST(head_edit, method_path_and_reason_are_replaced)
+TEST(message_edit, method_path_and_reason_are_replaced)
 {
     world_open("GET /a HTTP/1.1\nHost: h\n", FIELDS_MAX);
-    CHECK_EQ(0, head_edit_method(&world.e, SLICE_LIT("POST")));
+    CHECK_EQ(0, message_edit_method(&world.e, SLICE_LIT("POST")));
     CHECK_EQ(HTTP_M_POST, world.e.head.method);
-    CHECK_EQ(0, head_edit_method(&world.e, SLICE_LIT("BREW")));
+    CHECK_EQ(0, message_edit_method(&world.e, SLICE_LIT("BREW")));
     CHECK_EQ(HTTP_M_OTHER, world.e.head.method);
-    CHECK_EQ(0, head_edit_path(&world.e, SLICE_LIT("/other?q=1")));
+    CHECK_EQ(0, message_edit_path(&world.e, SLICE_LIT("/other?q=1")));
     CHECK(line_is("BREW", "/other?q=1", ""));
     world_close();
     arena_pool_init(&world.pool, 4, NULL);
     arena_init(&world.arena, &world.pool);
     CHECK_EQ(
-        0, head_edit_response(&world.e, 404, SLICE_LIT("Not Found"), &world.arena, FIELDS_MAX));
+        0, message_edit_response(&world.e, 404, SLICE_LIT("Not Found"), &world.arena, FIELDS_MAX));
     CHECK_EQ(404, world.e.head.status);
     CHECK_EQ(0, world.e.head.nfields);
-    CHECK_EQ(0, head_edit_reason(&world.e, SLICE_LIT("Gone")));
+    CHECK_EQ(0, message_edit_reason(&world.e, SLICE_LIT("Gone")));
     CHECK_EQ(0, set("X-A", "1"));
     CHECK(slice_eq(SLICE_LIT("Gone"),
         http_slice(&world.e.head, world.e.head.reason_off, world.e.head.reason_len)));
-    CHECK_EQ(0, head_edit_reason(&world.e, SLICE_LIT("")));
+    CHECK_EQ(0, message_edit_reason(&world.e, SLICE_LIT("")));
     CHECK_EQ(0, world.e.head.reason_len);
     CHECK_STR("X-A: 1\n", fields());
     world_close();
 }
 
 /* A value may be read, and then be part of what is set, whatever buffers there were meanwhile. */
-TEST(head_edit, what_was_read_stays_readable_through_every_growth)
+TEST(message_edit, what_was_read_stays_readable_through_every_growth)
 {
     enum {
         READ_MAX = 40,
@@ -222,7 +222,8 @@ TEST(head_edit, what_was_read_stays_readable_through_every_growth)
         CHECK(slice_eq(slice_of(value, LONG), read[i]));
     }
     CHECK(line_is("GET", "/a", ""));
-    CHECK_EQ(0, head_edit_set(&world.e, named("X-A"), HTTP_F_OTHER, read[0])); /* one of its own */
+    CHECK_EQ(
+        0, message_edit_set(&world.e, named("X-A"), HTTP_F_OTHER, read[0])); /* one of its own */
     CHECK(slice_eq(
         read[0], http_value(&world.e.head, http_find_name(&world.e.head, named("x-a"), NULL))));
     CHECK_EQ(9, world.e.head.nfields);
@@ -230,7 +231,7 @@ TEST(head_edit, what_was_read_stays_readable_through_every_growth)
 }
 
 /* What a policy sets again and again costs room once: only what is in use is taken along. */
-TEST(head_edit, replacing_a_value_for_ever_never_fills_the_head)
+TEST(message_edit, replacing_a_value_for_ever_never_fills_the_head)
 {
     char value[2001];
 
@@ -244,7 +245,7 @@ TEST(head_edit, replacing_a_value_for_ever_never_fills_the_head)
     world_close();
 }
 
-TEST(head_edit, more_bytes_than_a_head_can_have_change_nothing)
+TEST(message_edit, more_bytes_than_a_head_can_have_change_nothing)
 {
     static char value[LIMIT_HEAD_BYTES + 2];
     static const char before[] = "X-A: 1\nX-B: 2\nx-a: 3\n";
@@ -258,9 +259,9 @@ TEST(head_edit, more_bytes_than_a_head_can_have_change_nothing)
         CHECK_EQ(TERR_HEADTOOBIG, set("Cookie", value));
         CHECK_EQ(TERR_HEADTOOBIG, add("X-A", value));
         CHECK_EQ(TERR_HEADTOOBIG, add(value, "1"));
-        CHECK_EQ(TERR_HEADTOOBIG, head_edit_path(&world.e, slice_str(value)));
-        CHECK_EQ(TERR_HEADTOOBIG, head_edit_method(&world.e, slice_str(value)));
-        CHECK_EQ(TERR_HEADTOOBIG, head_edit_reason(&world.e, slice_str(value)));
+        CHECK_EQ(TERR_HEADTOOBIG, message_edit_path(&world.e, slice_str(value)));
+        CHECK_EQ(TERR_HEADTOOBIG, message_edit_method(&world.e, slice_str(value)));
+        CHECK_EQ(TERR_HEADTOOBIG, message_edit_reason(&world.e, slice_str(value)));
         CHECK_STR(before, fields());
         CHECK(line_is("GET", "/a", ""));
         CHECK_EQ(HTTP_M_GET, world.e.head.method);
@@ -277,7 +278,7 @@ TEST(head_edit, more_bytes_than_a_head_can_have_change_nothing)
     world_close();
 }
 
-TEST(head_edit, more_fields_than_allowed_change_nothing)
+TEST(message_edit, more_fields_than_allowed_change_nothing)
 {
     world_open("GET /a HTTP/1.1\nX-A: 1\nX-B: 2\n", 20);
     for (unsigned i = 2; i < 20; i++)
@@ -299,14 +300,14 @@ TEST(head_edit, more_fields_than_allowed_change_nothing)
     world_close();
 }
 
-TEST_MAIN(TEST_ENTRY(head_edit, a_copy_reads_as_what_it_was_made_of),
-    TEST_ENTRY(head_edit, set_leaves_one_field_where_the_first_was),
-    TEST_ENTRY(head_edit, what_is_set_is_said_and_no_longer_dropped),
-    TEST_ENTRY(head_edit, add_appends_also_to_a_name_that_is_there),
-    TEST_ENTRY(head_edit, unset_takes_all_of_a_name_and_no_other),
-    TEST_ENTRY(head_edit, the_authority_is_what_host_says),
-    TEST_ENTRY(head_edit, method_path_and_reason_are_replaced),
-    TEST_ENTRY(head_edit, what_was_read_stays_readable_through_every_growth),
-    TEST_ENTRY(head_edit, replacing_a_value_for_ever_never_fills_the_head),
-    TEST_ENTRY(head_edit, more_bytes_than_a_head_can_have_change_nothing),
-    TEST_ENTRY(head_edit, more_fields_than_allowed_change_nothing))
+TEST_MAIN(TEST_ENTRY(message_edit, a_copy_reads_as_what_it_was_made_of),
+    TEST_ENTRY(message_edit, set_leaves_one_field_where_the_first_was),
+    TEST_ENTRY(message_edit, what_is_set_is_said_and_no_longer_dropped),
+    TEST_ENTRY(message_edit, add_appends_also_to_a_name_that_is_there),
+    TEST_ENTRY(message_edit, unset_takes_all_of_a_name_and_no_other),
+    TEST_ENTRY(message_edit, the_authority_is_what_host_says),
+    TEST_ENTRY(message_edit, method_path_and_reason_are_replaced),
+    TEST_ENTRY(message_edit, what_was_read_stays_readable_through_every_growth),
+    TEST_ENTRY(message_edit, replacing_a_value_for_ever_never_fills_the_head),
+    TEST_ENTRY(message_edit, more_bytes_than_a_head_can_have_change_nothing),
+    TEST_ENTRY(message_edit, more_fields_than_allowed_change_nothing))

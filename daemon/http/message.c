@@ -1,5 +1,5 @@
-/* head.c -- names to numbers and back, and finding fields. */
-#include "daemon/http/head.h"
+/* message.c -- names to numbers and back, and finding fields. */
+#include "daemon/http/message.h"
 
 #include "daemon/base/obj.h"
 #include "daemon/base/tassert.h"
@@ -220,14 +220,14 @@ http_method_is_idempotent(enum http_method m)
 }
 
 static const struct http_field *
-http_after(const struct http_head *h, const struct http_field *prev)
+http_after(const struct http_message *h, const struct http_field *prev)
 {
     tassert(prev == NULL || (prev >= h->fields && prev < h->fields + h->nfields));
     return prev == NULL ? h->fields : prev + 1;
 }
 
 const struct http_field *
-http_find(const struct http_head *h, enum http_field_id id, const struct http_field *prev)
+http_find(const struct http_message *h, enum http_field_id id, const struct http_field *prev)
 {
     const struct http_field *f, *end = h->fields + h->nfields;
 
@@ -241,7 +241,7 @@ http_find(const struct http_head *h, enum http_field_id id, const struct http_fi
 }
 
 const struct http_field *
-http_find_name(const struct http_head *h, struct slice name, const struct http_field *prev)
+http_find_name(const struct http_message *h, struct slice name, const struct http_field *prev)
 {
     enum http_field_id id = http_field_id(name.ptr, name.len);
     const struct http_field *f, *end = h->fields + h->nfields;
@@ -256,7 +256,7 @@ http_find_name(const struct http_head *h, struct slice name, const struct http_f
 }
 
 struct slice
-http_get_one(const struct http_head *h, enum http_field_id id)
+http_get_one(const struct http_message *h, enum http_field_id id)
 {
     const struct http_field *f = http_find(h, id, NULL);
 

@@ -1,5 +1,5 @@
-/* head_edit.c -- changing a head without moving what was read from it. */
-#include "daemon/http/head_edit.h"
+/* message_edit.c -- changing a head without moving what was read from it. */
+#include "daemon/http/message_edit.h"
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
@@ -10,15 +10,15 @@ enum {
 };
 
 static char *
-head_edit_bytes(const struct head_edit *e)
+message_edit_bytes(const struct message_edit *e)
 {
     return (char *)(uintptr_t)e->head.base; /* ours, so it may be written */
 }
 
 static int
-head_edit_room(struct head_edit *e, uint32_t fields, uint32_t bytes)
+message_edit_room(struct message_edit *e, uint32_t fields, uint32_t bytes)
 {
-    struct http_head *h = &e->head;
+    struct http_message *h = &e->head;
     struct http_field *f = arena_alloc(e->arena, fields * sizeof(*f));
     char *base = arena_alloc(e->arena, bytes);
 
@@ -32,39 +32,39 @@ head_edit_room(struct head_edit *e, uint32_t fields, uint32_t bytes)
 }
 
 int
-head_edit_init(
-    struct head_edit *e, const struct http_head *from, struct arena *arena, unsigned fields_max)
+message_edit_init(struct message_edit *e, const struct http_message *from, struct arena *arena,
+    unsigned fields_max)
 {
     uint32_t fields = from->nfields + EDIT_SPARE_FIELDS;
     uint32_t bytes = from->len + EDIT_SPARE_BYTES;
-    struct head_edit new = {.head = *from, .arena = arena, .used = from->len};
+    struct message_edit new = {.head = *from, .arena = arena, .used = from->len};
 
     new.fields_most = (uint16_t)(fields_max > from->nfields ? fields_max : from->nfields);
-    if (head_edit_room(&new, fields, bytes) != 0)
+    if (message_edit_room(&new, fields, bytes) != 0)
         return TERR_NOMEM;
-    memcpy(head_edit_bytes(&new), from->base, from->len);
+    memcpy(message_edit_bytes(&new), from->base, from->len);
     memcpy(new.head.fields, from->fields, from->nfields * sizeof(*from->fields));
     *e = new;
     return 0;
 }
 
 int
-head_edit_response(struct head_edit *e, unsigned status, struct slice reason, struct arena *arena,
-    unsigned fields_max)
+message_edit_response(struct message_edit *e, unsigned status, struct slice reason,
+    struct arena *arena, unsigned fields_max)
 {
-    struct head_edit new = {.head = {.status = (uint16_t)status, .minor = 1},
+    struct message_edit new = {.head = {.status = (uint16_t)status, .version_minor = 1},
         .arena = arena,
         .fields_most = (uint16_t)fields_max};
 
-    if (head_edit_room(&new, EDIT_SPARE_FIELDS, EDIT_SPARE_BYTES) != 0)
+    if (message_edit_room(&new, EDIT_SPARE_FIELDS, EDIT_SPARE_BYTES) != 0)
         return TERR_NOMEM;
     *e = new;
-    return head_edit_reason(e, reason);
+    return message_edit_reason(e, reason);
 }
 
 /* A piece that is still in use, into the new buffer. */
 static void
-head_edit_move(const char *from, char *to, uint32_t *used, uint16_t *off, uint16_t len)
+message_edit_move(const char *from, char *to, uint32_t *used, uint16_t *off, uint16_t len)
 {
     memcpy(to + *used, from + *off, len);
     *off = (uint16_t)*used;
@@ -73,11 +73,12 @@ head_edit_move(const char *from, char *to, uint32_t *used, uint16_t *off, uint16
 
 /* A larger buffer, with what is in use alone. */
 static int
-head_edit_grow(struct head_edit *e, size_t more)
+message_edit_grow(struct message_edit *e, size_t more)
 {
-    struct http_head *h = &e->head;
+    struct http_message *h = &e->head;
     const char *from = h->base;
-    size_t live = (size_t)h->method_len + h->target_len + h->path_len + h->host_len + h->reason_len;
+    size_t live =
+        (size_t)h->method_len + h->target_len + h->path_len + h->authority_len + h->reason_len;
     uint32_t used = 0, room;
     char *to;
 
@@ -91,14 +92,14 @@ head_edit_grow(struct head_edit *e, size_t more)
     to = arena_alloc(e->arena, room);
     if (to == NULL)
         return TERR_NOMEM;
-    head_edit_move(from, to, &used, &h->method_off, h->method_len);
-    head_edit_move(from, to, &used, &h->target_off, h->target_len);
-    head_edit_move(from, to, &used, &h->path_off, h->path_len);
-    head_edit_move(from, to, &used, &h->host_off, h->host_len);
-    head_edit_move(from, to, &used, &h->reason_off, h->reason_len);
+    message_edit_move(from, to, &used, &h->method_off, h->method_len);
+    message_edit_move(from, to, &used, &h->target_off, h->target_len);
+    message_edit_move(from, to, &used, &h->path_off, h->path_len);
+    message_edit_move(from, to, &used, &h->authority_off, h->authority_len);
+    message_edit_move(from, to, &used, &h->reason_off, h->reason_len);
     for (unsigned i = 0; i < h->nfields; i++) {
-        head_edit_move(from, to, &used, &h->fields[i].name_off, h->fields[i].name_len);
-        head_edit_move(from, to, &used, &h->fields[i].value_off, h->fields[i].value_len);
+        message_edit_move(from, to, &used, &h->fields[i].name_off, h->fields[i].name_len);
+        message_edit_move(from, to, &used, &h->fields[i].value_off, h->fields[i].value_len);
     }
     h->base = to;
     h->len = (uint16_t)used;
@@ -109,18 +110,18 @@ head_edit_grow(struct head_edit *e, size_t more)
 
 /* There are `more` bytes of room behind what is used. */
 static int
-head_edit_reserve(struct head_edit *e, size_t more)
+message_edit_reserve(struct message_edit *e, size_t more)
 {
-    return more <= e->room - e->used ? 0 : head_edit_grow(e, more);
+    return more <= e->room - e->used ? 0 : message_edit_grow(e, more);
 }
 
 /* Reserved already. */
 static void
-head_edit_put(struct head_edit *e, struct slice s, uint16_t *off, uint16_t *len)
+message_edit_put(struct message_edit *e, struct slice s, uint16_t *off, uint16_t *len)
 {
     tassert(s.len <= e->room - e->used);
     if (s.len > 0)
-        memcpy(head_edit_bytes(e) + e->used, s.ptr, s.len);
+        memcpy(message_edit_bytes(e) + e->used, s.ptr, s.len);
     *off = (uint16_t)e->used;
     *len = (uint16_t)s.len;
     e->used += (uint32_t)s.len;
@@ -128,9 +129,9 @@ head_edit_put(struct head_edit *e, struct slice s, uint16_t *off, uint16_t *len)
 }
 
 static int
-head_edit_room_field(struct head_edit *e)
+message_edit_room_field(struct message_edit *e)
 {
-    struct http_head *h = &e->head;
+    struct http_message *h = &e->head;
     unsigned max = h->max_fields * 2u;
     struct http_field *fields;
 
@@ -148,8 +149,8 @@ head_edit_room_field(struct head_edit *e)
 }
 
 static bool
-head_edit_is(
-    const struct http_head *h, const struct http_field *f, struct slice name, enum http_field_id id)
+message_edit_is(const struct http_message *h, const struct http_field *f, struct slice name,
+    enum http_field_id id)
 {
     if (id != HTTP_F_OTHER)
         return f->id == id;
@@ -157,61 +158,63 @@ head_edit_is(
 }
 
 unsigned
-head_edit_unset(struct head_edit *e, struct slice name, enum http_field_id id)
+message_edit_unset(struct message_edit *e, struct slice name, enum http_field_id id)
 {
-    struct http_head *h = &e->head;
+    struct http_message *h = &e->head;
     unsigned kept = 0, had = h->nfields;
 
     if (id != HTTP_F_OTHER && !http_has(h, id))
         return 0;
     for (unsigned i = 0; i < had; i++)
-        if (!head_edit_is(h, &h->fields[i], name, id))
+        if (!message_edit_is(h, &h->fields[i], name, id))
             h->fields[kept++] = h->fields[i];
     h->nfields = (uint16_t)kept;
     if (id != HTTP_F_OTHER)
         h->present &= ~HTTP_BIT(id);
     if (id == HTTP_F_HOST)
-        h->host_len = 0;
+        h->authority_len = 0;
     return had - kept;
 }
 
 /* A request's authority is what its Host says. */
 static void
-head_edit_note(struct http_head *h, const struct http_field *f)
+message_edit_note(struct http_message *h, const struct http_field *f)
 {
     if (f->id != HTTP_F_OTHER)
         h->present |= HTTP_BIT(f->id);
     if (f->id == HTTP_F_HOST) {
-        h->host_off = f->value_off;
-        h->host_len = f->value_len;
+        h->authority_off = f->value_off;
+        h->authority_len = f->value_len;
     }
 }
 
 int
-head_edit_add(struct head_edit *e, struct slice name, enum http_field_id id, struct slice value)
+message_edit_add(
+    struct message_edit *e, struct slice name, enum http_field_id id, struct slice value)
 {
-    struct http_head *h = &e->head;
-    int err = head_edit_room_field(e);
+    struct http_message *h = &e->head;
+    int err = message_edit_room_field(e);
     struct http_field *f;
 
     if (err == 0 && (name.len > LIMIT_HEAD_BYTES || value.len > LIMIT_HEAD_BYTES))
         err = TERR_HEADTOOBIG;
     if (err == 0)
-        err = head_edit_reserve(e, name.len + value.len);
+        err = message_edit_reserve(e, name.len + value.len);
     if (err != 0)
         return err;
     f = &h->fields[h->nfields++];
     *f = (struct http_field){.id = (uint8_t)id, .said = true};
-    head_edit_put(e, name, &f->name_off, &f->name_len);
-    head_edit_put(e, value, &f->value_off, &f->value_len);
-    head_edit_note(h, f);
+    message_edit_put(e, name, &f->name_off, &f->name_len);
+    message_edit_put(e, value, &f->value_off, &f->value_len);
+    message_edit_note(h, f);
     return 0;
 }
 
 int
-head_edit_set(struct head_edit *e, struct slice name, enum http_field_id id, struct slice value)
+message_edit_set(
+    struct message_edit *e, struct slice name, enum http_field_id id, struct slice value)
 {
-    struct http_head *h = &e->head;
+    struct http_message *h = &e->head;
     struct http_field *f = NULL;
     unsigned kept = 0;
     int err;
@@ -219,12 +222,12 @@ head_edit_set(struct head_edit *e, struct slice name, enum http_field_id id, str
     if (value.len > LIMIT_HEAD_BYTES)
         return TERR_HEADTOOBIG;
     if (id != HTTP_F_OTHER && !http_has(h, id))
-        return head_edit_add(e, name, id, value);
-    err = head_edit_reserve(e, value.len);
+        return message_edit_add(e, name, id, value);
+    err = message_edit_reserve(e, value.len);
     if (err != 0)
         return err;
     for (unsigned i = 0; i < h->nfields; i++) {
-        bool is = head_edit_is(h, &h->fields[i], name, id);
+        bool is = message_edit_is(h, &h->fields[i], name, id);
 
         if (is && f != NULL)
             continue;
@@ -235,28 +238,28 @@ head_edit_set(struct head_edit *e, struct slice name, enum http_field_id id, str
     }
     h->nfields = (uint16_t)kept;
     if (f == NULL)
-        return head_edit_add(e, name, id, value);
-    head_edit_put(e, value, &f->value_off, &f->value_len);
+        return message_edit_add(e, name, id, value);
+    message_edit_put(e, value, &f->value_off, &f->value_len);
     f->drop = false;
     f->said = true;
-    head_edit_note(h, f);
+    message_edit_note(h, f);
     return 0;
 }
 
 static int
-head_edit_text(struct head_edit *e, struct slice text, uint16_t *off, uint16_t *len)
+message_edit_text(struct message_edit *e, struct slice text, uint16_t *off, uint16_t *len)
 {
-    int err = text.len > LIMIT_HEAD_BYTES ? TERR_HEADTOOBIG : head_edit_reserve(e, text.len);
+    int err = text.len > LIMIT_HEAD_BYTES ? TERR_HEADTOOBIG : message_edit_reserve(e, text.len);
 
     if (err == 0)
-        head_edit_put(e, text, off, len);
+        message_edit_put(e, text, off, len);
     return err;
 }
 
 int
-head_edit_method(struct head_edit *e, struct slice method)
+message_edit_method(struct message_edit *e, struct slice method)
 {
-    int err = head_edit_text(e, method, &e->head.method_off, &e->head.method_len);
+    int err = message_edit_text(e, method, &e->head.method_off, &e->head.method_len);
 
     if (err == 0)
         e->head.method = (uint8_t)http_method_id(method);
@@ -264,13 +267,13 @@ head_edit_method(struct head_edit *e, struct slice method)
 }
 
 int
-head_edit_path(struct head_edit *e, struct slice path)
+message_edit_path(struct message_edit *e, struct slice path)
 {
-    return head_edit_text(e, path, &e->head.path_off, &e->head.path_len);
+    return message_edit_text(e, path, &e->head.path_off, &e->head.path_len);
 }
 
 int
-head_edit_reason(struct head_edit *e, struct slice reason)
+message_edit_reason(struct message_edit *e, struct slice reason)
 {
-    return head_edit_text(e, reason, &e->head.reason_off, &e->head.reason_len);
+    return message_edit_text(e, reason, &e->head.reason_off, &e->head.reason_len);
 }

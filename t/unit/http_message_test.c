@@ -1,4 +1,4 @@
-/* http_head_test.c -- names to numbers, and finding fields. */
+/* http_message_test.c -- names to numbers, and finding fields. */
 #include "t/unit/test.h"
 
 #include <ctype.h>
@@ -65,7 +65,7 @@ TEST(head, methods_are_case_sensitive)
 TEST(head, fields_are_found_in_order_and_only_a_single_one_is_got)
 {
     struct head_build b;
-    struct http_head *h =
+    struct http_message *h =
         head_build(&b, "GET / HTTP/1.1\nVary: a\nFoo: 1\nvary: b\nfOO: 2\nAge: 3\n");
     const struct http_field *f;
 

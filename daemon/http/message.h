@@ -1,4 +1,4 @@
-/* head.h -- a parsed head: slices into the bytes it came in.
+/* message.h -- a parsed head: slices into the bytes it came in.
  *
  * Offsets, not pointers, so that the bytes can move (from the loop's read slab to memory of
  * the connection's) by changing `base` alone.  Field names that Tarn knows are resolved to
@@ -6,8 +6,8 @@
  *
  * Threads: none of its own.  Memory: everything is the caller's.
  */
-#ifndef TARN_HEAD_H
-#define TARN_HEAD_H
+#ifndef TARN_MESSAGE_H
+#define TARN_MESSAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,56 +43,56 @@ struct http_field {
     bool said : 1;                 /* written by a policy: it is meant, whatever its name */
 };
 
-struct http_head {
+struct http_message {
     const char *base;          /* what offsets are counted from */
     struct http_field *fields; /* in the order they came */
     uint64_t present;          /* HTTP_BIT of every known field that came */
     uint16_t nfields, max_fields;
-    uint16_t len;  /* bytes of the head, blank line included */
-    uint8_t minor; /* HTTP/1.minor: 0 or 1 */
+    uint16_t len;          /* bytes of the head, blank line included */
+    uint8_t version_minor; /* HTTP/1.version_minor: 0 or 1 */
     /* request */
     uint8_t method; /* enum http_method */
     uint16_t method_off, method_len;
     uint16_t target_off, target_len; /* as it came */
     uint16_t path_off, path_len;     /* path and query: what is keyed and forwarded; OPTIONS: "*" */
-    uint16_t host_off, host_len;     /* authority as it came; len 0: HTTP/1.0 without Host */
+    uint16_t authority_off, authority_len; /* authority as it came; len 0: HTTP/1.0 without Host */
     /* response */
     uint16_t status;
     uint16_t reason_off, reason_len;
 };
 
 static inline struct slice
-http_slice(const struct http_head *h, uint16_t off, uint16_t len)
+http_slice(const struct http_message *h, uint16_t off, uint16_t len)
 {
     return (struct slice){h->base + off, len};
 }
 
 static inline bool
-http_has(const struct http_head *h, enum http_field_id id)
+http_has(const struct http_message *h, enum http_field_id id)
 {
     return (h->present & HTTP_BIT(id)) != 0;
 }
 
 static inline struct slice
-http_name(const struct http_head *h, const struct http_field *f)
+http_name(const struct http_message *h, const struct http_field *f)
 {
     return http_slice(h, f->name_off, f->name_len);
 }
 
 static inline struct slice
-http_value(const struct http_head *h, const struct http_field *f)
+http_value(const struct http_message *h, const struct http_field *f)
 {
     return http_slice(h, f->value_off, f->value_len);
 }
 
 /* The next field `id` after `prev` (NULL: the first); NULL when there is none. */
 const struct http_field *http_find(
-    const struct http_head *h, enum http_field_id id, const struct http_field *prev);
+    const struct http_message *h, enum http_field_id id, const struct http_field *prev);
 /* The same for a name that the table may not have. */
 const struct http_field *http_find_name(
-    const struct http_head *h, struct slice name, const struct http_field *prev);
+    const struct http_message *h, struct slice name, const struct http_field *prev);
 /* The value when there is exactly one, else an empty slice with .ptr NULL. */
-struct slice http_get_one(const struct http_head *h, enum http_field_id id);
+struct slice http_get_one(const struct http_message *h, enum http_field_id id);
 
 /* HTTP_F_OTHER for a name that is not in the table. */
 enum http_field_id http_field_id(const char *name, size_t len);
