@@ -100,6 +100,8 @@ fetch_do_gather(struct fetch *f)
 
     if (err == TERR_AGAIN)
         return FETCH_WAIT;
+    if (err == TERR_CANCELLED) /* requests that wait have bodies of their own: they look again */
+        cache_hitmiss(f->entry, NULL, (int64_t)f->proxy->loop->clock.mono_ms, 0, CACHE_MARK_ERROR);
     if (err == 0)
         err = fetch_policy_pick(f);
     return err != 0 ? fetch_fail(f, err) : fetch_goto(f, FETCH_START);

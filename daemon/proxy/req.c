@@ -396,6 +396,14 @@ req_do_miss(struct req *r)
     return req_goto(r, REQ_FETCH);
 }
 
+/* The client's own fault: its request body cannot be had. */
+static enum req_next
+req_upload_failed(struct req *r, int err)
+{
+    return req_synth_by_policy(
+        r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), slice_of(NULL, 0), err);
+}
+
 /* PASS -- for this client alone, body and all. */
 static enum req_next
 req_do_pass(struct req *r)
@@ -421,8 +429,7 @@ req_do_pass(struct req *r)
         if (err == TERR_AGAIN)
             return REQ_WAIT;
         if (err != 0)
-            return req_synth_by_policy(
-                r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), slice_of(NULL, 0), err);
+            return req_upload_failed(r, err);
     }
     spec.head = r->head;
     spec.upgrade = r->pipes;
@@ -544,13 +551,11 @@ req_do_fetch(struct req *r)
         return req_goto(r, REQ_DELIVER);
     case ENTRY_FAILED:
         r->gathering = false; /* the fetch may have been cut while it waited */
-        if (r->err != 0)      /* our client's own fault: its upload could not be had */
-            return req_synth_by_policy(
-                r, (unsigned)terr_http(r->err, TERR_SIDE_CLIENT), slice_of(NULL, 0), r->err);
-        return req_failed(r);
+        return r->err != 0 ? req_upload_failed(r, r->err) : req_failed(r);
     case ENTRY_HITMISS:
         own = cache_take_handoff(r->entry);
-        tassert(own != NULL);
+        if (own == NULL) /* see fetch_do_gather() */
+            return req_upload_failed(r, r->err != 0 ? r->err : TERR_CLOSED);
         entry_drop(&r->entry);
         r->entry = own; /* a miss all the same: it was counted as one, and vcl_miss had it */
         return req_goto(r, REQ_DELIVER);
