@@ -11,21 +11,14 @@ import time
 
 sys.dont_write_bytecode = True
 import policy_world
-from policy_world import LoadError
+from policy_world import BY_BEREQ_URL, BY_URL, LoadError
 
 BASE = {
-    "recv": """
-    if (req.url ~ "^/pass") { return (pass); }
-    if (req.url ~ "^/pipe") { return (pipe); }
-    if (req.url ~ "^/purge") { return (purge); }
-    if (req.url ~ "^/synth") { return (synth(701, "Asked")); }
-    if (req.url ~ "^/backend_error") { set req.backend_hint = dead; }
-    return (hash);""",
+    "recv": BY_URL + "return (hash);",
     "synth": """
     set resp.body = resp.reason;
     return (deliver);""",
-    "backend_response": """
-    if (bereq.url ~ "^/backend_refresh") { set beresp.ttl = 0.001s; set beresp.grace = 0s; }
+    "backend_response": BY_BEREQ_URL + """
     set beresp.keep = 60s;
     return (deliver);""",
     "backend_error": """

@@ -8,7 +8,6 @@ ALERTS_SCRAPE_S: seconds between two scrapes, which are 15 s to the rules; defau
 minutes of it.  ALERTS_RELOADS: how many reloads; default 40.
 """
 import collections
-import http.server
 import itertools
 import json
 import os
@@ -22,6 +21,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
+import origin
 import prometheus
 import supervised
 import tarnd
@@ -51,40 +51,27 @@ parameters: {{ log_ring: 256KiB }}
 program = None
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(origin.Small):
     timeout = 600
-    wbufsize = 65536
 
     def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.send_header("Cache-Control", "no-store" if "once" in self.path else "max-age=600")
-        self.end_headers()
-        self.wfile.write(b"ok")
-
-    def log_message(self, *_):
-        pass
+        self.cache_control = "no-store" if "once" in self.path else "max-age=600"
+        super().do_GET()
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Server(origin.Origin):
     """An origin that can be lost: nothing listens, and its connections end."""
-    daemon_threads = True
-    request_queue_size = 256
-    allow_reuse_address = True
 
     def __init__(self, port=0):
-        super().__init__(("127.0.0.1", port), Handler)
         self.open = set()
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        super().__init__(Handler, port)
 
     def process_request(self, request, client_address):
         self.open.add(request)
         super().process_request(request, client_address)
 
     def lose(self):
-        self.shutdown()
-        self.server_close()
+        self.close()
         for s in list(self.open):
             try:
                 s.shutdown(socket.SHUT_RDWR)

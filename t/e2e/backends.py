@@ -4,18 +4,17 @@
 BACKENDS_REQUESTS in the environment: of each client; default 6.
 """
 import concurrent.futures
-import http.server
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
 sys.dont_write_bytecode = True
+import origin
 import tarnd
 
 CLIENTS = 24
@@ -42,11 +41,7 @@ parameters: {{ log_ring: 64KiB }}
 program = None
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout = 60
-    wbufsize = 65536
-
+class Handler(origin.Small):
     def do_GET(self):
         server = self.server
         with server.lock:
@@ -56,34 +51,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with server.lock:
             server.now -= 1
             server.served += 1
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        self.wfile.write(b"ok")
-
-    def log_message(self, *_):
-        pass
+        super().do_GET()
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
+class Server(origin.Origin):
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.lock = threading.Lock()
         self.now = self.most = self.served = 0
-
-    def close(self):
-        self.shutdown()
-        self.server_close()
+        super().__init__(Handler)
 
 
 class Names(unittest.TestCase):
     def test_a_backend_whose_name_does_not_resolve_does_not_prevent_the_start(self):
         here = Server()
-        threading.Thread(target=here.serve_forever, daemon=True).start()
         self.addCleanup(here.close)
         config = ('backends:\n  gone: { address: "nowhere.invalid:81" }\n'
                   f'  here: {{ address: "127.0.0.1:{here.server_address[1]}" }}\n'
@@ -122,10 +101,9 @@ class Names(unittest.TestCase):
 
 class Backends(unittest.TestCase):
     def test_a_limited_origin_serves_everybody_in_turn(self):
-        origin = Server()
-        threading.Thread(target=origin.serve_forever, daemon=True).start()
+        backend = Server()
         daemon = tarnd.Tarnd(program, CONFIG.format(
-            port=origin.server_address[1], connections=CONNECTIONS))
+            port=backend.server_address[1], connections=CONNECTIONS))
 
         def client(n):
             return [daemon.ask(f"/{n}/{i}").status for i in range(REQUESTS)]
@@ -135,24 +113,23 @@ class Backends(unittest.TestCase):
                 statuses = sum(pool.map(client, range(CLIENTS)), [])
         finally:
             self.assertEqual(daemon.close(), 0)
-            origin.close()
+            backend.close()
         self.assertEqual(set(statuses), {200})
-        self.assertEqual(origin.served, CLIENTS * REQUESTS)
-        self.assertLessEqual(origin.most, CONNECTIONS)
+        self.assertEqual(backend.served, CLIENTS * REQUESTS)
+        self.assertLessEqual(backend.most, CONNECTIONS)
 
     def test_a_director_stops_asking_who_is_gone(self):
-        origin = Server()
-        threading.Thread(target=origin.serve_forever, daemon=True).start()
+        backend = Server()
         with socket.create_server(("127.0.0.1", 0)) as s:
             gone = s.getsockname()[1]
-        daemon = tarnd.Tarnd(program, DIRECTED.format(gone=gone, here=origin.server_address[1]))
+        daemon = tarnd.Tarnd(program, DIRECTED.format(gone=gone, here=backend.server_address[1]))
         try:
             statuses = [daemon.ask(f"/{n}").status for n in range(20)]
         finally:
             self.assertEqual(daemon.close(), 0)
-            origin.close()
+            backend.close()
         self.assertEqual(set(statuses), {200})
-        self.assertEqual(origin.served, 20)
+        self.assertEqual(backend.served, 20)
 
 
 if __name__ == "__main__":

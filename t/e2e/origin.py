@@ -78,6 +78,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Small(Handler):
+    """Two bytes for each GET, in one write."""
+    wbufsize = 65536
+    cache_control = "no-store"
+
+    def do_GET(self):
+        self.start("length", 2, self.cache_control)
+        self.piece(b"ok")
+
+
 class Origin(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
@@ -87,7 +97,7 @@ class Origin(http.server.ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.requests = collections.Counter()
         self.scripts = {}
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     @property
     def address(self):
@@ -98,3 +108,7 @@ class Origin(http.server.ThreadingHTTPServer):
         target = "/script/" + name
         self.scripts[target] = play
         return target
+
+    def close(self):
+        self.shutdown()
+        self.server_close()

@@ -24,6 +24,16 @@ README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../vcl-lit
 CLIENT = ("recv", "hash", "hit", "miss", "pass", "pipe", "purge", "deliver", "synth")
 BACKEND = ("backend_fetch", "backend_response", "backend_refresh", "backend_error")
 SUBS = CLIENT + BACKEND + ("init", "fini")
+# A policy in which a request's URL says what becomes of it: the beginning of vcl_recv, and of
+# vcl_backend_response.
+BY_URL = """
+    if (req.url ~ "^/pass") { return (pass); }
+    if (req.url ~ "^/pipe") { return (pipe); }
+    if (req.url ~ "^/purge") { return (purge); }
+    if (req.url ~ "^/synth") { return (synth(701, "Asked")); }
+    if (req.url ~ "^/(dead|backend_error)") { set req.backend_hint = dead; }"""
+BY_BEREQ_URL = """
+    if (bereq.url ~ "^/(backend_)?refresh") { set beresp.ttl = 0.001s; set beresp.grace = 0s; }"""
 
 
 class LoadError(Exception):

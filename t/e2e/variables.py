@@ -15,7 +15,7 @@ import time
 
 sys.dont_write_bytecode = True
 import policy_world
-from policy_world import BACKEND, CLIENT, LoadError
+from policy_world import BACKEND, BY_BEREQ_URL, BY_URL, CLIENT, LoadError
 
 VALUES = {  # by type: how a value looks as text
     "STRING": r".*", "HEADER": r".*", "INT": r"-?\d+", "BOOL": r"true|false", "REAL": r"-?\d+\.\d{3}",
@@ -48,19 +48,13 @@ ENTRY = {  # a header of the message that a sub can write, to carry what it read
     "backend_fetch": "bereq.http", **{s: "beresp.http" for s in BACKEND if s != "backend_fetch"},
 }
 BASE = {
-    "recv": """
-    if (req.url ~ "^/pass") { return (pass); }
-    if (req.url ~ "^/pipe") { return (pipe); }
-    if (req.url ~ "^/purge") { return (purge); }
-    if (req.url ~ "^/synth") { return (synth(701, "Asked")); }
-    if (req.url ~ "^/dead") { set req.backend_hint = dead; }
+    "recv": BY_URL + """
     if (req.url ~ "^/restart" && req.restarts == 0) { return (restart); }
     if (req.method == "POST") { return (pass); }
     return (hash);""",
     "backend_fetch": "",
-    "backend_response": """
+    "backend_response": BY_BEREQ_URL + """
     set beresp.http.read = bereq.http.read + beresp.http.read;
-    if (bereq.url ~ "^/refresh") { set beresp.ttl = 0.001s; set beresp.grace = 0s; }
     if (bereq.url ~ "^/stale") { set beresp.ttl = 0.001s; set beresp.grace = 60s; }
     if (bereq.url ~ "^/hitmiss") { set beresp.uncacheable = true; }
     if (bereq.url ~ "^/hitpass") { return (pass(60s)); }
