@@ -185,14 +185,18 @@ struct slice
 conf_source_line(struct slice text, unsigned line)
 {
     size_t start = 0, i = 0, len;
+    unsigned at = 1;
 
-    for (unsigned at = 1; i<text.len; i += len> 0 ? len : 1) {
+    while (i < text.len) {
         len = errors_break_len(text.ptr + i, text.len - i);
-        if (len == 0)
+        if (len == 0) {
+            i++;
             continue;
+        }
         if (at++ == line)
             return slice_of(text.ptr + start, i - start);
-        start = i + len;
+        i += len;
+        start = i;
     }
     return slice_of(text.ptr + start, text.len - start); /* the last line, unended */
 }

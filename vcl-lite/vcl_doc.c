@@ -209,7 +209,7 @@ static void
 doc_methods(const struct doc *to, unsigned kind)
 {
 #define X(id, kinds, name, result, args, where, doc)     \
-    if (((kinds)&kind) != 0) {                           \
+    if ((kind & (kinds)) != 0) {                         \
         doc_func(to, "." name, VCL_TYPE_##result, args); \
         doc_where(to, where);                            \
         doc_print(to, " | %s |\n", doc);                 \

@@ -25,14 +25,16 @@ struct error_box {
     char bytes[];
 };
 
+struct error_mark {
+    uint32_t off, chars; /* of the first character there */
+};
+
 /* Where the lines of a file begin; and, when one of them is long, how many characters are in front
  * of each ERROR_COUNT_BYTES-th byte: a text of one line has a place for each of its words. */
 struct vcl_lines {
     uint32_t *starts;
     unsigned n;
-    struct error_mark {
-        uint32_t off, chars; /* of the first character there */
-    } * marks;
+    struct error_mark *marks;
 };
 
 /* Length of the well-formed UTF-8 character at p, or 0: a terminal must not get others. */

@@ -42,7 +42,8 @@ vcl_glob_member(struct vcl_globber *g, const char **p, uint8_t *out)
         ++*p;
     if (*p == g->pend)
         return false;
-    *out = (uint8_t) * (*p)++;
+    *out = (uint8_t)(*p)[0];
+    ++*p;
     return true;
 }
 

@@ -505,10 +505,12 @@ lower_trivial(const struct sema *s, unsigned sub, struct vcl_code_sub *out)
 static void
 lower_count_sites(struct sema *s)
 {
-    for (const struct sema_sub *sub = s->subs; sub != NULL; sub = sub->next)
-        for (struct sema_call *call = sub->calls; sub->called_by != 0 && call != NULL;
-             call = call->next)
+    for (const struct sema_sub *sub = s->subs; sub != NULL; sub = sub->next) {
+        if (sub->called_by == 0)
+            continue;
+        for (struct sema_call *call = sub->calls; call != NULL; call = call->next)
             call->sub->sites += call->sub->vcl >= 0 ? 2 : 1; /* vcl_* subs have code of their own */
+    }
 }
 
 void

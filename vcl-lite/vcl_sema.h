@@ -90,11 +90,13 @@ struct sema_object {
     struct sema_object *next;
 };
 
+struct sema_slot {
+    uint32_t hash, number; /* UINT32_MAX: free */
+};
+
 /* Numbers by the hash of what they stand for: a load's time grows with its text, no faster. */
 struct sema_index {
-    struct sema_slot {
-        uint32_t hash, number; /* UINT32_MAX: free */
-    } * slots;
+    struct sema_slot *slots;
     unsigned n, room; /* a power of two; 0: none yet */
 };
 

@@ -80,8 +80,9 @@ log_ring_next(struct log_stream *s, struct log_ring *ring, char *to, size_t room
     size_t n = 0;
     int got = 1;
 
-    for (unsigned i = 0; i < LOG_CHUNKS_TURN && s->left > 0 && room - n >= 2 * ACCESS_LINE_MAX;
-         i++) {
+    for (unsigned i = 0; i < LOG_CHUNKS_TURN; i++) {
+        if (s->left == 0 || room - n < 2 * ACCESS_LINE_MAX)
+            break;
         got = !s->follow && ring->held == 0 ? 0 : shmlog_next(ring->reader, &view);
         if (got <= 0)
             break;

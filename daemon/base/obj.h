@@ -47,7 +47,7 @@
     } while (0)
 
 #ifndef container_of
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)((ptr)) - offsetof(type, member)))
 #endif
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

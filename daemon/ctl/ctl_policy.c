@@ -11,15 +11,18 @@ policy_rows(struct ctl *c, const char *path, const char *list, const char *const
     const char *const *members, const char *none)
 {
     struct ctl_table t;
-    const json_t *each;
-    size_t i;
+    const json_t *rows, *each;
     json_t *o;
     int rc = ctl_ask(c, "GET", path, NULL, &o);
 
     if (rc == CTL_DONE && !c->json) {
         ctl_table_begin(&t, headings);
-        json_array_foreach(json_object_get(o, list), i,
-            each) for (unsigned k = 0; headings[k] != NULL; k++) ctl_cell_of(&t, each, members[k]);
+        rows = json_object_get(o, list);
+        for (size_t i = 0; i < json_array_size(rows); i++) {
+            each = json_array_get(rows, i);
+            for (unsigned k = 0; headings[k] != NULL; k++)
+                ctl_cell_of(&t, each, members[k]);
+        }
         ctl_table_end(&t, none);
     }
     json_decref(o);

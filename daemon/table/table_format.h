@@ -114,7 +114,7 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics that work between processes
 
 #define TABLE_VERSION_BYTES(v) ((v) >> 24 & ((UINT64_C(1) << 39) - 1))
 #define TABLE_VERSION_INDEX(v) ((unsigned)((v) >> 63))
-#define TABLE_VERSION_SUM(v)   ((v)&0xffffff)
+#define TABLE_VERSION_SUM(v)   (0xffffff & (v))
 
 static inline uint64_t
 table_version(unsigned index, uint64_t bytes, uint64_t hash)

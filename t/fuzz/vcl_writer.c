@@ -34,7 +34,10 @@ writer_pick(unsigned sides)
     return writer_next == writer_end ? 0 : *writer_next++ % sides;
 }
 
-static void __attribute__((format(printf, 1, 2))) put(const char *fmt, ...)
+static void put(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void
+put(const char *fmt, ...)
 {
     size_t room = sizeof(writer.text) - writer.len;
     va_list ap;

@@ -137,8 +137,7 @@ sim_read_line(struct sim_trace *t, char *line)
     unsigned n = 0;
     uint64_t size;
 
-    for (char *w = strtok_r(line, " \t\r\n", &save); w != NULL;
-         w = strtok_r(NULL, " \t\r\n", &save)) {
+    for (char *w; (w = strtok_r(n == 0 ? line : NULL, " \t\r\n", &save)) != NULL;) {
         if (n == 3)
             return false;
         words[n++] = w;

@@ -38,11 +38,12 @@ TEST(conf_mistakes, a_backend_written_as_text_is_shown_as_a_map)
 
 TEST(conf_mistakes, a_glob_in_a_routes_path_is_no_prefix)
 {
+    static const char *const patterns[] = {"*.css", "^/img", "~ [.]php$", ".php", NULL};
+
     expect_errors(BACKEND "routes: [{path: '/img/*', backend: o}]",
         "2:17 path: '/img/*' has a '*': a path is a prefix, not a pattern; /img/ is all below it, "
         "and a '*' of a URL is %2A\n");
-    for (const char *const *p = (const char *const[]){"*.css", "^/img", "~ [.]php$", ".php", NULL};
-         *p != NULL; p++) {
+    for (const char *const *p = patterns; *p != NULL; p++) {
         char yaml[128], want[256];
 
         snprintf(yaml, sizeof(yaml), BACKEND "routes: [{path: '%s', backend: o}]", *p);

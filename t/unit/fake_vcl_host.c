@@ -15,7 +15,10 @@ fake_of(struct vcl_run *r)
     return container_of(r, struct fake_vcl, run);
 }
 
-static int __attribute__((format(printf, 2, 3))) fake_log(struct fake_vcl *f, const char *fmt, ...)
+static int fake_log(struct fake_vcl *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int
+fake_log(struct fake_vcl *f, const char *fmt, ...)
 {
     size_t room = sizeof(f->log) - f->log_len;
     va_list ap;

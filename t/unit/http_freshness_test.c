@@ -57,12 +57,12 @@ ok(const char *fields)
     return ok_with(&none, fields);
 }
 
-#define CHECK_FRESH(fields, from, seconds)            \
-    do {                                              \
-        struct fresh_verdict v_ = ok(fields);         \
-        CHECK_EQ(FRESH_REFUSE_NONE, v_.refusal);      \
-        CHECK_EQ(FRESH_FROM_##from, v_.origin);       \
-        CHECK_EQ((seconds)*INT64_C(1000), v_.ttl_ms); \
+#define CHECK_FRESH(fields, from, seconds)              \
+    do {                                                \
+        struct fresh_verdict v_ = ok(fields);           \
+        CHECK_EQ(FRESH_REFUSE_NONE, v_.refusal);        \
+        CHECK_EQ(FRESH_FROM_##from, v_.origin);         \
+        CHECK_EQ(INT64_C(1000) * (seconds), v_.ttl_ms); \
     } while (0)
 
 TEST(freshness, the_first_source_that_applies_gives_the_lifetime)
@@ -429,16 +429,16 @@ TEST(freshness, a_part_is_stored_when_it_was_asked_for)
         judge_as(&req, &none, "HTTP/1.1 206 X\nCache-Control: max-age=9\n").refusal);
     CHECK_EQ(FRESH_REFUSE_PARTIAL,
         judge_as(&req, &none, "HTTP/1.1 416 X\nCache-Control: max-age=9\n").refusal);
-    CHECK(judge_as(
-        &req, &none, "HTTP/1.1 200 X\nCache-Control: max-age=9\nContent-Range: bytes 0-1/2\n")
-              .storable);
+    v = judge_as(
+        &req, &none, "HTTP/1.1 200 X\nCache-Control: max-age=9\nContent-Range: bytes 0-1/2\n");
+    CHECK(v.storable);
     CHECK_EQ(FRESH_REFUSE_NOT_MODIFIED,
         judge_as(&req, &none, "HTTP/1.1 304 X\nCache-Control: max-age=9\n").refusal);
     CHECK(judge_as(&req, &none, "HTTP/1.1 200 X\nCache-Control: max-age=9\n").storable);
-    CHECK(judge_as(&req, &none,
+    v = judge_as(&req, &none,
         "HTTP/1.1 206 X\nContent-Range: bytes 0-1/2\n"
-        "Cache-Control: max-age=9, no-store, must-understand\n")
-              .storable);
+        "Cache-Control: max-age=9, no-store, must-understand\n");
+    CHECK(v.storable);
 }
 
 static struct fresh_ask

@@ -17,10 +17,10 @@
 #define TEST(module, sentence) \
     static void module##__##sentence(void **state __attribute__((unused)))
 
-#define TEST_ENTRY(module, sentence)                                   \
-    {                                                                  \
-#module ": " #sentence, module##__##sentence, NULL, NULL, NULL \
-    }
+/* clang-format off */
+#define TEST_ENTRY(module, sentence) \
+    {#module ": " #sentence, module##__##sentence, NULL, NULL, NULL}
+/* clang-format on */
 
 #define TEST_MAIN(...)                                    \
     int main(void)                                        \

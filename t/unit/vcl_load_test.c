@@ -28,7 +28,10 @@ enum {
 static char text[TEXT_MAX];
 static size_t text_len;
 
-static void __attribute__((format(printf, 1, 2))) put(const char *fmt, ...)
+static void put(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void
+put(const char *fmt, ...)
 {
     va_list ap;
     int n;

@@ -357,6 +357,8 @@ TEST(vcl_std, what_is_not_found_is_unset)
 
 TEST(vcl_std, collect_makes_one_field_of_several)
 {
+    static const char *const fields[] = {"x", "1", "X", "2", "y", "a=b", "Y", "c", "z", "1", "z",
+        "2", "e", "", "e", "v", "e", "", "one", "1", NULL};
     struct vcl *v = fake_vcl_compile(
         "vcl 4.1; import std; sub vcl_recv { std.collect(req.http.x);"
         "std.collect(req.http.y, \"; \"); std.collect(req.http.z, \"\");"
@@ -366,9 +368,7 @@ TEST(vcl_std, collect_makes_one_field_of_several)
     static struct fake_vcl f;
 
     fake_vcl_init(&f, v);
-    for (const char *const *p = (const char *const[]){"x", "1", "X", "2", "y", "a=b", "Y", "c", "z",
-             "1", "z", "2", "e", "", "e", "v", "e", "", "one", "1", NULL};
-         *p != NULL; p += 2)
+    for (const char *const *p = fields; *p != NULL; p += 2)
         fake_vcl_field(&f, VCL_HTTP_REQ, p[0], p[1]);
     CHECK_EQ(VCL_ACT_NONE, fake_vcl_run(&f, VCL_SUB_RECV));
     CHECK_STR("x: 1, 2\ny: a=b; c\nz: 1, 2\ne: , v, \n", f.log);
