@@ -1,30 +1,52 @@
-/* resolve.h -- the addresses of a name, asked for in the background.
+/* resolve.h -- the addresses of a name, asked for on a loop and without a thread (c-ares).
  *
- * Each lookup is a thread of its own that calls getaddrinfo(3) and ends: it obeys nsswitch.conf and
- * the hosts file, as when the configuration was read, and one that hangs (a name server that is
- * silent takes half a minute) holds up neither a loop nor another lookup nor the end of the
- * process.  libuv's pool would: its few threads are shared, and its loop does not end before they
- * do.  What it cannot say is the record's own ttl.  Without memory for a thread's heap the answer is
- * EAI_MEMORY (heap.h).
+ *   resolver  asks the name servers, for one loop
+ *   resolve   one lookup of a name: under way, then an answer or an error
  *
- * Threads: any one; whoever starts a lookup also closes it.
+ * /etc/hosts comes before the name servers, as nsswitch.conf orders them; `localhost`, search domains
+ * and `ndots` are obeyed.  Modules of nsswitch.conf other than files and dns are not.  A lookup asks
+ * each name server twice, for 2 s and for 4 s: it fails after 6 s where the only one is silent.
+ * A change of /etc/resolv.conf is seen when the next lookup starts, one of /etc/hosts as well.
+ *
+ * Threads: the loop's.
  */
 #ifndef TARN_RESOLVE_H
 #define TARN_RESOLVE_H
 
-struct addrinfo;
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct loop;
 struct resolve;
+struct resolver;
+struct task;
 
-/* As getaddrinfo(3) answers, with memory for freeaddrinfo(3); it is called in another thread. */
-typedef int resolve_f(
-    const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out);
+enum {
+    RESOLVE_ADDRS_MAX = 64, /* of a name; more are left out */
+    RESOLVE_NO_TTL = -1,    /* the name is from /etc/hosts */
+};
 
-/* Begins; 0, or TERR_NOMEM: no memory, or no thread.  `host` is copied. */
-int resolve_start(struct resolve **out, const char *host, resolve_f *ask);
-/* TERR_AGAIN: not yet; 0: *list, borrowed until it is closed; TERR_NOTFOUND: and *why is a static
- * text. */
-int resolve_result(const struct resolve *r, const struct addrinfo **list, const char **why);
-/* At any time, an answer that comes later is dropped. */
+struct resolve_addrs {
+    unsigned n;
+    int64_t ttl_ms; /* the shortest of all records that led here, or RESOLVE_NO_TTL */
+    struct sockaddr_storage addr[RESOLVE_ADDRS_MAX]; /* the best one first (RFC 6724); port 0 */
+    socklen_t len[RESOLVE_ADDRS_MAX];
+};
+
+/* 0 or TERR_NOMEM.  `servers`: addresses with a space between them, each perhaps with a port, as in
+ * "192.0.2.1:53 [::1]"; "": those of /etc/resolv.conf.  It is copied.  `owner` is woken when a lookup
+ * has ended. */
+int resolver_open(struct resolver **out, struct loop *l, struct task *owner, const char *servers);
+/* Other servers; what is under way is asked of these.  TERR_NOMEM: the old ones stay. */
+int resolver_set_servers(struct resolver *rs, const char *servers);
+/* Every lookup was closed. */
+void resolver_close(struct resolver **rp);
+
+/* 0 or TERR_NOMEM.  `host` is copied. */
+int resolve_start(struct resolve **out, struct resolver *rs, const char *host);
+/* TERR_AGAIN: not yet; 0: *addrs, borrowed until it is closed; TERR_NOTFOUND: *why is a static text. */
+int resolve_result(const struct resolve *r, const struct resolve_addrs **addrs, const char **why);
+/* At any time; an answer that comes later is dropped. */
 void resolve_close(struct resolve **rp);
 
 #endif

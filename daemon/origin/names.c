@@ -1,12 +1,11 @@
-/* names.c -- where a backend is, when it is said by name: asked again every dns_ttl.
+/* names.c -- the addresses of a backend that is given by name: looked up again when their TTL ends.
  *
- * The addresses of the load stand in its settings, and hold until the name has others.  A name that had
- * none at the load is asked for until it has; until then its backend is not healthy.  What
- * changes is a set: another order of the same addresses is no news, as name servers turn them
- * around.
+ * The configuration's addresses (getaddrinfo(3) found them at the load) are used until a lookup finds
+ * others.  The first lookup follows at once, as only it tells the TTL.  A name that had no address at
+ * the load is looked up until it has; until then its backend is not healthy.  The addresses are a set:
+ * another order of the same ones changes nothing, as name servers rotate them.
  */
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <stdlib.h>
 
 #include "daemon/base/hash.h"
@@ -17,9 +16,9 @@
 #include "daemon/shm/counters.h"
 
 enum {
-    NAMES_ADDRS_MAX = 64,  /* of a name */
-    NAMES_LOOKUPS_MAX = 4, /* under way at a time: each has a thread */
-    NAMES_RETRY_MS = 2000, /* while there is no address at all */
+    NAMES_LOOKUPS_MAX = 64,  /* under way at a time: the name server has others to answer */
+    NAMES_RETRY_MS = 2000,   /* while there is no address at all */
+    NAMES_TTL_MIN_MS = 1000, /* of a record that may not be kept at all: it is asked for so often */
 };
 
 /* Later than anything: never. */
@@ -27,8 +26,8 @@ enum {
 
 struct backend_addrs {
     unsigned n;
-    struct sockaddr_storage addr[NAMES_ADDRS_MAX];
-    socklen_t len[NAMES_ADDRS_MAX];
+    struct sockaddr_storage addr[RESOLVE_ADDRS_MAX];
+    socklen_t len[RESOLVE_ADDRS_MAX];
 };
 
 /* Of what makes it another address than others: not of padding. */
@@ -180,22 +179,19 @@ backend_port(const struct backend *b)
 
 /* Each address once, with the port of those that it had.  NULL: no memory. */
 static struct backend_addrs *
-names_gather(const struct backend *b, const struct addrinfo *list)
+names_gather(const struct backend *b, const struct resolve_addrs *found)
 {
     struct backend_addrs *to = calloc(1, sizeof(*to));
 
-    for (; to != NULL && list != NULL && to->n < NAMES_ADDRS_MAX; list = list->ai_next) {
+    for (unsigned k = 0; to != NULL && k < found->n; k++) {
         struct sockaddr_storage *a = &to->addr[to->n];
         bool again = false;
 
-        if (list->ai_family != AF_INET && list->ai_family != AF_INET6)
-            continue;
-        memset(a, 0, sizeof(*a));
-        memcpy(a, list->ai_addr, list->ai_addrlen);
+        *a = found->addr[k];
         names_set_port(a, backend_port(b));
         for (unsigned i = 0; i < to->n; i++)
             again |= names_key(&to->addr[i]) == names_key(a);
-        to->len[to->n] = list->ai_addrlen;
+        to->len[to->n] = found->len[k];
         to->n += !again;
     }
     return to;
@@ -241,9 +237,9 @@ names_fail(struct backend *b, const char *why)
 }
 
 static void
-names_set(struct backend *b, const struct addrinfo *list)
+names_set(struct backend *b, const struct resolve_addrs *found)
 {
-    struct backend_addrs *now = names_gather(b, list), *old;
+    struct backend_addrs *now = names_gather(b, found), *old;
 
     if (now == NULL || now->n == 0) {
         names_fail(b, now == NULL ? "out of memory" : "no address");
@@ -270,19 +266,40 @@ names_set(struct backend *b, const struct addrinfo *list)
     free(old);
 }
 
-static void
-names_take(struct backend *b)
+/* How long the addresses of an answer are used; 0: for ever. */
+static int64_t
+names_ttl(const struct conf_backend *conf, int64_t ttl_ms)
 {
-    const struct addrinfo *list;
+    if (ttl_ms == RESOLVE_NO_TTL || ttl_ms > conf->dns_ttl)
+        return conf->dns_ttl;
+    return ttl_ms > NAMES_TTL_MIN_MS ? ttl_ms : NAMES_TTL_MIN_MS;
+}
+
+/* When it is looked up next, once its addresses are known. */
+static void
+names_wait(struct backend *b, uint64_t now_ms, int64_t ttl_ms)
+{
+    b->name.due_ms = b->conf->dns_ttl > 0 ? now_ms + (uint64_t)ttl_ms : NAMES_NEVER;
+}
+
+static void
+names_take(struct backend *b, uint64_t now_ms)
+{
+    const struct resolve_addrs *found;
     const char *why;
-    int err = resolve_result(b->name.lookup, &list, &why);
+    int err = resolve_result(b->name.lookup, &found, &why);
 
     if (err == TERR_AGAIN)
         return;
-    if (err == 0)
-        names_set(b, list);
-    else
+    if (err == 0) {
+        names_set(b, found);
+        names_wait(b, now_ms, names_ttl(b->conf, found->ttl_ms));
+    } else {
         names_fail(b, why);
+        names_wait(b, now_ms, b->conf->dns_ttl);
+    }
+    if (!b->placed)
+        b->name.due_ms = now_ms + NAMES_RETRY_MS;
     backend_forget_lookup(b);
 }
 
@@ -292,36 +309,37 @@ backend_forget_lookup(struct backend *b)
     if (b->name.lookup == NULL)
         return;
     resolve_close(&b->name.lookup);
+    tassert(b->registry->nlookups > 0);
     b->registry->nlookups--;
 }
 
+/* Never: it is no name, or its addresses are for ever. */
 static uint64_t
-names_next(const struct conf_backend *conf, uint64_t now_ms)
+names_first(const struct backend *b, uint64_t now_ms)
 {
-    return conf->dns_ttl > 0 ? now_ms + (uint64_t)conf->dns_ttl : NAMES_NEVER;
+    const struct conf_backend *conf = b->conf;
+
+    if (b->none || conf->address.is_unix || names_is_numeric(conf->address.host))
+        return NAMES_NEVER;
+    return b->placed && conf->dns_ttl == 0 ? NAMES_NEVER : now_ms;
 }
 
 void
 backend_name_tick(struct backend *b, uint64_t now_ms)
 {
-    const struct conf_backend *conf = b->conf;
     struct registry *rg = b->registry;
 
-    if (b->name.due_ms == 0) {
-        bool named = !b->none && !conf->address.is_unix && !names_is_numeric(conf->address.host);
-
-        b->name.due_ms = !named ? NAMES_NEVER : b->placed ? names_next(conf, now_ms) : now_ms;
-    }
+    if (b->name.due_ms == 0)
+        b->name.due_ms = names_first(b, now_ms);
     if (b->name.lookup != NULL) {
-        names_take(b);
-        if (b->placed && conf->dns_ttl == 0)
-            b->name.due_ms = NAMES_NEVER;
-    } else if (now_ms >= b->name.due_ms && rg->nlookups < NAMES_LOOKUPS_MAX &&
-               !backend_is_retired(b)) {
-        b->name.due_ms = b->placed ? names_next(conf, now_ms) : now_ms + NAMES_RETRY_MS;
-        if (resolve_start(&b->name.lookup, conf->address.host, rg->ask) == 0)
+        names_take(b, now_ms);
+    } else if (rg->resolver != NULL && now_ms >= b->name.due_ms &&
+               rg->nlookups < NAMES_LOOKUPS_MAX && !backend_is_retired(b)) {
+        if (resolve_start(&b->name.lookup, rg->resolver, b->conf->address.host) == 0) {
             rg->nlookups++;
-        else
+        } else {
             names_fail(b, terr_text(TERR_NOMEM));
+            b->name.due_ms = now_ms + NAMES_RETRY_MS;
+        }
     }
 }

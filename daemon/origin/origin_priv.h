@@ -112,7 +112,7 @@ struct registry {
     struct probes *probes;                       /* while they run */
     struct counters *counters;                   /* NULL: nothing is counted */
     struct backend_names *names;                 /* NULL: nobody is told */
-    resolve_f *ask;                              /* for names */
+    struct resolver *resolver;                   /* while probes run; NULL: no name is looked up */
     unsigned nlookups;                           /* of names, under way */
     pthread_mutex_t peers_lock;
     struct list peers;                   /* under peers_lock: workers' origins */
@@ -210,9 +210,7 @@ void backend_place_of(struct backend *b, unsigned nth, struct backend_place *out
 uint16_t backend_port(const struct backend *b);
 /* Is the address, which has no port, still among its own?  Sets *generation to what was looked at.  Any thread. */
 bool backend_is_at(struct backend *b, uint64_t key, unsigned *generation);
-/* Who is asked instead of getaddrinfo(3): for tests.  In threads of its own. */
-void registry_set_resolver(struct registry *rg, resolve_f *ask);
-/* Asks when it is time, and takes the answer. */
+/* Starts a lookup when it is due, and takes the answer. */
 void backend_name_tick(struct backend *b, uint64_t now_ms);
 void backend_forget_lookup(struct backend *b);
 

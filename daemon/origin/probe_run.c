@@ -4,6 +4,7 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/net/resolve.h"
 #include "daemon/net/stream.h"
 #include "daemon/origin/probe_priv.h"
 
@@ -255,8 +256,12 @@ probes_start(struct registry *rg, struct loop *l, const struct h1_conf *h1)
         return TERR_NOMEM;
     *all = (struct probes){.registry = rg, .loop = l, .h1 = h1};
     task_init(&all->task, &l->tasks, probes_on_tick);
+    if (resolver_open(&rg->resolver, l, &all->task, "") != 0) {
+        free(all);
+        return TERR_NOMEM;
+    }
     timer_init(&all->timer, &all->task);
-    timer_set(&l->wheel, &all->timer, loop_deadline(l, PROBES_TICK_MS));
+    task_wake(&all->task); /* names without an address are looked up at once */
     rg->probes = all;
     registry_each(rg, probes_on_each, all);
     return 0;
@@ -268,9 +273,14 @@ probes_stop(struct registry *rg)
     OBJ_CHECK(rg, REGISTRY_MAGIC);
     if (rg->probes == NULL)
         return;
-    for (unsigned i = 0; i < rg->nslots; i++)
-        if (rg->slots[i] != NULL && rg->slots[i]->probe != NULL)
+    for (unsigned i = 0; i < rg->nslots; i++) {
+        if (rg->slots[i] == NULL)
+            continue;
+        if (rg->slots[i]->probe != NULL)
             probe_stop(rg->slots[i]->probe);
+        backend_forget_lookup(rg->slots[i]);
+    }
+    resolver_close(&rg->resolver);
     task_cancel(&rg->probes->task);
     timer_unlink(&rg->probes->timer);
     free(rg->probes);

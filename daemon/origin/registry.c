@@ -1,5 +1,4 @@
 /* registry.c -- the backends of the process, by number. */
-#include <netdb.h>
 #include <stdlib.h>
 
 #include "conf/conf_copy.h"
@@ -50,7 +49,6 @@ registry_open(struct registry **out, const struct conf *conf)
     rg->magic = REGISTRY_MAGIC;
     pthread_mutex_init(&rg->peers_lock, NULL);
     list_init(&rg->peers);
-    rg->ask = getaddrinfo;
     err = snapshot_open(&u, rg, conf, NULL);
     if (err != 0) {
         registry_close(&rg);
@@ -68,7 +66,7 @@ registry_close(struct registry **rp)
     struct backend_snapshot *u;
 
     OBJ_TAKE(rg, rp, REGISTRY_MAGIC);
-    tassert(rg->probes == NULL);
+    tassert(rg->probes == NULL && rg->resolver == NULL);
     u = atomic_load_explicit(&rg->snapshot, memory_order_relaxed);
     if (u != NULL)
         snapshot_drop(&u);
@@ -119,13 +117,6 @@ registry_tick(struct registry *rg, uint64_t now_ms)
             backend_eject_tick(rg->slots[i], now_ms);
             backend_name_tick(rg->slots[i], now_ms);
         }
-}
-
-void
-registry_set_resolver(struct registry *rg, resolve_f *ask)
-{
-    OBJ_CHECK(rg, REGISTRY_MAGIC);
-    rg->ask = ask;
 }
 
 void
