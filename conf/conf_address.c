@@ -255,6 +255,50 @@ address_lookup(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     return false;
 }
 
+/* "192.0.2.1", "192.0.2.1:5353", "[::1]", "[::1]:5353".  NULL, or what is wrong. */
+static const char *
+address_wrong_server(char *text)
+{
+    bool v6 = text[0] == '[';
+    char *host = text + v6, *port;
+    uint8_t addr[16];
+
+    port = strchr(host, v6 ? ']' : ':');
+    if (v6 && port == NULL)
+        return "has no closing bracket, as in \"[::1]:53\"";
+    if (port != NULL)
+        *port++ = '\0';
+    if (port != NULL && v6 && *port == '\0')
+        port = NULL;
+    else if (port != NULL && v6 && *port++ != ':')
+        return "is not an address: write it as in \"[::1]:53\"";
+    if (inet_pton(v6 ? AF_INET6 : AF_INET, host, addr) != 1)
+        return "is not an address: write it as in 192.0.2.1, 192.0.2.1:53 or \"[::1]:53\"";
+    if (port != NULL && (strlen(port) > 5 || strspn(port, "0123456789") != strlen(port) ||
+                            atoi(port) < 1 || atoi(port) > UINT16_MAX))
+        return "has a port that is not a number from 1 to 65535";
+    return NULL;
+}
+
+void
+conf_resolver_check(struct conf_cx *cx, const struct ynode *params)
+{
+    const struct ynode *n = ynode_get(params, "resolver");
+    const char *at = cx->conf->params.resolver;
+    char text[64];
+
+    while (n != NULL && at != NULL && *at != '\0') {
+        int len = (int)strcspn(at, " ");
+        const char *wrong;
+
+        snprintf(text, sizeof(text), "%.*s", len, at);
+        wrong = len < (int)sizeof(text) ? address_wrong_server(text) : "is too long for an address";
+        if (wrong != NULL)
+            conf_fail(cx, n, "resolver: '%.*s' %s", len < 64 ? len : 64, at, wrong);
+        at += len + (at[len] == ' ');
+    }
+}
+
 bool
 conf_address_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_address *to)

@@ -225,6 +225,8 @@ void conf_loops_check(struct conf_cx *cx, const struct ynode *root);
 
 /* conf_address.c.  With dns_required: which names have no address. */
 void conf_names_check(struct conf_cx *cx);
+/* Of the parameters: name servers are given by address. */
+void conf_resolver_check(struct conf_cx *cx, const struct ynode *params);
 bool conf_address_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_address *to);
 

@@ -686,8 +686,10 @@ conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
     }
     cx->conf->params.grace_said = cx->conf->grace_said;
     cx->conf->params.ttl_said = cx->conf->ttl_said;
-    if (n != NULL && !cx->nomem && !n->cut)
+    if (n != NULL && !cx->nomem && !n->cut) {
         conf_shm_check(cx, n);
+        conf_resolver_check(cx, n);
+    }
 }
 
 /* A section that is none: not built yet, a parameter without its section, or a typo. */

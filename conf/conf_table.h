@@ -87,8 +87,14 @@
     X(backend_idle_timeout, MS, 60 * CONF_S, 10, CONF_D,                                           \
       "How long an idle backend connection is kept")                                               \
     X(dns_ttl, MS, 30 * CONF_S, 0, CONF_D,                                                         \
-      "How often the addresses of a backend's name are asked for again, in whole seconds; those "  \
-      "of before hold while there is no answer. 0s: never")                                        \
+      "The longest time that the addresses of a backend's name are used before it is looked up "   \
+      "again. The TTL of the records counts where it is shorter, down to 1s; names in /etc/hosts " \
+      "have none. While a lookup fails the last addresses stay. 0s: never again")                  \
+    X(resolver, WORDS, "", 0, 512,                                                                 \
+      "Name servers that are asked for backends' addresses while tarnd runs, as in "               \
+      "[127.0.0.1:5353, \"[::1]\"]; empty: those of /etc/resolv.conf, which is read anew when it "   \
+      "changes. /etc/hosts comes first. At the start, and at a reload for new backends, the "      \
+      "system's getaddrinfo(3) is asked")                                                          \
     X(dns_required, BOOL, 0, 0, 1,                                                                 \
       "on: a backend's name that cannot be resolved when the file is read is a mistake; off: tarnd " \
       "starts, answers 503 where it is needed, and asks for its addresses until there are some")   \
@@ -207,7 +213,7 @@
     X(max_object_size) X(http_cache_status) X(http_tags) X(log_level) X(log_rate)
 
 /* And those that change with their file, when it is read anew. */
-#define CONF_RELOADED_TABLE(X) X(access_log) X(access_log_format)
+#define CONF_RELOADED_TABLE(X) X(access_log) X(access_log_format) X(resolver)
 /* clang-format on */
 
 #endif

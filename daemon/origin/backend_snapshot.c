@@ -6,6 +6,7 @@
 #include "conf/conf_compare.h"
 #include "daemon/base/rcu.h"
 #include "daemon/base/terr.h"
+#include "daemon/log/elog.h"
 #include "daemon/origin/origin_priv.h"
 #include "daemon/origin/yaml_directors.h"
 
@@ -156,7 +157,10 @@ void
 registry_adopt(struct registry *rg, struct backend_snapshot **up)
 {
     struct backend_snapshot *old = registry_snapshot(rg);
+    const char *servers = (*up)->conf->params.resolver;
 
+    if (rg->resolver != NULL && resolver_set_servers(rg->resolver, servers) != 0)
+        elog(ELOG_ERROR, "resolver: %s; the name servers stay as they were", terr_text(TERR_NOMEM));
     atomic_store_explicit(&rg->snapshot, *up, memory_order_release);
     *up = NULL;
     rcu_free_later(&old->later, snapshot_on_grace);

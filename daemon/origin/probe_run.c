@@ -6,6 +6,7 @@
 #include "daemon/h1/h1_conf.h"
 #include "daemon/net/resolve.h"
 #include "daemon/net/stream.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/origin/probe_priv.h"
 
 enum {
@@ -249,6 +250,7 @@ int
 probes_start(struct registry *rg, struct loop *l, const struct h1_conf *h1)
 {
     struct probes *all = calloc(1, sizeof(*all));
+    const struct conf *conf = snapshot_conf(registry_snapshot(rg));
 
     OBJ_CHECK(rg, REGISTRY_MAGIC);
     tassert(rg->probes == NULL);
@@ -256,7 +258,7 @@ probes_start(struct registry *rg, struct loop *l, const struct h1_conf *h1)
         return TERR_NOMEM;
     *all = (struct probes){.registry = rg, .loop = l, .h1 = h1};
     task_init(&all->task, &l->tasks, probes_on_tick);
-    if (resolver_open(&rg->resolver, l, &all->task, "") != 0) {
+    if (resolver_open(&rg->resolver, l, &all->task, conf->params.resolver) != 0) {
         free(all);
         return TERR_NOMEM;
     }

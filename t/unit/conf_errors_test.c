@@ -75,6 +75,14 @@ TEST(conf, wrong_numbers_are_refused_with_what_would_be_right)
         {"listen_depth: 1k", "2:28 listen_depth: '1k' is not a whole number\n"},
         {"listen_depth: 65536", "2:28 listen_depth: '65536' is too large: the most is 65535\n"},
         {"listen_depth: {}", "2:28 listen_depth must not be a map: give it a whole number\n"},
+        {"resolver: dns.test",
+         "2:24 resolver: 'dns.test' is not an address: write it as in 192.0.2.1, 192.0.2.1:53 or "
+         "\"[::1]:53\"\n"},
+        {"resolver: [127.0.0.1, '[::1]:0']",
+         "2:24 resolver: '[::1]:0' has a port that is not a number from 1 to 65535\n"},
+        {"resolver: '127.0.0.1:'",
+         "2:24 resolver: '127.0.0.1:' has a port that is not a number from 1 to 65535\n"},
+        {"resolver: '[::1'", "2:24 resolver: '[::1' has no closing bracket, as in \"[::1]:53\"\n"},
         {"http_cache_status: yes", "2:33 http_cache_status: 'yes' is not on, off, true or false\n"},
         /* clang-format on */
     };

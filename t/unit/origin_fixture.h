@@ -32,7 +32,8 @@ picks_conf(void)
         {.name = "y0", .address = {.text = ""}, .host_header = ""},
         {.name = "y1", .address = {.text = ""}, .host_header = ""},
     };
-    static struct conf conf = {.backends = backends, .nbackends = PICK_YAML};
+    static struct conf conf = {
+        .params = {.resolver = ""}, .backends = backends, .nbackends = PICK_YAML};
 
     backends[0].address = backends[1].address = address;
     return &conf;
