@@ -24,15 +24,16 @@ struct synthetic_request {
     struct shmlog_reader *reader; /* so that the lines that ran are told */
 };
 
-/* GET `url` ("http://host/path", or https, as a trusted proxy says; the path may be missing).  TERR_SYNTAX: *why; TERR_NOMEM.  With
- * the active policy, if there is one.  synthetic_free() in any case but NULL. */
+/* GET `url` ("http://host/path", or https, as a trusted proxy says; the path may be missing), with the
+ * active policy, if there is one.  0; TERR_SYNTAX and *why; TERR_NOMEM.  synthetic_free() is for the
+ * caller whenever *out is not NULL. */
 int synthetic_new(
     struct synthetic_request **out, struct policies *ps, struct slice url, const char **why);
 /* One more field of it, or another value of the first of that name.  TERR_SYNTAX. */
 int synthetic_set(struct synthetic_request *n, struct slice name, struct slice value);
-/* Goes on under another policy. */
 /* When its fields are set: its route, and what that makes of the request.  0 or TERR_*. */
 int synthetic_admit(struct synthetic_request *w);
+/* Goes on under another policy. */
 void synthetic_take_policy(struct synthetic_request *n, struct policy *pol);
 /* vcl_recv has answered with `act`: the key also where nothing would be looked up, by vcl_hash or the
  * builtin one.  False: vcl_hash failed, or the host is not valid. */
