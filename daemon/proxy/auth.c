@@ -84,7 +84,7 @@ auth_verify(struct auth *a, const struct auth_check *c)
 {
     const char *made = crypt_r(c->password, c->hash, &a->data);
 
-    return made != NULL && made[0] != '*' && auth_same(made, c->hash);
+    return made != NULL && made[0] != '*' && auth_same(made, c->hash) && c->known;
 }
 
 static void
@@ -143,10 +143,13 @@ auth_enqueue(struct auth *a, struct auth_check *c)
     return TERR_AGAIN;
 }
 
-/* Keyed with the process' secret; never 0. */
+/* Keyed with the process' secret; never 0.  An unknown user has no hash of its own: a later one may be
+ * the same text. */
 static uint64_t
-auth_tag(struct slice user, struct slice password, const char *hash)
+auth_tag(const struct auth_claim *claim)
 {
+    struct slice user = claim->user, password = claim->password;
+    const char *hash = claim->known ? claim->hash : "";
     struct {
         struct hash128 user, password, hash;
     } all = {hash_bytes(user.ptr, user.len), hash_bytes(password.ptr, password.len),
@@ -156,21 +159,22 @@ auth_tag(struct slice user, struct slice password, const char *hash)
 }
 
 int
-auth_ask(struct auth *a, struct auth_check *check, struct slice user, struct slice password,
-    const char *hash, struct waiter *wait)
+auth_ask(
+    struct auth *a, struct auth_check *check, const struct auth_claim *claim, struct waiter *wait)
 {
-    uint64_t tag = auth_tag(user, password, hash);
+    uint64_t tag = auth_tag(claim);
     int rc;
 
     OBJ_CHECK(a, AUTH_MAGIC);
     if (atomic_load_explicit(&a->good[tag % AUTH_VERDICTS], memory_order_relaxed) == tag)
         return 1;
-    if (password.len >= AUTH_PASSWORD_MAX ||
+    if (claim->password.len >= AUTH_PASSWORD_MAX ||
         atomic_load_explicit(&a->bad[tag % AUTH_VERDICTS], memory_order_relaxed) == tag)
         return 0;
-    *check = (struct auth_check){.wait = wait, .hash = hash, .tag = tag};
+    *check =
+        (struct auth_check){.wait = wait, .hash = claim->hash, .tag = tag, .known = claim->known};
     list_init(&check->waiting);
-    memcpy(check->password, password.ptr, password.len);
+    memcpy(check->password, claim->password.ptr, claim->password.len);
     pthread_mutex_lock(&a->lock);
     rc = auth_enqueue(a, check);
     pthread_mutex_unlock(&a->lock);

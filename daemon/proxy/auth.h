@@ -31,6 +31,7 @@ struct auth_check {
     struct waiter *wait; /* borrowed */
     const char *hash;    /* borrowed: the configuration's */
     uint64_t tag;
+    bool known;
     bool good; /* once it is answered */
     char password[AUTH_PASSWORD_MAX];
 };
@@ -38,10 +39,16 @@ struct auth_check {
 int auth_open(struct auth **out);  /* 0 or TERR_NOMEM */
 void auth_close(struct auth **ap); /* nothing waits any more */
 
+struct auth_claim {
+    struct slice user, password;
+    const char *hash; /* outlives the check */
+    bool known;       /* it is the user's; else of another user, and the password never fits */
+};
+
 /* 1: it fits; 0: it does not; TERR_AGAIN: `wait` is armed, and check->good is set when it is IDLE again;
  * TERR_LIMIT: too many wait.  Fills the check, which nobody else knows, and takes its password. */
-int auth_ask(struct auth *a, struct auth_check *check, struct slice user, struct slice password,
-    const char *hash, struct waiter *wait);
+int auth_ask(
+    struct auth *a, struct auth_check *check, const struct auth_claim *claim, struct waiter *wait);
 
 /* The request has ended: its check leaves the queue, and `wait` is IDLE.  False: the answer is on its way. */
 bool auth_cancel(struct auth *a, struct auth_check *check);

@@ -5,6 +5,7 @@
  * moment.  Where no route has any, another function starts requests. */
 #include <stdio.h>
 
+#include "daemon/base/hash.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/cookie.h"
 #include "daemon/http/uri.h"
@@ -399,29 +400,44 @@ route_unauthorized(struct req *r)
     return req_synth(r, 401, 0);
 }
 
+/* An unknown user's password is computed with the hash of another one: else the time of the answer would
+ * tell which users there are.  Always the same one, for hashes of a file may differ in what they cost. */
+static void
+route_find_user(const struct conf_auth *auth, struct auth_claim *claim)
+{
+    struct slice user = claim->user;
+
+    claim->hash = conf_auth_find(auth, user);
+    claim->known = claim->hash != NULL;
+    tassert(auth->n > 0);
+    if (!claim->known)
+        claim->hash = auth->users[hash_bytes(user.ptr, user.len).lo % auth->n].hash;
+}
+
 /* 1: yes; 0: no; TERR_AGAIN: `wait` is armed; TERR_*. */
 static int
 route_authorized(struct req *r)
 {
-    const struct conf_auth *auth = &r->rules->route->basic_auth;
-    struct slice value = http_get_one(r->head, HTTP_F_AUTHORIZATION), user, password;
+    struct slice value = http_get_one(r->head, HTTP_F_AUTHORIZATION);
+    struct auth_claim claim;
     struct auth_check *check;
     char text[1024];
-    const char *hash;
     int rc;
 
     if (r->rules->check != NULL)
         return r->rules->check->good;
     if (value.ptr == NULL ||
-        !auth_basic(value, (struct span){text, sizeof(text)}, &user, &password))
+        !auth_basic(value, (struct span){text, sizeof(text)}, &claim.user, &claim.password))
         return 0;
-    hash = conf_auth_find(auth, user);
-    check = hash != NULL ? arena_alloc(&r->x->arena, sizeof(*check)) : NULL;
+    check = arena_alloc(&r->x->arena, sizeof(*check));
     if (check == NULL)
-        return hash != NULL ? TERR_NOMEM : 0;
-    rc = auth_ask(r->proxy->auth, check, user, password, hash, &r->wait);
-    if (rc == TERR_AGAIN)
+        return TERR_NOMEM;
+    route_find_user(&r->rules->route->basic_auth, &claim);
+    rc = auth_ask(r->proxy->auth, check, &claim, &r->wait);
+    if (rc == TERR_AGAIN) {
+        counter_add(r->proxy->counters, COUNTER_auth_computed, 1);
         r->rules->check = check;
+    }
     explicit_bzero(text, sizeof(text));
     return rc;
 }

@@ -37,6 +37,7 @@
     X(req, restarted, COUNTER, "Times a policy began a request again")                             \
     X(req, limited, COUNTER, "Requests answered 429: over one of the limits of the configuration") \
     X(req, loop, COUNTER, "Requests answered 508: they had been here before (CDN-Loop)")           \
+    X(auth, computed, COUNTER, "Passwords of basic_auth that were computed, of unknown users too") \
     X(limit, refused, COUNTER, "Times a bucket was empty, of limits and of tarn.rate_limit")       \
     X(limit, forgotten, COUNTER, "Buckets that were not full yet when another took their place")   \
     X(policy, failed, COUNTER, "Runs of a policy that failed, by return(fail) or by a mistake")    \
