@@ -365,6 +365,7 @@ server_start_workers(struct server *s)
     int err;
 
     server_choose_loop_id(s);
+    policies_set_loop_id(s->policies, slice_str(s->env.loop_id));
     s->env.conf = s->conf;
     s->env.cache = s->cache;
     s->env.storage = s->storage;

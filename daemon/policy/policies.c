@@ -106,6 +106,13 @@ policies_open(
 }
 
 void
+policies_set_loop_id(struct policies *ps, struct slice loop_id)
+{
+    OBJ_CHECK(ps, POLICIES_MAGIC);
+    ps->loop_id = loop_id;
+}
+
+void
 policies_close(struct policies **pp)
 {
     struct policies *ps;

@@ -35,6 +35,8 @@ struct why_field;
  * active. */
 int policies_open(
     struct policies **out, struct registry *registry, struct cache *cache, struct storage *storage);
+/* Our name in CDN-Loop, borrowed for ever: policies_why() looks for it. */
+void policies_set_loop_id(struct policies *ps, struct slice loop_id);
 /* No worker runs any more, and the cache has been closed: responses of a policy's making hold it. */
 void policies_close(struct policies **pp);
 

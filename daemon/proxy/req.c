@@ -341,7 +341,7 @@ req_do_queued(struct req *r)
 {
     struct cache_query q;
 
-    if (req_was_here(r))
+    if (req_was_here(r->proxy, &r->x->head))
         return req_leave_queue(r);
     if (waiter_pending(&r->wait))
         return REQ_WAIT;
@@ -378,7 +378,7 @@ req_do_miss(struct req *r)
 {
     struct entry *old;
 
-    if (req_loops(r)) {
+    if (req_loops(r->proxy, &r->x->head)) {
         req_withdraw(r);
         return req_refuse_loop(r);
     }
@@ -415,7 +415,7 @@ req_do_pass(struct req *r)
         .hitpass = r->policy.hitpass,
         .rules = req_rules(r)};
 
-    if (req_loops(r))
+    if (req_loops(r->proxy, &r->x->head))
         return req_refuse_loop(r);
     if (r->policy.ref != NULL && !r->gathering) {
         enum req_next next = req_policy_pass(r);

@@ -16,23 +16,21 @@ enum {
 };
 
 bool
-req_was_here(const struct req *r)
+req_was_here(const struct proxy *p, const struct http_message *came)
 {
-    return http_has(&r->x->head, HTTP_F_CDN_LOOP) &&
-           cdn_loop_count(&r->x->head, r->proxy->loop_id) > 0;
+    return http_has(came, HTTP_F_CDN_LOOP) && cdn_loop_count(came, p->loop_id) > 0;
 }
 
 bool
-req_loops(const struct req *r)
+req_loops(const struct proxy *p, const struct http_message *came)
 {
-    const struct http_message *h = &r->x->head;
-    const struct conf_params *params = &r->proxy->params;
+    const struct conf_params *params = &p->params;
 
-    if (http_has(h, HTTP_F_CDN_LOOP) &&
-        cdn_loop_count(h, r->proxy->loop_id) > (uint64_t)params->loop_limit)
+    if (http_has(came, HTTP_F_CDN_LOOP) &&
+        cdn_loop_count(came, p->loop_id) > (uint64_t)params->loop_limit)
         return true;
-    return http_has(h, HTTP_F_VIA) &&
-           cdn_loop_count_via(h, slice_str(params->http_via)) > LOOP_VIA_MAX;
+    return http_has(came, HTTP_F_VIA) &&
+           cdn_loop_count_via(came, slice_str(params->http_via)) > LOOP_VIA_MAX;
 }
 
 static int

@@ -168,8 +168,9 @@ enum req_next req_synth(struct req *r, unsigned status, int err);
 void req_run(struct task *task);
 
 /* req_loop.c.  Off the hit's path: where a backend is asked, or another request waited for. */
-bool req_was_here(const struct req *r);       /* our name is in its CDN-Loop */
-bool req_loops(const struct req *r);          /* too often, or in Via */
+/* Is our name in the CDN-Loop of a request, as it came?  Too often, or too often in Via? */
+bool req_was_here(const struct proxy *p, const struct http_message *came);
+bool req_loops(const struct proxy *p, const struct http_message *came);
 enum req_next req_refuse_loop(struct req *r); /* 508, a line in the error log */
 /* The entry that others may wait for by now is not filled: they look again. */
 void req_withdraw(struct req *r);

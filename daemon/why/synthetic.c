@@ -107,6 +107,7 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
     p->params = policies_conf(ps)->params;
     p->loop = &w->loop;
     p->cache = ps->cache;
+    p->loop_id = ps->loop_id;
     p->registry = ps->registry;
     p->bans = cache_bans(ps->cache);
     policy_prepare(p);

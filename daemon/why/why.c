@@ -105,9 +105,21 @@ why_run(struct why *y, enum vcl_sub sub)
 
 /* --- outcomes --- */
 
+/* Where a backend would be asked. */
+static const char *
+why_loop(struct why *y)
+{
+    why_say(y,
+        "A request for it now is answered 508: its CDN-Loop or Via says that it has been here "
+        "before (loop_limit), so no backend is asked.");
+    return "loop";
+}
+
 static const char *
 why_pass(struct why *y, const char *because)
 {
+    if (y->loops)
+        return why_loop(y);
     why_say(
         y, "A request for it now is passed to the backend, for this client alone: %s.", because);
     if (y->r->policy.ref != NULL && why_run(y, VCL_SUB_PASS) != VCL_ACT_FETCH)
@@ -131,6 +143,8 @@ why_elsewhere(struct why *y, enum vcl_sub sub, enum vcl_action act)
     case VCL_ACT_PASS:
         return why_pass(y, "the policy says so");
     case VCL_ACT_PIPE:
+        if (y->loops)
+            return why_loop(y);
         why_say(y, "A request for it now becomes a tunnel to the backend, if that agrees.");
         why_say_decider(y, sub);
         return "pipe";
@@ -204,6 +218,12 @@ why_look_up(struct why *y, struct cache_query *q)
     l.marker = l.answer.reason == CACHE_MARKED || l.answer.reason == CACHE_MARKED_PASS
                    ? cache_marker(c, q)
                    : NULL;
+    if (l.verdict == CACHE_MISS || l.verdict == CACHE_PASS || l.verdict == CACHE_QUEUED) {
+        if (y->loops)
+            return why_loop(y);
+        if (l.verdict == CACHE_QUEUED && y->was_here)
+            return why_pass(y, "it has been here before, and could wait for itself");
+    }
     why_say_lookup(y, &l);
     return why_asked(y, &l, why_verdict_name(&l));
 }
@@ -212,6 +232,8 @@ why_look_up(struct why *y, struct cache_query *q)
 static const char *
 why_pipe(struct why *y)
 {
+    if (y->loops)
+        return why_loop(y);
     why_say(y,
         "A request for it now becomes a tunnel to the backend, if that agrees: it asks for an "
         "upgrade, and its route has `pipe: on`.");
@@ -386,6 +408,8 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
         synthetic_free(&y.nobody);
         return err == TERR_NOMEM ? err : TERR_SYNTAX;
     }
+    y.was_here = req_was_here(&y.nobody->proxy, y.r->head);
+    y.loops = req_loops(&y.nobody->proxy, y.r->head);
     y.text = json_array();
     y.steps = json_array();
     err = synthetic_admit(y.nobody);

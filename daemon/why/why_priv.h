@@ -11,8 +11,9 @@ struct why {
     struct synthetic_request *nobody;
     struct req *r;
     int64_t now_ms;
-    json_t *text;  /* sentences */
-    json_t *steps; /* what the policy was asked, and said */
+    bool was_here, loops; /* by the request as it came, not as a policy makes it: req_loop.c */
+    json_t *text;         /* sentences */
+    json_t *steps;        /* what the policy was asked, and said */
 };
 
 /* What a lookup would come to. */

@@ -644,6 +644,40 @@ class BehindTls(Why):
         self.assertEqual(json.loads(self.ctl("--json", "why", url))["now"], "miss")
 
 
+class ThatCameBack(Why):
+    """With its own name in CDN-Loop, or in Via too often."""
+
+    def setUp(self):
+        super().setUp()
+        self.tarnd.close()
+        config = CONFIG.format(origin=origin.address) + "parameters: { loop_token: here }\n"
+        self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
+
+    def loops(self, path, *fields):
+        said = self.why(path, *fields)
+        self.assertEqual(said["now"], "loop", said["words"])
+        self.assertIn("answered 508", said["words"])
+        self.fetch(path, *fields, status=508)
+
+    def test_a_loop_is_told_as_508(self):
+        path = target("loop", Cache_Control="max-age=600")
+        self.loops(path, "CDN-Loop: other, here")
+        self.loops(path, "Cache-Control: no-store", "CDN-Loop: here")
+        self.loops(path, "Via: " + ", ".join(["1.1 tarn"] * 9))
+        self.assertEqual(self.why(path, "CDN-Loop: other")["now"], "miss")
+        self.assertEqual(self.why(path, "Via: 1.1 tarn")["now"], "miss")
+        self.fetch(path)
+        self.assertEqual(self.why(path, "CDN-Loop: here")["now"], "hit")
+        self.fetch(path, "CDN-Loop: here")
+
+    def test_no_policy_hides_a_loop(self):
+        text = "vcl 4.1; sub vcl_recv { unset req.http.CDN-Loop; if (req.url ~ \"passed$\") { return (pass); } }"
+        self.assertEqual(self.api("PUT", "/v1/policies/hides", text)[0], 201)
+        self.assertEqual(self.api("PUT", "/v1/policies/active", '{"name": "hides"}')[0], 200)
+        for path in ("/looked-up", "/passed"):
+            self.loops(path, "CDN-Loop: here")
+
+
 class WithRoutesBesideAPolicy(Why):
     """The policy names a backend for some."""
 
