@@ -15,6 +15,7 @@
 #include "daemon/base/heap.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_origin.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/listeners.h"
 #include "daemon/log/elog.h"
@@ -462,7 +463,7 @@ worker_open(struct worker *w)
         err = tables_join(&w->proxy.tables, env->tables, w->id, w->loop, w->counters);
     if (err != 0)
         return err;
-    err = origins_open(&w->proxy.origins, w->loop, &w->h1_conf, w->counters);
+    err = origins_open(&w->proxy.origins, w->loop, h1_origin_protocol(&w->h1_conf), w->counters);
     h1.loop = w->loop;
     h1.counters = w->counters;
     if (err == 0)

@@ -1,4 +1,8 @@
-/* h1_origin.c -- one connection to an origin. */
+/* h1_origin.c -- one connection to an origin.
+ *
+ * A request's response lands where the user says: straight from the socket, but for the bytes that
+ * came with the head.
+ */
 #include "daemon/h1/h1_origin.h"
 
 #include "daemon/base/obj.h"
@@ -17,10 +21,10 @@ enum {
 
 #define H1_ORIGIN_MAGIC OBJ_TAG('h', '1', 'o', 'r')
 struct h1_origin {
+    struct origin_exchange x;
     uint32_t magic;
     int err;             /* why there is no response */
     struct task task;    /* the stream's owner: saves what arrived, then wakes the user */
-    struct task *user;   /* borrowed */
     struct usage *usage; /* the loop's */
     struct stream *stream;
     struct h1_limits limits;
@@ -28,9 +32,7 @@ struct h1_origin {
     struct http_message head;
     enum http_method asked;
     struct framing_connection fc;
-    uint64_t bytes; /* received, ever */
-    uint64_t mark;  /* `bytes` at begin */
-    char *own;      /* a head, and what came with it */
+    char *own; /* a head, and what came with it */
     size_t own_cap, own_len, own_at;
     struct span room; /* lent to the socket */
     size_t arrived;   /* bytes that landed in it */
@@ -45,6 +47,15 @@ struct h1_origin {
     bool shutting, shut;        /* the end of our direction is due, was told */
     struct http_field fields[]; /* conf->fields_max */
 };
+
+static struct h1_origin *
+h1_origin_of(struct origin_exchange *x)
+{
+    struct h1_origin *o = container_of(x, struct h1_origin, x);
+
+    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    return o;
+}
 
 static int
 h1_origin_save(struct h1_origin *o, struct span rx)
@@ -68,6 +79,17 @@ h1_origin_save(struct h1_origin *o, struct span rx)
     return 0;
 }
 
+/* The end of our direction, once what is queued has left. */
+static void
+h1_origin_end(struct h1_origin *o)
+{
+    o->shutting = true;
+    if (o->shut || stream_sending(o->stream))
+        return;
+    o->shut = true;
+    stream_shut(o->stream);
+}
+
 static void
 h1_origin_run(struct task *t)
 {
@@ -75,9 +97,10 @@ h1_origin_run(struct task *t)
     struct span rx;
 
     OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    o->x.connected = stream_connected(o->stream);
     rx = stream_received(o->stream);
     if (rx.len > 0) {
-        o->bytes += rx.len;
+        o->x.heard = true;
         if (o->room.ptr != NULL && rx.ptr == o->room.ptr) {
             o->arrived = rx.len;
         } else if (o->err == 0) {
@@ -90,10 +113,11 @@ h1_origin_run(struct task *t)
         }
         stream_consume(o->stream);
     }
+    o->x.ended = stream_ended(o->stream) != 0;
     if (o->shutting)
-        h1_origin_shut(o);
-    if (o->user != NULL)
-        task_wake(o->user);
+        h1_origin_end(o);
+    if (o->x.task != NULL)
+        task_wake(o->x.task);
 }
 
 static void
@@ -106,76 +130,30 @@ h1_origin_free(struct h1_origin *o)
     usage_free(usage, USAGE_CONN, o);
 }
 
-int
-h1_origin_open(struct h1_origin **out, struct loop *l, const struct h1_conf *conf,
-    const struct conf_address *to, unsigned nth, struct task *user)
+static void
+h1_origin_close(struct origin_exchange **xp)
 {
-    size_t max_fields = (size_t)conf->fields_max;
-    struct h1_origin *o =
-        usage_calloc(&l->usage, USAGE_CONN, sizeof(*o) + max_fields * sizeof(struct http_field));
-    int err;
+    struct h1_origin *o = h1_origin_of(*xp);
 
-    if (o == NULL)
-        return TERR_NOMEM;
-    o->magic = H1_ORIGIN_MAGIC;
-    o->usage = &l->usage;
-    o->user = user;
-    o->head.fields = o->fields;
-    o->head.max_fields = (uint16_t)max_fields;
-    o->limits = (struct h1_limits){
-        .line_max = (size_t)conf->resp_field_max,
-        .field_max = (size_t)conf->resp_field_max,
-        .head_max = (size_t)conf->resp_head_max,
-        .bare_lf = conf->resp_bare_lf,
-        .any_status = conf->resp_any_status,
-    };
-    task_init(&o->task, &l->tasks, h1_origin_run);
-    err = stream_connect(&o->stream, l, to, nth, &o->task);
-    if (err != 0) {
-        h1_origin_free(o);
-        return err;
-    }
-    stream_set_read_max(o->stream, HEAD_READ);
-    *out = o;
-    return 0;
-}
-
-void
-h1_origin_close(struct h1_origin **op)
-{
-    struct h1_origin *o;
-
-    OBJ_TAKE(o, op, H1_ORIGIN_MAGIC);
+    *xp = NULL;
     task_cancel(&o->task);
     stream_close(&o->stream);
     h1_origin_free(o);
 }
 
-void
-h1_origin_set_user(struct h1_origin *o, struct task *user)
+static void
+h1_origin_begin(struct origin_exchange *x, const struct origin_request *r)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    o->user = user;
-}
+    struct h1_origin *o = h1_origin_of(x);
 
-int
-h1_origin_connected(const struct h1_origin *o)
-{
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    return stream_connected(o->stream);
-}
-
-void
-h1_origin_begin(struct h1_origin *o, enum http_method asked)
-{
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
     tassert(!o->busy);
     o->busy = true;
     o->sent = o->head_ready = false;
-    o->want_interim = o->interim_ready = o->interim_given = false;
-    o->protocols = (struct slice){NULL, 0};
-    o->asked = asked;
-    o->mark = o->bytes;
+    o->interim_ready = o->interim_given = false;
+    o->want_interim = r->want_interim;
+    o->protocols = r->upgrade;
+    o->asked = r->method;
+    x->heard = x->body_done = false;
     o->interim = 0;
     o->own_len = o->own_at = 0;
     o->room = (struct span){NULL, 0};
@@ -184,15 +162,15 @@ h1_origin_begin(struct h1_origin *o, enum http_method asked)
     h1_parse_init(&o->parser, true, &o->head, &o->limits);
 }
 
-ssize_t
-h1_origin_send(struct h1_origin *o, const struct iovec *iov, unsigned n, bool more)
+static ssize_t
+h1_origin_send(struct origin_exchange *x, const struct iovec *iov, unsigned n, bool more)
 {
+    struct h1_origin *o = h1_origin_of(x);
     struct iovec rest[LIMIT_WRITE_IOV];
     ssize_t sent, queued;
     size_t skip;
     unsigned i = 0, k = 0;
 
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
     if (stream_sending(o->stream))
         return 0;
     sent = stream_try(o->stream, iov, n, more);
@@ -210,34 +188,16 @@ h1_origin_send(struct h1_origin *o, const struct iovec *iov, unsigned n, bool mo
     return queued < 0 ? TERR_CLOSED : sent + queued;
 }
 
-bool
-h1_origin_sending(const struct h1_origin *o)
+static bool
+h1_origin_sending(struct origin_exchange *x)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    return stream_sending(o->stream);
+    return stream_sending(h1_origin_of(x)->stream);
 }
 
-void
-h1_origin_sent(struct h1_origin *o)
+static void
+h1_origin_sent(struct origin_exchange *x)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    o->sent = true;
-}
-
-void
-h1_origin_want_interim(struct h1_origin *o, bool want)
-{
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    tassert(o->busy && !o->head_ready);
-    o->want_interim = want;
-}
-
-void
-h1_origin_want_upgrade(struct h1_origin *o, struct slice protocols)
-{
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    tassert(o->busy && !o->head_ready && protocols.len > 0);
-    o->protocols = protocols;
+    h1_origin_of(x)->sent = true;
 }
 
 /* What follows the interim response may be there already. */
@@ -254,6 +214,28 @@ h1_origin_drop_interim(struct h1_origin *o)
     o->paused = false;
 }
 
+/* The final head: what the user is told of the body. */
+static void
+h1_origin_ready(struct h1_origin *o)
+{
+    const struct framing *f = &o->parser.framing;
+
+    o->head_ready = true;
+    o->x.content_length = f->has_length ? f->length : ORIGIN_LENGTH_UNKNOWN;
+    switch (f->kind) {
+    case FRAMING_NONE:
+        o->x.body_length = 0;
+        break;
+    case FRAMING_LENGTH:
+        o->x.body_length = f->length;
+        break;
+    case FRAMING_CHUNKED:
+    case FRAMING_CLOSE:
+        o->x.body_length = ORIGIN_LENGTH_UNKNOWN;
+        break;
+    }
+}
+
 /* 101: only what was asked for, and only after all of the request (RFC 9110 7.8). */
 static int
 h1_origin_on_switch(struct h1_origin *o)
@@ -263,7 +245,8 @@ h1_origin_on_switch(struct h1_origin *o)
     if (!framing_upgrade_granted(o->protocols, framing_upgrade(&o->head, &o->fc)))
         return TERR_SYNTAX;
     o->parser.framing.kind = FRAMING_CLOSE; /* the end of the connection is its only one */
-    o->tunnel = o->head_ready = true;
+    o->tunnel = true;
+    h1_origin_ready(o);
     return 0;
 }
 
@@ -292,7 +275,7 @@ h1_origin_on_head(struct h1_origin *o)
             h1_origin_drop_interim(o);
         return TERR_AGAIN;
     }
-    o->head_ready = true;
+    h1_origin_ready(o);
     return 0;
 }
 
@@ -316,10 +299,11 @@ h1_origin_read_head(struct h1_origin *o)
     return o->err;
 }
 
-int
-h1_origin_interim(struct h1_origin *o, const struct http_message **out)
+static int
+h1_origin_interim(struct origin_exchange *x, const struct http_message **out)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    struct h1_origin *o = h1_origin_of(x);
+
     tassert(o->busy);
     if (!o->want_interim)
         return TERR_AGAIN;
@@ -332,34 +316,26 @@ h1_origin_interim(struct h1_origin *o, const struct http_message **out)
     return 0;
 }
 
-int
-h1_origin_head(struct h1_origin *o, const struct http_message **out)
+static int
+h1_origin_head(struct origin_exchange *x, const struct http_message **out)
 {
+    struct h1_origin *o = h1_origin_of(x);
     bool told;
     int rc;
 
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
     tassert(o->busy);
     if (o->interim_given)
         h1_origin_drop_interim(o);
     told = o->interim_ready;
     rc = h1_origin_read_head(o);
     if (rc == 0 && o->interim_ready) {
-        if (o->user != NULL && !told) /* once: who never asks must not spin */
-            task_wake(o->user);
+        if (o->x.task != NULL && !told) /* once: who never asks must not spin */
+            task_wake(o->x.task);
         return TERR_AGAIN;
     }
     if (rc == 0)
         *out = &o->head;
     return rc;
-}
-
-const struct framing *
-h1_origin_framing(const struct h1_origin *o)
-{
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    tassert(o->head_ready);
-    return &o->parser.framing;
 }
 
 /* What a read of HEAD_READ left behind is read in the same turn, so that a small response that
@@ -373,7 +349,6 @@ h1_origin_pull(struct h1_origin *o)
     if (most == 0 || !stream_pull(o->stream))
         return false;
     o->arrived = stream_received(o->stream).len;
-    o->bytes += o->arrived;
     stream_consume(o->stream);
     if (o->arrived == room && most > room)
         o->pull = most - room;
@@ -402,24 +377,17 @@ static ssize_t
 h1_origin_at_end(struct h1_origin *o)
 {
     if (o->parser.framing.kind == FRAMING_CLOSE && stream_ended(o->stream) == TERR_CLOSED) {
-        o->parser.body_done = true;
+        o->parser.body_done = o->x.body_done = true;
         return 0;
     }
     return o->err = TERR_CLOSED;
 }
 
-bool
-h1_origin_body_done(const struct h1_origin *o)
+static ssize_t
+h1_origin_body(struct origin_exchange *x, struct span room)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    tassert(o->head_ready);
-    return o->parser.body_done;
-}
+    struct h1_origin *o = h1_origin_of(x);
 
-ssize_t
-h1_origin_body(struct h1_origin *o, struct span room)
-{
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
     tassert(o->head_ready && room.len > 0);
     for (;;) {
         size_t used, len;
@@ -442,6 +410,7 @@ h1_origin_body(struct h1_origin *o, struct span room)
         }
         n = h1_parse_body(&o->parser, from_own ? o->own + o->own_at : o->room.ptr, len, room.ptr,
             room.len, &used);
+        x->body_done = o->parser.body_done;
         if (n < 0)
             return o->err = (int)n;
         if (from_own) {
@@ -457,31 +426,43 @@ h1_origin_body(struct h1_origin *o, struct span room)
     }
 }
 
-void
-h1_origin_shut(struct h1_origin *o)
+static void
+h1_origin_shut(struct origin_exchange *x)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
+    struct h1_origin *o = h1_origin_of(x);
+
     tassert(o->tunnel);
-    o->shutting = true;
-    if (o->shut || stream_sending(o->stream))
-        return; /* later: what is queued goes first */
-    o->shut = true;
-    stream_shut(o->stream);
+    h1_origin_end(o);
 }
 
-bool
-h1_origin_quiet(const struct h1_origin *o)
+static bool
+h1_origin_quiet(struct origin_exchange *x)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    return stream_quiet(o->stream);
+    return stream_quiet(h1_origin_of(x)->stream);
 }
 
-void
-h1_origin_rest(struct h1_origin *o)
+static bool
+h1_origin_reusable(struct origin_exchange *x)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    tassert(h1_origin_reusable(o));
+    struct h1_origin *o = h1_origin_of(x);
+
+    if (o->err != 0 || o->overrun || stream_ended(o->stream) != 0 ||
+        stream_received(o->stream).len > 0)
+        return false;
+    if (!o->busy)
+        return o->own_len == 0;
+    return o->sent && o->head_ready && !o->tunnel && o->parser.body_done && o->fc.persists &&
+           o->own_at == o->own_len && !stream_sending(o->stream);
+}
+
+static void
+h1_origin_rest(struct origin_exchange *x)
+{
+    struct h1_origin *o = h1_origin_of(x);
+
+    tassert(h1_origin_reusable(x));
     o->busy = false;
+    x->reused = true;
     usage_free(o->usage, USAGE_READ, o->own);
     o->own = NULL;
     o->own_cap = o->own_len = o->own_at = 0;
@@ -491,48 +472,70 @@ h1_origin_rest(struct h1_origin *o)
     o->paused = false;
 }
 
-void
-h1_origin_peer(const struct h1_origin *o, uint8_t addr[16], uint16_t *port)
+static void
+h1_origin_peer(struct origin_exchange *x, uint8_t addr[16], uint16_t *port)
 {
-    struct stream_peer peer = {.port = 0};
+    struct stream_peer peer;
 
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    if (o->stream != NULL)
-        stream_get_peer(o->stream, &peer);
+    stream_get_peer(h1_origin_of(x)->stream, &peer);
     memcpy(addr, peer.addr, sizeof(peer.addr));
     *port = peer.port;
 }
 
-bool
-h1_origin_ended(const struct h1_origin *o)
+static const struct origin_exchange_ops h1_origin_ops = {
+    .begin = h1_origin_begin,
+    .send = h1_origin_send,
+    .sending = h1_origin_sending,
+    .sent = h1_origin_sent,
+    .interim = h1_origin_interim,
+    .head = h1_origin_head,
+    .body = h1_origin_body,
+    .shut = h1_origin_shut,
+    .peer = h1_origin_peer,
+    .reusable = h1_origin_reusable,
+    .quiet = h1_origin_quiet,
+    .rest = h1_origin_rest,
+    .close = h1_origin_close,
+};
+
+static int
+h1_origin_open(struct origin_exchange **out, struct loop *l, const struct origin_protocol *protocol,
+    const struct conf_address *to, unsigned nth)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    return stream_ended(o->stream) != 0;
+    const struct h1_conf *conf = protocol->conf;
+    size_t max_fields = (size_t)conf->fields_max;
+    struct h1_origin *o =
+        usage_calloc(&l->usage, USAGE_CONN, sizeof(*o) + max_fields * sizeof(struct http_field));
+    int err;
+
+    if (o == NULL)
+        return TERR_NOMEM;
+    o->magic = H1_ORIGIN_MAGIC;
+    o->usage = &l->usage;
+    o->x.ops = &h1_origin_ops;
+    o->head.fields = o->fields;
+    o->head.max_fields = (uint16_t)max_fields;
+    o->limits = (struct h1_limits){
+        .line_max = (size_t)conf->resp_field_max,
+        .field_max = (size_t)conf->resp_field_max,
+        .head_max = (size_t)conf->resp_head_max,
+        .bare_lf = conf->resp_bare_lf,
+        .any_status = conf->resp_any_status,
+    };
+    task_init(&o->task, &l->tasks, h1_origin_run);
+    err = stream_connect(&o->stream, l, to, nth, &o->task);
+    if (err != 0) {
+        h1_origin_free(o);
+        return err;
+    }
+    o->x.connected = stream_connected(o->stream);
+    stream_set_read_max(o->stream, HEAD_READ);
+    *out = &o->x;
+    return 0;
 }
 
-bool
-h1_origin_heard(const struct h1_origin *o)
+struct origin_protocol
+h1_origin_protocol(const struct h1_conf *conf)
 {
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    return o->bytes != o->mark;
-}
-
-uint64_t
-h1_origin_bytes(const struct h1_origin *o)
-{
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    return o->bytes;
-}
-
-bool
-h1_origin_reusable(const struct h1_origin *o)
-{
-    OBJ_CHECK(o, H1_ORIGIN_MAGIC);
-    if (o->err != 0 || o->overrun || stream_ended(o->stream) != 0 ||
-        stream_received(o->stream).len > 0)
-        return false;
-    if (!o->busy)
-        return o->own_len == 0;
-    return o->sent && o->head_ready && !o->tunnel && o->parser.body_done && o->fc.persists &&
-           o->own_at == o->own_len && !stream_sending(o->stream);
+    return (struct origin_protocol){.open = h1_origin_open, .conf = conf};
 }

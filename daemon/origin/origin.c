@@ -5,13 +5,12 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/h1/h1_origin.h"
 #include "daemon/origin/origins_priv.h"
 #include "daemon/shm/counters.h"
 
 int
 origins_open(
-    struct origins **out, struct loop *l, const struct h1_conf *h1, struct counter_set *counters)
+    struct origins **out, struct loop *l, struct origin_protocol p, struct counter_set *counters)
 {
     struct origins *os = calloc(1, sizeof(*os));
 
@@ -19,7 +18,7 @@ origins_open(
         return TERR_NOMEM;
     os->magic = ORIGINS_MAGIC;
     os->loop = l;
-    os->h1 = h1;
+    os->protocol = p;
     os->counters = counters;
     list_init(&os->peer);
     *out = os;
@@ -113,8 +112,8 @@ origin_conn_free(struct origin_conn *oc)
     }
     task_cancel(&oc->idle_task);
     timer_unlink(&oc->idle_timer);
-    if (oc->h1 != NULL)
-        h1_origin_close(&oc->h1);
+    if (oc->x != NULL)
+        oc->x->ops->close(&oc->x);
     counter_add(os->counters, COUNTER_backend_conn_closed, 1);
     if (b->conf->max_connections > 0) {
         atomic_fetch_sub(&b->open, 1);
@@ -133,7 +132,7 @@ origin_on_idle(struct task *t)
 
     OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
     tassert(oc->idle);
-    if (timer_expired(&oc->idle_timer) || !h1_origin_reusable(oc->h1))
+    if (timer_expired(&oc->idle_timer) || !oc->x->ops->reusable(oc->x))
         origin_conn_free(oc);
 }
 
@@ -143,18 +142,17 @@ origin_pool_take(struct origin_pool *pool, struct task *user)
     while (!list_empty(&pool->idle)) {
         struct origin_conn *oc = container_of(pool->idle.next, struct origin_conn, link);
 
-        if (!h1_origin_reusable(oc->h1) || !h1_origin_quiet(oc->h1)) {
+        if (!oc->x->ops->reusable(oc->x) || !oc->x->ops->quiet(oc->x)) {
             origin_conn_free(oc);
             continue;
         }
         list_del(&oc->link);
         pool->nidle--;
         oc->idle = false;
-        oc->reused = true;
         origin_use(oc);
         task_cancel(&oc->idle_task);
         timer_clear(&oc->idle_timer);
-        h1_origin_set_user(oc->h1, user);
+        oc->x->task = user;
         return oc;
     }
     return NULL;
@@ -244,12 +242,13 @@ origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool 
     backend_place_of(pool->backend, attempt, &place);
     oc->place = place.key;
     oc->generation = place.generation;
-    err = h1_origin_open(&oc->h1, os->loop, os->h1, &place.address, 0, user);
+    err = os->protocol.open(&oc->x, os->loop, &os->protocol, &place.address, 0);
     if (err != 0) {
         counter_add(os->counters, COUNTER_backend_conn_failed, 1);
         origin_conn_free(oc);
         return err;
     }
+    oc->x->task = user;
     counter_add(os->counters, COUNTER_backend_conn_new, 1);
     *out = oc;
     return 0;
@@ -293,131 +292,11 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b, boo
     return origin_connect(out, os, pool, attempt, user);
 }
 
-int
-origin_connected(const struct origin_conn *oc)
+struct origin_exchange *
+origin_exchange(const struct origin_conn *oc)
 {
     OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_connected(oc->h1);
-}
-
-void
-origin_begin(struct origin_conn *oc, enum http_method asked)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    h1_origin_begin(oc->h1, asked);
-}
-
-ssize_t
-origin_send(struct origin_conn *oc, const struct iovec *iov, unsigned n, bool more)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_send(oc->h1, iov, n, more);
-}
-
-bool
-origin_sending(const struct origin_conn *oc)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_sending(oc->h1);
-}
-
-void
-origin_sent(struct origin_conn *oc)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    h1_origin_sent(oc->h1);
-}
-
-void
-origin_want_interim(struct origin_conn *oc, bool want)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    h1_origin_want_interim(oc->h1, want);
-}
-
-int
-origin_interim(struct origin_conn *oc, const struct http_message **out)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_interim(oc->h1, out);
-}
-
-void
-origin_want_upgrade(struct origin_conn *oc, struct slice protocols)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    h1_origin_want_upgrade(oc->h1, protocols);
-}
-
-void
-origin_shut(struct origin_conn *oc)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    h1_origin_shut(oc->h1);
-}
-
-int
-origin_head(struct origin_conn *oc, const struct http_message **out)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_head(oc->h1, out);
-}
-
-const struct framing *
-origin_framing(const struct origin_conn *oc)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_framing(oc->h1);
-}
-
-ssize_t
-origin_body(struct origin_conn *oc, struct span room)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_body(oc->h1, room);
-}
-
-bool
-origin_body_done(const struct origin_conn *oc)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_body_done(oc->h1);
-}
-
-bool
-origin_heard(const struct origin_conn *oc)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_heard(oc->h1);
-}
-
-void
-origin_peer(const struct origin_conn *oc, uint8_t addr[16], uint16_t *port)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    h1_origin_peer(oc->h1, addr, port);
-}
-
-bool
-origin_ended(const struct origin_conn *oc)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return h1_origin_ended(oc->h1);
-}
-
-void
-origin_set_user(struct origin_conn *oc, struct task *user)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    tassert(!oc->idle);
-    h1_origin_set_user(oc->h1, user);
-}
-
-bool
-origin_reused(const struct origin_conn *oc)
-{
-    OBJ_CHECK(oc, ORIGIN_CONN_MAGIC);
-    return oc->reused;
+    return oc->x;
 }
 
 void
@@ -430,14 +309,14 @@ origin_give(struct origin_conn **ocp)
     OBJ_TAKE(oc, ocp, ORIGIN_CONN_MAGIC);
     os = oc->origins;
     conf = oc->backend->conf;
-    if (os->draining || !h1_origin_reusable(oc->h1) || oc->pool->nidle >= conf->max_idle ||
+    if (os->draining || !oc->x->ops->reusable(oc->x) || oc->pool->nidle >= conf->max_idle ||
         conf->proxy_header != 0 || backend_is_retired(oc->backend) ||
         !backend_is_at(oc->backend, oc->place, &oc->generation)) {
         origin_conn_free(oc);
         return;
     }
-    h1_origin_rest(oc->h1);
-    h1_origin_set_user(oc->h1, &oc->idle_task);
+    oc->x->ops->rest(oc->x);
+    oc->x->task = &oc->idle_task;
     origin_unuse(oc);
     oc->idle = true;
     oc->pool->nidle++;

@@ -6,8 +6,6 @@
 #include "daemon/origin/origin.h"
 #include "daemon/origin/origin_priv.h"
 
-struct h1_origin;
-
 /* One for each backend number.  A number is given to another backend only when no connection to
  * the one before is left, so then its pool is empty. */
 struct origin_pool {
@@ -28,7 +26,7 @@ struct origins {
     uint32_t magic;
     bool draining;
     struct loop *loop;
-    const struct h1_conf *h1;
+    struct origin_protocol protocol;
     struct counter_set *counters;
     unsigned nused, npools;
     struct origin_pool **pools; /* NULL: never asked for; they do not move */
@@ -42,11 +40,11 @@ struct origins {
 #define ORIGIN_CONN_MAGIC OBJ_TAG('o', 'c', 'o', 'n')
 struct origin_conn {
     uint32_t magic;
-    bool reused, idle;
+    bool idle;
     struct backend *backend; /* kept by being counted in its `conns` */
     struct origin_pool *pool;
     struct origins *origins;
-    struct h1_origin *h1;
+    struct origin_exchange *x;
     uint64_t place;      /* which of the backend's addresses: backend_place.key */
     unsigned generation; /* of these */
     struct list link;

@@ -230,7 +230,7 @@ fetch_get_backend_ip(struct vcl_run *run, struct vcl_value *out)
     uint16_t port = 0;
 
     if (f->conn != NULL)
-        origin_peer(f->conn, addr, &port);
+        fetch_exchange(f)->ops->peer(fetch_exchange(f), addr, &port);
     out->ip = policy_ip(run, addr, port);
     return out->ip == NULL ? TERR_NOMEM : 0;
 }

@@ -119,7 +119,7 @@ fetch_blame(struct fetch *f, int err)
 static enum fetch_next
 fetch_do_connect(struct fetch *f)
 {
-    int err = origin_connected(f->conn);
+    int err = fetch_exchange(f)->connected;
 
     if (err == TERR_AGAIN && timer_expired(&f->timer))
         err = TERR_CONNTIMEO;
@@ -140,38 +140,48 @@ fetch_do_connect(struct fetch *f)
     return fetch_goto(f, FETCH_START);
 }
 
+static void
+fetch_begin(struct fetch *f)
+{
+    struct origin_request r = {
+        .method = (enum http_method)f->asked,
+        .want_interim = fetch_leader(f) != NULL,
+        .upgrade = f->upgrade,
+    };
+
+    fetch_exchange(f)->ops->begin(fetch_exchange(f), &r);
+}
+
 /* SEND -- the request, and its body as it comes. */
 static enum fetch_next
 fetch_do_send(struct fetch *f)
 {
+    struct origin_exchange *x = fetch_exchange(f);
     int rc;
 
     if (!f->begun) {
         rc = fetch_write_preface(f);
         if (rc != 0)
             return fetch_fail(f, rc);
-        origin_begin(f->conn, (enum http_method)f->asked);
+        fetch_begin(f);
         f->begun = true;
         f->told_head = f->told_verdict = false;
         f->stripped = NULL;
         if (fetch_is_logged(f))
             fetch_log_request(f);
-        origin_want_interim(f->conn, fetch_leader(f) != NULL);
-        if (f->upgrade.len > 0)
-            origin_want_upgrade(f->conn, f->upgrade);
         f->request_sent = false;
         f->request_at = 0;
         fetch_deadline(f, f->proxy->params.backend_send_timeout);
     }
     rc = fetch_send(f);
     f->asked_us = clock_read_us(&f->proxy->loop->clock);
-    if (rc == TERR_AGAIN && (origin_heard(f->conn) || origin_ended(f->conn)))
+    if (rc == TERR_AGAIN && (x->heard || x->ended))
         return fetch_goto(f, FETCH_HEAD); /* an answer before the body's end */
     if (rc == TERR_AGAIN && timer_expired(&f->timer))
         rc = TERR_TIMEDOUT;
     if (rc == TERR_AGAIN)
         return FETCH_WAIT;
-    if (rc == TERR_TIMEDOUT && origin_sending(f->conn))
+    if (rc == TERR_TIMEDOUT && x->ops->sending(x))
         return fetch_blame(f, rc); /* it is not the client who is slow */
     if (rc < 0 && rc != TERR_CLOSED)
         return fetch_fail(f, rc);
@@ -184,8 +194,8 @@ fetch_do_send(struct fetch *f)
 static bool
 fetch_is_harmless(const struct fetch *f, int err)
 {
-    return (err == TERR_CLOSED || err == TERR_IO) && !origin_heard(f->conn) && f->upload == NULL &&
-           http_method_is_idempotent((enum http_method)f->asked);
+    return (err == TERR_CLOSED || err == TERR_IO) && !fetch_exchange(f)->heard &&
+           f->upload == NULL && http_method_is_idempotent((enum http_method)f->asked);
 }
 
 /* A connection that was idle may have been closed by the origin as we sent.  RFC 9112 9.3.1:
@@ -193,7 +203,7 @@ fetch_is_harmless(const struct fetch *f, int err)
 static bool
 fetch_may_retry(const struct fetch *f, int err)
 {
-    return fetch_is_harmless(f, err) && origin_reused(f->conn) && !f->fresh &&
+    return fetch_is_harmless(f, err) && fetch_exchange(f)->reused && !f->fresh &&
            (f->vcl == NULL || f->vcl->retry_connect);
 }
 
@@ -291,9 +301,10 @@ fetch_give(struct fetch *f)
 static enum fetch_next
 fetch_do_revalidate(struct fetch *f)
 {
+    struct origin_exchange *x = fetch_exchange(f);
     char none[16];
 
-    if (origin_body(f->conn, (struct span){none, sizeof(none)}) != 0)
+    if (x->ops->body(x, (struct span){none, sizeof(none)}) != 0)
         origin_discard(&f->conn);
     else
         fetch_give(f);
@@ -304,9 +315,10 @@ fetch_do_revalidate(struct fetch *f)
 static void
 fetch_relay_interim(struct fetch *f)
 {
+    struct origin_exchange *x = fetch_exchange(f);
     const struct http_message *head;
 
-    while (origin_interim(f->conn, &head) == 0) {
+    while (x->ops->interim(x, &head) == 0) {
         size_t max = (size_t)head->len + 64;
         char *out = fetch_leader(f) == NULL ? NULL : malloc(max);
         int n = out == NULL ? TERR_CANCELLED : forward_interim(head, (struct span){out, max});
@@ -321,13 +333,14 @@ fetch_relay_interim(struct fetch *f)
 static enum fetch_next
 fetch_do_head(struct fetch *f)
 {
+    struct origin_exchange *x = fetch_exchange(f);
     const struct http_message *head;
     bool not_modified;
     int err;
 
     if (f->leader != NULL)
         fetch_relay_interim(f);
-    err = origin_head(f->conn, &head);
+    err = x->ops->head(x, &head);
     if (err == TERR_AGAIN) {
         int rc = fetch_send(f);
 
@@ -444,6 +457,7 @@ fetch_stall(struct fetch *f)
 static enum fetch_next
 fetch_do_body(struct fetch *f)
 {
+    struct origin_exchange *x = fetch_exchange(f);
     size_t got = 0;
 
     if (!f->request_sent)
@@ -463,7 +477,7 @@ fetch_do_body(struct fetch *f)
 
         if (waiter_pending(&f->space))
             return FETCH_WAIT;
-        if (origin_body_done(f->conn))
+        if (x->body_done)
             return fetch_goto(f, FETCH_DONE); /* and no room is asked for what never comes */
         n = fetch_room(f, &room);
         if (n == TERR_AGAIN)
@@ -473,7 +487,7 @@ fetch_do_body(struct fetch *f)
         if (f->stalled)
             fetch_deadline(f, fetch_between_bytes_ms(f));
         f->stalled = false;
-        n = origin_body(f->conn, room);
+        n = x->ops->body(x, room);
         if (n == TERR_AGAIN)
             return timer_expired(&f->timer) ? fetch_fail(f, TERR_TIMEDOUT) : FETCH_WAIT;
         if (n < 0)

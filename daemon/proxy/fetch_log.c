@@ -45,7 +45,7 @@ fetch_log_request(const struct fetch *f)
     shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
     shmlog_text(log, SHMLOG_Backend, slice_str(f->conf->name));
     shmlog_printf(log, SHMLOG_BackendOpen, "%s %s %s", f->conf->name, f->conf->address.text,
-        origin_reused(f->conn) ? "reused" : "new");
+        fetch_exchange(f)->reused ? "reused" : "new");
     shmlog_text(log, SHMLOG_BereqMethod, fetch_log_cut(&line, " ", 1));
     shmlog_text(log, SHMLOG_BereqURL, fetch_log_cut(&line, " ", 1));
     while (text.len > 0) {

@@ -113,6 +113,13 @@ struct fetch {
     bool upload_later; /* the leader has one that it does not read yet; FETCH_FOR_CACHE */
 };
 
+/* While there is a connection. */
+static inline struct origin_exchange *
+fetch_exchange(const struct fetch *f)
+{
+    return origin_exchange(f->conn);
+}
+
 enum fetch_next fetch_goto(struct fetch *f, enum fetch_state next);
 enum fetch_next fetch_fail(struct fetch *f, int err);
 void fetch_run(struct task *task);

@@ -78,7 +78,7 @@ static int
 fetch_write_head(
     struct fetch *f, const struct http_message *head, bool stored, struct cache_response *r)
 {
-    const struct framing *fr = origin_framing(f->conn);
+    const struct origin_exchange *x = fetch_exchange(f);
     struct forward_response how = {
         .keep = stored ? FORWARD_STORED : FORWARD_PASSED,
         .pseudonym = slice_str(f->proxy->params.http_via),
@@ -94,11 +94,11 @@ fetch_write_head(
     if (n < 0)
         return n;
     /* RFC 9110 8.6: never with 1xx and 204; with 304 it is that of the 200. */
-    r->length_in_head =
-        fr->has_length && head->status != 204 &&
-        (fr->kind == FRAMING_LENGTH || head->status == 304 || f->for_head || fr->length == 0);
+    r->length_in_head = x->content_length != ORIGIN_LENGTH_UNKNOWN && head->status != 204 &&
+                        (x->body_length == x->content_length || head->status == 304 || f->for_head);
     if (r->length_in_head)
-        n += snprintf(out + n, 48, "Content-Length: %llu\r\n", (unsigned long long)fr->length);
+        n += snprintf(
+            out + n, 48, "Content-Length: %llu\r\n", (unsigned long long)x->content_length);
     r->head = slice_of(out, (size_t)n);
     r->head_sent = 0;
     return 0;
@@ -107,18 +107,9 @@ fetch_write_head(
 static uint64_t
 fetch_body_length(const struct fetch *f)
 {
-    const struct framing *fr = origin_framing(f->conn);
+    uint64_t len = fetch_exchange(f)->body_length;
 
-    switch (fr->kind) {
-    case FRAMING_NONE:
-        return 0;
-    case FRAMING_LENGTH:
-        return fr->length;
-    case FRAMING_CHUNKED:
-    case FRAMING_CLOSE:
-        break;
-    }
-    return STOBJ_SIZE_UNKNOWN;
+    return len == ORIGIN_LENGTH_UNKNOWN ? STOBJ_SIZE_UNKNOWN : len;
 }
 
 int

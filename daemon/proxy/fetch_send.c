@@ -45,6 +45,7 @@ fetch_write_preface(struct fetch *f)
 static int
 fetch_send_laid(struct fetch *f)
 {
+    struct origin_exchange *x = fetch_exchange(f);
     struct slice head = slice_of(f->request.ptr + f->request_at, f->request.len - f->request_at);
     struct iovec iov[2 + ARRAY_LEN(f->pieces)];
     bool more = f->upload != NULL && !f->upload_ended && stobj_len(f->upload) > f->upload_at;
@@ -65,7 +66,7 @@ fetch_send_laid(struct fetch *f)
     }
     if (n == 0)
         return 1;
-    sent = origin_send(f->conn, iov, n, more);
+    sent = x->ops->send(x, iov, n, more);
     if (sent <= 0)
         return (int)sent;
     fetch_deadline(f, f->proxy->params.backend_send_timeout);
@@ -98,11 +99,12 @@ fetch_upload_return(struct fetch *f)
 static int
 fetch_upload_next(struct fetch *f)
 {
+    struct origin_exchange *x = fetch_exchange(f);
     struct lease_batch b = {.extents = &f->upload_ext, .max = 1};
     bool chunked = f->upload_length == EXCHANGE_LENGTH_UNKNOWN;
     int n;
 
-    if (origin_sending(f->conn))
+    if (x->ops->sending(x))
         return TERR_AGAIN; /* the queue still reads the last one */
     fetch_upload_return(f);
     if (f->upload_ended)
@@ -157,7 +159,7 @@ fetch_send(struct fetch *f)
             return TERR_AGAIN;
     } while (laid == 1);
     f->request_sent = true;
-    origin_sent(f->conn);
+    fetch_exchange(f)->ops->sent(fetch_exchange(f));
     return 0;
 }
 

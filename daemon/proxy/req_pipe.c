@@ -26,7 +26,7 @@ req_take_tunnel(struct req *r, struct origin_conn *conn)
 {
     tassert(r->tunnel == NULL);
     r->tunnel = conn;
-    origin_set_user(conn, &r->task);
+    origin_exchange(conn)->task = &r->task;
 }
 
 /* After release: until then the client's connection may read the buffers. */
@@ -44,10 +44,11 @@ req_end_pipe(struct req *r)
 static int
 pipe_up(struct req *r, struct req_pipe *p)
 {
+    struct origin_exchange *o = origin_exchange(r->tunnel);
     struct iovec iov;
     ssize_t n;
 
-    if (origin_sending(r->tunnel))
+    if (o->ops->sending(o))
         return 0; /* it still reads the buffer */
     if (p->up_at == p->up_len) {
         if (p->up_ended)
@@ -57,14 +58,14 @@ pipe_up(struct req *r, struct req_pipe *p)
             return n == TERR_AGAIN ? 0 : (int)n;
         if (n == 0) {
             p->up_ended = true;
-            origin_shut(r->tunnel);
+            o->ops->shut(o);
             return 1;
         }
         p->up_len = (size_t)n;
         p->up_at = 0;
     }
     iov = (struct iovec){.iov_base = p->up + p->up_at, .iov_len = p->up_len - p->up_at};
-    n = origin_send(r->tunnel, &iov, 1, false);
+    n = o->ops->send(o, &iov, 1, false);
     if (n < 0)
         return (int)n;
     p->up_at += (size_t)n;
@@ -74,11 +75,12 @@ pipe_up(struct req *r, struct req_pipe *p)
 static int
 pipe_down(struct req *r, struct req_pipe *p)
 {
+    struct origin_exchange *o = origin_exchange(r->tunnel);
     struct iovec iov;
     ssize_t n;
 
     if (p->down_at == p->down_len && !p->down_ended && r->x->sent == p->down_given) {
-        n = origin_body(r->tunnel, (struct span){p->down, PIPE_BYTES});
+        n = o->ops->body(o, (struct span){p->down, PIPE_BYTES});
         if (n < 0)
             return n == TERR_AGAIN ? 0 : (int)n;
         p->down_ended = n == 0;

@@ -11,6 +11,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_origin.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/log/elog.h"
 #include "daemon/proxy/proxy.h"
@@ -203,7 +204,7 @@ world_open_proxy(void)
     p->log = world.log;
     p->on_idle = world_on_idle;
     p->registry = world.registry;
-    world_must(origins_open(&p->origins, p->loop, &world.h1_conf, set));
+    world_must(origins_open(&p->origins, p->loop, h1_origin_protocol(&world.h1_conf), set));
 }
 
 void

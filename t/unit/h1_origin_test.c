@@ -21,7 +21,7 @@ enum {
 struct user {
     struct task task;
     struct loop loop;
-    struct h1_origin *o;
+    struct origin_exchange *o;
     struct stream *s;
     bool asks;  /* for interim responses */
     bool holds; /* takes no body: its own client is slow */
@@ -58,7 +58,7 @@ user_read_body(struct user *u)
     ssize_t n = 1;
 
     while (!u->ended && !u->holds && n > 0) {
-        n = h1_origin_body(u->o, (struct span){u->room, ROOM});
+        n = u->o->ops->body(u->o, (struct span){u->room, ROOM});
         if (n > 0)
             user_say(u, u->room, (size_t)n);
         else if (n != TERR_AGAIN)
@@ -76,12 +76,12 @@ user_run(struct task *t)
     int rc;
 
     u->runs++;
-    if (h1_origin_connected(u->o) != 0 || u->err != 0)
+    if (u->o->connected != 0 || u->err != 0)
         return;
-    while (u->asks && !u->headed && h1_origin_interim(u->o, &h) == 0)
+    while (u->asks && !u->headed && u->o->ops->interim(u->o, &h) == 0)
         user_say_head(u, h);
     if (!u->headed) {
-        rc = h1_origin_head(u->o, &h);
+        rc = u->o->ops->head(u->o, &h);
         if (rc == TERR_AGAIN)
             return;
         u->err = rc;
@@ -93,22 +93,29 @@ user_run(struct task *t)
     user_read_body(u);
 }
 
+/* Its request is begun; `protocols` NULL: it asks for none. */
 static void
-user_open(struct user *u)
+user_open(struct user *u, bool want_interim, const char *protocols)
 {
+    const struct origin_protocol h1 = h1_origin_protocol(&conf);
+    const struct origin_request r = {.method = HTTP_M_GET,
+        .want_interim = want_interim,
+        .upgrade = protocols != NULL ? slice_str(protocols) : slice_of(NULL, 0)};
+
     memset(u, 0, sizeof(*u));
     fake_loop_open(&u->loop);
     task_init(&u->task, &u->loop.tasks, user_run);
-    CHECK_EQ(0, h1_origin_open(&u->o, &u->loop, &conf, NULL, 0, &u->task));
+    CHECK_EQ(0, h1.open(&u->o, &u->loop, &h1, NULL, 0));
+    u->o->task = &u->task;
     u->s = fake_newest;
     fake_connect(u->s, 0);
-    h1_origin_begin(u->o, HTTP_M_GET);
+    u->o->ops->begin(u->o, &r);
 }
 
 static void
 user_close(struct user *u)
 {
-    h1_origin_close(&u->o);
+    u->o->ops->close(&u->o);
     task_cancel(&u->task);
     fake_loop_close(&u->loop);
 }
@@ -140,12 +147,12 @@ taken_in_turns(struct user *u, unsigned pieces, size_t piece)
         size_t taken = 0;
 
         if (i % 2 == 0)
-            CHECK_EQ(TERR_AGAIN, h1_origin_body(u->o, (struct span){room, piece}));
+            CHECK_EQ(TERR_AGAIN, u->o->ops->body(u->o, (struct span){room, piece}));
         memset(came, 'a' + (int)(i % 26), piece);
         fake_arrive(u->s, came, piece);
         fake_run(&u->loop);
         while (taken < piece) {
-            ssize_t n = h1_origin_body(u->o, (struct span){room, piece});
+            ssize_t n = u->o->ops->body(u->o, (struct span){room, piece});
 
             CHECK(n > 0);
             CHECK_MEM(came, room, (size_t)n);
@@ -167,10 +174,9 @@ interim_at(const char *text, size_t at, bool asks, const char *want)
 {
     struct user u;
 
-    user_open(&u);
+    user_open(&u, asks, NULL);
     u.asks = asks;
-    h1_origin_want_interim(u.o, asks);
-    h1_origin_sent(u.o);
+    u.o->ops->sent(u.o);
     user_hears(&u, text, at);
     CHECK_EQ(0, u.err);
     CHECK_STR(want, u.said);
@@ -194,22 +200,21 @@ TEST(h1_origin, a_head_waits_until_the_interim_response_was_read)
     const struct http_message *h;
     struct user u;
 
-    user_open(&u);
+    user_open(&u, true, NULL);
     fake_run(&u.loop);
-    h1_origin_set_user(u.o, NULL);
-    h1_origin_want_interim(u.o, true);
+    u.o->task = NULL;
     fake_arrive(u.s, HINTS FINAL, sizeof(HINTS FINAL) - 1);
     fake_run(&u.loop);
-    h1_origin_set_user(u.o, &u.task);
+    u.o->task = &u.task;
     u.runs = 0;
     u.err = TERR_CANCELLED; /* it only counts its runs */
-    CHECK_EQ(TERR_AGAIN, h1_origin_head(u.o, &h));
+    CHECK_EQ(TERR_AGAIN, u.o->ops->head(u.o, &h));
     fake_run(&u.loop);
     CHECK_EQ(1, u.runs);
-    CHECK_EQ(0, h1_origin_interim(u.o, &h));
+    CHECK_EQ(0, u.o->ops->interim(u.o, &h));
     CHECK_EQ(103, h->status);
-    CHECK_EQ(TERR_AGAIN, h1_origin_interim(u.o, &h));
-    CHECK_EQ(0, h1_origin_head(u.o, &h));
+    CHECK_EQ(TERR_AGAIN, u.o->ops->interim(u.o, &h));
+    CHECK_EQ(0, u.o->ops->head(u.o, &h));
     CHECK_EQ(200, h->status);
     user_close(&u);
 }
@@ -221,22 +226,21 @@ TEST(h1_origin, an_interim_response_that_nobody_reads_stops_the_origin)
     const struct http_message *h;
 
     memset(more, 'x', sizeof(more));
-    user_open(&u);
+    user_open(&u, true, NULL);
     fake_run(&u.loop);
-    h1_origin_want_interim(u.o, true);
     fake_arrive(u.s, HINTS, sizeof(HINTS) - 1);
     fake_run(&u.loop); /* the user asks for the final head only */
-    CHECK_EQ(TERR_AGAIN, h1_origin_head(u.o, &h));
+    CHECK_EQ(TERR_AGAIN, u.o->ops->head(u.o, &h));
     for (unsigned i = 0; i < 10; i++) {
         fake_arrive(u.s, more, sizeof(more));
         fake_run(&u.loop);
     }
     CHECK(fake_is_paused(u.s));
     CHECK(fake_waiting(u.s) >= 9000);
-    CHECK_EQ(0, h1_origin_interim(u.o, &h));
-    CHECK_EQ(TERR_AGAIN, h1_origin_interim(u.o, &h));
+    CHECK_EQ(0, u.o->ops->interim(u.o, &h));
+    CHECK_EQ(TERR_AGAIN, u.o->ops->interim(u.o, &h));
     CHECK(!fake_is_paused(u.s));
-    CHECK(h1_origin_head(u.o, &h) == TERR_HEADTOOBIG || h1_origin_head(u.o, &h) == TERR_SYNTAX);
+    CHECK(u.o->ops->head(u.o, &h) == TERR_HEADTOOBIG || u.o->ops->head(u.o, &h) == TERR_SYNTAX);
     user_close(&u);
 }
 
@@ -248,18 +252,16 @@ TEST(h1_origin, sixteen_interim_responses_and_no_more)
     for (unsigned i = 0; i < LIMIT_INTERIM; i++)
         strcat(text, "HTTP/1.1 103 X\r\n\r\n");
     strcat(text, FINAL);
-    user_open(&u);
+    user_open(&u, true, NULL);
     u.asks = true;
-    h1_origin_want_interim(u.o, true);
     user_hears(&u, text, 100);
     CHECK_EQ(0, u.err);
     CHECK_EQ(16 * 4 + 4 + 10, u.said_len);
     user_close(&u);
     memmove(text + 18, text, strlen(text) + 1);
     for (unsigned asks = 0; asks < 2; asks++) {
-        user_open(&u);
+        user_open(&u, asks, NULL);
         u.asks = asks;
-        h1_origin_want_interim(u.o, asks);
         user_hears(&u, text, 100);
         CHECK_EQ(TERR_FRAMING, u.err);
         CHECK_EQ(asks ? 16 * 4 : 0, u.said_len);
@@ -273,14 +275,12 @@ refused(const char *text, const char *protocols, bool sent)
     struct user u;
     int err;
 
-    user_open(&u);
-    if (protocols != NULL)
-        h1_origin_want_upgrade(u.o, slice_str(protocols));
+    user_open(&u, false, protocols);
     if (sent)
-        h1_origin_sent(u.o);
+        u.o->ops->sent(u.o);
     user_hears(&u, text, strlen(text));
     err = u.err;
-    CHECK(err == 0 || !h1_origin_reusable(u.o));
+    CHECK(err == 0 || !u.o->ops->reusable(u.o));
     user_close(&u);
     return err;
 }
@@ -321,14 +321,13 @@ TEST(h1_origin, a_tunnel_gives_the_bytes_of_the_origin_however_they_come)
     for (size_t at = 0; at < sizeof(text); at++) {
         struct user u;
 
-        user_open(&u);
-        h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
-        h1_origin_sent(u.o);
+        user_open(&u, false, "websocket");
+        u.o->ops->sent(u.o);
         user_hears(&u, text, at);
         CHECK_EQ(0, u.err);
         CHECK(u.ended);
         CHECK_STR(want, u.said);
-        CHECK(!h1_origin_reusable(u.o));
+        CHECK(!u.o->ops->reusable(u.o));
         user_close(&u);
     }
 }
@@ -338,16 +337,15 @@ TEST(h1_origin, what_comes_while_the_client_is_slow_is_kept_until_it_is_taken_an
     static const char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
     struct user u;
 
-    user_open(&u);
-    h1_origin_sent(u.o);
+    user_open(&u, false, NULL);
+    u.o->ops->sent(u.o);
     fake_arrive(u.s, head, sizeof(head) - 1);
     taken_in_turns(&u, 1000, 1000);
-    CHECK(h1_origin_body_done(u.o));
-    CHECK(h1_origin_reusable(u.o));
+    CHECK(u.o->body_done);
+    CHECK(u.o->ops->reusable(u.o));
     user_close(&u);
-    user_open(&u);
-    h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
-    h1_origin_sent(u.o);
+    user_open(&u, false, "websocket");
+    u.o->ops->sent(u.o);
     fake_arrive(u.s, SWITCH, sizeof(SWITCH) - 1);
     taken_in_turns(&u, 300, 5000);
     user_close(&u);
@@ -357,9 +355,8 @@ TEST(h1_origin, a_tunnel_that_is_reset_does_not_end_well)
 {
     struct user u;
 
-    user_open(&u);
-    h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
-    h1_origin_sent(u.o);
+    user_open(&u, false, "websocket");
+    u.o->ops->sent(u.o);
     fake_arrive(u.s, SWITCH "abc", sizeof(SWITCH "abc") - 1);
     fake_run(&u.loop);
     fake_end(u.s, TERR_IO);
@@ -374,15 +371,14 @@ TEST(h1_origin, a_tunnel_sends_what_it_is_given_and_then_its_end)
     struct iovec iov = {.iov_base = (char[]){"0123456789"}, .iov_len = 10};
     struct user u;
 
-    user_open(&u);
-    h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
-    h1_origin_sent(u.o);
+    user_open(&u, false, "websocket");
+    u.o->ops->sent(u.o);
     fake_arrive(u.s, SWITCH, sizeof(SWITCH) - 1);
     fake_run(&u.loop);
     fake_take(u.s, 4);
-    CHECK_EQ(10, h1_origin_send(u.o, &iov, 1, false));
-    CHECK(h1_origin_sending(u.o));
-    h1_origin_shut(u.o);
+    CHECK_EQ(10, u.o->ops->send(u.o, &iov, 1, false));
+    CHECK(u.o->ops->sending(u.o));
+    u.o->ops->shut(u.o);
     fake_run(&u.loop);
     CHECK(!fake_is_shut(u.s)); /* six bytes are still to go */
     fake_take(u.s, SIZE_MAX);
@@ -403,9 +399,8 @@ TEST(h1_origin, a_user_that_reads_nothing_stops_the_origin_and_then_loses_nothin
     CHECK(want != NULL);
     for (size_t i = 0; i < sizeof(text); i++)
         text[i] = (char)('a' + i % 23);
-    user_open(&u);
-    h1_origin_want_upgrade(u.o, SLICE_LIT("websocket"));
-    h1_origin_sent(u.o);
+    user_open(&u, false, "websocket");
+    u.o->ops->sent(u.o);
     fake_arrive(u.s, SWITCH, sizeof(SWITCH) - 1);
     fake_run(&u.loop); /* its room is lent now */
     u.holds = true;
@@ -434,9 +429,8 @@ TEST(h1_origin, an_interim_response_goes_on_without_what_was_for_this_hop)
     char out[256];
     int n;
 
-    user_open(&u);
+    user_open(&u, true, NULL);
     u.err = TERR_CANCELLED; /* we ask ourselves */
-    h1_origin_want_interim(u.o, true);
     fake_arrive(u.s,
         "HTTP/1.1 103 Soon\r\nLink: </a>\r\nConnection: X-Hop\r\nX-Hop: 1\r\nVia: 1.1 z\r\n"
         "Upgrade: b\r\nContent-Length: 0\r\nX: y\r\n\r\n",
@@ -444,7 +438,7 @@ TEST(h1_origin, an_interim_response_goes_on_without_what_was_for_this_hop)
                "Upgrade: b\r\nContent-Length: 0\r\nX: y\r\n\r\n") -
             1);
     fake_run(&u.loop);
-    CHECK_EQ(0, h1_origin_interim(u.o, &h));
+    CHECK_EQ(0, u.o->ops->interim(u.o, &h));
     n = forward_interim(h, (struct span){out, sizeof(out) - 1});
     CHECK(n > 0);
     out[n] = '\0';
@@ -457,18 +451,18 @@ TEST(h1_origin, a_body_is_known_to_be_whole_with_its_last_byte)
 {
     struct user u;
 
-    user_open(&u);
-    h1_origin_sent(u.o);
+    user_open(&u, false, NULL);
+    u.o->ops->sent(u.o);
     u.holds = true;
     fake_arrive(u.s, FINAL, sizeof(FINAL) - 1);
     fake_run(&u.loop);
     CHECK(u.headed);
-    CHECK(!h1_origin_body_done(u.o)); /* nobody has read it */
-    CHECK_EQ(4, h1_origin_body(u.o, (struct span){u.room, 4}));
-    CHECK(!h1_origin_body_done(u.o));
-    CHECK_EQ(6, h1_origin_body(u.o, (struct span){u.room, 6}));
-    CHECK(h1_origin_body_done(u.o)); /* so nobody needs room for more */
-    CHECK_EQ(0, h1_origin_body(u.o, (struct span){u.room, 1}));
+    CHECK(!u.o->body_done); /* nobody has read it */
+    CHECK_EQ(4, u.o->ops->body(u.o, (struct span){u.room, 4}));
+    CHECK(!u.o->body_done);
+    CHECK_EQ(6, u.o->ops->body(u.o, (struct span){u.room, 6}));
+    CHECK(u.o->body_done); /* so nobody needs room for more */
+    CHECK_EQ(0, u.o->ops->body(u.o, (struct span){u.room, 1}));
     user_close(&u);
 }
 
@@ -485,8 +479,8 @@ runs_for(size_t total, size_t at_first)
 
     for (size_t i = (size_t)head; i < total; i++)
         text[i] = (char)('a' + i % 23);
-    user_open(&u);
-    h1_origin_sent(u.o);
+    user_open(&u, false, NULL);
+    u.o->ops->sent(u.o);
     fake_run(&u.loop);
     runs = u.runs;
     fake_arrive(u.s, text, at_first);
@@ -499,7 +493,7 @@ runs_for(size_t total, size_t at_first)
     CHECK(u.ended && u.err == 0);
     CHECK_EQ(4 + total - (size_t)head, u.said_len);
     CHECK_MEM(text + head, u.said + 4, total - (size_t)head);
-    CHECK(h1_origin_reusable(u.o));
+    CHECK(u.o->ops->reusable(u.o));
     runs = u.runs - runs;
     user_close(&u);
     free(text);

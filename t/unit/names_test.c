@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 
 #include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_origin.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/origin/origin.h"
 #include "daemon/origin/origin_priv.h"
@@ -82,7 +83,8 @@ naming_open(struct naming *n, const char *yaml)
     CHECK_EQ(0, registry_open(&n->rg, n->conf));
     registry_set_counters(n->rg, n->counters);
     CHECK_EQ(0, resolver_open(&n->rg->resolver, &n->loop, &n->user, ""));
-    CHECK_EQ(0, origins_open(&n->os, &n->loop, &h1, counters_worker(n->counters, 0)));
+    CHECK_EQ(0,
+        origins_open(&n->os, &n->loop, h1_origin_protocol(&h1), counters_worker(n->counters, 0)));
     n->b = director_pick(snapshot_nth(registry_snapshot(n->rg), 0), &nothing);
     fake_resolve_asked = 0;
     fake_resolve_silent = false;
@@ -272,19 +274,21 @@ naming_used(struct naming *n)
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
     struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
     struct origin_conn *oc = NULL;
+    struct origin_exchange *x;
     const struct http_message *head;
     char room[16];
 
     CHECK_EQ(0, origin_take(&oc, n->os, n->b, false, 0, &n->user));
     fake_connect(fake_newest, 0);
     fake_run(&n->loop);
-    origin_begin(oc, HTTP_M_GET);
-    CHECK_EQ(iov.iov_len, origin_send(oc, &iov, 1, false));
-    origin_sent(oc);
+    x = origin_exchange(oc);
+    x->ops->begin(x, &(struct origin_request){.method = HTTP_M_GET});
+    CHECK_EQ(iov.iov_len, x->ops->send(x, &iov, 1, false));
+    x->ops->sent(x);
     fake_arrive(fake_newest, response, sizeof(response) - 1);
     fake_run(&n->loop);
-    CHECK_EQ(0, origin_head(oc, &head));
-    CHECK_EQ(0, origin_body(oc, (struct span){room, sizeof(room)}));
+    CHECK_EQ(0, x->ops->head(x, &head));
+    CHECK_EQ(0, x->ops->body(x, (struct span){room, sizeof(room)}));
     return oc;
 }
 

@@ -4,6 +4,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_origin.h"
 #include "daemon/origin/origin.h"
 #include "daemon/shm/counters.h"
 #include "t/unit/fake_stream.h"
@@ -65,8 +66,10 @@ queueing_open(struct queueing *q, int64_t connections)
     fake_loop_open(&q->two.loop);
     CHECK_EQ(0, counters_open(&q->counters, NULL, 2));
     CHECK_EQ(0, registry_open(&q->rg, picks_conf()));
-    CHECK_EQ(0, origins_open(&q->one.os, &q->one.loop, &h1, counters_worker(q->counters, 0)));
-    CHECK_EQ(0, origins_open(&q->two.os, &q->two.loop, &h1, counters_worker(q->counters, 1)));
+    CHECK_EQ(0, origins_open(&q->one.os, &q->one.loop, h1_origin_protocol(&h1),
+                    counters_worker(q->counters, 0)));
+    CHECK_EQ(0, origins_open(&q->two.os, &q->two.loop, h1_origin_protocol(&h1),
+                    counters_worker(q->counters, 1)));
     CHECK_EQ(0, backend_new(&q->d, q->rg, &q->conf, NULL, "b", "boot.b"));
     q->b = director_pick(q->d, &nothing);
 }
@@ -127,18 +130,19 @@ guest_use(struct guest *g)
     static const char request[] = "GET / HTTP/1.1\r\n\r\n";
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
     struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
+    struct origin_exchange *x = origin_exchange(g->oc);
     const struct http_message *head;
     char room[16];
 
     fake_connect(fake_newest, 0);
     fake_run(&g->at->loop);
-    origin_begin(g->oc, HTTP_M_GET);
-    CHECK_EQ(iov.iov_len, origin_send(g->oc, &iov, 1, false));
-    origin_sent(g->oc);
+    x->ops->begin(x, &(struct origin_request){.method = HTTP_M_GET});
+    CHECK_EQ(iov.iov_len, x->ops->send(x, &iov, 1, false));
+    x->ops->sent(x);
     fake_arrive(fake_newest, response, sizeof(response) - 1);
     fake_run(&g->at->loop);
-    CHECK_EQ(0, origin_head(g->oc, &head));
-    CHECK_EQ(0, origin_body(g->oc, (struct span){room, sizeof(room)}));
+    CHECK_EQ(0, x->ops->head(x, &head));
+    CHECK_EQ(0, x->ops->body(x, (struct span){room, sizeof(room)}));
     origin_give(&g->oc);
 }
 
@@ -190,7 +194,7 @@ TEST(origin_queue, a_connection_of_the_same_worker_is_handed_on)
     queueing_run(&q);
     CHECK(b.called > 0 && !fake_is_closed(s));
     CHECK_EQ(0, guest_take(&q, &b));
-    CHECK(origin_reused(b.oc) && fake_newest == s);
+    CHECK(origin_exchange(b.oc)->reused && fake_newest == s);
     guest_leave(&q, &a);
     guest_leave(&q, &b);
     queueing_close(&q);
@@ -292,7 +296,7 @@ TEST(origin_queue, who_needs_a_fresh_one_takes_the_place_of_an_idle_one)
     guest_use(&a);
     CHECK(!fake_is_closed(s));
     CHECK_EQ(0, origin_take(&a.oc, q.one.os, q.b, true, 0, &a.task));
-    CHECK(fake_is_closed(s) && !origin_reused(a.oc));
+    CHECK(fake_is_closed(s) && !origin_exchange(a.oc)->reused);
     guest_leave(&q, &a);
     queueing_close(&q);
 }

@@ -6,6 +6,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_origin.h"
 #include "daemon/origin/origin.h"
 #include "daemon/origin/origins_priv.h"
 #include "daemon/shm/counters.h"
@@ -40,7 +41,8 @@ pooling_open(struct pooling *p)
     task_init(&p->user, &p->loop.tasks, pooling_on_user);
     CHECK_EQ(0, counters_open(&p->counters, NULL, 1));
     CHECK_EQ(0, registry_open(&p->rg, picks_conf()));
-    CHECK_EQ(0, origins_open(&p->os, &p->loop, &h1, counters_worker(p->counters, 0)));
+    CHECK_EQ(0,
+        origins_open(&p->os, &p->loop, h1_origin_protocol(&h1), counters_worker(p->counters, 0)));
 }
 
 static void
@@ -75,16 +77,17 @@ pooling_exchange(struct pooling *p, struct origin_conn *oc, struct stream *s)
     static const char request[] = "GET / HTTP/1.1\r\n\r\n";
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
     struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
+    struct origin_exchange *x = origin_exchange(oc);
     const struct http_message *head;
     char room[16];
 
-    origin_begin(oc, HTTP_M_GET);
-    CHECK_EQ(iov.iov_len, origin_send(oc, &iov, 1, false));
-    origin_sent(oc);
+    x->ops->begin(x, &(struct origin_request){.method = HTTP_M_GET});
+    CHECK_EQ(iov.iov_len, x->ops->send(x, &iov, 1, false));
+    x->ops->sent(x);
     fake_arrive(s, response, sizeof(response) - 1);
     fake_run(&p->loop);
-    CHECK_EQ(0, origin_head(oc, &head));
-    CHECK_EQ(0, origin_body(oc, (struct span){room, sizeof(room)}));
+    CHECK_EQ(0, x->ops->head(x, &head));
+    CHECK_EQ(0, x->ops->body(x, (struct span){room, sizeof(room)}));
 }
 
 /* A new connection that has carried one. */
@@ -117,17 +120,17 @@ TEST(origin, an_idle_connection_is_adopted_by_a_backend_at_the_same_address_only
     of_a = fake_newest;
     origin_give(&oc);
     CHECK_EQ(0, pooling_take(&p, &oc, elsewhere));
-    CHECK(fake_newest != of_a && !origin_reused(oc));
+    CHECK(fake_newest != of_a && !origin_exchange(oc)->reused);
     origin_discard(&oc);
     CHECK_EQ(0, pooling_take(&p, &oc, b));
-    CHECK(origin_reused(oc));
+    CHECK(origin_exchange(oc)->reused);
     director_drop(&a); /* it has no connection any more, and may go */
     registry_sweep(p.rg);
     pooling_exchange(&p, oc, of_a);
     origin_give(&oc);
     CHECK(!fake_is_closed(of_a));
     CHECK_EQ(0, pooling_take(&p, &oc, b));
-    CHECK(origin_reused(oc));
+    CHECK(origin_exchange(oc)->reused);
     origin_discard(&oc);
     CHECK(fake_is_closed(of_a));
     CHECK_EQ(0, pooling_take(&p, &oc, b)); /* its one connection was counted, and given back */
@@ -153,7 +156,7 @@ TEST(origin, a_backend_that_may_have_no_more_connections_adopts_none)
     CHECK_EQ(TERR_BUSY, pooling_take(&p, &oc, b));
     origin_discard(&mine);
     CHECK_EQ(0, pooling_take(&p, &oc, b));
-    CHECK(origin_reused(oc));
+    CHECK(origin_exchange(oc)->reused);
     origin_discard(&oc);
     director_drop(&a);
     director_drop(&b);
@@ -175,7 +178,7 @@ TEST(origin, a_connection_that_told_who_the_client_is_serves_no_other)
     origin_give(&oc);
     CHECK(fake_is_closed(first));
     CHECK_EQ(0, pooling_take(&p, &oc, d));
-    CHECK(fake_newest != first && !origin_reused(oc));
+    CHECK(fake_newest != first && !origin_exchange(oc)->reused);
     origin_discard(&oc);
     director_drop(&d);
     pooling_close(&p);
@@ -250,7 +253,7 @@ TEST(origin, a_sick_backend_is_not_connected_to)
     CHECK_EQ(2, counters_sum(p.counters, COUNTER_backend_unhealthy));
     backend_set_admin(director_pick(d, &nothing), BACKEND_AUTO);
     CHECK_EQ(0, pooling_take(&p, &oc, d));
-    CHECK(origin_reused(oc));
+    CHECK(origin_exchange(oc)->reused);
     origin_give(&oc);
     director_drop(&none);
     director_drop(&d);
@@ -265,7 +268,8 @@ TEST(origin, max_connections_holds_for_all_pools_together)
     struct pooling p;
 
     pooling_open(&p);
-    CHECK_EQ(0, origins_open(&other, &p.loop, &h1, counters_worker(p.counters, 0)));
+    CHECK_EQ(
+        0, origins_open(&other, &p.loop, h1_origin_protocol(&h1), counters_worker(p.counters, 0)));
     p.conf.max_connections = 2;
     d = pooling_backend(&p);
     CHECK_EQ(0, pooling_take(&p, &oc[0], d));

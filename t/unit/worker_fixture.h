@@ -23,6 +23,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/limits.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_origin.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/netloop.h"
@@ -319,7 +320,8 @@ world_open(struct world *w, exchange_start_f *start, const char *parameters)
     w->proxy.on_idle = world_on_empty;
     w->proxy.on_idle_ctx = &w->proxy;
     w->proxy.registry = w->registry;
-    CHECK_EQ(0, origins_open(&w->proxy.origins, w->proxy.loop, &w->h1_conf, set));
+    CHECK_EQ(
+        0, origins_open(&w->proxy.origins, w->proxy.loop, h1_origin_protocol(&w->h1_conf), set));
     env = (struct h1_server_env){.loop = w->proxy.loop,
         .conf = &w->h1_conf,
         .counters = set,

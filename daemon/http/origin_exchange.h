@@ -1,0 +1,107 @@
+/* origin_exchange.h -- the seam between a user that asks an origin and the protocol it asks in.
+ *
+ *   origin exchange   a connection to an origin, as one request and its response after the other
+ *   protocol          connects, writes and frames the request, parses the response (h1/, later h2/)
+ *   user              sends a request and reads its response: a fetch, a tunnel, a probe
+ *
+ * It is the counterpart of http/exchange.h.  The protocol owns the exchange, changes facts and runs
+ * the user's task when one changed; the user looks at the facts and calls the operations.  Nothing
+ * above this seam knows which protocol it is.
+ *
+ * Life: open -> connected -> [begin -> [send]* -> [interim]* -> head -> [body]* -> rest]* -> close.
+ *
+ * An origin is not trusted: what it sends is judged by http/framing.h, and a connection that got
+ * one byte too many is not used again (RFC 9112 11.2).
+ *
+ * Threads: one loop's.  Everything runs in tasks.  Errors: TERR_*.
+ */
+#ifndef TARN_ORIGIN_EXCHANGE_H
+#define TARN_ORIGIN_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "daemon/base/span.h"
+#include "daemon/http/message.h"
+
+struct conf_address;
+struct loop;
+struct origin_exchange;
+struct task;
+
+#define ORIGIN_LENGTH_UNKNOWN UINT64_MAX
+
+/* What the next request is. */
+struct origin_request {
+    enum http_method method;
+    /* The user reads interim responses (RFC 9110 15.2) with `interim`.  Else they are skipped, and
+     * 100 always is. */
+    bool want_interim;
+    /* Protocols to switch to, the value of Upgrade, borrowed until there is a head; empty: none, and
+     * a 101 is an error. */
+    struct slice upgrade;
+};
+
+struct origin_exchange_ops {
+    /* Starts the next request. */
+    void (*begin)(struct origin_exchange *x, const struct origin_request *r);
+    /* How many bytes were accepted, perhaps 0: the task is run when it accepts more.  They must stay
+     * readable until `sending` is false.  TERR_CLOSED: the origin takes no more. */
+    ssize_t (*send)(struct origin_exchange *x, const struct iovec *iov, unsigned n, bool more);
+    /* Is something of what was accepted still to leave? */
+    bool (*sending)(struct origin_exchange *x);
+    /* The request is complete.  Without this the connection is not used again. */
+    void (*sent)(struct origin_exchange *x);
+    /* 0 and the next interim response, borrowed until the next call; TERR_AGAIN: none has come.
+     * `head` tells what is wrong, and answers TERR_AGAIN while one has not been read. */
+    int (*interim)(struct origin_exchange *x, const struct http_message **out);
+    /* 0 and the head of the final response, borrowed until close or the next begin; TERR_AGAIN; or
+     * TERR_*.  After a 101 the connection is a tunnel: body gives its bytes, 0 at the origin's end,
+     * and send takes any. */
+    int (*head)(struct origin_exchange *x, const struct http_message **out);
+    /* Body bytes into `room`: how many; 0: the end; TERR_AGAIN: the room is lent to the protocol
+     * until the call that answers otherwise, with the same room; TERR_CLOSED: cut short; TERR_*. */
+    ssize_t (*body)(struct origin_exchange *x, struct span room);
+    /* A tunnel: no byte follows those that were sent. */
+    void (*shut)(struct origin_exchange *x);
+    /* The other end's address; zeros for a Unix socket. */
+    void (*peer)(struct origin_exchange *x, uint8_t addr[16], uint16_t *port);
+
+    /* For the pool.  May it carry another request?  Of an idle one false too as soon as it heard
+     * anything. */
+    bool (*reusable)(struct origin_exchange *x);
+    /* Asks the kernel, before an idle one is taken: has nothing come that was not read yet? */
+    bool (*quiet)(struct origin_exchange *x);
+    /* It is reusable, and becomes idle. */
+    void (*rest)(struct origin_exchange *x);
+    /* At any time, and sets *xp to NULL: nothing of the user's is read or written any more. */
+    void (*close)(struct origin_exchange **xp);
+};
+
+struct origin_exchange {
+    const struct origin_exchange_ops *ops;
+    struct task *task; /* the user's, and the user's to set; NULL: no task is run */
+
+    /* Facts, changed by the protocol. */
+    int connected;  /* 0: up; TERR_AGAIN: not yet; else why not */
+    bool heard;     /* a byte of this response has come */
+    bool ended;     /* the origin has ended its side; what came before can still be read */
+    bool reused;    /* it carried a request before: its end, before a byte came, means little */
+    bool body_done; /* body would return 0, whatever the room */
+    /* Of the response, once there is a head. */
+    uint64_t body_length;    /* bytes of its body; ORIGIN_LENGTH_UNKNOWN: the end tells */
+    uint64_t content_length; /* as Content-Length says, also where no body follows (HEAD, 304);
+                              * ORIGIN_LENGTH_UNKNOWN: it says nothing */
+};
+
+/* Starts connecting to the `nth` of the addresses.  0 and the exchange; TERR_NOMEM, TERR_LIMIT or
+ * what forbids it. */
+struct origin_protocol {
+    int (*open)(struct origin_exchange **out, struct loop *l, const struct origin_protocol *p,
+        const struct conf_address *to, unsigned nth);
+    const void *conf; /* the protocol's own */
+};
+
+#endif
