@@ -9,11 +9,13 @@
 
 FROM debian:12 AS build
 WORKDIR /src
-# What changes seldom comes first, so that an edit of the sources downloads nothing again.
+# Downloads come first, so that an edit of the sources downloads nothing again.  With the sources of
+# llhttp in TARN_LLHTTP_DIR, the build itself asks no network.
 COPY scripts/lib.sh scripts/install-deps scripts/fetch-llhttp scripts/
 RUN scripts/install-deps && scripts/fetch-llhttp /tmp/third_party
 COPY . .
 RUN cmake -S . -B /tmp/build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTARN_TESTS=OFF \
+        -DTARN_LLHTTP_DIR=/tmp/third_party/llhttp \
     && cmake --build /tmp/build --target tarnd tarn-table tarnctl \
     && for program in tarnd tarn-table tarnctl; do \
         strip --strip-debug -o "/usr/local/bin/$program" "/tmp/build/bin/$program"; done

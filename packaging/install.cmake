@@ -35,7 +35,7 @@ configure_file("${TARN_SOURCE}/debian/changelog.in" "${TARN_BINARY}/changelog" @
 tarn_install_packed("${TARN_BINARY}/changelog" share/doc/tarn/changelog.gz)
 # llhttp is part of tarnd, and wants that to be said.
 file(READ "${TARN_SOURCE}/../LICENSE" ours)
-file(READ "${TARN_LLHTTP}/LICENSE-MIT" theirs)
+file(READ "${TARN_LLHTTP_LICENSE}" theirs)
 file(WRITE "${TARN_BINARY}/copyright" "Tarn\n====\n\n${ours}\n\nllhttp, which is part of tarnd\n"
   "==============================\n\n${theirs}")
 file(INSTALL "${TARN_BINARY}/copyright" DESTINATION "${CMAKE_INSTALL_PREFIX}/share/doc/tarn")
