@@ -74,7 +74,7 @@ conf_fail_place(
     errors_add(cx, &at, message);
 }
 
-static void
+__attribute__((format(printf, 3, 0))) static void
 errors_vfail(struct conf_cx *cx, const struct ynode *at, const char *fmt, va_list args)
 {
     static const struct ynode whole_file;

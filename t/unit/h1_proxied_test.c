@@ -125,7 +125,7 @@ TEST(h1_proxied, the_header_has_the_time_of_a_request)
     says(LINE, 10);
     fake_pass(&world.loop, 3000);
     CHECK(!fake_is_closed(world.s));
-    says(LINE + 10, 1); /* what trickles does not move it */
+    says(&LINE[10], 1); /* what trickles does not move it */
     fake_pass(&world.loop, 3000);
     CHECK(fake_is_closed(world.s));
     CHECK_EQ(2, counted(COUNTER_sess_timeout)); /* and the plain one, which was idle */

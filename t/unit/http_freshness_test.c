@@ -353,7 +353,7 @@ TEST(freshness, staleness_is_what_origin_and_operator_allow)
 TEST(freshness, what_can_be_validated_is_stored_though_it_is_stale)
 {
     static const char *const validators[] = {
-        "ETag: \"x\"", "ETag: W/\"\"", "Last-Modified: " HOUR_AGO, "ETag: x"};
+        "ETag: \"x\"", "ETag: W/\"\"", ("Last-Modified: " HOUR_AGO), "ETag: x"};
     static const char *const no_validators[] = {
         "ETag:", "ETag: \"x\"\nETag: \"y\"", "Last-Modified: yesterday", "X: y"};
     struct fresh_verdict v;

@@ -77,8 +77,8 @@ TEST(proxy_header, of_version_1_is_read_strictly)
         "PROXY TCP4 ::1 ::2 1 2\r\n",
         "PROXY TCP6 192.0.2.1 198.51.100.7 1 2\r\n",
         "PROXY TCP6 ::1 ::12345 1 2\r\n",
-        "PROXY UNKNOWN 0123456789012345678901234567890123456789012345678901234567890123456789"
-        "012345678901234567890123456789\r\n",
+        ("PROXY UNKNOWN 0123456789012345678901234567890123456789012345678901234567890123456789"
+         "012345678901234567890123456789\r\n"),
     };
     struct proxy_header ph;
 
@@ -205,8 +205,9 @@ TEST(proxy_header, is_written_as_it_is_read)
     static const char *const lines[] = {
         "PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\n",
         "PROXY TCP6 2001:db8::1 2001:db8::2 1 2\r\n",
-        "PROXY TCP6 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"
-        " 65535 65535\r\n",
+        ("PROXY TCP6 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff "
+         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"
+         " 65535 65535\r\n"),
         "PROXY TCP6 ::ffff:192.0.2.1 2001:db8::2 1 2\r\n",
     };
     struct proxy_header ph, again;

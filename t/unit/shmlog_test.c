@@ -119,8 +119,8 @@ TEST(shmlog, strings_of_every_length_are_copied_whole_or_cut_with_a_flag)
 TEST(shmlog, records_of_a_chunk_keep_their_order_and_payloads)
 {
     struct fixture f = fixture_open(SHMLOG_RING_MIN);
-    struct slice label;
-    uint64_t n;
+    struct slice label = {0};
+    uint64_t n = 0;
 
     shmlog_begin(f.log, 9, SHMLOG_KIND_FETCH, 8);
     shmlog_text(f.log, SHMLOG_BereqURL, SLICE_LIT("/x"));

@@ -294,8 +294,8 @@ TEST(vcl_run, prints_dates_as_strftime_does)
 
         CHECK(gmtime_r(&t, &tm) != NULL);
         snprintf(want, sizeof(want), "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT",
-            "SunMonTueWedThuFriSat" + tm.tm_wday * 3, tm.tm_mday,
-            "JanFebMarAprMayJunJulAugSepOctNovDec" + tm.tm_mon * 3, tm.tm_year + 1900, tm.tm_hour,
+            &"SunMonTueWedThuFriSat"[tm.tm_wday * 3], tm.tm_mday,
+            &"JanFebMarAprMayJunJulAugSepOctNovDec"[tm.tm_mon * 3], tm.tm_year + 1900, tm.tm_hour,
             tm.tm_min, tm.tm_sec);
         CHECK_EQ(VCL_DATE_BYTES, vcl_format_date(d, got));
         got[VCL_DATE_BYTES] = '\0';
