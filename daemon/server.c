@@ -394,9 +394,11 @@ server_say_ready(const struct server *s)
     char status[64];
     int n = snprintf(line, sizeof(line), "tarnd: ready");
 
-    for (const struct endpoint *d = s->endpoints.first; d != NULL && (size_t)n < sizeof(line);
-         d = d->next)
+    for (const struct endpoint *d = s->endpoints.first; d != NULL; d = d->next) {
+        if ((size_t)n >= sizeof(line))
+            break;
         n += snprintf(line + n, sizeof(line) - (size_t)n, " %s", d->address);
+    }
     if (s->channel != NULL) {
         channel_ready(s->channel, line);
         return;

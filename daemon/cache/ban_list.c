@@ -374,8 +374,7 @@ bans_each(struct bans *b, bans_each_f *each, void *ctx)
 {
     const struct ban *ban = bans_newest(b);
 
-    for (; ban != NULL && ban->seq > 1;
-         ban = atomic_load_explicit(&ban->older, memory_order_acquire)) {
+    while (ban != NULL && ban->seq > 1) {
         struct ban_info info = {
             .text = slice_of(ban->text, ban->text_len),
             .wall_ms = ban->wall_ms,
@@ -386,5 +385,6 @@ bans_each(struct bans *b, bans_each_f *each, void *ctx)
 
         if (!each(ctx, &info))
             return;
+        ban = atomic_load_explicit(&ban->older, memory_order_acquire);
     }
 }

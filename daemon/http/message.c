@@ -118,10 +118,11 @@ http_field_id(const char *name, size_t len)
 
     if (len == 0 || len >= HTTP_NAME_MAX)
         return HTTP_F_OTHER;
-    for (slot = http_slot_of(name, len); http_slots[slot].len != 0;
-         slot = (slot + 1) % HTTP_SLOTS) { /* ends: most slots are empty */
+    slot = http_slot_of(name, len);
+    while (http_slots[slot].len != 0) { /* ends: most slots are empty */
         if (http_slots[slot].len == len && http_folds_to(name, http_slots[slot].folded, len))
             return (enum http_field_id)http_slots[slot].id;
+        slot = (slot + 1) % HTTP_SLOTS;
     }
     return HTTP_F_OTHER;
 }

@@ -83,10 +83,10 @@ stored_put_response(struct why *y, json_t *o, const struct entry *e, const struc
 json_t *
 why_stored(struct why *y, const struct cache_query *q)
 {
+    const struct entry *e = cache_stored(y->ps->cache, &q->key);
     json_t *list = json_array();
 
-    for (const struct entry *e = cache_stored(y->ps->cache, &q->key); e != NULL;
-         e = entry_next(e)) {
+    for (; e != NULL; e = entry_next(e)) {
         json_t *o = json_object();
 
         switch (entry_state(e)) {
