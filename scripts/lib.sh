@@ -44,31 +44,37 @@ jobs() {
     fi
 }
 
-# build DIR TARGET CMAKE-OPTION... -- configures once (again when the options differ) and builds.
+# build PRESET TARGET [CMAKE-OPTION...] -- configures the preset's folder (CMakePresets.json) once, again
+# when the options differ, and builds there.  The folder is build for release, else build-PRESET.
 build() {
-    build_dir=$1
+    build_preset=$1
     build_target=$2
+    build_dir=$root/build-$build_preset
+    [ "$build_preset" != release ] || build_dir=$root/build
     shift 2
-    # The unit tests need cmocka; who only runs tarnd need not have it.
-    set -- "-DTARN_WERROR=${TARN_WERROR:-OFF}" "$@"
+    # The unit tests need cmocka.  scripts/run installs no tests' packages.
     if pkg-config --exists cmocka 2>/dev/null; then
         set -- "$@" -DTARN_TESTS=ON
     else
         set -- "$@" -DTARN_TESTS=OFF
     fi
+    if [ "$build_preset" != dev ]; then
+        set -- "$@" "-DTARN_WERROR=${TARN_WERROR:-OFF}"
+    fi
+    # Without base_dir, as ccache is configured by default: __FILE__ stays the full path, which tests read.
     if have ccache; then
         set -- "$@" -DCMAKE_C_COMPILER_LAUNCHER=ccache
+    else
+        set -- "$@" -UCMAKE_C_COMPILER_LAUNCHER
     fi
-    build_want="$root $* ${CC:-}"
+    build_want="$root $* ${CC:-} $(cksum <"$root/CMakePresets.json")"
     if [ ! -f "$build_dir/CMakeCache.txt" ] ||
         [ "$(cat "$build_dir/.tarn-options" 2>/dev/null)" != "$build_want" ]; then
-        if [ ! -f "$build_dir/CMakeCache.txt" ] && have ninja; then
-            set -- "$@" -GNinja
-        fi
         say "configuring ${build_dir#"$root"/}"
         mkdir -p "$build_dir"
         rm -f "$build_dir/.tarn-options"
-        quietly "$build_dir/configure.log" cmake -S "$root" -B "$build_dir" "$@" ||
+        # A preset is searched for in the current folder.
+        (cd "$root" && quietly "$build_dir/configure.log" cmake --preset "$build_preset" "$@") ||
             die "cmake could not configure $build_dir"
         printf '%s\n' "$build_want" >"$build_dir/.tarn-options"
     fi
