@@ -9,6 +9,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_parse.h"
+#include "daemon/h1/h1_request.h"
 #include "daemon/net/stream.h"
 
 enum {
@@ -28,6 +29,7 @@ struct h1_origin {
     struct usage *usage; /* the loop's */
     struct stream *stream;
     struct h1_limits limits;
+    struct h1_request request;
     struct h1_parser parser;
     struct http_message head;
     enum http_method asked;
@@ -38,8 +40,9 @@ struct h1_origin {
     size_t arrived;   /* bytes that landed in it */
     size_t pull;      /* > 0: the last read was full; so many bytes more may be read at once */
     unsigned interim;
+    struct slice preface;   /* behind `fields`; empty once a request was begun */
     struct slice protocols; /* borrowed: asked for with Upgrade */
-    bool busy, sent, head_ready, paused, overrun;
+    bool busy, head_ready, paused, overrun;
     bool want_interim;          /* the user reads them */
     bool interim_ready;         /* `head` is one */
     bool interim_given;         /* and the user has seen it */
@@ -84,7 +87,7 @@ static void
 h1_origin_end(struct h1_origin *o)
 {
     o->shutting = true;
-    if (o->shut || stream_sending(o->stream))
+    if (o->shut || stream_sending(o->stream) || h1_request_is_kept(&o->request))
         return;
     o->shut = true;
     stream_shut(o->stream);
@@ -113,6 +116,8 @@ h1_origin_run(struct task *t)
         }
         stream_consume(o->stream);
     }
+    if (h1_request_is_kept(&o->request))
+        h1_request_push(&o->request, o->stream, false, &o->x.sent);
     o->x.ended = stream_ended(o->stream) != 0;
     if (o->shutting)
         h1_origin_end(o);
@@ -148,11 +153,11 @@ h1_origin_begin(struct origin_exchange *x, const struct origin_request *r)
 
     tassert(!o->busy);
     o->busy = true;
-    o->sent = o->head_ready = false;
+    o->head_ready = false;
     o->interim_ready = o->interim_given = false;
     o->want_interim = r->want_interim;
     o->protocols = r->upgrade;
-    o->asked = r->method;
+    o->asked = (enum http_method)r->head->method;
     x->heard = x->body_done = false;
     o->interim = 0;
     o->own_len = o->own_at = 0;
@@ -160,44 +165,25 @@ h1_origin_begin(struct origin_exchange *x, const struct origin_request *r)
     o->arrived = 0;
     o->pull = 0;
     h1_parse_init(&o->parser, true, &o->head, &o->limits);
+    h1_request_begin(&o->request, r, o->preface);
+    o->preface.len = 0;
 }
 
-static ssize_t
-h1_origin_send(struct origin_exchange *x, const struct iovec *iov, unsigned n, bool more)
+static int
+h1_origin_send(struct origin_exchange *x, const struct iovec *body, unsigned n, unsigned flags)
 {
     struct h1_origin *o = h1_origin_of(x);
-    struct iovec rest[LIMIT_WRITE_IOV];
-    ssize_t sent, queued;
-    size_t skip;
-    unsigned i = 0, k = 0;
 
-    if (stream_sending(o->stream))
-        return 0;
-    sent = stream_try(o->stream, iov, n, more);
-    if (sent < 0)
-        return TERR_CLOSED;
-    for (skip = (size_t)sent; i < n && skip >= iov[i].iov_len; i++)
-        skip -= iov[i].iov_len;
-    if (i == n)
-        return sent;
-    for (; i < n; i++, skip = 0) {
-        rest[k].iov_base = (char *)iov[i].iov_base + skip;
-        rest[k++].iov_len = iov[i].iov_len - skip;
-    }
-    queued = stream_queue(o->stream, rest, k);
-    return queued < 0 ? TERR_CLOSED : sent + queued;
+    tassert(o->busy);
+    return h1_request_send(&o->request, o->stream, body, n, flags, &x->sent);
 }
 
 static bool
 h1_origin_sending(struct origin_exchange *x)
 {
-    return stream_sending(h1_origin_of(x)->stream);
-}
+    struct h1_origin *o = h1_origin_of(x);
 
-static void
-h1_origin_sent(struct origin_exchange *x)
-{
-    h1_origin_of(x)->sent = true;
+    return stream_sending(o->stream) || h1_request_is_kept(&o->request);
 }
 
 /* What follows the interim response may be there already. */
@@ -240,12 +226,13 @@ h1_origin_ready(struct h1_origin *o)
 static int
 h1_origin_on_switch(struct h1_origin *o)
 {
-    if (o->protocols.len == 0 || !o->sent)
+    if (o->protocols.len == 0 || !h1_request_is_sent(&o->request))
         return TERR_FRAMING;
     if (!framing_upgrade_granted(o->protocols, framing_upgrade(&o->head, &o->fc)))
         return TERR_SYNTAX;
     o->parser.framing.kind = FRAMING_CLOSE; /* the end of the connection is its only one */
     o->tunnel = true;
+    o->request.ended = o->request.chunked = false; /* what follows goes as it is */
     h1_origin_ready(o);
     return 0;
 }
@@ -451,8 +438,8 @@ h1_origin_reusable(struct origin_exchange *x)
         return false;
     if (!o->busy)
         return o->own_len == 0;
-    return o->sent && o->head_ready && !o->tunnel && o->parser.body_done && o->fc.persists &&
-           o->own_at == o->own_len && !stream_sending(o->stream);
+    return h1_request_is_sent(&o->request) && o->head_ready && !o->tunnel && o->parser.body_done &&
+           o->fc.persists && o->own_at == o->own_len && !stream_sending(o->stream);
 }
 
 static void
@@ -486,7 +473,6 @@ static const struct origin_exchange_ops h1_origin_ops = {
     .begin = h1_origin_begin,
     .send = h1_origin_send,
     .sending = h1_origin_sending,
-    .sent = h1_origin_sent,
     .interim = h1_origin_interim,
     .head = h1_origin_head,
     .body = h1_origin_body,
@@ -500,12 +486,12 @@ static const struct origin_exchange_ops h1_origin_ops = {
 
 static int
 h1_origin_open(struct origin_exchange **out, struct loop *l, const struct origin_protocol *protocol,
-    const struct conf_address *to, unsigned nth)
+    const struct origin_target *target)
 {
     const struct h1_conf *conf = protocol->conf;
     size_t max_fields = (size_t)conf->fields_max;
-    struct h1_origin *o =
-        usage_calloc(&l->usage, USAGE_CONN, sizeof(*o) + max_fields * sizeof(struct http_field));
+    size_t size = sizeof(struct h1_origin) + max_fields * sizeof(struct http_field);
+    struct h1_origin *o = usage_calloc(&l->usage, USAGE_CONN, size + target->preface.len);
     int err;
 
     if (o == NULL)
@@ -515,6 +501,9 @@ h1_origin_open(struct origin_exchange **out, struct loop *l, const struct origin
     o->x.ops = &h1_origin_ops;
     o->head.fields = o->fields;
     o->head.max_fields = (uint16_t)max_fields;
+    if (target->preface.len > 0)
+        memcpy((char *)o + size, target->preface.ptr, target->preface.len);
+    o->preface = slice_of((char *)o + size, target->preface.len);
     o->limits = (struct h1_limits){
         .line_max = (size_t)conf->resp_field_max,
         .field_max = (size_t)conf->resp_field_max,
@@ -523,7 +512,7 @@ h1_origin_open(struct origin_exchange **out, struct loop *l, const struct origin
         .any_status = conf->resp_any_status,
     };
     task_init(&o->task, &l->tasks, h1_origin_run);
-    err = stream_connect(&o->stream, l, to, nth, &o->task);
+    err = stream_connect(&o->stream, l, target->to, target->nth, &o->task);
     if (err != 0) {
         h1_origin_free(o);
         return err;

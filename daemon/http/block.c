@@ -99,45 +99,6 @@ block_parse(struct slice block, struct http_field *fields, unsigned max, struct 
     return err;
 }
 
-int
-block_parse_request(
-    struct slice text, struct http_field *fields, unsigned max, struct http_message *out)
-{
-    struct http_message h = {.base = text.ptr, .fields = fields, .version_minor = 1};
-    struct slice rest = text, line;
-    const struct http_field *host;
-    const char *space;
-    int err;
-
-    if (text.len > LIMIT_HEAD_BYTES)
-        return TERR_LIMIT;
-    if (text.len < 4 || memcmp(text.ptr + text.len - 4, "\r\n\r\n", 4) != 0 ||
-        !block_line(&rest, &line))
-        return TERR_SYNTAX;
-    space = memchr(line.ptr, ' ', line.len);
-    if (space == NULL || (size_t)(space - line.ptr) + 1 + sizeof(" HTTP/1.1") > line.len ||
-        memcmp(line.ptr + line.len - 9, " HTTP/1.1", 9) != 0)
-        return TERR_SYNTAX;
-    h.len = (uint16_t)text.len;
-    h.method_len = (uint16_t)(space - line.ptr);
-    h.method = (uint8_t)http_method_id(slice_of(line.ptr, h.method_len));
-    h.path_off = (uint16_t)(h.method_len + 1);
-    h.path_len = (uint16_t)(line.len - h.path_off - (sizeof(" HTTP/1.1") - 1));
-    h.target_off = h.path_off;
-    h.target_len = h.path_len;
-    rest.len -= 2;
-    err = block_parse_fields(rest, max, &h);
-    if (err != 0)
-        return err;
-    host = http_find(&h, HTTP_F_HOST, NULL);
-    if (host != NULL) {
-        h.authority_off = host->value_off;
-        h.authority_len = host->value_len;
-    }
-    *out = h;
-    return 0;
-}
-
 static void
 block_put_status(struct head_out *o, unsigned status, struct slice reason)
 {

@@ -21,11 +21,6 @@
 int block_parse(
     struct slice block, struct http_field *fields, unsigned max, struct http_message *out);
 
-/* As above for a request that forward_request() wrote, its blank line with it: method, path and
- * fields.  Its Host is the authority. */
-int block_parse_request(
-    struct slice text, struct http_field *fields, unsigned max, struct http_message *out);
-
 /* What `update` (as it came; hop-by-hop and nominated fields do not count) makes of `stored`:
  * the stored status line, stored fields whose names update does not have, then update's; the
  * lines of one name are replaced together.  Never taken from update: Content-Length,

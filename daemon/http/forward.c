@@ -4,7 +4,9 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/date.h"
+#include "daemon/http/framing.h"
 #include "daemon/http/head_out.h"
+#include "daemon/http/message_out.h"
 #include "daemon/http/token.h"
 #include "daemon/http/vary.h"
 
@@ -38,6 +40,11 @@ forward_via(struct head_out *o, const struct http_message *h, struct slice pseud
     head_out_put(o, pseudonym);
     HEAD_OUT_LIT(o, "\r\n");
 }
+
+enum {
+    FORWARD_OURS_FIELDS = 12, /* that a request may have beside those that came */
+    FORWARD_OURS_BYTES = 256, /* of them: names, and what is the same in every request */
+};
 
 /* Fields that a fetch for the cache leaves out, so that the answer is the whole and ours. */
 #define FORWARD_NOT_FETCHED                                                           \
@@ -98,182 +105,156 @@ forward_takes_request_field(
     return true;
 }
 
+/* All values of field `id` that go on, as members of one list, each with ", " behind. */
 static void
-forward_request_line(
-    struct head_out *o, const struct http_message *req, const struct forward_request *how)
+forward_values(struct message_out *o, const struct http_message *h, enum http_field_id id)
 {
-    if (how->mode == FORWARD_FETCH)
-        HEAD_OUT_LIT(o, "GET");
-    else
-        head_out_put(o, http_slice(req, req->method_off, req->method_len));
-    HEAD_OUT_LIT(o, " ");
-    head_out_put(o, how->path.len > 0 ? how->path : http_path(req));
-    HEAD_OUT_LIT(o, " HTTP/1.1\r\n");
-    HEAD_OUT_LIT(o, "Host: "); /* first: RFC 9112 3.2 */
-    head_out_put(o, how->host);
-    HEAD_OUT_LIT(o, "\r\n");
+    const struct http_field *f = NULL;
+
+    while ((f = http_find(h, id, f)) != NULL) {
+        if (f->drop || f->value_len == 0)
+            continue;
+        message_out_put(o, http_value(h, f));
+        MESSAGE_OUT_LIT(o, ", ");
+    }
 }
 
 /* Who asks, and how it came here: the client's word counts only when the peer is trusted. */
 static void
 forward_client(
-    struct head_out *o, const struct http_message *req, const struct forward_request *how)
+    struct message_out *o, const struct http_message *req, const struct forward_request *how)
 {
     const struct http_field *proto = http_find(req, HTTP_F_X_FORWARDED_PROTO, NULL);
     const struct http_field *xff = http_find(req, HTTP_F_X_FORWARDED_FOR, NULL);
     const struct http_field *fwd = http_find(req, HTTP_F_FORWARDED, NULL);
 
     if (how->client_address.len > 0 && (xff == NULL || !xff->said)) {
-        tassert_slow(http_value_ok(how->client_address));
-        HEAD_OUT_LIT(o, "X-Forwarded-For: ");
+        message_out_open(o, HTTP_F_X_FORWARDED_FOR, SLICE_LIT("X-Forwarded-For"));
         if (how->trusted)
-            forward_members(o, req, HTTP_F_X_FORWARDED_FOR);
-        head_out_put(o, how->client_address);
-        HEAD_OUT_LIT(o, "\r\n");
+            forward_values(o, req, HTTP_F_X_FORWARDED_FOR);
+        message_out_put(o, how->client_address);
+        message_out_close(o);
     }
     if (how->forwarded.len > 0 && (fwd == NULL || !fwd->said))
-        head_out_field(o, SLICE_LIT("Forwarded"), how->forwarded);
+        MESSAGE_OUT_FIELD(o, FORWARDED, "Forwarded", how->forwarded);
     if (proto == NULL || proto->drop || (!how->trusted && !proto->said))
-        head_out_field(o, SLICE_LIT("X-Forwarded-Proto"), slice_str(http_scheme_name(how->scheme)));
-}
-
-static void
-forward_request_framing(struct head_out *o, const struct forward_request *how)
-{
-    switch (how->framing) {
-    case FRAMING_NONE:
-        break;
-    case FRAMING_LENGTH:
-        HEAD_OUT_LIT(o, "Content-Length: ");
-        head_out_number(o, how->length);
-        HEAD_OUT_LIT(o, "\r\n");
-        break;
-    case FRAMING_CHUNKED:
-        HEAD_OUT_LIT(o, "Transfer-Encoding: chunked\r\n");
-        break;
-    case FRAMING_CLOSE:
-        TUNREACHABLE("a request never ends by closing");
-    }
-    if (how->upgrade.len > 0) {
-        HEAD_OUT_LIT(o, "Connection: upgrade\r\n");
-        head_out_field(o, SLICE_LIT("Upgrade"), how->upgrade);
-    } else if (!how->keep_connection) {
-        HEAD_OUT_LIT(o, "Connection: close\r\n");
-    }
+        MESSAGE_OUT_FIELD(
+            o, X_FORWARDED_PROTO, "X-Forwarded-Proto", slice_str(http_scheme_name(how->scheme)));
 }
 
 /* What a fetch says in its own name: codings in normal form (what Vary is matched by), the
  * validators of what is stored, and the part that is missing. */
 static void
 forward_fetch_fields(
-    struct head_out *o, const struct http_message *req, const struct forward_request *how)
+    struct message_out *o, const struct http_message *req, const struct forward_request *how)
 {
     struct slice codings = http_codings_text(http_codings(req));
 
     if (codings.len > 0)
-        head_out_field(o, SLICE_LIT("Accept-Encoding"), codings);
+        MESSAGE_OUT_FIELD(o, ACCEPT_ENCODING, "Accept-Encoding", codings);
     if (how->pseudonym.len > 0) { /* Surrogate-Control may name us: Edge Architecture 1.0, 2.1 */
-        HEAD_OUT_LIT(o, "Surrogate-Capability: ");
-        head_out_put(o, how->pseudonym);
-        HEAD_OUT_LIT(o, "=\"Surrogate/1.0\"\r\n");
+        message_out_open(o, HTTP_F_SURROGATE_CAPABILITY, SLICE_LIT("Surrogate-Capability"));
+        message_out_put(o, how->pseudonym);
+        MESSAGE_OUT_LIT(o, "=\"Surrogate/1.0\"");
+        message_out_close(o);
     }
     if (how->if_none_match.len > 0)
-        head_out_field(o, SLICE_LIT("If-None-Match"), how->if_none_match);
+        MESSAGE_OUT_FIELD(o, IF_NONE_MATCH, "If-None-Match", how->if_none_match);
     if (how->if_modified_since.len > 0)
-        head_out_field(o, SLICE_LIT("If-Modified-Since"), how->if_modified_since);
+        MESSAGE_OUT_FIELD(o, IF_MODIFIED_SINCE, "If-Modified-Since", how->if_modified_since);
     if (how->range.len > 0)
-        head_out_field(o, SLICE_LIT("Range"), how->range);
+        MESSAGE_OUT_FIELD(o, RANGE, "Range", how->range);
     if (how->if_range.len > 0)
-        head_out_field(o, SLICE_LIT("If-Range"), how->if_range);
+        MESSAGE_OUT_FIELD(o, IF_RANGE, "If-Range", how->if_range);
 }
 
 /* RFC 9110 7.6.2: one less.  0 does not come here; what is no number means nothing, and goes. */
 static void
-forward_max_forwards(struct head_out *o, struct slice value)
+forward_max_forwards(struct message_out *o, struct slice value)
 {
     uint64_t n;
 
     if (http_parse_decimal(value, &n) != 0 || n == 0)
         return;
-    HEAD_OUT_LIT(o, "Max-Forwards: ");
-    head_out_number(o, n - 1);
-    HEAD_OUT_LIT(o, "\r\n");
+    message_out_open(o, HTTP_F_MAX_FORWARDS, SLICE_LIT("Max-Forwards"));
+    message_out_number(o, n - 1);
+    message_out_close(o);
+}
+
+/* An upper bound of the bytes of a request's message. */
+static size_t
+forward_request_max(const struct http_message *req, const struct forward_request *how)
+{
+    return FORWARD_OURS_BYTES + req->len + (size_t)req->nfields * MESSAGE_LINE_EXTRA +
+           how->host.len + how->path.len + how->client_address.len + how->forwarded.len +
+           2 * how->pseudonym.len + how->cdn_loop.len + how->id_name.len + how->id_value.len +
+           how->if_none_match.len + how->if_modified_since.len + how->range.len + how->if_range.len;
 }
 
 int
-forward_request(const struct http_message *req, const struct forward_request *how, struct span out)
+forward_request(const struct http_message *req, const struct forward_request *how,
+    struct arena *arena, struct http_message *out)
 {
-    struct head_out o = head_out_begin(out);
-    unsigned i;
+    bool fetch = how->mode == FORWARD_FETCH;
+    struct message_out o;
+    int err;
 
-    tassert(how->mode == FORWARD_PASS || how->framing == FRAMING_NONE);
-    tassert(how->mode == FORWARD_PASS || how->upgrade.len == 0);
-    tassert(how->mode == FORWARD_FETCH || (how->range.len == 0 && how->if_range.len == 0));
+    tassert(fetch || (how->range.len == 0 && how->if_range.len == 0));
     tassert(how->if_range.len == 0 || how->range.len > 0); /* RFC 9110 13.1.5 */
-    forward_request_line(&o, req, how);
-    for (i = 0; i < req->nfields; i++) {
+    err = message_out_begin(
+        &o, out, arena, forward_request_max(req, how), req->nfields + FORWARD_OURS_FIELDS);
+    if (err != 0)
+        return err;
+    message_out_request(&o, fetch ? HTTP_M_GET : (enum http_method)req->method,
+        fetch ? SLICE_LIT("GET") : http_slice(req, req->method_off, req->method_len),
+        how->path.len > 0 ? how->path : http_path(req), how->host);
+    for (unsigned i = 0; i < req->nfields; i++) {
         const struct http_field *f = &req->fields[i];
 
         if (f->id == HTTP_F_MAX_FORWARDS && req->method == HTTP_M_OPTIONS)
             forward_max_forwards(&o, http_value(req, f));
         else if (forward_takes_request_field(req, f, how))
-            head_out_field(&o, http_name(req, f), http_value(req, f));
+            message_out_copy(&o, req, f);
     }
-    if (how->mode == FORWARD_FETCH)
+    if (fetch)
         forward_fetch_fields(&o, req, how);
     forward_client(&o, req, how);
-    forward_via(&o, req, how->pseudonym);
+    message_out_via(&o, req, how->pseudonym);
     if (how->cdn_loop.len > 0)
-        head_out_field(&o, SLICE_LIT("CDN-Loop"), how->cdn_loop);
+        MESSAGE_OUT_FIELD(&o, CDN_LOOP, "CDN-Loop", how->cdn_loop);
     if (how->id_name.len > 0)
-        head_out_field(&o, how->id_name, how->id_value);
-    forward_request_framing(&o, how);
-    HEAD_OUT_LIT(&o, "\r\n");
-    return head_out_end(&o);
+        message_out_field(
+            &o, http_field_id(how->id_name.ptr, how->id_name.len), how->id_name, how->id_value);
+    return message_out_end(&o);
 }
 
 int
-forward_bereq(const struct http_message *req, const struct forward_request *how, struct span out)
+forward_bereq(const struct http_message *req, struct slice host, struct slice cdn_loop,
+    struct arena *arena, struct http_message *out)
 {
-    struct head_out o = head_out_begin(out);
+    const uint64_t ours = HTTP_BIT(HTTP_F_HOST) | HTTP_BIT(HTTP_F_CONTENT_LENGTH) |
+                          HTTP_BIT(HTTP_F_EXPECT) | HTTP_BIT(HTTP_F_CDN_LOOP);
+    size_t max = FORWARD_OURS_BYTES + (size_t)req->method_len + req->path_len + req->authority_len +
+                 host.len + cdn_loop.len + message_lines_bytes(req);
+    struct message_out o;
+    int err = message_out_begin(&o, out, arena, max, req->nfields + 1u);
 
-    head_out_put(&o, http_slice(req, req->method_off, req->method_len));
-    HEAD_OUT_LIT(&o, " ");
-    head_out_put(&o, http_slice(req, req->path_off, req->path_len));
-    HEAD_OUT_LIT(&o, " HTTP/1.1\r\nHost: "); /* first: RFC 9112 3.2 */
-    head_out_put(&o,
-        how->host.len > 0 ? how->host : http_slice(req, req->authority_off, req->authority_len));
-    HEAD_OUT_LIT(&o, "\r\n");
+    if (err != 0)
+        return err;
+    message_out_request(&o, (enum http_method)req->method,
+        http_slice(req, req->method_off, req->method_len),
+        http_slice(req, req->path_off, req->path_len), host.len > 0 ? host : http_host(req));
     for (unsigned i = 0; i < req->nfields; i++) {
         const struct http_field *f = &req->fields[i];
-        const uint64_t ours = HTTP_BIT(HTTP_F_HOST) | HTTP_BIT(HTTP_F_CONTENT_LENGTH) |
-                              HTTP_BIT(HTTP_F_EXPECT) | HTTP_BIT(HTTP_F_CDN_LOOP);
 
         if (f->id != HTTP_F_OTHER && (ours & HTTP_BIT(f->id)) != 0)
             continue;
         if ((http_field_flags((enum http_field_id)f->id) & HTTP_HOP) == 0)
-            head_out_field(&o, http_name(req, f), http_value(req, f));
+            message_out_copy(&o, req, f);
     }
-    if (how->cdn_loop.len > 0)
-        head_out_field(&o, SLICE_LIT("CDN-Loop"), how->cdn_loop);
-    forward_request_framing(&o, how);
-    HEAD_OUT_LIT(&o, "\r\n");
-    return head_out_end(&o);
-}
-
-size_t
-forward_bereq_max(const struct http_message *req, const struct forward_request *how)
-{
-    size_t max = sizeof("  HTTP/1.1\r\nHost: \r\n\r\nContent-Length: \r\nConnection: upgrade\r\n"
-                        "Transfer-Encoding: chunked\r\nUpgrade: \r\nCDN-Loop: \r\n") +
-                 20;
-
-    max += (size_t)req->method_len + req->path_len + req->authority_len + how->host.len +
-           how->upgrade.len;
-    max += how->cdn_loop.len;
-    for (unsigned i = 0; i < req->nfields; i++)
-        max += req->fields[i].name_len + req->fields[i].value_len + 4u;
-    return max;
+    if (cdn_loop.len > 0)
+        MESSAGE_OUT_FIELD(&o, CDN_LOOP, "CDN-Loop", cdn_loop);
+    return message_out_end(&o);
 }
 
 static bool

@@ -1,4 +1,4 @@
-/* forward.h -- the heads Tarn sends on: every byte is written anew.
+/* forward.h -- the messages Tarn sends on: every byte is written anew.
  *
  * What is never sent on: hop-by-hop fields, what Connection nominates (run framing_connection_*
  * before), Content-Length, Expect, spoofable fields of untrusted clients, and names with '_'
@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/arena.h"
 #include "daemon/base/span.h"
-#include "daemon/http/framing.h"
 #include "daemon/http/message.h"
 #include "daemon/http/uri.h"
 
@@ -22,15 +22,12 @@ enum forward_mode {
     FORWARD_FETCH, /* for the cache: a GET for what it lacks, Accept-Encoding in normal form */
 };
 
-/* Slices with .len 0 write nothing, but for `host`: HTTP/1.1 wants the field, even empty. */
+/* Slices with .len 0 write nothing. */
 struct forward_request {
     enum forward_mode mode;
-    bool keep_connection;        /* else "Connection: close" */
     bool trusted;                /* the peer may set X-Forwarded-* and the like */
     enum http_scheme scheme;     /* of the client's connection */
-    enum framing_kind framing;   /* NONE, LENGTH or CHUNKED; a fetch has NONE */
-    uint64_t length;             /* for FRAMING_LENGTH */
-    struct slice host;           /* to send as Host: the normal form that was keyed */
+    struct slice host;           /* the authority: the normal form that was keyed */
     struct slice path;           /* instead of the request's own, when .len is not 0 */
     struct slice client_address; /* appended to X-Forwarded-For */
     struct slice forwarded;      /* Forwarded (RFC 7239), instead of the client's */
@@ -40,12 +37,17 @@ struct forward_request {
     struct slice id_name, id_value; /* a request id; replaces the client's field of that name */
     struct slice if_none_match, if_modified_since; /* FETCH: revalidate what is stored */
     struct slice range, if_range; /* FETCH: only this part; the client's own never go on then */
-    struct slice upgrade;         /* PASS: protocols to ask for, instead of keep_connection */
 };
 
-/* The whole request head, blank line included.  Its length, or TERR_LIMIT. */
-int forward_request(
-    const struct http_message *req, const struct forward_request *how, struct span out);
+/* Built in the arena (message_out.h): method, path, authority and end-to-end fields.  Host, framing
+ * and what only the connection is told are the protocol's (origin_exchange.h).  0, TERR_NOMEM or
+ * TERR_LIMIT. */
+int forward_request(const struct http_message *req, const struct forward_request *how,
+    struct arena *arena, struct http_message *out);
+/* The same of a request as a policy left it: without hop-by-hop fields and framing, with `host` as
+ * its authority if that is not empty, and this CDN-Loop alone, which no policy changes. */
+int forward_bereq(const struct http_message *req, struct slice host, struct slice cdn_loop,
+    struct arena *arena, struct http_message *out);
 
 enum forward_keep {
     FORWARD_STORED, /* for the cache: without Age and Cache-Status */
@@ -57,13 +59,6 @@ struct forward_response {
     struct slice pseudonym; /* for Via */
     int64_t now_s;          /* for Date, when the origin did not say (RFC 9110 6.6.1) */
 };
-
-/* A request as a policy left it: its line and fields as they are, but for hop-by-hop fields and
- * framing, which come from `how` (framing, length, upgrade, keep_connection; host when .len is not
- * 0), and CDN-Loop, which no policy changes (cdn_loop).  The length, or TERR_LIMIT. */
-int forward_bereq(
-    const struct http_message *req, const struct forward_request *how, struct span out);
-size_t forward_bereq_max(const struct http_message *req, const struct forward_request *how);
 
 /* A response as a policy left it: status line (the last three digits) and fields, each with its
  * CRLF, as a block; nothing hop-by-hop.  The length, or TERR_LIMIT. */

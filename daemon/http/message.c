@@ -6,9 +6,9 @@
 
 static const struct {
     const char *name;
-    unsigned flags;
-} http_fields[HTTP_F_COUNT] = {[HTTP_F_OTHER] = {"?", 0},
-#define X(id, name, flags, doc) [HTTP_F_##id] = {name, flags},
+    unsigned flags, len;
+} http_fields[HTTP_F_COUNT] = {[HTTP_F_OTHER] = {"?", 0, 0},
+#define X(id, name, flags, doc) [HTTP_F_##id] = {name, flags, sizeof(name) - 1},
     HTTP_FIELD_TABLE(X)
 #undef X
 };
@@ -178,6 +178,13 @@ http_field_name(enum http_field_id id)
 {
     tassert((unsigned)id < HTTP_F_COUNT);
     return http_fields[id].name;
+}
+
+size_t
+http_field_name_len(enum http_field_id id)
+{
+    tassert(id > HTTP_F_OTHER && id < HTTP_F_COUNT);
+    return http_fields[id].len;
 }
 
 unsigned

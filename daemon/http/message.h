@@ -1,8 +1,15 @@
-/* message.h -- a parsed head: slices into the bytes it came in.
+/* message.h -- a request or a response without its body (RFC 9110 6), whatever protocol carries it.
+ *
+ * It is the only form of a message above http/exchange.h and above the origin seam: a method, a
+ * path and an authority, or a status and a reason, and fields.  Nothing in it knows how a
+ * protocol writes them.
  *
  * Offsets, not pointers, so that the bytes can move (from the loop's read slab to memory of
  * the connection's) by changing `base` alone.  Field names that Tarn knows are resolved to
  * small integers once, when they are parsed, and `present` tells at a glance which came.
+ *
+ * A message that was built (message_out.h), and a stored one, has its fields in one run of bytes,
+ * in order, each as a field line: name, ": ", value, CRLF.  HTTP/1 sends such a run by reference.
  *
  * Threads: none of its own.  Memory: everything is the caller's.
  */
@@ -35,6 +42,10 @@ enum http_method {
     HTTP_M_COUNT
 };
 
+enum {
+    HTTP_REASON_MAX = 512, /* bytes: a longer phrase gives way to the status's own */
+};
+
 struct http_field {
     uint16_t name_off, name_len;
     uint16_t value_off, value_len; /* without surrounding white space */
@@ -48,8 +59,9 @@ struct http_message {
     struct http_field *fields; /* in the order they came */
     uint64_t present;          /* HTTP_BIT of every known field that came */
     uint16_t nfields, max_fields;
-    uint16_t len;          /* bytes of the head, blank line included */
-    uint8_t version_minor; /* HTTP/1.version_minor: 0 or 1 */
+    uint16_t len;                  /* bytes at `base`; of a parsed one its whole head */
+    uint16_t lines_off, lines_len; /* built: where the field lines lie; 0: they do not */
+    uint8_t version_minor;         /* HTTP/1.version_minor: 0 or 1 */
     /* request */
     uint8_t method; /* enum http_method */
     uint16_t method_off, method_len;
@@ -85,6 +97,13 @@ http_value(const struct http_message *h, const struct http_field *f)
     return http_slice(h, f->value_off, f->value_len);
 }
 
+/* A response's; empty: the status says all. */
+static inline struct slice
+http_reason_of(const struct http_message *h)
+{
+    return http_slice(h, h->reason_off, h->reason_len);
+}
+
 /* The next field `id` after `prev` (NULL: the first); NULL when there is none. */
 const struct http_field *http_find(
     const struct http_message *h, enum http_field_id id, const struct http_field *prev);
@@ -101,6 +120,7 @@ enum http_field_id http_field_id(const char *name, size_t len);
  * the table, or HTTP_SPOOF is there too. */
 bool http_name_is_spoof(struct slice name);
 const char *http_field_name(enum http_field_id id);
+size_t http_field_name_len(enum http_field_id id); /* not of HTTP_F_OTHER */
 unsigned http_field_flags(enum http_field_id id);
 enum http_method http_method_id(struct slice token); /* case-sensitive, RFC 9110 9.1 */
 const char *http_method_name(enum http_method m);

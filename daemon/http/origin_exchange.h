@@ -9,6 +9,8 @@
  * above this seam knows which protocol it is.
  *
  * Life: open -> connected -> [begin -> [send]* -> [interim]* -> head -> [body]* -> rest]* -> close.
+ * The request line or what stands for it, Host, framing and what only the connection is told are the
+ * protocol's: the user gives a message, and body bytes without any framing.
  *
  * An origin is not trusted: what it sends is judged by http/framing.h, and a connection that got
  * one byte too many is not used again (RFC 9112 11.2).
@@ -33,9 +35,23 @@ struct task;
 
 #define ORIGIN_LENGTH_UNKNOWN UINT64_MAX
 
-/* What the next request is. */
+enum {
+    ORIGIN_SPANS_MAX = 4 /* of one send */
+};
+
+enum origin_flag {
+    ORIGIN_END = 1,  /* these are the last bytes of the request's body, perhaps none */
+    ORIGIN_MORE = 2, /* more follows in this turn: a packet may wait for it, and no longer */
+};
+
+/* The next request. */
 struct origin_request {
-    enum http_method method;
+    /* Method, path, authority, and end-to-end fields in one run (message_out.h): no Host, which is the
+     * authority, and nothing of framing and connection.  It stays readable until the request has left. */
+    const struct http_message *head;
+    bool has_body;        /* also an empty one, whose length is to be said (RFC 9110 8.6) */
+    uint64_t body_length; /* of it; ORIGIN_LENGTH_UNKNOWN: END tells */
+    bool close;           /* it is the last one over its connection */
     /* The user reads interim responses (RFC 9110 15.2) with `interim`.  Else they are skipped, and
      * 100 always is. */
     bool want_interim;
@@ -45,15 +61,15 @@ struct origin_request {
 };
 
 struct origin_exchange_ops {
-    /* Starts the next request. */
+    /* Takes the next request; nothing leaves before the first send. */
     void (*begin)(struct origin_exchange *x, const struct origin_request *r);
-    /* How many bytes were accepted, perhaps 0: the task is run when it accepts more.  They must stay
-     * readable until `sending` is false.  TERR_CLOSED: the origin takes no more. */
-    ssize_t (*send)(struct origin_exchange *x, const struct iovec *iov, unsigned n, bool more);
+    /* The head, with the first call, and body bytes; flags are those of enum origin_flag.  0: all of it
+     * was accepted, and must stay readable until `sending` is false.  TERR_AGAIN: nothing was, for
+     * something is still sending; the task is run when that has left.  TERR_CLOSED: the origin takes no
+     * more.  Without END a body never ends for the origin, and the connection is not used again. */
+    int (*send)(struct origin_exchange *x, const struct iovec *body, unsigned n, unsigned flags);
     /* Is something of what was accepted still to leave? */
     bool (*sending)(struct origin_exchange *x);
-    /* The request is complete.  Without this the connection is not used again. */
-    void (*sent)(struct origin_exchange *x);
     /* 0 and the next interim response, borrowed until the next call; TERR_AGAIN: none has come.
      * `head` tells what is wrong, and answers TERR_AGAIN while one has not been read. */
     int (*interim)(struct origin_exchange *x, const struct http_message **out);
@@ -86,6 +102,7 @@ struct origin_exchange {
 
     /* Facts, changed by the protocol. */
     int connected;  /* 0: up; TERR_AGAIN: not yet; else why not */
+    uint64_t sent;  /* grows, and the task is run, while the origin takes what was accepted */
     bool heard;     /* a byte of this response has come */
     bool ended;     /* the origin has ended its side; what came before can still be read */
     bool reused;    /* it carried a request before: its end, before a byte came, means little */
@@ -96,11 +113,16 @@ struct origin_exchange {
                               * ORIGIN_LENGTH_UNKNOWN: it says nothing */
 };
 
-/* Starts connecting to the `nth` of the addresses.  0 and the exchange; TERR_NOMEM, TERR_LIMIT or
- * what forbids it. */
+struct origin_target {
+    const struct conf_address *to;
+    unsigned nth;         /* of its addresses */
+    struct slice preface; /* bytes before all that the protocol sends: a PROXY header; copied */
+};
+
+/* Starts connecting.  0 and the exchange; TERR_NOMEM, TERR_LIMIT or what forbids it. */
 struct origin_protocol {
     int (*open)(struct origin_exchange **out, struct loop *l, const struct origin_protocol *p,
-        const struct conf_address *to, unsigned nth);
+        const struct origin_target *target);
     const void *conf; /* the protocol's own */
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/net/proxy_header.h"
 #include "daemon/origin/origins_priv.h"
 #include "daemon/shm/counters.h"
 
@@ -221,8 +222,11 @@ origin_adopt(struct origins *os, struct origin_pool *pool)
 /* A new one.  The backend has counted it. */
 static int
 origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool *pool,
-    unsigned attempt, struct task *user)
+    const struct origin_want *want, struct task *user)
 {
+    unsigned version = (unsigned)pool->backend->conf->proxy_header;
+    char header[PROXY_HEADER_WRITE_MAX];
+    struct origin_target target = {.preface = {header, 0}};
     struct origin_conn *oc = usage_calloc(&os->loop->usage, USAGE_CONN, sizeof(*oc));
     struct backend_place place;
     int err;
@@ -239,10 +243,13 @@ origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool 
     task_init(&oc->idle_task, &os->loop->tasks, origin_on_idle);
     timer_init(&oc->idle_timer, &oc->idle_task);
     origin_use(oc);
-    backend_place_of(pool->backend, attempt, &place);
+    backend_place_of(pool->backend, want->attempt, &place);
     oc->place = place.key;
     oc->generation = place.generation;
-    err = os->protocol.open(&oc->x, os->loop, &os->protocol, &place.address, 0);
+    target.to = &place.address;
+    if (version > 0)
+        target.preface.len = proxy_header_write(header, version, want->ends);
+    err = os->protocol.open(&oc->x, os->loop, &os->protocol, &target);
     if (err != 0) {
         counter_add(os->counters, COUNTER_backend_conn_failed, 1);
         origin_conn_free(oc);
@@ -255,9 +262,11 @@ origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool 
 }
 
 int
-origin_take(struct origin_conn **out, struct origins *os, struct backend *b, bool fresh,
-    unsigned attempt, struct task *user)
+origin_take(struct origin_conn **out, struct origins *os, struct backend *b,
+    const struct origin_want *want, struct task *user)
 {
+    /* It is said once for all that follows who the client is. */
+    bool fresh = want->fresh || b->conf->proxy_header != 0;
     struct origin_pool *pool;
     struct origin_conn *oc;
     int err;
@@ -271,8 +280,6 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b, boo
     pool = origins_pool(os, b);
     if (pool == NULL)
         return TERR_NOMEM;
-    if (b->conf->proxy_header != 0)
-        fresh = true; /* it was said who the client is, once for all that follows */
     oc = fresh ? NULL : origin_pool_take(pool, user);
     while (oc == NULL && !fresh && origin_adopt(os, pool))
         oc = origin_pool_take(pool, user);
@@ -289,7 +296,7 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b, boo
         return err; /* origin_queue counts who is refused */
     if (b->conf->queue_timeout > 0 && os->registry == NULL)
         origins_join(os, b->registry);
-    return origin_connect(out, os, pool, attempt, user);
+    return origin_connect(out, os, pool, want, user);
 }
 
 struct origin_exchange *

@@ -22,6 +22,7 @@ struct counter_set;
 struct loop;
 struct origin_conn;
 struct origins;
+struct proxy_header;
 struct task;
 
 /* 0 or TERR_NOMEM.  Borrows everything until origins_close(). */
@@ -34,12 +35,18 @@ void origins_tick(struct origins *os);
 void origins_drain(struct origins *os);
 void origins_close(struct origins **op);
 
-/* A connection for `user`: idle, unless `fresh`, else a new one, perhaps still connecting.
- * `attempt` chooses among a name's addresses.  The caller holds the backend during the call; the
- * connection, as long as there is one, keeps its memory.  TERR_NOBACKEND: sick, or none;
- * TERR_BUSY: max_connections; or what forbids it. */
-int origin_take(struct origin_conn **out, struct origins *os, struct backend *b, bool fresh,
-    unsigned attempt, struct task *user);
+struct origin_want {
+    bool fresh;       /* a new one, none that was idle */
+    unsigned attempt; /* chooses among a name's addresses */
+    const struct proxy_header
+        *ends; /* the client's, for a backend with proxy_header; NULL: our own */
+};
+
+/* A connection for `user`: idle, or a new one, perhaps still connecting.  The caller holds the backend
+ * during the call; the connection, as long as there is one, keeps its memory.  TERR_NOBACKEND: sick,
+ * or none; TERR_BUSY: max_connections; or what forbids it. */
+int origin_take(struct origin_conn **out, struct origins *os, struct backend *b,
+    const struct origin_want *want, struct task *user);
 /* Who is refused with TERR_BUSY may wait for a connection, if the backend has a queue; in the order
  * in which they came, whatever the worker.  Who waits holds the backend.
  *

@@ -12,6 +12,7 @@
 #include "daemon/http/freshness.h"
 #include "daemon/http/vary.h"
 #include "daemon/log/elog.h"
+#include "daemon/net/proxy_header.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
 #include "storage/lease.h"
@@ -43,11 +44,28 @@ fetch_between_bytes_ms(const struct fetch *f)
                : f->conf->between_bytes_timeout;
 }
 
+/* The client's ends, for a backend that is told them. */
+static const struct proxy_header *
+fetch_ends(const struct fetch *f, struct proxy_header *told)
+{
+    const struct fetch_policy *v = f->vcl;
+
+    if (v == NULL)
+        return f->ends;
+    *told = (struct proxy_header){
+        .told = true, .src_port = v->peer_port, .dst_port = v->told.server_port};
+    memcpy(told->src, v->peer_addr, sizeof(told->src));
+    memcpy(told->dst, v->told.server_addr, sizeof(told->dst));
+    return told;
+}
+
 /* A connection; TERR_AGAIN: we wait for our turn; or why there is none. */
 static int
 fetch_take(struct fetch *f)
 {
     struct proxy *p = f->proxy;
+    struct proxy_header told;
+    struct origin_want want = {.fresh = f->fresh, .attempt = f->attempt};
     bool waited = f->turn.waits;
     int err = TERR_BUSY;
 
@@ -57,8 +75,10 @@ fetch_take(struct fetch *f)
     }
     if (waiter_pending(&f->turn.waiter))
         return TERR_AGAIN;
+    if (f->conf->proxy_header != 0)
+        want.ends = fetch_ends(f, &told);
     if (!origin_must_queue(f->backend, &f->turn))
-        err = origin_take(&f->conn, p->origins, f->backend, f->fresh, f->attempt, &f->task);
+        err = origin_take(&f->conn, p->origins, f->backend, &want, &f->task);
     if (err != TERR_BUSY || origin_queue(p->origins, f->backend, &f->turn) != 0)
         return err;
     if (!waited)
@@ -140,18 +160,6 @@ fetch_do_connect(struct fetch *f)
     return fetch_goto(f, FETCH_START);
 }
 
-static void
-fetch_begin(struct fetch *f)
-{
-    struct origin_request r = {
-        .method = (enum http_method)f->asked,
-        .want_interim = fetch_leader(f) != NULL,
-        .upgrade = f->upgrade,
-    };
-
-    fetch_exchange(f)->ops->begin(fetch_exchange(f), &r);
-}
-
 /* SEND -- the request, and its body as it comes. */
 static enum fetch_next
 fetch_do_send(struct fetch *f)
@@ -160,9 +168,6 @@ fetch_do_send(struct fetch *f)
     int rc;
 
     if (!f->begun) {
-        rc = fetch_write_preface(f);
-        if (rc != 0)
-            return fetch_fail(f, rc);
         fetch_begin(f);
         f->begun = true;
         f->told_head = f->told_verdict = false;
@@ -170,7 +175,6 @@ fetch_do_send(struct fetch *f)
         if (fetch_is_logged(f))
             fetch_log_request(f);
         f->request_sent = false;
-        f->request_at = 0;
         fetch_deadline(f, f->proxy->params.backend_send_timeout);
     }
     rc = fetch_send(f);
@@ -257,7 +261,7 @@ fetch_without_old(struct fetch *f)
     if (err == 0 && f->vcl != NULL) /* the policy sees the other question too */
         fetch_policy_ask_anew(f);
     else if (err == 0)
-        err = fetch_write_request(f);
+        err = fetch_write_request(f, &f->request);
     return err != 0 ? fetch_fail(f, err) : fetch_again(f);
 }
 

@@ -24,36 +24,22 @@ fetch_log_begin(const struct fetch *f)
     shmlog_end(f->proxy->log);
 }
 
-/* Up to `end`, which is taken off as well; all that is left when it is not there. */
-static struct slice
-fetch_log_cut(struct slice *text, const char *end, size_t end_len)
-{
-    const char *at = text->len == 0 ? NULL : memmem(text->ptr, text->len, end, end_len);
-    struct slice piece = slice_of(text->ptr, at == NULL ? text->len : (size_t)(at - text->ptr));
-    size_t used = at == NULL ? text->len : piece.len + end_len;
-
-    *text = slice_of(text->ptr + used, text->len - used);
-    return piece;
-}
-
 void
 fetch_log_request(const struct fetch *f)
 {
+    const struct http_message *m = &f->request;
     struct shmlog *log = f->proxy->log;
-    struct slice text = f->request, line = fetch_log_cut(&text, "\r\n", 2);
 
     shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
     shmlog_text(log, SHMLOG_Backend, slice_str(f->conf->name));
     shmlog_printf(log, SHMLOG_BackendOpen, "%s %s %s", f->conf->name, f->conf->address.text,
         fetch_exchange(f)->reused ? "reused" : "new");
-    shmlog_text(log, SHMLOG_BereqMethod, fetch_log_cut(&line, " ", 1));
-    shmlog_text(log, SHMLOG_BereqURL, fetch_log_cut(&line, " ", 1));
-    while (text.len > 0) {
-        line = fetch_log_cut(&text, "\r\n", 2);
-        if (line.len == 0)
-            break;
-        shmlog_text(log, SHMLOG_BereqHeader, line);
-    }
+    shmlog_text(log, SHMLOG_BereqMethod, http_slice(m, m->method_off, m->method_len));
+    shmlog_text(log, SHMLOG_BereqURL, http_path(m));
+    shmlog_field(log, SHMLOG_BereqHeader, SLICE_LIT("Host"), http_host(m));
+    for (unsigned i = 0; i < m->nfields; i++)
+        shmlog_field(
+            log, SHMLOG_BereqHeader, http_name(m, &m->fields[i]), http_value(m, &m->fields[i]));
     shmlog_end(log);
 }
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
 #include "daemon/http/forward.h"
 #include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
@@ -183,27 +182,21 @@ fetch_policy_elsewhere(struct fetch *f, enum vcl_action act)
     }
 }
 
-/* What would be sent, as a head that the policy can change: with everything that the core adds,
- * but for framing. */
+/* What would be sent, as a message that the policy can change: with everything that the core adds,
+ * and its Host as a field.  f->request stays: it may be on its way (std.rollback). */
 static int
 fetch_make_bereq(struct fetch *f)
 {
-    struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
     struct message_edit *e = arena_alloc(&f->arena, sizeof(*e));
-    struct slice sent = f->request; /* perhaps on its way: std.rollback */
-    struct http_message head;
-    int err;
+    struct http_message sent;
+    int err = e == NULL ? TERR_NOMEM : fetch_write_request(f, &sent);
 
-    if (fields == NULL || e == NULL)
-        return TERR_NOMEM;
-    err = fetch_write_request(f);
     if (err == 0)
-        err = block_parse_request(f->request, fields, LIMIT_FIELDS, &head);
+        err = message_edit_init(e, &sent, &f->arena, LIMIT_FIELDS);
     if (err == 0)
-        err = message_edit_init(e, &head, &f->arena, LIMIT_FIELDS);
+        err = message_edit_set(e, SLICE_LIT("Host"), HTTP_F_HOST, http_host(&sent));
     if (err == 0)
         f->vcl->bereq = e;
-    f->request = sent;
     return err;
 }
 
@@ -213,32 +206,17 @@ fetch_policy_rollback(struct fetch *f)
     return fetch_make_bereq(f);
 }
 
-/* The request as the policy left it, framed, for the backend that it chose. */
+/* The request as the policy left it, for the backend that it chose. */
 static int
 fetch_write_bereq(struct fetch *f)
 {
     const struct http_message *h = &f->vcl->bereq->head;
-    struct forward_request how = {
-        .keep_connection = !policy_says_close(h),
-        .framing = FRAMING_NONE,
-        .cdn_loop = f->cdn_loop,
-        .upgrade = f->upgrade,
-    };
-    size_t max = forward_bereq_max(h, &how);
-    char *out = arena_alloc(&f->arena, max);
-    int n;
+    struct slice host = slice_of(NULL, 0);
 
-    if (out == NULL)
-        return TERR_NOMEM;
-    fetch_frame_request(f, &how);
     if (f->conf->host_header[0] != '\0' && !f->vcl->host_said &&
         (h->authority_len == 0 || !f->conf->host_if_none))
-        how.host = slice_str(f->conf->host_header);
-    n = forward_bereq(h, &how, (struct span){out, max});
-    if (n < 0)
-        return n;
-    f->request = slice_of(out, (size_t)n);
-    return 0;
+        host = slice_str(f->conf->host_header);
+    return forward_bereq(h, host, f->cdn_loop, &f->arena, &f->request);
 }
 
 int

@@ -94,10 +94,9 @@ struct fetch {
     int64_t sent_ms, received_ms;    /* wall clock */
     int64_t came_ms;                 /* received_ms, monotonic */
     const struct proxy_header *ends; /* for a backend with proxy_header, without a policy; arena */
-    struct slice preface;            /* a PROXY header, what is left of it to be sent */
-    struct slice request;            /* its head as sent */
+    struct http_message request;     /* as it is sent; in the arena */
     uint64_t asked_us;               /* when the request was sent; clock_read_us() */
-    size_t request_at;               /* sent so far */
+    uint64_t sent;                   /* of the connection, when we looked last */
     /* the request's body */
     struct stobj *upload;
     uint64_t upload_length;
@@ -105,10 +104,8 @@ struct fetch {
     struct lease_iter upload_it;
     struct lease_extent upload_ext;
     uint64_t upload_at; /* bytes leased so far */
-    char chunk[24];
-    struct slice pieces[3]; /* of the chunk being sent: head, data, end */
-    unsigned npieces, piece;
     bool upload_ended, upload_leased;
+    bool upload_given; /* upload_ext, to the connection */
     bool upload_kept;  /* all of it is kept: it can be sent again */
     bool upload_later; /* the leader has one that it does not read yet; FETCH_FOR_CACHE */
 };
@@ -128,10 +125,7 @@ void fetch_run(struct task *task);
 void fetch_free(struct fetch *f);
 void fetch_deadline(struct fetch *f, int64_t after_ms);
 
-int fetch_write_request(struct fetch *f);
-struct forward_request;
-/* Content-Length or Transfer-Encoding of the request. */
-void fetch_frame_request(const struct fetch *f, struct forward_request *how);
+int fetch_write_request(struct fetch *f, struct http_message *out);
 /* The backend that is asked, until the fetch ends or picks another.  0 or TERR_NOBACKEND. */
 int fetch_pick(struct fetch *f, struct director *from);
 /* That backend did not work, and nothing has come of it: another one of the same director.  False:
@@ -192,10 +186,10 @@ int fetch_gather_parts(struct fetch *f, const struct http_message *head, struct 
 /* An unsafe request changed something: what is stored of it leaves (RFC 9111 4.4). */
 void fetch_invalidate(struct fetch *f, const struct http_message *head);
 
-/* fetch_send.c: 0 when the request is sent whole, TERR_AGAIN, or what went wrong. */
+/* fetch_send.c */
+void fetch_begin(struct fetch *f);
+/* 0 when the request is sent whole, TERR_AGAIN, or what went wrong. */
 int fetch_send(struct fetch *f);
-/* What goes before the request on a connection of its own.  0 or TERR_NOMEM. */
-int fetch_write_preface(struct fetch *f);
 void fetch_close_upload(struct fetch *f);
 void fetch_rewind_upload(struct fetch *f); /* that is kept: from its beginning */
 

@@ -50,18 +50,6 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     return 0;
 }
 
-void
-fetch_frame_request(const struct fetch *f, struct forward_request *how)
-{
-    if (f->upload != NULL) {
-        how->framing =
-            f->upload_length == EXCHANGE_LENGTH_UNKNOWN ? FRAMING_CHUNKED : FRAMING_LENGTH;
-        how->length = f->upload_length;
-    } else if (f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT) {
-        how->framing = FRAMING_LENGTH; /* RFC 9110 8.6: say that there is none */
-    }
-}
-
 /* Only what the key says: what is stored under one that names no scheme is for both. */
 static enum http_scheme
 fetch_scheme(const struct fetch *f)
@@ -71,15 +59,13 @@ fetch_scheme(const struct fetch *f)
 }
 
 int
-fetch_write_request(struct fetch *f)
+fetch_write_request(struct fetch *f, struct http_message *out)
 {
     const struct conf_params *params = &f->proxy->params;
     bool pass = f->kind == FETCH_PASS;
     struct forward_request how = {
         .mode = pass ? FORWARD_PASS : FORWARD_FETCH,
-        .keep_connection = true,
         .scheme = fetch_scheme(f),
-        .framing = FRAMING_NONE,
         .host = f->conf != NULL && f->conf->host_header[0] != '\0' ? slice_str(f->conf->host_header)
                                                                    : f->host,
         .client_address = f->client,
@@ -89,30 +75,15 @@ fetch_write_request(struct fetch *f)
         .keep = params->keep_client_fields,
         .id_name = slice_str(params->request_id_header),
         .id_value = f->id,
-        .upgrade = f->upgrade,
         .range = f->range,
         .if_range = f->if_range,
     };
-    size_t max = (size_t)f->req.len + 2048 + f->cdn_loop.len + f->client.len + f->forwarded.len +
-                 f->have.etag.len + f->have.last_modified.len + f->range.len + f->if_range.len;
-    char *out = arena_alloc(&f->arena, max);
-    int n;
 
-    if (out == NULL)
-        return TERR_NOMEM;
-    if (f->vcl == NULL)
-        fetch_frame_request(f, &how);
-    else
-        how.upgrade = slice_of(NULL, 0); /* with the framing, when the policy has seen it */
     if (f->conditional) {
         how.if_none_match = f->have.etag;
         how.if_modified_since = f->have.last_modified;
     }
-    n = forward_request(&f->req, &how, (struct span){out, max});
-    if (n < 0)
-        return n;
-    f->request = slice_of(out, (size_t)n);
-    return 0;
+    return forward_request(&f->req, &how, &f->arena, out);
 }
 
 struct req *
@@ -217,7 +188,7 @@ fetch_elsewhere(struct fetch *f)
     fetch_use(f, b, f->from);
     f->attempt = 0;
     f->fresh = false;
-    return (f->vcl != NULL ? fetch_policy_write(f) : fetch_write_request(f)) == 0;
+    return (f->vcl != NULL ? fetch_policy_write(f) : fetch_write_request(f, &f->request)) == 0;
 }
 
 void
@@ -226,7 +197,6 @@ fetch_rewind(struct fetch *f)
     if (f->conn != NULL)
         origin_discard(&f->conn);
     f->begun = f->request_sent = false;
-    f->request_at = 0;
     if (f->upload != NULL)
         fetch_rewind_upload(f);
 }
@@ -376,7 +346,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     if (err == 0 && f->kind == FETCH_REST)
         err = fetch_plan_rest(f, spec);
     if (err == 0 && f->vcl == NULL)
-        err = fetch_write_request(f);
+        err = fetch_write_request(f, &f->request);
     if (err != 0) {
         f->err = err;
         f->state = FETCH_ERROR;

@@ -65,11 +65,11 @@ pipe_up(struct req *r, struct req_pipe *p)
         p->up_at = 0;
     }
     iov = (struct iovec){.iov_base = p->up + p->up_at, .iov_len = p->up_len - p->up_at};
-    n = o->ops->send(o, &iov, 1, false);
-    if (n < 0)
-        return (int)n;
-    p->up_at += (size_t)n;
-    return n > 0;
+    n = o->ops->send(o, &iov, 1, 0);
+    if (n != 0)
+        return n == TERR_AGAIN ? 0 : (int)n;
+    p->up_at = p->up_len;
+    return 1;
 }
 
 static int

@@ -307,42 +307,7 @@ TEST(block, the_longest_additions_fit)
     CHECK(block_not_modified(stored, (struct span){out, max}) > 0);
 }
 
-TEST(block, a_request_that_forward_wrote_is_read_back)
-{
-    static const struct forward_request how = {.mode = FORWARD_PASS,
-        .keep_connection = true,
-        .host = {"h:81", 4},
-        .client_address = {"192.0.2.1", 9},
-        .pseudonym = {"tarn", 4}};
-    struct http_field fields[8];
-    struct head_build b;
-    struct http_message h = {.status = 7};
-    char out[512];
-    int len, n;
-
-    len = forward_request(head_build(&b, "BREW /a?b HTTP/1.0\nCookie: c\nX-Empty:\n"), &how,
-        (struct span){out, sizeof(out)});
-    CHECK(len > 0);
-    CHECK_EQ(TERR_LIMIT, block_parse_request(slice_of(out, (size_t)len), fields, 5, &h));
-    for (n = len - 1; n >= 0; n--)
-        CHECK_EQ(TERR_SYNTAX, block_parse_request(slice_of(out, (size_t)n), fields, 8, &h));
-    CHECK_EQ(7, h.status); /* nobody touched it */
-    CHECK_EQ(0, block_parse_request(slice_of(out, (size_t)len), fields, 8, &h));
-    CHECK_EQ(6, h.nfields); /* Host, two, X-Forwarded-For and -Proto, Via */
-    CHECK_EQ(HTTP_M_OTHER, h.method);
-    CHECK(slice_eq(SLICE_LIT("BREW"), http_slice(&h, h.method_off, h.method_len)));
-    CHECK(slice_eq(SLICE_LIT("/a?b"), http_slice(&h, h.path_off, h.path_len)));
-    CHECK(slice_eq(SLICE_LIT("h:81"), http_slice(&h, h.authority_off, h.authority_len)));
-    CHECK(slice_eq(SLICE_LIT("c"), http_get_one(&h, HTTP_F_COOKIE)));
-    CHECK_EQ(1, h.version_minor);
-    CHECK_EQ(len, h.len);
-    CHECK_EQ(0, block_parse_request(SLICE_LIT("GET / HTTP/1.1\r\nA: b\r\n\r\n"), fields, 8, &h));
-    CHECK_EQ(0, h.authority_len);
-    CHECK_EQ(HTTP_M_GET, h.method);
-}
-
 TEST_MAIN(TEST_ENTRY(block, what_forward_writes_is_read_back),
-    TEST_ENTRY(block, a_request_that_forward_wrote_is_read_back),
     TEST_ENTRY(block, what_we_never_wrote_is_refused),
     TEST_ENTRY(block, an_update_replaces_fields_by_name),
     TEST_ENTRY(block, what_the_body_depends_on_is_not_replaced_and_all_else_is),

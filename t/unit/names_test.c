@@ -16,8 +16,10 @@
 #include "daemon/shm/counters.h"
 #include "t/unit/fake_resolve.h"
 #include "t/unit/fake_stream.h"
+#include "t/unit/request_text.h"
 
 static const struct h1_conf h1 = {.fields_max = 20, .resp_field_max = 200, .resp_head_max = 400};
+static const struct origin_want any; /* an idle one, or a new one */
 static const struct director_ask nothing;
 
 static void
@@ -270,21 +272,18 @@ TEST(names, many_names_are_looked_up_in_turn)
 static struct origin_conn *
 naming_used(struct naming *n)
 {
-    static const char request[] = "GET / HTTP/1.1\r\n\r\n";
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
-    struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
     struct origin_conn *oc = NULL;
     struct origin_exchange *x;
     const struct http_message *head;
     char room[16];
 
-    CHECK_EQ(0, origin_take(&oc, n->os, n->b, false, 0, &n->user));
+    CHECK_EQ(0, origin_take(&oc, n->os, n->b, &any, &n->user));
     fake_connect(fake_newest, 0);
     fake_run(&n->loop);
     x = origin_exchange(oc);
-    x->ops->begin(x, &(struct origin_request){.method = HTTP_M_GET});
-    CHECK_EQ(iov.iov_len, x->ops->send(x, &iov, 1, false));
-    x->ops->sent(x);
+    x->ops->begin(x, &(struct origin_request){.head = &request_get});
+    CHECK_EQ(0, x->ops->send(x, NULL, 0, ORIGIN_END));
     fake_arrive(fake_newest, response, sizeof(response) - 1);
     fake_run(&n->loop);
     CHECK_EQ(0, x->ops->head(x, &head));
@@ -338,9 +337,9 @@ TEST(names, an_unresolved_backend_is_unhealthy_until_its_name_is_resolved)
         n.b = n.rg->slots[0];
         CHECK(!backend_healthy(n.b));
         CHECK_EQ(0, backend_naddrs(n.b));
-        CHECK_EQ(TERR_NOBACKEND, origin_take(&oc, n.os, n.b, false, 0, &n.user));
+        CHECK_EQ(TERR_NOBACKEND, origin_take(&oc, n.os, n.b, &any, &n.user));
         backend_set_admin(n.b, BACKEND_HEALTHY); /* there is nothing to connect to */
-        CHECK_EQ(TERR_NOBACKEND, origin_take(&oc, n.os, n.b, false, 0, &n.user));
+        CHECK_EQ(TERR_NOBACKEND, origin_take(&oc, n.os, n.b, &any, &n.user));
         backend_set_admin(n.b, BACKEND_AUTO);
         naming_pass(&n, 1999);
         CHECK_EQ(1, fake_resolve_asked); /* at once, and in vain */

@@ -9,8 +9,10 @@
 #include "daemon/shm/counters.h"
 #include "t/unit/fake_stream.h"
 #include "t/unit/origin_fixture.h"
+#include "t/unit/request_text.h"
 
 static const struct h1_conf h1 = {.fields_max = 20, .resp_field_max = 200, .resp_head_max = 400};
+static const struct origin_want any; /* an idle one, or a new one */
 static const struct director_ask nothing;
 
 struct side {
@@ -106,7 +108,7 @@ guest_take(struct queueing *q, struct guest *g)
     int err = TERR_BUSY;
 
     if (!origin_must_queue(q->b, &g->turn))
-        err = origin_take(&g->oc, g->at->os, q->b, false, 0, &g->task);
+        err = origin_take(&g->oc, g->at->os, q->b, &any, &g->task);
     if (err == 0)
         origin_leave_queue(g->at->os, q->b, &g->turn);
     return err == TERR_BUSY && origin_queue(g->at->os, q->b, &g->turn) == 0 ? TERR_AGAIN : err;
@@ -127,18 +129,15 @@ guest_leave(struct queueing *q, struct guest *g)
 static void
 guest_use(struct guest *g)
 {
-    static const char request[] = "GET / HTTP/1.1\r\n\r\n";
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
-    struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
     struct origin_exchange *x = origin_exchange(g->oc);
     const struct http_message *head;
     char room[16];
 
     fake_connect(fake_newest, 0);
     fake_run(&g->at->loop);
-    x->ops->begin(x, &(struct origin_request){.method = HTTP_M_GET});
-    CHECK_EQ(iov.iov_len, x->ops->send(x, &iov, 1, false));
-    x->ops->sent(x);
+    x->ops->begin(x, &(struct origin_request){.head = &request_get});
+    CHECK_EQ(0, x->ops->send(x, NULL, 0, ORIGIN_END));
     fake_arrive(fake_newest, response, sizeof(response) - 1);
     fake_run(&g->at->loop);
     CHECK_EQ(0, x->ops->head(x, &head));
@@ -270,8 +269,7 @@ TEST(origin_queue, who_is_called_for_nothing_keeps_his_place)
     CHECK_EQ(TERR_AGAIN, guest_take(&q, &b));
     CHECK_EQ(TERR_AGAIN, guest_take(&q, &c));
     origin_discard(&a.oc);
-    CHECK_EQ(
-        0, origin_take(&thief.oc, q.one.os, q.b, false, 0, &thief.task)); /* against the rules */
+    CHECK_EQ(0, origin_take(&thief.oc, q.one.os, q.b, &any, &thief.task)); /* against the rules */
     queueing_run(&q);
     CHECK_EQ(TERR_AGAIN, guest_take(&q, &b));
     b.called = c.called = 0;
@@ -295,7 +293,7 @@ TEST(origin_queue, who_needs_a_fresh_one_takes_the_place_of_an_idle_one)
     s = fake_newest;
     guest_use(&a);
     CHECK(!fake_is_closed(s));
-    CHECK_EQ(0, origin_take(&a.oc, q.one.os, q.b, true, 0, &a.task));
+    CHECK_EQ(0, origin_take(&a.oc, q.one.os, q.b, &(struct origin_want){.fresh = true}, &a.task));
     CHECK(fake_is_closed(s) && !origin_exchange(a.oc)->reused);
     guest_leave(&q, &a);
     queueing_close(&q);

@@ -12,8 +12,10 @@
 #include "daemon/shm/counters.h"
 #include "t/unit/fake_stream.h"
 #include "t/unit/origin_fixture.h"
+#include "t/unit/request_text.h"
 
 static const struct h1_conf h1 = {.fields_max = 20, .resp_field_max = 200, .resp_head_max = 400};
+static const struct origin_want any; /* an idle one, or a new one */
 static const struct director_ask nothing;
 
 struct pooling {
@@ -67,23 +69,20 @@ pooling_backend(struct pooling *p)
 static int
 pooling_take(struct pooling *p, struct origin_conn **out, struct director *d)
 {
-    return origin_take(out, p->os, director_pick(d, &nothing), false, 0, &p->user);
+    return origin_take(out, p->os, director_pick(d, &nothing), &any, &p->user);
 }
 
 /* It carries one request, to its end. */
 static void
 pooling_exchange(struct pooling *p, struct origin_conn *oc, struct stream *s)
 {
-    static const char request[] = "GET / HTTP/1.1\r\n\r\n";
     static const char response[] = "HTTP/1.1 204 No Content\r\n\r\n";
-    struct iovec iov = {(void *)(uintptr_t)request, sizeof(request) - 1};
     struct origin_exchange *x = origin_exchange(oc);
     const struct http_message *head;
     char room[16];
 
-    x->ops->begin(x, &(struct origin_request){.method = HTTP_M_GET});
-    CHECK_EQ(iov.iov_len, x->ops->send(x, &iov, 1, false));
-    x->ops->sent(x);
+    x->ops->begin(x, &(struct origin_request){.head = &request_get});
+    CHECK_EQ(0, x->ops->send(x, NULL, 0, ORIGIN_END));
     fake_arrive(s, response, sizeof(response) - 1);
     fake_run(&p->loop);
     CHECK_EQ(0, x->ops->head(x, &head));
@@ -273,7 +272,7 @@ TEST(origin, max_connections_holds_for_all_pools_together)
     p.conf.max_connections = 2;
     d = pooling_backend(&p);
     CHECK_EQ(0, pooling_take(&p, &oc[0], d));
-    CHECK_EQ(0, origin_take(&oc[1], other, director_pick(d, &nothing), false, 0, &p.user));
+    CHECK_EQ(0, origin_take(&oc[1], other, director_pick(d, &nothing), &any, &p.user));
     CHECK_EQ(TERR_BUSY, pooling_take(&p, &oc[2], d));
     origin_discard(&oc[1]);
     CHECK_EQ(0, pooling_take(&p, &oc[2], d));

@@ -1,0 +1,23 @@
+/* message_out.c -- fields that are made of several. */
+#include "daemon/http/message_out.h"
+
+/* The way of the last message, and ours (RFC 9110 7.6.3). */
+void
+message_out_via(struct message_out *o, const struct http_message *from, struct slice pseudonym)
+{
+    const struct http_field *f = NULL;
+
+    if (pseudonym.len == 0)
+        return;
+    tassert_slow(http_value_ok(pseudonym));
+    message_out_open(o, HTTP_F_VIA, SLICE_LIT("Via"));
+    while ((f = http_find(from, HTTP_F_VIA, f)) != NULL) {
+        if (f->drop || f->value_len == 0)
+            continue;
+        message_out_put(o, http_value(from, f));
+        MESSAGE_OUT_LIT(o, ", ");
+    }
+    message_out_put(o, from->version_minor == 0 ? SLICE_LIT("1.0 ") : SLICE_LIT("1.1 "));
+    message_out_put(o, pseudonym);
+    message_out_close(o);
+}
