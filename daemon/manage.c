@@ -12,6 +12,7 @@
 #include "daemon/cache/ban.h"
 #include "daemon/cache/cache.h"
 #include "daemon/cache/tag_purge.h"
+#include "daemon/h1/h1_origin.h"
 #include "daemon/listeners.h"
 #include "daemon/log/access_log.h"
 #include "daemon/log/elog.h"
@@ -316,7 +317,7 @@ static void
 manage_h1_conf(struct manage *m)
 {
     m->h1_conf = (struct h1_conf){
-        .fields_max = 64,
+        .fields_max = (uint16_t)m->params.http_max_hdr,
         .req_line_max = 8192,
         .req_field_max = 8192,
         .req_head_max = 32768,
@@ -360,7 +361,7 @@ manage_open(struct manage **out, const struct manage_env *env)
     if (err != 0)
         elog(ELOG_ERROR, "signals: %s", terr_text(err));
     if (err == 0)
-        err = probes_start(env->registry, m->loop, &m->h1_conf);
+        err = probes_start(env->registry, m->loop, h1_origin_protocol(&m->h1_conf));
     if (err == 0 && env->conf->admin != NULL)
         err = manage_admin_open(m);
     if (err != 0) {

@@ -106,6 +106,8 @@ h1_origin_run(struct task *t)
         o->x.heard = true;
         if (o->room.ptr != NULL && rx.ptr == o->room.ptr) {
             o->arrived = rx.len;
+        } else if (o->busy && o->parser.body_done) {
+            o->overrun = true; /* bytes behind the message: dropped, its end is still heard */
         } else if (o->err == 0) {
             o->pull = rx.len == HEAD_READ ? PULL_MAX : 0;
             o->err = h1_origin_save(o, rx);
@@ -118,7 +120,7 @@ h1_origin_run(struct task *t)
     }
     if (h1_request_is_kept(&o->request))
         h1_request_push(&o->request, o->stream, false, &o->x.sent);
-    o->x.ended = stream_ended(o->stream) != 0;
+    o->x.ended = stream_ended(o->stream);
     if (o->shutting)
         h1_origin_end(o);
     if (o->x.task != NULL)

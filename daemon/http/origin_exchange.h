@@ -103,8 +103,9 @@ struct origin_exchange {
     /* Facts, changed by the protocol. */
     int connected;  /* 0: up; TERR_AGAIN: not yet; else why not */
     uint64_t sent;  /* grows, and the task is run, while the origin takes what was accepted */
+    int ended;      /* 0; TERR_CLOSED: the origin has ended its side, but what came before can still
+                     * be read; else what broke the connection */
     bool heard;     /* a byte of this response has come */
-    bool ended;     /* the origin has ended its side; what came before can still be read */
     bool reused;    /* it carried a request before: its end, before a byte came, means little */
     bool body_done; /* body would return 0, whatever the room */
     /* Of the response, once there is a head. */

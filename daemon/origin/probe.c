@@ -6,7 +6,6 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/log/elog.h"
-#include "daemon/net/proxy_header.h"
 #include "daemon/shm/counters.h"
 
 enum {
@@ -45,79 +44,6 @@ probe_settle_conf(struct probe_conf *c)
     return true;
 }
 
-/* A target with a space or a line's end in it would be another request. */
-static bool
-probe_url_is_good(const char *url)
-{
-    if (url == NULL || *url == '\0')
-        return false;
-    for (; *url != '\0'; url++)
-        if ((unsigned char)*url <= ' ' || *url == 0x7f)
-            return false;
-    return true;
-}
-
-/* What stands in Host: the backend's own, else where it is. */
-static void
-probe_host(char *out, size_t max, const struct conf_backend *conf)
-{
-    const struct conf_address *a = &conf->address;
-    bool v6 = strchr(a->host, ':') != NULL;
-
-    if (conf->host_header[0] != '\0')
-        snprintf(out, max, "%s", conf->host_header);
-    else if (a->is_unix || a->host[0] == '\0')
-        snprintf(out, max, "localhost");
-    else if (a->port == 80)
-        snprintf(out, max, v6 ? "[%s]" : "%s", a->host);
-    else
-        snprintf(out, max, v6 ? "[%s]:%u" : "%s:%u", a->host, a->port);
-}
-
-static int
-probe_write_request(struct probe *p, const struct probe_conf *conf)
-{
-    char host[300];
-    int n;
-
-    if (conf->request != NULL) {
-        p->request = strdup(conf->request);
-        p->request_len = strlen(conf->request);
-        return p->request != NULL ? 0 : TERR_NOMEM;
-    }
-    probe_host(host, sizeof(host), p->backend->conf);
-    n = asprintf(
-        &p->request, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", conf->url, host);
-    if (n < 0) {
-        p->request = NULL;
-        return TERR_NOMEM;
-    }
-    p->request_len = (size_t)n;
-    return 0;
-}
-
-/* In front of the request: this connection is for no client. */
-static int
-probe_write_header(struct probe *p)
-{
-    unsigned version = (unsigned)p->backend->conf->proxy_header;
-    char header[PROXY_HEADER_WRITE_MAX];
-    size_t len = version > 0 ? proxy_header_write(header, version, NULL) : 0;
-    char *both;
-
-    if (len == 0)
-        return 0;
-    both = malloc(len + p->request_len);
-    if (both == NULL)
-        return TERR_NOMEM;
-    memcpy(both, header, len);
-    memcpy(both + len, p->request, p->request_len);
-    free(p->request);
-    p->request = both;
-    p->request_len += len;
-    return 0;
-}
-
 static unsigned
 probe_good_of(uint64_t happy, unsigned window)
 {
@@ -130,20 +56,17 @@ probe_new(struct probe **out, struct backend *b, const struct probe_conf *conf)
     struct probe *p;
     int err;
 
-    if (conf->request == NULL && !probe_url_is_good(conf->url))
-        return TERR_INVALID;
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return TERR_NOMEM;
     p->magic = PROBE_MAGIC;
     p->backend = b;
     p->conf = *conf;
-    p->conf.url = p->conf.request = NULL; /* written into p->request */
-    err = probe_settle_conf(&p->conf) ? probe_write_request(p, conf) : TERR_INVALID;
-    if (err == 0)
-        err = probe_write_header(p);
+    p->conf.url = p->conf.request = NULL; /* p->request is made of them */
+    err =
+        probe_settle_conf(&p->conf) ? probe_request_make(&p->request, conf, b->conf) : TERR_INVALID;
     if (err != 0) {
-        free(p->request);
+        free(p->request.memory);
         OBJ_FREE(p);
         return err;
     }
@@ -167,7 +90,7 @@ probe_free(struct probe **pp)
     OBJ_TAKE(p, pp, PROBE_MAGIC);
     probe_stop(p);
     pthread_mutex_destroy(&p->lock);
-    free(p->request);
+    free(p->request.memory);
     OBJ_FREE(p);
 }
 

@@ -3,9 +3,8 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/h1/h1_conf.h"
+#include "daemon/net/proxy_header.h"
 #include "daemon/net/resolve.h"
-#include "daemon/net/stream.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/origin/probe_priv.h"
 
@@ -17,7 +16,7 @@ enum {
 struct probes {
     struct registry *registry;
     struct loop *loop;
-    const struct h1_conf *h1;
+    struct origin_protocol protocol;
     struct task task;
     struct timer timer;
 };
@@ -29,8 +28,8 @@ probe_end(struct probe *p, bool good, const char *what)
 {
     uint64_t now = p->loop->clock.mono_ms, interval = (uint64_t)p->conf.interval_ms;
 
-    if (p->stream != NULL)
-        stream_close(&p->stream);
+    if (p->x != NULL)
+        p->x->ops->close(&p->x);
     if (!p->ever)
         interval = interval * (1 + p->backend->number * 157 % 256) / 256;
     p->state = PROBE_WAIT;
@@ -43,7 +42,7 @@ probe_fail(struct probe *p, const char *what)
 {
     char text[PROBE_LINE_MAX];
 
-    if (p->line_len > 0)
+    if (p->line[0] != '\0')
         snprintf(text, sizeof(text), "%.32s: %.60s", p->line, what);
     else
         snprintf(text, sizeof(text), "%s", what);
@@ -64,14 +63,21 @@ static void
 probe_connect(struct probe *p, int err)
 {
     unsigned naddrs = backend_naddrs(p->backend);
+    unsigned version = (unsigned)p->backend->conf->proxy_header;
+    char header[PROXY_HEADER_WRITE_MAX];
+    struct origin_target target = {.preface = {header, 0}};
 
+    if (version > 0) /* this connection is for no client */
+        target.preface.len = proxy_header_write(header, version, NULL);
     while (p->nth < naddrs) {
         struct backend_place place;
 
         backend_place_of(p->backend, p->nth, &place);
-        err = stream_connect(&p->stream, p->loop, &place.address, 0, &p->task);
+        target.to = &place.address;
+        err = p->protocol->open(&p->x, p->loop, p->protocol, &target);
         p->nth++;
         if (err == 0) {
+            p->x->task = &p->task;
             p->state = PROBE_CONNECT;
             return;
         }
@@ -84,89 +90,78 @@ probe_begin(struct probe *p)
 {
     p->began_ms = p->loop->clock.mono_ms;
     p->nth = 0;
-    p->sent = p->got = p->line_len = 0;
+    p->got = 0;
+    p->status = 0;
     p->line[0] = '\0';
-    p->line_ended = false;
     timer_set(&p->loop->wheel, &p->timer, loop_deadline(p->loop, p->conf.timeout_ms));
     probe_connect(p, TERR_UNREACH);
 }
 
-/* The status line is kept, of the rest it is known that it came. */
 static void
-probe_take(struct probe *p, struct span rx)
+probe_ask(struct probe *p)
 {
-    for (size_t i = 0; i < rx.len && !p->line_ended; i++) {
-        char c = rx.ptr[i];
+    struct origin_request r = {.head = &p->request.head, .close = p->request.close};
 
-        if (c == '\n')
-            p->line_ended = true;
-        else if (c != '\r' && p->line_len + 1 < sizeof(p->line))
-            p->line[p->line_len++] = c;
-    }
-    p->line[p->line_len] = '\0';
-    p->got += rx.len;
+    p->state = PROBE_TALK;
+    p->x->ops->begin(p->x, &r);
+    (void)p->x->ops->send(p->x, NULL, 0, ORIGIN_END); /* it may answer before it closes */
 }
 
-/* RFC 9112 4: HTTP-version SP status-code SP [ reason-phrase ]; 0: it is no status line. */
-static unsigned
-probe_status(const char *line)
-{
-    unsigned major, minor, status;
-    int n = 0;
-
-    if (sscanf(line, "HTTP/%1u.%1u %3u%n", &major, &minor, &status, &n) != 3 || n != 12 ||
-        (line[n] != ' ' && line[n] != '\0'))
-        return 0;
-    return status;
-}
-
-static void
-probe_judge(struct probe *p)
-{
-    probe_end(p, probe_status(p->line) == p->conf.expected_response, p->line);
-}
-
-/* Bytes handed to the kernel, as many as it takes.  0, or why it is over. */
+/* 0: the head is there; TERR_AGAIN; or why there is none. */
 static int
-probe_send(struct probe *p)
+probe_hear(struct probe *p)
 {
-    while (p->sent < p->request_len && !stream_sending(p->stream)) {
-        struct iovec iov = {p->request + p->sent, p->request_len - p->sent};
-        ssize_t n = stream_try(p->stream, &iov, 1, false);
+    const struct http_message *head;
+    int err = p->x->ops->head(p->x, &head), n;
 
-        if (n == 0)
-            n = stream_queue(p->stream, &iov, 1);
-        if (n < 0)
-            return (int)n;
-        p->sent += (size_t)n;
-    }
-    return stream_write_error(p->stream);
+    if (err != 0)
+        return err;
+    p->status = head->status;
+    n = snprintf(p->line, sizeof(p->line), "HTTP/1.%u %u", head->version_minor, head->status);
+    if (head->reason_len > 0)
+        snprintf(p->line + n, sizeof(p->line) - (size_t)n, " %.*s", (int)head->reason_len,
+            head->base + head->reason_off);
+    return 0;
 }
 
-/* TALK -- an answer may come before the request is out, and its end decides. */
+/* The body is read and dropped.  0: the origin has ended the connection, however much had come;
+ * TERR_AGAIN; or what is wrong. */
+static int
+probe_read(struct probe *p)
+{
+    ssize_t n = 1;
+
+    while (n > 0 && p->got <= PROBE_BYTES_MAX) {
+        n = p->x->ops->body(p->x, (struct span){p->room, sizeof(p->room)});
+        p->got += n > 0 ? (size_t)n : 0;
+    }
+    if (n > 0)
+        return TERR_LIMIT;
+    if (n != 0 && n != TERR_CLOSED)
+        return (int)n;
+    if (p->x->ended == 0)
+        return TERR_AGAIN;
+    return p->x->ended == TERR_CLOSED ? 0 : p->x->ended;
+}
+
+/* TALK -- the head decides, and, where that is asked for, the connection's end. */
 static void
 probe_talk(struct probe *p)
 {
-    struct span rx = stream_received(p->stream);
-    int err = probe_send(p), ended;
+    int err = p->status == 0 ? probe_hear(p) : 0;
 
-    if (rx.len > 0) {
-        probe_take(p, rx);
-        stream_consume(p->stream);
-    }
-    ended = stream_ended(p->stream);
-    if (p->line_ended ? !p->conf.expect_close || ended == TERR_CLOSED : false)
-        probe_judge(p);
-    else if (!p->line_ended && p->got > p->h1->resp_field_max)
-        probe_fail(p, "status line too long");
-    else if (p->got > PROBE_BYTES_MAX)
-        probe_fail(p, "response without end");
-    else if (ended == TERR_CLOSED)
+    if (err == 0 && p->conf.expect_close)
+        err = probe_read(p);
+    if (err == 0)
+        probe_end(p, p->status == p->conf.expected_response, p->line);
+    else if (err == TERR_CLOSED)
         probe_fail(p, "closed without a status line");
-    else if (ended != 0 || err != 0)
-        probe_fail(p, terr_text(ended != 0 ? ended : err));
+    else if (err == TERR_LIMIT)
+        probe_fail(p, "response without end");
+    else if (err != TERR_AGAIN)
+        probe_fail(p, terr_text(err));
     else if (timer_expired(&p->timer))
-        probe_fail_late(p, p->line_ended ? "not closed" : "no response");
+        probe_fail_late(p, p->status != 0 ? "not closed" : "no response");
 }
 
 static void
@@ -183,11 +178,11 @@ probe_run(struct task *t)
     if (p->state == PROBE_WAIT && timer_expired(&p->timer))
         probe_begin(p);
     if (p->state == PROBE_CONNECT) {
-        err = stream_connected(p->stream);
+        err = p->x->connected;
         if (err == 0) {
-            p->state = PROBE_TALK;
+            probe_ask(p);
         } else if (err != TERR_AGAIN) {
-            stream_close(&p->stream);
+            p->x->ops->close(&p->x);
             probe_connect(p, err);
         } else if (timer_expired(&p->timer)) {
             probe_fail_late(p, "no connection");
@@ -198,12 +193,12 @@ probe_run(struct task *t)
 }
 
 void
-probe_start(struct probe *p, struct loop *l, const struct h1_conf *h1)
+probe_start(struct probe *p, struct loop *l, const struct origin_protocol *protocol)
 {
     OBJ_CHECK(p, PROBE_MAGIC);
     tassert(p->state == PROBE_OFF);
     p->loop = l;
-    p->h1 = h1;
+    p->protocol = protocol;
     p->state = PROBE_WAIT;
     task_init(&p->task, &l->tasks, probe_run);
     timer_init(&p->timer, &p->task);
@@ -216,8 +211,8 @@ probe_stop(struct probe *p)
     OBJ_CHECK(p, PROBE_MAGIC);
     if (p->state == PROBE_OFF)
         return;
-    if (p->stream != NULL)
-        stream_close(&p->stream);
+    if (p->x != NULL)
+        p->x->ops->close(&p->x);
     task_cancel(&p->task);
     timer_unlink(&p->timer);
     p->state = PROBE_OFF;
@@ -237,7 +232,7 @@ void
 probes_admit(struct probes *all, struct backend *b)
 {
     if (b->probe != NULL)
-        probe_start(b->probe, all->loop, all->h1);
+        probe_start(b->probe, all->loop, &all->protocol);
 }
 
 static void
@@ -247,7 +242,7 @@ probes_on_each(void *ctx, struct backend *b)
 }
 
 int
-probes_start(struct registry *rg, struct loop *l, const struct h1_conf *h1)
+probes_start(struct registry *rg, struct loop *l, struct origin_protocol protocol)
 {
     struct probes *all = calloc(1, sizeof(*all));
     const struct conf *conf = snapshot_conf(registry_snapshot(rg));
@@ -256,7 +251,7 @@ probes_start(struct registry *rg, struct loop *l, const struct h1_conf *h1)
     tassert(rg->probes == NULL);
     if (all == NULL)
         return TERR_NOMEM;
-    *all = (struct probes){.registry = rg, .loop = l, .h1 = h1};
+    *all = (struct probes){.registry = rg, .loop = l, .protocol = protocol};
     task_init(&all->task, &l->tasks, probes_on_tick);
     if (resolver_open(&rg->resolver, l, &all->task, conf->params.resolver) != 0) {
         free(all);

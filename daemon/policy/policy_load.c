@@ -314,7 +314,7 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
     };
     const struct conf_listen *own;
     const char *why = NULL;
-    char full[160], loop[250];
+    char full[160], loop[250], wrong[PROBE_WHY_MAX];
 
     snprintf(full, sizeof(full), "%.64s.%.80s", pol->name, d->name);
     c.address.addrs = a.addrs;
@@ -345,6 +345,9 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
     }
     if (d->probe != NULL)
         probe = policy_probe(d->probe);
+    if (d->probe != NULL && d->probe->request != NULL &&
+        probe_request_check(d->probe->request, wrong) != 0)
+        return policy_refuse(errors, d->file, d->line, "probe", wrong);
     return backend_new(
         out, pol->policies->registry, &c, d->probe != NULL ? &probe : NULL, d->name, full);
 }

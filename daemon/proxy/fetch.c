@@ -179,7 +179,7 @@ fetch_do_send(struct fetch *f)
     }
     rc = fetch_send(f);
     f->asked_us = clock_read_us(&f->proxy->loop->clock);
-    if (rc == TERR_AGAIN && (x->heard || x->ended))
+    if (rc == TERR_AGAIN && (x->heard || x->ended != 0))
         return fetch_goto(f, FETCH_HEAD); /* an answer before the body's end */
     if (rc == TERR_AGAIN && timer_expired(&f->timer))
         rc = TERR_TIMEDOUT;

@@ -9,6 +9,7 @@
 
 #include "daemon/base/obj.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_origin.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/netloop.h"
 #include "daemon/origin/probe.h"
@@ -91,7 +92,8 @@ live_on_look(struct task *t)
 
 TEST(probe, a_real_server_is_well_while_it_answers_well)
 {
-    static const struct h1_conf h1 = {.resp_field_max = 8192};
+    static const struct h1_conf h1 = {
+        .fields_max = 64, .resp_field_max = 8192, .resp_head_max = 32768};
     struct conf_backend at = {.name = "b", .host_header = ""};
     struct probe_conf c = PROBE_CONF_DEFAULT;
 
@@ -104,7 +106,7 @@ TEST(probe, a_real_server_is_well_while_it_answers_well)
     live.loop = net_loop_base(live.net);
     CHECK_EQ(0, registry_open(&live.rg, picks_conf()));
     CHECK_EQ(0, backend_new(&live.d, live.rg, &at, &c, "b", "boot.b"));
-    CHECK_EQ(0, probes_start(live.rg, live.loop, &h1));
+    CHECK_EQ(0, probes_start(live.rg, live.loop, h1_origin_protocol(&h1)));
     task_init(&live.task, &live.loop->tasks, live_on_look);
     timer_init(&live.timer, &live.task);
     task_wake(&live.task);

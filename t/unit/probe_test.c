@@ -6,6 +6,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/h1/h1_origin.h"
 #include "daemon/log/elog.h"
 #include "daemon/origin/probe.h"
 #include "daemon/shm/counters.h"
@@ -18,7 +19,7 @@ enum {
     TICK_MS = TIMER_TICK_MS, /* deadlines are kept to one */
 };
 
-static const struct h1_conf h1 = {.resp_field_max = 200};
+static const struct h1_conf h1 = {.fields_max = 20, .resp_field_max = 200, .resp_head_max = 400};
 
 /* One backend, with a probe that runs on a loop whose time is the test's. */
 struct probing {
@@ -71,7 +72,7 @@ probing_open(struct probing *p, const struct probe_conf *probe, const struct con
     CHECK_EQ(0, counters_open(&p->counters, NULL, 1));
     CHECK_EQ(0, registry_open(&p->rg, picks_conf()));
     registry_set_counters(p->rg, p->counters);
-    CHECK_EQ(0, probes_start(p->rg, &p->loop, &h1));
+    CHECK_EQ(0, probes_start(p->rg, &p->loop, h1_origin_protocol(&h1)));
     CHECK_EQ(0, backend_new(&p->d, p->rg, at != NULL ? at : &b, probe, "b", "boot.b"));
     p->b = director_pick(p->d, &nothing);
 }
@@ -252,7 +253,7 @@ TEST(probe, an_answer_that_does_not_end_in_time_is_bad)
     probing_close(&p);
 }
 
-TEST(probe, without_expect_close_the_status_line_is_enough)
+TEST(probe, without_expect_close_the_head_is_enough)
 {
     struct probe_conf c = conf_of("/");
     struct probe_seen seen;
@@ -263,7 +264,7 @@ TEST(probe, without_expect_close_the_status_line_is_enough)
     probing_connect(&p, 3 * TICK_MS);
     probing_hear(&p, "HTTP/1.1 20");
     CHECK(!fake_is_closed(p.s));
-    probing_hear(&p, "0 OK\r\n");
+    probing_hear(&p, "0 OK\r\n\r\n");
     CHECK(fake_is_closed(p.s));
     backend_probe_seen(p.b, &seen);
     CHECK_EQ(1, seen.happy & 1);
@@ -279,12 +280,12 @@ TEST(probe, what_goes_wrong_is_said)
     } rows[] = {
         {"", 0, "no response in 500 ms"},
         {"", TERR_CLOSED, "closed without a status line"},
-        {"HTTP/1.1 200 OK", TERR_CLOSED, "HTTP/1.1 200 OK: closed without a status line"},
+        {"HTTP/1.1 200 OK", TERR_CLOSED, "closed without a status line"},
         {ok, TERR_IO, "HTTP/1.1 200 OK: input/output error"},
-        {"SSH-2.0-x\r\n", TERR_CLOSED, "SSH-2.0-x"},
-        {"HTTP/1.1 2000 OK\r\n", TERR_CLOSED, "HTTP/1.1 2000 OK"},
-        {"HTTP/1.1  200 OK\r\n", TERR_CLOSED, "HTTP/1.1  200 OK"},
-        {"HTTP/1.1 204\r\n", TERR_CLOSED, "HTTP/1.1 204"},
+        {"SSH-2.0-x\r\n", TERR_CLOSED, "malformed message"},
+        {"HTTP/1.1 2000 OK\r\n", TERR_CLOSED, "malformed message"},
+        {"HTTP/1.1  200 OK\r\n", TERR_CLOSED, "malformed message"},
+        {"HTTP/1.1 204 \r\n\r\n", TERR_CLOSED, "HTTP/1.1 204"},
     };
     struct probe_conf c = conf_of("/");
     struct probe_seen seen;
@@ -319,10 +320,10 @@ TEST(probe, an_answer_without_end_is_cut_off)
     probing_hear(&p, much); /* no line */
     CHECK(fake_is_closed(p.s));
     backend_probe_seen(p.b, &seen);
-    CHECK(strstr(seen.last, "xxx: status line too long") != NULL);
+    CHECK_STR("header section too large", seen.last);
     /* nor a body that does not end */
     probing_connect(&p, INTERVAL_MS + 3 * TICK_MS);
-    probing_hear(&p, ok);
+    probing_hear(&p, "HTTP/1.1 200 OK\r\n\r\n");
     for (unsigned i = 0; i < 1024 && !fake_is_closed(p.s); i++)
         probing_hear(&p, much);
     CHECK(fake_is_closed(p.s));
@@ -378,7 +379,7 @@ TEST(probe, a_connection_that_does_not_come_up_is_given_up)
     probing_close(&p);
 }
 
-TEST(probe, a_request_is_sent_as_it_is_however_slowly_it_goes)
+TEST(probe, a_request_goes_out_however_slowly_it_goes)
 {
     struct probe_conf c = conf_of(NULL);
     struct probing p;
@@ -394,6 +395,74 @@ TEST(probe, a_request_is_sent_as_it_is_however_slowly_it_goes)
     fake_run(&p.loop);
     CHECK_STR(c.request, fake_got(p.s));
     probing_close(&p);
+}
+
+TEST(probe, a_request_of_lines_is_a_message)
+{
+    static const struct {
+        const char *lines, *sent;
+    } rows[] = {
+        {"HEAD /p HTTP/1.1\r\nHost: x\r\nX-A:1\r\nConnection: Close\r\n\r\n",
+            "HEAD /p HTTP/1.1\r\nHost: x\r\nX-A: 1\r\nConnection: close\r\n\r\n"},
+        {"GET / HTTP/1.1\r\nA: 1\r\n\r\n", "GET / HTTP/1.1\r\nHost: b.test:8080\r\nA: 1\r\n\r\n"},
+        {"GET / HTTP/1.0\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: b.test:8080\r\nConnection: close\r\n\r\n"},
+        {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: b.test:8080\r\n\r\n"},
+    };
+    struct probe_conf c = conf_of(NULL);
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char why[PROBE_WHY_MAX];
+        struct probing p;
+
+        c.request = rows[i].lines;
+        CHECK_EQ(0, probe_request_check(c.request, why));
+        probing_open(&p, &c, NULL);
+        probing_connect(&p, 3 * TICK_MS);
+        CHECK_STR(rows[i].sent, fake_got(p.s));
+        probing_close(&p);
+    }
+}
+
+TEST(probe, a_request_that_is_no_message_is_refused_and_it_is_said_why)
+{
+    static const struct {
+        const char *lines, *why;
+    } rows[] = {
+        {"", "the first line of a probe's request"},
+        {"\r\n\r\n", "the first line of a probe's request"},
+        {"GET /\r\n\r\n", "the first line of a probe's request"},
+        {"GET / HTTP/2.0\r\n\r\n", "the first line of a probe's request"},
+        {"GET / HTTP/1.1 x\r\n\r\n", "the first line of a probe's request"},
+        {"GET  HTTP/1.1\r\n\r\n", "the first line of a probe's request"},
+        {"G(T / HTTP/1.1\r\n\r\n", "the first line of a probe's request"},
+        {"GET / HTTP/1.1\r\nHost\r\n\r\n", "'Host' is no line"},
+        {"GET / HTTP/1.1\r\nA b: c\r\n\r\n", "'A b: c' is no line"},
+        {"GET / HTTP/1.1\r\nA: \x01\r\n\r\n", "is no line"},
+        {"GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n", "has one Host"},
+        {"GET / HTTP/1.1\r\nConnection: upgrade\r\n\r\n", "is close or keep-alive"},
+        {"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n", "no 'Content-Length'"},
+        {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "no 'Transfer-Encoding'"},
+        {"GET / HTTP/1.1\r\nExpect: 100-continue\r\n\r\n", "no 'Expect'"},
+        {"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n", "ends with its first empty line"},
+    };
+    struct conf_backend at = backend_at("b.test", 80);
+    struct probe_conf c = conf_of(NULL);
+    struct director *d = NULL;
+    struct registry *rg;
+
+    elog_init(ELOG_ERROR, 1);
+    CHECK_EQ(0, registry_open(&rg, picks_conf()));
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char why[PROBE_WHY_MAX] = "";
+
+        c.request = rows[i].lines;
+        CHECK_EQ(TERR_INVALID, probe_request_check(c.request, why));
+        CHECK(strstr(why, rows[i].why) != NULL);
+        CHECK_EQ(TERR_INVALID, backend_new(&d, rg, &at, &c, "b", "boot.b"));
+    }
+    registry_close(&rg);
 }
 
 TEST(probe, of_a_backend_with_a_proxy_header_is_for_no_client)
@@ -524,11 +593,13 @@ TEST_MAIN(TEST_ENTRY(probe, by_default_the_first_good_answer_makes_it_well),
     TEST_ENTRY(probe, fewer_good_ones_than_needed_make_it_sick_and_enough_well_again),
     TEST_ENTRY(probe, initial_results_are_no_more_than_are_needed),
     TEST_ENTRY(probe, an_answer_that_does_not_end_in_time_is_bad),
-    TEST_ENTRY(probe, without_expect_close_the_status_line_is_enough),
+    TEST_ENTRY(probe, without_expect_close_the_head_is_enough),
     TEST_ENTRY(probe, what_goes_wrong_is_said), TEST_ENTRY(probe, an_answer_without_end_is_cut_off),
     TEST_ENTRY(probe, the_next_address_is_tried_when_one_refuses),
     TEST_ENTRY(probe, a_connection_that_does_not_come_up_is_given_up),
-    TEST_ENTRY(probe, a_request_is_sent_as_it_is_however_slowly_it_goes),
+    TEST_ENTRY(probe, a_request_goes_out_however_slowly_it_goes),
+    TEST_ENTRY(probe, a_request_of_lines_is_a_message),
+    TEST_ENTRY(probe, a_request_that_is_no_message_is_refused_and_it_is_said_why),
     TEST_ENTRY(probe, of_a_backend_with_a_proxy_header_is_for_no_client),
     TEST_ENTRY(probe, they_are_an_interval_apart_and_never_two_at_once),
     TEST_ENTRY(probe, one_whose_backend_left_stops),
