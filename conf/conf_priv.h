@@ -218,7 +218,7 @@ void conf_listen_refuse_text(struct conf_cx *cx, const struct ynode *n, const ch
 void conf_backend_check_text(struct conf_cx *cx, struct ynode *c);
 /* Is there one to ask at all?  Do the stores fit into memory?  Is there a policy's file? */
 void conf_default_check(struct conf_cx *cx, const struct ynode *root);
-void conf_memory_check(struct conf_cx *cx, const struct ynode *storage);
+void conf_memory_check(struct conf_cx *cx, const struct ynode *n);
 void conf_vcl_check(struct conf_cx *cx, const struct ynode *n);
 /* conf_loops.c.  Which backends are listeners of the same file? */
 void conf_loops_check(struct conf_cx *cx, const struct ynode *root);

@@ -295,7 +295,9 @@ yread_document(struct yread *r)
 {
     struct ynode *root, *second;
 
-    if (!yread_next(r) || !yread_next(r)) /* past the stream's start */
+    if (!yread_next(r)) /* the stream's start */
+        return NULL;
+    if (!yread_next(r))
         return NULL;
     if (r->ev.type == YAML_STREAM_END_EVENT) {
         if (r->cx->file == NULL)

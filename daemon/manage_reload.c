@@ -181,7 +181,7 @@ reload_check_storage(struct reload *r, json_t **answer)
     return reload_refuse(r, answer, 409, NULL,
         "storage.%s.size: its tables take %llu bytes, more than three quarters of that; restart "
         "tarnd, or make it at least %llu",
-        store->name, (unsigned long long)tables, (unsigned long long)(tables / 3 * 4 + 4));
+        store->name, (unsigned long long)tables, (unsigned long long)tables / 3 * 4 + 4);
 }
 
 static unsigned

@@ -30,11 +30,11 @@ struct synthetic_request {
 int synthetic_new(
     struct synthetic_request **out, struct policies *ps, struct slice url, const char **why);
 /* One more field of it, or another value of the first of that name.  TERR_SYNTAX. */
-int synthetic_set(struct synthetic_request *n, struct slice name, struct slice value);
+int synthetic_set(struct synthetic_request *w, struct slice name, struct slice value);
 /* When its fields are set: its route, and what that makes of the request.  0 or TERR_*. */
 int synthetic_admit(struct synthetic_request *w);
 /* Goes on under another policy. */
-void synthetic_take_policy(struct synthetic_request *n, struct policy *pol);
+void synthetic_take_policy(struct synthetic_request *w, struct policy *pol);
 /* vcl_recv has answered with `act`: the key also where nothing would be looked up, by vcl_hash or the
  * builtin one.  False: vcl_hash failed, or the host is not valid. */
 bool synthetic_finish_key(struct synthetic_request *w, enum vcl_action act);
