@@ -107,7 +107,7 @@ def main():
                            capture_output=True, text=True).stdout
     tests = [t["name"] for t in json.loads(shown)["tests"]]
     if sys.argv[1] == "--check":
-        sys.exit("\n".join(check(tests, mapping())))
+        sys.exit("\n".join(check(tests, mapping())) or 0)
     files = changed()
     chosen = set(choose(files, tests, mapping()))
     if files is None:
