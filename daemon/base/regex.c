@@ -1,4 +1,4 @@
-/* regex.c -- regular expressions: PCRE2 with its JIT, and short cuts for patterns that are plain. */
+/* regex.c -- regular expressions: PCRE2 with its JIT. */
 #include "daemon/base/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "daemon/base/obj.h"
-#include "daemon/base/regex_plain.h"
 #include "daemon/base/terr.h"
 
 enum {
@@ -21,8 +20,9 @@ enum {
 struct regex {
     uint32_t magic;
     bool jit;
+    uint32_t
+        min_len; /* of a subject that can match; a lower bound, so an absent field costs no call */
     pcre2_code *code;
-    struct regex_plain plain;
 };
 
 /* --- what a thread needs to match --- */
@@ -109,23 +109,6 @@ regex_jit(pcre2_code *code)
            pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &size) == 0 && size > 0;
 }
 
-/* Which bytes does the class hold?  Nobody knows better than PCRE. */
-static void
-regex_ask_class(struct regex *re)
-{
-    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-
-    if (data == NULL)
-        return; /* then it is not plain */
-    for (unsigned i = 0; i < 256; i++) {
-        uint8_t byte = (uint8_t)i;
-
-        re->plain.set[i] = pcre2_match(re->code, &byte, 1, 0, 0, data, NULL) > 0;
-    }
-    pcre2_match_data_free(data);
-    regex_plain_set(&re->plain);
-}
-
 int
 regex_compile(struct regex **out, struct slice pattern, char *why, size_t why_size, size_t *at)
 {
@@ -145,10 +128,8 @@ regex_compile(struct regex **out, struct slice pattern, char *why, size_t why_si
     }
     re->magic = REGEX_MAGIC;
     re->jit = regex_jit(re->code);
-    if (regex_plain_is_class(pattern))
-        regex_ask_class(re);
-    else
-        regex_plain_parse(&re->plain, pattern);
+    if (pcre2_pattern_info(re->code, PCRE2_INFO_MINLENGTH, &re->min_len) != 0)
+        re->min_len = 0;
     *out = re;
     return 0;
 }
@@ -161,16 +142,8 @@ regex_free(struct regex **rp)
     if (*rp == NULL)
         return;
     OBJ_TAKE(re, rp, REGEX_MAGIC);
-    regex_plain_fini(&re->plain);
     pcre2_code_free(re->code);
     OBJ_FREE(re);
-}
-
-bool
-regex_is_plain(const struct regex *re)
-{
-    OBJ_CHECK(re, REGEX_MAGIC);
-    return re->plain.kind != REGEX_PLAIN_NONE;
 }
 
 /* --- matching --- */
@@ -203,8 +176,8 @@ regex_match(const struct regex *re, struct slice subject)
     OBJ_CHECK(re, REGEX_MAGIC);
     if (subject.ptr == NULL)
         subject.ptr = "";
-    if (re->plain.kind != REGEX_PLAIN_NONE)
-        return regex_plain_match(&re->plain, subject);
+    if (subject.len < re->min_len)
+        return 0;
     return regex_ask(re, subject, 0, 0, &rc);
 }
 
@@ -234,7 +207,6 @@ static int
 regex_find(const struct regex *re, struct slice subject, size_t from, uint32_t options,
     struct slice groups[REGEX_GROUPS_MAX], unsigned *n)
 {
-    const struct regex_plain *plain = &re->plain;
     int rc, err;
 
     OBJ_CHECK(re, REGEX_MAGIC);
@@ -242,14 +214,8 @@ regex_find(const struct regex *re, struct slice subject, size_t from, uint32_t o
     if (subject.ptr == NULL)
         subject.ptr = "";
     *n = 0;
-    if (plain->kind != REGEX_PLAIN_NONE) {
-        if (!plain->captures && !plain->may_be_empty) {
-            *n = regex_plain_find(plain, subject, from, &groups[0]);
-            return (int)*n;
-        }
-        if (!regex_plain_match(plain, subject))
-            return 0;
-    }
+    if (subject.len - from < re->min_len)
+        return 0;
     err = regex_ask(re, subject, from, options, &rc);
     if (err == 1)
         *n = regex_places(subject, from, rc, groups);

@@ -30,8 +30,6 @@ int regex_groups(const struct regex *re, struct slice subject, size_t from,
 /* As regex_groups(), but an empty match is none: another way to match is sought there, or behind. */
 int regex_groups_nonempty(const struct regex *re, struct slice subject, size_t from,
     struct slice groups[REGEX_GROUPS_MAX], unsigned *n);
-/* Is it so simple that PCRE is not asked?  For tests, and for who wonders about cost. */
-bool regex_is_plain(const struct regex *re);
 /* "10.42", for --version */
 const char *regex_version(void);
 

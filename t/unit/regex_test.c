@@ -1,8 +1,7 @@
-/* regex_test.c -- regular expressions, and that the short cuts answer as PCRE does. */
+/* regex_test.c -- regular expressions, and that a subject too short for PCRE is no match. */
 #include "daemon/base/regex.h"
 
 #include "daemon/base/obj.h"
-#include "daemon/base/regex_plain.h"
 #include "daemon/base/terr.h"
 #include "t/unit/test.h"
 
@@ -46,7 +45,7 @@ TEST(regex, tells_where_a_pattern_is_wrong)
     CHECK_EQ(TERR_SYNTAX, regex_compile(&re, SLICE_LIT("(*UTF)a"), why, sizeof(why), &at));
 }
 
-TEST(regex, matches_what_is_not_plain)
+TEST(regex, matches_as_pcre_does)
 {
     CHECK_EQ(1, regex_try("^/a(b|c)+/\\d{2,}", "/abcb/123"));
     CHECK_EQ(0, regex_try("^/a(b|c)+/\\d{2,}", "/abcb/1"));
@@ -120,36 +119,7 @@ TEST(regex, a_catastrophe_ends_at_the_limit)
     regex_free(&re);
 }
 
-TEST(regex, knows_which_patterns_are_plain)
-{
-    static const char *const plain[] = {"foo", "^/admin", "\\.css$", "^x$", "", "^$", "[[:upper:]]",
-        "[^a-z]", "[]a]", "[\\]\\d]", "\\d", "(?i)\\.(png|jpg|css)$", "^/(a|b)/", "a|b|c",
-        "^/a|^/b", "(?:a|b)", "x(a|)", "a b#c", "a]b}", "\\/\\-\\_"};
-    static const char *const others[] = {"a.c", "a*", "a|^b", "(a)(b)", "((a))", "(a|b)+", "a{2}",
-        "[[:<:]]", "[a][b]", "[\\c]]", "[a\\Q]\\E]", "(?i)\xe9", "\\n", "\\Qa\\E", "(?x)a b",
-        "(?=a)", "[a-z]+", "(a|b", "a$b", "\\babc", "(?i)a(?-i)b", "a(*ACCEPT)b", "^^a", "a$$"};
-
-    for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
-        struct regex *re = regex_of(plain[i]);
-
-        if (!regex_is_plain(re))
-            fail_msg("%s should be plain", plain[i]);
-        regex_free(&re);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
-        struct regex *re = NULL;
-        char why[128];
-        size_t at;
-
-        if (regex_compile(&re, slice_str(others[i]), why, sizeof(why), &at) < 0)
-            continue;
-        if (regex_is_plain(re))
-            fail_msg("%s should not be plain", others[i]);
-        regex_free(&re);
-    }
-}
-
-/* --- plain against PCRE --- */
+/* --- with and without the least length --- */
 
 static unsigned
 regex_dice(unsigned sides)
@@ -236,19 +206,19 @@ regex_random_words(char *p)
 }
 
 static void
-regex_compare(struct regex *plain, struct regex *pcre, struct slice s, const char *pattern)
+regex_compare(struct regex *re, struct regex *twin, struct slice s, const char *pattern)
 {
     struct slice want[REGEX_GROUPS_MAX], got[REGEX_GROUPS_MAX];
     unsigned nwant, ngot;
     size_t from = regex_dice((unsigned)s.len + 1);
 
-    if (regex_match(plain, s) != regex_match(pcre, s))
+    if (regex_match(re, s) != regex_match(twin, s))
         fail_msg("'%s' on '%.*s' differs", pattern, (int)s.len, s.ptr);
-    if (regex_groups(plain, s, from, got, &ngot) != regex_groups(pcre, s, from, want, &nwant) ||
+    if (regex_groups(re, s, from, got, &ngot) != regex_groups(twin, s, from, want, &nwant) ||
         ngot != nwant)
         fail_msg("'%s' on '%.*s' from %zu differs", pattern, (int)s.len, s.ptr, from);
-    if (regex_groups_nonempty(plain, s, from, got, &ngot) !=
-        regex_groups_nonempty(pcre, s, from, want, &nwant))
+    if (regex_groups_nonempty(re, s, from, got, &ngot) !=
+        regex_groups_nonempty(twin, s, from, want, &nwant))
         fail_msg("'%s' on '%.*s' from %zu, not empty, differs", pattern, (int)s.len, s.ptr, from);
     for (unsigned i = 0; i < ngot; i++) {
         if (got[i].ptr != want[i].ptr || got[i].len != want[i].len)
@@ -256,33 +226,45 @@ regex_compare(struct regex *plain, struct regex *pcre, struct slice s, const cha
     }
 }
 
-TEST(regex, short_cuts_answer_as_pcre_does)
+/* "(*NO_START_OPT)" makes PCRE compute no least length. */
+static void
+regex_try_random(const char *pattern, size_t len)
 {
+    char twin[300], why[128];
+    struct regex *re = NULL, *other = NULL;
+    size_t at, begin = strlen("(*NO_START_OPT)");
+
+    memcpy(twin, "(*NO_START_OPT)", begin);
+    memcpy(twin + begin, pattern, len);
+    if (regex_compile(&re, slice_of(pattern, len), why, sizeof(why), &at) < 0)
+        return; /* a class as [a-\d] */
+    CHECK_EQ(0, regex_compile(&other, slice_of(twin, begin + len), why, sizeof(why), &at));
+    for (unsigned i = 0; i < 60; i++) {
+        char subject[40];
+        size_t n = regex_random_text(subject, i < 40 ? 7 : sizeof(subject));
+
+        regex_compare(re, other, slice_of(subject, n), pattern);
+    }
+    regex_free(&re);
+    regex_free(&other);
+}
+
+TEST(regex, a_subject_shorter_than_any_match_is_answered_as_pcre_does)
+{
+    static const char *const patterns[] = {"(?<=a)b", "a\\Kb", "a\\Kb|B", "(?=ab)", "(?=ab)a",
+        "a(*ACCEPT)b", "z(|a)", "(a)?\\1b", "a{2,}", "(a)?(?(1)b|zz)", "a*", "\\babAB", "(?!a)b",
+        "(?<=ab)$", "^$", "\\R", "(?i)abab", "(a|bb)(B|zz)$", "(?<n>aa)|(?&n)b", "(*PRUNE)ab"};
+
     srandom(4);
+    for (unsigned i = 0; i < 20 * ARRAY_LEN(patterns); i++)
+        regex_try_random(
+            patterns[i % ARRAY_LEN(patterns)], strlen(patterns[i % ARRAY_LEN(patterns)]));
     for (unsigned round = 0; round < 4000; round++) {
-        char pattern[256], twin[300], why[128];
-        struct regex *re = NULL, *pcre = NULL;
+        char pattern[256];
         char *end = regex_dice(4) == 0 ? regex_random_class(pattern) : regex_random_words(pattern);
-        size_t len = (size_t)(end - pattern), at;
 
-        /* What begins with an assertion is not plain. */
-        memcpy(twin, "(?=)(?:", 7);
-        memcpy(twin + 7, pattern, len);
-        twin[7 + len] = ')';
-        if (regex_compile(&re, slice_of(pattern, len), why, sizeof(why), &at) < 0)
-            continue; /* a class as [a-\d] */
-        CHECK_EQ(0, regex_compile(&pcre, slice_of(twin, len + 8), why, sizeof(why), &at));
-        CHECK(regex_is_plain(re));
-        CHECK(!regex_is_plain(pcre));
         *end = '\0';
-        for (unsigned i = 0; i < 60; i++) {
-            char subject[40];
-            size_t n = regex_random_text(subject, i < 40 ? 7 : sizeof(subject));
-
-            regex_compare(re, pcre, slice_of(subject, n), pattern);
-        }
-        regex_free(&re);
-        regex_free(&pcre);
+        regex_try_random(pattern, (size_t)(end - pattern));
     }
 }
 
@@ -320,12 +302,10 @@ TEST(regex, names_the_library_s_version)
 }
 
 TEST_MAIN(TEST_ENTRY(regex, tells_where_a_pattern_is_wrong),
-    TEST_ENTRY(regex, matches_what_is_not_plain),
-    TEST_ENTRY(regex, an_unset_subject_is_an_empty_one),
+    TEST_ENTRY(regex, matches_as_pcre_does), TEST_ENTRY(regex, an_unset_subject_is_an_empty_one),
     TEST_ENTRY(regex, gives_groups_and_says_which_are_unset),
     TEST_ENTRY(regex, another_match_is_sought_when_it_must_not_be_empty),
     TEST_ENTRY(regex, a_catastrophe_ends_at_the_limit),
-    TEST_ENTRY(regex, knows_which_patterns_are_plain),
-    TEST_ENTRY(regex, short_cuts_answer_as_pcre_does),
+    TEST_ENTRY(regex, a_subject_shorter_than_any_match_is_answered_as_pcre_does),
     TEST_ENTRY(regex, threads_have_match_data_of_their_own),
     TEST_ENTRY(regex, names_the_library_s_version))
