@@ -24,6 +24,7 @@
 #include "daemon/cache/cache.h"
 #include "daemon/confine/privilege.h"
 #include "daemon/confine/sandbox.h"
+#include "daemon/h1/h1_server.h"
 #include "daemon/listeners.h"
 #include "daemon/log/access_log.h"
 #include "daemon/log/elog.h"
@@ -33,6 +34,7 @@
 #include "daemon/origin/director.h"
 #include "daemon/policy/policies.h"
 #include "daemon/proxy/auth.h"
+#include "daemon/proxy/proxy.h"
 #include "daemon/proxy/rates.h"
 #include "daemon/shm/backend_names.h"
 #include "daemon/shm/counters.h"
@@ -532,6 +534,9 @@ server_run(const struct conf *conf)
     int err;
 
     s->conf = conf;
+    tassert_describe(h1_server_describe);
+    tassert_describe(proxy_describe);
+    tassert_describe(shmlog_describe);
     elog_level_parse(&level, conf->params.log_level);
     elog_init(level, (unsigned)conf->params.log_rate);
     server_open_error_log(conf->params.error_log);

@@ -502,7 +502,9 @@ worker_main(void *arg)
         return NULL;
     }
     sem_post(&w->started);
+    shmlog_describe_here(w->proxy.log);
     net_loop_run(w->net);
+    shmlog_describe_here(NULL);
     worker_tell_loop(w);
     traffic_uncharge(w->env->storage, &w->charged);
     proxy_fini(&w->proxy);

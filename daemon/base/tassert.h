@@ -11,13 +11,20 @@
 #ifndef TARN_TASSERT_H
 #define TARN_TASSERT_H
 
+#include <stddef.h>
+
 _Noreturn void tassert_fail(const char *file, int line, const char *func, const char *expr);
 
-/* Called on the failing thread while it dies: may only write to stderr. */
+/* Called on the failing thread while it dies: reads, and says lines.  No heap, no stdio, no locks. */
 typedef void tassert_describe_f(void);
 
 /* Registers a describer for the life of the process; start-up only. */
 void tassert_describe(tassert_describe_f *describe);
+
+/* For describers: a line on stderr, by one write(2); what is too long is cut. */
+void tassert_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* WHAT "TEXT", where what is not printable ASCII is written as \x0a. */
+void tassert_say_text(const char *what, const char *text, size_t text_len);
 
 #define tassert(e)                                          \
     do {                                                    \

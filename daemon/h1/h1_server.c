@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conn.h"
 
@@ -13,6 +14,33 @@ enum {
     IDLE_BUSIES_MAX = 1024,
     IDLE_CONNS_MAX = 1024,
 };
+
+/* The last one that ran on this thread, for a panic; NULL: it is gone. */
+static _Thread_local const struct h1_conn *h1_conn_here;
+
+void
+h1_server_describe(void)
+{
+    static const char *const phases[] = {[H1_IDLE] = "idle",
+        [H1_HEAD] = "head",
+        [H1_BODY] = "body",
+        [H1_WAIT] = "wait",
+        [H1_SEND] = "send",
+        [H1_DRAIN] = "drain",
+        [H1_TUNNEL] = "tunnel",
+        [H1_LINGER] = "linger"};
+    const struct h1_conn *c = h1_conn_here;
+    char client[ADDRESS_TEXT_MAX];
+
+    if (c == NULL || c->magic != H1_CONN_MAGIC)
+        return;
+    address_text(c->peer_addr, client);
+    tassert_say("connection %llu, the last that ran: phase %s%s%s%s, client %s port %u",
+        (unsigned long long)c->session, c->phase < ARRAY_LEN(phases) ? phases[c->phase] : "?",
+        c->running ? ", running" : "", c->closing ? ", closing" : "", c->dead ? ", dead" : "",
+        client, c->peer_port);
+}
+
 /* As taken from `idle_busies`; positions go on from wherever they are. */
 static void
 h1_busy_check(const struct h1_busy *b)
@@ -175,6 +203,8 @@ h1_conn_free(struct h1_conn *c)
 {
     struct h1_server *s = c->server;
 
+    if (h1_conn_here == c)
+        h1_conn_here = NULL;
     tassert(c->cur == NULL && list_empty(&c->busy->answered));
     counter_add(s->env.counters, COUNTER_sess_closed, 1);
     task_cancel(&c->task);
@@ -519,6 +549,7 @@ h1_conn_run(struct task *t)
     bool progress;
 
     OBJ_CHECK(c, H1_CONN_MAGIC);
+    h1_conn_here = c;
     c->running = true;
     if (h1_conn_occupy(c) != 0)
         h1_conn_die(c);
@@ -559,6 +590,7 @@ h1_conn_run_proxied(struct task *t)
     int rc = 0;
 
     OBJ_CHECK(c, H1_CONN_MAGIC);
+    h1_conn_here = c;
     c->running = true;
     if (h1_conn_occupy(c) != 0)
         h1_conn_die(c);

@@ -79,4 +79,7 @@ void h1_server_trim(struct h1_server *s);
 /* Every connection ends now. */
 void h1_server_cut(struct h1_server *s);
 
+/* Says which connection ran last on this thread (tassert_describe). */
+void h1_server_describe(void);
+
 #endif

@@ -657,6 +657,12 @@ static const struct {
     /* clang-format on */
 };
 
+const char *
+fetch_state_name(enum fetch_state state)
+{
+    return state < ARRAY_LEN(fetch_machine) ? fetch_machine[state].name : "?";
+}
+
 enum fetch_next
 fetch_goto(struct fetch *f, enum fetch_state next)
 {
@@ -736,11 +742,13 @@ fetch_run(struct task *task)
     unsigned steps = 0;
 
     OBJ_CHECK(f, FETCH_MAGIC);
+    proxy_here.fetch = f;
     while (fetch_step(f) == FETCH_MORE) {
         fetch_check(f);
         steps++;
         tassert(steps < LIMIT_FETCH_STEPS);
     }
+    proxy_here.fetch = NULL;
     if (f->state != FETCH_CLOSE || waiter_pending(&f->space) || waiter_pending(&f->upload_wait) ||
         waiter_pending(&f->turn.waiter))
         return;

@@ -118,6 +118,7 @@ fetch_exchange(const struct fetch *f)
 }
 
 enum fetch_next fetch_goto(struct fetch *f, enum fetch_state next);
+const char *fetch_state_name(enum fetch_state state);
 enum fetch_next fetch_fail(struct fetch *f, int err);
 void fetch_run(struct task *task);
 

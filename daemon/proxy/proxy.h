@@ -152,4 +152,7 @@ void req_start_ruled(void *ctx, struct exchange *x);
 /* The one of the three that this configuration needs. */
 exchange_start_f *req_start_of(const struct conf *conf);
 
+/* Says which request and which fetch run on this thread (tassert_describe). */
+void proxy_describe(void);
+
 #endif

@@ -628,6 +628,12 @@ static const struct {
     /* clang-format on */
 };
 
+const char *
+req_state_name(enum req_state state)
+{
+    return state < REQ_STATES ? req_machine[state].name : "?";
+}
+
 enum req_next
 req_goto(struct req *r, enum req_state next)
 {
@@ -724,11 +730,13 @@ req_run(struct task *task)
     unsigned steps = 0;
 
     OBJ_CHECK(r, REQ_MAGIC);
+    proxy_here.req = r;
     while (req_step(r) == REQ_MORE) {
         req_check(r);
         steps++;
         tassert(steps < LIMIT_REQ_STEPS);
     }
+    proxy_here.req = NULL;
     if (r->state == REQ_CLOSE && r->x == NULL)
         req_free(r);
 }

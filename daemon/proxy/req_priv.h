@@ -29,6 +29,13 @@ enum req_next {
     REQ_WAIT, /* step when woken */
 };
 
+/* What runs on this thread, for a panic; two stores a run. */
+struct proxy_here {
+    const struct req *req;
+    const struct fetch *fetch;
+};
+extern _Thread_local struct proxy_here proxy_here;
+
 /* What a body is made of: text of ours, then bytes of the representation.  An ordinary response
  * has one segment, without text; several ranges have one each (RFC 9110 14.6). */
 struct req_segment {
@@ -162,6 +169,7 @@ req_rules(const struct req *r)
 }
 
 enum req_next req_goto(struct req *r, enum req_state next);
+const char *req_state_name(enum req_state state);
 enum req_next req_do_lookup(struct req *r);
 enum req_next req_do_close(struct req *r);
 enum req_next req_synth(struct req *r, unsigned status, int err);

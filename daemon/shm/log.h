@@ -77,6 +77,11 @@ void shmlog_end(struct shmlog *l); /* publishes */
  * thread, the main one, every ten seconds or more. */
 void shmlog_sweep(struct shmlog *l);
 
+/* For a panic: the log of this thread; the caller clears it with NULL before it is closed. */
+void shmlog_describe_here(const struct shmlog *l);
+/* Says the last records of it (tassert_describe). */
+void shmlog_describe(void);
+
 /* A client's address as records hold it: from a sockaddr of any family. */
 struct sockaddr;
 void shmlog_addr(struct shmlog_req_fixed *f, const struct sockaddr *sa);
