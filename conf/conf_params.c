@@ -48,7 +48,8 @@ conf_type_is_number(enum conf_type type)
     return params_types[type].is_number;
 }
 
-bool
+/* May this row of the parameters change at any time? */
+static bool
 conf_param_key_is_live(const struct conf_key *key)
 {
     for (unsigned i = 0; i < ARRAY_LEN(params_live); i++)

@@ -148,10 +148,9 @@ const char *conf_value_format(enum conf_type type, int64_t value, char *buf, siz
 void conf_fail_value(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* conf_params.c: is such a value an int64_t?  May this row of the parameters change at any time; or
- * at least when the file is read anew? */
+/* conf_params.c: is such a value an int64_t?  May this row of the parameters change when the file is read
+ * anew? */
 bool conf_type_is_number(enum conf_type type);
-bool conf_param_key_is_live(const struct conf_key *key);
 bool conf_param_key_is_reloaded(const struct conf_key *key);
 
 /* conf_doc.c: a piece of less than 1,024 bytes. */

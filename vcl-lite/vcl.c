@@ -156,14 +156,6 @@ vcl_backend_name(const struct vcl *v, unsigned n)
     return v->backend_names[n];
 }
 
-bool
-vcl_backend_is_declared(const struct vcl *v, unsigned n)
-{
-    OBJ_CHECK(v, VCL_MAGIC);
-    tassert(n < v->nbackends);
-    return n < v->ndecls;
-}
-
 void
 vcl_bind_backend(struct vcl *v, unsigned n, const void *backend)
 {
@@ -195,14 +187,6 @@ vcl_storages(const struct vcl *v)
     return v->nstorages;
 }
 
-const char *
-vcl_storage_name(const struct vcl *v, unsigned n)
-{
-    OBJ_CHECK(v, VCL_MAGIC);
-    tassert(n < v->nstorages);
-    return v->storage_names[n];
-}
-
 void
 vcl_bind_storage(struct vcl *v, unsigned n, const void *storage)
 {
@@ -224,13 +208,6 @@ vcl_label_name(const struct vcl *v, unsigned n)
     OBJ_CHECK(v, VCL_MAGIC);
     tassert(n < v->nlabels);
     return v->label_names[n];
-}
-
-unsigned
-vcl_objects(const struct vcl *v)
-{
-    OBJ_CHECK(v, VCL_MAGIC);
-    return v->nobjects;
 }
 
 void *

@@ -182,7 +182,6 @@ unsigned vcl_backend_decls(const struct vcl *v, const struct vcl_backend_decl **
  * Bind all before the first run. */
 unsigned vcl_backends(const struct vcl *v);
 const char *vcl_backend_name(const struct vcl *v, unsigned n);
-bool vcl_backend_is_declared(const struct vcl *v, unsigned n);
 void vcl_bind_backend(struct vcl *v, unsigned n, const void *backend);
 const void *vcl_backend_bound(const struct vcl *v, unsigned n);
 /* The backend of requests that nobody gave one: `default`, else the first declared; its number, or
@@ -190,12 +189,10 @@ const void *vcl_backend_bound(const struct vcl *v, unsigned n);
 int vcl_default_backend(const struct vcl *v);
 /* Storages and labels that it names. */
 unsigned vcl_storages(const struct vcl *v);
-const char *vcl_storage_name(const struct vcl *v, unsigned n);
 void vcl_bind_storage(struct vcl *v, unsigned n, const void *storage);
 unsigned vcl_labels(const struct vcl *v);
 const char *vcl_label_name(const struct vcl *v, unsigned n);
 /* Objects made by `new`: what object_new gave, in order, for the host to free.  NULL: not made. */
-unsigned vcl_objects(const struct vcl *v);
 void *vcl_object(const struct vcl *v, unsigned n, unsigned *kind); /* enum vcl_object_kind */
 
 /* --- running --- */

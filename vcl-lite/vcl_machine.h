@@ -108,8 +108,7 @@ struct vcl_number {
 };
 /* Moves *s behind it and the blanks that follow. */
 bool vcl_number_parse(struct slice *s, struct vcl_number *out);
-bool vcl_number_is_strict(const struct vcl_number *n); /* 1 to 12 digits, 1 to 3 behind a point */
-struct slice vcl_trim(struct slice s);                 /* without blanks around it */
+struct slice vcl_trim(struct slice s); /* without blanks around it */
 
 /* fnmatch(3) of POSIX, in the C locale, in time that is at most the product of the lengths. */
 enum {

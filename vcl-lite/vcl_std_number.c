@@ -79,7 +79,8 @@ vcl_number_parse(struct slice *s, struct vcl_number *out)
     return true;
 }
 
-bool
+/* 1 to 12 digits, 1 to 3 behind a point */
+static bool
 vcl_number_is_strict(const struct vcl_number *n)
 {
     return n->digits > 0 && (!n->has_point || (n->fraction_digits - 1 < 3));

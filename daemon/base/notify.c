@@ -137,15 +137,6 @@ notify_stopping(struct notify *n, const char *status)
     notify_state(n, "STOPPING=1", status);
 }
 
-void
-notify_main_pid(struct notify *n, pid_t pid)
-{
-    char text[32];
-
-    snprintf(text, sizeof(text), "MAINPID=%ld", (long)pid);
-    notify_send(n, text);
-}
-
 int64_t
 notify_watchdog_ms(const struct notify *n)
 {

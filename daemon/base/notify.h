@@ -3,8 +3,7 @@
  * A message is one datagram of VARIABLE=value lines to the socket that $NOTIFY_SOCKET names.  Nobody
  * answers, and nothing here waits: who started us by hand named no socket, and nothing is sent.
  *
- * Which process is the main one is the service manager's business until somebody says MAINPID=: a
- * parent that supervises leaves it alone, a new binary that takes over says it (notify_main_pid).
+ * MAINPID= is never sent: a parent that supervises keeps its pid when it becomes another binary.
  *
  * Source: sd_notify(3), sd_watchdog_enabled(3) of systemd 252.
  *
@@ -15,7 +14,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct notify;
 
@@ -32,8 +30,6 @@ void notify_ready(struct notify *n, const char *status);
 void notify_reloading(struct notify *n);
 /* The way down has begun. */
 void notify_stopping(struct notify *n, const char *status);
-/* From now on this process is the main one. */
-void notify_main_pid(struct notify *n, pid_t pid);
 
 /* Milliseconds within which notify_alive() has to come again; 0: nobody waits for it. */
 int64_t notify_watchdog_ms(const struct notify *n);

@@ -48,9 +48,6 @@ struct bans_conf {
     bool dups;               /* an older equal ban is completed by a new one */
 };
 
-/* 60 s, 1000, 10 ms, 0, true: Varnish's. */
-extern const struct bans_conf bans_conf_default;
-
 /* Copied; from the next pass on. */
 void bans_configure(struct bans *b, const struct bans_conf *conf);
 

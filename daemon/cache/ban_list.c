@@ -19,7 +19,8 @@
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache_priv.h"
 
-const struct bans_conf bans_conf_default = {
+/* 60 s, 1000, 10 ms, 0, true: Varnish's. */
+static const struct bans_conf bans_conf_default = {
     .lurker_age_ms = 60 * 1000,
     .lurker_batch = 1000,
     .lurker_sleep_ms = 10,
@@ -27,7 +28,8 @@ const struct bans_conf bans_conf_default = {
     .dups = true,
 };
 
-struct ban ban_killed = {.magic = BAN_MAGIC, .seq = UINT64_MAX};
+/* What an entry holds that matched a ban: whoever finds it knows that it is not good. */
+static struct ban ban_killed = {.magic = BAN_MAGIC, .seq = UINT64_MAX};
 
 enum {
     BAN_TRIM_MAX = 1000, /* dropped in one go, under the lock: 0.1 ms */

@@ -133,9 +133,6 @@ struct bans {
     struct tag_walk walk;
 };
 
-/* What an entry holds that matched a ban: whoever finds it knows that it is not good. */
-extern struct ban ban_killed;
-
 /* 0 or TERR_NOMEM. */
 int bans_init(struct bans *b, uint64_t storage_bytes);
 /* No entry is left, or it holds nothing. */

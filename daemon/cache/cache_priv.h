@@ -96,7 +96,6 @@ bool cache_is_absent(struct cache *c, const struct cache_query *q, struct negati
 
 bool entry_matches(const struct entry *e, const struct cache_query *q);
 bool entry_is_settled(const struct entry *e);
-bool entry_covers(const struct entry *e, const struct cache_query *q);
 void cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q);
 /* cache.c: what comes of it; cache_heed_marker() first. */
 void cache_heed_marker(struct cache_choice *choice, const struct cache_query *q);

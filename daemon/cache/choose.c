@@ -132,7 +132,7 @@ entry_window_covers(const struct entry *e, const struct cache_query *q, bool lea
 }
 
 /* Does it have all the bytes that this request asks for? */
-bool
+static bool
 entry_covers(const struct entry *e, const struct cache_query *q)
 {
     struct range ranges[RANGES_MAX];

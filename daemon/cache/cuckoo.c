@@ -176,7 +176,8 @@ cuckoo_find(const struct cuckoo *t, const struct hash128 *key)
     return NULL;
 }
 
-uint64_t
+/* The word to store for a node, without marks. */
+static uint64_t
 cuckoo_word(struct cuckoo_node *node)
 {
     uint64_t address = (uint64_t)(uintptr_t)node;

@@ -68,7 +68,8 @@ cuckoo_take(const struct cuckoo_memory *m, size_t bytes)
     return p;
 }
 
-void *
+/* Memory of the table's, counted; not zeroed.  NULL: none left. */
+static void *
 cuckoo_alloc(struct cuckoo *t, size_t bytes)
 {
     void *p = cuckoo_take(&t->conf.memory, bytes);
@@ -78,7 +79,7 @@ cuckoo_alloc(struct cuckoo *t, size_t bytes)
     return p;
 }
 
-void
+static void
 cuckoo_release(struct cuckoo *t, void *p, size_t bytes)
 {
     if (p == NULL)

@@ -144,9 +144,6 @@ cuckoo_word_node(uint64_t word)
     return (struct cuckoo_node *)(uintptr_t)(word & CUCKOO_ADDRESS_MASK);
 }
 
-/* The word to store for a node, without marks. */
-uint64_t cuckoo_word(struct cuckoo_node *node);
-
 /* Where a key lives on this side: the sides see different halves of the hash. */
 static inline struct cuckoo_place
 cuckoo_place(enum cuckoo_side side, const struct hash128 *key)
@@ -234,9 +231,6 @@ const struct cuckoo_shape *cuckoo_lock_place(
 /* This thread holds no guard. */
 bool cuckoo_is_free(void);
 
-/* Memory of the table's, counted; not zeroed.  NULL: none left. */
-void *cuckoo_alloc(struct cuckoo *t, size_t bytes);
-void cuckoo_release(struct cuckoo *t, void *p, size_t bytes);
 /* A shape whose slots hold anything; NULL: no memory. */
 struct cuckoo_shape *cuckoo_shape_new(struct cuckoo *t, unsigned bits);
 void cuckoo_shape_free(struct cuckoo *t, struct cuckoo_shape *s);

@@ -205,8 +205,6 @@ ssize_t h1_body_read(struct exchange *x, char *dst, size_t room);
 bool h1_drain_may(const struct h1_conn *c, const struct h1_xchg *hx);
 /* Its answer is whole.  True: so is its body, or nothing more of it will be read. */
 bool h1_drain_over(const struct h1_conn *c, const struct h1_xchg *hx);
-/* It is one of those that were answered, and the connection has no current one. */
-void h1_drain_end(struct h1_conn *c, struct h1_xchg *hx);
 /* The rest of it will not be read: then this was the connection's last request. */
 void h1_drain_stop(struct h1_conn *c);
 

@@ -336,7 +336,8 @@ h1_drain_over(const struct h1_conn *c, const struct h1_xchg *hx)
     return !hx->tunnel && (hx->parser.body_done || c->closing);
 }
 
-void
+/* It is one of those that were answered, and the connection has no current one. */
+static void
 h1_drain_end(struct h1_conn *c, struct h1_xchg *hx)
 {
     tassert(c->cur == hx && hx->end_given && !hx->tunnel);

@@ -25,7 +25,7 @@ http_scheme_name(enum http_scheme s)
     return http_schemes[s].name;
 }
 
-uint16_t
+static uint16_t
 http_scheme_port(enum http_scheme s)
 {
     tassert(s == HTTP_SCHEME_HTTP || s == HTTP_SCHEME_HTTPS);

@@ -29,7 +29,6 @@ struct http_authority {
 };
 
 const char *http_scheme_name(enum http_scheme s); /* "http" */
-uint16_t http_scheme_port(enum http_scheme s);
 
 /* uri-host [":" port], strictly: reg-name, IPv4 or [IPv6]; no userinfo, no empty host.
  * 0 or TERR_SYNTAX. */

@@ -103,7 +103,8 @@ elog_admit(uint32_t now_s, uint32_t *lost)
     return admitted;
 }
 
-size_t
+/* Appends text with what is not printable ASCII as \xHH; returns the new length, <= max. */
+static size_t
 elog_escape(char *to, size_t len, size_t max, const char *text, size_t n)
 {
     static const char hex[] = "0123456789abcdef";

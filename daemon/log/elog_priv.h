@@ -12,7 +12,4 @@
  * caller to report; 0 when there is nothing to say. */
 bool elog_admit(uint32_t now_s, uint32_t *lost);
 
-/* Appends text with what is not printable ASCII as \xHH; returns the new length, <= max. */
-size_t elog_escape(char *to, size_t len, size_t max, const char *text, size_t n);
-
 #endif

@@ -142,8 +142,6 @@ backend_is_retired(const struct backend *b)
 int director_append(struct director *d, const struct director_member *what);
 
 /* shard.c */
-/* Its points for the last member.  0, TERR_LIMIT or TERR_NOMEM. */
-int shard_insert(struct director *d);
 /* The member is about to leave: its points do, and those behind it get their new places. */
 void shard_remove(struct director *d, unsigned member);
 /* nmembers: none. */

@@ -84,7 +84,8 @@ shard_insert_points(struct shard *s, const struct director_member *m, unsigned m
     return 0;
 }
 
-int
+/* Its points for the last member.  0, TERR_LIMIT or TERR_NOMEM. */
+static int
 shard_insert(struct director *d)
 {
     unsigned last = d->nmembers - 1;

@@ -10,7 +10,7 @@ fetch_of(const struct vcl_run *run)
     return ((const struct policy_ctx *)run->ctx)->fetch;
 }
 
-int
+static int
 fetch_edit_beresp(struct fetch *f)
 {
     struct fetch_policy *v = f->vcl;

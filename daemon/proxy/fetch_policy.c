@@ -297,7 +297,8 @@ fetch_policy_fetch(struct fetch *f)
     return err != 0 ? fetch_fail(f, err) : FETCH_WAIT;
 }
 
-bool
+/* Not for the cache by RFC 9111 3, whatever its freshness. */
+static bool
 fetch_core_forbids(enum fresh_refusal r)
 {
     return r == FRESH_REFUSE_NO_STORE || r == FRESH_REFUSE_PRIVATE || r == FRESH_REFUSE_NO_CACHE ||

@@ -146,8 +146,6 @@ int fetch_ask_upload(struct fetch *f);
 /* fetch_policy.c, for functions of the language. */
 int fetch_policy_rollback(struct fetch *f); /* bereq as it was before vcl_backend_fetch */
 double fetch_policy_rfc_ttl(const struct fetch *f);
-/* Not for the cache by RFC 9111 3, whatever its freshness. */
-bool fetch_core_forbids(enum fresh_refusal r);
 
 /* fetch_plan.c: what to ask for.  0 or TERR_NOMEM. */
 int fetch_write_range(struct fetch *f, uint64_t first, uint64_t last);

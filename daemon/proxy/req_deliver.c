@@ -21,7 +21,7 @@ req_note_first_byte(struct req *r)
 
 /* Past this turn RCU does not keep the entry for us.  Who never comes here is done when his head
  * has left. */
-void
+static void
 req_hold(struct req *r)
 {
     if (r->head_sent && r->ttfb_us == 0)

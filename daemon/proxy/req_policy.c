@@ -142,7 +142,8 @@ req_may_restart(const struct req *r)
     return r->policy.restarts < r->proxy->params.max_restarts && req_has_body_again(r);
 }
 
-enum req_next
+/* From the beginning, or an answer that says that it was too often. */
+static enum req_next
 req_restart(struct req *r)
 {
     req_forget_response(r);

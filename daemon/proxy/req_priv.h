@@ -187,7 +187,6 @@ void req_withdraw(struct req *r);
 enum req_next req_do_deliver(struct req *r);
 /* Gives back every lease; true when nothing of delivery is pending. */
 bool req_end_delivery(struct req *r);
-void req_hold(struct req *r);
 /* Its body goes on in a window: does it need that?  Then it is expected there. */
 bool req_expect(struct req *r);
 /* The head has left, and the rest takes longer. */
@@ -271,8 +270,6 @@ int req_write_touched(struct req *r);
 enum req_next req_policy_synth(struct req *r);
 /* Nothing of an answer that was found or begun is left. */
 void req_forget_response(struct req *r);
-/* From the beginning, or an answer that says that it was too often. */
-enum req_next req_restart(struct req *r);
 /* An answer that the policy makes, if there is one. */
 enum req_next req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err);
 

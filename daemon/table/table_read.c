@@ -476,10 +476,3 @@ table_reader_seen(const struct table_reader *r, struct table_seen *out)
         .refused = r->refused,
         .overtaken = r->overtaken};
 }
-
-const char *
-table_reader_path(const struct table_reader *r)
-{
-    OBJ_CHECK(r, TABLE_READER_MAGIC);
-    return r->path;
-}

@@ -70,6 +70,5 @@ const struct table_view *table_enter(struct table_reader *r);
 int table_leave(struct table_reader *r);
 
 void table_reader_seen(const struct table_reader *r, struct table_seen *out);
-const char *table_reader_path(const struct table_reader *r);
 
 #endif

@@ -26,11 +26,6 @@ struct why_lookup {
 
 /* why_text.c: sentences for who reads them at night. */
 void why_say(struct why *y, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* "45 s", "3 min", "2 h", "4 days"; of time gone or to come, never below 0. */
-struct why_span {
-    char text[32];
-};
-struct why_span why_time(int64_t ms);
 void why_say_lookup(struct why *y, const struct why_lookup *l);
 void why_say_backend(struct why *y);
 void why_say_rules(struct why *y);  /* of its route */

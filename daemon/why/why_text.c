@@ -18,7 +18,12 @@ why_say(struct why *y, const char *fmt, ...)
     json_array_append_new(y->text, json_any_text(slice_str(text)));
 }
 
-struct why_span
+struct why_span {
+    char text[32];
+};
+
+/* "45 s", "3 min", "2 h", "4 days"; of time gone or to come, never below 0. */
+static struct why_span
 why_time(int64_t ms)
 {
     static const struct {
