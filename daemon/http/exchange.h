@@ -28,6 +28,7 @@
 
 #include "daemon/base/arena.h"
 #include "daemon/http/message.h"
+#include "daemon/http/uri.h"
 
 struct exchange;
 struct task;
@@ -119,9 +120,10 @@ struct exchange {
      * `head`, keep no pointers past a task. */
     struct http_message head;
     int err; /* 0, or TERR_*: the head is not to be trusted, answer this and no more */
-    bool has_body, secure;
+    bool has_body;
     bool upgrade;             /* may be answered with a tunnel; the protocols: its Upgrade field */
     uint64_t body_length;     /* EXCHANGE_LENGTH_UNKNOWN: chunked */
+    enum http_scheme scheme;  /* the client's: its connection's, or what a trusted proxy says */
     uint64_t xid;             /* the request id */
     uint64_t start_us;        /* monotonic, when its turn came after the first byte */
     const uint8_t *peer_addr; /* the client's (base/address.h), as it is or as it was told */

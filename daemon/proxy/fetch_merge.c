@@ -283,15 +283,18 @@ static void
 fetch_invalidate_named(struct fetch *f, const struct http_message *head, enum http_field_id id)
 {
     struct slice value = http_get_one(head, id), text = f->key_text;
+    const char *scheme = http_scheme_name(f->scheme);
+    size_t scheme_len = strlen(scheme);
     struct hash128 key;
     size_t max = text.len + value.len + 16, path_at;
     char *out;
     int n;
 
     /* A policy's own key names nothing that could be resolved against. */
-    if (value.ptr == NULL || text.len < 7 + f->host.len || text.ptr[0] != 'h')
+    path_at = scheme_len + 3 + f->host.len;
+    if (value.ptr == NULL || text.len < path_at || memcmp(text.ptr, scheme, scheme_len) != 0 ||
+        memcmp(text.ptr + scheme_len, "://", 3) != 0)
         return;
-    path_at = (text.ptr[4] == 's' ? 8 : 7) + f->host.len;
     out = arena_alloc(&f->arena, max);
     if (out == NULL)
         return;

@@ -87,6 +87,7 @@ struct fetch {
     struct waiter space; /* BODY: room in storage */
     struct arena arena;
     struct http_message req; /* the request, copied */
+    enum http_scheme scheme; /* the one that the client came by */
     struct slice host, key_text, client, forwarded, id, cdn_loop;
     uint64_t xid;                    /* of the request that it was started for */
     bool told_head, told_verdict;    /* in the log, of this attempt */

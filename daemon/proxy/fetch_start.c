@@ -35,6 +35,7 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     f->req.base = bytes;
     f->req.fields = copy;
     snprintf(id, sizeof(id), "%016llx", (unsigned long long)x->xid);
+    f->scheme = x->scheme;
     f->host = arena_copy(&f->arena, spec->host);
     f->key_text = arena_copy(&f->arena, spec->key_text);
     f->client = f->forwarded = slice_of("", 0);
@@ -50,14 +51,6 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     return 0;
 }
 
-/* Only what the key says: what is stored under one that names no scheme is for both. */
-static enum http_scheme
-fetch_scheme(const struct fetch *f)
-{
-    return f->key_text.len > 5 && memcmp(f->key_text.ptr, "https", 5) == 0 ? HTTP_SCHEME_HTTPS
-                                                                           : HTTP_SCHEME_HTTP;
-}
-
 int
 fetch_write_request(struct fetch *f, struct http_message *out)
 {
@@ -65,7 +58,7 @@ fetch_write_request(struct fetch *f, struct http_message *out)
     bool pass = f->kind == FETCH_PASS;
     struct forward_request how = {
         .mode = pass ? FORWARD_PASS : FORWARD_FETCH,
-        .scheme = fetch_scheme(f),
+        .scheme = f->scheme,
         .host = f->conf != NULL && f->conf->host_header[0] != '\0' ? slice_str(f->conf->host_header)
                                                                    : f->host,
         .client_address = f->client,

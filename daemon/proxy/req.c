@@ -35,11 +35,11 @@ req_normal_host(struct proxy *p, struct slice host, char *out)
     return n;
 }
 
-/* The key is "http://" authority path, the authority in normal form (RFC 9111 2): what is
+/* The key is scheme "://" authority path, the authority in normal form (RFC 9111 2): what is
  * keyed is what is forwarded, and the scheme too, for a redirect to https must not be stored as the
  * page.  A policy's own key stands as it was made. */
 int
-req_make_key(struct req *r)
+req_make_key_of(struct req *r, enum http_scheme scheme)
 {
     const struct http_message *h = r->head;
     char *text = r->proxy->key_text, *p = text + 7;
@@ -47,7 +47,7 @@ req_make_key(struct req *r)
     int n;
 
     memcpy(text, "http://", 7);
-    if (__builtin_expect(r->https, 0)) {
+    if (__builtin_expect(scheme == HTTP_SCHEME_HTTPS, 0)) {
         memcpy(text + 4, "s://", 4);
         p++;
     }
@@ -59,6 +59,12 @@ req_make_key(struct req *r)
     memcpy(p + n, path.ptr, path.len);
     r->key_len = (uint32_t)(p + n + path.len - text);
     return 0;
+}
+
+int
+req_make_key(struct req *r)
+{
+    return req_make_key_of(r, r->x->scheme);
 }
 
 /* The text of the key, in the scratch or, if the policy made it, in the arena. */
@@ -810,12 +816,12 @@ req_start(void *ctx, struct exchange *x)
 void
 req_start_checked(void *ctx, struct exchange *x)
 {
-    bool https = req_find_client(ctx, x);
-    struct req *r = req_open_here(ctx, x);
+    struct req *r;
 
+    req_find_client(ctx, x);
+    r = req_open_here(ctx, x);
     if (r == NULL)
         return;
-    r->https = https;
     if (x->err == 0)
         req_check_limits(r);
     req_run(&r->task);

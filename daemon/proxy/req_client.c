@@ -37,7 +37,7 @@ req_take_hops(struct exchange *x, const struct hops *hops)
     return 0;
 }
 
-bool
+void
 req_find_client(struct proxy *p, struct exchange *x)
 {
     const struct address_nets *trusted =
@@ -46,13 +46,14 @@ req_find_client(struct proxy *p, struct exchange *x)
 
     OBJ_CHECK(p, PROXY_MAGIC);
     if (x->err != 0 || !address_in(trusted, x->peer_addr))
-        return false;
+        return;
     hops_of_request(&x->head,
         p->forwards == FORWARDS_FORWARDED ? HTTP_F_FORWARDED : HTTP_F_X_FORWARDED_FOR, trusted,
         x->peer_addr, &hops);
     if (hops.n > 1)
         x->err = req_take_hops(x, &hops); /* who asks decides what he may: no guess */
-    return hops.https;
+    if (hops.https)
+        x->scheme = HTTP_SCHEME_HTTPS;
 }
 
 /* One address as a member: of X-Forwarded-For, or RFC 7239 6, where IPv6 is quoted. */

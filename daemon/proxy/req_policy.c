@@ -204,12 +204,11 @@ req_purge_other_scheme(struct req *r)
     struct hash128 key;
     int err;
 
-    r->https = !r->https;
-    err = req_make_key(r);
+    err = req_make_key_of(
+        r, r->x->scheme == HTTP_SCHEME_HTTPS ? HTTP_SCHEME_HTTP : HTTP_SCHEME_HTTPS);
     tassert(err == 0); /* it was made already */
     key = hash_bytes(r->proxy->key_text, r->key_len);
     cache_purge(r->proxy->cache, &key);
-    r->https = !r->https;
     err = req_make_key(r);
     tassert(err == 0);
 }

@@ -126,7 +126,6 @@ struct req {
     bool joined;                /* it is counted as a reader of what is being filled */
     bool expected;              /* the leader, in the window in which its body goes on */
     bool came;                  /* it has begun to read that */
-    bool https;                 /* a trusted proxy says so: of the key */
     bool gathering;             /* PASS, FETCH: its body comes before a backend is asked */
     bool pipes;                 /* its route allows an upgrade, and it asks for one */
     bool passes;                /* that, or its route says `pass` */
@@ -298,6 +297,7 @@ struct req *req_open(struct proxy *p, struct exchange *x); /* NULL: no memory, a
 /* The authority's normal form, HTTP_AUTHORITY_MAX bytes at most: its length, or TERR_*. */
 int req_normal_host(struct proxy *p, struct slice host, char *out);
 int req_make_key(struct req *r);
+int req_make_key_of(struct req *r, enum http_scheme scheme); /* as if it came by `scheme` */
 int req_read_ranges(struct req *r);
 /* Without a policy: what the client says about how it wants to be answered, and whether the cache
  * may do it.  0 or TERR_NOMEM. */
@@ -315,8 +315,8 @@ int req_edit_resp(struct req *r); /* r->policy.resp is there */
 struct slice req_identity(const struct req *r);
 struct slice req_reason(const struct req *r); /* SYNTH */
 
-/* req_client.c: by the fields of a trusted proxy, if it came from one: who asks.  True: by https. */
-bool req_find_client(struct proxy *p, struct exchange *x);
+/* req_client.c: the client and its scheme, by the fields of a trusted proxy, if one sent it. */
+void req_find_client(struct proxy *p, struct exchange *x);
 /* req_path.c: does a path begin so, whatever way it is written in? */
 bool req_path_begins(struct slice path, const char *prefix);
 /* Nothing that req_path_normal() would change, but for what req_path_begins() reads itself. */

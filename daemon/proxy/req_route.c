@@ -330,7 +330,7 @@ req_is_redirected(const struct req *r)
 {
     const struct conf_redirect *to = &r->rules->route->redirect;
 
-    return to->to != NULL && !(to->unless_https && (r->https || r->x->secure));
+    return to->to != NULL && !(to->unless_https && r->x->scheme == HTTP_SCHEME_HTTPS);
 }
 
 /* Where `*to` stands: a name's value, or one byte as it is. */
@@ -522,13 +522,13 @@ req_change_response(struct req *r)
 void
 req_start_ruled(void *ctx, struct exchange *x)
 {
-    bool https = req_find_client(ctx, x);
-    struct req *r = req_open(ctx, x);
+    struct req *r;
     int err;
 
+    req_find_client(ctx, x);
+    r = req_open(ctx, x);
     if (r == NULL)
         return;
-    r->https = https;
     err = x->err == 0 ? req_take_rules(r, true) : 0;
     if (err != 0)
         req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);

@@ -161,7 +161,7 @@ synthetic_new(
         return err;
     }
     synthetic_join_world(w, ps);
-    w->req.https = https;
+    w->x.scheme = https ? HTTP_SCHEME_HTTPS : HTTP_SCHEME_HTTP;
     *out = w;
     return 0;
 }
