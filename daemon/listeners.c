@@ -24,7 +24,7 @@ endpoint_terms_free(struct listener_conf **tp)
     struct listener_conf *t = *tp;
 
     *tp = NULL;
-    free((char *)(uintptr_t)t->facts.socket);
+    free((char *)(uintptr_t)t->facts.name);
     free((char *)(uintptr_t)t->facts.endpoint);
     free((struct address_net *)(uintptr_t)t->trusted.nets);
     free(t->user);
@@ -44,7 +44,7 @@ endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
         free(nets);
         return TERR_NOMEM;
     }
-    t->facts.socket = strdup(conf->name);
+    t->facts.name = strdup(conf->name);
     t->facts.endpoint = strdup(conf->address.text);
     t->facts.body_max = (uint64_t)conf->max_req_body;
     t->proxied = conf_listen_is_proxied(conf);
@@ -52,7 +52,7 @@ endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
     t->mode = conf->mode;
     t->user = strdup(conf->user);
     t->group = strdup(conf->group);
-    if (t->facts.socket == NULL || t->facts.endpoint == NULL || nets == NULL || t->user == NULL ||
+    if (t->facts.name == NULL || t->facts.endpoint == NULL || nets == NULL || t->user == NULL ||
         t->group == NULL) {
         endpoint_terms_free(&t);
         return TERR_NOMEM;
@@ -72,7 +72,7 @@ endpoint_file_same(const struct listener_conf *a, const struct listener_conf *b)
 static bool
 endpoint_terms_same(const struct listener_conf *a, const struct listener_conf *b)
 {
-    if (strcmp(a->facts.socket, b->facts.socket) != 0 || a->facts.body_max != b->facts.body_max ||
+    if (strcmp(a->facts.name, b->facts.name) != 0 || a->facts.body_max != b->facts.body_max ||
         a->proxied != b->proxied || a->trusted.n != b->trusted.n || !endpoint_file_same(a, b))
         return false;
     for (unsigned i = 0; i < a->trusted.n; i++)

@@ -25,7 +25,7 @@ struct conf_params;
 struct channel;
 
 struct listener_conf {
-    struct exchange_conn facts;  /* its own copies of the names */
+    struct conn_listener facts;  /* its own copies of the names */
     bool proxied;                /* each connection begins with a PROXY header */
     struct address_nets trusted; /* of whom; its own copy; none: of anybody */
     int64_t mode;                /* of a Unix socket's file */

@@ -70,7 +70,7 @@ manage_host_listeners(
 
     for (const struct endpoint *d = all->first; d != NULL; d = d->next)
         if (!d->dropped)
-            each(to, listener_conf(d)->facts.socket, d->address);
+            each(to, listener_conf(d)->facts.name, d->address);
 }
 
 static unsigned
@@ -140,7 +140,7 @@ manage_admin_tend(struct manage *m)
 static int
 manage_on_accept(void *ctx, int fd, bool is_unix)
 {
-    static const struct exchange_conn endpoint = {.socket = "admin", .endpoint = ""};
+    static const struct conn_listener endpoint = {.name = "admin", .endpoint = ""};
     struct manage *m = ctx;
 
     if (fd < 0) {

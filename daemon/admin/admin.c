@@ -167,7 +167,7 @@ admin_may(struct admin_req *r)
     if (!admin_is_allowed(&r->call, r->x))
         return false;
     if (has || !needs)
-        r->x->ops->admit(r->x);
+        r->x->conn->listener->peer->admitted = true;
     else
         r->stranger = true;
     return true;
@@ -233,7 +233,7 @@ static void
 admin_log(const struct admin_req *r)
 {
     const struct admin_call *c = &r->call;
-    const struct exchange_cred *cred = admin_cred(r->x);
+    const struct conn_operator *cred = admin_cred(r->x);
     char peer[ADDRESS_TEXT_MAX], body[240] = "";
     const size_t most = sizeof(body) - 8;
 
@@ -242,7 +242,7 @@ admin_log(const struct admin_req *r)
     if (cred != NULL)
         snprintf(peer, sizeof(peer), "uid %u", cred->uid);
     else
-        address_text(r->x->peer_addr, peer);
+        address_text(r->x->conn->client_addr, peer);
     /* An object says what is meant; another body is a text, and has its name in the path. */
     if (c->body.len > 0 && c->body.ptr[0] == '{')
         snprintf(body, sizeof(body), " %.*s%s", (int)(c->body.len < most ? c->body.len : most),

@@ -8,7 +8,7 @@
 #include "daemon/origin/backend_snapshot.h"
 
 static bool
-peer_in_group(const struct exchange_cred *cred, uint32_t gid)
+peer_in_group(const struct conn_operator *cred, uint32_t gid)
 {
     for (unsigned i = 0; i < cred->ngids; i++)
         if (cred->gids[i] == gid)
@@ -17,13 +17,13 @@ peer_in_group(const struct exchange_cred *cred, uint32_t gid)
 }
 
 static bool
-peer_is(const struct conf_peer *p, const struct exchange *x, const struct exchange_cred *cred)
+peer_is(const struct conf_peer *p, const struct exchange *x, const struct conn_operator *cred)
 {
     const struct address_nets net = {&p->net, 1};
 
     switch (p->kind) {
     case CONF_PEER_NET:
-        return address_in(&net, x->peer_addr);
+        return address_in(&net, x->conn->client_addr);
     case CONF_PEER_USER:
         return p->known && cred != NULL && cred->uid == p->id;
     case CONF_PEER_GROUP:
@@ -34,7 +34,7 @@ peer_is(const struct conf_peer *p, const struct exchange *x, const struct exchan
 
 static bool
 peers_have(
-    const struct conf_peers *peers, const struct exchange *x, const struct exchange_cred *cred)
+    const struct conf_peers *peers, const struct exchange *x, const struct conn_operator *cred)
 {
     for (unsigned i = 0; i < peers->n; i++)
         if (peer_is(&peers->list[i], x, cred))
@@ -42,10 +42,12 @@ peers_have(
     return false;
 }
 
-const struct exchange_cred *
+const struct conn_operator *
 admin_cred(const struct exchange *x)
 {
-    return x->conn != NULL && x->conn->told != NULL ? x->conn->told->cred : NULL;
+    const struct conn_operator *peer = x->conn->listener->peer;
+
+    return peer->has_cred ? peer : NULL;
 }
 
 bool
@@ -54,7 +56,7 @@ admin_is_allowed(struct admin_call *c, const struct exchange *x)
     /* Of the configuration that counts now; that there is an admin listener does not change. */
     const struct conf_allow *allow =
         &snapshot_conf(registry_snapshot(c->admin->env.registry))->admin->allow;
-    const struct exchange_cred *cred = admin_cred(x);
+    const struct conn_operator *cred = admin_cred(x);
     bool looks = c->method == HTTP_M_GET || c->method == HTTP_M_HEAD;
     char who[96];
 
@@ -64,7 +66,7 @@ admin_is_allowed(struct admin_call *c, const struct exchange *x)
     if (cred != NULL)
         snprintf(who, sizeof(who), "uid %u, gid %u", cred->uid, cred->gids[0]);
     else
-        address_text(x->peer_addr, who);
+        address_text(x->conn->client_addr, who);
     admin_fail(c, 403,
         looks
             ? "it needs user:NAME, group:NAME or a network in allow.read or allow.write of admin, "

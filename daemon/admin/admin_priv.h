@@ -87,7 +87,7 @@ bool admin_is_own(struct admin_call *c, const struct exchange *x, bool has_token
 bool admin_is_allowed(struct admin_call *c, const struct exchange *x);
 
 /* admin_allow.c: whose process asks, over a Unix socket; NULL: it is not known. */
-const struct exchange_cred *admin_cred(const struct exchange *x);
+const struct conn_operator *admin_cred(const struct exchange *x);
 
 /* admin_answer.c.  `json` is taken; NULL: no memory, answered as such. */
 void admin_answer(struct admin_call *c, unsigned status, json_t *json);

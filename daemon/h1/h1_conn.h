@@ -82,9 +82,11 @@ struct h1_busy {
 #define H1_CONN_MAGIC OBJ_TAG('h', '1', 'c', 'n')
 struct h1_conn {
     uint32_t magic;
-    uint16_t peer_port;
     uint8_t phase; /* enum h1_phase */
     uint8_t memo_hint;
+    bool running : 1, gathering : 1, closing : 1, lingering : 1, dead : 1, paused : 1;
+    bool counted : 1; /* as one of its client's */
+    bool unread : 1;  /* the client may be sending what we shall not read: linger at the end */
     struct h1_server *server;
     struct stream *stream;
     struct h1_busy *busy; /* idle: the server's `rest`, which all share and nobody changes */
@@ -92,21 +94,15 @@ struct h1_conn {
     struct list link;     /* in server->conns */
     struct task task;
     struct timer timer;
-    uint8_t peer_addr[16];
-    const struct exchange_conn *endpoint; /* the listener's, borrowed; with `told`: our own */
-    bool running : 1, gathering : 1, closing : 1, lingering : 1, dead : 1, paused : 1;
-    bool counted : 1;      /* as one of its client's */
-    bool unread : 1;       /* the client may be sending what we shall not read: linger at the end */
-    uint64_t session : 56; /* its number: of a worker, second and connection */
+    struct conn_facts facts;
 };
 /* An idle connection is this and a stream. */
 _Static_assert(sizeof(struct h1_conn) <= 160, "a connection grew: a class of the allocator's");
-_Static_assert(LIMIT_WORKERS <= 1 << 8, "session numbers fit");
 
 /* In place of the listener's facts, for as long as the connection lasts. */
 struct h1_told {
-    struct exchange_conn facts;
-    struct exchange_told told;
+    struct conn_listener listener;
+    struct conn_forwarded forwarded;
     struct list link; /* in server->unproven, or alone */
 };
 
@@ -159,7 +155,7 @@ void h1_out_tell(struct h1_conn *c);
  * more of it; TERR_*: the connection is to be closed, and why has been said. */
 int h1_proxied_read(struct h1_conn *c);
 /* Takes an accepted connection, which is the last of `conns` then.  0 or TERR_NOMEM. */
-int h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts);
+int h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct conn_listener *listener);
 /* h1_quota.c.  Counts it as one of its client's: TERR_LIMIT, it has too many. */
 int h1_conn_count(struct h1_conn *c);
 void h1_conn_uncount(struct h1_conn *c);
@@ -167,9 +163,6 @@ void h1_conn_uncount(struct h1_conn *c);
 bool h1_proxied_may(const struct h1_conn *c, const struct address_nets *trusted);
 /* Before the connection's memory goes. */
 void h1_proxied_free(struct h1_conn *c);
-
-/* h1_known.c */
-void h1_admit(struct exchange *x);
 
 /* h1_interim.c */
 /* A client that waits for 100 (Continue) gets it when its body is first wanted. */

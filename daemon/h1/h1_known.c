@@ -8,21 +8,21 @@ struct h1_known {
     struct h1_told told; /* first: freed as such */
     struct h1_conn *conn;
     uint64_t since_ms;
-    struct exchange_cred cred;
+    struct conn_operator peer;
 };
 
 /* The process's groups: its own, and the supplementary ones. */
 static void
-known_groups(struct exchange_cred *cred, int fd, gid_t gid)
+known_groups(struct conn_operator *cred, int fd, gid_t gid)
 {
-    gid_t more[EXCHANGE_GIDS_MAX];
+    gid_t more[CONN_GIDS_MAX];
     socklen_t len = sizeof(more);
 
     cred->gids[0] = gid;
     cred->ngids = 1;
 #ifdef SO_PEERGROUPS
     if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, more, &len) == 0)
-        for (unsigned i = 0; i < len / sizeof(gid_t) && cred->ngids < EXCHANGE_GIDS_MAX; i++)
+        for (unsigned i = 0; i < len / sizeof(gid_t) && cred->ngids < CONN_GIDS_MAX; i++)
             cred->gids[cred->ngids++] = more[i];
 #else
     (void)fd;
@@ -39,22 +39,23 @@ known_note_cred(struct h1_known *k, int fd)
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0 || peer.uid == (uid_t)-1)
         return;
-    k->cred.uid = peer.uid;
-    known_groups(&k->cred, fd, peer.gid);
-    k->told.told.cred = &k->cred;
+    k->peer.has_cred = true;
+    k->peer.uid = peer.uid;
+    known_groups(&k->peer, fd, peer.gid);
 }
 
 int
-h1_server_accept_known(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
+h1_server_accept_known(
+    struct h1_server *s, int fd, bool is_unix, const struct conn_listener *listener)
 {
-    int err = h1_server_add(s, fd, is_unix, facts);
+    int err = h1_server_add(s, fd, is_unix, listener);
     struct h1_known *k;
     struct h1_conn *c;
 
     if (err != 0)
         return err;
     c = container_of(s->conns.prev, struct h1_conn, link);
-    tassert(c->endpoint->told == NULL);
+    tassert(c->facts.listener->peer == NULL);
     k = usage_calloc(&s->env.loop->usage, USAGE_CONN, sizeof(*k));
     if (k == NULL) {
         h1_conn_die(c);
@@ -64,21 +65,11 @@ h1_server_accept_known(struct h1_server *s, int fd, bool is_unix, const struct e
     k->since_ms = s->env.loop->clock.mono_ms;
     if (is_unix)
         known_note_cred(k, fd);
-    k->told.facts = *facts;
-    k->told.facts.told = &k->told.told;
-    c->endpoint = &k->told.facts;
+    k->told.listener = *listener;
+    k->told.listener.peer = &k->peer;
+    c->facts.listener = &k->told.listener;
     list_add_tail(&s->unproven, &k->told.link);
     return 0;
-}
-
-void
-h1_admit(struct exchange *x)
-{
-    struct h1_conn *c = h1_xchg_of(x)->conn;
-    struct exchange_conn *facts = (struct exchange_conn *)(uintptr_t)c->endpoint; /* our own */
-
-    tassert(facts->told != NULL);
-    list_del(&container_of(facts, struct h1_told, facts)->link);
 }
 
 unsigned
@@ -87,8 +78,8 @@ h1_server_unproven(const struct h1_server *s)
     unsigned n = 0;
 
     OBJ_CHECK(s, H1_SERVER_MAGIC);
-    for (const struct list *l = s->unproven.next; l != &s->unproven; l = l->next)
-        n++;
+    for (struct list *l = s->unproven.next; l != &s->unproven; l = l->next)
+        n += !container_of(l, struct h1_known, told.link)->peer.admitted;
     return n;
 }
 
@@ -104,6 +95,8 @@ h1_server_drop_unproven(struct h1_server *s, int64_t age_ms, bool all)
     {
         struct h1_known *k = container_of(l, struct h1_known, told.link);
 
+        if (k->peer.admitted)
+            continue;
         if (k->since_ms + (uint64_t)age_ms > now)
             break; /* the others are younger */
         list_del(l);

@@ -6,7 +6,7 @@
 #include "daemon/log/elog.h"
 #include "daemon/net/proxy_header.h"
 
-/* The socket's own: what was told is in `endpoint`. */
+/* The address is the socket's own. */
 static int
 h1_proxied_refuse(const struct h1_conn *c, const char *why)
 {
@@ -14,15 +14,15 @@ h1_proxied_refuse(const struct h1_conn *c, const char *why)
 
     stream_get_peer(c->stream, &peer);
     counter_add(c->server->env.counters, COUNTER_sess_proxied_bad, 1);
-    elog(ELOG_WARN, "listener %s: %s: %s: the connection is closed", c->endpoint->socket, peer.text,
-        why);
+    elog(ELOG_WARN, "listener %s: %s: %s: the connection is closed", c->facts.listener->name,
+        peer.text, why);
     return TERR_SYNTAX;
 }
 
 bool
 h1_proxied_may(const struct h1_conn *c, const struct address_nets *trusted)
 {
-    if (trusted->n == 0 || address_in(trusted, c->peer_addr))
+    if (trusted->n == 0 || address_in(trusted, c->facts.client_addr))
         return true;
     h1_proxied_refuse(c, "not among those trusted to send a PROXY header");
     return false;
@@ -37,16 +37,16 @@ h1_proxied_take(struct h1_conn *c, const struct proxy_header *ph)
     if (t == NULL)
         return TERR_NOMEM;
     list_init(&t->link);
-    t->facts = *c->endpoint;
-    t->facts.told = &t->told;
-    memcpy(t->told.remote_addr, c->peer_addr, sizeof(t->told.remote_addr));
-    t->told.remote_port = c->peer_port;
-    memcpy(t->told.server_addr, ph->dst, sizeof(t->told.server_addr));
-    t->told.server_port = ph->dst_port;
-    t->told.has_server = true;
-    memcpy(c->peer_addr, ph->src, sizeof(c->peer_addr));
-    c->peer_port = ph->src_port;
-    c->endpoint = &t->facts;
+    t->listener = *c->facts.listener;
+    t->listener.forwarded = &t->forwarded;
+    memcpy(t->forwarded.remote_addr, c->facts.client_addr, sizeof(t->forwarded.remote_addr));
+    t->forwarded.remote_port = (uint16_t)c->facts.client_port;
+    memcpy(t->forwarded.server_addr, ph->dst, sizeof(t->forwarded.server_addr));
+    t->forwarded.server_port = ph->dst_port;
+    t->forwarded.has_server = true;
+    memcpy(c->facts.client_addr, ph->src, sizeof(c->facts.client_addr));
+    c->facts.client_port = ph->src_port;
+    c->facts.listener = &t->listener;
     return 0;
 }
 
@@ -56,14 +56,14 @@ h1_proxied_read(struct h1_conn *c)
     struct proxy_header ph;
     int n = proxy_header_parse(c->busy->in, c->busy->in_len, &ph);
 
-    tassert(c->endpoint->told == NULL);
+    tassert(c->facts.listener->forwarded == NULL);
     if (n < 0)
         return h1_proxied_refuse(c, "does not begin with a PROXY header");
     if (n == 0)
         return 0;
-    if (ph.told && h1_proxied_take(c, &ph) != 0)
+    if (ph.has_addresses && h1_proxied_take(c, &ph) != 0)
         return TERR_NOMEM;
-    if (ph.told && h1_conn_count(c) != 0)
+    if (ph.has_addresses && h1_conn_count(c) != 0)
         return TERR_LIMIT;
     counter_add(c->server->env.counters, COUNTER_sess_proxied, 1);
     h1_in_skip(c, (size_t)n);
@@ -73,10 +73,9 @@ h1_proxied_read(struct h1_conn *c)
 void
 h1_proxied_free(struct h1_conn *c)
 {
-    struct exchange_conn *facts = (struct exchange_conn *)(uintptr_t)c->endpoint; /* our own */
-    struct h1_told *t = container_of(facts, struct h1_told, facts);
+    struct h1_told *t = (struct h1_told *)(uintptr_t)c->facts.listener; /* its first, our own */
 
-    c->endpoint = NULL;
+    c->facts.listener = NULL;
     list_del(&t->link);
     usage_free(&c->server->env.loop->usage, USAGE_CONN, t);
 }

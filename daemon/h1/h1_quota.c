@@ -14,7 +14,7 @@ h1_conn_count(struct h1_conn *c)
 
     if (env->client_begins == NULL)
         return 0;
-    answer = env->client_begins(env->start_ctx, c->peer_addr);
+    answer = env->client_begins(env->start_ctx, c->facts.client_addr);
     if (answer < 0)
         return TERR_LIMIT;
     c->counted = answer > 0;
@@ -25,7 +25,7 @@ void
 h1_conn_uncount(struct h1_conn *c)
 {
     if (c->counted)
-        c->server->env.client_ends(c->server->env.start_ctx, c->peer_addr);
+        c->server->env.client_ends(c->server->env.start_ctx, c->facts.client_addr);
     c->counted = false;
 }
 

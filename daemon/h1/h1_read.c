@@ -209,7 +209,8 @@ h1_head_expect(struct h1_xchg *hx)
 static uint64_t
 h1_body_max(const struct h1_conn *c)
 {
-    return c->endpoint->body_max > 0 ? c->endpoint->body_max : c->server->env.conf->req_body_max;
+    return c->facts.listener->body_max > 0 ? c->facts.listener->body_max
+                                           : c->server->env.conf->req_body_max;
 }
 
 /* Everything that must hold of a head before anybody acts on it.  *persists: the connection may go

@@ -34,11 +34,11 @@ h1_server_describe(void)
 
     if (c == NULL || c->magic != H1_CONN_MAGIC)
         return;
-    address_text(c->peer_addr, client);
+    address_text(c->facts.client_addr, client);
     tassert_say("connection %llu, the last that ran: phase %s%s%s%s, client %s port %u",
-        (unsigned long long)c->session, c->phase < ARRAY_LEN(phases) ? phases[c->phase] : "?",
+        (unsigned long long)c->facts.session, c->phase < ARRAY_LEN(phases) ? phases[c->phase] : "?",
         c->running ? ", running" : "", c->closing ? ", closing" : "", c->dead ? ", dead" : "",
-        client, c->peer_port);
+        client, (unsigned)c->facts.client_port);
 }
 
 /* As taken from `idle_busies`; positions go on from wherever they are. */
@@ -124,10 +124,8 @@ h1_xchg_new(struct h1_conn *c)
     hx->conn = c;
     list_init(&hx->link);
     hx->x.ops = &h1_exchange_ops;
-    hx->x.peer_addr = c->peer_addr;
-    hx->x.peer_port = c->peer_port;
-    hx->x.conn = c->endpoint;
-    hx->x.session = c->session;
+    hx->x.conn = &c->facts;
+    hx->x.scheme = (enum http_scheme)c->facts.scheme;
     hx->x.xid = ++s->next_xid;
     arena_init(&hx->x.arena, &s->env.loop->arenas);
     hx->x.extra = hx->extra;
@@ -213,7 +211,7 @@ h1_conn_free(struct h1_conn *c)
     s->nconns--;
     atomic_fetch_sub_explicit(s->env.conns, 1, memory_order_relaxed);
     h1_conn_uncount(c);
-    if (c->endpoint->told != NULL)
+    if (c->facts.listener->forwarded != NULL || c->facts.listener->peer != NULL)
         h1_proxied_free(c);
     OBJ_BURY(c);
     if (s->nidle_conns < IDLE_CONNS_MAX) {
@@ -621,7 +619,7 @@ h1_conn_run_proxied(struct task *t)
 int
 h1_server_accept(struct h1_server *s, int fd, bool is_unix)
 {
-    static const struct exchange_conn nowhere = {.socket = "", .endpoint = ""};
+    static const struct conn_listener nowhere = {.name = "", .endpoint = ""};
 
     return h1_server_accept_from(s, fd, is_unix, &nowhere);
 }
@@ -629,9 +627,9 @@ h1_server_accept(struct h1_server *s, int fd, bool is_unix)
 /* The accepted one is the last of `conns`. */
 int
 h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
-    const struct exchange_conn *facts, const struct address_nets *trusted)
+    const struct conn_listener *listener, const struct address_nets *trusted)
 {
-    int err = h1_server_add(s, fd, is_unix, facts);
+    int err = h1_server_add(s, fd, is_unix, listener);
     struct h1_conn *c;
 
     if (err != 0)
@@ -648,10 +646,11 @@ h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
 }
 
 int
-h1_server_accept_from(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
+h1_server_accept_from(
+    struct h1_server *s, int fd, bool is_unix, const struct conn_listener *listener)
 {
     struct h1_conn *c;
-    int err = h1_server_add(s, fd, is_unix, facts);
+    int err = h1_server_add(s, fd, is_unix, listener);
 
     if (err != 0)
         return err;
@@ -661,8 +660,17 @@ h1_server_accept_from(struct h1_server *s, int fd, bool is_unix, const struct ex
     return 0;
 }
 
+/* A worker, and a count that begins with a second. */
+static uint64_t
+h1_session(struct h1_server *s)
+{
+    uint64_t count = ++s->next_xid & ((UINT64_C(1) << 37) - 1);
+
+    return (uint64_t)s->env.loop->id << 37 | count;
+}
+
 int
-h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts)
+h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct conn_listener *listener)
 {
     struct h1_conn *c = s->idle_conns;
     struct stream_peer peer;
@@ -679,8 +687,11 @@ h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct exchange_c
         close(fd);
         return TERR_NOMEM;
     }
-    *c = (struct h1_conn){
-        .magic = H1_CONN_MAGIC, .server = s, .phase = H1_IDLE, .busy = &s->rest, .endpoint = facts};
+    *c = (struct h1_conn){.magic = H1_CONN_MAGIC,
+        .server = s,
+        .phase = H1_IDLE,
+        .busy = &s->rest,
+        .facts = {.listener = listener, .scheme = HTTP_SCHEME_HTTP, .is_unix = is_unix}};
     task_init(&c->task, &s->env.loop->tasks, h1_conn_run);
     timer_init(&c->timer, &c->task);
     err = stream_accept(&c->stream, s->env.loop, fd, is_unix, &c->task);
@@ -690,9 +701,9 @@ h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct exchange_c
         return err;
     }
     stream_get_peer(c->stream, &peer);
-    memcpy(c->peer_addr, peer.addr, sizeof(c->peer_addr));
-    c->peer_port = peer.port;
-    c->session = ++s->next_xid;
+    memcpy(c->facts.client_addr, peer.addr, sizeof(c->facts.client_addr));
+    c->facts.client_port = peer.port;
+    c->facts.session = h1_session(s);
     list_add_tail(&s->conns, &c->link);
     s->nconns++;
     atomic_fetch_add_explicit(s->env.conns, 1, memory_order_relaxed);

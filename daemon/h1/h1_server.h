@@ -48,16 +48,16 @@ int h1_server_accept(struct h1_server *s, int fd, bool is_unix);
 /* The same, and what exchanges shall know of the listener; borrows
  * them until the connection has ended. */
 int h1_server_accept_from(
-    struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts);
+    struct h1_server *s, int fd, bool is_unix, const struct conn_listener *listener);
 /* The same, of a listener whose connections begin with a PROXY header (http/proxy_header.h), and
  * only those of `trusted`, if there are any; else the connection is closed. */
 int h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
-    const struct exchange_conn *facts, const struct address_nets *trusted);
+    const struct conn_listener *listener, const struct address_nets *trusted);
 /* The same as h1_server_accept_from; of a Unix socket exchanges know whose process asks
- * (`told->cred`).  The connection is unproven until one of its exchanges is admitted
- * (exchange_ops.admit). */
+ * (conn_operator).  The connection is unproven until one of its requests is authorized
+ * (conn_operator.admitted). */
 int h1_server_accept_known(
-    struct h1_server *s, int fd, bool is_unix, const struct exchange_conn *facts);
+    struct h1_server *s, int fd, bool is_unix, const struct conn_listener *listener);
 unsigned h1_server_unproven(const struct h1_server *s);
 /* Ends unproven connections that were accepted at least so long ago: all of them, or the oldest.
  * How many ended. */

@@ -574,6 +574,5 @@ const struct exchange_ops h1_exchange_ops = {
     .tunnel = h1_tunnel,
     .abort = h1_abort,
     .local = h1_local,
-    .admit = h1_admit,
     .release = h1_release,
 };

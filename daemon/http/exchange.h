@@ -27,8 +27,8 @@
 #include <sys/uio.h>
 
 #include "daemon/base/arena.h"
+#include "daemon/http/conn_facts.h"
 #include "daemon/http/message.h"
-#include "daemon/http/uri.h"
 
 struct exchange;
 struct task;
@@ -76,38 +76,7 @@ struct exchange_ops {
     void (*abort)(struct exchange *x);
     /* Where the client connected to: 16 bytes, IPv4 mapped; zeros: a Unix socket.  A system call. */
     void (*local)(struct exchange *x, uint8_t addr[16], uint16_t *port);
-    /* Over a connection of h1_server_accept_known: its client may ask, and so may stay. */
-    void (*admit)(struct exchange *x);
     void (*release)(struct exchange *x);
-};
-
-enum {
-    EXCHANGE_GIDS_MAX = 64
-};
-
-/* Whose process is at the other end of a Unix socket, as the kernel says. */
-struct exchange_cred {
-    uint32_t uid;
-    unsigned ngids; /* at least 1 */
-    uint32_t gids[EXCHANGE_GIDS_MAX];
-};
-
-/* What somebody in front of us says of who is at the ends: a PROXY header, or a trusted proxy's
- * fields.  The client itself is exchange.peer_addr. */
-struct exchange_told {
-    uint8_t remote_addr[16], server_addr[16]; /* who is connected to us; to where the client is */
-    uint16_t remote_port, server_port;
-    bool has_server;                  /* else it is our own end */
-    unsigned nhops;                   /* > 0: from the client to whom the connection is from, */
-    const uint8_t (*hops)[16];        /* addresses that somebody trusted said */
-    const struct exchange_cred *cred; /* NULL: nobody asked, or it is no Unix socket */
-};
-
-/* A listener: its name, its address and its own limits. */
-struct exchange_conn {
-    const char *socket, *endpoint;    /* as configured; "" */
-    uint64_t body_max;                /* bytes of a request's body; 0: the protocol's */
-    const struct exchange_told *told; /* NULL: nothing, as with every plain connection */
 };
 
 struct exchange {
@@ -121,15 +90,12 @@ struct exchange {
     struct http_message head;
     int err; /* 0, or TERR_*: the head is not to be trusted, answer this and no more */
     bool has_body;
-    bool upgrade;             /* may be answered with a tunnel; the protocols: its Upgrade field */
-    uint64_t body_length;     /* EXCHANGE_LENGTH_UNKNOWN: chunked */
-    enum http_scheme scheme;  /* the client's: its connection's, or what a trusted proxy says */
-    uint64_t xid;             /* the request id */
-    uint64_t start_us;        /* monotonic, when its turn came after the first byte */
-    const uint8_t *peer_addr; /* the client's (base/address.h), as it is or as it was told */
-    uint16_t peer_port;
-    const struct exchange_conn *conn; /* what its connection came over */
-    uint64_t session;                 /* that connection's number */
+    bool upgrade;            /* may be answered with a tunnel; the protocols: its Upgrade field */
+    uint64_t body_length;    /* EXCHANGE_LENGTH_UNKNOWN: chunked */
+    enum http_scheme scheme; /* the client's: its connection's, or what a trusted proxy says */
+    uint64_t xid;            /* the request id */
+    uint64_t start_us;       /* monotonic, when its turn came after the first byte */
+    const struct conn_facts *conn; /* its connection's, or those that a trusted proxy says */
 
     /* Facts, changed by the protocol. */
     uint64_t sent; /* body bytes that will never be read again */

@@ -76,7 +76,7 @@ v1_line(struct slice line, struct proxy_header *out)
     if (!v1_address(src, v6, out->src) || !v1_address(dst, v6, out->dst) ||
         !v1_port(src_port, &out->src_port) || !v1_port(line, &out->dst_port))
         return TERR_SYNTAX;
-    out->told = true;
+    out->has_addresses = true;
     return 0;
 }
 
@@ -186,13 +186,13 @@ v2_block(const uint8_t *head, size_t len, struct proxy_header *out)
         v2_v4(out->dst, p + 4);
         out->src_port = v2_u16(p + 8);
         out->dst_port = v2_u16(p + 10);
-        out->told = true;
+        out->has_addresses = true;
     } else if (head[13] == 0x21) {
         memcpy(out->src, p, 16);
         memcpy(out->dst, p + 16, 16);
         out->src_port = v2_u16(p + 32);
         out->dst_port = v2_u16(p + 34);
-        out->told = true;
+        out->has_addresses = true;
     }
     return 0;
 }
@@ -222,7 +222,7 @@ v2_parse(const char *bytes, size_t len, struct proxy_header *out)
 int
 proxy_header_parse(const char *bytes, size_t len, struct proxy_header *out)
 {
-    *out = (struct proxy_header){.told = false};
+    *out = (struct proxy_header){.has_addresses = false};
     if (len == 0)
         return 0;
     return bytes[0] == 'P' ? v1_parse(bytes, len, out) : v2_parse(bytes, len, out);

@@ -1,11 +1,10 @@
-/* proxy_header.h -- who is at the other end, as the proxy in front of us tells: the PROXY protocol.
+/* proxy_header.h -- the client's address as a proxy in front of us says it: the PROXY protocol.
  *
  * Versions 1 (a line of text) and 2 (binary) of HAProxy's "The PROXY protocol", 2.2.  The header is
  * the first bytes of a connection, before any HTTP.
  *
- *   told      the header has the addresses of a TCP connection
- *   not told  UNKNOWN, LOCAL, or what is neither TCP over IPv4 nor over IPv6: what is known of the
- *             connection itself counts
+ * A header that is UNKNOWN or LOCAL, or is about neither TCP over IPv4 nor over IPv6, has no
+ * addresses: what is known of the connection itself counts.
  *
  * Reading is strict: what is not exactly a header is an error, at the first byte that shows it.
  * TLVs of version 2 are skipped, but for the checksum, which must be right when it is there.
@@ -25,8 +24,8 @@ enum {
 };
 
 struct proxy_header {
-    bool told;
-    uint8_t src[16], dst[16]; /* base/address.h; told */
+    bool has_addresses;
+    uint8_t src[16], dst[16]; /* base/address.h */
     uint16_t src_port, dst_port;
 };
 
@@ -34,7 +33,7 @@ struct proxy_header {
 int proxy_header_parse(const char *bytes, size_t len, struct proxy_header *out);
 
 /* A header of this version, 1 or 2.  Returns its length.  Where one of the addresses is that of
- * a Unix socket it tells none.  `who` NULL: the connection is our own (LOCAL; UNKNOWN in version
+ * a Unix socket it has none.  `who` NULL: the connection is our own (LOCAL; UNKNOWN in version
  * 1). */
 size_t proxy_header_write(
     char out[PROXY_HEADER_WRITE_MAX], unsigned version, const struct proxy_header *who);

@@ -354,13 +354,13 @@ fetch_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 
     switch ((unsigned)var) {
     case VCL_VAR_CLIENT_IP:
-        out->ip = policy_ip(run, v->peer_addr, v->peer_port);
+        out->ip = policy_ip(run, v->client_addr, v->client_port);
         return out->ip == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_REMOTE_IP:
-        out->ip = policy_ip(run, v->told.remote_addr, v->told.remote_port);
+        out->ip = policy_ip(run, v->forwarded.remote_addr, v->forwarded.remote_port);
         return out->ip == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_SERVER_IP:
-        out->ip = policy_ip(run, v->told.server_addr, v->told.server_port);
+        out->ip = policy_ip(run, v->forwarded.server_addr, v->forwarded.server_port);
         return out->ip == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_LOCAL_IP:
         out->ip = policy_ip(run, v->local_addr, v->local_port);

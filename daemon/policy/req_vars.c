@@ -435,9 +435,9 @@ req_identity(const struct req *r)
 
     if (r->policy.identity.ptr != NULL)
         return r->policy.identity;
-    if (address_is_unix(r->x->peer_addr))
+    if (address_is_unix(r->x->conn->client_addr))
         return SLICE_LIT("0.0.0.0");
-    address_text(r->x->peer_addr, text);
+    address_text(r->x->conn->client_addr, text);
     return arena_copy(&r->x->arena, slice_str(text));
 }
 
@@ -449,19 +449,19 @@ req_ip(struct vcl_run *run, bool local)
     uint16_t port = 0;
 
     if (!local)
-        return policy_ip(run, r->x->peer_addr, r->x->peer_port);
+        return policy_ip(run, r->x->conn->client_addr, (uint16_t)r->x->conn->client_port);
     r->x->ops->local(r->x, addr, &port);
     return policy_ip(run, addr, port);
 }
 
-/* As somebody in front of us tells it: only where there is one. */
+/* As forwarded. */
 static struct vcl_ip *
-req_ip_told(struct vcl_run *run, enum vcl_var var, const struct exchange_told *told)
+req_ip_forwarded(struct vcl_run *run, enum vcl_var var, const struct conn_forwarded *fwd)
 {
     if (var == VCL_VAR_REMOTE_IP)
-        return policy_ip(run, told->remote_addr, told->remote_port);
-    if (var == VCL_VAR_SERVER_IP && told->has_server)
-        return policy_ip(run, told->server_addr, told->server_port);
+        return policy_ip(run, fwd->remote_addr, fwd->remote_port);
+    if (var == VCL_VAR_SERVER_IP && fwd->has_server)
+        return policy_ip(run, fwd->server_addr, fwd->server_port);
     return req_ip(run, var != VCL_VAR_CLIENT_IP);
 }
 
@@ -469,6 +469,8 @@ static int
 req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
     struct req *r = req_of(run);
+    const struct conn_facts *conn = r->x->conn;
+    const struct conn_forwarded *fwd = conn->listener->forwarded;
     struct slice s;
 
     switch ((unsigned)var) {
@@ -476,22 +478,21 @@ req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     case VCL_VAR_REMOTE_IP:
     case VCL_VAR_SERVER_IP:
     case VCL_VAR_LOCAL_IP:
-        out->ip = r->x->conn->told != NULL
-                      ? req_ip_told(run, var, r->x->conn->told)
-                      : req_ip(run, var == VCL_VAR_SERVER_IP || var == VCL_VAR_LOCAL_IP);
+        out->ip = fwd != NULL ? req_ip_forwarded(run, var, fwd)
+                              : req_ip(run, var == VCL_VAR_SERVER_IP || var == VCL_VAR_LOCAL_IP);
         return out->ip == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_CLIENT_IDENTITY:
         s = req_identity(r);
         req_give_string(out, s);
         return s.ptr == NULL ? TERR_NOMEM : 0;
     case VCL_VAR_LOCAL_ENDPOINT:
-        req_give_string(out, slice_str(r->x->conn->endpoint));
+        req_give_string(out, slice_str(conn->listener->endpoint));
         return 0;
     case VCL_VAR_LOCAL_SOCKET:
-        req_give_string(out, slice_str(r->x->conn->socket));
+        req_give_string(out, slice_str(conn->listener->name));
         return 0;
     case VCL_VAR_SESS_XID:
-        out->i = (int64_t)(r->x->session % POLICY_XID_MAX);
+        out->i = (int64_t)(conn->session % POLICY_XID_MAX);
         return 0;
     case VCL_VAR_SESS_TIMEOUT_IDLE:
         out->r = req_seconds(r->proxy->params.timeout_idle);

@@ -39,11 +39,12 @@ describe_req(const struct req *r)
         r->backend != NULL ? director_name(r->backend) : "none", (unsigned long long)r->accepted);
     if (x == NULL)
         return;
-    if (x->peer_addr != NULL)
-        address_text(x->peer_addr, client);
+    if (x->conn != NULL)
+        address_text(x->conn->client_addr, client);
     tassert_say("  id %llu, age %lld ms, client %s port %u, connection %llu%s",
-        (unsigned long long)x->xid, describe_age_ms(r->proxy, x->start_us), client, x->peer_port,
-        (unsigned long long)x->session, x->gone ? ", gone" : "");
+        (unsigned long long)x->xid, describe_age_ms(r->proxy, x->start_us), client,
+        x->conn != NULL ? (unsigned)x->conn->client_port : 0,
+        x->conn != NULL ? (unsigned long long)x->conn->session : 0, x->gone ? ", gone" : "");
     describe_message(r->head != NULL ? r->head : &x->head);
 }
 

@@ -44,19 +44,19 @@ fetch_between_bytes_ms(const struct fetch *f)
                : f->conf->between_bytes_timeout;
 }
 
-/* The client's ends, for a backend that is told them. */
+/* The client's ends, for a backend that gets a PROXY header. */
 static const struct proxy_header *
-fetch_ends(const struct fetch *f, struct proxy_header *told)
+fetch_ends(const struct fetch *f, struct proxy_header *ends)
 {
     const struct fetch_policy *v = f->vcl;
 
     if (v == NULL)
         return f->ends;
-    *told = (struct proxy_header){
-        .told = true, .src_port = v->peer_port, .dst_port = v->told.server_port};
-    memcpy(told->src, v->peer_addr, sizeof(told->src));
-    memcpy(told->dst, v->told.server_addr, sizeof(told->dst));
-    return told;
+    *ends = (struct proxy_header){
+        .has_addresses = true, .src_port = v->client_port, .dst_port = v->forwarded.server_port};
+    memcpy(ends->src, v->client_addr, sizeof(ends->src));
+    memcpy(ends->dst, v->forwarded.server_addr, sizeof(ends->dst));
+    return ends;
 }
 
 /* A connection; TERR_AGAIN: we wait for our turn; or why there is none. */
@@ -64,7 +64,7 @@ static int
 fetch_take(struct fetch *f)
 {
     struct proxy *p = f->proxy;
-    struct proxy_header told;
+    struct proxy_header ends;
     struct origin_want want = {.fresh = f->fresh, .attempt = f->attempt};
     bool waited = f->turn.waits;
     int err = TERR_BUSY;
@@ -76,7 +76,7 @@ fetch_take(struct fetch *f)
     if (waiter_pending(&f->turn.waiter))
         return TERR_AGAIN;
     if (f->conf->proxy_header != 0)
-        want.ends = fetch_ends(f, &told);
+        want.ends = fetch_ends(f, &ends);
     if (!origin_must_queue(f->backend, &f->turn))
         err = origin_take(&f->conn, p->origins, f->backend, &want, &f->task);
     if (err != TERR_BUSY || origin_queue(p->origins, f->backend, &f->turn) != 0)

@@ -8,24 +8,23 @@
 #include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
 
-/* Where nobody told anything the connection's own ends are those of the client. */
+/* Where nothing was forwarded the ends are the connection's own. */
 static void
-fetch_policy_told(struct fetch_policy *v, const struct exchange *x)
+fetch_policy_note_ends(struct fetch_policy *v, const struct exchange *x)
 {
-    const struct exchange_told *told = x->conn->told;
+    const struct conn_forwarded *fwd = x->conn->listener->forwarded;
 
-    if (told != NULL)
-        v->told = *told;
-    v->told.nhops = 0; /* they go with the exchange */
-    v->told.hops = NULL;
-    v->told.cred = NULL;
-    if (told == NULL) {
-        memcpy(v->told.remote_addr, v->peer_addr, sizeof(v->told.remote_addr));
-        v->told.remote_port = v->peer_port;
+    if (fwd != NULL)
+        v->forwarded = *fwd;
+    v->forwarded.nhops = 0; /* they go with the exchange */
+    v->forwarded.hops = NULL;
+    if (fwd == NULL) {
+        memcpy(v->forwarded.remote_addr, v->client_addr, sizeof(v->forwarded.remote_addr));
+        v->forwarded.remote_port = v->client_port;
     }
-    if (!v->told.has_server) {
-        memcpy(v->told.server_addr, v->local_addr, sizeof(v->told.server_addr));
-        v->told.server_port = v->local_port;
+    if (!v->forwarded.has_server) {
+        memcpy(v->forwarded.server_addr, v->local_addr, sizeof(v->forwarded.server_addr));
+        v->forwarded.server_port = v->local_port;
     }
 }
 
@@ -44,11 +43,11 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .backend = spec->backend,
         .ban_error = "",
         .xid = x->xid,
-        .peer_port = x->peer_port,
+        .client_port = (uint16_t)x->conn->client_port,
         .identity = arena_copy(&f->arena, spec->identity),
-        .endpoint = slice_str(x->conn->endpoint),
-        .socket = slice_str(x->conn->socket),
-        .session = x->session,
+        .endpoint = slice_str(x->conn->listener->endpoint),
+        .socket = slice_str(x->conn->listener->name),
+        .session = x->conn->session,
         .connect_ms = spec->connect_ms > 0 ? spec->connect_ms : FETCH_UNSAID,
         .first_byte_ms = FETCH_UNSAID,
         .between_bytes_ms = FETCH_UNSAID,
@@ -59,9 +58,9 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .hitpass = spec->hitpass,
         .retry_connect = true,
     };
-    memcpy(v->peer_addr, x->peer_addr, sizeof(v->peer_addr));
+    memcpy(v->client_addr, x->conn->client_addr, sizeof(v->client_addr));
     x->ops->local((struct exchange *)(uintptr_t)x, v->local_addr, &v->local_port);
-    fetch_policy_told(v, x);
+    fetch_policy_note_ends(v, x);
     f->vcl = v;
     return v->identity.ptr == NULL ? TERR_NOMEM : 0;
 }

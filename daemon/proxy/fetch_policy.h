@@ -19,9 +19,9 @@ struct fetch_policy {
     struct vcl_cookies *cookies; /* of import cookie; in the arena */
     uint64_t xid;
     /* of the client, who may have left */
-    uint8_t peer_addr[16], local_addr[16];
-    uint16_t peer_port, local_port;
-    struct exchange_told told; /* the client's ends, as they are or as they were told */
+    uint8_t client_addr[16], local_addr[16];
+    uint16_t client_port, local_port;
+    struct conn_forwarded forwarded; /* the two ends, as they are where nothing was forwarded */
     struct slice identity, endpoint, socket;
     uint64_t session;
     /* what was said */

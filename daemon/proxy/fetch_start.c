@@ -233,12 +233,12 @@ fetch_ask_upload(struct fetch *f)
     return 0;
 }
 
-/* Who asks, and whom: while the exchange knows it.  Only where the backend is to be told, or another
- * one, which a director chooses later, may have to be. */
+/* The addresses of both ends, while the exchange knows them.  Only where the backend gets a PROXY
+ * header, or another one, which a director chooses later, may get one. */
 static int
 fetch_note_ends(struct fetch *f, const struct exchange *x)
 {
-    const struct exchange_told *told = x->conn->told;
+    const struct conn_forwarded *fwd = x->conn->listener->forwarded;
     struct proxy_header *ends;
 
     if (f->conf->proxy_header == 0 && f->from == NULL)
@@ -246,11 +246,12 @@ fetch_note_ends(struct fetch *f, const struct exchange *x)
     ends = arena_alloc(&f->arena, sizeof(*ends));
     if (ends == NULL)
         return TERR_NOMEM;
-    *ends = (struct proxy_header){.told = true, .src_port = x->peer_port};
-    memcpy(ends->src, x->peer_addr, sizeof(ends->src));
-    if (told != NULL && told->has_server) {
-        memcpy(ends->dst, told->server_addr, sizeof(ends->dst));
-        ends->dst_port = told->server_port;
+    *ends =
+        (struct proxy_header){.has_addresses = true, .src_port = (uint16_t)x->conn->client_port};
+    memcpy(ends->src, x->conn->client_addr, sizeof(ends->src));
+    if (fwd != NULL && fwd->has_server) {
+        memcpy(ends->dst, fwd->server_addr, sizeof(ends->dst));
+        ends->dst_port = fwd->server_port;
     } else {
         x->ops->local((struct exchange *)(uintptr_t)x, ends->dst, &ends->dst_port);
     }

@@ -7,8 +7,9 @@
 
 /* In the exchange's arena, in place of the connection's facts. */
 struct req_client {
-    struct exchange_conn conn;
-    struct exchange_told told;
+    struct conn_facts facts;
+    struct conn_listener listener;
+    struct conn_forwarded forwarded;
     uint8_t hops[][16];
 };
 
@@ -16,24 +17,27 @@ struct req_client {
 static int
 req_take_hops(struct exchange *x, const struct hops *hops)
 {
-    const struct exchange_told *before = x->conn->told;
+    const struct conn_facts *conn = x->conn;
+    const struct conn_forwarded *before = conn->listener->forwarded;
     struct req_client *c = arena_alloc(&x->arena, sizeof(*c) + hops->n * sizeof(hops->addr[0]));
 
     if (c == NULL)
         return TERR_NOMEM;
     memcpy(c->hops, hops->addr, hops->n * sizeof(hops->addr[0]));
-    c->conn = *x->conn;
-    c->told = (struct exchange_told){.remote_port = x->peer_port};
+    c->facts = *conn;
+    c->listener = *conn->listener;
+    c->forwarded = (struct conn_forwarded){.remote_port = (uint16_t)conn->client_port};
     if (before != NULL)
-        c->told = *before;
+        c->forwarded = *before;
     else
-        memcpy(c->told.remote_addr, x->peer_addr, sizeof(c->told.remote_addr));
-    c->told.nhops = hops->n;
-    c->told.hops = (const uint8_t(*)[16])c->hops;
-    c->conn.told = &c->told;
-    x->conn = &c->conn;
-    x->peer_addr = c->hops[0];
-    x->peer_port = 0; /* nobody says */
+        memcpy(c->forwarded.remote_addr, conn->client_addr, sizeof(c->forwarded.remote_addr));
+    c->forwarded.nhops = hops->n;
+    c->forwarded.hops = (const uint8_t(*)[16])c->hops;
+    c->listener.forwarded = &c->forwarded;
+    c->facts.listener = &c->listener;
+    memcpy(c->facts.client_addr, c->hops[0], sizeof(c->facts.client_addr));
+    c->facts.client_port = 0; /* unknown */
+    x->conn = &c->facts;
     return 0;
 }
 
@@ -45,11 +49,11 @@ req_find_client(struct proxy *p, struct exchange *x)
     struct hops hops;
 
     OBJ_CHECK(p, PROXY_MAGIC);
-    if (x->err != 0 || !address_in(trusted, x->peer_addr))
+    if (x->err != 0 || !address_in(trusted, x->conn->client_addr))
         return;
     hops_of_request(&x->head,
         p->forwards == FORWARDS_FORWARDED ? HTTP_F_FORWARDED : HTTP_F_X_FORWARDED_FOR, trusted,
-        x->peer_addr, &hops);
+        x->conn->client_addr, &hops);
     if (hops.n > 1)
         x->err = req_take_hops(x, &hops); /* who asks decides what he may: no guess */
     if (hops.https)
@@ -84,8 +88,8 @@ req_put_hop(char *out, const uint8_t addr[16], bool forwarded)
 struct slice
 req_forwarded(const struct exchange *x, struct arena *a, bool forwarded)
 {
-    const struct exchange_told *told = x->conn->told;
-    unsigned n = told != NULL && told->nhops > 0 ? told->nhops : 1;
+    const struct conn_forwarded *fwd = x->conn->listener->forwarded;
+    unsigned n = fwd != NULL && fwd->nhops > 0 ? fwd->nhops : 1;
     size_t len = 0;
     char *out;
 
@@ -93,7 +97,7 @@ req_forwarded(const struct exchange *x, struct arena *a, bool forwarded)
     if (out == NULL)
         return slice_of(NULL, 0);
     for (unsigned i = 0; i < n; i++) {
-        const uint8_t *addr = told != NULL && told->nhops > 0 ? told->hops[i] : x->peer_addr;
+        const uint8_t *addr = fwd != NULL && fwd->nhops > 0 ? fwd->hops[i] : x->conn->client_addr;
 
         if (address_is_unix(addr))
             continue; /* who comes over a Unix socket has no address to tell */

@@ -74,7 +74,7 @@ void
 req_check_limits(struct req *r)
 {
     struct proxy *p = r->proxy;
-    const uint8_t *addr = r->x->peer_addr;
+    const uint8_t *addr = r->x->conn->client_addr;
     const struct conf_limit *l;
     uint64_t longest = 0;
 

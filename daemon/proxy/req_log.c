@@ -139,8 +139,8 @@ req_log(struct req *r)
     rec->fixed.duration_us = (uint32_t)took_us;
     rec->fixed.ttfb_us = r->ttfb_us != 0 ? r->ttfb_us : r->head_sent ? (uint32_t)took_us : 0;
     rec->fixed.flags = r->log_flags;
-    memcpy(rec->fixed.addr, x->peer_addr, sizeof(rec->fixed.addr));
-    rec->fixed.port = x->peer_port;
+    memcpy(rec->fixed.addr, x->conn->client_addr, sizeof(rec->fixed.addr));
+    rec->fixed.port = (uint16_t)x->conn->client_port;
     rec->fixed.status = (uint16_t)r->resp.status;
     rec->fixed.method = h->method;
     rec->fixed.minor = h->version_minor;

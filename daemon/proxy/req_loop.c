@@ -49,7 +49,7 @@ req_refuse_loop(struct req *r)
     char client[ADDRESS_TEXT_MAX];
 
     counter_add(r->proxy->counters, COUNTER_req_loop, 1);
-    address_text(r->x->peer_addr, client);
+    address_text(r->x->conn->client_addr, client);
     elog(ELOG_WARN, "loop: status=508 client=%s host=%.*s url=%.*s %s=\"%.*s\"", client,
         loop_quoted(host), host.ptr, loop_quoted(url), url.ptr, cdn != NULL ? "cdn-loop" : "via",
         loop_quoted(value), value.ptr);

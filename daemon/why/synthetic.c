@@ -97,8 +97,8 @@ synthetic_set_clock(struct clock *clock)
 static void
 synthetic_join_world(struct synthetic_request *w, struct policies *ps)
 {
-    static const struct exchange_conn conn = {.socket = "", .endpoint = ""};
-    static const uint8_t nowhere[16];
+    static const struct conn_listener nowhere = {.name = "", .endpoint = ""};
+    static const struct conn_facts conn = {.listener = &nowhere, .is_unix = true};
     struct proxy *p = &w->proxy;
     struct req *r = &w->req;
 
@@ -113,7 +113,6 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
     policy_prepare(p);
     p->run_ctx.explains = true;
     w->x.ops = &synthetic_ops;
-    w->x.peer_addr = nowhere;
     w->x.conn = &conn;
     w->x.start_us = w->loop.clock.mono_us;
     r->magic = REQ_MAGIC;

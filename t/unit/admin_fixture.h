@@ -47,7 +47,10 @@ struct ask {
     char block[1024];
     char *out;
     size_t out_len;
-    bool bodyless, close, aborted, released, ended, admitted;
+    bool bodyless, close, aborted, released, ended;
+    struct conn_operator peer;
+    struct conn_listener listener;
+    struct conn_facts facts;
 };
 
 static ssize_t
@@ -119,17 +122,8 @@ ask_release(struct exchange *x)
     arena_fini(&x->arena);
 }
 
-static void
-ask_admit(struct exchange *x)
-{
-    container_of(x, struct ask, x)->admitted = true;
-}
-
-static const struct exchange_ops ask_ops = {.body_read = ask_body_read,
-    .send = ask_send,
-    .abort = ask_abort,
-    .admit = ask_admit,
-    .release = ask_release};
+static const struct exchange_ops ask_ops = {
+    .body_read = ask_body_read, .send = ask_send, .abort = ask_abort, .release = ask_release};
 
 /* ---- policies that are names ---- */
 
@@ -415,7 +409,6 @@ world_turn(void)
 static struct ask *
 ask_new(const char *head, const char *body)
 {
-    static const uint8_t nobody[16];
     enum http_scheme scheme = HTTP_SCHEME_HTTP;
     struct ask *a = calloc(1, sizeof(*a));
 
@@ -423,7 +416,9 @@ ask_new(const char *head, const char *body)
     a->x.head = *head_build(&a->head, a->text);
     a->x.err = http_target_parse(&a->x.head, &scheme);
     a->x.ops = &ask_ops;
-    a->x.peer_addr = nobody;
+    a->listener = (struct conn_listener){.name = "admin", .endpoint = "", .peer = &a->peer};
+    a->facts = (struct conn_facts){.listener = &a->listener, .is_unix = true};
+    a->x.conn = &a->facts;
     a->x.writable = true;
     a->body = body;
     a->body_len = body != NULL ? strlen(body) : 0;

@@ -211,7 +211,7 @@ TEST(admin, dns_rebinding_is_refused_by_host_and_origin)
         if (a->status != rows[i].status)
             print_error("%s: %u %s\n", rows[i].fields, a->status, a->out);
         CHECK_EQ(rows[i].status, a->status);
-        CHECK_EQ(rows[i].status == 200, a->admitted);
+        CHECK_EQ(rows[i].status == 200, a->peer.admitted);
         ask_free(&a);
         snprintf(head, sizeof(head), "GET /healthz HTTP/1.1\n%s", rows[i].fields);
         json_decref(answer(head, NULL, 200));
@@ -248,7 +248,7 @@ TEST(admin, a_connection_without_the_token_ends_with_its_answer)
 
         ask_run(a);
         CHECK_EQ(rows[i].status, a->status);
-        CHECK_EQ(rows[i].stays, a->admitted);
+        CHECK_EQ(rows[i].stays, a->peer.admitted);
         CHECK_EQ(rows[i].stays, !a->close);
         ask_free(&a);
     }

@@ -9,7 +9,7 @@
 #define ASK       "GET /hit HTTP/1.1\r\nHost: a\r\n\r\n"
 #define WAIT      "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n"
 
-static const struct exchange_conn endpoint = {.socket = "front", .endpoint = "127.0.0.1:80"};
+static const struct conn_listener endpoint = {.name = "front", .endpoint = "127.0.0.1:80"};
 static const struct address_nets anybody;
 
 static void
@@ -36,7 +36,7 @@ counted(enum counter id)
 TEST(h1_proxied, what_the_header_tells_is_the_connections)
 {
     for (size_t at = 0; at <= sizeof(LINE WAIT) - 1; at++) {
-        const struct exchange_told *told;
+        const struct conn_forwarded *fwd;
         char text[ADDRESS_TEXT_MAX];
         struct exchange *x;
 
@@ -44,15 +44,15 @@ TEST(h1_proxied, what_the_header_tells_is_the_connections)
         says_split(LINE WAIT, at);
         CHECK_EQ(1, world.nanswers);
         x = world.answers[0].x;
-        address_text(x->peer_addr, text);
+        address_text(x->conn->client_addr, text);
         CHECK_STR("192.0.2.7", text);
-        CHECK_EQ(1234, x->peer_port);
-        told = x->conn->told;
-        CHECK(told != NULL && told->has_server);
-        address_text(told->server_addr, text);
+        CHECK_EQ(1234, x->conn->client_port);
+        fwd = x->conn->listener->forwarded;
+        CHECK(fwd != NULL && fwd->has_server);
+        address_text(fwd->server_addr, text);
         CHECK_STR("198.51.100.1", text);
-        CHECK_EQ(80, told->server_port);
-        CHECK_STR("front", x->conn->socket);
+        CHECK_EQ(80, fwd->server_port);
+        CHECK_STR("front", x->conn->listener->name);
         answer_send(&world.answers[0], "waited");
         fake_run(&world.loop);
         says(ASK, sizeof(ASK) - 1);
@@ -71,7 +71,7 @@ TEST(h1_proxied, a_header_that_tells_nothing_leaves_the_address)
         says(local, at);
         says(local + at, sizeof(local) - 1 - at);
         CHECK_EQ(1, world.nanswers);
-        CHECK(world.answers[0].x->conn == &endpoint);
+        CHECK(world.answers[0].x->conn->listener == &endpoint);
         answer_send(&world.answers[0], "waited");
         fake_run(&world.loop);
         world_close();

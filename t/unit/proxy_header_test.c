@@ -21,12 +21,12 @@ parse(const char *text, struct proxy_header *out)
 }
 
 static void
-check_told(const struct proxy_header *ph, const char *src, unsigned src_port, const char *dst,
+check_addresses(const struct proxy_header *ph, const char *src, unsigned src_port, const char *dst,
     unsigned dst_port)
 {
     char text[ADDRESS_TEXT_MAX];
 
-    CHECK(ph->told);
+    CHECK(ph->has_addresses);
     address_text(ph->src, text);
     CHECK_STR(src, text);
     address_text(ph->dst, text);
@@ -42,13 +42,13 @@ TEST(proxy_header, of_version_1_is_one_line)
     struct proxy_header ph;
 
     CHECK_EQ(sizeof(tcp4) - 1, parse(tcp4, &ph));
-    check_told(&ph, "192.0.2.1", 56324, "198.51.100.7", 443);
+    check_addresses(&ph, "192.0.2.1", 56324, "198.51.100.7", 443);
     CHECK_EQ(strchr(tcp6, '\n') + 1 - tcp6, parse(tcp6, &ph));
-    check_told(&ph, "2001:db8::1", 65535, "2001:db8::2", 0);
+    check_addresses(&ph, "2001:db8::1", 65535, "2001:db8::2", 0);
     CHECK_EQ(15, parse("PROXY UNKNOWN\r\n", &ph));
-    CHECK(!ph.told);
+    CHECK(!ph.has_addresses);
     CHECK_EQ(31, parse("PROXY UNKNOWN whatever :: 1 2\r\n", &ph));
-    CHECK(!ph.told);
+    CHECK(!ph.has_addresses);
 }
 
 TEST(proxy_header, of_version_1_is_read_strictly)
@@ -85,7 +85,7 @@ TEST(proxy_header, of_version_1_is_read_strictly)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         if (parse(bad[i], &ph) != TERR_SYNTAX)
             fail_msg("taken: %s", bad[i]);
-        CHECK(!ph.told);
+        CHECK(!ph.has_addresses);
     }
 }
 
@@ -102,17 +102,17 @@ TEST(proxy_header, of_version_2_is_binary)
     struct proxy_header ph;
 
     CHECK_EQ(sizeof(v2_tcp4) - 1, proxy_header_parse(v2_tcp4, sizeof(v2_tcp4) - 1, &ph));
-    check_told(&ph, "192.0.2.1", 56324, "198.51.100.7", 443);
+    check_addresses(&ph, "192.0.2.1", 56324, "198.51.100.7", 443);
     CHECK_EQ(sizeof(tcp6) - 1, proxy_header_parse(tcp6, sizeof(tcp6) - 1, &ph));
-    check_told(&ph, "2001:db8::1", 80, "2001:db8::2", 65535);
+    check_addresses(&ph, "2001:db8::1", 80, "2001:db8::2", 65535);
     CHECK_EQ(19, proxy_header_parse(local, sizeof(local) - 1, &ph));
-    CHECK(!ph.told);
+    CHECK(!ph.has_addresses);
     CHECK_EQ(16, proxy_header_parse(unspec, sizeof(unspec) - 1, &ph));
-    CHECK(!ph.told);
+    CHECK(!ph.has_addresses);
     CHECK_EQ(28, proxy_header_parse(udp, sizeof(udp) - 1, &ph));
-    CHECK(!ph.told);
+    CHECK(!ph.has_addresses);
     CHECK_EQ(36, proxy_header_parse(tlvs, sizeof(tlvs) - 1, &ph));
-    CHECK(ph.told);
+    CHECK(ph.has_addresses);
 }
 
 TEST(proxy_header, of_version_2_is_read_strictly)
@@ -142,7 +142,7 @@ TEST(proxy_header, of_version_2_is_read_strictly)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         if (proxy_header_parse(bad[i].bytes, bad[i].len, &ph) != TERR_SYNTAX)
             fail_msg("taken: number %zu", i);
-        CHECK(!ph.told);
+        CHECK(!ph.has_addresses);
     }
 }
 
@@ -221,7 +221,7 @@ TEST(proxy_header, is_written_as_it_is_read)
         CHECK_MEM(lines[i], out, len);
         len = proxy_header_write(out, 2, &ph);
         CHECK_EQ(len, proxy_header_parse(out, len, &again));
-        CHECK(again.told);
+        CHECK(again.has_addresses);
         CHECK_MEM(ph.src, again.src, 16);
         CHECK_MEM(ph.dst, again.dst, 16);
         CHECK_EQ(ph.src_port, again.src_port);
@@ -231,7 +231,8 @@ TEST(proxy_header, is_written_as_it_is_read)
 
 TEST(proxy_header, tells_nothing_where_there_is_nothing_to_tell)
 {
-    const struct proxy_header unix_client = {.told = true, .dst = {[10] = 0xff, [11] = 0xff, 1}};
+    const struct proxy_header unix_client = {
+        .has_addresses = true, .dst = {[10] = 0xff, [11] = 0xff, 1}};
     struct proxy_header ph;
     char out[PROXY_HEADER_WRITE_MAX];
 
@@ -243,7 +244,7 @@ TEST(proxy_header, tells_nothing_where_there_is_nothing_to_tell)
     CHECK_EQ(16, proxy_header_write(out, 2, &unix_client));
     CHECK_MEM(SIGNATURE "\x21\x00\x00\x00", out, 16);
     CHECK_EQ(16, proxy_header_parse(out, 16, &ph));
-    CHECK(!ph.told);
+    CHECK(!ph.has_addresses);
 }
 
 TEST(address, is_in_a_network_whose_bits_it_begins_with)
