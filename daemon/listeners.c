@@ -24,9 +24,9 @@ endpoint_terms_free(struct listener_conf **tp)
     struct listener_conf *t = *tp;
 
     *tp = NULL;
-    free((char *)(uintptr_t)t->facts.name);
-    free((char *)(uintptr_t)t->facts.endpoint);
-    free((struct address_net *)(uintptr_t)t->trusted.nets);
+    free((char *)(uintptr_t)t->in.facts.name);
+    free((char *)(uintptr_t)t->in.facts.endpoint);
+    free((struct address_net *)(uintptr_t)t->in.trusted.nets);
     free(t->user);
     free(t->group);
     free(t);
@@ -44,16 +44,16 @@ endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
         free(nets);
         return TERR_NOMEM;
     }
-    t->facts.name = strdup(conf->name);
-    t->facts.endpoint = strdup(conf->address.text);
-    t->facts.body_max = (uint64_t)conf->max_req_body;
-    t->proxied = conf_listen_is_proxied(conf);
-    t->trusted = (struct address_nets){nets, conf->trusted.set.n};
+    t->in.facts.name = strdup(conf->name);
+    t->in.facts.endpoint = strdup(conf->address.text);
+    t->in.facts.body_max = (uint64_t)conf->max_req_body;
+    t->in.is_proxied = conf_listen_is_proxied(conf);
+    t->in.trusted = (struct address_nets){nets, conf->trusted.set.n};
     t->mode = conf->mode;
     t->user = strdup(conf->user);
     t->group = strdup(conf->group);
-    if (t->facts.name == NULL || t->facts.endpoint == NULL || nets == NULL || t->user == NULL ||
-        t->group == NULL) {
+    if (t->in.facts.name == NULL || t->in.facts.endpoint == NULL || nets == NULL ||
+        t->user == NULL || t->group == NULL) {
         endpoint_terms_free(&t);
         return TERR_NOMEM;
     }
@@ -72,13 +72,14 @@ endpoint_file_same(const struct listener_conf *a, const struct listener_conf *b)
 static bool
 endpoint_terms_same(const struct listener_conf *a, const struct listener_conf *b)
 {
-    if (strcmp(a->facts.name, b->facts.name) != 0 || a->facts.body_max != b->facts.body_max ||
-        a->proxied != b->proxied || a->trusted.n != b->trusted.n || !endpoint_file_same(a, b))
+    if (strcmp(a->in.facts.name, b->in.facts.name) != 0 ||
+        a->in.facts.body_max != b->in.facts.body_max || a->in.is_proxied != b->in.is_proxied ||
+        a->in.trusted.n != b->in.trusted.n || !endpoint_file_same(a, b))
         return false;
-    for (unsigned i = 0; i < a->trusted.n; i++)
-        if (a->trusted.nets[i].bits != b->trusted.nets[i].bits ||
-            memcmp(a->trusted.nets[i].addr, b->trusted.nets[i].addr,
-                sizeof(a->trusted.nets[i].addr)) != 0)
+    for (unsigned i = 0; i < a->in.trusted.n; i++)
+        if (a->in.trusted.nets[i].bits != b->in.trusted.nets[i].bits ||
+            memcmp(a->in.trusted.nets[i].addr, b->in.trusted.nets[i].addr,
+                sizeof(a->in.trusted.nets[i].addr)) != 0)
             return false;
     return true;
 }
@@ -234,7 +235,7 @@ endpoints_find(struct endpoints *all, const struct conf_listen *conf)
     struct endpoint *d = all->first;
 
     while (d != NULL &&
-           (d->dropped || strcmp(listener_conf(d)->facts.endpoint, conf->address.text) != 0))
+           (d->dropped || strcmp(listener_conf(d)->in.facts.endpoint, conf->address.text) != 0))
         d = d->next;
     return d;
 }
@@ -247,7 +248,7 @@ endpoints_forget(struct endpoints *all, struct endpoint *d)
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
-    channel_drop(all->channel, listener_conf(d)->facts.endpoint);
+    channel_drop(all->channel, listener_conf(d)->in.facts.endpoint);
     endpoint_free(d);
 }
 
@@ -259,7 +260,7 @@ endpoints_tend(struct endpoints *all)
             atomic_load_explicit(&d->nopening, memory_order_acquire) > 0)
             continue;
         if (d->dropped)
-            channel_drop(all->channel, listener_conf(d)->facts.endpoint);
+            channel_drop(all->channel, listener_conf(d)->in.facts.endpoint);
         endpoint_shut(d);
     }
 }

@@ -15,8 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "daemon/base/address.h"
-#include "daemon/http/exchange.h"
+#include "daemon/net/incoming.h"
 #include "daemon/net/listener.h"
 
 struct bound;
@@ -25,9 +24,7 @@ struct conf_params;
 struct channel;
 
 struct listener_conf {
-    struct conn_listener facts;  /* its own copies of the names */
-    bool proxied;                /* each connection begins with a PROXY header */
-    struct address_nets trusted; /* of whom; its own copy; none: of anybody */
+    struct incoming_listener in; /* its own copies of names and networks */
     int64_t mode;                /* of a Unix socket's file */
     char *user, *group;          /* whose it is; its own copies; "": as it came */
     struct listener_conf

@@ -9,6 +9,7 @@
 #include "daemon/listeners.h"
 #include "daemon/log/elog.h"
 #include "daemon/manage_priv.h"
+#include "daemon/net/incoming.h"
 #include "daemon/net/listener.h"
 #include "daemon/shm/counters.h"
 #include "daemon/supervise/channel.h"
@@ -70,7 +71,7 @@ manage_host_listeners(
 
     for (const struct endpoint *d = all->first; d != NULL; d = d->next)
         if (!d->dropped)
-            each(to, listener_conf(d)->facts.name, d->address);
+            each(to, listener_conf(d)->in.facts.name, d->address);
 }
 
 static unsigned
@@ -123,24 +124,26 @@ manage_has_room(struct manage *m)
 {
     bool has_token = m->env.conf->admin->token[0] != '\0';
 
-    if (h1_server_connections(m->h1) >= MANAGE_CONNS_MAX)
-        return h1_server_drop_unproven(m->h1, 0, false) > 0 || h1_server_shed_idle(m->h1, 1, 0) > 0;
-    if (has_token && h1_server_unproven(m->h1) >= MANAGE_UNPROVEN_MAX)
-        h1_server_drop_unproven(m->h1, MANAGE_PROOF_MS, false);
+    if (incoming_connections(m->incoming) >= MANAGE_CONNS_MAX)
+        return incoming_drop_unproven(m->incoming, 0, false) > 0 ||
+               incoming_shed_idle(m->incoming, 1, 0) > 0;
+    if (has_token && incoming_unproven(m->incoming) >= MANAGE_UNPROVEN_MAX)
+        incoming_drop_unproven(m->incoming, MANAGE_PROOF_MS, false);
     return true;
 }
 
 void
 manage_admin_tend(struct manage *m)
 {
-    if (m->h1 != NULL)
-        h1_server_drop_unproven(m->h1, MANAGE_UNPROVEN_MS, true);
+    if (m->incoming != NULL)
+        incoming_drop_unproven(m->incoming, MANAGE_UNPROVEN_MS, true);
 }
 
 static int
 manage_on_accept(void *ctx, int fd, bool is_unix)
 {
-    static const struct conn_listener endpoint = {.name = "admin", .endpoint = ""};
+    static const struct incoming_listener listener = {
+        .facts = {.name = "admin", .endpoint = ""}, .is_admin = true};
     struct manage *m = ctx;
 
     if (fd < 0) {
@@ -152,7 +155,7 @@ manage_on_accept(void *ctx, int fd, bool is_unix)
         elog(ELOG_WARN, "admin: %d connections are open, one was dropped", MANAGE_CONNS_MAX);
         return TERR_LIMIT;
     }
-    return h1_server_accept_known(m->h1, fd, is_unix, &endpoint);
+    return incoming_accept(m->incoming, fd, is_unix, &listener);
 }
 
 static int
@@ -173,16 +176,36 @@ manage_bind(struct manage *m)
     return err;
 }
 
+/* 0 or TERR_NOMEM. */
+static int
+manage_open_incoming(struct manage *m)
+{
+    struct counter_set *counters = counters_worker(m->counters, 0);
+    const struct incoming_env env = {.loop = m->loop,
+        .counters = counters,
+        .header_ms = &m->h1_conf.head_ms,
+        .conns = &m->conns,
+        .ctx = m,
+        .on_empty = manage_on_empty};
+    const struct h1_server_env h1 = {.loop = m->loop,
+        .conf = &m->h1_conf,
+        .counters = counters,
+        .start = manage_on_request,
+        .start_ctx = m};
+    struct conn_server *server;
+    int err = incoming_open(&m->incoming, &env);
+
+    if (err == 0)
+        err = h1_server_open(&server, &h1);
+    if (err == 0)
+        incoming_serve(m->incoming, &server);
+    return err;
+}
+
 int
 manage_admin_open(struct manage *m)
 {
     const struct manage_env *env = &m->env;
-    struct h1_server_env h1 = {.loop = m->loop,
-        .conf = &m->h1_conf,
-        .start = manage_on_request,
-        .start_ctx = m,
-        .on_empty = manage_on_empty,
-        .conns = &m->conns};
     struct admin_env admin = {.loop = m->loop,
         .conf = env->conf,
         .counters = env->counters,
@@ -204,10 +227,8 @@ manage_admin_open(struct manage *m)
         return err;
     admin.address = listen_address(m->bound);
     err = counters_open(&m->counters, NULL, 1);
-    if (err == 0) {
-        h1.counters = counters_worker(m->counters, 0);
-        err = h1_server_open(&m->h1, &h1);
-    }
+    if (err == 0)
+        err = manage_open_incoming(m);
     if (err == 0)
         err = admin_open(&m->admin, &admin);
     if (err == 0)
@@ -224,17 +245,17 @@ manage_admin_drain(struct manage *m)
 {
     if (m->listener != NULL)
         listener_close(&m->listener);
-    if (m->h1 != NULL)
-        h1_server_drain(m->h1);
+    if (m->incoming != NULL)
+        incoming_drain(m->incoming);
 }
 
 bool
 manage_admin_ended(struct manage *m, bool cut)
 {
-    if (m->h1 == NULL || h1_server_connections(m->h1) == 0)
+    if (m->incoming == NULL || incoming_connections(m->incoming) == 0)
         return true;
     if (cut)
-        h1_server_cut(m->h1);
+        incoming_cut(m->incoming);
     return false;
 }
 
@@ -243,8 +264,8 @@ manage_admin_close(struct manage *m)
 {
     if (m->admin != NULL)
         admin_close(&m->admin);
-    if (m->h1 != NULL)
-        h1_server_close(&m->h1);
+    if (m->incoming != NULL)
+        incoming_close(&m->incoming);
     if (m->counters != NULL)
         counters_close(&m->counters);
     if (m->bound != NULL)

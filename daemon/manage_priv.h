@@ -53,7 +53,7 @@ struct manage {
     struct listener *listener;
     struct counters *counters; /* operators are not clients: theirs are counted apart */
     struct h1_conf h1_conf;
-    struct h1_server *h1;
+    struct incoming *incoming;
     struct admin *admin;
     _Atomic int64_t conns;
 };

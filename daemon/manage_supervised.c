@@ -1,9 +1,9 @@
 /* manage_supervised.c -- signs of life for the supervisor, and what it says. */
 #include <stdio.h>
 
-#include "daemon/h1/h1_server.h"
 #include "daemon/log/elog.h"
 #include "daemon/manage_priv.h"
+#include "daemon/net/incoming.h"
 #include "daemon/net/listener.h"
 #include "daemon/shm/dir.h"
 #include "daemon/supervise/channel.h"
@@ -37,8 +37,8 @@ manage_retire(struct manage *m)
     manage_begin_gentle_drain(m, "another tarnd serves");
     if (m->listener != NULL)
         listener_close(&m->listener);
-    if (m->h1 != NULL)
-        h1_server_drain_gently(m->h1); /* operators, too, are to ask the other one */
+    if (m->incoming != NULL)
+        incoming_drain_gently(m->incoming); /* operators, too, are to ask the other one */
     if (m->params.shm_dir[0] != '\0')
         shm_dir_yield(m->env.dir);
 }

@@ -8,6 +8,7 @@ static const enum charge traffic_leaf[USAGE_KINDS] = {
     [USAGE_READ] = CHARGE_READ,
     [USAGE_ARENA] = CHARGE_ARENA,
     [USAGE_CONN] = CHARGE_CONN,
+    [USAGE_INCOMING] = CHARGE_INCOMING,
     [USAGE_REQUEST] = CHARGE_REQUEST,
 };
 

@@ -19,6 +19,7 @@
 #include "daemon/h1/h1_server.h"
 #include "daemon/listeners.h"
 #include "daemon/log/elog.h"
+#include "daemon/net/incoming.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/netloop.h"
 #include "daemon/origin/backend_snapshot.h"
@@ -55,7 +56,7 @@ struct worker {
     struct shmlog *log;
     struct net_loop *net;
     struct loop *loop;
-    struct h1_server *h1;
+    struct incoming *incoming;
     struct h1_conf h1_conf;
     struct counter_set *counters;
     struct worker_endpoint *endpoints;
@@ -143,7 +144,7 @@ worker_on_tick(struct task *t)
 
     worker_tell_lag(w);
     worker_tell_loop(w);
-    h1_server_trim(w->h1);
+    incoming_trim(w->incoming);
     proxy_trim(&w->proxy);
     net_loop_trim(w->net);
     worker_on_charge(&w->charge_task);
@@ -160,7 +161,7 @@ worker_on_ending(struct task *t)
 {
     struct worker *w = container_of(t, struct worker, ending);
 
-    if (w->stopped || h1_server_connections(w->h1) > 0 || !proxy_is_idle(&w->proxy))
+    if (w->stopped || incoming_connections(w->incoming) > 0 || !proxy_is_idle(&w->proxy))
         return;
     w->stopped = true;
     pthread_mutex_lock(&w->mailbox);
@@ -193,7 +194,7 @@ worker_on_leave(struct post *p)
     struct worker *w = container_of(p, struct worker, leave);
 
     worker_leave(w);
-    h1_server_drain_gently(w->h1);
+    incoming_drain_gently(w->incoming);
 }
 
 static void
@@ -204,7 +205,7 @@ worker_on_drain(struct post *p)
     if (w->stopped)
         return;
     worker_leave(w);
-    h1_server_drain(w->h1);
+    incoming_drain(w->incoming);
 }
 
 static void
@@ -214,7 +215,7 @@ worker_on_cut(struct post *p)
 
     if (w->stopped)
         return;
-    h1_server_cut(w->h1);
+    incoming_cut(w->incoming);
     proxy_cut(&w->proxy);
     task_wake(&w->ending);
 }
@@ -258,7 +259,7 @@ worker_on_client_ends(void *ctx, const uint8_t addr[16])
 static bool
 worker_sheds(struct worker *w, unsigned most)
 {
-    return h1_server_shed_idle(w->h1, most, SHED_IDLE_MS) > 0;
+    return incoming_shed_idle(w->incoming, most, SHED_IDLE_MS) > 0;
 }
 
 /* May there be one more?  TERR_LIMIT: `fd` is closed, if it was one; TERR_AGAIN: there is none, and
@@ -287,23 +288,17 @@ worker_admit(struct worker *w, int fd)
     return 0;
 }
 
-/* A listener behind a proxy is told by it who the client is. */
 static int
 worker_on_accept(void *ctx, int fd, bool is_unix)
 {
     struct worker_endpoint *wd = ctx;
     struct worker *w = wd->worker;
-    const struct listener_conf *terms = listener_conf(wd->endpoint);
     int err;
 
     err = worker_admit(w, fd);
     if (err != 0)
         return err;
-    if (terms->proxied)
-        err = h1_server_accept_proxied(w->h1, fd, is_unix, &terms->facts, &terms->trusted);
-    else
-        err = h1_server_accept_from(w->h1, fd, is_unix, &terms->facts);
-    if (err == 0)
+    if (incoming_accept(w->incoming, fd, is_unix, &listener_conf(wd->endpoint)->in) == 0)
         return 0;
     counter_add(w->counters, COUNTER_sess_dropped, 1);
     return TERR_LIMIT;
@@ -360,7 +355,8 @@ worker_on_params(struct post *p)
     w->params_posted = false;
     pthread_mutex_unlock(&w->mailbox);
     worker_apply_params(w, &params);
-    h1_server_set_start(w->h1, req_start_of(snapshot_conf(registry_snapshot(w->env->registry))));
+    incoming_set_start(
+        w->incoming, req_start_of(snapshot_conf(registry_snapshot(w->env->registry))));
     w->proxy.storage_bytes = storage_bytes;
 }
 
@@ -421,17 +417,37 @@ worker_on_beat(struct post *p)
     atomic_store_explicit(&w->beat_pending, false, memory_order_release);
 }
 
+/* The way in, and the protocols that are spoken on it.  0 or TERR_NOMEM. */
+static int
+worker_open_incoming(struct worker *w)
+{
+    const struct incoming_env env = {.loop = w->loop,
+        .counters = w->counters,
+        .header_ms = &w->h1_conf.head_ms,
+        .conns = &w->env->conns,
+        .ctx = &w->proxy,
+        .on_empty = worker_on_empty,
+        .client_begins = worker_on_client_begins,
+        .client_ends = worker_on_client_ends};
+    const struct h1_server_env h1 = {.loop = w->loop,
+        .conf = &w->h1_conf,
+        .counters = w->counters,
+        .start = req_start_of(w->env->conf),
+        .start_ctx = &w->proxy};
+    struct conn_server *server;
+    int err = incoming_open(&w->incoming, &env);
+
+    if (err == 0)
+        err = h1_server_open(&server, &h1);
+    if (err == 0)
+        incoming_serve(w->incoming, &server);
+    return err;
+}
+
 static int
 worker_open(struct worker *w)
 {
     struct worker_env *env = w->env;
-    struct h1_server_env h1 = {.conf = &w->h1_conf,
-        .start = req_start_of(env->conf),
-        .start_ctx = &w->proxy,
-        .on_empty = worker_on_empty,
-        .conns = &env->conns,
-        .client_begins = worker_on_client_begins,
-        .client_ends = worker_on_client_ends};
     int err = net_loop_open(&w->net, w->id);
 
     if (err != 0)
@@ -464,10 +480,8 @@ worker_open(struct worker *w)
     if (err != 0)
         return err;
     err = origins_open(&w->proxy.origins, w->loop, h1_origin_protocol(&w->h1_conf), w->counters);
-    h1.loop = w->loop;
-    h1.counters = w->counters;
     if (err == 0)
-        err = h1_server_open(&w->h1, &h1);
+        err = worker_open_incoming(w);
     task_init(&w->ending, &w->loop->tasks, worker_on_ending);
     task_init(&w->tick_task, &w->loop->tasks, worker_on_tick);
     task_init(&w->charge_task, &w->loop->tasks, worker_on_charge);
@@ -510,7 +524,7 @@ worker_main(void *arg)
     proxy_fini(&w->proxy);
     if (w->proxy.tables != NULL)
         tables_leave(&w->proxy.tables);
-    h1_server_close(&w->h1);
+    incoming_close(&w->incoming);
     origins_close(&w->proxy.origins);
     net_loop_close(&w->net);
     return NULL;

@@ -29,6 +29,7 @@
     X(READ, traffic, read_buffers, "Bytes of read buffers, of connections that wait, too")         \
     X(ARENA, traffic, arenas, "Bytes of requests' arenas")                                         \
     X(CONN, traffic, connections, "Bytes of connections' own, to clients and to backends")         \
+    X(INCOMING, traffic, incoming, "Bytes of connections that wait for their PROXY header")         \
     X(REQUEST, traffic, requests, "Bytes of requests and fetches under way")                       \
     X(PROGRAM, process, program, "Bytes of the program, and of the log's rings")                   \
     X(OVERHEAD, process, overhead, "Bytes that the allocator takes beyond what it gives")

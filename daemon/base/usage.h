@@ -17,10 +17,11 @@
 struct task;
 
 enum usage_kind {
-    USAGE_READ,    /* read buffers: slabs, and bytes kept for a connection */
-    USAGE_ARENA,   /* chunks of arenas, idle ones too */
-    USAGE_CONN,    /* connections, of clients and to backends */
-    USAGE_REQUEST, /* requests and fetches */
+    USAGE_READ,     /* read buffers: slabs, and bytes kept for a connection */
+    USAGE_ARENA,    /* chunks of arenas, idle ones too */
+    USAGE_CONN,     /* connections, of clients and to backends */
+    USAGE_INCOMING, /* connections that wait for their protocol */
+    USAGE_REQUEST,  /* requests and fetches */
     USAGE_KINDS
 };
 

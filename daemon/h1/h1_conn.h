@@ -85,8 +85,7 @@ struct h1_conn {
     uint8_t phase; /* enum h1_phase */
     uint8_t memo_hint;
     bool running : 1, gathering : 1, closing : 1, lingering : 1, dead : 1, paused : 1;
-    bool counted : 1; /* as one of its client's */
-    bool unread : 1;  /* the client may be sending what we shall not read: linger at the end */
+    bool unread : 1; /* the client may be sending what we shall not read: linger at the end */
     struct h1_server *server;
     struct stream *stream;
     struct h1_busy *busy; /* idle: the server's `rest`, which all share and nobody changes */
@@ -99,20 +98,13 @@ struct h1_conn {
 /* An idle connection is this and a stream. */
 _Static_assert(sizeof(struct h1_conn) <= 160, "a connection grew: a class of the allocator's");
 
-/* In place of the listener's facts, for as long as the connection lasts. */
-struct h1_told {
-    struct conn_listener listener;
-    struct conn_forwarded forwarded;
-    struct list link; /* in server->unproven, or alone */
-};
-
 #define H1_SERVER_MAGIC OBJ_TAG('h', '1', 's', 'v')
 struct h1_server {
+    struct conn_server conn_server;
     uint32_t magic;
     struct h1_server_env env;
     struct h1_limits limits;
     struct list conns;
-    struct list unproven; /* of h1_server_accept_known(), the oldest first: not admitted yet */
     unsigned nconns;
     bool draining; /* each response is its connection's last */
     bool hurried;  /* and idle connections end at once */
@@ -150,19 +142,8 @@ int h1_out_progress(struct h1_conn *c);
 /* Marks in the exchanges what has left, and runs the answerers. */
 void h1_out_tell(struct h1_conn *c);
 
-/* h1_proxied.c */
-/* The PROXY header: 1: it has been read, and what it tells is the connection's; 0: there will be
- * more of it; TERR_*: the connection is to be closed, and why has been said. */
-int h1_proxied_read(struct h1_conn *c);
-/* Takes an accepted connection, which is the last of `conns` then.  0 or TERR_NOMEM. */
-int h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct conn_listener *listener);
-/* h1_quota.c.  Counts it as one of its client's: TERR_LIMIT, it has too many. */
-int h1_conn_count(struct h1_conn *c);
-void h1_conn_uncount(struct h1_conn *c);
-/* May it begin with one? */
-bool h1_proxied_may(const struct h1_conn *c, const struct address_nets *trusted);
-/* Before the connection's memory goes. */
-void h1_proxied_free(struct h1_conn *c);
+/* h1_shed.c */
+unsigned h1_server_shed_idle(struct conn_server *cs, unsigned most, int64_t idle_ms);
 
 /* h1_interim.c */
 /* A client that waits for 100 (Continue) gets it when its body is first wanted. */
@@ -206,6 +187,15 @@ static inline bool
 h1_conn_drains(const struct h1_conn *c)
 {
     return c->cur != NULL && c->cur->end_given && !c->cur->tunnel;
+}
+
+static inline struct h1_server *
+h1_server_of(struct conn_server *cs)
+{
+    struct h1_server *s = container_of(cs, struct h1_server, conn_server);
+
+    OBJ_CHECK(s, H1_SERVER_MAGIC);
+    return s;
 }
 
 static inline struct h1_xchg *

@@ -2,7 +2,6 @@
 #include "daemon/h1/h1_server.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
@@ -200,19 +199,15 @@ static void
 h1_conn_free(struct h1_conn *c)
 {
     struct h1_server *s = c->server;
+    struct conn_facts facts = c->facts;
 
     if (h1_conn_here == c)
         h1_conn_here = NULL;
     tassert(c->cur == NULL && list_empty(&c->busy->answered));
-    counter_add(s->env.counters, COUNTER_sess_closed, 1);
     task_cancel(&c->task);
     timer_unlink(&c->timer);
     list_del(&c->link);
     s->nconns--;
-    atomic_fetch_sub_explicit(s->env.conns, 1, memory_order_relaxed);
-    h1_conn_uncount(c);
-    if (c->facts.listener->forwarded != NULL || c->facts.listener->peer != NULL)
-        h1_proxied_free(c);
     OBJ_BURY(c);
     if (s->nidle_conns < IDLE_CONNS_MAX) {
         c->server = (struct h1_server *)(void *)s->idle_conns;
@@ -221,8 +216,7 @@ h1_conn_free(struct h1_conn *c)
     } else {
         usage_free(&s->env.loop->usage, USAGE_CONN, c);
     }
-    if (s->nconns == 0 && s->draining)
-        s->env.on_empty(s->env.start_ctx);
+    s->conn_server.ended(s->conn_server.ended_ctx, &facts);
 }
 
 uint64_t
@@ -579,210 +573,87 @@ h1_conn_run(struct task *t)
         h1_conn_settle(c, true);
 }
 
-/* A connection whose first bytes say who is at its other end.  When they have been read it is one
- * like all others: so those pay nothing for it. */
-static __attribute__((cold, noinline)) void
-h1_conn_run_proxied(struct task *t)
+static int
+h1_server_adopt(struct conn_server *cs, struct stream **stream, const struct conn_facts *facts)
 {
-    struct h1_conn *c = container_of(t, struct h1_conn, task);
-    int rc = 0;
-
-    OBJ_CHECK(c, H1_CONN_MAGIC);
-    h1_conn_here = c;
-    c->running = true;
-    if (h1_conn_occupy(c) != 0)
-        h1_conn_die(c);
-    if (!c->dead)
-        h1_in_begin(c);
-    h1_conn_on_deadline(c);
-    if (!c->dead && c->busy->in_len > 0)
-        rc = h1_proxied_read(c);
-    if (!c->dead && rc != 1 && (rc < 0 || c->server->draining || stream_ended(c->stream) != 0))
-        h1_conn_die(c);
-    if (h1_in_end(c) != 0 && !c->dead)
-        h1_conn_die(c);
-    c->running = false;
-    if (c->dead) {
-        h1_conn_run_dead(c);
-        return;
-    }
-    h1_conn_settle(c, c->busy->in_len > 0);
-    if (c->busy->in_len == 0)
-        c->busy = &c->server->rest;
-    if (rc == 1) {
-        c->task.run = h1_conn_run;
-        h1_conn_set_deadline(c, true);
-        task_wake(t); /* what came behind it */
-    }
-}
-
-int
-h1_server_accept(struct h1_server *s, int fd, bool is_unix)
-{
-    static const struct conn_listener nowhere = {.name = "", .endpoint = ""};
-
-    return h1_server_accept_from(s, fd, is_unix, &nowhere);
-}
-
-/* The accepted one is the last of `conns`. */
-int
-h1_server_accept_proxied(struct h1_server *s, int fd, bool is_unix,
-    const struct conn_listener *listener, const struct address_nets *trusted)
-{
-    int err = h1_server_add(s, fd, is_unix, listener);
-    struct h1_conn *c;
-
-    if (err != 0)
-        return err;
-    c = container_of(s->conns.prev, struct h1_conn, link);
-    c->task.run = h1_conn_run_proxied;
-    if (!h1_proxied_may(c, trusted)) {
-        h1_conn_die(c);
-        return 0;
-    }
-    /* Within timeout_req, all of it: whoever connects for a proxy has it at hand. */
-    timer_set(&s->env.loop->wheel, &c->timer, loop_deadline(s->env.loop, s->env.conf->head_ms));
-    return 0;
-}
-
-int
-h1_server_accept_from(
-    struct h1_server *s, int fd, bool is_unix, const struct conn_listener *listener)
-{
-    struct h1_conn *c;
-    int err = h1_server_add(s, fd, is_unix, listener);
-
-    if (err != 0)
-        return err;
-    c = container_of(s->conns.prev, struct h1_conn, link);
-    if (!is_unix && h1_conn_count(c) != 0)
-        h1_conn_die(c);
-    return 0;
-}
-
-/* A worker, and a count that begins with a second. */
-static uint64_t
-h1_session(struct h1_server *s)
-{
-    uint64_t count = ++s->next_xid & ((UINT64_C(1) << 37) - 1);
-
-    return (uint64_t)s->env.loop->id << 37 | count;
-}
-
-int
-h1_server_add(struct h1_server *s, int fd, bool is_unix, const struct conn_listener *listener)
-{
+    struct h1_server *s = h1_server_of(cs);
     struct h1_conn *c = s->idle_conns;
-    struct stream_peer peer;
-    int err;
 
-    OBJ_CHECK(s, H1_SERVER_MAGIC);
     if (c != NULL) {
         s->idle_conns = (struct h1_conn *)(void *)c->server;
         s->nidle_conns--;
     } else {
         c = usage_alloc(&s->env.loop->usage, USAGE_CONN, sizeof(*c));
     }
-    if (c == NULL) {
-        close(fd);
+    if (c == NULL)
         return TERR_NOMEM;
-    }
     *c = (struct h1_conn){.magic = H1_CONN_MAGIC,
         .server = s,
+        .stream = *stream,
         .phase = H1_IDLE,
         .busy = &s->rest,
-        .facts = {.listener = listener, .scheme = HTTP_SCHEME_HTTP, .is_unix = is_unix}};
+        .facts = *facts};
+    *stream = NULL;
     task_init(&c->task, &s->env.loop->tasks, h1_conn_run);
     timer_init(&c->timer, &c->task);
-    err = stream_accept(&c->stream, s->env.loop, fd, is_unix, &c->task);
-    if (err != 0) {
-        OBJ_BURY(c);
-        usage_free(&s->env.loop->usage, USAGE_CONN, c);
-        return err;
-    }
-    stream_get_peer(c->stream, &peer);
-    memcpy(c->facts.client_addr, peer.addr, sizeof(c->facts.client_addr));
-    c->facts.client_port = peer.port;
-    c->facts.session = h1_session(s);
     list_add_tail(&s->conns, &c->link);
     s->nconns++;
-    atomic_fetch_add_explicit(s->env.conns, 1, memory_order_relaxed);
-    counter_add(s->env.counters, COUNTER_sess_accepted, 1);
     h1_conn_set_deadline(c, true);
+    stream_set_owner(c->stream, &c->task);
     return 0;
 }
 
-int
-h1_server_open(struct h1_server **out, const struct h1_server_env *env)
+static void
+h1_server_set_start(struct conn_server *cs, exchange_start_f *start)
 {
-    struct h1_server *s = calloc(1, sizeof(*s));
-
-    if (s == NULL)
-        return TERR_NOMEM;
-    s->magic = H1_SERVER_MAGIC;
-    s->env = *env;
-    s->limits = (struct h1_limits){
-        .line_max = (size_t)env->conf->req_line_max,
-        .field_max = (size_t)env->conf->req_field_max,
-        .head_max = (size_t)env->conf->req_head_max,
-    };
-    s->next_xid = (uint64_t)env->loop->id << 48 | (uint64_t)(env->loop->clock.wall_ms / 1000) << 20;
-    list_init(&s->conns);
-    list_init(&s->unproven);
-    list_init(&s->rest.answered);
-    s->memo = h1_memo_new();
-    *out = s;
-    return 0;
+    h1_server_of(cs)->env.start = start;
 }
 
-void
-h1_server_set_start(struct h1_server *s, exchange_start_f *start)
+static void
+h1_server_drain_gently(struct conn_server *cs)
 {
-    OBJ_CHECK(s, H1_SERVER_MAGIC);
-    s->env.start = start;
+    h1_server_of(cs)->draining = true;
 }
 
-unsigned
-h1_server_connections(const struct h1_server *s)
+static void
+h1_server_drain(struct conn_server *cs)
 {
-    OBJ_CHECK(s, H1_SERVER_MAGIC);
-    return s->nconns;
-}
+    struct h1_server *s = h1_server_of(cs);
 
-void
-h1_server_drain_gently(struct h1_server *s)
-{
-    OBJ_CHECK(s, H1_SERVER_MAGIC);
-    s->draining = true;
-    if (s->nconns == 0)
-        s->env.on_empty(s->env.start_ctx);
-}
-
-void
-h1_server_drain(struct h1_server *s)
-{
-    struct list *l;
-
-    OBJ_CHECK(s, H1_SERVER_MAGIC);
     s->draining = s->hurried = true;
-    for (l = s->conns.next; l != &s->conns; l = l->next)
+    for (struct list *l = s->conns.next; l != &s->conns; l = l->next)
         task_wake(&container_of(l, struct h1_conn, link)->task);
-    if (s->nconns == 0)
-        s->env.on_empty(s->env.start_ctx);
 }
 
-void
-h1_server_cut(struct h1_server *s)
+static void
+h1_server_cut(struct conn_server *cs)
 {
-    struct list *l;
+    struct h1_server *s = h1_server_of(cs);
 
-    OBJ_CHECK(s, H1_SERVER_MAGIC);
-    for (l = s->conns.next; l != &s->conns; l = l->next) {
+    for (struct list *l = s->conns.next; l != &s->conns; l = l->next) {
         struct h1_conn *c = container_of(l, struct h1_conn, link);
 
         h1_conn_die(c);
         task_wake(&c->task);
     }
+}
+
+static bool
+h1_server_cut_one(struct conn_server *cs, uint64_t session)
+{
+    struct h1_server *s = h1_server_of(cs);
+
+    for (struct list *l = s->conns.next; l != &s->conns; l = l->next) {
+        struct h1_conn *c = container_of(l, struct h1_conn, link);
+
+        if (c->facts.session != session)
+            continue;
+        if (c->dead)
+            return false;
+        h1_conn_die(c);
+        return true;
+    }
+    return false;
 }
 
 static void
@@ -808,19 +679,20 @@ h1_server_trim_to(struct h1_server *s, unsigned xchgs, unsigned conns, unsigned 
     }
 }
 
-void
-h1_server_trim(struct h1_server *s)
+static void
+h1_server_trim(struct conn_server *cs)
 {
-    OBJ_CHECK(s, H1_SERVER_MAGIC);
+    struct h1_server *s = h1_server_of(cs);
+
     h1_server_trim_to(s, s->nidle_xchgs / 2, s->nidle_conns / 2, s->nidle_busies / 2);
 }
 
-void
-h1_server_close(struct h1_server **sp)
+static void
+h1_server_close(struct conn_server **csp)
 {
-    struct h1_server *s;
+    struct h1_server *s = h1_server_of(*csp);
 
-    OBJ_TAKE(s, sp, H1_SERVER_MAGIC);
+    *csp = NULL;
     tassert(s->nconns == 0);
     tassert(s->rest.own == NULL && s->rest.in_len == 0 && s->rest.given == 0);
     tassert(list_empty(&s->rest.answered) && s->rest.nbacklog == 0);
@@ -828,4 +700,39 @@ h1_server_close(struct h1_server **sp)
     if (s->memo != NULL)
         h1_memo_free(&s->memo);
     OBJ_FREE(s);
+}
+
+static const struct conn_server_ops h1_server_ops = {
+    .adopt = h1_server_adopt,
+    .set_start = h1_server_set_start,
+    .drain = h1_server_drain,
+    .drain_gently = h1_server_drain_gently,
+    .cut = h1_server_cut,
+    .cut_one = h1_server_cut_one,
+    .shed_idle = h1_server_shed_idle,
+    .trim = h1_server_trim,
+    .close = h1_server_close,
+};
+
+int
+h1_server_open(struct conn_server **out, const struct h1_server_env *env)
+{
+    struct h1_server *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        return TERR_NOMEM;
+    s->conn_server.ops = &h1_server_ops;
+    s->magic = H1_SERVER_MAGIC;
+    s->env = *env;
+    s->limits = (struct h1_limits){
+        .line_max = (size_t)env->conf->req_line_max,
+        .field_max = (size_t)env->conf->req_field_max,
+        .head_max = (size_t)env->conf->req_head_max,
+    };
+    s->next_xid = (uint64_t)env->loop->id << 48 | (uint64_t)(env->loop->clock.wall_ms / 1000) << 20;
+    list_init(&s->conns);
+    list_init(&s->rest.answered);
+    s->memo = h1_memo_new();
+    *out = &s->conn_server;
+    return 0;
 }

@@ -246,6 +246,16 @@ stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct 
     return 0;
 }
 
+void
+stream_set_owner(struct stream *s, struct task *owner)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    tassert(owner != NULL);
+    s->of.owner = owner;
+    if (s->rx_len > 0 || s->ended != 0)
+        task_wake(owner);
+}
+
 static void
 stream_on_connect(uv_connect_t *req, int status)
 {
@@ -361,6 +371,17 @@ stream_consume(struct stream *s)
     s->slab = NULL;
     s->rx_ptr = NULL;
     s->rx_len = 0;
+}
+
+void
+stream_skip(struct stream *s, size_t n)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    tassert(n <= s->rx_len);
+    s->rx_ptr += n;
+    s->rx_len -= (uint32_t)n;
+    if (s->rx_len == 0)
+        stream_consume(s);
 }
 
 int

@@ -39,8 +39,11 @@ struct conf_address;
 struct net_loop;
 struct stream;
 
-/* Takes the connected descriptor, which is closed on failure too.  `owner` is woken. */
+/* Takes the connected descriptor, which is closed on failure too.  `owner` is woken; NULL: there will
+ * be one before the turn ends. */
 int stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner);
+/* Another task is woken from now on: at once, if something has been received or reading is over. */
+void stream_set_owner(struct stream *s, struct task *owner);
 /* Starts connecting to the `nth` address; watch stream_connected. */
 int stream_connect(struct stream **out, struct loop *l, const struct conf_address *to, unsigned nth,
     struct task *owner);
@@ -54,7 +57,8 @@ int stream_connected(const struct stream *s);
 
 /* What arrived; empty: nothing. */
 struct span stream_received(const struct stream *s);
-void stream_consume(struct stream *s); /* all of it */
+void stream_consume(struct stream *s);        /* all of it */
+void stream_skip(struct stream *s, size_t n); /* the first n bytes of it */
 /* 0 while it is up; TERR_CLOSED after the peer's end of stream; else the error.  Bytes that
  * came before are still in stream_received. */
 int stream_ended(const struct stream *s);

@@ -301,6 +301,23 @@ stream_consume(struct stream *s)
     s->rx = (struct span){NULL, 0};
 }
 
+void
+stream_skip(struct stream *s, size_t n)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    (void)n;
+    TUNREACHABLE("no listener of the fuzzer expects PROXY headers");
+}
+
+void
+stream_set_owner(struct stream *s, struct task *owner)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    s->owner = owner;
+    if (s->rx.len > 0 || s->ended != 0)
+        task_wake(owner);
+}
+
 int
 stream_ended(const struct stream *s)
 {

@@ -14,6 +14,7 @@
 #include "daemon/h1/h1_origin.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/log/elog.h"
+#include "daemon/net/incoming.h"
 #include "daemon/proxy/proxy.h"
 #include "storage/engine_fault.h"
 #include "t/fuzz/proxy_net.h"
@@ -78,7 +79,7 @@ static struct world {
     struct storage *storage, *synth;
     struct cache *cache;
     struct registry *registry;
-    struct h1_server *h1;
+    struct incoming *incoming;
     _Atomic int64_t conns;
     bool draining;
     struct proxy proxy; /* large */
@@ -207,11 +208,32 @@ world_open_proxy(void)
     world_must(origins_open(&p->origins, p->loop, h1_origin_protocol(&world.h1_conf), set));
 }
 
+static void
+world_open_incoming(void)
+{
+    const struct incoming_env in = {.loop = &world.loop,
+        .counters = world.proxy.counters,
+        .header_ms = &world.h1_conf.head_ms,
+        .conns = &world.conns,
+        .ctx = &world.proxy,
+        .on_empty = world_on_idle};
+    const struct h1_server_env h1 = {.loop = &world.loop,
+        .conf = &world.h1_conf,
+        .counters = world.proxy.counters,
+        .start = req_start,
+        .start_ctx = &world.proxy};
+    struct conn_server *server;
+
+    world_must(incoming_open(&world.incoming, &in));
+    world_must(h1_server_open(&server, &h1));
+    incoming_serve(world.incoming, &server);
+}
+
 void
 world_open(unsigned variant)
 {
+    static const struct incoming_listener listener = {.facts = {.name = "", .endpoint = ""}};
     const struct conf_storage *store;
-    struct h1_server_env env;
 
     world_prepare();
     tassert(variant < world_variants());
@@ -226,19 +248,12 @@ world_open(unsigned variant)
     world_must(cache_open(&world.cache, &world.conf->index, world.storage, store, world.counters));
     world_must(registry_open(&world.registry, world.conf));
     world_open_proxy();
-    env = (struct h1_server_env){.loop = &world.loop,
-        .conf = &world.h1_conf,
-        .counters = world.proxy.counters,
-        .start = req_start,
-        .start_ctx = &world.proxy,
-        .on_empty = world_on_idle,
-        .conns = &world.conns};
-    world_must(h1_server_open(&world.h1, &env));
+    world_open_incoming();
     if (world_rows[variant].fault[0] != '\0')
         world_must(engine_fault_set(world.storage, world_rows[variant].fault));
     wires_open();
     for (int i = 0; i < WIRE_CLIENTS; i++)
-        world_must(h1_server_accept(world.h1, i, false));
+        world_must(incoming_accept(world.incoming, i, false, &listener));
 }
 
 bool
@@ -298,14 +313,14 @@ world_drain(void)
         return;
     world.draining = true;
     rcu_online();
-    h1_server_drain(world.h1);
+    incoming_drain(world.incoming);
     rcu_offline();
 }
 
 bool
 world_is_idle(void)
 {
-    return h1_server_connections(world.h1) == 0 && proxy_is_idle(&world.proxy);
+    return incoming_connections(world.incoming) == 0 && proxy_is_idle(&world.proxy);
 }
 
 bool
@@ -322,7 +337,7 @@ world_close(void)
     tassert(world_is_idle());
     rcu_online();
     proxy_fini(&world.proxy);
-    h1_server_close(&world.h1);
+    incoming_close(&world.incoming);
     origins_close(&world.proxy.origins);
     tassert(list_empty(&world.loop.tasks.due));
     rcu_offline();

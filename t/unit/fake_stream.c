@@ -17,6 +17,7 @@ struct stream {
     bool closed, was_reset, shut, paused, posted, rx_posted;
     int end, ended, connect_err, write_err;
     struct span rx, room;
+    char *rx_block; /* rx lies in it; NULL: in the posted room */
     size_t read_max;
     char *in; /* on the wire to us */
     size_t in_len, in_at;
@@ -89,7 +90,8 @@ fake_read(struct stream *s)
         n = s->read_max;
     if (n > (s->posted ? s->room.len : LIMIT_READ_SLAB))
         n = s->posted ? s->room.len : LIMIT_READ_SLAB;
-    s->rx = (struct span){s->posted ? s->room.ptr : malloc(n), n};
+    s->rx_block = s->posted ? NULL : malloc(n);
+    s->rx = (struct span){s->posted ? s->room.ptr : s->rx_block, n};
     s->rx_posted = s->posted;
     s->posted = false;
     memcpy(s->rx.ptr, s->in + s->in_at, n);
@@ -269,6 +271,15 @@ stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct 
     return 0;
 }
 
+void
+stream_set_owner(struct stream *s, struct task *owner)
+{
+    tassert(owner != NULL);
+    s->owner = owner;
+    if (s->rx.len > 0 || s->ended != 0)
+        task_wake(owner);
+}
+
 int
 stream_connect(struct stream **out, struct loop *l, const struct conf_address *to, unsigned nth,
     struct task *owner)
@@ -317,8 +328,18 @@ void
 stream_consume(struct stream *s)
 {
     if (!s->rx_posted)
-        free(s->rx.ptr);
+        free(s->rx_block);
+    s->rx_block = NULL;
     s->rx = (struct span){NULL, 0};
+}
+
+void
+stream_skip(struct stream *s, size_t n)
+{
+    tassert(n <= s->rx.len);
+    s->rx = (struct span){s->rx.ptr + n, s->rx.len - n};
+    if (s->rx.len == 0)
+        stream_consume(s);
 }
 
 int

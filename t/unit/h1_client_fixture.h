@@ -1,4 +1,4 @@
-/* h1_client_fixture.h -- one client of an h1_server on a fake stream, and who answers it. */
+/* h1_client_fixture.h -- one client of the HTTP/1 server on a fake stream, and an answerer. */
 #ifndef TARN_H1_CLIENT_FIXTURE_H
 #define TARN_H1_CLIENT_FIXTURE_H
 
@@ -12,6 +12,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/net/incoming.h"
 #include "daemon/shm/counters.h"
 #include "t/unit/fake_stream.h"
 
@@ -42,7 +43,7 @@ static struct {
     struct loop loop;
     struct h1_conf conf;
     struct counters *counters;
-    struct h1_server *server;
+    struct incoming *incoming;
     struct stream *s;
     _Atomic int64_t conns;
     unsigned nanswers;
@@ -208,19 +209,25 @@ world_on_empty(void *ctx)
 static void
 world_connect(void)
 {
-    CHECK_EQ(0, h1_server_accept(world.server, -1, false));
+    static const struct incoming_listener plain = {.facts = {.name = "", .endpoint = ""}};
+
+    CHECK_EQ(0, incoming_accept(world.incoming, -1, false, &plain));
     world.s = fake_newest;
 }
 
 static void
-world_open(void)
+world_open_counting(int (*client_begins)(void *ctx, const uint8_t addr[16]),
+    void (*client_ends)(void *ctx, const uint8_t addr[16]))
 {
-    struct h1_server_env env = {.loop = &world.loop,
-        .conf = &world.conf,
-        .start = answer_start,
-        .start_ctx = &world,
+    struct incoming_env in = {.loop = &world.loop,
+        .header_ms = &world.conf.head_ms,
+        .conns = &world.conns,
         .on_empty = world_on_empty,
-        .conns = &world.conns};
+        .client_begins = client_begins,
+        .client_ends = client_ends};
+    struct h1_server_env h1 = {
+        .loop = &world.loop, .conf = &world.conf, .start = answer_start, .start_ctx = &world};
+    struct conn_server *server;
 
     memset(&world, 0, sizeof(world));
     fake_loop_open(&world.loop);
@@ -235,20 +242,28 @@ world_open(void)
         .send_idle_ms = 5000,
         .pipe_ms = PIPE_MS};
     CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
-    env.counters = counters_worker(world.counters, 0);
-    CHECK_EQ(0, h1_server_open(&world.server, &env));
+    in.counters = h1.counters = counters_worker(world.counters, 0);
+    CHECK_EQ(0, incoming_open(&world.incoming, &in));
+    CHECK_EQ(0, h1_server_open(&server, &h1));
+    incoming_serve(world.incoming, &server);
     world_connect();
+}
+
+static inline void
+world_open(void)
+{
+    world_open_counting(NULL, NULL);
 }
 
 static void
 world_close(void)
 {
-    h1_server_cut(world.server);
+    incoming_cut(world.incoming);
     fake_run(&world.loop);
     for (unsigned i = 0; i < world.nanswers; i++)
         CHECK(world.answers[i].x == NULL);
     CHECK_EQ(0, atomic_load(&world.conns));
-    h1_server_close(&world.server);
+    incoming_close(&world.incoming);
     counters_close(&world.counters);
     fake_loop_close(&world.loop);
 }

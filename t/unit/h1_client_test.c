@@ -64,7 +64,7 @@ TEST(h1_client, a_hit_needs_nothing_of_the_heap_and_disturbs_nobody_who_waits)
     CHECK_STR(HIT WAITED, fake_got(slow[0]));
     CHECK_STR(WAITED, fake_got(slow[1]));
     CHECK_STR(HIT, fake_got(slow[2]));
-    h1_server_trim(world.server);
+    incoming_trim(world.incoming);
     CHECK(world.loop.usage.bytes[USAGE_CONN] < bytes);
     world_close();
 }
@@ -178,7 +178,7 @@ TEST(h1_interim, to_a_client_that_left_says_so)
 
     world_open();
     says_split("GET /x HTTP/1.1\r\nHost: a\r\n\r\n", 0);
-    h1_server_cut(world.server);
+    incoming_cut(world.incoming);
     CHECK_EQ(TERR_CLOSED, answer_hint(a));
     world_close();
 }

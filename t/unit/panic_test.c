@@ -52,7 +52,7 @@ panic_child(int to, const char *requests)
     tassert_describe(proxy_describe);
     tassert_describe(shmlog_describe);
     shmlog_describe_here(world.log);
-    if (h1_server_accept(world.h1, fds[0], true) != 0 ||
+    if (world_accept(&world, fds[0]) != 0 ||
         write(fds[1], requests, strlen(requests)) != (ssize_t)strlen(requests))
         _exit(1);
     world_run(&world);

@@ -137,7 +137,7 @@ TEST(toy_origin, a_fetch_asks_an_origin_by_any_protocol)
     origins_close(&w.proxy.origins);
     CHECK_EQ(0, origins_open(&w.proxy.origins, w.proxy.loop, protocol, w.proxy.counters));
     CHECK_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
-    CHECK_EQ(0, h1_server_accept(w.h1, fds[0], true));
+    CHECK_EQ(0, world_accept(&w, fds[0]));
     CHECK_EQ(0, pthread_create(&client, NULL, client_main, NULL));
     world_run(&w);
     pthread_join(client, NULL);

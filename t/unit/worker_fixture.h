@@ -26,6 +26,7 @@
 #include "daemon/h1/h1_origin.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/log/elog.h"
+#include "daemon/net/incoming.h"
 #include "daemon/net/netloop.h"
 #include "daemon/proxy/proxy.h"
 #include "t/unit/storage_fixture.h"
@@ -54,7 +55,7 @@ struct world {
     struct cache *cache;
     struct registry *registry;
     struct net_loop *net;
-    struct h1_server *h1;
+    struct incoming *incoming;
     struct proxy proxy;
     _Atomic int64_t conns;
     struct task ending;
@@ -229,7 +230,7 @@ world_on_ending(struct task *t)
 {
     struct world *w = container_of(t, struct world, ending);
 
-    if (h1_server_connections(w->h1) > 0 || !proxy_is_idle(&w->proxy))
+    if (incoming_connections(w->incoming) > 0 || !proxy_is_idle(&w->proxy))
         return;
     pthread_mutex_lock(&w->mailbox); /* whoever sent us here has left the inbox */
     pthread_mutex_unlock(&w->mailbox);
@@ -243,8 +244,8 @@ world_on_stop(struct post *p)
     struct world *w = container_of(p, struct world, stop);
 
     w->stopping = true;
-    h1_server_drain(w->h1);
-    h1_server_cut(w->h1);
+    incoming_drain(w->incoming);
+    incoming_cut(w->incoming);
     proxy_cut(&w->proxy);
     task_wake(&w->ending);
 }
@@ -297,10 +298,30 @@ world_open_shared(struct world *w)
 /* As daemon/worker.c, without listeners.  `start` is given the proxy, as req_start is;
  * `parameters` as in tarn.yaml, in flow style. */
 static inline void
+world_open_incoming(struct world *w, exchange_start_f *start)
+{
+    const struct incoming_env in = {.loop = w->proxy.loop,
+        .counters = w->proxy.counters,
+        .header_ms = &w->h1_conf.head_ms,
+        .conns = &w->conns,
+        .ctx = &w->proxy,
+        .on_empty = world_on_empty};
+    const struct h1_server_env h1 = {.loop = w->proxy.loop,
+        .conf = &w->h1_conf,
+        .counters = w->proxy.counters,
+        .start = start,
+        .start_ctx = &w->proxy};
+    struct conn_server *server;
+
+    CHECK_EQ(0, incoming_open(&w->incoming, &in));
+    CHECK_EQ(0, h1_server_open(&server, &h1));
+    incoming_serve(w->incoming, &server);
+}
+
+static inline void
 world_open(struct world *w, exchange_start_f *start, const char *parameters)
 {
     struct counter_set *set;
-    struct h1_server_env env;
 
     *w = (struct world){.listener = -1};
     origin_open(w);
@@ -322,17 +343,19 @@ world_open(struct world *w, exchange_start_f *start, const char *parameters)
     w->proxy.registry = w->registry;
     CHECK_EQ(
         0, origins_open(&w->proxy.origins, w->proxy.loop, h1_origin_protocol(&w->h1_conf), set));
-    env = (struct h1_server_env){.loop = w->proxy.loop,
-        .conf = &w->h1_conf,
-        .counters = set,
-        .start = start,
-        .start_ctx = &w->proxy,
-        .on_empty = world_on_empty,
-        .conns = &w->conns};
-    CHECK_EQ(0, h1_server_open(&w->h1, &env));
+    world_open_incoming(w, start);
     task_init(&w->ending, &w->proxy.loop->tasks, world_on_ending);
     w->stop.land = world_on_stop;
     CHECK_EQ(0, pthread_mutex_init(&w->mailbox, NULL));
+}
+
+/* Takes the connected Unix socket of a client. */
+static inline int
+world_accept(struct world *w, int fd)
+{
+    static const struct incoming_listener plain = {.facts = {.name = "", .endpoint = ""}};
+
+    return incoming_accept(w->incoming, fd, true, &plain);
 }
 
 /* From any thread, once: the loop ends, whatever is under way. */
@@ -350,7 +373,7 @@ world_run(struct world *w)
 {
     net_loop_run(w->net);
     proxy_fini(&w->proxy);
-    h1_server_close(&w->h1);
+    incoming_close(&w->incoming);
     origins_close(&w->proxy.origins);
     net_loop_close(&w->net);
 }

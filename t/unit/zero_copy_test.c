@@ -363,7 +363,7 @@ play_connect(struct client *c, struct world *w)
         CHECK_EQ(0, setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)));
     CHECK_EQ(0, setsockopt(fds[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)));
     c->fd = fds[1];
-    CHECK_EQ(0, h1_server_accept(w->h1, fds[0], true));
+    CHECK_EQ(0, world_accept(w, fds[0]));
     watch_start(fds[0], loop_on_output);
 }
 

@@ -1,33 +1,9 @@
-/* h1_quota.c -- too many connections: of one client, or of all. */
-#include "daemon/base/terr.h"
+/* h1_shed.c -- idle connections make way for new ones. */
 #include "daemon/h1/h1_conn.h"
 
 enum {
     SHED_LOOKS = 256, /* connections that one call looks at */
 };
-
-int
-h1_conn_count(struct h1_conn *c)
-{
-    const struct h1_server_env *env = &c->server->env;
-    int answer;
-
-    if (env->client_begins == NULL)
-        return 0;
-    answer = env->client_begins(env->start_ctx, c->facts.client_addr);
-    if (answer < 0)
-        return TERR_LIMIT;
-    c->counted = answer > 0;
-    return 0;
-}
-
-void
-h1_conn_uncount(struct h1_conn *c)
-{
-    if (c->counted)
-        c->server->env.client_ends(c->server->env.start_ctx, c->facts.client_addr);
-    c->counted = false;
-}
 
 /* Has it waited for a request for so long?  Its one deadline tells since when. */
 static bool
@@ -41,11 +17,11 @@ h1_conn_idles(const struct h1_conn *c, int64_t idle_ms)
 
 /* Those that were looked at go behind the others, so that the next call goes on from there. */
 unsigned
-h1_server_shed_idle(struct h1_server *s, unsigned most, int64_t idle_ms)
+h1_server_shed_idle(struct conn_server *cs, unsigned most, int64_t idle_ms)
 {
+    struct h1_server *s = h1_server_of(cs);
     unsigned looks = s->nconns < SHED_LOOKS ? s->nconns : SHED_LOOKS, n = 0;
 
-    OBJ_CHECK(s, H1_SERVER_MAGIC);
     for (; looks > 0 && n < most; looks--) {
         struct h1_conn *c = container_of(s->conns.next, struct h1_conn, link);
 
@@ -56,6 +32,5 @@ h1_server_shed_idle(struct h1_server *s, unsigned most, int64_t idle_ms)
         h1_conn_die(c);
         n++;
     }
-    counter_add(s->env.counters, COUNTER_sess_shed, n);
     return n;
 }

@@ -1,0 +1,583 @@
+/* incoming.c -- client connections from the accepted socket to their protocol. */
+#include "daemon/net/incoming.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/base/list.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/terr.h"
+#include "daemon/log/elog.h"
+#include "daemon/net/proxy_header.h"
+#include "daemon/net/stream.h"
+#include "daemon/shm/counters.h"
+
+enum {
+    SESSION_BITS = 45, /* of conn_facts.session */
+    SESSION_COUNT_BITS = SESSION_BITS - 8,
+    SESSION_SECOND_SHIFT = 20, /* a number is that of the start's second, and counts from there */
+};
+_Static_assert(LIMIT_WORKERS <= 1 << (SESSION_BITS - SESSION_COUNT_BITS), "session numbers fit");
+
+#define INCOMING_MAGIC OBJ_TAG('i', 'n', 'c', 'm')
+struct incoming {
+    uint32_t magic;
+    struct incoming_env env;
+    struct conn_server *servers; /* all; the first one takes what comes */
+    struct list waiting;         /* incoming_conn, the oldest first */
+    struct list operators;       /* incoming_operator, the oldest first */
+    unsigned nwaiting, nconns;   /* nconns: those that wait, too */
+    uint64_t next_session;
+    bool draining;
+};
+
+/* A connection that waits for its PROXY header. */
+#define INCOMING_CONN_MAGIC OBJ_TAG('i', 'n', 'c', 'c')
+struct incoming_conn {
+    uint32_t magic;
+    struct incoming *incoming;
+    struct stream *stream;
+    struct conn_facts facts;
+    struct list link; /* in incoming->waiting */
+    struct task task;
+    struct timer timer;
+    uint64_t since_ms;
+    size_t nkept;
+    char *kept; /* the header's first bytes, where it does not come in one piece */
+};
+
+/* In place of the listener's, for as long as the connection lasts: conn_facts.listener. */
+struct incoming_forwarded {
+    struct conn_listener listener;
+    struct conn_forwarded forwarded;
+};
+
+struct incoming_operator {
+    struct conn_listener listener;
+    struct conn_operator peer;
+    struct list link; /* in incoming->operators, or alone */
+    uint64_t session, since_ms;
+};
+
+/* ---- the life of a connection ---- */
+
+static uint64_t
+incoming_session(struct incoming *in)
+{
+    uint64_t n = in->next_session++ & ((UINT64_C(1) << SESSION_COUNT_BITS) - 1);
+
+    return (uint64_t)in->env.loop->id << SESSION_COUNT_BITS | n;
+}
+
+/* Counts it as one of its client's.  TERR_LIMIT: the client has too many. */
+static int
+incoming_count(struct incoming *in, struct conn_facts *facts)
+{
+    int answer;
+
+    if (in->env.client_begins == NULL)
+        return 0;
+    answer = in->env.client_begins(in->env.ctx, facts->client_addr);
+    if (answer < 0)
+        return answer;
+    facts->is_counted = answer > 0;
+    return 0;
+}
+
+static void
+incoming_free_own(struct incoming *in, const struct conn_listener *listener)
+{
+    struct usage *usage = &in->env.loop->usage;
+
+    if (listener->peer != NULL) {
+        struct incoming_operator *o = container_of(listener->peer, struct incoming_operator, peer);
+
+        list_del(&o->link);
+        usage_free(usage, USAGE_CONN, o);
+    } else if (listener->forwarded != NULL) {
+        usage_free(usage, USAGE_CONN, (struct conn_listener *)(uintptr_t)listener); /* its first */
+    }
+}
+
+/* conn_server.ended: what was done for the connection is undone. */
+static void
+incoming_on_ended(void *ctx, const struct conn_facts *facts)
+{
+    struct incoming *in = ctx;
+
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    tassert(in->nconns > in->nwaiting);
+    counter_add(in->env.counters, COUNTER_sess_closed, 1);
+    atomic_fetch_sub_explicit(in->env.conns, 1, memory_order_relaxed);
+    if (facts->is_counted)
+        in->env.client_ends(in->env.ctx, facts->client_addr);
+    incoming_free_own(in, facts->listener);
+    in->nconns--;
+    if (in->nconns == 0 && in->draining)
+        in->env.on_empty(in->env.ctx);
+}
+
+/* Takes *stream.  0, or TERR_* when the connection has ended. */
+static int
+incoming_adopt(struct incoming *in, struct stream **stream, const struct conn_facts *facts)
+{
+    struct conn_server *s = in->servers;
+    int err = s->ops->adopt(s, stream, facts);
+
+    tassert((err == 0) == (*stream == NULL));
+    if (err == 0)
+        return 0;
+    stream_close(stream);
+    incoming_on_ended(in, facts);
+    return err;
+}
+
+/* ---- PROXY headers ---- */
+
+/* Takes *cp; its stream, if it is still there, ends with it. */
+static void
+incoming_conn_free(struct incoming_conn **cp)
+{
+    struct incoming_conn *c;
+    struct incoming *in;
+
+    OBJ_TAKE(c, cp, INCOMING_CONN_MAGIC);
+    in = c->incoming;
+    if (c->stream != NULL)
+        stream_close(&c->stream);
+    task_cancel(&c->task);
+    timer_unlink(&c->timer);
+    list_del(&c->link);
+    in->nwaiting--;
+    usage_free(&in->env.loop->usage, USAGE_INCOMING, c->kept);
+    OBJ_BURY(c);
+    usage_free(&in->env.loop->usage, USAGE_INCOMING, c);
+}
+
+/* It ends without a protocol. */
+static void
+incoming_give_up(struct incoming_conn *c)
+{
+    struct incoming *in = c->incoming;
+    struct conn_facts facts = c->facts;
+
+    incoming_conn_free(&c);
+    incoming_on_ended(in, &facts);
+}
+
+static void
+incoming_refuse(const struct incoming *in, const struct conn_facts *facts, const char *why)
+{
+    char text[ADDRESS_TEXT_MAX];
+
+    counter_add(in->env.counters, COUNTER_sess_proxied_bad, 1);
+    address_text(facts->client_addr, text);
+    elog(ELOG_WARN, "listener %s: %s: %s: the connection is closed", facts->listener->name,
+        facts->is_unix ? "unix" : text, why);
+}
+
+/* What the header says counts from now on.  0 or TERR_NOMEM. */
+static int
+incoming_forward(struct incoming *in, struct conn_facts *facts, const struct proxy_header *ph)
+{
+    struct incoming_forwarded *own = usage_calloc(&in->env.loop->usage, USAGE_CONN, sizeof(*own));
+
+    tassert(facts->listener->forwarded == NULL && facts->listener->peer == NULL);
+    if (own == NULL)
+        return TERR_NOMEM;
+    own->listener = *facts->listener;
+    own->listener.forwarded = &own->forwarded;
+    memcpy(own->forwarded.remote_addr, facts->client_addr, sizeof(own->forwarded.remote_addr));
+    own->forwarded.remote_port = (uint16_t)facts->client_port;
+    memcpy(own->forwarded.server_addr, ph->dst, sizeof(own->forwarded.server_addr));
+    own->forwarded.server_port = ph->dst_port;
+    own->forwarded.has_server = true;
+    memcpy(facts->client_addr, ph->src, sizeof(facts->client_addr));
+    facts->client_port = ph->src_port;
+    facts->listener = &own->listener;
+    return 0;
+}
+
+/* The header is read from what came, and no byte behind it.  1: it is whole; 0: there will be more;
+ * TERR_SYNTAX, TERR_NOMEM. */
+static int
+incoming_read(struct incoming_conn *c, struct proxy_header *ph)
+{
+    struct incoming *in = c->incoming;
+    struct span rx = stream_received(c->stream);
+    size_t take = rx.len < PROXY_HEADER_MAX - c->nkept ? rx.len : PROXY_HEADER_MAX - c->nkept;
+    char *kept;
+    int n;
+
+    if (rx.len == 0)
+        return 0;
+    if (c->nkept == 0) {
+        n = proxy_header_parse(rx.ptr, rx.len, ph);
+        if (n != 0)
+            goto parsed;
+    }
+    kept = usage_realloc(&in->env.loop->usage, USAGE_INCOMING, c->kept, c->nkept + take);
+    if (kept == NULL)
+        return TERR_NOMEM;
+    c->kept = kept;
+    memcpy(kept + c->nkept, rx.ptr, take);
+    n = proxy_header_parse(kept, c->nkept + take, ph);
+    if (n == 0) {
+        tassert(take == rx.len && c->nkept + take < PROXY_HEADER_MAX);
+        c->nkept += take;
+        counter_add(in->env.counters, COUNTER_req_bytes_in, take);
+        stream_consume(c->stream);
+        return 0;
+    }
+parsed:
+    if (n < 0)
+        return TERR_SYNTAX;
+    tassert((size_t)n > c->nkept);
+    counter_add(in->env.counters, COUNTER_req_bytes_in, (size_t)n - c->nkept);
+    stream_skip(c->stream, (size_t)n - c->nkept);
+    return 1;
+}
+
+/* The header has been read: to its protocol. */
+static void
+incoming_pass_on(struct incoming_conn *c, const struct proxy_header *ph)
+{
+    struct incoming *in = c->incoming;
+    struct stream *stream = c->stream;
+    struct conn_facts facts;
+
+    counter_add(in->env.counters, COUNTER_sess_proxied, 1);
+    if (ph->has_addresses &&
+        (incoming_forward(in, &c->facts, ph) != 0 || incoming_count(in, &c->facts) != 0)) {
+        incoming_give_up(c);
+        return;
+    }
+    facts = c->facts;
+    c->stream = NULL;
+    incoming_conn_free(&c);
+    incoming_adopt(in, &stream, &facts);
+}
+
+static void
+incoming_conn_run(struct task *t)
+{
+    struct incoming_conn *c = container_of(t, struct incoming_conn, task);
+    struct proxy_header ph;
+    int rc;
+
+    OBJ_CHECK(c, INCOMING_CONN_MAGIC);
+    if (timer_expired(&c->timer)) {
+        counter_add(c->incoming->env.counters, COUNTER_sess_timeout, 1);
+        incoming_give_up(c);
+        return;
+    }
+    rc = incoming_read(c, &ph);
+    if (rc == 1) {
+        incoming_pass_on(c, &ph);
+        return;
+    }
+    if (rc == TERR_SYNTAX)
+        incoming_refuse(c->incoming, &c->facts, "does not begin with a PROXY header");
+    if (rc < 0 || stream_ended(c->stream) != 0)
+        incoming_give_up(c);
+}
+
+/* Takes *stream.  0 or TERR_NOMEM. */
+static int
+incoming_wait(struct incoming *in, struct stream **stream, const struct conn_facts *facts)
+{
+    struct loop *l = in->env.loop;
+    struct incoming_conn *c = usage_calloc(&l->usage, USAGE_INCOMING, sizeof(*c));
+
+    if (c == NULL) {
+        stream_close(stream);
+        incoming_on_ended(in, facts);
+        return TERR_NOMEM;
+    }
+    c->magic = INCOMING_CONN_MAGIC;
+    c->incoming = in;
+    c->facts = *facts;
+    c->since_ms = l->clock.mono_ms;
+    c->stream = *stream;
+    *stream = NULL;
+    task_init(&c->task, &l->tasks, incoming_conn_run);
+    timer_init(&c->timer, &c->task);
+    list_add_tail(&in->waiting, &c->link);
+    in->nwaiting++;
+    stream_set_owner(c->stream, &c->task);
+    /* For all of it: a proxy has it at hand when it connects. */
+    timer_set(&l->wheel, &c->timer, loop_deadline(l, *in->env.header_ms));
+    return 0;
+}
+
+/* ---- operators ---- */
+
+/* The process's groups: its own, and the supplementary ones. */
+static void
+operator_groups(struct conn_operator *peer, int fd, gid_t gid)
+{
+    gid_t more[CONN_GIDS_MAX];
+    socklen_t len = sizeof(more);
+
+    peer->gids[0] = gid;
+    peer->ngids = 1;
+#ifdef SO_PEERGROUPS
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, more, &len) == 0)
+        for (unsigned i = 0; i < len / sizeof(gid_t) && peer->ngids < CONN_GIDS_MAX; i++)
+            peer->gids[peer->ngids++] = more[i];
+#else
+    (void)fd;
+    (void)more;
+    (void)len;
+#endif
+}
+
+static void
+operator_note_cred(struct conn_operator *peer, int fd)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 || cred.uid == (uid_t)-1)
+        return;
+    peer->has_cred = true;
+    peer->uid = cred.uid;
+    operator_groups(peer, fd, cred.gid);
+}
+
+/* 0 or TERR_NOMEM. */
+static int
+incoming_note_operator(struct incoming *in, struct conn_facts *facts, int fd)
+{
+    struct incoming_operator *o = usage_calloc(&in->env.loop->usage, USAGE_CONN, sizeof(*o));
+
+    if (o == NULL)
+        return TERR_NOMEM;
+    if (facts->is_unix)
+        operator_note_cred(&o->peer, fd);
+    o->session = facts->session;
+    o->since_ms = in->env.loop->clock.mono_ms;
+    o->listener = *facts->listener;
+    o->listener.peer = &o->peer;
+    facts->listener = &o->listener;
+    list_add_tail(&in->operators, &o->link);
+    return 0;
+}
+
+unsigned
+incoming_unproven(const struct incoming *in)
+{
+    unsigned n = 0;
+
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    for (struct list *l = in->operators.next; l != &in->operators; l = l->next)
+        n += !container_of(l, struct incoming_operator, link)->peer.admitted;
+    return n;
+}
+
+unsigned
+incoming_drop_unproven(struct incoming *in, int64_t age_ms, bool all)
+{
+    uint64_t now = in->env.loop->clock.mono_ms;
+    struct list *l, *next;
+    unsigned n = 0;
+
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    LIST_FOREACH_SAFE(l, next, &in->operators)
+    {
+        struct incoming_operator *o = container_of(l, struct incoming_operator, link);
+
+        if (o->peer.admitted)
+            continue;
+        if (o->since_ms + (uint64_t)age_ms > now)
+            break; /* the others are younger */
+        list_del(l);
+        list_init(l);
+        n += in->servers->ops->cut_one(in->servers, o->session);
+        if (n > 0 && !all)
+            break;
+    }
+    return n;
+}
+
+/* ---- all of them ---- */
+
+int
+incoming_accept(struct incoming *in, int fd, bool is_unix, const struct incoming_listener *l)
+{
+    struct conn_facts facts = {.listener = &l->facts, .is_unix = is_unix};
+    struct stream_peer peer;
+    struct stream *stream;
+    int err;
+
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    tassert(in->servers != NULL && !(l->is_proxied && l->is_admin));
+    err = stream_accept(&stream, in->env.loop, fd, is_unix, NULL);
+    if (err != 0)
+        return err;
+    stream_get_peer(stream, &peer);
+    memcpy(facts.client_addr, peer.addr, sizeof(facts.client_addr));
+    facts.client_port = peer.port;
+    facts.scheme = HTTP_SCHEME_HTTP;
+    facts.session = incoming_session(in);
+    in->nconns++;
+    atomic_fetch_add_explicit(in->env.conns, 1, memory_order_relaxed);
+    counter_add(in->env.counters, COUNTER_sess_accepted, 1);
+    if (l->is_proxied && l->trusted.n > 0 && !address_in(&l->trusted, facts.client_addr)) {
+        incoming_refuse(in, &facts, "not among those trusted to send a PROXY header");
+        err = TERR_LIMIT;
+    } else if (l->is_proxied) {
+        return incoming_wait(in, &stream, &facts);
+    } else if (l->is_admin) {
+        err = incoming_note_operator(in, &facts, fd);
+    } else if (!is_unix) {
+        err = incoming_count(in, &facts);
+    }
+    if (err == 0)
+        return incoming_adopt(in, &stream, &facts);
+    stream_close(&stream);
+    incoming_on_ended(in, &facts);
+    return err == TERR_LIMIT ? 0 : err;
+}
+
+unsigned
+incoming_connections(const struct incoming *in)
+{
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    return in->nconns;
+}
+
+unsigned
+incoming_waiting(const struct incoming *in)
+{
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    return in->nwaiting;
+}
+
+unsigned
+incoming_shed_idle(struct incoming *in, unsigned most, int64_t idle_ms)
+{
+    uint64_t now = in->env.loop->clock.mono_ms;
+    unsigned n = 0;
+
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    while (n < most && !list_empty(&in->waiting)) {
+        struct incoming_conn *c = container_of(in->waiting.next, struct incoming_conn, link);
+
+        if (c->since_ms + (uint64_t)idle_ms > now)
+            break; /* the others are younger */
+        incoming_give_up(c);
+        n++;
+    }
+    for (struct conn_server *s = in->servers; s != NULL && n < most; s = s->next)
+        n += s->ops->shed_idle(s, most - n, idle_ms);
+    counter_add(in->env.counters, COUNTER_sess_shed, n);
+    return n;
+}
+
+static void
+incoming_give_up_all(struct incoming *in)
+{
+    while (!list_empty(&in->waiting))
+        incoming_give_up(container_of(in->waiting.next, struct incoming_conn, link));
+}
+
+static void
+incoming_begin_drain(struct incoming *in)
+{
+    in->draining = true;
+    if (in->nconns == 0)
+        in->env.on_empty(in->env.ctx);
+}
+
+void
+incoming_drain(struct incoming *in)
+{
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    incoming_give_up_all(in);
+    for (struct conn_server *s = in->servers; s != NULL; s = s->next)
+        s->ops->drain(s);
+    incoming_begin_drain(in);
+}
+
+void
+incoming_drain_gently(struct incoming *in)
+{
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    for (struct conn_server *s = in->servers; s != NULL; s = s->next)
+        s->ops->drain_gently(s);
+    incoming_begin_drain(in);
+}
+
+void
+incoming_cut(struct incoming *in)
+{
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    incoming_give_up_all(in);
+    for (struct conn_server *s = in->servers; s != NULL; s = s->next)
+        s->ops->cut(s);
+}
+
+void
+incoming_trim(struct incoming *in)
+{
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    for (struct conn_server *s = in->servers; s != NULL; s = s->next)
+        s->ops->trim(s);
+}
+
+void
+incoming_set_start(struct incoming *in, exchange_start_f *start)
+{
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    for (struct conn_server *s = in->servers; s != NULL; s = s->next)
+        s->ops->set_start(s, start);
+}
+
+void
+incoming_serve(struct incoming *in, struct conn_server **sp)
+{
+    struct conn_server *s = *sp;
+
+    OBJ_CHECK(in, INCOMING_MAGIC);
+    tassert(s->ops != NULL && s->ended == NULL);
+    *sp = NULL;
+    s->ended = incoming_on_ended;
+    s->ended_ctx = in;
+    s->next = in->servers;
+    in->servers = s;
+}
+
+int
+incoming_open(struct incoming **out, const struct incoming_env *env)
+{
+    struct incoming *in = calloc(1, sizeof(*in));
+
+    if (in == NULL)
+        return TERR_NOMEM;
+    in->magic = INCOMING_MAGIC;
+    in->env = *env;
+    in->next_session = (uint64_t)(env->loop->clock.wall_ms / 1000) << SESSION_SECOND_SHIFT;
+    list_init(&in->waiting);
+    list_init(&in->operators);
+    *out = in;
+    return 0;
+}
+
+void
+incoming_close(struct incoming **inp)
+{
+    struct incoming *in;
+
+    OBJ_TAKE(in, inp, INCOMING_MAGIC);
+    tassert(in->nconns == 0 && in->nwaiting == 0);
+    tassert(list_empty(&in->waiting) && list_empty(&in->operators));
+    while (in->servers != NULL) {
+        struct conn_server *s = in->servers;
+
+        in->servers = s->next;
+        s->ops->close(&s);
+    }
+    OBJ_FREE(in);
+}
