@@ -514,7 +514,7 @@ h1_origin_open(struct origin_exchange **out, struct loop *l, const struct origin
         .any_status = conf->resp_any_status,
     };
     task_init(&o->task, &l->tasks, h1_origin_run);
-    err = stream_connect(&o->stream, l, target->to, target->nth, &o->task);
+    err = stream_connect(&o->stream, l, target->to, &o->task);
     if (err != 0) {
         h1_origin_free(o);
         return err;

@@ -28,9 +28,9 @@
 #include "daemon/base/span.h"
 #include "daemon/http/message.h"
 
-struct conf_address;
 struct loop;
 struct origin_exchange;
+struct stream_target;
 struct task;
 
 #define ORIGIN_LENGTH_UNKNOWN UINT64_MAX
@@ -115,8 +115,7 @@ struct origin_exchange {
 };
 
 struct origin_target {
-    const struct conf_address *to;
-    unsigned nth;         /* of its addresses */
+    const struct stream_target *to;
     struct slice preface; /* bytes before all that the protocol sends: a PROXY header; copied */
 };
 

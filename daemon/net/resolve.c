@@ -365,7 +365,7 @@ resolve_fill(struct resolve_addrs *to, const struct ares_addrinfo *list, bool at
             ttl_s = a->ai_ttl;
         tassert(a->ai_addrlen <= sizeof(to->addr[0]));
         memcpy(&to->addr[to->n], a->ai_addr, a->ai_addrlen);
-        to->len[to->n++] = a->ai_addrlen;
+        to->n++;
     }
     to->ttl_ms = at_once ? RESOLVE_NO_TTL : ttl_s > 0 ? ttl_s * 1000 : 0;
 }

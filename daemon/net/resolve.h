@@ -30,7 +30,6 @@ struct resolve_addrs {
     unsigned n;
     int64_t ttl_ms; /* the shortest of all records that led here, or RESOLVE_NO_TTL */
     struct sockaddr_storage addr[RESOLVE_ADDRS_MAX]; /* the best one first (RFC 6724); port 0 */
-    socklen_t len[RESOLVE_ADDRS_MAX];
 };
 
 /* 0 or TERR_NOMEM.  `servers`: addresses with a space between them, each perhaps with a port, as in

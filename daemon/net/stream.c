@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "conf/conf.h"
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/net/net_priv.h"
@@ -276,11 +275,11 @@ stream_on_connect(uv_connect_t *req, int status)
 }
 
 int
-stream_connect(struct stream **out, struct loop *l, const struct conf_address *to, unsigned nth,
-    struct task *owner)
+stream_connect(
+    struct stream **out, struct loop *l, const struct stream_target *to, struct task *owner)
 {
     struct net_loop *nl = net_loop_of(l);
-    struct stream *s = stream_new(nl, to->is_unix, owner);
+    struct stream *s = stream_new(nl, to->path != NULL, owner);
     struct write_op *op;
     int err = 0;
 
@@ -294,13 +293,13 @@ stream_connect(struct stream **out, struct loop *l, const struct conf_address *t
     s->op = op;
     s->connect_err = TERR_AGAIN;
     op->req.connect.data = s;
-    if (to->is_unix) {
+    if (to->path != NULL) {
         uv_pipe_connect(&op->req.connect, &s->uv.pipe, to->path, stream_on_connect);
     } else {
-        tassert(nth < to->naddrs);
+        tassert(to->addr.ss_family == AF_INET || to->addr.ss_family == AF_INET6);
         uv_tcp_nodelay(&s->uv.tcp, 1);
-        err = uv_tcp_connect(&op->req.connect, &s->uv.tcp, (const struct sockaddr *)&to->addrs[nth],
-            stream_on_connect);
+        err = uv_tcp_connect(
+            &op->req.connect, &s->uv.tcp, (const struct sockaddr *)&to->addr, stream_on_connect);
     }
     if (err != 0) {
         s->op = NULL;

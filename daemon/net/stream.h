@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -35,18 +36,23 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/span.h"
 
-struct conf_address;
 struct net_loop;
 struct stream;
+
+/* Where an outgoing stream leads.  Connections with the same target may stand for each other. */
+struct stream_target {
+    const char *path;             /* borrowed: a Unix socket's; NULL: addr counts */
+    struct sockaddr_storage addr; /* IPv4 or IPv6 */
+};
 
 /* Takes the connected descriptor, which is closed on failure too.  `owner` is woken; NULL: there will
  * be one before the turn ends. */
 int stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner);
 /* Another task is woken from now on: at once, if something has been received or reading is over. */
 void stream_set_owner(struct stream *s, struct task *owner);
-/* Starts connecting to the `nth` address; watch stream_connected. */
-int stream_connect(struct stream **out, struct loop *l, const struct conf_address *to, unsigned nth,
-    struct task *owner);
+/* Starts connecting; watch stream_connected. */
+int stream_connect(
+    struct stream **out, struct loop *l, const struct stream_target *to, struct task *owner);
 /* The stream ends now.  Nothing of the owner's is read or written any more. */
 void stream_close(struct stream **sp);
 /* The same, but the peer shall see an error, not an end: what was sent is not whole. */

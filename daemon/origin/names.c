@@ -27,7 +27,6 @@ enum {
 struct backend_addrs {
     unsigned n;
     struct sockaddr_storage addr[RESOLVE_ADDRS_MAX];
-    socklen_t len[RESOLVE_ADDRS_MAX];
 };
 
 /* Of what makes it another address than others: not of padding. */
@@ -56,19 +55,13 @@ names_is_numeric(const char *host)
 }
 
 /* The nth, around; under the lock. */
-static void
-names_nth(
-    const struct backend *b, unsigned nth, const struct sockaddr_storage **addr, socklen_t *len)
+static const struct sockaddr_storage *
+names_nth(const struct backend *b, unsigned nth)
 {
     const struct conf_address *first = &b->conf->address;
 
-    if (b->addrs != NULL) {
-        *addr = &b->addrs->addr[nth % b->addrs->n];
-        *len = b->addrs->len[nth % b->addrs->n];
-    } else {
-        *addr = &first->addrs[nth % first->naddrs];
-        *len = first->addr_lens[nth % first->naddrs];
-    }
+    return b->addrs != NULL ? &b->addrs->addr[nth % b->addrs->n]
+                            : &first->addrs[nth % first->naddrs];
 }
 
 static unsigned
@@ -93,22 +86,16 @@ backend_naddrs(struct backend *b)
 void
 backend_place_of(struct backend *b, unsigned nth, struct backend_place *out)
 {
-    const struct sockaddr_storage *addr;
-
-    out->address = b->conf->address;
-    out->key = 0;
-    out->generation = 0;
-    if (b->conf->address.is_unix)
+    *out = (struct backend_place){.target.path = NULL};
+    if (b->conf->address.is_unix) {
+        out->target.path = b->conf->address.path;
         return;
+    }
     pthread_mutex_lock(&b->lock);
-    names_nth(b, nth, &addr, &out->len);
-    out->addr = *addr;
+    out->target.addr = *names_nth(b, nth);
     out->generation = atomic_load_explicit(&b->generation, memory_order_relaxed);
     pthread_mutex_unlock(&b->lock);
-    out->key = names_key(&out->addr);
-    out->address.addrs = &out->addr;
-    out->address.addr_lens = &out->len;
-    out->address.naddrs = 1;
+    out->key = names_key(&out->target.addr);
 }
 
 void
@@ -118,11 +105,11 @@ backend_address_text(struct backend *b, unsigned nth, char text[ADDRESS_TEXT_MAX
     struct backend_place place;
 
     backend_place_of(b, nth, &place);
-    if (!place.address.is_unix && place.addr.ss_family == AF_INET) {
+    if (place.target.path == NULL && place.target.addr.ss_family == AF_INET) {
         bytes[10] = bytes[11] = 0xff;
-        memcpy(bytes + 12, &((struct sockaddr_in *)(void *)&place.addr)->sin_addr, 4);
-    } else if (!place.address.is_unix) {
-        memcpy(bytes, &((struct sockaddr_in6 *)(void *)&place.addr)->sin6_addr, 16);
+        memcpy(bytes + 12, &((struct sockaddr_in *)(void *)&place.target.addr)->sin_addr, 4);
+    } else if (place.target.path == NULL) {
+        memcpy(bytes, &((struct sockaddr_in6 *)(void *)&place.target.addr)->sin6_addr, 16);
     }
     address_text(bytes, text);
 }
@@ -131,14 +118,9 @@ backend_address_text(struct backend *b, unsigned nth, char text[ADDRESS_TEXT_MAX
 static bool
 names_has(const struct backend *b, uint64_t key)
 {
-    for (unsigned i = 0; i < names_count(b); i++) {
-        const struct sockaddr_storage *addr;
-        socklen_t len;
-
-        names_nth(b, i, &addr, &len);
-        if (names_key(addr) == key)
+    for (unsigned i = 0; i < names_count(b); i++)
+        if (names_key(names_nth(b, i)) == key)
             return true;
-    }
     return false;
 }
 
@@ -191,7 +173,6 @@ names_gather(const struct backend *b, const struct resolve_addrs *found)
         names_set_port(a, backend_port(b));
         for (unsigned i = 0; i < to->n; i++)
             again |= names_key(&to->addr[i]) == names_key(a);
-        to->len[to->n] = found->len[k];
         to->n += !again;
     }
     return to;
@@ -206,11 +187,9 @@ names_are_news(const struct backend *b, const struct backend_addrs *now)
         known += names_has(b, names_key(&now->addr[i]));
     /* The load may have listed one twice: count those that are left. */
     for (unsigned i = 0; known == now->n && i < names_count(b); i++) {
-        const struct sockaddr_storage *addr;
+        const struct sockaddr_storage *addr = names_nth(b, i);
         bool kept = false;
-        socklen_t len;
 
-        names_nth(b, i, &addr, &len);
         for (unsigned j = 0; j < now->n; j++)
             kept |= names_key(&now->addr[j]) == names_key(addr);
         if (!kept)

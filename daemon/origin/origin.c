@@ -246,7 +246,7 @@ origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool 
     backend_place_of(pool->backend, want->attempt, &place);
     oc->place = place.key;
     oc->generation = place.generation;
-    target.to = &place.address;
+    target.to = &place.target;
     if (version > 0)
         target.preface.len = proxy_header_write(header, version, want->ends);
     err = os->protocol.open(&oc->x, os->loop, &os->protocol, &target);

@@ -17,6 +17,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/obj.h"
 #include "daemon/net/resolve.h"
+#include "daemon/net/stream.h"
 #include "daemon/origin/director.h"
 #include "daemon/origin/probe.h"
 
@@ -196,9 +197,7 @@ int64_t backend_wall_ms(void);
 /* names.c */
 /* One address of a backend, for the stream.  It must not move: `address` points into it. */
 struct backend_place {
-    struct conf_address address; /* with naddrs 1, but for a Unix socket */
-    struct sockaddr_storage addr;
-    socklen_t len;
+    struct stream_target target;
     uint64_t key;        /* tells addresses apart */
     unsigned generation; /* of the addresses it is among */
 };

@@ -73,7 +73,7 @@ probe_connect(struct probe *p, int err)
         struct backend_place place;
 
         backend_place_of(p->backend, p->nth, &place);
-        target.to = &place.address;
+        target.to = &place.target;
         err = p->protocol->open(&p->x, p->loop, p->protocol, &target);
         p->nth++;
         if (err == 0) {

@@ -234,15 +234,14 @@ stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct 
 }
 
 int
-stream_connect(struct stream **out, struct loop *l, const struct conf_address *to, unsigned nth,
-    struct task *owner)
+stream_connect(
+    struct stream **out, struct loop *l, const struct stream_target *to, struct task *owner)
 {
     enum wire_connect how = wires.next_connect;
     struct wire *w = &wires.wire[wires.n];
 
     (void)l;
     (void)to;
-    (void)nth;
     wires.next_connect = WIRE_CONNECT_UP;
     if (how == WIRE_CONNECT_FAILS || wires.n == WIRES_MAX)
         return terr_from_errno(-ENETUNREACH);

@@ -281,12 +281,11 @@ stream_set_owner(struct stream *s, struct task *owner)
 }
 
 int
-stream_connect(struct stream **out, struct loop *l, const struct conf_address *to, unsigned nth,
-    struct task *owner)
+stream_connect(
+    struct stream **out, struct loop *l, const struct stream_target *to, struct task *owner)
 {
     (void)l;
     (void)to;
-    (void)nth;
     *out = fake_new(owner);
     (*out)->connect_err = TERR_AGAIN;
     return 0;

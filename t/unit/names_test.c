@@ -113,10 +113,10 @@ static unsigned
 nth_is(struct naming *n, unsigned nth)
 {
     struct backend_place place;
-    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&place.addr;
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&place.target.addr;
 
     backend_place_of(n->b, nth, &place);
-    CHECK_EQ(1, place.address.naddrs);
+    CHECK(place.target.path == NULL);
     CHECK_EQ(AF_INET, in->sin_family);
     CHECK_EQ(81, ntohs(in->sin_port));
     return ntohl(in->sin_addr.s_addr) & 0xff;
