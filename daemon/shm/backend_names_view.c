@@ -20,51 +20,49 @@ struct backend_names_view {
     uint32_t magic;
     unsigned nslots; /* taken from the file once, and checked */
     const struct backend_names_slot *slots;
-    const void *map; /* to be unmapped; NULL: borrowed */
-    size_t map_bytes;
+    struct shm_map map;
 };
 
-int
-backend_names_view_mem(struct backend_names_view **out, const void *base, size_t bytes)
+/* Takes the map, whatever comes of it. */
+static int
+backend_names_view_new(struct backend_names_view **out, struct shm_map map)
 {
-    struct backend_names_view *v;
+    struct backend_names_view *v = NULL;
     struct backend_names_file f;
+    int err = shm_map_header(
+        &map, &f, sizeof(f), BACKEND_NAMES_FILE_MAGIC, BACKEND_NAMES_VERSION, sizeof(*v->slots));
 
-    tassert((uintptr_t)base % 64 == 0);
-    if (bytes < sizeof(f))
-        return TERR_CORRUPT;
-    memcpy(&f, base, sizeof(f));
-    if (f.magic != BACKEND_NAMES_FILE_MAGIC || f.version != BACKEND_NAMES_VERSION ||
-        f.slot_bytes != sizeof(*v->slots) || f.nslots > (bytes - sizeof(f)) / sizeof(*v->slots))
-        return TERR_CORRUPT;
-    v = calloc(1, sizeof(*v));
-    if (v == NULL)
-        return TERR_NOMEM;
+    if (err == 0 && !shm_map_fits(&map, sizeof(f), f.nslots, f.slot_bytes))
+        err = TERR_CORRUPT;
+    if (err == 0) {
+        v = calloc(1, sizeof(*v));
+        err = v == NULL ? TERR_NOMEM : 0;
+    }
+    if (err < 0) {
+        shm_map_close(&map);
+        return err;
+    }
     v->magic = BACKEND_NAMES_VIEW_MAGIC;
     v->nslots = f.nslots;
-    v->slots = (const void *)((const char *)base + sizeof(f));
+    v->slots = (const void *)((const char *)map.base + sizeof(f));
+    v->map = map;
     *out = v;
     return 0;
 }
 
 int
+backend_names_view_mem(struct backend_names_view **out, const void *base, size_t bytes)
+{
+    return backend_names_view_new(out, shm_map_of(base, bytes, false));
+}
+
+int
 backend_names_view_open(struct backend_names_view **out, const char *path)
 {
-    const void *map;
-    size_t bytes;
-    int writable = 0, err;
+    struct shm_map map;
+    int err = shm_map_open(&map, path, false);
 
-    err = shm_file_map(&map, &bytes, path, &writable);
-    if (err < 0)
-        return err;
-    err = backend_names_view_mem(out, map, bytes);
-    if (err < 0) {
-        shm_file_unmap(map, bytes);
-        return err;
-    }
-    (*out)->map = map;
-    (*out)->map_bytes = bytes;
-    return 0;
+    return err < 0 ? err : backend_names_view_new(out, map);
 }
 
 void
@@ -73,8 +71,7 @@ backend_names_view_close(struct backend_names_view **vp)
     struct backend_names_view *v;
 
     OBJ_TAKE(v, vp, BACKEND_NAMES_VIEW_MAGIC);
-    if (v->map != NULL)
-        shm_file_unmap(v->map, v->map_bytes);
+    shm_map_close(&v->map);
     OBJ_FREE(v);
 }
 

@@ -23,41 +23,30 @@ struct counters_view {
     const struct counters_file_row *rows;
     const char *sets;
     struct counters_file_row *row_copies; /* terminated by us */
-    const void *map;                      /* to be unmapped; NULL: borrowed */
-    size_t map_bytes;
+    struct shm_map map;
 };
 
-/* Whether `n` things of `each` bytes from `off` on lie within the file, words aligned. */
-static bool
-counters_fits(uint64_t off, uint64_t n, uint64_t each, size_t bytes)
-{
-    return off % 8 == 0 && each % 8 == 0 && off <= bytes && each <= bytes &&
-           (each == 0 || n <= (bytes - off) / each);
-}
-
 static int
-counters_view_check(struct counters_view *v, const void *base, size_t bytes)
+counters_view_check(struct counters_view *v)
 {
     struct counters_file f;
+    int err = shm_map_header(&v->map, &f, sizeof(f), COUNTERS_FILE_MAGIC, COUNTERS_VERSION,
+        sizeof(struct counters_file_row));
 
-    if (bytes < sizeof(f))
-        return TERR_CORRUPT;
-    memcpy(&f, base, sizeof(f));
-    if (f.magic != COUNTERS_FILE_MAGIC || f.version != COUNTERS_VERSION ||
-        f.row_bytes != sizeof(struct counters_file_row))
-        return TERR_CORRUPT;
+    if (err != 0)
+        return err;
     if (f.nrows == 0 || f.nrows > COUNTERS_ROWS_MAX || f.nsets == 0 ||
         f.nsets > LIMIT_WORKERS + 1 || f.set_bytes < f.nrows * sizeof(uint64_t))
         return TERR_CORRUPT;
-    if (!counters_fits(f.rows_off, f.nrows, f.row_bytes, bytes) ||
-        !counters_fits(f.sets_off, f.nsets, f.set_bytes, bytes))
+    if (!shm_map_fits(&v->map, f.rows_off, f.nrows, f.row_bytes) ||
+        !shm_map_fits(&v->map, f.sets_off, f.nsets, f.set_bytes))
         return TERR_CORRUPT;
     v->nrows = f.nrows;
     v->nsets = f.nsets;
     v->pid = f.pid;
     v->set_bytes = f.set_bytes;
-    v->rows = (const void *)((const char *)base + f.rows_off);
-    v->sets = (const char *)base + f.sets_off;
+    v->rows = (const void *)((const char *)v->map.base + f.rows_off);
+    v->sets = (const char *)v->map.base + f.sets_off;
     return 0;
 }
 
@@ -76,22 +65,23 @@ counters_view_copy_rows(struct counters_view *v)
     return 0;
 }
 
-int
-counters_view_mem(struct counters_view **out, const void *base, size_t bytes)
+/* Takes the map, whatever comes of it. */
+static int
+counters_view_new(struct counters_view **out, struct shm_map map)
 {
-    struct counters_view *v;
-    int err;
+    struct counters_view *v = calloc(1, sizeof(*v));
+    int err = TERR_NOMEM;
 
-    tassert((uintptr_t)base % 64 == 0);
-    v = calloc(1, sizeof(*v));
-    if (v == NULL)
-        return TERR_NOMEM;
-    v->magic = COUNTERS_VIEW_MAGIC;
-    err = counters_view_check(v, base, bytes);
+    if (v != NULL) {
+        v->magic = COUNTERS_VIEW_MAGIC;
+        v->map = map;
+        err = counters_view_check(v);
+    }
     if (err == 0)
         err = counters_view_copy_rows(v);
     if (err < 0) {
-        OBJ_FREE(v);
+        shm_map_close(&map);
+        free(v);
         return err;
     }
     *out = v;
@@ -99,23 +89,18 @@ counters_view_mem(struct counters_view **out, const void *base, size_t bytes)
 }
 
 int
+counters_view_mem(struct counters_view **out, const void *base, size_t bytes)
+{
+    return counters_view_new(out, shm_map_of(base, bytes, false));
+}
+
+int
 counters_view_open(struct counters_view **out, const char *path)
 {
-    const void *map;
-    size_t bytes;
-    int writable = 0, err;
+    struct shm_map map;
+    int err = shm_map_open(&map, path, false);
 
-    err = shm_file_map(&map, &bytes, path, &writable);
-    if (err < 0)
-        return err;
-    err = counters_view_mem(out, map, bytes);
-    if (err < 0) {
-        shm_file_unmap(map, bytes);
-        return err;
-    }
-    (*out)->map = map;
-    (*out)->map_bytes = bytes;
-    return 0;
+    return err < 0 ? err : counters_view_new(out, map);
 }
 
 void
@@ -124,8 +109,7 @@ counters_view_close(struct counters_view **vp)
     struct counters_view *v;
 
     OBJ_TAKE(v, vp, COUNTERS_VIEW_MAGIC);
-    if (v->map != NULL)
-        shm_file_unmap(v->map, v->map_bytes);
+    shm_map_close(&v->map);
     free(v->row_copies);
     OBJ_FREE(v);
 }

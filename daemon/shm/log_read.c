@@ -42,9 +42,7 @@ struct shmlog_reader {
     int slot;           /* ours in file->readers, or SHMLOG_NO_SLOT */
     uint64_t token;
 
-    bool writable;
-    const void *map; /* to be unmapped; NULL: borrowed */
-    size_t map_bytes;
+    struct shm_map map;
     union {
         uint64_t words[SHMLOG_CHUNK_MAX / 8];
         struct shmlog_chunk chunk;
@@ -171,7 +169,7 @@ shmlog_attach(struct shmlog_reader *r)
     int err;
 
     OBJ_CHECK(r, SHMLOG_READER_MAGIC);
-    if (!r->writable)
+    if (!r->map.writable)
         return TERR_IO;
     err = shmlog_stay_attached(r);
     r->wants_details = err == 0;
@@ -357,17 +355,20 @@ shmlog_position(const struct shmlog_reader *r)
 }
 
 static int
-shmlog_check_header(struct shmlog_reader *r, size_t bytes)
+shmlog_check_header(struct shmlog_reader *r)
 {
     const struct shmlog_file *f = r->file;
+    struct shm_file_head head;
     uint64_t ring, segment;
 
-    if (bytes < SHMLOG_FILE_HEADER || f->magic != SHMLOG_FILE_MAGIC ||
-        f->version != SHMLOG_VERSION || f->header_bytes != SHMLOG_FILE_HEADER)
+    if (shm_map_header(&r->map, &head, sizeof(head), SHMLOG_FILE_MAGIC, SHMLOG_VERSION,
+            SHMLOG_FILE_HEADER) != 0 ||
+        r->map.bytes < SHMLOG_FILE_HEADER)
         return TERR_CORRUPT;
     ring = f->ring_bytes;
     segment = f->segment_bytes;
-    if (ring < SHMLOG_RING_MIN || (ring & (ring - 1)) != 0 || ring != bytes - SHMLOG_FILE_HEADER)
+    if (ring < SHMLOG_RING_MIN || (ring & (ring - 1)) != 0 ||
+        ring != r->map.bytes - SHMLOG_FILE_HEADER)
         return TERR_CORRUPT;
     if (segment < SHMLOG_SEGMENT_MIN || (segment & (segment - 1)) != 0 || segment > ring / 4)
         return TERR_CORRUPT;
@@ -392,32 +393,6 @@ shmlog_walk_to_end(struct shmlog_reader *r)
     r->missed = r->missed_reqs = 0;
 }
 
-static int
-shmlog_reader_new(struct shmlog_reader **out, const void *base, size_t bytes, bool writable)
-{
-    static _Atomic uint32_t made;
-    struct shmlog_reader *r = calloc(1, sizeof(*r));
-    struct timespec now;
-
-    if (r == NULL)
-        return TERR_NOMEM;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    r->magic = SHMLOG_READER_MAGIC;
-    r->slot = SHMLOG_NO_SLOT;
-    r->writable = writable;
-    r->file = (struct shmlog_file *)(uintptr_t)base;
-    r->ring = (const _Atomic uint64_t *)(const void *)((const char *)base + SHMLOG_FILE_HEADER);
-    /* Distinct among the readers of a file is all that is asked, whatever process they are. */
-    r->token = ((uint64_t)getpid() << 40) ^ ((uint64_t)now.tv_nsec << 16) ^
-               atomic_fetch_add_explicit(&made, 1, memory_order_relaxed) ^ 1;
-    if (shmlog_check_header(r, bytes) < 0) {
-        OBJ_FREE(r);
-        return TERR_CORRUPT;
-    }
-    *out = r;
-    return 0;
-}
-
 static void
 shmlog_reader_start(struct shmlog_reader *r, enum shmlog_from from)
 {
@@ -429,58 +404,58 @@ shmlog_reader_start(struct shmlog_reader *r, enum shmlog_from from)
     r->counting = r->pos == 0;
 }
 
+/* Takes the map, whatever comes of it. */
+static int
+shmlog_reader_new(struct shmlog_reader **out, struct shm_map map, enum shmlog_from from)
+{
+    static _Atomic uint32_t made;
+    struct shmlog_reader *r = calloc(1, sizeof(*r));
+    struct timespec now;
+
+    if (r == NULL) {
+        shm_map_close(&map);
+        return TERR_NOMEM;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    r->magic = SHMLOG_READER_MAGIC;
+    r->slot = SHMLOG_NO_SLOT;
+    r->map = map;
+    r->file = (struct shmlog_file *)(uintptr_t)map.base;
+    r->ring = (const _Atomic uint64_t *)(const void *)((const char *)map.base + SHMLOG_FILE_HEADER);
+    /* Distinct among the readers of a file is all that is asked, whatever process they are. */
+    r->token = ((uint64_t)getpid() << 40) ^ ((uint64_t)now.tv_nsec << 16) ^
+               atomic_fetch_add_explicit(&made, 1, memory_order_relaxed) ^ 1;
+    if (shmlog_check_header(r) < 0) {
+        shm_map_close(&map);
+        OBJ_FREE(r);
+        return TERR_CORRUPT;
+    }
+    shmlog_reader_start(r, from);
+    *out = r;
+    return 0;
+}
+
 int
 shmlog_reader_open_mem(
     struct shmlog_reader **out, const void *base, size_t bytes, enum shmlog_from from)
 {
-    struct shmlog_reader *r;
-    int err;
-
-    tassert((uintptr_t)base % 64 == 0);
-    err = shmlog_reader_new(&r, base, bytes, false);
-    if (err < 0)
-        return err;
-    shmlog_reader_start(r, from);
-    *out = r;
-    return 0;
+    return shmlog_reader_new(out, shm_map_of(base, bytes, false), from);
 }
 
 int
 shmlog_reader_open_here(struct shmlog_reader **out, struct shmlog *l, enum shmlog_from from)
 {
-    struct shmlog_reader *r;
-    int err;
-
     OBJ_CHECK(l, SHMLOG_MAGIC);
-    err = shmlog_reader_new(&r, l->file, l->map_bytes, true);
-    if (err < 0)
-        return err;
-    shmlog_reader_start(r, from);
-    *out = r;
-    return 0;
+    return shmlog_reader_new(out, shm_map_of(l->file, l->map_bytes, true), from);
 }
 
 int
 shmlog_reader_open(struct shmlog_reader **out, const char *path, enum shmlog_from from)
 {
-    struct shmlog_reader *r;
-    const void *map;
-    size_t bytes;
-    int writable = 1, err;
+    struct shm_map map;
+    int err = shm_map_open(&map, path, true);
 
-    err = shm_file_map(&map, &bytes, path, &writable);
-    if (err < 0)
-        return err;
-    err = shmlog_reader_new(&r, map, bytes, writable);
-    if (err < 0) {
-        shm_file_unmap(map, bytes);
-        return err;
-    }
-    r->map = map;
-    r->map_bytes = bytes;
-    shmlog_reader_start(r, from);
-    *out = r;
-    return 0;
+    return err < 0 ? err : shmlog_reader_new(out, map, from);
 }
 
 void
@@ -490,7 +465,6 @@ shmlog_reader_close(struct shmlog_reader **rp)
 
     OBJ_TAKE(r, rp, SHMLOG_READER_MAGIC);
     shmlog_detach(r);
-    if (r->map != NULL)
-        shm_file_unmap(r->map, r->map_bytes);
+    shm_map_close(&r->map);
     OBJ_FREE(r);
 }

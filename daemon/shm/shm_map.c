@@ -1,25 +1,27 @@
-/* shm_map.c -- a shared file of another process in our memory. */
+/* shm_map.c -- a shared file in our memory, and what it must be. */
 #include "daemon/shm/shm_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 
 int
-shm_file_map(const void **base, size_t *bytes, const char *path, int *writable)
+shm_map_open(struct shm_map *m, const char *path, bool wants_to_write)
 {
     struct stat st;
-    void *map;
+    bool writable;
+    void *map = NULL;
     int fd = -1, err = 0;
 
-    if (*writable)
+    if (wants_to_write)
         fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    *writable = fd >= 0;
+    writable = fd >= 0;
     if (fd < 0)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
@@ -30,19 +32,51 @@ shm_file_map(const void **base, size_t *bytes, const char *path, int *writable)
         err = TERR_CORRUPT;
     if (err == 0) {
         map = mmap(
-            NULL, (size_t)st.st_size, PROT_READ | (*writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+            NULL, (size_t)st.st_size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
         err = map == MAP_FAILED ? TERR_IO : 0;
     }
     close(fd);
     if (err < 0)
         return err;
-    *base = map;
-    *bytes = (size_t)st.st_size;
+    *m = (struct shm_map){
+        .base = map, .bytes = (size_t)st.st_size, .is_ours = true, .writable = writable};
     return 0;
 }
 
-void
-shm_file_unmap(const void *base, size_t bytes)
+struct shm_map
+shm_map_of(const void *base, size_t bytes, bool writable)
 {
-    munmap((void *)(uintptr_t)base, bytes);
+    tassert((uintptr_t)base % 64 == 0);
+    return (struct shm_map){.base = base, .bytes = bytes, .writable = writable};
+}
+
+void
+shm_map_close(struct shm_map *m)
+{
+    if (m->is_ours)
+        munmap((void *)(uintptr_t)m->base, m->bytes);
+    *m = (struct shm_map){.base = NULL};
+}
+
+int
+shm_map_header(const struct shm_map *m, void *header, size_t bytes, uint64_t magic,
+    uint32_t version, uint32_t item_bytes)
+{
+    struct shm_file_head head;
+
+    tassert(bytes >= sizeof(head));
+    if (m->bytes < bytes)
+        return TERR_CORRUPT;
+    memcpy(header, m->base, bytes);
+    memcpy(&head, header, sizeof(head));
+    if (head.magic != magic || head.version != version || head.item_bytes != item_bytes)
+        return TERR_CORRUPT;
+    return 0;
+}
+
+bool
+shm_map_fits(const struct shm_map *m, uint64_t off, uint64_t n, uint64_t each)
+{
+    return off % 8 == 0 && each % 8 == 0 && off <= m->bytes && each <= m->bytes &&
+           (each == 0 || n <= (m->bytes - off) / each);
 }
