@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/source_text.h"
 #include "daemon/base/tassert.h"
 
 enum {
-    ERRORS_LINE_BYTES = 4096, /* of a source line kept with its error */
-    ERRORS_VIEW_CHARS = 96,   /* of it printed */
+    ERRORS_LINE_BYTES = 4096 /* of a source line kept with its error */
 };
 
 static bool
@@ -112,56 +112,12 @@ conf_fail_value(
     errors_add(cx, n, message);
 }
 
-/* Length of the well-formed UTF-8 character at p, or 0: a terminal must not get others. */
-static size_t
-errors_char_len(const char *p, size_t room)
-{
-    unsigned char c = (unsigned char)p[0];
-    size_t len = c < 0x80 ? 1 : (c >> 5) == 6 ? 2 : (c >> 4) == 14 ? 3 : (c >> 3) == 30 ? 4 : 0;
-
-    if (len == 0 || len > room)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if (((unsigned char)p[i] & 0xc0) != 0x80)
-            return 0;
-    if (len == 1 && ((c < 0x20 && c != '\t') || c == 0x7f))
-        return 0;
-    if (len == 2 && c == 0xc2 && (unsigned char)p[1] < 0xa0)
-        return 0; /* C1 controls start escape sequences, too */
-    return len;
-}
-
-/* Copies what fits, whole characters only, '?' for what cannot be shown.  Returns how many
- * bytes of text were taken; *used those of buf, without the NUL. */
-static size_t
-errors_printable(char *buf, size_t size, struct slice text, size_t *used)
-{
-    size_t in = 0, out = 0;
-
-    while (in < text.len) {
-        size_t len = errors_char_len(text.ptr + in, text.len - in);
-        size_t take = len == 0 ? 1 : len;
-
-        if (out + take >= size)
-            break;
-        if (len == 0)
-            buf[out] = '?';
-        else
-            memcpy(buf + out, text.ptr + in, len);
-        in += take;
-        out += take;
-    }
-    buf[out] = '\0';
-    *used = out;
-    return in;
-}
-
 const char *
 conf_quote(char buf[static CONF_QUOTE_BYTES], struct slice text)
 {
-    size_t used, room = CONF_QUOTE_BYTES - 3;
+    size_t taken, used = source_printable(buf, CONF_QUOTE_BYTES - 3, text, &taken);
 
-    if (errors_printable(buf, room, text, &used) < text.len)
+    if (taken < text.len)
         memcpy(buf + used, "...", 4);
     return buf;
 }
@@ -214,13 +170,12 @@ void
 conf_errors_attach(struct conf_cx *cx)
 {
     char buf[ERRORS_LINE_BYTES];
-    size_t used;
 
     for (struct conf_error *e = cx->errors; e != NULL && !cx->nomem; e = e->next) {
         if (e->line == 0)
             continue;
-        errors_printable(
-            buf, sizeof(buf), conf_source_line(errors_source(cx, e->nth), e->line), &used);
+        source_printable(
+            buf, sizeof(buf), conf_source_line(errors_source(cx, e->nth), e->line), NULL);
         e->source = strdup(buf);
         if (e->source == NULL)
             cx->nomem = true;
@@ -238,57 +193,32 @@ conf_errors_free(struct conf_error **errors)
     }
 }
 
-static const char *
-errors_skip(const char *p, size_t nchars)
+static void
+errors_write(void *ctx, const char *text)
 {
-    while (nchars > 0 && *p != '\0') {
-        p++;
-        while (((unsigned char)*p & 0xc0) == 0x80)
-            p++;
-        nchars--;
-    }
-    return p;
+    struct conf_sink *to = ctx;
+
+    to->write(to, text);
 }
 
-static size_t
-errors_nchars(const char *p, const char *end)
-{
-    size_t n = 0;
-
-    for (; p < end; p++)
-        n += ((unsigned char)*p & 0xc0) != 0x80;
-    return n;
-}
-
-/* The line, or the part of it around the place, and under the place a caret with a tail as
- * long as the offending text. */
+/* The mark is as wide as the offending text, where that stands in the line as it is. */
 static void
 errors_print_source(const struct conf_error *e, struct conf_sink *to)
 {
-    size_t column = e->column - 1, skip = column > ERRORS_VIEW_CHARS / 2 ? column - 32 : 0;
-    const char *start = errors_skip(e->source, skip);
-    const char *end = errors_skip(start, ERRORS_VIEW_CHARS);
-    const char *place = errors_skip(start, column - skip);
-    size_t len = strlen(e->text), out = 0, tail = 0;
-    char line[ERRORS_VIEW_CHARS * 4 + 1], mark[ERRORS_VIEW_CHARS * 2 + 2];
     char head[32];
+    struct source_mark mark = {.line = e->source,
+        .column = e->column,
+        .width = 1,
+        .before = head,
+        .below = "      | ",
+        .tail = '~'};
+    const char *place = source_skip(e->source, e->column - 1);
+    size_t len = strlen(e->text);
 
-    memcpy(line, start, (size_t)(end - start));
-    line[end - start] = '\0';
-    for (const char *p = start; p < place; p = errors_skip(p, 1))
-        mark[out++] = *p == '\t' ? '\t' : ' '; /* a tab is as wide above as below */
-    mark[out++] = '^';
-    if (len > 0 && strncmp(place, e->text, len) == 0 && place + len <= end)
-        tail = errors_nchars(place, place + len) - 1;
-    memset(mark + out, '~', tail);
-    mark[out + tail] = '\0';
-
+    if (len > 0 && strncmp(place, e->text, len) == 0)
+        mark.width = source_nchars(place, len);
     snprintf(head, sizeof(head), "%5u | ", e->line);
-    to->write(to, head);
-    to->write(to, line);
-    to->write(to, "\n      | ");
-    to->write(to, mark);
-    to->write(to, "\n");
+    source_show(&mark, errors_write, to);
 }
 
 unsigned

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/obj.h"
+#include "daemon/base/source_text.h"
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "vcl-lite/vcl_error_priv.h"
@@ -11,8 +12,6 @@
 
 enum {
     ERROR_LINE_BYTES = 4096,    /* of a source line kept with its error */
-    ERROR_VIEW_CHARS = 100,     /* of it printed */
-    ERROR_BEFORE_CHARS = 60,    /* of them before the place, in a long line */
     ERROR_MESSAGE_BYTES = 1024, /* names in messages are cut, so nothing else is */
     ERROR_COUNT_BYTES = 256,    /* counted for one place; longer lines have marks */
 };
@@ -37,62 +36,6 @@ struct vcl_lines {
     struct error_mark *marks;
 };
 
-/* Length of the well-formed UTF-8 character at p, or 0: a terminal must not get others. */
-static size_t
-error_char_len(const char *p, size_t room)
-{
-    unsigned char c = (unsigned char)p[0];
-    size_t len = c < 0x80 ? 1 : (c >> 5) == 6 ? 2 : (c >> 4) == 14 ? 3 : (c >> 3) == 30 ? 4 : 0;
-
-    if (len == 0 || len > room)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if (((unsigned char)p[i] & 0xc0) != 0x80)
-            return 0;
-    if (len == 1 && ((c < 0x20 && c != '\t') || c == 0x7f))
-        return 0;
-    if (len == 2 && c == 0xc2 && (unsigned char)p[1] < 0xa0)
-        return 0; /* C1 controls start escape sequences, too */
-    return len;
-}
-
-/* Characters of a text; a byte that belongs to none counts as one. */
-static unsigned
-error_nchars(const char *p, size_t len)
-{
-    unsigned n = 0;
-
-    for (size_t i = 0; i < len; n++) {
-        size_t one = error_char_len(p + i, len - i);
-
-        i += one == 0 ? 1 : one;
-    }
-    return n;
-}
-
-/* Whole characters that fit into size - 1 bytes, '?' for what cannot be shown, and a NUL. */
-static size_t
-error_printable(char *buf, size_t size, struct slice text)
-{
-    size_t out = 0;
-
-    for (size_t in = 0; in < text.len;) {
-        size_t len = error_char_len(text.ptr + in, text.len - in);
-        size_t take = len == 0 ? 1 : len;
-
-        if (out + take >= size)
-            break;
-        if (len == 0)
-            buf[out] = '?';
-        else
-            memcpy(buf + out, text.ptr + in, len);
-        in += take;
-        out += take;
-    }
-    buf[out] = '\0';
-    return out;
-}
-
 static struct error_mark *
 error_marks_new(struct vcl_cx *cx, struct slice text)
 {
@@ -102,7 +45,7 @@ error_marks_new(struct vcl_cx *cx, struct slice text)
 
     for (size_t i = 0; marks != NULL && i < n; i++) {
         while (off < i * ERROR_COUNT_BYTES) {
-            size_t len = error_char_len(text.ptr + off, text.len - off);
+            size_t len = source_char_len(text.ptr + off, text.len - off);
 
             off += len == 0 ? 1 : (uint32_t)len;
             chars++;
@@ -120,7 +63,7 @@ error_chars_before(const struct vcl_file *file, uint32_t off)
 
     if (m->off > off)
         m--; /* it lies within the character that a mark is behind; the first mark is at 0 */
-    return m->chars + error_nchars(file->text.ptr + m->off, off - m->off);
+    return m->chars + source_nchars(file->text.ptr + m->off, off - m->off);
 }
 
 struct vcl_lines *
@@ -175,7 +118,7 @@ vcl_pos_place(struct vcl_pos at, unsigned *line, unsigned *column)
     tassert(at.off <= at.file->text.len);
     *line = n + 1;
     if (l->marks == NULL || at.off - from <= ERROR_COUNT_BYTES)
-        *column = error_nchars(at.file->text.ptr + from, at.off - from) + 1;
+        *column = source_nchars(at.file->text.ptr + from, at.off - from) + 1;
     else
         *column = error_chars_before(at.file, at.off) - error_chars_before(at.file, from) + 1;
 }
@@ -201,7 +144,7 @@ error_width(struct vcl_pos at, unsigned line)
 
     if (len > at.len)
         len = at.len;
-    n = error_nchars(at.file->text.ptr + at.off, len);
+    n = source_nchars(at.file->text.ptr + at.off, len);
     return n == 0 ? 1 : n;
 }
 
@@ -225,8 +168,8 @@ error_new(struct vcl_pos at, const char *message, const char *hint)
     size_t size = sizeof(*b) + strlen(message) + 1;
 
     vcl_pos_place(at, &line, &column);
-    size += error_printable(name, sizeof(name), slice_str(at.file->name)) + 1;
-    size += error_printable(source, sizeof(source), error_source(at.file, line)) + 1;
+    size += source_printable(name, sizeof(name), slice_str(at.file->name), NULL) + 1;
+    size += source_printable(source, sizeof(source), error_source(at.file, line), NULL) + 1;
     size += hint == NULL ? 0 : strlen(hint) + 1;
     b = malloc(size);
     if (b == NULL)
@@ -301,9 +244,9 @@ error_add(
                              : "and more errors, which are not shown";
         hint = NULL;
     }
-    error_printable(clean, sizeof(clean), slice_str(message));
+    source_printable(clean, sizeof(clean), slice_str(message), NULL);
     if (hint != NULL)
-        error_printable(clean_hint, sizeof(clean_hint), slice_str(hint));
+        source_printable(clean_hint, sizeof(clean_hint), slice_str(hint), NULL);
     b = error_new(at, clean, hint == NULL ? NULL : clean_hint);
     if (b == NULL) {
         cx->nomem = true;
@@ -401,45 +344,18 @@ vcl_errors_free(struct vcl_error **ep)
     }
 }
 
-/* nchars characters further, or the end. */
-static const char *
-error_skip(const char *p, unsigned nchars)
-{
-    while (nchars > 0 && *p != '\0') {
-        p++;
-        while (((unsigned char)*p & 0xc0) == 0x80)
-            p++;
-        nchars--;
-    }
-    return p;
-}
-
-/* The line, or the part of it around the place, and carets below the place. */
 static void
 error_print_source(const struct vcl_error *e, void (*write)(void *ctx, const char *text), void *ctx)
 {
-    unsigned column = e->column - 1;
-    unsigned skip = column >= ERROR_VIEW_CHARS - 20 ? column - ERROR_BEFORE_CHARS : 0;
-    const char *from = error_skip(e->source, skip);
-    const char *to = error_skip(from, ERROR_VIEW_CHARS);
-    const char *place = error_skip(from, column - skip);
-    char line[ERROR_VIEW_CHARS * 4 + 1], mark[ERROR_VIEW_CHARS + 2];
-    unsigned out = 0;
+    const struct source_mark mark = {.line = e->source,
+        .column = e->column,
+        .width = e->width,
+        .before = "    ",
+        .below = "    ",
+        .tail = '^'};
 
-    if (*from == '\0')
-        return; /* so far behind that the line was cut; or the host's error, which has none */
-    memcpy(line, from, (size_t)(to - from));
-    line[to - from] = '\0';
-    for (const char *p = from; p < place; p = error_skip(p, 1))
-        mark[out++] = *p == '\t' ? '\t' : ' '; /* a tab is as wide above as below */
-    for (unsigned i = 0; i < e->width && out < ERROR_VIEW_CHARS; i++)
-        mark[out++] = '^';
-    mark[out] = '\0';
-    write(ctx, "    ");
-    write(ctx, line);
-    write(ctx, "\n    ");
-    write(ctx, mark);
-    write(ctx, "\n");
+    if (e->source[0] != '\0') /* the host's error has none */
+        source_show(&mark, write, ctx);
 }
 
 unsigned

@@ -707,9 +707,9 @@ TEST(conf, a_long_line_is_shown_around_its_error)
                            "-with-a-longer-name, log_rate: 5}",
         "tarn.yaml:2:101: http_via: '\xc3\xa4' is not a token: letters, digits and "
         "!#$%&'*+-.^_`|~ only\n"
-        "    2 | 1234567890123456789\", http_via: '\xc3\xa4', shm_dir: /tmp/a-directory-with-a-"
-        "longer-name, log_rate: 5}\n"
-        "      |                                 ^\n",
+        "    2 | 34567890123456789012345678901234567890123456789\", http_via: '\xc3\xa4', "
+        "shm_dir: /tmp/a-directory-with-a-lo\n"
+        "      |                                                             ^\n",
         1);
 }
 
