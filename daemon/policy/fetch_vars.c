@@ -2,6 +2,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/block.h"
 #include "daemon/http/token.h"
+#include "daemon/policy/msg_view.h"
 #include "daemon/proxy/fetch_policy.h"
 
 static struct fetch *
@@ -10,7 +11,7 @@ fetch_of(const struct vcl_run *run)
     return ((const struct policy_ctx *)run->ctx)->fetch;
 }
 
-static int
+int
 fetch_edit_beresp(struct fetch *f)
 {
     struct fetch_policy *v = f->vcl;
@@ -34,35 +35,6 @@ fetch_beresp(const struct fetch *f)
     return f->vcl->beresp != NULL ? &f->vcl->beresp->head : f->vcl->came;
 }
 
-static struct slice
-fetch_nth_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, unsigned nth)
-{
-    struct fetch *f = fetch_of(run);
-
-    switch (http) {
-    case VCL_HTTP_BEREQ:
-        return policy_field(&f->vcl->bereq->head, name, nth);
-    case VCL_HTTP_BERESP:
-        return policy_field(fetch_beresp(f), name, nth);
-    case VCL_HTTP_OBJ_STALE:
-        return f->old == NULL ? slice_of(NULL, 0) : policy_field(&f->stored, name, nth);
-    case VCL_HTTP_REQ:
-    case VCL_HTTP_REQ_TOP:
-    case VCL_HTTP_RESP:
-    case VCL_HTTP_OBJ:
-    case VCL_HTTP_COUNT:
-        break;
-    }
-    TUNREACHABLE("the compiler allows no other message on the backend's side");
-}
-
-static struct slice
-fetch_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
-{
-    return policy_joins(name) ? policy_joined(run, http, name)
-                              : fetch_nth_field(run, http, name, 0);
-}
-
 static int
 fetch_edit_of(struct fetch *f, enum vcl_http http, struct message_edit **out)
 {
@@ -84,38 +56,6 @@ fetch_edit_failed(struct vcl_run *run, int err)
     if (err == TERR_HEADTOOBIG)
         run->why = "too many or too large header fields (256, 64 KiB)";
     return err;
-}
-
-static int
-fetch_set_field(
-    struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, struct slice value)
-{
-    struct fetch *f = fetch_of(run);
-    struct message_edit *e;
-    int err = fetch_edit_of(f, http, &e);
-
-    if (http == VCL_HTTP_BEREQ && name->id == HTTP_F_HOST)
-        f->vcl->host_said = true;
-    if (err == 0)
-        err = message_edit_set(e, name->text, (enum http_field_id)name->id, http_trim(value));
-    return fetch_edit_failed(run, err);
-}
-
-static int
-fetch_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
-{
-    struct message_edit *e;
-    int err;
-
-    if (policy_field(
-            http == VCL_HTTP_BEREQ ? &fetch_of(run)->vcl->bereq->head : fetch_beresp(fetch_of(run)),
-            name, 0)
-            .ptr == NULL)
-        return 0;
-    err = fetch_edit_of(fetch_of(run), http, &e);
-    if (err == 0)
-        message_edit_unset(e, name->text, (enum http_field_id)name->id);
-    return fetch_edit_failed(run, err);
 }
 
 static void
@@ -578,10 +518,10 @@ const struct vcl_host policy_fetch_host = {
     .set = fetch_set,
     .unset = fetch_unset,
     .get_storage = policy_get_storage,
-    .field = fetch_field,
-    .set_field = fetch_set_field,
-    .unset_field = fetch_unset_field,
-    .nth_field = fetch_nth_field,
+    .field = msg_view_field,
+    .set_field = msg_view_set_field,
+    .unset_field = msg_view_unset_field,
+    .nth_field = msg_view_nth_field,
     .set_body = fetch_set_body,
     .ban = policy_ban,
     .call = policy_call,

@@ -11,6 +11,7 @@
 #include "daemon/http/date.h"
 #include "daemon/http/token.h"
 #include "daemon/http/vary.h"
+#include "daemon/policy/msg_view.h"
 #include "daemon/proxy/req_priv.h"
 
 static struct req *
@@ -159,72 +160,6 @@ req_stored_head(struct vcl_run *run, const struct entry *e, struct http_message 
     return block_parse(entry_head(e), fields, LIMIT_FIELDS, out);
 }
 
-static struct slice
-req_obj_field(struct vcl_run *run, const struct vcl_name *name, unsigned nth)
-{
-    struct req *r = req_of(run);
-    struct http_message head;
-
-    if (r->entry == NULL || req_stored_head(run, r->entry, &head) != 0)
-        return slice_of(NULL, 0);
-    return policy_field(&head, name, nth);
-}
-
-static struct slice
-req_nth_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, unsigned nth)
-{
-    struct req *r = req_of(run);
-
-    switch (http) {
-    case VCL_HTTP_REQ:
-    case VCL_HTTP_REQ_TOP:
-        if (name->id == HTTP_F_X_FORWARDED_FOR && req_edit(r) != 0)
-            return slice_of(NULL, 0);
-        if (name->id == HTTP_F_HOST && nth == 0)
-            return r->head->authority_len > 0 || http_has(r->head, HTTP_F_HOST) ? http_host(r->head)
-                                                                                : slice_of(NULL, 0);
-        return policy_field(r->head, name, nth);
-    case VCL_HTTP_RESP:
-        if (req_edit_resp(r) != 0)
-            return slice_of(NULL, 0);
-        return policy_field(&r->policy.resp->head, name, nth);
-    case VCL_HTTP_OBJ:
-        return req_obj_field(run, name, nth);
-    case VCL_HTTP_BEREQ: /* vcl_pipe: what will be asked is the request */
-        return policy_field(r->head, name, nth);
-    case VCL_HTTP_BERESP:
-    case VCL_HTTP_OBJ_STALE:
-    case VCL_HTTP_COUNT:
-        break;
-    }
-    TUNREACHABLE("the compiler allows no other message on the client's side");
-}
-
-/* A field that is there, or that must be looked for.  Apart, so that req_field saves no registers. */
-static __attribute__((noinline)) struct slice
-req_find_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
-{
-    if (policy_joins(name))
-        return policy_joined(run, http, name);
-    if (http == VCL_HTTP_REQ && (run->known >> name->id & 1) != 0)
-        return policy_field(req_of(run)->head, name, 0);
-    return req_nth_field(run, http, name, 0);
-}
-
-static struct slice
-req_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
-{
-    if (http == VCL_HTTP_REQ && (run->known >> name->id & 1) != 0) { /* what is asked most */
-        const struct http_message *h = req_of(run)->head;
-
-        if ((h->present >> name->id & 1) == 0)
-            return slice_of(NULL, 0);
-        if (name->id == HTTP_F_HOST)
-            return http_host(h);
-    }
-    return req_find_field(run, http, name);
-}
-
 /* What the machine may look at by itself. */
 void
 req_show_head(const struct req *r, struct vcl_run *run)
@@ -242,76 +177,11 @@ req_show_head(const struct req *r, struct vcl_run *run)
 }
 
 static int
-req_edit_of(struct vcl_run *run, enum vcl_http http, struct message_edit **out)
-{
-    struct req *r = req_of(run);
-    int err;
-
-    if (http == VCL_HTTP_RESP) {
-        err = req_edit_resp(r);
-        *out = r->policy.resp;
-        r->policy.touched = true;
-    } else {
-        tassert(http == VCL_HTTP_REQ || http == VCL_HTTP_BEREQ);
-        err = req_edit(r);
-        *out = r->policy.req;
-    }
-    return err;
-}
-
-static int
 req_edit_failed(struct vcl_run *run, int err)
 {
     if (err == TERR_HEADTOOBIG)
         run->why = "too many or too large header fields (http_max_hdr, 64 KiB)";
     return err;
-}
-
-/* It is keyed and sent on, so it must be one. */
-static bool
-req_host_ok(struct slice host)
-{
-    char normal[HTTP_AUTHORITY_MAX];
-
-    return host.len == 0 || http_authority_normal(
-                                host, HTTP_SCHEME_HTTP, (struct span){normal, sizeof(normal)}) >= 0;
-}
-
-static int
-req_set_field(
-    struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, struct slice value)
-{
-    struct message_edit *e;
-    int err;
-
-    value = http_trim(value);
-    if (name->id == HTTP_F_HOST && http == VCL_HTTP_REQ && !req_host_ok(value))
-        return policy_fail(run, "req.http.Host is to be a host name, and perhaps a port");
-    err = req_edit_of(run, http, &e);
-    if (err == 0)
-        err = message_edit_set(e, name->text, (enum http_field_id)name->id, value);
-    if (name->id == HTTP_F_HOST)
-        req_show_head(req_of(run), run);
-    return req_edit_failed(run, err);
-}
-
-static int
-req_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
-{
-    struct req *r = req_of(run);
-    struct message_edit *e;
-    int err;
-
-    /* Nothing to take out of a request that came without: no copy. */
-    if (http == VCL_HTTP_REQ && name->id != 0 && r->policy.req == NULL &&
-        name->id != HTTP_F_X_FORWARDED_FOR && !http_has(r->head, (enum http_field_id)name->id))
-        return 0;
-    err = req_edit_of(run, http, &e);
-    if (err == 0)
-        message_edit_unset(e, name->text, (enum http_field_id)name->id);
-    if (name->id == HTTP_F_HOST)
-        req_show_head(req_of(run), run);
-    return req_edit_failed(run, err);
 }
 
 static void
@@ -835,10 +705,10 @@ const struct vcl_host policy_req_host = {
     .set = req_set,
     .unset = req_unset,
     .get_storage = policy_get_storage,
-    .field = req_field,
-    .set_field = req_set_field,
-    .unset_field = req_unset_field,
-    .nth_field = req_nth_field,
+    .field = msg_view_field,
+    .set_field = msg_view_set_field,
+    .unset_field = msg_view_unset_field,
+    .nth_field = msg_view_nth_field,
     .set_body = req_set_body,
     .hash_data = req_hash_data,
     .ban = policy_ban,

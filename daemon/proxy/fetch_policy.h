@@ -88,4 +88,7 @@ enum fetch_next fetch_policy_refresh(
 /* The fetch failed, and nobody was told: FETCH_WAIT: tell them. */
 enum fetch_next fetch_policy_error(struct fetch *f);
 
+/* fetch_vars.c */
+int fetch_edit_beresp(struct fetch *f); /* f->vcl->beresp is there.  0 or TERR_* */
+
 #endif

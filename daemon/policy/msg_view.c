@@ -1,0 +1,205 @@
+/* msg_view.c -- the messages of a run, and their header fields. */
+#include "daemon/policy/msg_view.h"
+
+#include "daemon/base/terr.h"
+#include "daemon/http/block.h"
+#include "daemon/http/token.h"
+#include "daemon/proxy/fetch_policy.h"
+#include "daemon/proxy/req_priv.h"
+
+static struct policy_ctx *
+msg_ctx(const struct vcl_run *run)
+{
+    return run->ctx;
+}
+
+/* In vcl_pipe bereq is the client's request. */
+static bool
+msg_is_req(const struct vcl_run *run, enum vcl_http http)
+{
+    return http == VCL_HTTP_REQ || http == VCL_HTTP_REQ_TOP ||
+           (http == VCL_HTTP_BEREQ && msg_ctx(run)->fetch == NULL);
+}
+
+/* The stored response, parsed into the run's arena. */
+static const struct http_message *
+msg_stored(struct vcl_run *run)
+{
+    const struct entry *e = msg_ctx(run)->req->entry;
+    struct http_field *fields = arena_alloc(run->arena, LIMIT_FIELDS * sizeof(*fields));
+    struct http_message *head = arena_alloc(run->arena, sizeof(*head));
+
+    if (e == NULL || fields == NULL || head == NULL)
+        return NULL;
+    return block_parse(entry_head(e), fields, LIMIT_FIELDS, head) == 0 ? head : NULL;
+}
+
+/* The message to read.  NULL: there is none, or no memory. */
+static const struct http_message *
+msg_read(struct vcl_run *run, enum vcl_http http)
+{
+    struct req *r = msg_ctx(run)->req;
+    struct fetch *f = msg_ctx(run)->fetch;
+
+    if (msg_is_req(run, http))
+        return r->head;
+    switch (http) {
+    case VCL_HTTP_BEREQ:
+        return &f->vcl->bereq->head;
+    case VCL_HTTP_BERESP:
+        return f->vcl->beresp != NULL ? &f->vcl->beresp->head : f->vcl->came;
+    case VCL_HTTP_OBJ_STALE:
+        return f->old != NULL ? &f->stored : NULL;
+    case VCL_HTTP_RESP:
+        return req_edit_resp(r) == 0 ? &r->policy.resp->head : NULL;
+    case VCL_HTTP_OBJ:
+        return msg_stored(run);
+    case VCL_HTTP_REQ:
+    case VCL_HTTP_REQ_TOP:
+    case VCL_HTTP_COUNT:
+        break;
+    }
+    TUNREACHABLE("a message of no run");
+}
+
+static int
+msg_failed(struct vcl_run *run, enum vcl_http http, int err)
+{
+    if (err == TERR_HEADTOOBIG)
+        run->why = msg_is_req(run, http)
+                       ? "too many or too large header fields (http_max_hdr, 64 KiB)"
+                       : "too many or too large header fields (256, 64 KiB)";
+    return err;
+}
+
+/* The message to change, copied first if it is as it came. */
+static int
+msg_edit(struct vcl_run *run, enum vcl_http http, struct message_edit **out)
+{
+    struct req *r = msg_ctx(run)->req;
+    struct fetch *f = msg_ctx(run)->fetch;
+    int err = 0;
+
+    if (msg_is_req(run, http)) {
+        err = req_edit(r);
+        *out = r->policy.req;
+    } else if (http == VCL_HTTP_BEREQ) {
+        *out = f->vcl->bereq;
+    } else if (http == VCL_HTTP_BERESP) {
+        err = fetch_edit_beresp(f);
+        *out = f->vcl->beresp;
+        f->vcl->touched = err == 0;
+    } else {
+        tassert(http == VCL_HTTP_RESP); /* the others are read only */
+        err = req_edit_resp(r);
+        *out = r->policy.resp;
+        r->policy.touched = err == 0;
+    }
+    return msg_failed(run, http, err);
+}
+
+/* --- header fields --- */
+
+struct slice
+msg_view_nth_field(
+    struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, unsigned nth)
+{
+    const struct http_message *h;
+
+    if (http == VCL_HTTP_REQ || http == VCL_HTTP_REQ_TOP) {
+        struct req *r = msg_ctx(run)->req;
+
+        if (name->id == HTTP_F_X_FORWARDED_FOR && req_edit(r) != 0) /* the copy has it appended */
+            return slice_of(NULL, 0);
+        if (name->id == HTTP_F_HOST && nth == 0 &&
+            (r->head->authority_len > 0 || http_has(r->head, HTTP_F_HOST)))
+            return http_host(r->head);
+    }
+    h = msg_read(run, http);
+    return h != NULL ? policy_field(h, name, nth) : slice_of(NULL, 0);
+}
+
+/* A field that is there, or that must be looked for.  Apart, so that msg_view_field() saves no
+ * registers. */
+static __attribute__((noinline)) struct slice
+msg_find_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
+{
+    if (policy_joins(name))
+        return policy_joined(run, http, name);
+    if (http == VCL_HTTP_REQ && (run->known >> name->id & 1) != 0)
+        return policy_field(msg_ctx(run)->req->head, name, 0);
+    return msg_view_nth_field(run, http, name, 0);
+}
+
+struct slice
+msg_view_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
+{
+    if (http == VCL_HTTP_REQ && (run->known >> name->id & 1) != 0) { /* what is read most */
+        const struct http_message *h = msg_ctx(run)->req->head;
+
+        if ((h->present >> name->id & 1) == 0)
+            return slice_of(NULL, 0);
+        if (name->id == HTTP_F_HOST)
+            return http_host(h);
+    }
+    return msg_find_field(run, http, name);
+}
+
+/* The key is made of it, and it is sent on. */
+static bool
+msg_host_ok(struct slice host)
+{
+    char normal[HTTP_AUTHORITY_MAX];
+
+    return host.len == 0 || http_authority_normal(
+                                host, HTTP_SCHEME_HTTP, (struct span){normal, sizeof(normal)}) >= 0;
+}
+
+int
+msg_view_set_field(
+    struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, struct slice value)
+{
+    const bool is_host = name->id == HTTP_F_HOST;
+    struct message_edit *e;
+    int err;
+
+    value = http_trim(value);
+    if (is_host && http == VCL_HTTP_REQ && !msg_host_ok(value))
+        return policy_fail(run, "req.http.Host must be a host name, with or without a port");
+    err = msg_edit(run, http, &e);
+    if (err == 0)
+        err = message_edit_set(e, name->text, (enum http_field_id)name->id, value);
+    if (is_host && msg_is_req(run, http))
+        req_show_head(msg_ctx(run)->req, run);
+    else if (is_host && http == VCL_HTTP_BEREQ)
+        msg_ctx(run)->fetch->vcl->host_said = true;
+    return msg_failed(run, http, err);
+}
+
+/* A request that came without the field is not copied for it.  X-Forwarded-For is in the copy alone. */
+static bool
+msg_lacks_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
+{
+    const struct http_message *h = msg_read(run, http);
+
+    if (name->id == HTTP_F_X_FORWARDED_FOR && msg_is_req(run, http))
+        return false;
+    return h != NULL && policy_field(h, name, 0).ptr == NULL;
+}
+
+int
+msg_view_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name)
+{
+    struct message_edit *e;
+    int err;
+
+    if (msg_lacks_field(run, http, name))
+        return 0;
+    err = msg_edit(run, http, &e);
+    if (err != 0)
+        return err;
+    message_edit_unset(e, name->text, (enum http_field_id)name->id);
+    if (name->id == HTTP_F_HOST && msg_is_req(run, http))
+        req_show_head(msg_ctx(run)->req, run);
+    return 0;
+}

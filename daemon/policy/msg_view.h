@@ -1,0 +1,22 @@
+/* msg_view.h -- the messages of a run, as its policy names them: req, bereq, beresp, resp, obj.
+ *
+ * One way to read a message and one to change it, whether a request or a fetch runs the policy.  A
+ * message stays as it came until it is changed; then it is copied into the arena of the request or
+ * fetch, once.
+ *
+ * Threads: the worker's that runs the policy.
+ */
+#ifndef TARN_MSG_VIEW_H
+#define TARN_MSG_VIEW_H
+
+#include "daemon/policy/policy.h"
+
+/* Header fields: as struct vcl_host has them. */
+struct slice msg_view_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name);
+struct slice msg_view_nth_field(
+    struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, unsigned nth);
+int msg_view_set_field(
+    struct vcl_run *run, enum vcl_http http, const struct vcl_name *name, struct slice value);
+int msg_view_unset_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name);
+
+#endif
