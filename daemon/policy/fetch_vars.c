@@ -29,12 +29,6 @@ fetch_edit_beresp(struct fetch *f)
     return err;
 }
 
-static const struct http_message *
-fetch_beresp(const struct fetch *f)
-{
-    return f->vcl->beresp != NULL ? &f->vcl->beresp->head : f->vcl->came;
-}
-
 static int
 fetch_edit_of(struct fetch *f, enum vcl_http http, struct message_edit **out)
 {
@@ -56,286 +50,6 @@ fetch_edit_failed(struct vcl_run *run, int err)
     if (err == TERR_HEADTOOBIG)
         run->why = "too many or too large header fields (256, 64 KiB)";
     return err;
-}
-
-static void
-fetch_give_string(struct vcl_value *out, struct slice s)
-{
-    out->s = s.ptr;
-    out->len = s.len;
-}
-
-static struct slice
-fetch_proto(const struct http_message *h)
-{
-    return h->version_minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
-}
-
-static double
-fetch_timeout_s(const struct fetch *f, int64_t said_ms, size_t member, int64_t param_ms)
-{
-    int64_t ms = param_ms;
-
-    if (said_ms != FETCH_UNSAID)
-        ms = said_ms;
-    else if (f->conf != NULL)
-        memcpy(&ms, (const char *)f->conf + member, sizeof(ms));
-    return (double)ms / 1000;
-}
-
-static int
-fetch_get_bereq(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    struct fetch *f = fetch_of(run);
-    struct fetch_policy *v = f->vcl;
-    const struct http_message *h = &v->bereq->head;
-    const struct conf_params *params = &f->proxy->params;
-
-    switch ((unsigned)var) {
-    case VCL_VAR_BEREQ_METHOD:
-        fetch_give_string(out, http_slice(h, h->method_off, h->method_len));
-        return 0;
-    case VCL_VAR_BEREQ_URL:
-        fetch_give_string(out, http_slice(h, h->path_off, h->path_len));
-        return 0;
-    case VCL_VAR_BEREQ_PROTO:
-        fetch_give_string(out, SLICE_LIT("HTTP/1.1"));
-        return 0;
-    case VCL_VAR_BEREQ_BACKEND:
-        out->p = v->backend;
-        return 0;
-    case VCL_VAR_BEREQ_XID:
-        out->i = (int64_t)(v->xid % POLICY_XID_MAX);
-        return 0;
-    case VCL_VAR_BEREQ_RETRIES:
-        out->i = v->retries;
-        return 0;
-    case VCL_VAR_BEREQ_UNCACHEABLE:
-        out->i = f->kind != FETCH_FOR_CACHE;
-        return 0;
-    case VCL_VAR_BEREQ_IS_BGFETCH:
-        out->i = v->bgfetch;
-        return 0;
-    case VCL_VAR_BEREQ_IS_HITMISS:
-        out->i = v->hitmiss;
-        return 0;
-    case VCL_VAR_BEREQ_IS_HITPASS:
-        out->i = v->hitpass;
-        return 0;
-    case VCL_VAR_BEREQ_TIME:
-        out->r = (double)f->sent_ms / 1000;
-        return 0;
-    case VCL_VAR_BEREQ_CONNECT_TIMEOUT:
-        out->r = fetch_timeout_s(f, v->connect_ms, offsetof(struct conf_backend, connect_timeout),
-            params->connect_timeout);
-        return 0;
-    case VCL_VAR_BEREQ_FIRST_BYTE_TIMEOUT:
-        out->r = fetch_timeout_s(f, v->first_byte_ms,
-            offsetof(struct conf_backend, first_byte_timeout), params->first_byte_timeout);
-        return 0;
-    case VCL_VAR_BEREQ_BETWEEN_BYTES_TIMEOUT:
-        out->r = fetch_timeout_s(f, v->between_bytes_ms,
-            offsetof(struct conf_backend, between_bytes_timeout), params->between_bytes_timeout);
-        return 0;
-    case VCL_VAR_BEREQ_RETRY_CONNECT:
-        out->i = v->retry_connect;
-        return 0;
-    case VCL_VAR_BEREQ_TRACE:
-        out->i = 0;
-        return 0;
-    default:
-        return TERR_NOTFOUND;
-    }
-}
-
-static int
-fetch_get_backend(struct vcl_run *run, bool name, struct vcl_value *out)
-{
-    struct fetch *f = fetch_of(run);
-    struct director *d = f->backend != NULL ? backend_director(f->backend) : f->vcl->backend;
-
-    if (name)
-        fetch_give_string(out, d == NULL ? slice_of(NULL, 0) : slice_str(director_name(d)));
-    else
-        out->p = d;
-    return 0;
-}
-
-/* Who answered; of a Unix socket 0.0.0.0, as of client.ip. */
-static int
-fetch_get_backend_ip(struct vcl_run *run, struct vcl_value *out)
-{
-    struct fetch *f = fetch_of(run);
-    uint8_t addr[16] = {0};
-    uint16_t port = 0;
-
-    if (f->conn != NULL)
-        fetch_exchange(f)->ops->peer(fetch_exchange(f), addr, &port);
-    out->ip = policy_ip(run, addr, port);
-    return out->ip == NULL ? TERR_NOMEM : 0;
-}
-
-static int
-fetch_get_beresp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    struct fetch *f = fetch_of(run);
-    struct fetch_policy *v = f->vcl;
-    const struct http_message *h = fetch_beresp(f);
-
-    switch ((unsigned)var) {
-    case VCL_VAR_BERESP_STATUS:
-        out->i = v->status_prefix * 1000 + h->status;
-        return 0;
-    case VCL_VAR_BERESP_REASON:
-        fetch_give_string(out, http_slice(h, h->reason_off, h->reason_len));
-        return 0;
-    case VCL_VAR_BERESP_PROTO:
-        fetch_give_string(out, fetch_proto(h));
-        return 0;
-    case VCL_VAR_BERESP_TTL:
-        out->r = (double)v->v.ttl_ms / 1000;
-        return 0;
-    case VCL_VAR_BERESP_GRACE:
-        out->r = (double)v->grace_ms / 1000;
-        return 0;
-    case VCL_VAR_BERESP_KEEP:
-        out->r = (double)v->keep_ms / 1000;
-        return 0;
-    case VCL_VAR_BERESP_AGE:
-        out->r = (double)(v->v.age_ms / 1000); /* whole seconds, as Age */
-        return 0;
-    case VCL_VAR_BERESP_TIME:
-        out->r = (double)f->received_ms / 1000;
-        return 0;
-    case VCL_VAR_BERESP_UNCACHEABLE:
-        out->i = v->uncacheable;
-        return 0;
-    case VCL_VAR_BERESP_DO_STREAM:
-        out->i = !v->whole;
-        return 0;
-    case VCL_VAR_BERESP_WAS_304:
-        out->i = v->was_304;
-        return 0;
-    case VCL_VAR_BERESP_BACKEND:
-        return fetch_get_backend(run, false, out);
-    case VCL_VAR_BERESP_BACKEND_NAME:
-        return fetch_get_backend(run, true, out);
-    case VCL_VAR_BERESP_BACKEND_IP:
-        return fetch_get_backend_ip(run, out);
-    case VCL_VAR_BERESP_STORAGE:
-        out->p = f->proxy->storage;
-        return 0;
-    case VCL_VAR_BERESP_TRANSIT_BUFFER:
-        out->i =
-            v->transit_bytes == FETCH_UNSAID ? f->proxy->params.transit_buffer : v->transit_bytes;
-        return 0;
-    default:
-        return TERR_NOTFOUND;
-    }
-}
-
-static int
-fetch_get_stale(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    struct fetch *f = fetch_of(run);
-    const struct entry *e = f->old;
-    int64_t age_ms;
-
-    if (e == NULL)
-        return policy_fail(run, "there is no stale object");
-    age_ms = (int64_t)f->proxy->loop->clock.mono_ms - e->received_ms;
-    switch ((unsigned)var) {
-    case VCL_VAR_OBJ_STALE_AGE:
-        out->r = (double)(entry_first_age_ms(e) + age_ms) / 1000;
-        return 0;
-    case VCL_VAR_OBJ_STALE_TTL:
-        out->r = (double)entry_ttl_left_ms(e, e->received_ms + age_ms) / 1000;
-        return 0;
-    case VCL_VAR_OBJ_STALE_GRACE:
-        out->r = (double)entry_grace_ms(e) / 1000;
-        return 0;
-    case VCL_VAR_OBJ_STALE_KEEP:
-        out->r = (double)entry_keep_ms(e) / 1000;
-        return 0;
-    case VCL_VAR_OBJ_STALE_HITS:
-        out->i = (int64_t)entry_hits(e);
-        return 0;
-    case VCL_VAR_OBJ_STALE_STATUS: /* three digits: builtin.vcl asks whether it is 200 */
-        out->i = entry_status(e);
-        return 0;
-    case VCL_VAR_OBJ_STALE_REASON:
-        fetch_give_string(out, http_slice(&f->stored, f->stored.reason_off, f->stored.reason_len));
-        return 0;
-    case VCL_VAR_OBJ_STALE_PROTO:
-        fetch_give_string(out, SLICE_LIT("HTTP/1.1"));
-        return 0;
-    case VCL_VAR_OBJ_STALE_STORAGE:
-        out->p = f->proxy->storage;
-        return 0;
-    case VCL_VAR_OBJ_STALE_TIME:
-        out->r = run->now_s - (double)(entry_first_age_ms(e) + age_ms) / 1000;
-        return 0;
-    case VCL_VAR_OBJ_STALE_IS_VALID:
-        out->i = 1;
-        return 0;
-    case VCL_VAR_OBJ_STALE_CAN_ESI: /* nothing is searched for ESI */
-    case VCL_VAR_OBJ_STALE_UNCACHEABLE:
-        out->i = 0;
-        return 0;
-    default:
-        return TERR_NOTFOUND;
-    }
-}
-
-static int
-fetch_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    struct fetch_policy *v = fetch_of(run)->vcl;
-
-    switch ((unsigned)var) {
-    case VCL_VAR_CLIENT_IP:
-        out->ip = policy_ip(run, v->client_addr, v->client_port);
-        return out->ip == NULL ? TERR_NOMEM : 0;
-    case VCL_VAR_REMOTE_IP:
-        out->ip = policy_ip(run, v->forwarded.remote_addr, v->forwarded.remote_port);
-        return out->ip == NULL ? TERR_NOMEM : 0;
-    case VCL_VAR_SERVER_IP:
-        out->ip = policy_ip(run, v->forwarded.server_addr, v->forwarded.server_port);
-        return out->ip == NULL ? TERR_NOMEM : 0;
-    case VCL_VAR_LOCAL_IP:
-        out->ip = policy_ip(run, v->local_addr, v->local_port);
-        return out->ip == NULL ? TERR_NOMEM : 0;
-    case VCL_VAR_CLIENT_IDENTITY:
-        fetch_give_string(out, v->identity);
-        return 0;
-    case VCL_VAR_LOCAL_ENDPOINT:
-        fetch_give_string(out, v->endpoint);
-        return 0;
-    case VCL_VAR_LOCAL_SOCKET:
-        fetch_give_string(out, v->socket);
-        return 0;
-    case VCL_VAR_SESS_XID:
-        out->i = (int64_t)(v->session % POLICY_XID_MAX);
-        return 0;
-    default:
-        return TERR_NOTFOUND;
-    }
-}
-
-static int
-fetch_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    int err = fetch_get_bereq(run, var, out);
-
-    if (err == TERR_NOTFOUND)
-        err = fetch_get_beresp(run, var, out);
-    if (err == TERR_NOTFOUND)
-        err = policy_get_common(run, var, out);
-    if (err == TERR_NOTFOUND)
-        err = fetch_get_conn(run, var, out);
-    if (err == TERR_NOTFOUND && strncmp(vcl_var_name(var), "obj_stale.", 10) == 0)
-        err = fetch_get_stale(run, var, out);
-    return err == TERR_NOTFOUND ? policy_fail(run, "Tarn has no value for this variable") : err;
 }
 
 static int
@@ -484,14 +198,12 @@ enum {
     FETCH_BODY_PARTS_MAX = 4096
 };
 
-static int
+int
 fetch_set_body(
-    struct vcl_run *run, enum vcl_var var, const struct slice *parts, unsigned n, bool append)
+    struct vcl_run *run, struct fetch *f, const struct slice *parts, unsigned n, bool append)
 {
-    struct fetch *f = fetch_of(run);
     struct fetch_policy *v = f->vcl;
 
-    tassert(var == VCL_VAR_BERESP_BODY);
     if (!append)
         v->nbody = 0;
     if (v->nbody + n > FETCH_BODY_PARTS_MAX)
@@ -514,7 +226,7 @@ fetch_set_body(
 }
 
 const struct vcl_host policy_fetch_host = {
-    .get = fetch_get,
+    .get = policy_var_get,
     .set = fetch_set,
     .unset = fetch_unset,
     .get_storage = policy_get_storage,
@@ -522,7 +234,7 @@ const struct vcl_host policy_fetch_host = {
     .set_field = msg_view_set_field,
     .unset_field = msg_view_unset_field,
     .nth_field = msg_view_nth_field,
-    .set_body = fetch_set_body,
+    .set_body = policy_set_body,
     .ban = policy_ban,
     .call = policy_call,
     .method = policy_method,

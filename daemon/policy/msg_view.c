@@ -1,4 +1,4 @@
-/* msg_view.c -- the messages of a run, and their header fields. */
+/* msg_view.c -- the messages of a run: their first lines and their header fields. */
 #include "daemon/policy/msg_view.h"
 
 #include "daemon/base/terr.h"
@@ -96,6 +96,65 @@ msg_edit(struct vcl_run *run, enum vcl_http http, struct message_edit **out)
         r->policy.touched = err == 0;
     }
     return msg_failed(run, http, err);
+}
+
+/* --- first lines --- */
+
+struct slice
+msg_view_method(struct vcl_run *run, enum vcl_http http)
+{
+    const struct http_message *h = msg_read(run, http);
+
+    return http_slice(h, h->method_off, h->method_len);
+}
+
+struct slice
+msg_view_url(struct vcl_run *run, enum vcl_http http)
+{
+    return http_path(msg_read(run, http));
+}
+
+struct slice
+msg_view_proto(struct vcl_run *run, enum vcl_http http)
+{
+    return msg_read(run, http)->version_minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
+}
+
+/* vcl_synth's response before its head is made. */
+static bool
+msg_is_unmade(const struct vcl_run *run, enum vcl_http http)
+{
+    const struct req *r = msg_ctx(run)->req;
+
+    return http == VCL_HTTP_RESP && r->policy.synth && r->policy.resp == NULL;
+}
+
+unsigned
+msg_view_status(struct vcl_run *run, enum vcl_http http)
+{
+    const struct req *r = msg_ctx(run)->req;
+    const struct fetch *f = msg_ctx(run)->fetch;
+
+    if (http == VCL_HTTP_BERESP)
+        return f->vcl->status_prefix * 1000u + msg_read(run, http)->status;
+    if (http == VCL_HTTP_OBJ_STALE)
+        return entry_status(f->old);
+    if (msg_is_unmade(run, http))
+        return r->synth_status;
+    if (http == VCL_HTTP_RESP && r->policy.resp != NULL)
+        return r->policy.resp->head.status;
+    return entry_policy_status(r->entry);
+}
+
+struct slice
+msg_view_reason(struct vcl_run *run, enum vcl_http http)
+{
+    const struct http_message *h;
+
+    if (msg_is_unmade(run, http))
+        return req_reason(msg_ctx(run)->req);
+    h = msg_read(run, http);
+    return h == NULL ? slice_of(NULL, 0) : http_slice(h, h->reason_off, h->reason_len);
 }
 
 /* --- header fields --- */

@@ -11,6 +11,15 @@
 
 #include "daemon/policy/policy.h"
 
+/* What variables have of a message: slices as long as the run; .ptr NULL: no memory.  A response that
+ * vcl_synth has not looked at yet has no head: its status and reason are known without one. */
+struct slice msg_view_method(struct vcl_run *run, enum vcl_http http);
+struct slice msg_view_url(struct vcl_run *run, enum vcl_http http);
+struct slice msg_view_proto(struct vcl_run *run, enum vcl_http http);
+struct slice msg_view_reason(struct vcl_run *run, enum vcl_http http);
+/* With the policy's hint in front, if it set one (1404); obj_stale's has three digits: builtin.vcl
+ * compares it with 200. */
+unsigned msg_view_status(struct vcl_run *run, enum vcl_http http);
 /* Header fields: as struct vcl_host has them. */
 struct slice msg_view_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name);
 struct slice msg_view_nth_field(

@@ -206,6 +206,26 @@ policy_joined(struct vcl_run *run, enum vcl_http http, const struct vcl_name *na
     return slice_of(out, len);
 }
 
+void
+policy_end_of(const struct exchange *x, enum policy_end_name name, struct policy_end *out)
+{
+    const struct conn_forwarded *fwd = x->conn->listener->forwarded;
+
+    memset(out, 0, sizeof(*out));
+    if (name == POLICY_END_REMOTE && fwd != NULL) {
+        memcpy(out->addr, fwd->remote_addr, sizeof(out->addr));
+        out->port = fwd->remote_port;
+    } else if (name == POLICY_END_SERVER && fwd != NULL && fwd->has_server) {
+        memcpy(out->addr, fwd->server_addr, sizeof(out->addr));
+        out->port = fwd->server_port;
+    } else if (name == POLICY_END_SERVER || name == POLICY_END_LOCAL) {
+        x->ops->local((struct exchange *)(uintptr_t)x, out->addr, &out->port);
+    } else {
+        memcpy(out->addr, x->conn->client_addr, sizeof(out->addr));
+        out->port = (uint16_t)x->conn->client_port;
+    }
+}
+
 struct vcl_ip *
 policy_ip(struct vcl_run *r, const uint8_t addr[16], uint16_t port)
 {

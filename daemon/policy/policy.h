@@ -138,10 +138,14 @@ const void *policy_resolve_now(struct vcl_run *r, const void *backend);
 struct vcl_cookies **policy_cookies(struct vcl_run *r);
 struct slice policy_backend_name(const void *backend);
 struct slice policy_storage_name(const void *storage);
+/* policy_fn.c: struct vcl_host's set_body and hash_data. */
+int policy_set_body(
+    struct vcl_run *run, enum vcl_var var, const struct slice *parts, unsigned n, bool append);
+int policy_hash_data(struct vcl_run *run, struct slice data);
+/* policy_vars.c: struct vcl_host's get and get_storage. */
+int policy_var_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out);
 int policy_get_storage(
-    struct vcl_run *r, enum vcl_var var, const void *storage, struct vcl_value *out);
-/* Variables that do not depend on the side: server.*, param.*, storage; TERR_NOTFOUND: not one. */
-int policy_get_common(struct vcl_run *r, enum vcl_var var, struct vcl_value *out);
+    struct vcl_run *run, enum vcl_var var, const void *storage, struct vcl_value *out);
 
 /* policy_tag.c: tarn.tag, tarn.purge_tag. */
 int policy_tag(struct vcl_run *r, const struct vcl_value *args);
@@ -203,6 +207,19 @@ policy_fail(struct vcl_run *r, const char *why)
     return TERR_POLICY;
 }
 
+/* An end of the client's connection. */
+enum policy_end_name {
+    POLICY_END_CLIENT, /* as it is, or as a PROXY header or a trusted proxy says */
+    POLICY_END_SERVER, /* likewise: the end that the client connected to */
+    POLICY_END_REMOTE, /* of the connection itself */
+    POLICY_END_LOCAL,
+    POLICY_ENDS
+};
+struct policy_end {
+    uint8_t addr[16]; /* zeros: a Unix socket */
+    uint16_t port;
+};
+void policy_end_of(const struct exchange *x, enum policy_end_name name, struct policy_end *out);
 /* The address as the language has it, in the run's arena; NULL: none, or no memory. */
 struct vcl_ip *policy_ip(struct vcl_run *r, const uint8_t addr[16], uint16_t port);
 

@@ -1,8 +1,7 @@
-/* policy_fn.c -- variables and functions of the language that client and backend side share. */
+/* policy_fn.c -- the language's functions, and what a run of a request or a fetch asks of us. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "daemon/base/terr.h"
 #include "daemon/cache/ban.h"
@@ -21,122 +20,6 @@ policy_give_string(struct vcl_value *out, const char *text)
 {
     out->s = text;
     out->len = text == NULL ? 0 : strlen(text);
-}
-
-/* param.*: Tarn's own where it has the thing, else what it does, or Varnish's default. */
-static int
-policy_get_param(const struct conf_params *params, enum vcl_var var, struct vcl_value *out)
-{
-    int64_t ms = 0;
-
-    switch ((unsigned)var) {
-    case VCL_VAR_PARAM_BACKEND_IDLE_TIMEOUT:
-        ms = params->backend_idle_timeout;
-        break;
-    case VCL_VAR_PARAM_BETWEEN_BYTES_TIMEOUT:
-        ms = params->between_bytes_timeout;
-        break;
-    case VCL_VAR_PARAM_CONNECT_TIMEOUT:
-        ms = params->connect_timeout;
-        break;
-    case VCL_VAR_PARAM_DEFAULT_GRACE:
-        ms = params->default_grace;
-        break;
-    case VCL_VAR_PARAM_DEFAULT_KEEP:
-        ms = params->default_keep;
-        break;
-    case VCL_VAR_PARAM_DEFAULT_TTL:
-        ms = policy_default_ttl_ms(params);
-        break;
-    case VCL_VAR_PARAM_FIRST_BYTE_TIMEOUT:
-        ms = params->first_byte_timeout;
-        break;
-    case VCL_VAR_PARAM_IDLE_SEND_TIMEOUT:
-    case VCL_VAR_PARAM_SEND_TIMEOUT:
-        ms = params->idle_send_timeout;
-        break;
-    case VCL_VAR_PARAM_PIPE_TIMEOUT:
-        ms = params->pipe_timeout;
-        break;
-    case VCL_VAR_PARAM_SHORTLIVED:
-        ms = 10000;
-        break;
-    case VCL_VAR_PARAM_TIMEOUT_IDLE:
-        ms = params->timeout_idle;
-        break;
-    case VCL_VAR_PARAM_UNCACHEABLE_TTL:
-        ms = params->uncacheable_ttl;
-        break;
-    case VCL_VAR_PARAM_PIPE_TASK_DEADLINE:
-    case VCL_VAR_PARAM_BACKEND_WAIT_TIMEOUT:
-        break; /* there is none */
-    case VCL_VAR_PARAM_BACKEND_WAIT_LIMIT:
-        out->i = 0;
-        return 0;
-    case VCL_VAR_PARAM_MAX_ESI_DEPTH:
-        out->i = 5;
-        return 0;
-    case VCL_VAR_PARAM_MAX_RESTARTS:
-        out->i = params->max_restarts;
-        return 0;
-    case VCL_VAR_PARAM_MAX_RETRIES:
-        out->i = params->max_retries;
-        return 0;
-    case VCL_VAR_PARAM_TRANSIT_BUFFER:
-        out->i = params->transit_buffer;
-        return 0;
-    default:
-        return TERR_NOTFOUND;
-    }
-    out->r = (double)ms / 1000;
-    return 0;
-}
-
-static char policy_hostname[256];
-
-__attribute__((constructor)) static void
-policy_hostname_get(void)
-{
-    if (gethostname(policy_hostname, sizeof(policy_hostname) - 1) != 0)
-        policy_hostname[0] = '\0';
-}
-
-int
-policy_get_common(struct vcl_run *r, enum vcl_var var, struct vcl_value *out)
-{
-    struct policy_ctx *ctx = policy_ctx_of(r);
-
-    switch ((unsigned)var) {
-    case VCL_VAR_SERVER_HOSTNAME:
-    case VCL_VAR_SERVER_IDENTITY:
-        policy_give_string(out, policy_hostname);
-        return 0;
-    case VCL_VAR_NOW:
-        out->r = r->now_s;
-        return 0;
-    default:
-        return policy_get_param(ctx->params, var, out);
-    }
-}
-
-int
-policy_get_storage(struct vcl_run *r, enum vcl_var var, const void *storage, struct vcl_value *out)
-{
-    struct storage_stats stats;
-
-    (void)r;
-    storage_get_stats(storage, &stats);
-    switch ((unsigned)var) {
-    case VCL_VAR_STORAGE_FREE_SPACE:
-        out->i = (int64_t)(stats.size > stats.charged ? stats.size - stats.charged : 0);
-        return 0;
-    case VCL_VAR_STORAGE_USED_SPACE:
-        out->i = (int64_t)stats.charged;
-        return 0;
-    default:
-        out->i = 1; /* happy */
-        return 0;
-    }
 }
 
 struct vcl_cookies **
@@ -461,4 +344,21 @@ policy_resolve_now(struct vcl_run *r, const void *backend)
         .peeks = policy_ctx_of(r)->explains, .random = r->random(r), .now_s = r->now_s};
 
     return director_resolve((struct director *)(uintptr_t)backend, &ask);
+}
+
+int
+policy_set_body(
+    struct vcl_run *run, enum vcl_var var, const struct slice *parts, unsigned n, bool append)
+{
+    struct policy_ctx *ctx = policy_ctx_of(run);
+
+    tassert(var == VCL_VAR_RESP_BODY || var == VCL_VAR_BERESP_BODY);
+    return var == VCL_VAR_RESP_BODY ? req_set_body(run, ctx->req, parts, n, append)
+                                    : fetch_set_body(run, ctx->fetch, parts, n, append);
+}
+
+int
+policy_hash_data(struct vcl_run *run, struct slice data)
+{
+    return req_hash_data(run, policy_ctx_of(run)->req, data);
 }

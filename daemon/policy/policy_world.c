@@ -53,15 +53,6 @@ world_policy(const struct vcl_run *run)
 }
 
 static int
-world_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    int err = policy_get_common(run, var, out);
-
-    tassert(err != TERR_NOTFOUND); /* the compiler allows no other variable here */
-    return err;
-}
-
-static int
 world_object_new(struct vcl_run *run, unsigned kind, const char *name, const struct vcl_value *args,
     unsigned present, void **out)
 {
@@ -166,7 +157,7 @@ world_random(struct vcl_run *run)
 }
 
 const struct vcl_host policy_init_host = {
-    .get = world_get,
+    .get = policy_var_get,
     .get_storage = policy_get_storage,
     .ban = policy_ban,
     .call = policy_call,

@@ -149,17 +149,6 @@ req_edit_resp(struct req *r)
     return err;
 }
 
-/* A stored response, to be read: parsed into the run's arena. */
-static int
-req_stored_head(struct vcl_run *run, const struct entry *e, struct http_message *out)
-{
-    struct http_field *fields = arena_alloc(run->arena, LIMIT_FIELDS * sizeof(*fields));
-
-    if (fields == NULL)
-        return TERR_NOMEM;
-    return block_parse(entry_head(e), fields, LIMIT_FIELDS, out);
-}
-
 /* What the machine may look at by itself. */
 void
 req_show_head(const struct req *r, struct vcl_run *run)
@@ -184,119 +173,6 @@ req_edit_failed(struct vcl_run *run, int err)
     return err;
 }
 
-static void
-req_give_string(struct vcl_value *out, struct slice s)
-{
-    out->s = s.ptr;
-    out->len = s.len;
-}
-
-/* Milliseconds as a DURATION. */
-static double
-req_seconds(int64_t ms)
-{
-    return (double)ms / 1000;
-}
-
-static bool
-req_is_obj(enum vcl_var var)
-{
-    return strncmp(vcl_var_name(var), "obj.", 4) == 0;
-}
-
-/* What is stored, as vcl_hit and vcl_deliver see it. */
-static int
-req_get_obj(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    struct req *r = req_of(run);
-    const struct entry *e = r->entry;
-    int64_t now_ms = (int64_t)r->proxy->loop->clock.mono_ms;
-    struct http_message head;
-
-    if (e == NULL)
-        return req_is_obj(var) ? policy_fail(run, "there is no object") : TERR_NOTFOUND;
-    switch ((unsigned)var) {
-    case VCL_VAR_OBJ_HITS:
-        out->i = r->leader ? 0 : (int64_t)entry_hits(e);
-        return 0;
-    case VCL_VAR_OBJ_TTL:
-        out->r = req_seconds(entry_ttl_left_ms(e, now_ms));
-        return 0;
-    case VCL_VAR_OBJ_GRACE:
-        out->r = req_seconds(entry_grace_ms(e));
-        return 0;
-    case VCL_VAR_OBJ_KEEP:
-        out->r = req_seconds(entry_keep_ms(e));
-        return 0;
-    case VCL_VAR_OBJ_AGE:
-        out->r = req_seconds(entry_first_age_ms(e) + (now_ms - e->received_ms));
-        return 0;
-    case VCL_VAR_OBJ_TIME:
-        out->r = run->now_s - req_seconds(entry_first_age_ms(e) + (now_ms - e->received_ms));
-        return 0;
-    case VCL_VAR_OBJ_STATUS:
-        out->i = entry_policy_status(e);
-        return 0;
-    case VCL_VAR_OBJ_REASON:
-        if (req_stored_head(run, e, &head) != 0)
-            return TERR_NOMEM;
-        req_give_string(out, http_slice(&head, head.reason_off, head.reason_len));
-        return 0;
-    case VCL_VAR_OBJ_PROTO:
-        req_give_string(out, SLICE_LIT("HTTP/1.1"));
-        return 0;
-    case VCL_VAR_OBJ_UNCACHEABLE:
-        out->i = entry_is_uncacheable(e);
-        return 0;
-    case VCL_VAR_OBJ_CAN_ESI:
-        out->i = 0; /* nothing is searched for ESI */
-        return 0;
-    case VCL_VAR_OBJ_STORAGE:
-        out->p = r->proxy->storage;
-        return 0;
-    default:
-        return TERR_NOTFOUND;
-    }
-}
-
-static int
-req_get_resp(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    struct req *r = req_of(run);
-    const struct http_message *h;
-
-    switch ((unsigned)var) {
-    case VCL_VAR_RESP_IS_STREAMING:
-        out->i = r->entry != NULL && stobj_state(entry_part(r->entry, 0).body) == STOBJ_FILLING;
-        return 0;
-    case VCL_VAR_RESP_TIME:
-        out->r = run->now_s;
-        return 0;
-    case VCL_VAR_RESP_PROTO:
-        req_give_string(out, SLICE_LIT("HTTP/1.1"));
-        return 0;
-    case VCL_VAR_RESP_STATUS:
-        if (r->policy.resp == NULL) {
-            out->i = r->policy.synth ? r->synth_status : entry_policy_status(r->entry);
-            return 0;
-        }
-        out->i = r->policy.resp->head.status;
-        return 0;
-    case VCL_VAR_RESP_REASON:
-        if (r->policy.synth && r->policy.resp == NULL) {
-            req_give_string(out, req_reason(r));
-            return 0;
-        }
-        if (req_edit_resp(r) != 0)
-            return TERR_NOMEM;
-        h = &r->policy.resp->head;
-        req_give_string(out, http_slice(h, h->reason_off, h->reason_len));
-        return 0;
-    default:
-        return TERR_NOTFOUND;
-    }
-}
-
 /* client.identity: the address, unless it was set. */
 struct slice
 req_identity(const struct req *r)
@@ -309,197 +185,6 @@ req_identity(const struct req *r)
         return SLICE_LIT("0.0.0.0");
     address_text(r->x->conn->client_addr, text);
     return arena_copy(&r->x->arena, slice_str(text));
-}
-
-static struct vcl_ip *
-req_ip(struct vcl_run *run, bool local)
-{
-    struct req *r = req_of(run);
-    uint8_t addr[16] = {0};
-    uint16_t port = 0;
-
-    if (!local)
-        return policy_ip(run, r->x->conn->client_addr, (uint16_t)r->x->conn->client_port);
-    r->x->ops->local(r->x, addr, &port);
-    return policy_ip(run, addr, port);
-}
-
-/* As forwarded. */
-static struct vcl_ip *
-req_ip_forwarded(struct vcl_run *run, enum vcl_var var, const struct conn_forwarded *fwd)
-{
-    if (var == VCL_VAR_REMOTE_IP)
-        return policy_ip(run, fwd->remote_addr, fwd->remote_port);
-    if (var == VCL_VAR_SERVER_IP && fwd->has_server)
-        return policy_ip(run, fwd->server_addr, fwd->server_port);
-    return req_ip(run, var != VCL_VAR_CLIENT_IP);
-}
-
-static int
-req_get_conn(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    struct req *r = req_of(run);
-    const struct conn_facts *conn = r->x->conn;
-    const struct conn_forwarded *fwd = conn->listener->forwarded;
-    struct slice s;
-
-    switch ((unsigned)var) {
-    case VCL_VAR_CLIENT_IP:
-    case VCL_VAR_REMOTE_IP:
-    case VCL_VAR_SERVER_IP:
-    case VCL_VAR_LOCAL_IP:
-        out->ip = fwd != NULL ? req_ip_forwarded(run, var, fwd)
-                              : req_ip(run, var == VCL_VAR_SERVER_IP || var == VCL_VAR_LOCAL_IP);
-        return out->ip == NULL ? TERR_NOMEM : 0;
-    case VCL_VAR_CLIENT_IDENTITY:
-        s = req_identity(r);
-        req_give_string(out, s);
-        return s.ptr == NULL ? TERR_NOMEM : 0;
-    case VCL_VAR_LOCAL_ENDPOINT:
-        req_give_string(out, slice_str(conn->listener->endpoint));
-        return 0;
-    case VCL_VAR_LOCAL_SOCKET:
-        req_give_string(out, slice_str(conn->listener->name));
-        return 0;
-    case VCL_VAR_SESS_XID:
-        out->i = (int64_t)(conn->session % POLICY_XID_MAX);
-        return 0;
-    case VCL_VAR_SESS_TIMEOUT_IDLE:
-        out->r = req_seconds(r->proxy->params.timeout_idle);
-        return 0;
-    case VCL_VAR_SESS_IDLE_SEND_TIMEOUT:
-    case VCL_VAR_SESS_SEND_TIMEOUT:
-        out->r = req_seconds(r->proxy->params.idle_send_timeout);
-        return 0;
-    case VCL_VAR_SESS_TIMEOUT_LINGER:
-        out->r = 0;
-        return 0;
-    default:
-        return TERR_NOTFOUND;
-    }
-}
-
-static double
-req_said_s(int64_t ms)
-{
-    return ms == REQ_UNSAID ? -1 : req_seconds(ms);
-}
-
-static int
-req_get_settings(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    const struct req_policy *rp = &req_of(run)->policy;
-
-    switch ((unsigned)var) {
-    case VCL_VAR_REQ_RESTARTS:
-        out->i = rp->restarts;
-        return 0;
-    case VCL_VAR_REQ_GRACE:
-        out->r = req_said_s(rp->grace_ms);
-        return 0;
-    case VCL_VAR_REQ_TTL:
-    case VCL_VAR_REQ_MAX_AGE:
-        out->r = req_said_s(rp->max_age_ms);
-        return 0;
-    case VCL_VAR_REQ_HASH_ALWAYS_MISS:
-        out->i = rp->always_miss;
-        return 0;
-    case VCL_VAR_REQ_HASH_IGNORE_BUSY:
-        out->i = rp->ignore_busy;
-        return 0;
-    case VCL_VAR_REQ_HASH_IGNORE_VARY:
-        out->i = rp->ignore_vary;
-        return 0;
-    case VCL_VAR_REQ_IS_HITMISS:
-        out->i = rp->hitmiss;
-        return 0;
-    case VCL_VAR_REQ_IS_HITPASS:
-        out->i = rp->hitpass;
-        return 0;
-    case VCL_VAR_REQ_ESI_LEVEL:
-    case VCL_VAR_REQ_ESI:
-    case VCL_VAR_REQ_TRACE:
-        out->i = 0;
-        return 0;
-    case VCL_VAR_REQ_TRANSPORT:
-        req_give_string(out, SLICE_LIT("HTTP/1"));
-        return 0;
-    default:
-        return req_get_conn(run, var, out);
-    }
-}
-
-/* Since its first byte; the loop's clock stands still within a turn. */
-static double
-req_taken_s(const struct req *r)
-{
-    int64_t us = (int64_t)(r->proxy->loop->clock.mono_us - r->x->start_us);
-
-    return us > 0 ? (double)us / 1000000 : 0;
-}
-
-static int
-req_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
-{
-    struct req *r = req_of(run);
-    int err;
-
-    switch ((unsigned)var) {
-    case VCL_VAR_REQ_METHOD:
-    case VCL_VAR_REQ_TOP_METHOD:
-    case VCL_VAR_BEREQ_METHOD:
-        req_give_string(out, http_slice(r->head, r->head->method_off, r->head->method_len));
-        return 0;
-    case VCL_VAR_REQ_URL:
-    case VCL_VAR_REQ_TOP_URL:
-    case VCL_VAR_BEREQ_URL:
-        req_give_string(out, http_path(r->head));
-        return 0;
-    case VCL_VAR_REQ_PROTO:
-    case VCL_VAR_REQ_TOP_PROTO:
-    case VCL_VAR_BEREQ_PROTO:
-        req_give_string(
-            out, r->head->version_minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1"));
-        return 0;
-    case VCL_VAR_REQ_BACKEND_HINT:
-    case VCL_VAR_BEREQ_BACKEND:
-        out->p = req_backend(r);
-        return 0;
-    case VCL_VAR_REQ_XID:
-    case VCL_VAR_BEREQ_XID:
-        out->i = (int64_t)(r->x->xid % POLICY_XID_MAX);
-        return 0;
-    case VCL_VAR_REQ_TIME:
-    case VCL_VAR_REQ_TOP_TIME:
-    case VCL_VAR_BEREQ_TIME:
-        out->r = run->now_s - req_taken_s(r);
-        return 0;
-    case VCL_VAR_REQ_CAN_GZIP:
-        out->i = (http_codings(r->head) & HTTP_TAKES_GZIP) != 0;
-        return 0;
-    case VCL_VAR_REQ_STORAGE:
-        out->p = r->proxy->storage;
-        return 0;
-    default:
-        break;
-    }
-    err = policy_get_common(run, var, out);
-    if (err == TERR_NOTFOUND)
-        err = req_get_settings(run, var, out);
-    if (err == TERR_NOTFOUND)
-        err = req_get_resp(run, var, out);
-    if (err == TERR_NOTFOUND)
-        err = req_get_obj(run, var, out);
-    if (err == TERR_NOTFOUND && var == VCL_VAR_BEREQ_CONNECT_TIMEOUT) { /* in vcl_pipe */
-        out->r = req_seconds(r->policy.connect_cs > 0 ? r->policy.connect_cs * 10
-                                                      : r->proxy->params.connect_timeout);
-        err = 0;
-    } else if (err == TERR_NOTFOUND && var == VCL_VAR_BEREQ_TASK_DEADLINE) {
-        out->r = 0; /* there is none */
-        err = 0;
-    }
-    /* A row of the table that nothing answers for: t/e2e/variables.py finds it. */
-    return err == TERR_NOTFOUND ? policy_fail(run, "Tarn has no value for this variable") : err;
 }
 
 static int
@@ -656,13 +341,9 @@ enum {
 };
 
 /* Straight into the page, by reference: storage/engine_synth.c. */
-static int
-req_set_body(
-    struct vcl_run *run, enum vcl_var var, const struct slice *parts, unsigned n, bool append)
+int
+req_set_body(struct vcl_run *run, struct req *r, const struct slice *parts, unsigned n, bool append)
 {
-    struct req *r = req_of(run);
-
-    tassert(var == VCL_VAR_RESP_BODY);
     if (!append && r->own_body)
         req_drop_page(r);
     if (!append)
@@ -685,10 +366,9 @@ req_set_body(
 
 /* A key of the policy's own: its pieces in the scratch, each with its end.  It begins with a byte
  * that no URL has, so that it is never taken for one, nor shown as one. */
-static int
-req_hash_data(struct vcl_run *run, struct slice data)
+int
+req_hash_data(struct vcl_run *run, struct req *r, struct slice data)
 {
-    struct req *r = req_of(run);
     struct proxy *p = r->proxy;
 
     if (data.len + 1 > sizeof(p->key_text) - r->key_len)
@@ -701,7 +381,7 @@ req_hash_data(struct vcl_run *run, struct slice data)
 }
 
 const struct vcl_host policy_req_host = {
-    .get = req_get,
+    .get = policy_var_get,
     .set = req_set,
     .unset = req_unset,
     .get_storage = policy_get_storage,
@@ -709,8 +389,8 @@ const struct vcl_host policy_req_host = {
     .set_field = msg_view_set_field,
     .unset_field = msg_view_unset_field,
     .nth_field = msg_view_nth_field,
-    .set_body = req_set_body,
-    .hash_data = req_hash_data,
+    .set_body = policy_set_body,
+    .hash_data = policy_hash_data,
     .ban = policy_ban,
     .call = policy_call,
     .method = policy_method,

@@ -48,14 +48,16 @@ fetch_between_bytes_ms(const struct fetch *f)
 static const struct proxy_header *
 fetch_ends(const struct fetch *f, struct proxy_header *ends)
 {
-    const struct fetch_policy *v = f->vcl;
+    const struct policy_end *client, *server;
 
-    if (v == NULL)
+    if (f->vcl == NULL)
         return f->ends;
+    client = &f->vcl->ends[POLICY_END_CLIENT];
+    server = &f->vcl->ends[POLICY_END_SERVER];
     *ends = (struct proxy_header){
-        .has_addresses = true, .src_port = v->client_port, .dst_port = v->forwarded.server_port};
-    memcpy(ends->src, v->client_addr, sizeof(ends->src));
-    memcpy(ends->dst, v->forwarded.server_addr, sizeof(ends->dst));
+        .has_addresses = true, .src_port = client->port, .dst_port = server->port};
+    memcpy(ends->src, client->addr, sizeof(ends->src));
+    memcpy(ends->dst, server->addr, sizeof(ends->dst));
     return ends;
 }
 

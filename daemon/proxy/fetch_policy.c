@@ -8,26 +8,6 @@
 #include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
 
-/* Where nothing was forwarded the ends are the connection's own. */
-static void
-fetch_policy_note_ends(struct fetch_policy *v, const struct exchange *x)
-{
-    const struct conn_forwarded *fwd = x->conn->listener->forwarded;
-
-    if (fwd != NULL)
-        v->forwarded = *fwd;
-    v->forwarded.nhops = 0; /* they go with the exchange */
-    v->forwarded.hops = NULL;
-    if (fwd == NULL) {
-        memcpy(v->forwarded.remote_addr, v->client_addr, sizeof(v->forwarded.remote_addr));
-        v->forwarded.remote_port = v->client_port;
-    }
-    if (!v->forwarded.has_server) {
-        memcpy(v->forwarded.server_addr, v->local_addr, sizeof(v->forwarded.server_addr));
-        v->forwarded.server_port = v->local_port;
-    }
-}
-
 int
 fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
 {
@@ -43,7 +23,6 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .backend = spec->backend,
         .ban_error = "",
         .xid = x->xid,
-        .client_port = (uint16_t)x->conn->client_port,
         .identity = arena_copy(&f->arena, spec->identity),
         .endpoint = slice_str(x->conn->listener->endpoint),
         .socket = slice_str(x->conn->listener->name),
@@ -58,9 +37,8 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .hitpass = spec->hitpass,
         .retry_connect = true,
     };
-    memcpy(v->client_addr, x->conn->client_addr, sizeof(v->client_addr));
-    x->ops->local((struct exchange *)(uintptr_t)x, v->local_addr, &v->local_port);
-    fetch_policy_note_ends(v, x);
+    for (unsigned i = 0; i < POLICY_ENDS; i++)
+        policy_end_of(x, (enum policy_end_name)i, &v->ends[i]);
     f->vcl = v;
     return v->identity.ptr == NULL ? TERR_NOMEM : 0;
 }

@@ -19,9 +19,7 @@ struct fetch_policy {
     struct vcl_cookies *cookies; /* of import cookie; in the arena */
     uint64_t xid;
     /* of the client, who may have left */
-    uint8_t client_addr[16], local_addr[16];
-    uint16_t client_port, local_port;
-    struct conn_forwarded forwarded; /* the two ends, as they are where nothing was forwarded */
+    struct policy_end ends[POLICY_ENDS]; /* of its connection */
     struct slice identity, endpoint, socket;
     uint64_t session;
     /* what was said */
@@ -90,5 +88,8 @@ enum fetch_next fetch_policy_error(struct fetch *f);
 
 /* fetch_vars.c */
 int fetch_edit_beresp(struct fetch *f); /* f->vcl->beresp is there.  0 or TERR_* */
+/* beresp.body: sets it, or appends to it. */
+int fetch_set_body(
+    struct vcl_run *run, struct fetch *f, const struct slice *parts, unsigned n, bool append);
 
 #endif

@@ -60,12 +60,12 @@ struct req_policy {
     uint16_t nbody;                       /* SYNTH: parts of resp.body */
     uint16_t connect_cs; /* vcl_pipe: bereq.connect_timeout, 10 ms each; 0: unsaid */
     uint8_t restarts;
-    bool always_miss : 1, ignore_busy : 1, ignore_vary : 1; /* req.hash_* */
-    bool lookup_said;                                       /* one of the five above was set */
-    bool hitmiss, hitpass;                                  /* what the lookup found was a marker */
-    bool synth;                                             /* the answer is vcl_synth's */
-    bool delivered;                                         /* vcl_deliver has been run */
-    bool touched;                                           /* `resp` has been changed */
+    bool always_miss, ignore_busy, ignore_vary; /* req.hash_* */
+    bool hitmiss, hitpass;                      /* what the lookup found was a marker */
+    bool synth;                                 /* the answer is vcl_synth's */
+    bool touched;                               /* `resp` has been changed */
+    bool lookup_said : 1;                 /* grace_ms, max_age_ms or one of req.hash_* was set */
+    bool delivered : 1;                   /* vcl_deliver has been run */
     bool body_keeping : 1, body_kept : 1; /* the request's body can be sent again */
     bool close;                           /* the connection ends after this */
     bool piped : 1;                       /* return(pipe) */
@@ -309,6 +309,10 @@ enum req_next req_use_hit(struct req *r); /* HIT: it is to be delivered */
 struct slice req_key_text(struct req *r);
 
 /* req_vars.c: the request and the response as the policy sees them. */
+/* resp.body: sets it, or appends to it; hash_data().  0; TERR_NOMEM; TERR_POLICY and run->why. */
+int req_set_body(
+    struct vcl_run *run, struct req *r, const struct slice *parts, unsigned n, bool append);
+int req_hash_data(struct vcl_run *run, struct req *r, struct slice data);
 int req_edit(struct req *r); /* r->policy.req is there.  0, TERR_NOMEM */
 void req_show_head(const struct req *r, struct vcl_run *run);
 int req_edit_resp(struct req *r); /* r->policy.resp is there */

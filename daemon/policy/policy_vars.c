@@ -1,0 +1,213 @@
+/* policy_vars.c -- a policy's variables: the rows of policy_var_table.h, made into switches. */
+#include "daemon/policy/policy_var_table.h"
+
+#include <unistd.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/http/vary.h"
+#include "daemon/policy/msg_view.h"
+#include "daemon/proxy/fetch_policy.h"
+#include "daemon/proxy/req_priv.h"
+
+/* --- what the rows read --- */
+
+static char vars_hostname[256];
+
+__attribute__((constructor)) static void
+vars_hostname_read(void)
+{
+    if (gethostname(vars_hostname, sizeof(vars_hostname) - 1) != 0)
+        vars_hostname[0] = '\0';
+}
+
+/* .ptr NULL: no memory. */
+static struct slice
+vars_identity(const struct policy_ctx *ctx)
+{
+    return ctx->fetch != NULL ? ctx->fetch->vcl->identity : req_identity(ctx->req);
+}
+
+/* Wall clock, minus what it has taken since its first byte; the loop's clock stands within a turn. */
+static double
+vars_req_time(const struct vcl_run *run)
+{
+    const struct policy_ctx *ctx = run->ctx;
+    int64_t us = (int64_t)(ctx->proxy->loop->clock.mono_us - ctx->req->x->start_us);
+
+    return run->now_s - (us > 0 ? (double)us / 1000000 : 0);
+}
+
+/* A timeout of the fetch: as it was set; else the backend's; until one is chosen the parameter's. */
+#define VARS_TIMEOUT(name)                                  \
+    (v->name##_ms != FETCH_UNSAID ? v->name##_ms            \
+        : f->conf != NULL         ? f->conf->name##_timeout \
+                                  : params->name##_timeout)
+
+static int64_t
+vars_pipe_connect_ms(const struct policy_ctx *ctx)
+{
+    const unsigned said_cs = ctx->req->policy.connect_cs;
+
+    return said_cs > 0 ? said_cs * 10 : ctx->params->connect_timeout;
+}
+
+/* The backend itself, not its director. */
+static struct director *
+vars_beresp_backend(const struct fetch *f)
+{
+    return f->backend != NULL ? backend_director(f->backend) : f->vcl->backend;
+}
+
+static struct slice
+vars_director_name(const struct director *d)
+{
+    return d != NULL ? slice_str(director_name(d)) : slice_of(NULL, 0);
+}
+
+static int64_t
+vars_entry_age_ms(const struct entry *e, int64_t now_ms)
+{
+    return entry_first_age_ms(e) + (now_ms - e->received_ms);
+}
+
+/* --- kinds of values --- */
+
+static int
+vars_give_number(const struct vcl_run *run, struct vcl_value *out, int64_t i)
+{
+    (void)run;
+    out->i = i;
+    return 0;
+}
+
+static int
+vars_give_xid(const struct vcl_run *run, struct vcl_value *out, uint64_t xid)
+{
+    return vars_give_number(run, out, (int64_t)(xid % POLICY_XID_MAX));
+}
+
+static int
+vars_give_seconds(const struct vcl_run *run, struct vcl_value *out, double s)
+{
+    (void)run;
+    out->r = s;
+    return 0;
+}
+
+static int
+vars_give_ms(const struct vcl_run *run, struct vcl_value *out, int64_t ms)
+{
+    return vars_give_seconds(run, out, (double)ms / 1000);
+}
+
+/* -1: it was not set. */
+static int
+vars_give_said_ms(const struct vcl_run *run, struct vcl_value *out, int64_t ms)
+{
+    return vars_give_ms(run, out, ms == REQ_UNSAID ? -1000 : ms);
+}
+
+static int
+vars_give_pointer(const struct vcl_run *run, struct vcl_value *out, const void *p)
+{
+    (void)run;
+    out->p = p;
+    return 0;
+}
+
+static int
+vars_give_text(const struct vcl_run *run, struct vcl_value *out, struct slice s)
+{
+    (void)run;
+    out->s = s.ptr;
+    out->len = s.len;
+    return 0;
+}
+
+/* A text for which memory was needed. */
+static int
+vars_give_made(const struct vcl_run *run, struct vcl_value *out, struct slice s)
+{
+    vars_give_text(run, out, s);
+    return s.ptr == NULL ? TERR_NOMEM : 0;
+}
+
+enum {
+    VARS_END_BACKEND = POLICY_ENDS /* of the connection to the backend */
+};
+
+/* Of a Unix socket 0.0.0.0. */
+static int
+vars_give_ip(struct vcl_run *run, struct vcl_value *out, unsigned name)
+{
+    const struct policy_ctx *ctx = run->ctx;
+    struct policy_end end = {.port = 0};
+
+    if (ctx->fetch == NULL)
+        policy_end_of(ctx->req->x, (enum policy_end_name)name, &end);
+    else if (name < POLICY_ENDS)
+        end = ctx->fetch->vcl->ends[name];
+    else if (ctx->fetch->conn != NULL)
+        fetch_exchange(ctx->fetch)->ops->peer(fetch_exchange(ctx->fetch), end.addr, &end.port);
+    out->ip = policy_ip(run, end.addr, end.port);
+    return out->ip == NULL ? TERR_NOMEM : 0;
+}
+
+/* --- the switches --- */
+
+/* obj is the client side's, obj_stale the backend side's. */
+static int
+vars_get_stored(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
+{
+    const struct policy_ctx *ctx = run->ctx;
+    const struct req *r = ctx->req;
+    const struct entry *e = r != NULL ? r->entry : ctx->fetch->old;
+    const int64_t now_ms = (int64_t)ctx->clock->mono_ms;
+
+    if (e == NULL)
+        return policy_fail(run, r != NULL ? "there is no object" : "there is no stale object");
+    switch ((unsigned)var) {
+#define X(id, kind, value) \
+    case VCL_VAR_##id:     \
+        return vars_give_##kind(run, out, value);
+        POLICY_ENTRY_TABLE(X)
+#undef X
+    default:
+        TUNREACHABLE("a variable without a row to read it");
+    }
+}
+
+int
+policy_var_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
+{
+    const struct policy_ctx *ctx = run->ctx;
+    const struct conf_params *params = ctx->params;
+    struct req *r = ctx->req;
+    const struct req_policy *rp = r != NULL ? &r->policy : NULL;
+    const struct fetch *f = ctx->fetch;
+    const struct fetch_policy *v = f != NULL ? f->vcl : NULL;
+
+    switch ((unsigned)var) {
+#define X(id, kind, value) \
+    case VCL_VAR_##id:     \
+        return vars_give_##kind(run, out, value);
+        POLICY_GET_TABLE(X)
+#undef X
+    default:
+        return vars_get_stored(run, var, out);
+    }
+}
+
+int
+policy_get_storage(
+    struct vcl_run *run, enum vcl_var var, const void *storage, struct vcl_value *out)
+{
+    struct storage_stats stats;
+
+    storage_get_stats(storage, &stats);
+    if (var == VCL_VAR_STORAGE_FREE_SPACE)
+        return vars_give_number(
+            run, out, (int64_t)(stats.size > stats.charged ? stats.size - stats.charged : 0));
+    return vars_give_number(
+        run, out, var == VCL_VAR_STORAGE_USED_SPACE ? (int64_t)stats.charged : 1 /* happy */);
+}
