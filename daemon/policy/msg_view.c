@@ -1,6 +1,8 @@
 /* msg_view.c -- the messages of a run: their first lines and their header fields. */
 #include "daemon/policy/msg_view.h"
 
+#include <stdio.h>
+
 #include "daemon/base/terr.h"
 #include "daemon/http/block.h"
 #include "daemon/http/token.h"
@@ -100,6 +102,22 @@ msg_edit(struct vcl_run *run, enum vcl_http http, struct message_edit **out)
 
 /* --- first lines --- */
 
+/* `why` says what is wrong with a part of the message: its name comes in front. */
+static int
+msg_refuse(struct vcl_run *run, enum vcl_http http, const char *why)
+{
+    static const char *const names[] = {[VCL_HTTP_REQ] = "req",
+        [VCL_HTTP_BEREQ] = "bereq",
+        [VCL_HTTP_BERESP] = "beresp",
+        [VCL_HTTP_RESP] = "resp"};
+    char text[128];
+    struct slice copy;
+
+    snprintf(text, sizeof(text), "%s.%s", names[http], why);
+    copy = arena_copy(run->arena, slice_str(text));
+    return policy_fail(run, copy.ptr != NULL ? copy.ptr : why);
+}
+
 struct slice
 msg_view_method(struct vcl_run *run, enum vcl_http http)
 {
@@ -108,10 +126,40 @@ msg_view_method(struct vcl_run *run, enum vcl_http http)
     return http_slice(h, h->method_off, h->method_len);
 }
 
+int
+msg_view_set_method(struct vcl_run *run, enum vcl_http http, struct slice method)
+{
+    struct message_edit *e;
+    int err;
+
+    if (!http_token_ok(method))
+        return msg_refuse(run, http, "method must be a token (RFC 9110 9.1)");
+    err = msg_edit(run, http, &e);
+    if (err == 0 && message_edit_method(e, method) != 0)
+        err = msg_failed(run, http, TERR_HEADTOOBIG);
+    if (err == 0)
+        run->method = e->head.method;
+    return err;
+}
+
 struct slice
 msg_view_url(struct vcl_run *run, enum vcl_http http)
 {
     return http_path(msg_read(run, http));
+}
+
+int
+msg_view_set_url(struct vcl_run *run, enum vcl_http http, struct slice url)
+{
+    struct message_edit *e;
+    int err;
+
+    if (url.len == 0 || !http_target_bytes_ok(url) || (url.ptr[0] != '/' && url.ptr[0] != '*'))
+        return msg_refuse(run, http, "url must begin with / and have no space or control bytes");
+    if (url.len > LIMIT_HEAD_BYTES)
+        return msg_refuse(run, http, "url is too long");
+    err = msg_edit(run, http, &e);
+    return err != 0 ? err : msg_failed(run, http, message_edit_path(e, url));
 }
 
 struct slice
@@ -146,6 +194,31 @@ msg_view_status(struct vcl_run *run, enum vcl_http http)
     return entry_policy_status(r->entry);
 }
 
+int
+msg_view_set_status(struct vcl_run *run, enum vcl_http http, int64_t status)
+{
+    struct req *r = msg_ctx(run)->req;
+    struct message_edit *e;
+    int err;
+
+    if (status < 200 || status > 65535 || status % 1000 < 200) /* 1xx ends nothing */
+        return msg_refuse(run, http, "status must be 200 to 65535, its last three digits from 200");
+    if (msg_is_unmade(run, http)) {
+        r->synth_status = (uint16_t)status;
+        r->policy.reason = slice_of(NULL, 0);
+        return 0;
+    }
+    err = msg_edit(run, http, &e);
+    if (err != 0)
+        return err;
+    e->head.status = (uint16_t)status;
+    if (http == VCL_HTTP_BERESP) {
+        e->head.status = (uint16_t)(status % 1000);
+        msg_ctx(run)->fetch->vcl->status_prefix = (uint8_t)(status / 1000);
+    }
+    return message_edit_reason(e, slice_str(http_reason((unsigned)status % 1000)));
+}
+
 struct slice
 msg_view_reason(struct vcl_run *run, enum vcl_http http)
 {
@@ -155,6 +228,18 @@ msg_view_reason(struct vcl_run *run, enum vcl_http http)
         return req_reason(msg_ctx(run)->req);
     h = msg_read(run, http);
     return h == NULL ? slice_of(NULL, 0) : http_slice(h, h->reason_off, h->reason_len);
+}
+
+int
+msg_view_set_reason(struct vcl_run *run, enum vcl_http http, struct slice reason)
+{
+    struct message_edit *e;
+    int err;
+
+    if (!http_value_ok(reason))
+        return msg_refuse(run, http, "reason has control bytes");
+    err = msg_edit(run, http, &e);
+    return err != 0 ? err : msg_failed(run, http, message_edit_reason(e, reason));
 }
 
 /* --- header fields --- */

@@ -20,6 +20,12 @@ struct slice msg_view_reason(struct vcl_run *run, enum vcl_http http);
 /* With the policy's hint in front, if it set one (1404); obj_stale's has three digits: builtin.vcl
  * compares it with 200. */
 unsigned msg_view_status(struct vcl_run *run, enum vcl_http http);
+/* 0; TERR_POLICY and run->why: the value is not valid; TERR_NOMEM; TERR_HEADTOOBIG and run->why. */
+int msg_view_set_method(struct vcl_run *run, enum vcl_http http, struct slice method);
+int msg_view_set_url(struct vcl_run *run, enum vcl_http http, struct slice url);
+int msg_view_set_status(struct vcl_run *run, enum vcl_http http, int64_t status);
+int msg_view_set_reason(struct vcl_run *run, enum vcl_http http, struct slice reason);
+
 /* Header fields: as struct vcl_host has them. */
 struct slice msg_view_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *name);
 struct slice msg_view_nth_field(

@@ -124,7 +124,8 @@ policy_is_trivial(const struct policy *pol, enum vcl_sub sub)
 
 /* --- what a run sees --- */
 
-extern const struct vcl_host policy_req_host, policy_fetch_host, policy_init_host;
+extern const struct vcl_host policy_host; /* of requests and fetches */
+extern const struct vcl_host policy_init_host;
 
 /* Functions that client and backend side share; policy_fn.c. */
 /* Is it active, or labelled?  NULL: is none active? */
@@ -138,12 +139,10 @@ const void *policy_resolve_now(struct vcl_run *r, const void *backend);
 struct vcl_cookies **policy_cookies(struct vcl_run *r);
 struct slice policy_backend_name(const void *backend);
 struct slice policy_storage_name(const void *storage);
-/* policy_fn.c: struct vcl_host's set_body and hash_data. */
-int policy_set_body(
-    struct vcl_run *run, enum vcl_var var, const struct slice *parts, unsigned n, bool append);
-int policy_hash_data(struct vcl_run *run, struct slice data);
-/* policy_vars.c: struct vcl_host's get and get_storage. */
+/* policy_vars.c: struct vcl_host's get, set, unset and get_storage. */
 int policy_var_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out);
+int policy_var_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *value);
+int policy_var_unset(struct vcl_run *run, enum vcl_var var);
 int policy_get_storage(
     struct vcl_run *run, enum vcl_var var, const void *storage, struct vcl_value *out);
 

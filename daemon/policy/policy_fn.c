@@ -6,6 +6,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/cache/ban.h"
 #include "daemon/log/elog.h"
+#include "daemon/policy/msg_view.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
 
@@ -346,7 +347,7 @@ policy_resolve_now(struct vcl_run *r, const void *backend)
     return director_resolve((struct director *)(uintptr_t)backend, &ask);
 }
 
-int
+static int
 policy_set_body(
     struct vcl_run *run, enum vcl_var var, const struct slice *parts, unsigned n, bool append)
 {
@@ -357,8 +358,28 @@ policy_set_body(
                                     : fetch_set_body(run, ctx->fetch, parts, n, append);
 }
 
-int
+static int
 policy_hash_data(struct vcl_run *run, struct slice data)
 {
     return req_hash_data(run, policy_ctx_of(run)->req, data);
 }
+
+const struct vcl_host policy_host = {
+    .get = policy_var_get,
+    .set = policy_var_set,
+    .unset = policy_var_unset,
+    .get_storage = policy_get_storage,
+    .field = msg_view_field,
+    .set_field = msg_view_set_field,
+    .unset_field = msg_view_unset_field,
+    .nth_field = msg_view_nth_field,
+    .set_body = policy_set_body,
+    .hash_data = policy_hash_data,
+    .ban = policy_ban,
+    .call = policy_call,
+    .method = policy_method,
+    .resolve = policy_resolve_now,
+    .cookies = policy_cookies,
+    .backend_name = policy_backend_name,
+    .storage_name = policy_storage_name,
+};

@@ -1,12 +1,12 @@
-/* policy_var_table.h -- where the value of each variable is.
+/* policy_var_table.h -- where the value of each variable is, and what setting and unsetting it does.
  *
- * vcl_var_table.h has the same variables with type, subs and documentation; a row here for each
- * that can be read (t/unit/policy_vars_test.c).  Not here: header fields (msg_view.h), bodies,
+ * vcl_var_table.h has the same variables with type, subs and documentation; a row here for each access
+ * that a row there promises (t/unit/policy_vars_test.c).  Not here: header fields (msg_view.h), bodies,
  * storage.NAME.* and what is compiled to a constant.
  *
  * policy_vars.c expands the rows.  It has: run; ctx, its struct policy_ctx; r and rp, the client side's
  * request and what the policy said of it; f and v, the backend side's fetch and the same; params; e, the
- * stored response; now_ms, monotonic.
+ * stored response; now_ms, monotonic; var; value, that is set.
  */
 #ifndef TARN_POLICY_VAR_TABLE_H
 #define TARN_POLICY_VAR_TABLE_H
@@ -139,6 +139,49 @@
     POLICY_ENTRY_ROWS(X, OBJ_STALE)                                                                \
     X(OBJ_STALE_IS_VALID, number, 1)
 
+/*    id, what setting it does: an expression that is 0 or TERR_* */
+#define POLICY_SET_TABLE(X)                                                                        \
+    X(CLIENT_IDENTITY, vars_set_identity(r, policy_string(value)))                                 \
+    X(REQ_METHOD, msg_view_set_method(run, VCL_HTTP_REQ, policy_string(value)))                    \
+    X(REQ_URL, msg_view_set_url(run, VCL_HTTP_REQ, policy_string(value)))                          \
+    X(REQ_BACKEND_HINT, vars_set_req_backend(r, value))                                            \
+    X(REQ_STORAGE, 0) /* there is one */                                                           \
+    X(REQ_GRACE, vars_set_said_ms(rp, &rp->grace_ms, value))                                       \
+    X(REQ_TTL, vars_set_said_ms(rp, &rp->max_age_ms, value))                                       \
+    X(REQ_MAX_AGE, vars_set_said_ms(rp, &rp->max_age_ms, value))                                   \
+    X(REQ_HASH_ALWAYS_MISS, vars_set_lookup(rp, &rp->always_miss, value))                          \
+    X(REQ_HASH_IGNORE_BUSY, vars_set_lookup(rp, &rp->ignore_busy, value))                          \
+    X(REQ_HASH_IGNORE_VARY, vars_set_lookup(rp, &rp->ignore_vary, value))                          \
+    X(BEREQ_METHOD, msg_view_set_method(run, VCL_HTTP_BEREQ, policy_string(value)))                \
+    X(BEREQ_URL, msg_view_set_url(run, VCL_HTTP_BEREQ, policy_string(value)))                      \
+    X(BEREQ_BACKEND, f != NULL ? vars_set_backend(v, value) : vars_set_req_backend(r, value))      \
+    X(BEREQ_CONNECT_TIMEOUT, f == NULL ? vars_set_pipe_connect(rp, value->r)                       \
+                                       : vars_set_ms(&v->connect_ms, vars_ms_above_0(value->r)))   \
+    X(BEREQ_FIRST_BYTE_TIMEOUT, vars_set_ms(&v->first_byte_ms, vars_ms_above_0(value->r)))         \
+    X(BEREQ_BETWEEN_BYTES_TIMEOUT, vars_set_ms(&v->between_bytes_ms, vars_ms_above_0(value->r)))   \
+    X(BEREQ_RETRY_CONNECT, vars_set_bool(&v->retry_connect, value->i != 0))                        \
+    X(BERESP_STATUS, msg_view_set_status(run, VCL_HTTP_BERESP, value->i))                          \
+    X(BERESP_REASON, msg_view_set_reason(run, VCL_HTTP_BERESP, policy_string(value)))              \
+    X(BERESP_STORAGE, 0)                                                                           \
+    X(BERESP_TTL, vars_set_ttl(v, policy_ms(value->r)))                                            \
+    X(BERESP_GRACE, vars_set_ms(&v->grace_ms, policy_ms(value->r)))                                \
+    X(BERESP_KEEP, vars_set_ms(&v->keep_ms, policy_ms(value->r)))                                  \
+    X(BERESP_UNCACHEABLE, vars_set_bool(&v->uncacheable, v->uncacheable || value->i != 0))         \
+    X(BERESP_DO_STREAM, vars_set_bool(&v->whole, value->i == 0))                                   \
+    X(BERESP_TRANSIT_BUFFER, vars_set_ms(&v->transit_bytes, value->i < 0 ? 0 : value->i))          \
+    X(RESP_STATUS, msg_view_set_status(run, VCL_HTTP_RESP, value->i))                              \
+    X(RESP_REASON, msg_view_set_reason(run, VCL_HTTP_RESP, policy_string(value)))
+
+/*    id, what unsetting it does.  Of a tunnel there is only the connecting. */
+#define POLICY_UNSET_TABLE(X)                                                                      \
+    X(REQ_GRACE, vars_set_ms(&rp->grace_ms, REQ_UNSAID))                                           \
+    X(REQ_TTL, vars_set_ms(&rp->max_age_ms, REQ_UNSAID))                                           \
+    X(REQ_MAX_AGE, vars_set_ms(&rp->max_age_ms, REQ_UNSAID))                                       \
+    X(BEREQ_BODY, vars_set_bool(&v->no_body, true))                                                \
+    X(BEREQ_CONNECT_TIMEOUT,                                                                       \
+        f != NULL ? vars_set_ms(&v->connect_ms, FETCH_UNSAID) : vars_unset_pipe_connect(rp))       \
+    X(BEREQ_FIRST_BYTE_TIMEOUT, f != NULL ? vars_set_ms(&v->first_byte_ms, FETCH_UNSAID) : 0)      \
+    X(BEREQ_BETWEEN_BYTES_TIMEOUT, f != NULL ? vars_set_ms(&v->between_bytes_ms, FETCH_UNSAID) : 0)
 /* clang-format on */
 
 #endif

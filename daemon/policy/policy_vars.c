@@ -1,4 +1,4 @@
-/* policy_vars.c -- a policy's variables: the rows of policy_var_table.h, made into switches. */
+/* policy_vars.c -- a policy's variables: the rows of policy_var_table.h, made into three switches. */
 #include "daemon/policy/policy_var_table.h"
 
 #include <unistd.h>
@@ -153,6 +153,99 @@ vars_give_ip(struct vcl_run *run, struct vcl_value *out, unsigned name)
     return out->ip == NULL ? TERR_NOMEM : 0;
 }
 
+/* --- what the rows do --- */
+
+int64_t
+policy_ms(double seconds)
+{
+    if (!(seconds > -POLICY_SECONDS_MAX))
+        return -(int64_t)POLICY_SECONDS_MAX * 1000;
+    if (seconds > POLICY_SECONDS_MAX)
+        return (int64_t)POLICY_SECONDS_MAX * 1000;
+    return (int64_t)(seconds * 1000);
+}
+
+/* 0 would wait for ever, and expire at once elsewhere. */
+static int64_t
+vars_ms_above_0(double seconds)
+{
+    int64_t ms = policy_ms(seconds);
+
+    return ms > 0 ? ms : 1;
+}
+
+static int
+vars_set_ms(int64_t *to, int64_t ms)
+{
+    *to = ms;
+    return 0;
+}
+
+static int
+vars_set_bool(bool *to, bool yes)
+{
+    *to = yes;
+    return 0;
+}
+
+static int
+vars_set_lookup(struct req_policy *rp, bool *to, const struct vcl_value *value)
+{
+    rp->lookup_said = true;
+    return vars_set_bool(to, value->i != 0);
+}
+
+static int
+vars_set_said_ms(struct req_policy *rp, int64_t *to, const struct vcl_value *value)
+{
+    rp->lookup_said = true;
+    return vars_set_ms(to, value->r < 0 ? REQ_UNSAID : policy_ms(value->r));
+}
+
+static int
+vars_set_ttl(struct fetch_policy *v, int64_t ms)
+{
+    v->ttl_said = true;
+    return vars_set_ms(&v->v.ttl_ms, ms);
+}
+
+static int
+vars_set_backend(struct fetch_policy *v, const struct vcl_value *value)
+{
+    v->backend = (struct director *)(uintptr_t)value->p;
+    return 0;
+}
+
+static int
+vars_set_req_backend(struct req *r, const struct vcl_value *value)
+{
+    r->backend = (struct director *)(uintptr_t)value->p;
+    r->policy.hinted = true;
+    return 0;
+}
+
+/* 0 would expire at once. */
+static int
+vars_set_pipe_connect(struct req_policy *rp, double s)
+{
+    rp->connect_cs = !(s > 0.01) ? 1 : s > 600 ? 60000 : (uint16_t)(s * 100);
+    return 0;
+}
+
+static int
+vars_unset_pipe_connect(struct req_policy *rp)
+{
+    rp->connect_cs = 0;
+    return 0;
+}
+
+static int
+vars_set_identity(struct req *r, struct slice identity)
+{
+    r->policy.identity = arena_copy(&r->x->arena, identity);
+    return r->policy.identity.ptr == NULL ? TERR_NOMEM : 0;
+}
+
 /* --- the switches --- */
 
 /* obj is the client side's, obj_stale the backend side's. */
@@ -195,6 +288,45 @@ policy_var_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 #undef X
     default:
         return vars_get_stored(run, var, out);
+    }
+}
+
+int
+policy_var_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *value)
+{
+    const struct policy_ctx *ctx = run->ctx;
+    struct req *r = ctx->req;
+    struct req_policy *rp = r != NULL ? &r->policy : NULL;
+    struct fetch *f = ctx->fetch;
+    struct fetch_policy *v = f != NULL ? f->vcl : NULL;
+
+    switch ((unsigned)var) {
+#define X(id, action)  \
+    case VCL_VAR_##id: \
+        return action;
+        POLICY_SET_TABLE(X)
+#undef X
+    default:
+        TUNREACHABLE("a variable without a row to set it");
+    }
+}
+
+int
+policy_var_unset(struct vcl_run *run, enum vcl_var var)
+{
+    const struct policy_ctx *ctx = run->ctx;
+    struct req_policy *rp = ctx->req != NULL ? &ctx->req->policy : NULL;
+    struct fetch *f = ctx->fetch;
+    struct fetch_policy *v = f != NULL ? f->vcl : NULL;
+
+    switch ((unsigned)var) {
+#define X(id, action)  \
+    case VCL_VAR_##id: \
+        return action;
+        POLICY_UNSET_TABLE(X)
+#undef X
+    default:
+        TUNREACHABLE("a variable without a row to unset it");
     }
 }
 

@@ -1,4 +1,4 @@
-/* req_vars.c -- a request and its response as a policy sees and changes them.
+/* req_vars.c -- the messages of a request as its policy changes them.
  *
  * The request stays where it came until something is changed; then it is copied into the arena,
  * and that copy is what is looked up and sent on.  The response's head is read back from what is
@@ -8,17 +8,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/block.h"
-#include "daemon/http/date.h"
-#include "daemon/http/token.h"
-#include "daemon/http/vary.h"
-#include "daemon/policy/msg_view.h"
 #include "daemon/proxy/req_priv.h"
-
-static struct req *
-req_of(const struct vcl_run *run)
-{
-    return ((const struct policy_ctx *)run->ctx)->req;
-}
 
 /* Who asks, as Varnish appends it before vcl_recv.  What the client itself says there is no word
  * of ours. */
@@ -165,14 +155,6 @@ req_show_head(const struct req *r, struct vcl_run *run)
     run->method = h->method;
 }
 
-static int
-req_edit_failed(struct vcl_run *run, int err)
-{
-    if (err == TERR_HEADTOOBIG)
-        run->why = "too many or too large header fields (http_max_hdr, 64 KiB)";
-    return err;
-}
-
 /* client.identity: the address, unless it was set. */
 struct slice
 req_identity(const struct req *r)
@@ -185,146 +167,6 @@ req_identity(const struct req *r)
         return SLICE_LIT("0.0.0.0");
     address_text(r->x->conn->client_addr, text);
     return arena_copy(&r->x->arena, slice_str(text));
-}
-
-static int
-req_set_url(struct vcl_run *run, struct slice url)
-{
-    struct req *r = req_of(run);
-
-    if (url.len == 0 || !http_target_bytes_ok(url) || (url.ptr[0] != '/' && url.ptr[0] != '*'))
-        return policy_fail(run, "req.url must begin with / and have no space or control bytes");
-    if (url.len > LIMIT_HEAD_BYTES)
-        return policy_fail(run, "req.url is too long");
-    if (req_edit(r) != 0)
-        return TERR_NOMEM;
-    return req_edit_failed(run, message_edit_path(r->policy.req, url));
-}
-
-static int
-req_set_method(struct vcl_run *run, struct slice method)
-{
-    struct req *r = req_of(run);
-
-    if (!http_token_ok(method))
-        return policy_fail(run, "req.method must be a token (RFC 9110 9.1)");
-    if (req_edit(r) != 0)
-        return TERR_NOMEM;
-    if (message_edit_method(r->policy.req, method) != 0)
-        return req_edit_failed(run, TERR_HEADTOOBIG);
-    req_show_head(r, run);
-    return 0;
-}
-
-static int
-req_set_status(struct vcl_run *run, int64_t status)
-{
-    struct req *r = req_of(run);
-
-    if (status < 200 || status > 65535 || status % 1000 < 200) /* 1xx ends nothing */
-        return policy_fail(run, "resp.status must be 200 to 65535, its last three digits from 200");
-    if (r->policy.synth && r->policy.resp == NULL) {
-        r->synth_status = (uint16_t)status;
-        r->policy.reason = slice_of(NULL, 0);
-        return 0;
-    }
-    if (req_edit_resp(r) != 0)
-        return TERR_NOMEM;
-    r->policy.resp->head.status = (uint16_t)status;
-    r->policy.touched = true;
-    return message_edit_reason(r->policy.resp, slice_str(http_reason((unsigned)status % 1000)));
-}
-
-static int
-req_set_reason(struct vcl_run *run, struct slice reason)
-{
-    struct req *r = req_of(run);
-
-    if (!http_value_ok(reason))
-        return policy_fail(run, "resp.reason has control bytes");
-    if (req_edit_resp(r) != 0)
-        return TERR_NOMEM;
-    r->policy.touched = true;
-    return req_edit_failed(run, message_edit_reason(r->policy.resp, reason));
-}
-
-/* Seconds to milliseconds, within what a policy can mean. */
-int64_t
-policy_ms(double seconds)
-{
-    if (!(seconds > -POLICY_SECONDS_MAX))
-        return -(int64_t)POLICY_SECONDS_MAX * 1000;
-    if (seconds > POLICY_SECONDS_MAX)
-        return (int64_t)POLICY_SECONDS_MAX * 1000;
-    return (int64_t)(seconds * 1000);
-}
-
-static int
-req_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *v)
-{
-    struct req *r = req_of(run);
-    struct req_policy *rp = &r->policy;
-
-    switch ((unsigned)var) {
-    case VCL_VAR_REQ_URL:
-    case VCL_VAR_BEREQ_URL:
-        return req_set_url(run, policy_string(v));
-    case VCL_VAR_REQ_METHOD:
-    case VCL_VAR_BEREQ_METHOD:
-        return req_set_method(run, policy_string(v));
-    case VCL_VAR_RESP_STATUS:
-        return req_set_status(run, v->i);
-    case VCL_VAR_RESP_REASON:
-        return req_set_reason(run, policy_string(v));
-    case VCL_VAR_REQ_BACKEND_HINT:
-    case VCL_VAR_BEREQ_BACKEND:
-        r->backend = (struct director *)(uintptr_t)v->p;
-        rp->hinted = true;
-        return 0;
-    case VCL_VAR_REQ_GRACE:
-        rp->lookup_said = true;
-        rp->grace_ms = v->r < 0 ? REQ_UNSAID : policy_ms(v->r);
-        return 0;
-    case VCL_VAR_REQ_TTL:
-    case VCL_VAR_REQ_MAX_AGE:
-        rp->lookup_said = true;
-        rp->max_age_ms = v->r < 0 ? REQ_UNSAID : policy_ms(v->r);
-        return 0;
-    case VCL_VAR_REQ_HASH_ALWAYS_MISS:
-        rp->lookup_said = true;
-        rp->always_miss = v->i != 0;
-        return 0;
-    case VCL_VAR_REQ_HASH_IGNORE_BUSY:
-        rp->lookup_said = true;
-        rp->ignore_busy = v->i != 0;
-        return 0;
-    case VCL_VAR_REQ_HASH_IGNORE_VARY:
-        rp->lookup_said = true;
-        rp->ignore_vary = v->i != 0;
-        return 0;
-    case VCL_VAR_BEREQ_CONNECT_TIMEOUT: /* in vcl_pipe; 0 would expire at once */
-        rp->connect_cs = !(v->r > 0.01) ? 1 : v->r > 600 ? 60000 : (uint16_t)(v->r * 100);
-        return 0;
-    case VCL_VAR_CLIENT_IDENTITY:
-        rp->identity = arena_copy(&r->x->arena, policy_string(v));
-        return rp->identity.ptr == NULL ? TERR_NOMEM : 0;
-    default:
-        return 0; /* accepted, and means nothing here: the compiler has said so */
-    }
-}
-
-static int
-req_unset(struct vcl_run *run, enum vcl_var var)
-{
-    struct req_policy *rp = &req_of(run)->policy;
-
-    if (var == VCL_VAR_REQ_GRACE)
-        rp->grace_ms = REQ_UNSAID;
-    else if (var == VCL_VAR_REQ_TTL || var == VCL_VAR_REQ_MAX_AGE)
-        rp->max_age_ms = REQ_UNSAID;
-    else if (var == VCL_VAR_BEREQ_CONNECT_TIMEOUT)
-        rp->connect_cs = 0;
-    return 0;
 }
 
 /* Bytes of the request as it came may move while the answer is on its way; all else stays. */
@@ -379,23 +221,3 @@ req_hash_data(struct vcl_run *run, struct req *r, struct slice data)
     p->key_text[r->key_len++] = '\0';
     return 0;
 }
-
-const struct vcl_host policy_req_host = {
-    .get = policy_var_get,
-    .set = req_set,
-    .unset = req_unset,
-    .get_storage = policy_get_storage,
-    .field = msg_view_field,
-    .set_field = msg_view_set_field,
-    .unset_field = msg_view_unset_field,
-    .nth_field = msg_view_nth_field,
-    .set_body = policy_set_body,
-    .hash_data = policy_hash_data,
-    .ban = policy_ban,
-    .call = policy_call,
-    .method = policy_method,
-    .resolve = policy_resolve_now,
-    .cookies = policy_cookies,
-    .backend_name = policy_backend_name,
-    .storage_name = policy_storage_name,
-};

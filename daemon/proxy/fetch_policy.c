@@ -67,7 +67,7 @@ fetch_policy_run(struct fetch *f, enum vcl_sub sub)
     ctx->req = NULL;
     ctx->fetch = f;
     run->vcl = pol->vcl;
-    run->host = &policy_fetch_host;
+    run->host = &policy_host;
     run->arena = &f->arena;
     run->now_s = (double)p->loop->clock.wall_ms / 1000;
     run->ntrace = 0;

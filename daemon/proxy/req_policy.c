@@ -26,7 +26,7 @@ req_policy_run(struct req *r, enum vcl_sub sub)
     ctx->req = r;
     ctx->fetch = NULL;
     run->vcl = pol->vcl;
-    run->host = &policy_req_host;
+    run->host = &policy_host;
     run->arena = &r->x->arena;
     run->now_s = (double)p->loop->clock.wall_ms / 1000;
     run->ntrace = logged ? 0 : VCL_TRACE_MAX; /* nobody asks which lines ran */

@@ -6,6 +6,21 @@
 #include "daemon/policy/policy_var_table.h"
 #include "vcl-lite/vcl.h"
 
+/* What is compiled to a constant, or to nothing with a warning. */
+static bool
+is_inert(enum vcl_var var)
+{
+    switch ((unsigned)var) {
+#define X(id, instead) \
+    case VCL_VAR_##id: \
+        return true;
+        VCL_INERT_TABLE(X)
+#undef X
+    default:
+        return false;
+    }
+}
+
 /* Header fields, messages and bodies have functions of their own, and so have storages. */
 static bool
 is_elsewhere(enum vcl_var var, enum vcl_type type)
@@ -30,6 +45,17 @@ static const uint8_t gets[VCL_VAR_COUNT] = {
     POLICY_GET_TABLE(X) POLICY_ENTRY_TABLE(X)
 #undef X
 };
+static const uint8_t sets[VCL_VAR_COUNT] = {
+#define X(id, action) [VCL_VAR_##id] = 1,
+    POLICY_SET_TABLE(X)
+#undef X
+};
+static const uint8_t unsets[VCL_VAR_COUNT] = {
+#define X(id, action) [VCL_VAR_##id] = 1,
+    POLICY_UNSET_TABLE(X)
+#undef X
+};
+
 static void
 check_row(enum vcl_var var, const char *access, bool is_promised, bool is_there)
 {
@@ -48,4 +74,25 @@ TEST(policy_vars, every_readable_variable_has_a_row_and_no_other)
             gets[i]);
 }
 
-TEST_MAIN(TEST_ENTRY(policy_vars, every_readable_variable_has_a_row_and_no_other))
+TEST(policy_vars, every_settable_variable_has_a_row_and_no_other)
+{
+    for (unsigned i = 0; i < VCL_VAR_COUNT; i++)
+        check_row((enum vcl_var)i, "set",
+            promised[i].write != 0 && (promised[i].flags & VCL_WARNS) == 0 &&
+                !is_inert((enum vcl_var)i) && promised[i].type != VCL_TYPE_BODY &&
+                !is_elsewhere((enum vcl_var)i, promised[i].type),
+            sets[i]);
+}
+
+TEST(policy_vars, every_unsettable_variable_has_a_row_and_no_other)
+{
+    for (unsigned i = 0; i < VCL_VAR_COUNT; i++)
+        check_row((enum vcl_var)i, "unset",
+            promised[i].unset != 0 && (promised[i].flags & VCL_WARNS) == 0 &&
+                !is_inert((enum vcl_var)i) && !is_elsewhere((enum vcl_var)i, promised[i].type),
+            unsets[i]);
+}
+
+TEST_MAIN(TEST_ENTRY(policy_vars, every_readable_variable_has_a_row_and_no_other),
+    TEST_ENTRY(policy_vars, every_settable_variable_has_a_row_and_no_other),
+    TEST_ENTRY(policy_vars, every_unsettable_variable_has_a_row_and_no_other))
