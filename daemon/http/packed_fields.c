@@ -1,0 +1,95 @@
+/* packed_fields.c -- the fields of a built message, two or three bytes each. */
+#include "daemon/http/packed_fields.h"
+
+#include "daemon/base/tassert.h"
+#include "daemon/http/message_out.h"
+
+enum {
+    PACKED_ID = 0x3f,         /* enum http_field_id */
+    PACKED_LONG_NAME = 0x40,  /* its length takes two bytes */
+    PACKED_LONG_VALUE = 0x80, /* so does the value's */
+};
+_Static_assert(HTTP_F_COUNT <= PACKED_ID + 1, "an id fits in");
+
+static bool
+packed_has_name(const struct http_field *f)
+{
+    return f->id == HTTP_F_OTHER;
+}
+
+size_t
+packed_fields_bytes(const struct http_message *m)
+{
+    size_t n = 0;
+
+    for (unsigned i = 0; i < m->nfields; i++) {
+        const struct http_field *f = &m->fields[i];
+
+        n += 2u + (f->value_len > UINT8_MAX);
+        n += packed_has_name(f) ? 1u + (f->name_len > UINT8_MAX) : 0u;
+    }
+    return n;
+}
+
+static char *
+packed_put_length(char *p, uint16_t len)
+{
+    *p++ = (char)(len & 0xff);
+    if (len > UINT8_MAX)
+        *p++ = (char)(len >> 8);
+    return p;
+}
+
+void
+packed_fields_write(const struct http_message *m, char *out)
+{
+    char *p = out;
+
+    for (unsigned i = 0; i < m->nfields; i++) {
+        const struct http_field *f = &m->fields[i];
+        bool named = packed_has_name(f);
+
+        *p++ = (char)(f->id | (named && f->name_len > UINT8_MAX ? PACKED_LONG_NAME : 0) |
+                      (f->value_len > UINT8_MAX ? PACKED_LONG_VALUE : 0));
+        if (named)
+            p = packed_put_length(p, f->name_len);
+        p = packed_put_length(p, f->value_len);
+    }
+    tassert((size_t)(p - out) == packed_fields_bytes(m));
+}
+
+static uint16_t
+packed_get_length(const uint8_t **p, bool is_long)
+{
+    unsigned len = *(*p)++;
+
+    if (is_long)
+        len |= (unsigned)*(*p)++ << 8;
+    return (uint16_t)len;
+}
+
+void
+packed_fields_read(struct slice packed, struct http_message *m)
+{
+    const uint8_t *p = (const uint8_t *)packed.ptr, *end = p + packed.len;
+    unsigned at = m->lines_off, lines_end = at + m->lines_len;
+
+    m->nfields = 0;
+    m->present = 0;
+    while (at < lines_end) {
+        struct http_field *f = &m->fields[m->nfields++];
+        uint8_t first;
+
+        tassert(p < end && m->nfields <= m->max_fields);
+        first = *p++;
+        *f = (struct http_field){.id = first & PACKED_ID, .name_off = (uint16_t)at};
+        f->name_len = packed_has_name(f)
+                          ? packed_get_length(&p, (first & PACKED_LONG_NAME) != 0)
+                          : (uint16_t)http_field_name_len((enum http_field_id)f->id);
+        f->value_off = (uint16_t)(at + f->name_len + 2u);
+        f->value_len = packed_get_length(&p, (first & PACKED_LONG_VALUE) != 0);
+        m->present |= HTTP_BIT(f->id);
+        at += (unsigned)f->name_len + f->value_len + MESSAGE_LINE_EXTRA;
+    }
+    tassert(at == lines_end);
+}
