@@ -7,10 +7,11 @@
 #define TARN_HEAD_BUILD_H
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/http/message.h"
+#include "daemon/http/message_out.h"
 #include "daemon/http/token.h"
 
 struct head_build {
@@ -96,6 +97,32 @@ head_build(struct head_build *b, const char *text)
             head_build_field(b, slice_of(p, len));
     }
     return &b->h;
+}
+
+/* As a built message is: its lines are "name: value" CRLF, one behind the other. */
+static inline struct http_message *
+head_build_stored(struct head_build *b, const char *text)
+{
+    const char *first = strstr(text, "\r\n");
+
+    head_build(b, text);
+    assert(first != NULL);
+    b->h.lines_off = head_build_off(b, first + 2);
+    b->h.lines_len = (uint16_t)strlen(first + 2);
+    assert(b->h.lines_len == message_lines_bytes(&b->h));
+    return &b->h;
+}
+
+/* "HTTP/1.1 200 OK" and the field lines that were built; until the next call. */
+static inline const char *
+head_text(const struct http_message *m)
+{
+    static char text[LIMIT_HEAD_BYTES + 64];
+
+    assert(m->lines_len == message_lines_bytes(m));
+    snprintf(text, sizeof(text), "HTTP/1.1 %u %.*s\r\n%.*s", m->status, (int)m->reason_len,
+        m->base + m->reason_off, (int)m->lines_len, m->base + m->lines_off);
+    return text;
 }
 
 #endif
