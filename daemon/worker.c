@@ -16,6 +16,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_origin.h"
+#include "daemon/h1/h1_render.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/listeners.h"
 #include "daemon/log/elog.h"
@@ -455,6 +456,7 @@ worker_open(struct worker *w)
     w->loop = net_loop_base(w->net);
     w->counters = counters_worker(env->counters, w->id);
     proxy_init(&w->proxy, env->conf);
+    w->proxy.rendering = &h1_rendering;
     w->proxy.loop = w->loop;
     w->proxy.loop_id = slice_str(env->loop_id);
     w->proxy.cache = env->cache;

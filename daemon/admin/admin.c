@@ -10,6 +10,7 @@
 #include "daemon/admin/observer.h"
 #include "daemon/base/address.h"
 #include "daemon/base/loop.h"
+#include "daemon/http/message_out.h"
 #include "daemon/http/uri.h"
 #include "daemon/log/elog.h"
 
@@ -205,28 +206,42 @@ admin_state_read(struct admin_req *r)
     return admin_read_body(r);
 }
 
-/* The head's lines, in the request's arena.  0 or TERR_NOMEM. */
+enum {
+    ADMIN_HEAD_BYTES = 896,
+    ADMIN_HEAD_FIELDS = 9,
+};
+
+/* In the request's arena.  0 or TERR_NOMEM. */
 static int
 admin_head(struct admin_req *r)
 {
     const struct admin_call *c = &r->call;
-    size_t max = 896;
-    char *out = arena_alloc(&r->x->arena, max);
-    int n;
+    struct http_message *m = arena_alloc(&r->x->arena, sizeof(*m));
+    struct message_out o;
+    int err;
 
-    if (out == NULL)
+    if (m == NULL ||
+        message_out_begin(&o, m, &r->x->arena, ADMIN_HEAD_BYTES, ADMIN_HEAD_FIELDS) != 0)
         return TERR_NOMEM;
-    n = snprintf(out, max,
-        "HTTP/1.1 %u %s\r\nServer: tarn\r\nDate: %s\r\nContent-Type: %s\r\n"
-        "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s%s%s%s",
-        c->status, http_reason(c->status), r->admin->env.loop->clock.http_date,
-        c->type != NULL ? c->type : "application/json",
-        c->status == 401 ? "WWW-Authenticate: Bearer realm=\"tarnd\"\r\n" : "",
-        c->status == 405 ? "Allow: " : "", c->status == 405 ? c->allow : "",
-        c->status == 405 ? "\r\n" : "", c->more);
-    tassert(n > 0 && (size_t)n < max);
-    r->resp.block = slice_of(out, (size_t)n);
-    return 0;
+    message_out_status(&o, c->status, slice_str(http_reason(c->status)));
+    MESSAGE_OUT_FIELD(&o, SERVER, "Server", SLICE_LIT("tarn"));
+    MESSAGE_OUT_FIELD(&o, DATE, "Date", slice_str(r->admin->env.loop->clock.http_date));
+    MESSAGE_OUT_FIELD(&o, CONTENT_TYPE, "Content-Type",
+        slice_str(c->type != NULL ? c->type : "application/json"));
+    MESSAGE_OUT_FIELD(&o, CACHE_CONTROL, "Cache-Control", SLICE_LIT("no-store"));
+    MESSAGE_OUT_FIELD(&o, OTHER, "X-Content-Type-Options", SLICE_LIT("nosniff"));
+    if (c->status == 401)
+        MESSAGE_OUT_FIELD(&o, OTHER, "WWW-Authenticate", SLICE_LIT("Bearer realm=\"tarnd\""));
+    if (c->status == 405)
+        MESSAGE_OUT_FIELD(&o, OTHER, "Allow", slice_str(c->allow));
+    if (c->page_rules[0] != '\0') {
+        MESSAGE_OUT_FIELD(&o, OTHER, "Content-Security-Policy", slice_str(c->page_rules));
+        MESSAGE_OUT_FIELD(&o, OTHER, "Referrer-Policy", SLICE_LIT("no-referrer"));
+    }
+    err = message_out_end(&o);
+    tassert(err == 0);
+    r->resp.message = m;
+    return err;
 }
 
 static void

@@ -65,12 +65,12 @@ admin_do_page(struct admin_call *c)
         admin_fail_terr(c, TERR_NOMEM, "page");
         return;
     }
-    n = snprintf(c->more, sizeof(c->more),
-        "Content-Security-Policy: default-src 'none'; style-src 'nonce-%s'; script-src 'nonce-%s'; "
+    n = snprintf(c->page_rules, sizeof(c->page_rules),
+        "default-src 'none'; style-src 'nonce-%s'; script-src 'nonce-%s'; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n",
+        "frame-ancestors 'none'",
         nonce, nonce);
-    tassert(n > 0 && (size_t)n < sizeof(c->more));
+    tassert(n > 0 && (size_t)n < sizeof(c->page_rules));
     c->status = 200;
     c->text = text;
     c->type = "text/html; charset=utf-8";

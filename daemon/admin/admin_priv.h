@@ -50,10 +50,10 @@ struct admin_call {
     char *text;                  /* owned, malloc */
     struct admin_stream *stream; /* owned, instead */
     const char *type;
-    char allow[64]; /* with 405 */
-    char more[384]; /* lines of the head besides the usual ones; "": none */
-    bool stops;     /* the process is to end */
-    bool drains;    /* when everybody has been served */
+    char allow[64];       /* with 405 */
+    char page_rules[384]; /* the page's Content-Security-Policy; "": it is not the page */
+    bool stops;           /* the process is to end */
+    bool drains;          /* when everybody has been served */
 
     /* A handler that answers later sets these instead: `resume` when the task was woken, which may
      * answer then; `leave` in any case, before the call goes. */

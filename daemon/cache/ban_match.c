@@ -1,7 +1,6 @@
 /* ban_match.c -- does this ban match this entry, and this request? */
 #include "daemon/base/regex.h"
 #include "daemon/cache/cache_priv.h"
-#include "daemon/http/block.h"
 #include "daemon/http/uri.h"
 
 /* The text of a field; false: it is missing.  `number` has room for a status. */
@@ -29,12 +28,11 @@ ban_text(struct ban_subject *s, const struct ban *b, const struct ban_test *t, c
         return out->len > 0;
     }
     if (t->field == BAN_OBJ_HTTP) {
-        if (!s->parsed)
-            s->legible = s->e->block->head_len > 0 &&
-                         block_parse(entry_head(s->e), s->fields, LIMIT_FIELDS, &s->stored) == 0;
-        s->parsed = true;
-        if (!s->legible)
+        if (s->e->block->head_len == 0) /* a marker: there is no response */
             return false;
+        if (!s->parsed)
+            entry_message(s->e, ENTRY_FIELDS_ALL, s->fields, &s->stored);
+        s->parsed = true;
         head = &s->stored;
     }
     tassert(b->needs_request || t->field == BAN_OBJ_HTTP);

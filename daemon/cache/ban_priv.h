@@ -197,7 +197,7 @@ void ban_free(struct ban *b);
 struct ban_subject {
     const struct entry *e;
     const struct http_message *req; /* NULL: none at hand */
-    bool parsed, legible;
+    bool parsed;
     struct http_message stored;
     struct http_field fields[LIMIT_FIELDS];
 };

@@ -9,7 +9,6 @@
 #include "daemon/base/waiter.h"
 #include "daemon/cache/cache_priv.h"
 #include "daemon/http/freshness.h"
-#include "daemon/http/message.h"
 #include "daemon/http/tags.h"
 
 void
@@ -396,46 +395,6 @@ entry_outcome(struct entry *e, enum entry_state state)
     waiter_notify_all(&e->waiting);
     if (e->orphaned)
         entry_retire(e);
-}
-
-/* 0 or TERR_NOMEM. */
-static int
-entry_set_block(struct entry *e, const struct cache_response *r)
-{
-    bool any = r->tags != NULL && r->tags->any;
-    unsigned ntags = r->tags == NULL || any ? 0 : r->tags->n;
-    size_t text = r->head.len + r->vary.len + r->key_text.len;
-    size_t len = text + (r->xid != 0 ? sizeof(r->xid) : 0);
-    struct entry_block *b = r->head.len > UINT16_MAX ? NULL : entry_block_new(e, len, ntags);
-    char *p;
-
-    if (b == NULL)
-        return TERR_NOMEM; /* or no room: nobody could read it back (block_parse) */
-    if (ntags > 0)
-        memcpy((uint64_t *)(void *)b - ntags, r->tags->hash, ntags * sizeof(uint64_t));
-    e->tag_bits = any ? UINT8_MAX : 0;
-    for (unsigned i = 0; i < ntags; i++)
-        e->tag_bits |= tag_bit(r->tags->hash[i]);
-    b->any_tag = any;
-    b->has_xid = r->xid != 0;
-    b->body_len = r->body_len;
-    b->age = entry_ms_pack(r->fresh->age_ms);
-    b->head_len = (uint16_t)r->head.len;
-    b->sent_len = (uint16_t)(r->head_sent > 0 ? r->head_sent : r->head.len);
-    b->vary_len = (uint16_t)r->vary.len;
-    b->key_len = (uint16_t)r->key_text.len;
-    b->status = r->status;
-    b->status_prefix = r->status_prefix;
-    p = b->text;
-    memcpy(p, r->head.ptr, r->head.len);
-    if (r->vary.len > 0)
-        memcpy(p + r->head.len, r->vary.ptr, r->vary.len);
-    if (r->key_text.len > 0)
-        memcpy(p + r->head.len + r->vary.len, r->key_text.ptr, r->key_text.len);
-    if (r->xid != 0)
-        memcpy(p + text, &r->xid, sizeof(r->xid));
-    e->block = b;
-    return 0;
 }
 
 static void

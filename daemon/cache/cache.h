@@ -16,6 +16,7 @@
 #include "daemon/cache/entry.h"
 #include "daemon/cache/negative.h"
 #include "daemon/cache/removal.h"
+#include "daemon/http/rendering.h"
 
 struct bans;
 struct cache;
@@ -83,11 +84,13 @@ struct cache_answer {
 
 /* What the fetch knows once a response head has come. */
 struct cache_response {
-    struct slice head;              /* status line and fields, copied */
-    size_t head_sent;               /* of it, what clients see; 0: all */
-    const struct tags *tags;        /* copied; NULL: none */
-    struct slice vary;              /* specification, copied */
-    struct slice key_text;          /* copied */
+    struct http_message head; /* built, of LIMIT_FIELDS fields at most; its bytes are copied */
+    unsigned nsent; /* with hides_fields: of its fields, how many clients see; the first */
+    bool hides_fields;
+    const struct http_rendering *rendering; /* that its head is kept in; NULL: none */
+    const struct tags *tags;                /* copied; NULL: none */
+    struct slice vary;                      /* specification, copied */
+    struct slice key_text;                  /* copied */
     uint16_t status, origin_status; /* 304 when it was validated, 206 when it was completed */
     uint8_t status_prefix;          /* of 1404 the 1 */
     bool length_in_head, partial;

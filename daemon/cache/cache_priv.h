@@ -115,6 +115,8 @@ struct entry_parts *entry_parts_new(const struct entry_part *parts, unsigned n, 
  * heap when it is a private one's. */
 struct entry_block *entry_block_new(struct entry *e, size_t len, unsigned ntags);
 
+/* The response, in a block of its own.  0 or TERR_NOMEM. */
+int entry_set_block(struct entry *e, const struct cache_response *r);
 void entry_block_free(struct entry *e);
 
 static inline size_t
@@ -123,7 +125,7 @@ entry_block_size(const struct entry *e)
     const struct entry_block *b = e->block;
 
     return (b->ntags + (size_t)b->has_xid) * sizeof(uint64_t) + sizeof(*b) + b->head_len +
-           b->vary_len + b->key_len;
+           b->vary_len + b->key_len + b->fields_len;
 }
 
 /* It has left the index, under the guard of its key: the index's hold goes after a grace period,

@@ -4,7 +4,6 @@
  * 4.2.4 (though stale?), 5.2.1 (does the client agree?), 3.4 (are all the bytes there?). */
 #include "daemon/base/limits.h"
 #include "daemon/cache/cache_priv.h"
-#include "daemon/http/block.h"
 #include "daemon/http/conditional.h"
 #include "daemon/http/freshness.h"
 #include "daemon/http/range.h"
@@ -94,8 +93,7 @@ entry_range_heeded(const struct entry *e, const struct cache_query *q)
 
     if (!http_has(q->req, HTTP_F_IF_RANGE))
         return true;
-    if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &stored) != 0)
-        return false;
+    entry_message(e, ENTRY_FIELDS_ALL, fields, &stored);
     validators_of(&stored, q->wall_ms / 1000, &v);
     return cond_range_holds(q->req, &v);
 }
@@ -293,8 +291,7 @@ cache_variant(const struct entry *e, const struct cache_query *q)
     struct http_message stored;
     int n;
 
-    if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &stored) != 0)
-        return 0;
+    entry_message(e, ENTRY_FIELDS_ALL, fields, &stored);
     n = vary_build(&stored, q->req, (struct span){spec, sizeof(spec)});
     return n <= 0 ? 0 : (uint32_t)hash_plain(spec, (size_t)n) | 1;
 }

@@ -3,6 +3,8 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache_priv.h"
+#include "daemon/http/message_out.h"
+#include "daemon/http/packed_fields.h"
 #include "daemon/http/tags.h"
 
 const struct entry_block entry_no_block = {.body_len = STOBJ_SIZE_UNKNOWN};
@@ -95,6 +97,82 @@ entry_block_new(struct entry *e, size_t len, unsigned ntags)
     return b;
 }
 
+/* What stands in front of the field lines: the rendering's, or the reason alone. */
+static struct http_prefix
+entry_prefix(const struct cache_response *r, struct slice reason, char *out)
+{
+    tassert(reason.len <= HTTP_REASON_MAX);
+    if (r->rendering != NULL)
+        return r->rendering->prefix(out, r->status, reason);
+    if (reason.len > 0)
+        memcpy(out, reason.ptr, reason.len);
+    return (struct http_prefix){(uint16_t)reason.len, 0};
+}
+
+/* Of the fields that are not for clients. */
+static size_t
+entry_hidden_bytes(const struct cache_response *r)
+{
+    size_t n = 0;
+
+    for (unsigned i = r->hides_fields ? r->nsent : r->head.nfields; i < r->head.nfields; i++)
+        n += (size_t)r->head.fields[i].name_len + r->head.fields[i].value_len + MESSAGE_LINE_EXTRA;
+    return n;
+}
+
+int
+entry_set_block(struct entry *e, const struct cache_response *r)
+{
+    bool any = r->tags != NULL && r->tags->any;
+    unsigned ntags = r->tags == NULL || any ? 0 : r->tags->n;
+    struct slice lines = slice_of(r->head.base + r->head.lines_off, r->head.lines_len);
+    struct slice reason = http_reason_of(&r->head);
+    char prefix[HTTP_PREFIX_MAX + HTTP_REASON_MAX];
+    struct http_prefix pre = entry_prefix(r, reason, prefix);
+    size_t head = pre.len + lines.len, table = packed_fields_bytes(&r->head);
+    size_t text = head + r->vary.len + r->key_text.len;
+    size_t len = text + (r->xid != 0 ? sizeof(r->xid) : 0) + table;
+    struct entry_block *b;
+    char *p;
+
+    tassert(lines.len == message_lines_bytes(&r->head)); /* it was built */
+    if (head > UINT16_MAX || r->head.nfields > LIMIT_FIELDS)
+        return TERR_NOMEM; /* no room: offsets are 16 bits */
+    b = entry_block_new(e, len, ntags);
+    if (b == NULL)
+        return TERR_NOMEM;
+    if (ntags > 0)
+        memcpy((uint64_t *)(void *)b - ntags, r->tags->hash, ntags * sizeof(uint64_t));
+    e->tag_bits = any ? UINT8_MAX : 0;
+    for (unsigned i = 0; i < ntags; i++)
+        e->tag_bits |= tag_bit(r->tags->hash[i]);
+    b->any_tag = any;
+    b->has_xid = r->xid != 0;
+    b->body_len = r->body_len;
+    b->age = entry_ms_pack(r->fresh->age_ms);
+    b->prefix_len = pre.len;
+    b->reason_at = (uint8_t)pre.reason_at;
+    b->reason_len = (uint16_t)reason.len;
+    b->head_len = (uint16_t)head;
+    b->sent_len = (uint16_t)(head - entry_hidden_bytes(r));
+    b->fields_len = (uint16_t)table;
+    b->vary_len = (uint16_t)r->vary.len;
+    b->key_len = (uint16_t)r->key_text.len;
+    b->status = r->status;
+    b->status_prefix = r->status_prefix;
+    p = mempcpy(b->text, prefix, pre.len);
+    p = mempcpy(p, lines.ptr, lines.len);
+    if (r->vary.len > 0)
+        p = mempcpy(p, r->vary.ptr, r->vary.len);
+    if (r->key_text.len > 0)
+        p = mempcpy(p, r->key_text.ptr, r->key_text.len);
+    if (r->xid != 0)
+        p = mempcpy(p, &r->xid, sizeof(r->xid));
+    packed_fields_write(&r->head, p);
+    e->block = b;
+    return 0;
+}
+
 void
 entry_block_free(struct entry *e)
 {
@@ -107,6 +185,30 @@ entry_block_free(struct entry *e)
     else
         storage_free(cache_of_all->storage, memory, entry_block_size(e), CHARGE_HEAD);
     e->block = &entry_no_block;
+}
+
+void
+entry_message(const struct entry *e, enum entry_fields which, struct http_field *fields,
+    struct http_message *out)
+{
+    const struct entry_block *b = e->block;
+    uint16_t end = which == ENTRY_FIELDS_ALL ? b->head_len : b->sent_len;
+    size_t table = (size_t)b->head_len + b->vary_len + b->key_len + b->has_xid * sizeof(uint64_t);
+
+    tassert(end >= b->prefix_len);
+    *out = (struct http_message){
+        .base = b->text,
+        .fields = fields,
+        .max_fields = LIMIT_FIELDS,
+        .len = end,
+        .lines_off = b->prefix_len,
+        .lines_len = (uint16_t)(end - b->prefix_len),
+        .version_minor = 1,
+        .status = b->status,
+        .reason_off = b->reason_at,
+        .reason_len = b->reason_len,
+    };
+    packed_fields_read(slice_of(b->text + table, b->fields_len), out);
 }
 
 struct entry *
@@ -174,7 +276,7 @@ uint64_t
 entry_bytes(const struct entry *e)
 {
     const struct entry_block *b = e->block;
-    uint64_t bytes = (uint64_t)b->head_len + b->vary_len + b->key_len;
+    uint64_t bytes = (uint64_t)b->head_len + b->fields_len + b->vary_len + b->key_len;
     unsigned nparts = entry_nparts(e);
 
     OBJ_CHECK(e, ENTRY_MAGIC);

@@ -27,6 +27,7 @@
 #include "daemon/base/span.h"
 #include "daemon/cache/cuckoo.h"
 #include "daemon/cache/evict_queue.h"
+#include "daemon/http/message.h"
 
 struct ban;
 struct stobj;
@@ -90,17 +91,22 @@ entry_ms_of(entry_ms_t packed)
 struct entry_block {
     uint64_t body_len; /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
     entry_ms_t age;    /* when it came */
-    uint16_t sent_len; /* of its head, what clients see: fields that are not for them come last */
-    uint16_t head_len;
+    /* The head as rendered: a protocol's prefix (http/rendering.h), then field lines. */
+    uint16_t sent_len; /* of it, what clients see: fields that are not for them come last */
+    uint16_t head_len, prefix_len;
+    uint16_t reason_len;
+    uint8_t reason_at;   /* in the prefix */
+    uint16_t fields_len; /* of the fields' table (http/packed_fields.h) */
     uint16_t vary_len, key_len;
     uint16_t status;            /* that is sent: three digits */
     uint16_t status_prefix : 7; /* of 1404 the 1: a policy's, for policies alone */
     uint16_t ntags : 7;
     bool any_tag : 1; /* it has more than are remembered: each purge by tag is for it */
     bool has_xid : 1; /* http_x_varnish */
-    char text[];      /* head, vary specification, key; with has_xid the id of its fetch, 8 bytes */
+    char text
+        []; /* head, vary specification, key; with has_xid the id of its fetch, 8 bytes; table */
 };
-_Static_assert(sizeof(struct entry_block) == 24, "struct entry_block grew");
+_Static_assert(sizeof(struct entry_block) == 32, "struct entry_block grew");
 /* Of who has none: all is empty. */
 extern const struct entry_block entry_no_block;
 
@@ -206,19 +212,20 @@ entry_next(const struct entry *e)
     return atomic_load_explicit(&e->variant, memory_order_acquire);
 }
 
-/* All of it: for who reads and compares. */
+/* The head for clients, in the form that it was published with (cache_response.rendering). */
 static inline struct slice
-entry_head(const struct entry *e)
-{
-    return slice_of(e->block->text, e->block->head_len);
-}
-
-/* As clients see it. */
-static inline struct slice
-entry_sent_head(const struct entry *e)
+entry_rendered(const struct entry *e)
 {
     return slice_of(e->block->text, e->block->sent_len);
 }
+
+enum entry_fields {
+    ENTRY_FIELDS_ALL,  /* for what reads and compares */
+    ENTRY_FIELDS_SENT, /* those that clients see */
+};
+/* READY ones: the response, borrowed from the entry; `fields` has room for LIMIT_FIELDS. */
+void entry_message(const struct entry *e, enum entry_fields which, struct http_field *fields,
+    struct http_message *out);
 
 /* block->ntags hashes, as tag_hash() makes them; READY ones. */
 static inline const uint64_t *

@@ -16,6 +16,7 @@
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_memo.h"
 #include "daemon/h1/h1_parse.h"
+#include "daemon/h1/h1_render.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/http/uri.h"
 #include "daemon/net/stream.h"
@@ -148,7 +149,7 @@ unsigned h1_server_shed_idle(struct conn_server *cs, unsigned most, int64_t idle
 /* h1_interim.c */
 /* A client that waits for 100 (Continue) gets it when its body is first wanted. */
 void h1_continue(struct h1_conn *c, struct h1_xchg *hx);
-int h1_interim(struct exchange *x, struct slice block);
+int h1_interim(struct exchange *x, const struct http_message *m);
 
 /* h1_tunnel.c */
 void h1_tunnel(struct exchange *x);

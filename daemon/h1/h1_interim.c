@@ -62,21 +62,26 @@ h1_interim_keep(struct h1_conn *c, struct h1_xchg *hx, struct slice block, size_
 }
 
 int
-h1_interim(struct exchange *x, struct slice block)
+h1_interim(struct exchange *x, const struct http_message *m)
 {
     struct h1_xchg *hx = h1_xchg_of(x);
     struct h1_conn *c = hx->conn;
-    struct iovec iov[2] = {h1_interim_iov(block), h1_interim_iov(SLICE_LIT("\r\n"))};
-    size_t total = block.len + 2;
+    struct iovec iov[2];
+    struct slice block;
+    size_t total;
     ssize_t sent;
 
-    tassert(block.len > 2 && memcmp(block.ptr + block.len - 2, "\r\n", 2) == 0);
     if (c->dead || x->gone)
         return TERR_CLOSED;
     /* RFC 9110 15.2: never to HTTP/1.0.  A client that takes nothing gets the answer alone. */
     if (x->head.version_minor == 0 || c->cur != hx || hx->head_given || hx->tunnel ||
         !h1_interim_ready(c))
         return c->dead ? TERR_CLOSED : 0;
+    if (!h1_render(&x->arena, m, &block))
+        return 0;
+    iov[0] = h1_interim_iov(block);
+    iov[1] = h1_interim_iov(SLICE_LIT("\r\n"));
+    total = block.len + 2;
     sent = stream_try(c->stream, iov, 2, false);
     if (sent == 0)
         return 0;

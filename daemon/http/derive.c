@@ -190,8 +190,8 @@ derive_is_freshness(const struct http_field *f)
 }
 
 int
-derive_unsatisfiable(const struct http_message *stored, uint64_t complete, struct arena *a,
-    struct http_message *out)
+derive_unsatisfiable(
+    const struct http_message *stored, uint64_t complete, struct arena *a, struct http_message *out)
 {
     struct message_out o;
     int err = derive_begin(&o, out, a, stored, 416);
@@ -230,8 +230,11 @@ derive_whole(const struct http_message *stored, struct arena *a, struct http_mes
     }
     return message_out_end(&o);
 }
-_Static_assert(DERIVE_SPARE >= sizeof("Range Not Satisfiable" "Content-Type: " DERIVE_BOUNDARY_TYPE "\r\n") +
+_Static_assert(DERIVE_SPARE >= sizeof("Range Not Satisfiable"
+                                      "Content-Type: " DERIVE_BOUNDARY_TYPE "\r\n") +
                                    DERIVE_BOUNDARY_MAX,
     "what is added fits");
-_Static_assert(
-    DERIVE_SPARE >= sizeof("Range Not Satisfiable" "Content-Range: \r\n") + RANGE_TEXT_MAX, "so does a range");
+_Static_assert(DERIVE_SPARE >= sizeof("Range Not Satisfiable"
+                                      "Content-Range: \r\n") +
+                                   RANGE_TEXT_MAX,
+    "so does a range");

@@ -29,11 +29,12 @@
 #include "daemon/base/arena.h"
 #include "daemon/http/conn_facts.h"
 #include "daemon/http/message.h"
+#include "daemon/http/rendering.h"
 
 struct exchange;
 struct task;
 
-#define EXCHANGE_EXTRA          768        /* room for per-request response lines */
+#define EXCHANGE_EXTRA          768        /* room for per-request field lines */
 #define EXCHANGE_LENGTH_UNKNOWN UINT64_MAX /* the end is told by END alone */
 
 enum exchange_flag {
@@ -41,18 +42,22 @@ enum exchange_flag {
     EXCHANGE_MORE = 2, /* more follows in this turn: a packet may wait for it, and no longer */
 };
 
-/* The head of a response.  Fields are complete lines, each ending in CRLF, hop-by-hop ones
- * and the blank line left out: framing and persistence are the protocol's. */
+/* The head of a response.  Hop-by-hop fields are left out: framing and persistence are the
+ * protocol's.  It stays readable until it is sent. */
 struct exchange_response {
     unsigned status;
-    struct slice block;   /* status line and stored fields; stays readable until sent */
-    uint64_t length;      /* of the body, or EXCHANGE_LENGTH_UNKNOWN */
-    bool length_in_block; /* the block has a Content-Length line already */
-    bool bodyless;        /* answers HEAD, or 204, 304: framed as such, no body follows */
-    bool close;           /* end the connection after this */
+    /* One of the two.  Rendered: as exchange_ops.rendering has it; prefix and field lines. */
+    struct slice rendered;
+    const struct http_message *message;
+    uint64_t length;       /* of the body, or EXCHANGE_LENGTH_UNKNOWN */
+    bool length_in_fields; /* they have a Content-Length already */
+    bool bodyless;         /* answers HEAD, or 204, 304: framed as such, no body follows */
+    bool close;            /* end the connection after this */
 };
 
 struct exchange_ops {
+    /* The form of heads that the protocol sends by reference; NULL: none, it wants messages. */
+    const struct http_rendering *rendering;
     /* Copies request body bytes (transfer coding removed) to dst: how many (> 0), 0 at the end
      * of the body, TERR_AGAIN (the task is run when there is more), or TERR_* when it cannot
      * be had whole.  Asks a client that waits for 100 (Continue) to go on. */
@@ -63,12 +68,11 @@ struct exchange_ops {
      * END counts only if all bytes offered with it were accepted.  TERR_CLOSED: gone. */
     ssize_t (*send)(struct exchange *x, const struct exchange_response *r, const struct iovec *body,
         unsigned n, unsigned flags);
-    /* An interim response, before the head: status line and complete field lines, without the
-     * blank line; copied.  It leaves at once, or not at all: nobody depends on it.  0, sent or
-     * not, or TERR_CLOSED: gone. */
-    int (*interim)(struct exchange *x, struct slice block);
+    /* An interim response, before the head; copied.  It leaves at once, or not at all: nothing
+     * depends on it.  0, sent or not, or TERR_CLOSED: gone. */
+    int (*interim)(struct exchange *x, const struct http_message *m);
     /* Grants the upgrade: the next call is send, with a head of status 101, its Upgrade line in
-     * the block, and length unknown.  From now on body_read gives the client's bytes, 0 at
+     * its fields, and length unknown.  From now on body_read gives the client's bytes, 0 at
      * their end, also those that came before; END ends our direction alone; `done` is set when
      * both have ended. */
     void (*tunnel)(struct exchange *x);
@@ -104,7 +108,9 @@ struct exchange {
     bool writable; /* send would accept something */
     bool gathered; /* all was accepted; it leaves before the turn ends, then the task is run */
 
-    /* The answerer's lines for this response (Age, Cache-Status ...), complete with CRLF. */
+    uint32_t head_bytes; /* of the response's head as it was sent; 0: not yet */
+
+    /* The answerer's field lines for this response (Age, Cache-Status ...; http/field_line.h). */
     uint16_t extra_len;
     char *extra; /* the protocol's, EXCHANGE_EXTRA bytes */
 };

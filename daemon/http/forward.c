@@ -5,41 +5,13 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/date.h"
 #include "daemon/http/framing.h"
-#include "daemon/http/head_out.h"
 #include "daemon/http/message_out.h"
 #include "daemon/http/token.h"
 #include "daemon/http/vary.h"
 
-/* All values of field `id` that go on, as members of one list, each with ", " behind. */
-static void
-forward_members(struct head_out *o, const struct http_message *h, enum http_field_id id)
-{
-    const struct http_field *f = NULL;
-
-    while ((f = http_find(h, id, f)) != NULL) {
-        if (f->drop || f->value_len == 0)
-            continue;
-        head_out_put(o, http_value(h, f));
-        HEAD_OUT_LIT(o, ", ");
-    }
-}
-
-/* Via names the version the message came in (RFC 9110 7.6.3). */
-static void
-forward_via(struct head_out *o, const struct http_message *h, struct slice pseudonym)
-{
-    if (pseudonym.len == 0)
-        return;
-    tassert_slow(http_value_ok(pseudonym));
-    HEAD_OUT_LIT(o, "Via: ");
-    forward_members(o, h, HTTP_F_VIA);
-    if (h->version_minor == 0)
-        HEAD_OUT_LIT(o, "1.0 ");
-    else
-        HEAD_OUT_LIT(o, "1.1 ");
-    head_out_put(o, pseudonym);
-    HEAD_OUT_LIT(o, "\r\n");
-}
+enum {
+    FORWARD_SPARE = 128, /* Date, Via and Content-Length, without the pseudonym */
+};
 
 enum {
     FORWARD_OURS_FIELDS = 12, /* that a request may have beside those that came */
@@ -258,7 +230,7 @@ forward_bereq(const struct http_message *req, struct slice host, struct slice cd
 }
 
 static bool
-forward_takes_response_field(const struct http_field *f, const struct forward_response *how)
+forward_takes_response_field(const struct http_field *f, enum forward_keep keep)
 {
     unsigned flags = http_field_flags((enum http_field_id)f->id);
 
@@ -266,127 +238,89 @@ forward_takes_response_field(const struct http_field *f, const struct forward_re
         return false;
     if (f->id == HTTP_F_CONTENT_LENGTH || f->id == HTTP_F_VIA)
         return false;
-    return (flags & HTTP_OURS) == 0 || how->keep == FORWARD_PASSED;
+    return (flags & HTTP_OURS) == 0 || keep == FORWARD_PASSED;
 }
 
 /* The origin's own phrase goes on: clients show it. */
 static struct slice
 forward_reason(const struct http_message *resp)
 {
-    struct slice reason = http_slice(resp, resp->reason_off, resp->reason_len);
+    struct slice reason = http_reason_of(resp);
 
-    if (reason.len == 0 || !http_value_ok(reason))
+    if (reason.len == 0 || reason.len > HTTP_REASON_MAX || !http_value_ok(reason))
         return slice_str(http_reason(resp->status));
     return reason;
 }
 
 static void
-forward_status_line(struct head_out *o, const struct http_message *resp)
+forward_response_fields(
+    struct message_out *o, const struct http_message *resp, enum forward_keep keep)
 {
-    tassert(resp->status >= 100 && resp->status <= 999);
-    HEAD_OUT_LIT(o, "HTTP/1.1 ");
-    head_out_number(o, resp->status);
-    HEAD_OUT_LIT(o, " ");
-    head_out_put(o, forward_reason(resp));
-    HEAD_OUT_LIT(o, "\r\n");
-}
-
-/* To which the connection switches (RFC 9110 7.8). */
-static void
-forward_protocol(struct head_out *o, const struct http_message *resp)
-{
-    struct slice protocol = http_get_one(resp, HTTP_F_UPGRADE);
-
-    if (protocol.ptr != NULL)
-        head_out_field(o, SLICE_LIT("Upgrade"), protocol);
+    for (unsigned i = 0; i < resp->nfields; i++) {
+        if (forward_takes_response_field(&resp->fields[i], keep))
+            message_out_copy(o, resp, &resp->fields[i]);
+    }
 }
 
 int
-forward_response(
-    const struct http_message *resp, const struct forward_response *how, struct span out)
+forward_response(const struct http_message *resp, const struct forward_response *how,
+    struct arena *a, struct http_message *out)
 {
-    struct head_out o = head_out_begin(out);
+    struct slice reason = forward_reason(resp), upgrade;
+    size_t bytes = FORWARD_SPARE + reason.len + how->pseudonym.len + message_lines_bytes(resp);
     char date[HTTP_DATE_LEN];
-    bool dated = false;
-    unsigned i;
+    struct message_out o;
 
-    forward_status_line(&o, resp);
-    for (i = 0; i < resp->nfields; i++) {
-        const struct http_field *f = &resp->fields[i];
-
-        if (!forward_takes_response_field(f, how))
-            continue;
-        dated = dated || f->id == HTTP_F_DATE;
-        head_out_field(&o, http_name(resp, f), http_value(resp, f));
-    }
-    if (!dated) {
+    /* Date, Via and Content-Length may be more than came. */
+    if (message_out_begin(&o, out, a, bytes, resp->nfields + 3u) != 0)
+        return TERR_NOMEM;
+    message_out_status(&o, resp->status, reason);
+    forward_response_fields(&o, resp, how->keep);
+    if (!http_has(out, HTTP_F_DATE)) {
         http_date_format(how->now_s, date);
-        head_out_field(&o, SLICE_LIT("Date"), slice_of(date, sizeof(date)));
+        MESSAGE_OUT_FIELD(&o, DATE, "Date", slice_of(date, sizeof(date)));
     }
-    if (resp->status == 101) /* framing_upgrade() has judged it; the protocol adds Connection */
-        forward_protocol(&o, resp);
-    forward_via(&o, resp, how->pseudonym);
-    return head_out_end(&o);
+    upgrade = resp->status == 101 ? http_get_one(resp, HTTP_F_UPGRADE) : slice_of(NULL, 0);
+    if (upgrade.ptr != NULL) /* framing_upgrade() has judged it (RFC 9110 7.8) */
+        MESSAGE_OUT_FIELD(&o, UPGRADE, "Upgrade", upgrade);
+    message_out_via(&o, resp, how->pseudonym);
+    if (how->length != FORWARD_NO_LENGTH) {
+        message_out_open(&o, HTTP_F_CONTENT_LENGTH, SLICE_LIT("Content-Length"));
+        message_out_number(&o, how->length);
+        message_out_close(&o);
+    }
+    return message_out_end(&o);
 }
 
 int
-forward_interim(const struct http_message *resp, struct span out)
+forward_interim(const struct http_message *resp, struct arena *a, struct http_message *out)
 {
-    const struct forward_response how = {.keep = FORWARD_PASSED};
-    struct head_out o = head_out_begin(out);
-    unsigned i;
+    struct slice reason = forward_reason(resp);
+    struct message_out o;
 
     tassert(resp->status < 200);
-    forward_status_line(&o, resp);
-    for (i = 0; i < resp->nfields; i++) {
-        const struct http_field *f = &resp->fields[i];
-
-        if (forward_takes_response_field(f, &how))
-            head_out_field(&o, http_name(resp, f), http_value(resp, f));
-    }
-    return head_out_end(&o);
-}
-
-size_t
-forward_response_max(const struct http_message *resp, const struct forward_response *how)
-{
-    size_t max = sizeof("HTTP/1.1 000 \r\nVia: 1.1 \r\nDate: \r\n") + HTTP_DATE_LEN;
-    unsigned i;
-
-    max += forward_reason(resp).len + how->pseudonym.len;
-    for (i = 0; i < resp->nfields; i++) /* ": " and CRLF; ", " for a member of Via is less */
-        max += resp->fields[i].name_len + resp->fields[i].value_len + 4u;
-    return max;
+    if (message_out_begin(&o, out, a, reason.len + message_lines_bytes(resp), resp->nfields) != 0)
+        return TERR_NOMEM;
+    message_out_status(&o, resp->status, reason);
+    forward_response_fields(&o, resp, FORWARD_PASSED);
+    return message_out_end(&o);
 }
 
 int
-head_write_response(const struct http_message *resp, struct span out)
+forward_edited(const struct http_message *resp, struct arena *a, struct http_message *out)
 {
-    struct head_out o = head_out_begin(out);
-    unsigned status = resp->status % 1000u;
-    struct slice reason = http_slice(resp, resp->reason_off, resp->reason_len);
+    struct slice said = http_reason_of(resp);
+    struct slice reason = said.len <= HTTP_REASON_MAX ? said : forward_reason(resp);
+    struct message_out o;
 
-    tassert(status >= 100);
-    HEAD_OUT_LIT(&o, "HTTP/1.1 ");
-    head_out_number(&o, status);
-    HEAD_OUT_LIT(&o, " ");
-    head_out_put(&o, reason);
-    HEAD_OUT_LIT(&o, "\r\n");
+    if (message_out_begin(&o, out, a, reason.len + message_lines_bytes(resp), resp->nfields) != 0)
+        return TERR_NOMEM;
+    message_out_status(&o, resp->status % 1000u, reason);
     for (unsigned i = 0; i < resp->nfields; i++) {
         const struct http_field *f = &resp->fields[i];
 
         if (!f->drop && (http_field_flags((enum http_field_id)f->id) & HTTP_HOP) == 0)
-            head_out_field(&o, http_name(resp, f), http_value(resp, f));
+            message_out_copy(&o, resp, f);
     }
-    return head_out_end(&o);
-}
-
-size_t
-head_response_max(const struct http_message *resp)
-{
-    size_t max = sizeof("HTTP/1.1 000 \r\n") + resp->reason_len;
-
-    for (unsigned i = 0; i < resp->nfields; i++)
-        max += resp->fields[i].name_len + resp->fields[i].value_len + 4u;
-    return max;
+    return message_out_end(&o);
 }

@@ -54,29 +54,28 @@ enum forward_keep {
     FORWARD_PASSED, /* for one client: Age and Cache-Status are the upstream's */
 };
 
+#define FORWARD_NO_LENGTH UINT64_MAX
+
 struct forward_response {
     enum forward_keep keep;
     struct slice pseudonym; /* for Via */
     int64_t now_s;          /* for Date, when the origin did not say (RFC 9110 6.6.1) */
+    uint64_t length;        /* for Content-Length; FORWARD_NO_LENGTH: it is not said */
 };
 
-/* A response as a policy left it: status line (the last three digits) and fields, each with its
- * CRLF, as a block; nothing hop-by-hop.  The length, or TERR_LIMIT. */
-int head_write_response(const struct http_message *resp, struct span out);
-size_t head_response_max(const struct http_message *resp);
+/* Responses are built in the arena.  0, TERR_NOMEM or TERR_LIMIT. */
 
-/* Status line and end-to-end fields, each with its CRLF; no blank line, nothing of connection
- * and framing (but the Upgrade of a 101): the protocol adds those, Age and Cache-Status to
- * every response.  A 206 keeps its Content-Range: block_whole() takes it off.  The length, or
- * TERR_LIMIT. */
-int forward_response(
-    const struct http_message *resp, const struct forward_response *how, struct span out);
+/* As a policy left it: the last three digits of its status, its reason and fields; nothing
+ * hop-by-hop. */
+int forward_edited(const struct http_message *resp, struct arena *a, struct http_message *out);
 
-/* An interim response: status line and end-to-end fields, as forward_response does, but
- * nothing of ours.  The length, or TERR_LIMIT. */
-int forward_interim(const struct http_message *resp, struct span out);
+/* Status, reason and end-to-end fields; nothing of connection and framing (but the Upgrade of a
+ * 101): the protocol adds those, Age and Cache-Status to every response.  A 206 keeps its
+ * Content-Range: derive_whole() takes it off. */
+int forward_response(const struct http_message *resp, const struct forward_response *how,
+    struct arena *a, struct http_message *out);
 
-/* An upper bound of what forward_response() and forward_interim() write. */
-size_t forward_response_max(const struct http_message *resp, const struct forward_response *how);
+/* An interim response: status and end-to-end fields, as forward_response does, but nothing of ours. */
+int forward_interim(const struct http_message *resp, struct arena *a, struct http_message *out);
 
 #endif

@@ -83,9 +83,8 @@ packed_fields_read(struct slice packed, struct http_message *m)
         tassert(p < end && m->nfields <= m->max_fields);
         first = *p++;
         *f = (struct http_field){.id = first & PACKED_ID, .name_off = (uint16_t)at};
-        f->name_len = packed_has_name(f)
-                          ? packed_get_length(&p, (first & PACKED_LONG_NAME) != 0)
-                          : (uint16_t)http_field_name_len((enum http_field_id)f->id);
+        f->name_len = packed_has_name(f) ? packed_get_length(&p, (first & PACKED_LONG_NAME) != 0)
+                                         : (uint16_t)http_field_name_len((enum http_field_id)f->id);
         f->value_off = (uint16_t)(at + f->name_len + 2u);
         f->value_len = packed_get_length(&p, (first & PACKED_LONG_VALUE) != 0);
         m->present |= HTTP_BIT(f->id);

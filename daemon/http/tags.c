@@ -3,11 +3,8 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/tassert.h"
+#include "daemon/http/message_out.h"
 #include "daemon/http/token.h"
-
-enum {
-    TAGS_NAME_MAX = sizeof("Surrogate-Key") - 1, /* the longest of the fields' names */
-};
 
 void
 tags_init(struct tags *t)
@@ -87,84 +84,51 @@ tags_between(struct slice name)
     return slice_eq_nocase(name, SLICE_LIT("Cache-Tag")) ? TAG_COMMAS : 0;
 }
 
-/* The next line, with its end; values have no line feeds.  False: there are no more. */
-static bool
-tags_next_line(struct slice *rest, struct slice *line)
+bool
+tags_named(const struct http_message *m)
 {
-    const char *end = rest->len > 0 ? (const char *)memchr(rest->ptr, '\n', rest->len) : NULL;
-    size_t len = end != NULL ? (size_t)(end - rest->ptr) + 1 : rest->len;
-
-    if (len == 0)
-        return false;
-    *line = slice_of(rest->ptr, len);
-    *rest = slice_of(rest->ptr + len, rest->len - len);
-    return true;
-}
-
-/* As tags_between(), of a line; its value in *value. */
-static unsigned
-tags_of_line(struct slice line, struct slice *value)
-{
-    size_t most = line.len <= TAGS_NAME_MAX ? line.len : TAGS_NAME_MAX + 1;
-    const char *colon = (const char *)memchr(line.ptr, ':', most);
-    size_t at;
-
-    if (colon == NULL)
-        return 0;
-    at = (size_t)(colon - line.ptr);
-    *value = slice_of(colon + 1, line.len - at - 1);
-    while (value->len > 0 &&
-           (value->ptr[value->len - 1] == '\n' || value->ptr[value->len - 1] == '\r'))
-        value->len--;
-    return tags_between(slice_of(line.ptr, at));
-}
-
-unsigned
-tags_lines(struct slice block)
-{
-    struct slice line, value;
-    unsigned n = 0;
-
-    while (tags_next_line(&block, &line))
-        n += tags_of_line(line, &value) != 0;
-    return n;
+    for (unsigned i = 0; i < m->nfields; i++) {
+        if (m->fields[i].id == HTTP_F_OTHER && tags_between(http_name(m, &m->fields[i])) != 0)
+            return true;
+    }
+    return false;
 }
 
 void
-tags_add_block(struct tags *t, struct slice block)
+tags_add_fields(struct tags *t, const struct http_message *m)
 {
-    struct slice line, value;
-
-    while (tags_next_line(&block, &line)) {
-        unsigned between = tags_of_line(line, &value);
+    for (unsigned i = 0; i < m->nfields; i++) {
+        const struct http_field *f = &m->fields[i];
+        unsigned between = f->id == HTTP_F_OTHER ? tags_between(http_name(m, f)) : 0;
 
         if (between != 0)
-            tags_add(t, value, between);
+            tags_add(t, http_value(m, f), between);
     }
 }
 
-/* Lines that name tags, or those that do not.  How many bytes. */
-static size_t
-tags_copy(struct slice block, bool naming, char *out)
+/* Fields that name tags, or those that do not. */
+static void
+tags_copy(struct message_out *o, const struct http_message *m, bool naming)
 {
-    struct slice line, value;
-    size_t n = 0;
+    for (unsigned i = 0; i < m->nfields; i++) {
+        const struct http_field *f = &m->fields[i];
 
-    while (tags_next_line(&block, &line)) {
-        if ((tags_of_line(line, &value) != 0) != naming)
-            continue;
-        memcpy(out + n, line.ptr, line.len);
-        n += line.len;
+        if ((f->id == HTTP_F_OTHER && tags_between(http_name(m, f)) != 0) == naming)
+            message_out_copy(o, m, f);
     }
-    return n;
 }
 
-size_t
-tags_put_last(struct slice block, char *out)
+int
+tags_put_last(
+    const struct http_message *m, struct arena *a, struct http_message *out, unsigned *nothers)
 {
-    size_t others = tags_copy(block, false, out);
-    size_t naming = tags_copy(block, true, out + others);
+    struct message_out o;
 
-    tassert(others + naming == block.len);
-    return others;
+    if (message_out_begin(&o, out, a, m->reason_len + message_lines_bytes(m), m->nfields) != 0)
+        return TERR_NOMEM;
+    message_out_status(&o, m->status, http_reason_of(m));
+    tags_copy(&o, m, false);
+    *nothers = out->nfields;
+    tags_copy(&o, m, true);
+    return message_out_end(&o);
 }

@@ -2,8 +2,7 @@
  *
  *   tag     a text by which an origin says what a response shows; upper and lower case differ
  *   fields  that name tags: Surrogate-Key, with spaces between them (Fastly); xkey, with spaces or
- *           commas (Varnish's vmod_xkey); Cache-Tag, with commas (Cloudflare).  All their lines count.
- *   block   a response head as block.h has it
+ *           commas (Varnish's vmod_xkey); Cache-Tag, with commas (Cloudflare).  All of them count.
  *
  * A tag is known by 64 bits of a hash under the process's secret, so that nobody can choose two
  * that look the same.
@@ -16,7 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/span.h"
+#include "daemon/base/arena.h"
+#include "daemon/http/message.h"
 
 enum tag_between {
     TAG_SPACES = 1, /* and tabs */
@@ -55,11 +55,12 @@ bool tag_next(struct slice *rest, unsigned between, struct slice *tag);
 /* The tags in `text`.  Once `any` is set no more are read. */
 void tags_add(struct tags *t, struct slice text, unsigned between);
 
-/* How many lines of a block are fields that name tags. */
-unsigned tags_lines(struct slice block);
-void tags_add_block(struct tags *t, struct slice block);
-/* Copies a block into `out`, which has room for it, with these lines behind all others.  How many
- * bytes the others have. */
-size_t tags_put_last(struct slice block, char *out);
+/* Has it a field that names tags? */
+bool tags_named(const struct http_message *m);
+void tags_add_fields(struct tags *t, const struct http_message *m);
+/* A copy in the arena with these fields behind all others, of which there are *nothers.  0 or
+ * TERR_NOMEM. */
+int tags_put_last(
+    const struct http_message *m, struct arena *a, struct http_message *out, unsigned *nothers);
 
 #endif

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
 #include "daemon/http/token.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
@@ -33,7 +32,8 @@ msg_stored(struct vcl_run *run)
 
     if (e == NULL || fields == NULL || head == NULL)
         return NULL;
-    return block_parse(entry_head(e), fields, LIMIT_FIELDS, head) == 0 ? head : NULL;
+    entry_message(e, ENTRY_FIELDS_ALL, fields, head);
+    return head;
 }
 
 /* The message to read.  NULL: there is none, or no memory. */

@@ -7,7 +7,7 @@
 
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
+#include "daemon/http/field_line.h"
 #include "daemon/proxy/req_priv.h"
 
 /* Who asks, as Varnish appends it before vcl_recv.  What the client itself says there is no word
@@ -69,28 +69,28 @@ req_edit(struct req *r)
     return 0;
 }
 
-/* The stored head and the lines that are ours, as one. */
+/* The stored response with the lines that are ours. */
 static int
 req_edit_stored(struct req *r, struct message_edit *e)
 {
     struct arena *a = &r->x->arena;
     struct http_field *fields = arena_alloc(a, LIMIT_FIELDS * sizeof(*fields));
-    struct slice stored = entry_sent_head(r->entry);
+    struct slice extra, name, value;
     struct http_message head;
-    char *text;
     int err;
 
+    if (fields == NULL)
+        return TERR_NOMEM;
+    entry_message(r->entry, ENTRY_FIELDS_SENT, fields, &head);
+    head.status = (uint16_t)entry_policy_status(r->entry);
+    err = message_edit_init(e, &head, a, LIMIT_FIELDS);
     r->x->extra_len = 0;
     req_extra_lines(r);
-    text = arena_alloc(a, stored.len + r->x->extra_len);
-    if (fields == NULL || text == NULL)
-        return TERR_NOMEM;
-    memcpy(text, stored.ptr, stored.len);
-    memcpy(text + stored.len, r->x->extra, r->x->extra_len);
-    err = block_parse(slice_of(text, stored.len + r->x->extra_len), fields, LIMIT_FIELDS, &head);
+    extra = slice_of(r->x->extra, r->x->extra_len);
+    while (err == 0 && field_line_next(&extra, &name, &value))
+        err = message_edit_add(e, name, http_field_id(name.ptr, name.len), value);
     r->x->extra_len = 0;
-    head.status = (uint16_t)entry_policy_status(r->entry);
-    return err != 0 ? err : message_edit_init(e, &head, a, LIMIT_FIELDS);
+    return err;
 }
 
 /* A response of our own: what it is given, said or not. */

@@ -325,13 +325,10 @@ fetch_relay_interim(struct fetch *f)
     const struct http_message *head;
 
     while (x->ops->interim(x, &head) == 0) {
-        size_t max = (size_t)head->len + 64;
-        char *out = fetch_leader(f) == NULL ? NULL : malloc(max);
-        int n = out == NULL ? TERR_CANCELLED : forward_interim(head, (struct span){out, max});
+        struct http_message m;
 
-        if (n > 0)
-            f->leader->x->ops->interim(f->leader->x, slice_of(out, (size_t)n));
-        free(out);
+        if (fetch_leader(f) != NULL && forward_interim(head, &f->arena, &m) == 0)
+            f->leader->x->ops->interim(f->leader->x, &m);
     }
 }
 

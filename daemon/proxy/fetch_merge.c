@@ -1,29 +1,18 @@
 /* fetch_merge.c -- responses that build on what is stored: a 304 freshens it (RFC 9111 4.3.4), a
  * 206 completes it (RFC 9111 3.4), and the answer to an unsafe request ends it (RFC 9111 4.4). */
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
+#include "daemon/http/derive.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/uri.h"
 #include "daemon/proxy/fetch_policy.h"
 
-/* The stored head with the fields that came now, in our arena, and read back. */
+/* The stored head with the fields that came now, in our arena. */
 static int
 fetch_merge_heads(struct fetch *f, const struct http_message *stored,
-    const struct http_message *update, struct http_message *merged, struct slice *block)
+    const struct http_message *update, struct http_message *merged)
 {
-    struct slice via = slice_str(f->proxy->params.http_via);
-    struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
-    size_t max = block_merge_max(stored, update, via);
-    char *out = arena_alloc(&f->arena, max);
-    int n;
-
-    if (fields == NULL || out == NULL)
-        return TERR_NOMEM;
-    n = block_merge(stored, update, via, f->received_ms / 1000, (struct span){out, max});
-    if (n < 0)
-        return n;
-    *block = slice_of(out, (size_t)n);
-    return block_parse(*block, fields, LIMIT_FIELDS, merged);
+    return derive_merged(stored, update, slice_str(f->proxy->params.http_via),
+        f->received_ms / 1000, &f->arena, merged);
 }
 
 /* Freshness by the merged head, but for the age, which is that of the new response. */
@@ -91,7 +80,7 @@ fetch_hand_over(struct fetch *f, struct cache_response *r)
  * other. */
 static int
 fetch_refresh_heads(struct fetch *f, const struct http_message *head, enum vcl_action how,
-    struct http_message *merged, struct slice *block)
+    struct http_message *merged)
 {
     struct http_message stored = f->stored, update = *head;
 
@@ -99,19 +88,18 @@ fetch_refresh_heads(struct fetch *f, const struct http_message *head, enum vcl_a
         update.nfields = 0, update.present = 0;
     if (how == VCL_ACT_BERESP)
         stored.nfields = 0, stored.present = 0;
-    return fetch_merge_heads(f, &stored, &update, merged, block);
+    return fetch_merge_heads(f, &stored, &update, merged);
 }
 
 /* The policy's word on the merged head: it may be another head, and another verdict.  0, or
  * TERR_POLICY: *next. */
 static int
-fetch_refresh_policy(struct fetch *f, struct http_message *merged, struct fresh_verdict *v,
-    struct slice *block, enum fetch_next *next)
+fetch_refresh_policy(
+    struct fetch *f, struct http_message *merged, struct fresh_verdict *v, enum fetch_next *next)
 {
     const struct http_message *head;
-    size_t max;
-    char *out;
-    int n;
+    struct http_message edited;
+    int err;
 
     fetch_policy_merged(f, merged, v);
     *next = fetch_policy_response(f, merged);
@@ -123,15 +111,10 @@ fetch_refresh_policy(struct fetch *f, struct http_message *merged, struct fresh_
         return 0;
     if (head->status % 1000u == 204) /* RFC 9110 8.6 */
         message_edit_unset(f->vcl->beresp, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
-    max = head_response_max(head);
-    out = arena_alloc(&f->arena, max);
-    if (out == NULL)
-        return TERR_NOMEM;
-    n = head_write_response(head, (struct span){out, max});
-    if (n < 0)
-        return n;
-    *block = slice_of(out, (size_t)n);
-    *merged = *head;
+    err = forward_edited(head, &f->arena, &edited);
+    if (err != 0)
+        return err;
+    *merged = edited;
     return 0;
 }
 
@@ -151,12 +134,13 @@ fetch_revalidated(
         .received_ms = f->came_ms,
         .xid = fetch_stored_xid(f),
         .fresh = &v,
+        .rendering = f->proxy->rendering,
         .for_policy = f->vcl != NULL,
         .was_fresh = fetch_policy_was_fresh(f),
         .parts = parts,
         .key_text = f->key_text,
     };
-    int err = fetch_refresh_heads(f, head, how, &merged, &r.head);
+    int err = fetch_refresh_heads(f, head, how, &merged);
 
     if (err == TERR_LIMIT) { /* each 304 may add fields: from time to time all is asked for anew */
         cache_unlink(f->old);
@@ -166,12 +150,13 @@ fetch_revalidated(
         return err;
     fetch_judge_merged(f, &merged, head, &v);
     if (f->vcl != NULL)
-        err = fetch_refresh_policy(f, &merged, &v, &r.head, next);
+        err = fetch_refresh_policy(f, &merged, &v, next);
     if (f->vcl != NULL) {
         r.status = merged.status;
         r.status_prefix = f->vcl->status_prefix;
     }
     r.length_in_head = http_has(&merged, HTTP_F_CONTENT_LENGTH); /* not with return(beresp) */
+    r.head = merged;
     if (err == 0)
         err = fetch_vary(f, &merged, &r.vary);
     if (err == 0)
@@ -220,30 +205,18 @@ fetch_belongs(const struct fetch *f, const struct http_message *head, uint64_t c
 
 /* The head of the whole, from the first part's that comes. */
 static int
-fetch_whole_head(struct fetch *f, const struct http_message *head, struct slice *out)
+fetch_whole_head(struct fetch *f, const struct http_message *head, struct http_message *out)
 {
     struct forward_response how = {
         .keep = FORWARD_STORED,
         .pseudonym = slice_str(f->proxy->params.http_via),
         .now_s = f->received_ms / 1000,
+        .length = FORWARD_NO_LENGTH,
     };
-    size_t max = forward_response_max(head, &how) + 64;
-    struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
-    char *text = arena_alloc(&f->arena, max), *whole = arena_alloc(&f->arena, max);
     struct http_message part;
-    int n;
+    int err = forward_response(head, &how, &f->arena, &part);
 
-    if (fields == NULL || text == NULL || whole == NULL)
-        return TERR_NOMEM;
-    n = forward_response(head, &how, (struct span){text, max});
-    if (n >= 0)
-        n = block_parse(slice_of(text, (size_t)n), fields, LIMIT_FIELDS, &part);
-    if (n == 0)
-        n = block_whole(&part, (struct span){whole, max});
-    if (n < 0)
-        return n;
-    *out = slice_of(whole, (size_t)n);
-    return 0;
+    return err == 0 ? derive_whole(&part, &f->arena, out) : err;
 }
 
 int
@@ -252,7 +225,6 @@ fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cach
 {
     struct entry_part ours = {.len = f->part_len, .body = f->kept};
     struct content_range cr;
-    struct http_message merged;
     int err = content_range_parse(http_get_one(head, HTTP_F_CONTENT_RANGE), &cr);
 
     if (err != 0)
@@ -266,7 +238,7 @@ fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cach
         r->partial = !(cr.first == 0 && cr.last + 1 == cr.complete);
         return fetch_whole_head(f, head, &r->head);
     }
-    err = fetch_merge_heads(f, &f->stored, head, &merged, &r->head);
+    err = fetch_merge_heads(f, &f->stored, head, &r->head);
     if (err != 0)
         return err;
     if (r->body_len == STOBJ_SIZE_UNKNOWN)

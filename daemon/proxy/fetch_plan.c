@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
 #include "daemon/proxy/fetch_priv.h"
 
 enum {
@@ -117,10 +116,7 @@ fetch_read_old(struct fetch *f)
 
     if (fields == NULL)
         return TERR_NOMEM;
-    if (block_parse(entry_head(f->old), fields, LIMIT_FIELDS, &f->stored) != 0) {
-        entry_drop(&f->old);
-        return 0;
-    }
+    entry_message(f->old, ENTRY_FIELDS_ALL, fields, &f->stored);
     validators_of(&f->stored, f->sent_ms / 1000, &f->have);
     return 0;
 }

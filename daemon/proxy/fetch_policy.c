@@ -605,18 +605,16 @@ fetch_publish_error(struct fetch *f)
         .received_ms = f->came_ms,
         .xid = fetch_stored_xid(f),
         .fresh = &v->v,
+        .rendering = f->proxy->rendering,
         .for_policy = true,
         .nparts = 1,
         .parts = &part,
         .key_text = f->key_text,
     };
-    size_t max = head_response_max(h);
-    char *out = arena_alloc(&f->arena, max);
-    int n = out == NULL ? TERR_NOMEM : head_write_response(h, (struct span){out, max});
+    int n = forward_edited(h, &f->arena, &r.head);
 
-    if (n < 0)
+    if (n != 0)
         return n;
-    r.head = slice_of(out, (size_t)n);
     n = fetch_tags(f, &r, v->v.storable && f->is_shared);
     if (n == 0)
         n = fetch_error_body(f, &part.body, &part.len);

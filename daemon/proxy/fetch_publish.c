@@ -2,7 +2,6 @@
 #include <errno.h>
 
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
 #include "daemon/http/cache_control.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/framing.h"
@@ -11,8 +10,6 @@
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
-
-#include <stdio.h>
 
 /* More than half of the store would drive all the rest out, and may not fit for all that. */
 uint64_t
@@ -83,25 +80,16 @@ fetch_write_head(
         .keep = stored ? FORWARD_STORED : FORWARD_PASSED,
         .pseudonym = slice_str(f->proxy->params.http_via),
         .now_s = f->received_ms / 1000,
+        .length = FORWARD_NO_LENGTH,
     };
-    size_t max = forward_response_max(head, &how);
-    char *out = arena_alloc(&f->arena, max + 48);
-    int n;
 
-    if (out == NULL)
-        return TERR_NOMEM;
-    n = forward_response(head, &how, (struct span){out, max});
-    if (n < 0)
-        return n;
     /* RFC 9110 8.6: never with 1xx and 204; with 304 it is that of the 200. */
     r->length_in_head = x->content_length != ORIGIN_LENGTH_UNKNOWN && head->status != 204 &&
                         (x->body_length == x->content_length || head->status == 304 || f->for_head);
     if (r->length_in_head)
-        n += snprintf(
-            out + n, 48, "Content-Length: %llu\r\n", (unsigned long long)x->content_length);
-    r->head = slice_of(out, (size_t)n);
-    r->head_sent = 0;
-    return 0;
+        how.length = x->content_length;
+    r->hides_fields = false;
+    return forward_response(head, &how, &f->arena, &r->head);
 }
 
 static uint64_t
@@ -401,24 +389,22 @@ enum {
         16, /* of transit_buffer: the stream's connections and buffers, beside its body */
 };
 
-/* Can a reader that falls behind get the rest by itself (req_rest_start)?  `block` is the head. */
+/* Can a reader that falls behind get the rest by itself (req_rest_start)? */
 static bool
-fetch_can_resume(const struct fetch *f, struct slice block)
+fetch_can_resume(const struct fetch *f, const struct http_message *head)
 {
-    struct http_field fields[LIMIT_FIELDS];
-    struct http_message head;
     struct validators v;
 
-    if (f->asked != HTTP_M_GET || block_parse(block, fields, LIMIT_FIELDS, &head) != 0 ||
-        head.status != 200)
+    if (f->asked != HTTP_M_GET || head->status != 200)
         return false;
-    validators_of(&head, f->proxy->loop->clock.wall_ms / 1000, &v);
+    validators_of(head, f->proxy->loop->clock.wall_ms / 1000, &v);
     return validators_if_range(&v).len > 0;
 }
 
 /* A window for what is not kept, of the size that is configured.  0, or a negative errno. */
 static int
-fetch_new_window(struct fetch *f, struct stobj **out, uint64_t length, struct slice head)
+fetch_new_window(
+    struct fetch *f, struct stobj **out, uint64_t length, const struct http_message *head)
 {
     unsigned patience = fetch_can_resume(f, head) ? 0 : WINDOW_PATIENCE;
     const struct proxy *p = f->proxy;
@@ -446,7 +432,7 @@ fetch_publish_window(struct fetch *f, const struct http_message *head, struct ca
         err = fetch_vary(f, head, &r->vary);
     if (err == 0)
         err = fetch_tags(f, r, true);
-    if (err == 0 && fetch_new_window(f, &part.body, r->body_len, r->head) != 0)
+    if (err == 0 && fetch_new_window(f, &part.body, r->body_len, &r->head) != 0)
         err = TERR_NOMEM;
     if (err != 0)
         return err;
@@ -559,6 +545,7 @@ fetch_publish(struct fetch *f, const struct http_message *head)
         .received_ms = f->came_ms,
         .xid = fetch_stored_xid(f),
         .fresh = &v,
+        .rendering = f->proxy->rendering,
         .for_policy = f->vcl != NULL,
         .was_fresh = fetch_policy_was_fresh(f),
     };
@@ -606,6 +593,8 @@ fetch_publish(struct fetch *f, const struct http_message *head)
 int
 fetch_outgrown(struct fetch *f)
 {
+    struct http_field fields[LIMIT_FIELDS];
+    struct http_message head;
     struct stobj *next;
     uint32_t expected;
 
@@ -613,7 +602,8 @@ fetch_outgrown(struct fetch *f)
     cache_unlink(f->entry);
     if (f->part_len != STOBJ_SIZE_UNKNOWN)
         return TERR_LIMIT; /* a part does not go on elsewhere */
-    if (fetch_new_window(f, &next, STOBJ_SIZE_UNKNOWN, entry_head(f->entry)) != 0)
+    entry_message(f->entry, ENTRY_FIELDS_ALL, fields, &head);
+    if (fetch_new_window(f, &next, STOBJ_SIZE_UNKNOWN, &head) != 0)
         return TERR_NOMEM;
     if (entry_add_part(f->entry, next) != 0) {
         space_fail(next, TERR_NOMEM);

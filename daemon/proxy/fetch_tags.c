@@ -21,16 +21,17 @@ fetch_say_overflow(struct fetch *f)
         TAGS_MAX, TAGS_BYTES_MAX);
 }
 
-/* Lines that name tags go behind the others, and are not sent.  0 or TERR_NOMEM. */
+/* Fields that name tags go behind the others, and are not sent.  0 or TERR_NOMEM. */
 static int
 fetch_hide_tags(struct fetch *f, struct cache_response *r)
 {
-    char *out = arena_alloc(&f->arena, r->head.len);
+    struct http_message m;
+    int err = tags_put_last(&r->head, &f->arena, &m, &r->nsent);
 
-    if (out == NULL)
-        return TERR_NOMEM;
-    r->head_sent = tags_put_last(r->head, out);
-    r->head = slice_of(out, r->head.len);
+    if (err != 0)
+        return err;
+    r->head = m;
+    r->hides_fields = true;
     return 0;
 }
 
@@ -38,7 +39,7 @@ int
 fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
 {
     struct tags *tags = f->vcl != NULL ? f->vcl->tags : NULL;
-    bool named = tags_lines(r->head) > 0;
+    bool named = tags_named(&r->head);
 
     if (named && !f->proxy->params.http_tags && fetch_hide_tags(f, r) != 0)
         return TERR_NOMEM;
@@ -50,7 +51,7 @@ fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
             return TERR_NOMEM;
         tags_init(tags);
     }
-    tags_add_block(tags, r->head);
+    tags_add_fields(tags, &r->head);
     if (tags->any)
         fetch_say_overflow(f);
     r->tags = tags;

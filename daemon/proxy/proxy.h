@@ -33,15 +33,15 @@ struct proxy_host {
     char text[HTTP_AUTHORITY_MAX], normal[HTTP_AUTHORITY_MAX];
 };
 
-/* The head of the last answer of our own. */
+/* The head of the last answer of our own, rendered. */
 struct proxy_synth {
     int64_t second;  /* wall clock: of its Date */
     uint16_t status; /* 0: none yet */
     uint16_t len;
-    char text[192]; /* "HTTP/1.1 505 HTTP Version Not Supported", Date, a Server of 64 bytes */
+    char text[192]; /* prefix, Date, a Server of 64 bytes */
 };
 
-/* The head of the last answer that the negative cache gave. */
+/* The head of the last answer that the negative cache gave, rendered. */
 struct proxy_absent {
     int64_t second;  /* wall clock: of its Date */
     uint16_t status; /* 0: none yet */
@@ -80,6 +80,7 @@ struct proxy {
     unsigned nreqs, nfetches;
     struct list fetches; /* under way */
     struct loop *loop;
+    const struct http_rendering *rendering; /* that stored heads are kept in; NULL: none */
     enum proxy_forwards forwards;
     struct conf_params params; /* the file's, but for what was changed while running */
     struct cache *cache;

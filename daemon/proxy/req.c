@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/http/field_line.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/req_priv.h"
 
@@ -844,8 +845,8 @@ proxy_init(struct proxy *p, const struct conf *conf)
     p->forwards = proxy_forwards_of(conf->params.forwarded);
     p->params = conf->params;
     p->says_ids = p->params.request_id_header[0] != '\0' || p->params.http_x_varnish;
-    n = snprintf(
-        p->hit_text, sizeof(p->hit_text), "Cache-Status: %s; hit; ttl=", conf->params.http_via);
+    n = snprintf(p->hit_text, sizeof(p->hit_text),
+        FIELD_NAME("Cache-Status") "%s; hit; ttl=", conf->params.http_via);
     tassert(n > 0 && (size_t)n < sizeof(p->hit_text));
     p->hit_line = slice_of(p->hit_text, (size_t)n);
     list_init(&p->fetches);

@@ -85,6 +85,26 @@ req_may_begin(struct req *r)
     return req_is_settled(r->entry) || r->leader || r->joined || req_join(r);
 }
 
+static struct http_message *
+req_entry_message(struct req *r)
+{
+    struct http_field *fields = arena_alloc(&r->x->arena, LIMIT_FIELDS * sizeof(*fields));
+    struct http_message *m = arena_alloc(&r->x->arena, sizeof(*m));
+
+    if (fields == NULL || m == NULL)
+        return NULL;
+    entry_message(r->entry, ENTRY_FIELDS_SENT, fields, m);
+    return m;
+}
+
+const struct http_message *
+req_response(struct req *r)
+{
+    if (r->resp.message != NULL)
+        return r->resp.message;
+    return r->entry != NULL ? req_entry_message(r) : NULL;
+}
+
 /* From the entry: what the exchange needs to know of the response.  TERR_CLOSED: it has been given
  * up. */
 static int
@@ -95,12 +115,16 @@ req_begin_entry(struct req *r)
 
     r->resp = (struct exchange_response){
         .status = s,
-        .block = r->policy.touched ? r->policy.block : entry_sent_head(e),
+        .message = r->policy.touched ? r->policy.message : NULL,
         .length = entry_body_len(e),
-        .length_in_block = e->length_in_head && !r->policy.no_length,
+        .length_in_fields = e->length_in_head && !r->policy.no_length,
         .close = r->policy.close,
         .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
     };
+    if (!r->policy.touched && req_takes_rendered(r))
+        r->resp.rendered = entry_rendered(e);
+    else if (!r->policy.touched && (r->resp.message = req_entry_message(r)) == NULL)
+        return TERR_NOMEM;
     if (!req_may_begin(r))
         return TERR_CLOSED;
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
@@ -128,7 +152,7 @@ req_begin(struct req *r)
     if (err != 0)
         return err;
     if (!r->policy.touched &&
-        !r->policy.synth) /* else they are in the block, as far as they are wanted */
+        !r->policy.synth) /* else they are among its fields, as far as they are wanted */
         req_extra_lines(r);
     r->pos = r->segments[0].first;
     r->text_due = r->segments[0].text.len > 0;

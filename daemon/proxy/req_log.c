@@ -1,5 +1,6 @@
 /* req_log.c -- one record in the shared-memory log for each request that is over. */
 #include "daemon/base/terr.h"
+#include "daemon/http/field_line.h"
 #include "daemon/proxy/req_priv.h"
 
 static struct slice
@@ -49,38 +50,22 @@ req_host(const struct exchange *x)
     return x->err == 0 && h->base[h->target_off] == '/' ? http_host(h) : req_field(h, HTTP_F_HOST);
 }
 
-/* The lines of a block, each as a record. */
-static void
-req_log_lines(struct shmlog *log, struct slice block)
-{
-    const char *end;
-
-    while (block.len > 0 && (end = memchr(block.ptr, '\r', block.len)) != NULL) {
-        size_t len = (size_t)(end - block.ptr);
-
-        if (len > 0)
-            shmlog_text(log, SHMLOG_RespHeader, slice_of(block.ptr, len));
-        len += 2 < block.len - len ? 2 : block.len - len; /* CRLF */
-        block = slice_of(block.ptr + len, block.len - len);
-    }
-}
-
-/* The head as it was sent: "HTTP/1.1 200 OK" and the stored lines, then this request's own. */
+/* The head as it was sent: its own fields, then those that were written for this answer. */
 static void
 req_log_response(const struct req *r)
 {
-    static const size_t reason_at = sizeof("HTTP/1.1 200 ") - 1;
+    struct slice extra = slice_of(r->x->extra, r->x->extra_len), name, value;
+    const struct http_message *m = req_response((struct req *)(uintptr_t)r);
     struct shmlog *log = r->proxy->log;
-    struct slice block = r->resp.block;
-    const char *end = memchr(block.ptr, '\r', block.len);
-    size_t line = end == NULL ? block.len : (size_t)(end - block.ptr);
 
     shmlog_num(log, SHMLOG_RespStatus, r->resp.status);
-    if (line > reason_at)
-        shmlog_text(log, SHMLOG_RespReason, slice_of(block.ptr + reason_at, line - reason_at));
-    line = line + 2 < block.len ? line + 2 : block.len;
-    req_log_lines(log, slice_of(block.ptr + line, block.len - line));
-    req_log_lines(log, slice_of(r->x->extra, r->x->extra_len));
+    if (m != NULL && m->reason_len > 0)
+        shmlog_text(log, SHMLOG_RespReason, http_reason_of(m));
+    for (unsigned i = 0; m != NULL && i < m->nfields; i++)
+        shmlog_field(
+            log, SHMLOG_RespHeader, http_name(m, &m->fields[i]), http_value(m, &m->fields[i]));
+    while (field_line_next(&extra, &name, &value))
+        shmlog_field(log, SHMLOG_RespHeader, name, value);
 }
 
 /* What somebody who is attached wants to know besides, in a chunk before the request's record: that
@@ -99,7 +84,7 @@ req_log_details(const struct req *r)
     for (unsigned i = 0; i < h->nfields; i++)
         shmlog_field(
             log, SHMLOG_ReqHeader, http_name(h, &h->fields[i]), http_value(h, &h->fields[i]));
-    if (r->head_sent && r->resp.block.len > 0) /* before that it may have been given back */
+    if (r->head_sent) /* before that its entry may have been given back */
         req_log_response(r);
     shmlog_end(log);
 }
@@ -112,6 +97,22 @@ req_count(const struct req *r, uint64_t took_us)
 
     latency_add(&r->proxy->latency->row[result], took_us);
     counter_add(r->proxy->counters, counter_of_response(result, r->resp.status), 1);
+}
+
+/* "METHOD target": as HTTP/1 sent it, or put together. */
+static inline struct slice
+req_log_line(const struct http_message *h, struct proxy *p)
+{
+    size_t len = (size_t)h->method_len + 1 + h->target_len;
+    char *to = p->key_text;
+
+    if (__builtin_expect(h->target_off == h->method_off + h->method_len + 1, 1))
+        return http_slice(h, h->method_off, (uint16_t)len);
+    tassert(len <= sizeof(p->key_text));
+    to = mempcpy(to, h->base + h->method_off, h->method_len);
+    *to++ = ' ';
+    memcpy(to, h->base + h->target_off, h->target_len);
+    return slice_of(p->key_text, len);
 }
 
 void
@@ -135,7 +136,7 @@ req_log(struct req *r)
     rec->fixed.start_ms = p->loop->clock.wall_ms - (int64_t)(took_us < 1000 ? 0 : took_us / 1000);
     rec->fixed.bytes_in = h->len;
     rec->fixed.body_bytes = r->accepted;
-    rec->fixed.head_bytes = (uint32_t)(r->head_sent ? r->resp.block.len + x->extra_len : 0);
+    rec->fixed.head_bytes = x->head_bytes;
     rec->fixed.duration_us = (uint32_t)took_us;
     rec->fixed.ttfb_us = r->ttfb_us != 0 ? r->ttfb_us : r->head_sent ? (uint32_t)took_us : 0;
     rec->fixed.flags = r->log_flags;
@@ -146,8 +147,7 @@ req_log(struct req *r)
     rec->fixed.minor = h->version_minor;
     rec->fixed.backend = (uint16_t)r->backend_number;
     if (__builtin_expect(h->len > 0, 1)) {
-        rec->line =
-            http_slice(h, h->method_off, (uint16_t)(h->target_off + h->target_len - h->method_off));
+        rec->line = req_log_line(h, p);
         rec->host = req_host(x);
         rec->referer = req_field(h, HTTP_F_REFERER);
         rec->agent = req_field(h, HTTP_F_USER_AGENT);

@@ -102,10 +102,10 @@ pipe_down(struct req *r, struct req_pipe *p)
 static bool
 pipe_begin(struct req *r)
 {
-    r->resp = (struct exchange_response){
-        .status = 101, .block = entry_sent_head(r->entry), .length = EXCHANGE_LENGTH_UNKNOWN};
+    r->resp = (struct exchange_response){.status = 101, .length = EXCHANGE_LENGTH_UNKNOWN};
+    r->resp.message = req_response(r);
     r->pipe = usage_calloc(&r->proxy->loop->usage, USAGE_REQUEST, sizeof(*r->pipe));
-    if (r->pipe == NULL)
+    if (r->pipe == NULL || r->resp.message == NULL)
         return false;
     r->x->ops->tunnel(r->x);
     r->head_sent = true;

@@ -7,6 +7,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/date.h"
 #include "daemon/http/forward.h"
+#include "daemon/http/message_out.h"
 #include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
 
@@ -407,16 +408,12 @@ static int
 req_write_resp(struct req *r)
 {
     const struct http_message *h = &r->policy.resp->head;
-    size_t max = head_response_max(h);
-    char *out = arena_alloc(&r->x->arena, max);
-    int n;
+    struct http_message *m = arena_alloc(&r->x->arena, sizeof(*m));
+    int err = m == NULL ? TERR_NOMEM : forward_edited(h, &r->x->arena, m);
 
-    if (out == NULL)
-        return TERR_NOMEM;
-    n = head_write_response(h, (struct span){out, max});
-    if (n < 0)
-        return n;
-    r->policy.block = slice_of(out, (size_t)n);
+    if (err != 0)
+        return err;
+    r->policy.message = m;
     r->policy.close = r->policy.close || policy_says_close(h);
     return 0;
 }
@@ -459,54 +456,68 @@ req_policy_deliver(struct req *r)
     return REQ_WAIT;
 }
 
+enum {
+    SYNTH_FIELDS_BYTES = 128, /* Date, and a Server of 64 bytes */
+};
+
 /* A head as vcl_synth leaves it when it does not look at it: what req_edit_resp() would give it. */
 static int
-req_put_synth(const struct proxy *p, unsigned status, struct slice reason, struct span out)
+req_build_synth(struct req *r, struct http_message *m)
 {
-    return snprintf(out.ptr, out.len, "HTTP/1.1 %03u %.*s\r\nDate: %s\r\nServer: %s\r\n", status,
-        (int)reason.len, reason.ptr, p->loop->clock.http_date, p->params.http_server);
-}
+    const struct proxy *p = r->proxy;
+    struct slice reason = req_reason(r);
+    struct message_out o;
 
-/* With a reason of the policy's own. */
-static int
-req_write_synth_said(struct req *r)
-{
-    struct slice reason = r->policy.reason;
-    size_t max = 160 + reason.len;
-    char *out = arena_alloc(&r->x->arena, max);
-    int n;
-
-    if (out == NULL)
+    if (reason.len > HTTP_REASON_MAX)
+        reason = slice_str(http_reason(r->synth_status % 1000u));
+    if (message_out_begin(&o, m, &r->x->arena, SYNTH_FIELDS_BYTES + reason.len, 2) != 0)
         return TERR_NOMEM;
-    n = req_put_synth(r->proxy, r->synth_status % 1000u, reason, (struct span){out, max});
-    tassert(n > 0 && (size_t)n < max);
-    r->policy.block = slice_of(out, (size_t)n);
-    return 0;
+    message_out_status(&o, req_sent_status(r->synth_status), reason);
+    MESSAGE_OUT_FIELD(&o, DATE, "Date", slice_str(p->loop->clock.http_date));
+    MESSAGE_OUT_FIELD(&o, SERVER, "Server", slice_str(p->params.http_server));
+    return message_out_end(&o);
 }
 
-/* The head lies with our own lines, where it stays until it is sent.  It is made once a second and
- * status, mostly. */
+/* Rendered, it lies with our own lines, where it stays until it is sent.  It is made once a second
+ * and status, mostly. */
 static int
-req_write_synth(struct req *r)
+req_render_synth(struct req *r)
 {
     struct proxy *p = r->proxy;
     struct proxy_synth *memo = &p->last_synth;
     int64_t second = p->loop->clock.wall_ms / 1000;
-    int n;
 
-    if (r->policy.reason.ptr != NULL)
-        return req_write_synth_said(r);
     if (memo->status != r->synth_status || memo->second != second) {
-        n = req_put_synth(p, r->synth_status % 1000u, req_reason(r),
-            (struct span){memo->text, sizeof(memo->text)});
-        tassert(n > 0 && (size_t)n < sizeof(memo->text));
+        struct http_message m;
+        size_t len;
+
+        if (req_build_synth(r, &m) != 0)
+            return TERR_NOMEM;
+        tassert(
+            HTTP_PREFIX_MAX + (size_t)m.len <= sizeof(memo->text)); /* reasons of ours are short */
+        len = p->rendering->prefix(memo->text, m.status, http_reason_of(&m)).len;
+        memcpy(memo->text + len, m.base + m.lines_off, m.lines_len);
         memo->second = second;
         memo->status = r->synth_status;
-        memo->len = (uint16_t)n;
+        memo->len = (uint16_t)(len + m.lines_len);
     }
     memcpy(r->x->extra, memo->text, sizeof(memo->text)); /* a fixed size is moved, not called for */
     r->x->extra_len = memo->len;
-    r->policy.block = slice_of("", 0);
+    return 0;
+}
+
+static int
+req_write_synth(struct req *r)
+{
+    struct http_message *m;
+
+    r->policy.message = NULL;
+    if (r->policy.reason.ptr == NULL && req_is_ready_made(r))
+        return req_render_synth(r);
+    m = arena_alloc(&r->x->arena, sizeof(*m));
+    if (m == NULL || req_build_synth(r, m) != 0)
+        return TERR_NOMEM;
+    r->policy.message = m;
     return 0;
 }
 
@@ -566,7 +577,7 @@ req_policy_synth(struct req *r)
         r->x->extra_len =
             (uint16_t)(req_put_x_varnish(r, r->x->extra + r->x->extra_len) - r->x->extra);
     r->resp.length = stobj_len(r->body);
-    r->resp.block = r->policy.block;
+    r->resp.message = r->policy.message;
     r->resp.close = r->policy.close;
     if (none)
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN;

@@ -70,8 +70,8 @@ struct req_policy {
     bool close;                           /* the connection ends after this */
     bool piped : 1;                       /* return(pipe) */
     bool hinted : 1;                      /* req.backend_hint was set */
-    bool no_length : 1;                   /* Content-Length was taken out of `block` */
-    struct slice block;                   /* the response's head, written anew */
+    bool no_length : 1;                   /* Content-Length was taken out of `message` */
+    const struct http_message *message;   /* the response, built anew; in the arena; or NULL */
 };
 #define REQ_UNSAID INT64_MIN
 
@@ -87,7 +87,7 @@ struct req_rules {
     const struct conf_route *route;
     unsigned number;          /* among the routes, from 1 */
     struct auth_check *check; /* in the arena; NULL: nothing was asked yet */
-    struct slice lines;       /* SYNTH: fields of our answer, each with its CRLF */
+    struct slice name, value; /* SYNTH: one more field of our answer; name.len 0: none */
 };
 
 #define REQ_MAGIC OBJ_TAG('r', 'e', 'q', '.')
@@ -205,6 +205,24 @@ int req_rest_body(struct req *r, struct stobj **body, uint64_t *off);
 /* Stop waiting for it; and give it back. */
 void req_rest_cancel(struct req *r);
 void req_rest_end(struct req *r);
+
+/* The response's head: what is sent of a stored one, or what was built.  In the arena; NULL: there is
+ * none, or no memory. */
+const struct http_message *req_response(struct req *r);
+/* Does this exchange take heads in the form in which they are stored? */
+static inline bool
+req_takes_rendered(const struct req *r)
+{
+    return __builtin_expect(r->x->ops->rendering == r->proxy->rendering, 1) &&
+           r->proxy->rendering != NULL;
+}
+
+/* May a head that was rendered before be sent again?  Whoever reads the log wants its fields. */
+static inline bool
+req_is_ready_made(const struct req *r)
+{
+    return req_takes_rendered(r) && !shmlog_readers(r->proxy->log);
+}
 
 /* req_select.c: what of a stored response the client wants (RFC 9110 13, 14).  0 or TERR_NOMEM. */
 int req_select(struct req *r);

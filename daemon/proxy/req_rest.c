@@ -5,7 +5,6 @@
  * the client has is skipped.  Without a strong validator, or when the answer is anything else, the
  * response is cut off: bytes of two versions are never joined. */
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
 #include "daemon/http/conditional.h"
 #include "daemon/proxy/req_priv.h"
 
@@ -14,15 +13,13 @@ struct req_rest {
     struct range_spec want;
 };
 
-/* 0: `v` borrows from the entry. */
-static int
+/* `v` borrows from the entry. */
+static void
 req_rest_validators(const struct req *r, const struct entry *e, struct http_message *head,
     struct validators *v, struct http_field *fields)
 {
-    if (block_parse(entry_head(e), fields, LIMIT_FIELDS, head) != 0)
-        return TERR_CLOSED;
+    entry_message(e, ENTRY_FIELDS_ALL, fields, head);
     validators_of(head, r->proxy->loop->clock.wall_ms / 1000, v);
-    return 0;
 }
 
 int
@@ -41,8 +38,9 @@ req_rest_start(struct req *r)
 
     tassert(r->rest == NULL && r->entry != NULL);
     if (r->head->method != HTTP_M_GET || r->nsegments != 1 || entry_status(r->entry) != 200 ||
-        req_make_key(r) != 0 || req_rest_validators(r, r->entry, &head, &v, fields) != 0)
+        req_make_key(r) != 0)
         return TERR_CLOSED;
+    req_rest_validators(r, r->entry, &head, &v, fields);
     spec.if_range = validators_if_range(&v);
     rest = arena_alloc(&r->x->arena, sizeof(*rest));
     if (spec.if_range.len == 0 || rest == NULL)
@@ -78,8 +76,9 @@ req_rest_fits(const struct req *r, uint64_t *off)
     struct content_range cr;
     struct slice value;
 
-    if (req_rest_validators(r, r->entry, &begun, &a, fields[0]) != 0 ||
-        req_rest_validators(r, rest->entry, &came, &b, fields[1]) != 0 || !validators_join(&a, &b))
+    req_rest_validators(r, r->entry, &begun, &a, fields[0]);
+    req_rest_validators(r, rest->entry, &came, &b, fields[1]);
+    if (!validators_join(&a, &b))
         return false;
     if (entry_status(rest->entry) == 200) {
         uint64_t all = entry_body_len(rest->entry);

@@ -317,11 +317,12 @@ route_refuse_method(struct req *r)
     out = arena_alloc(&r->x->arena, max);
     if (out == NULL)
         return req_synth(r, 503, TERR_NOMEM);
-    len = (size_t)snprintf(out, max, "Allow: ");
+    len = 0;
     for (unsigned i = 0; i < m->n; i++)
         len += (size_t)snprintf(out + len, max - len, "%s%s", i > 0 ? ", " : "", m->list[i]);
-    len += (size_t)snprintf(out + len, max - len, "%s\r\n", heads ? ", HEAD" : "");
-    r->rules->lines = slice_of(out, len);
+    len += (size_t)snprintf(out + len, max - len, "%s", heads ? ", HEAD" : "");
+    r->rules->name = SLICE_LIT("Allow");
+    r->rules->value = slice_of(out, len);
     return req_synth(r, 405, 0);
 }
 
@@ -371,16 +372,14 @@ route_redirect(struct req *r)
     out = arena_alloc(&r->x->arena, max);
     if (out == NULL)
         return req_synth(r, 503, TERR_NOMEM);
-    memcpy(out, "Location: ", 10);
-    len = 10;
     for (const char *to = how->to; *to != '\0';) {
         struct slice s = route_expand_one(r, &to);
 
         memcpy(out + len, s.ptr, s.len);
         len += s.len;
     }
-    memcpy(out + len, "\r\n", 2);
-    r->rules->lines = slice_of(out, len + 2);
+    r->rules->name = SLICE_LIT("Location");
+    r->rules->value = slice_of(out, len);
     return req_synth(r, (unsigned)how->status, 0);
 }
 
@@ -394,9 +393,9 @@ route_unauthorized(struct req *r)
 
     if (out == NULL)
         return req_synth(r, 503, TERR_NOMEM);
-    r->rules->lines =
-        slice_of(out, (size_t)snprintf(out, max,
-                          "WWW-Authenticate: Basic realm=\"%s\", charset=\"UTF-8\"\r\n", realm));
+    r->rules->name = SLICE_LIT("WWW-Authenticate");
+    r->rules->value =
+        slice_of(out, (size_t)snprintf(out, max, "Basic realm=\"%s\", charset=\"UTF-8\"", realm));
     return req_synth(r, 401, 0);
 }
 

@@ -1,47 +1,45 @@
 /* req_select.c -- what of a stored 200 the client wants: nothing, if it has it already; parts of
  * it; or all (RFC 9110 13.2.2: conditions first, then ranges). */
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
 #include "daemon/http/conditional.h"
+#include "daemon/http/derive.h"
 #include "daemon/proxy/req_priv.h"
 
-/* A head of ours, in the request's arena; `n` what was written, or TERR_*. */
+/* The response becomes `m`, which was built; or why not. */
 static int
-req_take_head(struct req *r, char *out, int n, unsigned status)
+req_take_message(struct req *r, struct http_message *m, int err)
 {
-    if (n < 0)
-        return n;
-    r->resp.block = slice_of(out, (size_t)n);
-    r->resp.status = status;
-    r->resp.length_in_block = false;
+    if (err != 0)
+        return err;
+    r->resp.message = m;
+    r->resp.rendered = slice_of(NULL, 0);
+    r->resp.status = m->status;
+    r->resp.length_in_fields = false;
     return 0;
 }
 
 static int
 req_not_modified(struct req *r, const struct http_message *stored)
 {
-    size_t max = block_rewrite_max(stored);
-    char *out = arena_alloc(&r->x->arena, max);
+    struct http_message *m = arena_alloc(&r->x->arena, sizeof(*m));
 
-    if (out == NULL)
+    if (m == NULL)
         return TERR_NOMEM;
     r->resp.bodyless = true;
     r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
     counter_add(r->proxy->counters, COUNTER_req_not_modified, 1);
-    return req_take_head(r, out, block_not_modified(stored, (struct span){out, max}), 304);
+    return req_take_message(r, m, derive_not_modified(stored, &r->x->arena, m));
 }
 
 static int
 req_unsatisfiable(struct req *r, const struct http_message *stored, uint64_t complete)
 {
-    size_t max = block_rewrite_max(stored);
-    char *out = arena_alloc(&r->x->arena, max);
+    struct http_message *m = arena_alloc(&r->x->arena, sizeof(*m));
 
-    if (out == NULL)
+    if (m == NULL)
         return TERR_NOMEM;
     r->resp.length = 0;
-    return req_take_head(
-        r, out, block_unsatisfiable(stored, complete, (struct span){out, max}), 416);
+    return req_take_message(r, m, derive_unsatisfiable(stored, complete, &r->x->arena, m));
 }
 
 static int
@@ -49,16 +47,16 @@ req_one_range(
     struct req *r, const struct http_message *stored, struct range range, uint64_t complete)
 {
     struct content_range cr = {range.first, range.last, complete};
-    size_t max = block_rewrite_max(stored);
-    char text[RANGE_TEXT_MAX], *out = arena_alloc(&r->x->arena, max);
-    struct block_partial how = {.content_range = slice_of(text, content_range_write(&cr, text))};
+    struct http_message *m = arena_alloc(&r->x->arena, sizeof(*m));
+    char text[RANGE_TEXT_MAX];
+    struct derive_partial how = {.content_range = slice_of(text, content_range_write(&cr, text))};
 
-    if (out == NULL)
+    if (m == NULL)
         return TERR_NOMEM;
     r->all.first = range.first;
     r->all.end = range.last + 1;
     r->resp.length = range.last + 1 - range.first;
-    return req_take_head(r, out, block_partial(stored, &how, (struct span){out, max}), 206);
+    return req_take_message(r, m, derive_partial(stored, &how, &r->x->arena, m));
 }
 
 /* The text in front of each part, and what ends the body, in one piece of the arena. */
@@ -96,18 +94,18 @@ req_many_ranges(struct req *r, const struct http_message *stored, const struct r
     unsigned n, uint64_t complete)
 {
     struct hash128 random = hash_bytes(&r->x->xid, sizeof(r->x->xid)); /* with a secret */
-    size_t max = block_rewrite_max(stored);
-    char boundary[RANGE_BOUNDARY_LEN], *out = arena_alloc(&r->x->arena, max);
-    struct block_partial how = {.boundary = slice_of(boundary, sizeof(boundary))};
+    struct http_message *m = arena_alloc(&r->x->arena, sizeof(*m));
+    char boundary[RANGE_BOUNDARY_LEN];
+    struct derive_partial how = {.boundary = slice_of(boundary, sizeof(boundary))};
 
-    if (out == NULL)
+    if (m == NULL)
         return TERR_NOMEM;
     range_boundary(random.lo, random.hi, boundary);
     r->segments = req_lay_out(r, stored, ranges, n, complete, how.boundary);
     if (r->segments == NULL)
         return TERR_NOMEM;
     r->nsegments = n + 1;
-    return req_take_head(r, out, block_partial(stored, &how, (struct span){out, max}), 206);
+    return req_take_message(r, m, derive_partial(stored, &how, &r->x->arena, m));
 }
 
 /* While nobody knows how long it will be, what has come is known: RFC 9110 14.4 has "*" for
@@ -161,19 +159,16 @@ int
 req_select(struct req *r)
 {
     const struct http_message *req = r->head;
-    struct http_field *fields = arena_alloc(&r->x->arena, LIMIT_FIELDS * sizeof(*fields));
-    struct http_message stored;
+    const struct http_message *stored = req_response(r);
     struct validators v;
 
-    if (fields == NULL)
+    if (stored == NULL)
         return TERR_NOMEM;
-    if (block_parse(r->resp.block, fields, LIMIT_FIELDS, &stored) != 0)
-        return 0; /* then all of it is right too */
-    validators_of(&stored, r->proxy->loop->clock.wall_ms / 1000, &v);
+    validators_of(stored, r->proxy->loop->clock.wall_ms / 1000, &v);
     if (cond_not_modified(req, &v))
-        return req_not_modified(r, &stored);
+        return req_not_modified(r, stored);
     if (r->nranges == 0 || entry_is_private(r->entry) ||
         (!r->as_came && !cond_range_holds(req, &v)))
         return 0;
-    return req_select_ranges(r, &stored);
+    return req_select_ranges(r, stored);
 }

@@ -2,6 +2,7 @@
  * Cache-Status (RFC 9211), the request's id, X-Varnish.
  *
  * They are written on every hit, so straight into their place, which is long enough for all. */
+#include "daemon/http/field_line.h"
 #include "daemon/proxy/req_priv.h"
 
 enum {
@@ -9,8 +10,6 @@ enum {
 };
 _Static_assert(
     EXCHANGE_EXTRA >= 160 + STATUS_MAX + ENTRY_KEY_SHOWN_MAX, "the protocol's lines fit too");
-
-#define PUT(p, literal) (memcpy((p), (literal), sizeof(literal) - 1), (p) + sizeof(literal) - 1)
 
 static inline char *
 req_put(char *p, struct slice s)
@@ -116,17 +115,17 @@ req_put_forwarded(const struct req *r, char *p)
     p = req_put(p, req_forward_reason(r));
     p = req_put(p, req_detail(r));
     if (status != 0) { /* 0: the next hop said nothing */
-        p = PUT(p, "; fwd-status=");
+        p = FIELD_PUT(p, "; fwd-status=");
         p = req_put_number(p, status);
     }
     if (r->origin_failed)
-        p = PUT(p, "; detail=stale-if-error");
+        p = FIELD_PUT(p, "; detail=stale-if-error");
     else if (!entry_is_private(r->entry) && !r->entry->windowed)
-        p = PUT(p, "; stored");
+        p = FIELD_PUT(p, "; stored");
     if (r->collapsed)
-        p = PUT(p, "; collapsed");
+        p = FIELD_PUT(p, "; collapsed");
     if (!entry_is_private(r->entry) && !r->entry->windowed) {
-        p = PUT(p, "; ttl=");
+        p = FIELD_PUT(p, "; ttl=");
         p = req_put_number(p, req_ttl_s(r));
     }
     return p;
@@ -139,7 +138,7 @@ req_put_key(const struct req *r, char *p)
 
     if (!r->entry->key_shows)
         return p;
-    p = PUT(p, "; key=\"");
+    p = FIELD_PUT(p, "; key=\"");
     p = req_put(p, key);
     *p++ = '"';
     return p;
@@ -153,11 +152,11 @@ req_put_cache_status(const struct req *r, char *p)
         p = req_put(p, r->proxy->hit_line);
         p = req_put_number(p, req_ttl_s(r));
     } else {
-        p = PUT(p, "Cache-Status: ");
+        p = FIELD_BEGIN(p, "Cache-Status");
         p = req_put(p, slice_str(r->proxy->params.http_via));
         p = req_put_forwarded(r, p);
     }
-    return PUT(req_put_key(r, p), "\r\n");
+    return FIELD_END(req_put_key(r, p));
 }
 
 char *
@@ -165,14 +164,15 @@ req_put_absent(const struct req *r, const struct negative_answer *a, char *p)
 {
     const struct proxy *proxy = r->proxy;
 
-    p = PUT(p, "Age: ");
+    p = FIELD_BEGIN(p, "Age");
     p = req_put_number(p, a->age_ms / 1000);
-    p = PUT(p, "\r\n");
+    p = FIELD_END(p);
     if (!proxy->params.http_cache_status)
         return p;
     p = req_put(p, proxy->hit_line);
     p = req_put_number(p, a->left_ms / 1000);
-    return PUT(p, "; detail=negative\r\n");
+    p = FIELD_PUT(p, "; detail=negative");
+    return FIELD_END(p);
 }
 
 static char *
@@ -181,10 +181,10 @@ req_put_id(const struct req *r, char *p)
     static const char hex[] = "0123456789abcdef";
 
     p = req_put(p, slice_str(r->proxy->params.request_id_header));
-    p = PUT(p, ": ");
+    p = FIELD_PUT(p, ": ");
     for (unsigned i = 0; i < 16; i++)
         *p++ = hex[r->x->xid >> (60 - 4 * i) & 15];
-    return PUT(p, "\r\n");
+    return FIELD_END(p);
 }
 
 /* As Varnish has it: a second number says that the response was there, and which request fetched it. */
@@ -193,14 +193,14 @@ req_put_x_varnish(const struct req *r, char *p)
 {
     uint64_t stored = r->entry != NULL ? entry_xid(r->entry) : 0;
 
-    p = PUT(p, "X-Varnish: ");
+    p = FIELD_BEGIN(p, "X-Varnish");
     p = req_put_number(p, (int64_t)(r->x->xid % POLICY_XID_MAX));
     if (stored != 0 && !entry_is_private(r->entry) &&
         ((r->log_flags & SHMLOG_REQ_HIT) != 0 || r->collapsed)) {
         *p++ = ' ';
         p = req_put_number(p, (int64_t)(stored % POLICY_XID_MAX));
     }
-    return PUT(p, "\r\n");
+    return FIELD_END(p);
 }
 
 /* Apart, so that a response without them has one test for both. */
@@ -225,9 +225,9 @@ req_extra_lines(struct req *r)
 
         /* With a policy on every response that is stored, as Varnish does it. */
         if (age > 0 || (r->log_flags & SHMLOG_REQ_HIT) != 0 || r->policy.ref != NULL) {
-            p = PUT(p, "Age: ");
+            p = FIELD_BEGIN(p, "Age");
             p = req_put_number(p, age);
-            p = PUT(p, "\r\n");
+            p = FIELD_END(p);
         }
     }
     if (r->entry != NULL && params->http_cache_status)

@@ -2,10 +2,14 @@
 #include <stdio.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/http/field_line.h"
+#include "daemon/http/message_out.h"
 #include "daemon/proxy/req_priv.h"
 
 enum {
-    RETRY_AFTER_S = 5 /* what is not there may be by then */
+    RETRY_AFTER_S = 5, /* what is not there may be by then */
+    SYNTH_FIELDS = 8,
+    SYNTH_HEAD_BYTES = 512, /* of these, but for the route's own */
 };
 
 #define PAGE_TOP                                                        \
@@ -66,37 +70,59 @@ req_sentence(unsigned status)
     }
 }
 
+static struct slice
+req_date(const struct proxy *p)
+{
+    return slice_str(p->loop->clock.http_date);
+}
+
+static void
+req_synth_fields(struct req *r, struct message_out *o)
+{
+    const struct req_rules *rules = req_rules(r);
+    const struct conf_page *page = req_error_page(r);
+    unsigned status = r->synth_status;
+    bool named = rules != NULL && rules->name.len > 0;
+
+    MESSAGE_OUT_FIELD(o, SERVER, "Server", slice_str(r->proxy->params.http_server));
+    MESSAGE_OUT_FIELD(o, DATE, "Date", req_date(r->proxy));
+    if (status != 204)
+        MESSAGE_OUT_FIELD(o, CONTENT_TYPE, "Content-Type",
+            page != NULL && page->plain ? SLICE_LIT("text/plain; charset=utf-8")
+                                        : SLICE_LIT("text/html; charset=utf-8"));
+    if (status / 100 != 3)
+        MESSAGE_OUT_FIELD(o, CACHE_CONTROL, "Cache-Control", SLICE_LIT("no-store"));
+    if (named)
+        message_out_field(
+            o, http_field_id(rules->name.ptr, rules->name.len), rules->name, rules->value);
+    else if (status == 405 || status == 204)
+        MESSAGE_OUT_FIELD(
+            o, OTHER, "Allow", SLICE_LIT("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
+    if (status == 503 || status == 429) {
+        message_out_open(o, HTTP_F_OTHER, SLICE_LIT("Retry-After"));
+        message_out_number(o, status == 503 ? RETRY_AFTER_S : r->retry_after_s);
+        message_out_close(o);
+    }
+}
+
 /* A head in the request's arena. */
 static int
 req_synth_head(struct req *r, const char *reason)
 {
-    struct proxy *p = r->proxy;
-    const struct conf_page *page = req_error_page(r);
-    struct slice lines = req_rules(r) != NULL ? r->rules->lines : slice_of("", 0);
-    size_t max = 512 + lines.len;
-    char *out = arena_alloc(&r->x->arena, max), retry[32] = "";
-    int n;
+    const struct req_rules *rules = req_rules(r);
+    size_t bytes = SYNTH_HEAD_BYTES + (rules != NULL ? rules->name.len + rules->value.len : 0);
+    struct http_message *m = arena_alloc(&r->x->arena, sizeof(*m));
+    struct message_out o;
+    int err;
 
-    if (out == NULL)
+    if (m == NULL || message_out_begin(&o, m, &r->x->arena, bytes, SYNTH_FIELDS) != 0)
         return TERR_NOMEM;
-    if (r->synth_status == 503 || r->synth_status == 429)
-        snprintf(retry, sizeof(retry), "Retry-After: %u\r\n",
-            r->synth_status == 503 ? RETRY_AFTER_S : r->retry_after_s);
-    n = snprintf(out, max,
-        "HTTP/1.1 %u %s\r\nServer: %s\r\nDate: %s\r\n"
-        "%s%s%s%.*s%s",
-        r->synth_status, reason, p->params.http_server, p->loop->clock.http_date,
-        r->synth_status == 204        ? ""
-        : page != NULL && page->plain ? "Content-Type: text/plain; charset=utf-8\r\n"
-                                      : "Content-Type: text/html; charset=utf-8\r\n",
-        r->synth_status / 100 == 3 ? "" : "Cache-Control: no-store\r\n",
-        lines.len == 0 && (r->synth_status == 405 || r->synth_status == 204)
-            ? "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
-            : "",
-        (int)lines.len, lines.ptr, retry);
-    tassert(n > 0 && (size_t)n < max);
-    r->resp.block = slice_of(out, (size_t)n);
-    return 0;
+    message_out_status(&o, r->synth_status, slice_str(reason));
+    req_synth_fields(r, &o);
+    err = message_out_end(&o);
+    tassert(err == 0);
+    r->resp.message = m;
+    return err;
 }
 
 int
@@ -206,26 +232,71 @@ req_do_synth(struct req *r)
     return req_goto(r, REQ_DELIVER);
 }
 
-/* What comes before Age and Cache-Status.  Via, because the origin said it. */
-static struct slice
-req_absent_head(struct proxy *p, unsigned status)
+/* The fields before Age and Cache-Status.  Via, because the origin said it. */
+static void
+req_absent_fields(const struct proxy *p, struct message_out *o)
 {
+    MESSAGE_OUT_FIELD(o, SERVER, "Server", slice_str(p->params.http_server));
+    MESSAGE_OUT_FIELD(o, DATE, "Date", req_date(p));
+    message_out_open(o, HTTP_F_VIA, SLICE_LIT("Via"));
+    MESSAGE_OUT_LIT(o, "1.1 ");
+    message_out_put(o, slice_str(p->params.http_via));
+    message_out_close(o);
+    MESSAGE_OUT_FIELD(o, CONTENT_TYPE, "Content-Type", SLICE_LIT("text/html; charset=utf-8"));
+    MESSAGE_OUT_FIELD(o, CACHE_CONTROL, "Cache-Control", SLICE_LIT("no-store"));
+}
+
+/* The whole head as a message.  NULL: no memory. */
+static struct http_message *
+req_absent_message(struct req *r, const struct negative_answer *a)
+{
+    struct http_message *m = arena_alloc(&r->x->arena, sizeof(*m));
+    char text[REQ_ABSENT_MAX];
+    struct slice own, name, value;
+    struct message_out o;
+
+    if (m == NULL || message_out_begin(
+                         &o, m, &r->x->arena, SYNTH_HEAD_BYTES + REQ_ABSENT_MAX, SYNTH_FIELDS) != 0)
+        return NULL;
+    message_out_status(&o, a->status, slice_str(http_reason(a->status)));
+    req_absent_fields(r->proxy, &o);
+    own = slice_of(text, (size_t)(req_put_absent(r, a, text) - text));
+    while (field_line_next(&own, &name, &value))
+        message_out_field(&o, http_field_id(name.ptr, name.len), name, value);
+    return message_out_end(&o) == 0 ? m : NULL;
+}
+
+/* The same, rendered: but for Age and Cache-Status it is made once a second. */
+static struct slice
+req_absent_rendered(struct req *r, const struct negative_answer *a)
+{
+    struct proxy *p = r->proxy;
     struct proxy_absent *memo = &p->last_absent;
     int64_t second = p->loop->clock.wall_ms / 1000;
-    int n;
+    char *out;
 
-    if (memo->status == status && memo->second == second)
-        return slice_of(memo->text, memo->len);
-    n = snprintf(memo->text, sizeof(memo->text),
-        "HTTP/1.1 %u %s\r\nServer: %s\r\nDate: %s\r\nVia: 1.1 %s\r\n"
-        "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n",
-        status, http_reason(status), p->params.http_server, p->loop->clock.http_date,
-        p->params.http_via);
-    tassert(n > 0 && (size_t)n < sizeof(memo->text));
-    memo->second = second;
-    memo->status = (uint16_t)status;
-    memo->len = (uint16_t)n;
-    return slice_of(memo->text, memo->len);
+    if (memo->status != a->status || memo->second != second) {
+        struct http_message m;
+        struct message_out o;
+        size_t len;
+
+        if (message_out_begin(&o, &m, &r->x->arena, sizeof(memo->text), SYNTH_FIELDS) != 0)
+            return slice_of(NULL, 0);
+        message_out_status(&o, a->status, slice_of("", 0));
+        req_absent_fields(p, &o);
+        len = p->rendering->prefix(memo->text, a->status, slice_str(http_reason(a->status))).len;
+        if (message_out_end(&o) != 0 || len + m.lines_len > sizeof(memo->text))
+            return slice_of(NULL, 0);
+        memcpy(memo->text + len, m.base + m.lines_off, m.lines_len);
+        memo->second = second;
+        memo->status = (uint16_t)a->status;
+        memo->len = (uint16_t)(len + m.lines_len);
+    }
+    out = arena_alloc(&r->x->arena, memo->len + (size_t)REQ_ABSENT_MAX);
+    if (out == NULL)
+        return slice_of(NULL, 0);
+    memcpy(out, memo->text, memo->len);
+    return slice_of(out, (size_t)(req_put_absent(r, a, out + memo->len) - out));
 }
 
 /* The answer without a policy: made before, but for its age. */
@@ -238,14 +309,15 @@ req_make_absent(struct req *r, const struct negative_answer *a)
         PAGE_ABSENT("410 Gone", "What was at this address has been removed.");
     struct slice page = a->status == 410 ? slice_of(gone, sizeof(gone) - 1)
                                          : slice_of(not_found, sizeof(not_found) - 1);
-    struct slice head = req_absent_head(r->proxy, a->status);
-    char *out = arena_alloc(&r->x->arena, head.len + REQ_ABSENT_MAX), *end;
 
-    if (out == NULL || req_take_page(r) != 0 || stobj_synth_add(r->body, page) != 0)
+    if (req_is_ready_made(r))
+        r->resp.rendered = req_absent_rendered(r, a);
+    else
+        r->resp.message = req_absent_message(r, a);
+    if (r->resp.rendered.len == 0 && r->resp.message == NULL)
         return TERR_NOMEM;
-    memcpy(out, head.ptr, head.len);
-    end = req_put_absent(r, a, out + head.len);
-    r->resp.block = slice_of(out, (size_t)(end - out));
+    if (req_take_page(r) != 0 || stobj_synth_add(r->body, page) != 0)
+        return TERR_NOMEM;
     r->resp.status = r->synth_status = a->status;
     r->resp.length = page.len;
     r->resp.bodyless = r->x->head.method == HTTP_M_HEAD;

@@ -2,7 +2,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "daemon/http/block.h"
 #include "daemon/http/freshness.h"
 #include "daemon/why/why_priv.h"
 
@@ -51,8 +50,7 @@ stored_field(const struct entry *e, enum http_field_id id)
     struct http_field fields[LIMIT_FIELDS];
     struct http_message head;
 
-    if (block_parse(entry_head(e), fields, LIMIT_FIELDS, &head) != 0)
-        return slice_of(NULL, 0);
+    entry_message(e, ENTRY_FIELDS_ALL, fields, &head);
     return http_get_one(&head, id);
 }
 

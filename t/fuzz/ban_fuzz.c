@@ -4,32 +4,59 @@
  * What must hold: an expression is taken or refused with a reason; what is listed of a taken one
  * means the same to the parser, and both give the same answer; without a stored head no
  * comparison of obj.http but != holds. */
-#include <stdio.h>
+#include <stdlib.h>
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache_priv.h"
+#include "daemon/http/message_out.h"
+#include "daemon/http/packed_fields.h"
 #include "daemon/http/uri.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
     FUZZ_HEAD_MAX = 8192,
+    FUZZ_FIELDS = LIMIT_FIELDS,
 };
 
-/* The stored block: CRLF, as the cache keeps it. */
-static size_t
-fuzz_block(const char *text, size_t len, char block[FUZZ_HEAD_MAX])
+/* The fields of `text` that a message may have, as they are stored. */
+static void
+fuzz_store(struct slice text, struct entry_block *stored)
 {
-    size_t n = 0;
+    struct arena_pool pool;
+    struct arena arena;
+    struct http_message m;
+    struct message_out o;
 
-    n += (size_t)sprintf(block, "HTTP/1.1 200 OK\r\n");
-    for (size_t i = 0; i < len && n + 2 < FUZZ_HEAD_MAX; i++) {
-        if (text[i] == '\n')
-            block[n++] = '\r';
-        block[n++] = text[i];
+    arena_pool_init(&pool, 1, NULL);
+    arena_init(&arena, &pool);
+    tassert(message_out_begin(&o, &m, &arena, FUZZ_HEAD_MAX, FUZZ_FIELDS) == 0);
+    message_out_status(&o, 200, slice_of("", 0));
+    while (text.len > 0 && m.nfields < FUZZ_FIELDS) {
+        const char *end = memchr(text.ptr, '\n', text.len);
+        struct slice line = slice_of(text.ptr, end != NULL ? (size_t)(end - text.ptr) : text.len);
+        const char *colon = memchr(line.ptr, ':', line.len);
+        size_t at = colon != NULL ? (size_t)(colon - line.ptr) : 0;
+        struct slice name = slice_of(line.ptr, at), value;
+
+        text = slice_of(
+            line.ptr + line.len + (end != NULL), text.len - line.len - (end != NULL ? 1 : 0));
+        value =
+            http_trim(slice_of(line.ptr + at + (colon != NULL), line.len - at - (colon != NULL)));
+        if (http_token_ok(name) && http_value_ok(value))
+            message_out_field(&o, http_field_id(name.ptr, name.len), name, value);
+        if (o.full)
+            break;
     }
-    return n;
+    if (message_out_end(&o) != 0)
+        m.nfields = m.lines_len = 0;
+    stored->head_len = stored->sent_len = m.lines_len;
+    stored->fields_len = (uint16_t)packed_fields_bytes(&m);
+    memcpy(stored->text, m.base + m.lines_off, m.lines_len);
+    packed_fields_write(&m, stored->text + m.lines_len);
+    arena_fini(&arena);
+    arena_pool_fini(&pool);
 }
 
 static bool
@@ -94,7 +121,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t len = end != NULL ? (size_t)(end - text) : size;
     static union {
         struct entry_block block;
-        char room[sizeof(struct entry_block) + FUZZ_HEAD_MAX + 2];
+        char room[sizeof(struct entry_block) + FUZZ_HEAD_MAX + 4 * FUZZ_FIELDS];
     } stored;
     struct entry e = {.block = &stored.block, .received_ms = 100000};
     char why[300] = "", *exact = malloc(len + 1);
@@ -108,8 +135,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     atomic_init(&e.keep, 20000);
     stored.block.status = 200;
     stored.block.age = 3000;
-    stored.block.head_len = (uint16_t)fuzz_block(
-        end != NULL ? end + 1 : "", end != NULL ? size - len - 1 : 0, stored.block.text);
+    fuzz_store(end != NULL ? slice_of(end + 1, size - len - 1) : slice_of("", 0), &stored.block);
     err = ban_parse(&b, slice_of(exact, len), why, sizeof(why));
     free(exact);
     if (err == 0) {

@@ -3,18 +3,21 @@
  * The first byte chooses what is tried, the rest is the text.
  */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
 #include "daemon/http/cache_control.h"
 #include "daemon/http/conditional.h"
 #include "daemon/http/date.h"
+#include "daemon/http/derive.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/framing.h"
 #include "daemon/http/freshness.h"
+#include "daemon/http/message_out.h"
+#include "daemon/http/packed_fields.h"
 #include "daemon/http/range.h"
 #include "daemon/http/token.h"
 #include "daemon/http/uri.h"
@@ -27,6 +30,9 @@ enum {
     FUZZ_TEXT_MAX = 8192,
     FUZZ_OUT_MAX = 65536
 };
+
+static struct arena_pool fuzz_pool;
+static struct arena fuzz_arena;
 
 static void
 fuzz_id(struct slice text)
@@ -186,6 +192,26 @@ fuzz_check_written(const char *out, int len, bool blank_line)
     tassert(!blank_line);
 }
 
+/* A built message: valid as text, and its fields are its lines, one behind the other. */
+static void
+fuzz_check_built(const struct http_message *m)
+{
+    static char text[FUZZ_OUT_MAX + 64];
+    unsigned at = m->lines_off;
+    int n = snprintf(text, sizeof(text), "HTTP/1.1 %u %.*s\r\n", m->status, (int)m->reason_len,
+        m->base + m->reason_off);
+
+    memcpy(text + n, m->base + m->lines_off, m->lines_len);
+    fuzz_check_written(text, n + m->lines_len, false);
+    for (unsigned i = 0; i < m->nfields; i++) {
+        const struct http_field *f = &m->fields[i];
+
+        tassert(f->name_off == at && f->value_off == at + f->name_len + 2u);
+        at += (unsigned)f->name_len + f->value_len + MESSAGE_LINE_EXTRA;
+    }
+    tassert(at == (unsigned)m->lines_off + m->lines_len && at == m->len);
+}
+
 static void
 fuzz_request(struct http_message *h)
 {
@@ -221,9 +247,10 @@ fuzz_response(struct http_message *h, char *out)
     static const struct fresh_params params = {.default_ttl_ms = 120000, .default_grace_ms = 10000};
     static const struct fresh_request req = {
         .method = HTTP_M_GET, .sent_ms = 1000, .received_ms = 2000};
-    struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0};
+    struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0, FORWARD_NO_LENGTH};
     struct framing_connection c;
     struct fresh_verdict v;
+    struct http_message m;
     struct framing f;
     int len;
 
@@ -234,9 +261,8 @@ fuzz_response(struct http_message *h, char *out)
     fresh_judge(h, &req, &params, &v);
     tassert(v.storable == (v.refusal == FRESH_REFUSE_NONE) &&
             (!v.storable || v.ttl_ms + v.keep_ms > 0));
-    len = forward_response(h, &how, (struct span){out, FUZZ_OUT_MAX});
-    tassert(len > 0 && (size_t)len <= forward_response_max(h, &how));
-    fuzz_check_written(out, len, false);
+    tassert(forward_response(h, &how, &fuzz_arena, &m) == 0);
+    fuzz_check_built(&m);
     len = vary_build(h, h, (struct span){out, FUZZ_OUT_MAX});
     if (len >= 0)
         tassert(vary_match(slice_of(out, (size_t)len), h) == !vary_is_star(h));
@@ -622,41 +648,52 @@ fuzz_merged_name(const struct http_message *stored, const struct http_message *u
 static void
 fuzz_rewritten(const struct http_message *stored)
 {
-    static char out[FUZZ_OUT_MAX];
-    static const struct block_partial one = {{"bytes 0-4/10", 12}, {NULL, 0}};
-    static const struct block_partial several = {{NULL, 0}, {"bound", 5}};
-    struct span room = {out, block_rewrite_max(stored)};
-    struct http_field fields[130];
+    static const struct derive_partial one = {{"bytes 0-4/10", 12}, {NULL, 0}};
+    static const struct derive_partial several = {{NULL, 0}, {"bound", 5}};
     struct http_message h;
-    int len, which;
 
-    for (which = 0; which < 4; which++) {
-        len = which == 0   ? block_not_modified(stored, room)
-              : which == 1 ? block_partial(stored, &one, room)
-              : which == 2 ? block_partial(stored, &several, room)
-                           : block_unsatisfiable(stored, 10, room);
-        tassert(len > 0);
-        fuzz_check_written(out, len, false);
-        tassert(block_parse(slice_of(out, (size_t)len), fields, 130, &h) == 0);
+    for (int which = 0; which < 4; which++) {
+        int err = which == 0   ? derive_not_modified(stored, &fuzz_arena, &h)
+                  : which == 1 ? derive_partial(stored, &one, &fuzz_arena, &h)
+                  : which == 2 ? derive_partial(stored, &several, &fuzz_arena, &h)
+                               : derive_unsatisfiable(stored, 10, &fuzz_arena, &h);
+
+        tassert(err == 0);
+        fuzz_check_built(&h);
         tassert(!http_has(&h, HTTP_F_CONTENT_LENGTH));
         tassert(http_has(&h, HTTP_F_CONTENT_RANGE) == (which == 1 || which == 3));
     }
+}
+
+/* What is stored of it is read back. */
+static void
+fuzz_packed(const struct http_message *m)
+{
+    static char packed[FUZZ_OUT_MAX];
+    struct http_field fields[130];
+    struct http_message out = *m;
+    size_t n = packed_fields_bytes(m);
+
+    packed_fields_write(m, packed);
+    out.fields = fields;
+    out.max_fields = 130;
+    packed_fields_read(slice_of(packed, n), &out);
+    tassert(out.nfields == m->nfields && out.present == m->present);
+    fuzz_check_built(&out);
 }
 
 /* Lines of a stored response, a blank one, lines of an update. */
 static void
 fuzz_block(struct slice text)
 {
-    static char block[FUZZ_OUT_MAX], out[FUZZ_OUT_MAX];
-    struct http_field fields[64], update_fields[64], stored_fields[66], out_fields[130];
+    struct http_field fields[64], update_fields[64];
     struct http_message h = {
         .base = text.ptr, .fields = fields, .max_fields = 64, .version_minor = 1};
     struct http_message update = h, stored, merged;
-    const struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0};
+    const struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0, 7};
     const char *blank = memmem(text.ptr, text.len, "\n\n", 2);
     struct framing_connection c;
     unsigned i;
-    int len;
 
     update.fields = update_fields;
     h.status = 200;
@@ -666,14 +703,12 @@ fuzz_block(struct slice text)
     if (framing_connection_of_response(&h, &c) < 0 ||
         framing_connection_of_response(&update, &c) < 0)
         return;
-    len = forward_response(&h, &how, (struct span){block, FUZZ_OUT_MAX});
-    tassert(block_parse(slice_of(block, (size_t)len), stored_fields, 66, &stored) == 0);
+    tassert(forward_response(&h, &how, &fuzz_arena, &stored) == 0);
     fuzz_rewritten(&stored);
-    len = block_merge(&stored, &update, how.pseudonym, 0,
-        (struct span){out, block_merge_max(&stored, &update, how.pseudonym)});
-    tassert(len > 0);
-    fuzz_check_written(out, len, false);
-    tassert(block_parse(slice_of(out, (size_t)len), out_fields, 130, &merged) == 0);
+    fuzz_packed(&stored);
+    tassert(derive_merged(&stored, &update, how.pseudonym, 0, &fuzz_arena, &merged) == 0);
+    fuzz_check_built(&merged);
+    fuzz_packed(&merged);
     tassert(merged.status == 200 && http_has(&merged, HTTP_F_DATE));
     for (i = 0; i < stored.nfields; i++)
         fuzz_merged_name(&stored, &update, &merged, http_name(&stored, &stored.fields[i]));
@@ -724,6 +759,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tassert(copy != NULL);
     memcpy(copy, data + 1, size - 1);
     text = slice_of(copy, size - 1);
+    arena_init(&fuzz_arena, &fuzz_pool);
     switch (data[0]) {
     case 'q':
         fuzz_head(text, true);
@@ -755,6 +791,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)http_unquote(text, (struct span){unquoted, sizeof(unquoted)});
         break;
     }
+    arena_fini(&fuzz_arena);
     free(copy);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "daemon/base/rcu.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_origin.h"
+#include "daemon/h1/h1_render.h"
 #include "daemon/h1/h1_server.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/incoming.h"
@@ -195,6 +196,7 @@ world_open_proxy(void)
 
     memset(p, 0, offsetof(struct proxy, key_text));
     proxy_init(p, world.conf);
+    p->rendering = &h1_rendering;
     p->loop = &world.loop;
     p->cache = world.cache;
     p->storage = world.storage;

@@ -1,18 +1,20 @@
 /* tags_fuzz.c -- fields that name tags, against a reader that goes byte by byte.
  *
- * The input is a block: a status line and fields, lines ending in LF, which become CRLF.  What must
- * hold: the tags are those that the slow reader finds, up to the bounds; with more it may be any;
- * putting lines last loses none, changes none, and leaves no tag to who reads what is before. */
+ * The input is lines that end in LF; those with a colon are fields.  What must hold: the tags are
+ * those that the slow reader finds, up to the bounds; with more it may be any; putting fields last
+ * loses none, and leaves no tag among those before. */
 #include <stdlib.h>
 
 #include "daemon/base/hash.h"
 #include "daemon/base/tassert.h"
+#include "daemon/http/message_out.h"
 #include "daemon/http/tags.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
     FUZZ_MAX = 16384,
+    FUZZ_FIELDS = FUZZ_MAX / 2,
 };
 
 static struct tags slow; /* what the slow reader found */
@@ -98,70 +100,98 @@ slow_block(const char *block, size_t len)
     }
 }
 
+/* The lines of `block` that have a colon, as fields. */
+static struct http_message
+fuzz_message(struct slice block, struct http_field *fields)
+{
+    struct http_message m = {.base = block.ptr, .fields = fields, .max_fields = FUZZ_FIELDS};
+
+    for (size_t at = 0; at < block.len && m.nfields < FUZZ_FIELDS;) {
+        struct slice line = slice_of(block.ptr + at, block.len - at);
+        const char *end = memchr(line.ptr, '\n', line.len), *colon;
+
+        line.len = end != NULL ? (size_t)(end - line.ptr) : line.len;
+        at += line.len + 1;
+        while (line.len > 0 && line.ptr[line.len - 1] == '\r')
+            line.len--;
+        colon = memchr(line.ptr, ':', line.len);
+        if (colon == NULL || colon == line.ptr)
+            continue;
+        fields[m.nfields++] = (struct http_field){.name_off = (uint16_t)(line.ptr - block.ptr),
+            .name_len = (uint16_t)(colon - line.ptr),
+            .value_off = (uint16_t)(colon + 1 - block.ptr),
+            .value_len = (uint16_t)(line.ptr + line.len - colon - 1)};
+    }
+    return m;
+}
+
 static void
-fuzz_compare(struct slice block)
+fuzz_compare(const struct http_message *m, struct slice block)
 {
     struct tags got;
 
     tags_init(&got);
-    tags_add_block(&got, block);
+    tags_add_fields(&got, m);
     slow_block(block.ptr, block.len);
     tassert(got.any == slow.any && got.n == slow.n && got.bytes == slow_bytes);
     tassert(memcmp(got.hash, slow.hash, got.n * sizeof(got.hash[0])) == 0);
-    tassert(got.n == 0 || tags_lines(block) > 0);
+    tassert(got.n == 0 || tags_named(m));
 }
 
-static size_t
-fuzz_sum(const char *p, size_t n, size_t counts[256])
-{
-    for (size_t i = 0; i < n; i++)
-        counts[(unsigned char)p[i]]++;
-    return n;
-}
-
+/* Every field is there once, those that name tags last. */
 static void
-fuzz_put_last(struct slice block)
+fuzz_put_last(struct http_message *m)
 {
-    static size_t before[256], after[256];
-    char *out = malloc(block.len + 1); /* exactly as long, but for nothing */
-    size_t others;
+    struct arena_pool pool;
+    struct arena arena;
+    struct http_message out, others;
+    unsigned n;
 
-    tassert(out != NULL);
-    others = tags_put_last(block, out);
-    tassert(others <= block.len);
-    tassert(tags_lines(slice_of(out, others)) == 0);
-    memset(before, 0, sizeof(before));
-    memset(after, 0, sizeof(after));
-    fuzz_sum(block.ptr, block.len, before);
-    fuzz_sum(out, block.len, after);
-    tassert(memcmp(before, after, sizeof(before)) == 0);
-    if (block.len == 0 || block.ptr[block.len - 1] == '\n') { /* as every block of ours ends */
-        tassert(tags_lines(slice_of(out + others, block.len - others)) == tags_lines(block));
-        tassert((tags_lines(block) == 0) == (others == block.len));
+    for (unsigned i = 0; i < m->nfields; i++) {
+        struct http_field *f = &m->fields[i];
+
+        if (!http_token_ok(http_name(m, f)) || !http_value_ok(http_value(m, f)))
+            return; /* no message has such */
+        f->id = (uint8_t)http_field_id(m->base + f->name_off, f->name_len);
     }
-    free(out);
+    m->status = 200;
+    arena_pool_init(&pool, 1, NULL);
+    arena_init(&arena, &pool);
+    tassert(tags_put_last(m, &arena, &out, &n) == 0);
+    tassert(out.nfields == m->nfields && n <= out.nfields);
+    tassert(message_lines_bytes(&out) == message_lines_bytes(m));
+    others = out;
+    others.nfields = (uint16_t)n;
+    tassert(!tags_named(&others));
+    for (unsigned i = n; i < out.nfields; i++) {
+        struct http_message one = out;
+
+        one.fields = &out.fields[i];
+        one.nfields = 1;
+        tassert(tags_named(&one));
+    }
+    arena_fini(&arena);
+    arena_pool_fini(&pool);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char block[FUZZ_MAX];
+    static struct http_field fields[FUZZ_FIELDS];
+    struct http_message m;
     struct slice exact;
-    size_t n = 0;
     char *copy;
 
+    if (size > FUZZ_MAX)
+        return 0;
     hash_secret_fix(1);
-    for (size_t i = 0; i < size && n + 2 <= FUZZ_MAX; i++) {
-        if (data[i] == '\n')
-            block[n++] = '\r';
-        block[n++] = (char)data[i];
-    }
-    copy = malloc(n + 1);
+    copy = malloc(size + 1);
     tassert(copy != NULL);
-    memcpy(copy, block, n);
-    exact = slice_of(copy, n);
-    fuzz_compare(exact);
-    fuzz_put_last(exact);
+    memcpy(copy, data, size);
+    exact = slice_of(copy, size);
+    m = fuzz_message(exact, fields);
+    fuzz_compare(&m, exact);
+    fuzz_put_last(&m);
     free(copy);
     return 0;
 }

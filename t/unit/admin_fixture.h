@@ -89,8 +89,8 @@ ask_send(struct exchange *x, const struct exchange_response *r, const struct iov
         a->status = r->status;
         a->bodyless = r->bodyless;
         a->close = r->close;
-        CHECK(r->block.len < sizeof(a->block));
-        memcpy(a->block, r->block.ptr, r->block.len);
+        CHECK(strlen(head_text(r->message)) < sizeof(a->block));
+        strcpy(a->block, head_text(r->message));
         a->out = calloc(1, r->length + 1);
     }
     if (a->takes > 0 && len > a->takes) {

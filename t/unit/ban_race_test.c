@@ -55,10 +55,11 @@ race_publish(struct entry *e, unsigned n)
     struct entry_part part = {0, 8, body_kept(f.store, 8, 8)};
     struct cache_response r = {
         .status = 200, .body_len = 8, .parts = &part, .nparts = 1, .fresh = &v};
+    struct head_build built;
     char head[80];
 
-    r.head =
-        slice_of(head, (size_t)snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nX-No: %u\r\n", n));
+    snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nX-No: %u\r\n", n);
+    r.head = *head_build_stored(&built, head);
     r.received_ms = atomic_load(&now_ms);
     tassert(cache_publish(e, &r) == 0);
     cache_settle(e);
@@ -68,9 +69,7 @@ race_publish(struct entry *e, unsigned n)
 static unsigned
 race_number(const struct entry *e)
 {
-    const struct slice head = entry_head(e);
-
-    return (unsigned)strtoul(head.ptr + strlen("HTTP/1.1 200 OK\r\nX-No: "), NULL, 10);
+    return (unsigned)strtoul(entry_rendered(e).ptr + strlen("OKX-No: "), NULL, 10);
 }
 
 static void

@@ -110,7 +110,8 @@ fixture_publish(struct cache_fixture *f, struct entry *e, const struct stored *s
         .stale_if_error_ms = -1,
         .age_ms = s->age_ms};
     struct entry_part part = {0, 8, body_kept(f->store, 8, 8)};
-    struct cache_response r = {.head = slice_str(s->head),
+    struct head_build head;
+    struct cache_response r = {.head = *head_build_stored(&head, s->head),
         .status = s->status,
         .origin_status = s->status,
         .body_len = 8,

@@ -4,7 +4,7 @@
 #include "daemon/cache/cuckoo.h"
 #include "daemon/cache/entry.h"
 
-static const struct stored plain = {STORED_PLAIN "\r\n", 200, 3600 * 1000, 0, 0, 0};
+static const struct stored plain = {STORED_PLAIN, 200, 3600 * 1000, 0, 0, 0};
 
 /* As cache_fixture_open_with(), with a storage of this size and `bits: auto`. */
 static void

@@ -194,7 +194,8 @@ TEST(query, ignore_vary_takes_any_variant)
     struct head_build other;
     struct fresh_verdict v = {.storable = true, .ttl_ms = 60000, .stale_if_error_ms = -1};
     struct entry_part part;
-    struct cache_response r = {.head = slice_str(STORED_PLAIN),
+    struct head_build head;
+    struct cache_response r = {.head = *head_build_stored(&head, STORED_PLAIN),
         .vary = slice_str("a spec that matches nobody"),
         .status = 200,
         .body_len = 8,

@@ -15,6 +15,7 @@
 #include "daemon/net/incoming.h"
 #include "daemon/shm/counters.h"
 #include "t/unit/fake_stream.h"
+#include "t/unit/head_build.h"
 
 enum {
     ANSWERS_MAX = 8,
@@ -58,17 +59,17 @@ static const char hint_block[] = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n";
 #define SWITCH  "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"
 #define UPGRADE "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-/* The block is gone when the call returns. */
+/* The message is gone when the call returns. */
 static int
 answer_hint(struct answer *a)
 {
-    char *block = malloc(sizeof(hint_block) - 1);
+    struct head_build b;
+    char *text = strdup(hint_block);
     int rc;
 
-    CHECK(block != NULL);
-    memcpy(block, hint_block, sizeof(hint_block) - 1);
-    rc = a->x->ops->interim(a->x, slice_of(block, sizeof(hint_block) - 1));
-    free(block);
+    CHECK(text != NULL);
+    rc = a->x->ops->interim(a->x, head_build_stored(&b, text));
+    free(text);
     return rc;
 }
 
@@ -76,7 +77,7 @@ static void
 answer_send(struct answer *a, const char *body)
 {
     const struct exchange_response r = {
-        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = strlen(body)};
+        .status = 200, .rendered = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = strlen(body)};
     struct iovec iov = {.iov_len = strlen(body)};
 
     memcpy(&iov.iov_base, &body, sizeof(body));
@@ -89,7 +90,7 @@ answer_send_large(struct answer *a)
 {
     static const char large[LARGE_BYTES];
     const struct exchange_response r = {
-        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = sizeof(large)};
+        .status = 200, .rendered = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = sizeof(large)};
     struct iovec iov = {.iov_len = sizeof(large)};
     const char *p = large;
     ssize_t n;
@@ -106,7 +107,7 @@ static void
 answer_grant(struct answer *a)
 {
     const struct exchange_response r = {.status = 101,
-        .block = SLICE_LIT("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n"),
+        .rendered = SLICE_LIT("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n"),
         .length = EXCHANGE_LENGTH_UNKNOWN};
 
     CHECK(a->x->upgrade);

@@ -103,7 +103,7 @@ TEST(h1_interim, never_goes_to_http_1_0)
 TEST(h1_interim, is_dropped_behind_the_head)
 {
     const struct exchange_response r = {
-        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = 6};
+        .status = 200, .rendered = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = 6};
     struct iovec iov = {.iov_base = (char[]){"waited"}, .iov_len = 6};
     struct answer *a = &world.answers[0];
 
@@ -249,7 +249,7 @@ static void
 packets_are(uint64_t length, const char *turns, const char *want, unsigned packets)
 {
     const struct exchange_response r = {
-        .status = 200, .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = length};
+        .status = 200, .rendered = SLICE_LIT("HTTP/1.1 200 OK\r\n"), .length = length};
     struct answer *a = &world.answers[0];
 
     world_open();
@@ -289,7 +289,7 @@ TEST(h1_send, what_there_are_no_buffers_for_shares_the_packet)
         PIECES = 40 /* three buffers each with chunks: more than one write has */
     };
     const struct exchange_response r = {.status = 200,
-        .block = SLICE_LIT("HTTP/1.1 200 OK\r\n"),
+        .rendered = SLICE_LIT("HTTP/1.1 200 OK\r\n"),
         .length = EXCHANGE_LENGTH_UNKNOWN};
     struct answer *a = &world.answers[0];
     struct iovec iov[PIECES];

@@ -8,9 +8,12 @@
 
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
-#include "daemon/http/block.h"
+#include "daemon/http/derive.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/framing.h"
+
+static struct arena_pool pool;
+static struct arena arena;
 
 static struct arena_pool pool;
 static struct arena arena;
@@ -38,19 +41,16 @@ sent(const char *text, const struct forward_request *how)
 static const char *
 answered(const char *text, enum forward_keep keep)
 {
-    static char out[4096];
-    struct forward_response how = {keep, SLICE_LIT("tarn"), 784111777};
+    struct forward_response how = {keep, SLICE_LIT("tarn"), 784111777, FORWARD_NO_LENGTH};
     struct framing_connection c;
     struct head_build b;
-    int len;
+    struct http_message out;
 
+    arena_fini(&arena);
+    arena_init(&arena, &pool);
     CHECK_EQ(0, framing_connection_of_response(head_build(&b, text), &c));
-    len = forward_response(&b.h, &how, (struct span){out, sizeof(out) - 1});
-    CHECK(len > 0 && (size_t)len <= forward_response_max(&b.h, &how));
-    CHECK_EQ(TERR_LIMIT, forward_response(&b.h, &how, (struct span){out, (size_t)len - 1}));
-    CHECK_EQ(len, forward_response(&b.h, &how, (struct span){out, sizeof(out) - 1}));
-    out[len] = '\0';
-    return out;
+    CHECK_EQ(0, forward_response(&b.h, &how, &arena, &out));
+    return head_text(&out);
 }
 
 #define CAPABLE "Surrogate-Capability: tarn=\"Surrogate/1.0\"\r\n"
@@ -169,19 +169,18 @@ TEST(forward, a_stored_part_keeps_its_content_range_until_it_is_whole)
 {
     static const char part[] = "HTTP/1.1 206 Partial Content\nContent-Range: bytes 0-4/10\n"
                                "Content-Length: 5\nDate: x\n";
+    struct http_message stored, whole;
     struct head_build b;
-    char out[256];
-    int len;
 
     CHECK_STR("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-4/10\r\nDate: x\r\n"
               "Via: 1.1 tarn\r\n",
         answered(part, FORWARD_STORED));
     CHECK_EQ(
-        0, block_parse(slice_str(answered(part, FORWARD_STORED)), b.fields, LIMIT_FIELDS, &b.h));
-    len = block_whole(&b.h, (struct span){out, sizeof(out) - 1});
-    CHECK(len > 0);
-    out[len] = '\0';
-    CHECK_STR("HTTP/1.1 200 OK\r\nDate: x\r\nVia: 1.1 tarn\r\n", out);
+        0, forward_response(head_build(&b, part),
+               &(struct forward_response){FORWARD_STORED, SLICE_LIT("tarn"), 0, FORWARD_NO_LENGTH},
+               &arena, &stored));
+    CHECK_EQ(0, derive_whole(&stored, &arena, &whole));
+    CHECK_STR("HTTP/1.1 200 OK\r\nDate: x\r\nVia: 1.1 tarn\r\n", head_text(&whole));
 }
 
 TEST(forward, via_and_the_request_id_are_written_anew)
@@ -314,24 +313,21 @@ TEST(forward, what_a_policy_said_goes_on_although_nobody_trusts_the_peer)
 TEST(forward, a_policys_response_is_its_line_and_fields_and_nothing_hop_by_hop)
 {
     struct head_build b;
-    char out[512];
-    int len;
+    struct http_message out;
 
     head_build(&b, "HTTP/1.1 404 Gone fishing\nA: 1\nX-Dropped: 1\nAge: 5\nContent-Length: 7\n" HOPS
                    "Set-Cookie: a\nSet-Cookie: b\n");
     b.fields[1].drop = true;
     b.h.status = 1404; /* Varnish: only the last three digits are sent */
-    len = head_write_response(&b.h, (struct span){out, sizeof(out) - 1});
-    CHECK(len > 0 && (size_t)len <= head_response_max(&b.h));
-    CHECK_EQ(TERR_LIMIT, head_write_response(&b.h, (struct span){out, (size_t)len - 1}));
-    CHECK_EQ(len, head_write_response(&b.h, (struct span){out, sizeof(out) - 1}));
-    out[len] = '\0';
+    arena_init(&arena, &pool);
+    CHECK_EQ(0, forward_edited(&b.h, &arena, &out));
     CHECK_STR("HTTP/1.1 404 Gone fishing\r\nA: 1\r\nAge: 5\r\nContent-Length: 7\r\n"
               "Set-Cookie: a\r\nSet-Cookie: b\r\n",
-        out);
+        head_text(&out));
     head_build(&b, "HTTP/1.1 200\n");
-    len = head_write_response(&b.h, (struct span){out, head_response_max(&b.h)});
-    CHECK_MEM("HTTP/1.1 200 \r\n", out, (size_t)len);
+    CHECK_EQ(0, forward_edited(&b.h, &arena, &out));
+    CHECK_STR("HTTP/1.1 200 \r\n", head_text(&out));
+    arena_fini(&arena);
 }
 
 TEST_MAIN(TEST_ENTRY(forward, a_policys_request_goes_as_it_left_it),

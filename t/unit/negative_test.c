@@ -540,7 +540,8 @@ TEST(absent, another_variant_that_is_stored_keeps_it_out)
     struct entry *e = fixture_miss(&f, &q);
     struct fresh_verdict v = {.storable = true, .ttl_ms = 60000, .keep_ms = 60000};
     struct entry_part part = {0, 8, body_kept(f.store, 8, 8)};
-    struct cache_response r = {.head = slice_str(varies.head),
+    struct head_build head;
+    struct cache_response r = {.head = *head_build_stored(&head, varies.head),
         .vary = SLICE_LIT("no match of any request's"),
         .status = 200,
         .body_len = 8,

@@ -56,6 +56,7 @@ race_publish(struct entry *e, unsigned n)
         .keep_ms = 100 * 1000 * 1000,
         .stale_if_error_ms = -1};
     struct entry_part part = {0, 8, body_kept(f.store, 8, 8)};
+    struct head_build built;
     char head[80], names[40];
     struct tags tags;
     struct cache_response r = {.status = 200,
@@ -66,8 +67,8 @@ race_publish(struct entry *e, unsigned n)
         .tags = &tags,
         .received_ms = atomic_load(&now_ms)};
 
-    r.head =
-        slice_of(head, (size_t)snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nX-No: %u\r\n", n));
+    snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nX-No: %u\r\n", n);
+    r.head = *head_build_stored(&built, head);
     snprintf(names, sizeof(names), "all t%u", n);
     tags_init(&tags);
     tags_add(&tags, slice_str(names), TAG_SPACES);
@@ -78,7 +79,7 @@ race_publish(struct entry *e, unsigned n)
 static unsigned
 race_number(const struct entry *e)
 {
-    return (unsigned)strtoul(entry_head(e).ptr + strlen("HTTP/1.1 200 OK\r\nX-No: "), NULL, 10);
+    return (unsigned)strtoul(entry_rendered(e).ptr + strlen("OKX-No: "), NULL, 10);
 }
 
 static void
