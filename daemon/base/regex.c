@@ -20,8 +20,10 @@ enum {
 struct regex {
     uint32_t magic;
     bool jit;
-    uint32_t
-        min_len; /* of a subject that can match; a lower bound, so an absent field costs no call */
+    /* What spares a call: of a subject that can match the least length, a lower bound; and the bytes
+     * that a match can begin with, a bit each, of the code; NULL: not known. */
+    uint32_t min_len;
+    const uint8_t *first;
     pcre2_code *code;
 };
 
@@ -130,6 +132,8 @@ regex_compile(struct regex **out, struct slice pattern, char *why, size_t why_si
     re->jit = regex_jit(re->code);
     if (pcre2_pattern_info(re->code, PCRE2_INFO_MINLENGTH, &re->min_len) != 0)
         re->min_len = 0;
+    if (pcre2_pattern_info(re->code, PCRE2_INFO_FIRSTBITMAP, &re->first) != 0)
+        re->first = NULL;
     *out = re;
     return 0;
 }
@@ -168,6 +172,24 @@ regex_ask(const struct regex *re, struct slice s, size_t from, uint32_t options,
     return *rc == PCRE2_ERROR_NOMEMORY ? TERR_NOMEM : TERR_LIMIT;
 }
 
+/* Is there a place in the subject, from `from` on, where a match could begin?  What builtin.vcl asks
+ * of each Host, [[:upper:]], is answered here. */
+static inline bool
+regex_may_match(const struct regex *re, struct slice s, size_t from)
+{
+    if (s.len - from < re->min_len)
+        return false;
+    if (re->first == NULL)
+        return true;
+    for (size_t i = from; i < s.len; i++) {
+        uint8_t c = (uint8_t)s.ptr[i];
+
+        if ((re->first[c / 8] >> c % 8 & 1) != 0)
+            return true;
+    }
+    return false;
+}
+
 int
 regex_match(const struct regex *re, struct slice subject)
 {
@@ -176,7 +198,7 @@ regex_match(const struct regex *re, struct slice subject)
     OBJ_CHECK(re, REGEX_MAGIC);
     if (subject.ptr == NULL)
         subject.ptr = "";
-    if (subject.len < re->min_len)
+    if (!regex_may_match(re, subject, 0))
         return 0;
     return regex_ask(re, subject, 0, 0, &rc);
 }
@@ -214,7 +236,7 @@ regex_find(const struct regex *re, struct slice subject, size_t from, uint32_t o
     if (subject.ptr == NULL)
         subject.ptr = "";
     *n = 0;
-    if (subject.len - from < re->min_len)
+    if (!regex_may_match(re, subject, from))
         return 0;
     err = regex_ask(re, subject, from, options, &rc);
     if (err == 1)

@@ -1,4 +1,4 @@
-/* regex_test.c -- regular expressions, and that a subject too short for PCRE is no match. */
+/* regex_test.c -- regular expressions, and that what is answered without PCRE is what PCRE says. */
 #include "daemon/base/regex.h"
 
 #include "daemon/base/obj.h"
@@ -119,7 +119,7 @@ TEST(regex, a_catastrophe_ends_at_the_limit)
     regex_free(&re);
 }
 
-/* --- with and without the least length --- */
+/* --- with and without what spares a call --- */
 
 static unsigned
 regex_dice(unsigned sides)
@@ -226,7 +226,7 @@ regex_compare(struct regex *re, struct regex *twin, struct slice s, const char *
     }
 }
 
-/* "(*NO_START_OPT)" makes PCRE compute no least length. */
+/* "(*NO_START_OPT)" makes PCRE compute neither a least length nor first bytes. */
 static void
 regex_try_random(const char *pattern, size_t len)
 {
@@ -249,7 +249,7 @@ regex_try_random(const char *pattern, size_t len)
     regex_free(&other);
 }
 
-TEST(regex, a_subject_shorter_than_any_match_is_answered_as_pcre_does)
+TEST(regex, what_is_answered_without_a_call_is_what_pcre_says)
 {
     static const char *const patterns[] = {"(?<=a)b", "a\\Kb", "a\\Kb|B", "(?=ab)", "(?=ab)a",
         "a(*ACCEPT)b", "z(|a)", "(a)?\\1b", "a{2,}", "(a)?(?(1)b|zz)", "a*", "\\babAB", "(?!a)b",
@@ -306,6 +306,6 @@ TEST_MAIN(TEST_ENTRY(regex, tells_where_a_pattern_is_wrong),
     TEST_ENTRY(regex, gives_groups_and_says_which_are_unset),
     TEST_ENTRY(regex, another_match_is_sought_when_it_must_not_be_empty),
     TEST_ENTRY(regex, a_catastrophe_ends_at_the_limit),
-    TEST_ENTRY(regex, a_subject_shorter_than_any_match_is_answered_as_pcre_does),
+    TEST_ENTRY(regex, what_is_answered_without_a_call_is_what_pcre_says),
     TEST_ENTRY(regex, threads_have_match_data_of_their_own),
     TEST_ENTRY(regex, names_the_library_s_version))
