@@ -1,4 +1,4 @@
-/* budget.c -- how many bytes a store may use, who makes room, and who waits for it. */
+/* budget.c -- how many bytes a store may use, the evictor, and the waiters for room. */
 #include "storage/budget.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 enum {
     BUDGET_HEADROOM_PART = 64, /* of the limit */
     BUDGET_RESERVE_PART = 2,   /* of the headroom */
-    BUDGET_WANTED_PART = 16,   /* of the limit: the most that is evicted for those who wait */
+    BUDGET_WANTED_PART = 16,   /* of the limit: the most that is evicted for the waiters */
 };
 
 /* An evictor that allocates (a ghost entry, say) must not be asked to evict again. */
@@ -86,7 +86,7 @@ budget_bound(const struct budget *b, enum budget_how how)
     TUNREACHABLE("budget_how");
 }
 
-/* Exact: a charge that fails was never counted, so it makes nobody else fail. */
+/* Exact: a charge that fails was never counted, so it makes no other charge fail. */
 static bool
 budget_try(struct budget *b, uint64_t bytes, uint64_t bound)
 {
@@ -109,7 +109,7 @@ budget_over(struct budget *b, uint64_t bytes)
     return want > free_of ? want - free_of : 0;
 }
 
-/* Makes room for what is `over`, unless that much is on its way already: everybody who finds
+/* Makes room for what is `over`, unless that much is on its way already: all callers that find
  * the store full during one grace period means the same lack. */
 static void
 budget_evict(struct budget *b, uint64_t over)
@@ -149,7 +149,7 @@ budget_charge_whole(struct budget *b, uint64_t bytes, enum budget_how how)
         return -ENOSPC; /* emptying the store would not help */
 
     over = budget_over(b, bytes);
-    if (over > 0) /* else somebody just made room */
+    if (over > 0) /* else another thread just made room */
         budget_evict(b, over + budget_wanted(b));
     if (budget_try(b, bytes, bound))
         return 0;

@@ -6,7 +6,7 @@
  *   FILLING   one writer: space_get, space_extend.  Readers lease what is published.
  *   SETTLED   immutable; readers only.
  *   FAILED    readers get what was published, then -EPIPE.
- *   obj_free  nobody holds the object: no reader, no writer, no lease.
+ *   obj_free  the object is no longer held: no reader, no writer, no lease.
  *
  * storage.c and lease.c reach engines through checked wrappers, so an engine may rely on
  * non-NULL arguments, a legal state, one outstanding span at a time, and returns that are no
@@ -30,7 +30,7 @@ struct stobj_spec {
     uint64_t size_hint;
     uint64_t transit_bytes;
     uint64_t alone_bytes; /* SHARED: of these, while there is one reader at most */
-    bool grace;           /* SHARED: nobody is left behind before stobj_expire_window() */
+    bool grace;           /* SHARED: no reader is left behind before stobj_expire_window() */
     unsigned patience;    /* ... has been called so often */
 };
 
@@ -38,7 +38,7 @@ struct stobj_spec {
 struct engine_ops {
     uint32_t magic;
     const char *name;      /* as written in tarn.yaml */
-    uint64_t default_size; /* of a store whose configuration says 0 */
+    uint64_t default_size; /* of a store configured with 0 */
 
     /* Prepares s->priv; 0 or a negative errno.  NULL: nothing to prepare. */
     int (*open)(struct storage *s);

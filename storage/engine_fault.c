@@ -188,7 +188,7 @@ fault_hold(struct fault *f, struct waiter *w)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Armed and notified in one go: what a caller sees whom the other side overtook. */
+/* Armed and notified in one go: as if the other side overtook the caller. */
 static void
 fault_notify(struct waiter *w)
 {

@@ -18,7 +18,7 @@
 struct storage;
 
 /* Replaces what goes wrong, and counts from 1 again.  0, or -EINVAL and nothing changed.
- * Nobody is held, and no other thread uses the store. */
+ * No caller is suspended, and no other thread uses the store. */
 int engine_fault_set(struct storage *s, const char *spec);
 /* Those held by hold=N look again; returns how many.  Any thread. */
 unsigned engine_fault_tick(struct storage *s);

@@ -1,4 +1,4 @@
-/* engine_malloc.c -- the engine whose bytes lie in memory: objects that stay, and windows. */
+/* engine_malloc.c -- the engine with its bytes in memory: objects that stay, and windows. */
 #include "storage/kept.h"
 #include "storage/window.h"
 

@@ -2,7 +2,7 @@
  *
  * String literals of the policy, request headers in the arena, a file mapped at start, the
  * admin page.  Settled at once; leases need no return.  Parts are appended by the maker, before
- * it shows the object to anybody. */
+ * it shows the object to a reader. */
 #include <string.h>
 
 #include "storage/storage_priv.h"
@@ -22,7 +22,7 @@ struct synth {
     struct stobj base;
     uint32_t nparts, room;
     struct synth_part *parts;     /* `few`, or charged memory */
-    void (*release)(void *owner); /* NULL: nobody owns the bytes for us */
+    void (*release)(void *owner); /* NULL: the bytes need no owner */
     void *owner;
     struct synth_part few[SYNTH_PARTS_INLINE];
 };

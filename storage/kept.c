@@ -311,7 +311,7 @@ kept_notify(struct kept_fill *f)
  * stream's load comes after the writer's store, and it sees the bytes, or the writer's load
  * comes after the stream's store, and it takes the stripe and notifies.  The stream holds the
  * stripe from arming to its second look, so the notification cannot fall in between.  With
- * nobody waiting the writer pays one store and one load. */
+ * no waiter the writer pays one store and one load. */
 void
 kept_space_extend(struct stobj *o, size_t used)
 {
@@ -416,7 +416,7 @@ kept_spare(struct kept *k, size_t used)
 }
 
 /* Moves the last segment to `spare`; returns the memory that is left over.  Under the stripe,
- * with no stream: then nobody has leased anything, and nobody can begin to. */
+ * with no stream: then no reader has leased anything, and none can begin to. */
 static char *
 kept_move_last(struct kept *k, char *spare, size_t used)
 {

@@ -110,7 +110,7 @@ bool kept_contains(struct stobj *o, const char *ptr, size_t len);
 void kept_lease_open(struct lease_iter *it);
 bool kept_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out);
 
-/* The last stream, or the writer, whoever goes last. */
+/* The last stream, or the writer, whichever goes last. */
 void kept_fill_free(struct kept *k, struct kept_fill *f);
 
 #endif

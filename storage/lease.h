@@ -7,9 +7,9 @@
  * Leased bytes stay readable and unchanged until returned, whatever happens to the object:
  * purge, eviction, failed fetch.  They stay charged to the budget until then.
  *
- * lease_init borrows the object: somebody's reference, or the RCU turn in which it was
+ * lease_init borrows the object: another owner's reference, or the RCU turn in which it was
  * found, must keep it.  lease_hold turns that into a reference of the iterator's own; from
- * then on returns are legal after everybody else has dropped the object.  An iterator on an
+ * then on returns are legal after all others have dropped the object.  An iterator on an
  * object that is still being filled holds it from the start.
  *
  * On a settled object init, take, return and fini allocate nothing, lock nothing and write
@@ -95,9 +95,9 @@ struct lease_iter {
 int lease_init(
     struct lease_iter *it, struct stobj *o, uint64_t off, uint64_t len, struct waiter *w);
 
-/* A settled body, or a part of it, that lies in one run of bytes needs no lease: who borrows the
- * object, or has a reference, borrows the bytes with it.  True: *out is [off, off + len).  False:
- * it has to be leased. */
+/* A settled body, or a part of it, that lies in one run of bytes needs no lease: a caller that
+ * borrows the object, or has a reference, borrows the bytes with it.  True: *out is
+ * [off, off + len).  False: it has to be leased. */
 bool lease_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out);
 
 /* Never blocks.  Appends as many extents as the batch has room for (at least one slot is

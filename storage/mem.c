@@ -123,7 +123,7 @@ mem_shrink(const struct mem *m, void *p, size_t size, size_t to)
 #else
 
 /* No thread cache: it would keep freed bytes that are no longer charged and cannot be given
- * back, and most frees happen on RCU's thread, whose cache nobody would ever draw from.
+ * back, and most frees happen on RCU's thread, with a cache that is never drawn from.
  * The price is a lock of the arena's, on misses only: a hit allocates nothing here. */
 static int
 mem_flags(const struct mem *m)

@@ -133,7 +133,7 @@ storage_close(struct storage **sp)
 
     OBJ_TAKE(s, sp, STORAGE_MAGIC);
     tassert(atomic_load(&s->objects) == 0);
-    tassert_slow(atomic_load(&s->budget.charged) == 0); /* somebody kept raw memory */
+    tassert_slow(atomic_load(&s->budget.charged) == 0); /* a caller kept raw memory */
     if (s->ops->close != NULL)
         s->ops->close(s);
     mem_close(&s->mem);
@@ -158,7 +158,7 @@ storage_get_stats(const struct storage *s, struct storage_stats *out)
         out->leaf[i] = atomic_load_explicit(&s->budget.leaf[i], memory_order_relaxed);
 }
 
-/* What is evicted at a time holds up nobody who needs the eviction queue. */
+/* The most evicted at a time, so that other users of the eviction queue wait little. */
 #define STORAGE_SHRINK_STEP (UINT64_C(32) << 20)
 
 bool
@@ -241,7 +241,7 @@ store_put(struct storage *s, void *p, size_t size, enum charge what)
 {
     s->ops->free(s, p, mem_class(size));
     storage_count(&s->frees);
-    /* After the free: who is woken finds the bytes. */
+    /* After the free: a woken waiter finds the bytes. */
     budget_release(&s->budget, what, mem_cost(&s->mem, size));
 }
 
@@ -411,7 +411,7 @@ stobj_unref(struct stobj **op)
         return;
     }
     /* The owner becomes a holder, so that the object stays while we look.  Only one thread
-     * can take the owners to none, and after that nobody is left to finish the object. */
+     * can take the owners to none, and after that no owner is left to finish the object. */
     left = atomic_fetch_sub(&o->refs, STOBJ_OWNER - STOBJ_HOLD) - (STOBJ_OWNER - STOBJ_HOLD);
     if (left < STOBJ_OWNER && stobj_state(o) == STOBJ_FILLING)
         stobj_settle(o, STOBJ_FAILED, -ECANCELED);

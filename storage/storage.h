@@ -36,7 +36,7 @@ enum stobj_kind {
                     * than the bound allows, goes */
 };
 
-/* What a store counts.  A snapshot; taken without stopping anybody. */
+/* What a store counts.  A snapshot; taken without stopping any thread. */
 struct storage_stats {
     uint64_t size;    /* the promise, bytes */
     uint64_t charged; /* in use now, bytes: the sum of the leaves */
@@ -54,14 +54,14 @@ int storage_open(struct storage **out, const struct conf_storage *conf);
 void storage_close(struct storage **sp);
 void storage_get_stats(const struct storage *s, struct storage_stats *out);
 
-/* Who makes room.  `evict` unlinks enough to give back `bytes`, if it can; it frees at once, or
- * promises what will come back soon (after a grace period, held by nobody).  Called without
- * locks of storage's, on the thread that needs room.  Set once. */
+/* The evictor makes room.  `evict` unlinks enough to give back `bytes`, if it can; it frees at
+ * once, or promises what will come back soon (after a grace period, held by no reader).  Called
+ * without locks of storage's, on the thread that needs room.  Set once. */
 void storage_set_evictor(
     struct storage *s, uint64_t (*evict)(void *ctx, uint64_t bytes), void *ctx);
-/* While some bytes are promised, who needs no more than them waits, and nothing is evicted for
- * it.  So every promise is kept: by saying later that the bytes have come back, or that they
- * have not because somebody reads them still.  Those who wait then look again.  Any thread,
+/* While some bytes are promised, a caller that needs no more than them waits, and nothing is
+ * evicted for it.  So every promise is kept: by saying later that the bytes have come back, or that
+ * they have not because they still have readers.  The waiters then look again.  Any thread,
  * RCU's too. */
 void storage_promise(struct storage *s, uint64_t bytes);
 void storage_promise_kept(struct storage *s, uint64_t bytes);
@@ -92,15 +92,15 @@ size_t storage_good_size(const struct storage *s, size_t size);
 int stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
     uint64_t transit_bytes);
 /* A shared one.  Its writer runs alone_bytes ahead of a reader that is alone, as with a private
- * one; the whole window is for company, and, until it is shut, for who may come.  The slow are not
- * left behind at once, but when its writer has lost patience: in the stobj_expire_window() that is
- * the first (patience 0), or the last of so many in a row between which no reader that is in the way
- * has moved on. */
+ * one; the whole window is for company, and, until it is shut, for readers that may come.  The slow
+ * are not left behind at once, but when its writer has lost patience: in the stobj_expire_window()
+ * that is the first (patience 0), or the last of so many in a row between which no reader that is
+ * in the way has moved on. */
 int stobj_new_shared(struct stobj **out, struct storage *s, uint64_t size_hint,
     uint64_t window_bytes, uint64_t alone_bytes, unsigned patience);
 struct stobj *stobj_ref(struct stobj *o); /* returns o */
 /* Takes *op.  Always legal; leased bytes stay.  An unfinished object that its writer drops
- * counts as failed: the writer's reference is the last but those of iterators, so whoever
+ * counts as failed: the writer's reference is the last but those of iterators, so an owner that
  * shares the object with a writer lets the writer call space_fail.  A waiter for space is
  * cancelled first. */
 void stobj_unref(struct stobj **op);
@@ -117,15 +117,15 @@ uint64_t stobj_len(const struct stobj *o);
  * go of some.  A snapshot: a reader that comes too late gets -ESTALE. */
 uint64_t stobj_window_start(const struct stobj *o);
 /* Do these bytes lie inside one segment of the object?  For tests that watch what goes to
- * the kernel; while nobody fills or trims it. */
+ * the kernel; while no thread fills or trims it. */
 bool stobj_contains(struct stobj *o, const char *ptr, size_t len);
 
 /* The writer's calls.  One span outstanding at a time.
  *
  * space_get: room for at most `want` bytes (> 0) in *out, out->len > 0; it stays the writer's
  * until extend, and asking again without extending gives the same span.
- *   -EAGAIN   the waiter is told when there may be room: readers are behind (private and shared
- *             objects; also: nobody reads), or evicted memory is on its way back.  w NULL: the
+ *   -EAGAIN   the waiter is woken when there may be room: readers are behind (private and shared
+ *             objects; also: there is none), or evicted memory is on its way back.  w NULL: the
  *             caller asks again by itself
  *   -ENOSPC   nothing could be evicted: the caller goes on uncached
  *   -ENOMEM
@@ -154,7 +154,7 @@ void stobj_expect(struct stobj *o, int32_t n);
 bool stobj_let_in(struct stobj *o);
 /* One of those moves on, elsewhere. */
 void stobj_touch_window(struct stobj *o);
-/* Nobody is expected any more: a reader alone is treated as one of a private object. */
+/* No further reader is expected: a reader alone is treated as one of a private object. */
 void stobj_shut_window(struct stobj *o);
 /* Stop waiting for space: before the object is finished, failed or dropped.  A waiter
  * already POSTED stays pending until it lands. */
@@ -166,7 +166,7 @@ int stobj_synth_new(struct stobj **out, struct storage *synth);
 /* As above; when the object goes, release(owner) is called, on any thread: what the bytes lie in. */
 int stobj_synth_new_owned(
     struct stobj **out, struct storage *synth, void (*release)(void *owner), void *owner);
-/* Empties it, to be filled anew; false: somebody else refers to it still, and nothing happened. */
+/* Empties it, to be filled anew; false: it still has other references, and nothing happened. */
 bool stobj_synth_reset(struct stobj *o);
 int stobj_synth_add(struct stobj *o, struct slice bytes);
 

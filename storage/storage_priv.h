@@ -48,7 +48,7 @@ struct stobj_fill {
 };
 
 /* Owners and holds are counted in one word, because two questions are asked of it at once:
- * is anybody left, and is anybody left who could finish it? */
+ * is a reference left, and is one left that could finish it? */
 #define STOBJ_HOLD  UINT64_C(1)
 #define STOBJ_OWNER (UINT64_C(1) << 32)
 
@@ -105,7 +105,7 @@ int store_get_or_wait(
 void store_put(struct storage *s, void *p, size_t size, enum charge what);
 
 /* Under the list's lock, whatever state the waiter is in.  A POSTED one lands later than now,
- * so who looks again then sees what is seen now. */
+ * so a waiter that looks again then sees what is seen now. */
 static inline void
 storage_arm(struct waiter *w, struct list *waiting)
 {

@@ -1,4 +1,4 @@
-/* window.c -- objects whose bytes go again: their segments, and their writer.
+/* window.c -- objects with bytes that go again: their segments, and their writer.
  *
  * Everything is under one lock: a system call stands beside each step of each party, and a reader
  * takes a batch of segments at a time.
@@ -35,7 +35,7 @@ window_charge(enum stobj_kind kind)
     return kind == STOBJ_PRIVATE ? CHARGE_TRANSIT : CHARGE_WINDOW;
 }
 
-/* The largest border whose cost is a part of the bound. */
+/* The largest border that costs a part of the bound. */
 static uint32_t
 window_seg_size(const struct mem *m, const struct stobj_spec *spec)
 {
@@ -49,7 +49,7 @@ window_seg_size(const struct mem *m, const struct stobj_spec *spec)
     return (uint32_t)mem_border_below(part > WINDOW_SEG_MIN ? part : WINDOW_SEG_MIN);
 }
 
-/* The reader of a private object may lease all of it: nobody else is to be fed. */
+/* The reader of a private object may lease all of it: it is the only reader. */
 static uint32_t
 window_claims_max(const struct mem *m, const struct stobj_spec *spec)
 {
@@ -177,7 +177,7 @@ static bool
 window_leaves_behind(const struct window *w)
 {
     if (w->expired && !list_empty(&w->ahead))
-        return true; /* who waits for what is far ahead shall not wait for the slow for ever */
+        return true; /* waiters far ahead do not wait for the slow for ever */
     return w->hungry > 0 && (!w->grace || w->expired);
 }
 
@@ -188,9 +188,9 @@ window_needs(const struct window *w, const struct window_seg *seg)
     return seg->readers > 0 || w->expected > 0;
 }
 
-/* The segment whose going makes room, with all before it; NULL: none may go.
+/* The segment to free for room, with all before it; NULL: none may go.
  *
- * It is the oldest that is not leased, since a leased one gives no room.  Nobody may stand in it
+ * It is the oldest that is not leased, since a leased one gives no room.  No reader may stand in it
  * or before it, unless a reader is hungry: then the slow ones have had the whole window as their
  * lead, and must not hold up the others.  An expected reader stands at the beginning.  Without
  * readers nothing goes: one will come. */
@@ -276,8 +276,8 @@ window_is_ahead(struct window *w, uint64_t more)
     return false;
 }
 
-/* Makes room for `more` bytes, one segment at least; false: the writer waits.  Who waits for bytes
- * must learn that returning is now up to it. */
+/* Makes room for `more` bytes, one segment at least; false: the writer waits.  A reader that waits
+ * for bytes must learn that returning is now up to it. */
 static bool
 window_make_room(struct window *w, uint64_t more, struct waiter *waiter)
 {
@@ -347,7 +347,7 @@ window_next_size(const struct window *w)
     return mem_class(head + (w->length - len));
 }
 
-/* What stays for those who may come is no reason to evict anything. */
+/* What stays for readers that may come is no reason to evict anything. */
 static enum budget_how
 window_how(struct window *w, size_t more)
 {
@@ -376,8 +376,8 @@ window_grow(struct window *w, struct waiter *waiter)
         err = store_get(stobj_store(&w->base), size, what, window_how(w, size), &p);
     while ((err == -EAGAIN || err == -ENOSPC) && window_give_way(w));
     if (err == -EAGAIN || err == -ENOSPC) {
-        /* The store is full.  The returns of our own readers are sure to come; and who holds
-         * nothing gets one segment all the same, or a pass could stand still for ever. */
+        /* The store is full.  The returns of our own readers are sure to come; and a window without
+         * segments gets one all the same, or a pass could stand still for ever. */
         if (!window_make_room(w, w->bound, waiter))
             return -EAGAIN;
         if (size > WINDOW_SEG_FORCED)
@@ -448,7 +448,7 @@ window_settle(struct stobj *o, enum stobj_state to)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* The end of the last full segment that nobody stands in or before. */
+/* The end of the last full segment that no reader stands in or before. */
 static uint64_t
 window_read_by_all(struct window *w)
 {

@@ -1,4 +1,4 @@
-/* window.h -- objects of engine malloc whose bytes go again: private ones and shared windows.
+/* window.h -- objects of engine malloc with bytes that go again: private ones and shared windows.
  *
  * The segments of such an object are a ring: new ones come at the front, and those at the old end
  * go.  Two kinds differ in when they go and in nothing else:
@@ -44,7 +44,7 @@ struct window_seg {
 struct window {
     struct stobj base;
     struct stobj_fill fill;
-    /* set once, but for what stobj_expect() adds before anything is written */
+    /* set once, except what stobj_expect() adds before anything is written */
     uint64_t bound, alone; /* cost of what may be held: in all; with one reader, or none */
     uint32_t claims_max;
     uint64_t length;
@@ -119,13 +119,13 @@ void window_lease_open(struct lease_iter *it);
 /* ---- Between filling and reading, under lock ---- */
 
 /* Moves start on to `to`, if it lies before it; what ends before start leaves the ring, is given
- * back, and who stood there is stale. */
+ * back, and a reader that stood there is stale. */
 void window_advance(struct window *w, uint64_t to);
 /* The last lease of a segment that has left the ring has been returned. */
 void window_drop(struct window *w, struct window_seg *seg);
 /* A segment may go now that could not before: a blocked writer looks again, if that is so. */
 void window_unblock(struct window *w);
-/* The bound has changed, or somebody wants it so: it looks again in any case. */
+/* The bound has changed, or a caller asks for it: it looks again in any case. */
 void window_wake_writer(struct window *w);
 /* Readers, with those that are expected. */
 static inline uint32_t
@@ -143,7 +143,7 @@ window_claims(const struct window *w)
 
 /* Counts everything anew. */
 bool window_check(struct window *w);
-/* A new last segment: readers ahead whose next byte it will hold stand in it. */
+/* A new last segment: readers ahead with their next byte in it stand in it. */
 void window_seat(struct window *w, struct window_seg *seg);
 
 #endif

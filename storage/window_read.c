@@ -1,7 +1,7 @@
-/* window_read.c -- reading objects whose bytes go again.
+/* window_read.c -- reading objects with bytes that go again.
  *
  * A reader is counted where it stands: in one segment of the ring, or in the list of those ahead
- * of them all.  So whether anybody needs a segment is one number. */
+ * of them all.  So one number says whether a reader needs a segment. */
 #include "storage/window.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ lease_window(const struct lease_iter *it)
     return window_of(it->obj);
 }
 
-/* What has been read stays for others who are there, or may come. */
+/* What has been read stays for others that are there, or may come. */
 static bool
 window_keeps(const struct window *w)
 {
@@ -111,7 +111,7 @@ window_check_stale(struct window *w, struct lease_iter *it)
 
 /* ---- Taking ---- */
 
-/* One segment always, for it was claimed when the reader came.  Of what is left over nobody gets
+/* One segment always, for it was claimed when the reader came.  Of what is left over no reader gets
  * more than leaves half of the claims to readers that come later. */
 static bool
 window_may_lease(const struct window *w, uint32_t leases)
@@ -301,7 +301,7 @@ window_close(struct lease_iter *it)
     tassert(w->iters > 0 && w->claims >= it->place.seated);
     w->iters--;
     w->claims -= it->place.seated;
-    window_unblock(w); /* nobody else may have needed the oldest */
+    window_unblock(w); /* perhaps no other reader needed the oldest */
     tassert_slow(window_check(w));
     pthread_mutex_unlock(&w->lock);
 }

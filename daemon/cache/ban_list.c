@@ -1,6 +1,6 @@
 /* ban_list.c -- the list of bans, and how far along it each entry has been tested.
  *
- * Why a ban that somebody may still go to is not dropped: who moves an entry from `seen` to
+ * A ban that a lookup may still go to is not dropped: a thread that moves an entry from `seen` to
  * `upto` counts upto first and then exchanges the entry's word.  If the exchange succeeds, the
  * entry has held `seen` all the time, for entries never go back; seen is older, and only the
  * oldest is ever dropped, so upto was in the list.  If it fails, the count is taken back from
@@ -8,11 +8,11 @@
  * it still is; the newest is never dropped, and the dropper looks at the count after it saw a
  * newer one (all of this sequentially consistent).
  *
- * Why completed and equal bans may be left out: a killed entry is marked (`ban_killed`) before
- * the lurker stores `completed`, so who leaves a completed ban out sees the mark when it moves
- * the entry, if not before.  An equal ban counts for walks that begin at it or later; and an
- * entry's word is always read before `newest`, so who finds how far such a walk took an entry
- * begins at least as far up. */
+ * Why completed and equal bans may be left out: a killed entry is marked (`ban_killed`) before the
+ * lurker stores `completed`, so a thread that leaves a completed ban out sees the mark when it
+ * moves the entry, if not before.  An equal ban counts for walks that begin at it or later; and an
+ * entry's word is always read before `newest`, so a thread that finds how far such a walk took an
+ * entry begins at least as far up. */
 #include <stdio.h>
 
 #include "daemon/base/clock.h"
@@ -28,7 +28,7 @@ static const struct bans_conf bans_conf_default = {
     .dups = true,
 };
 
-/* What an entry holds that matched a ban: whoever finds it knows that it is not good. */
+/* What an entry holds that matched a ban: a lookup that finds it does not use the entry. */
 static struct ban ban_killed = {.magic = BAN_MAGIC, .seq = UINT64_MAX};
 
 enum {

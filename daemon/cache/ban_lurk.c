@@ -1,4 +1,4 @@
-/* ban_lurk.c -- the lurker: tests in the background what nobody asks for.
+/* ban_lurk.c -- the lurker: tests in the background what no request asks for.
  *
  * A pass goes along the index, bucket by bucket, and brings every entry up to the newest ban
  * that was old enough when the pass began, or to the first one in its way that needs a request.
@@ -84,7 +84,7 @@ lurk_entry(struct cache *c, struct ban_pass *p, struct entry *e, struct ban_walk
     if (ban_walk(w, e, seen, &upto))
         lurk_kill(c, e, COUNTER_bans_lurker_obj_killed, w->hit);
     else if (upto != NULL && upto != seen)
-        ban_move(e, seen, upto); /* or somebody else does */
+        ban_move(e, seen, upto); /* or another thread does */
 }
 
 /* One bucket; returns how many entries it has. */

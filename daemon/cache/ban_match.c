@@ -21,7 +21,7 @@ ban_text(struct ban_subject *s, const struct ban *b, const struct ban_test *t, c
         for (int i = 2; i >= 0; i--, status /= 10)
             number[i] = (char)('0' + status % 10);
         *out = slice_of(number, 3);
-        return entry_status(s->e) != 0; /* a marker of a response that nobody kept */
+        return entry_status(s->e) != 0; /* a marker of a response that was not kept */
     }
     if (t->field == BAN_REQ_HTTP && slice_eq_nocase(t->name, SLICE_LIT("host"))) {
         *out = http_host(head); /* of the target, if that names one (RFC 9112 3.2.2) */

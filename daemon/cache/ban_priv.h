@@ -1,10 +1,10 @@
-/* ban_priv.h -- the list of bans, for ban*.c and those who look entries up.
+/* ban_priv.h -- the list of bans, for ban*.c and the lookups of entries.
  *
  *   newest -> ... -> oldest, which is never NULL
  *
  * Every entry that may come into the index holds one reference of the newest ban it has been
  * tested against, and goes only to newer ones.  So a ban that an entry holds is in the list, and
- * so is every newer one: only the oldest leaves, when nobody holds it.
+ * so is every newer one: only the oldest leaves, when no entry holds it.
  */
 #ifndef TARN_BAN_PRIV_H
 #define TARN_BAN_PRIV_H
@@ -91,7 +91,7 @@ struct ban {
 struct ban_pass {
     bool running;
     struct ban *upto;    /* a reference: entries are tested up to this one; NULL: cutoff alone */
-    uint64_t cutoff_seq; /* who was last tested against this one or an older one leaves */
+    uint64_t cutoff_seq; /* an entry last tested against this one or an older one leaves */
     uint64_t cursor;     /* of its walk along the index; 0 again: it is through */
     uint64_t moves;      /* of the index when it began */
     bool whole;          /* nothing was missed so far */
@@ -115,11 +115,11 @@ struct tag_walk {
     unsigned marks;                    /* of them, in the index: tag_mark() */
     uint64_t cursor;                   /* of the index */
     int64_t ended_ms;                  /* the last one */
-    struct list asked;                 /* of tag_purge.link: who waits for the number */
+    struct list asked;                 /* of tag_purge.link: the callers that wait for the number */
 };
 
 struct bans {
-    /* Read by every lookup, stored under the lock: on a line that nobody else writes. */
+    /* Read by every lookup, stored under the lock: on a line without other writes. */
     _Atomic(struct ban *) newest;
     char apart[64];
     pthread_mutex_t lock;
@@ -158,8 +158,8 @@ void bans_detach(struct entry *e);
  * taken out of the index, under `g` or a guard of its own. */
 bool bans_hit(
     struct cache *c, struct entry *e, const struct http_message *req, struct cuckoo_guard *g);
-/* The same for an entry that nobody could see until now, without what needs a request; also
- * against what is completed.  Marks it only.  True: it is banned. */
+/* The same for an entry that no other thread could see until now, without what needs a request;
+ * also against what is completed.  Marks it only.  True: it is banned. */
 bool bans_fresh(struct cache *c, struct entry *e);
 
 /* One walk along the list. */
@@ -180,9 +180,9 @@ bool ban_move(struct entry *e, struct ban *seen, struct ban *upto);
 bool ban_kill(struct entry *e);
 /* One more left, or became stale, because of this ban, if it is a purge by tag. */
 void ban_count(struct cache *c, struct ban *b);
-/* What to remember of whom it killed; NULL: the lurker's cutoff did. */
+/* The removal reason of the entries it killed; NULL: the lurker's cutoff did. */
 enum removal ban_removal(const struct ban *b);
-/* Drops bans from the old end that nobody holds, under the lock. */
+/* Drops bans from the old end that no entry holds, under the lock. */
 void bans_trim(struct cache *c);
 /* tag_purge.c: gives back what waits for a walk; at the end. */
 void tag_walk_forget(struct bans *b);

@@ -94,7 +94,7 @@ cache_drop_victim(struct cache *c, struct cuckoo_node *node)
         next = entry_next(e);
         removals_note(&c->removals, &e->node.key, REMOVAL_NO_SLOT);
         evict_remove(c, e);
-        entry_retire(e); /* who waits for it is told by its fetch, which still holds it */
+        entry_retire(e); /* its fetch still holds it, and wakes its waiters */
         counter_add_shared(c->counters, COUNTER_index_evicted, 1);
     }
 }
@@ -145,7 +145,7 @@ cache_link(struct cache *c, struct cuckoo_guard *g, struct entry *e)
     e->linked = true;
 }
 
-/* It stays out of the index until its outcome is known: nobody waits for it, so that what must
+/* It stays out of the index until its outcome is known: no request waits for it, so that what must
  * be asked for each time, and what is not for the cache, never stands in a line. */
 static bool
 cache_is_late(const struct cache_choice *choice, const struct cache_query *q)
@@ -154,7 +154,7 @@ cache_is_late(const struct cache_choice *choice, const struct cache_query *q)
         return false; /* one refresh is enough */
     if (choice->marker != NULL)
         return true; /* hit-for-miss */
-    /* With a policy who waits may use it: the wait was a validation. */
+    /* With a policy a waiting request may use it: the wait was a validation. */
     return !q->for_policy && choice->old != NULL && entry_is_checked_each_time(choice->old);
 }
 
@@ -183,8 +183,8 @@ cache_heed_marker(struct cache_choice *choice, const struct cache_query *q)
         choice->stale = NULL;
 }
 
-/* What a walk along the entries comes to.  `room`: there is one to be filled.  *fetches: somebody has
- * to, and it is this request; with CACHE_STALE, besides. */
+/* What a walk along the entries comes to.  `room`: there is one to be filled.  *fetches: it has
+ * to be filled by this request; with CACHE_STALE, besides. */
 enum cache_verdict
 cache_judge(struct cache *c, const struct cache_query *q, const struct cache_choice *choice,
     bool room, struct cache_answer *out, bool *fetches)
@@ -198,7 +198,7 @@ cache_judge(struct cache *c, const struct cache_query *q, const struct cache_cho
         cache_is_absent(c, q, &out->absent, &out->reason))
         return CACHE_ABSENT;
     if (choice->stale != NULL && (choice->busy != NULL || !room))
-        return CACHE_STALE;                                      /* somebody refreshes it already */
+        return CACHE_STALE;                                      /* it is being refreshed */
     if (choice->busy == NULL && choice->nbusy >= LIMIT_VARIANTS) /* every walk passes all of them */
         return otherwise;
     if (choice->stale == NULL && choice->marker != NULL && cache_passes(choice->marker, q))
@@ -300,7 +300,7 @@ cache_lookup(
         out->reason = choice.reason;
         return CACHE_PASS;
     }
-    if (choice.stale != NULL && choice.busy != NULL) { /* somebody refreshes it: no lock needed */
+    if (choice.stale != NULL && choice.busy != NULL) { /* it is being refreshed: no lock needed */
         entry_count_use(choice.stale, q);
         out->entry = choice.stale;
         out->reason = choice.reason;
@@ -629,7 +629,7 @@ entry_ms_set(_Atomic entry_ms_t *field, int64_t ms)
     atomic_store_explicit(field, entry_ms_pack(ms), memory_order_relaxed);
 }
 
-/* A purge never makes anything last longer, but for what is said of grace and keep. */
+/* A purge never makes anything last longer, except by its grace and keep. */
 static void
 entry_soften(struct entry *e, const struct cache_change *to)
 {

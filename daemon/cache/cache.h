@@ -4,8 +4,8 @@
  * decides which request fetches and which ones wait for that fetch.  It knows nothing of
  * sockets, and no call here blocks.
  *
- *   leader   the request whose lookup made the entry: it must have it filled, or failed
- *   waiting  the requests that found it BUSY; told once, when the outcome is known
+ *   leader   the request that made the entry in its lookup: it must have it filled, or failed
+ *   waiting  the requests that found it BUSY; woken once, when the outcome is known
  *
  * Threads: any worker may call anything here, from a task, online for RCU.
  */
@@ -35,7 +35,7 @@ struct waiter;
 enum cache_verdict {
     CACHE_HIT,    /* entry: borrowed, READY; fresh, or stale by the client's leave */
     CACHE_STALE,  /* entry: borrowed, READY, stale but in its grace; refresh: NULL, or BUSY, held
-                    once, to be filled: nobody else does */
+                    once, to be filled by this request */
     CACHE_MISS,   /* entry: held twice, for the request and for its fetch, BUSY; NULL when there is
                     no room: go on uncached.  old: held, or NULL: to validate or to complete */
     CACHE_QUEUED, /* entry: held, BUSY; the waiter is notified when it is not any more */
@@ -110,10 +110,10 @@ struct cache_response {
  * the storage's size and eviction are.  0 and a cache in *out; TERR_NOMEM; TERR_CONFIG. */
 int cache_open(struct cache **out, const struct conf_index *conf, struct storage *storage,
     const struct conf_storage *store, struct counters *counters);
-/* Before anybody else uses it: room for names that do not exist, charged to the storage.  With
+/* Before other threads use it: room for names that do not exist, charged to the storage.  With
  * conf->entries 0 there is none.  0 or TERR_NOMEM. */
 int cache_open_negative(struct cache *c, const struct conf_negative *conf);
-/* Takes *cp.  Every entry leaves; nobody may hold one.  Waits for RCU. */
+/* Takes *cp.  Every entry leaves; no caller may hold one.  Waits for RCU. */
 void cache_close(struct cache **cp);
 
 enum cache_verdict cache_lookup(
@@ -121,7 +121,7 @@ enum cache_verdict cache_lookup(
 /* After QUEUED or a fetch of one's own: may this request use what came?  Counts even if it is
  * stale by now: the wait was a validation.  `leader`: it was fetched for this very request. */
 bool cache_usable(struct entry *e, const struct cache_query *q, bool leader);
-/* One more use of it, that no lookup counted: by who waited for it. */
+/* One more use of it, that no lookup counted: by a request that waited for it. */
 void entry_count_hit(struct entry *e);
 /* The origin failed: a stored response that may be used all the same (RFC 9111 4.2.4, RFC 5861
  * 4), borrowed; NULL: none. */
@@ -140,13 +140,13 @@ void cache_cancel(struct entry *e, struct waiter *w);
 /* An entry of one request's own, held twice, for the request and its fetch; NULL: no memory. */
 struct entry *cache_private(struct cache *c);
 
-/* The outcome, from the fetch; each wakes all who wait.  An entry that a ban matches by now
- * leaves: who waits gets it, and nobody else.
+/* The outcome, from the fetch; each wakes all waiting requests.  An entry that a ban matches by now
+ * leaves: only the waiting requests get it.
  *
  * publish   READY: takes the parts' objects.  TERR_NOMEM: nothing happened
- * hitmiss   a marker for ttl_ms (0: it only wakes those who wait); `handoff`, which is READY and
- *           private, is for the leader, and takes over the hold that a private entry has for its
- *           request; NULL: the leader left
+ * hitmiss   a marker for ttl_ms (0: it only wakes the waiting requests); `handoff`,
+ *           READY and private, is for the leader, and takes over the hold that a private entry
+ *           has for its request; NULL: the leader left
  * fail      FAILED, and out of the index */
 int cache_publish(struct entry *e, const struct cache_response *r);
 enum cache_mark {
@@ -161,7 +161,7 @@ void cache_hitmiss(
 void cache_fail(struct entry *e, int err);
 /* As hitmiss, and no marker stays, but the word that nothing is there; what was stored leaves.
  * Unless the key was purged or changed while it was fetched, or everything was dropped since
- * `generation`: then only those who wait look again. */
+ * `generation`: then only the waiting requests look again. */
 void cache_publish_absent(
     struct entry *e, struct entry *handoff, const struct negative_fact *fact, uint32_t generation);
 /* The leader's own response after hitmiss, once; a hold, or NULL. */
@@ -169,10 +169,10 @@ struct entry *cache_take_handoff(struct entry *e);
 
 /* Before cache_hitmiss(): why the response is not for the cache. */
 void entry_refused(struct entry *e, enum fresh_refusal why);
-/* What became of one that is for others, before it is unlinked: for who asks later. */
+/* What became of one that is for others, before it is unlinked: for a later question. */
 void cache_note(const struct entry *e, unsigned what); /* enum removal */
 
-/* What a lookup would come to, for who explains it: nothing is counted, started or waited for.  The
+/* What a lookup would come to, for an explanation: nothing is counted, started or waited for.  The
  * entry is borrowed.  *fetches: this request would ask the backend. */
 enum cache_verdict cache_peek(
     struct cache *c, const struct cache_query *q, struct cache_answer *out, bool *fetches);
@@ -187,17 +187,17 @@ bool cache_recall(struct cache *c, const struct hash128 *key, struct removal_see
 
 /* The body is whole: from now on it may be evicted. */
 void cache_settle(struct entry *e);
-/* The body of one with a window is whole: nobody else finds it, nor what it stands for. */
+/* The body of one with a window is whole: no other request finds it, nor what it stands for. */
 void cache_settle_window(struct entry *e);
-/* Out of the index: the body failed, or it was invalidated.  Whoever reads it goes on. */
+/* Out of the index: the body failed, or it was invalidated.  Its readers go on. */
 void cache_unlink(struct entry *e);
 
 /* Everything stored under the key leaves, and what is being fetched for it is not kept: an unsafe
  * request has changed it (RFC 9111 4.4).  Returns whether there was anything. */
 bool cache_invalidate(struct cache *c, const struct hash128 *key);
-/* The same, because somebody said so.  How many responses and markers left. */
+/* The same, on an explicit request.  How many responses and markers left. */
 unsigned cache_purge(struct cache *c, const struct hash128 *key);
-/* They stay, but for ttl_ms from now at most, then for `grace_ms` stale, and for keep_ms more for
+/* They stay, for ttl_ms from now at most, then for `grace_ms` stale, and for keep_ms more for
  * validation (as policies mean it: after the grace); below 0: that stays as it is.  What is being
  * fetched is not kept.  All 0 is cache_purge(). */
 unsigned cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t now_ms,
@@ -218,19 +218,19 @@ struct bans *cache_bans(struct cache *c);
  * over.  The entry has been unlinked.  0, or TERR_NOMEM, and nothing happened. */
 int entry_add_part(struct entry *e, struct stobj *next);
 
-/* Somebody but the leader reads it while it is filled; and does not any more.  The last one to
+/* A reader other than the leader joins it while it is filled; and leaves it.  The last one to
  * leave has the fetch look whether it is still needed.  false: that has been given up, or it is
  * sealed, and does not go on in a window that lets this one in.  `came`: it had begun to read that
  * window, if there is one; else it is expected there no more. */
 bool entry_join(struct entry *e);
 void entry_leave(struct entry *e, bool came);
-/* For its fetch.  Whether nobody has joined: then nobody can from now on. */
+/* For its fetch.  True: no reader has joined, and none can from now on. */
 bool entry_close(struct entry *e);
 /* No reader joins any more, but those that the window in which it goes on lets in.  How many have. */
 uint32_t entry_seal(struct entry *e);
 
-/* The request that would have read it goes; its fetch, on the same loop, is told.  A private
- * entry has no other reader; a shared one goes on for those who wait or come. */
+/* The request that would have read it goes; its fetch, on the same loop, is notified.  A private
+ * entry has no other reader; a shared one goes on for waiting and later requests. */
 void entry_abandon(struct entry *e);
 /* The same request has something for that fetch, if it still runs. */
 void entry_wake_fetch(struct entry *e);

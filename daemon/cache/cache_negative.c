@@ -64,7 +64,7 @@ cache_has_ready(struct cache *c, struct cuckoo_guard *g)
     return e != NULL;
 }
 
-/* Nobody purged or changed the key since the entry was made: it is still where it was linked, or
+/* The key was not purged or changed since the entry was made: it is still where it was linked, or
  * would be (E7, E12). */
 static bool
 entry_is_undisturbed(struct cache *c, const struct entry *e)

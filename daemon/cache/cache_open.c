@@ -1,4 +1,4 @@
-/* cache_open.c -- a cache's beginning and end, and its index for those who look at it. */
+/* cache_open.c -- a cache's beginning and end, and its index for readers of it. */
 #include <limits.h>
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@ struct evict {
     struct evict_queue queue;   /* under lock; sizes are KiB, stamps are ticks */
     struct evict_ghost *ghosts; /* memory of the store's, set once; NULL: the policy has none */
     size_t nghosts;
-    /* What the counters have been told; under lock. */
+    /* What the counters have been given; under lock. */
     uint64_t shown_small, shown_main, shown_ghost_hits;
 };
 
@@ -40,7 +40,7 @@ struct cache {
     _Atomic uint32_t changes[CACHE_CHANGES];
     struct bans bans;
     struct removals removals;
-    struct negative *negative; /* set before anybody looks; NULL: there is none */
+    struct negative *negative; /* set before the first lookup; NULL: there is none */
 };
 
 /* There is one cache in a process, so that entries need not say which is theirs; from cache_open()

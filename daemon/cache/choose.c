@@ -76,7 +76,7 @@ entry_missing(const struct entry *e, uint64_t *first, uint64_t *last)
     return true;
 }
 
-/* Of a range whose end only the whole's length would tell. */
+/* For a range with an end that depends on the whole's unknown length. */
 static bool
 entry_has_spec(const struct entry *e, const struct range_spec *s)
 {
@@ -98,7 +98,7 @@ entry_range_heeded(const struct entry *e, const struct cache_query *q)
     return cond_range_holds(q->req, &v);
 }
 
-/* The first byte that this request wants of a response whose length is known, or of its whole. */
+/* The first byte that this request wants of a response of known length, or of its whole. */
 static uint64_t
 entry_first_wanted(const struct entry *e, const struct cache_query *q)
 {
@@ -112,8 +112,8 @@ entry_first_wanted(const struct entry *e, const struct cache_query *q)
     return n == 1 ? ranges[0].first : RANGE_UNKNOWN;
 }
 
-/* A body on its way through a window: for those who want what it still has, or has soon.  Who wants
- * what is far ahead is served sooner by a fetch of his own, unless this is it. */
+/* A body on its way through a window: for requests of what it still has, or has soon.  A request
+ * of what is far ahead is served sooner by a fetch of its own, unless this is it. */
 static bool
 entry_window_covers(const struct entry *e, const struct cache_query *q, bool leader)
 {
@@ -181,7 +181,7 @@ entry_expired_ms(const struct entry *e, const struct cache_query *q)
 }
 
 /* For how long it may be served past its time.  With a policy what had no time has no grace
- * either: it was for those who waited for it. */
+ * either: it was for the requests that waited for it. */
 static int64_t
 entry_grace_for(const struct entry *e, const struct cache_query *q)
 {
@@ -296,14 +296,14 @@ cache_variant(const struct entry *e, const struct cache_query *q)
     return n <= 0 ? 0 : (uint32_t)hash_plain(spec, (size_t)n) | 1;
 }
 
-/* May it be for this request?  Yes, when nobody knows. */
+/* May it be for this request?  Yes, when that is not known. */
 static bool
 cache_expects(const struct cache_choice *c, const struct entry *e)
 {
     return c->expected == 0 || entry_expected(e) == 0 || c->expected == entry_expected(e);
 }
 
-/* req.hash_always_miss: nothing is looked at, but each walk passes all who are being fetched. */
+/* req.hash_always_miss: nothing is looked at, but each walk passes all entries in fetch. */
 static void
 cache_choose_nothing(struct cache_choice *c, struct entry *first)
 {
@@ -312,7 +312,7 @@ cache_choose_nothing(struct cache_choice *c, struct entry *first)
         c->nbusy += entry_state(e) == ENTRY_BUSY;
 }
 
-/* The newest wins; `c` is all zero but for what goes in, its reason CACHE_NOTHING_STORED. */
+/* The newest wins; `c` is all zero except what goes in, its reason CACHE_NOTHING_STORED. */
 void
 cache_choose(struct cache_choice *c, struct entry *first, const struct cache_query *q)
 {
@@ -335,7 +335,7 @@ cache_choose(struct cache_choice *c, struct entry *first, const struct cache_que
                 c->marker = e;
             break;
         case ENTRY_BUSY:
-            /* Who will not be answered by it shall not wait for it. */
+            /* A request that it will not answer shall not wait for it. */
             if (c->busy == NULL && !q->ignore_busy && cache_expects(c, e))
                 c->busy = e;
             c->nbusy++;

@@ -104,7 +104,7 @@ cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key, bool moved)
 /* Why this is right.
  *
  * A slot changes only under its bucket's lock, by a release store, and is read by an acquire
- * load.  So who reads a slot's value has seen everything done before that value was stored, and
+ * load.  So a reader of a slot's value has seen everything done before that value was stored, and
  * everything done before any earlier value of the slot: the lock hands it on from writer to
  * writer.  In particular a node is complete when it is found.
  *
@@ -120,7 +120,7 @@ cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key, bool moved)
  *
  * Claim: if the key is in the table during the whole look and is not found, the counter's two
  * readings differ.  Number the moves of this key 1, 2, ...; they happen under both its locks, so
- * one after the other.  Let k be the last whose bump is in the first reading (0: none).  That
+ * one after the other.  Let k be the last with its bump in the first reading (0: none).  That
  * reading is an acquire, and a chain of read-modify-writes hands on the release of each of
  * its links: so copy k happens before our loads of the slots, and in the slot where move k (or
  * the insertion) put it we read the word, which is a hit, or something later.  What is later in
@@ -129,20 +129,20 @@ cuckoo_find_again(const struct cuckoo *t, const struct hash128 *key, bool moved)
  * Replacing keeps the slot's key and changes nothing in this.
  *
  * Nor does a split, which keeps the side: it copies the nodes into two buckets of the next shape,
- * and then stores CUCKOO_SPLIT into every slot of the old bucket, the last slot first.  Who
- * reads the old bucket in ascending order, and comes too late for a node in slot i, read
- * CUCKOO_SPLIT there, hence also in the last slot, which it reads after it; so it looks into the next
- * shape, where the copy happens before.  Read "the slot where move k put it" above as the place
- * to which splits took it from there.  A reader that loaded the shape earlier than the copy may
- * begin with an older shape than the one that was copied into; then it was split before, and all
- * its slots say so.  One that loaded a newer shape has seen every split that made it.
+ * and then stores CUCKOO_SPLIT into every slot of the old bucket, the last slot first.  A thread
+ * that reads the old bucket in ascending order, and comes too late for a node in slot i, read
+ * CUCKOO_SPLIT there, hence also in the last slot, which it reads after it; so it looks into the
+ * next shape, where the copy happens before.  Read "the slot where move k put it" above as the
+ * place to which splits took it from there.  A reader that loaded the shape earlier than the copy
+ * may begin with an older shape than the one that was copied into; then it was split before, and
+ * all its slots say so.  One that loaded a newer shape has seen every split that made it.
  *
  * One bump is enough because of where it stands.  Two bumps around the whole move would not be:
  * a look that begins after the first and ends before the second could miss the key and read the
  * same count twice.
  *
- * A miss that is not certain means that a node moved: somebody made progress (lock-free).  After
- * LIMIT_LOOKUP_RETRIES looks the locks decide, so no stream of moves can starve a lookup. */
+ * A miss that is not certain means that a node moved: another thread made progress (lock-free).
+ * After LIMIT_LOOKUP_RETRIES looks the locks decide, so no stream of moves can starve a lookup. */
 struct cuckoo_node *
 cuckoo_find(const struct cuckoo *t, const struct hash128 *key)
 {

@@ -23,10 +23,10 @@
  *
  * The table doubles online, bucket by bucket.  Bucket numbers are low bits of the key, so with one
  * more bit the nodes of bucket i go to buckets i and i + n of a table twice as large, on the same
- * side, and always fit there.  Stripes are the low bits of those numbers, so one stripe covers
- * the old bucket and both new ones.  Who does it calls cuckoo_tend() now and then; until a bucket's
- * turn comes it is used as before, and afterwards its line says that it was split.  So a lookup
- * reads two lines as ever, or up to four while the table doubles.
+ * side, and always fit there.  Stripes are the low bits of those numbers, so one stripe covers the
+ * old bucket and both new ones.  The thread that doubles calls cuckoo_tend() now and then; until a
+ * bucket's turn comes it is used as before, and afterwards its line says that it was split.  So a
+ * lookup reads two lines as ever, or up to four while the table doubles.
  *
  * Why a lookup may trust what it saw is written at cuckoo_find() in cuckoo.c.
  */
@@ -105,7 +105,7 @@ void cuckoo_close(struct cuckoo **tp);
  * that are online and hold no guard. */
 struct cuckoo_node *cuckoo_find(const struct cuckoo *t, const struct hash128 *key);
 
-/* Locks the key's two buckets.  Until cuckoo_unlock() nobody else holds this key's guard, none
+/* Locks the key's two buckets.  Until cuckoo_unlock() no other thread holds this key's guard, none
  * of the calls below changes anything under this key, and the key's node does not move.  The
  * caller may let the guard protect what it keeps for the key, in the table or not.  Hold it
  * briefly: other keys wait for the same stripes. */
@@ -135,7 +135,7 @@ int cuckoo_insert(struct cuckoo *t, struct cuckoo_guard *g, struct cuckoo_node *
  *
  * NULL: nodes were moved, or one left meanwhile.  Else a victim: it has been taken out of the
  * table, is counted as evicted, and is now the caller's.  Its key is another one, yet the guard
- * excludes everybody who would hold the victim's own, for they share the bucket it was in.  So
+ * excludes all holders of the victim's own, because they share the bucket it was in.  So
  * the caller may undo what it keeps for the victim's key under this guard. */
 struct cuckoo_node *cuckoo_make_room(struct cuckoo *t, struct cuckoo_guard *g);
 
@@ -154,13 +154,13 @@ void cuckoo_mark(struct cuckoo *t, struct cuckoo_guard *g, unsigned marks);
 /* Does the table want to be tended?  Two loads; any thread. */
 bool cuckoo_wants_tending(const struct cuckoo *t);
 
-/* Will it soon want to double, and not be by who asks for `alloc_max` bytes at once at most? */
+/* Will it soon want to double, and need more than `alloc_max` bytes at once for it? */
 bool cuckoo_outgrows(const struct cuckoo *t, size_t alloc_max);
 
 /* Begins to double the table when its load has passed CUCKOO_GROW_PERCENT, and splits up to
  * `buckets` buckets of one that is being doubled.  Costs little when there is nothing to do, or when
  * another thread is at it.  It does not begin when that would take more than `alloc_max` bytes
- * at once: for who may not pause; somebody with a greater bound should come along.
+ * at once: for a thread that may not pause; one with a greater bound should call it too.
  *
  * Memory for the next shape is asked for while the present one stays, so for a while both count.
  * When there is none the table goes on as it is, moves nodes and gives up victims as one
@@ -178,7 +178,7 @@ struct cuckoo_seen {
     struct cuckoo_node *node;
 };
 
-/* The guard locks the bucket of `seen`, which excludes whoever holds the guard of that node's
+/* The guard locks the bucket of `seen`, which excludes any holder of the guard of that node's
  * key.  The callback may remove or replace this node under it, and call nothing else here. */
 typedef void cuckoo_each_f(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *seen);
 
@@ -193,9 +193,9 @@ size_t cuckoo_buckets(const struct cuckoo *t);
  * node.  What is moved between two slices is seen twice or not at all.  Any cursor is legal. */
 void cuckoo_each_next(const struct cuckoo *t, uint64_t *cursor, cuckoo_each_f *each, void *ctx);
 
-/* The same without a lock, for who may overlook what comes, goes or moves meanwhile: the nodes of one
- * bucket that have one of the marks, or all for 0, and how many.  Only the bucket is read.  For
- * threads that are online; the nodes are borrowed until these go offline. */
+/* The same without a lock, for a caller that may overlook what comes, goes or moves meanwhile: the
+ * nodes of one bucket that have one of the marks, or all for 0, and how many.  Only the bucket is
+ * read.  For threads that are online; the nodes are borrowed until these go offline. */
 unsigned cuckoo_peek_next(const struct cuckoo *t, uint64_t *cursor, unsigned marks,
     struct cuckoo_node *nodes[CUCKOO_SLOTS_MAX]);
 

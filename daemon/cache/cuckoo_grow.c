@@ -4,10 +4,10 @@
  * its stripe.  What of the next shape has not been split into yet is never looked at, so its
  * memory is not even cleared before: a split stores to every slot of both new buckets.
  *
- * When the last bucket is split the next shape becomes the present one.  Somebody may have loaded
+ * When the last bucket is split the next shape becomes the present one.  A thread may have loaded
  * the old one just before and still be about to read in it: lookups and searches are online,
  * so RCU keeps it for them; holders of guards need not be, but each of them has a stripe, so
- * whoever takes and gives back every stripe once has waited for all of them.
+ * a thread that takes and gives back every stripe once has waited for all of them.
  */
 #include "daemon/base/rcu.h"
 #include "daemon/cache/cuckoo_priv.h"

@@ -31,7 +31,7 @@ enum {
 #define CUCKOO_ADDRESS_MASK (((UINT64_C(1) << CUCKOO_ADDRESS_BITS) - 1) & -(uint64_t)CUCKOO_ALIGN)
 #define CUCKOO_MARKS_MASK   (CUCKOO_UNTAGGED & ~CUCKOO_ADDRESS_MASK)
 
-/* Stored to with release, under the lock of its bucket; loaded with acquire, by anybody. */
+/* Stored to with release, under the lock of its bucket; loaded with acquire, by any thread. */
 struct cuckoo_slot {
     _Atomic uint64_t word;
 };
@@ -44,7 +44,7 @@ _Static_assert(1 << (CUCKOO_MARKS - (CUCKOO_TAG_SHIFT - CUCKOO_ADDRESS_BITS)) ==
 /* Every slot of a bucket that was split: no tag is 0.  Below every word of a node. */
 #define CUCKOO_SPLIT ((uint64_t)CUCKOO_ALIGN)
 
-/* A lock, and what is counted under it: stored with it held, loaded by anybody. */
+/* A lock, and what is counted under it: stored with it held, loaded by any thread. */
 struct cuckoo_stripe {
     _Alignas(CUCKOO_LINE) pthread_mutex_t lock;
     _Atomic uint64_t moved;
@@ -87,19 +87,19 @@ struct cuckoo_shape {
 /* Doubling. */
 struct cuckoo_growth {
     pthread_mutex_t lock; /* tried, never waited for; stripes are taken inside */
-    /* loaded by anybody, stored under the lock */
+    /* loaded by any thread, stored under the lock */
     _Atomic bool growing;
     _Atomic unsigned bits;  /* of the present shape */
     _Atomic uint64_t split; /* buckets of the present shape, side A's first */
     _Atomic uint64_t doubled, refused;
-    /* by anybody */
+    /* by any thread */
     _Atomic uint64_t bytes;    /* of the table, all its shapes */
     _Atomic unsigned retiring; /* shapes that wait for their grace period */
 };
 
 #define CUCKOO_MAGIC OBJ_TAG('c', 'k', 'o', 'o')
 struct cuckoo {
-    /* set once at open, but for the shape, which changes once in a doubling */
+    /* set once at open, except the shape, which changes once in a doubling */
     uint32_t magic;
     unsigned slots_log2;
     size_t stripe_mask; /* stripes of one side, less 1; at most the first shape's bucket_mask */
@@ -119,7 +119,7 @@ struct cuckoo_place {
     uint64_t half;
 };
 
-/* The tag as it stands in a slot.  Never 0, so that a free slot has nobody's tag. */
+/* The tag as it stands in a slot.  Never 0, so that a free slot has no key's tag. */
 static inline uint64_t
 cuckoo_tag_word(const struct hash128 *key)
 {
@@ -231,7 +231,7 @@ const struct cuckoo_shape *cuckoo_lock_place(
 /* This thread holds no guard. */
 bool cuckoo_is_free(void);
 
-/* A shape whose slots hold anything; NULL: no memory. */
+/* A shape with undefined slots; NULL: no memory. */
 struct cuckoo_shape *cuckoo_shape_new(struct cuckoo *t, unsigned bits);
 void cuckoo_shape_free(struct cuckoo *t, struct cuckoo_shape *s);
 size_t cuckoo_shape_bytes(unsigned bits);

@@ -57,7 +57,7 @@ cuckoo_search_from(const struct cuckoo *t, struct cuckoo_step *steps, int *count
         struct cuckoo_step *step = &steps[*count];
 
         if (word == 0)
-            return from; /* somebody left meanwhile */
+            return from; /* a node left meanwhile */
         if (word == CUCKOO_SPLIT)
             break; /* now; another try finds its successor */
         step->at = cuckoo_other_place(steps[from].at, word);

@@ -41,14 +41,14 @@ enum entry_state {
 };
 
 /* An entry is a list of parts, in order; an ordinary response has one.  A body that outgrows
- * what is kept goes on in a second one, a window, for those who read it already.  A response
+ * what is kept goes on in a second one, a window, for its present readers.  A response
  * known only in ranges has one for each, which may overlap (RFC 9111 3.4). */
 struct entry_part {
     uint64_t off; /* of its first byte in the whole */
     uint64_t len; /* that it has or will have; STOBJ_SIZE_UNKNOWN */
     struct stobj *body;
 };
-struct entry_parts { /* of who has more than one */
+struct entry_parts { /* of an entry with more than one */
     uint16_t n;
     bool on_heap;
     struct entry_part part[];
@@ -87,7 +87,7 @@ entry_ms_of(entry_ms_t packed)
 }
 
 /* What a response alone has, in one allocation with its texts, and in front of it the hashes of its
- * tags: who has none pays nothing, and a walk finds them beside their number. */
+ * tags: an entry without tags pays nothing, and a walk finds them beside their number. */
 struct entry_block {
     uint64_t body_len; /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
     entry_ms_t age;    /* when it came */
@@ -107,7 +107,7 @@ struct entry_block {
         []; /* head, vary specification, key; with has_xid the id of its fetch, 8 bytes; table */
 };
 _Static_assert(sizeof(struct entry_block) == 32, "struct entry_block grew");
-/* Of who has none: all is empty. */
+/* Of an entry without one: all is empty. */
 extern const struct entry_block entry_no_block;
 
 #define ENTRY_CLOSED UINT32_MAX          /* `readers`: its fetch ended for want of them */
@@ -150,7 +150,7 @@ struct entry {
     };
     struct {                 /* its fetch's loop only */
         bool abandoned : 1;  /* its reader has gone */
-        bool fetched : 1;    /* somebody fills it: `fetch` */
+        bool fetched : 1;    /* being filled: `fetch` */
         bool set_cookie : 1; /* private: not stored because of its Set-Cookie; its reader's loop */
         bool yields : 1;     /* never fresh, under a policy: it replaces nothing that is fresh */
     };
@@ -181,7 +181,7 @@ struct entry {
                 struct list waiting;   /* BUSY: waiters, under the key's guard */
                 struct rcu_link later; /* unlinked, and not BUSY */
             };
-            struct task *fetch; /* `fetched`: whoever fills it, on the reader's loop */
+            struct task *fetch; /* `fetched`: the task that fills it, on the reader's loop */
         };
     };
 };
@@ -314,7 +314,7 @@ entry_is_private(const struct entry *e)
 }
 
 /* BUSY: a number for what it is expected to be selected by; 0: not known.  By the outcome it has
- * become the stamp of its last hit, so who asks without the guard may be told nonsense. */
+ * become the stamp of its last hit, so a caller without the guard may get a wrong number. */
 static inline uint32_t
 entry_expected(const struct entry *e)
 {

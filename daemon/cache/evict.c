@@ -1,8 +1,8 @@
-/* evict.c -- makes room: asks the policy who leaves, and unlinks them.
+/* evict.c -- makes room: asks the policy for victims, and unlinks them.
  *
  * A hit writes only the small use counter and the tick of the last use, and not even these once
  * they say so already; queues are touched when an entry settles, leaves, or room is made.
- * What is unlinked leaves the queues at once, whoever still reads it. */
+ * What is unlinked leaves the queues at once, even while it is read. */
 #include <string.h>
 
 #include "daemon/base/terr.h"
@@ -94,7 +94,7 @@ evict_inherit(struct cache *c, struct entry *e, const struct entry *old)
     pthread_mutex_unlock(&c->evict.lock);
 }
 
-/* Unlinks a victim, unless somebody else was faster.  What will come back soon. */
+/* Unlinks a victim, unless another thread was faster.  What will come back soon. */
 static uint64_t
 evict_unlink(struct cache *c, struct entry *e)
 {
@@ -105,7 +105,7 @@ evict_unlink(struct cache *c, struct entry *e)
 
     cuckoo_lock(c->index, &e->node.key, &g);
     was_linked = e->linked;
-    e->promised = was_linked && !held; /* what somebody reads comes back when they are done */
+    e->promised = was_linked && !held; /* what is read comes back after its readers */
     if (e->promised)
         storage_promise(c->storage, worth);
     if (was_linked)

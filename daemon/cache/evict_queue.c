@@ -1,4 +1,4 @@
-/* evict_queue.c -- the policies that say who leaves when room is needed. */
+/* evict_queue.c -- the policies that choose the nodes to evict. */
 #include "daemon/cache/evict_queue.h"
 
 #include <string.h>
@@ -173,14 +173,14 @@ lru_drop_oldest(struct evict_queue *q)
     unsigned old = q->oldest, next = lru_nth(q, 1);
 
     tassert(q->ngenerations > 1);
-    list_splice(&q->lists[old], &q->lists[next]); /* whose members come behind */
+    list_splice(&q->lists[old], &q->lists[next]); /* its members come behind */
     list_splice(&q->lists[next], &q->lists[old]);
     q->from[next] = q->from[old];
     q->oldest = next;
     q->ngenerations--;
 }
 
-/* The generation of who comes now. */
+/* The generation of a node that comes now. */
 static struct list *
 lru_newest(struct evict_queue *q, uint32_t now, uint32_t size)
 {
@@ -198,7 +198,7 @@ lru_newest(struct evict_queue *q, uint32_t now, uint32_t size)
     return &q->lists[newest];
 }
 
-/* A look: who was used since it came here moves to the generation of its last use. */
+/* A look: a node used since it came here moves to the generation of its last use. */
 static struct evict_node *
 lru_look(struct evict_queue *q, bool must)
 {
@@ -261,7 +261,7 @@ s3_look(struct evict_queue *q, bool must)
     return NULL;
 }
 
-/* Nobody has had to leave yet: then main takes what small has no room for, else all that came
+/* Nothing has been evicted yet: then main takes what small has no room for, else all that came
  * first would have to prove itself when the first one comes for which there is no room. */
 static bool
 s3_is_filling(const struct evict_queue *q)
@@ -302,7 +302,7 @@ evict_queue_inherit(struct evict_queue *q, struct evict_node *n, const struct ev
         evict_node_set_uses(n, evict_node_uses(old));
 }
 
-/* The next to leave, or NULL if whoever was looked at stays.  There is somebody. */
+/* The next to leave, or NULL if all nodes looked at stay.  The queue is not empty. */
 static struct evict_node *
 evict_look(struct evict_queue *q, bool must)
 {

@@ -1,11 +1,11 @@
-/* evict_queue.h -- the policies that say who leaves when room is needed.  Knows numbers only.
+/* evict_queue.h -- the policies that choose the nodes to evict.  Knows numbers only.
  *
  *   s3-fifo  two queues, first in, first out ("FIFO queues are all you need for cache eviction",
  *            SOSP 2023).  What comes goes into `small`; at its end it moves to `main` if it was
  *            used twice, else it leaves and its hash is remembered: a ghost.  What comes back as a
  *            ghost goes into main, and so does what small has no room for before anything had to
  *            leave.  In main each use is worth another round
- *   sieve    one queue, and a hand that goes from the oldest to the newest: who was used since
+ *   sieve    one queue, and a hand that goes from the oldest to the newest: a node used since
  *            the hand came by stays where it is ("SIEVE is simpler than LRU", NSDI 2024)
  *   lru      by the last use.  A use leaves a stamp, which is looked at when room is made
  *            (lazy promotion); the order is as fine as the generations: about 1/32 of the bytes
@@ -52,7 +52,7 @@ enum evict_where {
 struct evict_node {
     struct list link; /* under the owner's lock */
     /* set by the owner before it is added */
-    uint32_t hash; /* of the key; equal for who comes back */
+    uint32_t hash; /* of the key; equal when an entry comes back */
     uint32_t size; /* not 0 */
     /* any thread, no lock */
     _Atomic uint32_t stamp; /* of the last use, by the owner's clock; 0: never */
@@ -91,8 +91,8 @@ struct evict_queue {
 bool evict_policy_of(const char *name, enum evict_policy *out);
 
 /* capacity: about what all nodes together will have; a bound of nothing.  Borrows `ghosts`,
- * zeroed, until nobody uses the queue any more; s3-fifo alone remembers there, the others and who
- * gives none (nghosts < EVICT_GHOST_BUCKET) do without. */
+ * zeroed, until the queue is no longer used; s3-fifo alone remembers there.  The others,
+ * and a caller that gives none (nghosts < EVICT_GHOST_BUCKET), do without. */
 void evict_queue_init(struct evict_queue *q, enum evict_policy policy, uint64_t capacity,
     struct evict_ghost *ghosts, size_t nghosts);
 
@@ -104,7 +104,7 @@ void evict_queue_add(struct evict_queue *q, struct evict_node *n, uint32_t now);
 void evict_queue_remove(struct evict_queue *q, struct evict_node *n);
 /* `n`, which is to be added, replaces `old`, and is as much used. */
 void evict_queue_inherit(struct evict_queue *q, struct evict_node *n, const struct evict_node *old);
-/* Takes out who has to leave: until they have `size` together or are `most` (> 0), or EVICT_LOOKS
+/* Takes out the nodes to evict: until they have `size` together or are `most` (> 0), or EVICT_LOOKS
  * were not enough; but one at least unless all are gone, used or not.  How many. */
 unsigned evict_queue_pick(
     struct evict_queue *q, uint64_t size, struct evict_node **victims, unsigned most);

@@ -17,8 +17,8 @@
  * second load of seq, which cannot give s then (coherence).  So the words are those of s, all of
  * one time.  The number would have to go round, 2^31 writes within one look, for this to fail.
  *
- * No entry ever moves, so a key that is there is not missed: who holds its guard, under which alone
- * it is put in, and looks at both its buckets, sees it, or sees that others took its place.
+ * No entry ever moves, so a key that is there is not missed: a holder of its guard, under which
+ * alone it is put in, and looks at both its buckets, sees it, or sees that others took its place.
  */
 #include "daemon/cache/negative.h"
 
@@ -36,7 +36,7 @@ enum {
     NEGATIVE_SLOTS = 5, /* with the two numbers they fill two lines */
     NEGATIVE_PER_PAIR =
         8,               /* entries asked for, to the ten slots of a pair of buckets: see README */
-    NEGATIVE_LOOKS = 16, /* a write is a few stores; who writes may have been put to sleep */
+    NEGATIVE_LOOKS = 16, /* a write is a few stores; a writer may have been put to sleep */
     NEGATIVE_LINE = 64,
     NEGATIVE_AGE_UNIT = 125, /* ms */
     NEGATIVE_AGE_BITS = 23,  /* 12 days */
@@ -250,7 +250,7 @@ negative_generation(const struct negative *n)
 static uint64_t
 negative_word(const _Atomic uint64_t *word)
 {
-    return atomic_load_explicit(word, memory_order_relaxed); /* nobody else stores */
+    return atomic_load_explicit(word, memory_order_relaxed); /* no other thread stores */
 }
 
 static bool
@@ -382,7 +382,7 @@ negative_remove(struct negative *n, const struct hash128 *key)
 
     OBJ_CHECK(n, NEGATIVE_MAGIC);
     if (negative_seek(n, key, &what) == NEGATIVE_ABSENT)
-        return false; /* the usual: nobody else can have put it in meanwhile */
+        return false; /* the usual: no other thread can have put it in */
     pthread_mutex_lock(&n->lock);
     negative_where(n, key, &at);
     if (at.bucket != NULL) {

@@ -10,8 +10,8 @@
  *
  * The idea of a table of its own for what does not exist is that of OpenAFS's vlserver.
  *
- * Who inserts and removes a key holds that key's guard in the index (cuckoo_lock), so of one key
- * only one thing happens at a time.  What is inserted for another key may take its place.
+ * A thread that inserts or removes a key holds that key's guard in the index (cuckoo_lock), so of
+ * one key only one thing happens at a time.  What is inserted for another key may take its place.
  *
  * Threads: any.  Times are monotonic milliseconds.
  */
@@ -66,11 +66,11 @@ uint64_t negative_bytes(uint64_t entries);
 /* Room for `entries` keys, > 0.  Borrows counters until negative_close().  0 or TERR_NOMEM. */
 int negative_open(struct negative **out, uint64_t entries, const struct cuckoo_memory *memory,
     struct counters *counters);
-/* Takes *np; nobody uses it any more. */
+/* Takes *np; it is no longer used. */
 void negative_close(struct negative **np);
 
-/* Takes no lock, waits for nobody and writes nothing.  *out after PRESENT alone.  ABSENT is sure
- * for who holds the key's guard; for others it may have been true a moment ago. */
+/* Takes no lock, never waits and writes nothing.  *out after PRESENT alone.  ABSENT is sure
+ * for the holder of the key's guard; for others it may have been true a moment ago. */
 enum negative_found negative_find(const struct negative *n, const struct hash128 *key,
     int64_t now_ms, struct negative_answer *out);
 

@@ -12,7 +12,7 @@ peek_choose(struct cache *c, const struct cache_query *q)
     return choice;
 }
 
-/* Banned ones leave on the way, as they would for anybody. */
+/* Banned ones leave on the way, as they would for any request. */
 enum cache_verdict
 cache_peek(struct cache *c, const struct cache_query *q, struct cache_answer *out, bool *fetches)
 {

@@ -1,7 +1,7 @@
-/* removal.h -- what last became of a key, for who asks why it is not stored.
+/* removal.h -- what last became of a key, to explain why it is not stored.
  *
  * A table of fixed memory, charged to the store; a key's place is overwritten by what became of
- * another that has the same one.  So an answer may be missing, but, but for one in 16 million, is
+ * another that has the same one.  So an answer may be missing, but (except one in 16 million) is
  * never another key's.  Written where something leaves or is not kept, never by a hit.
  *
  * Threads: any; a place is one atomic word.

@@ -16,7 +16,7 @@ enum {
     TAG_BATCH = 256,          /* entries asked for together: 32 KiB of lines */
     TAG_SLICE = 8192,         /* what a slice may cost: an entry is 1, and so is a bucket */
     TAG_COST_FOUND = 16,      /* one that leaves */
-    TAG_WALK_EVERY_MS = 1000, /* when nobody waits for it */
+    TAG_WALK_EVERY_MS = 1000, /* when no purge waits for it */
 };
 _Static_assert(TAG_BATCH % CUCKOO_SLOTS_MAX == 0, "whole buckets fit");
 
@@ -165,7 +165,7 @@ tag_walk_begin(struct bans *b, int64_t now_ms)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Everything was looked at: who waits is told. */
+/* Everything was looked at: the waiters are notified. */
 static void
 tag_walk_end(struct bans *b, int64_t now_ms)
 {

@@ -5,7 +5,7 @@
  *
  * A purge is a ban of a kind of its own (ban_priv.h), so it counts at once for every lookup that
  * begins later and for what is being fetched, which is delivered and not kept.  The walk removes
- * what nobody asks for, and tells how many it was.  Purges that wait for a walk share one.
+ * what no request asks for, and counts it.  Purges that wait for a walk share one.
  *
  * Threads: tag_purge_start() any that is online for RCU, with `p` NULL; all else the lurker's.
  */
@@ -28,7 +28,7 @@ enum {
     TAG_PURGE_TEXT_MAX = 16384, /* bytes of them, as of a ban's expression */
 };
 
-/* Of who wants to know how many there were; memory of the asker's. */
+/* Of a caller that waits for the number of removals; its memory is the caller's. */
 struct tag_purge {
     struct ban *ban;   /* a reference */
     struct task *task; /* woken when everything has been looked at */
@@ -47,7 +47,7 @@ bool tag_purge_is_done(const struct tag_purge *p, uint64_t *how_many);
 void tag_purge_end(struct cache *c, struct tag_purge *p);
 
 /* A slice of the walk, well under a millisecond as a rule.  True: there is more to do at once.  A
- * walk begins when somebody waits for it, or a second after the last one. */
+ * walk begins when a purge waits for it, or a second after the last one. */
 bool tag_purge_walk(struct cache *c, int64_t now_ms);
 
 #endif

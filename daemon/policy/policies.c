@@ -283,7 +283,7 @@ policies_label(struct policies *ps, const char *label, const char *name)
         t->policy = old;
         return err;
     }
-    if (err != 0) { /* the newest: nobody has seen it */
+    if (err != 0) { /* the newest: no other thread has seen it */
         ps->labels = t->next;
         ps->nlabels--;
         free(t->name);

@@ -8,7 +8,7 @@
  * A request keeps the policy it began with.  A policy that was discarded goes when its last request
  * has ended: workers say so within a second.
  *
- * Threads: the management thread, but for policies_set(), which workers call.  Errors: TERR_*.
+ * Threads: the management thread, except policies_set(), which workers call.  Errors: TERR_*.
  */
 #ifndef TARN_POLICIES_H
 #define TARN_POLICIES_H
@@ -95,7 +95,7 @@ int policies_reload(struct policies *ps, struct backend_snapshot *u, bool origin
  * policy's vcl_hash, is purged.  0 and how many; TERR_SYNTAX: *why. */
 int policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
     unsigned nfields, bool soft, unsigned *how_many, const char **why);
-/* Frees what has been discarded and left by everybody.  Once a second. */
+/* Frees what has been discarded and is no longer used.  Once a second. */
 void policies_tick(struct policies *ps);
 
 /* Reads and compiles the policy of the configuration, prints what is wrong; 0, or how many errors

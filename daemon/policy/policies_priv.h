@@ -54,7 +54,7 @@ int policy_new(struct policy **out, struct policies *ps, const char *name, const
     struct slice text, struct vcl_error **errors);
 /* The files of now.  Neither records nor replays outside of a load. */
 struct policy_reader policy_reader(struct policies *ps);
-/* Nobody runs it any more: vcl_fini, and all goes. */
+/* No request runs it any more: vcl_fini, and all goes. */
 void policy_free(struct policy **pp);
 struct policy_tag *policies_find_label(struct policies *ps, const char *label);
 

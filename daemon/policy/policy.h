@@ -4,7 +4,7 @@
  *            that no count that workers share is touched for a request
  *   current  the use that new requests begin with
  *
- * Threads: one worker's, but for struct policy, which is immutable once published, its count aside.
+ * Threads: one worker's, except struct policy, which is immutable once published, its count aside.
  */
 #ifndef TARN_POLICY_H
 #define TARN_POLICY_H
@@ -33,11 +33,11 @@ struct policy {
     uint8_t action[VCL_SUB_COUNT];    /* then: what it returns */
     bool hashes_as_builtin, reads_hits;
     bool keeps_body; /* std.cache_req_body is called */
-    bool by_routes;  /* it declares no backend: where it names none, routes say who */
+    bool by_routes;  /* it declares no backend: where it names none, routes choose */
     struct backend_snapshot *snapshot; /* held: the configuration's backends, as it was loaded */
     /* the management thread's */
     struct policies *policies;
-    struct rcu_later later; /* discarded: the registry's count goes when nobody can find it */
+    struct rcu_later later; /* discarded: the registry's count goes when no reader can find it */
     struct policy *next;
     struct director **held; /* backends and directors that it made */
     unsigned nheld;
@@ -156,7 +156,7 @@ int policy_rate_limit(struct vcl_run *r, const struct vcl_value *args, struct vc
 int policy_table_contains(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
 int policy_table_lookup(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out);
 
-/* A record Error for who reads the log; in vcl_init a line of the error log. */
+/* A record Error for readers of the log; in vcl_init a line of the error log. */
 void policy_note(struct vcl_run *r, const char *function, struct slice what, const char *why);
 
 /* Files that std.fileread and std.file_exists name: read when the policy was loaded. */
@@ -222,7 +222,7 @@ void policy_end_of(const struct exchange *x, enum policy_end_name name, struct p
 /* The address as the language has it, in the run's arena; NULL: none, or no memory. */
 struct vcl_ip *policy_ip(struct vcl_run *r, const uint8_t addr[16], uint16_t port);
 
-/* Writes what ran into the log, when somebody reads it. */
+/* Writes what ran into the log, when it has a reader. */
 void policy_log(struct proxy *p, const struct vcl_run *run, uint64_t xid, enum shmlog_kind kind,
     enum vcl_action act);
 

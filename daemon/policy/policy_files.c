@@ -68,7 +68,7 @@ files_is_inside(const struct policy_dirs *dirs, const char *path)
     return vcl[0] != '\0' && files_dir_has(".", 1, path);
 }
 
-/* What does not exist is told apart from what is outside only where it would be inside. */
+/* A missing file is reported as such only where it would be inside; else as outside. */
 static bool
 files_would_be_inside(const struct policy_dirs *dirs, const char *path)
 {
@@ -114,7 +114,7 @@ files_find(const struct policy_dirs *dirs, const char *path, const char **why)
     return -1;
 }
 
-/* The file itself; without /proc by its name once more, which is no worse for who may read all. */
+/* The file itself; without /proc by its name once more, which is no worse where all may be read. */
 static int
 files_open(const struct policy_dirs *dirs, const char *path, const char **why)
 {

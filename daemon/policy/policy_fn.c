@@ -278,7 +278,7 @@ policy_hash(struct slice s)
     return hash_plain(s.ptr, s.len);
 }
 
-/* shard: what the request is told apart by. */
+/* shard: what distinguishes the request. */
 static uint64_t
 policy_shard_key(struct vcl_run *r, const struct vcl_value *args, unsigned present)
 {

@@ -24,7 +24,7 @@ struct policy_reader {
     int (*glob)(void *ctx, const char *pattern, const char *from, char ***out, unsigned *n);
 };
 
-/* Copies; owned by the caller, who gives it back with policy_source_drop().  NULL: no memory. */
+/* Copies; owned by the caller, to be given back with policy_source_drop().  NULL: no memory. */
 struct policy_source *policy_source_new(const char *file, struct slice text, bool sent);
 struct policy_source *policy_source_hold(struct policy_source *s);
 void policy_source_drop(struct policy_source **sp); /* NULL is fine */

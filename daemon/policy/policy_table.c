@@ -8,7 +8,7 @@ enum {
     FLOAT_TEXT = 16 /* bytes of one: -1.17549435e-38 and a space */
 };
 
-/* A run's mistake, for who reads the log. */
+/* A run's mistake, for readers of the log. */
 static void
 policy_table_unknown(struct vcl_run *r, struct slice name)
 {

@@ -33,7 +33,7 @@ policy_count_tags(struct slice text)
 }
 
 /* How many there are is known when everything has been looked at, and a run does not wait for that:
- * it is told how many tags are purged. */
+ * it gets the number of tags that are purged. */
 int
 policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out)
 {

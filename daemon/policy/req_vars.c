@@ -10,7 +10,7 @@
 #include "daemon/http/field_line.h"
 #include "daemon/proxy/req_priv.h"
 
-/* Who asks, as Varnish appends it before vcl_recv.  What the client itself says there is no word
+/* The client, as Varnish appends it before vcl_recv.  What the client itself says there is no word
  * of ours. */
 static int
 req_edit_client(struct req *r, struct message_edit *e)

@@ -46,7 +46,7 @@ struct auth_claim {
 };
 
 /* 1: it fits; 0: it does not; TERR_AGAIN: `wait` is armed, and check->good is set when it is IDLE again;
- * TERR_LIMIT: too many wait.  Fills the check, which nobody else knows, and takes its password. */
+ * TERR_LIMIT: too many wait.  Fills the check, the caller's alone, and takes its password. */
 int auth_ask(
     struct auth *a, struct auth_check *check, const struct auth_claim *claim, struct waiter *wait);
 

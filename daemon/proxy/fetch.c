@@ -129,7 +129,7 @@ fetch_do_gather(struct fetch *f)
     return err != 0 ? fetch_fail(f, err) : fetch_goto(f, FETCH_START);
 }
 
-/* Nobody else's fault: directors may leave the backend out. */
+/* The backend's own fault: directors may leave the backend out. */
 static enum fetch_next
 fetch_blame(struct fetch *f, int err)
 {
@@ -156,7 +156,7 @@ fetch_do_connect(struct fetch *f)
     elog(ELOG_WARN, "backend %s: %s: %s", f->conf->name, f->conf->address.text, terr_text(err));
     err = err == TERR_TIMEDOUT ? TERR_CONNTIMEO : err;
     backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);
-    if (!fetch_elsewhere(f)) /* not a byte was sent: it is nobody's loss */
+    if (!fetch_elsewhere(f)) /* not a byte was sent: nothing is lost */
         return fetch_fail(f, err);
     counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
     return fetch_goto(f, FETCH_START);
@@ -188,7 +188,7 @@ fetch_do_send(struct fetch *f)
     if (rc == TERR_AGAIN)
         return FETCH_WAIT;
     if (rc == TERR_TIMEDOUT && x->ops->sending(x))
-        return fetch_blame(f, rc); /* it is not the client who is slow */
+        return fetch_blame(f, rc); /* the client is not the slow side */
     if (rc < 0 && rc != TERR_CLOSED)
         return fetch_fail(f, rc);
     /* Closed: it may have answered before it closed. */
@@ -303,7 +303,7 @@ fetch_give(struct fetch *f)
         origin_give(&f->conn);
 }
 
-/* REVALIDATE -- everybody has what they need; the connection may be used again. */
+/* REVALIDATE -- every request has what it needs; the connection may be used again. */
 static enum fetch_next
 fetch_do_revalidate(struct fetch *f)
 {
@@ -317,7 +317,7 @@ fetch_do_revalidate(struct fetch *f)
     return fetch_goto(f, FETCH_CLOSE);
 }
 
-/* 102 and 103 are for whoever asked first, at once, or for nobody (RFC 9110 15.2, RFC 8297). */
+/* 102 and 103 are for the first request, at once, or dropped (RFC 9110 15.2, RFC 8297). */
 static void
 fetch_relay_interim(struct fetch *f)
 {
@@ -366,7 +366,7 @@ fetch_do_head(struct fetch *f)
     if (!f->told_head) /* else we come again, for room */
         backend_note_response(
             f->backend, head->status, clock_read_us(&f->proxy->loop->clock) - f->asked_us);
-    /* Nobody asked: it would tell of something that we do not have, or of a part for the whole. */
+    /* An unasked answer: it would tell of something we do not have, or of a part for the whole. */
     if ((head->status == 304 && !fetch_is_conditional(f)) ||
         (head->status == 206 && !fetch_is_ranged(f)))
         return fetch_fail(f, TERR_SYNTAX);
@@ -393,7 +393,7 @@ fetch_do_head(struct fetch *f)
         head = fetch_policy_head(f, head);
     }
     if (fetch_is_error(f, head->status)) {
-        f->entry->origin_status = head->status; /* before the outcome makes it everybody's */
+        f->entry->origin_status = head->status; /* before the outcome publishes it */
         return fetch_fail(f, TERR_UPSTREAM);
     }
     if (not_modified)
@@ -437,13 +437,13 @@ fetch_room(struct fetch *f, struct span *room)
 }
 
 enum {
-    WINDOW_OPEN_MS = 1000, /* who comes later than that after the head finds no beginning */
+    WINDOW_OPEN_MS = 1000, /* a reader that comes later after the head finds no start */
     /* For which one that stands still holds up the others, once: a lost packet may take that long.
      * If it cannot get the rest otherwise, WINDOW_PATIENCE times that, from when it last moved. */
     WINDOW_LOOK_MS = 1000,
 };
 
-/* No room: who reads is slow, not the origin. */
+/* No room: the readers are slow, not the origin. */
 static enum fetch_next
 fetch_stall(struct fetch *f)
 {
@@ -534,7 +534,7 @@ fetch_do_done(struct fetch *f)
     else if (f->entry->windowed)
         cache_settle_window(f->entry);
     if (f->windowed)
-        stobj_shut_window(f->body); /* who reads alone by now leaves nothing behind */
+        stobj_shut_window(f->body); /* a reader alone by now leaves nothing behind */
     if (f->conn != NULL)
         fetch_give(f);
     return fetch_goto(f, FETCH_CLOSE);
@@ -586,7 +586,7 @@ fetch_count_cut(const struct fetch *f)
         (unsigned long long)fetch_bytes(f), terr_text(f->err));
 }
 
-/* ERROR -- whoever waits or reads is told; nothing cut short stays in the cache. */
+/* ERROR -- waiters and readers are notified; nothing cut short stays in the cache. */
 static enum fetch_next
 fetch_do_error(struct fetch *f)
 {
@@ -710,7 +710,7 @@ fetch_check(const struct fetch *f)
     }
 }
 
-/* Who asked has gone.  Of a window others may read; those who waited for its head get some time to
+/* The leader has gone.  A window may have other readers; waiters for its head get some time to
  * come: until nothing goes on without them, or a private one's bound has been read. */
 static bool
 fetch_is_unread(const struct fetch *f)
@@ -723,7 +723,7 @@ fetch_is_unread(const struct fetch *f)
            entry_close(f->entry);
 }
 
-/* One step.  A response that nobody will read is given up here, whatever the state. */
+/* One step.  A response that no request will read is given up here, whatever the state. */
 static enum fetch_next
 fetch_step(struct fetch *f)
 {

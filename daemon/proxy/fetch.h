@@ -40,7 +40,7 @@ struct fetch_spec {
     const struct range_spec *ranges; /* and what it wants of the whole; nranges 0: all */
     unsigned nranges;
     struct slice if_range;  /* FETCH_REST: of this version; its range is ranges[0] */
-    struct req *leader;     /* who asked, until the entry is abandoned; NULL: nobody waits */
+    struct req *leader;     /* the request, until the entry is abandoned; NULL: none waits */
     bool upgrade;           /* FETCH_PASS: the request may become a tunnel */
     struct stobj *upload;   /* the request's body, or NULL; one reference is taken over */
     uint64_t upload_length; /* EXCHANGE_LENGTH_UNKNOWN: chunked */

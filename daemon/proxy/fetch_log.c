@@ -1,4 +1,4 @@
-/* fetch_log.c -- what a fetch says in the shared-memory log while somebody reads the details.
+/* fetch_log.c -- what a fetch says in the shared-memory log while it has a reader of details.
  *
  * Its chunks bear the id of the request that it was started for, and the kind FETCH.  Nothing here
  * runs without a reader (fetch_is_logged).

@@ -15,7 +15,7 @@ fetch_merge_heads(struct fetch *f, const struct http_message *stored,
         f->received_ms / 1000, &f->arena, merged);
 }
 
-/* Freshness by the merged head, but for the age, which is that of the new response. */
+/* Freshness by the merged head, except the age, which is that of the new response. */
 static void
 fetch_judge_merged(struct fetch *f, const struct http_message *merged,
     const struct http_message *update, struct fresh_verdict *v)
@@ -164,7 +164,7 @@ fetch_revalidated(
     if (err != 0)
         return err;
     if (!v.storable && r.partial)
-        return TERR_OTHERPART; /* a part that is not kept is of no use to one who wants another */
+        return TERR_OTHERPART; /* a part that is not kept is of no use to a request for another */
     r.nparts = fetch_share_parts(f->old, parts);
     err = v.storable ? cache_publish(f->entry, &r) : TERR_OTHERPART;
     if (err == 0) {
@@ -250,7 +250,7 @@ fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cach
     return 0;
 }
 
-/* What a field of the answer names, if it is of the same origin: nobody may empty another's. */
+/* What a field of the answer names, if it is of the same origin: no origin may empty another's. */
 static void
 fetch_invalidate_named(struct fetch *f, const struct http_message *head, enum http_field_id id)
 {

@@ -40,7 +40,7 @@ fetch_plan_range(struct fetch *f)
     if (f->nwant != 1 || (s->first == 0 && s->last == RANGE_UNKNOWN))
         return 0;
     if (http_has(&f->req, HTTP_F_IF_RANGE) && if_range.ptr == NULL)
-        return 0; /* several: nobody knows what is meant */
+        return 0; /* several: the meaning is not defined */
     err = fetch_write_range(f, s->first, s->last);
     if (err == 0 && if_range.ptr != NULL)
         f->if_range = if_range; /* of the copy of the request, which lives as long as we do */

@@ -508,7 +508,7 @@ fetch_policy_closes(const struct fetch *f)
            (v->beresp != NULL && v->touched && policy_says_close(&v->beresp->head));
 }
 
-/* What a body of ours needs as long as anybody reads it: the policy, for its literals, and what was
+/* What a body of ours needs as long as it has readers: the policy, for its literals, and what was
  * computed, in one piece. */
 struct fetch_owned {
     struct policy *policy;
@@ -591,7 +591,7 @@ fetch_error_body(struct fetch *f, struct stobj **out, uint64_t *len)
 }
 
 /* Our own response takes the place of the backend's.  With a ttl it is for others too; without, for
- * those who wait for it now. */
+ * the requests that wait for it now. */
 static int
 fetch_publish_error(struct fetch *f)
 {

@@ -18,7 +18,7 @@ struct fetch_policy {
     const char *ban_error;
     struct vcl_cookies *cookies; /* of import cookie; in the arena */
     uint64_t xid;
-    /* of the client, who may have left */
+    /* of the client, which may have left */
     struct policy_end ends[POLICY_ENDS]; /* of its connection */
     struct slice identity, endpoint, socket;
     uint64_t session;
@@ -83,7 +83,7 @@ const struct http_message *fetch_policy_head(
  * BERESP. */
 enum fetch_next fetch_policy_refresh(
     struct fetch *f, const struct http_message *head, enum vcl_action *act);
-/* The fetch failed, and nobody was told: FETCH_WAIT: tell them. */
+/* The fetch failed, and no request was notified: FETCH_WAIT: notify them. */
 enum fetch_next fetch_policy_error(struct fetch *f);
 
 /* fetch_vars.c */

@@ -22,7 +22,7 @@ enum fetch_state {
     FETCH_REVALIDATE, /* 304: what is stored is good; the end of the response */
     FETCH_BODY,       /* move the body into storage */
     FETCH_DONE,       /* whole */
-    FETCH_ERROR,      /* failed: tell everybody */
+    FETCH_ERROR,      /* failed: notify all requests */
     FETCH_CLOSE,      /* release until nothing is pending */
 };
 
@@ -41,7 +41,7 @@ struct fetch {
     struct list link; /* in proxy->fetches */
     struct proxy *proxy;
     struct backend *backend;                /* held; NULL: none was healthy */
-    struct director *from;                  /* held: who may choose another one; NULL: nobody */
+    struct director *from;                  /* held: may choose another backend; NULL: none */
     struct backend *tried[FETCH_TRIED_MAX]; /* compared, and never looked at */
     unsigned ntried;
     const struct conf_backend *conf;   /* of the backend */
@@ -49,7 +49,8 @@ struct fetch {
     const struct conf_route *route;    /* with `snapshot` */
     struct message_edit *stripped;     /* in the arena: the response without cookies of the route */
     struct fetch_policy *vcl;          /* in the arena; NULL: there is no policy */
-    struct fetch_held *held; /* in the arena: told only when the body is whole; NULL: it streams */
+    struct fetch_held
+        *held; /* in the arena: published only when the body is whole; NULL: it streams */
     unsigned attempt;
     uint8_t asked;              /* the method sent: enum http_method */
     enum fresh_refusal refusal; /* why the response is not stored */
@@ -57,8 +58,8 @@ struct fetch {
     bool fresh;                 /* retrying: no connection that was idle */
     bool for_head;              /* the client asked with HEAD, whatever the policy made of it */
     bool begun, request_sent, is_shared, stalled, cut, too_large, no_room;
-    bool expected;        /* the backend is told of us, and has no connection of ours yet */
-    bool windowed;        /* `body` is a window: who reads it may be many, or nobody */
+    bool expected;        /* the backend expects us, and has no connection of ours yet */
+    bool windowed;        /* `body` is a window: it has any number of readers */
     struct req *leader;   /* borrowed until the entry is abandoned */
     struct entry *entry;  /* held */
     struct entry *shared; /* held: becomes a marker when `entry`, our own by then, is published */
@@ -161,7 +162,7 @@ void fetch_rule_times(const struct fetch *f, struct fresh_params *fp);
 /* The response's head as it is judged, stored and passed on.  0 or TERR_*. */
 int fetch_rule_head(struct fetch *f, const struct http_message **head);
 
-/* fetch_log.c: in the shared-memory log, if somebody reads the details. */
+/* fetch_log.c: in the shared-memory log, if a reader wants the details. */
 static inline bool
 fetch_is_logged(const struct fetch *f)
 {
@@ -215,22 +216,22 @@ int fetch_tags(struct fetch *f, struct cache_response *r, bool kept);
 bool fetch_names_tags(const struct fetch *f, const struct http_message *head);
 /* fetch_publish.c: the outcome for the entry; 0 and f->body set, or TERR_*. */
 int fetch_publish(struct fetch *f, const struct http_message *head);
-/* The body is whole, and nobody has been told of the head yet: now they are.  0 or TERR_*. */
+/* The body is whole, and no request has had the head yet: publishes it now.  0 or TERR_*. */
 int fetch_publish_held(struct fetch *f);
-/* Those who waited for what became a marker, if it did: they look again, and the request that fetched
- * gets the response. */
+/* The requests that waited for what became a marker, if it did: they look again, and the
+ * request that fetched gets the response. */
 void fetch_tell_marker(struct fetch *f, unsigned status);
 /* The same for an answer that says that nothing is there, once its body is `whole`, or will not be: it
  * is remembered only if it came whole.  Nothing to do for any other. */
 void fetch_tell_absent(struct fetch *f, bool whole);
-/* Who asked, while it is there; else NULL. */
+/* The request that started the fetch, while it is there; else NULL. */
 struct req *fetch_leader(const struct fetch *f);
 /* It never will be. */
 void fetch_drop_held(struct fetch *f);
 uint64_t fetch_object_max(const struct proxy *p);
-/* It became larger than what is kept, or the store is full: nobody else shall find it, and what
- * follows goes through a window to those who read it.  Between spans.  0, or why it must go on as
- * it is. */
+/* It became larger than what is kept, or the store is full: no other request shall find it, and
+ * what follows goes through a window to its present readers.  Between spans.  0, or why it must go
+ * on as it is. */
 int fetch_outgrown(struct fetch *f);
 /* Before the object that was not published goes. */
 void fetch_drop_kept(struct fetch *f);

@@ -121,9 +121,9 @@ fetch_vary(struct fetch *f, const struct http_message *head, struct slice *out)
 
 enum {
     UNKNOWN_RESERVE = 16384
-}; /* of a body whose length the origin did not say */
+}; /* of a body of unknown length */
 
-/* Room for all of the body, if its length is known, before anybody is promised anything.  0;
+/* Room for all of the body, if its length is known, before any request is promised anything.  0;
  * TERR_AGAIN: evicted memory is on its way back; or why not. */
 static int
 fetch_reserve(struct fetch *f, uint64_t body_len)
@@ -200,7 +200,7 @@ fetch_is_held(const struct fetch *f)
     return f->vcl != NULL && f->vcl->whole;
 }
 
-/* Those who waited for what became a marker: the request that fetched gets the response. */
+/* The requests that waited for what became a marker: the request that fetched gets the response. */
 void
 fetch_tell_marker(struct fetch *f, unsigned status)
 {
@@ -209,7 +209,7 @@ fetch_tell_marker(struct fetch *f, unsigned status)
 
     if (f->shared == NULL)
         return;
-    gone = f->shared->abandoned; /* while the body came: nobody takes it */
+    gone = f->shared->abandoned; /* while the body came: no reader takes it */
     entry_set_fetch(f->entry, &f->task);
     entry_set_fetch(f->shared, NULL);
     fetch_mark(f, f->shared, gone ? NULL : f->entry, status);
@@ -246,7 +246,7 @@ fetch_drop_held(struct fetch *f)
     f->absent_ms = 0; /* what comes in its place may be another answer */
 }
 
-/* READY in the index, for everybody.  0, TERR_AGAIN, or why it cannot be kept after all. */
+/* READY in the index, for every request.  0, TERR_AGAIN, or why it cannot be kept after all. */
 static int
 fetch_publish_shared(struct fetch *f, const struct http_message *head, struct cache_response *r)
 {
@@ -367,7 +367,7 @@ fetch_leave_marker(struct fetch *f, unsigned status)
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
     if (f->entry->abandoned && f->absent_ms == 0) {
         fetch_mark(f, f->entry, NULL, status);
-        return TERR_CANCELLED; /* nobody reads this response, but it told us something */
+        return TERR_CANCELLED; /* the response has no reader, but its status was of use */
     }
     own = cache_private(f->proxy->cache);
     if (own == NULL)
@@ -420,7 +420,7 @@ fetch_new_window(
         out, p->storage, length, bytes > alone ? bytes : alone, alone, patience);
 }
 
-/* READY in the index while it streams, through a window that all who come in time share.  0, or
+/* READY in the index while it streams, through a window for all requests that come in time.  0, or
  * why not. */
 static int
 fetch_publish_window(struct fetch *f, const struct http_message *head, struct cache_response *r)
@@ -561,7 +561,7 @@ fetch_publish(struct fetch *f, const struct http_message *head)
         fetch_log_verdict(f, &v);
     f->told_verdict = true;
     if (f->absent_ms > 0)
-        v.storable = false; /* its page is for who asked now */
+        v.storable = false; /* its page is for the present requests */
     if (v.storable && head->status == 206) {
         v.storable = fetch_part_is_sane(f, head, r.body_len);
         bytes = f->part_len;

@@ -177,7 +177,7 @@ fetch_elsewhere(struct fetch *f)
     b = fetch_choose(f, f->from);
     for (unsigned i = 0; i < f->ntried; i++)
         if (b == NULL || f->tried[i] == b)
-            return false; /* nobody else is well */
+            return false; /* no other backend is healthy */
     fetch_use(f, b, f->from);
     f->attempt = 0;
     f->fresh = false;
@@ -361,7 +361,7 @@ fetch_free(struct fetch *f)
     timer_unlink(&f->timer);
     entry_set_fetch(f->entry, NULL);
     if (f->shared != NULL) {
-        struct entry *reader = f->entry; /* nobody came for it: both holds are ours */
+        struct entry *reader = f->entry; /* no reader came for it: both holds are ours */
 
         entry_set_fetch(f->shared, NULL);
         entry_drop(&f->shared);

@@ -1,5 +1,5 @@
-/* fetch_tags.c -- the tags of a response, from its fields and from the policy; and who sees the
- * fields: bans and policies always, clients when the operator says so. */
+/* fetch_tags.c -- the tags of a response, from its fields and from the policy; and the readers of
+ * the fields: bans and policies always, clients when the operator says so. */
 #include "daemon/base/terr.h"
 #include "daemon/http/tags.h"
 #include "daemon/log/elog.h"

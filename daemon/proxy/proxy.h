@@ -1,6 +1,6 @@
 /* proxy.h -- one worker's proxy: what its requests and fetches share.
  *
- * Threads: one worker's, but for what the members' own headers share.
+ * Threads: one worker's, except what the members' own headers share.
  */
 #ifndef TARN_PROXY_H
 #define TARN_PROXY_H
@@ -49,14 +49,14 @@ struct proxy_absent {
     char text[320]; /* with a Server and a Via of 64 bytes each */
 };
 
-/* Whose run of a policy it is. */
+/* The context of one run of a policy. */
 struct policy_ctx {
     /* the same for every run of a worker */
     struct proxy *proxy; /* NULL: vcl_init, vcl_fini */
     const struct conf_params *params;
     struct bans *bans;
     const struct clock *clock;
-    bool explains; /* nobody's request: what would change something does not */
+    bool explains; /* a synthetic request: what would change something does not */
     /* of this run */
     struct policy *policy;
     const char **ban_error; /* of the last ban of this task; "": none */
@@ -66,7 +66,7 @@ struct policy_ctx {
     struct vcl_cookies *cookies; /* vcl_init's and vcl_fini's */
 };
 
-/* Which fields say to the backend who asks (parameters.forwarded): bits. */
+/* Which fields name the client to the backend (parameters.forwarded): bits. */
 enum proxy_forwards {
     FORWARDS_NONE = 0,
     FORWARDS_X_FORWARDED_FOR = 1,
@@ -82,7 +82,7 @@ struct proxy {
     struct loop *loop;
     const struct http_rendering *rendering; /* that stored heads are kept in; NULL: none */
     enum proxy_forwards forwards;
-    struct conf_params params; /* the file's, but for what was changed while running */
+    struct conf_params params; /* the file's, except what was changed while running */
     struct cache *cache;
     struct storage *storage; /* bodies and heads */
     struct storage *synth;   /* answers of our own */
@@ -118,14 +118,14 @@ struct proxy {
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */
 };
 
-/* Copies what it needs of conf, whose texts live until proxy_fini(). */
+/* Copies what it needs of conf; conf's texts live until proxy_fini(). */
 void proxy_init(struct proxy *p, const struct conf *conf);
 /* When its members are set: what runs of policies need of them. */
 void policy_prepare(struct proxy *p);
 /* Takes part in the policies of now, and leaves those that no request needs any more.  Once a second
  * too, for a worker without requests. */
 void policy_look(struct proxy *p);
-/* Ends every fetch: nobody is left who waits. */
+/* Ends every fetch: no request waits any more. */
 void proxy_cut(struct proxy *p);
 /* Half of the memory that lies ready for the next requests goes back: see net_loop_trim(). */
 void proxy_trim(struct proxy *p);
@@ -145,8 +145,8 @@ proxy_random(struct proxy *p)
 
 /* exchange_start_f; ctx is the proxy. */
 void req_start(void *ctx, struct exchange *x);
-/* The same where the configuration names trusted_proxies or limits: the client is whom the
- * former say it is, and who asks too often is answered 429. */
+/* The same where the configuration names trusted_proxies or limits: the client is the one the
+ * former name, and a client that asks too often is answered 429. */
 void req_start_checked(void *ctx, struct exchange *x);
 /* The same where routes have actions, too. */
 void req_start_ruled(void *ctx, struct exchange *x);

@@ -15,7 +15,7 @@
 enum {
     RATES_WAYS = 8, /* a cache line */
     RATES_LINE = 64,
-    RATES_TRIES = 32, /* somebody else was faster each time: then this one may */
+    RATES_TRIES = 32, /* another thread was faster each time: then this one may */
     RATES_TIME_BITS = 44,
 };
 
@@ -81,7 +81,7 @@ rates_close(struct rates **rp)
     OBJ_FREE(r);
 }
 
-/* The first who needs it; of two at a time one gives his back. */
+/* Allocated at the first need; of two threads at a time one frees its own. */
 static char *
 rates_get_memory(struct rates *r)
 {
@@ -122,7 +122,7 @@ rates_ahead(uint64_t bucket, uint64_t now)
     return ahead <= RATES_WINDOW_MAX_US ? ahead : 0;
 }
 
-/* The key's own bucket, or the one whose place it takes: one that is full, or will be soonest. */
+/* The key's own bucket, or the one that it replaces: one that is full, or will be soonest. */
 static unsigned
 rates_way(const struct rates_set *set, uint64_t tag, uint64_t now, uint64_t *bucket)
 {
@@ -150,7 +150,7 @@ uint64_t
 rates_take(struct rates *r, const struct rate_rule *rule, struct hash128 key, uint64_t now_us,
     struct counter_set *counters)
 {
-    /* Never 0: a free place is nobody's. */
+    /* Never 0: a free place has no key's tag. */
     uint64_t tag = (key.hi >> RATES_TIME_BITS) | 1, now = now_us & RATES_TIME_MASK;
     struct rates_set *set;
 

@@ -1,7 +1,7 @@
-/* rates.h -- how often somebody may: token buckets by key, in a table of fixed size.
+/* rates.h -- how often a client may ask: token buckets by key, in a table of fixed size.
  *
  *   rule    so many in such a time, and so many at once
- *   key     who: a client's address, or what a policy says
+ *   key     a client's address, or what a policy says
  *   bucket  one 64-bit word of a key: a tag, and the time at which it will be full again
  *   set     eight buckets, a cache line; a key has one place among one set's
  *
@@ -11,7 +11,7 @@
  *
  * The table never grows: where a set has no place left, the bucket that will be full soonest
  * leaves, and is counted.  A flood of addresses so costs memory of a fixed size.  Keys are
- * hashed with the process' secret, so nobody can choose whose place he takes; two keys share a
+ * hashed with the process' secret, so no client can choose the bucket it takes; two keys share a
  * bucket once in 65,000 times.
  *
  * Threads: any; no locks.  Two workers that see a new key in the same moment may each begin a
@@ -44,11 +44,11 @@ bool rate_rule_make(struct rate_rule *out, uint64_t rate, uint64_t per_us, uint6
 /* Room for `keys`; taken from the store, as CHARGE_RATES, when it is first needed.  Borrows the
  * store.  0 or TERR_NOMEM. */
 int rates_open(struct rates **out, struct storage *storage, uint64_t keys);
-/* Nobody uses it any more. */
+/* It is no longer used. */
 void rates_close(struct rates **rp);
 
-/* May this one, now?  0: yes, and it has been counted; else for how long he has to wait, in us.
- * Without memory for the table everybody may. */
+/* May this one, now?  0: yes, and it has been counted; else for how long it has to wait, in us.
+ * Without memory for the table every key may. */
 uint64_t rates_take(struct rates *r, const struct rate_rule *rule, struct hash128 key,
     uint64_t now_us, struct counter_set *counters);
 

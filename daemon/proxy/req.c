@@ -104,7 +104,7 @@ req_read_directives(struct req *r)
 
 /* A body has no meaning in a key, so what has one is passed (RFC 9110 9.3.1).  If-Match and
  * If-Unmodified-Since are the origin's to judge (RFC 9111 4.3.2), and what must not be stored
- * (RFC 9111 5.2.1.5) is nobody else's. */
+ * (RFC 9111 5.2.1.5) is for this request alone. */
 bool
 req_is_for_cache(const struct req *r)
 {
@@ -115,7 +115,7 @@ req_is_for_cache(const struct req *r)
            (h->present & origins) == 0 && (!r->ask.no_store || r->ask.only_if_cached) && !r->passes;
 }
 
-/* RECV -- who serves it, and how. */
+/* RECV -- which backend serves it, and how. */
 static enum req_next
 req_do_recv(struct req *r)
 {
@@ -139,7 +139,7 @@ req_do_recv(struct req *r)
         return req_synth(r, 405, 0);
     if (h->method == HTTP_M_OPTIONS &&
         slice_eq(http_get_one(h, HTTP_F_MAX_FORWARDS), SLICE_LIT("0")))
-        return req_synth(r, 204, 0); /* RFC 9110 7.6.2: we are whom it is for */
+        return req_synth(r, 204, 0); /* RFC 9110 7.6.2: we are its final recipient */
     if (r->policy.ref != NULL)
         return req_policy_recv(r);
     if (r->x->upgrade && req_route_pipes(r))

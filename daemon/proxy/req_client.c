@@ -1,4 +1,4 @@
-/* req_client.c -- who asks, as the connection or a trusted proxy says; and telling the backend. */
+/* req_client.c -- the client, as the connection or a trusted proxy names it, and forwarding it. */
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/http/hops.h"
@@ -55,7 +55,7 @@ req_find_client(struct proxy *p, struct exchange *x)
         p->forwards == FORWARDS_FORWARDED ? HTTP_F_FORWARDED : HTTP_F_X_FORWARDED_FOR, trusted,
         x->conn->client_addr, &hops);
     if (hops.n > 1)
-        x->err = req_take_hops(x, &hops); /* who asks decides what he may: no guess */
+        x->err = req_take_hops(x, &hops); /* the client's address decides its rights: no guess */
     if (hops.https)
         x->scheme = HTTP_SCHEME_HTTPS;
 }
@@ -100,7 +100,7 @@ req_forwarded(const struct exchange *x, struct arena *a, bool forwarded)
         const uint8_t *addr = fwd != NULL && fwd->nhops > 0 ? fwd->hops[i] : x->conn->client_addr;
 
         if (address_is_unix(addr))
-            continue; /* who comes over a Unix socket has no address to tell */
+            continue; /* a client on a Unix socket has no address to forward */
         if (len > 0) {
             memcpy(out + len, ", ", 2);
             len += 2;

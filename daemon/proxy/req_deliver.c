@@ -19,8 +19,8 @@ req_note_first_byte(struct req *r)
     r->ttfb_us = us == 0 ? 1 : us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
 }
 
-/* Past this turn RCU does not keep the entry for us.  Who never comes here is done when his head
- * has left. */
+/* Past this turn RCU does not keep the entry for us.  A request that never comes here is done when
+ * its head has left. */
 static void
 req_hold(struct req *r)
 {
@@ -34,7 +34,7 @@ req_hold(struct req *r)
         lease_hold(&r->it);
 }
 
-/* The usual: one part, which nobody fills. */
+/* The usual: one part, which is not being filled. */
 static inline bool
 req_is_settled(const struct entry *e)
 {
@@ -50,7 +50,7 @@ req_outgrew(const struct entry *e)
     return !e->partial && entry_nparts(e) > 1;
 }
 
-/* Who reads what is being filled is counted, so that the fetch goes on for it.  An object that is
+/* A reader of what is being filled is counted, so that the fetch goes on for it.  An object that is
  * whole may have outgrown what is kept: the last part tells.  Returns whether it is not too late. */
 static __attribute__((noinline, cold)) bool
 req_join(struct req *r)
@@ -78,7 +78,7 @@ req_expect(struct req *r)
     return r->expected;
 }
 
-/* Whether it is not too late; of what nobody fills it never is. */
+/* Whether it is not too late; it never is for a part that is not being filled. */
 static inline bool
 req_may_begin(struct req *r)
 {
@@ -134,7 +134,7 @@ req_begin_entry(struct req *r)
     if ((r->head->present & REQ_SELECTS) != 0 && s == 200 && !r->as_asked && req_select(r) != 0)
         return TERR_NOMEM;
     if (r->resp.bodyless && !e->length_in_head && !e->partial)
-        r->resp.length = EXCHANGE_LENGTH_UNKNOWN; /* nobody said: say nothing */
+        r->resp.length = EXCHANGE_LENGTH_UNKNOWN; /* the length is unknown: say nothing */
     return 0;
 }
 
@@ -279,7 +279,7 @@ req_source_done(struct req *r)
     return 0;
 }
 
-/* The text in front of a segment is an extent like any other, but for its return. */
+/* The text in front of a segment is an extent like any other, except for its return. */
 static int
 req_lease_text(struct req *r, uint64_t end)
 {
@@ -305,7 +305,7 @@ req_fall_behind(struct req *r)
     return 0;
 }
 
-/* Of a body whose length nobody said: are these its last bytes?  Then the end of the message shares
+/* For a body of unknown length: are these its last bytes?  Then the end of the message shares
  * their packet.  An object that goes on in another part tells of its own end only. */
 static bool
 req_leased_last(const struct req *r)
@@ -487,7 +487,7 @@ req_look_again(struct req *r)
     return req_goto(r, alone ? REQ_PASS : REQ_LOOKUP);
 }
 
-/* The body broke off before the client was told anything: it gets an error instead of nothing. */
+/* The body broke off before the client was sent anything: it gets an error instead of nothing. */
 static __attribute__((noinline, cold)) enum req_next
 req_deliver_nothing(struct req *r)
 {

@@ -1,4 +1,4 @@
-/* req_limit.c -- who asks too often: limits of the configuration, and tarn.rate_limit. */
+/* req_limit.c -- clients that ask too often: limits of the configuration, and tarn.rate_limit. */
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
 #include "daemon/origin/backend_snapshot.h"
@@ -9,7 +9,7 @@ enum {
     LIMIT_RETRY_MAX_S = 65535
 };
 
-/* Who is counted: of IPv6 the network that one customer has, RFC 6177. */
+/* The counted address: of IPv6 the network that one customer has, RFC 6177. */
 static struct hash128
 limit_key(unsigned number, const struct rate_rule *rule, const uint8_t addr[16])
 {
@@ -96,8 +96,8 @@ req_check_limits(struct req *r)
     req_synth(r, 429, 0);
 }
 
-/* tarn.rate_limit(key, rate, per, burst): is this one too many?  A rule that is none limits
- * nobody. */
+/* tarn.rate_limit(key, rate, per, burst): is this one too many?  An invalid rule
+ * limits no client. */
 int
 policy_rate_limit(struct vcl_run *r, const struct vcl_value *args, struct vcl_value *out)
 {

@@ -11,7 +11,7 @@ req_field(const struct http_message *h, enum http_field_id id)
     return f == NULL ? slice_of(NULL, 0) : http_value(h, f);
 }
 
-/* Subroutines whose answer was known without running them: said here, so that who reads the log
+/* Subroutines with an answer known without running them: said here, so that a reader of the log
  * sees the whole way. */
 static void
 req_log_trivial(const struct req *r)
@@ -68,7 +68,7 @@ req_log_response(const struct req *r)
         shmlog_field(log, SHMLOG_RespHeader, name, value);
 }
 
-/* What somebody who is attached wants to know besides, in a chunk before the request's record: that
+/* What an attached reader wants to know besides, in a chunk before the request's record: that
  * is the end of what is said of it. */
 static __attribute__((noinline, cold)) void
 req_log_details(const struct req *r)
@@ -89,7 +89,7 @@ req_log_details(const struct req *r)
     shmlog_end(log);
 }
 
-/* Of anything but a plain hit, whose code it shall not crowd. */
+/* For anything but a plain hit; kept out of the code of the hit. */
 static __attribute__((noinline, cold)) void
 req_count(const struct req *r, uint64_t took_us)
 {

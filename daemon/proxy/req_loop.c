@@ -9,8 +9,8 @@
 #include "daemon/proxy/req_priv.h"
 
 enum {
-    /* Members of Via with our pseudonym, which other tarnds have too: beyond it is a loop whose
-     * CDN-Loop is lost on the way. */
+    /* Members of Via with our pseudonym, which other tarnds have too: more are a loop that lost its
+     * CDN-Loop on the way. */
     LOOP_VIA_MAX = 8,
     LOOP_QUOTE_MAX = 255, /* bytes of each field in the log */
 };

@@ -43,8 +43,8 @@ path_byte(struct slice path, size_t at, char *c)
     return 3;
 }
 
-/* /%6cogin is /login (RFC 3986 6.2.2.2), to backends too, and to most so is //login: nobody goes
- * uncounted by writing it so. */
+/* /%6cogin is /login (RFC 3986 6.2.2.2), to backends too, and to most so is //login: no request
+ * goes uncounted by that spelling. */
 bool
 req_path_begins(struct slice path, const char *prefix)
 {
@@ -74,7 +74,7 @@ req_path_begins(struct slice path, const char *prefix)
     return true;
 }
 
-/* Nearly no path has anything that a normal form would change, but for what req_path_begins() reads. */
+/* Few paths have anything that a normal form would change, except what req_path_begins() reads. */
 bool
 req_path_is_plain(struct slice path)
 {

@@ -30,7 +30,7 @@ req_policy_run(struct req *r, enum vcl_sub sub)
     run->host = &policy_host;
     run->arena = &r->x->arena;
     run->now_s = (double)p->loop->clock.wall_ms / 1000;
-    run->ntrace = logged ? 0 : VCL_TRACE_MAX; /* nobody asks which lines ran */
+    run->ntrace = logged ? 0 : VCL_TRACE_MAX; /* no reader wants the lines that ran */
     req_show_head(r, run);
     act = vcl_run(run, sub);
     if (logged)
@@ -50,7 +50,7 @@ req_ask_policy(struct req *r, enum vcl_sub sub)
     return req_policy_run(r, sub);
 }
 
-/* What the request waits for, holds and has been told of a response is over; what the policy made
+/* What the request waits for, holds and has learned of a response is over; what the policy made
  * of the request stays. */
 void
 req_forget_response(struct req *r)
@@ -60,7 +60,7 @@ req_forget_response(struct req *r)
     req_leave_entry(r);
     if (r->old != NULL)
         entry_drop(&r->old);
-    if (rp->refresh != NULL) { /* nobody fetches it any more: those who wait look again */
+    if (rp->refresh != NULL) { /* it is not fetched any more: its waiters look again */
         cache_hitmiss(
             rp->refresh, NULL, (int64_t)r->proxy->loop->clock.mono_ms, 0, CACHE_MARK_ERROR);
         entry_drop(&rp->refresh);
@@ -198,7 +198,7 @@ req_policy_key(struct req *r)
     return 0;
 }
 
-/* Who purges seldom comes by the way of who reads: a builtin key is emptied for both schemes. */
+/* Purges seldom use the scheme of the readers: a builtin key is emptied for both schemes. */
 static void
 req_purge_other_scheme(struct req *r)
 {
@@ -334,7 +334,7 @@ req_policy_recv(struct req *r)
     r->policy.key = slice_of(NULL, 0); /* of a policy before this one, or of a turn before this */
     if (pol->keeps_body && r->x->has_body && !r->policy.body_kept && req_keeping_body(r))
         return REQ_WAIT;
-    if (r->backend == NULL) { /* nobody has named one yet */
+    if (r->backend == NULL) { /* none has been named yet */
         r->backend = pol->default_backend;
         r->policy.hinted = false;
     }
@@ -545,7 +545,7 @@ req_policy_synth(struct req *r)
     r->policy.nbody = 0;
     act = req_ask_policy(r, VCL_SUB_SYNTH);
     if (act == VCL_ACT_RESTART && r->policy.restarts <= r->proxy->params.max_restarts &&
-        req_has_body_again(r)) /* the one too many becomes a 503, whose vcl_synth ends it */
+        req_has_body_again(r)) /* the one too many becomes a 503, and its vcl_synth ends it */
         return req_restart(r);
     if (act != VCL_ACT_DELIVER &&
         act != VCL_ACT_RESTART) { /* it cannot be asked about its own failure */

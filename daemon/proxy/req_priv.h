@@ -9,7 +9,7 @@
 #include "storage/lease.h"
 
 enum req_state {
-    REQ_RECV,    /* who serves this, and may the cache be asked? */
+    REQ_RECV,    /* which backend serves this, and may the cache be asked? */
     REQ_LOOKUP,  /* ask the cache */
     REQ_HIT,     /* something stored was found: the policy decides */
     REQ_QUEUED,  /* another request fetches it: wait for the outcome */
@@ -83,7 +83,7 @@ enum req_attends {
 /* What its route does to a request, in the arena. */
 struct req_rules {
     struct backend_snapshot *held;     /* NULL: only borrowed */
-    struct backend_snapshot *snapshot; /* of which the route is */
+    struct backend_snapshot *snapshot; /* it has the route */
     const struct conf_route *route;
     unsigned number;          /* among the routes, from 1 */
     struct auth_check *check; /* in the arena; NULL: nothing was asked yet */
@@ -217,7 +217,7 @@ req_takes_rendered(const struct req *r)
            r->proxy->rendering != NULL;
 }
 
-/* May a head that was rendered before be sent again?  Whoever reads the log wants its fields. */
+/* May a head that was rendered before be sent again?  A reader of the log wants its fields. */
 static inline bool
 req_is_ready_made(const struct req *r)
 {
@@ -303,8 +303,8 @@ enum req_next req_do_admit(struct req *r);
 bool req_cancel_check(struct req *r);
 /* Its route's page for this answer of ours; NULL: it has none. */
 const struct conf_page *req_error_page(const struct req *r);
-/* Who is asked: whom the policy named; else, unless it declares a backend, the route that matches the
- * request as it is now; else the default.  NULL: nobody.  Hits do without. */
+/* The backend to ask: the policy's choice; else, unless it declares a backend, the route that
+ * matches the request as it is now; else the default.  NULL: none.  Hits do without. */
 struct director *req_backend(const struct req *r);
 /* That route, and which of them it is, from 1; NULL: none decides. */
 const struct conf_route *req_route(const struct req *r, unsigned *number);
@@ -341,17 +341,17 @@ struct slice req_reason(const struct req *r); /* SYNTH */
 void req_find_client(struct proxy *p, struct exchange *x);
 /* req_path.c: does a path begin so, whatever way it is written in? */
 bool req_path_begins(struct slice path, const char *prefix);
-/* Nothing that req_path_normal() would change, but for what req_path_begins() reads itself. */
+/* Nothing that req_path_normal() would change, except what req_path_begins() reads itself. */
 bool req_path_is_plain(struct slice path);
 /* As backends may read it (RFC 3986 6.2.2): decoded, without empty segments, parameters and query, dot
  * segments resolved.  `out` has room for path.len + 2. */
 struct slice req_path_normal(struct slice path, char *out);
 /* req_limit.c: before anything else of it is done. */
 void req_check_limits(struct req *r);
-/* The limit that concerns the request, whoever asks, from number *at on, which becomes its number; NULL:
- * no more. */
+/* The limit that concerns the request, whatever the client, from number *at on, which becomes
+ * its number; NULL: no more. */
 const struct conf_limit *req_limit_from(const struct req *r, unsigned *at);
-/* Who asks, as the value of X-Forwarded-For, or of Forwarded.  .len 0: he has no address;
+/* The client, as the value of X-Forwarded-For, or of Forwarded.  .len 0: it has no address;
  * .ptr NULL: no memory. */
 struct slice req_forwarded(const struct exchange *x, struct arena *a, bool forwarded);
 enum proxy_forwards proxy_forwards_of(const char *word);

@@ -35,8 +35,8 @@ route_host(struct slice authority)
     return slice_of(authority.ptr, (size_t)(colon - authority.ptr));
 }
 
-/* Whose routes say who is asked: a policy goes on with those that it was loaded with, as with its
- * backends.  NULL: it has said, or declared, who is asked. */
+/* The snapshot with the routes that choose the backend: a policy goes on with those that it was
+ * loaded with, as with its backends.  NULL: it has chosen, or declared, the backend. */
 static const struct backend_snapshot *
 req_snapshot(const struct req *r)
 {

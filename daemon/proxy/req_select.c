@@ -108,7 +108,7 @@ req_many_ranges(struct req *r, const struct http_message *stored, const struct r
     return req_take_message(r, m, derive_partial(stored, &how, &r->x->arena, m));
 }
 
-/* While nobody knows how long it will be, what has come is known: RFC 9110 14.4 has "*" for
+/* While its length is not known, what has come is known: RFC 9110 14.4 has "*" for
  * that. */
 static bool
 req_range_has_come(const struct req *r)

@@ -9,7 +9,7 @@
 enum {
     RETRY_AFTER_S = 5, /* what is not there may be by then */
     SYNTH_FIELDS = 8,
-    SYNTH_HEAD_BYTES = 512, /* of these, but for the route's own */
+    SYNTH_HEAD_BYTES = 512, /* of these, except the route's own */
 };
 
 #define PAGE_TOP                                                        \
@@ -19,7 +19,7 @@ enum {
     "</title><style>body{font:1rem/1.5 sans-serif;max-width:40em;margin:4em auto;" \
     "padding:0 1em;color-scheme:light dark}</style></head>\n<body><h1>"
 
-/* As whole as the others, but for the request's id: one piece, so that it costs nothing. */
+/* As whole as the others, except for the request's id: one piece, so that it costs nothing. */
 #define PAGE_ABSENT(status_and_reason, sentence)                                  \
     PAGE_TOP status_and_reason PAGE_STYLE status_and_reason "</h1>\n<p>" sentence \
                                                             "</p></body></html>\n"
@@ -266,7 +266,7 @@ req_absent_message(struct req *r, const struct negative_answer *a)
     return message_out_end(&o) == 0 ? m : NULL;
 }
 
-/* The same, rendered: but for Age and Cache-Status it is made once a second. */
+/* The same, rendered: except Age and Cache-Status it is made once a second. */
 static struct slice
 req_absent_rendered(struct req *r, const struct negative_answer *a)
 {
@@ -299,7 +299,7 @@ req_absent_rendered(struct req *r, const struct negative_answer *a)
     return slice_of(out, (size_t)(req_put_absent(r, a, out + memo->len) - out));
 }
 
-/* The answer without a policy: made before, but for its age. */
+/* The answer without a policy: made before, except its age. */
 static int
 req_make_absent(struct req *r, const struct negative_answer *a)
 {

@@ -68,8 +68,8 @@ req_gather_upload(struct req *r)
     return TERR_AGAIN;
 }
 
-/* A refresh does not wait for the client, who may be answered and gone before it is sent: it takes a
- * body that has come by now. */
+/* A refresh does not wait for the client, which may be answered and gone before it is sent: it
+ * takes a body that has come by now. */
 static bool
 req_has_whole_body(struct req *r)
 {

@@ -125,7 +125,7 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
         synthetic_take_policy(w, ps->active);
 }
 
-/* What the policy logs goes where nobody looks; that somebody might makes its lines known. */
+/* What the policy logs goes to a private log.  A reader is attached, so the lines are recorded. */
 static int
 synthetic_open_log(struct synthetic_request *w)
 {

@@ -1,7 +1,7 @@
 /* synthetic.h -- a request that no client sent: for questions about what one would come to.
  *
  * It has what a request's machine looks at, and nothing that it could be answered by.  A policy that
- * it is shown to is run as for anybody, but that what would change something does not
+ * it is shown to is run as for any request, except that what would change something does not
  * (`policy_ctx.explains`).
  *
  * Threads: the management thread.  Errors: TERR_*.
@@ -21,7 +21,7 @@ struct synthetic_request {
     struct req req;
     struct http_field host;
     struct policy_ref ref;
-    struct shmlog_reader *reader; /* so that the lines that ran are told */
+    struct shmlog_reader *reader; /* so that the lines that ran are logged */
 };
 
 /* GET `url` ("http://host/path", or https, as a trusted proxy says; the path may be missing), with the

@@ -302,7 +302,7 @@ why_with_policy(struct why *y, struct cache_query *q, const char **why)
                                    : act == VCL_ACT_RESTART &&
                                          r->policy.restarts++ < r->proxy->params.max_restarts;
     } while (again);
-    if (!synthetic_finish_key(y->nobody, act)) { /* what is stored is told all the same */
+    if (!synthetic_finish_key(y->nobody, act)) { /* what is stored is shown all the same */
         *why = "vcl_hash failed for this url";
         return NULL;
     }

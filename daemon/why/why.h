@@ -1,6 +1,6 @@
 /* why.h -- what a request for a URL would come to now, and why; what is stored, and why not.
  *
- * A request that nobody sent is asked through the policy's own code, the cache's own choice and the
+ * A synthetic request is asked through the policy's own code, the cache's own choice and the
  * words that were noted when a response was judged: nothing is judged here a second time.
  *
  * Threads: the management thread, online for RCU.  Errors: TERR_*.

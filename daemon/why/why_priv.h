@@ -24,7 +24,7 @@ struct why_lookup {
     const struct entry *marker; /* heeded; NULL: none */
 };
 
-/* why_text.c: sentences for who reads them at night. */
+/* why_text.c: sentences for the operator. */
 void why_say(struct why *y, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void why_say_lookup(struct why *y, const struct why_lookup *l);
 void why_say_backend(struct why *y);

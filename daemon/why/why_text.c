@@ -212,7 +212,7 @@ why_say_rules(struct why *y)
         why_say(y, "Its grace: %s.", why_time(route->grace.ms).text);
 }
 
-/* As fetch_choose() does, but that nobody loses his turn. */
+/* As fetch_choose() does, but no backend loses its turn. */
 static struct backend *
 why_choose(struct why *y, struct director *from)
 {
@@ -284,7 +284,7 @@ why_say_backend(struct why *y)
             backend_conf(b)->address.text);
 }
 
-/* For how long, and by whose word. */
+/* For how long, and what decides it. */
 static void
 why_say_freshness(struct why *y, const struct entry *e)
 {
