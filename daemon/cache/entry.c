@@ -125,7 +125,7 @@ entry_set_block(struct entry *e, const struct cache_response *r)
 {
     bool any = r->tags != NULL && r->tags->any;
     unsigned ntags = r->tags == NULL || any ? 0 : r->tags->n;
-    struct slice lines = slice_of(r->head.base + r->head.lines_off, r->head.lines_len);
+    struct slice lines = message_lines(&r->head);
     struct slice reason = http_reason_of(&r->head);
     char prefix[HTTP_PREFIX_MAX + HTTP_REASON_MAX];
     struct http_prefix pre = entry_prefix(r, reason, prefix);
@@ -202,7 +202,6 @@ entry_message(const struct entry *e, enum entry_fields which, struct http_field 
         .max_fields = LIMIT_FIELDS,
         .len = end,
         .lines_off = b->prefix_len,
-        .lines_len = (uint16_t)(end - b->prefix_len),
         .version_minor = 1,
         .status = b->status,
         .reason_off = b->reason_at,

@@ -47,13 +47,13 @@ bool
 h1_render(struct arena *a, const struct http_message *m, struct slice *out)
 {
     struct slice reason = http_reason_of(m);
-    size_t lines = m->lines_len > 0 ? m->lines_len : message_lines_bytes(m);
+    size_t lines = m->lines_off > 0 ? message_lines(m).len : message_lines_bytes(m);
     char *text = arena_alloc(a, HTTP_PREFIX_MAX + reason.len + lines), *end;
 
     if (text == NULL)
         return false;
     end = text + h1_prefix(text, m->status, reason).len;
-    if (m->lines_len > 0)
+    if (m->lines_off > 0)
         end = mempcpy(end, m->base + m->lines_off, lines);
     else
         end = h1_put_fields(end, m);

@@ -6,6 +6,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/message_out.h"
 #include "daemon/http/uri.h"
 #include "daemon/net/stream.h"
 
@@ -51,7 +52,7 @@ h1_request_begin(struct h1_request *q, const struct origin_request *r, struct sl
     H1_LAY(q, " HTTP/1.1\r\nHost: "); /* first, and there even when it is empty: RFC 9112 3.2 */
     h1_request_lay(q, http_host(m));
     H1_LAY(q, "\r\n");
-    h1_request_lay(q, http_slice(m, m->lines_off, m->lines_len));
+    h1_request_lay(q, message_lines(m));
     h1_request_lay_framing(q, r);
     if (r->upgrade.len > 0) {
         H1_LAY(q, "Connection: upgrade\r\nUpgrade: ");

@@ -440,11 +440,11 @@ h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay,
 /* The usual answer: whole, of known length, kept for the flush that follows.  Whether it is one. */
 static bool
 h1_send_whole(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_response *r,
-    struct slice rendered, const struct iovec *body, unsigned n)
+    const struct iovec *body, unsigned n)
 {
     struct h1_server *s = c->server;
     struct iovec *iov = s->gather + s->ngather;
-    unsigned at = rendered.len > 0 ? 2 : 1;
+    unsigned at = r->rendered.len > 0 ? 2 : 1;
     size_t head, bytes = 0;
 
     if (r->bodyless)
@@ -458,11 +458,11 @@ h1_send_whole(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_respo
     if (bytes > LIMIT_UNSENT_BYTES)
         return false;
     h1_head_finish(c, hx, r);
-    memcpy(&iov[0].iov_base, &rendered.ptr, sizeof(rendered.ptr));
-    iov[0].iov_len = rendered.len;
+    memcpy(&iov[0].iov_base, &r->rendered.ptr, sizeof(r->rendered.ptr));
+    iov[0].iov_len = r->rendered.len;
     iov[at - 1] = (struct iovec){hx->x.extra, hx->x.extra_len};
     s->ngather += at + n;
-    head = rendered.len + hx->x.extra_len;
+    head = r->rendered.len + hx->x.extra_len;
     hx->x.head_bytes = (uint32_t)head;
     counter_add(s->env.counters, COUNTER_resp_head_bytes, head);
     counter_add(s->env.counters, COUNTER_resp_body_bytes, bytes);
@@ -479,7 +479,7 @@ h1_send_whole(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_respo
 /* Any other: a head and what of the body is at hand. */
 static __attribute__((noinline)) ssize_t
 h1_send_some(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_response *r,
-    struct slice rendered, const struct iovec *body, unsigned n, unsigned flags)
+    const struct iovec *body, unsigned n, unsigned flags)
 {
     struct h1_server *s = c->server;
     struct h1_layout lay; /* large: only what is read is set */
@@ -492,9 +492,9 @@ h1_send_some(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_respon
     if (r != NULL) {
         h1_head_finish(c, hx, r);
         hx->head_given = true;
-        h1_iov_add(s->gather, &s->ngather, rendered.ptr, rendered.len);
+        h1_iov_add(s->gather, &s->ngather, r->rendered.ptr, r->rendered.len);
         h1_iov_add(s->gather, &s->ngather, hx->x.extra, hx->x.extra_len);
-        hx->x.head_bytes = (uint32_t)(rendered.len + hx->x.extra_len);
+        hx->x.head_bytes = (uint32_t)(r->rendered.len + hx->x.extra_len);
         lay.total += hx->x.head_bytes;
         counter_add(s->env.counters, COUNTER_resp_head_bytes, hx->x.head_bytes);
     }
@@ -515,13 +515,30 @@ h1_send_some(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_respon
     return h1_send_laid(c, hx, &lay, heads, end, !whole || (!end && (flags & EXCHANGE_MORE) != 0));
 }
 
+static ssize_t h1_send(struct exchange *x, const struct exchange_response *r,
+    const struct iovec *body, unsigned n, unsigned flags);
+
+/* A head that comes as a message is rendered first. */
+static __attribute__((noinline)) ssize_t
+h1_send_message(struct exchange *x, const struct exchange_response *r, const struct iovec *body,
+    unsigned n, unsigned flags)
+{
+    struct exchange_response rendered = *r;
+
+    rendered.message = NULL;
+    if (!h1_render(&x->arena, r->message, &rendered.rendered)) {
+        h1_conn_die(h1_xchg_of(x)->conn);
+        return TERR_CLOSED;
+    }
+    return h1_send(x, &rendered, body, n, flags);
+}
+
 static ssize_t
 h1_send(struct exchange *x, const struct exchange_response *r, const struct iovec *body, unsigned n,
     unsigned flags)
 {
     struct h1_xchg *hx = h1_xchg_of(x);
     struct h1_conn *c = hx->conn;
-    struct slice rendered = {NULL, 0};
 
     if (c->dead || x->gone)
         return TERR_CLOSED;
@@ -529,17 +546,12 @@ h1_send(struct exchange *x, const struct exchange_response *r, const struct iove
     tassert_slow(h1_out_ready(c));
     tassert((r != NULL) == !hx->head_given);
     tassert(c->server->ngather + H1_IOV_PER_ANSWER <= LIMIT_WRITE_IOV);
-    if (r != NULL) {
-        rendered = r->rendered;
-        if (r->message != NULL && !h1_render(&x->arena, r->message, &rendered)) {
-            h1_conn_die(c);
-            return TERR_CLOSED;
-        }
-        if (c->gathering && (flags & EXCHANGE_END) != 0 && !hx->tunnel &&
-            h1_send_whole(c, hx, r, rendered, body, n))
-            return (ssize_t)hx->body_given;
-    }
-    return h1_send_some(c, hx, r, rendered, body, n, flags);
+    if (r != NULL && r->message != NULL)
+        return h1_send_message(x, r, body, n, flags);
+    if (r != NULL && c->gathering && (flags & EXCHANGE_END) != 0 && !hx->tunnel &&
+        h1_send_whole(c, hx, r, body, n))
+        return (ssize_t)hx->body_given;
+    return h1_send_some(c, hx, r, body, n, flags);
 }
 
 static void

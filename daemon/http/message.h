@@ -59,9 +59,9 @@ struct http_message {
     struct http_field *fields; /* in the order they came */
     uint64_t present;          /* HTTP_BIT of every known field that came */
     uint16_t nfields, max_fields;
-    uint16_t len;                  /* bytes at `base`; of a parsed one its whole head */
-    uint16_t lines_off, lines_len; /* built: where the field lines lie; 0: they do not */
-    uint8_t version_minor;         /* HTTP/1.version_minor: 0 or 1 */
+    uint16_t len;          /* bytes at `base`; of a parsed one its whole head */
+    uint16_t lines_off;    /* built: the field lines lie from there to the end; 0: not known to */
+    uint8_t version_minor; /* HTTP/1.version_minor: 0 or 1 */
     /* request */
     uint8_t method; /* enum http_method */
     uint16_t method_off, method_len;

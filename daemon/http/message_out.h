@@ -180,8 +180,14 @@ message_out_end(struct message_out *o)
     if (o->full)
         return TERR_LIMIT;
     o->m->len = message_out_at(o);
-    o->m->lines_len = (uint16_t)(o->m->len - o->m->lines_off);
     return 0;
+}
+
+/* Of a built message: its field lines. */
+static inline struct slice
+message_lines(const struct http_message *m)
+{
+    return slice_of(m->base + m->lines_off, (size_t)(m->len - m->lines_off));
 }
 
 /* Bytes of all fields as lines. */

@@ -72,7 +72,7 @@ void
 packed_fields_read(struct slice packed, struct http_message *m)
 {
     const uint8_t *p = (const uint8_t *)packed.ptr, *end = p + packed.len;
-    unsigned at = m->lines_off, lines_end = at + m->lines_len;
+    unsigned at = m->lines_off, lines_end = m->len;
 
     m->nfields = 0;
     m->present = 0;

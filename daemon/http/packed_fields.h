@@ -17,7 +17,7 @@
 /* Bytes that packed_fields_write() writes. */
 size_t packed_fields_bytes(const struct http_message *m);
 void packed_fields_write(const struct http_message *m, char *out);
-/* The fields, into m->fields: as many as the field lines from m->lines_off on, m->lines_len bytes, are.
+/* The fields, into m->fields: as many as the field lines from m->lines_off to m->len are.
  * There is room for all. */
 void packed_fields_read(struct slice packed, struct http_message *m);
 

@@ -105,26 +105,37 @@ req_response(struct req *r)
     return r->entry != NULL ? req_entry_message(r) : NULL;
 }
 
+/* What the policy left of it, or what is stored, as a message. */
+static __attribute__((noinline)) int
+req_begin_message(struct req *r)
+{
+    r->resp.rendered = slice_of(NULL, 0);
+    r->resp.message = r->policy.touched ? r->policy.message : req_entry_message(r);
+    return r->resp.message != NULL ? 0 : TERR_NOMEM;
+}
+
 /* From the entry: what the exchange needs to know of the response.  TERR_CLOSED: it has been given
  * up. */
 static int
 req_begin_entry(struct req *r)
 {
     struct entry *e = r->entry;
-    unsigned s = r->policy.touched ? r->policy.resp->head.status % 1000u : entry_status(e);
+    unsigned s;
 
-    r->resp = (struct exchange_response){
-        .status = s,
-        .message = r->policy.touched ? r->policy.message : NULL,
-        .length = entry_body_len(e),
-        .length_in_fields = e->length_in_head && !r->policy.no_length,
-        .close = r->policy.close,
-        .bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304,
-    };
-    if (!r->policy.touched && req_takes_rendered(r))
+    if (__builtin_expect(!r->policy.touched && req_takes_rendered(r), 1)) {
+        r->resp.message = NULL;
         r->resp.rendered = entry_rendered(e);
-    else if (!r->policy.touched && (r->resp.message = req_entry_message(r)) == NULL)
+        s = entry_status(e);
+    } else if (req_begin_message(r) != 0) {
         return TERR_NOMEM;
+    } else {
+        s = r->resp.message->status;
+    }
+    r->resp.status = s;
+    r->resp.length = entry_body_len(e);
+    r->resp.length_in_fields = e->length_in_head && !r->policy.no_length;
+    r->resp.close = r->policy.close;
+    r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304;
     if (!req_may_begin(r))
         return TERR_CLOSED;
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&

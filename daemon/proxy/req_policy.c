@@ -496,10 +496,10 @@ req_render_synth(struct req *r)
         tassert(
             HTTP_PREFIX_MAX + (size_t)m.len <= sizeof(memo->text)); /* reasons of ours are short */
         len = p->rendering->prefix(memo->text, m.status, http_reason_of(&m)).len;
-        memcpy(memo->text + len, m.base + m.lines_off, m.lines_len);
+        memcpy(memo->text + len, message_lines(&m).ptr, message_lines(&m).len);
         memo->second = second;
         memo->status = r->synth_status;
-        memo->len = (uint16_t)(len + m.lines_len);
+        memo->len = (uint16_t)(len + message_lines(&m).len);
     }
     memcpy(r->x->extra, memo->text, sizeof(memo->text)); /* a fixed size is moved, not called for */
     r->x->extra_len = memo->len;

@@ -285,12 +285,12 @@ req_absent_rendered(struct req *r, const struct negative_answer *a)
         message_out_status(&o, a->status, slice_of("", 0));
         req_absent_fields(p, &o);
         len = p->rendering->prefix(memo->text, a->status, slice_str(http_reason(a->status))).len;
-        if (message_out_end(&o) != 0 || len + m.lines_len > sizeof(memo->text))
+        if (message_out_end(&o) != 0 || len + message_lines(&m).len > sizeof(memo->text))
             return slice_of(NULL, 0);
-        memcpy(memo->text + len, m.base + m.lines_off, m.lines_len);
+        memcpy(memo->text + len, message_lines(&m).ptr, message_lines(&m).len);
         memo->second = second;
         memo->status = (uint16_t)a->status;
-        memo->len = (uint16_t)(len + m.lines_len);
+        memo->len = (uint16_t)(len + message_lines(&m).len);
     }
     out = arena_alloc(&r->x->arena, memo->len + (size_t)REQ_ABSENT_MAX);
     if (out == NULL)

@@ -50,11 +50,11 @@ fuzz_store(struct slice text, struct entry_block *stored)
             break;
     }
     if (message_out_end(&o) != 0)
-        m.nfields = m.lines_len = 0;
-    stored->head_len = stored->sent_len = m.lines_len;
+        m.nfields = m.len = 0;
+    stored->head_len = stored->sent_len = m.len;
     stored->fields_len = (uint16_t)packed_fields_bytes(&m);
-    memcpy(stored->text, m.base + m.lines_off, m.lines_len);
-    packed_fields_write(&m, stored->text + m.lines_len);
+    memcpy(stored->text, m.base, m.len);
+    packed_fields_write(&m, stored->text + m.len);
     arena_fini(&arena);
     arena_pool_fini(&pool);
 }

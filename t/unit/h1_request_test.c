@@ -25,7 +25,6 @@ static const struct http_message put = {.base = BYTES,
     .authority_off = 5,
     .authority_len = 1,
     .lines_off = 6,
-    .lines_len = sizeof("A: 1\r\n") - 1,
     .version_minor = 1};
 #define LINE "PUT /p HTTP/1.1\r\nHost: h\r\nA: 1\r\n"
 

@@ -108,8 +108,7 @@ head_build_stored(struct head_build *b, const char *text)
     head_build(b, text);
     assert(first != NULL);
     b->h.lines_off = head_build_off(b, first + 2);
-    b->h.lines_len = (uint16_t)strlen(first + 2);
-    assert(b->h.lines_len == message_lines_bytes(&b->h));
+    assert(message_lines(&b->h).len == message_lines_bytes(&b->h));
     return &b->h;
 }
 
@@ -119,9 +118,9 @@ head_text(const struct http_message *m)
 {
     static char text[LIMIT_HEAD_BYTES + 64];
 
-    assert(m->lines_len == message_lines_bytes(m));
+    assert(message_lines(m).len == message_lines_bytes(m));
     snprintf(text, sizeof(text), "HTTP/1.1 %u %.*s\r\n%.*s", m->status, (int)m->reason_len,
-        m->base + m->reason_off, (int)m->lines_len, m->base + m->lines_off);
+        m->base + m->reason_off, (int)message_lines(m).len, message_lines(m).ptr);
     return text;
 }
 

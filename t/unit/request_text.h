@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "daemon/http/message.h"
+#include "daemon/http/message_out.h"
 
 /* "GET /path HTTP/1.1", Host and the field lines that were built, and a blank line; until the next
  * call. */
@@ -15,7 +15,7 @@ request_text(const struct http_message *m)
 
     snprintf(text, sizeof(text), "%.*s %.*s HTTP/1.1\r\nHost: %.*s\r\n%.*s\r\n", (int)m->method_len,
         m->base + m->method_off, (int)m->path_len, m->base + m->path_off, (int)m->authority_len,
-        m->base + m->authority_off, (int)m->lines_len, m->base + m->lines_off);
+        m->base + m->authority_off, (int)message_lines(m).len, message_lines(m).ptr);
     return text;
 }
 
