@@ -1,7 +1,7 @@
 /* address.h -- network addresses as text.
  *
- * An address is 16 bytes: IPv6, IPv4 as ::ffff:a.b.c.d (RFC 4291 2.5.5.2), or zeros for who comes by
- * a Unix socket.
+ * An address is 16 bytes: IPv6, IPv4 as ::ffff:a.b.c.d (RFC 4291 2.5.5.2), or zeros for
+ * a client on a Unix socket.
  *
  * Threads: any.
  */

@@ -20,7 +20,7 @@ struct usage;
 struct arena_pool {
     struct arena_chunk *idle;
     unsigned nidle, nidle_max;
-    struct usage *usage; /* borrowed: counts the chunks; NULL: nobody does */
+    struct usage *usage; /* borrowed: counts the chunks; NULL: not counted */
 };
 
 struct arena {

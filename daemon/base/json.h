@@ -1,7 +1,7 @@
 /* json.h -- the only home of jansson: trees of JSON values, read and written.
  *
  * Jansson's own names are used as they are; here is what they lack.  A tree that could not be
- * made is NULL, and so is what contains it: whoever prints finds out.
+ * made is NULL, and so is what contains it: printing it reports the error.
  *
  * Threads: a tree is one thread's.  Off the path of requests.
  */
@@ -13,8 +13,8 @@
 
 #include "daemon/base/span.h"
 
-/* The value that is the whole text; owned by the caller, who gives it to json_decref().  NULL:
- * it is not JSON, and `why` says where and what; or memory is out. */
+/* The value that is the whole text.  The caller owns it and gives it to json_decref().  NULL: it is
+ * not JSON, and `why` says where and what; or memory is out. */
 json_t *json_parse(struct slice text, char *why, size_t why_size);
 /* As indented text with a line end, which the caller frees.  NULL: no memory, or v is NULL. */
 char *json_print(const json_t *v);

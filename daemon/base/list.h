@@ -1,4 +1,4 @@
-/* list.h -- circular doubly linked lists whose links lie in the members. */
+/* list.h -- circular doubly linked lists; the links lie in the members. */
 #ifndef TARN_LIST_H
 #define TARN_LIST_H
 

@@ -1,10 +1,10 @@
-/* loop.h -- what a loop is to those who never see libuv.
+/* loop.h -- what a loop is to code that never sees libuv.
  *
  * Everything above net/ is handed one of these: where to queue tasks, where posts arrive,
  * what time it is, where deadlines hang.  net/loop.c makes real ones; a unit test fills one
  * in by hand.
  *
- * Threads: one thread's, but for `inbox`, which anybody may send to.
+ * Threads: one thread's, except `inbox`, which any thread may send to.
  */
 #ifndef TARN_LOOP_H
 #define TARN_LOOP_H

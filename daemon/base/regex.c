@@ -204,7 +204,7 @@ regex_match(const struct regex *re, struct slice subject)
 }
 
 /* The places of the last match.  \K can put its begin anywhere: it is kept within what was
- * searched, so that whoever asks again behind it makes progress. */
+ * searched, so that a caller that searches again behind it makes progress. */
 static unsigned
 regex_places(struct slice s, size_t from, int rc, struct slice groups[REGEX_GROUPS_MAX])
 {

@@ -1,7 +1,7 @@
-/* span.h -- a piece of somebody else's bytes.
+/* span.h -- a piece of bytes that another object owns.
  *
  * A slice is read-only, a span may be written.  Neither owns anything; how long the
- * bytes stay is said by whoever hands one out.
+ * bytes stay is documented where one is handed out.
  */
 #ifndef TARN_SPAN_H
 #define TARN_SPAN_H

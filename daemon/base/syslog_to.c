@@ -40,7 +40,7 @@ syslog_unix(struct syslog_to *out, struct slice path)
     return 0;
 }
 
-/* "192.0.2.1:514", "[::1]:514".  No names: nobody waits for a resolver here. */
+/* "192.0.2.1:514", "[::1]:514".  No names: nothing here waits for a resolver. */
 static int
 syslog_udp(struct syslog_to *out, struct slice where)
 {

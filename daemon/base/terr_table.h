@@ -1,5 +1,5 @@
 /* terr_table.h -- every operating error: name, what a client is answered when the client
- * caused it, when an origin did (0: nobody sees it), and what an operator reads. */
+ * caused it, when an origin did (0: no client sees it), and what an operator reads. */
 #ifndef TARN_TERR_TABLE_H
 #define TARN_TERR_TABLE_H
 

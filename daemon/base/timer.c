@@ -59,7 +59,7 @@ timer_place(struct timer_wheel *w, struct timer *t)
     timer_wheel_wake_at(w, tick);
 }
 
-/* The first tick after `w->tick` whose slot may hold a timer. */
+/* The first tick after `w->tick` with a slot that may contain a timer. */
 static uint64_t
 timer_wheel_next(const struct timer_wheel *w)
 {

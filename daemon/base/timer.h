@@ -41,7 +41,7 @@ struct timer_wheel {
 
 void timer_wheel_init(
     struct timer_wheel *w, uint64_t now_ms, void (*rearm)(struct timer_wheel *w, uint64_t at_ms));
-/* Wakes the tasks of every timer whose deadline lies at or before now_ms, and rearms. */
+/* Wakes the tasks of every timer with a deadline at or before now_ms, and rearms. */
 void timer_wheel_run(struct timer_wheel *w, uint64_t now_ms);
 
 void timer_init(struct timer *t, struct task *task);

@@ -2,8 +2,8 @@
  *
  * Connections, requests and what they read into come and go by the thousand, and are pooled:
  * only taking them from the heap and giving them back is counted here, so a hit counts nothing.
- * The worker tells its store, whose size bounds them too (storage_charge()): once a second, and
- * whenever USAGE_TELL more have been taken.
+ * The worker charges them to its store, because its size bounds them too (storage_charge()): once a
+ * second, and whenever USAGE_TELL more have been taken.
  *
  * Threads: one loop's; memory goes back on the loop that took it.  Errors: NULL when memory is
  * out.  Source: bytes as the allocator rounds them (malloc_usable_size(3)).

@@ -6,9 +6,9 @@
  *   inbox   where a loop receives posts: lock-free, many senders, one receiver
  *   waiter  one pending operation; notified once, by running the task it names
  *
- * A waiter is memory of the one who waits.  It is IDLE; ARMED while somebody may
+ * A waiter is memory of the waiting party.  It is IDLE; ARMED while another party may
  * notify it; POSTED while the notification travels to its loop; then IDLE again.
- * Whoever it is registered with guards IDLE<->ARMED and ARMED->POSTED with its own
+ * The party that it is registered with guards IDLE<->ARMED and ARMED->POSTED with its own
  * lock (or by being on the same loop); POSTED->IDLE happens on the home loop alone.
  * A notification means "look again", no more: it may be early or for nothing.
  *
@@ -92,7 +92,7 @@ struct waiter {
     struct task *task;   /* borrowed: woken when the notification lands */
     struct inbox *inbox; /* borrowed: the home loop's */
     struct post post;
-    struct list link; /* for whoever it is registered with; under its lock */
+    struct list link; /* for the party it is registered with; under its lock */
 };
 
 /* What a notification needs besides is set when it is armed: most waiters never are. */
@@ -110,7 +110,7 @@ waiter_state(const struct waiter *w)
     return (enum waiter_state)atomic_load_explicit(&w->state, memory_order_acquire);
 }
 
-/* Does somebody still know of it?  Its memory may go only when not. */
+/* Is it still registered or posted?  Its memory may be freed only when it is not. */
 static inline bool
 waiter_pending(const struct waiter *w)
 {

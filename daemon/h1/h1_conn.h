@@ -89,7 +89,7 @@ struct h1_conn {
     bool unread : 1; /* the client may be sending what we shall not read: linger at the end */
     struct h1_server *server;
     struct stream *stream;
-    struct h1_busy *busy; /* idle: the server's `rest`, which all share and nobody changes */
+    struct h1_busy *busy; /* idle: the server's `rest`: shared, never changed */
     struct h1_xchg *cur;  /* being read or answered */
     struct list link;     /* in server->conns */
     struct task task;
@@ -124,8 +124,8 @@ struct h1_server {
 /* h1_server.c */
 struct h1_xchg *h1_xchg_new(struct h1_conn *c);
 void h1_xchg_free(struct h1_conn *c, struct h1_xchg *hx);
-/* The connection is over: everybody is told.  A client whose response is not whole sees an error
- * where the end alone would not say so. */
+/* The connection is over: every exchange is notified.  A client with an incomplete response sees an
+ * error where the end alone would not show it. */
 void h1_conn_die(struct h1_conn *c);
 
 /* h1_write.c */

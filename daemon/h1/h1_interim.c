@@ -1,6 +1,6 @@
 /* h1_interim.c -- responses before the final one: our own 100, and those that an origin sent.
  *
- * None of them is ever waited for: whoever asked for the final response gets it without. */
+ * None of them is ever waited for: asking for the final response skips them. */
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conn.h"
 

@@ -1,6 +1,6 @@
 /* h1_origin.c -- one connection to an origin.
  *
- * A request's response lands where the user says: straight from the socket, but for the bytes that
+ * A request's response lands where the user says: straight from the socket, except the bytes that
  * came with the head.
  */
 #include "daemon/h1/h1_origin.h"
@@ -47,7 +47,7 @@ struct h1_origin {
     bool interim_ready;         /* `head` is one */
     bool interim_given;         /* and the user has seen it */
     bool tunnel;                /* a 101 was got */
-    bool shutting, shut;        /* the end of our direction is due, was told */
+    bool shutting, shut;        /* the end of our direction is due, was sent */
     struct http_field fields[]; /* conf->fields_max */
 };
 
@@ -112,7 +112,7 @@ h1_origin_run(struct task *t)
             o->pull = rx.len == HEAD_READ ? PULL_MAX : 0;
             o->err = h1_origin_save(o, rx);
             if ((o->head_ready || o->interim_ready) && !o->paused) {
-                o->paused = true; /* nobody has lent room for more, or reads the interim one */
+                o->paused = true; /* no room is lent for more, or the interim one is unread */
                 stream_pause(o->stream);
             }
         }
@@ -202,7 +202,7 @@ h1_origin_drop_interim(struct h1_origin *o)
     o->paused = false;
 }
 
-/* The final head: what the user is told of the body. */
+/* The final head: what the user learns of the body. */
 static void
 h1_origin_ready(struct h1_origin *o)
 {
@@ -268,7 +268,7 @@ h1_origin_on_head(struct h1_origin *o)
     return 0;
 }
 
-/* Reads on, to the next head that somebody wants: 0 when there is one, TERR_AGAIN, or TERR_*. */
+/* Reads on, to the next head that the user wants: 0 when there is one, TERR_AGAIN, or TERR_*. */
 static int
 h1_origin_read_head(struct h1_origin *o)
 {
@@ -318,7 +318,7 @@ h1_origin_head(struct origin_exchange *x, const struct http_message **out)
     told = o->interim_ready;
     rc = h1_origin_read_head(o);
     if (rc == 0 && o->interim_ready) {
-        if (o->x.task != NULL && !told) /* once: who never asks must not spin */
+        if (o->x.task != NULL && !told) /* once: a user that never asks must not spin */
             task_wake(o->x.task);
         return TERR_AGAIN;
     }

@@ -1,6 +1,6 @@
 /* h1_parse.h -- bytes to heads and bodies: the only home of llhttp.
  *
- * Start lines are parsed here, strictly, so that any method token can be told from garbage;
+ * Start lines are parsed here, strictly, so that a method token is distinguished from garbage;
  * llhttp is handed a canonical line (a template that has read it already) and then the
  * fields and chunks as they came.  What llhttp leaves to its caller is checked here or in
  * http/: bounds on everything, framing, Host, nominated fields.
@@ -61,7 +61,7 @@ struct h1_parser {
 
 void h1_parse_init(struct h1_parser *p, bool is_response, struct http_message *head,
     const struct h1_limits *limits);
-/* The same for memory that is zero up to p->ll, *head with it but for fields and max_fields. */
+/* The same for memory that is zero up to p->ll, *head too, except fields and max_fields. */
 void h1_parse_begin(struct h1_parser *p, bool is_response, struct http_message *head,
     const struct h1_limits *limits);
 

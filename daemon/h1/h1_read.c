@@ -96,7 +96,7 @@ h1_in_skip(struct h1_conn *c, size_t n)
 }
 
 /* The head's slices point into input that is about to go.  What is left of the room for fields
- * takes most heads: a chunk of the arena for each who waits would cost more than all else. */
+ * takes most heads: an arena chunk for each waiting request would cost more than all else. */
 static int
 h1_head_keep(struct h1_xchg *hx)
 {
@@ -108,7 +108,7 @@ h1_head_keep(struct h1_xchg *hx)
         return 0;
     if (h->len > room)
         kept = arena_alloc(&hx->x.arena, h->len);
-    if (kept == NULL) { /* nobody may read it any more */
+    if (kept == NULL) { /* it must not be read any more */
         h->len = h->nfields = 0;
         h->present = 0;
         return TERR_NOMEM;
@@ -213,7 +213,7 @@ h1_body_max(const struct h1_conn *c)
                                            : c->server->env.conf->req_body_max;
 }
 
-/* Everything that must hold of a head before anybody acts on it.  *persists: the connection may go
+/* Everything that must be true of a head before it is acted on.  *persists: the connection may go
  * on behind it. */
 static int
 h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
@@ -261,7 +261,7 @@ h1_in_leading(struct h1_conn *c, struct h1_xchg *hx)
     return b->in_len > 1 || (b->in_len == 1 && b->in[0] != '\r');
 }
 
-/* The first line, and all of a head whose fields came before (h1_memo.h).  As h1_parse_line. */
+/* The first line, and all of a head with fields that came before (h1_memo.h).  As h1_parse_line. */
 static int
 h1_in_line(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 {
@@ -279,7 +279,7 @@ h1_in_line(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
     return 1;
 }
 
-/* The fields, and whether anybody may act on the head.  As h1_parse_head. */
+/* The fields, and whether the head may be acted on.  As h1_parse_head. */
 static int
 h1_in_fields(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 {

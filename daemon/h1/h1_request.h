@@ -1,6 +1,6 @@
 /* h1_request.h -- a request on its way to an origin: the text of its head, and its body's framing.
  *
- * The pieces of a head are references: into the message, whose field lines go out as one run, and to
+ * The pieces of a head are references: into the message (its field lines go out as one run), and to
  * constants.  A body goes out as it is, or in chunks (RFC 9112 7.1).  What the stream does not take at
  * once is kept, by reference, until it does.
  *

@@ -164,7 +164,7 @@ h1_conn_owes(const struct h1_conn *c)
 }
 
 /* Over, whatever was going on.  Answerers release their exchanges when they see `gone`; those
- * whose answers were complete only borrow what they sent, so they see it in this turn. */
+ * with complete answers only borrow what they sent, so they see it in this turn. */
 void
 h1_conn_die(struct h1_conn *c)
 {
@@ -294,7 +294,7 @@ h1_conn_phase(const struct h1_conn *c)
     if (h1_conn_drains(c))
         return H1_DRAIN;
     if (c->paused)
-        return H1_WAIT; /* it is us who do not read */
+        return H1_WAIT; /* reading is paused on our side */
     return c->cur->parser.body_done || c->cur->timed_out ? H1_WAIT : H1_BODY;
 }
 

@@ -80,7 +80,7 @@ void cc_parse_request(const struct http_message *h, struct cache_control *cc);
  * empty or not valid: then it must be ignored (RFC 9213 2.1). */
 void cc_parse_targeted(const struct http_message *h, struct cache_control *cc);
 /* Surrogate-Control (Edge Architecture Specification 1.0, 2.2), which RFC 9213 replaces: the same
- * directives, but for those that name another surrogate than `us`.  cc->present: there were
+ * directives, except those that name another surrogate than `us`.  cc->present: there were
  * some. */
 void cc_parse_surrogate(const struct http_message *h, struct slice us, struct cache_control *cc);
 

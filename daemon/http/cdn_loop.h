@@ -2,7 +2,7 @@
  *
  *   cdn-id   the first word of a member of CDN-Loop: the name of a tarnd, here always a token
  *
- * Threads: any; pure functions, but for the caller's arena.
+ * Threads: any; pure functions, except for the caller's arena.
  */
 #ifndef TARN_CDN_LOOP_H
 #define TARN_CDN_LOOP_H

@@ -1,7 +1,7 @@
 /* conn_server.h -- the seam between an accepted stream and the protocol that is spoken on it.
  *
  * A protocol server serves the client connections of one loop.  net/incoming hands it a stream
- * whose first bytes are the protocol's own; the server reads requests from it and starts an
+ * that begins with the protocol's own bytes; the server reads requests from it and starts an
  * exchange (http/exchange.h) for each.  h1/ is one; another protocol is one more implementation
  * of these operations, and nothing else.
  *

@@ -12,7 +12,7 @@ enum {
 
 /* Seconds since 1970 into *out_s.  `now_s` decides the century of a two-digit year: one that
  * would lie more than 50 years ahead is the past's.  A week day that does not fit its date is
- * tolerated, as everybody does; nothing else is.  0 or TERR_SYNTAX. */
+ * tolerated, as other implementations do; nothing else is.  0 or TERR_SYNTAX. */
 int http_date_parse(struct slice text, int64_t now_s, int64_t *out_s);
 
 /* `s` must lie in the years 0 to 9999. */

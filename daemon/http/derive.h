@@ -1,7 +1,7 @@
 /* derive.h -- responses derived from a stored one: merged with an update, and changed for one answer.
  *
- *   merged   a stored response whose fields a later response about the same representation
- *            replaces (RFC 9111 3.2): a 304, or a 206 that adds a part
+ *   merged   a stored response with fields replaced by a later response about the same
+ *            representation (RFC 9111 3.2): a 304, or a 206 that adds a part
  *
  * `*out` is built in the arena, and changes also when it fails.  Errors: TERR_NOMEM, TERR_LIMIT:
  * more fields or bytes than a message can have.
@@ -17,7 +17,7 @@
 #include "daemon/http/message.h"
 
 /* What `update` (as it came; hop-by-hop and nominated fields do not count) makes of `stored`: the
- * stored status and reason, stored fields whose names update does not have, then update's; the
+ * stored status and reason, stored fields with names that update does not have, then update's; the
  * fields of one name are replaced together.  Never taken from update: Content-Length,
  * Content-Encoding, Content-Range, Content-MD5 and Content-Digest, on which the stored body
  * depends (RFC 9111 3.2), and ETag when there is a stored one.  Content-Type is taken: the same

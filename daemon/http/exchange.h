@@ -1,4 +1,4 @@
-/* exchange.h -- the seam between a protocol and whoever answers.
+/* exchange.h -- the seam between a protocol and the answerer.
  *
  *   exchange   one request and its response
  *   protocol   parses the request, frames and sends the response (h1/, later h2/)
@@ -35,7 +35,7 @@ struct exchange;
 struct task;
 
 #define EXCHANGE_EXTRA          768        /* room for per-request field lines */
-#define EXCHANGE_LENGTH_UNKNOWN UINT64_MAX /* the end is told by END alone */
+#define EXCHANGE_LENGTH_UNKNOWN UINT64_MAX /* END alone marks the end */
 
 enum exchange_flag {
     EXCHANGE_END = 1,  /* these are the last bytes of the response */

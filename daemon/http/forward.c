@@ -29,7 +29,7 @@ enum {
     (HTTP_BIT(HTTP_F_HOST) | HTTP_BIT(HTTP_F_CONTENT_LENGTH) | HTTP_BIT(HTTP_F_EXPECT) | \
         HTTP_BIT(HTTP_F_VIA) | HTTP_BIT(HTTP_F_CDN_LOOP))
 
-/* The operator says that those who send it may: a proxy in front sets it. */
+/* The operator allows clients to send it: a proxy in front sets it. */
 static bool
 forward_is_kept(const char *keep, struct slice name)
 {
@@ -91,7 +91,8 @@ forward_values(struct message_out *o, const struct http_message *h, enum http_fi
     }
 }
 
-/* Who asks, and how it came here: the client's word counts only when the peer is trusted. */
+/* The client's address, and how the request came here: the client's own fields count only when the
+ * peer is trusted. */
 static void
 forward_client(
     struct message_out *o, const struct http_message *req, const struct forward_request *how)

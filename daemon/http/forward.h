@@ -40,7 +40,7 @@ struct forward_request {
 };
 
 /* Built in the arena (message_out.h): method, path, authority and end-to-end fields.  Host, framing
- * and what only the connection is told are the protocol's (origin_exchange.h).  0, TERR_NOMEM or
+ * and connection-level fields are the protocol's (origin_exchange.h).  0, TERR_NOMEM or
  * TERR_LIMIT. */
 int forward_request(const struct http_message *req, const struct forward_request *how,
     struct arena *arena, struct http_message *out);

@@ -243,7 +243,7 @@ framing_connection_of_response(struct http_message *resp, struct framing_connect
     return framing_connection(resp, false, out);
 }
 
-/* HTTP inside of a tunnel would be requests that nobody routes, judges or logs (h2c smuggling). */
+/* HTTP inside a tunnel would be requests that are not routed, judged or logged (h2c smuggling). */
 static bool
 framing_hides_requests(struct slice protocol)
 {

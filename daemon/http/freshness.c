@@ -95,7 +95,7 @@ fresh_age_ms(const struct http_message *resp, int64_t sent_ms, int64_t received_
     return apparent_ms > corrected_ms ? apparent_ms : corrected_ms;
 }
 
-/* Statuses whose rules for caches we know (RFC 9111 5.2.2.3): registered, and without rules
+/* Statuses with cache rules that we know (RFC 9111 5.2.2.3): registered, and without rules
  * that we do not implement (226 is a delta, 304 is never stored, 206 only when asked for). */
 static bool
 fresh_understands(unsigned status, const struct fresh_request *req)
@@ -143,7 +143,7 @@ fresh_refuse_status(const struct http_message *resp, const struct fresh_request 
         return FRESH_REFUSE_INTERIM;
     if (resp->status == 304)
         return FRESH_REFUSE_NOT_MODIFIED;
-    if (resp->status >= 600) /* no HTTP: an error, for whoever asked (RFC 9110 15) */
+    if (resp->status >= 600) /* no HTTP: an error for the client (RFC 9110 15) */
         return FRESH_REFUSE_NOT_UNDERSTOOD;
     if (resp->status == 416 && req->range) /* about our range, not about the resource */
         return FRESH_REFUSE_PARTIAL;

@@ -1,11 +1,11 @@
-/* hops.c -- on whose behalf a trusted proxy asks. */
+/* hops.c -- the client that a trusted proxy asks for. */
 #include "daemon/http/hops.h"
 
 #include <string.h>
 
 #include "daemon/http/token.h"
 
-/* Members from the last one on.  From the front a quote that somebody left open would hide what
+/* Members from the last one on.  From the front an unclosed quote would hide what
  * honest proxies appended behind it. */
 struct hops_back {
     const struct http_message *h;

@@ -115,7 +115,7 @@ message_out_request(struct message_out *o, enum http_method id, struct slice met
     m->lines_off = message_out_at(o);
 }
 
-/* A field whose value is put piece by piece, until message_out_close(). */
+/* A field with a value that is put piece by piece, until message_out_close(). */
 static inline void
 message_out_open(struct message_out *o, enum http_field_id id, struct slice name)
 {

@@ -9,7 +9,7 @@
  * above this seam knows which protocol it is.
  *
  * Life: open -> connected -> [begin -> [send]* -> [interim]* -> head -> [body]* -> rest]* -> close.
- * The request line or what stands for it, Host, framing and what only the connection is told are the
+ * The request line or what stands for it, Host, framing and connection-level fields are the
  * protocol's: the user gives a message, and body bytes without any framing.
  *
  * An origin is not trusted: what it sends is judged by http/framing.h, and a connection that got
@@ -49,7 +49,7 @@ struct origin_request {
     /* Method, path, authority, and end-to-end fields in one run (message_out.h): no Host, which is the
      * authority, and nothing of framing and connection.  It stays readable until the request has left. */
     const struct http_message *head;
-    bool has_body;        /* also an empty one, whose length is to be said (RFC 9110 8.6) */
+    bool has_body;        /* also an empty one with a Content-Length (RFC 9110 8.6) */
     uint64_t body_length; /* of it; ORIGIN_LENGTH_UNKNOWN: END tells */
     bool close;           /* it is the last one over its connection */
     /* The user reads interim responses (RFC 9110 15.2) with `interim`.  Else they are skipped, and

@@ -50,7 +50,7 @@ enum range_verdict {
 /* Resolves specs for a representation of `complete` bytes.  Overlapping and adjacent ones are
  * merged where they stand next to each other in the list; when more than two overlap, or their
  * sum exceeds `complete`, the answer is RANGE_WHOLE (RFC 9110 14.2, CVE-2011-3192).  So it is
- * for the last bytes of nothing, which are satisfiable.  *nout is 0 but for RANGE_OK. */
+ * for the last bytes of nothing, which are satisfiable.  *nout is 0 except for RANGE_OK. */
 enum range_verdict range_resolve(const struct range_spec *specs, unsigned nspecs, uint64_t complete,
     struct range out[static RANGES_MAX], unsigned *nout);
 
@@ -64,7 +64,7 @@ int content_range_parse(struct slice value, struct content_range *out);
 /* Writes "bytes 0-4/10"; complete RANGE_UNKNOWN writes "*".  The length. */
 size_t content_range_write(const struct content_range *cr, char out[static RANGE_TEXT_MAX]);
 
-/* What stands before one part's bytes: CRLF (but for the first part), boundary, Content-Type if
+/* What stands before one part's bytes: CRLF (except for the first part), boundary, Content-Type if
  * not empty, Content-Range, blank line.  The length. */
 size_t range_part_head(struct slice boundary, bool first, struct slice content_type,
     const struct content_range *cr, char out[static RANGE_PART_MAX]);

@@ -4,8 +4,8 @@
  *   fields  that name tags: Surrogate-Key, with spaces between them (Fastly); xkey, with spaces or
  *           commas (Varnish's vmod_xkey); Cache-Tag, with commas (Cloudflare).  All of them count.
  *
- * A tag is known by 64 bits of a hash under the process's secret, so that nobody can choose two
- * that look the same.
+ * A tag is known by 64 bits of a hash under the process's secret, so that an attacker cannot choose
+ * two that look the same.
  *
  * Threads: none of its own.  Memory: the caller's.
  */
@@ -38,7 +38,7 @@ struct tags {
 
 void tags_init(struct tags *t);
 uint64_t tag_hash(struct slice tag);
-/* One of eight: in the bits of whoever has the tag. */
+/* One of eight: in the bits of an object that has the tag. */
 static inline uint8_t
 tag_bit(uint64_t hash)
 {

@@ -221,7 +221,7 @@ sf_member_value(struct sf_text *t)
     return v;
 }
 
-/* The dictionary so far, and CC_BIT of directives whose value is of a type they do not have. */
+/* The dictionary so far, and CC_BIT of directives with a value of the wrong type. */
 struct targeted {
     struct cache_control *cc;
     uint32_t wrong;

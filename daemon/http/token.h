@@ -42,7 +42,7 @@ struct slice http_trim(struct slice s);
 struct slice http_cut(struct slice *s, char sep);
 
 /* Walks the members of one field value.  Empty members are skipped (RFC 9110 5.6.1.2) but
- * counted, for those who may not tolerate them. */
+ * counted, for callers that may not tolerate them. */
 struct http_list_iter {
     struct slice rest; /* borrowed from the caller until the walk ends */
     unsigned empty;    /* empty members seen so far */

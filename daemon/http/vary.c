@@ -144,7 +144,7 @@ vary_is_text(unsigned id)
 }
 
 /* Of a field that we do not know: white space around commas means nothing, by RFC 9110 5.6.1, if it
- * is a list; but an empty member may mean something to whoever reads it, and then ",a" and "a" must
+ * is a list; but an empty member may mean something to the origin, and then ",a" and "a" must
  * not be one (cache poisoning). */
 static void
 vary_put_unknown(struct vary_sink *s, struct slice value, bool first)

@@ -1,4 +1,4 @@
-/* access_format.h -- one request as a line: for the access log, and for whoever reads the rings.
+/* access_format.h -- one request as a line: for the access log, and for readers of the rings.
  *
  *     192.0.2.7 - - [21/Nov/2026:04:10:50 +0000] "GET /a HTTP/1.1" 200 512 "-" "curl/7.88"
  *     {"time":"2026-11-21T04:10:50.123Z","client":"192.0.2.7", ... "cache":"hit", ...}

@@ -36,13 +36,14 @@ struct access_source {
     uint64_t missed; /* of shmlog_missed_reqs(), already counted */
 };
 
-/* Where lines go, and of whom.  Sources outlive their output: they say how far was written. */
+/* Where lines go, and from which sources.  Sources outlive their output: they say how far it was
+ * written. */
 #define ACCESS_AIM_MAGIC OBJ_TAG('a', 'a', 'i', 'm')
 struct access_aim {
     uint32_t magic;
     enum access_format format;
     struct access_pattern pattern; /* n > 0: instead of `format` */
-    struct access_out *out;        /* NULL: nowhere, and nobody is followed */
+    struct access_out *out;        /* NULL: nowhere, and no source is followed */
     struct access_source
         *sources; /* NULL: there were none yet; of one that is to come: they stay */
     unsigned nsources;
@@ -77,7 +78,7 @@ struct access_log {
     char buf[ACCESS_LOG_BUF];
 };
 
-/* --- outputs and whom they follow --- */
+/* --- outputs and the sources they follow --- */
 
 /* Of each pair of readers of a log `to` gets the one that is further on: nothing is written twice. */
 static void
@@ -298,7 +299,7 @@ access_log_adapt(struct access_log *a)
         a->nap_ms = ACCESS_LOG_NAP_MAX_MS;
 }
 
-/* Everything that is there; when somebody waits not for longer than is granted then. */
+/* Writes everything that is there; when a caller waits, for no longer than is granted then. */
 static void
 access_log_round(struct access_log *a)
 {

@@ -27,7 +27,7 @@ struct access_log_conf {
     struct shmlog *const *logs;
     unsigned nlogs;
     struct counters *counters;
-    const struct backend_names_view *names; /* NULL: numbers are told */
+    const struct backend_names_view *names; /* NULL: numbers are written */
 };
 
 /* Follows the logs from now on.  Borrows them (the array's members), the counters and the names

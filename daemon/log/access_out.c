@@ -135,7 +135,7 @@ access_out_put(
     return done;
 }
 
-/* A full disk costs the lines in the buffer, once told and always counted. */
+/* A full disk costs the lines in the buffer: reported once, always counted. */
 static uint64_t
 access_out_lose_rest(struct access_out *o, const char *p, size_t n)
 {

@@ -1,6 +1,6 @@
 /* access_out.h -- where lines of the access log go: a file, stdout, a FIFO, a syslog daemon.
  *
- * For the access log's thread alone: it may wait here, and nobody waits for it.
+ * For the access log's thread alone: it may wait here, and no thread waits for it.
  */
 #ifndef TARN_ACCESS_OUT_H
 #define TARN_ACCESS_OUT_H

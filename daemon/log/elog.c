@@ -73,8 +73,8 @@ elog_over(uint64_t window)
     return asked > most ? asked - most : 0;
 }
 
-/* Whoever moves the window to a new second inherits what the old one dropped, so it is
- * reported once.  A thread whose clock reading is older counts towards the new second. */
+/* The thread that moves the window to a new second inherits what the old one dropped, so it is
+ * reported once.  A thread with an older clock reading counts towards the new second. */
 static uint64_t
 elog_window_move(uint32_t now_s, uint32_t *lost)
 {
@@ -171,7 +171,7 @@ elog_write_syslog(time_t now, enum elog_level level, const char *text, size_t n)
     return elog_send(iov, 2);
 }
 
-/* One line in one write.  When stderr cannot be written nobody can be told. */
+/* One line in one write.  When stderr cannot be written the line is lost. */
 static void
 elog_write(const struct timespec *now, enum elog_level level, const char *text, size_t n)
 {

@@ -1,9 +1,9 @@
-/* elog.h -- the error log: lines for whoever runs this tarnd, on stderr or to a syslog daemon.
+/* elog.h -- the error log: lines for the operator of this tarnd, on stderr or to a syslog daemon.
  *
  *     2026-11-21T04:10:50.123Z tarnd[4711] error: cannot bind 0.0.0.0:80: Permission denied
  *
  * A line is one write(2), so lines of several threads and processes do not mix.  Stderr is
- * shared with others, so it is never made non-blocking: when it is a pipe that nobody empties
+ * shared with others, so it is never made non-blocking: when it is a pipe that is not emptied
  * the calling thread waits.  The rate limit bounds how often that can be asked for.
  *
  * Threads: any.  elog_init() first, from the only thread there is.
@@ -37,7 +37,7 @@ int elog_to_syslog(const struct syslog_to *to);
  * not ASCII come out as \xHH, so that a client cannot forge lines. */
 void elog(enum elog_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Reports what the rate limit has dropped and nobody was told of: from a timer, and at exit.
+/* Reports what the rate limit has dropped and is not yet reported: from a timer, and at exit.
  * elog() does so too, for seconds that are over. */
 void elog_flush(void);
 

@@ -6,7 +6,7 @@
  * facts (http/conn_facts.h) and gives both to a protocol server.  From then on it keeps nothing of
  * a plain connection but a count.
  *
- *   waiting    a connection whose PROXY header has not come whole.  No protocol has any state for it.
+ *   waiting    a connection with an incomplete PROXY header.  No protocol has any state for it.
  *              It has one deadline, for the whole header, and its memory is USAGE_INCOMING
  *   operator   a connection of the admin listener.  It is unproven until one of its requests is
  *              authorized (conn_operator.admitted)

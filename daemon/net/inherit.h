@@ -3,7 +3,7 @@
  *   TARN_LISTEN_FDS          of a supervisor: a line for each address, in its words
  *   LISTEN_FDS, LISTEN_PID   of systemd's socket activation, sd_listen_fds(3): from descriptor 3 on
  *
- * A listener of the configuration whose address is among them takes them instead of binding: the
+ * A configured listener with an address among them takes them instead of binding: the
  * kernel goes on queueing connections while one process follows another.
  *
  * Threads: the main one, before there are others.
@@ -43,7 +43,7 @@ void inherit_load(void);
 bool inherit_take(const struct conf_address *at, struct listen_sockets *out);
 /* What systemd handed over, whatever its address: for a supervisor. */
 bool inherit_take_any(struct listen_sockets *out);
-/* What nobody took is closed. */
+/* Closes the sockets that were not taken. */
 void inherit_close(void);
 
 #endif

@@ -23,7 +23,7 @@
 
 enum {
     ACCEPTS_PER_TURN = 64, /* then the others of this loop get their turn */
-    LOCK_DEPTH = 16,       /* of those that ask who has the lock; nobody accepts them */
+    LOCK_DEPTH = 16,       /* of those that look up the lock's holder; never accepted */
     REST_MS = 100,         /* without descriptors: long enough not to spin, short to recover */
 };
 
@@ -35,7 +35,7 @@ struct bound {
     int notsent_bytes;
     int fd;      /* unix: listening; TCP: holds the port, never listens; -1: was inherited */
     int lock_fd; /* the abstract socket that says the port is ours; -1: none */
-    bool inherited, foreign; /* foreign: bound by somebody who is no tarnd */
+    bool inherited, foreign; /* foreign: not bound by a tarnd */
     unsigned loops, nfds;    /* listen_share: 0 before it, and nfds for a Unix socket */
     int fds[LIMIT_LISTEN_SOCKETS];
     struct sockaddr_storage addr;
@@ -58,7 +58,7 @@ struct listener {
     void *ctx;
     struct task task;
     struct timer rest;
-    unsigned nsockets, nclosed;       /* one, but for what was inherited */
+    unsigned nsockets, nclosed;       /* one, unless inherited */
     struct listener_socket sockets[]; /* nsockets */
 };
 
@@ -115,7 +115,7 @@ enum bound_holder {
     HOLDER_UNKNOWN, /* it answers nothing, as no lock of ours does */
 };
 
-/* The name of the lock is taken: by a process of which user?  The kernel knows who listens. */
+/* The name of the lock is taken: by a process of which user?  The kernel knows the listener. */
 static enum bound_holder
 bound_lock_holder(const struct sockaddr_un *un, socklen_t len)
 {
@@ -133,10 +133,10 @@ bound_lock_holder(const struct sockaddr_un *un, socklen_t len)
     return holder;
 }
 
-/* An abstract Unix socket is a lock that the kernel drops with its holder, in the same network namespace as
- * the port that it stands for.  Anybody may take its name, so a name that another user has taken says
- * nothing: the kernel does not let two users share a port, and the probe has found it free.  0, and the lock
- * or -1; TERR_BUSY. */
+/* An abstract Unix socket is a lock that the kernel drops with its holder, in the same network
+ * namespace as the port that it stands for.  Any user may take its name, so a name that another
+ * user has taken says nothing: the kernel does not let two users share a port, and the probe has
+ * found it free.  0, and the lock or -1; TERR_BUSY. */
 static int
 bound_lock(const char *name, int *out)
 {
@@ -168,7 +168,7 @@ bound_tcp(struct bound *b, const struct conf_address *at, char *why, size_t why_
 
     memcpy(&b->addr, &at->addrs[0], sizeof(b->addr));
     b->addr_len = at->addr_lens[0];
-    /* Without SO_REUSEPORT this fails if anybody at all, another tarnd included, listens. */
+    /* Without SO_REUSEPORT this fails if any process, another tarnd included, listens. */
     probe = bound_socket(b->addr.ss_family);
     if (probe < 0)
         return bound_fail(why, why_len, "make a socket for", at);
@@ -217,7 +217,7 @@ bound_group(const char *name, gid_t *out)
     return gr != NULL || (*name >= '0' && *name <= '9' && *end == '\0' && id < (gid_t)-1);
 }
 
-/* Before it listens: the owner first, so that nobody else has what the mode gives. */
+/* Before it listens: the owner first, so that no other user gets what the mode gives. */
 static int
 bound_own(const struct bound *b, const struct conf_address *at, const struct listen_how *how,
     char *why, size_t why_len)
@@ -259,7 +259,7 @@ bound_unix(struct bound *b, const struct conf_address *at, const struct listen_h
     b->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (b->fd < 0)
         return bound_fail(why, why_len, "make a socket for", at);
-    /* A socket file that nobody answers is left over from a crash. */
+    /* A socket file without a listener is left over from a crash. */
     if (lstat(b->path, &st) == 0 && S_ISSOCK(st.st_mode)) {
         int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         int rc = connect(probe, (struct sockaddr *)&un, sizeof(un));
@@ -303,7 +303,7 @@ bound_own_again(const struct bound *b, const struct conf_address *at, const stru
     return bound_own(b, at, how, why, why_len);
 }
 
-/* With what neither the old mode nor the new one gives to anybody, it changes hands. */
+/* The owner changes while the file has only the permissions that both modes give. */
 int
 listen_own(const struct bound *b, const struct conf_address *at, const struct listen_how *how,
     struct listen_owned *was, char *why, size_t why_len)
@@ -436,7 +436,7 @@ listen_share(struct bound *b, unsigned loops)
         int fd = listener_socket(b);
 
         if (fd < 0 && b->nfds > 0)
-            break; /* whoever bound those that there are did so for itself alone */
+            break; /* the existing ones were bound without SO_REUSEPORT */
         if (fd < 0)
             return TERR_IO;
         b->fds[b->nfds++] = fd;

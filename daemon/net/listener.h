@@ -35,10 +35,10 @@ struct listen_how {
     int depth;                /* of the kernel's queue of new connections */
     int notsent_bytes;        /* TCP_NOTSENT_LOWAT of the accepted; 0: the system's */
     int64_t mode;             /* of a Unix socket's file */
-    const char *user, *group; /* whose it is, by name or number; "": as it comes */
+    const char *user, *group; /* its owner, by name or number; "": unchanged */
 };
 
-/* 0, or TERR_* with a sentence in `why`.  Nobody gets into a Unix socket before it has its mode. */
+/* 0, or TERR_* with a sentence in `why`.  A Unix socket has its mode before it accepts. */
 int listen_bind(struct bound **out, const struct conf_address *at, const struct listen_how *how,
     char *why, size_t why_len);
 /* What a Unix socket's file was before listen_own(). */
@@ -49,13 +49,13 @@ struct listen_owned {
     gid_t gid;
 };
 
-/* A Unix socket that is open gets another mode, user or group; "" leaves those alone.  At no time
- * may anybody connect who may neither before nor afterwards.  0, and `was`; or TERR_* with a
- * sentence in `why`, and all is as it was.  Nothing is done to what a service manager made, or what
- * is not there any more. */
+/* A Unix socket that is open gets another mode, user or group; "" leaves those alone.  A user
+ * that may connect neither before nor afterwards may not connect meanwhile.  0, and `was`; or
+ * TERR_* with a sentence in `why`, and all is as it was.  Nothing is done to what a service manager
+ * made, or what is not there any more. */
 int listen_own(const struct bound *b, const struct conf_address *at, const struct listen_how *how,
     struct listen_owned *was, char *why, size_t why_len);
-/* As it was; for whom listen_own() succeeded. */
+/* Restores what was before a listen_own() that succeeded. */
 void listen_disown(const struct bound *b, const struct listen_owned *was);
 /* "127.0.0.1:8080", "[::1]:8080" or "unix:/path": what clients connect to. */
 const char *listen_address(const struct bound *b);

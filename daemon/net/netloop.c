@@ -324,7 +324,7 @@ net_loop_close(struct net_loop **nlp)
     tassert(nl->nslabs == 0);
     arena_pool_fini(&nl->base.arenas);
     for (unsigned i = 0; i < USAGE_KINDS; i++)
-        tassert_slow(nl->base.usage.bytes[i] == 0); /* somebody kept memory, or miscounted */
+        tassert_slow(nl->base.usage.bytes[i] == 0); /* memory was kept, or miscounted */
     OBJ_FREE(nl);
 }
 

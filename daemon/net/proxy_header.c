@@ -154,7 +154,7 @@ v2_v4(uint8_t addr[16], const uint8_t *from)
     memcpy(addr + sizeof(v4_prefix), from, 4);
 }
 
-/* Of a proxied connection: the addresses, whose size the family says, then TLVs. */
+/* Of a proxied connection: the addresses (the family says their size), then TLVs. */
 static int
 v2_block(const uint8_t *head, size_t len, struct proxy_header *out)
 {

@@ -7,7 +7,7 @@
  * addresses: what is known of the connection itself counts.
  *
  * Reading is strict: what is not exactly a header is an error, at the first byte that shows it.
- * TLVs of version 2 are skipped, but for the checksum, which must be right when it is there.
+ * TLVs of version 2 are skipped, except the checksum, which must be right when it is there.
  *
  * Threads: any; pure functions.
  */

@@ -427,7 +427,7 @@ stream_pull(struct stream *s)
         n = recv(s->fd, s->room_ptr, s->room_len, MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-        s->ended = stream_end_of(s, -errno); /* nobody is told of an error twice */
+        s->ended = stream_end_of(s, -errno); /* an error is reported once */
         stream_pause(s);
         task_wake(s->of.owner);
     }
@@ -458,8 +458,8 @@ stream_resume(struct stream *s)
     s->reading = uv_read_start(&s->uv.stream, stream_on_alloc, stream_on_read) == 0;
 }
 
-/* Nobody cancels our threads, so that the library's way, which looks whether somebody does, is three
- * times as long for nothing.  The sanitizers watch that one. */
+/* Our threads are never cancelled.  The library's call is a cancellation point, which takes three
+ * times as long for nothing.  The sanitizers watch the library's call. */
 static ssize_t
 stream_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
@@ -471,7 +471,7 @@ stream_sendmsg(int fd, const struct msghdr *msg, int flags)
 }
 
 /* The flag, and a note for the end of the turn, if there is room for one.  AF_UNIX ignores the flag:
- * every write is a message of its own there, and held back by nobody. */
+ * every write is a message of its own there, and is never held back. */
 static __attribute__((noinline)) int
 stream_cork(struct stream *s)
 {

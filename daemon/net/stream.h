@@ -18,7 +18,7 @@
  * MORE says that the rest of this message follows at once: TCP keeps the packet open for it
  * (MSG_MORE), so both share one.  (nbdkit's corking.)  It is a hint for this turn: what is still
  * held when the turn ends leaves then, whether or not anything followed.  A Unix socket has no
- * packets to fill; whoever has all the pieces gives them to one stream_try, which helps both.
+ * packets to fill; a caller that has all the pieces gives them to one stream_try, which helps both.
  *
  * Threads: one loop's.  Errors: TERR_*.
  */
@@ -77,7 +77,7 @@ void stream_post(struct stream *s, struct span room);
 void stream_set_read_max(struct stream *s, size_t bytes);
 void stream_unpost(struct stream *s);
 /* Reads into the posted room now, in the owner's task, what the kernel has by now; whether it had
- * anything.  For who knows that the last read left something behind. */
+ * anything.  For an owner that knows that the last read left something behind. */
 bool stream_pull(struct stream *s);
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);

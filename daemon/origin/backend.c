@@ -70,7 +70,7 @@ backend_judge(struct backend *b)
         return false;
     if (healthy)
         atomic_store_explicit(&b->well_ms, backend_wall_ms(), memory_order_relaxed);
-    /* The time first: who sees the new health, and asks since when, is not told the old one. */
+    /* The time first: a reader that sees the new health must not see the old time. */
     atomic_store_explicit(&b->changed_ms, backend_wall_ms(), memory_order_relaxed);
     atomic_store_explicit(&b->healthy, healthy, memory_order_release);
     return true;

@@ -4,7 +4,7 @@
  * The registry has one that counts, which is replaced as a whole (RCU) when the configuration is
  * read anew.  A backend that the new one describes as the old one did stays the same: its
  * connections, its health and what its probe saw.  The others are new, and those of before are
- * retired when nobody holds them any more.  Directors are made anew.
+ * retired when their last hold is gone.  Directors are made anew.
  *
  * Threads: open, adopt: the management thread's.  The rest: any.  Errors: TERR_*.
  */
@@ -36,7 +36,7 @@ struct director *snapshot_nth(const struct backend_snapshot *u, unsigned n);
 
 /* Those that count now; borrowed under RCU, or by the management thread until it adopts others. */
 struct backend_snapshot *registry_snapshot(struct registry *rg);
-/* From now on these count; takes the hold.  Those of before go when nobody can see them. */
+/* Makes this snapshot the current one; takes the hold.  The old one goes when no reader sees it. */
 void registry_adopt(struct registry *rg, struct backend_snapshot **up);
 
 #endif

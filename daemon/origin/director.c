@@ -52,7 +52,7 @@ director_hold(struct director *d)
 
     OBJ_CHECK(d, DIRECTOR_MAGIC);
     had = atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
-    tassert(had > 0); /* what nobody holds is about to be freed */
+    tassert(had > 0); /* without a hold it is about to be freed */
     return d;
 }
 

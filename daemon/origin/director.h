@@ -1,4 +1,4 @@
-/* director.h -- whom a request is sent to: backends, and directors that choose among them.
+/* director.h -- where a request is sent: backends, and directors that choose among them.
  *
  *   director   a BACKEND value of the policy language: a backend itself, or something that
  *              chooses one by weight, order, chance or hash (Varnish's vmod_directors)
@@ -6,8 +6,8 @@
  *   health     auto (its probe says), or set by the operator: healthy, sick
  *   registry   all of the process, by number; a number is used again after its backend left
  *
- * A director holds a count on each member.  Members are added and removed while nobody else
- * sees the director (vcl_init), so that choosing takes no lock.
+ * A director holds a count on each member.  Members are added and removed while no other
+ * thread sees the director (vcl_init), so that choosing takes no lock.
  *
  * Threads: registry_*, *_new, director_add and director_remove: the management thread.  The rest:
  * any.  Errors: TERR_*.
@@ -45,7 +45,7 @@ enum director_kind {
     DIRECTOR_RANDOM,
     DIRECTOR_HASH,
     DIRECTOR_SHARD,
-    DIRECTOR_LEAST, /* who has the least to do */
+    DIRECTOR_LEAST, /* the member with the least load */
     DIRECTOR_KINDS
 };
 
@@ -62,12 +62,12 @@ struct director_ask {
     uint64_t random;             /* anything */
     unsigned alternate;          /* shard: the n-th choice after the first, as bereq.retries */
     bool hash_said;              /* `hash` is meaningful; else `random` stands in */
-    bool peeks;                  /* nobody will be asked: whose turn it is stays */
+    bool peeks;                  /* no backend will be asked: the next turn stays the same */
     double now_s;                /* wall clock; ramp-up */
     enum director_health health; /* shard; as the rest */
     bool no_rampup, warmup_said; /* without the latter the director's own `warmup` holds */
     double warmup;               /* 0 to 1 */
-    /* chosen only when nobody else is well: they were tried.  Compared, and never looked at */
+    /* chosen only when no other is well: they were tried.  Compared, and never looked at */
     struct backend *const *avoid;
     unsigned navoid;
 };
@@ -75,20 +75,19 @@ struct director_ask {
 /* With the backends of the configuration, each a director with its YAML name, and its directors
  * (snapshot.h).  Borrows conf until registry_close, or until others are adopted. */
 int registry_open(struct registry **out, const struct conf *conf);
-/* Nobody holds a director any more. */
+/* No director is held any more. */
 void registry_close(struct registry **rp);
 /* Where results of probes are counted; borrowed until registry_close.  Without it: nowhere. */
 void registry_set_counters(struct registry *rg, struct counters *counters);
-/* Where names are told, for readers of the log, of these and of those to come; borrowed alike. */
+/* Where backend names are published for readers of the log, present and future; borrowed alike. */
 void registry_set_names(struct registry *rg, struct backend_names *names);
-/* Every backend there is, but those that nobody holds any more, in no order; borrowed for the
- * call. */
+/* Every backend that is still held, in no order; borrowed for the call. */
 void registry_each(struct registry *rg, void (*f)(void *ctx, struct backend *b), void *ctx);
-/* Frees what nobody holds, and no connection leads to, any more.  backend_new and running probes
- * do so too. */
+/* Frees backends without a hold and without a connection.  backend_new and running probes do so
+ * too. */
 void registry_sweep(struct registry *rg);
 
-/* A backend of a policy's, or of nobody's.  `conf` is copied deep; `name` is what the policy
+/* A backend of a policy, or of none.  `conf` is copied deep; `name` is what the policy
  * calls it, `full` what the operator sees ("boot.default").  probe NULL: healthy unless said
  * otherwise.  One hold is the caller's.  conf NULL: `backend x none;`, always sick.  TERR_NOMEM,
  * TERR_LIMIT: BACKENDS_MAX; TERR_INVALID: the probe, or a name without addresses
@@ -110,12 +109,12 @@ enum {
     DIRECTOR_WEIGHT_MAX = 1000
 };
 int director_set_weighted(struct director *d);
-/* hash: who has more than `factor` times its share of what is under way gets no more, and the next
+/* hash: a member with more than `factor` times its share of the load gets no more, and the next
  * one gets its keys (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam
  * 2016).  Above 1; 0: there is no bound. */
 void director_set_bound(struct director *d, double factor);
 
-/* Whoever cannot connect to the one it chose may ask it again for another: directors of the
+/* A fetch that cannot connect to the chosen backend may ask for another: directors of the
  * configuration.  A policy's leave that to the policy, as in Varnish. */
 void director_set_tries_others(struct director *d);
 bool director_tries_others(const struct director *d);
@@ -138,7 +137,7 @@ void director_shard_set_warmup(struct director *d, double share);
 /* For so long after its health came back a member gets only a growing share of its keys. */
 void director_shard_set_rampup(struct director *d, double seconds);
 
-/* Of one that somebody holds.  Returns it. */
+/* `d` must be held already.  Returns it. */
 struct director *director_hold(struct director *d);
 /* Takes the hold and NULLs the pointer. */
 void director_drop(struct director **dp);
@@ -146,7 +145,7 @@ void director_drop(struct director **dp);
 /* As the policy calls it. */
 const char *director_name(const struct director *d);
 enum director_kind director_kind(const struct director *d);
-/* Of a director that nobody changes any more; a backend has none.  Borrowed. */
+/* Of a director that does not change any more; a backend has none.  Borrowed. */
 unsigned director_members(const struct director *d);
 struct director *director_member(const struct director *d, unsigned nth, double *weight);
 /* Healthy, and since when (seconds since 1970; 0: never changed).  A director is healthy if one of
@@ -167,7 +166,7 @@ bool backend_healthy(const struct backend *b);
 int64_t backend_connections(const struct backend *b); /* in use or idle, of all workers */
 
 /* What it has to do: connections in use, and fetches that chose it and have none yet.  The latter
- * are said by whoever fetches; the two are a pair. */
+ * are counted by the fetch; the two are a pair. */
 int64_t backend_load(const struct backend *b);
 void backend_expect(struct backend *b);
 void backend_unexpect(struct backend *b);
@@ -176,7 +175,7 @@ unsigned backend_queued(const struct backend *b);
 
 /* What its fetches see: a head; or no connection, none in time, the end before a head.  After
  * eject_after failures in a row the directors that it is a member of leave it out, while they have
- * another; `err` is told in the error log.  A backend in no director is never left out. */
+ * another; `err` is written to the error log.  A backend in no director is never left out. */
 void backend_note_good(struct backend *b);
 /* Any thread, as these are: a head came, so long after the request was sent. */
 void backend_note_response(struct backend *b, unsigned status, uint64_t took_us);
@@ -184,7 +183,7 @@ void backend_note_cut(struct backend *b); /* after its head the body broke off, 
 void backend_note_bad(struct backend *b, uint64_t now_ms, int err);
 bool backend_ejected(const struct backend *b);
 /* Healthy, and, where no probe tells, not without a response to its last three attempts.  For people:
- * who is asked depends on backend_healthy() and backend_ejected(). */
+ * choices depend on backend_healthy() and backend_ejected(). */
 bool backend_up(const struct backend *b);
 /* What came of the attempts to ask it, ever: by class of status, 1xx to 5xx and others. */
 enum {
@@ -200,8 +199,8 @@ struct backend_seen {
         bucket[BACKEND_BUCKETS]; /* i: less than 2^i us, and no less than half; the last: more */
 };
 void backend_see(const struct backend *b, struct backend_seen *out);
-/* Takes those back whose time is over, and asks for the addresses of names: about once a second.
- * Monotonic. */
+/* Takes back ejected ones when their time is over, and asks for the addresses of names:
+ * about once a second.  Monotonic. */
 void registry_tick(struct registry *rg, uint64_t now_ms);
 /* How many addresses it has; names are asked again every dns_ttl.  Any thread. */
 unsigned backend_naddrs(struct backend *b);

@@ -78,8 +78,8 @@ choose_load(const struct director *d)
     return w.load;
 }
 
-/* Which part of what is its own it gets: who became well lately begins with a tenth, that its
- * caches may fill and its connections open.  A director's members have each their own. */
+/* Which part of its share it gets: one that became well lately begins with a tenth, so that its
+ * caches fill and its connections open.  A director's members have each their own. */
 static double
 choose_part(const struct director *d, double now_s)
 {
@@ -116,7 +116,7 @@ choose_from(const struct director *d, unsigned start, const struct director_ask 
     return d->nmembers;
 }
 
-/* How many turns a round has, and whose one is. */
+/* How many turns a round has, and the member of one turn. */
 static unsigned
 choose_turns(const struct director *d)
 {
@@ -129,8 +129,8 @@ choose_whose(const struct director *d, unsigned turn)
     return d->round != NULL ? d->round[turn] : turn;
 }
 
-/* The first turn from `start` on that a healthy one has, who takes it if it is not too early for
- * him; the number of turns: none. */
+/* The first turn from `start` on of a healthy member that takes it: one that became well lately
+ * takes only a part of its turns.  None: the number of turns. */
 static unsigned
 choose_turn(const struct director *d, unsigned start, const struct director_ask *ask,
     const struct director_ask *among)
@@ -157,8 +157,8 @@ choose_turn(const struct director *d, unsigned start, const struct director_ask 
     return first;
 }
 
-/* The turn goes on from whom it came to, so that a sick member's share does not all go to the
- * one behind it. */
+/* The turn goes on from the member that it came to, so that a sick member's share does not all go
+ * to the one behind it. */
 static unsigned
 choose_round_robin(
     struct director *d, const struct director_ask *ask, const struct director_ask *among)
@@ -269,8 +269,8 @@ choose_is_full(const struct director *d, double bound, double weight)
 }
 
 /* Highest random weight (Thaler and Ravishankar 1998), with weights: when a member fails, its keys
- * and no others go elsewhere.  Varnish's moves the others' keys too.  Who is full leaves his keys
- * to the next in their order.  (Loads change meanwhile: should all be full, the first has it.) */
+ * and no others go elsewhere.  Varnish's moves the others' keys too.  A full member leaves its
+ * keys to the next in their order.  (Loads change meanwhile: if all are full, the first has it.) */
 static unsigned
 choose_hash(
     const struct director *d, const struct director_ask *ask, const struct director_ask *among)
@@ -332,7 +332,7 @@ director_resolve(struct director *d, const struct director_ask *ask)
     if (d->kind == DIRECTOR_BACKEND)
         return d;
     at = choose_member(d, ask, ask);
-    if (at >= d->nmembers) /* all are left out, tried or sick: then whoever is healthy */
+    if (at >= d->nmembers) /* all are left out, tried or sick: any healthy one */
         at = choose_member(d, ask, NULL);
     return at < d->nmembers ? d->members[at].d : NULL;
 }

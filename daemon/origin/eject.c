@@ -1,8 +1,8 @@
-/* eject.c -- backends whose fetches fail are left out by directors for a while.
+/* eject.c -- backends with failing fetches are left out by directors for a while.
  *
- * It is for what no probe sees, or not yet.  (Envoy's outlier detection, nginx's max_fails.)  Who
- * was left out and comes back is on trial: the next failure is enough, and then it is for twice as
- * long.
+ * It is for what no probe sees, or not yet.  (Envoy's outlier detection, nginx's max_fails.)  A
+ * backend that comes back is on trial: the next failure is enough, and then it is left out for
+ * twice as long.
  */
 #include "daemon/base/terr.h"
 #include "daemon/log/elog.h"
@@ -36,7 +36,7 @@ eject_time(const struct backend *b)
     return ms < most ? ms : most;
 }
 
-/* Under the lock.  Who has been well for as long as he was out has nothing behind him. */
+/* Under the lock.  A backend that was well for as long as it was out starts afresh. */
 static void
 eject_begin(struct backend *b, uint64_t now_ms)
 {

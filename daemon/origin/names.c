@@ -114,7 +114,7 @@ backend_address_text(struct backend *b, unsigned nth, char text[ADDRESS_TEXT_MAX
     address_text(bytes, text);
 }
 
-/* Under the lock, or by who alone changes them. */
+/* Under the lock, or by the only thread that changes them. */
 static bool
 names_has(const struct backend *b, uint64_t key)
 {

@@ -69,7 +69,7 @@ backend_leave(struct backend *b)
 }
 
 /* Counted before there is a connection: the limit is of all workers.  0 or TERR_BUSY.  (`open` is
- * read by who begins to wait, after he said so: both orders are the strictest.) */
+ * read by a fetch that begins to wait, after it said so: both orders are the strictest.) */
 static int
 backend_enter(struct backend *b)
 {
@@ -265,7 +265,7 @@ int
 origin_take(struct origin_conn **out, struct origins *os, struct backend *b,
     const struct origin_want *want, struct task *user)
 {
-    /* It is said once for all that follows who the client is. */
+    /* The PROXY header names the client once, for the whole connection. */
     bool fresh = want->fresh || b->conf->proxy_header != 0;
     struct origin_pool *pool;
     struct origin_conn *oc;
@@ -293,7 +293,7 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b,
         origin_conn_free(container_of(pool->idle.prev, struct origin_conn, link));
     err = backend_enter(b);
     if (err != 0)
-        return err; /* origin_queue counts who is refused */
+        return err; /* origin_queue counts refused fetches */
     if (b->conf->queue_timeout > 0 && os->registry == NULL)
         origins_join(os, b->registry);
     return origin_connect(out, os, pool, want, user);
@@ -368,7 +368,7 @@ origin_pool_move(struct origin_pool *pool)
     struct origin_conn *oc;
 
     while ((oc = origin_pool_stray(pool)) != NULL)
-        origin_conn_free(oc); /* and perhaps others with it, for who waits */
+        origin_conn_free(oc); /* and perhaps others with it, for a waiting fetch */
 }
 
 void

@@ -28,8 +28,8 @@ struct task;
 /* 0 or TERR_NOMEM.  Borrows everything until origins_close(). */
 int origins_open(
     struct origins **out, struct loop *l, struct origin_protocol p, struct counter_set *counters);
-/* Closes idle connections to backends that nobody holds any more, and to addresses that they have
- * no more: about once a second. */
+/* Closes idle connections to backends without a hold, and to addresses that they have no more:
+ * about once a second. */
 void origins_tick(struct origins *os);
 /* Closes the idle connections; those in use are closed when they are given back. */
 void origins_drain(struct origins *os);
@@ -47,19 +47,19 @@ struct origin_want {
  * or none; TERR_BUSY: max_connections; or what forbids it. */
 int origin_take(struct origin_conn **out, struct origins *os, struct backend *b,
     const struct origin_want *want, struct task *user);
-/* Who is refused with TERR_BUSY may wait for a connection, if the backend has a queue; in the order
- * in which they came, whatever the worker.  Who waits holds the backend.
+/* A user refused with TERR_BUSY may wait for a connection, if the backend has a queue: in the order
+ * of arrival over all workers.  A waiting user holds the backend.
  *
  * must_queue   others wait, or were called and have not taken theirs: do not take, queue
- * queue        0: the user is woken when he may try to take again, and queues again if that says
+ * queue        0: the user is woken when it may try to take again, and queues again if that says
  *              TERR_BUSY, ahead of the others; or TERR_BUSY: there is no queue, or it is full
- * leave_queue  he has a connection, or gave up; without having queued: nothing.  The memory may go
- *              when the waiter is not pending
+ * leave_queue  the user has a connection, or gave up; without having queued: nothing.  The
+ *              memory may go when the waiter is not pending
  *
  * How long one waits is the user's to say (queue_timeout). */
 struct origin_turn {
     struct waiter waiter;
-    bool waits; /* counted among those who wait */
+    bool waits; /* counted among the waiting */
 };
 void origin_turn_init(struct origin_turn *t, struct loop *l, struct task *user);
 bool origin_must_queue(const struct backend *b, const struct origin_turn *t);

@@ -4,7 +4,7 @@
  *   conns  connections to a backend, in use or idle, of all workers
  *
  * A director that loses its last hold is freed there and then.  A backend is then retired:
- * nobody will find it again, idle connections to it are closed, and the management thread
+ * it cannot be found again, idle connections to it are closed, and the management thread
  * frees it when no connection is left (registry_sweep).
  */
 #ifndef TARN_ORIGIN_PRIV_H
@@ -48,12 +48,12 @@ struct director {
     enum director_kind kind;
     _Atomic unsigned refs;
     char *name;
-    /* below: not of a backend; changed only while nobody else sees it */
+    /* below: not of a backend; changed only while no other thread sees it */
     bool sticky, tries_others;
     double bound; /* hash: factor; 0: none */
     struct director_member *members;
     unsigned nmembers, members_cap;
-    /* round robin, weighted: whose turn it is; NULL: each once */
+    /* round robin, weighted: the member of each turn; NULL: each once */
     uint16_t *round;
     unsigned round_len;
     struct shard shard;
@@ -74,7 +74,7 @@ struct backend {
     pthread_mutex_t queue_lock;
     struct list queue;    /* under queue_lock: waiters */
     _Atomic int64_t load; /* of these in use, and fetches to come */
-    /* written under `lock`; read by anybody */
+    /* written under `lock`; read by any thread */
     _Atomic bool healthy;
     _Atomic int64_t changed_ms; /* wall clock; 0: never */
     _Atomic int64_t well_ms;    /* wall clock, when it became so; 0: never */
@@ -112,7 +112,7 @@ struct registry {
     _Atomic(struct backend_snapshot *) snapshot; /* RCU */
     struct probes *probes;                       /* while they run */
     struct counters *counters;                   /* NULL: nothing is counted */
-    struct backend_names *names;                 /* NULL: nobody is told */
+    struct backend_names *names;                 /* NULL: not published */
     struct resolver *resolver;                   /* while probes run; NULL: no name is looked up */
     unsigned nlookups;                           /* of names, under way */
     pthread_mutex_t peers_lock;
@@ -132,7 +132,7 @@ director_backend(struct director *d)
 int director_init(struct director *d, enum director_kind kind, const char *name);
 void director_fini(struct director *d);
 
-/* Without its last hold: nobody takes a connection to it any more. */
+/* Without its last hold: no new connection to it is taken. */
 static inline bool
 backend_is_retired(const struct backend *b)
 {
@@ -187,8 +187,8 @@ void probes_admit(struct probes *all, struct backend *b);
 int probe_new(struct probe **out, struct backend *b, const struct probe_conf *conf);
 void probe_free(struct probe **pp);
 
-/* director_choose.c: may one of it be chosen?  `among` NULL: whoever is healthy; else those who are
- * well too, and whom the question does not want to avoid. */
+/* director_choose.c: may one of it be chosen?  `among` NULL: any healthy one; else those
+ * that are well too, and that the question does not avoid. */
 bool director_is(const struct director *d, const struct director_ask *among);
 
 /* backend.c: now, wall clock. */

@@ -1,12 +1,12 @@
 /* origin_queue.c -- fetches that wait for one of max_connections.
  *
- * The queue is the backend's, of all workers, so that they come in order.  While anybody is in it,
- * or his turn has come and he has not taken a connection yet, nobody new takes one.  A connection
+ * The queue is the backend's, of all workers, so that they come in order.  While a fetch is in it,
+ * or was called and has not taken its connection yet, no new fetch takes one.  A connection
  * cannot go from worker to worker: one that is idle here is closed when the first in the queue is
  * another worker's.
  *
- * Who begins to wait says so (`queued`) and then looks at `open`; who closes a connection changes
- * `open` and then looks at `queued`: so one of them sees the other.
+ * A fetch that begins to wait says so (`queued`) and then looks at `open`; one that closes a
+ * connection changes `open` and then looks at `queued`: so one of them sees the other.
  */
 #include "daemon/base/terr.h"
 #include "daemon/origin/origins_priv.h"

@@ -31,7 +31,7 @@ struct origins {
     unsigned nused, npools;
     struct origin_pool **pools; /* NULL: never asked for; they do not move */
     /* For fetches of other workers that wait: they ask for what is idle here. */
-    struct registry *registry; /* NULL: nobody can ask yet */
+    struct registry *registry; /* NULL: no worker can ask yet */
     struct list peer;          /* in its `peers`, under its `peers_lock` */
     struct post poke;
     _Atomic bool poked; /* and it has not landed yet */
@@ -60,7 +60,7 @@ void origin_conn_free(struct origin_conn *oc);
 /* From now on others may ask for what is idle here. */
 void origins_join(struct origins *os, struct registry *rg);
 void origins_leave(struct origins *os);
-/* There may be a connection for who waits: one was closed, or became idle. */
+/* There may be a connection for a waiting fetch: one was closed, or became idle. */
 void origin_pass(struct origins *os, struct origin_pool *pool);
 
 #endif

@@ -77,7 +77,7 @@ probe_new(struct probe **out, struct backend *b, const struct probe_conf *conf)
         .window = p->conf.window,
         .threshold = p->conf.threshold,
         .healthy = p->conf.trusting || p->conf.initial >= p->conf.threshold};
-    b->probe_says = p->seen.healthy; /* nobody else knows of it yet */
+    b->probe_says = p->seen.healthy; /* no other thread sees it yet */
     *out = p;
     return 0;
 }

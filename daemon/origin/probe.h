@@ -4,7 +4,7 @@
  * bits, the newest lowest.  With at least `threshold` good ones the backend is healthy.  One that
  * begins is taken to have given `initial` good results: by default one good probe makes it well.
  * Until that one a policy's is sick, as in Varnish, and the configuration's is healthy: so a start,
- * a reload or an upgrade refuses nobody for want of a result.
+ * a reload or an upgrade refuses no request for want of a result.
  *
  * Threads: probes run on the management loop.  What they found is read by any thread.
  */

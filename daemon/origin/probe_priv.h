@@ -46,13 +46,13 @@ struct probe {
     char line[PROBE_LINE_MAX]; /* "HTTP/1.1 200 OK", cut to fit; "" */
     char room[PROBE_ROOM];     /* lent to the exchange */
     bool ever;                 /* this is not the first */
-    /* read by anybody, under its lock */
+    /* read by any thread, under its lock */
     pthread_mutex_t lock;
     double averaged; /* results the average is of, up to its rate */
     struct probe_seen seen;
 };
 
-/* probe.c: a result; says so to whom it may concern. */
+/* probe.c: records a result and reports changes. */
 void probe_note(struct probe *p, bool good, const char *what, int64_t took_ms);
 
 /* probe_request.c: 0, TERR_NOMEM, or TERR_INVALID: it is said why. */

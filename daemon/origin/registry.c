@@ -126,7 +126,7 @@ registry_sweep(struct registry *rg)
     for (unsigned i = 0; i < rg->nslots; i++) {
         struct backend *b = rg->slots[i];
 
-        /* In this order: whoever connects holds it, so no connection comes after the last hold. */
+        /* In this order: a connecting fetch has a hold, so none connects after the last hold. */
         if (b == NULL || !backend_is_retired(b) ||
             atomic_load_explicit(&b->conns, memory_order_acquire) != 0)
             continue;

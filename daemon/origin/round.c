@@ -1,7 +1,7 @@
 /* round.c -- a round robin with weights: the round laid out beforehand.
  *
  * Each member has as many turns in a round as its weight says, once what all weights have in common
- * is divided out, and they are spread: the next turn is for whoever is most behind its share.  (The
+ * is divided out, and they are spread: the next turn is for the member most behind its share.  (The
  * idea of nginx's smooth weighted balancing, done once, so that choosing is a look into a table.)
  */
 #include <math.h>
@@ -36,7 +36,7 @@ round_divisor(const struct director *d)
     return all;
 }
 
-/* The one who is most behind, and the first of those who are. */
+/* The member that is most behind; the first of several. */
 static unsigned
 round_next(const struct director *d, int64_t *behind, unsigned divisor, unsigned len)
 {

@@ -112,7 +112,7 @@ backend_names_set(struct backend_names *n, unsigned number, const char *name)
         memcpy(text, name, len);
     turn = atomic_load_explicit(&s->turn, memory_order_relaxed);
     if (turn != 0 && backend_names_slot_has(s, text))
-        return; /* whoever asked the one of before is told the right name, too */
+        return; /* same name: also right for the requests of the previous one */
     atomic_store_explicit(&s->turn, turn + 1, memory_order_relaxed);
     atomic_store_explicit(
         &s->since_ms, turn == 0 ? 0 : backend_names_wall_ms(), memory_order_release);

@@ -1,4 +1,4 @@
-/* backend_names.h -- tells readers of the log what the backends are called whose numbers are in it.
+/* backend_names.h -- the names of the backends in the log, for its readers: the log has numbers.
  *
  * Threads: one at a time opens, sets and closes: the main thread's, which is the management loop's.
  */

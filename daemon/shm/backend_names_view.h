@@ -1,9 +1,9 @@
-/* backend_names_view.h -- what backends are called whose numbers stand in the log.
+/* backend_names_view.h -- the names of backends; the log has their numbers.
  *
  *     n = backend_names_view_get(v, req.fixed.backend - 1u, req.fixed.start_ms, name);
  *
  * A number is used again when its backend has gone.  Its name stays until then, and a request that
- * began before the next one came is told no name rather than a wrong one.
+ * began before the next one came gets no name rather than a wrong one.
  *
  * Threads: a view that was opened does not change; any may read it, while names come.
  */
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BACKEND_NAME_MAX 112 /* bytes, with the NUL; one that is longer is not told */
+#define BACKEND_NAME_MAX 112 /* bytes, with the NUL; a longer name is not stored */
 
 struct backend_names_view; /* private to backend_names_view.c */
 

@@ -3,7 +3,7 @@
  *   set  the counters of one worker, on cache lines of their own; a last set is shared by
  *        the threads that are no workers
  *
- * A worker adds to its set with a plain load and store; whoever reads sums over the sets.  A
+ * A worker adds to its set with a plain load and store; a reader sums over the sets.  A
  * sum is not a snapshot: its parts are read one after the other.
  *
  * Threads: counter_add and counter_sub by the set's worker only; the rest by any.

@@ -14,7 +14,7 @@ enum {
     COUNTERS_VERSION = 2,
     COUNTERS_NAME_MAX = 48,
     COUNTERS_DOC_MAX = 136,
-    COUNTERS_ROWS_MAX = 4096, /* in a file of somebody else's */
+    COUNTERS_ROWS_MAX = 4096, /* in a file of another process */
     COUNTERS_LINE = 128,      /* the prefetcher fetches cache lines in pairs */
 };
 
@@ -22,7 +22,7 @@ struct counters_file_row {
     char name[COUNTERS_NAME_MAX]; /* NUL-terminated, as is doc */
     char doc[COUNTERS_DOC_MAX];
     uint32_t kind;                 /* enum counter_kind */
-    uint16_t sum_first, sum_count; /* rows whose values are added to its own; count 0: none */
+    uint16_t sum_first, sum_count; /* rows that are added to its own value; count 0: none */
 };
 _Static_assert(sizeof(struct counters_file_row) == 192, "as README.md says");
 

@@ -63,7 +63,7 @@ shm_dir_sweep(struct shm_dir *d)
     closedir(list);
 }
 
-/* /dev/shm is open to all: what stands under our name there may be somebody's trap. */
+/* /dev/shm is open to all: what has our name there may be an attacker's. */
 static int
 shm_dir_check(const struct shm_dir *d)
 {
@@ -86,7 +86,7 @@ shm_dir_lock(struct shm_dir *d)
         elog(ELOG_ERROR, "%s/lock: %s", d->path, strerror(errno));
         return TERR_IO;
     }
-    fchmod(d->lock_fd, 0600); /* whoever may open a file may lock it */
+    fchmod(d->lock_fd, 0600); /* a process that may open a file may lock it */
     return flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0 ? TERR_BUSY : 0;
 }
 
@@ -130,8 +130,8 @@ shm_dir_give(struct shm_dir *d, unsigned mode, unsigned gid)
 
 static int shm_dir_open_at(struct shm_dir **out, const char *path);
 
-/* A tarnd that was killed leaves its directory, and its log rings are memory.  One whose
- * process is gone, and whose lock is free, goes now. */
+/* A tarnd that was killed leaves its directory, and its log rings are memory.  A directory
+ * is removed now if its process is gone and its lock is free. */
 static void
 shm_dir_remove_dead(void)
 {
@@ -230,7 +230,7 @@ shm_dir_settle(struct shm_dir *d)
     left = *d;
     *d = *home; /* `d` stays what its owner knows */
     *home = left;
-    home->made = true; /* `next` is nobody's name for anything */
+    home->made = true; /* the name `next` is not used any more */
     shm_dir_close(&home);
     return 0;
 }
@@ -292,7 +292,7 @@ shm_dir_close(struct shm_dir **dp)
         shm_dir_sweep(d);
     if (d->made && !d->yielded) {
         unlinkat(d->fd, "lock", 0);
-        rmdir(d->path); /* stays when somebody else's files lie in it */
+        rmdir(d->path); /* stays when it contains files of others */
     }
     if (d->lock_fd >= 0)
         close(d->lock_fd);

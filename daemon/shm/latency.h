@@ -4,8 +4,8 @@
  *   bucket  four to each doubling: what lies in one differs by less than a quarter of it
  *   set     the rows of one worker
  *
- * A worker adds to its set: two additions in memory of its own.  Whoever reads sums over the sets;
- * a sum is no snapshot, its parts are read one after the other.  HdrHistogram's idea (Gil Tene), with
+ * A worker adds to its set: two additions in memory of its own.  A reader sums over the sets; a
+ * sum is no snapshot, its parts are read one after the other.  HdrHistogram's idea (Gil Tene), with
  * two bits behind the leading one.
  *
  * Units: microseconds, 64 bits of them: nothing is too long for a bucket.
@@ -75,8 +75,8 @@ latency_bucket(uint64_t us)
 }
 
 /* Readers in other threads and processes may see it at any time.  An aligned word is stored whole on
- * every machine we run on; a C compiler may not assume so, and makes three instructions of one if it
- * is told.  The race detector is told. */
+ * every machine we run on; a C compiler may not assume so, and makes three instructions of one if
+ * it is an atomic.  The race detector gets the atomic. */
 static inline void
 latency_plus(uint64_t *word, uint64_t n)
 {

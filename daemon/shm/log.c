@@ -171,7 +171,7 @@ shmlog_claim(struct shmlog *l, uint64_t need)
 #endif
 }
 
-/* Writes the request, whose strings are `text` bytes together, each copied by `copy`. */
+/* Writes the request.  Its strings are `text` bytes together, each copied by `copy`. */
 static inline void
 shmlog_req_write(struct shmlog *l, const struct shmlog_req *r, size_t text,
     char *(*copy)(char *to, const char *p, size_t n))
@@ -377,7 +377,7 @@ shmlog_sweep(struct shmlog *l)
                 &l->file->attached, ~(UINT64_C(1) << i), memory_order_relaxed);
         l->swept_beat[i] = beat;
     }
-    /* Bits that no reader of ours can have set: somebody scribbled. */
+    /* Bits that no reader of ours can have set: another process scribbled. */
     atomic_fetch_and_explicit(
         &l->file->attached, (UINT64_C(1) << SHMLOG_READERS_MAX) - 1, memory_order_relaxed);
 }
@@ -401,7 +401,7 @@ shmlog_addr(struct shmlog_req_fixed *f, const struct sockaddr *sa)
     }
 }
 
-/* The mapping: of a file in `dir`, or of nobody else's concern. */
+/* The mapping: of a file in `dir`; private to this process when `dir` is NULL. */
 static int
 shmlog_map(void **base, struct shm_dir *dir, const char *name, size_t bytes)
 {

@@ -5,13 +5,13 @@
  * much it lost.
  *
  *     shmlog_req()                                   every request, once, when it has ended
- *     if (shmlog_readers(l)) { begin, text..., end } the details, when somebody looks
+ *     if (shmlog_readers(l)) { begin, text..., end } the details, when a reader is attached
  *
  * A begin/end pair is one chunk and stays within one turn of the loop; a transaction that
  * takes several turns writes several chunks under its xid.  A chunk that outgrows its limit
  * is continued in another by itself.
  *
- * Threads: everything here belongs to the worker, but for shmlog_sweep().
+ * Threads: everything here belongs to the worker, except shmlog_sweep().
  */
 #ifndef TARN_SHM_LOG_H
 #define TARN_SHM_LOG_H
@@ -27,7 +27,7 @@ struct shm_dir;
 
 #define SHMLOG_MAGIC 0x676f6c73u /* "slog" */
 
-/* Open to the eye for shmlog_readers() alone: nobody else touches the members. */
+/* Public for shmlog_readers() alone: no other code outside log.c touches the members. */
 struct shmlog {
     uint32_t magic;
     bool open; /* between begin and end */
@@ -54,7 +54,7 @@ int shmlog_open(struct shmlog **out, struct shm_dir *dir, unsigned worker, uint6
 /* Takes *lp.  The file stays until shm_dir_close(). */
 void shmlog_close(struct shmlog **lp);
 
-/* Does somebody want the details? */
+/* Does a reader want the details? */
 static inline bool
 shmlog_readers(const struct shmlog *l)
 {

@@ -1,4 +1,4 @@
-/* log_filter.c -- which requests of the log somebody wants to see, and which of their records. */
+/* log_filter.c -- which requests of the log a reader wants to see, and which of their records. */
 #include "daemon/shm/log_filter.h"
 
 #include <arpa/inet.h>

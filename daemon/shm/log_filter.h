@@ -1,4 +1,4 @@
-/* log_filter.h -- which requests of the log somebody wants to see, and which of their records.
+/* log_filter.h -- which requests of the log a reader wants to see, and which of their records.
  *
  *   url     TEXT that is part of it, or /TEXT/, a regular expression: of the target, or of the host
  *           and the target behind it

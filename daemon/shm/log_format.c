@@ -42,7 +42,7 @@ shmlog_kind_name(unsigned kind)
 enum request_result
 shmlog_result(unsigned flags)
 {
-    /* The first that matches: what answered counts, and a miss whose fetch failed is answered by us. */
+    /* The first match: what answered counts, and we answer a miss with a failed fetch. */
     static const struct {
         unsigned all;
         enum request_result result;

@@ -50,7 +50,7 @@ struct shmlog_file {
     _Atomic uint64_t claimed; /* end of the segment being written: below claimed - ring_bytes
                                  nothing is left to read */
 
-    /* written by readers, and by whoever sweeps dead ones away */
+    /* written by readers, and by the sweep that removes dead ones */
     _Atomic uint64_t attached __attribute__((aligned(64))); /* bit i: readers[i] is taken */
     struct {
         _Atomic uint64_t token; /* of its holder */
@@ -157,11 +157,11 @@ struct shmlog_req_fixed {
 };
 _Static_assert(sizeof(struct shmlog_req_fixed) == 72, "nine words");
 
-/* A Req record taken apart.  Who writes many can keep one and change what changes.  A ptr may be
+/* A Req record taken apart.  A writer of many can keep one and change what changes.  A ptr may be
  * NULL when its len is 0. */
 struct shmlog_req {
     struct shmlog_ids ids;
-    struct shmlog_req_fixed fixed; /* but for its `lens` */
+    struct shmlog_req_fixed fixed; /* except its `lens` */
     struct slice line;             /* method, space, target: as they came, without the version */
     struct slice host, referer, agent;
 };

@@ -316,7 +316,7 @@ shmlog_rec_req(const struct shmlog_rec *rec, const struct shmlog_view *view, str
     rest.ptr += sizeof(out->fixed);
     rest.len -= sizeof(out->fixed);
     out->ids = view->ids;
-    /* Strings beyond the limit are not ours: whoever formats lines relies on it. */
+    /* Strings beyond the limit are not ours: code that formats lines relies on it. */
     return shmlog_take_string(&rest, out->fixed.lens.line, &out->line) &&
            shmlog_take_string(&rest, out->fixed.lens.host, &out->host) &&
            shmlog_take_string(&rest, out->fixed.lens.referer, &out->referer) &&

@@ -52,7 +52,7 @@ int shmlog_reader_open_mem(
 /* Takes *rp; detaches if need be. */
 void shmlog_reader_close(struct shmlog_reader **rp);
 
-/* Asks the worker for the details: it writes them while anybody is attached.  Without it a
+/* Asks the worker for the details: it writes them while any reader is attached.  Without it a
  * reader sees what is always written.  TERR_LIMIT: too many are attached already; TERR_IO:
  * the file may not be written by us. */
 int shmlog_attach(struct shmlog_reader *r);

@@ -1,7 +1,7 @@
 /* table_format.h -- the bytes of a table: its state file and its two data files.
  *
  *   table    a set or a map that one process writes and others read, under a path P
- *   state    P.state: which of the copies counts, and who is reading which
+ *   state    P.state: which of the copies counts, and the readers of each copy
  *   copy     P.0 and P.1: one version each; the one that does not count may be written
  *   version  one word {index 1 bit | bytes 39 | checksum 24}; 0: nothing was written yet
  *   reset    the writer gave up waiting for readers of a copy: one of them died
@@ -82,7 +82,7 @@ struct table_data {
 /* A hash table, linear probing from `hash & (slots - 1)`; at most half full. */
 struct table_slot {
     uint32_t tag;    /* upper half of the key's hash: XXH3, 64 bits, no seed */
-    uint32_t record; /* offset / 8; 0: nobody */
+    uint32_t record; /* offset / 8; 0: the slot is empty */
 };
 
 /* Sorted by key, as memcmp() and then the shorter first. */

@@ -34,7 +34,7 @@ guard_on_bus(int sig, siginfo_t *info, void *context)
                 MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
             return;
     }
-    /* Not ours: the access is made again, and whoever was asked before us decides. */
+    /* Not ours: the access is made again, and the handler before ours decides. */
     sigaction(sig, &guard_before, NULL);
 }
 

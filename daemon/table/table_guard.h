@@ -1,8 +1,8 @@
-/* table_guard.h -- a mapped file that somebody truncates does not end the process.
+/* table_guard.h -- a mapped file that is truncated does not end the process.
  *
  * Touching a page beyond the end of a mapped file raises SIGBUS (mmap(2)); that its size was looked
  * at before is of no help against a file that shrinks afterwards.  With the guard installed such an
- * access finds zeros instead, from that page on, and the range is marked as struck: whoever reads it
+ * access finds zeros instead, from that page on, and the range is marked as struck: a reader of it
  * must be able to live with any bytes.  A SIGBUS elsewhere does what it did before.
  *
  * Threads: any; install once, from the only thread there is.

@@ -402,7 +402,7 @@ main_grace(const char *text, unsigned *out)
     return end != text && *end == '\0' && text[0] != '-' && ms <= GRACE_MS_MAX;
 }
 
-/* What is made from now on is the group's: no file is anybody else's for a moment. */
+/* What is made from now on is the group's: at no time does a file belong to another. */
 static bool
 main_become_group(const char *name)
 {

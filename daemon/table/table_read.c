@@ -31,7 +31,7 @@ struct table_reader {
     uint32_t magic;
     enum table_kind kind;
     enum table_trust trust;
-    const struct table_owners *owners; /* NULL: anybody */
+    const struct table_owners *owners; /* NULL: any user */
     bool inside, counted;
     bool judged;           /* `judged_version` was looked at, well or ill */
     struct table_place at; /* counted: where to leave */
@@ -410,12 +410,12 @@ table_reader_check(struct table_reader *r)
     tassert(!r->inside);
     if (r->state.base != NULL && file_is_at(&r->state, r->path, ".state") &&
         !table_guard_struck(r->state.guard) && reader_check_state(r) == 0) {
-        r->judged &= r->status == TABLE_OK; /* perhaps somebody has put it right */
+        r->judged &= r->status == TABLE_OK; /* perhaps it was repaired */
     } else {
         reader_close_files(r);
         reader_open_state(r);
     }
-    /* What is good is taken now: when it has gone, it can stay in use with who never asked. */
+    /* Takes a good version now, so that a reader without lookups keeps it when a bad one comes. */
     table_enter(r);
     table_leave(r);
 }

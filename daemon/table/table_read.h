@@ -47,7 +47,7 @@ struct table_seen {
  * TABLE_ANY.  Files need not be there.  TERR_NOMEM; TERR_INVALID: the path is too long. */
 int table_reader_new(
     struct table_reader **out, const char *path, enum table_kind kind, enum table_trust trust);
-/* Whose files are read: those of these users, and all where there is no such list. */
+/* The users that may own the files.  Without such a list, files of all users are read. */
 struct table_owners {
     const unsigned *uids;
     unsigned n;
@@ -59,8 +59,8 @@ int table_reader_new_of(struct table_reader **out, const char *path, enum table_
 void table_reader_free(struct table_reader **rp);
 
 /* Opens the files if they have come, or are others than they were, and takes the version that lies
- * there: who does so now and then has a good one to go on with when the next is bad.  Some system
- * calls: once a second is often enough.  Not from inside. */
+ * there: a reader that does so now and then keeps a good one when the next is bad.  It costs some
+ * system calls: once a second is often enough.  Not from inside. */
 void table_reader_check(struct table_reader *r);
 
 /* Counts in.  The newest good version, or NULL: there is none.  Inside in any case. */

@@ -1,8 +1,8 @@
 /* table_state.h -- left and right: how a reader keeps its copy while the writer fills the other.
  *
  * Of the left-right technique of Ramalhete and Correia, "Left-Right: A Concurrency Control
- * Technique with Wait-Free Population Oblivious Reads" (2013), with one writer, who waits, and
- * readers, who never do.  What follows is the whole protocol; table_read.c and table_write.c add
+ * Technique with Wait-Free Population Oblivious Reads" (2013), with one writer, which waits, and
+ * readers, which never do.  What follows is the whole protocol; table_read.c and table_write.c add
  * files to it.
  *
  *   reader  R1  i = index(load version)
@@ -18,13 +18,13 @@
  *
  * All of these are sequentially consistent, so there is one order S of them all.
  *
- * Claim: while a reader reads copy i, nobody writes it.  Its count on i comes before the load that
- * gave it i (R2 before R3, both additions before R4's load).  Call that load L and the store that
- * it read P.  A write of copy i belongs to a round of the writer whose W1 found index 1-i, stored
- * by some V.
+ * Claim: while a reader reads copy i, the writer does not write it.  The reader's count on i comes
+ * before the load that gave it i (R2 before R3, both additions before R4's load).  Call that
+ * load L and the store that it read P.  A write of copy i belongs to a round of the writer in which
+ * W1 found index 1-i, stored by some V.
  *
  *   V before L in S: as L did not read V or an older one, P is after V: P is W4 of this round or of
- *       a later one, so the write was over before P, and what it wrote is seen by who read P.
+ *       a later one, so the write was over before P, and a reader that read P sees what it wrote.
  *   V after L in S: the count came before L, L before V, V before this round's W2, which
  *       therefore sees the count, unless it has been taken back (R5): it waits.
  *
@@ -64,7 +64,7 @@ table_state_leave(struct table_state *s, struct table_place at)
     return false;
 }
 
-/* R1 to R4; `at` is where to leave again.  The version whose copy may be read. */
+/* R1 to R4; `at` is where to leave again.  Returns the version; its copy may be read. */
 static inline uint64_t
 table_state_enter(struct table_state *s, struct table_place *at)
 {

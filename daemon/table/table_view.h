@@ -5,7 +5,7 @@
  * A lookup allocates nothing, parses nothing and takes no step that the bytes could send outside the
  * version or round for ever: whatever they say, and even when they change meanwhile.
  *
- * Threads: any; a view is a value.  Bytes stay as long as whoever gave them says.
+ * Threads: any; a view is a value.  Bytes stay as long as their owner says.
  */
 #ifndef TARN_TABLE_VIEW_H
 #define TARN_TABLE_VIEW_H

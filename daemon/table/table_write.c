@@ -62,7 +62,7 @@ writer_refuse(
 
 /* --- opening --- */
 
-/* The directory above, one step: /dev/shm/tarn is nobody's duty to make. */
+/* The directory above, one step: /dev/shm/tarn may not exist yet. */
 static void
 writer_make_dir(const char *path)
 {
@@ -107,7 +107,7 @@ writer_lock(struct table_writer *w, char *why, size_t size)
     return writer_refuse(w, ".state", "it is replaced again and again", why, size);
 }
 
-/* A state file without a tag is one whose writer died while it made it: the tag comes last. */
+/* A state file has no tag when its writer died while it made the file: the tag comes last. */
 static void
 writer_make_state(struct table_state *s)
 {
@@ -207,7 +207,7 @@ table_writer_close(struct table_writer **wp)
     OBJ_FREE(w);
 }
 
-/* The state first: who finds none looks for no copies. */
+/* The state first: a reader that finds none looks for no copies. */
 int
 table_writer_remove(struct table_writer **wp)
 {
@@ -296,7 +296,7 @@ writer_open_copy(struct table_writer *w, unsigned index, char *why, size_t size)
 }
 
 /* The copy has room for so many bytes, and pages for them: a full /dev/shm is an error here and not
- * a SIGBUS later.  Somebody may have truncated the file, or put another in its place. */
+ * a SIGBUS later.  The file may have been truncated, or replaced by another. */
 static int
 writer_grow(struct table_writer *w, unsigned index, uint64_t bytes, char *why, size_t size)
 {
@@ -364,7 +364,7 @@ table_write(struct table_writer *w, const struct table_image *image, char *why, 
     if (err != 0)
         return err;
     writer_step(w, TABLE_STEP_GREW);
-    /* Taken before it is used: whoever comes after us, should we die, takes another. */
+    /* Taken before it is used: the next writer, should we die, takes another. */
     d->generation = atomic_fetch_add(&w->state->generation, 1) + 1;
     d->hash = hash_plain((const char *)image->base + 16, image->bytes - 16);
     memcpy(w->copies[other].base, image->base, half);

@@ -4,8 +4,8 @@
  *     table_write(w, &image, why, sizeof(why));      as often as one likes
  *     table_writer_close(&w);
  *
- * The writer holds a lock on the state file while it is open: a second one is told so.  Whenever it
- * dies, readers have the version before or the one behind, whole, and the next writer goes on.
+ * The writer holds a lock on the state file while it is open: a second one gets TERR_BUSY.  When
+ * it dies, readers have the version before or the one behind, whole, and the next writer goes on.
  * Files only grow; a table that is to become small again is removed and made anew.
  *
  * Threads: a writer is one thread's.  Errors: TERR_*, and why is text for the operator.
@@ -22,7 +22,7 @@ enum {
 struct table_writer; /* private to table_write.c */
 
 enum table_step {
-    TABLE_STEP_WAITED,   /* the other copy is nobody's */
+    TABLE_STEP_WAITED,   /* the other copy has no readers */
     TABLE_STEP_GREW,     /* and large enough */
     TABLE_STEP_HALF,     /* half written */
     TABLE_STEP_FILLED,   /* written */
@@ -44,7 +44,7 @@ void table_writer_close(struct table_writer **wp);
 int table_write(
     struct table_writer *w, const struct table_image *image, char *why, size_t why_size);
 
-/* For tests of what happens when a writer dies: called behind each step.  NULL: nobody. */
+/* For tests of what happens when a writer dies: called behind each step.  NULL: no call. */
 void table_writer_on_step(
     struct table_writer *w, void (*on_step)(void *ctx, enum table_step step), void *ctx);
 

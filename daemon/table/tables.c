@@ -1,4 +1,4 @@
-/* tables.c -- who in this process reads which table, and what is said of it. */
+/* tables.c -- the tables of this process, their readers, and what is reported of them. */
 #include "daemon/table/tables.h"
 
 #include <stdio.h>

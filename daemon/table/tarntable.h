@@ -3,7 +3,7 @@
  *     cc writer.c $(pkg-config --cflags --libs tarntable)
  *
  * What a version holds: daemon/table/table_build.h; the one writer of a table: table_write.h; readers:
- * table_read.h and table_view.h; readers who want to live when a file is truncated under them:
+ * table_read.h and table_view.h; readers that must survive a truncated file:
  * table_guard.h; what errors are called: terr.h.
  * The library needs libc alone.  What it exports has versions (tarntable.map): names of one do not
  * change their meaning.
