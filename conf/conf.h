@@ -45,9 +45,9 @@ struct conf_listen {
     const char *name;      /* optional; else "listen0", ... */
     struct conf_address address;
     const char *proxy_protocol; /* "off", "required" */
-    struct conf_nets trusted;   /* who may send a PROXY header; none: anybody */
+    struct conf_nets trusted;   /* clients that may send a PROXY header; none: all */
     int64_t mode;               /* of a Unix socket's file */
-    const char *user, *group;   /* whose it is; "": as it comes */
+    const char *user, *group;   /* its file's owner; "": as it comes */
     int64_t max_req_body;       /* bytes; 0: as the parameter */
 };
 
@@ -227,7 +227,7 @@ struct conf_table {
 
 enum conf_peer_kind {
     CONF_PEER_NET,
-    CONF_PEER_USER, /* of who comes by a Unix socket, as the kernel says */
+    CONF_PEER_USER, /* of a client on a Unix socket, as the kernel says */
     CONF_PEER_GROUP,
 };
 
@@ -243,14 +243,14 @@ struct conf_peers {
     unsigned n;
 };
 
-/* Who may ask what of the admin listener. */
+/* Which clients may read, and which may write, through the admin listener. */
 struct conf_allow {
     const char *text;              /* "" */
-    bool said;                     /* else everybody who can connect */
-    struct conf_peers read, write; /* who may write may read */
+    bool said;                     /* else every client that can connect */
+    struct conf_peers read, write; /* a client that may write may read */
 };
 
-/* Who may change this tarnd while it runs, and where he knocks. */
+/* The admin listener: its address, and which clients may use it. */
 struct conf_admin {
     struct conf_address address;
     const char *token; /* "": none is asked for, and then the address is a Unix socket */
@@ -283,7 +283,7 @@ struct conf_params {
 #define X(name, type, def, least, most, doc) CONF_CTYPE_##type name;
     CONF_PARAM_TABLE(X)
 #undef X
-    /* Somebody gave default_ttl, default_grace: the file, or since then an operator. */
+    /* default_ttl, default_grace were given: by the file, or since then by an operator. */
     bool ttl_said, grace_said;
     bool heuristic_said; /* heuristic_fraction or heuristic_max, likewise */
 };

@@ -1,4 +1,4 @@
-/* conf_allow.c -- who may ask of the admin listener what: networks, users and groups. */
+/* conf_allow.c -- which clients may use the admin listener: networks, users, groups. */
 #include "conf/conf_priv.h"
 
 #include <grp.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number, or a name that the system knows.  A text that is loaded without resolver asks
- * nobody. */
+/* A number, or a name that the system knows.  Without a resolver,
+ * names are not looked up. */
 static bool
 allow_id(struct conf_cx *cx, struct conf_peer *to, const char *name)
 {

@@ -323,7 +323,7 @@ compare_say_altered(struct compare *c, const struct conf_listen *a, const struct
     }
 }
 
-/* Their names are numbers, if nobody gave them some: what they are is their address. */
+/* Listeners are compared by address: without a name of their own, they are named by number. */
 static void
 compare_listens_in(struct compare *c, const struct conf *a, const struct conf *b, bool gone)
 {

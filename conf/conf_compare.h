@@ -1,4 +1,4 @@
-/* conf_compare.h -- what a new configuration changes, for who puts it in place of another.
+/* conf_compare.h -- what a new configuration changes in the one that it replaces.
  *
  *   live   can be put in place while tarnd runs; the rest needs a restart
  *

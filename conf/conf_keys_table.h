@@ -1,7 +1,7 @@
 /* conf_keys_table.h -- types of values, and every key that is not a parameter.
  *
- * Rows as in conf_table.h: name, type, default, least, most, documentation.  A text whose
- * default is NULL must be given.  CONF_FROM_PARAM: the parameter named in the documentation.
+ * Rows as in conf_table.h: name, type, default, least, most, documentation.  A text with
+ * the default NULL must be given.  CONF_FROM_PARAM: the parameter named in the documentation.
  */
 #ifndef TARN_CONF_KEYS_TABLE_H
 #define TARN_CONF_KEYS_TABLE_H

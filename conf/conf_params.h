@@ -1,9 +1,9 @@
-/* conf_params.h -- parameters one by one, for whoever shows and changes them at run time.
+/* conf_params.h -- parameters one by one, to show and to change them at run time.
  *
  *   live   may change while tarnd runs: the value is looked at each time it is used
  *
- * A change makes a new value in a copy of the parameters; how copies reach those who read them
- * is the caller's.
+ * A change makes a new value in a copy of the parameters.  The caller brings the copies to
+ * their readers.
  *
  * Threads: any, each with parameters of its own.
  */

@@ -18,7 +18,7 @@ enum {
     CONF_FILE_MAX = 4 * 1024 * 1024, /* bytes; a larger one is not a configuration */
     CONF_ENTRIES_MAX = 10000,        /* of a list or map: duplicates are sought pairwise */
     CONF_DEPTH_MAX = 16,             /* the deepest that means anything is 4 */
-    CONF_ERRORS_MAX = 500,           /* nobody reads more */
+    CONF_ERRORS_MAX = 500,           /* more are of no use */
     CONF_ADDRS_MAX = 64,             /* of one name */
     CONF_QUOTE_BYTES = 64,           /* of a file's text repeated in a message, with NUL */
 };

@@ -396,7 +396,7 @@ conf_read_routes(struct conf_cx *cx, const struct ynode *n)
         conf_routes_read(cx, n);
 }
 
-/* Finer, nobody's clock tells apart; longer, nobody remembers. */
+/* At most one request a microsecond, and a burst of at most the requests of a week. */
 static void
 conf_limit_check(struct conf_cx *cx, const struct ynode *at, const struct conf_limit *l)
 {
@@ -463,7 +463,7 @@ conf_read_vcl(struct conf_cx *cx, const struct ynode *n)
         conf_vcl_check(cx, n);
 }
 
-/* Whoever gets in may stop the process, so a port that anybody can reach needs a secret. */
+/* A client that gets in may stop the process, so a port that all can reach needs a secret. */
 static void
 conf_admin_check(struct conf_cx *cx, const struct ynode *n, const struct conf_admin *a)
 {

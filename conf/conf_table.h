@@ -199,7 +199,7 @@
       "Users, by name or number, who may write tables besides root and tarnd's user: the files of "\
       "others are refused")
 
-/* Of them, those that can change while tarnd runs: whoever uses one reads it each time. */
+/* Of them, those that can change while tarnd runs: every use reads the value anew. */
 #define CONF_LIVE_TABLE(X)                                                                         \
     X(default_ttl) X(default_grace) X(default_keep) X(uncacheable_ttl)                             \
     X(heuristic_fraction) X(heuristic_max) X(store_set_cookie)                                     \

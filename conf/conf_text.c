@@ -193,7 +193,7 @@ text_wrong_pattern(struct slice s, char *why, size_t why_size)
     return access_pattern_parse(&pattern, s, why, why_size) == 0 ? NULL : why;
 }
 
-/* One of a few words, whose static text becomes the value. */
+/* One of a few words.  Its static text becomes the value. */
 static bool
 text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     const char *const *words, const char **to)

@@ -40,7 +40,7 @@ footprint_open(struct footprint *fp, struct storage *s, uint64_t rings)
     storage_charge(s, CHARGE_PROGRAM, 0, fp->program);
 }
 
-/* What of the process nobody has been charged for. */
+/* The memory of the process that is not charged elsewhere. */
 static uint64_t
 footprint_over(const struct footprint *fp, uint64_t size, uint64_t resident)
 {

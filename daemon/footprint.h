@@ -18,7 +18,7 @@ struct footprint {
     uint64_t program, overhead; /* bytes charged */
 };
 
-/* Before the workers start.  `rings`: bytes of the log's, of which nothing has been touched. */
+/* Before the workers start.  `rings`: bytes of the log's; none of them has been touched. */
 void footprint_open(struct footprint *fp, struct storage *s, uint64_t rings);
 /* Looks how large the process is, some times a second.  What is above the size makes
  * room, and pages that are not used go back at once. */

@@ -121,8 +121,8 @@ endpoint_bind(struct endpoints *all, struct endpoint *d, const struct conf_liste
     return err;
 }
 
-/* Whose it is no more is the process's own, as a new socket's file is.  Nothing is done to a file
- * of which the same is said as before: somebody may have had his reasons. */
+/* Without a user or a group any more, the file gets the process's own, as a new one does.  A file
+ * that is configured as before is left alone: the operator may have changed it on purpose. */
 static int
 endpoint_own(struct endpoint *d, const struct conf_listen *conf, char *why, size_t why_len)
 {

@@ -1,12 +1,13 @@
 /* listeners.h -- the addresses that clients come in by, as the process has them.
  *
- * A endpoint is shut when a configuration that was read anew does not name it any more: its address is
- * given back, but what connections say of where they came in stays for as long as they may.
+ * An endpoint is shut when a configuration that was read anew does not name it any more: its
+ * address is given back, but what connections say of where they came in stays for as long as
+ * they may.
  *
  *   terms   on which a connection comes in.  Never changed: a reload puts others in their place,
- *           for those who come from then on, and whoever came before keeps what he came in on
+ *           for new connections; earlier connections keep the terms that they came in on
  *
- * Threads: the main thread's.  Workers read a endpoint that they were told of.
+ * Threads: the main thread's.  Workers read an endpoint that they were given.
  */
 #ifndef TARN_LISTENERS_H
 #define TARN_LISTENERS_H
@@ -26,7 +27,7 @@ struct channel;
 struct listener_conf {
     struct incoming_listener in; /* its own copies of names and networks */
     int64_t mode;                /* of a Unix socket's file */
-    char *user, *group;          /* whose it is; its own copies; "": as it came */
+    char *user, *group;          /* the file's owner; its own copies; "": as it came */
     struct listener_conf
         *before; /* of connections that may still be there; they go with the endpoint */
 };
@@ -38,7 +39,7 @@ struct endpoint {
     struct bound *bound;                 /* NULL: shut */
     char *address;                       /* as bound */
     bool dropped;                        /* no configuration names it any more */
-    _Atomic unsigned nopening; /* workers that were told to open it and have not yet looked */
+    _Atomic unsigned nopening; /* workers that were asked to open it and have not yet looked */
     struct endpoint *next;
 };
 
@@ -63,18 +64,19 @@ listener_conf(const struct endpoint *d)
 /* The one that stands for this listener; NULL: none does. */
 struct endpoint *endpoints_find(struct endpoints *all, const struct conf_listen *conf);
 /* What is now said of it, if that is something else, waits for endpoints_alter(), or is given up by
- * endpoints_unprepare().  A Unix socket's file is whose it shall be at once: that may fail.  TERR_*,
+ * endpoints_unprepare().  A Unix socket's file gets its new owner at once: that may fail.  TERR_*,
  * and perhaps a sentence in `why`. */
 int endpoints_prepare(
     struct endpoint *d, const struct conf_listen *conf, char *why, size_t why_len);
 void endpoints_unprepare(struct endpoints *all);
 /* From here on new connections come in on what was prepared. */
 void endpoints_alter(struct endpoints *all);
-/* Forgets one that no worker has been told of. */
+/* Forgets one that no worker has been given. */
 void endpoints_forget(struct endpoints *all, struct endpoint *d);
 /* Those that were dropped give their addresses back, once no worker is about to open them. */
 void endpoints_tend(struct endpoints *all);
-/* All do, as all workers end; a endpoint that one is about to open, when endpoints_tend() next looks. */
+/* All do, as all workers end.  An endpoint that a worker is about to open does when
+ * endpoints_tend() next looks. */
 void endpoints_shut(struct endpoints *all);
 /* No connection is left. */
 void endpoints_free(struct endpoints *all);

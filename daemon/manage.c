@@ -36,7 +36,7 @@ enum {
     ADMIN_WAIT_MS = 1000, /* for operators to take their last answers */
 };
 
-/* Whoever looks after the service; who has a successor does not end it. */
+/* Tells the service manager and the supervisor; not with a successor: the service goes on. */
 static void
 manage_tell_end(struct manage *m, bool gentle)
 {
@@ -84,7 +84,7 @@ manage_end(struct manage *m, const char *why)
         manage_begin_drain(m, why);
 }
 
-/* Those who were accepted before the last worker left its listeners are counted by then. */
+/* Connections accepted before the last worker left its listeners are counted by then. */
 static bool
 manage_nobody_left(const struct manage *m)
 {
@@ -166,7 +166,7 @@ manage_on_lurk(struct task *t)
     int64_t again_ms;
 
     if (tag_purge_walk(m->env.cache, (int64_t)m->loop->clock.mono_ms)) {
-        m->loop->next_turn = t; /* somebody waits for it */
+        m->loop->next_turn = t; /* a purge waits for it */
         sched_yield();          /* but a worker that has to share this CPU comes first */
         return;
     }
@@ -312,7 +312,7 @@ manage_on_task(struct task *t)
             loop_deadline(m->loop, manage_is_calm(m) ? TICK_MS : MOMENT_MS));
 }
 
-/* Of operators, who are few and may be slow, and of probes. */
+/* Of operators, which are few and may be slow, and of probes. */
 static void
 manage_h1_conf(struct manage *m)
 {

@@ -7,8 +7,8 @@
  *
  *   DRAINING   a signal or an operator said so: no new connections; what is in flight goes on, for
  *              drain_timeout, or, gently, for as long as it takes
- *   CUT        it took too long, nobody is left, or a second signal came: everything ends now
- *   ENDING     the workers have ended; the last operator gets his answer
+ *   CUT        it took too long, no client is left, or a second signal came: everything ends now
+ *   ENDING     the workers have ended; the last operator gets an answer
  *
  * Threads: the main one.
  */

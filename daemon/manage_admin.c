@@ -1,4 +1,4 @@
-/* manage_admin.c -- the listener for operators: who gets in, and what they may ask of the loop. */
+/* manage_admin.c -- the listener for operators: which clients get in, and what they may ask. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -36,7 +36,7 @@ struct manage {
     struct timer lurk;
     struct footprint footprint;
     struct heartbeat heartbeat;
-    struct usage charged;    /* what the store has been told of loop->usage */
+    struct usage charged;    /* what the store knows of loop->usage */
     uint64_t synths_charged; /* and of the synthetic bodies, which lie in a store of their own */
     uint64_t bans_charged;   /* and of the list of bans */
     uint64_t deadline_ms, sweep_ms; /* of the phase; of the next sweep */
@@ -58,7 +58,7 @@ struct manage {
     _Atomic int64_t conns;
 };
 
-/* What the parameters say from now on, to everybody who goes by them. */
+/* Changes the parameters, for everything that goes by them. */
 void manage_set_params(struct manage *m, const struct conf_params *next);
 
 /* The store's size from now on, in steps where it is much smaller. */

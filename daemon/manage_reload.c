@@ -35,7 +35,7 @@ struct reload {
     const char *path;
 };
 
-/* --- what is told --- */
+/* --- what is reported --- */
 
 /* What no policy is compiled against.  Anything else counts as changed for them. */
 static bool

@@ -55,7 +55,7 @@ manage_supervised(struct manage *m)
         manage_retire(m);
         break;
     case CHANNEL_ALONE:
-        m->retired = true; /* there is nobody to be told */
+        m->retired = true; /* there is no supervisor to report to */
         manage_end(m, "the supervisor has gone");
         break;
     case CHANNEL_NOTHING:

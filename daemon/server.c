@@ -155,7 +155,7 @@ server_open_access_log(struct server *s)
     return access_log_start(&s->access, &access);
 }
 
-/* Whose the shared files are.  The loader has found the group. */
+/* Mode and group of the shared files.  The loader has found the group. */
 static int
 server_give_shm(struct server *s)
 {
@@ -274,7 +274,7 @@ server_open_policies(struct server *s)
     return err;
 }
 
-/* Root, who we are, and those of table_owners. */
+/* Root, our own user, and those of table_owners. */
 static int
 server_find_owners(struct server *s)
 {
@@ -388,7 +388,7 @@ server_start_workers(struct server *s)
     return 0;
 }
 
-/* With a supervisor it is told, and says so itself. */
+/* A supervisor gets the line, and prints it itself. */
 static void
 server_say_ready(const struct server *s)
 {
@@ -519,7 +519,7 @@ server_confine(const struct server *s)
     int err = privilege_drop(s->conf->params.user, s->conf->params.group);
 
     if (err == 0 && s->channel != NULL)
-        reaper_start(); /* nobody waits for the end of who has no supervisor */
+        reaper_start(); /* without a supervisor, no process waits for our end */
     if (err == 0)
         sandbox_enter(s->conf);
     return err;
@@ -546,7 +546,7 @@ server_run(const struct conf *conf)
     if (channel_open(&s->channel) != 0)
         return 1;
     if (s->channel != NULL)
-        prctl(PR_SET_NAME, "tarnd"); /* and not "exe", by way of which it was started */
+        prctl(PR_SET_NAME, "tarnd"); /* and not "exe", the name it was started by */
     s->notify = notify_open();
     err = server_confine(s);
     if (err != 0) {

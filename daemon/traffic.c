@@ -1,4 +1,4 @@
-/* traffic.c -- what a loop's traffic takes from the heap, told to the store that bounds it. */
+/* traffic.c -- what a loop's traffic takes from the heap, charged to the store that bounds it. */
 #include "daemon/traffic.h"
 
 #include "daemon/base/usage.h"

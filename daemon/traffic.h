@@ -1,4 +1,4 @@
-/* traffic.h -- what a loop's traffic takes from the heap, told to the store that bounds it.
+/* traffic.h -- what a loop's traffic takes from the heap, charged to the store that bounds it.
  *
  * Threads: the loop's own, in a task: the store may evict for it.
  */

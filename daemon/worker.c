@@ -39,7 +39,7 @@ struct worker_endpoint {
     struct worker_endpoint *next;
 };
 
-/* What the main thread wants done with a endpoint. */
+/* What the main thread wants done with an endpoint. */
 struct worker_order {
     struct post post;
     struct worker *worker;
@@ -76,7 +76,7 @@ struct worker {
     struct task tick_task;
     uint64_t tick_ms; /* when it is due */
     uint64_t posts_told, wakeups_told, turns_told;
-    struct usage charged; /* what the store has been told of loop->usage */
+    struct usage charged; /* what the store knows of loop->usage */
     struct task charge_task;
     struct proxy proxy;
 };
@@ -96,7 +96,7 @@ worker_on_empty(void *ctx)
         task_wake(&w->ending);
 }
 
-/* Posts and wake-ups are counted in the inbox by whoever sends; told once a second. */
+/* Posts and wake-ups are counted in the inbox by the senders, and added here once a second. */
 static void
 worker_tell_loop(struct worker *w)
 {
@@ -120,8 +120,8 @@ worker_on_charge(struct task *t)
     traffic_charge(w->env->storage, &w->charged, &w->loop->usage);
 }
 
-/* The tick was due when the wheel's tick that it lies under began (timer.h); whatever it came later
- * is time that the loop was busy with one turn, or that the processor was with somebody else. */
+/* The tick was due when the wheel's tick that it lies under began (timer.h).  The delay since then
+ * is time that the loop was busy with one turn, or that the processor ran other threads. */
 static void
 worker_tell_lag(struct worker *w)
 {
@@ -176,7 +176,7 @@ worker_on_ending(struct task *t)
     net_loop_stop(w->net);
 }
 
-/* Whoever sees `leaving` sees the connections that were accepted before, too. */
+/* A thread that sees `leaving` sees the connections that were accepted before, too. */
 static void
 worker_leave(struct worker *w)
 {

@@ -44,7 +44,7 @@ struct worker_env {
     int64_t conns_max;
     struct conn_quota *quota; /* connections of each client */
     _Atomic int64_t conns;    /* of clients, all workers */
-    _Atomic unsigned leaving; /* workers that accept nobody any more */
+    _Atomic unsigned leaving; /* workers that accept no connection any more */
 };
 
 /* Starts the thread and waits until it accepts.  TERR_*. */
@@ -61,8 +61,8 @@ void worker_set_params(struct worker *w, const struct conf_params *params, uint6
  * cannot be had is said in the error log. */
 int worker_open_endpoint(struct worker *w, struct endpoint *d);
 int worker_close_endpoint(struct worker *w, struct endpoint *d);
-/* Has its loop turned since the last call?  The first call, and one when it has ended, is told
- * yes. */
+/* Has its loop turned since the last call?  Also true for the first call, and
+ * when the worker has ended. */
 bool worker_beats(struct worker *w);
 /* Has its thread ended?  Waits at most that long. */
 int worker_join(struct worker **wp, int64_t wait_ms);

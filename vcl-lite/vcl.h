@@ -3,7 +3,7 @@
  *   vcl        one compiled policy: immutable code, constants, tables; any thread may run it
  *   sub        vcl_recv ... vcl_fini, each the concatenation of its definitions, builtin last
  *   run        one execution of one sub for one request or fetch; memory of its owner
- *   host       whoever runs it: gives it variables, header fields, backends (struct vcl_host)
+ *   host       the program around it: gives variables, header fields, backends (struct vcl_host)
  *   action     what a sub returned
  *
  * Text in, verdict out: no I/O, no threads, no clock here; whatever touches the world is asked of
@@ -55,7 +55,7 @@ enum vcl_var {
     VCL_VAR_COUNT
 };
 
-/* Whose header fields. */
+/* The message that header fields are of. */
 enum vcl_http {
     VCL_HTTP_REQ,
     VCL_HTTP_REQ_TOP,
@@ -152,7 +152,7 @@ struct vcl_source {
  * is wrong in *errors; TERR_NOMEM. */
 int vcl_compile(struct vcl **out, const struct vcl_source *src, const struct vcl_loader *loader,
     struct vcl_error **errors);
-/* Nobody runs it any more.  Takes *vp. */
+/* No run of it is left.  Takes *vp. */
 void vcl_free(struct vcl **vp);
 
 /* What the host must make of it after the load, before the first run. */
@@ -184,7 +184,7 @@ unsigned vcl_backends(const struct vcl *v);
 const char *vcl_backend_name(const struct vcl *v, unsigned n);
 void vcl_bind_backend(struct vcl *v, unsigned n, const void *backend);
 const void *vcl_backend_bound(const struct vcl *v, unsigned n);
-/* The backend of requests that nobody gave one: `default`, else the first declared; its number, or
+/* The backend of requests that were given none: `default`, else the first declared; its number, or
  * -1: none is declared. */
 int vcl_default_backend(const struct vcl *v);
 /* Storages and labels that it names. */

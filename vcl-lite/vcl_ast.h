@@ -105,7 +105,7 @@ enum ast_stmt_kind {
     AST_BAN,       /* expr */
     AST_SYNTHETIC, /* expr */
     AST_NEW,       /* name, expr (an AST_CALL) */
-    AST_EXPR,      /* expr: a call whose value, if any, is dropped */
+    AST_EXPR,      /* expr: a call; its value, if any, is dropped */
 };
 
 enum ast_assign {
@@ -181,7 +181,7 @@ struct ast_string {
 struct ast_attr {
     struct slice name; /* without the dot */
     struct vcl_pos pos, value_pos;
-    bool broken; /* its value is wrong, and told */
+    bool broken; /* its value is wrong, and reported */
     enum ast_attr_kind kind;
     struct ast_string *strings;
     struct ast_number number;
@@ -195,7 +195,7 @@ struct ast_decl {
     struct slice name;
     struct vcl_pos pos;
     bool none;
-    bool broken; /* told already: nothing more needs to be said about it */
+    bool broken; /* reported already: nothing more needs to be said about it */
     struct ast_attr *attrs;
     bool used; /* the checker's */
     struct ast_decl *next;

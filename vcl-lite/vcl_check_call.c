@@ -122,7 +122,7 @@ call_give_named(struct call *c, struct ast_arg *arg)
     return true;
 }
 
-/* Who goes where: first those by position, then those by name. */
+/* Gives each argument its place: first those by position, then those by name. */
 static bool
 call_give(struct call *c)
 {

@@ -188,7 +188,7 @@ sema_add(struct sema *s, struct ast_expr *e, enum vcl_type want)
     bool joins;
 
     if (left == NULL) {
-        sema_any(s, e->right, want); /* its errors are told too */
+        sema_any(s, e->right, want); /* its errors are reported too */
         return NULL;
     }
     joins = e->op == AST_OP_ADD && (want == VCL_TYPE_STRING || left->type == VCL_TYPE_STRING);

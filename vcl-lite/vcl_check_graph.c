@@ -1,4 +1,5 @@
-/* vcl_check_graph.c -- who calls whom, and whether what a sub uses is there for all that reach it.
+/* vcl_check_graph.c -- which sub calls which, and whether what a sub uses is there for all that
+ * reach it.
  */
 #include "vcl-lite/vcl_sema.h"
 
@@ -88,7 +89,7 @@ graph_hint(struct sema *s, const struct sema_use *use, enum vcl_sub vcl, const c
     return through[0] == '\0' ? right : vcl_text(s->cx, "%s; %s", through, right);
 }
 
-/* What stands in builtin.vcl is told where the text calls it. */
+/* A use in builtin.vcl is reported where the text calls it. */
 static struct vcl_pos
 graph_at(const struct sema_use *use, const struct graph_way *way)
 {
@@ -145,7 +146,7 @@ graph_reach(struct sema *s, struct sema_sub *sub, enum vcl_sub vcl, const struct
     }
 }
 
-/* --- what nobody calls --- */
+/* --- subs that are never called --- */
 
 static void
 graph_unused(struct sema *s)

@@ -27,7 +27,7 @@ stmt_is_framing(struct sema *s, const struct ast_expr *e, enum vcl_var var)
     return true;
 }
 
-/* Checks that it can be set, or unset, at all; where is decided when it is known who calls. */
+/* Checks that it can be set, or unset, at all; where is decided when the callers are known. */
 static bool
 stmt_writable(struct sema *s, const struct ast_expr *e, enum vcl_var var, enum sema_use_kind kind)
 {
@@ -291,7 +291,7 @@ stmt_expr(struct sema *s, struct ast_stmt *stmt)
     stmt->expr->what = n;
 }
 
-/* A chain of elseif is as long as somebody writes it: it is walked, not climbed down. */
+/* A chain of elseif may be of any length: a loop walks it, no recursion. */
 static void
 stmt_if(struct sema *s, struct ast_stmt *stmt)
 {
@@ -348,7 +348,7 @@ stmt_one(struct sema *s, struct ast_stmt *stmt)
 static void
 stmt_list(struct sema *s, struct ast_stmt *stmt)
 {
-    /* Nobody is told of more errors than that, so they are not looked for. */
+    /* No more errors than that are reported, so they are not looked for. */
     for (; stmt != NULL && !s->cx->nomem && s->cx->nerrors <= VCL_ERRORS_MAX; stmt = stmt->next)
         stmt_one(s, stmt);
 }

@@ -37,7 +37,7 @@ sema_hash(const void *bytes, size_t len)
     return h ^ h >> 15;
 }
 
-/* The next number whose hash this is; *at is the hash at first.  UINT32_MAX: no more. */
+/* The next number with this hash; *at is the hash at first.  UINT32_MAX: no more. */
 static uint32_t
 index_next(const struct sema_index *x, uint32_t hash, uint32_t *at)
 {
@@ -157,7 +157,7 @@ sema_const(struct sema *s, const struct sema_node *n)
     uint32_t hash = text ? sema_hash(v.s, v.len) : sema_hash(&v.i, sizeof(v.i)), at = hash, i;
 
     while ((i = index_next(&s->const_index, hash, &at)) != UINT32_MAX) {
-        /* A string's .len tells it from a number, but for the empty one, which is not shared. */
+        /* A string's .len tells it from a number.  An empty string has none, and is not shared. */
         if ((n->type == VCL_TYPE_STRING) == (s->consts[i].len > 0) &&
             sema_const_equal(&s->consts[i], n))
             return i;

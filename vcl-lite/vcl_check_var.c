@@ -50,7 +50,7 @@ sema_field(struct sema *s, const struct ast_expr *e, enum vcl_var var)
     return sema_name(s, name);
 }
 
-/* What a variable gives whose feature does not exist yet. */
+/* The value of a variable that belongs to a feature that does not exist yet. */
 static struct sema_node *
 sema_neutral(struct sema *s, enum vcl_type type, struct vcl_pos pos)
 {

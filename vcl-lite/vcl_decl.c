@@ -121,7 +121,7 @@ scope_fail_taken(struct vcl_cx *cx, const struct scope_entry *e, struct vcl_pos 
         e->pos.file->name);
 }
 
-/* Declares a name of the text: one name is one thing, but for a backend and a probe `default`. */
+/* Declares a name of the text: one name is one thing.  `default` may be a backend and a probe. */
 static struct scope_entry *
 scope_declare(struct vcl_cx *cx, enum scope_kind kind, struct slice name, struct vcl_pos pos)
 {
@@ -141,7 +141,7 @@ scope_declare(struct vcl_cx *cx, enum scope_kind kind, struct slice name, struct
     if (name.len >= 4 && memcmp(name.ptr, "vcl_", 4) == 0)
         vcl_fail(cx, pos, NULL, "names that begin with vcl_ are the language's");
     if (scope_find(cx, kind, name) != NULL || cx->nerrors > VCL_ERRORS_MAX)
-        e = vcl_alloc(cx, cx->scratch, sizeof(*e)); /* told; nobody will find this one */
+        e = vcl_alloc(cx, cx->scratch, sizeof(*e)); /* reported; no look-up will find this one */
     else
         e = scope_add(cx, kind, name, -1);
     if (e != NULL)

@@ -129,7 +129,7 @@ prefix_add(struct vcl_cx *cx, const struct ast_acl *a, struct decl_prefix one, i
 }
 
 /* The address as a text of its own, and the mask, which may stand inside of the quotes or behind
- * them; NULL: it is wrong, and told. */
+ * them; NULL: it is wrong, and reported. */
 static char *
 prefix_text_of(struct vcl_cx *cx, const struct ast_acl_entry *e, int *mask)
 {

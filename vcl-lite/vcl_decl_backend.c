@@ -147,7 +147,7 @@ decl_split_port(struct slice *host)
             return none;
         if (close[1] == ':' || close[1] == ' ')
             return slice_of(close + 2, (size_t)(end - close - 2));
-        host->len = 0; /* "[::1]x": no host, which is told */
+        host->len = 0; /* "[::1]x": no host, which is reported */
         return none;
     }
     if (space != NULL)
@@ -219,7 +219,7 @@ decl_address(struct vcl_cx *cx, const struct ast_decl *d, const struct ast_attr 
                 ".path is an absolute path of at most %u characters", DECL_PATH_MAX);
         out->path = decl_keep_string(cx, path);
     } else {
-        bool said = false; /* but wrong, and that is told */
+        bool said = false; /* but wrong, and that is reported */
 
         for (const struct ast_attr *any = d->attrs; any != NULL; any = any->next)
             said |=

@@ -19,14 +19,14 @@ enum decl_backend_attr {
     DECL_BACKEND_COUNT
 };
 
-/* vcl_decl_attr.c: each attribute in its place of `out`, NULL: not said, or wrong, which is told. */
+/* vcl_decl_attr.c: each attribute in its place of `out`, NULL: not given, or wrong and reported. */
 void decl_probe_attrs(
     struct vcl_cx *cx, const struct ast_attr *attrs, const struct ast_attr *out[DECL_PROBE_COUNT]);
 void decl_backend_attrs(struct vcl_cx *cx, const struct ast_attr *attrs,
     const struct ast_attr *out[DECL_BACKEND_COUNT]);
 
-/* vcl_decl_backend.c: the declaration, in cx->keep; wrong ones are told, and something of them is
- * there. */
+/* vcl_decl_backend.c: the declaration, in cx->keep; wrong ones are reported, and something of them
+ * is there. */
 struct vcl_probe_decl *decl_probe(
     struct vcl_cx *cx, const char *name, const struct ast_attr *attrs);
 void decl_backend(struct vcl_cx *cx, const struct ast_decl *d, struct vcl_backend_decl *out);
@@ -34,7 +34,7 @@ void decl_backend(struct vcl_cx *cx, const struct ast_decl *d, struct vcl_backen
 const struct vcl_probe_decl *decl_probe_named(
     struct vcl_cx *cx, struct slice name, struct vcl_pos *declared);
 
-/* vcl_decl_acl.c: into a tree; NULL: no memory, or wrong, which is told. */
+/* vcl_decl_acl.c: into a tree; NULL: no memory, or wrong, which is reported. */
 struct acl;
 struct acl *decl_acl(struct vcl_cx *cx, const struct ast_acl *a);
 

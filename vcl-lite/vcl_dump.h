@@ -1,4 +1,4 @@
-/* vcl_dump.h -- a policy's code as text, for those who look at the compiler.
+/* vcl_dump.h -- a policy's code as text, for developers of the compiler.
  *
  * Threads: as vcl.h's loading.
  */

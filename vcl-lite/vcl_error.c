@@ -203,7 +203,7 @@ error_of(struct vcl_error *e)
     return container_of(e, struct error_box, error);
 }
 
-/* In the order of places.  Frees what was told already. */
+/* In the order of places.  Frees what was reported already. */
 static void
 error_insert(struct vcl_cx *cx, struct error_box *b)
 {

@@ -3,7 +3,7 @@
  *     tarn_vcl_gen reference               the tables alone
  *     tarn_vcl_gen readme < README.md      the same file, with its reference renewed
  *     tarn_vcl_gen man > tarn-vcl.7        the reference as a manual page
- *     tarn_vcl_gen code FILE               what the compiler makes of a policy, for who works on it
+ *     tarn_vcl_gen code FILE               what the compiler makes of a policy, for its developers
  */
 #include <stdbool.h>
 #include <stdio.h>

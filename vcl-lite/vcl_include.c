@@ -14,7 +14,7 @@ enum {
     INCLUDE_NEST_MAX = 32, /* files within files */
 };
 
-/* A file that is being read, and who included it. */
+/* A file that is being read, and the one that included it. */
 struct include {
     struct vcl_lexer lexer;
     const struct include *by; /* NULL: the first */

@@ -156,7 +156,7 @@ lex_string(struct vcl_lexer *lx, struct vcl_token *t)
             "a text with quotes in it is written as {\"...\"} or \"\"\"...\"\"\"",
             "a string has no escapes: this quote ends it, and the backslash is part of it");
         for (uint32_t next = end; next < line_end; next = lex_find(lx, next + 1, line_end, "\""))
-            end = next; /* a string as it was meant, so that no more is told about it */
+            end = next; /* a string as it was meant, so that no more is reported about it */
     }
     t->len = end + 1 - t->off;
     lx->at = end + 1;
@@ -182,7 +182,7 @@ lex_long_string(struct vcl_lexer *lx, struct vcl_token *t, unsigned quote, const
     lx->at = end + quote;
 }
 
-/* What Varnish can be told to accept, and vcl-lite has no compiler for. */
+/* What Varnish can be set to accept, and vcl-lite has no compiler for. */
 static void
 lex_inline_c(struct vcl_lexer *lx, struct vcl_token *t)
 {

@@ -91,7 +91,7 @@ lower_last(const struct ast_stmt *stmt)
 
 static void lower_jump(struct lower *l, const struct sema_node *n, bool when, uint32_t label);
 
-/* A condition whose value is wanted: true or false on the stack. */
+/* A condition used as a value: true or false on the stack. */
 static void
 lower_condition(struct lower *l, const struct sema_node *n)
 {

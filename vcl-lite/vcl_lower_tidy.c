@@ -93,7 +93,7 @@ tidy_invert(struct lower *l)
             continue;
         in->op = (uint8_t)tidy_opposite(in->op);
         in->c = l->code[i + 1].c;
-        l->code[i + 1].c = i + 2; /* goes nowhere now; who jumped here jumps on, see thread */
+        l->code[i + 1].c = i + 2; /* goes nowhere now; jumps to it jump on, see thread */
     }
 }
 

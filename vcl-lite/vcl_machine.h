@@ -99,7 +99,7 @@ int vcl_std_fallback(struct vcl_run *r, const char *name, const struct vcl_value
     unsigned present, struct vcl_value *out);
 
 /* A number as RFC 8941 3.3 has it, with the lenience of Varnish: blanks around it, and a fraction
- * that is empty or longer than three digits, of which three count. */
+ * that is empty or longer than three digits; then three count. */
 struct vcl_number {
     double value;
     int64_t whole;

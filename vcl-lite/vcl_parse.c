@@ -41,7 +41,7 @@ vcl_fail_here(struct vcl_parser *p, const char *hint, const char *fmt, ...)
     char message[512];
     va_list args;
 
-    /* What the lexer could not read it has told; and behind that the end comes as no surprise. */
+    /* The lexer has reported what it could not read.  An end right behind it is no other error. */
     if (vcl_at(p, TOK_BAD) || (vcl_at(p, TOK_END) && p->prev != NULL && p->prev->kind == TOK_BAD))
         return;
     va_start(args, fmt);

@@ -85,7 +85,7 @@ attr_acl_entry(struct vcl_parser *p, struct ast_acl_entry *e)
     return vcl_expect_semicolon(p, "the address");
 }
 
-/* A }, the end of the file, or the head of another declaration, in front of which a } is missing. */
+/* A }, the end of the file, or the head of another declaration: the } is missing there. */
 static bool
 attr_ended(const struct vcl_parser *p)
 {

@@ -29,7 +29,7 @@ expr_new(struct vcl_parser *p, enum ast_expr_kind kind, const struct vcl_token *
     return e;
 }
 
-/* The depth of what e has become; NULL: too deep, and told. */
+/* The depth of what e has become; NULL: too deep, and reported. */
 static struct ast_expr *
 expr_deepen(struct vcl_parser *p, struct ast_expr *e)
 {

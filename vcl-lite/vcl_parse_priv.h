@@ -10,7 +10,7 @@
 
 enum vcl_token_kind {
     TOK_END,
-    TOK_BAD, /* told already */
+    TOK_BAD, /* reported already */
     TOK_ID,
     TOK_INT,
     TOK_REAL,
@@ -62,7 +62,7 @@ struct vcl_lexer {
     const struct vcl_file *file;
     uint32_t at;
     uint32_t line_end; /* of the line last asked for */
-    uint32_t told;     /* end of the last line with a wrong sign: one is told of each */
+    uint32_t told;     /* end of the last line with a wrong sign: one is reported of each */
     uint32_t unclosed; /* end of the last line in which a wrong quote has no partner */
 };
 
@@ -88,7 +88,7 @@ struct vcl_parser {
     unsigned nest;                /* blocks and parentheses that are open */
     unsigned depth;               /* of statements, else-ifs included */
     bool builtin;
-    bool unwinding;              /* a } is missing, and told: all blocks end here */
+    bool unwinding;              /* a } is missing, and reported: all blocks end here */
     unsigned surplus;            /* } that may come later for them, and close nothing */
     const struct vcl_token *sub; /* name of the one that is parsed */
     struct ast_import **imports; /* where the next goes */
@@ -110,22 +110,22 @@ bool vcl_accept(struct vcl_parser *p, enum vcl_token_kind kind);
 bool vcl_expect(struct vcl_parser *p, enum vcl_token_kind kind, const char *what);
 /* A ';', which is said to be missing behind the token before it. */
 bool vcl_expect_semicolon(struct vcl_parser *p, const char *after);
-/* A name; .ptr NULL: there is none, and that is told. */
+/* A name; .ptr NULL: there is none, and that is reported. */
 struct slice vcl_expect_name(struct vcl_parser *p, const char *what, struct vcl_pos *pos);
-/* Fails at the next token, but where the lexer has told already. */
+/* Fails at the next token, unless the lexer has reported it already. */
 void vcl_fail_here(struct vcl_parser *p, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* How a message names the next token: 'x', or the end of the file. */
 const char *vcl_here(struct vcl_parser *p);
 /* From the beginning of `first` to the last token taken. */
 struct vcl_pos vcl_span(const struct vcl_parser *p, const struct vcl_token *first);
-/* One deeper; false: too deep, and told. */
+/* One deeper; false: too deep, and reported. */
 bool vcl_nest(struct vcl_parser *p);
 /* Skips what is between { and its }, the next token being {. */
 void vcl_skip_braces(struct vcl_parser *p);
 bool vcl_on_next_line(const struct vcl_parser *p); /* a line ends before the next token */
 
-/* vcl_parse_expr.c: NULL: it is wrong, and told. */
+/* vcl_parse_expr.c: NULL: it is wrong, and reported. */
 struct ast_expr *vcl_parse_expr(struct vcl_parser *p);
 /* req.http.x, std.log: names and their dots; AST_NAME or AST_VAR. */
 struct ast_expr *vcl_parse_path(struct vcl_parser *p);

@@ -1,14 +1,14 @@
 /* vcl_parse_stmt.c -- statements.
  *
- * A statement that is wrong is told once and skipped up to its ';' or to the block it has, so that
- * one mistake makes one error.  Inside an `if` whose condition is wrong the parser goes on.
+ * A wrong statement is reported once and skipped up to its ';' or to the block it has, so that one
+ * mistake makes one error.  Inside an `if` with a wrong condition the parser goes on.
  */
 #include <stdlib.h>
 
 #include "daemon/base/tassert.h"
 #include "vcl-lite/vcl_parse_priv.h"
 
-/* Each parses what is behind its word; false: wrong, and told. */
+/* Each parses what is behind its word; false: wrong, and reported. */
 typedef bool stmt_parse_f(struct vcl_parser *p, struct ast_stmt *s);
 
 static stmt_parse_f stmt_set, stmt_unset, stmt_call, stmt_if, stmt_return, stmt_new, stmt_text;
@@ -267,7 +267,7 @@ stmt_find_block(struct vcl_parser *p, struct ast_stmt *s)
     return true;
 }
 
-/* "(" expr ")" in front of a block; false: wrong and told, and no block can be found. */
+/* "(" expr ")" in front of a block; false: wrong and reported, and no block can be found. */
 static bool
 stmt_condition(struct vcl_parser *p, struct ast_stmt *s)
 {

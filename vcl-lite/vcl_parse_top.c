@@ -31,7 +31,7 @@ top_skip(struct vcl_parser *p)
     }
 }
 
-/* vcl 4.1; whose word was taken.  An included file may say 4.0 where the first says 4.1. */
+/* vcl 4.1; behind the word vcl.  An included file may say 4.0 where the first says 4.1. */
 static void
 top_version(struct vcl_parser *p)
 {
@@ -93,7 +93,7 @@ top_import(struct vcl_parser *p)
         (void)vcl_expect_semicolon(p, "import");
 }
 
-/* vcl_recv may be written again, others are checked by name later; what VCL 3 had is told here. */
+/* vcl_recv may be written again, others are checked by name later; VCL 3's are reported here. */
 static void
 top_check_sub_name(struct vcl_parser *p, const struct ast_sub *s)
 {
@@ -199,7 +199,7 @@ top_declaration(struct vcl_parser *p)
         vcl_fail(p->cx, vcl_token_pos(word),
             "import directors; and in vcl_init: new NAME = directors.round_robin();",
             "director blocks are not part of VCL 4");
-    /* Whatever was wrong is told: what is left of it is no declaration. */
+    /* Whatever was wrong is reported: what is left of it is no declaration. */
     if (!vcl_at(p, TOK_END) && !top_is_word(p->t) && p->t > word + 1 &&
         (p->prev->kind == TOK_RBRACE || p->prev->kind == TOK_SEMICOLON))
         return;

@@ -3,7 +3,7 @@
  *   cx      one load: its arenas, its errors, the tree
  *
  *   vcl.c parses (vcl_lex.c, vcl_parse.c), then makes declarations (vcl_decl.c), then code
- *   (vcl_check*.c, vcl_lower*.c).  Each goes on after an error, so that all of them are told.
+ *   (vcl_check*.c, vcl_lower*.c).  Each goes on after an error, so that all of them are reported.
  */
 #ifndef TARN_VCL_PRIV_H
 #define TARN_VCL_PRIV_H
@@ -17,7 +17,7 @@ enum {
     VCL_FILES_MAX = 1000,           /* includes */
     VCL_NEST_MAX = 100,             /* blocks and parentheses within each other */
     VCL_DEPTH_MAX = 2000,           /* of the tree: what walks it may recurse.  An else-if is one */
-    VCL_ERRORS_MAX = 100,           /* nobody reads more; "and more" is said */
+    VCL_ERRORS_MAX = 100,           /* more are of no use; "and more" is said */
 };
 
 struct vcl_cx {
@@ -32,7 +32,7 @@ struct vcl_cx {
     struct vcl_scope *scope; /* names of declarations: vcl_decl.c's */
 };
 
-/* Reports; the hint may be NULL.  Same place and message twice is told once. */
+/* Reports; the hint may be NULL.  Same place and message twice is reported once. */
 void vcl_fail(struct vcl_cx *cx, struct vcl_pos at, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void vcl_warn(struct vcl_cx *cx, struct vcl_pos at, const char *hint, const char *fmt, ...)

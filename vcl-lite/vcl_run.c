@@ -142,7 +142,7 @@ vcl_set_body(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *v)
 static int
 vcl_ban(struct vcl_run *r, const struct vcl_value *v)
 {
-    bool ok = true; /* a wrong expression bans nothing, and is told by std.ban_error() */
+    bool ok = true; /* a wrong expression bans nothing, and is reported by std.ban_error() */
 
     return r->host->ban(r, v->s == NULL ? slice_of("", 0) : vcl_value_slice(v), &ok);
 }

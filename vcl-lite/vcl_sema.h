@@ -137,7 +137,7 @@ unsigned sema_var_flags(enum vcl_var var);
 /* What Tarn does instead of what setting it would mean; NULL: setting it works. */
 const char *sema_var_inert(enum vcl_var var);
 unsigned sema_var_where(enum vcl_var var, enum sema_use_kind kind);
-/* The message whose fields a family like "req.http." is, or that "req" is; -1: no message. */
+/* The message of a family of fields like "req.http.", or that "req" is; -1: no message. */
 int sema_var_http(enum vcl_var var);
 /* "vcl_recv, vcl_hash", in scratch. */
 const char *sema_sub_list(struct sema *s, unsigned where);
@@ -219,7 +219,7 @@ struct sema_sub *sema_sub_find(struct sema *s, struct slice name);
 
 /* --- vcl_check_graph.c --- */
 
-/* Who calls whom: no circles, and every use is at home in all that reach it. */
+/* Which sub calls which: no circles, and every use is at home in all that reach it. */
 void sema_graph(struct sema *s);
 
 /* --- vcl_lower.c --- */
@@ -236,7 +236,7 @@ struct lower {
     unsigned ncode, code_room;
     uint32_t *labels; /* by number: the instruction; UINT32_MAX: not placed yet */
     unsigned nlabels, labels_room;
-    struct sema_sub *sub; /* whose code it is */
+    struct sema_sub *sub; /* the code is of this one */
     unsigned touches;
     unsigned depth; /* of calls below */
 };

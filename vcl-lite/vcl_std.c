@@ -1,4 +1,4 @@
-/* vcl_std.c -- functions that need nothing of the host: strings, chance; and who does what. */
+/* vcl_std.c -- functions that need nothing of the host: strings, chance; and the table of all. */
 #include "vcl-lite/vcl_machine.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include "daemon/base/obj.h"
 
 enum {
-    /* More parameters than a URL of people has; what has more is left as it is, so that nobody
+    /* More parameters than usual URLs have.  A URL with more is left as it is, so that no client
      * makes us sort for long.  The sort is quadratic. */
     VCL_QUERY_PARAMS_MAX = 256,
     VCL_COLLECT_MAX = 1000, /* fields of a name; a message has fewer */
@@ -130,7 +130,7 @@ vcl_std_fnmatch(
 
 /* --- querysort --- */
 
-/* As Varnish compares: two parameters of which one begins with the other are equal. */
+/* As Varnish compares: two parameters are equal if one begins with the other. */
 static int
 vcl_query_compare(struct slice a, struct slice b)
 {
@@ -286,7 +286,7 @@ vcl_std_round(
     return 0;
 }
 
-/* --- who does what --- */
+/* --- the table of functions --- */
 
 static vcl_std_fn *const vcl_std_fns[VCL_FN_COUNT] = {
     [VCL_FN_STD_TOUPPER] = vcl_std_toupper,

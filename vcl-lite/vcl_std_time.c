@@ -204,7 +204,7 @@ vcl_std_time(
 
 /* --- to text --- */
 
-/* A NUL would end the format; it is none that anybody wrote. */
+/* A NUL would end the format, and no policy means one. */
 int
 vcl_std_strftime(
     struct vcl_run *r, const struct vcl_value *args, unsigned present, struct vcl_value *out)

@@ -15,7 +15,7 @@
 #include "daemon/log/elog.h"
 
 enum admin_state {
-    ADMIN_READ,   /* who asks, and the body */
+    ADMIN_READ,   /* the client, and the body */
     ADMIN_ANSWER, /* the handler makes the answer */
     ADMIN_SEND,   /* at the client's pace */
     ADMIN_STREAM, /* instead: piece by piece, for as long as there are more */
@@ -262,7 +262,7 @@ admin_log(const struct admin_req *r)
     if (c->body.len > 0 && c->body.ptr[0] == '{')
         snprintf(body, sizeof(body), " %.*s%s", (int)(c->body.len < most ? c->body.len : most),
             c->body.ptr, c->body.len > most ? "..." : "");
-    for (char *p = body; *p != '\0'; p++) /* nobody writes lines of his own */
+    for (char *p = body; *p != '\0'; p++) /* no client adds lines of its own */
         if (*p < ' ' || *p > '~')
             *p = ' ';
     elog(ELOG_INFO, "admin: %s: %s %.*s%s: %u", peer, http_method_name(c->method),
@@ -375,7 +375,7 @@ admin_state_stream(struct admin_req *r)
     return ADMIN_WAIT;
 }
 
-/* CLOSE -- what the client did not get nobody needs any more. */
+/* CLOSE -- what the client did not get is not needed any more. */
 static enum admin_next
 admin_state_close(struct admin_req *r)
 {

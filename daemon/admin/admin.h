@@ -1,6 +1,6 @@
 /* admin.h -- the second listener's answers: HTTP and JSON for operators.
  *
- *   route    a method and a path pattern, and who answers (admin_table.h)
+ *   route    a method and a path pattern, and their handler (admin_table.h)
  *   call     one request on its way through its handler
  *
  * It stands behind the same seam as the proxy (http/exchange.h), on the management loop.  No
@@ -63,7 +63,7 @@ struct admin_env {
     const char *address;                    /* our own, as bound */
     const char *shm_dir;                    /* of the log rings and counters; NULL: there is none */
     struct shmlog *const *logs;             /* of the workers; NULL: there are none */
-    const struct backend_names_view *names; /* for these; NULL: numbers are told */
+    const struct backend_names_view *names; /* for these; NULL: numbers are shown */
     const struct admin_host *host;
     void *host_ctx;
 };

@@ -1,4 +1,4 @@
-/* admin_allow.c -- who may look, and who may change something: `allow` of the section admin. */
+/* admin_allow.c -- which clients may look, and which may change something: admin.allow. */
 #include <stdio.h>
 
 #include "conf/conf.h"

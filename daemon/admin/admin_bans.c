@@ -5,7 +5,7 @@
 #include "daemon/cache/cache.h"
 
 enum {
-    BANS_SHOWN_MAX = 10000, /* nobody reads more, and the list may have a million */
+    BANS_SHOWN_MAX = 10000, /* more are of no use, and the list may have a million */
 };
 
 struct bans_shown {

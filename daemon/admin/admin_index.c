@@ -1,8 +1,8 @@
 /* admin_index.c -- the index in numbers, and page by page.
  *
  * Both run on the management loop and are bounded: the histogram looks at a sample of the buckets
- * when there are many, and a page ends after so many keys or buckets, each of which is locked just
- * long enough to copy its slots.  What was copied stays readable until this turn ends. */
+ * when there are many, and a page ends after so many keys or buckets.  Each is locked just long
+ * enough to copy its slots.  What was copied stays readable until this turn ends. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* admin_log.c -- GET /v1/log: requests as JSON lines, from the workers' rings.
  *
- * It reads as anybody reads, through the mapping of the writer, and asks for no details: workers do
- * not notice.  What it does at a time is bounded, so that the management loop does not, either.
+ * It reads as every reader does, through the mapping of the writer, and asks for no details: the
+ * workers do no work for it.  Each step is bounded, so that it does not delay the management loop.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ struct log_stream {
     struct admin *admin;
     struct log_filter filter;
     bool follow;
-    uint64_t left; /* requests to be told */
+    uint64_t left; /* requests still to be sent */
     unsigned nrings;
     struct log_ring rings[LIMIT_WORKERS];
     char query[LOG_QUERY_MAX]; /* decoded, as strings, a NUL behind each: the filter's */

@@ -1,4 +1,4 @@
-/* admin_openapi.c -- the routes as an OpenAPI 3.1 description, for who generates clients. */
+/* admin_openapi.c -- the routes as an OpenAPI 3.1 description, to generate clients from. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* admin_page.c -- the page: what tarnd does, for whoever has a browser.
+/* admin_page.c -- the page: what tarnd does, shown in a browser.
  *
  * One document without outside assets.  Its style and its script are allowed by a nonce that is drawn
  * for each answer, and nothing else is: what a log line or a backend's name may hold does not run.

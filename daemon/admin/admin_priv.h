@@ -53,7 +53,7 @@ struct admin_call {
     char allow[64];       /* with 405 */
     char page_rules[384]; /* the page's Content-Security-Policy; "": it is not the page */
     bool stops;           /* the process is to end */
-    bool drains;          /* when everybody has been served */
+    bool drains;          /* likewise, when every client has been served */
 
     /* A handler that answers later sets these instead: `resume` when the task was woken, which may
      * answer then; `leave` in any case, before the call goes. */
@@ -78,7 +78,7 @@ extern const unsigned admin_nroutes;
 /* admin_route.c: finds the handler and runs it, or answers itself.  Afterwards c is answered. */
 void admin_route(struct admin_call *c);
 
-/* admin.c: what load balancers ask, who have no token. */
+/* admin.c: what load balancers ask for; they have no token. */
 bool admin_is_public(struct slice path);
 bool admin_is_health(struct slice path);
 /* admin_browser.c: could a page of another site be asking?  False: answered 403. */
@@ -86,7 +86,7 @@ bool admin_is_own(struct admin_call *c, const struct exchange *x, bool has_token
 /* admin_allow.c: false: answered 403. */
 bool admin_is_allowed(struct admin_call *c, const struct exchange *x);
 
-/* admin_allow.c: whose process asks, over a Unix socket; NULL: it is not known. */
+/* admin_allow.c: the user of the client's process, on a Unix socket; NULL: it is not known. */
 const struct conn_operator *admin_cred(const struct exchange *x);
 
 /* admin_answer.c.  `json` is taken; NULL: no memory, answered as such. */
@@ -120,8 +120,8 @@ uint64_t memory_of_branch(const struct storage_stats *s, const char *name);
 uint64_t memory_total(const struct storage_stats *s);
 /* admin_tags.c: the purge of `tags`, which are an array of texts, or one text. */
 void admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft);
-/* admin_why.c: a URL as it is asked for.  A path alone is on the host that a client names who knows
- * nothing but our first listener's address.  Freed by the caller; NULL: no memory. */
+/* admin_why.c: a URL as it is asked for.  A path alone is on the host that a client names
+ * when it knows only our first listener's address.  Freed by the caller; NULL: no memory. */
 char *admin_absolute(const struct admin *a, struct slice url);
 /* admin_why.c: one more field of a request, "Name: value", borrowed.  False: answered. */
 bool admin_take_field(

@@ -179,7 +179,7 @@ struct prometheus_backends {
     FILE *to;
     const char *name;
     enum prometheus_of what;
-    json_t *names; /* told: under one name there may be a backend that is about to leave, too */
+    json_t *names; /* printed: a backend that is about to leave may have the same name */
 };
 
 /* Below 0: there is nothing to tell. */

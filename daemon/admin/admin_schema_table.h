@@ -2,7 +2,7 @@
  * type, and what it is.  They are always there, and no others (t/e2e/admin.py compares).
  *
  * A type is one of JSON Schema's, or @NAME, another object of this table; [T] an array of T; {T} an
- * object whose members are T, whatever their names; T? may be null.
+ * object with members of any name, each a T; T? may be null.
  */
 #ifndef TARN_ADMIN_SCHEMA_TABLE_H
 #define TARN_ADMIN_SCHEMA_TABLE_H

@@ -1,4 +1,4 @@
-/* observer.c -- follows the workers' logs for whoever looks at the page or at `tarnctl top`. */
+/* observer.c -- follows the workers' logs for the page and for `tarnctl top`. */
 #include "daemon/admin/observer.h"
 
 #include <stdlib.h>
@@ -48,8 +48,8 @@ struct observer {
     unsigned nlogs;
     struct task task;
     struct timer tick;
-    uint64_t until_ms; /* when the watch ends, unless somebody asks again */
-    /* of the watch; NULL: nobody asks */
+    uint64_t until_ms; /* when the watch ends, unless it is asked for again */
+    /* of the watch; NULL: there is none */
     struct observer_source *sources;
     struct topk *topk[OBSERVER_OF][OBSERVER_BY];
     uint64_t began_ms, faded_ms;
@@ -287,7 +287,7 @@ observer_start(struct observer *o)
         o->sums[i] = 0;
     observer_allow(o);
     observer_look(o);
-    o->missed = 0; /* of what was before nobody asked for all */
+    o->missed = 0; /* records from before the watch do not count */
     timer_set(&o->loop->wheel, &o->tick, loop_deadline(o->loop, OBSERVER_TICK_MS));
     return 0;
 }

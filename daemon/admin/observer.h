@@ -1,12 +1,12 @@
-/* observer.h -- who asks for what, as the workers' logs tell it: watched while somebody wants to know.
+/* observer.h -- which clients ask for what, by the workers' logs: watched on demand only.
  *
- *   watch   from the first question on, until nobody has asked for a minute
+ *   watch   from the first question on, until a minute after the last one
  *   window  what counts: each second that lies back counts a thirtieth less than the one after it
  *   share   of the requests of the window that were looked at: where more come than the observer has
  *           time for, it skips to the newest, and says so
  *
  * It asks the workers for nothing: it reads the Req records that they always write (shm/log_read.h).
- * Its cost is bounded, in time for each tick and in memory (topk.h); nobody watching, it has none.
+ * Its cost is bounded, in time for each tick and in memory (topk.h); without a watch, it has none.
  *
  * Threads: the management loop's.
  */
@@ -49,7 +49,7 @@ struct observer_seen {
 };
 
 /* An answer that was none: a status of 500 and more, a request that could not be parsed, a response
- * of which the client got less than the whole. */
+ * that the client got only in part. */
 struct observer_error {
     int64_t at_ms; /* wall clock, when it ended */
     struct shmlog_req_fixed fixed;
@@ -62,7 +62,7 @@ int observer_open(
     struct observer **out, struct loop *loop, struct shmlog *const *logs, unsigned nlogs);
 void observer_close(struct observer **op);
 
-/* Somebody wants to know: watches for a minute from now on, and looks at what has come.  TERR_NOMEM. */
+/* On demand: watches for a minute from now on, and looks at what has come.  TERR_NOMEM. */
 int observer_ask(struct observer *o);
 /* After that: the window's most; returns how many names are in `out`. */
 unsigned observer_top(struct observer *o, enum observer_of of, enum observer_by by,

@@ -244,7 +244,7 @@ topk_fade(struct topk *h, double factor)
     }
 }
 
-/* The heavier comes first; of equals, who came first. */
+/* The heavier comes first; equal ones come in the order of their cells. */
 static int
 topk_compare(const void *a, const void *b)
 {

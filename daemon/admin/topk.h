@@ -1,4 +1,4 @@
-/* topk.h -- who has the most of a stream, in memory of a fixed size.
+/* topk.h -- the names with the most of a stream, in memory of a fixed size.
  *
  *   name    what is weighed: a key, and a text to show for it
  *   sums    what is added up for a name; one of them is its weight
@@ -7,8 +7,8 @@
  * Space-Saving (Metwally, Agrawal, El Abbadi: Efficient computation of frequent and top-k elements
  * in data streams, ICDT 2005).  Of `room` names each has a place; a new one takes the place of the
  * lightest, and inherits its weight, as what it may have had before.  So a weight is never too
- * small, and too large by no more than what is told: at most the weight of all divided by the
- * room.  Whoever has more than that is among them for certain.  Fading multiplies all by the
+ * small, and too large by no more than it inherited: at most the weight of all divided by the
+ * room.  A name that has more than that is among them for certain.  Fading multiplies all by the
  * same, and keeps all that.
  *
  * Threads: one's.

@@ -135,7 +135,7 @@ privilege_join(const struct privilege_ids *ids)
     return ids->name[0] == '\0' ? setgroups(0, NULL) : initgroups(ids->name, ids->gid);
 }
 
-/* Groups first: whoever is no root any more cannot change them. */
+/* Groups first: only root can change them. */
 static int
 privilege_become(const struct privilege_ids *ids)
 {

@@ -35,7 +35,8 @@ sandbox_deny_listed(scmp_filter_ctx filter)
     return rc;
 }
 
-/* Of a call whose first argument compares so: `a` is a mask and `b` the value, or `a` the value. */
+/* Denies a call if its first argument compares so.  `a` is a mask and `b` the value, or `a` the
+ * value. */
 static int
 sandbox_deny_if(
     scmp_filter_ctx filter, int error, int call, enum scmp_compare op, const scmp_datum_t ab[2])

@@ -20,8 +20,8 @@
 
 struct conf;
 
-/* Behind privilege_drop(), before the first file is made.  Whoever starts a program, as a supervisor does,
- * or writes below another directory, does it outside: there is no way back. */
+/* Behind privilege_drop(), before the first file is made.  A process that starts programs,
+ * as a supervisor does, or writes below another directory, does not enter: there is no way back. */
 void sandbox_enter(const struct conf *conf);
 
 #endif

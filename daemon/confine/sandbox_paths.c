@@ -25,7 +25,7 @@
 #define PATHS_MAKE                                                    \
     (LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
         LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK)
-/* Nobody is given these. */
+/* Allowed below no path. */
 #define PATHS_NEVER                                                                              \
     (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | \
         LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM)
@@ -53,7 +53,7 @@ paths_known(long version)
     return known;
 }
 
-/* Below `path`, or below what there is of it: a directory may come later.  All of / is nobody's. */
+/* Below `path`, or below what there is of it: a directory may come later.  Never all of /. */
 static void
 paths_allow(struct paths *p, const char *path, uint64_t rights)
 {
@@ -73,7 +73,7 @@ paths_allow(struct paths *p, const char *path, uint64_t rights)
         rule.parent_fd = open(at, O_PATH | O_CLOEXEC);
     }
     if (rule.parent_fd < 0 || fstat(rule.parent_fd, &st) != 0)
-        return; /* whoever needs it will say that it cannot be opened */
+        return; /* the code that opens it will say that it cannot */
     if (!S_ISDIR(st.st_mode))
         rule.allowed_access &= PATHS_WRITE;
     if (syscall(SYS_landlock_add_rule, p->ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0)
@@ -124,7 +124,7 @@ paths_of_conf(struct paths *p, const struct conf *conf)
     const char *shm_dir = conf->params.shm_dir;
 
     paths_allow(p, "/dev", PATHS_WRITE); /* null, stdout, a terminal */
-    /* Who follows another has its files in a directory below at first. */
+    /* A tarnd that follows another has its files in a directory below at first. */
     paths_allow(p, shm_dir[0] != '\0' ? shm_dir : "/dev/shm",
         PATHS_WRITE | PATHS_MAKE | LANDLOCK_ACCESS_FS_REFER);
     paths_allow_log(p, conf->params.access_log);

@@ -1,6 +1,6 @@
 /* sandbox_table.h -- system calls that tarnd never makes once it has begun, and what each would be for.
  *
- * Those of no interest to whoever took the process over are not listed.  A name that this architecture, or
+ * Those of no use to an attacker in the process are not listed.  A name that this architecture, or
  * libseccomp, does not know is skipped.
  */
 #ifndef TARN_SANDBOX_TABLE_H

@@ -19,7 +19,7 @@ enum ctl_exit {
     CTL_DONE = 0,
     CTL_REFUSED = 1,     /* tarnd said no, and why; or what was asked for is not there */
     CTL_USAGE = 2,       /* the command line is wrong, or a file that it names */
-    CTL_UNREACHABLE = 3, /* nobody answers there, or not as tarnd does */
+    CTL_UNREACHABLE = 3, /* no answer from there, or not as tarnd answers */
 };
 
 struct ctl {

@@ -39,7 +39,7 @@ extern const struct ctl_exit_text ctl_exits[];
 extern const size_t ctl_nexits;
 void ctl_usage(FILE *to, const struct ctl_command *cmd);
 void ctl_help_all(void);
-/* Help of a command, of all whose first word it is, or of all.  An exit status. */
+/* Help of a command, of all commands that begin with this word, or of all.  An exit status. */
 int ctl_help_on(const char *const *words, int n);
 int ctl_help(struct ctl *c);
 int ctl_completion(struct ctl *c);

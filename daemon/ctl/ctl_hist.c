@@ -25,7 +25,7 @@ struct hist {
     bool terminal, utf8;
 };
 
-/* What it is not is told as an answer of somebody else's would be: with zeros. */
+/* What the answer does not have is zero: the server may be no tarnd. */
 static void
 hist_read(const json_t *o, struct hist_frame *f)
 {

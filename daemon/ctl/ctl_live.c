@@ -10,7 +10,7 @@
 enum {
     LIVE_ROWS = 40,
     LIVE_HEAD_LINES = 5
-}; /* where nobody says how many there are */
+}; /* where the number of rows is not known */
 
 struct live {
     struct ctl *c;

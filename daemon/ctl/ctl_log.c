@@ -56,11 +56,11 @@ struct log_run {
     pid_t pid;
     unsigned nrings;
     struct log_ring rings[LIMIT_WORKERS];
-    struct backend_names_view *names; /* owned; NULL: numbers are told */
+    struct backend_names_view *names; /* owned; NULL: numbers are shown */
     /* loss, in all, and what was said of it */
     uint64_t missed, missed_reqs, said;
     bool corrupt;    /* said so already */
-    bool out_failed; /* nobody reads what we print */
+    bool out_failed; /* what we print is not read any more */
     int rc;          /* what went wrong here, or CTL_DONE */
     uint64_t looked_ms, read_ms;
     char line[ACCESS_LINE_MAX];
@@ -153,7 +153,7 @@ log_open_ring(struct log_run *run, const char *dir, unsigned i, enum shmlog_from
     return CTL_DONE;
 }
 
-/* Without them, as of a tarnd that is older, numbers are told. */
+/* Without them, as of a tarnd that is older, numbers are shown. */
 static void
 log_open_names(struct log_run *run, const char *dir)
 {
@@ -368,7 +368,7 @@ log_say_missed(struct log_run *run)
     run->said = run->missed;
 }
 
-/* Whoever read what we print may have left: that is an end as good as any. */
+/* The reader of what we print may have left: that is a normal end. */
 static void
 log_flush(struct log_run *run)
 {
@@ -389,8 +389,8 @@ log_flush(struct log_run *run)
     log_stop = 1;
 }
 
-/* Until somebody says stop, enough was shown, or tarnd has gone: then its rings still lie in our
- * memory, and are read to their end.  NULL, or what became of it. */
+/* Until the operator stops it, enough was shown, or tarnd has gone.  Its rings still lie in our
+ * memory then, and are read to their end.  NULL, or what became of it. */
 static const char *
 log_read_all(struct log_run *run)
 {

@@ -21,8 +21,8 @@ struct log_groups *log_groups_new(const struct log_filter *filter);
 void log_groups_free(struct log_groups **gp);
 /* Takes the records off a chunk, at a monotonic time.  Returns how many groups it printed. */
 unsigned log_groups_take(struct log_groups *g, struct shmlog_view *view, uint64_t now_ms);
-/* Prints requests that are over but for a fetch that goes on too long to wait for.  With `all` every
- * request that is over.  Returns how many, `most` at most. */
+/* Prints requests that are over, except for a fetch that takes too long to wait for.  With `all`
+ * every request that is over.  Returns how many, `most` at most. */
 unsigned log_groups_flush(struct log_groups *g, uint64_t now_ms, bool all, uint64_t most);
 /* Records of this worker were lost: those of its requests may be among them. */
 void log_groups_tear(struct log_groups *g, uint32_t worker);

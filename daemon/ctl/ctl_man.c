@@ -37,7 +37,7 @@ enum man_line {
     MAN_LINE_EMPTY,
     MAN_LINE_TEXT,
     MAN_LINE_EXAMPLE, /* indented */
-    MAN_LINE_OPTION,  /* "    --url TEXT       whose URL ..." */
+    MAN_LINE_OPTION,  /* "    --url TEXT       ..." */
     MAN_LINE_REST,    /* of an option's text, below it */
 };
 

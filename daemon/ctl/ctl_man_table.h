@@ -31,7 +31,7 @@
     X("help", "", "completion")
 
 /* First word, or "" for all of them; an argument or option as the synopsis has it; what it is.
- * Options whose lines stand in ctl_table.h are not here again. */
+ * Options with a line in ctl_table.h are not here again. */
 #define CTL_WORD_TABLE(X)                                                                          \
     X("stat", "PATTERN", "part of the names of counters, as cache.")                               \
     X("stat", "--live", "show them as they change, what changes most first")                       \

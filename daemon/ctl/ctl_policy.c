@@ -38,7 +38,7 @@ ctl_vcl_list(struct ctl *c)
     return policy_rows(c, "/v1/policies", "policies", headings, members, "no policy is loaded");
 }
 
-/* "a, b (3)": a weight that is not 1 is told. */
+/* "a, b (3)": a weight other than 1 is shown. */
 static void
 policy_cell_members(struct ctl_table *t, const json_t *members)
 {

@@ -9,7 +9,7 @@
  *     R LINE                it is ready; LINE is for standard output
  *     B MS                  every loop has turned since the last look; MS: the watchdog's patience
  *     S MS TEXT             one has not, TEXT says which
- *     Q 0 or 1              somebody told it to end (1: gently): nobody shall follow it
+ *     Q 0 or 1              it was asked to end (1: gently): no other is started
  *     supervisor to child
  *     X                     another one serves: leave the listeners, finish what is in flight, end
  *
@@ -43,7 +43,7 @@ enum channel_word {
     CHANNEL_ALONE = -1,  /* channel_look: the supervisor has gone */
 };
 
-/* The end that the environment names, which forgets it.  NULL: nobody supervises; then the calls
+/* The end that the environment names, which forgets it.  NULL: no supervisor; then the calls
  * below do nothing.  TERR_CONFIG: it is no channel, or of another version. */
 int channel_open(struct channel **out);
 void channel_close(struct channel **tp);
@@ -52,7 +52,7 @@ void channel_close(struct channel **tp);
 int channel_hold(struct channel *t, const char *address, const struct bound *b);
 void channel_drop(struct channel *t, const char *address);
 int channel_ready(struct channel *t, const char *line);
-/* `stuck`: who has not turned; NULL: everybody has. */
+/* `stuck`: the loop that has not turned, as text; NULL: all have. */
 void channel_beat(struct channel *t, int64_t watchdog_ms, const char *stuck);
 void channel_quit(struct channel *t, bool gently);
 /* What the supervisor says: CHANNEL_RETIRE, CHANNEL_ALONE or CHANNEL_NOTHING. */

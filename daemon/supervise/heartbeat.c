@@ -37,7 +37,7 @@ heartbeat_turns(const struct heartbeat *p, unsigned worker)
         &counters_worker(p->counters, worker)->value[COUNTER_loop_turns], memory_order_relaxed);
 }
 
-/* The first worker whose loop has not turned; nworkers: there is none. */
+/* The first worker with a loop that has not turned; nworkers: there is none. */
 static unsigned
 heartbeat_stuck(const struct heartbeat *p, struct worker *const *workers)
 {
@@ -56,7 +56,7 @@ heartbeat_look(struct heartbeat *p, struct worker *const *workers, uint64_t now_
     if (p->notify == NULL || now_ms < p->due_ms)
         return;
     stuck = heartbeat_stuck(p, workers);
-    if (stuck < p->nworkers) { /* perhaps it only has not told yet */
+    if (stuck < p->nworkers) { /* its report may only be late */
         if (p->due_ms > 0 && !p->said && now_ms > p->due_ms + TELL_MS) {
             elog(ELOG_ERROR,
                 "worker %u: its loop does not turn: the watchdog is not told that we live", stuck);

@@ -58,7 +58,7 @@ supervise_has_children(const struct supervisor *s)
     return false;
 }
 
-/* Nobody follows any more: who connects from now on is refused, and not left waiting. */
+/* No child follows any more: new connections are refused, and not left waiting. */
 static void
 supervise_stop(struct supervisor *s)
 {
@@ -306,7 +306,7 @@ supervise_is_due(struct supervisor *s)
            supervise_find(s, CHILD_STARTING) == NULL;
 }
 
-/* A pause of ours, as when the machine slept, is nobody's silence. */
+/* A pause of ours, as when the machine slept, does not count as a child's silence. */
 static uint64_t
 supervise_wait(struct supervisor *s)
 {

@@ -93,7 +93,7 @@ inherited_print(const struct inherited *list, const char *prefix, char *to, size
     to[0] = '\0';
     for (; list != NULL; list = list->next) {
         if (strchr(list->address, '\n') != NULL)
-            continue; /* it would be bound anew, and refused: nobody calls a socket so */
+            continue; /* it would be bound anew, and refused: no address is like that */
         if (len + 1 >= room)
             return false;
         memcpy(to, prefix, len);

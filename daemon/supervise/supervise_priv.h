@@ -12,14 +12,14 @@
 enum {
     SUPERVISE_CHILDREN = 8,           /* one serves, one starts, the others retire */
     SUPERVISE_TURN_MS = 1000,         /* at most, between two looks at the clock */
-    SUPERVISE_START_MS = 60000,       /* for a child to become ready, but for the first */
+    SUPERVISE_START_MS = 60000,       /* for a child to become ready; the first has no limit */
     SUPERVISE_CALM_MS = 60000,        /* one that ran for this long: its crash is the first again */
     SUPERVISE_ABORT_MS = 5000,        /* to die of SIGABRT and leave a core; then SIGKILL */
     SUPERVISE_WATCHDOG_MS = 30000,    /* until a child's first beat says otherwise */
     SUPERVISE_WATCHDOG_MIN_MS = 3000, /* beats come once a second, and machines are busy */
     SUPERVISE_BACKOFF_MS = 100,       /* before the second start in a row; then it doubles */
     SUPERVISE_BACKOFF_MAX_MS = 30000,
-    SUPERVISE_REAP_MS = 5000,    /* at the end, for heirs (reaper.h) */
+    SUPERVISE_REAP_MS = 5000,    /* at the end, for memory reapers (reaper.h) */
     SUPERVISE_TEXT_MAX = 120000, /* bytes of a variable: the kernel's MAX_ARG_STRLEN is 128 KiB */
 };
 
@@ -60,7 +60,7 @@ struct supervisor {
     uint64_t now_ms, restart_ms, check_until_ms;
     unsigned crashes; /* in a row */
     bool ready_said, stopping, ended, exec_due;
-    bool hup_due, usr1_due; /* came while a child started, which is told when it is ready */
+    bool hup_due, usr1_due; /* came while a child started; it gets them when it is ready */
     int status;
 };
 
