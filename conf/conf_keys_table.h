@@ -96,7 +96,7 @@
 
 #define CONF_TRUSTED_TABLE(X)                                                                      \
     X(trusted_proxies, NETS, "", 0, 0,                                                             \
-      "Proxies whose word is taken for who the client is: the rightmost address of the field named "\
+      "Proxies that are believed about the client: the rightmost address of the field named "\
       "by the parameter forwarded that is not among them; and for the scheme, by their "           \
       "X-Forwarded-Proto, or proto= of Forwarded: http or https. Each must set it, whatever the "  \
       "client says. It is sent on and is of the key, so purge by the URL with https:// where TLS " \
@@ -109,12 +109,12 @@
       "Required: each connection begins with a PROXY header, version 1 or 2, which says who the "  \
       "client is; what has none is closed")                                                        \
     X(trusted, NETS, "", 0, 0,                                                                     \
-      "With proxy_protocol: who may connect; empty: anybody, so let nobody else reach the address")\
+      "With proxy_protocol: proxies that may connect; empty: any, so keep others off the address")  \
     X(max_req_body, BYTES, 0, 0, INT64_MAX,                                                        \
       "Largest request body that comes here; then 413; 0: as the parameter max_req_body")          \
     X(mode, MODE, 0666, 0, 0777,                                                                   \
       "Of a Unix socket's file: who may write to it may connect; its directory's mode counts, too")\
-    X(user, TEXT, "", 0, 64, "Whose a Unix socket's file is, by name or number; empty: tarnd's")   \
+    X(user, TEXT, "", 0, 64, "Owner of a Unix socket's file, by name or number; empty: tarnd's")   \
     X(group, TEXT, "", 0, 64, "And which group's; one that tarnd's user is a member of")
 
 #define CONF_STORAGE_TABLE(X)                                                                      \
@@ -179,7 +179,7 @@
       "Who is chosen: each in turn, by chance, who has the least to do, by the URL, or the first " \
       "that is well")                                                                              \
     X(backends, MEMBERS, NULL, 0, 0,                                                               \
-      "Whom it chooses among: backends, and directors that stand above it; weight: 1 to 100, its " \
+      "What it chooses among: backends, and directors that stand above it; weight: 1 to 100, its " \
       "share, and 1 where none is given")                                                          \
     X(balance_factor, COUNT, 125, 0, 10000,                                                        \
       "hash: who has so many percent of the average load gets no more, and the next one gets its " \
@@ -258,7 +258,7 @@
     X(token, ASCII, "", 0, CONF_TOKEN_MAX,                                                         \
       "Asked for in `Authorization: Bearer TOKEN`; at least 16 characters, none of them a space")  \
     X(mode, MODE, 0600, 0, 0777, "Of a Unix socket's file: who may write to it may connect")       \
-    X(user, TEXT, "", 0, 64, "Whose a Unix socket's file is, by name or number; empty: tarnd's")   \
+    X(user, TEXT, "", 0, 64, "Owner of a Unix socket's file, by name or number; empty: tarnd's")   \
     X(group, TEXT, "", 0, 64, "And which group's; one that tarnd's user is a member of")                                                 \
     X(allow, ALLOW, "", 0, 0,                                                                      \
       "Who may look (GET), and who may change something too: { read: [...], write: [...] }, of "   \
@@ -274,7 +274,7 @@
       "writes them, or another program")                                                           \
     X(kind, TABLE, "any", 0, 0, "What it must be: versions of other kinds are refused")            \
     X(check, BOOL, 1, 0, 1,                                                                        \
-      "Compute the checksum of each new version, once in each worker; off: for large tables whose "\
+      "Compute the checksum of each new version, once in each worker; off: for large tables if its "\
       "writer is trusted")
 
 /* The top level, in the order in which it is read and documented.  The documentation begins with the

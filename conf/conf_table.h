@@ -75,7 +75,7 @@
     X(drain_timeout, MS, 30 * CONF_S, 0, CONF_H,                                                   \
       "At SIGTERM: how long what is in flight may take to finish")                                 \
     X(watchdog, MS, 30 * CONF_S, 0, CONF_H,                                                        \
-      "With --supervise: a tarnd whose loops do not all turn for this long is replaced; 0: "       \
+      "With --supervise: a tarnd with a loop that does not turn for this long is replaced; 0: "       \
       "never; else 3s at least")                                                                   \
     X(connect_timeout, MS, 3500, 1, CONF_H, "To connect to a backend; then 504")                   \
     X(first_byte_timeout, MS, 60 * CONF_S, 1, CONF_D,                                              \

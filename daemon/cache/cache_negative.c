@@ -65,7 +65,7 @@ cache_has_ready(struct cache *c, struct cuckoo_guard *g)
 }
 
 /* The key was not purged or changed since the entry was made: it is still where it was linked, or
- * would be (E7, E12). */
+ * would be (E8, E14). */
 static bool
 entry_is_undisturbed(struct cache *c, const struct entry *e)
 {

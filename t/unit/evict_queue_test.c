@@ -130,7 +130,7 @@ TEST(evict, policies_have_names)
     CHECK(!evict_policy_of("fifo", &p) && !evict_policy_of("", &p));
 }
 
-TEST(evict, synthetic_leaves_an_empty_queue)
+TEST(evict, nothing_leaves_an_empty_queue)
 {
     EACH_POLICY(p)
     {
@@ -537,8 +537,7 @@ TEST(evict, the_sums_are_right_after_anything)
     }
 }
 
-TEST_MAIN(TEST_ENTRY(evict, policies_have_names),
-    TEST_ENTRY(evict, synthetic_leaves_an_empty_queue),
+TEST_MAIN(TEST_ENTRY(evict, policies_have_names), TEST_ENTRY(evict, nothing_leaves_an_empty_queue),
     TEST_ENTRY(evict, uses_are_counted_to_three_and_the_last_one_is_stamped),
     TEST_ENTRY(evict, a_scan_does_not_push_out_what_is_used),
     TEST_ENTRY(evict, one_hit_wonders_leave_through_small),

@@ -205,7 +205,7 @@ race_check_rest(void)
     CHECK(stats.evicted > 0 && stats.removed > 0 && stats.dropped > 0);
 }
 
-TEST(negative, synthetic_is_told_what_is_another_key_s_or_what_is_over)
+TEST(negative, no_lookup_is_answered_by_another_key_or_by_what_is_over)
 {
     pthread_t readers[READERS], writers[WRITERS];
 
@@ -228,4 +228,4 @@ TEST(negative, synthetic_is_told_what_is_another_key_s_or_what_is_over)
     counters_close(&race.counters);
 }
 
-TEST_MAIN(TEST_ENTRY(negative, synthetic_is_told_what_is_another_key_s_or_what_is_over))
+TEST_MAIN(TEST_ENTRY(negative, no_lookup_is_answered_by_another_key_or_by_what_is_over))

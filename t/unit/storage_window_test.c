@@ -287,7 +287,7 @@ TEST(window, without_readers_the_writer_waits_for_one)
     fixture_close(&f);
 }
 
-TEST(window, synthetic_is_dropped_while_nobody_is_hungry)
+TEST(window, no_reader_is_left_behind_while_none_waits)
 {
     static struct fixture f;
     struct reader *fast, *slow;
@@ -766,7 +766,7 @@ TEST_MAIN(TEST_ENTRY(window, everybody_gets_every_byte),
     TEST_ENTRY(window, the_slow_are_left_behind_for_who_waits_far_ahead_too),
     TEST_ENTRY(window, a_writer_that_waits_looks_again_when_told),
     TEST_ENTRY(window, without_readers_the_writer_waits_for_one),
-    TEST_ENTRY(window, synthetic_is_dropped_while_nobody_is_hungry),
+    TEST_ENTRY(window, no_reader_is_left_behind_while_none_waits),
     TEST_ENTRY(window, a_hungry_reader_makes_the_window_move),
     TEST_ENTRY(window, who_waits_no_more_pushes_nobody),
     TEST_ENTRY(window, a_reader_far_ahead_pushes_nobody),

@@ -200,7 +200,7 @@ model_is_caught(enum flaw flaw)
     return x.caught;
 }
 
-TEST(table_model, synthetic_writes_what_somebody_reads)
+TEST(table_model, no_writer_touches_what_a_reader_reads)
 {
     CHECK(!model_is_caught(NO_FLAW));
 }
@@ -221,7 +221,7 @@ TEST(table_model, without_counting_on_both_sides_a_read_tears)
     CHECK(model_is_caught(FLAW_LOAD_THEN_ADD));
 }
 
-TEST_MAIN(TEST_ENTRY(table_model, synthetic_writes_what_somebody_reads),
+TEST_MAIN(TEST_ENTRY(table_model, no_writer_touches_what_a_reader_reads),
     TEST_ENTRY(table_model, without_the_second_look_a_read_tears),
     TEST_ENTRY(table_model, without_waiting_a_read_tears),
     TEST_ENTRY(table_model, without_counting_on_both_sides_a_read_tears))
