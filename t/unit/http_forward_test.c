@@ -15,9 +15,6 @@
 static struct arena_pool pool;
 static struct arena arena;
 
-static struct arena_pool pool;
-static struct arena arena;
-
 static const struct forward_request pass = {.mode = FORWARD_PASS,
     .scheme = HTTP_SCHEME_HTTP,
     .host = {"h", 1},
@@ -208,6 +205,7 @@ TEST(forward, a_request_has_its_line_and_fields_apart)
     struct http_message out;
     struct head_build b;
 
+    arena_fini(&arena);
     arena_init(&arena, &pool);
     head_build(&b, "BREW /a?b HTTP/1.0\nCookie: c\nX-Empty:\n");
     CHECK_EQ(0, forward_request(&b.h, &how, &arena, &out));
@@ -302,6 +300,7 @@ TEST(forward, what_a_policy_said_goes_on_although_nobody_trusts_the_peer)
                    "X-Original-URL: /a\nX-Forwarded-Host: evil\n");
     for (unsigned i = 0; i < 3; i++)
         b.fields[i].said = true;
+    arena_fini(&arena);
     arena_init(&arena, &pool);
     CHECK_EQ(0, forward_request(&b.h, &pass, &arena, &out));
     CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.1.1.1\r\n"
@@ -319,6 +318,7 @@ TEST(forward, a_policys_response_is_its_line_and_fields_and_nothing_hop_by_hop)
                    "Set-Cookie: a\nSet-Cookie: b\n");
     b.fields[1].drop = true;
     b.h.status = 1404; /* Varnish: only the last three digits are sent */
+    arena_fini(&arena);
     arena_init(&arena, &pool);
     CHECK_EQ(0, forward_edited(&b.h, &arena, &out));
     CHECK_STR("HTTP/1.1 404 Gone fishing\r\nA: 1\r\nAge: 5\r\nContent-Length: 7\r\n"
