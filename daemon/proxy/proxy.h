@@ -80,7 +80,7 @@ struct proxy {
     unsigned nreqs, nfetches;
     struct list fetches; /* under way */
     struct loop *loop;
-    const struct http_rendering *rendering; /* that stored heads are kept in; NULL: none */
+    const struct http_rendering *rendering; /* that stored heads are kept in; never NULL */
     enum proxy_forwards forwards;
     struct conf_params params; /* the file's, except what was changed while running */
     struct cache *cache;

@@ -123,7 +123,7 @@ req_begin_entry(struct req *r)
     unsigned s;
 
     if (__builtin_expect(!r->policy.touched && req_takes_rendered(r), 1)) {
-        r->resp.message = NULL;
+        tassert_slow(r->resp.message == NULL);
         r->resp.rendered = entry_rendered(e);
         s = entry_status(e);
     } else if (req_begin_message(r) != 0) {

@@ -213,8 +213,7 @@ const struct http_message *req_response(struct req *r);
 static inline bool
 req_takes_rendered(const struct req *r)
 {
-    return __builtin_expect(r->x->ops->rendering == r->proxy->rendering, 1) &&
-           r->proxy->rendering != NULL;
+    return __builtin_expect(r->x->ops->rendering == r->proxy->rendering, 1);
 }
 
 /* May a head that was rendered before be sent again?  A reader of the log wants its fields. */
