@@ -62,7 +62,7 @@ why_take_steps(struct why *y)
     struct shmlog_view chunk;
     struct shmlog_rec rec;
 
-    while (shmlog_next(y->nobody->reader, &chunk) > 0)
+    while (shmlog_next(y->synthetic->reader, &chunk) > 0)
         while (shmlog_record_next(&chunk, &rec))
             why_note_record(y, &rec);
 }
@@ -132,7 +132,7 @@ why_pass(struct why *y, const char *because)
 static const char *
 why_elsewhere(struct why *y, enum vcl_sub sub, enum vcl_action act)
 {
-    const struct vcl_run *run = &y->nobody->proxy.run;
+    const struct vcl_run *run = &y->synthetic->proxy.run;
 
     switch ((unsigned)act) {
     case VCL_ACT_SYNTH:
@@ -249,7 +249,7 @@ why_without_policy(struct why *y, struct cache_query *q, const char **why)
     *why = "the url's host is not valid";
     if (req_make_key(r) != 0)
         return NULL;
-    r->key = hash_bytes(y->nobody->proxy.key_text, r->key_len);
+    r->key = hash_bytes(y->synthetic->proxy.key_text, r->key_len);
     if (req_read_directives(r) != 0)
         return NULL;
     if (r->x->upgrade && req_route_pipes(r)) {
@@ -270,14 +270,14 @@ static bool
 why_follow_label(struct why *y)
 {
     struct policy *pol = y->r->policy.ref->policy;
-    const char *label = vcl_label_name(pol->vcl, y->nobody->proxy.run.label);
+    const char *label = vcl_label_name(pol->vcl, y->synthetic->proxy.run.label);
     struct policy_tag *tag = policies_find_label(y->ps, label);
 
     if (tag == NULL)
         return false;
     why_say(y, "The policy sends it on to the label %s, which stands for the policy %s.", label,
         tag->policy->name);
-    synthetic_take_policy(y->nobody, tag->policy);
+    synthetic_take_policy(y->synthetic, tag->policy);
     return true;
 }
 
@@ -302,7 +302,7 @@ why_with_policy(struct why *y, struct cache_query *q, const char **why)
                                    : act == VCL_ACT_RESTART &&
                                          r->policy.restarts++ < r->proxy->params.max_restarts;
     } while (again);
-    if (!synthetic_finish_key(y->nobody, act)) { /* what is stored is shown all the same */
+    if (!synthetic_finish_key(y->synthetic, act)) { /* what is stored is shown all the same */
         *why = "vcl_hash failed for this url";
         return NULL;
     }
@@ -395,24 +395,24 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     struct why y = {.ps = ps};
     struct cache_query q;
     const char *now;
-    int err = synthetic_new(&y.nobody, ps, url, why);
+    int err = synthetic_new(&y.synthetic, ps, url, why);
 
     if (err != 0)
         return err;
-    y.r = &y.nobody->req;
-    y.now_ms = (int64_t)y.nobody->loop.clock.mono_ms;
+    y.r = &y.synthetic->req;
+    y.now_ms = (int64_t)y.synthetic->loop.clock.mono_ms;
     *why = "a field of the request is not valid: `Name: value`";
     for (unsigned i = 0; i < nfields && err == 0; i++)
-        err = synthetic_set(y.nobody, fields[i].name, fields[i].value);
+        err = synthetic_set(y.synthetic, fields[i].name, fields[i].value);
     if (err != 0) {
-        synthetic_free(&y.nobody);
+        synthetic_free(&y.synthetic);
         return err == TERR_NOMEM ? err : TERR_SYNTAX;
     }
-    y.was_here = req_was_here(&y.nobody->proxy, y.r->head);
-    y.loops = req_loops(&y.nobody->proxy, y.r->head);
+    y.was_here = req_was_here(&y.synthetic->proxy, y.r->head);
+    y.loops = req_loops(&y.synthetic->proxy, y.r->head);
     y.text = json_array();
     y.steps = json_array();
-    err = synthetic_admit(y.nobody);
+    err = synthetic_admit(y.synthetic);
     why_say_limits(&y);
     why_say_rules(&y);
     now = err == TERR_SYNTAX ? why_refused(&y, &q) : why_redirected(&y, &q);
@@ -423,6 +423,6 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
         *out = why_answer(&y, now, &q, url);
     json_decref(y.text);
     json_decref(y.steps);
-    synthetic_free(&y.nobody);
+    synthetic_free(&y.synthetic);
     return now != NULL ? 0 : TERR_SYNTAX;
 }

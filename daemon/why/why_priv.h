@@ -8,7 +8,7 @@
 
 struct why {
     struct policies *ps;
-    struct synthetic_request *nobody;
+    struct synthetic_request *synthetic;
     struct req *r;
     int64_t now_ms;
     bool was_here, loops; /* by the request as it came, not as a policy makes it: req_loop.c */
