@@ -24,7 +24,7 @@ static const struct {
     enum doc_kind kind;
     const char *doc;
 } doc_types[] = {
-#define X(name, kind, doc) [CONF_TYPE_##name] = {#name, DOC_##kind, doc},
+#define X(name, kind, form, doc) [CONF_TYPE_##name] = {#name, DOC_##kind, doc},
     CONF_TYPE_TABLE(X)
 #undef X
 };

@@ -25,59 +25,67 @@
 #define CONF_STORAGE_MAX (INT64_C(1) << 50)
 
 /* clang-format off */
-/*    type, kind of default, what a value is */
+/*    type, kind of default, form (which function of conf_value.c reads it), what a value is */
 #define CONF_TYPE_TABLE(X)                                                                         \
-    X(MS,      NUMBER, "a time: a number and ms, s, m, h, d, w or y, as in 3500ms, 3.5s or 2h")    \
-    X(BYTES,   NUMBER, "a size: a number and B, KiB, MiB, GiB or TiB, as in 64KiB or 1.5GiB")      \
-    X(POW2,    NUMBER, "a size that is a power of two, as in 4MiB")                                \
-    X(COUNT,   NUMBER, "a whole number")                                                           \
-    X(MODE,    NUMBER, "a mode in octal, as in 0660")                                              \
-    X(PERCENT, NUMBER, "a whole number of percent, as in 10%")                                     \
-    X(BOOL,    NUMBER, "on, off, true or false")                                                   \
-    X(AUTO,    NUMBER, "auto or a whole number")                                                   \
-    X(SLOTS,   NUMBER, "4 or 8")                                                                   \
-    X(TEXT,    STRING, "text")                                                                     \
-    X(ASCII,   STRING, "printable ASCII text")                                                     \
-    X(TOKEN,   STRING, "a word of letters, digits and !#$%&'*+-.^_`|~")                            \
-    X(NAME,    STRING, "a name: a letter or _, then letters, digits, - and _")                     \
-    X(LEVEL,   STRING, "error, warn, info or debug")                                               \
-    X(FORMAT,  STRING, "combined, json, or a text with fields, as in '$remote_addr $status $time'")     \
-    X(OUTPUT,  STRING, "a file, - or syslog:FACILITY")                                             \
-    X(SYSLOG,  STRING, "syslog:FACILITY, as in syslog:daemon")                                     \
-    X(ENGINE,  STRING, "malloc, synth or fault")                                                   \
-    X(EVICTION, STRING, "s3-fifo, lru or sieve")                                                   \
-    X(FORWARDED, STRING, "x-forwarded-for, forwarded, both or none")                               \
-    X(COOKIES, STRING, "never, public or always")                                                  \
-    X(CHOICE,  STRING, "refuse or accept")                                                         \
-    X(ALLOW,   STRING, "a map, as in { read: [group:adm], write: [user:root, 10.0.0.0/8] }")       \
-    X(WORDS,   STRING, "a list of words without a space in them, as in [one, two]")                \
-    X(PROXIED, STRING, "off or required")                                                          \
-    X(NETS,    STRING, "addresses and networks, as in [10.0.0.0/8, \"2001:db8::/32\", unix]")      \
-    X(TABLE,   STRING, "any, set, map, prefix, address or vector")                                 \
-    X(LISTEN,  STRING, "an address: host:port, \"[v6]:port\", \"*:port\" or unix:/path")           \
-    X(ADDRESS, STRING, "an address: host:port, \"[v6]:port\" or unix:/path")                       \
-    X(AUTHORITY, STRING, "a host name, and perhaps a port, as in www.example.com:8080")            \
-    X(HOST,    STRING, "a host name without a port, as in img.example.com or \"*.example.com\"")     \
-    X(PREFIX,  STRING, "the beginning of a path, as in /thumbs/")                                  \
-    X(TARGET,  STRING, "a path, and perhaps a query, as in /health?deep=1")                        \
-    X(LINES,   STRING,                                                                             \
+    X(MS,        NUMBER, SCALED,                                                                   \
+      "a time: a number and ms, s, m, h, d, w or y, as in 3500ms, 3.5s or 2h")                     \
+    X(BYTES,     NUMBER, SCALED,                                                                   \
+      "a size: a number and B, KiB, MiB, GiB or TiB, as in 64KiB or 1.5GiB")                       \
+    X(POW2,      NUMBER, SCALED,  "a size that is a power of two, as in 4MiB")                     \
+    X(COUNT,     NUMBER, COUNT,   "a whole number")                                                \
+    X(MODE,      NUMBER, MODE,    "a mode in octal, as in 0660")                                   \
+    X(PERCENT,   NUMBER, PERCENT, "a whole number of percent, as in 10%")                          \
+    X(BOOL,      NUMBER, BOOL,    "on, off, true or false")                                        \
+    X(AUTO,      NUMBER, COUNT,   "auto or a whole number")                                        \
+    X(SLOTS,     NUMBER, COUNT,   "4 or 8")                                                        \
+    X(TEXT,      STRING, TEXT,    "text")                                                          \
+    X(ASCII,     STRING, TEXT,    "printable ASCII text")                                          \
+    X(TOKEN,     STRING, TEXT,    "a word of letters, digits and !#$%&'*+-.^_`|~")                 \
+    X(NAME,      STRING, TEXT,    "a name: a letter or _, then letters, digits, - and _")          \
+    X(LEVEL,     STRING, WORD,    "error, warn, info or debug")                                    \
+    X(FORMAT,    STRING, TEXT,                                                                     \
+      "combined, json, or a text with fields, as in '$remote_addr $status $time'")                 \
+    X(OUTPUT,    STRING, TEXT,    "a file, - or syslog:FACILITY")                                  \
+    X(SYSLOG,    STRING, TEXT,    "syslog:FACILITY, as in syslog:daemon")                          \
+    X(ENGINE,    STRING, WORD,    "malloc, synth or fault")                                        \
+    X(EVICTION,  STRING, WORD,    "s3-fifo, lru or sieve")                                         \
+    X(FORWARDED, STRING, WORD,    "x-forwarded-for, forwarded, both or none")                      \
+    X(COOKIES,   STRING, WORD,    "never, public or always")                                       \
+    X(CHOICE,    STRING, WORD,    "refuse or accept")                                              \
+    X(ALLOW,     STRING, ALLOW,                                                                    \
+      "a map, as in { read: [group:adm], write: [user:root, 10.0.0.0/8] }")                        \
+    X(WORDS,     STRING, WORDS,   "a list of words without a space in them, as in [one, two]")     \
+    X(PROXIED,   STRING, WORD,    "off or required")                                               \
+    X(NETS,      STRING, NETS,                                                                     \
+      "addresses and networks, as in [10.0.0.0/8, \"2001:db8::/32\", unix]")                       \
+    X(TABLE,     STRING, WORD,    "any, set, map, prefix, address or vector")                      \
+    X(LISTEN,    STRING, ADDRESS,                                                                  \
+      "an address: host:port, \"[v6]:port\", \"*:port\" or unix:/path")                            \
+    X(ADDRESS,   STRING, ADDRESS, "an address: host:port, \"[v6]:port\" or unix:/path")            \
+    X(AUTHORITY, STRING, TEXT,    "a host name, and perhaps a port, as in www.example.com:8080")   \
+    X(HOST,      STRING, TEXT,                                                                     \
+      "a host name without a port, as in img.example.com or \"*.example.com\"")                    \
+    X(PREFIX,    STRING, TEXT,    "the beginning of a path, as in /thumbs/")                       \
+    X(TARGET,    STRING, TEXT,    "a path, and perhaps a query, as in /health?deep=1")             \
+    X(LINES,     STRING, LINES,                                                                    \
       "a list of lines, as in [GET / HTTP/1.1, \"Host: a.test\", \"Connection: close\"]")          \
-    X(PROBE,   STRING, "a map with the keys of `probes`, or the name of one of these")             \
-    X(DIRECTOR, STRING, "round_robin, random, least_connections, hash or fallback")                \
-    X(MEMBERS, STRING,                                                                             \
+    X(PROBE,     STRING, PROBE,   "a map with the keys of `probes`, or the name of one of these")  \
+    X(DIRECTOR,  STRING, WORD,    "round_robin, random, least_connections, hash or fallback")      \
+    X(MEMBERS,   STRING, MEMBERS,                                                                  \
       "a list of names, each alone or in a map with its weight, as in [a, {name: b, weight: 3}]")  \
-    X(BACKEND, STRING, "the name of a backend or of a director")                                   \
-    X(TTL,     STRING, "a time, as in 5m; empty: not said")                                        \
-    X(NAMES,   STRING, "true for all, or a list of names with *, as in [utm_*, fbclid]")           \
-    X(METHODS, STRING, "a list of methods, as in [GET, POST]")                                     \
-    X(FIELDS,  STRING,                                                                             \
+    X(BACKEND,   STRING, BACKEND, "the name of a backend or of a director")                        \
+    X(TTL,       STRING, RULE,    "a time, as in 5m; empty: not said")                             \
+    X(NAMES,     STRING, RULE,                                                                     \
+      "true for all, or a list of names with *, as in [utm_*, fbclid]")                            \
+    X(METHODS,   STRING, RULE,    "a list of methods, as in [GET, POST]")                          \
+    X(FIELDS,    STRING, RULE,                                                                     \
       "a map, as in { set: { X-Frame-Options: DENY }, add: { Link: \"</a.css>\" }, unset: [Server] }")\
-    X(LIMITS,  STRING, "a list of names of limits, as in [login]")                                 \
-    X(PAGE,    STRING,                                                                             \
+    X(LIMITS,    STRING, RULE,    "a list of names of limits, as in [login]")                      \
+    X(PAGE,      STRING, RULE,                                                                     \
       "a file, or a map, as in { text: \"Back soon\", status: [502, 503, 504] }")                  \
-    X(AUTH,    STRING,                                                                             \
+    X(AUTH,      STRING, RULE,                                                                     \
       "a file, or a map, as in { file: users.htpasswd, realm: Staff, forward: on }")               \
-    X(REDIRECT, STRING,                                                                            \
+    X(REDIRECT,  STRING, RULE,                                                                     \
       "https, or a map, as in { status: 301, to: \"https://www.example.com$request_uri\" }")
 
 #define CONF_TOP_TABLE(X)                                                                          \

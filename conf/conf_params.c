@@ -25,9 +25,9 @@ static const struct {
     bool is_number;
     const char *doc;
 } params_types[] = {
-#define KIND_NUMBER          true
-#define KIND_STRING          false
-#define X(type_, kind, doc_) [CONF_TYPE_##type_] = {KIND_##kind, doc_},
+#define KIND_NUMBER                true
+#define KIND_STRING                false
+#define X(type_, kind, form, doc_) [CONF_TYPE_##type_] = {KIND_##kind, doc_},
     CONF_TYPE_TABLE(X)
 #undef X
 };

@@ -64,7 +64,7 @@ struct conf_cx {
 };
 
 enum conf_type {
-#define X(type, kind, doc) CONF_TYPE_##type,
+#define X(type, kind, form, doc) CONF_TYPE_##type,
     CONF_TYPE_TABLE(X)
 #undef X
 };
@@ -142,6 +142,10 @@ unsigned conf_distance(struct slice a, struct slice b); /* Damerau-Levenshtein *
 /* conf_value.c: one value.  False: reported, and *to keeps its default. */
 bool conf_value_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to);
+/* What such a value is, as a message says it: "a whole number". */
+const char *conf_type_what(enum conf_type type);
+/* Is it of a route, and read by conf_rule_read? */
+bool conf_type_is_rule(enum conf_type type);
 /* A number as the file would have it, shortest exact unit. */
 const char *conf_value_format(enum conf_type type, int64_t value, char *buf, size_t len);
 /* "KEY: 'TEXT' " and the rest. */
@@ -157,8 +161,10 @@ bool conf_param_key_is_reloaded(const struct conf_key *key);
 void conf_doc_print(struct conf_sink *to, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* conf_text.c: texts with a grammar.  As conf_value_read. */
+/* conf_text.c: texts with a grammar; one of a few words.  As conf_value_read. */
 bool conf_text_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);
+bool conf_word_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);
 bool conf_backend_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, unsigned *to);
@@ -169,8 +175,7 @@ const char *conf_text_wrong(enum conf_type type, struct slice s);
 /* conf_routes.c.  Finish: when everything else of the file is known. */
 void conf_routes_read(struct conf_cx *cx, const struct ynode *n);
 void conf_routes_finish(struct conf_cx *cx, const struct ynode *root);
-/* conf_rules.c: what a route does.  Is it such a type?  As conf_value_read; `n` is not null. */
-bool conf_type_is_rule(enum conf_type type);
+/* conf_rules.c: what a route does.  As conf_value_read; `n` is not null. */
 bool conf_rule_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to);
 /* A file that a key names, from the directory on of the file that `at` stands in. */

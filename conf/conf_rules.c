@@ -10,14 +10,6 @@
 #include "conf/conf_priv.h"
 #include "daemon/base/obj.h"
 
-bool
-conf_type_is_rule(enum conf_type type)
-{
-    return type == CONF_TYPE_TTL || type == CONF_TYPE_NAMES || type == CONF_TYPE_METHODS ||
-           type == CONF_TYPE_FIELDS || type == CONF_TYPE_REDIRECT || type == CONF_TYPE_LIMITS ||
-           type == CONF_TYPE_PAGE || type == CONF_TYPE_AUTH;
-}
-
 /* --- names --- */
 
 /* `*` stands for any bytes, none too. */

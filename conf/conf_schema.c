@@ -23,9 +23,9 @@ static const struct {
     const char *doc;
     bool number;
 } schema_types[] = {
-#define NUMBER             true
-#define STRING             false
-#define X(name, kind, doc) [CONF_TYPE_##name] = {#name, doc, kind},
+#define NUMBER                   true
+#define STRING                   false
+#define X(name, kind, form, doc) [CONF_TYPE_##name] = {#name, doc, kind},
     CONF_TYPE_TABLE(X)
 #undef X
 #undef NUMBER

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "daemon/base/access_pattern.h"
+#include "daemon/base/obj.h"
 #include "daemon/base/syslog_to.h"
-#include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 
 #define ALNUM          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -15,17 +15,25 @@
 #define REG_NAME_CHARS ALNUM "-._~%!$&'()+,;=" /* RFC 3986 3.2.2, less the '*' */
 #define NAME_CHARS     ALNUM "-_"
 
-static const char *const text_levels[] = {"error", "warn", "info", "debug", NULL};
-static const char *const text_formats[] = {"combined", "json", NULL};
-static const char *const text_engines[] = {"malloc", "synth", "fault", NULL};
-static const char *const text_kinds[] = {"any", "set", "map", "prefix", "address", "vector", NULL};
-static const char *const text_directors[] = {
-    "round_robin", "random", "least_connections", "hash", "fallback", NULL};
-static const char *const text_proxied[] = {"off", "required", NULL};
-static const char *const text_forwarded[] = {"x-forwarded-for", "forwarded", "both", "none", NULL};
-static const char *const text_cookies[] = {"never", "public", "always", NULL};
-static const char *const text_choice[] = {"refuse", "accept", NULL};
-static const char *const text_evictions[] = {"s3-fifo", "lru", "sieve", NULL};
+/* The words of each type that is one of a few; CONF_TYPE_TABLE says them to people. */
+static const char *const *const text_words[] = {
+#define WORDS(...)        \
+    (const char *const[]) \
+    {                     \
+        __VA_ARGS__, NULL \
+    }
+    [CONF_TYPE_LEVEL] = WORDS("error", "warn", "info", "debug"),
+    [CONF_TYPE_FORMAT] = WORDS("combined", "json"),
+    [CONF_TYPE_ENGINE] = WORDS("malloc", "synth", "fault"),
+    [CONF_TYPE_EVICTION] = WORDS("s3-fifo", "lru", "sieve"),
+    [CONF_TYPE_FORWARDED] = WORDS("x-forwarded-for", "forwarded", "both", "none"),
+    [CONF_TYPE_COOKIES] = WORDS("never", "public", "always"),
+    [CONF_TYPE_CHOICE] = WORDS("refuse", "accept"),
+    [CONF_TYPE_PROXIED] = WORDS("off", "required"),
+    [CONF_TYPE_TABLE] = WORDS("any", "set", "map", "prefix", "address", "vector"),
+    [CONF_TYPE_DIRECTOR] = WORDS("round_robin", "random", "least_connections", "hash", "fallback"),
+#undef WORDS
+};
 
 /* How many bytes at the front are among these. */
 static size_t
@@ -193,36 +201,28 @@ text_wrong_pattern(struct slice s, char *why, size_t why_size)
     return access_pattern_parse(&pattern, s, why, why_size) == 0 ? NULL : why;
 }
 
-/* One of a few words.  Its static text becomes the value. */
-static bool
-text_word(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
-    const char *const *words, const char **to)
+/* The value is the static text of the word, not a copy of what the file has. */
+bool
+conf_word_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to)
 {
     struct conf_guess guess = {.meant = n->text};
+    const char *const *word;
 
-    for (; *words != NULL; words++) {
-        if (slice_eq(n->text, slice_str(*words))) {
-            *to = *words;
+    tassert(key->type < ARRAY_LEN(text_words));
+    word = text_words[key->type];
+    tassert(word != NULL);
+    for (; *word != NULL; word++) {
+        if (slice_eq(n->text, slice_str(*word))) {
+            *to = *word;
             return true;
         }
-        conf_guess_try(&guess, *words);
+        conf_guess_try(&guess, *word);
     }
     if (guess.best != NULL)
         conf_fail_value(cx, key, n, "is unknown; did you mean '%s'?", guess.best);
     else
-        conf_fail_value(cx, key, n, "is unknown: it is %s",
-            key->type == CONF_TYPE_LEVEL ? "error, warn, info or debug"
-            : key->type == CONF_TYPE_FORMAT
-                ? "combined, json, or a text with fields, as in '$remote_addr $status $time'"
-            : key->type == CONF_TYPE_ENGINE    ? "malloc, synth or fault"
-            : key->type == CONF_TYPE_FORWARDED ? "x-forwarded-for, forwarded, both or none"
-            : key->type == CONF_TYPE_COOKIES   ? "never, public or always"
-            : key->type == CONF_TYPE_CHOICE    ? "refuse or accept"
-            : key->type == CONF_TYPE_PROXIED   ? "off or required"
-            : key->type == CONF_TYPE_TABLE     ? "any, set, map, prefix, address or vector"
-            : key->type == CONF_TYPE_DIRECTOR
-                ? "round_robin, random, least_connections, hash or fallback"
-                : "s3-fifo, lru or sieve");
+        conf_fail_value(cx, key, n, "is unknown: it is %s", conf_type_what(key->type));
     return false;
 }
 
@@ -234,27 +234,9 @@ conf_text_read(
     char why[1024], *copy;
     const char *wrong;
 
-    if (key->type == CONF_TYPE_LEVEL)
-        return text_word(cx, key, n, text_levels, to);
+    /* A format of one's own has a field in it; without one it is the name of a known one. */
     if (key->type == CONF_TYPE_FORMAT && memchr(s.ptr, '$', s.len) == NULL)
-        return text_word(cx, key, n, text_formats, to);
-    if (key->type == CONF_TYPE_ENGINE)
-        return text_word(cx, key, n, text_engines, to);
-    if (key->type == CONF_TYPE_EVICTION)
-        return text_word(cx, key, n, text_evictions, to);
-    if (key->type == CONF_TYPE_FORWARDED)
-        return text_word(cx, key, n, text_forwarded, to);
-    if (key->type == CONF_TYPE_COOKIES)
-        return text_word(cx, key, n, text_cookies, to);
-    if (key->type == CONF_TYPE_CHOICE)
-        return text_word(cx, key, n, text_choice, to);
-    if (key->type == CONF_TYPE_PROXIED)
-        return text_word(cx, key, n, text_proxied, to);
-    if (key->type == CONF_TYPE_TABLE)
-        return text_word(cx, key, n, text_kinds, to);
-    if (key->type == CONF_TYPE_DIRECTOR)
-        return text_word(cx, key, n, text_directors, to);
-
+        return conf_word_read(cx, key, n, to);
     wrong = key->type == CONF_TYPE_FORMAT ? text_wrong_pattern(s, why, sizeof(why))
                                           : conf_text_wrong(key->type, s);
     if (wrong == NULL && (key->type == CONF_TYPE_OUTPUT || key->type == CONF_TYPE_SYSLOG))

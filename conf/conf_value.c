@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/base/tassert.h"
+#include "daemon/base/obj.h"
 
 struct unit {
     const char *name;
@@ -54,11 +54,48 @@ enum number {
 
 static const struct unit percent_units[] = {{"%", 1}, {NULL, 0}};
 
-static const char *const value_what[] = {
-#define X(type, kind, doc) [CONF_TYPE_##type] = doc,
+/* What reads it, and which kinds of node it may be. */
+enum value_form {
+    VALUE_SCALED, /* a number with a unit */
+    VALUE_COUNT,
+    VALUE_MODE,
+    VALUE_PERCENT,
+    VALUE_BOOL,
+    VALUE_WORD, /* one of a few */
+    VALUE_TEXT,
+    VALUE_ADDRESS,
+    VALUE_LINES,
+    VALUE_PROBE,
+    VALUE_MEMBERS,
+    VALUE_BACKEND,
+    VALUE_ALLOW,
+    VALUE_NETS,
+    VALUE_WORDS,
+    VALUE_RULE, /* of a route: conf_rules.c */
+};
+
+static const struct {
+    enum value_form form;
+    const char *what;
+} value_types[] = {
+#define X(type, kind, form, doc) [CONF_TYPE_##type] = {VALUE_##form, doc},
     CONF_TYPE_TABLE(X)
 #undef X
 };
+
+const char *
+conf_type_what(enum conf_type type)
+{
+    tassert(type < ARRAY_LEN(value_types));
+    return value_types[type].what;
+}
+
+bool
+conf_type_is_rule(enum conf_type type)
+{
+    tassert(type < ARRAY_LEN(value_types));
+    return value_types[type].form == VALUE_RULE;
+}
 
 struct decimal {
     __int128 whole, part; /* part / part_scale is behind the point */
@@ -196,7 +233,7 @@ value_refuse(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
         conf_fail_value(cx, key, n, "is negative: the least is %s",
             conf_value_format(key->type, key->least, bound, sizeof(bound)));
     else
-        conf_fail_value(cx, key, n, "is not %s", value_what[key->type]);
+        conf_fail_value(cx, key, n, "is not %s", conf_type_what(key->type));
     return false;
 }
 
@@ -292,107 +329,92 @@ value_bool(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n
         *to = words[i].value;
         return true;
     }
-    conf_fail_value(cx, key, n, "is not %s", value_what[key->type]);
+    conf_fail_value(cx, key, n, "is not %s", conf_type_what(key->type));
     return false;
 }
 
-/* Most are a text. */
+/* An empty text without quotes, as after `key:`, is no value of any form: ynode_is_null(). */
 static bool
-value_has_shape(const struct conf_key *key, const struct ynode *n)
+value_takes_kind(enum value_form form, const struct ynode *n)
 {
-    if (key->type == CONF_TYPE_MEMBERS || (key->type == CONF_TYPE_LINES && n->text.len > 0))
+    bool is_text = n->kind == YNODE_TEXT && !ynode_is_null(n);
+
+    switch ((unsigned)form) {
+    case VALUE_ALLOW:
+    case VALUE_RULE: /* their readers say which kinds they take, and why not another */
+        return !ynode_is_null(n);
+    case VALUE_MEMBERS:
         return n->kind == YNODE_LIST;
-    if (key->type == CONF_TYPE_LINES && n->kind == YNODE_LIST)
-        return true;
-    if (key->type == CONF_TYPE_PROBE && n->kind == YNODE_MAP)
-        return true;
-    return n->kind == YNODE_TEXT && !ynode_is_null(n);
+    case VALUE_LINES: /* "": none */
+        return n->kind == YNODE_LIST || (is_text && n->text.len == 0);
+    case VALUE_NETS:
+    case VALUE_WORDS: /* one may stand without its list */
+        return n->kind == YNODE_LIST || is_text;
+    case VALUE_PROBE:
+        return n->kind == YNODE_MAP || is_text;
+    default:
+        return is_text;
+    }
+}
+
+static void
+value_refuse_kind(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n)
+{
+    bool none = ynode_is_null(n);
+
+    /* What is missing has no place of its own: the key has. */
+    conf_fail(cx, none && n->key != NULL ? n->key : n, "%s %s: give it %s", key->name,
+        none                    ? "has no value"
+        : n->kind == YNODE_LIST ? "must not be a list"
+        : n->kind == YNODE_MAP  ? "must not be a map"
+                                : "must not be text",
+        conf_type_what(key->type));
 }
 
 bool
 conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to)
 {
-    if (key->type == CONF_TYPE_NETS && n->kind == YNODE_LIST)
-        return conf_nets_read(cx, key, n, to);
-    if (key->type == CONF_TYPE_ALLOW && !ynode_is_null(n))
-        return conf_allow_read(cx, key, n, to);
-    if (key->type == CONF_TYPE_WORDS && n->kind == YNODE_LIST)
-        return conf_words_read(cx, key, n, to);
-    if (conf_type_is_rule(key->type) && !ynode_is_null(n))
-        return conf_rule_read(cx, key, n, to);
-    if (!value_has_shape(key, n)) {
-        bool none = ynode_is_null(n);
+    enum value_form form;
 
-        conf_fail(cx, none && n->key != NULL ? n->key : n, "%s %s: give it %s", key->name,
-            none                    ? "has no value"
-            : n->kind == YNODE_LIST ? "must not be a list"
-            : n->kind == YNODE_MAP  ? "must not be a map"
-                                    : "must not be text",
-            value_what[key->type]);
+    tassert(key->type < ARRAY_LEN(value_types));
+    form = value_types[key->type].form;
+    if (!value_takes_kind(form, n)) {
+        value_refuse_kind(cx, key, n);
         return false;
     }
-    switch (key->type) {
-    case CONF_TYPE_MS:
-    case CONF_TYPE_BYTES:
-    case CONF_TYPE_POW2:
+    switch (form) {
+    case VALUE_SCALED:
         return value_scaled(cx, key, n, to);
-    case CONF_TYPE_COUNT:
-    case CONF_TYPE_AUTO:
-    case CONF_TYPE_SLOTS:
+    case VALUE_COUNT:
         return value_count(cx, key, n, to);
-    case CONF_TYPE_MODE:
+    case VALUE_MODE:
         return value_mode(cx, key, n, to);
-    case CONF_TYPE_PERCENT:
+    case VALUE_PERCENT:
         return value_whole(cx, key, n, percent_units, to);
-    case CONF_TYPE_BOOL:
+    case VALUE_BOOL:
         return value_bool(cx, key, n, to);
-    case CONF_TYPE_LISTEN:
-    case CONF_TYPE_ADDRESS:
-        return conf_address_read(cx, key, n, to);
-    case CONF_TYPE_LINES:
-        return conf_lines_read(cx, key, n, to);
-    case CONF_TYPE_PROBE:
-        return conf_probe_read(cx, key, n, to);
-    case CONF_TYPE_MEMBERS:
-        return conf_members_read(cx, key, n, to);
-    case CONF_TYPE_BACKEND:
-        return conf_backend_read(cx, key, n, to);
-    case CONF_TYPE_ALLOW:
-        return conf_allow_read(cx, key, n, to);
-    case CONF_TYPE_NETS:
-        return conf_nets_read(cx, key, n, to);
-    case CONF_TYPE_WORDS:
-        return conf_words_read(cx, key, n, to);
-    case CONF_TYPE_TTL:
-    case CONF_TYPE_NAMES:
-    case CONF_TYPE_METHODS:
-    case CONF_TYPE_FIELDS:
-    case CONF_TYPE_REDIRECT:
-    case CONF_TYPE_LIMITS:
-    case CONF_TYPE_PAGE:
-    case CONF_TYPE_AUTH:
-        return conf_rule_read(cx, key, n, to);
-    case CONF_TYPE_TEXT:
-    case CONF_TYPE_ASCII:
-    case CONF_TYPE_TOKEN:
-    case CONF_TYPE_NAME:
-    case CONF_TYPE_LEVEL:
-    case CONF_TYPE_FORMAT:
-    case CONF_TYPE_OUTPUT:
-    case CONF_TYPE_SYSLOG:
-    case CONF_TYPE_ENGINE:
-    case CONF_TYPE_EVICTION:
-    case CONF_TYPE_FORWARDED:
-    case CONF_TYPE_COOKIES:
-    case CONF_TYPE_CHOICE:
-    case CONF_TYPE_PROXIED:
-    case CONF_TYPE_TABLE:
-    case CONF_TYPE_AUTHORITY:
-    case CONF_TYPE_HOST:
-    case CONF_TYPE_DIRECTOR:
-    case CONF_TYPE_PREFIX:
-    case CONF_TYPE_TARGET:
+    case VALUE_WORD:
+        return conf_word_read(cx, key, n, to);
+    case VALUE_TEXT:
         return conf_text_read(cx, key, n, to);
+    case VALUE_ADDRESS:
+        return conf_address_read(cx, key, n, to);
+    case VALUE_LINES:
+        return conf_lines_read(cx, key, n, to);
+    case VALUE_PROBE:
+        return conf_probe_read(cx, key, n, to);
+    case VALUE_MEMBERS:
+        return conf_members_read(cx, key, n, to);
+    case VALUE_BACKEND:
+        return conf_backend_read(cx, key, n, to);
+    case VALUE_ALLOW:
+        return conf_allow_read(cx, key, n, to);
+    case VALUE_NETS:
+        return conf_nets_read(cx, key, n, to);
+    case VALUE_WORDS:
+        return conf_words_read(cx, key, n, to);
+    case VALUE_RULE:
+        return conf_rule_read(cx, key, n, to);
     }
-    TUNREACHABLE("type of a key");
+    TUNREACHABLE("form of a value");
 }
