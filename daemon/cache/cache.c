@@ -183,32 +183,54 @@ cache_heed_marker(struct cache_choice *choice, const struct cache_query *q)
         choice->stale = NULL;
 }
 
+/* One that is stale is served at once, and refreshed besides.  One refresh at a time is enough, and
+ * it needs an entry to be filled.  Each walk passes all entries in fetch, so there are at most
+ * LIMIT_VARIANTS of them under a key. */
+static bool
+cache_refreshes(const struct cache_choice *choice, const struct cache_query *q, bool room)
+{
+    return room && choice->busy == NULL && choice->nbusy < LIMIT_VARIANTS && !q->only_stored;
+}
+
+/* Nothing that is stored may be used.  The order matters: that nothing is there is an answer, and
+ * needs no fetch; a marker spares the wait behind a fetch that would be of no use; and with
+ * only-if-cached (RFC 9111 5.2.1.7) the client waits for no fetch either. */
+static enum cache_verdict
+cache_judge_unusable(struct cache *c, const struct cache_query *q,
+    const struct cache_choice *choice, struct cache_answer *out)
+{
+    if (c->negative != NULL && cache_is_absent(c, q, &out->absent, &out->reason))
+        return CACHE_ABSENT;
+    if (choice->busy == NULL && choice->nbusy >= LIMIT_VARIANTS)
+        return CACHE_PASS;
+    if (choice->marker != NULL && cache_passes(choice->marker, q))
+        return CACHE_PASS;
+    if (q->only_stored)
+        return CACHE_PASS;
+    if (choice->busy != NULL && !cache_is_late(choice, q))
+        return CACHE_QUEUED;
+    return CACHE_MISS;
+}
+
 /* What a walk along the entries comes to.  `room`: there is one to be filled.  *fetches: it has
  * to be filled by this request; with CACHE_STALE, besides. */
 enum cache_verdict
 cache_judge(struct cache *c, const struct cache_query *q, const struct cache_choice *choice,
     bool room, struct cache_answer *out, bool *fetches)
 {
-    enum cache_verdict otherwise = choice->stale != NULL ? CACHE_STALE : CACHE_PASS;
+    enum cache_verdict verdict;
 
-    *fetches = false;
-    if (choice->use != NULL)
+    if (choice->use != NULL) {
+        *fetches = false;
         return CACHE_HIT;
-    if (choice->stale == NULL && c->negative != NULL &&
-        cache_is_absent(c, q, &out->absent, &out->reason))
-        return CACHE_ABSENT;
-    if (choice->stale != NULL && (choice->busy != NULL || !room))
-        return CACHE_STALE;                                      /* it is being refreshed */
-    if (choice->busy == NULL && choice->nbusy >= LIMIT_VARIANTS) /* every walk passes all of them */
-        return otherwise;
-    if (choice->stale == NULL && choice->marker != NULL && cache_passes(choice->marker, q))
-        return CACHE_PASS;
-    if (q->only_stored)
-        return otherwise;
-    if (choice->busy != NULL && !cache_is_late(choice, q))
-        return CACHE_QUEUED;
-    *fetches = true;
-    return choice->stale != NULL ? CACHE_STALE : CACHE_MISS;
+    }
+    if (choice->stale != NULL) {
+        *fetches = cache_refreshes(choice, q, room);
+        return CACHE_STALE;
+    }
+    verdict = cache_judge_unusable(c, q, choice, out);
+    *fetches = verdict == CACHE_MISS;
+    return verdict;
 }
 
 /* With a new entry at hand, under the guard: nothing can change any more.  Takes *fresh unless
