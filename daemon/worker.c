@@ -445,45 +445,40 @@ worker_open_incoming(struct worker *w)
     return err;
 }
 
-static int
-worker_open(struct worker *w)
+/* What the requests of this loop work with: the process's parts, borrowed, and the loop's own. */
+static void
+worker_init_proxy(struct worker *w)
 {
-    struct worker_env *env = w->env;
-    int err = net_loop_open(&w->net, w->id);
+    const struct worker_env *env = w->env;
+    struct proxy *p = &w->proxy;
 
-    if (err != 0)
-        return err;
-    w->loop = net_loop_base(w->net);
-    w->counters = counters_worker(env->counters, w->id);
-    proxy_init(&w->proxy, env->conf);
-    w->proxy.rendering = &h1_rendering;
-    w->proxy.loop = w->loop;
-    w->proxy.loop_id = slice_str(env->loop_id);
-    w->proxy.cache = env->cache;
-    w->proxy.storage = env->storage;
-    w->proxy.synth = env->synth;
-    w->proxy.storage_bytes = env->storage_bytes;
-    w->proxy.registry = env->registry;
-    w->proxy.policies = policies_set(env->policies);
-    w->proxy.bans = cache_bans(env->cache);
-    w->proxy.auth = env->auth;
-    w->proxy.rates = env->rates;
-    policy_prepare(&w->proxy);
-    w->proxy.random = hash_bytes(&w, sizeof(w)).lo; /* with a secret */
-    w->proxy.counters = w->counters;
-    w->proxy.latency = latency_worker(env->latency, w->id);
-    w->proxy.log = w->log;
-    w->proxy.on_idle = worker_on_empty;
-    w->proxy.on_idle_ctx = &w->proxy;
-    worker_h1_conf(&w->h1_conf, &env->conf->params);
-    w->h1_conf.any_method = true; /* a policy may know it; without one it is a 501 */
-    if (env->tables != NULL)
-        err = tables_join(&w->proxy.tables, env->tables, w->id, w->loop, w->counters);
-    if (err != 0)
-        return err;
-    err = origins_open(&w->proxy.origins, w->loop, h1_origin_protocol(&w->h1_conf), w->counters);
-    if (err == 0)
-        err = worker_open_incoming(w);
+    proxy_init(p, env->conf);
+    p->rendering = &h1_rendering;
+    p->loop = w->loop;
+    p->loop_id = slice_str(env->loop_id);
+    p->cache = env->cache;
+    p->storage = env->storage;
+    p->synth = env->synth;
+    p->storage_bytes = env->storage_bytes;
+    p->registry = env->registry;
+    p->policies = policies_set(env->policies);
+    p->bans = cache_bans(env->cache);
+    p->auth = env->auth;
+    p->rates = env->rates;
+    policy_prepare(p);
+    p->random = hash_bytes(&w, sizeof(w)).lo; /* with a secret */
+    p->counters = w->counters;
+    p->latency = latency_worker(env->latency, w->id);
+    p->log = w->log;
+    p->on_idle = worker_on_empty;
+    p->on_idle_ctx = p;
+}
+
+/* The tasks of the loop itself, and what the main thread may post to it (worker_post() and others,
+ * which start when worker_start() has returned). */
+static void
+worker_init_tasks(struct worker *w)
+{
     task_init(&w->ending, &w->loop->tasks, worker_on_ending);
     task_init(&w->tick_task, &w->loop->tasks, worker_on_tick);
     task_init(&w->charge_task, &w->loop->tasks, worker_on_charge);
@@ -495,9 +490,45 @@ worker_open(struct worker *w)
     w->cut.land = worker_on_cut;
     w->params_post.land = worker_on_params;
     w->beat.land = worker_on_beat;
-    for (struct endpoint *d = env->endpoints->first; d != NULL && err == 0; d = d->next)
+}
+
+/* All that are bound by now; others come by worker_open_endpoint(). */
+static int
+worker_open_endpoints(struct worker *w)
+{
+    int err = 0;
+
+    for (struct endpoint *d = w->env->endpoints->first; d != NULL && err == 0; d = d->next)
         if (d->bound != NULL)
             err = worker_do_open_endpoint(w, d);
+    return err;
+}
+
+/* On the worker's thread.  The listeners come last: a connection finds everything else in place.
+ * After an error nothing is closed again, for the process ends. */
+static int
+worker_open(struct worker *w)
+{
+    struct worker_env *env = w->env;
+    int err = net_loop_open(&w->net, w->id);
+
+    if (err != 0)
+        return err;
+    w->loop = net_loop_base(w->net);
+    w->counters = counters_worker(env->counters, w->id);
+    worker_init_proxy(w);
+    worker_init_tasks(w);
+    worker_h1_conf(&w->h1_conf, &env->conf->params);
+    w->h1_conf.any_method = true; /* a policy may know it; without one it is a 501 */
+    if (env->tables != NULL)
+        err = tables_join(&w->proxy.tables, env->tables, w->id, w->loop, w->counters);
+    if (err == 0)
+        err =
+            origins_open(&w->proxy.origins, w->loop, h1_origin_protocol(&w->h1_conf), w->counters);
+    if (err == 0)
+        err = worker_open_incoming(w);
+    if (err == 0)
+        err = worker_open_endpoints(w);
     return err;
 }
 
