@@ -48,33 +48,60 @@ forward_is_kept(const char *keep, struct slice name)
     (HTTP_BIT(HTTP_F_X_FORWARDED_FOR) | HTTP_BIT(HTTP_F_FORWARDED) | \
         HTTP_BIT(HTTP_F_X_FORWARDED_PROTO) | HTTP_BIT(HTTP_F_SURROGATE_CAPABILITY))
 
+/* The client's own word about what a proxy in front says: who it is, on which scheme it came.  An
+ * origin would believe it.  A trusted proxy may say so, and the operator may name fields that every
+ * client may send, but not those that Tarn writes itself. */
+static bool
+forward_is_spoof(
+    const struct http_message *req, const struct http_field *f, const struct forward_request *how)
+{
+    bool is_spoof = f->id == HTTP_F_OTHER
+                        ? http_name_is_spoof(http_name(req, f))
+                        : (http_field_flags((enum http_field_id)f->id) & HTTP_SPOOF) != 0;
+
+    if (!is_spoof || how->trusted || f->said)
+        return false;
+    return (FORWARD_OURS & HTTP_BIT(f->id)) != 0 || !forward_is_kept(how->keep, http_name(req, f));
+}
+
+/* X_Forwarded_For is X-Forwarded-For to a CGI: an unknown name that an origin might read as one that
+ * means something between neighbours, or that only a proxy may set. */
+static bool
+forward_is_disguised(const struct http_message *req, const struct http_field *f)
+{
+    unsigned flags;
+
+    if (f->id != HTTP_F_OTHER)
+        return false;
+    flags = http_field_flags(framing_disguised(http_name(req, f)));
+    return (flags & (HTTP_HOP | HTTP_ACTED | HTTP_SPOOF)) != 0;
+}
+
+/* forward_client() extends the client's chain of addresses, and writes the field itself. */
+static bool
+forward_is_extended(const struct http_field *f, const struct forward_request *how)
+{
+    if (f->said) /* by a policy: it has the last word */
+        return false;
+    return (f->id == HTTP_F_X_FORWARDED_FOR && how->client_address.len > 0) ||
+           (f->id == HTTP_F_FORWARDED && how->forwarded.len > 0);
+}
+
 static bool
 forward_takes_request_field(
     const struct http_message *req, const struct http_field *f, const struct forward_request *how)
 {
     unsigned flags = http_field_flags((enum http_field_id)f->id);
 
+    /* RFC 9110 7.6.1: what is of the connection ends here. */
     if (f->drop || (flags & HTTP_HOP) != 0 || (FORWARD_REWRITTEN & HTTP_BIT(f->id)) != 0)
-        return false;
-    if (f->id == HTTP_F_X_FORWARDED_FOR && how->client_address.len > 0 && !f->said)
-        return false; /* forward_client() extends it */
-    if (f->id == HTTP_F_FORWARDED && how->forwarded.len > 0 && !f->said)
-        return false;
-    if ((flags & HTTP_SPOOF) != 0 && !how->trusted && !f->said &&
-        ((FORWARD_OURS & HTTP_BIT(f->id)) != 0 || !forward_is_kept(how->keep, http_name(req, f))))
         return false;
     if (how->mode == FORWARD_FETCH && (FORWARD_NOT_FETCHED & HTTP_BIT(f->id)) != 0)
         return false;
     if (how->id_name.len > 0 && slice_eq_nocase(http_name(req, f), how->id_name))
         return false;
-    if (f->id == HTTP_F_OTHER && !how->trusted && !f->said &&
-        http_name_is_spoof(http_name(req, f)) && !forward_is_kept(how->keep, http_name(req, f)))
-        return false;
-    if (f->id == HTTP_F_OTHER) { /* X_Forwarded_For is X-Forwarded-For to a CGI */
-        flags = http_field_flags(framing_disguised(http_name(req, f)));
-        return (flags & (HTTP_HOP | HTTP_ACTED | HTTP_SPOOF)) == 0;
-    }
-    return true;
+    return !forward_is_extended(f, how) && !forward_is_spoof(req, f, how) &&
+           !forward_is_disguised(req, f);
 }
 
 /* All values of field `id` that go on, as members of one list, each with ", " behind. */
