@@ -299,7 +299,7 @@ admin_state_answer(struct admin_req *r)
     free(r->in); /* the body that was answered, and logged */
     r->in = NULL;
     if (r->out == NULL || admin_head(r) != 0) {
-        r->x->ops->abort(r->x);
+        r->x->ops->reset(r->x, TERR_NOMEM);
         return admin_goto(r, ADMIN_CLOSE);
     }
     r->resp.status = c->status;
@@ -468,7 +468,7 @@ admin_start(void *ctx, struct exchange *x)
 
     OBJ_CHECK(a, ADMIN_MAGIC);
     if (r == NULL) {
-        x->ops->abort(x); /* memory is out: not even an answer can be made */
+        x->ops->reset(x, TERR_NOMEM); /* memory is out: not even an answer can be made */
         x->ops->release(x);
         return;
     }

@@ -9,6 +9,7 @@ void
 task_queue_init(struct task_queue *q)
 {
     list_init(&q->due);
+    list_init(&q->now);
 }
 
 static void
@@ -19,19 +20,35 @@ task_unqueue(struct task *t)
     t->link.next = NULL;
 }
 
+static void
+task_queue_run_first(struct task_queue *q, struct list *tasks)
+{
+    struct task *t = container_of(tasks->next, struct task, link);
+
+    tassert(t->queue == q);
+    task_unqueue(t);
+    t->run(t); /* may free t */
+}
+
+void
+task_queue_run_now(struct task_queue *q)
+{
+    while (!list_empty(&q->now))
+        task_queue_run_first(q, &q->now);
+}
+
 bool
 task_queue_run(struct task_queue *q, unsigned max)
 {
-    while (!list_empty(&q->due)) {
-        struct task *t = container_of(q->due.next, struct task, link);
-
+    for (;;) {
+        if (__builtin_expect(!list_empty(&q->now), 0))
+            task_queue_run_now(q);
+        if (list_empty(&q->due))
+            return false;
         if (max-- == 0)
             return true;
-        tassert(t->queue == q);
-        task_unqueue(t);
-        t->run(t); /* may free t */
+        task_queue_run_first(q, &q->due);
     }
-    return false;
 }
 
 void
@@ -40,6 +57,14 @@ task_wake(struct task *t)
     if (task_is_queued(t))
         return;
     list_add_tail(&t->queue->due, &t->link);
+}
+
+void
+task_wake_now(struct task *t)
+{
+    if (task_is_queued(t))
+        task_unqueue(t); /* it was due later */
+    list_add_tail(&t->queue->now, &t->link);
 }
 
 void

@@ -1,7 +1,7 @@
 /* waiter.h -- waiting without callbacks, on one loop and between loops.
  *
  *   task    something that can be run: a connection, a request, a fetch
- *   queue   the tasks of one loop that are due, in order
+ *   queue   the tasks of one loop that are due, in order; and those that must run now
  *   post    a message to another loop, embedded in whatever it is about
  *   inbox   where a loop receives posts: lock-free, many senders, one receiver
  *   waiter  one pending operation; notified once, by running the task it names
@@ -29,18 +29,28 @@
 
 struct task_queue {
     struct list due; /* of task.link */
+    struct list now; /* the same: in this turn, before the next of those that are due */
 };
 
 struct task {
     void (*run)(struct task *t);
     struct task_queue *queue; /* borrowed: the loop's */
-    struct list link;         /* in queue->due; next is NULL: not queued */
+    struct list link;         /* in queue->due or queue->now; next is NULL: not queued */
 };
 
 void task_queue_init(struct task_queue *q);
 /* Runs tasks in order, those woken meanwhile included, until none is due or `max` have
- * run.  Returns whether some are still due. */
+ * run; those that must run now are not counted.  Returns whether some are still due. */
 bool task_queue_run(struct task_queue *q, unsigned max);
+/* Runs what must run now, until nothing must.  By task_queue_run(), and by a task that woke others so
+ * and needs what they do before it goes on: never out of an operation that one of them called. */
+void task_queue_run_now(struct task_queue *q);
+
+static inline bool
+task_queue_is_empty(const struct task_queue *q)
+{
+    return list_empty(&q->due) && list_empty(&q->now);
+}
 
 static inline void
 task_init(struct task *t, struct task_queue *q, void (*run)(struct task *t))
@@ -57,6 +67,8 @@ task_is_queued(const struct task *t)
 }
 
 void task_wake(struct task *t);
+/* In this turn of the loop, whatever else is due: for what borrows memory of this turn. */
+void task_wake_now(struct task *t);
 /* Takes it off the queue: before its memory goes. */
 void task_cancel(struct task *t);
 

@@ -140,7 +140,7 @@ int h1_out_flush(struct h1_conn *c);
 ssize_t h1_out_keep(struct h1_conn *c, struct iovec *iov, unsigned n, size_t must);
 /* Looks how far the output has left, after a wake-up. */
 int h1_out_progress(struct h1_conn *c);
-/* Marks in the exchanges what has left, and runs the answerers. */
+/* Marks in the exchanges what has left, and wakes the answerers; those that are done give back. */
 void h1_out_tell(struct h1_conn *c);
 
 /* h1_shed.c */

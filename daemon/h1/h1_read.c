@@ -402,7 +402,7 @@ h1_in_step(struct h1_conn *c)
     if (h1_conn_drains(c))
         return h1_in_drain(c, hx);
     if ((!hx->parser.body_done || hx->tunnel) && hx->x.task != NULL)
-        hx->x.task->run(hx->x.task); /* more of the body, or through the tunnel */
+        task_wake_now(hx->x.task); /* more of the body, or through the tunnel */
     return false;
 }
 

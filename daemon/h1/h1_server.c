@@ -168,7 +168,7 @@ h1_conn_owes(const struct h1_conn *c)
 void
 h1_conn_die(struct h1_conn *c)
 {
-    struct list *l, *next;
+    struct list *l;
 
     if (c->dead)
         return;
@@ -179,12 +179,11 @@ h1_conn_die(struct h1_conn *c)
         stream_reset(&c->stream);
     else if (c->stream != NULL)
         stream_close(&c->stream); /* now: what it was sending goes back to its owners */
-    LIST_FOREACH_SAFE(l, next, &c->busy->answered)
-    {
+    for (l = c->busy->answered.next; l != &c->busy->answered; l = l->next) {
         struct h1_xchg *hx = container_of(l, struct h1_xchg, link);
 
         hx->x.gone = true;
-        hx->x.task->run(hx->x.task);
+        task_wake_now(hx->x.task);
     }
     if (c->cur != NULL && c->cur->started) {
         c->cur->x.gone = true;
@@ -240,7 +239,7 @@ h1_conn_on_deadline(struct h1_conn *c)
     case H1_BODY:
         if (c->cur != NULL && c->cur->started) {
             c->cur->timed_out = true;
-            c->cur->x.task->run(c->cur->x.task);
+            task_wake_now(c->cur->x.task);
         }
         break;
     case H1_DRAIN:
@@ -371,6 +370,15 @@ h1_conn_set_deadline(struct h1_conn *c, bool progress)
     timer_set(&l->wheel, &c->timer, at);
 }
 
+/* The answerers that this run has woken.  They send, and release what is over; other connections do
+ * not run in between, so all of it is this one's. */
+static inline void
+h1_conn_run_woken(struct h1_conn *c)
+{
+    if (__builtin_expect(!list_empty(&c->task.queue->now), 0))
+        task_queue_run_now(c->task.queue);
+}
+
 /* Reads requests, gathers answers, sends them, until nothing moves.  Into its one caller by order: gcc
  * is at the edge of doing so by itself, and 34 instructions a hit hang on it. */
 static inline __attribute__((always_inline)) bool
@@ -392,13 +400,16 @@ h1_conn_work(struct h1_conn *c)
             again = any = true;
             budget--;
         }
+        was = c->cur;
+        if (was != NULL)
+            h1_conn_run_woken(c); /* for more of its body: what it answers is gathered too */
         c->gathering = false;
         if (!c->dead && h1_out_flush(c) < 0)
             h1_conn_die(c);
         c->server->ngather = 0;
-        was = c->cur;
         if (!c->dead)
             h1_out_tell(c);
+        h1_conn_run_woken(c); /* for room in the output */
         if (c->busy->in_len == 0)
             return any;
         again = again || (was != NULL && c->cur == NULL); /* its last bytes were given just now */
@@ -432,7 +443,7 @@ h1_conn_on_ended(struct h1_conn *c)
     }
     if (h1_conn_tunnels(c) && stream_ended(c->stream) == TERR_CLOSED) {
         if (!c->cur->in_ended)
-            c->cur->x.task->run(c->cur->x.task);
+            task_wake_now(c->cur->x.task);
         return; /* our direction may go on */
     }
     h1_conn_forget(c);
@@ -558,9 +569,11 @@ h1_conn_run(struct task *t)
         return;
     }
     h1_conn_on_ended(c);
+    h1_conn_run_woken(c);
     h1_conn_finish(c);
     if (h1_in_end(c) != 0 && !c->dead)
         h1_conn_die(c);
+    h1_conn_run_woken(c); /* it died: they borrow memory of this turn */
     c->running = false;
     if (c->dead) {
         h1_conn_run_dead(c);

@@ -167,7 +167,10 @@ h1_out_tell(struct h1_conn *c)
         hx->x.sent = h1_xchg_sent(c, hx);
         hx->x.writable = hx->x.gathered = false;
         hx->x.done = c->busy->left >= hx->end_pos;
-        hx->x.task->run(hx->x.task); /* may release it */
+        if (hx->x.done && hx->x.over != NULL)
+            hx->x.over(&hx->x); /* may release it */
+        else
+            task_wake_now(hx->x.task); /* it borrows memory of this turn */
     }
     if (c->cur != NULL && c->cur->started) {
         struct h1_xchg *hx = c->cur;
@@ -184,7 +187,7 @@ h1_out_tell(struct h1_conn *c)
         if (hx->end_given ? hx->x.done || gathered || hx->x.sent != sent
                           : ready && !hx->x.writable) {
             hx->x.writable = !hx->end_given;
-            hx->x.task->run(hx->x.task);
+            task_wake_now(hx->x.task);
         }
     }
 }
@@ -554,9 +557,11 @@ h1_send(struct exchange *x, const struct exchange_response *r, const struct iove
     return h1_send_some(c, hx, r, body, n, flags);
 }
 
+/* Only the connection's end tells a client that a response is not whole (RFC 9112 8). */
 static void
-h1_abort(struct exchange *x)
+h1_reset(struct exchange *x, int why)
 {
+    (void)why;
     h1_conn_die(h1_xchg_of(x)->conn);
 }
 
@@ -595,7 +600,7 @@ const struct exchange_ops h1_exchange_ops = {
     .send = h1_send,
     .interim = h1_interim,
     .tunnel = h1_tunnel,
-    .abort = h1_abort,
+    .reset = h1_reset,
     .local = h1_local,
     .release = h1_release,
 };

@@ -5,16 +5,18 @@
  *   answerer   decides what the response is (proxy/req)
  *
  * The protocol owns the exchange.  When a request head is complete (or was refused: `err`)
- * it calls the start function it was given.  From then on it changes facts and runs the
- * answerer's task; the answerer looks at the facts and calls the protocol's operations.
+ * it calls the start function it was given.  From then on it changes facts and wakes the
+ * answerer's task (base/waiter.h); the answerer looks at the facts and calls the protocol's operations.
+ * A protocol never runs that task itself: it may have a hundred exchanges on one connection, and an
+ * answerer's operation may end them all.
  * Nothing above this seam knows which protocol it was.
  *
- * Life: start -> [body_read]* -> send(head) -> [send]* -> done, gone or abort -> release.
+ * Life: start -> [body_read]* -> send(head) -> [send]* -> done, gone or reset -> release.
  * Interim responses may come before the head.  A tunnel (RFC 9110 7.8) is a request with
  * `upgrade` that is answered with tunnel and a head of status 101; from then on body_read and
  * send carry the bytes of whatever protocol it is, each until its own end.
  * The answerer must release every exchange it was started with, when `done` or `gone` is set
- * or after it called abort.
+ * or after it called reset.
  *
  * Threads: one loop's.  Everything runs in tasks.
  */
@@ -59,12 +61,12 @@ struct exchange_ops {
     /* The form of heads that the protocol sends by reference; NULL: none, it wants messages. */
     const struct http_rendering *rendering;
     /* Copies request body bytes (transfer coding removed) to dst: how many (> 0), 0 at the end
-     * of the body, TERR_AGAIN (the task is run when there is more), or TERR_* when it cannot
+     * of the body, TERR_AGAIN (the task is woken when there is more), or TERR_* when it cannot
      * be had whole.  Asks a client that waits for 100 (Continue) to go on. */
     ssize_t (*body_read)(struct exchange *x, char *dst, size_t room);
     /* Sends the head (`r`, in the first call only) with x->extra behind its fields, then body
      * bytes.  Returns how many body bytes were accepted, perhaps 0: the rest is offered again
-     * when the task is run.  Accepted bytes must stay readable until x->sent covers them.
+     * when the task is woken.  Accepted bytes must stay readable until x->sent covers them.
      * END counts only if all bytes offered with it were accepted.  TERR_CLOSED: gone. */
     ssize_t (*send)(struct exchange *x, const struct exchange_response *r, const struct iovec *body,
         unsigned n, unsigned flags);
@@ -76,8 +78,9 @@ struct exchange_ops {
      * their end, also those that came before; END ends our direction alone; `done` is set when
      * both have ended. */
     void (*tunnel)(struct exchange *x);
-    /* What was sent is all there will be: end the connection so that the client knows. */
-    void (*abort)(struct exchange *x);
+    /* What was sent is all there will be, for `why` (TERR_*), and the client must know: ends its stream,
+     * or the connection where that is all there is. */
+    void (*reset)(struct exchange *x, int why);
     /* Where the client connected to: 16 bytes, IPv4 mapped; zeros: a Unix socket.  A system call. */
     void (*local)(struct exchange *x, uint8_t addr[16], uint16_t *port);
     void (*release)(struct exchange *x);
@@ -86,7 +89,10 @@ struct exchange_ops {
 struct exchange {
     const struct exchange_ops *ops;
     struct task *task; /* the answerer's; set by it in start */
-    void *answerer;    /* the answerer's own */
+    /* `done` is set: gives back what is lent and releases it, now if it can.  Called outside every
+     * operation, perhaps again; it calls none but release.  NULL: the task is woken instead. */
+    void (*over)(struct exchange *x);
+    void *answerer; /* the answerer's own */
     struct arena arena;
 
     /* The request.  Slices stay valid while the exchange lives, but move: read them through
@@ -106,7 +112,7 @@ struct exchange {
     bool done;     /* all of the response has left */
     bool gone;     /* the client is not there any more */
     bool writable; /* send would accept something */
-    bool gathered; /* all was accepted; it leaves before the turn ends, then the task is run */
+    bool gathered; /* all was accepted; it leaves before the turn ends, then the task is woken */
 
     uint32_t head_bytes; /* of the response's head as it was sent; 0: not yet */
 

@@ -102,7 +102,7 @@ net_on_prepare(uv_prepare_t *prepare)
 {
     struct net_loop *nl = prepare->data;
 
-    if (!list_empty(&nl->base.tasks.due))
+    if (!task_queue_is_empty(&nl->base.tasks))
         net_loop_run_tasks(nl);
     if (nl->ncorked > 0)
         net_stream_uncork_all(nl);

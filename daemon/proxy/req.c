@@ -1,9 +1,5 @@
 /* req.c -- one client request, from parsed head to last byte delivered. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "daemon/base/terr.h"
-#include "daemon/http/field_line.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/req_priv.h"
 
@@ -701,16 +697,6 @@ req_step(struct req *r)
 }
 
 static void
-req_free_memory(struct req *r)
-{
-    struct usage *usage = &r->proxy->loop->usage;
-
-    if (r->page != NULL)
-        stobj_unref(&r->page);
-    usage_free(usage, USAGE_REQUEST, r);
-}
-
-static void
 req_free(struct req *r)
 {
     struct proxy *p = r->proxy;
@@ -748,6 +734,23 @@ req_run(struct task *task)
         req_free(r);
 }
 
+/* All of the response has left: the usual end of a request, without a turn of its machine. */
+static void
+req_over(struct exchange *x)
+{
+    struct req *r = x->answerer;
+
+    OBJ_CHECK(r, REQ_MAGIC);
+    tassert_slow(r->x == x && x->done);
+    proxy_here.req = r;
+    if (r->state != REQ_CLOSE)
+        req_goto(r, REQ_CLOSE);
+    req_do_close(r);
+    proxy_here.req = NULL;
+    if (r->x == NULL)
+        req_free(r);
+}
+
 /* Set what a request reads before it writes; the arrays of leases are not touched. */
 static struct req *
 req_new(struct proxy *p)
@@ -782,7 +785,7 @@ req_open_here(struct proxy *p, struct exchange *x)
     OBJ_CHECK(p, PROXY_MAGIC);
     r = req_new(p);
     if (r == NULL) {
-        x->ops->abort(x); /* memory is out: not even an answer can be made */
+        x->ops->reset(x, TERR_NOMEM); /* memory is out: not even an answer can be made */
         x->ops->release(x);
         return NULL;
     }
@@ -796,6 +799,7 @@ req_open_here(struct proxy *p, struct exchange *x)
     }
     x->answerer = r;
     x->task = &r->task;
+    x->over = req_over;
     return r;
 }
 
@@ -834,55 +838,4 @@ req_start_of(const struct conf *conf)
     if (conf->routes_act)
         return req_start_ruled;
     return conf->trusted_proxies.set.n > 0 || conf->nlimits > 0 ? req_start_checked : req_start;
-}
-
-void
-proxy_init(struct proxy *p, const struct conf *conf)
-{
-    int n;
-
-    p->magic = PROXY_MAGIC;
-    p->forwards = proxy_forwards_of(conf->params.forwarded);
-    p->params = conf->params;
-    p->says_ids = p->params.request_id_header[0] != '\0' || p->params.http_x_varnish;
-    n = snprintf(p->hit_text, sizeof(p->hit_text),
-        FIELD_NAME("Cache-Status") "%s; hit; ttl=", conf->params.http_via);
-    tassert(n > 0 && (size_t)n < sizeof(p->hit_text));
-    p->hit_line = slice_of(p->hit_text, (size_t)n);
-    list_init(&p->fetches);
-}
-
-bool
-proxy_is_idle(const struct proxy *p)
-{
-    return p->nreqs == 0 && p->nfetches == 0;
-}
-
-static void
-proxy_trim_to(struct proxy *p, unsigned keep)
-{
-    while (p->nidle_reqs > keep) {
-        struct req *r = p->idle_reqs;
-
-        p->idle_reqs = r->next_idle;
-        p->nidle_reqs--;
-        req_free_memory(r);
-    }
-}
-
-void
-proxy_trim(struct proxy *p)
-{
-    OBJ_CHECK(p, PROXY_MAGIC);
-    proxy_trim_to(p, p->nidle_reqs / 2);
-}
-
-void
-proxy_fini(struct proxy *p)
-{
-    OBJ_CHECK(p, PROXY_MAGIC);
-    tassert(proxy_is_idle(p));
-    policy_leave_all(p);
-    proxy_trim_to(p, 0);
-    OBJ_BURY(p);
 }

@@ -478,7 +478,7 @@ req_cut(struct req *r)
     r->cut = true;
     r->log_flags |= SHMLOG_REQ_TRUNCATED;
     counter_add(r->proxy->counters, COUNTER_resp_truncated, 1);
-    r->x->ops->abort(r->x);
+    r->x->ops->reset(r->x, TERR_CLOSED);
     return req_goto(r, REQ_CLOSE);
 }
 

@@ -124,7 +124,7 @@ req_do_pipe(struct req *r)
         if (!r->x->writable)
             return REQ_WAIT;
         if (!pipe_begin(r)) {
-            r->x->ops->abort(r->x);
+            r->x->ops->reset(r->x, TERR_NOMEM);
             return req_goto(r, REQ_CLOSE);
         }
     }
@@ -132,7 +132,7 @@ req_do_pipe(struct req *r)
         up = pipe_up(r, r->pipe);
         down = up < 0 ? up : pipe_down(r, r->pipe);
         if (down < 0) {
-            r->x->ops->abort(r->x);
+            r->x->ops->reset(r->x, down);
             return req_goto(r, REQ_CLOSE);
         }
     }

@@ -450,7 +450,7 @@ req_policy_deliver(struct req *r)
     if (act != VCL_ACT_DELIVER)
         return req_policy_elsewhere(r, act);
     if (r->policy.touched && req_write_touched(r) != 0) {
-        r->x->ops->abort(r->x);
+        r->x->ops->reset(r->x, TERR_NOMEM);
         return req_goto(r, REQ_CLOSE);
     }
     return REQ_WAIT;
@@ -524,7 +524,7 @@ req_write_synth(struct req *r)
 static enum req_next
 req_synth_cut(struct req *r)
 {
-    r->x->ops->abort(r->x);
+    r->x->ops->reset(r->x, TERR_NOMEM);
     return req_goto(r, REQ_CLOSE);
 }
 

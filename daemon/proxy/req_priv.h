@@ -309,6 +309,9 @@ struct director *req_backend(const struct req *r);
 const struct conf_route *req_route(const struct req *r, unsigned *number);
 bool req_route_pipes(const struct req *r);
 
+/* proxy.c */
+void req_free_memory(struct req *r); /* of one that is over, with what it kept for the next */
+
 /* req.c, for the other files */
 struct req *req_open(struct proxy *p, struct exchange *x); /* NULL: no memory, and it is over */
 /* The authority's normal form, HTTP_AUTHORITY_MAX bytes at most: its length, or TERR_*. */

@@ -224,7 +224,7 @@ req_do_synth(struct req *r)
     r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || r->synth_status == 204;
     r->resp.close = r->x->err != 0 || r->policy.close;
     if (req_synth_head(r, reason) != 0 || req_synth_body(r, reason) != 0) {
-        r->x->ops->abort(r->x);
+        r->x->ops->reset(r->x, TERR_NOMEM);
         return req_goto(r, REQ_CLOSE);
     }
     if (r->synth_status == 204) /* RFC 9110 8.6: never with a Content-Length */

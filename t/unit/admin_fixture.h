@@ -107,8 +107,9 @@ ask_send(struct exchange *x, const struct exchange_response *r, const struct iov
 }
 
 static void
-ask_abort(struct exchange *x)
+ask_reset(struct exchange *x, int why)
 {
+    (void)why;
     container_of(x, struct ask, x)->aborted = true;
 }
 
@@ -123,7 +124,7 @@ ask_release(struct exchange *x)
 }
 
 static const struct exchange_ops ask_ops = {
-    .body_read = ask_body_read, .send = ask_send, .abort = ask_abort, .release = ask_release};
+    .body_read = ask_body_read, .send = ask_send, .reset = ask_reset, .release = ask_release};
 
 /* ---- policies that are names ---- */
 

@@ -604,7 +604,7 @@ TEST(h1_tunnel, that_is_aborted_is_reset)
 {
     struct answer *a = tunnel_open();
 
-    a->x->ops->abort(a->x);
+    a->x->ops->reset(a->x, TERR_CLOSED);
     fake_run(&world.loop);
     CHECK(a->gone && fake_is_reset(world.s));
     world_close();

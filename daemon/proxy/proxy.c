@@ -1,0 +1,68 @@
+/* proxy.c -- what the requests of a worker share: parameters in force, and memory for the next ones. */
+#include "daemon/proxy/proxy.h"
+
+#include <stdio.h>
+
+#include "daemon/http/field_line.h"
+#include "daemon/proxy/req_priv.h"
+
+void
+req_free_memory(struct req *r)
+{
+    struct usage *usage = &r->proxy->loop->usage;
+
+    if (r->page != NULL)
+        stobj_unref(&r->page);
+    usage_free(usage, USAGE_REQUEST, r);
+}
+
+void
+proxy_init(struct proxy *p, const struct conf *conf)
+{
+    int n;
+
+    p->magic = PROXY_MAGIC;
+    p->forwards = proxy_forwards_of(conf->params.forwarded);
+    p->params = conf->params;
+    p->says_ids = p->params.request_id_header[0] != '\0' || p->params.http_x_varnish;
+    n = snprintf(p->hit_text, sizeof(p->hit_text),
+        FIELD_NAME("Cache-Status") "%s; hit; ttl=", conf->params.http_via);
+    tassert(n > 0 && (size_t)n < sizeof(p->hit_text));
+    p->hit_line = slice_of(p->hit_text, (size_t)n);
+    list_init(&p->fetches);
+}
+
+bool
+proxy_is_idle(const struct proxy *p)
+{
+    return p->nreqs == 0 && p->nfetches == 0;
+}
+
+static void
+proxy_trim_to(struct proxy *p, unsigned keep)
+{
+    while (p->nidle_reqs > keep) {
+        struct req *r = p->idle_reqs;
+
+        p->idle_reqs = r->next_idle;
+        p->nidle_reqs--;
+        req_free_memory(r);
+    }
+}
+
+void
+proxy_trim(struct proxy *p)
+{
+    OBJ_CHECK(p, PROXY_MAGIC);
+    proxy_trim_to(p, p->nidle_reqs / 2);
+}
+
+void
+proxy_fini(struct proxy *p)
+{
+    OBJ_CHECK(p, PROXY_MAGIC);
+    tassert(proxy_is_idle(p));
+    policy_leave_all(p);
+    proxy_trim_to(p, 0);
+    OBJ_BURY(p);
+}
