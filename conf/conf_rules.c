@@ -71,20 +71,50 @@ rules_wrong_name(const struct conf_key *key, struct slice s)
     return NULL;
 }
 
+/* NAMES alone may be a switch: all, or none. */
+static bool
+rules_read_all(const struct conf_key *key, const struct ynode *n, struct conf_names *to)
+{
+    bool on = slice_eq(n->text, SLICE_LIT("true")) || slice_eq(n->text, SLICE_LIT("on"));
+    bool off = slice_eq(n->text, SLICE_LIT("false")) || slice_eq(n->text, SLICE_LIT("off"));
+
+    if (key->type != CONF_TYPE_NAMES || n->kind != YNODE_TEXT || (!on && !off))
+        return false;
+    if (on)
+        to->all = true;
+    return true;
+}
+
+static void
+rules_read_list(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_names *to)
+{
+    const char **list =
+        conf_alloc(cx, cx->keep, n->nchildren > 0 ? n->nchildren : 1, sizeof(*list));
+    unsigned i = 0;
+
+    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
+        const char *wrong = c->kind != YNODE_TEXT || ynode_is_null(c)
+                                ? "is not a name"
+                                : rules_wrong_name(key, c->text);
+
+        if (wrong != NULL)
+            conf_fail_value(cx, key, c, "%s", wrong);
+        else
+            list[i++] = conf_copy(cx, c->text);
+    }
+    tassert(i <= n->nchildren);
+    to->list = list;
+    to->n = i;
+}
+
 static bool
 rules_read_names(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_names *to)
 {
-    unsigned errors = cx->nerrors, i = 0;
-    const char **list;
+    unsigned errors = cx->nerrors;
 
-    if (n->kind == YNODE_TEXT && key->type == CONF_TYPE_NAMES &&
-        (slice_eq(n->text, SLICE_LIT("true")) || slice_eq(n->text, SLICE_LIT("on")))) {
-        to->all = true;
-        return true;
-    }
-    if (n->kind == YNODE_TEXT && key->type == CONF_TYPE_NAMES &&
-        (slice_eq(n->text, SLICE_LIT("false")) || slice_eq(n->text, SLICE_LIT("off"))))
+    if (rules_read_all(key, n, to))
         return true;
     if (n->kind != YNODE_LIST) {
         conf_fail(cx, n, "%s must be a list%s", key->name,
@@ -98,21 +128,7 @@ rules_read_names(
             cx, n, "%s has %u names: %d are possible", key->name, n->nchildren, CONF_NAMES_MAX);
         return false;
     }
-    list = conf_alloc(cx, cx->keep, n->nchildren > 0 ? n->nchildren : 1, sizeof(*list));
-    if (list == NULL)
-        return false;
-    for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
-        const char *wrong = c->kind != YNODE_TEXT || ynode_is_null(c)
-                                ? "is not a name"
-                                : rules_wrong_name(key, c->text);
-
-        if (wrong != NULL)
-            conf_fail_value(cx, key, c, "%s", wrong);
-        else
-            list[i++] = conf_copy(cx, c->text);
-    }
-    to->list = list;
-    to->n = i;
+    rules_read_list(cx, key, n, to);
     return cx->nerrors == errors && !cx->nomem;
 }
 
