@@ -120,11 +120,44 @@ entry_hidden_bytes(const struct cache_response *r)
     return n;
 }
 
+/* The tags' hashes lie before the block; the entry has a summary of them, by which a purge by tag
+ * passes over most entries without a look at their blocks. */
+static void
+entry_set_tags(struct entry *e, struct entry_block *b, const struct tags *tags, unsigned ntags)
+{
+    bool any = tags != NULL && tags->any;
+
+    if (ntags > 0)
+        memcpy((uint64_t *)(void *)b - ntags, tags->hash, ntags * sizeof(uint64_t));
+    e->tag_bits = any ? UINT8_MAX : 0;
+    for (unsigned i = 0; i < ntags; i++)
+        e->tag_bits |= tag_bit(tags->hash[i]);
+    b->any_tag = any;
+}
+
+/* prefix, lines, Vary's specification, key, the request's id, the table of fields: entry_priv.h.
+ * The block's lengths are set. */
+static void
+entry_set_text(
+    struct entry_block *b, const struct cache_response *r, const char *prefix, struct slice lines)
+{
+    char *p = mempcpy(b->text, prefix, b->prefix_len);
+
+    p = mempcpy(p, lines.ptr, lines.len);
+    tassert(p == b->text + b->head_len);
+    if (r->vary.len > 0)
+        p = mempcpy(p, r->vary.ptr, r->vary.len);
+    if (r->key_text.len > 0)
+        p = mempcpy(p, r->key_text.ptr, r->key_text.len);
+    if (r->xid != 0)
+        p = mempcpy(p, &r->xid, sizeof(r->xid));
+    packed_fields_write(&r->head, p);
+}
+
 int
 entry_set_block(struct entry *e, const struct cache_response *r)
 {
-    bool any = r->tags != NULL && r->tags->any;
-    unsigned ntags = r->tags == NULL || any ? 0 : r->tags->n;
+    unsigned ntags = r->tags == NULL || r->tags->any ? 0 : r->tags->n;
     struct slice lines = message_lines(&r->head);
     struct slice reason = http_reason_of(&r->head);
     char prefix[HTTP_PREFIX_MAX + HTTP_REASON_MAX];
@@ -133,7 +166,6 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     size_t text = head + r->vary.len + r->key_text.len;
     size_t len = text + (r->xid != 0 ? sizeof(r->xid) : 0) + table;
     struct entry_block *b;
-    char *p;
 
     tassert(lines.len == message_lines_bytes(&r->head)); /* it was built */
     if (head > UINT16_MAX || r->head.nfields > LIMIT_FIELDS)
@@ -141,12 +173,7 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     b = entry_block_new(e, len, ntags);
     if (b == NULL)
         return TERR_NOMEM;
-    if (ntags > 0)
-        memcpy((uint64_t *)(void *)b - ntags, r->tags->hash, ntags * sizeof(uint64_t));
-    e->tag_bits = any ? UINT8_MAX : 0;
-    for (unsigned i = 0; i < ntags; i++)
-        e->tag_bits |= tag_bit(r->tags->hash[i]);
-    b->any_tag = any;
+    entry_set_tags(e, b, r->tags, ntags);
     b->has_xid = r->xid != 0;
     b->body_len = r->body_len;
     b->age = entry_ms_pack(r->fresh->age_ms);
@@ -160,15 +187,7 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     b->key_len = (uint16_t)r->key_text.len;
     b->status = r->status;
     b->status_prefix = r->status_prefix;
-    p = mempcpy(b->text, prefix, pre.len);
-    p = mempcpy(p, lines.ptr, lines.len);
-    if (r->vary.len > 0)
-        p = mempcpy(p, r->vary.ptr, r->vary.len);
-    if (r->key_text.len > 0)
-        p = mempcpy(p, r->key_text.ptr, r->key_text.len);
-    if (r->xid != 0)
-        p = mempcpy(p, &r->xid, sizeof(r->xid));
-    packed_fields_write(&r->head, p);
+    entry_set_text(b, r, prefix, lines);
     e->block = b;
     return 0;
 }
