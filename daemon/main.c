@@ -143,8 +143,14 @@ main_fill_descriptors(void)
             _exit(1);
 }
 
-int
-main(int argc, char **argv)
+struct main_args {
+    const char *path; /* of the configuration */
+    bool test, supervise;
+};
+
+/* -1: go on; else the exit status. */
+static int
+main_read_args(struct main_args *args, int argc, char **argv)
 {
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'},
@@ -154,22 +160,18 @@ main(int argc, char **argv)
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
-    const char *path = NULL;
-    const struct conf *conf;
-    bool test = false, supervise = false;
-    int c, status;
+    int c;
 
-    main_fill_descriptors();
     while ((c = getopt_long(argc, argv, "c:SthV", options, NULL)) != -1) {
         switch (c) {
         case 'c':
-            path = optarg;
+            args->path = optarg;
             break;
         case 'S':
-            supervise = true;
+            args->supervise = true;
             break;
         case 't':
-            test = true;
+            args->test = true;
             break;
         case 'h':
             main_help(stdout);
@@ -186,20 +188,35 @@ main(int argc, char **argv)
         fprintf(stderr, "tarnd: unexpected argument '%s'.  Try tarnd --help.\n", argv[optind]);
         return 2;
     }
-    if (path == NULL) {
+    if (args->path == NULL) {
         fputs("tarnd: no configuration: say -c FILE.  Try tarnd --help.\n", stderr);
         return 2;
     }
-    if (supervise && !test)
-        return supervise_run(argv, path);
-    if (supervise && !supervise_understands()) {
+    return -1;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct main_args args = {0};
+    const struct conf *conf;
+    int status;
+
+    main_fill_descriptors(); /* before anything opens a file */
+    status = main_read_args(&args, argc, argv);
+    if (status >= 0)
+        return status;
+    if (args.supervise && !args.test)
+        return supervise_run(argv, args.path);
+    /* With -t: a running supervisor asks a newer binary whether it could follow. */
+    if (args.supervise && !supervise_understands()) {
         fputs("tarnd: the supervisor that runs is too different: restart it\n", stderr);
         return 2;
     }
-    status = main_load(&conf, path);
+    status = main_load(&conf, args.path);
     if (status != 0)
         return status;
-    if (!test)
+    if (!args.test)
         status = server_run(conf);
     else if ((status = main_check(conf)) == 0)
         main_say_ok(conf);
