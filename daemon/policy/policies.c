@@ -247,10 +247,38 @@ policies_discard(struct policies *ps, const char *name)
     return 0;
 }
 
+/* NULL: no memory. */
+static struct policy_tag *
+policies_label_new(struct policies *ps, const char *label)
+{
+    struct policy_tag *t = calloc(1, sizeof(*t));
+
+    if (t == NULL || (t->name = strdup(label)) == NULL) {
+        free(t);
+        return NULL;
+    }
+    t->next = ps->labels;
+    ps->labels = t;
+    ps->nlabels++;
+    return t;
+}
+
+/* The newest, before it was published: no other thread has seen it. */
+static void
+policies_label_undo(struct policies *ps, struct policy_tag *t)
+{
+    tassert(ps->labels == t);
+    tassert(ps->nlabels > 0);
+    ps->labels = t->next;
+    ps->nlabels--;
+    free(t->name);
+    free(t);
+}
+
 int
 policies_label(struct policies *ps, const char *label, const char *name)
 {
-    struct policy *pol = policies_find(ps, name), *old = NULL;
+    struct policy *pol = policies_find(ps, name), *old;
     struct policy_tag *t = policies_find_label(ps, label);
     int err;
 
@@ -265,29 +293,17 @@ policies_label(struct policies *ps, const char *label, const char *name)
         return TERR_INVALID;
     if (t == NULL && ps->nlabels >= POLICY_LABELS_MAX)
         return TERR_LIMIT;
-    if (t == NULL) {
-        t = calloc(1, sizeof(*t));
-        if (t == NULL || (t->name = strdup(label)) == NULL) {
-            free(t);
-            return TERR_NOMEM;
-        }
-        t->next = ps->labels;
-        ps->labels = t;
-        ps->nlabels++;
-    } else {
-        old = t->policy;
-    }
+    if (t == NULL)
+        t = policies_label_new(ps, label);
+    if (t == NULL)
+        return TERR_NOMEM;
+    old = t->policy; /* NULL: the label is new */
     t->policy = pol;
     err = policies_publish(ps, ps->active);
-    if (err != 0 && old != NULL) { /* workers see it as it was */
+    if (err != 0) { /* workers see the labels as they were */
         t->policy = old;
-        return err;
-    }
-    if (err != 0) { /* the newest: no other thread has seen it */
-        ps->labels = t->next;
-        ps->nlabels--;
-        free(t->name);
-        free(t);
+        if (old == NULL)
+            policies_label_undo(ps, t);
         return err;
     }
     pol->nlabels++;

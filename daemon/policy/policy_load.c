@@ -286,14 +286,61 @@ policy_probe(const struct vcl_probe_decl *d)
     };
 }
 
-static int
-policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct director **out,
-    struct vcl_error **errors)
+/* Where the declaration points to; the address borrows what `a` has.  NULL, or why there is no address
+ * now. */
+static const char *
+policy_locate(
+    const struct vcl_backend_decl *d, struct conf_address *out, struct policy_addresses *a)
 {
-    const struct conf_params *params = &snapshot_conf(pol->snapshot)->params;
-    struct policy_addresses a;
-    struct probe_conf probe;
-    struct conf_backend c = {
+    const char *why = NULL;
+
+    out->addrs = a->addrs;
+    out->addr_lens = a->lens;
+    out->text = a->text;
+    if (d->path != NULL) {
+        out->is_unix = true;
+        out->path = d->path;
+        out->host = "";
+        snprintf(a->text, sizeof(a->text), "unix:%.250s", d->path);
+    } else {
+        why = policy_resolve(d, out, a);
+        out->host = d->host;
+        out->path = "";
+        snprintf(a->text, sizeof(a->text), "%.200s:%.16s", d->host, d->port);
+    }
+    return why;
+}
+
+/* A name without addresses may get them later, unless the operator demands them at once; four
+ * numbers never will. */
+static bool
+policy_needs_address(const struct conf_params *params, const struct vcl_backend_decl *d)
+{
+    return params->dns_required || strspn(d->host, "0123456789.") == strlen(d->host);
+}
+
+/* Requests to a listener of this process come back to it, again and again. */
+static int
+policy_check_loop(const struct policy *pol, const struct vcl_backend_decl *d,
+    const struct conf_address *address, struct vcl_error **errors)
+{
+    const struct conf_listen *own = conf_listener_at(snapshot_conf(pol->snapshot), address);
+    char loop[250];
+
+    if (own == NULL)
+        return 0;
+    snprintf(loop, sizeof(loop),
+        "it is the listener '%.64s' of this tarnd, so its requests would come back: write where "
+        "the site itself listens",
+        own->name);
+    return policy_refuse(errors, d->file, d->line, address->text, loop);
+}
+
+/* What the declaration leaves out has the configuration's parameters for a default. */
+static struct conf_backend
+policy_backend_conf(const struct conf_params *params, const struct vcl_backend_decl *d)
+{
+    return (struct conf_backend){
         .name = d->name,
         .host_header = d->host_header != NULL ? d->host_header
                        : d->host != NULL      ? d->host
@@ -312,37 +359,28 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
         .max_idle = 64,
         .proxy_header = d->proxy_header,
     };
-    const struct conf_listen *own;
-    const char *why = NULL;
-    char full[160], loop[250], wrong[PROBE_WHY_MAX];
+}
+
+static int
+policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct director **out,
+    struct vcl_error **errors)
+{
+    const struct conf_params *params = &snapshot_conf(pol->snapshot)->params;
+    struct conf_backend c = policy_backend_conf(params, d);
+    struct policy_addresses a;
+    struct probe_conf probe;
+    const char *why;
+    char full[160], wrong[PROBE_WHY_MAX];
+    int err;
 
     snprintf(full, sizeof(full), "%.64s.%.80s", pol->name, d->name);
-    c.address.addrs = a.addrs;
-    c.address.addr_lens = a.lens;
-    if (d->path != NULL) {
-        c.address.is_unix = true;
-        c.address.path = d->path;
-        c.address.host = "";
-        snprintf(a.text, sizeof(a.text), "unix:%.250s", d->path);
-    } else {
-        why = policy_resolve(d, &c.address, &a);
-        c.address.host = d->host;
-        c.address.path = "";
-        snprintf(a.text, sizeof(a.text), "%.200s:%.16s", d->host, d->port);
-    }
-    c.address.text = a.text;
-    if (why != NULL && (params->dns_required || strspn(d->host, "0123456789.") == strlen(d->host)))
+    why = policy_locate(d, &c.address, &a);
+    if (why != NULL && policy_needs_address(params, d))
         return policy_refuse(errors, d->file, d->line, d->host, why);
     c.address.unresolved = why;
-    own = conf_listener_at(snapshot_conf(pol->snapshot), &c.address);
-    if (own != NULL) {
-        snprintf(loop, sizeof(loop),
-            "it is the listener '%.64s' of this tarnd, so its requests would come back: write "
-            "where "
-            "the site itself listens",
-            own->name);
-        return policy_refuse(errors, d->file, d->line, a.text, loop);
-    }
+    err = policy_check_loop(pol, d, &c.address, errors);
+    if (err != 0)
+        return err;
     if (d->probe != NULL)
         probe = policy_probe(d->probe);
     if (d->probe != NULL && d->probe->request != NULL &&
@@ -465,13 +503,50 @@ policy_free(struct policy **pp)
     OBJ_FREE(pol);
 }
 
+/* Where the text came from stays with the policy, and with it each file that compiling reads: a
+ * reload compiles the same source again (policies_reload.c), even when a file has changed since. */
+static int
+policy_compile(struct policy *pol, struct slice text, struct vcl_error **errors)
+{
+    struct policies *ps = pol->policies;
+    struct vcl_loader loader = policy_loader(ps);
+    struct vcl_source src = {.name = pol->file, .text = text};
+    int err;
+
+    pol->source = ps->replayed != NULL ? policy_source_hold(ps->replayed)
+                                       : policy_source_new(pol->file, text, ps->sent);
+    if (pol->source == NULL)
+        return TERR_NOMEM;
+    pol->sent = policy_source_is_sent(pol->source);
+    ps->recorded = ps->replayed != NULL ? NULL : pol->source;
+    err = vcl_compile(&pol->vcl, &src, &loader, errors);
+    ps->recorded = NULL;
+    return err;
+}
+
+/* What is compiled gets its backends and stores, and its vcl_init runs. */
+static int
+policy_bind(struct policy *pol, struct vcl_error **errors)
+{
+    int err = policy_check_conf(pol, errors);
+
+    if (err == 0)
+        err = policy_make_backends(pol, errors);
+    if (err != 0)
+        return err;
+    for (unsigned i = 0; i < vcl_storages(pol->vcl); i++)
+        vcl_bind_storage(pol->vcl, i, pol->policies->storage);
+    policy_choose_default(pol);
+    policy_survey(pol);
+    pol->begun = true;
+    return policy_init(pol, errors);
+}
+
 int
 policy_new(struct policy **out, struct policies *ps, const char *name, const char *file,
     struct slice text, struct vcl_error **errors)
 {
     struct policy *pol = calloc(1, sizeof(*pol));
-    struct vcl_loader loader = policy_loader(ps);
-    struct vcl_source src = {.name = file, .text = text};
     struct timespec now;
     int err;
 
@@ -485,26 +560,9 @@ policy_new(struct policy **out, struct policies *ps, const char *name, const cha
     pol->file = strdup(file);
     clock_gettime(CLOCK_REALTIME, &now);
     pol->loaded_s = (double)now.tv_sec;
-    pol->source = ps->replayed != NULL ? policy_source_hold(ps->replayed)
-                                       : policy_source_new(file, text, ps->sent);
-    pol->sent = pol->source != NULL && policy_source_is_sent(pol->source);
-    ps->recorded = ps->replayed != NULL ? NULL : pol->source;
-    err = pol->name == NULL || pol->file == NULL || pol->source == NULL
-              ? TERR_NOMEM
-              : vcl_compile(&pol->vcl, &src, &loader, errors);
-    ps->recorded = NULL;
+    err = pol->name == NULL || pol->file == NULL ? TERR_NOMEM : policy_compile(pol, text, errors);
     if (err == 0)
-        err = policy_check_conf(pol, errors);
-    if (err == 0)
-        err = policy_make_backends(pol, errors);
-    if (err == 0) {
-        for (unsigned i = 0; i < vcl_storages(pol->vcl); i++)
-            vcl_bind_storage(pol->vcl, i, ps->storage);
-        policy_choose_default(pol);
-        policy_survey(pol);
-        pol->begun = true;
-        err = policy_init(pol, errors);
-    }
+        err = policy_bind(pol, errors);
     if (err != 0) {
         policy_free(&pol);
         return err;
