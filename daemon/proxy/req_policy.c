@@ -535,6 +535,34 @@ req_has_no_body(unsigned status)
     return status == 204 || status == 304 || status < 200;
 }
 
+/* vcl_synth failed, and cannot be asked about its own failure: the core's page. */
+static enum req_next
+req_synth_failed(struct req *r)
+{
+    elog(ELOG_WARN, "policy %s: vcl_synth failed: %s", r->policy.ref->policy->name,
+        r->proxy->run.why != NULL ? r->proxy->run.why : "return(fail)");
+    counter_add(r->proxy->counters, COUNTER_policy_failed, 1);
+    r->policy.synth = false;
+    r->policy.close = true;
+    r->synth_status = 500;
+    if (r->own_body)
+        req_drop_page(r);
+    return REQ_MORE;
+}
+
+/* Fields behind what req_write_synth() put there. */
+static void
+req_synth_extra(struct req *r)
+{
+    struct exchange *x = r->x;
+
+    if (r->policy.absent != NULL)
+        x->extra_len =
+            (uint16_t)(req_put_absent(r, r->policy.absent, x->extra + x->extra_len) - x->extra);
+    if (req_says_x_varnish(r) && r->policy.resp == NULL) /* else it is among its fields */
+        x->extra_len = (uint16_t)(req_put_x_varnish(r, x->extra + x->extra_len) - x->extra);
+}
+
 enum req_next
 req_policy_synth(struct req *r)
 {
@@ -547,18 +575,8 @@ req_policy_synth(struct req *r)
     if (act == VCL_ACT_RESTART && r->policy.restarts <= r->proxy->params.max_restarts &&
         req_has_body_again(r)) /* the one too many becomes a 503, and its vcl_synth ends it */
         return req_restart(r);
-    if (act != VCL_ACT_DELIVER &&
-        act != VCL_ACT_RESTART) { /* it cannot be asked about its own failure */
-        elog(ELOG_WARN, "policy %s: vcl_synth failed: %s", r->policy.ref->policy->name,
-            r->proxy->run.why != NULL ? r->proxy->run.why : "return(fail)");
-        counter_add(r->proxy->counters, COUNTER_policy_failed, 1);
-        r->policy.synth = false;
-        r->policy.close = true;
-        r->synth_status = 500;
-        if (r->own_body)
-            req_drop_page(r);
-        return REQ_MORE; /* the core's page */
-    }
+    if (act != VCL_ACT_DELIVER && act != VCL_ACT_RESTART)
+        return req_synth_failed(r);
     if (r->policy.resp != NULL)
         r->synth_status = r->policy.resp->head.status;
     status = req_sent_status(r->synth_status);
@@ -568,19 +586,10 @@ req_policy_synth(struct req *r)
     if ((r->policy.resp != NULL ? req_write_resp(r) : req_write_synth(r)) != 0 ||
         (!r->own_body && req_take_page(r) != 0))
         return req_synth_cut(r);
-    if (r->policy.absent != NULL) { /* behind what req_write_synth() put there */
-        char *p = r->x->extra + r->x->extra_len;
-
-        r->x->extra_len = (uint16_t)(req_put_absent(r, r->policy.absent, p) - r->x->extra);
-    }
-    if (req_says_x_varnish(r) && r->policy.resp == NULL) /* else it is among its fields */
-        r->x->extra_len =
-            (uint16_t)(req_put_x_varnish(r, r->x->extra + r->x->extra_len) - r->x->extra);
-    r->resp.length = stobj_len(r->body);
+    req_synth_extra(r);
+    r->resp.length = none ? EXCHANGE_LENGTH_UNKNOWN : stobj_len(r->body);
     r->resp.message = r->policy.message;
     r->resp.close = r->policy.close;
-    if (none)
-        r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
     req_goto(r, REQ_DELIVER);
     return req_do_deliver(r);
 }
