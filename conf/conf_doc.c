@@ -62,6 +62,7 @@ doc_param(const struct conf_key *key)
 static const char *
 doc_default(const struct conf_key *key, char *buf, size_t len)
 {
+    tassert((key->def_text != NULL || key->required) == (doc_types[key->type].kind == DOC_STRING));
     if (doc_types[key->type].kind == DOC_STRING)
         return key->def_text == NULL ? NULL : key->def_text[0] == '\0' ? "\"\"" : key->def_text;
     if (key->def == CONF_FROM_PARAM)
@@ -90,6 +91,8 @@ doc_bound(const struct conf_key *key, int64_t value, char *buf, size_t len)
 static void
 doc_type_name(enum conf_type type, char *buf, size_t len)
 {
+    tassert(type < ARRAY_LEN(doc_types));
+    tassert(strlen(doc_types[type].name) < len);
     snprintf(buf, len, "%s", doc_types[type].name);
     for (char *p = buf; *p != '\0'; p++)
         *p = (char)tolower((unsigned char)*p);
@@ -167,6 +170,8 @@ doc_yaml_key(struct conf_sink *to, const struct conf_key *key, int indent, const
     const char *least = doc_bound(key, key->least, least_buf, sizeof(least_buf));
     const char *most = doc_bound(key, key->most, most_buf, sizeof(most_buf));
 
+    tassert(indent >= (int)strlen(dash)); /* the dash stands within the indentation */
+    tassert(strlen(key->doc) + sizeof(least_buf) + sizeof(most_buf) + 8 <= sizeof(comment));
     if (most[0] != '\0')
         snprintf(comment, sizeof(comment), "%s (%s to %s)", key->doc, least, most);
     else
@@ -231,7 +236,8 @@ conf_doc_yaml(struct conf_sink *to)
         doc_yaml_section(to, s);
 }
 
-/* Text for roff: a hyphen is a minus, a line's first dot or quote is text, `this` is bold. */
+/* Text for roff: a hyphen is a minus, a line's first dot or quote is text, `this` is bold, and a
+ * backtick without a second one is itself. */
 static void
 doc_man_text(struct conf_sink *to, const char *text)
 {
@@ -242,15 +248,19 @@ doc_man_text(struct conf_sink *to, const char *text)
         to->write(to, "\\&");
     for (; *text != '\0'; text++) {
         one[0] = *text;
-        if (*text == '`')
+        if (*text == '`' && (is_bold || strchr(text + 1, '`') != NULL)) {
             is_bold = !is_bold;
-        to->write(to, *text == '`'    ? is_bold ? "\\fB" : "\\fR"
+            to->write(to, is_bold ? "\\fB" : "\\fR");
+            continue;
+        }
+        to->write(to, *text == '`'    ? "\\(ga"
                       : *text == '-'  ? "\\-"
                       : *text == '\\' ? "\\(rs"
                       : *text == '^'  ? "\\(ha"
                       : *text == '~'  ? "\\(ti"
                                       : one);
     }
+    tassert(!is_bold); /* or the rest of the manual would be */
 }
 
 static void
