@@ -62,6 +62,8 @@ conf_load_source(const struct conf **out, const struct conf_source *src, struct 
     *errors = NULL;
     if (box == NULL)
         return TERR_NOMEM;
+    /* The tree, names that were looked up and texts of included files go with the load; only what the
+     * snapshot points to stays in the box. */
     arena_init(&scratch, &box->pool);
     cx.keep = &box->arena;
     cx.scratch = &scratch;
@@ -69,8 +71,10 @@ conf_load_source(const struct conf **out, const struct conf_source *src, struct 
     box->conf.path = conf_copy(&cx, slice_str(src->name));
     root = yaml_read(&cx);
     conf_include(&cx, root);
+    tassert(cx.file == NULL); /* what is built now names its places by node */
+    tassert(cx.text.ptr == src->text.ptr);
     conf_build(&cx, root);
-    conf_errors_attach(&cx);
+    conf_errors_attach(&cx); /* while the texts of included files are there */
     arena_fini(&scratch);
 
     if (cx.nomem || cx.errors != NULL) {
@@ -80,6 +84,7 @@ conf_load_source(const struct conf **out, const struct conf_source *src, struct 
         conf_box_free(&box);
         return cx.nomem ? TERR_NOMEM : TERR_CONFIG;
     }
+    conf_check(&box->conf);
     *out = &box->conf;
     return 0;
 }
@@ -100,6 +105,7 @@ conf_refuse_file(struct conf_error **errors, const char *why, const char *what)
     struct conf_cx cx = {.nomem = false};
 
     conf_fail(&cx, NULL, "%s%s", why, what);
+    tassert(cx.nomem || cx.errors != NULL); /* TERR_CONFIG comes with its reason */
     *errors = cx.errors;
     return cx.nomem ? TERR_NOMEM : TERR_CONFIG;
 }
@@ -119,8 +125,9 @@ conf_slurp(int fd, char *buf, size_t size, size_t *len)
         if (n == 0)
             return 0;
         *len += (size_t)n;
+        tassert(*len <= size);
     }
-    return 0;
+    return 0; /* full: the caller has asked for one byte more than it takes */
 }
 
 static const char *
@@ -151,10 +158,11 @@ conf_load(const struct conf **out, const char *path, struct conf_error **errors)
 
     *errors = NULL;
     conf_memory_read(&memory, "");
+    /* No O_NONBLOCK: the file may be a pipe, as in `tarnd -c <(make-config)`, and its writer late. */
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return conf_refuse_file(errors, "cannot open the file: ", strerror(errno));
-    buf = malloc(CONF_FILE_MAX + 1);
+    buf = malloc(CONF_FILE_MAX + 1); /* one more than may be there, so that too much shows */
     if (buf == NULL) {
         close(fd);
         return TERR_NOMEM;

@@ -90,6 +90,7 @@ address_split(struct slice s, struct slice *host, struct slice *port)
             return "has no port, as in \"[::1]:8080\"";
         *host = slice_of(s.ptr + 1, (size_t)(close - s.ptr) - 1);
         *port = slice_of(close + 2, (size_t)(end - close) - 2);
+        tassert(port->ptr + port->len == end);
         return NULL;
     }
     colon = memchr(s.ptr, ':', s.len);
@@ -101,6 +102,7 @@ address_split(struct slice s, struct slice *host, struct slice *port)
         return "is an IPv6 address without brackets: write it as in \"[::1]:8080\"";
     *host = slice_of(s.ptr, (size_t)(colon - s.ptr));
     *port = slice_of(colon + 1, (size_t)(end - colon) - 1);
+    tassert(port->ptr + port->len == end); /* nothing of the text is left out */
     return NULL;
 }
 
@@ -172,8 +174,10 @@ address_store(struct conf_cx *cx, struct conf_address *to, const struct addrinfo
 {
     unsigned n = 0;
 
+    tassert(to->naddrs == 0);
     for (const struct addrinfo *a = list; a != NULL && n < CONF_ADDRS_MAX; a = a->ai_next)
         n++;
+    tassert(n > 0); /* success means an address: getaddrinfo(3) */
     to->addrs = conf_alloc(cx, cx->keep, n, sizeof(*to->addrs));
     to->addr_lens = conf_alloc(cx, cx->keep, n, sizeof(*to->addr_lens));
     if (to->addrs == NULL || to->addr_lens == NULL)
@@ -193,10 +197,15 @@ address_wait(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
 {
     struct conf_unresolved *u = conf_alloc(cx, cx->scratch, 1, sizeof(*u));
 
+    tassert(key->type == CONF_TYPE_ADDRESS); /* a listener is bound at once, or never */
+    tassert(to->naddrs == 0);
+    tassert(err != 0 || cx->resolver_silent);
     to->unresolved = conf_copy(
         cx, slice_str(cx->resolver_silent && err == 0 ? "not asked for: a name server is silent"
                       : err == EAI_SYSTEM             ? strerror(errno)
                                                       : gai_strerror(err)));
+    /* Each name that a silent server does not answer costs its whole timeout, many times over with
+     * many backends: after the first one no other is asked for, and tarnd starts without them. */
     cx->resolver_silent |= err == EAI_AGAIN;
     if (u == NULL || to->unresolved == NULL)
         return false;
@@ -235,6 +244,7 @@ address_lookup(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     if (!numeric && cx->resolver_silent && key->type == CONF_TYPE_ADDRESS)
         return address_wait(cx, key, n, p, 0, to);
     /* "*" is IPv6's any address, which a listener opens for IPv4, too. */
+    tassert(numeric || cx->resolve != NULL);
     err = numeric ? getaddrinfo(any ? "::" : p->host, p->port, &hints, &list)
                   : cx->resolve(p->host, p->port, &hints, &list);
     if (err == 0) {
@@ -326,6 +336,8 @@ conf_address_read(
         got.host = conf_copy(cx, slice_str(parts.host));
         got.port = (uint16_t)strtoul(parts.port, NULL, 10);
     }
+    tassert(cx->nomem || got.is_unix == (got.path != NULL));
+    tassert(got.naddrs == 0 || got.unresolved == NULL);
     *to = got; /* only when whole */
     return !cx->nomem;
 }

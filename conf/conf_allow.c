@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/obj.h"
+
 /* A number, or a name that the system knows.  Without a resolver,
  * names are not looked up. */
 static bool
@@ -16,6 +18,8 @@ allow_id(struct conf_cx *cx, struct conf_peer *to, const char *name)
     char *end;
     unsigned long id = strtoul(name, &end, 10);
 
+    tassert(to->kind == CONF_PEER_USER || to->kind == CONF_PEER_GROUP); /* a network has no id */
+    /* A uid and gid of -1 is "no id" to chown(2) and others: it is none. */
     to->id = (uint32_t)id;
     to->known = *name >= '0' && *name <= '9' && *end == '\0' && id < UINT32_MAX;
     if (to->known || cx->resolve == NULL)
@@ -79,6 +83,7 @@ allow_read_list(
     for (const struct ynode *c = n->children; c != NULL; c = c->next)
         if (allow_read_one(cx, key, c, &to->list[i]))
             i++;
+    tassert(i <= n->nchildren);
     to->n = i;
 }
 

@@ -74,7 +74,7 @@ auth_read_users(struct conf_cx *cx, const struct ynode *at, struct slice text, s
 
     for (size_t i = 0; i < text.len; i++)
         lines += text.ptr[i] == '\n';
-    lines = lines < CONF_USERS_MAX ? lines : CONF_USERS_MAX;
+    lines = lines < CONF_USERS_MAX ? lines : CONF_USERS_MAX; /* more are refused, line by line */
     to->users = conf_alloc(cx, cx->keep, lines, sizeof(*to->users));
     for (const char *p = text.ptr, *end = p + text.len, *next; p < end && !cx->nomem; p = next) {
         const char *newline = memchr(p, '\n', (size_t)(end - p)), *wrong = NULL;
@@ -86,12 +86,13 @@ auth_read_users(struct conf_cx *cx, const struct ynode *at, struct slice text, s
             len--;
         if (len > 0 && *p != '#')
             wrong = auth_read_line(cx, slice_of(p, len), to);
+        tassert(to->n <= lines); /* the room that was made for them */
         if (wrong != NULL)
             conf_fail(cx, at, "basic_auth: %s, line %u %s", to->text, number, wrong);
     }
     if (cx->nomem)
         return;
-    if (to->n > 1)
+    if (to->n > 1) /* a request looks its user up by halving */
         qsort(to->users, to->n, sizeof(to->users[0]), auth_compare);
     for (unsigned i = 1; i < to->n; i++)
         if (strcmp(to->users[i].name, to->users[i - 1].name) == 0)
@@ -118,6 +119,7 @@ conf_auth_read(
     if (strpbrk(to->realm, "\"\\") != NULL)
         conf_fail(cx, ynode_get(n, "realm"), "realm: '%s' has a quote or a backslash", to->realm);
     to->said = true;
+    tassert(to->n == 0); /* a route has one */
     if (conf_file_read(cx, key, at, to->text, CONF_AUTH_MAX, &text))
         auth_read_users(cx, at, text, to);
     return cx->nerrors == errors && !cx->nomem;
@@ -128,6 +130,7 @@ conf_auth_find(const struct conf_auth *auth, struct slice user)
 {
     unsigned low = 0, high = auth->n;
 
+    tassert(auth->n == 0 || auth->users != NULL);
     while (low < high) {
         unsigned mid = low + (high - low) / 2;
         const char *name = auth->users[mid].name;

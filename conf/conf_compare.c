@@ -23,8 +23,9 @@ compare_section(const char *name)
 {
     const struct conf_section *s = conf_sections;
 
-    while (strcmp(s->name, name) != 0)
+    while (s->name != NULL && strcmp(s->name, name) != 0)
         s++;
+    tassert(s->name != NULL); /* the callers name sections that there are */
     return s;
 }
 
@@ -161,6 +162,7 @@ compare_say(struct compare *c, const char *what, const char *from, const char *t
 {
     struct conf_change change = {.what = what, .from = from, .to = to, .live = live};
 
+    tassert(what[0] != '\0');
     c->nrestart += !live;
     c->each(c->ctx, &change);
 }
@@ -213,6 +215,7 @@ struct compare_list {
 static const void *
 compare_item(const struct compare_list *l, unsigned i)
 {
+    tassert(i < l->n);
     return (const char *)l->items + i * l->size;
 }
 
@@ -239,6 +242,8 @@ compare_named(struct compare *c, const struct compare_list *a, const struct comp
 {
     char what[COMPARE_NAME];
 
+    tassert(a->size == b->size); /* two arrays of one type */
+    tassert(a->name_at == b->name_at);
     for (unsigned i = 0; i < a->n; i++) {
         unsigned j = compare_find(b, compare_item_name(a, i));
 
@@ -347,6 +352,7 @@ compare_listens_in(struct compare *c, const struct conf *a, const struct conf *b
 static const char *
 compare_backend_name(const struct conf *c, unsigned n)
 {
+    tassert(n == CONF_NO_BACKEND || n < c->nbackends + c->ndirectors);
     if (n < c->nbackends)
         return c->backends[n].name;
     return n - c->nbackends < c->ndirectors ? c->directors[n - c->nbackends].name : "";
@@ -460,8 +466,8 @@ conf_compare(const struct conf *old, const struct conf *next, conf_change_f *eac
 {
     struct compare c = {.each = each, .ctx = ctx};
 
-    compare_listens_in(&c, old, next, true);
-    compare_listens_in(&c, next, old, false);
+    compare_listens_in(&c, old, next, true);  /* gone or altered */
+    compare_listens_in(&c, next, old, false); /* new: each altered one has been reported */
     compare_rows(&c, "workers", "", old, next, compare_never);
     compare_rows(&c, "trusted_proxies", "", old, next, compare_always);
     compare_storages(&c, old, next);
@@ -511,6 +517,7 @@ conf_params_take_live(struct conf_params *to, const struct conf_params *from)
         const struct conf_key *key = &s->keys[i];
         size_t size = conf_type_is_number(key->type) ? sizeof(int64_t) : sizeof(const char *);
 
+        tassert(key->offset + size <= sizeof(*to));
         if (!conf_param_key_is_reloaded(key))
             continue;
         memcpy((char *)to + key->offset, (const char *)from + key->offset, size);

@@ -45,6 +45,8 @@ conf_backend_copy(const struct conf_backend *conf)
 
     _Static_assert(sizeof(struct conf_backend) % _Alignof(struct sockaddr_storage) == 0,
         "addresses follow the struct");
+    tassert(from->naddrs == 0 || !from->is_unix);
+    tassert(from->naddrs == 0 || from->addrs != NULL);
     c = malloc(sizeof(*c) + addrs + lens + texts);
     if (c == NULL)
         return NULL;

@@ -3,12 +3,18 @@
 
 #include <string.h>
 
+#include "daemon/base/obj.h"
+
+/* After the first failure nothing is tried any more: the load goes on to its end, and each caller
+ * tests one flag in the end instead of unwinding in the middle. */
 void *
 conf_alloc(struct conf_cx *cx, struct arena *from, size_t n, size_t size)
 {
     size_t bytes;
     void *p;
 
+    tassert(from == cx->keep || from == cx->scratch); /* of this load, and no other's */
+    tassert(size > 0);
     if (cx->nomem || __builtin_mul_overflow(n, size, &bytes))
         p = NULL;
     else
@@ -26,6 +32,7 @@ conf_copy(struct conf_cx *cx, struct slice text)
 {
     struct slice copy = {NULL, 0};
 
+    tassert(cx->keep != NULL); /* conf_param_set() has none: it reads no text that is copied */
     if (!cx->nomem)
         copy = arena_copy(cx->keep, text);
     if (copy.ptr == NULL)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "conf/conf_priv.h"
+#include "daemon/base/obj.h"
 
 #define ENV_NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
@@ -32,6 +33,7 @@ env_one(
     const char *close = memchr(at, '}', (size_t)(end - at)), *value;
     char name[CONF_QUOTE_BYTES];
 
+    tassert(at <= end); /* the node's text ends in a NUL, so strspn() stays in it */
     conf_quote(name, slice_of(at, len));
     if (close == NULL || len == 0 || (at[0] >= '0' && at[0] <= '9') ||
         (at + len != close && strncmp(at + len, ":-", 2) != 0)) {
@@ -74,6 +76,7 @@ env_pass(struct conf_cx *cx, const struct ynode *n, struct env_out *out)
         at = env_one(cx, n, var + 2, end, out);
         if (at == NULL)
             return false;
+        tassert(at <= end);
     }
     env_put(out, at, (size_t)(end - at));
     return true;
@@ -83,6 +86,7 @@ void
 conf_env_expand(struct conf_cx *cx, struct ynode *n)
 {
     struct env_out out = {.to = NULL};
+    size_t counted;
 
     if (n->kind != YNODE_TEXT || memmem(n->text.ptr, n->text.len, "${", 2) == NULL)
         return;
@@ -98,8 +102,10 @@ conf_env_expand(struct conf_cx *cx, struct ynode *n)
     out.to = conf_alloc(cx, cx->scratch, out.len + 1, 1);
     if (out.to == NULL)
         return;
+    counted = out.len;
     out.len = 0;
     env_pass(cx, n, &out);
+    tassert(out.len == counted); /* no thread changes the environment between the passes */
     n->text = slice_of(out.to, out.len);
     n->quoted = true; /* an empty one is an empty text, and not nothing */
 }

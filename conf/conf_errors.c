@@ -13,6 +13,8 @@ enum {
     ERRORS_LINE_BYTES = 4096 /* of a source line kept with its error */
 };
 
+/* In the order in which a person reads: the file itself, then the included ones as they were read.
+ * Of one place the first error found comes first, as later ones often follow from it. */
 static bool
 errors_before(const struct conf_error *a, unsigned nth, unsigned line, unsigned column)
 {
@@ -38,6 +40,8 @@ errors_add(struct conf_cx *cx, const struct ynode *at, const char *message)
     struct conf_error *e, **to = &cx->errors;
     char quote[CONF_QUOTE_BYTES];
 
+    tassert((at->line == 0) == (at->column == 0)); /* a place, or the file as a whole */
+    tassert(cx->nerrors <= CONF_ERRORS_MAX + 1);
     if (cx->nomem || cx->nerrors > CONF_ERRORS_MAX)
         return;
     if (cx->nerrors++ == CONF_ERRORS_MAX)
@@ -117,6 +121,8 @@ conf_quote(char buf[static CONF_QUOTE_BYTES], struct slice text)
 {
     size_t taken, used = source_printable(buf, CONF_QUOTE_BYTES - 3, text, &taken);
 
+    tassert(taken <= text.len);
+    tassert(used + sizeof("...") <= CONF_QUOTE_BYTES);
     if (taken < text.len)
         memcpy(buf + used, "...", 4);
     return buf;
@@ -154,6 +160,7 @@ conf_source_line(struct slice text, unsigned line)
         i += len;
         start = i;
     }
+    tassert(start <= text.len); /* a break of several bytes ends within the text */
     return slice_of(text.ptr + start, text.len - start); /* the last line, unended */
 }
 
@@ -172,6 +179,7 @@ conf_errors_attach(struct conf_cx *cx)
     char buf[ERRORS_LINE_BYTES];
 
     for (struct conf_error *e = cx->errors; e != NULL && !cx->nomem; e = e->next) {
+        tassert(e->source == NULL); /* once a load */
         if (e->line == 0)
             continue;
         source_printable(
@@ -215,6 +223,7 @@ errors_print_source(const struct conf_error *e, struct conf_sink *to)
     const char *place = source_skip(e->source, e->column - 1);
     size_t len = strlen(e->text);
 
+    tassert(e->column > 0); /* what has a line has a column */
     if (len > 0 && strncmp(place, e->text, len) == 0)
         mark.width = source_nchars(place, len);
     snprintf(head, sizeof(head), "%5u | ", e->line);

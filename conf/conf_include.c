@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "conf/conf_priv.h"
+#include "daemon/base/obj.h"
 
 enum {
     INCLUDE_FILES_MAX = 1000, /* of a configuration */
@@ -54,6 +55,8 @@ include_append(struct include *in, struct ynode *to, struct ynode *child)
         conf_fail(in->cx, child, "more than %d entries", CONF_ENTRIES_MAX);
         return;
     }
+    tassert(to->kind == YNODE_LIST || to->kind == YNODE_MAP);
+    tassert(*to->tail == NULL); /* else what followed would be lost */
     *to->tail = child;
     to->tail = &child->next;
     to->nchildren++;
@@ -74,6 +77,7 @@ include_join(struct include *in, struct ynode *to, struct ynode *from)
 {
     struct ynode *next, *there;
 
+    tassert(slice_eq(to->key->text, from->key->text));
     to->cut |= from->cut;
     if (to->kind == YNODE_BAD || from->kind == YNODE_BAD)
         return;
@@ -118,6 +122,7 @@ include_merge(struct include *in, struct ynode *from)
 static int
 include_read(struct conf_cx *cx, const char *path, struct slice *out, struct stat *st)
 {
+    /* A glob may match a FIFO: open(2) must not wait for its writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
     char *buf = NULL;
     ssize_t n = 0;
@@ -169,6 +174,7 @@ include_file_new(struct include *in, const char *path, struct slice text, const 
         .nth = 1};
     for (; *end != NULL; end = &(*end)->next)
         file->nth++;
+    tassert(file->nth <= INCLUDE_FILES_MAX);
     *end = file;
     return file;
 }
@@ -184,6 +190,7 @@ include_file(struct include *in, const struct ynode *at, const char *path)
     struct stat st = {.st_ino = 0};
     int err;
 
+    tassert(cx->file == NULL); /* an included file includes no others */
     if (in->nfiles++ >= INCLUDE_FILES_MAX) {
         if (in->nfiles == INCLUDE_FILES_MAX + 1)
             conf_fail(cx, at, "include: more than %d files", INCLUDE_FILES_MAX);
@@ -235,6 +242,7 @@ include_pattern_of(struct conf_cx *cx, const struct ynode *n)
     size_t len = strlen(whole), dir = len - n->text.len;
     char *text = conf_alloc(cx, cx->scratch, 2 * len + 1, 1), *to = text;
 
+    tassert(len >= n->text.len); /* the directory stands before what was written */
     if (text == NULL)
         return NULL;
     for (size_t i = 0; i < len; i++) {
@@ -242,6 +250,7 @@ include_pattern_of(struct conf_cx *cx, const struct ynode *n)
             *to++ = '\\';
         *to++ = whole[i];
     }
+    tassert(to <= text + 2 * len);
     return text;
 }
 
@@ -284,6 +293,7 @@ conf_include(struct conf_cx *cx, struct ynode *root)
 
     if (n == NULL || !cx->includes)
         return;
+    tassert(cx->files == NULL); /* once a load */
     if (stat(cx->conf->path, &in.self) != 0)
         in.self.st_ino = 0;
     if (n->kind != YNODE_LIST)

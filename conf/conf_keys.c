@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/base/tassert.h"
+#include "daemon/base/obj.h"
 
 enum {
     KEYS_MAX = 256, /* of a section */
@@ -45,6 +45,7 @@ conf_distance(struct slice a, struct slice b)
         one = now;
         now = spare;
     }
+    tassert(one[b.len] <= (a.len > b.len ? a.len : b.len)); /* to write each byte anew is enough */
     return one[b.len];
 }
 
@@ -56,6 +57,7 @@ conf_guess_try(struct conf_guess *g, const char *name)
     unsigned near = longer < 6 ? (unsigned)(longer + 1) / 3 : 3; /* tls is not url */
     unsigned d = conf_distance(g->meant, s);
 
+    tassert(g->best == NULL || g->distance <= 3);
     if (d <= near && (g->best == NULL || d < g->distance)) {
         g->best = name;
         g->distance = d;
@@ -68,6 +70,8 @@ conf_kind_check(struct conf_cx *cx, const struct ynode *n, enum ynode_kind want,
     static const char *const names[] = {"text", "a list", "a map", "nothing"};
     char quote[CONF_QUOTE_BYTES];
 
+    tassert(want != YNODE_BAD);
+    tassert(n->kind < ARRAY_LEN(names));
     if (n->kind == want)
         return true;
     if (n->kind == YNODE_BAD)
@@ -95,6 +99,8 @@ conf_keys_default(const struct conf_key *keys, unsigned nkeys, void *to)
             *(unsigned *)member = CONF_NO_BACKEND;
             continue;
         }
+        /* The member is as wide as its type's default: what is written here is not another's. */
+        tassert((keys[i].def_text == NULL) == conf_type_is_number(keys[i].type));
         if (keys[i].def_text != NULL)
             *(const char **)member = keys[i].def_text;
         else
@@ -144,7 +150,8 @@ void
 conf_keys_read(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *n,
     const char *what, void *to)
 {
-    bool given[KEYS_MAX] = {false}; /* misspelled ones too */
+    /* Misspelled ones too, so that one mistake is not reported as "unknown" and "missing". */
+    bool given[KEYS_MAX] = {false};
 
     tassert(sec->nkeys <= KEYS_MAX);
     conf_keys_default(sec->keys, sec->nkeys, to);
@@ -160,9 +167,11 @@ conf_keys_read(struct conf_cx *cx, const struct conf_section *sec, const struct 
             meant = keys_unknown(cx, sec, c->key, what);
         if (meant != NULL)
             key = keys_find(sec, meant);
+        tassert(meant == NULL || key != NULL); /* what was meant is a key of this section */
         if (key != NULL)
             given[key - sec->keys] = true;
     }
+    /* Of a map that the syntax broke in, the rest may have it. */
     for (unsigned i = 0; i < sec->nkeys && !n->cut; i++)
         if (sec->keys[i].required && !given[i])
             conf_fail(cx, n->key != NULL ? n->key : n, "%s has no '%s': give it one", what,

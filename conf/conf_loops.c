@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/obj.h"
+
 /* An address of the internet: IPv4 as ::ffff:a.b.c.d. */
 struct loops_at {
     struct in6_addr addr;
@@ -102,6 +104,7 @@ loops_reaches(
     } else if (loops_is_any(&to)) {
         to = in6addr_loopback;
     }
+    tassert(!loops_is_any(&to)); /* a connection reaches one address */
     if (!loops_is_any(&listener->addr))
         return IN6_ARE_ADDR_EQUAL(&listener->addr, &to);
     return (!loops_is_v4(&listener->addr) || loops_is_v4(&to)) && loops_is_local(&to, local);
@@ -124,6 +127,7 @@ loops_real_path(const char *path, char out[static PATH_MAX])
     if (realpath(dir, out) == NULL)
         return false;
     len = strlen(out);
+    tassert(len < PATH_MAX);
     name = strlen(slash);
     if (len + name + 1 > PATH_MAX)
         return false;
@@ -168,7 +172,7 @@ loops_find(const struct conf *conf, const struct conf_address *to, struct loops_
 const struct conf_listen *
 conf_listener_at(const struct conf *conf, const struct conf_address *to)
 {
-    struct loops_local local = {.list = NULL};
+    struct loops_local local = {.list = NULL}; /* asked anew: interfaces come and go */
     const struct conf_listen *l = loops_find(conf, to, &local);
 
     if (local.list != NULL)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/obj.h"
+
 enum {
     MEMORY_PATH = 400, /* bytes of a file's name */
     MEMORY_DEPTH = 64, /* groups above each other */
@@ -61,6 +63,7 @@ memory_of_groups(
     for (unsigned depth = 0; depth < MEMORY_DEPTH; depth++) {
         char path[2 * MEMORY_PATH], *slash = strrchr(group, '/');
 
+        tassert(group[0] == '/'); /* the root's own slash stays */
         snprintf(path, sizeof(path), "%s%s%s/%s", root, mount, strcmp(group, "/") == 0 ? "" : group,
             file);
         memory_of_file(out, path);

@@ -1,5 +1,6 @@
 /* conf_nets.c -- lists of addresses and networks. */
 #include "conf/conf_priv.h"
+#include "daemon/base/obj.h"
 
 static bool
 nets_read_one(
@@ -36,6 +37,7 @@ conf_nets_read(
         good = nets_read_one(cx, key, n, &nets[0]);
     for (const struct ynode *c = is_list ? n->children : NULL; c != NULL; c = c->next)
         good = nets_read_one(cx, key, c, &nets[i++]) && good;
+    tassert(!is_list || i == count);
     if (good)
         to->set = (struct address_nets){nets, count};
     return good;

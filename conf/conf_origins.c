@@ -81,7 +81,8 @@ conf_lines_read(
     }
     if (cx->nomem)
         return false;
-    memcpy(at, "\r\n", 3); /* and the NUL */
+    tassert(at <= text + key->most); /* three bytes are left */
+    memcpy(at, "\r\n", 3);           /* and the NUL */
     *to = text;
     return cx->nerrors == errors;
 }
@@ -124,6 +125,7 @@ conf_probe_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
 
     if (n->kind == YNODE_TEXT)
         return origins_find_probe(cx, key, n, to);
+    tassert(n->kind == YNODE_MAP);
     p = conf_alloc(cx, cx->keep, 1, sizeof(*p));
     if (p == NULL)
         return false;
@@ -177,6 +179,7 @@ conf_members_read(
     for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next, i++) {
         struct conf_member *m = &to->list[i];
 
+        tassert(i < n->nchildren);
         m->weight = 1;
         if (c->kind == YNODE_TEXT)
             conf_value_read(cx, &alone, c, &m->backend);
@@ -238,6 +241,8 @@ conf_directors_read(struct conf_cx *cx, const struct ynode *n)
     struct conf *conf = cx->conf;
     unsigned errors;
 
+    tassert(conf->ndirectors == 0);
+    tassert(cx->directors == NULL);
     conf->directors = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->directors));
     if (conf->directors == NULL)
         return;
@@ -245,6 +250,7 @@ conf_directors_read(struct conf_cx *cx, const struct ynode *n)
     for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
         struct conf_director *d = &conf->directors[conf->ndirectors];
 
+        tassert(conf->ndirectors < n->nchildren);
         errors = cx->nerrors;
         conf_read_item(cx, sec, c, "director", d);
         d->name = conf_copy(cx, c->key->text);

@@ -39,12 +39,14 @@ params_section(void)
 
     while (strcmp(s->name, "parameters") != 0)
         s++;
+    tassert(s->nkeys > 0);
     return s;
 }
 
 bool
 conf_type_is_number(enum conf_type type)
 {
+    tassert(type < ARRAY_LEN(params_types));
     return params_types[type].is_number;
 }
 
@@ -128,6 +130,7 @@ conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, 
     tassert(params_types[key->type].is_number || key->type == CONF_TYPE_LEVEL ||
             key->type == CONF_TYPE_COOKIES); /* no copies */
     ok = conf_value_read(&cx, key, &n, (char *)p + key->offset);
+    tassert(ok == (cx.errors == NULL && !cx.nomem)); /* refused with a reason, or stored */
     if (cx.errors != NULL)
         snprintf(why, why_size, "%s", cx.errors->message);
     conf_errors_free(&cx.errors);
@@ -135,6 +138,7 @@ conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, 
         return TERR_NOMEM;
     if (!ok)
         return TERR_CONFIG;
+    /* An operator's word, even where it is the default (RFC 9111 4.2.4): as conf_read_parameters(). */
     p->ttl_said |= key->offset == offsetof(struct conf_params, default_ttl);
     p->grace_said |= key->offset == offsetof(struct conf_params, default_grace);
     p->heuristic_said |= key->offset == offsetof(struct conf_params, heuristic_fraction) ||

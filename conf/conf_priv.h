@@ -102,6 +102,9 @@ void conf_read_named(
 /* Fills cx->conf from the tree; root may be NULL. */
 void conf_build(struct conf_cx *cx, const struct ynode *root);
 
+/* conf_check.c: asserts what holds of a snapshot that was loaded without an error. */
+void conf_check(const struct conf *c);
+
 /* conf_errors.c.  Text is what the file says there; the message is printf's. */
 void conf_fail(struct conf_cx *cx, const struct ynode *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

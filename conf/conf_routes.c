@@ -73,6 +73,7 @@ conf_routes_read(struct conf_cx *cx, const struct ynode *n)
         struct conf_route *r = &conf->routes[i];
         unsigned before = 0;
 
+        tassert(i < n->nchildren);
         errors = cx->nerrors;
         conf_keys_read(cx, conf_section_find("routes"), c, "a route", r);
         if (c->cut || cx->nerrors > errors)
@@ -97,6 +98,8 @@ routes_find_limits(struct conf_cx *cx, const struct ynode *at, struct conf_route
     const struct conf *conf = cx->conf;
     const struct ynode *list = ynode_get(at, "rate");
 
+    tassert(conf->nlimits <= CONF_LIMITS_MAX); /* bits of r->limits */
+    tassert(r->limits == 0);
     for (const struct ynode *c = list != NULL ? list->children : NULL; c != NULL; c = c->next) {
         struct conf_guess guess = {.meant = c->text};
         unsigned i = 0;
@@ -150,6 +153,7 @@ conf_routes_finish(struct conf_cx *cx, const struct ynode *root)
         struct conf_route *r = &conf->routes[i];
         bool answers = r->redirect.to != NULL && !r->redirect.unless_https;
 
+        tassert(c->kind == YNODE_MAP); /* the nodes and the routes go in step */
         routes_find_limits(cx, c, r);
         if (r->backend != CONF_NO_BACKEND || answers)
             continue;

@@ -16,7 +16,8 @@
 static bool
 rules_glob(const char *pattern, struct slice name)
 {
-    const char *star = NULL;
+    const char *star =
+        NULL; /* the last one: to go back to it is enough, an earlier one need not grow */
     size_t at = 0, back = 0;
 
     while (at < name.len) {
@@ -114,6 +115,7 @@ rules_read_names(
 {
     unsigned errors = cx->nerrors;
 
+    tassert(to->n == 0); /* as memory begins: a route has one such key */
     if (rules_read_all(key, n, to))
         return true;
     if (n->kind != YNODE_LIST) {
@@ -174,6 +176,7 @@ rules_read_unset(
     for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
         if (!conf_kind_check(cx, c, YNODE_TEXT, "a field's name") || !rules_field_name(cx, key, c))
             continue;
+        tassert(to->nunset < n->nchildren);
         to->unset[to->nunset++] = (struct conf_field){conf_copy(cx, c->text), ""};
     }
 }
@@ -215,6 +218,7 @@ rules_read_set(struct conf_cx *cx, const struct conf_key *key, const struct ynod
         for (const struct ynode *v = c->children; v != NULL && !cx->nomem; v = v->next)
             rules_read_value(cx, key, v, c->key, *to, used);
     }
+    tassert(*used <= most); /* of the first loop */
 }
 
 static bool
@@ -336,7 +340,7 @@ conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     *out = slice_of("", 0);
     if (cx->resolve == NULL || buf == NULL)
         return buf != NULL;
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold up the load */
     if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
         errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
     else if (fd >= 0)
@@ -346,6 +350,7 @@ conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct ynod
         conf_fail(cx, at, "%s: cannot read %s: %s", key->name, path, strerror(errno));
     else if (got > most)
         conf_fail(cx, at, "%s: %s has more than %zu bytes", key->name, path, most);
+    tassert(got <= most + 1); /* one more than may be there, so that it shows */
     if (fd >= 0)
         close(fd);
     if (n < 0 || got > most)
@@ -365,6 +370,7 @@ rules_read_statuses(struct conf_cx *cx, const struct ynode *n, struct conf_page 
     for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
         int64_t value = 0;
 
+        tassert(to->n < n->nchildren);
         if (conf_value_read(cx, &status, c, &value))
             to->status[to->n++] = (uint16_t)value;
     }

@@ -64,6 +64,7 @@ schema_string(struct conf_sink *to, const char *text)
     for (; *text != '\0'; text++) {
         if (*text == '"' || *text == '\\')
             to->write(to, "\\");
+        tassert((unsigned char)*text >= ' ');
         one[0] = *text;
         to->write(to, one);
     }
@@ -121,6 +122,7 @@ schema_word(struct conf_sink *to, const char *word, unsigned i)
 static void
 schema_integer(struct conf_sink *to, const struct conf_key *key)
 {
+    tassert(key->least <= key->most); /* else no value is valid */
     conf_doc_print(to, "\"type\": \"integer\", \"minimum\": %" PRId64, key->least);
     if (key->most != INT64_MAX)
         conf_doc_print(to, ", \"maximum\": %" PRId64, key->most);
@@ -169,6 +171,7 @@ schema_value(struct conf_sink *to, const struct conf_key *key)
 {
     const char *doc = schema_types[key->type].doc;
 
+    tassert(key->type < ARRAY_LEN(schema_types));
     if (key->type == CONF_TYPE_AUTO) {
         to->write(to, "\"anyOf\": [{\"const\": \"auto\"}, {");
         schema_integer(to, key);

@@ -179,6 +179,8 @@ conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
 {
     const struct conf_listen *l = &cx->conf->listens[i];
 
+    tassert(i < cx->conf->nlistens);
+    tassert(l->name[0] != '\0'); /* two without a name would be equal */
     if (l->trusted.set.n > 0 && !conf_listen_is_proxied(l))
         conf_fail(cx, ynode_get(at, "trusted"),
             "key 'trusted' says who may send a PROXY header: it needs `proxy_protocol: required`");
@@ -279,6 +281,8 @@ conf_read_named(
     const struct conf_section *sec = conf_section_find(n->key->text.ptr);
     char *item = items;
 
+    tassert(sec != NULL); /* its own reader calls this */
+    tassert(n->kind == YNODE_MAP);
     for (const struct ynode *c = n->children; c != NULL; c = c->next, item += item_size)
         conf_read_item(cx, sec, c, kind, item);
 }
@@ -630,6 +634,8 @@ conf_table_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
 {
     const struct conf_table *t = &cx->conf->tables[i];
 
+    tassert(i < cx->conf->ntables);
+    tassert(t->path != NULL);
     if (t->path[0] != '/')
         conf_fail(cx, at, "path: '%s' does not begin with /: which directory is meant?", t->path);
     for (unsigned j = 0; j < i; j++)
@@ -684,6 +690,7 @@ conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
         cx->conf->params.heuristic_said |= strcmp(c->key->text.ptr, "heuristic_fraction") == 0 ||
                                            strcmp(c->key->text.ptr, "heuristic_max") == 0;
     }
+    tassert(n == NULL || n->kind != YNODE_BAD);
     cx->conf->params.grace_said = cx->conf->grace_said;
     cx->conf->params.ttl_said = cx->conf->ttl_said;
     if (n != NULL && !cx->nomem && !n->cut) {
@@ -781,6 +788,8 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     for (const struct ynode *c = root->children; c != NULL; c = c->next)
         if (conf_section_find(c->key->text.ptr) == NULL)
             conf_refuse_section(cx, c->key);
+    /* In the order of conf_sections, not of the file: what is named is read before what names it.  A
+     * section that is absent is read, too, for its defaults. */
     for (const struct conf_section *s = conf_sections; s->name != NULL && !cx->nomem; s++) {
         const struct ynode *n = ynode_get(root, s->name);
 
@@ -794,10 +803,13 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     conf_check_backends(cx, root);
     if (cx->conf->params.dns_required)
         conf_names_check(cx);
+    /* What follows looks at several sections together, and would blame the wrong one after an error. */
     if (cx->nomem || cx->errors != NULL)
         return;
+    tassert(!root->cut); /* what was cut has an error */
     conf_loops_check(cx, root);
     conf_limits_check(cx, root);
+    /* Routes last: they take the default backend, and the parameters' times are in the backends. */
     conf_finish_backends(cx->conf);
     cx->conf->default_backend = conf_find_default(cx->conf);
     conf_routes_finish(cx, root);

@@ -245,6 +245,8 @@ conf_text_read(
         conf_fail_value(cx, key, n, "%s", wrong);
         return false;
     }
+    tassert(key->least >= 0);
+    tassert(key->most >= key->least);
     if (s.len < (size_t)key->least || s.len > (size_t)key->most) {
         conf_fail_value(cx, key, n, "has %zu bytes: %lld to %lld are possible", s.len,
             (long long)key->least, (long long)key->most);
@@ -273,6 +275,7 @@ words_read_one(struct conf_cx *cx, const struct conf_key *key, const struct ynod
         conf_fail_value(cx, key, n, "is not one word: it has no space, no comma, ASCII only");
         return false;
     }
+    tassert(*at <= end);
     if (n->text.len + 1 > (size_t)(end - *at)) {
         conf_fail(cx, n, "%s has more than %lld bytes", key->name, (long long)key->most);
         return false;
@@ -296,6 +299,7 @@ conf_words_read(
         good = words_read_one(cx, key, n, &at, text + key->most);
     for (const struct ynode *c = n->kind == YNODE_LIST ? n->children : NULL; c != NULL; c = c->next)
         good = words_read_one(cx, key, c, &at, text + key->most) && good;
+    tassert(at <= text + key->most); /* a NUL is behind, whatever was copied */
     if (at > text)
         at[-1] = '\0';
     *to = text;

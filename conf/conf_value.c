@@ -148,6 +148,7 @@ number_read(struct slice text, const struct unit *units, int64_t *out)
     struct decimal d;
     __int128 value;
 
+    /* 128 bits: 15 digits behind the point, times a year in milliseconds, do not fit into 64. */
     if (!number_take(&text, &d) || !number_is_unit(text))
         return NUMBER_SYNTAX;
     while (units->name != NULL && !slice_eq(text, slice_str(units->name)) &&
@@ -155,6 +156,7 @@ number_read(struct slice text, const struct unit *units, int64_t *out)
         units++;
     if (units->name == NULL)
         return text.len == 0 ? NUMBER_NO_UNIT : NUMBER_BAD_UNIT;
+    tassert(d.part < d.part_scale); /* less than one */
     value = d.whole * units->scale + d.part * units->scale / d.part_scale;
     if (value > INT64_MAX)
         return NUMBER_TOO_LARGE;
@@ -198,6 +200,7 @@ value_in_bounds(
 {
     char bound[32];
 
+    tassert(key->least <= key->most);
     if (value < key->least)
         conf_fail_value(cx, key, n, "is too small: the least is %s",
             conf_value_format(key->type, key->least, bound, sizeof(bound)));
@@ -252,6 +255,8 @@ value_scaled(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
         int64_t below = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)value));
         char low[32], high[32];
 
+        tassert(below < value);
+        tassert(value - below < below); /* it is the largest that is below */
         conf_fail_value(cx, key, n, "is not a power of two: the nearest are %s and %s",
             conf_value_format(key->type, below, low, sizeof(low)),
             conf_value_format(key->type, below * 2, high, sizeof(high)));

@@ -110,7 +110,7 @@ yread_syntax_error(struct yread *r)
 static bool
 yread_next(struct yread *r)
 {
-    yaml_event_delete(&r->ev);
+    yaml_event_delete(&r->ev); /* nodes have copies: no event lives longer than its step */
     if (r->stop || r->cx->nomem || !yaml_parser_parse(&r->parser, &r->ev)) {
         if (r->stop || r->cx->nomem)
             ;
@@ -120,6 +120,7 @@ yread_next(struct yread *r)
             yread_reader_error(r);
         else
             yread_syntax_error(r);
+        /* No node is made of an event that is not there. */
         memset(&r->ev, 0, sizeof(r->ev));
         r->stop = true;
         return false;
@@ -159,6 +160,7 @@ yread_text(struct yread *r)
     struct ynode *n = yread_new(r, YNODE_TEXT);
     struct slice value = slice_of((const char *)r->ev.data.scalar.value, r->ev.data.scalar.length);
 
+    tassert(r->ev.type == YAML_SCALAR_EVENT); /* else the union has another member */
     if (n == NULL)
         return NULL;
     n->text = arena_copy(r->cx->scratch, value);
@@ -180,6 +182,7 @@ yread_alias(struct yread *r)
 {
     struct ynode *n = yread_new(r, YNODE_BAD);
 
+    tassert(r->ev.type == YAML_ALIAS_EVENT);
     if (n != NULL)
         conf_fail(r->cx, n,
             "aliases (*%s) are not supported: write the value out, or put quotes around text "
@@ -196,6 +199,10 @@ yread_append(struct yread *r, struct ynode *parent, struct ynode *child)
         r->stop = true;
         return;
     }
+    tassert(parent->kind == YNODE_LIST || parent->kind == YNODE_MAP);
+    tassert((child->key != NULL) == (parent->kind == YNODE_MAP));
+    tassert(*parent->tail == NULL);
+    tassert(child->next == NULL); /* it is in no other list */
     *parent->tail = child;
     parent->tail = &child->next;
     parent->nchildren++;
@@ -208,6 +215,7 @@ yread_list(struct yread *r, unsigned depth)
 {
     struct ynode *n = yread_new(r, YNODE_LIST), *child;
 
+    tassert(r->ev.type == YAML_SEQUENCE_START_EVENT);
     if (n == NULL)
         return NULL;
     yread_refuse_props(r, n, r->ev.data.sequence_start.anchor, r->ev.data.sequence_start.tag);
@@ -250,6 +258,7 @@ yread_map(struct yread *r, unsigned depth)
 {
     struct ynode *n = yread_new(r, YNODE_MAP), *key, *value;
 
+    tassert(r->ev.type == YAML_MAPPING_START_EVENT);
     if (n == NULL)
         return NULL;
     yread_refuse_props(r, n, r->ev.data.mapping_start.anchor, r->ev.data.mapping_start.tag);
@@ -272,6 +281,7 @@ yread_node(struct yread *r, unsigned depth)
 {
     struct ynode *n;
 
+    tassert(depth <= CONF_DEPTH_MAX); /* the stack is bounded */
     if (r->ev.type == YAML_SCALAR_EVENT)
         return yread_text(r);
     if (r->ev.type == YAML_ALIAS_EVENT)
@@ -285,8 +295,7 @@ yread_node(struct yread *r, unsigned depth)
     }
     if (r->ev.type == YAML_SEQUENCE_START_EVENT)
         return yread_list(r, depth);
-    tassert(r->ev.type == YAML_MAPPING_START_EVENT);
-    return yread_map(r, depth);
+    return yread_map(r, depth); /* the parser lets no other event begin a node */
 }
 
 /* Directives of the first document need no care: libyaml refuses the ones it does not know. */
@@ -297,6 +306,7 @@ yread_document(struct yread *r)
 
     if (!yread_next(r)) /* the stream's start */
         return NULL;
+    tassert(r->ev.type == YAML_STREAM_START_EVENT);
     if (!yread_next(r))
         return NULL;
     if (r->ev.type == YAML_STREAM_END_EVENT) {
@@ -304,6 +314,7 @@ yread_document(struct yread *r)
             conf_fail(r->cx, NULL, "the file is empty: it needs at least `backends`");
         return NULL;
     }
+    tassert(r->ev.type == YAML_DOCUMENT_START_EVENT);
     if (!yread_next(r)) /* past the document's start */
         return NULL;
     root = yread_node(r, 0);
