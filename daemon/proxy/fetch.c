@@ -14,7 +14,6 @@
 #include "daemon/log/elog.h"
 #include "daemon/net/proxy_header.h"
 #include "daemon/proxy/fetch_policy.h"
-#include "daemon/proxy/req_priv.h"
 #include "storage/lease.h"
 
 enum {
@@ -113,8 +112,8 @@ fetch_do_start(struct fetch *f)
     return fetch_goto(f, FETCH_CONNECT);
 }
 
-/* GATHER -- the leader's request body comes before a backend is asked, as that of a pass does; the
- * leader wakes us. */
+/* GATHER -- the request's body comes before a backend is asked, as that of a pass does; the request
+ * wakes us. */
 static enum fetch_next
 fetch_do_gather(struct fetch *f)
 {
@@ -327,8 +326,8 @@ fetch_relay_interim(struct fetch *f)
     while (x->ops->interim(x, &head) == 0) {
         struct http_message m;
 
-        if (fetch_leader(f) != NULL && forward_interim(head, &f->arena, &m) == 0)
-            f->leader->x->ops->interim(f->leader->x, &m);
+        if (fetch_has_listener(f) && forward_interim(head, &f->arena, &m) == 0)
+            f->listener.ops->interim(f->listener.ctx, &m);
     }
 }
 
@@ -341,7 +340,7 @@ fetch_do_head(struct fetch *f)
     bool not_modified;
     int err;
 
-    if (f->leader != NULL)
+    if (f->listener.ops != NULL)
         fetch_relay_interim(f);
     err = x->ops->head(x, &head);
     if (err == TERR_AGAIN) {
@@ -406,7 +405,7 @@ fetch_do_head(struct fetch *f)
     if (err != 0)
         return fetch_fail(f, err);
     if (head->status == 101) { /* from now on the connection is the request's */
-        req_take_tunnel(f->leader, f->conn);
+        f->listener.ops->tunnel(f->listener.ctx, f->conn);
         f->conn = NULL;
         return fetch_goto(f, FETCH_DONE);
     }
@@ -710,7 +709,7 @@ fetch_check(const struct fetch *f)
     }
 }
 
-/* The leader has gone.  A window may have other readers; waiters for its head get some time to
+/* The request that started it has gone.  A window may have other readers; waiters for its head get some time to
  * come: until nothing goes on without them, or a private one's bound has been read. */
 static bool
 fetch_is_unread(const struct fetch *f)

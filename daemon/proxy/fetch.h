@@ -1,7 +1,8 @@
 /* fetch.h -- getting a response from an origin into an entry.
  *
  * A fetch lives as long as it is useful: the request that started it may leave.  It shares
- * only the entry with requests, and the body that the client uploads, if there is one.
+ * only the entry with requests, and the body that the client uploads, if there is one.  It knows
+ * nothing of a request; what the one that started it must hear goes to its fetch_listener.
  *
  * Threads: one worker's.  The entry's readers may be on any.
  */
@@ -11,14 +12,36 @@
 #include "daemon/proxy/proxy.h"
 
 struct fresh_ask;
-struct req_rules;
+struct origin_conn;
 struct range_spec;
-struct req;
 
 enum fetch_kind {
     FETCH_FOR_CACHE, /* a GET for others too; the entry is in the index, or will be */
     FETCH_PASS,      /* the request as it is; the entry is private */
-    FETCH_REST,      /* a range of what `leader` has begun to send; the entry is private */
+    FETCH_REST,      /* a range of what the request has begun to send; the entry is private */
+};
+
+/* What the request that started a fetch hears of it.  In the fetch's task, and never once the entry is
+ * abandoned.  None calls anything of the fetch. */
+struct fetch_listener_ops {
+    /* This backend is asked: 1 + its number. */
+    void (*backend)(void *ctx, unsigned number);
+    /* 102 or 103 for its client; copied.  It may be dropped. */
+    void (*interim)(void *ctx, const struct http_message *m);
+    /* The origin's 101 was published: the connection is the request's.  Takes it. */
+    void (*tunnel)(void *ctx, struct origin_conn *conn);
+    /* The body goes on in a window: will it be read there? */
+    bool (*expect)(void *ctx);
+    /* Reads the request's body, whole or as much as may wait.  0, TERR_AGAIN, TERR_NOMEM, or why it
+     * cannot be had. */
+    int (*gather)(void *ctx);
+    /* The request's body, which begins to be read: a reference.  NULL: no memory. */
+    struct stobj *(*upload)(void *ctx);
+};
+
+struct fetch_listener {
+    const struct fetch_listener_ops *ops; /* NULL: no request waits */
+    void *ctx;
 };
 
 struct fetch_spec {
@@ -27,7 +50,8 @@ struct fetch_spec {
     struct slice identity;           /* client.identity; with a policy */
     bool edited; /* the policy has the say on X-Forwarded-For: it stands in the head, or not */
     struct policy_ref *policy;     /* counted, and taken over; NULL: there is none */
-    const struct req_rules *rules; /* borrowed for the call; NULL: no route has a say */
+    struct backend_snapshot *snapshot; /* borrowed for the call; NULL: no route has a say */
+    const struct conf_route *route;    /* in it */
     bool hitmiss, hitpass;         /* a marker was found */
     int64_t connect_ms;            /* bereq.connect_timeout as vcl_pipe set it; 0: not said */
     struct director *backend;      /* borrowed for the call */
@@ -40,7 +64,7 @@ struct fetch_spec {
     const struct range_spec *ranges; /* and what it wants of the whole; nranges 0: all */
     unsigned nranges;
     struct slice if_range;  /* FETCH_REST: of this version; its range is ranges[0] */
-    struct req *leader;     /* the request, until the entry is abandoned; NULL: none waits */
+    struct fetch_listener listener;
     bool upgrade;           /* FETCH_PASS: the request may become a tunnel */
     struct stobj *upload;   /* the request's body, or NULL; one reference is taken over */
     uint64_t upload_length; /* EXCHANGE_LENGTH_UNKNOWN: chunked */

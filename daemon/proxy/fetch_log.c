@@ -13,7 +13,7 @@ fetch_log_why(const struct fetch *f)
         return "pass";
     if (f->kind == FETCH_REST)
         return "rest";
-    return f->leader != NULL ? "fetch" : "bgfetch";
+    return f->listener.ops != NULL ? "fetch" : "bgfetch";
 }
 
 void

@@ -6,7 +6,6 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/forward.h"
 #include "daemon/log/elog.h"
-#include "daemon/proxy/req_priv.h"
 
 int
 fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
@@ -32,7 +31,7 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .between_bytes_ms = FETCH_UNSAID,
         .transit_bytes = FETCH_UNSAID,
         .hitpass_ms = FETCH_UNSAID,
-        .bgfetch = f->leader == NULL,
+        .bgfetch = f->listener.ops == NULL,
         .hitmiss = spec->hitmiss,
         .hitpass = spec->hitpass,
         .retry_connect = true,

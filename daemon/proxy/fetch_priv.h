@@ -15,7 +15,7 @@ enum {
 
 enum fetch_state {
     FETCH_START,      /* get a connection */
-    FETCH_GATHER,     /* before that: the leader reads its request body */
+    FETCH_GATHER,     /* before that: the request that started it reads its body */
     FETCH_CONNECT,    /* wait until it is up */
     FETCH_SEND,       /* send the request */
     FETCH_HEAD,       /* wait for the response's head */
@@ -60,7 +60,7 @@ struct fetch {
     bool begun, request_sent, is_shared, stalled, cut, too_large, no_room;
     bool expected;        /* the backend expects us, and has no connection of ours yet */
     bool windowed;        /* `body` is a window: it has any number of readers */
-    struct req *leader;   /* borrowed until the entry is abandoned */
+    struct fetch_listener listener;
     struct entry *entry;  /* held */
     struct entry *shared; /* held: becomes a marker when `entry`, our own by then, is published */
     struct stobj *body;   /* borrowed from the entry, once it is published */
@@ -109,7 +109,7 @@ struct fetch {
     bool upload_ended, upload_leased;
     bool upload_given; /* upload_ext, to the connection */
     bool upload_kept;  /* all of it is kept: it can be sent again */
-    bool upload_later; /* the leader has one that it does not read yet; FETCH_FOR_CACHE */
+    bool upload_later; /* the client has one that is not read yet; FETCH_FOR_CACHE */
 };
 
 /* While there is a connection. */
@@ -139,10 +139,10 @@ void fetch_arrive(struct fetch *f);
 /* The request, from its beginning, on another connection. */
 void fetch_rewind(struct fetch *f);
 void fetch_drop_upload(struct fetch *f);
-/* Before a backend is asked: 0 once the leader has read its body, or as much as may wait; TERR_AGAIN;
+/* Before a backend is asked: 0 once the request has read its body, or as much as may wait; TERR_AGAIN;
  * TERR_NOMEM, or TERR_CANCELLED: it cannot be had. */
 int fetch_gather_upload(struct fetch *f);
-/* The leader's body goes along.  0, TERR_NOMEM, or TERR_CANCELLED: there is no leader any more. */
+/* The client's body goes along.  0, TERR_NOMEM, or TERR_CANCELLED: the request has left. */
 int fetch_ask_upload(struct fetch *f);
 
 /* fetch_policy.c, for functions of the language. */
@@ -156,8 +156,6 @@ int fetch_plan(struct fetch *f, const struct fetch_spec *spec);
 int fetch_plan_without_old(struct fetch *f);
 
 /* fetch_route.c: where the route has actions. */
-void fetch_take_rules(struct fetch *f, const struct req_rules *rules); /* NULL: there are none */
-void fetch_end_rules(struct fetch *f);
 void fetch_rule_times(const struct fetch *f, struct fresh_params *fp);
 /* The response's head as it is judged, stored and passed on.  0 or TERR_*. */
 int fetch_rule_head(struct fetch *f, const struct http_message **head);
@@ -224,8 +222,8 @@ void fetch_tell_marker(struct fetch *f, unsigned status);
 /* The same for an answer that says that nothing is there, once its body is `whole`, or will not be: it
  * is remembered only if it came whole.  Nothing to do for any other. */
 void fetch_tell_absent(struct fetch *f, bool whole);
-/* The request that started the fetch, while it is there; else NULL. */
-struct req *fetch_leader(const struct fetch *f);
+/* Is the request that started the fetch there, to hear of it? */
+bool fetch_has_listener(const struct fetch *f);
 /* It never will be. */
 void fetch_drop_held(struct fetch *f);
 uint64_t fetch_object_max(const struct proxy *p);

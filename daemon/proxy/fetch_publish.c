@@ -9,7 +9,6 @@
 #include "daemon/http/vary.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_policy.h"
-#include "daemon/proxy/req_priv.h"
 
 /* More than half of the store would drive all the rest out, and may not fit for all that. */
 uint64_t
@@ -613,7 +612,7 @@ fetch_outgrown(struct fetch *f)
     /* Readers that have joined cannot do without it.  All of this before the first can come to the end of what is
      * kept. */
     expected = entry_seal(f->entry);
-    if (fetch_leader(f) != NULL && req_expect(fetch_leader(f)))
+    if (fetch_has_listener(f) && f->listener.ops->expect(f->listener.ctx))
         expected++;
     stobj_expect(next, (int32_t)expected);
     f->is_shared = f->stalled = false;

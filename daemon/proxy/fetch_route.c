@@ -4,23 +4,6 @@
 #include "daemon/http/message_edit.h"
 #include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_priv.h"
-#include "daemon/proxy/req_priv.h"
-
-void
-fetch_take_rules(struct fetch *f, const struct req_rules *rules)
-{
-    if (rules == NULL)
-        return;
-    f->snapshot = snapshot_hold(rules->snapshot);
-    f->route = rules->route;
-}
-
-void
-fetch_end_rules(struct fetch *f)
-{
-    if (f->snapshot != NULL)
-        snapshot_drop(&f->snapshot);
-}
 
 void
 fetch_rule_times(const struct fetch *f, struct fresh_params *fp)

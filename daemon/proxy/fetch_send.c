@@ -13,7 +13,7 @@ fetch_begin(struct fetch *f)
         .has_body = f->upload != NULL || f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT,
         .body_length = f->upload != NULL ? f->upload_length : 0, /* RFC 9110 8.6: there is none */
         .close = f->vcl != NULL && policy_says_close(&f->vcl->bereq->head),
-        .want_interim = fetch_leader(f) != NULL,
+        .want_interim = fetch_has_listener(f),
         .upgrade = f->upgrade,
     };
 

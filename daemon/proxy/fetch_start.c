@@ -7,8 +7,8 @@
 #include "daemon/http/forward.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/proxy_header.h"
+#include "daemon/origin/backend_snapshot.h"
 #include "daemon/proxy/fetch_policy.h"
-#include "daemon/proxy/req_priv.h"
 
 void
 fetch_deadline(struct fetch *f, int64_t after_ms)
@@ -79,12 +79,12 @@ fetch_write_request(struct fetch *f, struct http_message *out)
     return forward_request(&f->req, &how, &f->arena, out);
 }
 
-struct req *
-fetch_leader(const struct fetch *f)
+bool
+fetch_has_listener(const struct fetch *f)
 {
     bool gone = f->entry->abandoned || (f->shared != NULL && f->shared->abandoned);
 
-    return gone ? NULL : f->leader;
+    return f->listener.ops != NULL && !gone;
 }
 
 void
@@ -136,8 +136,8 @@ fetch_use(struct fetch *f, struct backend *b, struct director *from)
     backend_expect(b);
     fetch_keep_from(f, from);
     f->conf = backend_conf(b);
-    if (fetch_leader(f) != NULL)
-        f->leader->backend_number = backend_number(b) + 1;
+    if (fetch_has_listener(f))
+        f->listener.ops->backend(f->listener.ctx, backend_number(b) + 1);
 }
 
 /* An answer of 503 is not enough: which part of the configuration is missing? */
@@ -206,30 +206,26 @@ fetch_drop_upload(struct fetch *f)
 int
 fetch_gather_upload(struct fetch *f)
 {
-    struct req *r = fetch_leader(f);
     int err;
 
     tassert(f->upload == NULL && f->upload_later);
-    if (r == NULL)
+    if (!fetch_has_listener(f))
         return TERR_CANCELLED;
-    err = req_gather_upload(r);
+    err = f->listener.ops->gather(f->listener.ctx);
     return err == 0 || err == TERR_AGAIN || err == TERR_NOMEM ? err : TERR_CANCELLED;
 }
 
 int
 fetch_ask_upload(struct fetch *f)
 {
-    struct req *r = fetch_leader(f);
-
     tassert(f->upload == NULL && f->upload_later);
-    if (r == NULL)
+    if (!fetch_has_listener(f))
         return TERR_CANCELLED;
-    if (r->upload == NULL && req_open_upload(r) != 0)
+    f->upload = f->listener.ops->upload(f->listener.ctx);
+    if (f->upload == NULL)
         return TERR_NOMEM;
-    f->upload = stobj_ref(r->upload);
     f->upload_later = false;
     lease_init(&f->upload_it, f->upload, 0, LEASE_TO_END, &f->upload_wait);
-    task_wake(&r->task);
     return 0;
 }
 
@@ -297,7 +293,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->kind = spec->kind;
     f->entry = entry;
     f->old = spec->old;
-    f->leader = spec->leader;
+    f->listener = spec->listener;
     f->part_len = STOBJ_SIZE_UNKNOWN;
     f->is_shared = spec->kind == FETCH_FOR_CACHE;
     f->asked = f->kind == FETCH_PASS ? spec->head->method : HTTP_M_GET;
@@ -309,7 +305,9 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     f->xid = x->xid;
     f->start_us = p->loop->clock.mono_us;
     f->sent_ms = p->loop->clock.wall_ms;
-    fetch_take_rules(f, spec->rules);
+    if (spec->snapshot != NULL)
+        f->snapshot = snapshot_hold(spec->snapshot);
+    f->route = spec->route;
     if (f->is_shared && cache_negative(p->cache) != NULL)
         f->negative_generation = negative_generation(cache_negative(p->cache));
     p->nfetches++;
@@ -379,7 +377,8 @@ fetch_free(struct fetch *f)
     fetch_keep_from(f, NULL);
     if (f->vcl != NULL)
         fetch_policy_close(f);
-    fetch_end_rules(f);
+    if (f->snapshot != NULL)
+        snapshot_drop(&f->snapshot);
     arena_fini(&f->arena);
     OBJ_BURY(f);
     usage_free(&p->loop->usage, USAGE_REQUEST, f);

@@ -153,6 +153,18 @@ void req_start_ruled(void *ctx, struct exchange *x);
 /* The one of the three that this configuration needs. */
 exchange_start_f *req_start_of(const struct conf *conf);
 
+/* The client, as the value of X-Forwarded-For, or of Forwarded.  .len 0: it has no address;
+ * .ptr NULL: no memory. */
+struct slice req_forwarded(const struct exchange *x, struct arena *a, bool forwarded);
+enum proxy_forwards proxy_forwards_of(const char *word);
+
+/* What runs on this thread, for a panic; two stores a run. */
+struct proxy_here {
+    const struct req *req;
+    const struct fetch *fetch;
+};
+extern _Thread_local struct proxy_here proxy_here;
+
 /* Says which request and which fetch run on this thread (tassert_describe). */
 void proxy_describe(void);
 

@@ -200,18 +200,19 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
         .edited = r->policy.req != NULL,
         .entry = entry,
         .old = old,
-        .leader = entry == r->entry ? r : NULL,
         .complete = r->reason == CACHE_IS_PARTIAL,
         .ask = &r->ask,
         .ranges = r->ranges,
         /* A policy's vcl_backend_response expects the whole. */
         .nranges = r->policy.ref == NULL ? r->nranges : 0,
         .hitmiss = r->policy.hitmiss,
-        .rules = req_rules(r),
     };
     int err = req_make_key(r); /* after a wait another's may be in the scratch */
 
     tassert(err == 0);
+    if (entry == r->entry)
+        spec.listener = req_listener(r);
+    req_share_rules(r, &spec);
     spec.backend = req_backend(r);
     if (r->policy.ref != NULL) /* see req_policy_query() */
         r->ask = (struct fresh_ask){
@@ -413,10 +414,9 @@ req_do_pass(struct req *r)
 {
     struct proxy *p = r->proxy;
     struct fetch_spec spec = {.kind = FETCH_PASS,
-        .leader = r,
+        .listener = req_listener(r),
         .hitmiss = r->policy.hitmiss,
-        .hitpass = r->policy.hitpass,
-        .rules = req_rules(r)};
+        .hitpass = r->policy.hitpass};
 
     if (req_loops(r->proxy, &r->x->head))
         return req_refuse_loop(r);
@@ -434,6 +434,7 @@ req_do_pass(struct req *r)
         if (err != 0)
             return req_upload_failed(r, err);
     }
+    req_share_rules(r, &spec);
     spec.head = r->head;
     spec.upgrade = r->pipes;
     spec.connect_ms = r->policy.connect_cs * 10;

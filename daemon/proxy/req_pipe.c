@@ -21,14 +21,6 @@ struct req_pipe {
     char up[PIPE_BYTES], down[PIPE_BYTES];
 };
 
-void
-req_take_tunnel(struct req *r, struct origin_conn *conn)
-{
-    tassert(r->tunnel == NULL);
-    r->tunnel = conn;
-    origin_exchange(conn)->task = &r->task;
-}
-
 /* After release: until then the client's connection may read the buffers. */
 void
 req_end_pipe(struct req *r)

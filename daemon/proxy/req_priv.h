@@ -29,13 +29,6 @@ enum req_next {
     REQ_WAIT, /* step when woken */
 };
 
-/* What runs on this thread, for a panic; two stores a run. */
-struct proxy_here {
-    const struct req *req;
-    const struct fetch *fetch;
-};
-extern _Thread_local struct proxy_here proxy_here;
-
 /* What a body is made of: text of ours, then bytes of the representation.  An ordinary response
  * has one segment, without text; several ranges have one each (RFC 9110 14.6). */
 struct req_segment {
@@ -193,7 +186,6 @@ void req_note_first_byte(struct req *r);
 
 /* req_pipe.c: a tunnel after the origin's 101. */
 enum req_next req_do_pipe(struct req *r);
-void req_take_tunnel(struct req *r, struct origin_conn *conn); /* takes it */
 void req_end_pipe(struct req *r);
 
 /* req_rest.c: out of a window that others share; what is missing comes by a fetch of its own. */
@@ -353,10 +345,11 @@ void req_check_limits(struct req *r);
 /* The limit that concerns the request, whatever the client, from number *at on, which becomes
  * its number; NULL: no more. */
 const struct conf_limit *req_limit_from(const struct req *r, unsigned *at);
-/* The client, as the value of X-Forwarded-For, or of Forwarded.  .len 0: it has no address;
- * .ptr NULL: no memory. */
-struct slice req_forwarded(const struct exchange *x, struct arena *a, bool forwarded);
-enum proxy_forwards proxy_forwards_of(const char *word);
+
+/* req_listener.c: what its fetch says to it. */
+struct fetch_listener req_listener(struct req *r);
+/* The spec's, of its route. */
+void req_share_rules(const struct req *r, struct fetch_spec *spec);
 
 /* req_log.c: one record when it is over. */
 void req_log(struct req *r);

@@ -87,7 +87,7 @@ req_share_upload(struct req *r, struct fetch_spec *spec)
     spec->upload_kept = kept;
     spec->upload_length = kept ? stobj_len(r->upload) : r->x->body_length;
     spec->upload_later = false;
-    if (kept || spec->kind == FETCH_PASS || (spec->leader == NULL && req_has_whole_body(r)))
+    if (kept || spec->kind == FETCH_PASS || (spec->listener.ops == NULL && req_has_whole_body(r)))
         spec->upload = stobj_ref(r->upload);
     else
         spec->upload_later = true;
