@@ -9,14 +9,14 @@ fetch_edit_beresp(struct fetch *f)
     struct message_edit *e;
     int err;
 
-    if (v->beresp != NULL)
+    if (v->at.beresp != NULL)
         return 0;
     e = arena_alloc(&f->arena, sizeof(*e));
     if (e == NULL)
         return TERR_NOMEM;
-    err = message_edit_init(e, v->came, &f->arena, LIMIT_FIELDS);
+    err = message_edit_init(e, v->at.came, &f->arena, LIMIT_FIELDS);
     if (err == 0)
-        v->beresp = e;
+        v->at.beresp = e;
     return err;
 }
 
@@ -31,22 +31,22 @@ fetch_set_body(
     struct fetch_policy *v = f->vcl;
 
     if (!append)
-        v->nbody = 0;
-    if (v->nbody + n > FETCH_BODY_PARTS_MAX)
+        v->at.nbody = 0;
+    if (v->at.nbody + n > FETCH_BODY_PARTS_MAX)
         return policy_fail(run, "beresp.body has too many parts");
-    if (v->nbody + n > v->body_room) {
-        unsigned room = 2 * (v->nbody + n) + 8;
+    if (v->at.nbody + n > v->at.body_room) {
+        unsigned room = 2 * (v->at.nbody + n) + 8;
         struct slice *list = arena_alloc(&f->arena, room * sizeof(*list));
 
         if (list == NULL)
             return TERR_NOMEM;
-        if (v->nbody > 0)
-            memcpy(list, v->body, v->nbody * sizeof(*list));
-        v->body = list;
-        v->body_room = room;
+        if (v->at.nbody > 0)
+            memcpy(list, v->at.body, v->at.nbody * sizeof(*list));
+        v->at.body = list;
+        v->at.body_room = room;
     }
     if (n > 0)
-        memcpy(v->body + v->nbody, parts, n * sizeof(*parts));
-    v->nbody += n;
+        memcpy(v->at.body + v->at.nbody, parts, n * sizeof(*parts));
+    v->at.nbody += n;
     return 0;
 }

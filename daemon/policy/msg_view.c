@@ -49,7 +49,7 @@ msg_read(struct vcl_run *run, enum vcl_http http)
     case VCL_HTTP_BEREQ:
         return &f->vcl->bereq->head;
     case VCL_HTTP_BERESP:
-        return f->vcl->beresp != NULL ? &f->vcl->beresp->head : f->vcl->came;
+        return f->vcl->at.beresp != NULL ? &f->vcl->at.beresp->head : f->vcl->at.came;
     case VCL_HTTP_OBJ_STALE:
         return f->old != NULL ? &f->stored : NULL;
     case VCL_HTTP_RESP:
@@ -89,8 +89,8 @@ msg_edit(struct vcl_run *run, enum vcl_http http, struct message_edit **out)
         *out = f->vcl->bereq;
     } else if (http == VCL_HTTP_BERESP) {
         err = fetch_edit_beresp(f);
-        *out = f->vcl->beresp;
-        f->vcl->touched = err == 0;
+        *out = f->vcl->at.beresp;
+        f->vcl->at.touched = err == 0;
     } else {
         tassert(http == VCL_HTTP_RESP); /* the others are read only */
         err = req_edit_resp(r);
@@ -184,7 +184,7 @@ msg_view_status(struct vcl_run *run, enum vcl_http http)
     const struct fetch *f = msg_ctx(run)->fetch;
 
     if (http == VCL_HTTP_BERESP)
-        return f->vcl->status_prefix * 1000u + msg_read(run, http)->status;
+        return f->vcl->at.status_prefix * 1000u + msg_read(run, http)->status;
     if (http == VCL_HTTP_OBJ_STALE)
         return entry_status(f->old);
     if (msg_is_unmade(run, http))
@@ -214,7 +214,7 @@ msg_view_set_status(struct vcl_run *run, enum vcl_http http, int64_t status)
     e->head.status = (uint16_t)status;
     if (http == VCL_HTTP_BERESP) {
         e->head.status = (uint16_t)(status % 1000);
-        msg_ctx(run)->fetch->vcl->status_prefix = (uint8_t)(status / 1000);
+        msg_ctx(run)->fetch->vcl->at.status_prefix = (uint8_t)(status / 1000);
     }
     return message_edit_reason(e, slice_str(http_reason((unsigned)status % 1000)));
 }

@@ -198,7 +198,7 @@ policy_negative(struct fetch *f, double d)
 {
     int64_t ms = policy_ms(d);
 
-    f->vcl->absent_said_ms = ms <= 0 ? 0 : ms < NEGATIVE_TTL_MAX_MS ? ms : NEGATIVE_TTL_MAX_MS;
+    f->vcl->at.absent_said_ms = ms <= 0 ? 0 : ms < NEGATIVE_TTL_MAX_MS ? ms : NEGATIVE_TTL_MAX_MS;
     return 0;
 }
 

@@ -11,13 +11,13 @@ policy_tag(struct vcl_run *r, const struct vcl_value *args)
     struct policy_ctx *ctx = r->ctx;
     struct fetch *f = ctx->fetch;
 
-    if (f->vcl->tags == NULL) {
-        f->vcl->tags = arena_alloc(&f->arena, sizeof(*f->vcl->tags));
-        if (f->vcl->tags == NULL)
+    if (f->vcl->at.tags == NULL) {
+        f->vcl->at.tags = arena_alloc(&f->arena, sizeof(*f->vcl->at.tags));
+        if (f->vcl->at.tags == NULL)
             return TERR_NOMEM;
-        tags_init(f->vcl->tags);
+        tags_init(f->vcl->at.tags);
     }
-    tags_add(f->vcl->tags, policy_string(&args[0]), TAG_SPACES | TAG_COMMAS);
+    tags_add(f->vcl->at.tags, policy_string(&args[0]), TAG_SPACES | TAG_COMMAS);
     return 0;
 }
 

@@ -74,20 +74,20 @@
     X(BERESP_STATUS, number, msg_view_status(run, VCL_HTTP_BERESP))                                \
     X(BERESP_REASON, made, msg_view_reason(run, VCL_HTTP_BERESP))                                  \
     X(BERESP_PROTO, text, msg_view_proto(run, VCL_HTTP_BERESP))                                    \
-    X(BERESP_AGE, seconds, (double)(v->v.age_ms / 1000)) /* whole seconds, as Age */               \
-    X(BERESP_TIME, ms, f->received_ms)                                                             \
+    X(BERESP_AGE, seconds, (double)(v->at.v.age_ms / 1000)) /* whole seconds, as Age */               \
+    X(BERESP_TIME, ms, f->attempt.received_ms)                                                             \
     X(BERESP_BACKEND, pointer, vars_beresp_backend(f))                                             \
     X(BERESP_BACKEND_NAME, text, vars_director_name(vars_beresp_backend(f)))                       \
     X(BERESP_BACKEND_IP, ip, VARS_END_BACKEND)                                                     \
     X(BERESP_STORAGE, pointer, ctx->proxy->storage)                                                \
-    X(BERESP_TTL, ms, v->v.ttl_ms)                                                                 \
-    X(BERESP_GRACE, ms, v->grace_ms)                                                               \
-    X(BERESP_KEEP, ms, v->keep_ms)                                                                 \
-    X(BERESP_UNCACHEABLE, number, v->uncacheable)                                                  \
-    X(BERESP_DO_STREAM, number, !v->whole)                                                         \
-    X(BERESP_WAS_304, number, v->was_304)                                                          \
+    X(BERESP_TTL, ms, v->at.v.ttl_ms)                                                                 \
+    X(BERESP_GRACE, ms, v->at.grace_ms)                                                               \
+    X(BERESP_KEEP, ms, v->at.keep_ms)                                                                 \
+    X(BERESP_UNCACHEABLE, number, v->at.uncacheable)                                                  \
+    X(BERESP_DO_STREAM, number, !v->at.whole)                                                         \
+    X(BERESP_WAS_304, number, v->at.was_304)                                                          \
     X(BERESP_TRANSIT_BUFFER, number,                                                               \
-        v->transit_bytes == FETCH_UNSAID ? params->transit_buffer : v->transit_bytes)              \
+        v->at.transit_bytes == FETCH_UNSAID ? params->transit_buffer : v->at.transit_bytes)              \
     /* the response to the client */                                                               \
     X(RESP_STATUS, number, msg_view_status(run, VCL_HTTP_RESP))                                    \
     X(RESP_REASON, made, msg_view_reason(run, VCL_HTTP_RESP))                                      \
@@ -164,11 +164,11 @@
     X(BERESP_REASON, msg_view_set_reason(run, VCL_HTTP_BERESP, policy_string(value)))              \
     X(BERESP_STORAGE, 0)                                                                           \
     X(BERESP_TTL, vars_set_ttl(v, policy_ms(value->r)))                                            \
-    X(BERESP_GRACE, vars_set_ms(&v->grace_ms, policy_ms(value->r)))                                \
-    X(BERESP_KEEP, vars_set_ms(&v->keep_ms, policy_ms(value->r)))                                  \
-    X(BERESP_UNCACHEABLE, vars_set_bool(&v->uncacheable, v->uncacheable || value->i != 0))         \
-    X(BERESP_DO_STREAM, vars_set_bool(&v->whole, value->i == 0))                                   \
-    X(BERESP_TRANSIT_BUFFER, vars_set_ms(&v->transit_bytes, value->i < 0 ? 0 : value->i))          \
+    X(BERESP_GRACE, vars_set_ms(&v->at.grace_ms, policy_ms(value->r)))                                \
+    X(BERESP_KEEP, vars_set_ms(&v->at.keep_ms, policy_ms(value->r)))                                  \
+    X(BERESP_UNCACHEABLE, vars_set_bool(&v->at.uncacheable, v->at.uncacheable || value->i != 0))         \
+    X(BERESP_DO_STREAM, vars_set_bool(&v->at.whole, value->i == 0))                                   \
+    X(BERESP_TRANSIT_BUFFER, vars_set_ms(&v->at.transit_bytes, value->i < 0 ? 0 : value->i))          \
     X(RESP_STATUS, msg_view_set_status(run, VCL_HTTP_RESP, value->i))                              \
     X(RESP_REASON, msg_view_set_reason(run, VCL_HTTP_RESP, policy_string(value)))
 

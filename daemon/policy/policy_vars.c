@@ -205,8 +205,8 @@ vars_set_said_ms(struct req_policy *rp, int64_t *to, const struct vcl_value *val
 static int
 vars_set_ttl(struct fetch_policy *v, int64_t ms)
 {
-    v->ttl_said = true;
-    return vars_set_ms(&v->v.ttl_ms, ms);
+    v->at.ttl_said = true;
+    return vars_set_ms(&v->at.v.ttl_ms, ms);
 }
 
 static int

@@ -57,7 +57,7 @@ describe_fetch(const struct fetch *f)
     }
     tassert_say(
         "fetch in state %s: error %s, retries %u, backend %s, for request %llu, age %lld ms",
-        fetch_state_name(f->state), terr_name(f->err), f->attempt,
+        fetch_state_name(f->state), terr_name(f->attempt.err), f->attempt.address,
         f->backend != NULL ? backend_full_name(f->backend) : "none", (unsigned long long)f->xid,
         describe_age_ms(f->proxy, f->start_us));
     describe_message(&f->req);

@@ -66,7 +66,7 @@ fetch_take(struct fetch *f)
 {
     struct proxy *p = f->proxy;
     struct proxy_header ends;
-    struct origin_want want = {.fresh = f->fresh, .attempt = f->attempt};
+    struct origin_want want = {.fresh = f->attempt.fresh, .attempt = f->attempt.address};
     bool waited = f->turn.waits;
     int err = TERR_BUSY;
 
@@ -150,7 +150,7 @@ fetch_do_connect(struct fetch *f)
         return fetch_goto(f, FETCH_SEND);
     counter_add(f->proxy->counters, COUNTER_backend_conn_failed, 1);
     origin_discard(&f->conn);
-    if (++f->attempt < backend_naddrs(f->backend))
+    if (++f->attempt.address < backend_naddrs(f->backend))
         return fetch_goto(f, FETCH_START);
     elog(ELOG_WARN, "backend %s: %s: %s", f->conf->name, f->conf->address.text, terr_text(err));
     err = err == TERR_TIMEDOUT ? TERR_CONNTIMEO : err;
@@ -168,18 +168,14 @@ fetch_do_send(struct fetch *f)
     struct origin_exchange *x = fetch_exchange(f);
     int rc;
 
-    if (!f->begun) {
+    if (f->attempt.on.request == FETCH_UNSENT) {
         fetch_begin(f);
-        f->begun = true;
-        f->told_head = f->told_verdict = false;
-        f->stripped = NULL;
         if (fetch_is_logged(f))
             fetch_log_request(f);
-        f->request_sent = false;
         fetch_deadline(f, f->proxy->params.backend_send_timeout);
     }
     rc = fetch_send(f);
-    f->asked_us = clock_read_us(&f->proxy->loop->clock);
+    f->attempt.on.asked_us = clock_read_us(&f->proxy->loop->clock);
     if (rc == TERR_AGAIN && (x->heard || x->ended != 0))
         return fetch_goto(f, FETCH_HEAD); /* an answer before the body's end */
     if (rc == TERR_AGAIN && timer_expired(&f->timer))
@@ -200,7 +196,7 @@ static bool
 fetch_is_harmless(const struct fetch *f, int err)
 {
     return (err == TERR_CLOSED || err == TERR_IO) && !fetch_exchange(f)->heard &&
-           f->upload == NULL && http_method_is_idempotent((enum http_method)f->asked);
+           f->upload.body == NULL && http_method_is_idempotent((enum http_method)f->asked);
 }
 
 /* A connection that was idle may have been closed by the origin as we sent.  RFC 9112 9.3.1:
@@ -208,7 +204,7 @@ fetch_is_harmless(const struct fetch *f, int err)
 static bool
 fetch_may_retry(const struct fetch *f, int err)
 {
-    return fetch_is_harmless(f, err) && fetch_exchange(f)->reused && !f->fresh &&
+    return fetch_is_harmless(f, err) && fetch_exchange(f)->reused && !f->attempt.fresh &&
            (f->vcl == NULL || f->vcl->retry_connect);
 }
 
@@ -233,7 +229,7 @@ static bool
 fetch_is_error(const struct fetch *f, unsigned status)
 {
     return (status == 500 || status == 502 || status == 503 || status == 504) && f->old != NULL &&
-           f->is_shared && cache_stale_if_error(f->old, &f->ask, f->came_ms);
+           fetch_is_shared(f) && cache_stale_if_error(f->old, &f->ask, f->attempt.came_ms);
 }
 
 /* May the answer be 206? */
@@ -249,7 +245,7 @@ fetch_again(struct fetch *f)
 {
     counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
     origin_discard(&f->conn);
-    f->begun = false;
+    f->attempt.on = (struct fetch_on){.request = FETCH_UNSENT};
     return fetch_goto(f, FETCH_START);
 }
 
@@ -331,73 +327,80 @@ fetch_relay_interim(struct fetch *f)
     }
 }
 
-/* HEAD -- the response's head decides what becomes of the entry. */
+/* The head has not come yet: the request's body may have to go on. */
 static enum fetch_next
-fetch_do_head(struct fetch *f)
+fetch_await_head(struct fetch *f)
 {
-    struct origin_exchange *x = fetch_exchange(f);
-    const struct http_message *head;
-    bool not_modified;
-    int err;
+    int rc = fetch_send(f);
 
-    if (f->listener.ops != NULL)
-        fetch_relay_interim(f);
-    err = x->ops->head(x, &head);
-    if (err == TERR_AGAIN) {
-        int rc = fetch_send(f);
+    if (rc < 0 && rc != TERR_AGAIN && rc != TERR_CLOSED)
+        return fetch_fail(f, rc);
+    return timer_expired(&f->timer) ? fetch_blame(f, TERR_TIMEDOUT) : FETCH_WAIT;
+}
 
-        if (rc < 0 && rc != TERR_AGAIN && rc != TERR_CLOSED)
-            return fetch_fail(f, rc);
-        if (timer_expired(&f->timer))
-            return fetch_blame(f, TERR_TIMEDOUT);
-        return FETCH_WAIT;
-    }
-    if (err != 0 && fetch_may_retry(f, err)) {
-        f->fresh = true;
+/* It will not come: another connection, another backend, or the end. */
+static enum fetch_next
+fetch_lost_head(struct fetch *f, int err)
+{
+    bool harmless = fetch_is_harmless(f, err);
+
+    if (fetch_may_retry(f, err)) {
+        f->attempt.fresh = true;
         return fetch_again(f);
     }
-    if (err != 0) {
-        bool harmless = fetch_is_harmless(f, err);
+    backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);
+    return harmless && fetch_elsewhere(f) ? fetch_again(f) : fetch_fail(f, err);
+}
 
-        backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);
-        return harmless && fetch_elsewhere(f) ? fetch_again(f) : fetch_fail(f, err);
-    }
-    if (!f->told_head) /* else we come again, for room */
-        backend_note_response(
-            f->backend, head->status, clock_read_us(&f->proxy->loop->clock) - f->asked_us);
-    /* An unasked answer: it would tell of something we do not have, or of a part for the whole. */
-    if ((head->status == 304 && !fetch_is_conditional(f)) ||
-        (head->status == 206 && !fetch_is_ranged(f)))
-        return fetch_fail(f, TERR_SYNTAX);
-    if (!f->told_head && fetch_is_logged(f))
+/* An answer to a question that was not asked would tell of something we do not have, or of a part for
+ * the whole. */
+static bool
+fetch_is_unasked(const struct fetch *f, const struct http_message *head)
+{
+    return (head->status == 304 && !fetch_is_conditional(f)) ||
+           (head->status == 206 && !fetch_is_ranged(f));
+}
+
+/* Once for each head: a fetch that waits for room comes here again with the same one. */
+static void
+fetch_note_head(struct fetch *f, const struct http_message *head)
+{
+    const struct clock *now = &f->proxy->loop->clock;
+
+    if (!f->attempt.on.noted_head && fetch_is_logged(f))
         fetch_log_response(f, head);
-    f->told_head = true;
-    if (f->received_ms == 0) {
-        f->received_ms = f->proxy->loop->clock.wall_ms;
-        f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
-    }
-    if (f->route != NULL && head->status != 101) {
-        err = fetch_rule_head(f, &head);
-        if (err != 0)
-            return fetch_fail(f, err);
-    }
-    not_modified = head->status == 304 && f->conditional;
-    if (f->vcl != NULL && head->status != 101 && !not_modified) {
-        enum fetch_next next = FETCH_WAIT;
+    f->attempt.on.noted_head = true;
+    if (f->attempt.received_ms != 0)
+        return;
+    f->attempt.received_ms = now->wall_ms;
+    f->attempt.came_ms = (int64_t)now->mono_ms;
+}
 
-        if (!f->vcl->answered) /* else we wait for room */
-            next = fetch_policy_response(f, head);
-        if (next != FETCH_WAIT)
-            return next;
-        head = fetch_policy_head(f, head);
-    }
-    if (fetch_is_error(f, head->status)) {
-        f->entry->origin_status = head->status; /* before the outcome publishes it */
-        return fetch_fail(f, TERR_UPSTREAM);
-    }
-    if (not_modified)
-        return fetch_not_modified(f, head);
-    err = fetch_publish(f, head);
+/* What the route and the policy make of a head: FETCH_WAIT, and *head is it; or another way.  A 304 to
+ * our question is merged before the policy sees it. */
+static enum fetch_next
+fetch_change_head(struct fetch *f, const struct http_message **head, bool not_modified)
+{
+    enum fetch_next next = FETCH_WAIT;
+    int err = f->route != NULL ? fetch_rule_head(f, head) : 0;
+
+    if (err != 0)
+        return fetch_fail(f, err);
+    if (f->vcl == NULL || not_modified)
+        return FETCH_WAIT;
+    if (!f->vcl->at.answered) /* else we wait for room */
+        next = fetch_policy_response(f, *head);
+    if (next == FETCH_WAIT)
+        *head = fetch_policy_head(f, *head);
+    return next;
+}
+
+/* The outcome for the entry, by the head as it is now. */
+static enum fetch_next
+fetch_take_head(struct fetch *f, const struct http_message *head)
+{
+    int err = fetch_publish(f, head);
+
     if (err == TERR_AGAIN)
         return FETCH_WAIT; /* for room */
     if (err == TERR_OTHERPART)
@@ -413,6 +416,39 @@ fetch_do_head(struct fetch *f)
     return fetch_goto(f, FETCH_BODY);
 }
 
+/* HEAD -- the response's head decides what becomes of the entry. */
+static enum fetch_next
+fetch_do_head(struct fetch *f)
+{
+    struct origin_exchange *x = fetch_exchange(f);
+    enum fetch_next next = FETCH_WAIT;
+    const struct http_message *head;
+    bool not_modified;
+    int err;
+
+    if (f->listener.ops != NULL)
+        fetch_relay_interim(f);
+    err = x->ops->head(x, &head);
+    if (err != 0)
+        return err == TERR_AGAIN ? fetch_await_head(f) : fetch_lost_head(f, err);
+    if (!f->attempt.on.noted_head)
+        backend_note_response(f->backend, head->status,
+            clock_read_us(&f->proxy->loop->clock) - f->attempt.on.asked_us);
+    if (fetch_is_unasked(f, head))
+        return fetch_fail(f, TERR_SYNTAX);
+    fetch_note_head(f, head);
+    not_modified = head->status == 304 && f->conditional;
+    if (head->status != 101)
+        next = fetch_change_head(f, &head, not_modified);
+    if (next != FETCH_WAIT)
+        return next;
+    if (fetch_is_error(f, head->status)) {
+        f->entry->origin_status = head->status; /* before the outcome publishes it */
+        return fetch_fail(f, TERR_UPSTREAM);
+    }
+    return not_modified ? fetch_not_modified(f, head) : fetch_take_head(f, head);
+}
+
 /* Room in the object for what comes next: 0, TERR_AGAIN, or why not. */
 static int
 fetch_room(struct fetch *f, struct span *room)
@@ -420,8 +456,8 @@ fetch_room(struct fetch *f, struct span *room)
     int err;
 
     err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
-    f->no_room = f->no_room || err == -ENOSPC;
-    if (err == -ENOSPC && f->is_shared && f->held == NULL && fetch_outgrown(f) == 0)
+    f->attempt.no_room = f->attempt.no_room || err == -ENOSPC;
+    if (err == -ENOSPC && fetch_is_shared(f) && f->held == NULL && fetch_outgrown(f) == 0)
         err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
     switch (err) {
     case 0:
@@ -447,69 +483,105 @@ static enum fetch_next
 fetch_stall(struct fetch *f)
 {
     fetch_tell_absent(f, false); /* too long a page to wait for its end */
-    if (!f->windowed)
+    if (!fetch_is_windowed(f))
         timer_clear(&f->timer);
-    else if (!f->stalled)
+    else if (!f->attempt.stalled)
         fetch_deadline(f, WINDOW_LOOK_MS);
-    f->stalled = true;
+    f->attempt.stalled = true;
     return FETCH_WAIT;
+}
+
+/* A window is open for a while, and then for the readers that have come; those that stand still get
+ * a look each second. */
+static void
+fetch_tend_window(struct fetch *f)
+{
+    if ((int64_t)f->proxy->loop->clock.mono_ms - f->attempt.came_ms > WINDOW_OPEN_MS)
+        stobj_shut_window(f->body);
+    if (!f->attempt.stalled || !timer_expired(&f->timer))
+        return;
+    fetch_deadline(f, WINDOW_LOOK_MS);
+    if (!stobj_expire_window(f->body))
+        entry_seal(f->entry); /* a slow reader sets the pace: later ones need not share it */
+    if (waiter_state(&f->space) == WAITER_ARMED)
+        space_cancel(f->body, &f->space); /* ask again */
+}
+
+/* Has a body of a length that was not said become longer than what is kept?  For a length that was said there
+ * is room, whatever the limit has become since. */
+static bool
+fetch_is_too_large(const struct fetch *f)
+{
+    return fetch_is_shared(f) && f->held == NULL && !f->attempt.too_large &&
+           f->attempt.part_len == STOBJ_SIZE_UNKNOWN &&
+           entry_body_len(f->entry) == STOBJ_SIZE_UNKNOWN &&
+           stobj_len(f->body) > fetch_object_max(f->proxy);
+}
+
+/* Bytes have come.  0, or TERR_FRAMING: more than its Content-Range says. */
+static int
+fetch_add(struct fetch *f, size_t n)
+{
+    space_extend(f->body, n);
+    counter_add(f->proxy->counters, COUNTER_fetch_bytes, n);
+    fetch_deadline(f, fetch_between_bytes_ms(f));
+    if (stobj_len(f->body) > f->attempt.part_len)
+        return TERR_FRAMING;
+    if (fetch_is_too_large(f)) {
+        f->attempt.too_large = true;
+        fetch_outgrown(f);
+    }
+    return 0;
+}
+
+/* One span, if there is room.  *got: its bytes; 0: the state changed, or we wait. */
+static enum fetch_next
+fetch_move(struct fetch *f, size_t *got)
+{
+    struct origin_exchange *x = fetch_exchange(f);
+    struct span room;
+    ssize_t n;
+
+    *got = 0;
+    if (waiter_pending(&f->space))
+        return FETCH_WAIT;
+    if (x->body_done)
+        return fetch_goto(f, FETCH_DONE); /* and no room is asked for what never comes */
+    n = fetch_room(f, &room);
+    if (n == TERR_AGAIN)
+        return fetch_stall(f);
+    if (n < 0)
+        return fetch_fail(f, (int)n);
+    if (f->attempt.stalled)
+        fetch_deadline(f, fetch_between_bytes_ms(f));
+    f->attempt.stalled = false;
+    n = x->ops->body(x, room);
+    if (n == TERR_AGAIN)
+        return timer_expired(&f->timer) ? fetch_fail(f, TERR_TIMEDOUT) : FETCH_WAIT;
+    if (n == 0)
+        return fetch_goto(f, FETCH_DONE);
+    *got = n > 0 ? (size_t)n : 0;
+    n = n > 0 ? fetch_add(f, *got) : n;
+    return n < 0 ? fetch_fail(f, (int)n) : FETCH_WAIT;
 }
 
 /* BODY -- from the socket into storage, as fast as there is room. */
 static enum fetch_next
 fetch_do_body(struct fetch *f)
 {
-    struct origin_exchange *x = fetch_exchange(f);
-    size_t got = 0;
+    size_t all = 0, got = 0;
 
-    if (!f->request_sent)
+    if (f->attempt.on.request != FETCH_SENT)
         fetch_send(f); /* the origin answered early; its errors show in the response */
-    if (f->windowed && (int64_t)f->proxy->loop->clock.mono_ms - f->came_ms > WINDOW_OPEN_MS)
-        stobj_shut_window(f->body);
-    if (f->windowed && f->stalled && timer_expired(&f->timer)) {
-        fetch_deadline(f, WINDOW_LOOK_MS);
-        if (!stobj_expire_window(f->body))
-            entry_seal(f->entry); /* a slow reader sets the pace: later ones need not share it */
-        if (waiter_state(&f->space) == WAITER_ARMED)
-            space_cancel(f->body, &f->space); /* ask again */
-    }
-    while (got < FETCH_TURN_BYTES) {
-        struct span room;
-        ssize_t n;
+    if (fetch_is_windowed(f))
+        fetch_tend_window(f);
+    do {
+        enum fetch_next next = fetch_move(f, &got);
 
-        if (waiter_pending(&f->space))
-            return FETCH_WAIT;
-        if (x->body_done)
-            return fetch_goto(f, FETCH_DONE); /* and no room is asked for what never comes */
-        n = fetch_room(f, &room);
-        if (n == TERR_AGAIN)
-            return fetch_stall(f);
-        if (n < 0)
-            return fetch_fail(f, (int)n);
-        if (f->stalled)
-            fetch_deadline(f, fetch_between_bytes_ms(f));
-        f->stalled = false;
-        n = x->ops->body(x, room);
-        if (n == TERR_AGAIN)
-            return timer_expired(&f->timer) ? fetch_fail(f, TERR_TIMEDOUT) : FETCH_WAIT;
-        if (n < 0)
-            return fetch_fail(f, (int)n);
-        if (n == 0)
-            return fetch_goto(f, FETCH_DONE);
-        space_extend(f->body, (size_t)n);
-        counter_add(f->proxy->counters, COUNTER_fetch_bytes, (uint64_t)n);
-        fetch_deadline(f, fetch_between_bytes_ms(f));
-        got += (size_t)n;
-        if (stobj_len(f->body) > f->part_len)
-            return fetch_fail(f, TERR_FRAMING); /* more than its Content-Range says */
-        /* For a length that was said there is room, whatever the limit has become since. */
-        if (f->is_shared && f->held == NULL && !f->too_large && f->part_len == STOBJ_SIZE_UNKNOWN &&
-            entry_body_len(f->entry) == STOBJ_SIZE_UNKNOWN &&
-            stobj_len(f->body) > fetch_object_max(f->proxy)) {
-            f->too_large = true;
-            fetch_outgrown(f);
-        }
-    }
+        if (got == 0 || next != FETCH_WAIT)
+            return next;
+        all += got;
+    } while (all < FETCH_TURN_BYTES);
     task_wake(&f->task);
     return FETCH_WAIT;
 }
@@ -518,7 +590,7 @@ fetch_do_body(struct fetch *f)
 static enum fetch_next
 fetch_do_done(struct fetch *f)
 {
-    if (f->part_len != STOBJ_SIZE_UNKNOWN && stobj_len(f->body) != f->part_len)
+    if (f->attempt.part_len != STOBJ_SIZE_UNKNOWN && stobj_len(f->body) != f->attempt.part_len)
         return fetch_fail(f, TERR_FRAMING); /* not what its Content-Range says */
     space_finish(f->body);
     if (f->held != NULL) {
@@ -528,11 +600,11 @@ fetch_do_done(struct fetch *f)
             return fetch_fail(f, err);
     }
     fetch_tell_absent(f, true);
-    if (f->is_shared)
+    if (fetch_is_shared(f))
         cache_settle(f->entry);
     else if (f->entry->windowed)
         cache_settle_window(f->entry);
-    if (f->windowed)
+    if (fetch_is_windowed(f))
         stobj_shut_window(f->body); /* a reader alone by now leaves nothing behind */
     if (f->conn != NULL)
         fetch_give(f);
@@ -543,15 +615,16 @@ static void
 fetch_tell_failed(struct fetch *f, struct entry **ep)
 {
     if (*ep != NULL && entry_state(*ep) == ENTRY_BUSY)
-        cache_fail(*ep, f->err);
+        cache_fail(*ep, f->attempt.err);
 }
 
 /* Of the body, so far: what was to be kept, and the window it goes on in. */
 static uint64_t
 fetch_bytes(const struct fetch *f)
 {
-    uint64_t before =
-        f->windowed && f->held == NULL ? entry_part(f->entry, entry_nparts(f->entry) - 1).off : 0;
+    uint64_t before = fetch_is_windowed(f) && f->held == NULL
+                          ? entry_part(f->entry, entry_nparts(f->entry) - 1).off
+                          : 0;
 
     return before + stobj_len(f->body);
 }
@@ -559,16 +632,18 @@ fetch_bytes(const struct fetch *f)
 static void
 fetch_say_failed(const struct fetch *f)
 {
-    if (f->conn != NULL && f->begun && f->err != TERR_CANCELLED && f->err != TERR_UPSTREAM &&
-        f->err != TERR_POLICY)
-        elog(ELOG_WARN, "backend %s: no usable response: %s", f->conf->name, terr_text(f->err));
+    if (f->conn != NULL && f->attempt.on.request != FETCH_UNSENT &&
+        f->attempt.err != TERR_CANCELLED && f->attempt.err != TERR_UPSTREAM &&
+        f->attempt.err != TERR_POLICY)
+        elog(ELOG_WARN, "backend %s: no usable response: %s", f->conf->name,
+            terr_text(f->attempt.err));
 }
 
 /* Once for each fetch, however it ends for the client.  What a policy gave up did get a response. */
 static void
 fetch_count_failed(const struct fetch *f)
 {
-    if (f->err != TERR_CANCELLED && f->err != TERR_POLICY)
+    if (f->attempt.err != TERR_CANCELLED && f->attempt.err != TERR_POLICY)
         counter_add(f->proxy->counters, COUNTER_fetch_failed, 1);
 }
 
@@ -576,13 +651,13 @@ fetch_count_failed(const struct fetch *f)
 static void
 fetch_count_cut(const struct fetch *f)
 {
-    if (f->err == TERR_CANCELLED)
+    if (f->attempt.err == TERR_CANCELLED)
         return;
     counter_add(f->proxy->counters, COUNTER_fetch_truncated, 1);
-    if (f->err != TERR_NOMEM && f->err != TERR_LIMIT)
+    if (f->attempt.err != TERR_NOMEM && f->attempt.err != TERR_LIMIT)
         backend_note_cut(f->backend);
     elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s", f->conf->name,
-        (unsigned long long)fetch_bytes(f), terr_text(f->err));
+        (unsigned long long)fetch_bytes(f), terr_text(f->attempt.err));
 }
 
 /* ERROR -- waiters and readers are notified; nothing cut short stays in the cache. */
@@ -593,7 +668,8 @@ fetch_do_error(struct fetch *f)
         origin_leave_queue(f->proxy->origins, f->backend, &f->turn);
     if (f->held != NULL)
         fetch_drop_held(f);
-    if (f->vcl != NULL && f->body == NULL && f->err != TERR_CANCELLED && f->err != TERR_UPSTREAM) {
+    if (f->vcl != NULL && f->body == NULL && f->attempt.err != TERR_CANCELLED &&
+        f->attempt.err != TERR_UPSTREAM) {
         enum fetch_next next;
 
         fetch_say_failed(f);
@@ -610,7 +686,7 @@ fetch_do_error(struct fetch *f)
         cache_note(f->entry, REMOVAL_CUT);
         cache_unlink(f->entry);
         space_cancel(f->body, &f->space);
-        space_fail(f->body, f->err);
+        space_fail(f->body, f->attempt.err);
     } else {
         if (f->vcl == NULL)
             fetch_say_failed(f);
@@ -628,7 +704,7 @@ static enum fetch_next
 fetch_do_close(struct fetch *f)
 {
     timer_clear(&f->timer);
-    if (f->upload != NULL)
+    if (f->upload.body != NULL)
         fetch_close_upload(f);
     if (f->body != NULL && waiter_state(&f->space) == WAITER_ARMED)
         space_cancel(f->body, &f->space);
@@ -673,7 +749,7 @@ enum fetch_next
 fetch_fail(struct fetch *f, int err)
 {
     tassert(err < 0 && err != TERR_AGAIN);
-    f->err = err;
+    f->attempt.err = err;
     return fetch_goto(f, FETCH_ERROR);
 }
 
@@ -686,7 +762,7 @@ fetch_check(const struct fetch *f)
         tassert(f->conn == NULL && f->body == NULL);
         break;
     case FETCH_GATHER:
-        tassert(f->conn == NULL && f->upload == NULL && f->upload_later);
+        tassert(f->conn == NULL && f->upload.body == NULL && f->upload.later);
         break;
     case FETCH_CONNECT:
     case FETCH_SEND:
@@ -701,7 +777,7 @@ fetch_check(const struct fetch *f)
         tassert(f->body != NULL); /* without a connection: a tunnel has it */
         break;
     case FETCH_ERROR:
-        tassert(f->err != 0);
+        tassert(f->attempt.err != 0);
         break;
     case FETCH_CLOSE:
         tassert(f->conn == NULL);
@@ -716,9 +792,10 @@ fetch_is_unread(const struct fetch *f)
 {
     if (!f->entry->abandoned)
         return false;
-    if (!f->windowed)
+    if (!fetch_is_windowed(f))
         return entry_is_private(f->entry);
-    return (f->stalled || stobj_len(f->body) >= (uint64_t)f->proxy->params.transit_buffer) &&
+    return (f->attempt.stalled ||
+               stobj_len(f->body) >= (uint64_t)f->proxy->params.transit_buffer) &&
            entry_close(f->entry);
 }
 
@@ -747,7 +824,7 @@ fetch_run(struct task *task)
         tassert(steps < LIMIT_FETCH_STEPS);
     }
     proxy_here.fetch = NULL;
-    if (f->state != FETCH_CLOSE || waiter_pending(&f->space) || waiter_pending(&f->upload_wait) ||
+    if (f->state != FETCH_CLOSE || waiter_pending(&f->space) || waiter_pending(&f->upload.wait) ||
         waiter_pending(&f->turn.waiter))
         return;
     if (fetch_is_logged(f))

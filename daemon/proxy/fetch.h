@@ -49,13 +49,13 @@ struct fetch_spec {
     const struct http_message *head; /* the request */
     struct slice identity;           /* client.identity; with a policy */
     bool edited; /* the policy has the say on X-Forwarded-For: it stands in the head, or not */
-    struct policy_ref *policy;     /* counted, and taken over; NULL: there is none */
+    struct policy_ref *policy;         /* counted, and taken over; NULL: there is none */
     struct backend_snapshot *snapshot; /* borrowed for the call; NULL: no route has a say */
     const struct conf_route *route;    /* in it */
-    bool hitmiss, hitpass;         /* a marker was found */
-    int64_t connect_ms;            /* bereq.connect_timeout as vcl_pipe set it; 0: not said */
-    struct director *backend;      /* borrowed for the call */
-    struct slice host;             /* normal form */
+    bool hitmiss, hitpass;             /* a marker was found */
+    int64_t connect_ms;                /* bereq.connect_timeout as vcl_pipe set it; 0: not said */
+    struct director *backend;          /* borrowed for the call */
+    struct slice host;                 /* normal form */
     struct slice key_text;
     struct entry *entry;         /* one hold is taken over */
     struct entry *old;           /* stored: to be validated, or completed; one hold is taken over */
@@ -63,7 +63,7 @@ struct fetch_spec {
     const struct fresh_ask *ask; /* FETCH_FOR_CACHE: the client's directives */
     const struct range_spec *ranges; /* and what it wants of the whole; nranges 0: all */
     unsigned nranges;
-    struct slice if_range;  /* FETCH_REST: of this version; its range is ranges[0] */
+    struct slice if_range; /* FETCH_REST: of this version; its range is ranges[0] */
     struct fetch_listener listener;
     bool upgrade;           /* FETCH_PASS: the request may become a tunnel */
     struct stobj *upload;   /* the request's body, or NULL; one reference is taken over */

@@ -64,12 +64,12 @@ fetch_log_verdict(const struct fetch *f, const struct fresh_verdict *v)
     struct shmlog *log = f->proxy->log;
 
     shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
-    if (f->is_shared && v->storable)
+    if (fetch_is_shared(f) && v->storable)
         shmlog_printf(log, SHMLOG_TTL, "%lld %lld %lld %s", (long long)v->ttl_ms,
             (long long)v->grace_ms, (long long)v->keep_ms, fresh_origin_name(v->origin));
     else
         shmlog_printf(log, SHMLOG_TTL, "not stored: %s",
-            !f->is_shared ? "it was passed" : fresh_refusal_text(v->refusal));
+            !fetch_is_shared(f) ? "it was passed" : fresh_refusal_text(v->refusal));
     shmlog_end(log);
 }
 
@@ -81,8 +81,8 @@ fetch_log_end(const struct fetch *f)
     shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
     if (f->body != NULL)
         shmlog_num(log, SHMLOG_Length, stobj_len(f->body));
-    if (f->err != 0)
-        shmlog_text(log, SHMLOG_FetchError, slice_str(terr_text(f->err)));
+    if (f->attempt.err != 0)
+        shmlog_text(log, SHMLOG_FetchError, slice_str(terr_text(f->attempt.err)));
     shmlog_num(log, SHMLOG_End, clock_read_us(&f->proxy->loop->clock) - f->start_us);
     shmlog_end(log);
 }

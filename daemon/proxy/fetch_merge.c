@@ -12,7 +12,7 @@ fetch_merge_heads(struct fetch *f, const struct http_message *stored,
     const struct http_message *update, struct http_message *merged)
 {
     return derive_merged(stored, update, slice_str(f->proxy->params.http_via),
-        f->received_ms / 1000, &f->arena, merged);
+        f->attempt.received_ms / 1000, &f->arena, merged);
 }
 
 /* Freshness by the merged head, except the age, which is that of the new response. */
@@ -21,7 +21,7 @@ fetch_judge_merged(struct fetch *f, const struct http_message *merged,
     const struct http_message *update, struct fresh_verdict *v)
 {
     fetch_judge(f, merged, v);
-    v->age_ms = fresh_age_ms(update, f->sent_ms, f->received_ms);
+    v->age_ms = fresh_age_ms(update, f->sent_ms, f->attempt.received_ms);
     if (v->origin != FRESH_FROM_ROUTE) /* else it counts from now on */
         v->ttl_ms = v->no_cache ? 0 : v->lifetime_ms - v->age_ms;
 }
@@ -105,12 +105,12 @@ fetch_refresh_policy(
     *next = fetch_policy_response(f, merged);
     if (*next != FETCH_WAIT)
         return TERR_POLICY;
-    *v = f->vcl->v;
+    *v = f->vcl->at.v;
     head = fetch_policy_head(f, merged);
     if (head == merged)
         return 0;
     if (head->status % 1000u == 204) /* RFC 9110 8.6 */
-        message_edit_unset(f->vcl->beresp, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
+        message_edit_unset(f->vcl->at.beresp, SLICE_LIT("Content-Length"), HTTP_F_CONTENT_LENGTH);
     err = forward_edited(head, &f->arena, &edited);
     if (err != 0)
         return err;
@@ -131,7 +131,7 @@ fetch_revalidated(
         .length_in_head = f->old->length_in_head,
         .partial = f->old->partial,
         .body_len = entry_body_len(f->old),
-        .received_ms = f->came_ms,
+        .received_ms = f->attempt.came_ms,
         .xid = fetch_stored_xid(f),
         .fresh = &v,
         .rendering = f->proxy->rendering,
@@ -153,7 +153,7 @@ fetch_revalidated(
         err = fetch_refresh_policy(f, &merged, &v, next);
     if (f->vcl != NULL) {
         r.status = merged.status;
-        r.status_prefix = f->vcl->status_prefix;
+        r.status_prefix = f->vcl->at.status_prefix;
     }
     r.length_in_head = http_has(&merged, HTTP_F_CONTENT_LENGTH); /* not with return(beresp) */
     r.head = merged;
@@ -172,7 +172,8 @@ fetch_revalidated(
         fetch_tell_marker(f, 304); /* left by an attempt before this one */
         return 0;
     }
-    f->no_room = err == TERR_NOMEM; /* for its head: then for the request that asked, once */
+    f->attempt.no_room =
+        err == TERR_NOMEM; /* for its head: then for the request that asked, once */
     err = r.partial ? TERR_OTHERPART : fetch_hand_over(f, &r);
     if (err != 0)
         fetch_unshare_parts(parts, r.nparts);
@@ -197,7 +198,7 @@ fetch_belongs(const struct fetch *f, const struct http_message *head, uint64_t c
 
     if (!f->joining)
         return false;
-    validators_of(head, f->received_ms / 1000, &v);
+    validators_of(head, f->attempt.received_ms / 1000, &v);
     return validators_join(&f->have, &v) &&
            (complete == entry_body_len(f->old) || complete == RANGE_UNKNOWN ||
                entry_body_len(f->old) == STOBJ_SIZE_UNKNOWN);
@@ -210,7 +211,7 @@ fetch_whole_head(struct fetch *f, const struct http_message *head, struct http_m
     struct forward_response how = {
         .keep = FORWARD_STORED,
         .pseudonym = slice_str(f->proxy->params.http_via),
-        .now_s = f->received_ms / 1000,
+        .now_s = f->attempt.received_ms / 1000,
         .length = FORWARD_NO_LENGTH,
     };
     struct http_message part;
@@ -223,7 +224,7 @@ int
 fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cache_response *r,
     struct entry_part parts[ENTRY_PARTS_MAX])
 {
-    struct entry_part ours = {.len = f->part_len, .body = f->kept};
+    struct entry_part ours = {.len = f->attempt.part_len, .body = f->kept};
     struct content_range cr;
     int err = content_range_parse(http_get_one(head, HTTP_F_CONTENT_RANGE), &cr);
 

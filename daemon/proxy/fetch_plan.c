@@ -53,8 +53,7 @@ fetch_plan_without_old(struct fetch *f)
     if (f->old != NULL)
         entry_drop(&f->old);
     memset(&f->have, 0, sizeof(f->have));
-    f->part_len = STOBJ_SIZE_UNKNOWN;
-    f->no_room = false;
+    fetch_new_attempt(f);
     f->conditional = f->joining = f->ranged = false;
     f->range = f->if_range = slice_of(NULL, 0);
     return fetch_plan_range(f);

@@ -7,6 +7,13 @@
 #include "daemon/http/forward.h"
 #include "daemon/log/elog.h"
 
+static void
+fetch_policy_new_attempt(struct fetch_policy *v)
+{
+    v->at = (struct fetch_policy_attempt){
+        .hitpass_ms = FETCH_UNSAID, .absent_said_ms = FETCH_UNSAID, .transit_bytes = FETCH_UNSAID};
+}
+
 int
 fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
 {
@@ -29,13 +36,12 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .connect_ms = spec->connect_ms > 0 ? spec->connect_ms : FETCH_UNSAID,
         .first_byte_ms = FETCH_UNSAID,
         .between_bytes_ms = FETCH_UNSAID,
-        .transit_bytes = FETCH_UNSAID,
-        .hitpass_ms = FETCH_UNSAID,
         .bgfetch = f->listener.ops == NULL,
         .hitmiss = spec->hitmiss,
         .hitpass = spec->hitpass,
         .retry_connect = true,
     };
+    fetch_policy_new_attempt(v);
     for (unsigned i = 0; i < POLICY_ENDS; i++)
         policy_end_of(x, (enum policy_end_name)i, &v->ends[i]);
     f->vcl = v;
@@ -96,8 +102,8 @@ fetch_policy_give_up(struct fetch *f)
 static enum fetch_next
 fetch_policy_said_error(struct fetch *f)
 {
-    f->vcl->status = f->proxy->run.status;
-    f->vcl->reason = f->proxy->run.reason;
+    f->vcl->at.status = f->proxy->run.status;
+    f->vcl->at.reason = f->proxy->run.reason;
     return fetch_fail(f, TERR_POLICY);
 }
 
@@ -111,24 +117,14 @@ fetch_policy_retry(struct fetch *f)
     if (v->retries++ >= f->proxy->params.max_retries) {
         if (f->state == FETCH_ERROR)
             return fetch_policy_give_up(f);
-        v->status = 503;
-        v->reason = SLICE_LIT("Too many retries");
+        v->at.status = 503;
+        v->at.reason = SLICE_LIT("Too many retries");
         return fetch_fail(f, TERR_LIMIT);
     }
-    if (f->upload != NULL && !f->upload_kept)
+    if (f->upload.body != NULL && !f->upload.kept)
         return fetch_policy_give_up(f);
-    v->asked = v->answered = v->touched = v->made = v->uncacheable = v->whole = v->was_304 = false;
-    v->beresp = NULL;
-    v->came = NULL;
-    v->nbody = 0;
-    v->status = 0;
-    v->reason = slice_of(NULL, 0);
-    v->hitpass_ms = v->transit_bytes = FETCH_UNSAID;
-    f->received_ms = 0;
-    f->err = 0;
-    f->fresh = false;
-    f->attempt = 0;
-    f->ntried = 0;
+    fetch_policy_new_attempt(v);
+    fetch_new_attempt(f);
     counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
     fetch_drop_kept(f);
     fetch_rewind(f);
@@ -138,8 +134,8 @@ fetch_policy_retry(struct fetch *f)
 void
 fetch_policy_ask_anew(struct fetch *f)
 {
-    f->vcl->asked = f->vcl->answered = f->vcl->was_304 = false;
-    f->vcl->bereq = f->vcl->beresp = NULL;
+    fetch_policy_new_attempt(f->vcl);
+    f->vcl->bereq = NULL;
 }
 
 static enum fetch_next
@@ -208,7 +204,7 @@ static bool
 fetch_sends_upload(const struct fetch *f)
 {
     enum http_method method = f->vcl->bereq->head.method;
-    bool drop = f->vcl->no_body || (f->kind == FETCH_FOR_CACHE && !f->upload_kept &&
+    bool drop = f->vcl->no_body || (f->kind == FETCH_FOR_CACHE && !f->upload.kept &&
                                        (method == HTTP_M_GET || method == HTTP_M_HEAD));
 
     return !drop;
@@ -219,9 +215,9 @@ fetch_choose_upload(struct fetch *f)
 {
     bool sends = fetch_sends_upload(f);
 
-    if (!sends && f->upload != NULL)
+    if (!sends && f->upload.body != NULL)
         fetch_drop_upload(f);
-    return sends && f->upload_later ? fetch_ask_upload(f) : 0;
+    return sends && f->upload.later ? fetch_ask_upload(f) : 0;
 }
 
 /* What the policy's changes mean for what may come. */
@@ -232,7 +228,7 @@ fetch_note_bereq(struct fetch *f)
     const uint64_t conditions = HTTP_BIT(HTTP_F_IF_NONE_MATCH) | HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE);
 
     f->asked = h->method;
-    if (f->is_shared || f->conditional)
+    if (fetch_is_shared(f) || f->conditional)
         f->conditional = f->old != NULL && (h->present & conditions) != 0;
     f->ranged = f->ranged && http_has(h, HTTP_F_RANGE);
 }
@@ -257,9 +253,9 @@ fetch_policy_fetch(struct fetch *f)
     enum vcl_action act;
     int err = 0;
 
-    if (v->asked)
+    if (v->at.asked)
         return FETCH_WAIT;
-    v->asked = true;
+    v->at.asked = true;
     if (v->bereq == NULL)
         err = fetch_make_bereq(f);
     if (err != 0)
@@ -267,7 +263,7 @@ fetch_policy_fetch(struct fetch *f)
     act = fetch_policy_run(f, VCL_SUB_BACKEND_FETCH);
     if (act != VCL_ACT_FETCH)
         return fetch_policy_elsewhere(f, act);
-    if (f->upload_later && f->proxy->params.req_buffering && fetch_sends_upload(f))
+    if (f->upload.later && f->proxy->params.req_buffering && fetch_sends_upload(f))
         return fetch_goto(f, FETCH_GATHER);
     err = fetch_policy_pick(f);
     return err != 0 ? fetch_fail(f, err) : FETCH_WAIT;
@@ -294,8 +290,8 @@ fetch_error_may_live(unsigned status)
 bool
 fetch_policy_was_fresh(const struct fetch *f)
 {
-    return f->vcl != NULL && !f->vcl->ttl_said && f->vcl->v.lifetime_ms > 0 &&
-           f->vcl->v.ttl_ms <= 0;
+    return f->vcl != NULL && !f->vcl->at.ttl_said && f->vcl->at.v.lifetime_ms > 0 &&
+           f->vcl->at.v.ttl_ms <= 0;
 }
 
 static void
@@ -303,28 +299,28 @@ fetch_policy_start(struct fetch *f, const struct http_message *head)
 {
     struct fetch_policy *v = f->vcl;
 
-    v->forbidden = !v->v.storable && fetch_core_forbids(v->v.refusal);
-    if (v->forbidden && v->v.ttl_ms > 0)
-        v->v.ttl_ms = 0;
-    if (v->v.ttl_ms > 0 &&
-        v->v.origin !=
+    v->at.forbidden = !v->at.v.storable && fetch_core_forbids(v->at.v.refusal);
+    if (v->at.forbidden && v->at.v.ttl_ms > 0)
+        v->at.v.ttl_ms = 0;
+    if (v->at.v.ttl_ms > 0 &&
+        v->at.v.origin !=
             FRESH_FROM_ROUTE) /* ages are in seconds (RFC 9111 1.2.2): 60.000, not 59.993 */
-        v->v.ttl_ms += v->v.age_ms % 1000;
-    v->rfc_ttl_ms = v->v.ttl_ms;
-    if (!fetch_error_may_live(head->status) && v->v.ttl_ms > 0)
-        v->v.ttl_ms = v->v.lifetime_ms = 0;
-    v->grace_ms = v->v.grace_ms;
-    v->keep_ms = f->proxy->params.default_keep;
-    v->uncacheable = f->kind != FETCH_FOR_CACHE;
-    if (v->uncacheable) /* nothing is kept, so nothing lives */
-        v->v.ttl_ms = v->grace_ms = v->keep_ms = 0;
-    v->came = head;
-    v->beresp = NULL;
-    v->status_prefix = 0;
-    v->touched = v->whole = v->ttl_said = v->by_builtin = false;
-    v->tags = NULL;
-    v->absent_ms = 0;
-    v->absent_said_ms = FETCH_UNSAID;
+        v->at.v.ttl_ms += v->at.v.age_ms % 1000;
+    v->at.rfc_ttl_ms = v->at.v.ttl_ms;
+    if (!fetch_error_may_live(head->status) && v->at.v.ttl_ms > 0)
+        v->at.v.ttl_ms = v->at.v.lifetime_ms = 0;
+    v->at.grace_ms = v->at.v.grace_ms;
+    v->at.keep_ms = f->proxy->params.default_keep;
+    v->at.uncacheable = f->kind != FETCH_FOR_CACHE;
+    if (v->at.uncacheable) /* nothing is kept, so nothing lives */
+        v->at.v.ttl_ms = v->at.grace_ms = v->at.keep_ms = 0;
+    v->at.came = head;
+    v->at.beresp = NULL;
+    v->at.status_prefix = 0;
+    v->at.touched = v->at.whole = v->at.ttl_said = v->at.by_builtin = false;
+    v->at.tags = NULL;
+    v->at.absent_ms = 0;
+    v->at.absent_said_ms = FETCH_UNSAID;
 }
 
 static void
@@ -332,11 +328,11 @@ fetch_policy_begin(struct fetch *f, const struct http_message *head)
 {
     struct fetch_policy *v = f->vcl;
 
-    fetch_judge(f, head, &v->v);
+    fetch_judge(f, head, &v->at.v);
     fetch_policy_start(f, head);
-    v->absent_ms = fetch_core_absent_ms(f, head, &v->v);
-    if (v->absent_ms > 0)
-        v->v.ttl_ms = v->absent_ms; /* the policy sees what the file makes of it */
+    v->at.absent_ms = fetch_core_absent_ms(f, head, &v->at.v);
+    if (v->at.absent_ms > 0)
+        v->at.v.ttl_ms = v->at.absent_ms; /* the policy sees what the file makes of it */
 }
 
 int64_t
@@ -344,27 +340,27 @@ fetch_policy_absent_ms(const struct fetch *f)
 {
     const struct fetch_policy *v = f->vcl;
 
-    if (v->hitpass_ms != FETCH_UNSAID)
+    if (v->at.hitpass_ms != FETCH_UNSAID)
         return 0;
-    if (v->absent_said_ms != FETCH_UNSAID)
-        return v->absent_said_ms;
-    return v->v.storable && !v->ttl_said ? v->absent_ms : 0;
+    if (v->at.absent_said_ms != FETCH_UNSAID)
+        return v->at.absent_said_ms;
+    return v->at.v.storable && !v->at.ttl_said ? v->at.absent_ms : 0;
 }
 
 void
 fetch_policy_merged(
     struct fetch *f, const struct http_message *merged, const struct fresh_verdict *v)
 {
-    f->vcl->v = *v;
+    f->vcl->at.v = *v;
     fetch_policy_start(f, merged);
     if (merged->status == entry_status(f->old)) /* it is the stored one's */
-        f->vcl->status_prefix = (uint8_t)(entry_policy_status(f->old) / 1000);
+        f->vcl->at.status_prefix = (uint8_t)(entry_policy_status(f->old) / 1000);
 }
 
 const struct http_message *
 fetch_policy_head(const struct fetch *f, const struct http_message *came)
 {
-    return f->vcl->touched ? &f->vcl->beresp->head : came;
+    return f->vcl->at.touched ? &f->vcl->at.beresp->head : came;
 }
 
 /* Did what ran last end where builtin.vcl keeps a response out? */
@@ -386,12 +382,12 @@ static enum fresh_refusal
 fetch_policy_refusal(struct fetch *f)
 {
     const struct fetch_policy *p = f->vcl;
-    const struct http_message *came = fetch_policy_head(f, p->came);
+    const struct http_message *came = fetch_policy_head(f, p->at.came);
 
-    if (!p->by_builtin)
+    if (!p->at.by_builtin)
         return FRESH_REFUSE_POLICY;
-    if (p->v.refusal != FRESH_REFUSE_NONE)
-        return p->v.refusal;
+    if (p->at.v.refusal != FRESH_REFUSE_NONE)
+        return p->at.v.refusal;
     return http_has(came, HTTP_F_SET_COOKIE) ? FRESH_REFUSE_SET_COOKIE : FRESH_REFUSE_STALE;
 }
 
@@ -400,51 +396,51 @@ static void
 fetch_policy_judge(struct fetch *f)
 {
     struct fetch_policy *p = f->vcl;
-    struct fresh_verdict *v = &p->v;
+    struct fresh_verdict *v = &p->at.v;
 
-    if (p->grace_ms < 0)
-        p->grace_ms = 0;
-    if (p->keep_ms < 0)
-        p->keep_ms = 0;
-    v->grace_ms = p->grace_ms;
-    v->error_ms = v->stale_if_error_ms > p->grace_ms ? v->stale_if_error_ms : p->grace_ms;
-    v->keep_ms = p->grace_ms + p->keep_ms;
+    if (p->at.grace_ms < 0)
+        p->at.grace_ms = 0;
+    if (p->at.keep_ms < 0)
+        p->at.keep_ms = 0;
+    v->grace_ms = p->at.grace_ms;
+    v->error_ms = v->stale_if_error_ms > p->at.grace_ms ? v->stale_if_error_ms : p->at.grace_ms;
+    v->keep_ms = p->at.grace_ms + p->at.keep_ms;
     if (v->keep_ms < v->error_ms)
         v->keep_ms = v->error_ms;
     v->must_revalidate = false; /* the windows say it all by now */
     v->no_cache = false;
     /* What the core forbids is kept only if the policy gave it a life of its own. */
-    v->storable = !(p->forbidden && v->ttl_ms <= 0) && !p->uncacheable &&
-                  p->hitpass_ms == FETCH_UNSAID && v->ttl_ms + v->keep_ms > 0 &&
+    v->storable = !(p->at.forbidden && v->ttl_ms <= 0) && !p->at.uncacheable &&
+                  p->at.hitpass_ms == FETCH_UNSAID && v->ttl_ms + v->keep_ms > 0 &&
                   f->asked != HTTP_M_HEAD;
-    if (p->ttl_said)
+    if (p->at.ttl_said)
         v->origin = FRESH_FROM_POLICY;
     if (v->storable)
         v->refusal = FRESH_REFUSE_NONE;
-    else if (p->uncacheable || p->hitpass_ms != FETCH_UNSAID)
+    else if (p->at.uncacheable || p->at.hitpass_ms != FETCH_UNSAID)
         v->refusal = fetch_policy_refusal(f);
-    else if (!p->forbidden) /* else it is the core's */
+    else if (!p->at.forbidden) /* else it is the core's */
         v->refusal = FRESH_REFUSE_STALE;
 }
 
-/* With was_304 the merged head, already judged, is f->vcl->came. */
+/* With was_304 the merged head, already judged, is f->vcl->at.came. */
 enum fetch_next
 fetch_policy_response(struct fetch *f, const struct http_message *head)
 {
     enum vcl_action act;
     double d;
 
-    if (!f->vcl->was_304)
+    if (!f->vcl->at.was_304)
         fetch_policy_begin(f, head);
     act = fetch_policy_run(f, VCL_SUB_BACKEND_RESPONSE);
     d = f->proxy->run.duration_s;
-    f->vcl->by_builtin = act == VCL_ACT_DELIVER && fetch_policy_ended_in_builtin(f);
-    if (act == VCL_ACT_PASS && !f->vcl->uncacheable)
-        f->vcl->hitpass_ms = d < 0 ? f->vcl->v.ttl_ms : policy_ms(d);
+    f->vcl->at.by_builtin = act == VCL_ACT_DELIVER && fetch_policy_ended_in_builtin(f);
+    if (act == VCL_ACT_PASS && !f->vcl->at.uncacheable)
+        f->vcl->at.hitpass_ms = d < 0 ? f->vcl->at.v.ttl_ms : policy_ms(d);
     if (act != VCL_ACT_DELIVER && act != VCL_ACT_PASS)
         return fetch_policy_elsewhere(f, act);
     fetch_policy_judge(f);
-    f->vcl->answered = true;
+    f->vcl->at.answered = true;
     return FETCH_WAIT;
 }
 
@@ -453,7 +449,7 @@ fetch_policy_refresh(struct fetch *f, const struct http_message *head, enum vcl_
 {
     fetch_policy_begin(f, head);
     *act = fetch_policy_run(f, VCL_SUB_BACKEND_REFRESH);
-    f->vcl->was_304 = true;
+    f->vcl->at.was_304 = true;
     if (*act != VCL_ACT_MERGE && *act != VCL_ACT_OBJ_STALE && *act != VCL_ACT_BERESP)
         return fetch_policy_elsewhere(f, *act);
     return FETCH_WAIT;
@@ -465,16 +461,16 @@ static int
 fetch_begin_error(struct fetch *f)
 {
     struct fetch_policy *v = f->vcl;
-    unsigned status = v->status % 1000u >= 200 ? v->status : 503; /* 1xx ends nothing */
-    struct slice reason = v->reason.ptr != NULL ? v->reason
-                          : v->status != 0      ? slice_str(http_reason(status % 1000))
-                                                : SLICE_LIT("Backend fetch failed");
+    unsigned status = v->at.status % 1000u >= 200 ? v->at.status : 503; /* 1xx ends nothing */
+    struct slice reason = v->at.reason.ptr != NULL ? v->at.reason
+                          : v->at.status != 0      ? slice_str(http_reason(status % 1000))
+                                                   : SLICE_LIT("Backend fetch failed");
     struct message_edit *e = arena_alloc(&f->arena, sizeof(*e));
     int err;
 
     if (e == NULL)
         return TERR_NOMEM;
-    v->status_prefix = (uint8_t)(status / 1000);
+    v->at.status_prefix = (uint8_t)(status / 1000);
     err = message_edit_response(e, status % 1000, reason, &f->arena, LIMIT_FIELDS);
     if (err == 0)
         err = message_edit_add(
@@ -484,17 +480,17 @@ fetch_begin_error(struct fetch *f)
             e, SLICE_LIT("Server"), HTTP_F_SERVER, slice_str(f->proxy->params.http_server));
     if (err != 0)
         return err;
-    v->beresp = e;
-    v->came = NULL;
-    v->made = v->touched = true;
-    v->tags = NULL;
-    v->nbody = 0;
-    v->v = (struct fresh_verdict){.refusal = FRESH_REFUSE_NO_FRESHNESS, .stale_if_error_ms = -1};
-    v->grace_ms = v->keep_ms = 0;
-    v->forbidden = v->by_builtin = false;
-    v->uncacheable = f->kind != FETCH_FOR_CACHE;
-    f->came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
-    f->received_ms = f->proxy->loop->clock.wall_ms;
+    v->at.beresp = e;
+    v->at.came = NULL;
+    v->at.made = v->at.touched = true;
+    v->at.tags = NULL;
+    v->at.nbody = 0;
+    v->at.v = (struct fresh_verdict){.refusal = FRESH_REFUSE_NO_FRESHNESS, .stale_if_error_ms = -1};
+    v->at.grace_ms = v->at.keep_ms = 0;
+    v->at.forbidden = v->at.by_builtin = false;
+    v->at.uncacheable = f->kind != FETCH_FOR_CACHE;
+    f->attempt.came_ms = (int64_t)f->proxy->loop->clock.mono_ms;
+    f->attempt.received_ms = f->proxy->loop->clock.wall_ms;
     return 0;
 }
 
@@ -504,7 +500,7 @@ fetch_policy_closes(const struct fetch *f)
     const struct fetch_policy *v = f->vcl;
 
     return (v->bereq != NULL && policy_says_close(&v->bereq->head)) ||
-           (v->beresp != NULL && v->touched && policy_says_close(&v->beresp->head));
+           (v->at.beresp != NULL && v->at.touched && policy_says_close(&v->at.beresp->head));
 }
 
 /* What a body of ours needs as long as it has readers: the policy, for its literals, and what was
@@ -530,7 +526,7 @@ fetch_owned_release(void *ctx)
 static bool
 fetch_part_is_literal(const struct fetch *f, struct slice part)
 {
-    if (f->is_shared && f->vcl->v.storable)
+    if (fetch_is_shared(f) && f->vcl->at.v.storable)
         return false;
     return vcl_is_literal(f->vcl->ref->policy->vcl, part);
 }
@@ -543,18 +539,18 @@ fetch_owned_new(struct fetch *f)
     struct fetch_owned *o;
     char *at;
 
-    for (unsigned i = 0; i < v->nbody; i++)
-        if (!fetch_part_is_literal(f, v->body[i]))
-            size += v->body[i].len;
+    for (unsigned i = 0; i < v->at.nbody; i++)
+        if (!fetch_part_is_literal(f, v->at.body[i]))
+            size += v->at.body[i].len;
     o = malloc(size);
     if (o == NULL)
         return NULL;
-    o->policy = f->is_shared && v->v.storable ? NULL : v->ref->policy;
+    o->policy = fetch_is_shared(f) && v->at.v.storable ? NULL : v->ref->policy;
     if (o->policy != NULL)
         atomic_fetch_add_explicit(&o->policy->refs, 1, memory_order_relaxed);
     at = o->bytes;
-    for (unsigned i = 0; i < v->nbody; i++) {
-        struct slice *part = &v->body[i];
+    for (unsigned i = 0; i < v->at.nbody; i++) {
+        struct slice *part = &v->at.body[i];
 
         if (part->len == 0 || fetch_part_is_literal(f, *part))
             continue;
@@ -580,9 +576,9 @@ fetch_error_body(struct fetch *f, struct stobj **out, uint64_t *len)
         fetch_owned_release(o);
         return TERR_NOMEM;
     }
-    for (unsigned i = 0; i < v->nbody && err == 0; i++) {
-        err = stobj_synth_add(*out, v->body[i]);
-        *len += v->body[i].len;
+    for (unsigned i = 0; i < v->at.nbody && err == 0; i++) {
+        err = stobj_synth_add(*out, v->at.body[i]);
+        *len += v->at.body[i].len;
     }
     if (err != 0)
         stobj_unref(out);
@@ -595,15 +591,15 @@ static int
 fetch_publish_error(struct fetch *f)
 {
     struct fetch_policy *v = f->vcl;
-    const struct http_message *h = &v->beresp->head;
+    const struct http_message *h = &v->at.beresp->head;
     struct entry_part part = {.off = 0};
     struct cache_response r = {
         .status = h->status,
-        .status_prefix = v->status_prefix,
+        .status_prefix = v->at.status_prefix,
         .origin_status = 0,
-        .received_ms = f->came_ms,
+        .received_ms = f->attempt.came_ms,
         .xid = fetch_stored_xid(f),
-        .fresh = &v->v,
+        .fresh = &v->at.v,
         .rendering = f->proxy->rendering,
         .for_policy = true,
         .nparts = 1,
@@ -614,13 +610,13 @@ fetch_publish_error(struct fetch *f)
 
     if (n != 0)
         return n;
-    n = fetch_tags(f, &r, v->v.storable && f->is_shared);
+    n = fetch_tags(f, &r, v->at.v.storable && fetch_is_shared(f));
     if (n == 0)
         n = fetch_error_body(f, &part.body, &part.len);
     if (n != 0)
         return n;
     r.body_len = part.len;
-    if (!v->v.storable || !f->is_shared)
+    if (!v->at.v.storable || !fetch_is_shared(f))
         cache_unlink(f->entry);
     n = cache_publish(f->entry, &r);
     if (n != 0) {
@@ -650,7 +646,7 @@ fetch_policy_error(struct fetch *f)
         return FETCH_WAIT;
     f->asked = HTTP_M_GET;
     fetch_policy_judge(f);
-    if (f->vcl->bgfetch && !f->vcl->v.storable)
+    if (f->vcl->bgfetch && !f->vcl->at.v.storable)
         return FETCH_WAIT; /* what is stored goes on being used */
     if (fetch_publish_error(f) != 0)
         return FETCH_WAIT;
@@ -663,5 +659,5 @@ fetch_policy_error(struct fetch *f)
 double
 fetch_policy_rfc_ttl(const struct fetch *f)
 {
-    return (double)f->vcl->rfc_ttl_ms / 1000;
+    return (double)f->vcl->at.rfc_ttl_ms / 1000;
 }

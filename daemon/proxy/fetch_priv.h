@@ -31,35 +31,92 @@ enum fetch_next {
     FETCH_WAIT, /* step when woken */
 };
 
+/* Who gets the response.  A private one, and one in a window, is not for those that ask later. */
+enum fetch_audience {
+    FETCH_PRIVATE, /* the request that asked */
+    FETCH_SHARED,  /* all: the entry is in the index, or will be */
+    FETCH_WINDOWED /* the requests of now: `body` is a window, with any number of readers */
+};
+
+enum fetch_sent {
+    FETCH_UNSENT,
+    FETCH_SENDING, /* the head; the body goes on */
+    FETCH_SENT,    /* to its end */
+};
+
+/* What is sent on one connection, and came on it. */
+struct fetch_on {
+    enum fetch_sent request;
+    bool noted_head, noted_verdict; /* in the log, and in the backend's books */
+    uint64_t asked_us;              /* when the request was sent; clock_read_us() */
+    uint64_t sent;                  /* of the connection, when we looked last */
+    struct message_edit *stripped;  /* in the arena: the response without cookies of the route */
+};
+
+/* From one decision what to ask to the next: cleared as a whole when it is asked again, on account of
+ * what came or did not (fetch_new_attempt). */
+struct fetch_attempt {
+    struct backend *tried[FETCH_TRIED_MAX]; /* compared, and never looked at */
+    unsigned ntried;
+    unsigned address; /* of the backend's: the one that is connected to */
+    bool fresh;       /* no connection that was idle */
+    int err;
+    struct fetch_on on;
+    int64_t received_ms; /* wall clock; 0: nothing yet */
+    int64_t came_ms;     /* the same, monotonic */
+    /* the outcome */
+    enum fresh_refusal refusal; /* why the response is not stored */
+    bool by_request;            /* what the request said keeps the response out of the cache */
+    bool too_large, no_room;
+    bool stalled;           /* the readers are slow, not the origin */
+    uint16_t absent_status; /* 404 or 410, with absent_ms */
+    int64_t absent_ms;      /* for how long it is known that nothing is there; 0: it is not */
+    int64_t absent_age_ms;
+    uint64_t part_len; /* of a part: bytes that must come; else STOBJ_SIZE_UNKNOWN */
+};
+
+enum fetch_lease {
+    FETCH_LEASE_NONE,
+    FETCH_LEASED,
+    FETCH_LEASE_GIVEN, /* to the connection */
+};
+
+/* The request's body, out of the object that the client's upload fills. */
+struct fetch_upload {
+    struct stobj *body; /* NULL: there is none, or not yet */
+    uint64_t length;
+    struct waiter wait;
+    struct lease_iter it;
+    struct lease_extent ext;
+    enum fetch_lease lease; /* of `ext` */
+    uint64_t at;            /* bytes leased so far */
+    bool ended;
+    bool kept;  /* all of it is kept: it can be sent again */
+    bool later; /* the client has one that is not read yet; FETCH_FOR_CACHE */
+};
+
 #define FETCH_MAGIC OBJ_TAG('f', 't', 'c', 'h')
 struct fetch {
     uint32_t magic;
     enum fetch_state state;
-    int err;
     enum fetch_kind kind;
+    enum fetch_audience audience;
     struct task task;
     struct list link; /* in proxy->fetches */
     struct proxy *proxy;
-    struct backend *backend;                /* held; NULL: none was healthy */
-    struct director *from;                  /* held: may choose another backend; NULL: none */
-    struct backend *tried[FETCH_TRIED_MAX]; /* compared, and never looked at */
-    unsigned ntried;
+    struct backend *backend;           /* held; NULL: none was healthy */
+    struct director *from;             /* held: may choose another backend; NULL: none */
     const struct conf_backend *conf;   /* of the backend */
     struct backend_snapshot *snapshot; /* held: of the route; NULL: it has no say */
     const struct conf_route *route;    /* with `snapshot` */
-    struct message_edit *stripped;     /* in the arena: the response without cookies of the route */
     struct fetch_policy *vcl;          /* in the arena; NULL: there is no policy */
     struct fetch_held
         *held; /* in the arena: published only when the body is whole; NULL: it streams */
-    unsigned attempt;
-    uint8_t asked;              /* the method sent: enum http_method */
-    enum fresh_refusal refusal; /* why the response is not stored */
-    bool by_request;            /* what the request said keeps the response out of the cache */
-    bool fresh;                 /* retrying: no connection that was idle */
-    bool for_head;              /* the client asked with HEAD, whatever the policy made of it */
-    bool begun, request_sent, is_shared, stalled, cut, too_large, no_room;
-    bool expected;        /* the backend expects us, and has no connection of ours yet */
-    bool windowed;        /* `body` is a window: it has any number of readers */
+    struct fetch_attempt attempt;
+    uint8_t asked; /* the method sent: enum http_method */
+    bool for_head; /* the client asked with HEAD, whatever the policy made of it */
+    bool cut;      /* the worker ends: no fetch may go on */
+    bool expected; /* the backend expects us, and has no connection of ours yet */
     struct fetch_listener listener;
     struct entry *entry;  /* held */
     struct entry *shared; /* held: becomes a marker when `entry`, our own by then, is published */
@@ -77,11 +134,7 @@ struct fetch {
     bool ranged;                /* asked for a part */
     struct fresh_ask ask;
     uint32_t negative_generation; /* when it began */
-    uint16_t absent_status;       /* 404 or 410, with absent_ms */
-    int64_t absent_ms;            /* for how long it is known that nothing is there; 0: it is not */
-    int64_t absent_age_ms;
-    uint64_t part_len;      /* of a part: bytes that must come; else STOBJ_SIZE_UNKNOWN */
-    struct range_spec want; /* what the client wants, when it is one range of `nwant` */
+    struct range_spec want;       /* what the client wants, when it is one range of `nwant` */
     unsigned nwant;
     struct slice range, if_range;
     struct timer timer;
@@ -91,26 +144,31 @@ struct fetch {
     enum http_scheme scheme; /* the one that the client came by */
     struct slice host, key_text, client, forwarded, id, cdn_loop;
     uint64_t xid;                    /* of the request that it was started for */
-    bool told_head, told_verdict;    /* in the log, of this attempt */
     uint64_t start_us;               /* monotonic */
-    int64_t sent_ms, received_ms;    /* wall clock */
-    int64_t came_ms;                 /* received_ms, monotonic */
+    int64_t sent_ms;                 /* wall clock, of its start */
     const struct proxy_header *ends; /* for a backend with proxy_header, without a policy; arena */
     struct http_message request;     /* as it is sent; in the arena */
-    uint64_t asked_us;               /* when the request was sent; clock_read_us() */
-    uint64_t sent;                   /* of the connection, when we looked last */
-    /* the request's body */
-    struct stobj *upload;
-    uint64_t upload_length;
-    struct waiter upload_wait;
-    struct lease_iter upload_it;
-    struct lease_extent upload_ext;
-    uint64_t upload_at; /* bytes leased so far */
-    bool upload_ended, upload_leased;
-    bool upload_given; /* upload_ext, to the connection */
-    bool upload_kept;  /* all of it is kept: it can be sent again */
-    bool upload_later; /* the client has one that is not read yet; FETCH_FOR_CACHE */
+    struct fetch_upload upload;
 };
+
+static inline bool
+fetch_is_shared(const struct fetch *f)
+{
+    return f->audience == FETCH_SHARED;
+}
+
+static inline bool
+fetch_is_windowed(const struct fetch *f)
+{
+    return f->audience == FETCH_WINDOWED;
+}
+
+/* The next decision what to ask begins with nothing of the last one. */
+static inline void
+fetch_new_attempt(struct fetch *f)
+{
+    f->attempt = (struct fetch_attempt){.part_len = STOBJ_SIZE_UNKNOWN};
+}
 
 /* While there is a connection. */
 static inline struct origin_exchange *

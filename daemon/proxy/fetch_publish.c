@@ -45,7 +45,7 @@ fetch_judge(struct fetch *f, const struct http_message *head, struct fresh_verdi
         .has_authorization = http_has(&f->req, HTTP_F_AUTHORIZATION),
         .range = f->ranged,
         .sent_ms = f->sent_ms,
-        .received_ms = f->received_ms,
+        .received_ms = f->attempt.received_ms,
     };
     struct fresh_params fp = {
         .surrogate = slice_str(params->http_via),
@@ -65,7 +65,7 @@ fetch_judge(struct fetch *f, const struct http_message *head, struct fresh_verdi
     cc_parse_request(&f->req, &cc);
     fr.no_store = cc_has(&cc, CC_NO_STORE) && f->vcl == NULL; /* advice; see req_policy_query() */
     fresh_judge(head, &fr, &fp, v);
-    f->by_request =
+    f->attempt.by_request =
         v->refusal == FRESH_REFUSE_AUTHORIZATION || v->refusal == FRESH_REFUSE_REQ_NO_STORE;
 }
 
@@ -78,7 +78,7 @@ fetch_write_head(
     struct forward_response how = {
         .keep = stored ? FORWARD_STORED : FORWARD_PASSED,
         .pseudonym = slice_str(f->proxy->params.http_via),
-        .now_s = f->received_ms / 1000,
+        .now_s = f->attempt.received_ms / 1000,
         .length = FORWARD_NO_LENGTH,
     };
 
@@ -196,7 +196,7 @@ fetch_hold(struct fetch *f, const struct http_message *head, const struct cache_
 static bool
 fetch_is_held(const struct fetch *f)
 {
-    return f->vcl != NULL && f->vcl->whole;
+    return f->vcl != NULL && f->vcl->at.whole;
 }
 
 /* The requests that waited for what became a marker: the request that fetched gets the response. */
@@ -239,10 +239,10 @@ fetch_drop_held(struct fetch *f)
     if (waiter_state(&f->space) == WAITER_ARMED)
         space_cancel(f->body, &f->space);
     if (stobj_state(f->body) == STOBJ_FILLING)
-        space_fail(f->body, f->err != 0 ? f->err : TERR_CANCELLED);
+        space_fail(f->body, f->attempt.err != 0 ? f->attempt.err : TERR_CANCELLED);
     stobj_unref(&f->body);
     f->held = NULL;
-    f->absent_ms = 0; /* what comes in its place may be another answer */
+    f->attempt.absent_ms = 0; /* what comes in its place may be another answer */
 }
 
 /* READY in the index, for every request.  0, TERR_AGAIN, or why it cannot be kept after all. */
@@ -251,7 +251,7 @@ fetch_publish_shared(struct fetch *f, const struct http_message *head, struct ca
 {
     bool part = head->status == 206;
     struct entry_part parts[ENTRY_PARTS_MAX] = {{0, r->body_len, NULL}};
-    int err = fetch_reserve(f, part ? f->part_len : r->body_len);
+    int err = fetch_reserve(f, part ? f->attempt.part_len : r->body_len);
 
     if (err != 0)
         return err;
@@ -289,7 +289,7 @@ fetch_core_absent_ms(
         (v->refusal == FRESH_REFUSE_NONE || v->refusal == FRESH_REFUSE_NO_FRESHNESS) &&
         !v->no_cache;
 
-    if (!f->is_shared || cache_negative(f->proxy->cache) == NULL ||
+    if (!fetch_is_shared(f) || cache_negative(f->proxy->cache) == NULL ||
         (head->status != 404 && head->status != 410))
         return 0;
     /* The key does not tell variants apart, a cookie is for one, and a name has no tags. */
@@ -305,20 +305,21 @@ fetch_judge_absence(struct fetch *f, const struct http_message *head, const stru
 {
     unsigned status = head->status % 1000u;
 
-    f->absent_ms = f->vcl == NULL ? fetch_core_absent_ms(f, head, v) : fetch_policy_absent_ms(f);
-    if (f->vcl != NULL && (!f->is_shared || cache_negative(f->proxy->cache) == NULL ||
+    f->attempt.absent_ms =
+        f->vcl == NULL ? fetch_core_absent_ms(f, head, v) : fetch_policy_absent_ms(f);
+    if (f->vcl != NULL && (!fetch_is_shared(f) || cache_negative(f->proxy->cache) == NULL ||
                               (status != 404 && status != 410) || http_has(head, HTTP_F_VARY) ||
                               fetch_names_tags(f, head)))
-        f->absent_ms = 0;
-    f->absent_status = (uint16_t)status;
-    f->absent_age_ms = v->age_ms;
+        f->attempt.absent_ms = 0;
+    f->attempt.absent_status = (uint16_t)status;
+    f->attempt.absent_age_ms = v->age_ms;
 }
 
 /* It is known that there is nothing, unless another policy decides by now what that means. */
 static bool
 fetch_marks_absent(const struct fetch *f)
 {
-    return f->absent_ms > 0 &&
+    return f->attempt.absent_ms > 0 &&
            policy_is_in_use(f->proxy, f->vcl != NULL ? f->vcl->ref->policy : NULL);
 }
 
@@ -326,34 +327,34 @@ void
 fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigned status)
 {
     int64_t ttl_ms = f->proxy->params.uncacheable_ttl;
-    enum fresh_refusal why = f->no_room ? FRESH_REFUSE_NO_ROOM : f->refusal;
-    enum cache_mark mark = f->by_request ? CACHE_MARK_BY_REQUEST : CACHE_MARK;
+    enum fresh_refusal why = f->attempt.no_room ? FRESH_REFUSE_NO_ROOM : f->attempt.refusal;
+    enum cache_mark mark = f->attempt.by_request ? CACHE_MARK_BY_REQUEST : CACHE_MARK;
 
     if (fetch_marks_absent(f)) {
-        const struct negative_fact fact = {
-            f->absent_status, f->came_ms, f->absent_age_ms, f->absent_ms};
+        const struct negative_fact fact = {f->attempt.absent_status, f->attempt.came_ms,
+            f->attempt.absent_age_ms, f->attempt.absent_ms};
 
         cache_publish_absent(marker, handoff, &fact, f->negative_generation);
         return;
     }
     entry_refused(marker, why);
-    if (f->no_room && status < 400)
+    if (f->attempt.no_room && status < 400)
         cache_is_there(f->proxy->cache, &marker->node.key);
     if (f->vcl != NULL) { /* hit-for-miss for beresp.ttl, or hit-for-pass as it said */
-        bool pass = f->vcl->hitpass_ms != FETCH_UNSAID;
+        bool pass = f->vcl->at.hitpass_ms != FETCH_UNSAID;
 
         mark = pass ? CACHE_MARK_PASS : CACHE_MARK;
-        ttl_ms = pass ? f->vcl->hitpass_ms : f->vcl->uncacheable ? f->vcl->v.ttl_ms : 0;
-        cache_hitmiss(marker, handoff, f->came_ms, ttl_ms > 0 ? ttl_ms : 0, mark);
+        ttl_ms = pass ? f->vcl->at.hitpass_ms : f->vcl->at.uncacheable ? f->vcl->at.v.ttl_ms : 0;
+        cache_hitmiss(marker, handoff, f->attempt.came_ms, ttl_ms > 0 ? ttl_ms : 0, mark);
         return;
     }
-    if (status >= 500 || f->no_room) {
+    if (status >= 500 || f->attempt.no_room) {
         mark = CACHE_MARK_ERROR;
         ttl_ms = ttl_ms < ERROR_TTL_MS ? ttl_ms : ERROR_TTL_MS;
     }
     if (status == 416 || (marker->late && f->old == NULL))
         ttl_ms = 0; /* about one range alone; or it is known already */
-    cache_hitmiss(marker, handoff, f->came_ms, ttl_ms, mark);
+    cache_hitmiss(marker, handoff, f->attempt.came_ms, ttl_ms, mark);
 }
 
 /* The entry that others wait for becomes a marker, so that they fetch for themselves, all at
@@ -364,7 +365,7 @@ fetch_leave_marker(struct fetch *f, unsigned status)
     struct entry *own;
 
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
-    if (f->entry->abandoned && f->absent_ms == 0) {
+    if (f->entry->abandoned && f->attempt.absent_ms == 0) {
         fetch_mark(f, f->entry, NULL, status);
         return TERR_CANCELLED; /* the response has no reader, but its status was of use */
     }
@@ -374,7 +375,7 @@ fetch_leave_marker(struct fetch *f, unsigned status)
     /* One hold for the request that comes for it, one for us. */
     f->shared = f->entry;
     f->entry = own;
-    f->is_shared = false;
+    f->audience = FETCH_PRIVATE;
     return 0;
 }
 
@@ -447,9 +448,9 @@ fetch_publish_window(struct fetch *f, const struct http_message *head, struct ca
         return err;
     }
     f->body = part.body;
-    f->is_shared = false;
-    f->windowed = true;
-    cache_note(f->entry, REMOVAL_REFUSED + (f->no_room ? FRESH_REFUSE_NO_ROOM : f->refusal));
+    f->audience = FETCH_WINDOWED;
+    cache_note(f->entry,
+        REMOVAL_REFUSED + (f->attempt.no_room ? FRESH_REFUSE_NO_ROOM : f->attempt.refusal));
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
     counter_add(f->proxy->counters, COUNTER_fetch_windows, 1);
     return 0;
@@ -463,11 +464,12 @@ enum {
 static uint64_t
 fetch_transit_bytes(const struct fetch *f)
 {
-    if (f->vcl == NULL || f->vcl->transit_bytes == FETCH_UNSAID)
+    if (f->vcl == NULL || f->vcl->at.transit_bytes == FETCH_UNSAID)
         return (uint64_t)f->proxy->params.transit_buffer;
-    if (f->vcl->transit_bytes == 0)
+    if (f->vcl->at.transit_bytes == 0)
         return UINT64_C(1) << 48; /* any */
-    return f->vcl->transit_bytes < TRANSIT_MIN ? TRANSIT_MIN : (uint64_t)f->vcl->transit_bytes;
+    return f->vcl->at.transit_bytes < TRANSIT_MIN ? TRANSIT_MIN
+                                                  : (uint64_t)f->vcl->at.transit_bytes;
 }
 
 /* For the one request that asked. */
@@ -479,13 +481,14 @@ fetch_publish_private(struct fetch *f, const struct http_message *head, struct c
     int err = 0;
 
     r->partial = false;
-    if (f->is_shared)
+    if (fetch_is_shared(f))
         err = fetch_leave_marker(f, head->status);
     if (err == 0)
         err = fetch_write_head(f, head, false, r);
     if (err == 0)
         err = fetch_tags(f, r, false);
-    f->entry->set_cookie = f->kind == FETCH_FOR_CACHE && f->refusal == FRESH_REFUSE_SET_COOKIE;
+    f->entry->set_cookie =
+        f->kind == FETCH_FOR_CACHE && f->attempt.refusal == FRESH_REFUSE_SET_COOKIE;
     if (err == 0 &&
         stobj_new(&part.body, f->proxy->storage, fetch_is_held(f) ? STOBJ_KEPT : STOBJ_PRIVATE,
             r->body_len, transit - transit / TRANSIT_REST_PART) != 0)
@@ -496,7 +499,7 @@ fetch_publish_private(struct fetch *f, const struct http_message *head, struct c
     r->tags = NULL; /* of an attempt to keep it */
     r->parts = &part;
     r->nparts = 1;
-    f->part_len = STOBJ_SIZE_UNKNOWN;
+    f->attempt.part_len = STOBJ_SIZE_UNKNOWN;
     err = fetch_is_held(f) ? fetch_hold(f, head, r) : cache_publish(f->entry, r);
     if (err != 0) {
         space_fail(part.body, err);
@@ -515,8 +518,8 @@ fetch_tell_absent(struct fetch *f, bool whole)
     if (f->shared == NULL || f->held != NULL)
         return;
     if (!whole)
-        f->absent_ms = 0;
-    fetch_tell_marker(f, f->absent_status);
+        f->attempt.absent_ms = 0;
+    fetch_tell_marker(f, f->attempt.absent_status);
 }
 
 /* A 206 says itself how much it has, and where that belongs. */
@@ -528,8 +531,8 @@ fetch_part_is_sane(struct fetch *f, const struct http_message *head, uint64_t bo
 
     if (value.ptr == NULL || content_range_parse(value, &cr) != 0)
         return false;
-    f->part_len = cr.last - cr.first + 1;
-    return body_len == STOBJ_SIZE_UNKNOWN || body_len == f->part_len;
+    f->attempt.part_len = cr.last - cr.first + 1;
+    return body_len == STOBJ_SIZE_UNKNOWN || body_len == f->attempt.part_len;
 }
 
 int
@@ -539,9 +542,9 @@ fetch_publish(struct fetch *f, const struct http_message *head)
     struct cache_response r = {
         .status = head->status,
         .origin_status = head->status,
-        .status_prefix = f->vcl != NULL ? f->vcl->status_prefix : 0,
+        .status_prefix = f->vcl != NULL ? f->vcl->at.status_prefix : 0,
         .body_len = fetch_body_length(f),
-        .received_ms = f->came_ms,
+        .received_ms = f->attempt.came_ms,
         .xid = fetch_stored_xid(f),
         .fresh = &v,
         .rendering = f->proxy->rendering,
@@ -551,33 +554,33 @@ fetch_publish(struct fetch *f, const struct http_message *head)
     uint64_t bytes = r.body_len;
 
     if (f->vcl != NULL && head->status != 101)
-        v = f->vcl->v;
+        v = f->vcl->at.v;
     else
         fetch_judge(f, head, &v);
     fetch_invalidate(f, head);
     fetch_judge_absence(f, head, &v);
-    if (!f->told_verdict && fetch_is_logged(f))
+    if (!f->attempt.on.noted_verdict && fetch_is_logged(f))
         fetch_log_verdict(f, &v);
-    f->told_verdict = true;
-    if (f->absent_ms > 0)
+    f->attempt.on.noted_verdict = true;
+    if (f->attempt.absent_ms > 0)
         v.storable = false; /* its page is for the present requests */
     if (v.storable && head->status == 206) {
         v.storable = fetch_part_is_sane(f, head, r.body_len);
-        bytes = f->part_len;
+        bytes = f->attempt.part_len;
     }
-    f->refusal = v.storable ? FRESH_REFUSE_TOO_LARGE : v.refusal; /* unless it is kept */
-    if (f->is_shared && v.storable &&
+    f->attempt.refusal = v.storable ? FRESH_REFUSE_TOO_LARGE : v.refusal; /* unless it is kept */
+    if (fetch_is_shared(f) && v.storable &&
         (bytes == STOBJ_SIZE_UNKNOWN || bytes <= fetch_object_max(f->proxy))) {
         int err = fetch_publish_shared(f, head, &r);
 
         if (err == 0 || err == TERR_AGAIN)
             return err;
-        f->no_room = true;
+        f->attempt.no_room = true;
     }
     fetch_drop_kept(f); /* room was awaited, and max_object_size has changed since */
     /* A cookie of what is not stored is for the client that asked alone, whatever the operator said
      * of storing it. */
-    if (f->is_shared && v.storable && head->status != 206 && !fetch_is_held(f) &&
+    if (fetch_is_shared(f) && v.storable && head->status != 206 && !fetch_is_held(f) &&
         !http_has(head, HTTP_F_SET_COOKIE)) {
         int err = fetch_publish_window(f, head, &r);
 
@@ -599,7 +602,7 @@ fetch_outgrown(struct fetch *f)
 
     cache_note(f->entry, REMOVAL_OUTGREW);
     cache_unlink(f->entry);
-    if (f->part_len != STOBJ_SIZE_UNKNOWN)
+    if (f->attempt.part_len != STOBJ_SIZE_UNKNOWN)
         return TERR_LIMIT; /* a part does not go on elsewhere */
     entry_message(f->entry, ENTRY_FIELDS_ALL, fields, &head);
     if (fetch_new_window(f, &next, STOBJ_SIZE_UNKNOWN, &head) != 0)
@@ -615,8 +618,8 @@ fetch_outgrown(struct fetch *f)
     if (fetch_has_listener(f) && f->listener.ops->expect(f->listener.ctx))
         expected++;
     stobj_expect(next, (int32_t)expected);
-    f->is_shared = f->stalled = false;
-    f->windowed = true;
+    f->audience = FETCH_WINDOWED;
+    f->attempt.stalled = false;
     space_finish(f->body);
     f->body = next;
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);

@@ -38,7 +38,7 @@ fetch_rule_head(struct fetch *f, const struct http_message **head)
     const struct conf_names *names = &f->route->strip_cookies;
     const struct http_message *came = *head;
     const struct http_field *field = NULL;
-    struct message_edit *e = f->stripped;
+    struct message_edit *e = f->attempt.on.stripped;
     int err;
 
     if (e != NULL) {
@@ -59,7 +59,7 @@ fetch_rule_head(struct fetch *f, const struct http_message **head)
             err = message_edit_add(
                 e, SLICE_LIT("Set-Cookie"), HTTP_F_SET_COOKIE, http_value(came, field));
     if (err == 0)
-        f->stripped = e;
+        f->attempt.on.stripped = e;
     *head = &e->head;
     return err;
 }

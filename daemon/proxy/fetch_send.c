@@ -10,56 +10,55 @@ fetch_begin(struct fetch *f)
     struct origin_exchange *x = fetch_exchange(f);
     struct origin_request r = {
         .head = &f->request,
-        .has_body = f->upload != NULL || f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT,
-        .body_length = f->upload != NULL ? f->upload_length : 0, /* RFC 9110 8.6: there is none */
+        .has_body = f->upload.body != NULL || f->asked == HTTP_M_POST || f->asked == HTTP_M_PUT,
+        .body_length =
+            f->upload.body != NULL ? f->upload.length : 0, /* RFC 9110 8.6: there is none */
         .close = f->vcl != NULL && policy_says_close(&f->vcl->bereq->head),
         .want_interim = fetch_has_listener(f),
         .upgrade = f->upgrade,
     };
 
     x->ops->begin(x, &r);
-    f->sent = x->sent;
-    f->request_sent = false;
+    f->attempt.on = (struct fetch_on){.request = FETCH_SENDING, .sent = x->sent};
 }
 
 /* The leased extent has left the socket's queue: give it back. */
 static void
 fetch_upload_return(struct fetch *f)
 {
-    struct lease_returns r = {.ids = &f->upload_ext.id, .n = 1};
+    struct lease_returns r = {.ids = &f->upload.ext.id, .n = 1};
 
-    if (!f->upload_leased)
+    if (f->upload.lease == FETCH_LEASE_NONE)
         return;
-    f->upload_leased = false;
-    if (f->upload_ext.id != LEASE_NO_RETURN)
-        lease_return(&f->upload_it, &r);
+    f->upload.lease = FETCH_LEASE_NONE;
+    if (f->upload.ext.id != LEASE_NO_RETURN)
+        lease_return(&f->upload.it, &r);
 }
 
 /* The next of the body's bytes, in upload_ext.  1, 0 at the end of the body, or why there are none. */
 static int
 fetch_upload_next(struct fetch *f)
 {
-    struct lease_batch b = {.extents = &f->upload_ext, .max = 1};
+    struct lease_batch b = {.extents = &f->upload.ext, .max = 1};
     int n;
 
-    if (f->upload_leased && !f->upload_given)
+    if (f->upload.lease == FETCH_LEASED)
         return 1; /* still the last one */
     fetch_upload_return(f);
-    if (f->upload_ended)
+    if (f->upload.ended)
         return 0;
-    if (waiter_pending(&f->upload_wait))
+    if (waiter_pending(&f->upload.wait))
         return TERR_AGAIN;
-    n = lease_take(&f->upload_it, &b);
+    n = lease_take(&f->upload.it, &b);
     if (n == -EAGAIN || n == -ENOBUFS)
         return TERR_AGAIN;
     if (n < 0)
         return TERR_CANCELLED; /* the client broke off: never end the message (RFC 9112 8) */
-    f->upload_ended = n == 0 || (f->upload_ext.flags & LEASE_LAST) != 0;
+    f->upload.ended = n == 0 || (f->upload.ext.flags & LEASE_LAST) != 0;
     if (n == 0)
         return 0;
-    f->upload_leased = true;
-    f->upload_given = false;
-    f->upload_at += f->upload_ext.len;
+    f->upload.lease = FETCH_LEASED;
+    f->upload.at += f->upload.ext.len;
     return 1;
 }
 
@@ -70,20 +69,20 @@ static int
 fetch_send_next(struct fetch *f)
 {
     struct origin_exchange *x = fetch_exchange(f);
-    int next = f->upload != NULL ? fetch_upload_next(f) : 0, rc;
-    bool end = next == 0 || (next == 1 && f->upload_ended);
+    int next = f->upload.body != NULL ? fetch_upload_next(f) : 0, rc;
+    bool end = next == 0 || (next == 1 && f->upload.ended);
     struct iovec iov = {NULL, 0};
     unsigned flags = end ? ORIGIN_END : 0;
 
     if (next == 1) {
-        memcpy(&iov.iov_base, &f->upload_ext.ptr, sizeof(iov.iov_base));
-        iov.iov_len = f->upload_ext.len;
-        if (!end && stobj_len(f->upload) > f->upload_at)
+        memcpy(&iov.iov_base, &f->upload.ext.ptr, sizeof(iov.iov_base));
+        iov.iov_len = f->upload.ext.len;
+        if (!end && stobj_len(f->upload.body) > f->upload.at)
             flags |= ORIGIN_MORE;
     }
     rc = x->ops->send(x, &iov, next == 1, flags);
     if (rc == 0 && next == 1)
-        f->upload_given = true;
+        f->upload.lease = FETCH_LEASE_GIVEN;
     if (rc != 0)
         return rc;
     return next < 0 ? next : !end;
@@ -95,14 +94,15 @@ fetch_send(struct fetch *f)
     struct origin_exchange *x = fetch_exchange(f);
     int rc = 1;
 
-    while (rc == 1 && !f->request_sent) {
+    while (rc == 1 && f->attempt.on.request != FETCH_SENT) {
         rc = x->ops->sending(x) ? TERR_AGAIN : fetch_send_next(f);
-        f->request_sent = rc == 0;
+        if (rc == 0)
+            f->attempt.on.request = FETCH_SENT;
     }
-    if (x->sent != f->sent) /* the origin takes something */
+    if (x->sent != f->attempt.on.sent) /* the origin takes something */
         fetch_deadline(f, f->proxy->params.backend_send_timeout);
-    f->sent = x->sent;
-    if (f->request_sent)
+    f->attempt.on.sent = x->sent;
+    if (f->attempt.on.request == FETCH_SENT)
         return x->ops->sending(x) ? TERR_AGAIN : 0;
     return rc;
 }
@@ -112,21 +112,21 @@ fetch_close_upload(struct fetch *f)
 {
     tassert(f->conn == NULL); /* so nothing reads the lease any more */
     fetch_upload_return(f);
-    if (waiter_state(&f->upload_wait) == WAITER_ARMED)
-        lease_cancel(&f->upload_it);
-    if (waiter_pending(&f->upload_wait))
+    if (waiter_state(&f->upload.wait) == WAITER_ARMED)
+        lease_cancel(&f->upload.it);
+    if (waiter_pending(&f->upload.wait))
         return;
-    lease_fini(&f->upload_it);
-    stobj_unref(&f->upload);
+    lease_fini(&f->upload.it);
+    stobj_unref(&f->upload.body);
 }
 
 void
 fetch_rewind_upload(struct fetch *f)
 {
-    tassert(f->conn == NULL && f->upload_kept);
+    tassert(f->conn == NULL && f->upload.kept);
     fetch_upload_return(f);
-    lease_fini(&f->upload_it);
-    lease_init(&f->upload_it, f->upload, 0, LEASE_TO_END, &f->upload_wait);
-    f->upload_ended = f->upload_given = false;
-    f->upload_at = 0;
+    lease_fini(&f->upload.it);
+    lease_init(&f->upload.it, f->upload.body, 0, LEASE_TO_END, &f->upload.wait);
+    f->upload.ended = false;
+    f->upload.at = 0;
 }

@@ -114,8 +114,8 @@ fetch_choose(struct fetch *f, struct director *from)
         .hash_said = true,
         .random = proxy_random(f->proxy),
         .now_s = (double)f->proxy->loop->clock.wall_ms / 1000,
-        .avoid = f->tried,
-        .navoid = f->ntried,
+        .avoid = f->attempt.tried,
+        .navoid = f->attempt.ntried,
     };
 
     return from == NULL ? NULL : director_pick(from, &ask);
@@ -170,17 +170,17 @@ fetch_elsewhere(struct fetch *f)
 {
     struct backend *b;
 
-    if (f->from == NULL || f->ntried == FETCH_TRIED_MAX)
+    if (f->from == NULL || f->attempt.ntried == FETCH_TRIED_MAX)
         return false;
-    f->tried[f->ntried] = f->backend;
-    f->ntried++;
+    f->attempt.tried[f->attempt.ntried] = f->backend;
+    f->attempt.ntried++;
     b = fetch_choose(f, f->from);
-    for (unsigned i = 0; i < f->ntried; i++)
-        if (b == NULL || f->tried[i] == b)
+    for (unsigned i = 0; i < f->attempt.ntried; i++)
+        if (b == NULL || f->attempt.tried[i] == b)
             return false; /* no other backend is healthy */
     fetch_use(f, b, f->from);
-    f->attempt = 0;
-    f->fresh = false;
+    f->attempt.address = 0;
+    f->attempt.fresh = false;
     return (f->vcl != NULL ? fetch_policy_write(f) : fetch_write_request(f, &f->request)) == 0;
 }
 
@@ -189,8 +189,8 @@ fetch_rewind(struct fetch *f)
 {
     if (f->conn != NULL)
         origin_discard(&f->conn);
-    f->begun = f->request_sent = false;
-    if (f->upload != NULL)
+    f->attempt.on = (struct fetch_on){.request = FETCH_UNSENT};
+    if (f->upload.body != NULL)
         fetch_rewind_upload(f);
 }
 
@@ -198,9 +198,9 @@ fetch_rewind(struct fetch *f)
 void
 fetch_drop_upload(struct fetch *f)
 {
-    tassert(f->conn == NULL && !f->upload_leased);
-    lease_fini(&f->upload_it);
-    stobj_unref(&f->upload);
+    tassert(f->conn == NULL && f->upload.lease == FETCH_LEASE_NONE);
+    lease_fini(&f->upload.it);
+    stobj_unref(&f->upload.body);
 }
 
 int
@@ -208,7 +208,7 @@ fetch_gather_upload(struct fetch *f)
 {
     int err;
 
-    tassert(f->upload == NULL && f->upload_later);
+    tassert(f->upload.body == NULL && f->upload.later);
     if (!fetch_has_listener(f))
         return TERR_CANCELLED;
     err = f->listener.ops->gather(f->listener.ctx);
@@ -218,14 +218,14 @@ fetch_gather_upload(struct fetch *f)
 int
 fetch_ask_upload(struct fetch *f)
 {
-    tassert(f->upload == NULL && f->upload_later);
+    tassert(f->upload.body == NULL && f->upload.later);
     if (!fetch_has_listener(f))
         return TERR_CANCELLED;
-    f->upload = f->listener.ops->upload(f->listener.ctx);
-    if (f->upload == NULL)
+    f->upload.body = f->listener.ops->upload(f->listener.ctx);
+    if (f->upload.body == NULL)
         return TERR_NOMEM;
-    f->upload_later = false;
-    lease_init(&f->upload_it, f->upload, 0, LEASE_TO_END, &f->upload_wait);
+    f->upload.later = false;
+    lease_init(&f->upload.it, f->upload.body, 0, LEASE_TO_END, &f->upload.wait);
     return 0;
 }
 
@@ -266,49 +266,49 @@ fetch_plan_rest(struct fetch *f, const struct fetch_spec *spec)
     return fetch_write_range(f, spec->ranges->first, spec->ranges->last);
 }
 
-void
-fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *spec)
+/* No memory even to begin: what was handed over goes back, and the entry says so. */
+static void
+fetch_refuse(struct proxy *p, const struct fetch_spec *spec)
 {
-    struct fetch *f = usage_calloc(&p->loop->usage, USAGE_REQUEST, sizeof(*f));
-    struct entry *entry = spec->entry;
+    struct entry *entry = spec->entry, *old = spec->old;
     struct stobj *upload = spec->upload;
     struct policy_ref *use = spec->policy;
-    int err;
 
-    counter_add(p->counters, COUNTER_fetch_total, 1);
-    if (f == NULL) {
-        struct entry *old = spec->old;
+    cache_fail(entry, TERR_NOMEM);
+    entry_drop(&entry);
+    if (old != NULL)
+        entry_drop(&old);
+    if (upload != NULL)
+        stobj_unref(&upload);
+    policy_end(p, &use);
+}
 
-        cache_fail(entry, TERR_NOMEM);
-        entry_drop(&entry);
-        if (old != NULL)
-            entry_drop(&old);
-        if (upload != NULL)
-            stobj_unref(&upload);
-        policy_end(p, &use);
-        return;
-    }
+/* What needs no memory: from here on fetch_free() gives back what was handed over. */
+static void
+fetch_init(
+    struct fetch *f, struct proxy *p, const struct exchange *x, const struct fetch_spec *spec)
+{
     f->magic = FETCH_MAGIC;
     f->proxy = p;
     f->kind = spec->kind;
-    f->entry = entry;
+    f->entry = spec->entry;
     f->old = spec->old;
     f->listener = spec->listener;
-    f->part_len = STOBJ_SIZE_UNKNOWN;
-    f->is_shared = spec->kind == FETCH_FOR_CACHE;
+    f->audience = spec->kind == FETCH_FOR_CACHE ? FETCH_SHARED : FETCH_PRIVATE;
+    fetch_new_attempt(f);
     f->asked = f->kind == FETCH_PASS ? spec->head->method : HTTP_M_GET;
     f->for_head = x->head.method == HTTP_M_HEAD;
-    f->upload_kept = spec->upload_kept;
-    f->upload = upload;
-    f->upload_length = spec->upload_length;
-    f->upload_later = spec->upload_later;
+    f->upload.kept = spec->upload_kept;
+    f->upload.body = spec->upload;
+    f->upload.length = spec->upload_length;
+    f->upload.later = spec->upload_later;
     f->xid = x->xid;
     f->start_us = p->loop->clock.mono_us;
     f->sent_ms = p->loop->clock.wall_ms;
     if (spec->snapshot != NULL)
         f->snapshot = snapshot_hold(spec->snapshot);
     f->route = spec->route;
-    if (f->is_shared && cache_negative(p->cache) != NULL)
+    if (fetch_is_shared(f) && cache_negative(p->cache) != NULL)
         f->negative_generation = negative_generation(cache_negative(p->cache));
     p->nfetches++;
     list_add_tail(&p->fetches, &f->link);
@@ -317,30 +317,60 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     timer_init(&f->timer, &f->task);
     waiter_init(&f->space, &f->task, &p->loop->inbox);
     origin_turn_init(&f->turn, p->loop, &f->task);
-    waiter_init(&f->upload_wait, &f->task, &p->loop->inbox);
-    entry_set_fetch(entry, &f->task);
-    if (upload != NULL)
-        lease_init(&f->upload_it, upload, 0, LEASE_TO_END, &f->upload_wait);
-    err = fetch_copy_request(f, x, spec);
-    if (use != NULL) {
-        int failed = fetch_policy_open(f, x, spec);
+    waiter_init(&f->upload.wait, &f->task, &p->loop->inbox);
+    entry_set_fetch(f->entry, &f->task);
+    if (f->upload.body != NULL)
+        lease_init(&f->upload.it, f->upload.body, 0, LEASE_TO_END, &f->upload.wait);
+}
 
-        err = err == 0 ? failed : err;
-    } else if (err == 0) {
-        err = fetch_pick(f, spec->backend);
-        if (err == 0)
-            err = fetch_note_ends(f, x);
-    }
-    if (err == 0 && spec->upgrade)
+/* The backend to ask, and with the policy's say if there is one.  0 or TERR_*; takes spec->policy. */
+static int
+fetch_address(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
+{
+    int err;
+
+    if (spec->policy != NULL)
+        return fetch_policy_open(f, x, spec);
+    err = fetch_pick(f, spec->backend);
+    return err == 0 ? fetch_note_ends(f, x) : err;
+}
+
+/* What to ask.  0 or TERR_*. */
+static int
+fetch_compose(struct fetch *f, const struct fetch_spec *spec)
+{
+    int err = 0;
+
+    if (spec->upgrade)
         f->upgrade = http_get_one(&f->req, HTTP_F_UPGRADE);
-    if (err == 0 && f->is_shared)
+    if (fetch_is_shared(f))
         err = fetch_plan(f, spec);
-    if (err == 0 && f->kind == FETCH_REST)
+    else if (f->kind == FETCH_REST)
         err = fetch_plan_rest(f, spec);
-    if (err == 0 && f->vcl == NULL)
+    if (err == 0 && f->vcl == NULL) /* else when vcl_backend_fetch has been asked */
         err = fetch_write_request(f, &f->request);
+    return err;
+}
+
+void
+fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *spec)
+{
+    struct fetch *f = usage_calloc(&p->loop->usage, USAGE_REQUEST, sizeof(*f));
+    int err, copied;
+
+    counter_add(p->counters, COUNTER_fetch_total, 1);
+    if (f == NULL) {
+        fetch_refuse(p, spec);
+        return;
+    }
+    fetch_init(f, p, x, spec);
+    copied = fetch_copy_request(f, x, spec);
+    err = copied == 0 || spec->policy != NULL ? fetch_address(f, x, spec) : copied;
+    err = copied != 0 ? copied : err;
+    if (err == 0)
+        err = fetch_compose(f, spec);
     if (err != 0) {
-        f->err = err;
+        f->attempt.err = err;
         f->state = FETCH_ERROR;
     }
     if (fetch_is_logged(f))
@@ -353,7 +383,7 @@ fetch_free(struct fetch *f)
 {
     struct proxy *p = f->proxy;
 
-    tassert(f->conn == NULL && f->upload == NULL && f->kept == NULL);
+    tassert(f->conn == NULL && f->upload.body == NULL && f->kept == NULL);
     task_cancel(&f->task);
     list_del(&f->link);
     timer_unlink(&f->timer);

@@ -38,7 +38,7 @@ fetch_hide_tags(struct fetch *f, struct cache_response *r)
 int
 fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
 {
-    struct tags *tags = f->vcl != NULL ? f->vcl->tags : NULL;
+    struct tags *tags = f->vcl != NULL ? f->vcl->at.tags : NULL;
     bool named = tags_named(&r->head);
 
     if (named && !f->proxy->params.http_tags && fetch_hide_tags(f, r) != 0)
@@ -61,7 +61,7 @@ fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
 bool
 fetch_names_tags(const struct fetch *f, const struct http_message *head)
 {
-    return (f->vcl != NULL && f->vcl->tags != NULL) ||
+    return (f->vcl != NULL && f->vcl->at.tags != NULL) ||
            http_find_name(head, SLICE_LIT("Surrogate-Key"), NULL) != NULL ||
            http_find_name(head, SLICE_LIT("xkey"), NULL) != NULL ||
            http_find_name(head, SLICE_LIT("Cache-Tag"), NULL) != NULL;
