@@ -328,6 +328,37 @@ h1_keep_chunk_head(
     }
 }
 
+/* Bytes, and *body of them, that must be accepted when the kernel has taken `sent`: the head, and
+ * of chunks one more than that, so that its leaving wakes us; the terminal one goes with the last. */
+static size_t
+h1_out_must(const struct h1_layout *lay, size_t sent, size_t *body)
+{
+    size_t must = lay->head_end;
+
+    *body = 0;
+    for (unsigned i = 0; i < lay->nchunks && must <= sent; i++) {
+        must = lay->chunk_end[i];
+        *body = lay->chunk_body[i];
+    }
+    if (lay->nchunks > 0 && must < lay->total && must > lay->head_end && *body == lay->body)
+        must = lay->total;
+    return must;
+}
+
+/* Of `n` buffers, those that make `bytes`: the last one is cut. */
+static unsigned
+h1_iov_cut(struct iovec *iov, unsigned n, size_t bytes)
+{
+    unsigned k = 0;
+
+    for (; k < n && bytes > 0; k++) {
+        if (iov[k].iov_len > bytes)
+            iov[k].iov_len = bytes;
+        bytes -= iov[k].iov_len;
+    }
+    return k;
+}
+
 /* Offers what is laid out; returns the body bytes accepted.  *all: everything was. */
 static ssize_t
 h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, bool more,
@@ -335,7 +366,7 @@ h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, 
 {
     struct h1_server *s = c->server;
     unsigned n = s->ngather, gone;
-    size_t must = lay->head_end, body = 0, kept;
+    size_t must, body, kept;
     ssize_t sent, queued;
 
     s->ngather = 0;
@@ -348,27 +379,13 @@ h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, 
         c->busy->given = c->busy->left;
         return (ssize_t)lay->body;
     }
-    for (unsigned i = 0; i < lay->nchunks && must <= (size_t)sent; i++) {
-        must = lay->chunk_end[i]; /* one chunk more, so that its leaving wakes us */
-        body = lay->chunk_body[i];
-    }
-    if (lay->nchunks > 0 && must < lay->total && must > lay->head_end && body == lay->body)
-        must = lay->total; /* the last chunk, and the terminal one behind it */
-    gone = h1_iov_skip(s->gather, n, (size_t)sent);
-    if (hx->chunked) {
-        /* Only up to the end of that chunk. */
-        size_t left = must > (size_t)sent ? must - (size_t)sent : 0;
-        unsigned k = gone;
-
-        h1_keep_chunk_head(hx, s->gather + gone, n - gone, heads, LIMIT_WRITE_IOV * 16);
-        for (; k < n && left > 0; k++) {
-            if (s->gather[k].iov_len > left)
-                s->gather[k].iov_len = left;
-            left -= s->gather[k].iov_len;
-        }
-        n = k;
-    }
+    must = h1_out_must(lay, (size_t)sent, &body);
     kept = must > (size_t)sent ? must - (size_t)sent : 0;
+    gone = h1_iov_skip(s->gather, n, (size_t)sent);
+    if (hx->chunked) { /* what is behind that chunk is offered again, framed anew */
+        h1_keep_chunk_head(hx, s->gather + gone, n - gone, heads, LIMIT_WRITE_IOV * 16);
+        n = gone + h1_iov_cut(s->gather + gone, n - gone, kept);
+    }
     if (n == gone) { /* nothing has to be kept: chunk borders and socket's border agree */
         c->busy->given = c->busy->left;
         return (ssize_t)body;

@@ -638,22 +638,6 @@ req_state_name(enum req_state state)
     return state < REQ_STATES ? req_machine[state].name : "?";
 }
 
-enum req_next
-req_goto(struct req *r, enum req_state next)
-{
-    tassert(req_machine[r->state].may_go & (1u << next));
-    r->state = next;
-    return REQ_MORE;
-}
-
-enum req_next
-req_synth(struct req *r, unsigned status, int err)
-{
-    r->synth_status = (uint16_t)(status == 0 ? 503 : status);
-    r->err = err;
-    return req_goto(r, REQ_SYNTH);
-}
-
 /* The invariants of the state just entered. */
 static void
 req_check(const struct req *r)
@@ -686,6 +670,25 @@ req_check(const struct req *r)
     case REQ_STATES:
         break;
     }
+}
+
+enum req_next
+req_goto(struct req *r, enum req_state next)
+{
+    tassert(req_machine[r->state].may_go & (1u << next));
+    r->state = next;
+#if defined(TARN_SLOW_CHECKS)
+    req_check(r); /* else req_run() does, for states that are not gone through at once */
+#endif
+    return REQ_MORE;
+}
+
+enum req_next
+req_synth(struct req *r, unsigned status, int err)
+{
+    r->synth_status = (uint16_t)(status == 0 ? 503 : status);
+    r->err = err;
+    return req_goto(r, REQ_SYNTH);
 }
 
 /* One step.  A lost client is handled here, so no handler has to. */
