@@ -26,22 +26,22 @@
     X(NONE, "stored", "it may be stored")                                                          \
     X(METHOD, "method", "only answers to GET are stored")                                          \
     X(INTERIM, "interim", "the status is not final")                                               \
-    X(PARTIAL, "partial", "a part of a representation that was not asked for, or no valid one")    \
-    X(NOT_MODIFIED, "not-modified", "a 304 updates what is stored, and is not stored itself")      \
+    X(PARTIAL, "partial", "a partial response that does not match the request, or is not valid")    \
+    X(NOT_MODIFIED, "not-modified", "a 304 updates a stored response, and is not stored itself")      \
     X(NO_STORE, "no-store", "Cache-Control says no-store")                                         \
     X(PRIVATE, "private", "Cache-Control says private")                                            \
-    X(NO_CACHE, "no-cache", "Cache-Control says no-cache, and nothing to validate with is kept")   \
+    X(NO_CACHE, "no-cache", "Cache-Control says no-cache, and the response has no validator")   \
     X(REQ_NO_STORE, "request-no-store", "the request says Cache-Control: no-store")                \
-    X(AUTHORIZATION, "authorization", "the request has Authorization, and nothing allows storing") \
+    X(AUTHORIZATION, "authorization", "the request has Authorization, and the response does not allow storing") \
     X(VARY_STAR, "vary-star", "Vary: * matches no other request")                                  \
     X(NOT_UNDERSTOOD, "not-understood", "the status is not known")            \
-    X(NO_FRESHNESS, "no-freshness", "nothing says how long it stays fresh")                        \
-    X(STALE, "stale", "it was stale when it arrived, and may not be used so")                      \
+    X(NO_FRESHNESS, "no-freshness", "it has no freshness information")                        \
+    X(STALE, "stale", "it was stale when it arrived, and may not be served stale")                      \
     X(SET_COOKIE, "set-cookie", "it has Set-Cookie (store_set_cookie; with a policy builtin.vcl)") \
     /* not fresh_judge()'s: what else keeps a response out */                                      \
-    X(POLICY, "policy", "the policy said so: beresp.uncacheable, or return(pass(...))")            \
+    X(POLICY, "policy", "the policy decided so: beresp.uncacheable, or return(pass(...))")            \
     X(TOO_LARGE, "too-large", "its body is larger than max_object_size")                           \
-    X(NO_ROOM, "no-room", "there was no room for it, and none could be made")
+    X(NO_ROOM, "no-room", "there was no room for it, and eviction made none")
 
 /*    id, name for logs, what the lifetime came from */
 #define FRESH_ORIGIN_TABLE(X)                                                                      \

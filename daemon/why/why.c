@@ -109,9 +109,8 @@ why_run(struct why *y, enum vcl_sub sub)
 static const char *
 why_loop(struct why *y)
 {
-    why_say(y,
-        "A request for it now is answered 508: its CDN-Loop or Via says that it has been here "
-        "before (loop_limit), so no backend is asked.");
+    why_say(y, "A request for it now is answered 508: its CDN-Loop or Via shows that it has passed "
+               "through this tarnd before (loop_limit), so no fetch starts.");
     return "loop";
 }
 
@@ -141,11 +140,11 @@ why_elsewhere(struct why *y, enum vcl_sub sub, enum vcl_action act)
         why_say_decider(y, sub);
         return "synth";
     case VCL_ACT_PASS:
-        return why_pass(y, "the policy says so");
+        return why_pass(y, "the policy returns pass");
     case VCL_ACT_PIPE:
         if (y->loops)
             return why_loop(y);
-        why_say(y, "A request for it now becomes a tunnel to the backend, if that agrees.");
+        why_say(y, "A request for it now becomes a tunnel to the backend, if the backend accepts.");
         why_say_decider(y, sub);
         return "pipe";
     case VCL_ACT_PURGE:
@@ -179,7 +178,7 @@ why_asked(struct why *y, const struct why_lookup *l, const char *now)
     y->r->entry = NULL;
     if (act == (sub == VCL_SUB_HIT ? VCL_ACT_DELIVER : VCL_ACT_FETCH))
         return now;
-    why_say(y, "But the policy has another answer to what was found.");
+    why_say(y, "But the policy decides otherwise.");
     if (act == VCL_ACT_PASS)
         why_say_decider(y, sub);
     return why_elsewhere(y, sub, act);
@@ -222,7 +221,8 @@ why_look_up(struct why *y, struct cache_query *q)
         if (y->loops)
             return why_loop(y);
         if (l.verdict == CACHE_QUEUED && y->was_here)
-            return why_pass(y, "it has been here before, and could wait for itself");
+            return why_pass(
+                y, "it has passed through this tarnd before, and could wait for itself");
     }
     why_say_lookup(y, &l);
     return why_asked(y, &l, why_verdict_name(&l));
@@ -234,9 +234,9 @@ why_pipe(struct why *y)
 {
     if (y->loops)
         return why_loop(y);
-    why_say(y,
-        "A request for it now becomes a tunnel to the backend, if that agrees: it asks for an "
-        "upgrade, and its route has `pipe: on`.");
+    why_say(y, "A request for it now becomes a tunnel to the backend, if the backend accepts: it "
+               "asks for an "
+               "upgrade, and its route has `pipe: on`.");
     why_say_backend(y);
     return "pipe";
 }
@@ -259,10 +259,10 @@ why_without_policy(struct why *y, struct cache_query *q, const char **why)
     if (req_is_for_cache(r))
         return why_look_up(y, q);
     req_query(r, q);
-    return why_pass(y, req_is_origins(r) ? "its conditions are the origin's to judge"
-                       : r->passes       ? "its route says so (pass)"
+    return why_pass(y, req_is_origins(r) ? "the origin must evaluate its conditions"
+                       : r->passes       ? "its route has `pass: on`"
                        : r->ask.no_store ? "its Cache-Control says no-store"
-                                         : "its method is not for caches");
+                                         : "its method is not cacheable");
 }
 
 /* return(vcl(label)) goes on there. */
@@ -275,7 +275,7 @@ why_follow_label(struct why *y)
 
     if (tag == NULL)
         return false;
-    why_say(y, "The policy sends it on to the label %s, which stands for the policy %s.", label,
+    why_say(y, "The policy continues with the label %s, which stands for the policy %s.", label,
         tag->policy->name);
     synthetic_take_policy(y->synthetic, tag->policy);
     return true;
@@ -315,9 +315,9 @@ why_with_policy(struct why *y, struct cache_query *q, const char **why)
         return why_look_up(y, q);
     req_query(r, q);
     if (act == VCL_ACT_HASH && r->passes)
-        return why_pass(y, "its route says so (pass)");
+        return why_pass(y, "its route has `pass: on`");
     if (act == VCL_ACT_HASH)
-        return why_pass(y, "its conditions are the origin's to judge");
+        return why_pass(y, "the origin must evaluate its conditions");
     if (act == VCL_ACT_PASS)
         why_say_decider(y, VCL_SUB_RECV);
     return why_elsewhere(y, VCL_SUB_RECV, act);

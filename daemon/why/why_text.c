@@ -137,15 +137,15 @@ why_say_removal(struct why *y)
     struct removal_seen seen;
 
     if (!cache_recall(y->ps->cache, &y->r->key, &seen)) {
-        why_say(y, "Nobody asked for it lately, or what became of it is forgotten.");
+        why_say(y, "No recent removal of it is on record.");
         return;
     }
     if (seen.what >= REMOVAL_REFUSED)
         why_say(y, "The last response for it, %s ago, was not stored: %s.",
             why_time(seen.ago_s * 1000).text, removal_text(seen.what));
     else
-        why_say(y, "What last became of it, %s ago: %s.", why_time(seen.ago_s * 1000).text,
-            removal_text(seen.what));
+        why_say(y, "The last response for it left the cache %s ago: %s.",
+            why_time(seen.ago_s * 1000).text, removal_text(seen.what));
 }
 
 /* --- what a request comes to --- */
@@ -157,12 +157,11 @@ why_say_limits(struct why *y)
 
     for (unsigned i = 0; (l = req_limit_from(y->r, &i)) != NULL; i++)
         why_say(y,
-            "A client may ask %lld times in %s, %lld at once (number %u of limits%s): who asks "
-            "more "
-            "often gets a 429.",
+            "A client may send %lld requests in %s, %lld at once (number %u of limits%s); above "
+            "that it gets a 429.",
             (long long)l->rate, why_time(l->per).text,
             (long long)(l->burst != 0 ? l->burst : l->rate), i + 1,
-            l->except.set.n > 0 ? ", but for some" : "");
+            l->except.set.n > 0 ? ", with exceptions" : "");
 }
 
 static void
@@ -198,16 +197,16 @@ why_say_rules(struct why *y)
     why_say(y, "Number %u of routes has actions for it%s%s%s%s.", rules->number,
         route->host[0] != '\0' ? ", host " : "", route->host,
         route->path[0] != '\0' ? ", path " : "", route->path);
-    why_say_names(y, "It takes parameters out of the query", &route->strip_query);
-    why_say_names(y, "It takes cookies out of requests and responses", &route->strip_cookies);
+    why_say_names(y, "It removes query parameters", &route->strip_query);
+    why_say_names(y, "It removes cookies from requests and responses", &route->strip_cookies);
     if (route->basic_auth.said)
-        why_say(y, "It asks for a name and a password: without, the answer is a 401.");
+        why_say(y, "It requires a user and a password: without them the response is a 401.");
     why_say_names(y, "It allows these methods", &route->methods);
     why_say_fields(y, "request", &route->request_headers);
     why_say_fields(y, "response", &route->response_headers);
     if (route->ttl.said)
-        why_say(y, "Its ttl stands for what responses say of their freshness: %s.",
-            why_time(route->ttl.ms).text);
+        why_say(
+            y, "Its ttl replaces the freshness of responses: %s.", why_time(route->ttl.ms).text);
     if (route->grace.said)
         why_say(y, "Its grace: %s.", why_time(route->grace.ms).text);
 }
@@ -237,7 +236,7 @@ why_put_director(const struct director *d, char *to, size_t size)
     to[0] = '\0';
     if (kind != DIRECTOR_BACKEND)
         snprintf(to, size, ", by the director %s%s", director_name(d),
-            kind == DIRECTOR_RANDOM ? ", this time (it is chance)" : "");
+            kind == DIRECTOR_RANDOM ? ", at random" : "");
 }
 
 /* Which route, if one decides. */
@@ -248,7 +247,7 @@ why_say_route(struct why *y)
     const struct conf_route *route = req_route(y->r, &number);
 
     if (route != NULL)
-        why_say(y, "Number %u of routes says who serves it%s%s%s%s.", number,
+        why_say(y, "Number %u of routes chooses its backend%s%s%s%s.", number,
             route->host[0] != '\0' ? ", host " : "", route->host,
             route->path[0] != '\0' ? ", path " : "", route->path);
 }
@@ -273,14 +272,13 @@ why_say_backend(struct why *y)
     why_put_director(d, by, sizeof(by));
     if (b == NULL)
         why_say(
-            y, "The director %s serves it, and none of its backends is well.", director_name(d));
+            y, "The director %s serves it, and none of its backends is healthy.", director_name(d));
     else if (!backend_healthy(b))
         why_say(y,
-            "The backend %s serves it, and is sick: a 503, unless something stored may stand "
-            "in.",
+            "The backend %s serves it, and is sick: a 503, unless a stale response may be served.",
             backend_full_name(b));
     else
-        why_say(y, "The backend asked is %s%s, at %s.", backend_full_name(b), by,
+        why_say(y, "Its backend is %s%s, at %s.", backend_full_name(b), by,
             backend_conf(b)->address.text);
 }
 
@@ -290,18 +288,16 @@ why_say_freshness(struct why *y, const struct entry *e)
 {
     int64_t left = entry_ttl_left_ms(e, y->now_ms), ttl = entry_ttl_ms(e);
 
-    why_say(y, "It came %s ago with status %u.", why_time(y->now_ms - e->received_ms).text,
+    why_say(y, "It was received %s ago with status %u.", why_time(y->now_ms - e->received_ms).text,
         entry_status(e));
     if (entry_is_checked_each_time(e) && !entry_is_softened(e))
-        why_say(y,
-            "It has no freshness of its own (%s): each use asks the backend whether it is "
-            "still good.",
+        why_say(y, "It is never fresh (%s): each use is validated with the backend.",
             stored_ttl_from(e));
     else if (left > 0)
-        why_say(y, "It is fresh for %s more, of %s: by %s.", why_time(left).text,
+        why_say(y, "It is fresh for another %s of %s, by %s.", why_time(left).text,
             why_time(ttl).text, stored_ttl_from(e));
     else
-        why_say(y, "It has been stale for %s; it was fresh for %s: by %s.", why_time(-left).text,
+        why_say(y, "It has been stale for %s; it was fresh for %s, by %s.", why_time(-left).text,
             why_time(ttl).text, stored_ttl_from(e));
 }
 
@@ -310,10 +306,10 @@ why_say_marker(struct why *y, const struct entry *m)
 {
     enum fresh_refusal why = (enum fresh_refusal)m->origin_status;
 
-    why_say(y, m->pass
-                   ? "A request for it now is passed to the backend (hit-for-pass)."
-                   : "A request for it now asks the backend, and waits for nobody (hit-for-miss).");
-    why_say(y, "%s ago the response was not for the cache%s%s; that is remembered for %s more.",
+    why_say(y, m->pass ? "A request for it now is passed to the backend (hit-for-pass)."
+                       : "A request for it now starts a fetch, and waits for no other request "
+                         "(hit-for-miss).");
+    why_say(y, "%s ago the response was not cacheable%s%s; the marker stays for another %s.",
         why_time(y->now_ms - m->received_ms).text, why != FRESH_REFUSE_NONE ? ": " : "",
         why != FRESH_REFUSE_NONE ? fresh_refusal_text(why) : "",
         why_time(entry_ttl_left_ms(m, y->now_ms)).text);
@@ -330,18 +326,19 @@ why_say_miss(struct why *y, const struct why_lookup *l)
         why_say_removal(y);
         break;
     case CACHE_OTHER_VARIANT:
-        why_say(y, "A request for it now is a miss: what is stored is for requests with other "
+        why_say(y, "A request for it now is a miss: the stored responses are for other request "
                    "fields (Vary).");
         break;
     case CACHE_IS_STALE:
-        why_say(y, "A request for it now waits for the backend: what is stored is stale, and may "
-                   "not be used without asking.");
+        why_say(y, "A request for it now waits for the backend: the stored response is stale, and "
+                   "may not be used without validation.");
         break;
     case CACHE_IS_PARTIAL:
-        why_say(y, "A request for it now asks the backend for the rest: only a part is stored.");
+        why_say(y,
+            "A request for it now fetches the missing bytes: only a partial response is stored.");
         break;
     case CACHE_ASKED:
-        why_say(y, "A request for it now asks the backend, because the request says so "
+        why_say(y, "A request for it now starts a fetch, because the request demands it "
                    "(Cache-Control, or req.hash_always_miss).");
         break;
     case CACHE_MARKED:
@@ -351,8 +348,8 @@ why_say_miss(struct why *y, const struct why_lookup *l)
     if (old != NULL) {
         why_say_freshness(y, old);
         if (old->validatable)
-            why_say(y, "The backend is asked whether it is still good (ETag or Last-Modified), and "
-                       "need not send it again.");
+            why_say(
+                y, "The fetch is conditional (ETag or Last-Modified): a 304 makes it fresh again.");
     }
     why_say_backend(y);
 }
@@ -361,8 +358,8 @@ static void
 why_say_absent(struct why *y, const struct negative_answer *a)
 {
     why_say(y,
-        "A request for it now is answered with %u from the negative cache: the backend said "
-        "not long ago that nothing is there.",
+        "A request for it now is answered with %u from the negative cache: the backend gave that "
+        "status a short time ago.",
         a->status);
 }
 
@@ -376,17 +373,15 @@ why_say_lookup(struct why *y, const struct why_lookup *l)
     }
     switch (l->verdict) {
     case CACHE_HIT:
-        why_say(y, "A request for it now is a hit: it is answered from the cache, and nobody else "
-                   "is asked.");
+        why_say(
+            y, "A request for it now is a hit: it is answered from the cache, without a backend.");
         why_say_freshness(y, l->answer.entry);
         return;
     case CACHE_STALE:
-        why_say(y,
-            "A request for it now is answered from the cache though that is stale (grace), "
-            "%s.",
-            l->fetches ? "and a new one is fetched behind it" : "and a new one is on its way");
+        why_say(y, "A request for it now is answered with a stale response (grace), %s.",
+            l->fetches ? "and a background fetch starts" : "while a background fetch runs");
         why_say_freshness(y, l->answer.entry);
-        why_say(y, "It may be used so for %s after its freshness.",
+        why_say(y, "It may be served stale for %s after its freshness.",
             why_time(entry_grace_ms(l->answer.entry)).text);
         return;
     case CACHE_MISS:
@@ -394,15 +389,14 @@ why_say_lookup(struct why *y, const struct why_lookup *l)
         return;
     case CACHE_QUEUED:
         why_say(y, "A request for it now waits for a fetch that is under way, and is answered with "
-                   "what that brings.");
+                   "its response (coalesced).");
         return;
     case CACHE_ABSENT:
         why_say_absent(y, &l->answer.absent);
         return;
     case CACHE_PASS:
         why_say(y, "A request for it now is passed to the backend: there is no room for one more "
-                   "variant, or only what is stored was asked for (only-if-cached: then it gets a "
-                   "504).");
+                   "variant, or the request has only-if-cached (then it gets a 504).");
         why_say_backend(y);
         return;
     }

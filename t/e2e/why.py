@@ -210,7 +210,7 @@ class WithoutPolicy(Why):
         self.assertEqual(said["stored"], [])
         self.assertNotIn("last", said)
         self.assertIn("nothing is stored under its key", said["words"])
-        self.assertIn(f"The backend asked is o, at {origin.address}", said["words"])
+        self.assertIn(f"Its backend is o, at {origin.address}", said["words"])
 
     def test_what_was_purged_says_so(self):
         path = target("purged", Cache_Control="max-age=600")
@@ -235,7 +235,7 @@ class WithoutPolicy(Why):
         said = self.why(path)
         self.assertEqual(said["now"], "stale")
         self.assertEqual(said["stored"][0]["ttl_from"], "a soft purge")
-        self.assertIn("though that is stale (grace)", said["words"])
+        self.assertIn("answered with a stale response (grace)", said["words"])
 
     def test_what_a_ban_matched_says_so(self):
         path = target("banned", Cache_Control="max-age=600")
@@ -270,7 +270,7 @@ class WithoutPolicy(Why):
         time.sleep(1.2)
         said = self.why(path)
         self.assertEqual(said["now"], "stale")
-        self.assertIn("a new one is fetched behind it", said["words"])
+        self.assertIn("a background fetch starts", said["words"])
         self.assertEqual(self.asked(path), 1)  # and that did not happen
 
     def test_what_is_stale_and_can_be_validated_is_asked_about(self):
@@ -279,8 +279,8 @@ class WithoutPolicy(Why):
         time.sleep(1.2)
         said = self.why(path)
         self.assertEqual(said["now"], "miss")
-        self.assertIn("what is stored is stale", said["words"])
-        self.assertIn("whether it is still good (ETag or Last-Modified)", said["words"])
+        self.assertIn("the stored response is stale", said["words"])
+        self.assertIn("The fetch is conditional (ETag or Last-Modified)", said["words"])
         self.assertFalse(said["stored"][0]["fresh"])
 
     def test_what_has_no_freshness_is_asked_about_each_time(self):
@@ -288,7 +288,7 @@ class WithoutPolicy(Why):
         self.fetch(path)
         said = self.why(path)
         self.assertEqual(said["now"], "miss")
-        self.assertIn("each use asks the backend", said["words"])
+        self.assertIn("each use is validated", said["words"])
 
     def test_what_must_not_be_stored_names_the_directive(self):
         for directive in ("no-store", "private"):
@@ -304,7 +304,7 @@ class WithoutPolicy(Why):
     def test_what_says_nothing_of_freshness_is_told(self):
         path = target("nothing-said")
         self.fetch(path)
-        self.assertIn("nothing says how long it stays fresh", self.why(path)["words"])
+        self.assertIn("it has no freshness information", self.why(path)["words"])
 
     def test_what_is_too_large_is_told(self):
         path = target("large", size=8 << 20, Cache_Control="max-age=600")
@@ -323,7 +323,7 @@ class WithoutPolicy(Why):
         self.fetch(path, "X-Kind: a")
         said = self.why(path)
         self.assertEqual(said["now"], "miss")
-        self.assertIn("other fields (Vary)", said["words"])
+        self.assertIn("other request fields (Vary)", said["words"])
         self.assertEqual(said["stored"][0]["vary"], "X-Kind")
         self.assertFalse(said["stored"][0]["for_this_request"])
         self.assertEqual(self.why(path, "X-Kind: a")["now"], "hit")
@@ -333,10 +333,10 @@ class WithoutPolicy(Why):
         self.fetch(path)
         said = self.why(path, "Cache-Control: no-cache")
         self.assertEqual(said["now"], "miss")
-        self.assertIn("because the request says so", said["words"])
+        self.assertIn("because the request demands it", said["words"])
         said = self.why(path, 'If-Match: "a"')
         self.assertEqual(said["now"], "pass")
-        self.assertIn("the origin's to judge", said["words"])
+        self.assertIn("the origin must evaluate its conditions", said["words"])
         self.assertEqual(self.why(path, "Cache-Control: no-store")["now"], "pass")
 
     def test_what_is_known_not_to_be_there_is_told(self):
@@ -488,7 +488,7 @@ class WithPolicy(Why):
         self.fetch("/uncacheable")
         said = self.why("/uncacheable")
         self.assertEqual(said["now"], "hit-for-miss")
-        self.assertIn("the policy said so", said["words"])
+        self.assertIn("the policy decided so", said["words"])
         self.fetch("/hit-for-pass")
         said = self.why("/hit-for-pass")
         self.assertEqual(said["now"], "hit-for-pass")
@@ -544,7 +544,7 @@ class WithDirectors(Why):
 
     def named(self, path):
         [name] = [n for n in self.origins
-                  if f"asked is {n}, by the director" in self.why(path)["words"]]
+                  if f"backend is {n}, by the director" in self.why(path)["words"]]
         return name
 
     def test_an_upgrade_on_a_route_with_pipe_is_a_tunnel(self):
@@ -565,13 +565,13 @@ class WithDirectors(Why):
                 self.assertEqual(self.origins[name].requests[path], 1, path)
 
     def test_it_names_the_route_that_decides(self):
-        self.assertIn("Number 1 of routes says who serves it, path /hash.",
+        self.assertIn("Number 1 of routes chooses its backend, path /hash.",
                       self.why("/hash/1")["words"])
-        self.assertIn("Number 4 of routes says who serves it.", self.why("/x")["words"])
+        self.assertIn("Number 4 of routes chooses its backend.", self.why("/x")["words"])
 
     def test_a_limit_is_told(self):
         said = self.why("/limited/x")["words"]
-        self.assertIn("A client may ask 3 times in 2 h, 5 at once (number 2 of limits)", said)
+        self.assertIn("A client may send 3 requests in 2 h, 5 at once (number 2 of limits)", said)
         self.assertNotRegex(self.why("/x")["words"], r"\b429\b")  # a port may have the digits
 
 
@@ -593,17 +593,17 @@ routes:
     def test_the_actions_of_a_route_are_told(self):
         said = self.why("/page?utm_x=1")
         for words in ("Number 3 of routes has actions for it, path /page.",
-                      "It takes parameters out of the query: utm_*.",
-                      "It takes cookies out of requests and responses: all.",
+                      "It removes query parameters: utm_*.",
+                      "It removes cookies from requests and responses: all.",
                       "It removes 0, sets 1 and adds 0 fields of the response.",
-                      "Its ttl stands for what responses say of their freshness: 5 min."):
+                      "Its ttl replaces the freshness of responses: 5 min."):
             self.assertIn(words, said["words"])
         self.assertEqual(said["key"], f"http://{HOST}/page")
 
     def test_pass_and_redirect_of_a_route_are_told(self):
         said = self.why("/admin")
         self.assertEqual(said["now"], "pass")
-        self.assertIn("its route says so (pass)", said["words"])
+        self.assertIn("its route has `pass: on`", said["words"])
         said = self.why("/old/1")
         self.assertEqual(said["now"], "redirect")
         self.assertIn("answered with a redirect: 301 to /new.", said["words"])
@@ -623,7 +623,7 @@ routes:
 
 
 class BehindTls(Why):
-    """A proxy that is trusted says the scheme: it is of the key."""
+    """The scheme that a trusted proxy sends is part of the key."""
 
     def setUp(self):
         super().setUp()
@@ -698,11 +698,11 @@ class WithRoutesBesideAPolicy(Why):
     def test_it_names_the_route_that_decides(self):
         for path in ("/p/1", "/moved"):
             words = self.why(path)["words"]
-            self.assertIn("Number 1 of routes says who serves it, path /p.", words)
-            self.assertIn("The backend asked is p,", words)
+            self.assertIn("Number 1 of routes chooses its backend, path /p.", words)
+            self.assertIn("Its backend is p,", words)
         words = self.why("/p/hinted")["words"]
         self.assertNotIn("of routes", words)
-        self.assertIn("The backend asked is o,", words)
+        self.assertIn("Its backend is o,", words)
 
 
 if __name__ == "__main__":
