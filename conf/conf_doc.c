@@ -230,7 +230,7 @@ conf_doc_yaml(struct conf_sink *to)
         "# tarn.yaml -- every key of the configuration, with its default.\n"
         "#\n"
         "# Printed by tarn_conf_gen from the tables that the loader obeys.  Only backends\n"
-        "# must be given; what is left out has the value that stands here.\n"
+        "# must be given; every other key has the value shown here by default.\n"
         "# Check a file with: tarnd -t -c FILE\n");
     for (const struct conf_section *s = conf_sections; s->name != NULL; s++)
         doc_yaml_section(to, s);
@@ -296,8 +296,8 @@ conf_doc_man(struct conf_sink *to)
         ".TH TARN.YAML 5 \"\" \"Tarn " TARN_VERSION "\" \"Tarn\"\n"
         ".SH NAME\ntarn.yaml \\- configuration of tarnd\n"
         ".SH DESCRIPTION\nOne file in YAML, without anchors, aliases and tags. Only\n"
-        ".B backends\nmust be given. A key that is not listed here is an error, and every error is "
-        "said at "
+        ".B backends\nmust be given. A key that is not listed here is an error. All errors are "
+        "reported at "
         "once\nby \\fBtarnd \\-t \\-c\\fR \\fIFILE\\fR, with its place and what would be right.\n"
         ".SH VALUES\n");
     for (unsigned i = 0; i < ARRAY_LEN(doc_types); i++) {

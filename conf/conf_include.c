@@ -67,7 +67,7 @@ include_refuse_twice(struct include *in, const struct ynode *key, const struct y
 {
     char quote[CONF_QUOTE_BYTES];
 
-    conf_fail(in->cx, key, "'%s' stands twice, first in %s:%u:%u: remove one",
+    conf_fail(in->cx, key, "duplicate key '%s', first in %s:%u:%u: remove one",
         conf_quote(quote, key->text), conf_file_of(in->cx, first), first->line, first->column);
 }
 

@@ -194,8 +194,8 @@ conf_loops_check(struct conf_cx *cx, const struct ynode *root)
 
         if (l != NULL)
             conf_fail(cx, ynode_get(at, "address"),
-                "address: '%s' is the listener '%s' (%s) of this tarnd, so its requests would come "
-                "back: write where the site itself listens",
+                "address: '%s' is the listener '%s' (%s) of this tarnd, so its requests would "
+                "loop: write the address of the site itself",
                 conf_quote(quote, slice_str(b->address.text)), l->name, l->address.text);
     }
     if (local.list != NULL)

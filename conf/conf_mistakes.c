@@ -50,7 +50,7 @@ conf_default_check(struct conf_cx *cx, const struct ynode *root)
         conf->default_backend != CONF_NO_BACKEND)
         return;
     conf_fail(cx, ynode_get(root, "backends")->key,
-        "%u backends and no route: nothing says which of them serves; name one of them 'default', "
+        "%u backends and no route: no default is chosen; name one of them 'default', "
         "or "
         "add `routes: [ { backend: %s } ]`",
         conf->nbackends, conf->backends[0].name);

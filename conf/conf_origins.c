@@ -16,7 +16,7 @@ origins_check_probe(struct conf_cx *cx, const struct ynode *n, struct conf_probe
         p->initial = p->threshold > 0 ? p->threshold - 1 : 0;
     if (ynode_get(n, "url") != NULL && p->request[0] != '\0')
         conf_fail(cx, ynode_get(n, "url")->key,
-            "key 'url' is for a probe without 'request', which says what is asked for itself");
+            "key 'url' is for a probe without 'request', which has its own target");
     if (p->threshold > p->window)
         conf_fail(cx, threshold != NULL ? threshold : window,
             "%lld good results of the last %lld are never reached: 'threshold' is at most 'window'",
@@ -213,7 +213,7 @@ origins_check_type(struct conf_cx *cx, const struct ynode *n, const struct conf_
     for (const struct ynode *m = members->children; m != NULL; m = m->next)
         if (ynode_get(m, "weight") != NULL)
             conf_fail(cx, ynode_get(m, "weight")->key,
-                "a fallback takes the first that is well, whatever its weight: remove it");
+                "a fallback takes the first healthy member, whatever its weight: remove it");
 }
 
 static void

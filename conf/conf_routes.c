@@ -51,7 +51,7 @@ routes_check(struct conf_cx *cx, const struct ynode *at, const struct conf_route
 
         if (n != NULL && r->pass)
             conf_fail(cx, n->key,
-                "key '%s' is for what is stored, and 'pass' stores nothing: "
+                "key '%s' is for stored responses, and 'pass' stores none: "
                 "leave out one of the two",
                 stored[i]);
     }
@@ -136,7 +136,7 @@ routes_check_limits(struct conf_cx *cx, const struct ynode *root)
                 conf_fail(cx, c, "limit %u has the name '%s', too", j + 1, l->name);
         if (l->name[0] != '\0' && (named >> i & 1) == 0)
             conf_fail(cx, c,
-                "no route names the limit '%s', so it counts for nothing: give a route "
+                "no route names the limit '%s', so it has no effect: give a route "
                 "`rate: [%s]`, or leave out the name",
                 l->name, l->name);
     }

@@ -183,7 +183,8 @@ conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
     tassert(l->name[0] != '\0'); /* two without a name would be equal */
     if (l->trusted.set.n > 0 && !conf_listen_is_proxied(l))
         conf_fail(cx, ynode_get(at, "trusted"),
-            "key 'trusted' says who may send a PROXY header: it needs `proxy_protocol: required`");
+            "key 'trusted' lists the senders of PROXY headers: it needs `proxy_protocol: "
+            "required`");
     conf_owner_check(cx, at, &l->address, 0666);
     for (unsigned j = 0; j < i; j++) {
         const struct conf_listen *other = &cx->conf->listens[j];
@@ -319,8 +320,8 @@ conf_read_storage(struct conf_cx *cx, const struct ynode *n)
             conf_fail(
                 cx, fault->key, "key 'fault' is for the engine fault, and this is %s", s->engine);
         if (eviction != NULL && strcmp(s->engine, "synth") == 0)
-            conf_fail(cx, eviction->key,
-                "key 'eviction' is for what is evicted, and of engine synth nothing is");
+            conf_fail(
+                cx, eviction->key, "key 'eviction' is for an engine that evicts: synth does not");
     }
 }
 
@@ -340,7 +341,8 @@ conf_backend_check(struct conf_cx *cx, const struct ynode *n, const struct conf_
 
     if (queue != NULL && b->queue_timeout > 0 && b->max_connections == 0)
         conf_fail(cx, queue->key,
-            "key 'queue_timeout' is for a backend with 'max_connections': without, nobody waits");
+            "key 'queue_timeout' is for a backend with 'max_connections': without it no fetch "
+            "waits");
 }
 
 static void
@@ -482,7 +484,7 @@ conf_admin_check(struct conf_cx *cx, const struct ynode *n, const struct conf_ad
         conf_fail(cx, token, "the token has a space in it, which Authorization cannot carry");
     else if (len == 0 && !a->address.is_unix && token == NULL)
         conf_fail(cx, at,
-            "'%s' is open to everybody who can connect: add a 'token' of at least %d "
+            "'%s' is open to every client that can connect: add a 'token' of at least %d "
             "characters, or use unix:/path",
             a->address.text, CONF_TOKEN_MIN);
     else if (len == 0 && !a->address.is_unix)
@@ -528,9 +530,7 @@ conf_index_check(struct conf_cx *cx, const struct ynode *bits)
         fit++;
     if ((uint64_t)conf->index.bits > fit)
         conf_fail(cx, bits,
-            "bits: a table of 2^%llu slots takes %llu KiB, and storage '%s' has %llu KiB, of which "
-            "half "
-            "is "
+            "bits: a table of 2^%llu slots takes %llu KiB, and storage '%s' has %llu KiB; half is "
             "the most: %u, or a larger storage",
             (unsigned long long)conf->index.bits,
             (unsigned long long)(CONF_INDEX_SLOT_BYTES << conf->index.bits) >> 10, store->name,
@@ -586,7 +586,7 @@ conf_limits_check(struct conf_cx *cx, const struct ynode *root)
         at = ynode_get(params, "limit_keys");
     conf_fail(cx, at != NULL ? at : ynode_get(root, "limits"),
         "limits: %lld limit_keys take %llu KiB, the other tables %llu KiB, and storage '%s' has "
-        "%llu KiB, of which three quarters is the most: fewer limit_keys, or a larger storage",
+        "%llu KiB; three quarters is the most: fewer limit_keys, or a larger storage",
         (long long)conf->params.limit_keys, (unsigned long long)own >> 10,
         (unsigned long long)others >> 10, store->name, (unsigned long long)store->size >> 10);
 }
@@ -604,8 +604,7 @@ conf_negative_check(struct conf_cx *cx, const struct ynode *at, uint64_t entries
     most = index < store->size / 2 ? (store->size / 2 - index) / CONF_NEGATIVE_ENTRY_BYTES : 0;
     if (entries > most)
         conf_fail(cx, at,
-            "%llu entries take %llu KiB, and storage '%s' has %llu KiB, of which half is the "
-            "most%s: "
+            "%llu entries take %llu KiB, and storage '%s' has %llu KiB; half is the most%s: "
             "%llu entries, or a larger storage",
             (unsigned long long)entries,
             (unsigned long long)(entries * CONF_NEGATIVE_ENTRY_BYTES + 1023) >> 10, store->name,

@@ -245,7 +245,7 @@ yread_pair(struct yread *r, struct ynode *map, const struct ynode *key, struct y
     for (const struct ynode *c = map->children; c != NULL; c = c->next) {
         if (!slice_eq(c->key->text, key->text))
             continue;
-        conf_fail(r->cx, key, "'%s' stands here twice, first on line %u: remove one",
+        conf_fail(r->cx, key, "duplicate key '%s', first on line %u: remove one",
             conf_quote(quote, key->text), c->key->line);
         return;
     }

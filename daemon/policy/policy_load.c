@@ -330,8 +330,8 @@ policy_check_loop(const struct policy *pol, const struct vcl_backend_decl *d,
     if (own == NULL)
         return 0;
     snprintf(loop, sizeof(loop),
-        "it is the listener '%.64s' of this tarnd, so its requests would come back: write where "
-        "the site itself listens",
+        "it is the listener '%.64s' of this tarnd, so its requests would loop: write the address "
+        "of the site itself",
         own->name);
     return policy_refuse(errors, d->file, d->line, address->text, loop);
 }

@@ -107,16 +107,14 @@ TEST(conf, workers_and_index_have_bounds)
 TEST(conf, an_index_that_leaves_no_room_in_its_storage_is_refused)
 {
     expect_errors("storage: {main: {size: 1MiB}}\n" BACKEND "index: {bits: 20}",
-        "3:15 bits: a table of 2^20 slots takes 8192 KiB, and storage 'main' has 1024 KiB, of "
-        "which "
-        "half is the most: 16, or a larger storage\n");
+        "3:15 bits: a table of 2^20 slots takes 8192 KiB, and storage 'main' has 1024 KiB; half is "
+        "the most: 16, or a larger storage\n");
     expect_errors(BACKEND "index: {bits: 32, slots: 4}", /* the default storage */
-        "2:15 bits: a table of 2^32 slots takes 33554432 KiB, and storage 'main' has 262144 KiB, "
-        "of "
-        "which half is the most: 24, or a larger storage\n");
+        "2:15 bits: a table of 2^32 slots takes 33554432 KiB, and storage 'main' has 262144 KiB; "
+        "half is the most: 24, or a larger storage\n");
     expect_errors(BACKEND "index: {bits: 20}\nstorage: {other: {size: 1MiB}, main: {size: 12KiB}}",
-        "2:15 bits: a table of 2^20 slots takes 8192 KiB, and storage 'main' has 12 KiB, of which "
-        "half is the most: 9, or a larger storage\n");
+        "2:15 bits: a table of 2^20 slots takes 8192 KiB, and storage 'main' has 12 KiB; half is "
+        "the most: 9, or a larger storage\n");
 }
 
 TEST(conf, texts_have_a_grammar)
@@ -229,7 +227,7 @@ TEST(conf, actions_of_a_route_are_checked_each)
         "3:21 ttl: '5' has no unit: write 5s for seconds or 5ms for milliseconds\n"
         "3:31 grace must not be a list: give it a time: a number and ms, s, m, h, d, w or y, as in "
         "3500ms, 3.5s or 2h\n"
-        "4:26 key 'ttl' is for what is stored, and 'pass' stores nothing: leave out one of the "
+        "4:26 key 'ttl' is for stored responses, and 'pass' stores none: leave out one of the "
         "two\n"
         "5:31 strip_cookies must be a list of names, or true for all\n"
         "5:46 methods: 'get' is not a method: capital letters, as in GET\n"
@@ -273,10 +271,10 @@ TEST(conf, limits_and_error_pages_of_a_route_are_checked)
         "'path', or the name\n");
     expect_errors(BACKEND "routes: [{rate: [login]}]\n"
                           "limits: [{name: login}, {name: unused}, {name: login, rate: 5}]\n",
-        "3:25 no route names the limit 'unused', so it counts for nothing: give a route `rate: "
+        "3:25 no route names the limit 'unused', so it has no effect: give a route `rate: "
         "[unused]`, or leave out the name\n"
         "3:41 limit 1 has the name 'login', too\n"
-        "3:41 no route names the limit 'login', so it counts for nothing: give a route `rate: "
+        "3:41 no route names the limit 'login', so it has no effect: give a route `rate: "
         "[login]`, or leave out the name\n");
 }
 
@@ -385,7 +383,7 @@ TEST(conf, storages_have_a_known_engine)
     expect_errors(BACKEND "storage:\n"
                           "  main: {eviction: lru}\n"
                           "  pages: {engine: synth, eviction: lru}\n",
-        "4:26 key 'eviction' is for what is evicted, and of engine synth nothing is\n");
+        "4:26 key 'eviction' is for an engine that evicts: synth does not\n");
     expect_errors(BACKEND "storage: {}",
         "2:10 section 'storage' is an empty map: give it a storage, or remove it\n");
 }
@@ -477,18 +475,18 @@ TEST(conf, a_negative_cache_has_room_in_the_storage_and_a_time_that_passes)
             "2:18 unknown key 'size' in section 'negative_cache'; it takes: entries, ttl\n"},
         {"negative_cache: on", "2:17 section 'negative_cache' must be a map, not text ('on')\n"},
         {"negative_cache: {entries: 65537}\nstorage: {main: {size: 4MiB}}",
-            "2:27 65537 entries take 2049 KiB, and storage 'main' has 4096 KiB, of which half is "
-            "the most: 65536 entries, or a larger storage\n"},
+            "2:27 65537 entries take 2049 KiB, and storage 'main' has 4096 KiB; half is the most: "
+            "65536 entries, or a larger storage\n"},
         {"negative_cache: {entries: 65537}\nstorage: {main: {size: 8MiB}}\nindex: {bits: 18}",
-            "2:27 65537 entries take 2049 KiB, and storage 'main' has 8192 KiB, of which half is "
-            "the most with the index: 65536 entries, or a larger storage\n"},
+            "2:27 65537 entries take 2049 KiB, and storage 'main' has 8192 KiB; half is the most "
+            "with the index: 65536 entries, or a larger storage\n"},
         {"negative_cache: {}\nstorage: {small: {size: 1MiB}}",
-            "2:17 100000 entries take 3125 KiB, and storage 'small' has 1024 KiB, of which half "
-            "is the most: 16384 entries, or a larger storage\n"},
+            "2:17 100000 entries take 3125 KiB, and storage 'small' has 1024 KiB; half is the "
+            "most: 16384 entries, or a larger storage\n"},
         {"negative_cache: {entries: 65536}\nstorage: {main: {size: 4MiB}}\nlimits: [{rate: 1}]\n"
          "parameters: {limit_keys: 131073}",
             "5:26 limits: 131073 limit_keys take 2048 KiB, the other tables 2048 KiB, and storage "
-            "'main' has 4096 KiB, of which three quarters is the most: fewer limit_keys, or a "
+            "'main' has 4096 KiB; three quarters is the most: fewer limit_keys, or a "
             "larger storage\n"},
     };
     char yaml[256];
@@ -502,8 +500,8 @@ TEST(conf, a_negative_cache_has_room_in_the_storage_and_a_time_that_passes)
 TEST(conf, a_key_that_stands_twice_is_refused)
 {
     expect_errors(BACKEND "workers: 1\nworkers: 2\nindex: {bits: 9, bits: 9}",
-        "3:1 'workers' stands here twice, first on line 2: remove one\n"
-        "4:18 'bits' stands here twice, first on line 4: remove one\n");
+        "3:1 duplicate key 'workers', first on line 2: remove one\n"
+        "4:18 duplicate key 'bits', first on line 4: remove one\n");
 }
 
 TEST(conf, a_file_without_backends_is_refused)
@@ -628,7 +626,8 @@ TEST(conf, edges_are_checked)
     expect_errors(
         "backends: {o: {address: '127.0.0.1:9'}}\n"
         "listen: [{address: '*:0', trusted: '::1'}, {address: '*:1', proxy_protocol: on}]\n",
-        "2:36 key 'trusted' says who may send a PROXY header: it needs `proxy_protocol: required`\n"
+        "2:36 key 'trusted' lists the senders of PROXY headers: it needs `proxy_protocol: "
+        "required`\n"
         "2:77 proxy_protocol: 'on' is unknown: it is off or required\n");
     expect_errors("backends: {o: {address: '127.0.0.1:9'}}\n"
                   "listen: [{address: '*:0', mode: 0660}, {address: unix:/a, mode: 0888}]\n"

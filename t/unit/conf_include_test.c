@@ -146,11 +146,11 @@ TEST(conf_include, what_stands_twice_names_both_places)
     put("conf.d/b.yaml", "vcl: a.vcl\nparameters:\n  default_ttl: 2s\n");
     put("conf.d/c.yaml", "vcl: b.vcl\nbackends: [o]\n");
     put("conf.d/a.vcl", "vcl 4.1;\n");
-    expect_said("conf.d/a.yaml:1:12: 'o' stands twice, first in t.yaml:1:12: remove one\n"
-                "conf.d/a.yaml:2:1: 'workers' stands twice, first in t.yaml:3:1: remove one\n"
-                "conf.d/b.yaml:3:3: 'default_ttl' stands twice, first in t.yaml:4:14: remove one\n"
-                "conf.d/c.yaml:1:1: 'vcl' stands twice, first in conf.d/b.yaml:1:1: remove one\n"
-                "conf.d/c.yaml:2:1: 'backends' stands twice, first in t.yaml:1:1: remove one\n");
+    expect_said("conf.d/a.yaml:1:12: duplicate key 'o', first in t.yaml:1:12: remove one\n"
+                "conf.d/a.yaml:2:1: duplicate key 'workers', first in t.yaml:3:1: remove one\n"
+                "conf.d/b.yaml:3:3: duplicate key 'default_ttl', first in t.yaml:4:14: remove one\n"
+                "conf.d/c.yaml:1:1: duplicate key 'vcl', first in conf.d/b.yaml:1:1: remove one\n"
+                "conf.d/c.yaml:2:1: duplicate key 'backends', first in t.yaml:1:1: remove one\n");
     place_close(&p);
 }
 

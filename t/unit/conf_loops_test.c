@@ -46,11 +46,11 @@ TEST(conf_loops, a_backend_that_is_a_listener_is_refused_with_its_place)
 {
     CHECK_STR(
         "3:16 address: '127.0.0.1:81' is the listener 'listen1' (127.0.0.1:81) of this tarnd, "
-        "so its requests would come back: write where the site itself listens",
+        "so its requests would loop: write the address of the site itself",
         verdict_with("listen: [{address: \"127.0.0.1:80\"}, {address: \"127.0.0.1:81\"}]\n",
             "127.0.0.1:81", NULL));
     CHECK_STR("2:16 address: '127.0.0.1:8080' is the listener 'listen0' (127.0.0.1:8080) of this "
-              "tarnd, so its requests would come back: write where the site itself listens",
+              "tarnd, so its requests would loop: write the address of the site itself",
         verdict_with("", "127.0.0.1:8080", NULL));
 }
 

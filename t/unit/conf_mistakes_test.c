@@ -60,9 +60,8 @@ TEST(conf_mistakes, several_backends_need_a_default_or_a_route)
 {
     const struct conf *c;
 
-    expect_errors(TWO,
-        "1:1 2 backends and no route: nothing says which of them serves; name one of "
-        "them 'default', or add `routes: [ { backend: a } ]`\n");
+    expect_errors(TWO, "1:1 2 backends and no route: no default is chosen; name one of "
+                       "them 'default', or add `routes: [ { backend: a } ]`\n");
     c = load(TWO "routes: [{path: /a, backend: a}]"); /* 503 for others may be what is wanted */
     conf_free(&c);
     c = load(TWO "vcl: p.vcl"); /* it may set one */

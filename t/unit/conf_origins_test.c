@@ -56,7 +56,7 @@ TEST(conf_origins, a_probe_may_say_its_request_line_by_line)
     expect_errors(PROBED("{request: [GET / HTTP/1.1, '']}"),
         "1:75 request: '' has 0 bytes: 1 to 1000 are possible\n");
     expect_errors(PROBED("{url: /, request: [GET / HTTP/1.1]}"),
-        "1:49 key 'url' is for a probe without 'request', which says what is asked for itself\n");
+        "1:49 key 'url' is for a probe without 'request', which has its own target\n");
 }
 
 TEST(conf_origins, a_wrong_probe_is_refused_with_what_would_be_right)
@@ -88,7 +88,7 @@ TEST(conf_origins, a_wrong_probe_is_refused_with_what_would_be_right)
 TEST(conf_origins, a_queue_is_for_a_limit)
 {
     expect_errors("backends: {o: {address: '127.0.0.1:80', queue_timeout: 1s}}",
-        "1:41 key 'queue_timeout' is for a backend with 'max_connections': without, nobody "
+        "1:41 key 'queue_timeout' is for a backend with 'max_connections': without it no fetch "
         "waits\n");
 }
 

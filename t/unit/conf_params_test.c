@@ -76,7 +76,7 @@ TEST(conf, an_admin_listener_is_there_when_its_section_is)
 TEST(conf, an_admin_listener_that_anybody_can_reach_needs_a_token)
 {
     expect_errors(BACKEND "admin: {address: '*:6082'}",
-        "2:18 '*:6082' is open to everybody who can connect: add a 'token' of at least 16 "
+        "2:18 '*:6082' is open to every client that can connect: add a 'token' of at least 16 "
         "characters, or use unix:/path\n");
     expect_errors(BACKEND "admin: {address: '*:6082', token: ''}",
         "2:35 the token is empty: it needs at least 16 characters\n");

@@ -272,7 +272,7 @@ TEST(yaml_directors, a_wrong_director_is_refused_with_what_would_be_right)
     expect_errors(BACKENDS "directors: {x: {sticky: on, backends: [a]}}\n",
         "2:17 key 'sticky' is for type fallback, and this is round_robin\n");
     expect_errors(BACKENDS "directors: {x: {type: fallback, backends: [{name: a, weight: 2}]}}\n",
-        "2:54 a fallback takes the first that is well, whatever its weight: remove it\n");
+        "2:54 a fallback takes the first healthy member, whatever its weight: remove it\n");
     expect_errors(BACKENDS "directors: {x: {backends: [a]}}\nroutes: [{backend: z}]\n",
         "3:20 backend: 'z' is not among the backends: the first is 'a'\n");
 }
