@@ -74,7 +74,7 @@
     X(MEMBERS,   STRING, MEMBERS,                                                                  \
       "a list of names, each alone or in a map with its weight, as in [a, {name: b, weight: 3}]")  \
     X(BACKEND,   STRING, BACKEND, "the name of a backend or of a director")                        \
-    X(TTL,       STRING, RULE,    "a time, as in 5m; empty: not set")                             \
+    X(TTL,       STRING, RULE,    "a time, as in 5m; empty: not set")                              \
     X(NAMES,     STRING, RULE,                                                                     \
       "true for all, or a list of names with *, as in [utm_*, fbclid]")                            \
     X(METHODS,   STRING, RULE,    "a list of methods, as in [GET, POST]")                          \
@@ -131,7 +131,7 @@
 #define CONF_STORAGE_TABLE(X)                                                                      \
     X(engine, ENGINE, "malloc", 0, 0, "What keeps the bytes: memory, references, or test faults")  \
     X(size, BYTES, 256 * CONF_MI, 4 * CONF_KI, CONF_STORAGE_MAX,                                   \
-      "Bound of all memory that grows with content or traffic")                         \
+      "Bound of all memory that grows with content or traffic")                                    \
     X(eviction, EVICTION, "s3-fifo", 0, 0,                                                         \
       "Eviction policy. s3-fifo: new objects that are not used again soon leave first; lru: the "  \
       "least recently used; sieve: those that were not used since the hand last passed")           \
@@ -166,7 +166,7 @@
     X(idle_timeout, MS, CONF_FROM_PARAM, 10, CONF_D,                                               \
       "Default: the parameter backend_idle_timeout")                                               \
     X(max_connections, COUNT, 0, 0, 1000000,                                                       \
-      "Concurrent connections of all workers; 0: no limit")                                  \
+      "Concurrent connections of all workers; 0: no limit")                                        \
     X(queue_timeout, MS, 0, 0, CONF_H,                                                             \
       "How long a fetch waits in the queue for one of max_connections; then 503; 0s: 503 at once") \
     X(queue_max, COUNT, 1000, 1, 1000000,                                                          \
@@ -204,7 +204,7 @@
 #define CONF_ROUTE_TABLE(X)                                                                        \
     X(host, HOST, "", 0, 253,                                                                      \
       "Host of the request, whole, in any case; *.example.com: every name below it; default: any") \
-    X(path, PREFIX, "", 0, 4096, "Prefix of the request's path; default: any")         \
+    X(path, PREFIX, "", 0, 4096, "Prefix of the request's path; default: any")                     \
     X(backend, BACKEND, "", 0, 0,                                                                  \
       "Backend or director; default: that of requests that no route matches")                      \
     X(pipe, BOOL, 0, 0, 1,                                                                         \
@@ -226,14 +226,14 @@
       "Parameters to remove from the query, by their names as written: neither the key nor the "   \
       "backend's request has them")                                                                \
     X(methods, METHODS, "", 0, 32,                                                                 \
-      "Allowed methods; others get a 405 with Allow. GET allows HEAD; empty: all")        \
+      "Allowed methods; others get a 405 with Allow. GET allows HEAD; empty: all")                 \
     X(request_headers, FIELDS, "", 0, 64,                                                          \
       "Changes to the request's fields: unset, then set, then add; key, Vary and backend see the " \
       "result")                                                                                    \
     X(response_headers, FIELDS, "", 0, 64,                                                         \
       "Changes to the fields of responses from the cache or the backend, as they are sent to the " \
       "client; the stored response keeps its own. Synthetic responses keep theirs")                \
-    X(rate, LIMITS, "", 0, CONF_NAME_MAX, "Names of limits that also apply to this route") \
+    X(rate, LIMITS, "", 0, CONF_NAME_MAX, "Names of limits that also apply to this route")         \
     X(error_page, PAGE, "", 0, 4000,                                                               \
       "Body of the errors that Tarn generates: an HTML file, relative to this file's directory, "  \
       "or { file, text, status }: text is plain text; status: for which statuses, default 500 to " \
@@ -255,8 +255,8 @@
     X(path, PREFIX, "", 0, 4096,                                                                   \
       "Prefix of the request's path, as written or as a backend may read it: decoded, without "    \
       "empty segments, dot segments and ;parameters, so that //login, "                            \
-      "/a/%2e%2e/login and /login;x are /login. Default: any")            \
-    X(rate, COUNT, 100, 1, 1000000, "Requests of one client in each `per`, on average")   \
+      "/a/%2e%2e/login and /login;x are /login. Default: any")                                     \
+    X(rate, COUNT, 100, 1, 1000000, "Requests of one client in each `per`, on average")            \
     X(per, MS, 1 * CONF_S, 1, CONF_D, "See rate")                                                  \
     X(burst, COUNT, 0, 0, 1000000, "Requests that it may send at once; 0: as many as rate")        \
     X(except, NETS, "", 0, 0, "Clients without this limit")
@@ -279,7 +279,7 @@
       "Where operators connect; by its mode only the owner of a Unix socket can connect; TCP "     \
       "needs a token")                                                                             \
     X(token, ASCII, "", 0, CONF_TOKEN_MAX,                                                         \
-      "Required in `Authorization: Bearer TOKEN`; at least 16 characters, no space")  \
+      "Required in `Authorization: Bearer TOKEN`; at least 16 characters, no space")               \
     X(mode, MODE, 0600, 0, 0777,                                                                   \
       "Mode of a Unix socket's file: users with write permission may connect")                     \
     X(user, TEXT, "", 0, 64, "Owner of a Unix socket's file, by name or number; empty: tarnd's")   \
@@ -298,7 +298,7 @@
     X(path, TEXT, "", 0, 4000,                                                                     \
       "Prefix of its files, which end in .state, .0 and .1; empty: /dev/shm/tarn and the name. "   \
       "tarn-table writes them, or another program")                                                \
-    X(kind, TABLE, "any", 0, 0, "Required kind: versions of other kinds are refused")            \
+    X(kind, TABLE, "any", 0, 0, "Required kind: versions of other kinds are refused")              \
     X(check, BOOL, 1, 0, 1,                                                                        \
       "Verify the checksum of each new version, once in each worker; off: for large tables with "  \
       "a trusted writer")
@@ -336,7 +336,7 @@
     X(include, CONF_INCLUDE_TABLE,                                                                 \
       "One value, or a list of them, not a map. Default: no other file.")                          \
     X(vcl, CONF_VCL_TABLE, "One value, not a map. Default: no policy; HTTP's own rules decide.")   \
-    X(index, CONF_INDEX_TABLE, "The hash table of stored objects.")                               \
+    X(index, CONF_INDEX_TABLE, "The hash table of stored objects.")                                \
     X(negative_cache, CONF_NEGATIVE_TABLE,                                                         \
       "Negative caching: a 404 or 410 without freshness information is stored without its body, "  \
       "in a table of fixed size. Without this section there is none; `negative_cache: {}` has "    \
@@ -346,7 +346,7 @@
       "and "                                                                                       \
       "tarn.table_lookup, and other processes write. Default: none.")                              \
     X(admin, CONF_ADMIN_TABLE,                                                                     \
-      "The listener for operators: HTTP and JSON, `GET /v1` lists its resources. Without this "  \
+      "The listener for operators: HTTP and JSON, `GET /v1` lists its resources. Without this "    \
       "section there is none; `admin: {}` has the default address.")                               \
     X(parameters, CONF_PARAM_TABLE, "A map; every one has a default.")
 

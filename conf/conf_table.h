@@ -65,7 +65,7 @@
     X(timeout_body, MS, 300 * CONF_S, 10, CONF_D,                                                  \
       "From the end of a request's header section to the end of its body; then 408")               \
     X(timeout_body_idle, MS, 15 * CONF_S, 10, CONF_H,                                              \
-      "Longest pause within a request body; then 408")                                            \
+      "Longest pause within a request body; then 408")                                             \
     X(req_body_rate_min, BYTES, 240, 0, 1024 * CONF_MI,                                            \
       "Least bytes a second of a request body, on average, once timeout_body_idle has passed "     \
       "since "                                                                                     \
@@ -74,7 +74,7 @@
     X(idle_send_timeout, MS, 60 * CONF_S, 10, CONF_D,                                              \
       "A client that takes no byte of a response for this long is closed")                         \
     X(pipe_timeout, MS, 60 * CONF_S, 10, CONF_D,                                                   \
-      "A tunnel without traffic for this long is closed")                                   \
+      "A tunnel without traffic for this long is closed")                                          \
     X(drain_timeout, MS, 30 * CONF_S, 0, CONF_H,                                                   \
       "At SIGTERM: how long requests in flight may take to finish")                                \
     X(watchdog, MS, 30 * CONF_S, 0, CONF_H,                                                        \
@@ -84,7 +84,7 @@
     X(first_byte_timeout, MS, 60 * CONF_S, 1, CONF_D,                                              \
       "From the end of the request to a backend to the first byte of its response; then 504")      \
     X(between_bytes_timeout, MS, 60 * CONF_S, 1, CONF_D,                                           \
-      "Longest pause within a backend's response; then the response counts as truncated")         \
+      "Longest pause within a backend's response; then the response counts as truncated")          \
     X(backend_send_timeout, MS, 60 * CONF_S, 1, CONF_D,                                            \
       "A fetch ends when the backend takes no byte of the request for this long")                  \
     X(backend_idle_timeout, MS, 60 * CONF_S, 10, CONF_D,                                           \
@@ -94,7 +94,7 @@
       "again. The TTL of the records counts where it is shorter, down to 1s; names in /etc/hosts " \
       "have none. While a lookup fails the last addresses stay. 0s: never again")                  \
     X(resolver, WORDS, "", 0, 512,                                                                 \
-      "Name servers for backends' addresses while tarnd runs, as in "               \
+      "Name servers for backends' addresses while tarnd runs, as in "                              \
       "[127.0.0.1:5353, \"[::1]\"]; empty: those of /etc/resolv.conf, which is read anew when it " \
       "changes. /etc/hosts comes first. At the start, and at a reload for new backends, tarnd "    \
       "uses the system's getaddrinfo(3)")                                                          \
@@ -130,13 +130,13 @@
     X(http_max_hdr, COUNT, 100, 8, 250, "Fields in a message; then 431 or 502")                    \
     X(max_req_body, BYTES, 0, 0, INT64_MAX, "Largest request body; then 413; 0: no limit")         \
     X(transit_buffer, BYTES, 1 * CONF_MI, 16 * CONF_KI, 1024 * CONF_MI,                            \
-      "Buffer of a response that is not stored, for a slow client")                        \
+      "Buffer of a response that is not stored, for a slow client")                                \
     X(stream_window, BYTES, 0, 0, 1024 * CONF_MI,                                                  \
       "Window of a response too large to store, which all its readers share; 0: a 16th of the "    \
       "storage, 64 MiB at most; never more than a quarter, nor less than transit_buffer, which "   \
       "is the buffer of a single reader")                                                          \
     X(req_body_buffer, BYTES, 64 * CONF_KI, 16 * CONF_KI, 64 * CONF_MI,                            \
-      "Buffer of a request body for the backend")                                    \
+      "Buffer of a request body for the backend")                                                  \
     X(req_buffering, BOOL, 1, 0, 1,                                                                \
       "Start a fetch only when the request body is complete, or fills req_body_buffer: until "     \
       "then a slow upload occupies no backend connection. off: as soon as the request's header "   \
@@ -161,7 +161,7 @@
     X(loop_limit, COUNT, 0, 0, 8,                                                                  \
       "How often a request may return from a backend before it is answered 508: 1 where a "        \
       "backend sends requests to this tarnd and keeps the request's fields")                       \
-    X(http_server, ASCII, "tarn", 1, 64, "Server field of synthetic responses")           \
+    X(http_server, ASCII, "tarn", 1, 64, "Server field of synthetic responses")                    \
     X(user, TEXT, "", 0, 255,                                                                      \
       "Started by root, tarnd becomes this user, by name or number, before it opens any file; "    \
       "listeners below port 1024 stay possible; empty: no change")                                 \

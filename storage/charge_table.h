@@ -8,31 +8,31 @@
 
 /* clang-format off */
 #define CHARGE_BRANCH_TABLE(X)                                                                     \
-    X(content, "Bytes of what is stored")                                                          \
-    X(tables, "Bytes of what finds it, and remembers what was not")                                \
-    X(passing, "Bytes of what is on its way through and not stored")                               \
-    X(traffic, "Bytes that connections and requests take from the heap")                           \
-    X(process, "Bytes of the process that nobody asked for")
+    X(content, "Bytes of stored responses")                                                        \
+    X(tables, "Bytes of index, bans, limits and negative cache")                                   \
+    X(passing, "Bytes of bodies in transit, which are not stored")                                 \
+    X(traffic, "Bytes of the heap that connections and requests take")                             \
+    X(process, "Bytes of the program and of the allocator's overhead")
 
 #define CHARGE_TABLE(X)                                                                            \
-    X(BODY, content, bodies, "Bytes of stored bodies, and of the lists of their pieces")           \
-    X(HEAD, content, heads, "Bytes of stored heads, with their keys, Vary fields and tags")  \
-    X(ENTRY, content, entries, "Bytes of entries: what is known about stored responses")           \
-    X(INDEX, tables, index, "Bytes of the index's table")                                          \
-    X(GHOST, tables, ghosts, "Bytes of the list of what was evicted")                              \
+    X(BODY, content, bodies, "Bytes of stored bodies, and of their extent lists")                  \
+    X(HEAD, content, heads, "Bytes of stored heads, with their keys, Vary fields and tags")        \
+    X(ENTRY, content, entries, "Bytes of entries: the metadata of stored responses")               \
+    X(INDEX, tables, index, "Bytes of the index")                                                  \
+    X(GHOST, tables, ghosts, "Bytes of the ghost queue: keys of evicted responses")                \
     X(NEGATIVE, tables, negative, "Bytes of the negative cache")                                   \
     X(BAN, tables, bans, "Bytes of bans and purges by tag that are in the list")                   \
-    X(RATES, tables, rates, "Bytes of the table of who has asked how often")                       \
+    X(RATES, tables, rates, "Bytes of the rate limits' table")                                     \
     X(TRANSIT, passing, transit, "Bytes of bodies that are not stored")                            \
-    X(WINDOW, passing, windows, "Bytes of windows on bodies that many read and nobody stores")     \
-    X(SYNTH, traffic, synths, "Bytes of the lists behind answers that Tarn makes itself")          \
-    X(READ, traffic, read_buffers, "Bytes of read buffers, of connections that wait, too")         \
+    X(WINDOW, passing, windows, "Bytes of windows: bodies with several readers, not stored")       \
+    X(SYNTH, traffic, synths, "Bytes of synthetic responses' extent lists")                        \
+    X(READ, traffic, read_buffers, "Bytes of read buffers, also of idle connections")              \
     X(ARENA, traffic, arenas, "Bytes of requests' arenas")                                         \
-    X(CONN, traffic, connections, "Bytes of connections' own, to clients and to backends")         \
-    X(INCOMING, traffic, incoming, "Bytes of connections that wait for their PROXY header")         \
-    X(REQUEST, traffic, requests, "Bytes of requests and fetches under way")                       \
-    X(PROGRAM, process, program, "Bytes of the program, and of the log's rings")                   \
-    X(OVERHEAD, process, overhead, "Bytes that the allocator takes beyond what it gives")
+    X(CONN, traffic, connections, "Bytes of connections to clients and to backends")               \
+    X(INCOMING, traffic, incoming, "Bytes of connections that wait for their PROXY header")        \
+    X(REQUEST, traffic, requests, "Bytes of requests and fetches in flight")                       \
+    X(PROGRAM, process, program, "Bytes of the program, and of the log rings")                     \
+    X(OVERHEAD, process, overhead, "Bytes of the allocator's overhead")
 /* clang-format on */
 
 /* A leaf.  Passed with each charge, and again with its release. */

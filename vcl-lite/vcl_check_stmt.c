@@ -155,7 +155,7 @@ stmt_status(struct sema *s, const struct sema_node *n)
     if (n == NULL || n->op != VCL_OP_CONST)
         return;
     if (n->value.i < 100 || n->value.i > 65535 || n->value.i % 1000 < 100)
-        vcl_fail(s->cx, n->pos, "100 to 999, or 1100 to 65535 whose last three digits are sent",
+        vcl_fail(s->cx, n->pos, "100 to 999, or 1100 to 65535: then the last three digits are sent",
             "%lld cannot be a status", (long long)n->value.i);
 }
 

@@ -19,16 +19,17 @@ enum decl_kind {
 /* clang-format off */
 /*    id, name, kind, min, max, what it is; REFUSED: why */
 #define VCL_PROBE_ATTR_TABLE(X)                                                                    \
-    X(URL, "url", DECL_STRING, 0, 0, "what to ask for; \"/\"")                                     \
+    X(URL, "url", DECL_STRING, 0, 0, "the target; \"/\"")                                          \
     X(REQUEST, "request", DECL_LINES, 0, 0,                                                        \
-      "a whole request instead, each string a line; Connection: close belongs into it")            \
-    X(EXPECTED_RESPONSE, "expected_response", DECL_INT, 100, 999, "the status that is well; 200")  \
+      "a whole request instead, each string a line; it should contain Connection: close")          \
+    X(EXPECTED_RESPONSE, "expected_response", DECL_INT, 100, 999,                                  \
+      "the status of a good response; 200")                                                        \
     X(TIMEOUT, "timeout", DECL_DURATION, 0, 1e6, "how long it may take; 2s")                       \
     X(INTERVAL, "interval", DECL_DURATION, 0, 1e6, "from one to the next; 5s")                     \
-    X(WINDOW, "window", DECL_INT, 0, 64, "how many of the last ones count; 8")                     \
-    X(THRESHOLD, "threshold", DECL_INT, 0, 64, "how many of them must have been well; 3")          \
+    X(WINDOW, "window", DECL_INT, 0, 64, "how many of the latest results count; 8")                \
+    X(THRESHOLD, "threshold", DECL_INT, 0, 64, "how many of them must be good; 3")                 \
     X(INITIAL, "initial", DECL_INT, 0, 1000,                                                       \
-      "how many count as well at the start; threshold - 1")                                        \
+      "how many good results it starts with; threshold - 1")                                       \
     X(EXPECT_CLOSE, "expect_close", DECL_BOOL, 0, 0,                                               \
       "must the backend close the connection? true")
 
@@ -41,13 +42,12 @@ enum decl_kind {
     X(CONNECT_TIMEOUT, "connect_timeout", DECL_DURATION, 0, 1e6,                                   \
       "how long a connection may take; the parameter of this name")                                \
     X(FIRST_BYTE_TIMEOUT, "first_byte_timeout", DECL_DURATION, 0, 1e6,                             \
-      "how long an answer's first byte may take; the parameter")                                   \
+      "how long the response's first byte may take; the parameter")                                \
     X(BETWEEN_BYTES_TIMEOUT, "between_bytes_timeout", DECL_DURATION, 0, 1e6,                       \
       "how long it may pause; the parameter")                                                      \
-    X(MAX_CONNECTIONS, "max_connections", DECL_INT, 0, 1e9, "at most so many at once; 0: any")     \
+    X(MAX_CONNECTIONS, "max_connections", DECL_INT, 0, 1e9, "largest number at a time; 0: any")    \
     X(PROXY_HEADER, "proxy_header", DECL_INT, 1, 2, "begin with a PROXY header of this version")   \
-    X(PROBE, "probe", DECL_PROBE, 0, 0, "how its health is asked for; probe default, if there is " \
-      "one")                                                                                       \
+    X(PROBE, "probe", DECL_PROBE, 0, 0, "its health check; probe default, if there is one")        \
     X(WAIT_LIMIT, "wait_limit", DECL_INT, 0, 1e6,                                                  \
       "with .max_connections: how many fetches of a worker may wait for one; 0")                   \
     X(WAIT_TIMEOUT, "wait_timeout", DECL_DURATION, 0, 1e6, "and for how long; 30s")                \

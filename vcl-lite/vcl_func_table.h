@@ -26,36 +26,36 @@ enum vcl_func_how {
     X(STD_QUERYSORT, "std", "querysort", STRING, "STRING url", VCL_ALL, VCL_PURE,                  \
       "The query's parameters in order")                                                           \
     X(STD_STRSTR, "std", "strstr", STRING, "STRING s1, STRING s2", VCL_ALL, VCL_PURE,              \
-      "s1 from where s2 first stands in it; unset: it does not")                                   \
+      "s1 from the first occurrence of s2; unset: there is none")                                  \
     X(STD_FNMATCH, "std", "fnmatch", BOOL,                                                         \
       "STRING pattern, STRING subject, [BOOL pathname=true], [BOOL noescape=false], "              \
       "[BOOL period=false]", VCL_ALL, VCL_PURE, "Does a shell pattern match?")                     \
     X(STD_INTEGER, "std", "integer", INT,                                                          \
       "[STRING s], [INT fallback], [BOOL bool], [BYTES bytes], [DURATION duration], "              \
-      "[REAL real], [TIME time]", VCL_ALL, VCL_PURE, "Made an INT")                                \
+      "[REAL real], [TIME time]", VCL_ALL, VCL_PURE, "Converts to INT")                            \
     X(STD_REAL, "std", "real", REAL,                                                               \
       "[STRING s], [REAL fallback], [INT integer], [BOOL bool], [BYTES bytes], "                   \
-      "[DURATION duration], [TIME time]", VCL_ALL, VCL_PURE, "Made a REAL")                        \
+      "[DURATION duration], [TIME time]", VCL_ALL, VCL_PURE, "Converts to REAL")                   \
     X(STD_DURATION, "std", "duration", DURATION,                                                   \
       "[STRING s], [DURATION fallback], [REAL real], [INT integer]", VCL_ALL, VCL_PURE,            \
-      "Made a DURATION")                                                                           \
+      "Converts to DURATION")                                                                      \
     X(STD_BYTES, "std", "bytes", BYTES,                                                            \
       "[STRING s], [BYTES fallback], [REAL real], [INT integer]", VCL_ALL, VCL_PURE,               \
-      "Made BYTES")                                                                                \
+      "Converts to BYTES")                                                                         \
     X(STD_TIME, "std", "time", TIME,                                                               \
       "[STRING s], [TIME fallback], [REAL real], [INT integer]", VCL_ALL, VCL_PURE,                \
-      "Made a TIME: an HTTP date, ISO 8601, or seconds since 1970")                                \
+      "Converts to TIME: an HTTP date, ISO 8601, or seconds since 1970")                           \
     X(STD_REAL2INTEGER, "std", "real2integer", INT, "REAL r, INT fallback", VCL_ALL, VCL_PURE,     \
       "Rounded to the nearest INT; std.integer(real=r) cuts off")                                  \
     X(STD_REAL2TIME, "std", "real2time", TIME, "REAL r, TIME fallback", VCL_ALL, VCL_PURE,         \
-      "So many seconds after 1970 began")                                                          \
+      "The time of seconds since 1970")                                                            \
     X(STD_TIME2INTEGER, "std", "time2integer", INT, "TIME t, INT fallback", VCL_ALL, VCL_PURE,     \
-      "Seconds since 1970 began, rounded")                                                         \
+      "Seconds since 1970, rounded")                                                               \
     X(STD_TIME2REAL, "std", "time2real", REAL, "TIME t, REAL fallback", VCL_ALL, VCL_PURE,         \
-      "Seconds since 1970 began")                                                                  \
+      "Seconds since 1970")                                                                        \
     X(STD_IP, "std", "ip", IP,                                                                     \
       "STRING s, [IP fallback], [BOOL resolve=true], [STRING p]", VCL_ALL, VCL_PURE,               \
-      "Made an IP, numeric only; p: a port")                                                       \
+      "Converts to IP, numeric only; p: a port")                                                   \
     X(STD_PORT, "std", "port", INT, "IP ip", VCL_ALL, VCL_PURE, "The port of an address")          \
     X(STD_RANDOM, "std", "random", REAL, "REAL lo, REAL hi", VCL_ALL, VCL_PURE,                    \
       "Evenly from lo, below hi")                                                                  \
@@ -64,7 +64,7 @@ enum vcl_func_how {
       "A time in UTC, by strftime(3)")                                                             \
     X(STD_NOW, "std", "now", TIME, "", VCL_ALL, VCL_HOST, "The time now, also within one sub")     \
     X(STD_GETENV, "std", "getenv", STRING, "STRING name", VCL_ALL, VCL_HOST,                       \
-      "Of the daemon's environment; unset: it has none")                                           \
+      "A variable of the daemon's environment; unset: there is none")                              \
     X(STD_FILE_EXISTS, "std", "file_exists", BOOL, "STRING path", VCL_ALL, VCL_HOST,               \
       "Is there such a file?")                                                                     \
     X(STD_FILEREAD, "std", "fileread", STRING, "STRING path", VCL_ALL, VCL_HOST,                   \
@@ -75,25 +75,25 @@ enum vcl_func_how {
     X(STD_TIMESTAMP, "std", "timestamp", VOID, "STRING s", VCL_ALL, VCL_HOST,                      \
       "A record Timestamp")                                                                        \
     X(STD_COLLECT, "std", "collect", VOID, "HEADER hdr, [STRING sep=\", \"]", VCL_ALL, VCL_PURE,   \
-      "Several fields of a name become one")                                                       \
-    X(STD_HEALTHY, "std", "healthy", BOOL, "BACKEND be", VCL_ALL, VCL_HOST, "Is it well?")         \
+      "Combines the field lines of a name into one")                                               \
+    X(STD_HEALTHY, "std", "healthy", BOOL, "BACKEND be", VCL_ALL, VCL_HOST, "Is it healthy?")      \
     X(STD_CACHE_REQ_BODY, "std", "cache_req_body", BOOL, "BYTES size", VCL_IN(RECV), VCL_HOST,     \
-      "Keep the request's body, so that it can be sent again")                                     \
+      "Caches the request's body, so that it can be sent again")                                   \
     X(STD_ROLLBACK, "std", "rollback", VOID, "HTTP h", VCL_CLIENT | VCL_BACKEND, VCL_HOST,         \
-      "The message as it came")                                                                    \
+      "Restores the message as it was received")                                                   \
     X(STD_BAN, "std", "ban", BOOL, "STRING ban", VCL_ALL, VCL_HOST,                                \
-      "As ban(); false: the expression is wrong, std.ban_error() says why")                        \
+      "As ban(); false: the expression is wrong, see std.ban_error()")                             \
     X(STD_BAN_ERROR, "std", "ban_error", STRING, "", VCL_ALL, VCL_HOST,                            \
       "What was wrong with the last std.ban() of this task")                                       \
     X(STD_LATE_100, "std", "late_100_continue", VOID, "BOOL late", VCL_IN(RECV), VCL_HOST,         \
-      "Accepted: 100 (Continue) is always sent when the body is wanted")                           \
+      "Accepted: 100 (Continue) is always sent when Tarn reads the body")                          \
     X(STD_SET_IP_TOS, "std", "set_ip_tos", VOID, "INT tos", VCL_CLIENT, VCL_HOST,                  \
       "Accepted, and does nothing")                                                                \
     X(STD_RFC_TTL, "std", "rfc_ttl", DURATION, "[BOOL refresh=false]",                             \
       VCL_IN(BACKEND_RESPONSE) | VCL_IN(BACKEND_REFRESH) | VCL_IN(BACKEND_ERROR), VCL_HOST,        \
-      "What RFC 9111 alone makes of beresp.ttl")                                                   \
-    X(COOKIE_PARSE, "cookie", "parse", VOID, "STRING cookieheader", VCL_ALL, VCL_PURE,              \
-      "Takes the cookies of a Cookie field's value; an empty or unset one leaves what is there")   \
+      "beresp.ttl by RFC 9111 alone")                                                              \
+    X(COOKIE_PARSE, "cookie", "parse", VOID, "STRING cookieheader", VCL_ALL, VCL_PURE,             \
+      "Reads the cookies of a Cookie field's value; an empty or unset one changes nothing")        \
     X(COOKIE_GET, "cookie", "get", STRING, "STRING cookiename", VCL_ALL, VCL_PURE,                 \
       "A cookie's value; unset: there is none")                                                    \
     X(COOKIE_GET_RE, "cookie", "get_re", STRING, "REGEX expression", VCL_ALL, VCL_PURE,            \
@@ -122,39 +122,41 @@ enum vcl_func_how {
     X(DIRECTORS_LOOKUP, "directors", "lookup", BACKEND, "STRING name", VCL_IN(INIT) | VCL_IN(FINI),\
       VCL_HOST, "The backend of this name")                                                        \
     X(PURGE_HARD, "purge", "hard", INT, "", VCL_IN(HIT) | VCL_IN(MISS), VCL_HOST,                  \
-      "Removes all that is stored under the key; how many")                                        \
+      "Removes all responses stored under the key; returns their number")                          \
     X(PURGE_SOFT, "purge", "soft", INT,                                                            \
       "[DURATION ttl=0], [DURATION grace=-1], [DURATION keep=-1]", VCL_IN(HIT) | VCL_IN(MISS),     \
-      VCL_HOST, "Shortens their lives; how many")                                                  \
+      VCL_HOST, "Shortens their ttl, grace and keep; returns their number")                        \
     X(TARN_HTML, "tarn", "html", STRING, "STRING s", VCL_ALL, VCL_PURE,                            \
-      "For a page: & < > and both quotes as HTML writes them")                                     \
+      "Escapes & < > and both quotes for HTML")                                                    \
     X(TARN_NEGATIVE, "tarn", "negative", VOID, "DURATION d", VCL_IN(BACKEND_RESPONSE), VCL_HOST,   \
-      "Remember for so long that there is nothing, without this page, if it is a 404 or 410")      \
+      "Adds a negative cache entry for this time, without the body, if the status is 404 or 410")  \
     X(TARN_TAG, "tarn", "tag", VOID, "STRING tags",                                                \
       VCL_IN(BACKEND_RESPONSE) | VCL_IN(BACKEND_ERROR), VCL_HOST,                                  \
-      "Tags of the response, spaces or commas between them, beside those that its fields name")    \
+      "Tags of the response, separated by spaces or commas, in addition to those in its fields")   \
     X(TARN_PURGE_TAG, "tarn", "purge_tag", INT, "STRING tags, [BOOL soft=false]",                  \
       VCL_CLIENT | VCL_BACKEND, VCL_HOST,                                                          \
-      "What has one of these tags, spaces or commas between them, leaves, or becomes stale, at "   \
-      "once for all who ask; how many tags; -1: refused, and the daemon's log says why")           \
+      "Removes, or makes stale (soft), all responses with one of these tags, separated by spaces " \
+      "or commas, with effect on the next lookup; returns the number of tags; -1: refused, with "  \
+      "the reason in the daemon's log")                                                            \
     X(TARN_RATE_LIMIT, "tarn", "rate_limit", BOOL,                                                 \
       "STRING key, INT rate, DURATION per, [INT burst=0]", VCL_CLIENT, VCL_HOST,                   \
-      "Is this one too many of the key? rate in per, burst at once (0: rate); else it is counted") \
+      "Is the key above its rate limit? rate in per, burst at once (0: rate); if not, the "        \
+      "request is counted")                                                                        \
     X(TARN_TABLE_CONTAINS, "tarn", "table_contains", BOOL, "STRING name, STRING key",              \
       VCL_CLIENT | VCL_BACKEND, VCL_HOST,                                                          \
-      "Is the key in this table of the configuration? false: it is not, or there is no table yet") \
+      "Is the key in this table of the configuration? false: no, or the table has no version yet") \
     X(TARN_TABLE_LOOKUP, "tarn", "table_lookup", STRING,                                           \
       "STRING name, STRING key, STRING fallback", VCL_CLIENT | VCL_BACKEND, VCL_HOST,              \
-      "What the table has for the key; fallback: nothing, or there is no table yet")
+      "The key's value in the table; fallback: none, or the table has no version yet")
 
 /*    id, module, name, arguments of new, what it is */
 #define VCL_OBJECT_TABLE(X)                                                                        \
     X(ROUND_ROBIN, "directors", "round_robin", "", "Each in turn")                                 \
     X(FALLBACK, "directors", "fallback", "[BOOL sticky=false]", "The first that is healthy")       \
-    X(RANDOM, "directors", "random", "", "By chance and weight")                                   \
+    X(RANDOM, "directors", "random", "", "Random, by weight")                                      \
     X(HASH, "directors", "hash", "", "By hash and weight")                                         \
     X(SHARD, "directors", "shard", "", "By consistent hash of the request's key")                  \
-    X(LEAST, "tarn", "least_connections", "", "Who has the least to do, for its weight")
+    X(LEAST, "tarn", "least_connections", "", "The one with the fewest requests for its weight")
 
 /*    id, kinds (mask of VCL_KIND), name, result, arguments, where, what it does */
 #define VCL_KIND(id) (1u << VCL_OBJECT_##id)
@@ -173,7 +175,7 @@ enum vcl_func_how {
     X(REMOVE_SHARD, VCL_KIND(SHARD), "remove_backend", BOOL, "BACKEND be",                         \
       VCL_IN(INIT) | VCL_IN(FINI), "Removes a backend, from the next reconfigure on")              \
     X(PICK, VCL_KIND(ROUND_ROBIN) | VCL_KIND(FALLBACK) | VCL_KIND(RANDOM) | VCL_KIND(LEAST),       \
-      "backend", BACKEND, "", VCL_ALL, "This director, to be asked when the request is sent")    \
+      "backend", BACKEND, "", VCL_ALL, "This director, which chooses when the request is sent")    \
     X(PICK_HASH, VCL_KIND(HASH), "backend", BACKEND, "STRING s", VCL_ALL,                          \
       "The one for this text")                                                                     \
     X(PICK_SHARD, VCL_KIND(SHARD), "backend", BACKEND,                                             \
@@ -187,10 +189,10 @@ enum vcl_func_how {
     X(SHARD_WARMUP, VCL_KIND(SHARD), "set_warmup", VOID, "REAL probability=0.0", VCL_IN(INIT),     \
       "Share of requests that go to the next choice, to warm it up")                               \
     X(SHARD_RAMPUP, VCL_KIND(SHARD), "set_rampup", VOID, "DURATION duration=0", VCL_IN(INIT),      \
-      "For how long a backend that came back gets fewer requests")                                 \
+      "How long a backend that became healthy gets fewer requests")                                \
     X(BALANCE, VCL_KIND(HASH), "set_balance_factor", VOID, "REAL factor=1.25", VCL_IN(INIT),       \
-      "Who has so many times its share of the load gets no more, and the next one its keys; 0: "   \
-      "there is no bound, as without")
+      "A backend with this many times its share of the load gets no more requests; the next one "  \
+      "gets its keys; 0, the default: no bound")
 /* clang-format on */
 
 enum vcl_func {

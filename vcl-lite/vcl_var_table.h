@@ -35,7 +35,8 @@ enum vcl_var_flag {
     X(RESP_PROTO, "messages are sent as HTTP/1.1")                                                 \
     X(REQ_TRACE, "the log has the lines that ran while a reader is attached")                      \
     X(BEREQ_TRACE, "the log has the lines that ran while a reader is attached")                    \
-    X(BEREQ_TASK_DEADLINE, "a tunnel that carries bytes has no end; a silent one has pipe_timeout") \
+    X(BEREQ_TASK_DEADLINE,                                                                         \
+      "a tunnel that carries bytes has no end; a silent one has pipe_timeout")                     \
     X(SESS_IDLE_SEND_TIMEOUT, "the parameter idle_send_timeout holds for all connections")         \
     X(SESS_SEND_TIMEOUT, "a response may take any time while the client takes some of it within "  \
       "idle_send_timeout")                                                                         \
@@ -45,66 +46,67 @@ enum vcl_var_flag {
 /*    id, name, type, read in, set in, unset in, flags, what it is */
 #define VCL_VAR_TABLE(X)                                                                           \
     X(CLIENT_IDENTITY, "client.identity", STRING, VCL_CLIENT | VCL_BACKEND, VCL_CLIENT, 0, 0,      \
-      "Who the client is, for directors and logs; client.ip until it is set")                      \
+      "Identity of the client, for directors and logs; client.ip until it is set")                 \
     X(CLIENT_IP, "client.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
-      "The client's address: the connection's, or what a PROXY header or a trusted proxy tells; of " \
+      "The client's address: the connection's, or that of a PROXY header or a trusted proxy; of "  \
       "a Unix socket 0.0.0.0")                                                                     \
     X(SERVER_HOSTNAME, "server.hostname", STRING, VCL_ALL, 0, 0, 0,                                \
-      "The host's name, as hostname(1) says it")                                                   \
+      "The host's name, as hostname(1) prints it")                                                 \
     X(SERVER_IDENTITY, "server.identity", STRING, VCL_ALL, 0, 0, 0,                                \
-      "The daemon's name: that of the host")                                        \
+      "The daemon's name: that of the host")                                                       \
     X(SERVER_IP, "server.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
-      "Our end of the client's connection; behind a proxy, the one it tells")                      \
+      "The server's end of the client's connection; behind a proxy, that of the PROXY header")     \
     X(REMOTE_IP, "remote.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
       "The other end of the connection itself: the proxy, if there is one")                        \
     X(LOCAL_ENDPOINT, "local.endpoint", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_V41,           \
       "The `listen` entry that took the connection, as it is written there")                       \
     X(LOCAL_IP, "local.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                                 \
-      "Our end of the connection itself")                                                          \
+      "The server's end of the connection itself")                                                 \
     X(LOCAL_SOCKET, "local.socket", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_V41,               \
       "The name of the `listen` entry that took the connection")                                   \
     X(REQ, "req", HTTP, VCL_CLIENT, 0, 0, 0, "The client's request, for std.rollback()")           \
     X(REQ_BACKEND_HINT, "req.backend_hint", BACKEND, VCL_CLIENT, VCL_CLIENT, 0, 0,                 \
-      "Who will be asked, if somebody is; unset it is the backend of the route that matches the "  \
-      "request as it is now, else the default. Where the policy declares backends: its default")   \
+      "Backend or director of a later fetch. Until it is set: the backend of the route that "      \
+      "matches the request as it is now, else the default; where the policy declares backends, "   \
+      "its default")                                                                               \
     X(REQ_CAN_GZIP, "req.can_gzip", BOOL, VCL_CLIENT, 0, 0, 0,                                     \
-      "Accept-Encoding says that the client takes gzip")                                           \
+      "Accept-Encoding accepts gzip")                                                              \
     X(REQ_ESI, "req.esi", BOOL, VCL_CLIENT, VCL_CLIENT, 0, VCL_V40 | VCL_WARNS,                    \
       "May this request's response be searched for ESI?")                                          \
     X(REQ_ESI_LEVEL, "req.esi_level", INT, VCL_CLIENT, 0, 0, 0,                                    \
-      "How deep this request lies in ESI includes; 0: it is a client's own")                       \
+      "Depth of ESI includes; 0: a client's request")                                              \
     X(REQ_FILTERS, "req.filters", STRING, VCL_IN(RECV), VCL_IN(RECV), 0, VCL_WARNS,                \
       "Filters of the request's body")                                                             \
     X(REQ_GRACE, "req.grace", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                     \
-      "How stale it may be, at most; unset: what beresp.grace said")                               \
+      "Upper bound of the grace of a stored response; unset: its own grace")                       \
     X(REQ_HASH_ALWAYS_MISS, "req.hash_always_miss", BOOL, VCL_CLIENT, VCL_CLIENT, 0, 0,            \
-      "Fetch it anew even if it is stored, and store that")                                        \
+      "Fetch even if a fresh response is stored, and replace it")                                  \
     X(REQ_HASH_IGNORE_BUSY, "req.hash_ignore_busy", BOOL, VCL_CLIENT, VCL_CLIENT, 0, 0,            \
-      "Do not wait for another request's fetch of the same")                                       \
+      "Do not wait for the fetch of another request (no coalescing)")                              \
     X(REQ_HASH_IGNORE_VARY, "req.hash_ignore_vary", BOOL, VCL_CLIENT, VCL_CLIENT, 0, 0,            \
       "Take any stored variant, whatever Vary says")                                               \
     X(REQ_HTTP, "req.http.", HEADER, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                        \
       "The request's header fields")                                                               \
     X(REQ_IS_HITMISS, "req.is_hitmiss", BOOL, VCL_CLIENT, 0, 0, 0,                                 \
-      "It met an entry that says: do not wait, this is not stored; false before the lookup")       \
+      "The lookup found a hit-for-miss marker; false before the lookup")                           \
     X(REQ_IS_HITPASS, "req.is_hitpass", BOOL, VCL_CLIENT, 0, 0, 0,                                 \
-      "It met an entry that says: pass; false before the lookup")                                  \
+      "The lookup found a hit-for-pass marker; false before the lookup")                           \
     X(REQ_METHOD, "req.method", STRING, VCL_CLIENT, VCL_CLIENT, 0, 0, "GET, HEAD, POST ...")       \
     X(REQ_PROTO, "req.proto", STRING, VCL_CLIENT, VCL_CLIENT, 0, VCL_W40, "HTTP/1.1, HTTP/1.0")    \
-    X(REQ_RESTARTS, "req.restarts", INT, VCL_CLIENT, 0, 0, 0, "How often it began again, from 0")  \
+    X(REQ_RESTARTS, "req.restarts", INT, VCL_CLIENT, 0, 0, 0, "Number of restarts")                \
     X(REQ_STORAGE, "req.storage", STEVEDORE, VCL_CLIENT, VCL_CLIENT, 0, 0,                         \
-      "Where a request's body that is kept goes")                                                  \
+      "Storage of a cached request body")                                                          \
     X(REQ_TIME, "req.time", TIME, VCL_CLIENT, 0, 0, 0,                                             \
-      "When its head was read, or when it began again")                                            \
+      "When its head was read, or when it restarted")                                              \
     X(REQ_TRACE, "req.trace", BOOL, VCL_CLIENT, VCL_CLIENT, 0, 0,                                  \
-      "Do the places that run go to the log (VCL_trace)?")                                         \
+      "Log the lines that run (VCL_trace)")                                                        \
     X(REQ_TRANSPORT, "req.transport", STRING, VCL_CLIENT, 0, 0, 0, "How the request came: HTTP/1") \
     X(REQ_MAX_AGE, "req.max_age", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                 \
-      "No stored response older than this is taken; unset: any")                                   \
+      "Largest age of a stored response; unset: any")                                              \
     X(REQ_TTL, "req.ttl", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,                         \
       "An older name of req.max_age")                                                              \
     X(REQ_URL, "req.url", STRING, VCL_CLIENT, VCL_CLIENT, 0, 0,                                    \
-      "What is asked for: path and query")                                                         \
+      "Request target: path and query")                                                            \
     X(REQ_XID, "req.xid", INT, VCL_CLIENT, 0, 0, 0, "The request's number in the log")             \
     X(REQ_TOP_HTTP, "req_top.http.", HEADER, VCL_CLIENT, 0, 0, 0,                                  \
       "Header fields of the client's request that an ESI include belongs to")                      \
@@ -115,50 +117,50 @@ enum vcl_var_flag {
     X(BEREQ, "bereq", HTTP, VCL_BACKEND, 0, 0, 0,                                                  \
       "The request to the backend, for std.rollback()")                                            \
     X(BEREQ_BACKEND, "bereq.backend", BACKEND, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) |          \
-      VCL_BACKEND, 0, 0, "Who is asked: a backend, or a director that will choose")                \
+      VCL_BACKEND, 0, 0, "The backend of the fetch, or a director that will choose one")           \
     X(BEREQ_BETWEEN_BYTES_TIMEOUT, "bereq.between_bytes_timeout", DURATION, VCL_BACKEND,           \
       VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND, 0,                                                  \
       "How long the backend may be silent within a response")                                      \
     X(BEREQ_BODY, "bereq.body", BODY, 0, 0, VCL_IN(BACKEND_FETCH), 0,                              \
-      "The body that is sent along; unset: none is")                                               \
+      "The request's body; unset: none is sent")                                                   \
     X(BEREQ_CONNECT_TIMEOUT, "bereq.connect_timeout", DURATION, VCL_IN(PIPE) | VCL_BACKEND,        \
       VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND, 0, "How long connecting may take")   \
     X(BEREQ_FILTERS, "bereq.filters", STRING, VCL_IN(BACKEND_FETCH), VCL_IN(BACKEND_FETCH), 0,     \
       VCL_WARNS, "Filters of the body that is sent")                                               \
     X(BEREQ_FIRST_BYTE_TIMEOUT, "bereq.first_byte_timeout", DURATION, VCL_BACKEND, VCL_BACKEND,    \
-      VCL_IN(PIPE) | VCL_BACKEND, 0, "How long the backend may think before it answers")           \
+      VCL_IN(PIPE) | VCL_BACKEND, 0, "Time to the first byte of the response")                     \
     X(BEREQ_HTTP, "bereq.http.", HEADER, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND,   \
       VCL_IN(PIPE) | VCL_BACKEND, 0, "Header fields of the request to the backend")                \
     X(BEREQ_IS_BGFETCH, "bereq.is_bgfetch", BOOL, VCL_BACKEND, 0, 0, 0,                            \
-      "The client has been served a stale response already")                                       \
+      "It is a background fetch: the client got a stale response")                                 \
     X(BEREQ_IS_HITMISS, "bereq.is_hitmiss", BOOL, VCL_BACKEND, 0, 0, 0,                            \
       "As req.is_hitmiss of the request that caused it")                                           \
     X(BEREQ_IS_HITPASS, "bereq.is_hitpass", BOOL, VCL_BACKEND, 0, 0, 0,                            \
       "As req.is_hitpass of the request that caused it")                                           \
     X(BEREQ_METHOD, "bereq.method", STRING, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) |             \
-      VCL_BACKEND, 0, 0, "Its method; GET for what may be stored")                                 \
+      VCL_BACKEND, 0, 0, "Its method; GET for a response that may be stored")                      \
     X(BEREQ_PROTO, "bereq.proto", STRING, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) |               \
       VCL_BACKEND, 0, VCL_W40, "HTTP/1.1, HTTP/1.0")                                               \
     X(BEREQ_RETRIES, "bereq.retries", INT, VCL_BACKEND, 0, 0, 0,                                   \
-      "How often it was tried again, from 0")                                                      \
+      "Number of retries")                                                                         \
     X(BEREQ_RETRY_CONNECT, "bereq.retry_connect", BOOL, VCL_BACKEND, VCL_BACKEND, 0, 0,            \
-      "May it be sent again on a new connection when an old one was dead?")                        \
+      "May it be sent again on a new connection when a reused one was closed?")                    \
     X(BEREQ_TASK_DEADLINE, "bereq.task_deadline", DURATION, VCL_IN(PIPE), VCL_IN(PIPE),            \
       VCL_IN(PIPE), 0, "How long a tunnel may last; unset: pipe_task_deadline")                    \
     X(BEREQ_TIME, "bereq.time", TIME, VCL_IN(PIPE) | VCL_BACKEND, 0, 0, 0,                         \
-      "When the fetch began, or was tried again")                                                  \
+      "When the fetch, or its retry, began")                                                       \
     X(BEREQ_TRACE, "bereq.trace", BOOL, VCL_BACKEND, VCL_BACKEND, 0, 0,                            \
       "As req.trace, for the fetch")                                                               \
     X(BEREQ_UNCACHEABLE, "bereq.uncacheable", BOOL, VCL_BACKEND, 0, 0, 0,                          \
-      "What comes will not be stored, whatever it says")                                           \
+      "The response will not be stored, whatever its fields")                                      \
     X(BEREQ_URL, "bereq.url", STRING, VCL_IN(PIPE) | VCL_BACKEND, VCL_IN(PIPE) | VCL_BACKEND, 0,   \
-      0, "What is asked for: path and query")                                                      \
+      0, "Request target: path and query")                                                         \
     X(BEREQ_XID, "bereq.xid", INT, VCL_IN(PIPE) | VCL_BACKEND, 0, 0, 0,                            \
       "The fetch's number in the log")                                                             \
     X(BERESP, "beresp", HTTP, VCL_BERESP, 0, 0, 0, "The backend's response, for std.rollback()")   \
-    X(BERESP_AGE, "beresp.age", DURATION, VCL_BERESP, 0, 0, 0, "How old the response says it is")  \
+    X(BERESP_AGE, "beresp.age", DURATION, VCL_BERESP, 0, 0, 0, "The Age of the response")          \
     X(BERESP_BACKEND, "beresp.backend", BACKEND, VCL_BERESP, 0, 0, 0,                              \
-      "Who answered: the backend itself, not its director")                                        \
+      "The backend that answered, not its director")                                               \
     X(BERESP_BACKEND_IP, "beresp.backend.ip", IP, VCL_IN(BACKEND_RESPONSE), 0, 0, VCL_V40,         \
       "The address that answered")                                                                 \
     X(BERESP_BACKEND_NAME, "beresp.backend.name", STRING, VCL_BERESP, 0, 0, 0,                     \
@@ -172,37 +174,37 @@ enum vcl_var_flag {
     X(BERESP_DO_GZIP, "beresp.do_gzip", BOOL, VCL_BERESP, VCL_BERESP, 0, VCL_WARNS,                \
       "Pack it before it is stored")                                                               \
     X(BERESP_DO_STREAM, "beresp.do_stream", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                    \
-      "Deliver while it comes; false: when it is whole")                                           \
+      "Deliver while the body arrives; false: when it is complete")                                \
     X(BERESP_FILTERS, "beresp.filters", STRING, VCL_IN(BACKEND_RESPONSE),                          \
-      VCL_IN(BACKEND_RESPONSE), 0, VCL_WARNS, "Filters of the body that comes")                    \
+      VCL_IN(BACKEND_RESPONSE), 0, VCL_WARNS, "Filters of the body that is received")              \
     X(BERESP_GRACE, "beresp.grace", DURATION, VCL_BERESP, VCL_BERESP, 0, 0,                        \
       "How long it may be served stale while a new one is fetched")                                \
     X(BERESP_HTTP, "beresp.http.", HEADER, VCL_BERESP, VCL_BERESP, VCL_BERESP, 0,                  \
       "Header fields of the backend's response")                                                   \
     X(BERESP_KEEP, "beresp.keep", DURATION, VCL_BERESP, VCL_BERESP, 0, 0,                          \
-      "How long behind grace it is kept, to ask for changes (304)")                                \
+      "How long after grace it is kept for conditional fetches (304)")                             \
     X(BERESP_PROTO, "beresp.proto", STRING, VCL_BERESP, VCL_BERESP, 0, VCL_W40,                    \
       "HTTP/1.1, HTTP/1.0")                                                                        \
     X(BERESP_REASON, "beresp.reason", STRING, VCL_BERESP, VCL_BERESP, 0, 0,                        \
-      "The words behind the status")                                                               \
+      "The reason phrase")                                                                         \
     X(BERESP_STATUS, "beresp.status", INT, VCL_BERESP, VCL_BERESP, 0, 0,                           \
       "The status: 200, 404 ...")                                                                  \
     X(BERESP_STORAGE, "beresp.storage", STEVEDORE, VCL_BERESP, VCL_BERESP, 0, 0,                   \
       "Where it will be stored")                                                                   \
     X(BERESP_STORAGE_HINT, "beresp.storage_hint", STRING, VCL_BERESP, VCL_BERESP, 0,               \
-      VCL_V40 | VCL_WARNS, "The name of the storage to be used: there is one")                                                        \
-    X(BERESP_TIME, "beresp.time", TIME, VCL_BERESP, 0, 0, 0, "When its head was there")            \
+      VCL_V40 | VCL_WARNS, "The name of the storage to be used: there is one")                     \
+    X(BERESP_TIME, "beresp.time", TIME, VCL_BERESP, 0, 0, 0, "When its head was received")         \
     X(BERESP_TRANSIT_BUFFER, "beresp.transit_buffer", BYTES, VCL_IN(BACKEND_RESPONSE),             \
       VCL_IN(BACKEND_RESPONSE), 0, 0,                                                              \
       "How many bytes a passed response may be ahead of the client; 0: any")                       \
     X(BERESP_TTL, "beresp.ttl", DURATION, VCL_BERESP, VCL_BERESP, 0, 0,                            \
       "How long it is fresh, from now")                                                            \
     X(BERESP_UNCACHEABLE, "beresp.uncacheable", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                \
-      "It is not stored: true makes a hit-for-miss entry; never false again")                      \
+      "It is not stored; true adds a hit-for-miss marker, and cannot be set back")                 \
     X(BERESP_WAS_304, "beresp.was_304", BOOL, VCL_BERESP, 0, 0, 0,                                 \
-      "The backend said that what is stored is still right")                                       \
+      "The backend answered 304: the stored response was validated")                               \
     X(OBJ_STALE_AGE, "obj_stale.age", DURATION, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                  \
-      "How old the stored response is that 304 is about")                                          \
+      "Age of the stored response that the 304 validates")                                         \
     X(OBJ_STALE_CAN_ESI, "obj_stale.can_esi", BOOL, VCL_IN(BACKEND_REFRESH), 0, 0, 0,              \
       "It has been searched for ESI")                                                              \
     X(OBJ_STALE_GRACE, "obj_stale.grace", DURATION, VCL_IN(BACKEND_REFRESH), 0, 0, 0, "Its grace") \
@@ -214,19 +216,19 @@ enum vcl_var_flag {
     X(OBJ_STALE_PROTO, "obj_stale.proto", STRING, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                \
       "Its protocol")                                                                              \
     X(OBJ_STALE_REASON, "obj_stale.reason", STRING, VCL_IN(BACKEND_REFRESH), 0, 0, 0,              \
-      "The words behind its status")                                                               \
+      "Its reason phrase")                                                                         \
     X(OBJ_STALE_STATUS, "obj_stale.status", INT, VCL_IN(BACKEND_REFRESH), 0, 0, 0, "Its status")   \
     X(OBJ_STALE_STORAGE, "obj_stale.storage", STEVEDORE, VCL_IN(BACKEND_REFRESH), 0, 0, 0,         \
       "Where it is stored")                                                                        \
     X(OBJ_STALE_TIME, "obj_stale.time", TIME, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                    \
       "When it was stored")                                                                        \
     X(OBJ_STALE_TTL, "obj_stale.ttl", DURATION, VCL_IN(BACKEND_REFRESH), 0, 0, 0,                  \
-      "How long it is still fresh; below 0: since when it is not")                                 \
+      "Remaining freshness; below 0: for how long it has been stale")                              \
     X(OBJ_STALE_UNCACHEABLE, "obj_stale.uncacheable", BOOL, VCL_IN(BACKEND_REFRESH), 0, 0, 0,      \
       "It is a hit-for-miss or hit-for-pass entry")                                                \
     X(OBJ_STALE_IS_VALID, "obj_stale.is_valid", BOOL, VCL_IN(BACKEND_REFRESH), 0, 0, 0,            \
-      "It has been neither banned nor purged while the backend was asked")                         \
-    X(OBJ_AGE, "obj.age", DURATION, VCL_HITS, 0, 0, 0, "How old it is")                            \
+      "It was neither banned nor purged during the fetch")                                         \
+    X(OBJ_AGE, "obj.age", DURATION, VCL_HITS, 0, 0, 0, "Its age")                                  \
     X(OBJ_CAN_ESI, "obj.can_esi", BOOL, VCL_HITS, 0, 0, 0, "It has been searched for ESI")         \
     X(OBJ_GRACE, "obj.grace", DURATION, VCL_HITS, 0, 0, 0, "How long it may be served stale")      \
     X(OBJ_HITS, "obj.hits", INT, VCL_HITS, 0, 0, 0,                                                \
@@ -235,17 +237,17 @@ enum vcl_var_flag {
       "Its header fields, as they are stored")                                                     \
     X(OBJ_KEEP, "obj.keep", DURATION, VCL_HITS, 0, 0, 0, "How long behind grace it is kept")       \
     X(OBJ_PROTO, "obj.proto", STRING, VCL_IN(HIT), 0, 0, 0, "Its protocol")                        \
-    X(OBJ_REASON, "obj.reason", STRING, VCL_IN(HIT), 0, 0, 0, "The words behind its status")       \
+    X(OBJ_REASON, "obj.reason", STRING, VCL_IN(HIT), 0, 0, 0, "Its reason phrase")                 \
     X(OBJ_STATUS, "obj.status", INT, VCL_IN(HIT), 0, 0, 0, "Its status")                           \
     X(OBJ_STORAGE, "obj.storage", STEVEDORE, VCL_HITS, 0, 0, 0, "Where it is stored")              \
     X(OBJ_TIME, "obj.time", TIME, VCL_HITS, 0, 0, 0, "When it was stored")                         \
     X(OBJ_TTL, "obj.ttl", DURATION, VCL_HITS, 0, 0, 0,                                             \
-      "How long it is still fresh; below 0: it is stale")                                          \
+      "Remaining freshness; below 0: it is stale")                                                 \
     X(OBJ_UNCACHEABLE, "obj.uncacheable", BOOL, VCL_IN(DELIVER), 0, 0, 0,                          \
-      "It is not in the cache: passed, or a hit-for-miss")                                         \
+      "It is not in the cache: passed, or hit-for-miss")                                           \
     X(RESP, "resp", HTTP, VCL_RESP, 0, 0, 0, "The response to the client, for std.rollback()")     \
     X(RESP_BODY, "resp.body", BODY, 0, VCL_IN(SYNTH), 0, 0,                                        \
-      "The body of a response that is made in vcl_synth")                                          \
+      "The body of a synthetic response")                                                          \
     X(RESP_DO_ESI, "resp.do_esi", BOOL, VCL_RESP, VCL_RESP, 0, VCL_V41 | VCL_WARNS,                \
       "Have ESI carried out")                                                                      \
     X(RESP_FILTERS, "resp.filters", STRING, VCL_RESP, VCL_RESP, 0, VCL_WARNS,                      \
@@ -255,25 +257,25 @@ enum vcl_var_flag {
     X(RESP_IS_STREAMING, "resp.is_streaming", BOOL, VCL_RESP, 0, 0, 0,                             \
       "The backend is still sending it")                                                           \
     X(RESP_PROTO, "resp.proto", STRING, VCL_RESP, VCL_RESP, 0, VCL_W40, "HTTP/1.1, HTTP/1.0")      \
-    X(RESP_REASON, "resp.reason", STRING, VCL_RESP, VCL_RESP, 0, 0, "The words behind the status") \
+    X(RESP_REASON, "resp.reason", STRING, VCL_RESP, VCL_RESP, 0, 0, "The reason phrase")           \
     X(RESP_STATUS, "resp.status", INT, VCL_RESP, VCL_RESP, 0, 0,                                   \
       "The status: 200, 404 ...; of more than three digits the last three are sent")               \
     X(RESP_TIME, "resp.time", TIME, VCL_RESP, 0, 0, 0, "When the response was about to be sent")   \
     X(NOW, "now", TIME, VCL_ALL, 0, 0, 0, "The time; the same throughout one vcl_* sub")           \
     X(SESS_IDLE_SEND_TIMEOUT, "sess.idle_send_timeout", DURATION, VCL_CLIENT, VCL_CLIENT,          \
-      VCL_CLIENT, 0, "How long the client may take none of a response")                            \
+      VCL_CLIENT, 0, "How long the client may take no byte of a response")                         \
     X(SESS_SEND_TIMEOUT, "sess.send_timeout", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,     \
       "How long sending a response may take")                                                      \
     X(SESS_TIMEOUT_IDLE, "sess.timeout_idle", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0,     \
       "How long the connection may wait for its next request")                                     \
     X(SESS_TIMEOUT_LINGER, "sess.timeout_linger", DURATION, VCL_CLIENT, VCL_CLIENT, VCL_CLIENT, 0, \
-      "How much of that the worker waits for it itself")                                           \
+      "How long of that a worker waits itself (Varnish only)")                                     \
     X(SESS_XID, "sess.xid", INT, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_V41,                          \
       "The connection's number in the log")                                                        \
     X(STORAGE_FREE_SPACE, "storage.free_space", BYTES, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,          \
       "Bytes that are free; written storage.NAME.free_space")                                      \
     X(STORAGE_HAPPY, "storage.happy", BOOL, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                     \
-      "Is it well?  Written storage.NAME.happy")                                                   \
+      "Is it healthy?  Written storage.NAME.happy")                                                \
     X(STORAGE_USED_SPACE, "storage.used_space", BYTES, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,          \
       "Bytes that are in use; written storage.NAME.used_space")                                    \
     X(PARAM_BACKEND_IDLE_TIMEOUT, "param.backend_idle_timeout", DURATION, VCL_ALL, 0, 0, 0,        \
@@ -287,21 +289,21 @@ enum vcl_var_flag {
     X(PARAM_CONNECT_TIMEOUT, "param.connect_timeout", DURATION, VCL_ALL, 0, 0, 0,                  \
       "How long connecting may take")                                                              \
     X(PARAM_DEFAULT_GRACE, "param.default_grace", DURATION, VCL_ALL, 0, 0, 0,                      \
-      "Grace of what says nothing else")                                                           \
+      "Grace of responses without their own")                                                      \
     X(PARAM_DEFAULT_KEEP, "param.default_keep", DURATION, VCL_ALL, 0, 0, 0,                        \
-      "Keep of what says nothing else")                                                            \
+      "Keep of responses without their own")                                                       \
     X(PARAM_DEFAULT_TTL, "param.default_ttl", DURATION, VCL_ALL, 0, 0, 0,                          \
-      "TTL of what says nothing else")                                                             \
+      "TTL of responses without freshness information")                                            \
     X(PARAM_FIRST_BYTE_TIMEOUT, "param.first_byte_timeout", DURATION, VCL_ALL, 0, 0, 0,            \
-      "How long a backend may think before it answers")                                            \
+      "Time to the first byte of a response")                                                      \
     X(PARAM_IDLE_SEND_TIMEOUT, "param.idle_send_timeout", DURATION, VCL_ALL, 0, 0, 0,              \
-      "How long a client may take none of a response")                                             \
+      "How long a client may take no byte of a response")                                          \
     X(PARAM_MAX_ESI_DEPTH, "param.max_esi_depth", INT, VCL_ALL, 0, 0, 0,                           \
-      "How deep ESI includes may lie in each other")                                               \
+      "Largest depth of ESI includes")                                                             \
     X(PARAM_MAX_RESTARTS, "param.max_restarts", INT, VCL_ALL, 0, 0, 0,                             \
-      "How often a request may begin again")                                                       \
+      "How often a request may restart")                                                           \
     X(PARAM_MAX_RETRIES, "param.max_retries", INT, VCL_ALL, 0, 0, 0,                               \
-      "How often a fetch may be tried again")                                                      \
+      "How often a fetch may be retried")                                                          \
     X(PARAM_PIPE_TASK_DEADLINE, "param.pipe_task_deadline", DURATION, VCL_ALL, 0, 0, 0,            \
       "How long a tunnel may last")                                                                \
     X(PARAM_PIPE_TIMEOUT, "param.pipe_timeout", DURATION, VCL_ALL, 0, 0, 0,                        \
@@ -309,13 +311,13 @@ enum vcl_var_flag {
     X(PARAM_SEND_TIMEOUT, "param.send_timeout", DURATION, VCL_ALL, 0, 0, 0,                        \
       "How long sending a response may take")                                                      \
     X(PARAM_SHORTLIVED, "param.shortlived", DURATION, VCL_ALL, 0, 0, 0,                            \
-      "What lives shorter does not go to a storage on disk")                                       \
+      "Responses with a shorter life do not go to a storage on disk")                              \
     X(PARAM_TIMEOUT_IDLE, "param.timeout_idle", DURATION, VCL_ALL, 0, 0, 0,                        \
       "How long a client's connection may wait for its next request")                              \
     X(PARAM_TRANSIT_BUFFER, "param.transit_buffer", BYTES, VCL_ALL, 0, 0, 0,                       \
       "How many bytes a passed response may be ahead of its client")                               \
     X(PARAM_UNCACHEABLE_TTL, "param.uncacheable_ttl", DURATION, VCL_ALL, 0, 0, 0,                  \
-      "How long a hit-for-miss entry is remembered")
+      "How long a hit-for-miss marker lasts")
 /* clang-format on */
 
 #endif

@@ -30,9 +30,9 @@
     X(request_time, 24, "Seconds from the first byte in to the last byte out, with milliseconds")  \
     X(time, 16, "The same in microseconds")                                                        \
     X(ttfb, 16, "Microseconds from the first byte in to the first byte out")                       \
-    X(cache, 16, "What became of the request: hit, stale, miss, coalesced, hit-for-miss, pass, "   \
+    X(cache, 16, "Result of the request: hit, stale, miss, coalesced, hit-for-miss, pass, "        \
       "pipe, absent, synth or error")                                                              \
-    X(backend, 1024, "Name of the backend that was asked")                                          \
+    X(backend, 1024, "Name of the backend of the fetch")                                           \
     X(request_id, 24, "Id of the request, as request_id_header sends it")                          \
     X(request_completion, 8, "OK if the client got the whole response")
 /* clang-format on */

@@ -6,11 +6,11 @@
 /* clang-format off */
 /*    name     client origin  what an operator reads */
 #define TERR_TABLE(X)                                                           \
-    X(AGAIN,        0,    0, "not ready; you will be woken")                    \
+    X(AGAIN,        0,    0, "not ready; the task is woken later")              \
     X(NOMEM,      503,  503, "out of memory")                                   \
     X(LIMIT,      503,  503, "a configured limit was reached")                  \
     X(SYNTAX,     400,  502, "malformed message")                               \
-    X(FRAMING,    400,  502, "message framing in doubt")                        \
+    X(FRAMING,    400,  502, "ambiguous message framing")                       \
     X(VERSION,    505,  502, "HTTP version not supported")                      \
     X(METHOD,     501,  502, "method not known")                                \
     X(CODING,     501,  502, "transfer coding not known")                       \
@@ -22,23 +22,23 @@
     X(CLOSED,     400,  502, "peer closed too early")                           \
     X(REFUSED,    503,  502, "connection refused")                              \
     X(UNREACH,    503,  502, "no route to the peer")                            \
-    X(CONNTIMEO,  503,  504, "no connection in time")                           \
-    X(BUSY,       503,  503, "all connections are in use")                      \
+    X(CONNTIMEO,  503,  504, "connect timeout")                                 \
+    X(BUSY,       503,  503, "max_connections reached")                         \
     X(IO,         400,  502, "input/output error")                              \
     X(UPSTREAM,   503,  503, "the origin answered with an error")               \
-    X(OTHERPART,  502,  502, "another part came than was asked for")            \
-    X(CANCELLED,    0,    0, "nobody wants it any more")                        \
+    X(OTHERPART,  502,  502, "the partial response is not the requested range") \
+    X(CANCELLED,    0,    0, "no request needs it any more")                    \
     X(CONFIG,       0,    0, "invalid configuration")                           \
     X(INVALID,      0,    0, "not a valid argument")                            \
     X(CORRUPT,      0,    0, "shared file is torn, short or foreign")           \
     X(NOTFOUND,   404,  502, "not there")                                       \
-    X(EXISTS,     503,  503, "is there already")                                \
+    X(EXISTS,     503,  503, "exists already")                                  \
     X(NOBACKEND,  503,  503, "no healthy backend")                              \
     X(POLICY,     503,  503, "the policy failed")                               \
     X(BARELF,     400,  502, "a line of the head ends with a bare LF (parameter origin_bare_lf)") \
-    X(STATUS,     502,  502, "status from 600 to 999 (parameter origin_status)")    \
-    X(LOOP,       508,  508, "the request has been here before")                \
-    X(DENIED,       0,    0, "no permission: its owner, root or a member of its group may")
+    X(STATUS,     502,  502, "status from 600 to 999 (parameter origin_status)")\
+    X(LOOP,       508,  508, "request loop (CDN-Loop, Via)")                    \
+    X(DENIED,       0,    0, "no permission: only its owner, root or a member of its group has it")
 /* clang-format on */
 
 #endif

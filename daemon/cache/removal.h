@@ -19,16 +19,16 @@
 /* clang-format off */
 /*    id, name in JSON, what an operator reads */
 #define REMOVAL_TABLE(X)                                                                              \
-    X(EVICTED, "evicted", "it was evicted to make room for other responses")    \
+    X(EVICTED, "evicted", "it was evicted to make room for other responses")                       \
     X(PURGED, "purged", "it was purged")                                                           \
     X(TAGGED, "purged-by-tag", "it was purged, by one of its tags")                                \
-    X(CHANGED, "invalidated", "it was invalidated by an unsafe request (POST, PUT, DELETE)") \
+    X(CHANGED, "invalidated", "it was invalidated by an unsafe request (POST, PUT, DELETE)")       \
     X(BANNED, "banned", "a ban matched it")                                                        \
     X(CUT, "cut", "the backend cut its body short")                                                \
     X(OUTGREW, "outgrew", "its body grew larger than max_object_size, or larger than the room in the store") \
     X(CROWDED, "crowded", "there were too many variants under its key, and it was the oldest")     \
     X(NO_SLOT, "no-slot", "the index was full")                                                    \
-    X(FAILED, "failed", "the fetch failed: no connection, or no usable response")              \
+    X(FAILED, "failed", "the fetch failed: no connection, or no usable response")                  \
     X(ABSENT, "absent", "the backend answered 404 or 410 (negative cache)")
 /* clang-format on */
 

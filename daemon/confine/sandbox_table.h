@@ -35,7 +35,7 @@
     X(swapoff, "to make the machine run out of memory")                                            \
     X(quotactl, "to take limits away")                                                             \
     X(setns, "to leave a container")                                                               \
-    X(unshare, "to be root in a namespace of one's own, where much of the kernel can be reached")   \
+    X(unshare, "to be root in a namespace of one's own, where much of the kernel can be reached")  \
     X(init_module, "to put code into the kernel")                                                  \
     X(finit_module, "to put code into the kernel")                                                 \
     X(delete_module, "to take code out of the kernel")                                             \
@@ -57,16 +57,16 @@
     X(adjtimex, "to set the clock, by which responses are fresh")                                  \
     X(iopl, "to reach devices past the kernel")                                                    \
     X(ioperm, "to reach devices past the kernel")                                                  \
-    X(modify_ldt, "for code of another age, whose entry into the kernel few look at")              \
+    X(modify_ldt, "for 16-bit code: an entry into the kernel with little review")                  \
     X(personality, "to put memory where it can be foreseen")                                       \
-    X(uselib, "for code of another age")                                                           \
+    X(uselib, "for a.out libraries")                                                               \
     X(acct, "to write to a file as the kernel does")                                               \
     X(lookup_dcookie, "to learn names of files past their permissions")                            \
     X(open_by_handle_at, "to open files past the directories that guard them")                     \
     X(name_to_handle_at, "to prepare that")                                                        \
     X(mknod, "to make a device")                                                                   \
     X(mknodat, "to make a device")                                                                 \
-    X(fanotify_init, "to watch everybody's files")                                                 \
+    X(fanotify_init, "to watch the files of all users")                                            \
     X(syslog, "to read the kernel's addresses")                                                    \
     X(vhangup, "to end a terminal's session")                                                      \
     X(sethostname, "to rename the machine")                                                        \

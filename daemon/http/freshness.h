@@ -26,20 +26,20 @@
     X(NONE, "stored", "it may be stored")                                                          \
     X(METHOD, "method", "only answers to GET are stored")                                          \
     X(INTERIM, "interim", "the status is not final")                                               \
-    X(PARTIAL, "partial", "a partial response that does not match the request, or is not valid")    \
-    X(NOT_MODIFIED, "not-modified", "a 304 updates a stored response, and is not stored itself")      \
+    X(PARTIAL, "partial", "a partial response that does not match the request, or is not valid")   \
+    X(NOT_MODIFIED, "not-modified", "a 304 updates a stored response, and is not stored itself")   \
     X(NO_STORE, "no-store", "Cache-Control says no-store")                                         \
     X(PRIVATE, "private", "Cache-Control says private")                                            \
-    X(NO_CACHE, "no-cache", "Cache-Control says no-cache, and the response has no validator")   \
+    X(NO_CACHE, "no-cache", "Cache-Control says no-cache, and the response has no validator")      \
     X(REQ_NO_STORE, "request-no-store", "the request says Cache-Control: no-store")                \
     X(AUTHORIZATION, "authorization", "the request has Authorization, and the response does not allow storing") \
     X(VARY_STAR, "vary-star", "Vary: * matches no other request")                                  \
-    X(NOT_UNDERSTOOD, "not-understood", "the status is not known")            \
-    X(NO_FRESHNESS, "no-freshness", "it has no freshness information")                        \
-    X(STALE, "stale", "it was stale when it arrived, and may not be served stale")                      \
+    X(NOT_UNDERSTOOD, "not-understood", "the status is not known")                                 \
+    X(NO_FRESHNESS, "no-freshness", "it has no freshness information")                             \
+    X(STALE, "stale", "it was stale when it arrived, and may not be served stale")                 \
     X(SET_COOKIE, "set-cookie", "it has Set-Cookie (store_set_cookie; with a policy builtin.vcl)") \
     /* not fresh_judge()'s: what else keeps a response out */                                      \
-    X(POLICY, "policy", "the policy decided so: beresp.uncacheable, or return(pass(...))")            \
+    X(POLICY, "policy", "the policy decided so: beresp.uncacheable, or return(pass(...))")         \
     X(TOO_LARGE, "too-large", "its body is larger than max_object_size")                           \
     X(NO_ROOM, "no-room", "there was no room for it, and eviction made none")
 
@@ -50,7 +50,7 @@
     X(S_MAXAGE, "s-maxage", "s-maxage of Cache-Control")                                           \
     X(MAX_AGE, "max-age", "max-age of Cache-Control")                                              \
     X(EXPIRES, "expires", "Expires minus Date")                                                    \
-    X(HEURISTIC, "heuristic", "heuristic_fraction of the time since Last-Modified")                           \
+    X(HEURISTIC, "heuristic", "heuristic_fraction of the time since Last-Modified")                \
     X(DEFAULT, "default", "the parameter default_ttl")                                             \
     X(POLICY, "policy", "the policy: it set beresp.ttl") /* not fresh_judge()'s */                 \
     X(ROUTE, "route", "the ttl of its route in the configuration")

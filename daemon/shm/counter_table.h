@@ -14,111 +14,113 @@
 /* clang-format off */
 #define COUNTER_TABLE(X)                                                                           \
     X(sess, accepted, COUNTER, "Client connections accepted")                                      \
-    X(sess, closed, COUNTER, "Client connections closed, whoever closed them")                     \
+    X(sess, closed, COUNTER, "Client connections closed, by either side")                          \
     X(sess, dropped, COUNTER, "Client connections closed at once: max_connections or no memory")   \
     X(sess, refused, COUNTER, "Client connections closed at once: max_connections_per_client")     \
     X(sess, shed, COUNTER, "Idle client connections closed to make room for new ones")             \
-    X(sess, emfile, COUNTER, "Connections not accepted for want of a file descriptor")             \
+    X(sess, emfile, COUNTER, "Connections not accepted: no file descriptor left")                  \
     X(sess, timeout, COUNTER, "Client connections closed by a timeout")                            \
     X(sess, proxied, COUNTER, "Client connections that began with a PROXY header")                 \
-    X(sess, proxied_bad, COUNTER, "Closed: a PROXY header is missing, malformed, or not trusted")  \
+    X(sess, proxied_bad, COUNTER, "Closed: PROXY header missing, malformed, or not trusted")       \
     X(req, total, COUNTER, "Requests, malformed ones included")                                    \
     X(req, bad, COUNTER, "Requests answered 4xx or cut off because they were malformed")           \
     X(req, hit, COUNTER, "Requests answered from a stored response")                               \
-    X(req, miss, COUNTER, "Requests that waited for their own fetch of what may be stored")        \
+    X(req, miss, COUNTER, "Requests that waited for their own fetch, if cacheable")                \
     X(req, stale, COUNTER, "Of the hits: served past their freshness")                             \
     X(req, not_modified, COUNTER, "Conditional requests answered 304 from a stored response")      \
     X(req, partial, COUNTER, "Requests answered 206 from a stored response")                       \
-    X(req, pass, COUNTER, "Requests for which the cache was not asked")                            \
-    X(req, hitmiss, COUNTER, "Requests for what is remembered as not cacheable: none of the misses")\
+    X(req, pass, COUNTER, "Requests without a lookup in the cache")                                \
+    X(req, hitmiss, COUNTER, "Requests that found a hit-for-miss marker; not among the misses")    \
     X(req, queued, COUNTER, "Times a request waited for another's fetch")                          \
-    X(req, coalesced, COUNTER, "Requests answered by a fetch that another had started")            \
-    X(req, synth, COUNTER, "Requests that Tarn answered itself")                                   \
-    X(req, restarted, COUNTER, "Times a policy began a request again")                             \
-    X(req, limited, COUNTER, "Requests answered 429: over one of the limits of the configuration") \
-    X(req, loop, COUNTER, "Requests answered 508: they had been here before (CDN-Loop)")           \
-    X(auth, computed, COUNTER, "Passwords of basic_auth that were computed, of unknown users too") \
+    X(req, coalesced, COUNTER, "Requests answered by another request's fetch")                     \
+    X(req, synth, COUNTER, "Requests with a synthetic response")                                   \
+    X(req, restarted, COUNTER, "Restarts of requests by a policy")                                 \
+    X(req, limited, COUNTER, "Requests answered 429: above a limit of the configuration")          \
+    X(req, loop, COUNTER, "Requests answered 508: a loop (CDN-Loop)")                              \
+    X(auth, computed, COUNTER, "Passwords of basic_auth computed, also for unknown users")         \
     X(limit, refused, COUNTER, "Times a bucket was empty, of limits and of tarn.rate_limit")       \
-    X(limit, forgotten, COUNTER, "Buckets that were not full yet when another took their place")   \
-    X(policy, failed, COUNTER, "Runs of a policy that failed, by return(fail) or by a mistake")    \
+    X(limit, forgotten, COUNTER, "Buckets replaced by another key's before they were full")        \
+    X(policy, failed, COUNTER, "Runs of a policy that failed, by return(fail) or an error")        \
     X(req, bytes_in, COUNTER, "Bytes of requests, heads and bodies")                               \
     X(resp, head_bytes, COUNTER, "Bytes of response heads sent to clients")                        \
     X(resp, body_bytes, COUNTER, "Bytes of response bodies sent to clients")                       \
-    X(resp, truncated, COUNTER, "Responses of which the client got less than the whole")           \
-    X(resp, behind, COUNTER, "Times a slow client fell out of a window that it shared")            \
+    X(resp, truncated, COUNTER, "Responses that the client did not get completely")                \
+    X(resp, behind, COUNTER, "Times a slow client fell behind a shared window")                    \
     X(waiter, posts_cross_loop, COUNTER, "Notifications sent to another loop")                     \
-    X(waiter, wakeups, COUNTER, "Times a loop was woken for them; the rest were coalesced")        \
+    X(waiter, wakeups, COUNTER, "Times a loop was woken for them; others were batched")            \
     X(fetch, total, COUNTER, "Fetches started")                                                    \
     X(fetch, failed, COUNTER, "Fetches that got no usable response")                               \
     X(fetch, retried, COUNTER, "Attempts of a fetch after its first")                              \
-    X(fetch, truncated, COUNTER, "Fetches whose response broke off in its body")                   \
-    X(fetch, uncacheable, COUNTER, "Fetches whose response could not be stored")                   \
-    X(fetch, windows, COUNTER, "Of these: too large, and streamed through a window that is shared")\
-    X(fetch, rest, COUNTER, "Fetches of the rest for a reader whom the window left behind")        \
-    X(fetch, not_modified, COUNTER, "Fetches answered 304: what is stored is still good")          \
-    X(fetch, joined, COUNTER, "Fetches that completed what was stored in parts")                   \
+    X(fetch, truncated, COUNTER, "Fetches with a body that broke off")                             \
+    X(fetch, uncacheable, COUNTER, "Fetches with a response that was not stored")                  \
+    X(fetch, windows, COUNTER, "Of these: too large, and streamed through a shared window")        \
+    X(fetch, rest, COUNTER, "Range fetches for a reader behind its window")                        \
+    X(fetch, not_modified, COUNTER, "Fetches answered 304: the stored response was validated")     \
+    X(fetch, joined, COUNTER, "Fetches that completed a stored partial response")                  \
     X(fetch, bytes, COUNTER, "Bytes of response bodies received from backends")                    \
     X(backend, conn_new, COUNTER, "Connections opened to backends")                                \
-    X(backend, conn_reused, COUNTER, "Times an idle connection to a backend was used again")       \
+    X(backend, conn_reused, COUNTER, "Times an idle connection to a backend was reused")           \
     X(backend, conn_failed, COUNTER, "Connections to backends that could not be opened")           \
-    X(backend, conn_closed, COUNTER, "Connections to backends closed, whoever closed them")        \
+    X(backend, conn_closed, COUNTER, "Connections to backends closed, by either side")             \
     X(backend, busy, COUNTER, "Fetches refused: a backend had max_connections in use")             \
     X(backend, queued, COUNTER, "Fetches that waited for one of max_connections")                  \
-    X(backend, queue_timeout, COUNTER, "Of these: in vain, for queue_timeout")                     \
+    X(backend, queue_timeout, COUNTER, "Of these: given up after queue_timeout")                   \
     X(backend, unhealthy, COUNTER, "Fetches refused: a backend was sick")                          \
-    X(backend, ejected, COUNTER, "Times directors left a backend out because its fetches failed")  \
-    X(backend, dns_changed, COUNTER, "Times a backend's name had other addresses than before")     \
-    X(backend, dns_failed, COUNTER, "Lookups of a backend's name that failed: it stays there")     \
-    X(backend, probe_good, COUNTER, "Probes that a backend answered as was expected")              \
+    X(backend, ejected, COUNTER, "Times directors ejected a backend because its fetches failed")   \
+    X(backend, dns_changed, COUNTER, "Times the addresses of a backend's name changed")            \
+    X(backend, dns_failed, COUNTER, "Failed lookups of a backend's name; its addresses stay")      \
+    X(backend, probe_good, COUNTER, "Probes with the expected response")                           \
     X(backend, probe_bad, COUNTER, "Probes that failed")                                           \
     X(cache, inserts, COUNTER, "Responses stored")                                                 \
-    X(cache, invalidated, COUNTER, "Keys emptied because an unsafe request changed them")          \
+    X(cache, invalidated, COUNTER, "Keys invalidated by an unsafe request")                        \
     X(cache, evicted, COUNTER, "Responses removed to make room")                                   \
     X(cache, evicted_bytes, COUNTER, "Bytes that evictions freed")                                 \
-    X(cache, evicted_small, COUNTER, "Of the evicted: used at most once since they came (s3-fifo)")\
-    X(cache, evicted_main, COUNTER, "Of the evicted: not used any more; with sieve and lru, all")  \
+    X(cache, evicted_small, COUNTER, "Of the evicted: from the small queue (s3-fifo)")             \
+    X(cache, evicted_main, COUNTER,                                                                \
+      "Of the evicted: from the main queue; with sieve and lru, all")                              \
     X(cache, ghost_hits, COUNTER, "Responses stored again soon after they were evicted (s3-fifo)") \
-    X(cache, small_bytes, GAUGE, "Bytes on trial: evicted first, if they are not used (s3-fifo)")  \
-    X(cache, main_bytes, GAUGE, "Bytes that have been used; with sieve and lru, all")              \
+    X(cache, small_bytes, GAUGE, "Bytes in the small queue (s3-fifo)")                             \
+    X(cache, main_bytes, GAUGE, "Bytes in the main queue; with sieve and lru, all")                \
     X(cache, purged, COUNTER, "Responses removed by purges")                                       \
-    X(cache, purged_soft, COUNTER, "Responses whose times soft purges cut")                        \
-    X(cache, tag_purges, COUNTER, "Purges by tag; what they found is among the purged")            \
-    X(cache, tag_overflow, COUNTER, "Responses with more tags than are remembered: of every tag")  \
+    X(cache, purged_soft, COUNTER, "Responses made stale by soft purges")                          \
+    X(cache, tag_purges, COUNTER, "Purges by tag; their responses count as purged")                \
+    X(cache, tag_overflow, COUNTER, "Responses with too many tags: every purge by tag takes them") \
     X(negative, hits, COUNTER, "Requests answered 404 or 410 by the negative cache")               \
-    X(negative, entries, GAUGE, "Names in it; expired ones count until another takes their place") \
-    X(negative, inserts, COUNTER, "Names put in, and renewed")                                     \
-    X(negative, evicted, COUNTER, "Names that another took the place of before they expired")      \
-    X(negative, removed, COUNTER, "Names removed: they exist, were purged or changed")             \
-    X(negative, dropped, COUNTER, "Names dropped all at once: a ban, a policy, a parameter")       \
+    X(negative, entries, GAUGE, "Entries; expired ones count until they are replaced")             \
+    X(negative, inserts, COUNTER, "Entries added or renewed")                                      \
+    X(negative, evicted, COUNTER, "Entries replaced before they expired")                          \
+    X(negative, removed, COUNTER, "Entries removed: the name exists, was purged or changed")       \
+    X(negative, dropped, COUNTER, "Entries dropped together: by a ban, a policy, a parameter")     \
     X(bans, now, GAUGE, "Bans in the list")                                                        \
-    X(bans, completed, GAUGE, "Of these: nothing is tested against them any more")                 \
+    X(bans, completed, GAUGE, "Of these: no object is tested against them any more")               \
     X(bans, added, COUNTER, "Bans added to the list")                                              \
     X(bans, deleted, COUNTER, "Bans that left the list, because no entry needed them")             \
-    X(bans, dups, COUNTER, "Bans completed by a newer one that says the same")                     \
+    X(bans, dups, COUNTER, "Bans completed by a newer one with the same expression")               \
     X(bans, tested, COUNTER, "Bans tested by lookups")                                             \
     X(bans, tests_tested, COUNTER, "Comparisons made for these")                                   \
-    X(bans, obj_killed, COUNTER, "Responses that lookups and outcomes found to be banned")         \
+    X(bans, obj_killed, COUNTER, "Responses removed by lookups: banned")                           \
     X(bans, lurker_tested, COUNTER, "Bans tested by the lurker")                                   \
     X(bans, lurker_tests_tested, COUNTER, "Comparisons made for these")                            \
-    X(bans, lurker_obj_killed, COUNTER, "Responses that the lurker found to be banned")            \
+    X(bans, lurker_obj_killed, COUNTER, "Responses removed by the lurker: banned")                 \
     X(bans, lurker_obj_killed_cutoff, COUNTER, "Responses removed because of ban_cutoff")          \
     X(index, evicted, COUNTER, "Index entries removed because both places were full")              \
-    X(table, lookups, COUNTER, "Looks into tables by policies")                                    \
-    X(table, unanswered, COUNTER, "Of these: into a table that has no version to be used")         \
-    X(table, taken, COUNTER, "Versions of tables that workers took, each by itself")               \
-    X(table, refused, COUNTER, "Versions that they refused: torn, short, foreign, of another kind")\
-    X(table, overtaken, COUNTER, "Turns too long for a table's writer, who did not wait any more") \
-    X(log, lost_access, COUNTER, "Requests missing from the access log: lapped, or disk full")     \
+    X(table, lookups, COUNTER, "Lookups in tables by policies")                                    \
+    X(table, unanswered, COUNTER, "Of these: the table had no usable version")                     \
+    X(table, taken, COUNTER, "Versions of tables loaded, once per worker")                         \
+    X(table, refused, COUNTER, "Versions refused: torn, short, foreign, of another kind")          \
+    X(table, overtaken, COUNTER, "Times a table's writer overtook a slow worker")                  \
+    X(log, lost_access, COUNTER,                                                                   \
+      "Requests missing from the access log: ring lapped, or disk full")                           \
     X(loop, turns, COUNTER, "Turns of the workers' loops")                                         \
     RESULT_TABLE(COUNTER_RESPONSES, X)
 
 /* Of each result a row for each class of status, in this order. */
 #define COUNTER_RESPONSES(X, result, word, doc)                                                    \
-    X(responses, result##_1xx, COUNTER, "Requests ended with 1xx, result " word)                       \
-    X(responses, result##_2xx, COUNTER, "Requests ended with 2xx, result " word)                       \
-    X(responses, result##_3xx, COUNTER, "Requests ended with 3xx, result " word)                       \
-    X(responses, result##_4xx, COUNTER, "Requests ended with 4xx, result " word)                       \
-    X(responses, result##_5xx, COUNTER, "Requests ended with 5xx, result " word)                       \
+    X(responses, result##_1xx, COUNTER, "Requests ended with 1xx, result " word)                   \
+    X(responses, result##_2xx, COUNTER, "Requests ended with 2xx, result " word)                   \
+    X(responses, result##_3xx, COUNTER, "Requests ended with 3xx, result " word)                   \
+    X(responses, result##_4xx, COUNTER, "Requests ended with 4xx, result " word)                   \
+    X(responses, result##_5xx, COUNTER, "Requests ended with 5xx, result " word)                   \
     X(responses, result##_other, COUNTER, "Requests ended without a status of a class, result " word)
 
 /* Counters that are sums of others: Y(group, name, first result, last result). */

@@ -14,30 +14,30 @@
     X(Begin, TEXT, D, "The transaction begins; why: rxreq, fetch, bgfetch, restart, esi")          \
     X(Link, NUM, D, "Id of a transaction that this one started")                                   \
     X(End, NUM, D, "The transaction ended; how long it took in microseconds")                      \
-    X(Timestamp, EVENT, D, "Microseconds since the transaction began, and what was then reached")  \
+    X(Timestamp, EVENT, D, "Microseconds since the transaction began, and the event")              \
     X(State, TEXT, D, "The machine entered this state")                                            \
     X(SessOpen, TEXT, D, "A client connected: its address, a space, the listener's name")          \
     X(SessClose, TEXT, D, "The client's connection ended, and why")                                \
     X(ReqStart, TEXT, D, "Address and port of the client")                                         \
     X(ReqMethod, TEXT, D, "Method of the request")                                                 \
-    X(ReqURL, TEXT, D, "Target of the request, as it came or as the policy made it")               \
+    X(ReqURL, TEXT, D, "Target of the request, as received or as the policy set it")               \
     X(ReqProtocol, TEXT, D, "Version of the request, as HTTP/1.1")                                 \
     X(ReqHeader, FIELD, D, "A field of the request")                                               \
-    X(ReqUnset, FIELD, D, "A field that was taken out of the request")                             \
+    X(ReqUnset, FIELD, D, "A field that was removed from the request")                             \
     X(RespProtocol, TEXT, D, "Version of the response, as HTTP/1.1")                               \
     X(RespStatus, NUM, D, "Status of the response to the client")                                  \
     X(RespReason, TEXT, D, "Reason phrase of the response to the client")                          \
     X(RespHeader, FIELD, D, "A field of the response to the client")                               \
-    X(RespUnset, FIELD, D, "A field that was taken out of the response")                           \
+    X(RespUnset, FIELD, D, "A field that was removed from the response")                           \
     X(ReqAcct, TEXT, D, "Bytes: request head, body, both; response head, body, both")              \
-    X(Hash, TEXT, D, "What the request is looked up under")                                        \
-    X(Hit, NUM, D, "A stored response is used; the id of the fetch that stored it")                \
-    X(HitStale, NUM, D, "As Hit, but past its freshness, within grace or while in error")          \
-    X(HitMiss, NUM, D, "The URL is remembered as not cacheable; the fetch that found so")          \
-    X(Miss, TEXT, D, "Nothing that can be used is stored; perhaps why")                            \
-    X(Pass, TEXT, D, "The cache is not asked; perhaps why")                                        \
+    X(Hash, TEXT, D, "Key of the lookup")                                                          \
+    X(Hit, NUM, D, "A stored response is used; id of the fetch that stored it")                    \
+    X(HitStale, NUM, D, "As Hit, but stale: within grace, or because the fetch failed")            \
+    X(HitMiss, NUM, D, "A hit-for-miss marker was found; id of the fetch that stored it")          \
+    X(Miss, TEXT, D, "No usable response is stored; optionally the reason")                        \
+    X(Pass, TEXT, D, "No lookup; optionally the reason")                                           \
     X(Queued, NUM, D, "Waits for the fetch of another transaction")                                \
-    X(Policy, TEXT, D, "What a policy said: the subroutine, a space, its verdict")                 \
+    X(Policy, TEXT, D, "Result of a policy: the subroutine, a space, its action")                  \
     X(VCL_Log, TEXT, D, "Written by the policy itself")                                            \
     X(BereqMethod, TEXT, D, "Method of the request to the backend")                                \
     X(BereqURL, TEXT, D, "Target of the request to the backend")                                   \
@@ -47,24 +47,24 @@
     X(BerespReason, TEXT, D, "Reason phrase of the backend's response")                            \
     X(BerespHeader, FIELD, D, "A field of the backend's response")                                 \
     X(Backend, TEXT, D, "Name of the backend that was chosen")                                     \
-    X(BackendOpen, TEXT, D, "A connection to a backend, new or taken again: name, address, which") \
+    X(BackendOpen, TEXT, D, "A connection to a backend, new or reused: name, address, which")      \
     X(BackendClose, TEXT, D, "The connection to the backend ended, or went back to the pool")      \
-    X(Storage, TEXT, D, "Which storage the response goes to")                                      \
-    X(TTL, TEXT, D, "Freshness, grace and keep in milliseconds, and where they came from")         \
+    X(Storage, TEXT, D, "Storage of the response")                                                 \
+    X(TTL, TEXT, D, "Freshness, grace and keep in milliseconds, and their origin")                 \
     X(Length, NUM, D, "Bytes of the body that was stored")                                         \
     X(FetchError, TEXT, D, "Why the fetch failed")                                                 \
     X(Error, TEXT, D, "Why the request failed")                                                    \
-    X(BogoHeader, TEXT, D, "What was wrong with a malformed message")                              \
-    X(Debug, TEXT, D, "For whoever works on Tarn")                                                 \
-    X(PolicyLines, TEXT, D, "What ran of a policy: file, subroutine, and its lines")
+    X(BogoHeader, TEXT, D, "The defect of a malformed message")                                    \
+    X(Debug, TEXT, D, "For developers of Tarn")                                                    \
+    X(PolicyLines, TEXT, D, "Lines of a policy that ran: file, subroutine, line numbers")
 /* clang-format on */
 
 /* What a chunk tells of: the kind of its transaction. */
 /* clang-format off */
 #define SHMLOG_KIND_TABLE(X)                                \
-    X(SESS, "a client's connection")                        \
-    X(REQ, "a client's request")                            \
-    X(FETCH, "a request to a backend")                      \
+    X(SESS, "a client's connection")                                                               \
+    X(REQ, "a client's request")                                                                   \
+    X(FETCH, "a request to a backend")                                                             \
     X(RAW, "no transaction: the daemon itself")
 /* clang-format on */
 

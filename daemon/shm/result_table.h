@@ -13,14 +13,14 @@
 #define RESULT_TABLE(Y, X)                                                                         \
     Y(X, hit, "hit", "Requests answered from a stored response that was fresh")                    \
     Y(X, stale, "stale", "Requests answered from a stored response past its freshness (grace)")    \
-    Y(X, miss, "miss", "Requests that waited for a fetch of their own whose response may be stored") \
-    Y(X, coalesced, "coalesced", "Requests answered by a fetch that another request had started")  \
-    Y(X, hitmiss, "hit-for-miss", "Requests for what is remembered as not cacheable: fetched")     \
-    Y(X, pass, "pass", "Requests handed to a backend without asking the cache")                    \
+    Y(X, miss, "miss", "Requests that waited for their own fetch of a cacheable response")         \
+    Y(X, coalesced, "coalesced", "Requests answered by another request's fetch")                   \
+    Y(X, hitmiss, "hit-for-miss", "Requests that found a hit-for-miss marker: fetched")            \
+    Y(X, pass, "pass", "Requests sent to a backend without a lookup")                              \
     Y(X, pipe, "pipe", "Requests that became tunnels: an upgrade, or return(pipe)")                \
     Y(X, absent, "absent", "Requests answered 404 or 410 by the negative cache")                   \
     Y(X, synth, "synth", "Requests that the configuration or the policy answered")                 \
-    Y(X, error, "error", "Requests that Tarn answered because they, or their fetch, failed")       \
+    Y(X, error, "error", "Requests answered by Tarn because they, or their fetch, failed")         \
     Y(X, none, "none", "Requests that ended before any of that: the client has gone")
 /* clang-format on */
 

@@ -83,7 +83,7 @@ class Shared(unittest.TestCase):
             self.assertIn(mode(f"{shm}/{name}"), (0o640, 0o600), name)
         done = self.run_as(STRANGER, STRANGER, log_tail, shm, "1", "0")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("no permission: its owner, root or a member of its group", done.stderr)
+        self.assertIn("no permission: only its owner, root or a member of its group", done.stderr)
         for uid, gid in ((0, 0), (STRANGER, 0)):  # root, and tarnd's group
             done = self.run_as(uid, gid, log_tail, shm, "1", "0")
             self.assertEqual(done.returncode, 0, done.stderr)
