@@ -21,7 +21,7 @@ enum {
     FDS_MAX = LIMIT_LISTEN_SOCKETS + 1, /* and the lock */
 };
 
-#define CHANNEL_MAGIC OBJ_TAG('t', 'e', 't', 'h')
+#define CHANNEL_MAGIC OBJ_TAG('c', 'h', 'n', 'l')
 struct channel {
     uint32_t magic;
     bool alone; /* and it has been said */
@@ -42,9 +42,8 @@ channel_open(struct channel **out)
     if (sscanf(says, "%d:%d", &fd, &version) != 2 || version != CHANNEL_VERSION ||
         getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &len) != 0 || kind != SOCK_SEQPACKET) {
         elog(ELOG_ERROR,
-            CHANNEL_VARIABLE "=%s: this tarnd and its supervisor do not understand "
-                             "each other",
-            says);
+            CHANNEL_VARIABLE "=%s: no supervisor channel of version %d: restart the supervisor",
+            says, CHANNEL_VERSION);
         return TERR_CONFIG;
     }
     unsetenv(CHANNEL_VARIABLE);

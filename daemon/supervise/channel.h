@@ -1,6 +1,7 @@
 /* channel.h -- what a tarnd and its supervisor say to each other.
  *
- * A pair of sockets that keeps messages apart (SOCK_SEQPACKET); TARN_TETHER names the child's end.
+ * A pair of sockets that keeps messages apart (SOCK_SEQPACKET); TARN_SUPERVISOR_CHANNEL names the
+ * end of the child.
  * A message is a letter, and a text behind it that ends with the message.
  *
  *     child to supervisor
@@ -25,7 +26,7 @@ struct bound;
 struct listen_sockets;
 struct channel;
 
-#define CHANNEL_VARIABLE "TARN_TETHER"
+#define CHANNEL_VARIABLE "TARN_SUPERVISOR_CHANNEL"
 #define CHANNEL_VERSION  1
 enum {
     CHANNEL_MESSAGE_MAX = 65536, /* bytes: a ready line names every listener */
