@@ -66,7 +66,7 @@ manage_begin_drain(struct manage *m, const char *why)
 void
 manage_begin_gentle_drain(struct manage *m, const char *why)
 {
-    elog(ELOG_INFO, "%s: finishing what is in flight, however long it takes", why);
+    elog(ELOG_INFO, "%s: finishing requests in flight, without a deadline", why);
     m->phase = MANAGE_DRAINING;
     m->gentle = true;
     m->deadline_ms = UINT64_MAX;
@@ -121,7 +121,7 @@ manage_on_signal(struct manage *m, int sig)
     } else if (sig == SIGUSR2) {
         elog(ELOG_WARN,
             "SIGUSR2: a new binary is for the supervisor to start (tarnd --supervise)%s",
-            m->env.channel != NULL ? ": signal our parent" : "");
+            m->env.channel != NULL ? ": signal the parent" : "");
     } else if (sig == SIGHUP) {
         json_t *answer = NULL;
 

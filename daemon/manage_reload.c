@@ -86,12 +86,12 @@ reload_refuse(
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    elog(ELOG_ERROR, "reload: %s: %s; all stays as it was", r->path, text);
+    elog(ELOG_ERROR, "reload: %s: %s; nothing has changed", r->path, text);
     *answer = json_object();
     json_put_text(*answer, "error", text);
     json_put_text(*answer, "hint",
-        status == 422 ? "all stays as it was; `tarnd -t` checks a file beforehand"
-                      : "all stays as it was");
+        status == 422 ? "nothing has changed; `tarnd -t` checks a file beforehand"
+                      : "nothing has changed");
     if (list != NULL)
         json_put(*answer, "errors", list);
     return status;

@@ -230,7 +230,7 @@ server_open_storage(struct server *s)
     rc = cache_open(&s->cache, &s->conf->index, s->storage, main_store, s->counters);
     if (rc != 0)
         elog(ELOG_ERROR,
-            "storage %s: size: %llu bytes do not hold the index and what remembers the evicted: "
+            "storage %s: size: %llu bytes do not hold the index and the ghost queue: "
             "%s; "
             "a larger size, or fewer index bits",
             main_store->name, (unsigned long long)main_store->size, terr_text(rc));

@@ -56,32 +56,33 @@
     X("Top", "by", "string", "what they are sorted by: requests, bytes or misses")                 \
     X("Top", "watched_s", "number", "for how long tarnd has been watching")                        \
     X("Top", "window_s", "number", "what sums were divided by for the rates")                      \
-    X("Top", "seen", "number", "share of the requests that was looked at, 0 to 1")                 \
+    X("Top", "seen", "number", "share of the requests that was sampled, 0 to 1")                   \
     X("Top", "requests_s", "number", "all requests, a second")                                     \
     X("Top", "bytes_s", "number", "bytes of all their answers, a second")                          \
     X("Top", "misses_s", "number", "all misses, a second")                                         \
     X("Top", "mean_us", "number?", "what a request took; null: none came")                         \
     X("Top", "top", "[@TopRow]", "the most first")                                                 \
-    X("TopRow", "name", "string?", "URL, client or backend; null: no backend was asked")           \
+    X("TopRow", "name", "string?", "URL, client or backend; null: no backend")                     \
     X("TopRow", "requests_s", "number", "its requests, a second")                                  \
     X("TopRow", "bytes_s", "number", "bytes of their answers, a second")                           \
     X("TopRow", "misses_s", "number", "its misses, a second")                                      \
     X("TopRow", "mean_us", "number?", "what a request took")                                       \
-    X("TopRow", "share", "number", "its part of all, by what was asked for, 0 to 1")               \
+    X("TopRow", "share", "number", "its share of all, by the chosen measure, 0 to 1")              \
     X("TopRow", "unsure", "number", "by how much that may be too small")                           \
     X("Backends", "backends", "[@Backend]", "of the configuration and of all policies")            \
     X("Backends", "directors", "[@Director]", "of the configuration")                              \
     X("Backend", "name", "string", "of a policy's own: POLICY.NAME")                               \
-    X("Backend", "number", "integer", "by which log records name it")                              \
+    X("Backend", "number", "integer", "its number in log records")                                 \
     X("Backend", "address", "string", "as configured")                                             \
-    X("Backend", "addresses", "[string]", "what that name stands for now")                         \
-    X("Backend", "healthy", "boolean", "whether it is asked")                                      \
+    X("Backend", "addresses", "[string]", "that name's addresses now")                             \
+    X("Backend", "healthy", "boolean", "whether it gets requests")                                 \
     X("Backend", "up", "boolean",                                                                  \
       "healthy, and without a probe: one of its last three attempts had a response")               \
-    X("Backend", "responses", "{integer}", "heads received, by class of status: 1xx to 5xx, other") \
+    X("Backend", "responses", "{integer}",                                                         \
+      "heads received, by class of status: 1xx to 5xx, other")                                     \
     X("Backend", "failures", "integer", "attempts without a response, and responses cut short")    \
     X("Backend", "response_us", "integer", "from request to head, all of them together")           \
-    X("Backend", "health", "string", "auto, or what an operator says: healthy or sick")            \
+    X("Backend", "health", "string", "auto, or set by an operator: healthy or sick")               \
     X("Backend", "ejected", "boolean", "left out for a while, as too many requests failed")        \
     X("Backend", "waiting", "integer", "requests that wait for a connection")                      \
     X("Backend", "load", "integer", "connections in use, and fetches that have none yet")          \
@@ -90,7 +91,7 @@
     X("Backend", "probe", "@Probe?", "what its probe saw; null: it has none")                      \
     X("Probe", "good", "integer", "results of the window that were good")                          \
     X("Probe", "window", "integer", "results that count")                                          \
-    X("Probe", "threshold", "integer", "so many have to be good")                                  \
+    X("Probe", "threshold", "integer", "how many have to be good")                                 \
     X("Probe", "results", "string", "of the window, H good and - bad; the newest last")            \
     X("Probe", "last_ms", "integer", "what the last one took; milliseconds")                       \
     X("Probe", "average_s", "number", "what good ones take, lately; seconds")                      \
@@ -99,7 +100,7 @@
     X("Director", "type", "string",                                                                \
       "round_robin, fallback, random, hash, shard or least_connections")                           \
     X("Director", "healthy", "boolean", "whether one of its backends is")                          \
-    X("Director", "backends", "[@Member]", "whom it chooses among")                                \
+    X("Director", "backends", "[@Member]", "its members")                                          \
     X("Member", "name", "string", "a backend, or another director")                                \
     X("Member", "weight", "number", "its part, against those of the others")
 

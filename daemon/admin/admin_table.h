@@ -11,7 +11,7 @@
 
 /* clang-format off */
 #define ADMIN_ROUTE_TABLE(X)                                                                       \
-    X(GET, "/", page, "", "A page for browsers, with figures that move; it asks for the token itself") \
+    X(GET, "/", page, "", "A page for browsers, with live figures; it asks for the token itself")  \
     X(GET, "/healthz", healthz, "",                                                                \
       "200 while this tarnd lives, draining or not; asks for no token")                            \
     X(GET, "/readyz", readyz, "",                                                                  \
@@ -24,56 +24,62 @@
       "State, version, uptime, the policy in use, and the addresses really bound")                 \
     X(GET, "/v1/counters", counters, "", "Every counter, name to value; storage and index, too")   \
     X(GET, "/v1/latency", latency, "",                                                             \
-      "How long requests took, by what became of them: quantiles, histograms; how late loops were") \
+      "Durations of requests, by result: quantiles, histograms; lag of the loops")                 \
     X(GET, "/v1/top", top, "?of=string ?by=string ?limit=integer",                                 \
-      "?of=url|client|backend&by=requests|bytes|misses&limit=N: what is asked for most, lately")    \
+      "?of=url|client|backend&by=requests|bytes|misses&limit=N: the most requested, lately")       \
     X(GET, "/v1/errors", errors, "",                                                               \
-      "The last 50 answers that were none: status 500 and more, malformed, truncated")             \
+      "The last 50 failed responses: status 500 and more, malformed, truncated")                   \
     X(GET, "/v1/memory", memory, "",                                                               \
-      "Bytes of all that grows, as a tree; the storage's size bounds it")                          \
+      "Memory charged to the storage, as a tree; the storage's size bounds it")                    \
     X(GET, "/v1/policies", policies, "", "Loaded policies and labels, and their state")            \
     X(PUT, "/v1/policies/active", policy_use, "name=string!",                                      \
       "{\"name\": NAME}: the policy, or label, of every request from the next one on")             \
     X(PUT, "/v1/policies/*", policy_load, "text",                                                  \
-      "The body is a policy's text: 201, or 422 with every error; nothing changes until it is used") \
+      "The body is a policy's text: 201, or 422 with every error; nothing changes until it is "    \
+      "used")                                                                                      \
     X(DELETE, "/v1/policies/*", policy_discard, "",                                                \
-      "Forget it; 409 while it is in use or labelled.  Requests that began with it go on")         \
+      "Discards it; 409 while it is in use or labelled.  Requests that began with it continue")    \
     X(PUT, "/v1/labels/*", label_set, "name=string!",                                              \
       "{\"name\": NAME}: the policy that the label stands for")                                    \
-    X(DELETE, "/v1/labels/*", label_unset, "", "Forget the label; 409 while it is in use")         \
+    X(DELETE, "/v1/labels/*", label_unset, "", "Removes the label; 409 while it is in use")        \
     X(GET, "/v1/bans", bans, "", "Bans, the newest first")                                         \
     X(POST, "/v1/bans", ban_add, "expression=string!",                                             \
       "{\"expression\": TEXT}: objects that match are not used any more")                          \
-    X(POST, "/v1/purge", purge, "url=string headers=array tag=string tags=array soft=boolean",                   \
-      "{\"url\": URL}, {\"tag\": TAG} or {\"tags\": [TAG, ...]}, and \"soft\": what is stored under "  \
-      "the URL (a path: on our address), or has one of the tags, leaves, or, soft, becomes stale; how many") \
-    X(GET, "/v1/backends", backends, "", "Backends, their health, what their probes saw; directors and their members")       \
+    X(POST, "/v1/purge", purge, "url=string headers=array tag=string tags=array soft=boolean",     \
+      "{\"url\": URL}, {\"tag\": TAG} or {\"tags\": [TAG, ...]}, and \"soft\": removes the "       \
+      "responses stored under the URL (a path: on the first listener's address), or with one of "  \
+      "the tags; soft: makes them stale; returns how many")                                        \
+    X(GET, "/v1/backends", backends, "",                                                           \
+      "Backends, their health, what their probes saw; directors and their members")                \
     X(PUT, "/v1/backends/*/health", backend_health, "health=string!",                              \
-      "{\"health\": \"auto\"|\"healthy\"|\"sick\"}: what counts instead of its probe")             \
+      "{\"health\": \"auto\"|\"healthy\"|\"sick\"}: its health, in place of the probe's result")   \
     X(GET, "/v1/parameters", parameters, "", "Every parameter: value, default, bounds, meaning")   \
     X(PUT, "/v1/parameters/*", parameter_set, "value=string!",                                     \
       "{\"value\": VALUE}: from now on, until tarnd ends; 409 if it needs a restart")              \
     X(POST, "/v1/stop", stop, "", "Drains and ends, as SIGTERM does")                              \
     X(GET, "/v1/why", why, "?url=string ?header=string",                                           \
-      "?url=URL&header=NAME:VALUE...: what a request for it would come to now and why, what is "    \
-      "stored under its key, and what last became of it")                                          \
+      "?url=URL&header=NAME:VALUE...: the result of a request for it now and why, the responses "  \
+      "stored under its key, and the last removal")                                                \
     X(GET, "/v1/index", index, "",                                                                 \
       "The index: size, load, growth, how full its buckets are, moves, victims")                   \
     X(GET, "/v1/index/dump", index_dump, "?limit=integer ?after=string",                           \
-      "?limit=N&after=CURSOR: its keys and what they stand for, bucket by bucket, in pages")       \
+      "?limit=N&after=CURSOR: its keys and their entries, bucket by bucket, in pages")             \
     X(GET, "/v1/tables", tables, "", "Tables in shared memory: version, entries, state, lookups")  \
     X(GET, "/v1/tables/*", table_show, "?limit=integer ?after=string",                             \
       "?limit=N&after=CURSOR: its entries in `list`, in pages")                                    \
     X(PUT, "/v1/tables/*", table_load, "text",                                                     \
-      "The body is its entries, a line each: the newest version from now on; 422 with the line that "\
+      "The body is its entries, a line each: the newest version from now on; 422 with the line "   \
+      "that "                                                                                      \
       "is wrong, 409 while another program writes it")                                             \
     X(POST, "/v1/reload", reload, "",                                                              \
-      "Reads the configuration and its policy anew: `changed`, and `policy`, the one that is active "\
-      "now; 422 with every error, or 409 with what needs a restart, and then nothing has changed") \
+      "Reads the configuration and its policy anew: `changed`, and `policy`, the one that is "     \
+      "active "                                                                                    \
+      "now; 422 with every error, or 409 with what needs a restart, then nothing has changed")     \
     X(POST, "/v1/drain", drain, "",                                                                \
-      "Accepts nobody, finishes what is in flight however long it takes, and ends")                \
+      "Accepts no connection, finishes requests in flight without a deadline, and ends")           \
     X(GET, "/v1/log", log, "?follow=integer ?count=integer ?filter=string",                        \
-      "Requests as JSON lines: what the log holds, or with follow=1 from now on; filter=status:5xx, "\
+      "Requests as JSON lines: what the log holds, or with follow=1 from now on; "                 \
+      "filter=status:5xx, "                                                                        \
       "url:, client:, cache:, and again")
 /* clang-format on */
 

@@ -235,7 +235,8 @@ bound_own(const struct bound *b, const struct conf_address *at, const struct lis
     }
     if ((uid != (uid_t)-1 || gid != (gid_t)-1) && chown(b->path, uid, gid) != 0) {
         snprintf(why, why_len,
-            "cannot give %s to user '%s', group '%s': %s; whoever is not root can only give it to "
+            "cannot give %s to user '%s', group '%s': %s; a user other than root can only give it "
+            "to "
             "a "
             "group that he is a member of",
             at->text, how->user, how->group, strerror(errno));
@@ -334,7 +335,7 @@ listen_disown(const struct bound *b, const struct listen_owned *was)
     if (!was->changed)
         return;
     if (chown(b->path, was->uid, was->gid) != 0 || chmod(b->path, was->mode) != 0)
-        elog(ELOG_ERROR, "%s: cannot be given back to whom it belonged: %s", b->text,
+        elog(ELOG_ERROR, "%s: cannot be given back to its former owner: %s", b->text,
             strerror(errno));
 }
 

@@ -16,7 +16,7 @@ fetch_say_overflow(struct fetch *f)
 
     counter_add(f->proxy->counters, COUNTER_cache_tag_overflow, 1);
     elog(ELOG_WARN,
-        "tags: %.*s has more than %d, or more than %d bytes of them: each purge by tag is for it",
+        "tags: %.*s has more than %d, or more than %d bytes of them: each purge by tag takes it",
         key.len > TAGS_KEY_SHOWN ? TAGS_KEY_SHOWN : (int)key.len, key.ptr != NULL ? key.ptr : "",
         TAGS_MAX, TAGS_BYTES_MAX);
 }

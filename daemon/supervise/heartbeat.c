@@ -25,8 +25,8 @@ heartbeat_open(
         .every_ms = watchdog_ms / PULSES_PER_WATCHDOG};
     if (p->notify != NULL && watchdog_ms < WATCHDOG_MIN_MS)
         elog(ELOG_WARN,
-            "the watchdog waits %lld ms, and loops tell each %d that they turn: give it "
-            "WatchdogSec=%d or more",
+            "the watchdog waits %lld ms, and loops report each %d ms: give it WatchdogSec=%d or "
+            "more",
             (long long)watchdog_ms, TELL_MS, WATCHDOG_MIN_MS / 1000);
 }
 
@@ -59,7 +59,8 @@ heartbeat_look(struct heartbeat *p, struct worker *const *workers, uint64_t now_
     if (stuck < p->nworkers) { /* its report may only be late */
         if (p->due_ms > 0 && !p->said && now_ms > p->due_ms + TELL_MS) {
             elog(ELOG_ERROR,
-                "worker %u: its loop does not turn: the watchdog is not told that we live", stuck);
+                "worker %u: its loop does not turn: no sign of life is sent to the watchdog",
+                stuck);
             p->said = true;
         }
         return;

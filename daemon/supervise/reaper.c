@@ -97,6 +97,6 @@ reaper_start(void)
         return; /* and life[1] is open for as long as we live */
     reaper_close(h.life[1]);
     elog(ELOG_WARN,
-        "no heir: %s: should tarnd die, its memory is freed before its sockets are closed",
+        "no memory reaper: %s: if tarnd dies, its memory is freed before its sockets are closed",
         strerror(err));
 }

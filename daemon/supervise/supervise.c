@@ -111,7 +111,7 @@ supervise_on_ready(struct supervisor *s, struct child *c, const char *line)
         elog(ELOG_INFO, "tarnd %d is ready", (int)c->pid);
     }
     if (old != NULL) {
-        elog(ELOG_INFO, "tarnd %d retires: it finishes what it has", (int)old->pid);
+        elog(ELOG_INFO, "tarnd %d retires: it finishes its requests in flight", (int)old->pid);
         supervise_retire(old);
     }
     s->exec_due = s->exec_due || c->upgrade;
@@ -154,7 +154,7 @@ supervise_on_quit(struct supervisor *s, struct child *c, const char *text)
 {
     if (c->role != CHILD_SERVING || s->stopping)
         return;
-    elog(ELOG_INFO, "tarnd %d was told to end, and so do we", (int)c->pid);
+    elog(ELOG_INFO, "tarnd %d ends by request, and so does its supervisor", (int)c->pid);
     supervise_stop(s);
     supervise_tell(s, CHILD_STARTING, SIGTERM);
     if (text[0] != '1')
@@ -271,7 +271,7 @@ supervise_on_signal(struct supervisor *s, int sig)
     case SIGTERM:
     case SIGINT: /* a second one is passed on, too: it ends the drain */
         if (!s->stopping)
-            elog(ELOG_INFO, "%s: every tarnd is told to drain", strsignal(sig));
+            elog(ELOG_INFO, "%s: every tarnd drains", strsignal(sig));
         supervise_stop(s);
         supervise_tell(s, CHILD_STARTING, SIGTERM);
         supervise_tell(s, CHILD_SERVING, SIGTERM);

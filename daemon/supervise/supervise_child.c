@@ -124,7 +124,7 @@ child_watch(struct supervisor *s, struct child *c, uint64_t elapsed_ms)
         c->silent_ms = 0;
         kill(c->pid, SIGKILL);
     } else if (!c->aborted && c->watchdog_ms > 0 && c->silent_ms >= (uint64_t)most) {
-        elog(ELOG_ERROR, "tarnd %d gave no sign of life for %lld s, and is killed: %s", (int)c->pid,
+        elog(ELOG_ERROR, "tarnd %d sent no heartbeat for %lld s, and is killed: %s", (int)c->pid,
             (long long)most / 1000,
             c->words[0] != '\0' ? c->words : "its management loop does not turn, either");
         c->aborted = true;

@@ -106,7 +106,7 @@ upgrade_begin(struct supervisor *s)
         elog(ELOG_ERROR, "SIGUSR2: %s: nothing has changed", why);
         return;
     }
-    elog(ELOG_INFO, "SIGUSR2: asking %s", s->program);
+    elog(ELOG_INFO, "SIGUSR2: checking %s", s->program);
     s->checker = pid;
     s->check_until_ms = s->now_ms + SUPERVISE_START_MS;
 }
@@ -156,7 +156,7 @@ upgrade_exec(struct supervisor *s)
     if (s->stopping || supervise_find(s, CHILD_STARTING) != NULL)
         return;
     if (!upgrade_print(s, state, sizeof(state)) || setenv(UPGRADE_VARIABLE, state, 1) != 0) {
-        elog(ELOG_ERROR, "the supervisor stays the old binary: there is too much to hand over");
+        elog(ELOG_ERROR, "the supervisor stays the old binary: too many addresses to hand over");
         return;
     }
     fflush(NULL);
@@ -217,7 +217,7 @@ upgrade_adopt(struct supervisor *s)
     if (line == NULL)
         return 0;
     if (!supervise_understands()) {
-        elog(ELOG_ERROR, UPGRADE_VARIABLE ": not of a supervisor that we could follow");
+        elog(ELOG_ERROR, UPGRADE_VARIABLE ": of a supervisor with another format");
         return TERR_CONFIG;
     }
     while (*(line += strcspn(line, "\n")) == '\n' && *++line != '\0') {

@@ -110,7 +110,7 @@ file_open(struct reader_file *f, const struct table_reader *r, const char *suffi
         return TERR_CORRUPT;
     }
     if (!file_owner_is_good(r->owners, st.st_uid)) {
-        *why = "it belongs to a user who is neither root nor tarnd's user nor one of table_owners";
+        *why = "its owner is not root, tarnd's user or one of table_owners";
         file_close(f);
         return TERR_CORRUPT;
     }

@@ -156,7 +156,7 @@ tables_say(const struct tables_seen *seen)
         elog(ELOG_WARN, "table %s: %s; version %llu stays in use", seen->name, seen->why,
             (unsigned long long)seen->generation);
     else
-        elog(ELOG_WARN, "table %s: %s; nothing is found in it", seen->name, seen->why);
+        elog(ELOG_WARN, "table %s: %s; every lookup in it finds nothing", seen->name, seen->why);
 }
 
 void
@@ -194,8 +194,8 @@ tables_on_turn_end(struct turn_end *end)
         if (table_leave(slot->reader) != 0) {
             counter_add(s->counters, COUNTER_table_overtaken, 1);
             elog(ELOG_WARN,
-                "table %.*s: its writer did not wait for a worker whose turn took too long; what "
-                "was found in it may be of two versions",
+                "table %.*s: its writer overtook a worker with a slow turn; its lookups may be of "
+                "two versions",
                 (int)slot->name.len, slot->name.ptr);
         }
     }

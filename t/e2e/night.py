@@ -253,7 +253,7 @@ class Night(unittest.TestCase):
         self.it.edit(lambda text: text.replace("default_grace", "default_grcae"))
         self.assertIn("did you mean 'default_grace'?", self.ctl("reload", status=REFUSED))
         self.it.process.send_signal(signal.SIGHUP)
-        self.it.wait_for_words("all stays as it was", 2)
+        self.it.wait_for_words("nothing has changed", 2)
         self.it.edit(lambda text: text.replace("default_grcae", "default_grace"))
         os.rename(self.path("night.vcl"), self.path("kept.vcl"))
         shutil.copy(self.path("wrong.vcl"), self.path("night.vcl"))

@@ -162,7 +162,7 @@ class Shared(unittest.TestCase):
         t = self.start()
         told = self.tables(t)
         self.assertIn('"refused"', told)
-        self.assertIn("belongs to a user who is neither root nor tarnd's user nor one of table_owners", told)
+        self.assertIn("its owner is not root, tarnd's user or one of table_owners", told)
         tarnd.wait_until(lambda: "table words: " in self.said(), "the error log has it")
         self.assertIn("table_owners", self.said())
         # One of the two files alone is as bad.

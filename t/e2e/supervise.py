@@ -210,7 +210,7 @@ class Supervise(unittest.TestCase):
         it = self.start(more=", watchdog: 4s")
         old = it.child()
         os.kill(old, signal.SIGSTOP)
-        it.wait_for_words(f"tarnd {old} gave no sign of life for 4 s, and is killed: its management")
+        it.wait_for_words(f"tarnd {old} sent no heartbeat for 4 s, and is killed: its management")
         self.assertNotEqual(it.child(), old)
         self.assertEqual(it.ask(HIT).status, 200)
         self.assertEqual(it.close(), 0)
@@ -228,7 +228,7 @@ class Supervise(unittest.TestCase):
         libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         for what in (PTRACE_SEIZE, PTRACE_INTERRUPT):
             self.assertEqual(libc.ptrace(what, thread, None, None), 0, os.strerror(ctypes.get_errno()))
-        it.wait_for_words(f"tarnd {old} gave no sign of life.*: worker 1 has not turned its loop for")
+        it.wait_for_words(f"tarnd {old} sent no heartbeat.*: worker 1 has not turned its loop for")
 
         def reaped():  # a thread that is traced is its tracer's to bury
             try:
