@@ -127,6 +127,9 @@
     X(origin_status, CHOICE, "refuse", 1, 8,                                                       \
       "Status 600 to 999 of a backend's response, which HTTP does not have: refuse it with a "     \
       "502, or accept it: it is forwarded, and not stored")                                        \
+    X(http_head_memo, BOOL, 1, 0, 1,                                                               \
+      "Parse the header fields of a request once, as long as clients repeat them byte for byte: "  \
+      "each worker keeps 128 heads. off: parse each request; the responses are the same")          \
     X(http_max_hdr, COUNT, 100, 8, 250, "Fields in a message; then 431 or 502")                    \
     X(max_req_body, BYTES, 0, 0, INT64_MAX, "Largest request body; then 413; 0: no limit")         \
     X(transit_buffer, BYTES, 1 * CONF_MI, 16 * CONF_KI, 1024 * CONF_MI,                            \
@@ -218,7 +221,7 @@
     X(max_connections_per_client)                                                                  \
     X(backend_send_timeout)                                                                        \
     X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(req_buffering)         \
-    X(max_object_size) X(http_cache_status) X(http_tags) X(log_level) X(log_rate)
+    X(max_object_size) X(http_head_memo) X(http_cache_status) X(http_tags) X(log_level) X(log_rate)
 
 /* And those that change with their file, when it is read anew. */
 #define CONF_RELOADED_TABLE(X) X(access_log) X(access_log_format) X(resolver)

@@ -321,6 +321,7 @@ manage_h1_conf(struct manage *m)
         .req_line_max = 8192,
         .req_field_max = 8192,
         .req_head_max = 32768,
+        .head_memo = true,
         .req_body_max = ADMIN_BODY_MAX,
         .idle_ms = 60000,
         .head_ms = 10000,

@@ -313,6 +313,7 @@ worker_h1_conf(struct h1_conf *h1, const struct conf_params *params)
         .req_line_max = (uint32_t)params->http_req_line_len,
         .req_field_max = (uint32_t)params->http_req_hdr_len,
         .req_head_max = (uint32_t)params->http_req_size,
+        .head_memo = params->http_head_memo,
         .req_body_max = (uint64_t)params->max_req_body,
         .idle_ms = params->timeout_idle,
         .head_ms = params->timeout_req,
@@ -333,6 +334,7 @@ static void
 worker_apply_params(struct worker *w, const struct conf_params *params)
 {
     w->h1_conf.req_body_max = (uint64_t)params->max_req_body;
+    w->h1_conf.head_memo = params->http_head_memo;
     w->h1_conf.idle_ms = params->timeout_idle;
     w->h1_conf.head_ms = params->timeout_req;
     w->h1_conf.body_ms = params->timeout_body;

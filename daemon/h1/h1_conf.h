@@ -11,6 +11,7 @@ struct h1_conf {
     uint32_t req_line_max, req_field_max, req_head_max;
     uint64_t req_body_max; /* 0: no limit */
     bool any_method;       /* unknown ones too: the answerer decides */
+    bool head_memo;        /* h1_memo.h; a change counts from the next trim */
     int64_t idle_ms;       /* without a request */
     int64_t head_ms;       /* from a request's first byte to the end of its head */
     int64_t body_ms;       /* for a whole body */

@@ -111,7 +111,7 @@ struct h1_server {
     bool hurried;  /* and idle connections end at once */
     uint64_t next_xid;
     struct http_host_memo host;
-    struct h1_memo *memo;        /* NULL: there was no memory for it */
+    struct h1_memo *memo;        /* NULL: off, or there was no memory for it */
     struct h1_xchg *idle_xchgs;  /* linked through x.answerer */
     struct h1_conn *idle_conns;  /* linked through server */
     struct h1_busy *idle_busies; /* while a connection runs, it may be using the first */

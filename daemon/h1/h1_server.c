@@ -692,11 +692,22 @@ h1_server_trim_to(struct h1_server *s, unsigned xchgs, unsigned conns, unsigned 
     }
 }
 
+/* The memo comes and goes as the configuration says. */
+static void
+h1_server_set_memo(struct h1_server *s)
+{
+    if (s->env.conf->head_memo && s->memo == NULL)
+        s->memo = h1_memo_new();
+    else if (!s->env.conf->head_memo && s->memo != NULL)
+        h1_memo_free(&s->memo);
+}
+
 static void
 h1_server_trim(struct conn_server *cs)
 {
     struct h1_server *s = h1_server_of(cs);
 
+    h1_server_set_memo(s);
     h1_server_trim_to(s, s->nidle_xchgs / 2, s->nidle_conns / 2, s->nidle_busies / 2);
 }
 
@@ -745,7 +756,7 @@ h1_server_open(struct conn_server **out, const struct h1_server_env *env)
     s->next_xid = (uint64_t)env->loop->id << 48 | (uint64_t)(env->loop->clock.wall_ms / 1000) << 20;
     list_init(&s->conns);
     list_init(&s->rest.answered);
-    s->memo = h1_memo_new();
+    h1_server_set_memo(s);
     *out = &s->conn_server;
     return 0;
 }

@@ -43,10 +43,13 @@ def request_maker(load, port):
     fields = browser_fields() if load.script == "browser.lua" else ()
     rest = "".join(f"\r\n{name}: {value}" for name, value in fields) + "\r\n\r\n"
     head = f" HTTP/1.1\r\nHost: 127.0.0.1:{port}{rest}"
+    serial = itertools.count(1)
+    if load.script == "traced.lua":
+        traced = f"GET {load.path}{head[:-2]}traceparent: 00-%032x-%016x-01\r\n\r\n"
+        return lambda: (traced % ((next(serial),) * 2)).encode()
     if load.script != "unique.lua":
         same = f"GET {load.path}{head}".encode() * load.depth
         return lambda: same
-    serial = itertools.count(1)
     return lambda: f"GET {load.path}count-{next(serial)}{head}".encode()
 
 

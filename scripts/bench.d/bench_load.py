@@ -38,6 +38,7 @@ LOADS = (
     Load("pipe-1k", "1 KiB by 16", "/1k", 64, "pipeline.lua", ("16",), depth=16, counted=65536,
          user_most=2500, cpu_us_most=3.0),
     Load("browser-1k", "1 KiB browser", "/1k", 64, "browser.lua", over_responder=2500),
+    Load("traced-1k", "1 KiB traced", "/1k", 64, "traced.lua", over_responder=None),
     Load("hit-16k", "16 KiB", "/16k", 64, user_most=3000, floors_most=1.2),
     Load("hit-1m", "1 MiB", "/1m", 16, counted=640, over_responder=None, user_most=6000,
          floors_most=1.05),

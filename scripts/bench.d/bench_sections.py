@@ -40,6 +40,7 @@ SECTIONS = (
     hit("hit-1k", "a hit of 1 KiB, 64 connections, every server"),
     hit("pipe-1k", "the same, 16 requests in one write"),
     hit("browser-1k", "the same, asked for as a browser asks"),
+    hit("traced-1k", "the same, each request with a trace id of its own"),
     hit("hit-16k", "a hit of 16 KiB, 64 connections"),
     hit("hit-1m", "a hit of 1 MiB, 16 connections"),
     hit("hit-1k-c1000", "a hit of 1 KiB, 1,000 connections"),

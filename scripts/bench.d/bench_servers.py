@@ -161,14 +161,15 @@ class Responder(Floor):
 class Tarn(Built):
     name, program = "tarnd", "tarnd"
     workers, size, word, cpus = 1, "1GiB", "tarnd: ready", None
-    transit, policy, template = "1MiB", "", "tarn_hit.yaml.in"
+    transit, policy, template, memo = "1MiB", "", "tarn_hit.yaml.in", "on"
 
     def argv(self, port, template=None):
         self.shm = self.lab.path(f"shm-{port}")
         conf = self.lab.template(template or self.template, f"tarn-{port}.yaml", PORT=port,
                                  PORT2=self.lab.port(), ORIGIN=self.origin.port,
                                  WORKERS=self.workers, SIZE=self.size, SHM=self.shm,
-                                 TRANSIT=self.transit, VCL=os.path.join(HERE, self.policy))
+                                 TRANSIT=self.transit, MEMO=self.memo,
+                                 VCL=os.path.join(HERE, self.policy))
         return [self.lab.program("tarnd"), "-c", conf]
 
     def counted_argv(self, port, path):
@@ -177,6 +178,12 @@ class Tarn(Built):
     def launch(self, port, path):
         return self.lab.start(self.name, self.argv(port), self.cpus or self.lab.server_cpu,
                               ready=self.word)
+
+
+class TarnNoMemo(Tarn):
+    """tarnd that parses every head: what a head costs that no worker has seen before."""
+
+    name, memo = "tarnd-no-memo", "off"
 
 
 class TarnPolicy(Tarn):
@@ -266,8 +273,8 @@ class VarnishSynth(Varnish):
 
 SERVERS = (Floor, Responder, Tarn, Nginx, Haproxy, Varnish)
 # What single sections measure beside them.
-ALL_SERVERS = SERVERS + (TarnPolicy, TarnRecv, TarnSynth, TarnPass, NginxPass, HaproxyPass,
-                         VarnishPass, VarnishSynth)
+ALL_SERVERS = SERVERS + (TarnNoMemo, TarnPolicy, TarnRecv, TarnSynth, TarnPass, NginxPass,
+                         HaproxyPass, VarnishPass, VarnishSynth)
 
 
 def install():

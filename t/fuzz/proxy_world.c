@@ -162,6 +162,7 @@ world_h1_conf(const struct conf_params *p)
         .req_line_max = (uint32_t)p->http_req_line_len,
         .req_field_max = (uint32_t)p->http_req_hdr_len,
         .req_head_max = (uint32_t)p->http_req_size,
+        .head_memo = p->http_head_memo,
         .req_body_max = (uint64_t)p->max_req_body,
         .idle_ms = p->timeout_idle,
         .head_ms = p->timeout_req,

@@ -18,7 +18,7 @@
 #include "t/unit/head_build.h"
 
 enum {
-    ANSWERS_MAX = 8,
+    ANSWERS_MAX = 12,
     GOT_MAX = 1 << 17,
     PIPE_MS = 1000,
     LARGE_BYTES = 300000, /* more than a full socket and the queue behind it take at once */
@@ -236,6 +236,7 @@ world_open_counting(int (*client_begins)(void *ctx, const uint8_t addr[16]),
         .req_line_max = 200,
         .req_field_max = 200,
         .req_head_max = 2000,
+        .head_memo = true,
         .idle_ms = 5000,
         .head_ms = 5000,
         .body_ms = 5000,

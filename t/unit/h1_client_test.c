@@ -69,6 +69,26 @@ TEST(h1_client, a_hit_needs_nothing_of_the_heap_and_disturbs_nobody_who_waits)
     world_close();
 }
 
+/* ---- The memo of heads ---- */
+
+/* Also while half a head is there, whose line was looked for among the heads that are known. */
+TEST(h1_client, is_answered_alike_while_the_head_memo_comes_and_goes)
+{
+    static const char hit[] = "GET /hit HTTP/1.1\r\nHost: a\r\nX-Repeats: yes\r\n\r\n";
+
+    world_open();
+    for (unsigned i = 0; i < 6; i++) {
+        world.conf.head_memo = i / 2 % 2 == 0;
+        fake_got_clear(world.s);
+        says(hit, 30);
+        incoming_trim(world.incoming);
+        says(hit + 30, sizeof(hit) - 1 - 30);
+        says(hit, sizeof(hit) - 1);
+        CHECK_STR(HIT HIT, fake_got(world.s));
+    }
+    world_close();
+}
+
 TEST(h1_interim, leaves_behind_earlier_answers_and_before_its_own)
 {
     static const char text[] =
@@ -637,6 +657,7 @@ TEST(h1_tunnel, is_not_what_connect_gets)
 
 TEST_MAIN(TEST_ENTRY(h1_client, whose_first_answer_was_slow_to_leave_gets_the_second),
     TEST_ENTRY(h1_client, a_hit_needs_nothing_of_the_heap_and_disturbs_nobody_who_waits),
+    TEST_ENTRY(h1_client, is_answered_alike_while_the_head_memo_comes_and_goes),
     TEST_ENTRY(h1_body, framing_that_fills_the_room_is_not_the_end_of_what_is_here),
     TEST_ENTRY(h1_send, more_keeps_the_packet_open_and_no_longer_than_the_turn),
     TEST_ENTRY(h1_send, what_there_are_no_buffers_for_shares_the_packet),

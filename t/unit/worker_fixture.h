@@ -267,6 +267,7 @@ world_load_conf(struct world *w, const char *parameters)
         .req_line_max = (uint32_t)w->conf->params.http_req_line_len,
         .req_field_max = (uint32_t)w->conf->params.http_req_hdr_len,
         .req_head_max = (uint32_t)w->conf->params.http_req_size,
+        .head_memo = w->conf->params.http_head_memo,
         .idle_ms = w->conf->params.timeout_idle,
         .head_ms = w->conf->params.timeout_req,
         .body_ms = w->conf->params.timeout_body,
