@@ -15,7 +15,4 @@ void conf_doc_yaml(struct conf_sink *to);
 /* The same as a JSON Schema, for editors: conf/tarn.schema.json. */
 void conf_doc_schema(struct conf_sink *to);
 
-/* The same as a manual page, tarn.yaml(5), in roff. */
-void conf_doc_man(struct conf_sink *to);
-
 #endif

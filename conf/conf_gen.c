@@ -2,8 +2,7 @@
  *
  *     tarn_conf_gen yaml > conf/tarn.yaml
  *     tarn_conf_gen schema > conf/tarn.schema.json
- *     tarn_conf_gen man > tarn.yaml.5
- *     tarn_conf_gen table                  the reference alone
+ *     tarn_conf_gen table                  the reference alone, for tarn.yaml(5)
  *     tarn_conf_gen readme < README.md     the same file, with its reference renewed
  */
 #include <stdbool.h>
@@ -54,8 +53,6 @@ main(int argc, char **argv)
         conf_doc_yaml(&to);
     } else if (strcmp(what, "schema") == 0) {
         conf_doc_schema(&to);
-    } else if (strcmp(what, "man") == 0) {
-        conf_doc_man(&to);
     } else if (strcmp(what, "table") == 0) {
         conf_doc_reference(&to);
     } else if (strcmp(what, "readme") == 0) {
@@ -64,7 +61,7 @@ main(int argc, char **argv)
             return 1;
         }
     } else {
-        fputs("Usage: tarn_conf_gen yaml | schema | man | table | readme < README.md\n", stderr);
+        fputs("Usage: tarn_conf_gen yaml | schema | table | readme < README.md\n", stderr);
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

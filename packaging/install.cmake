@@ -23,13 +23,11 @@ configure_file("${TARN_SOURCE}/tarn.service.in" "${TARN_BINARY}/tarn.service" @O
 file(INSTALL "${TARN_BINARY}/tarn.service"
   DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/systemd/system")
 
-tarn_install_packed("${TARN_SOURCE}/tarnd.8" share/man/man8/tarnd.8.gz)
-tarn_install_packed("${TARN_SOURCE}/tarn-table.1" share/man/man1/tarn-table.1.gz)
-foreach(page IN LISTS TARN_PAGES)
-  tarn_install_packed("${TARN_BINARY}/${page}" share/man/man1/${page}.gz)
+file(GLOB pages "${TARN_BINARY}/man/*")
+foreach(page IN LISTS pages)
+  string(REGEX MATCH "[^/]+([0-9])$" name "${page}")
+  tarn_install_packed("${page}" share/man/man${CMAKE_MATCH_1}/${name}.gz)
 endforeach()
-tarn_install_packed("${TARN_BINARY}/tarn.yaml.5" share/man/man5/tarn.yaml.5.gz)
-tarn_install_packed("${TARN_BINARY}/tarn-vcl.7" share/man/man7/tarn-vcl.7.gz)
 
 configure_file("${TARN_SOURCE}/debian/changelog.in" "${TARN_BINARY}/changelog" @ONLY)
 tarn_install_packed("${TARN_BINARY}/changelog" share/doc/tarn/changelog.gz)

@@ -1,8 +1,7 @@
 /* vcl_gen.c -- tarn_vcl_gen: prints what is generated from the tables of the language, and code.
  *
- *     tarn_vcl_gen reference               the tables alone
+ *     tarn_vcl_gen reference               the tables alone, for tarn-vcl(7)
  *     tarn_vcl_gen readme < README.md      the same file, with its reference renewed
- *     tarn_vcl_gen man > tarn-vcl.7        the reference as a manual page
  *     tarn_vcl_gen code FILE               what the compiler makes of a policy, for its developers
  */
 #include <stdbool.h>
@@ -46,121 +45,6 @@ gen_readme(void)
         }
     }
     return markers == 2 && !inside;
-}
-
-/* --- man: the reference, from Markdown to man(7) --- */
-
-struct gen_man {
-    char line[16384];
-    size_t len;
-    bool in_table; /* past its first row, which names the columns */
-};
-
-/* Roff reads backslashes, and dots and apostrophes at the front of a line. */
-static void
-gen_man_text(const char *from, const char *end)
-{
-    bool code = false;
-
-    if (from < end && (*from == '.' || *from == '\''))
-        fputs("\\&", stdout);
-    for (; from < end; from++) {
-        if (*from == '`')
-            fputs((code = !code) ? "\\fB" : "\\fR", stdout);
-        else if (*from == '\\' && from + 1 < end && from[1] == '|')
-            continue; /* a bar in a cell */
-        else if (*from == '\\')
-            fputs("\\e", stdout);
-        else if (*from == '-')
-            fputs("\\-", stdout);
-        else
-            putchar(*from);
-    }
-    fputs("\\fR\n", stdout);
-}
-
-/* "| a | b | c |": a is what it is about. */
-static void
-gen_man_row(char *row)
-{
-    bool first = true;
-
-    for (char *cell = row + 1, *end; (end = strstr(cell, " |")) != NULL; cell = end + 2) {
-        while (end > cell && end[-1] == '\\' && (end = strstr(end + 2, " |")) != NULL)
-            ;
-        if (end == NULL)
-            return;
-        while (*cell == ' ')
-            cell++;
-        if (cell < end && !first && strcmp(end, " |") != 0)
-            fputs("[", stdout);
-        if (first)
-            fputs(".TP\n", stdout);
-        if (cell < end) {
-            bool small = !first && strcmp(end, " |") != 0;
-
-            if (small) {
-                *end = ']';
-                gen_man_text(cell, end + 1);
-            } else {
-                gen_man_text(cell, end);
-            }
-        }
-        first = false;
-    }
-}
-
-static void
-gen_man_line(struct gen_man *m)
-{
-    char *s = m->line;
-
-    if (strncmp(s, "### ", 4) == 0) {
-        printf(".SH %s\n", s + 4);
-    } else if (s[0] == '|') {
-        if (strncmp(s, "|---", 4) == 0)
-            m->in_table = true;
-        else if (m->in_table)
-            gen_man_row(s);
-        return;
-    } else if (s[0] == '\0') {
-        fputs(".PP\n", stdout);
-    } else {
-        gen_man_text(s, s + strlen(s));
-    }
-    m->in_table = false;
-}
-
-static void
-gen_man_write(void *ctx, const char *text)
-{
-    struct gen_man *m = ctx;
-
-    for (; *text != '\0'; text++) {
-        if (*text != '\n' && m->len + 1 < sizeof(m->line)) {
-            m->line[m->len++] = *text;
-            continue;
-        }
-        m->line[m->len] = '\0';
-        gen_man_line(m);
-        m->len = 0;
-    }
-}
-
-static void
-gen_man(void)
-{
-    static struct gen_man m;
-
-    fputs(".TH TARN\\-VCL 7 \"\" \"Tarn\" \"Tarn\"\n.SH NAME\n"
-          "tarn\\-vcl \\- the language of Tarn's policies, a subset of VCL 4.1\n.SH DESCRIPTION\n"
-          "A policy is a text that is asked at each step of a request.  The file is named by\n"
-          ".B vcl\nin tarn.yaml(5), and\n.B tarnctl vcl\nloads others while tarnd runs.  Its "
-          "grammar is "
-          "that of Varnish's vcl(7);\nwhat follows are the words that there are.\n",
-        stdout);
-    vcl_doc_reference(gen_man_write, &m);
-    fputs(".SH SEE ALSO\n.BR tarn.yaml (5),\n.BR tarnctl\\-vcl (1),\n.BR tarnd (8)\n", stdout);
 }
 
 /* --- code: a world in which every name is known --- */
@@ -250,12 +134,10 @@ main(int argc, char **argv)
             fputs("tarn_vcl_gen: the markers of the reference are not there\n", stderr);
             return 1;
         }
-    } else if (strcmp(what, "man") == 0 && argc == 2) {
-        gen_man();
     } else if (strcmp(what, "code") == 0 && argc == 3) {
         return gen_code(argv[2]);
     } else {
-        fputs("Usage: tarn_vcl_gen reference | readme < README.md | man | code FILE\n", stderr);
+        fputs("Usage: tarn_vcl_gen reference | readme < README.md | code FILE\n", stderr);
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

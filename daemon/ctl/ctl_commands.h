@@ -11,32 +11,15 @@ struct ctl_command {
     const char *what, *more; /* in a line; the rest of its help */
 };
 
-struct ctl_option {
-    const char *option, *what;
-};
-
-struct ctl_exit_text {
-    enum ctl_exit status;
-    const char *what;
-};
-
 /* ctl_main.c */
 /* The command with the longest name that the words begin with; NULL: none.  *used: its words. */
 const struct ctl_command *ctl_find(const char *const *words, int n, int *used);
 /* Says what begins with the first of them, or that nothing does; CTL_USAGE. */
 int ctl_unknown(const char *const *words);
 
-/* ctl_man.c */
-void ctl_man(void);                 /* of tarnctl */
-bool ctl_man_of(const char *first); /* of a command's first word; false: there is none */
-
-/* ctl_help.c: commands; options of all commands; what an exit status says */
+/* ctl_help.c */
 extern const struct ctl_command ctl_commands[];
 extern const size_t ctl_ncommands;
-extern const struct ctl_option ctl_options[];
-extern const size_t ctl_noptions;
-extern const struct ctl_exit_text ctl_exits[];
-extern const size_t ctl_nexits;
 void ctl_usage(FILE *to, const struct ctl_command *cmd);
 void ctl_help_all(void);
 /* Help of a command, of all commands that begin with this word, or of all.  An exit status. */

@@ -13,35 +13,17 @@ const struct ctl_command ctl_commands[] = {
 };
 const size_t ctl_ncommands = ARRAY_LEN(ctl_commands);
 
-const struct ctl_option ctl_options[] = {
-    {"-a, --admin ADDRESS",
-        "tarnd's admin listener: unix:/path or host:port. Default: TARN_ADMIN of "
-        "the environment, else " CTL_ADMIN},
-    {"--token-file FILE",
-        "its token, for a listener on TCP. Default: TARN_TOKEN of the environment"},
-    {"-j, --json", "print what tarnd answers, as JSON"},
-    {"-h, --help", "help; behind a command, that command's"},
-    {"-V, --version", "the version"},
-};
-const size_t ctl_noptions = ARRAY_LEN(ctl_options);
-
-const struct ctl_exit_text ctl_exits[] = {
-    {CTL_DONE, "done"},
-    {CTL_REFUSED, "tarnd refused: standard error says why, and what would be right"},
-    {CTL_USAGE, "the command line, or a file that it names, is wrong"},
-    {CTL_UNREACHABLE, "nobody answers at ADDRESS, or not as tarnd does"},
-};
-const size_t ctl_nexits = ARRAY_LEN(ctl_exits);
-
 static void
 help_common(void)
 {
     puts("OPTIONS");
-    for (size_t i = 0; i < ctl_noptions; i++)
-        printf("    %-20s  %s\n", ctl_options[i].option, ctl_options[i].what);
+#define X(option, by_default, what) printf("    %-20s  %s\n", option, what by_default);
+    CTL_OPTION_TABLE(X)
+#undef X
     puts("\nEXIT STATUS");
-    for (size_t i = 0; i < ctl_nexits; i++)
-        printf("    %d   %s\n", (int)ctl_exits[i].status, ctl_exits[i].what);
+#define X(status, what) printf("    %d   %s\n", CTL_##status, what);
+    CTL_EXIT_TABLE(X)
+#undef X
 }
 
 void

@@ -30,15 +30,7 @@ enum {
     OPTION_TO,
     OPTION_RATE,
     OPTION_CONCURRENCY,
-    OPTION_TOKEN_FILE,
-    OPTION_MAN
-};
-
-/* What is shown instead of running a command. */
-enum main_show {
-    MAIN_NOTHING,
-    MAIN_HELP,
-    MAIN_MAN
+    OPTION_TOKEN_FILE
 };
 
 static const struct option main_options[] = {
@@ -66,7 +58,6 @@ static const struct option main_options[] = {
     {"concurrency", required_argument, NULL, OPTION_CONCURRENCY},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
-    {"man", no_argument, NULL, OPTION_MAN}, /* for the build: manual pages */
     {NULL, 0, NULL, 0},
 };
 
@@ -183,7 +174,7 @@ main_log_option(struct ctl *c, int opt)
 
 /* -1: go on; else the exit status. */
 static int
-main_option(struct ctl *c, int opt, enum main_show *show)
+main_option(struct ctl *c, int opt, bool *help)
 {
     switch (opt) {
     case 'a':
@@ -193,14 +184,11 @@ main_option(struct ctl *c, int opt, enum main_show *show)
         c->json = true;
         return -1;
     case 'h':
-        *show = MAIN_HELP;
+        *help = true;
         return -1;
     case 'V':
         printf("tarnctl " TARN_VERSION "\n%s\n", curl_version());
         return CTL_DONE;
-    case OPTION_MAN:
-        *show = MAIN_MAN;
-        return -1;
     case OPTION_SOFT:
         c->soft = true;
         return -1;
@@ -280,20 +268,6 @@ main_flushed(int rc)
     return CTL_USAGE;
 }
 
-static int
-main_show(enum main_show show, const char *const *words, int n)
-{
-    int rc = CTL_DONE;
-
-    if (show == MAIN_HELP)
-        rc = ctl_help_on(words, n);
-    else if (n == 0)
-        ctl_man();
-    else if (!ctl_man_of(words[0]))
-        rc = ctl_unknown(words);
-    return main_flushed(rc);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -301,16 +275,16 @@ main(int argc, char **argv)
     struct ctl c = {.admin = admin != NULL && admin[0] != '\0' ? admin : CTL_ADMIN,
         .token = getenv("TARN_TOKEN")};
     const char *const *words;
-    enum main_show show = MAIN_NOTHING;
+    bool help = false;
     int opt, rc = -1;
 
     while (rc < 0 && (opt = getopt_long(argc, argv, "a:jhV", main_options, NULL)) != -1)
-        rc = main_option(&c, opt, &show);
+        rc = main_option(&c, opt, &help);
     if (rc >= 0)
         return rc;
     words = (const char *const *)argv + optind;
-    if (show != MAIN_NOTHING)
-        return main_show(show, words, argc - optind);
+    if (help)
+        return main_flushed(ctl_help_on(words, argc - optind));
     if (argc == optind) {
         ctl_help_all();
         return CTL_USAGE;

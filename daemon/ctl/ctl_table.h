@@ -1,5 +1,5 @@
 /* ctl_table.h -- every command: words, arguments, how many there may be, function, the rest of
- * its help, and what it does.  Help, the manual page and the shells' completion are made of these rows.
+ * its help, and what it does.  Help, manual pages and the shells' completion are made of these rows.
  */
 #ifndef TARN_CTL_TABLE_H
 #define TARN_CTL_TABLE_H
@@ -118,6 +118,21 @@
     X("help", "[COMMAND]", 0, 2, help,                                                             \
       "As `tarnctl COMMAND --help`; of the first word of several, as vcl, their synopses.\n",       \
       "help of one command, or of all")
+
+/* Of all commands: an option, its default, what it is; an exit status (enum ctl_exit), what it says. */
+#define CTL_OPTION_TABLE(X)                                                                        \
+    X("-a, --admin ADDRESS", ". Default: TARN_ADMIN of the environment, else " CTL_ADMIN,          \
+      "tarnd's admin listener: unix:/path or host:port")                                           \
+    X("--token-file FILE", ". Default: TARN_TOKEN of the environment",                             \
+      "its token, for a listener on TCP")                                                          \
+    X("-j, --json", "", "print what tarnd answers, as JSON")                                       \
+    X("-h, --help", "", "help; behind a command, that command's")                                  \
+    X("-V, --version", "", "the version")
+#define CTL_EXIT_TABLE(X)                                                                          \
+    X(DONE, "done")                                                                                \
+    X(REFUSED, "tarnd refused: standard error says why, and what would be right")                  \
+    X(USAGE, "the command line, or a file that it names, is wrong")                                \
+    X(UNREACHABLE, "nobody answers at ADDRESS, or not as tarnd does")
 /* clang-format on */
 
 #endif

@@ -9,7 +9,6 @@ import http.server
 import json
 import os
 import re
-import shlex
 import socket
 import subprocess
 import sys
@@ -430,56 +429,12 @@ class Alone(unittest.TestCase):
         self.assertEqual(run("help", "vcl").out, run("vcl", "--help").out)
         self.assertIn("    tarnctl vcl load [--use] NAME FILE\n", run("help", "vcl").out)
         self.assertNotIn("tarnctl ban", run("help", "vcl").out)
-        for args in (("help", "nope"), ("nope", "--help"), ("--man", "nope")):
+        for args in (("help", "nope"), ("nope", "--help")):
             said = run(*args)
             self.assertEqual((said.status, said.out), (USAGE, ""))
             self.assertIn("there is no command nope", said.err)
 
-    def pages(self):
-        """Of each first word, its manual page as sections, without roff's marks."""
-        rows = run("--help").out.split("\n\n")[2]
-        for word in dict.fromkeys(re.findall(r"(?m)^    ([a-z-]+) ", rows)):
-            said = run("--man", word)
-            self.assertEqual((said.status, said.err), (DONE, ""))
-            title = word.upper().replace("-", "\\-")
-            self.assertTrue(said.out.startswith(f".TH TARNCTL\\-{title} 1 "), said.out)
-            text = re.sub(r"\\f[BIR]|\\&", "", said.out).replace("\\-", "-").replace("\\(aq", "'")
-            yield word, dict(re.findall(r"(?ms)^\.SH ([A-Z ]+)\n(.*?)(?=^\.SH |\Z)", text))
-
-    def test_each_command_has_a_manual_page_with_all_it_takes(self):
-        pages = dict(self.pages())
-        self.assertGreater(len(pages), 15)
-        for word, page in pages.items():
-            self.assertEqual(list(page), ["NAME", "SYNOPSIS", "DESCRIPTION", "ARGUMENTS AND OPTIONS",
-                                          "EXIT STATUS", "EXAMPLES", "SEE ALSO"])
-            self.assertRegex(page["NAME"], f"^tarnctl-{word} - .")
-            taken = set(re.findall(r"--[a-z]+|\b[a-z]+(?:\|[a-z]+)+|\b[A-Z]{2,}\b", page["SYNOPSIS"]))
-            for each in taken - {"OPTION"}:
-                self.assertRegex(page["ARGUMENTS AND OPTIONS"], rf"(?m)^{re.escape(each)}( .*)?\n.",
-                                 word)
-            for other in re.findall(r"tarnctl-([a-z-]+) ", page["SEE ALSO"]):
-                self.assertIn(other, pages)
-            self.assertIn(f"tarnctl-{word} (1),", run("--man").out.replace("\\-", "-"))
-
-    def test_the_examples_of_manual_pages_are_right(self):
-        with tempfile.TemporaryDirectory(prefix="tarn-e2e.") as folder:
-            for word, page in self.pages():
-                lines = re.findall(r"(?m)^\.TP\n(tarnctl .*)$", page["EXAMPLES"])
-                self.assertGreater(len(lines), 0, word)
-                for line in lines:
-                    args = [arg.replace("/etc/tarn", folder) for arg in shlex.split(line)[1:]]
-                    for arg in args:
-                        if arg.startswith(folder):
-                            with open(arg, "w", encoding="utf-8") as f:
-                                f.write("a b\n")
-                    said = run(*args, admin="unix:/nowhere/admin.sock")
-                    self.assertIn(said.status, (UNREACHABLE, DONE), line + "\n" + said.err)
-                    self.assertEqual(said.status == DONE, word in ("completion", "help"), line)
-
-    def test_the_manual_page_and_completion_are_well_formed(self):
-        page = run("--man").out
-        self.assertTrue(page.startswith(".TH TARNCTL 1 "))
-        self.assertIn("\\fBvcl load\\fR [\\-\\-use] NAME FILE\n", page)
+    def test_completion_is_well_formed(self):
         script = run("completion", "bash").out
         asked = script + '\nCOMP_WORDS=(tarnctl --json vcl l) COMP_CWORD=3\n_tarnctl\n' \
             'echo "${COMPREPLY[@]}"\n'

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 HERE = os.path.join(ROOT, "packaging")
 TOKEN = "correct/horse+battery"
 EXPOSURE_MAX = 20  # tenths
+UNREACHABLE = 3  # tarnctl: nobody answers
 program = build = None
 
 
@@ -44,6 +46,22 @@ def read(*path):
 def files_below(folder):
     return {os.path.relpath(os.path.join(top, name), folder)
             for top, _, names in os.walk(folder) for name in names}
+
+
+def words_of_tarnctl():
+    """The first words of its commands."""
+    rows = run(os.path.join(build, "bin/tarnctl"), "--help").split("\n\n")[2]
+    words = set(re.findall(r"(?m)^    ([a-z-]+) ", rows))
+    assert len(words) > 15, words
+    return words
+
+
+def sections(page):
+    """Of a manual page as it is shown, its sections; man finds no mistake in it."""
+    done = subprocess.run(["man", "--warnings", "-l", page], capture_output=True, text=True,
+                          env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "200", "MANOPT": "--no-justification"})
+    assert (done.returncode, done.stderr) == (0, ""), (page, done.stderr)
+    return dict(re.findall(r"(?ms)^([A-Z][A-Z ]+)\n(.*?)(?=^\S|\Z)", done.stdout))
 
 
 class Folder(unittest.TestCase):
@@ -183,26 +201,80 @@ class Installed(Folder):
     def test_manual_pages_are_well_formed(self):
         self.install("/usr")
         pages = [f for f in files_below(self.folder) if "/man/man" in f]
-        rows = run(os.path.join(build, "bin/tarnctl"), "--help").split("\n\n")[2]
-        words = set(re.findall(r"(?m)^    ([a-z-]+) ", rows))
-        self.assertGreater(len(words), 15)
         self.assertEqual({os.path.basename(f) for f in pages},
                          {"tarn-table.1.gz", "tarn.yaml.5.gz", "tarn-vcl.7.gz", "tarnctl.1.gz", "tarnd.8.gz",
-                          *(f"tarnctl-{word}.1.gz" for word in words)})
+                          *(f"tarnctl-{word}.1.gz" for word in words_of_tarnctl())})
         for page in pages:
-            done = subprocess.run(["man", "--warnings", "-l", os.path.join(self.folder, page)],
-                                  capture_output=True, text=True,
-                                  env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "100"})
-            self.assertEqual((done.returncode, done.stderr), (0, ""), page)
-            self.assertIn("SEE ALSO", done.stdout)
-        with gzip.open(os.path.join(self.folder, "usr/share/man/man7/tarn-vcl.7.gz"), "rt") as f:
-            text = f.read()
-        for name in ("vcl_recv", "beresp.ttl", "std.querysort", "hash_data"):
-            self.assertIn(name, text)
-        with gzip.open(os.path.join(self.folder, "usr/share/man/man5/tarn.yaml.5.gz"), "rt") as f:
-            text = f.read()
-        for name in ("default_ttl", "connect_timeout", "negative_cache"):
-            self.assertIn(name, text)
+            self.assertEqual(list(sections(os.path.join(self.folder, page)))[::-1][0], "SEE ALSO", page)
+        for name in os.listdir(os.path.join(build, "packaging/man")):
+            fonts = re.findall(r"\\f([BIR])", read(build, "packaging/man", name))
+            self.assertEqual(fonts[1::2], ["R"] * (len(fonts) // 2), name)  # what begins ends
+            self.assertNotIn("R", fonts[::2], name)
+        for page, names in (("7/tarn-vcl.7", ("vcl_recv", "beresp.ttl", "std.querysort", "hash_data")),
+                            ("5/tarn.yaml.5", ("default_ttl", "connect_timeout", "negative_cache", "*+-.^_`|~"))):
+            text = str(sections(os.path.join(self.folder, f"usr/share/man/man{page}.gz")))
+            for name in names:
+                self.assertIn(name, text)
+
+    def test_each_command_has_a_manual_page_with_all_it_takes(self):
+        words = words_of_tarnctl()
+        main = sections(os.path.join(build, "packaging/man/tarnctl.1"))
+        self.assertRegex(main["COMMANDS"], r"(?m)^ *vcl load \[--use\] NAME FILE$")
+        for word in words:
+            page = sections(os.path.join(build, f"packaging/man/tarnctl-{word}.1"))
+            self.assertEqual(list(page), ["NAME", "SYNOPSIS", "DESCRIPTION", "ARGUMENTS AND OPTIONS",
+                                          "EXIT STATUS", "EXAMPLES", "SEE ALSO"])
+            self.assertRegex(page["NAME"], f"^ *tarnctl-{word} - .")
+            taken = set(re.findall(r"--[a-z]+|\b[a-z]+(?:\|[a-z]+)+|\b[A-Z]{2,}\b", page["SYNOPSIS"]))
+            for each in taken - {"OPTION"}:
+                self.assertRegex(page["ARGUMENTS AND OPTIONS"],
+                                 rf"(?m)^ {{7}}{re.escape(each)}( .+|( .+)?\n {{14}}.+)$", word)
+            for other in re.findall(r"tarnctl-([a-z-]+)\(", page["SEE ALSO"]):
+                self.assertIn(other, words)
+            self.assertIn(f"tarnctl-{word}(1)", main["SEE ALSO"])
+
+    def test_the_examples_of_manual_pages_are_right(self):
+        for word in words_of_tarnctl():
+            page = sections(os.path.join(build, f"packaging/man/tarnctl-{word}.1"))
+            lines = re.findall(r"(?m)^ {7}(tarnctl .*)$", page["EXAMPLES"])
+            self.assertGreater(len(lines), 0, word)
+            for line in lines:
+                args = [arg.replace("/etc/tarn", self.folder) for arg in shlex.split(line)[1:]]
+                for arg in args:
+                    if arg.startswith(self.folder):
+                        with open(arg, "w", encoding="utf-8") as f:
+                            f.write("a b\n")
+                done = subprocess.run([os.path.join(build, "bin/tarnctl"), "-a", "unix:/nowhere/admin.sock", *args],
+                                      capture_output=True, text=True)
+                wanted = 0 if word in ("completion", "help") else UNREACHABLE
+                self.assertEqual(done.returncode, wanted, line + "\n" + done.stderr)
+
+    def test_a_page_that_lacks_something_of_its_program_is_not_built(self):
+        """man.py refuses it, so the build fails."""
+        shutil.copytree(HERE, os.path.join(self.folder, "packaging"))
+        out = os.path.join(self.folder, "man")
+
+        def made(old, new, page):
+            source = os.path.join(HERE, "man", page)
+            text = read(source)
+            self.assertIn(old, text)
+            with open(os.path.join(self.folder, "packaging/man", page), "w", encoding="utf-8") as f:
+                f.write(text.replace(old, new))
+            return subprocess.run([sys.executable, os.path.join(self.folder, "packaging/man.py"), out, "1",
+                                   os.path.join(build, "bin")], capture_output=True, text=True)
+
+        done = made("", "", "tarnd.8.md")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(sorted(os.listdir(out)), sorted(os.listdir(os.path.join(build, "packaging/man"))))
+        for old, new, page, why in (
+                ("--supervise", "", "tarnd.8.md", "--supervise of tarnd --help is not there"),
+                ("SIGUSR2", "", "tarnd.8.md", "SIGUSR2 of tarnd --help is not there"),
+                ("--grace", "", "tarn-table.1.md", "--grace of tarn-table --help is not there"),
+                ("tarn_conf_gen table", "tarn_conf_gen nothing", "tarn.yaml.5.md", "CalledProcessError")):
+            done = made(old, new, page)
+            self.assertNotEqual(done.returncode, 0, why)
+            self.assertIn(why, done.stderr)
+            made("", "", page)
 
     def test_the_unit_is_confined(self):
         self.install("/usr")
@@ -213,7 +285,7 @@ class Installed(Folder):
             "--no-pager", unit)
 
     def test_the_manual_page_has_every_option_and_signal(self):
-        page = read(HERE, "tarnd.8").replace("\\-", "-")
+        page = str(sections(os.path.join(build, "packaging/man/tarnd.8")))
         for word in re.findall(r"--[a-z]+|SIG[A-Z0-9]+", run(program, "--help")):
             self.assertIn(word, page)
 

@@ -554,22 +554,6 @@ TEST(conf, reference_is_what_the_generator_prints)
     free(m);
 }
 
-TEST(conf, manual_ends_each_bold_text_it_begins)
-{
-    struct memo *m = memo_new();
-    unsigned begins = 0, ends = 0;
-
-    conf_doc_man(&m->sink);
-    for (const char *p = m->text; (p = strstr(p, "\\f")) != NULL; p += 3) {
-        begins += p[2] == 'B' || p[2] == 'I';
-        ends += p[2] == 'R';
-    }
-    CHECK(begins > 100);
-    CHECK_EQ(begins, ends);
-    CHECK(strstr(m->text, "_\\(ga|") != NULL); /* of a token, and no beginning of bold text */
-    free(m);
-}
-
 #if OWN_MALLOC
 /* The n-th allocation and all after it fail, for every n that the load reaches. */
 static void
@@ -612,7 +596,7 @@ TEST(conf, every_allocation_can_fail)
 }
 
 TEST_MAIN(TEST_ENTRY(conf, a_file_with_a_backend_alone_gets_the_defaults),
-    TEST_ENTRY(conf, every_section_is_read), TEST_ENTRY(conf, manual_ends_each_bold_text_it_begins),
+    TEST_ENTRY(conf, every_section_is_read),
     TEST_ENTRY(conf, default_backend_is_the_only_one_or_named_default_or_routed_without_conditions),
     TEST_ENTRY(conf, sizes_take_units_and_decimals),
     TEST_ENTRY(conf, times_take_units_and_decimals), TEST_ENTRY(conf, switches_take_four_words),
