@@ -110,7 +110,7 @@ log_say_closed(const char *path, int err)
 {
     ctl_say("%s: %s", path, err == TERR_IO ? strerror(errno) : terr_text(err));
     fprintf(stderr, "    hint: tarnctl log reads shared memory: it runs on tarnd's own machine, in "
-                    "the same container, and as a user who may read that\n");
+                    "the same container, and as a user with read access to it\n");
     return CTL_UNREACHABLE;
 }
 

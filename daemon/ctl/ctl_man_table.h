@@ -19,10 +19,10 @@
     X("purge", "", "purge-tag ban why")                                                            \
     X("purge-tag", "", "purge ban")                                                                \
     X("ban", "add bans, and list them", "purge purge-tag why")                                     \
-    X("vcl", "load, use, label and forget policies", "reload why")                                 \
-    X("backend", "list backends, and say which are healthy", "vcl stat")                           \
+    X("vcl", "load, use, label and discard policies", "reload why")                                \
+    X("backend", "list backends, and set their health", "vcl stat")                                \
     X("table", "list, show and load tables in shared memory", "vcl")                               \
-    X("index", "see how full the index is, and what is in it", "storage why")                      \
+    X("index", "show the load of the index, and its keys", "storage why")                          \
     X("param", "see and set parameters", "reload stat")                                            \
     X("reload", "", "param vcl stop")                                                              \
     X("stop", "", "drain reload")                                                                  \
@@ -45,22 +45,22 @@
     X("why", "URL", "absolute, or a path on the first listener's address")                         \
     X("why", "FIELD", "a field of the request, as 'Accept-Encoding: gzip'; 32 at most")            \
     X("warm", "LIST", "a file with a URL a line, or a sitemap: a file or its URL; - is standard input") \
-    X("warm", "--to A", "an address: host:port or unix:/path. Default: where the URLs lead")             \
+    X("warm", "--to A", "an address: host:port or unix:/path. Default: the address in the URL")    \
     X("warm", "--rate N", "N requests a second at most. Default: 20")                              \
     X("warm", "--concurrency N", "N requests at a time, 64 at most. Default: 4")                   \
-    X("purge", "URL", "as clients ask for it, absolute; or a path on the first listener's address") \
-    X("purge", "FIELD", "a field of the request that vcl_hash looks at; 32 at most")               \
-    X("", "--soft", "what is hit stays, stale, until it has been fetched anew")                    \
+    X("purge", "URL", "as clients request it, absolute; or a path on the first listener's address")\
+    X("purge", "FIELD", "a field of the request that vcl_hash reads; 32 at most")                  \
+    X("", "--soft", "the responses become stale, and stay until they have been fetched anew")      \
     X("purge-tag", "TAG", "one of a response's tags; 256 at most")                                 \
     X("ban", "EXPRESSION",                                                                         \
-      "comparisons with && between them: FIELD OPERATOR ARGUMENT; between quotes, for the shell")     \
+      "comparisons with && between them: FIELD OPERATOR ARGUMENT; between quotes, for the shell")  \
     X("vcl", "--use", "use it at once, for all requests from now on")                              \
     X("vcl", "LABEL", "a name that stands for a policy, and can stand for another one later")      \
     X("vcl", "NAME", "of a policy; `tarnctl vcl list` has them")                                   \
     X("vcl", "FILE", "a policy, in the subset of VCL 4.1 that tarnd knows; - is standard input")   \
     X("backend", "NAME", "of a backend; `tarnctl backend list` has them")                          \
     X("backend", "auto|healthy|sick",                                                              \
-      "auto: its probe says so; healthy, sick: that, whatever its probe says")                     \
+      "auto: by its probe; healthy, sick: that, whatever its probe's result")                      \
     X("table", "NAME", "of a table; `tarnctl table list` has them")                                \
     X("table", "FILE", "an entry a line; - is standard input")                                     \
     X("param", "PATTERN", "part of the names of parameters")                                       \
@@ -75,34 +75,34 @@
     X("stat", "tarnctl stat cache.", "counters of the cache")                                      \
     X("stat", "tarnctl stat --live --every 5", "what changes, every 5 seconds")                    \
     X("log", "tarnctl log --status 5xx", "requests that fail from now on, and why")                \
-    X("log", "tarnctl log --all --url /shop --miss", "misses below /shop that are still known")    \
+    X("log", "tarnctl log --all --url /shop --miss", "misses below /shop, from the rings")         \
     X("hist", "tarnctl hist --live", "durations, a frame each second")                             \
-    X("top", "tarnctl top client bytes", "who takes most bytes")                                   \
+    X("top", "tarnctl top client bytes", "clients by bytes")                                       \
     X("top", "tarnctl top --limit 5 --count 1 url misses", "once: the five URLs missed most")      \
     X("storage", "tarnctl storage stats", "where the memory went")                                 \
     X("why", "tarnctl why http://www.example.com/page 'Accept-Encoding: gzip'",                    \
       "would that be a hit?  Why not?")                                                            \
     X("warm", "tarnctl warm --to 127.0.0.1:8080 --rate 50 https://www.example.com/sitemap.xml",    \
       "fill a new cache before it gets traffic")                                                   \
-    X("purge", "tarnctl purge http://www.example.com/page", "all variants of the page leave")      \
+    X("purge", "tarnctl purge http://www.example.com/page", "remove all variants of the page")     \
     X("purge", "tarnctl purge --soft http://www.example.com/page",                                 \
-      "they are stale, and serve until there is a new one")                                        \
+      "they become stale, and are served until fetched anew")                                      \
     X("purge-tag", "tarnctl purge-tag product-1234 product-1235",                                  \
-      "what shows one of two products leaves")                                                     \
+      "remove the responses that show one of two products")                                        \
     X("ban", "tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'",                           \
-      "what of a product is older than five minutes is not used any more")                         \
-    X("ban", "tarnctl ban list", "what is banned, and how many objects were hit")                  \
+      "ends a product's responses that are older than five minutes")                               \
+    X("ban", "tarnctl ban list", "bans, and how many objects each has removed")                    \
     X("vcl", "tarnctl vcl load --use v2 /etc/tarn/v2.vcl", "compile a policy, and use it")         \
     X("vcl", "tarnctl vcl use boot", "back to the one that tarnd began with")                      \
-    X("backend", "tarnctl backend set-health app1 sick", "nothing is asked of app1 any more")      \
+    X("backend", "tarnctl backend set-health app1 sick", "app1 gets no more requests")             \
     X("backend", "tarnctl backend set-health app1 auto", "its probe decides again")                \
     X("table", "tarnctl table load redirects /etc/tarn/redirects.txt", "replace its entries")      \
-    X("index", "tarnctl index dump --limit 10", "ten keys, and what they stand for")               \
+    X("index", "tarnctl index dump --limit 10", "ten keys, and their entries")                     \
     X("param", "tarnctl param list ttl", "parameters about lifetimes")                             \
-    X("param", "tarnctl param set default_ttl 5m", "what says nothing is fresh for five minutes")  \
-    X("reload", "tarnctl reload", "what the file says counts; what has changed is printed")        \
-    X("stop", "tarnctl stop", "end; who is being served has until the deadline")                   \
-    X("drain", "tarnctl drain", "end when nobody is being served any more")                        \
+    X("param", "tarnctl param set default_ttl 5m", "for responses without one of their own")       \
+    X("reload", "tarnctl reload", "apply the file; the changes are printed")                       \
+    X("stop", "tarnctl stop", "end; requests in flight have until the deadline")                   \
+    X("drain", "tarnctl drain", "end when no request is in flight any more")                       \
     X("completion", "tarnctl completion fish", "for fish")                                         \
     X("help", "tarnctl help vcl load", "help of one command")
 

@@ -258,7 +258,7 @@ ctl_drain(struct ctl *c)
     int rc = ctl_ask(c, "POST", "/v1/drain", NULL, &o);
 
     if (rc == CTL_DONE && !c->json)
-        puts("it accepts nobody any more, and ends when everybody has been served");
+        puts("it accepts no more connections, and ends when its requests have ended");
     json_decref(o);
     return rc;
 }

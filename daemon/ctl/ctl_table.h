@@ -11,112 +11,112 @@
       "PATTERN is part of their names, as in `tarnctl stat cache.`; then those that are 0 show,\n" \
       "too.  With --json there are all of them.  With --live they show as they change, what changes\n" \
       "most first: a frame each second, or each S seconds, until N frames or for ever.\n",         \
-      "counters that are not 0")                                                                   \
+      "counters, those that are not 0")                                                            \
     X("log", "[OPTION]...", 0, 0, log,                                                             \
-      "From now on, each with what the log says of it and of its fetch.  Of what the rings in\n"    \
-      "shared memory have lost before it was read, it says how much.\n\n"                           \
-      "    --url TEXT       whose URL has TEXT in it, or matches /TEXT/, a regular expression\n"    \
-      "    --status LIST    as in 404, 5xx, 500-599 or 404,5xx\n"                                   \
-      "    --client NET     from this address or network; unix: over a Unix socket\n"               \
-      "    --hit, --miss    that were hits, stale ones too; that were misses\n"                     \
-      "    --tag LIST       that have records with these tags, and only those records\n"            \
-      "    --format F       groups; combined or json, a line for each, as in an access log: these\n"\
-      "                     ask no more of tarnd than it does anyway; raw, records as they come\n"  \
-      "    --count N        and end after N\n"                                                      \
-      "    --all            what the rings still hold, and end; with --follow, go on\n"             \
-      "    --wait           for a tarnd that is not there, and for the next one when it ends\n",    \
-      "requests as they end, and what was done for them")                                          \
-    X("hist", "[--live] [--every S] [--count N]", 0, 0, hist,                                     \
-      "Of all requests since tarnd started; with --live of those since the frame before, a frame\n" \
-      "each second, or each S seconds, until N frames or for ever.  A bar is a doubling.\n",       \
+      "From now on, each with its log records and those of its fetch.  How many records the\n"     \
+      "rings in shared memory lost before they were read is printed.\n\n"                          \
+      "    --url TEXT       with TEXT in the URL; /TEXT/ is a regular expression\n"                \
+      "    --status LIST    as in 404, 5xx, 500-599 or 404,5xx\n"                                  \
+      "    --client NET     from this address or network; unix: over a Unix socket\n"              \
+      "    --hit, --miss    that were hits, stale ones too; that were misses\n"                    \
+      "    --tag LIST       that have records with these tags, and only those records\n"           \
+      "    --format F       groups; combined or json, a line for each, as in an access log: these\n" \
+      "                     ask no more of tarnd than it does anyway; raw, records as they come\n" \
+      "    --count N        and end after N\n"                                                     \
+      "    --all            what the rings still hold, and end; with --follow, go on\n"            \
+      "    --wait           for a tarnd that is not there, and for the next one when it ends\n",   \
+      "requests as they end, with their log records")                                              \
+    X("hist", "[--live] [--every S] [--count N]", 0, 0, hist,                                      \
+      "Of all requests since tarnd started; with --live of those since the frame before, a frame\n"\
+      "each second, or each S seconds, until N frames or for ever.  Bars are powers of two.\n",    \
       "how long requests took: hits and misses as bars, all as quantiles")                         \
     X("top", "[--limit N] [--every S] [--count N] [OF] [BY]", 0, 2, top,                           \
-      "OF is url, client or backend; BY is requests, bytes or misses: URLs by requests, if nothing\n" \
-      "is said.  What counts is the last half minute or so; tarnd watches while somebody asks.  A\n" \
-      "frame each 2 seconds, or each S seconds, until N frames or for ever.\n",                   \
-      "what is asked for most")                                                                    \
+      "OF is url, client or backend, BY requests, bytes or misses.  Default: URLs by requests.\n"  \
+      "The last half minute or so counts; tarnd samples only while `top` or the page runs.  A\n"   \
+      "frame each 2 seconds, or each S seconds, until N frames or for ever.\n",                    \
+      "the most requested URLs, clients or backends")                                              \
     X("storage stats", "", 0, 0, storage_stats,                                                    \
-      "The size of the storage bounds the process: what is charged shows as a tree.\n",            \
-      "memory, by what it is taken for")                                                           \
+      "The size of the storage bounds the process: the charged memory shows as a tree.\n",         \
+      "memory, by its use")                                                                        \
     X("why", "URL [FIELD...]", 1, 33, why,                                                         \
       "URL is absolute, or a path on the first listener's address.  A FIELD is one of the request:\n" \
       "    tarnctl why http://www.example.com/page 'Accept-Encoding: gzip' 'Cookie: a=b'\n"        \
-      "The policy and the cache are really asked, and nothing is changed, counted or fetched.\n",   \
-      "what a request for URL would come to now, and why; what is stored")                         \
-    X("warm", "[--to A] [--rate N] [--concurrency N] LIST", 1, 1, warm,                  \
+      "The real policy and cache decide, and nothing is changed, counted or fetched.\n",           \
+      "the result of a request for URL now, and why; what is stored")                              \
+    X("warm", "[--to A] [--rate N] [--concurrency N] LIST", 1, 1, warm,                            \
       "LIST is a file with a URL a line, or with a sitemap (sitemaps.org); or the URL of a sitemap. Of\n" \
-      "an index all sitemaps are read.  - is standard input.  With --to all URLs are asked for at\n"  \
-      "that address, by http, with the host of the URL: a tarnd that has no traffic yet.  https://\n"\
-      "URLs are asked for as a TLS proxy would (X-Forwarded-Proto), see trusted_proxies.\n"        \
-      "Exit status 1: some answers were errors, or did not come; 3: none came.\n",                 \
-      "ask for each URL of a list or a sitemap, so that it is stored")                             \
-    X("purge", "[--soft] URL [FIELD...]", 1, 33, purge,                                                        \
-      "URL is absolute, as clients ask for it: http://www.example.com/page, or https:// where a\n" \
-      "trusted proxy says so (trusted_proxies); or a path on the first listener's address, as\n"  \
-      "`why` takes it, and then it says which URL that was.  All variants go.\n"                  \
-      "Where the policy's vcl_hash looks at the request, FIELDs of one say which:\n"              \
+      "an index all sitemaps are read.  - is standard input.  With --to all requests go to\n"      \
+      "that address, by http, with the host of the URL: a tarnd that has no traffic yet.  https://\n" \
+      "URLs are requested as by a TLS proxy (X-Forwarded-Proto), see trusted_proxies.\n"           \
+      "Exit status 1: some responses were errors, or missing; 3: all were missing.\n",             \
+      "request each URL of a list or a sitemap, so that it is stored")                             \
+    X("purge", "[--soft] URL [FIELD...]", 1, 33, purge,                                            \
+      "URL is absolute, as clients request it: http://www.example.com/page, or https:// where a\n" \
+      "trusted proxy sends that scheme; or a path on the first listener's address, as\n"           \
+      "`why` takes it, and then it prints that URL.  All variants are removed.\n"                  \
+      "Where the policy's vcl_hash reads request fields, FIELDs name the request:\n"               \
       "    tarnctl purge http://www.example.com/page 'X-Language: de'\n"                           \
       "With --soft they stay, stale, until they have been fetched anew.\n",                        \
-      "what is stored under URL leaves")                                                           \
+      "remove the responses stored under URL")                                                     \
     X("purge-tag", "[--soft] TAG...", 1, 256, purge_tag,                                           \
-      "Tags are what responses name in Surrogate-Key, xkey or Cache-Tag, and a policy with\n"      \
-      "tarn.tag().  It counts at once for all who ask; then all is looked at, and counted.\n"      \
+      "Tags are set by responses in Surrogate-Key, xkey or Cache-Tag, and by a policy with\n"      \
+      "tarn.tag().  The next lookup obeys at once; then all responses are scanned and counted.\n"  \
       "With --soft they stay, stale, until they have been fetched anew.\n",                        \
-      "what has one of the tags leaves")                                                           \
-    X("ban", "EXPRESSION...", 1, 64, ban,                                                              \
-      "EXPRESSION is as in Varnish; between quotes, or its words, as varnishadm takes them:\n"      \
+      "remove the responses with one of the tags")                                                 \
+    X("ban", "EXPRESSION...", 1, 64, ban,                                                          \
+      "EXPRESSION is as in Varnish; between quotes, or its words, as varnishadm takes them:\n"     \
       "    tarnctl ban 'obj.http.X-Product == 1234 && obj.age > 5m'\n",                            \
       "objects that match are not used any more")                                                  \
     X("ban list", "", 0, 0, ban_list, "", "bans, the newest first")                                \
     X("vcl list", "", 0, 0, vcl_list, "", "policies that are loaded, and labels")                  \
     X("vcl load", "[--use] NAME FILE", 2, 2, vcl_load,                                             \
-      "FILE - is standard input.  Every mistake is told; nothing changes until the policy is\n"    \
+      "FILE - is standard input.  Every error is printed; nothing changes until the policy is\n"   \
       "used: by `tarnctl vcl use NAME`, or at once with --use.\n",                                 \
       "compile a policy under a name")                                                             \
     X("vcl use", "NAME", 1, 1, vcl_use,                                                            \
-      "Requests that have begun go on as they began.\n",                                           \
+      "Requests in flight keep their policy.\n",                                                   \
       "the policy, or label, of all requests from now on")                                         \
     X("vcl label", "LABEL NAME", 2, 2, vcl_label, "", "let LABEL stand for the policy NAME")       \
-    X("vcl unlabel", "LABEL", 1, 1, vcl_unlabel, "", "forget a label")                             \
-    X("vcl discard", "NAME", 1, 1, vcl_discard, "", "forget a policy that is not in use")          \
+    X("vcl unlabel", "LABEL", 1, 1, vcl_unlabel, "", "remove a label")                             \
+    X("vcl discard", "NAME", 1, 1, vcl_discard, "", "discard a policy that is not in use")         \
     X("backend list", "", 0, 0, backend_list, "",                                                  \
-      "backends, their health, what their probes saw; directors, and whom they choose among")             \
+      "backends, their health, the results of their probes; directors and their members")          \
     X("backend set-health", "NAME auto|healthy|sick", 2, 2, backend_health, "",                    \
-      "what counts instead of a backend's probe")                                                  \
+      "set a backend's health, in place of its probe")                                             \
     X("table list", "", 0, 0, table_list,                                                          \
       "Other programs may write them, too: tarn-table, or your own.\n",                            \
       "tables in shared memory")                                                                   \
-    X("table show", "NAME", 1, 1, table_show, "", "what is in a table")                            \
+    X("table show", "NAME", 1, 1, table_show, "", "the entries of a table")                        \
     X("table load", "NAME FILE", 2, 2, table_load,                                                 \
       "FILE - is standard input: an entry a line, a key and, behind white space, its value; # begins\n" \
-      "a comment.  All of it is in use at once, and replaces what was there.\n",                   \
+      "a comment.  All of it replaces the old entries at once.\n",                                 \
       "load a table in shared memory")                                                             \
     X("index stats", "", 0, 0, index_stats, "",                                                    \
-      "how full the index is, and what filling it cost")                                           \
+      "the load of the index, and the cost of its inserts")                                        \
     X("index dump", "[--limit N]", 0, 0, index_dump,                                               \
       "All of them, or the first N, in the order of the index.\n",                                 \
-      "keys in the index, and what they stand for")                                                \
+      "keys in the index, and their entries")                                                      \
     X("param list", "[PATTERN]", 0, 1, param_list,                                                 \
-      "PATTERN is part of their names.  One alone shows what it means, and its bounds.  VALUE is what\n"\
+      "PATTERN is part of their names.  One alone shows what it means, and its bounds.  VALUE is what\n" \
       "is in force: of some, unless they are set, under a policy as in Varnish.\n",                \
       "parameters: value, default, whether they can change")                                       \
     X("param set", "NAME VALUE", 2, 2, param_set, "", "set a parameter, until tarnd ends")         \
     X("reload", "", 0, 0, reload,                                                                  \
-      "All of it counts, or, if anything is wrong or needs a restart, nothing.  The cache stays.\n" \
-      "What was set by `tarnctl param set` is as the file says again.  A policy that was loaded by\n"\
+      "All changes apply, or, after an error or where a restart is needed, none.  The cache stays.\n" \
+      "Parameters set by `tarnctl param set` have the file's values again.  A policy that was loaded by\n" \
       "hand stays in use, unless the text of the file's policy changed since its last load.\n",    \
       "read the configuration and its policy anew")                                                \
-    X("stop", "", 0, 0, stop, "", "finish what is in flight, and end")                             \
+    X("stop", "", 0, 0, stop, "", "finish requests in flight, and end")                            \
     X("drain", "", 0, 0, drain,                                                                    \
-      "As stop, but without a deadline: nobody is cut off, and who has a connection may ask once\n" \
-      "more on it.  `tarnctl stop` afterwards sets the deadline.\n",                               \
-      "finish what is in flight, however long it takes, and end")                                  \
+      "As stop, but without a deadline: no client is cut off, and each connection gets one more\n" \
+      "response.  `tarnctl stop` afterwards sets the deadline.\n",                                 \
+      "finish requests in flight, without a deadline, and end")                                    \
     X("completion", "bash|zsh|fish", 1, 1, completion,                                             \
       "    source <(tarnctl completion bash)      in ~/.bashrc, or in ~/.zshrc with zsh\n"         \
       "    tarnctl completion fish | source       in ~/.config/fish/config.fish\n",                \
       "what a shell needs to complete commands")                                                   \
     X("help", "[COMMAND]", 0, 2, help,                                                             \
-      "As `tarnctl COMMAND --help`; of the first word of several, as vcl, their synopses.\n",       \
+      "As `tarnctl COMMAND --help`; of the first word of several, as vcl, their synopses.\n",      \
       "help of one command, or of all")
 
 /* Of all commands: an option, its default, what it is; an exit status (enum ctl_exit), what it says. */
@@ -132,7 +132,7 @@
     X(DONE, "done")                                                                                \
     X(REFUSED, "tarnd refused: standard error says why, and what would be right")                  \
     X(USAGE, "the command line, or a file that it names, is wrong")                                \
-    X(UNREACHABLE, "nobody answers at ADDRESS, or not as tarnd does")
+    X(UNREACHABLE, "no answer at ADDRESS, or not that of a tarnd")
 /* clang-format on */
 
 #endif

@@ -124,7 +124,7 @@ top_print(const struct top *t, const json_t *o)
     puts("\n");
     ctl_table_begin(&table, headings);
     json_array_foreach(json_object_get(o, "top"), i, row) top_cells(&table, row);
-    ctl_table_end(&table, "nobody has asked for anything");
+    ctl_table_end(&table, "no requests yet");
     if (!t->terminal)
         putchar('\n');
     fflush(stdout);

@@ -255,7 +255,7 @@ class Ctl(unittest.TestCase):
             self.assertIn(b"200 OK", first)
             self.assertNotIn(b"Connection: close", first)
             self.wait_for_clients(2)
-            self.assertIn("accepts nobody", self.run_("drain"))
+            self.assertIn("accepts no more connections", self.run_("drain"))
             self.assertRegex(self.run_("status"), r"(?m)^state +draining$")
             tarnd.wait_until(self.refuses, "its listeners are closed")
             for s in (kept, fresh):
