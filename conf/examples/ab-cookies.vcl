@@ -1,7 +1,7 @@
 # ab-cookies.vcl -- a test of two versions of a site, which caches both.
 #
-# Who comes for the first time is drawn into a bucket and told so by a cookie; from then on the
-# cookie says.  The bucket is part of the key, never the cookie itself: a site with a million
+# A new visitor is assigned to a bucket at random, and gets a cookie with it; from then on the
+# cookie decides.  The bucket is part of the key, never the cookie itself: a site with a million
 # visitors still has two copies of each page.
 #
 #     ab=a   as before, 4 of 5          ab=b   the new version, 1 of 5
@@ -13,7 +13,7 @@ vcl 4.1;
 import std;
 
 sub vcl_recv {
-    # Nobody outside says which bucket, but by the cookie.
+    # A client chooses its bucket by the cookie alone.
     unset req.http.X-AB;
     unset req.http.X-AB-New;
 
@@ -70,12 +70,12 @@ sub vcl_hash {
 }
 
 sub vcl_backend_fetch {
-    # The versions may want to know (for links, for counting), but not who is new.
+    # The versions may want to know (for links, for counting), but not whether the visitor is new.
     unset bereq.http.X-AB-New;
 }
 
 sub vcl_backend_response {
-    # A version that sets the cookie itself would give everybody the bucket of the first.
+    # A version that sets the cookie itself would give every visitor the bucket of the first.
     if (beresp.http.Set-Cookie ~ "^ab=" && !bereq.uncacheable) {
         unset beresp.http.Set-Cookie;
     }
@@ -88,7 +88,7 @@ sub vcl_deliver {
     if (req.http.X-AB-New) {
         set resp.http.Set-Cookie = "ab=" + req.http.X-AB-New
             + "; Max-Age=2592000; Path=/; SameSite=Lax";
-        # The next cache down the line must not keep somebody's first visit.
+        # The next cache down the line must not keep the response of a first visit.
         set resp.http.Cache-Control = "private, no-cache";
     } elseif (resp.http.Cache-Control !~ "private|no-store") {
         # The browser may keep the page, but others share no cookie with it.

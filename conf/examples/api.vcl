@@ -24,7 +24,7 @@ sub vcl_recv {
         call api_purge;
     }
 
-    # Preflights are the same for everybody and come before each call of a browser: answered here.
+    # Preflights are the same for all clients and come before each call of a browser: answered here.
     if (req.method == "OPTIONS" && req.http.Origin && req.http.Access-Control-Request-Method) {
         return (synth(204, "Preflight"));
     }

@@ -19,7 +19,7 @@ sub vcl_recv {
         return (hash);
     }
 
-    # The front door: everybody is sent to the page in their language.
+    # The start page: every visitor is redirected to the page in their language.
     call choose_language;
     if (req.url ~ "^/(\?.*)?$") {
         return (synth(302, "/" + req.http.Accept-Language + "/"));
@@ -58,7 +58,7 @@ sub choose_language {
 }
 
 # Weights (RFC 9110 12.5.4): all browsers list languages best first, so the first that the site has
-# is right, but for those with q=0, which the visitor does not want at all.
+# is right, except those with q=0, which the visitor does not want at all.
 sub best_of_header {
     std.collect(req.http.Accept-Language);
     set req.http.X-Lang = std.tolower(req.http.Accept-Language);
@@ -74,7 +74,7 @@ sub best_of_header {
 }
 
 sub vcl_backend_response {
-    # A page that forgot to say so: the language is its own variant, never everybody's.
+    # A page that forgot to say so: the language is its own variant, never one for all.
     if (bereq.http.Accept-Language && beresp.http.Vary !~ "(?i)accept-language") {
         if (beresp.http.Vary) {
             set beresp.http.Vary = beresp.http.Vary + ", Accept-Language";
@@ -104,7 +104,7 @@ sub vcl_synth {
     if (resp.status == 302) {
         set resp.http.Location = resp.reason;
         set resp.reason = "Found";
-        # The answer depends on who asks.
+        # The response depends on the visitor.
         set resp.http.Vary = "Accept-Language, Cookie";
         set resp.http.Cache-Control = "private, max-age=0";
         set resp.body = "";

@@ -1,6 +1,6 @@
 # magento.vcl -- full page cache of a Magento 2 shop.
 #
-# Who visits without a session gets pages from the cache; a session's own parts (cart, name) come
+# Visitors without a session get pages from the cache; a session's own parts (cart, name) come
 # by AJAX from /customer/section/load, which is passed.  Magento tags each page with what it shows
 # (X-Magento-Tags: cat_p_42,cat_c_7) and, when a product changes, sends a PURGE with a pattern of
 # tags.  Nothing here needs to change when the catalogue does.
@@ -9,7 +9,7 @@ vcl 4.1;
 
 import std;
 
-# Who may purge: the machines that run Magento, its cron jobs among them.
+# Clients that may purge: the machines that run Magento, its cron jobs among them.
 acl purge {
     "localhost";
     "127.0.0.1";
@@ -60,7 +60,7 @@ sub vcl_recv {
         return (pass);
     }
 
-    # GraphQL is cached only when Magento said how (X-Magento-Cache-Id), and for nobody by name.
+    # GraphQL is cached only when Magento said how (X-Magento-Cache-Id), and for no logged-in customer.
     if (req.url ~ "^/graphql") {
         if (!req.http.X-Magento-Cache-Id || req.http.Authorization) {
             return (pass);
@@ -135,7 +135,7 @@ sub vcl_backend_response {
         set beresp.uncacheable = true;
         return (deliver);
     }
-    # A page that may be stored must give nobody a session.
+    # A page that may be stored must not start a session.
     if (beresp.ttl > 0s && (bereq.method == "GET" || bereq.method == "HEAD")) {
         unset beresp.http.Set-Cookie;
     }

@@ -1,12 +1,12 @@
-# maintenance.vcl -- a site that is closed for work, but for those who work on it.
+# maintenance.vcl -- a site that is closed for maintenance, except for staff.
 #
 # Load this policy when the work begins, and the site's own when it is done: the cache keeps its
 # content.  Meanwhile
 #   - staff reach the site as always, past the cache, and see what they have changed;
 #   - robots get pages that are stored, up to a day old, and nothing is fetched for them;
-#   - everybody else gets a page that says when to come back: 503 with Retry-After, so that search
+#   - every other client gets a page that says when to come back: 503 with Retry-After, so that search
 #     engines keep what they know;
-#   - the origin may be away at any time, and staff are told so in words.
+#   - the origin may be away at any time, and staff get a page with the reason.
 
 vcl 4.1;
 
@@ -67,7 +67,7 @@ sub closed {
 }
 
 sub vcl_miss {
-    # For robots nothing is fetched while the site is closed, but for the page's own files.
+    # For robots nothing is fetched while the site is closed, except the page's own files.
     if (!req.http.X-Staff && req.url !~ "^/maintenance/") {
         return (synth(503, "maintenance"));
     }
@@ -92,7 +92,7 @@ sub vcl_backend_response {
 }
 
 sub vcl_backend_error {
-    # Nobody but staff comes here for pages.
+    # Only requests of staff fetch pages.
     set beresp.http.Content-Type = "text/plain; charset=utf-8";
     set beresp.http.Retry-After = "10";
     set beresp.body = {"The origin does not answer.  It is under maintenance, and so you knew.

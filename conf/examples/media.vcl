@@ -6,7 +6,7 @@
 #   /chat        WebSocket
 #   /audio/...   podcasts: files, with a counted address in front
 #
-# A signature says who may see something, not what it is.  The gateway in front of this has checked
+# A signature is a permission of a viewer, and not part of the film's identity.  The gateway in front of this has checked
 # it, so it is taken off before the key is made: all viewers share one copy.
 
 vcl 4.1;
@@ -48,7 +48,7 @@ sub vcl_init {
 }
 
 sub vcl_recv {
-    # Who serves what.
+    # Backends by path.
     if (req.url ~ "^/live/") {
         set req.backend_hint = live.backend();
     } elseif (req.url ~ "^/(ads|chat)(/|\?|$)") {
@@ -132,7 +132,7 @@ sub vcl_backend_response {
         set beresp.ttl = 30d;
         set beresp.grace = 1d;
     }
-    # Bytes are sent as they come: nobody waits for a film.
+    # Bytes are sent as they arrive: no viewer waits for a whole film.
     set beresp.do_stream = true;
 }
 

@@ -15,7 +15,7 @@ sub vcl_recv {
         return (synth(405, "This is a mirror"));
     }
 
-    # There is nothing behind a question mark, and nothing of anybody's.
+    # Files depend neither on the query nor on the client.
     set req.url = regsub(req.url, "\?.*$", "");
     unset req.http.Cookie;
     unset req.http.Authorization;
@@ -31,7 +31,7 @@ sub vcl_recv {
         return (synth(301, req.url + "/"));
     }
 
-    # Nobody needs the mirror's own tree.
+    # The mirror's own metadata is not served.
     if (req.url ~ "/\.(git|ht|rsync)" || req.url ~ "^/project/trace/_") {
         return (synth(404, "Not found"));
     }

@@ -32,7 +32,7 @@ backend render2 {
     .max_connections = 32;
 }
 
-# Bare tiles of the whole world down to zoom 6, on disk: what is shown when nobody renders.
+# Bare tiles of the whole world down to zoom 6, on disk: the fallback when no renderer is healthy.
 backend spare {
     .host = "127.0.0.1";
     .port = "8083";
@@ -43,7 +43,7 @@ sub vcl_init {
     renderers.add_backend(render1, 1.0);
     renderers.add_backend(render2, 1.0);
 
-    # Whoever is alive first; spare has no probe, and always is.
+    # The first healthy one; spare has no probe, and always is.
     new any = directors.fallback();
     any.add_backend(render1);
     any.add_backend(render2);
@@ -55,7 +55,7 @@ sub vcl_recv {
     if (req.method != "GET" && req.method != "HEAD") {
         return (synth(405, "Tiles are read only"));
     }
-    # There is nobody to know here.
+    # Tiles are the same for all clients.
     unset req.http.Cookie;
     unset req.http.Authorization;
     unset req.http.Accept-Encoding;    # png, webp and mvt come packed

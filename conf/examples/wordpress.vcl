@@ -1,7 +1,7 @@
-# wordpress.vcl -- pages of a WordPress site for everybody who is not logged in.
+# wordpress.vcl -- pages of a WordPress site for visitors without a login.
 #
-# WordPress sets cookies that matter to few: who is logged in, who wrote a comment, who unlocked a
-# protected post, who has something in a shop's cart.  These are passed.  All other cookies belong
+# WordPress sets cookies that matter to few visitors: a login, an own comment, an unlocked
+# protected post, a shop's cart.  These are passed.  All other cookies belong
 # to scripts in the browser, and are taken off.
 
 vcl 4.1;
@@ -56,7 +56,7 @@ sub vcl_recv {
         return (pass);
     }
 
-    # Files are the same for everybody.
+    # Files are the same for all visitors.
     if (req.url ~ "^[^?]*\.(css|js|gif|ico|jpe?g|png|svg|webp|avif|woff2?|ttf|pdf)(\?.*)?$") {
         unset req.http.Cookie;
         return (hash);
@@ -82,7 +82,7 @@ sub vcl_purge {
 }
 
 sub vcl_hit {
-    # A reload by an editor (Ctrl-F5) replaces the page for everybody.  Once for each request: what is
+    # A reload by an editor (Ctrl-F5) replaces the page for all.  Once for each request: what is
     # found after the restart must not be purged again.
     if (req.restarts == 0 && req.http.Cache-Control ~ "no-cache" && client.ip ~ editors) {
         purge.soft(0s, 10s);

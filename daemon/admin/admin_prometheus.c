@@ -203,7 +203,7 @@ prometheus_of_backend(const struct backend *b, enum prometheus_of what)
         backend_probe_seen(b, &seen);
         return seen.probed ? seen.average_s : -1;
     }
-    TUNREACHABLE("what is told of a backend");
+    TUNREACHABLE("a metric of a backend");
 }
 
 static void

@@ -22,7 +22,7 @@ enum {
 /* Times are microseconds modulo 2^44, 203 days, and only those within a rule's window mean
  * anything: what lies further ahead is so old that it has wrapped. */
 #define RATES_TIME_MASK ((UINT64_C(1) << RATES_TIME_BITS) - 1)
-_Static_assert(RATES_WINDOW_MAX_US < (RATES_TIME_MASK >> 2), "ahead and behind are told apart");
+_Static_assert(RATES_WINDOW_MAX_US < (RATES_TIME_MASK >> 2), "ahead and behind are distinct");
 
 struct rates_set {
     _Atomic uint64_t bucket[RATES_WAYS]; /* tag above, time below; 0: free */
