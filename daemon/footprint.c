@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "daemon/base/tassert.h"
 #include "daemon/base/usage.h"
 #include "storage/storage.h"
 
@@ -59,6 +60,7 @@ footprint_follow(struct footprint *fp)
 {
     uint64_t size = footprint_size(fp), resident, over, next;
 
+    tassert(fp->storage != NULL); /* footprint_open() was */
     if (!footprint_follows || size == 0)
         return;
     resident = usage_resident();
@@ -69,6 +71,8 @@ footprint_follow(struct footprint *fp)
     over = footprint_over(fp, size, resident);
     next = fp->overhead - fp->overhead / OVERHEAD_STEP + over / OVERHEAD_STEP;
     storage_charge(fp->storage, CHARGE_OVERHEAD, fp->overhead, next);
+    tassert(
+        next <= fp->overhead || next <= size / OVERHEAD_PART_MAX); /* it grows to its bound only */
     fp->overhead = next;
 }
 

@@ -89,6 +89,7 @@ endpoint_free(struct endpoint *d)
 {
     struct listener_conf *t = atomic_load_explicit(&d->terms, memory_order_relaxed);
 
+    OBJ_CHECK(d, ENDPOINT_MAGIC);
     endpoint_shut(d);
     if (d->next_terms != NULL)
         endpoint_terms_free(&d->next_terms);
@@ -99,7 +100,7 @@ endpoint_free(struct endpoint *d)
         t = before;
     }
     free(d->address);
-    free(d);
+    OBJ_FREE(d);
 }
 
 /* Bound, or inherited; and the supervisor keeps it, so that the next process inherits it. */
@@ -112,8 +113,13 @@ endpoint_bind(struct endpoints *all, struct endpoint *d, const struct conf_liste
         .mode = conf->mode,
         .user = conf->user,
         .group = conf->group};
-    int err = listen_bind(&d->bound, &conf->address, &how, why, why_len);
+    int err;
 
+    tassert(d->bound == NULL);
+    tassert(all->loops > 0);
+    err = listen_bind(&d->bound, &conf->address, &how, why, why_len);
+    /* Where another process may follow, its sockets are made now and given to the supervisor: what the
+     * kernel has queued on them outlives this process. */
     if (err == 0 && (all->channel != NULL || listen_is_inherited(d->bound)))
         err = listen_share(d->bound, all->loops);
     if (err == 0)
@@ -157,6 +163,8 @@ endpoints_prepare(struct endpoint *d, const struct conf_listen *conf, char *why,
     struct listener_conf *t;
     int err = endpoint_terms_new(&t, conf);
 
+    OBJ_CHECK(d, ENDPOINT_MAGIC);
+    tassert(!d->dropped); /* endpoints_find() passes over those */
     if (err != 0)
         return err;
     endpoint_unprepare(d); /* a port 0 that is written twice: the last one counts */
@@ -180,8 +188,10 @@ endpoint_alter(struct endpoint *d)
 
     if (t == NULL)
         return;
+    tassert(t->before == NULL); /* it never counted */
+    tassert(!d->dropped);
     d->next_terms = NULL;
-    d->was.changed = false;
+    d->was.changed = false; /* the file is as it shall be: nothing to undo */
     t->before = atomic_load_explicit(&d->terms, memory_order_relaxed);
     atomic_store_explicit(&d->terms, t, memory_order_release);
 }
@@ -207,11 +217,14 @@ endpoints_bind(struct endpoints *all, struct endpoint **out, const struct conf_l
     struct endpoint *d = calloc(1, sizeof(*d)), **at = &all->first;
     int err;
 
+    tassert(!all->shut);
     if (d == NULL)
         return TERR_NOMEM;
+    d->magic = ENDPOINT_MAGIC;
     err = endpoints_prepare(d, conf, why, why_len);
     if (err == 0) {
         endpoint_alter(d);
+        tassert(listener_conf(d) != NULL); /* from its first connection on */
         err = endpoint_bind(all, d, conf, params, why, why_len);
     }
     if (err == 0) {
@@ -245,6 +258,8 @@ endpoints_forget(struct endpoints *all, struct endpoint *d)
 {
     struct endpoint **at = &all->first;
 
+    OBJ_CHECK(d, ENDPOINT_MAGIC);
+    tassert(atomic_load_explicit(&d->nopening, memory_order_acquire) == 0);
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;

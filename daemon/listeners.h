@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "daemon/base/obj.h"
 #include "daemon/net/incoming.h"
 #include "daemon/net/listener.h"
 
@@ -32,7 +33,9 @@ struct listener_conf {
         *before; /* of connections that may still be there; they go with the endpoint */
 };
 
+#define ENDPOINT_MAGIC OBJ_TAG('e', 'n', 'd', 'p')
 struct endpoint {
+    uint32_t magic;
     struct listener_conf *_Atomic terms; /* of now: the main thread puts others here */
     struct listener_conf *next_terms;    /* prepared, and not yet what counts; NULL: none */
     struct listen_owned was;             /* with next_terms: the file, which has changed already */

@@ -36,6 +36,52 @@ enum {
     ADMIN_WAIT_MS = 1000, /* for operators to take their last answers */
 };
 
+/* What holds in a phase. */
+static void
+manage_check(const struct manage *m)
+{
+    tassert(m->left <= m->env.nworkers);
+    switch (m->phase) {
+    case MANAGE_RUNNING:
+        tassert(m->left == m->env.nworkers); /* a worker ends when it is told to, and not before */
+        tassert(!m->gentle);
+        break;
+    case MANAGE_DRAINING:
+        tassert(m->left > 0);
+        tassert(m->gentle == (m->deadline_ms == UINT64_MAX));
+        break;
+    case MANAGE_CUT:
+        tassert(m->left > 0);
+        tassert(m->deadline_ms != UINT64_MAX); /* what does not end by then is stuck */
+        break;
+    case MANAGE_ENDING:
+        tassert(m->left == 0); /* operators may ask until the last request is over */
+        tassert(m->deadline_ms != UINT64_MAX);
+        break;
+    case MANAGE_ENDED:
+        tassert(m->left == 0 || m->left == m->env.nworkers); /* or it never ran */
+        break;
+    }
+}
+
+/* The only place that changes the phase. */
+static void
+manage_goto(struct manage *m, enum manage_phase next)
+{
+    static const unsigned may[] = {
+        [MANAGE_RUNNING] = 1u << MANAGE_DRAINING | 1u << MANAGE_ENDED,
+        [MANAGE_DRAINING] = 1u << MANAGE_DRAINING | 1u << MANAGE_CUT | 1u << MANAGE_ENDING,
+        [MANAGE_CUT] = 1u << MANAGE_ENDING,
+        [MANAGE_ENDING] = 1u << MANAGE_ENDED,
+        [MANAGE_ENDED] = 0,
+    };
+
+    tassert(m->phase < ARRAY_LEN(may));
+    tassert((may[m->phase] >> next & 1) != 0);
+    m->phase = next;
+    manage_check(m);
+}
+
 /* Tells the service manager and the supervisor; not with a successor: the service goes on. */
 static void
 manage_tell_end(struct manage *m, bool gentle)
@@ -53,9 +99,9 @@ manage_begin_drain(struct manage *m, const char *why)
     int64_t drain_ms = m->params.drain_timeout;
 
     elog(ELOG_INFO, "%s: draining, for %lld ms at most", why, (long long)drain_ms);
-    m->phase = MANAGE_DRAINING;
     m->gentle = false;
     m->deadline_ms = loop_deadline(m->loop, drain_ms);
+    manage_goto(m, MANAGE_DRAINING);
     for (unsigned i = 0; i < m->env.nworkers; i++)
         if (m->env.workers[i] != NULL)
             worker_drain(m->env.workers[i]);
@@ -67,9 +113,9 @@ void
 manage_begin_gentle_drain(struct manage *m, const char *why)
 {
     elog(ELOG_INFO, "%s: finishing requests in flight, without a deadline", why);
-    m->phase = MANAGE_DRAINING;
     m->gentle = true;
     m->deadline_ms = UINT64_MAX;
+    manage_goto(m, MANAGE_DRAINING);
     for (unsigned i = 0; i < m->env.nworkers; i++)
         worker_drain_gently(m->env.workers[i]);
     manage_tell_end(m, true);
@@ -101,8 +147,8 @@ manage_cut(struct manage *m)
 
     if (conns > 0)
         elog(ELOG_WARN, "drain: %lld client connections are cut", (long long)conns);
-    m->phase = MANAGE_CUT;
     m->deadline_ms = loop_deadline(m->loop, CUT_WAIT_MS);
+    manage_goto(m, MANAGE_CUT);
     for (unsigned i = 0; i < m->env.nworkers; i++)
         if (m->env.workers[i] != NULL)
             worker_cut(m->env.workers[i]);
@@ -134,12 +180,14 @@ static void
 manage_join(struct manage *m)
 {
     for (unsigned i = 0; i < m->env.nworkers; i++)
-        if (m->env.workers[i] != NULL && worker_join(&m->env.workers[i], 0) == 0)
+        if (m->env.workers[i] != NULL && worker_join(&m->env.workers[i], 0) == 0) {
+            tassert(m->left > 0);
             m->left--;
+        }
     if (m->left > 0)
         return;
-    m->phase = MANAGE_ENDING;
     m->deadline_ms = loop_deadline(m->loop, ADMIN_WAIT_MS);
+    manage_goto(m, MANAGE_ENDING);
     manage_admin_drain(m);
 }
 
@@ -147,7 +195,7 @@ manage_join(struct manage *m)
 static void
 manage_stop(struct manage *m)
 {
-    m->phase = MANAGE_ENDED;
+    manage_goto(m, MANAGE_ENDED); /* first: what ends below wakes no task any more */
     probes_stop(m->env.registry);
     if (m->signals != NULL)
         signals_close(&m->signals);
@@ -165,6 +213,8 @@ manage_on_lurk(struct task *t)
     struct manage *m = container_of(t, struct manage, lurk_task);
     int64_t again_ms;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
+    tassert(m->phase != MANAGE_ENDED);
     if (tag_purge_walk(m->env.cache, (int64_t)m->loop->clock.mono_ms)) {
         m->loop->next_turn = t; /* a purge waits for it */
         sched_yield();          /* but a worker that has to share this CPU comes first */
@@ -195,6 +245,7 @@ manage_apply_params(struct manage *m)
 void
 manage_set_params(struct manage *m, const struct conf_params *next)
 {
+    OBJ_CHECK(m, MANAGE_MAGIC);
     m->params = *next;
     manage_apply_params(m);
     cache_forget_absent(m->env.cache); /* each new configuration decides anew what is absent */
@@ -206,8 +257,9 @@ manage_set_params(struct manage *m, const struct conf_params *next)
 void
 manage_set_storage(struct manage *m, uint64_t bytes)
 {
+    tassert(bytes > 0);
     m->storage_bytes = bytes;
-    m->resizing = true;
+    m->resizing = true; /* a smaller one in steps of this task: evicting takes time */
     task_wake(&m->task);
 }
 
@@ -342,6 +394,8 @@ manage_open(struct manage **out, const struct manage_env *env)
     struct manage *m = calloc(1, sizeof(*m));
     int err;
 
+    tassert(env->nworkers > 0);
+    tassert(env->release != NULL);
     if (m == NULL)
         return TERR_NOMEM;
     *m = (struct manage){
@@ -385,7 +439,8 @@ manage_run(struct manage *m)
     OBJ_CHECK(m, MANAGE_MAGIC);
     task_wake(&m->task);
     net_loop_run(m->net);
-    tassert(m->phase == MANAGE_ENDED && m->left == 0);
+    tassert(m->phase == MANAGE_ENDED);
+    tassert(m->left == 0);
 }
 
 /* One that never ran has its handles closed by a turn that does nothing else. */
@@ -401,7 +456,7 @@ manage_close(struct manage **mp)
         net_loop_run(m->net);
     }
     manage_admin_close(m);
-    manage_uncharge(m);
+    manage_uncharge(m); /* storage_close() asserts that all of it was given back */
     net_loop_close(&m->net);
     OBJ_FREE(m);
 }

@@ -24,6 +24,7 @@ manage_host_state(void *ctx)
 {
     struct manage *m = ctx;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
     return m->phase == MANAGE_RUNNING ? "running" : "draining";
 }
 
@@ -32,6 +33,7 @@ manage_host_stop(void *ctx)
 {
     struct manage *m = ctx;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
     m->stop_asked = true;
     task_wake(&m->task);
 }
@@ -41,6 +43,7 @@ manage_host_drain(void *ctx)
 {
     struct manage *m = ctx;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
     m->drain_asked = true;
     task_wake(&m->task);
 }
@@ -48,7 +51,10 @@ manage_host_drain(void *ctx)
 static const struct conf_params *
 manage_host_params(void *ctx)
 {
-    return &((struct manage *)ctx)->params;
+    struct manage *m = ctx;
+
+    OBJ_CHECK(m, MANAGE_MAGIC);
+    return &m->params;
 }
 
 static void
@@ -60,15 +66,20 @@ manage_host_set_params(void *ctx, const struct conf_params *next)
 static int64_t
 manage_host_connections(void *ctx)
 {
-    return atomic_load_explicit(&((struct manage *)ctx)->env.shared->conns, memory_order_relaxed);
+    struct manage *m = ctx;
+
+    OBJ_CHECK(m, MANAGE_MAGIC);
+    return atomic_load_explicit(&m->env.shared->conns, memory_order_relaxed);
 }
 
 static void
 manage_host_listeners(
     void *ctx, void (*each)(void *to, const char *name, const char *address), void *to)
 {
-    const struct endpoints *all = ((struct manage *)ctx)->env.shared->endpoints;
+    const struct manage *m = ctx;
+    const struct endpoints *all = m->env.shared->endpoints;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
     for (const struct endpoint *d = all->first; d != NULL; d = d->next)
         if (!d->dropped)
             each(to, listener_conf(d)->in.facts.name, d->address);
@@ -85,6 +96,7 @@ manage_host_walk_tags(void *ctx)
 {
     struct manage *m = ctx;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
     if (m->phase != MANAGE_ENDED)
         task_wake(&m->lurk_task);
 }
@@ -106,6 +118,7 @@ manage_on_request(void *ctx, struct exchange *x)
 {
     struct manage *m = ctx;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
     admin_start(m->admin, x);
 }
 
@@ -114,6 +127,7 @@ manage_on_empty(void *ctx)
 {
     struct manage *m = ctx;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
     task_wake(&m->task);
 }
 
@@ -146,6 +160,7 @@ manage_on_accept(void *ctx, int fd, bool is_unix)
         .facts = {.name = "admin", .endpoint = ""}, .is_admin = true};
     struct manage *m = ctx;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
     if (fd < 0) {
         elog(ELOG_ERROR, "admin: out of file descriptors: accepting no connection for a moment");
         return TERR_LIMIT;
@@ -165,7 +180,10 @@ manage_bind(struct manage *m)
     const struct listen_how how = {
         .depth = ADMIN_DEPTH, .mode = a->mode, .user = a->user, .group = a->group};
     char why[256] = "";
-    int err = listen_bind(&m->bound, &a->address, &how, why, sizeof(why));
+    int err;
+
+    tassert(m->bound == NULL);
+    err = listen_bind(&m->bound, &a->address, &how, why, sizeof(why));
 
     if (err != 0)
         elog(ELOG_ERROR, "admin: %s", why[0] != '\0' ? why : terr_text(err));
@@ -193,12 +211,15 @@ manage_open_incoming(struct manage *m)
         .start = manage_on_request,
         .start_ctx = m};
     struct conn_server *server;
-    int err = incoming_open(&m->incoming, &env);
+    int err;
 
+    tassert(m->incoming == NULL);
+    err = incoming_open(&m->incoming, &env);
     if (err == 0)
         err = h1_server_open(&server, &h1);
     if (err == 0)
         incoming_serve(m->incoming, &server);
+    tassert(err != 0 || server == NULL); /* it has been taken */
     return err;
 }
 
@@ -221,8 +242,11 @@ manage_admin_open(struct manage *m)
         .names = env->names,
         .host = &manage_host,
         .host_ctx = m};
-    int err = manage_bind(m);
+    int err;
 
+    tassert(env->conf->admin != NULL);
+    tassert(m->phase == MANAGE_RUNNING);
+    err = manage_bind(m);
     if (err != 0)
         return err;
     admin.address = listen_address(m->bound);
@@ -262,6 +286,7 @@ manage_admin_ended(struct manage *m, bool cut)
 void
 manage_admin_close(struct manage *m)
 {
+    tassert(m->listener == NULL); /* manage_admin_drain() closed it: nothing comes in any more */
     if (m->admin != NULL)
         admin_close(&m->admin);
     if (m->incoming != NULL)

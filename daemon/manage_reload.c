@@ -24,7 +24,9 @@
 #include "storage/storage.h"
 #include "vcl-lite/vcl.h"
 
+#define RELOAD_MAGIC OBJ_TAG('r', 'l', 'o', 'd')
 struct reload {
+    uint32_t magic;
     struct manage *m;
     const struct conf *conf;
     struct backend_snapshot *snapshot; /* held; owns conf */
@@ -56,6 +58,7 @@ reload_on_change(void *ctx, const struct conf_change *change)
     struct reload *r = ctx;
     json_t *o = json_object();
 
+    OBJ_CHECK(r, RELOAD_MAGIC);
     r->origins_changed |= !reload_is_no_origin(change->what);
     r->vcl_told |= strcmp(change->what, "vcl") == 0;
     json_put_text(o, "what", change->what);
@@ -83,6 +86,7 @@ reload_refuse(
     char text[512];
     va_list ap;
 
+    tassert(status >= 400);
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
@@ -137,6 +141,7 @@ reload_read(struct reload *r, json_t **answer)
     unsigned n = 0;
     json_t *list;
 
+    tassert((err == 0) == (r->conf != NULL));
     if (err == 0)
         return 0;
     if (errors == NULL)
@@ -155,6 +160,7 @@ reload_compare(struct reload *r, json_t **answer)
 
     now.params = r->m->params;
     n = conf_compare(&now, r->conf, reload_on_change, r);
+    tassert(n == json_array_size(r->restarts));
     if (n == 0)
         return 0;
     return reload_refuse(r, answer, 409, json_incref(r->restarts),
@@ -190,6 +196,7 @@ reload_make_snapshot(struct reload *r, json_t **answer)
     struct registry *rg = r->m->env.registry;
     int err = snapshot_open(&r->snapshot, rg, r->conf, registry_snapshot(rg));
 
+    tassert((err == 0) == (r->snapshot != NULL));
     if (err != 0)
         return reload_refuse(r, answer, 503, NULL, "backends: %s", terr_text(err));
     snapshot_own_conf(r->snapshot);
@@ -202,6 +209,7 @@ reload_make_access_log(struct reload *r, json_t **answer)
     const struct conf_params *was = &r->m->params, *next = &r->conf->params;
     char why[256] = "";
 
+    tassert(r->access == NULL);
     if (strcmp(was->access_log, next->access_log) == 0 &&
         strcmp(was->access_log_format, next->access_log_format) == 0)
         return 0;
@@ -306,6 +314,8 @@ reload_policy_json(const struct reload *r)
 static void
 reload_tell_workers(struct reload *r, struct endpoint *d, bool open)
 {
+    tassert(!open || d->bound != NULL);
+    tassert(open != d->dropped);
     for (unsigned i = 0; i < r->m->env.nworkers; i++) {
         struct worker *w = r->m->env.workers[i];
         int err = w == NULL ? 0 : open ? worker_open_endpoint(w, d) : worker_close_endpoint(w, d);
@@ -342,7 +352,11 @@ reload_commit(struct reload *r, const struct endpoint *last)
     struct manage *m = r->m;
     struct conf_params params = m->params;
 
+    tassert(m->phase == MANAGE_RUNNING);
+    tassert(json_array_size(r->restarts) == 0);
+    /* Backends first: what comes in by a new listener finds the routes that belong to it. */
     registry_adopt(m->env.registry, &r->snapshot);
+    tassert(r->snapshot == NULL); /* workers read it now, and with it r->conf */
     endpoints_alter(m->env.shared->endpoints);
     reload_move_endpoints(r, last);
     conf_params_take_live(&params, &r->conf->params);
@@ -350,6 +364,7 @@ reload_commit(struct reload *r, const struct endpoint *last)
     manage_set_params(m, &params);
     if (r->access != NULL)
         access_log_turn(m->env.access, &r->access);
+    tassert(r->access == NULL);
 }
 
 static unsigned
@@ -391,15 +406,17 @@ reload_run(struct reload *r, json_t **answer)
 unsigned
 manage_reload(struct manage *m, json_t **answer)
 {
-    struct reload r = {.m = m, .path = m->env.conf->path};
+    struct reload r = {.magic = RELOAD_MAGIC, .m = m, .path = m->env.conf->path};
     unsigned status;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
     if (m->phase != MANAGE_RUNNING)
         return reload_refuse(&r, answer, 409, NULL, "this tarnd is draining");
     notify_reloading(m->env.notify);
     r.changes = json_array();
     r.restarts = json_array();
     status = reload_run(&r, answer);
+    tassert(status != 200 || r.snapshot == NULL); /* as a whole, or not at all */
     notify_ready(m->env.notify,
         status == 200 ? "serving; reloaded" : "serving as before; the last reload was refused");
     if (r.snapshot != NULL)

@@ -33,7 +33,8 @@ manage_retire(struct manage *m)
 {
     if (m->phase != MANAGE_RUNNING)
         return;
-    m->retired = true;
+    tassert(m->env.channel != NULL);
+    m->retired = true; /* first: the supervisor knows, and is not told again */
     manage_begin_gentle_drain(m, "another tarnd serves");
     if (m->listener != NULL)
         listener_close(&m->listener);
@@ -48,6 +49,8 @@ manage_supervised(struct manage *m)
 {
     uint64_t now = m->loop->clock.mono_ms;
 
+    OBJ_CHECK(m, MANAGE_MAGIC);
+    tassert(m->phase != MANAGE_ENDED);
     if (m->env.channel == NULL)
         return;
     switch (channel_look(m->env.channel)) {

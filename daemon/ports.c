@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "daemon/base/tassert.h"
 
 enum {
     PORTS_INODES = 64, /* of one port: a socket for each worker */
@@ -33,6 +34,7 @@ ports_of_table(const char *table, uint16_t port, unsigned long *inodes, unsigned
     char line[512];
     FILE *f = fopen(table, "re");
 
+    tassert(n <= PORTS_INODES);
     while (f != NULL && n < PORTS_INODES && fgets(line, sizeof(line), f) != NULL) {
         unsigned at, state;
         unsigned long inode;
@@ -101,6 +103,7 @@ ports_describe(struct ports_owner *o, const char *pid)
     FILE *f;
 
     o->pid = atoi(pid);
+    tassert(o->pid > 0); /* its directory's name begins with a digit, and there is no /proc/0 */
     snprintf(path, sizeof(path), "/proc/%.32s/comm", pid);
     f = fopen(path, "re");
     if (f != NULL) {
@@ -189,7 +192,7 @@ ports_check(const struct conf *conf)
             err = ports_try(&l->address.addrs[j], l->address.addr_lens[j]);
         if (err == EADDRINUSE)
             n += ports_say_in_use(conf, l);
-        else if (err == EADDRNOTAVAIL)
+        else if (err == EADDRNOTAVAIL) /* it may come, as with a failover address: no mistake */
             fprintf(stderr, "%s:%u:%u: note: listen: %s: no interface has this address now\n",
                 ports_file(conf, l), l->line, l->column, l->address.text);
     }

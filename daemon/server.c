@@ -109,6 +109,7 @@ server_limit_conns(struct server *s)
     struct rlimit rl = {1024, 1024};
     int64_t want = s->conf->params.max_connections, can;
 
+    tassert(s->nworkers > 0);
     if (getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur < rl.rlim_max) {
         struct rlimit raised = {rl.rlim_max, rl.rlim_max};
 
@@ -123,6 +124,7 @@ server_limit_conns(struct server *s)
     if (can < 4)
         can = 4;
     s->env.conns_max = want > 0 && want < can ? want : can;
+    tassert(s->env.conns_max > 0);
     if (want > can)
         elog(ELOG_WARN,
             "max_connections is %lld, but %llu open files (RLIMIT_NOFILE) carry only %lld: "
@@ -173,6 +175,7 @@ static int
 server_open_shm(struct server *s)
 {
     const struct conf_params *params = &s->conf->params;
+    /* Behind a tarnd that still serves: its files keep their names until it has gone. */
     int err = s->channel != NULL ? shm_dir_open_behind(&s->dir, params->shm_dir)
                                  : shm_dir_open(&s->dir, params->shm_dir);
 
@@ -215,6 +218,8 @@ server_open_storage(struct server *s)
     const struct conf_storage *main_store = conf_main_storage(s->conf);
     int rc;
 
+    tassert(s->counters != NULL); /* the cache counts in them */
+    tassert(s->storage == NULL);
     for (unsigned i = 0; i < s->conf->nstorages; i++)
         if (&s->conf->storages[i] != main_store)
             elog(ELOG_WARN, "storage %s: nothing chooses it in this build; only %s is used",
@@ -250,6 +255,7 @@ server_open_backends(struct server *s)
 {
     int err = registry_open(&s->registry, s->conf);
 
+    tassert(s->names != NULL); /* log lines of every backend that comes name it by them */
     if (err != 0) {
         elog(ELOG_ERROR, "backends: %s", terr_text(err));
         return err;
@@ -265,6 +271,7 @@ server_open_policies(struct server *s)
 {
     int err = policies_open(&s->policies, s->registry, s->cache, s->storage);
 
+    tassert(s->workers[0] == NULL); /* compiling blocks, and no request may wait for it */
     if (err != 0) {
         elog(ELOG_ERROR, "policies: %s", terr_text(err));
         return err;
@@ -279,10 +286,11 @@ static int
 server_find_owners(struct server *s)
 {
     const char *at = s->conf->params.table_owners;
+    size_t room = strlen(at) / 2 + 3; /* a word has a byte, and a space */
     char name[64];
 
-    s->owner_uids =
-        calloc(strlen(at) / 2 + 3, sizeof(*s->owner_uids)); /* a word has a byte, and a space */
+    tassert(s->owners.n == 0);
+    s->owner_uids = calloc(room, sizeof(*s->owner_uids));
     if (s->owner_uids == NULL)
         return TERR_NOMEM;
     s->owners.uids = s->owner_uids;
@@ -292,6 +300,7 @@ server_find_owners(struct server *s)
         size_t len = strcspn(at, " ");
 
         snprintf(name, sizeof(name), "%.*s", (int)len, at);
+        tassert(s->owners.n < room);
         if (!privilege_user_id(name, &s->owner_uids[s->owners.n++])) {
             elog(ELOG_ERROR, "table_owners: there is no user '%s'", name);
             return TERR_CONFIG;
@@ -308,6 +317,7 @@ server_open_tables(struct server *s)
     struct tables_conf *rows = calloc(conf->ntables, sizeof(*rows));
     int err = 0;
 
+    tassert(s->tables == NULL);
     if (conf->ntables > 0) {
         err = rows == NULL ? TERR_NOMEM : table_guard_install();
         if (err == 0)
@@ -330,6 +340,7 @@ server_open_tables(struct server *s)
 static int
 server_listen(struct server *s)
 {
+    tassert(s->endpoints.first == NULL);
     s->env.endpoints = &s->endpoints;
     s->endpoints.channel = s->channel;
     s->endpoints.loops = s->nworkers;
@@ -366,6 +377,8 @@ server_start_workers(struct server *s)
 {
     int err;
 
+    tassert(s->manage != NULL); /* signals are read from now on */
+    tassert(s->endpoints.first != NULL);
     server_choose_loop_id(s);
     policies_set_loop_id(s->policies, slice_str(s->env.loop_id));
     s->env.conf = s->conf;
@@ -378,6 +391,8 @@ server_start_workers(struct server *s)
     s->env.policies = s->policies;
     s->env.tables = s->tables;
     for (unsigned i = 0; i < s->nworkers; i++) {
+        tassert(s->logs[i] != NULL);
+        tassert(s->workers[i] == NULL);
         err = worker_start(&s->workers[i], &s->env, i, s->logs[i]);
 
         if (err != 0) {
@@ -397,6 +412,7 @@ server_say_ready(const struct server *s)
     int n = snprintf(line, sizeof(line), "tarnd: ready");
 
     for (const struct endpoint *d = s->endpoints.first; d != NULL; d = d->next) {
+        tassert(d->bound != NULL); /* what is printed accepts */
         if ((size_t)n >= sizeof(line))
             break;
         n += snprintf(line + n, sizeof(line) - (size_t)n, " %s", d->address);
@@ -447,9 +463,13 @@ server_open_manage(struct server *s)
     return manage_open(&s->manage, &env);
 }
 
+/* In the reverse order of opening, but for the storage: entries are charged to it until the cache has
+ * gone, and a policy's backends are the registry's.  What was not opened is NULL. */
 static void
 server_close(struct server *s)
 {
+    for (unsigned i = 0; i < s->nworkers; i++)
+        tassert(s->workers[i] == NULL); /* all have been joined: no thread reads what goes now */
     if (s->manage != NULL)
         manage_close(&s->manage);
     if (s->cache != NULL)
@@ -491,6 +511,9 @@ server_close(struct server *s)
         channel_close(&s->channel);
 }
 
+/* The order is that of need: bodies are counted in shared memory, the cache lies in the storage, a
+ * policy is compiled against backends and tables come before the first request can read one.  Addresses
+ * are bound late, so that a mistake in anything above costs no client a connection that is then reset. */
 static int
 server_open(struct server *s)
 {
@@ -533,6 +556,7 @@ server_run(const struct conf *conf)
     enum elog_level level = ELOG_INFO;
     int err;
 
+    tassert(s->conf == NULL); /* once a process */
     s->conf = conf;
     tassert_describe(h1_server_describe);
     tassert_describe(proxy_describe);
@@ -554,6 +578,8 @@ server_run(const struct conf *conf)
         return err == TERR_CONFIG ? 2 : 1;
     }
     s->nworkers = conf->workers > 0 ? (unsigned)conf->workers : server_cpus();
+    tassert(s->nworkers > 0);
+    tassert(s->nworkers <= LIMIT_WORKERS);
     rcu_start();
     server_limit_conns(s);
     err = server_open(s);

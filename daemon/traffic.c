@@ -1,6 +1,7 @@
 /* traffic.c -- what a loop's traffic takes from the heap, charged to the store that bounds it. */
 #include "daemon/traffic.h"
 
+#include "daemon/base/obj.h"
 #include "daemon/base/usage.h"
 #include "storage/storage.h"
 
@@ -15,6 +16,8 @@ static const enum charge traffic_leaf[USAGE_KINDS] = {
 void
 traffic_charge(struct storage *s, struct usage *told, const struct usage *now)
 {
+    _Static_assert(ARRAY_LEN(traffic_leaf) == USAGE_KINDS, "each kind has its leaf");
+
     for (unsigned i = 0; i < USAGE_KINDS; i++)
         storage_charge(s, traffic_leaf[i], told->bytes[i], now->bytes[i]);
     *told = *now;

@@ -13,6 +13,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/conn_quota.h"
 #include "daemon/base/heap.h"
+#include "daemon/base/limits.h"
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_origin.h"
@@ -32,7 +33,9 @@
 
 #define WORKER_MAGIC OBJ_TAG('w', 'o', 'r', 'k')
 /* A listener of this worker's. */
+#define WORKER_ENDPOINT_MAGIC OBJ_TAG('w', 'e', 'p', 't')
 struct worker_endpoint {
+    uint32_t magic;
     struct worker *worker;
     struct listener *listener; /* NULL: closed */
     struct endpoint *endpoint;
@@ -40,7 +43,9 @@ struct worker_endpoint {
 };
 
 /* What the main thread wants done with an endpoint. */
+#define WORKER_ORDER_MAGIC OBJ_TAG('w', 'o', 'r', 'd')
 struct worker_order {
+    uint32_t magic;
     struct post post;
     struct worker *worker;
     struct endpoint *endpoint;
@@ -92,6 +97,7 @@ worker_on_empty(void *ctx)
 {
     struct worker *w = container_of((struct proxy *)ctx, struct worker, proxy);
 
+    tassert_slow(w->magic == WORKER_MAGIC); /* on the way of each request */
     if (w->draining)
         task_wake(&w->ending);
 }
@@ -104,6 +110,10 @@ worker_tell_loop(struct worker *w)
     uint64_t wakeups = atomic_load_explicit(&w->loop->inbox.wakeups, memory_order_relaxed);
     uint64_t turns = net_loop_turns(w->net);
 
+    /* The senders only ever add: a difference is what came since the last tick. */
+    tassert(posts >= w->posts_told);
+    tassert(wakeups >= w->wakeups_told);
+    tassert(turns >= w->turns_told);
     counter_add(w->counters, COUNTER_waiter_posts_cross_loop, posts - w->posts_told);
     counter_add(w->counters, COUNTER_waiter_wakeups, wakeups - w->wakeups_told);
     counter_add(w->counters, COUNTER_loop_turns, turns - w->turns_told);
@@ -117,6 +127,7 @@ worker_on_charge(struct task *t)
 {
     struct worker *w = container_of(t, struct worker, charge_task);
 
+    OBJ_CHECK(w, WORKER_MAGIC);
     traffic_charge(w->env->storage, &w->charged, &w->loop->usage);
 }
 
@@ -134,6 +145,7 @@ worker_tell_lag(struct worker *w)
 static void
 worker_set_tick(struct worker *w)
 {
+    tassert(!w->stopped); /* its timer would be left on the wheel of a loop that ends */
     w->tick_ms = loop_deadline(w->loop, TICK_MS);
     timer_set(&w->loop->wheel, &w->tick, w->tick_ms);
 }
@@ -143,6 +155,7 @@ worker_on_tick(struct task *t)
 {
     struct worker *w = container_of(t, struct worker, tick_task);
 
+    OBJ_CHECK(w, WORKER_MAGIC);
     worker_tell_lag(w);
     worker_tell_loop(w);
     incoming_trim(w->incoming);
@@ -162,10 +175,14 @@ worker_on_ending(struct task *t)
 {
     struct worker *w = container_of(t, struct worker, ending);
 
+    OBJ_CHECK(w, WORKER_MAGIC);
     if (w->stopped || incoming_connections(w->incoming) > 0 || !proxy_is_idle(&w->proxy))
         return;
+    tassert(w->draining); /* idle is no reason to end */
     w->stopped = true;
+    /* From here on the main thread's posts are not sent: no turn would come in which they land. */
     pthread_mutex_lock(&w->mailbox);
+    tassert(!w->ended);
     w->ended = true;
     pthread_mutex_unlock(&w->mailbox);
     origins_drain(w->proxy.origins);
@@ -183,7 +200,7 @@ worker_leave(struct worker *w)
     for (struct worker_endpoint *d = w->endpoints; d != NULL; d = d->next)
         if (d->listener != NULL)
             listener_close(&d->listener);
-    if (!w->draining)
+    if (!w->draining) /* leave may be followed by drain: each worker is counted once */
         atomic_fetch_add_explicit(&w->env->leaving, 1, memory_order_release);
     w->draining = true;
     task_wake(&w->ending);
@@ -194,6 +211,7 @@ worker_on_leave(struct post *p)
 {
     struct worker *w = container_of(p, struct worker, leave);
 
+    OBJ_CHECK(w, WORKER_MAGIC);
     worker_leave(w);
     incoming_drain_gently(w->incoming);
 }
@@ -203,6 +221,7 @@ worker_on_drain(struct post *p)
 {
     struct worker *w = container_of(p, struct worker, drain);
 
+    OBJ_CHECK(w, WORKER_MAGIC);
     if (w->stopped)
         return;
     worker_leave(w);
@@ -214,6 +233,7 @@ worker_on_cut(struct post *p)
 {
     struct worker *w = container_of(p, struct worker, cut);
 
+    OBJ_CHECK(w, WORKER_MAGIC);
     if (w->stopped)
         return;
     incoming_cut(w->incoming);
@@ -228,9 +248,10 @@ worker_on_client_begins(void *ctx, const uint8_t addr[16])
 {
     struct worker *w = container_of((struct proxy *)ctx, struct worker, proxy);
     const struct conf *conf = snapshot_conf(registry_snapshot(w->env->registry));
-    int64_t most = w->proxy.params.max_connections_per_client;
+    int64_t most = w->proxy.params.max_connections_per_client; /* 0: no limit */
     char text[ADDRESS_TEXT_MAX];
 
+    OBJ_CHECK(w, WORKER_MAGIC);
     if (most == 0 || address_in(&conf->trusted_proxies.set, addr))
         return 0;
     switch (conn_quota_take(w->env->quota, addr, most)) {
@@ -253,6 +274,7 @@ worker_on_client_ends(void *ctx, const uint8_t addr[16])
 {
     struct worker *w = container_of((struct proxy *)ctx, struct worker, proxy);
 
+    OBJ_CHECK(w, WORKER_MAGIC);
     conn_quota_give(w->env->quota, addr);
 }
 
@@ -270,6 +292,7 @@ worker_admit(struct worker *w, int fd)
 {
     struct worker_env *env = w->env;
 
+    tassert(env->conns_max > 0); /* server_limit_conns() */
     if (fd < 0) {
         counter_add(w->counters, COUNTER_sess_emfile, 1);
         if (worker_sheds(w, SHED_MOST))
@@ -296,6 +319,9 @@ worker_on_accept(void *ctx, int fd, bool is_unix)
     struct worker *w = wd->worker;
     int err;
 
+    OBJ_CHECK(wd, WORKER_ENDPOINT_MAGIC);
+    OBJ_CHECK(w, WORKER_MAGIC);
+    tassert(wd->listener != NULL); /* a closed one accepts nothing */
     err = worker_admit(w, fd);
     if (err != 0)
         return err;
@@ -352,7 +378,9 @@ worker_on_params(struct post *p)
     struct conf_params params;
     uint64_t storage_bytes;
 
+    OBJ_CHECK(w, WORKER_MAGIC);
     pthread_mutex_lock(&w->mailbox); /* held by the main thread to copy, and no longer */
+    tassert(w->params_posted);
     params = w->params_next;
     storage_bytes = w->storage_bytes_next;
     w->params_posted = false;
@@ -370,8 +398,11 @@ worker_do_open_endpoint(struct worker *w, struct endpoint *endpoint)
     struct worker_endpoint *d = calloc(1, sizeof(*d));
     int err;
 
+    tassert(endpoint->bound != NULL); /* `nopening` keeps it: endpoints_tend() */
+    tassert(!w->draining);
     if (d == NULL)
         return TERR_NOMEM;
+    d->magic = WORKER_ENDPOINT_MAGIC;
     d->worker = w;
     d->endpoint = endpoint;
     err = listener_open(&d->listener, w->loop, endpoint->bound, worker_on_accept, d);
@@ -398,8 +429,11 @@ worker_on_order(struct post *p)
 {
     struct worker_order *o = container_of(p, struct worker_order, post);
     struct worker *w = o->worker;
+    unsigned opening;
     int err = 0;
 
+    OBJ_CHECK(o, WORKER_ORDER_MAGIC);
+    OBJ_CHECK(w, WORKER_MAGIC);
     if (!o->open)
         worker_do_close_endpoint(w, o->endpoint);
     else if (!w->draining)
@@ -407,9 +441,12 @@ worker_on_order(struct post *p)
     if (err != 0)
         elog(ELOG_ERROR, "worker %u: cannot listen on %s: %s", w->id, o->endpoint->address,
             terr_text(err));
-    if (o->open)
-        atomic_fetch_sub_explicit(&o->endpoint->nopening, 1, memory_order_release);
-    free(o);
+    /* Whatever came of it: the main thread may release the address from here on. */
+    if (o->open) {
+        opening = atomic_fetch_sub_explicit(&o->endpoint->nopening, 1, memory_order_release);
+        tassert(opening > 0);
+    }
+    OBJ_FREE(o);
 }
 
 static void
@@ -417,6 +454,9 @@ worker_on_beat(struct post *p)
 {
     struct worker *w = container_of(p, struct worker, beat);
 
+    OBJ_CHECK(w, WORKER_MAGIC);
+    /* One is on its way at a time, as it is a member of the worker. */
+    tassert(atomic_load_explicit(&w->beat_pending, memory_order_relaxed));
     atomic_store_explicit(&w->beat_pending, false, memory_order_release);
 }
 
@@ -444,6 +484,7 @@ worker_open_incoming(struct worker *w)
         err = h1_server_open(&server, &h1);
     if (err == 0)
         incoming_serve(w->incoming, &server);
+    tassert(err != 0 || server == NULL); /* it has been taken */
     return err;
 }
 
@@ -553,6 +594,9 @@ worker_main(void *arg)
     sem_post(&w->started);
     shmlog_describe_here(w->proxy.log);
     net_loop_run(w->net);
+    tassert(w->stopped);
+    tassert(incoming_connections(w->incoming) == 0);
+    tassert(proxy_is_idle(&w->proxy));
     shmlog_describe_here(NULL);
     worker_tell_loop(w);
     traffic_uncharge(w->env->storage, &w->charged);
@@ -573,6 +617,7 @@ worker_start(struct worker **out, struct worker_env *env, unsigned id, struct sh
 
     if (w == NULL)
         return TERR_NOMEM;
+    tassert(id < LIMIT_WORKERS); /* counters, latency and log have a place for each */
     w->magic = WORKER_MAGIC;
     w->id = id;
     w->env = env;
@@ -595,6 +640,7 @@ static void
 worker_post(struct worker *w, struct post *p)
 {
     OBJ_CHECK(w, WORKER_MAGIC);
+    tassert(p->land != NULL); /* worker_init_tasks() */
     pthread_mutex_lock(&w->mailbox);
     if (!w->ended)
         inbox_send(&w->loop->inbox, p);
@@ -628,8 +674,11 @@ worker_send_order(struct worker *w, struct endpoint *endpoint, bool open)
     OBJ_CHECK(w, WORKER_MAGIC);
     if (o == NULL)
         return TERR_NOMEM;
-    *o = (struct worker_order){
-        .post = {.land = worker_on_order}, .worker = w, .endpoint = endpoint, .open = open};
+    *o = (struct worker_order){.magic = WORKER_ORDER_MAGIC,
+        .post = {.land = worker_on_order},
+        .worker = w,
+        .endpoint = endpoint,
+        .open = open};
     pthread_mutex_lock(&w->mailbox);
     ended = w->ended;
     if (!ended && open)
@@ -638,7 +687,7 @@ worker_send_order(struct worker *w, struct endpoint *endpoint, bool open)
         inbox_send(&w->loop->inbox, &o->post);
     pthread_mutex_unlock(&w->mailbox);
     if (ended)
-        free(o);
+        OBJ_FREE(o);
     return 0;
 }
 
@@ -702,13 +751,16 @@ worker_join(struct worker **wp, int64_t wait_ms)
     if (pthread_timedjoin_np(w->thread, NULL, &until) != 0)
         return TERR_AGAIN;
     *wp = NULL;
+    tassert(w->ended); /* its thread wrote it, and the join orders that before this */
     sem_destroy(&w->started);
     pthread_mutex_destroy(&w->mailbox);
     while (w->endpoints != NULL) {
         struct worker_endpoint *d = w->endpoints;
 
+        OBJ_CHECK(d, WORKER_ENDPOINT_MAGIC);
+        tassert(d->listener == NULL);
         w->endpoints = d->next;
-        free(d);
+        OBJ_FREE(d);
     }
     OBJ_FREE(w);
     return 0;
