@@ -11,6 +11,8 @@ fetch_edit_beresp(struct fetch *f)
 
     if (v->at.beresp != NULL)
         return 0;
+    tassert(
+        v->at.came != NULL); /* vcl_backend_response and _error have it, and no other sub asks */
     e = arena_alloc(&f->arena, sizeof(*e));
     if (e == NULL)
         return TERR_NOMEM;
@@ -35,6 +37,7 @@ fetch_set_body(
     if (v->at.nbody + n > FETCH_BODY_PARTS_MAX)
         return policy_fail(run, "beresp.body has too many parts");
     if (v->at.nbody + n > v->at.body_room) {
+        /* The list before stays in the arena: doubling bounds what is left there. */
         unsigned room = 2 * (v->at.nbody + n) + 8;
         struct slice *list = arena_alloc(&f->arena, room * sizeof(*list));
 
@@ -45,6 +48,7 @@ fetch_set_body(
         v->at.body = list;
         v->at.body_room = room;
     }
+    tassert(v->at.nbody + n <= v->at.body_room);
     if (n > 0)
         memcpy(v->at.body + v->at.nbody, parts, n * sizeof(*parts));
     v->at.nbody += n;

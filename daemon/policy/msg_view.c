@@ -27,6 +27,7 @@ static const struct http_message *
 msg_stored(struct vcl_run *run)
 {
     const struct entry *e = msg_ctx(run)->req->entry;
+    /* The run's arena: a second look within the run parses once more, and nothing outlives it. */
     struct http_field *fields = arena_alloc(run->arena, LIMIT_FIELDS * sizeof(*fields));
     struct http_message *head = arena_alloc(run->arena, sizeof(*head));
 
@@ -82,9 +83,12 @@ msg_edit(struct vcl_run *run, enum vcl_http http, struct message_edit **out)
     struct fetch *f = msg_ctx(run)->fetch;
     int err = 0;
 
+    tassert(http != VCL_HTTP_OBJ);       /* what is stored is for all requests */
+    tassert(http != VCL_HTTP_OBJ_STALE); /* and so is this */
     if (msg_is_req(run, http)) {
         err = req_edit(r);
         *out = r->policy.req;
+        tassert(err != 0 || r->head == &r->policy.req->head); /* the copy counts from now on */
     } else if (http == VCL_HTTP_BEREQ) {
         *out = f->vcl->bereq;
     } else if (http == VCL_HTTP_BERESP) {
@@ -92,7 +96,7 @@ msg_edit(struct vcl_run *run, enum vcl_http http, struct message_edit **out)
         *out = f->vcl->at.beresp;
         f->vcl->at.touched = err == 0;
     } else {
-        tassert(http == VCL_HTTP_RESP); /* the others are read only */
+        tassert(http == VCL_HTTP_RESP);
         err = req_edit_resp(r);
         *out = r->policy.resp;
         r->policy.touched = err == 0;
@@ -113,6 +117,8 @@ msg_refuse(struct vcl_run *run, enum vcl_http http, const char *why)
     char text[128];
     struct slice copy;
 
+    tassert((unsigned)http < ARRAY_LEN(names));
+    tassert(names[http] != NULL); /* of the others nothing is set */
     snprintf(text, sizeof(text), "%s.%s", names[http], why);
     copy = arena_copy(run->arena, slice_str(text));
     return policy_fail(run, copy.ptr != NULL ? copy.ptr : why);
@@ -174,6 +180,7 @@ msg_is_unmade(const struct vcl_run *run, enum vcl_http http)
 {
     const struct req *r = msg_ctx(run)->req;
 
+    tassert(http != VCL_HTTP_RESP || r != NULL);
     return http == VCL_HTTP_RESP && r->policy.synth && r->policy.resp == NULL;
 }
 
@@ -187,6 +194,7 @@ msg_view_status(struct vcl_run *run, enum vcl_http http)
         return f->vcl->at.status_prefix * 1000u + msg_read(run, http)->status;
     if (http == VCL_HTTP_OBJ_STALE)
         return entry_status(f->old);
+    tassert(r != NULL); /* the rest is the client's side */
     if (msg_is_unmade(run, http))
         return r->synth_status;
     if (http == VCL_HTTP_RESP && r->policy.resp != NULL)
@@ -211,6 +219,7 @@ msg_view_set_status(struct vcl_run *run, enum vcl_http http, int64_t status)
     err = msg_edit(run, http, &e);
     if (err != 0)
         return err;
+    tassert(http == VCL_HTTP_BERESP || http == VCL_HTTP_RESP);
     e->head.status = (uint16_t)status;
     if (http == VCL_HTTP_BERESP) {
         e->head.status = (uint16_t)(status % 1000);

@@ -59,6 +59,7 @@ policies_publish(struct policies *ps, struct policy *active)
     struct policies_later *later = calloc(1, sizeof(*later));
     unsigned n = 0;
 
+    tassert(active == NULL || !active->discarded);
     set = calloc(1, sizeof(*set) + ps->nlabels * sizeof(set->labels[0]));
     if (set == NULL || later == NULL) {
         free(set);
@@ -67,10 +68,16 @@ policies_publish(struct policies *ps, struct policy *active)
     }
     set->generation = ++ps->generation;
     set->active = active;
-    for (struct policy_tag *t = ps->labels; t != NULL; t = t->next)
+    for (struct policy_tag *t = ps->labels; t != NULL; t = t->next) {
+        tassert(n < ps->nlabels); /* the room that was made */
+        tassert(!t->policy->discarded);
         set->labels[n++] = (struct policy_label){t->name, t->policy};
+    }
+    tassert(n == ps->nlabels);
     set->nlabels = n;
     old = atomic_load_explicit(&ps->set, memory_order_relaxed);
+    /* Only this thread writes it: a set is read whole or not at all, and counts up. */
+    tassert(old == NULL || set->generation > old->generation);
     atomic_store_explicit(&ps->set, set, memory_order_release);
     ps->active = active;
     if (ps->cache != NULL)
@@ -130,6 +137,7 @@ policies_close(struct policies **pp)
     while (ps->all != NULL) {
         struct policy *p = ps->all;
 
+        tassert(p->instead == NULL); /* no reload is under way */
         ps->all = p->next;
         policy_free(&p);
     }
@@ -142,6 +150,9 @@ policies_close(struct policies **pp)
 void
 policies_link(struct policies *ps, struct policy *pol)
 {
+    OBJ_CHECK(pol, POLICY_MAGIC);
+    tassert(pol->next == NULL);
+    tassert(pol->policies == ps);
     pol->next = ps->all;
     ps->all = pol;
     ps->npolicies++;
@@ -155,6 +166,8 @@ policies_load_text(struct policies *ps, const char *name, const char *file_name,
     int err;
 
     OBJ_CHECK(ps, POLICIES_MAGIC);
+    tassert(!ps->sent); /* no load within another one: what it may read is said by this */
+    tassert(ps->replayed == NULL);
     *errors = NULL;
     if (!policies_name_ok(name))
         return TERR_SYNTAX;
@@ -217,6 +230,9 @@ policies_on_grace(struct rcu_later *later)
 {
     struct policy *pol = container_of(later, struct policy, later);
 
+    OBJ_CHECK(pol, POLICY_MAGIC);
+    tassert(pol->discarded);
+    tassert(!atomic_load_explicit(&pol->let_go, memory_order_relaxed));
     atomic_store_explicit(&pol->let_go, true, memory_order_relaxed);
     atomic_fetch_sub_explicit(&pol->refs, 1, memory_order_release); /* it may go from here on */
 }
@@ -226,6 +242,7 @@ policies_let_go(struct policies *ps, struct policy *pol)
 {
     tassert(pol != ps->active);
     tassert(pol->nlabels == 0);
+    tassert(!pol->discarded); /* the registry's count goes once */
     pol->discarded = true;
     if (pol == ps->of_file)
         ps->of_file = NULL;
@@ -307,8 +324,10 @@ policies_label(struct policies *ps, const char *label, const char *name)
         return err;
     }
     pol->nlabels++;
-    if (old != NULL)
+    if (old != NULL) {
+        tassert(old->nlabels > 0);
         old->nlabels--;
+    }
     return 0;
 }
 
@@ -363,8 +382,9 @@ policies_unlabel(struct policies *ps, const char *label)
         free(later);
         return TERR_NOMEM;
     }
+    tassert(t->policy->nlabels > 0);
     t->policy->nlabels--;
-    later->tag = t;
+    later->tag = t; /* workers may still compare its name, in the set of before */
     rcu_free_later(&later->later, policies_tag_free);
     return 0;
 }
@@ -406,10 +426,14 @@ policies_tick(struct policies *ps)
     while (*at != NULL) {
         struct policy *p = *at;
 
+        /* Acquire: all that its last worker did with it is over. */
         if (!p->discarded || atomic_load_explicit(&p->refs, memory_order_acquire) > 0) {
             at = &p->next;
             continue;
         }
+        tassert(p != ps->active);
+        tassert(p != ps->of_file);
+        tassert(ps->npolicies > 0);
         *at = p->next;
         ps->npolicies--;
         elog(ELOG_INFO, "policy %s: its last request has ended", p->name);

@@ -17,6 +17,8 @@ policies_write(void *ctx, const char *text)
 static void
 policies_is_of_file(struct policies *ps, struct policy *pol)
 {
+    tassert(pol == NULL || !pol->discarded);
+    tassert(pol == NULL || pol->source != NULL);
     ps->of_file = pol;
     policy_source_drop(&ps->last_file);
     if (pol == NULL)
@@ -72,10 +74,13 @@ reload_remake(struct policies *ps, struct policy *pol, struct vcl_error **errors
 {
     int err;
 
+    tassert(pol->instead == NULL);
+    tassert(ps->replayed == NULL);
     ps->replayed = pol->source;
     err = policy_new(
         &pol->instead, ps, pol->name, pol->file, policy_source_text(pol->source), errors);
     ps->replayed = NULL;
+    tassert((err == 0) == (pol->instead != NULL));
     if (err == 0)
         pol->instead->of_conf = pol->of_conf;
     return err;
@@ -128,6 +133,7 @@ reload_move_labels(struct policies *ps, bool back)
         for (struct policy_tag *t = ps->labels; t != NULL; t = t->next)
             if (t->policy == from)
                 t->policy = to;
+        tassert(to->nlabels == 0);
         to->nlabels = from->nlabels;
         from->nlabels = 0;
     }
@@ -145,6 +151,7 @@ reload_replace(struct policies *ps)
         next = p->next;
         if (fresh == NULL)
             continue;
+        tassert(p->nlabels == 0); /* they were moved, and the new set is published */
         p->instead = NULL;
         policies_link(ps, fresh);
         if (p == ps->of_file)

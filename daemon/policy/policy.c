@@ -30,6 +30,7 @@ policy_use_of(struct proxy *p, struct policy *pol)
         return NULL;
     OBJ_CHECK(pol, POLICY_MAGIC);
     atomic_fetch_add_explicit(&pol->refs, 1, memory_order_relaxed);
+    tassert(u->users == 0);
     u->policy = pol;
     u->next = p->policy_refs;
     p->policy_refs = u;
@@ -41,7 +42,9 @@ policy_leave(struct proxy *p, struct policy_ref *u)
 {
     struct policy_ref **at = &p->policy_refs;
 
-    tassert(u->users == 0 && u != p->policy);
+    tassert(u->users == 0);
+    tassert(u != p->policy);
+    OBJ_CHECK(u->policy, POLICY_MAGIC);
     while (*at != u)
         at = &(*at)->next;
     *at = u->next;
@@ -59,6 +62,7 @@ policy_look(struct proxy *p)
     if (p->policies == NULL)
         return;
     set = atomic_load_explicit(p->policies, memory_order_acquire);
+    tassert(set->generation >= p->policies_seen); /* sets count up */
     if (set->generation == p->policies_seen)
         return;
     now = set->active != NULL ? policy_use_of(p, set->active) : NULL;
@@ -102,6 +106,7 @@ policy_labelled(struct proxy *p, const char *label)
 
         if (strcmp(set->labels[i].name, label) != 0)
             continue;
+        tassert(set->labels[i].policy->magic == POLICY_MAGIC); /* a set has none that may go */
         u = policy_use_of(p, set->labels[i].policy);
         if (u != NULL)
             u->users++;
@@ -196,6 +201,8 @@ policy_joined(struct vcl_run *run, enum vcl_http http, const struct vcl_name *na
     out = at = arena_alloc(run->arena, len);
     if (out == NULL)
         return first;
+    /* Twice over the same message, which nothing changes between: the second fills what the first
+     * has counted. */
     memcpy(at, first.ptr, first.len);
     at += first.len;
     for (unsigned i = 1; (next = run->host->nth_field(run, http, name, i)).ptr != NULL; i++) {
@@ -203,6 +210,7 @@ policy_joined(struct vcl_run *run, enum vcl_http http, const struct vcl_name *na
         memcpy(at + 2, next.ptr, next.len);
         at += 2 + next.len;
     }
+    tassert(at == out + len);
     return slice_of(out, len);
 }
 
@@ -211,6 +219,7 @@ policy_end_of(const struct exchange *x, enum policy_end_name name, struct policy
 {
     const struct conn_forwarded *fwd = x->conn->listener->forwarded;
 
+    tassert(name < POLICY_ENDS);
     memset(out, 0, sizeof(*out));
     if (name == POLICY_END_REMOTE && fwd != NULL) {
         memcpy(out->addr, fwd->remote_addr, sizeof(out->addr));
@@ -250,6 +259,7 @@ policy_random(struct vcl_run *run)
 {
     const struct policy_ctx *ctx = run->ctx;
 
+    tassert_slow(ctx->proxy != NULL); /* vcl_init has another source */
     return proxy_random(ctx->proxy);
 }
 

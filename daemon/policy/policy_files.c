@@ -27,6 +27,7 @@ files_is_below(const char *dir, const char *path)
 {
     size_t len = strlen(dir);
 
+    tassert(dir[0] == '/'); /* realpath(3) gives no other */
     if (len == 1)
         return true; /* the root */
     return strncmp(dir, path, len) == 0 && (path[len] == '/' || path[len] == '\0');
@@ -51,6 +52,7 @@ files_is_inside(const struct policy_dirs *dirs, const char *path)
     const char *list = dirs->conf->params.policy_path, *vcl = dirs->conf->vcl;
     const char *slash = strrchr(vcl, '/');
 
+    tassert(!dirs->all); /* then nothing is asked */
     for (const char *at = list; *at != '\0';) {
         size_t len = strcspn(at, ":");
 
@@ -214,6 +216,7 @@ policy_file_read(struct policy *pol, struct vcl_run *r, struct slice path, struc
             err = policy_slurp(&dirs, t->path, POLICY_READ_MAX, &t->bytes, &why);
         }
         if (err == 0) {
+            /* The newest first, and never taken out: a reader may use it after the lock is given back. */
             t->next = pol->files;
             pol->files = t;
         } else {

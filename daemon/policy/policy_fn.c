@@ -13,6 +13,7 @@
 static struct policy_ctx *
 policy_ctx_of(const struct vcl_run *run)
 {
+    tassert_slow(run->ctx != NULL);
     return run->ctx;
 }
 
@@ -112,6 +113,7 @@ policy_timestamp(struct vcl_run *r, struct slice label)
 
     if (p == NULL || !shmlog_readers(p->log))
         return;
+    tassert(ctx->req != NULL || ctx->fetch != NULL); /* with a proxy there is one of them */
     shmlog_begin(p->log, ctx->xid, ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
     shmlog_event(p->log, SHMLOG_Timestamp, label,
         p->loop->clock.mono_us - (ctx->req != NULL ? ctx->req->x->start_us : ctx->fetch->start_us));
@@ -143,6 +145,7 @@ policy_purge(struct vcl_run *r, const struct vcl_value *args, bool soft, struct 
     struct policy_ctx *ctx = policy_ctx_of(r);
     struct proxy *p = ctx->proxy;
 
+    tassert(ctx->req != NULL); /* the checker allows it in vcl_hit and vcl_miss alone */
     if (ctx->explains)
         out->i = 0;
     else if (!soft)
@@ -186,6 +189,8 @@ policy_rollback(struct vcl_run *r, enum vcl_http http)
     }
     if (http == VCL_HTTP_BEREQ)
         return 0; /* vcl_pipe: it is the request still */
+    tassert(http == VCL_HTTP_REQ);
+    tassert(ctx->req != NULL);
     ctx->req->policy.req = NULL;
     ctx->req->head = &ctx->req->x->head;
     req_show_head(ctx->req, r);
@@ -211,6 +216,7 @@ policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsign
     int err;
 
     (void)present;
+    /* The checker allows each function in some subs only, so ctx has the side that it works on. */
     switch (fn) {
     case VCL_FN_STD_NOW:
         out->r = policy_wall_s();
@@ -301,6 +307,7 @@ policy_shard_health(const struct vcl_value *args, unsigned present)
 {
     static const enum director_health words[] = {DIRECTOR_CHOSEN, DIRECTOR_IGNORE, DIRECTOR_ALL};
 
+    tassert((present & 32) == 0 || (args[5].i >= 0 && args[5].i < (int64_t)ARRAY_LEN(words)));
     return (present & 32) != 0 ? words[args[5].i] : DIRECTOR_CHOSEN;
 }
 

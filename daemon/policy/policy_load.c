@@ -55,6 +55,8 @@ loader_read_file(
     const struct policy_dirs dirs = {.conf = policies_conf(ps), .all = !ps->sent};
     int err;
 
+    OBJ_CHECK(ps, POLICIES_MAGIC);
+    tassert(ps->replayed == NULL || ps->recorded == NULL);
     if (ps->replayed != NULL)
         return policy_source_read(ps->replayed, name, from, out, path, why);
     *path = policy_path(policies_conf(ps), ps->sent, name, from);
@@ -110,6 +112,7 @@ loader_glob(void *ctx, const char *pattern, const char *from, char ***out, unsig
     struct policies *ps = ctx;
     int err;
 
+    OBJ_CHECK(ps, POLICIES_MAGIC);
     if (ps->replayed != NULL)
         return policy_source_glob(ps->replayed, pattern, from, out, n);
     err = loader_find(ps, pattern, from, out, n);
@@ -168,7 +171,10 @@ loader_resolve(void *ctx, const char *host, struct vcl_ip *out, unsigned max)
 static bool
 loader_has_backend(void *ctx, struct slice name)
 {
-    return snapshot_find(((struct policies *)ctx)->snapshot, name) != NULL;
+    const struct policies *ps = ctx;
+
+    OBJ_CHECK(ps, POLICIES_MAGIC);
+    return snapshot_find(ps->snapshot, name) != NULL;
 }
 
 static bool
@@ -181,7 +187,10 @@ loader_has_storage(void *ctx, struct slice name)
 static bool
 loader_has_label(void *ctx, struct slice name)
 {
-    for (struct policy_tag *t = ((struct policies *)ctx)->labels; t != NULL; t = t->next)
+    const struct policies *ps = ctx;
+
+    OBJ_CHECK(ps, POLICIES_MAGIC);
+    for (const struct policy_tag *t = ps->labels; t != NULL; t = t->next)
         if (slice_eq(slice_str(t->name), name))
             return true;
     return false;
@@ -373,6 +382,7 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
     char full[160], wrong[PROBE_WHY_MAX];
     int err;
 
+    tassert((d->path == NULL) != (d->host == NULL)); /* one of them: the checker has seen to it */
     snprintf(full, sizeof(full), "%.64s.%.80s", pol->name, d->name);
     why = policy_locate(d, &c.address, &a);
     if (why != NULL && policy_needs_address(params, d))
@@ -513,6 +523,8 @@ policy_compile(struct policy *pol, struct slice text, struct vcl_error **errors)
     struct vcl_source src = {.name = pol->file, .text = text};
     int err;
 
+    tassert(pol->source == NULL);
+    tassert(ps->recorded == NULL); /* one load at a time: the management thread's */
     pol->source = ps->replayed != NULL ? policy_source_hold(ps->replayed)
                                        : policy_source_new(pol->file, text, ps->sent);
     if (pol->source == NULL)
@@ -530,6 +542,7 @@ policy_bind(struct policy *pol, struct vcl_error **errors)
 {
     int err = policy_check_conf(pol, errors);
 
+    tassert(!pol->begun); /* vcl_fini follows vcl_init, and only then */
     if (err == 0)
         err = policy_make_backends(pol, errors);
     if (err != 0)

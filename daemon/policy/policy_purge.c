@@ -22,6 +22,7 @@ purge_make_key(struct policies *ps, struct synthetic_request *w, const char **wh
         return err;
     }
     while (again) {
+        tassert(r->policy.restarts <= w->proxy.params.max_restarts);
         r->policy.key = slice_of(NULL, 0);
         err = req_policy_ask(r, &act);
         *why = err == TERR_POLICY ? "vcl_hash failed for this url" : "the url's host is not valid";

@@ -67,6 +67,7 @@ struct policy_source *
 policy_source_hold(struct policy_source *s)
 {
     OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    tassert(s->refs > 0);
     s->refs++;
     return s;
 }
@@ -80,6 +81,7 @@ policy_source_drop(struct policy_source **sp)
     if (s == NULL)
         return;
     OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    tassert(s->refs > 0);
     if (--s->refs > 0)
         return;
     while (s->pieces != NULL) {
@@ -96,12 +98,14 @@ policy_source_drop(struct policy_source **sp)
 bool
 policy_source_is_sent(const struct policy_source *s)
 {
+    OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
     return s->sent;
 }
 
 struct slice
 policy_source_text(const struct policy_source *s)
 {
+    OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
     return slice_of(s->text.ptr, s->text.len);
 }
 
@@ -148,6 +152,7 @@ source_join(char *const *names, unsigned n)
         memcpy(all.ptr + all.len, names[i], strlen(names[i]) + 1);
         all.len += strlen(names[i]) + 1;
     }
+    tassert(all.ptr == NULL || all.len == len);
     return all;
 }
 
@@ -206,6 +211,7 @@ policy_source_glob(
     if (p == NULL)
         return 0;
     end = p->text.ptr + p->text.len;
+    tassert(p->text.len == 0 || end[-1] == '\0'); /* source_join(): names end where the text ends */
     for (at = p->text.ptr; at < end; at += strlen(at) + 1)
         count++;
     *out = calloc(count + 1, sizeof(**out));

@@ -39,6 +39,7 @@ policy_table_floats(struct vcl_run *r, struct slice value, struct vcl_value *out
         len += (size_t)snprintf(
             text + len, n * FLOAT_TEXT + 1 - len, "%s%.9g", i > 0 ? " " : "", (double)f);
     }
+    tassert(len <= n * FLOAT_TEXT);
     out->s = text;
     out->len = len;
     return 0;

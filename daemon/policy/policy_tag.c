@@ -48,8 +48,11 @@ policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_val
     tags = arena_alloc(r->arena, n * sizeof(*tags));
     if (tags == NULL)
         return TERR_NOMEM;
-    for (unsigned i = 0; i < n; i++)
-        tag_next(&rest, TAG_SPACES | TAG_COMMAS, &tags[i]);
+    for (unsigned i = 0; i < n; i++) {
+        bool more = tag_next(&rest, TAG_SPACES | TAG_COMMAS, &tags[i]);
+
+        tassert(more); /* they were counted in the same text */
+    }
     err = tag_purge_start(ctx->proxy->cache, tags, n, args[1].i != 0, ctx->clock, NULL);
     out->i = err == 0 ? (int64_t)n : -1;
     if (err != 0)

@@ -29,6 +29,7 @@ policy_hold(struct policy *pol, struct director *d)
 void
 policy_free_objects(struct policy *pol)
 {
+    tassert(pol->nheld == 0 || pol->held != NULL);
     while (pol->nheld > 0)
         director_drop(&pol->held[--pol->nheld]);
     free(pol->held);
@@ -65,8 +66,10 @@ world_object_new(struct vcl_run *run, unsigned kind, const char *name, const str
         [VCL_OBJECT_LEAST] = DIRECTOR_LEAST,
     };
     struct director *d;
-    int err = director_new(&d, kinds[kind], name);
+    int err;
 
+    tassert(kind < ARRAY_LEN(kinds));
+    err = director_new(&d, kinds[kind], name);
     (void)present;
     if (err != 0)
         return err;
@@ -103,6 +106,7 @@ world_method(struct vcl_run *run, void *object, unsigned method, const struct vc
     struct director *d = object;
     int err;
 
+    tassert(world_policy(run) != NULL); /* a request has policy_host */
     out->i = 1;
     if ((method == VCL_METHOD_ADD || method == VCL_METHOD_ADD_WEIGHT ||
             method == VCL_METHOD_ADD_SHARD) &&
@@ -187,6 +191,9 @@ policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run)
     struct timespec now;
     enum vcl_action act;
 
+    OBJ_CHECK(pol, POLICY_MAGIC);
+    tassert(sub == VCL_SUB_INIT || sub == VCL_SUB_FINI);
+    /* A loop's clock stands in a turn: vcl_init may take long, so it has a clock of its own. */
     clock_gettime(CLOCK_MONOTONIC, &now);
     clock.mono_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     clock_gettime(CLOCK_REALTIME, &now);
