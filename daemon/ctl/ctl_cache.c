@@ -21,7 +21,7 @@ purge_ask(struct ctl *c, json_t *body)
             printf("%s: ", url);
         printf("%lld %s %s\n", n, n == 1 ? "response" : "responses",
             c->soft ? (n == 1 ? "is stale now" : "are stale now")
-                    : (n == 1 ? "has left" : "have left"));
+                    : (n == 1 ? "was removed" : "were removed"));
         if (n == 0 && url != NULL) {
             printf("nothing is stored under the key of this request; its key and the reason: "
                    "tarnctl why '%s'",
@@ -85,7 +85,7 @@ ctl_ban(struct ctl *c)
 
     free(text);
     if (rc == CTL_DONE && !c->json)
-        puts("what matches is not used any more");
+        puts("older objects that match are not used any more");
     json_decref(o);
     return rc;
 }
@@ -175,14 +175,14 @@ ctl_index_stats(struct ctl *c)
         "buckets      %lld of %lld slots\n", index_number(o, "buckets"), index_number(o, "slots"));
     index_show_growth(json_object_get(o, "growth"));
     index_show_occupancy(json_object_get(o, "occupancy"));
-    printf("moves        %lld on %lld paths, %lld on the longest; %lld keys had to leave\n",
+    printf("moves        %lld on %lld paths, %lld on the longest; %lld keys evicted\n",
         index_number(o, "moves"), index_number(o, "displacements"), index_number(o, "longest_path"),
         index_number(o, "victims"));
     printf("lookups      %lld looked twice because a key moved, %lld took the locks\n",
         index_number(o, "retried"), index_number(o, "locked"));
     negative = json_object_get(o, "negative");
     if (json_is_object(negative))
-        printf("negative     %lld of %lld; %lld put in, %lld evicted, %lld removed, %lld dropped\n",
+        printf("negative     %lld of %lld; %lld added, %lld evicted, %lld removed, %lld dropped\n",
             index_number(negative, "entries"), index_number(negative, "entries_max"),
             index_number(negative, "inserts"), index_number(negative, "evicted"),
             index_number(negative, "removed"), index_number(negative, "dropped"));

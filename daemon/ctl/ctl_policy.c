@@ -202,8 +202,7 @@ ctl_vcl_load(struct ctl *c)
     rc = ctl_ask_with(c, "PUT", path, slice_of(text.ptr, text.len), &o);
     if (rc == CTL_DONE && !c->json) {
         policy_warn(json_object_get(o, "warnings"));
-        printf(
-            "%s is loaded%s\n", c->args[0], c->use ? "" : "; tarnctl vcl use has requests ask it");
+        printf("%s is loaded%s\n", c->args[0], c->use ? "" : "; tarnctl vcl use activates it");
     }
     json_decref(o);
     free(path);
@@ -220,13 +219,13 @@ ctl_vcl_label(struct ctl *c)
 int
 ctl_vcl_unlabel(struct ctl *c)
 {
-    return policy_do(c, "DELETE", "/v1/labels", c->args[0], NULL, "is forgotten");
+    return policy_do(c, "DELETE", "/v1/labels", c->args[0], NULL, "is removed");
 }
 
 int
 ctl_vcl_discard(struct ctl *c)
 {
-    return policy_do(c, "DELETE", "/v1/policies", c->args[0], NULL, "is forgotten");
+    return policy_do(c, "DELETE", "/v1/policies", c->args[0], NULL, "is discarded");
 }
 
 int

@@ -100,7 +100,7 @@ top_cells(struct ctl_table *table, const json_t *row)
     ctl_cell(table, "%.1f", top_number(row, "misses_s"));
     ctl_cell(table, "%.2f", top_number(row, "mean_us") / 1000);
     ctl_cell(table, "%.1f %%", 100 * top_number(row, "share"));
-    ctl_cell(table, "%s", name != NULL ? name : "(has left)");
+    ctl_cell(table, "%s", name != NULL ? name : "(gone)");
 }
 
 static void

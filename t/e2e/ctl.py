@@ -116,9 +116,9 @@ class Ctl(unittest.TestCase):
         self.fill(1)
         url = "http://tarn.test/body?n=1&framing=length"
         self.assertEqual(self.run_("purge", "--soft", url), "1 response is stale now\n")
-        self.assertEqual(self.run_("purge", url), "1 response has left\n")
+        self.assertEqual(self.run_("purge", url), "1 response was removed\n")
         said = self.run_("purge", url)
-        self.assertTrue(said.startswith("0 responses have left\n"), said)
+        self.assertTrue(said.startswith("0 responses were removed\n"), said)
         self.assertIn(f"tarnctl why '{url}'", said)
         self.assertIn("absolute", self.run_("purge", "body", status=REFUSED))
 
@@ -126,7 +126,7 @@ class Ctl(unittest.TestCase):
         path = "/body?n=1&framing=length"
         url = f"http://127.0.0.1:{self.tarnd.port}{path}"
         self.assertEqual(self.tarnd.ask(url).status, 200)
-        self.assertEqual(self.run_("purge", path), f"{url}: 1 response has left\n")
+        self.assertEqual(self.run_("purge", path), f"{url}: 1 response was removed\n")
 
     def fill_tagged(self, i):
         def play(handler):
@@ -144,8 +144,8 @@ class Ctl(unittest.TestCase):
         for i in range(3):
             self.fill_tagged(i)
         self.assertEqual(self.run_("purge-tag", "--soft", "page-1"), "1 response is stale now\n")
-        self.assertEqual(self.run_("purge-tag", "none"), "0 responses have left\n")
-        self.assertEqual(self.run_("purge-tag", "page-1", "page-2"), "2 responses have left\n")
+        self.assertEqual(self.run_("purge-tag", "none"), "0 responses were removed\n")
+        self.assertEqual(self.run_("purge-tag", "page-1", "page-2"), "2 responses were removed\n")
         self.assertEqual(self.json_of("purge-tag", "all"), {"purged": 1})
         self.assertIn("1 to 256 tags", self.run_("purge-tag", "", status=REFUSED))
         self.assertRegex(self.run_("ban", "list"), r"purge-tag all\n")

@@ -444,9 +444,9 @@ class WithPolicy(Why):
         path, asked = target("tongues", Cache_Control="max-age=600"), "X-Tongue: de"
         self.fetch(path)
         self.fetch(path, asked)
-        self.assertIn("1 response has left", self.ctl("purge", f"http://{HOST}{path}"))
+        self.assertIn("1 response was removed", self.ctl("purge", f"http://{HOST}{path}"))
         self.assertEqual((self.why(path)["now"], self.why(path, asked)["now"]), ("miss", "hit"))
-        self.assertIn("1 response has left", self.ctl("purge", f"http://{HOST}{path}", asked))
+        self.assertIn("1 response was removed", self.ctl("purge", f"http://{HOST}{path}", asked))
         self.assertEqual(self.why(path, asked)["now"], "miss")
         self.assertIn("is no field", self.ctl("purge", f"http://{HOST}{path}", "Nonsense", status=REFUSED))
         for body in ('{"url": "/x", "headers": "X: y"}', '{"tag": "x", "headers": ["X: y"]}',
@@ -459,18 +459,18 @@ class WithPolicy(Why):
         self.assertEqual(self.why(path, "X-Lang: de-CH")["now"], "hit")
         self.assertEqual(self.why(path)["now"], "miss")
         gone = self.ctl("purge", f"http://{HOST}{path}")
-        self.assertIn("0 responses have left", gone)
+        self.assertIn("0 responses were removed", gone)
         self.assertIn("tarnctl why", gone)
-        self.assertIn("1 response has left", self.ctl("purge", f"http://{HOST}{path}", "X-Lang: de-CH"))
+        self.assertIn("1 response was removed", self.ctl("purge", f"http://{HOST}{path}", "X-Lang: de-CH"))
         self.assertEqual(self.why(path, "X-Lang: de-AT")["now"], "miss")
         again = target("again", Cache_Control="max-age=600")  # behind a restart
         self.fetch(again)
         self.assertEqual(self.why(again)["now"], "hit")
-        self.assertIn("1 response has left", self.ctl("purge", f"http://{HOST}{again}"))
+        self.assertIn("1 response was removed", self.ctl("purge", f"http://{HOST}{again}"))
         # what vcl_recv answers to such a request does not matter to what is stored under its key
         self.fetch("/hit-for-pass-2?Cache-Control=max-age%3D600")
         self.assertEqual(self.why("/hit-for-pass-2", "Cookie: a=b")["now"], "pass")
-        self.assertIn("1 response has left",
+        self.assertIn("1 response was removed",
                       self.ctl("purge", f"http://{HOST}/hit-for-pass-2", "Cookie: a=b"))
 
     def test_a_key_is_printed_whole(self):
