@@ -10,21 +10,21 @@
 /* What is not in the table of counters: name, kind, where it is, unit for Prometheus, documentation. */
 #define METRICS_STORAGE_TABLE(X)                                                                   \
     X(storage, size, GAUGE, size, "_bytes", "Bytes that the storage may use")                      \
-    X(storage, used, GAUGE, charged, "_bytes", "Bytes in use: bodies, heads, index, all that grows") \
+    X(storage, used, GAUGE, charged, "_bytes", "Bytes in use: bodies, heads, index, all charged memory") \
     X(storage, objects, GAUGE, objects, "", "Bodies and parts of bodies stored now")               \
-    X(storage, allocs, COUNTER, allocs, "", "Times memory was taken from the storage")             \
-    X(storage, frees, COUNTER, frees, "", "Times memory was given back to it")                     \
-    X(storage, failures, COUNTER, failures, "", "Times there was no room, even after evicting")    \
+    X(storage, allocs, COUNTER, allocs, "", "Allocations from the storage")             \
+    X(storage, frees, COUNTER, frees, "", "Releases to the storage")                     \
+    X(storage, failures, COUNTER, failures, "", "Failed allocations, even after eviction")    \
     X(storage, waits, COUNTER, waits, "", "Times a fetch had to wait for room")
 #define METRICS_INDEX_TABLE(X)                                                                     \
     X(index, entries, GAUGE, entries, "", "Keys in the index")                                     \
     X(index, capacity, GAUGE, capacity, "", "Slots of the index")                                  \
-    X(index, bytes, GAUGE, bytes, "", "Bytes of the index's table")                                \
+    X(index, bytes, GAUGE, bytes, "", "Bytes of the index")                                \
     X(index, growing, GAUGE, growing, "", "1 while it doubles, and two tables take memory")        \
     X(index, doubled, COUNTER, doubled, "", "Times it has doubled")                                \
-    X(index, refused, COUNTER, refused, "", "Times it was to double, and the storage had no room") \
-    X(index, moved, COUNTER, moved, "", "Keys moved to their other place to make room")            \
-    X(index, retried, COUNTER, retried, "", "Lookups that looked again because something moved")   \
+    X(index, refused, COUNTER, refused, "", "Times the storage had no room for it to double") \
+    X(index, moved, COUNTER, moved, "", "Keys moved to their other bucket to make room")            \
+    X(index, retried, COUNTER, retried, "", "Lookups repeated because a key moved")   \
     X(index, locked, COUNTER, locked, "", "Lookups that ended under the locks")
 /* clang-format on */
 

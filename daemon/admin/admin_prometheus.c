@@ -87,7 +87,7 @@ prometheus_responses(const struct admin *a, FILE *to)
         "1xx", "2xx", "3xx", "4xx", "5xx", "other"};
 
     prometheus_head(to, "responses_total", "counter",
-        "Requests that have ended, by class of status and by what became of them");
+        "Requests that have ended, by class of status and by result");
     for (unsigned i = 0; i < RESULT_COUNT; i++)
         for (unsigned k = 0; k < COUNTER_CLASSES; k++)
             fprintf(to, "tarn_responses_total{status_class=\"%s\",result=\"%s\"} %" PRIu64 "\n",
@@ -103,7 +103,7 @@ prometheus_requests(const struct admin *a, FILE *to)
     char label[64];
 
     prometheus_head(to, "request_duration_seconds", "histogram",
-        "Requests, from their first byte in to their last byte out, by what became of them");
+        "Duration of requests, from the first byte in to the last byte out, by result");
     for (unsigned k = 0; k < LATENCY_REQUESTS; k++) {
         latency_see(a->env.latency, LATENCY_ALL, (enum latency_kind)k, &seen);
         snprintf(label, sizeof(label), "result=\"%s\"", latency_name((enum latency_kind)k));
@@ -150,7 +150,7 @@ prometheus_memory(const struct admin *a, FILE *to)
 
     storage_get_stats(a->env.storage, &s);
     prometheus_head(to, "memory_bytes", "gauge",
-        "Bytes charged to the storage, by what for: their sum is tarn_storage_used_bytes");
+        "Bytes charged to the storage, by purpose; their sum is tarn_storage_used_bytes");
 #define X(id, in, name, doc)                                                              \
     fprintf(to, "tarn_memory_bytes{branch=\"%s\",part=\"%s\"} %" PRIu64 "\n", #in, #name, \
         s.leaf[CHARGE_##id]);
@@ -160,7 +160,7 @@ prometheus_memory(const struct admin *a, FILE *to)
         "Bytes of the process in memory, by the kernel's count");
     fprintf(to, "tarn_memory_resident_bytes %" PRIu64 "\n", usage_resident());
     prometheus_head(to, "memory_sockets_bytes", "gauge",
-        "Bytes that the kernel holds for the process's sockets; in no other figure");
+        "Bytes that the kernel holds for the process's sockets; not part of other metrics");
     fprintf(to, "tarn_memory_sockets_bytes %" PRIu64 "\n", usage_sockets());
 }
 
@@ -305,7 +305,7 @@ prometheus_backend_outcomes(const struct admin *a, FILE *to)
         {"backend_failures_total", "counter", prometheus_put_failures,
             "Attempts without a response, and responses that were cut short"},
         {"backend_response_duration_seconds", "histogram", prometheus_put_duration,
-            "From the request sent to the response's head"},
+            "Time from the end of the request to the response's head"},
     };
 
     for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
@@ -351,7 +351,7 @@ prometheus_process(const struct admin *a, FILE *to)
     const struct clock *clock = &a->env.loop->clock;
     double up_s = (double)((int64_t)clock->mono_ms - a->started_ms) / 1000;
 
-    prometheus_head(to, "build_info", "gauge", "1; which Tarn this is");
+    prometheus_head(to, "build_info", "gauge", "1; its labels are the version");
     fprintf(to, "tarn_build_info{version=\"" TARN_VERSION "\"} 1\n");
     prometheus_head(to, "uptime_seconds", "gauge", "Since this tarnd started");
     fprintf(to, "tarn_uptime_seconds %.3f\n", up_s);

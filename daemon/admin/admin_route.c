@@ -120,7 +120,7 @@ route_missing(struct admin_call *c)
     json_t *o = json_object();
 
     json_put_text(o, "error", "there is nothing here");
-    json_put_text(o, "hint", "GET /v1 says what each of these does");
+    json_put_text(o, "hint", "GET /v1 lists the resources");
     json_put(o, "routes", route_list(false));
     admin_answer(c, 404, o);
 }

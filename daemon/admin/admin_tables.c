@@ -131,7 +131,7 @@ admin_do_table_show(struct admin_call *c)
     json_put(o, "next", next > 0 ? json_integer((json_int_t)next) : json_null());
     if (table_leave(r) != 0) {
         json_decref(o);
-        admin_fail(c, 503, "try again", "the table was written meanwhile, and did not wait for us");
+        admin_fail(c, 503, "try again", "the table's writer overtook this reader");
     } else {
         admin_answer(c, 200, o);
     }

@@ -237,8 +237,7 @@ bound_own(const struct bound *b, const struct conf_address *at, const struct lis
         snprintf(why, why_len,
             "cannot give %s to user '%s', group '%s': %s; a user other than root can only give it "
             "to "
-            "a "
-            "group that he is a member of",
+            "a group that it is a member of",
             at->text, how->user, how->group, strerror(errno));
         return TERR_CONFIG;
     }

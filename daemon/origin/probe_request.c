@@ -139,7 +139,7 @@ probe_request_field(struct probe_lines *out, struct slice line, char why[PROBE_W
     else if ((http_field_flags(id) & HTTP_HOP) != 0 || id == HTTP_F_CONTENT_LENGTH ||
              id == HTTP_F_EXPECT)
         return probe_request_refuse(why,
-            "a probe's request has no body and no '%.*s': the line must go", (int)name.len,
+            "a probe's request has no body and no '%.*s': remove the line", (int)name.len,
             name.ptr);
     return 0;
 }

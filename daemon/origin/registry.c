@@ -179,7 +179,7 @@ backend_admit(struct director **out, struct registry *rg, const struct conf_back
     if (!b->none && !b->placed)
         elog(ELOG_WARN, "backend %s: '%s' cannot be resolved: %s; it has no address until it can",
             b->full, conf->address.host,
-            conf->address.unresolved != NULL ? conf->address.unresolved : "not asked for yet");
+            conf->address.unresolved != NULL ? conf->address.unresolved : "not looked up yet");
     *out = &b->director;
     return 0;
 }

@@ -181,14 +181,14 @@ reload_say(const struct policies *ps, bool remade, struct policies_became *b)
         snprintf(b->said, sizeof(b->said), "%.64s from %.120s, text changed", pol->name, file);
     else if (b->of_file && remade)
         snprintf(b->said, sizeof(b->said),
-            "kept %.64s, %.120s has not changed; loaded again for the backends of now", pol->name,
+            "kept %.64s, %.120s has not changed; loaded again for the current backends", pol->name,
             file);
     else if (b->of_file)
         snprintf(b->said, sizeof(b->said), "kept %.64s, %.120s has not changed", pol->name, file);
     else
         snprintf(b->said, sizeof(b->said), "kept %.64s, %s by hand%s", pol->name,
             pol->of_conf ? "put in use" : "loaded",
-            remade ? "; loaded again for the backends of now" : "");
+            remade ? "; loaded again for the current backends" : "");
 }
 
 /* --- the steps --- */

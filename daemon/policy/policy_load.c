@@ -472,7 +472,7 @@ policy_check_conf(struct policy *pol, struct vcl_error **errors)
     if (snapshot_conf(pol->snapshot)->negative.entries > 0 ||
         !vcl_calls_at(pol->vcl, VCL_FN_TARN_NEGATIVE, &at))
         return 0;
-    return policy_refuse(errors, at.file, at.line, "tarn.negative() has nowhere to remember it",
+    return policy_refuse(errors, at.file, at.line, "tarn.negative() needs a negative cache",
         "add a section `negative_cache: {}` to the configuration, and start tarnd again");
 }
 

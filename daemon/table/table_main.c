@@ -255,7 +255,7 @@ main_take(const struct main_args *a, struct table_view *out)
         out->base = mem;
     }
     if (table_leave(r) != 0 && mem != NULL) {
-        main_say("%s: the writer did not wait for us; try again", a->name);
+        main_say("%s: the writer overtook this reader; try again", a->name);
         free(mem);
         mem = NULL;
     }

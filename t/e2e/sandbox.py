@@ -116,7 +116,7 @@ class Sandbox(unittest.TestCase):
                 except RuntimeError:
                     self.assertNotEqual(status, 0)
                     with open(said, encoding="utf-8") as told:
-                        self.assertIn("a group that he is a member of", told.read())
+                        self.assertIn("a group that it is a member of", told.read())
                     continue
             self.assertEqual(os.stat(f"{self.folder}/admin.sock").st_gid, 4711)
             self.assertEqual(t.close(), status)
