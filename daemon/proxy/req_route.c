@@ -164,8 +164,9 @@ route_strip_cookies(struct req *r, const struct conf_names *names)
 {
     const struct http_message *h = r->head;
     const struct http_field *f = NULL;
-    char *kept = arena_alloc(&r->x->arena, h->len);
-    size_t len = 0;
+    /* "a;b" becomes "a; b": a byte more for each pair, which has one at least. */
+    size_t room = 2 * (size_t)h->len, len = 0;
+    char *kept = arena_alloc(&r->x->arena, room);
     bool some = false;
     int err;
 
@@ -183,6 +184,7 @@ route_strip_cookies(struct req *r, const struct conf_names *names)
                 memcpy(kept + len, "; ", 2);
                 len += 2;
             }
+            tassert(len + pair.len <= room);
             memcpy(kept + len, pair.ptr, pair.len);
             len += pair.len;
         }
