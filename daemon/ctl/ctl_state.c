@@ -231,7 +231,7 @@ ctl_reload(struct ctl *c)
     if (rc == CTL_DONE && !c->json) {
         json_array_foreach(json_object_get(o, "changed"), i, change) state_print_change(change);
         i = json_array_size(json_object_get(o, "changed"));
-        printf("%s counts now: %zu %s\n", state_or(o, "config", "the configuration"), i,
+        printf("%s is in force: %zu %s\n", state_or(o, "config", "the configuration"), i,
             i == 1 ? "change" : "changes");
         printf("policy: %s\n", state_or(json_object_get(o, "policy"), "said", "-"));
     }

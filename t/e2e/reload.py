@@ -546,10 +546,10 @@ class Reload(unittest.TestCase):
         became = self.became()
         self.assertEqual((became["changed"], became["policy"]["name"], became["policy"]["by_hand"],
                           became["policy"]["text_changed"]), ([], "fix", True, False))
-        # It is asked with the backends of now, and a text that names one that is gone is refused.
+        # It runs with the current backends, and a text that names one that is gone is refused.
         said = self.reload(config.format(b.address))
-        self.assertIn(": 1 change\npolicy: kept fix, loaded by hand; loaded again for the backends "
-                      "of now\n", said)
+        self.assertIn(": 1 change\npolicy: kept fix, loaded by hand; loaded again for the current "
+                      "backends\n", said)
         self.assertEqual((self.body("/y"), used()), ("b", "hand"))
         # What an include says is the policy's text, too.
         self.policy("i.vcl", "# two\n")
