@@ -200,7 +200,7 @@ req_set_body(struct vcl_run *run, struct req *r, const struct slice *parts, unsi
 
         if (req_part_moves(r, part))
             part = arena_copy(&r->x->arena, part);
-        if (part.ptr == NULL || stobj_synth_add(r->body, part) != 0)
+        if (part.ptr == NULL || stobj_synth_add(r->rep.body, part) != 0)
             return TERR_NOMEM;
     }
     return 0;

@@ -471,28 +471,28 @@ req_give_up_entry(struct req *r)
         struct entry *own =
             entry_state(r->entry) == ENTRY_HITMISS ? cache_take_handoff(r->entry) : NULL;
 
-        if (r->expected && !r->came)
+        if (r->rep.expected && !r->rep.came)
             stobj_expect(entry_part(r->entry, 1).body, -1);
-        r->expected = r->came = false;
+        r->rep.expected = r->rep.came = false;
         entry_abandon(r->entry);
         if (own != NULL) {
             entry_abandon(own);
             entry_drop(&own);
         }
     }
-    if (r->joined) {
-        entry_leave(r->entry, r->came);
-        r->came = false;
+    if (r->rep.joined) {
+        entry_leave(r->entry, r->rep.came);
+        r->rep.came = false;
     }
     if (r->holds)
         entry_drop(&r->entry);
-    r->holds = r->joined = false;
+    r->holds = r->rep.joined = false;
 }
 
 static inline __attribute__((always_inline)) void
 req_leave_entry_here(struct req *r)
 {
-    if (r->entry != NULL && (r->leader || r->joined || r->holds))
+    if (r->entry != NULL && (r->leader || r->rep.joined || r->holds))
         req_give_up_entry(r);
     r->entry = NULL;
 }
@@ -584,7 +584,7 @@ req_do_close(struct req *r)
     bool clear = req_end_delivery(r);
 
     clear = req_end_upload(r) && clear;
-    if (r->rest != NULL)
+    if (r->rep.rest != NULL)
         req_rest_cancel(r);
     else if (r->entry != NULL && waiter_state(&r->wait) == WAITER_ARMED)
         cache_cancel(r->entry, &r->wait);
@@ -597,7 +597,7 @@ req_do_close(struct req *r)
         if (r->own_body)
             req_drop_page(r);
         req_leave_entry_here(r);
-        if (r->rest != NULL)
+        if (r->rep.rest != NULL)
             req_rest_end(r);
         if (r->old != NULL)
             entry_drop(&r->old);
@@ -663,7 +663,7 @@ req_check(const struct req *r)
         tassert(r->tunnel != NULL && r->leader);
         break;
     case REQ_DELIVER:
-        tassert(r->entry != NULL || r->body != NULL);
+        tassert(r->entry != NULL || r->rep.body != NULL);
         break;
     case REQ_CLOSE:
     case REQ_ADMIT:
@@ -770,7 +770,7 @@ req_new(struct proxy *p)
             return NULL;
         r->page = NULL;
     }
-    memset(r, 0, offsetof(struct req, wait));
+    memset(r, 0, offsetof(struct req, rep.it));
     r->magic = REQ_MAGIC;
     r->proxy = p;
     task_init(&r->task, &p->loop->tasks, req_run);

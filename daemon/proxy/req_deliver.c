@@ -2,8 +2,6 @@
  *
  * A hit that leaves whole in this turn only borrows its entry.  Whatever has to wait holds it
  * first, and its leases with it. */
-#include <errno.h>
-
 #include "daemon/base/terr.h"
 #include "daemon/proxy/req_priv.h"
 
@@ -30,37 +28,7 @@ req_hold(struct req *r)
         entry_hold(r->entry);
         r->holds = true;
     }
-    if (r->reading)
-        lease_hold(&r->it);
-}
-
-/* The usual: one part, which is not being filled. */
-static inline bool
-req_is_settled(const struct entry *e)
-{
-    uintptr_t word = atomic_load_explicit(&e->parts, memory_order_acquire);
-
-    return (word & 1) == 0 && stobj_state((const struct stobj *)word) == STOBJ_SETTLED;
-}
-
-/* Does the body go on in a window?  Its bytes go again. */
-static bool
-req_outgrew(const struct entry *e)
-{
-    return !e->partial && entry_nparts(e) > 1;
-}
-
-/* A reader of what is being filled is counted, so that the fetch goes on for it.  An object that is
- * whole may have outgrown what is kept: the last part tells.  Returns whether it is not too late. */
-static __attribute__((noinline, cold)) bool
-req_join(struct req *r)
-{
-    struct stobj *last = entry_part(r->entry, entry_nparts(r->entry) - 1).body;
-
-    if (stobj_state(entry_part(r->entry, 0).body) == STOBJ_FILLING ||
-        stobj_state(last) == STOBJ_FILLING || req_outgrew(r->entry))
-        return r->joined = entry_join(r->entry);
-    return true;
+    rep_hold(&r->rep);
 }
 
 /* Of a body without a length: is all that is asked for here, whatever comes? */
@@ -74,15 +42,8 @@ req_needs_no_more(const struct req *r)
 bool
 req_expect(struct req *r)
 {
-    r->expected = !r->begun || !req_needs_no_more(r);
-    return r->expected;
-}
-
-/* Whether it is not too late; it never is for a part that is not being filled. */
-static inline bool
-req_may_begin(struct req *r)
-{
-    return req_is_settled(r->entry) || r->leader || r->joined || req_join(r);
+    r->rep.expected = !r->begun || !req_needs_no_more(r);
+    return r->rep.expected;
 }
 
 static struct http_message *
@@ -136,7 +97,7 @@ req_begin_entry(struct req *r)
     r->resp.length_in_fields = e->length_in_head && !r->policy.no_length;
     r->resp.close = r->policy.close;
     r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304;
-    if (!req_may_begin(r))
+    if (!rep_begin(&r->rep, e, r->leader))
         return TERR_CLOSED;
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
         stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
@@ -158,6 +119,7 @@ req_begin(struct req *r)
     r->all = (struct req_segment){{NULL, 0}, 0, r->resp.length};
     r->segments = &r->all;
     r->nsegments = 1;
+    r->rep.entry = NULL;
     if (r->entry != NULL)
         err = req_begin_entry(r);
     if (err != 0)
@@ -165,7 +127,7 @@ req_begin(struct req *r)
     if (!r->policy.touched &&
         !r->policy.synth) /* else they are among its fields, as far as they are wanted */
         req_extra_lines(r);
-    r->pos = r->segments[0].first;
+    rep_seek(&r->rep, r->segments[0].first, r->segments[0].end);
     r->text_due = r->segments[0].text.len > 0;
     if (r->resp.bodyless || r->resp.length == 0)
         r->body_ended = true;
@@ -181,117 +143,28 @@ req_return(struct req *r)
 
     while (r->nreturned < r->ngiven && r->ends[r->nreturned] <= r->x->sent)
         ids[back.n++] = r->ext[r->nreturned++].id;
-    if (back.n > 0 && r->reading)
-        lease_return(&r->it, &back);
+    rep_return(&r->rep, &back);
     if (r->nreturned == r->nleased)
         r->nreturned = r->ngiven = r->nleased = 0;
 }
 
-/* The part that has byte `pos` and most behind it; of an ordinary response, the one we are in. */
-static unsigned
-req_find_part(const struct req *r)
+/* Everything of this segment is leased: the next one, or the end. */
+static void
+req_next_segment(struct req *r)
 {
-    const struct entry *e = r->entry;
-    unsigned best = r->part;
-    uint64_t most = 0;
+    const struct req_segment *s;
 
-    if (!e->partial) {
-        bool outgrown = best + 1 < entry_nparts(e);
-
-        return outgrown && entry_part(e, best + 1).off <= r->pos ? best + 1 : best;
-    }
-    for (unsigned i = 0; i < entry_nparts(e); i++) {
-        const struct entry_part p = entry_part(e, i);
-
-        if (p.off <= r->pos && p.off + p.len > most) {
-            most = p.off + p.len;
-            best = i;
-        }
-    }
-    return best;
-}
-
-/* Begins to read at `pos`, up to the end of the segment or of the part.  0, TERR_CLOSED, or
- * TERR_AGAIN: the rest is still to come. */
-static int
-req_open_part(struct req *r)
-{
-    uint64_t off = 0;
-
-    r->until = r->segments[r->segment].end;
-    if (__builtin_expect(r->rest != NULL, 0)) {
-        int err = req_rest_body(r, &r->body, &off);
-
-        if (err != 0)
-            return err;
-    } else if (r->entry != NULL) {
-        struct entry_part p;
-
-        r->part = req_find_part(r);
-        if (r->part > 0 && !r->entry->partial)
-            r->came = true;
-        p = entry_part(r->entry, r->part);
-        tassert(r->pos >= p.off);
-        r->body = p.body;
-        off = p.off;
-        if (r->entry->partial && p.off + p.len < r->until)
-            r->until = p.off + p.len;
-    }
-    if (r->until <= r->pos && r->until != LEASE_TO_END)
-        return TERR_CLOSED; /* no part has it: the entry was chosen because one does */
-    if (lease_init(&r->it, r->body, r->pos - off,
-            r->until == LEASE_TO_END ? LEASE_TO_END : r->until - r->pos, &r->wait) != 0)
-        return TERR_CLOSED;
-    r->reading = true;
-    r->source_ended = false;
-    return 0;
-}
-
-/* Did the body outgrow what is kept, and go on in a window? */
-static bool
-req_goes_on(const struct req *r)
-{
-    return r->entry != NULL && r->rest == NULL && !r->entry->partial &&
-           r->part + 1 < entry_nparts(r->entry);
-}
-
-/* Where it goes on this reader is waited for, as long as it moves on here; or not, if it needs nothing of
- * that. */
-static __attribute__((noinline, cold)) void
-req_go_on(struct req *r)
-{
-    if (!req_needs_no_more(r) && req_goes_on(r)) {
-        stobj_touch_window(entry_part(r->entry, r->part + 1).body);
-    } else if (r->joined && req_needs_no_more(r)) {
-        entry_leave(r->entry, false);
-        r->joined = false;
-    }
-}
-
-/* Everything of this reading is leased: what follows?  0, or TERR_CLOSED: it is not for us. */
-static int
-req_source_done(struct req *r)
-{
-    const struct req_segment *s = &r->segments[r->segment];
-
-    r->source_ended = true;
-    if (r->pos < s->end && s->end != LEASE_TO_END)
-        return r->until == r->pos || req_goes_on(r) ? 0
-                                                    : TERR_CLOSED; /* another part has the rest */
-    if (s->end == LEASE_TO_END && req_goes_on(r))
-        return 0;
     if (++r->segment == r->nsegments) {
         r->body_ended = true;
-        return 0;
+        return;
     }
-    s++;
-    r->pos = s->first;
+    s = &r->segments[r->segment];
+    rep_seek(&r->rep, s->first, s->end);
     r->text_due = s->text.len > 0;
-    return 0;
 }
 
 /* The text in front of a segment is an extent like any other, except for its return. */
-static int
+static void
 req_lease_text(struct req *r, uint64_t end)
 {
     const struct req_segment *s = &r->segments[r->segment];
@@ -300,7 +173,8 @@ req_lease_text(struct req *r, uint64_t end)
     r->ext[r->nleased] =
         (struct lease_extent){s->text.ptr, LEASE_NO_RETURN, (uint32_t)s->text.len, 0};
     r->ends[r->nleased++] = end + s->text.len;
-    return s->first == s->end ? req_source_done(r) : 0;
+    if (s->first == s->end)
+        req_next_segment(r);
 }
 
 /* The window has moved on.  0: the rest is being fetched; TERR_CLOSED: it cannot be had, or nothing
@@ -309,20 +183,10 @@ static int
 req_fall_behind(struct req *r)
 {
     counter_add(r->proxy->counters, COUNTER_resp_behind, 1);
-    r->behind = true;
-    if (!r->head_sent || r->rest != NULL || req_rest_start(r) != 0)
+    if (!r->head_sent || r->rep.rest != NULL || req_rest_start(r) != 0)
         return TERR_CLOSED;
-    r->source_ended = true;
+    r->rep.part_ended = true;
     return 0;
-}
-
-/* For a body of unknown length: are these its last bytes?  Then the end of the message shares
- * their packet.  An object that goes on in another part tells of its own end only. */
-static bool
-req_leased_last(const struct req *r)
-{
-    return r->until == LEASE_TO_END && (r->ext[r->nleased - 1].flags & LEASE_LAST) != 0 &&
-           (r->entry == NULL || r->part + 1 == entry_nparts(r->entry));
 }
 
 /* More leases, if there is room and there are any.  0, TERR_AGAIN, or TERR_CLOSED: cut. */
@@ -331,39 +195,23 @@ req_lease(struct req *r)
 {
     struct lease_batch b = {.extents = r->ext, .n = r->nleased, .max = LIMIT_LEASES};
     uint64_t end = r->nleased > 0 ? r->ends[r->nleased - 1] : r->accepted;
+    bool was_behind = r->rep.behind;
     int n;
 
     if (r->nleased == LIMIT_LEASES || r->body_ended)
         return 0;
-    if (r->text_due)
-        return req_lease_text(r, end);
-    if (waiter_pending(&r->wait))
-        return TERR_AGAIN;
-    if (r->source_ended && r->reading) {
-        if (r->nleased > 0)
-            return TERR_AGAIN; /* leases go back to the iterator they came from */
-        lease_fini(&r->it);
-        r->reading = false;
+    if (r->text_due) {
+        req_lease_text(r, end);
+        return 0;
     }
-    if (!r->reading) {
-        int err = req_open_part(r);
-
-        if (err != 0)
-            return err;
-    }
-    n = lease_take(&r->it, &b);
-    if (n == -EAGAIN || n == -ENOBUFS)
-        return TERR_AGAIN;
-    if (n == -ESTALE)
-        return req_fall_behind(r);
+    n = rep_take(&r->rep, &b, r->nleased > 0, &r->wait);
     if (n < 0)
-        return TERR_CLOSED;
-    for (int i = 0; i < n; i++) {
-        r->pos += r->ext[r->nleased].len;
-        end += r->ext[r->nleased].len;
-        r->ends[r->nleased++] = end;
-    }
-    return n == 0 || r->pos == r->until || req_leased_last(r) ? req_source_done(r) : 0;
+        return n == TERR_CLOSED && r->rep.behind && !was_behind ? req_fall_behind(r) : n;
+    for (; r->nleased < b.n; r->nleased++)
+        r->ends[r->nleased] = end += r->ext[r->nleased].len;
+    if (r->rep.over)
+        req_next_segment(r);
+    return 0;
 }
 
 /* Offers `total` bytes from the first extent that is not accepted whole.  Returns whether all were
@@ -399,8 +247,7 @@ req_deliver_run(struct req *r, struct slice run)
     r->ext[0] = (struct lease_extent){run.ptr, LEASE_NO_RETURN, (uint32_t)run.len, LEASE_LAST};
     r->ends[0] = run.len;
     r->nleased = 1;
-    r->pos += run.len;
-    r->source_ended = r->body_ended = true;
+    r->body_ended = true;
     r->segment = 1;
     return req_send(r, &iov, 1, run.len, EXCHANGE_END);
 }
@@ -412,29 +259,21 @@ req_deliver_whole(struct req *r)
 {
     struct lease_batch b = {.extents = r->ext, .n = 0, .max = LIMIT_LEASES};
     struct iovec iov[LIMIT_LEASES];
-    unsigned flags = EXCHANGE_END;
     uint64_t end = 0;
+    unsigned flags;
     struct slice run;
     int n;
 
     if (r->nsegments != 1 || r->text_due || r->body_ended || r->all.end == LEASE_TO_END ||
         waiter_pending(&r->wait))
         return 0;
-    if (__builtin_expect(r->entry == NULL || !r->entry->partial, 1)) {
-        if (r->entry != NULL)
-            r->body = entry_part(r->entry, 0).body;
-        if (lease_borrow(r->body, r->pos, r->all.end - r->pos, &run))
-            return req_deliver_run(r, run);
-    }
-    if (req_open_part(r) != 0)
-        return TERR_CLOSED;
-    n = lease_take(&r->it, &b);
-    if (n == -ESTALE)
+    if (rep_borrow(&r->rep, &run))
+        return req_deliver_run(r, run);
+    n = rep_take(&r->rep, &b, false, &r->wait);
+    if (n == TERR_CLOSED && r->rep.behind)
         return req_fall_behind(r);
-    if (n == 0)
-        return req_source_done(r); /* it has outgrown what is kept, or is shorter than it said */
-    if (n < 0 && n != -EAGAIN && n != -ENOBUFS)
-        return TERR_CLOSED; /* broken off */
+    if (n < 0)
+        return n == TERR_AGAIN ? 0 : n;
     for (int i = 0; i < n; i++) {
         memcpy(&iov[i].iov_base, &r->ext[i].ptr, sizeof(r->ext[i].ptr));
         iov[i].iov_len = r->ext[i].len;
@@ -442,15 +281,12 @@ req_deliver_whole(struct req *r)
         r->ends[i] = end;
     }
     r->nleased = b.n;
-    r->pos += end;
-    if (n < 0)
-        return 0;
-    if (__builtin_expect(r->pos == r->all.end, 1)) {
-        r->source_ended = r->body_ended = true;
-        r->segment = 1;
-    } else { /* what there is goes out before more is asked for: that may fail */
-        flags = b.n == LIMIT_LEASES ? EXCHANGE_MORE : 0;
-    }
+    if (r->rep.over)
+        req_next_segment(r);
+    if (n == 0)
+        return 0; /* it has outgrown what is kept */
+    /* What there is goes out before more is asked for: that may fail. */
+    flags = r->body_ended ? EXCHANGE_END : b.n == LIMIT_LEASES ? EXCHANGE_MORE : 0;
     return req_send(r, iov, b.n, end, flags);
 }
 
@@ -488,13 +324,13 @@ static __attribute__((noinline, cold)) enum req_next
 req_look_again(struct req *r)
 {
     /* Of its own fetch, too: its client was not ready, and others were. */
-    bool alone = r->no_window && r->behind;
+    bool alone = r->no_window && r->rep.behind;
     unsigned nranges = r->nranges;
 
-    r->no_window = r->no_window || r->behind;
+    r->no_window = r->no_window || r->rep.behind;
     req_forget_response(r);
     r->nranges = nranges;
-    r->begun = r->behind = false;
+    r->begun = r->rep.behind = false;
     return req_goto(r, alone ? REQ_PASS : REQ_LOOKUP);
 }
 
@@ -504,13 +340,11 @@ req_deliver_nothing(struct req *r)
 {
     if (r->entry == NULL || r->nleased > 0 || waiter_pending(&r->wait))
         return req_cut(r);
-    if (r->reading)
-        lease_fini(&r->it);
-    r->begun = r->reading = r->source_ended = r->text_due = false;
-    r->segment = r->part = 0;
-    r->body = NULL;
-    if (r->entry->windowed && (r->behind || (!r->no_window && !r->leader))) {
-        r->no_window = r->no_window || !r->behind;
+    rep_forget(&r->rep);
+    r->begun = r->text_due = r->body_ended = false;
+    r->segment = 0;
+    if (r->entry->windowed && (r->rep.behind || (!r->no_window && !r->leader))) {
+        r->no_window = r->no_window || !r->rep.behind;
         return req_look_again(r);
     }
     r->resp = (struct exchange_response){.status = 0};
@@ -525,7 +359,7 @@ req_attend(struct req *r)
 {
     bool asks = r->policy.ref != NULL && !policy_is_trivial(r->policy.ref->policy, VCL_SUB_DELIVER);
 
-    if ((asks || req_rules(r) != NULL) && !req_may_begin(r))
+    if ((asks || req_rules(r) != NULL) && !rep_begin(&r->rep, r->entry, r->leader))
         return req_look_again(r);
     if (req_rules(r) != NULL && req_change_response(r) != 0)
         return req_cut(r);
@@ -535,66 +369,95 @@ req_attend(struct req *r)
     return r->policy.touched && req_write_touched(r) != 0 ? req_cut(r) : REQ_WAIT;
 }
 
+/* What the route and the policy make of the response, if that is still to come.  REQ_WAIT: go on. */
+static inline enum req_next
+req_attend_once(struct req *r)
+{
+    if (r->begun || r->attended == 0 || r->entry == NULL || r->policy.delivered)
+        return REQ_WAIT;
+    if (r->attended != REQ_HAS_POLICY || !policy_is_trivial(r->policy.ref->policy, VCL_SUB_DELIVER))
+        return req_attend(r);
+    r->policy.delivered = true; /* it has nothing to say: here, as most have */
+    return REQ_WAIT;
+}
+
+/* The head, and all of the body if it lies ready.  REQ_WAIT: go on with what is leased. */
+static inline enum req_next
+req_deliver_first(struct req *r)
+{
+    int err = req_begin(r);
+
+    if (err != 0)
+        return err == TERR_CLOSED ? req_look_again(r) : req_cut(r);
+    if (r->x->writable && req_deliver_whole(r) == TERR_CLOSED)
+        return r->head_sent || r->x->gone ? req_goto(r, REQ_CLOSE) : req_deliver_nothing(r);
+    return REQ_WAIT;
+}
+
+/* A batch of leases, to the client.  1: it went; 0: another part begins; TERR_AGAIN: there is nothing to
+ * offer, or the client must take some first; TERR_CLOSED: the source broke off; TERR_CANCELLED: the
+ * client. */
+static int
+req_deliver_batch(struct req *r)
+{
+    int leased;
+
+    if (r->rep.joined || rep_goes_on(&r->rep))
+        rep_tend(&r->rep, !req_needs_no_more(r));
+    if (r->nreturned < r->ngiven)
+        req_return(r);
+    if (!r->x->writable)
+        return TERR_AGAIN;
+    leased = req_lease(r);
+    if (leased == TERR_CLOSED || (leased == TERR_AGAIN && r->head_sent && r->ngiven == r->nleased))
+        return leased;
+    if (r->head_sent && r->ngiven == r->nleased && !r->body_ended)
+        return r->nleased == 0 ? 0
+                               : TERR_AGAIN; /* the next part begins; or all are with the client */
+    /* A full batch says that more is at hand, and so do other segments and parts; otherwise a
+     * packet must not wait for it. */
+    if (req_offer(r, r->nleased == LIMIT_LEASES || r->nsegments > 1 || r->rep.part_ended) < 0)
+        return TERR_CANCELLED;
+    return 1;
+}
+
+/* As much as the client takes in this turn. */
+static enum req_next
+req_deliver_rest(struct req *r)
+{
+    int went = 0;
+
+    for (int n = 0; n < DELIVER_BATCHES; n += went) {
+        if (r->x->done)
+            return req_goto(r, REQ_CLOSE);
+        if (r->x->gathered)
+            return REQ_WAIT; /* it leaves in this turn: nothing needs to be held */
+        went = req_deliver_batch(r);
+        if (went < 0)
+            break;
+    }
+    if (went == TERR_CLOSED)
+        return r->head_sent ? req_cut(r) : req_deliver_nothing(r);
+    if (went == TERR_CANCELLED)
+        return req_goto(r, REQ_CLOSE);
+    if (went >= 0 && r->x->writable)
+        task_wake(&r->task);
+    req_hold(r);
+    return REQ_WAIT;
+}
+
 static __attribute__((noinline)) enum req_next
 req_deliver_on(struct req *r)
 {
-    struct exchange *x = r->x;
-    unsigned batches = 0;
-    int leased = 0;
+    enum req_next next = req_attend_once(r);
 
-    if (!r->begun && r->attended != 0 && r->entry != NULL && !r->policy.delivered) {
-        enum req_next next = REQ_WAIT;
-
-        if (r->attended == REQ_HAS_POLICY &&
-            policy_is_trivial(r->policy.ref->policy, VCL_SUB_DELIVER))
-            r->policy.delivered = true; /* it has nothing to say: here, as most have */
-        else
-            next = req_attend(r);
-        if (next != REQ_WAIT)
-            return next;
-    }
-    if (r->upload != NULL)
+    if (next == REQ_WAIT && r->upload != NULL)
         req_pump_upload(r);
-    if (!r->begun) {
-        int err = req_begin(r);
-
-        if (err != 0)
-            return err == TERR_CLOSED ? req_look_again(r) : req_cut(r);
-        if (x->writable && req_deliver_whole(r) == TERR_CLOSED)
-            return r->head_sent || x->gone ? req_goto(r, REQ_CLOSE) : req_deliver_nothing(r);
-    }
-    for (;;) {
-        if (x->done)
-            return req_goto(r, REQ_CLOSE);
-        if (x->gathered)
-            return REQ_WAIT; /* it leaves in this turn: nothing needs to be held */
-        if (r->joined || req_goes_on(r))
-            req_go_on(r);
-        if (r->nreturned < r->ngiven)
-            req_return(r);
-        if (!x->writable)
-            break;
-        leased = req_lease(r);
-        if (leased == TERR_CLOSED)
-            return r->head_sent ? req_cut(r) : req_deliver_nothing(r);
-        if (leased == TERR_AGAIN && r->head_sent && r->ngiven == r->nleased)
-            break; /* nothing new to offer */
-        if (r->head_sent && r->ngiven == r->nleased && !r->body_ended) {
-            if (r->nleased == 0)
-                continue; /* the next part begins */
-            break;        /* every lease is with the client: wait until it took some */
-        }
-        /* A full batch says that more is at hand, and so do other segments and parts; otherwise a
-         * packet must not wait for it. */
-        if (req_offer(r, r->nleased == LIMIT_LEASES || r->nsegments > 1 || r->source_ended) < 0)
-            return req_goto(r, REQ_CLOSE);
-        if (++batches == DELIVER_BATCHES && x->writable) {
-            task_wake(&r->task);
-            break;
-        }
-    }
-    req_hold(r);
-    return REQ_WAIT;
+    if (next == REQ_WAIT && !r->begun)
+        next = req_deliver_first(r);
+    if (next != REQ_WAIT)
+        return next;
+    return r->x->gathered ? REQ_WAIT : req_deliver_rest(r);
 }
 
 /* DELIVER -- until the client has it all. */
@@ -610,22 +473,12 @@ req_do_deliver(struct req *r)
 bool
 req_end_delivery(struct req *r)
 {
-    struct lease_returns back = {.ids = NULL};
     uint64_t ids[LIMIT_LEASES];
+    struct lease_returns back = {.ids = ids};
 
-    if (!r->reading)
+    if (!r->rep.reading)
         return true;
-    back.ids = ids;
     for (; r->nreturned < r->nleased; r->nreturned++)
-        if (r->ext[r->nreturned].id != LEASE_NO_RETURN)
-            ids[back.n++] = r->ext[r->nreturned].id;
-    if (back.n > 0)
-        lease_return(&r->it, &back);
-    if (waiter_state(&r->wait) == WAITER_ARMED)
-        lease_cancel(&r->it);
-    if (waiter_pending(&r->wait))
-        return false;
-    lease_fini(&r->it);
-    r->reading = false;
-    return true;
+        ids[back.n++] = r->ext[r->nreturned].id;
+    return rep_close(&r->rep, &back, &r->wait);
 }

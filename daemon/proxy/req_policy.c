@@ -67,7 +67,8 @@ req_forget_response(struct req *r)
     }
     if (r->own_body)
         req_drop_page(r);
-    r->body = NULL;
+    r->rep.body = NULL;
+    r->rep.entry = NULL;
     r->leader = r->collapsed = r->as_asked = r->as_came = r->no_join = r->pipes = false;
     r->origin_failed = false;
     r->failed_status = 0;
@@ -587,7 +588,7 @@ req_policy_synth(struct req *r)
         (!r->own_body && req_take_page(r) != 0))
         return req_synth_cut(r);
     req_synth_extra(r);
-    r->resp.length = none ? EXCHANGE_LENGTH_UNKNOWN : stobj_len(r->body);
+    r->resp.length = none ? EXCHANGE_LENGTH_UNKNOWN : stobj_len(r->rep.body);
     r->resp.message = r->policy.message;
     r->resp.close = r->policy.close;
     req_goto(r, REQ_DELIVER);

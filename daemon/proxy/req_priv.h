@@ -6,7 +6,7 @@
 #include "daemon/http/range.h"
 #include "daemon/policy/policy.h"
 #include "daemon/proxy/fetch.h"
-#include "storage/lease.h"
+#include "daemon/proxy/rep_reader.h"
 
 enum req_state {
     REQ_RECV,    /* which backend serves this, and may the cache be asked? */
@@ -115,10 +115,6 @@ struct req {
     bool as_came;               /* the range that the origin chose to send */
     bool no_join;               /* what came did not complete what is stored */
     bool no_window;             /* it joined a body on its way, in vain */
-    bool behind;                /* the window has moved on without it */
-    bool joined;                /* it is counted as a reader of what is being filled */
-    bool expected;              /* the leader, in the window in which its body goes on */
-    bool came;                  /* it has begun to read that */
     bool gathering;             /* PASS, FETCH: its body comes before a backend is asked */
     bool pipes;                 /* its route allows an upgrade, and it asks for one */
     bool passes;                /* that, or its route says `pass` */
@@ -129,23 +125,19 @@ struct req {
     struct stobj *upload; /* the request's body, on its way to our fetch */
     /* delivery */
     struct exchange_response resp;
-    struct stobj *body; /* borrowed from the entry; owned when `own_body` */
     struct req_segment all;
     const struct req_segment *segments; /* `all`, or in the arena */
-    unsigned nsegments, segment;
-    unsigned part;  /* of the entry, that is being read */
-    uint64_t pos;   /* of the representation: what is leased next */
-    uint64_t until; /* where the reading of this part ends; LEASE_TO_END */
-    bool begun, own_body, reading, head_sent, body_ended, source_ended, text_due, cut;
-    struct req_rest *rest;               /* in the arena: what it lacks since then; NULL: nothing */
-    unsigned nleased, ngiven, nreturned; /* of `ext`: leased, accepted, returned */
-    uint32_t ttfb_us;                    /* until the head left; 0: all of it left at once */
-    size_t given_part;                   /* of ext[ngiven]: bytes accepted */
-    uint64_t accepted;                   /* body bytes accepted, all */
-    /* up to here all is zero at first; what follows is not touched */
+    uint8_t nsegments, segment;
+    uint8_t nleased, ngiven, nreturned; /* of `ext`: leased, accepted, returned */
+    bool begun, head_sent, body_ended, text_due, cut;
+    bool own_body;         /* `rep.body` is ours */
+    uint32_t ttfb_us;      /* until the head left; 0: all of it left at once */
+    size_t given_part;     /* of ext[ngiven]: bytes accepted */
+    uint64_t accepted;     /* body bytes accepted, all */
+    struct rep_reader rep; /* what is read: the entry's, or a body of our own */
+    /* up to rep.it all is zero at first; what follows is not touched */
     struct waiter wait; /* QUEUED, FETCH: the outcome.  DELIVER: more of the body */
     struct waiter upload_room;
-    struct lease_iter it;        /* while `reading` */
     uint64_t ends[LIMIT_LEASES]; /* body position behind each extent */
     struct lease_extent ext[LIMIT_LEASES];
     struct req *next_idle;
@@ -188,12 +180,10 @@ void req_note_first_byte(struct req *r);
 enum req_next req_do_pipe(struct req *r);
 void req_end_pipe(struct req *r);
 
-/* req_rest.c: out of a window that others share; what is missing comes by a fetch of its own. */
+/* req_rest.c: out of a window that others share; what is missing comes by a fetch of its own, into
+ * rep.rest. */
 /* 0, or TERR_CLOSED: it cannot be had that way. */
 int req_rest_start(struct req *r);
-/* Its body, and where that begins in the whole.  0, TERR_AGAIN: `wait` is armed; TERR_CLOSED: what
- * came does not fit. */
-int req_rest_body(struct req *r, struct stobj **body, uint64_t *off);
 /* Stop waiting for it; and give it back. */
 void req_rest_cancel(struct req *r);
 void req_rest_end(struct req *r);

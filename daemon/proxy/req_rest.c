@@ -8,18 +8,19 @@
 #include "daemon/http/conditional.h"
 #include "daemon/proxy/req_priv.h"
 
-struct req_rest {
+struct rep_rest {
     struct entry *entry; /* held, private: its body is bytes `want` of the whole */
     struct range_spec want;
+    int64_t now_s; /* wall clock, when it was asked for */
 };
 
 /* `v` borrows from the entry. */
 static void
-req_rest_validators(const struct req *r, const struct entry *e, struct http_message *head,
+rep_rest_validators(const struct rep_rest *rest, const struct entry *e, struct http_message *head,
     struct validators *v, struct http_field *fields)
 {
     entry_message(e, ENTRY_FIELDS_ALL, fields, head);
-    validators_of(head, r->proxy->loop->clock.wall_ms / 1000, v);
+    validators_of(head, rest->now_s, v);
 }
 
 int
@@ -29,23 +30,26 @@ req_rest_start(struct req *r)
     struct http_field fields[LIMIT_FIELDS];
     struct http_message head;
     struct validators v;
-    struct req_rest *rest;
+    struct rep_rest *rest;
     struct fetch_spec spec = {
         .kind = FETCH_REST,
         .head = r->head,
         .edited = r->policy.req != NULL,
     };
 
-    tassert(r->rest == NULL && r->entry != NULL);
+    tassert(r->rep.rest == NULL && r->entry != NULL);
     if (r->head->method != HTTP_M_GET || r->nsegments != 1 || entry_status(r->entry) != 200 ||
         req_make_key(r) != 0)
         return TERR_CLOSED;
-    req_rest_validators(r, r->entry, &head, &v, fields);
-    spec.if_range = validators_if_range(&v);
     rest = arena_alloc(&r->x->arena, sizeof(*rest));
-    if (spec.if_range.len == 0 || rest == NULL)
+    if (rest == NULL)
         return TERR_CLOSED;
-    rest->want = (struct range_spec){r->pos, end == LEASE_TO_END ? RANGE_UNKNOWN : end - 1};
+    rest->now_s = r->proxy->loop->clock.wall_ms / 1000;
+    rep_rest_validators(rest, r->entry, &head, &v, fields);
+    spec.if_range = validators_if_range(&v);
+    if (spec.if_range.len == 0)
+        return TERR_CLOSED;
+    rest->want = (struct range_spec){r->rep.pos, end == LEASE_TO_END ? RANGE_UNKNOWN : end - 1};
     rest->entry = cache_private(r->proxy->cache);
     if (rest->entry == NULL)
         return TERR_CLOSED;
@@ -58,7 +62,7 @@ req_rest_start(struct req *r)
     spec.policy = policy_share(r->policy.ref);
     if (r->policy.ref != NULL)
         spec.identity = req_identity(r);
-    r->rest = rest;
+    r->rep.rest = rest;
     fetch_start(r->proxy, r->x, &spec);
     return 0;
 }
@@ -66,18 +70,18 @@ req_rest_start(struct req *r)
 /* Is what came what was asked for, to the byte, or all of it, and of the same version?  *off: where
  * it begins in the whole. */
 static bool
-req_rest_fits(const struct req *r, uint64_t *off)
+rep_rest_fits(const struct rep_reader *rd, uint64_t *off)
 {
-    const struct req_rest *rest = r->rest;
-    uint64_t whole = entry_body_len(r->entry);
+    const struct rep_rest *rest = rd->rest;
+    uint64_t whole = entry_body_len(rd->entry);
     struct http_field fields[2][LIMIT_FIELDS];
     struct http_message begun, came;
     struct validators a, b;
     struct content_range cr;
     struct slice value;
 
-    req_rest_validators(r, r->entry, &begun, &a, fields[0]);
-    req_rest_validators(r, rest->entry, &came, &b, fields[1]);
+    rep_rest_validators(rest, rd->entry, &begun, &a, fields[0]);
+    rep_rest_validators(rest, rest->entry, &came, &b, fields[1]);
     if (!validators_join(&a, &b))
         return false;
     if (entry_status(rest->entry) == 200) {
@@ -100,13 +104,13 @@ req_rest_fits(const struct req *r, uint64_t *off)
 }
 
 int
-req_rest_body(struct req *r, struct stobj **body, uint64_t *off)
+rep_rest_body(const struct rep_reader *rd, struct waiter *wait, struct stobj **body, uint64_t *off)
 {
-    struct req_rest *rest = r->rest;
+    struct rep_rest *rest = rd->rest;
 
-    if (entry_state(rest->entry) == ENTRY_BUSY && cache_wait(rest->entry, &r->wait))
+    if (entry_state(rest->entry) == ENTRY_BUSY && cache_wait(rest->entry, wait))
         return TERR_AGAIN;
-    if (entry_state(rest->entry) != ENTRY_READY || !req_rest_fits(r, off))
+    if (entry_state(rest->entry) != ENTRY_READY || !rep_rest_fits(rd, off))
         return TERR_CLOSED;
     *body = entry_part(rest->entry, 0).body;
     return 0;
@@ -116,13 +120,13 @@ void
 req_rest_cancel(struct req *r)
 {
     if (waiter_state(&r->wait) == WAITER_ARMED)
-        cache_cancel(r->rest->entry, &r->wait);
+        cache_cancel(r->rep.rest->entry, &r->wait);
 }
 
 void
 req_rest_end(struct req *r)
 {
-    entry_abandon(r->rest->entry);
-    entry_drop(&r->rest->entry);
-    r->rest = NULL;
+    entry_abandon(r->rep.rest->entry);
+    entry_drop(&r->rep.rest->entry);
+    r->rep.rest = NULL;
 }

@@ -133,7 +133,7 @@ req_take_page(struct req *r)
     if (page == NULL && stobj_synth_new(&page, r->proxy->synth) != 0)
         return TERR_NOMEM;
     r->page = NULL;
-    r->body = page;
+    r->rep.body = page;
     r->own_body = true;
     return 0;
 }
@@ -143,11 +143,11 @@ req_drop_page(struct req *r)
 {
     tassert(r->own_body && r->page == NULL);
     r->own_body = false;
-    if (stobj_synth_reset(r->body))
-        r->page = r->body;
+    if (stobj_synth_reset(r->rep.body))
+        r->page = r->rep.body;
     else
-        stobj_unref(&r->body);
-    r->body = NULL;
+        stobj_unref(&r->rep.body);
+    r->rep.body = NULL;
 }
 
 /* In one piece, which lives as long as the configuration that the request holds. */
@@ -159,7 +159,7 @@ req_synth_page(struct req *r, const struct conf_page *page)
     r->resp.length = page->body.len;
     if (page->body.len == 0)
         return 0;
-    return stobj_synth_add(r->body, page->body) == 0 ? 0 : TERR_NOMEM;
+    return stobj_synth_add(r->rep.body, page->body) == 0 ? 0 : TERR_NOMEM;
 }
 
 static int
@@ -192,7 +192,7 @@ req_synth_body(struct req *r, const char *reason)
         return TERR_NOMEM;
     r->resp.length = 0;
     for (size_t i = 0; i < ARRAY_LEN(pieces) && err == 0; i++) {
-        err = stobj_synth_add(r->body, pieces[i]);
+        err = stobj_synth_add(r->rep.body, pieces[i]);
         r->resp.length += pieces[i].len;
     }
     return err == 0 ? 0 : TERR_NOMEM;
@@ -316,7 +316,7 @@ req_make_absent(struct req *r, const struct negative_answer *a)
         r->resp.message = req_absent_message(r, a);
     if (r->resp.rendered.len == 0 && r->resp.message == NULL)
         return TERR_NOMEM;
-    if (req_take_page(r) != 0 || stobj_synth_add(r->body, page) != 0)
+    if (req_take_page(r) != 0 || stobj_synth_add(r->rep.body, page) != 0)
         return TERR_NOMEM;
     r->resp.status = r->synth_status = a->status;
     r->resp.length = page.len;

@@ -157,13 +157,13 @@ loop_send(struct exchange *x, const struct exchange_response *resp, const struct
 {
     const struct req *r = x->answerer;
 
-    tassert(r->body != NULL);
-    tassert(r->entry == NULL || r->body == entry_part(r->entry, r->part).body);
-    loop_remember(r->body);
-    if (r->part > loop.part_most)
-        loop.part_most = r->part;
+    tassert(r->rep.body != NULL);
+    tassert(r->entry == NULL || r->rep.body == entry_part(r->entry, r->rep.part).body);
+    loop_remember(r->rep.body);
+    if (r->rep.part > loop.part_most)
+        loop.part_most = r->rep.part;
     for (unsigned i = 0; i < n; i++) {
-        loop.outside += !stobj_contains(r->body, body[i].iov_base, body[i].iov_len);
+        loop.outside += !stobj_contains(r->rep.body, body[i].iov_base, body[i].iov_len);
         loop.foreign += r->entry == NULL && !loop_is_by_reference(x, &body[i]);
     }
     return loop_real_ops->send(x, resp, body, n, flags);
