@@ -35,7 +35,9 @@ backend_free(struct backend **bp)
     struct backend *b = *bp;
 
     *bp = NULL;
-    tassert(atomic_load(&b->conns) == 0 && atomic_load(&b->queued) == 0);
+    tassert(atomic_load(&b->conns) == 0);
+    tassert(atomic_load(&b->queued) == 0);
+    tassert(list_empty(&b->queue));
     if (b->probe != NULL)
         probe_free(&b->probe);
     backend_forget_lookup(b);

@@ -40,9 +40,11 @@ eject_time(const struct backend *b)
 static void
 eject_begin(struct backend *b, uint64_t now_ms)
 {
+    tassert(!backend_ejected(b));
     if (now_ms - b->eject.back_ms > (uint64_t)b->eject.took_ms)
         b->eject.times = 0;
     b->eject.took_ms = eject_time(b);
+    tassert(b->eject.took_ms > 0); /* eject_for has a least */
     b->eject.until_ms = now_ms + (uint64_t)b->eject.took_ms;
     b->eject.times++;
     atomic_store_explicit(&b->ejected, true, memory_order_relaxed);

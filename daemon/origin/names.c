@@ -60,6 +60,7 @@ names_nth(const struct backend *b, unsigned nth)
 {
     const struct conf_address *first = &b->conf->address;
 
+    tassert(b->addrs != NULL ? b->addrs->n > 0 : first->naddrs > 0); /* % */
     return b->addrs != NULL ? &b->addrs->addr[nth % b->addrs->n]
                             : &first->addrs[nth % first->naddrs];
 }
@@ -169,6 +170,7 @@ names_gather(const struct backend *b, const struct resolve_addrs *found)
         struct sockaddr_storage *a = &to->addr[to->n];
         bool again = false;
 
+        tassert(to->n < RESOLVE_ADDRS_MAX);
         *a = found->addr[k];
         names_set_port(a, backend_port(b));
         for (unsigned i = 0; i < to->n; i++)
@@ -314,6 +316,7 @@ backend_name_tick(struct backend *b, uint64_t now_ms)
         names_take(b, now_ms);
     } else if (rg->resolver != NULL && now_ms >= b->name.due_ms &&
                rg->nlookups < NAMES_LOOKUPS_MAX && !backend_is_retired(b)) {
+        tassert(!b->conf->address.is_unix); /* it is due never */
         if (resolve_start(&b->name.lookup, rg->resolver, b->conf->address.host) == 0) {
             rg->nlookups++;
         } else {

@@ -41,7 +41,9 @@ outcome_new(void)
 struct outcome *
 outcome_hold(struct outcome *o)
 {
-    atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
+    unsigned had = atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
+
+    tassert(had > 0); /* the registry's, or a backend's of the same name */
     return o;
 }
 
@@ -74,6 +76,7 @@ outcome_bucket(uint64_t us)
 {
     unsigned i = us == 0 ? 0 : 64 - (unsigned)__builtin_clzll(us);
 
+    tassert(us == 0 || i == 64 || us < UINT64_C(1) << i);
     return i < BACKEND_BUCKETS ? i : BACKEND_BUCKETS - 1;
 }
 

@@ -48,6 +48,7 @@ round_next(const struct director *d, int64_t *behind, unsigned divisor, unsigned
             most = i;
     }
     behind[most] -= len;
+    tassert(most < d->nmembers);
     return most;
 }
 
@@ -59,7 +60,9 @@ director_set_weighted(struct director *d)
     int64_t *behind;
 
     OBJ_CHECK(d, DIRECTOR_MAGIC);
-    tassert(d->kind == DIRECTOR_ROUND_ROBIN && d->round == NULL);
+    tassert(d->kind == DIRECTOR_ROUND_ROBIN);
+    tassert(d->round == NULL);
+    tassert(d->nmembers > 0);
     _Static_assert(DIRECTOR_MEMBERS_MAX <= UINT16_MAX, "a member's number fits");
     divisor = round_divisor(d);
     for (unsigned i = 0; i < d->nmembers; i++)

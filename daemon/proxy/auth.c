@@ -14,6 +14,7 @@
 enum {
     AUTH_VERDICTS = 4096, /* a power of two; those of bad passwords have a table of their own */
 };
+_Static_assert((AUTH_VERDICTS & (AUTH_VERDICTS - 1)) == 0, "a tag's low bits are its place");
 
 #define AUTH_MAGIC OBJ_TAG('a', 'u', 't', 'h')
 struct auth {
@@ -60,6 +61,8 @@ auth_close(struct auth **ap)
     pthread_mutex_unlock(&a->lock);
     if (started)
         pthread_join(a->thread, NULL);
+    tassert(a->running == NULL);
+    tassert(list_empty(&a->waiting));
     pthread_cond_destroy(&a->due);
     pthread_mutex_destroy(&a->lock);
     OBJ_FREE(a);
@@ -92,6 +95,9 @@ auth_answer(struct auth *a, struct auth_check *c, bool good)
 {
     _Atomic uint64_t *table = good ? a->good : a->bad;
 
+    tassert(c->tag != 0); /* 0: no verdict */
+    tassert(
+        waiter_state(c->wait) == WAITER_ARMED); /* auth_cancel() takes it out of the list first */
     explicit_bzero(c->password, sizeof(c->password));
     c->good = good;
     atomic_store_explicit(&table[c->tag % AUTH_VERDICTS], c->tag, memory_order_relaxed);
@@ -103,6 +109,7 @@ auth_main(void *ctx)
 {
     struct auth *a = ctx;
 
+    OBJ_CHECK(a, AUTH_MAGIC);
     pthread_setname_np(pthread_self(), "tarn-auth");
     pthread_mutex_lock(&a->lock);
     for (;;) {
@@ -114,7 +121,9 @@ auth_main(void *ctx)
         if (list_empty(&a->waiting))
             break;
         c = container_of(a->waiting.next, struct auth_check, link);
-        a->running = c;
+        tassert(a->running == NULL); /* one thread computes, one hash at a time */
+        tassert(a->nwaiting > 0);
+        a->running = c; /* from here on auth_cancel() says no: the request waits for the answer */
         pthread_mutex_unlock(&a->lock);
         good = auth_verify(a, c);
         pthread_mutex_lock(&a->lock);
@@ -131,6 +140,8 @@ auth_main(void *ctx)
 static int
 auth_enqueue(struct auth *a, struct auth_check *c)
 {
+    tassert(!a->ends);
+    tassert((a->nwaiting == 0) == list_empty(&a->waiting));
     if (a->nwaiting == AUTH_WAITING_MAX)
         return TERR_LIMIT;
     if (!a->started && pthread_create(&a->thread, NULL, auth_main, a) != 0)
@@ -166,6 +177,8 @@ auth_ask(
     int rc;
 
     OBJ_CHECK(a, AUTH_MAGIC);
+    /* Verdicts are remembered by tag, without a lock: a hash that takes 100 ms on purpose would else be
+     * computed for each request of a user. */
     if (atomic_load_explicit(&a->good[tag % AUTH_VERDICTS], memory_order_relaxed) == tag)
         return 1;
     if (claim->password.len >= AUTH_PASSWORD_MAX ||
@@ -174,6 +187,7 @@ auth_ask(
     *check =
         (struct auth_check){.wait = wait, .hash = claim->hash, .tag = tag, .known = claim->known};
     list_init(&check->waiting);
+    tassert(claim->password.len < sizeof(check->password)); /* a NUL is behind it: crypt(3) */
     memcpy(check->password, claim->password.ptr, claim->password.len);
     pthread_mutex_lock(&a->lock);
     rc = auth_enqueue(a, check);
@@ -186,9 +200,11 @@ auth_cancel(struct auth *a, struct auth_check *check)
 {
     bool waits;
 
+    OBJ_CHECK(a, AUTH_MAGIC);
     pthread_mutex_lock(&a->lock);
     waits = waiter_state(check->wait) == WAITER_ARMED && a->running != check;
     if (waits) {
+        tassert(a->nwaiting > 0);
         list_del(&check->link);
         a->nwaiting--;
         explicit_bzero(check->password, sizeof(check->password));

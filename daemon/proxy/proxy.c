@@ -48,6 +48,7 @@ proxy_trim_to(struct proxy *p, unsigned keep)
         p->nidle_reqs--;
         req_free_memory(r);
     }
+    tassert((p->nidle_reqs == 0) == (p->idle_reqs == NULL));
 }
 
 void
@@ -62,7 +63,8 @@ proxy_fini(struct proxy *p)
 {
     OBJ_CHECK(p, PROXY_MAGIC);
     tassert(proxy_is_idle(p));
-    policy_leave_all(p);
+    tassert(list_empty(&p->fetches));
+    policy_leave_all(p); /* behind the last request: each has its use of one */
     proxy_trim_to(p, 0);
     OBJ_BURY(p);
 }

@@ -47,6 +47,7 @@ rate_rule_make(struct rate_rule *out, uint64_t rate, uint64_t per_us, uint64_t b
         burst = rate;
     if (interval == 0 || burst > RATES_WINDOW_MAX_US / interval)
         return false;
+    tassert(interval * burst <= RATES_WINDOW_MAX_US); /* what bucket times can tell apart */
     *out = (struct rate_rule){interval, interval * burst};
     return true;
 }
@@ -63,7 +64,9 @@ rates_open(struct rates **out, struct storage *storage, uint64_t keys)
     r->nsets = 1;
     while (r->nsets * RATES_WAYS < keys)
         r->nsets *= 2;
-    r->bytes = r->nsets * sizeof(struct rates_set) + RATES_LINE;
+    tassert((r->nsets & (r->nsets - 1)) == 0);
+    r->bytes =
+        r->nsets * sizeof(struct rates_set) + RATES_LINE; /* one more: sets begin at a line */
     *out = r;
     return 0;
 }
@@ -110,6 +113,8 @@ rates_set_of(struct rates *r, struct hash128 key)
     if (raw == NULL)
         return NULL;
     raw += (RATES_LINE - (uintptr_t)raw % RATES_LINE) % RATES_LINE;
+    tassert(
+        (uintptr_t)raw % RATES_LINE == 0); /* a set that lay on two lines would cost two misses */
     return (struct rates_set *)(void *)raw + (key.lo & (r->nsets - 1));
 }
 
@@ -156,12 +161,15 @@ rates_take(struct rates *r, const struct rate_rule *rule, struct hash128 key, ui
 
     OBJ_CHECK(r, RATES_MAGIC);
     set = rates_set_of(r, key);
-    tassert(rule->interval_us > 0 && rule->window_us >= rule->interval_us);
+    tassert(rule->interval_us > 0);
+    tassert(rule->window_us >= rule->interval_us); /* a full bucket has one request at least */
+    tassert(rule->window_us <= RATES_WINDOW_MAX_US);
     for (unsigned i = 0; set != NULL && i < RATES_TRIES; i++) {
         uint64_t was = 0, ahead, next;
         unsigned way = rates_way(set, tag, now, &was);
         bool own = was >> RATES_TIME_BITS == tag;
 
+        tassert(way < RATES_WAYS);
         ahead = own ? rates_ahead(was, now) : 0;
         if (ahead > rule->window_us) /* of a time that has wrapped, or of a longer rule */
             ahead = 0;

@@ -21,6 +21,7 @@ req_take_hops(struct exchange *x, const struct hops *hops)
     const struct conn_forwarded *before = conn->listener->forwarded;
     struct req_client *c = arena_alloc(&x->arena, sizeof(*c) + hops->n * sizeof(hops->addr[0]));
 
+    tassert(hops->n > 1); /* one is the connection's own end */
     if (c == NULL)
         return TERR_NOMEM;
     memcpy(c->hops, hops->addr, hops->n * sizeof(hops->addr[0]));
@@ -82,6 +83,7 @@ req_put_hop(char *out, const uint8_t addr[16], bool forwarded)
         memcpy(p, "]\"", 2);
         p += 2;
     }
+    tassert((size_t)(p - out) <= ADDRESS_TEXT_MAX + sizeof("for=\"[]\"") - 1);
     return (size_t)(p - out);
 }
 
@@ -107,6 +109,7 @@ req_forwarded(const struct exchange *x, struct arena *a, bool forwarded)
         }
         len += req_put_hop(out + len, addr, forwarded);
     }
+    tassert(len <= n * (ADDRESS_TEXT_MAX + sizeof("for=\"[]\", ")));
     return slice_of(out, len);
 }
 

@@ -55,6 +55,8 @@ req_limit_from(const struct req *r, unsigned *at)
     uint64_t named = rules != NULL ? rules->route->limits : 0;
     struct slice path = http_path(r->head), normal = {NULL, 0};
 
+    tassert(conf->nlimits <= 64); /* `named` has a bit for each */
+    tassert(rules == NULL || rules->snapshot == registry_snapshot(r->proxy->registry));
     if (*at < conf->nlimits && !req_path_is_plain(path)) {
         char *room = arena_alloc(&r->x->arena, path.len + 2);
 
@@ -92,6 +94,7 @@ req_check_limits(struct req *r)
     if (longest == 0)
         return;
     counter_add(p->counters, COUNTER_req_limited, 1);
+    tassert(r->synth_status == 0); /* nothing has answered it yet */
     r->retry_after_s = (uint16_t)limit_seconds(longest);
     req_synth(r, 429, 0);
 }

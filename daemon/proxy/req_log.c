@@ -95,6 +95,7 @@ req_count(const struct req *r, uint64_t took_us)
 {
     enum request_result result = shmlog_result(r->log_flags);
 
+    tassert(r->resp.status < 1000); /* what is sent has three digits */
     latency_add(&r->proxy->latency->row[result], took_us);
     counter_add(r->proxy->counters, counter_of_response(result, r->resp.status), 1);
 }
@@ -124,6 +125,7 @@ req_log(struct req *r)
     uint64_t took_us = clock_read_us(&p->loop->clock) - x->start_us;
     struct shmlog_req *rec = &p->log_req;
 
+    tassert_slow(r->magic == REQ_MAGIC);
     if (__builtin_expect(shmlog_readers(p->log), 0))
         req_log_details(r);
     if (__builtin_expect(r->log_flags == SHMLOG_REQ_HIT && r->resp.status == 200, 1)) {

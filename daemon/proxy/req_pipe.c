@@ -28,6 +28,7 @@ req_end_pipe(struct req *r)
     if (r->tunnel == NULL)
         return;
     origin_discard(&r->tunnel);
+    tassert(r->tunnel == NULL); /* owned, and no connection of a tunnel is used again */
     usage_free(&r->proxy->loop->usage, USAGE_REQUEST, r->pipe);
     r->pipe = NULL;
 }
@@ -40,6 +41,7 @@ pipe_up(struct req *r, struct req_pipe *p)
     struct iovec iov;
     ssize_t n;
 
+    tassert(p->up_at <= p->up_len);
     if (o->ops->sending(o))
         return 0; /* it still reads the buffer */
     if (p->up_at == p->up_len) {
@@ -53,6 +55,7 @@ pipe_up(struct req *r, struct req_pipe *p)
             o->ops->shut(o);
             return 1;
         }
+        tassert(n <= PIPE_BYTES);
         p->up_len = (size_t)n;
         p->up_at = 0;
     }
@@ -71,10 +74,14 @@ pipe_down(struct req *r, struct req_pipe *p)
     struct iovec iov;
     ssize_t n;
 
+    tassert(p->down_at <= p->down_len);
+    tassert(!p->end_given || p->down_ended);
+    /* The client's connection sends from the buffer itself: it is filled when all of it has left. */
     if (p->down_at == p->down_len && !p->down_ended && r->x->sent == p->down_given) {
         n = o->ops->body(o, (struct span){p->down, PIPE_BYTES});
         if (n < 0)
             return n == TERR_AGAIN ? 0 : (int)n;
+        tassert(n <= PIPE_BYTES);
         p->down_ended = n == 0;
         p->down_len = (size_t)n;
         p->down_at = 0;
@@ -85,6 +92,7 @@ pipe_down(struct req *r, struct req_pipe *p)
     n = r->x->ops->send(r->x, NULL, &iov, iov.iov_len > 0, p->down_ended ? EXCHANGE_END : 0);
     if (n < 0)
         return (int)n;
+    tassert((size_t)n <= iov.iov_len);
     p->end_given = p->down_ended;
     p->down_at += (size_t)n;
     p->down_given += (uint64_t)n;
@@ -94,6 +102,7 @@ pipe_down(struct req *r, struct req_pipe *p)
 static bool
 pipe_begin(struct req *r)
 {
+    tassert(!r->head_sent);
     r->resp = (struct exchange_response){.status = 101, .length = EXCHANGE_LENGTH_UNKNOWN};
     r->resp.message = req_response(r);
     r->pipe = usage_calloc(&r->proxy->loop->usage, USAGE_REQUEST, sizeof(*r->pipe));
@@ -112,6 +121,7 @@ req_do_pipe(struct req *r)
 {
     int up = 1, down = 1;
 
+    tassert(r->tunnel != NULL); /* the origin has agreed */
     if (r->pipe == NULL) {
         if (!r->x->writable)
             return REQ_WAIT;

@@ -135,6 +135,7 @@ req_take_rules(struct req *r, bool hold)
     struct req_rules *rules;
     int err = route_judge_path(r, snapshot_conf(u), route);
 
+    tassert(req_rules(r) == NULL); /* once a request: those of the route that it came by */
     if (err != 0 || !route_acts(route))
         return err;
     rules = arena_alloc(&r->x->arena, sizeof(*rules));
@@ -231,6 +232,7 @@ route_strip_query(struct req *r, const struct conf_names *names)
         }
         at = next;
     }
+    tassert(len <= path.len); /* what is left out is not longer than what was there */
     if (!some)
         return 0;
     err = req_edit(r);
@@ -274,6 +276,7 @@ req_apply_rules(struct req *r)
     const struct conf_route *route = r->rules->route;
     int err = 0;
 
+    tassert(req_rules(r) != NULL);
     if (route->strip_cookies.n > 0 || route->strip_cookies.all)
         err = route_strip_cookies(r, &route->strip_cookies);
     if (err == 0 && (route->strip_query.n > 0 || route->strip_query.all))
@@ -323,6 +326,8 @@ route_refuse_method(struct req *r)
     for (unsigned i = 0; i < m->n; i++)
         len += (size_t)snprintf(out + len, max - len, "%s%s", i > 0 ? ", " : "", m->list[i]);
     len += (size_t)snprintf(out + len, max - len, "%s", heads ? ", HEAD" : "");
+    tassert(len < max);
+    tassert(r->rules->name.len == 0);
     r->rules->name = SLICE_LIT("Allow");
     r->rules->value = slice_of(out, len);
     return req_synth(r, 405, 0);
@@ -377,9 +382,11 @@ route_redirect(struct req *r)
     for (const char *to = how->to; *to != '\0';) {
         struct slice s = route_expand_one(r, &to);
 
+        tassert(len + s.len <= max);
         memcpy(out + len, s.ptr, s.len);
         len += s.len;
     }
+    tassert(r->rules->name.len == 0);
     r->rules->name = SLICE_LIT("Location");
     r->rules->value = slice_of(out, len);
     return req_synth(r, (unsigned)how->status, 0);
@@ -471,6 +478,9 @@ req_do_admit(struct req *r)
 {
     int err;
 
+    tassert(r->state == REQ_ADMIT);
+    tassert(req_rules(r) != NULL);
+    /* The order: a redirect to https comes before a password is asked for in the clear. */
     if (req_is_redirected(r))
         return route_redirect(r);
     if (!route_allows(r->rules->route, r->head))
@@ -511,6 +521,8 @@ req_change_response(struct req *r)
     const struct conf_fields *fields = &r->rules->route->response_headers;
     int err;
 
+    tassert(req_rules(r) != NULL);
+    tassert(!r->head_sent);
     if (!route_has_fields(fields))
         return 0;
     err = req_edit_resp(r);
@@ -535,6 +547,7 @@ req_start_ruled(void *ctx, struct exchange *x)
         req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);
     else if (x->err == 0)
         req_check_limits(r);
+    /* Not by req_goto(): a request begins in one of two states, and has not been in the other. */
     if (r->state == REQ_RECV && req_rules(r) != NULL)
         r->state = REQ_ADMIT;
     req_run(&r->task);

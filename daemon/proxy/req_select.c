@@ -11,6 +11,8 @@ req_take_message(struct req *r, struct http_message *m, int err)
 {
     if (err != 0)
         return err;
+    tassert(m->status == 206 || m->status == 304 || m->status == 416);
+    tassert(!r->head_sent);
     r->resp.message = m;
     r->resp.rendered = slice_of(NULL, 0);
     r->resp.status = m->status;
@@ -51,6 +53,8 @@ req_one_range(
     char text[RANGE_TEXT_MAX];
     struct derive_partial how = {.content_range = slice_of(text, content_range_write(&cr, text))};
 
+    tassert(range.first <= range.last);
+    tassert(complete == STOBJ_SIZE_UNKNOWN || range.last < complete);
     if (m == NULL)
         return TERR_NOMEM;
     r->all.first = range.first;
@@ -81,9 +85,12 @@ req_lay_out(struct req *r, const struct http_message *stored, const struct range
         } else {
             cr.first = ranges[i].first;
             cr.last = ranges[i].last;
+            tassert(cr.first <= cr.last);
+            tassert(cr.last < complete);
             len = range_part_head(boundary, i == 0, type, &cr, text);
             s[i] = (struct req_segment){slice_of(text, len), cr.first, cr.last + 1};
         }
+        tassert(len <= RANGE_PART_MAX);
         r->resp.length += len + s[i].end - s[i].first;
     }
     return s;
@@ -131,6 +138,7 @@ req_select_ranges(struct req *r, const struct http_message *stored)
     if (r->as_came) {
         const struct entry_part p = entry_part(r->entry, 0);
 
+        tassert(p.len > 0);
         ranges[0] = (struct range){p.off, p.off + p.len - 1};
     } else if (complete == STOBJ_SIZE_UNKNOWN) {
         if (!req_range_has_come(r))
@@ -150,6 +158,8 @@ req_select_ranges(struct req *r, const struct http_message *stored)
      * be ignored). */
     if (n > 1 && r->entry->windowed)
         return 0;
+    tassert(n > 0);
+    tassert(n <= RANGES_MAX);
     counter_add(r->proxy->counters, COUNTER_req_partial, 1);
     return n == 1 ? req_one_range(r, stored, ranges[0], complete)
                   : req_many_ranges(r, stored, ranges, n, complete);

@@ -13,7 +13,10 @@ int
 req_open_upload(struct req *r)
 {
     struct proxy *p = r->proxy;
-    int rc = stobj_new(&r->upload, p->storage, STOBJ_PRIVATE, r->x->body_length,
+    int rc;
+
+    tassert(r->upload == NULL);
+    rc = stobj_new(&r->upload, p->storage, STOBJ_PRIVATE, r->x->body_length,
         (uint64_t)p->params.req_body_buffer);
 
     return rc == 0 ? 0 : TERR_NOMEM;
@@ -35,6 +38,7 @@ req_pump_upload(struct req *r)
         n = rc != 0 ? TERR_NOMEM : r->x->ops->body_read(r->x, room.ptr, room.len);
         if (n == TERR_AGAIN)
             return;
+        tassert(n <= 0 || (size_t)n <= room.len);
         if (n == 0)
             space_finish(r->upload);
         else if (n < 0)
@@ -64,6 +68,7 @@ req_gather_upload(struct req *r)
     }
     if (waiter_pending(&r->upload_room))
         return 0;
+    tassert(!r->policy.body_kept); /* what is kept is whole */
     r->gathering = true;
     return TERR_AGAIN;
 }
@@ -84,6 +89,7 @@ req_share_upload(struct req *r, struct fetch_spec *spec)
 {
     bool kept = r->policy.body_kept;
 
+    tassert(!kept || stobj_state(r->upload) == STOBJ_SETTLED);
     spec->upload_kept = kept;
     spec->upload_length = kept ? stobj_len(r->upload) : r->x->body_length;
     spec->upload_later = false;
@@ -118,6 +124,8 @@ req_keeping_body(struct req *r)
 {
     bool known = r->x->body_length != EXCHANGE_LENGTH_UNKNOWN;
 
+    tassert(r->x->has_body);
+    tassert(!r->policy.body_kept);
     if (r->upload == NULL) {
         if ((known && r->x->body_length > KEPT_BODY_MAX) ||
             stobj_new(&r->upload, r->proxy->storage, STOBJ_KEPT, r->x->body_length, 0) != 0)
@@ -129,6 +137,7 @@ req_keeping_body(struct req *r)
     req_pump_upload(r);
     if (stobj_state(r->upload) == STOBJ_FILLING && stobj_len(r->upload) <= KEPT_BODY_MAX)
         return true;
+    /* Settled: it goes with each fetch from here on.  Else it is read once, as without a policy. */
     r->policy.body_keeping = false;
     r->policy.body_kept = stobj_state(r->upload) == STOBJ_SETTLED;
     return false;
