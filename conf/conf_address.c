@@ -201,7 +201,7 @@ address_wait(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
     tassert(to->naddrs == 0);
     tassert(err != 0 || cx->resolver_silent);
     to->unresolved = conf_copy(
-        cx, slice_str(cx->resolver_silent && err == 0 ? "not asked for: a name server is silent"
+        cx, slice_str(cx->resolver_silent && err == 0 ? "no lookup: a name server is silent"
                       : err == EAI_SYSTEM             ? strerror(errno)
                                                       : gai_strerror(err)));
     /* Each name that a silent server does not answer costs its whole timeout, many times over with

@@ -80,7 +80,7 @@ sub vcl_purge {
 }
 
 sub vcl_hash {
-    # The form that was asked for; Vary: Accept would come too late for the purge of one form.
+    # The requested form; Vary: Accept would come too late for the purge of one form.
     hash_data(req.http.Accept);
 }
 

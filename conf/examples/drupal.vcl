@@ -109,7 +109,7 @@ sub vcl_backend_response {
         set beresp.ttl = 7d;
         return (deliver);
     }
-    # Pages that are not there are asked for by robots all day.
+    # Robots request pages that do not exist all day.
     if (beresp.status == 404 || beresp.status == 301) {
         set beresp.ttl = 10m;
         unset beresp.http.Set-Cookie;

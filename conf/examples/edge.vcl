@@ -18,7 +18,7 @@ sub vcl_recv {
         return (synth(403));
     }
 
-    # What moved is looked for without its query, which is handed on.
+    # Moved pages are looked up without the query, which is passed on.
     set req.http.X-Moved = tarn.table_lookup("moved", regsub(req.url, "\?.*", ""), "");
     if (req.http.X-Moved != "") {
         if (req.url ~ "\?") {

@@ -17,7 +17,7 @@ acl purge {
     "10.0.0.0"/8;
 }
 
-# What ends TLS in front of this cache, and says so in X-Forwarded-Proto.
+# The TLS proxies in front of this cache, which set X-Forwarded-Proto.
 acl tls_ends_at {
     "127.0.0.1";
     "::1";

@@ -79,7 +79,7 @@ sub vcl_backend_response {
         set beresp.ttl = 1h;
     }
     set beresp.grace = 12h;
-    # Then still good for a conditional request: lists change less often than they are asked for.
+    # After that kept for conditional requests: lists change less often than they are requested.
     set beresp.keep = 2d;
 }
 

@@ -34,7 +34,7 @@ req_sentence(unsigned status)
     case 303:
     case 307:
     case 308:
-        return "What you asked for is at another address.";
+        return "The page is at another address.";
     case 400:
         return "The request was malformed, so it was not passed on.";
     case 401:
