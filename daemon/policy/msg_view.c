@@ -83,12 +83,13 @@ msg_edit(struct vcl_run *run, enum vcl_http http, struct message_edit **out)
     struct fetch *f = msg_ctx(run)->fetch;
     int err = 0;
 
-    tassert(http != VCL_HTTP_OBJ);       /* what is stored is for all requests */
-    tassert(http != VCL_HTTP_OBJ_STALE); /* and so is this */
+    /* Checks for debug builds alone: a policy edits the message of a hit here. */
+    tassert_slow(http != VCL_HTTP_OBJ);       /* what is stored is for all requests */
+    tassert_slow(http != VCL_HTTP_OBJ_STALE); /* and so is this */
     if (msg_is_req(run, http)) {
         err = req_edit(r);
         *out = r->policy.req;
-        tassert(err != 0 || r->head == &r->policy.req->head); /* the copy counts from now on */
+        tassert_slow(err != 0 || r->head == &r->policy.req->head); /* the copy counts from now on */
     } else if (http == VCL_HTTP_BEREQ) {
         *out = f->vcl->bereq;
     } else if (http == VCL_HTTP_BERESP) {
@@ -180,7 +181,7 @@ msg_is_unmade(const struct vcl_run *run, enum vcl_http http)
 {
     const struct req *r = msg_ctx(run)->req;
 
-    tassert(http != VCL_HTTP_RESP || r != NULL);
+    tassert_slow(http != VCL_HTTP_RESP || r != NULL);
     return http == VCL_HTTP_RESP && r->policy.synth && r->policy.resp == NULL;
 }
 
@@ -194,7 +195,7 @@ msg_view_status(struct vcl_run *run, enum vcl_http http)
         return f->vcl->at.status_prefix * 1000u + msg_read(run, http)->status;
     if (http == VCL_HTTP_OBJ_STALE)
         return entry_status(f->old);
-    tassert(r != NULL); /* the rest is the client's side */
+    tassert_slow(r != NULL); /* the rest is the client's side */
     if (msg_is_unmade(run, http))
         return r->synth_status;
     if (http == VCL_HTTP_RESP && r->policy.resp != NULL)

@@ -219,7 +219,7 @@ policy_end_of(const struct exchange *x, enum policy_end_name name, struct policy
 {
     const struct conn_forwarded *fwd = x->conn->listener->forwarded;
 
-    tassert(name < POLICY_ENDS);
+    tassert_slow(name < POLICY_ENDS);
     memset(out, 0, sizeof(*out));
     if (name == POLICY_END_REMOTE && fwd != NULL) {
         memcpy(out->addr, fwd->remote_addr, sizeof(out->addr));
