@@ -480,6 +480,7 @@ admin_start(void *ctx, struct exchange *x)
     r->call.task = &r->task;
     x->answerer = r;
     x->task = &r->task;
+    x->over = exchange_over_to_task;
     a->nreqs++;
     admin_run(&r->task);
 }

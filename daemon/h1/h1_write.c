@@ -167,7 +167,7 @@ h1_out_tell(struct h1_conn *c)
         hx->x.sent = h1_xchg_sent(c, hx);
         hx->x.writable = hx->x.gathered = false;
         hx->x.done = c->busy->left >= hx->end_pos;
-        if (hx->x.done && hx->x.over != NULL)
+        if (__builtin_expect(hx->x.done, 1))
             hx->x.over(&hx->x); /* may release it */
         else
             task_wake_now(hx->x.task); /* it borrows memory of this turn */

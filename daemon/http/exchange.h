@@ -29,12 +29,12 @@
 #include <sys/uio.h>
 
 #include "daemon/base/arena.h"
+#include "daemon/base/waiter.h"
 #include "daemon/http/conn_facts.h"
 #include "daemon/http/message.h"
 #include "daemon/http/rendering.h"
 
 struct exchange;
-struct task;
 
 #define EXCHANGE_EXTRA          768        /* room for per-request field lines */
 #define EXCHANGE_LENGTH_UNKNOWN UINT64_MAX /* END alone marks the end */
@@ -90,7 +90,7 @@ struct exchange {
     const struct exchange_ops *ops;
     struct task *task; /* the answerer's; set by it in start */
     /* `done` is set: gives back what is lent and releases it, now if it can.  Called outside every
-     * operation, perhaps again; it calls none but release.  NULL: the task is woken instead. */
+     * operation, perhaps again; it calls none but release.  The answerer's, as `task`. */
     void (*over)(struct exchange *x);
     void *answerer; /* the answerer's own */
     struct arena arena;
@@ -120,6 +120,13 @@ struct exchange {
     uint16_t extra_len;
     char *extra; /* the protocol's, EXCHANGE_EXTRA bytes */
 };
+
+/* exchange.over of an answerer whose task looks at `done` itself. */
+static inline void
+exchange_over_to_task(struct exchange *x)
+{
+    task_wake_now(x->task);
+}
 
 /* Called by the protocol, in a task. */
 typedef void exchange_start_f(void *ctx, struct exchange *x);

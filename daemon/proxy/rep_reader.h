@@ -68,7 +68,7 @@ rep_seek(struct rep_reader *rd, uint64_t first, uint64_t end)
 }
 
 /* All that is wanted lies in one run of memory that stays as long as its owner or this turn keeps the
- * object: no lease is needed. */
+ * object: no lease is needed, and nothing more is to be asked for. */
 static inline bool
 rep_borrow(struct rep_reader *rd, struct slice *run)
 {
@@ -80,7 +80,6 @@ rep_borrow(struct rep_reader *rd, struct slice *run)
     if (!lease_borrow(rd->body, rd->pos, rd->end - rd->pos, run))
         return false;
     rd->pos += run->len;
-    rd->part_ended = rd->over = true;
     return true;
 }
 

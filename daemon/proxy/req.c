@@ -747,7 +747,9 @@ req_over(struct exchange *x)
     OBJ_CHECK(r, REQ_MAGIC);
     tassert_slow(r->x == x && x->done);
     proxy_here.req = r;
-    if (r->state != REQ_CLOSE)
+    if (__builtin_expect(r->state == REQ_DELIVER, 1))
+        r->state = REQ_CLOSE; /* as req_goto(), which has no need to look */
+    else if (r->state != REQ_CLOSE)
         req_goto(r, REQ_CLOSE);
     req_do_close(r);
     proxy_here.req = NULL;

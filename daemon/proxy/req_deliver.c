@@ -116,12 +116,14 @@ req_begin(struct req *r)
     int err = 0;
 
     r->begun = true;
-    r->all = (struct req_segment){{NULL, 0}, 0, r->resp.length};
+    r->all.first = 0; /* its text stays empty */
+    r->all.end = r->resp.length;
     r->segments = &r->all;
     r->nsegments = 1;
-    r->rep.entry = NULL;
-    if (r->entry != NULL)
+    if (__builtin_expect(r->entry != NULL, 1))
         err = req_begin_entry(r);
+    else
+        r->rep.entry = NULL;
     if (err != 0)
         return err;
     if (!r->policy.touched &&
@@ -214,13 +216,11 @@ req_lease(struct req *r)
     return 0;
 }
 
-/* Offers `total` bytes from the first extent that is not accepted whole.  Returns whether all were
- * taken, or TERR_CLOSED. */
+/* The client took `taken` of `total` bytes, from the first extent that was not accepted whole.  Returns
+ * whether those were all, or TERR_CLOSED. */
 static int
-req_send(struct req *r, const struct iovec *iov, unsigned n, size_t total, unsigned flags)
+req_sent(struct req *r, ssize_t taken, size_t total)
 {
-    ssize_t taken = r->x->ops->send(r->x, r->head_sent ? NULL : &r->resp, iov, n, flags);
-
     if (taken < 0)
         return (int)taken;
     r->head_sent = true;
@@ -237,19 +237,39 @@ req_send(struct req *r, const struct iovec *iov, unsigned n, size_t total, unsig
     return 0;
 }
 
-/* In one run of bytes, which are there as long as the entry is: an extent without a lease. */
+/* As req_sent(). */
+static int
+req_send(struct req *r, const struct iovec *iov, unsigned n, size_t total, unsigned flags)
+{
+    return req_sent(r, r->x->ops->send(r->x, r->head_sent ? NULL : &r->resp, iov, n, flags), total);
+}
+
+/* Of a run that was not taken at once, the rest is offered again: as an extent without a lease. */
+static __attribute__((noinline)) int
+req_sent_some(struct req *r, struct slice run, ssize_t taken)
+{
+    r->ext[0] = (struct lease_extent){run.ptr, LEASE_NO_RETURN, (uint32_t)run.len, LEASE_LAST};
+    r->ends[0] = run.len;
+    r->nleased = 1;
+    return req_sent(r, taken, run.len);
+}
+
+/* In one run of bytes, which are there as long as the entry is. */
 static int
 req_deliver_run(struct req *r, struct slice run)
 {
     struct iovec iov = {.iov_len = run.len};
+    ssize_t taken;
 
     memcpy(&iov.iov_base, &run.ptr, sizeof(run.ptr));
-    r->ext[0] = (struct lease_extent){run.ptr, LEASE_NO_RETURN, (uint32_t)run.len, LEASE_LAST};
-    r->ends[0] = run.len;
-    r->nleased = 1;
     r->body_ended = true;
     r->segment = 1;
-    return req_send(r, &iov, 1, run.len, EXCHANGE_END);
+    taken = r->x->ops->send(r->x, &r->resp, &iov, 1, EXCHANGE_END);
+    if (__builtin_expect((size_t)taken != run.len, 0))
+        return req_sent_some(r, run, taken);
+    r->head_sent = true;
+    r->accepted = run.len;
+    return 1;
 }
 
 /* The usual: all of it lies ready, in one batch.  1: it was accepted; 0: go on with what is leased

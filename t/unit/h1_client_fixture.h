@@ -184,6 +184,7 @@ answer_start(void *ctx, struct exchange *x)
     memset(a, 0, offsetof(struct answer, got));
     task_init(&a->task, &world.loop.tasks, answer_run);
     x->task = &a->task;
+    x->over = exchange_over_to_task;
     a->x = x;
     a->err = x->err;
     a->upgrade = x->upgrade;
