@@ -121,7 +121,7 @@ struct exchange {
     char *extra; /* the protocol's, EXCHANGE_EXTRA bytes */
 };
 
-/* exchange.over of an answerer whose task looks at `done` itself. */
+/* exchange.over where the task of the answerer looks at `done` itself. */
 static inline void
 exchange_over_to_task(struct exchange *x)
 {
