@@ -95,7 +95,7 @@ server_cpus(void)
     if (f != NULL) {
         if (fgets(text, sizeof(text), f) != NULL &&
             sscanf(text, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0 &&
-            (quota + period - 1) / period < (long long)n)
+            (quota + period - 1) / period < (long long)n) /* one and a half are two */
             n = (unsigned)((quota + period - 1) / period);
         fclose(f);
     }

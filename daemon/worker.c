@@ -681,6 +681,7 @@ worker_send_order(struct worker *w, struct endpoint *endpoint, bool open)
         .open = open};
     pthread_mutex_lock(&w->mailbox);
     ended = w->ended;
+    /* Counted before it is sent: the worker may be done with it before this returns. */
     if (!ended && open)
         atomic_fetch_add_explicit(&endpoint->nopening, 1, memory_order_relaxed);
     if (!ended)
@@ -741,7 +742,7 @@ worker_join(struct worker **wp, int64_t wait_ms)
     struct timespec until;
 
     OBJ_CHECK(w, WORKER_MAGIC);
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_REALTIME, &until); /* the clock of pthread_timedjoin_np(3) */
     until.tv_sec += wait_ms / 1000;
     until.tv_nsec += wait_ms % 1000 * 1000000;
     if (until.tv_nsec >= 1000000000) {

@@ -63,6 +63,7 @@ backend_note_bad(struct backend *b, uint64_t now_ms, int err)
     fails = atomic_fetch_add_explicit(&b->fails, 1, memory_order_relaxed) + 1;
     if (fails < after || backend_ejected(b))
         return;
+    /* Several workers may count the last failure at a time: one of them begins, and says so. */
     pthread_mutex_lock(&b->lock);
     begins = !backend_ejected(b);
     if (begins)
@@ -89,6 +90,7 @@ backend_eject_tick(struct backend *b, uint64_t now_ms)
     ends = backend_ejected(b) && now_ms >= b->eject.until_ms;
     if (ends) {
         b->eject.back_ms = now_ms;
+        /* On trial: one failure more, and it is left out again. */
         atomic_store_explicit(&b->fails, (unsigned)b->conf->eject_after - 1, memory_order_relaxed);
         atomic_store_explicit(&b->well_ms, backend_wall_ms(), memory_order_relaxed);
         atomic_store_explicit(&b->ejected, false, memory_order_relaxed);

@@ -29,6 +29,8 @@ policy_use_of(struct proxy *p, struct policy *pol)
     if (u == NULL)
         return NULL;
     OBJ_CHECK(pol, POLICY_MAGIC);
+    /* Relaxed is enough: the registry's own count goes behind a grace period, so it is not 0 in a turn
+     * that has read the set. */
     atomic_fetch_add_explicit(&pol->refs, 1, memory_order_relaxed);
     tassert(u->users == 0);
     u->policy = pol;
@@ -106,7 +108,7 @@ policy_labelled(struct proxy *p, const char *label)
 
         if (strcmp(set->labels[i].name, label) != 0)
             continue;
-        tassert(set->labels[i].policy->magic == POLICY_MAGIC); /* a set has none that may go */
+        tassert_slow(set->labels[i].policy->magic == POLICY_MAGIC); /* a set has none that may go */
         u = policy_use_of(p, set->labels[i].policy);
         if (u != NULL)
             u->users++;

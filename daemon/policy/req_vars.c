@@ -62,6 +62,8 @@ req_edit(struct req *r)
         if (err != 0)
             return err;
     }
+    /* Last, and only when whole: until here the request is read where it came. */
+    tassert_slow(r->head == &r->x->head);
     r->policy.req = e;
     r->head = &e->head;
     if (r->proxy->run.vcl != NULL)
@@ -74,6 +76,7 @@ static int
 req_edit_stored(struct req *r, struct message_edit *e)
 {
     struct arena *a = &r->x->arena;
+    /* The exchange's arena: the message is sent from it, after the run. */
     struct http_field *fields = arena_alloc(a, LIMIT_FIELDS * sizeof(*fields));
     struct slice extra, name, value;
     struct http_message head;
@@ -81,6 +84,7 @@ req_edit_stored(struct req *r, struct message_edit *e)
 
     if (fields == NULL)
         return TERR_NOMEM;
+    tassert_slow(!r->policy.synth);
     entry_message(r->entry, ENTRY_FIELDS_SENT, fields, &head);
     head.status = (uint16_t)entry_policy_status(r->entry);
     err = message_edit_init(e, &head, a, LIMIT_FIELDS);
@@ -133,6 +137,7 @@ req_edit_resp(struct req *r)
     e = arena_alloc(&r->x->arena, sizeof(*e));
     if (e == NULL)
         return TERR_NOMEM;
+    tassert_slow(r->policy.synth || r->entry != NULL);
     err = r->policy.synth ? req_edit_synth(r, e) : req_edit_stored(r, e);
     if (err == 0)
         r->policy.resp = e;
@@ -144,12 +149,15 @@ void
 req_show_head(const struct req *r, struct vcl_run *run)
 {
     const struct http_message *h = r->head;
+    /* X-Forwarded-For as it came is not what the policy reads: the client's address is appended in
+     * the copy (req_edit_client), so the machine asks us until there is one. */
     uint64_t known = ~(HTTP_BIT(HTTP_F_OTHER) | HTTP_BIT(HTTP_F_X_FORWARDED_FOR));
 
     if (r->policy.req != NULL)
         known |= HTTP_BIT(HTTP_F_X_FORWARDED_FOR); /* it has been written by now */
     if (__builtin_expect((h->authority_len > 0) != http_has(h, HTTP_F_HOST), 0))
         known &= ~HTTP_BIT(HTTP_F_HOST); /* of the target, or empty */
+    tassert_slow(r->policy.req == NULL || h == &r->policy.req->head);
     run->known = known;
     run->present = &h->present;
     run->method = h->method;
@@ -213,6 +221,7 @@ req_hash_data(struct vcl_run *run, struct req *r, struct slice data)
 {
     struct proxy *p = r->proxy;
 
+    tassert_slow(r->key_len <= sizeof(p->key_text));
     if (data.len + 1 > sizeof(p->key_text) - r->key_len)
         return policy_fail(run, "hash_data: the key is longer than 64 KiB");
     if (data.len > 0)

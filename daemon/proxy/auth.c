@@ -87,6 +87,7 @@ auth_verify(struct auth *a, const struct auth_check *c)
 {
     const char *made = crypt_r(c->password, c->hash, &a->data);
 
+    /* `known` is looked at last: an unknown user costs the same computation as a wrong password. */
     return made != NULL && made[0] != '*' && auth_same(made, c->hash) && c->known;
 }
 
@@ -144,6 +145,7 @@ auth_enqueue(struct auth *a, struct auth_check *c)
     tassert((a->nwaiting == 0) == list_empty(&a->waiting));
     if (a->nwaiting == AUTH_WAITING_MAX)
         return TERR_LIMIT;
+    /* With the first password, for most configurations have none. */
     if (!a->started && pthread_create(&a->thread, NULL, auth_main, a) != 0)
         return TERR_NOMEM;
     a->started = true;

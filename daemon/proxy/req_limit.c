@@ -55,8 +55,8 @@ req_limit_from(const struct req *r, unsigned *at)
     uint64_t named = rules != NULL ? rules->route->limits : 0;
     struct slice path = http_path(r->head), normal = {NULL, 0};
 
-    tassert(conf->nlimits <= 64); /* `named` has a bit for each */
-    tassert(rules == NULL || rules->snapshot == registry_snapshot(r->proxy->registry));
+    tassert_slow(conf->nlimits <= 64); /* `named` has a bit for each */
+    tassert_slow(rules == NULL || rules->snapshot == registry_snapshot(r->proxy->registry));
     if (*at < conf->nlimits && !req_path_is_plain(path)) {
         char *room = arena_alloc(&r->x->arena, path.len + 2);
 

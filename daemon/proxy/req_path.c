@@ -63,7 +63,7 @@ req_path_begins(struct slice path, const char *prefix)
         if (n == 0)
             return false;
         at += n;
-        tassert(at <= path.len);
+        tassert_slow(at <= path.len);
         rest = slice_of(rest.ptr + written, rest.len - written);
         if (c != '/')
             continue;
@@ -120,7 +120,7 @@ req_path_normal(struct slice path, char *out)
         }
         begin = len;
     }
-    tassert(len >= 1);
+    tassert_slow(len >= 1);
     tassert(len <= path.len + 2); /* the room that callers make */
     return slice_of(out, len);
 }

@@ -135,7 +135,7 @@ req_take_rules(struct req *r, bool hold)
     struct req_rules *rules;
     int err = route_judge_path(r, snapshot_conf(u), route);
 
-    tassert(req_rules(r) == NULL); /* once a request: those of the route that it came by */
+    tassert_slow(req_rules(r) == NULL); /* once a request: those of the route that it came by */
     if (err != 0 || !route_acts(route))
         return err;
     rules = arena_alloc(&r->x->arena, sizeof(*rules));
@@ -232,7 +232,7 @@ route_strip_query(struct req *r, const struct conf_names *names)
         }
         at = next;
     }
-    tassert(len <= path.len); /* what is left out is not longer than what was there */
+    tassert_slow(len <= path.len); /* what is left out is not longer than what was there */
     if (!some)
         return 0;
     err = req_edit(r);
@@ -276,11 +276,12 @@ req_apply_rules(struct req *r)
     const struct conf_route *route = r->rules->route;
     int err = 0;
 
-    tassert(req_rules(r) != NULL);
+    tassert_slow(req_rules(r) != NULL);
     if (route->strip_cookies.n > 0 || route->strip_cookies.all)
         err = route_strip_cookies(r, &route->strip_cookies);
     if (err == 0 && (route->strip_query.n > 0 || route->strip_query.all))
         err = route_strip_query(r, &route->strip_query);
+    /* Before the route's own fields, which may set another Authorization for the backend. */
     if (err == 0 && route->basic_auth.said && !route->basic_auth.forward &&
         http_has(r->head, HTTP_F_AUTHORIZATION)) {
         err = req_edit(r);
@@ -478,8 +479,8 @@ req_do_admit(struct req *r)
 {
     int err;
 
-    tassert(r->state == REQ_ADMIT);
-    tassert(req_rules(r) != NULL);
+    tassert_slow(r->state == REQ_ADMIT);
+    tassert_slow(req_rules(r) != NULL);
     /* The order: a redirect to https comes before a password is asked for in the clear. */
     if (req_is_redirected(r))
         return route_redirect(r);
@@ -521,8 +522,8 @@ req_change_response(struct req *r)
     const struct conf_fields *fields = &r->rules->route->response_headers;
     int err;
 
-    tassert(req_rules(r) != NULL);
-    tassert(!r->head_sent);
+    tassert_slow(req_rules(r) != NULL);
+    tassert_slow(!r->head_sent);
     if (!route_has_fields(fields))
         return 0;
     err = req_edit_resp(r);
