@@ -276,6 +276,29 @@ class Installed(Folder):
             self.assertIn(why, done.stderr)
             made("", "", page)
 
+    def test_a_row_of_tarnctl_without_its_text_is_not_built(self):
+        programs = os.path.join(self.folder, "bin")
+        os.mkdir(programs)
+        for name in os.listdir(os.path.join(build, "bin")):
+            os.symlink(os.path.join(build, "bin", name), os.path.join(programs, name))
+        rows = run(os.path.join(programs, "tarn_ctl_gen")).split("\x1e")
+        os.remove(os.path.join(programs, "tarn_ctl_gen"))
+        for begin, why in (("word\x1fstat\x1fPATTERN", "page stat: nothing is said of {'PATTERN'}"),
+                           ("example\x1fstop", "page stop: there is no example"),
+                           ("page\x1fdrain", "CTL_PAGE_TABLE has not a row for each command's first word"),
+                           ("command\x1fwarm", "CTL_PAGE_TABLE has not a row for each command's first word")):
+            left = [row for row in rows if not row.startswith(begin)]
+            self.assertEqual(len(left), len(rows) - 1, begin)
+            with open(os.path.join(self.folder, "rows"), "w", encoding="utf-8") as f:
+                f.write("\x1e".join(left))
+            with open(os.path.join(programs, "tarn_ctl_gen"), "w", encoding="utf-8") as f:
+                f.write(f"#!/bin/sh\ncat {self.folder}/rows\n")
+            os.chmod(os.path.join(programs, "tarn_ctl_gen"), 0o755)
+            done = subprocess.run([sys.executable, os.path.join(HERE, "man.py"), os.path.join(self.folder, "man"), "1",
+                                   programs], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1, begin)
+            self.assertIn(why, done.stderr)
+
     def test_the_unit_is_confined(self):
         self.install("/usr")
         unit = os.path.join(self.folder, "usr/lib/systemd/system/tarn.service")
