@@ -280,6 +280,30 @@ regex_elsewhere(void *arg)
     return re;
 }
 
+/* Every byte at every place of subjects around one and two words. */
+TEST(regex, a_run_of_first_bytes_is_found_wherever_it_is)
+{
+    static const char *const patterns[] = {
+        "[A-Z]", "[[:upper:]]", "[a-c]", "[\\x01-\\x1f]", "[x-\\x7f]", "[\\x7f\\x80]", "[ac]"};
+    char subject[24], twin[64];
+
+    for (unsigned p = 0; p < ARRAY_LEN(patterns); p++) {
+        struct regex *re = regex_of(patterns[p]), *other;
+
+        snprintf(twin, sizeof(twin), "(*NO_START_OPT)%s", patterns[p]);
+        other = regex_of(twin);
+        for (size_t len = 1; len <= sizeof(subject); len++) {
+            for (unsigned at = 0; at < len * 256; at++) {
+                memset(subject, '_', len);
+                subject[at / 256] = (char)(at % 256);
+                regex_compare(re, other, slice_of(subject, len), patterns[p]);
+            }
+        }
+        regex_free(&re);
+        regex_free(&other);
+    }
+}
+
 TEST(regex, threads_have_match_data_of_their_own)
 {
     struct regex *re = regex_of("x(a|b)+y");
@@ -307,5 +331,6 @@ TEST_MAIN(TEST_ENTRY(regex, tells_where_a_pattern_is_wrong),
     TEST_ENTRY(regex, another_match_is_sought_when_it_must_not_be_empty),
     TEST_ENTRY(regex, a_catastrophe_ends_at_the_limit),
     TEST_ENTRY(regex, what_is_answered_without_a_call_is_what_pcre_says),
+    TEST_ENTRY(regex, a_run_of_first_bytes_is_found_wherever_it_is),
     TEST_ENTRY(regex, threads_have_match_data_of_their_own),
     TEST_ENTRY(regex, names_the_library_s_version))
