@@ -127,7 +127,7 @@
     X(OF##_KEEP, ms, entry_keep_ms(e))                                                             \
     X(OF##_AGE, ms, vars_entry_age_ms(e, now_ms))                                                  \
     X(OF##_TIME, seconds, run->now_s - (double)vars_entry_age_ms(e, now_ms) / 1000)                \
-    X(OF##_HITS, number, r != NULL && r->leader ? 0 : (int64_t)entry_hits(e))                      \
+    X(OF##_HITS, number, r != NULL && r->attempt.leader ? 0 : (int64_t)entry_hits(e))                      \
     X(OF##_STATUS, number, msg_view_status(run, VCL_HTTP_##OF))                                    \
     X(OF##_REASON, made, msg_view_reason(run, VCL_HTTP_##OF))                                      \
     X(OF##_PROTO, text, SLICE_LIT("HTTP/1.1"))                                                     \

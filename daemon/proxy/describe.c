@@ -35,7 +35,7 @@ describe_req(const struct req *r)
         return;
     }
     tassert_say("request in state %s: error %s, backend %s, %llu body bytes accepted",
-        req_state_name(r->state), terr_name(r->err),
+        req_state_name(r->state), terr_name(r->attempt.err),
         r->backend != NULL ? director_name(r->backend) : "none", (unsigned long long)r->accepted);
     if (x == NULL)
         return;

@@ -139,7 +139,7 @@ req_do_recv(struct req *r)
     if (r->policy.ref != NULL)
         return req_policy_recv(r);
     if (r->x->upgrade && req_route_pipes(r))
-        r->pipes = r->passes = true;
+        r->attempt.pipes = r->passes = true;
     if ((h->present & REQ_WISHES) != 0 && req_read_directives(r) != 0)
         return req_synth(r, 503, TERR_NOMEM);
     if (!req_is_for_cache(r))
@@ -178,7 +178,7 @@ req_query(const struct req *r, struct cache_query *q)
         .ask = r->ask.any ? &r->ask : NULL,
         .ranges = r->ranges,
         .nranges = r->nranges,
-        .no_join = r->no_join,
+        .no_join = r->attempt.no_join,
         .no_window = r->no_window,
         .only_stored = r->ask.only_if_cached,
         .now_ms = (int64_t)r->proxy->loop->clock.mono_ms,
@@ -200,7 +200,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
         .edited = r->policy.req != NULL,
         .entry = entry,
         .old = old,
-        .complete = r->reason == CACHE_IS_PARTIAL,
+        .complete = r->attempt.reason == CACHE_IS_PARTIAL,
         .ask = &r->ask,
         .ranges = r->ranges,
         /* A policy's vcl_backend_response expects the whole. */
@@ -271,7 +271,7 @@ req_do_lookup(struct req *r)
     r->entry = answer.entry;
     if (r->policy.ref != NULL && (verdict == CACHE_HIT || verdict == CACHE_STALE) &&
         !policy_is_trivial(r->policy.ref->policy, VCL_SUB_HIT)) {
-        r->reason = answer.reason;
+        r->attempt.reason = answer.reason;
         return req_policy_hit(r, verdict, &answer);
     }
     if (__builtin_expect(verdict == CACHE_HIT, 1)) {
@@ -281,7 +281,7 @@ req_do_lookup(struct req *r)
     }
     if (verdict == CACHE_ABSENT)
         return req_answer_absent(r, &answer.absent);
-    r->reason = answer.reason;
+    r->attempt.reason = answer.reason;
     if (verdict == CACHE_STALE) {
         if (answer.refresh != NULL)
             req_start_fetch(r, answer.refresh, answer.old);
@@ -289,8 +289,8 @@ req_do_lookup(struct req *r)
     }
     if (r->ask.only_if_cached)
         return req_synth(r, 504, 0); /* RFC 9111 5.2.1.7 */
-    r->policy.hitmiss = r->reason == CACHE_MARKED;
-    r->policy.hitpass = r->reason == CACHE_MARKED_PASS;
+    r->policy.hitmiss = r->attempt.reason == CACHE_MARKED;
+    r->policy.hitpass = r->attempt.reason == CACHE_MARKED_PASS;
     if (r->policy.hitmiss || r->policy.hitpass)
         r->log_flags |= SHMLOG_REQ_HITMISS;
     if (verdict == CACHE_QUEUED) {
@@ -313,12 +313,12 @@ req_failed(struct req *r)
     int err = r->entry->err;
 
     req_query(r, &q);
-    r->failed_status = r->entry->origin_status;
+    r->attempt.failed_status = r->entry->origin_status;
     entry_drop(&r->entry);
-    r->holds = r->leader = false;
+    r->holds = r->attempt.leader = false;
     r->entry = cache_lookup_stale(r->proxy->cache, &q);
     if (r->entry != NULL) {
-        r->origin_failed = true;
+        r->attempt.origin_failed = true;
         return req_deliver_stale(r);
     }
     return req_synth_by_policy(r,
@@ -358,7 +358,7 @@ req_do_queued(struct req *r)
     case ENTRY_READY:
         if (!cache_usable(r->entry, &q, false))
             break;
-        r->collapsed = true;
+        r->attempt.collapsed = true;
         counter_add(r->proxy->counters, COUNTER_req_coalesced, 1);
         if (q.count_hits)
             entry_count_hit(r->entry);
@@ -393,7 +393,7 @@ req_do_miss(struct req *r)
             return next;
     }
     old = r->old;
-    r->holds = r->leader = true;
+    r->holds = r->attempt.leader = true;
     r->log_flags |= SHMLOG_REQ_MISS;
     r->old = NULL; /* the fetch's, from now on */
     req_start_fetch(r, r->entry, old);
@@ -426,7 +426,7 @@ req_do_pass(struct req *r)
         if (next != REQ_WAIT)
             return next;
     }
-    if (r->x->has_body && p->params.req_buffering && !r->pipes) {
+    if (r->x->has_body && p->params.req_buffering && !r->attempt.pipes) {
         int err = req_gather_upload(r);
 
         if (err == TERR_AGAIN)
@@ -436,12 +436,13 @@ req_do_pass(struct req *r)
     }
     req_share_rules(r, &spec);
     spec.head = r->head;
-    spec.upgrade = r->pipes;
+    spec.upgrade = r->attempt.pipes;
     spec.connect_ms = r->policy.connect_cs * 10;
     r->entry = cache_private(p->cache);
     if (r->entry == NULL)
         return req_synth(r, 503, TERR_NOMEM);
-    r->holds = r->leader = r->as_asked = true;
+    r->holds = r->attempt.leader = true;
+    r->attempt.choice = REQ_AS_ASKED;
     spec.entry = r->entry;
     if (req_make_key(r) != 0 || (r->x->has_body && r->upload == NULL && req_open_upload(r) != 0)) {
         struct entry *fetchs = r->entry;
@@ -467,7 +468,7 @@ req_do_pass(struct req *r)
 static __attribute__((noinline)) void
 req_give_up_entry(struct req *r)
 {
-    if (r->leader) {
+    if (r->attempt.leader) {
         struct entry *own =
             entry_state(r->entry) == ENTRY_HITMISS ? cache_take_handoff(r->entry) : NULL;
 
@@ -492,7 +493,7 @@ req_give_up_entry(struct req *r)
 static inline __attribute__((always_inline)) void
 req_leave_entry_here(struct req *r)
 {
-    if (r->entry != NULL && (r->leader || r->rep.joined || r->holds))
+    if (r->entry != NULL && (r->attempt.leader || r->rep.joined || r->holds))
         req_give_up_entry(r);
     r->entry = NULL;
 }
@@ -508,11 +509,12 @@ req_leave_entry(struct req *r)
 static enum req_next
 req_try_again(struct req *r)
 {
-    bool again = r->no_join || r->entry->windowed; /* several ranges, which a window cannot serve */
+    bool again =
+        r->attempt.no_join || r->entry->windowed; /* several ranges, which a window cannot serve */
 
     req_leave_entry(r);
-    r->leader = false;
-    r->no_join = true;
+    r->attempt.leader = false;
+    r->attempt.no_join = true;
     return req_goto(r, again ? REQ_PASS : REQ_LOOKUP);
 }
 
@@ -521,9 +523,13 @@ req_try_again(struct req *r)
 static bool
 req_takes_as_came(struct req *r)
 {
-    r->as_came = r->nranges == 1 && r->reason != CACHE_IS_PARTIAL && r->entry->partial &&
-                 r->entry->origin_status == 206 && entry_nparts(r->entry) == 1;
-    return r->as_came;
+    const struct entry *e = r->entry;
+
+    if (r->nranges != 1 || r->attempt.reason == CACHE_IS_PARTIAL || !e->partial ||
+        e->origin_status != 206 || entry_nparts(e) != 1)
+        return false;
+    r->attempt.choice = REQ_AS_CAME;
+    return true;
 }
 
 /* FETCH -- until our fetch knows what came. */
@@ -546,7 +552,8 @@ req_do_fetch(struct req *r)
             return REQ_MORE;
         return REQ_WAIT;
     case ENTRY_READY:
-        if (!r->as_asked && !cache_usable(r->entry, &q, true) && !req_takes_as_came(r))
+        if (r->attempt.choice != REQ_AS_ASKED && !cache_usable(r->entry, &q, true) &&
+            !req_takes_as_came(r))
             return req_try_again(r);
         if (r->tunnel != NULL)
             return req_goto(r, REQ_PIPE);
@@ -555,11 +562,11 @@ req_do_fetch(struct req *r)
         return req_goto(r, REQ_DELIVER);
     case ENTRY_FAILED:
         r->gathering = false; /* the fetch may have been cut while it waited */
-        return r->err != 0 ? req_upload_failed(r, r->err) : req_failed(r);
+        return r->attempt.err != 0 ? req_upload_failed(r, r->attempt.err) : req_failed(r);
     case ENTRY_HITMISS:
         own = cache_take_handoff(r->entry);
         if (own == NULL) /* see fetch_do_gather() */
-            return req_upload_failed(r, r->err != 0 ? r->err : TERR_CLOSED);
+            return req_upload_failed(r, r->attempt.err != 0 ? r->attempt.err : TERR_CLOSED);
         entry_drop(&r->entry);
         r->entry = own; /* a miss all the same: it was counted as one, and vcl_miss had it */
         return req_goto(r, REQ_DELIVER);
@@ -660,7 +667,7 @@ req_check(const struct req *r)
         tassert(r->synth_status >= 200);
         break;
     case REQ_PIPE:
-        tassert(r->tunnel != NULL && r->leader);
+        tassert(r->tunnel != NULL && r->attempt.leader);
         break;
     case REQ_DELIVER:
         tassert(r->entry != NULL || r->rep.body != NULL);
@@ -687,7 +694,7 @@ enum req_next
 req_synth(struct req *r, unsigned status, int err)
 {
     r->synth_status = (uint16_t)(status == 0 ? 503 : status);
-    r->err = err;
+    r->attempt.err = err;
     return req_goto(r, REQ_SYNTH);
 }
 

@@ -97,13 +97,14 @@ req_begin_entry(struct req *r)
     r->resp.length_in_fields = e->length_in_head && !r->policy.no_length;
     r->resp.close = r->policy.close;
     r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304;
-    if (!rep_begin(&r->rep, e, r->leader))
+    if (!rep_begin(&r->rep, e, r->attempt.leader))
         return TERR_CLOSED;
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
         stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
         r->resp.length = stobj_len(entry_part(e, 0).body);
     r->all.end = r->resp.length;
-    if ((r->head->present & REQ_SELECTS) != 0 && s == 200 && !r->as_asked && req_select(r) != 0)
+    if ((r->head->present & REQ_SELECTS) != 0 && s == 200 && r->attempt.choice != REQ_AS_ASKED &&
+        req_select(r) != 0)
         return TERR_NOMEM;
     if (r->resp.bodyless && !e->length_in_head && !e->partial)
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN; /* the length is unknown: say nothing */
@@ -363,7 +364,7 @@ req_deliver_nothing(struct req *r)
     rep_forget(&r->rep);
     r->begun = r->text_due = r->body_ended = false;
     r->segment = 0;
-    if (r->entry->windowed && (r->rep.behind || (!r->no_window && !r->leader))) {
+    if (r->entry->windowed && (r->rep.behind || (!r->no_window && !r->attempt.leader))) {
         r->no_window = r->no_window || !r->rep.behind;
         return req_look_again(r);
     }
@@ -379,7 +380,7 @@ req_attend(struct req *r)
 {
     bool asks = r->policy.ref != NULL && !policy_is_trivial(r->policy.ref->policy, VCL_SUB_DELIVER);
 
-    if ((asks || req_rules(r) != NULL) && !rep_begin(&r->rep, r->entry, r->leader))
+    if ((asks || req_rules(r) != NULL) && !rep_begin(&r->rep, r->entry, r->attempt.leader))
         return req_look_again(r);
     if (req_rules(r) != NULL && req_change_response(r) != 0)
         return req_cut(r);

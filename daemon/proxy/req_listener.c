@@ -9,7 +9,7 @@ req_of_fetch(void *ctx)
     struct req *r = ctx;
 
     OBJ_CHECK(r, REQ_MAGIC);
-    tassert(r->x != NULL && r->leader);
+    tassert(r->x != NULL && r->attempt.leader);
     return r;
 }
 

@@ -77,8 +77,8 @@ req_log_details(const struct req *r)
     struct shmlog *log = r->proxy->log;
 
     shmlog_begin(log, r->x->xid, SHMLOG_KIND_REQ, 0);
-    if (r->err != 0)
-        shmlog_text(log, SHMLOG_Error, slice_str(terr_text(r->err)));
+    if (r->attempt.err != 0)
+        shmlog_text(log, SHMLOG_Error, slice_str(terr_text(r->attempt.err)));
     if (r->policy.ref != NULL)
         req_log_trivial(r);
     for (unsigned i = 0; i < h->nfields; i++)

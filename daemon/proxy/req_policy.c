@@ -69,11 +69,7 @@ req_forget_response(struct req *r)
         req_drop_page(r);
     r->rep.body = NULL;
     r->rep.entry = NULL;
-    r->leader = r->collapsed = r->as_asked = r->as_came = r->no_join = r->pipes = false;
-    r->origin_failed = false;
-    r->failed_status = 0;
-    r->err = 0;
-    r->reason = CACHE_NOTHING_STORED;
+    r->attempt = (struct req_attempt){.reason = CACHE_NOTHING_STORED};
     r->resp = (struct exchange_response){.status = 0};
     r->x->extra_len = 0;
     rp->resp = NULL;
@@ -236,8 +232,8 @@ req_policy_pipe(struct req *r)
         return req_policy_elsewhere(r, act);
     /* An upgrade becomes a tunnel when the backend agrees; anything else is an ordinary request,
      * after which the connection ends. */
-    r->pipes = r->x->upgrade;
-    r->policy.close = !r->pipes;
+    r->attempt.pipes = r->x->upgrade;
+    r->policy.close = !r->attempt.pipes;
     r->policy.piped = true;
     r->log_flags |= SHMLOG_REQ_PIPE;
     return req_goto(r, REQ_PASS);

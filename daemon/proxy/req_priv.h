@@ -83,6 +83,27 @@ struct req_rules {
     struct slice name, value; /* SYNTH: one more field of our answer; name.len 0: none */
 };
 
+/* Who chose what is sent of the representation. */
+enum req_choice {
+    REQ_CHOOSES,  /* we, by the request's conditions and ranges */
+    REQ_AS_ASKED, /* passed: they are the origin's to answer */
+    REQ_AS_CAME,  /* the origin: another range than it was asked for */
+};
+
+/* From one way to an answer to the next: cleared as a whole when another is sought, by a restart or since
+ * what came does not serve (req_forget_response). */
+struct req_attempt {
+    enum cache_reason reason; /* why it was not to be had from the cache alone */
+    int err;                  /* SYNTH: what went wrong, TERR_*, or 0 */
+    uint16_t failed_status;   /* what the origin said when it failed; 0: nothing */
+    bool origin_failed;       /* and a stale response stands in */
+    uint8_t choice;           /* enum req_choice */
+    bool leader;              /* our own fetch fills the entry */
+    bool collapsed;           /* we waited for the fetch of another */
+    bool no_join;             /* what came did not complete what is stored */
+    bool pipes;               /* its route allows an upgrade, and it asks for one */
+};
+
 #define REQ_MAGIC OBJ_TAG('r', 'e', 'q', '.')
 struct req {
     uint32_t magic;
@@ -94,9 +115,6 @@ struct req {
     struct director *backend;        /* that the policy named, or its default; borrowed */
     unsigned backend_number;         /* 1 + that of the backend asked; 0: none */
     unsigned log_flags;              /* enum shmlog_req_flag */
-    int err;                         /* SYNTH: what went wrong, TERR_*, or 0 */
-    uint16_t failed_status;          /* what the origin said when it failed; 0: nothing */
-    bool origin_failed;              /* and a stale response stands in */
     struct hash128 key;
     uint32_t key_len;           /* of proxy->key_text, in the turn that made it */
     uint32_t host_at, host_len; /* the normal authority, in it */
@@ -106,18 +124,14 @@ struct req {
     struct fresh_ask ask;            /* .any: its Cache-Control has something for caches */
     const struct range_spec *ranges; /* in the arena */
     unsigned nranges;
+    struct req_attempt attempt;
     /* the response's source */
-    enum cache_reason reason; /* why it was not to be had from the cache alone */
-    struct entry *entry;      /* borrowed; held once `holds` is set */
-    struct entry *old;        /* held, from LOOKUP to MISS: to validate or to complete */
-    bool holds, leader, collapsed;
-    bool as_asked;              /* passed: conditions and ranges are the origin's to answer */
-    bool as_came;               /* the range that the origin chose to send */
-    bool no_join;               /* what came did not complete what is stored */
+    struct entry *entry; /* borrowed; held once `holds` is set */
+    struct entry *old;   /* held, from LOOKUP to MISS: to validate or to complete */
+    bool holds;
     bool no_window;             /* it joined a body on its way, in vain */
     bool gathering;             /* PASS, FETCH: its body comes before a backend is asked */
-    bool pipes;                 /* its route allows an upgrade, and it asks for one */
-    bool passes;                /* that, or its route says `pass` */
+    bool passes;                /* its route says `pass`, or it asks for an upgrade */
     uint8_t attended;           /* enum req_attends: what else has a say */
     struct origin_conn *tunnel; /* owned, after the origin's 101 */
     struct req_pipe *pipe;

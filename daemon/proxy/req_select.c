@@ -135,7 +135,7 @@ req_select_ranges(struct req *r, const struct http_message *stored)
     struct range ranges[RANGES_MAX];
     unsigned n = 1;
 
-    if (r->as_came) {
+    if (r->attempt.choice == REQ_AS_CAME) {
         const struct entry_part p = entry_part(r->entry, 0);
 
         tassert(p.len > 0);
@@ -178,7 +178,7 @@ req_select(struct req *r)
     if (cond_not_modified(req, &v))
         return req_not_modified(r, stored);
     if (r->nranges == 0 || entry_is_private(r->entry) ||
-        (!r->as_came && !cond_range_holds(req, &v)))
+        (r->attempt.choice != REQ_AS_CAME && !cond_range_holds(req, &v)))
         return 0;
     return req_select_ranges(r, stored);
 }

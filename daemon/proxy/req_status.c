@@ -87,24 +87,24 @@ req_forward_reason(const struct req *r)
         [CACHE_MARKED_PASS] = "; fwd=uri-miss",
     };
 
-    tassert_slow((unsigned)r->reason < ARRAY_LEN(names));
+    tassert_slow((unsigned)r->attempt.reason < ARRAY_LEN(names));
     if (r->head->method != HTTP_M_GET && r->head->method != HTTP_M_HEAD)
         return SLICE_LIT("; fwd=method");
-    if (r->as_asked && r->reason == CACHE_NOTHING_STORED)
+    if (r->attempt.choice == REQ_AS_ASKED && r->attempt.reason == CACHE_NOTHING_STORED)
         return SLICE_LIT("; fwd=bypass");
-    return slice_str(names[r->reason]);
+    return slice_str(names[r->attempt.reason]);
 }
 
 /* Only one may be said (RFC 9211 2.8). */
 static struct slice
 req_detail(const struct req *r)
 {
-    if (r->origin_failed) /* that one stands further on */
+    if (r->attempt.origin_failed) /* that one stands further on */
         return slice_of("", 0);
     /* Of an entry that is not private another loop may be writing the bit's neighbours. */
     if (entry_is_private(r->entry) && r->entry->set_cookie)
         return SLICE_LIT("; detail=set-cookie");
-    if (r->reason == CACHE_MARKED || r->reason == CACHE_MARKED_PASS)
+    if (r->attempt.reason == CACHE_MARKED || r->attempt.reason == CACHE_MARKED_PASS)
         return SLICE_LIT("; detail=uncacheable");
     return slice_of("", 0);
 }
@@ -112,7 +112,7 @@ req_detail(const struct req *r)
 static char *
 req_put_forwarded(const struct req *r, char *p)
 {
-    unsigned status = r->origin_failed ? r->failed_status : r->entry->origin_status;
+    unsigned status = r->attempt.origin_failed ? r->attempt.failed_status : r->entry->origin_status;
 
     p = req_put(p, req_forward_reason(r));
     p = req_put(p, req_detail(r));
@@ -120,11 +120,11 @@ req_put_forwarded(const struct req *r, char *p)
         p = FIELD_PUT(p, "; fwd-status=");
         p = req_put_number(p, status);
     }
-    if (r->origin_failed)
+    if (r->attempt.origin_failed)
         p = FIELD_PUT(p, "; detail=stale-if-error");
     else if (!entry_is_private(r->entry) && !r->entry->windowed)
         p = FIELD_PUT(p, "; stored");
-    if (r->collapsed)
+    if (r->attempt.collapsed)
         p = FIELD_PUT(p, "; collapsed");
     if (!entry_is_private(r->entry) && !r->entry->windowed) {
         p = FIELD_PUT(p, "; ttl=");
@@ -150,7 +150,7 @@ req_put_key(const struct req *r, char *p)
 static char *
 req_put_cache_status(const struct req *r, char *p)
 {
-    if ((r->log_flags & SHMLOG_REQ_HIT) != 0 && !r->origin_failed) {
+    if ((r->log_flags & SHMLOG_REQ_HIT) != 0 && !r->attempt.origin_failed) {
         p = req_put(p, r->proxy->hit_line);
         p = req_put_number(p, req_ttl_s(r));
     } else {
@@ -198,7 +198,7 @@ req_put_x_varnish(const struct req *r, char *p)
     p = FIELD_BEGIN(p, "X-Varnish");
     p = req_put_number(p, (int64_t)(r->x->xid % POLICY_XID_MAX));
     if (stored != 0 && !entry_is_private(r->entry) &&
-        ((r->log_flags & SHMLOG_REQ_HIT) != 0 || r->collapsed)) {
+        ((r->log_flags & SHMLOG_REQ_HIT) != 0 || r->attempt.collapsed)) {
         *p++ = ' ';
         p = req_put_number(p, (int64_t)(stored % POLICY_XID_MAX));
     }

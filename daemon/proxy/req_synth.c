@@ -206,7 +206,7 @@ req_leave_failed_entry(struct req *r)
     if (r->holds)
         entry_drop(&r->entry);
     r->entry = NULL;
-    r->holds = r->leader = false;
+    r->holds = r->attempt.leader = false;
 }
 
 /* SYNTH -- we make the response. */
@@ -216,7 +216,7 @@ req_do_synth(struct req *r)
     const char *reason;
 
     req_leave_failed_entry(r);
-    r->log_flags |= SHMLOG_REQ_SYNTH | (r->err != 0 ? (unsigned)SHMLOG_REQ_ERROR : 0);
+    r->log_flags |= SHMLOG_REQ_SYNTH | (r->attempt.err != 0 ? (unsigned)SHMLOG_REQ_ERROR : 0);
     if (r->policy.synth)
         return req_policy_synth(r);
     reason = http_reason(r->synth_status);

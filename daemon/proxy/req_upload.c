@@ -46,7 +46,7 @@ req_pump_upload(struct req *r)
         else
             space_extend(r->upload, (size_t)n);
         if (n < 0 && n != TERR_CLOSED)
-            r->err = (int)n;
+            r->attempt.err = (int)n;
     }
 }
 
@@ -62,7 +62,7 @@ req_gather_upload(struct req *r)
     case STOBJ_SETTLED:
         return 0;
     case STOBJ_FAILED:
-        return r->err != 0 ? r->err : TERR_CLOSED;
+        return r->attempt.err != 0 ? r->attempt.err : TERR_CLOSED;
     case STOBJ_FILLING:
         break;
     }
