@@ -70,6 +70,7 @@ fetch_take(struct fetch *f)
     bool waited = f->turn.waits;
     int err = TERR_BUSY;
 
+    tassert(f->conn == NULL && f->backend != NULL && f->conf != NULL);
     if (waited && timer_expired(&f->timer)) {
         counter_add(p->counters, COUNTER_backend_queue_timeout, 1);
         return TERR_BUSY;
@@ -93,6 +94,7 @@ fetch_do_start(struct fetch *f)
 {
     int err;
 
+    tassert(f->attempt.on.request == FETCH_UNSENT);
     if (f->vcl != NULL) {
         enum fetch_next next = fetch_policy_fetch(f);
 
@@ -132,6 +134,7 @@ fetch_do_gather(struct fetch *f)
 static enum fetch_next
 fetch_blame(struct fetch *f, int err)
 {
+    tassert(f->backend != NULL && err < 0);
     backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);
     return fetch_fail(f, err);
 }
@@ -195,6 +198,7 @@ fetch_do_send(struct fetch *f)
 static bool
 fetch_is_harmless(const struct fetch *f, int err)
 {
+    tassert(err < 0 && f->conn != NULL);
     return (err == TERR_CLOSED || err == TERR_IO) && !fetch_exchange(f)->heard &&
            f->upload.body == NULL && http_method_is_idempotent((enum http_method)f->asked);
 }
@@ -228,6 +232,7 @@ fetch_is_conditional(const struct fetch *f)
 static bool
 fetch_is_error(const struct fetch *f, unsigned status)
 {
+    tassert(f->attempt.received_ms != 0);
     return (status == 500 || status == 502 || status == 503 || status == 504) && f->old != NULL &&
            fetch_is_shared(f) && cache_stale_if_error(f->old, &f->ask, f->attempt.came_ms);
 }
@@ -243,6 +248,7 @@ fetch_is_ranged(const struct fetch *f)
 static enum fetch_next
 fetch_again(struct fetch *f)
 {
+    tassert(f->conn != NULL && f->body == NULL && f->attempt.err == 0);
     counter_add(f->proxy->counters, COUNTER_fetch_retried, 1);
     origin_discard(&f->conn);
     f->attempt.on = (struct fetch_on){.request = FETCH_UNSENT};
@@ -271,6 +277,7 @@ fetch_not_modified(struct fetch *f, const struct http_message *head)
     enum fetch_next next = FETCH_WAIT;
     int err;
 
+    tassert(head->status == 304 && f->old != NULL);
     if (f->vcl != NULL)
         next = fetch_policy_refresh(f, head, &how);
     if (next != FETCH_WAIT)
@@ -292,6 +299,7 @@ fetch_not_modified(struct fetch *f, const struct http_message *head)
 static void
 fetch_give(struct fetch *f)
 {
+    tassert(f->attempt.on.request != FETCH_UNSENT);
     if (f->vcl != NULL && fetch_policy_closes(f))
         origin_discard(&f->conn);
     else
@@ -344,6 +352,7 @@ fetch_lost_head(struct fetch *f, int err)
 {
     bool harmless = fetch_is_harmless(f, err);
 
+    tassert(err < 0 && err != TERR_AGAIN);
     if (fetch_may_retry(f, err)) {
         f->attempt.fresh = true;
         return fetch_again(f);
@@ -367,6 +376,7 @@ fetch_note_head(struct fetch *f, const struct http_message *head)
 {
     const struct clock *now = &f->proxy->loop->clock;
 
+    tassert(f->attempt.on.request != FETCH_UNSENT);
     if (!f->attempt.on.noted_head && fetch_is_logged(f))
         fetch_log_response(f, head);
     f->attempt.on.noted_head = true;
@@ -482,6 +492,7 @@ enum {
 static enum fetch_next
 fetch_stall(struct fetch *f)
 {
+    tassert(f->body != NULL && f->state == FETCH_BODY);
     fetch_tell_absent(f, false); /* too long a page to wait for its end */
     if (!fetch_is_windowed(f))
         timer_clear(&f->timer);
@@ -496,6 +507,7 @@ fetch_stall(struct fetch *f)
 static void
 fetch_tend_window(struct fetch *f)
 {
+    tassert(f->body != NULL && f->held == NULL);
     if ((int64_t)f->proxy->loop->clock.mono_ms - f->attempt.came_ms > WINDOW_OPEN_MS)
         stobj_shut_window(f->body);
     if (!f->attempt.stalled || !timer_expired(&f->timer))
@@ -522,6 +534,7 @@ fetch_is_too_large(const struct fetch *f)
 static int
 fetch_add(struct fetch *f, size_t n)
 {
+    tassert(n > 0 && f->state == FETCH_BODY);
     space_extend(f->body, n);
     counter_add(f->proxy->counters, COUNTER_fetch_bytes, n);
     fetch_deadline(f, fetch_between_bytes_ms(f));

@@ -16,6 +16,7 @@ fetch_write_range(struct fetch *f, uint64_t first, uint64_t last)
     char text[RANGE_FIELD_MAX];
     int n;
 
+    tassert(first == RANGE_UNKNOWN || last == RANGE_UNKNOWN || first <= last);
     if (first == RANGE_UNKNOWN)
         n = snprintf(text, sizeof(text), "bytes=-%llu", (unsigned long long)last);
     else if (last == RANGE_UNKNOWN)
@@ -68,6 +69,7 @@ fetch_wanted(const struct fetch *f, const struct fetch_spec *spec, struct range 
     struct range ranges[RANGES_MAX];
     unsigned n;
 
+    tassert(f->old != NULL && spec->nranges <= RANGES_MAX);
     if (complete == STOBJ_SIZE_UNKNOWN) {
         if (spec->nranges != 1 || s->first == RANGE_UNKNOWN || s->last == RANGE_UNKNOWN)
             return false;
@@ -96,6 +98,7 @@ fetch_plan_join(struct fetch *f, const struct fetch_spec *spec)
     struct range want;
     int err;
 
+    tassert(f->old != NULL);
     if (validator.len == 0 || !fetch_wanted(f, spec, &want) ||
         !entry_missing(f->old, &want.first, &want.last) ||
         entry_nparts(f->old) >= ENTRY_PARTS_MAX) {
@@ -113,6 +116,7 @@ fetch_read_old(struct fetch *f)
 {
     struct http_field *fields = arena_alloc(&f->arena, LIMIT_FIELDS * sizeof(*fields));
 
+    tassert(f->old != NULL);
     if (fields == NULL)
         return TERR_NOMEM;
     entry_message(f->old, ENTRY_FIELDS_ALL, fields, &f->stored);
@@ -125,6 +129,7 @@ fetch_plan(struct fetch *f, const struct fetch_spec *spec)
 {
     int err;
 
+    tassert(fetch_is_shared(f) && spec->ask != NULL);
     f->ask = *spec->ask;
     f->nwant = spec->nranges;
     if (f->nwant > 0)

@@ -20,6 +20,7 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
     struct fetch_policy *v = arena_alloc(&f->arena, sizeof(*v));
     struct policy_ref *use = spec->policy;
 
+    tassert(f->vcl == NULL && use != NULL);
     if (v == NULL || spec->identity.ptr == NULL) {
         policy_end(f->proxy, &use);
         return TERR_NOMEM;
@@ -64,6 +65,7 @@ fetch_policy_run(struct fetch *f, enum vcl_sub sub)
     struct vcl_run *run = &p->run;
     enum vcl_action act;
 
+    tassert(f->vcl->ref != NULL && run->vcl == NULL);
     if (policy_is_trivial(pol, sub))
         return (enum vcl_action)pol->action[sub];
     ctx->policy = pol;
@@ -163,6 +165,7 @@ fetch_make_bereq(struct fetch *f)
     struct http_message sent;
     int err = e == NULL ? TERR_NOMEM : fetch_write_request(f, &sent);
 
+    tassert(f->vcl != NULL);
     if (err == 0)
         err = message_edit_init(e, &sent, &f->arena, LIMIT_FIELDS);
     if (err == 0)
@@ -185,6 +188,7 @@ fetch_write_bereq(struct fetch *f)
     const struct http_message *h = &f->vcl->bereq->head;
     struct slice host = slice_of(NULL, 0);
 
+    tassert(f->conf != NULL);
     if (f->conf->host_header[0] != '\0' && !f->vcl->host_said &&
         (h->authority_len == 0 || !f->conf->host_if_none))
         host = slice_str(f->conf->host_header);
@@ -351,6 +355,7 @@ void
 fetch_policy_merged(
     struct fetch *f, const struct http_message *merged, const struct fresh_verdict *v)
 {
+    tassert(f->old != NULL);
     f->vcl->at.v = *v;
     fetch_policy_start(f, merged);
     if (merged->status == entry_status(f->old)) /* it is the stored one's */
@@ -539,6 +544,7 @@ fetch_owned_new(struct fetch *f)
     struct fetch_owned *o;
     char *at;
 
+    tassert(v->at.nbody <= v->at.body_room);
     for (unsigned i = 0; i < v->at.nbody; i++)
         if (!fetch_part_is_literal(f, v->at.body[i]))
             size += v->at.body[i].len;
@@ -608,6 +614,7 @@ fetch_publish_error(struct fetch *f)
     };
     int n = forward_edited(h, &f->arena, &r.head);
 
+    tassert(v->at.made && f->body == NULL);
     if (n != 0)
         return n;
     n = fetch_tags(f, &r, v->at.v.storable && fetch_is_shared(f));

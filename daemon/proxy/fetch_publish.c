@@ -82,6 +82,7 @@ fetch_write_head(
         .length = FORWARD_NO_LENGTH,
     };
 
+    tassert(f->conn != NULL);
     /* RFC 9110 8.6: never with 1xx and 204; with 304 it is that of the 200. */
     r->length_in_head = x->content_length != ORIGIN_LENGTH_UNKNOWN && head->status != 204 &&
                         (x->body_length == x->content_length || head->status == 304 || f->for_head);
@@ -130,6 +131,7 @@ fetch_reserve(struct fetch *f, uint64_t body_len)
     uint64_t bytes = body_len == STOBJ_SIZE_UNKNOWN ? UNKNOWN_RESERVE : body_len;
     int rc = 0;
 
+    tassert(fetch_is_shared(f) && f->body == NULL);
     if (waiter_pending(&f->space))
         return TERR_AGAIN;
     if (f->kept == NULL)
@@ -181,6 +183,7 @@ fetch_hold(struct fetch *f, const struct http_message *head, const struct cache_
 {
     struct fetch_held *held = arena_alloc(&f->arena, sizeof(*held));
 
+    tassert(f->held == NULL && r->nparts > 0 && r->nparts <= ENTRY_PARTS_MAX);
     if (held == NULL)
         return TERR_NOMEM;
     held->response = *r;
@@ -223,6 +226,7 @@ fetch_publish_held(struct fetch *f)
     struct fetch_held *held = f->held;
     int err;
 
+    tassert(f->body != NULL && held != NULL);
     if (held->response.body_len == STOBJ_SIZE_UNKNOWN)
         held->response.body_len = stobj_len(f->body);
     err = cache_publish(f->entry, &held->response);
@@ -236,6 +240,7 @@ fetch_publish_held(struct fetch *f)
 void
 fetch_drop_held(struct fetch *f)
 {
+    tassert(f->held != NULL && f->body != NULL);
     if (waiter_state(&f->space) == WAITER_ARMED)
         space_cancel(f->body, &f->space);
     if (stobj_state(f->body) == STOBJ_FILLING)
@@ -253,6 +258,7 @@ fetch_publish_shared(struct fetch *f, const struct http_message *head, struct ca
     struct entry_part parts[ENTRY_PARTS_MAX] = {{0, r->body_len, NULL}};
     int err = fetch_reserve(f, part ? f->attempt.part_len : r->body_len);
 
+    tassert(fetch_is_shared(f) && f->shared == NULL);
     if (err != 0)
         return err;
     parts[0].body = f->kept;
@@ -364,6 +370,7 @@ fetch_leave_marker(struct fetch *f, unsigned status)
 {
     struct entry *own;
 
+    tassert(fetch_is_shared(f) && f->shared == NULL);
     counter_add(f->proxy->counters, COUNTER_fetch_uncacheable, 1);
     if (f->entry->abandoned && f->attempt.absent_ms == 0) {
         fetch_mark(f, f->entry, NULL, status);
@@ -428,6 +435,7 @@ fetch_publish_window(struct fetch *f, const struct http_message *head, struct ca
     struct entry_part part = {0, r->body_len, NULL};
     int err = fetch_write_head(f, head, true, r);
 
+    tassert(fetch_is_shared(f) && f->kept == NULL);
     if (err == 0)
         err = fetch_vary(f, head, &r->vary);
     if (err == 0)
@@ -480,6 +488,7 @@ fetch_publish_private(struct fetch *f, const struct http_message *head, struct c
     struct entry_part part = {0, r->body_len, NULL};
     int err = 0;
 
+    tassert(f->kept == NULL && f->body == NULL);
     r->partial = false;
     if (fetch_is_shared(f))
         err = fetch_leave_marker(f, head->status);
@@ -529,6 +538,7 @@ fetch_part_is_sane(struct fetch *f, const struct http_message *head, uint64_t bo
     struct slice value = http_get_one(head, HTTP_F_CONTENT_RANGE);
     struct content_range cr;
 
+    tassert(head->status == 206);
     if (value.ptr == NULL || content_range_parse(value, &cr) != 0)
         return false;
     f->attempt.part_len = cr.last - cr.first + 1;
@@ -553,6 +563,7 @@ fetch_publish(struct fetch *f, const struct http_message *head)
     };
     uint64_t bytes = r.body_len;
 
+    tassert(f->body == NULL && f->attempt.received_ms != 0);
     if (f->vcl != NULL && head->status != 101)
         v = f->vcl->at.v;
     else
@@ -600,6 +611,7 @@ fetch_outgrown(struct fetch *f)
     struct stobj *next;
     uint32_t expected;
 
+    tassert(fetch_is_shared(f) && f->body != NULL && f->held == NULL);
     cache_note(f->entry, REMOVAL_OUTGREW);
     cache_unlink(f->entry);
     if (f->attempt.part_len != STOBJ_SIZE_UNKNOWN)

@@ -18,6 +18,7 @@ fetch_begin(struct fetch *f)
         .upgrade = f->upgrade,
     };
 
+    tassert(f->attempt.on.request == FETCH_UNSENT && f->conn != NULL);
     x->ops->begin(x, &r);
     f->attempt.on = (struct fetch_on){.request = FETCH_SENDING, .sent = x->sent};
 }
@@ -42,6 +43,7 @@ fetch_upload_next(struct fetch *f)
     struct lease_batch b = {.extents = &f->upload.ext, .max = 1};
     int n;
 
+    tassert(f->upload.body != NULL);
     if (f->upload.lease == FETCH_LEASED)
         return 1; /* still the last one */
     fetch_upload_return(f);
@@ -94,6 +96,7 @@ fetch_send(struct fetch *f)
     struct origin_exchange *x = fetch_exchange(f);
     int rc = 1;
 
+    tassert(f->attempt.on.request != FETCH_UNSENT);
     while (rc == 1 && f->attempt.on.request != FETCH_SENT) {
         rc = x->ops->sending(x) ? TERR_AGAIN : fetch_send_next(f);
         if (rc == 0)

@@ -90,6 +90,7 @@ fetch_has_listener(const struct fetch *f)
 void
 fetch_arrive(struct fetch *f)
 {
+    tassert(!f->expected || f->backend != NULL);
     if (f->expected)
         backend_unexpect(f->backend);
     f->expected = false;
@@ -118,6 +119,7 @@ fetch_choose(struct fetch *f, struct director *from)
         .navoid = f->attempt.ntried,
     };
 
+    tassert(f->attempt.ntried <= FETCH_TRIED_MAX);
     return from == NULL ? NULL : director_pick(from, &ask);
 }
 
@@ -259,6 +261,7 @@ fetch_note_ends(struct fetch *f, const struct exchange *x)
 static int
 fetch_plan_rest(struct fetch *f, const struct fetch_spec *spec)
 {
+    tassert(spec->nranges == 1 && spec->if_range.len > 0);
     f->if_range = arena_copy(&f->arena, spec->if_range);
     if (f->if_range.ptr == NULL)
         return TERR_NOMEM;
@@ -288,6 +291,8 @@ static void
 fetch_init(
     struct fetch *f, struct proxy *p, const struct exchange *x, const struct fetch_spec *spec)
 {
+    tassert(spec->entry != NULL && spec->head != NULL);
+    tassert(spec->old == NULL || spec->kind == FETCH_FOR_CACHE);
     f->magic = FETCH_MAGIC;
     f->proxy = p;
     f->kind = spec->kind;
@@ -341,6 +346,7 @@ fetch_compose(struct fetch *f, const struct fetch_spec *spec)
 {
     int err = 0;
 
+    tassert(f->vcl != NULL || f->backend != NULL);
     if (spec->upgrade)
         f->upgrade = http_get_one(&f->req, HTTP_F_UPGRADE);
     if (fetch_is_shared(f))

@@ -34,6 +34,7 @@ rep_find_part(const struct rep_reader *rd)
     unsigned best = rd->part;
     uint64_t most = 0;
 
+    tassert(rd->part < entry_nparts(e));
     if (!e->partial) {
         bool outgrown = best + 1 < entry_nparts(e);
 
@@ -100,6 +101,7 @@ rep_took_last(const struct rep_reader *rd, const struct lease_batch *b)
 static int
 rep_end_part(struct rep_reader *rd)
 {
+    tassert(rd->reading && !rd->over);
     rd->part_ended = true;
     if (rd->pos < rd->end && rd->end != LEASE_TO_END) /* another part has the rest */
         return rd->until == rd->pos || rep_goes_on(rd) ? 0 : TERR_CLOSED;
@@ -113,6 +115,7 @@ rep_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter 
     unsigned had = b->n;
     int n, err;
 
+    tassert(b->n < b->max && !rd->over);
     if (waiter_pending(wait))
         return TERR_AGAIN;
     if (rd->part_ended && rd->reading) {

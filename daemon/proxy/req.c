@@ -209,6 +209,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
     };
     int err = req_make_key(r); /* after a wait another's may be in the scratch */
 
+    tassert(entry != NULL && r->x != NULL);
     tassert(err == 0);
     if (entry == r->entry)
         spec.listener = req_listener(r);
@@ -312,6 +313,7 @@ req_failed(struct req *r)
     struct cache_query q;
     int err = r->entry->err;
 
+    tassert(entry_state(r->entry) == ENTRY_FAILED && r->holds);
     req_query(r, &q);
     r->attempt.failed_status = r->entry->origin_status;
     entry_drop(&r->entry);
@@ -330,6 +332,7 @@ req_failed(struct req *r)
 static enum req_next
 req_leave_queue(struct req *r)
 {
+    tassert(r->holds && !r->attempt.leader);
     if (waiter_state(&r->wait) == WAITER_ARMED)
         cache_cancel(r->entry, &r->wait);
     if (waiter_pending(&r->wait))
@@ -512,6 +515,7 @@ req_try_again(struct req *r)
     bool again =
         r->attempt.no_join || r->entry->windowed; /* several ranges, which a window cannot serve */
 
+    tassert(r->attempt.leader && r->entry != NULL);
     req_leave_entry(r);
     r->attempt.leader = false;
     r->attempt.no_join = true;
@@ -525,6 +529,7 @@ req_takes_as_came(struct req *r)
 {
     const struct entry *e = r->entry;
 
+    tassert(r->attempt.choice != REQ_AS_ASKED);
     if (r->nranges != 1 || r->attempt.reason == CACHE_IS_PARTIAL || !e->partial ||
         e->origin_status != 206 || entry_nparts(e) != 1)
         return false;
@@ -712,6 +717,7 @@ req_free(struct req *r)
 {
     struct proxy *p = r->proxy;
 
+    tassert_slow(r->x == NULL && !waiter_pending(&r->wait) && !waiter_pending(&r->upload_room));
     task_cancel(&r->task);
     OBJ_BURY(r);
     p->nreqs--;

@@ -70,6 +70,7 @@ req_response(struct req *r)
 static __attribute__((noinline)) int
 req_begin_message(struct req *r)
 {
+    tassert(r->entry != NULL);
     r->resp.rendered = slice_of(NULL, 0);
     r->resp.message = r->policy.touched ? r->policy.message : req_entry_message(r);
     return r->resp.message != NULL ? 0 : TERR_NOMEM;
@@ -157,6 +158,7 @@ req_next_segment(struct req *r)
 {
     const struct req_segment *s;
 
+    tassert(r->segment < r->nsegments);
     if (++r->segment == r->nsegments) {
         r->body_ended = true;
         return;
@@ -185,6 +187,7 @@ req_lease_text(struct req *r, uint64_t end)
 static int
 req_fall_behind(struct req *r)
 {
+    tassert(r->rep.behind && r->entry != NULL);
     counter_add(r->proxy->counters, COUNTER_resp_behind, 1);
     if (!r->head_sent || r->rep.rest != NULL || req_rest_start(r) != 0)
         return TERR_CLOSED;
@@ -249,6 +252,7 @@ req_send(struct req *r, const struct iovec *iov, unsigned n, size_t total, unsig
 static __attribute__((noinline)) int
 req_sent_some(struct req *r, struct slice run, ssize_t taken)
 {
+    tassert(r->nleased == 0 && run.len > 0);
     r->ext[0] = (struct lease_extent){run.ptr, LEASE_NO_RETURN, (uint32_t)run.len, LEASE_LAST};
     r->ends[0] = run.len;
     r->nleased = 1;
@@ -332,6 +336,7 @@ req_offer(struct req *r, bool more)
 static __attribute__((noinline, cold)) enum req_next
 req_cut(struct req *r)
 {
+    tassert(!r->cut);
     r->cut = true;
     r->log_flags |= SHMLOG_REQ_TRUNCATED;
     counter_add(r->proxy->counters, COUNTER_resp_truncated, 1);
@@ -344,6 +349,7 @@ req_cut(struct req *r)
 static __attribute__((noinline, cold)) enum req_next
 req_look_again(struct req *r)
 {
+    tassert(!r->head_sent && r->nleased == r->nreturned);
     /* Of its own fetch, too: its client was not ready, and others were. */
     bool alone = r->no_window && r->rep.behind;
     unsigned nranges = r->nranges;
