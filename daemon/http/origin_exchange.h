@@ -4,8 +4,8 @@
  *   protocol          connects, writes and frames the request, parses the response (h1/, later h2/)
  *   user              sends a request and reads its response: a fetch, a tunnel, a probe
  *
- * It is the counterpart of http/exchange.h.  The protocol owns the exchange, changes facts and runs
- * the user's task when one changed; the user looks at the facts and calls the operations.  Nothing
+ * It is the counterpart of http/exchange.h.  The protocol owns the exchange, changes facts and
+ * wakes the user's task when one changed; the user looks at the facts and calls the operations.  Nothing
  * above this seam knows which protocol it is.
  *
  * Life: open -> connected -> [begin -> [send]* -> [interim]* -> head -> [body]* -> rest]* -> close.
@@ -65,8 +65,8 @@ struct origin_exchange_ops {
     void (*begin)(struct origin_exchange *x, const struct origin_request *r);
     /* The head, with the first call, and body bytes; flags are those of enum origin_flag.  0: all of it
      * was accepted, and must stay readable until `sending` is false.  TERR_AGAIN: nothing was, for
-     * something is still sending; the task is run when that has left.  TERR_CLOSED: the origin takes no
-     * more.  Without END a body never ends for the origin, and the connection is not used again. */
+     * something is still sending; the task is woken when that has left.  TERR_CLOSED: the origin
+     * takes no more.  Without END a body never ends for the origin, and the connection is not used again. */
     int (*send)(struct origin_exchange *x, const struct iovec *body, unsigned n, unsigned flags);
     /* Is something of what was accepted still to leave? */
     bool (*sending)(struct origin_exchange *x);
@@ -98,11 +98,11 @@ struct origin_exchange_ops {
 
 struct origin_exchange {
     const struct origin_exchange_ops *ops;
-    struct task *task; /* the user's, and the user's to set; NULL: no task is run */
+    struct task *task; /* the user's, and the user's to set; NULL: no task is woken */
 
     /* Facts, changed by the protocol. */
     int connected;  /* 0: up; TERR_AGAIN: not yet; else why not */
-    uint64_t sent;  /* grows, and the task is run, while the origin takes what was accepted */
+    uint64_t sent;  /* grows, and the task is woken, while the origin takes what was accepted */
     int ended;      /* 0; TERR_CLOSED: the origin has ended its side, but what came before can still
                      * be read; else what broke the connection */
     bool heard;     /* a byte of this response has come */
