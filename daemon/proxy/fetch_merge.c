@@ -11,6 +11,7 @@ static int
 fetch_merge_heads(struct fetch *f, const struct http_message *stored,
     const struct http_message *update, struct http_message *merged)
 {
+    tassert(f->old != NULL);
     return derive_merged(stored, update, slice_str(f->proxy->params.http_via),
         f->attempt.received_ms / 1000, &f->arena, merged);
 }
@@ -20,6 +21,7 @@ static void
 fetch_judge_merged(struct fetch *f, const struct http_message *merged,
     const struct http_message *update, struct fresh_verdict *v)
 {
+    tassert(f->attempt.received_ms != 0);
     fetch_judge(f, merged, v);
     v->age_ms = fresh_age_ms(update, f->sent_ms, f->attempt.received_ms);
     if (v->origin != FRESH_FROM_ROUTE) /* else it counts from now on */
@@ -31,6 +33,7 @@ fetch_share_parts(const struct entry *old, struct entry_part parts[ENTRY_PARTS_M
 {
     unsigned n = entry_nparts(old);
 
+    tassert(entry_nparts(old) <= ENTRY_PARTS_MAX);
     for (unsigned i = 0; i < n; i++) {
         parts[i] = entry_part(old, i);
         stobj_ref(parts[i].body);
@@ -41,6 +44,7 @@ fetch_share_parts(const struct entry *old, struct entry_part parts[ENTRY_PARTS_M
 static void
 fetch_unshare_parts(struct entry_part *parts, unsigned n)
 {
+    tassert(n <= ENTRY_PARTS_MAX);
     for (unsigned i = 0; i < n; i++)
         stobj_unref(&parts[i].body);
 }
@@ -101,6 +105,7 @@ fetch_refresh_policy(
     struct http_message edited;
     int err;
 
+    tassert(f->vcl != NULL && f->old != NULL);
     fetch_policy_merged(f, merged, v);
     *next = fetch_policy_response(f, merged);
     if (*next != FETCH_WAIT)
@@ -142,6 +147,7 @@ fetch_revalidated(
     };
     int err = fetch_refresh_heads(f, head, how, &merged);
 
+    tassert(f->old != NULL && f->body == NULL);
     if (err == TERR_LIMIT) { /* each 304 may add fields: from time to time all is asked for anew */
         cache_unlink(f->old);
         return TERR_OTHERPART;
@@ -183,6 +189,7 @@ fetch_revalidated(
 static void
 fetch_insert_part(struct entry_part *parts, unsigned n, struct entry_part part)
 {
+    tassert(n < ENTRY_PARTS_MAX);
     while (n > 0 && parts[n - 1].off > part.off) {
         parts[n] = parts[n - 1];
         n--;
@@ -228,6 +235,7 @@ fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cach
     struct content_range cr;
     int err = content_range_parse(http_get_one(head, HTTP_F_CONTENT_RANGE), &cr);
 
+    tassert(head->status == 206 && f->kept != NULL);
     if (err != 0)
         return err;
     ours.off = cr.first;

@@ -116,6 +116,7 @@ fetch_policy_retry(struct fetch *f)
 {
     struct fetch_policy *v = f->vcl;
 
+    tassert(f->body == NULL && f->held == NULL);
     if (v->retries++ >= f->proxy->params.max_retries) {
         if (f->state == FETCH_ERROR)
             return fetch_policy_give_up(f);
@@ -231,6 +232,7 @@ fetch_note_bereq(struct fetch *f)
     const struct http_message *h = &f->vcl->bereq->head;
     const uint64_t conditions = HTTP_BIT(HTTP_F_IF_NONE_MATCH) | HTTP_BIT(HTTP_F_IF_MODIFIED_SINCE);
 
+    tassert(f->vcl->bereq != NULL);
     f->asked = h->method;
     if (fetch_is_shared(f) || f->conditional)
         f->conditional = f->old != NULL && (h->present & conditions) != 0;
@@ -242,6 +244,7 @@ fetch_policy_pick(struct fetch *f)
 {
     int err = fetch_pick(f, f->vcl->backend);
 
+    tassert(f->vcl->at.asked && f->conn == NULL);
     if (err == 0)
         err = fetch_choose_upload(f);
     if (err != 0)
@@ -574,6 +577,7 @@ fetch_error_body(struct fetch *f, struct stobj **out, uint64_t *len)
     struct fetch_owned *o = fetch_owned_new(f);
     int err;
 
+    tassert(v->at.made);
     *len = 0;
     if (o == NULL)
         return TERR_NOMEM;
@@ -640,6 +644,7 @@ fetch_policy_error(struct fetch *f)
 {
     enum vcl_action act;
 
+    tassert(f->state == FETCH_ERROR);
     if (f->vcl->over || fetch_begin_error(f) != 0)
         return FETCH_WAIT;
     act = fetch_policy_run(f, VCL_SUB_BACKEND_ERROR);

@@ -230,6 +230,7 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
 static enum req_next
 req_deliver_stale(struct req *r)
 {
+    tassert(r->entry != NULL && !r->attempt.leader);
     r->log_flags |= SHMLOG_REQ_HIT | SHMLOG_REQ_STALE;
     return req_goto(r, REQ_DELIVER);
 }
@@ -239,6 +240,7 @@ req_use_hit(struct req *r)
 {
     struct entry *refresh = r->policy.refresh, *old = r->old;
 
+    tassert(r->entry != NULL && !r->attempt.leader);
     r->policy.refresh = r->old = NULL;
     if (refresh != NULL)
         req_start_fetch(r, refresh, old);
@@ -407,6 +409,7 @@ req_do_miss(struct req *r)
 static enum req_next
 req_upload_failed(struct req *r, int err)
 {
+    tassert(err < 0 && err != TERR_AGAIN);
     return req_synth_by_policy(
         r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), slice_of(NULL, 0), err);
 }

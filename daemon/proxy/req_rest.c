@@ -80,6 +80,7 @@ rep_rest_fits(const struct rep_reader *rd, uint64_t *off)
     struct content_range cr;
     struct slice value;
 
+    tassert(rest != NULL && rd->entry != NULL);
     rep_rest_validators(rest, rd->entry, &begun, &a, fields[0]);
     rep_rest_validators(rest, rest->entry, &came, &b, fields[1]);
     if (!validators_join(&a, &b))
@@ -108,6 +109,7 @@ rep_rest_body(const struct rep_reader *rd, struct waiter *wait, struct stobj **b
 {
     struct rep_rest *rest = rd->rest;
 
+    tassert(rest != NULL && !rd->reading);
     if (entry_state(rest->entry) == ENTRY_BUSY && cache_wait(rest->entry, wait))
         return TERR_AGAIN;
     if (entry_state(rest->entry) != ENTRY_READY || !rep_rest_fits(rd, off))
@@ -119,6 +121,7 @@ rep_rest_body(const struct rep_reader *rd, struct waiter *wait, struct stobj **b
 void
 req_rest_cancel(struct req *r)
 {
+    tassert(r->rep.rest != NULL);
     if (waiter_state(&r->wait) == WAITER_ARMED)
         cache_cancel(r->rep.rest->entry, &r->wait);
 }
@@ -126,6 +129,7 @@ req_rest_cancel(struct req *r)
 void
 req_rest_end(struct req *r)
 {
+    tassert(r->rep.rest != NULL && !waiter_pending(&r->wait));
     entry_abandon(r->rep.rest->entry);
     entry_drop(&r->rep.rest->entry);
     r->rep.rest = NULL;
