@@ -187,7 +187,10 @@ h1_conn_die(struct h1_conn *c)
     }
     if (c->cur != NULL && c->cur->started) {
         c->cur->x.gone = true;
-        if (c->cur->x.task != NULL)
+        if (c->cur->x.task != NULL && c->cur->end_given)
+            task_wake_now(
+                c->cur->x.task); /* its body drains; its answer borrows memory of this turn */
+        else if (c->cur->x.task != NULL)
             task_wake(c->cur->x.task);
     }
     if (!c->running)

@@ -53,12 +53,13 @@ fetch_unshare_parts(struct entry_part *parts, unsigned n)
 static int
 fetch_hand_over(struct fetch *f, struct cache_response *r)
 {
+    struct entry *marker = f->shared != NULL ? f->shared : f->entry; /* an attempt before left it */
     struct entry *own = NULL;
     int err = 0;
 
     r->vary = r->key_text = slice_of(NULL, 0);
     r->tags = NULL;
-    if (!f->entry->abandoned) {
+    if (!marker->abandoned) {
         own = cache_private(f->proxy->cache);
         err = own == NULL ? TERR_NOMEM : cache_publish(own, r);
     }
@@ -72,7 +73,7 @@ fetch_hand_over(struct fetch *f, struct cache_response *r)
             entry_drop(&own);
         return err;
     }
-    fetch_mark(f, f->entry, own, 304);
+    fetch_mark(f, marker, own, 304);
     if (own != NULL)
         entry_drop(&own); /* the other hold is the reader's */
     else

@@ -216,8 +216,10 @@ fetch_tell_marker(struct fetch *f, unsigned status)
     entry_set_fetch(f->shared, NULL);
     fetch_mark(f, f->shared, gone ? NULL : f->entry, status);
     entry_drop(&f->shared);
-    if (gone)
+    if (gone) {
+        f->listener.ops = NULL; /* the request left `shared`, and never came for our entry */
         entry_drop(&readers);
+    }
 }
 
 int

@@ -50,13 +50,14 @@ limit_seconds(uint64_t wait_us)
 const struct conf_limit *
 req_limit_from(const struct req *r, unsigned *at)
 {
-    const struct conf *conf = snapshot_conf(registry_snapshot(r->proxy->registry));
-    const struct req_rules *rules = req_rules(r); /* of the same configuration: in the same turn */
+    const struct req_rules *rules = req_rules(r);
+    /* Limits and routes of one configuration: another may come into force meanwhile. */
+    const struct conf *conf =
+        snapshot_conf(rules != NULL ? rules->snapshot : registry_snapshot(r->proxy->registry));
     uint64_t named = rules != NULL ? rules->route->limits : 0;
     struct slice path = http_path(r->head), normal = {NULL, 0};
 
     tassert_slow(conf->nlimits <= 64); /* `named` has a bit for each */
-    tassert_slow(rules == NULL || rules->snapshot == registry_snapshot(r->proxy->registry));
     if (*at < conf->nlimits && !req_path_is_plain(path)) {
         char *room = arena_alloc(&r->x->arena, path.len + 2);
 

@@ -201,12 +201,9 @@ req_synth_body(struct req *r, const char *reason)
 static void
 req_leave_failed_entry(struct req *r)
 {
-    if (r->entry == NULL)
-        return;
-    if (r->holds)
-        entry_drop(&r->entry);
-    r->entry = NULL;
-    r->holds = r->attempt.leader = false;
+    if (r->entry != NULL)
+        req_leave_entry(r); /* as a reader of what was being filled, too */
+    r->attempt.leader = false;
 }
 
 /* SYNTH -- we make the response. */
