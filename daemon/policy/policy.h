@@ -126,6 +126,8 @@ policy_is_trivial(const struct policy *pol, enum vcl_sub sub)
 
 extern const struct vcl_host policy_host; /* of requests and fetches */
 extern const struct vcl_host policy_init_host;
+/* The id of the request, also of the one that a fetch was started for; 0: vcl_init. */
+uint64_t policy_ctx_xid(const struct policy_ctx *ctx);
 
 /* Functions that client and backend side share; policy_fn.c. */
 /* Is it active, or labelled?  NULL: is none active? */

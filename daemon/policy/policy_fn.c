@@ -10,6 +10,14 @@
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
 
+uint64_t
+policy_ctx_xid(const struct policy_ctx *ctx)
+{
+    if (ctx->req != NULL)
+        return ctx->req->x->xid;
+    return ctx->fetch != NULL ? ctx->fetch->vcl->xid : 0;
+}
+
 static struct policy_ctx *
 policy_ctx_of(const struct vcl_run *run)
 {
@@ -70,7 +78,7 @@ policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
         return TERR_NOMEM;
     *ctx->ban_error = copy.ptr;
     if (ctx->proxy != NULL && shmlog_readers(ctx->proxy->log)) {
-        shmlog_begin(ctx->proxy->log, ctx->xid, SHMLOG_KIND_REQ, 0);
+        shmlog_begin(ctx->proxy->log, policy_ctx_xid(ctx), SHMLOG_KIND_REQ, 0);
         shmlog_printf(ctx->proxy->log, SHMLOG_Error, "ban(): %s", why);
         shmlog_end(ctx->proxy->log);
     }
@@ -88,8 +96,8 @@ policy_say(struct vcl_run *r, enum shmlog_tag tag, struct slice text)
     }
     if (!shmlog_readers(ctx->proxy->log))
         return;
-    shmlog_begin(
-        ctx->proxy->log, ctx->xid, ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
+    shmlog_begin(ctx->proxy->log, policy_ctx_xid(ctx),
+        ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
     shmlog_text(ctx->proxy->log, tag, text);
     shmlog_end(ctx->proxy->log);
 }
@@ -114,7 +122,8 @@ policy_timestamp(struct vcl_run *r, struct slice label)
     if (p == NULL || !shmlog_readers(p->log))
         return;
     tassert(ctx->req != NULL || ctx->fetch != NULL); /* with a proxy there is one of them */
-    shmlog_begin(p->log, ctx->xid, ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
+    shmlog_begin(
+        p->log, policy_ctx_xid(ctx), ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
     shmlog_event(p->log, SHMLOG_Timestamp, label,
         p->loop->clock.mono_us - (ctx->req != NULL ? ctx->req->x->start_us : ctx->fetch->start_us));
     shmlog_end(p->log);

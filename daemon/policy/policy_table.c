@@ -17,7 +17,8 @@ policy_table_unknown(struct vcl_run *r, struct slice name)
 
     if (!shmlog_readers(log))
         return;
-    shmlog_begin(log, ctx->xid, ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
+    shmlog_begin(
+        log, policy_ctx_xid(ctx), ctx->fetch != NULL ? SHMLOG_KIND_FETCH : SHMLOG_KIND_REQ, 0);
     shmlog_printf(log, SHMLOG_Error, "there is no table '%.*s' in the configuration",
         name.len < 64 ? (int)name.len : 64, name.ptr);
     shmlog_end(log);

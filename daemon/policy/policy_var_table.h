@@ -32,7 +32,7 @@
     X(REQ_URL, text, msg_view_url(run, VCL_HTTP_REQ))                                              \
     X(REQ_PROTO, text, msg_view_proto(run, VCL_HTTP_REQ))                                          \
     X(REQ_TIME, seconds, vars_req_time(run))                                                       \
-    X(REQ_XID, xid, ctx->xid)                                                                      \
+    X(REQ_XID, xid, policy_ctx_xid(ctx))                                                                      \
     X(REQ_TOP_METHOD, text, msg_view_method(run, VCL_HTTP_REQ_TOP))                                \
     X(REQ_TOP_URL, text, msg_view_url(run, VCL_HTTP_REQ_TOP))                                      \
     X(REQ_TOP_PROTO, text, msg_view_proto(run, VCL_HTTP_REQ_TOP))                                  \
@@ -57,7 +57,7 @@
     X(BEREQ_URL, text, msg_view_url(run, VCL_HTTP_BEREQ))                                          \
     X(BEREQ_PROTO, text, msg_view_proto(run, VCL_HTTP_BEREQ))                                      \
     X(BEREQ_TIME, seconds, f != NULL ? (double)f->sent_ms / 1000 : vars_req_time(run))             \
-    X(BEREQ_XID, xid, ctx->xid)                                                                    \
+    X(BEREQ_XID, xid, policy_ctx_xid(ctx))                                                                    \
     X(BEREQ_BACKEND, pointer, f != NULL ? v->backend : req_backend(r))                             \
     X(BEREQ_CONNECT_TIMEOUT, ms, f == NULL ? vars_pipe_connect_ms(ctx) : VARS_TIMEOUT(connect))    \
     X(BEREQ_FIRST_BYTE_TIMEOUT, ms, VARS_TIMEOUT(first_byte))                                      \

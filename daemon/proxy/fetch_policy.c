@@ -70,11 +70,9 @@ fetch_policy_run(struct fetch *f, enum vcl_sub sub)
         return (enum vcl_action)pol->action[sub];
     ctx->policy = pol;
     ctx->ban_error = &f->vcl->ban_error;
-    ctx->xid = f->vcl->xid;
     ctx->req = NULL;
     ctx->fetch = f;
     run->vcl = pol->vcl;
-    run->host = &policy_host;
     run->arena = &f->arena;
     run->now_s = (double)p->loop->clock.wall_ms / 1000;
     run->ntrace = 0;

@@ -59,8 +59,7 @@ struct policy_ctx {
     bool explains; /* a synthetic request: what would change something does not */
     /* of this run */
     struct policy *policy;
-    const char **ban_error; /* of the last ban of this task; "": none */
-    uint64_t xid;
+    const char **ban_error;      /* of the last ban of this task; "": none */
     struct req *req;             /* client side; else NULL */
     struct fetch *fetch;         /* backend side; else NULL */
     struct vcl_cookies *cookies; /* vcl_init's and vcl_fini's */

@@ -23,11 +23,9 @@ req_policy_run(struct req *r, enum vcl_sub sub)
 
     ctx->policy = pol;
     ctx->ban_error = &r->policy.ban_error;
-    ctx->xid = r->x->xid;
     ctx->req = r;
     ctx->fetch = NULL;
     run->vcl = pol->vcl;
-    run->host = &policy_host;
     run->arena = &r->x->arena;
     run->now_s = (double)p->loop->clock.wall_ms / 1000;
     run->ntrace = logged ? 0 : VCL_TRACE_MAX; /* no reader wants the lines that ran */

@@ -71,7 +71,7 @@ TEST(h1_client, a_hit_needs_nothing_of_the_heap_and_disturbs_nobody_who_waits)
 
 /* ---- The memo of heads ---- */
 
-/* Also while half a head is there, whose line was looked for among the heads that are known. */
+/* Also while half a head is there and its line was looked for among the heads that are known. */
 TEST(h1_client, is_answered_alike_while_the_head_memo_comes_and_goes)
 {
     static const char hit[] = "GET /hit HTTP/1.1\r\nHost: a\r\nX-Repeats: yes\r\n\r\n";
