@@ -22,6 +22,8 @@ enum {
 /* An evictor that allocates (a ghost entry, say) must not be asked to evict again. */
 static _Thread_local bool budget_evicting;
 
+/* Three stores, each by itself: a charge on another thread may see some of them only.  No mixture
+ * admits more than the larger of the two limits. */
 static void
 budget_set_limit(struct budget *b, uint64_t limit)
 {
@@ -69,6 +71,7 @@ budget_less(const struct budget *b, const _Atomic uint64_t *part, unsigned times
     return less < limit ? limit - less : 0;
 }
 
+/* How many charged bytes a charge of this kind may lead to. */
 static uint64_t
 budget_bound(const struct budget *b, enum budget_how how)
 {
@@ -109,8 +112,9 @@ budget_over(struct budget *b, uint64_t bytes)
     return want > free_of ? want - free_of : 0;
 }
 
-/* Makes room for what is `over`, unless that much is on its way already: all callers that find
- * the store full during one grace period means the same lack. */
+/* Makes room for what is `over`, unless that much is on its way already: all callers that find the
+ * store full during one grace period mean the same lack. On the thread that needs the room, with no
+ * lock of storage's. */
 static void
 budget_evict(struct budget *b, uint64_t over)
 {
@@ -134,6 +138,9 @@ budget_wanted(struct budget *b)
     return wanted < most ? wanted : most;
 }
 
+/* The evictor frees at once or promises, so the charge is tried again behind it.  -EAGAIN only if
+ * something is promised: each promise ends with a wake-up, and without one the wait might never
+ * end. */
 static int
 budget_charge_whole(struct budget *b, uint64_t bytes, enum budget_how how)
 {
@@ -156,6 +163,7 @@ budget_charge_whole(struct budget *b, uint64_t bytes, enum budget_how how)
     return how == BUDGET_CAN_WAIT && atomic_load(&b->promised) > 0 ? -EAGAIN : -ENOSPC;
 }
 
+/* The leaf follows the whole, which alone can refuse.  A snapshot in between does not add up. */
 int
 budget_charge(struct budget *b, enum charge what, uint64_t bytes, enum budget_how how)
 {
@@ -176,6 +184,7 @@ budget_adds_up(const struct budget *b)
     return sum == atomic_load_explicit(&b->charged, memory_order_relaxed);
 }
 
+/* Each release comes here: without waiters it costs one load. */
 static void
 budget_notify(struct budget *b)
 {
@@ -204,6 +213,8 @@ budget_release(struct budget *b, enum charge what, uint64_t bytes)
     budget_notify(b);
 }
 
+/* On the manager's thread.  A larger limit is room for those that wait; a smaller one stands at
+ * once, and what is charged beyond it goes as the evictor finds it. */
 void
 budget_resize(struct budget *b, uint64_t limit)
 {
@@ -216,12 +227,15 @@ budget_resize(struct budget *b, uint64_t limit)
         budget_evict(b, budget_over(b, 0));
 }
 
+/* By the evictor, before the entry is unlinked: its bytes come back after a grace period. */
 void
 budget_promise(struct budget *b, uint64_t bytes)
 {
     atomic_fetch_add(&b->promised, bytes);
 }
 
+/* RCU's thread among others, after the entry was dropped: what it freed is released by now, so the
+ * waiters find it. */
 void
 budget_promise_kept(struct budget *b, uint64_t bytes)
 {
@@ -240,9 +254,12 @@ budget_wait(struct budget *b, uint64_t bytes, struct waiter *w)
     if (w == NULL)
         return true;
     pthread_mutex_lock(&b->lock);
+    /* One that is armed already has been counted in `wanted`. */
     fresh = waiter_state(w) == WAITER_IDLE;
     storage_arm(w, &b->waiting);
     atomic_store(&b->waited, true);
+    /* A limit that was lowered meanwhile below `bytes` makes the difference wrap: then there is no
+     * wait, and the next charge answers -ENOSPC. */
     wait = atomic_load(&b->charged) > bound - bytes && atomic_load(&b->promised) > 0;
     if (!wait)
         storage_disarm(w);

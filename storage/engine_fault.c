@@ -55,6 +55,8 @@ fault_of(const struct storage *s)
 
 /* ---- The specification ---- */
 
+/* The first character must be a digit: strtoull() alone would take blanks and a sign, and -1 as
+ * 2^64 - 1. */
 static int
 fault_parse_word(uint64_t n[FAULT_COUNT], const char *word, size_t len)
 {
@@ -88,6 +90,7 @@ fault_parse(uint64_t n[FAULT_COUNT], const char *spec)
     return 0;
 }
 
+/* Parsed into a copy, so that a wrong specification changes nothing. */
 int
 engine_fault_set(struct storage *s, const char *spec)
 {
@@ -133,6 +136,7 @@ fault_close(struct storage *s)
 
 /* ---- What goes wrong ---- */
 
+/* Counted over all threads of the store; each event has one thread that sees its number. */
 static uint64_t
 fault_count(struct fault *f, unsigned what)
 {
@@ -169,6 +173,8 @@ fault_holds(struct fault *f, const struct waiter *w)
     return false;
 }
 
+/* The waiter is the caller's own.  A tick on another thread may post it as soon as the lock is
+ * free, which is a wake-up like any other. */
 static bool
 fault_is_held(struct fault *f, const struct waiter *w)
 {
@@ -237,6 +243,8 @@ fault_obj_free(struct stobj *o)
     engine_malloc.obj_free(o);
 }
 
+/* A writer that is held stays so until the tick, however often it asks.  A waiter is in one list
+ * only, so one that engine malloc has is not held here as well. */
 static int
 fault_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
 {
@@ -268,6 +276,8 @@ fault_space_extend(struct stobj *o, size_t used)
     engine_malloc.space_extend(o, used);
 }
 
+/* Which list the waiter is in says which lock it is under: the wrong one would race with a
+ * notification. */
 static void
 fault_space_cancel(struct stobj *o, struct waiter *w)
 {
@@ -310,6 +320,8 @@ fault_wrap(struct lease_iter *it)
     it->fns = &fault_fns;
 }
 
+/* An error leaves no waiter armed (engine.h), so the one that engine malloc armed earlier is
+ * disarmed for -EIO. */
 static int
 fault_take(struct lease_iter *it, struct lease_batch *b)
 {
@@ -406,6 +418,7 @@ fault_touch(struct stobj *o)
     engine_malloc.touch(o);
 }
 
+/* No `borrow`: every read has to pass fault_take(). */
 const struct engine_ops engine_fault = {
     .magic = ENGINE_MAGIC,
     .name = "fault",

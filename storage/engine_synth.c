@@ -47,6 +47,7 @@ synth_free(struct storage *s, void *p, size_t size)
     mem_free(&s->mem, p, size);
 }
 
+/* NO_WAIT: a page is made in the midst of a request, without a waiter. */
 int
 engine_synth_new(struct stobj **out, struct storage *s)
 {
@@ -71,6 +72,7 @@ synth_free_parts(struct synth *y)
         store_put(stobj_store(&y->base), y->parts, y->room * sizeof y->parts[0], CHARGE_SYNTH);
 }
 
+/* Before the object is shown to a reader: `release` is read without a lock at the end. */
 void
 engine_synth_own(struct stobj *o, void (*release)(void *owner), void *owner)
 {
@@ -80,6 +82,7 @@ engine_synth_own(struct stobj *o, void (*release)(void *owner), void *owner)
     y->owner = owner;
 }
 
+/* A list that has grown stays, and stays charged: the next page is likely to need it, too. */
 void
 engine_synth_reset(struct stobj *o)
 {
@@ -90,6 +93,7 @@ engine_synth_reset(struct stobj *o)
     atomic_store_explicit(&o->len, 0, memory_order_relaxed);
 }
 
+/* Only the maker has the object, so the old list goes at once.  On an error it is as before. */
 static int
 synth_grow(struct synth *y)
 {
@@ -115,6 +119,7 @@ synth_add(struct stobj *o, struct slice bytes)
     uint64_t len = atomic_load_explicit(&o->len, memory_order_relaxed);
     int err;
 
+    /* An extent of no bytes would break the contract of lease_take(). */
     if (bytes.len == 0)
         return 0;
     err = y->nparts == y->room ? synth_grow(y) : 0;
@@ -125,6 +130,8 @@ synth_add(struct stobj *o, struct slice bytes)
     return 0;
 }
 
+/* On the thread that gave back the last reference.  The parts are only pointers, so release() may
+ * come before or after their list; no reader is left in either case. */
 static void
 synth_obj_free(struct stobj *o)
 {
@@ -161,6 +168,8 @@ synth_locate(const struct synth *y, uint64_t off)
     return lo;
 }
 
+/* One search for each call, none for a reader at the beginning: the parts after it follow in
+ * order. */
 static int
 synth_take(struct lease_iter *it, struct lease_batch *b)
 {

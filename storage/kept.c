@@ -20,6 +20,7 @@ kept_fill_of(struct kept *k)
 
 /* ---- Where bytes lie ---- */
 
+/* How many segments the plan has; those behind it are growth. */
 static uint32_t
 kept_planned(const struct kept *k)
 {
@@ -47,6 +48,8 @@ kept_grow_room(uint32_t n)
     return KEPT_GROW_MIN << (n < KEPT_GROW_DOUBLINGS ? n : KEPT_GROW_DOUBLINGS);
 }
 
+/* Bytes that segment `index` was allocated with, by arithmetic.  Not of the last one of a settled
+ * object, which may have been trimmed: kept_last_room(). */
 static uint32_t
 kept_room(const struct kept *k, uint32_t index)
 {
@@ -57,7 +60,8 @@ kept_room(const struct kept *k, uint32_t index)
     return index < planned ? kept_tail(k, index - whole) : kept_grow_room(index - planned);
 }
 
-/* Segment n of the growth begins at 16 KiB * (2^n - 1) as long as they double. */
+/* Segment n of the growth begins at 16 KiB * (2^n - 1) as long as they double, so n is the
+ * logarithm of off / 16 KiB + 1.  `off` counts from the end of the plan. */
 static struct kept_place
 kept_locate_grown(uint64_t off)
 {
@@ -76,6 +80,8 @@ kept_locate_grown(uint64_t off)
         .room = KEPT_GROW_MIN << n};
 }
 
+/* Each take calls it, so a range starts anywhere at the same cost.  Any offset has a place, whether
+ * or not that segment exists yet. */
 struct kept_place
 kept_locate(const struct kept *k, uint64_t off)
 {
@@ -99,6 +105,8 @@ kept_locate(const struct kept *k, uint64_t off)
     return at;
 }
 
+/* The acquire pairs with the release in kept_dir_grow(): a stream that finds a new directory finds
+ * the pointers that were copied into it. */
 char *
 kept_seg(const struct kept *k, uint32_t index)
 {
@@ -109,6 +117,8 @@ kept_seg(const struct kept *k, uint32_t index)
     return dir != NULL ? dir->seg[index] : (char *)segs;
 }
 
+/* The writer's. A slot of a directory is a plain store: readers look at it only after `len`, stored
+ * later with release or stronger, says that its segment has bytes. */
 static void
 kept_set_seg(struct kept *k, uint32_t index, char *p)
 {
@@ -144,6 +154,8 @@ kept_plan(struct kept *k, uint64_t length)
     border = mem_border_below(rest);
     if (border == rest)
         return;
+    /* What one piece costs more than two, pads counted.  A sixteenth at least: the second piece
+     * costs a directory, and an extent in each read of it. */
     saved = mem_cost(m, rest) - mem_cost(m, border);
     saved -= saved < mem_cost(m, rest - border) ? saved : mem_cost(m, rest - border);
     if (saved < KEPT_SPLIT_WASTE || saved < rest / 16)
@@ -181,6 +193,7 @@ kept_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
     void *p;
     int err;
 
+    /* Nothing here can wait: stobj_new() takes no waiter, so both may use the reserve. */
     err = store_get(s, sizeof *f, CHARGE_BODY, BUDGET_NO_WAIT, &p);
     if (err < 0)
         return err;
@@ -191,6 +204,7 @@ kept_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
         return err;
     }
     k = p;
+    /* Not the body: its bytes are written before `len` says that they are there. */
     memset(k, 0, sizeof *k);
     stobj_init(&k->base, s, STOBJ_KEPT, STOBJ_FILLING);
     *f = (struct kept_fill){.nsegs = embed > 0, .room = embed};
@@ -215,7 +229,8 @@ kept_dir_size(uint32_t room)
     return sizeof(struct kept_dir) + room * sizeof(char *);
 }
 
-/* Room for segment `index`.  Readers of the old directory keep it. */
+/* Room for segment `index`.  Readers of the old directory keep it: its slots below their `len` do
+ * not change, and it goes with the fill.  On an error nothing has changed. */
 static int
 kept_dir_grow(struct kept *k, uint32_t index, struct waiter *w)
 {
@@ -227,6 +242,7 @@ kept_dir_grow(struct kept *k, uint32_t index, struct waiter *w)
 
     if (index < had)
         return 0;
+    /* Six pointers and the head are 64 bytes, a class of the allocator. */
     room = had > 1 ? 2 * had : kept_planned(k) == 2 ? 2 : 6; /* two segments are the usual case */
     err = store_get_or_wait(stobj_store(&k->base), kept_dir_size(room), CHARGE_BODY, w, &p);
     if (err < 0)
@@ -242,6 +258,8 @@ kept_dir_grow(struct kept *k, uint32_t index, struct waiter *w)
     return 0;
 }
 
+/* Adds one segment behind the last. After -EAGAIN a directory that has grown already stays, and the
+ * next call finds it large enough. */
 static int
 kept_grow(struct kept *k, struct kept_fill *f, struct waiter *w)
 {
@@ -262,6 +280,7 @@ kept_grow(struct kept *k, struct kept_fill *f, struct waiter *w)
     return 0;
 }
 
+/* The writer's thread.  Readers do not see the span: it lies behind `len` until the extend. */
 int
 kept_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
 {
@@ -286,7 +305,9 @@ kept_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
     return 0;
 }
 
-/* Every stream that waits looks again.  Under the stripe. */
+/* The fetch asks before it shows the object to any request, so that a body of known length does not
+ * fail for want of room halfway.  Segments that were got before -EAGAIN stay: the next call goes on
+ * from there, and kept_trim() gives back what is not used. */
 int
 kept_space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
 {
@@ -299,6 +320,7 @@ kept_space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
     return err;
 }
 
+/* Every stream that waits looks again.  Under the stripe. */
 static void
 kept_notify(struct kept_fill *f)
 {
@@ -336,7 +358,9 @@ kept_space_cancel(struct stobj *o, struct waiter *w)
 
 /* ---- Settling ---- */
 
-/* Segments in which nothing was published go back: reserved ones, and the span under way. */
+/* Segments in which nothing was published go back: reserved ones, and the span under way. No reader
+ * has come to them, so this needs no lock.  Slot 0 is cleared, as it is in use without a directory:
+ * no pointer to freed memory stays. */
 static void
 kept_put_from(struct kept *k, struct kept_fill *f, uint32_t index)
 {
@@ -391,19 +415,21 @@ kept_trim(struct kept *k, struct kept_fill *f)
     at = kept_locate(k, len - 1);
     kept_put_from(k, f, at.index + 1);
     used = len - at.start;
+    /* It is part of the object's allocation and goes with it. */
     if (at.index == 0 && kept_embedded(k))
         return 0;
     to = kept_trimmed_large(used);
     if (to < at.room && mem_shrink(&s->mem, kept_seg(k, at.index), at.room, to)) {
+        /* Both are large classes with one pad each: the difference has none. */
         budget_release(&s->budget, CHARGE_BODY, at.room - to);
         k->base.own = KEPT_TRIMMED_LARGE;
     }
     return used;
 }
 
-/* A smaller home for the last segment, which mem_shrink() could not make small enough: those
- * below 16 KiB do not shrink where they stand.  It is charged beside the old one until that
- * goes, at once.  NULL: not worth it, or no room. */
+/* A smaller home for the last segment, which mem_shrink() could not make small enough: those below
+ * 16 KiB do not shrink where they stand. It is charged beside the old one until that goes, at once;
+ * quietly, since no other object is worth evicting for it.  NULL: not worth it, or no room. */
 static char *
 kept_spare(struct kept *k, size_t used)
 {
@@ -428,6 +454,9 @@ kept_move_last(struct kept *k, char *spare, size_t used)
     return old;
 }
 
+/* On the writer's thread, or on that of the last owner, which fails the object.  Trimming comes
+ * first, while the writer alone knows the segments; the state, the wake-up and the end of the fill
+ * come under one stripe, so a new stream finds either a fill that stays or a settled object. */
 void
 kept_settle(struct stobj *o, enum stobj_state to)
 {
@@ -439,6 +468,7 @@ kept_settle(struct stobj *o, enum stobj_state to)
 
     left_room = used; /* of an unused spare */
     pthread_mutex_lock(stobj_lock(o));
+    /* A stream that came meanwhile may have leased the old bytes: then the spare goes back. */
     if (left != NULL && f->streams == 0) {
         left = kept_move_last(k, left, used);
         left_room = kept_last_room(k);
@@ -447,6 +477,7 @@ kept_settle(struct stobj *o, enum stobj_state to)
     stobj_set_state(o, to);
     kept_notify(f);
     o->fill = NULL;
+    /* Else the last stream frees the fill, in stream_leave(). */
     gone = f->streams == 0;
     pthread_mutex_unlock(stobj_lock(o));
     if (left != NULL)
@@ -457,6 +488,8 @@ kept_settle(struct stobj *o, enum stobj_state to)
 
 /* ---- Death ---- */
 
+/* On the thread of the writer or of the last stream, which still has a reference of the object. The
+ * newest directory is the object's own; only streams could know the older ones. */
 void
 kept_fill_free(struct kept *k, struct kept_fill *f)
 {
@@ -474,6 +507,8 @@ kept_fill_free(struct kept *k, struct kept_fill *f)
     store_put(stobj_store(&k->base), f, sizeof *f, CHARGE_BODY);
 }
 
+/* Any thread, RCU's too.  Sizes are computed as they were when charged: the last segment's as
+ * trimmed, an embedded one's with the object. */
 void
 kept_free(struct stobj *o)
 {

@@ -56,6 +56,8 @@ kept_give(struct lease_iter *it, uint64_t id)
 
 /* ---- Settled or failed ---- */
 
+/* A hit's way: takes no lock and writes nothing that another thread reads.  A failed object has its
+ * end only where the range has it: behind the published bytes comes -EPIPE. */
 static int
 settled_take(struct lease_iter *it, struct lease_batch *b)
 {
@@ -75,6 +77,7 @@ settled_cancel(struct lease_iter *it)
     TUNREACHABLE("a settled object arms no waiter");
 }
 
+/* The object counts its streams only, so there is nothing to take back. */
 static void
 settled_close(struct lease_iter *it)
 {
@@ -88,7 +91,8 @@ static const struct lease_fns kept_settled = {
     .close = settled_close,
 };
 
-/* One segment, which stays where it is as long as the object does. */
+/* One segment, which stays where it is as long as the object does.  Relaxed is enough: the caller
+ * saw SETTLED with acquire, and `segs` was written before that. */
 bool
 kept_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out)
 {
@@ -110,6 +114,7 @@ stream_fill(const struct lease_iter *it)
     return (struct kept_fill *)(uintptr_t)it->priv[0];
 }
 
+/* Under the stripe, as the writer may be posting this waiter at the moment. */
 static void
 stream_cancel(struct lease_iter *it)
 {
@@ -118,7 +123,8 @@ stream_cancel(struct lease_iter *it)
     pthread_mutex_unlock(stobj_lock(it->obj));
 }
 
-/* The last to leave a fill that the writer has left frees it. */
+/* The last to leave a fill that the writer has left frees it; outside the stripe, as all memory.
+ * From then on the iterator reads as of a settled object. */
 static void
 stream_leave(struct lease_iter *it)
 {
@@ -147,6 +153,7 @@ stream_wait(struct lease_iter *it)
     struct stobj *o = it->obj;
     bool wait;
 
+    /* Such a caller asks again by itself: -EAGAIN, with nothing armed. */
     if (it->waiter == NULL)
         return true;
     pthread_mutex_lock(stobj_lock(o));
@@ -171,6 +178,7 @@ stream_take(struct lease_iter *it, struct lease_batch *b)
             return settled_take(it, b);
         }
         if (it->off >= it->end) {
+            /* 0 leaves no waiter armed (engine.h): lease_fini() asserts it. */
             stream_cancel(it);
             return 0;
         }

@@ -10,6 +10,7 @@
 /* The iterator lives in other people's structures: its size is part of their budgets. */
 _Static_assert(sizeof(struct lease_iter) <= 112, "struct lease_iter grew");
 
+/* Saturates: a range from a client may have any length. */
 static uint64_t
 lease_end(uint64_t off, uint64_t len)
 {
@@ -29,6 +30,9 @@ lease_init(struct lease_iter *it, struct stobj *o, uint64_t off, uint64_t len, s
     it->off = off;
     it->end = lease_end(off, len);
     it->ended = it->holds = false;
+    /* A hit takes no reference: the count is a cache line that all readers would write.  All
+     * other objects may lose their last owner while they are read, so the iterator has its own
+     * reference. */
     if (state == STOBJ_SETTLED && o->kind == STOBJ_KEPT) {
         if (off > stobj_len(o))
             goto past_end;
@@ -125,6 +129,7 @@ lease_return(struct lease_iter *it, const struct lease_returns *r)
         if (id == LEASE_NO_RETURN)
             continue;
         tassert(it->outstanding > 0);
+        /* Before the engine's part: window_give() counts what the reader has left. */
         it->outstanding--;
         it->fns->give(it, id);
     }
@@ -149,6 +154,7 @@ lease_cancel(struct lease_iter *it)
         it->fns->cancel(it);
 }
 
+/* The engine first, as it looks at the object: the reference may be the last, and frees it. */
 void
 lease_fini(struct lease_iter *it)
 {

@@ -32,6 +32,8 @@ mem_step(size_t size)
     return step < MEM_QUANTUM ? MEM_QUANTUM : step;
 }
 
+/* Rounds up to the step of `size - 1`: a power of two is the last class of the doubling below it,
+ * and is a border. */
 static size_t
 mem_class_computed(size_t size)
 {
@@ -154,6 +156,8 @@ mem_open(struct mem *m)
     (void)mallctl("opt.cache_oblivious", &padded, &len, NULL, 0); /* unknown: assume it */
     m->pad = padded ? MEM_PAD : 0;
     mem_set_decay(m, "dirty_decay_ms", MEM_DIRTY_MS);
+    /* Muzzy pages (MADV_FREE) count as resident until the kernel needs them, and the promise is
+     * about the resident set: they go back at once. */
     mem_set_decay(m, "muzzy_decay_ms", 0);
     return 0;
 }

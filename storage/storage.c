@@ -48,6 +48,7 @@ storage_enlist(struct storage *s)
     return n < STORAGE_MAX;
 }
 
+/* After the last object: from now on its number may be another store's. */
 static void
 storage_strike(const struct storage *s)
 {
@@ -92,6 +93,8 @@ storage_delete(struct storage *s)
     OBJ_FREE(s);
 }
 
+/* What succeeded is undone in reverse order.  The number comes before the engine's open: objects
+ * find their store by it. */
 int
 storage_open(struct storage **out, const struct conf_storage *conf)
 {
@@ -126,6 +129,8 @@ fail:
     return err;
 }
 
+/* An object is counted down after its obj_free(), so at 0 no thread is inside the engine any more.
+ * The arena goes last of the memory, with whatever is still in it. */
 void
 storage_close(struct storage **sp)
 {
@@ -170,6 +175,7 @@ storage_resize(struct storage *s, uint64_t size)
 
     OBJ_CHECK(s, STORAGE_MAGIC);
     tassert(size > 0);
+    /* Size without content is given up in one step: nothing is evicted for it. */
     if (charged < from)
         from = charged;
     if (from > size && from - size > STORAGE_SHRINK_STEP)
@@ -178,6 +184,7 @@ storage_resize(struct storage *s, uint64_t size)
     return step == size;
 }
 
+/* At start, before any other thread uses the store: `evict` is read without a lock. */
 void
 storage_set_evictor(struct storage *s, uint64_t (*evict)(void *ctx, uint64_t bytes), void *ctx)
 {
@@ -203,6 +210,8 @@ storage_promise_kept(struct storage *s, uint64_t bytes)
 
 /* ---- Charged memory ---- */
 
+/* Charged before it is allocated: the other way round many threads together would pass the size
+ * first and be refused then.  What cannot be allocated is not charged. */
 int
 store_get(struct storage *s, size_t size, enum charge what, enum budget_how how, void **out)
 {
@@ -225,6 +234,8 @@ store_get(struct storage *s, size_t size, enum charge what, enum budget_how how,
     return 0;
 }
 
+/* budget_wait() answers false when room came between the refusal and the arming: then it is tried
+ * again, or the waiter would wait for a release that has been. */
 int
 store_get_or_wait(struct storage *s, size_t size, enum charge what, struct waiter *w, void **out)
 {
@@ -268,6 +279,8 @@ storage_free(struct storage *s, void *p, size_t size, enum charge what)
     store_put(s, p, size, what);
 }
 
+/* The caller keeps what it has reported, and reports `to` 0 at its end: storage_close() asserts
+ * that nothing is charged. */
 void
 storage_charge(struct storage *s, enum charge what, uint64_t from, uint64_t to)
 {
@@ -293,6 +306,7 @@ storage_good_size(const struct storage *s, size_t size)
 
 /* ---- Objects ---- */
 
+/* By an engine, once the object's memory is charged. The one owner is the caller of stobj_new(). */
 void
 stobj_init(struct stobj *o, struct storage *s, enum stobj_kind kind, enum stobj_state state)
 {
@@ -327,6 +341,7 @@ storage_answer(struct storage *s, int err, const struct waiter *w)
     return err;
 }
 
+/* On an error *out is not written, and nothing is charged. */
 static int
 stobj_make(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
 {
@@ -371,7 +386,8 @@ stobj_ref(struct stobj *o)
     return o;
 }
 
-/* Gives back `what`: one STOBJ_OWNER or STOBJ_HOLD. */
+/* Gives back `what`: one STOBJ_OWNER or STOBJ_HOLD. acq_rel: the last one frees, and must do so
+ * after all that the others have read and written under their references. */
 static void
 stobj_release(struct stobj *o, uint64_t what)
 {
@@ -388,6 +404,8 @@ stobj_release(struct stobj *o, uint64_t what)
     atomic_fetch_sub(&s->objects, 1); /* after the free: storage_close() counts on it */
 }
 
+/* The error first, for the state publishes it.  The span ends here: its bytes may be trimmed or
+ * moved. */
 static void
 stobj_settle(struct stobj *o, enum stobj_state to, int err)
 {
@@ -418,6 +436,7 @@ stobj_unref(struct stobj **op)
     stobj_release(o, STOBJ_HOLD);
 }
 
+/* Relaxed: the borrow keeps the object until the count is up. */
 void
 stobj_hold(struct stobj *o)
 {
@@ -432,6 +451,7 @@ stobj_unhold(struct stobj *o)
     stobj_release(o, STOBJ_HOLD);
 }
 
+/* Acquire: after SETTLED or FAILED the length and the segments that are read are final. */
 enum stobj_state
 stobj_state(const struct stobj *o)
 {
@@ -439,6 +459,7 @@ stobj_state(const struct stobj *o)
     return (enum stobj_state)atomic_load_explicit(&o->state, memory_order_acquire);
 }
 
+/* Acquire: the bytes before it can be read. */
 uint64_t
 stobj_len(const struct stobj *o)
 {
@@ -477,6 +498,7 @@ stobj_expect(struct stobj *o, int32_t n)
         stobj_store(o)->ops->expect(o, n, true);
 }
 
+/* Without a window everything stays, so there is always a place. */
 bool
 stobj_let_in(struct stobj *o)
 {
@@ -529,6 +551,7 @@ space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
     if (span->len == 0) {
         err = stobj_store(o)->ops->space_get(o, want, span, w);
         if (err < 0) {
+            /* An engine may have begun to write it. */
             span->len = 0;
             return storage_answer(stobj_store(o), err, w);
         }
@@ -539,6 +562,7 @@ space_get(struct stobj *o, size_t want, struct span *out, struct waiter *w)
     return 0;
 }
 
+/* Not while a span is outstanding: the span is the next bytes, and would be reserved twice. */
 int
 space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
 {
@@ -550,6 +574,7 @@ space_reserve(struct stobj *o, uint64_t bytes, struct waiter *w)
     return err < 0 ? storage_answer(stobj_store(o), err, w) : 0;
 }
 
+/* With 0 used the span is given up: the next space_get() asks the engine again. */
 void
 space_extend(struct stobj *o, size_t used)
 {
@@ -567,6 +592,7 @@ space_finish(struct stobj *o)
     stobj_settle(o, STOBJ_SETTLED, 0);
 }
 
+/* The caller still has its reference, and cancels its waiter before (storage.h). */
 void
 space_fail(struct stobj *o, int err)
 {
@@ -595,6 +621,7 @@ stobj_synth_new(struct stobj **out, struct storage *synth)
     return storage_answer(synth, engine_synth_new(out, synth), NULL);
 }
 
+/* On an error `owner` stays the caller's, and release() is not called. */
 int
 stobj_synth_new_owned(
     struct stobj **out, struct storage *synth, void (*release)(void *owner), void *owner)
@@ -606,6 +633,8 @@ stobj_synth_new_owned(
     return err;
 }
 
+/* Exactly one owner and no reader: no other thread can get a reference then.  The acquire makes
+ * their reads of the list come before its new contents. */
 bool
 stobj_synth_reset(struct stobj *o)
 {

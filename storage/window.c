@@ -29,13 +29,17 @@ enum {
 
 /* ---- Birth and death ---- */
 
+/* Each kind has a leaf of its own in /v1/memory.  The kind never changes, so what is charged as one
+ * leaf is released as the same. */
 static enum charge
 window_charge(enum stobj_kind kind)
 {
     return kind == STOBJ_PRIVATE ? CHARGE_TRANSIT : CHARGE_WINDOW;
 }
 
-/* The largest border that costs a part of the bound. */
+/* The largest border that costs a part of the bound. A border, so that the allocator rounds nothing
+ * up.  The pad is subtracted because `held` counts it: with it a part would be more than its share
+ * of the bound. */
 static uint32_t
 window_seg_size(const struct mem *m, const struct stobj_spec *spec)
 {
@@ -49,7 +53,8 @@ window_seg_size(const struct mem *m, const struct stobj_spec *spec)
     return (uint32_t)mem_border_below(part > WINDOW_SEG_MIN ? part : WINDOW_SEG_MIN);
 }
 
-/* The reader of a private object may lease all of it: it is the only reader. */
+/* The reader of a private object may lease all of it: it is the only reader.  Readers of a shared
+ * window leave one segment of the N to the writer: the proof above needs N - 1. */
 static uint32_t
 window_claims_max(const struct mem *m, const struct stobj_spec *spec)
 {
@@ -60,6 +65,8 @@ window_claims_max(const struct mem *m, const struct stobj_spec *spec)
     return n > 2 ? (uint32_t)n - 1 : 1;
 }
 
+/* Called by stobj_new() and stobj_new_shared().  The caller owns the one reference.  On failure
+ * nothing stays charged. */
 int
 window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
 {
@@ -93,6 +100,8 @@ window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
     return 0;
 }
 
+/* The last reference has gone, on any thread: no other thread knows the object, and no lock is
+ * needed. */
 void
 window_free(struct stobj *o)
 {
@@ -114,6 +123,8 @@ window_free(struct stobj *o)
 
 /* ---- The ring ---- */
 
+/* What was allocated. store_put() must name the size that store_get() was given, or the budget and
+ * the allocator's class are wrong. */
 static size_t
 window_seg_bytes(const struct window_seg *seg)
 {
@@ -127,6 +138,8 @@ window_seg_cost(const struct window *w, const struct window_seg *seg)
     return mem_cost(&stobj_store(&w->base)->mem, window_seg_bytes(seg));
 }
 
+/* Under lock.  The writer runs on its own loop: this posts to it, and costs nothing when no waiter
+ * is armed. */
 void
 window_wake_writer(struct window *w)
 {
@@ -134,6 +147,9 @@ window_wake_writer(struct window *w)
     waiter_notify_all(&w->writers);
 }
 
+/* Under lock, except at the object's end. store_put() may take the budget's lock: that is the order
+ * of the two.  `held` counted the segment until now, also while it was only leased, so the writer
+ * looks again. */
 void
 window_drop(struct window *w, struct window_seg *seg)
 {
@@ -146,6 +162,8 @@ window_drop(struct window *w, struct window_seg *seg)
     window_wake_writer(w);
 }
 
+/* Under lock.  A reader that becomes stale is not searched for: it compares its offset with `start`
+ * in its next call, so that a segment needs a count of its readers and no list. */
 void
 window_advance(struct window *w, uint64_t to)
 {
@@ -173,6 +191,8 @@ window_advance(struct window *w, uint64_t to)
     }
 }
 
+/* May readers in the oldest segment lose their place?  Without grace as soon as a reader is hungry;
+ * with grace only after the writer has lost patience in window_expire(). */
 static bool
 window_leaves_behind(const struct window *w)
 {
@@ -202,6 +222,7 @@ window_victim(struct window *w)
     for (struct list *l = w->ring.next; l != &w->ring; l = l->next) {
         struct window_seg *seg = window_seg_of(l);
 
+        /* One with room left is the last, and the writer writes into it. */
         if ((window_needs(w, seg) && !window_leaves_behind(w)) || seg->used < seg->room)
             return NULL;
         if (seg->leases == 0)
@@ -210,6 +231,8 @@ window_victim(struct window *w)
     return NULL;
 }
 
+/* Under lock.  A writer that is woken without a victim would be refused again, once for each
+ * return. */
 void
 window_unblock(struct window *w)
 {
@@ -217,6 +240,8 @@ window_unblock(struct window *w)
         window_wake_writer(w);
 }
 
+/* Under lock.  Walks all segments, so only tassert_slow() calls it.  Every reader that stands has a
+ * claim, therefore `standing` is at most `claims`. */
 bool
 window_check(struct window *w)
 {
@@ -256,7 +281,8 @@ window_bound(const struct window *w)
     return window_is_shared(w) > 1 || w->open ? w->bound : w->alone;
 }
 
-/* Is the writer as far ahead of the one reader, or of none, as it may be? */
+/* Is the writer as far ahead of the one reader, or of none, as it may be?  Counted from the writer
+ * back to the segment that the reader stands in; without a reader all of the ring counts. */
 static bool
 window_is_ahead(struct window *w, uint64_t more)
 {
@@ -284,7 +310,10 @@ window_make_room(struct window *w, uint64_t more, struct waiter *waiter)
     bool room;
 
     pthread_mutex_lock(&w->lock);
+    /* A reader past the last segment needs the next one: the writer has no lead that could be
+     * limited. */
     room = list_empty(&w->ahead) ? !window_is_ahead(w, more) : true;
+    /* Not when nothing is held: a bound below one segment would stop the writer for ever. */
     while (room && w->held > 0 && w->held + more > window_bound(w)) {
         struct window_seg *seg = window_victim(w);
 
@@ -294,6 +323,8 @@ window_make_room(struct window *w, uint64_t more, struct waiter *waiter)
     }
     if (!room) {
         tassert_slow(window_check(w));
+        /* Under the lock that returns take: one that comes between the refusal and the arming would
+         * not wake the writer. */
         storage_arm(waiter, &w->writers);
         w->refused_room = true;
         if (!w->blocked) {
@@ -305,7 +336,8 @@ window_make_room(struct window *w, uint64_t more, struct waiter *waiter)
     return room;
 }
 
-/* Gives back one segment to a store that is full; false: none may go. */
+/* Gives back one segment to a store that is full; false: none may go.  Called between two tries of
+ * store_get(), so the room comes from this window before the writer waits. */
 static bool
 window_give_way(struct window *w)
 {
@@ -319,6 +351,8 @@ window_give_way(struct window *w)
     return seg != NULL;
 }
 
+/* The window owns `seg` from here on.  There was room, so grace, patience and the search for a
+ * reader in the way begin anew. */
 static void
 window_append(struct window *w, struct window_seg *seg, size_t size)
 {
@@ -336,7 +370,9 @@ window_append(struct window *w, struct window_seg *seg, size_t size)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* A segment no larger than what is still to come, if that was announced. */
+/* A segment no larger than what is still to come, if that was announced.  An unknown length is
+ * UINT64_MAX and never the smaller one.  The length is a hint: a body that passes it gets whole
+ * segments. */
 static size_t
 window_next_size(const struct window *w)
 {
@@ -347,7 +383,8 @@ window_next_size(const struct window *w)
     return mem_class(head + (w->length - len));
 }
 
-/* What stays for readers that may come is no reason to evict anything. */
+/* What stays for readers that may come is no reason to evict anything.  Asked anew before each try
+ * of store_get(): a reader may have come or left since the last one. */
 static enum budget_how
 window_how(struct window *w, size_t more)
 {
@@ -360,8 +397,9 @@ window_how(struct window *w, size_t more)
     return how;
 }
 
-/* Only the writer adds to what is held, so what was found under the lock can meanwhile have
- * become better, not worse. */
+/* Only the writer adds to what is held, so what was found under the lock can meanwhile have become
+ * better, not worse.  The waiter is armed with the window and never with the budget: other users'
+ * frees are not certain to come, and a waiter is in one list. */
 static int
 window_grow(struct window *w, struct waiter *waiter)
 {
@@ -377,7 +415,8 @@ window_grow(struct window *w, struct waiter *waiter)
     while ((err == -EAGAIN || err == -ENOSPC) && window_give_way(w));
     if (err == -EAGAIN || err == -ENOSPC) {
         /* The store is full.  The returns of our own readers are sure to come; and a window without
-         * segments gets one all the same, or a pass could stand still for ever. */
+         * segments gets one all the same, or a pass could stand still for ever.  Asking for the
+         * whole bound succeeds only when nothing is held. */
         if (!window_make_room(w, w->bound, waiter))
             return -EAGAIN;
         if (size > WINDOW_SEG_FORCED)
@@ -389,6 +428,8 @@ window_grow(struct window *w, struct waiter *waiter)
     return err;
 }
 
+/* The writer's thread.  No lock while there is room: `filling` and its counts are changed
+ * by the writer only, and no reader frees a segment that has room left. */
 int
 window_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *waiter)
 {
@@ -410,6 +451,8 @@ window_space_get(struct stobj *o, size_t want, struct span *out, struct waiter *
     return 0;
 }
 
+/* The writer's thread. Published under the lock, so a reader either sees the bytes or has armed its
+ * waiter before and is notified. */
 void
 window_space_extend(struct stobj *o, size_t used)
 {
@@ -427,6 +470,8 @@ window_space_extend(struct stobj *o, size_t used)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* On the writer's loop.  A return on another loop may have posted the waiter before the lock was
+ * taken: then storage_disarm() leaves it, and it lands later. */
 void
 window_space_cancel(struct stobj *o, struct waiter *waiter)
 {
@@ -437,6 +482,8 @@ window_space_cancel(struct stobj *o, struct waiter *waiter)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Unlike kept_settle() it trims nothing: the last segment lives only as long as the transfer.
+ * Waiting readers look again, and find the end or the failure. */
 void
 window_settle(struct stobj *o, enum stobj_state to)
 {
@@ -466,7 +513,8 @@ window_read_by_all(struct window *w)
     return to;
 }
 
-/* What was kept for others goes, if there are none left. */
+/* What was kept for others goes, if there are none left.  Of an object that is being filled without
+ * a reader nothing goes: a reader that comes starts at the first byte that is left. */
 static void
 window_forget(struct window *w)
 {
@@ -474,6 +522,9 @@ window_forget(struct window *w)
         window_advance(w, window_read_by_all(w));
 }
 
+/* By the fetch: some time after its beginning, and again when it has ended.  From now on a reader
+ * alone gets what a private object's reader gets, so the memory of the whole window is not spent on
+ * one client. */
 void
 window_shut(struct stobj *o)
 {
@@ -485,7 +536,9 @@ window_shut(struct stobj *o)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* A reader that moves on is slow, but does not stand still: it is waited for, however long it takes. */
+/* By the fetch, on its own loop, about once a second while the writer waits. A reader that moves on
+ * is slow, but does not stand still: it is waited for, however long it takes.  Only window_append()
+ * takes `expired` back. */
 bool
 window_expire(struct stobj *o)
 {
@@ -501,6 +554,8 @@ window_expire(struct stobj *o)
     return expired;
 }
 
+/* Under lock.  A reader that comes now must get every byte: nothing has gone yet, it has a claim,
+ * and no look has found a reader standing still in the writer's way. */
 static bool
 window_lets_in(const struct window *w)
 {
@@ -508,7 +563,8 @@ window_lets_in(const struct window *w)
            window_claims(w) < w->claims_max && w->looks == 0;
 }
 
-/* `must`: they have nowhere else to go, so there is a claim for each, and room for what it leases. */
+/* `must`: they have nowhere else to go, so there is a claim for each, and room for what it leases.
+ * The bound follows claims_max: N - 1 claims need N segments, as the proof above has it. */
 bool
 window_expect(struct stobj *o, int32_t n, bool must)
 {
@@ -535,6 +591,9 @@ window_expect(struct stobj *o, int32_t n, bool must)
     return in;
 }
 
+/* By a reader that is expected here and still reads what comes before, in another object.  Its
+ * progress counts as progress at byte 0, or the writer would lose patience with a reader that
+ * moves. */
 void
 window_touch(struct stobj *o)
 {
@@ -545,6 +604,8 @@ window_touch(struct stobj *o)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* The cache calls it when the last request has left an entry: the fetch then decides whether it
+ * goes on.  No space has come, so the writer may be refused again. */
 void
 window_wake(struct stobj *o)
 {
@@ -555,6 +616,7 @@ window_wake(struct stobj *o)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Without the lock: a snapshot.  A reader that relies on it and comes too late gets -ESTALE. */
 uint64_t
 window_start(const struct stobj *o)
 {

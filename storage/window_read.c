@@ -24,6 +24,7 @@ window_keeps(const struct window *w)
 
 /* ---- Where a reader stands ---- */
 
+/* Under lock, for a reader that stands nowhere.  NULL: ahead of all segments. */
 static void
 window_stand(struct window *w, struct lease_place *p, struct window_seg *seg)
 {
@@ -58,6 +59,8 @@ window_leave(struct window *w, struct lease_place *p)
     p->seg = NULL;
 }
 
+/* Readers farther ahead stay in the list: their bytes come in a later segment.  Those that sit down
+ * are not hungry any more, since window_leave() takes that back. */
 void
 window_seat(struct window *w, struct window_seg *seg)
 {
@@ -74,7 +77,8 @@ window_seat(struct window *w, struct window_seg *seg)
     }
 }
 
-/* The segment that holds byte `off` or will; NULL: none yet.  From the end that is nearer. */
+/* The segment that holds byte `off` or will; NULL: none yet.  From the end that is nearer, and once
+ * for each iterator: later steps follow the ring. */
 static struct window_seg *
 window_locate(struct window *w, uint64_t off)
 {
@@ -100,6 +104,8 @@ window_is_stale(const struct window *w, const struct lease_iter *it)
     return it->place.where == LEASE_IN && it->off < atomic_load(&w->start);
 }
 
+/* Not window_leave(): window_advance() has taken the reader out of `standing` already, and the
+ * segment that place.seg names may be freed. */
 static void
 window_check_stale(struct window *w, struct lease_iter *it)
 {
@@ -119,7 +125,10 @@ window_may_lease(const struct window *w, uint32_t leases)
     return leases == 0 || window_claims(w) < w->claims_max / 2;
 }
 
-/* What is published of its segment, and where to stand then.  `leases` is what it has already. */
+/* What is published of its segment, and where to stand then.  `leases` is what it has already: the
+ * first one uses the claim of its seat.  The reader leaves a segment that it has read before
+ * window_take() moves `start`: else window_advance() would count it as stale, and it would not
+ * know. */
 static void
 window_lease_one(struct window *w, struct lease_iter *it, struct lease_extent *out, uint32_t leases)
 {
@@ -151,6 +160,8 @@ window_has_bytes(const struct lease_iter *it)
     return it->place.where == LEASE_IN && it->off < window_seg_end(it->place.seg);
 }
 
+/* lease_take() adds to `outstanding` only afterwards, so what was leased in this call is added
+ * here. */
 static unsigned
 window_append_extents(struct window *w, struct lease_iter *it, struct lease_batch *b)
 {
@@ -170,7 +181,8 @@ window_wait(struct lease_iter *it, struct list *waiting)
     storage_arm(it->waiter, waiting);
 }
 
-/* Under lock, as is everything that could change the answer. */
+/* Why nothing was leased. Under lock, as is everything that could change the answer. The end of the
+ * range comes before -ESTALE: a reader that has all it asked for stands nowhere, too. */
 static int
 window_nothing(struct window *w, struct lease_iter *it)
 {
@@ -189,6 +201,8 @@ window_nothing(struct window *w, struct lease_iter *it)
             return -ESTALE;
         return state == STOBJ_FAILED ? -EPIPE : 0;
     }
+    /* Only the next segment's reader is hungry.  One that waits for an offset far ahead is not
+     * helped by a segment less at the old end. */
     if (it->place.where == LEASE_AHEAD && it->off == atomic_load(&it->obj->len) &&
         !it->place.hungry) {
         it->place.hungry = true;
@@ -196,6 +210,7 @@ window_nothing(struct window *w, struct lease_iter *it)
         window_unblock(w);
     }
     window_wait(it, &w->readers);
+    /* While the writer is refused, returns may be what it waits for. */
     return w->blocked && it->outstanding > 0 ? -ENOBUFS : -EAGAIN;
 }
 
@@ -212,6 +227,7 @@ window_is_in_the_way(const struct window *w, const struct lease_iter *it)
     return false;
 }
 
+/* On the reader's loop.  In the way is asked before leasing, which moves the reader on. */
 static int
 window_take(struct lease_iter *it, struct lease_batch *b)
 {
@@ -225,6 +241,7 @@ window_take(struct lease_iter *it, struct lease_batch *b)
     in_the_way = window_is_in_the_way(w, it);
     n = (int)window_append_extents(w, it, b);
     w->moved = w->moved || (n > 0 && in_the_way);
+    /* A reader without a seat was refused, and takes nothing away from the others. */
     if (!window_keeps(w) && it->place.seated)
         window_advance(w, it->off); /* what a reader skips is gone, as what it leases */
     if (n == 0)
@@ -247,7 +264,9 @@ window_has_seg(struct window *w, const struct window_seg *seg)
     return false;
 }
 
-/* The id is the segment. */
+/* The id is the segment. lease_return() has counted this lease down already, so `outstanding` is
+ * what the reader has left.  A return counts as progress: a client that is sent old bytes is slow,
+ * and does not stand still. */
 static void
 window_give(struct lease_iter *it, uint64_t id)
 {
@@ -278,6 +297,8 @@ window_give(struct lease_iter *it, uint64_t id)
 
 /* ---- Coming and going ---- */
 
+/* A reader that does not ask is not hungry: it would go on pushing the slow ones out of the
+ * window. */
 static void
 window_cancel(struct lease_iter *it)
 {
@@ -290,6 +311,8 @@ window_cancel(struct lease_iter *it)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Every lease is returned (lease_fini).  The seat's claim goes back with the reader, or later
+ * readers would be refused for ever. */
 static void
 window_close(struct lease_iter *it)
 {
@@ -328,6 +351,8 @@ window_sit(struct window *w, struct lease_iter *it, bool expected)
     window_unblock(w); /* the first one: the writer waited for it */
 }
 
+/* The claim of an expected reader moves from `expected` to `claims` under one lock, so the bound on
+ * claims is never passed in between. */
 void
 window_lease_open(struct lease_iter *it)
 {
