@@ -69,6 +69,7 @@ bans_fini(struct bans *b)
     tag_walk_forget(b);
     for (; ban != NULL; ban = older) {
         older = atomic_load_explicit(&ban->older, memory_order_relaxed);
+        /* No entry is left, so a pass that was cut short has the only reference there may be. */
         tassert(atomic_load(&ban->refs) == (ban == b->pass.upto));
         ban_free(ban);
     }
@@ -124,6 +125,7 @@ bans_detach(struct entry *e)
         ban_unref(held);
 }
 
+/* One exchange, so of all threads that find the same match one counts the entry (T4). */
 bool
 ban_kill(struct entry *e)
 {
@@ -190,6 +192,7 @@ ban_walk(struct ban_walk *w, struct entry *e, const struct ban *seen, struct ban
         if (ban_is_done(b, w->from->seq, w->unseen))
             continue;
         if (b->needs_request && w->req == NULL) {
+            /* Untested here, so the entry must not go past it: a later lookup has a request. */
             *upto = older;
             continue;
         }
@@ -263,12 +266,15 @@ bans_fresh(struct cache *c, struct entry *e)
 
 /* ---- The list ---- */
 
+/* On RCU's thread: walks that stood on it are over. */
 static void
 ban_on_grace(struct rcu_later *later)
 {
     ban_free(container_of(later, struct ban, later));
 }
 
+/* Walks may stand on the ban that leaves: the link to it is cut, and its memory stays for a grace
+ * period. */
 void
 bans_trim(struct cache *c)
 {
@@ -333,6 +339,7 @@ bans_put(struct cache *c, struct ban *ban, const struct clock *now)
         ban_ref(ban);
         list_add_tail(&b->tags_due, &ban->due);
     }
+    /* It is whole and in the list by now: lookups see it at once. */
     atomic_store(&b->newest, ban);
     if (ban->ntags == 0)
         cache_forget_absent(c); /* a name has no fields that could be tested; nor tags, ever */

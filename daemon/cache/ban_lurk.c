@@ -27,6 +27,8 @@ struct lurk_bucket {
     struct entry *entries[LURK_BUCKET_MAX];
 };
 
+/* Under the bucket's lock, where requests may wait: it only collects.  What is collected stays
+ * readable without the lock, for this thread is online. */
 static void
 lurk_on_node(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *seen)
 {
@@ -66,6 +68,7 @@ lurk_entry(struct cache *c, struct ban_pass *p, struct entry *e, struct ban_walk
 
     switch (entry_state(e)) {
     case ENTRY_BUSY:
+        /* Its fetch may have begun before the ban, and it is tested only with its outcome. */
         p->whole = false;
         return;
     case ENTRY_FAILED:
@@ -104,6 +107,8 @@ lurk_bucket(struct cache *c, struct ban_pass *p, struct ban_walk *w)
     return k.seen;
 }
 
+/* Bounded three ways, so that the management loop turns soon: entries, comparisons, and buckets, of
+ * which most may be empty. */
 static void
 lurk_step(struct cache *c, unsigned batch)
 {
@@ -199,6 +204,8 @@ lurk_end(struct cache *c, int64_t now_ms)
     p->upto = NULL;
 }
 
+/* On the management loop (manage_on_lurk()).  The list's lock is not held over the step, so a ban
+ * can be added meanwhile. */
 int64_t
 bans_lurk(struct bans *b, int64_t now_ms)
 {

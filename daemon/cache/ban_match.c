@@ -42,6 +42,7 @@ ban_text(struct ban_subject *s, const struct ban *b, const struct ban_test *t, c
     return f != NULL;
 }
 
+/* As of the moment when the ban was added, not of the test, which may come much later. */
 static int64_t
 ban_milliseconds(const struct ban_subject *s, const struct ban *b, enum ban_field field)
 {
@@ -100,6 +101,7 @@ ban_holds(const struct ban *b, const struct ban_test *t, struct ban_subject *s)
     if (t->field >= BAN_OBJ_TTL)
         return ban_compare(
             (enum ban_op)t->op, ban_milliseconds(s, b, (enum ban_field)t->field), t->ms);
+    /* A field that is not there is unlike any text; no other operator holds. */
     if (!ban_text(s, b, t, number, &text))
         return t->op == BAN_NE;
     if (t->op == BAN_EQ || t->op == BAN_NE)

@@ -200,6 +200,8 @@ ban_read_field(struct ban_reader *r, struct ban *b, struct ban_test *t, bool fir
         w.raw);
 }
 
+/* Which operators there are depends on the field in front: a duration matches no regular
+ * expression, and a text is not greater than another. */
 static int
 ban_read_op(struct ban_reader *r, struct ban_test *t)
 {
@@ -270,6 +272,8 @@ ban_read_regex(struct ban_reader *r, struct ban_test *t)
     return err;
 }
 
+/* The expression is the caller's memory, so the argument has to lie in the ban's: in its text, or
+ * without quotes in `args`. */
 static int
 ban_read_arg(struct ban_reader *r, struct ban_test *t)
 {
@@ -337,6 +341,7 @@ ban_read_all(struct ban_reader *r, struct ban *b)
     return 0;
 }
 
+/* The text is shown again (bans_each()), so nothing that is not text gets in. */
 static int
 ban_check_text(struct slice s, char *why, size_t why_size)
 {

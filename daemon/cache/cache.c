@@ -26,6 +26,7 @@ entry_count_use(struct entry *e, const struct cache_query *q)
         entry_count_hit(e);
 }
 
+/* On RCU's thread.  What is promised is read first: the drop may free the entry. */
 void
 entry_on_grace(struct rcu_head *head)
 {
@@ -53,6 +54,8 @@ cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e)
     struct entry *next = entry_next(e);
     struct entry *first = entry_of_node(cuckoo_find_locked(c->index, g));
 
+    /* `e` keeps its own link: a reader that stands on it now must find its way to the older
+     * ones. */
     tassert(e->linked);
     if (first == e) {
         if (next != NULL)
@@ -66,6 +69,8 @@ cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e)
             prev = entry_next(prev);
         atomic_store_explicit(&prev->variant, next, memory_order_release);
     }
+    /* Out of the queue first: entry_retire() writes `later`, which lies where the queue's link
+     * is. */
     evict_remove(c, e);
     entry_retire(e);
 }
@@ -129,9 +134,11 @@ cache_link(struct cache *c, struct cuckoo_guard *g, struct entry *e)
         first = cuckoo_find_locked(c->index, g);
         if (first != NULL) {
             cache_bound_variants(c, g, entry_of_node(first));
+            /* The one that left may have been the first. */
             first = cuckoo_find_locked(c->index, g);
         }
         if (first != NULL) {
+            /* Relaxed: cuckoo_replace() publishes the entry with this link in it. */
             atomic_store_explicit(&e->variant, entry_of_node(first), memory_order_relaxed);
             cuckoo_replace(c->index, g, first, &e->node);
             break;
@@ -253,6 +260,7 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
         entry_count_use(out->entry, q);
     verdict = cache_judge(c, q, &choice, e != NULL, out, &fetches);
     if (verdict == CACHE_QUEUED) {
+        /* The outcome comes under this guard too, so it cannot slip in before this. */
         waiter_arm(w, &choice.busy->waiting);
         out->entry = entry_hold(choice.busy);
     }
@@ -263,6 +271,7 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
         out->old = entry_hold(choice.old);
     if (e != NULL && cache_is_late(&choice, q)) {
         e->late = true;
+        /* A change from now on makes the count another: cache_link_late(). */
         e->changes = atomic_load(cache_changes(c, &q->key));
         atomic_store_explicit(&e->refs, 2, memory_order_relaxed); /* the index has none yet */
     } else if (e != NULL) {
@@ -278,6 +287,8 @@ cache_lookup_locked(struct cache *c, struct cuckoo_guard *g, const struct cache_
     return CACHE_STALE;
 }
 
+/* Decided again under the guard, with an entry at hand.  Its memory comes before: making room takes
+ * guards, and a thread holds one at a time.  One that is superfluous no other thread has seen. */
 static enum cache_verdict
 cache_lookup_slow(struct cache *c, const struct cache_query *q, const struct cache_choice *seen,
     struct waiter *w, struct cache_answer *out)
@@ -295,6 +306,7 @@ cache_lookup_slow(struct cache *c, const struct cache_query *q, const struct cac
     cuckoo_lock(c->index, &q->key, &g);
     verdict = cache_lookup_locked(c, &g, q, w, &fresh, out);
     cuckoo_unlock(c->index, &g);
+    /* Each miss pays for a few buckets of an index that doubles, without its guard. */
     cuckoo_tend(c->index, INDEX_TEND_BUCKETS, INDEX_TEND_BYTES);
     if (fresh != NULL) {
         atomic_store_explicit(&fresh->refs, 1, memory_order_relaxed);
@@ -328,6 +340,7 @@ cache_lookup(
         out->reason = choice.reason;
         return CACHE_STALE;
     }
+    /* A flood of names that do not exist must not make entries (E17). */
     if (choice.stale == NULL && c->negative != NULL &&
         cache_is_absent(c, q, &out->absent, &out->reason))
         return CACHE_ABSENT;
@@ -341,6 +354,7 @@ cache_lookup_stale(struct cache *c, const struct cache_query *q)
     return cache_choose_stale(c, entry_of_node(cuckoo_find(c->index, &q->key)), q);
 }
 
+/* The outcome comes under the same guard: BUSY here, it is still to come. */
 bool
 cache_wait(struct entry *e, struct waiter *w)
 {
@@ -387,6 +401,8 @@ entry_is_over(const struct entry *e, int64_t now_ms)
     return now_ms - e->received_ms > entry_ttl_ms(e) + entry_good_ms(e);
 }
 
+/* What is being fetched stays: requests wait for it.  Under a policy what was never fresh leaves
+ * what is fresh in its place, as in Varnish. */
 void
 cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 {
@@ -406,6 +422,9 @@ cache_supersede(struct cache *c, struct cuckoo_guard *g, struct entry *e)
     }
 }
 
+/* Under the guard, once.  `readers` is set before the state, which lets entry_join() in, and lies
+ * where `changes` was.  Release: who sees the state sees all of the response.  An orphan is retired
+ * last, for `later` lies where the waiters' list was. */
 void
 entry_outcome(struct entry *e, enum entry_state state)
 {
@@ -479,6 +498,7 @@ cache_heed_bans(struct cache *c, struct cuckoo_guard *g, struct entry *e)
         cache_unlink_locked(c, g, e);
 }
 
+/* What can fail comes first: on TERR_NOMEM the parts' objects are still the caller's. */
 int
 cache_publish(struct entry *e, const struct cache_response *r)
 {
@@ -511,6 +531,7 @@ cache_publish(struct entry *e, const struct cache_response *r)
     return 0;
 }
 
+/* An error, or one request's Authorization, says nothing of what is stored: that stays (E11). */
 void
 cache_hitmiss(
     struct entry *e, struct entry *handoff, int64_t now_ms, int64_t ttl_ms, enum cache_mark mark)
@@ -520,6 +541,7 @@ cache_hitmiss(
 
     OBJ_CHECK(e, ENTRY_MAGIC);
     tassert(!entry_is_private(e) && (handoff == NULL || entry_is_private(handoff)));
+    /* It lies where `parts` would be: a marker has none. */
     e->handoff = handoff;
     e->by_request = mark == CACHE_MARK_BY_REQUEST;
     e->pass = mark == CACHE_MARK_PASS;
@@ -539,6 +561,7 @@ cache_hitmiss(
     } else if (e->linked) {
         if (mark == CACHE_MARK || mark == CACHE_MARK_PASS)
             cache_supersede(c, &g, e);
+        /* A KiB, though it has less: no size is 0. */
         evict_add(c, e, 1);
     }
     cuckoo_unlock(c->index, &g);
@@ -559,6 +582,7 @@ cache_take_handoff(struct entry *e)
     return handoff;
 }
 
+/* Unlinked while it is BUSY it is an orphan, which the outcome retires. */
 void
 cache_fail(struct entry *e, int err)
 {
@@ -575,6 +599,7 @@ cache_fail(struct entry *e, int err)
     cuckoo_unlock(c->index, &g);
 }
 
+/* What it replaces goes only now: a body that is cut short leaves that where it was. */
 void
 cache_settle(struct entry *e)
 {
@@ -597,6 +622,7 @@ cache_settle(struct entry *e)
     cuckoo_unlock(c->index, &g);
 }
 
+/* Superseded too: else the old response would be found again (E15). */
 void
 cache_settle_window(struct entry *e)
 {
@@ -674,6 +700,7 @@ entry_soften(struct entry *e, const struct cache_change *to)
         entry_ms_set(&e->keep, entry_grace_ms(e) + keep);
 }
 
+/* By any thread, without the guard: one exchange of the ttl succeeds, so it counts once (T4). */
 bool
 entry_make_stale(struct entry *e, int64_t now_ms)
 {
@@ -700,6 +727,8 @@ cache_change_key(
     unsigned n = 0;
 
     OBJ_CHECK(c, CACHE_MAGIC);
+    /* Before the look: a late entry that noted it earlier is not linked, a later one is fetched
+     * after. */
     atomic_fetch_add(cache_changes(c, key), 1);
     *any = cuckoo_find(c->index, key) != NULL;
     if (!*any && c->negative == NULL)
@@ -714,6 +743,7 @@ cache_change_key(
 
         next = entry_next(e);
         n += !busy;
+        /* It may be of before the change: delivered, and not kept (E14). */
         if (to != NULL && !busy)
             entry_soften(e, to);
         else
@@ -763,6 +793,7 @@ cache_purge_soft(struct cache *c, const struct hash128 *key, int64_t now_ms, int
     return n;
 }
 
+/* One word, with release, behind its array: readers see the first part only, or both. */
 int
 entry_add_part(struct entry *e, struct stobj *next)
 {
@@ -790,6 +821,8 @@ entry_uncount(struct entry *e)
     return had;
 }
 
+/* The exchange that counts this reader shows the seal too: entry_seal() returns a number with it
+ * in, or this reader sees the seal and asks the window. */
 bool
 entry_join(struct entry *e)
 {
@@ -809,6 +842,8 @@ entry_join(struct entry *e)
     return false;
 }
 
+/* From no reader to closed in one exchange: one that comes at this moment is counted, and this
+ * fails, or finds it closed and looks again (E16). */
 bool
 entry_close(struct entry *e)
 {
@@ -837,6 +872,7 @@ entry_leave(struct entry *e, bool came)
     uint32_t had = entry_uncount(e);
 
     OBJ_CHECK(e, ENTRY_MAGIC);
+    /* Expected at the window's first byte, it would hold up the writer. */
     if ((had & ENTRY_SEALED) != 0 && !came && entry_nparts(e) > 1 && !e->partial)
         stobj_expect(entry_part(e, 1).body, -1);
 }

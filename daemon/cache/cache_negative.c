@@ -72,6 +72,8 @@ entry_is_undisturbed(struct cache *c, const struct entry *e)
     return e->late ? e->changes == atomic_load(cache_changes(c, &e->node.key)) : e->linked;
 }
 
+/* One guard over all of it: a purge comes before, and then no name stays, or after, and finds the
+ * name.  `handoff`, if any, is taken over. */
 void
 cache_publish_absent(
     struct entry *e, struct entry *handoff, const struct negative_fact *fact, uint32_t generation)

@@ -146,6 +146,7 @@ cache_open(struct cache **out, const struct conf_index *conf, struct storage *st
     cache_open_removals(c, store->size);
     tassert(cache_of_all == NULL);
     cache_of_all = c;
+    /* Last: from here on any allocation may call into the cache. */
     storage_set_evictor(storage, evict_make_room, c);
     *out = c;
     return 0;
@@ -175,6 +176,8 @@ cache_close(struct cache **cp)
     while (!cuckoo_each(c->index, cache_flush_one, c))
         ;
     rcu_leave();
+    /* Offline.  Retired entries give their memory to the store and their references to bans, so all
+     * that comes below has to wait for them. */
     rcu_barrier_wait();
     cuckoo_close(&c->index);
     if (c->negative != NULL)

@@ -23,6 +23,8 @@ entry_marker_counts(const struct entry *e, const struct cache_query *q)
            http_has(q->req, HTTP_F_CACHE_CONTROL);
 }
 
+/* Are all its bytes there?  What is still being filled may fail, so it is neither validated nor
+ * completed, and supersedes nothing yet. */
 bool
 entry_is_settled(const struct entry *e)
 {
@@ -45,6 +47,7 @@ entry_has_bytes(const struct entry *e, uint64_t first, uint64_t last)
 
         if (p.off > first)
             return false;
+        /* One of unknown length may end anywhere, so it promises nothing. */
         if (p.len == STOBJ_SIZE_UNKNOWN || first - p.off >= p.len)
             continue;
         if (last - p.off < p.len)
@@ -61,6 +64,7 @@ entry_missing(const struct entry *e, uint64_t *first, uint64_t *last)
 
     if (entry_has_bytes(e, *first, *last))
         return false;
+    /* Parts are in order of their first bytes, so one pass carries `first` as far as they reach. */
     for (unsigned i = 0; i < n; i++) {
         const struct entry_part p = entry_part(e, i);
 
@@ -84,6 +88,8 @@ entry_has_spec(const struct entry *e, const struct range_spec *s)
            entry_has_bytes(e, s->first, s->last);
 }
 
+/* RFC 9110 13.1.5: without a match of If-Range the client wants the whole, so a part is no
+ * answer. */
 static bool
 entry_range_heeded(const struct entry *e, const struct cache_query *q)
 {
@@ -163,6 +169,7 @@ entry_stale_ms(const struct entry *e, int64_t now_ms)
 {
     int64_t resident = now_ms - e->received_ms;
 
+    /* The two times are of two loops' clocks, of which the fetch's may be ahead. */
     return (resident > 0 ? resident : 0) - entry_ttl_ms(e);
 }
 
@@ -173,6 +180,7 @@ entry_expired_ms(const struct entry *e, const struct cache_query *q)
     int64_t stale = entry_stale_ms(e, q->now_ms);
 
     if (q->max_age_said) {
+        /* Stale plus ttl is how long it has been here. */
         int64_t over = stale + entry_ttl_ms(e) + entry_first_age_ms(e) - q->max_age_ms;
 
         return over > stale ? over : stale;
@@ -208,8 +216,10 @@ entry_use_asked(const struct entry *e, const struct cache_query *q, enum entry_u
     /* 0 is how browsers reload, so it means that also within the first second. */
     if (ask->max_age_s == 0 || (ask->max_age_s > 0 && entry_age_s(e, q->now_ms) > ask->max_age_s))
         return true;
+    /* RFC 9111 5.2.1.3. */
     if (ask->min_fresh_s >= 0 && -stale < ask->min_fresh_s * 1000)
         return true;
+    /* RFC 9111 5.2.1.2.  must-revalidate is the origin's word and stands above it (5.2.2.2). */
     if (ask->max_stale_s >= 0 && stale > 0 && !e->must_revalidate) {
         *use = stale <= ask->max_stale_s * 1000 ? ENTRY_USE : ENTRY_ASK_FIRST;
         return true;
@@ -217,6 +227,8 @@ entry_use_asked(const struct entry *e, const struct cache_query *q, enum entry_u
     return false;
 }
 
+/* On every hit.  At the very end of its ttl it is stale, as entry_is_fresh() has it; a client's
+ * directives come before the grace, for they may want more, or less. */
 static enum entry_use
 entry_use(const struct entry *e, const struct cache_query *q)
 {
@@ -249,6 +261,8 @@ choose_windowed(struct cache_choice *c, struct entry *e, const struct cache_quer
         c->use = e;
 }
 
+/* One READY entry: it fills `use`, `stale` or `old`, each by the first that will do, which is the
+ * newest.  Vary comes first: of another variant neither bytes nor times mean anything here. */
 static void
 choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *q)
 {
@@ -283,6 +297,8 @@ choose_ready(struct cache_choice *c, struct entry *e, const struct cache_query *
     }
 }
 
+/* A guess, to be compared alone: two that are equal by chance have a request wait behind a fetch
+ * that does not answer it, and look again.  0 stands for "not known", so it is never that. */
 uint32_t
 cache_variant(const struct entry *e, const struct cache_query *q)
 {
@@ -323,6 +339,7 @@ cache_choose(struct cache_choice *c, struct entry *first, const struct cache_que
     for (struct entry *e = first; e != NULL && c->use == NULL; e = entry_next(e)) {
         switch (entry_state(e)) {
         case ENTRY_READY:
+            /* It leaves the list then, but keeps its link, so the walk goes on from it. */
             if (cache_is_banned(c->cache, c->g, e, q))
                 break;
             if (c->varies == NULL && e->block->vary_len > 0)
@@ -359,6 +376,7 @@ cache_usable(struct entry *e, const struct cache_query *q, bool leader)
            !cache_is_banned(cache_of_all, NULL, e, q);
 }
 
+/* RFC 5861 4, said by the response or by the request; neither counts against must-revalidate. */
 bool
 cache_stale_if_error(const struct entry *e, const struct fresh_ask *ask, int64_t now_ms)
 {
@@ -390,6 +408,7 @@ cache_choose_stale(struct cache *c, struct entry *first, const struct cache_quer
     if (q->ask != NULL && q->ask->no_cache)
         return NULL; /* RFC 9111 5.2.1.4: not without a successful validation */
     for (struct entry *e = first; e != NULL; e = entry_next(e)) {
+        /* A window is never served stale: its first bytes may be gone (E15). */
         if (entry_state(e) != ENTRY_READY || e->windowed || !entry_matches(e, q) ||
             !entry_covers(e, q))
             continue;

@@ -62,6 +62,8 @@ cuckoo_plan_growth(struct cuckoo *t, unsigned bits)
             : INT64_MAX);
 }
 
+/* Under growth.lock.  Without memory the table goes on as it is, and asks again when it has a 64th
+ * more to hold, not at each miss. */
 static void
 cuckoo_begin(struct cuckoo *t, size_t alloc_max)
 {
@@ -138,6 +140,8 @@ cuckoo_succeed(struct cuckoo *t)
     atomic_store_explicit(&t->growth.bits, old->next->bits, memory_order_relaxed);
     atomic_store_explicit(&t->growth.growing, false, memory_order_relaxed);
     atomic_fetch_add_explicit(&t->growth.doubled, 1, memory_order_relaxed);
+    /* Behind the store of the shape: a thread that takes a stripe after this one loads the new
+     * one. */
     for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++) {
         for (size_t i = 0; i <= t->stripe_mask; i++) {
             cuckoo_stripe_lock(&t->stripes[side][i]);
@@ -157,6 +161,7 @@ cuckoo_tend(struct cuckoo *t, unsigned buckets, size_t alloc_max)
     OBJ_CHECK(t, CUCKOO_MAGIC);
     tassert(cuckoo_is_free());
     tassert_slow(rcu_is_online());
+    /* Tried, not waited for: one thread at it is enough, and the others have requests to serve. */
     if (!cuckoo_wants_tending(t) || pthread_mutex_trylock(&t->growth.lock) != 0)
         return;
     if (!cuckoo_is_growing(t))

@@ -223,6 +223,7 @@ cuckoo_close(struct cuckoo **tp)
 
     OBJ_TAKE(t, tp, CUCKOO_MAGIC);
     tassert(atomic_load(&t->growth.retiring) == 0 || !rcu_is_online()); /* else it never ends */
+    /* RCU's thread gives a shape back through `t`, which therefore outlives the last of them. */
     while (atomic_load_explicit(&t->growth.retiring, memory_order_acquire) > 0)
         sched_yield();
     cuckoo_free(t);

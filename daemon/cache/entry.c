@@ -26,6 +26,7 @@ entry_new(struct cache *c, unsigned refs, bool is_private)
     atomic_init(&e->refs, refs);
     atomic_init(&e->state, ENTRY_BUSY);
     list_init(&e->waiting);
+    /* Before its fetch begins: whatever ban comes later is newer than the one it holds (B1). */
     if (!is_private)
         bans_attach(&c->bans, e);
     return e;
@@ -62,6 +63,8 @@ entry_parts_free(struct entry_parts *p)
         storage_free(cache_of_all->storage, p, entry_parts_size(p->n), CHARGE_ENTRY);
 }
 
+/* The lowest bit tells an array from an object, both of which are aligned.  Relaxed: the state
+ * publishes it.  On TERR_NOMEM the objects are still the caller's. */
 int
 entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n)
 {
@@ -79,6 +82,8 @@ entry_set_parts(struct entry *e, const struct entry_part *parts, unsigned n)
     return 0;
 }
 
+/* Tags lie in front, so that a block without them costs nothing more.  A private entry's block may
+ * come from the heap: its client gets the response even when the store is full. */
 struct entry_block *
 entry_block_new(struct entry *e, size_t len, unsigned ntags)
 {
@@ -154,6 +159,8 @@ entry_set_text(
     packed_fields_write(&r->head, p);
 }
 
+/* Every length is known before memory is asked for, in one piece. sent_len counts on the fields for
+ * clients standing first (tags_put_last()).  On TERR_NOMEM the entry is as it was. */
 int
 entry_set_block(struct entry *e, const struct cache_response *r)
 {
@@ -192,6 +199,7 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     return 0;
 }
 
+/* The size is computed from the block itself, so its lengths never change once it was set. */
 void
 entry_block_free(struct entry *e)
 {
@@ -206,6 +214,8 @@ entry_block_free(struct entry *e)
     e->block = &entry_no_block;
 }
 
+/* The table of fields lies behind the id of the fetch.  With ENTRY_FIELDS_SENT the lines end
+ * sooner, and reading the table ends with them. */
 void
 entry_message(const struct entry *e, enum entry_fields which, struct http_field *fields,
     struct http_message *out)
@@ -249,6 +259,8 @@ entry_free_parts(struct entry *e)
         entry_parts_free((struct entry_parts *)(word - 1));
 }
 
+/* By the last hold, on any thread, RCU's too.  It is in no index, queue or waiting list any
+ * more. */
 static void
 entry_free(struct entry *e)
 {
@@ -258,6 +270,7 @@ entry_free(struct entry *e)
     tassert(e->evict.where != EVICT_IN_SMALL && e->evict.where != EVICT_IN_MAIN);
     tassert(state != ENTRY_BUSY || list_empty(&e->waiting));
     bans_detach(e);
+    /* `parts` and `handoff` share a word: the state says which it is. */
     if (state != ENTRY_HITMISS)
         entry_free_parts(e);
     else if (e->handoff != NULL)
@@ -271,6 +284,7 @@ entry_free(struct entry *e)
     storage_free(cache_of_all->storage, e, sizeof(*e), CHARGE_ENTRY);
 }
 
+/* Acquire and release: the thread that frees it has seen what all others did with it. */
 void
 entry_drop(struct entry **ep)
 {

@@ -91,6 +91,7 @@ evict_inherit(struct cache *c, struct entry *e, const struct entry *old)
 {
     pthread_mutex_lock(&c->evict.lock);
     evict_queue_inherit(&c->evict.queue, &e->evict, &old->evict);
+    /* No sum has changed, so no counter has to follow. */
     pthread_mutex_unlock(&c->evict.lock);
 }
 
@@ -106,6 +107,7 @@ evict_unlink(struct cache *c, struct entry *e)
     cuckoo_lock(c->index, &e->node.key, &g);
     was_linked = e->linked;
     e->promised = was_linked && !held; /* what is read comes back after its readers */
+    /* Before it is unlinked: entry_on_grace() may keep the promise right after that. */
     if (e->promised)
         storage_promise(c->storage, worth);
     if (was_linked)
@@ -122,6 +124,9 @@ evict_unlink(struct cache *c, struct entry *e)
     return held ? 0 : worth;
 }
 
+/* On the thread that needs room, which holds no guard.  Victims are picked under the queue's lock
+ * and unlinked without it: a key's guard comes first in the lock order (E4).  Bytes that readers
+ * hold are no room that comes soon, so it goes on, but not for ever (V4). */
 uint64_t
 evict_make_room(void *ctx, uint64_t bytes)
 {

@@ -80,6 +80,7 @@ evict_put(struct evict_queue *q, struct evict_node *n, enum evict_where where, s
         q->main_size += n->size;
 }
 
+/* The only way out of the queue: sums and the hand of sieve are right after it. */
 static void
 evict_take(struct evict_queue *q, struct evict_node *n)
 {
@@ -88,6 +89,7 @@ evict_take(struct evict_queue *q, struct evict_node *n)
     tassert(n->where == EVICT_IN_SMALL || n->where == EVICT_IN_MAIN);
     tassert(*sum >= n->size);
     *sum -= n->size;
+    /* Else the hand would stay on memory that is freed. */
     if (q->hand == &n->link)
         q->hand = n->link.next;
     n->where = n->where == EVICT_IN_SMALL ? EVICT_LEFT_SMALL : EVICT_LEFT_MAIN;
@@ -103,6 +105,7 @@ ghost_bucket(struct evict_queue *q, uint32_t hash)
     return &q->ghosts[((uint64_t)hash * q->nbuckets >> 32) * EVICT_GHOST_BUCKET];
 }
 
+/* 0 is a free place, so a clock that comes round leaves it out. */
 static uint32_t
 ghost_now(const struct evict_queue *q)
 {
@@ -111,6 +114,8 @@ ghost_now(const struct evict_queue *q)
     return stamp != 0 ? stamp : 1;
 }
 
+/* Over itself, else into a free place, else over the oldest of its bucket: one line of memory is
+ * touched, and nothing has to be linked or freed. */
 static void
 ghost_add(struct evict_queue *q, const struct evict_node *n)
 {
@@ -149,6 +154,7 @@ ghost_take(struct evict_queue *q, uint32_t hash)
     for (unsigned i = 0; i < EVICT_GHOST_BUCKET; i++) {
         if (b[i].stamp == 0 || b[i].hash != hash)
             continue;
+        /* Too many bytes have become ghosts since (V5). */
         if ((uint32_t)(ghost_now(q) - b[i].stamp) > span >> q->ghost_shift)
             return false;
         b[i].stamp = 0;
@@ -187,6 +193,8 @@ lru_newest(struct evict_queue *q, uint32_t now, uint32_t size)
     uint64_t share = (q->small_size + q->main_size) / EVICT_GENERATION_PART;
     unsigned newest = lru_nth(q, q->ngenerations - 1);
 
+    /* Only once the clock has moved on: of two that begin with the same stamp no use could say
+     * which it means. */
     if (q->newest_size >= share && now > q->from[newest]) {
         if (q->ngenerations == EVICT_GENERATIONS)
             lru_drop_oldest(q);
@@ -222,6 +230,8 @@ lru_look(struct evict_queue *q, bool must)
 
 /* ---- sieve ---- */
 
+/* A node that was used stays where it is and loses its mark; the hand goes on (SIEVE, NSDI 2024).
+ * The head of the list stands for "begin with the oldest". */
 static struct evict_node *
 sieve_look(struct evict_queue *q, bool must)
 {
@@ -239,6 +249,9 @@ sieve_look(struct evict_queue *q, bool must)
 
 /* ---- s3-fifo ---- */
 
+/* Small gives while it has more than its tenth, else main.  What small evicts is remembered as a
+ * ghost; in main each use is worth another round (S3-FIFO, SOSP 2023), so looks have to be bounded
+ * by the caller. */
 static struct evict_node *
 s3_look(struct evict_queue *q, bool must)
 {
@@ -286,6 +299,7 @@ evict_queue_add(struct evict_queue *q, struct evict_node *n, uint32_t now)
 void
 evict_queue_remove(struct evict_queue *q, struct evict_node *n)
 {
+    /* What was picked keeps its LEFT_*, which the picker reads afterwards. */
     if (n->where != EVICT_IN_SMALL && n->where != EVICT_IN_MAIN)
         return;
     evict_take(q, n);
@@ -329,6 +343,8 @@ evict_queue_pick(struct evict_queue *q, uint64_t size, struct evict_node **victi
     for (unsigned looks = 1; n < most && sum < size && q->small_size + q->main_size > 0; looks++) {
         struct evict_node *v;
 
+        /* The caller holds a lock that each settling entry wants.  But one has to leave, used or
+         * not: else a cache of nothing but used entries would never make room (V3). */
         if (looks > EVICT_LOOKS - 1 && n > 0)
             break;
         v = evict_look(q, looks >= EVICT_LOOKS);

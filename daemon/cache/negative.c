@@ -318,6 +318,8 @@ negative_choose(
     *out = room_b > room_a || (room_a + room_b == 0 && ends_first) ? b : a;
 }
 
+/* Under the lock, so `seq` has one writer.  A bucket of an older generation is emptied first: its
+ * other slots would come back to life with the new number. */
 static void
 negative_store(
     struct negative *n, const struct negative_place *at, const struct hash128 *key, uint64_t what)
@@ -357,6 +359,8 @@ negative_insert(struct negative *n, const struct hash128 *key, const struct nega
 
     OBJ_CHECK(n, NEGATIVE_MAGIC);
     pthread_mutex_lock(&n->lock);
+    /* Compared under the lock that negative_drop() takes: what was asked for before a drop is never
+     * put in behind it (N7). */
     fits = generation == atomic_load_explicit(&n->generation, memory_order_relaxed);
     if (fits) {
         negative_where(n, key, &at);
@@ -394,6 +398,8 @@ negative_remove(struct negative *n, const struct hash128 *key)
     return at.bucket != NULL;
 }
 
+/* No slot is touched, however many there are: readers compare generations, and a bucket is emptied
+ * by the next write into it. */
 void
 negative_drop(struct negative *n)
 {

@@ -43,6 +43,7 @@ removal_place(const struct removals *f, const struct hash128 *key)
     return &f->places[key->hi & f->mask];
 }
 
+/* One word, so it is of one removal, old or new; another key may take its place at any time. */
 void
 removals_note(struct removals *f, const struct hash128 *key, unsigned what)
 {

@@ -74,6 +74,7 @@ tag_ban_new(const struct slice *tags, unsigned n, bool soft)
     return b;
 }
 
+/* On TERR_LIMIT bans_put() has freed the ban, so `p` was not queued and is not to be ended. */
 int
 tag_purge_start(struct cache *c, const struct slice *tags, unsigned ntags, bool soft,
     const struct clock *now, struct tag_purge *p)
@@ -86,6 +87,7 @@ tag_purge_start(struct cache *c, const struct slice *tags, unsigned ntags, bool 
     b = tag_ban_new(tags, ntags, soft);
     if (b == NULL)
         return TERR_NOMEM;
+    /* Before others can see it: from the list it could be dropped at once. */
     if (p != NULL) {
         ban_ref(b);
         p->ban = b;
@@ -156,6 +158,7 @@ tag_walk_begin(struct bans *b, int64_t now_ms)
     w->marks = 0;
     w->cursor = 0;
     pthread_mutex_lock(&b->lock);
+    /* The references of the due list are the walk's from here on. */
     while (!list_empty(&b->tags_due) && w->nbans < TAG_WALK_BANS) {
         struct ban *ban = container_of(b->tags_due.next, struct ban, due);
 
@@ -172,6 +175,7 @@ tag_walk_end(struct bans *b, int64_t now_ms)
     struct tag_walk *w = &b->walk;
 
     for (unsigned i = 0; i < w->nbans; i++) {
+        /* Before the reference goes, with which the ban may be dropped. */
         atomic_store_explicit(&w->bans[i]->walked, true, memory_order_relaxed);
         ban_unref(w->bans[i]);
     }
@@ -181,6 +185,7 @@ tag_walk_end(struct bans *b, int64_t now_ms)
         task_wake(container_of(l, struct tag_purge, link)->task);
 }
 
+/* At the end of the cache, when no lurker runs any more: so without the lock. */
 void
 tag_walk_forget(struct bans *b)
 {
@@ -307,6 +312,8 @@ tag_batch_compare(struct cache *c, const struct tag_walk *w, const struct tag_ba
     return cost;
 }
 
+/* On the management loop (manage_on_lurk()).  A slice ends after a bounded cost, so that bans,
+ * timers and the admin's requests do not wait for a walk over millions of entries. */
 bool
 tag_purge_walk(struct cache *c, int64_t now_ms)
 {

@@ -86,6 +86,8 @@ cdn_loop_count_via(const struct http_message *h, struct slice pseudonym)
     return n;
 }
 
+/* What came goes on as it came, also what is malformed: hops behind us count their own names in it
+ * (RFC 8586 2).  .ptr NULL: no memory. */
 struct slice
 cdn_loop_extend(const struct http_message *h, struct slice id, struct arena *arena)
 {

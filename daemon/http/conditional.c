@@ -101,6 +101,8 @@ cond_modified_is_strong(const struct validators *v)
     return v->last_modified_s >= 0 && v->date_s > v->last_modified_s;
 }
 
+/* RFC 9110 15.3.7.3, RFC 9111 3.4: only strong ones, of the same kind.  A body made of two versions
+ * no client would notice. */
 bool
 validators_join(const struct validators *a, const struct validators *b)
 {
@@ -180,6 +182,7 @@ cond_epoch(const struct validators *stored)
     return s < 0 ? 0 : s;
 }
 
+/* RFC 9110 13.2.2: If-None-Match hides If-Modified-Since, for a date is the weaker word. */
 bool
 cond_not_modified(const struct http_message *req, const struct validators *stored)
 {
@@ -192,10 +195,13 @@ cond_not_modified(const struct http_message *req, const struct validators *store
     if (!http_has(req, HTTP_F_IF_MODIFIED_SINCE))
         return false;
     since_s = cond_date(http_get_one(req, HTTP_F_IF_MODIFIED_SINCE), cond_epoch(stored));
+    /* RFC 9111 4.3.2: without Last-Modified its Date stands for it. */
     made_s = stored->last_modified_s >= 0 ? stored->last_modified_s : stored->date_s;
     return since_s >= 0 && made_s >= 0 && made_s <= since_s;
 }
 
+/* RFC 9110 13.1.5: a strong match, of a tag or of a date to the second.  Else the client gets the
+ * whole, and not a part of another version. */
 bool
 cond_range_holds(const struct http_message *req, const struct validators *stored)
 {

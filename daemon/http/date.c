@@ -30,6 +30,7 @@ http_days(int64_t year, int month, int day)
     return era * 146097 + in_era * 365 + in_era / 4 - in_era / 100 + in_year - 719468;
 }
 
+/* The other way round.  146,097 days are 400 years; 719,468 are from 0000-03-01 to 1970-01-01. */
 static void
 http_civil(int64_t days, struct http_date *d)
 {
@@ -195,6 +196,7 @@ http_date_parse(struct slice text, int64_t now_s, int64_t *out_s)
     struct http_date d;
     bool ok;
 
+    /* The length tells the forms apart, and is checked before any byte is read by its place. */
     if (text.len == HTTP_DATE_LEN && text.ptr[3] == ',')
         ok = http_date_imf(text, &d);
     else if (text.len == 24 && text.ptr[3] == ' ')

@@ -78,6 +78,8 @@ derive_put_date(struct message_out *o, int64_t now_s)
     MESSAGE_OUT_FIELD(o, DATE, "Date", slice_of(date, sizeof(date)));
 }
 
+/* RFC 9111 3.2, 4.3.4.  Via and Date are the update's: the age is counted from it on, and it has
+ * come another way.  Fields that the update does not have stay as they were stored. */
 int
 derive_merged(const struct http_message *stored, const struct http_message *update,
     struct slice pseudonym, int64_t now_s, struct arena *a, struct http_message *out)
@@ -134,6 +136,8 @@ derive_begin(struct message_out *o, struct http_message *out, struct arena *a,
     return err;
 }
 
+/* RFC 9110 15.4.5: what a client needs to renew its copy, and nothing about a body that does not
+ * come. */
 int
 derive_not_modified(const struct http_message *stored, struct arena *a, struct http_message *out)
 {
@@ -149,6 +153,8 @@ derive_not_modified(const struct http_message *stored, struct arena *a, struct h
     return message_out_end(&o);
 }
 
+/* RFC 9110 15.3.7.  With several ranges each part says its own Content-Range and Content-Type, and
+ * sums of the whole are those of no part. */
 int
 derive_partial(const struct http_message *stored, const struct derive_partial *how, struct arena *a,
     struct http_message *out)
@@ -211,6 +217,8 @@ derive_unsatisfiable(
     return message_out_end(&o);
 }
 
+/* The head that the whole would have, of a 206's: without what was said of the part alone (RFC 9111
+ * 3.4). */
 int
 derive_whole(const struct http_message *stored, struct arena *a, struct http_message *out)
 {

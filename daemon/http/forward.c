@@ -87,6 +87,7 @@ forward_is_extended(const struct http_field *f, const struct forward_request *ho
            (f->id == HTTP_F_FORWARDED && how->forwarded.len > 0);
 }
 
+/* Spoofed and disguised names come last, for they cost a look at the name's text. */
 static bool
 forward_takes_request_field(
     const struct http_message *req, const struct http_field *f, const struct forward_request *how)
@@ -228,6 +229,8 @@ forward_request(const struct http_message *req, const struct forward_request *ho
     return message_out_end(&o);
 }
 
+/* What forward_request() built, as a policy has changed it since: so Via and the client's address
+ * are in it, and only what no policy may write is left out (invariant 19). */
 int
 forward_bereq(const struct http_message *req, struct slice host, struct slice cdn_loop,
     struct arena *arena, struct http_message *out)
@@ -257,6 +260,8 @@ forward_bereq(const struct http_message *req, struct slice host, struct slice cd
     return message_out_end(&o);
 }
 
+/* Content-Length and Via are written anew behind the others; Age and Cache-Status are each answer's
+ * own, unless it is passed on for one client (invariant 7). */
 static bool
 forward_takes_response_field(const struct http_field *f, enum forward_keep keep)
 {
@@ -275,6 +280,7 @@ forward_reason(const struct http_message *resp)
 {
     struct slice reason = http_reason_of(resp);
 
+    /* A longer one has no room in what is stored; a byte that is no text would split the head. */
     if (reason.len == 0 || reason.len > HTTP_REASON_MAX || !http_value_ok(reason))
         return slice_str(http_reason(resp->status));
     return reason;
@@ -334,6 +340,8 @@ forward_interim(const struct http_message *resp, struct arena *a, struct http_me
     return message_out_end(&o);
 }
 
+/* A policy has the last word on all but hop-by-hop fields.  Statuses like 1404 are its own: a
+ * client sees the last three digits. */
 int
 forward_edited(const struct http_message *resp, struct arena *a, struct http_message *out)
 {

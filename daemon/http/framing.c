@@ -75,6 +75,8 @@ framing_content_length(const struct http_message *h, struct framing *out)
     return 0;
 }
 
+/* A CGI-like gateway makes HTTP_TRANSFER_ENCODING of both spellings, so behind it the disguised one
+ * would frame the request otherwise than we did (request smuggling). */
 enum http_field_id
 framing_disguised(struct slice name)
 {
@@ -105,6 +107,8 @@ framing_is_disguised(const struct http_message *h)
     return false;
 }
 
+/* RFC 9112 6.3.  Each doubt is an error, for a hop that reads the same bytes otherwise would take
+ * the rest of the body for a request of another client (RFC 9112 11.2). */
 int
 framing_of_request(const struct http_message *req, struct framing *out)
 {
@@ -122,6 +126,8 @@ framing_of_request(const struct http_message *req, struct framing *out)
     return 0;
 }
 
+/* RFC 9112 6.3.  The answer to a HEAD and a 304 may have a length and no body, so what was asked is
+ * needed: else the next response on the connection would be read as this one's body. */
 int
 framing_of_response(const struct http_message *resp, enum http_method asked, struct framing *out)
 {
@@ -181,12 +187,16 @@ framing_option(struct http_message *h, struct slice option, bool is_request,
     if (slice_eq_nocase(option, SLICE_LIT("upgrade")))
         out->upgrade = true;
     id = http_field_id(option.ptr, option.len);
+    /* A response that has Connection: vary or cache-control would be stored as what it is not, and
+     * one without its length would end elsewhere. */
     if (!is_request) {
         if (id != HTTP_F_CONTENT_LENGTH && id != HTTP_F_TRANSFER_ENCODING &&
             id != HTTP_F_CACHE_CONTROL && id != HTTP_F_VARY)
             framing_nominate(h, option, id, known);
         return 0;
     }
+    /* Else a client could have us drop a field between the judgement and the origin
+     * (CVE-2026-26365). */
     if (!http_token_ok(option) || (http_field_flags(id) & HTTP_ACTED) != 0)
         return TERR_SYNTAX;
     framing_nominate(h, option, id, known);
@@ -303,6 +313,8 @@ framing_upgrade_names(struct slice list, struct slice protocol)
     return false;
 }
 
+/* RFC 9110 7.8: only what the client named.  Else each end would take the bytes of the tunnel for
+ * another protocol. */
 bool
 framing_upgrade_granted(struct slice asked, struct slice granted)
 {

@@ -82,6 +82,9 @@ fresh_age_field(const struct http_message *resp)
     return err < 0 || n > (uint64_t)CC_SECONDS_MAX ? CC_SECONDS_MAX : (int64_t)n;
 }
 
+/* RFC 9111 4.2.3: the greater of apparent_age, by Date, and corrected_age_value, which is Age and
+ * the whole time that the request took.  An origin that is ahead of our clock has an apparent age
+ * of 0. */
 int64_t
 fresh_age_ms(const struct http_message *resp, int64_t sent_ms, int64_t received_ms)
 {
@@ -287,6 +290,8 @@ fresh_staleness(const struct cache_control *cc, const struct fresh_params *param
     int64_t while_s = cc_seconds(cc, CC_STALE_WHILE_REVALIDATE);
     int64_t error_s = cc_seconds(cc, CC_STALE_IF_ERROR);
 
+    /* As proxy-revalidate (RFC 9111 5.2.2.10).  A policy follows Varnish, which serves stale beside
+     * it if the origin said for how long. */
     bool bound = cc_has(cc, CC_S_MAXAGE) && !(params->stale_by_s_maxage && while_s >= 0);
 
     v->must_revalidate = !said && (v->no_cache || cc_has(cc, CC_MUST_REVALIDATE) ||
@@ -300,6 +305,7 @@ fresh_staleness(const struct cache_control *cc, const struct fresh_params *param
         v->error_ms = fresh_longer(v->grace_ms, v->stale_if_error_ms);
         v->error_ms = fresh_longer(v->error_ms, params->default_grace_ms);
     }
+    /* What must not be served stale is still worth a validation. */
     v->keep_ms = fresh_longer(v->error_ms, params->default_grace_ms) + params->default_keep_ms;
 }
 
@@ -313,6 +319,8 @@ fresh_is_validatable(const struct http_message *resp, int64_t received_s)
            val.last_modified_s >= 0; /* one without quotes is the origin's own */
 }
 
+/* Of three fields the first that came counts alone: CDN-Cache-Control (RFC 9213 2.1),
+ * Surrogate-Control, which that one replaces, Cache-Control. */
 void
 fresh_judge(const struct http_message *resp, const struct fresh_request *req,
     const struct fresh_params *params, struct fresh_verdict *v)
@@ -337,10 +345,13 @@ fresh_judge(const struct http_message *resp, const struct fresh_request *req,
     if (v->origin == FRESH_FROM_NONE && params->default_ttl_ms > 0 &&
         fresh_is_heuristic(resp->status))
         fresh_found(v, FRESH_FROM_DEFAULT, params->default_ttl_ms);
+    /* The route's time counts from its arrival, so the age is not taken off it below. */
     if (said)
         fresh_found(v, FRESH_FROM_ROUTE, params->ttl_ms + v->age_ms);
     v->ttl_ms = v->no_cache ? 0 : v->lifetime_ms - v->age_ms;
 
+    /* What forbids storing comes before the question of freshness: its name is what the operator
+     * has to read. */
     v->refusal = fresh_refuse(resp, req, &cc);
     if (v->refusal == FRESH_REFUSE_NONE &&
         fresh_cookie_forbids(resp, &cc, targeted, params->cookies))
@@ -360,6 +371,7 @@ fresh_ask_of(const struct http_message *req, struct fresh_ask *out)
 
     *out = (struct fresh_ask){
         .max_age_s = -1, .min_fresh_s = -1, .max_stale_s = -1, .stale_if_error_s = -1};
+    /* Most requests: nothing is parsed. */
     if (!http_has(req, HTTP_F_CACHE_CONTROL) && !http_has(req, HTTP_F_PRAGMA))
         return;
     cc_parse_request(req, &cc);

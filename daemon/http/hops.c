@@ -113,6 +113,8 @@ hops_of_request(const struct http_message *h, enum http_field_id field,
     memcpy(walk[0], peer, sizeof(walk[0]));
     if (field != HTTP_F_FORWARDED && address_in(trusted, peer))
         https = slice_eq(http_get_one(h, HTTP_F_X_FORWARDED_PROTO), SLICE_LIT("https"));
+    /* Only what a trusted hop appended counts, so it ends at the first that is not trusted: what
+     * stands in front of that the client may have made up. */
     while (reads && n < HOPS_MAX && address_in(trusted, walk[n - 1]) && hops_prev(&back, &member)) {
         if (field == HTTP_F_FORWARDED)
             https = slice_eq(hops_forwarded(member, SLICE_LIT("proto=")), SLICE_LIT("https"));

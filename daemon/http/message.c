@@ -158,6 +158,7 @@ http_name_is_spoof(struct slice name)
     const struct slice override = SLICE_LIT("-method-override");
     char first = name.len > 0 ? (char)(name.ptr[0] | 0x20) : '\0';
 
+    /* The first letters of all these names: a new one adds its own.  Most fields end here. */
     if (first == '\0' || strchr("xptcfdiaw", first) == NULL)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -239,6 +240,7 @@ http_find(const struct http_message *h, enum http_field_id id, const struct http
 {
     const struct http_field *f, *end = h->fields + h->nfields;
 
+    /* A bit for each known name: most that are looked for are not there. */
     if (!http_has(h, id))
         return NULL;
     for (f = http_after(h, prev); f < end; f++) {
@@ -268,6 +270,7 @@ http_get_one(const struct http_message *h, enum http_field_id id)
 {
     const struct http_field *f = http_find(h, id, NULL);
 
+    /* Two are as none: of two values another hop might take the other one. */
     if (f == NULL || http_find(h, id, f) != NULL)
         return slice_of(NULL, 0);
     return http_value(h, f);

@@ -15,6 +15,8 @@ message_edit_bytes(const struct message_edit *e)
     return (char *)(uintptr_t)e->head.base; /* ours, so it may be written */
 }
 
+/* Both pieces or none is used: on TERR_NOMEM the caller gives nothing back, for the arena has
+ * it. */
 static int
 message_edit_room(struct message_edit *e, uint32_t fields, uint32_t bytes)
 {
@@ -86,6 +88,8 @@ message_edit_grow(struct message_edit *e, size_t more)
         live += (size_t)h->fields[i].name_len + h->fields[i].value_len;
     if (live + more > LIMIT_HEAD_BYTES)
         return TERR_HEADTOOBIG;
+    /* Twice, so that a policy that appends often copies seldom; offsets are 16 bits, hence the
+     * bound. */
     room = (uint32_t)(2 * (live + more));
     if (room > LIMIT_HEAD_BYTES)
         room = LIMIT_HEAD_BYTES;
@@ -128,6 +132,7 @@ message_edit_put(struct message_edit *e, struct slice s, uint16_t *off, uint16_t
     e->head.len = (uint16_t)e->used;
 }
 
+/* The old array stays in the arena, for what points into it. */
 static int
 message_edit_room_field(struct message_edit *e)
 {
@@ -223,6 +228,7 @@ message_edit_set(
         return TERR_HEADTOOBIG;
     if (id != HTTP_F_OTHER && !http_has(h, id))
         return message_edit_add(e, name, id, value);
+    /* Before anything changes: an error leaves the head as it was (invariant 18). */
     err = message_edit_reserve(e, value.len);
     if (err != 0)
         return err;
@@ -239,6 +245,7 @@ message_edit_set(
     h->nfields = (uint16_t)kept;
     if (f == NULL)
         return message_edit_add(e, name, id, value);
+    /* The old value's bytes stay where they are: what a policy has read still points at them. */
     message_edit_put(e, value, &f->value_off, &f->value_len);
     f->drop = false;
     f->said = true;

@@ -40,6 +40,8 @@ packed_put_length(char *p, uint16_t len)
     return p;
 }
 
+/* A known name is its id, without a length; lengths above 255 take a second byte.  Places follow
+ * from the lengths, for lines lie one behind the other. */
 void
 packed_fields_write(const struct http_message *m, char *out)
 {

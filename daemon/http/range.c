@@ -52,6 +52,8 @@ range_spec_parse(struct slice member, struct range_spec *out)
     return first.len == 0 || out->first <= out->last;
 }
 
+/* One bad member, or one too many, and the whole field is ignored: the client gets everything,
+ * which is always a right answer (RFC 9110 14.2). */
 unsigned
 range_parse(struct slice value, struct range_spec specs[static RANGES_MAX])
 {
@@ -142,6 +144,9 @@ range_merge(struct range *r, unsigned n)
     return kept;
 }
 
+/* RFC 9110 14.2 lets a server ignore what is abusive: many small ranges of a few bytes would cost
+ * us far more than the client (CVE-2011-3192).  The parts together are never more than the
+ * whole. */
 enum range_verdict
 range_resolve(const struct range_spec *specs, unsigned nspecs, uint64_t complete,
     struct range out[static RANGES_MAX], unsigned *nout)
@@ -174,6 +179,8 @@ range_resolve(const struct range_spec *specs, unsigned nspecs, uint64_t complete
     return RANGE_OK;
 }
 
+/* RFC 9110 14.4.  "last" at or above the complete length is refused: bytes would be stored where
+ * there are none. */
 int
 content_range_parse(struct slice value, struct content_range *out)
 {

@@ -46,6 +46,8 @@ tag_next(struct slice *rest, unsigned between, struct slice *tag)
     return false;
 }
 
+/* Too many are as every tag, not as the first ones: a response that could not be purged by one of
+ * its tags would stay wrong (T3). */
 static void
 tags_put(struct tags *t, struct slice tag)
 {

@@ -74,6 +74,7 @@ sf_number(struct sf_text *t)
 
     if (negative)
         t->p++;
+    /* A 16th digit is read so as to be refused; int64_t holds them all. */
     for (; t->p < t->end && http_char_is(*t->p, HTTP_C_DIGIT) && whole < 16; t->p++, whole++)
         v.number = v.number * 10 + (*t->p - '0');
     if (sf_at(t, '.')) {
@@ -126,6 +127,7 @@ sf_is_base64(char c)
     return sf_is_alpha(c) || http_char_is(c, HTTP_C_DIGIT) || c == '+' || c == '/' || c == '=';
 }
 
+/* RFC 9651 4.2.8. */
 static struct sf_value
 sf_bool(struct sf_text *t)
 {
@@ -139,6 +141,7 @@ sf_bool(struct sf_text *t)
     return v;
 }
 
+/* RFC 9651 4.2.6.  No directive takes one, so its text is not kept. */
 static struct sf_value
 sf_token(struct sf_text *t)
 {
@@ -188,6 +191,8 @@ sf_parameters(struct sf_text *t)
     return true;
 }
 
+/* RFC 9651 4.2.1.2.  Its members are parsed for their errors alone: no-cache and private with names
+ * count as without. */
 static struct sf_value
 sf_inner_list(struct sf_text *t)
 {
@@ -207,6 +212,7 @@ sf_inner_list(struct sf_text *t)
     }
 }
 
+/* RFC 9651 4.2.2: a key without "=" is true. */
 static struct sf_value
 sf_member_value(struct sf_text *t)
 {
@@ -302,11 +308,13 @@ cc_parse_targeted(const struct http_message *h, struct cache_control *cc)
 
     memset(cc, 0, sizeof(*cc));
     while (good && (f = http_find(h, HTTP_F_CDN_CACHE_CONTROL, f)) != NULL) {
+        /* Empty is as good as absent (RFC 9213 2.1); several lines are one dictionary. */
         if (f->value_len == 0)
             continue;
         any = true;
         good = targeted_line(&t, http_value(h, f));
     }
+    /* One error spoils all of it, also what came before: Cache-Control counts then. */
     if (!good || t.wrong != 0) {
         memset(cc, 0, sizeof(*cc));
         return;

@@ -190,6 +190,7 @@ http_parse_decimal(struct slice s, uint64_t *out)
 
         if (digit > 9)
             return TERR_SYNTAX;
+        /* It goes on after that: a number with a letter behind it is no number, however long. */
         if (i >= SAFE_DIGITS && n > ((uint64_t)INT64_MAX - digit) / 10)
             large = true; /* judged before it is multiplied */
         if (!large)

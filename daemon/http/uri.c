@@ -48,6 +48,7 @@ http_ip_literal(struct slice text)
         return TERR_SYNTAX;
     memcpy(address, text.ptr + 1, len);
     address[len] = '\0';
+    /* A NUL would end the text for inet_pton(), and hide what follows. */
     if (memchr(address, '\0', len) != NULL || inet_pton(AF_INET6, address, &parsed) != 1)
         return TERR_SYNTAX;
     return (int)len + 2;
@@ -136,6 +137,9 @@ http_write_port(uint16_t port, char *out)
     return n + 1;
 }
 
+/* RFC 3986 6.2.2.1 and 6.2.3: lower case, no port that the scheme implies, and no trailing dot,
+ * which names the same host.  Keys and backends compare these bytes, so two spellings must not be
+ * two. */
 int
 http_authority_normal(struct slice text, enum http_scheme scheme, struct span out)
 {
@@ -170,6 +174,7 @@ http_target_absolute(struct http_message *h, enum http_scheme *scheme)
     struct http_authority a;
     size_t start, end;
 
+    /* Only the fifth byte differs; the whole prefix is compared below. */
     if (target.len > 4 && (target.ptr[4] == 's' || target.ptr[4] == 'S'))
         s = HTTP_SCHEME_HTTPS;
     start = http_schemes[s].prefix.len;
@@ -190,8 +195,8 @@ http_target_absolute(struct http_message *h, enum http_scheme *scheme)
     return 0;
 }
 
-/* The Host field into authority_off and authority_len, or TERR_SYNTAX (RFC 9112 3.2). */
-/* Comparing is a tenth of parsing. */
+/* Is it an authority?  A connection mostly repeats one Host, and comparing is a tenth of parsing.
+ * Only good ones are remembered (invariant 20). */
 static int
 http_host_check(struct slice host, struct http_host_memo *memo)
 {
@@ -209,6 +214,7 @@ http_host_check(struct slice host, struct http_host_memo *memo)
     return 0;
 }
 
+/* The Host field into authority_off and authority_len, or TERR_SYNTAX (RFC 9112 3.2). */
 static int
 http_target_host(struct http_message *h, struct http_host_memo *memo)
 {
@@ -230,6 +236,8 @@ http_target_parse(struct http_message *h, enum http_scheme *scheme)
     return http_target_parse_memo(h, scheme, NULL);
 }
 
+/* Host is checked also where an absolute target replaces it (RFC 9112 3.2, 3.2.2): a request with a
+ * bad one is a 400, and another hop might heed that one. */
 int
 http_target_parse_memo(
     struct http_message *h, enum http_scheme *scheme, struct http_host_memo *memo)
@@ -341,6 +349,9 @@ http_uri_put_beside(struct head_out *o, struct slice base, struct slice path)
     http_uri_put_segments(o, path, true);
 }
 
+/* RFC 3986 5.2.2, for the paths that a response may name as changed: what is of another authority
+ * comes to nothing.  An empty path keeps that of the base, and a reference of nothing but a
+ * fragment the base's query too. */
 int
 http_uri_resolve(struct slice authority, struct slice path, struct slice reference, struct span out)
 {

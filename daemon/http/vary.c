@@ -27,6 +27,7 @@ struct vary_sink {
     bool ok;
 };
 
+/* What does not fit, or differs, spoils the sink for good: callers ask `ok` once, at the end. */
 static void
 vary_put(struct vary_sink *s, const char *bytes, size_t len)
 {
@@ -78,6 +79,8 @@ vary_q_is_zero(struct slice parameters)
     return false;
 }
 
+/* RFC 9110 12.5.3.  A coding that is refused by name stays refused beside a "*".  Nominated fields
+ * do not reach the origin, so they count for nothing here either. */
 unsigned
 http_codings(const struct http_message *req)
 {
@@ -226,11 +229,13 @@ static int
 vary_compare_text(
     struct slice a, struct slice b, int (*compare)(const char *, const char *, size_t))
 {
+    /* strncmp() would read on into the next member: these are no strings. */
     int order = compare(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
 
     return order != 0 || a.len == b.len ? order : a.len < b.len ? -1 : 1;
 }
 
+/* A total order, so that any order of the same members becomes the same bytes. */
 static bool
 vary_media_before(const struct vary_media *a, const struct vary_media *b)
 {
@@ -321,6 +326,8 @@ vary_put_value(struct vary_sink *s, const struct http_message *req, unsigned id,
     }
 }
 
+/* What a specification could not hold counts as "*": not to store it is safe, and to match it in
+ * part would give a client another one's response. */
 bool
 vary_is_star(const struct http_message *resp)
 {
@@ -365,6 +372,7 @@ vary_build_name(const struct http_message *req, struct slice name, struct span o
     len = vary_put_value(&value, req, id, name) ? (unsigned)value.used : VARY_ABSENT;
     if (!value.ok)
         return TERR_LIMIT;
+    /* Its length stands in front of the value, and is known only now. */
     out.ptr[used - 2] = (char)(len & 0xff);
     out.ptr[used - 1] = (char)(len >> 8);
     return (int)(used + value.used);
@@ -378,6 +386,7 @@ vary_build(const struct http_message *resp, const struct http_message *req, stru
     struct slice name;
     int used = 0;
 
+    /* So no value is as long as VARY_ABSENT, which would read as "was not there". */
     if (out.len > VARY_SPEC_MAX)
         out.len = VARY_SPEC_MAX;
     if (vary_is_star(resp)) {
@@ -426,6 +435,8 @@ vary_match_name(struct slice *spec, const struct http_message *req)
     struct slice name;
     bool found;
 
+    /* A specification that was cut or is of another process matches nothing, and is not read past
+     * its end (invariant 11). */
     if (spec->len < 4 || p[0] >= HTTP_F_COUNT || spec->len < 4u + p[1])
         return false;
     id = p[0];
