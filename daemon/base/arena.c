@@ -45,6 +45,8 @@ arena_init(struct arena *a, struct arena_pool *pool)
     *a = (struct arena){.pool = pool};
 }
 
+/* Chunks of the usual size go to the pool, up to its limit; larger ones were made for one
+ * request and go back to the heap. */
 void
 arena_fini(struct arena *a)
 {
@@ -63,6 +65,7 @@ arena_fini(struct arena *a)
     a->next = a->end = NULL;
 }
 
+/* Links the chunk into the arena, so that arena_fini() finds it whatever follows. */
 static struct arena_chunk *
 arena_chunk_new(struct arena *a, size_t size)
 {

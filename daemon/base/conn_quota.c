@@ -32,7 +32,9 @@ struct conn_quota {
     struct quota_stripe stripes[QUOTA_STRIPES];
 };
 
-/* ::ffff:a.b.c.d has no prefix of its own: its last half is the client.  No IPv6 network begins so. */
+/* ::ffff:a.b.c.d has no prefix of its own: its last half is the client.  No IPv6 network begins so.
+ * An IPv6 client is its /64: a host has all addresses of one, so counting addresses would limit
+ * nothing. */
 static uint64_t
 quota_client(const uint8_t addr[16])
 {
@@ -50,6 +52,8 @@ quota_hash(uint64_t client)
     return hash_bytes(&client, sizeof(client)).lo;
 }
 
+/* By the hash's top bits; the place within a stripe uses the low ones, so the two are
+ * independent. */
 static struct quota_stripe *
 quota_stripe(struct conn_quota *q, uint64_t hash)
 {
@@ -69,6 +73,7 @@ quota_find(const struct quota_stripe *s, uint64_t client, uint64_t hash)
     return &s->slots[at];
 }
 
+/* Under the stripe's lock.  False: no memory, and nothing has changed. */
 static bool
 quota_grow(struct quota_stripe *s)
 {
@@ -86,7 +91,9 @@ quota_grow(struct quota_stripe *s)
     return true;
 }
 
-/* Frees the slot, and moves back those behind it that a search would not reach any more. */
+/* Frees the slot, and moves back those behind it that a search would not reach any more.
+ * Knuth's algorithm R (The Art of Computer Programming 3, 6.4): no tombstones, so searches stay
+ * short however many clients come and go. */
 static void
 quota_remove(struct quota_stripe *s, struct quota_slot *slot)
 {
@@ -140,6 +147,8 @@ conn_quota_close(struct conn_quota **qp)
     OBJ_FREE(q);
 }
 
+/* From any worker.  UNCOUNTED: there was no memory for the count, and the connection is let in:
+ * a limit must not become an outage. */
 enum conn_quota_answer
 conn_quota_take(struct conn_quota *q, const uint8_t addr[16], int64_t most)
 {
@@ -166,6 +175,7 @@ conn_quota_take(struct conn_quota *q, const uint8_t addr[16], int64_t most)
     return answer;
 }
 
+/* Only after a take that answered COUNTED, with the same address. */
 void
 conn_quota_give(struct conn_quota *q, const uint8_t addr[16])
 {

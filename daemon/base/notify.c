@@ -91,7 +91,9 @@ notify_close(struct notify **np)
     OBJ_FREE(n);
 }
 
-/* By address each time: the service manager may have been started anew. */
+/* By address each time: the service manager may have been started anew.
+ * Non-blocking, and the result is dropped: a manager that does not read must not stop this
+ * process. */
 static void
 notify_send(struct notify *n, const char *text)
 {

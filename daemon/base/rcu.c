@@ -32,6 +32,7 @@ _Static_assert(sizeof(struct rcu_call) <= sizeof(struct rcu_later), "rcu_later t
 
 static _Thread_local bool rcu_thread_is_online;
 
+/* The thread is online from here on, and delays every grace period until it says otherwise. */
 void
 rcu_join(void)
 {
@@ -47,6 +48,7 @@ rcu_leave(void)
     urcu_qsbr_unregister_thread();
 }
 
+/* Behind poll, before anything that RCU protects is read. */
 void
 rcu_online(void)
 {
@@ -55,6 +57,7 @@ rcu_online(void)
     rcu_thread_is_online = true;
 }
 
+/* Before poll: no pointer that RCU protects may be kept across it. */
 void
 rcu_offline(void)
 {
@@ -70,6 +73,7 @@ rcu_is_online(void)
     return rcu_thread_is_online;
 }
 
+/* On liburcu's own thread, after every thread was offline or quiescent once. */
 static void
 rcu_on_grace(struct rcu_head *head)
 {
@@ -79,6 +83,7 @@ rcu_on_grace(struct rcu_head *head)
     call->free_f((struct rcu_later *)(void *)call);
 }
 
+/* The caller has made it unreachable for new readers.  Allocates nothing. */
 void
 rcu_free_later(struct rcu_later *later, void (*free_f)(struct rcu_later *later))
 {
@@ -117,7 +122,8 @@ rcu_on_sentinel(struct rcu_later *later)
 }
 
 /* Callbacks run in order on one thread, so the last one tells that all have run.  (liburcu's
- * own barrier does the same in a way that ThreadSanitizer cannot follow.) */
+ * own barrier does the same in a way that ThreadSanitizer cannot follow.)
+ * Offline, or the grace period that it waits for would wait for this thread. */
 void
 rcu_barrier_wait(void)
 {
@@ -138,6 +144,7 @@ rcu_on_first(struct rcu_later *later)
     rcu_on_sentinel(later);
 }
 
+/* The thread of callbacks starts here, and touches the heap while there is memory (heap.h). */
 void
 rcu_start(void)
 {

@@ -21,6 +21,7 @@ timer_init(struct timer *t, struct task *task)
     list_init(&t->link);
 }
 
+/* Before the memory goes: otherwise the wheel would come by a dead timer. */
 void
 timer_unlink(struct timer *t)
 {
@@ -29,6 +30,7 @@ timer_unlink(struct timer *t)
     timer_clear(t);
 }
 
+/* The loop has one timer of its own, due at the first occupied tick: it moves only to earlier. */
 static void
 timer_wheel_wake_at(struct timer_wheel *w, uint64_t tick)
 {
@@ -51,6 +53,8 @@ timer_place(struct timer_wheel *w, struct timer *t)
         return;
     if (tick <= w->tick)
         tick = w->tick + 1;
+    /* Beyond the horizon: it lies in the last slot, and is placed anew when the wheel comes
+     * there. */
     if (tick >= w->tick + TIMER_SLOTS)
         tick = w->tick + TIMER_SLOTS - 1;
     t->slot_ms = tick * TIMER_TICK_MS;
@@ -59,7 +63,8 @@ timer_place(struct timer_wheel *w, struct timer *t)
     timer_wheel_wake_at(w, tick);
 }
 
-/* The first tick after `w->tick` with a slot that may contain a timer. */
+/* The first tick after `w->tick` with a slot that may contain a timer.
+ * 64 slots at a look, so that an idle loop with a far deadline costs a few loads. */
 static uint64_t
 timer_wheel_next(const struct timer_wheel *w)
 {
@@ -75,6 +80,7 @@ timer_wheel_next(const struct timer_wheel *w)
     return UINT64_MAX;
 }
 
+/* The slot is emptied first, because timer_place() may put one of them into the same slot again. */
 static void
 timer_wheel_run_slot(struct timer_wheel *w, uint64_t tick, uint64_t now_ms)
 {
@@ -97,6 +103,8 @@ timer_wheel_run_slot(struct timer_wheel *w, uint64_t tick, uint64_t now_ms)
     }
 }
 
+/* In a task of the loop.  Tasks are only woken here, so none of them changes the wheel
+ * meanwhile. */
 void
 timer_wheel_run(struct timer_wheel *w, uint64_t now_ms)
 {

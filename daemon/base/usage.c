@@ -12,6 +12,8 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/waiter.h"
 
+/* Counts what malloc(3) really gave, which may be more than was asked: only so can taking and
+ * giving back agree without a size beside each piece. */
 static void *
 usage_add(struct usage *u, enum usage_kind kind, void *p)
 {
@@ -29,6 +31,7 @@ usage_add(struct usage *u, enum usage_kind kind, void *p)
     return p;
 }
 
+/* A wrong kind would make one count too high for ever, and another wrap. */
 static void
 usage_sub(struct usage *u, enum usage_kind kind, size_t bytes)
 {
@@ -50,6 +53,7 @@ usage_calloc(struct usage *u, enum usage_kind kind, size_t size)
     return usage_add(u, kind, calloc(1, size));
 }
 
+/* NULL: `p` is as it was, and so are the counts. */
 void *
 usage_realloc(struct usage *u, enum usage_kind kind, void *p, size_t size)
 {
@@ -71,6 +75,7 @@ usage_free(struct usage *u, enum usage_kind kind, void *p)
     free(p);
 }
 
+/* Bytes, from /proc/self/statm: the second number, in pages (proc(5)). */
 uint64_t
 usage_resident(void)
 {
@@ -85,6 +90,8 @@ usage_resident(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Bytes in the kernel for all sockets of the process.  A system call for each descriptor, so it
+ * is for operators' requests and not for a loop's turn. */
 uint64_t
 usage_sockets(void)
 {

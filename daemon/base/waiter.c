@@ -30,6 +30,7 @@ task_queue_run_first(struct task_queue *q, struct list *tasks)
     t->run(t); /* may free t */
 }
 
+/* What is woken during it runs too: `now` is for work that borrows memory of this turn. */
 void
 task_queue_run_now(struct task_queue *q)
 {
@@ -37,6 +38,8 @@ task_queue_run_now(struct task_queue *q)
         task_queue_run_first(q, &q->now);
 }
 
+/* True: tasks are left over.  `now` is not counted in `max`, because it may not wait for the
+ * next turn. */
 bool
 task_queue_run(struct task_queue *q, unsigned max)
 {
@@ -59,6 +62,7 @@ task_wake(struct task *t)
     list_add_tail(&t->queue->due, &t->link);
 }
 
+/* A task that was due later moves forward, so that it still runs once. */
 void
 task_wake_now(struct task *t)
 {
@@ -67,6 +71,7 @@ task_wake_now(struct task *t)
     list_add_tail(&t->queue->now, &t->link);
 }
 
+/* Before a task's memory goes. */
 void
 task_cancel(struct task *t)
 {
@@ -107,6 +112,8 @@ inbox_send(struct inbox *to, struct post *p)
     }
 }
 
+/* On the receiver's thread.  The acquire pairs with the sender's release: a post's contents are
+ * seen. */
 unsigned
 inbox_drain(struct inbox *in)
 {
@@ -132,6 +139,8 @@ inbox_drain(struct inbox *in)
     return n;
 }
 
+/* On the waiter's home loop.  The state is stored before the wake-up, so that the task may arm
+ * it again. */
 static void
 waiter_on_land(struct post *p)
 {
@@ -143,6 +152,7 @@ waiter_on_land(struct post *p)
     task_wake(task);
 }
 
+/* Under the lock of the list, which is the caller's (waiter.h). */
 void
 waiter_arm(struct waiter *w, struct list *waiting)
 {
@@ -153,6 +163,8 @@ waiter_arm(struct waiter *w, struct list *waiting)
     atomic_store_explicit(&w->state, WAITER_ARMED, memory_order_release);
 }
 
+/* Only while ARMED: one that is POSTED is in an inbox, and its memory must stay until it has
+ * landed. */
 void
 waiter_disarm(struct waiter *w)
 {
@@ -161,6 +173,7 @@ waiter_disarm(struct waiter *w)
     atomic_store_explicit(&w->state, WAITER_IDLE, memory_order_release);
 }
 
+/* `w` may be gone when this returns: its home loop may have run it already. */
 void
 waiter_notify(struct waiter *w)
 {

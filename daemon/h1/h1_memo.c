@@ -63,6 +63,8 @@ memo_mark(const char *text, size_t len)
                       32);
 }
 
+/* Compared whole: a mark that collides, even one that a client has chosen, costs a comparison
+ * and never gives one request the fields of another. */
 static bool
 memo_is(const struct memo_block *b, const char *text, size_t len)
 {
@@ -76,6 +78,8 @@ memo_fits(const struct http_message *h)
     return h->version_minor == 1 && h->base[h->target_off] == '/' && h->method != HTTP_M_CONNECT;
 }
 
+/* The hint is the connection's: the slot of its last request, so that a client that repeats
+ * itself needs no mark, which can only be computed where the end of the head is known. */
 bool
 h1_memo_find(struct h1_memo *m, uint8_t *hint, struct h1_parser *p, const char *bytes, size_t len,
     bool *persists)
@@ -95,6 +99,7 @@ h1_memo_find(struct h1_memo *m, uint8_t *hint, struct h1_parser *p, const char *
         if (!memo_is(b, text, room))
             return false;
     }
+    /* A block that was stored under larger limits: parsing says what is wrong. */
     if (p->fed + b->len > p->limits->head_max || b->nfields > h->max_fields)
         return false;
     for (unsigned i = 0; i < b->nfields; i++) {
@@ -116,6 +121,8 @@ h1_memo_find(struct h1_memo *m, uint8_t *hint, struct h1_parser *p, const char *
     return true;
 }
 
+/* After a head was parsed and judged.  Framing, Expect and Upgrade concern one message alone, so
+ * blocks with them are never kept; Host is, and its judgement with it. */
 void
 h1_memo_note(struct h1_memo *m, const struct h1_parser *p, bool persists)
 {
@@ -130,6 +137,8 @@ h1_memo_note(struct h1_memo *m, const struct h1_parser *p, bool persists)
         len > MEMO_BYTES || h->nfields > MEMO_FIELDS)
         return;
     mark = memo_mark(h->base + at, len);
+    /* Seen for the first time: only the mark is kept, so clients that never repeat a head cost
+     * no copy and push no block out. */
     if (m->seen[mark % MEMO_SLOTS] != mark) {
         m->seen[mark % MEMO_SLOTS] = mark;
         return;

@@ -60,6 +60,8 @@ h1_origin_of(struct origin_exchange *x)
     return o;
 }
 
+/* For bytes that no lent room awaits: a head, and what came with it.  Doubling, so that a head
+ * which comes byte by byte is not copied each time. */
 static int
 h1_origin_save(struct h1_origin *o, struct span rx)
 {
@@ -93,6 +95,8 @@ h1_origin_end(struct h1_origin *o)
     stream_shut(o->stream);
 }
 
+/* The stream's bytes must be consumed in this turn, and the user may come later: so they are
+ * kept here or stay in the lent room, and the user's task is woken to look at the facts. */
 static void
 h1_origin_run(struct task *t)
 {
@@ -137,6 +141,7 @@ h1_origin_free(struct h1_origin *o)
     usage_free(usage, USAGE_CONN, o);
 }
 
+/* Whatever is under way ends: a queued request, and a lent room, which is the user's again. */
 static void
 h1_origin_close(struct origin_exchange **xp)
 {
@@ -148,6 +153,8 @@ h1_origin_close(struct origin_exchange **xp)
     h1_origin_free(o);
 }
 
+/* On a new connection or a reusable one.  The preface (a PROXY header) goes out once, in front
+ * of the connection's first request. */
 static void
 h1_origin_begin(struct origin_exchange *x, const struct origin_request *r)
 {
@@ -256,6 +263,7 @@ h1_origin_on_head(struct h1_origin *o)
     if (h->status == 101)
         return h1_origin_on_switch(o);
     if (h->status < 200) {
+        /* RFC 9110 15.2 sets no bound; an origin could keep a fetch busy without end. */
         if (++o->interim > LIMIT_INTERIM)
             return TERR_FRAMING;
         if (h->status != 100 && o->want_interim)
@@ -305,6 +313,8 @@ h1_origin_interim(struct origin_exchange *x, const struct http_message **out)
     return 0;
 }
 
+/* 0: *out is borrowed from the connection.  TERR_AGAIN: the user's task is woken when there
+ * is more. */
 static int
 h1_origin_head(struct origin_exchange *x, const struct http_message **out)
 {
@@ -362,6 +372,8 @@ h1_origin_lend(struct h1_origin *o, struct span room)
     return h1_origin_pull(o) ? 0 : TERR_AGAIN;
 }
 
+/* RFC 9112 8: the end of the connection is the body's end only where nothing else frames it, and
+ * only if it was orderly; otherwise the response is incomplete and must not be stored as whole. */
 static ssize_t
 h1_origin_at_end(struct h1_origin *o)
 {
@@ -372,6 +384,7 @@ h1_origin_at_end(struct h1_origin *o)
     return o->err = TERR_CLOSED;
 }
 
+/* In the user's task.  Where the socket wrote into the lent room, it is decoded in place. */
 static ssize_t
 h1_origin_body(struct origin_exchange *x, struct span room)
 {
@@ -430,6 +443,8 @@ h1_origin_quiet(struct origin_exchange *x)
     return stream_quiet(h1_origin_of(x)->stream);
 }
 
+/* In any doubt it is not: a byte that belongs to this response would be read as the begin of the
+ * next, and another client would get it. */
 static bool
 h1_origin_reusable(struct origin_exchange *x)
 {
@@ -444,6 +459,8 @@ h1_origin_reusable(struct origin_exchange *x)
            o->fc.persists && o->own_at == o->own_len && !stream_sending(o->stream);
 }
 
+/* An idle connection keeps no memory for reading.  The stream goes on being read, so that an end
+ * or a stray byte is noticed before the next request. */
 static void
 h1_origin_rest(struct origin_exchange *x)
 {
@@ -486,6 +503,7 @@ static const struct origin_exchange_ops h1_origin_ops = {
     .close = h1_origin_close,
 };
 
+/* 0, although the connection is not up yet: `connected` says when.  On failure nothing is left. */
 static int
 h1_origin_open(struct origin_exchange **out, struct loop *l, const struct origin_protocol *protocol,
     const struct origin_target *target)

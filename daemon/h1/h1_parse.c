@@ -43,6 +43,7 @@ h1_llhttp_version(void)
         LLHTTP_VERSION_PATCH);
 }
 
+/* A callback's way to end llhttp's run with an error of ours.  The first reason counts. */
 static int
 h1_fail(struct h1_parser *p, int err)
 {
@@ -59,6 +60,8 @@ h1_on_field(llhttp_t *ll, const char *at, size_t len)
     struct http_message *h = p->head;
     struct http_field *f;
 
+    /* No value can begin at offset 0, because its name stands before it: 0 says that the name
+     * goes on. */
     if (h->nfields > 0 && h->fields[h->nfields - 1].value_off == 0) {
         h->fields[h->nfields - 1].name_len += (uint16_t)len;
         return 0;
@@ -82,6 +85,8 @@ h1_on_value(llhttp_t *ll, const char *at, size_t len)
     return 0;
 }
 
+/* llhttp removes white space in front of a value; that behind it is no part of the value either
+ * (RFC 9112 5.1). */
 static int
 h1_on_value_complete(llhttp_t *ll)
 {
@@ -109,6 +114,7 @@ h1_on_headers_complete(llhttp_t *ll)
     return HPE_PAUSED; /* what follows is framed by the caller's rules, not llhttp's */
 }
 
+/* Decoding may be in place (h1_origin_body), so source and target may overlap. */
 static int
 h1_on_body(llhttp_t *ll, const char *at, size_t len)
 {
@@ -142,6 +148,7 @@ h1_on_chunk_complete(llhttp_t *ll)
     return HPE_PAUSED;
 }
 
+/* The processor is asked when the process runs: the same binary serves machines without SSE4.2. */
 static void
 h1_choose(bool plainly)
 {
@@ -154,6 +161,8 @@ h1_choose(bool plainly)
 #endif
 }
 
+/* Once in a process.  llhttp never sees the start lines of messages, which are judged more
+ * strictly here; it goes on from a copy of a state that has read a canonical one. */
 static void
 h1_prepare(void)
 {
@@ -366,6 +375,8 @@ h1_is_bare_lf(struct h1_parser *p, const char *bytes, size_t len)
     return false;
 }
 
+/* May be called again with more of the same head: llhttp goes on at `fed`.  The bytes may have
+ * moved meanwhile, so nothing but offsets is kept of them. */
 int
 h1_parse_head(struct h1_parser *p, const char *bytes, size_t len)
 {
@@ -633,9 +644,13 @@ h1_parse_body(
     case FRAMING_CHUNKED:
         return n == 0 ? 0 : h1_body_chunked(p, bytes, len, out, room, used);
     case FRAMING_LENGTH:
+        /* What lies behind the length is the next message.  Taken for body it would be smuggled
+         * past every check (RFC 9112 11.2). */
         if (n > p->framing.length - p->taken)
             n = p->framing.length - p->taken;
         break;
+    /* RFC 9112 6.3, rule 8: all bytes to the connection's end.  The caller decides whether that
+     * end was an orderly one. */
     case FRAMING_CLOSE:
         break;
     }

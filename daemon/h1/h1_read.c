@@ -10,6 +10,7 @@ enum {
     IN_OWN_MIN = 512,       /* least allocation for bytes kept past a turn */
 };
 
+/* `in` points into `own`, or into the stream's slab, which is only ours for this run. */
 static bool
 h1_in_is_own(const struct h1_conn *c)
 {
@@ -44,6 +45,7 @@ h1_in_reserve(struct h1_conn *c, size_t len)
     return 0;
 }
 
+/* A head that came in one piece is parsed where the kernel wrote it. */
 void
 h1_in_begin(struct h1_conn *c)
 {
@@ -67,7 +69,8 @@ h1_in_begin(struct h1_conn *c)
     stream_consume(c->stream);
 }
 
-/* A client that sends on while it waits, or does not take its answers, is made to stop. */
+/* A client that sends on while it waits, or does not take its answers, is made to stop.
+ * A paused stream leaves the bytes to the kernel, and TCP's window then stops the client. */
 static void
 h1_in_pace(struct h1_conn *c)
 {
@@ -132,6 +135,7 @@ h1_in_keep_heads(struct h1_conn *c)
     return err;
 }
 
+/* The end of a run: what is still needed is copied, then the stream's slab goes back. */
 int
 h1_in_end(struct h1_conn *c)
 {
@@ -161,6 +165,7 @@ h1_in_end(struct h1_conn *c)
     return 0;
 }
 
+/* Refused requests, too: the answerer writes the error and logs the request. */
 static void
 h1_start(struct h1_conn *c, struct h1_xchg *hx)
 {
@@ -191,7 +196,8 @@ h1_in_refuse(struct h1_conn *c, int err)
     h1_start(c, hx);
 }
 
-/* Only 100-continue is known (RFC 9110 10.1.1). */
+/* Only 100-continue is known (RFC 9110 10.1.1).
+ * An HTTP/1.0 client is never sent 100 (Continue), for it would not understand it. */
 static int
 h1_head_expect(struct h1_xchg *hx)
 {
@@ -223,6 +229,8 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
     struct framing_connection fc;
     int err;
 
+    /* Framing comes first: no other fault may hide that it is unknown where the request ends.
+     * Of several faults the first one decides the status. */
     err = framing_connection_of_request(h, &fc);
     if (err == 0)
         err = framing_of_request(h, &hx->parser.framing);
@@ -239,6 +247,8 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
                      (hx->parser.framing.kind == FRAMING_LENGTH && hx->parser.framing.length > 0);
     hx->x.body_length = hx->parser.framing.kind == FRAMING_CHUNKED ? EXCHANGE_LENGTH_UNKNOWN
                                                                    : hx->parser.framing.length;
+    /* Not with a body: it would have to be read whole before the protocol changes (RFC 9110
+     * 7.8). */
     hx->x.upgrade = http_has(h, HTTP_F_UPGRADE) && fc.persists && !hx->x.has_body &&
                     h->method != HTTP_M_HEAD && framing_upgrade(h, &fc).ptr != NULL;
     if (hx->parser.framing.kind == FRAMING_LENGTH && h1_body_max(c) > 0 &&
@@ -297,6 +307,8 @@ h1_in_fields(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
     return 1;
 }
 
+/* True: an exchange was started, for a whole head or for one that is refused.  False: more bytes
+ * are needed; fields that were parsed are not parsed again when they come. */
 static bool
 h1_in_head(struct h1_conn *c)
 {
@@ -433,6 +445,7 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
         }
         h1_in_skip(c, used);
     } while (n == 0 && used > 0 && !hx->parser.body_done && c->busy->in_len > 0 && !c->dead);
+    /* Decoded bytes: with chunks h1_parse_body() does not count them. */
     if (hx->parser.framing.kind == FRAMING_CHUNKED)
         hx->parser.taken += (uint64_t)n;
     if (most > 0 && hx->parser.taken > most) {

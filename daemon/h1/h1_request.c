@@ -10,6 +10,7 @@
 #include "daemon/http/uri.h"
 #include "daemon/net/stream.h"
 
+/* Pieces are borrowed until they have been sent: the message's, the body's, or literals. */
 static void
 h1_request_lay(struct h1_request *q, struct slice piece)
 {
@@ -20,6 +21,7 @@ h1_request_lay(struct h1_request *q, struct slice piece)
 
 #define H1_LAY(q, literal) h1_request_lay((q), SLICE_LIT(literal))
 
+/* A request without a body gets no framing at all (RFC 9112 6.3, rule 7). */
 static void
 h1_request_lay_framing(struct h1_request *q, const struct origin_request *r)
 {
@@ -36,6 +38,8 @@ h1_request_lay_framing(struct h1_request *q, const struct origin_request *r)
     h1_request_lay(q, slice_of(q->length, (size_t)len));
 }
 
+/* Hop-by-hop fields are written here and nowhere else, so that none of the client's can reach
+ * the origin and frame the request in another way (RFC 9110 7.6.1). */
 void
 h1_request_begin(struct h1_request *q, const struct origin_request *r, struct slice preface)
 {
@@ -90,6 +94,8 @@ h1_request_gather(const struct h1_request *q, struct iovec iov[H1_REQUEST_PIECES
     return n;
 }
 
+/* Sends what is laid, as far as the kernel and the stream's queue take it.  *sent
+ * counts those in the queue too, which stay lent while stream_sending(). */
 void
 h1_request_push(struct h1_request *q, struct stream *s, bool more, uint64_t *sent)
 {
@@ -116,7 +122,8 @@ h1_request_push(struct h1_request *q, struct stream *s, bool more, uint64_t *sen
     *sent += (uint64_t)taken;
 }
 
-/* RFC 9112 7.1: the last chunk is laid only at the end that the user gives. */
+/* RFC 9112 7.1: the last chunk is laid only at the end that the user gives.
+ * A chunk for each call.  Its size line lies in `q`, because it must outlive the call. */
 static void
 h1_request_lay_body(struct h1_request *q, const struct iovec *body, unsigned n, bool end)
 {
@@ -139,6 +146,7 @@ h1_request_lay_body(struct h1_request *q, const struct iovec *body, unsigned n, 
         H1_LAY(q, "\r\n");
 }
 
+/* TERR_AGAIN: the one before has not left, and nothing of this one was taken. */
 int
 h1_request_send(struct h1_request *q, struct stream *s, const struct iovec *body, unsigned n,
     unsigned flags, uint64_t *sent)

@@ -17,6 +17,8 @@ enum {
 /* The last one that ran on this thread, for a panic; NULL: it is gone. */
 static _Thread_local const struct h1_conn *h1_conn_here;
 
+/* For tassert_fail(), on the thread that failed: no heap and no lock.  The magic is looked at
+ * before anything else, because the object may be the reason of the panic. */
 void
 h1_server_describe(void)
 {
@@ -102,6 +104,10 @@ h1_conn_settle(struct h1_conn *c, bool needed)
     s->nidle_busies++;
 }
 
+/* An exchange for the request that is about to be read, or NULL.  Only what lies before
+ * parser.ll is cleared: llhttp's state is copied from a template before the first field
+ * (h1_begin_fields), and a field is written before `nfields` counts it.  Clearing all of it
+ * would cost each request stores that no code reads. */
 struct h1_xchg *
 h1_xchg_new(struct h1_conn *c)
 {
@@ -134,6 +140,8 @@ h1_xchg_new(struct h1_conn *c)
     return hx;
 }
 
+/* The caller has unlinked it.  The arena's chunks go back to the loop's pool, so every slice of
+ * the request ends here. */
 void
 h1_xchg_free(struct h1_conn *c, struct h1_xchg *hx)
 {
@@ -197,6 +205,9 @@ h1_conn_die(struct h1_conn *c)
         task_wake(&c->task);
 }
 
+/* The end of a connection, from its own run and nowhere else.  `ended` comes last and gets a
+ * copy of the facts: it frees the listener's copy that they point to, and may find that a drain
+ * is complete. */
 static void
 h1_conn_free(struct h1_conn *c)
 {
@@ -221,6 +232,8 @@ h1_conn_free(struct h1_conn *c)
     s->conn_server.ended(s->conn_server.ended_ctx, &facts);
 }
 
+/* `left` stands still while a write is queued.  A slow client would then look as one that takes
+ * nothing, and be cut off by send_idle_ms although bytes leave. */
 uint64_t
 h1_conn_taken(const struct h1_conn *c)
 {
@@ -228,6 +241,8 @@ h1_conn_taken(const struct h1_conn *c)
                                      : c->busy->left;
 }
 
+/* What the deadline means depends on the phase that set it.  A wake-up for another reason finds
+ * the timer not expired and changes nothing. */
 static void
 h1_conn_on_deadline(struct h1_conn *c)
 {
@@ -241,6 +256,8 @@ h1_conn_on_deadline(struct h1_conn *c)
         break;
     case H1_BODY:
         if (c->cur != NULL && c->cur->started) {
+            /* The bytes that came are read first; then h1_body_read() says TERR_TIMEDOUT, and
+             * the answerer decides what to answer. */
             c->cur->timed_out = true;
             task_wake_now(c->cur->x.task);
         }
@@ -251,6 +268,8 @@ h1_conn_on_deadline(struct h1_conn *c)
         break;
     case H1_SEND:
     case H1_TUNNEL:
+        /* Progress since the deadline was set: h1_conn_set_deadline() sets the next one at the
+         * end of this run. */
         if (h1_conn_taken(c) == c->busy->send_mark)
             h1_conn_die(c);
         break;
@@ -280,6 +299,9 @@ h1_conn_awaits(const struct h1_conn *c)
            (!c->cur->started && (b->in_len == 0 || (b->in_len == 1 && b->in[0] == '\r')));
 }
 
+/* What the connection waits for; the first that applies.  A tunnel comes before a full output:
+ * its one deadline counts for both directions.  A full output comes before all that would be
+ * read, because nothing is read while it is full. */
 static enum h1_phase
 h1_conn_phase(const struct h1_conn *c)
 {
@@ -417,6 +439,8 @@ h1_conn_work(struct h1_conn *c)
             return any;
         again = again || (was != NULL && c->cur == NULL); /* its last bytes were given just now */
     } while (again && !c->dead && budget > 0);
+    /* A client that pipelines without end must not keep the loop to itself: its task queues
+     * behind the others of this turn. */
     if (budget == 0)
         task_wake(&c->task);
     return any;
@@ -548,6 +572,9 @@ h1_conn_rest(struct h1_conn *c)
     h1_conn_give_back(c);
 }
 
+/* The connection's task: woken by its stream, its timer and its exchanges, in any mixture.
+ * Output is looked at first, for only room in it lets a request be answered.  A hit ends at
+ * h1_conn_rest(); what stands below is for connections that have something unfinished. */
 static void
 h1_conn_run(struct task *t)
 {
@@ -574,6 +601,8 @@ h1_conn_run(struct task *t)
     h1_conn_on_ended(c);
     h1_conn_run_woken(c);
     h1_conn_finish(c);
+    /* From here on no byte of the stream's slab may be read: it goes back now, and the next read
+     * of any stream may land in it. */
     if (h1_in_end(c) != 0 && !c->dead)
         h1_conn_die(c);
     h1_conn_run_woken(c); /* it died: they borrow memory of this turn */
@@ -589,6 +618,8 @@ h1_conn_run(struct task *t)
         h1_conn_settle(c, true);
 }
 
+/* By net/incoming, in a task of this loop.  After TERR_NOMEM the stream is still the caller's.
+ * The owner is set last: bytes that came behind a PROXY header wake the task at once. */
 static int
 h1_server_adopt(struct conn_server *cs, struct stream **stream, const struct conn_facts *facts)
 {
@@ -625,12 +656,16 @@ h1_server_set_start(struct conn_server *cs, exchange_start_f *start)
     h1_server_of(cs)->env.start = start;
 }
 
+/* No connection is woken: its next response says close, so no client meets a connection that was
+ * closed under its request (RFC 9112 9.5). */
 static void
 h1_server_drain_gently(struct conn_server *cs)
 {
     h1_server_of(cs)->draining = true;
 }
 
+/* Tasks are woken and not run here, because a connection that ends leaves the list that is
+ * walked. */
 static void
 h1_server_drain(struct conn_server *cs)
 {
@@ -654,6 +689,8 @@ h1_server_cut(struct conn_server *cs)
     }
 }
 
+/* For operators' connections that no request has authorized (incoming_drop_unproven).  A walk
+ * over all of them is affordable there: the admin's server has few. */
 static bool
 h1_server_cut_one(struct conn_server *cs, uint64_t session)
 {
@@ -705,6 +742,9 @@ h1_server_set_memo(struct h1_server *s)
         h1_memo_free(&s->memo);
 }
 
+/* Once a second: what a burst has left is gone after a few of them, and what is in use comes
+ * back at once.  Halves, so that a load that comes in waves need not build everything anew each
+ * time. */
 static void
 h1_server_trim(struct conn_server *cs)
 {
@@ -714,6 +754,8 @@ h1_server_trim(struct conn_server *cs)
     h1_server_trim_to(s, s->nidle_xchgs / 2, s->nidle_conns / 2, s->nidle_busies / 2);
 }
 
+/* After the last connection has gone.  `rest` is shared by all idle connections, so a write into
+ * it would have been seen by each of them: the asserts say that there was none. */
 static void
 h1_server_close(struct conn_server **csp)
 {

@@ -6,6 +6,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/h1/h1_conn.h"
 
+/* exchange_ops.tunnel, before the head of status 101 is sent. */
 void
 h1_tunnel(struct exchange *x)
 {
@@ -28,6 +29,7 @@ h1_tunnel_touch(struct h1_conn *c)
     timer_set(&l->wheel, &c->timer, loop_deadline(l, c->server->env.conf->pipe_ms));
 }
 
+/* 0 once both are true: the client has ended its direction, and all that came before was read. */
 ssize_t
 h1_tunnel_read(struct h1_xchg *hx, char *dst, size_t room)
 {

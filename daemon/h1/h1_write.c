@@ -14,6 +14,7 @@ enum {
     CHUNK_BYTES_MAX = 32768, /* small enough that a chunk that has begun can be queued whole */
 };
 
+/* Bytes leave in order: while some are left over, no answer may be accepted behind them. */
 bool
 h1_out_ready(const struct h1_conn *c)
 {
@@ -70,6 +71,7 @@ h1_out_keep(struct h1_conn *c, struct iovec *iov, unsigned n, size_t must)
     must -= (size_t)queued;
     i = h1_iov_skip(iov, n, (size_t)queued);
     c->busy->backlog = usage_alloc(&c->server->env.loop->usage, USAGE_CONN, (n - i) * sizeof(*iov));
+    /* The caller ends the connection: bytes that were accepted would be missing from the stream. */
     if (c->busy->backlog == NULL)
         return TERR_NOMEM;
     c->busy->backlog_at = 0;
@@ -149,6 +151,8 @@ h1_xchg_sent(const struct h1_conn *c, const struct h1_xchg *hx)
 {
     if (c->busy->left >= c->busy->given || (hx->end_given && c->busy->left >= hx->end_pos))
         return hx->body_given;
+    /* With chunks a position in the output is none in the body: nothing is given back until all
+     * that was accepted has left. */
     if (hx->chunked || c->busy->left <= hx->body_pos)
         return hx->x.sent;
     return c->busy->left - hx->body_pos < hx->body_given ? c->busy->left - hx->body_pos
@@ -192,6 +196,7 @@ h1_out_tell(struct h1_conn *c)
     }
 }
 
+/* Decimal, without snprintf(): once in each response. */
 static size_t
 h1_put_number(char *out, uint64_t n)
 {
@@ -212,14 +217,18 @@ h1_put_number(char *out, uint64_t n)
 
 #define H1_PUT(p, literal) (memcpy((p), literal, sizeof(literal) - 1), (p) += sizeof(literal) - 1)
 
-/* The fields that are the protocol's own, behind the answerer's. */
+/* The fields that are the protocol's own, behind the answerer's.
+ * The caller has made sure that the head is this exchange's first.  What is decided here is
+ * final: the client acts on it. */
 static void
 h1_head_finish(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_response *r)
 {
     struct exchange *x = &hx->x;
     char *p = x->extra + x->extra_len;
 
+    /* 160: more than all the lines below need together. */
     tassert(x->extra_len + 160 <= EXCHANGE_EXTRA);
+    /* RFC 9112 9.6: the last response says close, so that the client sends no request behind it. */
     if (r->close || c->server->draining)
         c->closing = true;
     hx->bodyless = r->bodyless;
@@ -280,6 +289,7 @@ h1_lay_chunks(
             char *h = heads + lay->nchunks * 16;
             int hl;
 
+            /* Three buffers of this chunk, and one for the last chunk. */
             if (s->ngather + 4 > LIMIT_WRITE_IOV)
                 return false;
             if (len > CHUNK_BYTES_MAX)
@@ -402,6 +412,8 @@ h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, 
     return (ssize_t)body;
 }
 
+/* All of the answer was accepted.  The exchange joins those that are answered, unless it stays
+ * the connection's current one: a tunnel, or a body to drain. */
 static void
 h1_end(struct h1_conn *c, struct h1_xchg *hx)
 {
@@ -427,6 +439,8 @@ h1_send_laid(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay,
     ssize_t accepted;
     bool all = true;
 
+    /* Chunks are never gathered: their heads lie on the caller's stack and are gone by the
+     * flush. A body above LIMIT_UNSENT_BYTES could not be kept whole if the socket is full. */
     if (end && c->gathering && !hx->chunked && !hx->tunnel && lay->body <= LIMIT_UNSENT_BYTES) {
         c->busy->given = c->busy->left + lay->total;
         accepted = (ssize_t)lay->body;
@@ -553,6 +567,8 @@ h1_send_message(struct exchange *x, const struct exchange_response *r, const str
     return h1_send(x, &rendered, body, n, flags);
 }
 
+/* exchange_ops.send.  In the answerer's task, which runs within the connection's run
+ * (`gathering`) or by itself. */
 static ssize_t
 h1_send(struct exchange *x, const struct exchange_response *r, const struct iovec *body, unsigned n,
     unsigned flags)
@@ -592,6 +608,8 @@ h1_local(struct exchange *x, uint8_t addr[16], uint16_t *port)
     *port = local.port;
 }
 
+/* exchange_ops.release: the answerer gives the exchange up, and with it all slices of the
+ * request. */
 static void
 h1_release(struct exchange *x)
 {

@@ -62,6 +62,9 @@ struct incoming_operator {
 
 /* ---- the life of a connection ---- */
 
+/* Unique over the loops.  The count begins at the second of the start,
+ * shifted by 20 bits, so a process that follows does not use the numbers of the one before: 37 bits
+ * come round after a day and a half. */
 static uint64_t
 incoming_session(struct incoming *in)
 {
@@ -85,6 +88,7 @@ incoming_count(struct incoming *in, struct conn_facts *facts)
     return 0;
 }
 
+/* A plain connection refers to its listener's facts, which are not freed here. */
 static void
 incoming_free_own(struct incoming *in, const struct conn_listener *listener)
 {
@@ -100,7 +104,9 @@ incoming_free_own(struct incoming *in, const struct conn_listener *listener)
     }
 }
 
-/* conn_server.ended: what was done for the connection is undone. */
+/* conn_server.ended: what was done for the connection is undone.
+ * Exactly once for each connection that incoming_accept() has counted, however it ended.
+ * on_empty() comes last, because a drain is complete with it. */
 static void
 incoming_on_ended(void *ctx, const struct conn_facts *facts)
 {
@@ -155,7 +161,8 @@ incoming_conn_free(struct incoming_conn **cp)
     usage_free(&in->env.loop->usage, USAGE_INCOMING, c);
 }
 
-/* It ends without a protocol. */
+/* It ends without a protocol.
+ * The facts are copied, for `c` goes first. */
 static void
 incoming_give_up(struct incoming_conn *c)
 {
@@ -166,6 +173,8 @@ incoming_give_up(struct incoming_conn *c)
     incoming_on_ended(in, &facts);
 }
 
+/* Only the line and the counter; the caller ends the connection.  No byte is sent: a peer that
+ * speaks no PROXY protocol would misread it. */
 static void
 incoming_refuse(const struct incoming *in, const struct conn_facts *facts, const char *why)
 {
@@ -177,7 +186,8 @@ incoming_refuse(const struct incoming *in, const struct conn_facts *facts, const
         facts->is_unix ? "unix" : text, why);
 }
 
-/* What the header says counts from now on.  0 or TERR_NOMEM. */
+/* What the header says counts from now on.  0 or TERR_NOMEM.
+ * What was known until now, the proxy's own address, is kept in `forwarded`. */
 static int
 incoming_forward(struct incoming *in, struct conn_facts *facts, const struct proxy_header *ph)
 {
@@ -217,6 +227,8 @@ incoming_read(struct incoming_conn *c, struct proxy_header *ph)
         if (n != 0)
             goto parsed;
     }
+    /* Parsed from its beginning each time.  That is cheap: version 1 is 107 bytes at most, and
+     * of version 2 only the first 16 are looked at until all have come. */
     kept = usage_realloc(&in->env.loop->usage, USAGE_INCOMING, c->kept, c->nkept + take);
     if (kept == NULL)
         return TERR_NOMEM;
@@ -259,6 +271,8 @@ incoming_pass_on(struct incoming_conn *c, const struct proxy_header *ph)
     incoming_adopt(in, &stream, &facts);
 }
 
+/* Woken by the stream and the timer.  The deadline is looked at first: a header that came too
+ * late is not read. */
 static void
 incoming_conn_run(struct task *t)
 {
@@ -313,7 +327,9 @@ incoming_wait(struct incoming *in, struct stream **stream, const struct conn_fac
 
 /* ---- operators ---- */
 
-/* The process's groups: its own, and the supplementary ones. */
+/* The process's groups: its own, and the supplementary ones.
+ * SO_PEERGROUPS is Linux 4.13.  With more groups than there is room for it fails with ERANGE,
+ * and the primary group alone counts: fewer rights, never more. */
 static void
 operator_groups(struct conn_operator *peer, int fd, gid_t gid)
 {
@@ -333,6 +349,8 @@ operator_groups(struct conn_operator *peer, int fd, gid_t gid)
 #endif
 }
 
+/* The kernel recorded them at connect(2) (unix(7)), so the peer cannot choose them.  A uid of -1
+ * is no user: the kernel knows none. */
 static void
 operator_note_cred(struct conn_operator *peer, int fd)
 {
@@ -421,6 +439,7 @@ incoming_accept(struct incoming *in, int fd, bool is_unix, const struct incoming
     facts.client_port = peer.port;
     facts.scheme = HTTP_SCHEME_HTTP;
     facts.session = incoming_session(in);
+    /* From here on every path must lead to incoming_on_ended(), which undoes the three. */
     in->nconns++;
     atomic_fetch_add_explicit(in->env.conns, 1, memory_order_relaxed);
     counter_add(in->env.counters, COUNTER_sess_accepted, 1);
@@ -455,6 +474,8 @@ incoming_waiting(const struct incoming *in)
     return in->nwaiting;
 }
 
+/* Those without a header go first: no request of theirs can be lost.  Both lists have the oldest
+ * first. */
 unsigned
 incoming_shed_idle(struct incoming *in, unsigned most, int64_t idle_ms)
 {
@@ -483,6 +504,8 @@ incoming_give_up_all(struct incoming *in)
         incoming_give_up(container_of(in->waiting.next, struct incoming_conn, link));
 }
 
+/* Last in a drain: with `draining` set earlier, the end of the last waiting connection would
+ * call on_empty() and this would call it again. */
 static void
 incoming_begin_drain(struct incoming *in)
 {

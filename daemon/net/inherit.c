@@ -60,6 +60,8 @@ inherit_number(const char **at, long *out, const char *behind)
     return true;
 }
 
+/* The line is a supervisor's, but an environment can be set by anything that starts a process:
+ * every number is bounded here, and each descriptor is looked at in inherit_add(). */
 bool
 inherit_scan(const char *line, struct listen_sockets *sockets, const char **address, size_t *len)
 {
@@ -85,6 +87,7 @@ inherit_scan(const char *line, struct listen_sockets *sockets, const char **addr
     return *len > 0;
 }
 
+/* A number that is no descriptor, or another kind of file, must not be closed or accepted from. */
 static bool
 inherit_is_listening(int fd)
 {
@@ -105,7 +108,8 @@ inherit_own(int fd)
         fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-/* Takes `text`. */
+/* Takes `text`.
+ * What is refused stays open: the descriptor may be another part's of this process. */
 static void
 inherit_add(const struct listen_sockets *sockets, char *text)
 {
@@ -149,6 +153,8 @@ inherit_load_supervisors(const char *line)
     }
 }
 
+/* LISTEN_PID: the variables may have been inherited from a parent that they were meant for
+ * (sd_listen_fds(3)). */
 static void
 inherit_load_systemds(void)
 {
@@ -163,6 +169,8 @@ inherit_load_systemds(void)
     }
 }
 
+/* On the main thread, before others: unsetenv(3) is not safe beside them.  The variables go, so
+ * that programs that are started from here do not take the same descriptors. */
 void
 inherit_load(void)
 {
@@ -253,6 +261,8 @@ inherit_take_any(struct listen_sockets *out)
     return false;
 }
 
+/* After all listeners have taken theirs.  A socket without a listener would go on queueing
+ * connections that no process accepts. */
 void
 inherit_close(void)
 {

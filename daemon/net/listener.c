@@ -62,6 +62,9 @@ struct listener {
     struct listener_socket sockets[]; /* nsockets */
 };
 
+/* TERR_CONFIG for what the operator can put right, an address in use or a port below 1024
+ * without the right to it; TERR_IO for the others.  Reads errno first: nothing may come between
+ * it and the call. */
 static int
 bound_fail(char *why, size_t why_len, const char *what, const struct conf_address *at)
 {
@@ -71,6 +74,8 @@ bound_fail(char *why, size_t why_len, const char *what, const struct conf_addres
     return err == EADDRINUSE || err == EACCES ? TERR_CONFIG : TERR_IO;
 }
 
+/* SO_REUSEADDR: connections of the process before in TIME_WAIT would keep the port for a minute.
+ * It does not let two listeners have one port (socket(7)). */
 static int
 bound_socket(int family)
 {
@@ -91,6 +96,7 @@ bound_limit_unsent(const struct bound *b, int fd)
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &b->notsent_bytes, sizeof(b->notsent_bytes));
 }
 
+/* From the socket and not from the configuration, in which the port may be 0: any free one. */
 static void
 bound_name(struct bound *b)
 {
@@ -161,6 +167,9 @@ bound_lock(const char *name, int *out)
     return 0;
 }
 
+/* Three sockets: a probe without SO_REUSEPORT, which finds any listener; the lock, which finds
+ * another tarnd between its probe and its bind; and one that keeps the port and never listens.
+ * On failure the caller's listen_release() closes what `b` has. */
 static int
 bound_tcp(struct bound *b, const struct conf_address *at, char *why, size_t why_len)
 {
@@ -188,6 +197,8 @@ bound_tcp(struct bound *b, const struct conf_address *at, char *why, size_t why_
     b->fd = bound_socket(b->addr.ss_family);
     if (b->fd < 0)
         return bound_fail(why, why_len, "make a socket for", at);
+    /* The kernel lets sockets share a port only if each has set it before its bind, the first
+     * too. */
     setsockopt(b->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
     if (bind(b->fd, (struct sockaddr *)&b->addr, b->addr_len) != 0)
         return bound_fail(why, why_len, "listen on", at);
@@ -206,6 +217,7 @@ bound_user(const char *name, uid_t *out)
     return pw != NULL || (*name >= '0' && *name <= '9' && *end == '\0' && id < (uid_t)-1);
 }
 
+/* As bound_user(). */
 static bool
 bound_group(const char *name, gid_t *out)
 {
@@ -246,6 +258,8 @@ bound_own(const struct bound *b, const struct conf_address *at, const struct lis
     return 0;
 }
 
+/* The file is made with the permissions that the umask leaves, but connect(2) is refused until
+ * listen(2): the mode and owner are set between the two. */
 static int
 bound_unix(struct bound *b, const struct conf_address *at, const struct listen_how *how, char *why,
     size_t why_len)
@@ -264,6 +278,8 @@ bound_unix(struct bound *b, const struct conf_address *at, const struct listen_h
         int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         int rc = connect(probe, (struct sockaddr *)&un, sizeof(un));
 
+        /* ECONNREFUSED alone says that no process listens.  EAGAIN is a full queue: a process is
+         * there. */
         if (rc != 0 && errno == ECONNREFUSED)
             unlink(b->path);
         close(probe);
@@ -327,6 +343,8 @@ listen_own(const struct bound *b, const struct conf_address *at, const struct li
     return err;
 }
 
+/* The owner first, as in listen_own(): the former mode must not count for the owner that it is
+ * taken from. */
 void
 listen_disown(const struct bound *b, const struct listen_owned *was)
 {
@@ -363,6 +381,7 @@ bound_inherit(struct bound *b, const struct conf_address *at)
     return true;
 }
 
+/* On failure `b` may be half built: listen_release() copes with it. */
 int
 listen_bind(struct bound **out, const struct conf_address *at, const struct listen_how *how,
     char *why, size_t why_len)
@@ -399,6 +418,8 @@ listen_address(const struct bound *b)
     return b->text;
 }
 
+/* A Unix socket's file is removed only by a process that made it and that no other process
+ * follows: otherwise the successor's clients would find no file. */
 void
 listen_release(struct bound **bp)
 {
@@ -458,6 +479,7 @@ listen_sockets(const struct bound *b, struct listen_sockets *out)
     }
 }
 
+/* In libuv's poll phase.  accept(2) is left to the task, which is counted by the turn's bound. */
 static void
 listener_on_poll(uv_poll_t *poll, int status, int events)
 {
@@ -475,6 +497,8 @@ listener_watch(struct listener *ls)
         uv_poll_start(&ls->sockets[i].poll, UV_READABLE, listener_on_poll);
 }
 
+/* Poll is level-triggered, so a watched socket that cannot be accepted from would wake the loop
+ * without end.  The kernel's queue keeps the connections meanwhile. */
 static void
 listener_rest(struct listener *ls)
 {
@@ -497,6 +521,8 @@ listener_accept(struct listener *ls, int from)
             rest = ls->accept_f(ls->ctx, fd, ls->is_unix) == TERR_LIMIT || rest;
             continue;
         }
+        /* The connection is still in the kernel's queue.  accept_f may end idle connections to
+         * make room for it; TERR_AGAIN: it did, so there is no need to rest. */
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             return ls->accept_f(ls->ctx, -1, ls->is_unix) != TERR_AGAIN || rest;
         }
@@ -548,7 +574,9 @@ listener_socket(const struct bound *b)
 }
 
 /* Where a loop accepts: every socket has at least one loop, and every loop at least one socket.
- * -1 among them: there is no descriptor to be had. */
+ * -1 among them: there is no descriptor to be had.
+ * The descriptors are the caller's.  Duplicates, because a loop closes its own while the others,
+ * and the supervisor, go on with theirs. */
 static unsigned
 listener_sockets_of(const struct bound *b, unsigned loop, int *fds)
 {
@@ -567,7 +595,9 @@ listener_sockets_of(const struct bound *b, unsigned loop, int *fds)
     return n;
 }
 
-/* Takes them, all or none. */
+/* Takes them, all or none.
+ * On failure the first `nsockets` belong to `ls` and end with listener_close(), for libuv knows
+ * their handles; the others are closed here. */
 static int
 listener_attach(struct listener *ls, const int *fds, unsigned n)
 {
@@ -587,6 +617,7 @@ listener_attach(struct listener *ls, const int *fds, unsigned n)
     return TERR_LIMIT;
 }
 
+/* On failure nothing is left: duplicated descriptors are closed here or with `ls`. */
 int
 listener_open(struct listener **out, struct loop *l, const struct bound *b,
     listener_accept_f *accept_f, void *ctx)
@@ -623,6 +654,8 @@ listener_open(struct listener **out, struct loop *l, const struct bound *b,
     return 0;
 }
 
+/* The descriptors go after libuv has closed all handles: a number that is closed earlier may be
+ * another file's while epoll still watches it. */
 static void
 listener_on_closed(uv_handle_t *h)
 {

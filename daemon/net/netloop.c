@@ -68,6 +68,8 @@ net_on_idle(uv_idle_t *idle)
     (void)idle; /* its being active is its work */
 }
 
+/* An idle handle makes uv_run poll with a timeout of 0: tasks that are left over must not wait
+ * for a socket. */
 static void
 net_loop_run_tasks(struct net_loop *nl)
 {
@@ -75,6 +77,8 @@ net_loop_run_tasks(struct net_loop *nl)
         uv_idle_start(&nl->idle, net_on_idle);
 }
 
+/* Behind poll, in this order: RCU before anything reads shared structures, the time before tasks
+ * set deadlines by it, and the inbox before the tasks that its posts wake. */
 static void
 net_on_check(uv_check_t *check)
 {
@@ -97,6 +101,9 @@ net_loop_end_turn(struct net_loop *nl)
     end->run(end);
 }
 
+/* Before poll, which may sleep.  Tasks that timers woke run first; then what they held back
+ * leaves; RCU goes offline last, because a sleeping thread that is online would stop every grace
+ * period. */
 static void
 net_on_prepare(uv_prepare_t *prepare)
 {
@@ -122,6 +129,7 @@ net_on_async(uv_async_t *async)
     (void)async; /* the check handle that follows drains the inbox */
 }
 
+/* The one timer of libuv for a loop: the wheel has all deadlines. */
 static void
 net_on_timer(uv_timer_t *timer)
 {
@@ -130,6 +138,8 @@ net_on_timer(uv_timer_t *timer)
     task_wake(&nl->wheel_task);
 }
 
+/* The time is read anew: in prepare, behind the timers' phase, that of the last check may be
+ * old. */
 static void
 net_wheel_run(struct task *t)
 {
@@ -145,10 +155,12 @@ net_wheel_rearm(struct timer_wheel *w, uint64_t at_ms)
     struct net_loop *nl = container_of(w, struct net_loop, base.wheel);
     uint64_t now = nl->base.clock.mono_ms;
 
+    /* The handle is closing then, and may not be started. */
     if (!nl->stopping)
         uv_timer_start(&nl->timer, net_on_timer, at_ms > now ? at_ms - now : 0, 0);
 }
 
+/* From any thread: uv_async_send() is the one call of libuv that is safe there. */
 static void
 net_loop_wake(struct inbox *in)
 {
@@ -227,6 +239,8 @@ net_loop_open(struct net_loop **out, unsigned id)
     return 0;
 }
 
+/* The loop's whole life, on its thread.  RCU knows the thread from here to the end.  Posts that
+ * other threads sent while the loop stopped still land, so that no memory of theirs is lost. */
 void
 net_loop_run(struct net_loop *nl)
 {
@@ -244,6 +258,8 @@ net_loop_run(struct net_loop *nl)
     rcu_leave();
 }
 
+/* On the loop's thread.  uv_run() returns when no handle is left, so streams and listeners
+ * must be closed too. */
 void
 net_loop_stop(struct net_loop *nl)
 {
@@ -282,6 +298,7 @@ net_slab_free(struct net_loop *nl, struct read_slab *s)
     usage_free(&nl->base.usage, USAGE_READ, s);
 }
 
+/* Idle slabs only: those in use come back through net_slab_release(). */
 static void
 net_slabs_trim(struct net_loop *nl, unsigned keep)
 {
@@ -357,6 +374,7 @@ net_slab_use(struct net_loop *nl, size_t n)
     struct read_slab *s = nl->slab;
 
     tassert(s->used + n <= LIMIT_READ_SLAB);
+    /* The next read begins on a word, as memory from malloc() does. */
     s->used = (s->used + n + 7) & ~(size_t)7;
     if (s->used > LIMIT_READ_SLAB)
         s->used = LIMIT_READ_SLAB;
@@ -364,6 +382,8 @@ net_slab_use(struct net_loop *nl, size_t n)
     return s;
 }
 
+/* A slab goes idle when the last stream that read into it has consumed; the current one stays
+ * current. */
 void
 net_slab_release(struct net_loop *nl, struct read_slab *slab)
 {

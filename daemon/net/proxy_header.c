@@ -80,6 +80,8 @@ v1_line(struct slice line, struct proxy_header *out)
     return 0;
 }
 
+/* From the first byte on: as soon as the bytes cannot be a header any more it fails, and a line
+ * that has no end within 107 bytes is none (2.1). */
 static int
 v1_parse(const char *bytes, size_t len, struct proxy_header *out)
 {
@@ -109,7 +111,8 @@ v2_u16(const uint8_t *p)
 }
 
 /* Castagnoli's polynomial, reflected (RFC 3720 B.4); bit by bit, for it is once in a connection.
- * The four bytes at `hole` count as zeros. */
+ * The four bytes at `hole` count as zeros.
+ * 2.2.3: the sender computes it over the whole header with these four bytes zero. */
 static uint32_t
 v2_crc32c(const uint8_t *p, size_t len, size_t hole)
 {
@@ -197,6 +200,8 @@ v2_block(const uint8_t *head, size_t len, struct proxy_header *out)
     return 0;
 }
 
+/* 2.2: the signature was chosen so that no known
+ * protocol begins with it.  A byte that differs decides at once. */
 static int
 v2_parse(const char *bytes, size_t len, struct proxy_header *out)
 {
@@ -214,6 +219,8 @@ v2_parse(const char *bytes, size_t len, struct proxy_header *out)
         return TERR_SYNTAX;
     if (len < whole)
         return 0;
+    /* LOCAL (0x20), a proxy's health check: the block is skipped, and the connection's own
+     * addresses count (2.2). */
     if (head[12] == 0x21 && v2_block(head, whole, out) != 0)
         return TERR_SYNTAX;
     return (int)whole;
@@ -272,6 +279,7 @@ v2_put_u16(char *p, uint16_t value)
     p[1] = (char)value;
 }
 
+/* UNSPEC without addresses.  With `local` the receiver uses the connection's own. */
 static size_t
 v2_write(char out[PROXY_HEADER_WRITE_MAX], const struct proxy_header *who, bool local)
 {

@@ -64,6 +64,7 @@ struct resolve {
 
 /* ---- Sockets ---- */
 
+/* In libuv's poll phase.  c-ares is not called from here: its callbacks may close this handle. */
 static void
 resolver_on_poll(uv_poll_t *poll, int status, int events)
 {
@@ -110,7 +111,9 @@ resolver_add_sock(struct resolver *rs, ares_socket_t fd)
     return s;
 }
 
-/* c-ares says what it waits for at a socket; for nothing: it is about to close it. */
+/* c-ares says what it waits for at a socket; for nothing: it is about to close it.
+ * From inside c-ares, which may be called from any function below.  The handle's memory is
+ * libuv's until resolver_on_closed(). */
 static void
 resolver_on_socket(void *ctx, ares_socket_t fd, int readable, int writable)
 {
@@ -132,6 +135,7 @@ resolver_on_socket(void *ctx, ares_socket_t fd, int readable, int writable)
     uv_close((uv_handle_t *)&s->poll, resolver_on_closed);
 }
 
+/* One at a time, from the beginning: a call into c-ares may have removed any socket of the list. */
 static struct resolve_sock *
 resolver_take_ready(struct resolver *rs, int *events)
 {
@@ -147,7 +151,9 @@ resolver_take_ready(struct resolver *rs, int *events)
     return NULL;
 }
 
-/* When c-ares wants to be called next. */
+/* When c-ares wants to be called next.
+ * After each call into c-ares, which may have changed it.  One millisecond more, because it is
+ * cut off below; too early would be a call for nothing. */
 static void
 resolver_rearm(struct resolver *rs)
 {
@@ -162,6 +168,7 @@ resolver_rearm(struct resolver *rs)
             loop_deadline(rs->loop, (int64_t)left->tv_sec * 1000 + left->tv_usec / 1000 + 1));
 }
 
+/* The only place where c-ares reads and writes, in a task of the loop. */
 static void
 resolver_on_task(struct task *t)
 {
@@ -183,6 +190,8 @@ resolver_on_task(struct task *t)
 
 /* ---- The channel ---- */
 
+/* The file may be replaced by rename (resolvconf, systemd-resolved) or written in place: so
+ * inode, size and time. */
 static struct resolve_file
 resolver_see_conf(void)
 {
@@ -200,6 +209,8 @@ resolver_conf_is(const struct resolve_file *a, const struct resolve_file *b)
            a->written.tv_nsec == b->written.tv_nsec;
 }
 
+/* On failure there is no channel; lookups end at once with `status`, and the next one tries
+ * again. */
 static void
 resolver_open_channel(struct resolver *rs)
 {
@@ -240,7 +251,9 @@ resolver_take_dropped(struct resolver *rs)
     return NULL;
 }
 
-/* A channel that has read the files anew; what the old one was asked is asked again. */
+/* A channel that has read the files anew; what the old one was asked is asked again.
+ * ares_destroy() ends each lookup under way through its callback; with `moves` set that callback
+ * only notes that it has to be asked again. */
 static void
 resolver_reopen(struct resolver *rs)
 {
@@ -312,6 +325,8 @@ resolver_set_servers(struct resolver *rs, const char *servers)
     return 0;
 }
 
+/* ares_destroy() calls back for lookups that were closed and not answered, and closes the
+ * sockets. */
 void
 resolver_close(struct resolver **rp)
 {
@@ -350,6 +365,7 @@ resolve_family(void)
     return v4 == v6 ? AF_UNSPEC : v4 ? AF_INET : AF_INET6;
 }
 
+/* The TTL of the whole is the shortest of the chain: an alias may expire before the address. */
 static void
 resolve_fill(struct resolve_addrs *to, const struct ares_addrinfo *list, bool at_once)
 {
@@ -370,6 +386,7 @@ resolve_fill(struct resolve_addrs *to, const struct ares_addrinfo *list, bool at
     to->ttl_ms = at_once ? RESOLVE_NO_TTL : ttl_s > 0 ? ttl_s * 1000 : 0;
 }
 
+/* One that was closed meanwhile has no user any more: its memory goes here. */
 static void
 resolve_end(struct resolve *r, int status)
 {
@@ -382,6 +399,8 @@ resolve_end(struct resolve *r, int status)
         task_wake(r->rs->owner);
 }
 
+/* From inside c-ares: at once from resolve_ask() for addresses and the hosts file, otherwise
+ * from resolver_on_task() or ares_destroy(). */
 static void
 resolve_on_answer(void *arg, int status, int timeouts, struct ares_addrinfo *list)
 {
@@ -425,6 +444,7 @@ resolve_start(struct resolve **out, struct resolver *rs, const char *host)
     OBJ_CHECK(rs, RESOLVER_MAGIC);
     if (r == NULL)
         return TERR_NOMEM;
+    /* One stat(2) a lookup, and a name is looked up once in its TTL: no watcher is needed. */
     if (rs->channel == NULL || !resolver_conf_is(&now, &rs->conf))
         resolver_reopen(rs);
     r->magic = RESOLVE_MAGIC;

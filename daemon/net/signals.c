@@ -28,6 +28,8 @@ signals_set(sigset_t *set)
     sigaddset(set, SIGUSR2);
 }
 
+/* On the main thread, before there are others.  SIGPIPE is ignored: a write to a client that has
+ * left is an error of that write, and not every write can say MSG_NOSIGNAL. */
 void
 signals_block(void)
 {
@@ -71,6 +73,7 @@ signals_open(struct signals **out, struct loop *l, struct task *owner)
     return 0;
 }
 
+/* The next signal, or 0.  The kernel merges equal ones that are pending, so none can be counted. */
 int
 signals_take(struct signals *s)
 {
@@ -82,6 +85,7 @@ signals_take(struct signals *s)
     return (int)info.ssi_signo;
 }
 
+/* The descriptor must stay open until libuv has taken it out of epoll. */
 static void
 signals_on_closed(uv_handle_t *h)
 {

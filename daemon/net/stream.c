@@ -57,18 +57,23 @@ struct stream {
 _Static_assert(offsetof(struct stream, uv) + sizeof(uv_tcp_t) <= 320, "struct stream grew");
 _Static_assert(TERR_COUNT < INT16_MAX, "errors fit 16 bits");
 
+/* No pointer to our loop in each stream: libuv has one already, and idle connections count each
+ * byte. */
 static inline struct net_loop *
 stream_loop(const struct stream *s)
 {
     return container_of(s->uv.handle.loop, struct net_loop, uv);
 }
 
+/* A TCP stream gets no memory for the pipe's handle, which is the larger one. */
 static size_t
 stream_size(bool is_unix)
 {
     return offsetof(struct stream, uv) + (is_unix ? sizeof(uv_pipe_t) : sizeof(uv_tcp_t));
 }
 
+/* Only TCP streams are kept for the next: they are one size.  libuv's handle is made anew each
+ * time and must be given to uv_close() from here on, also on an error path: libuv has linked it. */
 static struct stream *
 stream_new(struct net_loop *nl, bool is_unix, struct task *owner)
 {
@@ -95,6 +100,8 @@ stream_new(struct net_loop *nl, bool is_unix, struct task *owner)
     return s;
 }
 
+/* In libuv's closing phase.  From uv_close() until here the memory is libuv's, so this is the
+ * only place where a stream's memory goes back. */
 static void
 stream_on_closed(uv_handle_t *h)
 {
@@ -133,6 +140,8 @@ net_streams_trim(struct net_loop *nl, unsigned keep)
     }
 }
 
+/* An operation of libuv must outlive its stream: after uv_close() libuv still calls back with
+ * UV_ECANCELED.  So it lies beside the stream, and streams without a full socket need none. */
 static struct write_op *
 stream_op_take(struct net_loop *nl)
 {
@@ -152,6 +161,8 @@ stream_op_give(struct net_loop *nl, struct write_op *op)
     nl->idle_writes = op;
 }
 
+/* libuv asks where the next read shall land.  A read of length 0 makes it report UV_ENOBUFS and
+ * try again in the next turn: epoll is level-triggered, so nothing is lost. */
 static void
 stream_on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
@@ -187,6 +198,8 @@ stream_end_of(const struct stream *s, ssize_t n)
     return err == 0 || err == TERR_CLOSED ? TERR_IO : err;
 }
 
+/* In libuv's poll phase: stores the fact and wakes the owner's task, which runs in check.  The
+ * bytes stay where they are until stream_consume(). */
 static void
 stream_on_read(uv_stream_t *uvs, ssize_t n, const uv_buf_t *buf)
 {
@@ -221,6 +234,9 @@ stream_start(struct stream *s)
     stream_resume(s);
 }
 
+/* TCP_NODELAY: we gather a response ourselves (stream_try, MSG_MORE), and Nagle's algorithm
+ * would only delay the last packet of an answer until the client has acknowledged the one before
+ * (RFC 896). */
 int
 stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
 {
@@ -245,6 +261,8 @@ stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct 
     return 0;
 }
 
+/* Bytes may have come while the stream had another owner or none.  libuv reports them once only,
+ * so the new owner is woken for them here. */
 void
 stream_set_owner(struct stream *s, struct task *owner)
 {
@@ -274,6 +292,9 @@ stream_on_connect(uv_connect_t *req, int status)
     task_wake(s->of.owner);
 }
 
+/* The stream's memory goes back through uv_close() on every failure after stream_new().  A
+ * failure that libuv knows later (ECONNREFUSED) is not returned here: it is
+ * stream_connected()'s. */
 int
 stream_connect(
     struct stream **out, struct loop *l, const struct stream_target *to, struct task *owner)
@@ -297,6 +318,7 @@ stream_connect(
         uv_pipe_connect(&op->req.connect, &s->uv.pipe, to->path, stream_on_connect);
     } else {
         tassert(to->addr.ss_family == AF_INET || to->addr.ss_family == AF_INET6);
+        /* libuv remembers it, and sets it when uv_tcp_connect() has made the socket. */
         uv_tcp_nodelay(&s->uv.tcp, 1);
         err = uv_tcp_connect(
             &op->req.connect, &s->uv.tcp, (const struct sockaddr *)&to->addr, stream_on_connect);
@@ -311,6 +333,7 @@ stream_connect(
     return 0;
 }
 
+/* The turn's end would otherwise set an option on memory that is another stream's by then. */
 static void
 stream_forget_cork(struct stream *s)
 {
@@ -338,6 +361,8 @@ stream_close(struct stream **sp)
     uv_close(&s->uv.handle, stream_on_closed);
 }
 
+/* With a linger time of 0, close(2) sends RST and drops what is queued (socket(7)).  A Unix
+ * socket ignores the option. */
 void
 stream_reset(struct stream **sp)
 {
@@ -361,6 +386,8 @@ stream_received(const struct stream *s)
     return (struct span){s->rx_ptr, s->rx_len};
 }
 
+/* The slab is used again once all its streams have consumed, so from here on no slice of the
+ * bytes may be looked at. */
 void
 stream_consume(struct stream *s)
 {
@@ -390,6 +417,8 @@ stream_ended(const struct stream *s)
     return s->ended;
 }
 
+/* A posted room avoids a copy: the kernel writes a body where it stays.  It is used for one
+ * read; the owner posts the next one. */
 void
 stream_post(struct stream *s, struct span room)
 {
@@ -449,6 +478,7 @@ stream_pause(struct stream *s)
     s->reading = false;
 }
 
+/* Idempotent.  Not after an end: libuv would report it again in each turn. */
 void
 stream_resume(struct stream *s)
 {
@@ -538,6 +568,8 @@ stream_send_unix(struct stream *s, const struct iovec *iov, unsigned n, int flag
     return sent < 0 ? (ssize_t)front : (ssize_t)front + sent; /* an error comes again */
 }
 
+/* One system call and no allocation: what a hit needs when the client keeps up.  An error is
+ * kept, because the kernel reports a socket's error once only. */
 ssize_t
 stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
 {
@@ -558,6 +590,8 @@ stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
         sent = stream_send(s, iov, n, flags);
     if (sent >= 0)
         return sent;
+    /* ENOBUFS: the kernel is short of memory for the moment.  As with a full socket, the caller
+     * queues, and libuv waits until the socket is writable. */
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
         return 0;
     s->write_err = terr_from_errno(-errno);
@@ -582,6 +616,9 @@ stream_on_written(uv_write_t *req, int status)
     task_wake(s->of.owner);
 }
 
+/* For what stream_try() left.  Bounded in bytes, so that a slow client pins 64 KiB of us and no
+ * more, and in buffers, because libuv copies up to four of them into the request and allocates
+ * for more. */
 ssize_t
 stream_queue(struct stream *s, const struct iovec *iov, unsigned n)
 {
@@ -618,6 +655,7 @@ stream_queue(struct stream *s, const struct iovec *iov, unsigned n)
     return (ssize_t)total;
 }
 
+/* A connect uses the same `op`: it does not count as sending. */
 bool
 stream_sending(const struct stream *s)
 {
@@ -632,6 +670,9 @@ stream_unsent(const struct stream *s)
     return uv_stream_get_write_queue_size(&s->uv.stream);
 }
 
+/* For a pooled connection, just before a request goes out on it: an end or a stray byte that
+ * epoll has not reported yet would cost that request.  EAGAIN alone says that the peer is silent
+ * and there. */
 bool
 stream_quiet(const struct stream *s)
 {
@@ -649,6 +690,8 @@ stream_write_error(const struct stream *s)
     return s->write_err;
 }
 
+/* shutdown(2) and not uv_shutdown(): the callers have made sure that nothing is queued, so there
+ * is no operation to wait for. */
 void
 stream_shut(struct stream *s)
 {

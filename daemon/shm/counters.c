@@ -48,12 +48,16 @@ static const struct counters_sum {
 COUNTER_TABLE(X)
 #undef X
 
+/* To a pair of cache lines: sets of two workers must not share one, or each addition of one
+ * would take the line from the other. */
 static size_t
 counters_round(size_t n)
 {
     return (n + COUNTERS_LINE - 1) / COUNTERS_LINE * COUNTERS_LINE;
 }
 
+/* Readers learn names and offsets from the file, so a new counter needs no new reader.  `magic`
+ * is stored last. */
 static void
 counters_fill(struct counters *c, size_t sets_off)
 {
@@ -78,6 +82,8 @@ counters_fill(struct counters *c, size_t sets_off)
     f->magic = COUNTERS_FILE_MAGIC;
 }
 
+/* Without a directory the memory is the process's own; nothing else differs.  On failure
+ * counters_close() copes with what is there. */
 int
 counters_open(struct counters **out, struct shm_dir *dir, unsigned nworkers)
 {
@@ -142,6 +148,8 @@ counters_worker(struct counters *c, unsigned worker)
     return counters_set(c, worker);
 }
 
+/* From any thread, into the last set: the only one with more than one writer, and so the only
+ * locked addition. */
 void
 counter_add_shared(struct counters *c, enum counter id, uint64_t n)
 {
@@ -150,12 +158,14 @@ counter_add_shared(struct counters *c, enum counter id, uint64_t n)
     atomic_fetch_add_explicit(&s->value[id], n, memory_order_relaxed);
 }
 
+/* Sums wrap modulo 2^64, so adding the complement subtracts. */
 void
 counter_sub_shared(struct counters *c, enum counter id, uint64_t n)
 {
     counter_add_shared(c, id, (uint64_t)0 - n);
 }
 
+/* A snapshot of no single moment: each value is whole, and they are read one after the other. */
 static uint64_t
 counters_sum_row(const struct counters *c, unsigned row)
 {

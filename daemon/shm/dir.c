@@ -42,6 +42,8 @@ shm_name_is_ours(const char *name)
            strcmp(name, "latency") == 0 || strcmp(name, "backends") == 0;
 }
 
+/* Files of a process that was killed under the same directory.  The caller has the lock, so they
+ * are in no live process's use. */
 static void
 shm_dir_sweep(struct shm_dir *d)
 {
@@ -63,7 +65,9 @@ shm_dir_sweep(struct shm_dir *d)
     closedir(list);
 }
 
-/* /dev/shm is open to all: what has our name there may be an attacker's. */
+/* /dev/shm is open to all: what has our name there may be an attacker's.
+ * By the descriptor and not by the path: what is checked is what is used, though the path may be
+ * replaced meanwhile. */
 static int
 shm_dir_check(const struct shm_dir *d)
 {
@@ -78,6 +82,7 @@ shm_dir_check(const struct shm_dir *d)
     return 0;
 }
 
+/* The kernel drops it when the process ends, however it ends. */
 static int
 shm_dir_lock(struct shm_dir *d)
 {
@@ -90,6 +95,8 @@ shm_dir_lock(struct shm_dir *d)
     return flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0 ? TERR_BUSY : 0;
 }
 
+/* O_NOFOLLOW: a symbolic link under this name may be another user's, and
+ * would lead the sweep to a directory of that user's choice. */
 static int
 shm_dir_make(struct shm_dir *d)
 {
@@ -145,6 +152,8 @@ shm_dir_remove_dead(void)
 
         if (strncmp(e->d_name, "tarn.", 5) == 0)
             pid = strtol(e->d_name + 5, &end, 10);
+        /* EPERM is a live process of another user.  In another pid namespace the process may
+         * live although it is not found here: then its lock is taken, and nothing is removed. */
         if (pid <= 0 || *end != '\0' || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;
         snprintf(path, sizeof(path), "/dev/shm/tarn.%ld", pid);
@@ -175,6 +184,8 @@ shm_dir_open(struct shm_dir **out, const char *path)
     return err;
 }
 
+/* For a process that follows: the first one still serves from `path`, so the new files wait in a
+ * directory below it until shm_dir_settle(). */
 int
 shm_dir_open_behind(struct shm_dir **out, const char *path)
 {
@@ -194,7 +205,8 @@ shm_dir_open_behind(struct shm_dir **out, const char *path)
     return err;
 }
 
-/* Every file of ours, from one directory to another on the same file system. */
+/* Every file of ours, from one directory to another on the same file system.
+ * rename(2) replaces a file of the same name at once: a reader finds the old one or the new one. */
 static void
 shm_dir_move(struct shm_dir *from, struct shm_dir *to)
 {
@@ -214,6 +226,7 @@ shm_dir_move(struct shm_dir *from, struct shm_dir *to)
     closedir(list);
 }
 
+/* TERR_BUSY: the process before is still there; to be called again. */
 int
 shm_dir_settle(struct shm_dir *d)
 {
@@ -235,6 +248,8 @@ shm_dir_settle(struct shm_dir *d)
     return 0;
 }
 
+/* The lock goes last: the process that follows moves its files in as soon as it has the lock, and a
+ * sweep after that would remove them. */
 void
 shm_dir_yield(struct shm_dir *d)
 {
@@ -307,6 +322,8 @@ shm_dir_path(const struct shm_dir *d)
     return d->path;
 }
 
+/* Hidden until shm_file_publish().  O_EXCL and O_NOFOLLOW: never a file that was there.  On
+ * failure no file is left. */
 int
 shm_file_create(void **base, struct shm_dir *d, const char *name, size_t bytes)
 {
@@ -332,6 +349,7 @@ shm_file_create(void **base, struct shm_dir *d, const char *name, size_t bytes)
         return TERR_CONFIG;
     }
     fchmod(fd, d->mode); /* whatever the umask says */
+    /* Without pages reserved, a full /dev/shm would be a SIGBUS at the first store into one. */
     err = posix_fallocate(fd, 0, (off_t)bytes);
     if (err == 0)
         map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -70,6 +70,7 @@ static const struct {
 LATENCY_TABLE(X)
 #undef X
 
+/* `magic` is stored last: it says that the other fields are there. */
 static void
 latency_fill(struct latency *l, size_t sets_off)
 {
@@ -93,6 +94,7 @@ latency_fill(struct latency *l, size_t sets_off)
     f->magic = LATENCY_FILE_MAGIC;
 }
 
+/* As counters_open(). */
 int
 latency_open(struct latency **out, struct shm_dir *dir, unsigned nworkers)
 {
@@ -157,6 +159,8 @@ latency_workers(const struct latency *l)
     return l->nworkers;
 }
 
+/* One writer for each row, so the maximum needs no compare-and-swap; the stores are atomic for
+ * readers of other threads and processes. */
 void
 latency_tell(struct latency_row *row, uint64_t us)
 {
@@ -172,6 +176,8 @@ latency_word(const uint64_t *word)
     return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
+/* `count` is the sum of the buckets that were read, so that quantiles agree with it although the
+ * worker goes on counting. */
 static void
 latency_see_row(const struct latency_row *row, struct latency_seen *out)
 {
@@ -200,6 +206,7 @@ latency_see(
             latency_see_row(&l->sets[i].row[kind], out);
 }
 
+/* Microseconds.  Four buckets to each doubling: a value is known to a quarter. */
 uint64_t
 latency_floor(unsigned bucket)
 {
@@ -211,6 +218,7 @@ latency_floor(unsigned bucket)
     return (uint64_t)(4 + bucket % 4) << (bucket / 4 - 1);
 }
 
+/* Linear within the bucket.  Microseconds; 0 when there is nothing. */
 uint64_t
 latency_quantile(const struct latency_seen *seen, double share)
 {

@@ -91,6 +91,7 @@ shmlog_copy_brief(char *to, const char *p, size_t n)
     return end;
 }
 
+/* For strings of any length, on the slow path. */
 static inline char *
 shmlog_copy(char *to, const char *p, size_t n)
 {
@@ -99,6 +100,8 @@ shmlog_copy(char *to, const char *p, size_t n)
     return to + n;
 }
 
+/* Positions count all bytes ever written; the ring's size is a power of two, so a mask makes one
+ * an offset. */
 static inline _Atomic uint64_t *
 shmlog_word(const struct shmlog *l, uint64_t pos)
 {
@@ -114,12 +117,15 @@ shmlog_place(const struct shmlog *l)
     return l->bytes + (l->pos & l->mask);
 }
 
+/* Length, kind and position in one word: a reader that finds another position there looks at
+ * bytes of another lap, or at no chunk's beginning. */
 static inline uint64_t
 shmlog_first_word(uint64_t bytes, enum shmlog_kind kind, uint64_t pos)
 {
     return bytes | (uint64_t)kind << 24 | (pos >> 3) << 32;
 }
 
+/* Under the race detector only: the file's comment. */
 static void
 shmlog_unstage(struct shmlog *l, uint64_t bytes)
 {
@@ -132,7 +138,9 @@ shmlog_unstage(struct shmlog *l, uint64_t bytes)
     }
 }
 
-/* What is published stays at pos; what comes next begins behind it. */
+/* What is published stays at pos; what comes next begins behind it.
+ * The release store pairs with the reader's acquire load of `head`: a reader that sees the new
+ * head sees the whole chunk. */
 static inline void
 shmlog_publish(struct shmlog *l, uint64_t bytes)
 {
@@ -161,6 +169,8 @@ shmlog_claim(struct shmlog *l, uint64_t need)
     if (l->pos + need <= l->limit)
         return;
     if (l->pos < l->limit)
+        /* Says that nothing follows in this segment.  `pos` is on 8 bytes, so a word always
+         * fits. */
         atomic_store_explicit(shmlog_word(l, l->pos), shmlog_first_word(8, SHMLOG_KIND_PAD, l->pos),
             memory_order_release);
     l->pos = l->limit;
@@ -211,6 +221,7 @@ shmlog_req_within(const struct shmlog_req *r, size_t max)
     return (r->line.len | r->host.len | r->referer.len | r->agent.len) <= max;
 }
 
+/* A reader relies on SHMLOG_TEXT_MAX; the flag tells a long URL from one that was cut. */
 static void
 shmlog_cut(struct slice *s, unsigned *flags, unsigned flag)
 {
@@ -238,6 +249,8 @@ shmlog_req_slow(struct shmlog *l, const struct shmlog_req *r)
     shmlog_req_write(l, r, shmlog_req_text(r), shmlog_copy);
 }
 
+/* Once in each request, on the worker's thread: no lock, no system call, no wait.  The usual
+ * request costs one comparison of lengths and one of room. */
 void
 shmlog_req(struct shmlog *l, const struct shmlog_req *r)
 {
@@ -252,6 +265,7 @@ shmlog_req(struct shmlog *l, const struct shmlog_req *r)
         shmlog_req_slow(l, r);
 }
 
+/* Room for one record of any size is claimed here, so that an empty chunk never has to move. */
 void
 shmlog_begin(struct shmlog *l, uint64_t xid, enum shmlog_kind kind, uint64_t parent_xid)
 {
@@ -280,7 +294,9 @@ shmlog_end(struct shmlog *l)
 }
 
 /* Adds a record of n bytes to the open chunk, or to one that continues it, and returns where
- * its payload goes; the padding is done. */
+ * its payload goes; the padding is done.
+ * A chunk never crosses a segment's end.  Where the next record would, the chunk is published
+ * and another one of the same transaction goes on. */
 static char *
 shmlog_record(struct shmlog *l, enum shmlog_tag tag, size_t n, unsigned flags)
 {
@@ -362,6 +378,9 @@ shmlog_printf(struct shmlog *l, enum shmlog_tag tag, const char *fmt, ...)
     shmlog_text(l, tag, slice_of(line, (size_t)n));
 }
 
+/* On the main thread, every ten seconds or more.  A reader that was killed cannot clear its bit,
+ * and the worker would write details for it for ever: one without a beat
+ * since the last sweep counts as dead. */
 void
 shmlog_sweep(struct shmlog *l)
 {
@@ -382,6 +401,7 @@ shmlog_sweep(struct shmlog *l)
         &l->file->attached, (UINT64_C(1) << SHMLOG_READERS_MAX) - 1, memory_order_relaxed);
 }
 
+/* IPv4 in IPv6's mapped form, as all addresses here. */
 void
 shmlog_addr(struct shmlog_req_fixed *f, const struct sockaddr *sa)
 {
@@ -411,6 +431,7 @@ shmlog_map(void **base, struct shm_dir *dir, const char *name, size_t bytes)
     return *base == MAP_FAILED ? TERR_NOMEM : 0;
 }
 
+/* `magic` is stored last: it says that the other fields are there. */
 static void
 shmlog_fill_header(struct shmlog *l, unsigned worker)
 {
@@ -429,6 +450,7 @@ shmlog_fill_header(struct shmlog *l, unsigned worker)
     file->magic = SHMLOG_FILE_MAGIC;
 }
 
+/* Aligned to a cache line: the writer's state shares none with another worker's. */
 static struct shmlog *
 shmlog_new(void)
 {
@@ -473,6 +495,7 @@ shmlog_open(struct shmlog **out, struct shm_dir *dir, unsigned worker, uint64_t 
     l->limit = l->segment_bytes;
     shmlog_fill_header(l, worker);
     if (dir != NULL)
+        /* Only now has the file its name: no reader opens one without a header. */
         err = shm_file_publish(dir, name);
     if (err < 0)
         goto fail;

@@ -49,6 +49,8 @@ struct shmlog_reader {
     } copy;
 };
 
+/* Acquire: what the writer stored before it published is seen.  The mask keeps a scribbled value
+ * on a word. */
 static uint64_t
 shmlog_head(const struct shmlog_reader *r)
 {
@@ -65,6 +67,8 @@ shmlog_is_lapped(const struct shmlog_reader *r)
     return claimed > r->pos && claimed - r->pos > r->ring_bytes;
 }
 
+/* Acquire, so that the check of `claimed` that follows cannot be done before it (README.md, "How
+ * reading without locks is right"). */
 static uint64_t
 shmlog_ring_word(const struct shmlog_reader *r, uint64_t pos)
 {
@@ -94,7 +98,9 @@ shmlog_skip_lap(struct shmlog_reader *r)
 }
 
 /* Copies the chunk at pos, all of which lies before head.  1 and it is in r->copy; 0: skip to
- * the next segment; TERR_AGAIN: overwritten meanwhile; TERR_CORRUPT. */
+ * the next segment; TERR_AGAIN: overwritten meanwhile; TERR_CORRUPT.
+ * Word by word, because the writer may be overwriting it: nothing of the copy is believed before
+ * the last look at `claimed`. */
 static int
 shmlog_copy_chunk(struct shmlog_reader *r, uint64_t head)
 {
@@ -104,6 +110,7 @@ shmlog_copy_chunk(struct shmlog_reader *r, uint64_t head)
     r->copy.words[0] = shmlog_ring_word(r, r->pos);
     if (shmlog_is_lapped(r))
         return TERR_AGAIN;
+    /* The first word is checked before its length is used: it may be anything. */
     if (c->mark != (uint32_t)(r->pos >> 3))
         return TERR_CORRUPT;
     if (c->kind == SHMLOG_KIND_PAD)
@@ -116,7 +123,8 @@ shmlog_copy_chunk(struct shmlog_reader *r, uint64_t head)
     return shmlog_is_lapped(r) ? TERR_AGAIN : 1;
 }
 
-/* How many chunks and requests lie between what we expected and what we got. */
+/* How many chunks and requests lie between what we expected and what we got.
+ * Differences of unsigned numbers: right across the wrap at 2^32. */
 static void
 shmlog_count_missed(struct shmlog_reader *r)
 {
@@ -152,6 +160,8 @@ shmlog_stay_attached(struct shmlog_reader *r)
         bit = UINT64_C(1) << i;
         if (bits & bit)
             continue;
+        /* Readers of other processes take slots at the same time: the old value says which one
+         * got it. */
         bits = atomic_fetch_or_explicit(&f->attached, bit, memory_order_relaxed);
         if (bits & bit)
             continue; /* another came first */
@@ -201,6 +211,8 @@ shmlog_give_up(struct shmlog_reader *r, uint64_t head)
     return TERR_CORRUPT;
 }
 
+/* Bounded even where the writer is faster than this reader: SHMLOG_LAPS_MAX times round the
+ * ring, then the caller decides. */
 int
 shmlog_next(struct shmlog_reader *r, struct shmlog_view *out)
 {
@@ -294,6 +306,7 @@ shmlog_rec_event(const struct shmlog_rec *rec, struct slice *label, uint64_t *n)
     return true;
 }
 
+/* The lengths are the file's and are believed only as far as the payload goes. */
 static bool
 shmlog_take_string(struct slice *rest, size_t len, struct slice *out)
 {
@@ -354,6 +367,8 @@ shmlog_position(const struct shmlog_reader *r)
     return r->pos;
 }
 
+/* Sizes are taken once, because the file's owner could change them later, and checked against
+ * what is mapped: a power of two makes every masked position lie in the ring. */
 static int
 shmlog_check_header(struct shmlog_reader *r)
 {
