@@ -15,6 +15,8 @@ struct arena_box {
     struct vcl vcl;
 };
 
+/* Zeroed memory of the load (scratch) or the policy (keep).  After the first failure each one
+ * fails, so the parts of a load need to look at cx->nomem only now and then. */
 void *
 vcl_alloc(struct vcl_cx *cx, struct arena *from, size_t size)
 {
@@ -66,6 +68,7 @@ vcl_free(struct vcl **vp)
         return;
     OBJ_TAKE(v, vp, VCL_MAGIC);
     box = v->memory;
+    /* The arena does not know these two: their libraries allocate by themselves. */
     for (unsigned i = 0; i < v->nregexes; i++) {
         struct regex *re = v->regexes[i];
 
@@ -115,6 +118,7 @@ vcl_compile(struct vcl **out, const struct vcl_source *src, const struct vcl_loa
     arena_init(&scratch, &pool);
     cx.keep = &v->memory->arena;
     vcl_build(&cx, src);
+    /* The tree goes; errors stay, as each is a block of its own (error_box). */
     arena_fini(&scratch);
     arena_pool_fini(&pool);
 
@@ -156,6 +160,7 @@ vcl_backend_name(const struct vcl *v, unsigned n)
     return v->backend_names[n];
 }
 
+/* Once for each, before the first run: runs on any thread read it without a lock. */
 void
 vcl_bind_backend(struct vcl *v, unsigned n, const void *backend)
 {

@@ -9,6 +9,7 @@
 
 #include "daemon/base/tassert.h"
 
+/* -1: it is no vcl_* sub that the core calls. */
 static int
 check_vcl_number(struct slice name)
 {
@@ -63,6 +64,7 @@ check_reserved(struct sema *s, const struct ast_sub *def)
         (int)def->name.len, def->name.ptr);
 }
 
+/* The list keeps the order of the text, the buckets find a name in it. */
 static struct sema_sub *
 check_sub_new(struct sema *s, struct ast_sub *def, struct sema_sub ***tail)
 {
@@ -89,6 +91,7 @@ check_sub_new(struct sema *s, struct ast_sub *def, struct sema_sub ***tail)
 static void
 check_add_def(struct sema *s, struct sema_sub *sub, struct ast_sub *def)
 {
+    /* Scratch memory is not given back singly: doubling keeps the waste below what is used. */
     if ((sub->ndefs & (sub->ndefs - 1)) == 0) {
         unsigned room = sub->ndefs == 0 ? 1 : sub->ndefs * 2;
         struct ast_sub **defs = vcl_alloc(s->cx, s->cx->scratch, room * sizeof(*defs));
@@ -115,6 +118,7 @@ check_define(struct sema *s, struct ast_sub *def, struct sema_sub ***tail)
         return;
     }
     if (sub == NULL) {
+        /* The search for a similar name is not cheap, and errors beyond the limit are not shown. */
         if (s->cx->nerrors <= VCL_ERRORS_MAX && check_is_reserved(def->name) &&
             check_vcl_number(def->name) < 0 && !check_in_builtin(s, def->name)) {
             check_reserved(s, def);
@@ -163,6 +167,7 @@ check_objects(struct sema *s)
     if (objects == NULL)
         return NULL;
     for (const struct sema_object *o = s->objects; o != NULL; o = o->next) {
+        /* The list has the newest first; objects are numbered in the order of the text. */
         n--;
         objects[n].name = vcl_copy(s->cx, s->cx->keep, o->name);
         objects[n].kind = o->kind;
@@ -225,6 +230,7 @@ vcl_make_code(struct vcl_cx *cx)
         cx->vcl->subs[i].name = vcl_sub_name((enum vcl_sub)i);
         cx->vcl->subs[i].entry = UINT32_MAX;
     }
+    /* Code is made only of what is right as a whole: lowering asserts, and does not check. */
     if (cx->nerrors == 0 && !cx->nomem)
         lower_policy(&s);
     check_publish(&s);

@@ -61,6 +61,7 @@ call_module_exists(struct slice name)
     return false;
 }
 
+/* Modules are names of functions here, not files to load: one that exists needs nothing. */
 void
 sema_imports(struct sema *s)
 {
@@ -90,6 +91,7 @@ call_is_imported(const struct sema *s, struct slice module)
 
 /* --- arguments --- */
 
+/* The place of the argument in the row; -1: there is none of that name. */
 static int
 call_arg_by_name(const struct call *c, struct slice name)
 {
@@ -106,6 +108,7 @@ call_give_named(struct call *c, struct ast_arg *arg)
     int n = call_arg_by_name(c, arg->name);
 
     if (n < 0) {
+        /* The row's names are not NUL-terminated. */
         for (unsigned i = 0; i < c->nargs; i++)
             vcl_guess_try(
                 &guess, vcl_text(c->s->cx, "%.*s", (int)c->args[i].name.len, c->args[i].name.ptr));
@@ -208,8 +211,10 @@ call_header(struct call *c, const struct vcl_arg *arg, struct ast_expr *e)
             "argument '%.*s' of %s() is a HEADER", (int)arg->name.len, arg->name.ptr, c->shown);
         return NULL;
     }
+    /* The field is read by the function, so it must be readable where the call stands. */
     if (sema_read(c->s, e, var) == NULL)
         return NULL;
+    /* One number has both: the message in the low 8 bits, the name's number above. */
     name = sema_field(c->s, e, var);
     n = sema_const_int(
         c->s, VCL_TYPE_HEADER, sema_var_http(var) | (int64_t)((uint64_t)name << 8), e->pos);
@@ -253,6 +258,7 @@ call_value(struct call *c, unsigned i)
             return sema_const_real(c->s, arg->type, 0, c->e->pos);
         return sema_const_int(c->s, VCL_TYPE_INT, 0, c->e->pos);
     }
+    /* A default counts as given: a host asks for presence only where a row has none. */
     c->present |= 1u << i;
     if (c->given[i] == NULL)
         return call_otherwise(c, arg);
@@ -279,6 +285,7 @@ call_args(struct call *c, const char *row, struct sema_node *n, unsigned behind)
     n->kids = vcl_alloc(c->s->cx, c->s->cx->scratch, (n->nkids + 1) * sizeof(n->kids[0]));
     if (n->kids == NULL)
         return false;
+    /* All are looked at, also behind a wrong one: one load reports every mistake. */
     for (unsigned i = 0; i < c->nargs; i++) {
         n->kids[behind + i] = call_value(c, i);
         ok = ok && n->kids[behind + i] != NULL;

@@ -13,6 +13,8 @@
 
 static struct sema_node *sema_any(struct sema *s, struct ast_expr *e, enum vcl_type want);
 
+/* INT and BYTES become REAL where a REAL is wanted; a constant at the load, without an
+ * instruction. */
 static struct sema_node *
 sema_as_real(struct sema *s, struct sema_node *n)
 {
@@ -100,6 +102,8 @@ sema_fold_real(enum ast_op op, double x, double y, double *out)
         *out = x / y;
     else
         return false;
+    /* What is not finite is left to the machine, which fails there as for values that are not
+     * known. */
     return isfinite(*out);
 }
 

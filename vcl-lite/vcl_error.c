@@ -66,6 +66,7 @@ error_chars_before(const struct vcl_file *file, uint32_t off)
     return m->chars + source_nchars(file->text.ptr + m->off, off - m->off);
 }
 
+/* Made once for each file, since every place that is reported or traced is looked up in it. */
 struct vcl_lines *
 vcl_lines_new(struct vcl_cx *cx, struct slice text)
 {
@@ -87,6 +88,8 @@ vcl_lines_new(struct vcl_cx *cx, struct slice text)
         long_line = long_line || i - l->starts[l->n - 1] == ERROR_COUNT_BYTES;
     }
     tassert(l->n == n);
+    /* Only then: without marks each error on a line of megabytes would count it from its
+     * beginning. */
     l->marks = long_line ? error_marks_new(cx, text) : NULL;
     return long_line && l->marks == NULL ? NULL : l;
 }
@@ -123,6 +126,7 @@ vcl_pos_place(struct vcl_pos at, unsigned *line, unsigned *column)
         *column = error_chars_before(at.file, at.off) - error_chars_before(at.file, from) + 1;
 }
 
+/* The line without its end, CR LF included; `line` counts from 1. */
 static struct slice
 error_source(const struct vcl_file *file, unsigned line)
 {
@@ -134,6 +138,7 @@ error_source(const struct vcl_file *file, unsigned line)
     return slice_of(file->text.ptr + from, to - from);
 }
 
+/* In characters; never beyond the line, where the carets would mark nothing. */
 static unsigned
 error_width(struct vcl_pos at, unsigned line)
 {
@@ -168,6 +173,7 @@ error_new(struct vcl_pos at, const char *message, const char *hint)
     size_t size = sizeof(*b) + strlen(message) + 1;
 
     vcl_pos_place(at, &line, &column);
+    /* Control characters become visible: a text must not send escape sequences to a terminal. */
     size += source_printable(name, sizeof(name), slice_str(at.file->name), NULL) + 1;
     size += source_printable(source, sizeof(source), error_source(at.file, line), NULL) + 1;
     size += hint == NULL ? 0 : strlen(hint) + 1;
@@ -239,6 +245,7 @@ error_add(
     if (cx->nomem || told > VCL_ERRORS_MAX)
         return;
     tassert(at.file != NULL);
+    /* The one behind the last that is shown says so; those that follow it are dropped. */
     if (told == VCL_ERRORS_MAX) {
         message = is_warning ? "and more warnings, which are not shown"
                              : "and more errors, which are not shown";

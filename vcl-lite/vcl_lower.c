@@ -24,6 +24,8 @@ static void lower_list(struct lower *l, const struct lower_body *in, struct ast_
 
 /* --- writing --- */
 
+/* One more instruction of the sub that is being written.  Without memory it does nothing:
+ * cx->nomem is set, and the load fails as a whole. */
 static void
 lower_emit(struct lower *l, unsigned op, unsigned a, unsigned b, uint32_t c)
 {
@@ -38,6 +40,8 @@ lower_emit(struct lower *l, unsigned op, unsigned a, unsigned b, uint32_t c)
         (struct vcl_insn){.op = (uint8_t)op, .a = (uint8_t)a, .b = (uint16_t)b, .c = c};
 }
 
+/* A place that is not known yet: jumps name the label, lower_put says where it is, and
+ * tidy_resolve puts that into the jumps. */
 static uint32_t
 lower_label(struct lower *l)
 {
@@ -119,6 +123,7 @@ lower_node(struct lower *l, const struct sema_node *n)
     }
     for (unsigned i = 0; i < n->nkids; i++)
         lower_node(l, n->kids[i]);
+    /* What the code touches is collected on the way, for vcl_touches. */
     if (n->op == VCL_OP_CONST) {
         c = sema_const(l->s, n);
         l->touches |= n->touches;
@@ -195,6 +200,7 @@ lower_set(struct lower *l, const struct ast_stmt *stmt)
     const struct sema_node *n = stmt->expr->what;
     int http = sema_var_http(var);
 
+    /* The load has warned that it has no effect here, so there is no code. */
     if ((sema_var_flags(var) & VCL_WARNS) != 0 || sema_var_inert(var) != NULL)
         return;
     if (sema_var_type(var) == VCL_TYPE_BODY) {
@@ -240,6 +246,7 @@ lower_return(struct lower *l, const struct lower_body *in, const struct ast_stmt
     unsigned mask = 0, i = 0;
 
     if (stmt->name.len == 0) {
+        /* A bare return leaves the sub, not the run; an inlined sub is left by a jump behind it. */
         if (in->end == UINT32_MAX)
             lower_emit(l, VCL_OP_RET, 0, 0, 0);
         else
@@ -262,6 +269,7 @@ lower_is_return(const struct ast_stmt *stmt)
     return stmt != NULL && stmt->kind == AST_RETURN;
 }
 
+/* A trace for the branch as a whole: the log then shows which lines ran. */
 static void
 lower_branch(struct lower *l, const struct lower_body *in, struct ast_stmt *body)
 {
@@ -270,6 +278,7 @@ lower_branch(struct lower *l, const struct lower_body *in, struct ast_stmt *body
     lower_list(l, in, body);
 }
 
+/* A chain of else-ifs is walked, not recursed into: only nesting uses the C stack. */
 static void
 lower_if(struct lower *l, const struct lower_body *in, const struct ast_stmt *stmt)
 {
@@ -340,6 +349,7 @@ lower_call(struct lower *l, const struct ast_stmt *stmt)
     struct sema_sub *sub = sema_sub_find(l->s, stmt->name);
     struct lower_body in = {.sub = sub};
 
+    /* Callees first: their length and depth are needed here.  It ends, as no sub calls itself. */
     if (sub->sites > 1 && !sub->lowered)
         lower_sub(l->s, sub);
     if (sub->sites > 1)
@@ -453,6 +463,7 @@ lower_append(struct lower *l)
             return;
         s->code = code;
         code[s->ncode] = l->code[i];
+        /* Jumps count from the sub's own beginning until here. */
         if (lower_is_jump(l->code[i].op))
             code[s->ncode].c += l->sub->entry;
         s->ncode++;
@@ -469,6 +480,7 @@ lower_sub(struct sema *s, struct sema_sub *sub)
     sub->lowered = true;
     lower_defs(&l, &in);
     lower_emit(&l, VCL_OP_RET, 0, 0, 0);
+    /* The code may have holes, about which the proofs below would be wrong. */
     if (s->cx->nomem || s->cx->nerrors > 0)
         return;
     lower_tidy(&l);
@@ -481,6 +493,7 @@ lower_sub(struct sema *s, struct sema_sub *sub)
     sub->longest = lower_longest(&l);
     sub->depth = l.depth;
     sub->touches = l.touches;
+    /* Last: the proofs above do not know fused instructions. */
     lower_fuse(&l);
     lower_append(&l);
 }
@@ -532,6 +545,7 @@ lower_policy(struct sema *s)
         out->longest = sub->longest;
         out->touches = (uint16_t)sub->touches;
         lower_trivial(s, (unsigned)sub->vcl, out);
+        /* A policy that could never finish is refused at the load, not at a request. */
         if (sub->longest > VCL_STEPS_MAX)
             vcl_fail(
                 s->cx, sub->pos, NULL, "%s may take more than %d steps", sub->name, VCL_STEPS_MAX);

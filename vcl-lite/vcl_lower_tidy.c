@@ -64,6 +64,7 @@ tidy_thread(struct lower *l)
     }
 }
 
+/* VCL_OP_COUNT: none.  JUMP_IF_REQ and its like are made by lower_fuse, behind this. */
 static unsigned
 tidy_opposite(unsigned op)
 {
@@ -145,6 +146,8 @@ tidy_drop(struct lower *l)
     if (keep == NULL || target == NULL || moved == NULL)
         return false;
     tidy_reach(l, keep, target);
+    /* A trace that is jumped to stays: another way leads to it, on which its lines were not
+     * logged. */
     for (unsigned i = 0; i < l->ncode; i++) {
         if (keep[i] && l->code[i].op == VCL_OP_JUMP && l->code[i].c == i + 1)
             keep[i] = false;
@@ -172,6 +175,8 @@ lower_tidy(struct lower *l)
     bool again = true;
 
     tidy_resolve(l);
+    /* Each pass may open the way for another.  Eight are a bound for the load's time: what is left
+     * is longer, not wrong. */
     for (unsigned pass = 0; again && pass < 8; pass++) {
         tidy_thread(l);
         tidy_invert(l);
@@ -222,6 +227,8 @@ tidy_gives(const struct vcl_insn *in)
     return (unsigned)tidy_ops[in->op].gives;
 }
 
+/* The most values that the code can have on the stack; the machine does not test it (vcl_loop).
+ * Each way to an instruction must bring the same depth. */
 unsigned
 lower_stack(struct lower *l)
 {
@@ -254,12 +261,16 @@ lower_stack(struct lower *l)
     return most;
 }
 
+/* Saturates: calls of calls double the length each time, and a sum that wraps would pass the
+ * limit. */
 static uint32_t
 tidy_add(uint32_t x, uint32_t y)
 {
     return x > UINT32_MAX - y ? UINT32_MAX : x + y;
 }
 
+/* Instructions on the longest way through the sub, its callees included.  From the end, as jumps
+ * only go forward. */
 uint32_t
 lower_longest(const struct lower *l)
 {

@@ -16,6 +16,7 @@ enum {
 
 static struct ast_expr *expr_or(struct vcl_parser *p);
 
+/* Lives until the load ends (scratch).  NULL: no memory, which cx->nomem says. */
 static struct ast_expr *
 expr_new(struct vcl_parser *p, enum ast_expr_kind kind, const struct vcl_token *first)
 {
@@ -87,6 +88,7 @@ expr_unit(struct slice word)
     return -1;
 }
 
+/* Varnish's limits: beyond them a REAL would not keep every digit. */
 static bool
 expr_check_digits(struct vcl_parser *p, const struct vcl_token *t)
 {
@@ -129,6 +131,8 @@ vcl_parse_number(struct vcl_parser *p, struct ast_number *out)
         .i = (int64_t)value, /* 15 digits are exact */
         .r = value,
     };
+    /* A name on the next line begins something else: a missing ; is reported there, not as a wrong
+     * unit. */
     if (!vcl_at(p, TOK_ID) || vcl_on_next_line(p))
         return true;
     unit = expr_unit(vcl_token_text(p->t));
@@ -140,6 +144,7 @@ vcl_parse_number(struct vcl_parser *p, struct ast_number *out)
     vcl_next(p);
     out->type = expr_units[unit].type;
     out->r = value * expr_units[unit].factor;
+    /* Just below 2^63: converting a larger double to int64_t is undefined. */
     if (out->type == VCL_TYPE_BYTES && out->r >= 9e18) {
         vcl_fail(p->cx, vcl_span(p, t), NULL, "this is more than there are bytes");
         return false;
@@ -175,6 +180,7 @@ expr_path_part(struct vcl_parser *p, struct ast_expr *e, unsigned *nparts)
         return false;
     }
     (*nparts)++;
+    /* Quoted, a field's name may have characters that no ID has. */
     if (vcl_at(p, TOK_STRING)) {
         e->field = vcl_token_text(p->t);
         if (e->field.len == 0) {
@@ -199,6 +205,7 @@ expr_path_text(struct vcl_parser *p, struct ast_expr *e, const struct vcl_token 
     e->text = slice_of(first->file->text.ptr + first->off, len);
     if (last->file == first->file && last->off + last->len - first->off == len)
         return true;
+    /* A comment or space stands between the parts. */
     to = vcl_alloc(p->cx, p->cx->scratch, len + 1);
     if (to == NULL)
         return false;
@@ -210,6 +217,7 @@ expr_path_text(struct vcl_parser *p, struct ast_expr *e, const struct vcl_token 
     return true;
 }
 
+/* A name with its dots: variable, function or method are told apart later, by what is declared. */
 struct ast_expr *
 vcl_parse_path(struct vcl_parser *p)
 {
@@ -278,6 +286,7 @@ expr_call(struct vcl_parser *p, struct ast_expr *e, const struct vcl_token *firs
 
     if (path.ptr != NULL && e->field.ptr == NULL && expr_is_method(member)) {
         e->text = path;
+        /* An error about the variable marks the variable, without the method. */
         e->pos.len = (uint32_t)(e->pos.len - member.len - 1);
         e->kind = memchr(path.ptr, '.', path.len) == NULL ? AST_NAME : AST_VAR;
         return expr_postfix_new(p, e, member, first);
@@ -347,6 +356,7 @@ expr_arg(struct vcl_parser *p)
 
     if (a == NULL)
         return NULL;
+    /* The last token is the end, so there is one behind an ID. */
     if (vcl_at(p, TOK_ID) && p->t[1].kind == TOK_ASSIGN) {
         a->name = vcl_token_text(p->t);
         vcl_next(p);
@@ -362,6 +372,8 @@ vcl_parse_args(struct vcl_parser *p, struct ast_arg **out, const char *what)
 {
     if (vcl_accept(p, TOK_RPAREN))
         return true;
+    /* Arguments are expressions with arguments: without a bound a text could exhaust the C
+     * stack. */
     if (!vcl_nest(p))
         return false;
     p->nest++;

@@ -348,6 +348,8 @@ stmt_if(struct vcl_parser *p, struct ast_stmt *s)
         else
             vcl_fail_here(p, NULL, "a { expected behind else, not %s", vcl_here(p));
     }
+    /* The else-ifs behind each other were counted as nesting, since the tree is as deep as they
+     * are many. */
     p->depth = depth;
     return ok;
 }

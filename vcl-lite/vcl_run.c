@@ -11,6 +11,8 @@
 
 /* --- failing --- */
 
+/* Notes why the run fails, and returns the error to pass on.  `why` is static or lives as long as
+ * the run's memory.  The first reason is kept: later ones follow from it. */
 int
 vcl_run_fail(struct vcl_run *r, const char *why)
 {
@@ -33,11 +35,14 @@ vcl_run_failf(struct vcl_run *r, const char *fmt, ...)
     return vcl_run_fail(r, copy.ptr != NULL ? copy.ptr : "out of memory");
 }
 
+/* Memory for strings of this run, which goes with the arena of its owner.  The bound is per run,
+ * so that a policy cannot fill memory with one request. */
 char *
 vcl_run_alloc(struct vcl_run *r, size_t size)
 {
     char *p;
 
+    /* Subtracted, not added: a huge size would wrap around. */
     if (size > VCL_WORKSPACE_MAX || r->workspace > VCL_WORKSPACE_MAX - size) {
         vcl_run_fail(r, "workspace overflow: too many bytes of strings were made");
         return NULL;
@@ -132,6 +137,7 @@ vcl_set_body(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *v)
     unsigned n = 0;
 
     tassert(in.c <= VCL_STACK_MAX);
+    /* Unset and empty parts have nothing to send, and need no place in the host's list. */
     for (unsigned i = 0; i < in.c; i++) {
         if (v[i].len > 0)
             parts[n++] = vcl_value_slice(&v[i]);
@@ -199,6 +205,7 @@ static int
 vcl_func(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *args, struct vcl_value *out)
 {
     *out = (struct vcl_value){.len = 0};
+    /* What depends on its arguments alone is computed here; everything else is the host's. */
     if (vcl_funcs[in.b].how == VCL_PURE)
         return vcl_std_call(r, in.b, args, in.c, out);
     return vcl_host_said(r, r->host->call(r, in.b, args, in.c, out));
@@ -215,6 +222,8 @@ vcl_method(
     return vcl_host_said(r, r->host->method(r, object, in.b, args + 1, in.c, out));
 }
 
+/* In vcl_init alone.  The instruction has the object's number in the low half of c, and in the
+ * high half which arguments were given. */
 static int
 vcl_new(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *args)
 {
@@ -223,6 +232,7 @@ vcl_new(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *args)
     return vcl_host_said(r, r->host->object_new(r, in.b, o->name, args, in.c >> 16, &o->made));
 }
 
+/* An object that vcl_init did not make is an error here, not NULL for the host to trip over. */
 static int
 vcl_object_get(struct vcl_run *r, uint32_t n, struct vcl_value *out)
 {
@@ -256,6 +266,8 @@ vcl_return(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *v)
         return TERR_POLICY;
     if ((in.b & VCL_RETURN_REASON) != 0) {
         r->reason = vcl_value_slice(v++);
+        /* It becomes the reason phrase of the status line: a line break there would end the
+         * line. */
         if (!vcl_is_printable(r->reason))
             return vcl_run_fail(r, "the reason in return() has control characters");
     }
@@ -373,6 +385,7 @@ vcl_loop(struct vcl_run *r, const struct vcl_insn *pc)
 
     NEXT();
 DO_CONST:
+    /* No test whether the stack has room: lower_stack has proven the depth for each sub. */
     *sp++ = v->consts[in->c];
     NEXT();
 DO_BACKEND:
@@ -496,6 +509,7 @@ DO_JUMP_UNLESS:
         pc = v->code + in->c;
     NEXT();
 DO_CALL:
+    /* The depth of calls is bounded at load (VCL_CALLS_MAX), since no sub can call itself. */
     NEED(calls == f.calls ? vcl_count(r, in->b) : 0);
     tassert_slow(calls < f.calls + VCL_CALLS_MAX);
     *calls++ = pc;
@@ -587,6 +601,7 @@ vcl_run(struct vcl_run *r, enum vcl_sub sub)
 
     OBJ_CHECK(v, VCL_MAGIC);
     tassert(v->stack_max <= VCL_STACK_MAX);
+    /* The owner uses one vcl_run again and again: nothing of the last run may show. */
     r->sub = sub;
     r->status = 0;
     r->reason.ptr = NULL;

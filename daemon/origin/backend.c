@@ -38,6 +38,7 @@ backend_free(struct backend **bp)
     tassert(atomic_load(&b->conns) == 0);
     tassert(atomic_load(&b->queued) == 0);
     tassert(list_empty(&b->queue));
+    /* The probe and the lookup first: both refer to the backend. */
     if (b->probe != NULL)
         probe_free(&b->probe);
     backend_forget_lookup(b);
@@ -65,6 +66,8 @@ static bool
 backend_judge(struct backend *b)
 {
     enum backend_admin admin = backend_admin(b);
+    /* A backend without an address is sick, whatever the operator says: there is no place to
+     * connect to. */
     bool healthy =
         !b->none && b->placed && (admin == BACKEND_AUTO ? b->probe_says : admin == BACKEND_HEALTHY);
 
@@ -113,6 +116,7 @@ backend_set_admin(struct backend *b, enum backend_admin a)
 {
     pthread_mutex_lock(&b->lock);
     atomic_store_explicit(&b->admin, (int)a, memory_order_relaxed);
+    /* The operator knows better than past failures: an ejection ends. */
     backend_forgive(b);
     backend_judge(b);
     pthread_mutex_unlock(&b->lock);

@@ -22,6 +22,7 @@ struct backend_snapshot {
     struct director *backends[]; /* held; as conf->backends */
 };
 
+/* The configuration goes last: the number of directors is read from it. */
 static void
 snapshot_free(struct backend_snapshot *u)
 {
@@ -53,6 +54,7 @@ snapshot_add(struct backend_snapshot *u, struct registry *rg, const struct conf_
     if (conf->probe != NULL)
         probe = probe_conf_of(conf->probe);
     err = backend_admit(to, rg, conf, conf->probe != NULL ? &probe : NULL, conf->name, conf->name);
+    /* Counted only when made: snapshot_free drops the first u->n. */
     u->n += err == 0;
     return err;
 }
@@ -79,6 +81,7 @@ snapshot_open(struct backend_snapshot **out, struct registry *rg, const struct c
     }
     if (err == 0)
         err = directors_make(&u->directors, u->backends, conf);
+    /* `conf` is still the caller's: owns_conf is set later (snapshot_own_conf). */
     if (err != 0) {
         snapshot_free(u);
         return err;
@@ -119,6 +122,7 @@ snapshot_conf(const struct backend_snapshot *u)
     return u->conf;
 }
 
+/* Backends first, then directors: the numbering of routes and of the default backend. */
 struct director *
 snapshot_nth(const struct backend_snapshot *u, unsigned n)
 {
@@ -163,5 +167,6 @@ registry_adopt(struct registry *rg, struct backend_snapshot **up)
         elog(ELOG_ERROR, "resolver: %s; the name servers stay as they were", terr_text(TERR_NOMEM));
     atomic_store_explicit(&rg->snapshot, *up, memory_order_release);
     *up = NULL;
+    /* A worker may have read the old one in this turn and not hold it yet. */
     rcu_free_later(&old->later, snapshot_on_grace);
 }

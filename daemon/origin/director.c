@@ -51,6 +51,7 @@ director_hold(struct director *d)
     unsigned had;
 
     OBJ_CHECK(d, DIRECTOR_MAGIC);
+    /* Relaxed: the caller has a hold already, by which it sees the director. */
     had = atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
     tassert(had > 0); /* without a hold it is about to be freed */
     return d;
@@ -67,6 +68,8 @@ director_drop(struct director **dp)
     if (atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1 ||
         kind == DIRECTOR_BACKEND)
         return;
+    /* A backend is only retired by its last drop: registry_sweep frees it on the management
+     * thread, which walks the registry without a lock. */
     director_fini(d);
     free(d);
 }
@@ -100,6 +103,8 @@ director_may_add(const struct director *d, const struct director *member, double
 
     if (!isfinite(weight) || weight < 0)
         return TERR_INVALID;
+    /* Visits count paths, not directors: two levels that each contain the next one twice cost a
+     * choice four visits. */
     director_walk(&below, member, 1);
     if (below.found)
         return TERR_INVALID;
@@ -116,6 +121,7 @@ director_ident(const struct director *d, const struct director *member)
 {
     uint64_t parts[2] = {hash_plain(member->name, strlen(member->name)), 0};
 
+    /* A member that is added twice gets two idents, or both would have the same places. */
     for (unsigned i = 0; i < d->nmembers; i++)
         parts[1] += strcmp(d->members[i].d->name, member->name) == 0;
     return hash_plain(parts, sizeof(parts));

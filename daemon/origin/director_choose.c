@@ -15,6 +15,8 @@ struct choose_walk {
     const struct director_ask *among;
 };
 
+/* Was it tried by this fetch already?  Pointers are compared and never followed: it may be
+ * freed. */
 static bool
 choose_avoids(const struct director_ask *ask, const struct backend *b)
 {
@@ -235,6 +237,7 @@ choose_least(
         least = load;
         equals += weight;
         random = director_mix(random + 1);
+        /* One pass: the k-th of equals replaces the choice with its share of the weights so far. */
         if (director_unit(random) * equals < weight)
             best = i;
     }
@@ -286,6 +289,8 @@ choose_hash(
         if (m->weight <= 0 || !director_is(m->d, among))
             continue;
         weight = choose_weight(m, ask);
+        /* The logarithm makes shares proportional to weights; a change of one weight moves keys of
+         * that member alone. */
         score = weight / -log(director_unit(director_mix(key ^ m->ident)));
         if (first == d->nmembers || score > most_of_all) {
             first = i;
@@ -337,6 +342,7 @@ director_resolve(struct director *d, const struct director_ask *ask)
     return at < d->nmembers ? d->members[at].d : NULL;
 }
 
+/* Follows directors down to a backend; borrowed.  NULL: none is healthy, or it is too deep. */
 struct backend *
 director_pick(struct director *d, const struct director_ask *ask)
 {

@@ -46,6 +46,7 @@ names_key(const struct sockaddr_storage *a)
     return 0;
 }
 
+/* A numeric host has its address already, and is never looked up. */
 static bool
 names_is_numeric(const char *host)
 {
@@ -71,6 +72,7 @@ names_count(const struct backend *b)
     return b->addrs != NULL ? b->addrs->n : b->conf->address.naddrs;
 }
 
+/* Any thread; another lookup may change the number at once, so names_nth goes around. */
 unsigned
 backend_naddrs(struct backend *b)
 {
@@ -84,6 +86,7 @@ backend_naddrs(struct backend *b)
     return n;
 }
 
+/* Any thread: a copy, since a lookup may replace the addresses as soon as the lock is free. */
 void
 backend_place_of(struct backend *b, unsigned nth, struct backend_place *out)
 {
@@ -125,6 +128,8 @@ names_has(const struct backend *b, uint64_t key)
     return false;
 }
 
+/* Does the address `key` still belong to the backend?  *generation remembers the last look, so
+ * that the lock is taken only after a change. */
 bool
 backend_is_at(struct backend *b, uint64_t key, unsigned *generation)
 {
@@ -149,6 +154,7 @@ names_set_port(struct sockaddr_storage *a, in_port_t port)
         ((struct sockaddr_in6 *)(void *)a)->sin6_port = port;
 }
 
+/* In network byte order. */
 uint16_t
 backend_port(const struct backend *b)
 {
@@ -180,6 +186,7 @@ names_gather(const struct backend *b, const struct resolve_addrs *found)
     return to;
 }
 
+/* Compared as sets: name servers rotate the order of the same addresses. */
 static bool
 names_are_news(const struct backend *b, const struct backend_addrs *now)
 {
@@ -217,6 +224,7 @@ names_fail(struct backend *b, const char *why)
     b->name.failed = true;
 }
 
+/* On the management thread, the only one that changes addresses: it reads them without the lock. */
 static void
 names_set(struct backend *b, const struct resolve_addrs *found)
 {
@@ -244,6 +252,7 @@ names_set(struct backend *b, const struct resolve_addrs *found)
     pthread_mutex_unlock(&b->lock);
     if (!b->placed)
         backend_set_placed(b);
+    /* Other threads copy under the lock, so none refers to the old ones any more. */
     free(old);
 }
 
@@ -279,6 +288,7 @@ names_take(struct backend *b, uint64_t now_ms)
         names_fail(b, why);
         names_wait(b, now_ms, b->conf->dns_ttl);
     }
+    /* Without any address the retry is soon, whatever the TTL said. */
     if (!b->placed)
         b->name.due_ms = now_ms + NAMES_RETRY_MS;
     backend_forget_lookup(b);
@@ -310,6 +320,7 @@ backend_name_tick(struct backend *b, uint64_t now_ms)
 {
     struct registry *rg = b->registry;
 
+    /* 0: this is the first tick of the backend. */
     if (b->name.due_ms == 0)
         b->name.due_ms = names_first(b, now_ms);
     if (b->name.lookup != NULL) {

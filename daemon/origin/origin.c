@@ -26,6 +26,8 @@ origins_open(
     return 0;
 }
 
+/* The pools of a worker by the backend's number.  The array has pointers, because connections
+ * point to their pool and realloc moves the array.  NULL: no memory. */
 struct origin_pool *
 origins_pool(struct origins *os, struct backend *b)
 {
@@ -52,6 +54,8 @@ origins_pool(struct origins *os, struct backend *b)
         os->pools[n] = pool;
     }
     if (pool->backend != b) {
+        /* The number was another backend's.  That one was freed only when it had no connection
+         * left, so the pool is empty. */
         tassert(pool->nidle == 0 && pool->nused == 0 && pool->nqueued == 0);
         pool->backend = b;
         pool->nticks = 0;
@@ -65,6 +69,8 @@ backend_leave(struct backend *b)
 {
     int64_t had = atomic_fetch_sub_explicit(&b->conns, 1, memory_order_release);
 
+    /* Release, for the acquire in registry_sweep, which frees the backend on the management
+     * thread. */
     tassert(had > 0);
 }
 
@@ -99,12 +105,16 @@ origin_unuse(struct origin_conn *oc)
     backend_unexpect(oc->backend);
 }
 
+/* Closes it, idle or in use, and gives back each count that it is in.  May close another idle one
+ * of the pool for a waiting fetch (origin_pass), so a caller that walks the pool starts again. */
 void
 origin_conn_free(struct origin_conn *oc)
 {
     struct origins *os = oc->origins;
     struct backend *b = oc->backend;
 
+    /* First out of the list: origin_pass below may close an idle one, and must not find this one
+     * again. */
     if (oc->idle) {
         list_del(&oc->link);
         oc->pool->nidle--;
@@ -120,6 +130,7 @@ origin_conn_free(struct origin_conn *oc)
         atomic_fetch_sub(&b->open, 1);
         origin_pass(os, oc->pool);
     }
+    /* Behind origin_pass: the queue is in the backend, and its memory may go from here on. */
     backend_leave(b);
     OBJ_BURY(oc);
     usage_free(&os->loop->usage, USAGE_CONN, oc);
@@ -137,6 +148,9 @@ origin_on_idle(struct task *t)
         origin_conn_free(oc);
 }
 
+/* The one used last, which is the least likely to be closed by the backend now.  What came on it
+ * since (a late answer, the end) makes it useless: it would be taken for the answer to the next
+ * request. */
 static struct origin_conn *
 origin_pool_take(struct origin_pool *pool, struct task *user)
 {
@@ -173,6 +187,7 @@ origin_leads_to(const struct origin_conn *oc, struct backend *b)
     return backend_port(b) == backend_port(oc->backend) && backend_is_at(b, oc->place, &generation);
 }
 
+/* Only idle ones of this worker: a connection never changes its loop. */
 static struct origin_conn *
 origin_find_for(const struct origins *os, const struct origin_pool *pool)
 {
@@ -203,6 +218,7 @@ origin_adopt(struct origins *os, struct origin_pool *pool)
     if (oc == NULL || backend_enter(pool->backend) != 0)
         return false;
     old = oc->backend;
+    /* Out of the old pool before origin_pass, which may close an idle connection there. */
     list_del(&oc->link);
     oc->pool->nidle--;
     if (old->conf->max_connections > 0) {
@@ -215,6 +231,7 @@ origin_adopt(struct origins *os, struct origin_pool *pool)
     oc->generation = pool->backend->conf->address.is_unix ? 0 : UINT_MAX;
     list_add_head(&pool->idle, &oc->link);
     pool->nidle++;
+    /* Last: a retired backend may be freed from here on. */
     backend_leave(old);
     return true;
 }
@@ -231,6 +248,8 @@ origin_connect(struct origin_conn **out, struct origins *os, struct origin_pool 
     struct backend_place place;
     int err;
 
+    /* There is nothing yet that origin_conn_free could take: the counts of backend_enter go back
+     * here. */
     if (oc == NULL) {
         if (pool->backend->conf->max_connections > 0)
             atomic_fetch_sub(&pool->backend->open, 1);
@@ -273,6 +292,7 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b,
 
     OBJ_CHECK(os, ORIGINS_MAGIC);
     tassert(!backend_is_retired(b)); /* the caller holds it */
+    /* Before the idle connections: a sick backend is not asked over those either, as in Varnish. */
     if (!backend_healthy(b)) {
         counter_add(os->counters, COUNTER_backend_unhealthy, 1);
         return TERR_NOBACKEND;
@@ -281,6 +301,8 @@ origin_take(struct origin_conn **out, struct origins *os, struct backend *b,
     if (pool == NULL)
         return TERR_NOMEM;
     oc = fresh ? NULL : origin_pool_take(pool, user);
+    /* An adopted one may have ended meanwhile.  Each pass takes one out of another pool, so this
+     * ends. */
     while (oc == NULL && !fresh && origin_adopt(os, pool))
         oc = origin_pool_take(pool, user);
     if (oc != NULL) {
@@ -329,6 +351,7 @@ origin_give(struct origin_conn **ocp)
     oc->pool->nidle++;
     list_add_head(&oc->pool->idle, &oc->link);
     timer_set(&os->loop->wheel, &oc->idle_timer, loop_deadline(os->loop, conf->idle_timeout));
+    /* `open` did not fall, but a waiting fetch of this worker can use the connection as it is. */
     if (conf->queue_timeout > 0)
         origin_pass(os, oc->pool);
 }
@@ -371,6 +394,8 @@ origin_pool_move(struct origin_pool *pool)
         origin_conn_free(oc); /* and perhaps others with it, for a waiting fetch */
 }
 
+/* Called once a second on the worker.  Closes what leads to an address that a name has no more,
+ * and, after some ticks for others to adopt them, what belongs to a retired backend. */
 void
 origins_tick(struct origins *os)
 {
@@ -388,6 +413,8 @@ origins_tick(struct origins *os)
     }
 }
 
+/* The worker is about to end: nothing stays idle, and what is in use now is closed when it is
+ * given back. */
 void
 origins_drain(struct origins *os)
 {

@@ -25,6 +25,7 @@ origin_turn_init(struct origin_turn *t, struct loop *l, struct task *user)
     waiter_init(&t->waiter, user, &l->inbox);
 }
 
+/* Not at a sick backend: origin_take refuses at once there, and a wait would only delay that. */
 bool
 origin_must_queue(const struct backend *b, const struct origin_turn *t)
 {
@@ -65,6 +66,8 @@ origin_pass(struct origins *os, struct origin_pool *pool)
         origin_conn_free(container_of(pool->idle.prev, struct origin_conn, link));
 }
 
+/* On the loop of `os`: another worker's fetch waits, and idle connections here count against its
+ * limit. */
 static void
 origins_on_poke(struct post *p)
 {
@@ -75,6 +78,8 @@ origins_on_poke(struct post *p)
         struct origin_pool *pool = os->pools[i];
         unsigned most = pool != NULL ? pool->nidle : 0;
 
+        /* Each call closes one at most, and a closed one calls on for itself: so no more than were
+         * idle. */
         for (unsigned n = 0; n < most && pool->nidle > 0; n++)
             origin_pass(os, pool);
     }
@@ -83,6 +88,8 @@ origins_on_poke(struct post *p)
 void
 origins_join(struct origins *os, struct registry *rg)
 {
+    /* origins_leave has been called, and is not called again: a peer that stays would be freed
+     * memory. */
     if (os->draining)
         return;
     os->registry = rg;
@@ -133,6 +140,8 @@ origin_queue(struct origins *os, struct backend *b, struct origin_turn *t)
     if (begins) {
         t->waits = true;
         pool->nqueued++;
+        /* Before origin_pass below reads `open`: a connection that closes in between then sees
+         * us. */
         atomic_fetch_add(&b->queued, 1);
         counter_add(os->counters, COUNTER_backend_queued, 1);
     }
@@ -166,5 +175,6 @@ origin_leave_queue(struct origins *os, struct backend *b, struct origin_turn *t)
     t->waits = false;
     pool->nqueued--;
     atomic_fetch_sub(&b->queued, 1);
+    /* The call may have been ours and is not used: the next one gets it. */
     origin_pass(os, pool);
 }

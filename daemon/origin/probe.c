@@ -99,11 +99,14 @@ probe_record(struct probe *p, bool good, const char *what, int64_t took_ms)
 {
     struct probe_seen *s = &p->seen;
 
+    /* One bit a probe, the newest lowest: 64 of them, of which the window's count, as in
+     * Varnish. */
     s->happy = s->happy << 1 | good;
     s->good = probe_good_of(s->happy, s->window);
     s->healthy = s->good >= s->threshold;
     s->last_ms = took_ms;
     snprintf(s->last, sizeof(s->last), "%s", what);
+    /* The time of a failure is mostly the timeout, and would say nothing of the backend's speed. */
     if (!good)
         return;
     if (p->averaged < PROBE_AVERAGE_RATE)
@@ -127,6 +130,7 @@ probe_note(struct probe *p, bool good, const char *what, int64_t took_ms)
     if (b->registry->counters != NULL)
         counter_add_shared(b->registry->counters,
             good ? COUNTER_backend_probe_good : COUNTER_backend_probe_bad, 1);
+    /* A backend that is sick from the beginning is logged too, though nothing changed. */
     if (changed || (!p->ever && !s->healthy))
         elog(s->healthy ? ELOG_INFO : ELOG_WARN, "backend %s: %s: %u of %u good, last: %s", b->full,
             s->healthy ? "healthy" : "sick", s->good, s->window, s->last);

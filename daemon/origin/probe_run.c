@@ -30,6 +30,8 @@ probe_end(struct probe *p, bool good, const char *what)
 
     if (p->x != NULL)
         p->x->ops->close(&p->x);
+    /* 157 is odd, so successive numbers fall on all 256 parts of the interval, far from each
+     * other. */
     if (!p->ever)
         interval = interval * (1 + p->backend->number * 157 % 256) / 256;
     p->state = PROBE_WAIT;
@@ -69,6 +71,7 @@ probe_connect(struct probe *p, int err)
 
     if (version > 0) /* this connection is for no client */
         target.preface.len = proxy_header_write(header, version, NULL);
+    /* One deadline for all addresses: probe_begin has set it. */
     while (p->nth < naddrs) {
         struct backend_place place;
 
@@ -94,6 +97,7 @@ probe_begin(struct probe *p)
     p->status = 0;
     p->line[0] = '\0';
     timer_set(&p->loop->wheel, &p->timer, loop_deadline(p->loop, p->conf.timeout_ms));
+    /* Without any address this is what is reported. */
     probe_connect(p, TERR_UNREACH);
 }
 
@@ -171,6 +175,7 @@ probe_run(struct task *t)
     int err;
 
     OBJ_CHECK(p, PROBE_MAGIC);
+    /* It is not asked any more; registry_sweep frees the backend, and the probe with it. */
     if (backend_is_retired(p->backend)) {
         probe_stop(p);
         return;
@@ -205,6 +210,7 @@ probe_start(struct probe *p, struct loop *l, const struct origin_protocol *proto
     timer_set(&l->wheel, &p->timer, l->clock.mono_ms);
 }
 
+/* Nothing of it is on the loop afterwards; idempotent, as a retired one stops by itself. */
 void
 probe_stop(struct probe *p)
 {
@@ -253,6 +259,7 @@ probes_start(struct registry *rg, struct loop *l, struct origin_protocol protoco
         return TERR_NOMEM;
     *all = (struct probes){.registry = rg, .loop = l, .protocol = protocol};
     task_init(&all->task, &l->tasks, probes_on_tick);
+    /* A lookup that ends wakes the tick's task, which takes the results. */
     if (resolver_open(&rg->resolver, l, &all->task, conf->params.resolver) != 0) {
         free(all);
         return TERR_NOMEM;
@@ -275,6 +282,7 @@ probes_stop(struct registry *rg)
             continue;
         if (rg->slots[i]->probe != NULL)
             probe_stop(rg->slots[i]->probe);
+        /* Before the resolver closes: lookups refer to it. */
         backend_forget_lookup(rg->slots[i]);
     }
     resolver_close(&rg->resolver);

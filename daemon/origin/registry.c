@@ -25,6 +25,7 @@ registry_admit(struct registry *rg, struct backend *b)
 {
     unsigned n = 0;
 
+    /* The lowest, since each worker has an array of pools by number (origins_pool). */
     while (n < rg->nslots && rg->slots[n] != NULL)
         n++;
     if (n == BACKENDS_MAX)
@@ -75,6 +76,7 @@ registry_close(struct registry **rp)
 
         if (b == NULL)
             continue;
+        /* The workers closed their pools before, and the last snapshot was the last holder. */
         tassert(atomic_load(&b->conns) == 0);
         tassert(backend_is_retired(b));
         backend_free(&b);
@@ -137,6 +139,7 @@ registry_sweep(struct registry *rg)
         rg->nslots--;
 }
 
+/* Held for the caller.  A retired backend's is found too: one that replaces it goes on counting. */
 struct outcome *
 registry_outcome(struct registry *rg, const char *full)
 {
@@ -156,6 +159,7 @@ backend_admit(struct director **out, struct registry *rg, const struct conf_back
     int err;
 
     OBJ_CHECK(rg, REGISTRY_MAGIC);
+    /* First: a retired backend without connections gives its number back. */
     registry_sweep(rg);
     err = backend_make(&b, rg, name, full);
     if (err != 0)
@@ -173,6 +177,7 @@ backend_admit(struct director **out, struct registry *rg, const struct conf_back
         backend_free(&b);
         return err;
     }
+    /* Before a probe can speak: the health that it begins with is no change. */
     backend_settle(b);
     if (rg->probes != NULL)
         probes_admit(rg->probes, b);

@@ -17,6 +17,8 @@ shard_ident(struct slice text)
     return hash_plain(text.ptr, text.len);
 }
 
+/* Points of a member.  One more than may be stands for far too many: shard_insert_points refuses
+ * it, and converting a larger double to unsigned would be undefined. */
 static unsigned
 shard_copies(const struct shard *s, const struct director_member *m)
 {
@@ -25,6 +27,8 @@ shard_copies(const struct shard *s, const struct director_member *m)
     return copies > SHARD_POINTS_MAX ? SHARD_POINTS_MAX + 1 : (unsigned)copies;
 }
 
+/* Equal points are ordered by member: qsort is not stable, and two processes must agree on the
+ * ring. */
 static int
 shard_order(const void *pa, const void *pb)
 {
@@ -60,12 +64,14 @@ shard_merge(struct shard_point *to, const struct shard_point *a, unsigned na,
     }
 }
 
+/* The new ring is made beside the old one, so a failure leaves the director as it was. */
 static int
 shard_insert_points(struct shard *s, const struct director_member *m, unsigned member)
 {
     unsigned copies = shard_copies(s, m);
     struct shard_point *more, *ring;
 
+    /* Subtracted, not added: `copies` may be as large as the limit and one. */
     if (copies > SHARD_POINTS_MAX - s->npoints)
         return TERR_LIMIT;
     more = malloc(copies * sizeof(*more));
@@ -146,6 +152,7 @@ director_shard_reconfigure(struct director *d, unsigned replicas)
     tassert(d->kind == DIRECTOR_SHARD);
     if (replicas == 0)
         return TERR_INVALID;
+    /* Beside the old ring, which comes back when memory or points do not suffice. */
     was = d->shard;
     d->shard.ring = NULL;
     d->shard.npoints = 0;
@@ -196,6 +203,7 @@ struct shard_walk {
     uint64_t seen[DIRECTOR_MEMBERS_MAX / 64];
 };
 
+/* The first point behind the key; behind the last one the ring begins again. */
 static unsigned
 shard_find(const struct shard *s, uint64_t key)
 {
@@ -303,6 +311,7 @@ shard_choose(
 
     /* Small numbers are keys too: mixed, they do not all lie before the first point. */
     w.at = shard_find(&d->shard, director_mix(ask->hash_said ? ask->hash : ask->random));
+    /* The ring alone decides, for a policy that looks at health by itself. */
     if (ask->health == DIRECTOR_IGNORE)
         return shard_choose_any(&w, ask->alternate);
     for (unsigned i = 0; i < ask->alternate && m < d->nmembers; i++) {

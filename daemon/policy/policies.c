@@ -9,6 +9,8 @@
 #include "daemon/log/elog.h"
 #include "daemon/policy/policies_priv.h"
 
+/* A discarded policy that still serves requests is not found: its name is free for another one at
+ * once. */
 struct policy *
 policies_find(struct policies *ps, const char *name)
 {
@@ -38,6 +40,7 @@ policies_name_ok(const char *name)
     return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == len;
 }
 
+/* A set that was replaced, until no worker can be in a turn that has read it. */
 struct policies_later {
     struct rcu_later later;
     struct policy_set *set;
@@ -61,6 +64,8 @@ policies_publish(struct policies *ps, struct policy *active)
 
     tassert(active == NULL || !active->discarded);
     set = calloc(1, sizeof(*set) + ps->nlabels * sizeof(set->labels[0]));
+    /* All memory before anything changes: once workers see the new set, the old one must get its
+     * grace period. */
     if (set == NULL || later == NULL) {
         free(set);
         free(later);
@@ -103,6 +108,8 @@ policies_open(
     ps->snapshot = snapshot_hold(registry_snapshot(registry));
     ps->cache = cache;
     ps->storage = storage;
+    /* Workers read the set without asking whether there is one (policy_look), so an empty one is
+     * there first. */
     if (policies_publish(ps, NULL) != 0) {
         snapshot_drop(&ps->snapshot);
         OBJ_FREE(ps);
@@ -141,6 +148,7 @@ policies_close(struct policies **pp)
         ps->all = p->next;
         policy_free(&p);
     }
+    /* The workers have ended, so the last set needs no grace period. */
     free(atomic_load(&ps->set));
     policy_source_drop(&ps->last_file);
     snapshot_drop(&ps->snapshot);
@@ -173,6 +181,8 @@ policies_load_text(struct policies *ps, const char *name, const char *file_name,
         return TERR_SYNTAX;
     if (policies_find(ps, name) != NULL || policies_find_label(ps, name) != NULL)
         return TERR_EXISTS;
+    /* Discarded policies count against the limit until they are freed: free those that can go
+     * first. */
     policies_tick(ps);
     if (ps->npolicies >= POLICIES_MAX || text.len > POLICY_FILE_MAX)
         return TERR_LIMIT;
@@ -214,6 +224,8 @@ policies_set(struct policies *ps)
     return &ps->set;
 }
 
+/* A label may stand for the policy: names and labels are one name space (TERR_EXISTS in
+ * policies_label). */
 int
 policies_use(struct policies *ps, const char *name)
 {
@@ -306,6 +318,8 @@ policies_label(struct policies *ps, const char *label, const char *name)
         return TERR_SYNTAX;
     if (policies_find(ps, label) != NULL)
         return TERR_EXISTS;
+    /* A labelled policy switches to no label itself: else labels could form a circle that a
+     * request never leaves. */
     if (vcl_labels(pol->vcl) > 0)
         return TERR_INVALID;
     if (t == NULL && ps->nlabels >= POLICY_LABELS_MAX)
@@ -368,6 +382,7 @@ policies_unlabel(struct policies *ps, const char *label)
         return TERR_NOTFOUND;
     if (policies_label_is_named(ps, label))
         return TERR_BUSY;
+    /* Before the label leaves the list: its name may be freed only behind a grace period. */
     later = calloc(1, sizeof(*later));
     if (later == NULL)
         return TERR_NOMEM;
@@ -394,6 +409,8 @@ policies_each(struct policies *ps, void (*f)(void *ctx, const struct policy_seen
 {
     OBJ_CHECK(ps, POLICIES_MAGIC);
     for (struct policy *p = ps->all; p != NULL; p = p->next) {
+        /* `workers` is for people: until the grace period is over, one reference is the registry's
+         * own. */
         unsigned refs = atomic_load_explicit(&p->refs, memory_order_relaxed);
         struct policy_seen seen = {
             .name = p->name,

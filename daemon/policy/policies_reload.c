@@ -27,6 +27,7 @@ policies_is_of_file(struct policies *ps, struct policy *pol)
     ps->last_file = policy_source_hold(pol->source);
 }
 
+/* At the start.  Errors of the text go to standard error, where the operator reads them. */
 int
 policies_boot(struct policies *ps)
 {
@@ -56,6 +57,7 @@ reload_text_changed(struct policies *ps)
     struct span text;
     bool current;
 
+    /* A policy now, and none at the last look, or the other way round. */
     if (path[0] == '\0' || ps->last_file == NULL)
         return (path[0] == '\0') != (ps->last_file == NULL);
     if (policy_slurp(&(struct policy_dirs){.all = true}, path, POLICY_FILE_MAX, &text, &why) != 0)
@@ -76,6 +78,8 @@ reload_remake(struct policies *ps, struct policy *pol, struct vcl_error **errors
 
     tassert(pol->instead == NULL);
     tassert(ps->replayed == NULL);
+    /* The loader answers from the kept texts: the policy stays as it was loaded, even if an
+     * include has been edited since. */
     ps->replayed = pol->source;
     err = policy_new(
         &pol->instead, ps, pol->name, pol->file, policy_source_text(pol->source), errors);
@@ -86,6 +90,7 @@ reload_remake(struct policies *ps, struct policy *pol, struct vcl_error **errors
     return err;
 }
 
+/* Not linked, so no worker has seen them: they are freed at once. */
 static void
 reload_forget_remade(struct policies *ps)
 {
@@ -154,6 +159,7 @@ reload_replace(struct policies *ps)
         tassert(p->nlabels == 0); /* they were moved, and the new set is published */
         p->instead = NULL;
         policies_link(ps, fresh);
+        /* Before policies_let_go, which forgets the configuration's policy when it is `p`. */
         if (p == ps->of_file)
             policies_is_of_file(ps, fresh);
         policies_let_go(ps, p);
@@ -206,6 +212,7 @@ reload_take(struct policies *ps, struct policy **out, struct vcl_error **errors,
     if (path[0] == '\0')
         return 0;
     *what = path;
+    /* A number is never used again, but an operator may have taken the name. */
     do
         snprintf(name, sizeof(name), "boot.%u", ++ps->nreloads);
     while (policies_find(ps, name) != NULL || policies_find_label(ps, name) != NULL);
@@ -231,6 +238,8 @@ reload_policies(struct policies *ps, bool origins_changed, struct policies_becam
     if (err == 0) {
         active = became->text_changed ? taken : reload_now(ps->active);
         origins_changed = !became->text_changed && active != ps->active;
+        /* Labels first, then one publication: no worker sees a label of before beside the new
+         * active policy. */
         reload_move_labels(ps, false);
         err = policies_publish(ps, active);
         if (err != 0) {
@@ -245,6 +254,7 @@ reload_policies(struct policies *ps, bool origins_changed, struct policies_becam
     }
     reload_replace(ps);
     if (became->text_changed) {
+        /* A failed load has changed nothing until here; from here on nothing can fail. */
         if (before != NULL && before == ps->of_file)
             policies_discard(ps, before->name); /* unless it has a label */
         policies_is_of_file(ps, taken);
@@ -267,6 +277,8 @@ policies_reload(struct policies *ps, struct backend_snapshot *u, bool origins_ch
     *errors = NULL;
     *why = "";
     *what = "";
+    /* Loads find the new backends here; on an error the old snapshot is back, as if nothing had
+     * been. */
     ps->snapshot = snapshot_hold(u);
     err = reload_policies(ps, origins_changed, became, errors, what, why);
     if (err != 0) {

@@ -55,6 +55,9 @@ policy_leave(struct proxy *p, struct policy_ref *u)
     free(u);
 }
 
+/* Called when a request begins and by the worker's tick.  p->policy is a ref without users, so the
+ * worker keeps the active policy between requests; an old one with users goes with the last of
+ * them. */
 void
 policy_look(struct proxy *p)
 {
@@ -64,6 +67,7 @@ policy_look(struct proxy *p)
     if (p->policies == NULL)
         return;
     set = atomic_load_explicit(p->policies, memory_order_acquire);
+    /* Acquire: the set's contents and the policies in it are seen as they were published. */
     tassert(set->generation >= p->policies_seen); /* sets count up */
     if (set->generation == p->policies_seen)
         return;
@@ -76,6 +80,7 @@ policy_look(struct proxy *p)
         policy_leave(p, old);
 }
 
+/* The worker ends; its requests and fetches have, which policy_leave asserts. */
 void
 policy_leave_all(struct proxy *p)
 {
@@ -98,6 +103,8 @@ policy_is_in_use(const struct proxy *p, const struct policy *pol)
     return set->active == pol;
 }
 
+/* A ref that is counted for the caller, which gives it back with policy_end.  NULL: there is no
+ * such label any more, or no memory. */
 struct policy_ref *
 policy_labelled(struct proxy *p, const char *label)
 {

@@ -10,6 +10,7 @@
 #include "daemon/proxy/fetch_policy.h"
 #include "daemon/proxy/req_priv.h"
 
+/* The request's, also in its fetch, so that log records of both are found together; 0: vcl_init. */
 uint64_t
 policy_ctx_xid(const struct policy_ctx *ctx)
 {
@@ -32,6 +33,7 @@ policy_give_string(struct vcl_value *out, const char *text)
     out->len = text == NULL ? 0 : strlen(text);
 }
 
+/* Parsed cookies stay with the request or fetch, from one sub to the next. */
 struct vcl_cookies **
 policy_cookies(struct vcl_run *r)
 {
@@ -67,6 +69,7 @@ policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
     if (ctx->bans == NULL) /* a check of the text, or the very end */
         return 0;
     *ctx->ban_error = "";
+    /* `why` asks what would happen: nothing is banned. */
     *ok = ctx->explains;
     if (ctx->explains)
         return 0;
@@ -85,6 +88,7 @@ policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
     return 0;
 }
 
+/* std.log and the like.  vcl_init has no request, and its text goes to the error log. */
 static void
 policy_say(struct vcl_run *r, enum shmlog_tag tag, struct slice text)
 {
@@ -113,6 +117,7 @@ policy_note(struct vcl_run *r, const char *function, struct slice what, const ch
             slice_of(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1));
 }
 
+/* Microseconds since the request, or the fetch, began. */
 static void
 policy_timestamp(struct vcl_run *r, struct slice label)
 {

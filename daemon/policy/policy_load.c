@@ -24,6 +24,8 @@ policy_path(const struct conf *conf, bool sent, const char *name, const char *fr
     }
     if (name[0] == '/' || (dir[0] == '\0' && slash == NULL))
         return strdup(name);
+    /* A name that begins with "./" is beside the file that includes it, whatever vcl_path is, as
+     * in Varnish. */
     if (dir[0] != '\0' && strncmp(name, "./", 2) != 0)
         n = asprintf(&out, "%s/%s", dir, name);
     else if (slash != NULL)
@@ -47,6 +49,8 @@ loader_method_id(void *ctx, struct slice name)
     return http_method_id(name);
 }
 
+/* For vcl_compile, on the management thread.  A reload that replays a source reads no file: the
+ * policy is compiled from what was read at its load.  0, and *out and *path are the caller's. */
 static int
 loader_read_file(
     void *ctx, const char *name, const char *from, struct span *out, char **path, const char **why)
@@ -77,6 +81,8 @@ loader_read_file(
     return err;
 }
 
+/* The names of a glob, in the order of glob(3); the caller frees them.  A name that a text that
+ * was sent may not read is left out: an error would disclose that the file exists. */
 static int
 loader_find(struct policies *ps, const char *pattern, const char *from, char ***out, unsigned *n)
 {
@@ -119,6 +125,8 @@ loader_glob(void *ctx, const char *pattern, const char *from, char ***out, unsig
     if (err != 0 || ps->recorded == NULL)
         return err;
     err = policy_source_add_glob(ps->recorded, pattern, from, *out, *n);
+    /* A source without this glob could not be replayed, so the load fails, and the names go
+     * back. */
     while (err != 0 && *n > 0)
         free((*out)[--*n]);
     if (err != 0) {
@@ -134,6 +142,7 @@ policy_reader(struct policies *ps)
     return (struct policy_reader){.ctx = ps, .read_file = loader_read_file, .glob = loader_glob};
 }
 
+/* As acls compare: IPv4 is ::ffff:a.b.c.d.  The port stays 0, as an acl has none. */
 static void
 loader_say_ip(const struct sockaddr *sa, struct vcl_ip *out)
 {
@@ -177,6 +186,7 @@ loader_has_backend(void *ctx, struct slice name)
     return snapshot_find(ps->snapshot, name) != NULL;
 }
 
+/* Tarn has one store, and policies call it storage.main. */
 static bool
 loader_has_storage(void *ctx, struct slice name)
 {
@@ -184,6 +194,8 @@ loader_has_storage(void *ctx, struct slice name)
     return slice_eq(name, SLICE_LIT("main"));
 }
 
+/* Only labels that exist now: policies_unlabel then refuses to remove one that a loaded policy
+ * names. */
 static bool
 loader_has_label(void *ctx, struct slice name)
 {
@@ -229,18 +241,22 @@ static int
 policy_refuse(
     struct vcl_error **errors, const char *file, unsigned line, const char *what, const char *why)
 {
+    /* The precisions below bound what a text can put here: 300 + 2 + 250 and the NUL fit. */
     char message[600];
 
     snprintf(message, sizeof(message), "%.300s: %.250s", what, why);
     return vcl_error_add(errors, file, line, message) == 0 ? TERR_CONFIG : TERR_NOMEM;
 }
 
+/* Seconds to milliseconds; below 0: the declaration says nothing.  What is less than 1 ms is 1,
+ * never 0. */
 static int64_t
 policy_timeout(double seconds, int64_t param_ms)
 {
     return seconds < 0 ? param_ms : seconds * 1000 < 1 ? 1 : policy_ms(seconds);
 }
 
+/* What a conf_address points to, on the stack of policy_make_backend: backend_admit copies it. */
 struct policy_addresses {
     struct sockaddr_storage addrs[16];
     socklen_t lens[16];
@@ -383,6 +399,8 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
     int err;
 
     tassert((d->path == NULL) != (d->host == NULL)); /* one of them: the checker has seen to it */
+    /* The policy's name comes first: two policies may declare the same backend, and each one is
+     * counted and logged by itself. */
     snprintf(full, sizeof(full), "%.64s.%.80s", pol->name, d->name);
     why = policy_locate(d, &c.address, &a);
     if (why != NULL && policy_needs_address(params, d))
@@ -400,6 +418,8 @@ policy_make_backend(struct policy *pol, const struct vcl_backend_decl *d, struct
         out, pol->policies->registry, &c, d->probe != NULL ? &probe : NULL, d->name, full);
 }
 
+/* Goes on after a wrong declaration, so that one load reports all of them, but not without memory.
+ * What was made is in pol->held, and policy_free gives it back. */
 static int
 policy_make_backends(struct policy *pol, struct vcl_error **errors)
 {
@@ -426,6 +446,8 @@ policy_make_backends(struct policy *pol, struct vcl_error **errors)
         else
             result = err;
     }
+    /* Those of the configuration are borrowed: pol->snapshot holds them as long as the policy
+     * lives. */
     for (unsigned i = ndecls; i < vcl_backends(pol->vcl); i++)
         vcl_bind_backend(
             pol->vcl, i, snapshot_find(pol->snapshot, slice_str(vcl_backend_name(pol->vcl, i))));
@@ -476,6 +498,7 @@ policy_check_conf(struct policy *pol, struct vcl_error **errors)
         "add a section `negative_cache: {}` to the configuration, and start tarnd again");
 }
 
+/* Runs vcl_init.  An error is reported at the last line that ran. */
 static int
 policy_init(struct policy *pol, struct vcl_error **errors)
 {
@@ -496,6 +519,7 @@ policy_free(struct policy **pp)
     struct policy *pol;
 
     OBJ_TAKE(pol, pp, POLICY_MAGIC);
+    /* vcl_fini comes before the objects go, since it may use them. */
     if (pol->vcl != NULL && pol->begun) {
         struct vcl_run run;
 
@@ -543,6 +567,7 @@ policy_bind(struct policy *pol, struct vcl_error **errors)
     int err = policy_check_conf(pol, errors);
 
     tassert(!pol->begun); /* vcl_fini follows vcl_init, and only then */
+    /* Before vcl_init, which puts them into directors. */
     if (err == 0)
         err = policy_make_backends(pol, errors);
     if (err != 0)
@@ -594,6 +619,7 @@ policies_check(const struct conf *conf, void (*write)(void *ctx, const char *tex
     unsigned n = 0;
     int err = registry_open(&registry, conf);
 
+    /* Without a cache and a store: the check changes nothing that a running tarnd uses. */
     if (err == 0)
         err = policies_open(&ps, registry, NULL, NULL);
     if (err == 0)

@@ -16,6 +16,7 @@ struct source_piece {
 };
 
 #define POLICY_SOURCE_MAGIC OBJ_TAG('p', 's', 'r', 'c')
+/* `refs` is not atomic: policies are loaded, reloaded and freed on the management thread alone. */
 struct policy_source {
     uint32_t magic;
     unsigned refs;
@@ -25,6 +26,7 @@ struct policy_source {
     struct source_piece *pieces;
 };
 
+/* One byte more than the text: malloc(0) may return NULL, which would read as out of memory. */
 static bool
 source_copy(struct span *out, struct slice text)
 {
@@ -169,6 +171,7 @@ policy_source_add_glob(
     return err;
 }
 
+/* `from` belongs to the key: a relative name means another file where another file includes it. */
 static const struct source_piece *
 source_find(const struct policy_source *s, bool is_glob, const char *name, const char *from)
 {
@@ -255,6 +258,8 @@ source_piece_is_current(const struct source_piece *p, struct policy_reader now)
     return same;
 }
 
+/* Any failure, such as no memory, says no: then the policy is compiled again, which is always
+ * correct. */
 bool
 policy_source_is_current(
     const struct policy_source *s, const char *file, struct slice text, struct policy_reader now)

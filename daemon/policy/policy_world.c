@@ -11,6 +11,7 @@
 #include "daemon/cache/cache.h"
 #include "daemon/policy/policies_priv.h"
 
+/* Takes `d`, also on failure: it goes with the policy, or now. */
 int
 policy_hold(struct policy *pol, struct director *d)
 {
@@ -36,6 +37,7 @@ policy_free_objects(struct policy *pol)
     pol->held = NULL;
 }
 
+/* What the policy declares or makes hides a backend of the configuration with the same name. */
 struct director *
 policy_lookup_backend(struct policy *pol, struct slice name)
 {
@@ -81,6 +83,7 @@ world_object_new(struct vcl_run *run, unsigned kind, const char *name, const str
     return err;
 }
 
+/* These two errors follow from the text; others, such as no memory, are the host's own. */
 static int
 world_failed(struct vcl_run *run, int err)
 {

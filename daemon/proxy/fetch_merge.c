@@ -28,6 +28,8 @@ fetch_judge_merged(struct fetch *f, const struct http_message *merged,
         v->ttl_ms = v->no_cache ? 0 : v->lifetime_ms - v->age_ms;
 }
 
+/* The new entry has the old bodies: one more reference each, which cache_publish takes, or
+ * fetch_unshare_parts gives back. */
 static unsigned
 fetch_share_parts(const struct entry *old, struct entry_part parts[ENTRY_PARTS_MAX])
 {
@@ -64,6 +66,7 @@ fetch_hand_over(struct fetch *f, struct cache_response *r)
         err = own == NULL ? TERR_NOMEM : cache_publish(own, r);
     }
     if (err != 0 && own != NULL) {
+        /* A private entry is made with two holds, ours and the reader's: no reader comes now. */
         struct entry *readers = own;
 
         entry_drop(&readers);
@@ -172,6 +175,7 @@ fetch_revalidated(
         return err;
     if (!v.storable && r.partial)
         return TERR_OTHERPART; /* a part that is not kept is of no use to a request for another */
+    /* Last of all that may fail alone: up to here there is nothing to give back. */
     r.nparts = fetch_share_parts(f->old, parts);
     err = v.storable ? cache_publish(f->entry, &r) : TERR_OTHERPART;
     if (err == 0) {
@@ -187,6 +191,7 @@ fetch_revalidated(
     return err;
 }
 
+/* Keeps the parts in the order of their offsets, in which readers go through them. */
 static void
 fetch_insert_part(struct entry_part *parts, unsigned n, struct entry_part part)
 {
@@ -243,6 +248,7 @@ fetch_gather_parts(struct fetch *f, const struct http_message *head, struct cach
     r->status = 200;
     r->length_in_head = false;
     r->body_len = cr.complete == RANGE_UNKNOWN ? STOBJ_SIZE_UNKNOWN : cr.complete;
+    /* Another version: bytes of two versions are never joined, so the new part stands alone. */
     if (!fetch_belongs(f, head, cr.complete)) {
         parts[0] = ours;
         r->partial = !(cr.first == 0 && cr.last + 1 == cr.complete);
@@ -289,6 +295,8 @@ fetch_invalidate_named(struct fetch *f, const struct http_message *head, enum ht
     cache_invalidate(f->proxy->cache, &key);
 }
 
+/* Answers of 2xx and 3xx to a method that is not safe (RFC 9111 4.4).  A failed request changed
+ * nothing, and would let any client empty the cache. */
 void
 fetch_invalidate(struct fetch *f, const struct http_message *head)
 {

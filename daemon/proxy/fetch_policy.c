@@ -14,6 +14,7 @@ fetch_policy_new_attempt(struct fetch_policy *v)
         .hitpass_ms = FETCH_UNSAID, .absent_said_ms = FETCH_UNSAID, .transit_bytes = FETCH_UNSAID};
 }
 
+/* Takes spec->policy: before f->vcl is set a failure gives it back here, later fetch_free does. */
 int
 fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
 {
@@ -56,6 +57,8 @@ fetch_policy_close(struct fetch *f)
     f->vcl = NULL;
 }
 
+/* Runs one sub on the fetch's behalf, on its worker; a trivial one is not run.  The worker has one
+ * vcl_run, so a reason that it leaves is good only until the next run of any request or fetch. */
 static enum vcl_action
 fetch_policy_run(struct fetch *f, enum vcl_sub sub)
 {
@@ -76,6 +79,8 @@ fetch_policy_run(struct fetch *f, enum vcl_sub sub)
     run->arena = &f->arena;
     run->now_s = (double)p->loop->clock.wall_ms / 1000;
     run->ntrace = 0;
+    /* A request's run may have left its shortcut to the fields of req, and that request may be
+     * gone. */
     run->known = 0;
     run->method = f->vcl->bereq != NULL ? f->vcl->bereq->head.method : f->asked;
     act = vcl_run(run, sub);
@@ -122,6 +127,7 @@ fetch_policy_retry(struct fetch *f)
         v->at.reason = SLICE_LIT("Too many retries");
         return fetch_fail(f, TERR_LIMIT);
     }
+    /* The next backend would get the rest of a body that the last one has had the beginning of. */
     if (f->upload.body != NULL && !f->upload.kept)
         return fetch_policy_give_up(f);
     fetch_policy_new_attempt(v);
@@ -167,6 +173,8 @@ fetch_make_bereq(struct fetch *f)
     tassert(f->vcl != NULL);
     if (err == 0)
         err = message_edit_init(e, &sent, &f->arena, LIMIT_FIELDS);
+    /* A policy reads and sets bereq.http.Host, also where the host came in the request's
+     * target. */
     if (err == 0)
         err = message_edit_set(e, SLICE_LIT("Host"), HTTP_F_HOST, http_host(&sent));
     if (err == 0)
@@ -188,6 +196,8 @@ fetch_write_bereq(struct fetch *f)
     struct slice host = slice_of(NULL, 0);
 
     tassert(f->conf != NULL);
+    /* What the policy sets wins.  A backend of a policy fills in its .host_header only where there
+     * is no Host, as in Varnish; one of the configuration replaces the client's. */
     if (f->conf->host_header[0] != '\0' && !f->vcl->host_said &&
         (h->authority_len == 0 || !f->conf->host_if_none))
         host = slice_str(f->conf->host_header);
@@ -213,6 +223,8 @@ fetch_sends_upload(const struct fetch *f)
     return !drop;
 }
 
+/* Only with the answer of vcl_backend_fetch.  TERR_CANCELLED: the request that has the body
+ * left. */
 static int
 fetch_choose_upload(struct fetch *f)
 {
@@ -232,6 +244,8 @@ fetch_note_bereq(struct fetch *f)
 
     tassert(f->vcl->bereq != NULL);
     f->asked = h->method;
+    /* Without a condition a 304 would be no answer to our question, and must not freshen what is
+     * stored. */
     if (fetch_is_shared(f) || f->conditional)
         f->conditional = f->old != NULL && (h->present & conditions) != 0;
     f->ranged = f->ranged && http_has(h, HTTP_F_RANGE);
@@ -268,6 +282,8 @@ fetch_policy_fetch(struct fetch *f)
     act = fetch_policy_run(f, VCL_SUB_BACKEND_FETCH);
     if (act != VCL_ACT_FETCH)
         return fetch_policy_elsewhere(f, act);
+    /* A lookup that sends its body reads it first, so that a slow client occupies no backend
+     * connection. */
     if (f->upload.later && f->proxy->params.req_buffering && fetch_sends_upload(f))
         return fetch_goto(f, FETCH_GATHER);
     err = fetch_policy_pick(f);
@@ -283,8 +299,6 @@ fetch_core_forbids(enum fresh_refusal r)
            r == FRESH_REFUSE_VARY_STAR || r == FRESH_REFUSE_PARTIAL;
 }
 
-/* Where the policy begins: with what the RFC allows.  What must not be stored begins with a ttl of
- * 0, and is stored only if the policy sets another (the policy stands on top of the core). */
 /* Of errors Varnish heeds what these say of their freshness.  For the others a policy sets a ttl. */
 static bool
 fetch_error_may_live(unsigned status)
@@ -299,6 +313,8 @@ fetch_policy_was_fresh(const struct fetch *f)
            f->vcl->at.v.ttl_ms <= 0;
 }
 
+/* Where the policy begins: with what the RFC allows.  What must not be stored begins with a ttl of
+ * 0, and is stored only if the policy sets another (the policy stands on top of the core). */
 static void
 fetch_policy_start(struct fetch *f, const struct http_message *head)
 {
@@ -404,12 +420,15 @@ fetch_policy_judge(struct fetch *f)
     struct fetch_policy *p = f->vcl;
     struct fresh_verdict *v = &p->at.v;
 
+    /* A policy may compute a negative time; it means none. */
     if (p->at.grace_ms < 0)
         p->at.grace_ms = 0;
     if (p->at.keep_ms < 0)
         p->at.keep_ms = 0;
     v->grace_ms = p->at.grace_ms;
     v->error_ms = v->stale_if_error_ms > p->at.grace_ms ? v->stale_if_error_ms : p->at.grace_ms;
+    /* As in Varnish keep begins where grace ends; the verdict counts both from the end of the
+     * ttl. */
     v->keep_ms = p->at.grace_ms + p->at.keep_ms;
     if (v->keep_ms < v->error_ms)
         v->keep_ms = v->error_ms;
@@ -441,6 +460,7 @@ fetch_policy_response(struct fetch *f, const struct http_message *head)
     act = fetch_policy_run(f, VCL_SUB_BACKEND_RESPONSE);
     d = f->proxy->run.duration_s;
     f->vcl->at.by_builtin = act == VCL_ACT_DELIVER && fetch_policy_ended_in_builtin(f);
+    /* return(pass) without a duration (below 0) is hit-for-pass for beresp.ttl. */
     if (act == VCL_ACT_PASS && !f->vcl->at.uncacheable)
         f->vcl->at.hitpass_ms = d < 0 ? f->vcl->at.v.ttl_ms : policy_ms(d);
     if (act != VCL_ACT_DELIVER && act != VCL_ACT_PASS)
@@ -450,6 +470,7 @@ fetch_policy_response(struct fetch *f, const struct http_message *head)
     return FETCH_WAIT;
 }
 
+/* Asked at a 304, before anything is merged: *act says which head is made of the two. */
 enum fetch_next
 fetch_policy_refresh(struct fetch *f, const struct http_message *head, enum vcl_action *act)
 {
@@ -463,6 +484,8 @@ fetch_policy_refresh(struct fetch *f, const struct http_message *head, enum vcl_
 
 /* --- vcl_backend_error --- */
 
+/* The beresp of vcl_backend_error: status and reason of return(error()), or 503 and Varnish's
+ * text. It begins without a ttl, so it is kept only if the policy gives it one. */
 static int
 fetch_begin_error(struct fetch *f)
 {
@@ -537,6 +560,9 @@ fetch_part_is_literal(const struct fetch *f, struct slice part)
     return vcl_is_literal(f->vcl->ref->policy->vcl, part);
 }
 
+/* Copies what is not a literal, in one allocation, and lets the parts refer to the copy.  A
+ * literal is referred to in the policy, which is held as long as the body has readers.  NULL:
+ * nothing changed. */
 static struct fetch_owned *
 fetch_owned_new(struct fetch *f)
 {
@@ -580,6 +606,8 @@ fetch_error_body(struct fetch *f, struct stobj **out, uint64_t *len)
     if (o == NULL)
         return TERR_NOMEM;
     err = stobj_synth_new_owned(out, f->proxy->synth, fetch_owned_release, o);
+    /* From stobj_synth_new_owned on `o` is the body's: its last reader, on any worker, releases
+     * it. */
     if (err != 0) {
         fetch_owned_release(o);
         return TERR_NOMEM;
@@ -625,10 +653,12 @@ fetch_publish_error(struct fetch *f)
     if (n != 0)
         return n;
     r.body_len = part.len;
+    /* Before it is published, or a request that comes now would find it in the index. */
     if (!v->at.v.storable || !fetch_is_shared(f))
         cache_unlink(f->entry);
     n = cache_publish(f->entry, &r);
     if (n != 0) {
+        /* The entry takes the body only on success. */
         stobj_unref(&part.body);
         return n;
     }
@@ -643,6 +673,7 @@ fetch_policy_error(struct fetch *f)
     enum vcl_action act;
 
     tassert(f->state == FETCH_ERROR);
+    /* Asked once, unless it retries; without memory the core's own failure stands. */
     if (f->vcl->over || fetch_begin_error(f) != 0)
         return FETCH_WAIT;
     act = fetch_policy_run(f, VCL_SUB_BACKEND_ERROR);

@@ -92,6 +92,7 @@ fetch_write_head(
     return forward_response(head, &how, &f->arena, &r->head);
 }
 
+/* In bytes, or STOBJ_SIZE_UNKNOWN until the end of the body tells. */
 static uint64_t
 fetch_body_length(const struct fetch *f)
 {
@@ -100,6 +101,8 @@ fetch_body_length(const struct fetch *f)
     return len == ORIGIN_LENGTH_UNKNOWN ? STOBJ_SIZE_UNKNOWN : len;
 }
 
+/* Which request fields the response depends on, with the values that this request had; in the
+ * arena. */
 int
 fetch_vary(struct fetch *f, const struct http_message *head, struct slice *out)
 {
@@ -142,6 +145,7 @@ fetch_reserve(struct fetch *f, uint64_t body_len)
         return 0;
     if (rc == -EAGAIN)
         return TERR_AGAIN;
+    /* The object that was begun goes, so that the response can be tried with a window. */
     fetch_drop_kept(f);
     return TERR_LIMIT;
 }
@@ -151,6 +155,7 @@ fetch_drop_kept(struct fetch *f)
 {
     if (f->kept == NULL)
         return;
+    /* The waiter is part of the fetch: it leaves the object's list before either of them goes. */
     if (waiter_state(&f->space) == WAITER_ARMED)
         space_cancel(f->kept, &f->space);
     space_fail(f->kept, TERR_CANCELLED);
@@ -186,6 +191,7 @@ fetch_hold(struct fetch *f, const struct http_message *head, const struct cache_
     tassert(f->held == NULL && r->nparts > 0 && r->nparts <= ENTRY_PARTS_MAX);
     if (held == NULL)
         return TERR_NOMEM;
+    /* A copy, with what it points to: `r`, the verdict and the parts are on the caller's stack. */
     held->response = *r;
     held->verdict = *r->fresh;
     memcpy(held->parts, r->parts, r->nparts * sizeof(held->parts[0]));
@@ -229,6 +235,7 @@ fetch_publish_held(struct fetch *f)
     int err;
 
     tassert(f->body != NULL && held != NULL);
+    /* The body is whole by now, so its length is known even if no field announced it. */
     if (held->response.body_len == STOBJ_SIZE_UNKNOWN)
         held->response.body_len = stobj_len(f->body);
     err = cache_publish(f->entry, &held->response);
@@ -274,6 +281,8 @@ fetch_publish_shared(struct fetch *f, const struct http_message *head, struct ca
     r->key_text = f->key_text;
     if (err == 0)
         err = fetch_is_held(f) && !part ? fetch_hold(f, head, r) : cache_publish(f->entry, r);
+    /* cache_publish takes the references only on success.  Those of `old` and our own object go
+     * back. */
     if (err != 0) {
         fetch_release_parts(f, r);
         fetch_drop_kept(f);
@@ -318,6 +327,7 @@ fetch_judge_absence(struct fetch *f, const struct http_message *head, const stru
     if (f->vcl != NULL && (!fetch_is_shared(f) || cache_negative(f->proxy->cache) == NULL ||
                               (status != 404 && status != 410) || http_has(head, HTTP_F_VARY) ||
                               fetch_names_tags(f, head)))
+        /* What the policy cannot allow: the name alone is remembered, not variants and not tags. */
         f->attempt.absent_ms = 0;
     f->attempt.absent_status = (uint16_t)status;
     f->attempt.absent_age_ms = v->age_ms;
@@ -346,6 +356,8 @@ fetch_mark(struct fetch *f, struct entry *marker, struct entry *handoff, unsigne
         return;
     }
     entry_refused(marker, why);
+    /* The key may be known as absent; this response shows that it is there, though it is not
+     * stored. */
     if (f->attempt.no_room && status < 400)
         cache_is_there(f->proxy->cache, &marker->node.key);
     if (f->vcl != NULL) { /* hit-for-miss for beresp.ttl, or hit-for-pass as it said */
@@ -451,6 +463,7 @@ fetch_publish_window(struct fetch *f, const struct http_message *head, struct ca
     r->nparts = 1;
     r->windowed = true;
     err = cache_publish(f->entry, r);
+    /* The caller goes on with a private response: the entry is as it was, and the window goes. */
     if (err != 0) {
         space_fail(part.body, err);
         stobj_unref(&part.body);
@@ -506,6 +519,7 @@ fetch_publish_private(struct fetch *f, const struct http_message *head, struct c
         err = TERR_NOMEM;
     if (err != 0)
         return err;
+    /* It is in no index: nothing is compared with it. */
     r->vary = r->key_text = slice_of(NULL, 0);
     r->tags = NULL; /* of an attempt to keep it */
     r->parts = &part;
@@ -570,6 +584,7 @@ fetch_publish(struct fetch *f, const struct http_message *head)
         v = f->vcl->at.v;
     else
         fetch_judge(f, head, &v);
+    /* RFC 9111 4.4, whatever becomes of the response itself. */
     fetch_invalidate(f, head);
     fetch_judge_absence(f, head, &v);
     if (!f->attempt.on.noted_verdict && fetch_is_logged(f))
@@ -586,6 +601,8 @@ fetch_publish(struct fetch *f, const struct http_message *head)
         (bytes == STOBJ_SIZE_UNKNOWN || bytes <= fetch_object_max(f->proxy))) {
         int err = fetch_publish_shared(f, head, &r);
 
+        /* TERR_AGAIN: called again with the same head when storage has room; nothing has been
+         * promised to a request yet. */
         if (err == 0 || err == TERR_AGAIN)
             return err;
         f->attempt.no_room = true;

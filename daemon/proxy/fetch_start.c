@@ -29,6 +29,7 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
 
     if (bytes == NULL || copy == NULL)
         return TERR_NOMEM;
+    /* Fields are offsets from `base`, so they are good in the copy as they are. */
     memcpy(bytes, h->base, h->len);
     memcpy(copy, h->fields, fields);
     f->req = *h;
@@ -51,6 +52,8 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     return 0;
 }
 
+/* f->req as the backend gets it, in the arena.  Written again for another member of a director,
+ * which may want another Host. */
 int
 fetch_write_request(struct fetch *f, struct http_message *out)
 {
@@ -102,6 +105,7 @@ fetch_keep_from(struct fetch *f, struct director *from)
 {
     struct director *had = f->from;
 
+    /* Held before the old one is dropped: it may be the same one. */
     f->from = from != NULL && director_tries_others(from) ? director_hold(from) : NULL;
     if (had != NULL)
         director_drop(&had);
@@ -112,6 +116,7 @@ fetch_choose(struct fetch *f, struct director *from)
 {
     struct director_ask ask = {
         .hash = hash_plain(f->key_text.ptr, f->key_text.len),
+        /* The same key goes to the same member, whichever worker asks. */
         .hash_said = true,
         .random = proxy_random(f->proxy),
         .now_s = (double)f->proxy->loop->clock.wall_ms / 1000,
@@ -126,6 +131,7 @@ fetch_choose(struct fetch *f, struct director *from)
 static void
 fetch_use(struct fetch *f, struct backend *b, struct director *from)
 {
+    /* First: `b` may be the backend that is dropped below, and that hold its last one. */
     director_hold(backend_director(b));
     if (f->backend != NULL) {
         struct director *held = backend_director(f->backend);
@@ -176,6 +182,8 @@ fetch_elsewhere(struct fetch *f)
         return false;
     f->attempt.tried[f->attempt.ntried] = f->backend;
     f->attempt.ntried++;
+    /* A member that was tried is chosen again only when no other is healthy: that ends the
+     * search. */
     b = fetch_choose(f, f->from);
     for (unsigned i = 0; i < f->attempt.ntried; i++)
         if (b == NULL || f->attempt.tried[i] == b)
@@ -201,6 +209,7 @@ void
 fetch_drop_upload(struct fetch *f)
 {
     tassert(f->conn == NULL && f->upload.lease == FETCH_LEASE_NONE);
+    /* The iterator refers to the body, so it ends first. */
     lease_fini(&f->upload.it);
     stobj_unref(&f->upload.body);
 }
@@ -214,6 +223,7 @@ fetch_gather_upload(struct fetch *f)
     if (!fetch_has_listener(f))
         return TERR_CANCELLED;
     err = f->listener.ops->gather(f->listener.ctx);
+    /* Whatever else went wrong is between the client and its request, which answers for it. */
     return err == 0 || err == TERR_AGAIN || err == TERR_NOMEM ? err : TERR_CANCELLED;
 }
 
@@ -313,6 +323,8 @@ fetch_init(
     if (spec->snapshot != NULL)
         f->snapshot = snapshot_hold(spec->snapshot);
     f->route = spec->route;
+    /* Before the backend is asked: what is purged while the answer is on its way is not
+     * remembered as absent afterwards. */
     if (fetch_is_shared(f) && cache_negative(p->cache) != NULL)
         f->negative_generation = negative_generation(cache_negative(p->cache));
     p->nfetches++;
@@ -370,6 +382,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
         return;
     }
     fetch_init(f, p, x, spec);
+    /* With a policy fetch_address runs even when the copy failed: it is what takes spec->policy. */
     copied = fetch_copy_request(f, x, spec);
     err = copied == 0 || spec->policy != NULL ? fetch_address(f, x, spec) : copied;
     err = copied != 0 ? copied : err;
@@ -381,6 +394,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     }
     if (fetch_is_logged(f))
         fetch_log_begin(f);
+    /* Never run from here: the request that starts it is in the middle of its own step. */
     task_wake(&f->task);
 }
 
@@ -419,10 +433,12 @@ fetch_free(struct fetch *f)
     OBJ_BURY(f);
     usage_free(&p->loop->usage, USAGE_REQUEST, f);
     p->nfetches--;
+    /* A worker that drains waits for its last fetch. */
     if (p->on_idle != NULL && proxy_is_idle(p))
         p->on_idle(p->on_idle_ctx);
 }
 
+/* The worker ends, and no fetch goes on without it: each one notices at its next step. */
 void
 proxy_cut(struct proxy *p)
 {

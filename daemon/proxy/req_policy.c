@@ -11,6 +11,8 @@
 #include "daemon/log/elog.h"
 #include "daemon/proxy/req_priv.h"
 
+/* Runs one sub for the request, on its worker.  What it leaves in p->run (reason, status, why) is
+ * good until the next run, of whichever request or fetch. */
 enum vcl_action
 req_policy_run(struct req *r, enum vcl_sub sub)
 {
@@ -82,6 +84,8 @@ req_forget_response(struct req *r)
                     SHMLOG_REQ_ABSENT | SHMLOG_REQ_PIPE | SHMLOG_REQ_ERROR);
 }
 
+/* Tarn's own answer, which vcl_synth may change if there is a policy.  `reason` is static, or
+ * lies in the request's arena or the policy: it is read only then. */
 enum req_next
 req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err)
 {
@@ -94,6 +98,7 @@ req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err
     return req_synth(r, status, err);
 }
 
+/* The client gets a 503, and its connection ends, as in Varnish. */
 static enum req_next
 req_policy_failed(struct req *r)
 {
@@ -182,6 +187,8 @@ req_policy_key(struct req *r)
     struct slice key;
 
     r->host_at = 7; /* for the backend, and for what is resolved against it */
+    /* No key of the core begins with a quote, so a policy cannot make one that stands for another
+     * site's page by chance. */
     p->key_text[0] = '"';
     r->key_len = 1;
     if (req_ask_policy(r, VCL_SUB_HASH) != VCL_ACT_LOOKUP)
@@ -205,6 +212,7 @@ req_purge_other_scheme(struct req *r)
     tassert(err == 0); /* it was made already */
     key = hash_bytes(r->proxy->key_text, r->key_len);
     cache_purge(r->proxy->cache, &key);
+    /* key_text is the worker's: the request's own key goes back into it. */
     err = req_make_key(r);
     tassert(err == 0);
 }
@@ -259,6 +267,7 @@ req_policy_go(struct req *r, enum vcl_action act)
     case VCL_ACT_HASH:
         if ((r->head->present & HTTP_BIT(HTTP_F_RANGE)) != 0 && req_read_ranges(r) != 0)
             return req_synth(r, 503, TERR_NOMEM);
+        /* Decided only here: a policy's purge or pipe is not a lookup. */
         if (req_is_origins(r))
             return req_goto(r, REQ_PASS);
         req_goto(r, REQ_LOOKUP);
@@ -286,6 +295,7 @@ req_policy_switch(struct req *r)
         r->proxy->run.why = "return(vcl(label)): no such label, or from a labelled policy";
         return req_policy_failed(r);
     }
+    /* Both are held until the request ends: strings of the first may still be in use. */
     rp->first = rp->ref;
     rp->ref = use;
     r->backend = use->policy->default_backend;
@@ -327,6 +337,7 @@ req_policy_recv(struct req *r)
     int err;
 
     r->policy.key = slice_of(NULL, 0); /* of a policy before this one, or of a turn before this */
+    /* std.cache_req_body: the body is read first, since a run never waits. */
     if (pol->keeps_body && r->x->has_body && !r->policy.body_kept && req_keeping_body(r))
         return REQ_WAIT;
     if (r->backend == NULL) { /* none has been named yet */
@@ -354,12 +365,15 @@ req_do_hit(struct req *r)
     if (act == VCL_ACT_DELIVER)
         return req_use_hit(r);
     if (act == VCL_ACT_PASS) {
+        /* The entry is given back: the response will be the backend's. */
         req_forget_response(r);
         return req_goto(r, REQ_PASS);
     }
     return req_policy_elsewhere(r, act);
 }
 
+/* The leader does not fetch after all.  The entry becomes a marker, so that those that wait look
+ * again and one of them fetches. */
 void
 req_withdraw(struct req *r)
 {
@@ -379,6 +393,7 @@ req_policy_miss(struct req *r)
 
     if (act == VCL_ACT_FETCH)
         return REQ_WAIT;
+    /* Others may wait for this entry already, and no fetch will fill it. */
     req_withdraw(r);
     if (act == VCL_ACT_PASS) {
         req_forget_response(r);

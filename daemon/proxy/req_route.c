@@ -127,6 +127,8 @@ req_route_pipes(const struct req *r)
 
 /* --- what it does to the request --- */
 
+/* The actions of the route that the request came by, if it has any.  With `hold` the configuration
+ * is held, for a request that outlives this turn; without, it is borrowed. */
 int
 req_take_rules(struct req *r, bool hold)
 {
@@ -239,6 +241,7 @@ route_strip_query(struct req *r, const struct conf_names *names)
     return err != 0 ? err : message_edit_path(r->policy.req, slice_of(out, len));
 }
 
+/* Unset, set, add, in this order: a field that is unset can be written anew. */
 static int
 route_edit_fields(struct message_edit *e, const struct conf_fields *fields)
 {
@@ -277,6 +280,7 @@ req_apply_rules(struct req *r)
     int err = 0;
 
     tassert_slow(req_rules(r) != NULL);
+    /* Before the key is made and a policy asked: from here on the request is without them. */
     if (route->strip_cookies.n > 0 || route->strip_cookies.all)
         err = route_strip_cookies(r, &route->strip_cookies);
     if (err == 0 && (route->strip_query.n > 0 || route->strip_query.all))
@@ -299,6 +303,7 @@ req_apply_rules(struct req *r)
 
 /* --- what it answers itself --- */
 
+/* HEAD is allowed where GET is: it is a GET without the body (RFC 9110 9.3.2). */
 static bool
 route_allows(const struct conf_route *route, const struct http_message *h)
 {

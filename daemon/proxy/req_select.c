@@ -28,6 +28,7 @@ req_not_modified(struct req *r, const struct http_message *stored)
     if (m == NULL)
         return TERR_NOMEM;
     r->resp.bodyless = true;
+    /* A 304 has no body, and Content-Length would be that of the 200 (RFC 9110 8.6). */
     r->resp.length = EXCHANGE_LENGTH_UNKNOWN;
     counter_add(r->proxy->counters, COUNTER_req_not_modified, 1);
     return req_take_message(r, m, derive_not_modified(stored, &r->x->arena, m));
@@ -57,6 +58,7 @@ req_one_range(
     tassert(complete == STOBJ_SIZE_UNKNOWN || range.last < complete);
     if (m == NULL)
         return TERR_NOMEM;
+    /* Both ends are in a range, `end` is behind the last byte. */
     r->all.first = range.first;
     r->all.end = range.last + 1;
     r->resp.length = range.last + 1 - range.first;
@@ -107,6 +109,7 @@ req_many_ranges(struct req *r, const struct http_message *stored, const struct r
 
     if (m == NULL)
         return TERR_NOMEM;
+    /* Not guessable: a body that has the boundary in it would end its part early. */
     range_boundary(random.lo, random.hi, boundary);
     r->segments = req_lay_out(r, stored, ranges, n, complete, how.boundary);
     if (r->segments == NULL)
@@ -135,6 +138,7 @@ req_select_ranges(struct req *r, const struct http_message *stored)
     struct range ranges[RANGES_MAX];
     unsigned n = 1;
 
+    /* The one part that came, whatever was asked: the origin chose it. */
     if (r->attempt.choice == REQ_AS_CAME) {
         const struct entry_part p = entry_part(r->entry, 0);
 
@@ -177,6 +181,7 @@ req_select(struct req *r)
     validators_of(stored, r->proxy->loop->clock.wall_ms / 1000, &v);
     if (cond_not_modified(req, &v))
         return req_not_modified(r, stored);
+    /* A private response is the origin's answer to the client's own range already. */
     if (r->nranges == 0 || entry_is_private(r->entry) ||
         (r->attempt.choice != REQ_AS_CAME && !cond_range_holds(req, &v)))
         return 0;

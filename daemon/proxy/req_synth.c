@@ -90,6 +90,7 @@ req_synth_fields(struct req *r, struct message_out *o)
         MESSAGE_OUT_FIELD(o, CONTENT_TYPE, "Content-Type",
             page != NULL && page->plain ? SLICE_LIT("text/plain; charset=utf-8")
                                         : SLICE_LIT("text/html; charset=utf-8"));
+    /* A redirection of a route is the same for all; an error is of the moment. */
     if (status / 100 != 3)
         MESSAGE_OUT_FIELD(o, CACHE_CONTROL, "Cache-Control", SLICE_LIT("no-store"));
     if (named)
@@ -125,6 +126,8 @@ req_synth_head(struct req *r, const char *reason)
     return err;
 }
 
+/* The body for a page of our own.  One that is not used any more is kept for the next: see
+ * req_drop_page. */
 int
 req_take_page(struct req *r)
 {
@@ -143,6 +146,7 @@ req_drop_page(struct req *r)
 {
     tassert(r->own_body && r->page == NULL);
     r->own_body = false;
+    /* Only if the connection has no reference to its pieces any more. */
     if (stobj_synth_reset(r->rep.body))
         r->page = r->rep.body;
     else
@@ -184,6 +188,7 @@ req_synth_body(struct req *r, const char *reason)
         return req_synth_page(r, page);
     snprintf(text, sizeof(text), "%u %s", r->synth_status, reason);
     pieces[3] = arena_copy(&r->x->arena, slice_str(text));
+    /* As in the log, so that an operator finds what a visitor quotes. */
     snprintf(text, sizeof(text), "Request %016llx", (unsigned long long)r->x->xid);
     pieces[7] = arena_copy(&r->x->arena, slice_str(text));
     if (pieces[3].ptr == NULL || pieces[7].ptr == NULL)
@@ -221,6 +226,7 @@ req_do_synth(struct req *r)
     r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || r->synth_status == 204;
     r->resp.close = r->x->err != 0 || r->policy.close;
     if (req_synth_head(r, reason) != 0 || req_synth_body(r, reason) != 0) {
+        /* There is no memory even for an error page: the client sees the exchange end. */
         r->x->ops->reset(r->x, TERR_NOMEM);
         return req_goto(r, REQ_CLOSE);
     }
@@ -328,6 +334,7 @@ req_answer_absent(struct req *r, const struct negative_answer *a)
 
     counter_add(r->proxy->counters, COUNTER_negative_hits, 1);
     if (r->policy.ref != NULL) { /* vcl_synth has its say, as on all answers of our own */
+        /* `a` is borrowed for the call, and vcl_synth comes in a later step. */
         struct negative_answer *copy = arena_alloc(&r->x->arena, sizeof(*copy));
 
         if (copy == NULL)
