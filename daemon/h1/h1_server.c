@@ -798,7 +798,7 @@ h1_server_open(struct conn_server **out, const struct h1_server_env *env)
         .field_max = (size_t)env->conf->req_field_max,
         .head_max = (size_t)env->conf->req_head_max,
     };
-    s->next_xid = (uint64_t)env->loop->id << 48 | (uint64_t)(env->loop->clock.wall_ms / 1000) << 20;
+    s->next_xid = h1_first_xid(env->loop->id, env->loop->clock.wall_ms);
     list_init(&s->conns);
     list_init(&s->rest.answered);
     h1_server_set_memo(s);
