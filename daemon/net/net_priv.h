@@ -20,7 +20,8 @@ struct read_slab {
 };
 
 enum {
-    NET_CORKED_MAX = 64 /* in a turn; the next one's packet does not wait */
+    NET_CORKED_MAX = 64,     /* in a turn; the next one's packet does not wait */
+    NET_HANDSHAKES_TURN = 2, /* steps; one costs as much as 1,000 hits, which wait meanwhile */
 };
 
 #define NET_LOOP_MAGIC OBJ_TAG('l', 'o', 'o', 'p')
@@ -44,6 +45,9 @@ struct net_loop {
     /* Streams that said MORE in this turn; NULL: closed meanwhile. */
     struct stream *corked[NET_CORKED_MAX];
     unsigned ncorked;
+    struct net_secure *secure; /* NULL: there is no secure stream yet */
+    struct list handshakes;    /* streams whose handshake waits for the next turn, in order */
+    unsigned nhandshakes;      /* steps in this turn */
     uint64_t turns;
     bool stopping;
 };
@@ -58,6 +62,8 @@ void net_slab_release(struct net_loop *nl, struct read_slab *slab);
 
 /* The turn ends: what MORE holds back leaves. */
 void net_stream_uncork_all(struct net_loop *nl);
+/* A new turn: the first of the handshakes that waited go on. */
+void net_handshakes_turn(struct net_loop *nl);
 /* Of the memory kept for the next connections all but so much goes back. */
 void net_streams_trim(struct net_loop *nl, unsigned keep);
 

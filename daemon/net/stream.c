@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/base/address.h"
-#include "daemon/base/terr.h"
-#include "daemon/net/net_priv.h"
+#include "daemon/net/stream_priv.h"
 
 enum {
     STREAMS_IDLE_MAX = 1024,   /* memory of closed connections kept for new ones, a loop */
@@ -19,85 +18,12 @@ enum {
     STREAM_LARGE = 256 << 10,  /* worth a system call, to be copied from where it begins */
 };
 
-/* What only a connection with a full socket, or one being made, needs. */
-struct write_op {
-    struct write_op *next;
-    union {
-        uv_write_t write;
-        uv_connect_t connect;
-    } req;
-};
-
-/* An idle connection is this and its owner's part: each byte counts.  The loop is libuv's. */
-#define STREAM_MAGIC OBJ_TAG('s', 't', 'r', 'm')
-struct stream {
-    uint32_t magic;
-    int fd;
-    int16_t ended;       /* 0, or why reading is over: TERR_* */
-    int16_t write_err;   /* 0, or why writing is */
-    int16_t connect_err; /* TERR_AGAIN while connecting */
-    bool is_unix, reading, posted;
-    bool corked; /* the kernel may hold the last bytes back, MSG_MORE; then in nl->corked, too */
-    uint32_t read_max;
-    union {
-        struct task *owner;
-        struct stream *next; /* idle list */
-    } of;
-    char *rx_ptr, *room_ptr; /* received, not consumed; posted */
-    uint32_t rx_len, room_len;
-    struct read_slab *slab; /* rx lies in it; NULL: in the posted span */
-    struct write_op *op;    /* a write or connect under way */
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe; /* the largest: a TCP stream's memory ends before it does */
-    } uv;
-};
-_Static_assert(offsetof(struct stream, uv) + sizeof(uv_tcp_t) <= 320, "struct stream grew");
-_Static_assert(TERR_COUNT < INT16_MAX, "errors fit 16 bits");
-
-/* No pointer to our loop in each stream: libuv has one already, and idle connections count each
- * byte. */
-static inline struct net_loop *
-stream_loop(const struct stream *s)
-{
-    return container_of(s->uv.handle.loop, struct net_loop, uv);
-}
-
 /* A TCP stream gets no memory for the pipe's handle, which is the larger one. */
 static size_t
-stream_size(bool is_unix)
+stream_size(bool is_unix, bool is_secure)
 {
-    return offsetof(struct stream, uv) + (is_unix ? sizeof(uv_pipe_t) : sizeof(uv_tcp_t));
-}
-
-/* Only TCP streams are kept for the next: they are one size.  libuv's handle is made anew each
- * time and must be given to uv_close() from here on, also on an error path: libuv has linked it. */
-static struct stream *
-stream_new(struct net_loop *nl, bool is_unix, struct task *owner)
-{
-    struct stream *s = is_unix ? NULL : nl->idle_streams;
-
-    if (s != NULL) {
-        nl->idle_streams = s->of.next;
-        nl->nidle_streams--;
-    } else {
-        s = usage_alloc(&nl->base.usage, USAGE_CONN, stream_size(is_unix));
-    }
-    if (s == NULL)
-        return NULL;
-    memset(s, 0, offsetof(struct stream, uv));
-    s->magic = STREAM_MAGIC;
-    s->of.owner = owner;
-    s->fd = -1;
-    s->is_unix = is_unix;
-    if (is_unix)
-        uv_pipe_init(&nl->uv, &s->uv.pipe, 0);
-    else
-        uv_tcp_init(&nl->uv, &s->uv.tcp);
-    s->uv.handle.data = s;
-    return s;
+    return offsetof(struct stream, uv) + (is_unix ? sizeof(uv_pipe_t) : sizeof(uv_tcp_t)) +
+           (is_secure ? sizeof(struct stream_secure) : 0);
 }
 
 /* In libuv's closing phase.  From uv_close() until here the memory is libuv's, so this is the
@@ -109,13 +35,46 @@ stream_on_closed(uv_handle_t *h)
     struct net_loop *nl = stream_loop(s);
 
     OBJ_BURY(s);
-    if (s->is_unix || nl->stopping || nl->nidle_streams >= STREAMS_IDLE_MAX) {
+    if (s->is_unix || s->is_secure || nl->stopping || nl->nidle_streams >= STREAMS_IDLE_MAX) {
         usage_free(&nl->base.usage, USAGE_CONN, s);
         return;
     }
     s->of.next = nl->idle_streams;
     nl->idle_streams = s;
     nl->nidle_streams++;
+}
+
+/* Only plain TCP streams are kept for the next: they are one size.  libuv's handle is made anew each
+ * time and must be given to uv_close() from here on, also on an error path: libuv has linked it. */
+static struct stream *
+stream_new(struct net_loop *nl, bool is_unix, bool is_secure, struct task *owner)
+{
+    struct stream *s = is_unix || is_secure ? NULL : nl->idle_streams;
+
+    if (s != NULL) {
+        nl->idle_streams = s->of.next;
+        nl->nidle_streams--;
+    } else {
+        s = usage_alloc(&nl->base.usage, USAGE_CONN, stream_size(is_unix, is_secure));
+    }
+    if (s == NULL)
+        return NULL;
+    memset(s, 0, offsetof(struct stream, uv));
+    s->magic = STREAM_MAGIC;
+    s->of.owner = owner;
+    s->fd = -1;
+    s->is_unix = is_unix;
+    s->is_secure = is_secure;
+    if (is_unix)
+        uv_pipe_init(&nl->uv, &s->uv.pipe, 0);
+    else
+        uv_tcp_init(&nl->uv, &s->uv.tcp);
+    s->uv.handle.data = s;
+    if (is_secure && stream_secure_init(s) != 0) {
+        uv_close(&s->uv.handle, stream_on_closed);
+        return NULL;
+    }
+    return s;
 }
 
 void
@@ -142,7 +101,7 @@ net_streams_trim(struct net_loop *nl, unsigned keep)
 
 /* An operation of libuv must outlive its stream: after uv_close() libuv still calls back with
  * UV_ECANCELED.  So it lies beside the stream, and streams without a full socket need none. */
-static struct write_op *
+struct write_op *
 stream_op_take(struct net_loop *nl)
 {
     struct write_op *op = nl->idle_writes;
@@ -151,12 +110,15 @@ stream_op_take(struct net_loop *nl)
         nl->idle_writes = op->next;
     else
         op = usage_alloc(&nl->base.usage, USAGE_CONN, sizeof(*op));
+    if (op != NULL)
+        op->own = NULL;
     return op;
 }
 
-static void
+void
 stream_op_give(struct net_loop *nl, struct write_op *op)
 {
+    usage_free(&nl->base.usage, USAGE_CONN, op->own);
     op->next = nl->idle_writes;
     nl->idle_writes = op;
 }
@@ -171,8 +133,12 @@ stream_on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
     (void)suggested;
     buf->base = NULL;
     buf->len = 0;
-    if (s->rx_len > 0)
+    if (s->rx_len > 0 || (s->is_secure && stream_secure(s)->in_len > 0))
         return; /* not consumed yet: libuv reports ENOBUFS, and we read when it is */
+    if (s->is_secure && stream_secure(s)->layer != NULL) {
+        buf->base = net_slab_room(stream_loop(s), &buf->len);
+        return;
+    }
     if (s->posted) {
         buf->base = s->room_ptr;
         buf->len = s->room_len;
@@ -208,9 +174,16 @@ stream_on_read(uv_stream_t *uvs, ssize_t n, const uv_buf_t *buf)
     if (n == 0 || n == UV_ENOBUFS)
         return;
     if (n < 0) {
-        s->ended = stream_end_of(s, n);
+        n = stream_end_of(s, n);
         s->reading = false; /* libuv stops by itself */
         uv_read_stop(uvs);
+    }
+    if (s->is_secure && stream_secure(s)->layer != NULL) {
+        stream_secure_on_read(s, n, buf->base);
+        return;
+    }
+    if (n < 0) {
+        s->ended = (int16_t)n;
     } else {
         s->rx_ptr = buf->base;
         s->rx_len = (uint32_t)n;
@@ -237,11 +210,12 @@ stream_start(struct stream *s)
 /* TCP_NODELAY: we gather a response ourselves (stream_try, MSG_MORE), and Nagle's algorithm
  * would only delay the last packet of an answer until the client has acknowledged the one before
  * (RFC 896). */
-int
-stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
+static int
+stream_accept_as(
+    struct stream **out, struct loop *l, int fd, bool is_unix, bool is_secure, struct task *owner)
 {
     struct net_loop *nl = net_loop_of(l);
-    struct stream *s = stream_new(nl, is_unix, owner);
+    struct stream *s = stream_new(nl, is_unix, is_secure, owner);
     int err, on = 1;
 
     if (s == NULL) {
@@ -259,6 +233,18 @@ stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct 
     stream_start(s);
     *out = s;
     return 0;
+}
+
+int
+stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
+{
+    return stream_accept_as(out, l, fd, is_unix, false, owner);
+}
+
+int
+stream_accept_secure(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
+{
+    return stream_accept_as(out, l, fd, is_unix, true, owner);
 }
 
 /* Bytes may have come while the stream had another owner or none.  libuv reports them once only,
@@ -289,6 +275,11 @@ stream_on_connect(uv_connect_t *req, int status)
     s->connect_err = terr_from_errno(status);
     if (status == 0)
         stream_start(s);
+    if (status == 0 && s->is_secure) {
+        s->connect_err = TERR_AGAIN; /* until the handshake is complete */
+        stream_secure_on_connected(s);
+        return;
+    }
     task_wake(s->of.owner);
 }
 
@@ -300,7 +291,7 @@ stream_connect(
     struct stream **out, struct loop *l, const struct stream_target *to, struct task *owner)
 {
     struct net_loop *nl = net_loop_of(l);
-    struct stream *s = stream_new(nl, to->path != NULL, owner);
+    struct stream *s = stream_new(nl, to->path != NULL, false, owner);
     struct write_op *op;
     int err = 0;
 
@@ -344,14 +335,16 @@ stream_forget_cork(struct stream *s)
             nl->corked[i] = NULL;
 }
 
-void
-stream_close(struct stream **sp)
+static void
+stream_end(struct stream **sp, bool orderly)
 {
     struct stream *s;
 
     OBJ_TAKE(s, sp, STREAM_MAGIC);
-    if (s->rx_len > 0)
-        stream_consume(s);
+    if (s->is_secure)
+        stream_secure_close(s, orderly);
+    if (s->rx_len > 0 && s->slab != NULL)
+        net_slab_release(stream_loop(s), s->slab);
     stream_forget_cork(s); /* the end takes along what is held back */
     if (s->op != NULL) {
         /* libuv cancels it in its closing phase, when we are no longer here. */
@@ -359,6 +352,12 @@ stream_close(struct stream **sp)
         s->op = NULL;
     }
     uv_close(&s->uv.handle, stream_on_closed);
+}
+
+void
+stream_close(struct stream **sp)
+{
+    stream_end(sp, true);
 }
 
 /* With a linger time of 0, close(2) sends RST and drops what is queued (socket(7)).  A Unix
@@ -369,7 +368,7 @@ stream_reset(struct stream **sp)
     const struct linger now = {.l_onoff = 1, .l_linger = 0};
 
     setsockopt((*sp)->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-    stream_close(sp);
+    stream_end(sp, false);
 }
 
 int
@@ -397,6 +396,8 @@ stream_consume(struct stream *s)
     s->slab = NULL;
     s->rx_ptr = NULL;
     s->rx_len = 0;
+    if (__builtin_expect(s->more_in, 0))
+        stream_secure_read_on(s);
 }
 
 void
@@ -450,8 +451,8 @@ stream_pull(struct stream *s)
 
     OBJ_CHECK(s, STREAM_MAGIC);
     tassert(s->posted && s->rx_len == 0);
-    if (!s->reading)
-        return false;
+    if (!s->reading || s->is_secure)
+        return false; /* secure: what has come is decrypted without being asked */
     do
         n = recv(s->fd, s->room_ptr, s->room_len, MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
@@ -476,6 +477,8 @@ stream_pause(struct stream *s)
     if (s->reading)
         uv_read_stop(&s->uv.stream);
     s->reading = false;
+    if (s->is_secure)
+        stream_secure_on_pause(s);
 }
 
 /* Idempotent.  Not after an end: libuv would report it again in each turn. */
@@ -485,7 +488,10 @@ stream_resume(struct stream *s)
     OBJ_CHECK(s, STREAM_MAGIC);
     if (s->reading || s->ended != 0)
         return;
-    s->reading = uv_read_start(&s->uv.stream, stream_on_alloc, stream_on_read) == 0;
+    if (s->is_secure)
+        stream_secure_read_on(s);
+    if (!s->is_secure || stream_secure(s)->in_ended == 0)
+        s->reading = uv_read_start(&s->uv.stream, stream_on_alloc, stream_on_read) == 0;
 }
 
 /* Our threads are never cancelled.  The library's call is a cancellation point, which takes three
@@ -500,19 +506,25 @@ stream_sendmsg(int fd, const struct msghdr *msg, int flags)
 #endif
 }
 
+bool
+stream_note_corked(struct stream *s)
+{
+    struct net_loop *nl = stream_loop(s);
+
+    if (nl->ncorked == ARRAY_LEN(nl->corked))
+        return false;
+    s->corked = true;
+    if (nl->ncorked == 0 || nl->corked[nl->ncorked - 1] != s)
+        nl->corked[nl->ncorked++] = s;
+    return true;
+}
+
 /* The flag, and a note for the end of the turn, if there is room for one.  AF_UNIX ignores the flag:
  * every write is a message of its own there, and is never held back. */
 static __attribute__((noinline)) int
 stream_cork(struct stream *s)
 {
-    struct net_loop *nl = stream_loop(s);
-
-    if (s->is_unix || nl->ncorked == ARRAY_LEN(nl->corked))
-        return 0;
-    s->corked = true;
-    if (nl->ncorked == 0 || nl->corked[nl->ncorked - 1] != s)
-        nl->corked[nl->ncorked++] = s;
-    return MSG_MORE;
+    return !s->is_unix && stream_note_corked(s) ? MSG_MORE : 0;
 }
 
 /* The kernel would wait 200 ms for what did not follow.  TCP_NODELAY, which is set already, pushes
@@ -528,7 +540,9 @@ net_stream_uncork_all(struct net_loop *nl)
         if (s == NULL)
             continue; /* closed meanwhile */
         OBJ_CHECK(s, STREAM_MAGIC);
-        if (s->corked)
+        if (s->is_secure)
+            stream_secure_flush(s);
+        else if (s->corked)
             setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         s->corked = false;
     }
@@ -546,6 +560,12 @@ stream_send(struct stream *s, const struct iovec *iov, unsigned n, int flags)
         sent = stream_sendmsg(s->fd, &msg, flags);
     while (sent < 0 && errno == EINTR);
     return sent;
+}
+
+ssize_t
+stream_send_plain(struct stream *s, const struct iovec *iov, unsigned n, int flags)
+{
+    return stream_send(s, iov, n, flags);
 }
 
 /* AF_UNIX copies into pieces of its own, which begin on a page.  A head in front of a large body would
@@ -581,6 +601,8 @@ stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
     tassert(s->op == NULL);
     if (s->write_err != 0)
         return s->write_err;
+    if (__builtin_expect(s->is_secure, 0))
+        return stream_secure_try(s, iov, n, more);
     s->corked = false;
     if (more)
         flags |= stream_cork(s);
@@ -598,7 +620,7 @@ stream_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
     return s->write_err;
 }
 
-static void
+void
 stream_on_written(uv_write_t *req, int status)
 {
     struct write_op *op = container_of(req, struct write_op, req.write);
@@ -613,7 +635,10 @@ stream_on_written(uv_write_t *req, int status)
     stream_op_give(stream_loop(s), op);
     if (status < 0)
         s->write_err = terr_from_errno(status);
-    task_wake(s->of.owner);
+    if (s->is_secure)
+        stream_secure_on_written(s);
+    else
+        task_wake(s->of.owner);
 }
 
 /* For what stream_try() left.  Bounded in bytes, so that a slow client pins 64 KiB of us and no
@@ -629,6 +654,8 @@ stream_queue(struct stream *s, const struct iovec *iov, unsigned n)
     int err;
 
     OBJ_CHECK(s, STREAM_MAGIC);
+    if (s->is_secure)
+        return stream_secure_queue(s, iov, n);
     tassert(s->op == NULL && n > 0);
     for (; k < n && k < LIMIT_QUEUE_IOV && total < LIMIT_UNSENT_BYTES; k++) {
         size_t len = iov[k].iov_len;
@@ -660,14 +687,16 @@ bool
 stream_sending(const struct stream *s)
 {
     OBJ_CHECK(s, STREAM_MAGIC);
-    return s->op != NULL && s->connect_err == 0;
+    return (s->op != NULL && s->connect_err == 0) ||
+           (s->is_secure && stream_secure(s)->queue != NULL);
 }
 
 size_t
 stream_unsent(const struct stream *s)
 {
     OBJ_CHECK(s, STREAM_MAGIC);
-    return uv_stream_get_write_queue_size(&s->uv.stream);
+    return uv_stream_get_write_queue_size(&s->uv.stream) +
+           (s->is_secure && stream_secure(s)->queue != NULL ? stream_secure(s)->queue->bytes : 0);
 }
 
 /* For a pooled connection, just before a request goes out on it: an end or a stray byte that
@@ -679,6 +708,8 @@ stream_quiet(const struct stream *s)
     char byte;
 
     OBJ_CHECK(s, STREAM_MAGIC);
+    if (s->is_secure && stream_secure(s)->in_len > 0)
+        return false;
     return s->rx_len == 0 && s->ended == 0 && recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
            errno == EAGAIN;
 }
@@ -696,6 +727,8 @@ void
 stream_shut(struct stream *s)
 {
     OBJ_CHECK(s, STREAM_MAGIC);
+    if (s->is_secure)
+        stream_secure_shut(s);
     shutdown(s->fd, SHUT_WR);
 }
 

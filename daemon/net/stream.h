@@ -1,4 +1,4 @@
-/* stream.h -- a connected byte stream: TCP, Unix socket, later TLS.
+/* stream.h -- a connected byte stream: TCP or a Unix socket, plain or secure.
  *
  * Its events are facts, and one task that is woken when any of them changed:
  *
@@ -20,6 +20,13 @@
  * held when the turn ends leaves then, whether or not anything followed.  A Unix socket has no
  * packets to fill; a caller that has all the pieces gives them to one stream_try, which helps both.
  *
+ * A secure stream (net/secure.h) encrypts what is sent and decrypts what arrives.  It is connected
+ * when its handshake is complete.  What is said above holds for its plaintext: "taken by the kernel"
+ * is then "encrypted", after which the bytes are not read again.  Its records are made for the reader:
+ * what stream_try() is given is one record if it fits into one, and MORE gathers what follows into
+ * the same.  More than that leaves after a pause in records of 4 KiB, so that a reader can use the first
+ * before the rest has arrived, and in the largest ones soon after.
+ *
  * Threads: one loop's.  Errors: TERR_*.
  */
 #ifndef TARN_STREAM_H
@@ -37,6 +44,7 @@
 #include "daemon/base/span.h"
 
 struct net_loop;
+struct secure;
 struct stream;
 
 /* Where an outgoing stream leads.  Connections with the same target may stand for each other. */
@@ -48,6 +56,14 @@ struct stream_target {
 /* Takes the connected descriptor, which is closed on failure too.  `owner` is woken; NULL: there will
  * be one before the turn ends. */
 int stream_accept(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner);
+/* The same, for one that will be secure: until stream_set_secure() its bytes are the peer's own. */
+int stream_accept_secure(
+    struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner);
+/* Of a stream that was made for it, once: takes *layer.  What was received and not consumed is
+ * its first ciphertext.  Watch stream_connected(). */
+void stream_set_secure(struct stream *s, struct secure **layer);
+/* The layer of a secure stream, borrowed; NULL: it is plain. */
+struct secure *stream_get_secure(const struct stream *s);
 /* Another task is woken from now on: at once, if something has been received or reading is over. */
 void stream_set_owner(struct stream *s, struct task *owner);
 /* Starts connecting; watch stream_connected. */

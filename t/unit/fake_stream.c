@@ -490,3 +490,26 @@ stream_get_local(const struct stream *s, struct stream_peer *out)
         .addr = {[10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 1},
         .port = 1};
 }
+
+/* These streams are plain ones. */
+int
+stream_accept_secure(
+    struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
+{
+    return stream_accept(out, l, fd, is_unix, owner);
+}
+
+void
+stream_set_secure(struct stream *s, struct secure **layer)
+{
+    (void)s;
+    (void)layer;
+    tassert(false);
+}
+
+struct secure *
+stream_get_secure(const struct stream *s)
+{
+    (void)s;
+    return NULL;
+}

@@ -1,0 +1,669 @@
+/* stream_secure.c -- a stream's bytes through its secure layer: what arrives, what is sent, the
+ * handshake.
+ *
+ * Everything happens in the stream's own task, or in an operation of its owner; libuv's callbacks
+ * only note what came.  Ciphertext never waits in the layer: it lies in the slab that it was read into,
+ * or leaves from memory that all secure streams of the loop share, in the turn in which it was made. */
+#include "daemon/net/stream_priv.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+enum {
+    EARLY_RECORD = 4096,    /* a reader has its first bytes after three packets, not twelve */
+    EARLY_BYTES = 65536,    /* from here on a sender's window is large: Grigorik, 2013 */
+    EARLY_AFTER_MS = 1000,  /* of silence: TCP's window begins anew then (RFC 9293 3.8.6.2) */
+    SEND_CHUNK = 3 * 16384, /* ciphertext that is given to the kernel in one call */
+};
+_Static_assert(SEND_CHUNK + SECURE_RECORD + SECURE_RECORD_MORE <= SECURE_FLIGHT_MAX,
+    "the record that fills a chunk has room");
+
+static struct stream *
+secure_stream(struct stream_secure *x)
+{
+    return x->stream;
+}
+
+static struct usage *
+secure_usage(const struct stream *s)
+{
+    return &stream_loop(s)->base.usage;
+}
+
+static struct net_secure *
+secure_shared(const struct stream *s)
+{
+    return stream_loop(s)->secure;
+}
+
+static struct secure_io
+secure_io_begin(const struct stream *s)
+{
+    const struct stream_secure *x = stream_secure(s);
+
+    return (struct secure_io){.in = slice_of(x->in_ptr, x->in_len),
+        .out = secure_shared(s)->out,
+        .out_max = SECURE_FLIGHT_MAX};
+}
+
+/* ---- what arrives ---- */
+
+static void
+secure_in_release(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    if (x->in_slab != NULL)
+        net_slab_release(stream_loop(s), x->in_slab);
+    usage_free(secure_usage(s), USAGE_READ, x->kept);
+    x->in_slab = NULL;
+    x->kept = x->in_ptr = NULL;
+    x->in_len = 0;
+}
+
+/* So much of it is left behind what the layer took. */
+static void
+secure_in_taken(struct stream *s, const struct secure_io *io)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    tassert(io->in.len <= x->in_len);
+    x->in_ptr += x->in_len - io->in.len;
+    x->in_len = (uint32_t)io->in.len;
+    if (x->in_len == 0)
+        secure_in_release(s);
+}
+
+/* A slab is the turn's.  What its owner does not want yet goes elsewhere. */
+static void
+secure_in_keep(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+    char *kept;
+
+    if (x->in_slab == NULL)
+        return;
+    kept = usage_alloc(secure_usage(s), USAGE_READ, x->in_len);
+    if (kept == NULL) {
+        secure_in_release(s);
+        x->in_ended = TERR_NOMEM;
+        return;
+    }
+    memcpy(kept, x->in_ptr, x->in_len);
+    net_slab_release(stream_loop(s), x->in_slab);
+    x->in_slab = NULL;
+    x->kept = x->in_ptr = kept;
+}
+
+static void
+secure_stop_reading(struct stream *s)
+{
+    if (s->reading)
+        uv_read_stop(&s->uv.stream);
+    s->reading = false;
+}
+
+/* In libuv's poll phase. */
+void
+stream_secure_on_read(struct stream *s, ssize_t n, const char *base)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    if (n < 0) {
+        x->in_ended = (int16_t)n;
+    } else {
+        tassert(x->in_len == 0);
+        x->in_ptr = (char *)(uintptr_t)base;
+        x->in_len = (uint32_t)n;
+        x->in_slab = net_slab_use(stream_loop(s), (size_t)n);
+    }
+    task_wake(&x->task);
+}
+
+void
+stream_secure_read_on(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    if (x->layer != NULL && (s->more_in || x->in_len > 0 || x->in_ended != 0))
+        task_wake(&x->task);
+}
+
+void
+stream_secure_on_pause(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    if (x->layer != NULL && x->in_len > 0)
+        secure_in_keep(s);
+}
+
+static void secure_send(struct stream *s, struct secure_io *io);
+
+/* The end of what can be read.  A connection that ends without close_notify may have been cut by
+ * anybody on its way (RFC 8446 6.1): what is framed by the end is not whole then. */
+static void
+secure_end(struct stream *s, int err)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    if (err == TERR_CLOSED && x->in_ended == TERR_CLOSED && !x->layer->ops->is_server(x->layer))
+        err = TERR_IO;
+    s->ended = (int16_t)err;
+    s->more_in = false;
+    secure_stop_reading(s);
+    secure_in_release(s);
+    task_wake(s->of.owner);
+}
+
+/* Where plaintext goes, as a plain read: the owner's span, or the loop's slab. */
+static struct span
+secure_room(struct stream *s)
+{
+    struct span room = {s->room_ptr, s->room_len};
+
+    if (s->posted)
+        return room;
+    room.ptr = net_slab_room(stream_loop(s), &room.len);
+    if (s->read_max > 0 && room.len > s->read_max)
+        room.len = s->read_max;
+    return room;
+}
+
+static void
+secure_decrypt(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+    struct secure_io io;
+    struct span room;
+    ssize_t n;
+
+    if (s->rx_len > 0 || s->ended != 0)
+        return; /* the owner comes first */
+    if (!s->reading && x->in_ended == 0) {
+        if (x->in_len > 0)
+            secure_in_keep(s);
+        return;
+    }
+    if (x->was_posted && !s->posted) { /* the owner's next span may be posted later in this turn */
+        x->was_posted = false;
+        task_wake(&x->task);
+        return;
+    }
+    room = secure_room(s);
+    if (room.ptr == NULL) {
+        task_wake(&x->task); /* every slab is in use: until others have consumed */
+        return;
+    }
+    io = secure_io_begin(s);
+    n = x->layer->ops->decrypt(x->layer, &io, room);
+    if (n > 0) {
+        s->rx_ptr = room.ptr;
+        s->rx_len = (uint32_t)n;
+        s->slab = s->posted ? NULL : net_slab_use(stream_loop(s), (size_t)n);
+        x->was_posted = s->posted;
+        s->posted = false;
+    }
+    secure_in_taken(s, &io);
+    s->more_in = n > 0 && (x->in_len > 0 || (size_t)n == room.len || x->in_ended != 0);
+    secure_send(s, &io); /* an alert, or the answer to a new key */
+    if (n > 0)
+        task_wake(s->of.owner);
+    else if (n < 0)
+        secure_end(s, (int)n);
+    else if (x->in_ended != 0)
+        secure_end(s, x->in_ended);
+}
+
+/* ---- what is sent ---- */
+
+/* What the kernel did not take.  A second one behind the stream's own write (an alert, an answer to a
+ * new key) belongs to nobody: libuv keeps their order. */
+static void
+secure_write(struct stream *s, const char *p, size_t len)
+{
+    struct net_loop *nl = stream_loop(s);
+    struct write_op *op = stream_op_take(nl);
+    char *own = op != NULL ? usage_alloc(secure_usage(s), USAGE_CONN, len) : NULL;
+    uv_buf_t buf;
+    int err;
+
+    if (own == NULL) {
+        if (op != NULL)
+            stream_op_give(nl, op);
+        s->write_err = TERR_NOMEM; /* a record is missing: nothing may follow */
+        return;
+    }
+    memcpy(own, p, len);
+    op->own = own;
+    op->req.write.data = s->op == NULL ? s : NULL;
+    buf = uv_buf_init(own, (unsigned)len);
+    err = uv_write(&op->req.write, &s->uv.stream, &buf, 1, stream_on_written);
+    if (err != 0) {
+        stream_op_give(nl, op);
+        s->write_err = terr_from_errno(err);
+    } else if (s->op == NULL) {
+        s->op = op;
+    }
+}
+
+/* What was encrypted leaves: in one call, as far as the kernel takes it. */
+static void
+secure_send(struct stream *s, struct secure_io *io)
+{
+    struct iovec iov = {io->out, io->out_len};
+    ssize_t sent = 0;
+
+    if (io->out_len == 0)
+        return;
+    io->out_len = 0;
+    if (s->write_err != 0)
+        return;
+    stream_secure(s)->sent_ms = (uint32_t)stream_loop(s)->base.clock.mono_ms;
+    if (s->op == NULL && uv_stream_get_write_queue_size(&s->uv.stream) == 0)
+        sent = stream_send_plain(s, &iov, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
+        s->write_err = terr_from_errno(-errno);
+        return;
+    }
+    if (sent < 0)
+        sent = 0;
+    if ((size_t)sent < iov.iov_len)
+        secure_write(s, (char *)iov.iov_base + sent, iov.iov_len - (size_t)sent);
+}
+
+/* Plaintext to be sent, from the front. */
+struct secure_source {
+    const struct iovec *iov;
+    size_t at;   /* in the first of them */
+    size_t left; /* bytes, of all */
+};
+
+static void
+source_skip(struct secure_source *src, size_t n)
+{
+    tassert(n <= src->left);
+    src->at += n;
+    src->left -= n;
+    while (src->left > 0 && src->at >= src->iov->iov_len) {
+        src->at -= src->iov->iov_len;
+        src->iov++;
+    }
+}
+
+static size_t
+source_copy(struct secure_source *src, char *to, size_t most)
+{
+    size_t n = 0;
+
+    while (src->left > 0 && n < most) {
+        size_t part = src->iov->iov_len - src->at;
+
+        if (part > most - n)
+            part = most - n;
+        memcpy(to + n, (char *)src->iov->iov_base + src->at, part);
+        n += part;
+        source_skip(src, part);
+    }
+    return n;
+}
+
+/* How long the next record may be when so many bytes follow. */
+static size_t
+secure_record_size(struct stream *s, size_t follow)
+{
+    struct stream_secure *x = stream_secure(s);
+    uint32_t now = (uint32_t)stream_loop(s)->base.clock.mono_ms;
+
+    if (now - x->sent_ms >= EARLY_AFTER_MS) {
+        x->sent_ms = now;
+        x->early_left = EARLY_BYTES;
+    }
+    return follow > SECURE_RECORD && x->early_left > 0 ? EARLY_RECORD : SECURE_RECORD;
+}
+
+/* The next record's plaintext: where it lies, if one piece fills it; else gathered, behind what
+ * is held. */
+static struct slice
+secure_next_record(struct stream *s, struct secure_source *src, size_t most)
+{
+    struct net_secure *shared = secure_shared(s);
+    size_t held = shared->held_by == s ? shared->held : 0;
+    struct slice plain;
+
+    if (held == 0 && src->iov->iov_len - src->at >= most) {
+        plain = slice_of((char *)src->iov->iov_base + src->at, most);
+        source_skip(src, most);
+        return plain;
+    }
+    if (held < most)
+        held += source_copy(src, shared->plain + held, most - held);
+    if (shared->held_by == s)
+        shared->held_by = NULL;
+    return slice_of(shared->plain, held);
+}
+
+/* Encrypts and sends, until all of it has been or the kernel takes no more. */
+static void
+secure_encrypt(struct stream *s, struct secure_source *src, bool more)
+{
+    struct net_secure *shared = secure_shared(s);
+    struct stream_secure *x = stream_secure(s);
+    struct secure_io io = {.out = shared->out, .out_max = SECURE_FLIGHT_MAX};
+
+    tassert(shared->held_by == NULL || shared->held_by == s);
+    while (s->op == NULL && s->write_err == 0) {
+        size_t held = shared->held_by == s ? shared->held : 0;
+        size_t most = secure_record_size(s, held + src->left);
+        struct slice plain;
+        int err;
+
+        if (held + src->left == 0)
+            break;
+        if (more && held + src->left < most && stream_note_corked(s)) {
+            shared->held = held + source_copy(src, shared->plain + held, most - held);
+            shared->held_by = s;
+            break;
+        }
+        plain = secure_next_record(s, src, most);
+        err = x->layer->ops->encrypt(x->layer, &io, plain);
+        x->early_left -= plain.len < x->early_left ? (uint32_t)plain.len : x->early_left;
+        if (err != 0)
+            s->write_err = (int16_t)err;
+        else if (io.out_len >= SEND_CHUNK || src->left == 0)
+            secure_send(s, &io);
+    }
+    secure_send(s, &io);
+}
+
+/* What another stream holds has the memory that we need. */
+static void
+secure_flush_other(struct stream *s)
+{
+    struct net_secure *shared = secure_shared(s);
+
+    if (shared->held_by != NULL && shared->held_by != s)
+        stream_secure_flush(shared->held_by);
+}
+
+ssize_t
+stream_secure_try(struct stream *s, const struct iovec *iov, unsigned n, bool more)
+{
+    struct secure_source src = {.iov = iov};
+    size_t total;
+
+    tassert(s->connect_err == 0 && stream_secure(s)->queue == NULL);
+    for (unsigned i = 0; i < n; i++)
+        src.left += iov[i].iov_len;
+    total = src.left;
+    source_skip(&src, 0); /* the first may be empty */
+    secure_flush_other(s);
+    s->corked = false;
+    secure_encrypt(s, &src, more);
+    if (s->write_err != 0)
+        return s->write_err;
+    return (ssize_t)(total - src.left);
+}
+
+void
+stream_secure_flush(struct stream *s)
+{
+    struct secure_source none = {.left = 0};
+
+    if (secure_shared(s) == NULL || secure_shared(s)->held_by != s)
+        return;
+    secure_encrypt(s, &none, false);
+    if (s->write_err != 0)
+        task_wake(s->of.owner);
+}
+
+/* Plaintext stays its owner's until there is room for its record: a slow reader holds one record of
+ * ours and no more. */
+ssize_t
+stream_secure_queue(struct stream *s, const struct iovec *iov, unsigned n)
+{
+    struct stream_secure *x = stream_secure(s);
+    struct secure_queue *q = usage_calloc(secure_usage(s), USAGE_CONN, sizeof(*q));
+
+    tassert(x->queue == NULL && n > 0);
+    if (q == NULL) {
+        s->write_err = TERR_NOMEM;
+        return TERR_NOMEM;
+    }
+    for (; q->n < n && q->n < LIMIT_QUEUE_IOV && q->bytes < LIMIT_UNSENT_BYTES; q->n++) {
+        struct iovec *to = &q->iov[q->n];
+
+        *to = iov[q->n];
+        if (to->iov_len > LIMIT_UNSENT_BYTES - q->bytes)
+            to->iov_len = LIMIT_UNSENT_BYTES - q->bytes;
+        q->bytes += to->iov_len;
+    }
+    x->queue = q;
+    s->corked = false;
+    task_wake(&x->task);
+    return (ssize_t)q->bytes;
+}
+
+static void
+secure_queue_free(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    usage_free(secure_usage(s), USAGE_CONN, x->queue);
+    x->queue = NULL;
+}
+
+static void
+secure_queue_run(struct stream *s)
+{
+    struct secure_queue *q = stream_secure(s)->queue;
+    struct secure_source src;
+
+    if (q == NULL || s->op != NULL)
+        return;
+    secure_flush_other(s);
+    src = (struct secure_source){.iov = q->iov + q->at, .at = q->skip, .left = q->bytes};
+    secure_encrypt(s, &src, false);
+    q->at = (unsigned)(src.iov - q->iov);
+    q->skip = src.at;
+    q->bytes = src.left;
+    if (q->bytes > 0 && s->write_err == 0)
+        return; /* until the last record has left */
+    secure_queue_free(s);
+    task_wake(s->of.owner);
+}
+
+void
+stream_secure_on_written(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    if (x->queue != NULL)
+        task_wake(&x->task);
+    else
+        task_wake(s->of.owner);
+}
+
+/* Nothing is queued: the caller has seen to it. */
+void
+stream_secure_shut(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+    struct secure_io io;
+
+    if (x->layer == NULL || x->shut || s->connect_err != 0 || s->write_err != 0)
+        return;
+    secure_flush_other(s);
+    stream_secure_flush(s);
+    if (s->op != NULL)
+        return; /* what was not sent whole has no orderly end */
+    x->shut = true;
+    io = secure_io_begin(s);
+    io.in = slice_of(NULL, 0);
+    x->layer->ops->shut(x->layer, &io);
+    secure_send(s, &io);
+}
+
+/* ---- the handshake ---- */
+
+/* It may begin at the next turn only: others wait for this one.  A step costs as much as a thousand
+ * hits. */
+static bool
+secure_handshake_waits(struct stream *s)
+{
+    struct net_loop *nl = stream_loop(s);
+    struct stream_secure *x = stream_secure(s);
+
+    if (!list_empty(&x->link))
+        return true;
+    if (nl->nhandshakes < NET_HANDSHAKES_TURN) {
+        nl->nhandshakes++;
+        return false;
+    }
+    list_add_tail(&nl->handshakes, &x->link);
+    if (x->in_len > 0)
+        secure_in_keep(s);
+    return true;
+}
+
+void
+net_handshakes_turn(struct net_loop *nl)
+{
+    nl->nhandshakes = 0;
+    for (unsigned i = 0; i < NET_HANDSHAKES_TURN && !list_empty(&nl->handshakes); i++) {
+        struct stream_secure *x = container_of(nl->handshakes.next, struct stream_secure, link);
+
+        list_del(&x->link);
+        list_init(&x->link);
+        task_wake(&x->task);
+    }
+}
+
+static void
+secure_handshake_end(struct stream *s, int err)
+{
+    s->connect_err = (int16_t)err;
+    if (err != 0) {
+        secure_stop_reading(s);
+        secure_in_release(s);
+    }
+    task_wake(s->of.owner);
+}
+
+static void
+secure_handshake(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+    struct secure_io io;
+    int rc;
+
+    if (secure_handshake_waits(s))
+        return;
+    io = secure_io_begin(s);
+    rc = x->layer->ops->handshake(x->layer, &io);
+    secure_in_taken(s, &io);
+    secure_send(s, &io);
+    if (rc == TERR_AGAIN && s->write_err != 0)
+        rc = s->write_err;
+    if (rc == TERR_AGAIN && x->in_len > 0)
+        secure_in_keep(s); /* it waits for something else */
+    else if (rc == TERR_AGAIN && x->in_ended != 0)
+        rc = x->in_ended;
+    if (rc != TERR_AGAIN)
+        secure_handshake_end(s, rc);
+}
+
+void
+stream_secure_on_connected(struct stream *s)
+{
+    task_wake(&stream_secure(s)->task);
+}
+
+/* ---- its life ---- */
+
+static void
+secure_run(struct task *t)
+{
+    struct stream *s = secure_stream(container_of(t, struct stream_secure, task));
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    tassert(stream_secure(s)->layer != NULL);
+    if (s->fd < 0)
+        return; /* not connected */
+    if (s->connect_err == TERR_AGAIN)
+        secure_handshake(s);
+    if (s->connect_err != 0)
+        return;
+    secure_queue_run(s);
+    secure_decrypt(s);
+}
+
+int
+stream_secure_init(struct stream *s)
+{
+    struct net_loop *nl = stream_loop(s);
+    struct stream_secure *x = stream_secure(s);
+
+    memset(x, 0, sizeof(*x));
+    x->stream = s;
+    list_init(&x->link);
+    task_init(&x->task, &nl->base.tasks, secure_run);
+    x->sent_ms = (uint32_t)nl->base.clock.mono_ms;
+    x->early_left = EARLY_BYTES;
+    if (nl->secure != NULL)
+        return 0;
+    nl->secure = usage_calloc(&nl->base.usage, USAGE_CONN, sizeof(*nl->secure));
+    return nl->secure != NULL ? 0 : TERR_NOMEM;
+}
+
+void
+stream_set_secure(struct stream *s, struct secure **layer)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    tassert(x->layer == NULL && *layer != NULL && !s->posted);
+    x->layer = *layer;
+    *layer = NULL;
+    x->layer->task = &x->task;
+    s->connect_err = TERR_AGAIN;
+    if (s->rx_len > 0) {
+        tassert(s->slab != NULL);
+        x->in_ptr = s->rx_ptr;
+        x->in_len = s->rx_len;
+        x->in_slab = s->slab;
+        s->slab = NULL;
+        s->rx_ptr = NULL;
+        s->rx_len = 0;
+    }
+    x->in_ended = s->ended;
+    s->ended = 0;
+    if (s->fd >= 0)
+        task_wake(&x->task);
+}
+
+struct secure *
+stream_get_secure(const struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    return s->is_secure ? stream_secure(s)->layer : NULL;
+}
+
+/* An end that is not orderly says nothing, so that the peer knows that something is missing. */
+void
+stream_secure_close(struct stream *s, bool orderly)
+{
+    struct stream_secure *x = stream_secure(s);
+    struct net_secure *shared = secure_shared(s);
+
+    if (orderly && x->queue == NULL && s->op == NULL)
+        stream_secure_shut(s);
+    if (shared != NULL && shared->held_by == s)
+        shared->held_by = NULL;
+    list_del(&x->link);
+    task_cancel(&x->task);
+    secure_queue_free(s);
+    secure_in_release(s);
+    if (x->layer != NULL)
+        x->layer->ops->free(&x->layer);
+}
