@@ -46,7 +46,7 @@ struct net_loop {
     struct stream *corked[NET_CORKED_MAX];
     unsigned ncorked;
     struct net_secure *secure; /* NULL: there is no secure stream yet */
-    struct list handshakes;    /* streams whose handshake waits for the next turn, in order */
+    struct list handshakes;    /* streams with a handshake that waits for the next turn, in order */
     unsigned nhandshakes;      /* steps in this turn */
     uint64_t turns;
     bool stopping;

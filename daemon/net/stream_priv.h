@@ -90,7 +90,7 @@ struct stream_secure {
 
 /* What the secure streams of a loop share: made with the first of them. */
 struct net_secure {
-    struct stream *held_by; /* whose bytes wait in `plain` for more; NULL: nobody's */
+    struct stream *held_by; /* its bytes wait in `plain` for more; NULL: none's */
     size_t held;
     char plain[SECURE_RECORD];
     char out[SECURE_FLIGHT_MAX];

@@ -218,7 +218,7 @@ secure_decrypt(struct stream *s)
 /* ---- what is sent ---- */
 
 /* What the kernel did not take.  A second one behind the stream's own write (an alert, an answer to a
- * new key) belongs to nobody: libuv keeps their order. */
+ * new key) is waited for by none: libuv keeps their order. */
 static void
 secure_write(struct stream *s, const char *p, size_t len)
 {

@@ -493,8 +493,7 @@ stream_get_local(const struct stream *s, struct stream_peer *out)
 
 /* These streams are plain ones. */
 int
-stream_accept_secure(
-    struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
+stream_accept_secure(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
 {
     return stream_accept(out, l, fd, is_unix, owner);
 }
