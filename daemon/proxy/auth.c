@@ -46,6 +46,7 @@ auth_open(struct auth **out)
     return 0;
 }
 
+/* The workers have ended before, so no request waits. */
 void
 auth_close(struct auth **ap)
 {
@@ -87,7 +88,8 @@ auth_verify(struct auth *a, const struct auth_check *c)
 {
     const char *made = crypt_r(c->password, c->hash, &a->data);
 
-    /* `known` is looked at last: an unknown user costs the same computation as a wrong password. */
+    /* `known` is looked at last: an unknown user costs the same computation as a wrong password.
+     * crypt(3) answers a hash that it does not know with "*0" or "*1". */
     return made != NULL && made[0] != '*' && auth_same(made, c->hash) && c->known;
 }
 
@@ -126,6 +128,8 @@ auth_main(void *ctx)
         tassert(a->nwaiting > 0);
         a->running = c; /* from here on auth_cancel() says no: the request waits for the answer */
         pthread_mutex_unlock(&a->lock);
+        /* Without the lock: a hash takes 100 ms on purpose, and workers must be able to queue
+         * meanwhile. */
         good = auth_verify(a, c);
         pthread_mutex_lock(&a->lock);
         a->running = NULL;
@@ -204,11 +208,14 @@ auth_cancel(struct auth *a, struct auth_check *check)
 
     OBJ_CHECK(a, AUTH_MAGIC);
     pthread_mutex_lock(&a->lock);
+    /* One that is computed cannot be taken back: the thread reads the password in it without the
+     * lock. */
     waits = waiter_state(check->wait) == WAITER_ARMED && a->running != check;
     if (waits) {
         tassert(a->nwaiting > 0);
         list_del(&check->link);
         a->nwaiting--;
+        /* auth_answer() does not come for it any more. */
         explicit_bzero(check->password, sizeof(check->password));
         waiter_disarm(check->wait);
     }
@@ -220,6 +227,7 @@ static int
 auth_digit(char c)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    /* strchr() would find the NUL at the end, too. */
     const char *at = c != '\0' ? strchr(digits, c) : NULL;
 
     return at != NULL ? (int)(at - digits) : -1;
@@ -243,6 +251,7 @@ auth_basic(struct slice value, struct span buf, struct slice *user, struct slice
     for (size_t i = 0; i < value.len; i++) {
         int d = auth_digit(value.ptr[i]);
 
+        /* Padding in the middle, too: = is no digit. */
         if (d < 0 || len + 1 >= buf.len)
             return false;
         bits = bits << 6 | (uint32_t)d;
@@ -252,6 +261,8 @@ auth_basic(struct slice value, struct span buf, struct slice *user, struct slice
         n -= 8;
         buf.ptr[len++] = (char)(bits >> n & 0xff);
     }
+    /* The first colon ends the name, a password may have more (RFC 7617 2).  A NUL is refused:
+     * crypt(3) would compare what stands before it. */
     colon = memchr(buf.ptr, ':', len);
     if (colon == NULL || memchr(buf.ptr, '\0', len) != NULL)
         return false;

@@ -11,6 +11,7 @@ _Thread_local struct proxy_here proxy_here;
 static void
 describe_message(const struct http_message *m)
 {
+    /* A request that failed while it was read has no head. */
     if (m == NULL || m->base == NULL)
         return;
     tassert_say_text("method", m->base + m->method_off, m->method_len);
@@ -18,12 +19,15 @@ describe_message(const struct http_message *m)
     tassert_say_text("path", m->base + m->path_off, m->path_len);
 }
 
+/* By the time of the turn: a panic reads no clock. */
 static long long
 describe_age_ms(const struct proxy *p, uint64_t start_us)
 {
     return (long long)(p->loop->clock.mono_us - start_us) / 1000;
 }
 
+/* Runs in a panic, so nothing is taken for granted: after a stray write each pointer may be wrong,
+ * and the magic is looked at before any of them is followed. */
 static void
 describe_req(const struct req *r)
 {
@@ -37,6 +41,7 @@ describe_req(const struct req *r)
     tassert_say("request in state %s: error %s, backend %s, %llu body bytes accepted",
         req_state_name(r->state), terr_name(r->attempt.err),
         r->backend != NULL ? director_name(r->backend) : "none", (unsigned long long)r->accepted);
+    /* Released already: the rest is the exchange's. */
     if (x == NULL)
         return;
     if (x->conn != NULL)
@@ -51,6 +56,7 @@ describe_req(const struct req *r)
 static void
 describe_fetch(const struct fetch *f)
 {
+    /* As with the request: nothing of it is read if it is none. */
     if (f->magic != FETCH_MAGIC) {
         tassert_say("fetch at %p: its magic is %08x", (const void *)f, f->magic);
         return;
@@ -63,6 +69,7 @@ describe_fetch(const struct fetch *f)
     describe_message(&f->req);
 }
 
+/* Both may be set: a fetch's step may call its request's listener. */
 void
 proxy_describe(void)
 {

@@ -20,7 +20,8 @@ enum {
     FETCH_TURN_BYTES = 4 << 20, /* then the others of this loop get their turn */
 };
 
-/* The backend's timeouts, unless the policy said others for this request. */
+/* The backend's timeouts, unless the policy said others for this request.  Milliseconds, all three;
+ * FETCH_UNSAID is no time. */
 static int64_t
 fetch_connect_ms(const struct fetch *f)
 {
@@ -71,6 +72,7 @@ fetch_take(struct fetch *f)
     int err = TERR_BUSY;
 
     tassert(f->conn == NULL && f->backend != NULL && f->conf != NULL);
+    /* Before the waiter is asked: a fetch that is never called would wait for ever. */
     if (waited && timer_expired(&f->timer)) {
         counter_add(p->counters, COUNTER_backend_queue_timeout, 1);
         return TERR_BUSY;
@@ -83,6 +85,7 @@ fetch_take(struct fetch *f)
         err = origin_take(&f->conn, p->origins, f->backend, &want, &f->task);
     if (err != TERR_BUSY || origin_queue(p->origins, f->backend, &f->turn) != 0)
         return err;
+    /* Once: a fetch that loses the race for a connection does not begin its wait anew. */
     if (!waited)
         fetch_deadline(f, f->conf->queue_timeout);
     return TERR_AGAIN;
@@ -105,6 +108,7 @@ fetch_do_start(struct fetch *f)
     if (err == TERR_AGAIN)
         return FETCH_WAIT;
     origin_leave_queue(f->proxy->origins, f->backend, &f->turn);
+    /* From here on the connection itself is what counts as the backend's load. */
     fetch_arrive(f);
     if (err == TERR_BUSY && fetch_elsewhere(f))
         return FETCH_MORE;
@@ -156,6 +160,7 @@ fetch_do_connect(struct fetch *f)
     if (++f->attempt.address < backend_naddrs(f->backend))
         return fetch_goto(f, FETCH_START);
     elog(ELOG_WARN, "backend %s: %s: %s", f->conf->name, f->conf->address.text, terr_text(err));
+    /* The kernel's own timeout and ours have one name. */
     err = err == TERR_TIMEDOUT ? TERR_CONNTIMEO : err;
     backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);
     if (!fetch_elsewhere(f)) /* not a byte was sent: nothing is lost */
@@ -178,6 +183,7 @@ fetch_do_send(struct fetch *f)
         fetch_deadline(f, f->proxy->params.backend_send_timeout);
     }
     rc = fetch_send(f);
+    /* Set again with each part: the backend's own time begins with the last byte of the request. */
     f->attempt.on.asked_us = clock_read_us(&f->proxy->loop->clock);
     if (rc == TERR_AGAIN && (x->heard || x->ended != 0))
         return fetch_goto(f, FETCH_HEAD); /* an answer before the body's end */
@@ -199,6 +205,7 @@ static bool
 fetch_is_harmless(const struct fetch *f, int err)
 {
     tassert(err < 0 && f->conn != NULL);
+    /* A body may have left in part, and is not there twice unless it was kept. */
     return (err == TERR_CLOSED || err == TERR_IO) && !fetch_exchange(f)->heard &&
            f->upload.body == NULL && http_method_is_idempotent((enum http_method)f->asked);
 }
@@ -300,6 +307,7 @@ static void
 fetch_give(struct fetch *f)
 {
     tassert(f->attempt.on.request != FETCH_UNSENT);
+    /* Connection: close of the policy's bereq or beresp. */
     if (f->vcl != NULL && fetch_policy_closes(f))
         origin_discard(&f->conn);
     else
@@ -313,6 +321,8 @@ fetch_do_revalidate(struct fetch *f)
     struct origin_exchange *x = fetch_exchange(f);
     char none[16];
 
+    /* A 304 has no body (RFC 9110 15.4.5); a connection that has more to say is of no use for the
+     * next request. */
     if (x->ops->body(x, (struct span){none, sizeof(none)}) != 0)
         origin_discard(&f->conn);
     else
@@ -327,6 +337,7 @@ fetch_relay_interim(struct fetch *f)
     struct origin_exchange *x = fetch_exchange(f);
     const struct http_message *head;
 
+    /* Taken even when the client has left meanwhile: the response stands behind them. */
     while (x->ops->interim(x, &head) == 0) {
         struct http_message m;
 
@@ -353,6 +364,7 @@ fetch_lost_head(struct fetch *f, int err)
     bool harmless = fetch_is_harmless(f, err);
 
     tassert(err < 0 && err != TERR_AGAIN);
+    /* Before the blame: that an idle connection was closed says nothing against the backend. */
     if (fetch_may_retry(f, err)) {
         f->attempt.fresh = true;
         return fetch_again(f);
@@ -422,6 +434,7 @@ fetch_take_head(struct fetch *f, const struct http_message *head)
         f->conn = NULL;
         return fetch_goto(f, FETCH_DONE);
     }
+    /* first_byte_timeout ends with the head. */
     fetch_deadline(f, fetch_between_bytes_ms(f));
     return fetch_goto(f, FETCH_BODY);
 }
@@ -441,6 +454,7 @@ fetch_do_head(struct fetch *f)
     err = x->ops->head(x, &head);
     if (err != 0)
         return err == TERR_AGAIN ? fetch_await_head(f) : fetch_lost_head(f, err);
+    /* Once a response: this state may run again while the fetch waits for room. */
     if (!f->attempt.on.noted_head)
         backend_note_response(f->backend, head->status,
             clock_read_us(&f->proxy->loop->clock) - f->attempt.on.asked_us);
@@ -448,6 +462,7 @@ fetch_do_head(struct fetch *f)
         return fetch_fail(f, TERR_SYNTAX);
     fetch_note_head(f, head);
     not_modified = head->status == 304 && f->conditional;
+    /* With 101 HTTP ends on this connection: there is no response to change. */
     if (head->status != 101)
         next = fetch_change_head(f, &head, not_modified);
     if (next != FETCH_WAIT)
@@ -467,6 +482,8 @@ fetch_room(struct fetch *f, struct span *room)
 
     err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
     f->attempt.no_room = f->attempt.no_room || err == -ENOSPC;
+    /* The store is full: its readers get what follows through a window, and the cache keeps nothing
+     * of it. */
     if (err == -ENOSPC && fetch_is_shared(f) && f->held == NULL && fetch_outgrown(f) == 0)
         err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
     switch (err) {
@@ -494,6 +511,8 @@ fetch_stall(struct fetch *f)
 {
     tassert(f->body != NULL && f->state == FETCH_BODY);
     fetch_tell_absent(f, false); /* too long a page to wait for its end */
+    /* The backend is not the slow side, so its deadline does not count; that of the client's
+     * connection does. */
     if (!fetch_is_windowed(f))
         timer_clear(&f->timer);
     else if (!f->attempt.stalled)
@@ -565,6 +584,7 @@ fetch_move(struct fetch *f, size_t *got)
         return fetch_stall(f);
     if (n < 0)
         return fetch_fail(f, (int)n);
+    /* The backend's time begins again with the room. */
     if (f->attempt.stalled)
         fetch_deadline(f, fetch_between_bytes_ms(f));
     f->attempt.stalled = false;
@@ -603,6 +623,7 @@ fetch_do_body(struct fetch *f)
 static enum fetch_next
 fetch_do_done(struct fetch *f)
 {
+    /* Before space_finish(): a part that is too short must break off for its readers, not end. */
     if (f->attempt.part_len != STOBJ_SIZE_UNKNOWN && stobj_len(f->body) != f->attempt.part_len)
         return fetch_fail(f, TERR_FRAMING); /* not what its Content-Range says */
     space_finish(f->body);
@@ -679,8 +700,11 @@ fetch_do_error(struct fetch *f)
 {
     if (f->turn.waits)
         origin_leave_queue(f->proxy->origins, f->backend, &f->turn);
+    /* First: with it goes the body, so the policy can still answer otherwise (README 36). */
     if (f->held != NULL)
         fetch_drop_held(f);
+    /* vcl_backend_error is not asked about an error of the origin that a stored response stands in
+     * for (TERR_UPSTREAM): vcl_backend_response has seen it. */
     if (f->vcl != NULL && f->body == NULL && f->attempt.err != TERR_CANCELLED &&
         f->attempt.err != TERR_UPSTREAM) {
         enum fetch_next next;
@@ -697,6 +721,7 @@ fetch_do_error(struct fetch *f)
         fetch_count_cut(f);
         fetch_tell_absent(f, false);
         cache_note(f->entry, REMOVAL_CUT);
+        /* Before the body fails: no request may find what was cut short (daemon/README 6). */
         cache_unlink(f->entry);
         space_cancel(f->body, &f->space);
         space_fail(f->body, f->attempt.err);
@@ -758,6 +783,7 @@ fetch_goto(struct fetch *f, enum fetch_state next)
     return FETCH_MORE;
 }
 
+/* The reason stays for the log and for the requests that wait: the entry fails with it. */
 enum fetch_next
 fetch_fail(struct fetch *f, int err)
 {
@@ -818,6 +844,7 @@ fetch_step(struct fetch *f)
 {
     bool ends = f->state == FETCH_REVALIDATE || f->state >= FETCH_DONE;
 
+    /* From REVALIDATE and DONE on nothing is waited for, and what came is whole. */
     if (!ends && (f->cut || fetch_is_unread(f)))
         return fetch_fail(f, TERR_CANCELLED);
     return fetch_machine[f->state].run(f);
@@ -837,6 +864,8 @@ fetch_run(struct task *task)
         tassert(steps < LIMIT_FETCH_STEPS);
     }
     proxy_here.fetch = NULL;
+    /* Freed only with nothing pending (daemon/README 3): a notification still refers to its waiter
+     * here. */
     if (f->state != FETCH_CLOSE || waiter_pending(&f->space) || waiter_pending(&f->upload.wait) ||
         waiter_pending(&f->turn.waiter))
         return;

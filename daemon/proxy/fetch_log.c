@@ -13,6 +13,7 @@ fetch_log_why(const struct fetch *f)
         return "pass";
     if (f->kind == FETCH_REST)
         return "rest";
+    /* Varnish's words, which its users search for. */
     return f->listener.ops != NULL ? "fetch" : "bgfetch";
 }
 
@@ -24,6 +25,7 @@ fetch_log_begin(const struct fetch *f)
     shmlog_end(f->proxy->log);
 }
 
+/* With f->conn: whether it was reused is the connection's to say. */
 void
 fetch_log_request(const struct fetch *f)
 {
@@ -43,6 +45,7 @@ fetch_log_request(const struct fetch *f)
     shmlog_end(log);
 }
 
+/* As it came, before the route and the policy change it. */
 void
 fetch_log_response(const struct fetch *f, const struct http_message *head)
 {
@@ -83,6 +86,7 @@ fetch_log_end(const struct fetch *f)
         shmlog_num(log, SHMLOG_Length, stobj_len(f->body));
     if (f->attempt.err != 0)
         shmlog_text(log, SHMLOG_FetchError, slice_str(terr_text(f->attempt.err)));
+    /* The clock is read anew: that of the turn may be as old as the turn is long. */
     shmlog_num(log, SHMLOG_End, clock_read_us(&f->proxy->loop->clock) - f->start_us);
     shmlog_end(log);
 }

@@ -17,6 +17,7 @@ fetch_write_range(struct fetch *f, uint64_t first, uint64_t last)
     int n;
 
     tassert(first == RANGE_UNKNOWN || last == RANGE_UNKNOWN || first <= last);
+    /* The last `last` bytes (RFC 9110 14.1.2). */
     if (first == RANGE_UNKNOWN)
         n = snprintf(text, sizeof(text), "bytes=-%llu", (unsigned long long)last);
     else if (last == RANGE_UNKNOWN)
@@ -54,6 +55,8 @@ fetch_plan_without_old(struct fetch *f)
     if (f->old != NULL)
         entry_drop(&f->old);
     memset(&f->have, 0, sizeof(f->have));
+    /* The answer that was no use must leave nothing behind, neither a time nor a verdict (README
+     * 42). */
     fetch_new_attempt(f);
     f->conditional = f->joining = f->ranged = false;
     f->range = f->if_range = slice_of(NULL, 0);
@@ -71,18 +74,22 @@ fetch_wanted(const struct fetch *f, const struct fetch_spec *spec, struct range 
 
     tassert(f->old != NULL && spec->nranges <= RANGES_MAX);
     if (complete == STOBJ_SIZE_UNKNOWN) {
+        /* Without a length neither the last n bytes nor "from here on" say which bytes those
+         * are. */
         if (spec->nranges != 1 || s->first == RANGE_UNKNOWN || s->last == RANGE_UNKNOWN)
             return false;
         *out = (struct range){s->first, s->last};
         return true;
     }
     *out = (struct range){0, complete - 1};
+    /* If-Range does not hold: the client gets the whole (RFC 9110 13.1.5). */
     if (spec->nranges == 0 || !cond_range_holds(&f->req, &f->have))
         return true;
     if (range_resolve(spec->ranges, spec->nranges, complete, ranges, &n) != RANGE_OK)
         return true;
     *out = ranges[0];
     for (unsigned i = 1; i < n; i++) {
+        /* One range around all of them: several would come as multipart, which is not stored. */
         out->first = ranges[i].first < out->first ? ranges[i].first : out->first;
         out->last = ranges[i].last > out->last ? ranges[i].last : out->last;
     }
@@ -133,6 +140,7 @@ fetch_plan(struct fetch *f, const struct fetch_spec *spec)
     f->ask = *spec->ask;
     f->nwant = spec->nranges;
     if (f->nwant > 0)
+        /* The others are never asked for: see fetch_plan_range(). */
         f->want = spec->ranges[0];
     err = f->old != NULL ? fetch_read_old(f) : 0;
     if (err != 0)

@@ -15,11 +15,14 @@ fetch_rule_times(const struct fetch *f, struct fresh_params *fp)
         fp->ttl_ms = route->ttl.ms;
     }
     if (route->grace.said) {
+        /* A grace that is said counts always, one left at its default only when the origin fails
+         * (README, Decisions). */
         fp->default_grace_ms = route->grace.ms;
         fp->grace_said = true;
     }
 }
 
+/* A look first: a response without such cookies stays as it came, and is not copied. */
 static bool
 route_strips_some(const struct conf_names *names, const struct http_message *h)
 {
@@ -41,6 +44,7 @@ fetch_rule_head(struct fetch *f, const struct http_message **head)
     struct message_edit *e = f->attempt.on.stripped;
     int err;
 
+    /* A fetch that waits for room comes here again with the same head. */
     if (e != NULL) {
         *head = &e->head;
         return 0;
@@ -53,11 +57,14 @@ fetch_rule_head(struct fetch *f, const struct http_message **head)
     err = message_edit_init(e, came, &f->arena, LIMIT_FIELDS);
     if (err != 0)
         return err;
+    /* All go, and those that stay are added again: an edit knows fields by their name alone. */
     message_edit_unset(e, SLICE_LIT("Set-Cookie"), HTTP_F_SET_COOKIE);
     while (err == 0 && (field = http_find(came, HTTP_F_SET_COOKIE, field)) != NULL)
         if (!conf_names_match(names, cookie_name(http_value(came, field))))
             err = message_edit_add(
                 e, SLICE_LIT("Set-Cookie"), HTTP_F_SET_COOKIE, http_value(came, field));
+    /* Half an edit is none: without memory the response fails rather than go on with a cookie too
+     * many. */
     if (err == 0)
         f->attempt.on.stripped = e;
     *head = &e->head;

@@ -49,6 +49,7 @@ fetch_upload_next(struct fetch *f)
     fetch_upload_return(f);
     if (f->upload.ended)
         return 0;
+    /* Armed by the EAGAIN before: a second one would arm it twice. */
     if (waiter_pending(&f->upload.wait))
         return TERR_AGAIN;
     n = lease_take(&f->upload.it, &b);
@@ -77,6 +78,7 @@ fetch_send_next(struct fetch *f)
     unsigned flags = end ? ORIGIN_END : 0;
 
     if (next == 1) {
+        /* An iovec has no const; the bytes are only read. */
         memcpy(&iov.iov_base, &f->upload.ext.ptr, sizeof(iov.iov_base));
         iov.iov_len = f->upload.ext.len;
         if (!end && stobj_len(f->upload.body) > f->upload.at)
@@ -102,6 +104,7 @@ fetch_send(struct fetch *f)
         if (rc == 0)
             f->attempt.on.request = FETCH_SENT;
     }
+    /* The timeout is of a standstill, not of the whole upload, which may take hours. */
     if (x->sent != f->attempt.on.sent) /* the origin takes something */
         fetch_deadline(f, f->proxy->params.backend_send_timeout);
     f->attempt.on.sent = x->sent;
@@ -117,6 +120,8 @@ fetch_close_upload(struct fetch *f)
     fetch_upload_return(f);
     if (waiter_state(&f->upload.wait) == WAITER_ARMED)
         lease_cancel(&f->upload.it);
+    /* A notification that is on its way refers to the waiter in the fetch: CLOSE runs again when it
+     * has landed. */
     if (waiter_pending(&f->upload.wait))
         return;
     lease_fini(&f->upload.it);
@@ -127,6 +132,7 @@ void
 fetch_rewind_upload(struct fetch *f)
 {
     tassert(f->conn == NULL && f->upload.kept);
+    /* Before the iterator ends: a lease goes back to the one that it came from. */
     fetch_upload_return(f);
     lease_fini(&f->upload.it);
     lease_init(&f->upload.it, f->upload.body, 0, LEASE_TO_END, &f->upload.wait);

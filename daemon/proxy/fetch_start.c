@@ -13,10 +13,12 @@
 void
 fetch_deadline(struct fetch *f, int64_t after_ms)
 {
+    /* One timer for all states: each sets it anew, or clears it, when it is entered. */
     timer_set(&f->proxy->loop->wheel, &f->timer, loop_deadline(f->proxy->loop, after_ms));
 }
 
-/* The request must outlive its client: its bytes and fields are copied. */
+/* The request must outlive its client: its bytes and fields are copied.  Nothing of the exchange is
+ * read afterwards. */
 static int
 fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch_spec *spec)
 {
@@ -45,6 +47,7 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
     if ((forwards & FORWARDS_FORWARDED) != 0)
         f->forwarded = req_forwarded(x, &f->arena, true);
     f->id = arena_copy(&f->arena, slice_str(id));
+    /* Of the request as it came: no policy hides a loop (README 28). */
     f->cdn_loop = cdn_loop_extend(&x->head, f->proxy->loop_id, &f->arena);
     if (f->host.ptr == NULL || f->key_text.ptr == NULL || f->client.ptr == NULL ||
         f->forwarded.ptr == NULL || f->id.ptr == NULL || f->cdn_loop.ptr == NULL)
@@ -85,6 +88,8 @@ fetch_write_request(struct fetch *f, struct http_message *out)
 bool
 fetch_has_listener(const struct fetch *f)
 {
+    /* Then listener.ctx points to memory of another request by now.  Either entry may be the one
+     * that it led. */
     bool gone = f->entry->abandoned || (f->shared != NULL && f->shared->abandoned);
 
     return f->listener.ops != NULL && !gone;
@@ -128,6 +133,8 @@ fetch_choose(struct fetch *f, struct director *from)
     return from == NULL ? NULL : director_pick(from, &ask);
 }
 
+/* The backend stays valid as long as the fetch runs: a reload may take it out of the configuration
+ * meanwhile. */
 static void
 fetch_use(struct fetch *f, struct backend *b, struct director *from)
 {
@@ -141,6 +148,8 @@ fetch_use(struct fetch *f, struct backend *b, struct director *from)
     }
     f->backend = b;
     f->expected = true;
+    /* It counts as load from the choice on: else all fetches of a moment would choose the same idle
+     * backend. */
     backend_expect(b);
     fetch_keep_from(f, from);
     f->conf = backend_conf(b);
@@ -154,6 +163,7 @@ fetch_say_no_backend(const struct fetch *f)
 {
     struct slice host = http_host(&f->req), path = http_path(&f->req);
 
+    /* Cut at 255 bytes each: the client chooses how long they are. */
     elog(ELOG_WARN,
         "no backend: host=%.*s path=%.*s: %sno route matches, and there is no default: 503",
         (int)(host.len < 255 ? host.len : 255), host.ptr, (int)(path.len < 255 ? path.len : 255),
@@ -189,14 +199,18 @@ fetch_elsewhere(struct fetch *f)
         if (b == NULL || f->attempt.tried[i] == b)
             return false; /* no other backend is healthy */
     fetch_use(f, b, f->from);
+    /* Addresses and idle connections are those of the other backend. */
     f->attempt.address = 0;
     f->attempt.fresh = false;
+    /* Written anew: the other member may have a Host of its own. */
     return (f->vcl != NULL ? fetch_policy_write(f) : fetch_write_request(f, &f->request)) == 0;
 }
 
 void
 fetch_rewind(struct fetch *f)
 {
+    /* The connection first: its queue may point into the extent that fetch_rewind_upload() gives
+     * back. */
     if (f->conn != NULL)
         origin_discard(&f->conn);
     f->attempt.on = (struct fetch_on){.request = FETCH_UNSENT};
@@ -287,6 +301,7 @@ fetch_refuse(struct proxy *p, const struct fetch_spec *spec)
     struct stobj *upload = spec->upload;
     struct policy_ref *use = spec->policy;
 
+    /* The entry may be in the index by now, and other requests wait on it (README 4). */
     cache_fail(entry, TERR_NOMEM);
     entry_drop(&entry);
     if (old != NULL)
@@ -335,6 +350,7 @@ fetch_init(
     waiter_init(&f->space, &f->task, &p->loop->inbox);
     origin_turn_init(&f->turn, p->loop, &f->task);
     waiter_init(&f->upload.wait, &f->task, &p->loop->inbox);
+    /* By this entry_wake_fetch() finds the fetch, until fetch_free(). */
     entry_set_fetch(f->entry, &f->task);
     if (f->upload.body != NULL)
         lease_init(&f->upload.it, f->upload.body, 0, LEASE_TO_END, &f->upload.wait);
@@ -359,6 +375,8 @@ fetch_compose(struct fetch *f, const struct fetch_spec *spec)
     int err = 0;
 
     tassert(f->vcl != NULL || f->backend != NULL);
+    /* Given to the protocol beside the message (fetch_begin): Upgrade is hop-by-hop, and is not
+     * forwarded. */
     if (spec->upgrade)
         f->upgrade = http_get_one(&f->req, HTTP_F_UPGRADE);
     if (fetch_is_shared(f))
@@ -407,6 +425,7 @@ fetch_free(struct fetch *f)
     task_cancel(&f->task);
     list_del(&f->link);
     timer_unlink(&f->timer);
+    /* Before the drops: a reader on another loop that has the entry must not wake what is freed. */
     entry_set_fetch(f->entry, NULL);
     if (f->shared != NULL) {
         struct entry *reader = f->entry; /* no reader came for it: both holds are ours */
@@ -425,6 +444,7 @@ fetch_free(struct fetch *f)
         director_drop(&held);
     }
     fetch_keep_from(f, NULL);
+    /* It lies in the arena, so before that. */
     if (f->vcl != NULL)
         fetch_policy_close(f);
     if (f->snapshot != NULL)

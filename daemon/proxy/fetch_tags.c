@@ -43,6 +43,8 @@ fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
 
     if (named && !f->proxy->params.http_tags && fetch_hide_tags(f, r) != 0)
         return TERR_NOMEM;
+    /* Clients do not see the fields of a response that is not kept, either: that is why hiding
+     * comes first. */
     if (!kept || (tags == NULL && !named))
         return 0;
     if (tags == NULL) {
@@ -51,7 +53,9 @@ fetch_tags(struct fetch *f, struct cache_response *r, bool kept)
             return TERR_NOMEM;
         tags_init(tags);
     }
+    /* Those of the policy stand in `tags` already: both count. */
     tags_add_fields(tags, &r->head);
+    /* Fail safe: a response with more tags than fit is purged too often, never too seldom. */
     if (tags->any)
         fetch_say_overflow(f);
     r->tags = tags;

@@ -11,6 +11,7 @@ req_free_memory(struct req *r)
 {
     struct usage *usage = &r->proxy->loop->usage;
 
+    /* The page is the storage's, and only this memory refers to it. */
     if (r->page != NULL)
         stobj_unref(&r->page);
     usage_free(usage, USAGE_REQUEST, r);
@@ -25,6 +26,7 @@ proxy_init(struct proxy *p, const struct conf *conf)
     p->forwards = proxy_forwards_of(conf->params.forwarded);
     p->params = conf->params;
     p->says_ids = p->params.request_id_header[0] != '\0' || p->params.http_x_varnish;
+    /* Put together once: a hit copies it in one piece. */
     n = snprintf(p->hit_text, sizeof(p->hit_text),
         FIELD_NAME("Cache-Status") "%s; hit; ttl=", conf->params.http_via);
     tassert(n > 0 && (size_t)n < sizeof(p->hit_text));
@@ -38,6 +40,7 @@ proxy_is_idle(const struct proxy *p)
     return p->nreqs == 0 && p->nfetches == 0;
 }
 
+/* Memory of ended requests only: none of them is on a list of the loop. */
 static void
 proxy_trim_to(struct proxy *p, unsigned keep)
 {

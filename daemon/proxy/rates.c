@@ -62,6 +62,7 @@ rates_open(struct rates **out, struct storage *storage, uint64_t keys)
     r->magic = RATES_MAGIC;
     r->storage = storage;
     r->nsets = 1;
+    /* A power of two: the key's low bits are the set's number. */
     while (r->nsets * RATES_WAYS < keys)
         r->nsets *= 2;
     tassert((r->nsets & (r->nsets - 1)) == 0);
@@ -71,6 +72,7 @@ rates_open(struct rates **out, struct storage *storage, uint64_t keys)
     return 0;
 }
 
+/* No worker runs any more: nothing takes from a bucket meanwhile. */
 void
 rates_close(struct rates **rp)
 {
@@ -106,6 +108,7 @@ rates_get_memory(struct rates *r)
 static struct rates_set *
 rates_set_of(struct rates *r, struct hash128 key)
 {
+    /* Acquire: the zeros of rates_get_memory() are seen with the pointer. */
     char *raw = atomic_load_explicit(&r->raw, memory_order_acquire);
 
     if (raw == NULL)
@@ -178,6 +181,7 @@ rates_take(struct rates *r, const struct rate_rule *rule, struct hash128 key, ui
             return ahead + rule->interval_us - rule->window_us;
         }
         next = tag << RATES_TIME_BITS | ((now + ahead + rule->interval_us) & RATES_TIME_MASK);
+        /* Relaxed: the word is all there is, nothing else is published with it. */
         if (!atomic_compare_exchange_weak_explicit(
                 &set->bucket[way], &was, next, memory_order_relaxed, memory_order_relaxed))
             continue;

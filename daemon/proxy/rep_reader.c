@@ -70,11 +70,14 @@ rep_open_part(struct rep_reader *rd, struct waiter *wait)
 
         rd->part = (uint8_t)rep_find_part(rd);
         if (rd->part > 0 && !rd->entry->partial)
+            /* The window need not be kept for us any more: stobj_expect() counted this reader
+             * in. */
             rd->came = true;
         p = entry_part(rd->entry, rd->part);
         tassert(rd->pos >= p.off);
         rd->body = p.body;
         off = p.off;
+        /* The next part follows with another lease_init(). */
         if (rd->entry->partial && p.off + p.len < rd->until)
             rd->until = p.off + p.len;
     }
@@ -116,6 +119,7 @@ rep_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter 
     int n, err;
 
     tassert(b->n < b->max && !rd->over);
+    /* A lease_take() that finds nothing arms it, and it may be armed once only. */
     if (waiter_pending(wait))
         return TERR_AGAIN;
     if (rd->part_ended && rd->reading) {
@@ -131,6 +135,7 @@ rep_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter 
     if (n == -EAGAIN || n == -ENOBUFS)
         return TERR_AGAIN;
     if (n < 0) {
+        /* The window went on without us: the rest may still be had by a fetch of our own. */
         rd->behind = rd->behind || n == -ESTALE;
         return TERR_CLOSED;
     }
@@ -170,6 +175,7 @@ rep_tend(struct rep_reader *rd, bool needs)
 void
 rep_forget(struct rep_reader *rd)
 {
+    /* Called when nothing is leased: the iterator may end at once. */
     if (rd->reading)
         lease_fini(&rd->it);
     rd->reading = rd->part_ended = rd->over = false;
@@ -185,6 +191,7 @@ rep_close(struct rep_reader *rd, const struct lease_returns *back, struct waiter
     rep_return(rd, back);
     if (waiter_state(wait) == WAITER_ARMED)
         lease_cancel(&rd->it);
+    /* Posted by another loop: it refers to the iterator until it lands. */
     if (waiter_pending(wait))
         return false;
     lease_fini(&rd->it);

@@ -43,6 +43,8 @@ req_make_key_of(struct req *r, enum http_scheme scheme)
     struct slice path = http_path(h);
     int n;
 
+    /* No bound is checked: key_text has room for the longest authority and for a path as long as a
+     * head may be. */
     memcpy(text, "http://", 7);
     if (__builtin_expect(scheme == HTTP_SCHEME_HTTPS, 0)) {
         memcpy(text + 4, "s://", 4);
@@ -119,6 +121,8 @@ req_do_recv(struct req *r)
     struct proxy *p = r->proxy;
     int err = r->x->err;
 
+    /* With a policy the key waits for vcl_hash: what vcl_recv makes of the request is what is
+     * keyed. */
     if (err == 0 && r->policy.ref == NULL)
         err = req_make_key(r);
     if (err != 0) {
@@ -131,6 +135,7 @@ req_do_recv(struct req *r)
         r->policy.close = true;
         return req_synth(r, 501, TERR_METHOD);
     }
+    /* Before vcl_recv: no policy can allow it (README 16). */
     if (h->method == HTTP_M_TRACE)
         return req_synth(r, 405, 0);
     if (h->method == HTTP_M_OPTIONS &&
@@ -211,6 +216,8 @@ req_start_fetch(struct req *r, struct entry *entry, struct entry *old)
 
     tassert(entry != NULL && r->x != NULL);
     tassert(err == 0);
+    /* Only the fetch that the client waits for has a listener.  A refresh in the background has
+     * none: the request may have been answered and freed long before it ends. */
     if (entry == r->entry)
         spec.listener = req_listener(r);
     req_share_rules(r, &spec);
@@ -241,6 +248,7 @@ req_use_hit(struct req *r)
     struct entry *refresh = r->policy.refresh, *old = r->old;
 
     tassert(r->entry != NULL && !r->attempt.leader);
+    /* The refresh begins only now: vcl_hit could have decided against the hit. */
     r->policy.refresh = r->old = NULL;
     if (refresh != NULL)
         req_start_fetch(r, refresh, old);
@@ -272,6 +280,7 @@ req_do_lookup(struct req *r)
     req_query(r, &q);
     verdict = cache_lookup(p->cache, &q, &r->wait, &answer);
     r->entry = answer.entry;
+    /* A trivial vcl_hit delivers, so it needs no state of its own. */
     if (r->policy.ref != NULL && (verdict == CACHE_HIT || verdict == CACHE_STALE) &&
         !policy_is_trivial(r->policy.ref->policy, VCL_SUB_HIT)) {
         r->attempt.reason = answer.reason;
@@ -317,6 +326,7 @@ req_failed(struct req *r)
 
     tassert(entry_state(r->entry) == ENTRY_FAILED && r->holds);
     req_query(r, &q);
+    /* Read before the drop: Cache-Status names it beside the stale response (fwd-status). */
     r->attempt.failed_status = r->entry->origin_status;
     entry_drop(&r->entry);
     r->holds = r->attempt.leader = false;
@@ -325,6 +335,7 @@ req_failed(struct req *r)
         r->attempt.origin_failed = true;
         return req_deliver_stale(r);
     }
+    /* With a policy it is always 503, as in Varnish. */
     return req_synth_by_policy(r,
         r->policy.ref != NULL ? 503 : (unsigned)terr_http(err, TERR_SIDE_ORIGIN), slice_of(NULL, 0),
         err);
@@ -337,6 +348,7 @@ req_leave_queue(struct req *r)
     tassert(r->holds && !r->attempt.leader);
     if (waiter_state(&r->wait) == WAITER_ARMED)
         cache_cancel(r->entry, &r->wait);
+    /* A notification that is on its way cannot be recalled: this step runs again when it lands. */
     if (waiter_pending(&r->wait))
         return REQ_WAIT;
     r->holds = false;
@@ -361,6 +373,7 @@ req_do_queued(struct req *r)
             return REQ_MORE;
         return REQ_WAIT;
     case ENTRY_READY:
+        /* Another variant, or older than the client allows: LOOKUP decides again. */
         if (!cache_usable(r->entry, &q, false))
             break;
         r->attempt.collapsed = true;
@@ -373,6 +386,8 @@ req_do_queued(struct req *r)
     case ENTRY_FAILED:
         /* It failed while we waited: asking again would be one more failure, in line. */
         return req_failed(r);
+    /* It is not for the cache: LOOKUP finds the marker, and all that waited fetch at once instead
+     * of one behind the other (README 3). */
     case ENTRY_HITMISS:
         break;
     }
@@ -387,6 +402,7 @@ req_do_miss(struct req *r)
 {
     struct entry *old;
 
+    /* Behind the lookup: a hit is served, however often the request came back (README 28). */
     if (req_loops(r->proxy, &r->x->head)) {
         req_withdraw(r);
         return req_refuse_loop(r);
@@ -426,6 +442,7 @@ req_do_pass(struct req *r)
 
     if (req_loops(r->proxy, &r->x->head))
         return req_refuse_loop(r);
+    /* vcl_pass runs once: while the body is gathered, this state runs again and again. */
     if (r->policy.ref != NULL && !r->gathering) {
         enum req_next next = req_policy_pass(r);
 
@@ -451,6 +468,7 @@ req_do_pass(struct req *r)
     r->attempt.choice = REQ_AS_ASKED;
     spec.entry = r->entry;
     if (req_make_key(r) != 0 || (r->x->has_body && r->upload == NULL && req_open_upload(r) != 0)) {
+        /* cache_private() gave two holds, and no fetch will take over the second. */
         struct entry *fetchs = r->entry;
 
         entry_drop(&fetchs);
@@ -478,10 +496,12 @@ req_give_up_entry(struct req *r)
         struct entry *own =
             entry_state(r->entry) == ENTRY_HITMISS ? cache_take_handoff(r->entry) : NULL;
 
+        /* Else the window would keep its beginning for a reader that never comes. */
         if (r->rep.expected && !r->rep.came)
             stobj_expect(entry_part(r->entry, 1).body, -1);
         r->rep.expected = r->rep.came = false;
         entry_abandon(r->entry);
+        /* No other request can get it: without a reader its fetch has to end. */
         if (own != NULL) {
             entry_abandon(own);
             entry_drop(&own);
@@ -565,6 +585,7 @@ req_do_fetch(struct req *r)
             return req_try_again(r);
         if (r->tunnel != NULL)
             return req_goto(r, REQ_PIPE);
+        /* A 304 to the client's own condition stays a 304: only ours became the stored response. */
         if (r->entry->origin_status == 304 && entry_status(r->entry) != 304)
             r->log_flags |= SHMLOG_REQ_REVALIDATED;
         return req_goto(r, REQ_DELIVER);
@@ -608,6 +629,7 @@ req_do_close(struct req *r)
     if (r->x != NULL) {
         struct exchange *x = r->x;
 
+        /* While the entry is there: the record names fields of the response. */
         req_log(r);
         if (r->own_body)
             req_drop_page(r);
@@ -616,6 +638,7 @@ req_do_close(struct req *r)
             req_rest_end(r);
         if (r->old != NULL)
             entry_drop(&r->old);
+        /* Before the release: the rules lie in the exchange's arena. */
         if (r->attended != 0)
             req_end_attended(r);
         r->x = NULL;
@@ -721,6 +744,7 @@ req_free(struct req *r)
     struct proxy *p = r->proxy;
 
     tassert_slow(r->x == NULL && !waiter_pending(&r->wait) && !waiter_pending(&r->upload_room));
+    /* An op that ended in this turn may have queued it. */
     task_cancel(&r->task);
     OBJ_BURY(r);
     p->nreqs--;
@@ -747,6 +771,7 @@ req_run(struct task *task)
     while (req_step(r) == REQ_MORE) {
         req_check(r);
         steps++;
+        /* Two states that send a request to each other would hold the whole worker. */
         tassert(steps < LIMIT_REQ_STEPS);
     }
     proxy_here.req = NULL;
@@ -786,6 +811,7 @@ req_new(struct proxy *p)
         r = usage_alloc(&p->loop->usage, USAGE_REQUEST, sizeof(*r));
         if (r == NULL)
             return NULL;
+        /* The memset below stops before it: a page outlives the request that made it. */
         r->page = NULL;
     }
     memset(r, 0, offsetof(struct req, rep.it));
@@ -849,6 +875,7 @@ req_start_checked(void *ctx, struct exchange *x)
     r = req_open_here(ctx, x);
     if (r == NULL)
         return;
+    /* A malformed request has no path to look up limits by. */
     if (x->err == 0)
         req_check_limits(r);
     req_run(&r->task);

@@ -25,6 +25,8 @@ req_take_hops(struct exchange *x, const struct hops *hops)
     if (c == NULL)
         return TERR_NOMEM;
     memcpy(c->hops, hops->addr, hops->n * sizeof(hops->addr[0]));
+    /* A copy: the connection's own facts stay for its next request, which may name another
+     * client. */
     c->facts = *conn;
     c->listener = *conn->listener;
     c->forwarded = (struct conn_forwarded){.remote_port = (uint16_t)conn->client_port};
@@ -50,9 +52,12 @@ req_find_client(struct proxy *p, struct exchange *x)
     struct hops hops;
 
     OBJ_CHECK(p, PROXY_MAGIC);
+    /* Of a peer that is not trusted the fields are a claim, and of a malformed request they are
+     * nothing. */
     if (x->err != 0 || !address_in(trusted, x->conn->client_addr))
         return;
     hops_of_request(&x->head,
+        /* Read is what is written: with both, X-Forwarded-For decides. */
         p->forwards == FORWARDS_FORWARDED ? HTTP_F_FORWARDED : HTTP_F_X_FORWARDED_FOR, trusted,
         x->conn->client_addr, &hops);
     if (hops.n > 1)
@@ -107,6 +112,7 @@ req_forwarded(const struct exchange *x, struct arena *a, bool forwarded)
             memcpy(out + len, ", ", 2);
             len += 2;
         }
+        /* The client first, as each proxy appends its peer. */
         len += req_put_hop(out + len, addr, forwarded);
     }
     tassert(len <= n * (ADDRESS_TEXT_MAX + sizeof("for=\"[]\", ")));

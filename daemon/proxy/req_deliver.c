@@ -100,6 +100,8 @@ req_begin_entry(struct req *r)
     r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || s == 204 || s == 304;
     if (!rep_begin(&r->rep, e, r->attempt.leader))
         return TERR_CLOSED;
+    /* It came without a length and is whole by now, so the client is told one: to HTTP/1.0 the end
+     * would else be that of the connection. */
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
         stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
         r->resp.length = stobj_len(entry_part(e, 0).body);
@@ -145,6 +147,8 @@ req_return(struct req *r)
     uint64_t ids[LIMIT_LEASES];
     struct lease_returns back = {.ids = ids};
 
+    /* An extent goes back when its last byte has left: until then the connection's queue points
+     * into it. */
     while (r->nreturned < r->ngiven && r->ends[r->nreturned] <= r->x->sent)
         ids[back.n++] = r->ext[r->nreturned++].id;
     rep_return(&r->rep, &back);
@@ -431,6 +435,7 @@ req_deliver_batch(struct req *r)
 
     if (r->rep.joined || rep_goes_on(&r->rep))
         rep_tend(&r->rep, !req_needs_no_more(r));
+    /* Before more is leased: a window gives no room while old leases are out. */
     if (r->nreturned < r->ngiven)
         req_return(r);
     if (!r->x->writable)
@@ -467,6 +472,7 @@ req_deliver_rest(struct req *r)
         return r->head_sent ? req_cut(r) : req_deliver_nothing(r);
     if (went == TERR_CANCELLED)
         return req_goto(r, REQ_CLOSE);
+    /* The loop's other tasks come first, then this one goes on in the same way. */
     if (went >= 0 && r->x->writable)
         task_wake(&r->task);
     req_hold(r);

@@ -88,6 +88,8 @@ req_check_limits(struct req *r)
         if (address_in(&l->except.set, addr) ||
             !rate_rule_make(&rule, (uint64_t)l->rate, (uint64_t)l->per * 1000, (uint64_t)l->burst))
             continue; /* the loader lets no rule through that is none */
+        /* No return at the first that refuses: every limit that matches counts the request (README
+         * 26). */
         wait = rates_take(
             p->rates, &rule, limit_key(i, &rule, addr), p->loop->clock.mono_us, p->counters);
         longest = wait > longest ? wait : longest;
@@ -96,6 +98,7 @@ req_check_limits(struct req *r)
         return;
     counter_add(p->counters, COUNTER_req_limited, 1);
     tassert(r->synth_status == 0); /* nothing has answered it yet */
+    /* The longest: a client that waits less would be refused again, by another limit. */
     r->retry_after_s = (uint16_t)limit_seconds(longest);
     req_synth(r, 429, 0);
 }
@@ -115,6 +118,7 @@ policy_rate_limit(struct vcl_run *r, const struct vcl_value *args, struct vcl_va
     } key = {.what = OBJ_TAG('v', 'c', 'l', ' ')};
 
     out->i = 0;
+    /* vcl_init and vcl_fini have no client to limit. */
     if (ctx->proxy == NULL || ctx->proxy->rates == NULL)
         return 0;
     if (args[1].i <= 0 || args[3].i < 0 || !(args[2].r > 0) || args[2].r > 604800 ||
@@ -122,6 +126,7 @@ policy_rate_limit(struct vcl_run *r, const struct vcl_value *args, struct vcl_va
             &rule, (uint64_t)args[1].i, (uint64_t)(args[2].r * 1e6), (uint64_t)args[3].i))
         return policy_fail(r, "tarn.rate_limit: the rate is to be at least 1 and at most one a "
                               "microsecond, and the burst to be earned again within 7d");
+    /* With the rule, as in limit_key(): a policy that changes it begins with full buckets. */
     key.rule = rule;
     key.text = hash_bytes(text.ptr != NULL ? text.ptr : "", text.len);
     out->i = rates_take(ctx->proxy->rates, &rule, hash_bytes(&key, sizeof(key)),

@@ -8,6 +8,8 @@ req_of_fetch(void *ctx)
 {
     struct req *r = ctx;
 
+    /* fetch_has_listener() was asked before, so the request is there: it abandons the entry before
+     * it goes. */
     OBJ_CHECK(r, REQ_MAGIC);
     tassert(r->x != NULL && r->attempt.leader);
     return r;
@@ -22,6 +24,7 @@ req_on_backend(void *ctx, unsigned number)
     r->backend_number = number;
 }
 
+/* The exchange copies it: the message is in the fetch's arena. */
 static void
 req_on_interim(void *ctx, const struct http_message *m)
 {
@@ -37,6 +40,7 @@ req_on_tunnel(void *ctx, struct origin_conn *conn)
 
     tassert(r->tunnel == NULL);
     r->tunnel = conn;
+    /* What comes on the connection wakes the request from now on, not the fetch, which ends. */
     origin_exchange(conn)->task = &r->task;
 }
 
@@ -60,6 +64,7 @@ req_on_upload(void *ctx)
     if (r->upload == NULL && req_open_upload(r) != 0)
         return NULL;
     task_wake(&r->task); /* to read on */
+    /* A reference of the fetch's own: the request may end first, and fails the object then. */
     return stobj_ref(r->upload);
 }
 
@@ -85,6 +90,7 @@ req_share_rules(const struct req *r, struct fetch_spec *spec)
 
     if (rules == NULL)
         return;
+    /* Borrowed: fetch_init() holds it for as long as the fetch lives. */
     spec->snapshot = rules->snapshot;
     spec->route = rules->route;
 }

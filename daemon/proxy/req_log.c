@@ -55,6 +55,7 @@ static void
 req_log_response(const struct req *r)
 {
     struct slice extra = slice_of(r->x->extra, r->x->extra_len), name, value;
+    /* req_response() may have to make the message, in the request's arena. */
     const struct http_message *m = req_response((struct req *)(uintptr_t)r);
     struct shmlog *log = r->proxy->log;
 
@@ -95,6 +96,7 @@ req_count(const struct req *r, uint64_t took_us)
 {
     enum request_result result = shmlog_result(r->log_flags);
 
+    /* It is an index into rows of counters. */
     tassert(r->resp.status < 1000); /* what is sent has three digits */
     latency_add(&r->proxy->latency->row[result], took_us);
     counter_add(r->proxy->counters, counter_of_response(result, r->resp.status), 1);
@@ -105,6 +107,7 @@ static inline struct slice
 req_log_line(const struct http_message *h, struct proxy *p)
 {
     size_t len = (size_t)h->method_len + 1 + h->target_len;
+    /* The worker's scratch for keys is free: no lookup is under way while a request ends. */
     char *to = p->key_text;
 
     if (__builtin_expect(h->target_off == h->method_off + h->method_len + 1, 1))
@@ -123,6 +126,7 @@ req_log(struct req *r)
     const struct http_message *h = &x->head;
     struct proxy *p = r->proxy;
     uint64_t took_us = clock_read_us(&p->loop->clock) - x->start_us;
+    /* The worker's one record, written over: what is not set here stays zero. */
     struct shmlog_req *rec = &p->log_req;
 
     tassert_slow(r->magic == REQ_MAGIC);
@@ -135,11 +139,13 @@ req_log(struct req *r)
         req_count(r, took_us);
     }
     rec->ids.xid = x->xid;
+    /* The test spares a hit the division. */
     rec->fixed.start_ms = p->loop->clock.wall_ms - (int64_t)(took_us < 1000 ? 0 : took_us / 1000);
     rec->fixed.bytes_in = h->len;
     rec->fixed.body_bytes = r->accepted;
     rec->fixed.head_bytes = x->head_bytes;
     rec->fixed.duration_us = (uint32_t)took_us;
+    /* Without a time of its own the head left with the body, in one piece. */
     rec->fixed.ttfb_us = r->ttfb_us != 0 ? r->ttfb_us : r->head_sent ? (uint32_t)took_us : 0;
     rec->fixed.flags = r->log_flags;
     memcpy(rec->fixed.addr, x->conn->client_addr, sizeof(rec->fixed.addr));
@@ -154,6 +160,7 @@ req_log(struct req *r)
         rec->referer = req_field(h, HTTP_F_REFERER);
         rec->agent = req_field(h, HTTP_F_USER_AGENT);
     } else {
+        /* No head came whole: the connection ended, or its first line was malformed. */
         rec->line = rec->host = rec->referer = rec->agent = slice_of(NULL, 0);
     }
     shmlog_req(p->log, rec);

@@ -55,6 +55,7 @@ req_path_begins(struct slice path, const char *prefix)
         char c;
         size_t written = path_byte(rest, 0, &c); /* /caf%C3%A9 in the file is decoded, too */
 
+        /* %2F in the file is data and no separator (RFC 3986 2.2): it matches as it is written. */
         if (c == '/' && written > 1) {
             c = '%';
             written = 1;
@@ -100,6 +101,7 @@ req_path_normal(struct slice path, char *out)
         path.len = (size_t)(mark - path.ptr);
     out[len++] = '/';
     begin = len;
+    /* One round more than there are bytes: the end closes the last segment, as a slash does. */
     for (size_t at = 0; at <= path.len; at += n) {
         n = at < path.len ? path_byte(path, at, &c) : 1;
         if (at < path.len && c != '/') {
@@ -112,6 +114,7 @@ req_path_normal(struct slice path, char *out)
         if (len - begin == 1 && out[begin] == '.') {
             len = begin;
         } else if (len - begin == 2 && memcmp(out + begin, "..", 2) == 0) {
+            /* Back behind the slash of the segment before; the root has none before it. */
             len = begin > 1 ? begin - 1 : begin;
             while (len > 1 && out[len - 1] != '/')
                 len--;

@@ -38,12 +38,14 @@ req_rest_start(struct req *r)
     };
 
     tassert(r->rep.rest == NULL && r->entry != NULL);
+    /* Of several ranges one position does not say what is missing. */
     if (r->head->method != HTTP_M_GET || r->nsegments != 1 || entry_status(r->entry) != 200 ||
         req_make_key(r) != 0)
         return TERR_CLOSED;
     rest = arena_alloc(&r->x->arena, sizeof(*rest));
     if (rest == NULL)
         return TERR_CLOSED;
+    /* Kept: both heads are judged by the same moment. */
     rest->now_s = r->proxy->loop->clock.wall_ms / 1000;
     rep_rest_validators(rest, r->entry, &head, &v, fields);
     spec.if_range = validators_if_range(&v);
@@ -53,6 +55,7 @@ req_rest_start(struct req *r)
     rest->entry = cache_private(r->proxy->cache);
     if (rest->entry == NULL)
         return TERR_CLOSED;
+    /* Without a listener: the client has its head, and needs no interim response any more. */
     spec.entry = rest->entry;
     spec.backend = req_backend(r);
     spec.ranges = &rest->want;
@@ -101,6 +104,7 @@ rep_rest_fits(const struct rep_reader *rd, uint64_t *off)
         return false;
     if (rest->want.last != RANGE_UNKNOWN)
         return cr.last == rest->want.last;
+    /* It was asked for to the end, and must reach it. */
     return cr.last + 1 == cr.complete;
 }
 
@@ -110,6 +114,7 @@ rep_rest_body(const struct rep_reader *rd, struct waiter *wait, struct stobj **b
     struct rep_rest *rest = rd->rest;
 
     tassert(rest != NULL && !rd->reading);
+    /* The outcome may come between the two: then cache_wait() says no, and the state tells. */
     if (entry_state(rest->entry) == ENTRY_BUSY && cache_wait(rest->entry, wait))
         return TERR_AGAIN;
     if (entry_state(rest->entry) != ENTRY_READY || !rep_rest_fits(rd, off))

@@ -20,6 +20,7 @@ static bool
 route_matches(
     const struct conf_route *route, struct slice host, struct slice path, struct slice read)
 {
+    /* A route that has a ; in its path is meant for the path as it is written. */
     return conf_host_matches(route->host, host) &&
            req_path_begins(strchr(route->path, ';') != NULL ? path : read, route->path);
 }
@@ -30,6 +31,7 @@ route_host(struct slice authority)
 {
     const char *colon = memrchr(authority.ptr, ':', authority.len);
 
+    /* The colons of an IPv6 literal without a port are its own (RFC 3986 3.2.2). */
     if (colon == NULL || authority.ptr[authority.len - 1] == ']')
         return authority;
     return slice_of(authority.ptr, (size_t)(colon - authority.ptr));
@@ -53,6 +55,7 @@ route_match(const struct req *r, const struct conf *conf, struct slice read)
 {
     char text[HTTP_AUTHORITY_MAX];
     int n = r->head->authority_len > 0 ? req_normal_host(r->proxy, http_host(r->head), text) : 0;
+    /* Without an authority (HTTP/1.0) only routes that name no host can match. */
     struct slice host = slice_of(text, n > 0 ? (size_t)n : 0);
 
     if (host.len > 0)
@@ -69,6 +72,7 @@ req_match_route(const struct req *r, const struct conf *conf)
     return route_match(r, conf, http_path(r->head));
 }
 
+/* A route without actions need not be held, nor its request wait in ADMIT. */
 static bool
 route_acts(const struct conf_route *route)
 {
@@ -111,6 +115,8 @@ req_backend(const struct req *r)
     const struct backend_snapshot *u = req_snapshot(r); /* once: others may be adopted meanwhile */
     const struct conf_route *route = u != NULL ? req_match_route(r, snapshot_conf(u)) : NULL;
 
+    /* A route without a backend leaves the choice to the policy; without a policy the loader gave
+     * it one. */
     if (route != NULL && (route->backend != CONF_NO_BACKEND || r->policy.ref == NULL))
         return snapshot_nth(u, route->backend);
     return r->policy.ref != NULL ? r->backend : snapshot_nth(u, snapshot_conf(u)->default_backend);
@@ -144,6 +150,7 @@ req_take_rules(struct req *r, bool hold)
     if (rules == NULL)
         return TERR_NOMEM;
     *rules = (struct req_rules){
+        /* Borrowed, it lives until this turn ends (RCU); a reload may replace it in the next. */
         .held = hold ? snapshot_hold(u) : NULL,
         .snapshot = u,
         .route = route,
@@ -154,6 +161,7 @@ req_take_rules(struct req *r, bool hold)
     return 0;
 }
 
+/* A snapshot that was only borrowed is not dropped. */
 void
 req_end_rules(struct req *r)
 {
@@ -183,6 +191,7 @@ route_strip_cookies(struct req *r, const struct conf_names *names)
                 some = true;
                 continue;
             }
+            /* All Cookie fields become one: that is what a client sends (RFC 6265 5.4). */
             if (len > 0) {
                 memcpy(kept + len, "; ", 2);
                 len += 2;
@@ -192,6 +201,7 @@ route_strip_cookies(struct req *r, const struct conf_names *names)
             len += pair.len;
         }
     }
+    /* The head stays as it came: an edit would copy it. */
     if (!some)
         return 0;
     err = req_edit(r);
@@ -220,6 +230,7 @@ route_strip_query(struct req *r, const struct conf_names *names)
         return 0;
     memcpy(out, path.ptr, len);
     while (at < end) {
+        /* `at` stands on the ? or & before the parameter. */
         const char *next = memchr(at + 1, '&', (size_t)(end - at - 1)), *name = at + 1, *equal;
 
         next = next != NULL ? next : end;
@@ -228,6 +239,7 @@ route_strip_query(struct req *r, const struct conf_names *names)
                 names, slice_of(name, (size_t)((equal != NULL ? equal : next) - name)))) {
             some = true;
         } else {
+            /* The first that is kept takes the question mark, whichever parameter had it. */
             out[len] = len == head ? '?' : '&';
             memcpy(out + len + 1, name, (size_t)(next - name));
             len += (size_t)(next - name) + 1;
@@ -267,6 +279,7 @@ route_edit_fields(struct message_edit *e, const struct conf_fields *fields)
     return err;
 }
 
+/* Most routes have none: their heads are not copied for an edit. */
 static bool
 route_has_fields(const struct conf_fields *f)
 {
@@ -323,6 +336,7 @@ route_refuse_method(struct req *r)
     size_t max = 32, len;
     char *out;
 
+    /* The 32 are for ", HEAD" and the NUL, of which no name is. */
     for (unsigned i = 0; i < m->n; i++)
         max += strlen(m->list[i]) + 2;
     out = arena_alloc(&r->x->arena, max);
@@ -380,6 +394,7 @@ route_redirect(struct req *r)
 
     if (h->authority_len == 0 && strstr(how->to, "$host") != NULL)
         return req_synth(r, 400, TERR_SYNTAX); /* HTTP/1.0: there is no address to send it to */
+    /* First measured, then written: a name's value may be as long as a head. */
     for (const char *to = how->to; *to != '\0';)
         max += route_expand_one(r, &to).len;
     out = arena_alloc(&r->x->arena, max);
@@ -398,7 +413,7 @@ route_redirect(struct req *r)
     return req_synth(r, (unsigned)how->status, 0);
 }
 
-/* RFC 7617 2. */
+/* RFC 7617 2.  charset: passwords are hashed in the file as UTF-8 (RFC 7617 2.1). */
 static enum req_next
 route_unauthorized(struct req *r)
 {
@@ -438,6 +453,8 @@ route_authorized(struct req *r)
     char text[1024];
     int rc;
 
+    /* The answer to this request's own question: in the table of verdicts another one may have
+     * replaced it. */
     if (r->rules->check != NULL)
         return r->rules->check->good;
     if (value.ptr == NULL ||
@@ -450,8 +467,10 @@ route_authorized(struct req *r)
     rc = auth_ask(r->proxy->auth, check, &claim, &r->wait);
     if (rc == TERR_AGAIN) {
         counter_add(r->proxy->counters, COUNTER_auth_computed, 1);
+        /* Only one that is queued can be cancelled, so only that is remembered. */
         r->rules->check = check;
     }
+    /* The password in the clear does not stay on the stack. */
     explicit_bzero(text, sizeof(text));
     return rc;
 }
@@ -548,6 +567,8 @@ req_start_ruled(void *ctx, struct exchange *x)
     r = req_open(ctx, x);
     if (r == NULL)
         return;
+    /* Held: a password or a policy may let the request wait past this turn.  A malformed request
+     * has no path, and no route. */
     err = x->err == 0 ? req_take_rules(r, true) : 0;
     if (err != 0)
         req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);

@@ -14,6 +14,7 @@ req_take_message(struct req *r, struct http_message *m, int err)
     tassert(m->status == 206 || m->status == 304 || m->status == 416);
     tassert(!r->head_sent);
     r->resp.message = m;
+    /* The stored form has the status and the length of the 200. */
     r->resp.rendered = slice_of(NULL, 0);
     r->resp.status = m->status;
     r->resp.length_in_fields = false;
@@ -41,6 +42,7 @@ req_unsatisfiable(struct req *r, const struct http_message *stored, uint64_t com
 
     if (m == NULL)
         return TERR_NOMEM;
+    /* No page: a client that asks for ranges is no reader of one (RFC 9110 15.5.17). */
     r->resp.length = 0;
     return req_take_message(r, m, derive_unsatisfiable(stored, complete, &r->x->arena, m));
 }
@@ -83,6 +85,7 @@ req_lay_out(struct req *r, const struct http_message *stored, const struct range
 
         if (i == n) {
             len = range_end(boundary, text);
+            /* Behind the last part: a text without bytes. */
             s[i] = (struct req_segment){slice_of(text, len), 0, 0};
         } else {
             cr.first = ranges[i].first;
@@ -114,6 +117,7 @@ req_many_ranges(struct req *r, const struct http_message *stored, const struct r
     r->segments = req_lay_out(r, stored, ranges, n, complete, how.boundary);
     if (r->segments == NULL)
         return TERR_NOMEM;
+    /* The last one ends the multipart body. */
     r->nsegments = n + 1;
     return req_take_message(r, m, derive_partial(stored, &how, &r->x->arena, m));
 }
@@ -179,6 +183,7 @@ req_select(struct req *r)
     if (stored == NULL)
         return TERR_NOMEM;
     validators_of(stored, r->proxy->loop->clock.wall_ms / 1000, &v);
+    /* First: a client that has this version needs no range of it. */
     if (cond_not_modified(req, &v))
         return req_not_modified(r, stored);
     /* A private response is the origin's answer to the client's own range already. */

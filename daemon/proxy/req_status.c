@@ -49,6 +49,7 @@ req_put_small(char *p, unsigned n)
 static char *
 req_put_number(char *p, int64_t value)
 {
+    /* Without a sign, so that the smallest number has an absolute value, too. */
     uint64_t n = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     unsigned len = 1;
 
@@ -71,6 +72,7 @@ req_ttl_s(const struct req *r)
     int64_t left =
         entry_ttl_ms(r->entry) - ((int64_t)r->proxy->loop->clock.mono_ms - r->entry->received_ms);
 
+    /* Rounded away from zero below it: what is stale must not read ttl=0. */
     return left < 0 ? -((999 - left) / 1000) : left / 1000;
 }
 
@@ -88,6 +90,7 @@ req_forward_reason(const struct req *r)
     };
 
     tassert_slow((unsigned)r->attempt.reason < ARRAY_LEN(names));
+    /* RFC 9211 2.2: the first reason that applies. */
     if (r->head->method != HTTP_M_GET && r->head->method != HTTP_M_HEAD)
         return SLICE_LIT("; fwd=method");
     if (r->attempt.choice == REQ_AS_ASKED && r->attempt.reason == CACHE_NOTHING_STORED)
@@ -122,6 +125,7 @@ req_put_forwarded(const struct req *r, char *p)
     }
     if (r->attempt.origin_failed)
         p = FIELD_PUT(p, "; detail=stale-if-error");
+    /* What flows through a window is never found again. */
     else if (!entry_is_private(r->entry) && !r->entry->windowed)
         p = FIELD_PUT(p, "; stored");
     if (r->attempt.collapsed)
@@ -150,6 +154,7 @@ req_put_key(const struct req *r, char *p)
 static char *
 req_put_cache_status(const struct req *r, char *p)
 {
+    /* A stale response in place of a failure was forwarded first, and says so. */
     if ((r->log_flags & SHMLOG_REQ_HIT) != 0 && !r->attempt.origin_failed) {
         p = req_put(p, r->proxy->hit_line);
         p = req_put_number(p, req_ttl_s(r));
@@ -169,6 +174,7 @@ req_put_absent(const struct req *r, const struct negative_answer *a, char *p)
     p = FIELD_BEGIN(p, "Age");
     p = req_put_number(p, a->age_ms / 1000);
     p = FIELD_END(p);
+    /* Age is not optional (RFC 9111 5.1), Cache-Status is. */
     if (!proxy->params.http_cache_status)
         return p;
     p = req_put(p, proxy->hit_line);
@@ -184,6 +190,7 @@ req_put_id(const struct req *r, char *p)
 
     p = req_put(p, slice_str(r->proxy->params.request_id_header));
     p = FIELD_PUT(p, ": ");
+    /* As in the log: leading zeros too, so that all ids are found by one pattern. */
     for (unsigned i = 0; i < 16; i++)
         *p++ = hex[r->x->xid >> (60 - 4 * i) & 15];
     return FIELD_END(p);

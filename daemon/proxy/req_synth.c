@@ -85,6 +85,7 @@ req_synth_fields(struct req *r, struct message_out *o)
     bool named = rules != NULL && rules->name.len > 0;
 
     MESSAGE_OUT_FIELD(o, SERVER, "Server", slice_str(r->proxy->params.http_server));
+    /* RFC 9110 6.6.1: we are the origin of this one. */
     MESSAGE_OUT_FIELD(o, DATE, "Date", req_date(r->proxy));
     if (status != 204)
         MESSAGE_OUT_FIELD(o, CONTENT_TYPE, "Content-Type",
@@ -93,12 +94,14 @@ req_synth_fields(struct req *r, struct message_out *o)
     /* A redirection of a route is the same for all; an error is of the moment. */
     if (status / 100 != 3)
         MESSAGE_OUT_FIELD(o, CACHE_CONTROL, "Cache-Control", SLICE_LIT("no-store"));
+    /* RFC 9110 15.5.6 wants Allow with a 405, and 9.3.7 with an answer to OPTIONS. */
     if (named)
         message_out_field(
             o, http_field_id(rules->name.ptr, rules->name.len), rules->name, rules->value);
     else if (status == 405 || status == 204)
         MESSAGE_OUT_FIELD(
             o, OTHER, "Allow", SLICE_LIT("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
+    /* 429 has the moment when the bucket allows it, 503 a guess. */
     if (status == 503 || status == 429) {
         message_out_open(o, HTTP_F_OTHER, SLICE_LIT("Retry-After"));
         message_out_number(o, status == 503 ? RETRY_AFTER_S : r->retry_after_s);
@@ -106,7 +109,8 @@ req_synth_fields(struct req *r, struct message_out *o)
     }
 }
 
-/* A head in the request's arena. */
+/* A head in the request's arena.  In the arena, with room for the longest answer: only a route's
+ * own field has no bound. */
 static int
 req_synth_head(struct req *r, const char *reason)
 {
@@ -133,6 +137,7 @@ req_take_page(struct req *r)
 {
     struct stobj *page = r->page;
 
+    /* The request's memory has none yet, or a connection still sends from the last one. */
     if (page == NULL && stobj_synth_new(&page, r->proxy->synth) != 0)
         return TERR_NOMEM;
     r->page = NULL;
@@ -171,6 +176,7 @@ req_synth_body(struct req *r, const char *reason)
 {
     const struct conf_page *page = req_error_page(r);
     char text[96];
+    /* No text of the client's is on the page, so nothing needs to be escaped. */
     struct slice pieces[] = {
         SLICE_LIT(PAGE_TOP),
         slice_str(reason),
@@ -191,6 +197,7 @@ req_synth_body(struct req *r, const char *reason)
     /* As in the log, so that an operator finds what a visitor quotes. */
     snprintf(text, sizeof(text), "Request %016llx", (unsigned long long)r->x->xid);
     pieces[7] = arena_copy(&r->x->arena, slice_str(text));
+    /* The arena outlives the body, which only refers to its pieces (README 34). */
     if (pieces[3].ptr == NULL || pieces[7].ptr == NULL)
         return TERR_NOMEM;
     if (req_take_page(r) != 0)
@@ -203,6 +210,7 @@ req_synth_body(struct req *r, const char *reason)
     return err == 0 ? 0 : TERR_NOMEM;
 }
 
+/* The page is not of the entry: nothing may keep a fetch going for it. */
 static void
 req_leave_failed_entry(struct req *r)
 {
@@ -224,6 +232,7 @@ req_do_synth(struct req *r)
     reason = http_reason(r->synth_status);
     r->resp.status = r->synth_status;
     r->resp.bodyless = r->x->head.method == HTTP_M_HEAD || r->synth_status == 204;
+    /* Behind a malformed request it is not known where the next one begins. */
     r->resp.close = r->x->err != 0 || r->policy.close;
     if (req_synth_head(r, reason) != 0 || req_synth_body(r, reason) != 0) {
         /* There is no memory even for an error page: the client sees the exchange end. */
@@ -263,6 +272,7 @@ req_absent_message(struct req *r, const struct negative_answer *a)
         return NULL;
     message_out_status(&o, a->status, slice_str(http_reason(a->status)));
     req_absent_fields(r->proxy, &o);
+    /* The same lines as in the rendered form, taken apart again: one place writes them. */
     own = slice_of(text, (size_t)(req_put_absent(r, a, text) - text));
     while (field_line_next(&own, &name, &value))
         message_out_field(&o, http_field_id(name.ptr, name.len), name, value);
@@ -278,6 +288,7 @@ req_absent_rendered(struct req *r, const struct negative_answer *a)
     int64_t second = p->loop->clock.wall_ms / 1000;
     char *out;
 
+    /* Date is the only thing in it that changes. */
     if (memo->status != a->status || memo->second != second) {
         struct http_message m;
         struct message_out o;
@@ -288,6 +299,8 @@ req_absent_rendered(struct req *r, const struct negative_answer *a)
         message_out_status(&o, a->status, slice_of("", 0));
         req_absent_fields(p, &o);
         len = p->rendering->prefix(memo->text, a->status, slice_str(http_reason(a->status))).len;
+        /* Names of 64 bytes fit: what is longer is not rendered, and the request fails instead of
+         * being cut. */
         if (message_out_end(&o) != 0 || len + message_lines(&m).len > sizeof(memo->text))
             return slice_of(NULL, 0);
         memcpy(memo->text + len, message_lines(&m).ptr, message_lines(&m).len);
@@ -313,6 +326,7 @@ req_make_absent(struct req *r, const struct negative_answer *a)
     struct slice page = a->status == 410 ? slice_of(gone, sizeof(gone) - 1)
                                          : slice_of(not_found, sizeof(not_found) - 1);
 
+    /* A reader of the log wants the fields, which only a message has. */
     if (req_is_ready_made(r))
         r->resp.rendered = req_absent_rendered(r, a);
     else
@@ -342,6 +356,7 @@ req_answer_absent(struct req *r, const struct negative_answer *a)
         *copy = *a;
         next = req_synth_by_policy(r, a->status, slice_of(NULL, 0), 0);
         r->policy.absent = copy;
+        /* Behind req_synth_by_policy(), which clears what an earlier way to an answer left. */
         r->log_flags |= SHMLOG_REQ_ABSENT;
         return next;
     }

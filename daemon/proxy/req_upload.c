@@ -16,6 +16,7 @@ req_open_upload(struct req *r)
     int rc;
 
     tassert(r->upload == NULL);
+    /* Private: one reader, and bytes go as soon as they are sent. */
     rc = stobj_new(&r->upload, p->storage, STOBJ_PRIVATE, r->x->body_length,
         (uint64_t)p->params.req_body_buffer);
 
@@ -36,6 +37,7 @@ req_pump_upload(struct req *r)
         if (rc == -EAGAIN)
             return;
         n = rc != 0 ? TERR_NOMEM : r->x->ops->body_read(r->x, room.ptr, room.len);
+        /* The exchange wakes the request when more has come. */
         if (n == TERR_AGAIN)
             return;
         tassert(n <= 0 || (size_t)n <= room.len);
@@ -45,6 +47,7 @@ req_pump_upload(struct req *r)
             space_fail(r->upload, (int)n); /* the fetch breaks off, and does not end the message */
         else
             space_extend(r->upload, (size_t)n);
+        /* A client that has left gets no answer, so there is no error to name. */
         if (n < 0 && n != TERR_CLOSED)
             r->attempt.err = (int)n;
     }
@@ -66,6 +69,7 @@ req_gather_upload(struct req *r)
     case STOBJ_FILLING:
         break;
     }
+    /* It is full: as much is here as may wait, and the rest comes while this is sent. */
     if (waiter_pending(&r->upload_room))
         return 0;
     tassert(!r->policy.body_kept); /* what is kept is whole */
@@ -93,6 +97,8 @@ req_share_upload(struct req *r, struct fetch_spec *spec)
     spec->upload_kept = kept;
     spec->upload_length = kept ? stobj_len(r->upload) : r->x->body_length;
     spec->upload_later = false;
+    /* A pass sends it in any case; a lookup asks by GET unless the policy says otherwise (README
+     * 38). */
     if (kept || spec->kind == FETCH_PASS || (spec->listener.ops == NULL && req_has_whole_body(r)))
         spec->upload = stobj_ref(r->upload);
     else
@@ -108,6 +114,7 @@ req_end_upload(struct req *r)
         space_cancel(r->upload, &r->upload_room);
     if (waiter_pending(&r->upload_room))
         return false;
+    /* The fetch must not take the end of our interest for the end of the body (README 6). */
     if (stobj_state(r->upload) == STOBJ_FILLING)
         space_fail(r->upload, TERR_CANCELLED);
     stobj_unref(&r->upload);
@@ -146,6 +153,7 @@ req_keeping_body(struct req *r)
 int
 req_keep_body(struct req *r, int64_t most, struct vcl_value *out)
 {
+    /* A request without a body can be sent again as it is. */
     out->i = !r->x->has_body ||
              (r->policy.body_kept && most >= 0 && stobj_len(r->upload) <= (uint64_t)most);
     return 0;
