@@ -18,8 +18,10 @@ backend_make(struct backend **out, struct registry *rg, const char *name, const 
     b->registry = rg;
     b->full = strdup(full);
     b->outcome = registry_outcome(rg, full);
+    /* Without a probe nothing speaks against it. */
     b->probe_says = true;
     atomic_init(&b->healthy, true);
+    /* After all of them: backend_free() copes with each that is missing. */
     if (director_init(&b->director, DIRECTOR_BACKEND, name) != 0 || b->full == NULL ||
         b->outcome == NULL) {
         backend_free(&b);
@@ -52,6 +54,7 @@ backend_free(struct backend **bp)
     free(b);
 }
 
+/* Read anew: it is called from operators and probes, seldom, and on no loop in particular. */
 int64_t
 backend_wall_ms(void)
 {
@@ -85,6 +88,8 @@ void
 backend_settle(struct backend *b)
 {
     pthread_mutex_lock(&b->lock);
+    /* `changed_ms` goes back to 0 behind it: a ramp-up is for a backend that changed its health
+     * (shard_ramped). */
     backend_judge(b);
     atomic_store_explicit(&b->changed_ms, 0, memory_order_relaxed); /* so it began */
     pthread_mutex_unlock(&b->lock);
@@ -93,6 +98,8 @@ backend_settle(struct backend *b)
 void
 backend_set_placed(struct backend *b)
 {
+    /* Health has three writers on two sides (lookup, probe, operator): each changes its own part,
+     * and one function judges. */
     pthread_mutex_lock(&b->lock);
     b->placed = true;
     backend_judge(b);
@@ -131,12 +138,14 @@ backend_admin(const struct backend *b)
 int64_t
 backend_load(const struct backend *b)
 {
+    /* A guess is enough for a choice: others change it meanwhile. */
     return atomic_load_explicit(&b->load, memory_order_relaxed);
 }
 
 void
 backend_expect(struct backend *b)
 {
+    /* Relaxed: the number stands for itself, nothing is published with it. */
     atomic_fetch_add_explicit(&b->load, 1, memory_order_relaxed);
 }
 
@@ -151,6 +160,8 @@ backend_unexpect(struct backend *b)
 bool
 backend_healthy(const struct backend *b)
 {
+    /* Relaxed: a fetch that comes a moment too late asks a backend that is sick, and fails as it
+     * would have before. */
     return atomic_load_explicit(&b->healthy, memory_order_relaxed);
 }
 

@@ -72,6 +72,7 @@ snapshot_open(struct backend_snapshot **out, struct registry *rg, const struct c
     atomic_init(&u->refs, 1);
     u->conf = conf;
     while (u->n < conf->nbackends && err == 0) {
+        /* The same backend, not one like it: connections, health and outcomes go on (README 6). */
         struct director *same = snapshot_same(old, &conf->backends[u->n]);
 
         if (same != NULL)
@@ -94,6 +95,7 @@ void
 snapshot_own_conf(struct backend_snapshot *u)
 {
     OBJ_CHECK(u, SNAPSHOT_MAGIC);
+    /* The first one's belongs to main(), which frees it when the process ends. */
     u->owns_conf = true;
 }
 
@@ -101,6 +103,7 @@ struct backend_snapshot *
 snapshot_hold(struct backend_snapshot *u)
 {
     OBJ_CHECK(u, SNAPSHOT_MAGIC);
+    /* Relaxed: the caller sees it by RCU, or holds it. */
     atomic_fetch_add_explicit(&u->refs, 1, memory_order_relaxed);
     return u;
 }
@@ -111,6 +114,7 @@ snapshot_drop(struct backend_snapshot **up)
     struct backend_snapshot *u;
 
     OBJ_TAKE(u, up, SNAPSHOT_MAGIC);
+    /* Release and acquire: the last drop sees all that the others did with it. */
     if (atomic_fetch_sub_explicit(&u->refs, 1, memory_order_acq_rel) == 1)
         snapshot_free(u);
 }
@@ -137,6 +141,7 @@ snapshot_find(const struct backend_snapshot *u, struct slice name)
 {
     OBJ_CHECK(u, SNAPSHOT_MAGIC);
     for (unsigned i = 0; i < u->n + u->conf->ndirectors; i++)
+        /* Names are one space: the loader refuses a director that is called as a backend. */
         if (slice_eq(slice_str(director_name(snapshot_nth(u, i))), name))
             return snapshot_nth(u, i);
     return NULL;
@@ -146,6 +151,7 @@ struct backend_snapshot *
 registry_snapshot(struct registry *rg)
 {
     OBJ_CHECK(rg, REGISTRY_MAGIC);
+    /* Acquire: what the snapshot points to is seen as it was published. */
     return atomic_load_explicit(&rg->snapshot, memory_order_acquire);
 }
 
@@ -163,6 +169,7 @@ registry_adopt(struct registry *rg, struct backend_snapshot **up)
     struct backend_snapshot *old = registry_snapshot(rg);
     const char *servers = (*up)->conf->params.resolver;
 
+    /* Not fatal: everything else has been decided, and a reload counts as a whole. */
     if (rg->resolver != NULL && resolver_set_servers(rg->resolver, servers) != 0)
         elog(ELOG_ERROR, "resolver: %s; the name servers stay as they were", terr_text(TERR_NOMEM));
     atomic_store_explicit(&rg->snapshot, *up, memory_order_release);

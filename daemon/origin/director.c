@@ -11,6 +11,7 @@ director_init(struct director *d, enum director_kind kind, const char *name)
 {
     d->magic = DIRECTOR_MAGIC;
     d->kind = kind;
+    /* The maker's hold. */
     atomic_init(&d->refs, 1);
     d->name = strdup(name);
     return d->name != NULL ? 0 : TERR_NOMEM;
@@ -19,6 +20,7 @@ director_init(struct director *d, enum director_kind kind, const char *name)
 void
 director_fini(struct director *d)
 {
+    /* Members first: a drop may free a director, and its own members with it. */
     for (unsigned i = 0; i < d->nmembers; i++)
         director_drop(&d->members[i].d);
     free(d->shard.ring);
@@ -89,6 +91,7 @@ director_walk(struct director_walk *w, const struct director *d, unsigned depth)
         w->depth = depth;
     if (d == w->sought)
         w->found = true;
+    /* A search that is cut short counts as too deep or too large: both refuse. */
     if (w->found || depth > DIRECTOR_DEPTH_MAX || w->visits > DIRECTOR_VISITS_MAX)
         return;
     for (unsigned i = 0; i < d->nmembers && !w->found; i++)
@@ -143,8 +146,11 @@ director_append(struct director *d, const struct director_member *what)
         d->members = more;
         d->members_cap = cap;
     }
+    /* Not before memory is there: a failure leaves the director as it was. */
     d->members[d->nmembers] = *what;
     director_hold(what->d);
+    /* Only a member can be left out for its failures (eject.c): one that is named directly has no
+     * substitute. */
     if (what->d->kind == DIRECTOR_BACKEND)
         atomic_store_explicit(&director_backend(what->d)->member, true, memory_order_relaxed);
     d->nmembers++;
@@ -159,6 +165,7 @@ director_add(struct director *d, struct director *member, double weight)
     OBJ_CHECK(d, DIRECTOR_MAGIC);
     OBJ_CHECK(member, DIRECTOR_MAGIC);
     tassert(d->kind != DIRECTOR_BACKEND);
+    /* Without an ident the name is one, and no ramp-up of its own. */
     if (d->kind == DIRECTOR_SHARD)
         return director_shard_add(d, member, slice_of("", 0), -1, weight);
     what.ident = director_ident(d, member);
@@ -172,6 +179,7 @@ director_remove(struct director *d, struct director *member)
     for (unsigned i = 0; i < d->nmembers; i++) {
         if (d->members[i].d != member)
             continue;
+        /* Before the gap closes: its points name members by number. */
         if (d->kind == DIRECTOR_SHARD)
             shard_remove(d, i);
         free(d->round); /* it counted on him */
@@ -191,6 +199,7 @@ director_set_sticky(struct director *d, bool sticky)
     d->sticky = sticky;
 }
 
+/* Directors of the configuration alone: a policy has its own way, return(retry). */
 void
 director_set_tries_others(struct director *d)
 {
@@ -209,6 +218,7 @@ void
 director_set_bound(struct director *d, double factor)
 {
     OBJ_CHECK(d, DIRECTOR_MAGIC);
+    /* At 1 the smallest rounding would leave no member below its share. */
     tassert(factor == 0 || factor > 1);
     d->bound = factor;
 }

@@ -44,6 +44,7 @@ choose_walk(struct choose_walk *w, const struct director *d, unsigned depth)
         return atomic_load_explicit(&b->healthy, memory_order_relaxed) &&
                (w->among == NULL || (!backend_ejected(b) && !choose_avoids(w->among, b)));
     }
+    /* Beyond the bounds a member counts as sick (README 9). */
     if (depth >= DIRECTOR_DEPTH_MAX)
         return false;
     for (unsigned i = 0; i < d->nmembers && w->visits < DIRECTOR_VISITS_MAX; i++)
@@ -185,6 +186,7 @@ choose_fallback(
     unsigned from = d->sticky ? atomic_load_explicit(&d->turn, memory_order_relaxed) : 0;
     unsigned at = choose_from(d, from, among);
 
+    /* Sticky: it stays where it is when an earlier member comes back, until this one fails. */
     if (d->sticky && at < d->nmembers && !ask->peeks)
         atomic_store_explicit(&d->turn, at, memory_order_relaxed);
     return at;
@@ -199,6 +201,7 @@ choose_random(
     double sum = 0, mark;
 
     for (unsigned i = 0; i < d->nmembers; i++)
+        /* Weight 0 takes a member out, and leaves it its place. */
         if (d->members[i].weight > 0 && director_is(d->members[i].d, among))
             sum += choose_weight(&d->members[i], ask);
     mark = director_unit(ask->random) * sum;
@@ -308,6 +311,8 @@ choose_hash(
 static unsigned
 choose_member(struct director *d, const struct director_ask *ask, const struct director_ask *among)
 {
+    /* Without a lock and without memory (README 7): on the way of each request that asks a
+     * backend. */
     switch (d->kind) {
     case DIRECTOR_ROUND_ROBIN:
         return choose_round_robin(d, ask, among);

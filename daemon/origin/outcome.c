@@ -22,6 +22,7 @@ struct outcome {
     _Atomic uint64_t bucket[BACKEND_BUCKETS];
 };
 
+/* Relaxed, as all of these: counts for people, read one by one. */
 static void
 outcome_add(_Atomic uint64_t *n, uint64_t more)
 {
@@ -53,6 +54,7 @@ outcome_drop(struct outcome **op)
     struct outcome *o = *op;
 
     *op = NULL;
+    /* NULL: a backend that was not made to the end. */
     if (o != NULL && atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1)
         free(o);
 }
@@ -90,6 +92,7 @@ backend_note_response(struct backend *b, unsigned status, uint64_t took_us)
         1);
     outcome_add(&b->outcome->sum_us, took_us);
     outcome_add(&b->outcome->bucket[outcome_bucket(took_us)], 1);
+    /* Looked at first: a store for each response would move the line from worker to worker. */
     if (atomic_load_explicit(&b->outcome->fails, memory_order_relaxed) != 0)
         outcome_forget_fails(b->outcome);
     backend_note_good(b);
@@ -98,6 +101,7 @@ backend_note_response(struct backend *b, unsigned status, uint64_t took_us)
 void
 backend_note_cut(struct backend *b)
 {
+    /* Not one of those in a row: it answered, so it is up. */
     outcome_add(&b->outcome->failures, 1);
 }
 
@@ -105,6 +109,7 @@ bool
 backend_up(const struct backend *b)
 {
     return backend_healthy(b) &&
+           /* With a probe its word counts, and fetches do not contradict it. */
            (b->probe != NULL ||
                atomic_load_explicit(&b->outcome->fails, memory_order_relaxed) < OUTCOME_DOWN_AFTER);
 }
@@ -119,6 +124,7 @@ backend_see(const struct backend *b, struct backend_seen *out)
         out->responses[i] = atomic_load_explicit(&o->responses[i], memory_order_relaxed);
     for (unsigned i = 0; i < BACKEND_BUCKETS; i++) {
         out->bucket[i] = atomic_load_explicit(&o->bucket[i], memory_order_relaxed);
+        /* The sum of what is shown: a count of its own could disagree with the buckets. */
         out->count += out->bucket[i];
     }
     out->failures = atomic_load_explicit(&o->failures, memory_order_relaxed);

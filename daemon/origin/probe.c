@@ -37,6 +37,7 @@ probe_settle_conf(struct probe_conf *c)
     if (c->interval_ms <= 0 || c->timeout_ms <= 0 || c->window < 1 ||
         c->window > PROBE_WINDOW_MAX || c->threshold > c->window)
         return false;
+    /* It was not said. */
     if (c->initial == UINT32_MAX)
         c->initial = c->threshold > 0 ? c->threshold - 1 : 0;
     if (c->initial > c->threshold)
@@ -47,6 +48,7 @@ probe_settle_conf(struct probe_conf *c)
 static unsigned
 probe_good_of(uint64_t happy, unsigned window)
 {
+    /* The window's bits are the newest, that is the lowest: the older ones are shifted out. */
     return (unsigned)__builtin_popcountll(happy << (PROBE_WINDOW_MAX - window));
 }
 
@@ -71,11 +73,14 @@ probe_new(struct probe **out, struct backend *b, const struct probe_conf *conf)
         return err;
     }
     pthread_mutex_init(&p->lock, NULL);
+    /* initial 0 apart: a shift by 64 would be undefined. */
     p->seen = (struct probe_seen){.probed = true,
         .happy = p->conf.initial == 0 ? 0 : UINT64_MAX >> (PROBE_WINDOW_MAX - p->conf.initial),
         .good = p->conf.initial,
         .window = p->conf.window,
         .threshold = p->conf.threshold,
+        /* A backend of the configuration counts as well until it fails, unless `initial` is said;
+         * Varnish's begins by its initial results. */
         .healthy = p->conf.trusting || p->conf.initial >= p->conf.threshold};
     b->probe_says = p->seen.healthy; /* no other thread sees it yet */
     *out = p;
@@ -88,6 +93,7 @@ probe_free(struct probe **pp)
     struct probe *p;
 
     OBJ_TAKE(p, pp, PROBE_MAGIC);
+    /* Its timer and its connection refer to it. */
     probe_stop(p);
     pthread_mutex_destroy(&p->lock);
     free(p->request.memory);
@@ -109,6 +115,7 @@ probe_record(struct probe *p, bool good, const char *what, int64_t took_ms)
     /* The time of a failure is mostly the timeout, and would say nothing of the backend's speed. */
     if (!good)
         return;
+    /* The first ones weigh more: else the average would crawl up from 0. */
     if (p->averaged < PROBE_AVERAGE_RATE)
         p->averaged++;
     s->average_s += ((double)took_ms / 1000 - s->average_s) / p->averaged;
@@ -148,5 +155,6 @@ backend_probe_seen(const struct backend *b, struct probe_seen *out)
         *out = p->seen;
         pthread_mutex_unlock(&p->lock);
     }
+    /* Behind the copy, which would overwrite it. */
     director_healthy(&b->director, &out->changed_s);
 }

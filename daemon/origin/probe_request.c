@@ -35,8 +35,10 @@ probe_host(char *out, size_t max, const struct conf_backend *conf)
 
     if (conf->host_header[0] != '\0')
         snprintf(out, max, "%s", conf->host_header);
+    /* There is no name to say. */
     else if (a->is_unix || a->host[0] == '\0')
         snprintf(out, max, "localhost");
+    /* RFC 9110 7.2: without the port where it is the scheme's own. */
     else if (a->port == 80)
         snprintf(out, max, v6 ? "[%s]" : "%s", a->host);
     else
@@ -47,6 +49,7 @@ probe_host(char *out, size_t max, const struct conf_backend *conf)
 static bool
 probe_request_line(struct slice *rest, struct slice *line)
 {
+    /* CRLF alone ends a line (RFC 9112 2.2). */
     const char *end = memmem(rest->ptr, rest->len, "\r\n", 2);
 
     if (end == NULL)
@@ -56,7 +59,7 @@ probe_request_line(struct slice *rest, struct slice *line)
     return true;
 }
 
-/* Up to the next space, which is taken off too. */
+/* Up to the next space, which is taken off too.  An empty word is returned where there is none. */
 static struct slice
 probe_request_word(struct slice *line)
 {
@@ -73,6 +76,7 @@ static bool
 probe_target_is_good(struct slice target)
 {
     for (size_t i = 0; i < target.len; i++)
+        /* A space or a line end in it would make another request of it. */
         if ((unsigned char)target.ptr[i] <= ' ' || target.ptr[i] == 0x7f)
             return false;
     return target.len > 0;
@@ -99,6 +103,7 @@ probe_request_start(struct probe_lines *out, struct slice line, char why[PROBE_W
         return probe_request_refuse(why,
             "the first line of a probe's request is method, path and version: "
             "\"GET /health HTTP/1.1\"");
+    /* RFC 9112 9.3: an HTTP/1.0 connection ends unless keep-alive is said. */
     out->close = version.ptr[7] == '0';
     return 0;
 }
@@ -136,6 +141,7 @@ probe_request_field(struct probe_lines *out, struct slice line, char why[PROBE_W
         return probe_request_refuse(why, "Connection of a probe's request is close or keep-alive");
     if (id == HTTP_F_CONNECTION)
         out->close = slice_eq_nocase(value, SLICE_LIT("close"));
+    /* A field that frames a body would have the origin wait for bytes that never come. */
     else if ((http_field_flags(id) & HTTP_HOP) != 0 || id == HTTP_F_CONTENT_LENGTH ||
              id == HTTP_F_EXPECT)
         return probe_request_refuse(why,
@@ -154,6 +160,7 @@ probe_request_parse(struct probe_lines *out, const char *text, char why[PROBE_WH
     if (rest.len > PROBE_REQUEST_MAX)
         return probe_request_refuse(
             why, "a probe's request has %u bytes at most", PROBE_REQUEST_MAX);
+    /* No line at all: probe_request_start() says what is missing. */
     if (!probe_request_line(&rest, &line))
         line = slice_of("", 0);
     err = probe_request_start(out, line, why);
@@ -179,6 +186,7 @@ probe_request_check(const char *text, char why[PROBE_WHY_MAX])
 static int
 probe_request_write(struct probe_request *q, const struct probe_lines *l, struct slice host)
 {
+    /* One allocation for the table and the bytes: the probe frees one pointer. */
     size_t table = l->nfields * sizeof(struct http_field), max;
     struct slice rest = l->fields, line, name, value;
     struct message_out o;
@@ -199,6 +207,7 @@ probe_request_write(struct probe_request *q, const struct probe_lines *l, struct
         enum http_field_id id = http_field_id(name.ptr, name.len);
 
         tassert(is_field); /* probe_request_parse looked */
+        /* Host stands in the first place, and Connection is the protocol's to write. */
         if (id != HTTP_F_HOST && id != HTTP_F_CONNECTION)
             message_out_field(&o, id, name, value);
     }
@@ -211,6 +220,7 @@ probe_request_make(
     struct probe_request *q, const struct probe_conf *conf, const struct conf_backend *backend)
 {
     char host[300], why[PROBE_WHY_MAX];
+    /* A probe of Varnish sends Connection: close, and so does this one. */
     struct probe_lines l = {.method = SLICE_LIT("GET"), .close = true};
 
     probe_host(host, sizeof(host), backend);
@@ -219,6 +229,7 @@ probe_request_make(
         return probe_target_is_good(l.target) ? probe_request_write(q, &l, slice_str(host))
                                               : TERR_INVALID;
     }
+    /* The loaders checked it before; this is for a caller that did not. */
     if (probe_request_parse(&l, conf->request, why) != 0) {
         elog(ELOG_ERROR, "backend %s: %s", backend->name, why);
         return TERR_INVALID;

@@ -44,6 +44,7 @@ probe_fail(struct probe *p, const char *what)
 {
     char text[PROBE_LINE_MAX];
 
+    /* With the status line, if one came: it says more than the error. */
     if (p->line[0] != '\0')
         snprintf(text, sizeof(text), "%.32s: %.60s", p->line, what);
     else
@@ -106,6 +107,7 @@ probe_ask(struct probe *p)
 {
     struct origin_request r = {.head = &p->request.head, .close = p->request.close};
 
+    /* Before it is sent: the answer may come in the same turn. */
     p->state = PROBE_TALK;
     p->x->ops->begin(p->x, &r);
     (void)p->x->ops->send(p->x, NULL, 0, ORIGIN_END); /* it may answer before it closes */
@@ -135,6 +137,7 @@ probe_read(struct probe *p)
 {
     ssize_t n = 1;
 
+    /* Bounded: a backend that never ends would keep the management loop. */
     while (n > 0 && p->got <= PROBE_BYTES_MAX) {
         n = p->x->ops->body(p->x, (struct span){p->room, sizeof(p->room)});
         p->got += n > 0 ? (size_t)n : 0;
@@ -187,6 +190,7 @@ probe_run(struct task *t)
         if (err == 0) {
             probe_ask(p);
         } else if (err != TERR_AGAIN) {
+            /* The exchange of the address that failed goes before the next is opened. */
             p->x->ops->close(&p->x);
             probe_connect(p, err);
         } else if (timer_expired(&p->timer)) {
@@ -207,6 +211,7 @@ probe_start(struct probe *p, struct loop *l, const struct origin_protocol *proto
     p->state = PROBE_WAIT;
     task_init(&p->task, &l->tasks, probe_run);
     timer_init(&p->timer, &p->task);
+    /* The first one at once; probe_end() spreads the second. */
     timer_set(&l->wheel, &p->timer, l->clock.mono_ms);
 }
 
@@ -230,6 +235,7 @@ probes_on_tick(struct task *t)
     struct probes *all = container_of(t, struct probes, task);
 
     registry_tick(all->registry, all->loop->clock.mono_ms);
+    /* This thread is the one that may free backends (README 2). */
     registry_sweep(all->registry);
     timer_set(&all->loop->wheel, &all->timer, loop_deadline(all->loop, PROBES_TICK_MS));
 }
@@ -285,6 +291,7 @@ probes_stop(struct registry *rg)
         /* Before the resolver closes: lookups refer to it. */
         backend_forget_lookup(rg->slots[i]);
     }
+    /* Behind the loop: it may have no lookup left. */
     resolver_close(&rg->resolver);
     task_cancel(&rg->probes->task);
     timer_unlink(&rg->probes->timer);

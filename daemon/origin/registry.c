@@ -51,6 +51,7 @@ registry_open(struct registry **out, const struct conf *conf)
     pthread_mutex_init(&rg->peers_lock, NULL);
     list_init(&rg->peers);
     err = snapshot_open(&u, rg, conf, NULL);
+    /* rg->snapshot is NULL still: calloc() made it so, and registry_close() looks. */
     if (err != 0) {
         registry_close(&rg);
         return err;
@@ -68,6 +69,7 @@ registry_close(struct registry **rp)
 
     OBJ_TAKE(rg, rp, REGISTRY_MAGIC);
     tassert(rg->probes == NULL && rg->resolver == NULL);
+    /* Relaxed: no other thread is left. */
     u = atomic_load_explicit(&rg->snapshot, memory_order_relaxed);
     if (u != NULL)
         snapshot_drop(&u);
@@ -98,6 +100,7 @@ registry_set_names(struct registry *rg, struct backend_names *names)
 {
     OBJ_CHECK(rg, REGISTRY_MAGIC);
     rg->names = names;
+    /* Backends that were admitted before there was a place for names. */
     registry_each(rg, registry_tell_name, rg);
 }
 
@@ -106,6 +109,7 @@ registry_each(struct registry *rg, void (*f)(void *ctx, struct backend *b), void
 {
     OBJ_CHECK(rg, REGISTRY_MAGIC);
     for (unsigned i = 0; i < rg->nslots; i++)
+        /* A retired one has no name any more for people: another may have it. */
         if (rg->slots[i] != NULL && !backend_is_retired(rg->slots[i]))
             f(ctx, rg->slots[i]);
 }
@@ -135,6 +139,7 @@ registry_sweep(struct registry *rg)
         rg->slots[i] = NULL;
         backend_free(&b);
     }
+    /* Numbers at the end are given back too, so that all walks stay short. */
     while (rg->nslots > 0 && rg->slots[rg->nslots - 1] == NULL)
         rg->nslots--;
 }
@@ -144,6 +149,7 @@ struct outcome *
 registry_outcome(struct registry *rg, const char *full)
 {
     for (unsigned i = 0; i < rg->nslots; i++)
+        /* On the management thread, as all that reads slots. */
         if (rg->slots[i] != NULL && strcmp(rg->slots[i]->full, full) == 0)
             return outcome_hold(rg->slots[i]->outcome);
     return outcome_new();
@@ -166,11 +172,13 @@ backend_admit(struct director **out, struct registry *rg, const struct conf_back
         return err;
     b->conf = conf_backend_copy(conf != NULL ? conf : &none);
     b->none = conf == NULL;
+    /* A Unix socket has a path, and needs no lookup. */
     b->placed = conf != NULL && (conf->address.is_unix || conf->address.naddrs > 0);
     if (b->conf == NULL)
         err = TERR_NOMEM;
     if (err == 0 && probe != NULL && !b->none)
         err = probe_new(&b->probe, b, probe);
+    /* Last: what has a number is freed by the sweep alone. */
     if (err == 0)
         err = registry_admit(rg, b);
     if (err != 0) {
@@ -189,6 +197,8 @@ backend_admit(struct director **out, struct registry *rg, const struct conf_back
     return 0;
 }
 
+/* From a policy: one without any address and without the word that it may come later is a
+ * mistake. */
 int
 backend_new(struct director **out, struct registry *rg, const struct conf_backend *conf,
     const struct probe_conf *probe, const char *name, const char *full)

@@ -47,6 +47,7 @@ shard_fill(struct shard_point *to, uint64_t ident, unsigned member, unsigned cop
 
         to[i] = (struct shard_point){hash_plain(parts, sizeof(parts)), member};
     }
+    /* Sorted alone, then merged: a ring of n points is not sorted anew for each member. */
     qsort(to, copies, sizeof(to[0]), shard_order);
 }
 
@@ -90,7 +91,8 @@ shard_insert_points(struct shard *s, const struct director_member *m, unsigned m
     return 0;
 }
 
-/* Its points for the last member.  0, TERR_LIMIT or TERR_NOMEM. */
+/* Its points for the last member.  0, TERR_LIMIT or TERR_NOMEM.  director_append() has put it at
+ * the end. */
 static int
 shard_insert(struct director *d)
 {
@@ -110,6 +112,7 @@ shard_remove(struct director *d, unsigned member)
 
         if (p.member == member)
             continue;
+        /* director_remove() closes the gap in the list of members. */
         p.member -= p.member > member;
         s->ring[left] = p;
         left++;
@@ -129,6 +132,7 @@ director_shard_add(
     tassert(d->kind == DIRECTOR_SHARD);
     what.ident = shard_ident(ident.len > 0 ? ident : slice_str(member->name));
     for (unsigned i = 0; i < d->nmembers; i++)
+        /* Two members with the same points: the second would never be chosen. */
         if (d->members[i].ident == what.ident)
             return TERR_INVALID;
     err = director_append(d, &what);
@@ -173,6 +177,7 @@ director_shard_clear(struct director *d)
 {
     OBJ_CHECK(d, DIRECTOR_MAGIC);
     tassert(d->kind == DIRECTOR_SHARD);
+    /* The ring's memory stays: what is cleared is mostly filled again. */
     d->shard.npoints = 0;
     while (d->nmembers > 0) {
         d->nmembers--;
@@ -212,6 +217,7 @@ shard_find(const struct shard *s, uint64_t key)
     while (lo < hi) {
         unsigned mid = lo + (hi - lo) / 2;
 
+        /* Strictly behind: a key on a point belongs to the next one. */
         if (s->ring[mid].at > key)
             hi = mid;
         else
@@ -231,6 +237,7 @@ shard_next(struct shard_walk *w)
 
         w->looked++;
         w->at = w->at + 1 == s->npoints ? 0 : w->at + 1;
+        /* A member has many points; each counts once, as one alternative. */
         if ((w->seen[m / 64] >> m % 64 & 1) != 0)
             continue;
         w->seen[m / 64] |= UINT64_C(1) << m % 64;
@@ -279,6 +286,7 @@ shard_spread(struct shard_walk *w, unsigned first, const struct director_ask *as
     if (ramped >= 1 && warmup <= 0)
         return first;
     second = shard_next_healthy(w);
+    /* One that warms up itself takes over nothing. */
     if (second == w->d->nmembers || shard_ramped(w->d, second, ask) < 1)
         return first;
     if (ramped < 1)

@@ -35,6 +35,8 @@ directors_fill(struct director *d, struct director *const *backends, unsigned nb
 
     for (unsigned i = 0; i < from->backends.n && err == 0; i++) {
         const struct conf_member *m = &from->backends.list[i];
+        /* The loader allows only directors that stand above: so there is no circle, and `made` has
+         * them. */
         struct director *member =
             m->backend < nbackends ? backends[m->backend] : made[m->backend - nbackends];
 
@@ -53,11 +55,15 @@ directors_make_one(struct director **out, struct director *const *backends, unsi
 
     if (err != 0)
         return err;
+    /* An error is looked at only at the end: what follows changes the director alone, which goes
+     * then. */
     err = directors_fill(d, backends, nbackends, from, made);
     director_set_sticky(d, from->sticky != 0);
     director_set_tries_others(d);
     if (kind == DIRECTOR_HASH)
+        /* The file has percent. */
         director_set_bound(d, (double)from->balance_factor / 100);
+    /* Behind its members: the round is laid out by their weights. */
     if (kind == DIRECTOR_ROUND_ROBIN && err == 0)
         err = director_set_weighted(d);
     if (err != 0)
@@ -70,6 +76,7 @@ directors_make_one(struct director **out, struct director *const *backends, unsi
 int
 directors_make(struct director ***out, struct director *const *backends, const struct conf *conf)
 {
+    /* One place more: with none, calloc(0) might return NULL, which means no memory here. */
     struct director **made = calloc(conf->ndirectors + 1, sizeof(struct director *));
     int err = made == NULL ? TERR_NOMEM : 0;
 

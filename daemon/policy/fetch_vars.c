@@ -16,6 +16,7 @@ fetch_edit_beresp(struct fetch *f)
     e = arena_alloc(&f->arena, sizeof(*e));
     if (e == NULL)
         return TERR_NOMEM;
+    /* Set only when it is whole: a half-made copy is never read. */
     err = message_edit_init(e, v->at.came, &f->arena, LIMIT_FIELDS);
     if (err == 0)
         v->at.beresp = e;
@@ -32,6 +33,7 @@ fetch_set_body(
 {
     struct fetch_policy *v = f->vcl;
 
+    /* `set` begins anew; the list's room stays for it. */
     if (!append)
         v->at.nbody = 0;
     if (v->at.nbody + n > FETCH_BODY_PARTS_MAX)

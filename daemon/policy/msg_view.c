@@ -50,9 +50,12 @@ msg_read(struct vcl_run *run, enum vcl_http http)
     case VCL_HTTP_BEREQ:
         return &f->vcl->bereq->head;
     case VCL_HTTP_BERESP:
+        /* As it came, until the policy changes it. */
         return f->vcl->at.beresp != NULL ? &f->vcl->at.beresp->head : f->vcl->at.came;
     case VCL_HTTP_OBJ_STALE:
         return f->old != NULL ? &f->stored : NULL;
+    /* A copy already for reading (README 7): its fields include those that are written for this
+     * request. */
     case VCL_HTTP_RESP:
         return req_edit_resp(r) == 0 ? &r->policy.resp->head : NULL;
     case VCL_HTTP_OBJ:
@@ -68,6 +71,7 @@ msg_read(struct vcl_run *run, enum vcl_http http)
 static int
 msg_failed(struct vcl_run *run, enum vcl_http http, int err)
 {
+    /* The limits differ: http_max_hdr is of requests alone. */
     if (err == TERR_HEADTOOBIG)
         run->why = msg_is_req(run, http)
                        ? "too many or too large header fields (http_max_hdr, 64 KiB)"
@@ -145,6 +149,7 @@ msg_view_set_method(struct vcl_run *run, enum vcl_http http, struct slice method
     if (err == 0 && message_edit_method(e, method) != 0)
         err = msg_failed(run, http, TERR_HEADTOOBIG);
     if (err == 0)
+        /* The run compares methods by number, and must see the new one. */
         run->method = e->head.method;
     return err;
 }
@@ -161,6 +166,7 @@ msg_view_set_url(struct vcl_run *run, enum vcl_http http, struct slice url)
     struct message_edit *e;
     int err;
 
+    /* OPTIONS * is the one that does not begin with / (RFC 9112 3.2.4). */
     if (url.len == 0 || !http_target_bytes_ok(url) || (url.ptr[0] != '/' && url.ptr[0] != '*'))
         return msg_refuse(run, http, "url must begin with / and have no space or control bytes");
     if (url.len > LIMIT_HEAD_BYTES)
@@ -192,6 +198,7 @@ msg_view_status(struct vcl_run *run, enum vcl_http http)
     const struct fetch *f = msg_ctx(run)->fetch;
 
     if (http == VCL_HTTP_BERESP)
+        /* As in Varnish: 1404 is sent as 404, and policies hand a hint on in the digit before. */
         return f->vcl->at.status_prefix * 1000u + msg_read(run, http)->status;
     if (http == VCL_HTTP_OBJ_STALE)
         return entry_status(f->old);
@@ -212,8 +219,10 @@ msg_view_set_status(struct vcl_run *run, enum vcl_http http, int64_t status)
 
     if (status < 200 || status > 65535 || status % 1000 < 200) /* 1xx ends nothing */
         return msg_refuse(run, http, "status must be 200 to 65535, its last three digits from 200");
+    /* The head is made behind vcl_synth: until then the number is the request's. */
     if (msg_is_unmade(run, http)) {
         r->synth_status = (uint16_t)status;
+        /* A reason that was set belonged to the status before. */
         r->policy.reason = slice_of(NULL, 0);
         return 0;
     }
@@ -246,6 +255,7 @@ msg_view_set_reason(struct vcl_run *run, enum vcl_http http, struct slice reason
     struct message_edit *e;
     int err;
 
+    /* A line end in it would begin a field of the policy's making. */
     if (!http_value_ok(reason))
         return msg_refuse(run, http, "reason has control bytes");
     err = msg_edit(run, http, &e);
@@ -265,6 +275,8 @@ msg_view_nth_field(
 
         if (name->id == HTTP_F_X_FORWARDED_FOR && req_edit(r) != 0) /* the copy has it appended */
             return slice_of(NULL, 0);
+        /* The authority counts, wherever it stood: in absolute-form the Host field is ignored (RFC
+         * 9112 3.2.2). */
         if (name->id == HTTP_F_HOST && nth == 0 &&
             (r->head->authority_len > 0 || http_has(r->head, HTTP_F_HOST)))
             return http_host(r->head);
@@ -291,6 +303,7 @@ msg_view_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *n
     if (http == VCL_HTTP_REQ && (run->known >> name->id & 1) != 0) { /* what is read most */
         const struct http_message *h = msg_ctx(run)->req->head;
 
+        /* Most policies ask for fields that are not there: one test of a bit. */
         if ((h->present >> name->id & 1) == 0)
             return slice_of(NULL, 0);
         if (name->id == HTTP_F_HOST)
@@ -299,7 +312,8 @@ msg_view_field(struct vcl_run *run, enum vcl_http http, const struct vcl_name *n
     return msg_find_field(run, http, name);
 }
 
-/* The key is made of it, and it is sent on. */
+/* The key is made of it, and it is sent on.  What no key can be made of is refused here, where the
+ * policy can be named as the reason. */
 static bool
 msg_host_ok(struct slice host)
 {
@@ -323,9 +337,11 @@ msg_view_set_field(
     err = msg_edit(run, http, &e);
     if (err == 0)
         err = message_edit_set(e, name->text, (enum http_field_id)name->id, value);
+    /* The run has remembered what the head says, and looks again. */
     if (is_host && msg_is_req(run, http))
         req_show_head(msg_ctx(run)->req, run);
     else if (is_host && http == VCL_HTTP_BEREQ)
+        /* From now on neither the backend's host_header nor the client's Host replaces it. */
         msg_ctx(run)->fetch->vcl->host_said = true;
     return msg_failed(run, http, err);
 }

@@ -35,6 +35,7 @@ policies_name_ok(const char *name)
 {
     size_t len = strlen(name);
 
+    /* Names go into paths of the API and into labels of metrics. */
     if (len == 0 || len > POLICY_NAME_MAX || !((name[0] | 32) >= 'a' && (name[0] | 32) <= 'z'))
         return false;
     return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == len;
@@ -161,6 +162,7 @@ policies_link(struct policies *ps, struct policy *pol)
     OBJ_CHECK(pol, POLICY_MAGIC);
     tassert(pol->next == NULL);
     tassert(pol->policies == ps);
+    /* On the management thread, as the whole list: workers find policies by the set alone. */
     pol->next = ps->all;
     ps->all = pol;
     ps->npolicies++;
@@ -186,6 +188,7 @@ policies_load_text(struct policies *ps, const char *name, const char *file_name,
     policies_tick(ps);
     if (ps->npolicies >= POLICIES_MAX || text.len > POLICY_FILE_MAX)
         return TERR_LIMIT;
+    /* Read by the loader's callbacks below, which have no other way to know. */
     ps->sent = sent;
     err = policy_new(&pol, ps, name, file_name, text, errors);
     ps->sent = false;
@@ -207,6 +210,7 @@ policies_load_file(struct policies *ps, const char *name, const char *path,
     struct vcl_error **errors, const char **why)
 {
     struct span text;
+    /* The configuration names it, so it may be any file. */
     int err = policy_slurp(&(struct policy_dirs){.all = true}, path, POLICY_FILE_MAX, &text, why);
 
     *errors = NULL;
@@ -233,6 +237,8 @@ policies_use(struct policies *ps, const char *name)
     struct policy *pol = t != NULL ? t->policy : policies_find(ps, name);
 
     OBJ_CHECK(ps, POLICIES_MAGIC);
+    /* A policy without requests is ready at once: it was compiled and its vcl_init run when it was
+     * loaded. */
     return pol == NULL ? TERR_NOTFOUND : policies_publish(ps, pol);
 }
 
@@ -256,6 +262,7 @@ policies_let_go(struct policies *ps, struct policy *pol)
     tassert(pol->nlabels == 0);
     tassert(!pol->discarded); /* the registry's count goes once */
     pol->discarded = true;
+    /* A reload compares with it, and must not find freed memory. */
     if (pol == ps->of_file)
         ps->of_file = NULL;
     rcu_free_later(&pol->later, policies_on_grace);
@@ -272,6 +279,7 @@ policies_discard(struct policies *ps, const char *name)
     if (pol == ps->active || pol->nlabels > 0)
         return TERR_BUSY;
     policies_let_go(ps, pol);
+    /* Others may be due: the name is free at once, the memory when its last request has ended. */
     policies_tick(ps);
     return 0;
 }
@@ -337,6 +345,7 @@ policies_label(struct policies *ps, const char *label, const char *name)
             policies_label_undo(ps, t);
         return err;
     }
+    /* Behind the publishing: a failure above leaves every count as it was. */
     pol->nlabels++;
     if (old != NULL) {
         tassert(old->nlabels > 0);
@@ -350,6 +359,7 @@ static bool
 policies_label_is_named(struct policies *ps, const char *label)
 {
     for (struct policy *p = ps->all; p != NULL; p = p->next)
+        /* A discarded one still has requests, but begins none that could switch. */
         for (unsigned i = 0; i < vcl_labels(p->vcl) && !p->discarded; i++)
             if (strcmp(vcl_label_name(p->vcl, i), label) == 0)
                 return true;
@@ -391,6 +401,7 @@ policies_unlabel(struct policies *ps, const char *label)
     *at = t->next;
     ps->nlabels--;
     if (policies_publish(ps, ps->active) != 0) {
+        /* Its place in the list does not matter. */
         t->next = ps->labels;
         ps->labels = t;
         ps->nlabels++;
@@ -443,7 +454,8 @@ policies_tick(struct policies *ps)
     while (*at != NULL) {
         struct policy *p = *at;
 
-        /* Acquire: all that its last worker did with it is over. */
+        /* Acquire: all that its last worker did with it is over.  A loaded policy stays without
+         * references too: it may be made active. */
         if (!p->discarded || atomic_load_explicit(&p->refs, memory_order_acquire) > 0) {
             at = &p->next;
             continue;
@@ -463,6 +475,7 @@ policies_params(const struct policies *ps, struct conf_params *params)
 {
     if (ps->active == NULL)
         return;
+    /* Varnish's defaults where the file says nothing: policies count on them. */
     params->default_ttl = policy_default_ttl_ms(params);
     if (!params->heuristic_said)
         params->heuristic_max = 0;

@@ -25,6 +25,8 @@ policy_use_of(struct proxy *p, struct policy *pol)
 
     if (u != NULL)
         return u;
+    /* Once a worker and policy, not once a request: requests count in `users`, which no other
+     * thread writes. */
     u = calloc(1, sizeof(*u));
     if (u == NULL)
         return NULL;
@@ -52,6 +54,7 @@ policy_leave(struct proxy *p, struct policy_ref *u)
     *at = u->next;
     /* The last thing that this worker does with it. */
     atomic_fetch_sub_explicit(&u->policy->refs, 1, memory_order_release);
+    /* The ref is the worker's own: only the policy's count is shared. */
     free(u);
 }
 
@@ -100,6 +103,7 @@ policy_is_in_use(const struct proxy *p, const struct policy *pol)
     for (unsigned i = 0; i < set->nlabels; i++)
         if (set->labels[i].policy == pol)
             return true;
+    /* Read anew each time: the answer is for this moment only. */
     return set->active == pol;
 }
 
@@ -134,6 +138,7 @@ policy_log_places(struct proxy *p, const struct vcl_run *run)
 
     for (unsigned i = 0; i < run->ntrace; i++) {
         vcl_place(run->vcl, run->trace[i], &here);
+        /* 64 bytes are kept free for the next number, and for the NUL. */
         if (n > 0 && (last.sub != here.sub || last.file != here.file || n > sizeof(text) - 64)) {
             shmlog_text(p->log, SHMLOG_PolicyLines, slice_of(text, n));
             n = 0;

@@ -26,6 +26,7 @@ policy_ctx_of(const struct vcl_run *run)
     return run->ctx;
 }
 
+/* NULL is an unset text, as getenv(3) has it. */
 static void
 policy_give_string(struct vcl_value *out, const char *text)
 {
@@ -50,6 +51,7 @@ policy_backend_name(const void *backend)
     return slice_str(director_name(backend));
 }
 
+/* There is one store. */
 struct slice
 policy_storage_name(const void *storage)
 {
@@ -76,6 +78,7 @@ policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
     *ok = bans_add(ctx->bans, expression, ctx->clock, why, sizeof(why)) == 0;
     if (*ok)
         return 0;
+    /* std.ban_error() may be called in another sub of the task: its arena is the same one. */
     copy = arena_copy(r->arena, slice_str(why));
     if (copy.ptr == NULL)
         return TERR_NOMEM;
@@ -98,6 +101,7 @@ policy_say(struct vcl_run *r, enum shmlog_tag tag, struct slice text)
         elog(ELOG_INFO, "policy %s: %.*s", ctx->policy->name, (int)text.len, text.ptr);
         return;
     }
+    /* Nothing is formatted for a log that no program reads. */
     if (!shmlog_readers(ctx->proxy->log))
         return;
     shmlog_begin(ctx->proxy->log, policy_ctx_xid(ctx),
@@ -114,6 +118,7 @@ policy_note(struct vcl_run *r, const char *function, struct slice what, const ch
 
     if (n > 0)
         policy_say(r, SHMLOG_Error,
+            /* snprintf(3) says how long it would have been. */
             slice_of(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1));
 }
 
@@ -137,6 +142,7 @@ policy_timestamp(struct vcl_run *r, struct slice label)
 static int
 policy_getenv(struct vcl_run *r, struct slice name, struct vcl_value *out)
 {
+    /* With a NUL behind it, which a text of the language has not. */
     struct slice copy = arena_copy(r->arena, name);
 
     if (copy.ptr == NULL)
@@ -145,6 +151,7 @@ policy_getenv(struct vcl_run *r, struct slice name, struct vcl_value *out)
     return 0;
 }
 
+/* Of a director: whether any below it is well. */
 static int
 policy_healthy(struct vcl_run *r, const void *backend, struct vcl_value *out)
 {
@@ -153,6 +160,7 @@ policy_healthy(struct vcl_run *r, const void *backend, struct vcl_value *out)
     return 0;
 }
 
+/* What is done stays done when the run fails later: a purge is no part of the request. */
 static int
 policy_purge(struct vcl_run *r, const struct vcl_value *args, bool soft, struct vcl_value *out)
 {
@@ -165,6 +173,7 @@ policy_purge(struct vcl_run *r, const struct vcl_value *args, bool soft, struct 
     else if (!soft)
         out->i = cache_purge(p->cache, &ctx->req->key);
     else
+        /* Below 0: grace or keep stay as they were. */
         out->i = cache_purge_soft(p->cache, &ctx->req->key, (int64_t)p->loop->clock.mono_ms,
             policy_ms(args[0].r), args[1].r < 0 ? -1 : policy_ms(args[1].r),
             args[2].r < 0 ? -1 : policy_ms(args[2].r));
@@ -176,6 +185,7 @@ policy_wall_s(void)
 {
     struct timespec ts;
 
+    /* std.now() is the one that moves within a run; `now` stands. */
     clock_gettime(CLOCK_REALTIME, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
@@ -183,6 +193,7 @@ policy_wall_s(void)
 static int
 policy_syslog(struct vcl_run *r, int64_t priority, struct slice text)
 {
+    /* syslog's numbers: 0 to 3 are errors, 4 is a warning. */
     enum elog_level level = priority <= 3 ? ELOG_ERROR : priority == 4 ? ELOG_WARN : ELOG_INFO;
 
     if (policy_ctx_of(r)->policy != NULL && !policy_ctx_of(r)->explains)
@@ -198,6 +209,7 @@ policy_rollback(struct vcl_run *r, enum vcl_http http)
     if (http == VCL_HTTP_BEREQ && ctx->fetch != NULL) {
         int err = fetch_policy_rollback(ctx->fetch);
 
+        /* The run's copy: conditions behind this line compare with the method that is sent now. */
         r->method = ctx->fetch->vcl->bereq->head.method;
         return err;
     }
@@ -205,6 +217,7 @@ policy_rollback(struct vcl_run *r, enum vcl_http http)
         return 0; /* vcl_pipe: it is the request still */
     tassert(http == VCL_HTTP_REQ);
     tassert(ctx->req != NULL);
+    /* The edit stays in the arena: a later change makes a new one. */
     ctx->req->policy.req = NULL;
     ctx->req->head = &ctx->req->x->head;
     req_show_head(ctx->req, r);
@@ -247,6 +260,7 @@ policy_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsign
     case VCL_FN_STD_TIMESTAMP:
         policy_timestamp(r, policy_string(&args[0]));
         return 0;
+    /* The facility, in the bits above, has no meaning for the error log. */
     case VCL_FN_STD_SYSLOG:
         return policy_syslog(r, args[0].i & 7, policy_string(&args[1]));
     case VCL_FN_STD_HEALTHY:
@@ -303,6 +317,7 @@ static uint64_t
 policy_shard_key(struct vcl_run *r, const struct vcl_value *args, unsigned present)
 {
     struct policy_ctx *ctx = policy_ctx_of(r);
+    /* In a fetch the request as it came to it: bereq may have been changed for the backend. */
     const struct http_message *h = ctx->fetch != NULL ? &ctx->fetch->req : ctx->req->head;
 
     switch ((present & 1) != 0 ? args[0].i : 0) {
@@ -310,12 +325,14 @@ policy_shard_key(struct vcl_run *r, const struct vcl_value *args, unsigned prese
         return policy_hash(http_path(h));
     case 2: /* KEY */
         return (present & 2) != 0 ? (uint64_t)args[1].i : 0;
+    /* As the cache has it: requests for one object go to one backend. */
     default: /* HASH */
         return ctx->fetch != NULL ? policy_hash(ctx->fetch->key_text)
                                   : policy_hash(req_key_text(ctx->req));
     }
 }
 
+/* vmod_directors' words, in the order in which the checker numbers them. */
 static enum director_health
 policy_shard_health(const struct vcl_value *args, unsigned present)
 {
@@ -331,6 +348,7 @@ policy_method(struct vcl_run *r, void *object, unsigned method, const struct vcl
 {
     struct director *d = object;
     struct director_ask ask = {.hash_said = true,
+        /* `why` must not move the turn of a round robin. */
         .peeks = policy_ctx_of(r)->explains,
         .random = r->random(r),
         .now_s = r->now_s};
@@ -382,6 +400,7 @@ policy_set_body(
 static int
 policy_hash_data(struct vcl_run *run, struct slice data)
 {
+    /* vcl_hash is of the client's side alone. */
     return req_hash_data(run, policy_ctx_of(run)->req, data);
 }
 

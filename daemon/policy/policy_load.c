@@ -18,6 +18,7 @@ policy_path(const struct conf *conf, bool sent, const char *name, const char *fr
     char *out = NULL;
     int n;
 
+    /* So its includes are found as those of the configuration's own policy are. */
     if (dir[0] == '\0' && slash == NULL && sent) { /* it came without a directory of its own */
         from = conf->vcl;
         slash = strrchr(from, '/');
@@ -68,6 +69,7 @@ loader_read_file(
         return TERR_NOMEM;
     err = policy_slurp(&dirs, *path, POLICY_FILE_MAX, out, why);
     if (err == 0 && ps->recorded != NULL &&
+        /* In the record before the compiler sees it: what was compiled can be replayed. */
         policy_source_add_file(ps->recorded, name, from, *path, slice_of(out->ptr, out->len)) !=
             0) {
         free(out->ptr);
@@ -86,6 +88,7 @@ loader_read_file(
 static int
 loader_find(struct policies *ps, const char *pattern, const char *from, char ***out, unsigned *n)
 {
+    /* Not `all`: only a text that was sent is asked about. */
     const struct policy_dirs dirs = {.conf = policies_conf(ps), .all = false};
     const char *why;
     char *path = policy_path(policies_conf(ps), ps->sent, pattern, from), **names;
@@ -146,6 +149,7 @@ policy_reader(struct policies *ps)
 static void
 loader_say_ip(const struct sockaddr *sa, struct vcl_ip *out)
 {
+    /* Compared as bytes: nothing of it may stay undefined. */
     memset(out, 0, sizeof(*out));
     if (sa->sa_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)sa;
@@ -168,6 +172,7 @@ loader_resolve(void *ctx, const char *host, struct vcl_ip *out, unsigned max)
     unsigned n = 0;
 
     (void)ctx;
+    /* 0 addresses: the compiler says what that means for an acl. */
     if (getaddrinfo(host, NULL, &hints, &list) != 0)
         return 0;
     for (const struct addrinfo *ai = list; ai != NULL && n < max; ai = ai->ai_next)
@@ -177,6 +182,8 @@ loader_resolve(void *ctx, const char *host, struct vcl_ip *out, unsigned max)
     return n;
 }
 
+/* In the snapshot that the policy will hold, not in the one of workers: a reload compiles against
+ * the configuration to come. */
 static bool
 loader_has_backend(void *ctx, struct slice name)
 {
@@ -245,6 +252,7 @@ policy_refuse(
     char message[600];
 
     snprintf(message, sizeof(message), "%.300s: %.250s", what, why);
+    /* Without memory for the message that is the reason: a load never fails without one. */
     return vcl_error_add(errors, file, line, message) == 0 ? TERR_CONFIG : TERR_NOMEM;
 }
 
@@ -279,6 +287,8 @@ policy_resolve(
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *list = NULL;
     int rc = getaddrinfo(d->host, d->port, &hints, &list);
 
+    /* Once more without the host: the port, which may be a service's name, has to be known when
+     * addresses come. */
     if (rc != 0 && getaddrinfo(NULL, d->port, &hints, &list) == 0) {
         out->port = policy_port(list->ai_addr); /* its addresses may come later */
         freeaddrinfo(list);
@@ -381,6 +391,7 @@ policy_backend_conf(const struct conf_params *params, const struct vcl_backend_d
         .queue_max = d->wait_limit,
         .queue_timeout =
             d->max_connections > 0 && d->wait_limit > 0 ? policy_ms(d->wait_timeout_s) : 0,
+        /* The language has no word for it. */
         .max_idle = 64,
         .proxy_header = d->proxy_header,
     };
@@ -438,6 +449,7 @@ policy_make_backends(struct policy *pol, struct vcl_error **errors)
         err = policy_make_backend(pol, &decls[i], &d, errors);
 
         if (err == 0)
+            /* Held before it is bound: policy_hold() drops it if it fails. */
             err = policy_hold(pol, d);
         if (err == 0)
             vcl_bind_backend(pol->vcl, i, d);
@@ -460,6 +472,7 @@ policy_choose_default(struct policy *pol)
     const struct conf *conf = snapshot_conf(pol->snapshot);
     int n = vcl_default_backend(pol->vcl);
 
+    /* A policy that declares backends keeps Varnish's rule, its first one (proxy/README 23). */
     pol->by_routes = n < 0;
     if (n >= 0)
         pol->default_backend =
@@ -477,6 +490,7 @@ policy_survey(struct policy *pol)
 
         if (!vcl_is_trivial(pol->vcl, (enum vcl_sub)sub, &act))
             continue;
+        /* So a request leaves out the run: builtin.vcl's vcl_hit does nothing but deliver. */
         pol->trivial |= 1u << sub;
         pol->action[sub] = (uint8_t)act;
     }
@@ -507,6 +521,7 @@ policy_init(struct policy *pol, struct vcl_error **errors)
 
     if (policy_run_init(pol, VCL_SUB_INIT, &run))
         return 0;
+    /* Without a trace the file's first line: an error needs a place. */
     if (run.ntrace > 0)
         vcl_place(pol->vcl, run.trace[run.ntrace - 1], &at);
     return policy_refuse(
@@ -529,6 +544,7 @@ policy_free(struct policy **pp)
     policy_free_files(pol);
     if (pol->vcl != NULL)
         vcl_free(&pol->vcl);
+    /* Behind the objects: its directors may have backends of the configuration for members. */
     snapshot_drop(&pol->snapshot);
     policy_source_drop(&pol->source);
     free((char *)(uintptr_t)pol->init_why);
@@ -592,6 +608,7 @@ policy_new(struct policy **out, struct policies *ps, const char *name, const cha
         return TERR_NOMEM;
     pol->magic = POLICY_MAGIC;
     pol->policies = ps;
+    /* Before compiling, which asks it for names. */
     pol->snapshot = snapshot_hold(ps->snapshot);
     atomic_init(&pol->refs, 1);
     pol->name = strdup(name);
@@ -623,8 +640,10 @@ policies_check(const struct conf *conf, void (*write)(void *ctx, const char *tex
     if (err == 0)
         err = policies_open(&ps, registry, NULL, NULL);
     if (err == 0)
+        /* With vcl_init: some mistakes show only there. */
         err = policies_load_file(ps, "boot", conf->vcl, &errors, &why);
     n = vcl_errors_print(errors, write, ctx);
+    /* Never silent: a check that fails says at least one thing. */
     if (err != 0 && n == 0) {
         write(ctx, conf->vcl);
         write(ctx, ": ");

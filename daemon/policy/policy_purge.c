@@ -22,7 +22,9 @@ purge_make_key(struct policies *ps, struct synthetic_request *w, const char **wh
         return err;
     }
     while (again) {
+        /* A policy that restarts without end is stopped as it is on a request. */
         tassert(r->policy.restarts <= w->proxy.params.max_restarts);
+        /* That of the round before. */
         r->policy.key = slice_of(NULL, 0);
         err = req_policy_ask(r, &act);
         *why = err == TERR_POLICY ? "vcl_hash failed for this url" : "the url's host is not valid";
@@ -61,6 +63,7 @@ policies_purge_url(struct policies *ps, struct slice url, const struct why_field
         synthetic_free(&w);
         return err;
     }
+    /* Before vcl_recv, as on a request: what a route strips is no part of the key. */
     err = synthetic_admit(w);
     if (err != 0) {
         *why = err == TERR_SYNTAX
@@ -71,6 +74,7 @@ policies_purge_url(struct policies *ps, struct slice url, const struct why_field
         return err;
     }
     err = purge_make_key(ps, w, why);
+    /* Only now: nothing is purged for a url that has no key of its own. */
     if (err == 0)
         *how_many =
             soft ? cache_purge_soft(ps->cache, &r->key, (int64_t)w->loop.clock.mono_ms, 0, -1, -1)

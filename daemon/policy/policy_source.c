@@ -58,6 +58,7 @@ policy_source_new(const char *file, struct slice text, bool sent)
         return NULL;
     s->magic = POLICY_SOURCE_MAGIC;
     s->refs = 1;
+    /* A reload replays it with the same rights that it was loaded with. */
     s->sent = sent;
     s->file = strdup(file);
     if (s->file == NULL || !source_copy(&s->text, text))
@@ -86,6 +87,7 @@ policy_source_drop(struct policy_source **sp)
     tassert(s->refs > 0);
     if (--s->refs > 0)
         return;
+    /* Half-made ones come here too (policy_source_new): each part may be NULL. */
     while (s->pieces != NULL) {
         struct source_piece *p = s->pieces;
 
@@ -128,6 +130,7 @@ source_add(struct policy_source *s, bool is_glob, const char *name, const char *
         source_free_piece(p);
         return TERR_NOMEM;
     }
+    /* The order does not matter: pieces are found by name. */
     p->next = s->pieces;
     s->pieces = p;
     return 0;
@@ -149,6 +152,7 @@ source_join(char *const *names, unsigned n)
 
     for (unsigned i = 0; i < n; i++)
         len += strlen(names[i]) + 1;
+    /* A glob that found nothing is an empty text, and no missing one. */
     all.ptr = malloc(len + 1);
     for (unsigned i = 0; i < n && all.ptr != NULL; i++) {
         memcpy(all.ptr + all.len, names[i], strlen(names[i]) + 1);
@@ -177,6 +181,7 @@ source_find(const struct policy_source *s, bool is_glob, const char *name, const
 {
     OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
     for (const struct source_piece *p = s->pieces; p != NULL; p = p->next)
+        /* A pattern without a wildcard may read as the name of a file. */
         if (p->is_glob == is_glob && strcmp(p->name, name) == 0 && strcmp(p->from, from) == 0)
             return p;
     return NULL;
@@ -188,10 +193,13 @@ policy_source_read(const struct policy_source *s, const char *name, const char *
 {
     const struct source_piece *p = source_find(s, false, name, from);
 
+    /* A text that is replayed asks for what it asked for before; with other tables or labels it may
+     * take another way. */
     *why = "it was not part of the policy";
     if (p == NULL)
         return TERR_NOTFOUND;
     *path = strdup(p->path);
+    /* The loader frees what it gets, so it gets copies. */
     if (*path == NULL || !source_copy(out, slice_of(p->text.ptr, p->text.len))) {
         free(*path);
         *path = NULL;
@@ -211,6 +219,7 @@ policy_source_glob(
 
     *out = NULL;
     *n = 0;
+    /* A pattern that was not recorded found nothing. */
     if (p == NULL)
         return 0;
     end = p->text.ptr + p->text.len;
@@ -221,6 +230,7 @@ policy_source_glob(
     if (*out == NULL)
         return TERR_NOMEM;
     for (at = p->text.ptr; at < end; at += strlen(at) + 1)
+        /* One that fails is counted below, and then all go. */
         if (((*out)[*n] = strdup(at)) != NULL)
             ++*n;
     if (*n == count)
@@ -245,8 +255,12 @@ source_piece_is_current(const struct source_piece *p, struct policy_reader now)
 
     if (!p->is_glob) {
         same = now.read_file(now.ctx, p->name, p->from, &text, &path, &why) == 0 &&
+               /* The same text elsewhere is another source: its own includes are relative to that
+                * place. */
                strcmp(path, p->path) == 0 && slice_eq(slice_of(text.ptr, text.len), kept);
     } else if (now.glob(now.ctx, p->name, p->from, &names, &n) == 0) {
+        /* Compared as it was kept: a file that came or went is a change, though no text was
+         * touched. */
         text = source_join(names, n);
         same = text.ptr != NULL && slice_eq(slice_of(text.ptr, text.len), kept);
     }
@@ -265,6 +279,7 @@ policy_source_is_current(
     const struct policy_source *s, const char *file, struct slice text, struct policy_reader now)
 {
     OBJ_CHECK(s, POLICY_SOURCE_MAGIC);
+    /* The cheap part first: without includes it is all. */
     if (strcmp(s->file, file) != 0 || !slice_eq(policy_source_text(s), text))
         return false;
     for (const struct source_piece *p = s->pieces; p != NULL; p = p->next)

@@ -15,6 +15,7 @@ policy_table_unknown(struct vcl_run *r, struct slice name)
     const struct policy_ctx *ctx = r->ctx;
     struct shmlog *log = ctx->proxy->log;
 
+    /* A misspelt name must not fill the error log with a line a request. */
     if (!shmlog_readers(log))
         return;
     shmlog_begin(
@@ -36,6 +37,7 @@ policy_table_floats(struct vcl_run *r, struct slice value, struct vcl_value *out
         return TERR_NOMEM;
     text[0] = '\0';
     for (size_t i = 0; i < n; i++) {
+        /* A value need not be aligned. */
         memcpy(&f, value.ptr + i * sizeof(f), sizeof(f));
         len += (size_t)snprintf(
             text + len, n * FLOAT_TEXT + 1 - len, "%s%.9g", i > 0 ? " " : "", (double)f);
@@ -58,6 +60,7 @@ policy_table_find(
         key = SLICE_LIT("");
     if (ctx->proxy != NULL && ctx->proxy->tables != NULL)
         answer = tables_find(ctx->proxy->tables, name, key, value, kind);
+    /* vcl_init has no worker, and so no tables. */
     if (ctx->proxy != NULL && answer == TABLES_UNKNOWN)
         policy_table_unknown(r, name);
     return answer;
@@ -81,6 +84,7 @@ policy_table_lookup(struct vcl_run *r, const struct vcl_value *args, struct vcl_
     struct slice value, copy;
 
     if (policy_table_find(r, args, &value, &kind) != TABLES_FOUND) {
+        /* The fallback that the policy gave. */
         *out = args[2];
         return 0;
     }

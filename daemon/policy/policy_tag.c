@@ -12,6 +12,7 @@ policy_tag(struct vcl_run *r, const struct vcl_value *args)
     struct fetch *f = ctx->fetch;
 
     if (f->vcl->at.tags == NULL) {
+        /* Of this attempt: a retry begins without tags (proxy/README 42). */
         f->vcl->at.tags = arena_alloc(&f->arena, sizeof(*f->vcl->at.tags));
         if (f->vcl->at.tags == NULL)
             return TERR_NOMEM;
@@ -21,6 +22,7 @@ policy_tag(struct vcl_run *r, const struct vcl_value *args)
     return 0;
 }
 
+/* One more than may be is enough to know that there are too many. */
 static unsigned
 policy_count_tags(struct slice text)
 {
@@ -43,6 +45,7 @@ policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_val
     int err;
 
     out->i = ctx->explains ? (int64_t)n : 0;
+    /* vcl_init has no cache to purge. */
     if (n == 0 || ctx->proxy == NULL || ctx->explains)
         return 0;
     tags = arena_alloc(r->arena, n * sizeof(*tags));

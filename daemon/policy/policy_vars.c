@@ -13,6 +13,7 @@
 
 static char vars_hostname[256];
 
+/* Before the sandbox and the threads: it is read by every run, and written never again. */
 __attribute__((constructor)) static void
 vars_hostname_read(void)
 {
@@ -80,6 +81,7 @@ vars_give_number(const struct vcl_run *run, struct vcl_value *out, int64_t i)
     return 0;
 }
 
+/* As Varnish's: 15 digits at most, so that tools read it. */
 static int
 vars_give_xid(const struct vcl_run *run, struct vcl_value *out, uint64_t xid)
 {
@@ -104,6 +106,7 @@ vars_give_ms(const struct vcl_run *run, struct vcl_value *out, int64_t ms)
 static int
 vars_give_said_ms(const struct vcl_run *run, struct vcl_value *out, int64_t ms)
 {
+    /* -1 s, as in Varnish. */
     return vars_give_ms(run, out, ms == REQ_UNSAID ? -1000 : ms);
 }
 
@@ -147,6 +150,7 @@ vars_give_ip(struct vcl_run *run, struct vcl_value *out, unsigned name)
         policy_end_of(ctx->req->x, (enum policy_end_name)name, &end);
     else if (name < POLICY_ENDS)
         end = ctx->fetch->vcl->ends[name];
+    /* Until there is a connection it stays 0.0.0.0. */
     else if (ctx->fetch->conn != NULL)
         fetch_exchange(ctx->fetch)->ops->peer(fetch_exchange(ctx->fetch), end.addr, &end.port);
     out->ip = policy_ip(run, end.addr, end.port);
@@ -158,6 +162,7 @@ vars_give_ip(struct vcl_run *run, struct vcl_value *out, unsigned name)
 int64_t
 policy_ms(double seconds)
 {
+    /* So written, NaN falls here too: converting it to an integer would be undefined. */
     if (!(seconds > -POLICY_SECONDS_MAX))
         return -(int64_t)POLICY_SECONDS_MAX * 1000;
     if (seconds > POLICY_SECONDS_MAX)
@@ -191,6 +196,7 @@ vars_set_bool(bool *to, bool yes)
 static int
 vars_set_lookup(struct req_policy *rp, bool *to, const struct vcl_value *value)
 {
+    /* One flag for all: a lookup without any of them reads none (req_policy_query). */
     rp->lookup_said = true;
     return vars_set_bool(to, value->i != 0);
 }
@@ -199,6 +205,7 @@ static int
 vars_set_said_ms(struct req_policy *rp, int64_t *to, const struct vcl_value *value)
 {
     rp->lookup_said = true;
+    /* Below 0 takes the word back, as in Varnish. */
     return vars_set_ms(to, value->r < 0 ? REQ_UNSAID : policy_ms(value->r));
 }
 
@@ -212,6 +219,7 @@ vars_set_ttl(struct fetch_policy *v, int64_t ms)
 static int
 vars_set_backend(struct fetch_policy *v, const struct vcl_value *value)
 {
+    /* Borrowed: the policy holds it, and the fetch the policy. */
     v->backend = (struct director *)(uintptr_t)value->p;
     return 0;
 }
@@ -228,6 +236,8 @@ vars_set_req_backend(struct req *r, const struct vcl_value *value)
 static int
 vars_set_pipe_connect(struct req_policy *rp, double s)
 {
+    /* In units of 10 ms and two bytes, for struct req is at its largest size; ten minutes at
+     * most. */
     rp->connect_cs = !(s > 0.01) ? 1 : s > 600 ? 60000 : (uint16_t)(s * 100);
     return 0;
 }
@@ -239,6 +249,7 @@ vars_unset_pipe_connect(struct req_policy *rp)
     return 0;
 }
 
+/* Copied: a value of a run lives as long as the run. */
 static int
 vars_set_identity(struct req *r, struct slice identity)
 {
@@ -257,6 +268,7 @@ vars_get_stored(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     const struct entry *e = r != NULL ? r->entry : ctx->fetch->old;
     const int64_t now_ms = (int64_t)ctx->clock->mono_ms;
 
+    /* obj in vcl_deliver of a synthetic answer, obj_stale without a stored response. */
     if (e == NULL)
         return policy_fail(run, r != NULL ? "there is no object" : "there is no stale object");
     switch ((unsigned)var) {
@@ -339,6 +351,7 @@ policy_get_storage(
     storage_get_stats(storage, &stats);
     if (var == VCL_VAR_STORAGE_FREE_SPACE)
         return vars_give_number(
+            /* What is forced may exceed the size for a moment. */
             run, out, (int64_t)(stats.size > stats.charged ? stats.size - stats.charged : 0));
     return vars_give_number(
         run, out, var == VCL_VAR_STORAGE_USED_SPACE ? (int64_t)stats.charged : 1 /* happy */);

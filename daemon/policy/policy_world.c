@@ -15,6 +15,7 @@
 int
 policy_hold(struct policy *pol, struct director *d)
 {
+    /* One by one: a policy makes few, once. */
     struct director **held = realloc(pol->held, (pol->nheld + 1) * sizeof(*held));
 
     if (held == NULL) {
@@ -26,7 +27,8 @@ policy_hold(struct policy *pol, struct director *d)
     return 0;
 }
 
-/* The directors first: they were made last, and hold the backends. */
+/* The directors first: they were made last, and hold the backends.  In reverse, so that each is
+ * dropped before what it holds. */
 void
 policy_free_objects(struct policy *pol)
 {
@@ -44,6 +46,7 @@ policy_lookup_backend(struct policy *pol, struct slice name)
     for (unsigned i = 0; i < pol->nheld; i++)
         if (slice_eq(slice_str(director_name(pol->held[i])), name))
             return pol->held[i];
+    /* Those of its own load: names of a later configuration mean nothing to it. */
     return snapshot_find(pol->snapshot, name);
 }
 
@@ -77,6 +80,7 @@ world_object_new(struct vcl_run *run, unsigned kind, const char *name, const str
         return err;
     if (kind == VCL_OBJECT_FALLBACK)
         director_set_sticky(d, args[0].i != 0);
+    /* At once: if vcl_init fails in its next line, policy_free() finds it here. */
     err = policy_hold(world_policy(run), d);
     if (err == 0)
         *out = d;
@@ -111,6 +115,7 @@ world_method(struct vcl_run *run, void *object, unsigned method, const struct vc
 
     tassert(world_policy(run) != NULL); /* a request has policy_host */
     out->i = 1;
+    /* A backend that is declared `none` is NULL, as in Varnish. */
     if ((method == VCL_METHOD_ADD || method == VCL_METHOD_ADD_WEIGHT ||
             method == VCL_METHOD_ADD_SHARD) &&
         args[0].p == NULL)
@@ -140,6 +145,7 @@ world_method(struct vcl_run *run, void *object, unsigned method, const struct vc
     case VCL_METHOD_SHARD_CLEAR:
         director_shard_clear(d);
         return 0;
+    /* As director_set_bound() asserts: a policy's mistake must not reach an assertion. */
     case VCL_METHOD_BALANCE:
         if (args[0].r != 0 && !(args[0].r > 1))
             return policy_fail(run, "set_balance_factor: a factor is above 1, or 0 for no bound");
@@ -160,6 +166,7 @@ static uint64_t
 world_random(struct vcl_run *run)
 {
     (void)run;
+    /* For choices in vcl_init alone: no secret hangs on it. */
     return (uint64_t)random() << 32 ^ (uint64_t)random();
 }
 
@@ -185,6 +192,8 @@ policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run)
     struct policy_ctx ctx = {
         .policy = pol,
         .params = &policies_conf(ps)->params,
+        /* Without one in a check (-t), and when the process ends: then ban() says that there is no
+         * cache. */
         .bans = ps->cache != NULL ? cache_bans(ps->cache) : NULL,
         .clock = &clock,
         .ban_error = &ban_error,
@@ -201,6 +210,7 @@ policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run)
     clock.mono_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     clock_gettime(CLOCK_REALTIME, &now);
     clock.wall_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    /* Its own memory: the management thread has no worker's. */
     arena_pool_init(&pool, 0, NULL);
     arena_init(&arena, &pool);
     memset(run, 0, sizeof(*run));
@@ -215,6 +225,7 @@ policy_run_init(struct policy *pol, enum vcl_sub sub, struct vcl_run *run)
         free((char *)(uintptr_t)pol->init_why);
         run->why = pol->init_why = strdup(run->why);
     }
+    /* Behind the copy of `why`. */
     arena_fini(&arena);
     arena_pool_fini(&pool);
     return act == VCL_ACT_OK;
