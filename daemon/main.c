@@ -87,6 +87,7 @@ main_load(const struct conf **conf, const char *path)
 
         fprintf(stderr, "tarnd: %s: %u error%s\n", path, n, n == 1 ? "" : "s");
         conf_errors_free(&errors);
+        /* Without an error in the list it is memory, or the like: there is no place to show. */
     } else {
         fprintf(stderr, "tarnd: %s: %s\n", path, terr_text(err));
     }
@@ -111,6 +112,8 @@ main_check(const struct conf *conf)
         fprintf(stderr, "tarnd: %s: %u error%s\n", conf->vcl, n, n == 1 ? "" : "s");
     if (n > 0)
         return 2;
+    /* Behind the policy: its mistakes are the file's own, and a port may be in use by what it
+     * replaces. */
     n = ports_check(conf);
     if (n > 0)
         fprintf(stderr, "tarnd: %s: %u address%s in use\n", conf->path, n, n == 1 ? "" : "es");
@@ -121,6 +124,7 @@ main_check(const struct conf *conf)
 static void
 main_say_ok(const struct conf *conf)
 {
+    /* So a glob that matched nothing does not go unnoticed. */
     if (conf->nincluded > 0)
         printf("tarnd: %s: ok, with %u included file%s\n", conf->path, conf->nincluded,
             conf->nincluded == 1 ? "" : "s");
@@ -138,6 +142,7 @@ static void
 main_fill_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        /* Nothing can be said: descriptor 2 may be the one that is missing. */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
             _exit(1);
 }
@@ -178,6 +183,7 @@ main_read_args(struct main_args *args, int argc, char **argv)
         case 'V':
             main_version();
             return 0;
+        /* getopt_long(3) has said what is wrong. */
         default:
             fputs("Try tarnd --help.\n", stderr);
             return 2;
@@ -205,6 +211,7 @@ main(int argc, char **argv)
     status = main_read_args(&args, argc, argv);
     if (status >= 0)
         return status;
+    /* Before the file is read: each child reads it for itself. */
     if (args.supervise && !args.test)
         return supervise_run(argv, args.path);
     /* With -t: a running supervisor asks a newer binary whether it could follow. */
@@ -212,6 +219,7 @@ main(int argc, char **argv)
         fputs("tarnd: the supervisor that runs is too different: restart it\n", stderr);
         return 2;
     }
+    /* Every mistake is said before anything of the process is changed. */
     status = main_load(&conf, args.path);
     if (status != 0)
         return status;

@@ -99,9 +99,11 @@ manage_begin_drain(struct manage *m, const char *why)
     int64_t drain_ms = m->params.drain_timeout;
 
     elog(ELOG_INFO, "%s: draining, for %lld ms at most", why, (long long)drain_ms);
+    /* Both before manage_goto(), which asserts that they agree. */
     m->gentle = false;
     m->deadline_ms = loop_deadline(m->loop, drain_ms);
     manage_goto(m, MANAGE_DRAINING);
+    /* In a gentle drain before, some may have been joined. */
     for (unsigned i = 0; i < m->env.nworkers; i++)
         if (m->env.workers[i] != NULL)
             worker_drain(m->env.workers[i]);
@@ -145,6 +147,7 @@ manage_cut(struct manage *m)
 {
     int64_t conns = atomic_load(&m->env.shared->conns);
 
+    /* An orderly drain comes here too, with none left: that is no warning. */
     if (conns > 0)
         elog(ELOG_WARN, "drain: %lld client connections are cut", (long long)conns);
     m->deadline_ms = loop_deadline(m->loop, CUT_WAIT_MS);
@@ -158,6 +161,7 @@ static void
 manage_on_signal(struct manage *m, int sig)
 {
     if (sig == SIGTERM || sig == SIGINT) {
+        /* The second one, from an operator that does not want to wait. */
         if (m->phase == MANAGE_DRAINING && !m->gentle)
             manage_cut(m);
         else
@@ -169,6 +173,7 @@ manage_on_signal(struct manage *m, int sig)
             "SIGUSR2: a new binary is for the supervisor to start (tarnd --supervise)%s",
             m->env.channel != NULL ? ": signal the parent" : "");
     } else if (sig == SIGHUP) {
+        /* No operator waits for it: the error log has all of it. */
         json_t *answer = NULL;
 
         manage_reload(m, &answer);
@@ -180,6 +185,7 @@ static void
 manage_join(struct manage *m)
 {
     for (unsigned i = 0; i < m->env.nworkers; i++)
+        /* Without a wait: this loop answers operators meanwhile. */
         if (m->env.workers[i] != NULL && worker_join(&m->env.workers[i], 0) == 0) {
             tassert(m->left > 0);
             m->left--;
@@ -188,6 +194,7 @@ manage_join(struct manage *m)
         return;
     m->deadline_ms = loop_deadline(m->loop, ADMIN_WAIT_MS);
     manage_goto(m, MANAGE_ENDING);
+    /* Last: until the last request was over operators could follow the drain. */
     manage_admin_drain(m);
 }
 
@@ -203,6 +210,7 @@ manage_stop(struct manage *m)
     task_cancel(&m->task);
     timer_unlink(&m->lurk);
     task_cancel(&m->lurk_task);
+    /* The lurker may have asked for another turn, which would never end. */
     m->loop->next_turn = NULL;
     net_loop_stop(m->net);
 }
@@ -221,6 +229,7 @@ manage_on_lurk(struct task *t)
         return;
     }
     again_ms = bans_lurk(cache_bans(m->env.cache), (int64_t)m->loop->clock.mono_ms);
+    /* The sooner of both. */
     again_ms = cache_tend_index(m->env.cache, again_ms);
     timer_set(&m->loop->wheel, &m->lurk, loop_deadline(m->loop, again_ms));
 }
@@ -239,6 +248,7 @@ manage_apply_params(struct manage *m)
     elog_level_parse(&level, p->log_level);
     elog_set(level, (unsigned)p->log_rate);
     bans_configure(cache_bans(m->env.cache), &bans);
+    /* It may sleep by the old parameters. */
     task_wake(&m->lurk_task);
 }
 
@@ -270,6 +280,7 @@ manage_charge(struct manage *m)
     uint64_t bans = bans_bytes(cache_bans(m->env.cache));
     struct storage_stats synths;
 
+    /* Each call names what was charged before: a difference, so a missed tick loses nothing. */
     storage_charge(m->env.storage, CHARGE_BAN, m->bans_charged, bans);
     m->bans_charged = bans;
     storage_get_stats(m->env.synth, &synths);
@@ -286,6 +297,7 @@ manage_uncharge(struct manage *m)
     m->synths_charged = 0;
     storage_charge(m->env.storage, CHARGE_BAN, m->bans_charged, 0);
     m->bans_charged = 0;
+    /* Those of connections that were closed by the loop's last turn. */
     traffic_uncharge(m->env.storage, &m->charged);
     footprint_close(&m->footprint);
 }
@@ -300,6 +312,8 @@ manage_step(struct manage *m)
     case MANAGE_RUNNING:
         if (now >= m->sweep_ms) {
             m->sweep_ms = now + SWEEP_MS;
+            /* A reader that was killed leaves its mark in the ring, and workers would write details
+             * for it for ever. */
             for (unsigned i = 0; i < m->env.nworkers; i++)
                 shmlog_sweep(m->env.logs[i]);
         }
@@ -309,6 +323,8 @@ manage_step(struct manage *m)
             manage_cut(m);
         manage_join(m);
         break;
+    /* A thread that does not end cannot be ended: the process aborts, and a supervisor starts the
+     * next. */
     case MANAGE_CUT:
         manage_join(m);
         tassert(m->phase != MANAGE_CUT || now < m->deadline_ms); /* a worker does not end */
@@ -322,7 +338,8 @@ manage_step(struct manage *m)
     }
 }
 
-/* A gentle drain may take days. */
+/* A gentle drain may take days.  Otherwise the loop looks often: an operator waits for the end, or
+ * a smaller store for its steps. */
 static bool
 manage_is_calm(const struct manage *m)
 {
@@ -351,8 +368,11 @@ manage_on_task(struct task *t)
     manage_step(m);
     while (m->phase != MANAGE_ENDED && (sig = signals_take(m->signals)) != 0)
         manage_on_signal(m, sig);
+    /* manage_stop() has taken everything off the loop. */
     if (m->phase != MANAGE_ENDED)
         manage_supervised(m);
+    /* Asked for in an operator's request: done here, where no request is in the middle of a
+     * step. */
     if (m->stop_asked) {
         m->stop_asked = false;
         manage_end(m, "admin: stop");
@@ -370,6 +390,7 @@ manage_h1_conf(struct manage *m)
 {
     m->h1_conf = (struct h1_conf){
         .fields_max = (uint16_t)m->params.http_max_hdr,
+        /* Fixed: operators must get in whatever the parameters for clients are. */
         .req_line_max = 8192,
         .req_field_max = 8192,
         .req_head_max = 32768,
@@ -401,6 +422,7 @@ manage_open(struct manage **out, const struct manage_env *env)
     *m = (struct manage){
         .magic = MANAGE_MAGIC, .env = *env, .params = env->conf->params, .left = env->nworkers};
     err = net_loop_open(&m->net, env->nworkers); /* workers have the numbers below */
+    /* Half-open: manage_close() stops what was started. */
     if (err != 0) {
         elog(ELOG_ERROR, "management loop: %s", terr_text(err));
         OBJ_FREE(m);
@@ -437,6 +459,7 @@ void
 manage_run(struct manage *m)
 {
     OBJ_CHECK(m, MANAGE_MAGIC);
+    /* The first tick at once; each sets the next. */
     task_wake(&m->task);
     net_loop_run(m->net);
     tassert(m->phase == MANAGE_ENDED);

@@ -19,6 +19,7 @@ enum {
     ADMIN_DEPTH = 128, /* the kernel's queue of operators */
 };
 
+/* Operators see one state for all phases of the end. */
 static const char *
 manage_host_state(void *ctx)
 {
@@ -34,6 +35,7 @@ manage_host_stop(void *ctx)
     struct manage *m = ctx;
 
     OBJ_CHECK(m, MANAGE_MAGIC);
+    /* A flag: the answer to this very request has to leave first. */
     m->stop_asked = true;
     task_wake(&m->task);
 }
@@ -44,10 +46,12 @@ manage_host_drain(void *ctx)
     struct manage *m = ctx;
 
     OBJ_CHECK(m, MANAGE_MAGIC);
+    /* As with stop. */
     m->drain_asked = true;
     task_wake(&m->task);
 }
 
+/* Those of now, and not the file's: an operator may have changed them. */
 static const struct conf_params *
 manage_host_params(void *ctx)
 {
@@ -69,6 +73,7 @@ manage_host_connections(void *ctx)
     struct manage *m = ctx;
 
     OBJ_CHECK(m, MANAGE_MAGIC);
+    /* A figure for people: workers change it meanwhile. */
     return atomic_load_explicit(&m->env.shared->conns, memory_order_relaxed);
 }
 
@@ -81,6 +86,8 @@ manage_host_listeners(
 
     OBJ_CHECK(m, MANAGE_MAGIC);
     for (const struct endpoint *d = all->first; d != NULL; d = d->next)
+        /* One that is dropped may be open for a moment still, and is no longer the
+         * configuration's. */
         if (!d->dropped)
             each(to, listener_conf(d)->in.facts.name, d->address);
 }
@@ -97,6 +104,7 @@ manage_host_walk_tags(void *ctx)
     struct manage *m = ctx;
 
     OBJ_CHECK(m, MANAGE_MAGIC);
+    /* The task is off the loop by then. */
     if (m->phase != MANAGE_ENDED)
         task_wake(&m->lurk_task);
 }
@@ -128,6 +136,7 @@ manage_on_empty(void *ctx)
     struct manage *m = ctx;
 
     OBJ_CHECK(m, MANAGE_MAGIC);
+    /* ENDING waits for the last operator. */
     task_wake(&m->task);
 }
 
@@ -138,9 +147,12 @@ manage_has_room(struct manage *m)
 {
     bool has_token = m->env.conf->admin->token[0] != '\0';
 
+    /* First those without a token, then idle ones: an operator in the middle of a request is never
+     * dropped. */
     if (incoming_connections(m->incoming) >= MANAGE_CONNS_MAX)
         return incoming_drop_unproven(m->incoming, 0, false) > 0 ||
                incoming_shed_idle(m->incoming, 1, 0) > 0;
+    /* Without a token there is nothing to prove: access to the socket's file is the proof. */
     if (has_token && incoming_unproven(m->incoming) >= MANAGE_UNPROVEN_MAX)
         incoming_drop_unproven(m->incoming, MANAGE_PROOF_MS, false);
     return true;
@@ -161,6 +173,7 @@ manage_on_accept(void *ctx, int fd, bool is_unix)
     struct manage *m = ctx;
 
     OBJ_CHECK(m, MANAGE_MAGIC);
+    /* The listener pauses after an error, so this is no line for each turn. */
     if (fd < 0) {
         elog(ELOG_ERROR, "admin: out of file descriptors: accepting no connection for a moment");
         return TERR_LIMIT;
@@ -187,6 +200,7 @@ manage_bind(struct manage *m)
 
     if (err != 0)
         elog(ELOG_ERROR, "admin: %s", why[0] != '\0' ? why : terr_text(err));
+    /* As a listener for clients: the next process finds operators waiting in its queue. */
     if (err == 0 && (m->env.channel != NULL || listen_is_inherited(m->bound)))
         err = listen_share(m->bound, 1);
     if (err == 0)
@@ -198,6 +212,8 @@ manage_bind(struct manage *m)
 static int
 manage_open_incoming(struct manage *m)
 {
+    /* A set of its own, shown nowhere: an operator that polls must not move the figures of the
+     * site. */
     struct counter_set *counters = counters_worker(m->counters, 0);
     const struct incoming_env env = {.loop = m->loop,
         .counters = counters,
@@ -246,11 +262,14 @@ manage_admin_open(struct manage *m)
 
     tassert(env->conf->admin != NULL);
     tassert(m->phase == MANAGE_RUNNING);
+    /* First: the one step that fails for reasons outside of this process. */
     err = manage_bind(m);
     if (err != 0)
         return err;
+    /* As bound: with port 0 the configuration does not know it. */
     admin.address = listen_address(m->bound);
     err = counters_open(&m->counters, NULL, 1);
+    /* The listener last: a connection finds everything else in place. */
     if (err == 0)
         err = manage_open_incoming(m);
     if (err == 0)
@@ -267,6 +286,7 @@ manage_admin_open(struct manage *m)
 void
 manage_admin_drain(struct manage *m)
 {
+    /* Called again at the end of a process that was retired before. */
     if (m->listener != NULL)
         listener_close(&m->listener);
     if (m->incoming != NULL)
@@ -278,6 +298,7 @@ manage_admin_ended(struct manage *m, bool cut)
 {
     if (m->incoming == NULL || incoming_connections(m->incoming) == 0)
         return true;
+    /* They end in their own steps: the next look finds none. */
     if (cut)
         incoming_cut(m->incoming);
     return false;
@@ -287,12 +308,14 @@ void
 manage_admin_close(struct manage *m)
 {
     tassert(m->listener == NULL); /* manage_admin_drain() closed it: nothing comes in any more */
+    /* Behind the loop's last turn, in which connections ended: their requests referred to it. */
     if (m->admin != NULL)
         admin_close(&m->admin);
     if (m->incoming != NULL)
         incoming_close(&m->incoming);
     if (m->counters != NULL)
         counters_close(&m->counters);
+    /* The socket's file goes with it. */
     if (m->bound != NULL)
         listen_release(&m->bound);
 }

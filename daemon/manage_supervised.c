@@ -21,6 +21,7 @@ manage_beat(struct manage *m)
 
     for (unsigned i = 0; i < m->env.nworkers; i++)
         if (m->env.workers[i] != NULL && !worker_beats(m->env.workers[i]) && stuck[0] == '\0')
+            /* The first one is enough: the supervisor restarts the process. */
             snprintf(stuck, sizeof(stuck), "worker %u has not turned its loop for %u s", i,
                 m->stuck_beats + 1);
     m->stuck_beats = stuck[0] != '\0' ? m->stuck_beats + 1 : 0;
@@ -61,6 +62,7 @@ manage_supervised(struct manage *m)
         m->retired = true; /* there is no supervisor to report to */
         manage_end(m, "the supervisor has gone");
         break;
+    /* The others go the other way: the supervisor never sends them. */
     case CHANNEL_NOTHING:
     case CHANNEL_HOLD:
     case CHANNEL_DROP:

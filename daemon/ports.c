@@ -39,8 +39,10 @@ ports_of_table(const char *table, uint16_t port, unsigned long *inodes, unsigned
         unsigned at, state;
         unsigned long inode;
 
+        /* The heading has no number where one is sought, and is passed over by that. */
         if (sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*u %*u %lu", &at,
                 &state, &inode) == 3 &&
+            /* TCP_LISTEN: a client's connection may have the same number as its local port. */
             state == 0x0a && at == port)
             inodes[n++] = inode;
     }
@@ -57,6 +59,7 @@ ports_has(const char *pid, const unsigned long *inodes, unsigned n)
     bool has = false;
     DIR *d;
 
+    /* Readable for processes of this user alone, or for root. */
     snprintf(path, sizeof(path), "/proc/%.32s/fd", pid);
     d = opendir(path);
     while (d != NULL && !has && (e = readdir(d)) != NULL) {
@@ -93,6 +96,7 @@ ports_read_config(struct ports_owner *o)
     args[len] = '\0';
     for (char *at = args; at < args + len; at += strlen(at) + 1)
         if (strcmp(at, "-c") == 0 && at + 3 < args + len)
+            /* Only "-c FILE", as units and scripts write it. */
             snprintf(o->config, sizeof(o->config), "%.250s", at + 3);
 }
 
@@ -115,6 +119,7 @@ ports_describe(struct ports_owner *o, const char *pid)
         ports_read_config(o);
 }
 
+/* The first that is found: with SO_REUSEPORT several may have it. */
 static void
 ports_find_owner(struct ports_owner *o, uint16_t port)
 {
@@ -141,7 +146,9 @@ ports_try(const struct sockaddr_storage *addr, socklen_t len)
 
     if (fd < 0)
         return 0; /* of the family, not of the port */
+    /* As a listener does: connections in TIME_WAIT are no reason to refuse. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    /* With SO_REUSEADDR two sockets may be bound to a port as long as none of them listens. */
     if (bind(fd, (const struct sockaddr *)addr, len) != 0 || listen(fd, 1) != 0)
         err = errno;
     close(fd);
@@ -163,6 +170,7 @@ ports_say_in_use(const struct conf *conf, const struct conf_listen *l)
     char place[64] = "";
 
     ports_find_owner(&o, l->address.port);
+    /* A tarnd that has it is most likely the one that this file is for: `-t` is asked beside it. */
     fatal = o.pid != 0 && strcmp(o.name, "tarnd") != 0;
     if (l->line > 0)
         snprintf(place, sizeof(place), "%u:%u:", l->line, l->column);
@@ -186,6 +194,7 @@ ports_check(const struct conf *conf)
         const struct conf_listen *l = &conf->listens[i];
         int err = 0;
 
+        /* A socket's file is replaced, and port 0 is never in use. */
         if (l->address.is_unix || l->address.port == 0)
             continue;
         for (unsigned j = 0; j < l->address.naddrs && err == 0; j++)
