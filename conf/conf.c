@@ -28,6 +28,7 @@ conf_box_free(struct conf_box **bp)
     struct conf_box *box;
 
     OBJ_TAKE(box, bp, CONF_MAGIC);
+    /* Everything of the snapshot is in it, so nothing is freed singly. */
     arena_fini(&box->arena);
     arena_pool_fini(&box->pool);
     OBJ_FREE(box);
@@ -68,6 +69,7 @@ conf_load_source(const struct conf **out, const struct conf_source *src, struct 
     cx.keep = &box->arena;
     cx.scratch = &scratch;
     cx.conf = &box->conf;
+    /* First: errors and included files name their places by it. */
     box->conf.path = conf_copy(&cx, slice_str(src->name));
     root = yaml_read(&cx);
     conf_include(&cx, root);
@@ -78,12 +80,14 @@ conf_load_source(const struct conf **out, const struct conf_source *src, struct 
     arena_fini(&scratch);
 
     if (cx.nomem || cx.errors != NULL) {
+        /* An incomplete list of errors would look like a complete one. */
         if (cx.nomem)
             conf_errors_free(&cx.errors);
         *errors = cx.errors;
         conf_box_free(&box);
         return cx.nomem ? TERR_NOMEM : TERR_CONFIG;
     }
+    /* Behind the errors: what it asserts holds only for a file that has none. */
     conf_check(&box->conf);
     *out = &box->conf;
     return 0;
@@ -118,6 +122,7 @@ conf_slurp(int fd, char *buf, size_t size, size_t *len)
     while (*len < size) {
         ssize_t n = read(fd, buf + *len, size - *len);
 
+        /* A reload runs beside signals. */
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -140,6 +145,8 @@ conf_getenv(const char *name)
 static int
 conf_readable(const char *path)
 {
+    /* access(2) would ask by the real ids: a service that was started as root is another user by
+     * then. */
     return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
@@ -175,6 +182,7 @@ conf_load(const struct conf **out, const char *path, struct conf_error **errors)
     else if (src.text.len > CONF_FILE_MAX)
         err = conf_refuse_file(errors, "the file is larger than 4MiB", "");
     else
+        /* The snapshot copies what it keeps: the text goes. */
         err = conf_load_source(out, &src, errors);
     free(buf);
     return err;

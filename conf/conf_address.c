@@ -41,6 +41,7 @@ address_unix(
 
     if (path.len == 0 || path.ptr[0] != '/')
         return address_fail(cx, key, n, "needs an absolute path, as in unix:/run/tarn.sock");
+    /* connect(2) and bind(2) would cut it, and reach another file. */
     if (path.len > ADDRESS_PATH_MAX) {
         conf_fail_value(cx, key, n, "has a path of %zu bytes: a socket's has at most %d", path.len,
             ADDRESS_PATH_MAX);
@@ -63,6 +64,7 @@ address_port(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
     for (size_t i = 0; i < digits.len; i++) {
         if (digits.ptr[i] < '0' || digits.ptr[i] > '9')
             return address_fail(cx, key, n, "has a port that is not a number, as in host:8080");
+        /* Beyond that it only has to stay too large: more digits must not wrap it. */
         if (value <= UINT16_MAX)
             value = value * 10 + (unsigned)(digits.ptr[i] - '0');
     }
@@ -84,6 +86,7 @@ address_split(struct slice s, struct slice *host, struct slice *port)
 
     if (s.len > 0 && s.ptr[0] == '[') {
         close = memchr(s.ptr, ']', s.len);
+        /* Brackets first: the colons in them are the address's own. */
         if (close == NULL)
             return "has no closing bracket, as in \"[::1]:8080\"";
         if (close + 1 == end || close[1] != ':')
@@ -94,10 +97,12 @@ address_split(struct slice s, struct slice *host, struct slice *port)
         return NULL;
     }
     colon = memchr(s.ptr, ':', s.len);
+    /* A number alone is a port to most that write it. */
     if (colon == NULL && strspn(s.ptr, "0123456789") == s.len)
         return "has no host, as in 127.0.0.1:8080";
     if (colon == NULL)
         return "has no port, as in host:8080";
+    /* Which colon would end the host cannot be told. */
     if (memchr(colon + 1, ':', (size_t)(end - colon) - 1) != NULL)
         return "is an IPv6 address without brackets: write it as in \"[::1]:8080\"";
     *host = slice_of(s.ptr, (size_t)(colon - s.ptr));
@@ -116,6 +121,7 @@ address_wrong_host(const char *host)
         return "has no host before the colon, as in 127.0.0.1:8080";
     if (strcmp(host, "*") == 0)
         return "means any address, which only a listener can have";
+    /* Never a name: a resolver would take 10.1 for 10.0.0.1. */
     if (strspn(host, "0123456789.") == strlen(host))
         return inet_pton(AF_INET, host, &v4) == 1 ? NULL : "is not a valid IPv4 address";
     if (strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") !=
@@ -131,6 +137,7 @@ address_wrong_scheme(struct slice s, bool listens, char *hint, size_t size)
     struct slice host;
     size_t len = 0;
 
+    /* A URL is what people copy; that it has no TLS must not go unnoticed. */
     if (s.len >= 8 && strncasecmp(s.ptr, "https://", 8) == 0)
         return listens
                    ? "begins with https://: listeners do not speak TLS yet; write " ADDRESS_FORMS
@@ -161,6 +168,7 @@ address_parts(
     memcpy(p->host, host.ptr, host.len);
     p->host[host.len] = '\0';
     p->bracketed = n->text.ptr[0] == '[';
+    /* What brackets enclose inet_pton(3) judges, in address_lookup(). */
     if (!p->bracketed && !(key->type == CONF_TYPE_LISTEN && strcmp(p->host, "*") == 0)) {
         wrong = address_wrong_host(p->host);
         if (wrong != NULL)
@@ -178,6 +186,7 @@ address_store(struct conf_cx *cx, struct conf_address *to, const struct addrinfo
     for (const struct addrinfo *a = list; a != NULL && n < CONF_ADDRS_MAX; a = a->ai_next)
         n++;
     tassert(n > 0); /* success means an address: getaddrinfo(3) */
+    /* Counted before: the arena takes nothing back. */
     to->addrs = conf_alloc(cx, cx->keep, n, sizeof(*to->addrs));
     to->addr_lens = conf_alloc(cx, cx->keep, n, sizeof(*to->addr_lens));
     if (to->addrs == NULL || to->addr_lens == NULL)
@@ -214,6 +223,8 @@ address_wait(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
         .host = conf_copy(cx, slice_str(p->host)),
         .why = to->unresolved,
         .next = cx->unresolved};
+    /* Whether that is a mistake is known only with `dns_required`, a parameter that may stand
+     * below. */
     cx->unresolved = u;
     return u->host != NULL;
 }
@@ -238,7 +249,10 @@ address_lookup(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     int err;
 
     hints.ai_family = p->bracketed ? AF_INET6 : AF_UNSPEC;
+    /* AI_ADDRCONFIG: no IPv6 address for a machine without IPv6; of a numeric one it would hide
+     * ::1. */
     hints.ai_flags |= numeric ? AI_NUMERICHOST : AI_ADDRCONFIG;
+    /* A text that is loaded without touching the world: no name is asked for. */
     if (!numeric && cx->resolve == NULL)
         return true;
     if (!numeric && cx->resolver_silent && key->type == CONF_TYPE_ADDRESS)
@@ -301,6 +315,7 @@ conf_resolver_check(struct conf_cx *cx, const struct ynode *params)
         int len = (int)strcspn(at, " ");
         const char *wrong;
 
+        /* The words are one text by then, with a space between them. */
         snprintf(text, sizeof(text), "%.*s", len, at);
         wrong = len < (int)sizeof(text) ? address_wrong_server(text) : "is too long for an address";
         if (wrong != NULL)
@@ -319,6 +334,7 @@ conf_address_read(
     char hint[2 * CONF_QUOTE_BYTES];
 
     for (size_t i = 0; i < n->text.len; i++)
+        /* Before all else: what follows puts the text into messages. */
         if ((unsigned char)n->text.ptr[i] <= ' ')
             return address_fail(cx, key, n, "has a space or control character");
     wrong = address_wrong_scheme(n->text, key->type == CONF_TYPE_LISTEN, hint, sizeof(hint));

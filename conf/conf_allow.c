@@ -25,9 +25,11 @@ allow_id(struct conf_cx *cx, struct conf_peer *to, const char *name)
     if (to->known || cx->resolve == NULL)
         return true;
     if (to->kind == CONF_PEER_USER)
+        /* Looked up at the load: a request must not wait for a directory service. */
         pw = getpwnam(name);
     else
         gr = getgrnam(name);
+    /* Without a resolver the name stays unknown, and matches no peer. */
     to->known = pw != NULL || gr != NULL;
     to->id = pw != NULL ? pw->pw_uid : gr != NULL ? gr->gr_gid : 0;
     return to->known;
@@ -58,6 +60,7 @@ allow_read_one(
         conf_fail_value(cx, key, n, "names no %s that there is", rows[i].what);
         return false;
     }
+    /* Without a prefix it can only be that. */
     to->kind = CONF_PEER_NET;
     to->known = true;
     if (address_read_net(n->text.ptr, n->text.len, &to->net))
@@ -98,6 +101,7 @@ conf_allow_read(
         return true;
     if (!conf_kind_check(cx, n, YNODE_MAP, "key 'allow'"))
         return false;
+    /* Also with empty lists: then no client may, which is not the same as no word on it. */
     to->said = true;
     for (const struct ynode *c = n->children; c != NULL; c = c->next) {
         bool read = slice_eq(c->key->text, SLICE_LIT("read"));
@@ -132,6 +136,7 @@ conf_shm_check(struct conf_cx *cx, const struct ynode *params)
     const struct ynode *owners = ynode_get(params, "table_owners");
     char name[64];
 
+    /* The owner writes the rings; others that write could make a reader believe anything. */
     if (mode != NULL && ((p->shm_mode & 0600) != 0600 || (p->shm_mode & 0113) != 0))
         conf_fail(cx, mode,
             "shm_mode %04o: it has to be 06.. and without x, and others may not write, as in 0640",
@@ -145,6 +150,7 @@ conf_shm_check(struct conf_cx *cx, const struct ynode *params)
             conf_fail(cx, owners, "table_owners: no user has a name of %zu bytes", len);
             return;
         }
+        /* The names stand in one text, and getpwnam(3) wants a NUL. */
         memcpy(name, at, len);
         name[len] = '\0';
         shm_check_id(cx, owners, CONF_PEER_USER, name);

@@ -32,6 +32,7 @@ auth_hash_ok(struct slice hash)
     for (unsigned i = 0; i < ARRAY_LEN(begins); i++) {
         size_t len = strlen(begins[i]);
 
+        /* Long enough to have a salt and a hash behind it. */
         if (hash.len > len + 20 && hash.len < 256 && memcmp(hash.ptr, begins[i], len) == 0)
             return true;
     }
@@ -55,6 +56,7 @@ auth_read_line(struct conf_cx *cx, struct slice line, struct conf_auth *to)
         return "is not NAME:HASH";
     hash = slice_of(colon + 1, line.len - (size_t)(colon + 1 - line.ptr));
     end = hash.len > 0 ? memchr(hash.ptr, ':', hash.len) : NULL;
+    /* /etc/shadow has more fields behind the hash. */
     if (end != NULL)
         hash.len = (size_t)(end - hash.ptr);
     if (!auth_hash_ok(hash))
@@ -80,8 +82,10 @@ auth_read_users(struct conf_cx *cx, const struct ynode *at, struct slice text, s
         const char *newline = memchr(p, '\n', (size_t)(end - p)), *wrong = NULL;
         size_t len = (size_t)((newline != NULL ? newline : end) - p);
 
+        /* Comments and empty lines too: an editor counts them. */
         number++;
         next = newline != NULL ? newline + 1 : end;
+        /* Files that were written under Windows. */
         if (len > 0 && p[len - 1] == '\r')
             len--;
         if (len > 0 && *p != '#')
@@ -95,8 +99,10 @@ auth_read_users(struct conf_cx *cx, const struct ynode *at, struct slice text, s
     if (to->n > 1) /* a request looks its user up by halving */
         qsort(to->users, to->n, sizeof(to->users[0]), auth_compare);
     for (unsigned i = 1; i < to->n; i++)
+        /* Which of two passwords counts would hang on the order of qsort(3). */
         if (strcmp(to->users[i].name, to->users[i - 1].name) == 0)
             conf_fail(cx, at, "basic_auth: %s names '%s' twice", to->text, to->users[i].name);
+    /* Of a text that is loaded without touching the world no file is read. */
     if (to->n == 0 && cx->resolve != NULL)
         conf_fail(cx, at, "basic_auth: %s names no user: no request could pass", to->text);
 }
@@ -116,6 +122,7 @@ conf_auth_read(
         conf_keys_read(cx, &auth_section, n, key->name, to);
     if (cx->nerrors > errors || cx->nomem)
         return false;
+    /* It is written into a quoted string of WWW-Authenticate, without escapes. */
     if (strpbrk(to->realm, "\"\\") != NULL)
         conf_fail(cx, ynode_get(n, "realm"), "realm: '%s' has a quote or a backslash", to->realm);
     to->said = true;
@@ -136,6 +143,7 @@ conf_auth_find(const struct conf_auth *auth, struct slice user)
         const char *name = auth->users[mid].name;
         int order = strncmp(name, user.ptr, user.len);
 
+        /* strncmp(3) finds the beginning of a longer name equal, too: that one is behind. */
         if (order == 0 && name[user.len] == '\0')
             return auth->users[mid].hash;
         if (order < 0)
@@ -157,6 +165,7 @@ conf_auth_same(const struct conf_auth *a, const struct conf_auth *b)
         strcmp(a->text, b->text) != 0)
         return false;
     for (unsigned i = 0; i < a->n; i++)
+        /* The file may have changed though the configuration names it as before. */
         if (strcmp(a->users[i].name, b->users[i].name) != 0 ||
             strcmp(a->users[i].hash, b->users[i].hash) != 0)
             return false;

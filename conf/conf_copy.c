@@ -22,6 +22,7 @@ conf_block_text(struct conf_block *block, const char *text)
     return to;
 }
 
+/* A declaration of a policy leaves texts out; the copy has none that is NULL. */
 static const char *
 conf_text_or_empty(const char *text)
 {
@@ -36,6 +37,7 @@ conf_backend_copy(const struct conf_backend *conf)
     const char *name = conf_text_or_empty(conf->name), *text = conf_text_or_empty(from->text);
     const char *path = conf_text_or_empty(from->path), *host = conf_text_or_empty(from->host);
     const char *header = conf_text_or_empty(conf->host_header);
+    /* Measured before: one block is freed by one free(), whatever has been made of it. */
     size_t addrs = from->naddrs * sizeof(from->addrs[0]);
     size_t lens = from->naddrs * sizeof(from->addr_lens[0]);
     size_t texts = strlen(name) + strlen(text) + strlen(path) + strlen(host) + strlen(header) + 5;
@@ -55,6 +57,7 @@ conf_backend_copy(const struct conf_backend *conf)
     at = (char *)(c + 1);
     c->address.addrs = (struct sockaddr_storage *)(void *)at;
     c->address.addr_lens = (socklen_t *)(void *)(at + addrs);
+    /* memcpy(3) of NULL is undefined, even for no bytes. */
     if (from->naddrs > 0) {
         memcpy(c->address.addrs, from->addrs, addrs);
         memcpy(c->address.addr_lens, from->addr_lens, lens);

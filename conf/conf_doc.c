@@ -39,6 +39,7 @@ conf_doc_print(struct conf_sink *to, const char *fmt, ...)
     va_start(args, fmt);
     len = vsnprintf(buf, sizeof(buf), fmt, args);
     va_end(args);
+    /* A row that is cut would be a manual that lies: the build fails instead. */
     tassert(len >= 0 && (size_t)len < sizeof(buf));
     to->write(to, buf);
 }
@@ -47,6 +48,8 @@ conf_doc_print(struct conf_sink *to, const char *fmt, ...)
 static const struct conf_key *
 doc_param(const struct conf_key *key)
 {
+    /* A convention of the table, which the generator enforces: a row that breaks it fails the
+     * build. */
     const char *name = strrchr(key->doc, ' ') + 1;
     const struct conf_section *s = conf_sections;
 
@@ -83,6 +86,7 @@ doc_bound(const struct conf_key *key, int64_t value, char *buf, size_t len)
 {
     enum conf_type type = key->type == CONF_TYPE_AUTO ? CONF_TYPE_COUNT : key->type;
 
+    /* No bound but that of the type. */
     if (!doc_has_bounds(key) || value == INT64_MAX)
         return "";
     return conf_value_format(type, value, buf, len);
@@ -158,6 +162,7 @@ doc_comment(struct conf_sink *to, int indent, const char *text)
         tassert(len > 0); /* no word is as long as a line */
         conf_doc_print(to, "%*s# %.*s\n", indent, "", (int)len, text);
         text += len;
+        /* The space at which the line was broken. */
         text += *text == ' ';
     }
 }
@@ -204,11 +209,13 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
 
     conf_doc_print(to, "\n");
     doc_comment(to, 0, s->doc);
+    /* A section that is one value has a key of its own name. */
     if (strcmp(s->name, s->keys[0].name) == 0) {
         doc_yaml_key(to, &s->keys[0], 0, "");
         return;
     }
     conf_doc_print(to, "%s%s:\n", is_off ? "# " : "", s->name);
+    /* Examples of names: the file that is printed has to load. */
     for (unsigned i = 0; i < ARRAY_LEN(named); i++) {
         if (strcmp(s->name, named[i].section) != 0)
             continue;

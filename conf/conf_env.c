@@ -66,6 +66,7 @@ env_pass(struct conf_cx *cx, const struct ynode *n, struct env_out *out)
     const char *at = n->text.ptr, *end = at + n->text.len, *var;
 
     for (; (var = memmem(at, (size_t)(end - at), "${", 2)) != NULL;) {
+        /* Within what has not been copied yet: the $ of a variable before is not meant. */
         if (var > at && var[-1] == '$') { /* $${ */
             env_put(out, at, (size_t)(var - at) - 1);
             env_put(out, "${", 2);

@@ -44,6 +44,7 @@ errors_add(struct conf_cx *cx, const struct ynode *at, const char *message)
     tassert(cx->nerrors <= CONF_ERRORS_MAX + 1);
     if (cx->nomem || cx->nerrors > CONF_ERRORS_MAX)
         return;
+    /* Bounded: a file that is no configuration at all would have an error on each line. */
     if (cx->nerrors++ == CONF_ERRORS_MAX)
         message = "too many errors: the rest is not shown";
 
@@ -55,6 +56,7 @@ errors_add(struct conf_cx *cx, const struct ynode *at, const char *message)
     e->nth = nth;
     e->line = at->line;
     e->column = at->column;
+    /* Copied, all of it: errors outlive the load and its arenas. */
     e->file = at->file != NULL ? strdup(at->file->path) : NULL;
     e->text = strdup(conf_quote(quote, at->text));
     e->message = strdup(message);
@@ -63,12 +65,15 @@ errors_add(struct conf_cx *cx, const struct ynode *at, const char *message)
         errors_free_one(e);
         return;
     }
+    /* Sorted in as they come: sections are read in an order of their own, and people read from the
+     * top. */
     while (*to != NULL && errors_before(*to, nth, at->line, at->column))
         to = &(*to)->next;
     e->next = *to;
     *to = e;
 }
 
+/* For the reader of YAML, which has places before there are nodes. */
 void
 conf_fail_place(
     struct conf_cx *cx, unsigned line, unsigned column, struct slice text, const char *message)
@@ -109,6 +114,7 @@ conf_fail_value(
     int len;
 
     len = snprintf(message, sizeof(message), "%s: '%s' ", key->name, conf_quote(quote, n->text));
+    /* Names of keys and quotes are bounded. */
     tassert(len > 0 && (size_t)len < sizeof(message));
     va_start(args, fmt);
     vsnprintf(message + len, sizeof(message) - (size_t)len, fmt, args);
@@ -124,6 +130,7 @@ conf_quote(char buf[static CONF_QUOTE_BYTES], struct slice text)
     tassert(taken <= text.len);
     tassert(used + sizeof("...") <= CONF_QUOTE_BYTES);
     if (taken < text.len)
+        /* Room for it was kept above. */
         memcpy(buf + used, "...", 4);
     return buf;
 }
@@ -155,6 +162,7 @@ conf_source_line(struct slice text, unsigned line)
             i++;
             continue;
         }
+        /* Lines as libyaml counts them, or the line shown would not be the one that is meant. */
         if (at++ == line)
             return slice_of(text.ptr + start, i - start);
         i += len;
@@ -170,6 +178,7 @@ errors_source(const struct conf_cx *cx, unsigned nth)
     for (const struct conf_file *f = cx->files; f != NULL; f = f->next)
         if (f->nth == nth)
             return f->text;
+    /* 0: the file itself. */
     return cx->text;
 }
 
@@ -180,6 +189,7 @@ conf_errors_attach(struct conf_cx *cx)
 
     for (struct conf_error *e = cx->errors; e != NULL && !cx->nomem; e = e->next) {
         tassert(e->source == NULL); /* once a load */
+        /* The file as a whole: no line to show. */
         if (e->line == 0)
             continue;
         source_printable(
@@ -224,6 +234,8 @@ errors_print_source(const struct conf_error *e, struct conf_sink *to)
     size_t len = strlen(e->text);
 
     tassert(e->column > 0); /* what has a line has a column */
+    /* A text with escapes, or one that was expanded, does not stand there as it is: then one column
+     * is marked. */
     if (len > 0 && strncmp(place, e->text, len) == 0)
         mark.width = source_nchars(place, len);
     snprintf(head, sizeof(head), "%5u | ", e->line);

@@ -32,6 +32,7 @@ static _Thread_local int include_glob_err;
 static void
 include_mark_cut(struct include *in)
 {
+    /* Else a backend in the file that is missing would be reported by each route that names it. */
     in->root->cut = true;
     for (struct ynode *c = in->root->children; c != NULL; c = c->next)
         c->cut = true;
@@ -50,6 +51,7 @@ include_find(const struct ynode *map, struct slice key)
 static void
 include_append(struct include *in, struct ynode *to, struct ynode *child)
 {
+    /* It stood in another list until now. */
     child->next = NULL;
     if (to->nchildren == CONF_ENTRIES_MAX) {
         conf_fail(in->cx, child, "more than %d entries", CONF_ENTRIES_MAX);
@@ -79,6 +81,7 @@ include_join(struct include *in, struct ynode *to, struct ynode *from)
 
     tassert(slice_eq(to->key->text, from->key->text));
     to->cut |= from->cut;
+    /* What is wrong with it has been said. */
     if (to->kind == YNODE_BAD || from->kind == YNODE_BAD)
         return;
     if (to->kind != from->kind || to->kind == YNODE_TEXT) {
@@ -106,6 +109,7 @@ include_merge(struct include *in, struct ynode *from)
         !conf_kind_check(in->cx, from, YNODE_MAP, "an included file"))
         return;
     for (struct ynode *c = from->children; c != NULL; c = next) {
+        /* Before the node moves into another list. */
         next = c->next;
         there = include_find(in->root, c->key->text);
         if (slice_eq(c->key->text, SLICE_LIT("include")))
@@ -130,6 +134,7 @@ include_read(struct conf_cx *cx, const char *path, struct slice *out, struct sta
     *out = slice_of("", 0);
     if (fd < 0)
         return errno;
+    /* Of the open file: its name may lead elsewhere a moment later. */
     if (fstat(fd, st) != 0)
         err = errno;
     else if (!S_ISREG(st->st_mode))
@@ -192,6 +197,7 @@ include_file(struct include *in, const struct ynode *at, const char *path)
 
     tassert(cx->file == NULL); /* an included file includes no others */
     if (in->nfiles++ >= INCLUDE_FILES_MAX) {
+        /* Once, however many a glob has found. */
         if (in->nfiles == INCLUDE_FILES_MAX + 1)
             conf_fail(cx, at, "include: more than %d files", INCLUDE_FILES_MAX);
         return;
@@ -218,6 +224,7 @@ include_file(struct include *in, const struct ynode *at, const char *path)
         return;
     cx->text = text;
     root = yaml_read(cx);
+    /* Errors of what is built later find their lines by the node's file. */
     cx->text = main_text;
     cx->file = NULL;
     if (root != NULL)
@@ -230,6 +237,7 @@ include_glob_failed(const char *path, int err)
     (void)path;
     if (err == ENOENT || err == ENOTDIR)
         return 0; /* nothing matches there */
+    /* A directory without permission must not read as "nothing matches". */
     include_glob_err = err;
     return 1;
 }
@@ -264,6 +272,7 @@ include_pattern(struct include *in, const struct ynode *n)
 
     if (n->kind != YNODE_TEXT || n->text.len == 0)
         return; /* the section's own reading says so */
+    /* A plain name that is missing is an error; a glob without a match is none. */
     if (strpbrk(n->text.ptr, "*?[") == NULL) {
         include_file(in, n, conf_beside(in->cx, n, n->text.ptr));
         return;
@@ -294,6 +303,7 @@ conf_include(struct conf_cx *cx, struct ynode *root)
     if (n == NULL || !cx->includes)
         return;
     tassert(cx->files == NULL); /* once a load */
+    /* A pipe or a text has no file that could include itself. */
     if (stat(cx->conf->path, &in.self) != 0)
         in.self.st_ino = 0;
     if (n->kind != YNODE_LIST)

@@ -78,6 +78,8 @@ loops_is_local(const struct in6_addr *a, struct loops_local *local)
 
     if (loops_is_loopback(a))
         return true;
+    /* Without the list nothing is local except the loopback: a loop that is not found is stopped by
+     * CDN-Loop (508). */
     if (!local->asked && getifaddrs(&local->list) != 0)
         local->list = NULL;
     local->asked = true;
@@ -95,6 +97,7 @@ loops_reaches(
     static const struct in_addr loopback = {.s_addr = 0};
     struct in6_addr to = backend->addr;
 
+    /* First: it spares the question for interfaces. */
     if (listener->port != backend->port)
         return false;
     if (loops_is_any(&to) && loops_is_v4(&to)) {
@@ -122,6 +125,7 @@ loops_real_path(const char *path, char out[static PATH_MAX])
         return true;
     if (slash == NULL || (size_t)(slash - path) + 2 > sizeof(dir))
         return false;
+    /* The directory alone: a socket that another process is about to make has no real path yet. */
     memcpy(dir, path, (size_t)(slash - path) + 1);
     dir[slash - path + 1] = '\0';
     if (realpath(dir, out) == NULL)
@@ -140,6 +144,7 @@ loops_same_path(const char *a, const char *b)
 {
     char real_a[PATH_MAX], real_b[PATH_MAX];
 
+    /* Equal texts need no file system. */
     return strcmp(a, b) == 0 || (loops_real_path(a, real_a) && loops_real_path(b, real_b) &&
                                     strcmp(real_a, real_b) == 0);
 }
@@ -149,6 +154,7 @@ loops_meet(const struct conf_address *l, const struct conf_address *b, struct lo
 {
     struct loops_at listener, backend;
 
+    /* A file and a port never meet. */
     if (l->is_unix || b->is_unix)
         return l->is_unix && b->is_unix && loops_same_path(l->path, b->path);
     for (unsigned i = 0; i < l->naddrs; i++)
@@ -190,6 +196,7 @@ conf_loops_check(struct conf_cx *cx, const struct ynode *root)
     for (unsigned i = 0; i < conf->nbackends; i++) {
         const struct conf_backend *b = &conf->backends[i];
         const struct conf_listen *l = loops_find(conf, &b->address, &local);
+        /* The place of what can be changed: the backend's, not the listener's. */
         const struct ynode *at = ynode_get(ynode_get(root, "backends"), b->name);
 
         if (l != NULL)

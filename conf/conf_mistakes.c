@@ -10,6 +10,7 @@
 void
 conf_listen_refuse_text(struct conf_cx *cx, const struct ynode *n, const char *what)
 {
+    /* The mistake is taken for what it most likely means, and the answer can be copied. */
     bool port = strspn(n->text.ptr, "0123456789") == n->text.len;
     bool colon = n->text.len > 0 && n->text.ptr[0] == ':';
     char quote[CONF_QUOTE_BYTES];
@@ -29,6 +30,7 @@ conf_backend_check_text(struct conf_cx *cx, struct ynode *c)
     struct slice to = c->text;
     bool http = to.len > 7 && strncasecmp(to.ptr, "http://", 7) == 0;
 
+    /* Empty: the reader of maps says what is missing. */
     if (c->kind != YNODE_TEXT || c->text.len == 0)
         return;
     if (http)
@@ -47,6 +49,7 @@ conf_default_check(struct conf_cx *cx, const struct ynode *root)
     const struct conf *conf = cx->conf;
 
     if (conf->nbackends < 2 || conf->ndirectors > 0 || conf->nroutes > 0 || conf->vcl[0] != '\0' ||
+        /* With routes conf_routes_finish() has judged each of them. */
         conf->default_backend != CONF_NO_BACKEND)
         return;
     conf_fail(cx, ynode_get(root, "backends")->key,
@@ -67,6 +70,7 @@ conf_memory_check(struct conf_cx *cx, const struct ynode *n)
         const struct conf_storage *s = &cx->conf->storages[i];
 
         size = ynode_get(ynode_get(n, s->name), "size");
+        /* Only what the operator wrote is judged, and only where the machine says what it has. */
         if (size != NULL && cx->memory->bytes > 0 && s->size > cx->memory->bytes)
             conf_fail(cx, size, "size: '%s' is more than the memory there is: %s has %s",
                 size->text.ptr, cx->memory->limit,
@@ -79,6 +83,8 @@ void
 conf_vcl_check(struct conf_cx *cx, const struct ynode *n)
 {
     const char *path = cx->conf->vcl;
+    /* Its text is compiled later, by daemon/policy; that it cannot be opened is the file's own
+     * mistake. */
     int err = path[0] == '\0' || cx->readable == NULL ? 0 : cx->readable(path);
 
     if (err != 0)

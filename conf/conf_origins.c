@@ -12,12 +12,14 @@ origins_check_probe(struct conf_cx *cx, const struct ynode *n, struct conf_probe
     const struct ynode *threshold = ynode_get(n, "threshold"), *window = ynode_get(n, "window");
 
     p->initial_said = ynode_get(n, "initial") != NULL;
+    /* As in Varnish: one good result more makes it healthy. */
     if (!p->initial_said)
         p->initial = p->threshold > 0 ? p->threshold - 1 : 0;
     if (ynode_get(n, "url") != NULL && p->request[0] != '\0')
         conf_fail(cx, ynode_get(n, "url")->key,
             "key 'url' is for a probe without 'request', which has its own target");
     if (p->threshold > p->window)
+        /* At the one that was written: the other is a default. */
         conf_fail(cx, threshold != NULL ? threshold : window,
             "%lld good results of the last %lld are never reached: 'threshold' is at most 'window'",
             (long long)p->threshold, (long long)p->window);
@@ -30,6 +32,7 @@ origins_read_probe(
     unsigned errors = cx->nerrors;
 
     conf_keys_read(cx, conf_section_find("probes"), n, what, p);
+    /* What has an error already would have others that only follow from it. */
     if (cx->nerrors == errors && !cx->nomem && !n->cut && n->kind == YNODE_MAP)
         origins_check_probe(cx, n, p);
 }
@@ -43,6 +46,7 @@ conf_probes_read(struct conf_cx *cx, const struct ynode *n)
     conf->probes = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->probes));
     if (conf->probes == NULL)
         return;
+    /* All of them, also those with errors: what names one finds it. */
     conf->nprobes = n->nchildren;
     conf_read_named(cx, n, "probe", conf->probes, sizeof(*conf->probes));
     for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next, i++) {
@@ -63,6 +67,7 @@ conf_lines_read(
 
     if (n->kind == YNODE_TEXT || n->nchildren == 0)
         return true; /* none */
+    /* The blank line and the NUL are behind the most that is allowed. */
     text = at = conf_alloc(cx, cx->keep, (size_t)key->most + 3, 1);
     for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
         const char *one = "";
@@ -72,6 +77,7 @@ conf_lines_read(
             continue;
         len = strlen(one);
         if (len + 2 > (size_t)(text + key->most - at)) {
+            /* Once: the lines that follow would all say the same. */
             conf_fail(cx, c, "%s has more than %lld bytes", key->name, (long long)key->most);
             break;
         }
@@ -103,6 +109,7 @@ origins_find_probe(struct conf_cx *cx, const struct conf_key *key, const struct 
         }
         conf_guess_try(&guess, conf->probes[i].name);
     }
+    /* The section could not be read whole: it may have had the name. */
     if (cx->probes_cut || cx->nomem)
         return false;
     if (guess.best != NULL)
@@ -129,6 +136,7 @@ conf_probe_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
     p = conf_alloc(cx, cx->keep, 1, sizeof(*p));
     if (p == NULL)
         return false;
+    /* One of a backend's own has none, and no other can refer to it. */
     p->name = "";
     origins_read_probe(cx, n, "a probe", p);
     *to = p;
@@ -167,6 +175,7 @@ conf_members_read(
     struct conf_key alone = origins_member_keys[0];
     unsigned i = 0, errors = cx->nerrors;
 
+    /* A member without a map is reported under the list's key. */
     alone.name = key->name;
     if (n->nchildren == 0 && !n->cut)
         conf_fail(cx, n, "%s is an empty list: at least one is needed", key->name);
@@ -181,6 +190,7 @@ conf_members_read(
 
         tassert(i < n->nchildren);
         m->weight = 1;
+        /* `[a, b]` for most; a map where a weight is said. */
         if (c->kind == YNODE_TEXT)
             conf_value_read(cx, &alone, c, &m->backend);
         else
@@ -204,6 +214,7 @@ origins_check_type(struct conf_cx *cx, const struct ynode *n, const struct conf_
     for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
         const struct ynode *at = ynode_get(n, rows[i].key);
 
+        /* Where it stands in the file, and not by its value: the default is no mistake. */
         if (at != NULL && strcmp(d->type, rows[i].type) != 0)
             conf_fail(cx, at->key, "key '%s' is for type %s, and this is %s", rows[i].key,
                 rows[i].type, d->type);
@@ -222,6 +233,7 @@ origins_check_director(struct conf_cx *cx, const struct ynode *n, const struct c
     const struct ynode *factor = ynode_get(n, "balance_factor");
 
     for (unsigned i = 0; i < cx->conf->nbackends; i++)
+        /* Routes name either by one name. */
         if (strcmp(cx->conf->backends[i].name, d->name) == 0)
             conf_fail(cx, n->key, "'%s' is the name of a backend: give the director another one",
                 d->name);
@@ -246,6 +258,7 @@ conf_directors_read(struct conf_cx *cx, const struct ynode *n)
     conf->directors = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->directors));
     if (conf->directors == NULL)
         return;
+    /* So that a name from below can be told from one that is wrong: see conf_backend_read(). */
     cx->directors = n;
     for (const struct ynode *c = n->children; c != NULL && !cx->nomem; c = c->next) {
         struct conf_director *d = &conf->directors[conf->ndirectors];
@@ -258,6 +271,7 @@ conf_directors_read(struct conf_cx *cx, const struct ynode *n)
             return;
         if (cx->nerrors == errors && !n->cut && c->kind == YNODE_MAP)
             origins_check_director(cx, c, d);
+        /* Behind its reading: it cannot name itself. */
         conf->ndirectors++;
     }
     cx->directors = NULL;

@@ -55,6 +55,7 @@ static bool
 conf_param_key_is_live(const struct conf_key *key)
 {
     for (unsigned i = 0; i < ARRAY_LEN(params_live); i++)
+        /* A member's place identifies it: the tables name members, not rows. */
         if (params_live[i] == key->offset)
             return true;
     return false;
@@ -99,6 +100,7 @@ conf_param_see(const struct conf_params *p, unsigned i, struct conf_param *out)
     out->value = conf_value_format(
         key->type, *(const int64_t *)(const void *)member, out->texts[0], sizeof(out->texts[0]));
     out->def = conf_value_format(key->type, key->def, out->texts[1], sizeof(out->texts[1]));
+    /* 0 and 1 as bounds of a switch tell nothing. */
     if (key->type == CONF_TYPE_BOOL)
         return;
     out->least = conf_value_format(key->type, key->least, out->texts[2], sizeof(out->texts[2]));
@@ -122,7 +124,9 @@ conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, 
 {
     const struct conf_section *sec = params_section();
     const struct conf_key *key = &sec->keys[i];
+    /* As if it stood in a file, in quotes: an empty text is a value, and no missing one. */
     struct ynode n = {.kind = YNODE_TEXT, .quoted = true, .text = text};
+    /* Without memory to keep anything: that is why texts are refused above. */
     struct conf_cx cx = {.text = text};
     bool ok;
 
@@ -132,6 +136,7 @@ conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, 
     ok = conf_value_read(&cx, key, &n, (char *)p + key->offset);
     tassert(ok == (cx.errors == NULL && !cx.nomem)); /* refused with a reason, or stored */
     if (cx.errors != NULL)
+        /* The first is the only one: there is one value. */
         snprintf(why, why_size, "%s", cx.errors->message);
     conf_errors_free(&cx.errors);
     if (cx.nomem)

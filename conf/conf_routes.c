@@ -15,6 +15,7 @@ conf_host_matches(const char *pattern, struct slice host)
     if (pattern[0] == '*') { /* "*.example.com": at least one byte before ".example.com" */
         pattern++;
         len--;
+        /* example.com itself is not below example.com. */
         if (host.len <= len)
             return false;
         host = slice_of(host.ptr + host.len - len, len);
@@ -22,6 +23,7 @@ conf_host_matches(const char *pattern, struct slice host)
     return slice_eq_nocase(host, slice_of(pattern, len));
 }
 
+/* Only what is certain: a wildcard may cover a host, a host never a wildcard. */
 static bool
 routes_covers(const struct conf_route *a, const struct conf_route *b)
 {
@@ -29,6 +31,7 @@ routes_covers(const struct conf_route *a, const struct conf_route *b)
            strncmp(a->path, b->path, strlen(a->path)) == 0;
 }
 
+/* Decides which function starts requests (req_start_of): without any a hit pays nothing. */
 static bool
 routes_acts(const struct conf_route *r)
 {
@@ -55,6 +58,7 @@ routes_check(struct conf_cx *cx, const struct ynode *at, const struct conf_route
                 "leave out one of the two",
                 stored[i]);
     }
+    /* A redirect to https lets https through: that needs a backend. */
     if (r->redirect.to != NULL && !r->redirect.unless_https && r->backend != CONF_NO_BACKEND)
         conf_fail(cx, ynode_get(at, "backend")->key,
             "key 'backend' is never used: this route answers every request with a redirect");
@@ -105,6 +109,7 @@ routes_find_limits(struct conf_cx *cx, const struct ynode *at, struct conf_route
         unsigned i = 0;
 
         for (; i < conf->nlimits && !slice_eq(c->text, slice_str(conf->limits[i].name)); i++)
+            /* A limit without a name counts by host and path, and cannot be meant. */
             if (conf->limits[i].name[0] != '\0')
                 conf_guess_try(&guess, conf->limits[i].name);
         if (i < conf->nlimits)
@@ -127,6 +132,7 @@ routes_check_limits(struct conf_cx *cx, const struct ynode *root)
     uint64_t named = 0;
 
     for (unsigned i = 0; i < conf->nroutes; i++)
+        /* All routes first: any of them may name it. */
         named |= conf->routes[i].limits;
     for (unsigned i = 0; i < conf->nlimits && c != NULL; i++, c = c->next) {
         const struct conf_limit *l = &conf->limits[i];
@@ -158,6 +164,7 @@ conf_routes_finish(struct conf_cx *cx, const struct ynode *root)
         if (r->backend != CONF_NO_BACKEND || answers)
             continue;
         r->backend = conf->default_backend;
+        /* A policy may choose one for each request. */
         if (r->backend == CONF_NO_BACKEND && conf->vcl[0] == '\0')
             conf_fail(cx, c,
                 "a route has no 'backend', and no backend is the default: give it "

@@ -58,7 +58,9 @@ rules_wrong_name(const struct conf_key *key, struct slice s)
         return "is empty: leave it out";
     if (s.len > (size_t)key->most)
         return "is longer than such a name can be";
+    /* Methods are case-sensitive (RFC 9110 9.1): "get" would match none. */
     if (key->type == CONF_TYPE_METHODS) {
+        /* What ends a name in Cookie or in a query: such a name could match nothing. */
         for (size_t i = 0; i < s.len; i++)
             if (!isupper((unsigned char)s.ptr[i]) && s.ptr[i] != '-')
                 return "is not a method: capital letters, as in GET";
@@ -81,6 +83,7 @@ rules_read_all(const struct conf_key *key, const struct ynode *n, struct conf_na
 
     if (key->type != CONF_TYPE_NAMES || n->kind != YNODE_TEXT || (!on && !off))
         return false;
+    /* `off` is the default, written out. */
     if (on)
         to->all = true;
     return true;
@@ -150,6 +153,8 @@ rules_wrong_field(const struct conf_key *key, struct slice name)
     for (unsigned i = 0; i < ARRAY_LEN(ours); i++)
         if (slice_eq_nocase(name, slice_str(ours[i])))
             return "is of the connection, not of the message: Tarn writes it itself";
+    /* What is keyed must be what is asked for: with another Host one site's pages were stored under
+     * another's key. */
     if (strcmp(key->name, "request_headers") == 0 && slice_eq_nocase(name, SLICE_LIT("Host")))
         return "is of the key: give the backend a host_header instead";
     return NULL;
@@ -205,6 +210,7 @@ rules_read_set(struct conf_cx *cx, const struct conf_key *key, const struct ynod
 
     if (!conf_kind_check(cx, n, YNODE_MAP, adds ? "add" : "set"))
         return;
+    /* Counted first: a name may have a list of values. */
     for (const struct ynode *c = n->children; c != NULL; c = c->next)
         most += c->kind == YNODE_LIST && adds ? c->nchildren : 1;
     *to = conf_alloc(cx, cx->keep, most + 1, sizeof(**to));
@@ -241,6 +247,7 @@ rules_read_fields(
             conf_fail(cx, c->key, "unknown key '%s' in %s; it takes: set, add, unset",
                 conf_quote(quote, c->key->text), key->name);
     }
+    /* They must fit into a head beside those that came (LIMIT_FIELDS). */
     if (to->nset + to->nadd + to->nunset > CONF_FIELDS_MAX)
         conf_fail(cx, n, "%s has %u fields: %d are possible", key->name,
             to->nset + to->nadd + to->nunset, CONF_FIELDS_MAX);
@@ -274,9 +281,11 @@ rules_wrong_target(const char *to)
 
     if (strncmp(to, "http://", 7) != 0 && strncmp(to, "https://", 8) != 0 && to[0] != '/')
         return "begins with none of http://, https:// and /";
+    /* Location is written as it stands here. */
     if (strpbrk(to, " \"<>\\^`{|}") != NULL)
         return "has a character that a URL writes percent-encoded, as in %20";
     for (const char *p = strchr(to, '$'); p != NULL; p = strchr(p + 1, '$')) {
+        /* The whole word: $uri must not match in $uris. */
         size_t len = 1 + strspn(p + 1, "abcdefghijklmnopqrstuvwxyz_");
         bool is_known = false;
 
@@ -309,6 +318,7 @@ rules_read_redirect(
     }
     conf_keys_read(cx, &rules_redirect, n, key->name, to);
     to->text = "";
+    /* conf_routes_finish() asks whether the route answers: a half-read redirect does not. */
     if (cx->nerrors > errors)
         to->to = NULL;
     if (cx->nerrors > errors || cx->nomem || to->to == NULL)
@@ -319,6 +329,7 @@ rules_read_redirect(
     if (to->status > 303 && to->status < 307)
         conf_fail_value(cx, &rules_redirect_keys[0], ynode_get(n, "status"),
             "is no redirect: it is 301, 302, 303, 307 or 308");
+    /* The long form of `https`, which would else be a loop for those that come by https. */
     to->unless_https = strcmp(to->to, "https://$host$request_uri") == 0;
     return cx->nerrors == errors;
 }
@@ -343,6 +354,7 @@ conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold up the load */
     if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
         errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    /* No size is asked for: files of /proc say 0. */
     else if (fd >= 0)
         while ((n = read(fd, buf + got, most + 1 - got)) > 0)
             got += (size_t)n;
@@ -355,6 +367,7 @@ conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct ynod
         close(fd);
     if (n < 0 || got > most)
         return false;
+    /* The buffer is scratch, as large as the limit. */
     *out = slice_of(conf_copy(cx, slice_of(buf, got)), got);
     return out->ptr != NULL;
 }
@@ -396,6 +409,7 @@ rules_read_page(
     if ((file == NULL) == (text == NULL))
         conf_fail(
             cx, n->key != NULL ? n->key : n, "%s needs 'file' or 'text', one of them", key->name);
+    /* Named before it is read: .text of a list would be empty, and the page with it. */
     else if (!conf_kind_check(cx, file != NULL ? file : text, YNODE_TEXT, "the page"))
         return false;
     else if (file != NULL)
@@ -431,6 +445,7 @@ rules_read_time(
 bool
 conf_rule_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to)
 {
+    /* The default of each such row, written out: tarn.yaml has them all. */
     if (n->kind == YNODE_TEXT && n->text.len == 0)
         return true; /* not said */
     switch ((unsigned)key->type) {
@@ -459,6 +474,7 @@ rules_names_same(const struct conf_names *a, const struct conf_names *b)
     if (a->n != b->n || a->all != b->all)
         return false;
     for (unsigned i = 0; i < a->n; i++)
+        /* In order: what is written differently is reported, though it may mean the same. */
         if (strcmp(a->list[i], b->list[i]) != 0)
             return false;
     return true;
@@ -488,6 +504,7 @@ rules_redirect_same(const struct conf_redirect *a, const struct conf_redirect *b
 {
     if ((a->to == NULL) != (b->to == NULL))
         return false;
+    /* unless_https follows from the target. */
     return a->to == NULL || (strcmp(a->to, b->to) == 0 && a->status == b->status);
 }
 

@@ -64,6 +64,7 @@ schema_string(struct conf_sink *to, const char *text)
     for (; *text != '\0'; text++) {
         if (*text == '"' || *text == '\\')
             to->write(to, "\\");
+        /* Else it needed an escape that is not written here. */
         tassert((unsigned char)*text >= ' ');
         one[0] = *text;
         to->write(to, one);
@@ -83,6 +84,7 @@ schema_words(const char *doc, void (*each)(struct conf_sink *to, const char *wor
     while (*doc != '\0') {
         size_t len = strcspn(doc, ", ");
 
+        /* A word with a space in it is a sentence. */
         if (len == 0 || len >= sizeof(word))
             return 0;
         snprintf(word, sizeof(word), "%.*s", (int)len, doc);
@@ -97,6 +99,7 @@ schema_words(const char *doc, void (*each)(struct conf_sink *to, const char *wor
             each(to, word, n);
         n++;
     }
+    /* A single word is a description, as "text". */
     return n > 1 ? n : 0;
 }
 
@@ -136,6 +139,7 @@ schema_json_type(const struct conf_key *key)
 
     if (key->type == CONF_TYPE_MS || key->type == CONF_TYPE_PERCENT)
         return "\"string\"";
+    /* A size may be written as 1024 or as 1KiB. */
     if (schema_types[key->type].number)
         return "[\"string\", \"integer\"]";
     if (strncmp(doc, "true", 4) == 0)
@@ -160,7 +164,9 @@ schema_text(struct conf_sink *to, const struct conf_key *key)
     if (pattern == NULL)
         return;
     to->write(to, ", \"pattern\": ");
+    /* Anchored: a pattern of JSON Schema matches anywhere else. */
     to->write(to, may_be_empty ? "\"^$|^(" : "\"^(");
+    /* A backslash of the pattern is two in JSON. */
     for (; *pattern != '\0'; pattern++)
         conf_doc_print(to, "%s%c", *pattern == '\\' ? "\\" : "", *pattern);
     to->write(to, ")$\"");
@@ -194,6 +200,7 @@ schema_default(struct conf_sink *to, const struct conf_key *key)
     bool is_bare = key->type == CONF_TYPE_COUNT || key->type == CONF_TYPE_SLOTS ||
                    (key->type == CONF_TYPE_AUTO && key->def != 0);
 
+    /* A default that follows from another parameter cannot be said as a value. */
     if (key->required || (schema_types[key->type].number && key->def == CONF_FROM_PARAM))
         return;
     to->write(to, ", \"default\": ");
@@ -238,7 +245,8 @@ schema_key(struct conf_sink *to, const struct conf_key *key)
     to->write(to, "}");
 }
 
-/* A map with these keys and no others. */
+/* A map with these keys and no others.  additionalProperties false: that is how an editor
+ * underlines a misspelt key. */
 static void
 schema_map(struct conf_sink *to, const struct conf_section *s)
 {

@@ -26,6 +26,7 @@ yread_place(struct slice text, size_t offset, unsigned *line, unsigned *column)
         if (*p == '\n') {
             ++*line;
             *column = 1;
+            /* Columns are characters: a byte that goes on with one is not counted. */
         } else if (((unsigned char)*p & 0xc0) != 0x80) {
             ++*column;
         }
@@ -54,6 +55,7 @@ yread_hint(const struct yread *r, struct slice rest, struct slice line)
     const char *problem = r->parser.problem, *context = r->parser.context;
     char c = rest.len > 0 ? rest.ptr[0] : '\0';
 
+    /* In the order of certainty: the character at the place tells most. */
     if (c == '\t')
         return "indent with spaces, not with tabs";
     if (context != NULL && strstr(context, "scanning an alias") != NULL)
@@ -96,6 +98,8 @@ yread_syntax_error(struct yread *r)
     struct slice rest = yread_rest(r->cx->text, line, column);
     char message[320], begun[120] = "";
 
+    /* A quote that is never closed is reported where the file ends: the line of its beginning is
+     * what helps. */
     if (p->context != NULL && p->context_mark.line + 1 != line)
         snprintf(begun, sizeof(begun), " %s that began on line %zu", p->context,
             p->context_mark.line + 1);
@@ -143,6 +147,7 @@ yread_new(struct yread *r, enum ynode_kind kind)
     return n;
 }
 
+/* Refused, and not ignored: an anchor would let a small file become a large tree. */
 static void
 yread_refuse_props(struct yread *r, const struct ynode *n, const void *anchor, const void *tag)
 {
@@ -168,8 +173,10 @@ yread_text(struct yread *r)
         r->cx->nomem = true;
         return NULL;
     }
+    /* Of plain texts alone ~ and nothing are null: "~" in quotes is a text. */
     n->quoted = r->ev.data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     yread_refuse_props(r, n, r->ev.data.scalar.anchor, r->ev.data.scalar.tag);
+    /* The readers use texts with a NUL at the end. */
     if (memchr(value.ptr, '\0', value.len) != NULL) {
         conf_fail(r->cx, n, "text with a NUL in it is not supported");
         n->kind = YNODE_BAD;
@@ -196,6 +203,7 @@ yread_append(struct yread *r, struct ynode *parent, struct ynode *child)
 {
     if (parent->nchildren == CONF_ENTRIES_MAX) {
         conf_fail(r->cx, child, "more than %d entries", CONF_ENTRIES_MAX);
+        /* Bounded: keys are compared with all before them. */
         r->stop = true;
         return;
     }
@@ -235,6 +243,7 @@ yread_pair(struct yread *r, struct ynode *map, const struct ynode *key, struct y
 {
     char quote[CONF_QUOTE_BYTES];
 
+    /* It has its error already. */
     if (key->kind == YNODE_BAD)
         return;
     if (key->kind != YNODE_TEXT) {
@@ -249,6 +258,7 @@ yread_pair(struct yread *r, struct ynode *map, const struct ynode *key, struct y
             conf_quote(quote, key->text), c->key->line);
         return;
     }
+    /* A value knows its key: errors of what is missing are placed there. */
     value->key = key;
     yread_append(r, map, value);
 }
@@ -269,6 +279,7 @@ yread_map(struct yread *r, unsigned depth)
         value = yread_node(r, depth + 1);
         if (value == NULL)
             break;
+        /* Values alone, never keys: a key decides what a value means. */
         conf_env_expand(r->cx, value);
         yread_pair(r, n, key, value);
     }
@@ -290,6 +301,7 @@ yread_node(struct yread *r, unsigned depth)
         n = yread_new(r, YNODE_BAD);
         if (n != NULL)
             conf_fail(r->cx, n, "nested more than %d deep", CONF_DEPTH_MAX);
+        /* What follows would only be reported again. */
         r->stop = true;
         return n;
     }
@@ -357,6 +369,7 @@ yaml_read(struct conf_cx *cx)
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)cx->text.ptr, cx->text.len);
     root = yread_document(&r);
     if (r.stop)
+        /* So that what is missing behind the place is not reported as missing. */
         yread_mark_cut(root);
     yaml_event_delete(&r.ev);
     yaml_parser_delete(&r.parser);
@@ -378,6 +391,7 @@ ynode_get(const struct ynode *map, const char *key)
     if (map->kind != YNODE_MAP)
         return NULL;
     for (const struct ynode *c = map->children; c != NULL; c = c->next)
+        /* Keys are unique: the first is the only one. */
         if (slice_eq(c->key->text, slice_str(key)))
             return c;
     return NULL;
