@@ -78,6 +78,7 @@ acl_load(const uint8_t *p)
     uint64_t x;
 
     memcpy(&x, p, sizeof(x));
+    /* In network order, so that the first bit of the address is the highest of the number. */
     return be64toh(x);
 }
 
@@ -91,6 +92,7 @@ static struct acl_key
 acl_mask_of(unsigned bits)
 {
     return (struct acl_key){
+        /* A shift by 64 is undefined: 0 and 64 bits have cases of their own. */
         bits == 0 ? 0 : UINT64_MAX << (bits >= 64 ? 0 : 64 - bits),
         bits <= 64 ? 0 : UINT64_MAX << (128 - bits),
     };
@@ -102,6 +104,7 @@ acl_holds(const struct acl_node *n, struct acl_key k)
     return (((k.hi ^ n->key.hi) & n->mask.hi) | ((k.lo ^ n->key.lo) & n->mask.lo)) == 0;
 }
 
+/* The first bit is 0. */
 static inline unsigned
 acl_bit(struct acl_key k, unsigned at)
 {
@@ -113,6 +116,7 @@ static unsigned
 acl_shared(struct acl_key a, struct acl_key b, unsigned max)
 {
     uint64_t hi = a.hi ^ b.hi, lo = a.lo ^ b.lo;
+    /* Equal in all: __builtin_clzll(0) is undefined. */
     unsigned n = 128;
 
     if (hi != 0)
@@ -130,6 +134,7 @@ acl_node_new(struct acl_key key, unsigned bits)
     if (n == NULL)
         return NULL;
     n->mask = acl_mask_of(bits);
+    /* Cut to its bits: acl_holds() compares under the mask only, but acl_shared() compares all. */
     n->key = (struct acl_key){key.hi & n->mask.hi, key.lo & n->mask.lo};
     n->bits = bits;
     return n;
@@ -154,9 +159,11 @@ acl_split(struct acl_node **at, struct acl_key key, unsigned bits, struct acl_no
     } else {
         fork = acl_node_new(key, shared);
         if (fork == NULL) {
+            /* Nothing of the tree has changed: *at is written last. */
             free(new);
             return TERR_NOMEM;
         }
+        /* They part at this bit, so each has a side of its own. */
         fork->child[acl_bit(old->key, shared)] = old;
         fork->child[acl_bit(key, shared)] = new;
         *at = fork;
@@ -174,6 +181,7 @@ acl_add(struct acl *a, const struct vcl_ip *ip, unsigned bits, bool negated)
     OBJ_CHECK(a, ACL_MAGIC);
     tassert(bits <= (ip->is_v4 ? 32u : 128u));
     key = acl_key_of(ip);
+    /* Two trees: ::ffff:192.0.2.1 is an IPv6 address to an acl, as in Varnish. */
     at = ip->is_v4 ? &a->v4 : &a->v6;
     if (ip->is_v4)
         bits += 96;
@@ -181,6 +189,7 @@ acl_add(struct acl *a, const struct vcl_ip *ip, unsigned bits, bool negated)
         at = &(*at)->child[acl_bit(key, (*at)->bits)];
     if (*at != NULL && (*at)->bits == bits && acl_holds(*at, key)) {
         n = *at;
+        /* A fork that stands at this very prefix is none of the text's, and may become one. */
         if (n->says)
             return TERR_EXISTS;
     } else {
@@ -204,7 +213,9 @@ acl_match(const struct acl *a, const struct vcl_ip *ip)
     n = ip->is_v4 ? a->v4 : a->v6;
     while (n != NULL && acl_holds(n, key)) {
         if (n->says)
+            /* The longest prefix decides, wherever it stands in the text. */
             best = n;
+        /* There is no bit behind the last. */
         n = n->bits == 128 ? NULL : n->child[acl_bit(key, n->bits)];
     }
     return best != NULL && !best->negated;

@@ -23,6 +23,7 @@ vcl_alloc(struct vcl_cx *cx, struct arena *from, size_t size)
     void *p = cx->nomem ? NULL : arena_alloc(from, size);
 
     if (p == NULL)
+        /* Noted once for the whole load: its parts go on, and make nothing more. */
         cx->nomem = true;
     else
         memset(p, 0, size);
@@ -54,6 +55,7 @@ vcl_new(void)
     box->vcl.memory = box;
     box->vcl.default_backend = -1;
     for (unsigned i = 0; i < VCL_SUB_COUNT; i++)
+        /* 0 is the place of an instruction. */
         box->vcl.subs[i].entry = UINT32_MAX;
     return &box->vcl;
 }
@@ -95,6 +97,7 @@ vcl_build(struct vcl_cx *cx, const struct vcl_source *src)
         vcl_declare(cx);
     if (!cx->nomem)
         vcl_make_code(cx);
+    /* What only an error keeps from being used is not unused. */
     if (!cx->nomem && cx->nerrors == 0)
         vcl_declare_unused(cx);
 }
@@ -116,15 +119,18 @@ vcl_compile(struct vcl **out, const struct vcl_source *src, const struct vcl_loa
         return TERR_NOMEM;
     arena_pool_init(&pool, 0, NULL);
     arena_init(&scratch, &pool);
+    /* Two arenas: the tree is many times as large as the code, and goes with the load. */
     cx.keep = &v->memory->arena;
     vcl_build(&cx, src);
     /* The tree goes; errors stay, as each is a block of its own (error_box). */
     arena_fini(&scratch);
     arena_pool_fini(&pool);
 
+    /* Beside errors they would only hide them. */
     if (cx.nerrors > 0)
         vcl_errors_drop_warnings(&cx);
     err = cx.nomem ? TERR_NOMEM : cx.nerrors > 0 ? TERR_CONFIG : 0;
+    /* Half a list of errors would look like all of it. */
     if (cx.nomem)
         vcl_errors_free(&cx.errors);
     *errors = cx.errors;
@@ -166,6 +172,7 @@ vcl_bind_backend(struct vcl *v, unsigned n, const void *backend)
 {
     OBJ_CHECK(v, VCL_MAGIC);
     tassert(n < v->nbackends);
+    /* NULL is a backend too: one that is declared `none`. */
     v->backends[n] = backend;
 }
 
@@ -181,6 +188,7 @@ int
 vcl_default_backend(const struct vcl *v)
 {
     OBJ_CHECK(v, VCL_MAGIC);
+    /* Of the declarations: below 0 the configuration chooses. */
     tassert(v->default_backend < (int)v->ndecls);
     return v->default_backend;
 }
@@ -192,6 +200,7 @@ vcl_storages(const struct vcl *v)
     return v->nstorages;
 }
 
+/* As with backends, before the first run. */
 void
 vcl_bind_storage(struct vcl *v, unsigned n, const void *storage)
 {
@@ -220,6 +229,7 @@ vcl_object(const struct vcl *v, unsigned n, unsigned *kind)
 {
     OBJ_CHECK(v, VCL_MAGIC);
     tassert(n < v->nobjects);
+    /* `made` is NULL until vcl_init has made it. */
     *kind = v->objects[n].kind;
     return v->objects[n].made;
 }

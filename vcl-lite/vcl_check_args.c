@@ -32,10 +32,12 @@ args_type(struct slice word)
     for (unsigned i = 0; i < sizeof(args_types) / sizeof(args_types[0]); i++)
         if (sema_is(word, args_types[i]))
             return (enum vcl_type)i;
+    /* Rows are compiled in: no text of an operator comes here. */
     TUNREACHABLE("a type in vcl_func_table.h");
 }
 
-/* "TYPE name", "[TYPE name=default]", "[ENUM {a,b} name=a]" */
+/* "TYPE name", "[TYPE name=default]", "[ENUM {a,b} name=a]".  The rows are ours: what is wrong in
+ * one is found by the first test that loads a policy. */
 static const char *
 args_parse_one(const char *p, struct vcl_arg *arg)
 {
@@ -51,6 +53,7 @@ args_parse_one(const char *p, struct vcl_arg *arg)
         p = args_skip(p, "} ");
     }
     p = args_word(p, "=],", &arg->name);
+    /* In quotes a default may have a comma or a bracket in it. */
     if (*p == '=' && p[1] == '"') {
         p = args_word(p + 2, "\"", &arg->otherwise);
         p++;
@@ -66,6 +69,7 @@ vcl_args_parse(const char *row, struct vcl_arg args[VCL_ARGS_MAX])
     unsigned n = 0;
 
     while (*row != '\0') {
+        /* `present` has a bit for each. */
         tassert(n < VCL_ARGS_MAX);
         row = args_parse_one(row, &args[n]);
         n++;
@@ -73,11 +77,13 @@ vcl_args_parse(const char *row, struct vcl_arg args[VCL_ARGS_MAX])
     return n;
 }
 
+/* Its place among the words is the value that the host gets. */
 int
 vcl_arg_word(const struct vcl_arg *arg, struct slice word)
 {
     const char *p = arg->words.ptr, *end = p + arg->words.len;
 
+    /* An argument of another type has no words. */
     for (int i = 0; p != NULL && p < end; i++) {
         struct slice one = {p, 0};
 

@@ -73,6 +73,7 @@ sema_imports(struct sema *s)
             continue;
         for (unsigned f = 0; f < VCL_FN_COUNT; f++)
             vcl_guess_try(&guess, call_funcs[f].module);
+        /* What an upgrade removed says more than a name that is spelt alike. */
         if (hint == NULL)
             hint = vcl_guess_hint(s->cx, &guess);
         vcl_fail(s->cx, i->pos, hint, "there is no module '%.*s' in vcl-lite", (int)i->name.len,
@@ -83,6 +84,7 @@ sema_imports(struct sema *s)
 static bool
 call_is_imported(const struct sema *s, struct slice module)
 {
+    /* Of all files together: an import counts wherever it stands. */
     for (const struct ast_import *i = s->cx->ast.imports; i != NULL; i = i->next)
         if (i->name.len == module.len && memcmp(i->name.ptr, module.ptr, module.len) == 0)
             return true;
@@ -116,6 +118,7 @@ call_give_named(struct call *c, struct ast_arg *arg)
             "%s() has no argument '%.*s'", c->shown, (int)arg->name.len, arg->name.ptr);
         return false;
     }
+    /* By position before, or by the same name. */
     if (c->given[n] != NULL) {
         vcl_fail(c->s->cx, arg->pos, NULL, "argument '%.*s' is given twice", (int)arg->name.len,
             arg->name.ptr);
@@ -139,6 +142,7 @@ call_give(struct call *c)
                 return false;
             continue;
         }
+        /* Which place it had would hang on the names before it. */
         if (named) {
             vcl_fail(c->s->cx, arg->pos, NULL, "arguments by position come before those by name");
             return false;
@@ -150,6 +154,7 @@ call_give(struct call *c)
         }
         c->given[n++] = arg;
     }
+    /* Behind all that were given: a name may fill any of them. */
     for (n = 0; n < c->nargs; n++) {
         if (c->given[n] == NULL && !c->args[n].optional) {
             vcl_fail(c->s->cx, c->e->pos, NULL, "%s() needs its argument '%.*s' (%s)", c->shown,
@@ -164,6 +169,7 @@ call_give(struct call *c)
 static struct sema_node *
 call_enum(struct call *c, const struct vcl_arg *arg, const struct ast_expr *e)
 {
+    /* A bare word, not a STRING: it would be looked up as a backend otherwise. */
     int n = e->kind == AST_NAME ? vcl_arg_word(arg, e->text) : -1;
 
     if (n < 0) {
@@ -183,6 +189,8 @@ call_regex(struct call *c, const struct vcl_arg *arg, struct ast_expr *e)
 
     if (pattern == NULL)
         return NULL;
+    /* A pattern of a request's text could be made to take any time, and would be compiled for
+     * each. */
     if (!sema_is_const_string(pattern)) {
         vcl_fail(c->s->cx, pattern->pos, "a pattern is a literal: it is compiled at load",
             "argument '%.*s' of %s() has type %s, expected REGEX", (int)arg->name.len,
@@ -219,6 +227,7 @@ call_header(struct call *c, const struct vcl_arg *arg, struct ast_expr *e)
     n = sema_const_int(
         c->s, VCL_TYPE_HEADER, sema_var_http(var) | (int64_t)((uint64_t)name << 8), e->pos);
     if (n != NULL)
+        /* So vcl_touches() knows of fields that a function reads, too. */
         n->touches = 1u << sema_var_http(var);
     return n;
 }
@@ -242,6 +251,7 @@ call_otherwise(struct call *c, const struct vcl_arg *arg)
     case VCL_TYPE_ENUM:
         return sema_const_int(c->s, arg->type, vcl_arg_word(arg, text), at);
     default:
+        /* No row has a default of another type. */
         tassert(arg->type == VCL_TYPE_STRING);
         return sema_const_string(c->s, text, at);
     }
@@ -253,6 +263,7 @@ call_value(struct call *c, unsigned i)
     const struct vcl_arg *arg = &c->args[i];
     struct ast_expr *e;
 
+    /* A value all the same: the machine takes as many from the stack as the row has. */
     if (c->given[i] == NULL && arg->otherwise.ptr == NULL) { /* absent: zeros */
         if (arg->type == VCL_TYPE_REAL || arg->type == VCL_TYPE_DURATION)
             return sema_const_real(c->s, arg->type, 0, c->e->pos);
@@ -291,6 +302,7 @@ call_args(struct call *c, const char *row, struct sema_node *n, unsigned behind)
         ok = ok && n->kids[behind + i] != NULL;
     }
     n->a = (uint8_t)c->nargs;
+    /* The code carries it to the host: a zero that was given is not one that was left out. */
     n->c = c->present;
     return ok;
 }
@@ -313,6 +325,7 @@ call_regsub(struct sema *s, struct ast_expr *e, bool all)
     struct call c = {.s = s, .e = e, .shown = all ? "regsuball" : "regsub"};
     struct sema_node *subject, *pattern, *with, *n;
 
+    /* Words of the language and no functions of a module, but with arguments as those have. */
     c.nargs = vcl_args_parse("STRING subject, REGEX pattern, STRING with", c.args);
     if (!call_give(&c))
         return NULL;
@@ -342,6 +355,7 @@ call_unknown(struct sema *s, const struct ast_expr *e)
     for (unsigned i = 0; module && i < VCL_FN_COUNT; i++)
         if (sema_is(e->text, call_funcs[i].module))
             vcl_guess_try(&guess, call_funcs[i].name);
+    /* Only of a module that exists: of another one the module is the mistake. */
     removed = module ? vcl_removed(VCL_REMOVED_FUNC, slice_str(call_shown(s, e))) : NULL;
     if (removed != NULL)
         vcl_fail(s->cx, e->pos, removed, "module %.*s has no function '%.*s'", (int)e->text.len,
@@ -365,6 +379,7 @@ call_table_ok(struct call *c)
     const struct ast_expr *e = c->given[0] != NULL ? c->given[0]->value : NULL;
     const char *name, *known = "";
 
+    /* A name that is computed is known only when it runs; then the run says that there is none. */
     if (e == NULL || e->kind != AST_STRING || loader->table == NULL)
         return true;
     for (unsigned n = 0; (name = loader->table(loader->ctx, n)) != NULL; n++) {
@@ -392,6 +407,7 @@ call_func(struct sema *s, struct ast_expr *e, unsigned fn)
             "module %s is not imported", call_funcs[fn].module);
         return NULL;
     }
+    /* Where it is allowed is judged when it is known which vcl_* subs get here (graph_reach). */
     sema_use(s, SEMA_STATEMENT, e->pos, vcl_text(s->cx, "%s()", c.shown), call_funcs[fn].where);
     n->b = (uint16_t)fn;
     if (!call_args(&c, call_funcs[fn].args, n, 0))
@@ -406,6 +422,7 @@ call_func(struct sema *s, struct ast_expr *e, unsigned fn)
 static struct sema_object *
 call_object(const struct sema *s, struct slice name, unsigned *number)
 {
+    /* Counted down, so that objects have numbers in the order of `new`. */
     *number = s->nobjects;
     for (struct sema_object *o = s->objects; o != NULL; o = o->next) {
         --*number; /* the list is newest first */
@@ -425,6 +442,7 @@ call_method(struct sema *s, struct ast_expr *e, const struct sema_object *o, uns
     for (unsigned m = 0; m < VCL_METHOD_COUNT; m++) {
         if ((call_methods[m].kinds & (1u << o->kind)) == 0)
             continue;
+        /* Of this kind of object alone: a method of another would be no help. */
         vcl_guess_try(&guess, call_methods[m].name);
         if (!sema_is(e->member, call_methods[m].name))
             continue;
@@ -434,6 +452,7 @@ call_method(struct sema *s, struct ast_expr *e, const struct sema_object *o, uns
         if (n == NULL || !call_args(&c, call_methods[m].args, n, 1))
             return NULL;
         n->b = (uint16_t)m;
+        /* The object is the first argument on the stack. */
         n->kids[0] = sema_node(s, VCL_OP_OBJECT, VCL_TYPE_VOID, e->pos);
         if (n->kids[0] == NULL)
             return NULL;
@@ -459,6 +478,7 @@ sema_call(struct sema *s, struct ast_expr *e)
     for (unsigned i = 0; e->text.ptr != NULL && i < VCL_FN_COUNT; i++)
         if (sema_is(e->text, call_funcs[i].module) && sema_is(e->member, call_funcs[i].name))
             return call_func(s, e, i);
+    /* Behind the modules: no object may have the name of one (call_name_is_free). */
     o = e->text.ptr == NULL ? NULL : call_object(s, e->text, &number);
     if (o != NULL)
         return call_method(s, e, o, number);
@@ -488,6 +508,7 @@ call_name_is_free(struct sema *s, struct slice name, struct vcl_pos at)
             other = "acl";
     if (sema_sub_find(s, name) != NULL)
         other = "sub";
+    /* Else `std.log()` could mean a method. */
     if (call_module_exists(name))
         other = "module";
     if (other != NULL)
@@ -498,6 +519,7 @@ call_name_is_free(struct sema *s, struct slice name, struct vcl_pos at)
 static bool
 call_new_allowed(struct sema *s, const struct ast_stmt *stmt)
 {
+    /* In vcl_init itself: a sub that it calls twice would make one object twice. */
     if (s->now->vcl == VCL_SUB_INIT)
         return true;
     vcl_fail(s->cx, stmt->pos, NULL, "`new` stands in vcl_init only");
@@ -512,6 +534,7 @@ call_object_kind(struct sema *s, const struct ast_expr *e)
     for (unsigned i = 0; i < VCL_OBJECT_COUNT; i++) {
         if (!sema_is(e->text, call_objects[i].module))
             continue;
+        /* Among those of the module that was named. */
         vcl_guess_try(&guess, call_objects[i].name);
         if (sema_is(e->member, call_objects[i].name))
             return (int)i;
@@ -528,6 +551,7 @@ sema_new(struct sema *s, struct ast_stmt *stmt)
     struct call c = {.s = s, .e = e, .shown = call_shown(s, e)};
     struct sema_node *n = sema_node(s, VCL_OP_NEW, VCL_TYPE_VOID, e->pos);
     struct sema_object *o = vcl_alloc(s->cx, s->cx->scratch, sizeof(*o));
+    /* All are looked at before any of them ends it: each mistake of the line is reported. */
     int kind = call_object_kind(s, e);
     bool ok = call_new_allowed(s, stmt);
 
@@ -541,6 +565,7 @@ sema_new(struct sema *s, struct ast_stmt *stmt)
     }
     ok = call_name_is_free(s, stmt->name, stmt->name_pos) && ok;
     ok = call_args(&c, call_objects[kind].args, n, 0) && ok;
+    /* Its number has 16 bits of an instruction, beside those of `present`. */
     if (s->nobjects == SEMA_OBJECTS_MAX) {
         vcl_fail(s->cx, stmt->pos, NULL, "more than %d objects are made", SEMA_OBJECTS_MAX);
         return NULL;

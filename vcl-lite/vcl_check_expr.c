@@ -18,6 +18,7 @@ static struct sema_node *sema_any(struct sema *s, struct ast_expr *e, enum vcl_t
 static struct sema_node *
 sema_as_real(struct sema *s, struct sema_node *n)
 {
+    /* NULL: reported already. */
     if (n == NULL || (n->type != VCL_TYPE_INT && n->type != VCL_TYPE_BYTES))
         return n;
     if (sema_is_const(n))
@@ -56,6 +57,7 @@ sema_result(enum ast_op op, enum vcl_type left, enum vcl_type right)
         /* clang-format on */
     };
 
+    /* A table, and not a rule: Varnish's compiler has no more than these. */
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].op == op && rows[i].left == left && rows[i].right == right)
             return rows[i].result;
@@ -77,12 +79,15 @@ sema_fold_int(enum ast_op op, int64_t x, int64_t y, int64_t *out)
         r = x - y;
     else if (op == AST_OP_MUL && !__builtin_mul_overflow(x, y, &r))
         ;
+    /* A division by zero stays in the code: the run fails at its line, and only if it gets
+     * there. */
     else if (op == AST_OP_DIV && y != 0)
         r = x / y;
     else if (op == AST_OP_MOD && y != 0)
         r = x % y;
     else
         return false;
+    /* As the machine judges it (VCL_INT_MAX). */
     if (r > max || r < -max)
         return false;
     *out = r;
@@ -98,6 +103,7 @@ sema_fold_real(enum ast_op op, double x, double y, double *out)
         *out = x - y;
     else if (op == AST_OP_MUL)
         *out = x * y;
+    /* As with INT: where it divides by zero, it fails when it runs. */
     else if (op == AST_OP_DIV && y != 0)
         *out = x / y;
     else
@@ -129,6 +135,7 @@ struct sema_node *
 sema_arithmetic(struct sema *s, enum ast_op op, struct sema_node *left, struct sema_node *right)
 {
     enum vcl_type type = sema_result(op, left->type, right->type);
+    /* BYTES times a REAL are computed as REAL, and rounded at the end. */
     bool whole, scaled = type == VCL_TYPE_BYTES && right->type != VCL_TYPE_BYTES;
     struct sema_node *n;
     double r;
@@ -137,6 +144,7 @@ sema_arithmetic(struct sema *s, enum ast_op op, struct sema_node *left, struct s
     if (type == VCL_TYPE_VOID)
         return NULL;
     whole = type == VCL_TYPE_INT || (type == VCL_TYPE_BYTES && !scaled);
+    /* At the load, so that `60 * 60` costs a request nothing. */
     if (whole && sema_is_const(left) && sema_is_const(right) &&
         sema_fold_int(op, left->value.i, right->value.i, &i))
         return sema_const_int(s, type, i, left->pos);
@@ -178,6 +186,7 @@ sema_arithmetic_hint(enum ast_op op, enum vcl_type left, enum vcl_type right)
         return "operator % is for INT only";
     if (op == AST_OP_ADD && right == VCL_TYPE_STRING)
         return "begin with the string: \"\" + x";
+    /* The table has one of the two orders, as Varnish has. */
     if (left == VCL_TYPE_INT && sema_result(op, right, left) != VCL_TYPE_VOID)
         return "write the INT on the right";
     if (right == VCL_TYPE_INT && (left == VCL_TYPE_DURATION || left == VCL_TYPE_TIME))
@@ -195,10 +204,12 @@ sema_add(struct sema *s, struct ast_expr *e, enum vcl_type want)
         sema_any(s, e->right, want); /* its errors are reported too */
         return NULL;
     }
+    /* Decided by the left side, before the right one is looked at. */
     joins = e->op == AST_OP_ADD && (want == VCL_TYPE_STRING || left->type == VCL_TYPE_STRING);
     right = sema_any(s, e->right, joins ? VCL_TYPE_STRING : want);
     if (right == NULL)
         return NULL;
+    /* First as numbers: 1 + 2 in a text is "3", as in Varnish. */
     n = sema_arithmetic(s, e->op, left, right);
     if (n != NULL || s->cx->nomem)
         return n;
@@ -236,11 +247,13 @@ sema_cmp_op(enum vcl_type type, bool ordered)
     case VCL_TYPE_BYTES:
         return VCL_OP_CMP_INT;
     case VCL_TYPE_BOOL:
+        /* true is not more than false. */
         return ordered ? 0 : VCL_OP_CMP_INT;
     case VCL_TYPE_REAL:
     case VCL_TYPE_DURATION:
     case VCL_TYPE_TIME:
         return VCL_OP_CMP_REAL;
+    /* Ordered too, by bytes. */
     case VCL_TYPE_STRING:
         return VCL_OP_CMP_STR;
     case VCL_TYPE_IP:
@@ -259,6 +272,7 @@ sema_cmp_strings(struct sema *s, struct sema_node **left, struct sema_node **rig
 {
     bool parts = (*left)->op == VCL_OP_CONCAT || (*right)->op == VCL_OP_CONCAT;
 
+    /* A string alone that is unset equals nothing. */
     if (!parts)
         return;
     if ((*left)->op != VCL_OP_CONCAT && !sema_is_const_string(*left))
@@ -291,9 +305,11 @@ sema_compare(struct sema *s, struct ast_expr *e)
     bool ordered = e->op != AST_OP_EQ && e->op != AST_OP_NE;
     unsigned op;
 
+    /* By the type of the left: a bare word on the right may be a backend or an acl. */
     right = sema_any(s, e->right, left == NULL ? VCL_TYPE_VOID : left->type);
     if (left == NULL || right == NULL)
         return NULL;
+    /* The one conversion in a comparison: an address has no literal of its own. */
     if (left->type == VCL_TYPE_IP && sema_is_const_string(right))
         right = sema_to_ip(s, right);
     if (right == NULL)
@@ -327,6 +343,7 @@ sema_match(struct sema *s, struct ast_expr *e)
 
     if (left == NULL)
         return NULL;
+    /* As in a comparison, nothing is converted. */
     if (left->type != VCL_TYPE_STRING && left->type != VCL_TYPE_IP) {
         vcl_fail(s->cx, e->op_pos, "the left side of ~ is a STRING, or an IP with an acl",
             "operator %s is not possible on %s", sema_op_text[e->op], sema_type_name(left->type));
@@ -349,6 +366,7 @@ sema_match(struct sema *s, struct ast_expr *e)
     n = sema_node1(s, acl ? VCL_OP_MATCH_ACL : VCL_OP_MATCH, VCL_TYPE_BOOL, left);
     if (n == NULL)
         return NULL;
+    /* By number: the instruction has no room for a pointer. */
     n->c = acl ? (uint32_t)right->value.i
                : sema_regex(s, (struct slice){right->value.s, right->value.len}, e->right->pos);
     if (n->c == UINT32_MAX)
@@ -362,6 +380,7 @@ sema_logic(struct sema *s, struct ast_expr *e)
     struct sema_node *left = sema_expr(s, e->left, VCL_TYPE_BOOL);
     struct sema_node *right = sema_expr(s, e->right, VCL_TYPE_BOOL);
 
+    /* A node of its own, which becomes jumps: the right side may not run. */
     return sema_node2(s, e->op == AST_OP_AND ? SEMA_AND : SEMA_OR, VCL_TYPE_BOOL, left, right);
 }
 
@@ -388,6 +407,7 @@ sema_binary(struct sema *s, struct ast_expr *e, enum vcl_type want)
     case AST_OP_MUL:
     case AST_OP_DIV:
     case AST_OP_MOD:
+        /* Without a wish: of these none puts strings together. */
         return sema_add(s, e, VCL_TYPE_VOID);
     }
     return NULL;
@@ -396,12 +416,14 @@ sema_binary(struct sema *s, struct ast_expr *e, enum vcl_type want)
 static struct sema_node *
 sema_negative(struct sema *s, struct ast_expr *e, enum vcl_type want)
 {
+    /* A string that is wanted is made behind the minus. */
     struct sema_node *n = sema_any(s, e->left, want == VCL_TYPE_STRING ? VCL_TYPE_VOID : want);
 
     if (n == NULL)
         return NULL;
     if (n->type == VCL_TYPE_INT) {
         if (sema_is_const(n))
+            /* Literals have 15 digits: none is the smallest number, which has no negative. */
             return sema_const_int(s, n->type, -n->value.i, e->pos);
         return sema_node1(s, VCL_OP_NEG_INT, n->type, n);
     }
@@ -434,6 +456,7 @@ sema_postfix(struct sema *s, struct ast_expr *e)
 
     if (n == NULL)
         return NULL;
+    /* Checked here, and not by the parser, for it does not know types. */
     if (n->type == VCL_TYPE_STRING && sema_is(e->text, "lower"))
         return sema_node1(s, VCL_OP_LOWER, VCL_TYPE_STRING, n);
     if (n->type == VCL_TYPE_STRING && sema_is(e->text, "upper"))
@@ -463,6 +486,8 @@ sema_any(struct sema *s, struct ast_expr *e, enum vcl_type want)
         return sema_number(s, e);
     case AST_BOOL:
         return sema_const_int(s, VCL_TYPE_BOOL, e->yes, e->pos);
+    /* A word alone means what is wanted: an acl and a backend may have one spelling in two
+     * places. */
     case AST_NAME:
         return sema_word(s, e, want);
     case AST_VAR:
@@ -486,6 +511,8 @@ sema_expr(struct sema *s, struct ast_expr *e, enum vcl_type want)
 {
     struct sema_node *n = sema_any(s, e, want);
 
+    /* A function without a result leaves nothing on the stack: the code would take what is
+     * below. */
     if (n != NULL && n->type == VCL_TYPE_VOID) {
         vcl_fail(s->cx, e->pos, "call it as a statement of its own", "it returns nothing");
         return NULL;

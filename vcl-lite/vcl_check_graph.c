@@ -25,6 +25,8 @@ graph_circles(struct sema *s, struct sema_sub *sub, unsigned depth)
 {
     if (sub->walk != SEMA_NEW)
         return;
+    /* A sub that is met while it is open calls itself, however far away; one that is done is not
+     * walked again, so many calls of it cost nothing. */
     sub->walk = SEMA_OPEN;
     for (struct sema_call *call = sub->calls; call != NULL; call = call->next) {
         if (call->sub->walk == SEMA_OPEN)
@@ -48,6 +50,7 @@ graph_through(struct sema *s, const struct sema_sub *sub, const struct graph_way
     for (; way != NULL; way = way->before) {
         text = vcl_text(s->cx, "%s%s\"%s\" at %s", text, text[0] == '\0' ? "called through " : ", ",
             sub->name, graph_place(s, way->call->pos));
+        /* `sub` was the one where the use stands; further out each call names its own. */
         sub = NULL;
         if (way->before != NULL)
             sub = way->before->call->sub;
@@ -61,6 +64,7 @@ graph_instead(const char *what)
 {
     const char *dot = strchr(what, '.'), *end = strchr(what, '(');
 
+    /* No call of a method. */
     if (dot == NULL || end == NULL || end < dot)
         return NULL;
     return vcl_removed(VCL_REMOVED_FUNC, (struct slice){dot + 1, (size_t)(end - dot) - 1});
@@ -78,6 +82,7 @@ graph_hint(struct sema *s, const struct sema_use *use, enum vcl_sub vcl, const c
             if ((sema_sub_actions(vcl) & (1u << a)) != 0)
                 list = vcl_text(s->cx, "%s%s%s", list, list[0] != '\0' ? ", " : "",
                     vcl_action_name((enum vcl_action)a));
+        /* What the word became since VCL 3, in front of what is possible now. */
         now = vcl_removed(VCL_REMOVED_ACTION, slice_str(use->what));
         right =
             vcl_text(s->cx, "%s%sthere: %s", now == NULL ? "" : now, now == NULL ? "" : "; ", list);
@@ -136,6 +141,8 @@ graph_reach(struct sema *s, struct sema_sub *sub, enum vcl_sub vcl, const struct
     if ((sub->called_by & bit) != 0 || room == 0)
         return;
     for (const struct sema_use *use = sub->uses; use != NULL; use = use->next)
+        /* Reported once: for the first vcl_* sub in which it is wrong, and not for each that comes
+         * after. */
         if ((use->where & bit) == 0 && (use->where & sub->called_by) == sub->called_by)
             graph_refuse(s, sub, use, vcl, way);
     sub->called_by |= bit;
@@ -154,6 +161,8 @@ graph_unused(struct sema *s)
     for (struct sema_sub *sub = s->subs; sub != NULL; sub = sub->next) {
         struct slice name = sub->defs[0]->name;
 
+        /* Hooks of builtin.vcl are called by its text, or not at all if a sub of the policy returns
+         * before. */
         if (sub->called_by == 0 && sub->by_user && !sub->hook && !vcl_said_unused(s->cx, name))
             vcl_warn(s->cx, sub->pos, NULL, "sub '%s' is never called", sub->name);
     }

@@ -36,6 +36,7 @@ static const struct {
 #undef X
 };
 
+/* NULL is a name that the parser has not found. */
 bool
 sema_is(struct slice s, const char *word)
 {
@@ -48,6 +49,7 @@ sema_type_name(enum vcl_type type)
     return sema_types[type];
 }
 
+/* Out of range "": names go into logs, which must not fail. */
 const char *
 vcl_sub_name(enum vcl_sub sub)
 {
@@ -72,6 +74,8 @@ sema_var_type(enum vcl_var var)
     return sema_vars[var].type;
 }
 
+/* Policies for Varnish set some that mean nothing here: they load, with a warning that says what
+ * does it instead. */
 const char *
 sema_var_inert(enum vcl_var var)
 {
@@ -107,6 +111,7 @@ sema_var_http(enum vcl_var var)
         enum vcl_var var;
         enum vcl_http http;
     } messages[] = {
+        /* The message itself, as std.rollback(req) takes it. */
         {VCL_VAR_REQ, VCL_HTTP_REQ},
         {VCL_VAR_REQ_HTTP, VCL_HTTP_REQ},
         {VCL_VAR_REQ_TOP_HTTP, VCL_HTTP_REQ_TOP},
@@ -120,6 +125,7 @@ sema_var_http(enum vcl_var var)
         {VCL_VAR_OBJ_STALE_HTTP, VCL_HTTP_OBJ_STALE},
     };
 
+    /* At the load alone: code has the number of the message. */
     for (unsigned i = 0; i < sizeof(messages) / sizeof(messages[0]); i++)
         if (messages[i].var == var)
             return (int)messages[i].http;
@@ -135,12 +141,14 @@ sema_storage_var(struct slice name)
     static const char family[] = "storage.";
     const char *dot;
 
+    /* "storage." alone names none. */
     if (name.len < sizeof(family) || memcmp(name.ptr, family, sizeof(family) - 1) != 0)
         return VCL_VAR_COUNT;
     dot = memchr(name.ptr + sizeof(family) - 1, '.', name.len - sizeof(family) + 1);
     if (dot == NULL)
         return VCL_VAR_COUNT;
     for (unsigned i = 0; i < sizeof(vars) / sizeof(vars[0]); i++) {
+        /* The rows have no NAME in them: it stands in the middle. */
         const char *last = strchr(sema_vars[vars[i]].name, '.');
 
         if (sema_is((struct slice){dot, (size_t)(name.ptr + name.len - dot)}, last))
@@ -155,11 +163,13 @@ sema_var_find(struct slice name)
     for (unsigned i = 0; i < VCL_VAR_COUNT; i++) {
         const char *row = sema_vars[i].name;
         size_t len = sema_vars[i].len;
+        /* req.http. and its like end in a dot: what follows is a field's name. */
         bool family = row[len - 1] == '.';
 
         if ((family ? name.len >= len : name.len == len) && memcmp(name.ptr, row, len) == 0)
             return (enum vcl_var)i;
     }
+    /* Last: its name is the operator's. */
     return sema_storage_var(name);
 }
 
@@ -169,6 +179,7 @@ sema_var_unknown(struct sema *s, const struct ast_expr *e)
     struct vcl_guess guess = {.meant = e->text};
     const char *hint = vcl_removed(VCL_REMOVED_VAR, e->text);
 
+    /* The names of older versions first: that hint says more than a name that is spelt alike. */
     if (hint == NULL) {
         for (unsigned i = 0; i < VCL_VAR_COUNT; i++)
             vcl_guess_try(&guess, sema_vars[i].name);
@@ -188,6 +199,7 @@ sema_var(struct sema *s, const struct ast_expr *e)
         return var;
     }
     flags = sema_vars[var].flags;
+    /* Varnish refuses them too, so that a policy means one thing there and here. */
     if (((flags & VCL_V40) != 0 && s->cx->ast.version > 40) ||
         ((flags & VCL_V41) != 0 && s->cx->ast.version < 41)) {
         vcl_fail(s->cx, e->pos, vcl_removed(VCL_REMOVED_VAR, e->text),
@@ -203,6 +215,7 @@ sema_sub_list(struct sema *s, unsigned where)
 {
     const char *list = "";
 
+    /* It cannot be set, or unset, at all. */
     if (where == 0)
         return "nowhere";
     if (where == VCL_ALL)
@@ -216,12 +229,15 @@ sema_sub_list(struct sema *s, unsigned where)
 enum vcl_action
 sema_action(struct slice name)
 {
+    /* NONE has no word: it is what a sub returns that just ends. */
     for (unsigned i = VCL_ACT_NONE + 1; i < VCL_ACT_COUNT; i++)
         if (sema_is(name, sema_actions[i]))
             return (enum vcl_action)i;
     return VCL_ACT_COUNT;
 }
 
+/* From the rows of subs: what may be returned stands there once, and this is the other way to read
+ * it. */
 unsigned
 sema_action_where(enum vcl_action a)
 {

@@ -20,6 +20,7 @@ sema_node(struct sema *s, unsigned op, enum vcl_type type, struct vcl_pos pos)
 
     if (n == NULL)
         return NULL;
+    /* Zeroed otherwise: a node without kids or operands needs no more. */
     n->op = op;
     n->type = type;
     n->pos = pos;
@@ -39,6 +40,8 @@ sema_node1(struct sema *s, unsigned op, enum vcl_type type, struct sema_node *ki
 {
     struct sema_node *n;
 
+    /* NULL passes through: the error was reported where it arose, and its expression ends
+     * silently. */
     if (kid == NULL)
         return NULL;
     n = sema_node(s, op, type, kid->pos);
@@ -90,6 +93,7 @@ sema_const_string(struct sema *s, struct slice text, struct vcl_pos pos)
     struct sema_node *n = sema_node(s, VCL_OP_CONST, VCL_TYPE_STRING, pos);
 
     if (n != NULL) {
+        /* NULL would be an unset string, which no literal is. */
         n->value.s = text.ptr != NULL ? text.ptr : "";
         n->value.len = text.len;
     }
@@ -128,6 +132,8 @@ sema_join(struct sema *s, const struct sema_node *left, const struct sema_node *
 static unsigned
 sema_parts(struct sema_node **n, struct sema_node ***parts)
 {
+    /* Taken apart again: a + b + c is one instruction with three parts, and one allocation when it
+     * runs. */
     bool many = (*n)->op == VCL_OP_CONCAT;
 
     *parts = many ? (*n)->kids : n;
@@ -144,8 +150,10 @@ sema_concat(struct sema *s, struct sema_node *left, struct sema_node *right)
         return NULL;
     nl = sema_parts(&left, &lparts);
     nr = sema_parts(&right, &rparts);
+    /* Only neighbours: what stands between two literals is computed. */
     if (sema_is_const_string(lparts[nl - 1]) && sema_is_const_string(rparts[0])) {
         joined = sema_join(s, lparts[nl - 1], rparts[0]);
+        /* Two literals alone are a literal, and may be a pattern. */
         if (joined == NULL || (nl == 1 && nr == 1))
             return joined;
         nl--;
@@ -157,6 +165,7 @@ sema_concat(struct sema *s, struct sema_node *left, struct sema_node *right)
         return NULL;
     memcpy(n->kids, lparts, nl * sizeof(struct sema_node *));
     memcpy(n->kids + nl, rparts, nr * sizeof(struct sema_node *));
+    /* Over the first of the right side, which is part of it now, or is itself. */
     n->kids[nl] = joined;
     return n;
 }
@@ -180,15 +189,18 @@ sema_to_string(struct sema *s, struct sema_node *n)
     };
     const char *text;
 
+    /* No string stands for it, as for an ACL. */
     if (ops[n->type] == 0)
         return NULL;
     if (!sema_is_const(n))
         return sema_node1(s, ops[n->type], VCL_TYPE_STRING, n);
     if (n->type == VCL_TYPE_INT || n->type == VCL_TYPE_BYTES)
         text = vcl_text(s->cx, "%lld", (long long)n->value.i);
+    /* An IP or a TIME that is known: made by the machine, in one place. */
     else if (n->type == VCL_TYPE_BOOL)
         text = n->value.i != 0 ? "true" : "false";
     else if (n->type == VCL_TYPE_REAL || n->type == VCL_TYPE_DURATION)
+        /* As the machine writes it (vcl_format_real). */
         text = vcl_text(s->cx, "%.3f", n->value.r);
     else
         return sema_node1(s, ops[n->type], VCL_TYPE_STRING, n);
@@ -201,10 +213,12 @@ sema_string_to_bool(struct sema *s, struct sema_node *n)
 {
     struct sema_node *any = NULL;
 
+    /* "" is set, too. */
     if (sema_is_const_string(n))
         return sema_const_int(s, VCL_TYPE_BOOL, 1, n->pos);
     if (n->op != VCL_OP_CONCAT)
         return sema_node1(s, VCL_OP_STR_BOOL, VCL_TYPE_BOOL, n);
+    /* As conditions with jumps: nothing is put together for the answer. */
     for (unsigned i = 0; i < n->nkids; i++) {
         struct sema_node *one = sema_string_to_bool(s, n->kids[i]);
 
@@ -219,6 +233,8 @@ sema_to_bool(struct sema *s, struct sema_node *n)
     switch ((unsigned)n->type) {
     case VCL_TYPE_STRING:
         return sema_string_to_bool(s, n);
+    /* A REAL has no row: what is nearly 0 would be true. It is to be compared
+     * (sema_convert_hint). */
     case VCL_TYPE_INT:
         if (sema_is_const(n))
             return sema_const_int(s, VCL_TYPE_BOOL, n->value.i != 0, n->pos);
@@ -236,6 +252,7 @@ static bool
 sema_numeric_ip(const char *text, struct vcl_ip *ip)
 {
     *ip = (struct vcl_ip){.is_v4 = false};
+    /* The order does not matter: no text is both. */
     if (inet_pton(AF_INET6, text, ip->addr) == 1)
         return true;
     ip->addr[10] = ip->addr[11] = 0xff;
@@ -256,6 +273,7 @@ sema_to_ip(struct sema *s, struct sema_node *n)
     ip->value.ip = kept;
     if (sema_numeric_ip(name, kept))
         return ip;
+    /* inet_pton(3) may have written into it before it gave up. */
     *kept = (struct vcl_ip){.port = 0};
     if (vcl_endpoint_parse(slice_str(name), kept)) /* "192.0.2.1:80", "[2001:db8::1]:80" */
         return ip;
@@ -264,6 +282,7 @@ sema_to_ip(struct sema *s, struct sema_node *n)
             "'%s' is not an IP address, nor the name of one", name);
         return NULL;
     }
+    /* Resolved once, at the load: a run never waits for a name server. */
     *kept = found[0];
     return ip;
 }
@@ -293,6 +312,7 @@ sema_convert(struct sema *s, struct sema_node *n, enum vcl_type want, struct vcl
 {
     struct sema_node *made = NULL;
 
+    /* VOID: any type will do. */
     if (n == NULL || want == VCL_TYPE_VOID || n->type == want)
         return n;
     if (want == VCL_TYPE_STRING || want == VCL_TYPE_BODY)
@@ -302,7 +322,9 @@ sema_convert(struct sema *s, struct sema_node *n, enum vcl_type want, struct vcl
     else if (want == VCL_TYPE_REAL && n->type == VCL_TYPE_INT && sema_is_const(n))
         made = sema_const_real(s, VCL_TYPE_REAL, (double)n->value.i, n->pos);
     else if (want == VCL_TYPE_IP && sema_is_const_string(n))
+        /* It has reported what is wrong by itself. */
         return sema_to_ip(s, n);
+    /* Without memory there is no error of the text to report. */
     if (made == NULL && !s->cx->nomem)
         vcl_fail(s->cx, at, sema_convert_hint(n->type, want), "expression has type %s, expected %s",
             sema_type_name(n->type), sema_type_name(want));

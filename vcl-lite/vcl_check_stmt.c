@@ -17,6 +17,7 @@ stmt_is_framing(struct sema *s, const struct ast_expr *e, enum vcl_var var)
     size_t family = strlen(vcl_var_name(var));
     struct slice name = e->field;
 
+    /* Not quoted: the field's name is what follows the family in the text. */
     if (name.ptr == NULL)
         name = (struct slice){e->text.ptr + family, e->text.len - family};
     if (!(name.len == 14 && strncasecmp(name.ptr, "content-length", 14) == 0) &&
@@ -34,6 +35,7 @@ stmt_writable(struct sema *s, const struct ast_expr *e, enum vcl_var var, enum s
     unsigned where = sema_var_where(var, kind);
     unsigned flags = sema_var_flags(var);
 
+    /* Which version the text says decides. */
     if (kind == SEMA_SET && (flags & VCL_W40) != 0 && s->cx->ast.version > 40)
         where = 0;
     if (where == 0) {
@@ -44,7 +46,9 @@ stmt_writable(struct sema *s, const struct ast_expr *e, enum vcl_var var, enum s
     }
     if (sema_var_type(var) == VCL_TYPE_HEADER && stmt_is_framing(s, e, var))
         return false;
+    /* Only noted: this sub may be called from several places, and each must allow it. */
     sema_use(s, kind, e->pos, sema_shown(s, e), where);
+    /* A warning: a policy for Varnish that sets it is right there. */
     if (sema_var_inert(var) != NULL)
         vcl_warn(s->cx, e->pos, NULL, "'%s' changes nothing here, the line is left out: %s",
             sema_shown(s, e), sema_var_inert(var));
@@ -73,6 +77,7 @@ static struct sema_node *
 stmt_combine(struct sema *s, struct ast_stmt *stmt, enum vcl_var var, enum vcl_type type)
 {
     static const char *const ops[] = {"=", "+=", "-=", "*=", "/="};
+    /* x is read: where it cannot be, += cannot be either. */
     struct sema_node *before = sema_read(s, stmt->var, var), *with, *n;
 
     if (type == VCL_TYPE_STRING) {
@@ -85,6 +90,7 @@ stmt_combine(struct sema *s, struct ast_stmt *stmt, enum vcl_var var, enum vcl_t
         if (before == NULL || with == NULL)
             return NULL;
         n = sema_arithmetic(s, stmt_assign_op(stmt->op), before, with);
+        /* BYTES times a REAL stay BYTES; a TIME less a TIME is no TIME. */
         if (n != NULL && n->type == type)
             return n;
     }
@@ -103,6 +109,7 @@ stmt_set(struct sema *s, struct ast_stmt *stmt)
     struct sema_node *n;
 
     if (var == VCL_VAR_COUNT) {
+        /* For its own errors: all of them come at once. */
         sema_expr(s, stmt->expr, VCL_TYPE_VOID);
         return;
     }
@@ -115,6 +122,7 @@ stmt_set(struct sema *s, struct ast_stmt *stmt)
     }
     if (type == VCL_TYPE_BODY && stmt->op != AST_ASSIGN && stmt->op != AST_ASSIGN_ADD)
         vcl_fail(s->cx, stmt->pos, NULL, "a body can be set, or added to with +=");
+    /* A body is never read: += adds to its list. */
     if (stmt->op == AST_ASSIGN || type == VCL_TYPE_BODY)
         n = sema_expr(s, stmt->expr, type);
     else
@@ -122,6 +130,7 @@ stmt_set(struct sema *s, struct ast_stmt *stmt)
     if ((sema_var_flags(var) & VCL_WARNS) != 0)
         vcl_warn(s->cx, stmt->var->pos, NULL, "'%s' does nothing yet: the line is left out",
             sema_shown(s, stmt->var));
+    /* NULL after an error: there will be no code. */
     stmt->expr->what = n;
 }
 
@@ -133,6 +142,7 @@ stmt_unset(struct sema *s, struct ast_stmt *stmt)
     if (var == VCL_VAR_COUNT || !stmt_writable(s, stmt->var, var, SEMA_UNSET))
         return;
     if (sema_var_type(var) == VCL_TYPE_HEADER)
+        /* For its error: code finds the number again. */
         sema_field(s, stmt->var, var);
 }
 
@@ -152,6 +162,7 @@ stmt_nargs(const struct ast_stmt *stmt)
 static void
 stmt_status(struct sema *s, const struct sema_node *n)
 {
+    /* One that is computed is judged when it runs (vcl_return_status). */
     if (n == NULL || n->op != VCL_OP_CONST)
         return;
     if (n->value.i < 100 || n->value.i > 65535 || n->value.i % 1000 < 100)
@@ -164,6 +175,7 @@ stmt_arg(struct sema *s, struct ast_arg *arg, enum vcl_type type)
 {
     if (arg->name.ptr != NULL)
         vcl_fail(s->cx, arg->pos, NULL, "arguments of return() have no names");
+    /* Kept in the tree: the code is made from there. */
     arg->value->what = sema_expr(s, arg->value, type);
 }
 
@@ -178,6 +190,8 @@ stmt_label(struct sema *s, struct ast_arg *arg)
         vcl_fail(s->cx, e->pos, "a label is given to a loaded policy through the admin API",
             "there is no label '%.*s'", (int)e->text.len, e->text.ptr != NULL ? e->text.ptr : "");
     else
+        /* Its number, and the name in the policy: what it stands for may change while this one
+         * serves. */
         e->what = sema_const_int(s, VCL_TYPE_INT, n, e->pos);
 }
 
@@ -188,6 +202,7 @@ stmt_return_args(struct sema *s, struct ast_stmt *stmt, enum vcl_action a)
     unsigned n = stmt_nargs(stmt), least = 0, most = 0;
 
     if (a == VCL_ACT_SYNTH || a == VCL_ACT_ERROR) {
+        /* synth needs a status; error() with parentheses, too, for empty ones mean nothing. */
         least = a == VCL_ACT_SYNTH || stmt->has_args ? 1 : 0;
         most = 2;
     } else if (a == VCL_ACT_VCL) {
@@ -227,6 +242,7 @@ stmt_return(struct sema *s, struct ast_stmt *stmt)
     unsigned where;
 
     if (stmt->name.len == 0) {
+        /* Elsewhere a bare return leaves the sub. */
         if (s->now->vcl >= 0)
             vcl_fail(s->cx, stmt->pos, vcl_text(s->cx, "write return(...) with one of its actions"),
                 "%s needs an action to return", s->now->name);
@@ -244,6 +260,7 @@ stmt_return(struct sema *s, struct ast_stmt *stmt)
         return;
     }
     where = sema_action_where(a);
+    /* pass(120s) is hit-for-pass, which only a response can be. */
     if (a == VCL_ACT_PASS && stmt->has_args)
         where = VCL_IN(BACKEND_RESPONSE);
     sema_use(s, SEMA_RETURN, stmt->name_pos,
@@ -270,6 +287,7 @@ stmt_call(struct sema *s, struct ast_stmt *stmt)
     call = vcl_alloc(s->cx, s->cx->scratch, sizeof(*call));
     if (call == NULL)
         return;
+    /* Noted for the graph: a sub may stand below the one that calls it. */
     *call = (struct sema_call){.sub = sub, .pos = stmt->name_pos, .next = s->now->calls};
     s->now->calls = call;
 }
@@ -286,6 +304,7 @@ stmt_expr(struct sema *s, struct ast_stmt *stmt)
 {
     struct sema_node *n = sema_call(s, stmt->expr);
 
+    /* It has no effect: the line was meant to be something else. */
     if (n != NULL && n->op == VCL_OP_REGSUB)
         vcl_fail(s->cx, stmt->expr->pos, "set a variable to it", "its value is not used");
     stmt->expr->what = n;
@@ -299,6 +318,7 @@ stmt_if(struct sema *s, struct ast_stmt *stmt)
         stmt->expr->what = sema_expr(s, stmt->expr, VCL_TYPE_BOOL);
         stmt_list(s, stmt->body);
         if (stmt->otherwise == NULL || stmt->otherwise->kind != AST_IF ||
+            /* An `else` block that has an `if` in it, and more behind: no chain. */
             stmt->otherwise->next != NULL)
             break;
     }
@@ -334,6 +354,7 @@ stmt_one(struct sema *s, struct ast_stmt *stmt)
         stmt_text(s, stmt, "ban()", VCL_CLIENT | VCL_BACKEND);
         break;
     case AST_SYNTHETIC:
+        /* Which body it adds to follows from the callers (lower_synthetic). */
         stmt_text(s, stmt, "synthetic()", VCL_IN(SYNTH) | VCL_IN(BACKEND_ERROR));
         break;
     case AST_NEW:
@@ -357,6 +378,7 @@ void
 sema_body(struct sema *s, struct sema_sub *sub)
 {
     s->now = sub;
+    /* A vcl_* sub may be written several times: they run in the order of the text. */
     for (unsigned i = 0; i < sub->ndefs; i++)
         stmt_list(s, sub->defs[i]->body);
     s->now = NULL;

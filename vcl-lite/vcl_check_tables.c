@@ -14,6 +14,7 @@ sema_grow(struct sema *s, void *items, unsigned n, unsigned *room, size_t size)
 
     if (n < *room)
         return items;
+    /* The old one stays in the arena: doubling bounds what is lost by what is used. */
     bigger = vcl_alloc(s->cx, s->cx->scratch, more * size);
     if (bigger == NULL)
         return NULL;
@@ -44,6 +45,7 @@ index_next(const struct sema_index *x, uint32_t hash, uint32_t *at)
     while (x->room > 0) {
         const struct sema_slot *slot = &x->slots[(*at)++ & (x->room - 1)];
 
+        /* Empty: nothing with this hash lies further on. */
         if (slot->number == UINT32_MAX || slot->hash == hash)
             return slot->number;
     }
@@ -71,6 +73,7 @@ index_add(struct sema *s, struct sema_index *x, uint32_t hash, uint32_t number)
         more.slots = vcl_alloc(s->cx, s->cx->scratch, more.room * sizeof(*more.slots));
         if (more.slots == NULL)
             return;
+        /* UINT32_MAX in each: 0 is a number. */
         memset(more.slots, 0xff, more.room * sizeof(*more.slots));
         for (unsigned i = 0; i < x->room; i++)
             if (x->slots[i].number != UINT32_MAX)
@@ -90,6 +93,7 @@ sema_name(struct sema *s, struct slice name)
     const char *kept;
 
     while ((i = index_next(&s->name_index, hash, &at)) != UINT32_MAX)
+        /* The first spelling is kept: fields have no case. */
         if (s->names[i].text.len == name.len &&
             strncasecmp(s->names[i].text.ptr, name.ptr, name.len) == 0)
             return i;
@@ -99,6 +103,7 @@ sema_name(struct sema *s, struct slice name)
         return UINT32_MAX;
     s->names = names;
     names[s->nnames].text = (struct slice){kept, name.len};
+    /* Asked once, at the load: a run compares numbers. */
     names[s->nnames].id = s->cx->loader->field_id(s->cx->loader->ctx, names[s->nnames].text);
     index_add(s, &s->name_index, hash, s->nnames);
     return s->nnames++;
@@ -134,6 +139,7 @@ sema_regex(struct sema *s, struct slice pattern, struct vcl_pos at)
             where + 1, why);
         return UINT32_MAX;
     }
+    /* Only when it was compiled: a wrong one must not be found by the next that has it. */
     patterns[s->nregexes] = pattern;
     index_add(s, &s->regex_index, hash, s->nregexes);
     return s->nregexes++;
@@ -145,6 +151,7 @@ sema_const_equal(const struct vcl_value *x, const struct sema_node *n)
     if (n->type == VCL_TYPE_STRING)
         return x->len == n->value.len && x->len > 0 && x->s != NULL && n->value.s != NULL &&
                memcmp(x->s, n->value.s, x->len) == 0;
+    /* By bits: 0.0 and -0.0 are two, and NaN is itself. */
     return x->len == 0 && n->value.len == 0 && memcmp(&x->i, &n->value.i, sizeof(x->i)) == 0;
 }
 
@@ -163,6 +170,7 @@ sema_const(struct sema *s, const struct sema_node *n)
             return i;
     }
     consts = sema_grow(s, s->consts, s->nconsts, &s->consts_room, sizeof(*consts));
+    /* In the arena that stays: a run reads it there. */
     if (text)
         v.s = vcl_copy(s->cx, s->cx->keep, (struct slice){v.s, v.len});
     if (consts == NULL || s->cx->nomem)

@@ -11,6 +11,7 @@ sema_use(
 {
     struct sema_use *use;
 
+    /* Nothing to judge. */
     if (where == VCL_ALL)
         return;
     use = vcl_alloc(s->cx, s->cx->scratch, sizeof(*use));
@@ -36,6 +37,7 @@ sema_field(struct sema *s, const struct ast_expr *e, enum vcl_var var)
 
     if (name.ptr == NULL)
         name = (struct slice){e->text.ptr + family, e->text.len - family};
+    /* "req.http." and nothing behind it. */
     if (name.len == 0) {
         vcl_fail(s->cx, e->pos, NULL, "a header field's name is missing");
         return UINT32_MAX;
@@ -57,6 +59,7 @@ sema_neutral(struct sema *s, enum vcl_type type, struct vcl_pos pos)
     struct sema_node *n = sema_node(s, VCL_OP_CONST, type, pos);
 
     if (n != NULL && type == VCL_TYPE_STRING)
+        /* A string that is set: `if (beresp.do_esi)` and its like must not fail. */
         n->value.s = "";
     return n;
 }
@@ -85,6 +88,7 @@ sema_read_storage(struct sema *s, const struct ast_expr *e, enum vcl_var var)
     return n;
 }
 
+/* The three of a family with a name in the middle. */
 static bool
 sema_is_storage(enum vcl_var var)
 {
@@ -96,6 +100,7 @@ sema_is_storage(enum vcl_var var)
 const char *
 sema_shown(struct sema *s, const struct ast_expr *e)
 {
+    /* As it stands in the text, so that it is found there. */
     if (e->field.ptr != NULL)
         return vcl_text(
             s->cx, "%.*s\"%.*s\"", (int)e->text.len, e->text.ptr, (int)e->field.len, e->field.ptr);
@@ -114,8 +119,10 @@ sema_read(struct sema *s, struct ast_expr *e, enum vcl_var var)
         return NULL;
     }
     sema_use(s, SEMA_READ, e->pos, sema_shown(s, e), where);
+    /* Without an instruction: there is nothing behind it that could be asked. */
     if ((sema_var_flags(var) & VCL_WARNS) != 0)
         return sema_neutral(s, type, e->pos);
+    /* The run's own: no call of the host. */
     if (var == VCL_VAR_NOW)
         return sema_node(s, VCL_OP_NOW, VCL_TYPE_TIME, e->pos);
     if (sema_is_storage(var))
@@ -131,6 +138,7 @@ sema_read(struct sema *s, struct ast_expr *e, enum vcl_var var)
     if (type == VCL_TYPE_HTTP) {
         n = sema_const_int(s, VCL_TYPE_HTTP, sema_var_http(var), e->pos);
         if (n != NULL)
+            /* A function that gets the message may do anything with it. */
             n->touches = 1u << n->value.i;
         return n;
     }
@@ -147,6 +155,7 @@ sema_storage(struct sema *s, const struct ast_expr *e)
     static const char family[] = "storage.";
     struct slice name = {e->text.ptr + sizeof(family) - 1, e->text.len - sizeof(family) + 1};
     struct sema_node *n;
+    /* Numbered when first named: the host binds those alone. */
     int number = vcl_storage_number(s->cx, name);
 
     if (number < 0) {
@@ -173,6 +182,7 @@ sema_variable(struct sema *s, struct ast_expr *e)
 {
     enum vcl_var var;
 
+    /* First: storage.NAME is no row of the table. */
     if (sema_names_storage(e->text))
         return sema_storage(s, e);
     var = sema_var(s, e);
@@ -187,9 +197,12 @@ sema_word(struct sema *s, struct ast_expr *e, enum vcl_type want)
     struct sema_node *n;
     int number;
 
+    /* Words that are variables without a dot; no declaration may have these names. */
     if (sema_is(e->text, "now") || sema_is(e->text, "req") || sema_is(e->text, "bereq") ||
         sema_is(e->text, "beresp") || sema_is(e->text, "resp"))
         return sema_variable(s, e);
+    /* Where an acl is wanted, a backend of that name is not meant, and must not be marked as
+     * used. */
     number = want == VCL_TYPE_ACL ? -1 : vcl_backend_number(s->cx, e->text);
     if (number >= 0) {
         n = sema_node(s, VCL_OP_BACKEND, VCL_TYPE_BACKEND, e->pos);

@@ -43,6 +43,7 @@ cookie_all(struct vcl_run *r)
 
     if (all == NULL && (all = (void *)vcl_run_alloc(r, sizeof(*all))) != NULL) {
         cookie_clean(all);
+        /* Only when it is whole. */
         *at = all;
     }
     return all;
@@ -75,6 +76,7 @@ cookie_put(struct vcl_run *r, struct vcl_cookies *all, struct slice name, struct
         return 0;
     c = cookie_find(all, name);
     if (c != NULL) {
+        /* Its place stays: as in Varnish, one that is set again does not move to the end. */
         c->value = value;
         return 0;
     }
@@ -84,6 +86,7 @@ cookie_put(struct vcl_run *r, struct vcl_cookies *all, struct slice name, struct
     *c = (struct cookie){.name = name, .value = value, .hash = cookie_hash(name)};
     bucket = &all->buckets[c->hash % COOKIE_BUCKETS];
     c->beside = *bucket;
+    /* Hashed: a head that is all cookies must not cost their square. */
     *bucket = c;
     *all->last = c;
     all->last = &c->next;
@@ -102,11 +105,13 @@ cookie_sweep(struct vcl_run *r, struct vcl_cookies *all,
         struct cookie **bucket = &all->buckets[c->hash % COOKIE_BUCKETS];
         int rc = leaves(r, c, ctx);
 
+        /* What was not looked at yet is lost; the run fails, and no other sub sees the list. */
         if (rc < 0)
             return rc;
         next = c->next;
         if (rc > 0)
             continue;
+        /* For the next list. */
         c->named = false;
         c->next = NULL;
         c->beside = *bucket;
@@ -139,6 +144,7 @@ cookie_take(struct slice *s, char end, struct slice *out)
 
     *out = *s;
     if (at == NULL) {
+        /* Empty at its end, so that loops over it stop. */
         *s = slice_of(s->ptr + s->len, 0);
         return false;
     }
@@ -160,10 +166,12 @@ cookie_parse(struct vcl_run *r, struct vcl_cookies *all, const struct vcl_value 
     err = vcl_string_copy(r, vcl_value_slice(&args[0]), &copy);
     if (err < 0)
         return err;
+    /* As in Varnish: what was parsed before goes, also what was set by hand. */
     cookie_clean(all);
     s = vcl_value_slice(&copy);
     while (err == 0 && s.len > 0) {
         s = cookie_skip_space(s);
+        /* Without = nothing more can follow. */
         if (!cookie_take(&s, '=', &name))
             break;
         cookie_take(&s, ';', &value);
@@ -176,6 +184,7 @@ static int
 cookie_set(struct vcl_run *r, struct vcl_cookies *all, const struct vcl_value *args)
 {
     struct vcl_value name, value;
+    /* Copied: the values of a run may lie in a head that is replaced. */
     int err = vcl_string_copy(r, vcl_value_slice(&args[0]), &name);
 
     if (err == 0)
@@ -220,6 +229,7 @@ cookie_list(struct vcl_run *r, struct vcl_cookies *all, struct slice list, bool 
         cookie_take(&list, ',', &name);
         c = name.len > 0 ? cookie_find(all, name) : NULL;
         if (c != NULL)
+            /* Marked first, then swept: names and cookies are looked at once each. */
             c->named = true;
     }
     return cookie_sweep(r, all, cookie_is_named, &named_leave);
@@ -235,6 +245,7 @@ cookie_match(struct vcl_run *r, const struct cookie *c, const struct regex *re)
 {
     int rc = regex_match(re, c->name);
 
+    /* A limit of the library: no request matches for long. */
     if (rc < 0)
         vcl_run_fail(r, "a regular expression took too long: its match limit was reached");
     return rc;
@@ -264,6 +275,7 @@ cookie_get_re(
 {
     int rc = 0;
 
+    /* The first that matches, in the order in which they came. */
     for (struct cookie *c = all->first; c != NULL && rc == 0; c = c->next) {
         rc = cookie_match(r, c, re);
         if (rc > 0)
@@ -282,6 +294,7 @@ cookie_get_string(struct vcl_run *r, struct vcl_cookies *all, struct vcl_value *
     for (const struct cookie *c = all->first; c != NULL; c = c->next)
         len += c->name.len + c->value.len + 3; /* "=", "; " */
     *out = vcl_value_string(slice_of("", 0));
+    /* Set, and empty, as in Varnish. */
     if (len == 0)
         return 0;
     p = at = vcl_run_alloc(r, len);
@@ -302,6 +315,7 @@ cookie_get(struct vcl_cookies *all, struct slice name, bool isset, struct vcl_va
 {
     const struct cookie *c = name.len > 0 ? cookie_find(all, name) : NULL;
 
+    /* Without one the result stays zero: unset. */
     if (isset)
         out->i = c != NULL;
     else if (c != NULL)
@@ -338,6 +352,7 @@ vcl_cookie_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, st
     default:
         break;
     }
+    /* Those that are left have a pattern, by its number. */
     re = r->vcl->regexes[args[0].i];
     if (fn == VCL_FN_COOKIE_GET_RE)
         return cookie_get_re(r, all, re, out);

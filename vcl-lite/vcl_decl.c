@@ -44,6 +44,7 @@ scope_hash(struct slice name)
     uint32_t h = 2166136261u; /* FNV-1a: the operator's own names */
 
     for (size_t i = 0; i < name.len; i++)
+        /* Without case, since scope_find_taken() looks for names in any case. */
         h = (h ^ (unsigned char)tolower((unsigned char)name.ptr[i])) * 16777619u;
     return h;
 }
@@ -54,6 +55,7 @@ scope_find(const struct vcl_cx *cx, enum scope_kind kind, struct slice name)
     const struct vcl_scope *s = cx->scope;
     struct scope_entry *e = s->buckets[scope_hash(name) & (s->nbuckets - 1)];
 
+    /* One table for all kinds: an acl and a storage may have one name. */
     while (e != NULL && (e->kind != kind || !slice_eq(e->name, name)))
         e = e->next;
     return e;
@@ -102,6 +104,7 @@ scope_init(struct vcl_cx *cx)
     for (const struct ast_unused *u = cx->ast.unused; u != NULL; u = u->next)
         n++;
     cx->scope->nbuckets = 64;
+    /* As many buckets as names: a generated policy may declare thousands (README 15). */
     while (cx->scope->nbuckets < n)
         cx->scope->nbuckets *= 2;
     cx->scope->buckets =
@@ -112,6 +115,7 @@ scope_init(struct vcl_cx *cx)
 static void
 scope_fail_taken(struct vcl_cx *cx, const struct scope_entry *e, struct vcl_pos pos)
 {
+    /* Only these three are declared. */
     static const char *const kinds[] = {"a backend", "an acl", "a probe"};
     unsigned line, column;
 
@@ -125,6 +129,7 @@ scope_fail_taken(struct vcl_cx *cx, const struct scope_entry *e, struct vcl_pos 
 static struct scope_entry *
 scope_declare(struct vcl_cx *cx, enum scope_kind kind, struct slice name, struct vcl_pos pos)
 {
+    /* Varnish's own habit: the default probe is that of the backends that name none. */
     bool is_default = slice_eq(name, slice_str("default")) && kind != SCOPE_ACL;
     struct scope_entry *e;
 
@@ -143,6 +148,7 @@ scope_declare(struct vcl_cx *cx, enum scope_kind kind, struct slice name, struct
     if (scope_find(cx, kind, name) != NULL || cx->nerrors > VCL_ERRORS_MAX)
         e = vcl_alloc(cx, cx->scratch, sizeof(*e)); /* reported; no look-up will find this one */
     else
+        /* -1 until it is whole: an error in it must not give it a number. */
         e = scope_add(cx, kind, name, -1);
     if (e != NULL)
         e->pos = pos;
@@ -167,6 +173,7 @@ scope_grow(struct vcl_cx *cx, const char ***names, const void ***bound, unsigned
         memcpy(new_names, *names, n * sizeof(*new_names));
     *names = new_names;
     if (bound != NULL)
+        /* Not copied: nothing is bound before the load ends. */
         *bound = new_bound;
     *room = more;
     return true;
@@ -195,6 +202,7 @@ declare_probes(struct vcl_cx *cx)
 
         if (e == NULL || name == NULL)
             return;
+        /* So that a use marks the tree, which reports what is not used. */
         e->used = &d->used;
         e->probe = decl_probe(cx, name, d->attrs);
     }
@@ -208,6 +216,7 @@ decl_probe_named(struct vcl_cx *cx, struct slice name, struct vcl_pos *declared)
     if (e == NULL)
         return NULL;
     *e->used = true;
+    /* For the warning that Varnish wants it above. */
     *declared = e->pos;
     return e->probe;
 }
@@ -220,6 +229,7 @@ declare_backends(struct vcl_cx *cx)
 
     for (const struct ast_decl *d = cx->ast.backends; d != NULL; d = d->next)
         n++;
+    /* The first, unless one is called default, as in Varnish. */
     v->default_backend = n > 0 ? 0 : -1;
     v->decls = vcl_alloc(cx, cx->keep, (n + 1) * sizeof(v->decls[0]));
     if (v->decls == NULL)
@@ -234,6 +244,7 @@ declare_backends(struct vcl_cx *cx)
         e->number = scope_add_backend(cx, v->decls[v->ndecls].name);
         if (slice_eq(d->name, slice_str("default")))
             v->default_backend = e->number;
+        /* Numbers of declarations are those of backends: these are the first to be added. */
         v->ndecls++;
     }
 }
@@ -246,6 +257,7 @@ declare_acls(struct vcl_cx *cx)
 
     for (const struct ast_acl *a = cx->ast.acls; a != NULL; a = a->next)
         n++;
+    /* One place more: none is no missing memory. */
     acls = vcl_alloc(cx, cx->keep, (n + 1) * sizeof(struct acl *));
     if (acls == NULL)
         return;
@@ -267,12 +279,15 @@ vcl_declare(struct vcl_cx *cx)
     cx->vcl->default_backend = -1;
     if (!scope_init(cx))
         return;
+    /* First: each of the others may be asked about. */
     for (const struct ast_unused *u = cx->ast.unused; u != NULL; u = u->next)
         if (scope_add(cx, SCOPE_UNUSED, u->name, -1) == NULL)
             return;
+    /* Before the backends, which name them. */
     declare_probes(cx);
     declare_backends(cx);
     declare_acls(cx);
+    /* Only where nothing else is wrong: a backend with an error in it was meant to be one. */
     if (!cx->nomem && cx->nerrors == 0 && cx->ast.backends == NULL && cx->loader->backend_needed &&
         cx->ast.files != NULL)
         vcl_fail(cx, (struct vcl_pos){.file = cx->ast.files},
@@ -293,8 +308,10 @@ vcl_backend_number(struct vcl_cx *cx, struct slice name)
             *e->used = true;
         return e->number;
     }
+    /* Behind the policy's own, which hide one of the configuration with the same name. */
     if (cx->loader->has_backend == NULL || !cx->loader->has_backend(cx->loader->ctx, name))
         return -1;
+    /* Added when first named: the host binds only what is used. */
     number = scope_add_backend(cx, vcl_copy(cx, cx->keep, name));
     if (number >= 0 && scope_add(cx, SCOPE_BACKEND, name, number) == NULL)
         return -1;
@@ -329,6 +346,7 @@ vcl_storage_number(struct vcl_cx *cx, struct slice name)
         return -1;
     v->storage_names[v->nstorages] = kept;
     e = scope_add(cx, SCOPE_STORAGE, name, (int)v->nstorages);
+    /* Counted last: without memory there is no number without a name. */
     return e == NULL ? -1 : (int)v->nstorages++;
 }
 
@@ -343,6 +361,7 @@ vcl_label_number(struct vcl_cx *cx, struct slice name)
         return e->number;
     if (cx->loader->has_label == NULL || !cx->loader->has_label(cx->loader->ctx, name))
         return -1;
+    /* The name, and not what it stands for: a label moves while this policy serves. */
     kept = vcl_copy(cx, cx->keep, name);
     if (kept == NULL || !scope_grow(cx, &v->label_names, NULL, v->nlabels, &cx->scope->labels_room))
         return -1;
@@ -362,6 +381,7 @@ declare_warn(struct vcl_cx *cx, const char *what, struct slice name, struct vcl_
 {
     int len = (int)(name.len > 60 ? 60 : name.len);
 
+    /* Those that follow are not shown anyway. */
     if (cx->nwarnings > VCL_ERRORS_MAX || vcl_said_unused(cx, name))
         return;
     vcl_warn(cx, pos, vcl_text(cx, "unused %.*s; says that this is meant", len, name.ptr),
@@ -374,6 +394,7 @@ vcl_declare_unused(struct vcl_cx *cx)
     int number = 0;
 
     for (const struct ast_decl *d = cx->ast.backends; d != NULL; d = d->next, number++)
+        /* The default is used by what names none. */
         if (!d->used && number != cx->vcl->default_backend)
             declare_warn(cx, "backend", d->name, d->pos);
     for (const struct ast_decl *d = cx->ast.probes; d != NULL; d = d->next)

@@ -34,6 +34,7 @@ prefix_net(const char *text, struct vcl_ip *ip, int *mask)
     while (octets < 4) {
         unsigned value = 0, digits = 0;
 
+        /* Four digits at most: a longer number cannot be an octet, and would overflow. */
         for (; *text >= '0' && *text <= '9' && digits < 4; digits++)
             value = value * 10 + (unsigned)(*text++ - '0');
         if (digits == 0 || value > 255)
@@ -46,6 +47,7 @@ prefix_net(const char *text, struct vcl_ip *ip, int *mask)
     if (*text != '\0')
         return false;
     if (*mask < 0)
+        /* Only where none is said: "10.1"/12 keeps its own. */
         *mask = (int)octets * 8;
     return true;
 }
@@ -54,6 +56,7 @@ static bool
 prefix_numeric(const char *text, struct vcl_ip *ip)
 {
     *ip = (struct vcl_ip){.is_v4 = false};
+    /* prefix_net() has taken those that Varnish writes; this is for the others. */
     if (inet_pton(AF_INET, text, ip->addr + 12) == 1) {
         ip->addr[10] = ip->addr[11] = 0xff;
         ip->is_v4 = true;
@@ -72,6 +75,7 @@ prefix_mask(struct vcl_ip *ip, unsigned bits)
         uint8_t bit = (uint8_t)(0x80u >> (i % 8));
 
         clear &= (ip->addr[i / 8] & bit) == 0;
+        /* In any case: without -pedantic the bits are left out, as in Varnish. */
         ip->addr[i / 8] = (uint8_t)(ip->addr[i / 8] & ~bit);
     }
     return clear;
@@ -93,6 +97,7 @@ prefix_push(struct vcl_cx *cx, struct decl_prefixes *all, const struct decl_pref
 {
     if (all->n == all->room) {
         size_t room = all->room == 0 ? 64 : all->room * 2;
+        /* malloc'ed: they go when the tree is built, in the middle of the load. */
         struct decl_prefix *at = realloc(all->at, room * sizeof(*at));
 
         if (at == NULL) {
@@ -140,6 +145,7 @@ prefix_text_of(struct vcl_cx *cx, const struct ast_acl_entry *e, int *mask)
         return NULL;
     memcpy(text, e->address.ptr, e->address.len);
     *mask = e->mask;
+    /* "10.0.0.0/8" in quotes, which Varnish takes, too. */
     slash = strchr(text, '/');
     if (slash != NULL) {
         if (e->mask >= 0) {
@@ -148,6 +154,7 @@ prefix_text_of(struct vcl_cx *cx, const struct ast_acl_entry *e, int *mask)
         }
         *slash = '\0';
         *mask = (int)strtoul(slash + 1, &end, 10);
+        /* strtoul(3) would take a sign or blanks. */
         if (slash[1] < '0' || slash[1] > '9' || *end != '\0' || end - slash > 4) {
             vcl_fail(cx, e->pos, NULL, "a mask is a number of bits");
             return NULL;
@@ -172,9 +179,11 @@ prefix_entry(struct vcl_cx *cx, const struct ast_acl *a, const struct ast_acl_en
     if (text == NULL)
         return;
     if (!prefix_net(text, &ips[0], &mask) && !prefix_numeric(text, &ips[0]))
+        /* Names last: the load waits for a name server. */
         n = cx->loader->resolve == NULL
                 ? 0
                 : cx->loader->resolve(cx->loader->ctx, text, ips, ACL_ADDRESSES_MAX);
+    /* In parentheses it may be missing, as in Varnish. */
     if (n == 0 && !e->optional)
         vcl_fail(cx, e->pos,
             vcl_text(cx, "(\"%.60s\"); is left out when it cannot be resolved", text),
@@ -199,6 +208,7 @@ prefix_compare(const void *one, const void *other)
         return a->bits < b->bits ? -1 : 1;
     if (a->entry->pos.file != b->entry->pos.file)
         return a->entry->pos.file < b->entry->pos.file ? -1 : 1;
+    /* The order of the text, so that the error stands at the second one. */
     return a->entry->pos.off < b->entry->pos.off ? -1 : a->entry->pos.off > b->entry->pos.off;
 }
 
@@ -217,6 +227,8 @@ prefix_build(struct vcl_cx *cx, struct acl *tree, const struct decl_prefixes *al
         const struct decl_prefix *one = &all->at[i];
         int err;
 
+        /* Sorted, so that equal ones are neighbours: a list of a million is not searched for
+         * each. */
         if (i > 0 && prefix_same(one, one - 1)) {
             unsigned line, column;
 
@@ -227,6 +239,7 @@ prefix_build(struct vcl_cx *cx, struct acl *tree, const struct decl_prefixes *al
             continue;
         }
         err = acl_add(tree, &one->ip, one->bits, one->negated);
+        /* Those were passed over. */
         tassert(err != TERR_EXISTS);
         if (err < 0)
             cx->nomem = true;
@@ -238,6 +251,7 @@ decl_acl(struct vcl_cx *cx, const struct ast_acl *a)
 {
     struct decl_prefixes all = {NULL, 0, 0};
     const char *name = vcl_copy(cx, cx->scratch, a->name);
+    /* The acl copies its name: scratch will do. */
     struct acl *tree = name == NULL ? NULL : acl_new(name, a->log);
 
     if (tree == NULL) {
@@ -250,6 +264,7 @@ decl_acl(struct vcl_cx *cx, const struct ast_acl *a)
         qsort(all.at, all.n, sizeof(*all.at), prefix_compare);
     if (!cx->nomem)
         prefix_build(cx, tree, &all);
+    /* Also after an error, and without memory. */
     free(all.at);
     return tree;
 }

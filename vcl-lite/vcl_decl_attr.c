@@ -29,12 +29,14 @@ attr_check_string(struct vcl_cx *cx, const struct ast_attr *a, const struct decl
         return attr_fail_type(cx, a, row->name, "a string", "put it into quotes");
     if (a->kind != AST_ATTR_STRINGS)
         return attr_fail_type(cx, a, row->name, "a string in quotes", NULL);
+    /* Only .request has several: its lines. */
     if (row->kind == DECL_STRING && a->strings->next != NULL)
         return attr_fail_type(cx, a, row->name, "one string", NULL);
     for (const struct ast_string *s = a->strings; s != NULL; s = s->next) {
         for (size_t i = 0; i < s->text.len; i++) {
             unsigned char c = (unsigned char)s->text.ptr[i];
 
+            /* They go into heads and logs, line by line. */
             if ((c < 0x20 && c != '\t') || c == 0x7f)
                 return attr_fail_type(cx, a, row->name, "text of one line", NULL);
         }
@@ -47,6 +49,7 @@ attr_check_int(struct vcl_cx *cx, const struct ast_attr *a, const struct decl_at
 {
     if (a->kind != AST_ATTR_NUMBER || a->number.type != VCL_TYPE_INT)
         return attr_fail_type(cx, a, row->name, "a whole number", NULL);
+    /* Whole numbers of a text have 15 digits, and are exact as double. */
     if ((double)a->number.i < row->min || (double)a->number.i > row->max) {
         vcl_fail(cx, a->value_pos, NULL, ".%s is from %.0f to %.0f", row->name, row->min, row->max);
         return false;
@@ -57,6 +60,7 @@ attr_check_int(struct vcl_cx *cx, const struct ast_attr *a, const struct decl_at
 static bool
 attr_check_duration(struct vcl_cx *cx, const struct ast_attr *a, const struct decl_attr *row)
 {
+    /* A number without a unit is the usual mistake: it gets a message of its own. */
     if (a->kind == AST_ATTR_NUMBER &&
         (a->number.type == VCL_TYPE_INT || a->number.type == VCL_TYPE_REAL))
         return attr_fail_type(cx, a, row->name, "a time with its unit", "such as 1.5s or 200ms");
@@ -87,6 +91,7 @@ attr_check(struct vcl_cx *cx, const struct ast_attr *a, const struct decl_attr *
     case DECL_PROBE:
         return a->kind == AST_ATTR_NAME || a->kind == AST_ATTR_BLOCK ||
                attr_fail_type(cx, a, row->name, "the name of a probe, or { ... }", NULL);
+    /* Known, so that the answer is better than "no such attribute". */
     case DECL_REFUSED:
         vcl_fail(cx, a->pos, NULL, ".%s does not exist in vcl-lite: %s", row->name, row->doc);
         return false;
@@ -100,6 +105,7 @@ attr_fail_unknown(struct vcl_cx *cx, const struct ast_attr *a, const struct decl
 {
     struct vcl_guess guess = {.meant = a->name};
 
+    /* Among those of this kind. */
     for (unsigned i = 0; i < nrows; i++)
         vcl_guess_try(&guess, rows[i].name);
     vcl_fail(cx, a->pos, guess.best == NULL ? NULL : vcl_text(cx, "did you mean .%s?", guess.best),
@@ -112,6 +118,7 @@ attr_sort(struct vcl_cx *cx, const struct ast_attr *attrs, const struct decl_att
     unsigned nrows, const struct ast_attr **out)
 {
     const char *what = rows == attr_probe ? "probe" : "backend";
+    /* Room for either kind. */
     bool said[DECL_BACKEND_COUNT + DECL_PROBE_COUNT] = {false};
 
     for (const struct ast_attr *a = attrs; a != NULL; a = a->next) {
@@ -124,7 +131,9 @@ attr_sort(struct vcl_cx *cx, const struct ast_attr *attrs, const struct decl_att
         } else if (said[i]) {
             vcl_fail(cx, a->pos, NULL, ".%s is there twice", rows[i].name);
         } else {
+            /* Also if it is wrong: the same attribute twice is a mistake of its own. */
             said[i] = true;
+            /* Out of `out` if it is wrong: then it has its default, and the load has an error. */
             if (!a->broken && attr_check(cx, a, &rows[i]))
                 out[i] = a;
         }

@@ -46,6 +46,7 @@ decl_request(struct vcl_cx *cx, const struct ast_attr *a)
         memcpy(to + s->text.len, "\r\n", 2);
         to += s->text.len + 2;
     }
+    /* The blank line that ends the head, and the NUL. */
     memcpy(to, "\r\n", 3);
     return text;
 }
@@ -65,6 +66,7 @@ static void
 decl_check_window(struct vcl_cx *cx, const struct ast_attr *window,
     const struct ast_attr *threshold, const struct vcl_probe_decl *d)
 {
+    /* As in Varnish: a window of another size with the default threshold was hardly meant. */
     if (window != NULL && threshold == NULL)
         vcl_fail(cx, window->pos, NULL, ".window wants a .threshold beside it");
     else if (threshold != NULL && d->threshold > d->window)
@@ -91,6 +93,7 @@ decl_probe(struct vcl_cx *cx, const char *name, const struct ast_attr *attrs)
         d->request = decl_request(cx, a[DECL_PROBE_REQUEST]);
     else if (d->url == NULL)
         d->url = "/";
+    /* The defaults are Varnish's, all of them. */
     d->timeout_s = decl_seconds(a[DECL_PROBE_TIMEOUT], 2);
     d->interval_s = decl_seconds(a[DECL_PROBE_INTERVAL], 5);
     d->window = decl_int(a[DECL_PROBE_WINDOW], 8);
@@ -98,6 +101,7 @@ decl_probe(struct vcl_cx *cx, const char *name, const struct ast_attr *attrs)
     d->initial = decl_int(a[DECL_PROBE_INITIAL], -1);
     d->expected_response = decl_int(a[DECL_PROBE_EXPECTED_RESPONSE], 200);
     d->expect_close = a[DECL_PROBE_EXPECT_CLOSE] == NULL || a[DECL_PROBE_EXPECT_CLOSE]->yes;
+    /* Behind the defaults: a threshold is compared with a window that is not said, too. */
     decl_check_window(cx, a[DECL_PROBE_WINDOW], a[DECL_PROBE_THRESHOLD], d);
     return d;
 }
@@ -111,9 +115,11 @@ decl_port(struct vcl_cx *cx, const struct ast_attr *at, struct slice text)
     unsigned long port = 0;
 
     if (slice_eq(text, slice_str("http")))
+        /* Something valid: the error is reported, and no second one follows from it. */
         return "80";
     for (size_t i = 0; i < text.len && port <= DECL_PORT_MAX; i++) {
         if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            /* Out of range after the next line. */
             port = DECL_PORT_MAX;
         port = port * 10 + (unsigned long)(text.ptr[i] - '0');
     }
@@ -134,6 +140,7 @@ decl_split_port(struct slice *host)
     const char *first = memchr(host->ptr, ':', host->len);
     const char *last = memrchr(host->ptr, ':', host->len);
     const char *space = memchr(host->ptr, ' ', host->len);
+    /* Noted before: host->len changes below. */
     const char *end = host->ptr + host->len, *cut = NULL;
 
     if (host->len > 0 && host->ptr[0] == '[') {
@@ -152,6 +159,7 @@ decl_split_port(struct slice *host)
     }
     if (space != NULL)
         cut = space;
+    /* More than one colon: an address of IPv6. */
     else if (first != NULL && first == last)
         cut = first;
     if (cut == NULL)
@@ -168,6 +176,7 @@ decl_is_host(struct slice host)
         char c = host.ptr[i];
 
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                /* The percent sign is of a zone, as in fe80::1%eth0. */
                 c == '.' || c == '-' || c == '_' || c == ':' || c == '%'))
             return false;
     }
@@ -182,6 +191,7 @@ decl_host(struct vcl_cx *cx, const struct ast_attr *host, const struct ast_attr 
     bool is_url = name.len > 0 && memchr(name.ptr, '/', name.len) != NULL;
     struct slice said = {NULL, 0};
 
+    /* The colon of a URL is no port's; that it is none is what is reported. */
     if (!is_url)
         said = decl_split_port(&name);
 
@@ -191,6 +201,7 @@ decl_host(struct vcl_cx *cx, const struct ast_attr *host, const struct ast_attr 
             "\"www.example.com\"",
             "this is no host");
     out->host = vcl_copy(cx, cx->keep, name);
+    /* Varnish's default. */
     out->port = "80";
     if (said.ptr != NULL && port != NULL)
         vcl_fail(cx, port->pos, NULL, "the port is part of .host already");
@@ -207,6 +218,7 @@ decl_address(struct vcl_cx *cx, const struct ast_decl *d, const struct ast_attr 
     const struct ast_attr *host = a[DECL_BACKEND_HOST], *path = a[DECL_BACKEND_PATH];
 
     if (host != NULL && path != NULL) {
+        /* At the one that stands below: the first may be right. */
         vcl_fail(cx, (host->pos.off > path->pos.off ? host : path)->pos, NULL,
             "a backend has .host or .path, not both");
     } else if (host != NULL) {
@@ -235,9 +247,11 @@ decl_backend_probe(struct vcl_cx *cx, const struct ast_attr *a)
     struct vcl_pos declared = {NULL, 0, 0};
     const struct vcl_probe_decl *probe;
 
+    /* A probe called default is that of all backends that name none; there need not be one. */
     if (a == NULL)
         return decl_probe_named(cx, slice_str("default"), &declared);
     if (a->kind == AST_ATTR_BLOCK)
+        /* Its own, without a name. */
         return decl_probe(cx, NULL, a->attrs);
     probe = decl_probe_named(cx, a->word, &declared);
     if (probe == NULL) {
@@ -265,6 +279,7 @@ decl_warn_wait(struct vcl_cx *cx, const struct vcl_backend_decl *b, const struct
     const struct ast_attr *limit = a[DECL_BACKEND_WAIT_LIMIT],
                           *timeout = a[DECL_BACKEND_WAIT_TIMEOUT];
 
+    /* A warning: with a policy for Varnish both may come from different places. */
     if (b->wait_limit > 0 && b->max_connections == 0)
         vcl_warn(cx, limit->pos, "add .max_connections",
             ".wait_limit does nothing without .max_connections: nothing waits for a connection");
@@ -283,7 +298,9 @@ decl_backend(struct vcl_cx *cx, const struct ast_decl *d, struct vcl_backend_dec
     out->none = d->none;
     out->file = d->pos.file->name;
     vcl_pos_place(d->pos, &out->line, &column);
+    /* -1: the configuration's parameters. */
     out->connect_timeout_s = out->first_byte_timeout_s = out->between_bytes_timeout_s = -1;
+    /* The name is known all the same, so that uses of it are no errors. */
     if (d->none || d->broken)
         return;
     decl_backend_attrs(cx, d->attrs, a);

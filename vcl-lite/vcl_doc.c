@@ -27,6 +27,7 @@ doc_print(const struct doc *to, const char *fmt, ...)
     va_start(args, fmt);
     len = vsnprintf(buf, sizeof(buf), fmt, args);
     va_end(args);
+    /* Cut, the manual would lie: the generator fails instead. */
     tassert(len >= 0 && (size_t)len < sizeof(buf));
     to->write(to->ctx, buf);
 }
@@ -45,6 +46,7 @@ doc_where(const struct doc *to, unsigned where)
     }
     if ((where & VCL_CLIENT) == VCL_CLIENT) {
         doc_print(to, "client");
+        /* What is left are subs that are named one by one. */
         where &= ~VCL_CLIENT;
         between = ", ";
     }
@@ -56,6 +58,7 @@ doc_where(const struct doc *to, unsigned where)
     for (unsigned i = 0; i < VCL_SUB_COUNT; i++) {
         if ((where & (1u << i)) == 0)
             continue;
+        /* As the manual of Varnish has it: "deliver" for vcl_deliver. */
         doc_print(to, "%s%s", between, vcl_sub_name((enum vcl_sub)i) + strlen("vcl_"));
         between = ", ";
     }
@@ -72,6 +75,7 @@ doc_types(const struct doc *to)
 #undef X
 }
 
+/* The columns of the row: README 12 compares the page with what this prints. */
 static void
 doc_sub(const struct doc *to, const char *name, unsigned actions, const char *doc)
 {
@@ -124,6 +128,7 @@ doc_var_name(const struct doc *to, const char *name)
 {
     size_t len = strlen(name);
 
+    /* The row has no NAME, which stands in the middle. */
     if (strncmp(name, "storage.", 8) == 0)
         doc_print(to, "| `storage.NAME.%s` |", name + 8);
     else
@@ -165,6 +170,7 @@ doc_args(const struct doc *to, const char *row)
         if (a->words.ptr != NULL)
             doc_print(to, " {%.*s}", (int)a->words.len, a->words.ptr);
         doc_print(to, " %.*s", (int)a->name.len, a->name.ptr);
+        /* As it would be written in a policy. */
         if (a->otherwise.ptr != NULL && a->type == VCL_TYPE_STRING)
             doc_print(to, "=\"%.*s\"", (int)a->otherwise.len, a->otherwise.ptr);
         else if (a->otherwise.ptr != NULL)
@@ -185,6 +191,7 @@ doc_func(const struct doc *to, const char *name, enum vcl_type result, const cha
 static void
 doc_funcs(const struct doc *to)
 {
+    /* These are words of the language: they have no rows. */
     doc_print(to, "\n### Functions\n\n"
                   "| function | where | what it does |\n|---|---|---|\n"
                   "| `STRING regsub(STRING s, REGEX pattern, STRING with)` | all | The first match "

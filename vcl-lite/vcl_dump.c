@@ -31,10 +31,12 @@ static const char *const dump_http[VCL_HTTP_COUNT] = {
     "req", "req_top", "bereq", "beresp", "resp", "obj", "obj_stale"};
 static const char *const dump_cmp[] = {"==", "!=", "<", ">", "<=", ">="};
 
-/* A constant may be a string or not: its type is known where it is used only. */
+/* A constant may be a string or not: its type is known where it is used only.  Without a length it
+ * is shown as either number. */
 static void
 dump_const(const struct vcl_value *v, char *out, size_t size)
 {
+    /* Enough to know it by. */
     int len = v->len < 40 ? (int)v->len : 40;
 
     if (v->len > 0)
@@ -49,6 +51,7 @@ dump_const(const struct vcl_value *v, char *out, size_t size)
 static void
 dump_field(const struct vcl *v, unsigned http, uint32_t name, char *out, size_t size)
 {
+    /* The name is no text with a NUL. */
     snprintf(out, size, "%s.http.%.*s", dump_http[http], (int)v->names[name].text.len,
         v->names[name].text.ptr);
 }
@@ -59,6 +62,7 @@ dump_operands(const struct vcl *v, const struct vcl_insn *in, char *out, size_t 
 {
     int used;
 
+    /* Most instructions have nothing to add. */
     out[0] = '\0';
     switch (in->op) {
     case VCL_OP_CONST:
@@ -85,6 +89,7 @@ dump_operands(const struct vcl *v, const struct vcl_insn *in, char *out, size_t 
         used = (int)strlen(out);
         snprintf(out + used, size - (size_t)used, " to %u", in->c);
         break;
+    /* The message is not in it: that is what makes it shorter. */
     case VCL_OP_JUMP_IF_REQ:
     case VCL_OP_JUMP_UNLESS_REQ:
         dump_field(v, VCL_HTTP_REQ, in->b, out, size);
@@ -129,6 +134,7 @@ dump_entries(
     char line[200];
 
     for (unsigned i = 0; i < VCL_SUB_COUNT; i++) {
+        /* Several subs may begin at one place, where they have the same code. */
         if (v->subs[i].entry != at)
             continue;
         snprintf(line, sizeof(line), "%s: longest %u, touches %#x%s%s\n", v->subs[i].name,
@@ -147,6 +153,7 @@ vcl_dump(const struct vcl *v, void (*write)(void *ctx, const char *text), void *
     for (uint32_t i = 0; i < v->ncode; i++) {
         const struct vcl_insn *in = &v->code[i];
 
+        /* In front of the instruction, as a label. */
         dump_entries(v, i, write, ctx);
         dump_operands(v, in, operands, sizeof(operands));
         snprintf(line, sizeof(line), "%5u %-18s %3u %5u %7u  %s\n", i, dump_ops[in->op],

@@ -18,6 +18,7 @@ lex_is_digit(char c)
 static bool
 lex_is_word(char c)
 {
+    /* A minus too: header fields have it, so x-y is one name and no difference. */
     return lex_is_alpha(c) || lex_is_digit(c) || c == '_' || c == '-';
 }
 
@@ -31,6 +32,7 @@ lex_is_space(char c)
 static char
 lex_peek(const struct vcl_lexer *lx, unsigned ahead)
 {
+    /* NUL is no part of the language, so what looks ahead needs no bound of its own. */
     return ahead < lx->file->text.len - lx->at ? lx->file->text.ptr[lx->at + ahead] : '\0';
 }
 
@@ -60,6 +62,7 @@ static uint32_t
 lex_find(const struct vcl_lexer *lx, uint32_t from, uint32_t to, const char *text)
 {
     const char *all = lx->file->text.ptr;
+    /* memmem(3) would be given a length below 0. */
     const char *at = from >= to ? NULL : memmem(all + from, to - from, text, strlen(text));
 
     return at == NULL ? to : (uint32_t)(at - all);
@@ -76,6 +79,7 @@ lex_end(const struct vcl_lexer *lx)
 static uint32_t
 lex_line_end(struct vcl_lexer *lx)
 {
+    /* 0: it was not looked for yet. */
     if (lx->line_end < lx->at || lx->line_end == 0)
         lx->line_end = lex_find(lx, lx->at, lex_end(lx), "\n");
     return lx->line_end;
@@ -93,6 +97,7 @@ lex_long_comment(struct vcl_lexer *lx)
         lx->at = end;
         return;
     }
+    /* Behind it the text goes on where the first one ends, which was hardly meant. */
     if (inner < end)
         vcl_fail(lx->cx, lex_pos(lx, inner, 2), "the first */ ends both; comment lines out with #",
             "a comment within a comment");
@@ -106,6 +111,7 @@ lex_skip_blank(struct vcl_lexer *lx)
         if (lex_is_space(lex_peek(lx, 0)))
             lx->at++;
         else if (lex_peek(lx, 0) == '#' || lex_starts(lx, "//"))
+            /* Up to the line's end and not over it: a missing ; is looked for by lines. */
             lx->at = lex_line_end(lx);
         else if (lex_starts(lx, "/*"))
             lex_long_comment(lx);
@@ -124,6 +130,7 @@ lex_late_quote(const struct vcl_lexer *lx, uint32_t line_end)
     unsigned n = 0;
 
     for (uint32_t i = quote; i < end; i++)
+        /* An odd number: one of them ends what was begun before. */
         n += lx->file->text.ptr[i] == '"';
     return n % 2 == 1 ? quote : line_end;
 }
@@ -143,8 +150,10 @@ lex_string(struct vcl_lexer *lx, struct vcl_token *t)
         vcl_fail(lx->cx, lex_pos(lx, t->off, 1),
             "a string of several lines is written as {\"...\"} or \"\"\"...\"\"\"",
             "this string does not end on its line");
+        /* As it was meant, or each line that follows would begin or end a string too many. */
         end = lex_late_quote(lx, line_end);
         if (end == line_end) {
+            /* The parser says nothing more about it. */
             t->kind = TOK_BAD;
             t->quote = 0;
             end--;
@@ -174,6 +183,7 @@ lex_long_string(struct vcl_lexer *lx, struct vcl_token *t, unsigned quote, const
             quote == 2 ? "end it with \"}; or, if it is a block, put a space between { and \""
                        : "end it with \"\"\"",
             "this long string has no end");
+        /* The rest of the file is in it: nothing that follows can be judged. */
         t->kind = TOK_BAD;
         t->quote = 0;
         quote = 0;
@@ -186,6 +196,7 @@ lex_long_string(struct vcl_lexer *lx, struct vcl_token *t, unsigned quote, const
 static void
 lex_inline_c(struct vcl_lexer *lx, struct vcl_token *t)
 {
+    /* Skipped as a whole: C would make an error of each line. */
     uint32_t end = lex_find(lx, t->off + 2, lex_end(lx), "}C");
 
     vcl_fail(lx->cx, lex_pos(lx, t->off, 2),
@@ -210,6 +221,7 @@ lex_wrong_quote(struct vcl_lexer *lx, struct vcl_token *t, const char *open, con
         lx->unclosed = line_end; /* and is not looked for again */
     vcl_fail(lx->cx, lex_pos(lx, t->off, quote), "strings are written in double quotes: \"...\"",
         "%s is no quote", open);
+    /* A string as it was meant, so that this is the only error. */
     t->kind = end < line_end ? TOK_STRING : TOK_BAD;
     t->quote = (uint8_t)(end < line_end ? quote : 0);
     t->len = end < line_end ? end + (uint32_t)strlen(close) - t->off : quote;
@@ -291,14 +303,17 @@ static void
 lex_sign(struct vcl_lexer *lx, struct vcl_token *t)
 {
     for (unsigned i = 0; i < sizeof(lex_signs) / sizeof(lex_signs[0]); i++) {
+        /* The first byte spares most of the comparisons. */
         if (lex_signs[i].text[0] != lex_peek(lx, 0) || !lex_starts(lx, lex_signs[i].text))
             continue;
         t->len = (uint32_t)strlen(lex_signs[i].text);
         t->kind = (uint8_t)lex_signs[i].kind;
         lx->at += t->len;
         if (t->kind == TOK_BAD) {
+            /* Once a line: a text of another language would have one at each word. */
             bool told = lx->told > lx->at;
 
+            /* The whole name, so that it is what is shown. */
             while (lex_signs[i].text[0] == '_' && lex_is_word(lex_peek(lx, 0)))
                 lx->at++;
             t->len = lx->at - t->off;
@@ -326,6 +341,7 @@ lex_garbage(struct vcl_lexer *lx, struct vcl_token *t)
     char c = lex_peek(lx, 0);
 
     t->kind = TOK_BAD;
+    /* At once: a word in another alphabet is one error. */
     do
         lx->at++;
     while (!lex_ended(lx) && !lex_is_space(lex_peek(lx, 0)) && !lex_is_word(lex_peek(lx, 0)) &&
@@ -333,6 +349,7 @@ lex_garbage(struct vcl_lexer *lx, struct vcl_token *t)
     t->len = lx->at - t->off;
     if (c == '\0')
         vcl_fail(lx->cx, vcl_token_pos(t), NULL, "a NUL byte is not part of VCL");
+    /* Editors of Windows write it. */
     else if (t->off == 0 && t->len >= 3 && memcmp(lx->file->text.ptr, "\xef\xbb\xbf", 3) == 0)
         vcl_fail(lx->cx, vcl_token_pos(t), "save the file as UTF-8 without it",
             "the file begins with a byte order mark");
@@ -354,6 +371,7 @@ vcl_lex(struct vcl_lexer *lx, struct vcl_token *t)
     c = lex_peek(lx, 0);
     if (lex_is_digit(c)) {
         lex_number(lx, t);
+        /* Before names: C alone is one. */
     } else if (lex_starts(lx, "C{")) {
         lex_inline_c(lx, t);
     } else if (lex_is_alpha(c)) {
@@ -361,6 +379,7 @@ vcl_lex(struct vcl_lexer *lx, struct vcl_token *t)
         while (lex_is_word(lex_peek(lx, 0)))
             lx->at++;
         t->len = lx->at - t->off;
+        /* Before "", of which it begins with two. */
     } else if (lex_starts(lx, "\"\"\"")) {
         lex_long_string(lx, t, 3, "\"\"\"");
     } else if (lex_starts(lx, "{\"")) {
@@ -376,9 +395,11 @@ vcl_lex(struct vcl_lexer *lx, struct vcl_token *t)
     } else {
         lex_garbage(lx, t);
     }
+    /* Each token takes something: so the load ends. */
     tassert(t->kind == TOK_END || lx->at > t->off);
 }
 
+/* Borrows from the file's text, without its quotes. */
 struct slice
 vcl_token_text(const struct vcl_token *t)
 {

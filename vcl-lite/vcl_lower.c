@@ -50,6 +50,7 @@ lower_label(struct lower *l)
     if (labels == NULL)
         return 0;
     l->labels = labels;
+    /* Not put yet: tidy_resolve() asserts that each is. */
     labels[l->nlabels] = UINT32_MAX;
     return l->nlabels++;
 }
@@ -72,6 +73,7 @@ lower_trace(struct lower *l, const struct sema_sub *sub, struct vcl_pos from, st
     unsigned column;
     uint32_t n;
 
+    /* The tree and its files go with the load. */
     place.file = vcl_copy(
         l->s->cx, l->s->cx->keep, (struct slice){from.file->name, strlen(from.file->name)});
     vcl_pos_place(from, &place.line, &place.column);
@@ -103,6 +105,7 @@ lower_condition(struct lower *l, const struct sema_node *n)
     struct sema_node no = {.op = VCL_OP_CONST, .type = VCL_TYPE_BOOL, .value.i = 0};
     uint32_t wrong = lower_label(l), end = lower_label(l);
 
+    /* One of two constants: the depth of the stack is the same on both ways (README 6). */
     lower_jump(l, n, false, wrong);
     lower_emit(l, VCL_OP_CONST, 0, 0, sema_const(l->s, &yes));
     lower_emit(l, VCL_OP_JUMP, 0, 0, end);
@@ -121,6 +124,7 @@ lower_node(struct lower *l, const struct sema_node *n)
         lower_condition(l, n);
         return;
     }
+    /* Operands first, the operation behind them: that is the order of a stack. */
     for (unsigned i = 0; i < n->nkids; i++)
         lower_node(l, n->kids[i]);
     /* What the code touches is collected on the way, for vcl_touches. */
@@ -144,6 +148,7 @@ lower_jump_field(struct lower *l, const struct sema_node *n, bool when, uint32_t
 {
     const struct sema_node *field = n->op == VCL_OP_STR_BOOL ? n->kids[0] : NULL;
 
+    /* Else the name's number is in `c`, which the jump needs. */
     if (field == NULL || field->op != VCL_OP_FIELD || field->c > UINT16_MAX)
         return false;
     l->touches |= 1u << field->a;
@@ -159,6 +164,7 @@ lower_jump(struct lower *l, const struct sema_node *n, bool when, uint32_t label
     uint32_t past;
 
     if (n->op == VCL_OP_NOT) {
+        /* A negation costs nothing: it turns the jump around. */
         lower_jump(l, n->kids[0], !when, label);
     } else if (n->op == VCL_OP_CONST) {
         if ((n->value.i != 0) == when)
@@ -254,6 +260,7 @@ lower_return(struct lower *l, const struct lower_body *in, const struct ast_stmt
         return;
     }
     a = sema_action(stmt->name);
+    /* In front of the arguments: where they fail, this line is named. */
     lower_trace(l, in->sub, stmt->pos, stmt->pos);
     for (const struct ast_arg *arg = stmt->args; arg != NULL; arg = arg->next) {
         lower_node(l, arg->value->what);
@@ -289,6 +296,7 @@ lower_if(struct lower *l, const struct lower_body *in, const struct ast_stmt *st
 
         lower_jump(l, stmt->expr->what, false, next);
         lower_branch(l, in, stmt->body);
+        /* The last branch runs into what follows. */
         if (stmt->otherwise != NULL)
             lower_emit(l, VCL_OP_JUMP, 0, 0, end);
         lower_put(l, next);
@@ -322,6 +330,7 @@ static void lower_sub(struct sema *s, struct sema_sub *sub);
 static bool
 lower_is_short(const struct sema *s, const struct sema_sub *sub)
 {
+    /* Behind it the next sub's code begins: the bound is on its length. */
     for (uint32_t i = sub->entry; i < s->ncode && i - sub->entry <= LOWER_INLINE_MAX; i++) {
         if (s->code[i].op == VCL_OP_RET)
             return true;
@@ -353,6 +362,7 @@ lower_call(struct lower *l, const struct ast_stmt *stmt)
     if (sub->sites > 1 && !sub->lowered)
         lower_sub(l->s, sub);
     if (sub->sites > 1)
+        /* Of a sub that is written here it is collected on the way. */
         l->touches |= sub->touches;
     if (sub->sites > 1 && lower_is_short(l->s, sub)) {
         lower_copy(l, sub);
@@ -361,6 +371,8 @@ lower_call(struct lower *l, const struct ast_stmt *stmt)
     if (sub->sites > 1) {
         if (sub->depth + 1 > l->depth)
             l->depth = sub->depth + 1;
+        /* What it may cost goes along for vcl_count(), as far as the 16 bits of the instruction
+         * go. */
         lower_emit(
             l, VCL_OP_CALL, 0, sub->longest < UINT16_MAX ? sub->longest : UINT16_MAX, sub->entry);
         return;

@@ -10,6 +10,7 @@ void
 vcl_next(struct vcl_parser *p)
 {
     p->prev = p->t;
+    /* The end stays: whatever looks ahead finds it. */
     if (p->t->kind != TOK_END)
         p->t++;
 }
@@ -31,6 +32,7 @@ vcl_here(struct vcl_parser *p)
     if (vcl_at(p, TOK_END))
         return "the end of the file";
     if (vcl_at(p, TOK_STRING))
+        /* It may be long. */
         return "a string";
     return vcl_text(p->cx, "'%.*s'", (int)(text.len > 40 ? 40 : text.len), text.ptr);
 }
@@ -45,6 +47,7 @@ vcl_fail_here(struct vcl_parser *p, const char *hint, const char *fmt, ...)
     if (vcl_at(p, TOK_BAD) || (vcl_at(p, TOK_END) && p->prev != NULL && p->prev->kind == TOK_BAD))
         return;
     va_start(args, fmt);
+    /* Put together first: vcl_fail() has a format of its own. */
     vsnprintf(message, sizeof(message), fmt, args);
     va_end(args);
     vcl_fail(p->cx, vcl_token_pos(p->t), hint, "%s", message);
@@ -64,6 +67,7 @@ vcl_on_next_line(const struct vcl_parser *p)
 {
     const struct vcl_token *prev = p->prev, *t = p->t;
 
+    /* Another file begins on a line of its own. */
     if (prev == NULL || prev->file != t->file || prev->off > t->off)
         return true;
     return memchr(t->file->text.ptr + prev->off, '\n', t->off - prev->off) != NULL;
@@ -79,6 +83,7 @@ vcl_expect_semicolon(struct vcl_parser *p, const char *after)
     if (vcl_at(p, TOK_BAD))
         return false;
     tassert(p->prev != NULL);
+    /* What follows begins something new, so it is only the ; that is missing. */
     if (vcl_at(p, TOK_END) || vcl_at(p, TOK_RBRACE) || vcl_starts_stmt(p) ||
         (p->sub == NULL && vcl_at(p, TOK_ID) && vcl_on_next_line(p))) {
         /* Where it ought to be; and then all is well again. */
@@ -106,6 +111,7 @@ vcl_expect_name(struct vcl_parser *p, const char *what, struct vcl_pos *pos)
     }
     name = vcl_token_text(p->t);
     vcl_next(p);
+    /* Names with dots are variables; a backend with one is a common try. */
     if (vcl_at(p, TOK_DOT)) {
         vcl_fail_here(p, "names are letters, digits, _ and -", "a . is no part of a name");
         return (struct slice){NULL, 0};
@@ -118,6 +124,7 @@ vcl_span(const struct vcl_parser *p, const struct vcl_token *first)
 {
     struct vcl_pos pos = vcl_token_pos(first);
 
+    /* Over an include there is no span of one text. */
     if (p->prev != NULL && p->prev->file == first->file && p->prev->off >= first->off)
         pos.len = p->prev->off + p->prev->len - first->off;
     return pos;
@@ -126,6 +133,7 @@ vcl_span(const struct vcl_parser *p, const struct vcl_token *first)
 bool
 vcl_nest(struct vcl_parser *p)
 {
+    /* The parser and all that walks the tree behind it recurse by as much. */
     if (p->nest < VCL_NEST_MAX && p->depth < VCL_DEPTH_MAX)
         return true;
     vcl_fail_here(p, "a subroutine of its own makes it flatter",
@@ -146,6 +154,7 @@ vcl_skip_braces(struct vcl_parser *p)
         else if (vcl_at(p, TOK_RBRACE))
             open--;
         vcl_next(p);
+        /* Blocks in it have their own braces. */
     } while (open > 0 && !vcl_at(p, TOK_END));
 }
 
@@ -163,6 +172,7 @@ parse_text(struct vcl_parser *p, struct slice text, const char *name, bool built
         vcl_parse_file(p);
         tassert(p->cx->nomem || p->nest == 0);
     }
+    /* The tree points into texts, and to no token. */
     free(tokens.at);
 }
 
@@ -180,6 +190,7 @@ vcl_parse(struct vcl_cx *cx, const struct vcl_source *src)
     };
 
     parse_text(&p, src->text, src->name, false);
+    /* Behind the text: its subs are appended to those of the same name (README 11). */
     if (!src->without_builtin && !cx->nomem)
         parse_text(&p, slice_of(vcl_builtin_text, vcl_builtin_len), "builtin.vcl", true);
 }

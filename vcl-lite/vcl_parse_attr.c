@@ -23,6 +23,7 @@ attr_acl_flag(struct vcl_parser *p, struct ast_acl *a)
     }
     for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         if (vcl_token_is(p->t, flags[i].name)) {
+            /* table and fold are of Varnish's compiler: they are accepted, and change nothing. */
             *flags[i].flag = yes;
             vcl_next(p);
             return true;
@@ -39,6 +40,7 @@ attr_acl_mask(struct vcl_parser *p, struct ast_acl_entry *e)
 {
     struct ast_number number;
 
+    /* None was said: 0 is a mask. */
     e->mask = -1;
     if (!vcl_accept(p, TOK_SLASH))
         return true;
@@ -48,6 +50,7 @@ attr_acl_mask(struct vcl_parser *p, struct ast_acl_entry *e)
     }
     if (!vcl_parse_number(p, &number))
         return false;
+    /* A unit behind it would be taken for part of the number. */
     if (number.type != VCL_TYPE_INT || number.i > 128) {
         vcl_fail(
             p->cx, vcl_token_pos(p->prev), NULL, "a mask has at most 32 bits, or 128 for IPv6");
@@ -77,6 +80,7 @@ attr_acl_entry(struct vcl_parser *p, struct ast_acl_entry *e)
         return false;
     if (e->optional && !vcl_expect(p, TOK_RPAREN, "a )"))
         return false;
+    /* The most likely place of the mistake, and the list goes on. */
     if (vcl_at(p, TOK_STRING) && vcl_on_next_line(p)) { /* the next entry */
         vcl_fail(p->cx, (struct vcl_pos){p->prev->file, p->prev->off + p->prev->len, 1}, NULL,
             "a ; is missing behind the address");
@@ -90,6 +94,7 @@ static bool
 attr_ended(const struct vcl_parser *p)
 {
     return vcl_at(p, TOK_RBRACE) || vcl_at(p, TOK_END) ||
+           /* "backend b": no entry or attribute begins with two names. */
            (vcl_at(p, TOK_ID) && p->t[1].kind == TOK_ID);
 }
 
@@ -98,6 +103,7 @@ static void
 attr_skip(struct vcl_parser *p)
 {
     while (!vcl_at(p, TOK_END) && !vcl_at(p, TOK_RBRACE)) {
+        /* An attribute with a block in it ends behind that. */
         if (vcl_at(p, TOK_LBRACE)) {
             vcl_skip_braces(p);
             (void)vcl_accept(p, TOK_SEMICOLON);
@@ -113,6 +119,7 @@ attr_skip(struct vcl_parser *p)
 static void
 attr_close(struct vcl_parser *p, const struct vcl_token *open)
 {
+    /* At the one that is open: where it should close cannot be known. */
     if (!vcl_accept(p, TOK_RBRACE) && p->prev->kind != TOK_BAD)
         vcl_fail(p->cx, vcl_token_pos(open), NULL, "this { has no }");
 }
@@ -126,10 +133,12 @@ vcl_parse_acl(struct vcl_parser *p)
 
     if (a == NULL)
         return;
+    /* Varnish's default. */
     a->pedantic = true;
     a->name = vcl_expect_name(p, "the name of the acl", &a->pos);
     if (a->name.ptr == NULL)
         return;
+    /* Before its entries: with an error in them its name is known all the same. */
     *p->acls = a;
     p->acls = &a->next;
     while (vcl_at(p, TOK_PLUS) || vcl_at(p, TOK_MINUS))
@@ -170,6 +179,7 @@ attr_strings(struct vcl_parser *p, struct ast_attr *a)
         if (s == NULL)
             return false;
         s->text = vcl_token_text(p->t);
+        /* They become texts with a NUL at the end. */
         if (memchr(s->text.ptr, '\0', s->text.len) != NULL) {
             vcl_fail_here(p, NULL, "a string cannot hold a NUL byte");
             return false;
@@ -191,6 +201,7 @@ attr_block(struct vcl_parser *p, struct ast_attr *a)
     if (!vcl_nest(p))
         return false;
     vcl_next(p);
+    /* A probe in a backend is as deep as it gets; a text may try more. */
     p->nest++;
     attr_list(p, &a->attrs);
     p->nest--;
@@ -213,6 +224,7 @@ attr_value(struct vcl_parser *p, struct ast_attr *a)
         a->kind = AST_ATTR_NUMBER;
         if (!vcl_parse_number(p, &a->number))
             return false;
+        /* Before names, which a probe's name is. */
     } else if (vcl_token_is_nocase(p->t, "true") || vcl_token_is_nocase(p->t, "false")) {
         a->kind = AST_ATTR_BOOL;
         a->yes = vcl_token_is_nocase(p->t, "true");
@@ -226,9 +238,11 @@ attr_value(struct vcl_parser *p, struct ast_attr *a)
             "a value expected, not %s", vcl_here(p));
         return false;
     }
+    /* All of the value, for the marks below it. */
     a->value_pos.len = p->prev->file == a->value_pos.file
                            ? p->prev->off + p->prev->len - a->value_pos.off
                            : a->value_pos.len;
+    /* As with entries of an acl. */
     if (vcl_at(p, TOK_DOT) && vcl_on_next_line(p)) { /* the next attribute */
         vcl_fail(p->cx, (struct vcl_pos){p->prev->file, p->prev->off + p->prev->len, 1}, NULL,
             "a ; is missing behind the attribute");
@@ -241,6 +255,7 @@ attr_value(struct vcl_parser *p, struct ast_attr *a)
 static bool
 attr_parse(struct vcl_parser *p, struct ast_attr *a)
 {
+    /* The dot is what is forgotten. */
     if (vcl_at(p, TOK_ID) && p->t[1].kind == TOK_ASSIGN) {
         vcl_fail_here(p,
             vcl_text(p->cx, ".%.*s = ...;", (int)(p->t->len > 60 ? 60 : p->t->len),
@@ -273,6 +288,7 @@ attr_list(struct vcl_parser *p, struct ast_attr **out)
             return;
         if (!attr_parse(p, a)) {
             attr_skip(p);
+            /* Kept with its name: an attribute that is wrong is not one that is missing. */
             a->broken = true;
         }
         if (a->name.ptr == NULL)
@@ -295,6 +311,7 @@ vcl_parse_decl(struct vcl_parser *p, bool is_probe)
         vcl_expect_name(p, is_probe ? "the name of the probe" : "the name of the backend", &d->pos);
     if (d->name.ptr == NULL)
         return;
+    /* As with acls, before its attributes. */
     **to = d;
     *to = &d->next;
     if (!is_probe && vcl_token_is_nocase(p->t, "none")) {
@@ -304,6 +321,7 @@ vcl_parse_decl(struct vcl_parser *p, bool is_probe)
         return;
     }
     open = p->t;
+    /* Until its block is found: nothing more is said of it. */
     d->broken = true;
     if (!vcl_at(p, TOK_LBRACE)) {
         vcl_fail_here(p, NULL, "a { expected behind the name, not %s", vcl_here(p));

@@ -42,6 +42,7 @@ expr_deepen(struct vcl_parser *p, struct ast_expr *e)
         if (a->value->depth > below)
             below = a->value->depth;
     e->depth = below + 1;
+    /* The checker and the code generator recurse by as much. */
     if (e->depth < VCL_DEPTH_MAX)
         return e;
     vcl_fail(p->cx, e->pos, "put part of it into a header field first",
@@ -121,9 +122,11 @@ vcl_parse_number(struct vcl_parser *p, struct ast_number *out)
     int unit;
 
     tassert(vcl_at(p, TOK_INT) || vcl_at(p, TOK_REAL));
+    /* Also if it is wrong: the token has been judged. */
     vcl_next(p);
     if (!expr_check_digits(p, t))
         return false;
+    /* Checked above: it fits, with its NUL. */
     memcpy(digits, vcl_token_text(t).ptr, vcl_token_text(t).len);
     value = strtod(digits, NULL);
     *out = (struct ast_number){
@@ -179,6 +182,7 @@ expr_path_part(struct vcl_parser *p, struct ast_expr *e, unsigned *nparts)
             "a name expected behind the ., not %s", vcl_here(p));
         return false;
     }
+    /* More than one: a variable, or a function of a module. */
     (*nparts)++;
     /* Quoted, a field's name may have characters that no ID has. */
     if (vcl_at(p, TOK_STRING)) {
@@ -203,6 +207,7 @@ expr_path_text(struct vcl_parser *p, struct ast_expr *e, const struct vcl_token 
     for (const struct vcl_token *t = first; t <= last; t++)
         len += t->len;
     e->text = slice_of(first->file->text.ptr + first->off, len);
+    /* Then it is borrowed from the text, without a copy. */
     if (last->file == first->file && last->off + last->len - first->off == len)
         return true;
     /* A comment or space stands between the parts. */
@@ -227,6 +232,7 @@ vcl_parse_path(struct vcl_parser *p)
 
     tassert(vcl_at(p, TOK_ID));
     vcl_next(p);
+    /* A quoted name is the last part. */
     while (e != NULL && e->field.ptr == NULL && vcl_at(p, TOK_DOT)) {
         vcl_next(p);
         if (!expr_path_part(p, e, &nparts))
@@ -253,6 +259,7 @@ expr_split(struct slice *path)
     const char *dot = memrchr(path->ptr, '.', path->len);
     struct slice last = *path;
 
+    /* A name alone has no module in front. */
     if (dot == NULL) {
         *path = (struct slice){NULL, 0};
         return last;

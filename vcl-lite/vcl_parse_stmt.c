@@ -55,6 +55,7 @@ vcl_starts_stmt(const struct vcl_parser *p)
 {
     const struct vcl_token *t = p->t;
 
+    /* On the same line it is more likely part of what is wrong. */
     if (!vcl_on_next_line(p))
         return false;
     if (t->kind != TOK_ID)
@@ -62,6 +63,7 @@ vcl_starts_stmt(const struct vcl_parser *p)
     if (stmt_word(t) >= 0 || vcl_token_is(t, "else") || stmt_is_else_if(t) ||
         vcl_removed(VCL_REMOVED_WORD, vcl_token_text(t)) != NULL)
         return true;
+    /* std.log(...): the END behind the tokens makes looking ahead safe. */
     return t[1].kind == TOK_DOT && t[2].kind == TOK_ID && t[3].kind == TOK_LPAREN;
 }
 
@@ -73,6 +75,7 @@ stmt_is_declaration(const struct vcl_token *t)
 
     for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (vcl_token_is(t, words[i]))
+            /* Two names, or a name and a brace: `set acl = ...` is none. */
             return t[1].kind == TOK_ID && (t[2].kind == TOK_LBRACE || t[2].kind == TOK_ID);
     return false;
 }
@@ -85,9 +88,11 @@ stmt_skip(struct vcl_parser *p)
         if (vcl_at(p, TOK_LBRACE)) {
             vcl_skip_braces(p);
             (void)vcl_accept(p, TOK_SEMICOLON);
+            /* An else belongs to the statement that is skipped. */
             if (!vcl_token_is(p->t, "else") && !stmt_is_else_if(p->t))
                 return;
         } else if (vcl_accept(p, TOK_SEMICOLON)) {
+            /* A ; within an expression that is wrong is not its end. */
             if (vcl_at(p, TOK_ID) || vcl_on_next_line(p))
                 return;
         } else {
@@ -133,6 +138,7 @@ stmt_assign(struct vcl_parser *p, enum ast_assign *op)
             return true;
         }
     }
+    /* == here and = in a condition are the two that are mixed up. */
     vcl_fail_here(p, vcl_at(p, TOK_EQ) ? "set gives a value with one =" : NULL,
         "an = expected, not %s", vcl_here(p));
     return false;
@@ -145,6 +151,7 @@ stmt_set(struct vcl_parser *p, struct ast_stmt *s)
     if (s->var == NULL || !stmt_assign(p, &s->op))
         return false;
     s->expr = vcl_parse_expr(p);
+    /* Its error has been reported where it is. */
     return s->expr != NULL && vcl_expect_semicolon(p, "set");
 }
 
@@ -201,6 +208,7 @@ stmt_text(struct vcl_parser *p, struct ast_stmt *s)
 static bool
 stmt_return(struct vcl_parser *p, struct ast_stmt *s)
 {
+    /* A bare return has no name, and no missing one. */
     s->name = slice_of("", 0);
     s->name_pos = vcl_token_pos(p->prev);
     if (vcl_accept(p, TOK_SEMICOLON))
@@ -218,6 +226,7 @@ stmt_return(struct vcl_parser *p, struct ast_stmt *s)
         return false;
     if (vcl_accept(p, TOK_LPAREN)) {
         s->has_args = true;
+        /* Of any number: which action takes how many is the checker's. */
         if (!vcl_parse_args(p, &s->args, "an argument"))
             return false;
     }
@@ -238,6 +247,7 @@ stmt_new(struct vcl_parser *p, struct ast_stmt *s)
     s->expr = vcl_parse_postfix(p);
     if (s->expr == NULL)
         return false;
+    /* A call with a module in front. */
     if (s->expr->kind != AST_CALL || s->expr->text.ptr == NULL) {
         vcl_fail(p->cx, s->expr->pos, "new NAME = directors.round_robin();",
             "new wants module.type(...) behind the =");
@@ -260,6 +270,7 @@ stmt_find_block(struct vcl_parser *p, struct ast_stmt *s)
         (struct ast_expr){.kind = AST_BOOL, .pos = vcl_token_pos(p->t), .yes = true, .depth = 1};
     while (!vcl_at(p, TOK_LBRACE)) {
         if (vcl_at(p, TOK_END) || vcl_at(p, TOK_SEMICOLON) || vcl_at(p, TOK_RBRACE) ||
+            /* A statement: then the block's brace is what is missing. */
             stmt_word(p->t) >= 0)
             return false;
         vcl_next(p);
@@ -286,6 +297,7 @@ stmt_condition(struct vcl_parser *p, struct ast_stmt *s)
         hint = "equal is ==";
     else if (vcl_at(p, TOK_STRING))
         hint = "strings are joined by +";
+    /* Words of other languages. */
     else if (vcl_token_is(p->t, "and") || vcl_token_is(p->t, "or"))
         hint = "and is &&, or is ||";
     vcl_fail_here(p, hint, "a ) expected, not %s", vcl_here(p));
@@ -304,6 +316,7 @@ stmt_branch(struct vcl_parser *p, struct ast_stmt *s)
         return false;
     }
     vcl_parse_block(p, &s->body);
+    /* Where a } is missing, nothing that follows belongs to this one. */
     return !p->unwinding;
 }
 
@@ -314,6 +327,7 @@ stmt_else_if(struct vcl_parser *p, struct ast_stmt *s)
     struct ast_stmt *branch = vcl_alloc(p->cx, p->cx->scratch, sizeof(*branch));
     const struct vcl_token *first = p->t;
 
+    /* A chain is a list in the text, and a depth in the tree. */
     if (branch == NULL || !vcl_nest(p))
         return NULL;
     p->depth++;
@@ -336,6 +350,7 @@ stmt_if(struct vcl_parser *p, struct ast_stmt *s)
         s = stmt_else_if(p, s);
         ok = s != NULL && stmt_branch(p, s);
         if (ok)
+            /* The branch alone, for its trace. */
             s->pos.len = p->prev->file == s->pos.file && p->prev->off >= s->pos.off
                              ? p->prev->off + p->prev->len - s->pos.off
                              : s->pos.len;
@@ -365,6 +380,7 @@ stmt_fail_path(struct vcl_parser *p, const struct vcl_token *first, const struct
     struct vcl_pos pos = e->kind == AST_CALL ? vcl_token_pos(first) : e->pos;
     const char *hint = NULL;
 
+    /* The word is what is forgotten most. */
     if (vcl_at(p, TOK_ASSIGN) || vcl_at(p, TOK_ASSIGN_ADD) || vcl_at(p, TOK_ASSIGN_SUB) ||
         vcl_at(p, TOK_ASSIGN_MUL) || vcl_at(p, TOK_ASSIGN_DIV)) {
         vcl_fail(p->cx, e->pos,
@@ -388,8 +404,10 @@ stmt_expr(struct vcl_parser *p, struct ast_stmt *s)
     const struct vcl_token *first = p->t;
     const char *removed = vcl_removed(VCL_REMOVED_WORD, vcl_token_text(first));
 
+    /* A module may have such a name. */
     if (removed != NULL && first[1].kind != TOK_DOT && first[1].kind != TOK_LPAREN) {
         vcl_fail_here(p, removed, "%s is not part of VCL 4", vcl_here(p));
+        /* Behind the word: stmt_skip() would stop at it again. */
         vcl_next(p);
         return false;
     }
@@ -416,6 +434,7 @@ stmt_fail_other(struct vcl_parser *p)
         vcl_fail_here(p, "none stands behind a }, and none alone", "this ; ends nothing");
     else
         vcl_fail_here(p, NULL, "a statement expected, not %s", vcl_here(p));
+    /* So that each round takes something. */
     if (!vcl_at(p, TOK_END) && !vcl_at(p, TOK_SEMICOLON) && !vcl_at(p, TOK_RBRACE))
         vcl_next(p);
 }
@@ -448,6 +467,7 @@ stmt_unwind(struct vcl_parser *p)
     unsigned line = 0, column;
     struct slice name = {NULL, 0};
 
+    /* Once, however many blocks are open. */
     if (!p->unwinding && p->sub != NULL) {
         name = vcl_token_text(p->sub);
         vcl_pos_place(vcl_token_pos(p->sub), &line, &column);
@@ -457,6 +477,7 @@ stmt_unwind(struct vcl_parser *p)
             "%s within a subroutine: a } is missing in front of it", vcl_here(p));
     }
     p->unwinding = true;
+    /* So many } may come behind, which close nothing then. */
     p->surplus = p->nest;
 }
 
@@ -476,6 +497,7 @@ stmt_list(struct vcl_parser *p, struct ast_stmt **out)
         if (s == NULL)
             return;
         if (!stmt_parse(p, s)) {
+            /* The declaration that begins here is not to be skipped. */
             if (p->unwinding)
                 return;
             stmt_skip(p);
@@ -494,6 +516,7 @@ vcl_parse_block(struct vcl_parser *p, struct ast_stmt **out)
 
     tassert(vcl_at(p, TOK_LBRACE));
     if (!vcl_nest(p)) {
+        /* What is too deep is not looked at: it could only be reported for the same reason. */
         vcl_skip_braces(p);
         return;
     }
@@ -505,6 +528,7 @@ vcl_parse_block(struct vcl_parser *p, struct ast_stmt **out)
     p->depth--;
     if (p->unwinding || vcl_accept(p, TOK_RBRACE))
         return;
+    /* Said once, of the innermost: the blocks around it see `unwinding`. */
     if (vcl_at(p, TOK_END) && !p->cx->nomem && p->prev->kind != TOK_BAD)
         vcl_fail(p->cx, vcl_token_pos(open), NULL, "this { has no }");
     p->unwinding = true;

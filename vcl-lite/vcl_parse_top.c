@@ -16,6 +16,7 @@ top_is_word(const struct vcl_token *t)
     for (unsigned i = 0; i < TOP_WORDS; i++)
         if (vcl_token_is(t, top_words[i]))
             return true;
+    /* Of VCL 3: known, so that the error says what is right. */
     return vcl_token_is(t, "director");
 }
 
@@ -24,6 +25,7 @@ static void
 top_skip(struct vcl_parser *p)
 {
     while (!vcl_at(p, TOK_END) && !top_is_word(p->t)) {
+        /* Words in a block begin no declaration. */
         if (vcl_at(p, TOK_LBRACE))
             vcl_skip_braces(p);
         else
@@ -47,6 +49,7 @@ top_version(struct vcl_parser *p)
     if (version == 0)
         vcl_fail(p->cx, vcl_token_pos(t), "vcl-lite knows 4.0 and 4.1: vcl 4.1;",
             "there is no VCL version %.*s here", (int)(text.len > 20 ? 20 : text.len), text.ptr);
+    /* The first one says it for the load. */
     else if (p->cx->ast.version == 0)
         p->cx->ast.version = version;
     else if (version > p->cx->ast.version && !p->builtin)
@@ -61,6 +64,7 @@ top_first(struct vcl_parser *p)
 {
     struct vcl_pos at = vcl_token_pos(p->t);
 
+    /* Once for each text: an included file may leave it out. */
     if (vcl_token_is(p->t, "vcl") || p->builtin)
         return;
     p->cx->ast.version = 41; /* what is new is the more likely */
@@ -82,6 +86,7 @@ top_import(struct vcl_parser *p)
     i->name = vcl_expect_name(p, "a module", &i->pos);
     if (i->name.ptr == NULL)
         return;
+    /* Known also with `from`: its functions are then no second error. */
     *p->imports = i;
     p->imports = &i->next;
     if (vcl_token_is(p->t, "from"))
@@ -116,6 +121,7 @@ top_sub(struct vcl_parser *p)
     if (s->name.ptr == NULL)
         return;
     top_check_sub_name(p, s);
+    /* Its body is parsed and not kept: variables of VCL 3 would all be errors. */
     if (vcl_removed(VCL_REMOVED_SUB, s->name) == NULL) {
         *p->subs = s;
         p->subs = &s->next;
@@ -126,6 +132,7 @@ top_sub(struct vcl_parser *p)
     }
     p->sub = name;
     vcl_parse_block(p, &s->body);
+    /* The blocks have ended here, whatever was missing. */
     p->unwinding = false;
     p->sub = NULL;
 }
@@ -151,6 +158,7 @@ top_fail_other(struct vcl_parser *p)
 {
     struct vcl_guess guess = {.meant = vcl_token_text(p->t)};
 
+    /* A } was missing above: those of the blocks that were ended for it come now. */
     if (vcl_at(p, TOK_RBRACE) && p->surplus > 0) {
         p->surplus--;
     } else if (vcl_at(p, TOK_RBRACE)) {
@@ -166,6 +174,7 @@ top_fail_other(struct vcl_parser *p)
                                  "probe, sub and unused",
             "%s begins no declaration", vcl_here(p));
     }
+    /* A block is skipped as a whole. */
     if (!vcl_at(p, TOK_END) && !vcl_at(p, TOK_LBRACE))
         vcl_next(p);
 }
@@ -180,6 +189,7 @@ top_declaration(struct vcl_parser *p)
         top_skip(p);
         return;
     }
+    /* Behind its word in any case: so each round takes something. */
     vcl_next(p);
     if (vcl_token_is(word, "vcl"))
         top_version(p);
@@ -199,7 +209,8 @@ top_declaration(struct vcl_parser *p)
         vcl_fail(p->cx, vcl_token_pos(word),
             "import directors; and in vcl_init: new NAME = directors.round_robin();",
             "director blocks are not part of VCL 4");
-    /* Whatever was wrong is reported: what is left of it is no declaration. */
+    /* Whatever was wrong is reported: what is left of it is no declaration.  What ended well is
+     * followed by anything: only that is judged, and not skipped. */
     if (!vcl_at(p, TOK_END) && !top_is_word(p->t) && p->t > word + 1 &&
         (p->prev->kind == TOK_RBRACE || p->prev->kind == TOK_SEMICOLON))
         return;
@@ -210,6 +221,7 @@ void
 vcl_parse_file(struct vcl_parser *p)
 {
     top_first(p);
+    /* Errors do not end it: all of them come at once (README 2). */
     while (!vcl_at(p, TOK_END) && !p->cx->nomem)
         top_declaration(p);
 }

@@ -8,6 +8,7 @@ vcl_is_trivial(const struct vcl *v, enum vcl_sub sub, enum vcl_action *out)
 {
     OBJ_CHECK(v, VCL_MAGIC);
     if (v->subs[sub].entry == UINT32_MAX) {
+        /* A sub that is nowhere: a text without builtin.vcl need not have each. */
         *out = VCL_ACT_NONE;
         return true;
     }
@@ -15,6 +16,7 @@ vcl_is_trivial(const struct vcl *v, enum vcl_sub sub, enum vcl_action *out)
     return v->subs[sub].trivial;
 }
 
+/* Decided at the load: then the core makes the key itself, without a run. */
 bool
 vcl_hashes_as_builtin(const struct vcl *v)
 {
@@ -33,6 +35,7 @@ bool
 vcl_touches(const struct vcl *v, enum vcl_sub sub, enum vcl_http http)
 {
     OBJ_CHECK(v, VCL_MAGIC);
+    /* Collected when the code was made, with all that it calls. */
     return (v->subs[sub].touches & 1u << http) != 0;
 }
 
@@ -62,6 +65,7 @@ vcl_calls_at(const struct vcl *v, unsigned fn, struct vcl_place *out)
     OBJ_CHECK(v, VCL_MAGIC);
     for (uint32_t i = 0; i < v->ncode; i++) {
         if (v->code[i].op == VCL_OP_TRACE)
+            /* The last trace before it: the line of its statement or block. */
             at = v->places[v->code[i].c];
         if (v->code[i].op == VCL_OP_FUNC && v->code[i].b == fn) {
             *out = at;
@@ -76,6 +80,7 @@ vcl_is_literal(const struct vcl *v, struct slice text)
 {
     OBJ_CHECK(v, VCL_MAGIC);
     for (uint32_t i = 0; i < v->nconsts; i++)
+        /* By address: a literal lives as long as the policy, an equal text of a run does not. */
         if (v->consts[i].s == text.ptr && v->consts[i].len == text.len)
             return true;
     return false;

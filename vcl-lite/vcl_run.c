@@ -32,6 +32,7 @@ vcl_run_failf(struct vcl_run *r, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     copy = arena_copy(r->arena, slice_str(text));
+    /* The reason must outlive this call. */
     return vcl_run_fail(r, copy.ptr != NULL ? copy.ptr : "out of memory");
 }
 
@@ -106,6 +107,7 @@ static int
 vcl_set(struct vcl_run *r, unsigned var, const struct vcl_value *v)
 {
     if (vcl_is_head_line(var)) {
+        /* An empty method or url would make a request line that no server reads. */
         if (v->len == 0)
             return vcl_run_failf(r, "%s was set to an empty string", vcl_var_name(var));
         if (!vcl_is_printable(vcl_value_slice(v)))
@@ -122,6 +124,7 @@ vcl_set_field(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *v)
     const struct vcl_name *name = &r->vcl->names[in.c];
     struct slice value = vcl_value_slice(v);
 
+    /* Unset becomes empty, as in Varnish: unsetting a field has a statement of its own. */
     if (value.ptr == NULL)
         value = slice_of("", 0);
     if (!vcl_is_printable(value))
@@ -150,6 +153,7 @@ vcl_ban(struct vcl_run *r, const struct vcl_value *v)
 {
     bool ok = true; /* a wrong expression bans nothing, and is reported by std.ban_error() */
 
+    /* An unset text is an empty one: the host says that it is no expression. */
     return r->host->ban(r, v->s == NULL ? slice_of("", 0) : vcl_value_slice(v), &ok);
 }
 
@@ -204,6 +208,7 @@ static const uint8_t vcl_method_results[] = {
 static int
 vcl_func(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *args, struct vcl_value *out)
 {
+    /* All of it: some fill only a part, and what they leave out means unset. */
     *out = (struct vcl_value){.len = 0};
     /* What depends on its arguments alone is computed here; everything else is the host's. */
     if (vcl_funcs[in.b].how == VCL_PURE)
@@ -227,6 +232,8 @@ vcl_method(
 static int
 vcl_new(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *args)
 {
+    /* The one place where a run writes into a policy: vcl_init runs before any other thread sees
+     * it. */
     struct vcl_object *o = &r->vcl->objects[in.c & 0xffff];
 
     return vcl_host_said(r, r->host->object_new(r, in.b, o->name, args, in.c >> 16, &o->made));
@@ -275,6 +282,7 @@ vcl_return(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *v)
         r->duration_s = v++->r;
     if ((in.b & VCL_RETURN_LABEL) != 0)
         r->label = (unsigned)v->i;
+    /* Above all others were only noted: the core reads them when the run is over. */
     if (in.a != VCL_ACT_FAIL)
         return 0;
     if (r->reason.len == 0)
@@ -308,6 +316,7 @@ vcl_compare_i(unsigned cmp, int64_t a, int64_t b)
 VCL_ALWAYS_INLINE bool
 vcl_compare_s(unsigned cmp, const struct vcl_value *a, const struct vcl_value *b)
 {
+    /* Equality first: it is asked most, and lengths decide most of it. */
     if (cmp <= VCL_CMP_NE) {
         bool same = a->len == b->len && a->s != NULL && b->s != NULL &&
                     (a->len == 0 || memcmp(a->s, b->s, a->len) == 0);
@@ -337,6 +346,7 @@ vcl_has_req(struct vcl_run *r, const struct vcl_insn *in)
 VCL_ALWAYS_INLINE int
 vcl_count(struct vcl_run *r, unsigned steps)
 {
+    /* By the length of the longest path, at each call: no instruction counts by itself. */
     r->steps += steps;
     if (r->steps <= VCL_STEPS_MAX)
         return 0;
@@ -439,6 +449,7 @@ DO_INT_BOOL:
 DO_REAL_BOOL:
     sp[-1].i = sp[-1].r > 0;
     NEXT();
+/* For comparisons of several parts: see sema_cmp_strings(). */
 DO_EMPTY:
     if (sp[-1].s == NULL)
         sp[-1] = vcl_value_string(slice_of("", 0));
@@ -493,6 +504,7 @@ DO_MATCH_ACL:
 DO_NOT:
     sp[-1].i = sp[-1].i == 0;
     NEXT();
+/* `none` is no director. */
 DO_RESOLVE:
     if (sp[-1].p != NULL)
         sp[-1].p = r->host->resolve(r, sp[-1].p);
@@ -515,16 +527,19 @@ DO_CALL:
     *calls++ = pc;
     pc = v->code + in->c;
     NEXT();
+/* Without a call the vcl_* sub itself ended, without an action. */
 DO_RET:
     if (calls == f.calls)
         return VCL_ACT_NONE;
     pc = *--calls;
     NEXT();
+/* The usual return takes nothing along. */
 DO_RETURN:
     if (in->b == 0 && in->a != VCL_ACT_FAIL)
         return (enum vcl_action)in->a;
     NEED(vcl_return(r, *in, sp - in->c));
     return (enum vcl_action)in->a;
+/* What does not fit is left out: a log that is cut is better than a run that fails. */
 DO_TRACE:
     if (r->ntrace < VCL_TRACE_MAX)
         r->trace[r->ntrace++] = (uint16_t)in->c;
@@ -543,6 +558,7 @@ DO_SET_BODY:
     sp -= in->c;
     NEED(vcl_host_said(r, vcl_set_body(r, *in, sp)));
     NEXT();
+/* The result goes over the arguments, so it is made beside the stack. */
 DO_FUNC:
     sp -= in->a;
     NEED(vcl_func(r, *in, sp, &f.given));
@@ -613,6 +629,7 @@ vcl_run(struct vcl_run *r, enum vcl_sub sub)
     if (v->subs[sub].entry == UINT32_MAX)
         return VCL_ACT_NONE;
     action = vcl_loop(r, v->code + v->subs[sub].entry);
+    /* A failure always has a reason, for the log. */
     tassert((action == VCL_ACT_FAIL) == (r->why != NULL));
     return action;
 }

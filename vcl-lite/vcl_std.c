@@ -26,6 +26,7 @@ int
 vcl_std_fallback(struct vcl_run *r, const char *name, const struct vcl_value *args,
     unsigned present, struct vcl_value *out)
 {
+    /* Without one Varnish fails the run, too. */
     if ((present & 2) == 0)
         return vcl_run_failf(r, "std.%s: conversion failed, and there is no fallback", name);
     *out = args[1];
@@ -56,10 +57,11 @@ vcl_std_tolower(
 static const char *
 vcl_html_entity(char c)
 {
-    return c == '&'    ? "&amp;"
-           : c == '<'  ? "&lt;"
-           : c == '>'  ? "&gt;"
-           : c == '"'  ? "&quot;"
+    return c == '&'   ? "&amp;"
+           : c == '<' ? "&lt;"
+           : c == '>' ? "&gt;"
+           : c == '"' ? "&quot;"
+           /* &apos; is not HTML 4. */
            : c == '\'' ? "&#39;"
                        : NULL;
 }
@@ -78,6 +80,7 @@ vcl_tarn_html(
 
         more += entity != NULL ? strlen(entity) - 1 : 0;
     }
+    /* Most texts have none of them: they stay where they are. */
     if (more == 0)
         return 0;
     p = vcl_run_alloc(r, args[0].len + more);
@@ -107,6 +110,7 @@ vcl_std_strstr(
         return 0; /* unset */
     at = memmem(args[0].s, args[0].len, args[1].s, args[1].len);
     if (at != NULL)
+        /* Borrowed: it lies in the subject, which lives as long as the run. */
         *out = vcl_value_string(slice_of(at, args[0].len - (size_t)(at - args[0].s)));
     return 0;
 }
@@ -173,6 +177,7 @@ vcl_query_is_sorted(struct slice query, const struct slice *params, unsigned n)
             return false;
         p += params[i].len + 1;
     }
+    /* Empty parameters, which are left out, show in the length. */
     return p == query.ptr + query.len + (n > 0);
 }
 
@@ -193,6 +198,7 @@ vcl_std_querysort(
     path = (size_t)(mark - url.ptr) + 1;
     query = slice_of(url.ptr + path, url.len - path);
     n = vcl_query_split(query, params);
+    /* As it is written: a copy would cost for nothing. */
     if (n > VCL_QUERY_PARAMS_MAX || vcl_query_is_sorted(query, params, n))
         return 0;
     p = at = vcl_run_alloc(r, url.len);
@@ -221,6 +227,7 @@ vcl_collect_into(struct vcl_run *r, enum vcl_http http, const struct vcl_name *n
 
         if (s.ptr == NULL)
             break;
+        /* The same walk twice: once for the length, once for the bytes. */
         if (*n > 0 && to != NULL)
             memcpy(to + len, sep.ptr, sep.len);
         len += *n > 0 ? sep.len : 0;
@@ -245,11 +252,13 @@ vcl_std_collect(
 
     (void)present;
     (void)out;
+    /* Stored responses are shared by all requests. */
     if (http == VCL_HTTP_OBJ || http == VCL_HTTP_OBJ_STALE || http == VCL_HTTP_REQ_TOP)
         return vcl_run_fail(r, "std.collect: fields of this message cannot be changed");
     if (!vcl_is_printable(sep))
         return vcl_run_fail(r, "std.collect: the separator has control characters");
     len = vcl_collect_into(r, http, name, sep, NULL, &n);
+    /* One field is joined already. */
     if (n < 2)
         return 0;
     p = vcl_run_alloc(r, len);
@@ -319,6 +328,7 @@ vcl_std_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, unsig
     struct vcl_value *out)
 {
     tassert(fn < VCL_FN_COUNT);
+    /* They have a state, so a way of their own. */
     if (fn >= VCL_FN_COOKIE_PARSE && fn <= VCL_FN_COOKIE_GET_STRING)
         return vcl_cookie_call(r, fn, args, out);
     tassert(vcl_std_fns[fn] != NULL);

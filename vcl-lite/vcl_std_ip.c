@@ -12,6 +12,7 @@ vcl_port_parse(struct slice s, uint16_t *out)
         *out = s.len == 4 ? 80 : 443;
         return true;
     }
+    /* Five digits do not overflow. */
     if (s.len == 0 || s.len > 5)
         return false;
     for (size_t i = 0; i < s.len; i++) {
@@ -32,6 +33,7 @@ vcl_address_parse(struct slice s, struct vcl_ip *out)
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     char text[INET6_ADDRSTRLEN];
 
+    /* Longer than any address: it need not be copied to know. */
     if (s.len >= sizeof(text) || memchr(s.ptr, '\0', s.len) != NULL)
         return false;
     memcpy(text, s.ptr, s.len);
@@ -65,6 +67,7 @@ vcl_endpoint_parse(struct slice s, struct vcl_ip *out)
         at = memchr(s.ptr, ' ', s.len);
         if (at == NULL)
             at = memchr(s.ptr, ':', s.len);
+        /* A second colon: then the first is no port's. */
         if (at == NULL || memchr(at + 1, ':', (size_t)(s.ptr + s.len - at) - 1) != NULL)
             at = s.ptr + s.len; /* no port, or an IPv6 address */
         host.len = (size_t)(at - s.ptr);
@@ -80,12 +83,14 @@ vcl_endpoint_parse(struct slice s, struct vcl_ip *out)
 int
 vcl_std_ip(struct vcl_run *r, const struct vcl_value *args, unsigned present, struct vcl_value *out)
 {
+    /* Varnish's default. */
     struct vcl_ip ip = {.port = 80}, *kept;
 
     if ((present & 0x08) != 0 && !vcl_port_parse(vcl_value_slice(&args[3]), &ip.port))
         return vcl_std_fallback(r, "ip", args, present, out);
     if (!vcl_endpoint_parse(vcl_trim(vcl_value_slice(&args[0])), &ip))
         return vcl_std_fallback(r, "ip", args, present, out);
+    /* In the run's memory: the value is a pointer. */
     kept = (struct vcl_ip *)(void *)vcl_run_alloc(r, sizeof(ip));
     if (kept == NULL)
         return TERR_POLICY;

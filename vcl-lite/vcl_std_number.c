@@ -30,6 +30,7 @@ vcl_trim(struct slice s)
 static bool
 vcl_take_digit(struct slice *s, unsigned *digit)
 {
+    /* Without a sign: what is below '0' is large. */
     if (s->len == 0 || s->ptr[0] - (unsigned)'0' > 9)
         return false;
     *digit = (unsigned)(s->ptr[0] - '0');
@@ -56,6 +57,7 @@ vcl_number_parse(struct slice *s, struct vcl_number *out)
     vcl_skip_blanks(s);
     n.negative = vcl_take(s, '-');
     for (; vcl_take_digit(s, &digit); n.digits++) {
+        /* Refused and not cut: a longer number would be another one. */
         if (n.digits == 15)
             return false;
         n.whole = n.whole * 10 + digit;
@@ -63,6 +65,7 @@ vcl_number_parse(struct slice *s, struct vcl_number *out)
     n.has_point = vcl_take(s, '.');
     if (n.has_point) {
         for (; vcl_take_digit(s, &digit); weight /= 10) {
+            /* Behind the third digit the weight is 0: they are read and do not count. */
             thousandths += digit * weight;
             n.fraction_digits++;
         }
@@ -70,6 +73,7 @@ vcl_number_parse(struct slice *s, struct vcl_number *out)
     if (n.digits + n.fraction_digits == 0 || (n.has_point && n.digits > 12))
         return false;
     vcl_skip_blanks(s);
+    /* Whole thousandths, divided once: exact to the last digit that counts. */
     n.value = n.has_point ? (double)(n.whole * 1000 + thousandths) / 1000 : (double)n.whole;
     if (n.negative) {
         n.value = -n.value;
@@ -102,6 +106,7 @@ vcl_integer_of_text(struct slice s, int64_t *out)
 static bool
 vcl_integer_of_real(double d, int64_t *out)
 {
+    /* NaN, too: converting it would be undefined. */
     if (!(fabs(d) <= (double)VCL_INT_MAX))
         return false;
     *out = (int64_t)d;
@@ -115,6 +120,7 @@ vcl_std_integer(
 {
     bool ok = true;
 
+    /* A bit for each argument; bit 1 is the fallback. */
     if (vcl_std_one(r, "integer", present, 0x7d) < 0)
         return TERR_POLICY;
     if ((present & 0x01) != 0)
@@ -139,6 +145,7 @@ vcl_std_rounded(
 {
     (void)r;
     (void)present;
+    /* The fallback has to be given: these never fail. */
     if (!vcl_integer_of_real(round(args[0].r), &out->i))
         out->i = args[1].i;
     return 0;
@@ -162,6 +169,7 @@ vcl_real_of_text(struct slice s, double *out)
 {
     struct vcl_number n;
 
+    /* A rest behind the number means that it was none. */
     if (!vcl_number_parse(&s, &n) || s.len > 0 || n.digits > 12)
         return false;
     *out = n.value;
@@ -207,6 +215,7 @@ vcl_duration_of_text(struct slice s, double *out)
         return false;
     s = vcl_trim(s);
     for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        /* In this case: M is not m. */
         if (slice_eq(s, slice_str(units[i].name))) {
             *out = n.value * units[i].seconds;
             return true;
@@ -259,6 +268,7 @@ vcl_bytes_of_text(struct slice s, int64_t *out)
     if (unit != NULL) {
         s = slice_of(s.ptr + 1, s.len - 1);
         factor = ldexp(1, 10 * (int)(unit - units + 1));
+        /* Half a byte. */
     } else if (n.value != floor(n.value)) {
         return false;
     }
@@ -281,6 +291,7 @@ vcl_std_bytes(
     else if ((present & 0x04) != 0)
         ok = vcl_bytes_of_real(args[2].r, &out->i);
     else
+        /* There are no negative BYTES. */
         ok = (out->i = args[3].i) >= 0;
     return ok ? 0 : vcl_std_fallback(r, "bytes", args, present, out);
 }

@@ -29,6 +29,7 @@ vcl_is_printable(struct slice s)
 
         memcpy(&x, s.ptr + i, sizeof(x));
         if (vcl_may_be_ctl(x))
+            /* A suspicion: the loop below decides, from here on byte by byte. */
             break;
     }
     for (; i < s.len; i++) {
@@ -43,6 +44,7 @@ vcl_is_printable(struct slice s)
 int
 vcl_string_copy(struct vcl_run *r, struct slice text, struct vcl_value *out)
 {
+    /* Without a NUL: strings of the language have a length. */
     char *p = vcl_run_alloc(r, text.len);
 
     if (p == NULL)
@@ -60,6 +62,7 @@ vcl_format_digits(uint64_t n, char *out)
     char digits[20];
     size_t len = 0;
 
+    /* At least one digit: 0 is one. */
     do
         digits[len++] = (char)('0' + n % 10);
     while ((n /= 10) != 0);
@@ -83,6 +86,7 @@ vcl_format_int(int64_t i, char out[VCL_NUMBER_BYTES])
     if (i >= 0)
         return vcl_format_digits((uint64_t)i, out);
     out[0] = '-';
+    /* Negated without a sign: the smallest number has no negative with one. */
     return 1 + vcl_format_digits(-(uint64_t)i, out + 1);
 }
 
@@ -158,6 +162,7 @@ vcl_format_ip(const struct vcl_ip *ip, char out[64])
     size_t len = 0;
 
     if (!ip->is_v4) {
+        /* IPv4 by hand, for it is what is asked for on each request. */
         inet_ntop(AF_INET6, ip->addr, out, 64);
         return strlen(out);
     }
@@ -183,6 +188,8 @@ vcl_concat(struct vcl_run *r, const struct vcl_value *parts, unsigned n, struct 
             continue;
         if (all.len == 0)
             all.ptr = parts[i].s;
+        /* regsub and fields give parts of one text: taken apart and put together again they are
+         * it. */
         if (all.len == len && all.ptr + all.len == parts[i].s)
             all.len += parts[i].len;
         len += parts[i].len;
@@ -215,6 +222,7 @@ vcl_fold_case(struct vcl_run *r, bool upper, struct vcl_value *v)
         i++;
     if (i == v->len) {
         if (v->s == NULL)
+            /* An unset text becomes an empty one. */
             *v = vcl_value_string(slice_of("", 0));
         return 0;
     }
@@ -243,6 +251,7 @@ static int
 vcl_build_put(struct vcl_build *b, const char *bytes, size_t len)
 {
     if (len > b->room - b->len) {
+        /* Doubled: what is left behind is less than what is used. */
         size_t room = 2 * b->room + len + 64;
         char *p = vcl_run_alloc(b->r, room);
 
@@ -323,6 +332,7 @@ vcl_regsub(struct vcl_run *r, const struct regex *re, bool all, struct slice sub
     if (with.ptr == NULL)
         with = slice_of("", 0);
     rc = regex_groups(re, subject, 0, groups, &n);
+    /* Without a match the subject is returned as it is, without a copy. */
     if (rc == 0) {
         *out = vcl_value_string(subject);
         return 0;
@@ -335,6 +345,7 @@ vcl_regsub(struct vcl_run *r, const struct regex *re, bool all, struct slice sub
         if (groups[0].len == 0) {
             if (at == subject.len)
                 break;
+            /* Else the same place would match for ever. */
             err = vcl_build_put(&b, subject.ptr + at++, 1);
         }
         if (err == 0)

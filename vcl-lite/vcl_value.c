@@ -14,6 +14,7 @@ vcl_int_string(struct vcl_run *r, struct vcl_value *v)
 
     if (v->i > VCL_INT_MAX || v->i < -VCL_INT_MAX) /* BYTES may be; so Varnish has it */
         return vcl_run_failf(r, "%lld is too large to be made a string", (long long)v->i);
+    /* Into the run's memory: `text` is the stack's. */
     return vcl_string_copy(r, slice_of(text, vcl_format_int(v->i, text)), v);
 }
 
@@ -33,6 +34,7 @@ vcl_time_string(struct vcl_run *r, struct vcl_value *v)
     char text[VCL_DATE_BYTES];
     size_t len = vcl_format_date(v->r, text);
 
+    /* A year beyond four digits has no form in HTTP (RFC 9110 5.6.7). */
     if (len == 0)
         return vcl_run_failf(r, "a TIME of %.3g seconds since 1970 has no date", v->r);
     return vcl_string_copy(r, slice_of(text, len), v);
@@ -45,6 +47,7 @@ vcl_ip_string(struct vcl_run *r, struct vcl_value *v)
 
     if (v->ip != NULL)
         return vcl_string_copy(r, slice_of(text, vcl_format_ip(v->ip, text)), v);
+    /* No address is an unset text. */
     *v = vcl_value_string(slice_of(NULL, 0));
     return 0;
 }
@@ -52,6 +55,7 @@ vcl_ip_string(struct vcl_run *r, struct vcl_value *v)
 static void
 vcl_name_string(struct slice (*name)(const void *), struct vcl_value *v)
 {
+    /* `none` has no name. */
     *v = vcl_value_string(v->p == NULL ? slice_of(NULL, 0) : name(v->p));
 }
 
@@ -69,6 +73,7 @@ vcl_round_bytes(struct vcl_run *r, struct vcl_value *v)
 {
     double whole = round(v->r);
 
+    /* So written NaN is refused, too. */
     if (!(whole >= 0 && whole < 0x1p63))
         return vcl_run_failf(r, "%.3g is no number of BYTES", v->r);
     v->i = (int64_t)whole;
@@ -100,6 +105,7 @@ vcl_convert(struct vcl_run *r, unsigned op, struct vcl_value *v)
     case VCL_OP_UPPER:
         return vcl_fold_case(r, op == VCL_OP_UPPER, v);
     case VCL_OP_NEG_INT:
+        /* A product, for its test of the range. */
         return vcl_arith_int(r, VCL_OP_MUL_INT, &v->i, -1);
     case VCL_OP_NEG_REAL:
         v->r = -v->r;
@@ -138,6 +144,8 @@ vcl_arith_int(struct vcl_run *r, unsigned op, int64_t *left, int64_t right)
     default:
         TUNREACHABLE("no INT operation");
     }
+    /* The range of INT, which every result keeps; 64 bits alone would let a value in that no
+     * literal can say. */
     if (over || *left > VCL_INT_MAX || *left < -VCL_INT_MAX)
         return vcl_int_out(r);
     return 0;
@@ -164,6 +172,7 @@ vcl_arith_real(struct vcl_run *r, unsigned op, double *left, double right)
     default:
         TUNREACHABLE("no REAL operation");
     }
+    /* Infinity has no text, and no comparison that says what was meant. */
     if (!isfinite(*left))
         return vcl_run_fail(r, "the result of a REAL operation is too large");
     return 0;
@@ -179,6 +188,7 @@ vcl_compare_strings(struct slice a, struct slice b)
 
     if (a.ptr == NULL || b.ptr == NULL)
         return 1; /* as Varnish has it: > and >= hold, whichever of them is unset */
+    /* memcmp(3) of NULL is undefined, even for no bytes. */
     diff = least == 0 ? 0 : memcmp(a.ptr, b.ptr, least);
     return diff != 0 ? diff : (a.len > b.len) - (a.len < b.len);
 }
@@ -207,6 +217,7 @@ vcl_compare_real(enum vcl_cmp cmp, double a, double b)
 bool
 vcl_compare_ip(const struct vcl_ip *a, const struct vcl_ip *b)
 {
+    /* Two that are missing are equal. */
     if (a == NULL || b == NULL)
         return a == b;
     return a->is_v4 == b->is_v4 && memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
