@@ -514,27 +514,33 @@ secure_handshake_waits(struct stream *s)
     struct net_loop *nl = stream_loop(s);
     struct stream_secure *x = stream_secure(s);
 
-    if (!list_empty(&x->link))
-        return true;
-    if (nl->nhandshakes < NET_HANDSHAKES_TURN) {
+    if (x->may_step) {
+        x->may_step = false;
+        return false;
+    }
+    if (list_empty(&x->link) && nl->nhandshakes < NET_HANDSHAKES_TURN) {
         nl->nhandshakes++;
         return false;
     }
-    list_add_tail(&nl->handshakes, &x->link);
+    if (list_empty(&x->link))
+        list_add_tail(&nl->handshakes, &x->link);
     if (x->in_len > 0)
         secure_in_keep(s);
     return true;
 }
 
+/* Those that have waited are counted here and not when they run, so that none that asks in this turn
+ * comes before them, and one that is closed before it runs ends no one's waiting. */
 void
 net_handshakes_turn(struct net_loop *nl)
 {
     nl->nhandshakes = 0;
-    for (unsigned i = 0; i < NET_HANDSHAKES_TURN && !list_empty(&nl->handshakes); i++) {
+    while (nl->nhandshakes < NET_HANDSHAKES_TURN && !list_empty(&nl->handshakes)) {
         struct stream_secure *x = container_of(nl->handshakes.next, struct stream_secure, link);
 
         list_del(&x->link);
-        list_init(&x->link);
+        x->may_step = true;
+        nl->nhandshakes++;
         task_wake(&x->task);
     }
 }

@@ -298,6 +298,104 @@ TEST(stream_secure, handshakes_take_two_steps_a_turn_in_order)
     on_both(play_many);
 }
 
+/* In each turn two more ask. */
+static void
+play_overtaking(void)
+{
+    open_many(14);
+    for (unsigned i = 0; i < 6; i++)
+        peer_text(&f.ends[i], "HELLO");
+    turn();
+    for (unsigned i = 6; i < 14; i += 2) {
+        peer_text(&f.ends[i], "HELLO");
+        peer_text(&f.ends[i + 1], "HELLO");
+        turn();
+    }
+    turns(10);
+    CHECK_EQ(14, f.nsteps);
+    for (unsigned i = 0; i < 14; i++)
+        CHECK(f.steps[i] == f.ends[i].toy);
+}
+
+TEST(stream_secure, handshakes_that_wait_are_not_overtaken)
+{
+    on_both(play_overtaking);
+}
+
+/* Their first step, without any bytes, waits; then the bytes come. */
+static void
+play_bytes_for_waiting(void)
+{
+    for (unsigned i = 0; i < 8; i++)
+        end_secure(end_open(0), true);
+    for (unsigned i = 0; i < 8; i++)
+        peer_text(&f.ends[i], "HELLO");
+    for (unsigned i = 0; i < 20; i++) {
+        turn();
+        CHECK_EQ(0, slabs_used());
+    }
+    for (unsigned i = 0; i < 8; i++)
+        CHECK_EQ(0, stream_connected(f.ends[i].s));
+}
+
+TEST(stream_secure, bytes_for_a_handshake_that_waits_keep_no_slab)
+{
+    on_both(play_bytes_for_waiting);
+}
+
+static void
+play_closed_in_list(void)
+{
+    open_many(6);
+    for (unsigned i = 0; i < 6; i++)
+        peer_text(&f.ends[i], "HELLO");
+    turn();
+    CHECK_EQ(2, f.nsteps);
+    stream_close(&f.ends[3].s);
+    stream_close(&f.ends[5].s);
+    turns(4);
+    CHECK_EQ(4, f.nsteps);
+    CHECK_EQ(0, stream_connected(f.ends[2].s));
+    CHECK_EQ(0, stream_connected(f.ends[4].s));
+    CHECK(list_empty(&f.net->handshakes));
+}
+
+/* Runs in the turn in which 2 and 3 would go on, before them. */
+static void
+owner_closes_others(struct end *e)
+{
+    end_receive(e);
+    stream_close(&f.ends[2].s);
+    stream_close(&f.ends[3].s);
+}
+
+static void
+play_closed_at_its_turn(void)
+{
+    struct end *plain;
+
+    open_many(6);
+    plain = end_new(0);
+    CHECK_EQ(0, stream_accept(&plain->s, f.loop, plain->fd, f.is_unix, &plain->task));
+    plain->run = owner_closes_others;
+    for (unsigned i = 0; i < 6; i++)
+        peer_text(&f.ends[i], "HELLO");
+    turn();
+    CHECK_EQ(2, f.nsteps);
+    peer_text(plain, "now");
+    turn();
+    CHECK(f.ends[2].s == NULL);
+    turns(3);
+    CHECK_EQ(0, stream_connected(f.ends[4].s));
+    CHECK_EQ(0, stream_connected(f.ends[5].s));
+}
+
+TEST(stream_secure, a_stream_that_is_closed_leaves_the_list_of_handshakes)
+{
+    on_both(play_closed_in_list);
+    on_both(play_closed_at_its_turn);
+}
+
 /* ---- What is received ---- */
 
 static void
@@ -605,6 +703,9 @@ TEST_MAIN(TEST_ENTRY(stream_secure, a_handshake_in_one_piece_connects),
     TEST_ENTRY(stream_secure, a_layer_that_waits_is_asked_again_when_it_is_woken),
     TEST_ENTRY(stream_secure, that_is_closed_while_its_layer_waits_leaves_nothing),
     TEST_ENTRY(stream_secure, handshakes_take_two_steps_a_turn_in_order),
+    TEST_ENTRY(stream_secure, handshakes_that_wait_are_not_overtaken),
+    TEST_ENTRY(stream_secure, bytes_for_a_handshake_that_waits_keep_no_slab),
+    TEST_ENTRY(stream_secure, a_stream_that_is_closed_leaves_the_list_of_handshakes),
     TEST_ENTRY(stream_secure, plaintext_of_several_records_lands_in_the_slab),
     TEST_ENTRY(stream_secure, a_posted_room_takes_a_record_in_pieces),
     TEST_ENTRY(stream_secure, a_room_that_is_posted_later_in_the_turn_is_used),
