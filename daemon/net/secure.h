@@ -39,7 +39,8 @@ struct secure_ops {
      * why it failed, and `out` may hold the alert that says so to the peer. */
     int (*handshake)(struct secure *t, struct secure_io *io);
     /* Bytes of plaintext put into `room`, as many as `in` has for it; 0: it has none, and all of `in` was
-     * taken; TERR_CLOSED: the peer's orderly end; TERR_*. */
+     * taken; TERR_CLOSED: the peer's orderly end; TERR_*.  After bytes it is called again, though `in`
+     * may be empty, until it says something else: so an end behind bytes is said by the next call. */
     ssize_t (*decrypt)(struct secure *t, struct secure_io *io, struct span room);
     /* One record of all of `plain`, at most SECURE_RECORD bytes.  0 or TERR_*. */
     int (*encrypt)(struct secure *t, struct secure_io *io, struct slice plain);

@@ -34,7 +34,7 @@ struct stream {
     bool corked; /* the last bytes are held back, by the kernel (MSG_MORE) or for a record; then in
                        nl->corked, too */
     bool is_secure; /* struct stream_secure lies behind the handle */
-    bool more_in;   /* of a secure stream: what was received is not all that has come */
+    bool more_in;   /* of a secure stream: what was received may not be all that has come */
     uint32_t read_max;
     union {
         struct task *owner;

@@ -140,15 +140,22 @@ stream_secure_on_pause(struct stream *s)
 
 static void secure_send(struct stream *s, struct secure_io *io);
 
-/* The end of what can be read.  A connection that ends without close_notify may have been cut by
- * anybody on its way (RFC 8446 6.1): what is framed by the end is not whole then. */
+/* What the connection's end means where no close_notify came before it.  Anybody on the way may have
+ * cut it (RFC 8446 6.1): what is framed by the end is not whole then. */
+static int
+secure_cut(const struct stream *s)
+{
+    const struct stream_secure *x = stream_secure(s);
+
+    if (x->in_ended == TERR_CLOSED && !x->layer->ops->is_server(x->layer))
+        return TERR_IO;
+    return x->in_ended;
+}
+
+/* The end of what can be read. */
 static void
 secure_end(struct stream *s, int err)
 {
-    struct stream_secure *x = stream_secure(s);
-
-    if (err == TERR_CLOSED && x->in_ended == TERR_CLOSED && !x->layer->ops->is_server(x->layer))
-        err = TERR_IO;
     s->ended = (int16_t)err;
     s->more_in = false;
     secure_stop_reading(s);
@@ -205,14 +212,14 @@ secure_decrypt(struct stream *s)
         s->posted = false;
     }
     secure_in_taken(s, &io);
-    s->more_in = n > 0 && (x->in_len > 0 || (size_t)n == room.len || x->in_ended != 0);
+    s->more_in = n > 0;  /* it may have more, or an end behind these */
     secure_send(s, &io); /* an alert, or the answer to a new key */
     if (n > 0)
         task_wake(s->of.owner);
     else if (n < 0)
         secure_end(s, (int)n);
     else if (x->in_ended != 0)
-        secure_end(s, x->in_ended);
+        secure_end(s, secure_cut(s));
 }
 
 /* ---- what is sent ---- */

@@ -596,6 +596,32 @@ ends_with(bool server, const char *behind, size_t len, bool fin)
 }
 
 static void
+play_ends(void)
+{
+    CHECK_EQ(0, ends_with(true, NULL, 0, false));
+    CHECK_EQ(TERR_CLOSED, ends_with(true, "\0", 2, false));
+    CHECK_EQ(TERR_CLOSED, ends_with(false, "\0", 2, false));
+    CHECK_EQ(TERR_CLOSED, ends_with(true, "\0", 2, true));
+    CHECK_EQ(TERR_CLOSED, ends_with(true, NULL, 0, true));
+}
+
+TEST(stream_secure, bytes_come_before_the_end_that_follows_them)
+{
+    on_both(play_ends);
+}
+
+static void
+play_close_notify_and_fin(void)
+{
+    CHECK_EQ(TERR_CLOSED, ends_with(false, "\0", 2, true));
+}
+
+TEST(stream_secure, close_notify_with_the_end_of_the_connection_is_orderly)
+{
+    on_both(play_close_notify_and_fin);
+}
+
+static void
 play_cut(void)
 {
     CHECK_EQ(TERR_IO, ends_with(false, NULL, 0, true));
@@ -625,6 +651,26 @@ play_later_end(void)
 TEST(stream_secure, the_end_of_an_idle_connection_is_told)
 {
     on_both(play_later_end);
+}
+
+static void
+play_bad_record(void)
+{
+    struct end *e = end_up(0, true);
+    char packet[64];
+    size_t at = record_put(packet, 0, "good", 4);
+
+    memcpy(packet + at, "\xf0\x00", 2);
+    peer_sends(e, packet, at + 2);
+    turns(2);
+    GOT(e, "good");
+    CHECK_EQ(TERR_FRAMING, stream_ended(e->s));
+    peer_got(e, "ALERT", 5);
+}
+
+TEST(stream_secure, a_bad_record_ends_it_behind_the_good_ones)
+{
+    on_both(play_bad_record);
 }
 
 /* ---- Our end ---- */
@@ -711,8 +757,11 @@ TEST_MAIN(TEST_ENTRY(stream_secure, a_handshake_in_one_piece_connects),
     TEST_ENTRY(stream_secure, a_room_that_is_posted_later_in_the_turn_is_used),
     TEST_ENTRY(stream_secure, read_max_bounds_what_is_received_at_once),
     TEST_ENTRY(stream_secure, a_pause_keeps_what_has_arrived_and_no_slab),
+    TEST_ENTRY(stream_secure, bytes_come_before_the_end_that_follows_them),
+    TEST_ENTRY(stream_secure, close_notify_with_the_end_of_the_connection_is_orderly),
     TEST_ENTRY(stream_secure, a_clients_connection_without_close_notify_was_cut),
     TEST_ENTRY(stream_secure, the_end_of_an_idle_connection_is_told),
+    TEST_ENTRY(stream_secure, a_bad_record_ends_it_behind_the_good_ones),
     TEST_ENTRY(stream_secure, a_close_says_close_notify),
     TEST_ENTRY(stream_secure, a_reset_says_no_close_notify),
     TEST_ENTRY(stream_secure, a_shut_stream_says_close_notify_and_reads_on))
