@@ -47,6 +47,7 @@ struct net_loop {
     unsigned ncorked;
     struct net_secure *secure; /* NULL: there is no secure stream yet */
     struct list handshakes;    /* streams with a handshake that waits for the next turn, in order */
+    struct list roomless;      /* that found no slab to decrypt into, until the next turn */
     unsigned nhandshakes;      /* steps in this turn */
     uint64_t turns;
     bool stopping;
@@ -62,8 +63,8 @@ void net_slab_release(struct net_loop *nl, struct read_slab *slab);
 
 /* The turn ends: what MORE holds back leaves. */
 void net_stream_uncork_all(struct net_loop *nl);
-/* A new turn: the first of the handshakes that waited go on. */
-void net_handshakes_turn(struct net_loop *nl);
+/* A new turn: the first of the handshakes that waited go on, and what found no slab. */
+void net_secure_turn(struct net_loop *nl);
 /* Of the memory kept for the next connections all but so much goes back. */
 void net_streams_trim(struct net_loop *nl, unsigned keep);
 

@@ -89,8 +89,8 @@ net_on_check(uv_check_t *check)
     net_loop_tick(nl);
     uv_idle_stop(&nl->idle);
     inbox_drain(&nl->base.inbox);
-    if (__builtin_expect(nl->nhandshakes > 0, 0))
-        net_handshakes_turn(nl);
+    if (__builtin_expect(nl->nhandshakes > 0 || !list_empty(&nl->roomless), 0))
+        net_secure_turn(nl);
     net_loop_run_tasks(nl);
 }
 
@@ -122,7 +122,7 @@ net_on_prepare(uv_prepare_t *prepare)
         nl->base.next_turn = NULL;
         uv_idle_start(&nl->idle, net_on_idle);
     }
-    if (__builtin_expect(!list_empty(&nl->handshakes), 0))
+    if (__builtin_expect(!list_empty(&nl->handshakes) || !list_empty(&nl->roomless), 0))
         uv_idle_start(&nl->idle, net_on_idle);
     rcu_offline();
 }
@@ -221,6 +221,7 @@ net_loop_open(struct net_loop **out, unsigned id)
         return TERR_LIMIT;
     }
     list_init(&nl->handshakes);
+    list_init(&nl->roomless);
     task_queue_init(&nl->base.tasks);
     inbox_init(&nl->base.inbox, net_loop_wake);
     arena_pool_init(&nl->base.arenas, 64, &nl->base.usage);
@@ -343,7 +344,7 @@ net_loop_close(struct net_loop **nlp)
     }
     net_slabs_trim(nl, 0);
     net_streams_trim(nl, 0);
-    tassert(nl->nslabs == 0 && list_empty(&nl->handshakes));
+    tassert(nl->nslabs == 0 && list_empty(&nl->handshakes) && list_empty(&nl->roomless));
     usage_free(&nl->base.usage, USAGE_CONN, nl->secure);
     arena_pool_fini(&nl->base.arenas);
     for (unsigned i = 0; i < USAGE_KINDS; i++)

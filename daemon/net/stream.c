@@ -488,10 +488,14 @@ stream_resume(struct stream *s)
     OBJ_CHECK(s, STREAM_MAGIC);
     if (s->reading || s->ended != 0)
         return;
-    if (s->is_secure)
-        stream_secure_read_on(s);
-    if (!s->is_secure || stream_secure(s)->in_ended == 0)
-        s->reading = uv_read_start(&s->uv.stream, stream_on_alloc, stream_on_read) == 0;
+    if (!s->is_secure || stream_secure_on_resume(s))
+        stream_start_reading(s);
+}
+
+void
+stream_start_reading(struct stream *s)
+{
+    s->reading = uv_read_start(&s->uv.stream, stream_on_alloc, stream_on_read) == 0;
 }
 
 /* Our threads are never cancelled.  The library's call is a cancellation point, which takes three

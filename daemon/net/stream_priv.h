@@ -75,9 +75,10 @@ struct stream_secure {
     struct stream *stream; /* the one that it belongs to */
     struct secure *layer;  /* NULL: not given yet, and the bytes are the peer's own */
     struct task task; /* decrypts what came, encrypts what is queued, goes on with the handshake */
-    struct list link; /* in nl->handshakes, or alone */
+    struct list link; /* in nl->handshakes or nl->roomless, or alone */
     char *in_ptr;     /* ciphertext that arrived, not decrypted */
     uint32_t in_len;
+    bool paused;                /* by its owner */
     bool shut;                  /* our end has been said */
     bool may_step;              /* its handshake has waited, and is counted in this turn */
     bool was_posted;            /* the last bytes went into the owner's span */
@@ -113,6 +114,7 @@ ssize_t stream_send_plain(struct stream *s, const struct iovec *iov, unsigned n,
 struct write_op *stream_op_take(struct net_loop *nl);
 void stream_op_give(struct net_loop *nl, struct write_op *op);
 void stream_on_written(uv_write_t *req, int status);
+void stream_start_reading(struct stream *s);
 /* Notes that the turn's end sends what is held.  False: there is no room for the note. */
 bool stream_note_corked(struct stream *s);
 
@@ -122,9 +124,11 @@ void stream_secure_close(struct stream *s, bool orderly);
 void stream_secure_on_read(struct stream *s, ssize_t n, const char *base);
 void stream_secure_on_written(struct stream *s);
 void stream_secure_on_connected(struct stream *s);
-/* Received bytes were consumed, a span was posted, or reading goes on: what came may be decrypted. */
+/* Received bytes were consumed, or reading goes on: what came may be decrypted. */
 void stream_secure_read_on(struct stream *s);
 void stream_secure_on_pause(struct stream *s);
+/* Whether ciphertext may be read now: else it is when what came before is decrypted. */
+bool stream_secure_on_resume(struct stream *s);
 ssize_t stream_secure_try(struct stream *s, const struct iovec *iov, unsigned n, bool more);
 ssize_t stream_secure_queue(struct stream *s, const struct iovec *iov, unsigned n);
 void stream_secure_flush(struct stream *s);

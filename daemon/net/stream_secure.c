@@ -74,7 +74,16 @@ secure_in_taken(struct stream *s, const struct secure_io *io)
         secure_in_release(s);
 }
 
-/* A slab is the turn's.  What its owner does not want yet goes elsewhere. */
+static void
+secure_stop_reading(struct stream *s)
+{
+    if (s->reading)
+        uv_read_stop(&s->uv.stream);
+    s->reading = false;
+}
+
+/* A slab is the turn's.  What its owner or its layer does not want yet goes elsewhere; and no more is
+ * read, because a loop that finds bytes and may not read them does not sleep. */
 static void
 secure_in_keep(struct stream *s)
 {
@@ -83,6 +92,7 @@ secure_in_keep(struct stream *s)
 
     if (x->in_slab == NULL)
         return;
+    secure_stop_reading(s);
     kept = usage_alloc(secure_usage(s), USAGE_READ, x->in_len);
     if (kept == NULL) {
         secure_in_release(s);
@@ -95,12 +105,14 @@ secure_in_keep(struct stream *s)
     x->kept = x->in_ptr = kept;
 }
 
-static void
-secure_stop_reading(struct stream *s)
+/* Is there nothing that must be decrypted, or waited for, before more is read? */
+static bool
+secure_may_read(const struct stream *s)
 {
-    if (s->reading)
-        uv_read_stop(&s->uv.stream);
-    s->reading = false;
+    const struct stream_secure *x = stream_secure(s);
+
+    return !x->paused && x->kept == NULL && x->in_ended == 0 && s->ended == 0 &&
+           (s->connect_err == 0 || s->connect_err == TERR_AGAIN);
 }
 
 /* In libuv's poll phase. */
@@ -134,8 +146,17 @@ stream_secure_on_pause(struct stream *s)
 {
     struct stream_secure *x = stream_secure(s);
 
+    x->paused = true;
     if (x->layer != NULL && x->in_len > 0)
         secure_in_keep(s);
+}
+
+bool
+stream_secure_on_resume(struct stream *s)
+{
+    stream_secure(s)->paused = false;
+    stream_secure_read_on(s);
+    return secure_may_read(s);
 }
 
 static void secure_send(struct stream *s, struct secure_io *io);
@@ -163,7 +184,8 @@ secure_end(struct stream *s, int err)
     task_wake(s->of.owner);
 }
 
-/* Where plaintext goes, as a plain read: the owner's span, or the loop's slab. */
+/* Where plaintext goes, as a plain read: the owner's span, or the loop's slab.  When ciphertext fills
+ * all slabs, each stream waits for another to decrypt: so it makes room with its own. */
 static struct span
 secure_room(struct stream *s)
 {
@@ -172,6 +194,10 @@ secure_room(struct stream *s)
     if (s->posted)
         return room;
     room.ptr = net_slab_room(stream_loop(s), &room.len);
+    if (room.ptr == NULL) {
+        secure_in_keep(s);
+        room.ptr = net_slab_room(stream_loop(s), &room.len);
+    }
     if (s->read_max > 0 && room.len > s->read_max)
         room.len = s->read_max;
     return room;
@@ -187,9 +213,8 @@ secure_decrypt(struct stream *s)
 
     if (s->rx_len > 0 || s->ended != 0)
         return; /* the owner comes first */
-    if (!s->reading && x->in_ended == 0) {
-        if (x->in_len > 0)
-            secure_in_keep(s);
+    if (x->paused) {
+        secure_in_keep(s);
         return;
     }
     if (x->was_posted && !s->posted) { /* the owner's next span may be posted later in this turn */
@@ -198,8 +223,9 @@ secure_decrypt(struct stream *s)
         return;
     }
     room = secure_room(s);
-    if (room.ptr == NULL) {
-        task_wake(&x->task); /* every slab is in use: until others have consumed */
+    if (room.ptr == NULL) { /* until others have consumed, or there is memory */
+        list_del(&x->link);
+        list_add_tail(&stream_loop(s)->roomless, &x->link);
         return;
     }
     io = secure_io_begin(s);
@@ -536,12 +562,18 @@ secure_handshake_waits(struct stream *s)
     return true;
 }
 
-/* Those that have waited are counted here and not when they run, so that none that asks in this turn
+/* Handshakes that have waited are counted here and not when they run, so that none that asks in this turn
  * comes before them, and one that is closed before it runs ends no one's waiting. */
 void
-net_handshakes_turn(struct net_loop *nl)
+net_secure_turn(struct net_loop *nl)
 {
     nl->nhandshakes = 0;
+    while (!list_empty(&nl->roomless)) {
+        struct stream_secure *x = container_of(nl->roomless.next, struct stream_secure, link);
+
+        list_del(&x->link);
+        task_wake(&x->task);
+    }
     while (nl->nhandshakes < NET_HANDSHAKES_TURN && !list_empty(&nl->handshakes)) {
         struct stream_secure *x = container_of(nl->handshakes.next, struct stream_secure, link);
 
@@ -595,6 +627,17 @@ stream_secure_on_connected(struct stream *s)
 /* ---- its life ---- */
 
 static void
+secure_step(struct stream *s)
+{
+    if (s->connect_err == TERR_AGAIN)
+        secure_handshake(s);
+    if (s->connect_err != 0)
+        return;
+    secure_queue_run(s);
+    secure_decrypt(s);
+}
+
+static void
 secure_run(struct task *t)
 {
     struct stream *s = secure_stream(container_of(t, struct stream_secure, task));
@@ -603,12 +646,9 @@ secure_run(struct task *t)
     tassert(stream_secure(s)->layer != NULL);
     if (s->fd < 0)
         return; /* not connected */
-    if (s->connect_err == TERR_AGAIN)
-        secure_handshake(s);
-    if (s->connect_err != 0)
-        return;
-    secure_queue_run(s);
-    secure_decrypt(s);
+    secure_step(s);
+    if (!s->reading && secure_may_read(s))
+        stream_start_reading(s);
 }
 
 int

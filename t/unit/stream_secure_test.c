@@ -167,6 +167,41 @@ TEST(stream_secure, unconsumed_bytes_become_the_first_ciphertext)
 }
 
 static void
+play_failing(void)
+{
+    struct end *e = end_open(0);
+
+    end_secure(e, true);
+    turn();
+    f.nsteps = 0;
+    peer_text(e, "HELPO and more");
+    turn();
+    CHECK_EQ(TERR_SYNTAX, stream_connected(e->s));
+    CHECK_EQ(1, e->wakes);
+    CHECK_EQ(0, slabs_used());
+    peer_got(e, "ALERT", 5);
+    peer_text(e, "this too");
+    turns(3);
+    stream_resume(e->s); /* nothing */
+    turns(3);
+    CHECK_EQ(1, f.nsteps); /* the first said it */
+    CHECK_EQ(1, e->wakes);
+    CHECK_EQ(0, slabs_used());
+    CHECK_EQ(0, stream_received(e->s).len);
+    stream_close(&e->s);
+    CHECK_EQ(0, f.toys);
+    turn();
+    AWAIT(fd_shows(e->peer, POLLRDHUP | POLLHUP));
+    peer_reads(e, WIRE_MAX);
+    CHECK_EQ(5, e->wire_len); /* no close_notify behind the alert */
+}
+
+TEST(stream_secure, a_failing_handshake_says_why_to_both_sides)
+{
+    on_both(play_failing);
+}
+
+static void
 play_end_in_handshake(void)
 {
     struct end *e = end_open(0);
@@ -235,6 +270,54 @@ play_waiting(void)
 TEST(stream_secure, a_layer_that_waits_is_asked_again_when_it_is_woken)
 {
     on_both(play_waiting);
+}
+
+static void *
+thread_notifies(void *arg)
+{
+    struct toy *toy = arg;
+
+    usleep(20000);
+    waiter_notify(toy->waiter);
+    return NULL;
+}
+
+/* The other thread takes 20 ms.  The loop sleeps meanwhile, although the peer says more. */
+static void
+play_thread(void)
+{
+    struct end *e = end_open(0);
+    struct waiter waiter;
+    struct list waiting;
+    pthread_t thread;
+    uint64_t from;
+
+    end_secure(e, true);
+    turn();
+    list_init(&waiting);
+    waiter_init(&waiter, e->toy->base.task, &f.loop->inbox);
+    waiter_arm(&waiter, &waiting);
+    e->toy->waiter = &waiter;
+    e->toy->waits = true;
+    peer_text(e, "HELLO");
+    turn();
+    peer_record(e, "more");
+    from = net_loop_turns(f.net);
+    CHECK_EQ(0, pthread_create(&thread, NULL, thread_notifies, e->toy));
+    while (waiter_pending(&waiter))
+        uv_run(&f.net->uv, UV_RUN_ONCE);
+    CHECK_EQ(0, pthread_join(thread, NULL));
+    CHECK(net_loop_turns(f.net) - from < 10);
+    e->toy->waits = false;
+    task_wake(e->toy->base.task);
+    turns(3);
+    CHECK_EQ(0, stream_connected(e->s));
+    GOT(e, "more");
+}
+
+TEST(stream_secure, the_loop_sleeps_while_a_layer_waits_for_a_thread)
+{
+    on_both(play_thread);
 }
 
 static void
@@ -569,6 +652,85 @@ TEST(stream_secure, a_pause_keeps_what_has_arrived_and_no_slab)
     on_both(play_pause);
 }
 
+/* Paused before a turn that finds bytes which were read already. */
+static void
+play_pause_unread(void)
+{
+    struct end *e = end_up(0, true);
+
+    stream_pause(e->s);
+    peer_record(e, "first");
+    turns(3);
+    CHECK_EQ(0, e->wakes);
+    CHECK_EQ(0, slabs_used());
+    stream_resume(e->s);
+    turn();
+    GOT(e, "first");
+}
+
+/* Nor does the peer's end, which came with them, deliver what the owner does not want yet. */
+static void
+play_pause_at_end(void)
+{
+    struct end *e = end_up(0, true);
+    char packet[64];
+    size_t len;
+
+    e->run = owner_pauses;
+    stream_set_read_max(e->s, 3);
+    len = record_put(packet, 0, "one", 3);
+    peer_sends(e, packet, record_put(packet, len, "two", 3));
+    peer_leaves(e);
+    turns(3);
+    GOT(e, "one");
+    CHECK_EQ(0, stream_received(e->s).len);
+    CHECK_EQ(0, stream_ended(e->s));
+    CHECK_EQ(0, slabs_used());
+    stream_resume(e->s);
+    turns(3);
+    GOT(e, "onetwo");
+    CHECK_EQ(0, stream_ended(e->s));
+    stream_resume(e->s);
+    turns(3);
+    GOT(e, "onetwo");
+    CHECK_EQ(TERR_CLOSED, stream_ended(e->s));
+}
+
+TEST(stream_secure, nothing_is_received_while_paused)
+{
+    on_both(play_pause_unread);
+    on_both(play_pause_at_end);
+}
+
+/* Each of 40 has a slab's worth of ciphertext for the same turn. */
+static void
+play_all_slabs(void)
+{
+    enum {
+        STREAMS = 40,
+        RECORDS = 5
+    };
+    static char plain[SECURE_RECORD], packet[(2 + SECURE_RECORD) * RECORDS];
+    size_t len = 0;
+
+    memset(plain, 'p', sizeof(plain));
+    for (unsigned i = 0; i < RECORDS; i++)
+        len = record_put(packet, len, plain, sizeof(plain));
+    for (unsigned i = 0; i < STREAMS; i++)
+        end_up(0, true);
+    for (unsigned i = 0; i < STREAMS; i++)
+        peer_sends(&f.ends[i], packet, len);
+    turns(20);
+    for (unsigned i = 0; i < STREAMS; i++)
+        CHECK_EQ(RECORDS * SECURE_RECORD, f.ends[i].got_len);
+    CHECK_EQ(0, slabs_used());
+}
+
+TEST(stream_secure, ciphertext_that_fills_every_slab_is_decrypted)
+{
+    on_unix(play_all_slabs);
+}
+
 /* ---- Ends ---- */
 
 /* Sends the record "last", what is in `behind`, and the end of the connection, in one turn. */
@@ -745,8 +907,10 @@ TEST_MAIN(TEST_ENTRY(stream_secure, a_handshake_in_one_piece_connects),
     TEST_ENTRY(stream_secure, data_in_the_packet_that_ends_the_handshake_is_received),
     TEST_ENTRY(stream_secure, a_client_begins_its_handshake),
     TEST_ENTRY(stream_secure, unconsumed_bytes_become_the_first_ciphertext),
+    TEST_ENTRY(stream_secure, a_failing_handshake_says_why_to_both_sides),
     TEST_ENTRY(stream_secure, the_peers_end_in_the_handshake_fails_it),
     TEST_ENTRY(stream_secure, a_layer_that_waits_is_asked_again_when_it_is_woken),
+    TEST_ENTRY(stream_secure, the_loop_sleeps_while_a_layer_waits_for_a_thread),
     TEST_ENTRY(stream_secure, that_is_closed_while_its_layer_waits_leaves_nothing),
     TEST_ENTRY(stream_secure, handshakes_take_two_steps_a_turn_in_order),
     TEST_ENTRY(stream_secure, handshakes_that_wait_are_not_overtaken),
@@ -757,6 +921,8 @@ TEST_MAIN(TEST_ENTRY(stream_secure, a_handshake_in_one_piece_connects),
     TEST_ENTRY(stream_secure, a_room_that_is_posted_later_in_the_turn_is_used),
     TEST_ENTRY(stream_secure, read_max_bounds_what_is_received_at_once),
     TEST_ENTRY(stream_secure, a_pause_keeps_what_has_arrived_and_no_slab),
+    TEST_ENTRY(stream_secure, nothing_is_received_while_paused),
+    TEST_ENTRY(stream_secure, ciphertext_that_fills_every_slab_is_decrypted),
     TEST_ENTRY(stream_secure, bytes_come_before_the_end_that_follows_them),
     TEST_ENTRY(stream_secure, close_notify_with_the_end_of_the_connection_is_orderly),
     TEST_ENTRY(stream_secure, a_clients_connection_without_close_notify_was_cut),
