@@ -707,12 +707,12 @@ stream_unsent(const struct stream *s)
  * epoll has not reported yet would cost that request.  EAGAIN alone says that the peer is silent
  * and there. */
 bool
-stream_quiet(const struct stream *s)
+stream_quiet(struct stream *s)
 {
     char byte;
 
     OBJ_CHECK(s, STREAM_MAGIC);
-    if (s->is_secure && stream_secure(s)->in_len > 0)
+    if (s->is_secure && !stream_secure_quiet(s))
         return false;
     return s->rx_len == 0 && s->ended == 0 && recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
            errno == EAGAIN;

@@ -85,7 +85,7 @@ void stream_skip(struct stream *s, size_t n); /* the first n bytes of it */
  * came before are still in stream_received. */
 int stream_ended(const struct stream *s);
 /* Has nothing arrived that we have not seen yet?  Asks the kernel. */
-bool stream_quiet(const struct stream *s);
+bool stream_quiet(struct stream *s);
 /* The next bytes are read straight into `room` (which stays the owner's until received or
  * taken back).  Then stream_received points into it. */
 void stream_post(struct stream *s, struct span room);

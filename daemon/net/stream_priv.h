@@ -129,6 +129,8 @@ void stream_secure_read_on(struct stream *s);
 void stream_secure_on_pause(struct stream *s);
 /* Whether ciphertext may be read now: else it is when what came before is decrypted. */
 bool stream_secure_on_resume(struct stream *s);
+/* Has neither the stream nor the layer anything that arrived? */
+bool stream_secure_quiet(struct stream *s);
 ssize_t stream_secure_try(struct stream *s, const struct iovec *iov, unsigned n, bool more);
 ssize_t stream_secure_queue(struct stream *s, const struct iovec *iov, unsigned n);
 void stream_secure_flush(struct stream *s);

@@ -248,6 +248,19 @@ secure_decrypt(struct stream *s)
         secure_end(s, secure_cut(s));
 }
 
+/* The layer may have bytes behind the last ones: it is asked now, before its task runs. */
+bool
+stream_secure_quiet(struct stream *s)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    if (s->more_in && s->rx_len == 0) {
+        x->was_posted = false;
+        secure_decrypt(s);
+    }
+    return x->in_len == 0 && !s->more_in;
+}
+
 /* ---- what is sent ---- */
 
 /* What the kernel did not take.  A second one behind the stream's own write (an alert, an answer to a

@@ -325,7 +325,7 @@ stream_ended(const struct stream *s)
 }
 
 bool
-stream_quiet(const struct stream *s)
+stream_quiet(struct stream *s)
 {
     OBJ_CHECK(s, STREAM_MAGIC);
     return s->rx.len == 0 && s->ended == 0 && s->wire->in_at == s->wire->in.len &&

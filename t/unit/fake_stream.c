@@ -348,7 +348,7 @@ stream_ended(const struct stream *s)
 }
 
 bool
-stream_quiet(const struct stream *s)
+stream_quiet(struct stream *s)
 {
     return s->rx.len == 0 && s->ended == 0 && s->end == 0 && fake_waiting(s) == 0;
 }
