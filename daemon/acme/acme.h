@@ -19,9 +19,10 @@
 enum {
     ACME_NAMES_MAX = 100, /* of one certificate: Let's Encrypt's own limit */
     ACME_CERTS_MAX = 1000,
-    ACME_NAME_MAX = 253, /* RFC 1035 2.3.4, without the last dot */
+    ACME_NAME_MAX = 250, /* DNS has 253 (RFC 1035 2.3.4); NAME.pem must be a file's name, of 255 */
     ACME_URL_MAX = 2048,
     ACME_TEXT_MAX = 1024,
+    ACME_EAB_MAX = 512,
 };
 
 enum acme_exit {
@@ -56,8 +57,9 @@ struct acme_settings {
     const char *email;     /* NULL: the account has no contact */
     const char *ca;   /* a file of CAs that the CA's own server is checked by; NULL: the system's */
     const char *hook; /* a shell command; NULL: none */
-    const char *eab_kid; /* external account binding; NULL: none */
-    const char *eab_key_file;
+    const char *eab_kid; /* external account binding (RFC 8555 7.3.4); NULL: none */
+    unsigned char eab_key[ACME_EAB_MAX];
+    unsigned eab_key_bytes;
     enum acme_challenge challenge;
     enum acme_key_kind key;
     unsigned renew_before_days; /* 0: by the CA's renewal information, else a third of the life */
@@ -66,10 +68,11 @@ struct acme_settings {
     unsigned nwanted;
 };
 
-/* The machine that the program runs on; tests have another clock. */
-struct acme_clock {
+/* What the program gets of the machine; tests have another clock. */
+struct acme_env {
     int64_t (*now_s)(void); /* since 1970 */
     void (*pause_ms)(unsigned ms);
+    bool (*stopped)(void); /* a signal asks for the end */
 };
 
 /* Why a step failed, for the operator and for the next attempt. */
