@@ -1,0 +1,315 @@
+/* acme_cli.c -- the command line of tarn-acme. */
+#include "daemon/acme/acme_cli.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <getopt.h>
+#include <openssl/crypto.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/acme/acme_b64.h"
+#include "daemon/acme/acme_names.h"
+#include "daemon/acme/acme_option_table.h"
+#include "daemon/acme/acme_read.h"
+#include "daemon/base/obj.h"
+
+enum {
+    DAYS_MAX = 365,
+    HELP_WIDTH = 22,
+    LETTERS_MAX = 64,
+};
+
+enum cli_option {
+    CLI_OPTION_FIRST = 256,
+#define X(id, letter, name, arg, what) OPTION_##id,
+    ACME_OPTION_TABLE(X)
+#undef X
+};
+
+static const struct cli_row {
+    int id, letter;
+    const char *name, *arg, *what;
+} cli_rows[] = {
+#define X(id, letter, name, arg, what) {OPTION_##id, letter, name, arg, what},
+    ACME_OPTION_TABLE(X)
+#undef X
+};
+
+/* ---- help ---- */
+
+static void
+help_line(const char *left, const char *what)
+{
+    const char *end;
+
+    for (; (end = strchr(what, '\n')) != NULL; what = end + 1, left = "")
+        printf("    %-*s  %.*s\n", HELP_WIDTH, left, (int)(end - what), what);
+    printf("    %-*s  %s\n", HELP_WIDTH, left, what);
+}
+
+static void
+cli_help(void)
+{
+    puts("tarn-acme -- get certificates from a CA by ACME (RFC 8555), and keep them fresh\n\n"
+         "    tarn-acme [OPTIONS] --state DIR NAME[,NAME...]...\n\n"
+         "Each argument is one certificate, for the names in it.  It lies in DIR/certs/NAME.pem, "
+         "by its\n"
+         "first name: the chain, then the key, for tarnd to read.  Proofs lie in DIR/challenges, "
+         "where tarnd\n"
+         "serves them from.  Run it as the user of tarnd, or as root: it becomes the owner of "
+         "DIR.\n\n"
+         "OPTIONS");
+    for (size_t i = 0; i < ARRAY_LEN(cli_rows); i++) {
+        const struct cli_row *r = &cli_rows[i];
+        char left[64], letter[8] = "";
+
+        if (r->letter != 0)
+            snprintf(letter, sizeof(letter), "-%c, ", r->letter);
+        snprintf(left, sizeof(left), "%s--%s%s%s", letter, r->name, r->arg != NULL ? " " : "",
+            r->arg != NULL ? r->arg : "");
+        help_line(left, r->what);
+    }
+    puts("\nEXIT STATUS");
+#define X(status, what) printf("    %d   %s\n", ACME_##status, what);
+    ACME_EXIT_TABLE(X)
+#undef X
+    puts(
+        "\nEXAMPLES\n"
+        "    tarn-acme --state /var/lib/tarn/acme --staging --agree-tos --once example.com\n"
+        "    tarn-acme --state /var/lib/tarn/acme --email admin@example.com --agree-tos --once \\\n"
+        "        --hook 'tarnctl reload' example.com,www.example.com shop.example.com");
+}
+
+/* ---- the command line ---- */
+
+__attribute__((format(printf, 1, 2))) static int
+cli_wrong(const char *fmt, ...)
+{
+    char text[ACME_TEXT_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    acme_say("%s; tarn-acme --help", text);
+    return ACME_USAGE;
+}
+
+/* -1: go on; else the exit status, as of all that take an option's argument. */
+static int
+cli_one_of(const char *option, const char *const two[2], unsigned *out)
+{
+    for (*out = 0; *out < 2; ++*out)
+        if (strcmp(optarg, two[*out]) == 0)
+            return -1;
+    return cli_wrong("--%s %s: %s or %s would be right", option, optarg, two[0], two[1]);
+}
+
+static int
+cli_url(struct acme_settings *set)
+{
+    if (!acme_url_ok(optarg))
+        return cli_wrong(
+            "--directory %s: an https:// URL would be right, as " ACME_STAGING, optarg);
+    set->directory = optarg;
+    return -1;
+}
+
+static int
+cli_email(struct acme_settings *set)
+{
+    const char *at = strchr(optarg, '@');
+
+    if (at == NULL || at == optarg || at[1] == '\0' ||
+        optarg[strcspn(optarg, " ,<>\"?\t\r\n")] != '\0')
+        return cli_wrong("--email %s: one address would be right, as admin@example.com", optarg);
+    set->email = optarg;
+    return -1;
+}
+
+static int
+cli_days(struct acme_settings *set)
+{
+    char *end;
+    unsigned long n = strtoul(optarg, &end, 10);
+
+    if (*end != '\0' || optarg[0] < '0' || optarg[0] > '9' || n < 1 || n > DAYS_MAX)
+        return cli_wrong("--renew-before %s: days, 1 to %d, would be right", optarg, DAYS_MAX);
+    set->renew_before_days = (unsigned)n;
+    return -1;
+}
+
+/* Reads the file at once: its owner may be root, and the process another user soon. */
+static int
+cli_eab_key(struct acme_settings *set)
+{
+    char text[ACME_EAB_MAX * 2];
+    struct stat st;
+    FILE *file = fopen(optarg, "re");
+    size_t n = 0;
+    int got;
+
+    if (file == NULL || fstat(fileno(file), &st) != 0) {
+        cli_wrong("--eab-key-file %s: %s", optarg, strerror(errno));
+        if (file != NULL)
+            fclose(file);
+        return ACME_USAGE;
+    }
+    n = fread(text, 1, sizeof(text), file);
+    fclose(file);
+    if ((st.st_mode & 077) != 0) {
+        OPENSSL_cleanse(text, sizeof(text));
+        return cli_wrong(
+            "--eab-key-file %s: mode %04o, so other users can read the key; 0600 would be right",
+            optarg, (unsigned)(st.st_mode & 07777));
+    }
+    while (n > 0 && strchr("= \t\r\n", text[n - 1]) != NULL)
+        n--;
+    got = acme_b64_read(slice_of(text, n), set->eab_key, sizeof(set->eab_key));
+    OPENSSL_cleanse(text, sizeof(text));
+    if (got <= 0)
+        return cli_wrong(
+            "--eab-key-file %s: the key in base64url, and nothing else, would be right", optarg);
+    set->eab_key_bytes = (unsigned)got;
+    return -1;
+}
+
+/* Those that are flags or plain texts.  Whether it is one. */
+static bool
+cli_plain(struct acme_settings *set, int id, bool *staging, bool *help)
+{
+    const struct {
+        int id;
+        const char **text;
+        bool *flag;
+    } plain[] = {{OPTION_STATE, &set->state, NULL}, {OPTION_HOOK, &set->hook, NULL},
+        {OPTION_CA, &set->ca, NULL}, {OPTION_EAB_KID, &set->eab_kid, NULL},
+        {OPTION_AGREE, NULL, &set->agree_tos}, {OPTION_ONCE, NULL, &set->once},
+        {OPTION_RETRY, NULL, &set->retry}, {OPTION_DRY, NULL, &set->dry_run},
+        {OPTION_STAGING, NULL, staging}, {OPTION_HELP, NULL, help}};
+
+    for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
+        if (plain[i].id != id)
+            continue;
+        if (plain[i].text != NULL)
+            *plain[i].text = optarg;
+        else
+            *plain[i].flag = true;
+        return true;
+    }
+    return false;
+}
+
+static int
+cli_option(struct acme_settings *set, int id, bool *staging, bool *help)
+{
+    unsigned n;
+    int rc = -1;
+
+    if (cli_plain(set, id, staging, help))
+        return -1;
+    switch (id) {
+    case OPTION_DIRECTORY:
+        return cli_url(set);
+    case OPTION_EMAIL:
+        return cli_email(set);
+    case OPTION_RENEW:
+        return cli_days(set);
+    case OPTION_EAB_KEY:
+        return cli_eab_key(set);
+    case OPTION_CHALLENGE:
+        rc = cli_one_of("challenge", (const char *const[2]){"http-01", "tls-alpn-01"}, &n);
+        set->challenge = n == 0 ? ACME_HTTP_01 : ACME_TLS_ALPN_01;
+        return rc;
+    case OPTION_KEY:
+        rc = cli_one_of("key", (const char *const[2]){"ecdsa", "rsa"}, &n);
+        set->key = n == 0 ? ACME_ECDSA : ACME_RSA;
+        return rc;
+    case OPTION_VERSION:
+        printf("tarn-acme " TARN_VERSION "\n%s\n%s\n", curl_version(),
+            OpenSSL_version(OPENSSL_VERSION));
+        return ACME_DONE;
+    default:
+        return ACME_USAGE; /* getopt has said why */
+    }
+}
+
+/* What belongs together, and the names. */
+static int
+cli_settle(struct acme_settings *set, bool staging, char **args, int n)
+{
+    struct acme_fail f;
+
+    acme_fail_init(&f);
+    if (set->state == NULL)
+        return cli_wrong("--state DIR is missing: where certificates and the account are kept");
+    if (staging && set->directory != NULL && strcmp(set->directory, ACME_STAGING) != 0)
+        return cli_wrong("--staging is Let's Encrypt's; with --directory leave it out");
+    if (set->directory == NULL)
+        set->directory = staging ? ACME_STAGING : ACME_PRODUCTION;
+    if ((set->eab_kid == NULL) != (set->eab_key_bytes == 0))
+        return cli_wrong("--eab-kid and --eab-key-file belong together");
+    if (n == 0)
+        return cli_wrong("no NAME: each argument is a certificate, as example.com,www.example.com");
+    for (int i = 0; i < n; i++)
+        if (acme_names_add(set, args[i], &f) != 0)
+            return cli_wrong("%s", f.text);
+    return -1;
+}
+
+/* Getopt's tables, of the rows. */
+static void
+cli_tables(struct option longs[static ARRAY_LEN(cli_rows) + 1], char letters[static LETTERS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(cli_rows); i++) {
+        const struct cli_row *r = &cli_rows[i];
+
+        longs[i] =
+            (struct option){r->name, r->arg != NULL ? required_argument : no_argument, NULL, r->id};
+        if (r->letter != 0)
+            letters[n++] = (char)r->letter;
+        if (r->letter != 0 && r->arg != NULL)
+            letters[n++] = ':';
+    }
+    letters[n] = '\0';
+    longs[ARRAY_LEN(cli_rows)] = (struct option){NULL, 0, NULL, 0};
+}
+
+int
+acme_cli_read(struct acme_settings *set, int argc, char **argv)
+{
+    struct option longs[ARRAY_LEN(cli_rows) + 1];
+    char letters[LETTERS_MAX];
+    bool staging = false, help = false;
+    int opt, rc;
+
+    cli_tables(longs, letters);
+    while ((opt = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        for (size_t i = 0; i < ARRAY_LEN(cli_rows); i++)
+            if (cli_rows[i].letter == opt)
+                opt = cli_rows[i].id;
+        rc = cli_option(set, opt, &staging, &help);
+        if (rc == ACME_USAGE && opt == '?')
+            return cli_wrong("that is no option of tarn-acme");
+        if (rc != -1)
+            return rc;
+    }
+    if (help) {
+        cli_help();
+        return ACME_DONE;
+    }
+    return cli_settle(set, staging, argv + optind, argc - optind);
+}
+
+void
+acme_cli_fini(struct acme_settings *set)
+{
+    OPENSSL_cleanse(set->eab_key, sizeof(set->eab_key));
+    acme_names_fini(set);
+}

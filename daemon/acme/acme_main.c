@@ -1,0 +1,100 @@
+/* acme_main.c -- tarn-acme: the process, and what it gives up. */
+#include <curl/curl.h>
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/acme/acme_cli.h"
+#include "daemon/acme/acme_run.h"
+
+static volatile sig_atomic_t main_signal;
+
+static void
+main_on_signal(int number)
+{
+    main_signal = number;
+}
+
+static bool
+main_stopped(void)
+{
+    return main_signal != 0;
+}
+
+static int64_t
+main_now_s(void)
+{
+    return (int64_t)time(NULL);
+}
+
+static void
+main_pause_ms(unsigned ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    nanosleep(&t, NULL);
+}
+
+/* Private keys are in this process's memory: no core dump, no debugger of the same user. */
+static void
+main_harden(void)
+{
+    const struct rlimit none = {0, 0};
+
+    prctl(PR_SET_DUMPABLE, 0);
+    setrlimit(RLIMIT_CORE, &none);
+    umask(077);
+}
+
+static void
+main_signals(void)
+{
+    struct sigaction end = {.sa_handler = main_on_signal};
+
+    sigaction(SIGTERM, &end, NULL);
+    sigaction(SIGINT, &end, NULL);
+    sigaction(SIGHUP, &end, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* Root becomes the owner of the state directory: tarnd, which reads it, is that user, too. */
+static bool
+main_become_owner(const char *dir)
+{
+    struct stat st;
+
+    if (geteuid() != 0 || stat(dir, &st) != 0 || st.st_uid == 0)
+        return true;
+    if (setgroups(0, NULL) == 0 && setgid(st.st_gid) == 0 && setuid(st.st_uid) == 0) {
+        prctl(PR_SET_DUMPABLE, 0);
+        return true;
+    }
+    acme_say("%s: cannot become its owner, user %u: %s", dir, (unsigned)st.st_uid, strerror(errno));
+    return false;
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct acme_env env = {main_now_s, main_pause_ms, main_stopped};
+    struct acme_settings set = {.state = NULL};
+    int rc;
+
+    main_harden();
+    rc = acme_cli_read(&set, argc, argv);
+    if (rc == -1) {
+        main_signals();
+        rc = ACME_STATE;
+        if (main_become_owner(set.state) && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
+            rc = acme_run(&set, &env);
+        curl_global_cleanup();
+    }
+    acme_cli_fini(&set);
+    return rc;
+}
