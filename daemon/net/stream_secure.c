@@ -389,12 +389,20 @@ secure_next_record(struct stream *s, struct secure_source *src, size_t most)
     return slice_of(shared->plain, held);
 }
 
+static int
+secure_record(struct stream *s, struct secure_io *io, struct slice plain)
+{
+    struct stream_secure *x = stream_secure(s);
+
+    x->early_left -= plain.len < x->early_left ? (uint32_t)plain.len : x->early_left;
+    return x->layer->ops->encrypt(x->layer, io, plain);
+}
+
 /* Encrypts and sends, until all of it has been or the kernel takes no more. */
 static void
 secure_encrypt(struct stream *s, struct secure_source *src, bool more)
 {
     struct net_secure *shared = secure_shared(s);
-    struct stream_secure *x = stream_secure(s);
     struct secure_io io = {.out = shared->out, .out_max = SECURE_FLIGHT_MAX};
 
     tassert(shared->held_by == NULL || shared->held_by == s);
@@ -402,7 +410,6 @@ secure_encrypt(struct stream *s, struct secure_source *src, bool more)
         size_t held = shared->held_by == s ? shared->held : 0;
         size_t most = secure_record_size(s, held + src->left);
         struct slice plain;
-        int err;
 
         if (held + src->left == 0)
             break;
@@ -412,11 +419,8 @@ secure_encrypt(struct stream *s, struct secure_source *src, bool more)
             break;
         }
         plain = secure_next_record(s, src, most);
-        err = x->layer->ops->encrypt(x->layer, &io, plain);
-        x->early_left -= plain.len < x->early_left ? (uint32_t)plain.len : x->early_left;
-        if (err != 0)
-            s->write_err = (int16_t)err;
-        else if (io.out_len >= SEND_CHUNK || src->left == 0)
+        s->write_err = (int16_t)secure_record(s, &io, plain);
+        if (io.out_len >= SEND_CHUNK || src->left == 0)
             secure_send(s, &io);
     }
     secure_send(s, &io);
@@ -451,14 +455,22 @@ stream_secure_try(struct stream *s, const struct iovec *iov, unsigned n, bool mo
     return (ssize_t)(total - src.left);
 }
 
+/* What is held leaves its memory in any case, for others need it: behind a write that is queued, too,
+ * which may be the layer's own. */
 void
 stream_secure_flush(struct stream *s)
 {
-    struct secure_source none = {.left = 0};
+    struct net_secure *shared = secure_shared(s);
+    struct secure_io io;
 
-    if (secure_shared(s) == NULL || secure_shared(s)->held_by != s)
+    if (shared == NULL || shared->held_by != s)
         return;
-    secure_encrypt(s, &none, false);
+    shared->held_by = NULL;
+    if (s->write_err == 0) {
+        io = (struct secure_io){.out = shared->out, .out_max = SECURE_FLIGHT_MAX};
+        s->write_err = (int16_t)secure_record(s, &io, slice_of(shared->plain, shared->held));
+        secure_send(s, &io);
+    }
     if (s->write_err != 0)
         task_wake(s->of.owner);
 }

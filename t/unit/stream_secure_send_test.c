@@ -498,6 +498,83 @@ TEST(stream_secure, an_answer_of_the_layer_leaves_at_once)
     on_both(play_answer_alone);
 }
 
+/* Fills the socket behind the stream's back; the peer looks behind it. */
+static void
+fill_socket(struct end *e)
+{
+    ssize_t n;
+
+    peer_reads(e, WIRE_MAX);
+    do {
+        n = send(e->fd, body, 4096, MSG_DONTWAIT);
+        if (n > 0)
+            e->wire_at += (size_t)n;
+        else
+            usleep(2000);
+    } while (n > 0 || !fd_shows(e->peer, POLLIN) || send(e->fd, body, 0, MSG_DONTWAIT) < 0);
+}
+
+/* What was received, "go", is answered with MORE; then the layer meets what it must answer. */
+static void
+owner_says_more(struct end *e)
+{
+    if (stream_received(e->s).len > 0)
+        try_text(e, "held", STREAM_MORE);
+    end_receive(e);
+}
+
+static void
+peer_says_go(struct end *e)
+{
+    char packet[16];
+    size_t len = record_put(packet, 0, "go", 2);
+
+    memcpy(packet + len, "\xff\xff", 2);
+    e->run = owner_says_more;
+    stream_set_read_max(e->s, 2);
+    peer_sends(e, packet, len + 2);
+}
+
+static void
+play_held_over_full(void)
+{
+    struct end *e = end_up(SMALL_ROOM, true), *other = end_up(0, true);
+
+    fill_socket(e);
+    peer_says_go(e);
+    turn();
+    GOT(e, "go");
+    turns(2);
+    try_text(other, "others go on", false);
+    peer_got_record(other, "others go on");
+    AWAIT((turn(), peer_reads(e, WIRE_MAX), e->wire_len >= e->wire_at + 2 + 6));
+    peer_got(e, "\xff\xfe", 2);
+    peer_got_record(e, "held");
+    AWAIT((turn(), !stream_sending(e->s)));
+    try_text(e, "after", false);
+    peer_got_record(e, "after");
+}
+
+static void
+play_held_over_error(void)
+{
+    struct end *e = end_up(0, true), *other = end_up(0, true);
+
+    peer_says_go(e);
+    peer_leaves(e);
+    turns(3);
+    GOT(e, "go");
+    CHECK(stream_write_error(e->s) != 0);
+    try_text(other, "others go on", false);
+    peer_got_record(other, "others go on");
+}
+
+TEST(stream_secure, what_more_holds_back_is_in_no_other_streams_way)
+{
+    on_both(play_held_over_full);
+    on_unix(play_held_over_error);
+}
+
 int
 main(void)
 {
@@ -513,7 +590,8 @@ main(void)
         TEST_ENTRY(stream_secure, that_is_closed_over_a_full_socket_says_no_close_notify),
         TEST_ENTRY(stream_secure, a_write_that_fails_gives_the_queue_back),
         TEST_ENTRY(stream_secure, answers_of_the_layer_leave_behind_a_queued_write),
-        TEST_ENTRY(stream_secure, an_answer_of_the_layer_leaves_at_once)};
+        TEST_ENTRY(stream_secure, an_answer_of_the_layer_leaves_at_once),
+        TEST_ENTRY(stream_secure, what_more_holds_back_is_in_no_other_streams_way)};
 
     signal(SIGPIPE, SIG_IGN); /* as tarnd does: libuv's writes raise it */
     body_make();
