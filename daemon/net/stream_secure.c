@@ -398,9 +398,10 @@ secure_record(struct stream *s, struct secure_io *io, struct slice plain)
     return x->layer->ops->encrypt(x->layer, io, plain);
 }
 
-/* Encrypts and sends, until all of it has been or the kernel takes no more. */
+/* Encrypts and sends, at least `chunk` bytes in a call, until all of it has been or the kernel takes no
+ * more. */
 static void
-secure_encrypt(struct stream *s, struct secure_source *src, bool more)
+secure_encrypt(struct stream *s, struct secure_source *src, bool more, size_t chunk)
 {
     struct net_secure *shared = secure_shared(s);
     struct secure_io io = {.out = shared->out, .out_max = SECURE_FLIGHT_MAX};
@@ -420,7 +421,7 @@ secure_encrypt(struct stream *s, struct secure_source *src, bool more)
         }
         plain = secure_next_record(s, src, most);
         s->write_err = (int16_t)secure_record(s, &io, plain);
-        if (io.out_len >= SEND_CHUNK || src->left == 0)
+        if (io.out_len >= chunk || src->left == 0)
             secure_send(s, &io);
     }
     secure_send(s, &io);
@@ -449,7 +450,7 @@ stream_secure_try(struct stream *s, const struct iovec *iov, unsigned n, bool mo
     source_skip(&src, 0); /* the first may be empty */
     secure_flush_other(s);
     s->corked = false;
-    secure_encrypt(s, &src, more);
+    secure_encrypt(s, &src, more, SEND_CHUNK);
     if (s->write_err != 0)
         return s->write_err;
     return (ssize_t)(total - src.left);
@@ -476,7 +477,7 @@ stream_secure_flush(struct stream *s)
 }
 
 /* Plaintext stays its owner's until there is room for its record: a slow reader holds one record of
- * ours and no more. */
+ * ours, or what was left of the try that found the socket full. */
 ssize_t
 stream_secure_queue(struct stream *s, const struct iovec *iov, unsigned n)
 {
@@ -521,7 +522,7 @@ secure_queue_run(struct stream *s)
         return;
     secure_flush_other(s);
     src = (struct secure_source){.iov = q->iov + q->at, .at = q->skip, .left = q->bytes};
-    secure_encrypt(s, &src, false);
+    secure_encrypt(s, &src, false, 0); /* the socket was full */
     q->at = (unsigned)(src.iov - q->iov);
     q->skip = src.at;
     q->bytes = src.left;

@@ -337,6 +337,56 @@ owner_pushes(struct end *e)
     CHECK_EQ(ciphertext(e) + (size_t)n, stream_unsent(e->s));
 }
 
+/* What waits, of one record and its owner's. */
+static void
+push_look(struct end *e)
+{
+    size_t waits = ciphertext(e);
+
+    CHECK(stream_sending(e->s) == (stream_unsent(e->s) > 0));
+    if (e->toy->nmade > push.made && waits > push.most)
+        push.most = waits;
+}
+
+static void
+play_full(void)
+{
+    struct end *e = end_up(SMALL_ROOM, true);
+    size_t all, was = 0;
+    unsigned idle = 0;
+
+    memset(&push, 0, sizeof(push));
+    e->run = owner_pushes;
+    task_wake(&e->task);
+    while (push.at < sizeof(body) || stream_sending(e->s)) {
+        turn();
+        push_look(e);
+        if (push.queues == 1 && was > 0)
+            CHECK(stream_unsent(e->s) <= was + 2); /* a length for each record is added */
+        was = push.queues == 1 ? stream_unsent(e->s) : 0;
+        if (peer_reads(e, 5000) == 0) {
+            usleep(500);
+            idle++;
+        }
+        CHECK(idle < 20000);
+    }
+    all = sizeof(body) + 2 * e->toy->nmade;
+    AWAIT((turn(), peer_reads(e, WIRE_MAX), e->wire_len - e->wire_at >= all));
+    CHECK_EQ(sizeof(body), peer_plain(e, got));
+    CHECK_MEM(body, got, sizeof(body));
+    peer_got_nothing(e);
+    CHECK(push.queues > 4);
+    CHECK(push.most_try <= CHUNK_MAX);
+    CHECK(push.most <= SECURE_RECORD + SECURE_RECORD_MORE);
+    CHECK_EQ(0, stream_unsent(e->s));
+    CHECK(e->wakes > push.queues);
+}
+
+TEST(stream_secure, a_full_socket_gets_everything_once_and_in_order)
+{
+    on_both(play_full);
+}
+
 /* A stream that sends, to a peer that reads nothing. */
 static struct end *
 end_full(void)
@@ -587,6 +637,7 @@ main(void)
         TEST_ENTRY(stream_secure, that_is_closed_or_shut_after_more_has_sent_it),
         TEST_ENTRY(stream_secure, small_records_come_first_after_a_pause),
         TEST_ENTRY(stream_secure, several_records_leave_in_one_sendmsg),
+        TEST_ENTRY(stream_secure, a_full_socket_gets_everything_once_and_in_order),
         TEST_ENTRY(stream_secure, that_is_closed_over_a_full_socket_says_no_close_notify),
         TEST_ENTRY(stream_secure, a_write_that_fails_gives_the_queue_back),
         TEST_ENTRY(stream_secure, answers_of_the_layer_leave_behind_a_queued_write),
