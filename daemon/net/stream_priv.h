@@ -79,6 +79,7 @@ struct stream_secure {
     char *in_ptr;     /* ciphertext that arrived, not decrypted */
     uint32_t in_len;
     bool paused;                /* by its owner */
+    bool ending;                /* what is sent now is the last */
     bool shut;                  /* our end has been said */
     bool may_step;              /* its handshake has waited, and is counted in this turn */
     bool was_posted;            /* the last bytes went into the owner's span */

@@ -7,6 +7,9 @@
 #include "daemon/net/stream_priv.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 enum {
@@ -293,21 +296,42 @@ secure_write(struct stream *s, const char *p, size_t len)
     }
 }
 
+/* The stream's last bytes, a record that was held and close_notify, go behind what the kernel has in
+ * any case: there is no later.  That is full for as long as the reader is slow. */
+static ssize_t
+secure_send_last(struct stream *s, const struct iovec *iov, ssize_t sent)
+{
+    size_t at = sent > 0 ? (size_t)sent : 0;
+    const struct iovec rest = {(char *)iov->iov_base + at, iov->iov_len - at};
+    const unsigned unsent = UINT_MAX;
+    const int room = INT_MAX;
+    ssize_t n;
+
+    setsockopt(s->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+    setsockopt(s->fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); /* net.core.wmem_max, then */
+    n = stream_send_plain(s, &rest, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return n > 0 ? (ssize_t)at + n : sent;
+}
+
 /* What was encrypted leaves: in one call, as far as the kernel takes it. */
 static void
 secure_send(struct stream *s, struct secure_io *io)
 {
+    struct stream_secure *x = stream_secure(s);
     struct iovec iov = {io->out, io->out_len};
     ssize_t sent = 0;
 
     if (io->out_len == 0)
         return;
     io->out_len = 0;
-    if (s->write_err != 0)
-        return;
-    stream_secure(s)->sent_ms = (uint32_t)stream_loop(s)->base.clock.mono_ms;
-    if (s->op == NULL && uv_stream_get_write_queue_size(&s->uv.stream) == 0)
+    if (s->write_err != 0 || x->shut)
+        return; /* nothing may follow, what the layer answers neither */
+    x->sent_ms = (uint32_t)stream_loop(s)->base.clock.mono_ms;
+    if (s->op == NULL && uv_stream_get_write_queue_size(&s->uv.stream) == 0) {
         sent = stream_send_plain(s, &iov, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (x->ending && sent != (ssize_t)iov.iov_len)
+            sent = secure_send_last(s, &iov, sent);
+    }
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
         s->write_err = terr_from_errno(-errno);
         return;
@@ -553,14 +577,15 @@ stream_secure_shut(struct stream *s)
     if (x->layer == NULL || x->shut || s->connect_err != 0 || s->write_err != 0)
         return;
     secure_flush_other(s);
+    x->ending = true;
     stream_secure_flush(s);
     if (s->op != NULL)
         return; /* what was not sent whole has no orderly end */
-    x->shut = true;
     io = secure_io_begin(s);
     io.in = slice_of(NULL, 0);
     x->layer->ops->shut(x->layer, &io);
     secure_send(s, &io);
+    x->shut = true;
 }
 
 /* ---- the handshake ---- */

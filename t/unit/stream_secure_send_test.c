@@ -456,6 +456,74 @@ TEST(stream_secure, that_is_closed_over_a_full_socket_says_no_close_notify)
     on_both(play_closed_with_ciphertext);
 }
 
+/* Fills the socket behind the stream's back.  The peer looks behind that. */
+static void
+fill_socket(struct end *e)
+{
+    peer_reads(e, WIRE_MAX);
+    for (unsigned full = 0; full < 20; full++) {
+        ssize_t n = send(e->fd, body, 4096, MSG_DONTWAIT);
+
+        if (n > 0) {
+            e->wire_at += (size_t)n;
+            full = 0;
+        } else {
+            usleep(500); /* the peer's kernel may take more */
+        }
+    }
+}
+
+/* The kernel has as much as it wants, and the stream has all that it was given. */
+static void
+play_closed_over_full_kernel(void)
+{
+    struct end *e = end_up(SMALL_ROOM, true);
+
+    fill_socket(e);
+    try_text(e, "held", STREAM_MORE);
+    stream_close(&e->s);
+    turns(2);
+    AWAIT((peer_reads(e, WIRE_MAX), e->fin));
+    peer_got_record(e, "held");
+    peer_got_end(e, true);
+}
+
+TEST(stream_secure, close_notify_goes_behind_what_fills_the_socket)
+{
+    on_both(play_closed_over_full_kernel);
+}
+
+/* The last bytes are in ciphertext that waits: the owner is woken when they have left. */
+static void
+play_woken(void)
+{
+    struct end *e = end_up(SMALL_ROOM, true);
+
+    while (!stream_sending(e->s))
+        CHECK_EQ(16000, try_bytes(e, body, 16000, false));
+    e->wakes = 0;
+    turns(3);
+    CHECK_EQ(0, e->wakes);
+    for (unsigned i = 0; i < 10000 && stream_sending(e->s); i++) {
+        peer_reads(e, 5000);
+        usleep(100);
+        turn();
+    }
+    CHECK(!stream_sending(e->s));
+    CHECK_EQ(1, e->wakes);
+    stream_close(&e->s);
+    turns(2);
+    AWAIT((peer_reads(e, WIRE_MAX), e->fin));
+    while (peer_plain(e, got) > 0)
+        ;
+    peer_got_end(e, true);
+}
+
+TEST(stream_secure, the_owner_is_woken_when_the_last_record_has_left)
+{
+    on_both(play_woken);
+}
+
 static void
 play_peer_leaves_full(void)
 {
@@ -548,22 +616,6 @@ TEST(stream_secure, an_answer_of_the_layer_leaves_at_once)
     on_both(play_answer_alone);
 }
 
-/* Fills the socket behind the stream's back; the peer looks behind it. */
-static void
-fill_socket(struct end *e)
-{
-    ssize_t n;
-
-    peer_reads(e, WIRE_MAX);
-    do {
-        n = send(e->fd, body, 4096, MSG_DONTWAIT);
-        if (n > 0)
-            e->wire_at += (size_t)n;
-        else
-            usleep(2000);
-    } while (n > 0 || !fd_shows(e->peer, POLLIN) || send(e->fd, body, 0, MSG_DONTWAIT) < 0);
-}
-
 /* What was received, "go", is answered with MORE; then the layer meets what it must answer. */
 static void
 owner_says_more(struct end *e)
@@ -639,6 +691,8 @@ main(void)
         TEST_ENTRY(stream_secure, several_records_leave_in_one_sendmsg),
         TEST_ENTRY(stream_secure, a_full_socket_gets_everything_once_and_in_order),
         TEST_ENTRY(stream_secure, that_is_closed_over_a_full_socket_says_no_close_notify),
+        TEST_ENTRY(stream_secure, close_notify_goes_behind_what_fills_the_socket),
+        TEST_ENTRY(stream_secure, the_owner_is_woken_when_the_last_record_has_left),
         TEST_ENTRY(stream_secure, a_write_that_fails_gives_the_queue_back),
         TEST_ENTRY(stream_secure, answers_of_the_layer_leave_behind_a_queued_write),
         TEST_ENTRY(stream_secure, an_answer_of_the_layer_leaves_at_once),

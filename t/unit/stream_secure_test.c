@@ -457,9 +457,11 @@ play_shut(void)
 
     stream_shut(e->s);
     peer_got_end(e, true);
+    peer_sends(e, "\xff\xff", 2); /* it would answer */
     peer_record(e, "still read");
     turn();
     GOT(e, "still read");
+    CHECK_EQ(0, stream_write_error(e->s));
     stream_close(&e->s);
     turn();
     peer_reads(e, WIRE_MAX);
