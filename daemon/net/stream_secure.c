@@ -392,7 +392,7 @@ secure_record_size(struct stream *s, size_t follow)
     return follow > SECURE_RECORD && x->early_left > 0 ? EARLY_RECORD : SECURE_RECORD;
 }
 
-/* The next record's plaintext: where it lies, if one piece fills it; else gathered, behind what
+/* The next record's plaintext: where it lies, if it is one piece; else gathered, behind what
  * is held. */
 static struct slice
 secure_next_record(struct stream *s, struct secure_source *src, size_t most)
@@ -401,6 +401,8 @@ secure_next_record(struct stream *s, struct secure_source *src, size_t most)
     size_t held = shared->held_by == s ? shared->held : 0;
     struct slice plain;
 
+    if (held == 0 && most > src->left)
+        most = src->left;
     if (held == 0 && src->iov->iov_len - src->at >= most) {
         plain = slice_of((char *)src->iov->iov_base + src->at, most);
         source_skip(src, most);

@@ -36,6 +36,7 @@ struct toy {
     bool waits;            /* the handshake needs what is not there yet */
     struct waiter *waiter; /* that will say when it is; NULL: the test wakes the task */
     unsigned decrypts;
+    const char *plain;        /* where that of the last record was */
     size_t made[TOY_RECORDS]; /* bytes of plaintext in each record */
     unsigned nmade;
     char hello[5];
@@ -178,6 +179,7 @@ toy_encrypt(struct secure *t, struct secure_io *io, struct slice plain)
     if (toy->nmade < TOY_RECORDS)
         toy->made[toy->nmade] = plain.len;
     toy->nmade++;
+    toy->plain = plain.ptr;
     toy_put(io, head, 2);
     toy_put(io, plain.ptr, plain.len);
     for (size_t i = io->out_len - plain.len; i < io->out_len; i++)

@@ -77,6 +77,24 @@ TEST(stream_secure, what_fits_a_record_is_one_from_many_buffers)
     on_both(play_many_iovecs);
 }
 
+/* A hit's body is where it is stored: 10,000 bytes, and the last of 40,000. */
+static void
+play_in_place(void)
+{
+    struct end *e = end_up(0, true);
+
+    end_is_busy(e);
+    CHECK_EQ(10000, try_bytes(e, body, 10000, false));
+    CHECK(e->toy->plain == body);
+    CHECK_EQ(40000, try_bytes(e, body, 40000, false));
+    CHECK(e->toy->plain == body + 2 * (size_t)SECURE_RECORD);
+}
+
+TEST(stream_secure, one_buffer_is_encrypted_where_it_lies)
+{
+    on_both(play_in_place);
+}
+
 static void
 play_more(void)
 {
@@ -682,6 +700,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_ENTRY(stream_secure, what_fits_a_record_is_one_from_many_buffers),
+        TEST_ENTRY(stream_secure, one_buffer_is_encrypted_where_it_lies),
         TEST_ENTRY(stream_secure, what_follows_more_shares_its_record),
         TEST_ENTRY(stream_secure, what_more_holds_back_leaves_with_the_turn),
         TEST_ENTRY(stream_secure, more_than_a_record_after_more_fills_it),
