@@ -22,7 +22,8 @@
  *
  * A secure stream (net/secure.h) encrypts what is sent and decrypts what arrives.  It is connected
  * when its handshake is complete.  What is said above holds for its plaintext: "taken by the kernel"
- * is then "encrypted", after which the bytes are not read again.  Its records are made for the reader:
+ * is then "encrypted", after which the bytes are not read again; stream_sending() is true until the
+ * ciphertext has left, and a stream that is closed before cuts it off.  Its records are made for the reader:
  * what stream_try() is given is one record if it fits into one, and MORE gathers what follows into
  * the same.  More than that leaves after a pause in records of 4 KiB, so that a reader can use the first
  * before the rest has arrived, and in the largest ones soon after.
