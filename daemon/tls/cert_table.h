@@ -42,10 +42,12 @@ struct cert_spec {
      * They are read when they are needed, without a reload.  NULL: none. */
     const char *challenge_directory;
     unsigned parsed_max; /* entries that stay parsed; 0: CERT_PARSED_MAX */
+    int64_t now_s;       /* since the epoch: what has expired is remarked; 0: time(2) */
 };
 
 enum {
     CERT_PARSED_MAX = 1000,
+    CERT_TABLE_MAX = 1000000, /* certificates: at 1 kB each, 1 GB */
 };
 
 enum cert_kind {
