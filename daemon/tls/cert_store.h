@@ -39,8 +39,7 @@ struct cert_pick {
 };
 
 struct cert_store_env {
-    struct offload
-        *offload; /* borrowed until cert_store_close(), which its jobs must have ended before */
+    struct offload *offload;     /* borrowed until cert_store_close(), which waits for its jobs */
     int64_t (*now_s)(void *ctx); /* seconds since the epoch, any thread; NULL: time(2) */
     void *now_ctx;
 };
