@@ -45,11 +45,13 @@ pattern_piece(const char *at, const char *end, struct access_piece *out)
     size_t len = 0;
 
     *out = (struct access_piece){.field = ACCESS_FIELD_COUNT};
+    /* Text up to the next $, or to the end. */
     if (dollar != at) {
         out->text = slice_of(at, (size_t)((dollar != NULL ? dollar : end) - at));
         return out->text.len;
     }
     if (end - at > 1 && at[1] == '$') {
+        /* $$ is one dollar sign, and takes two bytes of the format. */
         out->text = slice_of(at, 1);
         return 2;
     }
@@ -73,6 +75,7 @@ pattern_refuse(const char *at, const char *end, char *why, size_t why_size)
             pattern_names);
     else
         snprintf(why, why_size, "names %.*s, which is no field: there are%s",
+            /* Cut: the list of all fields has to fit behind it. */
             (int)(len < 40 ? len : 40), at, pattern_names);
     return TERR_CONFIG;
 }
@@ -89,10 +92,12 @@ access_pattern_parse(struct access_pattern *out, struct slice text, char *why, s
         return TERR_CONFIG;
     }
     for (size_t i = 0; i < text.len; i++)
+        /* A line's end in the format would make two lines of a request. */
         if (((unsigned char)text.ptr[i] < 0x20 && text.ptr[i] != '\t') || text.ptr[i] == 0x7f) {
             snprintf(why, why_size, "has a control character");
             return TERR_CONFIG;
         }
+    /* The pieces point into the copy: the caller's text may go. */
     memcpy(out->text, text.ptr, text.len);
     for (; at < end; at += len) {
         struct access_piece *p = &out->pieces[out->n++];
@@ -100,6 +105,7 @@ access_pattern_parse(struct access_pattern *out, struct slice text, char *why, s
         len = pattern_piece(at, end, p);
         if (len == 0)
             return pattern_refuse(at, end, why, why_size);
+        /* At its longest, so that no line needs a bound while it is written. */
         line += p->field == ACCESS_FIELD_COUNT ? p->text.len : pattern_fields[p->field].most;
         if (line > ACCESS_PATTERN_LINE_MAX || out->n == ACCESS_PATTERN_PIECES_MAX) {
             snprintf(why, why_size, "makes lines that are too long: leave out a field");

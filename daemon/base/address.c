@@ -33,6 +33,7 @@ address_text(const uint8_t addr[16], char text[ADDRESS_TEXT_MAX])
     struct in6_addr in6;
 
     memcpy(&in6, addr, sizeof(in6));
+    /* As people write them: ::ffff: is how addresses are kept, not how they are known. */
     if (IN6_IS_ADDR_V4MAPPED(&in6))
         address_put_v4(addr + 12, text);
     else if (address_is_unix(addr))
@@ -52,6 +53,7 @@ address_read(const char *text, size_t len, uint8_t addr[16])
         return false;
     memcpy(copy, text, len);
     copy[len] = '\0';
+    /* ::ffff:192.0.2.1 becomes the same 16 bytes as 192.0.2.1. */
     if (inet_pton(AF_INET6, copy, addr) == 1)
         return true;
     memcpy(addr, address_v4_prefix, sizeof(address_v4_prefix));
@@ -73,6 +75,7 @@ address_read_net(const char *text, size_t len, struct address_net *net)
     bool v4 = memchr(text, ':', host) == NULL;
     unsigned most = v4 ? 32 : 128, bits = 0;
 
+    /* All zeros, as a client on a Unix socket has them. */
     if (len == 4 && memcmp(text, "unix", 4) == 0) {
         *net = (struct address_net){.bits = 128};
         return true;
@@ -81,6 +84,7 @@ address_read_net(const char *text, size_t len, struct address_net *net)
         return false;
     if (slash == NULL)
         bits = most;
+    /* The slash counts: one to three digits. */
     else if (digits < 2 || digits > 4)
         return false;
     for (size_t i = 1; i < digits; i++) {
@@ -92,6 +96,8 @@ address_read_net(const char *text, size_t len, struct address_net *net)
         return false;
     net->bits = (uint8_t)(v4 ? bits + 96 : bits);
     for (unsigned n = net->bits; n < 128; n++)
+        /* Bits behind the prefix: 10.0.0.1/8 may mean the host or the network, and neither is
+         * guessed. */
         if (address_bit(net->addr, n))
             return false;
     return true;
@@ -104,6 +110,7 @@ address_in(const struct address_nets *nets, const uint8_t addr[16])
         const struct address_net *net = &nets->nets[i];
         unsigned whole = net->bits / 8, rest = net->bits % 8;
 
+        /* One after the other: such lists are short, and are written by hand. */
         if (memcmp(net->addr, addr, whole) == 0 &&
             (rest == 0 || (net->addr[whole] ^ addr[whole]) >> (8 - rest) == 0))
             return true;

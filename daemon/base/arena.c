@@ -35,6 +35,7 @@ arena_pool_trim(struct arena_pool *pool, unsigned keep)
 void
 arena_pool_fini(struct arena_pool *pool)
 {
+    /* Chunks of arenas that were not ended are not here: the usage would show them. */
     arena_pool_trim(pool, 0);
     tassert(pool->idle == NULL);
 }
@@ -62,6 +63,8 @@ arena_fini(struct arena *a)
             usage_free(a->pool->usage, USAGE_ARENA, c);
         }
     }
+    /* So an allocation behind the end begins a new chunk, and does not write into one that is
+     * another's. */
     a->next = a->end = NULL;
 }
 
@@ -70,6 +73,8 @@ static struct arena_chunk *
 arena_chunk_new(struct arena *a, size_t size)
 {
     struct arena_chunk *c = a->pool->idle;
+    /* Larger ones are made to measure: in the pool they would take memory that few requests
+     * need. */
     bool pooled = size <= ARENA_CHUNK - sizeof(*c);
 
     if (pooled && c != NULL) {
@@ -91,6 +96,7 @@ arena_grow(struct arena *a, size_t size)
 {
     struct arena_chunk *c;
 
+    /* Rounding it up below would wrap. */
     if (size > SIZE_MAX / 2)
         return NULL;
     size = (size + 7) & ~(size_t)7;
@@ -110,6 +116,7 @@ arena_alloc(struct arena *a, size_t size)
     size_t room = (size_t)(a->end - a->next); /* a multiple of 8; 0 without a chunk */
     char *p = a->next;
 
+    /* Without room a size of 0 too: callers take NULL for "no memory". */
     if (size > room || room == 0)
         return arena_grow(a, size);
     a->next = p + ((size + 7) & ~(size_t)7);
@@ -125,6 +132,7 @@ arena_copy(struct arena *a, struct slice bytes)
         return (struct slice){NULL, 0};
     if (bytes.len > 0)
         memcpy(p, bytes.ptr, bytes.len);
+    /* For the callers that hand it to the C library. */
     p[bytes.len] = '\0';
     return slice_of(p, bytes.len);
 }

@@ -14,11 +14,13 @@ static unsigned char hash_secret[XXH3_SECRET_SIZE_MIN * 2];
 void
 hash_secret_draw(void)
 {
+    /* Drawn at each start: else a client could compute keys that fall into one bucket. */
     ssize_t n = getrandom(hash_secret, sizeof(hash_secret), 0);
 
     tassert(n == (ssize_t)sizeof(hash_secret));
 }
 
+/* For tests and measurements, which want the same places in each run. */
 void
 hash_secret_fix(uint64_t seed)
 {
@@ -48,5 +50,7 @@ hash_bytes(const void *bytes, size_t len)
 uint64_t
 hash_plain(const void *bytes, size_t len)
 {
+    /* Without the secret: for what several processes must agree on, as a table file's keys or the
+     * member of a director. */
     return XXH3_64bits(bytes, len);
 }

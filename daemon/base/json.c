@@ -35,6 +35,7 @@ json_print(const json_t *v)
     if (text == NULL)
         return NULL;
     len = strlen(text);
+    /* A line's end: the answer is read in terminals. */
     grown = realloc(text, len + 2);
     if (grown == NULL) {
         free(text);
@@ -48,6 +49,8 @@ void
 json_put(json_t *object, const char *key, json_t *value)
 {
     tassert(json_is_object(object) || object == NULL);
+    /* Takes `value` in any case, and copes with NULL: an answer that lacks memory is found in
+     * json_print(). */
     json_object_set_new(object, key, value);
 }
 
@@ -64,6 +67,7 @@ json_any_text(struct slice text)
     if (safe == NULL)
         return NULL;
     for (size_t i = 0; i < text.len; i++)
+        /* Not UTF-8, as a URL or a field may be: shown in part, rather than not at all. */
         safe[n++] = (unsigned char)text.ptr[i] < 0x80 ? text.ptr[i] : '?';
     v = json_stringn(safe, n);
     free(safe);

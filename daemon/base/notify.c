@@ -29,6 +29,7 @@ notify_number(const char *name)
     char *end = NULL;
     uint64_t value = 0;
 
+    /* strtoull(3) would take a sign and blanks. */
     if (text != NULL && text[0] >= '0' && text[0] <= '9')
         value = strtoull(text, &end, 10);
     return end != NULL && *end == '\0' ? value : 0;
@@ -40,6 +41,7 @@ notify_watchdog(void)
 {
     uint64_t pid = notify_number("WATCHDOG_PID"), us = notify_number("WATCHDOG_USEC");
 
+    /* Of the parent, too: under a supervisor it is the one that the service manager started. */
     if (pid != 0 && pid != (uint64_t)getpid() && pid != (uint64_t)getppid())
         return 0;
     return us / 1000 <= INT32_MAX ? (int64_t)(us / 1000) : INT32_MAX;
@@ -57,6 +59,7 @@ notify_address(struct notify *n, const char *path)
     memcpy(n->to.sun_path, path, len + 1);
     if (path[0] == '@')
         n->to.sun_path[0] = '\0';
+    /* An abstract name has no NUL: its length ends it. */
     n->to_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (path[0] == '/'));
     return true;
 }
@@ -73,6 +76,7 @@ notify_open(void)
     n->fd = -1;
     n->watchdog_ms = notify_watchdog();
     if (notify_address(n, path))
+        /* Non-blocking: a manager that stands still must not hold the management loop. */
         n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (n->fd < 0)
         OBJ_FREE(n);
@@ -110,6 +114,7 @@ notify_state(struct notify *n, const char *state, const char *status)
 {
     char text[512];
 
+    /* sd_notify(3): an assignment a line. */
     snprintf(text, sizeof(text), "%s\nSTATUS=%.*s", state, (int)strcspn(status, "\n"), status);
     notify_send(n, text);
 }

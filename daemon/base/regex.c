@@ -68,6 +68,7 @@ regex_thread_new(void)
 {
     struct regex_thread *t;
 
+    /* The key is there for its destructor alone: a thread finds its own by `regex_here`. */
     pthread_once(&regex_once, regex_make_key);
     t = regex_key_made ? calloc(1, sizeof(*t)) : NULL;
     if (t == NULL)
@@ -81,6 +82,7 @@ regex_thread_new(void)
         return NULL;
     }
     pcre2_jit_stack_assign(t->context, NULL, t->stack);
+    /* Of the context, and so for each pattern: no text of a client can hold a worker. */
     pcre2_set_match_limit(t->context, REGEX_MATCH_LIMIT);
     pcre2_set_depth_limit(t->context, REGEX_DEPTH_LIMIT);
     pcre2_set_heap_limit(t->context, REGEX_HEAP_LIMIT);
@@ -100,6 +102,7 @@ regex_compile_code(struct slice pattern, pcre2_code **out, int *why, size_t *at)
     if (context == NULL)
         return TERR_NOMEM;
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    /* NEVER_UTF: a pattern that begins with (*UTF) would refuse subjects that are not UTF-8. */
     *out = pcre2_compile((PCRE2_SPTR)pattern.ptr, pattern.len, PCRE2_NEVER_UTF, why, at, context);
     pcre2_compile_context_free(context);
     if (*out != NULL)
@@ -112,6 +115,7 @@ regex_jit(pcre2_code *code)
 {
     size_t size = 0;
 
+    /* Where memory must not be executable it fails: then the interpreter works. */
     return pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0 &&
            pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &size) == 0 && size > 0;
 }
@@ -127,6 +131,7 @@ regex_learn_run(struct regex *re)
         from++;
     for (to = from; to <= UINT8_MAX && re->first[to] != 0;)
         to++;
+    /* One run of ASCII and nothing behind it, or the test of eight bytes does not hold. */
     if (from == to || to > 128 || memchr(re->first + to, 1, UINT8_MAX + 1 - to) != NULL)
         return;
     re->first_is_run = true;
@@ -159,6 +164,7 @@ regex_compile(struct regex **out, struct slice pattern, char *why, size_t why_si
         pattern.ptr = "";
     err = regex_compile_code(pattern, &re->code, &reason, at);
     if (err < 0) {
+        /* Of the other error there is no text. */
         if (err == TERR_SYNTAX)
             pcre2_get_error_message(reason, (PCRE2_UCHAR *)why, why_size);
         free(re);
@@ -181,6 +187,7 @@ regex_free(struct regex **rp)
     if (*rp == NULL)
         return;
     OBJ_TAKE(re, rp, REGEX_MAGIC);
+    /* And with it the code of the JIT. */
     pcre2_code_free(re->code);
     OBJ_FREE(re);
 }
@@ -196,6 +203,7 @@ regex_ask(const struct regex *re, struct slice s, size_t from, uint32_t options,
 
     if (t == NULL)
         return TERR_NOMEM;
+    /* Straight into the code: pcre2_match() would check its arguments each time. */
     if (re->jit)
         *rc = pcre2_jit_match(re->code, text, s.len, from, options, t->data, t->context);
     else
@@ -204,6 +212,8 @@ regex_ask(const struct regex *re, struct slice s, size_t from, uint32_t options,
         return 1;
     if (*rc == PCRE2_ERROR_NOMATCH)
         return 0;
+    /* Everything else is a limit, or the stack of the JIT: a match that was not finished has no
+     * answer. */
     return *rc == PCRE2_ERROR_NOMEMORY ? TERR_NOMEM : TERR_LIMIT;
 }
 
@@ -235,6 +245,7 @@ regex_has_run(const struct regex *re, const char *p, size_t len)
 static inline bool
 regex_may_match(const struct regex *re, struct slice s, size_t from)
 {
+    /* PCRE2 gives a lower bound; 0 where it knows none. */
     if (s.len - from < re->min_len)
         return false;
     if (!re->knows_first)
@@ -278,6 +289,7 @@ regex_places(struct slice s, size_t from, int rc, struct slice groups[REGEX_GROU
     for (unsigned i = 0; i < n; i++) {
         size_t begin = at[2 * i], end = at[2 * i + 1];
 
+        /* A group that took no part: unset, and not empty. */
         if (begin == PCRE2_UNSET) {
             groups[i] = slice_of(NULL, 0);
             continue;
@@ -304,6 +316,7 @@ regex_find(const struct regex *re, struct slice subject, size_t from, uint32_t o
         return 0;
     err = regex_ask(re, subject, from, options, &rc);
     if (err == 1)
+        /* At once: the thread's match data is that of its last match. */
         *n = regex_places(subject, from, rc, groups);
     return err;
 }

@@ -14,6 +14,7 @@ slurp_stream(FILE *f, struct span *out)
 
     out->ptr = malloc(room);
     while (out->ptr != NULL && !feof(f) && !ferror(f)) {
+        /* Read to its end and not by its size: a pipe has none. */
         if (out->len == room) {
             char *more = realloc(out->ptr, room *= 2);
 
@@ -30,6 +31,7 @@ slurp_stream(FILE *f, struct span *out)
 int
 slurp_file(const char *name, struct span *out)
 {
+    /* As other commands have it. */
     FILE *f = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
     int err;
 

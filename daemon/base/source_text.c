@@ -21,6 +21,7 @@ source_char_len(const char *p, size_t room)
     for (size_t i = 1; i < len; i++)
         if (((unsigned char)p[i] & 0xc0) != 0x80)
             return 0;
+    /* 0: what a terminal would obey is no character to show. */
     if (len == 1 && ((c < 0x20 && c != '\t') || c == 0x7f))
         return 0;
     if (len == 2 && c == 0xc2 && (unsigned char)p[1] < 0xa0)
@@ -36,6 +37,7 @@ source_nchars(const char *p, size_t len)
     for (size_t i = 0; i < len; n++) {
         size_t one = source_char_len(p + i, len - i);
 
+        /* A byte that is none counts as one: it is shown as one question mark. */
         i += one == 0 ? 1 : one;
     }
     return n;
@@ -51,6 +53,7 @@ source_printable(char *buf, size_t size, struct slice text, size_t *taken)
         size_t len = source_char_len(text.ptr + in, text.len - in);
         size_t take = len == 0 ? 1 : len;
 
+        /* Whole characters only: half of one would be garbage on the terminal. */
         if (out + take >= size)
             break;
         if (len == 0)
@@ -82,6 +85,7 @@ void
 source_show(const struct source_mark *m, void (*write)(void *ctx, const char *text), void *ctx)
 {
     unsigned column = m->column - 1, out = 0;
+    /* A long line is shown from a little before the place. */
     unsigned skip = column >= SOURCE_VIEW_CHARS - 20 ? column - SOURCE_BEFORE_CHARS : 0;
     const char *from = source_skip(m->line, skip);
     const char *to = source_skip(from, SOURCE_VIEW_CHARS);
@@ -89,6 +93,7 @@ source_show(const struct source_mark *m, void (*write)(void *ctx, const char *te
     char line[SOURCE_VIEW_CHARS * 4 + 1], mark[SOURCE_VIEW_CHARS + 2];
 
     tassert(m->column > 0 && m->width > 0);
+    /* The text that was kept is shorter than the line was. */
     if (skip > 0 && *from == '\0')
         return;
     memcpy(line, from, (size_t)(to - from));

@@ -22,6 +22,7 @@ static int
 syslog_facility(struct slice name)
 {
     for (unsigned i = 0; i < ARRAY_LEN(syslog_facilities); i++)
+        /* 12 to 15 have no name that systems agree on. */
         if (syslog_facilities[i] != NULL && slice_eq(name, slice_str(syslog_facilities[i])))
             return (int)i;
     return TERR_NOTFOUND;
@@ -46,6 +47,7 @@ syslog_udp(struct syslog_to *out, struct slice where)
 {
     struct sockaddr_in in = {.sin_family = AF_INET};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    /* The last one: those of an IPv6 address stand before it. */
     const char *colon = memrchr(where.ptr, ':', where.len);
     char host[64], *end;
     size_t len = colon == NULL ? 0 : (size_t)(colon - where.ptr);
@@ -56,6 +58,7 @@ syslog_udp(struct syslog_to *out, struct slice where)
         return TERR_CONFIG;
     memcpy(digits, colon + 1, where.len - len - 1);
     port = strtoul(digits, &end, 10);
+    /* strtoul(3) would take a sign. */
     if (digits[0] < '0' || digits[0] > '9' || *end != '\0' || port == 0 || port > 65535)
         return TERR_CONFIG;
     memcpy(host, where.ptr, len);
@@ -85,6 +88,7 @@ syslog_to_parse(struct syslog_to *out, struct slice text, char *why, size_t why_
     const char *at;
     int facility, err;
 
+    /* Not found: it is no syslog at all, but a file, say. */
     if (text.len < prefix.len || memcmp(text.ptr, prefix.ptr, prefix.len) != 0)
         return TERR_NOTFOUND;
     *out = (struct syslog_to){.facility = 0};
@@ -121,6 +125,8 @@ syslog_to_head(char head[SYSLOG_HEAD_MAX], const struct syslog_to *to,
     char host[256] = "";
     int n;
 
+    /* Local daemons read RFC 3164, with local time and without a host; over the network it is RFC
+     * 5424. */
     if (to->addr.ss_family == AF_UNIX) {
         localtime_r(&now, &tm);
         n = snprintf(head, SYSLOG_HEAD_MAX, "<%u>%s %2d %02d:%02d:%02d tarnd[%ld]: ", priority,
@@ -128,6 +134,7 @@ syslog_to_head(char head[SYSLOG_HEAD_MAX], const struct syslog_to *to,
     } else {
         gmtime_r(&now, &tm);
         if (gethostname(host, sizeof(host) - 1) < 0 || host[0] == '\0')
+            /* RFC 5424 6.2.4: the nil value. */
             snprintf(host, sizeof(host), "-");
         n = snprintf(head, SYSLOG_HEAD_MAX,
             "<%u>1 %04d-%02d-%02dT%02d:%02d:%02dZ %s tarnd %ld %s - ", priority, tm.tm_year + 1900,

@@ -20,6 +20,7 @@ static unsigned tassert_ndescribers;
 void
 tassert_describe(tassert_describe_f *describe)
 {
+    /* At the start, before there are threads: no lock. */
     tassert(tassert_ndescribers < DESCRIBERS_MAX);
     tassert_describers[tassert_ndescribers++] = describe;
 }
@@ -62,6 +63,7 @@ tassert_say_text(const char *what, const char *text, size_t text_len)
     for (size_t i = 0; i < text_len && len + 5 < SAY_MAX; i++) {
         unsigned char c = (unsigned char)text[i];
 
+        /* What a terminal would obey does not reach it. */
         if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
             line[len++] = (char)c;
             continue;
@@ -79,16 +81,19 @@ _Noreturn void
 tassert_fail(const char *file, int line, const char *func, const char *expr)
 {
     static _Thread_local bool dying; /* a describer that fails must not recurse */
+    /* First: each call below may change it. */
     int err = errno;
     char text[SAY_MAX + 1];
     int n = snprintf(text, SAY_MAX, "tarnd: panic at %s:%d in %s(): %s (errno %d: %s)", file, line,
         func, expr, err, strerror(err));
 
+    /* The place before the describers: one of them may fail, and it is what matters. */
     tassert_write(text, n < SAY_MAX ? (size_t)n : SAY_MAX - 1);
     if (!dying) {
         dying = true;
         for (unsigned i = 0; i < tassert_ndescribers; i++)
             tassert_describers[i]();
     }
+    /* With a core: the stack that failed is still there. */
     abort();
 }

@@ -18,6 +18,7 @@ static const struct {
 static unsigned
 terr_row(int err)
 {
+    /* A count, or an errno, that was taken for an error. */
     tassert(err < 0 && err >= -(int)TERR_COUNT);
     return (unsigned)(-1 - err);
 }
@@ -34,6 +35,7 @@ terr_text(int err)
     return err == 0 ? "no error" : terr_rows[terr_row(err)].text;
 }
 
+/* 0: such an error never reaches a client; the caller says what does. */
 int
 terr_http(int err, enum terr_side who_erred)
 {
@@ -60,6 +62,7 @@ terr_from_errno(int negative_errno)
     case ENOMEM:
     case ENOBUFS:
         return TERR_NOMEM;
+    /* A limit of the process, and no fault of the peer. */
     case EMFILE:
     case ENFILE:
         return TERR_LIMIT;
@@ -68,6 +71,7 @@ terr_from_errno(int negative_errno)
     case ECONNRESET:
     case EPIPE:
         return TERR_CLOSED;
+    /* The log has the text of the errno, where that matters. */
     default:
         return TERR_IO;
     }

@@ -59,6 +59,7 @@ access_client_text(char to[64], const struct shmlog_req_fixed *f)
     static const unsigned char v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
     static const unsigned char none[16];
 
+    /* As nginx writes it. */
     if (memcmp(f->addr, none, 16) == 0)
         access_literal(to, "unix:");
     else if (memcmp(f->addr, v4_mapped, 12) == 0)
@@ -75,6 +76,7 @@ access_time_local(char *to, int64_t start_ms)
 {
     static const char months[12][4] = {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    /* A copy for each thread, so there is no lock. */
     static _Thread_local char text[64];
     static _Thread_local time_t text_s = -1;
     time_t s = (time_t)(start_ms / 1000);
@@ -100,6 +102,7 @@ access_request(char *to, const struct shmlog_req *r)
     if (r->line.len == 0)
         return access_literal(to, "-");
     to = access_escape(to, r->line);
+    /* Of a malformed request the version is a guess. */
     if ((r->fixed.flags & SHMLOG_REQ_BAD) == 0)
         to += sprintf(to, " HTTP/1.%u", r->fixed.minor);
     return to;
@@ -110,6 +113,7 @@ access_line_combined(char *buf, const struct shmlog_req *r)
 {
     char *to = buf + access_client_text(buf, &r->fixed);
 
+    /* Apache's identity and user: there is neither. */
     to = access_literal(to, " - - [");
     to = access_time_local(to, r->fixed.start_ms);
     to = access_literal(to, "] \"");
@@ -161,6 +165,7 @@ access_json_text(char *to, struct slice s)
         const unsigned char *p = (const unsigned char *)s.ptr + i;
 
         len = *p < 0x80 ? 1 : access_utf8(p, s.len - i);
+        /* C1 controls: valid UTF-8, and commands to some terminals. */
         if (len == 2 && p[0] == 0xc2 && p[1] < 0xa0)
             to += sprintf(to, "\\u%04x", p[1]);
         else if (len > 1)
@@ -173,6 +178,7 @@ access_json_text(char *to, struct slice s)
             to = access_literal(to, "\\u00");
             *to++ = hex[*p >> 4];
             *to++ = hex[*p & 15];
+            /* A byte that is no UTF-8 goes by its number, so that nothing is lost. */
             len = 1;
         }
     }
@@ -211,6 +217,7 @@ access_time_utc(char *to, int64_t start_ms)
     time_t s = (time_t)(start_ms / 1000);
     struct tm tm;
 
+    /* A record that is damaged: no time is better than a wrong one. */
     if (start_ms < 0 || gmtime_r(&s, &tm) == NULL || tm.tm_year > 9999 - 1900)
         return NULL;
     return to + sprintf(to, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900, tm.tm_mon + 1,
@@ -224,6 +231,7 @@ access_json_time(char *to, int64_t start_ms)
 
     to = access_literal(to, "{\"time\":\"");
     end = access_time_utc(to, start_ms);
+    /* Without the quote that was begun. */
     return end != NULL ? access_literal(end, "\"") : access_literal(to - 1, "null");
 }
 
@@ -266,6 +274,7 @@ access_json_backend(
 
     if (f->backend == 0)
         return access_literal(to, ",\"backend\":null");
+    /* By the time of the request: a number may have been another backend's before. */
     n = names != NULL ? backend_names_view_get(names, f->backend - 1u, f->start_ms, name) : 0;
     return n > 0 ? access_json_string(to, "backend", slice_of(name, n))
                  : access_json_number(to, "backend", f->backend - 1u);
@@ -282,6 +291,7 @@ access_json_outcome(char *to, const struct shmlog_req_fixed *f)
     to = access_json_number(to, "bytes_in", f->bytes_in);
     to = access_json_number(to, "duration_us", f->duration_us);
     to = access_json_number(to, "ttfb_us", f->ttfb_us);
+    /* null: nothing was answered. */
     to = access_json_string(to, "cache", word != NULL ? slice_str(word) : slice_of(NULL, 0));
     to = access_json_flag(to, "queued", f->flags & SHMLOG_REQ_QUEUED);
     to = access_json_flag(to, "truncated", f->flags & SHMLOG_REQ_TRUNCATED);
@@ -303,6 +313,7 @@ access_line_json(char *buf, const struct shmlog_req *r, const struct backend_nam
     to = access_json_backend(to, &r->fixed, names);
     to = access_json_string(to, "referer", r->referer);
     to = access_json_string(to, "user_agent", r->agent);
+    /* A text: 64 bits are more than a number of JSON keeps. */
     to += sprintf(to, ",\"xid\":\"%016llx\"}\n", (unsigned long long)r->ids.xid);
     return (size_t)(to - buf);
 }
@@ -337,6 +348,7 @@ access_format_named(char *buf, enum access_format how, const struct shmlog_req *
 {
     size_t n;
 
+    /* What makes the static assertion above hold. */
     tassert(r->line.len <= SHMLOG_TEXT_MAX && r->host.len <= SHMLOG_TEXT_MAX);
     tassert(r->referer.len <= SHMLOG_TEXT_MAX);
     tassert(r->agent.len <= SHMLOG_TEXT_MAX);

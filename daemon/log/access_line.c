@@ -12,6 +12,7 @@ _Static_assert(ACCESS_FIELD_TEXT == 4 * SHMLOG_TEXT_MAX, "a text with every byte
 _Static_assert(ACCESS_PATTERN_LINE_MAX <= ACCESS_LINE_MAX, "a line fits its buffer");
 _Static_assert(4 * BACKEND_NAME_MAX <= 1024, "a name fits its field");
 
+/* "-" as in other logs: an empty field would move those behind it. */
 static char *
 line_text(char *to, struct slice s)
 {
@@ -32,6 +33,7 @@ line_backend(char *to, const struct shmlog_req_fixed *f, const struct backend_na
 
     if (f->backend == 0)
         return stpcpy(to, "-");
+    /* As in access_json_backend(): the name that it had then. */
     n = names != NULL ? backend_names_view_get(names, f->backend - 1u, f->start_ms, name) : 0;
     return n > 0 ? line_text(to, slice_of(name, n)) : line_number(to, f->backend - 1u);
 }
@@ -44,6 +46,7 @@ line_when(char *to, enum access_field field, int64_t start_ms)
     if (field == ACCESS_FIELD_time_local)
         return access_time_local(to, start_ms);
     if (field == ACCESS_FIELD_msec)
+        /* nginx's msec: seconds with three digits. */
         return start_ms < 0
                    ? stpcpy(to, "-")
                    : to + sprintf(to, "%" PRId64 ".%03d", start_ms / 1000, (int)(start_ms % 1000));
@@ -58,6 +61,7 @@ line_request(char *to, enum access_field field, const struct shmlog_req *r)
     struct slice method, url;
 
     access_request_split(r, &method, &url);
+    /* NULL, and so "-", where the line was no request. */
     if (field == ACCESS_FIELD_request_method)
         return line_text(to, method);
     if (field == ACCESS_FIELD_request_uri)
@@ -68,6 +72,7 @@ line_request(char *to, enum access_field field, const struct shmlog_req *r)
 static char *
 line_seconds(char *to, uint32_t us)
 {
+    /* Three digits, as nginx has them: programs that read its logs read these. */
     return to + sprintf(to, "%" PRIu32 ".%03" PRIu32, us / 1000000, us / 1000 % 1000);
 }
 
@@ -99,6 +104,7 @@ line_field(char *to, enum access_field field, const struct shmlog_req *r,
     case ACCESS_FIELD_server_protocol:
         return line_request(to, field, r);
     case ACCESS_FIELD_host:
+    /* nginx's names beside ours: a format of there works here. */
     case ACCESS_FIELD_http_host:
         return line_text(to, r->host);
     case ACCESS_FIELD_referer:
@@ -147,6 +153,7 @@ access_line(char *buf, const struct access_pattern *pattern, const struct shmlog
         to = p->field == ACCESS_FIELD_COUNT ? mempcpy(to, p->text.ptr, p->text.len)
                                             : line_field(to, p->field, r, names);
     }
+    /* No text can end the line before: access_escape() leaves no control character. */
     *to++ = '\n';
     tassert(to - buf <= ACCESS_LINE_MAX);
     return (size_t)(to - buf);

@@ -93,6 +93,7 @@ access_aim_take_sources(struct access_aim *to, struct access_aim *from)
     for (unsigned i = 0; i < from->nsources; i++) {
         struct access_source s = to->sources[i];
 
+        /* Behind: what lies between would be written a second time. */
         if (shmlog_position(from->sources[i].reader) <= shmlog_position(s.reader))
             continue;
         to->sources[i] = from->sources[i];
@@ -120,6 +121,7 @@ access_aim_follow(struct access_aim *aim, const struct access_log *a)
 {
     int err = 0;
 
+    /* One more: none is no missing memory. */
     aim->sources = calloc(a->nlogs + 1, sizeof(*aim->sources));
     if (aim->sources == NULL)
         return TERR_NOMEM;
@@ -127,6 +129,7 @@ access_aim_follow(struct access_aim *aim, const struct access_log *a)
         struct access_source *s = &aim->sources[aim->nsources];
 
         s->ring_bytes = a->logs[aim->nsources]->ring_bytes;
+        /* From now on: what was logged while there was no output belongs to none. */
         err = shmlog_reader_open_here(&s->reader, a->logs[aim->nsources], SHMLOG_FROM_NOW);
         aim->nsources += err == 0;
     }
@@ -157,6 +160,7 @@ access_log_prepare(struct access_log *a, struct access_aim **out, const char *to
     }
     if (err == 0 && to[0] != '\0')
         err = access_out_open(&aim->out, to, why, why_size);
+    /* Else it takes over the sources of the output before, with the place that they have. */
     if (err == 0 && to[0] != '\0' && !a->follows)
         err = access_aim_follow(aim, a);
     if (err == 0)
@@ -180,6 +184,7 @@ access_log_now_ms(void)
 static void
 access_log_lose(struct access_log *a, uint64_t lines)
 {
+    /* Counted from a thread of its own: into the shared set. */
     if (lines > 0)
         counter_add_shared(a->counters, COUNTER_log_lost_access, lines);
 }
@@ -188,6 +193,7 @@ access_log_lose(struct access_log *a, uint64_t lines)
 static void
 access_log_see(struct access_log *a)
 {
+    /* Once: the time runs from the first that asks. */
     if ((a->stop || a->next != NULL) && a->give_up_ms == 0)
         a->give_up_ms = access_log_now_ms() + ACCESS_LOG_GIVE_UP_MS;
     a->stopping = a->stop;
@@ -205,6 +211,7 @@ access_log_is_over(void *ctx)
 {
     struct access_log *a = ctx;
 
+    /* The thread is in the middle of a write: this is how it learns of a stop. */
     pthread_mutex_lock(&a->lock);
     access_log_see(a);
     pthread_mutex_unlock(&a->lock);
@@ -218,6 +225,8 @@ access_log_flush(struct access_log *a)
 
     if (a->len > 0)
         access_log_lose(a, access_out_write(a->aim->out, a->buf, a->len, &patience));
+    /* What could not be written is counted as lost, and not kept: the next lines have a right to
+     * the buffer. */
     a->len = 0;
 }
 
@@ -238,6 +247,7 @@ access_log_add(struct access_log *a, struct shmlog_view *view)
     while (shmlog_record_next(view, &rec)) {
         if (rec.tag != SHMLOG_Req || !shmlog_rec_req(&rec, view, &req))
             continue;
+        /* Before the line, which has no bound check while it is written. */
         if (sizeof(a->buf) - a->len < ACCESS_LINE_MAX)
             access_log_flush(a);
         a->len += access_log_line(a->aim, a->buf + a->len, &req, a->names);
@@ -261,10 +271,12 @@ access_log_follow(struct access_log *a, struct access_source *s)
     unsigned n = 0;
     int got = 0;
 
+    /* Bounded: a busy worker must not let the rings of the others run over. */
     while (n < ACCESS_LOG_CHUNKS_TURN && (got = shmlog_next(s->reader, &view)) > 0) {
         access_log_add(a, &view);
         n++;
     }
+    /* Also without a chunk: what ran over was lost before we came. */
     access_log_count_missed(a, s);
     if (got < 0 && !a->corrupt) {
         elog(ELOG_ERROR, "access log: a worker's log is corrupt; lines are lost");
@@ -279,6 +291,7 @@ access_log_adapt(struct access_log *a)
 {
     uint64_t behind, fullest = 0; /* in 1024ths */
 
+    /* Nothing is read, so nothing is behind. */
     if (a->aim->out == NULL)
         return;
     for (unsigned i = 0; i < a->aim->nsources; i++) {
@@ -287,6 +300,7 @@ access_log_adapt(struct access_log *a)
         behind = shmlog_behind(s->reader) * 1024 / s->ring_bytes;
         fullest = behind > fullest ? behind : fullest;
     }
+    /* At once when half full: halving would come too late. */
     if (fullest > 512)
         a->nap_ms = ACCESS_LOG_NAP_MIN_MS;
     else if (fullest > 128)
@@ -328,6 +342,7 @@ access_log_nap(struct access_log *a)
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&a->lock);
     while (!a->stop && a->next == NULL && err == 0)
+        /* Without an output there is nothing to wake for by itself. */
         if (a->aim->out == NULL)
             pthread_cond_wait(&a->wake, &a->lock);
         else
@@ -348,6 +363,7 @@ access_log_turn_now(struct access_log *a)
     pthread_mutex_unlock(&a->lock);
     if (next == NULL)
         return;
+    /* With the old output, before the new one takes its sources. */
     access_log_round(a);
     access_aim_take_sources(next, old);
     a->aim = next;
@@ -363,6 +379,7 @@ access_log_run(void *arg)
 
     OBJ_CHECK(a, ACCESS_LOG_MAGIC);
     heap_join();
+    /* Behind heap_join(), which is for before tarnd is ready. */
     sem_post(&a->started);
     while (!a->stopping) {
         access_log_nap(a);
@@ -370,6 +387,7 @@ access_log_run(void *arg)
         if (atomic_exchange_explicit(&a->reopen, false, memory_order_relaxed) &&
             a->aim->out != NULL)
             access_out_reopen(a->aim->out);
+        /* Before the round, which empties the rings: how full they were decides. */
         access_log_adapt(a);
         access_log_round(a);
     }
@@ -410,6 +428,7 @@ access_log_new(const struct access_log_conf *conf)
     sem_init(&a->started, 0, 0);
     pthread_mutex_init(&a->lock, NULL);
     pthread_condattr_init(&attr);
+    /* A clock that is set must not make a nap last hours. */
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&a->wake, &attr);
     pthread_condattr_destroy(&attr);
@@ -426,6 +445,7 @@ access_log_spawn(struct access_log *a)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&a->thread, NULL, access_log_run, a);
+    /* The thread has inherited the mask; ours comes back. */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err != 0)
         elog(ELOG_ERROR, "access log: cannot start its thread: %s", strerror(err));
@@ -467,6 +487,7 @@ access_log_turn(struct access_log *a, struct access_aim **aimp)
     a->follows = aim->out != NULL;
     pthread_mutex_lock(&a->lock);
     unused = a->next;
+    /* Prepared, and replaced before the thread came to it: its sources may be further on. */
     if (unused != NULL)
         access_aim_take_sources(aim, unused);
     a->next = aim;
@@ -476,6 +497,7 @@ access_log_turn(struct access_log *a, struct access_aim **aimp)
         access_aim_drop(&unused);
 }
 
+/* Done by the thread before its next round: the lines of now go to the old file. */
 void
 access_log_reopen(struct access_log *a)
 {

@@ -48,6 +48,7 @@ access_out_open_file(const struct access_out *o, int *fd, bool *is_regular)
 
     if (o->path != NULL)
         new =
+            /* O_APPEND: another process, or the tarnd before, may write to the same file. */
             open(o->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
     if (new < 0)
         return TERR_IO;
@@ -67,6 +68,7 @@ access_out_open_file(const struct access_out *o, int *fd, bool *is_regular)
 static void
 access_out_close_file(struct access_out *o)
 {
+    /* stdout is not ours to close. */
     if (o->path != NULL && o->fd >= 0)
         close(o->fd);
     o->fd = -1;
@@ -81,6 +83,7 @@ access_out_reopen(struct access_out *o)
     OBJ_CHECK(o, ACCESS_OUT_MAGIC);
     if (o->path == NULL)
         return;
+    /* The old file stays: lines in a renamed file are better than none. */
     if (access_out_open_file(o, &fd, &is_regular) < 0) {
         elog(ELOG_ERROR, "access log %s: %s", o->path, strerror(errno));
         return;
@@ -88,6 +91,7 @@ access_out_reopen(struct access_out *o)
     access_out_close_file(o);
     o->fd = fd;
     o->is_regular = is_regular;
+    /* A new file begins with a line. */
     o->torn = false;
 }
 
@@ -123,9 +127,11 @@ access_out_put(
         if (!o->is_regular) {
             if (!access_out_wait(o, patience))
                 break;
+            /* Whole or not at all: in a pipe that others write, too, no line is torn. */
             piece = piece < PIPE_BUF ? piece : PIPE_BUF;
         }
         w = write(o->fd, p + done, piece);
+        /* A regular file does not answer EAGAIN; there it would be an error. */
         if (w < 0 && (errno == EINTR || (errno == EAGAIN && !o->is_regular)))
             continue;
         if (w <= 0)
@@ -158,6 +164,7 @@ access_out_write(
     OBJ_CHECK(o, ACCESS_OUT_MAGIC);
     if (o->syslog != NULL)
         return syslog_out_write(o->syslog, lines, n);
+    /* The end of the line that was cut, so that the next one is whole. */
     if (o->torn && access_out_put(o, "\n", 1, patience) == 1)
         o->torn = false;
     done = o->torn ? 0 : access_out_put(o, lines, n, patience);
@@ -165,6 +172,7 @@ access_out_write(
         o->torn = true;
     if (done < n)
         return access_out_lose_rest(o, lines + done, n - done);
+    /* Said once for each outage, and once when it is over. */
     if (o->failing)
         elog(ELOG_WARN, "access log %s: written again", access_out_name(o));
     o->failing = false;
@@ -182,6 +190,7 @@ access_out_aim(struct access_out *o, const char *to, char *why, size_t why_size)
         return err;
     if (err == 0) {
         err = syslog_out_open(&o->syslog, &syslog, to);
+        /* A daemon that is not there now is no error: it is looked for again. */
         snprintf(why, why_size, "%s", terr_text(err));
         return err;
     }
@@ -206,6 +215,7 @@ access_out_open(struct access_out **out, const char *to, char *why, size_t why_s
         return TERR_NOMEM;
     }
     o->magic = ACCESS_OUT_MAGIC;
+    /* access_out_close() copes with what is half open. */
     o->fd = -1;
     err = access_out_aim(o, to, why, why_size);
     if (err < 0)

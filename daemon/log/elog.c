@@ -68,6 +68,7 @@ static uint32_t
 elog_over(uint64_t window)
 {
     uint32_t asked = (uint32_t)window;
+    /* Read each time: log_rate may change while the second goes on. */
     uint32_t most = atomic_load_explicit(&elog_state.lines_per_s, memory_order_relaxed);
 
     return asked > most ? asked - most : 0;
@@ -83,6 +84,7 @@ elog_window_move(uint32_t now_s, uint32_t *lost)
     do {
         *lost = 0;
         if ((uint32_t)(old >> 32) >= now_s && old != 0)
+            /* It stays there: wrapped, it would run over into the second. */
             new = (uint32_t)old == UINT32_MAX ? old : old + 1;
         else {
             *lost = elog_over(old);
@@ -116,6 +118,7 @@ elog_escape(char *to, size_t len, size_t max, const char *text, size_t n)
                 break;
             to[len++] = (char)c;
         } else {
+            /* Whole or not at all: a cut \x is no escape. */
             if (len + 4 > max)
                 break;
             to[len++] = '\\';
@@ -147,8 +150,10 @@ elog_send(const struct iovec *iov, int n)
     const struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
     const struct syslog_to *to = &elog_syslog.to;
 
+    /* Tried first: it is connected nearly always. */
     if (sendmsg(elog_syslog.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
         return true;
+    /* A daemon that is slow is there: the line goes to stderr instead. */
     return errno != EAGAIN &&
            connect(elog_syslog.fd, (const struct sockaddr *)&to->addr, to->addr_len) == 0 &&
            sendmsg(elog_syslog.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
@@ -180,6 +185,7 @@ elog_write(const struct timespec *now, enum elog_level level, const char *text, 
     size_t len;
     ssize_t done;
 
+    /* Else to stderr, so that an error is not lost with the daemon. */
     if (elog_write_syslog(now->tv_sec, level, text, n))
         return;
     gmtime_r(&now->tv_sec, &tm);
@@ -187,6 +193,7 @@ elog_write(const struct timespec *now, enum elog_level level, const char *text, 
     len += (size_t)snprintf(line + len, sizeof(line) - len,
         ".%03ldZ tarnd[%ld] %s: ", now->tv_nsec / 1000000, (long)getpid(), elog_names[level]);
     len = elog_escape(line, len, sizeof(line) - 1, text, n);
+    /* In one write(2): lines of several threads do not mix. */
     line[len++] = '\n';
     do
         done = write(STDERR_FILENO, line, len);
@@ -218,8 +225,10 @@ elog(enum elog_level level, const char *fmt, ...)
 
     if ((uint32_t)level > atomic_load_explicit(&elog_state.least, memory_order_relaxed))
         return;
+    /* Behind the test of the level: most lines of debug are not written. */
     clock_gettime(CLOCK_REALTIME, &now);
     admitted = elog_admit((uint32_t)now.tv_sec, &lost);
+    /* In front of the line: what is missing stands before it. */
     elog_report_lost(&now, lost);
     if (admitted) {
         va_start(ap, fmt);
@@ -244,5 +253,6 @@ elog_flush(void)
     } while (!atomic_compare_exchange_weak_explicit(
         &elog_state.window, &old, new, memory_order_relaxed, memory_order_relaxed));
     clock_gettime(CLOCK_REALTIME, &now);
+    /* For a second that no other line ends. */
     elog_report_lost(&now, lost);
 }

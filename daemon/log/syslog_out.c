@@ -76,6 +76,7 @@ syslog_connect(struct syslog_out *s)
         return 0;
     if (now_ms < s->again_ms)
         return ENOTCONN;
+    /* Before the attempt: without a daemon each line would try. */
     s->again_ms = now_ms + SYSLOG_AGAIN_MS;
     fd = socket(s->to.addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -108,6 +109,7 @@ syslog_send(const struct syslog_out *s, struct slice line)
     ssize_t n;
 
     do
+        /* Head and line in one datagram: that is what a message is. */
         n = sendmsg(s->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     return n < 0 ? errno : 0;
@@ -121,6 +123,7 @@ syslog_wait(struct syslog_out *s)
     int64_t began_ms = syslog_now_ms();
 
     (void)poll(&p, 1, (int)s->wait_ms);
+    /* At least 1: a poll(2) that returns at once must not wait for ever. */
     s->wait_ms -= syslog_now_ms() - began_ms + 1;
 }
 
@@ -143,6 +146,7 @@ syslog_line(struct syslog_out *s, struct slice line)
         syslog_wait(s);
         err = syslog_send(s, line);
     }
+    /* Too long for a datagram: connecting again would not help. */
     if (err == 0 || err == EMSGSIZE)
         return err;
     if (syslog_is_full(err))
@@ -159,6 +163,8 @@ syslog_out_write(struct syslog_out *s, const char *lines, size_t n)
     uint64_t lost = 0;
 
     OBJ_CHECK(s, SYSLOG_OUT_MAGIC);
+    /* For the batch, and not for each line: else a slow daemon would hold up the log for
+     * seconds. */
     s->wait_ms = SYSLOG_WAIT_MS;
     syslog_make_head(s);
     while (n > 0) {
@@ -192,6 +198,7 @@ syslog_out_open(struct syslog_out **out, const struct syslog_to *to, const char 
     }
     err = syslog_connect(s);
     if (err != 0)
+        /* No error of the opening: the daemon may come later. */
         syslog_say(s, err);
     *out = s;
     return 0;
