@@ -40,6 +40,7 @@ backend_names_open(struct backend_names **out, struct shm_dir *dir)
     if (dir != NULL)
         err = shm_file_create(&base, dir, "backends", BACKEND_NAMES_BYTES);
     else
+        /* Without a directory the log's thread reads the same layout. */
         base = mmap(
             NULL, BACKEND_NAMES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (err == 0 && base == MAP_FAILED)
@@ -53,8 +54,10 @@ backend_names_open(struct backend_names **out, struct shm_dir *dir)
         .slot_bytes = sizeof(struct backend_names_slot),
         .nslots = BACKEND_NAMES_MAX,
         .pid = (uint32_t)getpid()};
+    /* The process reads its own names as others do, with the same checks. */
     err = backend_names_view_mem(&n->view, base, BACKEND_NAMES_BYTES);
     if (err == 0 && dir != NULL)
+        /* Last: a reader that finds the file finds a header in it. */
         err = shm_file_publish(dir, "backends");
     if (err < 0)
         goto fail;
@@ -72,6 +75,7 @@ backend_names_close(struct backend_names **np)
     struct backend_names *n;
 
     OBJ_TAKE(n, np, BACKEND_NAMES_MAGIC);
+    /* It reads in the mapping that goes next. */
     if (n->view != NULL)
         backend_names_view_close(&n->view);
     if (n->file != NULL)
@@ -110,14 +114,18 @@ backend_names_set(struct backend_names *n, unsigned number, const char *name)
     s = &n->slots[number];
     if (len < BACKEND_NAME_MAX) /* of a longer one its number says more than half of it */
         memcpy(text, name, len);
+    /* The management thread alone writes: its own value needs no order. */
     turn = atomic_load_explicit(&s->turn, memory_order_relaxed);
     if (turn != 0 && backend_names_slot_has(s, text))
         return; /* same name: also right for the requests of the previous one */
+    /* Odd while it is written: a reader that sees it, or that sees another turn behind the text,
+     * throws its copy away. */
     atomic_store_explicit(&s->turn, turn + 1, memory_order_relaxed);
     atomic_store_explicit(
         &s->since_ms, turn == 0 ? 0 : backend_names_wall_ms(), memory_order_release);
     for (unsigned i = 0; i < BACKEND_NAME_WORDS; i++)
         atomic_store_explicit(&s->text[i], text[i], memory_order_release);
+    /* Release: the text is seen with it. */
     atomic_store_explicit(&s->turn, turn + 2, memory_order_release);
 }
 

@@ -32,6 +32,7 @@ backend_names_view_new(struct backend_names_view **out, struct shm_map map)
     int err = shm_map_header(
         &map, &f, sizeof(f), BACKEND_NAMES_FILE_MAGIC, BACKEND_NAMES_VERSION, sizeof(*v->slots));
 
+    /* The number of slots is the file's word: it must lie within what is mapped. */
     if (err == 0 && !shm_map_fits(&map, sizeof(f), f.nslots, f.slot_bytes))
         err = TERR_CORRUPT;
     if (err == 0) {
@@ -84,6 +85,7 @@ backend_names_copy(
 
     *since_ms = atomic_load_explicit(&s->since_ms, memory_order_acquire);
     for (unsigned i = 0; i < BACKEND_NAME_WORDS; i++)
+        /* Acquire: the second look at `turn` must not be made before. */
         text[i] = atomic_load_explicit(&s->text[i], memory_order_acquire);
     return turn % 2 == 0 && atomic_load_explicit(&s->turn, memory_order_relaxed) == turn;
 }
@@ -97,8 +99,10 @@ backend_names_view_get(const struct backend_names_view *v, unsigned number, int6
 
     OBJ_CHECK(v, BACKEND_NAMES_VIEW_MAGIC);
     to[0] = '\0';
+    /* Bounded: a writer that died in the middle leaves the turn odd for ever. */
     for (unsigned i = 0; i < BACKEND_NAMES_TRIES && number < v->nslots && !whole; i++)
         whole = backend_names_copy(&v->slots[number], text, &since_ms);
+    /* A request that began before the number was this backend's belongs to the one before. */
     if (!whole || (since_ms != 0 && (start_ms < 0 || (uint64_t)start_ms <= since_ms)))
         return 0;
     memcpy(to, text, BACKEND_NAME_MAX);

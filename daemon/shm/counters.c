@@ -67,6 +67,7 @@ counters_fill(struct counters *c, size_t sets_off)
     f->version = COUNTERS_VERSION;
     f->row_bytes = sizeof(*row);
     f->nrows = COUNTER_COUNT;
+    /* The last is for all threads that are no worker. */
     f->nsets = c->nworkers + 1;
     f->rows_off = sizeof(*f);
     f->sets_off = sets_off;
@@ -98,6 +99,7 @@ counters_open(struct counters **out, struct shm_dir *dir, unsigned nworkers)
         return TERR_NOMEM;
     c->magic = COUNTERS_MAGIC;
     c->nworkers = nworkers;
+    /* Named in the file: a reader steps by it, and need not know the number of counters. */
     c->set_bytes = counters_round(sizeof(struct counter_set));
     c->map_bytes = sets_off + (nworkers + 1) * c->set_bytes;
     if (dir != NULL)
@@ -110,6 +112,7 @@ counters_open(struct counters **out, struct shm_dir *dir, unsigned nworkers)
         goto fail;
     c->file = base;
     c->sets = (char *)base + sets_off;
+    /* Before the file has its name. */
     counters_fill(c, sets_off);
     if (dir != NULL)
         err = shm_file_publish(dir, "counters");
@@ -183,6 +186,8 @@ counters_sum(const struct counters *c, enum counter id)
 
     tassert(id < COUNTER_COUNT);
     sum = counters_sum_row(c, id);
+    /* A sum is not written by any worker: a hit adds to one counter, and totals are made when they
+     * are read. */
     for (unsigned i = 0; i < counters_sums[id].count; i++)
         sum += counters_sum_row(c, counters_sums[id].first + i);
     return sum;

@@ -35,6 +35,7 @@ counters_view_check(struct counters_view *v)
 
     if (err != 0)
         return err;
+    /* Bounds on what a reader allocates and walks, whatever the file says. */
     if (f.nrows == 0 || f.nrows > COUNTERS_ROWS_MAX || f.nsets == 0 ||
         f.nsets > LIMIT_WORKERS + 1 || f.set_bytes < f.nrows * sizeof(uint64_t))
         return TERR_CORRUPT;
@@ -75,6 +76,7 @@ counters_view_new(struct counters_view **out, struct shm_map map)
     if (v != NULL) {
         v->magic = COUNTERS_VIEW_MAGIC;
         v->map = map;
+        /* Only numbers that it has checked are kept; the file is not asked for them again. */
         err = counters_view_check(v);
     }
     if (err == 0)
@@ -110,6 +112,7 @@ counters_view_close(struct counters_view **vp)
 
     OBJ_TAKE(v, vp, COUNTERS_VIEW_MAGIC);
     shm_map_close(&v->map);
+    /* Names that were given out go with it. */
     free(v->row_copies);
     OBJ_FREE(v);
 }
@@ -125,6 +128,7 @@ unsigned
 counters_view_workers(const struct counters_view *v)
 {
     OBJ_CHECK(v, COUNTERS_VIEW_MAGIC);
+    /* Without the shared set. */
     return v->nsets - 1;
 }
 
@@ -143,6 +147,7 @@ counters_view_sum(const struct counters_view *v, unsigned row)
     for (unsigned s = 0; s < v->nsets; s++) {
         const _Atomic uint64_t *value = (const void *)(v->sets + s * v->set_bytes);
 
+        /* Relaxed: each value is whole, and that is all that is promised. */
         sum += atomic_load_explicit(&value[row], memory_order_relaxed);
     }
     return sum;
@@ -159,8 +164,10 @@ counters_view_row(const struct counters_view *v, unsigned i, struct counters_row
     row = &v->row_copies[i];
     out->name = row->name;
     out->doc = row->doc;
+    /* Of a later version it may be another one. */
     out->kind = row->kind == COUNTER_KIND_GAUGE ? COUNTER_KIND_GAUGE : COUNTER_KIND_COUNTER;
     out->value = counters_view_sum(v, i);
+    /* Bounded by the rows that were checked. */
     for (unsigned k = 0; k < row->sum_count && row->sum_first + k < v->nrows; k++)
         out->value += counters_view_sum(v, row->sum_first + k);
     return 0;

@@ -86,6 +86,7 @@ latency_fill(struct latency *l, size_t sets_off)
     f->set_bytes = sizeof(struct latency_set);
     f->pid = (uint32_t)getpid();
     f->nbuckets = LATENCY_BUCKETS;
+    /* So a reader finds its way in sets with more in a row than it knows. */
     f->histogram_bytes = sizeof(struct latency_row);
     for (unsigned i = 0; i < LATENCY_KINDS; i++, row++) {
         snprintf(row->name, sizeof(row->name), "%s", latency_table[i].name);
@@ -108,6 +109,7 @@ latency_open(struct latency **out, struct shm_dir *dir, unsigned nworkers)
         return TERR_NOMEM;
     l->magic = LATENCY_MAGIC;
     l->nworkers = nworkers;
+    /* The first set on a pair of lines, and with it all. */
     sets_off = (sets_off + LATENCY_LINE - 1) / LATENCY_LINE * LATENCY_LINE;
     l->map_bytes = sets_off + nworkers * sizeof(struct latency_set);
     if (dir != NULL)
@@ -166,6 +168,7 @@ latency_tell(struct latency_row *row, uint64_t us)
 {
     latency_add(row, us);
     __atomic_store_n(&row->last_us, us, __ATOMIC_RELAXED);
+    /* A plain look: no other thread writes this row. */
     if (us > row->max_us)
         __atomic_store_n(&row->max_us, us, __ATOMIC_RELAXED);
 }

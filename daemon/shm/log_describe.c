@@ -23,8 +23,10 @@ describe_req(const struct shmlog_chunk *chunk, const char *payload, size_t bytes
 {
     struct shmlog_req_fixed fixed;
 
+    /* In a panic nothing is believed, also not our own ring. */
     if (bytes < sizeof(fixed))
         return;
+    /* A record need not be aligned for it. */
     memcpy(&fixed, payload, sizeof(fixed));
     if (bytes < sizeof(fixed) + fixed.lens.line + fixed.lens.host)
         return;
@@ -61,6 +63,7 @@ describe_chunk(const struct shmlog_chunk *chunk)
     for (unsigned i = 0; i < DESCRIBE_RECORDS && at + sizeof(rec) <= end; i++) {
         memcpy(&rec, at, sizeof(rec));
         at += sizeof(rec);
+        /* It does not fit: the rest of the chunk is not looked at. */
         if (rec.bytes > (size_t)(end - at))
             return;
         if (rec.tag == SHMLOG_Req)
@@ -80,6 +83,7 @@ describe_at(const struct shmlog *l, uint64_t pos)
         (const struct shmlog_chunk *)(const void *)(l->bytes + (pos & l->mask));
 
     if (room < sizeof(*chunk) || chunk->bytes < sizeof(*chunk) || chunk->bytes > room ||
+        /* What lies there is older, of the round before: the ring was not written so far. */
         chunk->bytes % 8 != 0 || chunk->mark != (uint32_t)(pos >> 3))
         return NULL;
     return chunk;
@@ -95,6 +99,7 @@ shmlog_describe(void)
     uint64_t begin, head;
     unsigned n = 0;
 
+    /* A thread that is no worker has none. */
     if (l == NULL || l->magic != SHMLOG_MAGIC)
         return;
     head = l->pos;
@@ -104,6 +109,7 @@ shmlog_describe(void)
         for (uint64_t pos = segment; pos < head && (chunk = describe_at(l, pos)) != NULL;
              pos += chunk->bytes) {
             if (chunk->kind != SHMLOG_KIND_PAD)
+                /* The last few of all: how many there are is known at the end. */
                 last[n++ % DESCRIBE_CHUNKS] = chunk;
             if (pos + chunk->bytes - segment >= l->segment_bytes)
                 break;

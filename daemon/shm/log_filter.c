@@ -26,6 +26,7 @@ filter_next(struct slice *list, struct slice *piece)
 {
     const char *comma;
 
+    /* NULL behind the last, so that an empty list has one empty piece, which is refused. */
     if (list->ptr == NULL)
         return false;
     comma = memchr(list->ptr, ',', list->len);
@@ -42,6 +43,7 @@ filter_tags(struct log_filter *f, const char *text, struct filter_why *why)
 
     while (filter_next(&list, &name)) {
         for (tag = 1; tag < SHMLOG_TAG_COUNT; tag++)
+            /* By hand people write them in any case. */
             if (slice_eq_nocase(name, slice_str(shmlog_tag_name(tag))))
                 break;
         if (tag == SHMLOG_TAG_COUNT) {
@@ -63,11 +65,13 @@ filter_url(struct log_filter *f, const char *text, struct filter_why *why)
     int err;
 
     f->url = text;
+    /* A path begins with a slash, too: it is a pattern only with one at its end. */
     if (len < 3 || text[0] != '/' || text[len - 1] != '/' || f->regex != NULL)
         return 0;
     err = regex_compile(&f->regex, slice_of(text + 1, len - 2), what, sizeof(what), &at);
     if (err == 0)
         return 0;
+    /* One for the slash, one to count from 1. */
     snprintf(why->text, why->size, "at character %zu: %s", at + 2,
         what[0] != '\0' ? what : terr_text(err));
     return TERR_CONFIG;
@@ -82,6 +86,7 @@ filter_status_piece(struct slice s, unsigned *least, unsigned *most)
 
     for (i = 0; i < s.len && i < 3 && s.ptr[i] >= '0' && s.ptr[i] <= '9'; i++)
         n = n * 10 + (unsigned)(s.ptr[i] - '0');
+    /* 5xx: a class. */
     if (i == 1 && s.len == 3 && strncasecmp(s.ptr + 1, "xx", 2) == 0) {
         *least = n * 100;
         *most = n * 100 + 99;
@@ -93,6 +98,7 @@ filter_status_piece(struct slice s, unsigned *least, unsigned *most)
     if (i == s.len)
         return true;
     return s.ptr[i] == '-' && s.len - i == 4 &&
+           /* The end is three digits, too: n == *most says that it was no class. */
            filter_status_piece(slice_of(s.ptr + i + 1, 3), &n, most) && n == *most && *least <= n;
 }
 
@@ -151,12 +157,14 @@ filter_client(struct log_filter *f, const char *text, struct filter_why *why)
     f->has_client = filter_address(address, f->client, &family);
     if (slash != NULL)
         bits = strtol(slash + 1, &end, 10);
+    /* A socket has no network. */
     if (!f->has_client || (slash != NULL && (end == slash + 1 || *end != '\0' || bits < 0 ||
                                                 bits > (long)family || family == 0))) {
         snprintf(why->text, why->size,
             "an address or a network, as in 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32; or unix");
         return TERR_CONFIG;
     }
+    /* Of 128: IPv4 is kept as ::ffff:a.b.c.d. */
     f->client_bits = slash == NULL ? 128 : (unsigned)bits + (family == 32 ? 96 : 0);
     return 0;
 }
@@ -186,6 +194,7 @@ filter_cache(struct log_filter *f, const char *text, struct filter_why *why)
         unsigned results = filter_results(word);
         size_t n = 0;
 
+        /* Any of them: conditions of one name are joined by or, those of several by and. */
         f->results |= results;
         if (results != 0)
             continue;
@@ -213,6 +222,7 @@ log_filter_add(struct log_filter *f, const char *name, const char *text, char *w
     for (size_t i = 0; i < ARRAY_LEN(conditions) && err == TERR_NOTFOUND; i++)
         if (strcmp(conditions[i].name, name) == 0)
             err = conditions[i].add(f, text, &out);
+    /* Else records need not be gathered until their request is over. */
     f->by_request = f->url != NULL || f->nstatus > 0 || f->has_client || f->results != 0;
     return err;
 }
@@ -235,11 +245,13 @@ filter_takes_url(const struct log_filter *f, const struct shmlog_req *r)
     if (space != NULL)
         target = slice_of(space + 1, (size_t)(r->line.ptr + r->line.len - space) - 1);
     if (r->host.len > 0)
+        /* Both are bounded by SHMLOG_TEXT_MAX. */
         memcpy(text, r->host.ptr, r->host.len);
     if (target.len > 0)
         memcpy(text + r->host.len, target.ptr, target.len);
     whole = slice_of(text, r->host.len + target.len);
     if (f->regex != NULL)
+        /* Either: ^/img means the path, and example.com/img the whole. */
         return regex_match(f->regex, target) == 1 || regex_match(f->regex, whole) == 1;
     return memmem(whole.ptr, whole.len, f->url, strlen(f->url)) != NULL;
 }
@@ -259,6 +271,7 @@ log_filter_takes(const struct log_filter *f, const struct shmlog_req *r)
 {
     bool good = f->nstatus == 0;
 
+    /* The cheap tests first, the pattern last. */
     if (f->results != 0 && (f->results >> shmlog_result(r->fixed.flags) & 1) == 0)
         return false;
     for (unsigned i = 0; i < f->nstatus && !good; i++)

@@ -13,6 +13,7 @@ static const struct {
 const char *
 shmlog_tag_name(unsigned tag)
 {
+    /* A writer of a later version has more. */
     return shmlog_tags[tag < SHMLOG_TAG_COUNT ? tag : 0].name;
 }
 
@@ -60,6 +61,7 @@ shmlog_result(unsigned flags)
         {SHMLOG_REQ_QUEUED, RESULT_coalesced},
     };
 
+    /* From the flags, so that the log, the counters and tarnctl say the same. */
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if ((flags & rows[i].all) == rows[i].all)
             return rows[i].result;

@@ -66,6 +66,7 @@ static int
 builder_reserve(struct table_builder *b, uint64_t bytes)
 {
     if (b->nitems == b->items_max) {
+        /* Doubled: a table of millions is built line by line. */
         size_t max = b->items_max == 0 ? 64 : b->items_max * 2;
         struct build_item *items = realloc(b->items, max * sizeof(*items));
 
@@ -97,6 +98,7 @@ builder_parse_address(struct slice key, size_t len, uint8_t addr[16])
 
     if (len >= sizeof(text))
         return 0;
+    /* inet_pton(3) wants a NUL. */
     memcpy(text, key.ptr, len);
     text[len] = '\0';
     if (inet_pton(AF_INET, text, addr + 12) == 1)
@@ -110,6 +112,7 @@ builder_parse_length(struct slice digits)
 {
     unsigned length = 0;
 
+    /* Three digits cannot overflow. */
     if (digits.len < 1 || digits.len > 3)
         return UINT_MAX;
     for (size_t i = 0; i < digits.len; i++) {
@@ -151,10 +154,12 @@ builder_parse_net(struct slice key, struct build_item *item, const char **why)
     if (length > bits)
         return TERR_INVALID;
     memcpy(parts, addr, sizeof(parts));
+    /* Counted in 128 bits for both families. */
     item->length = length + (128 - bits);
     item->hi = be64toh(parts[0]);
     item->lo = be64toh(parts[1]);
     *why = "bits are set behind the network's length";
+    /* 10.0.0.1/8 may mean either: the search relies on their being 0. */
     if (builder_tail(item) != 0)
         return TERR_INVALID;
     *why = "";
@@ -174,6 +179,7 @@ builder_check(struct table_builder *b, struct slice key, struct slice value,
         *why = "the value is longer than 1 MiB";
         return TERR_LIMIT;
     }
+    /* Most likely the kind is wrong: the values would never be seen. */
     if (b->kind == TABLE_SET && value.len > 0) {
         *why = "keys of a set have no values; a map has";
         return TERR_INVALID;
@@ -201,9 +207,11 @@ table_builder_add(struct table_builder *b, struct slice key, struct slice value,
         err = builder_reserve(b, bytes);
     if (err != 0)
         return err;
+    /* An offset and no pointer: `records` moves when it grows. */
     item.off = b->used;
     item.number = b->nitems;
     p = b->records + b->used;
+    /* The bytes between are part of the checksum. */
     memset(p, 0, bytes);
     memcpy(p, &record, sizeof(record));
     if (key.len > 0)
@@ -233,13 +241,16 @@ builder_compare_keys(const void *x, const void *y, void *records)
     const struct build_item *i = x, *j = y;
 
     if (sign == 0)
+        /* A beginning before what it begins: so a parent lies before its children. */
         sign = (a.len > b.len) - (a.len < b.len);
+    /* Equal keys in the order of the text: the second one is reported. */
     return sign != 0 ? sign : (i->number > j->number) - (i->number < j->number);
 }
 
 static bool
 builder_is_v4(const struct build_item *i)
 {
+    /* At 96 bits and more: ::/0 is a network of IPv6. */
     return i->hi == 0 && i->lo >> 32 == 0xffff && i->length >= 96;
 }
 
@@ -250,6 +261,7 @@ builder_compare_nets(const void *x, const void *y, void *unused)
 
     (void)unused;
     if (builder_is_v4(a) != builder_is_v4(b))
+        /* Those of IPv4 first, so that each search looks through its own family only. */
         return builder_is_v4(a) ? -1 : 1;
     if (a->hi != b->hi)
         return a->hi < b->hi ? -1 : 1;
@@ -270,9 +282,11 @@ builder_index_hash(struct table_builder *b, struct table_data *d, uint8_t *image
         struct slice key = builder_key(b->records, &b->items[i]);
         uint64_t hash = hash_plain(key.ptr, key.len), probes = 0, at;
 
+        /* Half full at most: it ends. */
         for (at = hash & mask; slots[at].record != 0; at = (at + 1) & mask, probes++) {
             struct build_item other;
 
+            /* The other half of the hash: keys are compared only where both agree. */
             if (slots[at].tag != (uint32_t)(hash >> 32))
                 continue;
             other.off = (uint64_t)slots[at].record * 8 - d->records_off;
@@ -285,6 +299,7 @@ builder_index_hash(struct table_builder *b, struct table_data *d, uint8_t *image
         slots[at].tag = (uint32_t)(hash >> 32);
         slots[at].record = (uint32_t)((d->records_off + b->items[i].off) / 8);
         if (probes + 1 > d->probes_max)
+            /* In the header: a search needs no more steps, whatever a damaged file holds. */
             d->probes_max = probes + 1;
     }
     return 0;
@@ -308,6 +323,8 @@ builder_index_prefixes(struct table_builder *b, struct table_data *d, uint8_t *i
         struct slice key = builder_key(b->records, &b->items[i]);
         uint32_t up = (uint32_t)i;
 
+        /* Up the chain of the one before: each that is passed over is never a parent again, so all
+         * of it is linear. */
         while (up > 0 && !builder_begins(builder_key(b->records, &b->items[up - 1]), key))
             up = p[up - 1].parent;
         if (up > 0 && b->items[up - 1].key_bytes == key.len) {
@@ -329,6 +346,7 @@ builder_holds(const struct build_item *net, const struct build_item *i)
                                      : 0;
 
     return net->length <= i->length && (i->hi & hi) == net->hi && (i->lo & lo) == net->lo &&
+           /* ::/0 does not hold IPv4, which is searched by itself. */
            builder_is_v4(net) == builder_is_v4(i);
 }
 
@@ -345,6 +363,7 @@ builder_index_nets(struct table_builder *b, struct table_data *d, uint8_t *image
 
         while (up > 0 && !builder_holds(&b->items[up - 1], item))
             up = nets[up - 1].parent;
+        /* It holds this one and is as long: it is the same. */
         if (up > 0 && b->items[up - 1].length == item->length) {
             *again = item->number;
             return TERR_EXISTS;
@@ -389,10 +408,12 @@ builder_lay_out(const struct table_builder *b, struct table_data *d)
     if (b->kind == TABLE_ADDRESS)
         each = sizeof(struct table_net);
     else if (b->kind != TABLE_PREFIX)
+        /* A power of two, for the mask. */
         for (d->slots = 2; d->slots < 2 * b->nitems;)
             d->slots *= 2;
     d->records_off = d->index_off + d->slots * each;
     d->bytes = d->records_off + b->used;
+    /* Offsets of records have 32 bits, in units of 8 bytes. */
     return d->bytes > TABLE_BYTES_MAX ? TERR_LIMIT : 0;
 }
 
@@ -415,11 +436,13 @@ table_builder_finish(struct table_builder *b, struct table_image *out, size_t *a
         if (b->used > 0)
             memcpy(image + d.records_off, b->records, b->used);
         memcpy(image, &d, sizeof(d));
+        /* Last: of all bytes behind itself. */
         ((struct table_data *)(void *)image)->hash = hash_plain(image + 16, d.bytes - 16);
         *out = (struct table_image){image, d.bytes};
     } else {
         free(image);
     }
+    /* The items may be sorted by now: the builder begins anew. */
     b->nitems = 0;
     b->used = 0;
     return err;

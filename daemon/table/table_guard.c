@@ -26,10 +26,12 @@ guard_on_bus(int sig, siginfo_t *info, void *context)
         struct table_guard *g = &guard_ranges[i];
         uintptr_t from = atomic_load(&g->from), to = atomic_load(&g->to);
 
+        /* 0 is free, 1 is being filled in. */
         if (from <= 1 || at < from || at >= to)
             continue;
         at &= ~guard_page;
         atomic_store(&g->struck, true);
+        /* To the end of the range: what is behind this page is gone, too. */
         if (mmap((void *)at, to - at, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
             return;
@@ -56,10 +58,12 @@ table_guard_add(const void *base, size_t bytes)
         uintptr_t none = 0;
 
         if (atomic_load_explicit(&g->from, memory_order_relaxed) != 0 ||
+            /* Taken first, then filled: the handler of another thread may look meanwhile. */
             !atomic_compare_exchange_strong(&g->from, &none, 1))
             continue;
         atomic_store(&g->struck, false);
         atomic_store(&g->to, (uintptr_t)base + bytes);
+        /* Last: from here on it counts. */
         atomic_store(&g->from, (uintptr_t)base);
         return g;
     }
@@ -73,5 +77,6 @@ table_guard_remove(struct table_guard **gp)
 
     *gp = NULL;
     if (g != NULL)
+        /* Before the caller unmaps: the address may be another's at once. */
         atomic_store(&g->from, 0);
 }

@@ -115,6 +115,7 @@ main_line_of(const struct span *text, size_t number)
         stop = stop != NULL ? stop : end;
         while (p < stop && (*p == ' ' || *p == '\t' || *p == '\r'))
             p++;
+        /* As table_builder_add_text() skips them. */
         if (p < stop && *p != '#' && number-- == 0)
             break;
         p = stop + 1;
@@ -140,6 +141,7 @@ main_build(const struct main_args *a, const struct span *text, struct table_imag
         table_builder_free(&b);
         if (err == TERR_EXISTS)
             main_say("%s:%lu: this key was there before", a->file, main_line_of(text, again));
+        /* It has been said, with its line. */
         if (err == TERR_EXISTS || why[0] != '\0')
             return err;
     }
@@ -156,6 +158,7 @@ main_kind_now(const char *path)
     enum table_kind kind = TABLE_MAP;
     const struct table_view *v;
 
+    /* Only its kind is wanted: a checksum over all of it would take longer than the rest. */
     if (table_reader_new(&r, path, TABLE_ANY, TABLE_UNCHECKED) != 0)
         return kind;
     v = table_enter(r);
@@ -181,6 +184,7 @@ main_write(const struct main_args *a, const struct table_image *image)
         main_say("%s", why);
     else if (err > 0)
         main_say("%s: a reader had not left after %u ms and was given up", a->name, a->grace_ms);
+    /* A reader that was given up is no failure, but a script may want to know. */
     return err == 0 ? 0 : err > 0 ? EXIT_GAVE_UP : err == TERR_BUSY ? EXIT_BUSY : 1;
 }
 
@@ -193,6 +197,7 @@ main_load(struct main_args *a)
 
     if (err != 0)
         main_say("%s: %s", a->file, strerror(err));
+    /* A table keeps its kind, so that cron jobs need not repeat it. */
     if (a->kind == TABLE_ANY)
         a->kind = main_kind_now(a->path);
     if (err == 0 && main_build(a, &text, &image) == 0) {
@@ -214,6 +219,7 @@ main_print_value(enum table_kind kind, struct slice value)
         float f;
 
         memcpy(&f, value.ptr + i, sizeof(f));
+        /* Nine digits: it reads back as the same float. */
         printf("%s%.9g", i > 0 ? " " : "", (double)f);
     }
     putchar('\n');
@@ -254,6 +260,7 @@ main_take(const struct main_args *a, struct table_view *out)
         *out = *v;
         out->base = mem;
     }
+    /* The copy may be of two versions: better none than that. */
     if (table_leave(r) != 0 && mem != NULL) {
         main_say("%s: the writer overtook this reader; try again", a->name);
         free(mem);
@@ -342,6 +349,7 @@ main_remove(struct main_args *a)
     int err;
 
     snprintf(state, sizeof(state), "%s.state", a->path);
+    /* table_writer_open() would make a new one. */
     if (access(state, F_OK) != 0) {
         main_say("%s: %s", state, strerror(errno));
         return 1;
@@ -383,6 +391,7 @@ main_run(struct main_args *a, char **argv, int argc)
                 argv[0]);
         a->name = argv[1];
         a->file = argc > 2 ? argv[2] : "";
+        /* A name in the directory, never a path out of it. */
         if (a->name[0] == '\0' || strchr(a->name, '/') != NULL)
             return main_wrong("a table's name has no /, and is not empty", a->name);
         if (snprintf(a->path, sizeof(a->path), "%s/%s", a->dir, a->name) >= (int)sizeof(a->path))
@@ -399,6 +408,7 @@ main_grace(const char *text, unsigned *out)
     unsigned long ms = strtoul(text, &end, 10);
 
     *out = (unsigned)ms;
+    /* strtoul(3) takes a minus, and wraps. */
     return end != text && *end == '\0' && text[0] != '-' && ms <= GRACE_MS_MAX;
 }
 
@@ -411,6 +421,7 @@ main_become_group(const char *name)
     char *end;
 
     number = strtoul(name, &end, 10);
+    /* A number will do, too: in a container the name may be unknown. */
     if (gr == NULL && (end == name || *end != '\0')) {
         main_say("--group: there is no group '%s'", name);
         return false;
@@ -445,6 +456,7 @@ main(int argc, char **argv)
             if (!main_grace(optarg, &a.grace_ms))
                 return main_wrong("--grace is a number of milliseconds up to an hour, not", optarg);
             break;
+        /* Before the command: files are made with it. */
         case 'G':
             if (!main_become_group(optarg))
                 return 1;
@@ -460,8 +472,10 @@ main(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
+    /* For a table that is truncated while it is shown. */
     table_guard_install();
     c = main_run(&a, argv + optind, argc - optind);
+    /* A full disk behind > must not look like success. */
     if (fflush(stdout) != 0 || ferror(stdout)) {
         main_say("standard output: %s", strerror(errno));
         return 1;

@@ -62,6 +62,7 @@ reader_say(struct table_reader *r, enum table_status status, const char *fmt, ..
 static void
 file_unmap(struct reader_file *f)
 {
+    /* Before munmap(2): from then on the range may be another's. */
     table_guard_remove(&f->guard);
     if (f->base != NULL)
         munmap(f->base, f->bytes);
@@ -109,6 +110,7 @@ file_open(struct reader_file *f, const struct table_reader *r, const char *suffi
         file_close(f);
         return TERR_CORRUPT;
     }
+    /* By the open descriptor, so nothing can take its place in between. */
     if (!file_owner_is_good(r->owners, st.st_uid)) {
         *why = "its owner is not root, tarnd's user or one of table_owners";
         file_close(f);
@@ -131,6 +133,7 @@ file_map(struct reader_file *f, size_t bytes, int prot)
     }
     f->bytes = bytes;
     f->guard = table_guard_add(f->base, bytes);
+    /* Without a guard a truncated file would kill the process: then it is not used. */
     if (f->guard == NULL) {
         file_unmap(f);
         return TERR_LIMIT;
@@ -163,6 +166,7 @@ reader_check_state(struct table_reader *r)
     struct table_state *s = reader_state(r);
     uint64_t tag = atomic_load(&s->tag);
 
+    /* It is stored last: a writer is in the middle of it. */
     if (tag == 0)
         reader_say(r, TABLE_EMPTY, "its state file is being made");
     else if (memcmp(&tag, TABLE_STATE_TAG, sizeof(tag)) != 0)
@@ -194,6 +198,7 @@ reader_open_state(struct table_reader *r)
             err == TERR_IO ? " (readers count themselves in it: its owner or group may)" : "");
         return err;
     }
+    /* Shorter than it has to be: reading behind its end would be a SIGBUS. */
     if (fstat(r->state.fd, &st) < 0 || st.st_size < (off_t)sizeof(struct table_state)) {
         reader_say(r, st.st_size == 0 ? TABLE_EMPTY : TABLE_REFUSED,
             "%s.state is short: %lld bytes, not %zu", r->path, (long long)st.st_size,
@@ -232,6 +237,7 @@ reader_map_copy(struct table_reader *r, unsigned index, uint64_t bytes)
             index, (long long)st.st_size, (unsigned long long)bytes);
         return TERR_CORRUPT;
     }
+    /* Mapped with room to spare: most versions need no system call but the fstat(2). */
     if (f->base != NULL && f->bytes >= bytes && !table_guard_struck(f->guard))
         return 0;
     err = file_map(f, (size_t)st.st_size, PROT_READ);
@@ -251,6 +257,8 @@ reader_judge_copy(struct table_reader *r, uint64_t version, struct table_view *o
     if (err != 0)
         return err;
     err = table_view_open(out, r->copies[index].base, bytes, r->trust, why, sizeof(why));
+    /* The word that counts has a part of the checksum: a copy of another version does not fit
+     * it. */
     if (err == 0 && TABLE_VERSION_SUM(version) != (out->hash & 0xffffff)) {
         snprintf(why, sizeof(why), "torn: it hashes to ...%06x, its version says ...%06x",
             (unsigned)(out->hash & 0xffffff), (unsigned)TABLE_VERSION_SUM(version));
@@ -288,10 +296,13 @@ reader_keep(struct table_reader *r)
     at.index = r->view.base == r->copies[1].base;
     mem = malloc(r->view.bytes);
     if (mem != NULL) {
+        /* Counted in, so that a good writer waits; one that does not is found by the judgement
+         * below. */
         at.resets = (uint32_t)(atomic_fetch_add(&reader_state(r)->readers[at.index].word, 1) >> 32);
         memcpy(mem, r->view.base, r->view.bytes);
         table_state_leave(reader_state(r), at);
         err = table_view_open(&copy, mem, r->view.bytes, TABLE_CHECKED, why, sizeof(why));
+        /* Judged after the copying: only what was whole then is kept. */
         if (err == 0 && copy.generation == r->view.generation) {
             reader_drop_kept(r);
             r->kept = copy;
@@ -316,6 +327,7 @@ reader_judge(struct table_reader *r, uint64_t version)
         r->best = NULL;
         return;
     }
+    /* It cannot be kept any more. */
     if (r->view.base != NULL && r->view.base == r->copies[index].base)
         r->view.base = NULL; /* its copy was written since */
     err = reader_judge_copy(r, version, &next);
@@ -331,6 +343,7 @@ reader_judge(struct table_reader *r, uint64_t version)
         r->best = r->kept.base != NULL ? &r->kept : NULL;
         return;
     }
+    /* A good one has come: the old copy has done its duty. */
     reader_drop_kept(r);
     r->view = next;
     r->best = &r->view;
@@ -362,6 +375,7 @@ table_enter(struct table_reader *r)
     OBJ_CHECK(r, TABLE_READER_MAGIC);
     tassert(!r->inside);
     r->inside = true;
+    /* Files are opened by table_reader_check() alone: a lookup makes no system call. */
     if (__builtin_expect(r->state.base == NULL, 0))
         return r->best;
     version = table_state_enter(reader_state(r), &r->at);
@@ -377,6 +391,7 @@ table_leave(struct table_reader *r)
     OBJ_CHECK(r, TABLE_READER_MAGIC);
     tassert(r->inside);
     r->inside = false;
+    /* There was no state to be counted in. */
     if (!r->counted)
         return 0;
     r->counted = false;
@@ -393,6 +408,7 @@ table_leave(struct table_reader *r)
 static void
 reader_close_files(struct table_reader *r)
 {
+    /* While its files are mapped. */
     if (r->state.base != NULL)
         reader_keep(r);
     r->view.base = NULL;
@@ -408,6 +424,7 @@ table_reader_check(struct table_reader *r)
 {
     OBJ_CHECK(r, TABLE_READER_MAGIC);
     tassert(!r->inside);
+    /* A table that was removed and made again has other files at the same path. */
     if (r->state.base != NULL && file_is_at(&r->state, r->path, ".state") &&
         !table_guard_struck(r->state.guard) && reader_check_state(r) == 0) {
         r->judged &= r->status == TABLE_OK; /* perhaps it was repaired */
@@ -444,6 +461,7 @@ table_reader_new_of(struct table_reader **out, const char *path, enum table_kind
     r->owners = owners;
     r->state.fd = r->copies[0].fd = r->copies[1].fd = -1;
     memcpy(r->path, path, strlen(path) + 1);
+    /* What it finds is no error of the opening: a table may come later. */
     table_reader_check(r);
     *out = r;
     return 0;
@@ -471,6 +489,7 @@ table_reader_seen(const struct table_reader *r, struct table_seen *out)
     *out = (struct table_seen){.status = r->status,
         .why = r->why,
         .view = r->best,
+        /* So an operator sees that lookups are answered by an older version. */
         .kept = r->best == &r->kept,
         .taken = r->taken,
         .refused = r->refused,

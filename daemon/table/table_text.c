@@ -15,6 +15,7 @@ enum {
 static bool
 text_is_space(char c)
 {
+    /* \r: files of Windows have it at the end of a line. */
     return c == ' ' || c == '\t' || c == '\r';
 }
 
@@ -50,11 +51,13 @@ text_floats(struct slice value, float *out, size_t *n)
 
         if (*n == TEXT_FLOATS_MAX)
             return "more than 4096 numbers";
+        /* strtof(3) wants a NUL, so it is copied. */
         if (word.len >= sizeof(text))
             return "a number is longer than 63 characters";
         memcpy(text, word.ptr, word.len);
         text[word.len] = '\0';
         out[*n] = strtof(text, &end);
+        /* "nan" and "inf" are numbers to strtof(3), and of no use here. */
         if (*end != '\0' || end == text || !isfinite(out[*n]))
             return "a vector's value is numbers with spaces between, as 0.5 1 2e3";
     }
@@ -72,6 +75,7 @@ text_add_line(struct table_builder *b, bool vectors, struct slice line, const ch
         *why = text_floats(rest, floats, &n);
         if (*why != NULL)
             return TERR_INVALID;
+        /* As they are kept: in the writer's byte order, which the file tells. */
         rest = slice_of((const char *)floats, n * sizeof(float));
     }
     return table_builder_add(b, key, rest, why);
@@ -90,6 +94,7 @@ table_builder_add_text(
         int err;
 
         text = slice_of(text.ptr + len + (end != NULL), text.len - len - (end != NULL));
+        /* Lines are counted all the same: the error names the one in the editor. */
         if (one.len == 0 || one.ptr[0] == '#')
             continue;
         err = text_add_line(b, vectors, one, &said);

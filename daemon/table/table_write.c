@@ -45,6 +45,7 @@ static int
 writer_fail(
     const struct table_writer *w, const char *suffix, const char *what, char *why, size_t size)
 {
+    /* Before snprintf(3), which may change it. */
     int err = errno;
 
     snprintf(why, size, "%.160s%s: %s%s%s", w->path, suffix, what, err != 0 ? ": " : "",
@@ -71,6 +72,7 @@ writer_make_dir(const char *path)
 
     if (slash == NULL || slash == path)
         return;
+    /* One step only: a typo must not make a tree of directories. */
     memcpy(dir, path, (size_t)(slash - path));
     dir[slash - path] = '\0';
     mkdir(dir, 0750); /* what is wrong with it is found when a file is opened in it */
@@ -90,15 +92,19 @@ writer_lock(struct table_writer *w, char *why, size_t size)
         w->state_fd = open(full, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
         if (w->state_fd < 0 || fstat(w->state_fd, &here) < 0)
             return writer_fail(w, ".state", "it cannot be opened", why, size);
+        /* Only a new one: an operator may have changed the mode of another. */
         if (here.st_size == 0)
             fchmod(
                 w->state_fd, 0660); /* new: readers are the group's, and count themselves in it */
         if (!S_ISREG(here.st_mode))
             return writer_refuse(w, ".state", "it is no regular file", why, size);
+        /* Released by the kernel if the writer dies, so no lock is ever left behind. */
         if (flock(w->state_fd, LOCK_EX | LOCK_NB) < 0) {
             snprintf(why, size, "%.160s: another writer has this table open", w->path);
             return errno == EWOULDBLOCK ? TERR_BUSY : TERR_IO;
         }
+        /* `remove` may have unlinked it between open and lock: then the lock is on a file that no
+         * reader sees. */
         if (lstat(full, &there) == 0 && there.st_ino == here.st_ino && there.st_dev == here.st_dev)
             return 0;
         close(w->state_fd); /* removed between the two */
@@ -118,6 +124,7 @@ writer_make_state(struct table_state *s)
     clock_gettime(CLOCK_REALTIME, &now);
     s->order = TABLE_ORDER;
     s->layout = TABLE_LAYOUT;
+    /* Tells a state file from the one before at the same path. */
     s->born = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     memcpy(&tag, TABLE_STATE_TAG, sizeof(tag));
     atomic_store(&s->tag, tag);
@@ -127,6 +134,7 @@ static int
 writer_map_state(struct table_writer *w, char *why, size_t size)
 {
     uint64_t tag;
+    /* It answers by its result, and leaves errno alone. */
     int rc = posix_fallocate(w->state_fd, 0, sizeof(struct table_state));
 
     errno = rc;
@@ -138,6 +146,7 @@ writer_map_state(struct table_writer *w, char *why, size_t size)
         w->state = NULL;
         return writer_fail(w, ".state", "it cannot be mapped", why, size);
     }
+    /* New, or of a writer that died while it made it: the lock is ours, so it is made again. */
     if (atomic_load(&w->state->tag) == 0)
         writer_make_state(w->state);
     tag = atomic_load(&w->state->tag);
@@ -168,6 +177,7 @@ table_writer_open(
         return TERR_NOMEM;
     w->magic = TABLE_WRITER_MAGIC;
     w->grace_ms = grace_ms;
+    /* 0 is a descriptor. */
     w->state_fd = w->copies[0].fd = w->copies[1].fd = -1;
     memcpy(w->path, path, strlen(path) + 1);
     writer_make_dir(path);
@@ -260,6 +270,7 @@ writer_wait(struct table_writer *w, unsigned index)
     uint64_t until;
 
     for (unsigned i = 0; i < SPINS; i++) {
+        /* Without a system call first: readers are inside for microseconds. */
         if (table_state_is_free(w->state, index))
             return 0;
 #if defined(__x86_64__) || defined(__i386__)
@@ -269,6 +280,7 @@ writer_wait(struct table_writer *w, unsigned index)
     until = writer_now_ms() + w->grace_ms;
     while (!table_state_is_free(w->state, index)) {
         if (writer_now_ms() >= until) {
+            /* It died, or stands still: it finds out when it leaves (README 3). */
             table_state_reset(w->state, index);
             return 1;
         }
@@ -287,6 +299,7 @@ writer_open_copy(struct table_writer *w, unsigned index, char *why, size_t size)
 
     snprintf(full, sizeof(full), "%s%s", w->path, suffix);
     errno = 0;
+    /* 0600 until its mode is set: at no time may others read it. */
     c->fd = open(full, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (c->fd < 0)
         return writer_fail(w, suffix, "it cannot be opened", why, size);
@@ -305,6 +318,8 @@ writer_grow(struct table_writer *w, unsigned index, uint64_t bytes, char *why, s
     struct stat st;
     int rc, err = 0;
 
+    /* Another file has come in its place, or it was cut: what is mapped is not what readers
+     * open. */
     if (c->fd >= 0 && (fstat(c->fd, &st) < 0 || st.st_nlink == 0 || (size_t)st.st_size < c->bytes))
         writer_close_copy(c);
     if (c->fd < 0)
@@ -315,8 +330,10 @@ writer_grow(struct table_writer *w, unsigned index, uint64_t bytes, char *why, s
     errno = 0;
     if (fstat(c->fd, &st) < 0 || !S_ISREG(st.st_mode))
         return writer_fail(w, suffix, "it is no regular file", why, size);
+    /* Never smaller: a reader may still have the old size mapped. */
     if ((uint64_t)st.st_size > bytes)
         bytes = (uint64_t)st.st_size;
+    /* Real pages: with a sparse file a full /dev/shm would kill us in the middle of the copy. */
     rc = posix_fallocate(c->fd, 0, (off_t)bytes);
     errno = rc;
     if (rc != 0)
@@ -339,6 +356,7 @@ writer_check_image(
 {
     const struct table_data *d = image->base;
 
+    /* A library's caller may hand over anything. */
     if (image->bytes < sizeof(*d) || image->bytes > TABLE_BYTES_MAX || d->bytes != image->bytes ||
         memcmp(d->tag, TABLE_DATA_TAG, sizeof(d->tag)) != 0)
         return writer_refuse(w, "", "what is to be written is no version of a table", why, size);
@@ -357,6 +375,7 @@ table_write(struct table_writer *w, const struct table_image *image, char *why, 
     err = writer_check_image(w, image, why, why_size);
     if (err != 0)
         return err;
+    /* The copy that is not in use: readers of the one that counts are never disturbed. */
     other = TABLE_VERSION_INDEX(atomic_load(&w->state->version)) ^ 1;
     reset = writer_wait(w, other);
     writer_step(w, TABLE_STEP_WAITED);
@@ -367,10 +386,12 @@ table_write(struct table_writer *w, const struct table_image *image, char *why, 
     /* Taken before it is used: the next writer, should we die, takes another. */
     d->generation = atomic_fetch_add(&w->state->generation, 1) + 1;
     d->hash = hash_plain((const char *)image->base + 16, image->bytes - 16);
+    /* In two halves for the tests, which kill the writer between them. */
     memcpy(w->copies[other].base, image->base, half);
     writer_step(w, TABLE_STEP_HALF);
     memcpy(w->copies[other].base + half, (const char *)image->base + half, image->bytes - half);
     writer_step(w, TABLE_STEP_FILLED);
+    /* The switch: one store, and all that was written is seen with it. */
     table_state_publish(w->state, table_version(other, image->bytes, d->hash));
     writer_step(w, TABLE_STEP_SWITCHED);
     return reset;

@@ -77,6 +77,7 @@ tables_open(struct tables **out, const struct tables_conf *rows, unsigned n, uns
 
         row->conf = rows[t->n];
         row->name = slice_str(row->conf.name);
+        /* A line of cache for each worker: they count at each lookup. */
         row->lookups = calloc((size_t)nworkers * LOOKUPS_STRIDE, sizeof(*row->lookups));
         err = row->lookups == NULL ? TERR_NOMEM
                                    : table_reader_new_of(&row->reader, row->conf.path,
@@ -86,6 +87,7 @@ tables_open(struct tables **out, const struct tables_conf *rows, unsigned n, uns
         tables_close(&t);
         return err;
     }
+    /* At once: what is wrong with a table is said at the start, and not when a request needs it. */
     tables_watch(t);
     *out = t;
     return 0;
@@ -98,6 +100,7 @@ tables_close(struct tables **tp)
 
     OBJ_TAKE(t, tp, TABLES_MAGIC);
     for (unsigned i = 0; i < t->n; i++) {
+        /* Half-open ones come here, too. */
         if (t->rows[i].reader != NULL)
             table_reader_free(&t->rows[i].reader);
         free((void *)(uintptr_t)t->rows[i].lookups);
@@ -123,6 +126,7 @@ tables_seen(struct tables *t, unsigned n, struct tables_seen *out)
     tassert(n < t->n);
     row = &t->rows[n];
     table_reader_check(row->reader);
+    /* Counted in while the numbers are read: a writer waits for it. */
     v = table_enter(row->reader);
     table_reader_seen(row->reader, &seen);
     *out = (struct tables_seen){.name = row->conf.name,
@@ -168,6 +172,7 @@ tables_watch(struct tables *t)
         struct tables_seen seen;
 
         tables_seen(t, i, &seen);
+        /* By its contents: the same mistake is not said four times a second. */
         if (said->once && said->status == seen.status && said->generation == seen.generation &&
             strcmp(said->why, seen.why) == 0)
             continue;
@@ -191,6 +196,8 @@ tables_on_turn_end(struct turn_end *end)
         s->inside = slot->next;
         slot->inside = false;
         slot->view = NULL;
+        /* Only a turn that took longer than the writer's grace period: what was found has been used
+         * by now, so it is said and counted. */
         if (table_leave(slot->reader) != 0) {
             counter_add(s->counters, COUNTER_table_overtaken, 1);
             elog(ELOG_WARN,
@@ -222,6 +229,7 @@ tables_join(struct tables_share **out, struct tables *t, unsigned worker, struct
 
         slot->name = row->name;
         slot->lookups = &row->lookups[worker * LOOKUPS_STRIDE];
+        /* A reader for each worker: it is counted in and out without a lock. */
         err = table_reader_new_of(
             &slot->reader, row->conf.path, row->conf.kind, row->conf.trust, row->conf.owners);
     }
@@ -238,6 +246,7 @@ tables_leave(struct tables_share **sp)
 
     OBJ_TAKE(s, sp, TABLES_SHARE_MAGIC);
     tables_on_turn_end(&s->end);
+    /* The loop must not call into freed memory. */
     if (s->loop->turn_end == &s->end)
         s->loop->turn_end = NULL;
     for (unsigned i = 0; i < s->n; i++)
@@ -255,6 +264,7 @@ tables_tick(struct tables_share *s)
         struct tables_slot *slot = &s->slots[i];
         struct table_seen seen;
 
+        /* Outside, as it asserts: that is why the turn's end was run above. */
         table_reader_check(slot->reader);
         table_reader_seen(slot->reader, &seen);
         counter_add(s->counters, COUNTER_table_taken, seen.taken - slot->taken_told);
@@ -273,12 +283,14 @@ tables_go_inside(struct tables_share *s, struct tables_slot *slot)
     slot->next = s->inside;
     s->inside = slot;
     tassert(s->loop->turn_end == NULL || s->loop->turn_end == &s->end);
+    /* Out again when the turn ends, however many requests look into it. */
     s->loop->turn_end = &s->end;
 }
 
 static struct tables_slot *
 tables_named(struct tables_share *s, struct slice name)
 {
+    /* There are few. */
     for (unsigned i = 0; i < s->n; i++)
         if (slice_eq(s->slots[i].name, name))
             return &s->slots[i];
@@ -297,9 +309,11 @@ tables_find(struct tables_share *s, struct slice table, struct slice key, struct
         return TABLES_UNKNOWN;
     if (!slot->inside)
         tables_go_inside(s, slot);
+    /* Load and store, no locked addition: this worker alone writes it. */
     atomic_store_explicit(slot->lookups,
         atomic_load_explicit(slot->lookups, memory_order_relaxed) + 1, memory_order_relaxed);
     counter_add(s->counters, COUNTER_table_lookups, 1);
+    /* No good version: the policy gets its fallback, and the counter shows how often. */
     if (slot->view == NULL) {
         counter_add(s->counters, COUNTER_table_unanswered, 1);
         return TABLES_NONE;
