@@ -38,6 +38,7 @@ compare_address_same(const struct conf_address *a, const struct conf_address *b)
         return true; /* the one that is there finds, or has found, its addresses by itself */
     if (a->naddrs != b->naddrs)
         return false;
+    /* The text alone does not do: a name may have other addresses since. */
     for (unsigned i = 0; i < a->naddrs; i++)
         if (a->addr_lens[i] != b->addr_lens[i] ||
             memcmp(&a->addrs[i], &b->addrs[i], a->addr_lens[i]) != 0)
@@ -105,6 +106,7 @@ compare_member_same(const struct conf_key *key, const void *a, const void *b)
     if (key->type == CONF_TYPE_PROBE)
         return compare_probe_same(
             *(const struct conf_probe *const *)a, *(const struct conf_probe *const *)b);
+    /* Their numbers are of one configuration, and mean nothing in another. */
     if (key->type == CONF_TYPE_MEMBERS || key->type == CONF_TYPE_BACKEND)
         return true;
     if (conf_type_is_rule(key->type))
@@ -147,6 +149,7 @@ compare_text(const struct conf_key *key, const void *member, char buf[COMPARE_VA
     if (key->type == CONF_TYPE_PROBE)
         return compare_probe_text(*(const struct conf_probe *const *)member);
     if (compare_is_address(key))
+        /* As it is written, though its addresses decided. */
         return ((const struct conf_address *)member)->text;
     if (key->type == CONF_TYPE_BACKEND)
         return "";
@@ -167,9 +170,11 @@ compare_say(struct compare *c, const char *what, const char *from, const char *t
     c->each(c->ctx, &change);
 }
 
+/* For sections that need a restart as a whole. */
 static bool
 compare_never(const struct conf_key *key)
 {
+    /* A key that belongs to memory or threads of the start. */
     (void)key;
     return false;
 }
@@ -195,6 +200,7 @@ compare_rows(struct compare *c, const char *section, const char *prefix, const v
 
         if (compare_member_same(key, old, next))
             continue;
+        /* As the file has it, so that a person finds the line. */
         snprintf(what, sizeof(what), "%s%s", prefix, key->name);
         if (strcmp(key->name, "token") == 0) /* reports are read by more than may know it */
             compare_say(c, what, "", "", is_live(key));
@@ -249,6 +255,8 @@ compare_named(struct compare *c, const struct compare_list *a, const struct comp
 
         snprintf(what, sizeof(what), "%s.%s%s", a->section, compare_item_name(a, i),
             j < b->n ? "." : "");
+        /* By name, and not by place: a new backend at the top must not make all others look
+         * changed. */
         if (j < b->n)
             compare_rows(c, a->section, what, compare_item(a, i), compare_item(b, j), is_live);
         else
@@ -265,6 +273,7 @@ compare_named(struct compare *c, const struct compare_list *a, const struct comp
 static bool
 compare_storage_live(const struct conf_key *key)
 {
+    /* The one key of a store that can follow: engine and eviction lie in its memory. */
     return key->offset == offsetof(struct conf_storage, size);
 }
 
@@ -324,6 +333,7 @@ compare_say_altered(struct compare *c, const struct conf_listen *a, const struct
             compare_member_same(key, (const char *)a + key->offset, (const char *)b + key->offset))
             continue;
         snprintf(what, sizeof(what), "listen.%.130s.%s", a->address.text, key->name);
+        /* Without values: some are lists. */
         compare_say(c, what, "", "", true);
     }
 }
@@ -339,6 +349,7 @@ compare_listens_in(struct compare *c, const struct conf *a, const struct conf *b
         while (j < b->nlistens && !conf_listen_same(&a->listens[i], &b->listens[j]))
             j++;
         if (j == b->nlistens && other != NULL) {
+            /* Else it would be reported from both sides. */
             if (gone)
                 compare_say_altered(c, &a->listens[i], other);
         } else if (j == b->nlistens) {
@@ -353,6 +364,7 @@ static const char *
 compare_backend_name(const struct conf *c, unsigned n)
 {
     tassert(n == CONF_NO_BACKEND || n < c->nbackends + c->ndirectors);
+    /* Numbers of directors follow those of backends. */
     if (n < c->nbackends)
         return c->backends[n].name;
     return n - c->nbackends < c->ndirectors ? c->directors[n - c->nbackends].name : "";
@@ -420,6 +432,7 @@ compare_routes_same(const struct conf *a, const struct conf *b)
     for (unsigned i = 0; i < a->nroutes; i++) {
         const struct conf_route *x = &a->routes[i], *y = &b->routes[i];
 
+        /* In order: the first route that matches counts, so a changed order is a change. */
         if (!compare_rows_same("routes", x, y) ||
             strcmp(compare_backend_name(a, x->backend), compare_backend_name(b, y->backend)) != 0)
             return false;
@@ -432,6 +445,7 @@ compare_limits_same(const struct conf *a, const struct conf *b)
 {
     if (a->nlimits != b->nlimits)
         return false;
+    /* In order, too: a bucket's key has the limit's number (limit_key). */
     for (unsigned i = 0; i < a->nlimits; i++)
         if (!compare_rows_same("limits", &a->limits[i], &b->limits[i]))
             return false;
@@ -441,6 +455,7 @@ compare_limits_same(const struct conf *a, const struct conf *b)
 static bool
 compare_negative_live(const struct conf_key *key)
 {
+    /* `entries` is the size of a table. */
     return key->offset == offsetof(struct conf_negative, ttl);
 }
 
@@ -454,6 +469,7 @@ compare_admin_live(const struct conf_key *key)
 static void
 compare_admin(struct compare *c, const struct conf *a, const struct conf *b)
 {
+    /* The listener is opened at the start, and closed at the end. */
     if ((a->admin == NULL) != (b->admin == NULL))
         compare_say(
             c, "admin", a->admin != NULL ? "there" : "", b->admin != NULL ? "new" : "gone", false);
@@ -520,8 +536,10 @@ conf_params_take_live(struct conf_params *to, const struct conf_params *from)
         tassert(key->offset + size <= sizeof(*to));
         if (!conf_param_key_is_reloaded(key))
             continue;
+        /* Texts are borrowed: the snapshot that has them is in force as long as they count. */
         memcpy((char *)to + key->offset, (const char *)from + key->offset, size);
     }
+    /* Not rows of the table, and of the new file all the same. */
     to->ttl_said = from->ttl_said;
     to->grace_said = from->grace_said;
     to->heuristic_said = from->heuristic_said;

@@ -166,6 +166,7 @@ conf_owner_check(struct conf_cx *cx, const struct ynode *at, const struct conf_a
         const struct ynode *n = ynode_get(at, keys[i]);
 
         if (n == NULL || n->text.len == 0 ||
+            /* A file that writes every key with its default has it, too: tarn.yaml does. */
             (i == 0 && strtoll(n->text.ptr, NULL, 8) == usual_mode))
             continue; /* as if it were not there */
         conf_fail(cx, n->key, "key '%s' is for a Unix socket, and '%s' is none: remove it", keys[i],
@@ -188,6 +189,7 @@ conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
     conf_owner_check(cx, at, &l->address, 0666);
     for (unsigned j = 0; j < i; j++) {
         const struct conf_listen *other = &cx->conf->listens[j];
+        /* Two that take a free port get two. */
         bool takes_free = !l->address.is_unix && l->address.port == 0;
 
         if (strcmp(l->name, other->name) == 0)
@@ -218,6 +220,8 @@ conf_read_listen(struct conf_cx *cx, const struct ynode *n)
     if (conf->listens == NULL)
         return;
     conf->nlistens = count;
+    /* Without the section there is one listener, on the loopback: nothing is open to the world by
+     * default. */
     if (n == NULL) {
         conf_keys_default(keys_listen, ARRAY_LEN(keys_listen), &conf->listens[0]);
         conf_address_read(cx, &keys_listen[0], &usual, &conf->listens[0].address);
@@ -234,6 +238,7 @@ conf_read_listen(struct conf_cx *cx, const struct ynode *n)
         }
         conf_keys_read(cx, conf_section_find("listen"), c, "a listener", &conf->listens[i]);
         conf->listens[i].file = c->file != NULL ? c->file->path : NULL;
+        /* For `tarnd -t`, which reports a port that is in use at its place (ports.c). */
         conf->listens[i].line = at != NULL ? at->line : c->line;
         conf->listens[i].column = at != NULL ? at->column : c->column;
         if (conf->listens[i].name[0] == '\0')
@@ -272,6 +277,7 @@ conf_read_item(struct conf_cx *cx, const struct conf_section *sec, const struct 
             "'%s' cannot name a %s: a name is a letter or _, then letters, digits, - and _, "
             "%d at most",
             quote, kind, CONF_NAME_MAX);
+    /* In spite of a bad name: its keys may have mistakes, too. */
     conf_keys_read(cx, sec, c, what, item);
 }
 
@@ -314,6 +320,8 @@ conf_read_storage(struct conf_cx *cx, const struct ynode *n)
         const struct ynode *eviction = ynode_get(c, "eviction");
 
         s->name = conf_copy(cx, c->key->text);
+        /* s->engine is the default then, and would be blamed for what another engine was meant to
+         * be. */
         if (engine != NULL && !slice_eq(engine->text, slice_str(s->engine)))
             continue; /* refused already */
         if (s->fault[0] != '\0' && strcmp(s->engine, "fault") != 0)
@@ -353,6 +361,7 @@ conf_read_backends(struct conf_cx *cx, const struct ynode *n)
 
     if (n == NULL)
         return; /* conf_check_backends() judges */
+    /* Names that are missed from now on may be in what was not read. */
     cx->backends_cut |= n->cut || n->kind != YNODE_MAP;
     if (!conf_kind_check(cx, n, YNODE_MAP, "section 'backends'"))
         return;
@@ -363,6 +372,7 @@ conf_read_backends(struct conf_cx *cx, const struct ynode *n)
     conf->backends = conf_alloc(cx, cx->keep, n->nchildren, sizeof(*conf->backends));
     if (conf->backends == NULL)
         return;
+    /* All of them, also those with errors: numbers in directors and routes count them. */
     conf->nbackends = n->nchildren;
     conf_read_named(cx, n, "backend", conf->backends, sizeof(*conf->backends));
     for (const struct ynode *c = n->children; c != NULL; c = c->next, i++) {
@@ -377,6 +387,7 @@ static void
 conf_check_backends(struct conf_cx *cx, const struct ynode *root)
 {
     const struct ynode *vcl = ynode_get(root, "vcl");
+    /* A `vcl` that could not be read counts: it may have been one. */
     bool policy = vcl != NULL && (vcl->kind != YNODE_TEXT || vcl->text.len > 0);
 
     if (ynode_get(root, "backends") == NULL && !policy && !cx->backends_cut)
@@ -464,6 +475,7 @@ conf_read_vcl(struct conf_cx *cx, const struct ynode *n)
     conf_keys_default(keys_vcl, ARRAY_LEN(keys_vcl), conf);
     if (n == NULL || !conf_value_read(cx, &keys_vcl[0], n, &conf->vcl))
         return;
+    /* Beside the file that names it, whatever the directory is that tarnd was started in. */
     conf->vcl = conf_beside(cx, n, conf->vcl);
     if (conf->vcl != NULL)
         conf_vcl_check(cx, n);
@@ -480,6 +492,7 @@ conf_admin_check(struct conf_cx *cx, const struct ynode *n, const struct conf_ad
     if (len > 0 && len < CONF_TOKEN_MIN)
         conf_fail(
             cx, token, "the token has %zu characters: it needs at least %d", len, CONF_TOKEN_MIN);
+    /* RFC 6750 2.1: a token has none. */
     else if (strchr(a->token, ' ') != NULL)
         conf_fail(cx, token, "the token has a space in it, which Authorization cannot carry");
     else if (len == 0 && !a->address.is_unix && token == NULL)
@@ -499,6 +512,7 @@ conf_read_admin(struct conf_cx *cx, const struct ynode *n)
     unsigned errors = cx->nerrors;
     struct conf_admin *a;
 
+    /* Without the section there is no listener for operators. */
     if (n == NULL)
         return;
     a = conf_alloc(cx, cx->keep, 1, sizeof(*a));
@@ -526,6 +540,7 @@ conf_index_check(struct conf_cx *cx, const struct ynode *bits)
             store = &conf->storages[i];
     if (store == NULL || conf->index.bits == 0)
         return;
+    /* The largest that fits is named in the message. */
     while (CONF_INDEX_SLOT_BYTES << (fit + 1) <= store->size / 2)
         fit++;
     if ((uint64_t)conf->index.bits > fit)
@@ -556,12 +571,14 @@ conf_main_storage(const struct conf *conf)
     for (unsigned i = 0; i < conf->nstorages; i++)
         if (strcmp(conf->storages[i].name, "main") == 0)
             return &conf->storages[i];
+    /* Without that name it is the first. */
     return conf->nstorages > 0 ? &conf->storages[0] : NULL;
 }
 
 uint64_t
 conf_tables_most(uint64_t store_bytes)
 {
+    /* Three quarters: beside its tables a store must have room for what they find. */
     return store_bytes - store_bytes / 4;
 }
 
@@ -577,6 +594,7 @@ conf_limits_check(struct conf_cx *cx, const struct ynode *root)
 
     if (conf->index.bits > 0)
         others += CONF_INDEX_SLOT_BYTES << conf->index.bits;
+    /* As rates_open() rounds it. */
     while (own < (uint64_t)conf->params.limit_keys)
         own *= 2;
     own *= CONF_LIMIT_KEY_BYTES;
@@ -666,6 +684,7 @@ conf_read_tables(struct conf_cx *cx, const struct ynode *n)
 
         t->name = conf_copy(cx, c->key->text);
         if (t->path[0] == '\0') {
+            /* Where tarn-table writes it without a path. */
             snprintf(usual, sizeof(usual), "/dev/shm/tarn/%.*s", (int)c->key->text.len,
                 c->key->text.ptr);
             t->path = conf_copy(cx, slice_str(usual));
@@ -690,6 +709,7 @@ conf_read_parameters(struct conf_cx *cx, const struct ynode *n)
                                            strcmp(c->key->text.ptr, "heuristic_max") == 0;
     }
     tassert(n == NULL || n->kind != YNODE_BAD);
+    /* The parameters are copied for workers and operators, and take it along. */
     cx->conf->params.grace_said = cx->conf->grace_said;
     cx->conf->params.ttl_said = cx->conf->ttl_said;
     if (n != NULL && !cx->nomem && !n->cut) {
@@ -716,6 +736,7 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
         conf_guess_try(&guess, s->name);
     for (unsigned i = 0; i < ARRAY_LEN(keys_parameters); i++)
         conf_guess_try(&param, keys_parameters[i].name);
+    /* A parameter at the top level is a mistake that is made often: the nearer of both is named. */
     if (param.best != NULL && (guess.best == NULL || param.distance < guess.distance))
         conf_fail(cx, key,
             "unknown section '%s'; did you mean the parameter '%s'? It belongs "
@@ -732,7 +753,8 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
             quote);
 }
 
-/* What is left to the parameters, once those are known. */
+/* What is left to the parameters, once those are known.  Their section is read before the
+ * parameters, whatever the order in the file. */
 static void
 conf_finish_backends(struct conf *conf)
 {
@@ -761,11 +783,13 @@ conf_find_default(const struct conf *conf)
     for (unsigned i = 0; i < conf->ndirectors; i++)
         if (strcmp(conf->directors[i].name, "default") == 0)
             return conf->nbackends + i;
+    /* Before the backends: they are mostly its members. */
     if (conf->ndirectors == 1)
         return conf->nbackends;
     if (conf->ndirectors == 0 && conf->nbackends == 1)
         return 0;
     for (unsigned i = 0; i < conf->nroutes; i++)
+        /* A route for everything is a default in other words. */
         if (conf->routes[i].host[0] == '\0' && conf->routes[i].path[0] == '\0' &&
             conf->routes[i].backend != CONF_NO_BACKEND)
             return conf->routes[i].backend;
@@ -783,8 +807,11 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     }
     if (!conf_kind_check(cx, root, YNODE_MAP, "the file"))
         return;
+    /* A file that broke off may have had them behind that place. */
     cx->backends_cut = root->cut;
     for (const struct ynode *c = root->children; c != NULL; c = c->next)
+        /* All sections that are none, before any is read: typos there explain what is missed
+         * below. */
         if (conf_section_find(c->key->text.ptr) == NULL)
             conf_refuse_section(cx, c->key);
     /* In the order of conf_sections, not of the file: what is named is read before what names it.  A
@@ -813,5 +840,6 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     cx->conf->default_backend = conf_find_default(cx->conf);
     conf_routes_finish(cx, root);
     conf_default_check(cx, root);
+    /* Last: a size that is too large is judged only where all else is right. */
     conf_memory_check(cx, ynode_get(root, "storage"));
 }

@@ -53,7 +53,8 @@ conf_name_ok(struct slice name)
            (isalpha((unsigned char)name.ptr[0]) || name.ptr[0] == '_');
 }
 
-/* The first byte outside least..most, or -1: control characters would end up in messages. */
+/* The first byte outside least..most, or -1: control characters would end up in messages.  The text
+ * of an error is printed on terminals. */
 static int
 text_outside(struct slice s, unsigned char least, unsigned char most)
 {
@@ -76,6 +77,7 @@ text_host_len(struct slice s)
         return text_span(s, REG_NAME_CHARS);
     s = slice_of(s.ptr + 1, s.len - 1);
     len = text_span(s, "0123456789abcdefABCDEF:.");
+    /* At least "::" and its bracket. */
     return len > 1 && len < s.len && s.ptr[len] == ']' ? len + 2 : 0;
 }
 
@@ -93,12 +95,14 @@ text_wrong_host(struct slice s)
     bool below = s.len > 2 && s.ptr[0] == '*' && s.ptr[1] == '.';
     size_t len;
 
+    /* The rest is judged as a name. */
     if (below)
         s = slice_of(s.ptr + 2, s.len - 2);
     if (memchr(s.ptr, '*', s.len) != NULL)
         return "has a wildcard that is not its first label: *.example.com stands for every name "
                "below example.com";
     len = text_host_len(s);
+    /* Said for itself: a Host field with a port is what one has before one's eyes. */
     if (len > 0 && len < s.len && text_is_port(slice_of(s.ptr + len, s.len - len)))
         return "has a port: a route matches the host name alone, on any port";
     return len == 0 || len < s.len ? "is not a host name, as in img.example.com" : NULL;
@@ -117,6 +121,7 @@ text_wrong_authority(struct slice s)
 static const char *
 text_wrong_prefix(struct slice s)
 {
+    /* Patterns of nginx and HAProxy: here they would match nothing, silently. */
     if (s.len > 0 && strchr("*^~.", s.ptr[0]) != NULL)
         return "is a pattern: a path is a prefix that begins with '/', as in /img/; for endings, "
                "as "
@@ -141,6 +146,7 @@ text_wrong_target(struct slice s)
         return "does not begin with '/'";
     if (text_outside(s, 0x21, 0x7e) >= 0)
         return "has a character that a URL writes percent-encoded, as in %20";
+    /* RFC 9110 7.1: a fragment is not sent. */
     return memchr(s.ptr, '#', s.len) == NULL ? NULL : "has a fragment, which no request carries";
 }
 
@@ -149,6 +155,7 @@ text_wrong_ascii(struct slice s)
 {
     if (text_outside(s, 0x20, 0x7e) >= 0)
         return "has a character that is not printable ASCII";
+    /* A field's value would lose it on the way (RFC 9110 5.5). */
     if (s.len > 0 && (s.ptr[0] == ' ' || s.ptr[s.len - 1] == ' '))
         return "has a space at an end";
     return NULL;
@@ -217,6 +224,7 @@ conf_word_read(
             *to = *word;
             return true;
         }
+        /* The nearest of all is named, if it is near. */
         conf_guess_try(&guess, *word);
     }
     if (guess.best != NULL)
@@ -247,6 +255,7 @@ conf_text_read(
     }
     tassert(key->least >= 0);
     tassert(key->most >= key->least);
+    /* Behind the grammar: its message says more. */
     if (s.len < (size_t)key->least || s.len > (size_t)key->most) {
         conf_fail_value(cx, key, n, "has %zu bytes: %lld to %lld are possible", s.len,
             (long long)key->least, (long long)key->most);
@@ -282,6 +291,8 @@ words_read_one(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     }
     memcpy(*at, n->text.ptr, n->text.len);
     *at += n->text.len;
+    /* One text with spaces: readers of the parameter split it again, and a report shows it as it
+     * is. */
     *(*at)++ = ' ';
     return true;
 }
@@ -300,6 +311,7 @@ conf_words_read(
     for (const struct ynode *c = n->kind == YNODE_LIST ? n->children : NULL; c != NULL; c = c->next)
         good = words_read_one(cx, key, c, &at, text + key->most) && good;
     tassert(at <= text + key->most); /* a NUL is behind, whatever was copied */
+    /* The last space is where the NUL belongs. */
     if (at > text)
         at[-1] = '\0';
     *to = text;
@@ -324,11 +336,13 @@ conf_backend_read(
     }
     for (unsigned i = 0; i < conf->ndirectors; i++) {
         if (slice_eq(n->text, slice_str(conf->directors[i].name))) {
+            /* One numbering for both: see snapshot_nth(). */
             *to = conf->nbackends + i;
             return true;
         }
         conf_guess_try(&guess, conf->directors[i].name);
     }
+    /* The name may stand in what could not be read. */
     if (cx->backends_cut)
         return false;
     if (cx->directors != NULL && ynode_get(cx->directors, n->text.ptr) != NULL)

@@ -122,6 +122,7 @@ number_take(struct slice *s, struct decimal *d)
             d->part = d->part * 10 + (s->ptr[i] - '0');
             d->part_scale *= 10;
         }
+        /* "1." is no number: something is missing. */
         if (i == point)
             return false;
     }
@@ -160,6 +161,7 @@ number_read(struct slice text, const struct unit *units, int64_t *out)
     value = d.whole * units->scale + d.part * units->scale / d.part_scale;
     if (value > INT64_MAX)
         return NUMBER_TOO_LARGE;
+    /* 0 mostly means "off": what is small must not become that by rounding. */
     if (value == 0 && (d.whole > 0 || d.part > 0))
         return NUMBER_TOO_FINE;
     *out = (int64_t)value;
@@ -184,6 +186,8 @@ conf_value_format(enum conf_type type, int64_t value, char *buf, size_t len)
     } else {
         for (const struct unit *u = units; u->name != NULL; u++)
             if (value % u->scale == 0 && (value >= u->scale || u->scale == 1))
+                /* The largest unit that leaves no fraction, so that the text reads back as the same
+                 * value. */
                 best = u;
         tassert(best != NULL);
         if (value == 0)
@@ -232,6 +236,7 @@ value_refuse(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
             conf_value_format(key->type, key->most, bound, sizeof(bound)));
     else if (why == NUMBER_TOO_FINE)
         conf_fail_value(cx, key, n, "is less than one %s", is_time ? "millisecond" : "byte");
+    /* No number has a sign here; the message says more than "is not a number". */
     else if (n->text.len > 1 && n->text.ptr[0] == '-')
         conf_fail_value(cx, key, n, "is negative: the least is %s",
             conf_value_format(key->type, key->least, bound, sizeof(bound)));
@@ -252,6 +257,7 @@ value_scaled(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
     if (!value_in_bounds(cx, key, n, value))
         return false;
     if (key->type == CONF_TYPE_POW2 && (value & (value - 1)) != 0) {
+        /* Its highest bit alone. */
         int64_t below = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)value));
         char low[32], high[32];
 
@@ -271,6 +277,7 @@ static bool
 value_whole(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     const struct unit *units, int64_t *to)
 {
+    /* "1.0" is refused too: a number of things is written as one. */
     bool has_point = memchr(n->text.ptr, '.', n->text.len) != NULL;
     int64_t value = 0;
     enum number got = number_read(n->text, units, &value);
@@ -297,6 +304,7 @@ value_count(struct conf_cx *cx, const struct conf_key *key, const struct ynode *
     }
     if (!value_whole(cx, key, n, bare, &value))
         return false;
+    /* 4 or 8 slots in a bucket of the index, by its layout. */
     if (key->type == CONF_TYPE_SLOTS && value != 4 && value != 8)
         return value_refuse(cx, key, n, NUMBER_SYNTAX);
     *to = value;
@@ -309,6 +317,7 @@ value_mode(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n
 {
     int64_t value = 0;
 
+    /* YAML 1.1 would read 0640 as 416: the text is read as it stands. */
     if (n->text.len > 0 && strspn(n->text.ptr, "01234567") == n->text.len && n->text.len <= 5)
         for (size_t i = 0; i < n->text.len; i++)
             value = value * 8 + (n->text.ptr[i] - '0');
@@ -329,6 +338,7 @@ value_bool(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n
     } words[] = {{"on", 1}, {"true", 1}, {"off", 0}, {"false", 0}};
 
     for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        /* YAML 1.1 writes On and TRUE as well. */
         if (!slice_eq_nocase(n->text, slice_str(words[i].name)))
             continue;
         *to = words[i].value;
@@ -383,6 +393,7 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
 
     tassert(key->type < ARRAY_LEN(value_types));
     form = value_types[key->type].form;
+    /* Before the readers, which rely on the kind of node. */
     if (!value_takes_kind(form, n)) {
         value_refuse_kind(cx, key, n);
         return false;

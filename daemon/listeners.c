@@ -10,6 +10,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/supervise/channel.h"
 
+/* Gives the address back; what connections say of it stays. */
 static void
 endpoint_shut(struct endpoint *d)
 {
@@ -24,6 +25,7 @@ endpoint_terms_free(struct listener_conf **tp)
     struct listener_conf *t = *tp;
 
     *tp = NULL;
+    /* const for the workers that read it; the owner may end it. */
     free((char *)(uintptr_t)t->in.facts.name);
     free((char *)(uintptr_t)t->in.facts.endpoint);
     free((struct address_net *)(uintptr_t)t->in.trusted.nets);
@@ -37,6 +39,7 @@ static int
 endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
 {
     size_t bytes = conf->trusted.set.n * sizeof(conf->trusted.set.nets[0]);
+    /* One byte more: malloc(0) may return NULL, which would read as out of memory. */
     struct address_net *nets = malloc(bytes + 1);
     struct listener_conf *t = calloc(1, sizeof(*t));
 
@@ -63,12 +66,14 @@ endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
     return 0;
 }
 
+/* Apart from the terms: only another mode or owner touches the file. */
 static bool
 endpoint_file_same(const struct listener_conf *a, const struct listener_conf *b)
 {
     return a->mode == b->mode && strcmp(a->user, b->user) == 0 && strcmp(a->group, b->group) == 0;
 }
 
+/* All that a connection reads of its listener: terms that are equal need not be replaced. */
 static bool
 endpoint_terms_same(const struct listener_conf *a, const struct listener_conf *b)
 {
@@ -93,6 +98,7 @@ endpoint_free(struct endpoint *d)
     endpoint_shut(d);
     if (d->next_terms != NULL)
         endpoint_terms_free(&d->next_terms);
+    /* The earlier terms, too: connections read them until now, and all of those have ended. */
     while (t != NULL) {
         struct listener_conf *before = t->before;
 
@@ -151,6 +157,7 @@ endpoint_unprepare(struct endpoint *d)
     if (d->next_terms == NULL)
         return;
     endpoint_terms_free(&d->next_terms);
+    /* The file changed its owner when it was prepared: that is taken back. */
     if (d->bound != NULL)
         listen_disown(d->bound, &d->was);
     d->was.changed = false;
@@ -168,6 +175,7 @@ endpoints_prepare(struct endpoint *d, const struct conf_listen *conf, char *why,
     if (err != 0)
         return err;
     endpoint_unprepare(d); /* a port 0 that is written twice: the last one counts */
+    /* The usual case of a reload: connections of before and after share their terms. */
     if (now != NULL && endpoint_terms_same(now, t)) {
         endpoint_terms_free(&t);
         return 0;
@@ -192,7 +200,9 @@ endpoint_alter(struct endpoint *d)
     tassert(!d->dropped);
     d->next_terms = NULL;
     d->was.changed = false; /* the file is as it shall be: nothing to undo */
+    /* Kept, for connections that came in on them; a reload costs so much memory and no more. */
     t->before = atomic_load_explicit(&d->terms, memory_order_relaxed);
+    /* Release, for the acquire in listener_conf(): a worker sees terms that are whole. */
     atomic_store_explicit(&d->terms, t, memory_order_release);
 }
 
@@ -235,6 +245,7 @@ endpoints_bind(struct endpoints *all, struct endpoint **out, const struct conf_l
         endpoint_free(d);
         return err;
     }
+    /* At the end: a reload finds the new ones by their place behind the last of before. */
     while (*at != NULL)
         at = &(*at)->next;
     *at = *out = d;
@@ -263,6 +274,8 @@ endpoints_forget(struct endpoints *all, struct endpoint *d)
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
+    /* Else the supervisor would hold the socket, and the kernel would go on to queue clients on
+     * it. */
     channel_drop(all->channel, listener_conf(d)->in.facts.endpoint);
     endpoint_free(d);
 }
@@ -274,12 +287,15 @@ endpoints_tend(struct endpoints *all)
         if ((!d->dropped && !all->shut) || d->bound == NULL ||
             atomic_load_explicit(&d->nopening, memory_order_acquire) > 0)
             continue;
+        /* Only then: what is shut because this process ends stays with the supervisor, for the next
+         * one. */
         if (d->dropped)
             channel_drop(all->channel, listener_conf(d)->in.facts.endpoint);
         endpoint_shut(d);
     }
 }
 
+/* From here on endpoints_tend() releases each address that no worker is about to open. */
 void
 endpoints_shut(struct endpoints *all)
 {
@@ -287,6 +303,7 @@ endpoints_shut(struct endpoints *all)
     endpoints_tend(all);
 }
 
+/* The workers have been joined: no connection refers to terms any more. */
 void
 endpoints_free(struct endpoints *all)
 {

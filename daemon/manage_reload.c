@@ -43,6 +43,8 @@ struct reload {
 static bool
 reload_is_no_origin(const char *what)
 {
+    /* A list of exceptions: a section that is added later counts as one that policies name, which
+     * is always safe. */
     static const char *const sections[] = {
         "listen", "parameters.", "admin", "storage.", "vcl", "limits", "trusted_proxies"};
 
@@ -70,6 +72,8 @@ reload_on_change(void *ctx, const struct conf_change *change)
         snprintf(text, sizeof(text), "%.120s needs a restart of tarnd", change->what);
         json_put_text(o, "message", text);
     }
+    /* A change that needs a restart is no change: the whole file is refused for it, and the answer
+     * names all of them. */
     json_array_append_new(change->live ? r->changes : r->restarts, o);
     elog(change->live ? ELOG_INFO : ELOG_ERROR, "reload: %s%s%s%s%s%s", change->what,
         change->from[0] != '\0' ? " was " : "", change->from, change->to[0] != '\0' ? " is " : "",
@@ -94,6 +98,7 @@ reload_refuse(
     *answer = json_object();
     json_put_text(*answer, "error", text);
     json_put_text(*answer, "hint",
+        /* A mistake of the file can be found without a running tarnd. */
         status == 422 ? "nothing has changed; `tarnd -t` checks a file beforehand"
                       : "nothing has changed");
     if (list != NULL)
@@ -144,6 +149,7 @@ reload_read(struct reload *r, json_t **answer)
     tassert((err == 0) == (r->conf != NULL));
     if (err == 0)
         return 0;
+    /* Not the file's fault: it may go well the next time. */
     if (errors == NULL)
         return reload_refuse(r, answer, 503, NULL, "%s", terr_text(err));
     list = reload_conf_errors(r, errors, &n);
@@ -158,6 +164,8 @@ reload_compare(struct reload *r, json_t **answer)
     struct conf now = *snapshot_conf(registry_snapshot(r->m->env.registry));
     unsigned n;
 
+    /* Else a parameter that an operator set by hand would look unchanged, and would keep its
+     * value. */
     now.params = r->m->params;
     n = conf_compare(&now, r->conf, reload_on_change, r);
     tassert(n == json_array_size(r->restarts));
@@ -199,6 +207,7 @@ reload_make_snapshot(struct reload *r, json_t **answer)
     tassert((err == 0) == (r->snapshot != NULL));
     if (err != 0)
         return reload_refuse(r, answer, 503, NULL, "backends: %s", terr_text(err));
+    /* From here on the configuration lives as long as requests hold the snapshot. */
     snapshot_own_conf(r->snapshot);
     return 0;
 }
@@ -210,6 +219,7 @@ reload_make_access_log(struct reload *r, json_t **answer)
     char why[256] = "";
 
     tassert(r->access == NULL);
+    /* The log's thread goes on with the file that it has. */
     if (strcmp(was->access_log, next->access_log) == 0 &&
         strcmp(was->access_log_format, next->access_log_format) == 0)
         return 0;
@@ -239,6 +249,7 @@ reload_make_endpoints(struct reload *r, const struct endpoint *last, json_t **an
 {
     struct endpoints *all = r->m->env.shared->endpoints;
 
+    /* An address that an earlier reload dropped may be free by now, and may be wanted again. */
     endpoints_tend(all);
     for (unsigned i = 0; i < r->conf->nlistens; i++) {
         char why[256] = "";
@@ -248,6 +259,7 @@ reload_make_endpoints(struct reload *r, const struct endpoint *last, json_t **an
         if (d != NULL)
             err = endpoints_prepare(d, &r->conf->listens[i], why, sizeof(why));
         else
+            /* With the process's parameters: those of binding need a restart. */
             err = endpoints_bind(all, &d, &r->conf->listens[i], &r->m->params, why, sizeof(why));
         if (err != 0) {
             reload_undo_endpoints(r, last);
@@ -278,6 +290,7 @@ reload_policy(struct reload *r, json_t **answer)
     if (n > 0)
         return reload_refuse(r, answer, 422, list, "%s: %u error%s", what, n, n == 1 ? "" : "s");
     json_decref(list);
+    /* A policy's file that is missing is the configuration's mistake. */
     return reload_refuse(r, answer, err == TERR_NOTFOUND ? 422 : 503, NULL, "%s: %s", what,
         err == TERR_NOTFOUND ? why : terr_text(err));
 }
@@ -320,6 +333,7 @@ reload_tell_workers(struct reload *r, struct endpoint *d, bool open)
         struct worker *w = r->m->env.workers[i];
         int err = w == NULL ? 0 : open ? worker_open_endpoint(w, d) : worker_close_endpoint(w, d);
 
+        /* It counts already: what one worker cannot open, the others serve. */
         if (err != 0)
             elog(ELOG_ERROR, "reload: listener %s, worker %u: %s", d->address, i, terr_text(err));
     }
@@ -338,6 +352,7 @@ reload_move_endpoints(struct reload *r, const struct endpoint *last)
             named = endpoints_find(all, &r->conf->listens[i]) == d;
         if (is_new)
             reload_tell_workers(r, d, true);
+        /* Behind the call above: the last of before is none of the new. */
         is_new |= d == last;
         if (named)
             continue;
@@ -359,7 +374,9 @@ reload_commit(struct reload *r, const struct endpoint *last)
     tassert(r->snapshot == NULL); /* workers read it now, and with it r->conf */
     endpoints_alter(m->env.shared->endpoints);
     reload_move_endpoints(r, last);
+    /* The others keep what the process began with, or reload_compare() had refused the file. */
     conf_params_take_live(&params, &r->conf->params);
+    /* Before the parameters: they take the size along to the workers. */
     manage_set_storage(m, conf_main_storage(r->conf)->size);
     manage_set_params(m, &params);
     if (r->access != NULL)
@@ -386,6 +403,7 @@ reload_run(struct reload *r, json_t **answer)
     if (status == 0) {
         status = reload_make_access_log(r, answer); /* behind them, for it may make a file */
         if (status == 0)
+            /* Last: a policy that is taken is active, and nothing may fail behind it. */
             status = reload_policy(r, answer);
         if (status != 0)
             reload_undo_endpoints(r, last);
@@ -410,8 +428,11 @@ manage_reload(struct manage *m, json_t **answer)
     unsigned status;
 
     OBJ_CHECK(m, MANAGE_MAGIC);
+    /* A listener that opens now would never be closed. */
     if (m->phase != MANAGE_RUNNING)
         return reload_refuse(&r, answer, 409, NULL, "this tarnd is draining");
+    /* Each is followed by notify_ready(), also when it is refused: the service manager waits for
+     * it. */
     notify_reloading(m->env.notify);
     r.changes = json_array();
     r.restarts = json_array();
@@ -421,6 +442,7 @@ manage_reload(struct manage *m, json_t **answer)
         status == 200 ? "serving; reloaded" : "serving as before; the last reload was refused");
     if (r.snapshot != NULL)
         snapshot_drop(&r.snapshot); /* and its conf */
+    /* No snapshot owns it yet. */
     else if (status != 200 && r.conf != NULL)
         conf_free(&r.conf);
     if (r.access != NULL)

@@ -113,14 +113,17 @@ server_limit_conns(struct server *s)
     if (getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur < rl.rlim_max) {
         struct rlimit raised = {rl.rlim_max, rl.rlim_max};
 
+        /* Before the connections are counted: the soft limit is mostly 1024. */
         if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
             rl = raised;
     }
     /* A client may need a backend connection too. */
     can = (int64_t)rl.rlim_cur - FDS_OF_PROCESS - (int64_t)s->nworkers * FDS_OF_WORKER;
+    /* Operators have a share of their own, and do not compete with clients. */
     can = (can - (s->conf->admin != NULL ? MANAGE_CONNS_MAX : 0)) / 2;
     if (rl.rlim_cur == RLIM_INFINITY || can > 10000000)
         can = 10000000;
+    /* With 0 every client would be refused; so accept(2) refuses some. */
     if (can < 4)
         can = 4;
     s->env.conns_max = want > 0 && want < can ? want : can;
@@ -152,6 +155,7 @@ server_open_access_log(struct server *s)
         .logs = s->logs,
         .nlogs = s->nworkers,
         .counters = s->counters,
+        /* Of this process: the files may still be those of the one before. */
         .names = backend_names_here(s->names)};
 
     return access_log_start(&s->access, &access);
@@ -203,6 +207,7 @@ server_open_negative(struct server *s, const struct conf_storage *store)
 {
     int err = cache_open_negative(s->cache, &s->conf->negative);
 
+    /* Refused at the start: charged later, it would drive out what is stored. */
     if (err != 0)
         elog(ELOG_ERROR,
             "storage %s: %llu bytes do not hold the index and %lld negative entries: "
@@ -226,6 +231,7 @@ server_open_storage(struct server *s)
                 s->conf->storages[i].name, main_store->name);
     rc = storage_open(&s->storage, main_store);
     if (rc == 0)
+        /* One of its own: pages of ours are references, and are never evicted. */
         rc = storage_open(&s->synth, &synth);
     if (rc != 0) {
         elog(ELOG_ERROR, "storage %s: %s", main_store->name, strerror(-rc));
@@ -277,6 +283,7 @@ server_open_policies(struct server *s)
         return err;
     }
     err = policies_boot(s->policies);
+    /* The exit status tells a mistake of the text from one of the machine. */
     s->policy_refused = err == TERR_CONFIG;
     return err;
 }
@@ -294,6 +301,7 @@ server_find_owners(struct server *s)
     if (s->owner_uids == NULL)
         return TERR_NOMEM;
     s->owners.uids = s->owner_uids;
+    /* Root can write any file anyway. */
     s->owner_uids[s->owners.n++] = 0;
     s->owner_uids[s->owners.n++] = (unsigned)geteuid();
     while (*at != '\0') {
@@ -320,6 +328,7 @@ server_open_tables(struct server *s)
     tassert(s->tables == NULL);
     if (conf->ntables > 0) {
         err = rows == NULL ? TERR_NOMEM : table_guard_install();
+        /* Opened here, before the workers: each of them joins. */
         if (err == 0)
             err = server_find_owners(s);
         for (unsigned i = 0; i < conf->ntables && err == 0; i++)
@@ -343,6 +352,7 @@ server_listen(struct server *s)
     tassert(s->endpoints.first == NULL);
     s->env.endpoints = &s->endpoints;
     s->endpoints.channel = s->channel;
+    /* A socket for each worker: the kernel spreads the clients. */
     s->endpoints.loops = s->nworkers;
     for (unsigned i = 0; i < s->conf->nlistens; i++) {
         struct endpoint *d;
@@ -380,6 +390,7 @@ server_start_workers(struct server *s)
     tassert(s->manage != NULL); /* signals are read from now on */
     tassert(s->endpoints.first != NULL);
     server_choose_loop_id(s);
+    /* Before the first request; `why` names it too. */
     policies_set_loop_id(s->policies, slice_str(s->env.loop_id));
     s->env.conf = s->conf;
     s->env.cache = s->cache;
@@ -413,6 +424,7 @@ server_say_ready(const struct server *s)
 
     for (const struct endpoint *d = s->endpoints.first; d != NULL; d = d->next) {
         tassert(d->bound != NULL); /* what is printed accepts */
+        /* A line that is cut is no reason not to serve. */
         if ((size_t)n >= sizeof(line))
             break;
         n += snprintf(line + n, sizeof(line) - (size_t)n, " %s", d->address);
@@ -422,6 +434,7 @@ server_say_ready(const struct server *s)
         return;
     }
     printf("%s\n", line);
+    /* A script waits for the line at the other end of a pipe. */
     fflush(stdout);
     snprintf(status, sizeof(status), "serving; %u workers", s->nworkers);
     notify_ready(s->notify, status);
@@ -561,17 +574,24 @@ server_run(const struct conf *conf)
     tassert_describe(h1_server_describe);
     tassert_describe(proxy_describe);
     tassert_describe(shmlog_describe);
+    /* First of all: what follows reports its errors there. */
     elog_level_parse(&level, conf->params.log_level);
     elog_init(level, (unsigned)conf->params.log_rate);
     server_open_error_log(conf->params.error_log);
+    /* Before anything is hashed: keys, tags of passwords and ids follow from it. */
     hash_secret_draw();
+    /* Before the first thread, for threads inherit the mask: signals are read by the management
+     * loop alone. */
     signals_block();
+    /* Early: those descriptors are ours from here on, and what no listener wants is closed
+     * (inherit_close). */
     inherit_load();
     if (channel_open(&s->channel) != 0)
         return 1;
     if (s->channel != NULL)
         prctl(PR_SET_NAME, "tarnd"); /* and not "exe", the name it was started by */
     s->notify = notify_open();
+    /* Before anything that a client could reach is parsed. */
     err = server_confine(s);
     if (err != 0) {
         server_close(s);
@@ -580,6 +600,7 @@ server_run(const struct conf *conf)
     s->nworkers = conf->workers > 0 ? (unsigned)conf->workers : server_cpus();
     tassert(s->nworkers > 0);
     tassert(s->nworkers <= LIMIT_WORKERS);
+    /* Behind the confinement, which later threads inherit: this begins the first one. */
     rcu_start();
     server_limit_conns(s);
     err = server_open(s);
@@ -596,6 +617,7 @@ server_run(const struct conf *conf)
         s->nworkers, (long long)s->env.conns_max);
     manage_run(s->manage);
     server_close(s);
+    /* What the last steps said. */
     elog_flush();
     return 0;
 }

@@ -13,6 +13,7 @@ static const enum charge traffic_leaf[USAGE_KINDS] = {
     [USAGE_REQUEST] = CHARGE_REQUEST,
 };
 
+/* Each loop keeps what it has told: the store knows sums only, and gets differences. */
 void
 traffic_charge(struct storage *s, struct usage *told, const struct usage *now)
 {
@@ -23,6 +24,7 @@ traffic_charge(struct storage *s, struct usage *told, const struct usage *now)
     *told = *now;
 }
 
+/* Before storage_close(), which asserts that all was given back. */
 void
 traffic_uncharge(struct storage *s, struct usage *told)
 {

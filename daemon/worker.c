@@ -128,6 +128,7 @@ worker_on_charge(struct task *t)
     struct worker *w = container_of(t, struct worker, charge_task);
 
     OBJ_CHECK(w, WORKER_MAGIC);
+    /* Between ticks the loop's usage wakes it, when much has been allocated since. */
     traffic_charge(w->env->storage, &w->charged, &w->loop->usage);
 }
 
@@ -163,6 +164,7 @@ worker_on_tick(struct task *t)
     net_loop_trim(w->net);
     worker_on_charge(&w->charge_task);
     origins_tick(w->proxy.origins);
+    /* A worker without requests lets go of old policies here. */
     policy_look(&w->proxy);
     if (w->proxy.tables != NULL)
         tables_tick(w->proxy.tables);
@@ -176,6 +178,7 @@ worker_on_ending(struct task *t)
     struct worker *w = container_of(t, struct worker, ending);
 
     OBJ_CHECK(w, WORKER_MAGIC);
+    /* Woken by each connection and request that ends: mostly it is not the last. */
     if (w->stopped || incoming_connections(w->incoming) > 0 || !proxy_is_idle(&w->proxy))
         return;
     tassert(w->draining); /* idle is no reason to end */
@@ -187,6 +190,7 @@ worker_on_ending(struct task *t)
     pthread_mutex_unlock(&w->mailbox);
     origins_drain(w->proxy.origins);
     task_cancel(&w->tick_task);
+    /* Nothing wakes the task behind its end. */
     w->loop->usage.teller = NULL;
     task_cancel(&w->charge_task);
     timer_unlink(&w->tick);
@@ -222,6 +226,7 @@ worker_on_drain(struct post *p)
     struct worker *w = container_of(p, struct worker, drain);
 
     OBJ_CHECK(w, WORKER_MAGIC);
+    /* It was on its way when the worker ended. */
     if (w->stopped)
         return;
     worker_leave(w);
@@ -237,6 +242,7 @@ worker_on_cut(struct post *p)
     if (w->stopped)
         return;
     incoming_cut(w->incoming);
+    /* Fetches without a client, too: refreshes go on for up to their timeouts else. */
     proxy_cut(&w->proxy);
     task_wake(&w->ending);
 }
@@ -247,6 +253,7 @@ static int
 worker_on_client_begins(void *ctx, const uint8_t addr[16])
 {
     struct worker *w = container_of((struct proxy *)ctx, struct worker, proxy);
+    /* Of now: trusted proxies may change with a reload. */
     const struct conf *conf = snapshot_conf(registry_snapshot(w->env->registry));
     int64_t most = w->proxy.params.max_connections_per_client; /* 0: no limit */
     char text[ADDRESS_TEXT_MAX];
@@ -295,11 +302,13 @@ worker_admit(struct worker *w, int fd)
     tassert(env->conns_max > 0); /* server_limit_conns() */
     if (fd < 0) {
         counter_add(w->counters, COUNTER_sess_emfile, 1);
+        /* Several at a time: the next clients wait already. */
         if (worker_sheds(w, SHED_MOST))
             return TERR_AGAIN;
         elog(ELOG_ERROR, "out of file descriptors: accepting no connection for a moment");
         return TERR_LIMIT;
     }
+    /* Relaxed: a few too many, from workers that accept at the same moment, do no harm. */
     if (atomic_load_explicit(&env->conns, memory_order_relaxed) >= env->conns_max &&
         !worker_sheds(w, 1)) {
         close(fd);
@@ -386,6 +395,8 @@ worker_on_params(struct post *p)
     w->params_posted = false;
     pthread_mutex_unlock(&w->mailbox);
     worker_apply_params(w, &params);
+    /* A reload may have brought the first route that acts, limit or trusted proxy: requests begin
+     * otherwise then. */
     incoming_set_start(
         w->incoming, req_start_of(snapshot_conf(registry_snapshot(w->env->registry))));
     w->proxy.storage_bytes = storage_bytes;
@@ -410,6 +421,7 @@ worker_do_open_endpoint(struct worker *w, struct endpoint *endpoint)
         free(d);
         return err;
     }
+    /* Only when it listens: worker_leave() closes what is in the list. */
     d->next = w->endpoints;
     w->endpoints = d;
     return 0;
@@ -436,6 +448,7 @@ worker_on_order(struct post *p)
     OBJ_CHECK(w, WORKER_MAGIC);
     if (!o->open)
         worker_do_close_endpoint(w, o->endpoint);
+    /* A worker that ends opens nothing more. */
     else if (!w->draining)
         err = worker_do_open_endpoint(w, o->endpoint);
     if (err != 0)
@@ -508,7 +521,9 @@ worker_init_proxy(struct worker *w)
     p->bans = cache_bans(env->cache);
     p->auth = env->auth;
     p->rates = env->rates;
+    /* Behind the members that runs of a policy use. */
     policy_prepare(p);
+    /* The address differs from worker to worker, and the hash is keyed. */
     p->random = hash_bytes(&w, sizeof(w)).lo; /* with a secret */
     p->counters = w->counters;
     p->latency = latency_worker(env->latency, w->id);
@@ -584,6 +599,7 @@ worker_main(void *arg)
 
     snprintf(name, sizeof(name), "tarn-worker-%u", w->id % 1000);
     pthread_setname_np(pthread_self(), name);
+    /* Before it allocates: each thread has an arena of the allocator. */
     heap_join();
     err = worker_open(w);
     w->err = err;
@@ -598,8 +614,11 @@ worker_main(void *arg)
     tassert(incoming_connections(w->incoming) == 0);
     tassert(proxy_is_idle(&w->proxy));
     shmlog_describe_here(NULL);
+    /* What has come since the last tick. */
     worker_tell_loop(w);
+    /* While there is a store: it is closed when all workers have been joined. */
     traffic_uncharge(w->env->storage, &w->charged);
+    /* Before tables and origins, which its requests used. */
     proxy_fini(&w->proxy);
     if (w->proxy.tables != NULL)
         tables_leave(&w->proxy.tables);
@@ -630,12 +649,14 @@ worker_start(struct worker **out, struct worker_env *env, unsigned id, struct sh
         OBJ_FREE(w);
         return TERR_NOMEM;
     }
+    /* EINTR: a debugger, or a signal that is not blocked. */
     while (sem_wait(&w->started) != 0)
         ;
     *out = w;
     return w->err;
 }
 
+/* Under the mailbox: between the look at `ended` and the send the loop must not end. */
 static void
 worker_post(struct worker *w, struct post *p)
 {
@@ -711,6 +732,7 @@ worker_set_params(struct worker *w, const struct conf_params *params, uint64_t s
     pthread_mutex_lock(&w->mailbox);
     w->params_next = *params;
     w->storage_bytes_next = storage_bytes;
+    /* One post is enough: when it lands the newest parameters are there. */
     if (!w->params_posted && !w->ended) {
         w->params_posted = true;
         inbox_send(&w->loop->inbox, &w->params_post);
@@ -726,6 +748,7 @@ worker_beats(struct worker *w)
 
     OBJ_CHECK(w, WORKER_MAGIC);
     pthread_mutex_lock(&w->mailbox);
+    /* Acquire: the answer is of a turn behind the last question. */
     beats = w->ended || !atomic_load_explicit(&w->beat_pending, memory_order_acquire);
     if (beats && !w->ended) {
         atomic_store_explicit(&w->beat_pending, true, memory_order_relaxed);
@@ -749,6 +772,7 @@ worker_join(struct worker **wp, int64_t wait_ms)
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
+    /* TERR_AGAIN may come again and again: the management loop looks on each tick. */
     if (pthread_timedjoin_np(w->thread, NULL, &until) != 0)
         return TERR_AGAIN;
     *wp = NULL;
@@ -759,6 +783,7 @@ worker_join(struct worker **wp, int64_t wait_ms)
         struct worker_endpoint *d = w->endpoints;
 
         OBJ_CHECK(d, WORKER_ENDPOINT_MAGIC);
+        /* Closed on its own thread, where its handle was. */
         tassert(d->listener == NULL);
         w->endpoints = d->next;
         OBJ_FREE(d);
