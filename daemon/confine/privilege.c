@@ -30,6 +30,7 @@ privilege_number(const char *text, unsigned *out)
     unsigned long value;
     char *end;
 
+    /* strtoul(3) would take a sign. */
     if (text[strspn(text, "0123456789")] != '\0')
         return false;
     errno = 0;
@@ -122,6 +123,7 @@ privilege_keep_bind(void)
 
     if (syscall(SYS_capget, &head, data) != 0)
         return -1;
+    /* Only what there was: a container may have taken it. */
     kept = data[0].permitted & 1U << CAP_NET_BIND_SERVICE;
     memset(data, 0, sizeof(data));
     data[0].permitted = data[0].effective = kept;
@@ -145,6 +147,7 @@ privilege_become(const struct privilege_ids *ids)
         return -1;
     prctl(PR_SET_KEEPCAPS, 0UL, 0UL, 0UL, 0UL);
     prctl(PR_SET_DUMPABLE, 1UL, 0UL, 0UL, 0UL); /* else a crash leaves no core */
+    /* Tried on purpose: if root comes back, nothing was given up. */
     if (ids->uid != 0 && setuid(0) == 0) {
         errno = EPERM; /* it would all have been for nothing */
         return -1;

@@ -57,6 +57,7 @@ ctl_escaped(const char *prefix, const char *text)
 char *
 ctl_path(const char *prefix, const char *name)
 {
+    /* A name may have any byte: a slash in it must not become a step of the path. */
     char *segment = ctl_escaped("/", name), *path = NULL;
 
     if (segment != NULL && asprintf(&path, "%s%s", prefix, segment) < 0)
@@ -71,6 +72,7 @@ answer_take(char *bytes, size_t size, size_t n, void *to)
     struct answer *a = to;
     size_t len = size * n;
 
+    /* A server that is no tarnd may send without end. */
     if (a->len + len > ANSWER_MAX) {
         a->too_long = true;
         return 0;
@@ -97,6 +99,8 @@ api_aim(const struct ctl *c, CURL *curl, const char *path)
     CURLcode rc = CURLE_OUT_OF_MEMORY;
     char *url = NULL;
 
+    /* Over a socket any name leads there; "tarn" is one that tarnd takes as its own (admin/README
+     * 14). */
     if (asprintf(&url, "http://%s%s", is_unix ? "tarn" : c->admin, path) < 0)
         return rc;
     rc = curl_easy_setopt(curl, CURLOPT_URL, url);
@@ -109,6 +113,7 @@ api_aim(const struct ctl *c, CURL *curl, const char *path)
 static struct curl_slist *
 api_headers(const struct ctl *c)
 {
+    /* Empty: curl would wait for 100 Continue before a large body. */
     struct curl_slist *list = curl_slist_append(NULL, "Expect:");
     char *line = NULL;
 
@@ -147,6 +152,7 @@ api_exchange(struct ctl *c, const char *method, const char *path, struct slice b
     CURLcode rc = curl == NULL ? CURLE_OUT_OF_MEMORY : api_aim(c, curl, path);
 
     if (rc == CURLE_OK) {
+        /* http_proxy of the environment is for other servers: the token must not go there. */
         curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
@@ -178,6 +184,7 @@ api_say_place(const json_t *e)
     if (source == NULL)
         return;
     fprintf(stderr, "    %s\n", source);
+    /* The line may be cut: a mark beyond it would point at nothing. */
     if (column > 0 && (size_t)column <= strlen(source) + 1)
         fprintf(stderr, "    %*s\n", (int)column, "^");
 }
@@ -232,6 +239,7 @@ ctl_ask_with(struct ctl *c, const char *method, const char *path, struct slice b
             ctl_say("%s: status %ld, and what came is not JSON (%s): is that a tarnd?", c->admin,
                 status, why);
             rc = CTL_UNREACHABLE;
+            /* As it came, also when it is a refusal: scripts read that, too. */
         } else if (c->json) {
             fwrite(a.text, 1, a.len, stdout);
         }

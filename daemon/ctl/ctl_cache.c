@@ -22,6 +22,7 @@ purge_ask(struct ctl *c, json_t *body)
         printf("%lld %s %s\n", n, n == 1 ? "response" : "responses",
             c->soft ? (n == 1 ? "is stale now" : "are stale now")
                     : (n == 1 ? "was removed" : "were removed"));
+        /* The usual surprise: another scheme or host, or a key of the policy's own. */
         if (n == 0 && url != NULL) {
             printf("nothing is stored under the key of this request; its key and the reason: "
                    "tarnctl why '%s'",
@@ -107,6 +108,7 @@ ctl_ban_list(struct ctl *c)
             char ago[24];
 
             ctl_seconds(ago, (double)time(NULL) - json_number_value(json_object_get(ban, "added")));
+            /* The two clocks may differ a little. */
             ctl_cell(&t, "%s ago", ago[0] == '-' ? "0.0s" : ago);
             ctl_cell_of(&t, ban, "objects");
             ctl_cell(&t, "%s",

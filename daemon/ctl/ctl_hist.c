@@ -43,6 +43,7 @@ hist_read(const json_t *o, struct hist_frame *f)
             uint64_t from = (uint64_t)json_integer_value(json_array_get(bucket, 0));
             uint64_t n = (uint64_t)json_integer_value(json_array_get(bucket, 2));
 
+            /* By its lower end: a tarnd with other buckets is shown in ours. */
             seen->bucket[latency_bucket(from)] += n;
             seen->count += n;
         }
@@ -127,6 +128,7 @@ hist_bar(const struct hist *h, const struct latency_seen *seen, uint64_t n, uint
     size_t len = 0;
 
     if (n > 0 && eighths == 0)
+        /* One request among millions is seen all the same. */
         eighths = 1;
     if (!h->utf8)
         eighths = (eighths + 7) / 8 * 8;
@@ -192,6 +194,7 @@ hist_frame(struct hist *h, bool differences)
     hist_read(o, &h->now);
     h->now_at = ctl_clock();
     json_decref(o);
+    /* ctl_ask() has printed it. */
     if (h->c->json)
         return rc;
     h->shown = h->now;

@@ -45,6 +45,7 @@ live_rate(const json_t *from, double at, const struct live *l, const char *name)
 {
     double s = l->now_at - at;
 
+    /* In the first frame no time has passed. */
     return s > 0 ? (live_value(l->now, name) - live_value(from, name)) / s : 0;
 }
 
@@ -105,6 +106,7 @@ live_lines(const struct live *l)
 {
     struct winsize w;
 
+    /* Into a file or a pipe go all of them. */
     if (!l->terminal)
         return SIZE_MAX;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0 || w.ws_row == 0)
@@ -147,6 +149,7 @@ live_frame(struct live *l)
 
     if (rc != CTL_DONE)
         return rc;
+    /* The first frame is kept for the means. */
     if (l->before != l->first)
         json_decref(l->before);
     l->before = l->now;

@@ -72,6 +72,7 @@ static void
 log_on_signal(int sig)
 {
     (void)sig;
+    /* Noted only: the loop prints what it has, and ends. */
     log_stop = 1;
 }
 
@@ -122,6 +123,7 @@ log_attach(struct log_run *run)
 
     for (unsigned i = 0; i < run->nrings && err == 0; i++)
         err = shmlog_attach(run->rings[i].reader);
+    /* All or none: details of some workers alone would look as if the others had nothing to say. */
     for (unsigned i = 0; i < run->nrings && err != 0; i++)
         shmlog_detach(run->rings[i].reader);
     if (err == TERR_LIMIT)
@@ -144,11 +146,13 @@ log_open_ring(struct log_run *run, const char *dir, unsigned i, enum shmlog_from
         return log_say_closed(dir, TERR_INVALID);
     if (i == 0) {
         memcpy(run->first, path, sizeof(path));
+        /* By this a tarnd that was started anew is told from the one before. */
         run->inode = stat(path, &st) == 0 ? st.st_ino : 0;
     }
     err = shmlog_reader_open(&ring->reader, path, from);
     if (err != 0)
         return log_say_closed(path, err);
+    /* What lies there now: --all ends behind it, though workers go on writing. */
     ring->held = shmlog_behind(ring->reader);
     return CTL_DONE;
 }
@@ -226,6 +230,7 @@ log_await(struct log_run *run, bool oldest)
     int rc = CTL_UNREACHABLE;
 
     while (!log_stop && rc == CTL_UNREACHABLE) {
+        /* Before the first question, too: a tarnd that ends still answers for a moment. */
         log_nap(LOG_WAIT_MS);
         run->c->quiet = true;
         rc = log_open_rings(run, oldest);
@@ -258,6 +263,7 @@ log_show_raw(struct log_run *run, struct shmlog_view *view)
     struct shmlog_rec rec;
     unsigned n = 0;
 
+    /* --count counts records here, and a chunk has many. */
     while (n < run->left && shmlog_record_next(view, &rec))
         if (log_filter_takes_tag(&run->filter, rec.tag)) {
             log_print_record(view, &rec, run->names, run->line);
@@ -285,6 +291,7 @@ log_count_missed(struct log_run *run, struct log_ring *ring, uint32_t worker)
     ring->missed = missed;
     ring->missed_reqs = reqs;
     if (run->groups != NULL)
+        /* Requests under way may lack a part: their group says so. */
         log_groups_tear(run->groups, worker);
 }
 
@@ -315,6 +322,7 @@ log_follow(struct log_run *run, unsigned i, uint64_t now_ms)
         uint64_t bytes;
 
         got = shmlog_next(ring->reader, &view);
+        /* Also when nothing came: the reader may have been overtaken. */
         log_count_missed(run, ring, i);
         if (got <= 0)
             break;
@@ -328,6 +336,7 @@ log_follow(struct log_run *run, unsigned i, uint64_t now_ms)
         ctl_say("the log of worker %u is damaged: records are lost", i);
         run->corrupt = true;
     }
+    /* Fewer bytes than there were: the ring was overrun meanwhile. */
     if (run->dump && got <= 0)
         ring->ended = true;
     return n > 0;
@@ -402,12 +411,14 @@ log_read_all(struct log_run *run)
         uint64_t now_ms = log_now_ms();
 
         any = log_round(run, now_ms);
+        /* While there is more to read, the buffer saves system calls. */
         if (!any || ferror(stdout))
             log_flush(run);
         if (gone == NULL && now_ms - run->looked_ms >= LOG_LOOK_MS) {
             log_say_missed(run);
             gone = log_is_gone(run, now_ms);
             run->looked_ms = now_ms;
+            /* One round more: what was written last has not been read yet. */
             any |= gone != NULL;
         }
         nap_ms = any ? LOG_NAP_MIN_MS : nap_ms * 2 < LOG_NAP_MAX_MS ? nap_ms * 2 : LOG_NAP_MAX_MS;
@@ -510,6 +521,7 @@ log_catch_signals(void)
 
     sigaction(SIGINT, &on, NULL);
     sigaction(SIGTERM, &on, NULL);
+    /* So a closed pipe is an error of write(2), and the readers are closed in order. */
     sigaction(SIGPIPE, &ignore, NULL);
 }
 
@@ -532,6 +544,7 @@ log_session(struct log_run *run)
         if (!run->c->wait)
             break;
         log_close_rings(run);
+        /* Another tarnd, other rings. */
         run->missed = run->missed_reqs = run->said = 0;
         rc = log_await(run, true);
     }
@@ -556,6 +569,7 @@ ctl_log(struct ctl *c)
         rc = run->groups == NULL ? CTL_REFUSED : CTL_DONE;
     }
     if (rc == CTL_DONE) {
+        /* On a terminal a line is wanted when it comes. */
         if (!isatty(STDOUT_FILENO))
             setvbuf(stdout, NULL, _IOFBF, LOG_OUT_BUF);
         log_catch_signals();

@@ -54,6 +54,7 @@ text_add(struct text *t, const char *bytes, size_t n)
 {
     if (t->len + n > GROUP_TEXT_MAX)
         t->cut = true;
+    /* Nothing behind the cut: a gap in the middle would not show. */
     if (t->cut)
         return;
     if (t->len + n > t->room) {
@@ -173,11 +174,13 @@ group_get(struct log_groups *g, uint64_t xid, uint32_t worker)
     for (gr = *at; gr != NULL; gr = gr->next)
         if (gr->xid == xid)
             return gr;
+    /* Requests without an end, as tunnels, must not fill memory. */
     if (g->n == GROUPS_MAX)
         group_free(g, container_of(g->groups.next, struct log_group, age));
     gr = malloc(sizeof(*gr));
     if (gr == NULL)
         return NULL;
+    /* Not the strings, which are most of it. */
     memset(gr, 0, offsetof(struct log_group, strings));
     gr->xid = xid;
     gr->worker = worker;
@@ -200,6 +203,7 @@ group_keep_req(struct log_group *gr, const struct shmlog_req *req)
     for (size_t i = 0; i < ARRAY_LEN(strings); i++) {
         if (strings[i]->len > 0)
             memcpy(to, strings[i]->ptr, strings[i]->len);
+        /* Into the copy: a chunk is gone with the next one. */
         strings[i]->ptr = to;
         to += strings[i]->len;
     }
@@ -278,6 +282,7 @@ group_print(struct log_groups *g, struct log_group *gr)
     const struct log_filter *filter = g->filter;
     bool some = gr->texts[0].len + gr->texts[1].len > 0;
     bool shown = (!filter->by_tag || some) &&
+                 /* Without its record it is not known whether it was asked for. */
                  (gr->over ? log_filter_takes(filter, &gr->req) : !filter->by_request);
 
     if (shown) {
@@ -321,11 +326,13 @@ log_groups_take(struct log_groups *g, struct shmlog_view *view, uint64_t now_ms)
             gr->fetches++;
         } else if (view->kind == SHMLOG_KIND_FETCH && rec.tag == SHMLOG_End) {
             ended = true;
+            /* Its beginning may have been before this reader came. */
             gr->fetches -= gr->fetches > 0;
         }
         if (log_filter_takes_tag(g->filter, rec.tag))
             group_add_line(gr, view, &rec);
     }
+    /* A request may be over before its fetch: the group waits for both. */
     if (gr == NULL || gr->fetches > 0 || !(gr->over || (ended && !gr->began)))
         return 0;
     return group_print(g, gr);
@@ -341,6 +348,7 @@ log_groups_flush(struct log_groups *g, uint64_t now_ms, bool all, uint64_t most)
     {
         struct log_group *gr = container_of(m, struct log_group, age);
 
+        /* For a fetch that goes on without its request, or has its end lost. */
         if (n < most && gr->over && (all || now_ms - gr->over_ms >= GROUP_PATIENCE_MS))
             n += group_print(g, gr);
     }

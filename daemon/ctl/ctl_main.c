@@ -81,6 +81,7 @@ command_matches(const struct ctl_command *cmd, const char *const *words, int n)
             return 0;
         if (rest[len] == '\0')
             return i + 1;
+        /* Words match whole: "ban" is not "bans". */
         if (rest[len] != ' ')
             return 0;
         rest += len + 1;
@@ -131,12 +132,14 @@ main_token(struct ctl *c, const char *file)
 
     if (rc != CTL_DONE)
         return rc;
+    /* Editors end a file with a line's end. */
     while (text.len > 0 && (text.ptr[text.len - 1] == '\n' || text.ptr[text.len - 1] == '\r'))
         text.len--;
     if (text.len == 0 || text.len >= sizeof(c->token_read)) {
         ctl_say("%s: a token has 1 to %zu bytes", file, sizeof(c->token_read) - 1);
         rc = CTL_USAGE;
     } else {
+        /* From a file and not from an argument, which ps(1) shows to all users. */
         memcpy(c->token_read, text.ptr, text.len);
         c->token_read[text.len] = '\0';
         c->token = c->token_read;
@@ -221,6 +224,7 @@ main_option(struct ctl *c, int opt, bool *help)
 static bool
 main_has(const struct ctl_command *cmd, bool given, const char *option)
 {
+    /* The help is the list of what a command takes, so the two cannot disagree. */
     if (!given || strstr(cmd->args, option) != NULL || strstr(cmd->more, option) != NULL)
         return true;
     ctl_say("tarnctl %s has no %s: tarnctl %s %s", cmd->name, option, cmd->name, cmd->args);
@@ -243,6 +247,7 @@ main_run(struct ctl *c, const char *const *words, int n)
         ctl_usage(stderr, cmd);
         return CTL_USAGE;
     }
+    /* getopt(3) knows all options, and a command only some: one that it ignored would mislead. */
     if (!main_has(cmd, c->soft, "--soft") || !main_has(cmd, c->use, "--use") ||
         !main_has(cmd, c->limit != NULL, "--limit") || !main_has(cmd, c->live, "--live") ||
         !main_has(cmd, c->every != NULL, "--every") || !main_has(cmd, c->count != NULL, "--count"))
@@ -262,6 +267,7 @@ main_run(struct ctl *c, const char *const *words, int n)
 static int
 main_flushed(int rc)
 {
+    /* A full disk must not look like success. */
     if (fflush(stdout) == 0)
         return rc;
     ctl_say("standard output: cannot be written");

@@ -103,6 +103,7 @@ ctl_backend_list(struct ctl *c)
 
             ctl_cell_of(&t, b, "name");
             ctl_cell_of(&t, b, "address");
+            /* First: it is what fetches see. */
             if (json_is_true(json_object_get(b, "ejected")))
                 ctl_cell(&t, "left out");
             else if (json_is_true(json_object_get(b, "healthy")) &&
@@ -207,6 +208,7 @@ ctl_vcl_load(struct ctl *c)
     json_decref(o);
     free(path);
     free(text.ptr);
+    /* Only what was loaded now: a name that was taken is refused above. */
     return rc == CTL_DONE && c->use ? policy_ref(c, c->args[0]) : rc;
 }
 
@@ -280,6 +282,7 @@ ctl_table_show(struct ctl *c)
         if (rc == CTL_DONE && !c->json) {
             json_array_foreach(json_object_get(o, "list"), i, e) table_print_entry(e);
         }
+        /* 0, or not there: this was the last page. */
         after = json_integer_value(json_object_get(o, "next"));
         json_decref(o);
     } while (rc == CTL_DONE && after > 0);

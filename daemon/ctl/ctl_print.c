@@ -15,6 +15,7 @@ table_add(struct ctl_table *t, char *text)
 
         if (more == NULL || text == NULL) {
             ctl_say("out of memory");
+            /* A command has nothing to clean up. */
             exit(CTL_REFUSED);
         }
         t->cells = more;
@@ -88,12 +89,14 @@ ctl_table_end(struct ctl_table *t, const char *none)
     for (size_t i = 0; i < t->nrows; i++)
         if (cell_width(t->cells[i]) > width[i % t->ncolumns])
             width[i % t->ncolumns] = cell_width(t->cells[i]);
+    /* Only the headings. */
     if (t->nrows == t->ncolumns)
         puts(none);
     for (size_t i = 0; i < t->nrows && t->nrows > t->ncolumns; i++) {
         bool last = (i + 1) % t->ncolumns == 0;
         int pad = width[i % t->ncolumns] - cell_width(t->cells[i]);
 
+        /* Numbers to the right, so that their digits stand below each other. */
         if (cell_is_number(t->cells[i]))
             printf("%*s%s%s", pad, "", t->cells[i], last ? "\n" : "  ");
         else

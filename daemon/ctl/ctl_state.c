@@ -69,6 +69,7 @@ ctl_stat(struct ctl *c)
         ctl_table_begin(&t, headings);
         json_object_foreach(o, name, v)
         {
+            /* Without a name those that never counted anything are left out. */
             if (strstr(name, part) == NULL || (c->nargs == 0 && json_number_value(v) == 0))
                 continue;
             ctl_cell(&t, "%s", name);
@@ -128,6 +129,7 @@ param_explain(const json_t *p)
     const char *value = state_text(p, "value"), *in_force = state_text(p, "in_force");
 
     printf("%s = %s\n\n%s.\n\n", state_text(p, "name"), in_force, state_text(p, "meaning"));
+    /* A policy changes defaults (policies_params). */
     if (strcmp(value, in_force) != 0)
         printf("  by       the policy that is in use: without one it is %s\n", value);
     printf("  default  %s\n", state_text(p, "default"));
@@ -173,6 +175,7 @@ ctl_param_list(struct ctl *c)
             if (strstr(state_text(p, "name"), part) == NULL)
                 continue;
             n++;
+            /* The one of exactly this name, though it is a part of others. */
             if (n == 1 || strcmp(state_text(p, "name"), part) == 0)
                 only = p;
         }

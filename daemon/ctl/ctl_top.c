@@ -100,6 +100,7 @@ top_cells(struct ctl_table *table, const json_t *row)
     ctl_cell(table, "%.1f", top_number(row, "misses_s"));
     ctl_cell(table, "%.2f", top_number(row, "mean_us") / 1000);
     ctl_cell(table, "%.1f %%", 100 * top_number(row, "share"));
+    /* A backend that a reload took away. */
     ctl_cell(table, "%s", name != NULL ? name : "(gone)");
 }
 
@@ -119,6 +120,7 @@ top_print(const struct top *t, const json_t *o)
     ctl_seconds(span, top_number(o, "watched_s"));
     printf("%ss by %s, watched for %s; in all %.1f requests/s, %.1f misses/s, %s/s", t->of, t->by,
         span, top_number(o, "requests_s"), top_number(o, "misses_s"), bytes);
+    /* The observer was behind: the figures are of a part, and say so. */
     if (top_number(o, "seen") < 0.995)
         printf("; by a sample of %.0f %%", 100 * top_number(o, "seen"));
     puts("\n");
@@ -139,6 +141,7 @@ top_frame(struct top *t, bool shown)
     int rc;
 
     snprintf(path, sizeof(path), "/v1/top?of=%s&by=%s&limit=%u", t->of, t->by, top_rows(t));
+    /* The first question only starts the watch, and its answer has no rows yet. */
     t->c->json = json && shown;
     rc = ctl_ask(t->c, "GET", path, NULL, &o);
     t->c->json = json;

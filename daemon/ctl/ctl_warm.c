@@ -57,6 +57,7 @@ warm_is_url(const char *text)
         (strncasecmp(text, "http://", 7) != 0 && strncasecmp(text, "https://", 8) != 0))
         return false;
     for (size_t i = 0; i < len; i++)
+        /* A blank would end the request line, a line's end begin another one. */
         if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f)
             return false;
     return true;
@@ -131,6 +132,7 @@ warm_read_xml(const char *name, const char *text, struct warm_list *to)
 {
     const char *at = text, *end;
 
+    /* Without a parser of XML: this one element is all that is wanted. */
     while ((at = strstr(at, "<loc>")) != NULL) {
         char *url;
 
@@ -221,6 +223,7 @@ warm_aim(const struct warm *w, CURL *curl, const char *url)
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "tarnctl-warm/" TARN_VERSION);
     if (to == NULL)
         return;
+    /* A proxy of the environment would be warmed instead. */
     curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
     if (https) {
         snprintf(plain, sizeof(plain), "http://%s", url + 8);
@@ -231,6 +234,7 @@ warm_aim(const struct warm *w, CURL *curl, const char *url)
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, to + 5);
         return;
     }
+    /* For any host and port: Host keeps the name of the URL. */
     snprintf(connect, sizeof(connect), "::%s", to);
     list = curl_slist_append(NULL, connect);
     curl_easy_setopt(curl, CURLOPT_CONNECT_TO, list);
@@ -243,6 +247,7 @@ warm_aim_end(CURL *curl)
     char *list = NULL;
 
     curl_easy_getinfo(curl, CURLINFO_PRIVATE, &list);
+    /* Before it is freed: the handle goes on to the next URL. */
     curl_easy_setopt(curl, CURLOPT_CONNECT_TO, NULL);
     curl_easy_setopt(curl, CURLOPT_PRIVATE, NULL);
     curl_slist_free_all((struct curl_slist *)(void *)list);
@@ -285,6 +290,7 @@ warm_read_text(const char *name, struct warm_text *t, struct warm_list *to)
             name, name);
         return CTL_USAGE;
     }
+    /* A byte order mark. */
     if (strncmp(at, "\xef\xbb\xbf", 3) == 0)
         at += 3;
     while (isspace((unsigned char)*at))
@@ -406,6 +412,7 @@ warm_start(struct warm *w)
 static void
 warm_tell(const struct warm *w, const char *url, const char *why)
 {
+    /* The first few say what is wrong; the others are counted. */
     if (w->errors + w->failed > WARM_TELL_MAX)
         return;
     if (w->terminal)
@@ -478,6 +485,7 @@ warm_run(struct warm *w)
 {
     w->begun = ctl_clock();
     while (w->done < w->list.n) {
+        /* By the time since the beginning: what a slow answer held up is caught up. */
         double due = (ctl_clock() - w->begun) * w->rate;
         int running;
 

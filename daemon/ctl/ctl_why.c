@@ -31,6 +31,7 @@ why_print_stored(const json_t *list)
     json_array_foreach(list, i, e)
     {
         char age[24], left[24], grace[24], bytes[16];
+        /* A marker has none, and no age to show. */
         bool response = json_is_integer(json_object_get(e, "status"));
         const char *by = why_text(e, response ? "ttl_from" : "because");
 

@@ -39,6 +39,7 @@ channel_open(struct channel **out)
     *out = NULL;
     if (says == NULL)
         return 0;
+    /* The variable may come from anywhere: what it names has to be such a socket. */
     if (sscanf(says, "%d:%d", &fd, &version) != 2 || version != CHANNEL_VERSION ||
         getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &len) != 0 || kind != SOCK_SEQPACKET) {
         elog(ELOG_ERROR,
@@ -46,6 +47,7 @@ channel_open(struct channel **out)
             says, CHANNEL_VERSION);
         return TERR_CONFIG;
     }
+    /* Not for processes that this one starts. */
     unsetenv(CHANNEL_VARIABLE);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     t = calloc(1, sizeof(*t));
@@ -99,12 +101,14 @@ channel_send(int fd, enum channel_word word, const char *text, const struct list
     if (sockets != NULL)
         channel_attach(&msg, room, sockets);
     for (;;) {
+        /* A message is one packet (SEQPACKET): a word with its descriptors, or nothing. */
         if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
             return 0;
         if (errno == EINTR)
             continue;
         if (errno != EAGAIN)
             return errno == EPIPE || errno == ECONNRESET ? TERR_CLOSED : TERR_IO;
+        /* A sign of life that does not fit is left out: the next one comes in a second. */
         if (!must || poll(&poll_one, 1, SEND_WAIT_MS) == 0)
             return TERR_AGAIN;
     }
@@ -128,6 +132,7 @@ channel_detach(const struct msghdr *msg, unsigned locks, struct listen_sockets *
         else if (sockets->nfds < LIMIT_LISTEN_SOCKETS)
             sockets->fds[sockets->nfds++] = fds[i];
         else
+            /* More than there is room for: what is not taken would stay open. */
             close(fds[i]);
     }
 }
@@ -144,12 +149,14 @@ channel_take(int fd, char *text, unsigned room, struct listen_sockets *sockets)
 
     *sockets = (struct listen_sockets){.lock_fd = -1};
     do
+        /* Close-on-exec: a child gets descriptors on purpose only (child_pass_fd). */
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN)
         return CHANNEL_NOTHING;
     if (n <= 0)
         return CHANNEL_ALONE;
+    /* The first byte was the letter. */
     text[n - 1] = '\0';
     channel_detach(&msg, letter == CHANNEL_HOLD && n > 3 && text[2] == '1' ? 1 : 0, sockets);
     sockets->ours = letter == CHANNEL_HOLD && text[0] == '1';
@@ -224,6 +231,7 @@ channel_look(struct channel *t)
         return CHANNEL_NOTHING;
     OBJ_CHECK(t, CHANNEL_MAGIC);
     word = channel_take(t->fd, text, sizeof(text), &none);
+    /* Said once: afterwards there is nothing to read. */
     t->alone = word == CHANNEL_ALONE;
     return word == CHANNEL_ALONE || word == CHANNEL_RETIRE ? word : CHANNEL_NOTHING;
 }

@@ -33,6 +33,7 @@ supervise_backoff_ms(unsigned crashes)
 {
     uint64_t ms = SUPERVISE_BACKOFF_MS;
 
+    /* The first at once: clients wait in the kernel's queue. */
     if (crashes <= 1)
         return 0;
     for (unsigned i = 2; i < crashes && ms < SUPERVISE_BACKOFF_MAX_MS; i++)
@@ -80,6 +81,7 @@ static void
 supervise_retire(struct child *c)
 {
     c->role = CHILD_RETIRING;
+    /* It cannot be told: then it drains with a deadline. */
     if (c->fd < 0 || channel_send(c->fd, CHANNEL_RETIRE, "", NULL, true) != 0)
         kill(c->pid, SIGTERM);
 }
@@ -91,10 +93,12 @@ supervise_on_ready(struct supervisor *s, struct child *c, const char *line)
 
     if (c->role != CHILD_STARTING || s->stopping)
         return;
+    /* What the new configuration does not name is closed here, and its file removed. */
     inherited_release(&s->inherited, c->inherited, true);
     s->inherited = c->inherited;
     c->inherited = NULL;
     c->role = CHILD_SERVING;
+    /* It came while this one was starting: its file may have been read before. */
     if (s->hup_due)
         kill(c->pid, SIGHUP);
     if (s->usr1_due)
@@ -114,6 +118,7 @@ supervise_on_ready(struct supervisor *s, struct child *c, const char *line)
         elog(ELOG_INFO, "tarnd %d retires: it finishes its requests in flight", (int)old->pid);
         supervise_retire(old);
     }
+    /* Only now: a binary that serves is one that the supervisor may become. */
     s->exec_due = s->exec_due || c->upgrade;
 }
 
@@ -144,6 +149,7 @@ supervise_on_beat(struct child *c, const char *text, bool stuck)
 
     c->watchdog_ms = strtoll(text, &words, 10);
     snprintf(c->words, sizeof(c->words), "%s", stuck && *words == ' ' ? words + 1 : "");
+    /* A report that a worker is stuck is no sign of life: the time runs on. */
     if (!stuck && !c->aborted)
         c->silent_ms = 0;
 }
@@ -152,6 +158,7 @@ supervise_on_beat(struct child *c, const char *text, bool stuck)
 static void
 supervise_on_quit(struct supervisor *s, struct child *c, const char *text)
 {
+    /* One that retires ends anyway, and was told to by us. */
     if (c->role != CHILD_SERVING || s->stopping)
         return;
     elog(ELOG_INFO, "tarnd %d ends by request, and so does its supervisor", (int)c->pid);
@@ -170,6 +177,7 @@ supervise_hear(struct supervisor *s, struct child *c)
 
     while (c->fd >= 0 &&
            (word = channel_take(c->fd, text, sizeof(text), &sockets)) != CHANNEL_NOTHING) {
+        /* How it ended is judged by waitpid(2), not by the closed channel. */
         if (word == CHANNEL_ALONE) {
             close(c->fd);
             c->fd = -1;
@@ -196,6 +204,7 @@ supervise_on_crash(struct supervisor *s, const struct child *c, const char *how)
 {
     uint64_t ran_ms = s->now_ms - c->started_ms, pause_ms;
 
+    /* It ran well for a while: what killed it is not its start. */
     if (c->ready_ms != 0 && ran_ms >= SUPERVISE_CALM_MS)
         s->crashes = 0;
     s->crashes++;
@@ -212,6 +221,7 @@ supervise_on_death(struct supervisor *s, struct child *c, int status)
     struct child dead;
     char how[80];
 
+    /* What it said last may still lie in the channel. */
     supervise_hear(s, c);
     dead = *c;
     child_forget(c);
@@ -243,6 +253,7 @@ supervise_reap(struct supervisor *s)
     int status;
     pid_t pid;
 
+    /* All of them: SIGCHLD comes once for several, and memory reapers end here, too. */
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid == s->checker)
             upgrade_on_checked(s, status);
@@ -314,6 +325,7 @@ supervise_wait(struct supervisor *s)
     uint64_t began = s->now_ms = supervise_clock(), wait_ms = SUPERVISE_TURN_MS, took_ms;
     nfds_t n = 1;
 
+    /* No later than a start that is due. */
     if (supervise_is_due(s) && s->restart_ms < began + wait_ms)
         wait_ms = s->restart_ms > began ? s->restart_ms - began : 0;
     for (unsigned i = 0; i < SUPERVISE_CHILDREN; i++)
@@ -336,11 +348,13 @@ supervise_turn(struct supervisor *s)
             supervise_hear(s, &s->children[i]);
     while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
         supervise_on_signal(s, (int)info.ssi_signo);
+    /* Behind the channels: a child that said that it quits, and ended, is no crash. */
     supervise_reap(s);
     for (unsigned i = 0; i < SUPERVISE_CHILDREN; i++)
         if (s->children[i].pid != 0)
             child_watch(s, &s->children[i], elapsed_ms);
     upgrade_watch(s);
+    /* Behind all that reads: what was heard must be in the state that is passed on. */
     if (s->exec_due)
         upgrade_exec(s);
     if (s->stopping && !supervise_has_children(s))
@@ -361,6 +375,7 @@ supervise_program(const char *name)
     if (strchr(name, '/') != NULL && getcwd(cwd, sizeof(cwd)) != NULL &&
         snprintf(path, sizeof(path), "%s/%s", cwd, name) < (int)sizeof(path))
         return strdup(path);
+    /* Found by PATH: in which directory is not known any more. */
     n = readlink("/proc/self/exe", path, sizeof(path) - 1);
     path[n < 0 ? 0 : n] = '\0';
     return strdup(path);
@@ -375,6 +390,7 @@ supervise_open(struct supervisor *s, char **argv, const char *conf)
     *s = (struct supervisor){.argv = argv, .conf = conf, .program = supervise_program(argv[0])};
     supervise_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    /* A child that died must not take its supervisor along. */
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* children leave an reaper each (reaper.h) */
     s->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -385,6 +401,7 @@ supervise_open(struct supervisor *s, char **argv, const char *conf)
     }
     inherit_load();
     while (inherit_take_any(&sockets))
+        /* Of the service manager: only the sockets know their addresses. */
         inherited_add(&s->inherited, &sockets, "-");
     return upgrade_adopt(s);
 }

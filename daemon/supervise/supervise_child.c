@@ -25,6 +25,7 @@ child_reset_signals(void)
     sigset_t all;
 
     sigfillset(&all);
+    /* The mask and ignored signals survive exec(3): a child begins as one that a shell started. */
     sigprocmask(SIG_UNBLOCK, &all, NULL);
     signal(SIGPIPE, SIG_DFL);
 }
@@ -54,10 +55,12 @@ child_exec(struct supervisor *s, const char *program, int channel)
         elog(ELOG_ERROR, "too many addresses to hand over");
     if (setenv("TARN_LISTEN_FDS", text, 1) != 0 || setenv(CHANNEL_VARIABLE, number, 1) != 0)
         _exit(1);
+    /* Here and not before fork(2): in the supervisor they stay close-on-exec. */
     inherited_pass(s->inherited, true);
     child_pass_fd(channel, true);
     if (program == NULL) {
         execv("/proc/self/exe", argv);
+        /* /proc may not be there: then the file at its path. */
         program = s->program;
     }
     execv(program, argv);
@@ -83,6 +86,7 @@ child_start(struct supervisor *s, const char *program)
     pid = fork();
     if (pid == 0)
         child_exec(s, program, ends[1]);
+    /* Else the channel would not read as closed when the child ends. */
     close(ends[1]);
     if (pid < 0) {
         elog(ELOG_ERROR, "fork: %s", strerror(errno));
@@ -120,6 +124,7 @@ child_watch(struct supervisor *s, struct child *c, uint64_t elapsed_ms)
         return;
     }
     c->silent_ms += elapsed_ms;
+    /* Writing a core takes time; one that hangs even there is killed. */
     if (c->aborted && c->silent_ms >= SUPERVISE_ABORT_MS) {
         c->silent_ms = 0;
         kill(c->pid, SIGKILL);
@@ -140,6 +145,7 @@ child_forget(struct child *c)
     if (c->fd >= 0)
         close(c->fd);
     inherited_release(&c->inherited, NULL, false);
+    /* Last: with it the place is free. */
     c->pid = 0;
 }
 

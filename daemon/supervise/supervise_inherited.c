@@ -29,6 +29,7 @@ inherited_add(struct inherited **list, const struct listen_sockets *sockets, con
 {
     struct inherited **end = list, *h = calloc(1, sizeof(*h));
 
+    /* Not fatal: the child serves, only a crash would cost the address. */
     if (h == NULL || (h->address = strdup(address)) == NULL) {
         elog(ELOG_ERROR, "%s: out of memory: a crash would close it", address);
         inherited_close(sockets);
@@ -53,6 +54,7 @@ inherited_has(const struct inherited *list, const char *address)
 static void
 inherited_remove_file(const struct inherited *h)
 {
+    /* A socket of the service manager is not ours to remove. */
     if (h->sockets.ours && strncmp(h->address, "unix:", 5) == 0)
         unlink(h->address + 5);
 }
@@ -79,6 +81,7 @@ inherited_release(struct inherited **list, const struct inherited *kept, bool re
 
     while ((h = *list) != NULL) {
         *list = h->next;
+        /* The next child has bound the same path: its file must stay. */
         if (remove && !inherited_has(kept, h->address))
             inherited_remove_file(h);
         inherited_free(h);
@@ -94,6 +97,7 @@ inherited_print(const struct inherited *list, const char *prefix, char *to, size
     for (; list != NULL; list = list->next) {
         if (strchr(list->address, '\n') != NULL)
             continue; /* it would be bound anew, and refused: no address is like that */
+        /* Never cut: half a line would name other descriptors. */
         if (len + 1 >= room)
             return false;
         memcpy(to, prefix, len);

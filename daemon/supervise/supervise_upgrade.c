@@ -13,7 +13,7 @@
 /* Where a supervisor is, for the next one in the same process.  Behind the format's own line:
  *
  *     child PID FD S|R WATCHDOG_MS     its channel; serving or retiring
- *     inherited OURS LOCK FD[,FD...] ADDRESS
+ *     held OURS LOCK FD[,FD...] ADDRESS
  */
 #define UPGRADE_VARIABLE "TARN_SUPERVISOR"
 #define UPGRADE_FORMAT   "tarn-supervisor 1\n"
@@ -30,6 +30,7 @@ upgrade_print(const struct supervisor *s, char *to, size_t room)
             continue;
         len += (size_t)snprintf(to + len, room - len, "child %d %d %c %lld\n", (int)c->pid, c->fd,
             c->role == CHILD_SERVING ? 'S' : 'R', (long long)c->watchdog_ms);
+        /* Never cut: a child that is left out would be lost to the next one. */
         if (len >= room)
             return false;
     }
@@ -57,12 +58,14 @@ upgrade_check(struct supervisor *s, const char *state)
     while (s->argv[n] != NULL)
         n++;
     argv = calloc(n + 2, sizeof(*argv));
+    /* With the state: the binary is asked whether it understands that, too. */
     if (argv == NULL || setenv(UPGRADE_VARIABLE, state, 1) != 0)
         _exit(1);
     argv[0] = s->argv[0];
     argv[1] = minus_t;
     memcpy(argv + 2, s->argv + 1, (n - 1) * sizeof(*argv));
     child_reset_signals();
+    /* stdout is for the ready line, which scripts read. */
     dup2(STDERR_FILENO, STDOUT_FILENO);
     execv(s->program, argv);
     elog(ELOG_ERROR, "%s: %s", s->program, strerror(errno));
@@ -114,6 +117,7 @@ upgrade_begin(struct supervisor *s)
 void
 upgrade_watch(struct supervisor *s)
 {
+    /* A binary that hangs is one that does not work. */
     if (s->checker != 0 && s->now_ms >= s->check_until_ms)
         kill(s->checker, SIGKILL);
 }
@@ -153,16 +157,19 @@ upgrade_exec(struct supervisor *s)
     static char state[SUPERVISE_TEXT_MAX];
 
     s->exec_due = false;
+    /* A child that starts is not in the state that is passed on. */
     if (s->stopping || supervise_find(s, CHILD_STARTING) != NULL)
         return;
     if (!upgrade_print(s, state, sizeof(state)) || setenv(UPGRADE_VARIABLE, state, 1) != 0) {
         elog(ELOG_ERROR, "the supervisor stays the old binary: too many addresses to hand over");
         return;
     }
+    /* What is buffered would go with this memory. */
     fflush(NULL);
     upgrade_pass(s, true);
     execv(s->program, s->argv);
     elog(ELOG_ERROR, "%s: %s: the supervisor stays the old binary", s->program, strerror(errno));
+    /* It did not work: children that are started later must not inherit all of it. */
     upgrade_pass(s, false);
     unsetenv(UPGRADE_VARIABLE);
 }
@@ -184,6 +191,7 @@ upgrade_adopt_child(struct supervisor *s, const char *line)
                 .fd = fd,
                 .role = role == 'S' ? CHILD_SERVING : CHILD_RETIRING,
                 .started_ms = s->now_ms,
+                /* When it was ready is not known. */
                 .ready_ms = s->now_ms,
                 .watchdog_ms = watchdog_ms};
             return true;
@@ -230,6 +238,7 @@ upgrade_adopt(struct supervisor *s)
     }
     upgrade_pass(s, false);
     unsetenv(UPGRADE_VARIABLE);
+    /* The line was printed by the one before. */
     s->ready_said = true;
     elog(ELOG_INFO, "the supervisor is tarnd " TARN_VERSION " now");
     return 0;

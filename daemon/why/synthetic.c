@@ -31,10 +31,12 @@ synthetic_split(
     *https = url.len > 8 && strncasecmp(url.ptr, "https://", 8) == 0;
     at = *https ? 8 : 7;
     if (url.len <= at || (!*https && strncasecmp(url.ptr, "http://", 7) != 0) ||
+        /* Offsets into a head have 16 bits, and host and path are both in it. */
         url.len > LIMIT_HEAD_BYTES / 2)
         return TERR_SYNTAX;
     *host = slice_of(url.ptr + at, url.len - at);
     slash = memchr(host->ptr, '/', host->len);
+    /* RFC 9110 4.2.3: an empty path is "/". */
     *path = SLICE_LIT("/");
     if (slash != NULL) {
         *path = slice_of(slash, url.len - (size_t)(slash - url.ptr));
@@ -56,6 +58,7 @@ synthetic_make_request(struct synthetic_request *w, struct slice host, struct sl
 
     if (text == NULL)
         return TERR_NOMEM;
+    /* Offsets into one text are all that a message needs: nothing is parsed. */
     memcpy(text, "GETHost", 7);
     memcpy(text + 7, host.ptr, host.len);
     memcpy(text + 7 + host.len, path.ptr, path.len);
@@ -87,6 +90,7 @@ synthetic_set_clock(struct clock *clock)
 {
     struct timespec now;
 
+    /* No loop turns here: the clock is read once, and stands while the answer is made. */
     clock_gettime(CLOCK_REALTIME, &now);
     clock->wall_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -111,6 +115,7 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
     p->registry = ps->registry;
     p->bans = cache_bans(ps->cache);
     policy_prepare(p);
+    /* From here on nothing of the policy has an effect: no ban, no purge, no turn of a director. */
     p->run_ctx.explains = true;
     w->x.ops = &synthetic_ops;
     w->x.conn = &conn;
@@ -121,6 +126,7 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
     r->head = &w->x.head;
     r->policy.ban_error = "";
     r->policy.grace_ms = r->policy.max_age_ms = REQ_UNSAID;
+    /* Uncounted: this is the management thread, which alone frees policies. */
     if (ps->active != NULL)
         synthetic_take_policy(w, ps->active);
 }
@@ -187,16 +193,19 @@ synthetic_set(struct synthetic_request *w, struct slice name, struct slice value
 {
     int err;
 
+    /* As a client's field is refused when it is parsed. */
     if (!http_token_ok(name) || !http_value_ok(value))
         return TERR_SYNTAX;
     err = req_edit(&w->req);
     if (err == 0)
         err = message_edit_set(w->req.policy.req, name, http_field_id(name.ptr, name.len), value);
     if (err == 0)
+        /* Asked anew with each field: Upgrade and Connection come one by one. */
         w->x.upgrade = http_has(w->req.head, HTTP_F_UPGRADE) && synthetic_asks_upgrade(w->req.head);
     return err;
 }
 
+/* As ADMIT, without limits and passwords: those are of the client. */
 int
 synthetic_admit(struct synthetic_request *w)
 {
@@ -208,6 +217,7 @@ synthetic_admit(struct synthetic_request *w)
 void
 synthetic_take_policy(struct synthetic_request *w, struct policy *pol)
 {
+    /* A ref of its own: no worker counts this one. */
     w->ref = (struct policy_ref){.policy = pol, .users = 1};
     w->req.policy.ref = &w->ref;
     w->req.backend = pol->default_backend;
@@ -221,11 +231,13 @@ synthetic_finish_key(struct synthetic_request *w, enum vcl_action act)
     struct req *r = &w->req;
     int err = 0;
 
+    /* req_policy_ask() has made it. */
     if (act == VCL_ACT_HASH)
         return true;
     if (r->policy.ref != NULL && !r->policy.ref->policy->hashes_as_builtin &&
         r->policy.key.ptr == NULL)
         err = req_policy_key(r);
+    /* Status and reason of vcl_recv are still to be told. */
     w->proxy.run = said;
     if (err != 0)
         return false;
@@ -245,6 +257,7 @@ synthetic_free(struct synthetic_request **np)
     struct synthetic_request *w = *np;
 
     *np = NULL;
+    /* Before the log that it reads. */
     if (w->reader != NULL)
         shmlog_reader_close(&w->reader);
     if (w->proxy.log != NULL)

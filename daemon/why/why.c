@@ -26,6 +26,7 @@ why_put_place(json_t *step, struct slice lines)
 static void
 why_note_record(struct why *y, const struct shmlog_rec *rec)
 {
+    /* The last one: what follows the record of a sub belongs to it.  NULL: there is none. */
     json_t *step = json_array_get(y->steps, json_array_size(y->steps) - 1);
     const char *space;
 
@@ -79,6 +80,7 @@ why_member(const json_t *step, const char *key)
 static void
 why_say_decider(struct why *y, enum vcl_sub sub)
 {
+    /* From behind: after a restart the last answer of a sub counts. */
     for (size_t i = json_array_size(y->steps); i-- > 0;) {
         const json_t *step = json_array_get(y->steps, i);
         const json_t *error = json_object_get(step, "error");
@@ -99,6 +101,7 @@ why_run(struct why *y, enum vcl_sub sub)
 {
     enum vcl_action act = req_policy_run(y->r, sub);
 
+    /* At once: the private ring is as small as a ring may be. */
     why_take_steps(y);
     return act;
 }
@@ -117,6 +120,7 @@ why_loop(struct why *y)
 static const char *
 why_pass(struct why *y, const char *because)
 {
+    /* As PASS does, before the policy is asked (req_do_pass). */
     if (y->loops)
         return why_loop(y);
     why_say(
@@ -172,6 +176,7 @@ why_asked(struct why *y, const struct why_lookup *l, const char *now)
     if (y->r->policy.ref == NULL ||
         (l->verdict != CACHE_HIT && l->verdict != CACHE_STALE && l->verdict != CACHE_MISS))
         return now;
+    /* vcl_hit reads obj: it is lent for the run. */
     if (sub == VCL_SUB_HIT)
         y->r->entry = l->answer.entry;
     act = why_run(y, sub);
@@ -213,10 +218,12 @@ why_look_up(struct why *y, struct cache_query *q)
     struct why_lookup l;
 
     req_query(y->r, q);
+    /* As cache_lookup() would answer, without its effects. */
     l.verdict = cache_peek(c, q, &l.answer, &l.fetches);
     l.marker = l.answer.reason == CACHE_MARKED || l.answer.reason == CACHE_MARKED_PASS
                    ? cache_marker(c, q)
                    : NULL;
+    /* A hit is served whatever its CDN-Loop says (proxy/README 28). */
     if (l.verdict == CACHE_MISS || l.verdict == CACHE_PASS || l.verdict == CACHE_QUEUED) {
         if (y->loops)
             return why_loop(y);
@@ -252,6 +259,7 @@ why_without_policy(struct why *y, struct cache_query *q, const char **why)
     r->key = hash_bytes(y->synthetic->proxy.key_text, r->key_len);
     if (req_read_directives(r) != 0)
         return NULL;
+    /* In the order of req_do_recv(). */
     if (r->x->upgrade && req_route_pipes(r)) {
         req_query(r, q);
         return why_pipe(y);
@@ -298,6 +306,7 @@ why_with_policy(struct why *y, struct cache_query *q, const char **why)
         *why = err == TERR_POLICY ? "vcl_hash failed for this url" : "the url's host is not valid";
         if (err != 0)
             return NULL;
+        /* As a request goes: by a label, and max_restarts times. */
         again = act == VCL_ACT_VCL ? why_follow_label(y)
                                    : act == VCL_ACT_RESTART &&
                                          r->policy.restarts++ < r->proxy->params.max_restarts;
@@ -331,6 +340,7 @@ why_redirected(struct why *y, struct cache_query *q)
 
     if (req_rules(r) == NULL || !req_is_redirected(r))
         return NULL;
+    /* The answer lists what is stored under the key all the same. */
     req_query(r, q);
     why_say(y, "A request for it now is answered with a redirect: %lld to %s.",
         (long long)r->rules->route->redirect.status, r->rules->route->redirect.to);
@@ -408,10 +418,12 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
         synthetic_free(&y.synthetic);
         return err == TERR_NOMEM ? err : TERR_SYNTAX;
     }
+    /* By the fields that were given: they stand for those of a client. */
     y.was_here = req_was_here(&y.synthetic->proxy, y.r->head);
     y.loops = req_loops(&y.synthetic->proxy, y.r->head);
     y.text = json_array();
     y.steps = json_array();
+    /* Before the policy, as on a request (proxy/README 30). */
     err = synthetic_admit(y.synthetic);
     why_say_limits(&y);
     why_say_rules(&y);

@@ -32,6 +32,7 @@ why_time(int64_t ms)
     struct why_span s;
 
     for (unsigned i = 0; i < ARRAY_LEN(units); i++) {
+        /* "90 s" says more than "1 min": a unit begins at two of it. */
         if (ms < 2 * units[i].ms)
             continue;
         snprintf(s.text, sizeof(s.text), "%lld %s", (long long)(ms / units[i].ms), units[i].unit);
@@ -47,6 +48,7 @@ why_time(int64_t ms)
 static struct slice
 stored_field(const struct entry *e, enum http_field_id id)
 {
+    /* The value lies in the entry: only the table of fields is on the stack. */
     struct http_field fields[LIMIT_FIELDS];
     struct http_message head;
 
@@ -57,6 +59,7 @@ stored_field(const struct entry *e, enum http_field_id id)
 static const char *
 stored_ttl_from(const struct entry *e)
 {
+    /* Its ttl is what the purge left, and no longer what the response said. */
     if (entry_is_softened(e))
         return "a soft purge";
     return fresh_origin_text((enum fresh_origin)e->ttl_from);
@@ -86,6 +89,7 @@ stored_put_response(struct why *y, json_t *o, const struct entry *e, const struc
 json_t *
 why_stored(struct why *y, const struct cache_query *q)
 {
+    /* Borrowed until this turn ends (RCU). */
     const struct entry *e = cache_stored(y->ps->cache, &q->key);
     json_t *list = json_array();
 
@@ -100,6 +104,7 @@ why_stored(struct why *y, const struct cache_query *q)
         case ENTRY_HITMISS:
             json_put_text(o, "state", e->pass ? "hit-for-pass" : "hit-for-miss");
             json_put(o, "ttl_left_s", json_real((double)entry_ttl_left_ms(e, y->now_ms) / 1000));
+            /* A marker keeps the reason in place of a status. */
             json_put_text(o, "because", fresh_refusal_text((enum fresh_refusal)e->origin_status));
             break;
         case ENTRY_BUSY:
@@ -140,6 +145,7 @@ why_say_removal(struct why *y)
         why_say(y, "No recent removal of it is on record.");
         return;
     }
+    /* From there on the reasons are those of responses that were never stored. */
     if (seen.what >= REMOVAL_REFUSED)
         why_say(y, "The last response for it, %s ago, was not stored: %s.",
             why_time(seen.ago_s * 1000).text, removal_text(seen.what));
@@ -150,6 +156,7 @@ why_say_removal(struct why *y)
 
 /* --- what a request comes to --- */
 
+/* Whatever the client: which one will ask is not known here. */
 void
 why_say_limits(struct why *y)
 {
@@ -170,6 +177,7 @@ why_say_names(struct why *y, const char *what, const struct conf_names *names)
     char text[256] = "";
     size_t len = 0;
 
+    /* Cut where the text is full: the configuration has all of them. */
     for (unsigned i = 0; i < names->n && len < sizeof(text); i++)
         len += (size_t)snprintf(
             text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", names->list[i]);
@@ -366,6 +374,7 @@ why_say_absent(struct why *y, const struct negative_answer *a)
 void
 why_say_lookup(struct why *y, const struct why_lookup *l)
 {
+    /* A hit beside a marker is served: the marker counts where a backend would be asked. */
     if (l->marker != NULL && l->verdict != CACHE_HIT && l->verdict != CACHE_STALE) {
         why_say_marker(y, l->marker);
         why_say_backend(y);
