@@ -69,8 +69,10 @@ static bool
 admin_same_secret(struct slice given, const char *want)
 {
     size_t len = strlen(want);
+    /* volatile: a compiler may not end the loop at the first difference. */
     volatile unsigned char differs = given.len != len;
 
+    /* Over the length of ours in any case: only that may be seen in the time. */
     for (size_t i = 0; i < len; i++)
         differs |= (unsigned char)(want[i] ^ (i < given.len ? given.ptr[i] : 0));
     return differs == 0;
@@ -115,9 +117,12 @@ admin_refuse(struct admin_req *r, unsigned status, const char *hint, const char 
 static bool
 admin_grow(struct admin_req *r)
 {
+    /* Doubled, as bytes come: a length that is claimed takes no memory. */
     size_t room = r->in_room == 0 ? ADMIN_ROOM_MIN : r->in_room * 2;
     char *in;
 
+    /* A body of the full length still leaves room for one more read, which says that it has
+     * ended. */
     if (room > ADMIN_BODY_MAX + ADMIN_ROOM_MIN)
         room = ADMIN_BODY_MAX + ADMIN_ROOM_MIN;
     in = realloc(r->in, room + 1);
@@ -133,6 +138,7 @@ admin_read_body(struct admin_req *r)
 {
     ssize_t n;
 
+    /* One byte more is enough to know: without a length the body is measured here (invariant 5). */
     while (r->in_len <= ADMIN_BODY_MAX) {
         if (r->in_room - r->in_len < ADMIN_ROOM_MIN && !admin_grow(r))
             return admin_refuse(r, 503, NULL, "out of memory");
@@ -141,6 +147,7 @@ admin_read_body(struct admin_req *r)
             return ADMIN_WAIT;
         if (n == 0)
             return admin_goto(r, ADMIN_ANSWER);
+        /* The connection's own limit: the same answer. */
         if (n == TERR_BODYTOOBIG)
             break;
         if (n < 0)
@@ -155,6 +162,7 @@ admin_read_body(struct admin_req *r)
 static bool
 admin_may(struct admin_req *r)
 {
+    /* The token of the start: another one needs a restart (compare_admin_live). */
     bool needs = r->admin->env.conf->admin->token[0] != '\0';
     bool has = needs && admin_has_token(r);
 
@@ -168,6 +176,7 @@ admin_may(struct admin_req *r)
     if (!admin_is_allowed(&r->call, r->x))
         return false;
     if (has || !needs)
+        /* From here on the connection is proven (invariant 15). */
         r->x->conn->listener->peer->admitted = true;
     else
         r->stranger = true;
@@ -197,10 +206,12 @@ admin_state_read(struct admin_req *r)
         r->call.path = path;
         r->call.method = x->head.method;
     }
+    /* Before the first byte of a body (invariant 3); woken again meanwhile, it is asked again. */
     if (r->in_len == 0 && !admin_may(r))
         return admin_goto(r, ADMIN_ANSWER);
     if (!x->has_body)
         return admin_goto(r, ADMIN_ANSWER);
+    /* Refused by what it claims, before 4 MiB of it were sent. */
     if (x->body_length != EXCHANGE_LENGTH_UNKNOWN && x->body_length > ADMIN_BODY_MAX)
         return admin_refuse(r, 413, NULL, "the body has more than 4 MiB");
     return admin_read_body(r);
@@ -229,15 +240,20 @@ admin_head(struct admin_req *r)
     MESSAGE_OUT_FIELD(&o, CONTENT_TYPE, "Content-Type",
         slice_str(c->type != NULL ? c->type : "application/json"));
     MESSAGE_OUT_FIELD(&o, CACHE_CONTROL, "Cache-Control", SLICE_LIT("no-store"));
+    /* What a backend or a client made up stands in answers: a browser must not find a script
+     * there. */
     MESSAGE_OUT_FIELD(&o, OTHER, "X-Content-Type-Options", SLICE_LIT("nosniff"));
+    /* RFC 9110 15.5.2: it must name a way. */
     if (c->status == 401)
         MESSAGE_OUT_FIELD(&o, OTHER, "WWW-Authenticate", SLICE_LIT("Bearer realm=\"tarnd\""));
+    /* RFC 9110 15.5.6. */
     if (c->status == 405)
         MESSAGE_OUT_FIELD(&o, OTHER, "Allow", slice_str(c->allow));
     if (c->page_rules[0] != '\0') {
         MESSAGE_OUT_FIELD(&o, OTHER, "Content-Security-Policy", slice_str(c->page_rules));
         MESSAGE_OUT_FIELD(&o, OTHER, "Referrer-Policy", SLICE_LIT("no-referrer"));
     }
+    /* All lengths are bounded by struct admin_call: it fits. */
     err = message_out_end(&o);
     tassert(err == 0);
     r->resp.message = m;
@@ -250,6 +266,7 @@ admin_log(const struct admin_req *r)
     const struct admin_call *c = &r->call;
     const struct conn_operator *cred = admin_cred(r->x);
     char peer[ADDRESS_TEXT_MAX], body[240] = "";
+    /* Room for the blank and the dots. */
     const size_t most = sizeof(body) - 8;
 
     if (c->method == HTTP_M_GET || c->method == HTTP_M_HEAD || c->path.ptr == NULL)
@@ -275,10 +292,12 @@ admin_handle(struct admin_req *r)
     struct admin_call *c = &r->call;
 
     if (c->resume != NULL) {
+        /* The handler itself runs once (invariant 2): this was not the first time. */
         c->resume(c);
         return;
     }
     if (r->in != NULL)
+        /* admin_grow() keeps a byte for it: parsers want strings. */
         r->in[r->in_len] = '\0';
     c->body = slice_of(r->in != NULL ? r->in : "", r->in_len);
     admin_route(c);
@@ -290,22 +309,28 @@ admin_state_answer(struct admin_req *r)
 {
     struct admin_call *c = &r->call;
 
+    /* Refused in READ: then there is an answer, and the handler is not asked. */
     if (c->status == 0)
         admin_handle(r);
     if (c->status == 0)
         return ADMIN_WAIT;
+    /* Before admin_log(): where memory is out, the status that is logged is the one that is
+     * sent. */
     r->out = c->stream != NULL ? malloc(ADMIN_STREAM_ROOM) : admin_render(c, &r->out_len);
     admin_log(r);
     free(r->in); /* the body that was answered, and logged */
     r->in = NULL;
     if (r->out == NULL || admin_head(r) != 0) {
+        /* No head, no answer: the client must not wait for one. */
         r->x->ops->reset(r->x, TERR_NOMEM);
         return admin_goto(r, ADMIN_CLOSE);
     }
     r->resp.status = c->status;
     r->resp.length = c->stream != NULL ? EXCHANGE_LENGTH_UNKNOWN : r->out_len;
     r->resp.bodyless = c->method == HTTP_M_HEAD;
+    /* What was not read of the request would be taken for the next one. */
     r->resp.close = r->x->err != 0 || c->status == 413 || c->status == 401 || r->stranger;
+    /* Counted as sent: SEND has the head alone left. */
     if (r->resp.bodyless)
         r->accepted = r->out_len;
     return admin_goto(r, c->stream != NULL && !r->resp.bodyless ? ADMIN_STREAM : ADMIN_SEND);
@@ -337,6 +362,7 @@ admin_refill(struct admin_req *r)
     struct admin_stream *s = r->call.stream;
     ssize_t n;
 
+    /* What the connection has not sent yet points into this buffer. */
     if (r->ended || r->accepted < r->out_len || r->x->sent < r->given)
         return;
     n = s->next(s, r->out, ADMIN_STREAM_ROOM);
@@ -358,6 +384,8 @@ admin_state_stream(struct admin_req *r)
         ssize_t n;
 
         admin_refill(r);
+        /* An empty piece would end a chunked body; but the head leaves without one, so that the
+         * client sees that it is heard. */
         if (r->head_sent && !r->ended && r->accepted == r->out_len)
             break;
         iov = (struct iovec){r->out + r->accepted, r->out_len - r->accepted};
@@ -371,6 +399,7 @@ admin_state_stream(struct admin_req *r)
     }
     if (x->done)
         return admin_goto(r, ADMIN_CLOSE);
+    /* A reader polls the rings: no writer wakes it. */
     timer_set(&loop->wheel, &r->timer, loop_deadline(loop, ADMIN_STREAM_MS));
     return ADMIN_WAIT;
 }
@@ -415,10 +444,12 @@ static void
 admin_req_free(struct admin_req *r)
 {
     struct admin *a = r->admin;
+    /* Read before the request goes: the process is told last (invariant 8). */
     bool stops = r->call.stops, drains = r->call.drains;
 
     timer_unlink(&r->timer);
     if (r->call.leave != NULL)
+        /* Before the task goes: what runs for the call would wake it. */
         r->call.leave(&r->call);
     task_cancel(&r->task);
     if (r->call.stream != NULL)
@@ -438,6 +469,7 @@ admin_req_free(struct admin_req *r)
 static enum admin_next
 admin_step(struct admin_req *r)
 {
+    /* In any state: a handler that answers later may take long. */
     if (r->state != ADMIN_CLOSE && r->x->gone)
         return admin_goto(r, ADMIN_CLOSE);
     return admin_machine[r->state].run(r);
@@ -509,6 +541,7 @@ admin_close(struct admin **ap)
     struct admin *a;
 
     OBJ_TAKE(a, ap, ADMIN_MAGIC);
+    /* The listeners and their connections went before. */
     tassert(a->nreqs == 0);
     observer_close(&a->observer);
     OBJ_FREE(a);

@@ -25,6 +25,7 @@ peer_is(const struct conf_peer *p, const struct exchange *x, const struct conn_o
     case CONF_PEER_NET:
         return address_in(&net, x->conn->client_addr);
     case CONF_PEER_USER:
+        /* A name that the system does not know has no number to compare. */
         return p->known && cred != NULL && cred->uid == p->id;
     case CONF_PEER_GROUP:
         return p->known && cred != NULL && peer_in_group(cred, p->id);
@@ -60,7 +61,9 @@ admin_is_allowed(struct admin_call *c, const struct exchange *x)
     bool looks = c->method == HTTP_M_GET || c->method == HTTP_M_HEAD;
     char who[96];
 
+    /* Without allow the mode of the socket and the token decide, as ever. */
     if (!allow->said || admin_is_public(c->path) || peers_have(&allow->write, x, cred) ||
+        /* The right to change something has the right to look in it. */
         (looks && peers_have(&allow->read, x, cred)))
         return true;
     if (cred != NULL)

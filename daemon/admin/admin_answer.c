@@ -12,7 +12,9 @@
 void
 admin_answer(struct admin_call *c, unsigned status, json_t *json)
 {
+    /* Once (invariant 2). */
     tassert(c->status == 0 && status >= 200);
+    /* NULL: memory was out somewhere below, and admin_render() has a text for that. */
     c->status = json != NULL ? status : 503;
     c->json = json;
 }
@@ -80,6 +82,7 @@ admin_body(struct admin_call *c, const char *const *members)
         json_decref(o);
         return NULL;
     }
+    /* Refused, not passed over: a misspelt "soft" would purge hard (invariant 5). */
     json_object_foreach(o, key, value)
     {
         if (answer_knows(members, key))
@@ -108,6 +111,7 @@ admin_member(struct admin_call *c, const json_t *object, const char *key)
 static int
 answer_digit(char c, unsigned base)
 {
+    /* The bit makes a letter small. */
     int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' ? (c | 0x20) - 'a' + 10 : -1;
 
     return digit < (int)base ? digit : -1;
@@ -122,6 +126,7 @@ answer_number(struct slice text, const struct admin_arg *arg, uint64_t *out)
     for (size_t i = 0; i < text.len; i++) {
         int digit = answer_digit(text.ptr[i], arg->base);
 
+        /* No number wraps: it would pass for a small one. */
         if (digit < 0 || n > (UINT64_MAX - (unsigned)digit) / arg->base)
             return false;
         n = n * arg->base + (unsigned)digit;
@@ -199,10 +204,12 @@ admin_render(struct admin_call *c, size_t *len)
 {
     char *text = c->text != NULL ? c->text : json_print(c->json);
 
+    /* Taken over: admin_req_free() frees what is still there. */
     c->text = NULL;
     json_decref(c->json);
     c->json = NULL;
     if (text == NULL) {
+        /* The head is made behind this, with this status. */
         c->status = 503;
         text = strdup(ANSWER_NOMEM);
     }

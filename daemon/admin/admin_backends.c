@@ -96,6 +96,7 @@ backends_json(struct backend *b)
     json_put(o, "ejected", json_boolean(backend_ejected(b)));
     json_put(o, "waiting", json_integer(backend_queued(b)));
     json_put(o, "load", json_integer(backend_load(b)));
+    /* 0: its health has never changed. */
     json_put(o, "changed", changed_s > 0 ? json_real(changed_s) : json_null());
     json_put(o, "connections", json_integer(backend_connections(b)));
     json_put(o, "probe", seen.probed ? backends_probe(&seen) : json_null());
@@ -173,9 +174,11 @@ backends_on_seek(void *ctx, struct backend *b)
 {
     struct backends_seek *seek = ctx;
 
+    /* One of a name: a backend that is about to leave may have it, too. */
     if (seek->found != NULL || strcmp(backend_full_name(b), seek->name) != 0)
         return;
     backend_set_admin(b, seek->admin);
+    /* Behind the change: the answer shows what is in force. */
     seek->found = backends_json(b);
 }
 

@@ -19,6 +19,7 @@ bans_on_each(void *ctx, const struct ban_info *info)
     struct bans_shown *shown = ctx;
     json_t *o;
 
+    /* Counted one further: so the answer knows that it was cut. */
     if (shown->n++ >= BANS_SHOWN_MAX)
         return false;
     o = json_object();

@@ -21,6 +21,8 @@ browser_is_cross_site(const struct http_message *h)
 {
     const struct http_field *f = http_find_name(h, SLICE_LIT("Sec-Fetch-Site"), NULL);
 
+    /* No field: no browser, or an old one; Origin and Host are looked at in any case.  "none" is a
+     * URL that was typed. */
     return f != NULL && !slice_eq(http_value(h, f), SLICE_LIT("same-origin")) &&
            !slice_eq(http_value(h, f), SLICE_LIT("none"));
 }
@@ -46,8 +48,10 @@ browser_origin_matches(const struct http_message *h)
     } else {
         return false;
     }
+    /* Both with the scheme of the Origin: the port that is left out is then the same one. */
     n[0] = http_authority_normal(value, scheme, (struct span){origin, sizeof(origin)});
     n[1] = http_authority_normal(http_host(h), scheme, (struct span){host, sizeof(host)});
+    /* A second Origin: whichever was compared, the other one may be the true one. */
     return n[0] > 0 && n[1] > 0 &&
            slice_eq(slice_of(origin, (size_t)n[0]), slice_of(host, (size_t)n[1])) &&
            http_find_name(h, SLICE_LIT("Origin"), f) == NULL;
@@ -80,9 +84,12 @@ browser_host_is_own(const struct http_message *h, const char *names)
         return false;
     host = a.host;
     if (host.len > 2 && host.ptr[0] == '[')
+        /* [::1]: the brackets are of the URL. */
         host = slice_of(host.ptr + 1, host.len - 2);
     else if (host.ptr[host.len - 1] == '.')
+        /* The root's dot: "localhost." is localhost. */
         host.len--;
+    /* address_read_net() takes "10.0.0.0/8" and "unix", too, and neither is an address. */
     return slice_eq_nocase(host, SLICE_LIT("localhost")) ||
            slice_eq_nocase(host, SLICE_LIT("tarn")) ||
            (host.len > 0 && memchr(host.ptr, '/', host.len) == NULL &&
@@ -93,11 +100,13 @@ browser_host_is_own(const struct http_message *h, const char *names)
 bool
 admin_is_own(struct admin_call *c, const struct exchange *x, bool has_token)
 {
+    /* Of the configuration that counts now: names may be added by a reload. */
     const struct conf_admin *conf = snapshot_conf(registry_snapshot(c->admin->env.registry))->admin;
     struct slice host = http_host(&x->head);
 
     if (admin_is_health(c->path))
         return true; /* load balancers ask as they are used to; it tells one word */
+    /* The page itself may be opened by a link from anywhere. */
     if (browser_is_cross_site(&x->head) && !admin_is_public(c->path)) {
         admin_fail(c, 403, NULL, "another site's page may not ask this");
         return false;
@@ -107,6 +116,7 @@ admin_is_own(struct admin_call *c, const struct exchange *x, bool has_token)
             "Origin is another than Host");
         return false;
     }
+    /* With a token a rebound page gets 401: a browser has the token for its own origin alone. */
     if (!has_token && !browser_host_is_own(&x->head, conf->names)) {
         admin_fail(c, 403,
             "ask by an address, as localhost, or add the name to names of the section admin, in "

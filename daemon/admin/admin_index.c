@@ -34,6 +34,7 @@ index_occupancy(const struct cache *cache, const struct cuckoo_stats *s)
     size_t seen = cache_index_occupancy(cache, INDEX_SAMPLE, buckets);
     json_t *o = json_object(), *list = json_array();
 
+    /* Full buckets included. */
     for (unsigned n = 0; n <= s->slots; n++)
         json_array_append_new(list, index_number(buckets[n]));
     json_put(o, "buckets", list);
@@ -46,6 +47,7 @@ index_growth(const struct cuckoo_stats *s)
 {
     json_t *o = json_object();
 
+    /* bits_max may be reached by doubling: that index was not fixed. */
     json_put(o, "fixed", json_boolean(s->bits_max == s->bits && s->doubled == 0));
     json_put(o, "at_load", json_real(CUCKOO_GROW_PERCENT / 100.0));
     json_put(o, "growing", json_boolean(s->growing));
@@ -120,6 +122,7 @@ index_on_node(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *seen)
     struct index_page *p = ctx;
 
     (void)g;
+    /* Under the bucket's lock: copied, and made JSON without it (invariant 11). */
     p->rows[p->n++] = *seen;
 }
 
@@ -150,10 +153,12 @@ index_entry(const struct entry *e, int64_t now_ms)
         o, "state", state == ENTRY_HITMISS && e->pass ? "hit-for-pass" : index_state_name(state));
     json_put(o, "hits", json_integer(entry_hits(e)));
     json_put(o, "uses", json_integer(evict_node_uses(&e->evict)));
+    /* Its times are not set. */
     if (state != ENTRY_READY && state != ENTRY_HITMISS)
         return o;
     json_put(o, "age", json_integer(entry_age_s(e, now_ms)));
     json_put(o, "ttl", json_real((double)entry_ttl_left_ms(e, now_ms) / 1000));
+    /* A marker has no block. */
     if (state != ENTRY_READY)
         return o;
     json_put(o, "url", e->block->key_len > 0 ? json_any_text(entry_key_text(e)) : json_null());
@@ -188,6 +193,7 @@ index_page_fill(struct index_page *p, const struct cache *cache)
 {
     unsigned buckets = 0;
 
+    /* Whole buckets: a cursor cannot stand within one, so a page may have some keys more. */
     do
         cache_index_next(cache, &p->cursor, index_on_node, p);
     while (p->cursor != 0 && p->n < p->limit && ++buckets < INDEX_PAGE_BUCKETS);
@@ -203,6 +209,7 @@ index_page_json(const struct index_page *p, int64_t now_ms)
         json_array_append_new(list, index_row(&p->rows[i], now_ms));
     json_put(o, "keys", list);
     snprintf(next, sizeof(next), "%016" PRIx64, p->cursor);
+    /* As text: a cursor has 64 bits, and JSON's numbers are often read as doubles. */
     json_put_text(o, "next", p->cursor != 0 ? next : NULL);
     return o;
 }
@@ -236,6 +243,7 @@ admin_do_index_dump(struct admin_call *c)
         admin_fail_terr(c, TERR_NOMEM, "a page");
         return;
     }
+    /* In this turn: the nodes are read behind the locks, and are freed no sooner. */
     index_page_fill(&p, env->cache);
     admin_answer(c, 200, index_page_json(&p, (int64_t)env->loop->clock.mono_ms));
     free(p.rows);

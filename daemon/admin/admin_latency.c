@@ -4,6 +4,7 @@
 static void
 latency_put(json_t *o, const char *name, uint64_t us)
 {
+    /* The last bucket has no upper end. */
     json_put(o, name, json_integer(us > INT64_MAX ? INT64_MAX : (json_int_t)us));
 }
 
@@ -36,6 +37,7 @@ latency_json(const struct latency_seen *seen)
     latency_put(o, "count", seen->count);
     latency_put(o, "sum_us", seen->sum_us);
     for (unsigned i = 0; i < ARRAY_LEN(shares); i++)
+        /* Of nothing there is no quantile: null, and not a 0 that looks fast. */
         if (seen->count > 0)
             latency_put(o, shares[i].name, latency_quantile(seen, shares[i].share));
         else

@@ -64,6 +64,7 @@ log_put(struct log_stream *s, struct shmlog_view *view, char *to)
     struct shmlog_req req;
 
     while (shmlog_record_next(view, &rec))
+        /* One at most: a chunk is one transaction (shm/README). */
         if (shmlog_rec_req(&rec, view, &req) && log_filter_takes(&s->filter, &req)) {
             s->left--;
             return access_format_named(to, ACCESS_FORMAT_JSON, &req, s->admin->env.names);
@@ -81,17 +82,22 @@ log_ring_next(struct log_stream *s, struct log_ring *ring, char *to, size_t room
     int got = 1;
 
     for (unsigned i = 0; i < LOG_CHUNKS_TURN; i++) {
+        /* A line, and behind it what was missed: no check is needed in between. */
         if (s->left == 0 || room - n < 2 * ACCESS_LINE_MAX)
             break;
+        /* What came behind the question is not asked for: else a busy tarnd's answer would not
+         * end. */
         got = !s->follow && ring->held == 0 ? 0 : shmlog_next(ring->reader, &view);
         if (got <= 0)
             break;
         bytes = sizeof(struct shmlog_chunk) + view.rest.len;
+        /* The writer may have lapped us: then more is read than was there. */
         ring->held -= bytes < ring->held ? bytes : ring->held;
         n += log_put(s, &view, to + n);
     }
     missed = shmlog_missed_reqs(ring->reader);
     if (missed != ring->missed)
+        /* In its place among the lines: a gap is seen where it is. */
         n += (size_t)sprintf(to + n, "{\"missed\":%" PRIu64 "}\n", missed - ring->missed);
     ring->missed = missed;
     if (got <= 0)
@@ -108,6 +114,7 @@ log_next(struct admin_stream *stream, char *buf, size_t room)
     bool more = false;
     size_t n = 0;
 
+    /* A drain waits for every request: this one would never end (invariant 10). */
     if (s->left == 0 || strcmp(env->host->state(env->host_ctx), "running") != 0)
         return TERR_CLOSED;
     for (unsigned i = 0; i < s->nrings; i++)
@@ -133,6 +140,7 @@ log_decode(struct slice piece, char *to)
             byte = (unsigned)strtoul(hex, NULL, 16);
             i += 2;
         }
+        /* It would end the filter's text early. */
         if (byte == 0)
             return false;
         *to++ = (char)byte;
@@ -149,6 +157,7 @@ log_add_filter(struct admin_call *c, struct log_stream *s, char *text)
     int err = TERR_NOTFOUND;
 
     if (colon != NULL) {
+        /* log_filter_add() keeps the text: it lies in the stream's query. */
         *colon = '\0';
         err = strcmp(text, "tag") == 0
                   ? TERR_NOTFOUND /* of records, and here are requests */
@@ -247,6 +256,7 @@ admin_do_log(struct admin_call *c)
     s->stream = (struct admin_stream){.next = log_next, .free = log_free};
     s->admin = c->admin;
     s->left = UINT64_MAX;
+    /* Before anything can fail: log_free() counts it off. */
     c->admin->nstreams++;
     if (log_args(c, s) && log_open(c, s))
         admin_answer_stream(c, &s->stream);

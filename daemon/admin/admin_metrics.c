@@ -40,6 +40,7 @@ admin_each_number(const struct admin *a, admin_number_f *each, void *ctx)
         each(ctx, &(struct admin_number){counter_name(id), "", counter_doc(id), counter_kind(id),
                       counters_sum(a->env.counters, id)});
     }
+    /* Once for all rows: they fit together. */
     storage_get_stats(a->env.storage, &storage);
     cache_index_stats(a->env.cache, &index);
 #define X(group, name, kind, member, unit, doc) \

@@ -33,6 +33,7 @@ openapi_next(const char **asks, struct openapi_word *w)
         return false;
     *w = (struct openapi_word){.query = **asks == '?', .needed = (*asks)[len - 1] == '!'};
     is = memchr(*asks, '=', len);
+    /* The text is a row of ADMIN_ROUTE_TABLE: a row without = is found by the first test. */
     tassert(is != NULL);
     snprintf(w->name, sizeof(w->name), "%.*s", (int)(is - *asks) - w->query, *asks + w->query);
     snprintf(w->type, sizeof(w->type), "%.*s", (int)(*asks + len - is - 1) - w->needed, is + 1);
@@ -64,6 +65,7 @@ openapi_body(const char *asks)
         if (w.needed)
             json_array_append_new(required, json_string(w.name));
     }
+    /* json_pack() takes over what "o" gets: nothing is left to free. */
     schema = json_pack("{sssbsoso}", "type", "object", "additionalProperties", 0, "properties",
         properties, "required", required);
     if (json_object_size(properties) > 0)
@@ -103,6 +105,7 @@ openapi_operation(const struct admin_route *r)
     json_put_text(o, "summary", r->doc);
     json_put(o, "parameters", openapi_parameters(r));
     if (body != NULL) {
+        /* Of the body itself: which members must be there says its schema. */
         json_put(body, "required", json_true());
         json_put(o, "requestBody", body);
     }
@@ -135,6 +138,7 @@ openapi_paths(void)
         method[k] = '\0';
         if (json_object_get(paths, path) == NULL)
             json_put(paths, path, json_object());
+        /* Methods of a path need not stand together in the table. */
         of = json_object_get(paths, path);
         if (of != NULL)
             json_put(of, method, openapi_operation(r));
@@ -159,6 +163,7 @@ admin_do_openapi(struct admin_call *c)
             "http", "scheme", "bearer", "schemas", "Error", "type", "object", "required", "error",
             "properties", "error", "type", "string", "hint", "type", "string"));
     admin_put_schemas(json_object_get(json_object_get(o, "components"), "schemas"));
+    /* Either will do: the empty one is for a Unix socket without a token. */
     json_put(o, "security", json_pack("[{s[]}{}]", "token"));
     admin_answer(c, 200, o);
 }

@@ -23,6 +23,7 @@ page_nonce(char nonce[2 * PAGE_NONCE_BYTES + 1])
 {
     unsigned char drawn[PAGE_NONCE_BYTES];
 
+    /* It would block at an early boot, and with it the management loop (invariant 2). */
     if (getrandom(drawn, sizeof(drawn), GRND_NONBLOCK) != (ssize_t)sizeof(drawn))
         return false;
     for (unsigned i = 0; i < sizeof(drawn); i++)
@@ -65,6 +66,8 @@ admin_do_page(struct admin_call *c)
         admin_fail_terr(c, TERR_NOMEM, "page");
         return;
     }
+    /* frame-ancestors: another site cannot lay the page under its own and have its buttons
+     * clicked. */
     n = snprintf(c->page_rules, sizeof(c->page_rules),
         "default-src 'none'; style-src 'nonce-%s'; script-src 'nonce-%s'; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "

@@ -16,6 +16,7 @@ params_now(const struct admin_call *c)
 static json_t *
 params_json(const struct admin_call *c, unsigned i)
 {
+    /* What the active policy makes of those that neither the file nor an operator set. */
     struct conf_params in_force = *params_now(c);
     json_t *o = json_object();
     struct conf_param p, q;
@@ -68,6 +69,7 @@ params_text(const json_t *v, char *out, size_t size)
 static void
 params_change(struct admin_call *c, unsigned i, const char *value)
 {
+    /* A copy: what does not pass has changed nothing (invariant 7). */
     struct conf_params next = *params_now(c);
     struct conf_param p;
     char why[256] = "";
@@ -92,6 +94,7 @@ params_change(struct admin_call *c, unsigned i, const char *value)
         admin_fail_terr(c, err, p.name);
         return;
     }
+    /* Posted to the workers: they have it from their next turn on. */
     c->admin->env.host->set_params(c->admin->env.host_ctx, &next);
     admin_answer(c, 200, params_json(c, i));
 }
@@ -112,6 +115,7 @@ admin_do_parameter_set(struct admin_call *c)
     o = admin_body(c, members);
     if (o == NULL)
         return;
+    /* Not admin_member(): a number need not be quoted. */
     v = json_object_get(o, "value");
     if (v == NULL)
         admin_fail(c, 400, NULL, "the body has no member 'value'");

@@ -124,6 +124,7 @@ policies_answer_load(struct admin_call *c, int err, const struct vcl_error *erro
 
     if (err == 0) {
         json_put_text(o, "name", c->name);
+        /* Empty: there was no error. */
         json_decref(list);
     } else {
         snprintf(text, sizeof(text), "the policy has %u error%s", nerrors, nerrors == 1 ? "" : "s");
@@ -134,6 +135,7 @@ policies_answer_load(struct admin_call *c, int err, const struct vcl_error *erro
         json_put(o, "warnings", warnings);
     else
         json_decref(warnings);
+    /* 422: the request was understood, the policy in it was not. */
     admin_answer(c, err == 0 ? 201 : 422, o);
 }
 
@@ -148,6 +150,7 @@ admin_do_policy_load(struct admin_call *c)
         return;
     }
     err = policies_load(policies_of(c), c->name, c->name, c->body, &errors);
+    /* A policy that loads may have warnings. */
     if (err == 0 || err == TERR_CONFIG)
         policies_answer_load(c, err, errors);
     else if (err == TERR_EXISTS)
@@ -213,6 +216,7 @@ policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bo
     unsigned nfields = 0;
     const char *why = NULL;
     unsigned how_many = 0;
+    /* If admin_absolute() has none. */
     int err = TERR_NOMEM;
     const json_t *field;
     char *absolute;
@@ -221,6 +225,7 @@ policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bo
 
     json_array_foreach(headers, i, field)
     {
+        /* NULL: no text, which is then no field. */
         const char *text = json_string_value(field);
 
         if (!admin_take_field(c, fields, &nfields, slice_str(text != NULL ? text : "")))
@@ -259,6 +264,7 @@ admin_do_purge(struct admin_call *c)
     headers = json_object_get(o, "headers");
     if (soft != NULL && !json_is_boolean(soft)) {
         admin_fail(c, 400, NULL, "the member 'soft' must be true or false");
+        /* Two of them might be meant as "and" or as "or". */
     } else if ((url != NULL) + (tag != NULL) + (tags != NULL) != 1) {
         admin_fail(c, 400, NULL, "the body must have one of the members 'url', 'tag' and 'tags'");
     } else if (headers != NULL && (url == NULL || !json_is_array(headers))) {

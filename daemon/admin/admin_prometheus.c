@@ -35,6 +35,7 @@ prometheus_head(FILE *to, const char *name, const char *type, const char *doc)
 static void
 prometheus_on_number(void *ctx, const struct admin_number *n)
 {
+    /* One has "total" in its name: it does not get it twice. */
     bool grows = n->kind == COUNTER_KIND_COUNTER, said = strstr(n->name, ".total") != NULL;
     char name[96];
 
@@ -73,6 +74,7 @@ prometheus_histogram(FILE *to, const char *name, const char *label, const struct
         uint64_t us = UINT64_C(1) << i;
 
         fprintf(to, "tarn_%s_bucket{%s,le=\"%.6f\"} %" PRIu64 "\n", name, label, (double)us / 1e6,
+            /* Cumulative, as the format wants it: each bucket has those before it in it. */
             latency_below(seen, us));
     }
     fprintf(to, "tarn_%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, label, seen->count);
@@ -255,11 +257,14 @@ prometheus_put_duration(
     uint64_t below = 0;
 
     for (unsigned i = 0; i < BACKEND_BUCKETS; i++) {
+        /* Those under the first bound are in it: its buckets count what is less, not what lies
+         * between. */
         below += s->bucket[i];
         if (i < PROMETHEUS_BACKEND_FIRST)
             continue;
         fprintf(to, "tarn_%s_bucket{backend=", name);
         prometheus_quote(to, backend);
+        /* The last has no upper end. */
         if (i + 1 < BACKEND_BUCKETS)
             fprintf(to, ",le=\"%.6f\"} %" PRIu64 "\n", (double)(UINT64_C(1) << i) / 1e6, below);
         else
@@ -269,6 +274,8 @@ prometheus_put_duration(
     prometheus_quote(to, backend);
     fprintf(to, "} %.6f\ntarn_%s_count{backend=", (double)s->sum_us / 1e6, name);
     prometheus_quote(to, backend);
+    /* The sum of the buckets and no counter of its own: the two might differ while a worker
+     * counts. */
     fprintf(to, "} %" PRIu64 "\n", below);
 }
 
@@ -308,6 +315,8 @@ prometheus_backend_outcomes(const struct admin *a, FILE *to)
             "Time from the end of the request to the response's head"},
     };
 
+    /* Metric by metric, and in each the backends: the format wants the lines of a metric
+     * together. */
     for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
         struct prometheus_outcomes all = {to, rows[i].name, rows[i].put, json_object()};
 
@@ -377,6 +386,7 @@ admin_do_metrics(struct admin_call *c)
         prometheus_backend_outcomes(c->admin, to);
         prometheus_memory(c->admin, to);
         prometheus_lag(c->admin, to);
+        /* Only here memory that ran out shows, and the text is whole. */
         if (fclose(to) != 0) {
             free(text);
             text = NULL;

@@ -39,6 +39,7 @@ route_name(struct slice s, char *out)
             low += high * 16;
             i += 2;
         }
+        /* Names go into logs and answers; %00 would cut one. */
         if (low < 0x20 || low == 0x7f || n + 1 >= ADMIN_NAME_MAX)
             return false;
         out[n++] = (char)low;
@@ -61,6 +62,7 @@ route_matches(const char *pattern, struct slice path, char *name)
         return false;
     rest = slice_of(path.ptr + before, path.len - before);
     slash = memchr(rest.ptr, '/', rest.len);
+    /* What follows the name must be the rest of the pattern: a * is one segment. */
     if (!slice_eq(
             slash != NULL ? slice_of(slash, rest.len - (size_t)(slash - rest.ptr)) : SLICE_LIT(""),
             slice_str(star + 1)))
@@ -74,6 +76,7 @@ route_allow(struct admin_call *c, enum http_method m)
 {
     size_t len = strlen(c->allow);
 
+    /* A method once, though several rows may match. */
     if (strstr(c->allow, http_method_name(m)) != NULL)
         return;
     snprintf(c->allow + len, sizeof(c->allow) - len, "%s%s%s", len > 0 ? ", " : "",
@@ -128,8 +131,10 @@ route_missing(struct admin_call *c)
 void
 admin_route(struct admin_call *c)
 {
+    /* HEAD is GET without its body (RFC 9110 9.3.2), so no row has it. */
     enum http_method method = c->method == HTTP_M_HEAD ? HTTP_M_GET : c->method;
 
+    /* Rows are tried in order, and an earlier one may have had another method. */
     c->allow[0] = '\0';
     for (unsigned i = 0; i < admin_nroutes; i++) {
         if (!route_matches(admin_routes[i].path, c->path, c->name))

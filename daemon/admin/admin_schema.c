@@ -41,6 +41,7 @@ schema_plain(struct slice type, bool nullable)
     if (type.ptr[0] == '@') {
         json_t *ref = schema_ref(slice_of(type.ptr + 1, type.len - 1));
 
+        /* Members beside $ref would hold in addition: null has to be another choice. */
         return nullable ? json_pack("{s[o{ss}]}", "anyOf", ref, "type", "null") : ref;
     }
     snprintf(name, sizeof(name), "%.*s", (int)type.len, type.ptr);
@@ -64,6 +65,7 @@ schema_type(struct slice type)
     return schema_plain(slice_of(type.ptr, type.len - nullable), nullable);
 }
 
+/* All members are required: null stands where there is nothing to tell. */
 static json_t *
 schema_object(const char *name)
 {
@@ -87,6 +89,7 @@ void
 admin_put_schemas(json_t *to)
 {
     for (size_t i = 0; i < ARRAY_LEN(schema_rows); i++)
+        /* Rows of an object stand together. */
         if (i == 0 || strcmp(schema_rows[i].object, schema_rows[i - 1].object) != 0)
             json_put(to, schema_rows[i].object, schema_object(schema_rows[i].object));
 }

@@ -43,6 +43,7 @@ admin_do_status(struct admin_call *c)
     json_put_text(o, "version", TARN_VERSION);
     json_put(o, "pid", json_integer(getpid()));
     json_put(o, "uptime_s", json_real((double)up_ms / 1000));
+    /* From the monotonic clock: it moves along when the wall clock is set. */
     json_put(o, "started", json_integer((clock->wall_ms - up_ms) / 1000));
     json_put(o, "workers", json_integer(a->env.nworkers));
     json_put(o, "connections", json_integer(a->env.host->connections(a->env.host_ctx)));
@@ -70,6 +71,7 @@ admin_do_readyz(struct admin_call *c)
     json_t *o = json_object();
 
     json_put_text(o, "state", state);
+    /* A load balancer takes a draining tarnd out by this. */
     admin_answer(c, strcmp(state, "running") == 0 ? 200 : 503, o);
 }
 

@@ -78,6 +78,7 @@ tables_value(enum table_kind kind, struct slice value)
     if (kind != TABLE_VECTOR)
         return value.len > 0 ? json_any_text(value) : json_null();
     list = json_array();
+    /* Copied out: the value need not be aligned for a float. */
     for (size_t i = 0; i + sizeof(float) <= value.len; i += sizeof(float)) {
         float f;
 
@@ -87,7 +88,8 @@ tables_value(enum table_kind kind, struct slice value)
     return list;
 }
 
-/* Of a version that stays while we are inside: *next is where to go on, 0 at the end. */
+/* Of a version that stays while we are inside: *next is where to go on, 0 at the end.  `after` is a
+ * place in this version: in another one it is just some place. */
 static json_t *
 tables_page(const struct table_view *v, uint64_t after, uint64_t limit, uint64_t *next)
 {
@@ -120,6 +122,7 @@ admin_do_table_show(struct admin_call *c)
 
     if (!tables_find_named(c, &seen) || !admin_args(c, args, values))
         return;
+    /* A reader of its own: those of the workers are theirs alone. */
     err = table_reader_new_of(&r, seen.path, TABLE_ANY, TABLE_CHECKED, seen.owners);
     if (err != 0) {
         admin_fail_terr(c, err, seen.path);
@@ -129,6 +132,7 @@ admin_do_table_show(struct admin_call *c)
     v = table_enter(r);
     json_put(o, "list", v != NULL ? tables_page(v, values[1], values[0], &next) : json_array());
     json_put(o, "next", next > 0 ? json_integer((json_int_t)next) : json_null());
+    /* The version may have been taken away within: what was copied may be of two. */
     if (table_leave(r) != 0) {
         json_decref(o);
         admin_fail(c, 503, "try again", "the table's writer overtook this reader");
@@ -152,6 +156,7 @@ tables_build(struct admin_call *c, enum table_kind kind, struct table_image *out
 
     if (err == 0) {
         err = table_builder_add_text(b, c->body, &line, why, sizeof(why));
+        /* With a reason it is the text's fault; without one memory's. */
         if (err != 0 && why[0] != '\0')
             admin_fail(c, 422, "an entry a line: a key and, behind white space, its value",
                 "line %lu: %s", line, why);
@@ -171,6 +176,7 @@ tables_write(struct admin_call *c, const struct tables_seen *seen, const struct 
 {
     struct table_writer *w;
     char why[TABLE_WHY_MAX] = "";
+    /* It takes the table's lock: while another program holds it, 409. */
     int err = table_writer_open(&w, seen->path, TABLE_GRACE_MS, why, sizeof(why));
 
     if (err == 0) {
@@ -197,12 +203,15 @@ admin_do_table_load(struct admin_call *c)
     for (unsigned i = 0; i < conf->ntables; i++)
         if (strcmp(conf->tables[i].name, c->name) == 0)
             kind = table_kind_find(conf->tables[i].kind);
+    /* The configuration does not say: as it was. */
     if (kind == TABLE_ANY)
         kind = seen.used ? seen.kind : TABLE_MAP;
+    /* Whole, before the file is touched (invariant 7). */
     if (!tables_build(c, kind, &image))
         return;
     tables_write(c, &seen, &image);
     free(image.base);
+    /* Looked up anew: `seen` is of before. */
     if (c->status == 0 && tables_find_named(c, &seen))
         admin_answer(c, 200, tables_json(&seen));
 }

@@ -11,6 +11,7 @@ tags_leave(struct admin_call *c)
 {
     struct tag_purge *p = c->waits;
 
+    /* The ban stays in the list, and the walk goes on: only nothing is woken any more. */
     tag_purge_end(c->admin->env.cache, p);
     free(p);
     c->waits = NULL;
@@ -71,6 +72,7 @@ admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft)
     size_t n = json_is_array(tags) ? json_array_size(tags) : 1;
     struct slice list[TAG_PURGE_MAX];
 
+    /* A list that is too long is not read at all: what it has is refused below. */
     for (size_t i = 0; i < n && n <= TAG_PURGE_MAX; i++) {
         const json_t *tag = json_is_array(tags) ? json_array_get(tags, i) : tags;
 

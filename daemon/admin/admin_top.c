@@ -74,6 +74,7 @@ top_name(const struct admin *a, enum observer_of of, struct slice text)
 static void
 top_rates(json_t *o, const double *sums, const struct observer_seen *seen)
 {
+    /* Shorter by what was not looked at: so the rate is that of all. */
     double s = seen->window_s * seen->share;
 
     json_put(o, "requests_s", json_real(s > 0 ? sums[OBSERVER_REQUESTS] / s : 0));
@@ -94,6 +95,7 @@ top_row(const struct admin *a, enum observer_of of, enum observer_by by,
     top_rates(o, name->sums, seen);
     json_put(o, "share", json_real(seen->sums[by] > 0 ? name->sums[by] / seen->sums[by] : 0));
     json_put(o, "unsure",
+        /* What the weight has taken over from the name that was there before. */
         json_real(seen->sums[by] > 0 ? (name->weight - name->sums[by]) / seen->sums[by] : 0));
     return o;
 }

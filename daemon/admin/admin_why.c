@@ -74,6 +74,7 @@ why_take(struct admin_call *c, struct why_asked *a, char *text, size_t len)
     char *value = equals != NULL ? equals + 1 : text + len;
     size_t value_len = len - (size_t)(value - text);
 
+    /* The value alone, behind the split: an encoded & or = is a part of it. */
     if (!why_decode(value, &value_len)) {
         admin_fail(c, 400, "write it as %25", "a %% in the query has no two hexadecimal digits");
         return false;
@@ -111,6 +112,7 @@ why_first_listener(void *to, const char *name, const char *address)
     const char **first = to;
 
     (void)name;
+    /* A socket's path is no host. */
     if (*first == NULL && strncmp(address, "unix:", 5) != 0)
         *first = address;
 }
@@ -121,6 +123,7 @@ admin_absolute(const struct admin *a, struct slice url)
     const char *host = NULL;
     char *text = NULL;
 
+    /* It is absolute, or refused by the one who parses it. */
     if (url.len == 0 || url.ptr[0] != '/') {
         text = malloc(url.len + 1);
         if (text == NULL)

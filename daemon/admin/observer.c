@@ -68,6 +68,7 @@ observer_stop(struct observer *o)
         if (o->sources[i].reader != NULL)
             shmlog_reader_close(&o->sources[i].reader);
     free(o->sources);
+    /* By this it shows that there is no watch: a tick that was due does nothing. */
     o->sources = NULL;
     for (unsigned of = 0; of < OBSERVER_OF; of++)
         for (unsigned by = 0; by < OBSERVER_BY; by++)
@@ -104,6 +105,7 @@ observer_cut(char *to, size_t room, struct slice text)
 static void
 observer_keep_error(struct observer *o, const struct shmlog_req *req, int64_t at_ms)
 {
+    /* The oldest gives way. */
     struct observer_error *e = &o->errors[o->nerrors++ % OBSERVER_ERRORS];
 
     e->at_ms = at_ms;
@@ -134,6 +136,8 @@ observer_weigh(
 {
     uint64_t key = observer_hash(text);
 
+    /* A table for each order: what is heavy by bytes may be too light by requests to have a
+     * place. */
     for (unsigned by = 0; by < OBSERVER_BY; by++)
         topk_add(o->topk[of][by], key, text, sums);
 }
@@ -153,6 +157,7 @@ static void
 observer_take(struct observer *o, const struct shmlog_req *req)
 {
     const struct shmlog_req_fixed *f = &req->fixed;
+    /* What a backend was asked for, or waited for: a hit that was stale is none. */
     const unsigned from_backends = 1u << RESULT_miss | 1u << RESULT_coalesced |
                                    1u << RESULT_hitmiss | 1u << RESULT_pass | 1u << RESULT_error;
     bool missed =
@@ -168,6 +173,7 @@ observer_take(struct observer *o, const struct shmlog_req *req)
         slice_of((const char *)&f->backend, sizeof(f->backend)), SLICE_LIT("")};
     int64_t at_ms = f->start_ms + f->duration_us / 1000;
 
+    /* Whenever it was. */
     if (observer_is_error(f))
         observer_keep_error(o, req, at_ms);
     if (at_ms < o->began_wall_ms)
@@ -175,6 +181,7 @@ observer_take(struct observer *o, const struct shmlog_req *req)
     o->seen++;
     for (unsigned i = 0; i < TOPK_SUMS; i++)
         o->sums[i] += sums[i];
+    /* What was not parsed has no URL. */
     if ((f->flags & SHMLOG_REQ_BAD) == 0)
         observer_weigh(o, OBSERVER_URL, url, sums);
     observer_weigh(o, OBSERVER_CLIENT, client, sums);
@@ -198,6 +205,7 @@ observer_follow(struct observer *o, struct observer_source *s)
                 observer_take(o, &req);
     }
     missed = shmlog_missed_reqs(s->reader);
+    /* In requests, not in records: `share` is one of requests. */
     o->missed += (double)(missed - s->missed);
     s->missed = missed;
 }
@@ -209,6 +217,8 @@ observer_allow(struct observer *o)
     unsigned most = observer_records(o);
 
     for (unsigned i = 0; i < o->nlogs; i++) {
+        /* Set by the tick alone: questions in between use up what is left, however many there are
+         * (invariant 12). */
         o->sources[i].left = most;
         shmlog_skip(o->sources[i].reader, (uint64_t)most * OBSERVER_RECORD_BYTES);
     }
@@ -224,6 +234,7 @@ observer_fade_once(struct observer *o)
         o->sums[i] *= observer_factor;
     for (unsigned of = 0; of < OBSERVER_OF; of++)
         for (unsigned by = 0; by < OBSERVER_BY; by++)
+            /* All by one factor and at once: shares stay what they are. */
             topk_fade(o->topk[of][by], observer_factor);
 }
 
@@ -236,6 +247,7 @@ observer_look(struct observer *o)
         o->faded_ms += OBSERVER_FADE_MS;
         observer_fade_once(o);
     }
+    /* After a minute nothing of before is left: there is no use in catching up. */
     if (now - o->faded_ms >= OBSERVER_FADE_MS)
         o->faded_ms = now;
     for (unsigned i = 0; i < o->nlogs; i++)
@@ -251,6 +263,7 @@ observer_on_tick(struct task *t)
     OBJ_CHECK(o, OBSERVER_MAGIC);
     if (o->sources == NULL)
         return;
+    /* The timer is not set again: without a watch there is no tick. */
     if (now >= o->until_ms) {
         observer_stop(o);
         return;
@@ -266,6 +279,7 @@ observer_start(struct observer *o)
 {
     int err = 0;
 
+    /* The rings are read from their oldest: errors of the last watch would be there twice. */
     o->nerrors = 0;
     o->sources = calloc(o->nlogs + 1, sizeof(*o->sources));
     if (o->sources == NULL)
@@ -313,6 +327,7 @@ observer_top(struct observer *o, enum observer_of of, enum observer_by by, struc
     OBJ_CHECK(o, OBSERVER_MAGIC);
     tassert(o->sources != NULL && of < OBSERVER_OF && by < OBSERVER_BY);
     seen->watched_s = (double)(now - o->began_ms) / 1000;
+    /* And what has not been faded yet. */
     seen->window_s = o->window_s + (double)(now - o->faded_ms) / 1000;
     seen->share = all > 0 ? o->seen / all : 1;
     memcpy(seen->sums, o->sums, sizeof(seen->sums));
@@ -325,6 +340,7 @@ observer_nth_error(const struct observer *o, unsigned i)
     OBJ_CHECK(o, OBSERVER_MAGIC);
     if (i >= o->nerrors || i >= OBSERVER_ERRORS)
         return NULL;
+    /* The last that was kept first. */
     return &o->errors[(o->nerrors - 1 - i) % OBSERVER_ERRORS];
 }
 

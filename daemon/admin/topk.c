@@ -41,6 +41,7 @@ topk_open(struct topk **out, unsigned room, unsigned text_max, unsigned by)
     tassert(room > 0 && room <= TOPK_ROOM_MAX && by < TOPK_SUMS);
     if (h == NULL)
         return TERR_NOMEM;
+    /* A power of two: topk_home() masks. */
     while (slots < room * TOPK_SLOTS)
         slots *= 2;
     h->magic = TOPK_MAGIC;
@@ -101,7 +102,8 @@ topk_slot(const struct topk *h, uint64_t key)
     return s;
 }
 
-/* Those behind it move up, unless they would come before their home. */
+/* Those behind it move up, unless they would come before their home.  Without tombstones: names
+ * come and go for as long as there is a watch. */
 static void
 topk_forget(struct topk *h, uint64_t key)
 {
@@ -193,6 +195,7 @@ topk_set_text(struct topk *h, uint32_t cell, const struct slice text[2])
 static void
 topk_admit(struct topk *h, uint64_t key, const struct slice text[2], const double *sums)
 {
+    /* The lightest gives its place. */
     uint32_t cell = h->n < h->room ? h->n : h->heap[0];
     double before = 0;
 
@@ -201,6 +204,8 @@ topk_admit(struct topk *h, uint64_t key, const struct slice text[2], const doubl
         topk_forget(h, h->cells[cell].key);
     }
     h->cells[cell].key = key;
+    /* Space-Saving: a name that comes takes over the weight of the one that goes, so it is never
+     * too light; by how much too heavy, `weight` minus its own sum says. */
     h->cells[cell].weight = before + sums[h->by];
     memcpy(h->cells[cell].sums, sums, sizeof(h->cells[cell].sums));
     topk_set_text(h, cell, text);
@@ -209,6 +214,7 @@ topk_admit(struct topk *h, uint64_t key, const struct slice text[2], const doubl
         h->heap[h->n++] = cell;
         topk_rise(h, h->n - 1);
     } else {
+        /* It lies where the lightest lay. */
         topk_sink(h, 0);
     }
 }
@@ -222,6 +228,7 @@ topk_add(struct topk *h, uint64_t key, const struct slice text[2], const double 
     tassert(sums[h->by] >= 0);
     found = h->table[topk_slot(h, key)];
     if (found == 0) {
+        /* What weighs nothing here would throw out a name that does. */
         if (sums[h->by] > 0)
             topk_admit(h, key, text, sums);
         return;
@@ -238,6 +245,7 @@ topk_fade(struct topk *h, double factor)
     OBJ_CHECK(h, TOPK_MAGIC);
     tassert(factor >= 0 && factor <= 1);
     for (unsigned i = 0; i < h->n; i++) {
+        /* All alike: the heap stays in order. */
         h->cells[i].weight *= factor;
         for (unsigned k = 0; k < TOPK_SUMS; k++)
             h->cells[i].sums[k] *= factor;
@@ -258,6 +266,7 @@ topk_compare(const void *a, const void *b)
 unsigned
 topk_top(const struct topk *h, struct topk_name *out, unsigned n)
 {
+    /* The heap has the lightest on top and is otherwise not sorted. */
     struct topk_cell *order[TOPK_ROOM_MAX];
 
     OBJ_CHECK(h, TOPK_MAGIC);
