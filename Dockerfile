@@ -16,18 +16,18 @@ RUN scripts/install-deps && scripts/fetch-llhttp /tmp/third_party
 COPY . .
 RUN cmake -S . -B /tmp/build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTARN_TESTS=OFF \
         -DTARN_LLHTTP_DIR=/tmp/third_party/llhttp \
-    && cmake --build /tmp/build --target tarnd tarn-table tarnctl \
-    && for program in tarnd tarn-table tarnctl; do \
+    && cmake --build /tmp/build --target tarnd tarn-acme tarn-table tarnctl \
+    && for program in tarnd tarn-acme tarn-table tarnctl; do \
         strip --strip-debug -o "/usr/local/bin/$program" "/tmp/build/bin/$program"; done
 
 FROM debian:12-slim
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-        libc-ares2 libcrypt1 libcurl4 libjansson4 libjemalloc2 libpcre2-8-0 libseccomp2 liburcu8 libuv1 libyaml-0-2 \
+        ca-certificates libc-ares2 libcrypt1 libcurl4 libjansson4 libjemalloc2 libpcre2-8-0 libseccomp2 libssl3 liburcu8 libuv1 libyaml-0-2 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --no-create-home --home-dir / --shell /usr/sbin/nologin tarn \
     && install -d -o tarn -g tarn /run/tarn /var/log/tarn
-COPY --from=build /usr/local/bin/tarnd /usr/local/bin/tarn-table \
+COPY --from=build /usr/local/bin/tarnd /usr/local/bin/tarn-table /usr/local/bin/tarn-acme \
     /usr/local/bin/tarnctl /usr/local/bin/
 USER 10001
 EXPOSE 8080

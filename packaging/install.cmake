@@ -19,9 +19,11 @@ function(tarn_install_packed file to)
   file(INSTALL "${TARN_BINARY}/${name}" DESTINATION "${CMAKE_INSTALL_PREFIX}/${folder}")
 endfunction()
 
-configure_file("${TARN_SOURCE}/tarn.service.in" "${TARN_BINARY}/tarn.service" @ONLY)
-file(INSTALL "${TARN_BINARY}/tarn.service"
-  DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/systemd/system")
+foreach(unit tarn tarn-acme)
+  configure_file("${TARN_SOURCE}/${unit}.service.in" "${TARN_BINARY}/${unit}.service" @ONLY)
+  file(INSTALL "${TARN_BINARY}/${unit}.service"
+    DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/systemd/system")
+endforeach()
 
 file(GLOB pages "${TARN_BINARY}/man/*")
 foreach(page IN LISTS pages)

@@ -128,8 +128,9 @@ class Installed(Folder):
     def test_everything_lies_below_the_prefix(self):
         files = self.install("/opt/tarn")
         self.assertEqual([f for f in files if not f.startswith("opt/tarn/")], [])
-        for name in ("sbin/tarnd", "bin/tarnctl", "bin/tarn-table", "etc/tarn/tarn.yaml",
+        for name in ("sbin/tarnd", "sbin/tarn-acme", "bin/tarnctl", "bin/tarn-table", "etc/tarn/tarn.yaml",
                      "etc/logrotate.d/tarn", "lib/systemd/system/tarn.service",
+                     "lib/systemd/system/tarn-acme.service", "lib/systemd/system/tarn-acme.timer",
                      "lib/sysusers.d/tarn.conf", "lib/tmpfiles.d/tarn.conf",
                      "share/tarn/tarn.schema.json", "share/doc/tarn/copyright",
                      "share/bash-completion/completions/tarnctl"):
@@ -202,7 +203,7 @@ class Installed(Folder):
         self.install("/usr")
         pages = [f for f in files_below(self.folder) if "/man/man" in f]
         self.assertEqual({os.path.basename(f) for f in pages},
-                         {"tarn-table.1.gz", "tarn.yaml.5.gz", "tarn-vcl.7.gz", "tarnctl.1.gz", "tarnd.8.gz",
+                         {"tarn-acme.8.gz", "tarn-table.1.gz", "tarn.yaml.5.gz", "tarn-vcl.7.gz", "tarnctl.1.gz", "tarnd.8.gz",
                           *(f"tarnctl-{word}.1.gz" for word in words_of_tarnctl())})
         for page in pages:
             self.assertEqual(list(sections(os.path.join(self.folder, page)))[::-1][0], "SEE ALSO", page)
@@ -301,11 +302,11 @@ class Installed(Folder):
 
     def test_the_unit_is_confined(self):
         self.install("/usr")
-        unit = os.path.join(self.folder, "usr/lib/systemd/system/tarn.service")
         self.assertIsNotNone(shutil.which("systemd-analyze"),
                              "systemd-analyze is missing (scripts/install-deps --test)")
-        run("systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}",
-            "--no-pager", unit)
+        for unit in ("tarn", "tarn-acme"):
+            run("systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}",
+                "--no-pager", os.path.join(self.folder, f"usr/lib/systemd/system/{unit}.service"))
 
     def test_the_manual_page_has_every_option_and_signal(self):
         page = str(sections(os.path.join(build, "packaging/man/tarnd.8")))
