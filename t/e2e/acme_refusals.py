@@ -6,6 +6,7 @@ After each run nothing is half written, no challenge is left, and what was serve
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import acme_fake
 import acme_world
 from acme_world import openssl
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DAY = 86400
 OTHER_USER = 65534
 tarn_acme = acme_at = None
@@ -539,6 +541,21 @@ class Process(WithFake):
             self.assertEqual((done.returncode, done.stdout), (2, ""), args)
             self.assertIn(why, done.stderr)
         self.assertEqual(self.asked["dir"], 0)
+
+
+class Documents(unittest.TestCase):
+    def test_the_examples_of_help_manual_and_guide_are_valid(self):
+        """Their options, that is: --help behind them is looked at when all are read."""
+        texts = [subprocess.run([tarn_acme, "--help"], capture_output=True, text=True, check=True).stdout]
+        for path in ("packaging/man/tarn-acme.8.md", "docs/certificates.md"):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+                texts.append(f.read())
+        for text in texts:
+            lines = re.findall(r"(?m)^ *(tarn-acme --state [^&\n\\]+(?:\\\n[^&\n\\]+)*)", text)
+            self.assertGreater(len(lines), 0, text)
+            for line in lines:
+                done = subprocess.run([tarn_acme, *shlex.split(line)[1:], "--help"], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), line)
 
 
 def main():
