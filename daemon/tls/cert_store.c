@@ -140,22 +140,38 @@ entry_parse(const struct cert_job *j, struct cert_keys **keys, struct cert_repor
     return cert_keys_parse(keys, &source, report);
 }
 
+/* FILE:LINE: WHY, owned by the caller; NULL: no memory. */
+static char *
+report_text(const struct cert_report_row *row)
+{
+    char *text;
+
+    if ((row->line > 0 ? asprintf(&text, "%s:%u: %s", row->file, row->line, row->why)
+                       : asprintf(&text, "%s: %s", row->file, row->why)) < 0)
+        return NULL;
+    return text;
+}
+
 static char *
 report_error(const struct cert_report *report)
 {
-    char *text = NULL;
-
     for (unsigned i = 0; i < report->nrows; i++) {
-        const struct cert_report_row *row = &report->rows[i];
-
-        if (!row->is_error)
-            continue;
-        if ((row->line > 0 ? asprintf(&text, "%s:%u: %s", row->file, row->line, row->why)
-                           : asprintf(&text, "%s: %s", row->file, row->why)) < 0)
-            text = NULL;
-        break;
+        if (report->rows[i].is_error)
+            return report_text(&report->rows[i]);
     }
-    return text;
+    return NULL;
+}
+
+static void
+report_log_remarks(const struct cert_report *report)
+{
+    for (unsigned i = 0; i < report->nrows; i++) {
+        char *text = report->rows[i].is_error ? NULL : report_text(&report->rows[i]);
+
+        if (text != NULL)
+            elog(ELOG_WARN, "tls: %s", text);
+        free(text);
+    }
 }
 
 /* Under the lock.  What the table does not have any more is dropped: its handshakes look again. */
@@ -203,11 +219,8 @@ store_say(struct cert_store *s, struct cert_entry *e, const struct cert_report *
     pthread_mutex_unlock(&s->lock);
     if (!same)
         elog(ELOG_ERROR, "tls: %s", error);
-    for (unsigned i = 0; i < report->nrows && !was_remarked; i++) {
-        if (!report->rows[i].is_error)
-            elog(ELOG_WARN, "tls: %s:%u: %s", report->rows[i].file, report->rows[i].line,
-                report->rows[i].why);
-    }
+    if (!was_remarked)
+        report_log_remarks(report);
     free(error);
 }
 
