@@ -156,8 +156,25 @@ play_prefix_and_end(void)
     CHECK_EQ(TERR_CLOSED, stream_ended(e->s));
 }
 
+/* The loop has seen the end, too. */
+static void
+play_prefix_and_leave(void)
+{
+    struct end *e = end_open(0);
+    char packet[64] = "PREFIXHELLO";
+
+    e->run = owner_prefixed;
+    peer_sends(e, packet, record_put(packet, 11, "last", 4));
+    peer_leaves(e);
+    turns(3);
+    CHECK_EQ(0, stream_connected(e->s));
+    GOT(e, "last");
+    CHECK_EQ(TERR_CLOSED, stream_ended(e->s));
+}
+
 TEST(stream_secure, unconsumed_bytes_become_the_first_ciphertext)
 {
+    on_unix(play_prefix_and_leave);
     on_both(play_prefix);
     on_both(play_prefix_alone);
     on_both(play_prefix_and_end);
@@ -433,6 +450,7 @@ play_closed_in_list(void)
     CHECK_EQ(2, f.nsteps);
     stream_close(&f.ends[3].s);
     stream_close(&f.ends[5].s);
+    turn_awake();
     turns(4);
     CHECK_EQ(4, f.nsteps);
     CHECK_EQ(0, stream_connected(f.ends[2].s));

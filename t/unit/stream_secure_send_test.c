@@ -178,6 +178,43 @@ play_two_more(void)
     peer_got_nothing(b);
 }
 
+/* One of them has queued, and its turn comes while the other's bytes are held. */
+static void
+play_more_and_queue(void)
+{
+    struct end *a = end_up(0, true), *b = end_up(0, true);
+    struct iovec iov = {body, 1000};
+
+    try_text(a, "head", STREAM_MORE);
+    CHECK_EQ(1000, stream_queue(a->s, &iov, 1));
+    CHECK(stream_sending(a->s));
+    CHECK_EQ(1000, stream_unsent(a->s));
+    CHECK_EQ(0, a->toy->nmade);
+    try_text(b, "b", STREAM_MORE);
+    turn();
+    peer_got_record(a, "head");
+    AWAIT((peer_reads(a, WIRE_MAX), a->wire_len - a->wire_at >= 1002));
+    CHECK_EQ(1000, peer_plain(a, got));
+    CHECK_MEM(body, got, 1000);
+    peer_got_record(b, "b");
+    CHECK(!stream_sending(a->s));
+    CHECK_EQ(1, a->wakes);
+    CHECK_EQ(0, b->wakes);
+}
+
+/* What was held is gone with its stream. */
+static void
+play_more_and_reset(void)
+{
+    struct end *a = end_up(0, true), *b = end_up(0, true);
+
+    try_text(a, "a", STREAM_MORE);
+    stream_reset(&a->s);
+    try_text(b, "b", STREAM_MORE);
+    turn();
+    peer_got_record(b, "b");
+}
+
 /* More often than the turn's end has notes for. */
 static void
 play_much_more(void)
@@ -200,6 +237,8 @@ play_much_more(void)
 TEST(stream_secure, two_streams_that_say_more_in_a_turn_lose_nothing)
 {
     on_both(play_two_more);
+    on_both(play_more_and_queue);
+    on_both(play_more_and_reset);
     on_both(play_much_more);
 }
 
@@ -271,6 +310,12 @@ play_early(void)
     send_body(e, 16385);
     CHECK_EQ(2, e->toy->nmade);
     CHECK_EQ(4096, e->toy->made[0]);
+    end_is_busy(e);
+    stream_secure(e->s)->sent_ms -= 900;
+    send_body(e, 100);
+    stream_secure(e->s)->sent_ms -= 900;
+    send_body(e, 32768);
+    CHECK_EQ(2, e->toy->nmade); /* neither pause was one */
 }
 
 TEST(stream_secure, small_records_come_first_after_a_pause)
@@ -440,14 +485,30 @@ static void
 play_closed_full(void)
 {
     struct end *e = end_full();
+    unsigned wakes = e->wakes;
 
+    peer_sends(e, "\xff\xff", 2); /* an answer waits, too */
+    turn();
     stream_close(&e->s);
     CHECK_EQ(0, f.toys);
     peer_got_cut(e);
+    CHECK_EQ(wakes, e->wakes); /* nothing of the owner's is touched */
     e = end_full();
     stream_reset(&e->s);
     CHECK_EQ(0, f.toys);
     turns(2);
+}
+
+/* Its owner queued, and nothing of that has been encrypted. */
+static void
+play_closed_queued(void)
+{
+    struct end *e = end_up(0, true);
+    struct iovec iov = {body, 1000};
+
+    CHECK_EQ(1000, stream_queue(e->s, &iov, 1));
+    stream_close(&e->s);
+    peer_got_end(e, false);
 }
 
 /* All plaintext was taken, and not all ciphertext. */
@@ -471,6 +532,7 @@ play_closed_with_ciphertext(void)
 TEST(stream_secure, that_is_closed_over_a_full_socket_says_no_close_notify)
 {
     on_both(play_closed_full);
+    on_both(play_closed_queued);
     on_both(play_closed_with_ciphertext);
 }
 

@@ -257,6 +257,70 @@ TEST(stream_secure, ciphertext_that_fills_every_slab_is_decrypted)
     on_unix(play_all_slabs);
 }
 
+/* Others have all slabs, when there is something to decrypt. */
+static void
+play_no_slab(void)
+{
+    struct end *e = end_up(0, true);
+    struct read_slab *used[LIMIT_READ_SLABS];
+    unsigned nused = 0;
+    char packet[64];
+    size_t len, room;
+
+    e->run = owner_pauses;
+    stream_set_read_max(e->s, 3);
+    len = record_put(packet, 0, "one", 3);
+    peer_sends(e, packet, record_put(packet, len, "two", 3));
+    turn();
+    GOT(e, "one");
+    while (net_slab_room(f.net, &room) != NULL)
+        used[nused++] = net_slab_use(f.net, room);
+    CHECK_EQ(LIMIT_READ_SLABS, nused);
+    stream_resume(e->s);
+    turn();
+    turn_awake();
+    GOT(e, "one");
+    while (nused > 0)
+        net_slab_release(f.net, used[--nused]);
+    turns(2);
+    GOT(e, "onetwo");
+    stream_resume(e->s);
+    peer_record(e, "six");
+    turns(2);
+    GOT(e, "onetwosix");
+}
+
+static void
+play_no_slab_closed(void)
+{
+    struct end *e = end_up(0, true);
+    struct read_slab *used[LIMIT_READ_SLABS];
+    unsigned nused = 0;
+    char packet[64];
+    size_t len, room;
+
+    e->run = owner_pauses;
+    stream_set_read_max(e->s, 3);
+    len = record_put(packet, 0, "one", 3);
+    peer_sends(e, packet, record_put(packet, len, "two", 3));
+    turn();
+    while (net_slab_room(f.net, &room) != NULL)
+        used[nused++] = net_slab_use(f.net, room);
+    stream_resume(e->s);
+    turn();
+    CHECK(!list_empty(&f.net->roomless));
+    stream_close(&e->s);
+    CHECK(list_empty(&f.net->roomless));
+    while (nused > 0)
+        net_slab_release(f.net, used[--nused]);
+}
+
+TEST(stream_secure, plaintext_waits_for_a_slab_while_others_have_all)
+{
+    on_both(play_no_slab);
+    on_both(play_no_slab_closed);
+}
+
 static void
 owner_asks_quiet(struct end *e)
 {
@@ -309,6 +373,7 @@ ends_with(bool server, const char *behind, size_t len, bool fin)
     struct end *e = end_up(0, server);
     char packet[64];
     size_t at = record_put(packet, 0, "last", 4);
+    unsigned wakes;
     int err;
 
     if (len > 0)
@@ -320,9 +385,12 @@ ends_with(bool server, const char *behind, size_t len, bool fin)
     GOT(e, "last");
     err = stream_ended(e->s);
     CHECK_EQ(0, slabs_used());
+    wakes = e->wakes;
     stream_resume(e->s); /* nothing */
+    task_wake(e->toy->base.task);
     turns(2);
     CHECK_EQ(err, stream_ended(e->s));
+    CHECK_EQ(wakes, e->wakes); /* said once */
     return err;
 }
 
@@ -480,6 +548,7 @@ TEST_MAIN(TEST_ENTRY(stream_secure, plaintext_of_several_records_lands_in_the_sl
     TEST_ENTRY(stream_secure, a_pause_keeps_what_has_arrived_and_no_slab),
     TEST_ENTRY(stream_secure, nothing_is_received_while_paused),
     TEST_ENTRY(stream_secure, ciphertext_that_fills_every_slab_is_decrypted),
+    TEST_ENTRY(stream_secure, plaintext_waits_for_a_slab_while_others_have_all),
     TEST_ENTRY(stream_secure, is_not_quiet_while_its_layer_has_plaintext),
     TEST_ENTRY(stream_secure, bytes_come_before_the_end_that_follows_them),
     TEST_ENTRY(stream_secure, close_notify_with_the_end_of_the_connection_is_orderly),
