@@ -38,6 +38,7 @@
     X(BARELF,     400,  502, "a line of the head ends with a bare LF (parameter origin_bare_lf)") \
     X(STATUS,     502,  502, "status from 600 to 999 (parameter origin_status)")\
     X(LOOP,       508,  508, "request loop (CDN-Loop, Via)")                    \
+    X(TLS,        400,  502, "the TLS handshake failed")                        \
     X(DENIED,       0,    0, "no permission: only its owner, root or a member of its group has it")
 /* clang-format on */
 

@@ -5,6 +5,7 @@
  * a trusted proxy's fields name the client of a request, that exchange points to a copy in its
  * own arena (proxy/req_client.c).
  *
+ *   secure      what the handshake of TLS said
  *   forwarded   what a PROXY header, or the fields of a trusted proxy, say of the two ends
  *   operator    a connection of the admin listener, which proves its right to stay
  *
@@ -30,6 +31,22 @@ struct conn_operator {
     uint32_t gids[CONN_GIDS_MAX];
 };
 
+enum {
+    CONN_SECURE_TEXT = 1024, /* bytes that are enough for all its texts; longer ones are cut */
+};
+
+/* Of a secure connection.  Texts are "" where there is nothing to say. */
+struct conn_secure {
+    const char *version, *cipher;   /* "TLSv1.3", "TLS_AES_128_GCM_SHA256" */
+    const char *server_name;        /* that the client asked for (SNI, RFC 6066 3), in lower case */
+    const char *protocol;           /* that was agreed on (ALPN, RFC 7301) */
+    const char *client_subject;     /* of the client's certificate, which was verified: RFC 2253 */
+    const char *client_issuer;      /* likewise */
+    const char *client_serial;      /* in hexadecimal */
+    const char *client_fingerprint; /* SHA-256 of the whole certificate, in hexadecimal */
+    bool resumed;                   /* by a ticket */
+};
+
 /* The client itself is conn_facts.client_addr. */
 struct conn_forwarded {
     uint8_t remote_addr[16], server_addr[16]; /* our peer; the address that the client asked */
@@ -45,7 +62,10 @@ struct conn_listener {
     const char *name, *endpoint;            /* as configured; "" */
     uint64_t body_max;                      /* bytes of a request's body; 0: the protocol's */
     const struct conn_forwarded *forwarded; /* NULL with every plain connection */
-    struct conn_operator *peer;             /* NULL: a client's */
+    const struct conn_secure *secure;       /* NULL: it is not encrypted, or not by us */
+    bool to_https;              /* every request is redirected to its URL with https:// */
+    struct conn_operator *peer; /* NULL: a client's */
+    bool is_copy;               /* of one connection's own, with what it points to */
 };
 
 /* Addresses are as in base/address.h.  An idle connection keeps one of these: every byte counts. */

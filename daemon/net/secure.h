@@ -18,6 +18,8 @@
 
 #include "daemon/base/span.h"
 
+struct conn_secure;
+struct loop;
 struct secure;
 struct task;
 
@@ -49,6 +51,11 @@ struct secure_ops {
     /* Did the other end of the connection begin it?  Then its requests say themselves where they end, and
      * a connection that ends without close_notify has ended all the same. */
     bool (*is_server)(const struct secure *t);
+    /* What is known of the other end once the handshake is complete.  Its texts lie in `text`, or stay as
+     * long as the process. */
+    void (*facts)(const struct secure *t, struct conn_secure *out, char *text, size_t size);
+    /* Why it failed, for an operator; "": it did not.  Valid until the layer is freed. */
+    const char *(*why)(const struct secure *t);
     /* Takes *tp. */
     void (*free)(struct secure **tp);
 };
@@ -56,6 +63,18 @@ struct secure_ops {
 struct secure {
     const struct secure_ops *ops;
     struct task *task; /* the stream's: set when the layer is given to it */
+};
+
+/* Makes the layers of a listener's connections.  The maker is borrowed until the last one is freed. */
+struct secure_server {
+    /* Any loop.  0 or TERR_NOMEM. */
+    int (*accept)(struct secure_server *s, struct loop *l, struct secure **out);
+};
+
+/* Makes the layers of connections to a backend.  Each layer holds its maker. */
+struct secure_client {
+    /* Any loop.  0 or TERR_NOMEM. */
+    int (*connect)(struct secure_client *c, struct loop *l, struct secure **out);
 };
 
 #endif

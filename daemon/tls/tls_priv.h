@@ -1,0 +1,66 @@
+/* tls_priv.h -- what the files of tls/ share. */
+#ifndef TARN_TLS_PRIV_H
+#define TARN_TLS_PRIV_H
+
+#include <openssl/ssl.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/base/obj.h"
+#include "daemon/tls/tls.h"
+
+#define TLS_SERVER_MAGIC OBJ_TAG('t', 'l', 's', 's')
+struct tls_server {
+    uint32_t magic;
+    struct secure_server secure;
+    struct cert_store *certs;
+    struct tls_tickets *tickets;
+    unsigned loops;
+    SSL_CTX *ctx[]; /* one a loop */
+};
+
+/* What a backend's connections have in common.  Counted: one for its owner, one for each layer. */
+#define TLS_CLIENT_MAGIC OBJ_TAG('t', 'l', 's', 'c')
+struct tls_client {
+    uint32_t magic;
+    struct secure_client secure;
+    _Atomic unsigned refs;
+    SSL_CTX *ctx;
+    char *sni, *name;
+    bool verify;
+    unsigned loops;
+    SSL_SESSION *sessions[]; /* of each loop, by its thread alone: the last one that was given */
+};
+
+/* One connection's. */
+#define TLS_MAGIC OBJ_TAG('t', 'l', 's', ' ')
+struct tls {
+    uint32_t magic;
+    struct secure secure;
+    struct tls_server *server; /* NULL: we are the client */
+    struct tls_client *client; /* held; NULL: we are the server */
+    struct loop *loop;
+    SSL *ssl;
+    struct secure_io *io;  /* of the call that runs; NULL: none does */
+    struct tls_wait *wait; /* for a certificate; NULL: it does not wait */
+    char *said;            /* `why`, where it names names; or NULL */
+    const char *why;       /* of a failure; a text that stays; NULL: there is none, or OpenSSL's */
+    unsigned long err;     /* OpenSSL's, of a failure */
+    unsigned char key_updates; /* since the last bytes of plaintext */
+    bool acme;                 /* the client asks for the answer to a challenge of ACME */
+};
+
+/* tls_client.c */
+void tls_client_drop(struct tls_client *c);
+/* Of a layer that failed: what of the certificate was not right; NULL: it was another thing. */
+char *tls_client_why(const struct tls_client *c, const SSL *ssl);
+
+/* tls_layer.c */
+int tls_layer_connect(struct secure_client *c, struct loop *l, struct secure **out);
+int tls_layer_accept(struct secure_server *s, struct loop *l, struct secure **out);
+/* For each context: what a connection's layer needs of it. */
+void tls_layer_prepare(SSL_CTX *ctx);
+
+/* tls_tickets.c */
+void tls_tickets_use(struct tls_tickets *t, SSL_CTX *ctx);
+
+#endif
