@@ -1,0 +1,153 @@
+/* tls_client.c -- TLS to a backend: which certificates are believed, which is ours, and how to go on from the last time. */
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/tls/tls_priv.h"
+
+static int
+client_fail(char *why, size_t why_len, const char *what)
+{
+    unsigned long err = ERR_peek_last_error();
+    const char *text = err != 0 ? ERR_reason_error_string(err) : NULL;
+
+    snprintf(why, why_len, "%s: %s", what, text != NULL ? text : "no memory");
+    ERR_clear_error();
+    return TERR_CONFIG;
+}
+
+/* The last one is the best: TLS 1.3 gives a new one to each connection (RFC 8446 C.4). */
+static int
+client_on_session(SSL *ssl, SSL_SESSION *session)
+{
+    struct tls *t = SSL_get_app_data(ssl);
+    struct tls_client *c = t->client;
+
+    if (t->loop->id >= c->loops)
+        return 0;
+    SSL_SESSION_free(c->sessions[t->loop->id]);
+    c->sessions[t->loop->id] = session;
+    return 1;
+}
+
+static int
+client_trust(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t why_len)
+{
+    if (!conf->verify)
+        return 0;
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    if (conf->ca[0] == '\0')
+        return SSL_CTX_set_default_verify_paths(ctx) == 1 ? 0
+                                                          : client_fail(why, why_len, "system CAs");
+    return SSL_CTX_load_verify_locations(ctx, conf->ca, NULL) == 1
+               ? 0
+               : client_fail(why, why_len, conf->ca);
+}
+
+static int
+client_introduce(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t why_len)
+{
+    const char *key = conf->key[0] != '\0' ? conf->key : conf->certificate;
+
+    if (conf->certificate[0] == '\0')
+        return 0;
+    if (SSL_CTX_use_certificate_chain_file(ctx, conf->certificate) != 1)
+        return client_fail(why, why_len, conf->certificate);
+    if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(ctx) != 1)
+        return client_fail(why, why_len, key);
+    return 0;
+}
+
+static int
+client_context(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t why_len)
+{
+    static const unsigned char alpn[] = "\x8http/1.1";
+    int err;
+
+    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL_STORE);
+    SSL_CTX_sess_set_new_cb(ctx, client_on_session);
+    if (SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1) != 0) /* 0 is success, here alone */
+        return client_fail(why, why_len, "ALPN");
+    err = client_trust(ctx, conf, why, why_len);
+    return err != 0 ? err : client_introduce(ctx, conf, why, why_len);
+}
+
+int
+tls_client_open(
+    struct secure_client **out, const struct tls_client_conf *conf, char *why, size_t why_len)
+{
+    struct tls_client *c = calloc(1, sizeof(*c) + conf->loops * sizeof(c->sessions[0]));
+    struct secure_client *secure;
+    int err;
+
+    tassert(!conf->verify || conf->name[0] != '\0');
+    if (c == NULL)
+        return TERR_NOMEM;
+    c->magic = TLS_CLIENT_MAGIC;
+    c->secure.connect = tls_layer_connect;
+    c->verify = conf->verify;
+    c->loops = conf->loops;
+    atomic_init(&c->refs, 1);
+    c->sni = strdup(conf->sni);
+    c->name = strdup(conf->name);
+    c->ctx = SSL_CTX_new(TLS_client_method());
+    err = c->sni == NULL || c->name == NULL ? TERR_NOMEM
+          : c->ctx == NULL                  ? client_fail(why, why_len, "OpenSSL")
+                                            : client_context(c->ctx, conf, why, why_len);
+    secure = &c->secure;
+    if (err != 0)
+        tls_client_close(&secure);
+    else
+        *out = secure;
+    return err;
+}
+
+void
+tls_client_drop(struct tls_client *c)
+{
+    OBJ_CHECK(c, TLS_CLIENT_MAGIC);
+    if (atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    for (unsigned i = 0; i < c->loops; i++)
+        SSL_SESSION_free(c->sessions[i]);
+    SSL_CTX_free(c->ctx);
+    free(c->sni);
+    free(c->name);
+    OBJ_FREE(c);
+}
+
+void
+tls_client_close(struct secure_client **cp)
+{
+    struct tls_client *c = container_of(*cp, struct tls_client, secure);
+
+    *cp = NULL;
+    tls_client_drop(c);
+}
+
+/* Which check it was, and what would have been right. */
+char *
+tls_client_why(const struct tls_client *c, const SSL *ssl)
+{
+    long result = SSL_get_verify_result(ssl);
+    const char *text = X509_verify_cert_error_string(result);
+    char *said = NULL;
+    int n;
+
+    if (!c->verify || result == X509_V_OK)
+        return NULL;
+    if (result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH)
+        n = asprintf(&said, "its certificate is not for '%s' (tls.name)", c->name);
+    else if (result == X509_V_ERR_CERT_HAS_EXPIRED || result == X509_V_ERR_CERT_NOT_YET_VALID)
+        n = asprintf(&said, "its certificate's dates: %s", text);
+    else
+        n = asprintf(&said, "its certificate's chain: %s (tls.ca)", text);
+    return n > 0 ? said : NULL;
+}

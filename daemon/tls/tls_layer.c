@@ -1,0 +1,534 @@
+/* tls_layer.c -- one connection's TLS: OpenSSL's state between bytes in memory.
+ *
+ * OpenSSL reads and writes through a BIO of our own, which has no buffer: what is to be read is the
+ * caller's, what is written goes behind the caller's output.  So OpenSSL never waits for room, a
+ * call that encrypts makes all of its record, and a call that finds nothing to read says so. */
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/base/usage.h"
+#include "daemon/base/waiter.h"
+#include "daemon/http/conn_facts.h"
+#include "daemon/tls/cert_store.h"
+#include "daemon/tls/tls_priv.h"
+
+enum {
+    KEY_UPDATES_MAX =
+        32, /* without a byte of data between them: each costs us more than the peer */
+};
+
+/* Waiting for a certificate.  Its memory stays until the notification has landed, which may be after the
+ * connection has gone. */
+struct tls_wait {
+    struct tls *tls; /* NULL: gone */
+    struct waiter waiter;
+    struct task task;
+    struct usage *usage;
+};
+
+static struct tls *
+tls_of(const struct secure *t)
+{
+    struct tls *tls = container_of((struct secure *)(uintptr_t)t, struct tls, secure);
+
+    OBJ_CHECK(tls, TLS_MAGIC);
+    return tls;
+}
+
+/* ---- the BIO ---- */
+
+static int
+tls_bio_write(BIO *bio, const char *data, int len)
+{
+    struct tls *t = BIO_get_data(bio);
+    struct secure_io *io = t->io;
+
+    tassert(len >= 0);
+    BIO_clear_retry_flags(bio);
+    /* No call makes more than the room is for, unless a peer makes us answer without end. */
+    if (io == NULL || (size_t)len > io->out_max - io->out_len) {
+        t->why = "too much to be sent at once";
+        return -1;
+    }
+    memcpy(io->out + io->out_len, data, (size_t)len);
+    io->out_len += (size_t)len;
+    return len;
+}
+
+static int
+tls_bio_read(BIO *bio, char *data, int room)
+{
+    struct tls *t = BIO_get_data(bio);
+    struct secure_io *io = t->io;
+    size_t n;
+
+    BIO_clear_retry_flags(bio);
+    if (io == NULL || io->in.len == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    n = io->in.len < (size_t)room ? io->in.len : (size_t)room;
+    memcpy(data, io->in.ptr, n);
+    io->in = slice_of(io->in.ptr + n, io->in.len - n);
+    return (int)n;
+}
+
+static long
+tls_bio_ctrl(BIO *bio, int cmd, long num, void *ptr)
+{
+    (void)bio, (void)num, (void)ptr;
+    return cmd == BIO_CTRL_FLUSH; /* all has been written; of nothing else is there any */
+}
+
+/* One for all connections: the first thread that asks makes it. */
+static BIO_METHOD *
+tls_bio_method(void)
+{
+    static BIO_METHOD *_Atomic method;
+    BIO_METHOD *m = method, *none = NULL;
+
+    if (m != NULL)
+        return m;
+    m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tarn stream");
+    if (m == NULL)
+        return NULL;
+    BIO_meth_set_write(m, tls_bio_write);
+    BIO_meth_set_read(m, tls_bio_read);
+    BIO_meth_set_ctrl(m, tls_bio_ctrl);
+    if (!atomic_compare_exchange_strong(&method, &none, m)) {
+        BIO_meth_free(m);
+        m = none;
+    }
+    return m;
+}
+
+/* ---- calls ---- */
+
+static void
+tls_begin(struct tls *t, struct secure_io *io)
+{
+    tassert(t->io == NULL);
+    t->io = io;
+    ERR_clear_error(); /* what another call left would pass for this one's */
+}
+
+/* What OpenSSL's answer means.  0: nothing more to read. */
+static int
+tls_end(struct tls *t, int rc)
+{
+    int err = rc > 0 ? SSL_ERROR_NONE : SSL_get_error(t->ssl, rc);
+
+    t->io = NULL;
+    switch (err) {
+    case SSL_ERROR_NONE:
+        return 0;
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_X509_LOOKUP:
+        return TERR_AGAIN;
+    case SSL_ERROR_ZERO_RETURN:
+        return TERR_CLOSED;
+    default:
+        if (t->err == 0)
+            t->err = ERR_peek_error();
+        ERR_clear_error();
+        return TERR_IO;
+    }
+}
+
+static int
+tls_handshake(struct secure *s, struct secure_io *io)
+{
+    struct tls *t = tls_of(s);
+    int rc;
+
+    if (t->wait != NULL && waiter_pending(&t->wait->waiter))
+        return TERR_AGAIN;
+    tls_begin(t, io);
+    rc = tls_end(t, SSL_do_handshake(t->ssl));
+    if (rc == TERR_IO && t->client != NULL && t->said == NULL)
+        t->said = tls_client_why(t->client, t->ssl);
+    if (rc != 0)
+        return rc == TERR_IO ? TERR_TLS : rc;
+    if (t->acme) { /* RFC 8737 3: it is over now */
+        t->why = "a challenge of ACME was answered";
+        return TERR_CLOSED;
+    }
+    return 0;
+}
+
+/* A record is decrypted into the room as far as it goes; its rest stays with OpenSSL. */
+static ssize_t
+tls_decrypt(struct secure *s, struct secure_io *io, struct span room)
+{
+    struct tls *t = tls_of(s);
+    size_t got = 0;
+    int rc = 0;
+
+    while (rc == 0 && got < room.len && (got == 0 || io->in.len > 0)) {
+        size_t most = room.len - got < INT32_MAX ? room.len - got : INT32_MAX;
+        int n;
+
+        tls_begin(t, io);
+        n = SSL_read(t->ssl, room.ptr + got, (int)most);
+        rc = tls_end(t, n);
+        if (rc == 0) {
+            got += (size_t)n;
+            t->key_updates = 0;
+        }
+        if (t->key_updates > KEY_UPDATES_MAX) {
+            t->why = "new keys again and again, and no data";
+            rc = TERR_LIMIT;
+        }
+    }
+    if (got > 0)
+        return (ssize_t)got; /* an end, or an error, is met again */
+    return rc == TERR_AGAIN ? 0 : rc;
+}
+
+static int
+tls_encrypt(struct secure *s, struct secure_io *io, struct slice plain)
+{
+    struct tls *t = tls_of(s);
+    int rc;
+
+    tassert(plain.len > 0 && plain.len <= SECURE_RECORD);
+    tls_begin(t, io);
+    rc = tls_end(t, SSL_write(t->ssl, plain.ptr, (int)plain.len));
+    return rc == TERR_AGAIN ? TERR_IO : rc; /* it wants a handshake, and there is none any more */
+}
+
+static void
+tls_shut(struct secure *s, struct secure_io *io)
+{
+    struct tls *t = tls_of(s);
+
+    tls_begin(t, io);
+    tls_end(t, SSL_shutdown(t->ssl) < 0 ? -1 : 1);
+}
+
+static bool
+tls_is_server(const struct secure *s)
+{
+    return SSL_is_server(tls_of(s)->ssl);
+}
+
+static const char *
+tls_why(const struct secure *s)
+{
+    const struct tls *t = tls_of(s);
+    const char *text;
+
+    if (t->why != NULL || t->said != NULL)
+        return t->why != NULL ? t->why : t->said;
+    if (t->err == 0)
+        return "";
+    text = ERR_reason_error_string(t->err);
+    return text != NULL ? text : "an error without a name";
+}
+
+/* Without its state a session is not used again: SSL_free() would take an end that was not said for a
+ * failure, and the peer's ticket would be refused. */
+static void
+tls_free(struct secure **sp)
+{
+    struct tls *t = tls_of(*sp);
+
+    *sp = NULL;
+    if (t->wait != NULL) {
+        struct tls_wait *w = t->wait;
+
+        if (!waiter_pending(&w->waiter) || cert_pick_cancel(t->server->certs, &w->waiter))
+            usage_free(w->usage, USAGE_CONN, w);
+        else
+            w->tls = NULL;
+    }
+    SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    SSL_free(t->ssl);
+    if (t->client != NULL)
+        tls_client_drop(t->client);
+    free(t->said);
+    OBJ_BURY(t);
+    usage_free(&t->loop->usage, USAGE_CONN, t);
+}
+
+/* ---- what the handshake asks ---- */
+
+static void
+tls_wait_run(struct task *task)
+{
+    struct tls_wait *w = container_of(task, struct tls_wait, task);
+
+    if (w->tls != NULL)
+        task_wake(w->tls->secure.task);
+    else
+        usage_free(w->usage, USAGE_CONN, w);
+}
+
+static struct tls_wait *
+tls_wait_new(struct tls *t)
+{
+    struct tls_wait *w = usage_calloc(&t->loop->usage, USAGE_CONN, sizeof(*w));
+
+    if (w == NULL)
+        return NULL;
+    w->tls = t;
+    w->usage = &t->loop->usage;
+    task_init(&w->task, &t->loop->tasks, tls_wait_run);
+    waiter_init(&w->waiter, &w->task, &t->loop->inbox);
+    return w;
+}
+
+static void
+tls_wait_end(struct tls *t)
+{
+    task_cancel(&t->wait->task);
+    usage_free(t->wait->usage, USAGE_CONN, t->wait);
+    t->wait = NULL;
+}
+
+/* The certificates for the name that the client asks for.  1: they are there; -1: they are read, and the
+ * handshake goes on then; 0: there are none. */
+static int
+tls_on_cert(SSL *ssl, void *arg)
+{
+    struct tls *t = SSL_get_app_data(ssl);
+    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    struct cert_pick pick;
+    int rc;
+
+    (void)arg;
+    if (t->wait == NULL)
+        t->wait = tls_wait_new(t);
+    if (t->wait == NULL)
+        return 0;
+    rc = cert_store_pick(
+        t->server->certs, slice_str(name != NULL ? name : ""), t->acme, &t->wait->waiter, &pick);
+    if (rc == TERR_AGAIN)
+        return -1;
+    tls_wait_end(t);
+    if (rc == 0) {
+        rc = cert_pick_use(&pick, ssl);
+        cert_pick_drop(&pick);
+    }
+    if (rc != 0)
+        t->why = rc == TERR_NOTFOUND ? "no certificate for the name" : "its certificate is bad";
+    return rc == 0;
+}
+
+/* RFC 7301 3.2: a client that offers only what we do not speak is told so. */
+static int
+tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+    unsigned in_len, void *arg)
+{
+    static const unsigned char known[] = "\x8http/1.1\x8http/1.0";
+    unsigned char *agreed;
+
+    (void)arg;
+    (void)ssl;
+    if (SSL_select_next_proto(&agreed, out_len, known, sizeof(known) - 1, in, in_len) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *out = agreed;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+/* Handshake messages behind the handshake: of a client only KeyUpdate may come (RFC 8446 4.6.3). */
+static void
+tls_on_message(int sent, int version, int type, const void *buf, size_t len, SSL *ssl, void *arg)
+{
+    struct tls *t = SSL_get_app_data(ssl);
+
+    (void)version;
+    (void)arg;
+    if (!sent && type == SSL3_RT_HANDSHAKE && len > 0 &&
+        *(const unsigned char *)buf == SSL3_MT_KEY_UPDATE && t->key_updates < UINT8_MAX)
+        t->key_updates++;
+}
+
+void
+tls_layer_prepare(SSL_CTX *ctx)
+{
+    SSL_CTX_set_cert_cb(ctx, tls_on_cert, NULL);
+    SSL_CTX_set_alpn_select_cb(ctx, tls_on_alpn, NULL);
+    SSL_CTX_set_msg_callback(ctx, tls_on_message);
+}
+
+/* ---- what is known afterwards ---- */
+
+static const char *
+facts_text(char **at, char *end, const char *text)
+{
+    char *to = *at;
+    size_t len = strlen(text);
+
+    if (to >= end)
+        return "";
+    if (len > (size_t)(end - to) - 1)
+        len = (size_t)(end - to) - 1;
+    memcpy(to, text, len);
+    to[len] = '\0';
+    *at = to + len + 1;
+    return to;
+}
+
+static const char *
+facts_name(char **at, char *end, const X509_NAME *name)
+{
+    BIO *mem = BIO_new(BIO_s_mem());
+    char text[512] = "";
+    int n = 0;
+
+    if (mem != NULL && X509_NAME_print_ex(mem, name, 0, XN_FLAG_RFC2253) >= 0)
+        n = BIO_read(mem, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    BIO_free(mem);
+    return facts_text(at, end, text);
+}
+
+static const char *
+facts_hex(char **at, char *end, const unsigned char *bytes, size_t n)
+{
+    char text[2 * EVP_MAX_MD_SIZE + 1] = "";
+
+    for (size_t i = 0; i < n && i < EVP_MAX_MD_SIZE; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    return facts_text(at, end, text);
+}
+
+static void
+facts_of_client(X509 *cert, struct conn_secure *out, char **at, char *end)
+{
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    BIGNUM *serial = ASN1_INTEGER_to_BN(X509_get_serialNumber(cert), NULL);
+
+    if (X509_digest(cert, EVP_sha256(), bytes, &len) == 1)
+        out->client_fingerprint = facts_hex(at, end, bytes, len);
+    if (serial != NULL && (size_t)BN_num_bytes(serial) <= sizeof(bytes))
+        out->client_serial = facts_hex(at, end, bytes, (size_t)BN_bn2bin(serial, bytes));
+    BN_free(serial);
+    out->client_subject = facts_name(at, end, X509_get_subject_name(cert));
+    out->client_issuer = facts_name(at, end, X509_get_issuer_name(cert));
+}
+
+static void
+tls_facts(const struct secure *s, struct conn_secure *out, char *text, size_t size)
+{
+    const struct tls *t = tls_of(s);
+    const char *name = SSL_get_servername(t->ssl, TLSEXT_NAMETYPE_host_name);
+    X509 *cert = SSL_get_peer_certificate(t->ssl);
+    char *at = text, *end = text + size;
+    const unsigned char *alpn;
+    unsigned alpn_len;
+    char protocol[32];
+
+    *out = (struct conn_secure){.version = SSL_get_version(t->ssl),
+        .cipher = SSL_CIPHER_standard_name(SSL_get_current_cipher(t->ssl)),
+        .client_subject = "",
+        .client_issuer = "",
+        .client_serial = "",
+        .client_fingerprint = "",
+        .resumed = SSL_session_reused(t->ssl)};
+    SSL_get0_alpn_selected(t->ssl, &alpn, &alpn_len);
+    snprintf(
+        protocol, sizeof(protocol), "%.*s", (int)alpn_len, alpn_len > 0 ? (const char *)alpn : "");
+    out->protocol = facts_text(&at, end, protocol);
+    out->server_name = facts_text(&at, end, name != NULL ? name : "");
+    for (char *c = (char *)(uintptr_t)out->server_name; *c != '\0'; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c + ('a' - 'A'));
+    if (cert != NULL)
+        facts_of_client(cert, out, &at, end);
+    X509_free(cert);
+}
+
+static const struct secure_ops tls_ops = {
+    .handshake = tls_handshake,
+    .decrypt = tls_decrypt,
+    .encrypt = tls_encrypt,
+    .shut = tls_shut,
+    .is_server = tls_is_server,
+    .facts = tls_facts,
+    .why = tls_why,
+    .free = tls_free,
+};
+
+/* NULL: no memory. */
+static struct tls *
+tls_new(SSL_CTX *ctx, struct loop *l)
+{
+    BIO_METHOD *method = tls_bio_method();
+    struct tls *t = usage_calloc(&l->usage, USAGE_CONN, sizeof(*t));
+    BIO *bio = method != NULL ? BIO_new(method) : NULL;
+
+    if (t != NULL && bio != NULL)
+        t->ssl = SSL_new(ctx);
+    if (t == NULL || t->ssl == NULL) {
+        BIO_free(bio);
+        usage_free(&l->usage, USAGE_CONN, t);
+        return NULL;
+    }
+    t->magic = TLS_MAGIC;
+    t->secure.ops = &tls_ops;
+    t->loop = l;
+    BIO_set_data(bio, t);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(t->ssl, bio, bio);
+    SSL_set_app_data(t->ssl, (char *)t);
+    return t;
+}
+
+int
+tls_layer_accept(struct secure_server *secure, struct loop *l, struct secure **out)
+{
+    struct tls_server *s = container_of(secure, struct tls_server, secure);
+    struct tls *t;
+
+    OBJ_CHECK(s, TLS_SERVER_MAGIC);
+    tassert(l->id < s->loops);
+    t = tls_new(s->ctx[l->id], l);
+    if (t == NULL)
+        return TERR_NOMEM;
+    t->server = s;
+    SSL_set_accept_state(t->ssl);
+    *out = &t->secure;
+    return 0;
+}
+
+/* An address is compared as one, and is no server name. */
+static bool
+tls_expect(SSL *ssl, const char *name)
+{
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+
+    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1 || SSL_set1_host(ssl, name) == 1;
+}
+
+int
+tls_layer_connect(struct secure_client *secure, struct loop *l, struct secure **out)
+{
+    struct tls_client *c = container_of(secure, struct tls_client, secure);
+    struct tls *t;
+
+    OBJ_CHECK(c, TLS_CLIENT_MAGIC);
+    t = tls_new(c->ctx, l);
+    if (t == NULL)
+        return TERR_NOMEM;
+    t->client = c;
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    *out = &t->secure;
+    SSL_set_connect_state(t->ssl);
+    if ((c->sni[0] == '\0' || SSL_set_tlsext_host_name(t->ssl, c->sni) == 1) &&
+        (!c->verify || tls_expect(t->ssl, c->name))) {
+        if (l->id < c->loops && c->sessions[l->id] != NULL)
+            SSL_set_session(t->ssl, c->sessions[l->id]);
+        return 0;
+    }
+    tls_free(out);
+    return TERR_NOMEM;
+}

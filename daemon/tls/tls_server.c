@@ -1,0 +1,148 @@
+/* tls_server.c -- contexts of a listener: versions, ciphers, clients' certificates. */
+#include <openssl/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/terr.h"
+#include "daemon/tls/cert_store.h"
+#include "daemon/tls/tls_priv.h"
+
+/* Mozilla's Server Side TLS, intermediate (5.7): forward secrecy and authenticated encryption alone. */
+static const char tls_ciphers[] =
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
+    "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+/* The first the library knows: OpenSSL 3.0 has no ML-KEM. */
+static const char *const tls_groups[] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
+
+static int
+server_fail(char *why, size_t why_len, const char *what)
+{
+    unsigned long err = ERR_peek_last_error();
+    const char *text = err != 0 ? ERR_reason_error_string(err) : NULL;
+
+    snprintf(why, why_len, "%s: %s", what, text != NULL ? text : "no memory");
+    ERR_clear_error();
+    return TERR_CONFIG;
+}
+
+static int
+server_ask_clients(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size_t why_len)
+{
+    int mode = SSL_VERIFY_PEER;
+    STACK_OF(X509_NAME) * names;
+
+    if (conf->client_auth == TLS_CLIENT_OFF)
+        return 0;
+    if (conf->client_auth == TLS_CLIENT_REQUIRED)
+        mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+    names = SSL_load_client_CA_file(conf->client_ca);
+    if (names == NULL || SSL_CTX_load_verify_locations(ctx, conf->client_ca, NULL) != 1) {
+        if (names != NULL)
+            sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return server_fail(why, why_len, conf->client_ca);
+    }
+    SSL_CTX_set_client_CA_list(ctx, names);
+    SSL_CTX_set_verify(ctx, mode, NULL);
+    return 0;
+}
+
+static bool
+server_set_groups(SSL_CTX *ctx)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(tls_groups); i++)
+        if (SSL_CTX_set1_groups_list(ctx, tls_groups[i]) == 1)
+            return true;
+    return false;
+}
+
+/* A ticket that one listener gave is good at no other: what it says of a client's certificate was verified
+ * there (RFC 8446 4.6.1; SSL_CTX_set_session_id_context(3)). */
+static void
+server_name_sessions(SSL_CTX *ctx, const struct tls_server_conf *conf)
+{
+    unsigned char id[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    char text[4200];
+    int n = snprintf(text, sizeof(text), "%d %s", (int)conf->client_auth,
+        conf->client_auth != TLS_CLIENT_OFF ? conf->client_ca : "");
+
+    if (n > 0 && EVP_Digest(text, (size_t)n, id, &len, EVP_sha256(), NULL) == 1)
+        SSL_CTX_set_session_id_context(ctx, id, len);
+}
+
+static int
+server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size_t why_len)
+{
+    SSL_CTX_set_min_proto_version(ctx, conf->modern ? TLS1_3_VERSION : TLS1_2_VERSION);
+    SSL_CTX_set_options(
+        ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
+#ifdef SSL_OP_PRIORITIZE_CHACHA
+    SSL_CTX_set_options(ctx, SSL_OP_PRIORITIZE_CHACHA); /* for a client without AES of its own */
+#endif
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(ctx, 1); /* two make the handshake's last packet longer */
+    SSL_CTX_set_max_early_data(ctx, 0);
+    if (SSL_CTX_set_cipher_list(ctx, tls_ciphers) != 1 || !server_set_groups(ctx))
+        return server_fail(why, why_len, "ciphers");
+    server_name_sessions(ctx, conf);
+    if (conf->tickets != NULL)
+        tls_tickets_use(conf->tickets, ctx);
+    else
+        SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET);
+    SSL_CTX_set_tlsext_status_cb(ctx, cert_on_status);
+    tls_layer_prepare(ctx);
+    return server_ask_clients(ctx, conf, why, why_len);
+}
+
+int
+tls_server_open(
+    struct tls_server **out, const struct tls_server_conf *conf, char *why, size_t why_len)
+{
+    struct tls_server *s = calloc(1, sizeof(*s) + conf->loops * sizeof(s->ctx[0]));
+    int err = 0;
+
+    tassert(conf->loops > 0 && conf->certs != NULL);
+    if (s == NULL)
+        return TERR_NOMEM;
+    s->magic = TLS_SERVER_MAGIC;
+    s->secure.accept = tls_layer_accept;
+    s->certs = conf->certs;
+    s->tickets = conf->tickets;
+    s->loops = conf->loops;
+    for (unsigned i = 0; i < s->loops && err == 0; i++) {
+        s->ctx[i] = SSL_CTX_new(TLS_server_method());
+        err = s->ctx[i] != NULL ? server_context(s->ctx[i], conf, why, why_len)
+                                : server_fail(why, why_len, "OpenSSL");
+    }
+    if (err != 0)
+        tls_server_close(&s);
+    else
+        *out = s;
+    return err;
+}
+
+void
+tls_server_close(struct tls_server **sp)
+{
+    struct tls_server *s;
+
+    OBJ_TAKE(s, sp, TLS_SERVER_MAGIC);
+    for (unsigned i = 0; i < s->loops; i++)
+        SSL_CTX_free(s->ctx[i]);
+    OBJ_FREE(s);
+}
+
+struct secure_server *
+tls_server_secure(struct tls_server *s)
+{
+    OBJ_CHECK(s, TLS_SERVER_MAGIC);
+    return &s->secure;
+}
+
+const char *
+tls_library_version(void)
+{
+    return OpenSSL_version(OPENSSL_VERSION);
+}
