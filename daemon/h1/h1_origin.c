@@ -10,6 +10,7 @@
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_parse.h"
 #include "daemon/h1/h1_request.h"
+#include "daemon/net/secure.h"
 #include "daemon/net/stream.h"
 
 enum {
@@ -84,6 +85,15 @@ h1_origin_save(struct h1_origin *o, struct span rx)
     return 0;
 }
 
+/* What came while no room was lent. */
+static void
+h1_origin_keep(struct h1_origin *o)
+{
+    o->x.heard = true;
+    o->err = h1_origin_save(o, stream_received(o->stream));
+    stream_consume(o->stream);
+}
+
 /* The end of our direction, once what is queued has left. */
 static void
 h1_origin_end(struct h1_origin *o)
@@ -105,6 +115,8 @@ h1_origin_run(struct task *t)
 
     OBJ_CHECK(o, H1_ORIGIN_MAGIC);
     o->x.connected = stream_connected(o->stream);
+    if (o->x.connected != 0 && o->x.connected != TERR_AGAIN && stream_get_secure(o->stream) != NULL)
+        o->x.why = stream_get_secure(o->stream)->ops->why(stream_get_secure(o->stream));
     rx = stream_received(o->stream);
     if (rx.len > 0) {
         o->x.heard = true;
@@ -406,6 +418,10 @@ h1_origin_body(struct origin_exchange *x, struct span room)
             !(o->parser.framing.kind == FRAMING_LENGTH && o->parser.framing.length == 0)) {
             if (stream_ended(o->stream) != 0 && stream_received(o->stream).len == 0)
                 return h1_origin_at_end(o);
+            if (o->room.ptr == NULL && stream_received(o->stream).len > 0) {
+                h1_origin_keep(o); /* they came before the room is lent */
+                continue;
+            }
             if (o->room.ptr != NULL || h1_origin_lend(o, room) != 0)
                 return TERR_AGAIN; /* lent already, or now */
             continue;
@@ -509,6 +525,7 @@ h1_origin_open(struct origin_exchange **out, struct loop *l, const struct origin
     const struct origin_target *target)
 {
     const struct h1_conf *conf = protocol->conf;
+    struct stream_target to = *target->to;
     size_t max_fields = (size_t)conf->fields_max;
     size_t size = sizeof(struct h1_origin) + max_fields * sizeof(struct http_field);
     struct h1_origin *o = usage_calloc(&l->usage, USAGE_CONN, size + target->preface.len);
@@ -521,9 +538,10 @@ h1_origin_open(struct origin_exchange **out, struct loop *l, const struct origin
     o->x.ops = &h1_origin_ops;
     o->head.fields = o->fields;
     o->head.max_fields = (uint16_t)max_fields;
-    if (target->preface.len > 0)
+    if (target->preface.len > 0 && to.secure == NULL)
         memcpy((char *)o + size, target->preface.ptr, target->preface.len);
-    o->preface = slice_of((char *)o + size, target->preface.len);
+    o->preface = slice_of((char *)o + size, to.secure == NULL ? target->preface.len : 0);
+    to.preface = target->preface;
     o->limits = (struct h1_limits){
         .line_max = (size_t)conf->resp_field_max,
         .field_max = (size_t)conf->resp_field_max,
@@ -532,7 +550,7 @@ h1_origin_open(struct origin_exchange **out, struct loop *l, const struct origin
         .any_status = conf->resp_any_status,
     };
     task_init(&o->task, &l->tasks, h1_origin_run);
-    err = stream_connect(&o->stream, l, target->to, &o->task);
+    err = stream_connect(&o->stream, l, &to, &o->task);
     if (err != 0) {
         h1_origin_free(o);
         return err;

@@ -10,6 +10,7 @@
 #include "daemon/base/terr.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/proxy_header.h"
+#include "daemon/net/secure.h"
 #include "daemon/net/stream.h"
 #include "daemon/shm/counters.h"
 
@@ -32,12 +33,14 @@ struct incoming {
     bool draining;
 };
 
-/* A connection that waits for its PROXY header. */
+/* A connection that waits for its PROXY header, or for its handshake. */
 #define INCOMING_CONN_MAGIC OBJ_TAG('i', 'n', 'c', 'c')
 struct incoming_conn {
     uint32_t magic;
     struct incoming *incoming;
     struct stream *stream;
+    struct secure_server *server; /* of the handshake that follows, or is under way; NULL: none */
+    bool is_proxied;              /* the header has not been read */
     struct conn_facts facts;
     struct list link; /* in incoming->waiting */
     struct task task;
@@ -48,9 +51,11 @@ struct incoming_conn {
 };
 
 /* In place of the listener's, for as long as the connection lasts: conn_facts.listener. */
-struct incoming_forwarded {
+struct incoming_own {
     struct conn_listener listener;
     struct conn_forwarded forwarded;
+    struct conn_secure secure;
+    char text[]; /* of `secure` */
 };
 
 struct incoming_operator {
@@ -99,9 +104,31 @@ incoming_free_own(struct incoming *in, const struct conn_listener *listener)
 
         list_del(&o->link);
         usage_free(usage, USAGE_CONN, o);
-    } else if (listener->forwarded != NULL) {
+    } else if (listener->is_copy) {
         usage_free(usage, USAGE_CONN, (struct conn_listener *)(uintptr_t)listener); /* its first */
     }
+}
+
+/* A copy of the listener's facts that belongs to this connection alone, with room for texts.  NULL: no
+ * memory. */
+static struct incoming_own *
+incoming_own(struct incoming *in, struct conn_facts *facts, size_t text)
+{
+    struct incoming_own *own = usage_calloc(&in->env.loop->usage, USAGE_CONN, sizeof(*own) + text);
+    const struct conn_listener *was = facts->listener;
+
+    tassert(was->peer == NULL);
+    if (own == NULL)
+        return NULL;
+    own->listener = *was;
+    own->listener.is_copy = true;
+    if (was->forwarded != NULL) {
+        own->forwarded = *was->forwarded;
+        own->listener.forwarded = &own->forwarded;
+    }
+    incoming_free_own(in, was);
+    facts->listener = &own->listener;
+    return own;
 }
 
 /* conn_server.ended: what was done for the connection is undone.
@@ -191,12 +218,10 @@ incoming_refuse(const struct incoming *in, const struct conn_facts *facts, const
 static int
 incoming_forward(struct incoming *in, struct conn_facts *facts, const struct proxy_header *ph)
 {
-    struct incoming_forwarded *own = usage_calloc(&in->env.loop->usage, USAGE_CONN, sizeof(*own));
+    struct incoming_own *own = incoming_own(in, facts, 0);
 
-    tassert(facts->listener->forwarded == NULL && facts->listener->peer == NULL);
     if (own == NULL)
         return TERR_NOMEM;
-    own->listener = *facts->listener;
     own->listener.forwarded = &own->forwarded;
     memcpy(own->forwarded.remote_addr, facts->client_addr, sizeof(own->forwarded.remote_addr));
     own->forwarded.remote_port = (uint16_t)facts->client_port;
@@ -205,7 +230,6 @@ incoming_forward(struct incoming *in, struct conn_facts *facts, const struct pro
     own->forwarded.has_server = true;
     memcpy(facts->client_addr, ph->src, sizeof(facts->client_addr));
     facts->client_port = ph->src_port;
-    facts->listener = &own->listener;
     return 0;
 }
 
@@ -251,24 +275,120 @@ parsed:
     return 1;
 }
 
-/* The header has been read: to its protocol. */
+/* All is known: to its protocol. */
 static void
-incoming_pass_on(struct incoming_conn *c, const struct proxy_header *ph)
+incoming_pass_on(struct incoming_conn *c)
 {
     struct incoming *in = c->incoming;
     struct stream *stream = c->stream;
-    struct conn_facts facts;
+    struct conn_facts facts = c->facts;
 
-    counter_add(in->env.counters, COUNTER_sess_proxied, 1);
-    if (ph->has_addresses &&
-        (incoming_forward(in, &c->facts, ph) != 0 || incoming_count(in, &c->facts) != 0)) {
-        incoming_give_up(c);
-        return;
-    }
-    facts = c->facts;
     c->stream = NULL;
     incoming_conn_free(&c);
     incoming_adopt(in, &stream, &facts);
+}
+
+/* ---- handshakes ---- */
+
+/* 0 or TERR_NOMEM. */
+static int
+incoming_begin_handshake(struct incoming_conn *c)
+{
+    struct secure *layer;
+    int err = c->server->accept(c->server, c->incoming->env.loop, &layer);
+
+    if (err == 0)
+        stream_set_secure(c->stream, &layer);
+    return err;
+}
+
+/* Texts are copied: the layer goes with the stream, and a request is logged after that.  0 or
+ * TERR_NOMEM. */
+static int
+incoming_note_secure(struct incoming_conn *c)
+{
+    struct secure *layer = stream_get_secure(c->stream);
+    char text[CONN_SECURE_TEXT];
+    struct conn_secure facts;
+    const char **const texts[] = {&facts.server_name, &facts.protocol, &facts.client_subject,
+        &facts.client_issuer, &facts.client_serial, &facts.client_fingerprint};
+    struct incoming_own *own;
+    size_t bytes = 0;
+
+    layer->ops->facts(layer, &facts, text, sizeof(text));
+    for (unsigned i = 0; i < ARRAY_LEN(texts); i++)
+        bytes += strlen(*texts[i]) + 1;
+    own = incoming_own(c->incoming, &c->facts, bytes);
+    if (own == NULL)
+        return TERR_NOMEM;
+    for (unsigned i = 0, at = 0; i < ARRAY_LEN(texts); i++) {
+        size_t len = strlen(*texts[i]) + 1;
+
+        memcpy(own->text + at, *texts[i], len);
+        *texts[i] = own->text + at;
+        at += (unsigned)len;
+    }
+    own->secure = facts;
+    own->listener.secure = &own->secure;
+    c->facts.scheme = HTTP_SCHEME_HTTPS;
+    return 0;
+}
+
+/* A client that says nothing more was not interested; one that fails may have a reason. */
+static void
+incoming_say_failed(const struct incoming_conn *c, int err)
+{
+    struct secure *layer = stream_get_secure(c->stream);
+    const char *why = layer->ops->why(layer);
+    char text[ADDRESS_TEXT_MAX];
+
+    counter_add(c->incoming->env.counters, COUNTER_sess_tls_failed, 1);
+    if (why[0] == '\0')
+        why = terr_text(err);
+    address_text(c->facts.client_addr, text);
+    elog(ELOG_INFO, "listener %s: %s: TLS handshake failed: %s", c->facts.listener->name,
+        c->facts.is_unix ? "unix" : text, why);
+}
+
+/* TERR_AGAIN; or it has gone on, or has ended. */
+static int
+incoming_run_handshake(struct incoming_conn *c)
+{
+    int rc = stream_connected(c->stream);
+
+    if (rc == TERR_AGAIN)
+        return rc;
+    if (rc == 0)
+        rc = incoming_note_secure(c);
+    else
+        incoming_say_failed(c, rc);
+    if (rc != 0) {
+        incoming_give_up(c);
+        return rc;
+    }
+    counter_add(c->incoming->env.counters, COUNTER_sess_tls, 1);
+    counter_add(
+        c->incoming->env.counters, COUNTER_sess_tls_resumed, c->facts.listener->secure->resumed);
+    incoming_pass_on(c);
+    return 0;
+}
+
+/* The header has been read: it counts from now on.  0; or TERR_*, and the connection is to end. */
+static int
+incoming_note_header(struct incoming_conn *c, const struct proxy_header *ph)
+{
+    struct incoming *in = c->incoming;
+    int err = 0;
+
+    counter_add(in->env.counters, COUNTER_sess_proxied, 1);
+    c->is_proxied = false;
+    if (ph->has_addresses)
+        err = incoming_forward(in, &c->facts, ph);
+    if (err == 0 && ph->has_addresses)
+        err = incoming_count(in, &c->facts);
+    if (err == 0 && c->server != NULL)
+        err = incoming_begin_handshake(c);
+    return err;
 }
 
 /* Woken by the stream and the timer.  The deadline is looked at first: a header that came too
@@ -286,9 +406,17 @@ incoming_conn_run(struct task *t)
         incoming_give_up(c);
         return;
     }
+    if (!c->is_proxied) {
+        incoming_run_handshake(c);
+        return;
+    }
     rc = incoming_read(c, &ph);
     if (rc == 1) {
-        incoming_pass_on(c, &ph);
+        rc = incoming_note_header(c, &ph);
+        if (rc == 0 && c->server == NULL)
+            incoming_pass_on(c);
+        else if (rc != 0)
+            incoming_give_up(c);
         return;
     }
     if (rc == TERR_SYNTAX)
@@ -299,7 +427,8 @@ incoming_conn_run(struct task *t)
 
 /* Takes *stream.  0 or TERR_NOMEM. */
 static int
-incoming_wait(struct incoming *in, struct stream **stream, const struct conn_facts *facts)
+incoming_wait(struct incoming *in, struct stream **stream, const struct conn_facts *facts,
+    const struct incoming_listener *of)
 {
     struct loop *l = in->env.loop;
     struct incoming_conn *c = usage_calloc(&l->usage, USAGE_INCOMING, sizeof(*c));
@@ -312,6 +441,8 @@ incoming_wait(struct incoming *in, struct stream **stream, const struct conn_fac
     c->magic = INCOMING_CONN_MAGIC;
     c->incoming = in;
     c->facts = *facts;
+    c->server = of->secure;
+    c->is_proxied = of->is_proxied;
     c->since_ms = l->clock.mono_ms;
     c->stream = *stream;
     *stream = NULL;
@@ -322,7 +453,10 @@ incoming_wait(struct incoming *in, struct stream **stream, const struct conn_fac
     stream_set_owner(c->stream, &c->task);
     /* For all of it: a proxy has it at hand when it connects. */
     timer_set(&l->wheel, &c->timer, loop_deadline(l, *in->env.header_ms));
-    return 0;
+    if (c->is_proxied || incoming_begin_handshake(c) == 0)
+        return 0;
+    incoming_give_up(c);
+    return TERR_NOMEM;
 }
 
 /* ---- operators ---- */
@@ -430,8 +564,9 @@ incoming_accept(struct incoming *in, int fd, bool is_unix, const struct incoming
     int err;
 
     OBJ_CHECK(in, INCOMING_MAGIC);
-    tassert(in->servers != NULL && !(l->is_proxied && l->is_admin));
-    err = stream_accept(&stream, in->env.loop, fd, is_unix, NULL);
+    tassert(in->servers != NULL && !((l->is_proxied || l->secure != NULL) && l->is_admin));
+    err = l->secure == NULL ? stream_accept(&stream, in->env.loop, fd, is_unix, NULL)
+                            : stream_accept_secure(&stream, in->env.loop, fd, is_unix, NULL);
     if (err != 0)
         return err;
     stream_get_peer(stream, &peer);
@@ -447,12 +582,14 @@ incoming_accept(struct incoming *in, int fd, bool is_unix, const struct incoming
         incoming_refuse(in, &facts, "not among those trusted to send a PROXY header");
         err = TERR_LIMIT;
     } else if (l->is_proxied) {
-        return incoming_wait(in, &stream, &facts);
+        return incoming_wait(in, &stream, &facts, l);
     } else if (l->is_admin) {
         err = incoming_note_operator(in, &facts, fd);
     } else if (!is_unix) {
         err = incoming_count(in, &facts);
     }
+    if (err == 0 && l->secure != NULL)
+        return incoming_wait(in, &stream, &facts, l);
     if (err == 0)
         return incoming_adopt(in, &stream, &facts);
     stream_close(&stream);

@@ -1,13 +1,13 @@
 /* incoming.h -- client connections from the accepted socket to their protocol.
  *
- *   accept -> [PROXY header] -> conn_server_ops.adopt
+ *   accept -> [PROXY header] -> [handshake of TLS] -> conn_server_ops.adopt
  *
  * One `struct incoming` per loop that accepts.  It makes the stream, finds out the connection's
  * facts (http/conn_facts.h) and gives both to a protocol server.  From then on it keeps nothing of
  * a plain connection but a count.
  *
- *   waiting    a connection with an incomplete PROXY header.  No protocol has any state for it.
- *              It has one deadline, for the whole header, and its memory is USAGE_INCOMING
+ *   waiting    a connection with an incomplete PROXY header or handshake.  No protocol has any state
+ *              for it.  It has one deadline for both, and its memory is USAGE_INCOMING
  *   operator   a connection of the admin listener.  It is unproven until one of its requests is
  *              authorized (conn_operator.admitted)
  *
@@ -26,22 +26,25 @@
 struct counter_set;
 struct incoming;
 struct loop;
+struct secure_server;
 
 /* What a listener says of its connections. */
 struct incoming_listener {
     struct conn_listener facts;
-    struct address_nets trusted; /* with is_proxied: senders of PROXY headers; none: any sender */
-    bool is_proxied;             /* each connection begins with a PROXY header */
-    bool is_admin;               /* its connections are operators' */
+    struct address_nets trusted;  /* with is_proxied: senders of PROXY headers; none: any sender */
+    struct secure_server *secure; /* borrowed: each connection begins with its handshake, behind the
+                                     header; NULL: none */
+    bool is_proxied;              /* each connection begins with a PROXY header */
+    bool is_admin;                /* its connections are operators' */
 };
 
 struct incoming_env {
     struct loop *loop;
     struct counter_set *counters;
-    const int64_t
-        *header_ms;         /* borrowed: for a PROXY header, from the accept; read at each accept */
-    _Atomic int64_t *conns; /* connections of all loops: counted up and down here */
-    void *ctx;              /* of the functions below */
+    const int64_t *
+        header_ms; /* borrowed: for a PROXY header and a handshake, from the accept; read at each accept */
+    _Atomic int64_t *conns;      /* connections of all loops: counted up and down here */
+    void *ctx;                   /* of the functions below */
     void (*on_empty)(void *ctx); /* draining, and the last connection has gone */
     /* The client of a connection is known.  1: client_ends() follows; 0: it does not; TERR_LIMIT: the
      * connection is closed.  NULL: clients are not counted. */

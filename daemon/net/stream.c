@@ -291,14 +291,17 @@ stream_connect(
     struct stream **out, struct loop *l, const struct stream_target *to, struct task *owner)
 {
     struct net_loop *nl = net_loop_of(l);
-    struct stream *s = stream_new(nl, to->path != NULL, false, owner);
-    struct write_op *op;
+    struct stream *s = stream_new(nl, to->path != NULL, to->secure != NULL, owner);
+    struct write_op *op = NULL;
     int err = 0;
 
     if (s == NULL)
         return TERR_NOMEM;
-    op = stream_op_take(nl);
+    if (to->secure == NULL || stream_secure_connect(s, to) == 0)
+        op = stream_op_take(nl);
     if (op == NULL) {
+        if (to->secure != NULL)
+            stream_secure_close(s, false);
         uv_close(&s->uv.handle, stream_on_closed);
         return TERR_NOMEM;
     }
@@ -317,6 +320,8 @@ stream_connect(
     if (err != 0) {
         s->op = NULL;
         stream_op_give(nl, op);
+        if (to->secure != NULL)
+            stream_secure_close(s, false);
         uv_close(&s->uv.handle, stream_on_closed);
         return terr_from_errno(err);
     }
@@ -450,9 +455,11 @@ stream_pull(struct stream *s)
     ssize_t n;
 
     OBJ_CHECK(s, STREAM_MAGIC);
+    if (s->is_secure)
+        return false; /* what has come is decrypted without being asked */
     tassert(s->posted && s->rx_len == 0);
-    if (!s->reading || s->is_secure)
-        return false; /* secure: what has come is decrypted without being asked */
+    if (!s->reading)
+        return false;
     do
         n = recv(s->fd, s->room_ptr, s->room_len, MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);

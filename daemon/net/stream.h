@@ -46,12 +46,15 @@
 
 struct net_loop;
 struct secure;
+struct secure_client;
 struct stream;
 
 /* Where an outgoing stream leads.  Connections with the same target may stand for each other. */
 struct stream_target {
     const char *path;             /* borrowed: a Unix socket's; NULL: addr counts */
     struct sockaddr_storage addr; /* IPv4 or IPv6 */
+    struct secure_client *secure; /* borrowed for the call; NULL: plain */
+    struct slice preface;         /* with `secure`: what is sent before its handshake; copied */
 };
 
 /* Takes the connected descriptor, which is closed on failure too.  `owner` is woken; NULL: there will

@@ -88,7 +88,9 @@ struct stream_secure {
     struct secure_queue *queue; /* NULL: none */
     uint32_t sent_ms;           /* when something was sent last: the loop's time, its low bits */
     uint32_t early_left;        /* bytes that leave in small records, after a pause */
-    int16_t in_ended;           /* 0, or why no ciphertext follows: TERR_* */
+    char *preface;              /* leaves before the handshake; NULL: nothing does */
+    uint32_t preface_len;
+    int16_t in_ended; /* 0, or why no ciphertext follows: TERR_* */
 };
 
 /* What the secure streams of a loop share: made with the first of them. */
@@ -121,6 +123,8 @@ bool stream_note_corked(struct stream *s);
 
 /* stream_secure.c's, for stream.c */
 int stream_secure_init(struct stream *s);
+/* Of a stream that is not connected yet: its layer, and what is sent before.  0 or TERR_NOMEM. */
+int stream_secure_connect(struct stream *s, const struct stream_target *to);
 void stream_secure_close(struct stream *s, bool orderly);
 void stream_secure_on_read(struct stream *s, ssize_t n, const char *base);
 void stream_secure_on_written(struct stream *s);

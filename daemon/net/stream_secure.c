@@ -658,6 +658,12 @@ secure_handshake(struct stream *s)
     if (secure_handshake_waits(s))
         return;
     io = secure_io_begin(s);
+    if (x->preface != NULL) { /* with the handshake's first bytes in one packet */
+        memcpy(io.out, x->preface, x->preface_len);
+        io.out_len = x->preface_len;
+        usage_free(secure_usage(s), USAGE_CONN, x->preface);
+        x->preface = NULL;
+    }
     rc = x->layer->ops->handshake(x->layer, &io);
     secure_in_taken(s, &io);
     secure_send(s, &io);
@@ -748,6 +754,27 @@ stream_set_secure(struct stream *s, struct secure **layer)
         task_wake(&x->task);
 }
 
+int
+stream_secure_connect(struct stream *s, const struct stream_target *to)
+{
+    struct stream_secure *x = stream_secure(s);
+    struct secure *layer;
+    int err;
+
+    tassert(to->preface.len <= SECURE_RECORD);
+    if (to->preface.len > 0) {
+        x->preface = usage_alloc(secure_usage(s), USAGE_CONN, to->preface.len);
+        if (x->preface == NULL)
+            return TERR_NOMEM;
+        memcpy(x->preface, to->preface.ptr, to->preface.len);
+        x->preface_len = (uint32_t)to->preface.len;
+    }
+    err = to->secure->connect(to->secure, &stream_loop(s)->base, &layer);
+    if (err == 0)
+        stream_set_secure(s, &layer);
+    return err;
+}
+
 struct secure *
 stream_get_secure(const struct stream *s)
 {
@@ -770,6 +797,8 @@ stream_secure_close(struct stream *s, bool orderly)
     task_cancel(&x->task);
     secure_queue_free(s);
     secure_in_release(s);
+    usage_free(secure_usage(s), USAGE_CONN, x->preface);
+    x->preface = NULL;
     if (x->layer != NULL)
         x->layer->ops->free(&x->layer);
 }

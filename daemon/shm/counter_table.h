@@ -21,6 +21,9 @@
     X(sess, emfile, COUNTER, "Connections not accepted: no file descriptor left")                  \
     X(sess, timeout, COUNTER, "Client connections closed by a timeout")                            \
     X(sess, proxied, COUNTER, "Client connections that began with a PROXY header")                 \
+    X(sess, tls, COUNTER, "Client connections with a completed TLS handshake")                     \
+    X(sess, tls_resumed, COUNTER, "Of these: resumed by a session ticket")                         \
+    X(sess, tls_failed, COUNTER, "TLS handshakes that failed")                                     \
     X(sess, proxied_bad, COUNTER, "Closed: PROXY header missing, malformed, or not trusted")       \
     X(req, total, COUNTER, "Requests, malformed ones included")                                    \
     X(req, bad, COUNTER, "Requests answered 4xx or cut off because they were malformed")           \

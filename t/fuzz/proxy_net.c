@@ -473,3 +473,25 @@ stream_get_local(const struct stream *s, struct stream_peer *out)
     out->addr[14] = 2;
     out->addr[15] = (uint8_t)(s->wire->index + 1);
 }
+
+/* These streams are plain ones. */
+int
+stream_accept_secure(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
+{
+    return stream_accept(out, l, fd, is_unix, owner);
+}
+
+void
+stream_set_secure(struct stream *s, struct secure **layer)
+{
+    (void)s;
+    (void)layer;
+    tassert(false);
+}
+
+struct secure *
+stream_get_secure(const struct stream *s)
+{
+    (void)s;
+    return NULL;
+}

@@ -107,7 +107,8 @@ user_open(struct user *u, bool want_interim, const char *protocols)
     memset(u, 0, sizeof(*u));
     fake_loop_open(&u->loop);
     task_init(&u->task, &u->loop.tasks, user_run);
-    CHECK_EQ(0, h1.open(&u->o, &u->loop, &h1, &(struct origin_target){.to = NULL}));
+    CHECK_EQ(0, h1.open(&u->o, &u->loop, &h1,
+                    &(struct origin_target){.to = &(struct stream_target){.path = ""}}));
     u->o->task = &u->task;
     u->s = fake_newest;
     fake_connect(u->s, 0);

@@ -46,7 +46,8 @@ static void
 asking_open(struct asking *a, struct origin_request *r, const char *preface)
 {
     const struct origin_protocol h1 = h1_origin_protocol(&conf);
-    const struct origin_target target = {.preface = slice_str(preface)};
+    const struct origin_target target = {
+        .to = &(struct stream_target){.path = ""}, .preface = slice_str(preface)};
 
     *a = (struct asking){.runs = 0};
     fake_loop_open(&a->loop);
