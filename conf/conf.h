@@ -30,6 +30,7 @@ struct conf_address {
     unsigned naddrs;        /* 0: unix, or a backend's name that is not resolved (yet) */
     const char *host;       /* host part as written, without brackets; unix: "" */
     uint16_t port;          /* 0: unix, or a listener that takes a free one */
+    bool is_https;          /* a backend's, written as https://host */
     const char *unresolved; /* why a backend's name could not be resolved; else NULL */
 };
 
@@ -37,6 +38,40 @@ struct conf_address {
 struct conf_nets {
     const char *text; /* "" */
     struct address_nets set;
+};
+
+/* A certificate, with its chain, and its key. */
+struct conf_tls_pair {
+    const char *certificate, *key; /* files; key "": it is in the certificate's */
+};
+
+struct conf_certificates {
+    const char *directory;       /* "": a list, or none */
+    struct conf_tls_pair *pairs; /* the first is for names that none has */
+    unsigned n;
+};
+
+/* Where certificates come from by themselves (RFC 8555). */
+struct conf_acme {
+    const char *text; /* "" */
+    bool said;        /* else all is "" */
+    const char *email, *directory;
+    const char *names; /* one certificate each; its words are its names, with "," between them */
+    const char *state; /* directory of the account, certificates and challenges */
+    const char *challenge; /* "http-01", "tls-alpn-01" */
+};
+
+/* What a listener says of TLS; where it says nothing, all but `text` is 0. */
+struct conf_tls {
+    const char *text; /* "" */
+    bool said;
+    struct conf_certificates certificates;
+    const char *profile;     /* "intermediate", "modern" */
+    const char *client_auth; /* "off", "optional", "required" */
+    const char *client_ca;   /* file; "" */
+    const char
+        *session_secret; /* file that session tickets are sealed by; "": one of this process */
+    struct conf_acme acme;
 };
 
 struct conf_listen {
@@ -49,6 +84,8 @@ struct conf_listen {
     int64_t mode;               /* of a Unix socket's file */
     const char *user, *group;   /* its file's owner; "": as it comes */
     int64_t max_req_body;       /* bytes; 0: as the parameter */
+    struct conf_tls tls;
+    const char *redirect; /* "off"; "https": every request, to its URL with https:// */
 };
 
 struct conf_storage {
@@ -57,6 +94,18 @@ struct conf_storage {
     uint64_t size;        /* bytes, never 0 */
     const char *eviction; /* "s3-fifo", "lru", "sieve" */
     const char *fault;    /* engine fault: what to do, see storage/engine_fault.c; else "" */
+};
+
+/* How a backend is spoken to by TLS; where it is not, all but `text` is 0. */
+struct conf_backend_tls {
+    const char *text; /* "" */
+    bool said;
+    int64_t verify;          /* its certificate, against `ca` and `name` */
+    const char *ca;          /* file; "": the system's */
+    const char *sni;         /* sent as server name; "": none */
+    const char *name;        /* that the certificate must be for; "": any */
+    const char *certificate; /* file of ours; "": none */
+    const char *key;         /* file; "": it is in the certificate's */
 };
 
 /* How a backend is asked whether it is well. */
@@ -90,7 +139,8 @@ struct conf_backend {
     int64_t eject_after;           /* failures in a row; 0: never */
     int64_t eject_for;             /* ms, the first time */
     int64_t slow_start;            /* ms; 0: at once */
-    int64_t proxy_header;          /* version of the PROXY header that begins each; 0: none */
+    struct conf_backend_tls tls;
+    int64_t proxy_header;           /* version of the PROXY header that begins each; 0: none */
     const struct conf_probe *probe; /* NULL: none; a policy's probe stands elsewhere */
 };
 
@@ -294,7 +344,8 @@ struct conf {
     unsigned nincluded;  /* files that were read for that */
     struct conf_listen *listens;
     unsigned nlistens;
-    int64_t workers; /* 0: auto, one per CPU that may be used */
+    bool listens_act; /* at least one redirects to https, or has ACME */
+    int64_t workers;  /* 0: auto, one per CPU that may be used */
     struct conf_nets trusted_proxies;
     struct conf_storage *storages;
     unsigned nstorages;

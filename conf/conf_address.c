@@ -139,10 +139,10 @@ address_wrong_scheme(struct slice s, bool listens, char *hint, size_t size)
 
     /* A URL is what people copy; that it has no TLS must not go unnoticed. */
     if (s.len >= 8 && strncasecmp(s.ptr, "https://", 8) == 0)
-        return listens
-                   ? "begins with https://: listeners do not speak TLS yet; write " ADDRESS_FORMS
-                   : "begins with https://: TLS to backends is not there yet; write the "
-                     "host:port where it speaks plain HTTP";
+        return listens ? "begins with https://: write the address alone, as in \"*:443\", and "
+                         "`tls: DIRECTORY` with its certificates"
+                       : "is https:// with a path, or with unix: write https://host or "
+                         "https://host:8443";
     if (s.len < 7 || strncasecmp(s.ptr, "http://", 7) != 0)
         return NULL;
     host = slice_of(s.ptr + 7, s.len - 7);
@@ -324,6 +324,34 @@ conf_resolver_check(struct conf_cx *cx, const struct ynode *params)
     }
 }
 
+/* What https:// stands in front of, with the port that it has by itself (RFC 9110 4.2.2); NULL: it is not
+ * a host alone. */
+static const struct ynode *
+address_of_https(struct conf_cx *cx, const struct ynode *n)
+{
+    struct slice host = slice_of(n->text.ptr + 8, n->text.len - 8);
+    struct ynode *bare = conf_alloc(cx, cx->scratch, 1, sizeof(*bare));
+    const char *close;
+    char *text;
+
+    if (host.len > 0 && host.ptr[host.len - 1] == '/')
+        host.len--;
+    if (bare == NULL || host.len == 0 || memchr(host.ptr, '/', host.len) != NULL)
+        return NULL;
+    close = host.ptr[0] == '[' ? memchr(host.ptr, ']', host.len) : host.ptr;
+    text = conf_alloc(cx, cx->scratch, host.len + sizeof(":443"), 1);
+    if (close == NULL || text == NULL)
+        return NULL;
+    memcpy(text, host.ptr, host.len);
+    *bare = *n;
+    if (memchr(close, ':', (size_t)(host.ptr + host.len - close)) == NULL) {
+        memcpy(text + host.len, ":443", sizeof(":443"));
+        host.len += sizeof(":443") - 1;
+    }
+    bare->text = slice_of(text, host.len);
+    return bare;
+}
+
 bool
 conf_address_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_address *to)
@@ -337,10 +365,17 @@ conf_address_read(
         /* Before all else: what follows puts the text into messages. */
         if ((unsigned char)n->text.ptr[i] <= ' ')
             return address_fail(cx, key, n, "has a space or control character");
+    got.text = conf_copy(cx, n->text);
+    if (key->type == CONF_TYPE_ADDRESS && n->text.len > 8 &&
+        strncasecmp(n->text.ptr, "https://", 8) == 0) {
+        const struct ynode *bare = address_of_https(cx, n);
+
+        got.is_https = bare != NULL;
+        n = bare != NULL ? bare : n;
+    }
     wrong = address_wrong_scheme(n->text, key->type == CONF_TYPE_LISTEN, hint, sizeof(hint));
     if (wrong != NULL)
         return address_fail(cx, key, n, wrong);
-    got.text = conf_copy(cx, n->text);
     if (got.text == NULL)
         return false;
     if (n->text.len >= 5 && memcmp(n->text.ptr, "unix:", 5) == 0) {

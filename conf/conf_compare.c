@@ -111,6 +111,10 @@ compare_member_same(const struct conf_key *key, const void *a, const void *b)
         return true;
     if (conf_type_is_rule(key->type))
         return conf_rule_same(key->type, a, b);
+    if (key->type == CONF_TYPE_TLS)
+        return conf_tls_same(a, b);
+    if (key->type == CONF_TYPE_BACKENDTLS)
+        return conf_backend_tls_same(a, b);
     if (key->type == CONF_TYPE_ALLOW)
         return compare_allow_same(a, b);
     if (key->type == CONF_TYPE_NETS)

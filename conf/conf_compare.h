@@ -26,6 +26,7 @@ unsigned conf_compare(
     const struct conf *old, const struct conf *next, conf_change_f *each, void *ctx);
 
 /* The same settings and the same addresses, whatever the names. */
+bool conf_backend_tls_same(const struct conf_backend_tls *a, const struct conf_backend_tls *b);
 bool conf_backend_same(const struct conf_backend *a, const struct conf_backend *b);
 /* The same address, and the same other settings: one listener can stand for both. */
 bool conf_listen_same(const struct conf_listen *a, const struct conf_listen *b);

@@ -1,9 +1,12 @@
 /* conf_copy.c -- a backend's settings, copied into one block of memory. */
 #include "conf/conf_copy.h"
 
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/obj.h"
 #include "daemon/base/tassert.h"
 
 struct conf_block {
@@ -29,19 +32,37 @@ conf_text_or_empty(const char *text)
     return text != NULL ? text : "";
 }
 
+/* Every text that a backend has. */
+static const size_t conf_copy_texts[] = {
+    offsetof(struct conf_backend, name),
+    offsetof(struct conf_backend, address.text),
+    offsetof(struct conf_backend, address.path),
+    offsetof(struct conf_backend, address.host),
+    offsetof(struct conf_backend, host_header),
+    offsetof(struct conf_backend, tls.text),
+    offsetof(struct conf_backend, tls.ca),
+    offsetof(struct conf_backend, tls.sni),
+    offsetof(struct conf_backend, tls.name),
+    offsetof(struct conf_backend, tls.certificate),
+    offsetof(struct conf_backend, tls.key),
+};
+
+static const char *const *
+conf_copy_text(const struct conf_backend *conf, size_t i)
+{
+    return (const char *const *)(const void *)((const char *)conf + conf_copy_texts[i]);
+}
+
 /* The struct, its addresses, their lengths, then text: each begins aligned. */
 struct conf_backend *
 conf_backend_copy(const struct conf_backend *conf)
 {
     const struct conf_address *from = &conf->address;
-    const char *name = conf_text_or_empty(conf->name), *text = conf_text_or_empty(from->text);
-    const char *path = conf_text_or_empty(from->path), *host = conf_text_or_empty(from->host);
-    const char *header = conf_text_or_empty(conf->host_header);
+    struct conf_backend *c;
     /* Measured before: one block is freed by one free(), whatever has been made of it. */
     size_t addrs = from->naddrs * sizeof(from->addrs[0]);
     size_t lens = from->naddrs * sizeof(from->addr_lens[0]);
-    size_t texts = strlen(name) + strlen(text) + strlen(path) + strlen(host) + strlen(header) + 5;
-    struct conf_backend *c;
+    size_t texts = 0;
     struct conf_block block;
     char *at;
 
@@ -49,6 +70,8 @@ conf_backend_copy(const struct conf_backend *conf)
         "addresses follow the struct");
     tassert(from->naddrs == 0 || !from->is_unix);
     tassert(from->naddrs == 0 || from->addrs != NULL);
+    for (size_t i = 0; i < ARRAY_LEN(conf_copy_texts); i++)
+        texts += strlen(conf_text_or_empty(*conf_copy_text(conf, i))) + 1;
     c = malloc(sizeof(*c) + addrs + lens + texts);
     if (c == NULL)
         return NULL;
@@ -63,12 +86,12 @@ conf_backend_copy(const struct conf_backend *conf)
         memcpy(c->address.addr_lens, from->addr_lens, lens);
     }
     block = (struct conf_block){at + addrs + lens, at + addrs + lens + texts};
-    c->name = conf_block_text(&block, name);
-    c->address.text = conf_block_text(&block, text);
-    c->address.path = conf_block_text(&block, path);
-    c->address.host = conf_block_text(&block, host);
+    for (size_t i = 0; i < ARRAY_LEN(conf_copy_texts); i++) {
+        const char **to = (const char **)(uintptr_t)conf_copy_text(c, i);
+
+        *to = conf_block_text(&block, conf_text_or_empty(*to));
+    }
     c->address.unresolved = NULL; /* whether it has addresses now, names.c knows */
-    c->host_header = conf_block_text(&block, header);
     tassert(block.next == block.end);
     return c;
 }

@@ -8,21 +8,22 @@
 
 #include "conf/conf_table.h"
 
-#define CONF_FROM_PARAM  (-1)
-#define CONF_NAME_MAX    64 /* names stand in log lines and counters */
-#define CONF_TOKEN_MIN   16 /* a shorter one can be guessed */
-#define CONF_TOKEN_MAX   256
-#define CONF_NETS_MAX    256  /* of one list: it is looked through */
-#define CONF_WORDS_MAX   4096 /* bytes of a list of words, with the spaces between them */
-#define CONF_LIMITS_MAX  64
-#define CONF_TABLES_MAX  64
-#define CONF_MEMBERS_MAX 1024 /* of a director: choosing looks at each */
-#define CONF_NAMES_MAX   64   /* of one list of a route: each request looks through it */
-#define CONF_FIELDS_MAX  64
-#define CONF_USERS_MAX   10000           /* of one basic_auth */
-#define CONF_AUTH_MAX    (CONF_MI)       /* bytes of its file */
-#define CONF_PAGE_MAX    (256 * CONF_KI) /* bytes of an error_page */
-#define CONF_STORAGE_MAX (INT64_C(1) << 50)
+#define CONF_FROM_PARAM     (-1)
+#define CONF_NAME_MAX       64 /* names stand in log lines and counters */
+#define CONF_TOKEN_MIN      16 /* a shorter one can be guessed */
+#define CONF_TOKEN_MAX      256
+#define CONF_NETS_MAX       256  /* of one list: it is looked through */
+#define CONF_WORDS_MAX      4096 /* bytes of a list of words, with the spaces between them */
+#define CONF_LIMITS_MAX     64
+#define CONF_TABLES_MAX     64
+#define CONF_MEMBERS_MAX    1024 /* of a director: choosing looks at each */
+#define CONF_NAMES_MAX      64   /* of one list of a route: each request looks through it */
+#define CONF_FIELDS_MAX     64
+#define CONF_USERS_MAX      10000 /* of one basic_auth */
+#define CONF_ACME_DIRECTORY "https://acme-v02.api.letsencrypt.org/directory"
+#define CONF_AUTH_MAX       (CONF_MI)       /* bytes of its file */
+#define CONF_PAGE_MAX       (256 * CONF_KI) /* bytes of an error_page */
+#define CONF_STORAGE_MAX    (INT64_C(1) << 50)
 
 /* clang-format off */
 /*    type, kind of default, form (which function of conf_value.c reads it), what a value is */
@@ -55,6 +56,19 @@
     X(ALLOW,     STRING, ALLOW,                                                                    \
       "a map, as in { read: [group:adm], write: [user:root, 10.0.0.0/8] }")                        \
     X(WORDS,     STRING, WORDS,   "a list of words without a space in them, as in [one, two]")     \
+    X(PROFILE,   STRING, WORD,    "intermediate or modern")                                        \
+    X(CLIENTAUTH, STRING, WORD,   "off, optional or required")                                     \
+    X(CHALLENGE, STRING, WORD,    "http-01 or tls-alpn-01")                                        \
+    X(SECURED,   STRING, WORD,    "off or https")                                                  \
+    X(CERTIFICATES, STRING, CERTIFICATES,                                                          \
+      "a directory, or a list of maps, as in [{ certificate: a.crt, key: a.key }]")                \
+    X(ACME,      STRING, ACME,                                                                     \
+      "a map, as in { email: me@example.com, names: [www.example.com] }")                          \
+    X(TLS,       STRING, TLS,                                                                      \
+      "a directory of certificates, or a map, as in { certificates: /etc/tarn/tls, profile: "      \
+      "modern, client_auth: required, client_ca: clients.pem }")                                   \
+    X(BACKENDTLS, STRING, BACKENDTLS,                                                              \
+      "on, off, or a map, as in { ca: ca.pem, sni: shop, name: shop.internal, verify: on }")       \
     X(PROXIED,   STRING, WORD,    "off or required")                                               \
     X(NETS,      STRING, NETS,                                                                     \
       "addresses and networks, as in [10.0.0.0/8, \"2001:db8::/32\", unix]")                       \
@@ -122,6 +136,13 @@
       "the address")                                                                               \
     X(max_req_body, BYTES, 0, 0, INT64_MAX,                                                        \
       "Largest request body on this listener; then 413; 0: as the parameter max_req_body")         \
+    X(tls, TLS, "", 0, 0,                                                                          \
+      "HTTPS: certificates (a directory of NAME.pem, or NAME.crt and NAME.key, or a list), or "    \
+      "acme (email, directory, names, state, challenge); profile (intermediate: TLS 1.2 and 1.3; " \
+      "modern: 1.3), client_auth and client_ca, session_secret. Empty: HTTP")                      \
+    X(redirect, SECURED, "off", 0, 8,                                                              \
+      "https: every request is redirected to its URL with https:// (301), but " \
+      "ACME's challenges are answered")                                                            \
     X(mode, MODE, 0666, 0, 0777,                                                                   \
       "Mode of a Unix socket's file: users with write permission may connect; its directory's "    \
       "mode counts, too")                                                                          \
@@ -156,7 +177,13 @@
       "line is enough")
 
 #define CONF_BACKEND_TABLE(X)                                                                      \
-    X(address, ADDRESS, NULL, 0, 0, "Where the origin server listens; see dns_ttl for names")      \
+    X(address, ADDRESS, NULL, 0, 0,                                                                \
+      "Where the origin server listens, with https:// in front if it speaks TLS there; see dns_ttl " \
+      "for names")                                                                                 \
+    X(tls, BACKENDTLS, "", 0, 0,                                                                   \
+      "TLS to it: verify (on), ca (a file; the system's), sni and name (the address's host; name " \
+      "is what its certificate must be for), certificate and key (files, of ours). on: an address " \
+      "without https:// speaks TLS, too")                                                          \
     X(host_header, AUTHORITY, "", 0, 255, "Sent as Host; default: the client's")                   \
     X(connect_timeout, MS, CONF_FROM_PARAM, 1, CONF_H, "Default: the parameter connect_timeout")   \
     X(first_byte_timeout, MS, CONF_FROM_PARAM, 1, CONF_D,                                          \
@@ -352,7 +379,7 @@
 
 /* Sections of Tarn's design that this build refuses by name. */
 #define CONF_UNSUPPORTED_TABLE(X)                                                                  \
-    X(tls) X(supervisor)
+    X(supervisor)
 /* clang-format on */
 
 #endif

@@ -188,6 +188,19 @@ bool conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct
 bool conf_auth_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_auth *to);
 bool conf_auth_same(const struct conf_auth *a, const struct conf_auth *b);
+/* conf_tls.c: what a listener says of TLS, and parts of it.  As conf_value_read. */
+bool conf_tls_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_tls *to);
+bool conf_certificates_read(
+    struct conf_cx *cx, const struct ynode *n, struct conf_certificates *to);
+bool conf_acme_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_acme *to);
+bool conf_tls_same(const struct conf_tls *a, const struct conf_tls *b);
+bool conf_backend_tls_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
+    struct conf_backend_tls *to);
+/* When all of the backend is known. */
+void conf_backend_tls_finish(
+    struct conf_cx *cx, const struct ynode *at, struct conf_backend *backend);
 bool conf_rule_same(enum conf_type type, const void *a, const void *b);
 
 /* conf_origins.c: probes and directors. */

@@ -7,54 +7,57 @@
 #include "daemon/base/obj.h"
 
 /* Which default a row has follows from its type. */
-#define KEY_NUMBER(d)     .def = (d)
-#define KEY_STRING(d)     .required = (d) == NULL, .def_text = (d)
-#define KEY_DEF_MS        KEY_NUMBER
-#define KEY_DEF_BYTES     KEY_NUMBER
-#define KEY_DEF_POW2      KEY_NUMBER
-#define KEY_DEF_COUNT     KEY_NUMBER
-#define KEY_DEF_MODE      KEY_NUMBER
-#define KEY_DEF_PERCENT   KEY_NUMBER
-#define KEY_DEF_BOOL      KEY_NUMBER
-#define KEY_DEF_AUTO      KEY_NUMBER
-#define KEY_DEF_SLOTS     KEY_NUMBER
-#define KEY_DEF_TEXT      KEY_STRING
-#define KEY_DEF_ASCII     KEY_STRING
-#define KEY_DEF_TOKEN     KEY_STRING
-#define KEY_DEF_NAME      KEY_STRING
-#define KEY_DEF_LEVEL     KEY_STRING
-#define KEY_DEF_FORMAT    KEY_STRING
-#define KEY_DEF_OUTPUT    KEY_STRING
-#define KEY_DEF_SYSLOG    KEY_STRING
-#define KEY_DEF_ENGINE    KEY_STRING
-#define KEY_DEF_EVICTION  KEY_STRING
-#define KEY_DEF_TABLE     KEY_STRING
-#define KEY_DEF_ALLOW     KEY_STRING
-#define KEY_DEF_WORDS     KEY_STRING
-#define KEY_DEF_PROXIED   KEY_STRING
-#define KEY_DEF_FORWARDED KEY_STRING
-#define KEY_DEF_COOKIES   KEY_STRING
-#define KEY_DEF_CHOICE    KEY_STRING
-#define KEY_DEF_NETS      KEY_STRING
-#define KEY_DEF_LISTEN    KEY_STRING
-#define KEY_DEF_ADDRESS   KEY_STRING
-#define KEY_DEF_AUTHORITY KEY_STRING
-#define KEY_DEF_HOST      KEY_STRING
-#define KEY_DEF_PREFIX    KEY_STRING
-#define KEY_DEF_TARGET    KEY_STRING
-#define KEY_DEF_LINES     KEY_STRING
-#define KEY_DEF_PROBE     KEY_STRING
-#define KEY_DEF_DIRECTOR  KEY_STRING
-#define KEY_DEF_MEMBERS   KEY_STRING
-#define KEY_DEF_BACKEND   KEY_STRING
-#define KEY_DEF_TTL       KEY_STRING
-#define KEY_DEF_NAMES     KEY_STRING
-#define KEY_DEF_METHODS   KEY_STRING
-#define KEY_DEF_FIELDS    KEY_STRING
-#define KEY_DEF_REDIRECT  KEY_STRING
-#define KEY_DEF_LIMITS    KEY_STRING
-#define KEY_DEF_PAGE      KEY_STRING
-#define KEY_DEF_AUTH      KEY_STRING
+#define KEY_NUMBER(d)      .def = (d)
+#define KEY_STRING(d)      .required = (d) == NULL, .def_text = (d)
+#define KEY_DEF_MS         KEY_NUMBER
+#define KEY_DEF_BYTES      KEY_NUMBER
+#define KEY_DEF_POW2       KEY_NUMBER
+#define KEY_DEF_COUNT      KEY_NUMBER
+#define KEY_DEF_MODE       KEY_NUMBER
+#define KEY_DEF_PERCENT    KEY_NUMBER
+#define KEY_DEF_BOOL       KEY_NUMBER
+#define KEY_DEF_AUTO       KEY_NUMBER
+#define KEY_DEF_SLOTS      KEY_NUMBER
+#define KEY_DEF_TEXT       KEY_STRING
+#define KEY_DEF_ASCII      KEY_STRING
+#define KEY_DEF_TOKEN      KEY_STRING
+#define KEY_DEF_NAME       KEY_STRING
+#define KEY_DEF_LEVEL      KEY_STRING
+#define KEY_DEF_FORMAT     KEY_STRING
+#define KEY_DEF_OUTPUT     KEY_STRING
+#define KEY_DEF_SYSLOG     KEY_STRING
+#define KEY_DEF_ENGINE     KEY_STRING
+#define KEY_DEF_EVICTION   KEY_STRING
+#define KEY_DEF_TABLE      KEY_STRING
+#define KEY_DEF_ALLOW      KEY_STRING
+#define KEY_DEF_WORDS      KEY_STRING
+#define KEY_DEF_PROXIED    KEY_STRING
+#define KEY_DEF_SECURED    KEY_STRING
+#define KEY_DEF_TLS        KEY_STRING
+#define KEY_DEF_BACKENDTLS KEY_STRING
+#define KEY_DEF_FORWARDED  KEY_STRING
+#define KEY_DEF_COOKIES    KEY_STRING
+#define KEY_DEF_CHOICE     KEY_STRING
+#define KEY_DEF_NETS       KEY_STRING
+#define KEY_DEF_LISTEN     KEY_STRING
+#define KEY_DEF_ADDRESS    KEY_STRING
+#define KEY_DEF_AUTHORITY  KEY_STRING
+#define KEY_DEF_HOST       KEY_STRING
+#define KEY_DEF_PREFIX     KEY_STRING
+#define KEY_DEF_TARGET     KEY_STRING
+#define KEY_DEF_LINES      KEY_STRING
+#define KEY_DEF_PROBE      KEY_STRING
+#define KEY_DEF_DIRECTOR   KEY_STRING
+#define KEY_DEF_MEMBERS    KEY_STRING
+#define KEY_DEF_BACKEND    KEY_STRING
+#define KEY_DEF_TTL        KEY_STRING
+#define KEY_DEF_NAMES      KEY_STRING
+#define KEY_DEF_METHODS    KEY_STRING
+#define KEY_DEF_FIELDS     KEY_STRING
+#define KEY_DEF_REDIRECT   KEY_STRING
+#define KEY_DEF_LIMITS     KEY_STRING
+#define KEY_DEF_PAGE       KEY_STRING
+#define KEY_DEF_AUTH       KEY_STRING
 
 #define KEY_ROW(name_, type_, def_, least_, most_, doc_) \
     {.name = #name_,                                     \
@@ -186,6 +189,9 @@ conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
         conf_fail(cx, ynode_get(at, "trusted"),
             "key 'trusted' lists the senders of PROXY headers: it needs `proxy_protocol: "
             "required`");
+    if (l->tls.said && strcmp(l->redirect, "https") == 0)
+        conf_fail(cx, ynode_get(at, "redirect"),
+            "key 'redirect' is for a listener without 'tls': what comes in here is https already");
     conf_owner_check(cx, at, &l->address, 0666);
     for (unsigned j = 0; j < i; j++) {
         const struct conf_listen *other = &cx->conf->listens[j];
@@ -243,8 +249,11 @@ conf_read_listen(struct conf_cx *cx, const struct ynode *n)
         conf->listens[i].column = at != NULL ? at->column : c->column;
         if (conf->listens[i].name[0] == '\0')
             conf_listen_default_name(cx, &conf->listens[i], i);
-        if (!cx->nomem)
-            conf_listen_check(cx, c, i);
+        if (cx->nomem)
+            break;
+        conf_listen_check(cx, c, i);
+        conf->listens_act = conf->listens_act || conf->listens[i].tls.acme.said ||
+                            strcmp(conf->listens[i].redirect, "https") == 0;
     }
 }
 
@@ -377,6 +386,8 @@ conf_read_backends(struct conf_cx *cx, const struct ynode *n)
     conf_read_named(cx, n, "backend", conf->backends, sizeof(*conf->backends));
     for (const struct ynode *c = n->children; c != NULL; c = c->next, i++) {
         conf->backends[i].name = conf_copy(cx, c->key->text);
+        if (cx->nerrors == errors && !n->cut && !cx->nomem)
+            conf_backend_tls_finish(cx, c, &conf->backends[i]);
         if (cx->nerrors == errors && !n->cut)
             conf_backend_check(cx, c, &conf->backends[i]);
     }
@@ -726,6 +737,12 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
     char quote[CONF_QUOTE_BYTES];
 
     conf_quote(quote, key->text);
+    if (slice_eq(key->text, SLICE_LIT("tls"))) {
+        conf_fail(cx, key,
+            "section 'tls' is a key of a listener: write `listen: [ { address: \"*:443\", tls: { "
+            "certificates: DIRECTORY } } ]`");
+        return;
+    }
     for (unsigned i = 0; i < ARRAY_LEN(conf_unsupported); i++) {
         if (slice_eq(key->text, slice_str(conf_unsupported[i]))) {
             conf_fail(cx, key, "section '%s' is not supported by this build yet: remove it", quote);

@@ -71,6 +71,10 @@ enum value_form {
     VALUE_ALLOW,
     VALUE_NETS,
     VALUE_WORDS,
+    VALUE_TLS,
+    VALUE_CERTIFICATES,
+    VALUE_ACME,
+    VALUE_BACKENDTLS,
     VALUE_RULE, /* of a route: conf_rules.c */
 };
 
@@ -356,6 +360,10 @@ value_takes_kind(enum value_form form, const struct ynode *n)
 
     switch ((unsigned)form) {
     case VALUE_ALLOW:
+    case VALUE_TLS:
+    case VALUE_CERTIFICATES:
+    case VALUE_ACME:
+    case VALUE_BACKENDTLS:
     case VALUE_RULE: /* their readers say which kinds they take, and why not another */
         return !ynode_is_null(n);
     case VALUE_MEMBERS:
@@ -429,6 +437,14 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
         return conf_nets_read(cx, key, n, to);
     case VALUE_WORDS:
         return conf_words_read(cx, key, n, to);
+    case VALUE_TLS:
+        return conf_tls_read(cx, key, n, to);
+    case VALUE_CERTIFICATES:
+        return conf_certificates_read(cx, n, to);
+    case VALUE_ACME:
+        return conf_acme_read(cx, key, n, to);
+    case VALUE_BACKENDTLS:
+        return conf_backend_tls_read(cx, key, n, to);
     case VALUE_RULE:
         return conf_rule_read(cx, key, n, to);
     }

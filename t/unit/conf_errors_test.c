@@ -321,9 +321,8 @@ TEST(conf, wrong_addresses_are_refused_with_the_right_form)
         {"http://a:80", "begins with http://: leave out http://, as in a:80"},
         {"HTTP://a:80/b/", "begins with http://: leave out http:// and the path, as in a:80"},
         {"http://a", "begins with http://: leave out http://, as in a:80"},
-        {"https://a",
-         "begins with https://: TLS to backends is not there yet; write the host:port where it "
-         "speaks plain HTTP"},
+        {"https://a/b",
+         "is https:// with a path, or with unix: write https://host or https://host:8443"},
         {"a/b:80",
          "has a host that is neither a name nor an address: write host:port, \"[v6]:port\" or "
          "unix:/path"},
@@ -400,7 +399,7 @@ TEST(conf, unknown_keys_get_a_suggestion)
         "3:7 unknown key 'adress' in backend 'o'; did you mean 'address'?\n"
         "3:28 unknown key 'first-byte-timeout' in backend 'o'; did you mean "
         "'first_byte_timeout'?\n"
-        "3:52 unknown key 'weight' in backend 'o'; it takes: address, host_header, "
+        "3:52 unknown key 'weight' in backend 'o'; it takes: address, tls, host_header, "
         "connect_timeout, first_byte_timeout, between_bytes_timeout, idle_timeout, "
         "max_connections, queue_timeout, queue_max, max_idle, probe, eject_after, eject_for, "
         "slow_start, dns_ttl, proxy_header\n"
@@ -446,7 +445,7 @@ TEST(conf, distance_counts_edits_and_swaps)
 
 TEST(conf, sections_not_built_yet_are_refused_by_name)
 {
-    static const char *const names[] = {"tls", "supervisor"};
+    static const char *const names[] = {"supervisor"};
     char yaml[256], want[256];
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -609,7 +608,8 @@ TEST(conf, all_errors_come_at_once_in_the_order_of_their_places)
     expect_errors("parameters: {log_rate: 0}\ntls: x\nroutes: [{backend: x}]\n"
                   "backends: {o: {address: a}}\nworkers: -1\n",
         "1:24 log_rate: '0' is too small: the least is 1\n"
-        "2:1 section 'tls' is not supported by this build yet: remove it\n"
+        "2:1 section 'tls' is a key of a listener: write `listen: [ { address: \"*:443\", tls: { "
+        "certificates: DIRECTORY } } ]`\n"
         "3:20 backend: 'x' is not among the backends: the first is 'o'\n"
         "4:25 address: 'a' has no port, as in host:8080\n"
         "5:10 workers: '-1' is negative: the least is 1\n");

@@ -1,0 +1,188 @@
+/* conf_tls_test.c -- TLS of listeners and of backends, as a file says it: read, compared, and refused. */
+#include "t/unit/conf_fixture.h"
+
+#include "conf/conf_compare.h"
+
+#define LISTEN(text)  BACKEND "listen: [{address: '127.0.0.1:443', " text "}]\n"
+#define ORIGIN(text)  "backends: {o: {" text "}}\n"
+#define SECURED(text) ORIGIN("address: '127.0.0.1:443', tls: " text)
+
+TEST(conf_tls, one_line_is_a_directory_of_certificates)
+{
+    const struct conf *c = load(LISTEN("tls: /etc/tls"));
+    const struct conf_tls *tls = &c->listens[0].tls;
+
+    CHECK(tls->said && !tls->acme.said && !c->listens_act);
+    CHECK_STR("/etc/tls", tls->certificates.directory);
+    CHECK_EQ(0, tls->certificates.n);
+    CHECK_STR("intermediate", tls->profile);
+    CHECK_STR("off", tls->client_auth);
+    CHECK_STR("", tls->client_ca);
+    CHECK_STR("", tls->session_secret);
+    conf_free(&c);
+    c = load(LISTEN("tls: ''"));
+    CHECK(!c->listens[0].tls.said);
+    conf_free(&c);
+}
+
+TEST(conf_tls, certificates_may_be_a_list_of_files)
+{
+    const struct conf *c = load(LISTEN(
+        "tls: {certificates: [/a.pem, {certificate: /b.crt, key: /b.key}], profile: modern}"));
+    const struct conf_tls *tls = &c->listens[0].tls;
+
+    CHECK_STR("", tls->certificates.directory);
+    CHECK_EQ(2, tls->certificates.n);
+    CHECK_STR("/a.pem", tls->certificates.pairs[0].certificate);
+    CHECK_STR("", tls->certificates.pairs[0].key);
+    CHECK_STR("/b.crt", tls->certificates.pairs[1].certificate);
+    CHECK_STR("/b.key", tls->certificates.pairs[1].key);
+    CHECK_STR("modern", tls->profile);
+    conf_free(&c);
+}
+
+TEST(conf_tls, acme_needs_names_alone)
+{
+    const struct conf *c = load(LISTEN("tls: {acme: {names: [a.test, b.test]}}"));
+    const struct conf_acme *acme = &c->listens[0].tls.acme;
+
+    CHECK(acme->said && c->listens_act);
+    CHECK_STR("a.test b.test", acme->names);
+    CHECK_STR("https://acme-v02.api.letsencrypt.org/directory", acme->directory);
+    CHECK_STR("/var/lib/tarn/acme", acme->state);
+    CHECK_STR("http-01", acme->challenge);
+    CHECK_STR("", acme->email);
+    conf_free(&c);
+}
+
+TEST(conf_tls, what_a_listener_says_is_checked)
+{
+    expect_errors(LISTEN("tls: {}"),
+        "2:42 tls has no certificate: name a directory or a list in `certificates`, or give it "
+        "`acme: { names: [www.example.com] }`\n");
+    expect_errors(LISTEN("tls: {certificates: []}"),
+        "2:57 certificates: an empty list has no certificate: give it a certificate\n");
+    expect_errors(LISTEN("tls: {certificates: [{key: /a}]}"),
+        "2:58 a certificate has no 'certificate': give it one\n");
+    expect_errors(LISTEN("tls: {certificates: /a, profile: old}"),
+        "2:70 profile: 'old' is unknown: it is intermediate or modern\n");
+    expect_errors(LISTEN("tls: {certificates: /a, client_auth: required}"),
+        "2:74 client_auth: 'required' needs `client_ca`, the file with the CA certificates that "
+        "clients' certificates are issued by\n");
+    expect_errors(LISTEN("tls: {certificates: /a, client_ca: /b}"),
+        "2:72 client_ca is not used: it needs `client_auth: optional` or `client_auth: "
+        "required`\n");
+    expect_errors(LISTEN("tls: {certificate: /a}"),
+        "2:43 unknown key 'certificate' in tls; did you mean 'certificates'?\n");
+    expect_errors(LISTEN("tls: {acme: {names: [a.test], directory: 'http://a/'}}"),
+        "2:78 directory: 'http://a/' is not the https:// URL of an ACME directory\n");
+    expect_errors(LISTEN("tls: {acme: {names: [a.test], challenge: dns-01}}"),
+        "2:78 challenge: 'dns-01' is unknown: it is http-01 or tls-alpn-01\n");
+    expect_errors(LISTEN("tls: /a, redirect: https"),
+        "2:56 key 'redirect' is for a listener without 'tls': "
+        "what comes in here is https already\n");
+    expect_errors(BACKEND "tls: {certificates: /a}\n",
+        "2:1 section 'tls' is a key of a listener: write `listen: [ { address: \"*:443\", tls: { "
+        "certificates: DIRECTORY } } ]`\n");
+}
+
+TEST(conf_tls, a_redirecting_listener_acts)
+{
+    const struct conf *c = load(LISTEN("redirect: https"));
+
+    CHECK(c->listens_act);
+    CHECK_STR("https", c->listens[0].redirect);
+    conf_free(&c);
+    c = load(LISTEN("redirect: off"));
+    CHECK(!c->listens_act);
+    conf_free(&c);
+}
+
+TEST(conf_tls, https_in_front_of_an_address_is_tls_with_verification)
+{
+    const struct conf *c = load(ORIGIN("address: 'https://127.0.0.1'"));
+    const struct conf_backend *b = &c->backends[0];
+
+    CHECK(b->tls.said && b->address.is_https);
+    CHECK_EQ(1, b->tls.verify);
+    CHECK_EQ(443, b->address.port);
+    CHECK_STR("127.0.0.1", b->address.host);
+    CHECK_STR("https://127.0.0.1", b->address.text);
+    CHECK_STR("", b->tls.sni); /* an address is no server name */
+    CHECK_STR("127.0.0.1", b->tls.name);
+    conf_free(&c);
+    c = load(ORIGIN("address: 'https://[::1]:8443/', tls: {sni: A.test}"));
+    b = &c->backends[0];
+    CHECK_EQ(8443, b->address.port);
+    CHECK_STR("a.test", b->tls.sni);
+    CHECK_STR("a.test", b->tls.name);
+    conf_free(&c);
+    c = load(ORIGIN("address: 'https://localhost:8443', tls: {name: b.test, ca: /ca}"));
+    b = &c->backends[0];
+    CHECK_STR("localhost", b->tls.sni);
+    CHECK_STR("b.test", b->tls.name);
+    CHECK_STR("/ca", b->tls.ca);
+    conf_free(&c);
+}
+
+TEST(conf_tls, what_a_backend_says_is_checked)
+{
+    expect_errors(SECURED("maybe"), "1:47 tls: 'maybe' is not on, off, true or false\n");
+    expect_errors(SECURED("{verify: off, ca: /a}"),
+        "1:56 verify: with off neither 'ca' nor 'name' is looked at: remove them, or this\n");
+    expect_errors(SECURED("{key: /a}"),
+        "1:53 key 'key' is that of a certificate: name its file in 'certificate'\n");
+    expect_errors(ORIGIN("address: 'https://127.0.0.1', tls: off"),
+        "1:51 tls: off, but the address begins with https://: remove one of them\n");
+    expect_errors(ORIGIN("address: 'unix:/a', tls: on"),
+        "1:41 tls: it is not known for which name the certificate must be: give it 'name'\n");
+}
+
+TEST(conf_tls, every_difference_makes_another_backend)
+{
+    static const char *const rows[] = {SECURED("on"), SECURED("off"), SECURED("{verify: off}"),
+        SECURED("{ca: /a}"), SECURED("{sni: a.test}"), SECURED("{name: a.test}"),
+        SECURED("{certificate: /a}"), SECURED("{certificate: /a, key: /b}")};
+
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++)
+        for (unsigned j = 0; j < ARRAY_LEN(rows); j++) {
+            const struct conf *a = load(rows[i]), *b = load(rows[j]);
+
+            CHECK_EQ(i == j, conf_backend_same(&a->backends[0], &b->backends[0]));
+            conf_free(&a);
+            conf_free(&b);
+        }
+}
+
+TEST(conf_tls, every_difference_makes_another_listener)
+{
+    static const char *const rows[] = {LISTEN("tls: /a"), LISTEN("redirect: off"),
+        LISTEN("redirect: https"), LISTEN("tls: /b"), LISTEN("tls: {certificates: [/a]}"),
+        LISTEN("tls: {certificates: [{certificate: /a, key: /b}]}"),
+        LISTEN("tls: {certificates: /a, profile: modern}"),
+        LISTEN("tls: {certificates: /a, client_auth: optional, client_ca: /c}"),
+        LISTEN("tls: {certificates: /a, client_auth: required, client_ca: /c}"),
+        LISTEN("tls: {certificates: /a, client_auth: required, client_ca: /d}"),
+        LISTEN("tls: {certificates: /a, session_secret: /s}"),
+        LISTEN("tls: {certificates: /a, acme: {names: [a.test]}}"),
+        LISTEN("tls: {certificates: /a, acme: {names: [a.test], state: /s}}")};
+
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++)
+        for (unsigned j = 0; j < ARRAY_LEN(rows); j++) {
+            const struct conf *a = load(rows[i]), *b = load(rows[j]);
+
+            CHECK_EQ(i == j, conf_listen_same(&a->listens[0], &b->listens[0]));
+            conf_free(&a);
+            conf_free(&b);
+        }
+}
+
+TEST_MAIN(TEST_ENTRY(conf_tls, one_line_is_a_directory_of_certificates),
+    TEST_ENTRY(conf_tls, certificates_may_be_a_list_of_files),
+    TEST_ENTRY(conf_tls, acme_needs_names_alone),
+    TEST_ENTRY(conf_tls, what_a_listener_says_is_checked),
+    TEST_ENTRY(conf_tls, a_redirecting_listener_acts),
+    TEST_ENTRY(conf_tls, https_in_front_of_an_address_is_tls_with_verification),
+    TEST_ENTRY(conf_tls, what_a_backend_says_is_checked),
+    TEST_ENTRY(conf_tls, every_difference_makes_another_backend),
+    TEST_ENTRY(conf_tls, every_difference_makes_another_listener))
