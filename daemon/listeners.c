@@ -8,6 +8,7 @@
 
 #include "conf/conf.h"
 #include "daemon/base/terr.h"
+#include "daemon/listeners_tls.h"
 #include "daemon/supervise/channel.h"
 
 /* Gives the address back; what connections say of it stays. */
@@ -25,6 +26,8 @@ endpoint_terms_free(struct listener_conf **tp)
     struct listener_conf *t = *tp;
 
     *tp = NULL;
+    if (t->tls != NULL)
+        listener_tls_close(&t->tls);
     /* const for the workers that read it; the owner may end it. */
     free((char *)(uintptr_t)t->in.facts.name);
     free((char *)(uintptr_t)t->in.facts.endpoint);
@@ -50,6 +53,7 @@ endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
     t->in.facts.name = strdup(conf->name);
     t->in.facts.endpoint = strdup(conf->address.text);
     t->in.facts.body_max = (uint64_t)conf->max_req_body;
+    t->in.facts.to_https = strcmp(conf->redirect, "https") == 0;
     t->in.is_proxied = conf_listen_is_proxied(conf);
     t->in.trusted = (struct address_nets){nets, conf->trusted.set.n};
     t->mode = conf->mode;
@@ -73,10 +77,15 @@ endpoint_file_same(const struct listener_conf *a, const struct listener_conf *b)
     return a->mode == b->mode && strcmp(a->user, b->user) == 0 && strcmp(a->group, b->group) == 0;
 }
 
-/* All that a connection reads of its listener: terms that are equal need not be replaced. */
+/* All that a connection reads of its listener: terms that are equal need not be replaced.
+ * `b` has no TLS of its own yet: `conf` says what it will be. */
 static bool
-endpoint_terms_same(const struct listener_conf *a, const struct listener_conf *b)
+endpoint_terms_same(
+    const struct listener_conf *a, const struct listener_conf *b, const struct conf_tls *conf)
 {
+    if ((a->tls != NULL) != conf->said || (a->tls != NULL && !listener_tls_same(a->tls, conf)) ||
+        a->in.facts.to_https != b->in.facts.to_https)
+        return false;
     if (strcmp(a->in.facts.name, b->in.facts.name) != 0 ||
         a->in.facts.body_max != b->in.facts.body_max || a->in.is_proxied != b->in.is_proxied ||
         a->in.trusted.n != b->in.trusted.n || !endpoint_file_same(a, b))
@@ -154,6 +163,10 @@ endpoint_own(struct endpoint *d, const struct conf_listen *conf, char *why, size
 static void
 endpoint_unprepare(struct endpoint *d)
 {
+    const struct listener_conf *now = listener_conf(d);
+
+    if (now != NULL && now->tls != NULL)
+        listener_tls_unprepare(now->tls);
     if (d->next_terms == NULL)
         return;
     endpoint_terms_free(&d->next_terms);
@@ -163,8 +176,25 @@ endpoint_unprepare(struct endpoint *d)
     d->was.changed = false;
 }
 
+/* Of terms that are new. */
+static int
+endpoint_terms_secure(struct endpoints *all, struct listener_conf *t,
+    const struct conf_listen *conf, char *why, size_t why_len)
+{
+    int err;
+
+    if (!conf->tls.said)
+        return 0;
+    err =
+        listener_tls_open(&t->tls, &conf->tls, all->offload, all->loops, all->secret, why, why_len);
+    if (err == 0)
+        t->in.secure = listener_tls_secure(t->tls);
+    return err;
+}
+
 int
-endpoints_prepare(struct endpoint *d, const struct conf_listen *conf, char *why, size_t why_len)
+endpoints_prepare(struct endpoints *all, struct endpoint *d, const struct conf_listen *conf,
+    char *why, size_t why_len)
 {
     const struct listener_conf *now = listener_conf(d);
     struct listener_conf *t;
@@ -176,11 +206,12 @@ endpoints_prepare(struct endpoint *d, const struct conf_listen *conf, char *why,
         return err;
     endpoint_unprepare(d); /* a port 0 that is written twice: the last one counts */
     /* The usual case of a reload: connections of before and after share their terms. */
-    if (now != NULL && endpoint_terms_same(now, t)) {
+    if (now != NULL && endpoint_terms_same(now, t, &conf->tls)) {
         endpoint_terms_free(&t);
-        return 0;
+        return now->tls == NULL ? 0 : listener_tls_prepare(now->tls, &conf->tls, why, why_len);
     }
-    if (now != NULL && !endpoint_file_same(now, t))
+    err = endpoint_terms_secure(all, t, conf, why, why_len);
+    if (err == 0 && now != NULL && !endpoint_file_same(now, t))
         err = endpoint_own(d, conf, why, why_len);
     if (err != 0)
         endpoint_terms_free(&t);
@@ -192,8 +223,11 @@ endpoints_prepare(struct endpoint *d, const struct conf_listen *conf, char *why,
 static void
 endpoint_alter(struct endpoint *d)
 {
-    struct listener_conf *t = d->next_terms;
+    struct listener_conf *t = d->next_terms, *now;
 
+    now = atomic_load_explicit(&d->terms, memory_order_relaxed);
+    if (now != NULL && now->tls != NULL)
+        listener_tls_commit(now->tls);
     if (t == NULL)
         return;
     tassert(t->before == NULL); /* it never counted */
@@ -201,7 +235,7 @@ endpoint_alter(struct endpoint *d)
     d->next_terms = NULL;
     d->was.changed = false; /* the file is as it shall be: nothing to undo */
     /* Kept, for connections that came in on them; a reload costs so much memory and no more. */
-    t->before = atomic_load_explicit(&d->terms, memory_order_relaxed);
+    t->before = now;
     /* Release, for the acquire in listener_conf(): a worker sees terms that are whole. */
     atomic_store_explicit(&d->terms, t, memory_order_release);
 }
@@ -231,7 +265,7 @@ endpoints_bind(struct endpoints *all, struct endpoint **out, const struct conf_l
     if (d == NULL)
         return TERR_NOMEM;
     d->magic = ENDPOINT_MAGIC;
-    err = endpoints_prepare(d, conf, why, why_len);
+    err = endpoints_prepare(all, d, conf, why, why_len);
     if (err == 0) {
         endpoint_alter(d);
         tassert(listener_conf(d) != NULL); /* from its first connection on */

@@ -22,11 +22,14 @@
 
 struct bound;
 struct conf_listen;
+struct listener_tls;
+struct offload;
 struct conf_params;
 struct channel;
 
 struct listener_conf {
     struct incoming_listener in; /* its own copies of names and networks */
+    struct listener_tls *tls;    /* NULL: plain */
     int64_t mode;                /* of a Unix socket's file */
     char *user, *group;          /* the file's owner; its own copies; "": as it came */
     struct listener_conf
@@ -49,9 +52,11 @@ struct endpoint {
 /* All there ever were, in the order in which they came.  All zero: none. */
 struct endpoints {
     struct endpoint *first;
-    struct channel *channel; /* borrowed: a supervisor keeps what is bound; NULL: there is none */
-    unsigned loops;          /* that accept */
-    bool shut;               /* workers end */
+    struct channel *channel;  /* borrowed: a supervisor keeps what is bound; NULL: there is none */
+    struct offload *offload;  /* borrowed: reads keys */
+    unsigned char secret[32]; /* of this process, for tickets of TLS */
+    unsigned loops;           /* that accept */
+    bool shut;                /* workers end */
 };
 
 /* Binds, and is the last of them.  `params` are the process's.  TERR_*, and a sentence in `why`. */
@@ -66,11 +71,11 @@ listener_conf(const struct endpoint *d)
 
 /* The one that stands for this listener; NULL: none does. */
 struct endpoint *endpoints_find(struct endpoints *all, const struct conf_listen *conf);
-/* What is now said of it, if that is something else, waits for endpoints_alter(), or is given up by
+/* Certificates are read anew.  What is now said of it, if that is something else, waits for endpoints_alter(), or is given up by
  * endpoints_unprepare().  A Unix socket's file gets its new owner at once: that may fail.  TERR_*,
  * and perhaps a sentence in `why`. */
-int endpoints_prepare(
-    struct endpoint *d, const struct conf_listen *conf, char *why, size_t why_len);
+int endpoints_prepare(struct endpoints *all, struct endpoint *d, const struct conf_listen *conf,
+    char *why, size_t why_len);
 void endpoints_unprepare(struct endpoints *all);
 /* From here on new connections come in on what was prepared. */
 void endpoints_alter(struct endpoints *all);

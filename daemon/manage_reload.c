@@ -257,7 +257,7 @@ reload_make_endpoints(struct reload *r, const struct endpoint *last, json_t **an
         int err;
 
         if (d != NULL)
-            err = endpoints_prepare(d, &r->conf->listens[i], why, sizeof(why));
+            err = endpoints_prepare(all, d, &r->conf->listens[i], why, sizeof(why));
         else
             /* With the process's parameters: those of binding need a restart. */
             err = endpoints_bind(all, &d, &r->conf->listens[i], &r->m->params, why, sizeof(why));

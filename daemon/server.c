@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "daemon/backends_tls.h"
 #include "daemon/base/conn_quota.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/obj.h"
+#include "daemon/base/offload.h"
 #include "daemon/base/rcu.h"
 #include "daemon/base/syslog_to.h"
 #include "daemon/base/tassert.h"
@@ -45,12 +47,14 @@
 #include "daemon/supervise/reaper.h"
 #include "daemon/table/table_guard.h"
 #include "daemon/table/tables.h"
+#include "daemon/tls/tls.h"
 #include "daemon/worker.h"
 #include "storage/storage.h"
 
 enum {
     FDS_OF_PROCESS = 64, /* logs, shared memory, standard streams, and some to spare */
     FDS_OF_WORKER = 16,  /* loop, listeners */
+    OFFLOAD_THREADS = 2, /* a key takes half a millisecond, and a start of many begins with many */
 };
 
 struct server {
@@ -71,6 +75,7 @@ struct server {
     struct tables *tables;
     bool policy_refused; /* as a configuration would have been */
     struct manage *manage;
+    struct offload *offload; /* keys of TLS are read by it */
     struct endpoints endpoints;
     struct worker_env env;
     char loop_id[32]; /* with no loop_token */
@@ -259,7 +264,7 @@ server_open_storage(struct server *s)
 static int
 server_open_backends(struct server *s)
 {
-    int err = registry_open(&s->registry, s->conf);
+    int err = registry_open_secure(&s->registry, s->conf, backends_tls(s->nworkers));
 
     tassert(s->names != NULL); /* log lines of every backend that comes name it by them */
     if (err != 0) {
@@ -349,15 +354,27 @@ server_open_tables(struct server *s)
 static int
 server_listen(struct server *s)
 {
+    ssize_t drawn;
+    int err;
+
     tassert(s->endpoints.first == NULL);
     s->env.endpoints = &s->endpoints;
     s->endpoints.channel = s->channel;
     /* A socket for each worker: the kernel spreads the clients. */
     s->endpoints.loops = s->nworkers;
+    err = offload_open(&s->offload, OFFLOAD_THREADS, 0);
+    if (err != 0) {
+        elog(ELOG_ERROR, "threads: %s", terr_text(err));
+        return err;
+    }
+    s->endpoints.offload = s->offload;
+    drawn = getrandom(s->endpoints.secret, sizeof(s->endpoints.secret), 0);
+    tassert(drawn == (ssize_t)sizeof(s->endpoints.secret));
     for (unsigned i = 0; i < s->conf->nlistens; i++) {
         struct endpoint *d;
-        char why[256] = "";
-        int err = endpoints_bind(
+        char why[512] = "";
+
+        err = endpoints_bind(
             &s->endpoints, &d, &s->conf->listens[i], &s->conf->params, why, sizeof(why));
 
         if (err != 0) {
@@ -503,6 +520,8 @@ server_close(struct server *s)
     if (s->synth != NULL)
         storage_close(&s->synth);
     endpoints_free(&s->endpoints);
+    if (s->offload != NULL)
+        offload_close(&s->offload);
     if (s->registry != NULL)
         registry_close(&s->registry);
     if (s->access != NULL)
@@ -580,6 +599,7 @@ server_run(const struct conf *conf)
     server_open_error_log(conf->params.error_log);
     /* Before anything is hashed: keys, tags of passwords and ids follow from it. */
     hash_secret_draw();
+    tls_init();
     /* Before the first thread, for threads inherit the mask: signals are read by the management
      * loop alone. */
     signals_block();

@@ -32,3 +32,10 @@ traffic_uncharge(struct storage *s, struct usage *told)
 
     traffic_charge(s, told, &nothing);
 }
+
+void
+traffic_charge_tls(struct storage *s, uint64_t *told, uint64_t now)
+{
+    storage_charge(s, CHARGE_TLS, *told, now);
+    *told = now;
+}

@@ -5,6 +5,8 @@
 #ifndef TARN_TRAFFIC_H
 #define TARN_TRAFFIC_H
 
+#include <stdint.h>
+
 struct storage;
 struct usage;
 
@@ -12,5 +14,7 @@ struct usage;
 void traffic_charge(struct storage *s, struct usage *told, const struct usage *now);
 /* The loop has ended. */
 void traffic_uncharge(struct storage *s, struct usage *told);
+/* Of OpenSSL, which counts for all loops together: one of them charges it, and 0 when it ends. */
+void traffic_charge_tls(struct storage *s, uint64_t *told, uint64_t now);
 
 #endif

@@ -29,6 +29,7 @@
 #include "daemon/proxy/proxy.h"
 #include "daemon/shm/latency.h"
 #include "daemon/table/tables.h"
+#include "daemon/tls/tls.h"
 #include "daemon/traffic.h"
 
 #define WORKER_MAGIC OBJ_TAG('w', 'o', 'r', 'k')
@@ -83,6 +84,7 @@ struct worker {
     uint64_t posts_told, wakeups_told, turns_told;
     struct usage charged; /* what the store knows of loop->usage */
     struct task charge_task;
+    uint64_t tls_charged; /* OpenSSL's memory, of all workers: the first one's */
     struct proxy proxy;
 };
 
@@ -130,6 +132,8 @@ worker_on_charge(struct task *t)
     OBJ_CHECK(w, WORKER_MAGIC);
     /* Between ticks the loop's usage wakes it, when much has been allocated since. */
     traffic_charge(w->env->storage, &w->charged, &w->loop->usage);
+    if (w->id == 0)
+        traffic_charge_tls(w->env->storage, &w->tls_charged, (uint64_t)tls_memory());
 }
 
 /* The tick was due when the wheel's tick that it lies under began (timer.h).  The delay since then
@@ -618,6 +622,7 @@ worker_main(void *arg)
     worker_tell_loop(w);
     /* While there is a store: it is closed when all workers have been joined. */
     traffic_uncharge(w->env->storage, &w->charged);
+    traffic_charge_tls(w->env->storage, &w->tls_charged, 0);
     /* Before tables and origins, which its requests used. */
     proxy_fini(&w->proxy);
     if (w->proxy.tables != NULL)

@@ -29,7 +29,8 @@
     X(READ, traffic, read_buffers, "Bytes of read buffers, also of idle connections")              \
     X(ARENA, traffic, arenas, "Bytes of requests' arenas")                                         \
     X(CONN, traffic, connections, "Bytes of connections to clients and to backends")               \
-    X(INCOMING, traffic, incoming, "Bytes of connections that wait for their PROXY header")        \
+    X(INCOMING, traffic, incoming, "Bytes of connections that wait for a PROXY header or handshake") \
+    X(TLS, traffic, tls, "Bytes of OpenSSL: state of TLS connections, certificates, keys")         \
     X(REQUEST, traffic, requests, "Bytes of requests and fetches in flight")                       \
     X(PROGRAM, process, program, "Bytes of the program, and of the log rings")                     \
     X(OVERHEAD, process, overhead, "Bytes of the allocator's overhead")

@@ -49,6 +49,8 @@ backend_free(struct backend **bp)
     director_fini(&b->director);
     pthread_mutex_destroy(&b->lock);
     pthread_mutex_destroy(&b->queue_lock);
+    if (b->secure != NULL)
+        b->registry->secure->close(&b->secure);
     free(b->conf);
     free(b->full);
     free(b);

@@ -25,6 +25,7 @@ struct backend;
 struct backend_names;
 struct conf;
 struct conf_backend;
+struct secure_client;
 struct counters;
 struct director;
 struct loop;
@@ -72,9 +73,20 @@ struct director_ask {
     unsigned navoid;
 };
 
+/* Makes a backend's TLS from its configuration.  TERR_*, and a sentence in `why`. */
+struct backend_secure {
+    int (*open)(
+        struct secure_client **out, const struct conf_backend *conf, char *why, size_t why_len);
+    void (*close)(struct secure_client **cp);
+};
+
 /* With the backends of the configuration, each a director with its YAML name, and its directors
  * (snapshot.h).  Borrows conf until registry_close, or until others are adopted. */
 int registry_open(struct registry **out, const struct conf *conf);
+/* The same, with what TLS to backends needs; borrowed until registry_close.  Without it a backend
+ * that wants TLS has no connections. */
+int registry_open_secure(
+    struct registry **out, const struct conf *conf, const struct backend_secure *secure);
 /* No director is held any more. */
 void registry_close(struct registry **rp);
 /* Where results of probes are counted; borrowed until registry_close.  Without it: nowhere. */

@@ -90,7 +90,7 @@ backend_naddrs(struct backend *b)
 void
 backend_place_of(struct backend *b, unsigned nth, struct backend_place *out)
 {
-    *out = (struct backend_place){.target.path = NULL};
+    *out = (struct backend_place){.target.secure = b->secure};
     if (b->conf->address.is_unix) {
         out->target.path = b->conf->address.path;
         return;

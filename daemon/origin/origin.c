@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "conf/conf_compare.h"
 #include "daemon/base/terr.h"
 #include "daemon/net/proxy_header.h"
 #include "daemon/origin/origins_priv.h"
@@ -180,7 +181,8 @@ origin_leads_to(const struct origin_conn *oc, struct backend *b)
     const struct conf_address *here = &b->conf->address, *there = &oc->backend->conf->address;
     unsigned generation = UINT_MAX; /* of another backend: look */
 
-    if (oc->backend->conf->proxy_header != 0 || here->is_unix != there->is_unix)
+    if (oc->backend->conf->proxy_header != 0 || here->is_unix != there->is_unix ||
+        !conf_backend_tls_same(&b->conf->tls, &oc->backend->conf->tls))
         return false;
     if (here->is_unix)
         return strcmp(here->path, there->path) == 0;

@@ -94,12 +94,13 @@ struct backend {
     struct backend_addrs *addrs; /* under lock; changed by the management thread; NULL: as loaded */
     _Atomic unsigned generation; /* of these */
     struct {
-        struct resolve *lookup; /* under way; NULL: none */
-        uint64_t due_ms;        /* monotonic; 0: not looked at yet */
-        bool failed;            /* the last one; said once */
-    } name;                     /* the management thread's */
-    struct outcome *outcome;    /* held; set once at creation */
-    struct probe *probe;        /* set once at creation; NULL: none */
+        struct resolve *lookup;   /* under way; NULL: none */
+        uint64_t due_ms;          /* monotonic; 0: not looked at yet */
+        bool failed;              /* the last one; said once */
+    } name;                       /* the management thread's */
+    struct outcome *outcome;      /* held; set once at creation */
+    struct probe *probe;          /* set once at creation; NULL: none */
+    struct secure_client *secure; /* set once at creation; NULL: plain */
 };
 
 struct probes;
@@ -109,6 +110,7 @@ struct backend_snapshot;
 struct registry {
     uint32_t magic;
     unsigned nslots;
+    const struct backend_secure *secure;         /* NULL: none speaks TLS */
     _Atomic(struct backend_snapshot *) snapshot; /* RCU */
     struct probes *probes;                       /* while they run */
     struct counters *counters;                   /* NULL: nothing is counted */

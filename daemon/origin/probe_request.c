@@ -39,7 +39,7 @@ probe_host(char *out, size_t max, const struct conf_backend *conf)
     else if (a->is_unix || a->host[0] == '\0')
         snprintf(out, max, "localhost");
     /* RFC 9110 7.2: without the port where it is the scheme's own. */
-    else if (a->port == 80)
+    else if (a->port == (conf->tls.said ? 443 : 80))
         snprintf(out, max, v6 ? "[%s]" : "%s", a->host);
     else
         snprintf(out, max, v6 ? "[%s]:%u" : "%s:%u", a->host, a->port);

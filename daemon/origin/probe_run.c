@@ -63,7 +63,7 @@ probe_fail_late(struct probe *p, const char *what)
 
 /* To the next address that can be asked at all. */
 static void
-probe_connect(struct probe *p, int err)
+probe_connect(struct probe *p, const char *why)
 {
     unsigned naddrs = backend_naddrs(p->backend);
     unsigned version = (unsigned)p->backend->conf->proxy_header;
@@ -75,6 +75,7 @@ probe_connect(struct probe *p, int err)
     /* One deadline for all addresses: probe_begin has set it. */
     while (p->nth < naddrs) {
         struct backend_place place;
+        int err;
 
         backend_place_of(p->backend, p->nth, &place);
         target.to = &place.target;
@@ -85,8 +86,9 @@ probe_connect(struct probe *p, int err)
             p->state = PROBE_CONNECT;
             return;
         }
+        why = terr_text(err);
     }
-    probe_fail(p, terr_text(err));
+    probe_fail(p, why);
 }
 
 static void
@@ -99,7 +101,7 @@ probe_begin(struct probe *p)
     p->line[0] = '\0';
     timer_set(&p->loop->wheel, &p->timer, loop_deadline(p->loop, p->conf.timeout_ms));
     /* Without any address this is what is reported. */
-    probe_connect(p, TERR_UNREACH);
+    probe_connect(p, terr_text(TERR_UNREACH));
 }
 
 static void
@@ -171,10 +173,20 @@ probe_talk(struct probe *p)
         probe_fail_late(p, p->status != 0 ? "not closed" : "no response");
 }
 
+/* Before the exchange is closed: it has the words. */
+static void
+probe_note_why(const struct probe *p, int err, char *why, size_t size)
+{
+    const char *more = p->x->why != NULL ? p->x->why : "";
+
+    snprintf(why, size, "%s%s%s", terr_text(err), more[0] != '\0' ? ": " : "", more);
+}
+
 static void
 probe_run(struct task *t)
 {
     struct probe *p = container_of(t, struct probe, task);
+    char why[PROBE_WHY_MAX];
     int err;
 
     OBJ_CHECK(p, PROBE_MAGIC);
@@ -190,9 +202,10 @@ probe_run(struct task *t)
         if (err == 0) {
             probe_ask(p);
         } else if (err != TERR_AGAIN) {
+            probe_note_why(p, err, why, sizeof(why));
             /* The exchange of the address that failed goes before the next is opened. */
             p->x->ops->close(&p->x);
-            probe_connect(p, err);
+            probe_connect(p, why);
         } else if (timer_expired(&p->timer)) {
             probe_fail_late(p, "no connection");
         }

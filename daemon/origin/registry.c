@@ -41,6 +41,13 @@ registry_admit(struct registry *rg, struct backend *b)
 int
 registry_open(struct registry **out, const struct conf *conf)
 {
+    return registry_open_secure(out, conf, NULL);
+}
+
+int
+registry_open_secure(
+    struct registry **out, const struct conf *conf, const struct backend_secure *secure)
+{
     struct registry *rg = calloc(1, sizeof(*rg));
     struct backend_snapshot *u;
     int err;
@@ -48,6 +55,7 @@ registry_open(struct registry **out, const struct conf *conf)
     if (rg == NULL)
         return TERR_NOMEM;
     rg->magic = REGISTRY_MAGIC;
+    rg->secure = secure;
     pthread_mutex_init(&rg->peers_lock, NULL);
     list_init(&rg->peers);
     err = snapshot_open(&u, rg, conf, NULL);
@@ -155,6 +163,22 @@ registry_outcome(struct registry *rg, const char *full)
     return outcome_new();
 }
 
+/* Files of certificates are read, once for all connections. */
+static int
+backend_open_secure(struct backend *b)
+{
+    const struct backend_secure *secure = b->registry->secure;
+    char why[512] = "";
+    int err;
+
+    if (secure == NULL)
+        return 0; /* it is only looked at */
+    err = secure->open(&b->secure, b->conf, why, sizeof(why));
+    if (err != 0)
+        elog(ELOG_ERROR, "backend %s: tls: %s", b->full, why[0] != '\0' ? why : terr_text(err));
+    return err;
+}
+
 int
 backend_admit(struct director **out, struct registry *rg, const struct conf_backend *conf,
     const struct probe_conf *probe, const char *name, const char *full)
@@ -176,6 +200,8 @@ backend_admit(struct director **out, struct registry *rg, const struct conf_back
     b->placed = conf != NULL && (conf->address.is_unix || conf->address.naddrs > 0);
     if (b->conf == NULL)
         err = TERR_NOMEM;
+    if (err == 0 && !b->none && conf->tls.said)
+        err = backend_open_secure(b);
     if (err == 0 && probe != NULL && !b->none)
         err = probe_new(&b->probe, b, probe);
     /* Last: what has a number is freed by the sweep alone. */

@@ -143,6 +143,16 @@ fetch_blame(struct fetch *f, int err)
     return fetch_fail(f, err);
 }
 
+/* Each of a name's addresses: the last one's reason is not that of the others. */
+static void
+fetch_say_not_connected(const struct fetch *f, int err)
+{
+    const char *why = fetch_exchange(f)->why;
+
+    elog(ELOG_WARN, "backend %s: %s: %s%s%s", f->conf->name, f->conf->address.text, terr_text(err),
+        why != NULL && why[0] != '\0' ? ": " : "", why != NULL ? why : "");
+}
+
 /* CONNECT -- until it is up; a name's other addresses are tried too. */
 static enum fetch_next
 fetch_do_connect(struct fetch *f)
@@ -156,10 +166,10 @@ fetch_do_connect(struct fetch *f)
     if (err == 0)
         return fetch_goto(f, FETCH_SEND);
     counter_add(f->proxy->counters, COUNTER_backend_conn_failed, 1);
+    fetch_say_not_connected(f, err);
     origin_discard(&f->conn);
     if (++f->attempt.address < backend_naddrs(f->backend))
         return fetch_goto(f, FETCH_START);
-    elog(ELOG_WARN, "backend %s: %s: %s", f->conf->name, f->conf->address.text, terr_text(err));
     /* The kernel's own timeout and ours have one name. */
     err = err == TERR_TIMEDOUT ? TERR_CONNTIMEO : err;
     backend_note_bad(f->backend, f->proxy->loop->clock.mono_ms, err);

@@ -884,7 +884,7 @@ req_start_checked(void *ctx, struct exchange *x)
 exchange_start_f *
 req_start_of(const struct conf *conf)
 {
-    if (conf->routes_act)
+    if (conf->routes_act || conf->listens_act)
         return req_start_ruled;
     return conf->trusted_proxies.set.n > 0 || conf->nlimits > 0 ? req_start_checked : req_start;
 }

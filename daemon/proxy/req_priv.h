@@ -78,7 +78,8 @@ struct req_rules {
     struct backend_snapshot *held;     /* NULL: only borrowed */
     struct backend_snapshot *snapshot; /* it has the route */
     const struct conf_route *route;
-    unsigned number;          /* among the routes, from 1 */
+    unsigned number;          /* among the routes, from 1; 0: the listener's */
+    struct conf_page page;    /* what the listener answers; body.len 0: nothing */
     struct auth_check *check; /* in the arena; NULL: nothing was asked yet */
     struct slice name, value; /* SYNTH: one more field of our answer; name.len 0: none */
 };
@@ -302,6 +303,9 @@ const struct conf_page *req_error_page(const struct req *r);
  * matches the request as it is now; else the default.  NULL: none.  Hits do without. */
 struct director *req_backend(const struct req *r);
 /* That route, and which of them it is, from 1; NULL: none decides. */
+/* What the listener answers in a route's place, with *page; NULL: nothing (req_listen.c). */
+const struct conf_route *req_listener_route(
+    struct req *r, const struct conf *conf, struct conf_page *page);
 const struct conf_route *req_route(const struct req *r, unsigned *number);
 bool req_route_pipes(const struct req *r);
 

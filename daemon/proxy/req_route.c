@@ -139,10 +139,16 @@ int
 req_take_rules(struct req *r, bool hold)
 {
     struct backend_snapshot *u = registry_snapshot(r->proxy->registry);
-    const struct conf_route *route = req_match_route(r, snapshot_conf(u));
+    struct conf_page page;
+    const struct conf_route *route = req_listener_route(r, snapshot_conf(u), &page);
+    bool is_listener = route != NULL;
     struct req_rules *rules;
-    int err = route_judge_path(r, snapshot_conf(u), route);
+    int err = 0;
 
+    if (!is_listener) {
+        route = req_match_route(r, snapshot_conf(u));
+        err = route_judge_path(r, snapshot_conf(u), route);
+    }
     tassert_slow(req_rules(r) == NULL); /* once a request: those of the route that it came by */
     if (err != 0 || !route_acts(route))
         return err;
@@ -154,7 +160,8 @@ req_take_rules(struct req *r, bool hold)
         .held = hold ? snapshot_hold(u) : NULL,
         .snapshot = u,
         .route = route,
-        .number = (unsigned)(route - snapshot_conf(u)->routes) + 1,
+        .number = is_listener ? 0 : (unsigned)(route - snapshot_conf(u)->routes) + 1,
+        .page = page,
     };
     r->rules = rules;
     r->attended |= REQ_HAS_RULES;
@@ -508,6 +515,8 @@ req_do_admit(struct req *r)
     /* The order: a redirect to https comes before a password is asked for in the clear. */
     if (req_is_redirected(r))
         return route_redirect(r);
+    if (r->rules->page.body.len > 0)
+        return req_synth(r, 200, 0);
     if (!route_allows(r->rules->route, r->head))
         return route_refuse_method(r);
     if (r->rules->route->basic_auth.said) {
@@ -530,6 +539,8 @@ req_error_page(const struct req *r)
     const struct req_rules *rules = req_rules(r);
     const struct conf_page *page = rules != NULL ? &rules->route->error_page : NULL;
 
+    if (rules != NULL && rules->page.body.len > 0)
+        return &rules->page;
     if (page == NULL || page->body.ptr == NULL)
         return NULL;
     if (page->n == 0)

@@ -202,6 +202,11 @@ why_say_rules(struct why *y)
     if (rules == NULL)
         return;
     route = rules->route;
+    if (rules->number == 0) {
+        why_say(y, "Its listener answers it: %s.",
+            rules->page.body.len > 0 ? "with a challenge of ACME" : "by a redirect to https");
+        return;
+    }
     why_say(y, "Number %u of routes has actions for it%s%s%s%s.", rules->number,
         route->host[0] != '\0' ? ", host " : "", route->host,
         route->path[0] != '\0' ? ", path " : "", route->path);

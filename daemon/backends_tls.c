@@ -1,0 +1,34 @@
+/* backends_tls.c -- TLS to backends. */
+#include "daemon/backends_tls.h"
+
+#include "conf/conf.h"
+#include "daemon/base/tassert.h"
+#include "daemon/origin/director.h"
+#include "daemon/tls/tls.h"
+
+static unsigned backends_loops;
+
+static int
+backends_tls_open(
+    struct secure_client **out, const struct conf_backend *conf, char *why, size_t why_len)
+{
+    const struct tls_client_conf how = {.verify = conf->tls.verify != 0,
+        .ca = conf->tls.ca,
+        .sni = conf->tls.sni,
+        .name = conf->tls.name,
+        .certificate = conf->tls.certificate,
+        .key = conf->tls.key,
+        .loops = backends_loops};
+
+    tassert(conf->tls.said);
+    return tls_client_open(out, &how, why, why_len);
+}
+
+const struct backend_secure *
+backends_tls(unsigned loops)
+{
+    static const struct backend_secure secure = {backends_tls_open, tls_client_close};
+
+    backends_loops = loops;
+    return &secure;
+}

@@ -1,0 +1,267 @@
+/* listeners_tls.c -- TLS of one listener. */
+#include "daemon/listeners_tls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "daemon/base/obj.h"
+#include "daemon/base/slurp.h"
+#include "daemon/base/terr.h"
+#include "daemon/log/elog.h"
+#include "daemon/tls/cert_store.h"
+#include "daemon/tls/tls.h"
+
+enum {
+    SECRET_FILE_MAX = 4096,
+    SAID_MAX = 20, /* lines of the error log for one load; a directory may have 50,000 bad files */
+};
+
+#define LISTENER_TLS_MAGIC OBJ_TAG('l', 't', 'l', 's')
+struct listener_tls {
+    uint32_t magic;
+    struct cert_store *certs;
+    struct cert_table *next; /* prepared; NULL: none is */
+    struct tls_tickets *tickets;
+    struct tls_server *server;
+    char *conf; /* what it was opened with, as text */
+};
+
+/* `but`: the row that the caller says; NULL: none. */
+static void
+report_say(const struct cert_report *report, const struct cert_report_row *but)
+{
+    unsigned most = report->nrows < SAID_MAX ? report->nrows : SAID_MAX;
+
+    for (unsigned i = 0; i < most; i++) {
+        const struct cert_report_row *row = &report->rows[i];
+        char line[16] = "";
+
+        if (row == but)
+            continue;
+        if (row->line > 0)
+            snprintf(line, sizeof(line), ":%u", row->line);
+        elog(row->is_error ? ELOG_ERROR : ELOG_WARN, "%s%s: %s", row->file, line, row->why);
+    }
+    if (report->nerrors + report->nremarks > most)
+        elog(ELOG_WARN, "%u more of certificates: `tarnctl tls list` has them",
+            report->nerrors + report->nremarks - most);
+}
+
+/* The first error is what the caller says. */
+static const struct cert_report_row *
+report_why(const struct cert_report *report, char *why, size_t why_len)
+{
+    for (unsigned i = 0; i < report->nrows; i++) {
+        const struct cert_report_row *row = &report->rows[i];
+
+        if (!row->is_error)
+            continue;
+        if (row->line > 0)
+            snprintf(why, why_len, "%s:%u: %s", row->file, row->line, row->why);
+        else
+            snprintf(why, why_len, "%s: %s", row->file, row->why);
+        return row;
+    }
+    return NULL;
+}
+
+static int
+tls_load(struct cert_table **out, const struct conf_tls *conf, const struct cert_table *before,
+    char *why, size_t why_len)
+{
+    const struct conf_certificates *certs = &conf->certificates;
+    char issued[4100] = "", challenges[4100] = "";
+    struct cert_pair *pairs = calloc(certs->n + 1, sizeof(*pairs));
+    struct cert_spec spec = {.pairs = pairs, .npairs = certs->n};
+    struct cert_report report = {.nrows = 0};
+    int err;
+
+    if (pairs == NULL)
+        return TERR_NOMEM;
+    for (unsigned i = 0; i < certs->n; i++)
+        pairs[i] = (struct cert_pair){certs->pairs[i].certificate,
+            certs->pairs[i].key[0] != '\0' ? certs->pairs[i].key : NULL};
+    if (certs->directory[0] != '\0')
+        spec.directory = certs->directory;
+    if (conf->acme.said) {
+        snprintf(issued, sizeof(issued), "%s/certs", conf->acme.state);
+        snprintf(challenges, sizeof(challenges), "%s/challenges/tls-alpn-01", conf->acme.state);
+        spec.challenge_directory = challenges;
+        if (spec.directory == NULL && certs->n == 0)
+            spec.directory = issued;
+    }
+    err = cert_table_load(out, &spec, before, &report);
+    report_say(&report, err != 0 ? report_why(&report, why, why_len) : NULL);
+    cert_report_free(&report);
+    free(pairs);
+    return err;
+}
+
+static int
+tls_open_tickets(struct tls_tickets **out, const char *file,
+    const unsigned char secret[LISTENER_TLS_SECRET], char *why, size_t why_len)
+{
+    struct span text;
+    int err;
+
+    if (file[0] == '\0')
+        return tls_tickets_open(out, secret, LISTENER_TLS_SECRET);
+    err = slurp_file(file, &text);
+    if (err != 0) {
+        snprintf(why, why_len, "session_secret: %s: %s", file, strerror(err));
+        return TERR_CONFIG;
+    }
+    if (text.len < LISTENER_TLS_SECRET || text.len > SECRET_FILE_MAX) {
+        snprintf(why, why_len,
+            "session_secret: %s has %zu bytes: %d to %d random ones are needed, as from `openssl "
+            "rand 32`",
+            file, text.len, LISTENER_TLS_SECRET, SECRET_FILE_MAX);
+        err = TERR_CONFIG;
+    } else {
+        err = tls_tickets_open(out, text.ptr, text.len);
+    }
+    explicit_bzero(text.ptr, text.len);
+    free(text.ptr);
+    return err;
+}
+
+static enum tls_client_auth
+tls_client_auth_of(const char *word)
+{
+    if (strcmp(word, "required") == 0)
+        return TLS_CLIENT_REQUIRED;
+    return strcmp(word, "optional") == 0 ? TLS_CLIENT_OPTIONAL : TLS_CLIENT_OFF;
+}
+
+/* All that is said of it, to be compared.  NULL: no memory. */
+static char *
+tls_text(const struct conf_tls *conf)
+{
+    const struct conf_certificates *certs = &conf->certificates;
+    char *text = NULL;
+    size_t len;
+    FILE *f = open_memstream(&text, &len);
+
+    if (f == NULL)
+        return NULL;
+    fprintf(f, "%s\n%s\n%s\n%s\n%s\n", certs->directory, conf->profile, conf->client_auth,
+        conf->client_ca, conf->session_secret);
+    for (unsigned i = 0; i < certs->n; i++)
+        fprintf(f, "%s\n%s\n", certs->pairs[i].certificate, certs->pairs[i].key);
+    if (conf->acme.said)
+        fprintf(f, "acme\n%s\n", conf->acme.state);
+    if (fclose(f) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+bool
+listener_tls_same(const struct listener_tls *t, const struct conf_tls *conf)
+{
+    char *text = conf->said ? tls_text(conf) : NULL;
+    bool same = text != NULL && strcmp(text, t->conf) == 0;
+
+    OBJ_CHECK(t, LISTENER_TLS_MAGIC);
+    free(text);
+    return same;
+}
+
+int
+listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct offload *o,
+    unsigned loops, const unsigned char secret[LISTENER_TLS_SECRET], char *why, size_t why_len)
+{
+    const struct cert_store_env env = {.offload = o};
+    struct listener_tls *t = calloc(1, sizeof(*t));
+    struct tls_server_conf sc = {.modern = strcmp(conf->profile, "modern") == 0,
+        .client_auth = tls_client_auth_of(conf->client_auth),
+        .client_ca = conf->client_ca,
+        .loops = loops};
+    struct cert_table *table = NULL;
+    int err;
+
+    tassert(conf->said);
+    if (t == NULL)
+        return TERR_NOMEM;
+    t->magic = LISTENER_TLS_MAGIC;
+    t->conf = tls_text(conf);
+    err = t->conf != NULL ? tls_load(&table, conf, NULL, why, why_len) : TERR_NOMEM;
+    if (err == 0)
+        err = cert_store_open(&t->certs, &table, &env);
+    if (table != NULL)
+        cert_table_unref(&table);
+    if (err == 0)
+        err = tls_open_tickets(&t->tickets, conf->session_secret, secret, why, why_len);
+    sc.certs = t->certs;
+    sc.tickets = t->tickets;
+    if (err == 0)
+        err = tls_server_open(&t->server, &sc, why, why_len);
+    if (err != 0)
+        listener_tls_close(&t);
+    else
+        *out = t;
+    return err;
+}
+
+void
+listener_tls_close(struct listener_tls **tp)
+{
+    struct listener_tls *t;
+
+    OBJ_TAKE(t, tp, LISTENER_TLS_MAGIC);
+    listener_tls_unprepare(t);
+    if (t->server != NULL)
+        tls_server_close(&t->server);
+    if (t->tickets != NULL)
+        tls_tickets_close(&t->tickets);
+    if (t->certs != NULL)
+        cert_store_close(&t->certs);
+    free(t->conf);
+    OBJ_FREE(t);
+}
+
+struct secure_server *
+listener_tls_secure(struct listener_tls *t)
+{
+    OBJ_CHECK(t, LISTENER_TLS_MAGIC);
+    return tls_server_secure(t->server);
+}
+
+struct cert_store *
+listener_tls_certs(struct listener_tls *t)
+{
+    OBJ_CHECK(t, LISTENER_TLS_MAGIC);
+    return t->certs;
+}
+
+int
+listener_tls_prepare(struct listener_tls *t, const struct conf_tls *conf, char *why, size_t why_len)
+{
+    struct cert_table *now = cert_store_table(t->certs);
+    int err;
+
+    OBJ_CHECK(t, LISTENER_TLS_MAGIC);
+    listener_tls_unprepare(t);
+    err = tls_load(&t->next, conf, now, why, why_len);
+    cert_table_unref(&now);
+    return err;
+}
+
+void
+listener_tls_commit(struct listener_tls *t)
+{
+    OBJ_CHECK(t, LISTENER_TLS_MAGIC);
+    if (t->next != NULL)
+        cert_store_swap(t->certs, &t->next);
+}
+
+void
+listener_tls_unprepare(struct listener_tls *t)
+{
+    OBJ_CHECK(t, LISTENER_TLS_MAGIC);
+    if (t->next != NULL)
+        cert_table_unref(&t->next);
+}

@@ -1,0 +1,41 @@
+/* listeners_tls.h -- TLS of one listener: its certificates, the keys of its tickets, its contexts.
+ *
+ * Certificates may be read anew while connections are served: the new ones are prepared first, so that a
+ * reload that fails elsewhere changes nothing here either.
+ *
+ * Threads: the main thread's; the server that it gives is for any loop.  Errors: TERR_*, with a sentence in
+ * `why`; what is wrong with single files is said in the error log.
+ */
+#ifndef TARN_LISTENERS_TLS_H
+#define TARN_LISTENERS_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct cert_store;
+struct conf_tls;
+struct listener_tls;
+struct offload;
+struct secure_server;
+
+enum {
+    LISTENER_TLS_SECRET = 32, /* bytes that tickets are sealed by where no file has any */
+};
+
+/* `conf` says TLS; it is not kept.  The offload and the secret are borrowed for as long as it lives. */
+int listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct offload *o,
+    unsigned loops, const unsigned char secret[LISTENER_TLS_SECRET], char *why, size_t why_len);
+/* No connection of it is left. */
+void listener_tls_close(struct listener_tls **tp);
+struct secure_server *listener_tls_secure(struct listener_tls *t);
+struct cert_store *listener_tls_certs(struct listener_tls *t);
+
+/* Was it opened with the same?  Files may have other content by now. */
+bool listener_tls_same(const struct listener_tls *t, const struct conf_tls *conf);
+/* Reads the certificates of `conf`, which is as it was opened with.  They wait for one of the other two. */
+int listener_tls_prepare(
+    struct listener_tls *t, const struct conf_tls *conf, char *why, size_t why_len);
+void listener_tls_commit(struct listener_tls *t);
+void listener_tls_unprepare(struct listener_tls *t);
+
+#endif
