@@ -60,7 +60,6 @@ rules_wrong_name(const struct conf_key *key, struct slice s)
         return "is longer than such a name can be";
     /* Methods are case-sensitive (RFC 9110 9.1): "get" would match none. */
     if (key->type == CONF_TYPE_METHODS) {
-        /* What ends a name in Cookie or in a query: such a name could match nothing. */
         for (size_t i = 0; i < s.len; i++)
             if (!isupper((unsigned char)s.ptr[i]) && s.ptr[i] != '-')
                 return "is not a method: capital letters, as in GET";
@@ -68,6 +67,7 @@ rules_wrong_name(const struct conf_key *key, struct slice s)
     }
     if (key->type == CONF_TYPE_LIMITS)
         return conf_text_wrong(CONF_TYPE_NAME, s);
+    /* What ends a name in Cookie or in a query: such a name could match nothing. */
     for (size_t i = 0; i < s.len; i++)
         if (s.ptr[i] <= ' ' || s.ptr[i] >= 0x7f || strchr("=;&?#,\"", s.ptr[i]) != NULL)
             return "is not a name: printable ASCII without spaces and = ; & ? # , \"";

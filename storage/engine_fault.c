@@ -64,6 +64,7 @@ fault_parse_word(uint64_t n[FAULT_COUNT], const char *word, size_t len)
         size_t name = strlen(fault_words[i].word);
         char *end;
 
+        /* The =, and a digit at least. */
         if (len < name + 2 || strncmp(word, fault_words[i].word, name) != 0 || word[name] != '=')
             continue;
         if (word[name + 1] < '0' || word[name + 1] > '9')
@@ -160,6 +161,7 @@ fault_full(struct storage *s)
 {
     uint64_t n = fault_of(s)->n[FAULT_FULL];
 
+    /* By the real budget: what tests store and free moves it. */
     return n != 0 && atomic_load(&s->budget.charged) >= n;
 }
 
@@ -190,6 +192,7 @@ static void
 fault_hold(struct fault *f, struct waiter *w)
 {
     pthread_mutex_lock(&f->lock);
+    /* Under the lock: a tick on another thread may find it at once. */
     storage_arm(w, &f->held);
     pthread_mutex_unlock(&f->lock);
 }
@@ -338,6 +341,7 @@ fault_take(struct lease_iter *it, struct lease_batch *b)
         fault_notify(it->waiter);
         return -EAGAIN;
     }
+    /* take() may exchange it->fns: it has to find its own there. */
     it->fns = fault_inner(it);
     n = it->fns->take(it, b);
     fault_wrap(it);

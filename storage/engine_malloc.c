@@ -19,6 +19,7 @@ malloc_free(struct storage *s, void *p, size_t size)
 static int
 malloc_obj_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
 {
+    /* One engine for both: they share budget and arena, and an object's kind never changes. */
     return spec->kind == STOBJ_KEPT ? kept_new(out, s, spec) : window_new(out, s, spec);
 }
 
@@ -69,6 +70,7 @@ malloc_lease_open(struct lease_iter *it)
 static bool
 malloc_borrow(const struct stobj *o, uint64_t off, uint64_t len, struct slice *out)
 {
+    /* A window's bytes move on: nothing of it may be read without a lease. */
     return o->kind == STOBJ_KEPT && kept_borrow(o, off, len, out);
 }
 
@@ -81,12 +83,14 @@ malloc_contains(struct stobj *o, const char *ptr, size_t len)
 static uint64_t
 malloc_start(const struct stobj *o)
 {
+    /* What is kept is kept from its first byte on. */
     return o->kind == STOBJ_KEPT ? 0 : window_start(o);
 }
 
 static void
 malloc_wake(struct stobj *o)
 {
+    /* A writer of what is kept waits for room in the store, not for a reader. */
     if (o->kind != STOBJ_KEPT)
         window_wake(o);
 }
@@ -101,12 +105,14 @@ malloc_shut(struct stobj *o)
 static bool
 malloc_expire(struct stobj *o)
 {
+    /* No reader of what is kept is ever left behind. */
     return o->kind == STOBJ_KEPT || window_expire(o);
 }
 
 static bool
 malloc_expect(struct stobj *o, int32_t n, bool must)
 {
+    /* There is always a place. */
     return o->kind == STOBJ_KEPT || window_expect(o, n, must);
 }
 

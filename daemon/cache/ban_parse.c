@@ -114,6 +114,7 @@ ban_read_quoted(struct ban_reader *r, struct ban_word *w)
     char *out = r->args;
 
     for (; p < end && *p != '"'; p++) {
+        /* Both stay: the regular expression reads them as one. */
         if (*p == '\\' && p + 1 < end && p[1] == '\\')
             *out++ = *p++;
         else if (*p == '\\' && p + 1 < end && p[1] == '"')
@@ -123,6 +124,7 @@ ban_read_quoted(struct ban_reader *r, struct ban_word *w)
     if (p == end)
         return ban_refuse(r, "expected a closing quote after", r->rest);
     p++;
+    /* "a"b may have been meant as one word, or as two: refused. */
     if (p < end && !ban_is_space(*p))
         return ban_refuse(
             r, "expected a space after a closing quote, found", slice_of(p, (size_t)(end - p)));
@@ -140,6 +142,7 @@ ban_read(struct ban_reader *r, struct ban_word *w)
 
     while (r->rest.len > 0 && ban_is_space(*r->rest.ptr))
         r->rest = slice_of(r->rest.ptr + 1, r->rest.len - 1);
+    /* Of length 0 and not NULL: what follows compares and copies it. */
     *w = (struct ban_word){{r->rest.ptr, 0}, {r->rest.ptr, 0}};
     if (r->rest.len > 0 && *r->rest.ptr == '"') {
         int err = ban_read_quoted(r, w);
@@ -164,6 +167,7 @@ ban_is_token(struct slice s)
         char c = s.ptr[i];
         bool alnum = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 
+        /* strchr(3) finds the NUL of `others`. */
         if (!alnum && (c == '\0' || strchr(others, c) == NULL))
             return false;
     }
@@ -182,9 +186,11 @@ ban_read_field(struct ban_reader *r, struct ban *b, struct ban_test *t, bool fir
         struct slice name = ban_fields[i].name;
 
         if (ban_fields[i].takes_header
+                /* With its dot: the rest is the header's name. */
                 ? w.raw.len < name.len || memcmp(w.raw.ptr, name.ptr, name.len) != 0
                 : !slice_eq(w.raw, name))
             continue;
+        /* First kept: the name must lie in the ban, and not in the caller's text. */
         w.raw = ban_keep(r, w.raw, first);
         t->name = slice_of(w.raw.ptr + name.len, w.raw.len - name.len);
         if (ban_fields[i].takes_header && !ban_is_token(t->name))
@@ -205,6 +211,7 @@ ban_read_field(struct ban_reader *r, struct ban *b, struct ban_test *t, bool fir
 static int
 ban_read_op(struct ban_reader *r, struct ban_test *t)
 {
+    /* enum ban_field has durations last. */
     bool of_duration = t->field >= BAN_OBJ_TTL;
     struct ban_word w;
     int err = ban_read(r, &w);
@@ -233,6 +240,7 @@ ban_duration(struct slice s, int64_t *ms)
     double value = 0, scale = 0;
 
     for (; i < s.len; i++) {
+        /* scale is 0 in front of the point: a second one ends the number. */
         if (s.ptr[i] == '.' && scale == 0 && digits > 0) {
             scale = 1;
         } else if (s.ptr[i] >= '0' && s.ptr[i] <= '9' && digits < 15) { /* exact in a double */
@@ -253,6 +261,7 @@ ban_duration(struct slice s, int64_t *ms)
         value *= ban_units[u].ms;
         if (value > 1e15) /* 30,000 years; sums of such still fit */
             return false;
+        /* Rounded: 0.001s is a millisecond, whatever a double makes of it. */
         *ms = (int64_t)(value + 0.5);
         *ms = s.ptr[0] == '-' ? -*ms : *ms;
         return true;
@@ -267,6 +276,7 @@ ban_read_regex(struct ban_reader *r, struct ban_test *t)
     size_t at = 0;
     int err = regex_compile(&t->re, t->arg, why, sizeof(why), &at);
 
+    /* No memory is no fault of the expression. */
     if (err == TERR_SYNTAX)
         snprintf(r->why, r->why_size, "regular expression, at byte %zu: %s", at, why);
     return err;
@@ -288,6 +298,7 @@ ban_read_arg(struct ban_reader *r, struct ban_test *t)
                                     : "expected a text to compare with, found",
             w.raw);
     w.raw = ban_keep(r, w.raw, false);
+    /* Equal in first byte and length: it had no quotes, which are raw alone. */
     t->arg = *w.plain.ptr == *w.raw.ptr && w.plain.len == w.raw.len ? w.raw : w.plain;
     if (t->field >= BAN_OBJ_TTL && !ban_duration(t->arg, &t->ms))
         return ban_refuse(r, "expected a duration as 60s or 1d, found", w.raw);
@@ -324,6 +335,7 @@ ban_read_all(struct ban_reader *r, struct ban *b)
     bool more = true;
 
     while (more) {
+        /* Counted first: ban_free() frees what a test that failed has compiled. */
         struct ban_test *t = &b->tests[b->ntests++];
         int err = ban_read_field(r, b, t, b->ntests == 1);
 
@@ -333,6 +345,7 @@ ban_read_all(struct ban_reader *r, struct ban *b)
             err = ban_read_arg(r, t);
         if (err != 0)
             return err;
+        /* Bans are bounded by bytes (bans_put), and most of them may be here. */
         b->bytes += t->re != NULL ? BAN_REGEX_BYTES : 0;
         err = ban_read_and(r, b, &more);
         if (err != 0)
@@ -368,6 +381,7 @@ ban_count_tests(struct slice s)
     size_t n = 1;
 
     for (size_t i = 0; i + 1 < s.len && n < BAN_TESTS_MAX; i++)
+        /* One in quotes counts, too: too much room, never too little. */
         n += s.ptr[i] == '&' && s.ptr[i + 1] == '&';
     return n;
 }
@@ -397,6 +411,7 @@ ban_parse(struct ban **out, struct slice expression, char *why, size_t why_size)
         return err;
     }
     b->text_len = (uint32_t)(r.text - b->text);
+    /* Of the normal form: a ban that was said twice is found by it. */
     b->hash = hash_plain(b->text, b->text_len);
     *out = b;
     return 0;

@@ -51,6 +51,7 @@ cache_table_alloc(struct cache *c, size_t bytes, size_t align, enum charge what)
         return NULL;
     p = piece.raw + sizeof(piece);
     p += (align - (uintptr_t)p % align) % align;
+    /* memcpy(): what stands in front of the piece need not be aligned for a struct. */
     memcpy(p - sizeof(piece), &piece, sizeof(piece));
     return p;
 }
@@ -75,6 +76,7 @@ cache_table_free(void *ctx, void *p, size_t bytes)
     struct cache *c = ctx;
     struct table_piece piece;
 
+    /* More was allocated than was asked for: the piece knows. */
     (void)bytes;
     memcpy(&piece, (char *)p - sizeof(piece), sizeof(piece));
     storage_free(c->storage, piece.raw, piece.bytes, piece.what);
@@ -96,6 +98,7 @@ cache_open_removals(struct cache *c, uint64_t store_bytes)
     size_t n = 1;
     void *places = NULL;
 
+    /* A power of two: a key's place is a mask. */
     while (n * 2 <= store_bytes / REMOVAL_STORE_BYTES && n < FATES_MAX)
         n *= 2;
     if (store_bytes >= FATES_FROM)
@@ -161,6 +164,7 @@ cache_flush_one(void *ctx, struct cuckoo_guard *g, const struct cuckoo_seen *see
     cuckoo_remove(c->index, g, seen->node);
     for (; e != NULL; e = next) {
         next = entry_next(e);
+        /* Out of the queue before it is retired: eviction must not find it any more. */
         evict_remove(c, e);
         entry_retire(e);
     }
@@ -173,6 +177,7 @@ cache_close(struct cache **cp)
 
     OBJ_TAKE(c, cp, CACHE_MAGIC);
     rcu_join();
+    /* False: a node moved meanwhile, and may have been missed. */
     while (!cuckoo_each(c->index, cache_flush_one, c))
         ;
     rcu_leave();
@@ -208,6 +213,7 @@ int64_t
 cache_tend_index(struct cache *c, int64_t otherwise_ms)
 {
     OBJ_CHECK(c, CACHE_MAGIC);
+    /* On every call: a doubling ends also in a cache that is not asked any more. */
     cuckoo_tend(c->index, INDEX_HOUSEKEEPING_BUCKETS, SIZE_MAX);
     if (otherwise_ms <= INDEX_HOUSEKEEPING_MS ||
         (!cuckoo_wants_tending(c->index) && !cuckoo_outgrows(c->index, INDEX_TEND_BYTES)))

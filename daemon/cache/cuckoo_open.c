@@ -17,6 +17,7 @@ cuckoo_shape_is_good(unsigned bits, unsigned slots)
 unsigned
 cuckoo_bits_for(uint64_t entries, unsigned slots)
 {
+    /* At most the load at which it would double. */
     unsigned percent = slots == 8 ? 90 : 85;
     unsigned bits = CUCKOO_BITS_MIN;
 
@@ -59,6 +60,8 @@ cuckoo_bytes(unsigned bits, unsigned slots)
 static void *
 cuckoo_take(const struct cuckoo_memory *m, size_t bytes)
 {
+    /* A bucket is a cache line, so that a lookup costs one or two misses; large tables are on huge
+     * pages for the TLB. */
     size_t align = bytes >= CUCKOO_HUGE ? CUCKOO_HUGE : CUCKOO_LINE;
     void *p = m->alloc(m->ctx, bytes, align);
 
@@ -75,6 +78,7 @@ cuckoo_alloc(struct cuckoo *t, size_t bytes)
     void *p = cuckoo_take(&t->conf.memory, bytes);
 
     if (p != NULL)
+        /* Relaxed: a figure for operators. */
         atomic_fetch_add_explicit(&t->growth.bytes, bytes, memory_order_relaxed);
     return p;
 }
@@ -95,8 +99,11 @@ cuckoo_shape_new(struct cuckoo *t, unsigned bits)
 
     if (s == NULL)
         return NULL;
-    *s = (struct cuckoo_shape){
-        .bits = bits, .bucket_mask = ((size_t)1 << (bits - 1 - t->slots_log2)) - 1, .table = t};
+    *s = (struct cuckoo_shape){/* Half of the slots are on each side. */
+        .bits = bits,
+        .bucket_mask = ((size_t)1 << (bits - 1 - t->slots_log2)) - 1,
+        .table = t};
+    /* Not zeroed: doubling fills bucket after bucket, and cuckoo_build() does it itself. */
     s->side[CUCKOO_A] = cuckoo_alloc(t, cuckoo_side_bytes(bits));
     if (s->side[CUCKOO_A] != NULL)
         s->side[CUCKOO_B] = cuckoo_alloc(t, cuckoo_side_bytes(bits));
@@ -146,10 +153,12 @@ cuckoo_stripes_fini(struct cuckoo_stripe *stripes, size_t count)
 static void
 cuckoo_free(struct cuckoo *t)
 {
+    /* A copy: it frees `t`, too. */
     struct cuckoo_memory m = t->conf.memory;
     struct cuckoo_shape *s = cuckoo_shape(t), *next;
     size_t stripes = t->stripe_mask + 1;
 
+    /* Two, where it was closed while it doubled. */
     for (; s != NULL; s = next) {
         next = s->next;
         cuckoo_shape_free(t, s);
@@ -176,9 +185,11 @@ cuckoo_build(struct cuckoo *t)
             return false;
     }
     s = cuckoo_shape_new(t, t->conf.bits);
+    /* Also NULL: cuckoo_free() asks for it. */
     atomic_store_explicit(&t->shape, s, memory_order_release);
     if (s == NULL)
         return false;
+    /* A bucket has one stripe, in this shape and in all larger ones. */
     tassert(t->stripe_mask <= s->bucket_mask);
     for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++)
         memset(s->side[side], 0, cuckoo_side_bytes(s->bits));
@@ -200,6 +211,7 @@ cuckoo_open(struct cuckoo **out, const struct cuckoo_conf *conf)
     memset(t, 0, sizeof(*t));
     t->magic = CUCKOO_MAGIC;
     t->conf = *conf;
+    /* Not said: it never doubles. */
     if (t->conf.bits_max < conf->bits)
         t->conf.bits_max = conf->bits;
     t->slots_log2 = conf->slots == 8 ? 3 : 2;

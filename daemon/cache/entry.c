@@ -13,6 +13,7 @@ struct entry *
 entry_new(struct cache *c, unsigned refs, bool is_private)
 {
     struct entry *e = storage_alloc(c->storage, sizeof(*e), CHARGE_ENTRY);
+    /* A private one is for one client alone: it is served though the store is full. */
     bool on_heap = e == NULL && is_private;
 
     if (on_heap)

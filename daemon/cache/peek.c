@@ -8,6 +8,7 @@ peek_choose(struct cache *c, const struct cache_query *q)
 
     OBJ_CHECK(c, CACHE_MAGIC);
     cache_choose(&choice, entry_of_node(cuckoo_find(c->index, &q->key)), q);
+    /* As a lookup has it, in the same order. */
     cache_heed_marker(&choice, q);
     return choice;
 }
@@ -20,10 +21,12 @@ cache_peek(struct cache *c, const struct cache_query *q, struct cache_answer *ou
     enum cache_verdict verdict;
 
     *out = (struct cache_answer){.reason = choice.reason};
+    /* As if there were an entry to fill: a miss makes one, and this must not. */
     verdict = cache_judge(c, q, &choice, true, out, fetches);
     out->entry = choice.use != NULL ? choice.use : choice.stale;
     if (verdict == CACHE_MISS)
         out->old = choice.old;
+    /* The one that would be waited for. */
     if (verdict == CACHE_QUEUED)
         out->entry = choice.busy;
     return verdict;

@@ -51,6 +51,7 @@ removals_note(struct removals *f, const struct hash128 *key, unsigned what)
     if (f->places == NULL)
         return;
     atomic_store_explicit(removal_place(f, key),
+        /* Relaxed: nothing hangs on the word but what an operator is told. */
         key->lo >> REMOVAL_KEY_SHIFT << REMOVAL_KEY_SHIFT | (uint64_t)what << REMOVAL_WHAT_SHIFT |
             removal_now_s(),
         memory_order_relaxed);
@@ -67,6 +68,7 @@ removals_recall(const struct removals *f, const struct hash128 *key, struct remo
     if (word >> REMOVAL_KEY_SHIFT != key->lo >> REMOVAL_KEY_SHIFT)
         return false;
     out->what = word >> REMOVAL_WHAT_SHIFT & 0xff;
+    /* In 32 bits: right also where the seconds wrap. */
     out->ago_s = (int64_t)(uint32_t)(removal_now_s() - (uint32_t)word);
     return out->what != REMOVAL_NONE;
 }

@@ -46,6 +46,7 @@ cc_find(struct slice name)
     unsigned d;
 
     for (d = 0; d < CC_COUNT; d++) {
+        /* Unknown ones are ignored (RFC 9111 5.2.3). */
         if (slice_eq_nocase(name, cc_directives[d].name))
             break;
     }
@@ -70,6 +71,7 @@ cc_number(struct slice argument, int64_t invalid)
     err = http_parse_decimal(argument, &n);
     if (err == TERR_SYNTAX)
         return invalid;
+    /* RFC 9111 1.2.2: what is too large is as large as can be. */
     return err < 0 || n > (uint64_t)CC_SECONDS_MAX ? CC_SECONDS_MAX : (int64_t)n;
 }
 
@@ -78,6 +80,7 @@ static void
 cc_set_seconds(struct cache_control *cc, unsigned d, int64_t s)
 {
     int64_t *have = &cc->seconds[d - CC_FIRST_SECONDS];
+    /* min-fresh demands: the larger value allows less. */
     bool smaller = d == CC_MIN_FRESH ? s > *have : s < *have;
 
     tassert(d >= CC_FIRST_SECONDS && d < CC_COUNT);
@@ -92,6 +95,7 @@ cc_set_fields(struct cache_control *cc, unsigned d, bool qualified)
     bool first = (cc->set & CC_BIT(d)) == 0;
 
     cc->set |= CC_BIT(d);
+    /* Once without fields it holds for the whole response, whatever else is said. */
     if (!qualified)
         cc->fields &= ~CC_BIT(d);
     else if (first)
@@ -103,6 +107,7 @@ static void
 cc_set(struct cache_control *cc, struct slice name, struct slice argument)
 {
     unsigned d = cc_find(name);
+    /* What allows least (invariant 9). */
     int64_t invalid = d == CC_MIN_FRESH ? CC_SECONDS_MAX : 0;
 
     if (d == CC_COUNT)
@@ -110,11 +115,13 @@ cc_set(struct cache_control *cc, struct slice name, struct slice argument)
     if (argument.ptr == NULL && (CC_BIT(d) & CC_NEEDS_NUMBER) != 0)
         return; /* "max-age" alone says nothing, as in Varnish */
     if (cc_directives[d].argument == CC_ARG_SECONDS) {
+        /* RFC 9111 5.2.1.2: without a number any age will do. */
         if (d == CC_MAX_STALE && argument.ptr == NULL)
             invalid = CC_SECONDS_MAX;
         cc_set_seconds(cc, d, cc_number(argument, invalid));
     } else if (cc_directives[d].argument == CC_ARG_FIELDS) {
         cc_set_fields(cc, d, argument.len > 0);
+        /* "public=1" is written badly: it permits nothing (invariant 10). */
     } else if (argument.ptr == NULL || (CC_BIT(d) & CC_PERMITS) == 0) {
         cc->set |= CC_BIT(d);
     }
@@ -173,6 +180,7 @@ cc_parse_request(const struct http_message *h, struct cache_control *cc)
     struct slice member;
 
     cc_parse(h, cc);
+    /* Pragma counts only without Cache-Control. */
     if (cc->present)
         return;
     while ((f = http_find(h, HTTP_F_PRAGMA, f)) != NULL) { /* RFC 9111 5.4 */

@@ -32,6 +32,7 @@ cdn_loop_next(struct slice *rest, struct slice *member)
 
     if (rest->len == 0)
         return false;
+    /* Behind each comma, in quotes too (invariant 21): not http_cut(). */
     comma = memchr(rest->ptr, ',', rest->len);
     *member = slice_of(rest->ptr, comma == NULL ? rest->len : (size_t)(comma - rest->ptr));
     *rest = slice_of(rest->ptr + member->len, rest->len - member->len);
@@ -48,6 +49,7 @@ cdn_loop_is_named(struct slice member, struct slice id)
     struct slice word = cdn_loop_word(member);
     struct slice behind = slice_of(member.ptr + word.len, member.len - word.len);
 
+    /* Behind a colon stands a port: another host's name that begins like ours. */
     return slice_eq_nocase(word, id) && (behind.len == 0 || *behind.ptr != ':');
 }
 

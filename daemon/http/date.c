@@ -92,6 +92,7 @@ http_date_ok(const struct http_date *d)
 {
     static const int8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
+    /* -1 of http_digits() and 0 of a word that is none end here. */
     if (d->month < 1 || d->year < 0 || d->day < 1 || d->hour < 0 || d->minute < 0 || d->second < 0)
         return false;
     if (d->day > days[d->month - 1] && !(d->month == 2 && d->day == 29 && http_is_leap(d->year)))
@@ -117,6 +118,7 @@ http_date_imf(struct slice t, struct http_date *d)
 {
     const char *p = t.ptr;
 
+    /* Which weekday it is does not matter, and is often wrong. */
     if (http_word3(p, http_week, 7) < 0 || p[3] != ',' || p[4] != ' ' || p[7] != ' ')
         return false;
     if (p[11] != ' ' || p[16] != ' ')
@@ -138,6 +140,7 @@ http_date_asctime(struct slice t, struct http_date *d)
     if (p[19] != ' ')
         return false;
     d->month = http_word3(p + 4, http_months, 12) + 1;
+    /* Padded with a space, as asctime(3) does. */
     d->day = p[8] == ' ' ? http_digits(p + 9, 1) : http_digits(p + 8, 2);
     d->year = http_digits(p + 20, 4);
     return http_date_time(p + 11, d);

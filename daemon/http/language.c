@@ -23,6 +23,7 @@ language_range_ok(struct slice range)
     for (i = 0; i < range.len; i++) {
         char c = range.ptr[i];
 
+        /* RFC 4647 2.1. */
         if (c == '-' && subtag > 0) {
             subtag = 0;
             first = false;
@@ -42,6 +43,7 @@ language_weight(struct slice text)
     int weight;
     size_t i;
 
+    /* "q=0" to "q=0.123": three digits at most, so place[] is never left. */
     if (text.len < 3 || text.len > 7 || (text.ptr[0] | 0x20) != 'q' || text.ptr[1] != '=')
         return TERR_SYNTAX;
     text = slice_of(text.ptr + 2, text.len - 2);
@@ -53,6 +55,7 @@ language_weight(struct slice text)
             return TERR_SYNTAX;
         weight += (text.ptr[i] - '0') * place[i];
     }
+    /* "1.5" has the form, and is no weight. */
     return weight > LANGUAGE_WEIGHT_ONE ? TERR_SYNTAX : weight;
 }
 
@@ -62,6 +65,7 @@ language_parse(struct slice member, struct language *out)
     struct slice range = http_cut(&member, ';');
     int weight = LANGUAGE_WEIGHT_ONE;
 
+    /* .ptr NULL: no ; was there, and the weight is 1. */
     if (member.ptr != NULL)
         weight = language_weight(http_trim(member));
     if (weight < 0 || !language_range_ok(range))
@@ -96,8 +100,10 @@ language_insert(struct language *sorted, int n, const struct language *l)
         if (order <= 0)
             break;
     }
+    /* The same range with the same weight says it once. */
     if (i > 0 && order == 0)
         return n;
+    /* Not cut: what was left out might have been the language that there is. */
     if (n == LANGUAGE_MAX)
         return TERR_LIMIT;
     memmove(&sorted[i + 1], &sorted[i], (size_t)(n - i) * sizeof(*sorted));
@@ -115,10 +121,12 @@ language_ranges(const struct http_message *req, struct language out[static LANGU
     int n = 0;
 
     while ((f = http_find(req, HTTP_F_ACCEPT_LANGUAGE, f)) != NULL) {
+        /* Nominated by Connection: the origin does not see it (invariant 12). */
         if (f->drop)
             continue;
         http_list_init(&it, http_value(req, f));
         while (http_list_next(&it, &member)) {
+            /* As a whole: the caller takes the field as it came then. */
             if (!language_parse(member, &l))
                 return TERR_SYNTAX;
             n = language_insert(out, n, &l);

@@ -45,6 +45,7 @@ http_fold(uint64_t word)
     return word | (word & UINT64_C(0x4040404040404040)) >> 1;
 }
 
+/* Of a length that is known where it is inlined: one load. */
 static inline uint64_t
 http_load(const char *p, size_t len)
 {
@@ -94,6 +95,7 @@ http_slot_of(const char *name, size_t len)
 __attribute__((constructor)) static void
 http_slots_fill(void)
 {
+    /* A constructor: no caller, test or tool has to think of it. */
     unsigned id, slot;
     size_t i, len;
 
@@ -135,6 +137,7 @@ http_name_has(struct slice name, size_t at, struct slice piece)
     for (size_t i = 0; i < piece.len; i++) {
         char c = name.ptr[at + i];
 
+        /* CGI and WSGI make one name of '_' and '-': "X_Forwarded_For" is the same lie. */
         if ((c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c) != piece.ptr[i])
             return false;
     }
@@ -259,6 +262,7 @@ http_find_name(const struct http_message *h, struct slice name, const struct htt
     if (id != HTTP_F_OTHER)
         return http_find(h, id, prev);
     for (f = http_after(h, prev); f < end; f++) {
+        /* A field with a number has another name: it is not compared. */
         if (f->id == HTTP_F_OTHER && slice_eq_nocase(http_name(h, f), name))
             return f;
     }

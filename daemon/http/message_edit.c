@@ -12,6 +12,7 @@ enum {
 static char *
 message_edit_bytes(const struct message_edit *e)
 {
+    /* struct http_message has it const: heads that were received are shared. */
     return (char *)(uintptr_t)e->head.base; /* ours, so it may be written */
 }
 
@@ -41,11 +42,14 @@ message_edit_init(struct message_edit *e, const struct http_message *from, struc
     uint32_t bytes = from->len + EDIT_SPARE_BYTES;
     struct message_edit new = {.head = *from, .arena = arena, .used = from->len};
 
+    /* A head that came with more than the limit keeps what it has: the limit is for what is
+     * added. */
     new.fields_most = (uint16_t)(fields_max > from->nfields ? fields_max : from->nfields);
     if (message_edit_room(&new, fields, bytes) != 0)
         return TERR_NOMEM;
     memcpy(message_edit_bytes(&new), from->base, from->len);
     memcpy(new.head.fields, from->fields, from->nfields * sizeof(*from->fields));
+    /* Behind all that may fail. */
     *e = new;
     return 0;
 }
@@ -84,8 +88,11 @@ message_edit_grow(struct message_edit *e, size_t more)
     uint32_t used = 0, room;
     char *to;
 
+    /* What was unset or replaced is left behind: a policy that sets one field over and over needs
+     * no more room for it. */
     for (unsigned i = 0; i < h->nfields; i++)
         live += (size_t)h->fields[i].name_len + h->fields[i].value_len;
+    /* Before anything moves (invariant 18). */
     if (live + more > LIMIT_HEAD_BYTES)
         return TERR_HEADTOOBIG;
     /* Twice, so that a policy that appends often copies seldom; offsets are 16 bits, hence the
@@ -105,6 +112,7 @@ message_edit_grow(struct message_edit *e, size_t more)
         message_edit_move(from, to, &used, &h->fields[i].name_off, h->fields[i].name_len);
         message_edit_move(from, to, &used, &h->fields[i].value_off, h->fields[i].value_len);
     }
+    /* The old buffer stays in the arena: slices that were read point into it (invariant 18). */
     h->base = to;
     h->len = (uint16_t)used;
     e->used = used;
@@ -168,14 +176,17 @@ message_edit_unset(struct message_edit *e, struct slice name, enum http_field_id
     struct http_message *h = &e->head;
     unsigned kept = 0, had = h->nfields;
 
+    /* A bit for each known name: most that are unset are not there. */
     if (id != HTTP_F_OTHER && !http_has(h, id))
         return 0;
     for (unsigned i = 0; i < had; i++)
         if (!message_edit_is(h, &h->fields[i], name, id))
+            /* In place, and their bytes stay: what was read of them is still readable. */
             h->fields[kept++] = h->fields[i];
     h->nfields = (uint16_t)kept;
     if (id != HTTP_F_OTHER)
         h->present &= ~HTTP_BIT(id);
+    /* As message_edit_note() sets it. */
     if (id == HTTP_F_HOST)
         h->authority_len = 0;
     return had - kept;
@@ -201,12 +212,14 @@ message_edit_add(
     int err = message_edit_room_field(e);
     struct http_field *f;
 
+    /* Each on its own, before they are added up. */
     if (err == 0 && (name.len > LIMIT_HEAD_BYTES || value.len > LIMIT_HEAD_BYTES))
         err = TERR_HEADTOOBIG;
     if (err == 0)
         err = message_edit_reserve(e, name.len + value.len);
     if (err != 0)
         return err;
+    /* Room for the field and for its bytes is there: from here on nothing fails. */
     f = &h->fields[h->nfields++];
     *f = (struct http_field){.id = (uint8_t)id, .said = true};
     message_edit_put(e, name, &f->name_off, &f->name_len);
@@ -237,6 +250,7 @@ message_edit_set(
 
         if (is && f != NULL)
             continue;
+        /* The first of the name keeps its place in the head, and its spelling. */
         h->fields[kept] = h->fields[i];
         if (is)
             f = &h->fields[kept];
@@ -247,6 +261,7 @@ message_edit_set(
         return message_edit_add(e, name, id, value);
     /* The old value's bytes stay where they are: what a policy has read still points at them. */
     message_edit_put(e, value, &f->value_off, &f->value_len);
+    /* Connection may have nominated the old one; this is a policy's. */
     f->drop = false;
     f->said = true;
     message_edit_note(h, f);
@@ -269,6 +284,7 @@ message_edit_method(struct message_edit *e, struct slice method)
     int err = message_edit_text(e, method, &e->head.method_off, &e->head.method_len);
 
     if (err == 0)
+        /* The number goes with the text: the code asks the number. */
         e->head.method = (uint8_t)http_method_id(method);
     return err;
 }

@@ -12,11 +12,13 @@ message_out_via(struct message_out *o, const struct http_message *from, struct s
     tassert_slow(http_value_ok(pseudonym));
     message_out_open(o, HTTP_F_VIA, SLICE_LIT("Via"));
     while ((f = http_find(from, HTTP_F_VIA, f)) != NULL) {
+        /* An empty one would leave ", ," behind. */
         if (f->drop || f->value_len == 0)
             continue;
         message_out_put(o, http_value(from, f));
         MESSAGE_OUT_LIT(o, ", ");
     }
+    /* The version of the message that was received, not of the one that is sent. */
     message_out_put(o, from->version_minor == 0 ? SLICE_LIT("1.0 ") : SLICE_LIT("1.1 "));
     message_out_put(o, pseudonym);
     message_out_close(o);

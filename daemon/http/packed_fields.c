@@ -25,6 +25,7 @@ packed_fields_bytes(const struct http_message *m)
     for (unsigned i = 0; i < m->nfields; i++) {
         const struct http_field *f = &m->fields[i];
 
+        /* The first byte and the value's length. */
         n += 2u + (f->value_len > UINT8_MAX);
         n += packed_has_name(f) ? 1u + (f->name_len > UINT8_MAX) : 0u;
     }
@@ -82,6 +83,7 @@ packed_fields_read(struct slice packed, struct http_message *m)
         struct http_field *f = &m->fields[m->nfields++];
         uint8_t first;
 
+        /* Written by ourselves, into our own memory: checked, not refused. */
         tassert(p < end && m->nfields <= m->max_fields);
         first = *p++;
         *f = (struct http_field){.id = first & PACKED_ID, .name_off = (uint16_t)at};
@@ -89,6 +91,7 @@ packed_fields_read(struct slice packed, struct http_message *m)
                                          : (uint16_t)http_field_name_len((enum http_field_id)f->id);
         f->value_off = (uint16_t)(at + f->name_len + 2u);
         f->value_len = packed_get_length(&p, (first & PACKED_LONG_VALUE) != 0);
+        /* Not stored: it follows from the fields. */
         m->present |= HTTP_BIT(f->id);
         at += (unsigned)f->name_len + f->value_len + MESSAGE_LINE_EXTRA;
     }

@@ -42,6 +42,7 @@ range_spec_parse(struct slice member, struct range_spec *out)
 {
     struct slice first, last;
 
+    /* "-" alone asks for nothing. */
     if (!range_split(member, '-', &first, &last) || (first.len == 0 && last.len == 0))
         return false;
     *out = (struct range_spec){RANGE_UNKNOWN, RANGE_UNKNOWN};
@@ -49,6 +50,7 @@ range_spec_parse(struct slice member, struct range_spec *out)
         return false;
     if (last.len > 0 && http_parse_decimal(last, &out->last) < 0)
         return false;
+    /* RFC 9110 14.1.1: else the spec is invalid; without a last, `last` is the largest number. */
     return first.len == 0 || out->first <= out->last;
 }
 
@@ -77,6 +79,7 @@ range_of_request(const struct http_message *req, struct range_spec specs[static 
 
     if (req->method != HTTP_M_GET || f == NULL || f->drop) /* RFC 9110 14.2: GET alone */
         return 0;
+    /* Two fields: which one another hop takes is not known, so neither. */
     if (http_find(req, HTTP_F_RANGE, f) != NULL)
         return 0;
     return range_parse(http_value(req, f), specs);
@@ -87,12 +90,14 @@ static bool
 range_resolve_one(const struct range_spec *spec, uint64_t complete, struct range *out)
 {
     if (spec->first == RANGE_UNKNOWN) {
+        /* "-0", or the end of nothing. */
         if (spec->last == 0 || complete == 0)
             return false;
         out->first = spec->last < complete ? complete - spec->last : 0;
         out->last = complete - 1;
         return true;
     }
+    /* Also where a suffix of another spec is there: this one alone is left out. */
     if (spec->first >= complete)
         return false;
     out->first = spec->first;
@@ -113,6 +118,7 @@ range_overlapping(const struct range *r, unsigned n)
     unsigned i, j, count = 0;
 
     for (i = 0; i < n; i++) {
+        /* Every pair: there are RANGES_MAX of them at most. */
         for (j = 0; j < n && (j == i || !range_overlap(&r[i], &r[j])); j++)
             ;
         count += j < n;
@@ -164,6 +170,7 @@ range_resolve(const struct range_spec *specs, unsigned nspecs, uint64_t complete
     }
     if (n == 0) /* the last bytes of nothing are satisfiable, but no 206 can say so */
         return suffix ? RANGE_WHOLE : RANGE_UNSATISFIABLE;
+    /* RFC 9110 14.2: more than two that overlap may be ignored. */
     if (range_overlapping(out, n) > 2)
         return RANGE_WHOLE;
     n = range_merge(out, n);
@@ -194,6 +201,7 @@ content_range_parse(struct slice value, struct content_range *out)
         return TERR_SYNTAX;
     if (!slice_eq(complete, SLICE_LIT("*")) && http_parse_decimal(complete, &cr.complete) < 0)
         return TERR_SYNTAX;
+    /* An unknown length is the largest number: every `last` is below it. */
     if (cr.first > cr.last || cr.last >= cr.complete)
         return TERR_SYNTAX;
     *out = cr;
@@ -246,6 +254,7 @@ range_part_head(struct slice boundary, bool first, struct slice content_type,
     HEAD_OUT_LIT(&o, "--");
     head_out_put(&o, boundary);
     HEAD_OUT_LIT(&o, "\r\n");
+    /* A part may do without (RFC 2046 5.1); the buffer could not do with more. */
     if (content_type.len > 0 && content_type.len <= RANGE_TYPE_MAX)
         head_out_field(&o, SLICE_LIT("Content-Type"), content_type);
     HEAD_OUT_LIT(&o, "Content-Range: ");
@@ -275,6 +284,7 @@ range_boundary(uint64_t a, uint64_t b, char out[static RANGE_BOUNDARY_LEN])
     unsigned i;
 
     _Static_assert(RANGE_BOUNDARY_LEN / 2 * 6 >= 64, "every bit is written");
+    /* From two random words: no body can be made to have it. */
     for (i = 0; i < RANGE_BOUNDARY_LEN / 2; i++) {
         out[i] = symbols[a & 63];
         out[RANGE_BOUNDARY_LEN / 2 + i] = symbols[b & 63];

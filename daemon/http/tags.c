@@ -17,6 +17,8 @@ tags_init(struct tags *t)
 uint64_t
 tag_hash(struct slice tag)
 {
+    /* Two tags with one hash are purged together: a response too many is fetched again, none stays
+     * wrong. */
     return hash_bytes(tag.ptr, tag.len).lo;
 }
 
@@ -40,6 +42,7 @@ tag_next(struct slice *rest, unsigned between, struct slice *tag)
         if (n < rest->len)
             n++;
         *rest = slice_of(rest->ptr + n, rest->len - n);
+        /* Between two spaces, or behind a last comma, stands no tag. */
         if (tag->len > 0)
             return true;
     }
@@ -54,6 +57,7 @@ tags_put(struct tags *t, struct slice tag)
     uint64_t hash = tag_hash(tag);
 
     for (unsigned i = 0; i < t->n; i++)
+        /* Twice is once: it takes no place. */
         if (t->hash[i] == hash)
             return;
     if (t->n == TAGS_MAX || tag.len > TAGS_BYTES_MAX - t->bytes) {
@@ -69,6 +73,7 @@ tags_add(struct tags *t, struct slice text, unsigned between)
 {
     struct slice tag;
 
+    /* With `any` the others change nothing. */
     while (!t->any && tag_next(&text, between, &tag))
         tags_put(t, tag);
 }
@@ -79,6 +84,7 @@ tags_add(struct tags *t, struct slice text, unsigned between)
 static unsigned
 tags_between(struct slice name)
 {
+    /* As Fastly has it; xkey is Varnish's, Cache-Tag that of Cloudflare and Akamai. */
     if (slice_eq_nocase(name, SLICE_LIT("Surrogate-Key")))
         return TAG_SPACES;
     if (slice_eq_nocase(name, SLICE_LIT("xkey")))
@@ -90,6 +96,7 @@ bool
 tags_named(const struct http_message *m)
 {
     for (unsigned i = 0; i < m->nfields; i++) {
+        /* None of them has a number: names are compared for strange fields alone. */
         if (m->fields[i].id == HTTP_F_OTHER && tags_between(http_name(m, &m->fields[i])) != 0)
             return true;
     }
@@ -129,6 +136,8 @@ tags_put_last(
     if (message_out_begin(&o, out, a, m->reason_len + message_lines_bytes(m), m->nfields) != 0)
         return TERR_NOMEM;
     message_out_status(&o, m->status, http_reason_of(m));
+    /* Those for us last: a response to a client that must not see them is a head that ends
+     * earlier. */
     tags_copy(&o, m, false);
     *nothers = out->nfields;
     tags_copy(&o, m, true);

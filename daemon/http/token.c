@@ -71,6 +71,7 @@ http_token_ok(struct slice s)
 bool
 http_value_ok(struct slice s)
 {
+    /* Empty is a value (RFC 9110 5.5). */
     return http_bytes_are(s, HTTP_C_VALUE);
 }
 
@@ -108,6 +109,7 @@ http_cut(struct slice *s, char sep)
     for (i = 0; i < s->len; i++) {
         char c = s->ptr[i];
 
+        /* A separator in quotes is text: "a,b" is one member. */
         if (c == '"')
             quoted = !quoted;
         else if (quoted && c == '\\')
@@ -141,6 +143,8 @@ http_list_next(struct http_list_iter *it, struct slice *member)
         *member = http_cut(&it->rest, ',');
         if (member->len > 0)
             return true;
+        /* Skipped (RFC 9110 5.6.1.2), and counted: where framing hangs on a list it must have
+         * none. */
         it->empty++;
     }
     return false;
@@ -156,6 +160,7 @@ http_unquote(struct slice quoted, struct span out)
     for (i = 1; i < quoted.len - 1; i++) {
         char c = quoted.ptr[i];
 
+        /* The string ended here, and something stands behind it. */
         if (c == '"')
             return TERR_SYNTAX;
         if (c == '\\') {
@@ -164,6 +169,7 @@ http_unquote(struct slice quoted, struct span out)
                 return TERR_SYNTAX; /* it escapes the closing quote */
             c = quoted.ptr[i];
         }
+        /* Behind the backslash, too: no CR, LF or NUL comes out of it. */
         if (!http_char_is(c, HTTP_C_VALUE))
             return TERR_SYNTAX;
         if (used == out.len)
@@ -205,5 +211,7 @@ http_parse_decimal(struct slice s, uint64_t *out)
 int
 http_parse_content_length(struct slice s, uint64_t *out)
 {
+    /* Too large is as wrong as malformed: whichever length another hop reads, it is not ours
+     * (invariant 2). */
     return http_parse_decimal(s, out) < 0 ? TERR_FRAMING : 0;
 }

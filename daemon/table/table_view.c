@@ -60,6 +60,7 @@ view_refuse(char *why, size_t size, const char *fmt, ...)
 static bool
 view_is_hashed(uint32_t kind)
 {
+    /* A vector is found like a map: only its values are numbers. */
     return kind == TABLE_SET || kind == TABLE_MAP || kind == TABLE_VECTOR;
 }
 
@@ -76,12 +77,14 @@ view_parts_fit(const struct table_data *d)
     uint64_t each = view_slot_bytes(d->kind);
 
     if (d->index_off % 8 != 0 || d->index_off < sizeof(*d) || d->index_off > d->bytes ||
+        /* Divided, not multiplied: a product of two numbers of the file may wrap. */
         d->slots > (d->bytes - d->index_off) / each)
         return false;
     if (d->records_off % 8 != 0 || d->records_off < d->index_off + d->slots * each ||
         d->records_off > d->bytes)
         return false;
     if (view_is_hashed(d->kind))
+        /* A mask finds the slot; without the bound on probes a lookup might go round for ever. */
         return d->slots > 0 && (d->slots & (d->slots - 1)) == 0 && d->probes_max <= d->slots;
     return d->v4_slots <= d->slots;
 }
@@ -103,6 +106,7 @@ view_check_header(const struct table_data *d, uint64_t bytes, char *why, size_t 
             d->header_bytes, TABLE_LAYOUT, sizeof(*d));
     if (d->kind == TABLE_ANY || d->kind >= TABLE_KIND_COUNT)
         return view_refuse(why, size, "its kind, %u, is none that this build knows", d->kind);
+    /* Two places say it: a file of another version is found by that. */
     if (d->bytes != bytes)
         return view_refuse(why, size, "it says that it has %llu bytes, the version says %llu",
             (unsigned long long)d->bytes, (unsigned long long)bytes);
@@ -128,6 +132,7 @@ table_view_open(struct table_view *out, const void *base, uint64_t bytes, enum t
     if (err != 0)
         return err;
     if (trust == TABLE_CHECKED) {
+        /* All behind tag and hash itself. */
         hash = hash_plain((const char *)base + 16, bytes - 16);
         if (hash != d.hash)
             return view_refuse(why, why_size, "torn: its bytes hash to %016llx, it says %016llx",
@@ -155,12 +160,15 @@ view_record(const struct table_view *v, uint64_t off, struct slice *key, struct 
     const uint8_t *p;
     uint64_t key_bytes, value_off;
 
+    /* The mapping has sizeof(struct table_data) bytes at least, so nothing wraps. */
     if (off < v->records_off || off > v->bytes - TABLE_RECORD_MIN)
         return false;
     p = v->base + off;
     key_bytes = view_u32(p);
     value_off = off + TABLE_RECORD_MIN + table_round8(key_bytes);
     value->len = view_u32(p + 4);
+    /* Sums of 32-bit lengths in 64 bits: they do not wrap. The key lies in front of the value, so
+     * it is inside, too. */
     if (value_off + value->len > v->bytes)
         return false;
     *key = slice_of((const char *)p + TABLE_RECORD_MIN, key_bytes);
@@ -179,8 +187,10 @@ view_find_hashed(const struct table_view *v, struct slice key, struct slice *val
         const uint8_t *slot = index + ((hash + i) & mask) * sizeof(struct table_slot);
         uint64_t record = view_u32(slot + 4);
 
+        /* An empty slot ends the search: no record lies at 0, where the header is. */
         if (record == 0)
             return false;
+        /* Bits that the place does not come from: records of other keys are hardly ever touched. */
         if (view_u32(slot) == (uint32_t)(hash >> 32) &&
             view_record(v, record * 8, &stored, value) && slice_eq(stored, key))
             return true;
@@ -247,6 +257,7 @@ struct view_addr {
 static struct view_addr
 view_masked(struct view_addr a, uint32_t length)
 {
+    /* A shift by 64 is undefined. */
     if (length == 0)
         return (struct view_addr){0, 0};
     if (length <= 64)
@@ -267,6 +278,7 @@ table_view_find_address(const struct table_view *v, const uint8_t addr[16], stru
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
     const uint8_t *index = v->base + v->index_off;
+    /* Networks of IPv4 come first, by themselves: ::/0 must not match them. */
     bool is_v4 = memcmp(addr, v4, sizeof(v4)) == 0;
     uint64_t first = is_v4 ? 0 : v->v4_slots, low = first;
     uint64_t high = is_v4 ? v->v4_slots : v->slots;
@@ -293,6 +305,7 @@ table_view_find_address(const struct table_view *v, const uint8_t addr[16], stru
         if (view_in_net(index + at * 32, a))
             return view_record(v, (uint64_t)view_u32(index + at * 32 + 20) * 8, &text, value);
         low = view_u32(index + at * 32 + 24);
+        /* Parents come first: this one would lead in a circle. */
         if (low > at)
             return false;
     }
@@ -309,6 +322,8 @@ view_find_address_text(const struct table_view *v, struct slice key, struct slic
         return false;
     memcpy(text, key.ptr, key.len);
     text[key.len] = '\0';
+    /* The first twelve bytes are those of a mapped address: inet_pton(AF_INET6) writes all
+     * sixteen. */
     if (inet_pton(AF_INET, text, addr + 12) != 1 && inet_pton(AF_INET6, text, addr) != 1)
         return false;
     return table_view_find_address(v, addr, value);
@@ -317,6 +332,7 @@ view_find_address_text(const struct table_view *v, struct slice key, struct slic
 bool
 table_view_find(const struct table_view *v, struct slice key, struct slice *value)
 {
+    /* The steps of a search by prefix are bounded by it. */
     if (key.len > TABLE_KEY_MAX)
         return false;
     if (view_is_hashed(v->kind))
