@@ -178,7 +178,9 @@ account_use(struct acme_client *c, json_t *all, struct acme_fail *f)
     bool known, changed;
     int err = acme_key_thumb(c->key, thumb);
 
-    known = url != NULL && acme_url_ok(url) && account_same(one, "key", thumb);
+    if (err != 0)
+        acme_fail(f, err, "the key has no thumbprint: %s", acme_key_why());
+    known = err == 0 && url != NULL && acme_url_ok(url) && account_same(one, "key", thumb);
     changed = !known || !account_same(one, "email", c->set->email);
     if (err == 0 && known)
         memcpy(c->kid, url, strlen(url) + 1);

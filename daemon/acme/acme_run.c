@@ -26,7 +26,7 @@ struct pass {
     struct acme_fail unreachable; /* why there is no client: the CA is asked once a pass */
     int64_t next_s;
     unsigned failed;
-    bool stopped;
+    bool retry, stopped;
 };
 
 /* One certificate in a pass. */
@@ -324,7 +324,7 @@ cert_waits(struct pass *p, struct cert *c)
 {
     char when[ACME_STAMP_SIZE];
 
-    if (c->r.failures == 0 || p->set->retry || c->r.next_attempt_s <= p->env->now_s())
+    if (c->r.failures == 0 || p->retry || c->r.next_attempt_s <= p->env->now_s())
         return false;
     acme_stamp(when, c->r.next_attempt_s);
     acme_say("%s: waits until %s after failure %u: %s; --retry tries at once", c->name, when,
@@ -429,12 +429,12 @@ pass_look_at_ca(struct pass *p)
 }
 
 enum acme_exit
-acme_pass(const struct acme_settings *set, const struct acme_env *env, int64_t *next_s)
+acme_pass(const struct acme_settings *set, const struct acme_env *env, bool retry, int64_t *next_s)
 {
-    struct pass p = {.set = set, .env = env, .next_s = INT64_MAX};
+    struct pass p = {.set = set, .env = env, .retry = retry, .next_s = INT64_MAX};
     enum acme_exit rc = pass_open(&p);
 
-    *next_s = env->now_s() + ACME_LOOK_MOST_S;
+    *next_s = env->now_s() + ACME_LOOK_LEAST_S;
     if (rc != ACME_DONE)
         return rc;
     if (set->dry_run)
@@ -458,9 +458,11 @@ acme_pass(const struct acme_settings *set, const struct acme_env *env, int64_t *
 enum acme_exit
 acme_run(const struct acme_settings *set, const struct acme_env *env)
 {
-    for (;;) {
+    bool retry = set->retry; /* for the operator's one look, not for each */
+
+    for (;; retry = false) {
         int64_t next_s, now_s;
-        enum acme_exit rc = acme_pass(set, env, &next_s);
+        enum acme_exit rc = acme_pass(set, env, retry, &next_s);
 
         if (set->once || set->dry_run || rc == ACME_STATE)
             return rc;
@@ -469,9 +471,9 @@ acme_run(const struct acme_settings *set, const struct acme_env *env)
             next_s = now_s + ACME_LOOK_LEAST_S;
         if (next_s > now_s + ACME_LOOK_MOST_S)
             next_s = now_s + ACME_LOOK_MOST_S;
+        /* Not the whole time at once: the clock may be put right meanwhile. */
         while (!env->stopped() && env->now_s() < next_s && env->now_s() >= now_s)
-            env->pause_ms(
-                1000); /* not the whole time at once: the clock may be put right meanwhile */
+            env->pause_ms(1000);
         if (env->stopped())
             return ACME_DONE;
     }

@@ -1,5 +1,5 @@
-/* acme_at.c -- tarn-acme with another clock: ACME_OFFSET_S seconds later than it is, and waiting takes a
- * part of its time (ACME_HURRY).  The command line is tarn-acme's.
+/* acme_at.c -- tarn-acme with another clock: ACME_OFFSET_S seconds later than it is, and what is waited for takes
+ * a part of its time only (1 / ACME_HURRY), of which the clock knows nothing.  The command line is tarn-acme's.
  */
 #include <curl/curl.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include "daemon/acme/acme_run.h"
 
 static volatile sig_atomic_t at_signal;
-static int64_t at_offset_s;
+static int64_t at_offset_s, at_skipped_us;
 static unsigned at_hurry = 1;
 
 static void
@@ -28,7 +28,7 @@ at_stopped(void)
 static int64_t
 at_now_s(void)
 {
-    return (int64_t)time(NULL) + at_offset_s;
+    return (int64_t)time(NULL) + at_offset_s + at_skipped_us / 1000000;
 }
 
 static void
@@ -38,6 +38,7 @@ at_pause_ms(unsigned ms)
     struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 
     nanosleep(&t, NULL);
+    at_skipped_us += (int64_t)ms * 1000 - us;
 }
 
 int

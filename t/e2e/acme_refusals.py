@@ -478,15 +478,42 @@ class Process(WithFake):
         self.rules.clear()
         self.run_("b.test")  # asserts that none is left
 
-    def test_without_once_it_stays_and_looks_again(self):
-        command = [arg for arg in self.command("a.test") if arg != "--once"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env={**os.environ, "ACME_HURRY": "100"})
-        self.addCleanup(process.stderr.close)
+    def stay(self, *args):
+        """A run without --once, whose hours take a second."""
+        process = subprocess.Popen([arg for arg in self.command(*args) if arg != "--once"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, env={**os.environ, "ACME_HURRY": "100000"})
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
-        self.assertIn("ordering", process.stdout.readline())
-        self.assertIn("a new certificate", process.stdout.readline())
+        return process
+
+    def until(self, process, pattern):
+        for line in process.stdout:
+            if re.match(pattern, line):
+                return
+        self.fail(f"it ends before it says {pattern}")
+
+    def test_without_once_it_stays_and_renews(self):
+        self.ca_server.life_s = 6 * 3600
+        process = self.stay("a.test")
+        self.until(process, "a.test: ordering: there is none yet")
+        self.until(process, "a.test: a new certificate")
+        self.until(process, "a.test: fresh until")
+        self.until(process, "a.test: ordering: its renewal was due at .+, by its life")
+        self.until(process, "a.test: a new certificate")
+        process.terminate()
+        self.assertEqual(process.wait(timeout=acme_world.PATIENCE_S), 0)
+        self.assert_nothing_left()
+
+    def test_without_once_earlier_failures_are_waited_for_after_the_first_look(self):
+        def order(x):
+            if x.rest or x.payload["identifiers"][0]["value"] != "b.test":
+                return True
+            return x.problem(403, "caa")
+        self.rules["order"] = order
+        self.run_("b.test", status=1)
+        process = self.stay("--retry", "a.test", "b.test")
+        self.until(process, "b.test: ordering")
+        self.until(process, "tarn-acme: b.test: waits until .+ after failure 2: ")
         process.terminate()
         self.assertEqual(process.wait(timeout=acme_world.PATIENCE_S), 0)
 
