@@ -209,32 +209,35 @@ table_index(struct cert_table *t, struct cert_report *report)
 
 /* ---- loading ---- */
 
-/* Room for one more; false: no memory. */
-static bool
+/* The array with room for one more; NULL: no memory, and it is as it was. */
+static void *
 table_grow(void *array, unsigned n, unsigned *room, size_t size)
 {
-    void *old, *more;
+    unsigned more = *room > 0 ? *room * 2 : 64;
+    void *grown;
 
     if (n < *room)
-        return true;
-    memcpy(&old, array, sizeof(old));
-    more = realloc(old, (*room > 0 ? *room * 2 : 64) * size);
-    if (more == NULL)
-        return false;
-    memcpy(array, &more, sizeof(more));
-    *room = *room > 0 ? *room * 2 : 64;
-    return true;
+        return array;
+    grown = realloc(array, more * size);
+    if (grown != NULL)
+        *room = more;
+    return grown;
 }
 
 /* The count of `e` is the table's from now on. */
 static int
 table_add(struct table_load *l, struct cert_entry *e)
 {
-    if (l->t->n == CERT_TABLE_MAX || !table_grow(&l->t->entries, l->t->n, &l->room, sizeof(e))) {
+    struct cert_table *t = l->t;
+    struct cert_entry **entries =
+        t->n < CERT_TABLE_MAX ? table_grow(t->entries, t->n, &l->room, sizeof(e)) : NULL;
+
+    if (entries == NULL) {
         cert_entry_unref(&e);
         return TERR_NOMEM;
     }
-    l->t->entries[l->t->n++] = e;
+    t->entries = entries;
+    t->entries[t->n++] = e;
     return 0;
 }
 
@@ -242,30 +245,33 @@ table_add(struct table_load *l, struct cert_entry *e)
 static int
 table_keep(struct table_load *l, struct cert_entry *old)
 {
-    int rc;
+    struct cert_table *t = l->t;
+    struct cert_entry **kept = table_grow(t->kept, t->nkept, &l->kept_room, sizeof(old));
 
+    if (kept == NULL)
+        return TERR_NOMEM;
+    t->kept = kept;
+    t->kept[t->nkept++] = old;
     cert_entry_ref(old);
-    rc = table_add(l, old);
-    if (rc == 0 && !table_grow(&l->t->kept, l->t->nkept, &l->kept_room, sizeof(old)))
-        rc = TERR_NOMEM;
-    if (rc == 0)
-        l->t->kept[l->t->nkept++] = old;
-    return rc;
+    return table_add(l, old);
 }
 
+/* Takes the count of `e`. */
 static int
 table_change(struct table_load *l, struct cert_entry *e, struct cert_entry *old)
 {
-    int rc = table_add(l, e);
+    struct cert_table *t = l->t;
+    struct cert_change *changes =
+        table_grow(t->changes, t->nchanges, &l->changes_room, sizeof(*changes));
 
-    if (rc == 0 &&
-        !table_grow(&l->t->changes, l->t->nchanges, &l->changes_room, sizeof(*l->t->changes)))
-        rc = TERR_NOMEM;
-    if (rc == 0) {
-        cert_entry_ref(old);
-        l->t->changes[l->t->nchanges++] = (struct cert_change){e, old};
+    if (changes == NULL) {
+        cert_entry_unref(&e);
+        return TERR_NOMEM;
     }
-    return rc;
+    t->changes = changes;
+    t->changes[t->nchanges++] = (struct cert_change){e, old};
+    cert_entry_ref(old);
+    return table_add(l, e);
 }
 
 /* 0; TERR_CONFIG: there is nothing for these files, and the report says why; TERR_NOMEM. */
