@@ -24,6 +24,7 @@ sema_sub_find(struct sema *s, struct slice name)
 {
     struct sema_sub *sub = NULL;
 
+    /* 0: memory was out, and check_gather() has found no sub. */
     if (s->nbuckets > 0)
         sub = s->buckets[sema_hash(name.ptr, name.len) & (s->nbuckets - 1)];
     while (sub != NULL && !sema_is(name, sub->name))
@@ -56,6 +57,7 @@ check_reserved(struct sema *s, const struct ast_sub *def)
 
     for (unsigned i = 0; i < VCL_SUB_COUNT; i++)
         vcl_guess_try(&guess, vcl_sub_name((enum vcl_sub)i));
+    /* A hook of builtin.vcl may be what was meant. */
     for (const struct ast_sub *other = s->cx->ast.subs; other != NULL; other = other->next)
         if (other->pos.file->builtin)
             vcl_guess_try(&guess, vcl_text(s->cx, "%.*s", (int)other->name.len, other->name.ptr));
@@ -81,7 +83,9 @@ check_sub_new(struct sema *s, struct ast_sub *def, struct sema_sub ***tail)
     sub->pos = def->pos;
     sub->vcl = check_vcl_number(def->name);
     sub->hook = check_is_reserved(def->name);
+    /* No code yet. */
     sub->entry = UINT32_MAX;
+    /* Linked last: the list has whole ones only. */
     **tail = sub;
     *tail = &sub->next;
     return sub;
@@ -111,6 +115,7 @@ check_define(struct sema *s, struct ast_sub *def, struct sema_sub ***tail)
     struct sema_sub *sub = sema_sub_find(s, def->name);
     unsigned line, column;
 
+    /* A sub of the operator's own: which of two was meant is not known. */
     if (sub != NULL && sub->vcl < 0 && !sub->hook) {
         vcl_pos_place(sub->pos, &line, &column);
         vcl_fail(s->cx, def->pos, "only vcl_* subs may be defined several times",
@@ -144,6 +149,7 @@ check_gather(struct sema *s)
     while (buckets < n)
         buckets *= 2;
     s->buckets = vcl_alloc(s->cx, s->cx->scratch, buckets * sizeof(struct sema_sub *));
+    /* cx->nomem is set then, and the loop below does nothing. */
     s->nbuckets = s->buckets == NULL ? 0 : buckets;
     for (struct ast_sub *def = s->cx->ast.subs; def != NULL && !s->cx->nomem; def = def->next)
         check_define(s, def, &tail);
@@ -193,6 +199,7 @@ check_publish(struct sema *s)
     struct vcl *v = s->cx->vcl;
     struct regex **regexes = check_keep(s, s->regexes, s->nregexes, sizeof(*regexes));
 
+    /* vcl_free() would not find them. */
     if (regexes == NULL) {
         for (unsigned i = 0; i < s->nregexes; i++)
             regex_free(&s->regexes[i]);
@@ -210,6 +217,7 @@ check_publish(struct sema *s)
     v->nobjects = s->nobjects;
     v->stack_max = s->stack_max;
     v->reads_hits = s->reads_hits;
+    /* Then the host makes the key itself, and vcl_hash is not run. */
     v->hashes_as_builtin =
         check_is_builtin_only(s, "vcl_hash") && check_is_builtin_only(s, "vcl_builtin_hash");
 }
@@ -222,9 +230,11 @@ vcl_make_code(struct vcl_cx *cx)
     tassert(cx->vcl != NULL);
     sema_imports(&s);
     check_gather(&s);
+    /* All of them, also those that are never called: a mistake in one is a mistake. */
     for (struct sema_sub *sub = s.subs; sub != NULL && !cx->nomem; sub = sub->next)
         sema_body(&s, sub);
     if (!cx->nomem)
+        /* Behind all bodies: where a sub may be called from is known then. */
         sema_graph(&s);
     for (unsigned i = 0; i < VCL_SUB_COUNT; i++) {
         cx->vcl->subs[i].name = vcl_sub_name((enum vcl_sub)i);
@@ -233,5 +243,6 @@ vcl_make_code(struct vcl_cx *cx)
     /* Code is made only of what is right as a whole: lowering asserts, and does not check. */
     if (cx->nerrors == 0 && !cx->nomem)
         lower_policy(&s);
+    /* Also of a policy that is wrong: it owns the patterns. */
     check_publish(&s);
 }

@@ -99,6 +99,7 @@ sema_var_flags(enum vcl_var var)
 unsigned
 sema_var_where(enum vcl_var var, enum sema_use_kind kind)
 {
+    /* A bit for each sub in which it is allowed. */
     if (kind == SEMA_SET)
         return sema_vars[var].write;
     return kind == SEMA_UNSET ? sema_vars[var].unset : sema_vars[var].read;

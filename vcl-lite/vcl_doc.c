@@ -105,6 +105,7 @@ doc_subs(const struct doc *to)
 static const char *
 doc_flags(unsigned flags)
 {
+    /* Of one version only, or settable in one only. */
     if ((flags & VCL_V40) != 0)
         return (flags & VCL_WARNS) != 0 ? " (4.0 only; does nothing yet)" : " (4.0 only)";
     if ((flags & VCL_V41) != 0)
@@ -161,6 +162,7 @@ static void
 doc_args(const struct doc *to, const char *row)
 {
     struct vcl_arg args[VCL_ARGS_MAX];
+    /* The same parser as the compiler's: the page cannot say anything else. */
     unsigned n = vcl_args_parse(row, args);
 
     for (unsigned i = 0; i < n; i++) {

@@ -44,6 +44,7 @@ dump_const(const struct vcl_value *v, char *out, size_t size)
     else
         snprintf(out, size, "%lld or %g", (long long)v->i, v->r);
     for (char *p = out; *p != '\0'; p++)
+        /* An instruction is a line. */
         if (*p == '\n')
             *p = ' ';
 }

@@ -47,6 +47,7 @@ error_marks_new(struct vcl_cx *cx, struct slice text)
         while (off < i * ERROR_COUNT_BYTES) {
             size_t len = source_char_len(text.ptr + off, text.len - off);
 
+            /* What is no UTF-8 counts byte by byte, as source_nchars() counts it. */
             off += len == 0 ? 1 : (uint32_t)len;
             chars++;
         }
@@ -76,6 +77,7 @@ vcl_lines_new(struct vcl_cx *cx, struct slice text)
 
     if (l == NULL)
         return NULL;
+    /* Counted first: scratch memory is not given back, so an array that grows would cost twice. */
     for (size_t i = 0; i < text.len; i++)
         n += text.ptr[i] == '\n';
     l->starts = vcl_alloc(cx, cx->scratch, n * sizeof(*l->starts));
@@ -87,6 +89,7 @@ vcl_lines_new(struct vcl_cx *cx, struct slice text)
             l->starts[l->n++] = (uint32_t)i + 1;
         long_line = long_line || i - l->starts[l->n - 1] == ERROR_COUNT_BYTES;
     }
+    /* Two loops that have to count the same. */
     tassert(l->n == n);
     /* Only then: without marks each error on a line of megabytes would count it from its
      * beginning. */
@@ -100,6 +103,7 @@ error_line(const struct vcl_lines *l, uint32_t off)
 {
     unsigned low = 0, high = l->n;
 
+    /* Binary: places are looked up for every statement that is traced. */
     while (high - low > 1) {
         unsigned middle = low + (high - low) / 2;
 
@@ -120,6 +124,7 @@ vcl_pos_place(struct vcl_pos at, unsigned *line, unsigned *column)
 
     tassert(at.off <= at.file->text.len);
     *line = n + 1;
+    /* The usual line: its own characters are counted. */
     if (l->marks == NULL || at.off - from <= ERROR_COUNT_BYTES)
         *column = source_nchars(at.file->text.ptr + from, at.off - from) + 1;
     else
@@ -150,6 +155,7 @@ error_width(struct vcl_pos at, unsigned line)
     if (len > at.len)
         len = at.len;
     n = source_nchars(at.file->text.ptr + at.off, len);
+    /* An end of line, or of the text, is marked by one caret. */
     return n == 0 ? 1 : n;
 }
 
@@ -176,6 +182,7 @@ error_new(struct vcl_pos at, const char *message, const char *hint)
     /* Control characters become visible: a text must not send escape sequences to a terminal. */
     size += source_printable(name, sizeof(name), slice_str(at.file->name), NULL) + 1;
     size += source_printable(source, sizeof(source), error_source(at.file, line), NULL) + 1;
+    /* malloc and not the load's memory: errors outlive the load that failed. */
     size += hint == NULL ? 0 : strlen(hint) + 1;
     b = malloc(size);
     if (b == NULL)
@@ -198,6 +205,7 @@ error_rank(const struct vcl_cx *cx, const struct vcl_file *file)
 {
     unsigned rank = 0;
 
+    /* In the order of being read; a file that is not listed yet is the last. */
     for (const struct vcl_file *f = cx->ast.files; f != NULL && f != file; f = f->next)
         rank++;
     return rank;
@@ -218,6 +226,7 @@ error_insert(struct vcl_cx *cx, struct error_box *b)
     for (; *to != NULL; to = &(*to)->next) {
         const struct error_box *other = error_of(*to);
 
+        /* Behind those of the same place: these come in the order of being found. */
         if (other->rank > b->rank || (other->rank == b->rank && other->off > b->off))
             break;
         if (other->rank == b->rank && other->off == b->off &&
@@ -242,6 +251,7 @@ error_add(
     char clean[ERROR_MESSAGE_BYTES], clean_hint[ERROR_MESSAGE_BYTES];
     struct error_box *b;
 
+    /* Once memory was out the load fails by that: what else is found may be a consequence. */
     if (cx->nomem || told > VCL_ERRORS_MAX)
         return;
     tassert(at.file != NULL);
@@ -251,6 +261,7 @@ error_add(
                              : "and more errors, which are not shown";
         hint = NULL;
     }
+    /* Names of the text stand in messages, too. */
     source_printable(clean, sizeof(clean), slice_str(message), NULL);
     if (hint != NULL)
         source_printable(clean_hint, sizeof(clean_hint), slice_str(hint), NULL);
@@ -315,6 +326,7 @@ vcl_error_add(struct vcl_error **errors, const char *file, unsigned line, const 
     b->error.line = line;
     b->error.column = b->error.width = 1;
     b->error.message = error_put(&to, message);
+    /* Of the host, and of no text: there is no line to show. */
     b->error.source = error_put(&to, "");
     while (*errors != NULL)
         errors = &(*errors)->next;

@@ -36,6 +36,7 @@ gen_readme(void)
             inside = false;
             markers++;
         }
+        /* The markers themselves stay: the end is outside again when it is printed. */
         if (!inside)
             fputs(line, stdout);
         if (strcmp(line, VCL_DOC_BEGIN) == 0) {
@@ -109,6 +110,7 @@ gen_code(const char *name)
         free(text);
         return 1;
     }
+    /* A longer file is cut: this is for developers, with a policy at hand. */
     src.text = (struct slice){text, fread(text, 1, GEN_FILE_MAX, file)};
     fclose(file);
     vcl_compile(&v, &src, &loader, &errors);

@@ -29,6 +29,7 @@ include_push(struct vcl_cx *cx, struct vcl_tokens *out, const struct vcl_token *
 {
     if (out->n == out->room) {
         size_t room = out->room == 0 ? 1024 : out->room * 2;
+        /* Not the load's memory, which gives nothing back: this array doubles many times. */
         struct vcl_token *at = realloc(out->at, room * sizeof(*at));
 
         if (at == NULL) {
@@ -55,10 +56,12 @@ include_add_file(struct vcl_cx *cx, const char *name, struct slice text, bool bu
         total += (*to)->text.len;
     f->name = vcl_copy(cx, cx->keep, slice_str(name)); /* places keep it */
     f->builtin = builtin;
+    /* Emptied, not left out: the error needs a file to be in. */
     f->text = total > VCL_TEXT_MAX ? slice_of("", 0) : text;
     f->lines = vcl_lines_new(cx, f->text);
     if (f->name == NULL || f->lines == NULL)
         return NULL;
+    /* Before the error: error_rank() looks for it in the list. */
     *to = f;
     if (total > VCL_TEXT_MAX)
         vcl_fail(cx, (struct vcl_pos){.file = f}, NULL,
@@ -81,6 +84,8 @@ static bool
 include_is_open(const struct include *in, const char *path)
 {
     for (; in != NULL; in = in->by)
+        /* By the path as the loader resolved it. A file that is included twice, one after the
+         * other, is no circle. */
         if (strcmp(in->lexer.file->name, path) == 0)
             return true;
     return false;
@@ -110,6 +115,7 @@ include_file(struct vcl_cx *cx, const struct include *in, const char *name, stru
     if (include_is_open(in, path)) {
         vcl_fail(cx, at, NULL, "%s includes itself", path);
     } else {
+        /* Copied, for tokens point into it until the load ends. */
         text = slice_of(vcl_copy(cx, cx->scratch, slice_of(bytes.ptr, bytes.len)), bytes.len);
         file = text.ptr == NULL ? NULL : include_add_file(cx, path, text, false);
         if (file != NULL)
@@ -135,6 +141,7 @@ include_glob(struct vcl_cx *cx, const struct include *in, const char *pattern, s
         vcl_fail(cx, at, NULL, "cannot include +glob \"%s\": %s", pattern,
             cx->loader->glob == NULL ? "patterns are not supported here" : terr_text(err));
     for (unsigned i = 0; i < n; i++) {
+        /* The names are freed in any case. */
         if (err == 0 && !cx->nomem)
             include_file(cx, in, names[i], at, out);
         free(names[i]);
@@ -151,6 +158,7 @@ include_skip(struct vcl_lexer *lx, const struct vcl_token *from)
     size_t end = nl == NULL ? text.len : (size_t)(nl - text.ptr);
     struct vcl_token t = *from;
 
+    /* No further than the line: a missing ; must not swallow the next statement. */
     while (t.kind != TOK_SEMICOLON && t.kind != TOK_END && lx->at < end)
         vcl_lex(lx, &t);
 }
@@ -177,11 +185,13 @@ include_directive(
     }
     if (name.kind != TOK_STRING) {
         include_skip(lx, &name);
+        /* The lexer has reported that one. */
         if (name.kind != TOK_BAD)
             vcl_fail(cx, vcl_token_pos(word), "include \"file.vcl\";",
                 "include wants a file name in quotes behind it");
         return;
     }
+    /* A copy looks ahead: if it is no ;, the token belongs to what follows. */
     behind = *lx;
     vcl_lex(&behind, &t);
     if (t.kind == TOK_SEMICOLON)
@@ -192,6 +202,7 @@ include_directive(
     text = vcl_copy(cx, cx->scratch, vcl_token_text(&name));
     if (text == NULL)
         return;
+    /* A long string may have a NUL in it: the file's name would end there. */
     if (text[0] == '\0' || strlen(text) != vcl_token_text(&name).len)
         vcl_fail(cx, vcl_token_pos(&name), NULL, "this is no name of a file");
     else if (in->nest >= INCLUDE_NEST_MAX || include_count(cx) >= VCL_FILES_MAX)
@@ -220,6 +231,7 @@ include_read(struct vcl_cx *cx, const struct include *by, const struct vcl_file 
         bool field = out->n > 0 && out->at[out->n - 1].kind == TOK_DOT; /* req.http.include */
 
         vcl_lex(&in.lexer, &t);
+        /* The one END of the row is made at its end, by vcl_tokens_read(). */
         if (t.kind == TOK_END)
             return;
         if (!field && vcl_token_is(&t, "include"))
@@ -240,6 +252,8 @@ vcl_tokens_read(
     if (file == NULL)
         return;
     include_read(cx, NULL, file, out);
+    /* Of the outer file: an error at the end is shown where the text ends, not where an include
+     * does. */
     end = (struct vcl_token){.file = file, .off = (uint32_t)file->text.len, .kind = TOK_END};
     include_push(cx, out, &end);
     tassert(cx->nomem || out->n > 0);

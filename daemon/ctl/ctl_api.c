@@ -133,6 +133,7 @@ api_say_lost(const struct ctl *c, CURL *curl, CURLcode rc, const char *why)
         return;
     if (curl != NULL && rc == CURLE_COULDNT_CONNECT)
         curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &err);
+    /* "Connection refused" and "Permission denied" say more than curl does. */
     if (err != 0)
         why = strerror((int)err);
     ctl_say("%s: %s", c->admin, why[0] != '\0' ? why : curl_easy_strerror(rc));
@@ -160,7 +161,9 @@ api_exchange(struct ctl *c, const char *method, const char *path, struct slice b
         curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)ANSWER_MS);
         curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, answer_take);
         curl_easy_setopt(curl, CURLOPT_WRITEDATA, a);
+        /* Whatever POSTFIELDS would make of it: a PUT has a body from memory, too. */
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
+        /* By length: a policy's text may have a NUL in it, which tarnd is to refuse. */
         if (body.ptr != NULL) {
             curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);
             curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.ptr);

@@ -44,6 +44,7 @@ ctl_purge(struct ctl *c)
 
     for (int i = 1; i < c->nargs; i++)
         json_array_append_new(fields, json_string(c->args[i]));
+    /* Without them none is sent: the member may be there with a url only. */
     if (c->nargs > 1)
         json_object_set(body, "headers", fields);
     json_decref(fields);
@@ -57,6 +58,7 @@ ctl_purge_tag(struct ctl *c)
 
     for (int i = 0; i < c->nargs; i++)
         json_array_append_new(tags, json_string(c->args[i]));
+    /* "o" takes the list over. */
     return purge_ask(c, json_pack("{sosb}", "tags", tags, "soft", (int)c->soft));
 }
 
@@ -71,6 +73,7 @@ ban_expression(const struct ctl *c)
         bytes += strlen(c->args[i]) + 1;
     text = calloc(1, bytes);
     for (int i = 0; i < c->nargs && text != NULL; i++) {
+        /* One space for what the shell has taken apart: runs of them within one word stay. */
         strcat(text, i > 0 ? " " : "");
         strcat(text, c->args[i]);
     }
@@ -234,6 +237,7 @@ ctl_index_dump(struct ctl *c)
     unsigned long left = c->limit == NULL ? ULONG_MAX : strtoul(c->limit, &end, 10);
     int rc = CTL_DONE;
 
+    /* strtoul(3) takes a minus, and wraps. */
     if (c->limit != NULL && (*end != '\0' || end == c->limit || left == 0 || c->limit[0] == '-')) {
         ctl_say("--limit %s: a number of keys, 1 or more", c->limit);
         return CTL_USAGE;
@@ -248,9 +252,11 @@ ctl_index_dump(struct ctl *c)
         rc = ctl_ask(c, "GET", path, NULL, &o);
         if (rc != CTL_DONE)
             break;
+        /* A page has some keys more than was asked for: a bucket is not cut. */
         n = c->json ? (unsigned)json_array_size(json_object_get(o, "keys")) : dump_page(o, left);
         left = n < left ? left - n : 0;
         next = json_string_value(json_object_get(o, "next"));
+        /* Copied: the answer goes, and the next question needs it. */
         snprintf(after, sizeof(after), "%s", next != NULL ? next : "");
         json_decref(o);
         if (after[0] == '\0')

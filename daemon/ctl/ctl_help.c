@@ -72,6 +72,7 @@ help_forms(const char *first)
     for (size_t i = 0; i < ctl_ncommands; i++) {
         const struct ctl_command *cmd = &ctl_commands[i];
 
+        /* strchr(3) finds the NUL of " ", too: the word alone is a form. */
         if (strncmp(cmd->name, first, len) != 0 || strchr(" ", cmd->name[len]) == NULL)
             continue;
         if (!any)
@@ -120,6 +121,7 @@ completion_words(const char *first)
         const char *name = ctl_commands[i].name, *rest = strchr(name, ' ');
         size_t n = rest != NULL ? (size_t)(rest - name) : strlen(name);
 
+        /* Rows of a word stand together: each is printed once. */
         if (first == NULL && (n != len || strncmp(last, name, n) != 0))
             printf("%s%.*s", i > 0 ? " " : "", (int)n, name);
         else if (first != NULL && rest != NULL && strncmp(first, name, n) == 0 && first[n] == '\0')
@@ -158,6 +160,7 @@ completion_bash(bool zsh)
 {
     if (zsh)
         puts("autoload -U +X bashcompinit && bashcompinit");
+    /* Options with an argument are stepped over with it, or that would count as the command. */
     fputs("_tarnctl() {\n"
           "    local i words= first=\n"
           "    for ((i = 1; i < COMP_CWORD; i++)); do\n"

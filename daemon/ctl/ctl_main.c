@@ -115,6 +115,7 @@ ctl_unknown(const char *const *words)
     bool any = false;
 
     for (size_t i = 0; i < ctl_ncommands; i++)
+        /* The forms of the word are the answer: "vcl" alone is not far from right. */
         if (strncmp(ctl_commands[i].name, words[0], len) == 0 && ctl_commands[i].name[len] == ' ') {
             fputs(any ? "         " : "tarnctl: ", stderr);
             ctl_usage(stderr, &ctl_commands[i]);
@@ -284,11 +285,13 @@ main(int argc, char **argv)
     bool help = false;
     int opt, rc = -1;
 
+    /* GNU's getopt_long(3) takes options from behind the command, too. */
     while (rc < 0 && (opt = getopt_long(argc, argv, "a:jhV", main_options, NULL)) != -1)
         rc = main_option(&c, opt, &help);
     if (rc >= 0)
         return rc;
     words = (const char *const *)argv + optind;
+    /* Before the number of words is judged: `tarnctl ban --help` has no expression. */
     if (help)
         return main_flushed(ctl_help_on(words, argc - optind));
     if (argc == optind) {

@@ -118,6 +118,7 @@ ctl_backend_list(struct ctl *c)
                     (long long)json_integer_value(json_object_get(probe, "window")));
             else
                 ctl_cell(&t, "-");
+            /* Without a probe a dash: ctl_cell_of() takes null. */
             ctl_cell_of(&t, probe, "last");
         }
         ctl_table_end(&t, "there are no backends");

@@ -61,6 +61,7 @@ ctl_stat(struct ctl *c)
     json_t *o, *v;
     int rc;
 
+    /* --every and --count only make sense with a view that goes on. */
     if (c->live || c->every != NULL || c->count != NULL)
         return ctl_live(c);
     rc = ctl_ask(c, "GET", "/v1/counters", NULL, &o);
@@ -103,6 +104,7 @@ ctl_storage_stats(struct ctl *c)
     const char *name, *leaf;
     json_t *o, *branch, *bytes;
     int rc = ctl_ask(c, "GET", "/v1/memory", NULL, &o);
+    /* 0 where there was no answer: jansson takes NULL. */
     uint64_t size = storage_number(o, "size");
 
     if (rc == CTL_DONE && !c->json) {

@@ -53,6 +53,7 @@ warm_is_url(const char *text)
 {
     size_t len = strlen(text);
 
+    /* A path alone has no host, and --to is an address, not a name. */
     if (len > WARM_URL_MAX ||
         (strncasecmp(text, "http://", 7) != 0 && strncasecmp(text, "https://", 8) != 0))
         return false;
@@ -67,6 +68,7 @@ warm_is_url(const char *text)
 static bool
 warm_add(struct warm_list *l, char *url)
 {
+    /* Where it cannot grow, room stays what it is: that is the test below. */
     if (url != NULL && l->n == l->room && l->n < WARM_URLS_MAX) {
         size_t room = l->room == 0 ? 256 : l->room * 2;
         char **more = realloc(l->urls, room * sizeof(*more));
@@ -103,6 +105,7 @@ warm_unescape(const char *text, size_t len)
         char c;
     } entities[] = {
         {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
+    /* An entity only becomes shorter. */
     char *out = malloc(len + 1), *to = out;
 
     while (out != NULL && len > 0) {
@@ -138,10 +141,12 @@ warm_read_xml(const char *name, const char *text, struct warm_list *to)
 
         at += strlen("<loc>");
         end = strstr(at, "</loc>");
+        /* A list that was cut would warm a part and look like success. */
         if (end == NULL) {
             ctl_say("%s: a <loc> has no </loc>: is the file whole?", name);
             return CTL_USAGE;
         }
+        /* Pretty-printed sitemaps have line ends in there. */
         for (; at < end && isspace((unsigned char)*at); at++)
             continue;
         while (end > at && isspace((unsigned char)end[-1]))
@@ -197,6 +202,7 @@ static size_t
 warm_take(char *bytes, size_t size, size_t n, void *ctx)
 {
     struct warm_text *t = ctx;
+    /* A server may send without end; 0 ends the transfer. */
     char *more = t->len + n * size > WARM_MAP_MAX ? NULL : realloc(t->text, t->len + n * size + 1);
 
     if (more == NULL)
@@ -219,16 +225,19 @@ warm_aim(const struct warm *w, CURL *curl, const char *url)
 
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)WARM_TIMEOUT_MS);
+    /* Else curl would use SIGALRM for resolving, of which there is one for all slots. */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "tarnctl-warm/" TARN_VERSION);
     if (to == NULL)
         return;
     /* A proxy of the environment would be warmed instead. */
     curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+    /* The policy and the key see the scheme by X-Forwarded-Proto (by_https). */
     if (https) {
         snprintf(plain, sizeof(plain), "http://%s", url + 8);
         curl_easy_setopt(curl, CURLOPT_URL, plain);
     }
+    /* Also NULL: the handle had another URL before. */
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, https ? w->by_https : NULL);
     if (strncmp(to, "unix:", 5) == 0) {
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, to + 5);
@@ -264,6 +273,7 @@ warm_download(const struct warm *w, const char *url, struct warm_text *out)
     *out = (struct warm_text){.text = calloc(1, 1)};
     if (curl != NULL && out->text != NULL) {
         warm_aim(w, curl, url);
+        /* All that curl can undo: sitemaps are often sent compressed. */
         curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
         curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, warm_take);
@@ -285,6 +295,8 @@ warm_read_text(const char *name, struct warm_text *t, struct warm_list *to)
 {
     const char *at = t->text;
 
+    /* sitemap.xml.gz is a file that is compressed, not a coding of the response: curl leaves it as
+     * it is. */
     if (t->len > 1 && memcmp(at, "\x1f\x8b", 2) == 0) {
         ctl_say("%s is compressed by gzip: unpack it first, as in `gzip -dc %s | tarnctl warm -`",
             name, name);
@@ -295,6 +307,7 @@ warm_read_text(const char *name, struct warm_text *t, struct warm_list *to)
         at += 3;
     while (isspace((unsigned char)*at))
         at++;
+    /* By what is in it: names and media types of sitemaps are of all kinds. */
     return *at == '<' ? warm_read_xml(name, at, to) : warm_read_lines(name, t->text, to);
 }
 
@@ -364,6 +377,7 @@ warm_drop(char *bytes, size_t size, size_t n, void *ctx)
 {
     (void)bytes;
     (void)ctx;
+    /* Taken, and thrown away: a smaller count would end the transfer. */
     return size * n;
 }
 
@@ -376,6 +390,7 @@ warm_on_field(char *bytes, size_t size, size_t n, void *ctx)
     size_t len = size * n;
     char value[1024], *last;
 
+    /* Longer than any that tarnd writes: of such a one nothing is known. */
     if (len < sizeof(name) || len >= sizeof(value) ||
         strncasecmp(bytes, name, sizeof(name) - 1) != 0)
         return len;
@@ -393,11 +408,13 @@ warm_start(struct warm *w)
 {
     struct warm_slot *s = w->slots;
 
+    /* There is one: busy is below nslots. */
     while (s->busy)
         s++;
     s->w = w;
     s->url = w->next++;
     s->busy = true;
+    /* Of the URL before. */
     s->hit = s->stored = false;
     s->why[0] = '\0';
     warm_aim(w, s->curl, w->list.urls[s->url]);
@@ -452,6 +469,7 @@ warm_finish(struct warm *w)
     int left;
 
     while ((m = curl_multi_info_read(w->multi, &left)) != NULL) {
+        /* Read now: the message is gone with the handle's removal. */
         CURL *curl = m->easy_handle;
         CURLcode rc = m->data.result;
         struct warm_slot *s = w->slots;
@@ -495,6 +513,7 @@ warm_run(struct warm *w)
         warm_finish(w);
         warm_show(w);
         if (w->done < w->list.n)
+            /* 20 ms: so often it is looked whether one more is due. */
             curl_multi_poll(w->multi, NULL, 0, w->next < w->list.n ? 20 : 200, NULL);
     }
     if (w->terminal)
@@ -537,6 +556,7 @@ warm_report(const struct warm *w)
             w->list.n, s, w->hits, w->stored, w->passed, w->errors, w->failed);
     if (w->errors + w->failed > WARM_TELL_MAX)
         fprintf(stderr, "... and %zu more\n", w->errors + w->failed - WARM_TELL_MAX);
+    /* Not one answer: that is not the URLs' fault. */
     if (w->list.n > 0 && w->failed == w->list.n)
         return CTL_UNREACHABLE;
     return w->errors + w->failed > 0 ? CTL_REFUSED : CTL_DONE;
@@ -561,6 +581,7 @@ ctl_warm(struct ctl *c)
     w->nslots = at_once < 1                      ? 1
                 : at_once < WARM_CONCURRENCY_MAX ? (unsigned)at_once
                                                  : WARM_CONCURRENCY_MAX;
+    /* The bar is on stderr: stdout has the result. */
     w->terminal = isatty(STDERR_FILENO) && !c->json;
     if (warm_open(w))
         rc = warm_gather(w);
