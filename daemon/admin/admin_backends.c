@@ -45,6 +45,7 @@ backends_probe(const struct probe_seen *seen)
     return o;
 }
 
+/* What its name stands for now: it is asked for again every dns_ttl. */
 static json_t *
 backends_addresses(struct backend *b)
 {
@@ -59,6 +60,7 @@ backends_addresses(struct backend *b)
     return list;
 }
 
+/* Counted at the fetch, whatever a policy makes of it for the client (README). */
 static void
 backends_put_outcome(const struct backend *b, json_t *o)
 {
@@ -190,6 +192,7 @@ backends_set(struct admin_call *c, const char *word)
 
         if (strcmp(word, backends_words[i].word) != 0)
             continue;
+        /* Also those that a policy declared: full names are the policy's name and theirs. */
         registry_each(c->admin->env.registry, backends_on_seek, &seek);
         if (seek.found != NULL)
             admin_answer(c, 200, seek.found);

@@ -7,6 +7,7 @@
 #include "daemon/admin/admin_priv.h"
 #include "daemon/policy/policies.h"
 
+/* What was set last, here: workers may not have it yet. */
 static const struct conf_params *
 params_now(const struct admin_call *c)
 {

@@ -28,6 +28,7 @@ policies_on_active(void *ctx, const struct policy_seen *seen)
         snprintf(active->name, sizeof(active->name), "%s", seen->name);
 }
 
+/* null: requests are served without one. */
 void
 admin_put_policy(const struct admin_call *c, json_t *to)
 {
@@ -44,6 +45,7 @@ policies_on_each(void *ctx, const struct policy_seen *seen)
 
     json_put_text(o, "name", seen->name);
     json_put_text(o, "state", seen->state);
+    /* A label has no text and no workers: these are of the policy it stands for. */
     if (seen->label_of != NULL) {
         json_put_text(o, "label_of", seen->label_of);
     } else {
@@ -89,6 +91,7 @@ policies_answer(struct admin_call *c, int err, const char *name, const char *don
     }
 }
 
+/* With the line itself, so that a client can mark the place without having the file. */
 json_t *
 admin_vcl_errors(const struct vcl_error *e, bool warnings, unsigned *n)
 {
@@ -149,6 +152,8 @@ admin_do_policy_load(struct admin_call *c)
         admin_fail(c, 400, "send the policy's text as the body", "the body is empty");
         return;
     }
+    /* Not used by that: loaded and used are two steps, so that the second one cannot fail by a
+     * mistake in the text. */
     err = policies_load(policies_of(c), c->name, c->name, c->body, &errors);
     /* A policy that loads may have warnings. */
     if (err == 0 || err == TERR_CONFIG)

@@ -55,6 +55,7 @@ admin_do_status(struct admin_call *c)
     admin_answer(c, 200, o);
 }
 
+/* Also while it drains: it lives, and is to be left alone. */
 void
 admin_do_healthz(struct admin_call *c)
 {
@@ -75,6 +76,7 @@ admin_do_readyz(struct admin_call *c)
     admin_answer(c, strcmp(state, "running") == 0 ? 200 : 503, o);
 }
 
+/* The host says all of it: which status, what has changed, or each mistake. */
 void
 admin_do_reload(struct admin_call *c)
 {
@@ -98,6 +100,7 @@ status_ends(struct admin_call *c)
 void
 admin_do_stop(struct admin_call *c)
 {
+    /* Acted upon when the request is freed (admin_req_free). */
     c->stops = true;
     status_ends(c);
 }

@@ -21,6 +21,7 @@ struct top_seek {
     const char *name;
 };
 
+/* Logs have the number, which stays; names are looked up when they are shown. */
 static void
 top_on_backend(void *ctx, struct backend *b)
 {
@@ -50,6 +51,8 @@ top_client(const uint8_t addr[16])
     return json_string(text);
 }
 
+/* Addresses and numbers are kept as their bytes in the records, and made text only for what is
+ * shown. */
 static json_t *
 top_name(const struct admin *a, enum observer_of of, struct slice text)
 {
@@ -114,6 +117,7 @@ admin_do_top(struct admin_call *c)
 
     if (!admin_args(c, args, values))
         return;
+    /* The first question begins the watch, each later one prolongs it (invariant 12). */
     if (observer_ask(c->admin->observer) != 0) {
         admin_fail_terr(c, TERR_NOMEM, "top");
         return;
@@ -135,6 +139,7 @@ admin_do_top(struct admin_call *c)
     admin_answer(c, 200, o);
 }
 
+/* Flags that the status does not show: a 503 of ours and one of the backend's look alike. */
 static void
 top_why(json_t *list, const struct shmlog_req_fixed *f, unsigned flag, const char *word)
 {

@@ -90,6 +90,7 @@ why_take(struct admin_call *c, struct why_asked *a, char *text, size_t len)
     return false;
 }
 
+/* In any order; `header` may come several times. */
 static bool
 why_read(struct admin_call *c, struct why_asked *a, char *query, size_t len)
 {
@@ -163,6 +164,7 @@ void
 admin_do_why(struct admin_call *c)
 {
     struct why_asked a = {.nfields = 0};
+    /* A copy: it is decoded in place. */
     char *query = malloc(c->query.len + 1);
 
     if (query == NULL) {

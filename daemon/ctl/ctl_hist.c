@@ -59,6 +59,7 @@ hist_subtract(struct hist_frame *to, const struct hist_frame *now, const struct 
         struct latency_seen *seen = &to->kind[k];
         const struct latency_seen *old = &before->kind[k];
 
+        /* Counters only grow: this one began anew. */
         if (old->count > seen->count)
             continue;
         seen->count -= old->count;
@@ -130,6 +131,7 @@ hist_bar(const struct hist *h, const struct latency_seen *seen, uint64_t n, uint
     if (n > 0 && eighths == 0)
         /* One request among millions is seen all the same. */
         eighths = 1;
+    /* Whole columns, rounded up: what is there stays visible. */
     if (!h->utf8)
         eighths = (eighths + 7) / 8 * 8;
     for (; columns < eighths / 8; columns++)
@@ -163,6 +165,7 @@ hist_bars(const struct hist *h)
             last = o;
         }
     }
+    /* The table above has said that nothing has ended. */
     if (first == HIST_OCTAVES)
         return;
     printf("\n%9s  %-*s  %s\n", "FROM", HIST_BAR + 8, "HIT", "MISS");
@@ -171,6 +174,7 @@ hist_bars(const struct hist *h)
         int len;
 
         hist_time(from, (double)latency_floor(o * HIST_STEPS));
+        /* Each side by its own longest: else the rarer one would have no bar. */
         hist_bar(h, hit, hist_octave(hit, o), most_hit, left);
         hist_bar(h, miss, hist_octave(miss, o), most_miss, right);
         len = snprintf(line, sizeof(line), "%9s  %s  %s", from, left, right);
@@ -200,6 +204,7 @@ hist_frame(struct hist *h, bool differences)
     h->shown = h->now;
     if (differences)
         hist_subtract(&h->shown, &h->now, &h->before);
+    /* Home, and clear: in place, so that bars can be compared by eye. */
     if (h->terminal && h->c->live)
         fputs("\033[H\033[2J", stdout);
     if (differences) {

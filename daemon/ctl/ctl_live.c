@@ -25,6 +25,7 @@ struct live_row {
     double value, rate, mean; /* per second: since the frame before, since the first */
 };
 
+/* Monotonic: rates must not jump when the wall clock is set. */
 double
 ctl_clock(void)
 {
@@ -54,6 +55,7 @@ static double
 live_hits(const struct live *l, const json_t *from)
 {
     static const char *const others[] = {"req.miss", "req.coalesced", "req.hitmiss", "req.pass"};
+    /* Stale hits are in req.hit, as tarnd counts them. */
     double hits = live_value(l->now, "req.hit") - live_value(from, "req.hit"), all = hits;
 
     for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
@@ -125,6 +127,8 @@ live_rows(const struct live *l)
     json_t *v;
 
     json_object_foreach(l->now, name, v) if (rows != NULL && strstr(name, l->part) != NULL &&
+                                             /* A counter that was asked for by name is shown also
+                                              * at 0. */
                                              (json_number_value(v) != 0 || l->part[0] != '\0'))
         rows[n++] = (struct live_row){name, json_number_value(v),
             live_rate(l->before, l->before_at, l, name), live_rate(l->first, l->first_at, l, name)};
@@ -156,6 +160,7 @@ live_frame(struct live *l)
     l->before_at = l->now_at;
     l->now = next;
     l->now_at = ctl_clock();
+    /* One answer has three names then, and one reference: ctl_live() frees each once. */
     if (l->first == NULL) {
         l->first = l->before = next;
         l->first_at = l->before_at = l->now_at;
@@ -180,6 +185,7 @@ ctl_pause(double s)
     nanosleep(&pause, NULL);
 }
 
+/* NULL: the option was not given, and *out keeps its default. */
 bool
 ctl_positive(const char *option, const char *text, double *out)
 {
@@ -188,6 +194,7 @@ ctl_positive(const char *option, const char *text, double *out)
     if (text == NULL)
         return true;
     *out = strtod(text, &end);
+    /* NaN fails both comparisons. */
     if (end != text && *end == '\0' && *out > 0 && *out <= 86400)
         return true;
     ctl_say("%s %s: a number above 0, at most 86400", option, text);

@@ -20,6 +20,7 @@ policy_rows(struct ctl *c, const char *path, const char *list, const char *const
         rows = json_object_get(o, list);
         for (size_t i = 0; i < json_array_size(rows); i++) {
             each = json_array_get(rows, i);
+            /* `members` has as many. */
             for (unsigned k = 0; headings[k] != NULL; k++)
                 ctl_cell_of(&t, each, members[k]);
         }
@@ -55,6 +56,7 @@ policy_cell_members(struct ctl_table *t, const json_t *members)
 
         if (weight != 1 && n > 0 && (size_t)n < sizeof(text) - at)
             n += snprintf(text + at + n, sizeof(text) - at - (size_t)n, " (%g)", weight);
+        /* The last name is cut, which shows. */
         if (n < 0 || (size_t)n >= sizeof(text) - at)
             break; /* --json has all of them */
         at += (size_t)n;
@@ -259,6 +261,7 @@ table_print_entry(const json_t *e)
     fputs(json_string_value(json_object_get(e, "key")), stdout);
     if (text != NULL)
         printf(" %s", text);
+    /* Nine digits: it reads back as the same float. */
     json_array_foreach(value, i, number) printf(" %.9g", json_number_value(number));
     putchar('\n');
 }

@@ -28,6 +28,7 @@ void
 ctl_table_begin(struct ctl_table *t, const char *const *headings)
 {
     *t = (struct ctl_table){.ncolumns = 0};
+    /* The headings are the first row: their widths count. */
     for (; headings[t->ncolumns] != NULL && t->ncolumns < CTL_COLUMNS_MAX; t->ncolumns++)
         table_add(t, strdup(headings[t->ncolumns]));
 }
@@ -100,6 +101,7 @@ ctl_table_end(struct ctl_table *t, const char *none)
         if (cell_is_number(t->cells[i]))
             printf("%*s%s%s", pad, "", t->cells[i], last ? "\n" : "  ");
         else
+            /* No blanks behind the last column: lines are copied. */
             printf("%s%*s%s", t->cells[i], last ? 0 : pad, "", last ? "\n" : "  ");
     }
     for (size_t i = 0; i < t->nrows; i++)

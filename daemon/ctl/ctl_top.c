@@ -73,6 +73,7 @@ top_rows(const struct top *t)
     struct winsize w;
     unsigned lines = TOP_LINES;
 
+    /* What was asked for counts, also where it does not fit the terminal. */
     if (t->limit > 0)
         return t->limit;
     if (t->terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row > 0)
@@ -167,6 +168,7 @@ ctl_top(struct ctl *c)
         return CTL_USAGE;
     rc = top_frame(&t, false); /* tarnd begins to watch */
     for (unsigned n = 0; rc == CTL_DONE && (count == 0 || n < (unsigned)count); n++) {
+        /* Also before the first frame: by then there is something to show. */
         ctl_pause(every);
         rc = top_frame(&t, true);
     }

@@ -77,6 +77,7 @@ why_path(struct ctl *c)
     char *path = ctl_escaped("/v1/why?url=", c->args[0]);
 
     for (int i = 1; i < c->nargs && path != NULL; i++) {
+        /* A field's value may have & and = in it. */
         char *field = ctl_escaped("&header=", c->args[i]), *longer = NULL;
 
         if (field != NULL && asprintf(&longer, "%s%s", path, field) < 0)

@@ -107,6 +107,7 @@ channel_send(int fd, enum channel_word word, const char *text, const struct list
         if (errno == EINTR)
             continue;
         if (errno != EAGAIN)
+            /* The supervisor died: that is no mistake of ours. */
             return errno == EPIPE || errno == ECONNRESET ? TERR_CLOSED : TERR_IO;
         /* A sign of life that does not fit is left out: the next one comes in a second. */
         if (!must || poll(&poll_one, 1, SEND_WAIT_MS) == 0)
@@ -154,6 +155,7 @@ channel_take(int fd, char *text, unsigned room, struct listen_sockets *sockets)
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN)
         return CHANNEL_NOTHING;
+    /* The other end is closed, or broken: either way there is no supervisor any more. */
     if (n <= 0)
         return CHANNEL_ALONE;
     /* The first byte was the letter. */
@@ -230,6 +232,7 @@ channel_look(struct channel *t)
     if (t == NULL || t->alone)
         return CHANNEL_NOTHING;
     OBJ_CHECK(t, CHANNEL_MAGIC);
+    /* No message to us has descriptors. */
     word = channel_take(t->fd, text, sizeof(text), &none);
     /* Said once: afterwards there is nothing to read. */
     t->alone = word == CHANNEL_ALONE;

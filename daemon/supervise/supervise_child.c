@@ -54,6 +54,7 @@ child_exec(struct supervisor *s, const char *program, int channel)
     if (!inherited_print(s->inherited, "", text, sizeof(text)))
         elog(ELOG_ERROR, "too many addresses to hand over");
     if (setenv("TARN_LISTEN_FDS", text, 1) != 0 || setenv(CHANNEL_VARIABLE, number, 1) != 0)
+        /* Not exit(3): buffers and handlers are the supervisor's. */
         _exit(1);
     /* Here and not before fork(2): in the supervisor they stay close-on-exec. */
     inherited_pass(s->inherited, true);

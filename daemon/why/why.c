@@ -16,6 +16,7 @@ why_put_place(json_t *step, struct slice lines)
     const char *space = memchr(lines.ptr, ' ', lines.len);
     const char *last = memrchr(lines.ptr, ' ', lines.len);
 
+    /* File and sub alone: no line of it ran. */
     if (space == NULL || last == space)
         return;
     json_put(step, "file", json_any_text(slice_of(lines.ptr, (size_t)(space - lines.ptr))));
@@ -38,6 +39,7 @@ why_note_record(struct why *y, const struct shmlog_rec *rec)
         step = json_object();
         json_put(step, "sub",
             json_any_text(slice_of(rec->payload.ptr, (size_t)(space - rec->payload.ptr))));
+        /* Behind the name: the answer as it was logged. */
         json_put(step, "return",
             json_any_text(
                 slice_of(space + 1, rec->payload.len - (size_t)(space + 1 - rec->payload.ptr))));
@@ -63,11 +65,13 @@ why_take_steps(struct why *y)
     struct shmlog_view chunk;
     struct shmlog_rec rec;
 
+    /* A log of its own, so what is in it is of this question alone. */
     while (shmlog_next(y->synthetic->reader, &chunk) > 0)
         while (shmlog_record_next(&chunk, &rec))
             why_note_record(y, &rec);
 }
 
+/* Never NULL: it is printed. */
 static const char *
 why_member(const json_t *step, const char *key)
 {
@@ -99,6 +103,7 @@ why_say_decider(struct why *y, enum vcl_sub sub)
 static enum vcl_action
 why_run(struct why *y, enum vcl_sub sub)
 {
+    /* The real one: an explanation by other code would sooner or later be of other behaviour. */
     enum vcl_action act = req_policy_run(y->r, sub);
 
     /* At once: the private ring is as small as a ring may be. */
@@ -155,6 +160,7 @@ why_elsewhere(struct why *y, enum vcl_sub sub, enum vcl_action act)
         why_say(y, "A request for it now removes what is stored under its key.");
         why_say_decider(y, sub);
         return "purge";
+    /* By vcl_hit or vcl_miss, or once too often: it is said, and not followed. */
     case VCL_ACT_RESTART:
         why_say(y, "A request for it now begins again at vcl_recv.");
         why_say_decider(y, sub);
@@ -184,6 +190,7 @@ why_asked(struct why *y, const struct why_lookup *l, const char *now)
     if (act == (sub == VCL_SUB_HIT ? VCL_ACT_DELIVER : VCL_ACT_FETCH))
         return now;
     why_say(y, "But the policy decides otherwise.");
+    /* The others say it in why_elsewhere(). */
     if (act == VCL_ACT_PASS)
         why_say_decider(y, sub);
     return why_elsewhere(y, sub, act);
@@ -367,6 +374,7 @@ why_key(struct why *y)
     json_t *made;
 
     for (size_t i = 0; i < n; i++)
+        /* As text for people; `hash` is the key itself. */
         text[i] = key.ptr[i] != '\0' ? key.ptr[i] : ' ';
     while (n > 0 && text[n - 1] == ' ')
         n--;
@@ -393,6 +401,7 @@ why_answer(struct why *y, const char *now, const struct cache_query *q, struct s
         json_put(o, "last", removal);
     if (y->r->policy.ref != NULL)
         json_put_text(o, "policy", y->r->policy.ref->policy->name);
+    /* The caller drops its own reference in any case. */
     json_put(o, "asked", json_incref(y->steps));
     json_put(o, "text", json_incref(y->text));
     return o;
@@ -431,6 +440,7 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     if (now == NULL && err == 0)
         now = y.r->policy.ref != NULL ? why_with_policy(&y, &q, why)
                                       : why_without_policy(&y, &q, why);
+    /* NULL: *why says what is wrong with the question. */
     if (now != NULL)
         *out = why_answer(&y, now, &q, url);
     json_decref(y.text);

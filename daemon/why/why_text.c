@@ -5,6 +5,8 @@
 #include "daemon/http/freshness.h"
 #include "daemon/why/why_priv.h"
 
+/* A sentence of the answer: people read them in order, programs the members beside.  Cut at 511
+ * bytes: names of the configuration stand in it. */
 void
 why_say(struct why *y, const char *fmt, ...)
 {
@@ -65,6 +67,7 @@ stored_ttl_from(const struct entry *e)
     return fresh_origin_text((enum fresh_origin)e->ttl_from);
 }
 
+/* Numbers as they are now: the same entry may answer otherwise a second later. */
 static void
 stored_put_response(struct why *y, json_t *o, const struct entry *e, const struct cache_query *q)
 {
@@ -81,11 +84,13 @@ stored_put_response(struct why *y, json_t *o, const struct entry *e, const struc
     json_put(o, "keep_s", json_real((double)entry_keep_ms(e) / 1000));
     json_put(o, "fresh", json_boolean(left > 0));
     json_put(o, "vary", vary.ptr != NULL ? json_any_text(vary) : json_null());
+    /* Under one key lie the variants of all clients (Vary): which of them would be this one's. */
     json_put(o, "for_this_request", json_boolean(cache_is_variant_for(e, q)));
     json_put(o, "partial", json_boolean(e->partial));
     json_put(o, "streaming", json_boolean(e->windowed));
 }
 
+/* All that lies under the key, also what this request would not get. */
 json_t *
 why_stored(struct why *y, const struct cache_query *q)
 {
@@ -108,6 +113,7 @@ why_stored(struct why *y, const struct cache_query *q)
             json_put_text(o, "because", fresh_refusal_text((enum fresh_refusal)e->origin_status));
             break;
         case ENTRY_BUSY:
+            /* Nothing else is published of it yet. */
             json_put_text(o, "state", "being fetched");
             break;
         case ENTRY_FAILED:
@@ -121,6 +127,7 @@ why_stored(struct why *y, const struct cache_query *q)
 
 /* --- what last became of it --- */
 
+/* NULL: nothing is known, or so many have left since that its place was taken. */
 json_t *
 why_removal(struct why *y)
 {
@@ -202,6 +209,7 @@ why_say_rules(struct why *y)
     if (rules == NULL)
         return;
     route = rules->route;
+    /* Rules of the listener itself, of which no route is written. */
     if (rules->number == 0) {
         why_say(y, "Its listener answers it: %s.",
             rules->page.body.len > 0 ? "with a challenge of ACME" : "by a redirect to https");
@@ -212,6 +220,8 @@ why_say_rules(struct why *y)
         route->path[0] != '\0' ? ", path " : "", route->path);
     why_say_names(y, "It removes query parameters", &route->strip_query);
     why_say_names(y, "It removes cookies from requests and responses", &route->strip_cookies);
+    /* No password was asked for here (synthetic_admit): what lies behind it is told all the
+     * same. */
     if (route->basic_auth.said)
         why_say(y, "It requires a user and a password: without them the response is a 401.");
     why_say_names(y, "It allows these methods", &route->methods);
@@ -233,6 +243,7 @@ why_choose(struct why *y, struct director *from)
         .hash = hash_plain(key.ptr, key.len),
         .hash_said = true,
         .peeks = true,
+        /* A guess where chance decides: why_put_director() says "at random". */
         .random = proxy_random(y->r->proxy),
         .now_s = (double)y->r->proxy->loop->clock.wall_ms / 1000,
     };
@@ -272,6 +283,7 @@ why_say_backend(struct why *y)
     struct director *d;
     struct backend *b;
 
+    /* Directors choose by the key's hash, and not every outcome has needed a key before. */
     if (req_make_key(y->r) != 0)
         return;
     d = req_backend(y->r);
@@ -303,6 +315,7 @@ why_say_freshness(struct why *y, const struct entry *e)
 
     why_say(y, "It was received %s ago with status %u.", why_time(y->now_ms - e->received_ms).text,
         entry_status(e));
+    /* no-cache and the like: "stale for 3 s" would be true, and mislead. */
     if (entry_is_checked_each_time(e) && !entry_is_softened(e))
         why_say(y, "It is never fresh (%s): each use is validated with the backend.",
             stored_ttl_from(e));
@@ -360,6 +373,7 @@ why_say_miss(struct why *y, const struct why_lookup *l)
     }
     if (old != NULL) {
         why_say_freshness(y, old);
+        /* Else the old one is of no use to the fetch. */
         if (old->validatable)
             why_say(
                 y, "The fetch is conditional (ETag or Last-Modified): a 304 makes it fresh again.");
