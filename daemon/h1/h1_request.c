@@ -146,14 +146,15 @@ h1_request_lay_body(struct h1_request *q, const struct iovec *body, unsigned n, 
         H1_LAY(q, "\r\n");
 }
 
-/* TERR_AGAIN: the one before has not left, and nothing of this one was taken. */
+/* TERR_AGAIN: the one before has not left, and nothing of this one was taken.
+ * Its failure may be met before the stream's end is read: until then the user goes on to ask. */
 int
 h1_request_send(struct h1_request *q, struct stream *s, const struct iovec *body, unsigned n,
     unsigned flags, uint64_t *sent)
 {
     bool end = (flags & ORIGIN_END) != 0;
 
-    tassert(n <= ORIGIN_SPANS_MAX && !q->ended);
+    tassert(n <= ORIGIN_SPANS_MAX && (!q->ended || q->failed));
     if (q->begun && !q->failed)
         h1_request_push(q, s, false, sent);
     if (q->failed)

@@ -189,6 +189,12 @@ fake_take(struct stream *s, size_t bytes)
     s->takes = bytes;
 }
 
+void
+fake_refuse(struct stream *s, int err)
+{
+    s->write_err = err;
+}
+
 const char *
 fake_got(const struct stream *s)
 {

@@ -158,6 +158,28 @@ TEST(h1_request, a_body_that_breaks_off_is_never_ended)
     asking_close(&a);
 }
 
+/* A reset is met by the write first: the user, which waits for a response that may have come before,
+ * goes on to send. */
+TEST(h1_request, a_write_that_fails_before_the_end_is_read_fails_each_send)
+{
+    struct origin_request r = {.has_body = false};
+    const struct http_message *head;
+    struct asking a;
+
+    asking_open(&a, &r, "");
+    fake_refuse(a.s, TERR_CLOSED);
+    CHECK_EQ(TERR_CLOSED, asking_send(&a, "", ORIGIN_END));
+    CHECK_EQ(TERR_AGAIN, a.x->ops->head(a.x, &head));
+    CHECK_EQ(TERR_CLOSED, asking_send(&a, "", ORIGIN_END));
+    CHECK(!a.x->ops->sending(a.x));
+    fake_end(a.s, TERR_CLOSED);
+    fake_run(&a.loop);
+    CHECK_EQ(TERR_CLOSED, asking_send(&a, "", ORIGIN_END));
+    CHECK_EQ(TERR_CLOSED, a.x->ops->head(a.x, &head));
+    asking_close(&a);
+}
+
 TEST_MAIN(TEST_ENTRY(h1_request, framing_and_the_connections_options_are_written_here),
     TEST_ENTRY(h1_request, a_body_is_chunked_when_its_length_is_not_known_however_slowly_it_goes),
-    TEST_ENTRY(h1_request, a_body_that_breaks_off_is_never_ended))
+    TEST_ENTRY(h1_request, a_body_that_breaks_off_is_never_ended),
+    TEST_ENTRY(h1_request, a_write_that_fails_before_the_end_is_read_fails_each_send))
