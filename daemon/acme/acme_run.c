@@ -428,8 +428,10 @@ pass_look_at_ca(struct pass *p)
     }
 }
 
-enum acme_exit
-acme_pass(const struct acme_settings *set, const struct acme_env *env, bool retry, int64_t *next_s)
+/* One pass, under the lock; with `retry` earlier failures are not waited for.  *next_s is when the next one has
+ * something to do. */
+static enum acme_exit
+pass_run(const struct acme_settings *set, const struct acme_env *env, bool retry, int64_t *next_s)
 {
     struct pass p = {.set = set, .env = env, .retry = retry, .next_s = INT64_MAX};
     enum acme_exit rc = pass_open(&p);
@@ -462,7 +464,7 @@ acme_run(const struct acme_settings *set, const struct acme_env *env)
 
     for (;; retry = false) {
         int64_t next_s, now_s;
-        enum acme_exit rc = acme_pass(set, env, retry, &next_s);
+        enum acme_exit rc = pass_run(set, env, retry, &next_s);
 
         if (set->once || set->dry_run || rc == ACME_STATE)
             return rc;

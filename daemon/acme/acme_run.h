@@ -12,10 +12,6 @@ enum {
     ACME_LOOK_MOST_S = 6 * 3600, /* renewal information may change at any time (RFC 9773 4.3.2) */
 };
 
-/* One pass, under the lock; with `retry` earlier failures are not waited for.  *next_s is when the next one has
- * something to do.  ACME_DONE, or another status, and standard error says why. */
-enum acme_exit acme_pass(
-    const struct acme_settings *set, const struct acme_env *env, bool retry, int64_t *next_s);
 /* One pass with `once` or `dry_run`, else passes until env->stopped(). */
 enum acme_exit acme_run(const struct acme_settings *set, const struct acme_env *env);
 

@@ -94,6 +94,19 @@ unmake(struct made *m)
     acme_chain_fini(&m->chain);
 }
 
+/* Have both the same public half? */
+static bool
+same_key(EVP_PKEY *a, EVP_PKEY *b)
+{
+    unsigned char *one = NULL, *other = NULL;
+    int n = i2d_PUBKEY(a, &one), m = i2d_PUBKEY(b, &other);
+    bool same = n > 0 && n == m && memcmp(one, other, (size_t)n) == 0;
+
+    OPENSSL_free(one);
+    OPENSSL_free(other);
+    return same;
+}
+
 /* "" or the reason. */
 static const char *
 judged(const struct made *m, EVP_PKEY *key, const struct acme_wanted *w)
@@ -243,7 +256,7 @@ TEST(chain, a_file_has_the_chain_then_the_key_and_is_read_again)
     CHECK_EQ(2, back.n);
     CHECK_EQ(0, X509_cmp(back.certs[0], m.chain.certs[0]));
     key = acme_key_read(slice_of(pem.ptr, pem.len));
-    CHECK(key != NULL && EVP_PKEY_eq(key, m.key) == 1);
+    CHECK(key != NULL && same_key(key, m.key));
     EVP_PKEY_free(key);
     acme_chain_fini(&back);
     acme_key_forget(&pem);

@@ -3,6 +3,7 @@
 
 #include <openssl/ecdsa.h>
 #include <openssl/hmac.h>
+#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,19 @@ rfc_key(void)
 
     CHECK(key != NULL);
     return key;
+}
+
+/* Have both the same public half? */
+static bool
+same_key(EVP_PKEY *a, EVP_PKEY *b)
+{
+    unsigned char *one = NULL, *other = NULL;
+    int n = i2d_PUBKEY(a, &one), m = i2d_PUBKEY(b, &other);
+    bool same = n > 0 && n == m && memcmp(one, other, (size_t)n) == 0;
+
+    OPENSSL_free(one);
+    OPENSSL_free(other);
+    return same;
 }
 
 /* ES256 by r and s: verifying is another way than signing. */
@@ -154,7 +168,7 @@ TEST(key, a_new_one_is_written_and_read_as_the_same)
         CHECK_EQ(0, acme_key_pem(key, &pem));
         CHECK(strncmp(pem.ptr, "-----BEGIN PRIVATE KEY-----\n", 28) == 0);
         back = acme_key_read(slice_of(pem.ptr, pem.len));
-        CHECK(back != NULL && EVP_PKEY_eq(key, back) == 1);
+        CHECK(back != NULL && same_key(key, back));
         jwk = acme_key_jwk(key);
         CHECK_EQ(kind == ACME_RSA, jwk == NULL);
         json_decref(jwk);
