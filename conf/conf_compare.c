@@ -67,6 +67,7 @@ compare_nets_same(const struct address_nets *a, const struct address_nets *b)
     if (a->n != b->n)
         return false;
     for (unsigned i = 0; i < a->n; i++)
+        /* As read: one network can be written in several ways. */
         if (a->nets[i].bits != b->nets[i].bits ||
             memcmp(a->nets[i].addr, b->nets[i].addr, sizeof(a->nets[i].addr)) != 0)
             return false;
@@ -81,6 +82,7 @@ compare_peers_same(const struct conf_peers *a, const struct conf_peers *b)
     for (unsigned i = 0; i < a->n; i++) {
         const struct conf_peer *x = &a->list[i], *y = &b->list[i];
 
+        /* By number: the user of a name may have been made since, which is a change. */
         if (x->kind != y->kind || x->known != y->known || x->id != y->id ||
             x->net.bits != y->net.bits ||
             memcmp(x->net.addr, y->net.addr, sizeof(x->net.addr)) != 0)
@@ -144,6 +146,7 @@ compare_probe_text(const struct conf_probe *p)
         return "none";
     if (p->name[0] != '\0')
         return p->name;
+    /* A probe that is written at its backend has no name. */
     return p->request[0] != '\0' ? "a request of its own" : p->url;
 }
 
@@ -170,6 +173,7 @@ compare_say(struct compare *c, const char *what, const char *from, const char *t
     struct conf_change change = {.what = what, .from = from, .to = to, .live = live};
 
     tassert(what[0] != '\0');
+    /* With one of these the reload is refused, and nothing changes. */
     c->nrestart += !live;
     c->each(c->ctx, &change);
 }
@@ -319,6 +323,7 @@ static const struct conf_listen *
 compare_listen_altered(const struct conf *in, const struct conf_listen *l)
 {
     for (unsigned i = 0; i < in->nlistens; i++)
+        /* The address is what clients know: all else may change under it. */
         if (compare_address_same(&in->listens[i].address, &l->address))
             return &in->listens[i];
     return NULL;
@@ -395,6 +400,7 @@ compare_members_same(const struct conf *a, const struct conf_members *x, const s
         return false;
     for (unsigned i = 0; i < x->n; i++)
         if (x->list[i].weight != y->list[i].weight ||
+            /* By name: numbers move when a backend is added in front. */
             strcmp(compare_backend_name(a, x->list[i].backend),
                 compare_backend_name(b, y->list[i].backend)) != 0)
             return false;
@@ -415,6 +421,7 @@ compare_directors(struct compare *c, const struct conf *a, const struct conf *b)
         unsigned j = compare_find(&next, x->name);
         char what[COMPARE_NAME], from[COMPARE_VALUE], to[COMPARE_VALUE];
 
+        /* compare_named() has said that it is gone. */
         if (j == next.n)
             continue;
         y = &b->directors[j];
@@ -537,6 +544,7 @@ conf_params_take_live(struct conf_params *to, const struct conf_params *from)
         const struct conf_key *key = &s->keys[i];
         size_t size = conf_type_is_number(key->type) ? sizeof(int64_t) : sizeof(const char *);
 
+        /* A row of another type would be copied by half. */
         tassert(key->offset + size <= sizeof(*to));
         if (!conf_param_key_is_reloaded(key))
             continue;

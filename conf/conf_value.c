@@ -162,6 +162,7 @@ number_read(struct slice text, const struct unit *units, int64_t *out)
     if (units->name == NULL)
         return text.len == 0 ? NUMBER_NO_UNIT : NUMBER_BAD_UNIT;
     tassert(d.part < d.part_scale); /* less than one */
+    /* Each by itself, so nothing is rounded before the sum. */
     value = d.whole * units->scale + d.part * units->scale / d.part_scale;
     if (value > INT64_MAX)
         return NUMBER_TOO_LARGE;
@@ -208,6 +209,7 @@ value_in_bounds(
 {
     char bound[32];
 
+    /* Of the row, which no file changes. */
     tassert(key->least <= key->most);
     if (value < key->least)
         conf_fail_value(cx, key, n, "is too small: the least is %s",
@@ -258,6 +260,7 @@ value_scaled(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
 
     if (got != NUMBER_OK)
         return value_refuse(cx, key, n, got);
+    /* First: a power of two out of bounds would be named as the nearest. */
     if (!value_in_bounds(cx, key, n, value))
         return false;
     if (key->type == CONF_TYPE_POW2 && (value & (value - 1)) != 0) {
@@ -321,7 +324,8 @@ value_mode(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n
 {
     int64_t value = 0;
 
-    /* YAML 1.1 would read 0640 as 416: the text is read as it stands. */
+    /* YAML 1.1 would read 0640 as 416: the text is read as it stands.  Five digits: 07777 has a
+     * leading zero. */
     if (n->text.len > 0 && strspn(n->text.ptr, "01234567") == n->text.len && n->text.len <= 5)
         for (size_t i = 0; i < n->text.len; i++)
             value = value * 8 + (n->text.ptr[i] - '0');

@@ -60,6 +60,7 @@ engine_synth_new(struct stobj **out, struct storage *s)
         return err;
     y = p;
     *y = (struct synth){.room = SYNTH_PARTS_INLINE, .parts = y->few};
+    /* It has no writer that could fail or wait. */
     stobj_init(&y->base, s, STOBJ_KEPT, STOBJ_SETTLED);
     *out = &y->base;
     return 0;
@@ -182,6 +183,7 @@ synth_take(struct lease_iter *it, struct lease_batch *b)
     while (n < b->max && off < end) {
         uint64_t stop = p->end < end ? p->end : end;
 
+        /* The rest of the part is the next extent. */
         if (stop - off > SYNTH_EXTENT_MAX)
             stop = off + SYNTH_EXTENT_MAX;
         b->extents[n++] = (struct lease_extent){
@@ -256,6 +258,7 @@ synth_contains(struct stobj *o, const char *ptr, size_t len)
         uintptr_t p = (uintptr_t)ptr, part = (uintptr_t)y->parts[i].ptr;
         uint64_t room = y->parts[i].end - synth_start(y, i);
 
+        /* Subtracted: sums of addresses may wrap. */
         if (p >= part && p - part <= room && len <= room - (p - part))
             return true;
     }

@@ -49,6 +49,7 @@ bans_init(struct bans *b, uint64_t storage_bytes)
     if (first == NULL)
         return TERR_NOMEM;
     *first = (struct ban){.magic = BAN_MAGIC, .seq = 1};
+    /* A ban that bans nothing: so every entry has one to hold, and the list is never empty. */
     atomic_init(&first->completed, true);
     pthread_mutex_init(&b->lock, NULL);
     list_init(&b->tags_due);
@@ -121,6 +122,7 @@ bans_detach(struct entry *e)
 {
     struct ban *held = entry_ban(e);
 
+    /* That one counts no references. */
     if (held != NULL && held != &ban_killed)
         ban_unref(held);
 }
@@ -140,6 +142,7 @@ ban_kill(struct entry *e)
 bool
 ban_move(struct entry *e, struct ban *seen, struct ban *upto)
 {
+    /* Counted first: see above. */
     ban_ref(upto);
     if (atomic_compare_exchange_strong(&e->ban, &(struct ban *){seen}, upto)) {
         ban_unref(seen);
@@ -152,6 +155,7 @@ ban_move(struct entry *e, struct ban *seen, struct ban *upto)
 void
 ban_count(struct cache *c, struct ban *b)
 {
+    /* Only purges by tag tell how many there were. */
     if (b == NULL || b->ntags == 0)
         return;
     atomic_fetch_add_explicit(&b->purged, 1, memory_order_relaxed);
@@ -196,6 +200,7 @@ ban_walk(struct ban_walk *w, struct entry *e, const struct ban *seen, struct ban
             *upto = older;
             continue;
         }
+        /* Counted on the stack, and added up once: a hit may pass many bans. */
         w->tested++;
         if (!ban_matches(b, &s, &w->tests))
             continue;
@@ -203,6 +208,7 @@ ban_walk(struct ban_walk *w, struct entry *e, const struct ban *seen, struct ban
             w->hit = b;
             return true;
         }
+        /* A soft one does not end the walk: a harder one may stand behind it. */
         if (entry_make_stale(e, b->mono_ms))
             ban_count(cache_of_all, b);
     }
@@ -223,6 +229,7 @@ bans_hit(struct cache *c, struct entry *e, const struct http_message *req, struc
         if (seen == w.from)
             break;
         banned = seen == &ban_killed || ban_walk(&w, e, seen, &upto);
+        /* It fails where another thread moved the entry: from there on anew. */
         if (banned || ban_move(e, seen, upto))
             break;
     }
@@ -284,11 +291,14 @@ bans_trim(struct cache *c)
     for (unsigned n = 0; n < BAN_TRIM_MAX; n++) {
         struct ban *old = b->oldest;
 
+        /* The oldest alone is ever dropped: an entry that holds it has not been tested against the
+         * next one. */
         if (old == newest || atomic_load(&old->refs) > 0)
             return;
         b->oldest = old->newer;
         atomic_store_explicit(&b->oldest->older, NULL, memory_order_release);
         b->bytes -= old->bytes;
+        /* The first one is ours, and was never counted. */
         if (old->seq > 1) {
             counter_sub_shared(c->counters, COUNTER_bans_now, 1);
             counter_add_shared(c->counters, COUNTER_bans_deleted, 1);
@@ -309,6 +319,7 @@ bans_complete_equal(struct cache *c, const struct ban *new)
         if (b->hash != new->hash || ban_is_done(b, new->seq, false) ||
             !slice_eq(slice_of(b->text, b->text_len), slice_of(new->text, new->text_len)))
             continue;
+        /* From this number on: a walk that began before still has to test it. */
         atomic_store_explicit(&b->equal_from, new->seq, memory_order_release);
         counter_add_shared(c->counters, COUNTER_bans_completed, 1);
         counter_add_shared(c->counters, COUNTER_bans_dups, 1);
@@ -333,6 +344,7 @@ bans_put(struct cache *c, struct ban *ban, const struct clock *now)
     newest = bans_newest(b);
     ban->seq = newest->seq + 1;
     atomic_init(&ban->older, newest);
+    /* Under the lock: only the trimming walks this way. */
     newest->newer = ban;
     b->bytes += ban->bytes;
     if (ban->ntags > 0) {
@@ -383,6 +395,7 @@ bans_each(struct bans *b, bans_each_f *each, void *ctx)
 {
     const struct ban *ban = bans_newest(b);
 
+    /* The first one has no text. */
     while (ban != NULL && ban->seq > 1) {
         struct ban_info info = {
             .text = slice_of(ban->text, ban->text_len),

@@ -30,6 +30,7 @@ ban_text(struct ban_subject *s, const struct ban *b, const struct ban_test *t, c
     if (t->field == BAN_OBJ_HTTP) {
         if (s->e->block->head_len == 0) /* a marker: there is no response */
             return false;
+        /* Once for all tests of an entry, and only when one asks. */
         if (!s->parsed)
             entry_message(s->e, ENTRY_FIELDS_ALL, s->fields, &s->stored);
         s->parsed = true;
@@ -105,6 +106,7 @@ ban_holds(const struct ban *b, const struct ban_test *t, struct ban_subject *s)
     if (!ban_text(s, b, t, number, &text))
         return t->op == BAN_NE;
     if (t->op == BAN_EQ || t->op == BAN_NE)
+        /* Byte for byte: what a field means is not known here. */
         return slice_eq(text, t->arg) == (t->op == BAN_EQ);
     found = regex_match(t->re, text);
     if (found < 0)
@@ -122,6 +124,7 @@ ban_has_tag(const struct ban *b, const struct entry *e)
         for (unsigned k = 0; k < b->ntags; k++)
             if (tags[i] == b->tags[k])
                 return true;
+    /* It had more tags than are kept: it counts as having each (tags.c). */
     return block->any_tag;
 }
 
@@ -138,5 +141,6 @@ ban_matches(const struct ban *b, struct ban_subject *s, unsigned *tests)
         if (!ban_holds(b, &b->tests[i], s))
             return false;
     }
+    /* The first ban of the list has none, and matches nothing. */
     return b->ntests > 0;
 }

@@ -52,9 +52,11 @@ cuckoo_each_next(const struct cuckoo *t, uint64_t *cursor, cuckoo_each_f *each, 
                 .tag = (uint16_t)(word >> CUCKOO_TAG_SHIFT),
                 .node = cuckoo_word_node(word)};
 
+            /* With the lock held: it may remove the node. */
             each(ctx, &g, &seen);
         }
     }
+    /* By the shape that was locked: so much of the order has been seen. */
     *cursor = cuckoo_cursor_next(s, *cursor);
     cuckoo_unlock(t, &g);
 }
@@ -161,6 +163,7 @@ cuckoo_stats(const struct cuckoo *t, struct cuckoo_stats *out)
     OBJ_CHECK(t, CUCKOO_MAGIC);
     memset(out, 0, sizeof(*out));
     for (enum cuckoo_side side = CUCKOO_A; side <= CUCKOO_B; side++) {
+        /* Kept by stripe, where they are written under its lock. */
         for (size_t i = 0; i <= t->stripe_mask; i++) {
             const struct cuckoo_stripe *s = &t->stripes[side][i];
 
