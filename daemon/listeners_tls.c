@@ -90,8 +90,10 @@ tls_load(struct cert_table **out, const struct conf_tls *conf, const struct cert
         snprintf(issued, sizeof(issued), "%s/certs", conf->acme.state);
         snprintf(challenges, sizeof(challenges), "%s/challenges/tls-alpn-01", conf->acme.state);
         spec.challenge_directory = challenges;
-        if (spec.directory == NULL && certs->n == 0)
+        if (spec.directory == NULL && certs->n == 0) {
             spec.directory = issued;
+            spec.may_be_empty = true; /* the CA asks us before it issues the first */
+        }
     }
     err = cert_table_load(out, &spec, before, &report);
     report_say(&report, err != 0 ? report_why(&report, why, why_len) : NULL);

@@ -1,10 +1,12 @@
 /* cert_table.c -- loads a listener's certificates and sorts them by name. */
 #include "daemon/tls/cert_table.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/base/hash.h"
 #include "daemon/base/obj.h"
@@ -164,9 +166,11 @@ entry_first_name(const struct cert_entry *e)
 static void
 table_put_fallback(struct cert_table *t)
 {
-    struct slice name = entry_first_name(t->entries[0]);
+    struct slice name = t->n > 0 ? entry_first_name(t->entries[0]) : slice_of("", 0);
     const struct cert_slot *s = name.len > 0 ? table_look(t, name) : NULL;
 
+    if (t->n == 0)
+        return; /* spec.may_be_empty */
     if (s != NULL)
         t->fallback = *s;
     t->fallback.entry[t->entries[0]->kind] = 1;
@@ -320,16 +324,28 @@ table_load_pairs(struct table_load *l, const struct cert_spec *spec)
     return rc;
 }
 
+static void
+table_say_empty(struct table_load *l, const struct cert_spec *spec)
+{
+    if (spec->may_be_empty)
+        cert_report_add(l->read.report, false, spec->directory, 0,
+            "has no certificate yet, so handshakes fail: tarn-acme puts one there, and a reload "
+            "reads it");
+    else
+        cert_report_add(l->read.report, true, spec->directory, 0,
+            "has no certificate: NAME.pem with chain and key, or NAME.crt and NAME.key");
+}
+
 /* A file that is bad is left out; a directory that cannot be read is not. */
 static int
-table_load_directory(struct table_load *l, const char *path)
+table_load_directory(struct table_load *l, const struct cert_spec *spec)
 {
-    struct cert_dir dir;
-    int rc = cert_dir_read(&dir, path, l->read.report);
+    struct cert_dir dir = {NULL, 0};
+    bool missing = spec->may_be_empty && access(spec->directory, F_OK) != 0 && errno == ENOENT;
+    int rc = missing ? 0 : cert_dir_read(&dir, spec->directory, l->read.report);
 
     if (rc == 0 && dir.n == 0)
-        cert_report_add(l->read.report, true, path, 0,
-            "has no certificate: NAME.pem with chain and key, or NAME.crt and NAME.key");
+        table_say_empty(l, spec);
     for (unsigned i = 0; i < dir.n && rc == 0; i++) {
         rc = table_load_one(l, &dir.files[i]);
         rc = rc == TERR_CONFIG ? 0 : rc;
@@ -370,8 +386,8 @@ cert_table_load(struct cert_table **out, const struct cert_spec *spec,
         return TERR_NOMEM;
     rc = table_load_pairs(&l, spec);
     if (rc == 0 && spec->directory != NULL)
-        rc = table_load_directory(&l, spec->directory);
-    if (rc == 0 && l.t->n == 0)
+        rc = table_load_directory(&l, spec);
+    if (rc == 0 && l.t->n == 0 && !spec->may_be_empty)
         rc = TERR_CONFIG; /* the report says why of each file */
     if (rc == 0)
         rc = table_index(l.t, report);
@@ -451,6 +467,6 @@ int64_t
 cert_table_soonest_expiry(const struct cert_table *t, const char **file)
 {
     OBJ_CHECK(t, CERT_TABLE_MAGIC);
-    *file = t->entries[t->soonest]->certificate;
-    return t->entries[t->soonest]->not_after_s;
+    *file = t->n > 0 ? t->entries[t->soonest]->certificate : "";
+    return t->n > 0 ? t->entries[t->soonest]->not_after_s : INT64_MAX;
 }

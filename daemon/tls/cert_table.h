@@ -36,6 +36,9 @@ struct cert_pair {
 
 struct cert_spec {
     const char *directory; /* NULL: none */
+    /* A directory that is empty or not there yet is remarked and no error: an ACME client fills it while handshakes
+     * fail, and a reload finds its first certificate. */
+    bool may_be_empty;
     const struct cert_pair *pairs;
     unsigned npairs;
     /* Where an ACME client lays certificates for tls-alpn-01 (RFC 8737): NAME.pem, or NAME.crt with NAME.key.
@@ -74,7 +77,8 @@ void cert_table_unref(struct cert_table **tp);
 unsigned cert_table_count(const struct cert_table *t);
 /* Bytes of heap, as the allocator rounds them; not those of parsed entries. */
 uint64_t cert_table_bytes(const struct cert_table *t);
-/* The first notAfter of all, in seconds since the epoch, and its file (borrowed from the table). */
+/* The first notAfter of all, in seconds since the epoch, and its file (borrowed from the table).  Without any
+ * certificate INT64_MAX and "". */
 int64_t cert_table_soonest_expiry(const struct cert_table *t, const char **file);
 
 #endif

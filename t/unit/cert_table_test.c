@@ -257,6 +257,34 @@ TEST(cert_table, a_directory_with_nothing_or_that_is_not_there_is_an_error)
     certs_close();
 }
 
+/* The first certificate of an ACME client: its challenge is answered before there is one. */
+TEST(cert_table, an_acme_clients_directory_may_be_empty_until_a_reload_finds_a_certificate)
+{
+    struct cert_spec spec = {.directory = "/nonexistent/certs", .may_be_empty = true};
+    struct cert_table *empty = NULL, *t = NULL;
+    const char *file;
+
+    certs_open();
+    CHECK_EQ(0, cert_table_load(&empty, &spec, NULL, &certs.report));
+    CHECK_EQ(0, certs.report.nerrors);
+    CHECK_STR("/nonexistent/certs", certs.report.rows[0].file);
+    cert_table_unref(&empty);
+    spec.directory = certs.path;
+    CHECK_EQ(0, cert_table_load(&empty, &spec, NULL, &certs.report));
+    CHECK_EQ(0, certs.report.nerrors);
+    CHECK_EQ(0, cert_table_count(empty));
+    CHECK_STR("", served(empty, "a.example", CERT_ECDSA));
+    CHECK_STR("", served(empty, "", CERT_ECDSA));
+    CHECK_EQ(INT64_MAX, cert_table_soonest_expiry(empty, &file));
+    CHECK_STR("", file);
+    put_pem("a.pem", "DNS:a.example");
+    CHECK_EQ(0, cert_table_load(&t, &spec, empty, &certs.report));
+    CHECK_STR("a.pem", served(t, "a.example", CERT_ECDSA));
+    cert_table_unref(&t);
+    cert_table_unref(&empty);
+    certs_close();
+}
+
 TEST(cert_table, a_reload_takes_over_what_has_not_changed_and_keeps_what_is_bad_now)
 {
     struct cert_table *t, *again, *third;
@@ -368,6 +396,8 @@ main(void)
         TEST_ENTRY(cert_table, each_bad_file_is_named_with_what_would_be_right),
         TEST_ENTRY(cert_table, what_is_odd_and_can_be_served_is_a_remark),
         TEST_ENTRY(cert_table, a_directory_with_nothing_or_that_is_not_there_is_an_error),
+        TEST_ENTRY(
+            cert_table, an_acme_clients_directory_may_be_empty_until_a_reload_finds_a_certificate),
         TEST_ENTRY(cert_table, a_reload_takes_over_what_has_not_changed_and_keeps_what_is_bad_now),
         TEST_ENTRY(cert_table, a_report_is_bounded_and_counts_the_others),
         TEST_ENTRY(cert_table, a_check_parses_all_and_says_what_loading_cannot_see),
