@@ -177,6 +177,7 @@ call_enum(struct call *c, const struct vcl_arg *arg, const struct ast_expr *e)
             arg->name.ptr, (int)arg->words.len, arg->words.ptr);
         return NULL;
     }
+    /* By number: the machine compares no words. */
     return sema_const_int(c->s, VCL_TYPE_ENUM, n, e->pos);
 }
 
@@ -329,6 +330,7 @@ call_regsub(struct sema *s, struct ast_expr *e, bool all)
     c.nargs = vcl_args_parse("STRING subject, REGEX pattern, STRING with", c.args);
     if (!call_give(&c))
         return NULL;
+    /* All three before any is judged: each mistake is reported. */
     subject = sema_expr(s, c.given[0]->value, VCL_TYPE_STRING);
     pattern = sema_expr(s, c.given[1]->value, VCL_TYPE_VOID);
     with = sema_expr(s, c.given[2]->value, VCL_TYPE_STRING);
@@ -367,6 +369,8 @@ call_unknown(struct sema *s, const struct ast_expr *e)
         vcl_fail(
             s->cx, e->pos, NULL, "there is no function '%.*s'", (int)e->member.len, e->member.ptr);
     else
+        /* An object of another name, or a module that was never there: which was meant is not
+         * known. */
         vcl_fail(s->cx, e->pos, vcl_removed(VCL_REMOVED_MODULE, e->text),
             "there is no module or object '%.*s'", (int)e->text.len, e->text.ptr);
 }

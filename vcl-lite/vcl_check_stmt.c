@@ -83,6 +83,7 @@ stmt_combine(struct sema *s, struct ast_stmt *stmt, enum vcl_var var, enum vcl_t
     if (type == VCL_TYPE_STRING) {
         with = sema_expr(s, stmt->expr, VCL_TYPE_STRING);
         if (stmt->op == AST_ASSIGN_ADD)
+            /* NULL on either side is an error that has been reported. */
             return sema_concat(s, before, with);
         n = NULL;
     } else {
@@ -115,6 +116,7 @@ stmt_set(struct sema *s, struct ast_stmt *stmt)
     }
     type = sema_var_type(var);
     if (type == VCL_TYPE_HEADER)
+        /* A field holds text: everything that has a text may be set. */
         type = VCL_TYPE_STRING;
     if (!stmt_writable(s, stmt->var, var, SEMA_SET)) {
         sema_expr(s, stmt->expr, VCL_TYPE_VOID);

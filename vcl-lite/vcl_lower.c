@@ -35,6 +35,8 @@ lower_emit(struct lower *l, unsigned op, unsigned a, unsigned b, uint32_t c)
     if (code == NULL)
         return;
     l->code = code;
+    /* Bounds that the checker has kept: a number that was cut would be another field, or another
+     * place. */
     tassert(op < VCL_OP_COUNT && a <= UINT8_MAX && b <= UINT16_MAX);
     code[l->ncode++] =
         (struct vcl_insn){.op = (uint8_t)op, .a = (uint8_t)a, .b = (uint16_t)b, .c = c};
@@ -58,6 +60,7 @@ lower_label(struct lower *l)
 static void
 lower_put(struct lower *l, uint32_t label)
 {
+    /* Without memory there was no label. */
     if (label < l->nlabels)
         l->labels[label] = l->ncode;
 }
@@ -78,6 +81,7 @@ lower_trace(struct lower *l, const struct sema_sub *sub, struct vcl_pos from, st
         l->s->cx, l->s->cx->keep, (struct slice){from.file->name, strlen(from.file->name)});
     vcl_pos_place(from, &place.line, &place.column);
     place.last_line = place.line;
+    /* A body that an include ends in lies in two files: the first line alone is told then. */
     if (from.file == to.file)
         vcl_pos_place(end, &place.last_line, &column);
     n = sema_place(l->s, &place);
@@ -120,6 +124,7 @@ lower_node(struct lower *l, const struct sema_node *n)
     uint32_t c = n->c;
     uint16_t b = n->b;
 
+    /* These have no instruction: they are jumps. */
     if (n->op == SEMA_AND || n->op == SEMA_OR) {
         lower_condition(l, n);
         return;
@@ -167,6 +172,7 @@ lower_jump(struct lower *l, const struct sema_node *n, bool when, uint32_t label
         /* A negation costs nothing: it turns the jump around. */
         lower_jump(l, n->kids[0], !when, label);
     } else if (n->op == VCL_OP_CONST) {
+        /* Else never: the code goes on, without a test. */
         if ((n->value.i != 0) == when)
             lower_emit(l, VCL_OP_JUMP, 0, 0, label);
     } else if (n->op == (when ? SEMA_OR : SEMA_AND)) { /* either decides */
@@ -264,8 +270,10 @@ lower_return(struct lower *l, const struct lower_body *in, const struct ast_stmt
     lower_trace(l, in->sub, stmt->pos, stmt->pos);
     for (const struct ast_arg *arg = stmt->args; arg != NULL; arg = arg->next) {
         lower_node(l, arg->value->what);
+        /* Which values are on the stack: the machine cannot tell a status from a reason. */
         mask |= given[a][i++];
     }
+    /* Behind its arguments: from here nothing of this run is left to do. */
     lower_emit(l, VCL_OP_RETURN, a, mask, i);
 }
 
@@ -334,6 +342,7 @@ lower_is_short(const struct sema *s, const struct sema_sub *sub)
     for (uint32_t i = sub->entry; i < s->ncode && i - sub->entry <= LOWER_INLINE_MAX; i++) {
         if (s->code[i].op == VCL_OP_RET)
             return true;
+        /* Their places are in the code that is copied from. */
         if (lower_is_jump(s->code[i].op) || s->code[i].op == VCL_OP_CALL ||
             s->code[i].op == VCL_OP_RETURN)
             return false;
@@ -377,6 +386,7 @@ lower_call(struct lower *l, const struct ast_stmt *stmt)
             l, VCL_OP_CALL, 0, sub->longest < UINT16_MAX ? sub->longest : UINT16_MAX, sub->entry);
         return;
     }
+    /* One place calls it: written here, it costs no call. */
     in.end = lower_label(l);
     lower_defs(l, &in);
     lower_put(l, in.end);
@@ -388,6 +398,7 @@ lower_expr(struct lower *l, const struct ast_stmt *stmt)
     const struct sema_node *n = stmt->expr->what;
 
     lower_node(l, n);
+    /* A value that is not wanted must not stay on the stack. */
     if (n->type != VCL_TYPE_VOID)
         lower_emit(l, VCL_OP_POP, 0, 0, 0);
 }
@@ -398,6 +409,7 @@ lower_synthetic(struct lower *l, const struct lower_body *in, const struct ast_s
 {
     unsigned by = in->sub->called_by;
 
+    /* There is one code for the sub, and the body is another in each. */
     if ((by & VCL_IN(SYNTH)) != 0 && (by & VCL_IN(BACKEND_ERROR)) != 0) {
         vcl_fail(l->s->cx, stmt->pos, "write one sub for each, with set resp.body, set beresp.body",
             "synthetic() in a sub that both vcl_synth and vcl_backend_error call");
@@ -521,6 +533,7 @@ lower_trivial(const struct sema *s, unsigned sub, struct vcl_code_sub *out)
     };
     uint32_t i = out->entry;
 
+    /* A trace alone is no reason to run it. */
     while (s->code[i].op == VCL_OP_TRACE)
         i++;
     out->action = s->code[i].op == VCL_OP_RETURN ? (enum vcl_action)s->code[i].a : VCL_ACT_NONE;
@@ -531,6 +544,7 @@ static void
 lower_count_sites(struct sema *s)
 {
     for (const struct sema_sub *sub = s->subs; sub != NULL; sub = sub->next) {
+        /* It never runs: its calls make no code necessary. */
         if (sub->called_by == 0)
             continue;
         for (struct sema_call *call = sub->calls; call != NULL; call = call->next)
@@ -546,6 +560,7 @@ lower_policy(struct sema *s)
     lower_count_sites(s);
     for (struct sema_sub *sub = s->subs; sub != NULL && !s->cx->nomem; sub = sub->next)
         if (sub->vcl >= 0 && !sub->lowered)
+            /* What is called by these is made on the way; what is not called is not made. */
             lower_sub(s, sub);
     if (s->cx->nomem || s->cx->nerrors > 0)
         return;

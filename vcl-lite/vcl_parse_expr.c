@@ -38,6 +38,7 @@ expr_deepen(struct vcl_parser *p, struct ast_expr *e)
 
     if (e->right != NULL && e->right->depth > below)
         below = e->right->depth;
+    /* Arguments recurse, too. */
     for (const struct ast_arg *a = e->args; a != NULL; a = a->next)
         if (a->value->depth > below)
             below = a->value->depth;
@@ -128,6 +129,7 @@ vcl_parse_number(struct vcl_parser *p, struct ast_number *out)
         return false;
     /* Checked above: it fits, with its NUL. */
     memcpy(digits, vcl_token_text(t).ptr, vcl_token_text(t).len);
+    /* LC_NUMERIC is never set: the point is a point. */
     value = strtod(digits, NULL);
     *out = (struct ast_number){
         .type = t->kind == TOK_INT ? VCL_TYPE_INT : VCL_TYPE_REAL,
@@ -256,6 +258,7 @@ expr_is_method(struct slice name)
 static struct slice
 expr_split(struct slice *path)
 {
+    /* The last one: modules and objects have no dot in their names, variables do. */
     const char *dot = memrchr(path->ptr, '.', path->len);
     struct slice last = *path;
 

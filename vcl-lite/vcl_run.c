@@ -245,6 +245,7 @@ vcl_object_get(struct vcl_run *r, uint32_t n, struct vcl_value *out)
 {
     const struct vcl_object *o = &r->vcl->objects[n];
 
+    /* Also NULL: the caller looks at the error first. */
     out->p = o->made;
     if (o->made == NULL)
         return vcl_run_failf(r, "'%s' was not made: vcl_init did not get there", o->name);
@@ -279,6 +280,7 @@ vcl_return(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *v)
             return vcl_run_fail(r, "the reason in return() has control characters");
     }
     if ((in.b & VCL_RETURN_DURATION) != 0)
+        /* In the order in which lower_return() put them. */
         r->duration_s = v++->r;
     if ((in.b & VCL_RETURN_LABEL) != 0)
         r->label = (unsigned)v->i;

@@ -36,6 +36,7 @@ offload_run_first(struct offload *o)
     struct waiter *done = j->done;
 
     tassert(o->stats.queued > 0);
+    /* The oldest first: no job starves. */
     list_del(&j->link);
     j->link.next = NULL; /* offload_cancel() says no from here on */
     o->stats.queued--;
@@ -91,6 +92,7 @@ offload_start(struct offload *o, unsigned nthreads)
     int err = 0;
 
     sigfillset(&all);
+    /* Inherited by the threads: to block them in offload_main() would leave a gap. */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (err == 0 && o->nthreads < nthreads) {
         err = pthread_create(&o->threads[o->nthreads], NULL, offload_main, o);
@@ -170,6 +172,7 @@ offload_submit(struct offload *o, struct job *j)
         if (j->done != NULL)
             waiter_arm(j->done, &j->waiting);
         o->stats.queued++;
+        /* One thread for one job. */
         pthread_cond_signal(&o->due);
     }
     pthread_mutex_unlock(&o->lock);
@@ -184,6 +187,7 @@ offload_cancel(struct offload *o, struct job *j)
     OBJ_CHECK(o, OFFLOAD_MAGIC);
     tassert(j->done != NULL);
     pthread_mutex_lock(&o->lock);
+    /* Under the lock: a thread that takes it clears the link there. */
     waits = j->link.next != NULL;
     if (waits) {
         list_del(&j->link);

@@ -16,7 +16,7 @@ purge_ask(struct ctl *c, json_t *body)
         long long n = json_integer_value(json_object_get(o, "purged"));
         const char *url = json_string_value(json_object_get(o, "url"));
 
-        /* A path is on a host that was not said. */
+        /* A path is on a host that was not said.  Of a tag there is no URL in the answer. */
         if (url != NULL && c->args[0][0] == '/')
             printf("%s: ", url);
         printf("%lld %s %s\n", n, n == 1 ? "response" : "responses",
@@ -36,6 +36,7 @@ purge_ask(struct ctl *c, json_t *body)
     return rc;
 }
 
+/* With fields, as the policy may put some of them into the key. */
 int
 ctl_purge(struct ctl *c)
 {
