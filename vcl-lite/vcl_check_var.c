@@ -59,7 +59,7 @@ sema_neutral(struct sema *s, enum vcl_type type, struct vcl_pos pos)
     struct sema_node *n = sema_node(s, VCL_OP_CONST, type, pos);
 
     if (n != NULL && type == VCL_TYPE_STRING)
-        /* A string that is set: `if (beresp.do_esi)` and its like must not fail. */
+        /* Set, and empty: an unset string equals nothing, not even another one. */
         n->value.s = "";
     return n;
 }
@@ -210,6 +210,7 @@ sema_word(struct sema *s, struct ast_expr *e, enum vcl_type want)
             n->c = (uint32_t)number;
         return n;
     }
+    /* Behind the backends: no name is both. */
     number = vcl_acl_number(s->cx, e->text);
     if (number >= 0)
         return sema_const_int(s, VCL_TYPE_ACL, number, e->pos);

@@ -167,6 +167,7 @@ lex_string(struct vcl_lexer *lx, struct vcl_token *t)
         for (uint32_t next = end; next < line_end; next = lex_find(lx, next + 1, line_end, "\""))
             end = next; /* a string as it was meant, so that no more is reported about it */
     }
+    /* With its quotes: places are of the text. */
     t->len = end + 1 - t->off;
     lx->at = end + 1;
 }
@@ -213,6 +214,8 @@ lex_wrong_quote(struct vcl_lexer *lx, struct vcl_token *t, const char *open, con
 {
     unsigned quote = (unsigned)strlen(open);
     uint32_t line_end = lex_line_end(lx);
+    /* Remembered for this line: a text full of opening quotes would be searched to its end for
+     * each. */
     uint32_t end = quote > 1 && lx->unclosed == line_end
                        ? line_end
                        : lex_find(lx, t->off + quote, line_end, close);

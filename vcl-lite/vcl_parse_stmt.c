@@ -522,6 +522,8 @@ vcl_parse_block(struct vcl_parser *p, struct ast_stmt **out)
     }
     vcl_next(p);
     p->nest++;
+    /* `nest` counts what is open in the text, `depth` how deep the tree is: else-ifs add to the
+     * second alone. */
     p->depth++;
     stmt_list(p, out);
     p->nest--;

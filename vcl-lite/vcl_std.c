@@ -157,6 +157,7 @@ vcl_query_split(struct slice query, struct slice params[VCL_QUERY_PARAMS_MAX])
         p += param.len + 1;
         if (param.len == 0)
             continue; /* "a&&b" */
+        /* More than there are places: the caller leaves the URL as it is. */
         if (n == VCL_QUERY_PARAMS_MAX)
             return n + 1;
         for (; at > 0 && vcl_query_compare(param, params[at - 1]) < 0; at--)
@@ -173,6 +174,7 @@ vcl_query_is_sorted(struct slice query, const struct slice *params, unsigned n)
     const char *p = query.ptr;
 
     for (unsigned i = 0; i < n; i++) {
+        /* By place, not by bytes: sorting has moved none of them. */
         if (params[i].ptr != p)
             return false;
         p += params[i].len + 1;
@@ -257,6 +259,7 @@ vcl_std_collect(
         return vcl_run_fail(r, "std.collect: fields of this message cannot be changed");
     if (!vcl_is_printable(sep))
         return vcl_run_fail(r, "std.collect: the separator has control characters");
+    /* Twice: a length first, so that the workspace is charged once. */
     len = vcl_collect_into(r, http, name, sep, NULL, &n);
     /* One field is joined already. */
     if (n < 2)
@@ -280,6 +283,7 @@ vcl_std_random(
 
     (void)present;
     out->r = args[0].r + (args[1].r - args[0].r) * share;
+    /* Their difference may be more than a double has. */
     if (!isfinite(out->r))
         return vcl_run_fail(r, "std.random: the bounds are too far from each other");
     return 0;

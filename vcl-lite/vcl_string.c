@@ -144,6 +144,7 @@ vcl_format_date(double t, char out[VCL_DATE_BYTES])
     vcl_civil(days, &year, &month, &day);
     memcpy(p, week + days % 7 * 5, 5); /* 0000-03-01 was a Wednesday */
     p = vcl_put_digits(p + 5, day, 2);
+    /* With the blanks around it: five bytes each. */
     memcpy(p, months + (month - 1) * 5, 5);
     p = vcl_put_digits(p + 5, year, 4);
     *p++ = ' ';
@@ -232,6 +233,7 @@ vcl_fold_case(struct vcl_run *r, bool upper, struct vcl_value *v)
     memcpy(p, v->s, v->len);
     for (; i < v->len; i++) {
         if ((uint8_t)p[i] - first < 26u)
+            /* One bit is all that tells a from A. */
             p[i] ^= 0x20;
     }
     v->s = p;
@@ -287,10 +289,12 @@ vcl_build_replacement(
         if (err < 0)
             return err;
         c = (uint8_t)with.ptr[++i];
+        /* Behind the backslash: what it takes the meaning from is copied with the rest. */
         from = i;
         if (c - (unsigned)'0' >= 10)
             continue;
         from++;
+        /* A group that the pattern does not have is empty. */
         if (c - (unsigned)'0' < n)
             group = groups[c - '0'];
         err = vcl_build_put(b, group.ptr, group.len);
