@@ -214,7 +214,7 @@ warm_take(char *bytes, size_t size, size_t n, void *ctx)
     return n * size;
 }
 
-/* Where and how.  With --to by http, whatever the URL says: tarnd has no TLS. */
+/* Where and how.  With --to by http, whatever the URL says: it names a listener without TLS. */
 static void
 warm_aim(const struct warm *w, CURL *curl, const char *url)
 {

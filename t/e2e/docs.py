@@ -2,7 +2,7 @@
 """docs.py BIN [PAGE...] -- the user's guide does what it says: every block of docs/*.md is run.
 
 Each page has a world of its own, network and mounts included, in which ports 80 and 3000, /etc/tarn, /run/tarn
-and /var/log/tarn are free.  The reader's site answers at 127.0.0.1:3000, and others at 3001 and 3002 (docs_site.py).
+and /var/log/tarn are free, and the user tarn is there.  The reader's site answers at 127.0.0.1:3000, and others at 3001 and 3002 (docs_site.py).
 Its blocks are taken in their order:
 
   yaml   a configuration, or a part of one: what it does not say (listen, backends, admin) is added.  `tarnd -t` must
@@ -14,7 +14,9 @@ Its blocks are taken in their order:
 What the reader does not see: <!-- docs: WORD ... --> in front of a block.
 
   skip REASON      the block is not run here; the reason is printed
-  fails            the configuration is a mistake: `tarnd -t` must refuse it, and the next text block must say so
+  fails            the configuration is a mistake: `tarnd -t` must refuse it
+  fails at the start   the same, by `tarnd -t` or by the start
+  is the answer    of a text: each of its lines was said by what has failed
   run COMMAND      a command of the test's, such as `site stop 3000`
 
 Skipped with a word (77) where a process may not have namespaces of its own.
@@ -62,6 +64,7 @@ stop() {
 }
 start() {
     tarnd -t -c /etc/tarn/tarn.yaml || exit 1
+    rm -f /run/tarn-world/tarnd.out # what the one before said
     tarnd --supervise -c /etc/tarn/tarn.yaml >/run/tarn-world/tarnd.out 2>>/run/tarn-world/tarnd.log </dev/null &
     echo $! >$pid
     for i in $(seq 200); do
@@ -79,6 +82,12 @@ case "$1 $2" in
 "status tarn") [ -f $pid ] && kill -0 $(cat $pid) ;;
 *) echo "systemctl $*: unknown in this world" >&2; exit 1 ;;
 esac
+"""
+
+
+JOURNALCTL = """#!/bin/sh
+# journalctl -u tarn -n LINES
+exec tail -n "$4" /run/tarn-world/tarnd.log
 """
 
 
@@ -112,7 +121,8 @@ def commands(text):
         whole += line + "\n"
         if whole.rstrip("\n").endswith("\\"):
             continue
-        if subprocess.run(["bash", "-n"], input=whole, text=True, capture_output=True).returncode == 0:
+        judged = subprocess.run(["bash", "-n"], input=whole, text=True, capture_output=True)
+        if judged.returncode == 0 and "here-document" not in judged.stderr:  # that is a warning alone
             if whole.strip() and not all(l.strip().startswith("#") or not l.strip()
                                          for l in whole.splitlines()):
                 yield whole
@@ -129,12 +139,16 @@ class World:
         self.last = ""  # what tarnd -t said last
         for place in (ETC, "/run/tarn", "/var/log/tarn", "/run/tarn-world"):
             os.makedirs(place, exist_ok=True)
+        for place in ("/run/tarn", "/var/log/tarn"):
+            shutil.chown(place, "tarn")  # as the package has it
         os.makedirs("/run/tarn-world/bin")
         with open("/run/tarn-world/bin/systemctl", "w", encoding="utf-8") as f:
             f.write(SYSTEMCTL)
         with open("/run/tarn-world/bin/site", "w", encoding="utf-8") as f:
             f.write(f'#!/bin/sh\nexec {sys.executable} {os.path.join(HERE, "docs_site.py")} "$@"\n')
-        for name in ("systemctl", "site"):
+        with open("/run/tarn-world/bin/journalctl", "w", encoding="utf-8") as f:
+            f.write(JOURNALCTL)
+        for name in ("systemctl", "journalctl", "site"):
             os.chmod(f"/run/tarn-world/bin/{name}", 0o755)
         os.environ["PATH"] = f"/run/tarn-world/bin:{programs}:" + os.environ["PATH"]
         os.environ["HOME"] = self.folder
@@ -163,7 +177,7 @@ class World:
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
 
-    def configure(self, text, fails):
+    def configure(self, text, fails, late):
         """As the package's user would: the file, tarnd -t, and a tarnd that goes by it."""
         said = yaml.safe_load(text) or {}
         if not isinstance(said, dict):
@@ -174,8 +188,11 @@ class World:
         if whole and "admin" not in said:
             merged += yaml.safe_dump({"admin": BASE["admin"]})
         self.save("tarn.yaml", merged)
-        self.check(fails)
-        self.config = None if fails else merged
+        if late:
+            self.last = self.shell("systemctl restart tarn 2>&1 || exit 0; echo; echo it started >&2; exit 1")
+        else:
+            self.check(fails)
+        self.config = None if fails or late else merged
 
     def check(self, fails):
         done = subprocess.run(["tarnd", "-t", "-c", f"{ETC}/tarn.yaml"], text=True, capture_output=True)
@@ -200,7 +217,7 @@ class World:
             if named and named.group(2) != "tarn.yaml":
                 self.save(named.group(2), text)
             else:
-                self.configure(text, fails)
+                self.configure(text, fails, "fails at the start" in words)
         elif kind == "vcl":
             self.policy(text, fails)
         elif kind == "sh":
@@ -248,12 +265,24 @@ def loopback_up():
         fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))  # SIOCSIFFLAGS, IFF_UP | IFF_RUNNING
 
 
+def add_user():
+    """The package's user and its group, in this world alone."""
+    for name, line in (("passwd", "tarn:x:64999:64999::/nonexistent:/usr/sbin/nologin\n"),
+                       ("group", "tarn:x:64999:\n")):
+        with open(f"/etc/{name}", encoding="utf-8") as f:
+            lines = [l for l in f if not l.startswith("tarn:")]
+        with open(f"/run/{name}", "w", encoding="utf-8") as f:
+            f.write("".join([*lines, line]))
+        subprocess.run(["mount", "--bind", f"/run/{name}", f"/etc/{name}"], check=True)
+
+
 def inside(page, programs):
     loopback_up()
     for place in ("/run", "/var/log", "/etc/tarn"):
         if place == "/etc/tarn" and not os.path.isdir(place):
             os.makedirs(place, exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "tarn-docs", place], check=True)
+    add_user()
     return run_page(page, programs)
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs_site.py start|stop PORT -- the site of the guide's reader: what it answers is in the path.
+"""docs_site.py start|stop PORT [CERTIFICATE KEY [CA]] -- the site of the guide's reader: what it answers is in the path.
+With a certificate it speaks TLS; with a CA only to clients with a certificate of it.
 
   /static/...    a file without Cache-Control, with ETag and Last-Modified
   /admin...      a page for one visitor, that says nothing of caching
@@ -15,6 +16,7 @@ import http.server
 import os
 import signal
 import socketserver
+import ssl
 import sys
 import time
 
@@ -89,6 +91,14 @@ def main():
         os.unlink(pid_file)
         return
     server = Server(("127.0.0.1", port), Site)
+    if len(sys.argv) > 3:
+        secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        secure.load_cert_chain(sys.argv[3], sys.argv[4])
+        if len(sys.argv) > 5:
+            secure.verify_mode = ssl.CERT_REQUIRED
+            secure.load_verify_locations(sys.argv[5])
+        # Each connection's own thread does the handshake: one that fails does not end the server.
+        server.socket = secure.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     child = os.fork()
     if child > 0:
         with open(pid_file, "w", encoding="ascii") as f:
