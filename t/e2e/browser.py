@@ -32,7 +32,8 @@ def find():
 
 
 class Browser:
-    def __init__(self):
+    def __init__(self, *more):
+        """`more`: options."""
         self.profile = tempfile.mkdtemp(prefix="tarn-browser.")
         to_child, self.to = os.pipe()
         self.come, from_child = os.pipe()
@@ -49,7 +50,7 @@ class Browser:
             os.dup2(b, 4)
 
         self.process = subprocess.Popen(
-            [find(), *options, "about:blank"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            [find(), *options, *more, "about:blank"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, close_fds=False, preexec_fn=place, start_new_session=True)
         os.close(to_child)
         os.close(from_child)
