@@ -4,6 +4,9 @@
 #     docker build -t tarn .
 #     docker run -p 8080:8080 -v "$PWD/tarn.yaml:/etc/tarn/tarn.yaml:ro" --shm-size 1g tarn
 #
+# For HTTPS a listener "*:443" with `tls: /etc/tarn/tls`, and: -p 443:443 -v "$PWD/tls:/etc/tarn/tls:ro".
+# Keys are read by the user 10001: give them to a group, mode 0640, and add --group-add with its number.
+#
 # The log rings live in /dev/shm, of which a container gets 64 MiB: enough for 15 workers with the
 # default log_ring.
 
@@ -30,7 +33,7 @@ RUN apt-get update -qq \
 COPY --from=build /usr/local/bin/tarnd /usr/local/bin/tarn-table /usr/local/bin/tarn-acme \
     /usr/local/bin/tarnctl /usr/local/bin/
 USER 10001
-EXPOSE 8080
+EXPOSE 8080 443
 # A request without Host is one that tarnd answers itself (400), so this asks whether it serves,
 # and not whether a backend does.  For another port than 8080: -e TARN_PORT=...
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["bash", "-c", "\

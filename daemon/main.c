@@ -15,6 +15,7 @@
 #include "daemon/ports.h"
 #include "daemon/server.h"
 #include "daemon/supervise/supervise.h"
+#include "daemon/tls/tls.h"
 #include "storage/storage.h"
 
 /* Read by jemalloc when the process starts, for what is not in a store: requests and
@@ -61,9 +62,10 @@ static void
 main_version(void)
 {
     printf("tarnd " TARN_VERSION "\n"
-           "libuv %s, llhttp %s, %s, libyaml %s, xxHash %s, liburcu " TARN_URCU_VERSION " (qsbr)\n",
+           "libuv %s, llhttp %s, %s, libyaml %s, xxHash %s, liburcu " TARN_URCU_VERSION
+           " (qsbr), %s\n",
         net_uv_version(), h1_llhttp_version(), storage_allocator(), conf_yaml_version(),
-        hash_version());
+        hash_version(), tls_library_version());
 }
 
 static void
