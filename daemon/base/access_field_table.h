@@ -4,6 +4,8 @@
 
 /* Bytes of a text of the log, each of them escaped as \xHH; access_pattern_line.c asserts it. */
 #define ACCESS_FIELD_TEXT (4 * 1023)
+/* And of one that TLS said. */
+#define ACCESS_FIELD_NAME (4 * 255)
 
 /* clang-format off */
 /* X(name, most bytes that it takes, documentation).  Names that nginx has mean the same. */
@@ -34,7 +36,17 @@
       "pipe, absent, synth or error")                                                              \
     X(backend, 1024, "Name of the backend of the fetch")                                           \
     X(request_id, 24, "Id of the request, as request_id_header sends it")                          \
-    X(request_completion, 8, "OK if the client got the whole response")
+    X(request_completion, 8, "OK if the client got the whole response")                            \
+    X(scheme, 8, "http or https; where a trusted proxy says it, the client's")                     \
+    X(https, 8, "on, if the scheme is https")                                                      \
+    X(ssl_protocol, ACCESS_FIELD_NAME, "TLSv1.2 or TLSv1.3; - on a plain connection, as all of ssl_") \
+    X(ssl_cipher, ACCESS_FIELD_NAME, "Cipher suite, by its name in the standard")                  \
+    X(ssl_session_reused, 8, "r: the connection was resumed by a ticket; .: it was not")           \
+    X(ssl_server_name, ACCESS_FIELD_NAME, "Server name of the handshake (SNI)")                  \
+    X(ssl_client_s_dn, ACCESS_FIELD_NAME, "Subject of the client's certificate (RFC 2253); - without one") \
+    X(ssl_client_i_dn, ACCESS_FIELD_NAME, "Its issuer")                                            \
+    X(ssl_client_serial, ACCESS_FIELD_NAME, "Its serial number, in hexadecimal")                   \
+    X(ssl_client_fingerprint, ACCESS_FIELD_NAME, "Its SHA-256, in hexadecimal (nginx has SHA-1)")
 /* clang-format on */
 
 enum access_field {

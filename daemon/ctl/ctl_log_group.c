@@ -37,7 +37,7 @@ struct log_group {
     uint64_t over_ms;     /* when */
     struct text texts[2]; /* the request's records; its fetches' */
     struct shmlog_req req;
-    char strings[4 * SHMLOG_TEXT_MAX]; /* req's */
+    char strings[4 * SHMLOG_TEXT_MAX + SHMLOG_TLS_MAX]; /* req's */
 };
 
 struct log_groups {
@@ -94,6 +94,26 @@ text_add_escaped(struct text *t, struct slice s)
     text_add(t, out, n);
 }
 
+/* version=TLSv1.3 cipher=... : those that there are. */
+static void
+text_add_tls(struct text *t, const struct shmlog_rec *rec)
+{
+    const struct shmlog_req req = {.tls = rec->payload};
+    const char *between = "";
+
+    for (unsigned i = 0; i < SHMLOG_TLS_COUNT; i++) {
+        struct slice text = shmlog_req_tls(&req, i);
+
+        if (text.len == 0)
+            continue;
+        text_add(t, between, strlen(between));
+        text_add(t, shmlog_tls_name(i), strlen(shmlog_tls_name(i)));
+        text_add(t, "=", 1);
+        text_add_escaped(t, text);
+        between = " ";
+    }
+}
+
 static void
 text_add_payload(struct text *t, const struct shmlog_rec *rec)
 {
@@ -111,6 +131,9 @@ text_add_payload(struct text *t, const struct shmlog_rec *rec)
             break;
         text_add_escaped(t, label);
         text_add(t, number, (size_t)snprintf(number, sizeof(number), " %" PRIu64 " us", n));
+        break;
+    case SHMLOG_PAYLOAD_TLS:
+        text_add_tls(t, rec);
         break;
     case SHMLOG_PAYLOAD_TEXT:
     case SHMLOG_PAYLOAD_FIELD:
@@ -196,7 +219,8 @@ group_get(struct log_groups *g, uint64_t xid, uint32_t worker)
 static void
 group_keep_req(struct log_group *gr, const struct shmlog_req *req)
 {
-    struct slice *strings[] = {&gr->req.line, &gr->req.host, &gr->req.referer, &gr->req.agent};
+    struct slice *strings[] = {
+        &gr->req.line, &gr->req.host, &gr->req.referer, &gr->req.agent, &gr->req.tls};
     char *to = gr->strings;
 
     gr->req = *req;

@@ -14,7 +14,8 @@
 #include "daemon/log/access_format_priv.h"
 
 /* Every string at its limit, every byte as \u00HH, and the rest of the line. */
-_Static_assert(6 * 4 * SHMLOG_TEXT_MAX + 6 * BACKEND_NAME_MAX + 1024 <= ACCESS_LINE_MAX,
+_Static_assert(
+    6 * (4 * SHMLOG_TEXT_MAX + SHMLOG_TLS_MAX + BACKEND_NAME_MAX) + 1280 <= ACCESS_LINE_MAX,
     "a line fits its buffer");
 
 static char *
@@ -280,6 +281,29 @@ access_json_backend(
                  : access_json_number(to, "backend", f->backend - 1u);
 }
 
+const char *
+access_scheme(const struct shmlog_req_fixed *f)
+{
+    return f->flags & SHMLOG_REQ_HTTPS ? "https" : "http";
+}
+
+/* null: the connection was not encrypted, or not by us. */
+static char *
+access_json_tls(char *to, const struct shmlog_req *r)
+{
+    struct slice reused = shmlog_req_tls(r, SHMLOG_TLS_reused);
+
+    to = access_literal(to, ",\"tls\":");
+    if (r->tls.len == 0)
+        return access_literal(to, "null");
+    /* The flag first: each of the texts begins with a comma. */
+    to += sprintf(to, "{\"resumed\":%s", reused.len == 1 && *reused.ptr == 'r' ? "true" : "false");
+    for (unsigned i = 0; i < SHMLOG_TLS_COUNT; i++)
+        if (i != SHMLOG_TLS_reused)
+            to = access_json_string(to, shmlog_tls_name(i), shmlog_req_tls(r, i));
+    return access_literal(to, "}");
+}
+
 static char *
 access_json_outcome(char *to, const struct shmlog_req_fixed *f)
 {
@@ -313,6 +337,8 @@ access_line_json(char *buf, const struct shmlog_req *r, const struct backend_nam
     to = access_json_backend(to, &r->fixed, names);
     to = access_json_string(to, "referer", r->referer);
     to = access_json_string(to, "user_agent", r->agent);
+    to = access_json_string(to, "scheme", slice_str(access_scheme(&r->fixed)));
+    to = access_json_tls(to, r);
     /* A text: 64 bits are more than a number of JSON keeps. */
     to += sprintf(to, ",\"xid\":\"%016llx\"}\n", (unsigned long long)r->ids.xid);
     return (size_t)(to - buf);

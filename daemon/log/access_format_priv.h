@@ -10,6 +10,8 @@ char *access_escape(char *to, struct slice s);
 char *access_time_local(char *to, int64_t start_ms);
 /* NULL for one that RFC 3339 cannot say. */
 char *access_time_utc(char *to, int64_t start_ms);
+/* "http" or "https" */
+const char *access_scheme(const struct shmlog_req_fixed *f);
 /* The request line, escaped. */
 char *access_request(char *to, const struct shmlog_req *r);
 void access_request_split(const struct shmlog_req *r, struct slice *method, struct slice *url);

@@ -11,6 +11,10 @@
 _Static_assert(ACCESS_FIELD_TEXT == 4 * SHMLOG_TEXT_MAX, "a text with every byte escaped");
 _Static_assert(ACCESS_PATTERN_LINE_MAX <= ACCESS_LINE_MAX, "a line fits its buffer");
 _Static_assert(4 * BACKEND_NAME_MAX <= 1024, "a name fits its field");
+#define X(name, most, doc) \
+    _Static_assert(4 * (most) <= ACCESS_FIELD_NAME, "what TLS said of " #name " fits its field");
+SHMLOG_TLS_TABLE(X)
+#undef X
 
 /* "-" as in other logs: an empty field would move those behind it. */
 static char *
@@ -83,6 +87,24 @@ line_word(char *to, const char *word)
 }
 
 static char *
+line_tls(char *to, enum access_field field, const struct shmlog_req *r)
+{
+    static const enum shmlog_tls texts[] = {
+        [ACCESS_FIELD_ssl_protocol - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_version,
+        [ACCESS_FIELD_ssl_cipher - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_cipher,
+        [ACCESS_FIELD_ssl_session_reused - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_reused,
+        [ACCESS_FIELD_ssl_server_name - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_server_name,
+        [ACCESS_FIELD_ssl_client_s_dn - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_client_subject,
+        [ACCESS_FIELD_ssl_client_i_dn - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_client_issuer,
+        [ACCESS_FIELD_ssl_client_serial - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_client_serial,
+        [ACCESS_FIELD_ssl_client_fingerprint - ACCESS_FIELD_ssl_protocol] =
+            SHMLOG_TLS_client_fingerprint,
+    };
+
+    return line_text(to, shmlog_req_tls(r, texts[field - ACCESS_FIELD_ssl_protocol]));
+}
+
+static char *
 line_field(char *to, enum access_field field, const struct shmlog_req *r,
     const struct backend_names_view *names)
 {
@@ -135,6 +157,19 @@ line_field(char *to, enum access_field field, const struct shmlog_req *r,
         return to + sprintf(to, "%016" PRIx64, r->ids.xid);
     case ACCESS_FIELD_request_completion:
         return stpcpy(to, f->flags & SHMLOG_REQ_TRUNCATED ? "-" : "OK");
+    case ACCESS_FIELD_scheme:
+        return stpcpy(to, access_scheme(f));
+    case ACCESS_FIELD_https:
+        return stpcpy(to, f->flags & SHMLOG_REQ_HTTPS ? "on" : "-");
+    case ACCESS_FIELD_ssl_protocol:
+    case ACCESS_FIELD_ssl_cipher:
+    case ACCESS_FIELD_ssl_session_reused:
+    case ACCESS_FIELD_ssl_server_name:
+    case ACCESS_FIELD_ssl_client_s_dn:
+    case ACCESS_FIELD_ssl_client_i_dn:
+    case ACCESS_FIELD_ssl_client_serial:
+    case ACCESS_FIELD_ssl_client_fingerprint:
+        return line_tls(to, field, r);
     case ACCESS_FIELD_COUNT:
         break;
     }

@@ -49,6 +49,9 @@ req_make_key_of(struct req *r, enum http_scheme scheme)
     if (__builtin_expect(scheme == HTTP_SCHEME_HTTPS, 0)) {
         memcpy(text + 4, "s://", 4);
         p++;
+        /* Here, where plain requests do not come: a hit with it is no plain one for req_log(). */
+        if (r->x->scheme == HTTP_SCHEME_HTTPS)
+            r->log_flags |= SHMLOG_REQ_HTTPS;
     }
     n = h->authority_len > 0 ? req_normal_host(r->proxy, http_host(h), p) : 0;
     if (n < 0)

@@ -90,8 +90,7 @@ req_log_details(const struct req *r)
     shmlog_end(log);
 }
 
-/* For anything but a plain hit; kept out of the code of the hit. */
-static __attribute__((noinline, cold)) void
+static void
 req_count(const struct req *r, uint64_t took_us)
 {
     enum request_result result = shmlog_result(r->log_flags);
@@ -119,25 +118,15 @@ req_log_line(const struct http_message *h, struct proxy *p)
     return slice_of(p->key_text, len);
 }
 
-void
-req_log(struct req *r)
+/* The worker's one record, written over: what is not set here stays zero. */
+static inline struct shmlog_req *
+req_log_fill(struct req *r, uint64_t took_us)
 {
     const struct exchange *x = r->x;
     const struct http_message *h = &x->head;
     struct proxy *p = r->proxy;
-    uint64_t took_us = clock_read_us(&p->loop->clock) - x->start_us;
-    /* The worker's one record, written over: what is not set here stays zero. */
     struct shmlog_req *rec = &p->log_req;
 
-    tassert_slow(r->magic == REQ_MAGIC);
-    if (__builtin_expect(shmlog_readers(p->log), 0))
-        req_log_details(r);
-    if (__builtin_expect(r->log_flags == SHMLOG_REQ_HIT && r->resp.status == 200, 1)) {
-        latency_add(&p->latency->row[LATENCY_hit], took_us);
-        counter_add(p->counters, COUNTER_responses_hit_2xx, 1);
-    } else {
-        req_count(r, took_us);
-    }
     rec->ids.xid = x->xid;
     /* The test spares a hit the division. */
     rec->fixed.start_ms = p->loop->clock.wall_ms - (int64_t)(took_us < 1000 ? 0 : took_us / 1000);
@@ -163,5 +152,62 @@ req_log(struct req *r)
         /* No head came whole: the connection ended, or its first line was malformed. */
         rec->line = rec->host = rec->referer = rec->agent = slice_of(NULL, 0);
     }
-    shmlog_req(p->log, rec);
+    return rec;
+}
+
+/* What the handshake said goes with each request of the connection. */
+static void
+req_log_secure(struct shmlog *log, struct shmlog_req *rec, const struct conn_secure *s)
+{
+    const char *const texts[SHMLOG_TLS_COUNT] = {
+        [SHMLOG_TLS_version] = s->version,
+        [SHMLOG_TLS_cipher] = s->cipher,
+        [SHMLOG_TLS_reused] = s->resumed ? "r" : ".",
+        [SHMLOG_TLS_server_name] = s->server_name,
+        [SHMLOG_TLS_client_serial] = s->client_serial,
+        [SHMLOG_TLS_client_fingerprint] = s->client_fingerprint,
+        [SHMLOG_TLS_client_subject] = s->client_subject,
+        [SHMLOG_TLS_client_issuer] = s->client_issuer,
+    };
+    char packed[SHMLOG_TLS_MAX];
+
+    rec->tls = slice_of(packed, shmlog_tls_pack(packed, texts));
+    shmlog_req_any(log, rec);
+    rec->tls = slice_of(NULL, 0);
+}
+
+/* Any request that is no plain hit, or came by https: kept out of the code of the plain hit. */
+static __attribute__((noinline, cold)) void
+req_log_other(struct req *r, uint64_t took_us)
+{
+    const struct conn_secure *secure = r->x->conn->listener->secure;
+    struct shmlog_req *rec;
+
+    req_count(r, took_us);
+    /* Where no key was made, nothing has looked at the scheme. */
+    if (r->x->scheme == HTTP_SCHEME_HTTPS)
+        r->log_flags |= SHMLOG_REQ_HTTPS;
+    rec = req_log_fill(r, took_us);
+    if (secure != NULL)
+        req_log_secure(r->proxy->log, rec, secure);
+    else
+        shmlog_req_any(r->proxy->log, rec);
+}
+
+void
+req_log(struct req *r)
+{
+    struct proxy *p = r->proxy;
+    uint64_t took_us = clock_read_us(&p->loop->clock) - r->x->start_us;
+
+    tassert_slow(r->magic == REQ_MAGIC);
+    if (__builtin_expect(shmlog_readers(p->log), 0))
+        req_log_details(r);
+    if (__builtin_expect(r->log_flags != SHMLOG_REQ_HIT || r->resp.status != 200, 0)) {
+        req_log_other(r, took_us);
+        return;
+    }
+    latency_add(&p->latency->row[LATENCY_hit], took_us);
+    counter_add(p->counters, COUNTER_responses_hit_2xx, 1);
+    shmlog_req(p->log, req_log_fill(r, took_us));
 }

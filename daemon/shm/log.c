@@ -34,6 +34,10 @@
 
 _Static_assert(PAD8(REQ_HEAD + 4 * SHMLOG_TEXT_MAX) + SHMLOG_SLACK <= SHMLOG_CHUNK_MAX,
     "a Req record is one chunk");
+_Static_assert(PAD8(REQ_HEAD + 4 * SHMLOG_TEXT_MAX) + sizeof(struct shmlog_record) +
+                       PAD8(SHMLOG_TLS_MAX) + SHMLOG_SLACK <=
+                   SHMLOG_CHUNK_MAX,
+    "and so is one with what TLS said");
 _Static_assert((SHMLOG_TEXT_MAX & (SHMLOG_TEXT_MAX + 1)) == 0, "see shmlog_req_within()");
 _Static_assert((SHMLOG_BRIEF & (SHMLOG_BRIEF + 1)) == 0, "see shmlog_req_within()");
 _Static_assert(SHMLOG_CHUNK_MAX <= SHMLOG_SEGMENT_MIN, "a chunk fits an empty segment");
@@ -181,9 +185,10 @@ shmlog_claim(struct shmlog *l, uint64_t need)
 #endif
 }
 
-/* Writes the request.  Its strings are `text` bytes together, each copied by `copy`. */
-static inline void
-shmlog_req_write(struct shmlog *l, const struct shmlog_req *r, size_t text,
+/* Makes the chunk: the request, with room for `more` bytes behind it.  Its strings are `text` bytes
+ * together, each copied by `copy`.  Returns the chunk's length. */
+static inline uint64_t
+shmlog_req_fill(struct shmlog *l, const struct shmlog_req *r, size_t text, uint64_t more,
     char *(*copy)(char *to, const char *p, size_t n))
 {
     uint64_t bytes = PAD8(REQ_HEAD + text);
@@ -192,7 +197,7 @@ shmlog_req_write(struct shmlog *l, const struct shmlog_req *r, size_t text,
                                     << 32;
     uint64_t lens = r->line.len | r->host.len << 16 | r->referer.len << 32 | r->agent.len << 48;
 
-    shmlog_put_header(l, chunk, shmlog_first_word(bytes, SHMLOG_KIND_REQ, l->pos), &r->ids);
+    shmlog_put_header(l, chunk, shmlog_first_word(bytes + more, SHMLOG_KIND_REQ, l->pos), &r->ids);
     memcpy(to, &rec, sizeof(rec));
     to += sizeof(rec);
     memcpy(to, &r->fixed, offsetof(struct shmlog_req_fixed, lens));
@@ -204,7 +209,14 @@ shmlog_req_write(struct shmlog *l, const struct shmlog_req *r, size_t text,
     to = copy(to, r->referer.ptr, r->referer.len);
     to = copy(to, r->agent.ptr, r->agent.len);
     memset(to, 0, 8); /* the padding, and some of SHMLOG_SLACK */
-    shmlog_publish(l, bytes);
+    return bytes + more;
+}
+
+static inline void
+shmlog_req_write(struct shmlog *l, const struct shmlog_req *r, size_t text,
+    char *(*copy)(char *to, const char *p, size_t n))
+{
+    shmlog_publish(l, shmlog_req_fill(l, r, text, 0, copy));
     l->counts.nreq++;
 }
 
@@ -231,6 +243,15 @@ shmlog_cut(struct slice *s, unsigned *flags, unsigned flag)
     *flags |= flag;
 }
 
+static void
+shmlog_req_cut(struct shmlog_req *r)
+{
+    shmlog_cut(&r->line, &r->fixed.flags, SHMLOG_REQ_CUT_LINE);
+    shmlog_cut(&r->host, &r->fixed.flags, SHMLOG_REQ_CUT_HOST);
+    shmlog_cut(&r->referer, &r->fixed.flags, SHMLOG_REQ_CUT_REFERER);
+    shmlog_cut(&r->agent, &r->fixed.flags, SHMLOG_REQ_CUT_AGENT);
+}
+
 /* Long strings, or no room left in this segment. */
 static __attribute__((noinline)) void
 shmlog_req_slow(struct shmlog *l, const struct shmlog_req *r)
@@ -239,10 +260,7 @@ shmlog_req_slow(struct shmlog *l, const struct shmlog_req *r)
 
     if (!shmlog_req_within(r, SHMLOG_TEXT_MAX)) {
         c = *r;
-        shmlog_cut(&c.line, &c.fixed.flags, SHMLOG_REQ_CUT_LINE);
-        shmlog_cut(&c.host, &c.fixed.flags, SHMLOG_REQ_CUT_HOST);
-        shmlog_cut(&c.referer, &c.fixed.flags, SHMLOG_REQ_CUT_REFERER);
-        shmlog_cut(&c.agent, &c.fixed.flags, SHMLOG_REQ_CUT_AGENT);
+        shmlog_req_cut(&c);
         r = &c;
     }
     shmlog_claim(l, REQ_HEAD + shmlog_req_text(r) + SHMLOG_SLACK);
@@ -263,6 +281,30 @@ shmlog_req(struct shmlog *l, const struct shmlog_req *r)
         shmlog_req_write(l, r, text, shmlog_copy_brief);
     else
         shmlog_req_slow(l, r);
+}
+
+/* Apart from shmlog_req(), so that a plain hit has no question more, and that one is inlined in its only
+ * caller. */
+void
+shmlog_req_any(struct shmlog *l, const struct shmlog_req *r)
+{
+    struct shmlog_record rec = {SHMLOG_ReqTLS, 0, (uint32_t)r->tls.len};
+    uint64_t more = r->tls.len > 0 ? sizeof(rec) + PAD8(r->tls.len) : 0, bytes;
+    struct shmlog_req c = *r;
+    char *to;
+
+    OBJ_CHECK(l, SHMLOG_MAGIC);
+    tassert(!l->open && r->tls.len <= SHMLOG_TLS_MAX);
+    shmlog_req_cut(&c);
+    shmlog_claim(l, PAD8(REQ_HEAD + shmlog_req_text(&c)) + more + SHMLOG_SLACK);
+    bytes = shmlog_req_fill(l, &c, shmlog_req_text(&c), more, shmlog_copy);
+    if (more > 0) {
+        to = mempcpy(shmlog_place(l) + bytes - more, &rec, sizeof(rec));
+        to = shmlog_copy(to, r->tls.ptr, r->tls.len);
+        memset(to, 0, 8);
+    }
+    shmlog_publish(l, bytes);
+    l->counts.nreq++;
 }
 
 /* Room for one record of any size is claimed here, so that an empty chunk never has to move. */

@@ -63,6 +63,8 @@ shmlog_readers(const struct shmlog *l)
 
 /* One finished request, in one chunk of its own.  Not between begin and end. */
 void shmlog_req(struct shmlog *l, const struct shmlog_req *r);
+/* The same for requests that are no plain hits: r->tls, if there is any, goes behind it, in its chunk. */
+void shmlog_req_any(struct shmlog *l, const struct shmlog_req *r);
 
 void shmlog_begin(struct shmlog *l, uint64_t xid, enum shmlog_kind kind, uint64_t parent_xid);
 void shmlog_text(struct shmlog *l, enum shmlog_tag tag, struct slice text);

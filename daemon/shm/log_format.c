@@ -1,6 +1,8 @@
 /* log_format.c -- names and documentation of tags and kinds. */
 #include "daemon/shm/log_format.h"
 
+#include <string.h>
+
 static const struct {
     const char *name, *doc;
     enum shmlog_payload payload;
@@ -77,4 +79,50 @@ shmlog_result_word(enum request_result result)
 #undef Y
     };
     return words[result < RESULT_COUNT ? result : RESULT_none];
+}
+
+static const struct {
+    const char *name;
+    size_t most;
+} shmlog_tls_texts[SHMLOG_TLS_COUNT] = {
+#define X(name, most, doc) {#name, most},
+    SHMLOG_TLS_TABLE(X)
+#undef X
+};
+
+const char *
+shmlog_tls_name(enum shmlog_tls which)
+{
+    return shmlog_tls_texts[which].name;
+}
+
+/* The record may be another process's, and hostile: no length of it is believed. */
+struct slice
+shmlog_req_tls(const struct shmlog_req *r, enum shmlog_tls which)
+{
+    struct slice left = r->tls, text = {NULL, 0};
+
+    for (unsigned i = 0; i <= which; i++) {
+        const char *end = left.len > 0 ? memchr(left.ptr, '\0', left.len) : NULL;
+
+        if (end == NULL)
+            return slice_of(NULL, 0);
+        text = slice_of(left.ptr, (size_t)(end - left.ptr));
+        left = slice_of(end + 1, left.len - text.len - 1);
+    }
+    if (text.len > shmlog_tls_texts[which].most)
+        text.len = shmlog_tls_texts[which].most;
+    return text;
+}
+
+size_t
+shmlog_tls_pack(char to[SHMLOG_TLS_MAX], const char *const texts[SHMLOG_TLS_COUNT])
+{
+    char *at = to;
+
+    for (unsigned i = 0; i < SHMLOG_TLS_COUNT; i++) {
+        at = mempcpy(at, texts[i], strnlen(texts[i], shmlog_tls_texts[i].most));
+        *at++ = '\0';
+    }
+    return (size_t)(at - to);
 }

@@ -76,12 +76,26 @@ enum shmlog_tag {
     SHMLOG_TAG_COUNT
 };
 
+enum shmlog_tls {
+#define X(name, most, doc) SHMLOG_TLS_##name,
+    SHMLOG_TLS_TABLE(X)
+#undef X
+    SHMLOG_TLS_COUNT
+};
+
+#define X(name, most, doc) +(most) + 1
+enum {
+    SHMLOG_TLS_MAX = SHMLOG_TLS_TABLE(X) /* bytes of them, packed */
+};
+#undef X
+
 enum shmlog_payload {
     SHMLOG_PAYLOAD_TEXT,
     SHMLOG_PAYLOAD_NUM,
     SHMLOG_PAYLOAD_EVENT,
     SHMLOG_PAYLOAD_FIELD,
     SHMLOG_PAYLOAD_REQ,
+    SHMLOG_PAYLOAD_TLS,
 };
 
 struct shmlog_ids {
@@ -129,6 +143,7 @@ enum shmlog_req_flag {
     SHMLOG_REQ_ABSENT = 1 << 11,      /* with SYNTH: known not to exist (the negative cache) */
     SHMLOG_REQ_PIPE = 1 << 12,        /* a tunnel */
     SHMLOG_REQ_ERROR = 1 << 13,       /* with SYNTH: because it, or its fetch, failed */
+    SHMLOG_REQ_HTTPS = 1 << 14,       /* to us, or to a trusted proxy that says so */
     SHMLOG_REQ_CUT_LINE = 1 << 16,    /* set by the log itself: the string was longer */
     SHMLOG_REQ_CUT_HOST = 1 << 17,
     SHMLOG_REQ_CUT_REFERER = 1 << 18,
@@ -164,7 +179,14 @@ struct shmlog_req {
     struct shmlog_req_fixed fixed; /* except its `lens` */
     struct slice line;             /* method, space, target: as they came, without the version */
     struct slice host, referer, agent;
+    struct slice tls; /* packed: shmlog_req_tls(); empty: it did not come by TLS */
 };
+
+/* One of its texts; empty: there is none.  Borrowed from `r->tls`, whatever bytes those are. */
+struct slice shmlog_req_tls(const struct shmlog_req *r, enum shmlog_tls which);
+/* Packs texts, which end in NUL: the length, at most SHMLOG_TLS_MAX. */
+size_t shmlog_tls_pack(char to[SHMLOG_TLS_MAX], const char *const texts[SHMLOG_TLS_COUNT]);
+const char *shmlog_tls_name(enum shmlog_tls which);
 
 const char *shmlog_tag_name(unsigned tag); /* "?" for one that is not in the table */
 enum shmlog_payload shmlog_tag_payload(unsigned tag);

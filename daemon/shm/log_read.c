@@ -318,6 +318,19 @@ shmlog_take_string(struct slice *rest, size_t len, struct slice *out)
     return true;
 }
 
+/* What TLS said stands behind the request, in its chunk. */
+static struct slice
+shmlog_take_tls(const struct shmlog_view *view)
+{
+    struct shmlog_view rest = *view;
+    struct shmlog_rec next;
+
+    if (!shmlog_record_next(&rest, &next) || next.tag != SHMLOG_ReqTLS ||
+        next.payload.len > SHMLOG_TLS_MAX)
+        return slice_of(NULL, 0);
+    return next.payload;
+}
+
 bool
 shmlog_rec_req(const struct shmlog_rec *rec, const struct shmlog_view *view, struct shmlog_req *out)
 {
@@ -329,6 +342,7 @@ shmlog_rec_req(const struct shmlog_rec *rec, const struct shmlog_view *view, str
     rest.ptr += sizeof(out->fixed);
     rest.len -= sizeof(out->fixed);
     out->ids = view->ids;
+    out->tls = shmlog_take_tls(view);
     /* Strings beyond the limit are not ours: code that formats lines relies on it. */
     return shmlog_take_string(&rest, out->fixed.lens.line, &out->line) &&
            shmlog_take_string(&rest, out->fixed.lens.host, &out->host) &&

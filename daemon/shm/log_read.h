@@ -73,7 +73,8 @@ bool shmlog_record_next(struct shmlog_view *view, struct shmlog_rec *out);
 /* Decoding of payloads; false when they are too short for it. */
 bool shmlog_rec_num(const struct shmlog_rec *rec, uint64_t *out);
 bool shmlog_rec_event(const struct shmlog_rec *rec, struct slice *label, uint64_t *n);
-/* Strings are borrowed from the chunk; ids are the view's. */
+/* Strings are borrowed from the chunk; ids are the view's, and so is what TLS said: `rec` is the last
+ * record that was taken from it. */
 bool shmlog_rec_req(
     const struct shmlog_rec *rec, const struct shmlog_view *view, struct shmlog_req *out);
 

@@ -1,7 +1,7 @@
 /* log_table.h -- every tag of the shared-memory log: name, payload, documentation.
  *
  * Payloads: TEXT bytes; NUM one number; EVENT a number and a label; FIELD "Name: value";
- * REQ struct shmlog_req_fixed and its strings.  Tags are numbered by their order here, and
+ * REQ struct shmlog_req_fixed and its strings; TLS the texts of SHMLOG_TLS_TABLE.  Tags are numbered by their order here, and
  * the numbers stand in files that other programs read: new rows go to the end.
  */
 #ifndef TARN_LOG_TABLE_H
@@ -56,7 +56,22 @@
     X(Error, TEXT, D, "Why the request failed")                                                    \
     X(BogoHeader, TEXT, D, "The defect of a malformed message")                                    \
     X(Debug, TEXT, D, "For developers of Tarn")                                                    \
-    X(PolicyLines, TEXT, D, "Lines of a policy that ran: file, subroutine, line numbers")
+    X(PolicyLines, TEXT, D, "Lines of a policy that ran: file, subroutine, line numbers")          \
+    X(ReqTLS, TLS, A, "Behind the Req of a request that came by TLS: what the handshake said")
+/* clang-format on */
+
+/* The texts of a ReqTLS record, in this order, each with a NUL behind it.
+ * X(name, most bytes: what is longer is cut, meaning) */
+/* clang-format off */
+#define SHMLOG_TLS_TABLE(X)                                                                        \
+    X(version, 16, "TLSv1.2 or TLSv1.3")                                                           \
+    X(cipher, 48, "Cipher suite, by its name in the standard")                                     \
+    X(reused, 1, "r: resumed by a session ticket; .: not")                                         \
+    X(server_name, 255, "Server name that the client sent (SNI)")                                    \
+    X(client_serial, 64, "Serial number of the client's certificate, in hexadecimal")              \
+    X(client_fingerprint, 64, "SHA-256 of the client's certificate, in hexadecimal")               \
+    X(client_subject, 255, "Subject of the client's certificate (RFC 2253)")                       \
+    X(client_issuer, 255, "Its issuer, likewise")
 /* clang-format on */
 
 /* What a chunk tells of: the kind of its transaction. */

@@ -349,6 +349,17 @@ tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const u
     return SSL_TLSEXT_ERR_OK;
 }
 
+/* Its only reason: OpenSSL keeps the name in the session then, so that it is known of a connection of TLS 1.2
+ * that is resumed, too. */
+static int
+tls_on_name(SSL *ssl, int *alert, void *arg)
+{
+    (void)alert;
+    (void)arg;
+    return SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) != NULL ? SSL_TLSEXT_ERR_OK
+                                                                      : SSL_TLSEXT_ERR_NOACK;
+}
+
 /* Handshake messages behind the handshake: of a client only KeyUpdate may come (RFC 8446 4.6.3). */
 static void
 tls_on_message(int sent, int version, int type, const void *buf, size_t len, SSL *ssl, void *arg)
@@ -367,6 +378,7 @@ tls_layer_prepare(SSL_CTX *ctx)
 {
     SSL_CTX_set_cert_cb(ctx, tls_on_cert, NULL);
     SSL_CTX_set_alpn_select_cb(ctx, tls_on_alpn, NULL);
+    SSL_CTX_set_tlsext_servername_callback(ctx, tls_on_name);
     SSL_CTX_set_msg_callback(ctx, tls_on_message);
 }
 

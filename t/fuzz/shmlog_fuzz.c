@@ -26,7 +26,8 @@ enum {
 
 #define FUZZ_FORMAT                                                                           \
     "$remote_addr $time_local $time_iso8601 $msec \"$request\" $request_method $request_uri " \
-    "$server_protocol $host $referer $cache $backend $request_time $request_id"
+    "$server_protocol $host $referer $cache $backend $request_time $request_id "              \
+    "$scheme $ssl_protocol $ssl_server_name $ssl_client_s_dn"
 
 static union {
     struct shmlog_file file;
@@ -62,6 +63,8 @@ fuzz_record(const struct shmlog_rec *rec, const struct shmlog_view *view)
     fuzz_touch(req.line);
     fuzz_touch(req.host);
     fuzz_touch(req.agent);
+    for (unsigned i = 0; i < SHMLOG_TLS_COUNT; i++)
+        fuzz_touch(shmlog_req_tls(&req, i));
     tassert(access_format_line(line, ACCESS_FORMAT_COMBINED, &req) <= sizeof(line));
     tassert(access_format_line(line, ACCESS_FORMAT_JSON, &req) <= sizeof(line));
     tassert(access_pattern_parse(&pattern, SLICE_LIT(FUZZ_FORMAT), why, sizeof(why)) == 0);

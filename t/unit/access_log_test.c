@@ -169,7 +169,7 @@ TEST(access_log, a_line_of_json_has_everything)
         "\"bytes_in\":99,\"duration_us\":1500,\"ttfb_us\":900,\"cache\":\"stale\",\"queued\":true,"
         "\"truncated\":false,\"restarted\":false,\"revalidated\":false,\"malformed\":false,"
         "\"backend\":2,\"referer\":null,\"user_agent\":\"curl/7.88\","
-        "\"xid\":\"00000000000000fe\"}\n";
+        "\"scheme\":\"http\",\"tls\":null,\"xid\":\"00000000000000fe\"}\n";
     static char line[ACCESS_LINE_MAX + 1];
     struct shmlog_req r = some_req();
 

@@ -116,6 +116,44 @@ TEST(shmlog, strings_of_every_length_are_copied_whole_or_cut_with_a_flag)
     fixture_close(&f);
 }
 
+TEST(shmlog, what_tls_said_comes_with_its_request_and_with_no_other)
+{
+    struct fixture f = fixture_open(SHMLOG_RING_MIN);
+    const char *texts[SHMLOG_TLS_COUNT] = {
+        "TLSv1.3", "c", ".", long_text, "", "", "CN=a", long_text};
+    struct shmlog_req in = some_req(1), out;
+    char packed[SHMLOG_TLS_MAX];
+
+    long_text[sizeof(long_text) - 1] = '\0';
+    in.tls = slice_of(packed, shmlog_tls_pack(packed, texts));
+    in.line = in.host = in.referer = in.agent = slice_of(long_text, sizeof(long_text) - 1);
+    /* Several laps: it fits wherever a segment ends. */
+    for (unsigned i = 0; i < 100; i++) {
+        in.line.len = SHMLOG_TEXT_MAX + 2 - i;
+        shmlog_req_any(f.log, &in);
+        CHECK_EQ(1, shmlog_next(f.reader, &f.view));
+        CHECK(shmlog_record_next(&f.view, &f.rec) && shmlog_rec_req(&f.rec, &f.view, &out));
+        CHECK_EQ(SHMLOG_TEXT_MAX, out.agent.len);
+        CHECK_EQ(i < 2, (out.fixed.flags & SHMLOG_REQ_CUT_LINE) != 0);
+        check_slice(in.tls, out.tls);
+        check_slice(SLICE_LIT("TLSv1.3"), shmlog_req_tls(&out, SHMLOG_TLS_version));
+        check_slice(slice_of(long_text, 255), shmlog_req_tls(&out, SHMLOG_TLS_server_name));
+        check_slice(slice_of(NULL, 0), shmlog_req_tls(&out, SHMLOG_TLS_client_serial));
+        check_slice(SLICE_LIT("CN=a"), shmlog_req_tls(&out, SHMLOG_TLS_client_subject));
+        check_slice(slice_of(long_text, 255), shmlog_req_tls(&out, SHMLOG_TLS_client_issuer));
+        CHECK(shmlog_record_next(&f.view, &f.rec));
+        CHECK_EQ(SHMLOG_ReqTLS, f.rec.tag);
+        CHECK(!shmlog_record_next(&f.view, &f.rec));
+        shmlog_req(f.log, &in);
+        CHECK_EQ(1, shmlog_next(f.reader, &f.view));
+        CHECK(shmlog_record_next(&f.view, &f.rec) && shmlog_rec_req(&f.rec, &f.view, &out));
+        CHECK_EQ(0, out.tls.len);
+        CHECK(!shmlog_record_next(&f.view, &f.rec));
+    }
+    CHECK_EQ(0, shmlog_missed_reqs(f.reader));
+    fixture_close(&f);
+}
+
 TEST(shmlog, records_of_a_chunk_keep_their_order_and_payloads)
 {
     struct fixture f = fixture_open(SHMLOG_RING_MIN);
@@ -465,6 +503,7 @@ TEST(shmlog, every_tag_has_a_name_and_documentation)
 
 TEST_MAIN(TEST_ENTRY(shmlog, a_request_comes_out_as_it_went_in),
     TEST_ENTRY(shmlog, strings_of_every_length_are_copied_whole_or_cut_with_a_flag),
+    TEST_ENTRY(shmlog, what_tls_said_comes_with_its_request_and_with_no_other),
     TEST_ENTRY(shmlog, records_of_a_chunk_keep_their_order_and_payloads),
     TEST_ENTRY(shmlog, text_that_is_too_long_is_cut_and_says_so),
     TEST_ENTRY(shmlog, a_chunk_that_outgrows_its_limit_goes_on_in_another),

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""tls_ops.py TARND TARNCTL [TEST...] -- TLS for operators: what logs, policies, metrics and tarnctl say of it."""
+import ssl
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+import tarnd
+import tls_ops_world
+from origin import Origin
+from tls_ops_world import openssl
+
+origin = None
+BODY = "/body?n=10&framing=length"
+FIELDS = ("$scheme $https $ssl_protocol $ssl_cipher $ssl_session_reused $ssl_server_name \"$ssl_client_s_dn\" "
+          "\"$ssl_client_i_dn\" $ssl_client_serial $ssl_client_fingerprint $cache $request_uri")
+
+
+def facts(path):
+    """(serial, fingerprint) of a certificate, in lower case."""
+    text = openssl("x509", "-in", path, "-noout", "-serial", "-fingerprint", "-sha256").lower().split()
+    serial, fingerprint = (next(w for w in text if key in w).partition("=")[2] for key in ("serial", "fingerprint="))
+    return serial, fingerprint.replace(":", "")
+
+
+class Case(tls_ops_world.Case):
+    def backends(self, more=""):
+        return f"backends:\n  default: {{ address: '{origin.address}' }}\nparameters: {{ {more} }}\n"
+
+
+class Log(Case):
+    def test_each_request_has_what_the_handshake_said(self):
+        log = f"{self.home}/access.log"
+        self.start(self.backends(f"access_log: '{log}', access_log_format: '{FIELDS}'"),
+                   tls=f", client_auth: optional, client_ca: {self.ca.pem}")
+        joe = self.ca.pair(f"{self.home}/joe.pem", subject="/O=Work/CN=joe")
+        context = self.context(joe)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        s = self.connect(context)
+        self.assertEqual(self.ask(s, BODY).status, 200)
+        self.assertEqual(self.ask(self.connect(context, session=s.session), BODY).status, 200)
+        self.assertEqual(self.ask(self.connect(name="a.test"), BODY).status, 200)
+        with self.connect() as s:
+            s.sendall(b"NONSENSE\r\n\r\n")
+            self.assertIn(b" 400 ", tarnd.read_to_end(s))
+        self.assertEqual(self.tarnd.ask(BODY).status, 200)
+        tarnd.wait_until(lambda: len(self.records()) == 5, "five records")
+        records = self.records()
+        self.assertEqual([r["scheme"] for r in records], ["https"] * 4 + ["http"])
+        # The scheme is in the key: each has its own miss.
+        self.assertEqual([r["cache"] for r in records], ["miss", "hit", "hit", "error", "miss"])
+        self.assertIsNone(records[4]["tls"])
+        first, resumed, plain, bad = (r["tls"] for r in records[:4])
+        serial, fingerprint = facts(joe)
+        self.assertEqual(first, {
+            "resumed": False, "version": "TLSv1.2", "cipher": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+            "server_name": "a.test", "client_serial": serial, "client_fingerprint": fingerprint,
+            "client_subject": "CN=joe,O=Work", "client_issuer": "CN=Test CA"}, first)
+        self.assertEqual(resumed, {**first, "resumed": True})
+        self.assertEqual((plain["version"], plain["client_subject"], plain["client_serial"]), ("TLSv1.3", None, None))
+        self.assertEqual(bad, plain)
+        grouped = self.tarnctl("log", "--all")
+        self.assertIn("ReqTLS         version=TLSv1.2 cipher=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 reused=r "
+                      f"server_name=a.test client_serial={serial} client_fingerprint={fingerprint} "
+                      "client_subject=CN=joe,O=Work client_issuer=CN=Test CA\n", grouped)
+        self.assertEqual(grouped.count("ReqTLS"), 4)
+        self.assertEqual(self.tarnd.close(), 0)
+        with open(log, encoding="utf-8") as f:
+            lines = f.read().splitlines()
+        suite = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+        self.assertEqual(lines[0], f'https on TLSv1.2 {suite} . a.test "CN=joe,O=Work" "CN=Test CA" {serial} '
+                                   f'{fingerprint} miss {BODY}')
+        self.assertEqual(lines[1], lines[0].replace(" . ", " r ").replace(" miss ", " hit "))
+        self.assertRegex(lines[2], r'^https on TLSv1\.3 TLS_\w+ \. a\.test "-" "-" - - hit ')
+        self.assertRegex(lines[3], r'^https on TLSv1\.3 TLS_\w+ \. a\.test "-" "-" - - error ')
+        self.assertEqual(lines[4], f'http - - - - - "-" "-" - - miss {BODY}')
+
+    def test_a_trusted_proxy_says_https_and_nothing_of_tls(self):
+        self.start(self.backends() + "trusted_proxies: ['127.0.0.1']\n")
+        self.assertEqual(self.tarnd.ask(BODY, "X-Forwarded-For: 192.0.2.7", "X-Forwarded-Proto: https").status, 200)
+        tarnd.wait_until(lambda: len(self.records()) == 1, "a record")
+        record, = self.records()
+        self.assertEqual((record["scheme"], record["tls"], record["client"]), ("https", None, "192.0.2.7"))
+
+
+def main():
+    global origin
+    Case.program, Case.ctl = sys.argv[1:3]
+    with Origin() as origin:
+        unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
+
+
+main()
