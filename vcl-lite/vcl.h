@@ -204,6 +204,8 @@ bool vcl_is_trivial(const struct vcl *v, enum vcl_sub sub, enum vcl_action *out)
 bool vcl_hashes_as_builtin(const struct vcl *v);
 /* Does any sub read obj.hits or obj.last_hit? */
 bool vcl_reads_hits(const struct vcl *v);
+/* Does any sub read a variable of client.tls or client.cert? */
+bool vcl_reads_tls(const struct vcl *v);
 /* Is this function (enum vcl_func) called anywhere? */
 bool vcl_calls(const struct vcl *v, unsigned fn);
 /* Are these bytes, as a whole, a constant of the policy's text?  They live as long as it. */

@@ -217,6 +217,7 @@ check_publish(struct sema *s)
     v->nobjects = s->nobjects;
     v->stack_max = s->stack_max;
     v->reads_hits = s->reads_hits;
+    v->reads_tls = s->reads_tls;
     /* Then the host makes the key itself, and vcl_hash is not run. */
     v->hashes_as_builtin =
         check_is_builtin_only(s, "vcl_hash") && check_is_builtin_only(s, "vcl_builtin_hash");

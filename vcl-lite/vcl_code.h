@@ -184,7 +184,7 @@ struct vcl {
     unsigned nlabels;
     struct vcl_object *objects;
     unsigned nobjects;
-    bool hashes_as_builtin, reads_hits;
+    bool hashes_as_builtin, reads_hits, reads_tls;
     unsigned stack_max;
 };
 

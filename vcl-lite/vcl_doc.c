@@ -112,6 +112,8 @@ doc_flags(unsigned flags)
         return (flags & VCL_WARNS) != 0 ? " (4.1 only; does nothing yet)" : " (4.1 only)";
     if ((flags & VCL_W40) != 0)
         return " (set in 4.0 only)";
+    if ((flags & VCL_TARN) != 0)
+        return " (Tarn's own)";
     return (flags & VCL_WARNS) != 0 ? " (does nothing yet)" : "";
 }
 

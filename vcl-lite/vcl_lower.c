@@ -143,6 +143,9 @@ lower_node(struct lower *l, const struct sema_node *n)
     } else if (n->op == VCL_OP_GET &&
                (n->b == VCL_VAR_OBJ_HITS || n->b == VCL_VAR_OBJ_STALE_HITS)) {
         l->s->reads_hits = true;
+    } else if (n->op == VCL_OP_GET && n->b >= VCL_VAR_CLIENT_TLS_VERSION &&
+               n->b <= VCL_VAR_CLIENT_CERT_FINGERPRINT) {
+        l->s->reads_tls = true;
     }
     lower_emit(l, n->op, n->a, b, c);
 }

@@ -32,6 +32,13 @@ vcl_reads_hits(const struct vcl *v)
 }
 
 bool
+vcl_reads_tls(const struct vcl *v)
+{
+    OBJ_CHECK(v, VCL_MAGIC);
+    return v->reads_tls;
+}
+
+bool
 vcl_touches(const struct vcl *v, enum vcl_sub sub, enum vcl_http http)
 {
     OBJ_CHECK(v, VCL_MAGIC);

@@ -122,7 +122,7 @@ struct sema {
     struct vcl_insn *code;
     unsigned ncode, code_room;
     unsigned stack_max;
-    bool reads_hits;
+    bool reads_hits, reads_tls;
 };
 
 /* --- vcl_check_names.c: words of the language --- */

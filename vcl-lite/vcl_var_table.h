@@ -22,6 +22,7 @@ enum vcl_var_flag {
     VCL_V40 = 1,   /* only in vcl 4.0 */
     VCL_V41 = 2,   /* only in vcl 4.1 */
     VCL_W40 = 8,   /* set only in vcl 4.0 */
+    VCL_TARN = 16, /* Tarn's own: Varnish has none of this name */
     VCL_WARNS = 4, /* the feature does not exist yet: setting it is accepted with a warning */
 };
 
@@ -50,6 +51,24 @@ enum vcl_var_flag {
     X(CLIENT_IP, "client.ip", IP, VCL_CLIENT | VCL_BACKEND, 0, 0, 0,                               \
       "The client's address: the connection's, or that of a PROXY header or a trusted proxy; of "  \
       "a Unix socket 0.0.0.0")                                                                     \
+    X(CLIENT_TLS_VERSION, "client.tls.version", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_TARN,  \
+      "TLSv1.2 or TLSv1.3; unset on a plain connection. Of a PROXY header what it says, as of all "  \
+      "of client.tls and client.cert")                                                             \
+    X(CLIENT_TLS_CIPHER, "client.tls.cipher", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_TARN,    \
+      "The cipher suite, as TLS_AES_128_GCM_SHA256; unset on a plain connection")                  \
+    X(CLIENT_TLS_SERVER_NAME, "client.tls.server_name", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0,    \
+      VCL_TARN, "The server name of the handshake (SNI), in lower case; unset without one")        \
+    X(CLIENT_TLS_RESUMED, "client.tls.resumed", BOOL, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_TARN,    \
+      "The connection was resumed by a session ticket")                                            \
+    X(CLIENT_CERT_SUBJECT, "client.cert.subject", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0,          \
+      VCL_TARN, "Subject of the client's certificate, which was verified, as CN=joe,O=Work "       \
+      "(RFC 2253); unset without one")                                                             \
+    X(CLIENT_CERT_ISSUER, "client.cert.issuer", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_TARN,  \
+      "Its issuer, likewise")                                                                      \
+    X(CLIENT_CERT_SERIAL, "client.cert.serial", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_TARN,  \
+      "Its serial number, in hexadecimal, lower case")                                             \
+    X(CLIENT_CERT_FINGERPRINT, "client.cert.fingerprint", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0,  \
+      VCL_TARN, "Its SHA-256, in hexadecimal, lower case")                                         \
     X(SERVER_HOSTNAME, "server.hostname", STRING, VCL_ALL, 0, 0, 0,                                \
       "The host's name, as hostname(1) prints it")                                                 \
     X(SERVER_IDENTITY, "server.identity", STRING, VCL_ALL, 0, 0, 0,                                \

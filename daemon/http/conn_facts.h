@@ -19,6 +19,8 @@
 
 #include "daemon/http/uri.h"
 
+struct arena;
+
 enum {
     CONN_GIDS_MAX = 64
 };
@@ -46,6 +48,23 @@ struct conn_secure {
     const char *client_fingerprint; /* SHA-256 of the whole certificate, in hexadecimal */
     bool resumed;                   /* by a ticket */
 };
+
+enum {
+    CONN_SECURE_TEXTS = 8
+};
+
+static inline const char **
+conn_secure_text(struct conn_secure *s, unsigned i)
+{
+    const char **const all[CONN_SECURE_TEXTS] = {&s->version, &s->cipher, &s->server_name,
+        &s->protocol, &s->client_subject, &s->client_issuer, &s->client_serial,
+        &s->client_fingerprint};
+
+    return all[i];
+}
+
+/* With its texts, in the arena.  NULL: no memory. */
+struct conn_secure *conn_secure_copy(const struct conn_secure *s, struct arena *a);
 
 /* The client itself is conn_facts.client_addr. */
 struct conn_forwarded {

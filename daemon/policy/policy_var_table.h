@@ -17,6 +17,14 @@
     /* the connection */                                                                           \
     X(CLIENT_IDENTITY, made, vars_identity(ctx))                                                   \
     X(CLIENT_IP, ip, POLICY_END_CLIENT)                                                            \
+    X(CLIENT_TLS_VERSION, text, VARS_SECURE(version))                                              \
+    X(CLIENT_TLS_CIPHER, text, VARS_SECURE(cipher))                                                \
+    X(CLIENT_TLS_SERVER_NAME, text, VARS_SECURE(server_name))                                      \
+    X(CLIENT_TLS_RESUMED, number, vars_secure(ctx) != NULL && vars_secure(ctx)->resumed)           \
+    X(CLIENT_CERT_SUBJECT, text, VARS_SECURE(client_subject))                                      \
+    X(CLIENT_CERT_ISSUER, text, VARS_SECURE(client_issuer))                                        \
+    X(CLIENT_CERT_SERIAL, text, VARS_SECURE(client_serial))                                        \
+    X(CLIENT_CERT_FINGERPRINT, text, VARS_SECURE(client_fingerprint))                              \
     X(SERVER_IP, ip, POLICY_END_SERVER)                                                            \
     X(REMOTE_IP, ip, POLICY_END_REMOTE)                                                            \
     X(LOCAL_IP, ip, POLICY_END_LOCAL)                                                              \

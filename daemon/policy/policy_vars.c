@@ -28,6 +28,23 @@ vars_identity(const struct policy_ctx *ctx)
     return ctx->fetch != NULL ? ctx->fetch->vcl->identity : req_identity(ctx->req);
 }
 
+/* NULL: a plain connection. */
+static const struct conn_secure *
+vars_secure(const struct policy_ctx *ctx)
+{
+    return ctx->fetch != NULL ? ctx->fetch->vcl->secure : ctx->req->x->conn->listener->secure;
+}
+
+/* .ptr NULL, which is unset: there is none. */
+static struct slice
+vars_secure_text(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? slice_str(text) : slice_of(NULL, 0);
+}
+
+#define VARS_SECURE(member) \
+    vars_secure_text(vars_secure(ctx) != NULL ? vars_secure(ctx)->member : NULL)
+
 /* Wall clock, minus what it has taken since its first byte; the loop's clock stands within a turn. */
 static double
 vars_req_time(const struct vcl_run *run)

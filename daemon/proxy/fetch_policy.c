@@ -20,9 +20,13 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
 {
     struct fetch_policy *v = arena_alloc(&f->arena, sizeof(*v));
     struct policy_ref *use = spec->policy;
+    const struct conn_secure *secure = x->conn->listener->secure;
 
     tassert(f->vcl == NULL && use != NULL);
-    if (v == NULL || spec->identity.ptr == NULL) {
+    if (secure != NULL)
+        secure = conn_secure_copy(secure, &f->arena);
+    if (v == NULL || spec->identity.ptr == NULL ||
+        (secure == NULL && x->conn->listener->secure != NULL)) {
         policy_end(f->proxy, &use);
         return TERR_NOMEM;
     }
@@ -35,6 +39,7 @@ fetch_policy_open(struct fetch *f, const struct exchange *x, const struct fetch_
         .endpoint = slice_str(x->conn->listener->endpoint),
         .socket = slice_str(x->conn->listener->name),
         .session = x->conn->session,
+        .secure = secure,
         .connect_ms = spec->connect_ms > 0 ? spec->connect_ms : FETCH_UNSAID,
         .first_byte_ms = FETCH_UNSAID,
         .between_bytes_ms = FETCH_UNSAID,

@@ -52,6 +52,7 @@ struct fetch_policy {
     struct policy_end ends[POLICY_ENDS]; /* of its connection */
     struct slice identity, endpoint, socket;
     uint64_t session;
+    const struct conn_secure *secure; /* in the arena; NULL: a plain connection */
     /* what was said of bereq: a retry asks by it again */
     int64_t connect_ms, first_byte_ms, between_bytes_ms; /* FETCH_UNSAID: the backend's */
     bool no_body;

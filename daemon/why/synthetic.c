@@ -101,8 +101,6 @@ synthetic_set_clock(struct clock *clock)
 static void
 synthetic_join_world(struct synthetic_request *w, struct policies *ps)
 {
-    static const struct conn_listener nowhere = {.name = "", .endpoint = ""};
-    static const struct conn_facts conn = {.listener = &nowhere, .is_unix = true};
     struct proxy *p = &w->proxy;
     struct req *r = &w->req;
 
@@ -118,7 +116,9 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
     /* From here on nothing of the policy has an effect: no ban, no purge, no turn of a director. */
     p->run_ctx.explains = true;
     w->x.ops = &synthetic_ops;
-    w->x.conn = &conn;
+    w->listener = (struct conn_listener){.name = "", .endpoint = ""};
+    w->conn = (struct conn_facts){.listener = &w->listener, .is_unix = true};
+    w->x.conn = &w->conn;
     w->x.start_us = w->loop.clock.mono_us;
     r->magic = REQ_MAGIC;
     r->proxy = p;
@@ -140,6 +140,30 @@ synthetic_open_log(struct synthetic_request *w)
     if (err == 0)
         err = shmlog_reader_open_here(&w->reader, w->proxy.log, SHMLOG_FROM_NOW);
     return err == 0 ? shmlog_attach(w->reader) : err;
+}
+
+/* What a policy may ask of its TLS.  The name is the host's, without a port (RFC 6066 3). */
+static void
+synthetic_secure(struct synthetic_request *w, struct slice host)
+{
+    const char *port = memrchr(host.ptr, ':', host.len);
+    size_t len = port != NULL ? (size_t)(port - host.ptr) : host.len;
+
+    if (len >= sizeof(w->server_name) || host.ptr[0] == '[')
+        len = 0;
+    for (size_t i = 0; i < len; i++)
+        w->server_name[i] =
+            (char)(host.ptr[i] >= 'A' && host.ptr[i] <= 'Z' ? host.ptr[i] + 32 : host.ptr[i]);
+    w->secure = (struct conn_secure){.version = "TLSv1.3",
+        .cipher = "TLS_AES_128_GCM_SHA256",
+        .server_name = w->server_name,
+        .protocol = "http/1.1",
+        .client_subject = "",
+        .client_issuer = "",
+        .client_serial = "",
+        .client_fingerprint = ""};
+    w->listener.secure = &w->secure;
+    w->x.scheme = HTTP_SCHEME_HTTPS;
 }
 
 int
@@ -166,7 +190,8 @@ synthetic_new(
         return err;
     }
     synthetic_join_world(w, ps);
-    w->x.scheme = https ? HTTP_SCHEME_HTTPS : HTTP_SCHEME_HTTP;
+    if (https)
+        synthetic_secure(w, host);
     *out = w;
     return 0;
 }

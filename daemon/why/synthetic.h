@@ -20,11 +20,16 @@ struct synthetic_request {
     struct exchange x;
     struct req req;
     struct http_field host;
+    /* Of https: as a browser would come, by TLS and without a certificate. */
+    struct conn_secure secure;
+    struct conn_listener listener;
+    struct conn_facts conn;
+    char server_name[256];
     struct policy_ref ref;
     struct shmlog_reader *reader; /* so that the lines that ran are logged */
 };
 
-/* GET `url` ("http://host/path", or https, as a trusted proxy says; the path may be missing), with the
+/* GET `url` ("http://host/path", or https: by TLS 1.3, for that host; the path may be missing), with the
  * active policy, if there is one.  0; TERR_SYNTAX and *why; TERR_NOMEM.  synthetic_free() is for the
  * caller whenever *out is not NULL. */
 int synthetic_new(

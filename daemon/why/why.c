@@ -436,6 +436,7 @@ policies_why(struct policies *ps, struct slice url, const struct why_field *fiel
     err = synthetic_admit(y.synthetic);
     why_say_limits(&y);
     why_say_rules(&y);
+    why_say_secure(&y);
     now = err == TERR_SYNTAX ? why_refused(&y, &q) : why_redirected(&y, &q);
     if (now == NULL && err == 0)
         now = y.r->policy.ref != NULL ? why_with_policy(&y, &q, why)

@@ -29,6 +29,7 @@ void why_say(struct why *y, const char *fmt, ...) __attribute__((format(printf, 
 void why_say_lookup(struct why *y, const struct why_lookup *l);
 void why_say_backend(struct why *y);
 void why_say_rules(struct why *y);  /* of its route */
+void why_say_secure(struct why *y); /* what its policy sees of TLS, if it looks */
 void why_say_limits(struct why *y); /* of the configuration */
 /* What is stored under the request's key, as JSON, and in words what is said of each. */
 json_t *why_stored(struct why *y, const struct cache_query *q);

@@ -234,6 +234,23 @@ why_say_rules(struct why *y)
         why_say(y, "Its grace: %s.", why_time(route->grace.ms).text);
 }
 
+void
+why_say_secure(struct why *y)
+{
+    const struct conn_secure *s = y->r->x->conn->listener->secure;
+
+    if (y->r->policy.ref == NULL || !vcl_reads_tls(y->r->policy.ref->policy->vcl))
+        return;
+    if (s == NULL)
+        why_say(y, "The policy reads what TLS says of the client: here nothing, for the URL is "
+                   "http.");
+    else
+        why_say(y,
+            "The policy reads what TLS says of the client: here %s with %s, server name "
+            "%s, no certificate.",
+            s->version, s->cipher, s->server_name[0] != '\0' ? s->server_name : "unset");
+}
+
 /* As fetch_choose() does, but no backend loses its turn. */
 static struct backend *
 why_choose(struct why *y, struct director *from)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """tls_ops.py TARND TARNCTL [TEST...] -- TLS for operators: what logs, policies, metrics and tarnctl say of it."""
 import ssl
-import subprocess
 import sys
 import unittest
 
@@ -82,6 +81,70 @@ class Log(Case):
         tarnd.wait_until(lambda: len(self.records()) == 1, "a record")
         record, = self.records()
         self.assertEqual((record["scheme"], record["tls"], record["client"]), ("https", None, "192.0.2.7"))
+
+
+VARIABLES = ("client.tls.version", "client.tls.cipher", "client.tls.server_name", "client.cert.subject",
+             "client.cert.issuer", "client.cert.serial", "client.cert.fingerprint")
+POLICY = """vcl 4.1;
+import std;
+sub vcl_recv {{
+    if (req.url ~ "staff" && client.cert.subject !~ "(^|,)O=Work(,|$)") {{ return (synth(403)); }}
+}}
+sub vcl_backend_response {{ set beresp.http.backend = {read}; }}
+sub vcl_deliver {{ set resp.http.client = {read}; }}
+"""
+
+
+class Policy(Case):
+    def start_policy(self):
+        read = ' + "|" + '.join(VARIABLES + ("client.tls.resumed",))
+        unset = "".join(f'\n    if (!{v}) {{ set resp.http.unset = resp.http.unset + " {v}"; }}' for v in VARIABLES)
+        text = POLICY.format(read=read)
+        with open(f"{self.home}/p.vcl", "w", encoding="utf-8") as f:
+            f.write(text.replace("set resp.http.client", unset + "\n    set resp.http.client"))
+        self.start(f"backends:\n  default: {{ address: '{origin.address}' }}\nvcl: {self.home}/p.vcl\n",
+                   tls=f", client_auth: optional, client_ca: {self.ca.pem}")
+
+    def test_a_policy_reads_what_the_handshake_said_on_both_sides(self):
+        self.start_policy()
+        joe = self.ca.pair(f"{self.home}/joe.pem", subject="/O=Work/CN=joe")
+        serial, fingerprint = facts(joe)
+        context = self.context(joe)
+        s = self.connect(context)
+        said = f"{s.version()}|{s.cipher()[0]}|a.test|CN=joe,O=Work|CN=Test CA|{serial}|{fingerprint}|false"
+        answer = self.ask(s, BODY)
+        self.assertEqual(answer.fields["client"], said)
+        # The client that the fetch was for, and that may have left.
+        self.assertEqual(answer.fields["backend"], said)
+        self.assertNotIn("unset", answer.fields)
+        answer = self.ask(self.connect(context, session=s.session), BODY)
+        self.assertEqual(answer.fields["client"], said.replace("false", "true"))
+        self.assertEqual(answer.fields["backend"], said)
+        answer = self.ask(self.connect(), BODY)
+        self.assertEqual(answer.fields["client"], f"{s.version()}|{s.cipher()[0]}|a.test|||||false")
+        self.assertEqual(answer.fields["unset"].split(), list(VARIABLES[3:]))
+
+    def test_on_a_plain_connection_they_are_unset(self):
+        self.start_policy()
+        answer = self.tarnd.ask(BODY)
+        self.assertEqual((answer.fields["client"], answer.fields["backend"]), ("|||||||false", "|||||||false"))
+        self.assertEqual(answer.fields["unset"].split(), list(VARIABLES))
+
+    def test_a_certificate_decides(self):
+        self.start_policy()
+        staff = self.context(self.ca.pair(f"{self.home}/joe.pem", subject="/O=Work/CN=joe"))
+        guest = self.context(self.ca.pair(f"{self.home}/guest.pem", subject="/O=Workers/CN=guest"))
+        self.assertEqual(self.ask(self.connect(staff), BODY + "&staff").status, 200)
+        self.assertEqual(self.ask(self.connect(guest), BODY + "&staff").status, 403)
+        self.assertEqual(self.ask(self.connect(), BODY + "&staff").status, 403)
+        self.assertEqual(self.tarnd.ask(BODY + "&staff").status, 403)
+
+    def test_why_says_what_the_policy_sees_of_tls(self):
+        self.start_policy()
+        text = self.tarnctl("why", "https://A.test:8443/staff")
+        self.assertIn("here TLSv1.3 with TLS_AES_128_GCM_SHA256, server name a.test, no certificate.", text)
+        self.assertIn("403", text)
+        self.assertIn("here nothing, for the URL is http.", self.tarnctl("why", "http://a.test/x"))
 
 
 def main():
