@@ -105,6 +105,22 @@ h1_origin_end(struct h1_origin *o)
     stream_shut(o->stream);
 }
 
+/* TLS says more than the error: also after the handshake, for in TLS 1.3 an origin refuses our certificate
+ * behind it (RFC 8446 4.4.2.4). */
+static void
+h1_origin_note_why(struct h1_origin *o)
+{
+    const struct secure *t = stream_get_secure(o->stream);
+    bool is_failed = o->x.connected != 0 && o->x.connected != TERR_AGAIN;
+    bool is_cut = o->x.ended != 0 && o->x.ended != TERR_CLOSED;
+
+    if (t == NULL || (!is_failed && !is_cut))
+        return;
+    o->x.why = t->ops->why(t);
+    if (is_cut && o->x.why[0] == '\0')
+        o->x.why = "it ended without close_notify";
+}
+
 /* The stream's bytes must be consumed in this turn, and the user may come later: so they are
  * kept here or stay in the lent room, and the user's task is woken to look at the facts. */
 static void
@@ -115,8 +131,6 @@ h1_origin_run(struct task *t)
 
     OBJ_CHECK(o, H1_ORIGIN_MAGIC);
     o->x.connected = stream_connected(o->stream);
-    if (o->x.connected != 0 && o->x.connected != TERR_AGAIN && stream_get_secure(o->stream) != NULL)
-        o->x.why = stream_get_secure(o->stream)->ops->why(stream_get_secure(o->stream));
     rx = stream_received(o->stream);
     if (rx.len > 0) {
         o->x.heard = true;
@@ -137,6 +151,7 @@ h1_origin_run(struct task *t)
     if (h1_request_is_kept(&o->request))
         h1_request_push(&o->request, o->stream, false, &o->x.sent);
     o->x.ended = stream_ended(o->stream);
+    h1_origin_note_why(o);
     if (o->shutting)
         h1_origin_end(o);
     if (o->x.task != NULL)

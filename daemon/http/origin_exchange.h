@@ -102,7 +102,7 @@ struct origin_exchange {
 
     /* Facts, changed by the protocol. */
     int connected;   /* 0: up; TERR_AGAIN: not yet; else why not */
-    const char *why; /* it is not, in more words; until close; NULL: there are none */
+    const char *why; /* it is not, or broke, in more words; until close; NULL: there are none */
     uint64_t sent;   /* grows, and the task is woken, while the origin takes what was accepted */
     int ended;      /* 0; TERR_CLOSED: the origin has ended its side, but what came before can still
                      * be read; else what broke the connection */

@@ -53,7 +53,7 @@ struct probe_seen {
     int64_t last_ms;  /* how long the last took */
     double average_s; /* exponential, of the good ones */
     double changed_s; /* wall clock; 0: never */
-    char last[96];    /* "HTTP/1.1 200 OK", or what went wrong; "": none is over */
+    char last[160];   /* "HTTP/1.1 200 OK", or what went wrong; "": none is over */
 };
 
 /* Probes of every backend of the registry, those to come too, on this thread's loop; sweeps the

@@ -143,14 +143,23 @@ fetch_blame(struct fetch *f, int err)
     return fetch_fail(f, err);
 }
 
+/* What the connection says of its end; "": nothing. */
+static const char *
+fetch_more(const struct fetch *f)
+{
+    const char *why = f->conn != NULL ? fetch_exchange(f)->why : NULL;
+
+    return why != NULL ? why : "";
+}
+
 /* Each of a name's addresses: the last one's reason is not that of the others. */
 static void
 fetch_say_not_connected(const struct fetch *f, int err)
 {
-    const char *why = fetch_exchange(f)->why;
+    const char *more = fetch_more(f);
 
     elog(ELOG_WARN, "backend %s: %s: %s%s%s", f->conf->name, f->conf->address.text, terr_text(err),
-        why != NULL && why[0] != '\0' ? ": " : "", why != NULL ? why : "");
+        more[0] != '\0' ? ": " : "", more);
 }
 
 /* CONNECT -- until it is up; a name's other addresses are tried too. */
@@ -676,11 +685,13 @@ fetch_bytes(const struct fetch *f)
 static void
 fetch_say_failed(const struct fetch *f)
 {
+    const char *more = fetch_more(f);
+
     if (f->conn != NULL && f->attempt.on.request != FETCH_UNSENT &&
         f->attempt.err != TERR_CANCELLED && f->attempt.err != TERR_UPSTREAM &&
         f->attempt.err != TERR_POLICY)
-        elog(ELOG_WARN, "backend %s: no usable response: %s", f->conf->name,
-            terr_text(f->attempt.err));
+        elog(ELOG_WARN, "backend %s: no usable response: %s%s%s", f->conf->name,
+            terr_text(f->attempt.err), more[0] != '\0' ? ": " : "", more);
 }
 
 /* Once for each fetch, however it ends for the client.  What a policy gave up did get a response. */
@@ -695,13 +706,16 @@ fetch_count_failed(const struct fetch *f)
 static void
 fetch_count_cut(const struct fetch *f)
 {
+    const char *more = fetch_more(f);
+
     if (f->attempt.err == TERR_CANCELLED)
         return;
     counter_add(f->proxy->counters, COUNTER_fetch_truncated, 1);
     if (f->attempt.err != TERR_NOMEM && f->attempt.err != TERR_LIMIT)
         backend_note_cut(f->backend);
-    elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s", f->conf->name,
-        (unsigned long long)fetch_bytes(f), terr_text(f->attempt.err));
+    elog(ELOG_WARN, "backend %s: response cut short after %llu bytes: %s%s%s", f->conf->name,
+        (unsigned long long)fetch_bytes(f), terr_text(f->attempt.err), more[0] != '\0' ? ": " : "",
+        more);
 }
 
 /* ERROR -- waiters and readers are notified; nothing cut short stays in the cache. */

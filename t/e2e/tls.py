@@ -18,7 +18,7 @@ import unittest
 sys.dont_write_bytecode = True
 import tarnd
 from origin import Handler, Origin, body
-from tls_world import TLS12, TLS13, Wire, World, client_context, pki, read_answer, read_whole
+from tls_world import TLS12, TLS13, Wire, World, client_context, pki, read_answer, read_whole, unchunk
 
 CONFIG = """backends: {{ default: {{ address: '{origin}' }} }}
 routes: [ {{ path: /script/pipe, pipe: on }}, {{ backend: default }} ]
@@ -514,17 +514,6 @@ class Messages(Https):
 
         with concurrent.futures.ThreadPoolExecutor(40) as pool:
             self.assertEqual([x for x in pool.map(client, range(80)) if x], [])
-
-
-def unchunk(data):
-    got, at = bytearray(), 0
-    while True:
-        end = data.index(b"\r\n", at)
-        size = int(data[at:end], 16)
-        if size == 0:
-            return bytes(got)
-        got += data[end + 2:end + 2 + size]
-        at = end + 2 + size + 2
 
 
 if __name__ == "__main__":

@@ -204,6 +204,17 @@ def read_whole(s):
     return bytes(data)
 
 
+def unchunk(data):
+    got, at = bytearray(), 0
+    while True:
+        end = data.index(b"\r\n", at)
+        size = int(data[at:end], 16)
+        if size == 0:
+            return bytes(got)
+        got += data[end + 2:end + 2 + size]
+        at = end + 2 + size + 2
+
+
 class World(unittest.TestCase):
     """Starts tarnds and looks at what they say."""
 
