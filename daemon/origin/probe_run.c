@@ -132,6 +132,14 @@ probe_hear(struct probe *p)
     return 0;
 }
 
+/* Has the origin closed?  Many do without close_notify.  Of a body that is dropped nothing can have been
+ * cut that matters. */
+static bool
+probe_is_closed(const struct probe *p, int err)
+{
+    return err == TERR_CLOSED || (err == TERR_IO && p->backend->secure != NULL);
+}
+
 /* The body is read and dropped.  0: the origin has ended the connection, however much had come;
  * TERR_AGAIN; or what is wrong. */
 static int
@@ -146,11 +154,11 @@ probe_read(struct probe *p)
     }
     if (n > 0)
         return TERR_LIMIT;
-    if (n != 0 && n != TERR_CLOSED)
+    if (n != 0 && !probe_is_closed(p, (int)n))
         return (int)n;
     if (p->x->ended == 0)
         return TERR_AGAIN;
-    return p->x->ended == TERR_CLOSED ? 0 : p->x->ended;
+    return probe_is_closed(p, p->x->ended) ? 0 : p->x->ended;
 }
 
 /* TALK -- the head decides, and, where that is asked for, the connection's end. */

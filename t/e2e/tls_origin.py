@@ -303,9 +303,10 @@ http {{
             self.assertTrue(seen["preface"].startswith(b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes([127, 0, 0, 1])))
 
     def test_probes(self):
-        o = self.origin()
-        o.script("well", lambda h: (h.start("length", 2), h.piece(b"ok"), orderly(h)))
-        self.probe(o)
+        for end in (orderly, lambda h: None):  # with close_notify, as nginx, and without
+            o = self.origin()
+            o.script("well", lambda h: (h.start("length", 2), h.piece(b"ok"), end(h)))
+            self.probe(o)
 
     def probe(self, o):
         probe = ", probe: { url: /script/well, interval: 100ms, window: 2, threshold: 2, initial: 0 }"
