@@ -137,7 +137,7 @@ address_wrong_scheme(struct slice s, bool listens, char *hint, size_t size)
     struct slice host;
     size_t len = 0;
 
-    /* A URL is what people copy; that it has no TLS must not go unnoticed. */
+    /* A URL is what people copy; what of it does not count must not go unnoticed. */
     if (s.len >= 8 && strncasecmp(s.ptr, "https://", 8) == 0)
         return listens ? "begins with https://: write the address alone, as in \"*:443\", and "
                          "`tls: DIRECTORY` with its certificates"

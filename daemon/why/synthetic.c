@@ -98,6 +98,23 @@ synthetic_set_clock(struct clock *clock)
     clock->mono_us = (uint64_t)(now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
+/* A URL does not say by which listener its request comes.  Where each without TLS redirects to https, it
+ * is redirected. */
+static bool
+synthetic_is_redirected(const struct conf *conf)
+{
+    unsigned plain = 0;
+
+    for (unsigned i = 0; i < conf->nlistens; i++) {
+        if (conf->listens[i].tls.said)
+            continue;
+        if (strcmp(conf->listens[i].redirect, "https") != 0)
+            return false;
+        plain++;
+    }
+    return plain > 0;
+}
+
 static void
 synthetic_join_world(struct synthetic_request *w, struct policies *ps)
 {
@@ -116,7 +133,8 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
     /* From here on nothing of the policy has an effect: no ban, no purge, no turn of a director. */
     p->run_ctx.explains = true;
     w->x.ops = &synthetic_ops;
-    w->listener = (struct conn_listener){.name = "", .endpoint = ""};
+    w->listener = (struct conn_listener){
+        .name = "", .endpoint = "", .to_https = synthetic_is_redirected(policies_conf(ps))};
     w->conn = (struct conn_facts){.listener = &w->listener, .is_unix = true};
     w->x.conn = &w->conn;
     w->x.start_us = w->loop.clock.mono_us;

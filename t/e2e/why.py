@@ -7,9 +7,11 @@ that the answer was right.
 import http.client
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -642,6 +644,57 @@ class BehindTls(Why):
         self.assertEqual(json.loads(self.ctl("--json", "why", url))["now"], "hit")
         self.ctl("purge", url)
         self.assertEqual(json.loads(self.ctl("--json", "why", url))["now"], "miss")
+
+
+class OfAListener(Why):
+    """What a listener answers before any route and any policy."""
+    policy = False
+
+    def setUp(self):
+        super().setUp()
+        self.tarnd.close()
+        self.state = tempfile.mkdtemp(prefix="tarn-why.")
+        self.addCleanup(shutil.rmtree, self.state)
+        self.begin("")
+
+    def begin(self, more):
+        """The listener redirects; another has TLS and no certificate yet."""
+        listen = ("    redirect: https\n"
+                  f"  - {{ address: 'unix:{{dir}}/tls.sock', tls: {{ acme: {{ names: [{HOST}], state: {self.state} }} }} }}\n")
+        config = listen + more + CONFIG.format(origin=origin.address)
+        if self.policy:
+            with open(f"{self.state}/p.vcl", "w", encoding="ascii") as f:
+                f.write("vcl 4.1; sub vcl_recv { return (synth(403)); }")
+            config += f"vcl: {self.state}/p.vcl\n"
+        self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
+
+    def test_a_redirect_to_https_is_told(self):
+        said = self.why("/a")
+        self.assertEqual(said["now"], "redirect")
+        self.assertIn("Its listener answers it: by a redirect to https.", said["words"])
+        answer = self.fetch("/a", status=301)
+        self.assertIn(f"\r\nLocation: https://{HOST}/a\r\n".encode(), answer.data)
+        said = json.loads(self.ctl("--json", "why", f"https://{HOST}/a"))
+        self.assertNotEqual(said["now"], "redirect")
+
+    def test_no_redirect_is_told_where_another_listener_has_none(self):
+        self.tarnd.close()
+        self.begin("  - { address: 'unix:{dir}/plain.sock' }\n")
+        self.assertNotEqual(self.why("/a")["now"], "redirect")
+
+    def test_a_challenge_of_acme_is_told(self):
+        os.makedirs(f"{self.state}/challenges/http-01")
+        with open(f"{self.state}/challenges/http-01/token", "w", encoding="ascii") as f:
+            f.write("token.thumbprint")
+        said = self.why("/.well-known/acme-challenge/token")
+        self.assertIn("Its listener answers it: with a challenge of ACME.", said["words"])
+        answer = self.fetch("/.well-known/acme-challenge/token")
+        self.assertTrue(answer.data.endswith(b"\r\n\r\ntoken.thumbprint"), answer.data)
+        self.assertEqual(self.why("/.well-known/acme-challenge/other")["now"], "redirect")
+
+
+class OfAListenerWithAPolicy(OfAListener):
+    policy = True
 
 
 class ThatCameBack(Why):
