@@ -208,10 +208,13 @@ vcl_std_querysort(
         return TERR_POLICY;
     at = mempcpy(at, url.ptr, path);
     for (unsigned i = 0; i < n; i++) {
+        /* Between two: behind the last there may be no room for one. */
+        if (i > 0)
+            *at++ = '&';
         at = mempcpy(at, params[i].ptr, params[i].len);
-        *at++ = '&';
     }
-    *out = vcl_value_string(slice_of(p, (size_t)(at - p) - (n > 0)));
+    tassert((size_t)(at - p) <= url.len);
+    *out = vcl_value_string(slice_of(p, (size_t)(at - p)));
     return 0;
 }
 

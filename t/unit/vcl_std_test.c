@@ -304,6 +304,57 @@ TEST(vcl_std, querysort)
     }
 }
 
+/* Texts of each length, of which some need each byte that the function took, and some a chunk of
+ * their own.  What is written behind that AddressSanitizer finds: the arena poisons it. */
+TEST(vcl_std, texts_of_every_length_fit_what_is_taken_for_them)
+{
+    static const char *const bodies[] = {
+        "set client.identity = std.querysort(req.http.x);",
+        "set client.identity = std.toupper(req.http.x) + std.tolower(req.http.x);",
+        "set client.identity = tarn.html(req.http.x);",
+        "set client.identity = regsuball(req.http.x, \"a\", \"<\\0>\");",
+        "set client.identity = regsub(req.http.x, \"(b+)(.*)\", \"\\2\\1\\9\\\");",
+        "set client.identity = req.http.x + \",\" + req.http.x + now + 1.5 + req.http.none;",
+        "set client.identity = std.strftime(now, regsub(req.http.x, \"^(.{0,60}).*\", \"\\1\"))"
+        " + std.ip(req.http.x, \"::1\");",
+        "std.collect(req.http.x, \"; \");",
+        "cookie.parse(req.http.x); cookie.set(req.http.x, req.http.x); cookie.keep(\"a,b\");"
+        "set client.identity = cookie.get_string() + cookie.format_date(now, 1s);",
+        "cookie.parse(req.http.x); cookie.filter_re(\"a\");"
+        "set client.identity = cookie.get_string();",
+    };
+    static const char some[] = "ab&&=;<?bA %";
+    static struct fake_vcl f;
+    static char value[5000];
+
+    srandom(4);
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        char text[600];
+        struct vcl *v;
+
+        snprintf(text, sizeof(text),
+            "vcl 4.1; import std; import cookie; import tarn;"
+            "sub vcl_recv { %s return (pass); }",
+            bodies[i]);
+        v = fake_vcl_compile(text, true);
+        CHECK(v != NULL);
+        for (size_t len = 1; len < 4300; len += len == 100 ? 3950 : 1) {
+            for (unsigned n = 0; n < 10; n++) {
+                for (size_t k = 0; k < len; k++)
+                    value[k] = k == 0 ? '?' : some[(size_t)random() % (sizeof(some) - 1)];
+                value[len] = '\0';
+                fake_vcl_init(&f, v);
+                fake_vcl_field(&f, VCL_HTTP_REQ, "x", value);
+                fake_vcl_field(&f, VCL_HTTP_REQ, "x", value + len / 2);
+                if (fake_vcl_run(&f, VCL_SUB_RECV) != VCL_ACT_PASS)
+                    fail_msg("'%s' of %zu bytes fails: %s", bodies[i], len, f.run.why);
+                fake_vcl_fini(&f);
+            }
+        }
+        vcl_free(&v);
+    }
+}
+
 TEST(vcl_std, a_query_of_too_many_parameters_stays)
 {
     char expr[800], url[700], *p = stpcpy(url, "/?");
@@ -429,6 +480,7 @@ TEST_MAIN(TEST_ENTRY(vcl_std, integer_of_a_text),
     TEST_ENTRY(vcl_std, duration_of_a_text_has_a_unit), TEST_ENTRY(vcl_std, bytes_of_a_text),
     TEST_ENTRY(vcl_std, time_of_a_text), TEST_ENTRY(vcl_std, strftime_is_in_utc),
     TEST_ENTRY(vcl_std, ip_is_numeric_and_may_have_a_port), TEST_ENTRY(vcl_std, querysort),
+    TEST_ENTRY(vcl_std, texts_of_every_length_fit_what_is_taken_for_them),
     TEST_ENTRY(vcl_std, a_query_of_too_many_parameters_stays), TEST_ENTRY(vcl_std, strings),
     TEST_ENTRY(vcl_std, what_is_not_found_is_unset),
     TEST_ENTRY(vcl_std, collect_makes_one_field_of_several),
