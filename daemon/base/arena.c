@@ -8,6 +8,20 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/usage.h"
 
+/* Under AddressSanitizer the rest of a chunk is poisoned: a write behind a piece is found at its
+ * first byte, and not only where the piece ends the chunk's own memory. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_POISONS 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(ARENA_POISONS)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, size)   ((void)(p), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(p, size) ((void)(p), (void)(size))
+#endif
+
 struct arena_chunk {
     struct arena_chunk *next;
     bool pooled;
@@ -59,6 +73,8 @@ arena_fini(struct arena *a)
             c->next = a->pool->idle;
             a->pool->idle = c;
             a->pool->nidle++;
+            /* What a request left behind is found when it is read, and not the next one's. */
+            ASAN_POISON_MEMORY_REGION(c->bytes, ARENA_CHUNK - sizeof(*c));
         } else {
             usage_free(a->pool->usage, USAGE_ARENA, c);
         }
@@ -95,18 +111,24 @@ static __attribute__((noinline)) void *
 arena_grow(struct arena *a, size_t size)
 {
     struct arena_chunk *c;
+    size_t taken;
 
     /* Rounding it up below would wrap. */
     if (size > SIZE_MAX / 2)
         return NULL;
-    size = (size + 7) & ~(size_t)7;
-    c = arena_chunk_new(a, size);
+    taken = (size + 7) & ~(size_t)7;
+    c = arena_chunk_new(a, taken);
     if (c == NULL)
         return NULL;
-    if (!c->pooled)
-        return c->bytes; /* the current chunk stays current */
-    a->next = c->bytes + size;
-    a->end = (char *)c + ARENA_CHUNK;
+    if (c->pooled) {
+        a->next = c->bytes + taken;
+        a->end = (char *)c + ARENA_CHUNK;
+        ASAN_POISON_MEMORY_REGION(c->bytes, ARENA_CHUNK - sizeof(*c));
+    } else {
+        /* The current chunk stays current. */
+        ASAN_POISON_MEMORY_REGION(c->bytes, taken);
+    }
+    ASAN_UNPOISON_MEMORY_REGION(c->bytes, size);
     return c->bytes;
 }
 
@@ -120,6 +142,7 @@ arena_alloc(struct arena *a, size_t size)
     if (size > room || room == 0)
         return arena_grow(a, size);
     a->next = p + ((size + 7) & ~(size_t)7);
+    ASAN_UNPOISON_MEMORY_REGION(p, size);
     return p;
 }
 

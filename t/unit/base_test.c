@@ -1,16 +1,14 @@
-/* base_test.c -- what everything else stands on: tasks, inboxes, waiters, arenas, errors, lists
+/* base_test.c -- what everything else stands on: tasks, inboxes, waiters, errors, lists
  * and tagged objects, on one thread with a hand-run loop. */
 #include "t/unit/test.h"
 
 #include <errno.h>
-#include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/address.h"
-#include "daemon/base/arena.h"
 #include "daemon/base/list.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/span.h"
@@ -255,7 +253,7 @@ TEST(span, equality_looks_at_bytes_and_empty_slices_need_no_pointer)
     CHECK(slice_eq_nocase(slice_of(NULL, 0), SLICE_LIT("")));
 }
 
-/* ---- arenas ---- */
+/* ---- usage ---- */
 
 TEST(usage, what_is_taken_is_counted_by_kind_until_it_goes_back)
 {
@@ -299,156 +297,6 @@ TEST(usage, who_tells_the_store_is_woken_when_much_was_taken)
     CHECK_EQ(0, u.taken);
     task_cancel(&teller);
     usage_free(&u, USAGE_READ, p);
-}
-
-TEST(arena, chunks_are_counted_and_idle_ones_can_go_back)
-{
-    struct usage u = {.bytes = {0}};
-    struct arena_pool pool;
-    struct arena a;
-
-    arena_pool_init(&pool, 8, &u);
-    arena_init(&a, &pool);
-    for (unsigned i = 0; i < 4; i++)
-        CHECK(arena_alloc(&a, ARENA_CHUNK / 2 + 1) != NULL);
-    CHECK(u.bytes[USAGE_ARENA] >= 4 * ARENA_CHUNK);
-    arena_fini(&a);
-    CHECK_EQ(4, pool.nidle);
-    CHECK(u.bytes[USAGE_ARENA] >= 4 * ARENA_CHUNK); /* they lie ready */
-    arena_pool_trim(&pool, 1);
-    CHECK_EQ(1, pool.nidle);
-    CHECK(u.bytes[USAGE_ARENA] < 2 * ARENA_CHUNK);
-    arena_pool_fini(&pool);
-    CHECK_EQ(0, u.bytes[USAGE_ARENA]);
-}
-
-TEST(arena, one_that_was_never_asked_holds_nothing)
-{
-    struct arena_pool pool;
-    struct arena a;
-
-    arena_pool_init(&pool, 4, NULL);
-    arena_init(&a, &pool);
-    CHECK(a.chunks == NULL);
-    arena_fini(&a);
-    CHECK(pool.idle == NULL && pool.nidle == 0);
-    arena_pool_fini(&pool);
-}
-
-TEST(arena, pieces_are_aligned_and_do_not_overlap)
-{
-    enum {
-        PIECES = 600
-    };
-    struct arena_pool pool;
-    struct arena a;
-    unsigned char *piece[PIECES];
-
-    arena_pool_init(&pool, 2, NULL);
-    arena_init(&a, &pool);
-    for (size_t i = 0; i < PIECES; i++) {
-        piece[i] = arena_alloc(&a, i * 17 % 300);
-        CHECK(piece[i] != NULL);
-        CHECK_EQ(0, (uintptr_t)piece[i] % alignof(uint64_t));
-        memset(piece[i], (int)(i & 0xff), i * 17 % 300);
-    }
-    for (size_t i = 0; i < PIECES; i++) {
-        for (size_t k = 0; k < i * 17 % 300; k++)
-            CHECK_EQ(i & 0xff, piece[i][k]);
-    }
-    arena_fini(&a);
-    CHECK_EQ(2, pool.nidle); /* the pool keeps so many, the rest is given back */
-    arena_pool_fini(&pool);
-}
-
-TEST(arena, every_size_around_a_chunk_can_be_written_to_its_end)
-{
-    struct arena_pool pool;
-
-    arena_pool_init(&pool, 1, NULL);
-    for (size_t size = ARENA_CHUNK - 40; size <= ARENA_CHUNK + 8; size++) {
-        struct arena a;
-        char *p;
-
-        arena_init(&a, &pool);
-        p = arena_alloc(&a, size);
-        CHECK(p != NULL);
-        memset(p, 'x', size);
-        p = arena_alloc(&a, 8);
-        CHECK(p != NULL);
-        memset(p, 'y', 8);
-        arena_fini(&a);
-        CHECK_EQ(1, pool.nidle);
-    }
-    arena_pool_fini(&pool);
-}
-
-TEST(arena, a_large_piece_has_its_own_chunk_and_the_current_one_stays)
-{
-    struct arena_pool pool;
-    struct arena a;
-    char *before, *after;
-
-    arena_pool_init(&pool, 8, NULL);
-    arena_init(&a, &pool);
-    before = arena_alloc(&a, 16);
-    CHECK(arena_alloc(&a, 3 * ARENA_CHUNK) != NULL);
-    after = arena_alloc(&a, 16);
-    CHECK(after == before + 16);
-    arena_fini(&a);
-    CHECK_EQ(1, pool.nidle); /* what is larger never enters the pool */
-    arena_pool_fini(&pool);
-}
-
-TEST(arena, chunks_are_used_again_and_a_finished_arena_too)
-{
-    struct arena_pool pool;
-    struct arena a;
-    void *first;
-
-    arena_pool_init(&pool, 1, NULL);
-    arena_init(&a, &pool);
-    first = arena_alloc(&a, 100);
-    arena_fini(&a);
-    CHECK_EQ(1, pool.nidle);
-    CHECK(arena_alloc(&a, 100) == first);
-    CHECK_EQ(0, pool.nidle);
-    arena_fini(&a);
-    arena_pool_fini(&pool);
-    CHECK(pool.idle == NULL && pool.nidle == 0);
-}
-
-TEST(arena, sizes_that_would_wrap_are_refused)
-{
-    struct arena_pool pool;
-    struct arena a;
-
-    arena_pool_init(&pool, 1, NULL);
-    arena_init(&a, &pool);
-    CHECK(arena_alloc(&a, SIZE_MAX) == NULL);
-    CHECK(arena_alloc(&a, SIZE_MAX - 6) == NULL);
-    CHECK(arena_alloc(&a, SIZE_MAX / 2 + 1) == NULL);
-    CHECK(a.chunks == NULL);
-    CHECK(arena_alloc(&a, 1) != NULL); /* and it works on */
-    arena_fini(&a);
-    arena_pool_fini(&pool);
-}
-
-TEST(arena, a_copy_ends_with_a_nul_and_may_be_of_nothing)
-{
-    struct arena_pool pool;
-    struct arena a;
-    struct slice s;
-
-    arena_pool_init(&pool, 1, NULL);
-    arena_init(&a, &pool);
-    s = arena_copy(&a, SLICE_LIT("a\0b"));
-    CHECK_EQ(3, s.len);
-    CHECK_MEM("a\0b", s.ptr, 4);
-    s = arena_copy(&a, slice_of(NULL, 0));
-    CHECK(s.ptr != NULL && s.len == 0 && s.ptr[0] == '\0');
-    arena_fini(&a);
-    arena_pool_fini(&pool);
 }
 
 /* ---- tasks ---- */
@@ -836,14 +684,6 @@ TEST_MAIN(TEST_ENTRY(list, keeps_order_at_both_ends), TEST_ENTRY(address, is_wri
     TEST_ENTRY(span, equality_looks_at_bytes_and_empty_slices_need_no_pointer),
     TEST_ENTRY(usage, what_is_taken_is_counted_by_kind_until_it_goes_back),
     TEST_ENTRY(usage, who_tells_the_store_is_woken_when_much_was_taken),
-    TEST_ENTRY(arena, chunks_are_counted_and_idle_ones_can_go_back),
-    TEST_ENTRY(arena, one_that_was_never_asked_holds_nothing),
-    TEST_ENTRY(arena, pieces_are_aligned_and_do_not_overlap),
-    TEST_ENTRY(arena, every_size_around_a_chunk_can_be_written_to_its_end),
-    TEST_ENTRY(arena, a_large_piece_has_its_own_chunk_and_the_current_one_stays),
-    TEST_ENTRY(arena, chunks_are_used_again_and_a_finished_arena_too),
-    TEST_ENTRY(arena, sizes_that_would_wrap_are_refused),
-    TEST_ENTRY(arena, a_copy_ends_with_a_nul_and_may_be_of_nothing),
     TEST_ENTRY(task, runs_once_in_the_order_of_the_first_wake),
     TEST_ENTRY(task, those_woken_meanwhile_run_in_the_same_turn_up_to_the_bound),
     TEST_ENTRY(task, may_wake_itself),
