@@ -82,7 +82,7 @@ _Static_assert(sizeof(struct vcl_insn) == 8, "one load");
     X(JUMP,       0, 0, "to c")                                                                    \
     X(JUMP_IF,    1, 0, "to c, if the BOOL is true")                                               \
     X(JUMP_UNLESS,1, 0, "to c, if it is false")                                                    \
-    X(CALL,       0, 0, "the sub at c; b: its longest path, for the step budget")                  \
+    X(CALL,       0, 0, "the sub at c; a and b: its longest path, for the step budget")            \
     X(RET,        0, 0, "back to the caller; at the top: the sub ended without return")            \
     X(RETURN,    -1, 0, "action a; b: what is on the stack, enum vcl_return; c: how many")         \
     X(TRACE,      0, 0, "remember place c")                                                        \
@@ -138,6 +138,17 @@ enum {
     VCL_CALLS_MAX = 64,  /* subs within subs */
     VCL_ARGS_MAX = 12,   /* of a function */
 };
+
+/* Of a CALL: instructions of the longest path through its sub.  24 bits, which is beyond
+ * VCL_STEPS_MAX: a sub that needs more is at that limit's far side in any case. */
+#define VCL_CALL_STEPS_MAX 0xffffffu
+_Static_assert(VCL_STEPS_MAX < VCL_CALL_STEPS_MAX, "a call that is cut is refused");
+
+static inline uint32_t
+vcl_call_steps(const struct vcl_insn *call)
+{
+    return (uint32_t)call->a << 16 | call->b;
+}
 
 /* A sub of the text, or one that the language calls. */
 struct vcl_code_sub {

@@ -369,6 +369,7 @@ lower_call(struct lower *l, const struct ast_stmt *stmt)
 {
     struct sema_sub *sub = sema_sub_find(l->s, stmt->name);
     struct lower_body in = {.sub = sub};
+    uint32_t steps;
 
     /* Callees first: their length and depth are needed here.  It ends, as no sub calls itself. */
     if (sub->sites > 1 && !sub->lowered)
@@ -383,10 +384,9 @@ lower_call(struct lower *l, const struct ast_stmt *stmt)
     if (sub->sites > 1) {
         if (sub->depth + 1 > l->depth)
             l->depth = sub->depth + 1;
-        /* What it may cost goes along for vcl_count(), as far as the 16 bits of the instruction
-         * go. */
-        lower_emit(
-            l, VCL_OP_CALL, 0, sub->longest < UINT16_MAX ? sub->longest : UINT16_MAX, sub->entry);
+        /* What it may cost goes along for vcl_count(). */
+        steps = sub->longest < VCL_CALL_STEPS_MAX ? sub->longest : VCL_CALL_STEPS_MAX;
+        lower_emit(l, VCL_OP_CALL, steps >> 16, steps & UINT16_MAX, sub->entry);
         return;
     }
     /* One place calls it: written here, it costs no call. */

@@ -284,8 +284,8 @@ lower_longest(const struct lower *l)
 
         if (lower_is_jump(in->op) && longest[in->c] > on)
             on = longest[in->c];
-        if (in->op == VCL_OP_CALL) /* b saturates: a sub that long has been refused */
-            on = tidy_add(on, in->b == UINT16_MAX ? VCL_STEPS_MAX : in->b);
+        if (in->op == VCL_OP_CALL)
+            on = tidy_add(on, vcl_call_steps(in));
         longest[i] = tidy_add(on, 1);
     }
     return longest[0];

@@ -524,7 +524,7 @@ DO_JUMP_UNLESS:
     NEXT();
 DO_CALL:
     /* The depth of calls is bounded at load (VCL_CALLS_MAX), since no sub can call itself. */
-    NEED(calls == f.calls ? vcl_count(r, in->b) : 0);
+    NEED(calls == f.calls ? vcl_count(r, vcl_call_steps(in)) : 0);
     tassert_slow(calls < f.calls + VCL_CALLS_MAX);
     *calls++ = pc;
     pc = v->code + in->c;

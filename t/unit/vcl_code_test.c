@@ -239,7 +239,7 @@ TEST(code, a_variable_without_its_feature_makes_no_code)
 
 /* sub s0 { } sub s1 { call s0; call s0; } ...: twice as long each. */
 static char *
-doubling_subs(unsigned n)
+doubling_subs(unsigned n, const char *recv)
 {
     char *text = calloc(1, 4096);
     size_t len = 0;
@@ -249,20 +249,42 @@ doubling_subs(unsigned n)
     for (unsigned i = 1; i < n; i++)
         len += (size_t)snprintf(
             text + len, 4096 - len, " sub s%u { call s%u; call s%u; }", i, i - 1, i - 1);
-    snprintf(text + len, 4096 - len, " sub vcl_recv { call s%u; }", n - 1);
+    snprintf(text + len, 4096 - len, " sub vcl_recv { %s }", recv);
     return text;
 }
 
 TEST(code, a_path_that_is_too_long_is_refused)
 {
-    char *text = doubling_subs(12);
+    char *text = doubling_subs(12, "call s11;");
     struct vcl *v = compile(text);
 
     CHECK(v != NULL);
     CHECK(v->subs[VCL_SUB_RECV].longest > 2048 * 6);
     vcl_free(&v);
     free(text);
-    text = doubling_subs(24);
+    text = doubling_subs(24, "call s23;");
+    v = compile(text);
+    CHECK(v == NULL);
+    free(text);
+}
+
+/* A call says how long its sub is, also where 16 bits are too few for that. */
+TEST(code, a_path_within_the_limit_is_counted_exactly_at_each_call)
+{
+    char *text = doubling_subs(13, "if (req.http.x) { call big; } else { call big; } }"
+                                   "sub big { call s12; call s11;");
+    struct vcl *v = compile(text);
+    uint32_t called = 0;
+
+    CHECK(v != NULL);
+    for (uint32_t i = v->subs[VCL_SUB_RECV].entry; called == 0 && i < v->ncode; i++)
+        called = v->code[i].op == VCL_OP_CALL ? vcl_call_steps(&v->code[i]) : 0;
+    CHECK(called > UINT16_MAX);
+    CHECK(called < v->subs[VCL_SUB_RECV].longest);
+    CHECK(v->subs[VCL_SUB_RECV].longest <= VCL_STEPS_MAX);
+    vcl_free(&v);
+    free(text);
+    text = doubling_subs(13, "call big; call big; } sub big { call s12; call s11;");
     v = compile(text);
     CHECK(v == NULL);
     free(text);
@@ -332,6 +354,7 @@ TEST_MAIN(TEST_ENTRY(code, builtin_subs_that_only_return_are_trivial),
     TEST_ENTRY(code, a_body_is_set_in_parts),
     TEST_ENTRY(code, a_variable_without_its_feature_makes_no_code),
     TEST_ENTRY(code, a_path_that_is_too_long_is_refused),
+    TEST_ENTRY(code, a_path_within_the_limit_is_counted_exactly_at_each_call),
     TEST_ENTRY(code, jumps_go_forward_and_stay_within),
     TEST_ENTRY(code, every_instruction_can_be_dumped),
     TEST_ENTRY(code, reference_is_what_the_generator_prints))

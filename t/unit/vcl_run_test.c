@@ -644,6 +644,12 @@ TEST(vcl_run, steps_are_bounded)
     op(VCL_OP_RETURN, VCL_ACT_PASS, 0, 0);
     op(VCL_OP_RET, 0, 0, 0);
     fails("step limit");
+    begin();
+    op(VCL_OP_CALL, 1, 0, 3); /* 65,536 */
+    op(VCL_OP_CALL, 0, 60000, 3);
+    op(VCL_OP_RETURN, VCL_ACT_PASS, 0, 0);
+    op(VCL_OP_RET, 0, 0, 0);
+    fails("step limit");
 }
 
 TEST(vcl_run, return_takes_values_along)
