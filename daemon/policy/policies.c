@@ -215,7 +215,7 @@ policies_load_file(struct policies *ps, const char *name, const char *path,
 
     *errors = NULL;
     if (err != 0)
-        return TERR_NOTFOUND;
+        return err == TERR_NOMEM ? err : TERR_NOTFOUND;
     err = policies_load_text(ps, name, path, slice_of(text.ptr, text.len), false, errors);
     free(text.ptr);
     return err;

@@ -152,6 +152,7 @@ policy_slurp(const struct policy_dirs *dirs, const char *path, size_t most, stru
     int fd = files_open(dirs, path, why);
     struct stat st;
     ssize_t n;
+    bool fits;
 
     if (fd < 0)
         return TERR_NOTFOUND;
@@ -162,9 +163,14 @@ policy_slurp(const struct policy_dirs *dirs, const char *path, size_t most, stru
     }
     *why = S_ISREG(st.st_mode) ? "it is too large" : "it is no ordinary file";
     out->len = (size_t)st.st_size;
-    out->ptr = S_ISREG(st.st_mode) && out->len <= most ? malloc(out->len + 1) : NULL;
+    fits = S_ISREG(st.st_mode) && out->len <= most;
+    out->ptr = fits ? malloc(out->len + 1) : NULL;
     n = out->ptr == NULL ? -1 : read(fd, out->ptr, out->len);
     close(fd);
+    if (fits && out->ptr == NULL) {
+        *why = terr_text(TERR_NOMEM);
+        return TERR_NOMEM;
+    }
     if (out->ptr != NULL && n != (ssize_t)out->len)
         *why = "it could not be read whole";
     if (n != (ssize_t)out->len) {

@@ -83,6 +83,36 @@ loader_read_file(
     return err;
 }
 
+static void
+loader_forget(char ***out, unsigned *n)
+{
+    while (*n > 0)
+        free((*out)[--*n]);
+    free(*out);
+    *out = NULL;
+}
+
+/* glob(3), but the first `dir` bytes are meant as they are written: those of the directory that the
+ * policy lies in, which may have a [ in its name. */
+static int
+loader_glob_in(const char *path, size_t dir, glob_t *out)
+{
+    char *quoted = malloc(dir + strlen(path) + 1), *p = quoted;
+    int rc;
+
+    if (quoted == NULL)
+        return GLOB_NOSPACE;
+    for (size_t i = 0; i < dir; i++) {
+        if (strchr("*?[\\", path[i]) != NULL)
+            *p++ = '\\';
+        *p++ = path[i];
+    }
+    strcpy(p, path + dir);
+    rc = glob(quoted, 0, NULL, out);
+    free(quoted);
+    return rc;
+}
+
 /* The names of a glob, in the order of glob(3); the caller frees them.  A name that a text that
  * was sent may not read is left out: an error would disclose that the file exists. */
 static int
@@ -91,13 +121,15 @@ loader_find(struct policies *ps, const char *pattern, const char *from, char ***
     /* Not `all`: only a text that was sent is asked about. */
     const struct policy_dirs dirs = {.conf = policies_conf(ps), .all = false};
     const char *why;
-    char *path = policy_path(policies_conf(ps), ps->sent, pattern, from), **names;
+    char *path = policy_path(policies_conf(ps), ps->sent, pattern, from);
+    size_t dir = path != NULL ? strlen(path) - strlen(pattern) : 0;
     glob_t g;
+    bool whole;
     int rc;
 
     if (path == NULL)
         return TERR_NOMEM;
-    rc = glob(path, 0, NULL, &g);
+    rc = loader_glob_in(path, dir, &g);
     free(path);
     *out = NULL;
     *n = 0;
@@ -105,14 +137,23 @@ loader_find(struct policies *ps, const char *pattern, const char *from, char ***
         return 0;
     if (rc != 0)
         return rc == GLOB_NOSPACE ? TERR_NOMEM : TERR_IO;
-    names = calloc(g.gl_pathc + 1, sizeof(*names));
-    for (size_t i = 0; names != NULL && i < g.gl_pathc; i++)
-        if ((!ps->sent || policy_may_read(&dirs, g.gl_pathv[i], &why)) &&
-            (names[(*n)++] = strdup(g.gl_pathv[i])) == NULL)
-            names[--*n] = NULL;
+    *out = calloc(g.gl_pathc + 1, sizeof(**out));
+    whole = *out != NULL;
+    for (size_t i = 0; whole && i < g.gl_pathc; i++) {
+        if (ps->sent && !policy_may_read(&dirs, g.gl_pathv[i], &why))
+            continue;
+        /* It goes through policy_path() as one that an include says: without what that puts in
+         * front. */
+        (*out)[*n] = strdup(g.gl_pathv[i] + dir);
+        whole = (*out)[*n] != NULL;
+        *n += whole;
+    }
     globfree(&g);
-    *out = names;
-    return names == NULL ? TERR_NOMEM : 0;
+    if (whole)
+        return 0;
+    /* All or none: a policy without one of its files would load, and decide otherwise. */
+    loader_forget(out, n);
+    return TERR_NOMEM;
 }
 
 static int
@@ -130,12 +171,8 @@ loader_glob(void *ctx, const char *pattern, const char *from, char ***out, unsig
     err = policy_source_add_glob(ps->recorded, pattern, from, *out, *n);
     /* A source without this glob could not be replayed, so the load fails, and the names go
      * back. */
-    while (err != 0 && *n > 0)
-        free((*out)[--*n]);
-    if (err != 0) {
-        free(*out);
-        *out = NULL;
-    }
+    if (err != 0)
+        loader_forget(out, n);
     return err;
 }
 
