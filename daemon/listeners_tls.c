@@ -181,6 +181,7 @@ listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct
     struct tls_server_conf sc = {.modern = strcmp(conf->profile, "modern") == 0,
         .client_auth = tls_client_auth_of(conf->client_auth),
         .client_ca = conf->client_ca,
+        .acme = conf->acme.said,
         .loops = loops};
     struct cert_table *table = NULL;
     int err;

@@ -42,6 +42,7 @@ struct tls_server_conf {
     bool modern;                 /* TLS 1.3 only */
     enum tls_client_auth client_auth;
     const char *client_ca; /* file in PEM; with client_auth */
+    bool acme;             /* the store has challenges of tls-alpn-01, for clients that want one */
     unsigned loops;        /* their ids are below it */
 };
 

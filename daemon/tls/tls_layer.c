@@ -18,6 +18,8 @@
 
 /* A new key costs us fifteen microseconds and the peer 27 bytes (RFC 8446 4.6.3).  Who has a reason for one
  * has moved many more bytes before it than these. */
+#define ACME_ALPN "acme-tls/1"
+
 enum {
     KEY_UPDATES_MAX = 32,
     KEY_UPDATE_BYTES = 16384, /* of data, either way, pay for one more */
@@ -332,16 +334,39 @@ tls_on_cert(SSL *ssl, void *arg)
     return rc == 0;
 }
 
+/* RFC 8737 3: a CA offers acme-tls/1 and nothing else.  The certificates are chosen before the protocol is, so
+ * the hello itself is looked at. */
+static int
+tls_on_hello(SSL *ssl, int *alert, void *arg)
+{
+    static const unsigned char only[] = "\0\x0b\x0a" ACME_ALPN;
+    struct tls *t = SSL_get_app_data(ssl);
+    const unsigned char *list;
+    size_t len;
+
+    (void)alert;
+    (void)arg;
+    t->acme = SSL_client_hello_get0_ext(
+                  ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &list, &len) == 1 &&
+              len == sizeof(only) - 1 && memcmp(list, only, len) == 0;
+    return SSL_CLIENT_HELLO_SUCCESS;
+}
+
 /* RFC 7301 3.2: a client that offers only what we do not speak is told so. */
 static int
 tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
     unsigned in_len, void *arg)
 {
     static const unsigned char known[] = "\x8http/1.1\x8http/1.0";
+    const struct tls *t = SSL_get_app_data(ssl);
     unsigned char *agreed;
 
     (void)arg;
-    (void)ssl;
+    if (t->acme) {
+        *out = (const unsigned char *)ACME_ALPN;
+        *out_len = sizeof(ACME_ALPN) - 1;
+        return SSL_TLSEXT_ERR_OK;
+    }
     if (SSL_select_next_proto(&agreed, out_len, known, sizeof(known) - 1, in, in_len) !=
         OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -380,6 +405,12 @@ tls_layer_prepare(SSL_CTX *ctx)
     SSL_CTX_set_alpn_select_cb(ctx, tls_on_alpn, NULL);
     SSL_CTX_set_tlsext_servername_callback(ctx, tls_on_name);
     SSL_CTX_set_msg_callback(ctx, tls_on_message);
+}
+
+void
+tls_layer_prepare_acme(SSL_CTX *ctx)
+{
+    SSL_CTX_set_client_hello_cb(ctx, tls_on_hello, NULL);
 }
 
 /* ---- what is known afterwards ---- */

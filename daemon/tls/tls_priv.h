@@ -60,6 +60,8 @@ int tls_layer_connect(struct secure_client *c, struct loop *l, struct secure **o
 int tls_layer_accept(struct secure_server *s, struct loop *l, struct secure **out);
 /* For each context: what a connection's layer needs of it. */
 void tls_layer_prepare(SSL_CTX *ctx);
+/* The same, of a listener that answers challenges of ACME. */
+void tls_layer_prepare_acme(SSL_CTX *ctx);
 
 /* tls_tickets.c */
 void tls_tickets_use(struct tls_tickets *t, SSL_CTX *ctx);

@@ -93,6 +93,8 @@ server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size
         SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET);
     SSL_CTX_set_tlsext_status_cb(ctx, cert_on_status);
     tls_layer_prepare(ctx);
+    if (conf->acme)
+        tls_layer_prepare_acme(ctx);
     return server_ask_clients(ctx, conf, why, why_len);
 }
 

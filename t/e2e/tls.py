@@ -17,8 +17,9 @@ import unittest
 
 sys.dont_write_bytecode = True
 import tarnd
+from acme_world import openssl
 from origin import Handler, Origin, body
-from tls_world import TLS12, TLS13, Wire, World, client_context, pki, read_answer, read_whole, unchunk
+from tls_world import CURVE, TLS12, TLS13, Wire, World, client_context, pki, read_answer, read_whole, unchunk
 
 CONFIG = """backends: {{ default: {{ address: '{origin}' }} }}
 routes: [ {{ path: /script/pipe, pipe: on }}, {{ backend: default }} ]
@@ -250,6 +251,42 @@ class Handshakes(Https):
                 with self.assertRaisesRegex(ssl.SSLError, "(?i)no.application.protocol"):
                     it.secure(client_context(least=version, most=version, alpn=offered))
         self.wait_for_words(it, "127.0.0.1: TLS handshake failed: .*application protocol")
+
+    def challenge(self, state, name):
+        """RFC 8737 3, as tarn-acme lays it down; what it shows is b"A" for 32 times."""
+        folder = os.path.join(state, "challenges/tls-alpn-01")
+        os.makedirs(folder, exist_ok=True)
+        shown = "1.3.6.1.5.5.7.1.31=critical,DER:0420" + "41" * 32
+        openssl("req", "-x509", *CURVE, "-nodes", "-subj", "/", "-addext", f"subjectAltName=DNS:{name}",
+                          "-addext", shown, "-keyout", f"{folder}/key", "-out", f"{folder}/crt")
+        with open(f"{folder}/{name}.pem", "w", encoding="ascii") as pem:
+            for part in ("crt", "key"):
+                with open(f"{folder}/{part}", encoding="ascii") as f:
+                    pem.write(f.read())
+                os.unlink(f"{folder}/{part}")
+        os.chmod(f"{folder}/{name}.pem", 0o600)
+
+    def test_challenges_of_acme(self):
+        state = tempfile.mkdtemp(prefix="tarn-acme.")
+        self.addCleanup(shutil.rmtree, state)
+        for tls in ("", f"certificates: {pki().certs}, "):  # before there is a certificate, and beside others
+            it = self.start(CONFIG.format(origin=origin.address, more=""),
+                            f"    tls: {{ {tls}acme: {{ names: [a.test], state: {state} }} }}\n")
+            self.challenge(state, "a.test")
+            for version in (TLS12, TLS13):
+                asks = client_context(least=version, most=version, alpn=["acme-tls/1"], verify=False)
+                with it.secure(asks) as s:
+                    self.assertEqual(s.selected_alpn_protocol(), "acme-tls/1")
+                    self.assertIn(b"\x04\x20" + b"A" * 32, s.getpeercert(binary_form=True))
+                    with self.assertRaises(ssl.SSLEOFError):  # RFC 8737 3: nothing else is done with the connection
+                        s.recv(1)
+            with self.assertRaises(ssl.SSLError):  # a challenge is for its name alone
+                it.secure(asks, name="exact.wild.test")
+            if tls:
+                for offered in (["acme-tls/1", "http/1.1"], ["http/1.1"]):
+                    with it.secure(client_context(alpn=offered)) as s:
+                        self.assertEqual(s.selected_alpn_protocol(), "http/1.1")
+            os.unlink(os.path.join(state, "challenges/tls-alpn-01/a.test.pem"))
 
     def answered(self, it, version, certificate):
         """The status; or the alert, which in TLS 1.3 comes behind the client's handshake (RFC 8446 4.4.2.4)."""
