@@ -24,10 +24,20 @@ backends_tls_open(
     return tls_client_open(out, &how, why, why_len);
 }
 
+static bool
+backends_tls_is_current(const struct secure_client *c, const struct conf_backend *conf)
+{
+    const char *const files[TLS_CLIENT_FILES] = {
+        conf->tls.ca, conf->tls.certificate, conf->tls.key};
+
+    return tls_client_is_current(c, files);
+}
+
 const struct backend_secure *
 backends_tls(unsigned loops)
 {
-    static const struct backend_secure secure = {backends_tls_open, tls_client_close};
+    static const struct backend_secure secure = {
+        backends_tls_open, backends_tls_is_current, tls_client_close};
 
     backends_loops = loops;
     return &secure;

@@ -2,6 +2,7 @@
 #include "daemon/listeners_tls.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "daemon/base/slurp.h"
 #include "daemon/base/terr.h"
 #include "daemon/log/elog.h"
+#include "daemon/tls/cert_file.h"
 #include "daemon/tls/cert_store.h"
 #include "daemon/tls/tls.h"
 
@@ -138,6 +140,17 @@ tls_client_auth_of(const char *word)
     return strcmp(word, "optional") == 0 ? TLS_CLIENT_OPTIONAL : TLS_CLIENT_OFF;
 }
 
+/* Which file it is now: one that was written anew is another.  Certificates are looked at by their store. */
+static void
+tls_print_file(FILE *f, const char *path)
+{
+    struct cert_file_id id = {.inode = 0};
+
+    if (path[0] != '\0')
+        cert_file_stat(path, &id); /* who opens it says what is wrong */
+    fprintf(f, "%s %" PRIu64 " %" PRId64 " %" PRId64 "\n", path, id.inode, id.mtime_ns, id.size);
+}
+
 /* All that is said of it, to be compared.  NULL: no memory. */
 static char *
 tls_text(const struct conf_tls *conf)
@@ -149,8 +162,9 @@ tls_text(const struct conf_tls *conf)
 
     if (f == NULL)
         return NULL;
-    fprintf(f, "%s\n%s\n%s\n%s\n%s\n", certs->directory, conf->profile, conf->client_auth,
-        conf->client_ca, conf->session_secret);
+    fprintf(f, "%s\n%s\n%s\n", certs->directory, conf->profile, conf->client_auth);
+    tls_print_file(f, conf->client_ca);
+    tls_print_file(f, conf->session_secret);
     for (unsigned i = 0; i < certs->n; i++)
         fprintf(f, "%s\n%s\n", certs->pairs[i].certificate, certs->pairs[i].key);
     if (conf->acme.said)

@@ -39,7 +39,8 @@ static struct director *
 snapshot_same(const struct backend_snapshot *old, const struct conf_backend *conf)
 {
     for (unsigned i = 0; old != NULL && i < old->n; i++)
-        if (conf_backend_same(&old->conf->backends[i], conf))
+        if (conf_backend_same(&old->conf->backends[i], conf) &&
+            backend_is_current(old->backends[i], conf))
             return old->backends[i];
     return NULL;
 }

@@ -77,6 +77,8 @@ struct director_ask {
 struct backend_secure {
     int (*open)(
         struct secure_client **out, const struct conf_backend *conf, char *why, size_t why_len);
+    /* Are the files that it was made of still those that are there?  Main thread. */
+    bool (*is_current)(const struct secure_client *c, const struct conf_backend *conf);
     void (*close)(struct secure_client **cp);
 };
 

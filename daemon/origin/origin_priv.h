@@ -172,6 +172,8 @@ director_unit(uint64_t bits)
 void backend_settle(struct backend *b);
 int backend_make(struct backend **out, struct registry *rg, const char *name, const char *full);
 void backend_free(struct backend **bp);
+/* registry.c: has `d`, made from what is said in `conf`, the files that are there now? */
+bool backend_is_current(struct director *d, const struct conf_backend *conf);
 /* registry.c: as backend_new(), but that a name may have no addresses. */
 int backend_admit(struct director **out, struct registry *rg, const struct conf_backend *conf,
     const struct probe_conf *probe, const char *name, const char *full);

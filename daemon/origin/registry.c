@@ -179,6 +179,14 @@ backend_open_secure(struct backend *b)
     return err;
 }
 
+bool
+backend_is_current(struct director *d, const struct conf_backend *conf)
+{
+    const struct backend *b = director_backend(d);
+
+    return b->secure == NULL || b->registry->secure->is_current(b->secure, conf);
+}
+
 int
 backend_admit(struct director **out, struct registry *rg, const struct conf_backend *conf,
     const struct probe_conf *probe, const char *name, const char *full)

@@ -65,6 +65,12 @@ struct tls_client_conf {
 /* Reads files: the main thread. */
 int tls_client_open(
     struct secure_client **out, const struct tls_client_conf *conf, char *why, size_t why_len);
+enum {
+    TLS_CLIENT_FILES = 3
+};
+/* Are ca, certificate and key, "" where there is none, what they were when it was opened? */
+bool tls_client_is_current(
+    const struct secure_client *c, const char *const files[TLS_CLIENT_FILES]);
 /* Connections of it may go on. */
 void tls_client_close(struct secure_client **cp);
 

@@ -79,6 +79,32 @@ client_context(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size
     return err != 0 ? err : client_introduce(ctx, conf, why, why_len);
 }
 
+static void
+client_note_files(
+    struct cert_file_id ids[TLS_CLIENT_FILES], const char *const files[TLS_CLIENT_FILES])
+{
+    for (unsigned i = 0; i < TLS_CLIENT_FILES; i++) {
+        ids[i] = (struct cert_file_id){.inode = 0};
+        if (files[i][0] != '\0')
+            cert_file_stat(files[i], &ids[i]); /* who opens it says what is wrong */
+    }
+}
+
+bool
+tls_client_is_current(const struct secure_client *secure, const char *const files[TLS_CLIENT_FILES])
+{
+    const struct tls_client *c =
+        container_of((struct secure_client *)(uintptr_t)secure, struct tls_client, secure);
+    struct cert_file_id now[TLS_CLIENT_FILES];
+    bool same = true;
+
+    OBJ_CHECK(c, TLS_CLIENT_MAGIC);
+    client_note_files(now, files);
+    for (unsigned i = 0; i < TLS_CLIENT_FILES; i++)
+        same = same && cert_file_same(&now[i], &c->files[i]);
+    return same;
+}
+
 int
 tls_client_open(
     struct secure_client **out, const struct tls_client_conf *conf, char *why, size_t why_len)
@@ -94,6 +120,8 @@ tls_client_open(
     c->secure.connect = tls_layer_connect;
     c->verify = conf->verify;
     c->loops = conf->loops;
+    client_note_files(
+        c->files, (const char *const[]){conf->ca, conf->certificate, conf->key}); /* first */
     atomic_init(&c->refs, 1);
     c->sni = strdup(conf->sni);
     c->name = strdup(conf->name);

@@ -6,6 +6,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/base/obj.h"
+#include "daemon/tls/cert_file.h"
 #include "daemon/tls/tls.h"
 
 #define TLS_SERVER_MAGIC OBJ_TAG('t', 'l', 's', 's')
@@ -26,6 +27,7 @@ struct tls_client {
     _Atomic unsigned refs;
     SSL_CTX *ctx;
     char *sni, *name;
+    struct cert_file_id files[TLS_CLIENT_FILES]; /* as they were when they were read */
     bool verify;
     unsigned loops;
     SSL_SESSION *sessions[]; /* of each loop, by its thread alone: the last one that was given */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/slurp.h"
 #include "daemon/base/terr.h"
 #include "daemon/tls/cert_store.h"
 #include "daemon/tls/tls_priv.h"
@@ -57,23 +58,31 @@ server_set_groups(SSL_CTX *ctx)
 }
 
 /* A ticket that one listener gave is good at no other: what it says of a client's certificate was verified
- * there (RFC 8446 4.6.1; SSL_CTX_set_session_id_context(3)). */
-static void
-server_name_sessions(SSL_CTX *ctx, const struct tls_server_conf *conf)
+ * there (RFC 8446 4.6.1; SSL_CTX_set_session_id_context(3)), and is not again.  So the authorities themselves are
+ * part of it, and not their file's name: one that is taken out of the file takes its clients' tickets along. */
+static int
+server_name_sessions(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size_t why_len)
 {
-    unsigned char id[EVP_MAX_MD_SIZE];
+    unsigned char id[EVP_MAX_MD_SIZE], auth = (unsigned char)conf->client_auth;
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    struct span ca = {NULL, 0};
     unsigned len = 0;
-    char text[4200];
-    int n = snprintf(text, sizeof(text), "%d %s", (int)conf->client_auth,
-        conf->client_auth != TLS_CLIENT_OFF ? conf->client_ca : "");
+    bool good;
 
-    if (n > 0 && EVP_Digest(text, (size_t)n, id, &len, EVP_sha256(), NULL) == 1)
-        SSL_CTX_set_session_id_context(ctx, id, len);
+    good = conf->client_auth == TLS_CLIENT_OFF || slurp_file(conf->client_ca, &ca) == 0;
+    good = good && md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
+           EVP_DigestUpdate(md, &auth, 1) == 1 && EVP_DigestUpdate(md, ca.ptr, ca.len) == 1 &&
+           EVP_DigestFinal_ex(md, id, &len) == 1 && SSL_CTX_set_session_id_context(ctx, id, len);
+    EVP_MD_CTX_free(md);
+    free(ca.ptr);
+    return good ? 0 : server_fail(why, why_len, "sessions");
 }
 
 static int
 server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size_t why_len)
 {
+    int err;
+
     SSL_CTX_set_min_proto_version(ctx, conf->modern ? TLS1_3_VERSION : TLS1_2_VERSION);
     SSL_CTX_set_options(
         ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
@@ -86,7 +95,6 @@ server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size
     SSL_CTX_set_max_early_data(ctx, 0);
     if (SSL_CTX_set_cipher_list(ctx, tls_ciphers) != 1 || !server_set_groups(ctx))
         return server_fail(why, why_len, "ciphers");
-    server_name_sessions(ctx, conf);
     if (conf->tickets != NULL)
         tls_tickets_use(conf->tickets, ctx);
     else
@@ -95,7 +103,8 @@ server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size
     tls_layer_prepare(ctx);
     if (conf->acme)
         tls_layer_prepare_acme(ctx);
-    return server_ask_clients(ctx, conf, why, why_len);
+    err = server_ask_clients(ctx, conf, why, why_len);
+    return err != 0 ? err : server_name_sessions(ctx, conf, why, why_len);
 }
 
 int

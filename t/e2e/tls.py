@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tls.py TARND [TEST...] -- HTTPS of a listener: clients, versions, certificates by name, and every form of message.
 
-`tls_attack.py` has what hostile clients do.
+`tls_attack.py` has what hostile clients do, `tls_certs.py` what operators do.
 """
 import concurrent.futures
 import os
