@@ -28,16 +28,18 @@ tarn_acme = acme_at = None
 
 
 class Pebble:
-    def __init__(self, programs, external_account=False):
+    def __init__(self, programs, external_account=False, ports=None):
+        """`ports`: where it asks for http-01 and tls-alpn-01; None: at servers of its own."""
         self.folder = tempfile.mkdtemp(prefix="tarn-pebble.")
         authority = acme_world.Authority(self.folder)
         pem, key = authority.server()
         self.ca = authority.pem
         self.http, self.alpn = acme_world.HttpChallenges(), acme_world.AlpnChallenges(tempfile.mkdtemp(dir=self.folder))
         self.port, self.management = free_port(), free_port()
+        http_port, alpn_port = ports or (self.http.port, self.alpn.port)
         dns, dns_management = free_port(), free_port()
         config = {"listenAddress": f"127.0.0.1:{self.port}", "managementListenAddress": f"127.0.0.1:{self.management}",
-                  "certificate": pem, "privateKey": key, "httpPort": self.http.port, "tlsPort": self.alpn.port,
+                  "certificate": pem, "privateKey": key, "httpPort": http_port, "tlsPort": alpn_port,
                   "ocspResponderURL": "", "externalAccountBindingRequired": external_account,
                   "externalAccountMACKeys": {EAB_KID: EAB_KEY} if external_account else {},
                   "retryAfter": {"authz": 1, "order": 1}, "keyAlgorithm": "ecdsa",
@@ -291,16 +293,22 @@ class ExternalAccount(WithPebble):
         self.assertEqual(self.names("r.test"), ["r.test"])
 
 
+def programs():
+    """The folder of Pebble's; without Go the process ends, as skipped."""
+    done = subprocess.run([os.path.join(ROOT, "scripts/fetch-pebble")], stdout=subprocess.PIPE, text=True)
+    if done.returncode == SKIPPED:
+        print("skipped: no Go here that builds Pebble")
+        sys.exit(SKIPPED)
+    assert done.returncode == 0
+    return done.stdout.strip()
+
+
 def main():
     global tarn_acme, acme_at
     tarn_acme, acme_at, *tests = sys.argv[1:]
-    done = subprocess.run([os.path.join(ROOT, "scripts/fetch-pebble")], stdout=subprocess.PIPE, text=True)
-    if done.returncode == SKIPPED:
-        print("acme_pebble.py: skipped: no Go here that builds Pebble")
-        sys.exit(SKIPPED)
-    WithPebble.programs = done.stdout.strip()
-    assert done.returncode == 0
+    WithPebble.programs = programs()
     unittest.main(argv=[sys.argv[0], *tests], verbosity=2)
 
 
-main()
+if __name__ == "__main__":
+    main()
