@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "conf/conf.h"
 #include "daemon/base/obj.h"
@@ -72,13 +73,12 @@ report_why(const struct cert_report *report, char *why, size_t why_len)
 
 static int
 tls_load(struct cert_table **out, const struct conf_tls *conf, const struct cert_table *before,
-    char *why, size_t why_len)
+    struct cert_report *report)
 {
     const struct conf_certificates *certs = &conf->certificates;
     char issued[4100] = "", challenges[4100] = "";
     struct cert_pair *pairs = calloc(certs->n + 1, sizeof(*pairs));
     struct cert_spec spec = {.pairs = pairs, .npairs = certs->n};
-    struct cert_report report = {.nrows = 0};
     int err;
 
     if (pairs == NULL)
@@ -97,10 +97,21 @@ tls_load(struct cert_table **out, const struct conf_tls *conf, const struct cert
             spec.may_be_empty = true; /* the CA asks us before it issues the first */
         }
     }
-    err = cert_table_load(out, &spec, before, &report);
+    err = cert_table_load(out, &spec, before, report);
+    free(pairs);
+    return err;
+}
+
+/* What is wrong goes to the error log, and the reason of a failure to `why`. */
+static int
+tls_load_and_say(struct cert_table **out, const struct conf_tls *conf,
+    const struct cert_table *before, char *why, size_t why_len)
+{
+    struct cert_report report = {.nrows = 0};
+    int err = tls_load(out, conf, before, &report);
+
     report_say(&report, err != 0 ? report_why(&report, why, why_len) : NULL);
     cert_report_free(&report);
-    free(pairs);
     return err;
 }
 
@@ -115,14 +126,14 @@ tls_open_tickets(struct tls_tickets **out, const char *file,
         return tls_tickets_open(out, secret, LISTENER_TLS_SECRET);
     err = slurp_file(file, &text);
     if (err != 0) {
-        snprintf(why, why_len, "session_secret: %s: %s", file, strerror(err));
+        snprintf(why, why_len, "session_secret: %s", strerror(err));
         return TERR_CONFIG;
     }
     if (text.len < LISTENER_TLS_SECRET || text.len > SECRET_FILE_MAX) {
         snprintf(why, why_len,
-            "session_secret: %s has %zu bytes: %d to %d random ones are needed, as from `openssl "
+            "session_secret: it has %zu bytes: %d to %d random ones are needed, as from `openssl "
             "rand 32`",
-            file, text.len, LISTENER_TLS_SECRET, SECRET_FILE_MAX);
+            text.len, LISTENER_TLS_SECRET, SECRET_FILE_MAX);
         err = TERR_CONFIG;
     } else {
         err = tls_tickets_open(out, text.ptr, text.len);
@@ -205,7 +216,7 @@ listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct
         return TERR_NOMEM;
     t->magic = LISTENER_TLS_MAGIC;
     t->conf = tls_text(conf);
-    err = t->conf != NULL ? tls_load(&table, conf, NULL, why, why_len) : TERR_NOMEM;
+    err = t->conf != NULL ? tls_load_and_say(&table, conf, NULL, why, why_len) : TERR_NOMEM;
     if (err == 0)
         err = cert_store_open(&t->certs, &table, &env);
     if (table != NULL)
@@ -262,7 +273,7 @@ listener_tls_prepare(struct listener_tls *t, const struct conf_tls *conf, char *
 
     OBJ_CHECK(t, LISTENER_TLS_MAGIC);
     listener_tls_unprepare(t);
-    err = tls_load(&t->next, conf, now, why, why_len);
+    err = tls_load_and_say(&t->next, conf, now, why, why_len);
     cert_table_unref(&now);
     return err;
 }
@@ -281,4 +292,24 @@ listener_tls_unprepare(struct listener_tls *t)
     OBJ_CHECK(t, LISTENER_TLS_MAGIC);
     if (t->next != NULL)
         cert_table_unref(&t->next);
+}
+
+void
+listener_tls_check(const struct conf_tls *conf, struct cert_report *report)
+{
+    static const unsigned char secret[LISTENER_TLS_SECRET];
+    struct tls_tickets *tickets = NULL;
+    struct cert_table *table = NULL;
+    char why[512] = "";
+
+    if (tls_load(&table, conf, NULL, report) == 0) {
+        cert_table_check(table, time(NULL), report);
+        cert_table_unref(&table);
+    }
+    if (conf->client_ca[0] != '\0' && tls_client_ca_check(conf->client_ca, why, sizeof(why)) != 0)
+        cert_report_add(report, true, conf->client_ca, 0, "client_ca: %s", why);
+    if (tls_open_tickets(&tickets, conf->session_secret, secret, why, sizeof(why)) != 0)
+        cert_report_add(report, true, conf->session_secret, 0, "%s", why);
+    else
+        tls_tickets_close(&tickets);
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct cert_report;
 struct cert_store;
 struct conf_tls;
 struct listener_tls;
@@ -29,6 +30,10 @@ int listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, st
 void listener_tls_close(struct listener_tls **tp);
 struct secure_server *listener_tls_secure(struct listener_tls *t);
 struct cert_store *listener_tls_certs(struct listener_tls *t);
+
+/* For tarnd -t: reads all that `conf` names, and parses every certificate with its key.  What is wrong is
+ * added to the report. */
+void listener_tls_check(const struct conf_tls *conf, struct cert_report *report);
 
 /* Was it opened with the same?  Files may have other content by now. */
 bool listener_tls_same(const struct listener_tls *t, const struct conf_tls *conf);

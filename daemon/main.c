@@ -16,6 +16,7 @@
 #include "daemon/server.h"
 #include "daemon/supervise/supervise.h"
 #include "daemon/tls/tls.h"
+#include "daemon/tls_check.h"
 #include "storage/storage.h"
 
 /* Read by jemalloc when the process starts, for what is not in a store: requests and
@@ -28,33 +29,34 @@ const char *malloc_conf = "narenas:4,dirty_decay_ms:1000,muzzy_decay_ms:0,"
 static void
 main_help(FILE *to)
 {
-    fputs("Usage: tarnd [-t] [-S] -c FILE\n"
-          "HTTP caching reverse proxy.\n"
-          "\n"
-          "  -c, --config FILE  configuration to run with (YAML)\n"
-          "  -S, --supervise    run tarnd as a child: start another when it crashes or\n"
-          "                     hangs, and a new binary without refusing a connection\n"
-          "  -t, --test         check the configuration and its policy, report every error, and\n"
-          "                     exit\n"
-          "  -h, --help         this text\n"
-          "  -V, --version      version of tarnd and of the libraries in use\n"
-          "\n"
-          "When every listener accepts, one line is printed: tarnd: ready ADDRESS...\n"
-          "\n"
-          "Signals:\n"
-          "  SIGTERM, SIGINT    finish requests in flight within drain_timeout, then exit;\n"
-          "                     a second one ends it at once\n"
-          "  SIGHUP             read the configuration and its policy anew; the cache stays, and\n"
-          "                     after an error nothing changes (see the error log)\n"
-          "  SIGUSR1            open the access log anew, after it was renamed\n"
-          "  SIGUSR2            with --supervise: switch to the binary that is installed now,\n"
-          "                     with the current configuration; the old tarnd finishes its\n"
-          "                     requests in flight\n"
-          "\n"
-          "With --supervise signals go to the parent, which prints the ready line, once.\n"
-          "\n"
-          "Exit status: 0 after a drain or a good check, 1 when it cannot run, 2 for an error on\n"
-          "the command line, in the configuration or in its policy.\n",
+    fputs(
+        "Usage: tarnd [-t] [-S] -c FILE\n"
+        "HTTP caching reverse proxy.\n"
+        "\n"
+        "  -c, --config FILE  configuration to run with (YAML)\n"
+        "  -S, --supervise    run tarnd as a child: start another when it crashes or\n"
+        "                     hangs, and a new binary without refusing a connection\n"
+        "  -t, --test         check the configuration, its policy, and the certificates and keys\n"
+        "                     that it names, report every error, and exit\n"
+        "  -h, --help         this text\n"
+        "  -V, --version      version of tarnd and of the libraries in use\n"
+        "\n"
+        "When every listener accepts, one line is printed: tarnd: ready ADDRESS...\n"
+        "\n"
+        "Signals:\n"
+        "  SIGTERM, SIGINT    finish requests in flight within drain_timeout, then exit;\n"
+        "                     a second one ends it at once\n"
+        "  SIGHUP             read the configuration and its policy anew; the cache stays, and\n"
+        "                     after an error nothing changes (see the error log)\n"
+        "  SIGUSR1            open the access log anew, after it was renamed\n"
+        "  SIGUSR2            with --supervise: switch to the binary that is installed now,\n"
+        "                     with the current configuration; the old tarnd finishes its\n"
+        "                     requests in flight\n"
+        "\n"
+        "With --supervise signals go to the parent, which prints the ready line, once.\n"
+        "\n"
+        "Exit status: 0 after a drain or a good check, 1 when it cannot run, 2 for an error on\n"
+        "the command line, in the configuration or in its policy.\n",
         to);
 }
 
@@ -114,6 +116,12 @@ main_check(const struct conf *conf)
         fprintf(stderr, "tarnd: %s: %u error%s\n", conf->vcl, n, n == 1 ? "" : "s");
     if (n > 0)
         return 2;
+    n = tls_check(conf);
+    if (n > 0)
+        fprintf(stderr, "tarnd: %s: %u error%s in what its TLS needs\n", conf->path, n,
+            n == 1 ? "" : "s");
+    if (n > 0)
+        return 2;
     /* Behind the policy: its mistakes are the file's own, and a port may be in use by what it
      * replaces. */
     n = ports_check(conf);
@@ -137,6 +145,7 @@ main_say_ok(const struct conf *conf)
             fprintf(stderr, "tarnd: warning: backend '%s': '%s' cannot be resolved now: %s\n",
                 conf->backends[i].name, conf->backends[i].address.host,
                 conf->backends[i].address.unresolved);
+    tls_check_warn(conf);
 }
 
 /* Descriptors 0 to 2 are what they are for, or nothing: what we open next is none of them. */

@@ -46,6 +46,8 @@ struct tls_server_conf {
     unsigned loops;        /* their ids are below it */
 };
 
+/* Has the file certificates that clients' can be judged by?  0 or TERR_CONFIG. */
+int tls_client_ca_check(const char *file, char *why, size_t why_len);
 int tls_server_open(
     struct tls_server **out, const struct tls_server_conf *conf, char *why, size_t why_len);
 /* No connection of it is left. */

@@ -48,6 +48,23 @@ server_ask_clients(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, 
     return 0;
 }
 
+int
+tls_client_ca_check(const char *file, char *why, size_t why_len)
+{
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
+    unsigned long err = ERR_peek_last_error();
+    const char *text = err != 0 ? ERR_reason_error_string(err) : NULL;
+
+    ERR_clear_error();
+    if (names != NULL) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return 0;
+    }
+    snprintf(why, why_len, "%s: it has to hold certificates in PEM",
+        text != NULL ? text : "it has no certificate");
+    return TERR_CONFIG;
+}
+
 static bool
 server_set_groups(SSL_CTX *ctx)
 {

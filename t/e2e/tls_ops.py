@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """tls_ops.py TARND TARNCTL [TEST...] -- TLS for operators: what logs, policies, metrics and tarnctl say of it."""
+import os
 import ssl
+import subprocess
 import sys
 import unittest
 
@@ -145,6 +147,77 @@ class Policy(Case):
         self.assertIn("here TLSv1.3 with TLS_AES_128_GCM_SHA256, server name a.test, no certificate.", text)
         self.assertIn("403", text)
         self.assertIn("here nothing, for the URL is http.", self.tarnctl("why", "http://a.test/x"))
+
+
+class Check(Case):
+    """tarnd -t."""
+
+    def check(self, listen, more="", status=0):
+        config = f"{self.home}/t.yaml"
+        with open(config, "w", encoding="utf-8") as f:
+            f.write(f"listen: [{listen}]\n" + (more or "backends: {o: {address: '127.0.0.1:9'}}\n"))
+        done = subprocess.run([self.program, "-t", "-c", config], capture_output=True, text=True,
+                              timeout=tarnd.PATIENCE_S)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stderr
+
+    def listener(self, tls):
+        return f"{{address: '127.0.0.1:{self.tls_port}', tls: {{{tls}}}}}"
+
+    def test_good_certificates_are_fine(self):
+        self.assertEqual(self.check(self.listener(
+            f"certificates: {self.home}/certs, client_auth: required, client_ca: {self.ca.pem}")), "")
+
+    def test_each_bad_file_is_named_with_its_line(self):
+        certs = f"{self.home}/certs"
+        with open(f"{certs}/a.test.pem", encoding="utf-8") as f:
+            good = f.read()
+        self.ca.pair(f"{certs}/b.test.pem", "b.test")
+        with open(f"{certs}/b.test.pem", encoding="utf-8") as f:
+            other = f.read()
+        key = good.index("-----BEGIN PRIVATE KEY")
+        # Names can be read, the key is another's: found only by parsing.
+        self.write(f"{certs}/mixed.pem", good[:key] + other[other.index("-----BEGIN PRIVATE KEY"):])
+        self.write(f"{certs}/short.pem", good[:key] + "-----BEGIN PRIVATE KEY-----\nMIGH\n")
+        said = self.check(self.listener(f"certificates: {certs}"), status=2)
+        line = 1 + good[:key].count("\n")
+        self.assertIn(f"{certs}/mixed.pem:{line}: is the key of another certificate", said)
+        self.assertIn(f"{certs}/short.pem:{line}: the block has no END line", said)
+        self.assertNotRegex(said, "(?m)^[^ ]*/[ab].test.pem")
+        self.assertIn("2 errors in what its TLS needs", said)
+
+    def write(self, path, text):
+        with open(path, "w", encoding="utf-8", opener=lambda p, flags: os.open(p, flags, 0o600)) as f:
+            f.write(text)
+
+    def test_what_stands_beside_the_certificates_is_looked_at(self):
+        certs = f"certificates: {self.home}/certs"
+        self.write(f"{self.home}/empty", "")
+        said = self.check(self.listener(certs + f", session_secret: {self.home}/empty"), status=2)
+        self.assertIn(f"{self.home}/empty: session_secret: it has 0 bytes: 32 to 4096 random ones are needed", said)
+        said = self.check(self.listener(certs + f", session_secret: {self.home}/none"), status=2)
+        self.assertIn(f"{self.home}/none: session_secret: No such file or directory\n", said)
+        said = self.check(self.listener(
+            certs + f", client_auth: required, client_ca: {self.home}/empty"), status=2)
+        self.assertRegex(said, rf"{self.home}/empty: client_ca: .*it has to hold certificates in PEM\n")
+
+    def test_files_of_backends_are_looked_at(self):
+        listener = self.listener(f"certificates: {self.home}/certs")
+        backend = "backends: {{o: {{address: 'https://127.0.0.1:9', tls: {{{}}}}}}}\n"
+        self.assertEqual(self.check(listener, backend.format(f"ca: {self.ca.pem}")), "")
+        self.write(f"{self.home}/empty", "")
+        for key in "ca", "certificate":
+            said = self.check(listener, backend.format(f"{key}: {self.home}/empty"), status=2)
+            self.assertRegex(said, rf"(?m)^tarnd: backend 'o': {self.home}/empty: ")
+
+    def test_a_challenge_that_no_listener_answers_is_warned_of(self):
+        acme = f"acme: {{names: [a.test], state: {self.home}/acme}}, certificates: {self.home}/certs"
+        said = self.check(self.listener(acme))
+        self.assertIn("warning: listener '127.0.0.1:", said)
+        self.assertIn("say `challenge: tls-alpn-01`", said)
+        plain = f"{{address: '127.0.0.1:{tarnd.free_port()}'}}"
+        self.assertEqual(self.check(self.listener(acme) + ", " + plain), "")
+        self.assertEqual(self.check(self.listener(acme.replace("state", "challenge: tls-alpn-01, state"))), "")
 
 
 def main():

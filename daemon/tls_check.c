@@ -1,0 +1,85 @@
+/* tls_check.c -- for tarnd -t: files of certificates and keys. */
+#include "daemon/tls_check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "daemon/backends_tls.h"
+#include "daemon/listeners_tls.h"
+#include "daemon/net/secure.h"
+#include "daemon/origin/director.h"
+#include "daemon/tls/cert_report.h"
+#include "daemon/tls/tls.h"
+
+static void
+check_say(const struct cert_report *report)
+{
+    for (unsigned i = 0; i < report->nrows; i++) {
+        const struct cert_report_row *row = &report->rows[i];
+        char line[16] = "";
+
+        if (row->line > 0)
+            snprintf(line, sizeof(line), ":%u", row->line);
+        fprintf(
+            stderr, "%s%s: %s%s\n", row->file, line, row->is_error ? "" : "warning: ", row->why);
+    }
+    if (report->nerrors + report->nremarks > report->nrows)
+        fprintf(stderr, "tarnd: and %u more of certificates\n",
+            report->nerrors + report->nremarks - report->nrows);
+}
+
+static unsigned
+check_backend(const struct conf_backend *b)
+{
+    struct secure_client *client;
+    char why[512] = "";
+
+    if (backends_tls(1)->open(&client, b, why, sizeof(why)) == 0) {
+        backends_tls(1)->close(&client);
+        return 0;
+    }
+    fprintf(stderr, "tarnd: backend '%s': %s\n", b->name, why);
+    return 1;
+}
+
+unsigned
+tls_check(const struct conf *conf)
+{
+    unsigned n = 0;
+
+    tls_init();
+    for (unsigned i = 0; i < conf->nlistens; i++) {
+        struct cert_report report = {.nrows = 0};
+
+        if (!conf->listens[i].tls.said)
+            continue;
+        listener_tls_check(&conf->listens[i].tls, &report);
+        check_say(&report);
+        n += report.nerrors;
+        cert_report_free(&report);
+    }
+    for (unsigned i = 0; i < conf->nbackends; i++)
+        if (conf->backends[i].tls.said)
+            n += check_backend(&conf->backends[i]);
+    return n;
+}
+
+void
+tls_check_warn(const struct conf *conf)
+{
+    bool plain = false;
+
+    for (unsigned i = 0; i < conf->nlistens; i++)
+        plain |= !conf->listens[i].tls.said;
+    for (unsigned i = 0; i < conf->nlistens && !plain; i++) {
+        const struct conf_listen *l = &conf->listens[i];
+
+        if (l->tls.acme.said && strcmp(l->tls.acme.challenge, "http-01") == 0)
+            fprintf(stderr,
+                "tarnd: warning: listener '%s': acme's challenge http-01 is answered on a plain "
+                "listener, and there is none: add `{ address: \"*:80\", redirect: https }` to "
+                "listen, or say `challenge: tls-alpn-01`\n",
+                l->address.text);
+    }
+}
