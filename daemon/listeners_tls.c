@@ -30,6 +30,7 @@ struct listener_tls {
     struct tls_tickets *tickets;
     struct tls_server *server;
     char *conf; /* what it was opened with, as text */
+    uint64_t failures;
 };
 
 /* `but`: the row that the caller says; NULL: none. */
@@ -266,16 +267,37 @@ listener_tls_certs(struct listener_tls *t)
 }
 
 int
-listener_tls_prepare(struct listener_tls *t, const struct conf_tls *conf, char *why, size_t why_len)
+listener_tls_prepare_quietly(
+    struct listener_tls *t, const struct conf_tls *conf, struct cert_report *report)
 {
     struct cert_table *now = cert_store_table(t->certs);
+    unsigned before = report->nerrors;
     int err;
 
     OBJ_CHECK(t, LISTENER_TLS_MAGIC);
     listener_tls_unprepare(t);
-    err = tls_load_and_say(&t->next, conf, now, why, why_len);
+    err = tls_load(&t->next, conf, now, report);
     cert_table_unref(&now);
+    t->failures += err != 0 || report->nerrors > before;
     return err;
+}
+
+int
+listener_tls_prepare(struct listener_tls *t, const struct conf_tls *conf, char *why, size_t why_len)
+{
+    struct cert_report report = {.nrows = 0};
+    int err = listener_tls_prepare_quietly(t, conf, &report);
+
+    report_say(&report, err != 0 ? report_why(&report, why, why_len) : NULL);
+    cert_report_free(&report);
+    return err;
+}
+
+uint64_t
+listener_tls_failures(const struct listener_tls *t)
+{
+    OBJ_CHECK(t, LISTENER_TLS_MAGIC);
+    return t->failures;
 }
 
 void

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct cert_report;
 struct cert_store;
@@ -35,11 +36,17 @@ struct cert_store *listener_tls_certs(struct listener_tls *t);
  * added to the report. */
 void listener_tls_check(const struct conf_tls *conf, struct cert_report *report);
 
+/* How often they were read anew with something bad among them. */
+uint64_t listener_tls_failures(const struct listener_tls *t);
+
 /* Was it opened with the same?  Files may have other content by now. */
 bool listener_tls_same(const struct listener_tls *t, const struct conf_tls *conf);
 /* Reads the certificates of `conf`, which is as it was opened with.  They wait for one of the other two. */
 int listener_tls_prepare(
     struct listener_tls *t, const struct conf_tls *conf, char *why, size_t why_len);
+/* The same; what is wrong is added to the report and said nowhere else. */
+int listener_tls_prepare_quietly(
+    struct listener_tls *t, const struct conf_tls *conf, struct cert_report *report);
 void listener_tls_commit(struct listener_tls *t);
 void listener_tls_unprepare(struct listener_tls *t);
 

@@ -118,6 +118,9 @@ static const struct admin_host manage_host = {
     .connections = manage_host_connections,
     .listeners = manage_host_listeners,
     .reload = manage_host_reload,
+    .tls = manage_tls_each,
+    .tls_list = manage_tls_list,
+    .tls_reload = manage_tls_reload,
     .walk_tags = manage_host_walk_tags,
 };
 

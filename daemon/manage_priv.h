@@ -69,6 +69,12 @@ void manage_set_storage(struct manage *m, uint64_t bytes);
  * by the caller. */
 unsigned manage_reload(struct manage *m, json_t **answer);
 
+/* manage_tls.c: for admin_host; ctx is the manage. */
+struct admin_tls;
+void manage_tls_each(void *ctx, void (*each)(void *to, const struct admin_tls *t), void *to);
+json_t *manage_tls_list(void *ctx, unsigned most);
+unsigned manage_tls_reload(void *ctx, json_t **answer);
+
 /* manage.c: the ways down.  manage_end: as SIGTERM; the other one has no deadline. */
 void manage_end(struct manage *m, const char *why);
 void manage_begin_gentle_drain(struct manage *m, const char *why);

@@ -32,6 +32,17 @@ struct storage;
 struct tables;
 struct vcl_error;
 
+/* The certificates of a TLS listener, in figures.  Borrowed for the call. */
+struct admin_tls {
+    const char *name, *address;      /* of the listener */
+    unsigned certificates, names;    /* that can be served */
+    unsigned parsed;                 /* certificates in memory with their keys, now */
+    uint64_t parses, parse_failures; /* so far */
+    uint64_t reload_failures;        /* readings that found something bad */
+    int64_t soonest_s;               /* the first notAfter, in seconds since the epoch */
+    const char *soonest_file;        /* "": there is no certificate */
+};
+
 /* What only the management loop can say or do. */
 struct admin_host {
     const char *(*state)(void *ctx);                /* "running", "draining" */
@@ -45,6 +56,11 @@ struct admin_host {
         void *ctx, void (*each)(void *to, const char *name, const char *address), void *to);
     /* Reads the configuration anew; an HTTP status and its answer, which the caller owns. */
     unsigned (*reload)(void *ctx, json_t **answer);
+    /* Of each TLS listener. */
+    void (*tls)(void *ctx, void (*each)(void *to, const struct admin_tls *t), void *to);
+    /* With `most` certificates each; the caller's. */
+    json_t *(*tls_list)(void *ctx, unsigned most);
+    unsigned (*tls_reload)(void *ctx, json_t **answer); /* as reload, of certificates alone */
     void (*walk_tags)(void *ctx); /* soon: tag_purge_walk(), until there is nothing to do */
 };
 

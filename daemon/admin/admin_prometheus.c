@@ -354,6 +354,84 @@ prometheus_backends(const struct admin *a, FILE *to)
     }
 }
 
+/* ---- certificates ---- */
+
+enum prometheus_tls_of {
+    PROMETHEUS_CERTIFICATES,
+    PROMETHEUS_EXPIRY,
+    PROMETHEUS_PARSED,
+    PROMETHEUS_PARSE_FAILURES,
+    PROMETHEUS_RELOAD_FAILURES,
+};
+
+struct prometheus_tls {
+    FILE *to;
+    const char *name;
+    enum prometheus_tls_of what;
+    int64_t now_s;
+};
+
+static int64_t
+prometheus_of_tls(const struct admin_tls *t, const struct prometheus_tls *all)
+{
+    switch (all->what) {
+    case PROMETHEUS_CERTIFICATES:
+        return t->certificates;
+    case PROMETHEUS_EXPIRY:
+        return t->soonest_s - all->now_s;
+    case PROMETHEUS_PARSED:
+        return t->parsed;
+    case PROMETHEUS_PARSE_FAILURES:
+        return (int64_t)t->parse_failures;
+    case PROMETHEUS_RELOAD_FAILURES:
+        return (int64_t)t->reload_failures;
+    }
+    TUNREACHABLE("a metric of certificates");
+}
+
+static void
+prometheus_on_tls(void *ctx, const struct admin_tls *t)
+{
+    const struct prometheus_tls *all = ctx;
+
+    /* One that waits for its first certificate has no date. */
+    if (all->what == PROMETHEUS_EXPIRY && t->certificates == 0)
+        return;
+    fprintf(all->to, "tarn_%s{listener=", all->name);
+    prometheus_quote(all->to, t->name);
+    fprintf(all->to, ",address=");
+    prometheus_quote(all->to, t->address);
+    fprintf(all->to, "} %" PRId64 "\n", prometheus_of_tls(t, all));
+}
+
+static void
+prometheus_tls(const struct admin *a, FILE *to)
+{
+    static const struct {
+        const char *name, *type;
+        enum prometheus_tls_of what;
+        const char *doc;
+    } rows[] = {
+        {"tls_certificates", "gauge", PROMETHEUS_CERTIFICATES, "Certificates of a TLS listener"},
+        {"tls_certificate_expiry_seconds", "gauge", PROMETHEUS_EXPIRY,
+            "Time until the first of them expires; below 0: it has"},
+        {"tls_certificates_parsed", "gauge", PROMETHEUS_PARSED,
+            "Certificates in memory with their keys"},
+        {"tls_certificate_parse_failures_total", "counter", PROMETHEUS_PARSE_FAILURES,
+            "Certificates that a handshake needed and that were bad"},
+        {"tls_reload_failures_total", "counter", PROMETHEUS_RELOAD_FAILURES,
+            "Readings of its certificates that found a bad file"},
+    };
+
+    for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+        struct prometheus_tls all = {
+            to, rows[i].name, rows[i].what, a->env.loop->clock.wall_ms / 1000};
+
+        prometheus_head(to, rows[i].name, rows[i].type, rows[i].doc);
+        a->env.host->tls(a->env.host_ctx, prometheus_on_tls, &all);
+    }
+}
+
 static void
 prometheus_process(const struct admin *a, FILE *to)
 {
@@ -384,6 +462,7 @@ admin_do_metrics(struct admin_call *c)
         prometheus_requests(c->admin, to);
         prometheus_backends(c->admin, to);
         prometheus_backend_outcomes(c->admin, to);
+        prometheus_tls(c->admin, to);
         prometheus_memory(c->admin, to);
         prometheus_lag(c->admin, to);
         /* Only here memory that ran out shows, and the text is whole. */

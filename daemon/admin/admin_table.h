@@ -75,6 +75,14 @@
       "Reads the configuration and its policy anew: `changed`, and `policy`, the one that is "     \
       "active "                                                                                    \
       "now; 422 with every error, or 409 with what needs a restart, then nothing has changed")     \
+    X(GET, "/v1/tls", tls, "?limit=integer",                                                       \
+      "?limit=N: TLS listeners and their certificates: names, files, dates, state, errors")        \
+    X(GET, "/v1/tls/summary", tls_summary, "",                                                     \
+      "TLS listeners in figures: certificates, names, failures, the soonest expiry")               \
+    X(POST, "/v1/tls/reload", tls_reload, "",                                                      \
+      "Reads the certificates of all listeners anew: what was added, changed and removed, and "    \
+      "`bad` files: what was read before is kept; 422 where a listener would have none: then "   \
+      "nothing has changed")                                                                       \
     X(POST, "/v1/drain", drain, "",                                                                \
       "Accepts no connection, finishes requests in flight without a deadline, and ends")           \
     X(GET, "/v1/log", log, "?follow=integer ?count=integer ?filter=string",                        \

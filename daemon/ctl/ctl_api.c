@@ -192,6 +192,21 @@ api_say_place(const json_t *e)
         fprintf(stderr, "    %*s\n", (int)column, "^");
 }
 
+/* "FILE:LINE:COLUMN: ", as far as it is known. */
+static void
+api_say_file(const json_t *e, const char *file)
+{
+    long long line = json_integer_value(json_object_get(e, "line"));
+    long long column = json_integer_value(json_object_get(e, "column"));
+
+    fprintf(stderr, "%s:", file);
+    if (line > 0)
+        fprintf(stderr, "%lld:", line);
+    if (column > 0)
+        fprintf(stderr, "%lld:", column);
+    fputc(' ', stderr);
+}
+
 /* An error as tarnd tells it: what, what would be right, and of a policy each mistake. */
 static void
 api_say_refusal(const json_t *o, long status)
@@ -209,9 +224,7 @@ api_say_refusal(const json_t *o, long status)
         const char *what = json_string_value(json_object_get(e, "hint"));
 
         if (file != NULL)
-            fprintf(stderr, "%s:%lld:%lld: ", file,
-                (long long)json_integer_value(json_object_get(e, "line")),
-                (long long)json_integer_value(json_object_get(e, "column")));
+            api_say_file(e, file);
         fprintf(stderr, "%s\n", message != NULL ? message : "?");
         api_say_place(e);
         if (what != NULL)

@@ -55,6 +55,10 @@ int ctl_ban_list(struct ctl *c);
 int ctl_index_stats(struct ctl *c);
 int ctl_index_dump(struct ctl *c);
 
+/* ctl_tls.c */
+int ctl_tls_list(struct ctl *c);
+int ctl_tls_reload(struct ctl *c);
+
 /* ctl_why.c */
 int ctl_why(struct ctl *c);
 

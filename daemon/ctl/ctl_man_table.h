@@ -22,6 +22,7 @@
     X("vcl", "load, use, label and discard policies", "reload why")                                \
     X("backend", "list backends, and set their health", "vcl stat")                                \
     X("table", "list, show and load tables in shared memory", "vcl")                               \
+    X("tls", "list certificates, and read them anew", "reload log")                                \
     X("index", "show the load of the index, and its keys", "storage why")                          \
     X("param", "see and set parameters", "reload stat")                                            \
     X("reload", "", "param vcl stop")                                                              \
@@ -41,6 +42,7 @@
     X("top", "OF", "url, client or backend. Default: url")                                         \
     X("top", "BY", "requests, bytes or misses. Default: requests")                                 \
     X("top", "--limit N", "N of them in a frame")                                                  \
+    X("tls", "--limit N", "N certificates of each listener. Default: 1000")                        \
     X("index", "--limit N", "the first N keys. Default: all")                                      \
     X("why", "URL", "absolute, or a path on the first listener's address")                         \
     X("why", "FIELD", "a field of the request, as 'Accept-Encoding: gzip'; 32 at most")            \
@@ -97,6 +99,8 @@
     X("backend", "tarnctl backend set-health app1 sick", "app1 gets no more requests")             \
     X("backend", "tarnctl backend set-health app1 auto", "its probe decides again")                \
     X("table", "tarnctl table load redirects /etc/tarn/redirects.txt", "replace its entries")      \
+    X("tls", "tarnctl tls list", "certificates, and when they expire")                             \
+    X("tls", "tarnctl tls reload", "after a renewal")                                              \
     X("index", "tarnctl index dump --limit 10", "ten keys, and their entries")                     \
     X("param", "tarnctl param list ttl", "parameters about lifetimes")                             \
     X("param", "tarnctl param set default_ttl 5m", "for responses without one of their own")       \

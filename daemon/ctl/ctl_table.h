@@ -91,6 +91,15 @@
       "FILE - is standard input: an entry a line, a key and, behind white space, its value; # begins\n" \
       "a comment.  All of it replaces the old entries at once.\n",                                 \
       "load a table in shared memory")                                                             \
+    X("tls list", "[--limit N]", 0, 0, tls_list,                                                   \
+      "1,000 of each listener, or N.  STATE is in use, when its key is in memory; ready, when no\n" \
+      "handshake needed it lately; kept, when its file is bad now and the one before is served;\n" \
+      "bad, when it cannot be served.\n",                                                          \
+      "certificates of TLS listeners: names, expiry, state, file")                                 \
+    X("tls reload", "", 0, 0, tls_reload,                                                          \
+      "Connections go on.  Where a listener would have no certificate nothing changes.  A bad file\n" \
+      "among others is printed, and exit status is 1; the certificate before it is kept.\n",       \
+      "read the certificates of TLS listeners anew")                                               \
     X("index stats", "", 0, 0, index_stats, "",                                                    \
       "the load of the index, and the cost of its inserts")                                        \
     X("index dump", "[--limit N]", 0, 0, index_dump,                                               \

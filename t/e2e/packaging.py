@@ -59,7 +59,7 @@ def words_of_tarnctl():
 def sections(page):
     """Of a manual page as it is shown, its sections; man finds no mistake in it."""
     done = subprocess.run(["man", "--warnings", "-l", page], capture_output=True, text=True,
-                          env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "200", "MANOPT": "--no-justification"})
+                          env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "200", "MANOPT": "--no-justification --no-hyphenation"})
     assert (done.returncode, done.stderr) == (0, ""), (page, done.stderr)
     return dict(re.findall(r"(?ms)^([A-Z][A-Z ]+)\n(.*?)(?=^\S|\Z)", done.stdout))
 
@@ -90,7 +90,8 @@ class Metrics(unittest.TestCase):
         finally:
             t.process.stderr.close()
             t.close()
-        cls.names = set(re.findall(r"(?m)^(tarn_\w+)", text))
+        # Also those without a value: this tarnd has no TLS listener.
+        cls.names = set(re.findall(r"(?m)^(?:# TYPE )?(tarn_\w+)", text))
         cls.counters = set(re.findall(r"(?m)^# TYPE (tarn_\w+) (?:counter|histogram)$", text))
 
     def check(self, expressions):

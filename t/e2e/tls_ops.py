@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 """tls_ops.py TARND TARNCTL [TEST...] -- TLS for operators: what logs, policies, metrics and tarnctl say of it."""
+import http.client
+import json
 import os
+import re
+import socket
 import ssl
 import subprocess
 import sys
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -218,6 +223,107 @@ class Check(Case):
         plain = f"{{address: '127.0.0.1:{tarnd.free_port()}'}}"
         self.assertEqual(self.check(self.listener(acme) + ", " + plain), "")
         self.assertEqual(self.check(self.listener(acme.replace("state", "challenge: tls-alpn-01, state"))), "")
+
+
+class Certificates(Case):
+    """What there is, and reading it anew: API, tarnctl, metrics."""
+
+    def metric(self, name):
+        conn = socket.socket(socket.AF_UNIX)
+        conn.connect(f"{self.home}/admin.sock")
+        with conn:
+            conn.sendall(tarnd.request("/metrics", "Connection: close", host="tarn"))
+            text = tarnd.read_to_end(conn).decode()
+        found = re.findall(rf'(?m)^tarn_{name}{{listener="([^"]*)",address="127.0.0.1:{self.tls_port}"}} (-?\d+)$', text)
+        self.assertEqual(len(found), 1, f"{name}: {text[-3000:]}")
+        return int(found[0][1])
+
+    def rows(self):
+        answer = json.loads(self.tarnctl("tls", "list", "--json"))
+        self.assertEqual([x["address"] for x in answer["listeners"]], [f"127.0.0.1:{self.tls_port}"])
+        return {os.path.basename(x["file"]): x for x in answer["listeners"][0]["certificates"]}
+
+    def write(self, path, text):
+        with open(path, "w", encoding="utf-8", opener=lambda p, flags: os.open(p, flags, 0o600)) as f:
+            f.write(text)
+
+    def test_what_there_is_is_listed(self):
+        self.ca.pair(f"{self.home}/certs/b.test.pem", "b.test", "www.b.test", "*.b.test", days=3)
+        self.start(self.backends())
+        rows = self.rows()
+        self.assertEqual(sorted(rows), ["a.test.pem", "b.test.pem"])
+        b = rows["b.test.pem"]
+        self.assertEqual(sorted(b["names"]), ["*.b.test", "b.test", "www.b.test"])
+        self.assertAlmostEqual(b["not_after"], time.time() + 3 * 86400, delta=600)
+        self.assertAlmostEqual(b["not_before"], time.time() - 86400, delta=600)
+        self.assertEqual((b["kind"], b["bits"], b["issuer"], b["key_file"]), ("ecdsa", 256, "Test CA", None))
+        self.assertEqual((b["default"], b["parsed"], b["kept"], b["error"]), (False, False, False, None))
+        self.assertTrue(rows["a.test.pem"]["default"])
+        self.connect(name="b.test")
+        self.assertEqual({f: r["parsed"] for f, r in self.rows().items()}, {"a.test.pem": False, "b.test.pem": True})
+        self.assertRegex(self.tarnctl("tls", "list"), r"b\.test, .*, and 1 more +20\d\d-\d\d-\d\d +[23] +ecdsa 256 +in use")
+        self.assertIn("1 more of listener", self.tarnctl("tls", "list", "--limit", "1"))
+        self.assertEqual([self.metric(n) for n in ("tls_certificates", "tls_certificates_parsed",
+                                                   "tls_certificate_parse_failures_total")], [2, 1, 0])
+        self.assertAlmostEqual(self.metric("tls_certificate_expiry_seconds"), 3 * 86400, delta=600)
+        summary = self.tarnd_admin("/v1/tls/summary")["listeners"][0]
+        self.assertEqual((summary["certificates"], summary["names"]), (2, 4))
+        self.assertTrue(summary["soonest_file"].endswith("/b.test.pem"))
+
+    def tarnd_admin(self, target):
+        conn = http.client.HTTPConnection("tarn")
+        conn.sock = socket.socket(socket.AF_UNIX)
+        conn.sock.connect(f"{self.home}/admin.sock")
+        conn.request("GET", target)
+        answer = json.load(conn.getresponse())
+        conn.close()
+        return answer
+
+    def test_a_reload_says_what_changed(self):
+        self.ca.pair(f"{self.home}/certs/b.test.pem", "b.test")
+        self.start(self.backends())
+        before = self.connect().getpeercert(True)
+        self.assertIn("2 files with certificates, 0 changes", self.tarnctl("tls", "reload"))
+        self.ca.pair(f"{self.home}/certs/a.test.pem", "a.test", days=200)
+        os.remove(f"{self.home}/certs/b.test.pem")
+        self.ca.pair(f"{self.home}/certs/c.test.pem", "c.test")
+        self.assertEqual(self.connect().getpeercert(True), before)
+        said = self.tarnctl("tls", "reload")
+        self.assertEqual(said.splitlines()[:3], [f"added {self.home}/certs/c.test.pem",
+                                                 f"changed {self.home}/certs/a.test.pem",
+                                                 f"removed {self.home}/certs/b.test.pem"])
+        self.assertIn("2 files with certificates, 3 changes", said)
+        self.assertNotEqual(self.connect().getpeercert(True), before)
+        self.connect(name="c.test")
+        self.assertEqual(self.metric("tls_reload_failures_total"), 0)
+        self.assertIn("POST /v1/tls/reload", self.said())
+
+    def test_a_bad_file_is_told_and_the_one_before_is_kept(self):
+        self.ca.pair(f"{self.home}/certs/b.test.pem", "b.test")
+        self.start(self.backends())
+        before = self.connect().getpeercert(True)
+        self.write(f"{self.home}/certs/a.test.pem", "-----BEGIN CERTIFICATE-----\nMII\n")
+        self.ca.pair(f"{self.home}/certs/c.test.pem", "c.test")
+        said = self.tarnctl("tls", "reload", status=1)
+        self.assertRegex(said, rf"{self.home}/certs/a\.test\.pem:1: .*no END line")
+        self.assertIn(f"added {self.home}/certs/c.test.pem\n", said)
+        self.assertEqual(self.connect().getpeercert(True), before)
+        self.assertTrue(self.rows()["a.test.pem"]["kept"])
+        self.assertIn(" kept ", self.tarnctl("tls", "list"))
+        self.assertEqual(self.metric("tls_reload_failures_total"), 1)
+
+    def test_where_nothing_would_be_left_nothing_changes(self):
+        self.start(self.backends())
+        before = self.rows()
+        os.rename(f"{self.home}/certs", f"{self.home}/gone")
+        said = self.tarnctl("tls", "reload", status=1)
+        self.assertIn(f"{self.home}/certs: ", said)
+        self.assertIn("its certificates cannot be used", said)
+        self.assertIn("nothing has changed", said)
+        self.assertEqual(self.rows(), before)
+        self.assertEqual(self.metric("tls_reload_failures_total"), 1)
+        os.rename(f"{self.home}/gone", f"{self.home}/certs")
+        self.assertIn("0 changes", self.tarnctl("tls", "reload"))
 
 
 def main():

@@ -319,6 +319,41 @@ host_reload(void *ctx, json_t **answer)
 }
 
 static void
+host_tls(void *ctx, void (*each)(void *to, const struct admin_tls *t), void *to)
+{
+    const struct admin_tls t = {.name = "a\"b",
+        .address = "127.0.0.1:443",
+        .certificates = 2,
+        .names = 3,
+        .parsed = 1,
+        .parses = 5,
+        .parse_failures = 4,
+        .reload_failures = 6,
+        .soonest_s = world.loop.clock.wall_ms / 1000 - 7,
+        .soonest_file = "/c/\xff.pem"};
+    const struct admin_tls none = {.name = "new", .address = "[::1]:443", .soonest_file = ""};
+
+    (void)ctx;
+    each(to, &t);
+    each(to, &none);
+}
+
+static json_t *
+host_tls_list(void *ctx, unsigned most)
+{
+    (void)ctx;
+    return json_pack("[{si}]", "most", (int)most);
+}
+
+static unsigned
+host_tls_reload(void *ctx, json_t **answer)
+{
+    (void)ctx;
+    *answer = json_pack("{ss}", "error", "bad");
+    return 422;
+}
+
+static void
 host_walk_tags(void *ctx)
 {
     (void)ctx;
@@ -346,7 +381,8 @@ static void
 world_open(const char *admin_section)
 {
     static const struct admin_host host = {host_state, host_stop, host_drain, host_params,
-        host_set_params, host_connections, host_listeners, host_reload, host_walk_tags};
+        host_set_params, host_connections, host_listeners, host_reload, host_tls, host_tls_list,
+        host_tls_reload, host_walk_tags};
     struct conf_error *errors;
     char yaml[512];
 
