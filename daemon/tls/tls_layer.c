@@ -118,8 +118,9 @@ static void
 tls_begin(struct tls *t, struct secure_io *io)
 {
     tassert(t->io == NULL);
+    /* What another call left would pass for this one's: so each that fails clears it. */
+    tassert_slow(ERR_peek_error() == 0);
     t->io = io;
-    ERR_clear_error(); /* what another call left would pass for this one's */
 }
 
 /* What OpenSSL's answer means.  0: nothing more to read. */
@@ -182,6 +183,10 @@ tls_decrypt(struct secure *s, struct secure_io *io, struct span room)
     size_t got = 0;
     int rc = 0;
 
+    if (t->ended != 0)
+        return t->ended;
+    if (io->in.len == 0 && SSL_pending(t->ssl) == 0)
+        return 0; /* OpenSSL would take a buffer to find that out */
     while (rc == 0 && got < room.len && (got == 0 || io->in.len > 0)) {
         size_t most = room.len - got < INT32_MAX ? room.len - got : INT32_MAX;
         int n;
@@ -198,8 +203,10 @@ tls_decrypt(struct secure *s, struct secure_io *io, struct span room)
             rc = TERR_LIMIT;
         }
     }
+    if (rc != TERR_AGAIN)
+        t->ended = (int16_t)rc; /* told behind what came before it */
     if (got > 0)
-        return (ssize_t)got; /* an end, or an error, is met again */
+        return (ssize_t)got;
     return rc == TERR_AGAIN ? 0 : rc;
 }
 
@@ -263,6 +270,7 @@ tls_free(struct secure **sp)
     }
     SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(t->ssl);
+    ERR_clear_error();
     if (t->client != NULL)
         tls_client_drop(t->client);
     free(t->said);
@@ -328,6 +336,7 @@ tls_on_cert(SSL *ssl, void *arg)
     if (rc == 0) {
         rc = cert_pick_use(&pick, ssl);
         cert_pick_drop(&pick);
+        ERR_clear_error();
     }
     if (rc != 0)
         t->why = rc == TERR_NOTFOUND ? "no certificate for the name" : "its certificate is bad";
@@ -500,6 +509,7 @@ tls_facts(const struct secure *s, struct conn_secure *out, char *text, size_t si
     if (cert != NULL)
         facts_of_client(cert, out, &at, end);
     X509_free(cert);
+    ERR_clear_error();
 }
 
 static const struct secure_ops tls_ops = {
@@ -526,6 +536,7 @@ tls_new(SSL_CTX *ctx, struct loop *l)
     if (t == NULL || t->ssl == NULL) {
         BIO_free(bio);
         usage_free(&l->usage, USAGE_CONN, t);
+        ERR_clear_error();
         return NULL;
     }
     t->magic = TLS_MAGIC;

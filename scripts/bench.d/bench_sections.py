@@ -64,6 +64,7 @@ SECTIONS = (
     Section("cork", "bench_cork", "MORE on and off, TCP and Unix sockets (nbdkit)",
             usual=(1, 5)),
     # What is drawn.
+    Section("tls", "bench_tls", "TLS: handshakes and hits beside OpenSSL alone, nginx, HAProxy"),
     Section("ratio", "bench_ratio", "hit ratio against cache size, beside libcachesim's"),
     Section("latency", "bench_latency", "p50 to p99.99 of hits and misses at a fixed load"),
     Section("cost", "bench_cost", "a hit's cost against object size and connection count",
