@@ -14,6 +14,8 @@
 #ifndef TARN_SECURE_H
 #define TARN_SECURE_H
 
+#include <stdbool.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "daemon/base/span.h"
@@ -34,7 +36,25 @@ struct secure_io {
     struct slice in; /* what arrived; the layer moves its beginning behind what it took */
     char *out;       /* what it sends is put behind out_len */
     size_t out_len, out_max;
+    /* While nothing is in `out`: may take the front of what would be put there, from where it lies; how many
+     * bytes it took.  NULL: it takes nothing. */
+    size_t (*direct)(struct secure_io *io, const char *p, size_t len);
 };
+
+/* For the layer: `len` bytes are sent.  False: they do not fit, and none is. */
+static inline bool
+secure_io_put(struct secure_io *io, const char *p, size_t len)
+{
+    size_t taken = 0;
+
+    if (len > io->out_max - io->out_len)
+        return false;
+    if (io->direct != NULL && io->out_len == 0)
+        taken = io->direct(io, p, len);
+    memcpy(io->out + io->out_len, p + taken, len - taken);
+    io->out_len += len - taken;
+    return true;
+}
 
 struct secure_ops {
     /* The handshake goes on as far as `in` leads.  0: it is complete; TERR_AGAIN: more must come; else

@@ -16,6 +16,7 @@ enum {
     EARLY_RECORD = 4096,    /* a reader has its first bytes after three packets, not twelve */
     EARLY_BYTES = 65536,    /* from here on a sender's window is large: Grigorik, 2013 */
     EARLY_AFTER_MS = 1000,  /* of silence: TCP's window begins anew then (RFC 9293 3.8.6.2) */
+    DIRECT_LEAST = 4096,    /* what is copied with less than a call costs */
     SEND_CHUNK = 3 * 16384, /* ciphertext that is given to the kernel in one call */
 };
 _Static_assert(SEND_CHUNK + SECURE_RECORD + SECURE_RECORD_MORE <= SECURE_FLIGHT_MAX,
@@ -415,13 +416,49 @@ secure_next_record(struct stream *s, struct secure_source *src, size_t most)
     return slice_of(shared->plain, held);
 }
 
-static int
-secure_record(struct stream *s, struct secure_io *io, struct slice plain)
+/* A record that is the call's only one leaves from where OpenSSL made it, and is not copied. */
+struct secure_out {
+    struct secure_io io;
+    struct stream *stream;
+    bool more; /* others follow in this turn */
+};
+
+static size_t
+secure_direct(struct secure_io *io, const char *p, size_t len)
 {
+    struct secure_out *out = container_of(io, struct secure_out, io);
+    struct stream *s = out->stream;
+    int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (out->more && !s->is_unix ? MSG_MORE : 0);
+    struct iovec iov = {.iov_len = len};
+    ssize_t sent;
+
+    memcpy(&iov.iov_base, &p, sizeof(p)); /* sendmsg only reads it */
+    sent = stream_send_plain(s, &iov, 1, flags);
+    if (sent >= 0)
+        return (size_t)sent;
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
+        s->write_err = terr_from_errno(-errno);
+    return 0;
+}
+
+static void
+secure_record(struct secure_out *out, struct slice plain, size_t left)
+{
+    struct stream *s = out->stream;
     struct stream_secure *x = stream_secure(s);
+    int err;
 
     x->early_left -= plain.len < x->early_left ? (uint32_t)plain.len : x->early_left;
-    return x->layer->ops->encrypt(x->layer, io, plain);
+    out->more = left > 0;
+    out->io.direct = NULL;
+    if (s->op == NULL && plain.len >= DIRECT_LEAST && (left == 0 || left >= SECURE_RECORD) &&
+        !x->shut && uv_stream_get_write_queue_size(&s->uv.stream) == 0) {
+        out->io.direct = secure_direct;
+        x->sent_ms = (uint32_t)stream_loop(s)->base.clock.mono_ms;
+    }
+    err = x->layer->ops->encrypt(x->layer, &out->io, plain);
+    if (err != 0 && s->write_err == 0)
+        s->write_err = (int16_t)err;
 }
 
 /* Encrypts and sends, at least `chunk` bytes in a call, until all of it has been or the kernel takes no
@@ -430,7 +467,7 @@ static void
 secure_encrypt(struct stream *s, struct secure_source *src, bool more, size_t chunk)
 {
     struct net_secure *shared = secure_shared(s);
-    struct secure_io io = {.out = shared->out, .out_max = SECURE_FLIGHT_MAX};
+    struct secure_out out = {.io = {.out = shared->out, .out_max = SECURE_FLIGHT_MAX}, .stream = s};
 
     tassert(shared->held_by == NULL || shared->held_by == s);
     while (s->op == NULL && s->write_err == 0) {
@@ -446,11 +483,11 @@ secure_encrypt(struct stream *s, struct secure_source *src, bool more, size_t ch
             break;
         }
         plain = secure_next_record(s, src, most);
-        s->write_err = (int16_t)secure_record(s, &io, plain);
-        if (io.out_len >= chunk || src->left == 0)
-            secure_send(s, &io);
+        secure_record(&out, plain, src->left);
+        if (out.io.out_len >= chunk || src->left == 0 || out.io.direct != NULL)
+            secure_send(s, &out.io);
     }
-    secure_send(s, &io);
+    secure_send(s, &out.io);
 }
 
 /* What another stream holds has the memory that we need. */
@@ -488,15 +525,15 @@ void
 stream_secure_flush(struct stream *s)
 {
     struct net_secure *shared = secure_shared(s);
-    struct secure_io io;
+    struct secure_out out = {.stream = s};
 
     if (shared == NULL || shared->held_by != s)
         return;
     shared->held_by = NULL;
+    out.io = (struct secure_io){.out = shared->out, .out_max = SECURE_FLIGHT_MAX};
     if (s->write_err == 0) {
-        io = (struct secure_io){.out = shared->out, .out_max = SECURE_FLIGHT_MAX};
-        s->write_err = (int16_t)secure_record(s, &io, slice_of(shared->plain, shared->held));
-        secure_send(s, &io);
+        secure_record(&out, slice_of(shared->plain, shared->held), 0);
+        secure_send(s, &out.io);
     }
     if (s->write_err != 0)
         task_wake(s->of.owner);

@@ -54,12 +54,10 @@ tls_bio_write(BIO *bio, const char *data, int len)
     tassert(len >= 0);
     BIO_clear_retry_flags(bio);
     /* No call makes more than the room is for, unless a peer makes us answer without end. */
-    if (io == NULL || (size_t)len > io->out_max - io->out_len) {
+    if (io == NULL || !secure_io_put(io, data, (size_t)len)) {
         t->why = "too much to be sent at once";
         return -1;
     }
-    memcpy(io->out + io->out_len, data, (size_t)len);
-    io->out_len += (size_t)len;
     return len;
 }
 
