@@ -166,6 +166,7 @@ worker_on_tick(struct task *t)
     incoming_trim(w->incoming);
     proxy_trim(&w->proxy);
     net_loop_trim(w->net);
+    tls_trim();
     worker_on_charge(&w->charge_task);
     origins_tick(w->proxy.origins);
     /* A worker without requests lets go of old policies here. */

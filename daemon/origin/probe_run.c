@@ -48,7 +48,7 @@ probe_fail(struct probe *p, const char *what)
     if (p->line[0] != '\0')
         snprintf(text, sizeof(text), "%.32s: %.60s", p->line, what);
     else
-        snprintf(text, sizeof(text), "%s", what);
+        snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, what);
     probe_end(p, false, text);
 }
 

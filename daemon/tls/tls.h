@@ -26,6 +26,9 @@ void tls_init(void);
 /* Bytes that OpenSSL holds, of all threads, to within 64 KiB a thread; any thread. */
 int64_t tls_memory(void);
 
+/* Half of the memory that lies ready for this thread's next records goes back: see net_loop_trim(). */
+void tls_trim(void);
+
 /* `secret`: at least 32 bytes; they are not kept, only what is derived from them.  TERR_NOMEM. */
 int tls_tickets_open(struct tls_tickets **out, const void *secret, size_t len);
 void tls_tickets_close(struct tls_tickets **tp);

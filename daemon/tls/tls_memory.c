@@ -96,6 +96,17 @@ memory_free(void *p, const char *file, int line)
     free(p);
 }
 
+void
+tls_trim(void)
+{
+    for (unsigned keep = memory_ready.n / 2; memory_ready.n > keep;) {
+        void *p = memory_ready.blocks[--memory_ready.n];
+
+        memory_add(-(int64_t)malloc_usable_size(p));
+        free(p);
+    }
+}
+
 /* OpenSSL refuses when it has allocated already: then nothing is counted, and nothing else is wrong. */
 void
 tls_init(void)

@@ -83,9 +83,7 @@ toy_of(struct secure *t)
 static inline void
 toy_put(struct secure_io *io, const void *bytes, size_t len)
 {
-    CHECK(io->out_max - io->out_len >= len);
-    memcpy(io->out + io->out_len, bytes, len);
-    io->out_len += len;
+    assert_true(secure_io_put(io, bytes, len));
 }
 
 static inline size_t
@@ -173,17 +171,18 @@ static inline int
 toy_encrypt(struct secure *t, struct secure_io *io, struct slice plain)
 {
     struct toy *toy = toy_of(t);
-    const char head[2] = {(char)(plain.len >> 8), (char)plain.len};
+    static char record[2 + SECURE_RECORD];
 
     CHECK(!toy->shut && plain.len > 0 && plain.len <= SECURE_RECORD);
     if (toy->nmade < TOY_RECORDS)
         toy->made[toy->nmade] = plain.len;
     toy->nmade++;
     toy->plain = plain.ptr;
-    toy_put(io, head, 2);
-    toy_put(io, plain.ptr, plain.len);
-    for (size_t i = io->out_len - plain.len; i < io->out_len; i++)
-        io->out[i] ^= 0x5a;
+    record[0] = (char)(plain.len >> 8);
+    record[1] = (char)plain.len;
+    for (size_t i = 0; i < plain.len; i++)
+        record[2 + i] = (char)(plain.ptr[i] ^ 0x5a);
+    toy_put(io, record, 2 + plain.len);
     return 0;
 }
 
