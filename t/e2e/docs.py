@@ -15,7 +15,6 @@ What the reader does not see: <!-- docs: WORD ... --> in front of a block.
 
   skip REASON      the block is not run here; the reason is printed
   fails            the configuration is a mistake: `tarnd -t` must refuse it
-  fails at the start   the same, by `tarnd -t` or by the start
   is the answer    of a text: each of its lines was said by what has failed
   run COMMAND      a command of the test's, such as `site stop 3000`
 
@@ -177,7 +176,7 @@ class World:
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
 
-    def configure(self, text, fails, late):
+    def configure(self, text, fails):
         """As the package's user would: the file, tarnd -t, and a tarnd that goes by it."""
         said = yaml.safe_load(text) or {}
         if not isinstance(said, dict):
@@ -188,11 +187,8 @@ class World:
         if whole and "admin" not in said:
             merged += yaml.safe_dump({"admin": BASE["admin"]})
         self.save("tarn.yaml", merged)
-        if late:
-            self.last = self.shell("systemctl restart tarn 2>&1 || exit 0; echo; echo it started >&2; exit 1")
-        else:
-            self.check(fails)
-        self.config = None if fails or late else merged
+        self.check(fails)
+        self.config = None if fails else merged
 
     def check(self, fails):
         done = subprocess.run(["tarnd", "-t", "-c", f"{ETC}/tarn.yaml"], text=True, capture_output=True)
@@ -217,7 +213,7 @@ class World:
             if named and named.group(2) != "tarn.yaml":
                 self.save(named.group(2), text)
             else:
-                self.configure(text, fails, "fails at the start" in words)
+                self.configure(text, fails)
         elif kind == "vcl":
             self.policy(text, fails)
         elif kind == "sh":
