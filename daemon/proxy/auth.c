@@ -198,6 +198,9 @@ auth_ask(
     pthread_mutex_lock(&a->lock);
     rc = auth_enqueue(a, check);
     pthread_mutex_unlock(&a->lock);
+    /* It is in no queue, so nothing else erases it. */
+    if (rc != TERR_AGAIN)
+        explicit_bzero(check->password, sizeof(check->password));
     return rc;
 }
 
@@ -233,39 +236,51 @@ auth_digit(char c)
     return at != NULL ? (int)(at - digits) : -1;
 }
 
-bool
-auth_basic(struct slice value, struct span buf, struct slice *user, struct slice *password)
+/* base64 (RFC 4648 4) into `buf`, *len bytes; false: it is not, or does not fit. */
+static bool
+auth_decode(struct slice value, struct span buf, size_t *len)
 {
     uint32_t bits = 0;
     unsigned n = 0;
-    size_t len = 0;
-    const char *colon;
 
-    if (value.len < 6 || strncasecmp(value.ptr, "Basic ", 6) != 0)
-        return false;
-    value = slice_of(value.ptr + 6, value.len - 6);
-    while (value.len > 0 && *value.ptr == ' ')
-        value = slice_of(value.ptr + 1, value.len - 1);
     while (value.len > 0 && value.ptr[value.len - 1] == '=')
         value.len--;
     for (size_t i = 0; i < value.len; i++) {
         int d = auth_digit(value.ptr[i]);
 
         /* Padding in the middle, too: = is no digit. */
-        if (d < 0 || len + 1 >= buf.len)
+        if (d < 0 || *len + 1 >= buf.len)
             return false;
         bits = bits << 6 | (uint32_t)d;
         n += 6;
         if (n < 8)
             continue;
         n -= 8;
-        buf.ptr[len++] = (char)(bits >> n & 0xff);
+        buf.ptr[(*len)++] = (char)(bits >> n & 0xff);
     }
+    return true;
+}
+
+bool
+auth_basic(struct slice value, struct span buf, struct slice *user, struct slice *password)
+{
+    const char *colon = NULL;
+    size_t len = 0;
+
+    if (value.len < 6 || strncasecmp(value.ptr, "Basic ", 6) != 0)
+        return false;
+    value = slice_of(value.ptr + 6, value.len - 6);
+    while (value.len > 0 && *value.ptr == ' ')
+        value = slice_of(value.ptr + 1, value.len - 1);
     /* The first colon ends the name, a password may have more (RFC 7617 2).  A NUL is refused:
      * crypt(3) would compare what stands before it. */
-    colon = memchr(buf.ptr, ':', len);
-    if (colon == NULL || memchr(buf.ptr, '\0', len) != NULL)
+    if (auth_decode(value, buf, &len) && memchr(buf.ptr, '\0', len) == NULL)
+        colon = memchr(buf.ptr, ':', len);
+    if (colon == NULL) {
+        /* Perhaps a password with a slip in its field. */
+        explicit_bzero(buf.ptr, len);
         return false;
+    }
     *user = slice_of(buf.ptr, (size_t)(colon - buf.ptr));
     *password = slice_of(colon + 1, len - user->len - 1);
     return true;

@@ -46,14 +46,16 @@ struct auth_claim {
 };
 
 /* 1: it fits; 0: it does not; TERR_AGAIN: `wait` is armed, and check->good is set when it is IDLE again;
- * TERR_LIMIT: too many wait.  Fills the check, the caller's alone, and takes its password. */
+ * TERR_LIMIT: too many wait.  Fills the check, the caller's alone; its copy of the password is erased when
+ * it is answered, cancelled or refused. */
 int auth_ask(
     struct auth *a, struct auth_check *check, const struct auth_claim *claim, struct waiter *wait);
 
 /* The request has ended: its check leaves the queue, and `wait` is IDLE.  False: the answer is on its way. */
 bool auth_cancel(struct auth *a, struct auth_check *check);
 
-/* Of a field value `Basic ...`: user and password, in `buf`.  False: it is not one, or too long. */
+/* Of a field value `Basic ...`: user and password, in `buf`, which the caller erases.  False: it is not
+ * one, or too long, and nothing of it stays in `buf`. */
 bool auth_basic(struct slice value, struct span buf, struct slice *user, struct slice *password);
 
 #endif

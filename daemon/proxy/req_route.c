@@ -464,12 +464,14 @@ route_authorized(struct req *r)
      * replaced it. */
     if (r->rules->check != NULL)
         return r->rules->check->good;
-    if (value.ptr == NULL ||
-        !auth_basic(value, (struct span){text, sizeof(text)}, &claim.user, &claim.password))
+    if (value.ptr == NULL)
         return 0;
+    /* Before the password is decoded: behind that there is one way out. */
     check = arena_alloc(&r->x->arena, sizeof(*check));
     if (check == NULL)
         return TERR_NOMEM;
+    if (!auth_basic(value, (struct span){text, sizeof(text)}, &claim.user, &claim.password))
+        return 0;
     route_find_user(&r->rules->route->basic_auth, &claim);
     rc = auth_ask(r->proxy->auth, check, &claim, &r->wait);
     if (rc == TERR_AGAIN) {
