@@ -110,17 +110,25 @@ api_aim(const struct ctl *c, CURL *curl, const char *path)
     return rc;
 }
 
+/* NULL: out of memory; a request without its token would be refused, and that be taken for the
+ * reason. */
 static struct curl_slist *
 api_headers(const struct ctl *c)
 {
     /* Empty: curl would wait for 100 Continue before a large body. */
-    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+    struct curl_slist *list = curl_slist_append(NULL, "Expect:"), *longer = list;
     char *line = NULL;
 
-    if (c->token != NULL && asprintf(&line, "Authorization: Bearer %s", c->token) >= 0)
-        list = curl_slist_append(list, line);
-    free(line);
-    return list;
+    if (c->token != NULL && list != NULL) {
+        int n = asprintf(&line, "Authorization: Bearer %s", c->token);
+
+        longer = n < 0 ? NULL : curl_slist_append(list, line);
+        if (n >= 0)
+            free(line);
+    }
+    if (longer == NULL)
+        curl_slist_free_all(list);
+    return longer;
 }
 
 /* Why nothing came.  Curl speaks of a port 80 also where there is a socket. */
@@ -150,7 +158,7 @@ api_exchange(struct ctl *c, const char *method, const char *path, struct slice b
     char why[CURL_ERROR_SIZE] = "";
     struct curl_slist *headers = api_headers(c);
     CURL *curl = curl_easy_init();
-    CURLcode rc = curl == NULL ? CURLE_OUT_OF_MEMORY : api_aim(c, curl, path);
+    CURLcode rc = curl == NULL || headers == NULL ? CURLE_OUT_OF_MEMORY : api_aim(c, curl, path);
 
     if (rc == CURLE_OK) {
         /* http_proxy of the environment is for other servers: the token must not go there. */
@@ -276,9 +284,14 @@ int
 ctl_ask(struct ctl *c, const char *method, const char *path, json_t *body, json_t **out)
 {
     char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
+    bool whole = body == NULL || text != NULL;
     int rc;
 
     json_decref(body);
+    if (!whole) {
+        ctl_say("out of memory");
+        return CTL_REFUSED;
+    }
     rc = ctl_ask_with(c, method, path, text == NULL ? slice_of(NULL, 0) : slice_str(text), out);
     free(text);
     return rc;

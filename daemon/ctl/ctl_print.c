@@ -6,22 +6,23 @@
 
 #include "daemon/ctl/ctl.h"
 
+/* NULL: there was no memory for the text. */
 static void
 table_add(struct ctl_table *t, char *text)
 {
-    if (t->nrows == t->room) {
-        size_t room = t->room == 0 ? 64 : t->room * 2;
-        char **more = realloc(t->cells, room * sizeof(*more));
+    char **cells = t->cells;
 
-        if (more == NULL || text == NULL) {
-            ctl_say("out of memory");
-            /* A command has nothing to clean up. */
-            exit(CTL_REFUSED);
-        }
-        t->cells = more;
-        t->room = room;
+    if (t->nrows == t->room) {
+        t->room = t->room == 0 ? 64 : t->room * 2;
+        cells = realloc(cells, t->room * sizeof(*cells));
     }
-    t->cells[t->nrows++] = text;
+    if (cells == NULL || text == NULL) {
+        ctl_say("out of memory");
+        /* A command has nothing to clean up. */
+        exit(CTL_REFUSED);
+    }
+    t->cells = cells;
+    cells[t->nrows++] = text;
 }
 
 void

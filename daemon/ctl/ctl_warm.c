@@ -214,40 +214,44 @@ warm_take(char *bytes, size_t size, size_t n, void *ctx)
     return n * size;
 }
 
-/* Where and how.  With --to by http, whatever the URL says: it names a listener without TLS. */
-static void
+/* Where and how.  With --to by http, whatever the URL says: it names a listener without TLS.  Without
+ * memory the request must not be made: it would go to another server, or for the URL before. */
+static CURLcode
 warm_aim(const struct warm *w, CURL *curl, const char *url)
 {
     const char *to = w->c->to;
     bool https = strncasecmp(url, "https://", 8) == 0;
     char plain[WARM_URL_MAX + 8], connect[512];
     struct curl_slist *list = NULL;
+    CURLcode rc = curl_easy_setopt(curl, CURLOPT_URL, url);
 
-    curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)WARM_TIMEOUT_MS);
     /* Else curl would use SIGALRM for resolving, of which there is one for all slots. */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "tarnctl-warm/" TARN_VERSION);
-    if (to == NULL)
-        return;
+    if (to == NULL || rc != CURLE_OK)
+        return rc;
     /* A proxy of the environment would be warmed instead. */
-    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+    rc = curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
     /* The policy and the key see the scheme by X-Forwarded-Proto (by_https). */
-    if (https) {
+    if (https && rc == CURLE_OK) {
         snprintf(plain, sizeof(plain), "http://%s", url + 8);
-        curl_easy_setopt(curl, CURLOPT_URL, plain);
+        rc = curl_easy_setopt(curl, CURLOPT_URL, plain);
     }
     /* Also NULL: the handle had another URL before. */
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, https ? w->by_https : NULL);
-    if (strncmp(to, "unix:", 5) == 0) {
-        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, to + 5);
-        return;
-    }
+    if (rc != CURLE_OK)
+        return rc;
+    if (strncmp(to, "unix:", 5) == 0)
+        return curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, to + 5);
     /* For any host and port: Host keeps the name of the URL. */
     snprintf(connect, sizeof(connect), "::%s", to);
     list = curl_slist_append(NULL, connect);
+    if (list == NULL)
+        return CURLE_OUT_OF_MEMORY;
     curl_easy_setopt(curl, CURLOPT_CONNECT_TO, list);
     curl_easy_setopt(curl, CURLOPT_PRIVATE, list); /* freed when the transfer is over */
+    return CURLE_OK;
 }
 
 static void
@@ -272,13 +276,14 @@ warm_download(const struct warm *w, const char *url, struct warm_text *out)
 
     *out = (struct warm_text){.text = calloc(1, 1)};
     if (curl != NULL && out->text != NULL) {
-        warm_aim(w, curl, url);
+        rc = warm_aim(w, curl, url);
         /* All that curl can undo: sitemaps are often sent compressed. */
         curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
         curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, warm_take);
         curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
-        rc = curl_easy_perform(curl);
+        if (rc == CURLE_OK)
+            rc = curl_easy_perform(curl);
         curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
         warm_aim_end(curl);
     }
@@ -404,29 +409,6 @@ warm_on_field(char *bytes, size_t size, size_t n, void *ctx)
 }
 
 static void
-warm_start(struct warm *w)
-{
-    struct warm_slot *s = w->slots;
-
-    /* There is one: busy is below nslots. */
-    while (s->busy)
-        s++;
-    s->w = w;
-    s->url = w->next++;
-    s->busy = true;
-    /* Of the URL before. */
-    s->hit = s->stored = false;
-    s->why[0] = '\0';
-    warm_aim(w, s->curl, w->list.urls[s->url]);
-    curl_easy_setopt(s->curl, CURLOPT_ERRORBUFFER, s->why);
-    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, warm_drop);
-    curl_easy_setopt(s->curl, CURLOPT_HEADERFUNCTION, warm_on_field);
-    curl_easy_setopt(s->curl, CURLOPT_HEADERDATA, s);
-    curl_multi_add_handle(w->multi, s->curl);
-    w->busy++;
-}
-
-static void
 warm_tell(const struct warm *w, const char *url, const char *why)
 {
     /* The first few say what is wrong; the others are counted. */
@@ -460,6 +442,37 @@ warm_count(struct warm *w, struct warm_slot *s, CURLcode rc)
     } else {
         w->passed++;
     }
+}
+
+static void
+warm_start(struct warm *w)
+{
+    struct warm_slot *s = w->slots;
+    CURLcode rc;
+
+    /* There is one: busy is below nslots. */
+    while (s->busy)
+        s++;
+    s->w = w;
+    s->url = w->next++;
+    /* Of the URL before. */
+    s->hit = s->stored = false;
+    s->why[0] = '\0';
+    rc = warm_aim(w, s->curl, w->list.urls[s->url]);
+    curl_easy_setopt(s->curl, CURLOPT_ERRORBUFFER, s->why);
+    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, warm_drop);
+    curl_easy_setopt(s->curl, CURLOPT_HEADERFUNCTION, warm_on_field);
+    curl_easy_setopt(s->curl, CURLOPT_HEADERDATA, s);
+    /* Of one that is not added no end would be told. */
+    if (rc == CURLE_OK && curl_multi_add_handle(w->multi, s->curl) != CURLM_OK)
+        rc = CURLE_OUT_OF_MEMORY;
+    if (rc != CURLE_OK) {
+        warm_count(w, s, rc);
+        warm_aim_end(s->curl);
+        return;
+    }
+    s->busy = true;
+    w->busy++;
 }
 
 static void
@@ -525,9 +538,12 @@ warm_open(struct warm *w)
 {
     w->multi = curl_multi_init();
     w->by_https = curl_slist_append(NULL, "X-Forwarded-Proto: https");
+    if (w->multi == NULL || w->by_https == NULL)
+        return false;
     for (unsigned i = 0; i < w->nslots; i++)
-        w->slots[i].curl = curl_easy_init();
-    return w->multi != NULL && w->by_https != NULL && w->slots[w->nslots - 1].curl != NULL;
+        if ((w->slots[i].curl = curl_easy_init()) == NULL)
+            return false;
+    return true;
 }
 
 static void
@@ -585,6 +601,8 @@ ctl_warm(struct ctl *c)
     w->terminal = isatty(STDERR_FILENO) && !c->json;
     if (warm_open(w))
         rc = warm_gather(w);
+    else
+        ctl_say("out of memory");
     if (rc == CTL_DONE) {
         warm_run(w);
         rc = warm_report(w);
