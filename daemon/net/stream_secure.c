@@ -13,11 +13,11 @@
 #include <sys/socket.h>
 
 enum {
-    EARLY_RECORD = 4096,    /* a reader has its first bytes after three packets, not twelve */
-    EARLY_BYTES = 65536,    /* from here on a sender's window is large: Grigorik, 2013 */
-    EARLY_AFTER_MS = 1000,  /* of silence: TCP's window begins anew then (RFC 9293 3.8.6.2) */
-    DIRECT_LEAST = 8192,    /* what is copied with less than a call costs */
-    SEND_CHUNK = 3 * 16384, /* ciphertext that is given to the kernel in one call */
+    EARLY_RECORD = 4096,   /* a reader has its first bytes after three packets, not twelve */
+    EARLY_BYTES = 65536,   /* from here on a sender's window is large: Grigorik, 2013 */
+    EARLY_AFTER_MS = 1000, /* of silence: TCP's window begins anew then (RFC 9293 3.8.6.2) */
+    DIRECT_LEAST = 8192,   /* what is copied with less than a call costs */
+    SEND_CHUNK = 16384,    /* ciphertext in one call: what a slow reader leaves is kept for it */
 };
 _Static_assert(SEND_CHUNK + SECURE_RECORD + SECURE_RECORD_MORE <= SECURE_FLIGHT_MAX,
     "the record that fills a chunk has room");
