@@ -130,7 +130,8 @@
     X(name, NAME, "", 0, CONF_NAME_MAX, "Name in logs; default: listen and its number, from 0")    \
     X(proxy_protocol, PROXIED, "off", 0, 8,                                                        \
       "Required: each connection begins with a PROXY header, version 1 or 2, which gives the "     \
-      "client's address; a connection without one is closed")                                      \
+      "client's address, and in version 2 what TLS said at the proxy: then the scheme is "         \
+      "https; a connection without one is closed")                                      \
     X(trusted, NETS, "", 0, 0,                                                                     \
       "With proxy_protocol: proxies that may connect; empty: any, so no other client may reach "   \
       "the address")                                                                               \
@@ -213,8 +214,8 @@
       "whole; 0s: the whole at once")                                                              \
     X(dns_ttl, MS, CONF_FROM_PARAM, 0, CONF_D, "Default: the parameter dns_ttl")                   \
     X(proxy_header, COUNT, 0, 0, 2,                                                                \
-      "Version of the PROXY header that gives the client's address to the backend: each fetch "    \
-      "then has its own connection; 0: none is sent")
+      "Version of the PROXY header that gives the client's address to the backend, version 2 "     \
+      "what TLS said of the client, too: each fetch then has its own connection; 0: none is sent")
 
 #define CONF_DIRECTOR_TABLE(X)                                                                     \
     X(type, DIRECTOR, "round_robin", 1, 32,                                                        \

@@ -213,15 +213,56 @@ incoming_refuse(const struct incoming *in, const struct conn_facts *facts, const
         facts->is_unix ? "unix" : text, why);
 }
 
+/* What a header said; texts are copied, for its bytes go. */
+struct incoming_header {
+    struct proxy_header ph;
+    bool is_secure;
+    struct conn_secure secure;
+    char text[CONN_SECURE_TEXT];
+};
+
+static size_t
+incoming_secure_bytes(struct conn_secure *s)
+{
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < CONN_SECURE_TEXTS; i++)
+        bytes += strlen(*conn_secure_text(s, i)) + 1;
+    return bytes;
+}
+
+/* `own` has room for the texts. */
+static void
+incoming_set_secure(struct incoming_own *own, const struct conn_secure *s)
+{
+    char *to = own->text;
+
+    own->secure = *s;
+    own->listener.secure = &own->secure;
+    for (unsigned i = 0; i < CONN_SECURE_TEXTS; i++) {
+        const char **text = conn_secure_text(&own->secure, i);
+        size_t len = strlen(*text) + 1;
+
+        *text = memcpy(to, *text, len);
+        to += len;
+    }
+}
+
 /* What the header says counts from now on.  0 or TERR_NOMEM.
  * What was known until now, the proxy's own address, is kept in `forwarded`. */
 static int
-incoming_forward(struct incoming *in, struct conn_facts *facts, const struct proxy_header *ph)
+incoming_forward(struct incoming *in, struct conn_facts *facts, struct incoming_header *header)
 {
-    struct incoming_own *own = incoming_own(in, facts, 0);
+    const struct proxy_header *ph = &header->ph;
+    struct incoming_own *own =
+        incoming_own(in, facts, header->is_secure ? incoming_secure_bytes(&header->secure) : 0);
 
     if (own == NULL)
         return TERR_NOMEM;
+    if (header->is_secure) {
+        incoming_set_secure(own, &header->secure);
+        facts->scheme = HTTP_SCHEME_HTTPS;
+    }
     own->listener.forwarded = &own->forwarded;
     memcpy(own->forwarded.remote_addr, facts->client_addr, sizeof(own->forwarded.remote_addr));
     own->forwarded.remote_port = (uint16_t)facts->client_port;
@@ -236,8 +277,9 @@ incoming_forward(struct incoming *in, struct conn_facts *facts, const struct pro
 /* The header is read from what came, and no byte behind it.  1: it is whole; 0: there will be more;
  * TERR_SYNTAX, TERR_NOMEM. */
 static int
-incoming_read(struct incoming_conn *c, struct proxy_header *ph)
+incoming_read(struct incoming_conn *c, struct incoming_header *header)
 {
+    struct proxy_header *ph = &header->ph;
     struct incoming *in = c->incoming;
     struct span rx = stream_received(c->stream);
     size_t take = rx.len < PROXY_HEADER_MAX - c->nkept ? rx.len : PROXY_HEADER_MAX - c->nkept;
@@ -270,6 +312,7 @@ parsed:
     if (n < 0)
         return TERR_SYNTAX;
     tassert((size_t)n > c->nkept);
+    header->is_secure = proxy_header_secure(ph, &header->secure, header->text);
     counter_add(in->env.counters, COUNTER_req_bytes_in, (size_t)n - c->nkept);
     stream_skip(c->stream, (size_t)n - c->nkept);
     return 1;
@@ -310,26 +353,13 @@ incoming_note_secure(struct incoming_conn *c)
     struct secure *layer = stream_get_secure(c->stream);
     char text[CONN_SECURE_TEXT];
     struct conn_secure facts;
-    const char **const texts[] = {&facts.server_name, &facts.protocol, &facts.client_subject,
-        &facts.client_issuer, &facts.client_serial, &facts.client_fingerprint};
     struct incoming_own *own;
-    size_t bytes = 0;
 
     layer->ops->facts(layer, &facts, text, sizeof(text));
-    for (unsigned i = 0; i < ARRAY_LEN(texts); i++)
-        bytes += strlen(*texts[i]) + 1;
-    own = incoming_own(c->incoming, &c->facts, bytes);
+    own = incoming_own(c->incoming, &c->facts, incoming_secure_bytes(&facts));
     if (own == NULL)
         return TERR_NOMEM;
-    for (unsigned i = 0, at = 0; i < ARRAY_LEN(texts); i++) {
-        size_t len = strlen(*texts[i]) + 1;
-
-        memcpy(own->text + at, *texts[i], len);
-        *texts[i] = own->text + at;
-        at += (unsigned)len;
-    }
-    own->secure = facts;
-    own->listener.secure = &own->secure;
+    incoming_set_secure(own, &facts);
     c->facts.scheme = HTTP_SCHEME_HTTPS;
     return 0;
 }
@@ -375,15 +405,16 @@ incoming_run_handshake(struct incoming_conn *c)
 
 /* The header has been read: it counts from now on.  0; or TERR_*, and the connection is to end. */
 static int
-incoming_note_header(struct incoming_conn *c, const struct proxy_header *ph)
+incoming_note_header(struct incoming_conn *c, struct incoming_header *header)
 {
+    const struct proxy_header *ph = &header->ph;
     struct incoming *in = c->incoming;
     int err = 0;
 
     counter_add(in->env.counters, COUNTER_sess_proxied, 1);
     c->is_proxied = false;
     if (ph->has_addresses)
-        err = incoming_forward(in, &c->facts, ph);
+        err = incoming_forward(in, &c->facts, header);
     if (err == 0 && ph->has_addresses)
         err = incoming_count(in, &c->facts);
     if (err == 0 && c->server != NULL)
@@ -397,7 +428,7 @@ static void
 incoming_conn_run(struct task *t)
 {
     struct incoming_conn *c = container_of(t, struct incoming_conn, task);
-    struct proxy_header ph;
+    struct incoming_header header;
     int rc;
 
     OBJ_CHECK(c, INCOMING_CONN_MAGIC);
@@ -410,9 +441,9 @@ incoming_conn_run(struct task *t)
         incoming_run_handshake(c);
         return;
     }
-    rc = incoming_read(c, &ph);
+    rc = incoming_read(c, &header);
     if (rc == 1) {
-        rc = incoming_note_header(c, &ph);
+        rc = incoming_note_header(c, &header);
         if (rc == 0 && c->server == NULL)
             incoming_pass_on(c);
         else if (rc != 0)

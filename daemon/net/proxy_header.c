@@ -8,13 +8,29 @@
 #include "daemon/base/span.h"
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/conn_server.h"
 
 enum {
     LINE_MAX_V1 = 107, /* 2.1: the longest line, CR LF included */
     V2_HEAD = 16,      /* signature, version and command, family, length */
     V2_TLV = 3,        /* type, length */
-    V2_TLV_CRC32C = 3, /* PP2_TYPE_CRC32C */
+    V2_TLV_ALPN = 1,   /* PP2_TYPE_ALPN, and so on */
+    V2_TLV_AUTHORITY = 2,
+    V2_TLV_CRC32C = 3,
+    V2_TLV_SSL = 0x20,
+    V2_SSL_VERSION = 0x21,
+    V2_SSL_CN = 0x22,
+    V2_SSL_CIPHER = 0x23,
+    V2_SSL_HEAD = 5, /* flags, verify */
+    V2_CLIENT_SSL = 1,
+    V2_CLIENT_CERT_CONN = 2, /* a certificate came on this connection; in its TLS session */
+    V2_CLIENT_CERT_SESS = 4,
+    V2_TEXT_MAX = 255,   /* of a text that is read or written */
+    V2_SECURE_MAX = 896, /* bytes of all TLVs that are written */
 };
+_Static_assert(V2_HEAD + 36 + V2_SECURE_MAX <= PROXY_HEADER_WRITE_MAX, "a header fits");
+
+#define HEX_DIGITS "0123456789abcdefABCDEF"
 
 static const char v2_signature[12] = "\r\n\r\n\0\r\nQUIT\n";
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -126,28 +142,61 @@ v2_crc32c(const uint8_t *p, size_t len, size_t hole)
     return ~crc;
 }
 
+/* Takes the first TLV off `left`.  1; 0: there is none; -1: it is longer than what is left. */
+static int
+v2_tlv_next(struct slice *left, unsigned *type, struct slice *value)
+{
+    const uint8_t *p = (const uint8_t *)left->ptr;
+    size_t len;
+
+    if (left->len == 0)
+        return 0;
+    if (left->len < V2_TLV)
+        return -1;
+    len = v2_u16(p + 1);
+    if (len > left->len - V2_TLV)
+        return -1;
+    *type = p[0];
+    *value = slice_of(left->ptr + V2_TLV, len);
+    *left = slice_of(left->ptr + V2_TLV + len, left->len - V2_TLV - len);
+    return 1;
+}
+
+/* 2.2.6: TLVs again, behind flags and the result of verifying. */
+static bool
+v2_ssl_ok(struct slice ssl)
+{
+    struct slice value;
+    unsigned type;
+    int rc;
+
+    if (ssl.len < V2_SSL_HEAD)
+        return false;
+    ssl = slice_of(ssl.ptr + V2_SSL_HEAD, ssl.len - V2_SSL_HEAD);
+    while ((rc = v2_tlv_next(&ssl, &type, &value)) > 0)
+        continue;
+    return rc == 0;
+}
+
 /* 2.2: TLVs fill what is left of the header. */
 static bool
 v2_tlvs_ok(const uint8_t *head, size_t at, size_t len)
 {
-    while (at < len) {
-        size_t value;
+    struct slice left = slice_of((const char *)head + at, len - at), value;
+    unsigned type;
+    int rc;
 
-        if (len - at < V2_TLV)
-            return false;
-        value = v2_u16(head + at + 1);
-        if (value > len - at - V2_TLV)
-            return false;
-        if (head[at] == V2_TLV_CRC32C) {
-            const uint8_t *p = head + at + V2_TLV;
+    while ((rc = v2_tlv_next(&left, &type, &value)) > 0) {
+        const uint8_t *p = (const uint8_t *)value.ptr;
 
-            if (value != 4 || ((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 |
-                                  p[3]) != v2_crc32c(head, len, at + V2_TLV))
-                return false;
-        }
-        at += V2_TLV + value;
+        if (type == V2_TLV_SSL && !v2_ssl_ok(value))
+            return false;
+        if (type == V2_TLV_CRC32C &&
+            (value.len != 4 || ((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 |
+                                   p[3]) != v2_crc32c(head, len, (size_t)(p - head))))
+            return false;
     }
-    return true;
+    return rc == 0;
 }
 
 static void
@@ -184,6 +233,7 @@ v2_block(const uint8_t *head, size_t len, struct proxy_header *out)
     }
     if (len - V2_HEAD < size || !v2_tlvs_ok(head, V2_HEAD + size, len))
         return TERR_SYNTAX;
+    out->tlvs = slice_of((const char *)p + size, len - V2_HEAD - size);
     if (head[13] == 0x11) {
         v2_v4(out->src, p);
         v2_v4(out->dst, p + 4);
@@ -235,6 +285,92 @@ proxy_header_parse(const char *bytes, size_t len, struct proxy_header *out)
     return bytes[0] == 'P' ? v1_parse(bytes, len, out) : v2_parse(bytes, len, out);
 }
 
+/* ---- what it says of TLS ---- */
+
+/* The first of this type; empty: there is none. */
+static struct slice
+v2_tlv_find(struct slice tlvs, unsigned wanted)
+{
+    struct slice value;
+    unsigned type;
+
+    while (v2_tlv_next(&tlvs, &type, &value) > 0)
+        if (type == wanted)
+            return value;
+    return slice_of(NULL, 0);
+}
+
+/* Copied with a NUL; moves *at behind it.  "": it cannot be shown, or does not fit. */
+static const char *
+v2_text(char **at, const char *end, struct slice value, bool lower)
+{
+    char *to = *at;
+
+    if (value.len == 0 || value.len > V2_TEXT_MAX || value.len >= (size_t)(end - to))
+        return "";
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char)value.ptr[i];
+
+        if (c < 0x20 || c == 0x7f)
+            return "";
+        to[i] = (char)(lower && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+    }
+    to[value.len] = '\0';
+    *at = to + value.len + 1;
+    return to;
+}
+
+/* "CN=joe", with what RFC 4514 2.4 escapes: a policy compares it with subjects that we read. */
+static const char *
+v2_subject(char **at, const char *end, struct slice cn)
+{
+    char text[3 + 2 * V2_TEXT_MAX], *to = stpcpy(text, "CN=");
+
+    if (cn.len == 0 || cn.len > V2_TEXT_MAX)
+        return "";
+    for (size_t i = 0; i < cn.len; i++) {
+        char c = cn.ptr[i];
+        bool at_end = i == 0 || i + 1 == cn.len;
+
+        if ((c != '\0' && strchr("\"+,;<>\\", c) != NULL) || (i == 0 && c == '#') ||
+            (at_end && c == ' '))
+            *to++ = '\\';
+        *to++ = c;
+    }
+    return v2_text(at, end, slice_of(text, (size_t)(to - text)), false);
+}
+
+bool
+proxy_header_secure(const struct proxy_header *ph, struct conn_secure *out, char *text)
+{
+    struct slice ssl = v2_tlv_find(ph->tlvs, V2_TLV_SSL), more;
+    char *at = text;
+    const char *end = text + CONN_SECURE_TEXT;
+    const uint8_t *p = (const uint8_t *)ssl.ptr;
+    bool verified;
+
+    if (ssl.len == 0 || (p[0] & V2_CLIENT_SSL) == 0)
+        return false;
+    more = slice_of(ssl.ptr + V2_SSL_HEAD, ssl.len - V2_SSL_HEAD);
+    verified = (p[1] | p[2] | p[3] | p[4]) == 0 &&
+               (p[0] & (V2_CLIENT_CERT_CONN | V2_CLIENT_CERT_SESS)) != 0;
+    *out = (struct conn_secure){
+        .version = v2_text(&at, end, v2_tlv_find(more, V2_SSL_VERSION), false),
+        .cipher = v2_text(&at, end, v2_tlv_find(more, V2_SSL_CIPHER), false),
+        .server_name = v2_text(&at, end, v2_tlv_find(ph->tlvs, V2_TLV_AUTHORITY), true),
+        .protocol = v2_text(&at, end, v2_tlv_find(ph->tlvs, V2_TLV_ALPN), false),
+        .client_subject = "",
+        .client_issuer = "",
+        .client_serial = "",
+        .client_fingerprint = "",
+        /* The certificate is the session's: that one goes on. */
+        .resumed = (p[0] & (V2_CLIENT_CERT_CONN | V2_CLIENT_CERT_SESS)) == V2_CLIENT_CERT_SESS,
+    };
+    if (verified)
+        out->client_subject = v2_subject(&at, end, v2_tlv_find(more, V2_SSL_CN));
+    return true;
+}
+
 /* ---- writing ---- */
 
 static bool
@@ -279,6 +415,80 @@ v2_put_u16(char *p, uint16_t value)
     p[1] = (char)value;
 }
 
+static char *
+v2_put_tlv(char *p, unsigned type, struct slice value)
+{
+    if (value.len == 0 || value.len > V2_TEXT_MAX)
+        return p;
+    p[0] = (char)type;
+    v2_put_u16(p + 1, (uint16_t)value.len);
+    return mempcpy(p + V2_TLV, value.ptr, value.len);
+}
+
+/* The common name of a subject by RFC 2253, without its escapes.  Its length; 0: it has none. */
+static size_t
+secure_common_name(const char *subject, char out[V2_TEXT_MAX])
+{
+    const char *p = subject;
+    size_t n = 0;
+
+    /* Parts of a name stand between commas; a comma in one has a backslash. */
+    while (strncmp(p, "CN=", 3) != 0) {
+        for (; *p != ',' && *p != '+' && *p != '\0'; p++)
+            if (*p == '\\' && p[1] != '\0')
+                p++;
+        if (*p++ == '\0')
+            return 0;
+    }
+    for (p += 3; *p != ',' && *p != '+' && *p != '\0' && n < V2_TEXT_MAX; p++) {
+        unsigned byte;
+
+        if (*p == '\\' && sscanf(p + 1, "%2x", &byte) == 1 && strspn(p + 1, HEX_DIGITS) >= 2) {
+            out[n++] = (char)byte;
+            p += 2;
+            continue;
+        }
+        if (*p == '\\' && p[1] != '\0')
+            p++;
+        out[n++] = *p;
+    }
+    return n;
+}
+
+/* Without the common name, which has its bound: five TLVs, flags, and texts that are short in what we
+ * read ourselves. */
+static bool
+secure_fits(const struct conn_secure *s)
+{
+    return 6 * V2_TLV + V2_SSL_HEAD + V2_TEXT_MAX + strlen(s->protocol) + strlen(s->server_name) +
+               strlen(s->version) + strlen(s->cipher) <=
+           V2_SECURE_MAX;
+}
+
+static char *
+v2_put_secure(char *p, const struct conn_secure *s)
+{
+    bool has_cert = s->client_subject[0] != '\0' || s->client_fingerprint[0] != '\0';
+    char cn[V2_TEXT_MAX], *ssl;
+
+    p = v2_put_tlv(p, V2_TLV_ALPN, slice_str(s->protocol));
+    p = v2_put_tlv(p, V2_TLV_AUTHORITY, slice_str(s->server_name));
+    ssl = p;
+    p += V2_TLV;
+    memset(p, 0, V2_SSL_HEAD);
+    p[0] = (char)(V2_CLIENT_SSL | (has_cert ? V2_CLIENT_CERT_SESS : 0) |
+                  (has_cert && !s->resumed ? V2_CLIENT_CERT_CONN : 0));
+    p[4] = has_cert ? 0 : 1; /* 2.2.6: 0 if it was verified, which every certificate here was */
+    p += V2_SSL_HEAD;
+    p = v2_put_tlv(p, V2_SSL_VERSION, slice_str(s->version));
+    p = v2_put_tlv(p, V2_SSL_CIPHER, slice_str(s->cipher));
+    if (has_cert)
+        p = v2_put_tlv(p, V2_SSL_CN, slice_of(cn, secure_common_name(s->client_subject, cn)));
+    ssl[0] = V2_TLV_SSL;
+    v2_put_u16(ssl + 1, (uint16_t)(p - ssl - V2_TLV));
+    return p;
+}
+
 /* UNSPEC without addresses.  With `local` the receiver uses the connection's own. */
 static size_t
 v2_write(char out[PROXY_HEADER_WRITE_MAX], const struct proxy_header *who, bool local)
@@ -291,14 +501,17 @@ v2_write(char out[PROXY_HEADER_WRITE_MAX], const struct proxy_header *who, bool 
     memcpy(out, v2_signature, sizeof(v2_signature));
     out[12] = local ? 0x20 : 0x21;
     out[13] = who == NULL ? 0x00 : v4 ? 0x11 : 0x21;
-    v2_put_u16(out + 14, (uint16_t)block);
     if (who != NULL) {
         memcpy(p, who->src + from, size);
         memcpy(p + size, who->dst + from, size);
         v2_put_u16(p + 2 * size, who->src_port);
         v2_put_u16(p + 2 * size + 2, who->dst_port);
     }
-    return V2_HEAD + block;
+    p += block;
+    if (who != NULL && who->secure != NULL && secure_fits(who->secure))
+        p = v2_put_secure(p, who->secure);
+    v2_put_u16(out + 14, (uint16_t)(p - out - V2_HEAD));
+    return (size_t)(p - out);
 }
 
 size_t

@@ -7,7 +7,8 @@
  * addresses: what is known of the connection itself counts.
  *
  * Reading is strict: what is not exactly a header is an error, at the first byte that shows it.
- * TLVs of version 2 are skipped, except the checksum, which must be right when it is there.
+ * Of the TLVs of version 2 those count that say how the client came by TLS, the name that it asked for and the
+ * protocol; the checksum must be right when it is there; others are skipped.
  *
  * Threads: any; pure functions.
  */
@@ -18,19 +19,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/span.h"
+
 enum {
-    PROXY_HEADER_MAX = 8192,      /* bytes that are read: a certificate or two among the TLVs */
-    PROXY_HEADER_WRITE_MAX = 112, /* that are written; a line of version 1 has 107 at most */
+    PROXY_HEADER_MAX = 8192,       /* bytes that are read: a certificate or two among the TLVs */
+    PROXY_HEADER_WRITE_MAX = 1024, /* that are written: addresses, and texts of 255 bytes at most */
 };
+
+struct conn_secure;
 
 struct proxy_header {
     bool has_addresses;
     uint8_t src[16], dst[16]; /* base/address.h */
     uint16_t src_port, dst_port;
+    struct slice tlvs;                /* read: checked; borrowed from the bytes */
+    const struct conn_secure *secure; /* to write: borrowed; NULL: the client did not come by TLS */
 };
 
 /* How many bytes the header has, > 0, and *out; 0: more are needed; TERR_SYNTAX: it is none. */
 int proxy_header_parse(const char *bytes, size_t len, struct proxy_header *out);
+
+/* What the header that was read says of the client's TLS; its texts lie in `text`, of CONN_SECURE_TEXT bytes.
+ * The subject of a certificate is there only if the proxy says that it was verified, and of it only the common
+ * name is known: CN=joe.  A text that is too long, or has control characters, is left out.  False: it does
+ * not say TLS. */
+bool proxy_header_secure(const struct proxy_header *ph, struct conn_secure *out, char *text);
 
 /* A header of this version, 1 or 2.  Returns its length.  Where one of the addresses is that of
  * a Unix socket it has none.  `who` NULL: the connection is our own (LOCAL; UNKNOWN in version

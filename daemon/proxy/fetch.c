@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "daemon/base/terr.h"
 #include "daemon/http/cache_control.h"
@@ -54,8 +53,9 @@ fetch_ends(const struct fetch *f, struct proxy_header *ends)
         return f->ends;
     client = &f->vcl->ends[POLICY_END_CLIENT];
     server = &f->vcl->ends[POLICY_END_SERVER];
-    *ends = (struct proxy_header){
-        .has_addresses = true, .src_port = client->port, .dst_port = server->port};
+    *ends = (struct proxy_header){.has_addresses = true, .secure = f->vcl->secure};
+    ends->src_port = client->port;
+    ends->dst_port = server->port;
     memcpy(ends->src, client->addr, sizeof(ends->src));
     memcpy(ends->dst, server->addr, sizeof(ends->dst));
     return ends;

@@ -277,6 +277,11 @@ fetch_note_ends(struct fetch *f, const struct exchange *x)
     } else {
         x->ops->local((struct exchange *)(uintptr_t)x, ends->dst, &ends->dst_port);
     }
+    if (x->conn->listener->secure != NULL) {
+        ends->secure = conn_secure_copy(x->conn->listener->secure, &f->arena);
+        if (ends->secure == NULL)
+            return TERR_NOMEM;
+    }
     f->ends = ends;
     return 0;
 }

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -324,6 +325,86 @@ class Certificates(Case):
         self.assertEqual(self.metric("tls_reload_failures_total"), 1)
         os.rename(f"{self.home}/gone", f"{self.home}/certs")
         self.assertIn("0 changes", self.tarnctl("tls", "reload"))
+
+
+HAPROXY = """
+global
+    log stderr format raw local0
+defaults
+    mode {mode}
+    timeout connect 10s
+    timeout client 10s
+    timeout server 10s
+{rest}
+"""
+
+
+@unittest.skipUnless(shutil.which("haproxy"), "haproxy is not installed")
+class Haproxy(Case):
+    """PROXY v2 with what TLS said, from HAProxy and to it."""
+
+    def haproxy(self, mode, rest, port):
+        with open(f"{self.home}/haproxy.cfg", "w", encoding="utf-8") as f:
+            f.write(HAPROXY.format(mode=mode, rest=rest))
+        log = open(f"{self.home}/haproxy.log", "wb")
+        self.addCleanup(log.close)
+        process = subprocess.Popen([shutil.which("haproxy"), "-db", "-f", f"{self.home}/haproxy.cfg"],
+                                   stdout=log, stderr=log)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+
+        def listens():
+            self.assertIsNone(process.poll(), f"haproxy has ended: {self.home}/haproxy.log")
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", port)) == 0
+        tarnd.wait_until(listens, "haproxy")
+
+    def test_what_haproxy_says_of_tls_is_believed(self):
+        proxied, front = tarnd.free_port(), tarnd.free_port()
+        self.write_policy()
+        self.start(f"backends:\n  default: {{ address: '{origin.address}' }}\nvcl: {self.home}/p.vcl\n",
+                   before=f"  - {{address: '127.0.0.1:{proxied}', proxy_protocol: required, trusted: ['127.0.0.1']}}\n")
+        self.haproxy("tcp", f"""
+frontend f
+    bind 127.0.0.1:{front} ssl crt {self.home}/certs/a.test.pem verify optional ca-file {self.ca.pem}
+    default_backend b
+backend b
+    server s 127.0.0.1:{proxied} send-proxy-v2-ssl-cn proxy-v2-options authority,ssl-cipher
+""", front)
+        context = self.context(self.ca.pair(f"{self.home}/joe.pem", subject="/O=Work/CN=joe, the first"))
+        s = self.connect(context, port=front)
+        answer = self.ask(s, BODY)
+        self.assertEqual(answer.status, 200)
+        version, cipher, name, subject, *rest = answer.fields["client"].split("|")
+        self.assertEqual((version, name, subject), (s.version(), "a.test", "CN=joe\\, the first"))
+        self.assertTrue(cipher)
+        self.assertEqual(rest, ["", "", "", "false"])
+        self.assertEqual(self.ask(self.connect(port=front), BODY).fields["client"].split("|")[3], "")
+        tarnd.wait_until(lambda: len(self.records()) == 2, "two records")
+        record = self.records()[0]
+        self.assertEqual((record["scheme"], record["client"]), ("https", "127.0.0.1"))
+        self.assertEqual(record["tls"]["client_subject"], "CN=joe\\, the first")
+
+    def write_policy(self):
+        read = ' + "|" + '.join(VARIABLES + ("client.tls.resumed",))
+        with open(f"{self.home}/p.vcl", "w", encoding="utf-8") as f:
+            f.write(POLICY.format(read=read))
+
+    def test_haproxy_takes_what_we_say(self):
+        port = tarnd.free_port()
+        self.haproxy("http", f"""
+frontend f
+    bind 127.0.0.1:{port} accept-proxy
+    http-request return status 200 content-type text/plain hdr authority %[fc_pp_authority] hdr src %[src]
+""", port)
+        self.start(f"backends:\n  default: {{ address: '127.0.0.1:{port}', proxy_header: 2 }}\n"
+                   "directors: {d: {type: round_robin, backends: [default]}}\n",
+                   tls=f", client_auth: optional, client_ca: {self.ca.pem}")
+        context = self.context(self.ca.pair(f"{self.home}/joe.pem", subject="/O=Work/CN=joe"))
+        answer = self.ask(self.connect(context), "/one")
+        self.assertEqual((answer.status, answer.fields["authority"], answer.fields["src"]), (200, "a.test", "127.0.0.1"))
+        answer = self.tarnd.ask("/two")
+        self.assertEqual((answer.status, answer.fields.get("authority", "")), (200, ""))
 
 
 def main():

@@ -76,9 +76,9 @@ class Case(unittest.TestCase):
         self.ca.pair(f"{self.home}/certs/a.test.pem", "a.test")
         self.tls_port = tarnd.free_port()
 
-    def start(self, more, tls="", listen="", wait=True):
-        """`tls` goes into the listener's `tls`, `listen` beside it, `more` is the other sections."""
-        config = (f"  - {{address: '127.0.0.1:{self.tls_port}', {listen}"
+    def start(self, more, tls="", before=""):
+        """`tls` goes into the listener's `tls`, `before` is other listeners, `more` the other sections."""
+        config = (before + f"  - {{address: '127.0.0.1:{self.tls_port}', "
                   f"tls: {{certificates: {self.home}/certs{tls}}}}}\n"
                   f"workers: 1\nadmin: {{ address: 'unix:{self.home}/admin.sock' }}\n" + more)
         self.errors = open(f"{self.home}/errors", "w+", encoding="utf-8")

@@ -6,6 +6,7 @@
 
 #include "daemon/base/address.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/conn_server.h"
 #include "daemon/net/proxy_header.h"
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
@@ -200,6 +201,151 @@ TEST(proxy_header, is_known_for_none_at_its_first_wrong_byte)
         CHECK_EQ(0, proxy_header_parse(v2_tcp4, len, &ph));
 }
 
+/* Behind the addresses, 20 bytes of TLVs and SSL's own. */
+static int
+parse_tlvs(const char *tlvs, size_t len, struct proxy_header *ph)
+{
+    static char bytes[PROXY_HEADER_MAX];
+
+    memcpy(bytes, v2_tcp4, sizeof(v2_tcp4) - 1);
+    memcpy(bytes + sizeof(v2_tcp4) - 1, tlvs, len);
+    bytes[14] = (char)((12 + len) >> 8);
+    bytes[15] = (char)(12 + len);
+    return proxy_header_parse(bytes, sizeof(v2_tcp4) - 1 + len, ph);
+}
+#define PARSE_TLVS(text, ph) parse_tlvs(text, sizeof(text) - 1, ph)
+
+TEST(proxy_header, of_version_2_says_how_the_client_came_by_tls)
+{
+    struct proxy_header ph;
+    struct conn_secure s;
+    char text[CONN_SECURE_TEXT];
+
+    /* As HAProxy's send-proxy-v2-ssl-cn: flags of a certificate that was verified. */
+    CHECK(PARSE_TLVS("\x01\x00\x08http/1.1"
+                     "\x02\x00\x06"
+                     "A.test"
+                     "\x20\x00\x25\x07\x00\x00\x00\x00"
+                     "\x21\x00\x07TLSv1.3"
+                     "\x22\x00\x0aj\xc3\xb6, joe# "
+                     "\x23\x00\x06"
+                     "CIPHER",
+              &ph) > 0);
+    CHECK(proxy_header_secure(&ph, &s, text));
+    CHECK_STR("TLSv1.3", s.version);
+    CHECK_STR("CIPHER", s.cipher);
+    CHECK_STR("a.test", s.server_name);
+    CHECK_STR("http/1.1", s.protocol);
+    CHECK_STR("CN=j\xc3\xb6\\, joe#\\ ", s.client_subject);
+    CHECK_STR("", s.client_issuer);
+    CHECK(!s.resumed);
+    /* verify is not 0; no certificate; the session's. */
+    CHECK(PARSE_TLVS("\x20\x00\x0b\x07\x00\x00\x00\x01\x22\x00\x03joe", &ph) > 0);
+    CHECK(proxy_header_secure(&ph, &s, text));
+    CHECK_STR("", s.client_subject);
+    CHECK(PARSE_TLVS("\x20\x00\x0b\x01\x00\x00\x00\x00\x22\x00\x03joe", &ph) > 0);
+    CHECK(proxy_header_secure(&ph, &s, text));
+    CHECK_STR("", s.client_subject);
+    CHECK(PARSE_TLVS("\x20\x00\x0b\x05\x00\x00\x00\x00\x22\x00\x03joe", &ph) > 0);
+    CHECK(proxy_header_secure(&ph, &s, text));
+    CHECK_STR("CN=joe", s.client_subject);
+    CHECK(s.resumed);
+    /* Not by TLS, although there is a TLV; and none. */
+    CHECK(PARSE_TLVS("\x20\x00\x05\x00\x00\x00\x00\x00", &ph) > 0);
+    CHECK(!proxy_header_secure(&ph, &s, text));
+    CHECK(PARSE_TLVS("\x02\x00\x01"
+                     "a",
+              &ph) > 0);
+    CHECK(!proxy_header_secure(&ph, &s, text));
+    CHECK(proxy_header_parse(v2_tcp4, sizeof(v2_tcp4) - 1, &ph) > 0);
+    CHECK(!proxy_header_secure(&ph, &s, text));
+}
+
+TEST(proxy_header, tlvs_of_tls_that_lie_are_refused_or_left_out)
+{
+    static char longest[3 + 256] = "\x02\x01\x00";
+    struct proxy_header ph;
+    struct conn_secure s;
+    char text[CONN_SECURE_TEXT], all[sizeof(longest) + 8];
+
+    CHECK_EQ(TERR_SYNTAX, PARSE_TLVS("\x20\x00\x04\x01\x00\x00\x00", &ph));
+    CHECK_EQ(TERR_SYNTAX, PARSE_TLVS("\x20\x00\x07\x01\x00\x00\x00\x00\x21\x00", &ph));
+    CHECK_EQ(TERR_SYNTAX, PARSE_TLVS("\x20\x00\x09\x01\x00\x00\x00\x00\x21\x00\x02T", &ph));
+    CHECK_EQ(TERR_SYNTAX, PARSE_TLVS("\x20\x00\x09\x01\x00\x00\x00\x00", &ph));
+    CHECK(PARSE_TLVS("\x02\x00\x03"
+                     "a\0b"
+                     "\x20\x00\x0a\x07\x00\x00\x00\x00\x22\x00\x02\njo",
+              &ph) < 0);
+    CHECK(PARSE_TLVS("\x02\x00\x03"
+                     "a\0b"
+                     "\x20\x00\x0b\x07\x00\x00\x00\x00\x22\x00\x03\njo",
+              &ph) > 0);
+    CHECK(proxy_header_secure(&ph, &s, text));
+    CHECK_STR("", s.server_name);
+    CHECK_STR("", s.client_subject);
+    memset(longest + 3, 'a', 256);
+    memcpy(all, longest, sizeof(longest));
+    memcpy(all + sizeof(longest), "\x20\x00\x05\x01\x00\x00\x00\x00", 8);
+    CHECK(parse_tlvs(all, sizeof(all), &ph) > 0);
+    CHECK(proxy_header_secure(&ph, &s, text));
+    CHECK_STR("", s.server_name);
+}
+
+TEST(proxy_header, of_version_2_is_written_with_what_tls_said)
+{
+    static char name[256], big[1000];
+    struct conn_secure s = {.version = "TLSv1.2",
+        .cipher = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        .server_name = "a.test",
+        .protocol = "http/1.1",
+        .client_subject = "O=a\\, CN\\=x,CN=j\\, \\C3\\B6\\\"+OU=y",
+        .client_issuer = "CN=ca",
+        .client_serial = "01",
+        .client_fingerprint = "ff",
+        .resumed = true};
+    struct proxy_header ph, again;
+    struct conn_secure read;
+    char out[PROXY_HEADER_WRITE_MAX], text[CONN_SECURE_TEXT];
+    size_t len;
+
+    CHECK(proxy_header_parse(v2_tcp4, sizeof(v2_tcp4) - 1, &ph) > 0);
+    ph.secure = &s;
+    len = proxy_header_write(out, 2, &ph);
+    CHECK_EQ(len, proxy_header_parse(out, len, &again));
+    CHECK(proxy_header_secure(&again, &read, text));
+    CHECK_STR(s.version, read.version);
+    CHECK_STR(s.cipher, read.cipher);
+    CHECK_STR(s.server_name, read.server_name);
+    CHECK_STR(s.protocol, read.protocol);
+    CHECK_STR("CN=j\\, \xc3\xb6\\\"", read.client_subject);
+    CHECK(read.resumed);
+    /* Without a certificate; without anything; the longest. */
+    s.client_subject = s.client_fingerprint = "";
+    len = proxy_header_write(out, 2, &ph);
+    CHECK(proxy_header_parse(out, len, &again) > 0 && proxy_header_secure(&again, &read, text));
+    CHECK_STR("", read.client_subject);
+    CHECK(!read.resumed);
+    memset(name, 'n', 255);
+    memset(big, 'b', sizeof(big) - 1);
+    s.server_name = s.cipher = name;
+    s.client_subject = big;
+    memcpy(big, "CN=", 3);
+    s.protocol = s.version = "";
+    len = proxy_header_write(out, 2, &ph);
+    CHECK(len <= sizeof(out));
+    CHECK(proxy_header_parse(out, len, &again) > 0 && proxy_header_secure(&again, &read, text));
+    CHECK_STR(name, read.server_name);
+    /* What cannot fit is not said: the addresses are. */
+    s.version = big;
+    len = proxy_header_write(out, 2, &ph);
+    CHECK_EQ(28, len);
+    /* Version 1 has no room for it. */
+    s.version = "TLSv1.2";
+    len = proxy_header_write(out, 1, &ph);
+    CHECK_MEM("PROXY TCP4 ", out, 11);
+    CHECK(memchr(out, 'n', len) == NULL);
+}
+
 TEST(proxy_header, is_written_as_it_is_read)
 {
     static const char *const lines[] = {
@@ -288,6 +434,9 @@ TEST_MAIN(TEST_ENTRY(proxy_header, of_version_1_is_one_line),
     TEST_ENTRY(proxy_header, of_version_2_is_read_strictly),
     TEST_ENTRY(proxy_header, has_the_checksum_that_it_says),
     TEST_ENTRY(proxy_header, is_known_for_none_at_its_first_wrong_byte),
+    TEST_ENTRY(proxy_header, of_version_2_says_how_the_client_came_by_tls),
+    TEST_ENTRY(proxy_header, tlvs_of_tls_that_lie_are_refused_or_left_out),
+    TEST_ENTRY(proxy_header, of_version_2_is_written_with_what_tls_said),
     TEST_ENTRY(proxy_header, is_written_as_it_is_read),
     TEST_ENTRY(proxy_header, tells_nothing_where_there_is_nothing_to_tell),
     TEST_ENTRY(address, is_in_a_network_whose_bits_it_begins_with))
