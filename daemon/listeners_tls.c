@@ -210,6 +210,7 @@ listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct
         .acme = conf->acme.said,
         .loops = loops};
     struct cert_table *table = NULL;
+    char more[256] = "";
     int err;
 
     tassert(conf->said);
@@ -223,7 +224,9 @@ listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct
     if (table != NULL)
         cert_table_unref(&table);
     if (err == 0)
-        err = tls_open_tickets(&t->tickets, conf->session_secret, secret, why, why_len);
+        err = tls_open_tickets(&t->tickets, conf->session_secret, secret, more, sizeof(more));
+    if (more[0] != '\0')
+        snprintf(why, why_len, "%s: %s", conf->session_secret, more);
     sc.certs = t->certs;
     sc.tickets = t->tickets;
     if (err == 0)
