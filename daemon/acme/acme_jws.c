@@ -13,10 +13,12 @@ jws_input(json_t *header, struct slice payload)
 {
     char *text = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
     char *first = text != NULL ? acme_b64(text, strlen(text)) : NULL;
-    char *second = acme_b64(payload.ptr, payload.len), *whole = NULL;
+    char *second = acme_b64(payload.ptr, payload.len);
+    size_t room = first != NULL && second != NULL ? strlen(first) + strlen(second) + 2 : 0;
+    char *whole = room > 0 ? malloc(room) : NULL;
 
-    if (first != NULL && second != NULL && asprintf(&whole, "%s.%s", first, second) < 0)
-        whole = NULL;
+    if (whole != NULL)
+        snprintf(whole, room, "%s.%s", first, second);
     free(text);
     free(first);
     free(second);

@@ -60,7 +60,7 @@ read_url(const json_t *v, const char *name, const char **out, struct acme_fail *
 static int
 read_url_copy(const json_t *v, const char *name, char out[static ACME_URL_MAX], struct acme_fail *f)
 {
-    const char *url;
+    const char *url = "";
     int err = read_url(v, name, &url, f);
 
     if (err == 0)
