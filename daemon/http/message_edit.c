@@ -39,7 +39,9 @@ message_edit_init(struct message_edit *e, const struct http_message *from, struc
     unsigned fields_max)
 {
     uint32_t fields = from->nfields + EDIT_SPARE_FIELDS;
-    uint32_t bytes = from->len + EDIT_SPARE_BYTES;
+    /* No more than offsets reach, as message_edit_grow(). */
+    uint32_t bytes = from->len < LIMIT_HEAD_BYTES - EDIT_SPARE_BYTES ? from->len + EDIT_SPARE_BYTES
+                                                                     : LIMIT_HEAD_BYTES;
     struct message_edit new = {.head = *from, .arena = arena, .used = from->len};
 
     /* A head that came with more than the limit keeps what it has: the limit is for what is
@@ -132,6 +134,7 @@ static void
 message_edit_put(struct message_edit *e, struct slice s, uint16_t *off, uint16_t *len)
 {
     tassert(s.len <= e->room - e->used);
+    tassert(e->room <= LIMIT_HEAD_BYTES);
     if (s.len > 0)
         memcpy(message_edit_bytes(e) + e->used, s.ptr, s.len);
     *off = (uint16_t)e->used;
