@@ -338,8 +338,11 @@ listen_own(const struct bound *b, const struct conf_address *at, const struct li
         return bound_fail(why, why_len, "set the mode of", at);
     }
     err = bound_own(b, at, how, why, why_len);
-    if (err != 0)
+    if (err != 0) {
         listen_disown(b, was);
+        /* It is undone: once more, later, would take back what others have done since. */
+        was->changed = false;
+    }
     return err;
 }
 
