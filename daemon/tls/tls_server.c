@@ -13,8 +13,9 @@
 static const char tls_ciphers[] =
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
     "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
-/* The first the library knows: OpenSSL 3.0 has no ML-KEM. */
-static const char *const tls_groups[] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
+/* The first the library knows: OpenSSL 3.0 has no ML-KEM.  Not const, for SSL_CTX_set1_groups_list() is a
+ * macro that casts. */
+static char tls_groups[][40] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
 
 static int
 server_fail(char *why, size_t why_len, const char *what)

@@ -626,13 +626,15 @@ struct seen {
 static SSL *
 client_new(SSL_CTX *ctx, const char *sigalgs, int version)
 {
+    char list[128];
     SSL *client = SSL_new(ctx);
 
     CHECK(client != NULL);
     SSL_set_tlsext_status_type(client, TLSEXT_STATUSTYPE_ocsp);
     CHECK_EQ(1, SSL_set_min_proto_version(client, version));
     CHECK_EQ(1, SSL_set_max_proto_version(client, version));
-    CHECK_EQ(1, SSL_set1_sigalgs_list(client, sigalgs));
+    snprintf(list, sizeof(list), "%s", sigalgs); /* the macro casts const away */
+    CHECK_EQ(1, SSL_set1_sigalgs_list(client, list));
     return client;
 }
 
