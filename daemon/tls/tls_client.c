@@ -1,4 +1,5 @@
-/* tls_client.c -- TLS to a backend: which certificates are believed, which is ours, and how to go on from the last time. */
+/* tls_client.c -- TLS to a backend: which certificates are believed, which is ours, and how to go on
+ * from the last time. */
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>

@@ -16,10 +16,10 @@
 #include "daemon/tls/cert_store.h"
 #include "daemon/tls/tls_priv.h"
 
-/* A new key costs us fifteen microseconds and the peer 27 bytes (RFC 8446 4.6.3).  Who has a reason for one
- * has moved many more bytes before it than these. */
 #define ACME_ALPN "acme-tls/1"
 
+/* A new key costs us fifteen microseconds and the peer 27 bytes (RFC 8446 4.6.3).  Who has a reason for one
+ * has moved many more bytes before it than these. */
 enum {
     KEY_UPDATES_MAX = 32,
     KEY_UPDATE_BYTES = 16384, /* of data, either way, pay for one more */
