@@ -606,6 +606,7 @@ worker_main(void *arg)
     pthread_setname_np(pthread_self(), name);
     /* Before it allocates: each thread has an arena of the allocator. */
     heap_join();
+    tls_thread_enter();
     err = worker_open(w);
     w->err = err;
     if (err != 0) { /* start-up fails as a whole: the process ends */
@@ -631,6 +632,7 @@ worker_main(void *arg)
     incoming_close(&w->incoming);
     origins_close(&w->proxy.origins);
     net_loop_close(&w->net);
+    tls_thread_leave();
     return NULL;
 }
 

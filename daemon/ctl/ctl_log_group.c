@@ -52,6 +52,8 @@ struct log_groups {
 static void
 text_add(struct text *t, const char *bytes, size_t n)
 {
+    if (n == 0)
+        return;
     if (t->len + n > GROUP_TEXT_MAX)
         t->cut = true;
     /* Nothing behind the cut: a gap in the middle would not show. */

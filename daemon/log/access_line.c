@@ -90,7 +90,7 @@ static char *
 line_tls(char *to, enum access_field field, const struct shmlog_req *r)
 {
     static const enum shmlog_tls texts[] = {
-        [ACCESS_FIELD_ssl_protocol - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_version,
+        [0] = SHMLOG_TLS_version,
         [ACCESS_FIELD_ssl_cipher - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_cipher,
         [ACCESS_FIELD_ssl_session_reused - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_reused,
         [ACCESS_FIELD_ssl_server_name - ACCESS_FIELD_ssl_protocol] = SHMLOG_TLS_server_name,

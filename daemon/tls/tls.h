@@ -26,7 +26,11 @@ void tls_init(void);
 /* Bytes that OpenSSL holds, of all threads, to within 64 KiB a thread; any thread. */
 int64_t tls_memory(void);
 
-/* Half of the memory that lies ready for this thread's next records goes back: see net_loop_trim(). */
+/* Of a thread that serves connections: between the two, some memory lies ready for its next records.  Not
+ * left, it would be lost when the thread ends. */
+void tls_thread_enter(void);
+void tls_thread_leave(void);
+/* Half of what lies ready goes back: see net_loop_trim(). */
 void tls_trim(void);
 
 /* `secret`: at least 32 bytes; they are not kept, only what is derived from them.  TERR_NOMEM. */

@@ -33,10 +33,12 @@ memory_add(int64_t bytes)
 
 /* OpenSSL takes a buffer for each record and gives it back behind it (SSL_MODE_RELEASE_BUFFERS), so that
  * idle connections have none: a block of this size that the heap would give back to its arena each time, at
- * 2,000 instructions.  A few lie ready for the next record of the thread. */
+ * 2,000 instructions.  A few lie ready for the next record of the thread, if it is one that gives them back
+ * before it ends. */
 static _Thread_local struct {
     void *blocks[MEMORY_READY];
     unsigned n;
+    unsigned room;
 } memory_ready;
 
 static bool
@@ -88,7 +90,7 @@ memory_free(void *p, const char *file, int line)
     if (p == NULL)
         return;
     bytes = (int64_t)malloc_usable_size(p);
-    if (bytes >= MEMORY_RECORD && bytes < 2 * MEMORY_RECORD && memory_ready.n < MEMORY_READY) {
+    if (bytes >= MEMORY_RECORD && bytes < 2 * MEMORY_RECORD && memory_ready.n < memory_ready.room) {
         memory_ready.blocks[memory_ready.n++] = p;
         return;
     }
@@ -96,15 +98,34 @@ memory_free(void *p, const char *file, int line)
     free(p);
 }
 
-void
-tls_trim(void)
+static void
+memory_keep(unsigned keep)
 {
-    for (unsigned keep = memory_ready.n / 2; memory_ready.n > keep;) {
+    while (memory_ready.n > keep) {
         void *p = memory_ready.blocks[--memory_ready.n];
 
         memory_add(-(int64_t)malloc_usable_size(p));
         free(p);
     }
+}
+
+void
+tls_thread_enter(void)
+{
+    memory_ready.room = MEMORY_READY;
+}
+
+void
+tls_thread_leave(void)
+{
+    memory_ready.room = 0;
+    memory_keep(0);
+}
+
+void
+tls_trim(void)
+{
+    memory_keep(memory_ready.n / 2);
 }
 
 /* OpenSSL refuses when it has allocated already: then nothing is counted, and nothing else is wrong. */

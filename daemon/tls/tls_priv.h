@@ -59,8 +59,8 @@ void tls_client_drop(struct tls_client *c);
 char *tls_client_why(const struct tls_client *c, const SSL *ssl);
 
 /* tls_layer.c */
-int tls_layer_connect(struct secure_client *c, struct loop *l, struct secure **out);
-int tls_layer_accept(struct secure_server *s, struct loop *l, struct secure **out);
+int tls_layer_connect(struct secure_client *secure, struct loop *l, struct secure **out);
+int tls_layer_accept(struct secure_server *secure, struct loop *l, struct secure **out);
 /* For each context: what a connection's layer needs of it. */
 void tls_layer_prepare(SSL_CTX *ctx);
 /* The same, of a listener that answers challenges of ACME. */
