@@ -115,6 +115,39 @@ doc_row(struct conf_sink *to, const struct conf_key *key)
         doc_bound(key, key->most, most, sizeof(most)), key->doc);
 }
 
+static void
+doc_rows(struct conf_sink *to, const struct conf_section *s)
+{
+    conf_doc_print(to, "| key | type | default | least | most | meaning |\n");
+    conf_doc_print(to, "|---|---|---|---|---|---|\n");
+    for (unsigned i = 0; i < s->nkeys; i++)
+        doc_row(to, &s->keys[i]);
+}
+
+/* A value that is a map: its keys stand behind those of the section that has it. */
+static void
+doc_parts(struct conf_sink *to, const struct conf_section *s)
+{
+    for (unsigned i = 0; i < s->nkeys; i++) {
+        const struct conf_part *part = conf_part_find(s->keys[i].type);
+
+        if (part == NULL)
+            continue;
+        conf_doc_print(to, "\n#### `%s`\n\n%s.\n\n", part->title, part->section.doc);
+        doc_rows(to, &part->section);
+        doc_parts(to, &part->section);
+    }
+}
+
+const struct conf_part *
+conf_part_find(enum conf_type type)
+{
+    for (unsigned i = 0; i < CONF_PARTS; i++)
+        if (conf_parts[i].type == type)
+            return &conf_parts[i];
+    return NULL;
+}
+
 /* What `access_log_format` can name. */
 static const struct {
     const char *name, *doc;
@@ -136,10 +169,8 @@ conf_doc_reference(struct conf_sink *to)
     }
     for (const struct conf_section *s = conf_sections; s->name != NULL; s++) {
         conf_doc_print(to, "\n### `%s`\n\n%s\n\n", s->name, s->doc);
-        conf_doc_print(to, "| key | type | default | least | most | meaning |\n");
-        conf_doc_print(to, "|---|---|---|---|---|---|\n");
-        for (unsigned i = 0; i < s->nkeys; i++)
-            doc_row(to, &s->keys[i]);
+        doc_rows(to, s);
+        doc_parts(to, s);
     }
     conf_doc_print(to, "\n### Fields of `access_log_format`\n\n"
                        "| field | value; `-` where there is none |\n|---|---|\n");

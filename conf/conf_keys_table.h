@@ -137,10 +137,9 @@
       "the address")                                                                               \
     X(max_req_body, BYTES, 0, 0, INT64_MAX,                                                        \
       "Largest request body on this listener; then 413; 0: as the parameter max_req_body")         \
-    X(tls, TLS, "", 0, 0,                                                                          \
-      "HTTPS: certificates (a directory of NAME.pem, or NAME.crt and NAME.key, or a list), or "    \
-      "acme (email, directory, names, state, challenge); profile (intermediate: TLS 1.2 and 1.3; " \
-      "modern: 1.3), client_auth and client_ca, session_secret. Empty: HTTP")                      \
+    X(tls, TLS, "", 0, 4000,                                                                       \
+      "HTTPS: a directory of certificates, or a map: certificates or acme, profile, client_auth, " \
+      "client_ca, session_secret. Empty: HTTP")                                                    \
     X(redirect, SECURED, "off", 0, 8,                                                              \
       "https: every request is redirected to its URL with https:// (301), but " \
       "ACME's challenges are answered")                                                            \
@@ -182,9 +181,8 @@
       "Where the origin server listens, with https:// in front if it speaks TLS there; see dns_ttl " \
       "for names")                                                                                 \
     X(tls, BACKENDTLS, "", 0, 0,                                                                   \
-      "TLS to it: verify (on), ca (a file; the system's), sni and name (the address's host; name " \
-      "is what its certificate must be for), certificate and key (files, of ours). on: an address " \
-      "without https:// speaks TLS, too")                                                          \
+      "TLS to it: on, off, or a map: verify, ca, sni, name, certificate, key. Default: on where "  \
+      "the address begins with https://")                                                          \
     X(host_header, AUTHORITY, "", 0, 255, "Sent as Host; default: the client's")                   \
     X(connect_timeout, MS, CONF_FROM_PARAM, 1, CONF_H, "Default: the parameter connect_timeout")   \
     X(first_byte_timeout, MS, CONF_FROM_PARAM, 1, CONF_D,                                          \

@@ -10,6 +10,7 @@
 
 #include "conf/conf.h"
 #include "conf/conf_keys_table.h"
+#include "conf/conf_tls_table.h"
 #include "conf/yaml_read.h"
 #include "daemon/base/arena.h"
 #include "daemon/base/limits.h"
@@ -88,6 +89,25 @@ struct conf_section {
     void (*read)(struct conf_cx *cx, const struct ynode *n);
     const char *doc;
 };
+
+/* A map that is the value of a key, with keys of its own. */
+struct conf_part {
+    enum conf_type type;         /* of the key */
+    const char *title;           /* for people */
+    struct conf_section section; /* its name stands in messages; nothing reads it by itself */
+};
+
+enum conf_part_id {
+#define X(type, name, title, rows, doc) CONF_PART_##type,
+    CONF_PART_TABLE(X)
+#undef X
+    CONF_PARTS
+};
+
+/* conf_tls.c */
+extern const struct conf_part conf_parts[CONF_PARTS];
+/* conf_doc.c.  NULL: values of that type are no such maps. */
+const struct conf_part *conf_part_find(enum conf_type type);
 
 /* conf_sections.c; ends with a row without name. */
 extern const struct conf_section conf_sections[];

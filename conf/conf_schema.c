@@ -52,6 +52,8 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_PREFIX] = "/[^?#\\s]*",
     [CONF_TYPE_TARGET] = "/[^#\\s]*",
     [CONF_TYPE_BACKEND] = "[A-Za-z_][A-Za-z0-9_-]*",
+    [CONF_TYPE_BACKENDTLS] = "on|off|true|false",
+    [CONF_TYPE_ACME] = "", /* of texts only the empty one */
 };
 
 /* A JSON string; the tables have no control characters. */
@@ -142,6 +144,12 @@ schema_json_type(const struct conf_key *key)
     /* A size may be written as 1024 or as 1KiB. */
     if (schema_types[key->type].number)
         return "[\"string\", \"integer\"]";
+    if (key->type == CONF_TYPE_CERTIFICATES)
+        return "[\"string\", \"array\"]";
+    if (key->type == CONF_TYPE_TLS || key->type == CONF_TYPE_ACME)
+        return "[\"string\", \"object\"]";
+    if (key->type == CONF_TYPE_BACKENDTLS)
+        return "[\"string\", \"boolean\", \"object\"]";
     if (strncmp(doc, "true", 4) == 0)
         return "[\"string\", \"boolean\", \"array\"]";
     if (strstr(doc, "a map") != NULL || strstr(doc, "a list") != NULL ||
@@ -234,26 +242,44 @@ schema_describe(struct conf_sink *to, const struct conf_key *key)
     schema_string(to, text);
 }
 
+static void schema_keys(struct conf_sink *to, const struct conf_section *s);
+
+/* What there is to say of a value that is a map, or a list of such, as one that is no text. */
+static void
+schema_part(struct conf_sink *to, const struct conf_key *key)
+{
+    const struct conf_part *part = conf_part_find(key->type);
+
+    if (part == NULL)
+        return;
+    to->write(to, ", ");
+    if (key->type == CONF_TYPE_CERTIFICATES)
+        to->write(to, "\"minItems\": 1, \"items\": {\"type\": [\"string\", \"object\"], ");
+    schema_keys(to, &part->section);
+    if (key->type == CONF_TYPE_CERTIFICATES)
+        to->write(to, "}");
+}
+
 static void
 schema_key(struct conf_sink *to, const struct conf_key *key)
 {
     to->write(to, "{");
     schema_value(to, key);
+    schema_part(to, key);
     schema_default(to, key);
     to->write(to, ",\n            ");
     schema_describe(to, key);
     to->write(to, "}");
 }
 
-/* A map with these keys and no others.  additionalProperties false: that is how an editor
- * underlines a misspelt key. */
+/* These keys and no others, of a value that is a map; one of another type is none of their concern.
+ * additionalProperties false: that is how an editor underlines a misspelt key. */
 static void
-schema_map(struct conf_sink *to, const struct conf_section *s)
+schema_keys(struct conf_sink *to, const struct conf_section *s)
 {
     bool any = false;
 
-    to->write(
-        to, "\"type\": \"object\", \"additionalProperties\": false,\n        \"required\": [");
+    to->write(to, "\"additionalProperties\": false,\n        \"required\": [");
     for (unsigned i = 0; i < s->nkeys; i++) {
         if (!s->keys[i].required)
             continue;
@@ -266,6 +292,13 @@ schema_map(struct conf_sink *to, const struct conf_section *s)
         schema_key(to, &s->keys[i]);
     }
     to->write(to, "\n        }");
+}
+
+static void
+schema_map(struct conf_sink *to, const struct conf_section *s)
+{
+    to->write(to, "\"type\": \"object\", ");
+    schema_keys(to, s);
 }
 
 /* A section's shape stands in how its documentation begins: people rely on those words, too. */

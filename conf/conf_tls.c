@@ -3,122 +3,43 @@
 #include <string.h>
 
 #include "conf/conf_compare.h"
-#include "conf/conf_priv.h"
+#include "conf/conf_row_priv.h"
+#include "conf/conf_tls_table.h"
 #include "daemon/base/obj.h"
 
-static const struct conf_key acme_keys[] = {
-    {.name = "email",
-        .type = CONF_TYPE_ASCII,
-        .offset = offsetof(struct conf_acme, email),
-        .def_text = "",
-        .most = 254},
-    {.name = "directory",
-        .type = CONF_TYPE_ASCII,
-        .offset = offsetof(struct conf_acme, directory),
-        .def_text = CONF_ACME_DIRECTORY,
-        .least = 1,
-        .most = 1000},
-    {.name = "names",
-        .type = CONF_TYPE_WORDS,
-        .required = true,
-        .offset = offsetof(struct conf_acme, names),
-        .least = 1,
-        .most = CONF_WORDS_MAX},
-    {.name = "state",
-        .type = CONF_TYPE_TEXT,
-        .offset = offsetof(struct conf_acme, state),
-        .def_text = "/var/lib/tarn/acme",
-        .least = 1,
-        .most = 4000},
-    {.name = "challenge",
-        .type = CONF_TYPE_CHALLENGE,
-        .offset = offsetof(struct conf_acme, challenge),
-        .def_text = "http-01"},
-};
-static const struct conf_section acme_section = {
-    .name = "acme", .keys = acme_keys, .nkeys = ARRAY_LEN(acme_keys)};
+#define KEY_OWNER struct conf_tls
+static const struct conf_key keys_TLS[] = {CONF_TLS_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_tls_pair
+static const struct conf_key keys_CERTIFICATES[] = {CONF_PAIR_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_acme
+static const struct conf_key keys_ACME[] = {CONF_ACME_TABLE(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct conf_backend_tls
+static const struct conf_key keys_BACKENDTLS[] = {CONF_BACKEND_TLS_TABLE(KEY_ROW)};
+#undef KEY_OWNER
 
-static const struct conf_key pair_keys[] = {
-    {.name = "certificate",
-        .type = CONF_TYPE_TEXT,
-        .required = true,
-        .offset = offsetof(struct conf_tls_pair, certificate),
-        .least = 1,
-        .most = 4000},
-    {.name = "key",
-        .type = CONF_TYPE_TEXT,
-        .offset = offsetof(struct conf_tls_pair, key),
-        .def_text = "",
-        .most = 4000},
+const struct conf_part conf_parts[CONF_PARTS] = {
+#define X(type_, name_, title_, rows, doc_)   \
+    [CONF_PART_##type_] = {                   \
+        .type = CONF_TYPE_##type_,            \
+        .title = (title_),                    \
+        .section = {.name = #name_,           \
+            .keys = keys_##type_,             \
+            .nkeys = ARRAY_LEN(keys_##type_), \
+            .doc = (doc_)},                   \
+    },
+    CONF_PART_TABLE(X)
+#undef X
 };
-static const struct conf_section pair_section = {
-    .name = "certificates", .keys = pair_keys, .nkeys = ARRAY_LEN(pair_keys)};
 
-static const struct conf_key tls_keys[] = {
-    {.name = "certificates",
-        .type = CONF_TYPE_CERTIFICATES,
-        .offset = offsetof(struct conf_tls, certificates),
-        .def_text = ""},
-    {.name = "profile",
-        .type = CONF_TYPE_PROFILE,
-        .offset = offsetof(struct conf_tls, profile),
-        .def_text = "intermediate"},
-    {.name = "client_auth",
-        .type = CONF_TYPE_CLIENTAUTH,
-        .offset = offsetof(struct conf_tls, client_auth),
-        .def_text = "off"},
-    {.name = "client_ca",
-        .type = CONF_TYPE_TEXT,
-        .offset = offsetof(struct conf_tls, client_ca),
-        .def_text = "",
-        .most = 4000},
-    {.name = "session_secret",
-        .type = CONF_TYPE_TEXT,
-        .offset = offsetof(struct conf_tls, session_secret),
-        .def_text = "",
-        .most = 4000},
-    {.name = "acme",
-        .type = CONF_TYPE_ACME,
-        .offset = offsetof(struct conf_tls, acme),
-        .def_text = ""},
-};
-static const struct conf_section tls_section = {
-    .name = "tls", .keys = tls_keys, .nkeys = ARRAY_LEN(tls_keys)};
-
-static const struct conf_key backend_keys[] = {
-    {.name = "verify",
-        .type = CONF_TYPE_BOOL,
-        .offset = offsetof(struct conf_backend_tls, verify),
-        .def = 1,
-        .most = 1},
-    {.name = "ca",
-        .type = CONF_TYPE_TEXT,
-        .offset = offsetof(struct conf_backend_tls, ca),
-        .def_text = "",
-        .most = 4000},
-    {.name = "sni",
-        .type = CONF_TYPE_HOST,
-        .offset = offsetof(struct conf_backend_tls, sni),
-        .def_text = "",
-        .most = 253},
-    {.name = "name",
-        .type = CONF_TYPE_HOST,
-        .offset = offsetof(struct conf_backend_tls, name),
-        .def_text = "",
-        .most = 253},
-    {.name = "certificate",
-        .type = CONF_TYPE_TEXT,
-        .offset = offsetof(struct conf_backend_tls, certificate),
-        .def_text = "",
-        .most = 4000},
-    {.name = "key",
-        .type = CONF_TYPE_TEXT,
-        .offset = offsetof(struct conf_backend_tls, key),
-        .def_text = "",
-        .most = 4000},
-};
-static const struct conf_section backend_section = {
-    .name = "tls", .keys = backend_keys, .nkeys = ARRAY_LEN(backend_keys)};
+/* All of a part's keys, by their defaults. */
+static void
+tls_default(enum conf_part_id id, void *to)
+{
+    conf_keys_default(conf_parts[id].section.keys, conf_parts[id].section.nkeys, to);
+}
 
 bool
 conf_acme_read(
@@ -126,12 +47,12 @@ conf_acme_read(
 {
     unsigned errors = cx->nerrors;
 
-    conf_keys_default(acme_keys, ARRAY_LEN(acme_keys), to);
+    tls_default(CONF_PART_ACME, to);
     if (n->kind == YNODE_TEXT && n->text.len == 0)
         return true;
     if (!conf_kind_check(cx, n, YNODE_MAP, "key 'acme'"))
         return false;
-    conf_keys_read(cx, &acme_section, n, key->name, to);
+    conf_keys_read(cx, &conf_parts[CONF_PART_ACME].section, n, key->name, to);
     if (cx->nerrors > errors || cx->nomem)
         return false;
     if (strncmp(to->directory, "https://", 8) != 0)
@@ -149,10 +70,10 @@ tls_read_pair(struct conf_cx *cx, const struct ynode *n, struct conf_tls_pair *t
     unsigned errors = cx->nerrors;
 
     if (n->kind == YNODE_TEXT && n->text.len > 0) {
-        conf_keys_default(pair_keys, ARRAY_LEN(pair_keys), to);
+        tls_default(CONF_PART_CERTIFICATES, to);
         to->certificate = conf_copy(cx, n->text);
     } else {
-        conf_keys_read(cx, &pair_section, n, "a certificate", to);
+        conf_keys_read(cx, &conf_parts[CONF_PART_CERTIFICATES].section, n, "a certificate", to);
     }
     if (cx->nerrors > errors || cx->nomem)
         return;
@@ -210,15 +131,15 @@ conf_tls_read(
 {
     unsigned errors = cx->nerrors;
 
-    conf_keys_default(tls_keys, ARRAY_LEN(tls_keys), to);
+    tls_default(CONF_PART_TLS, to);
     to->certificates.directory = "";
-    conf_keys_default(acme_keys, ARRAY_LEN(acme_keys), &to->acme);
+    tls_default(CONF_PART_ACME, &to->acme);
     if (n->kind == YNODE_TEXT && n->text.len == 0)
         return true;
     if (n->kind == YNODE_TEXT)
         conf_certificates_read(cx, n, &to->certificates);
     else if (conf_kind_check(cx, n, YNODE_MAP, "key 'tls'"))
-        conf_keys_read(cx, &tls_section, n, key->name, to);
+        conf_keys_read(cx, &conf_parts[CONF_PART_TLS].section, n, key->name, to);
     if (cx->nerrors > errors || cx->nomem)
         return false;
     to->said = true;
@@ -244,9 +165,9 @@ conf_tls_same(const struct conf_tls *a, const struct conf_tls *b)
                 0 ||
             strcmp(a->certificates.pairs[i].key, b->certificates.pairs[i].key) != 0)
             return false;
-    for (unsigned i = 0; i < ARRAY_LEN(acme_keys) && a->acme.said; i++)
-        if (strcmp(*(const char *const *)((const char *)&a->acme + acme_keys[i].offset),
-                *(const char *const *)((const char *)&b->acme + acme_keys[i].offset)) != 0)
+    for (unsigned i = 0; i < ARRAY_LEN(keys_ACME) && a->acme.said; i++)
+        if (strcmp(*(const char *const *)((const char *)&a->acme + keys_ACME[i].offset),
+                *(const char *const *)((const char *)&b->acme + keys_ACME[i].offset)) != 0)
             return false;
     return strcmp(a->certificates.directory, b->certificates.directory) == 0 &&
            strcmp(a->profile, b->profile) == 0 && strcmp(a->client_ca, b->client_ca) == 0 &&
@@ -270,7 +191,7 @@ conf_backend_tls_read(struct conf_cx *cx, const struct conf_key *key, const stru
     unsigned errors = cx->nerrors;
     int64_t on = 0;
 
-    conf_keys_default(backend_keys, ARRAY_LEN(backend_keys), to);
+    tls_default(CONF_PART_BACKENDTLS, to);
     if (n->kind == YNODE_TEXT && n->text.len == 0)
         return true;
     if (n->kind == YNODE_TEXT) {
@@ -281,7 +202,7 @@ conf_backend_tls_read(struct conf_cx *cx, const struct conf_key *key, const stru
     }
     if (!conf_kind_check(cx, n, YNODE_MAP, "key 'tls'"))
         return false;
-    conf_keys_read(cx, &backend_section, n, key->name, to);
+    conf_keys_read(cx, &conf_parts[CONF_PART_BACKENDTLS].section, n, key->name, to);
     if (cx->nerrors > errors || cx->nomem)
         return false;
     to->said = true;
@@ -316,7 +237,7 @@ conf_backend_tls_finish(struct conf_cx *cx, const struct ynode *at, struct conf_
     if (backend->address.is_https && said != NULL && !tls->said && said->text.len > 0)
         conf_fail(cx, said, "tls: off, but the address begins with https://: remove one of them");
     if (backend->address.is_https && !tls->said) {
-        conf_keys_default(backend_keys, ARRAY_LEN(backend_keys), tls);
+        tls_default(CONF_PART_BACKENDTLS, tls);
         tls->said = true;
     }
     if (!tls->said)

@@ -51,6 +51,23 @@ MISTAKES = (
     ("a path that does not begin with /", ("routes", 0, "path"), BACKENDS + "routes: [ { path: img, backend: a } ]\n"),
     ("a ttl without unit", ("routes", 0, "ttl"), BACKENDS + "routes: [ { ttl: 10 } ]\n"),
     ("a redirect that is a number", ("routes", 0, "redirect"), BACKENDS + "routes: [ { redirect: 301 } ]\n"),
+    ("an unknown key of tls", ("listen", 0, "tls"), BACKENDS + 'listen: [ { address: "*:1", tls: { cert: /a } } ]\n'),
+    ("a profile that is none", ("listen", 0, "tls", "profile"),
+     BACKENDS + 'listen: [ { address: "*:1", tls: { certificates: /a, profile: old } } ]\n'),
+    ("certificates as a map", ("listen", 0, "tls", "certificates"),
+     BACKENDS + 'listen: [ { address: "*:1", tls: { certificates: { key: /a } } } ]\n'),
+    ("a key without its certificate", ("listen", 0, "tls", "certificates", 0),
+     BACKENDS + 'listen: [ { address: "*:1", tls: { certificates: [ { key: /a } ] } } ]\n'),
+    ("acme without names", ("listen", 0, "tls", "acme"),
+     BACKENDS + 'listen: [ { address: "*:1", tls: { acme: { email: a@example.com } } } ]\n'),
+    ("acme that is text", ("listen", 0, "tls", "acme"), BACKENDS + 'listen: [ { address: "*:1", tls: { acme: on } } ]\n'),
+    ("a challenge that is none", ("listen", 0, "tls", "acme", "challenge"),
+     BACKENDS + 'listen: [ { address: "*:1", tls: { acme: { names: [a.test], challenge: dns-01 } } } ]\n'),
+    ("a backend's tls that is a word", ("backends", "a", "tls"), 'backends: { a: { address: "127.0.0.1:1", tls: maybe } }\n'),
+    ("a backend's verify", ("backends", "a", "tls", "verify"),
+     'backends: { a: { address: "127.0.0.1:1", tls: { verify: 2 } } }\n'),
+    ("an unknown key of a backend's tls", ("backends", "a", "tls"),
+     'backends: { a: { address: "127.0.0.1:1", tls: { cafile: /a } } }\n'),
     ("a route with a port", ("routes", 0, "host"), BACKENDS + 'routes: [ { host: "a.example:80", backend: a } ]\n'),
 )
 FINE = (
@@ -65,6 +82,9 @@ FINE = (
     BACKENDS + 'routes: [ { path: /img, host: "*.example.com", ttl: 1d, strip_cookies: true, methods: [GET] },\n'
                ' { path: /x, redirect: { to: /y } }, { redirect: https } ]\n',
     'backends: { a: { address: "unix:/run/a.sock", connect_timeout: 200ms, host_header: "a.example:8080" } }\n',
+    BACKENDS + 'listen: [ { address: "*:0", tls: { profile: modern, acme: { names: [a.test, b.test], challenge: tls-alpn-01,\n'
+               ' state: /nonexistent/acme } } } ]\n',
+    'backends: { default: { address: "127.0.0.1:1", tls: on }, b: { address: "127.0.0.1:2", tls: { sni: b.test, verify: off } } }\n',
 )
 
 
