@@ -69,8 +69,8 @@ struct conf_tls {
     const char *profile;     /* "intermediate", "modern" */
     const char *client_auth; /* "off", "optional", "required" */
     const char *client_ca;   /* file; "" */
-    const char
-        *session_secret; /* file that session tickets are sealed by; "": one of this process */
+    /* File with the secret of session tickets, which each day's takes the place of; "": one of this process. */
+    const char *session_secret;
     struct conf_acme acme;
 };
 

@@ -20,7 +20,7 @@
       "certificates")                                                                              \
     X(session_secret, TEXT, "", 0, 4000,                                                           \
       "File of 32 to 4096 random bytes that session tickets are sealed by, on all nodes alike; "   \
-      "empty: random ones of this process")                                                        \
+      "tarnd's user owns it, for each day's secret takes its place; empty: one of this process")   \
     X(acme, ACME, "", 0, 0, "Certificates from a CA by ACME (RFC 8555); tarn-acme gets them")
 
 #define CONF_PAIR_TABLE(X)                                                                         \

@@ -318,6 +318,8 @@ void
 endpoints_tend(struct endpoints *all)
 {
     for (struct endpoint *d = all->first; d != NULL; d = d->next) {
+        if (!d->dropped && listener_conf(d)->tls != NULL)
+            listener_tls_tend(listener_conf(d)->tls);
         if ((!d->dropped && !all->shut) || d->bound == NULL ||
             atomic_load_explicit(&d->nopening, memory_order_acquire) > 0)
             continue;

@@ -10,15 +10,15 @@
 
 #include "conf/conf.h"
 #include "daemon/base/obj.h"
-#include "daemon/base/slurp.h"
 #include "daemon/base/terr.h"
 #include "daemon/log/elog.h"
 #include "daemon/tls/cert_file.h"
 #include "daemon/tls/cert_store.h"
 #include "daemon/tls/tls.h"
+#include "daemon/tls/tls_secret.h"
 
 enum {
-    SECRET_FILE_MAX = 4096,
+    RENEW_AGAIN_S = 60, /* a secret's file that could not be renewed is tried again */
     SAID_MAX = 20, /* lines of the error log for one load; a directory may have 50,000 bad files */
 };
 
@@ -31,6 +31,10 @@ struct listener_tls {
     struct tls_server *server;
     char *conf; /* what it was opened with, as text */
     uint64_t failures;
+    char *secret;          /* session_secret's file; NULL: there is none */
+    int64_t renewed_day;   /* that the file is of, or of a later one */
+    int64_t renew_again_s; /* since the epoch */
+    bool renew_failed;     /* and that was said */
 };
 
 /* `but`: the row that the caller says; NULL: none. */
@@ -116,31 +120,54 @@ tls_load_and_say(struct cert_table **out, const struct conf_tls *conf,
     return err;
 }
 
+static int64_t
+tls_now_s(void)
+{
+    return (int64_t)time(NULL);
+}
+
+/* Where `file` is "", that of this process. */
 static int
-tls_open_tickets(struct tls_tickets **out, const char *file,
+tls_read_secret(struct tls_secret *out, const char *file,
     const unsigned char secret[LISTENER_TLS_SECRET], char *why, size_t why_len)
 {
-    struct span text;
-    int err;
+    if (file[0] != '\0')
+        return tls_secret_read(file, out, why, why_len);
+    return tls_secret_seed(secret, LISTENER_TLS_SECRET, out) ? 0 : TERR_NOMEM;
+}
 
-    if (file[0] == '\0')
-        return tls_tickets_open(out, secret, LISTENER_TLS_SECRET);
-    err = slurp_file(file, &text);
-    if (err != 0) {
-        snprintf(why, why_len, "session_secret: %s", strerror(err));
-        return TERR_CONFIG;
-    }
-    if (text.len < LISTENER_TLS_SECRET || text.len > SECRET_FILE_MAX) {
-        snprintf(why, why_len,
-            "session_secret: it has %zu bytes: %d to %d random ones are needed, as from `openssl "
-            "rand 32`",
-            text.len, LISTENER_TLS_SECRET, SECRET_FILE_MAX);
-        err = TERR_CONFIG;
-    } else {
-        err = tls_tickets_open(out, text.ptr, text.len);
-    }
-    explicit_bzero(text.ptr, text.len);
-    free(text.ptr);
+/* That a clock is behind the file by a period is no trouble.  False: there is nothing to say. */
+static bool
+secret_is_ahead(const struct tls_secret *secret, char *why, size_t why_len)
+{
+    int64_t now_s = tls_now_s();
+    char there[32], here[32];
+
+    if (secret->day <= tls_secret_day(now_s + TLS_TICKET_PERIOD_S))
+        return false;
+    tls_secret_date(secret->day, there);
+    tls_secret_date(now_s / 86400, here);
+    snprintf(why, why_len,
+        "session_secret: it is of %s, and by the clock it is %s: until then one key seals all "
+        "tickets.  Set the "
+        "clock of this machine, or of the one that wrote the file, and replace it then",
+        there, here);
+    return true;
+}
+
+static int
+tls_open_tickets(struct tls_tickets **out, const char *file,
+    const unsigned char own[LISTENER_TLS_SECRET], char *why, size_t why_len)
+{
+    struct tls_secret secret;
+    char ahead[400];
+    int err = tls_read_secret(&secret, file, own, why, why_len);
+
+    if (err == 0 && secret_is_ahead(&secret, ahead, sizeof(ahead)))
+        elog(ELOG_WARN, "%s: %s", file, ahead);
+    if (err == 0)
+        err = tls_tickets_open(out, &secret, tls_now_s);
+    explicit_bzero(&secret, sizeof(secret));
     return err;
 }
 
@@ -174,9 +201,9 @@ tls_text(const struct conf_tls *conf)
 
     if (f == NULL)
         return NULL;
-    fprintf(f, "%s\n%s\n%s\n", certs->directory, conf->profile, conf->client_auth);
+    fprintf(f, "%s\n%s\n%s\n%s\n", certs->directory, conf->profile, conf->client_auth,
+        conf->session_secret);
     tls_print_file(f, conf->client_ca);
-    tls_print_file(f, conf->session_secret);
     for (unsigned i = 0; i < certs->n; i++)
         fprintf(f, "%s\n%s\n", certs->pairs[i].certificate, certs->pairs[i].key);
     if (conf->acme.said)
@@ -187,15 +214,69 @@ tls_text(const struct conf_tls *conf)
     return NULL;
 }
 
+/* The file changes each day; what counts is where it leads to.  One that is bad is another: who opens it says why. */
+static bool
+tls_same_secret(const struct listener_tls *t, const char *file)
+{
+    struct tls_secret secret;
+    char why[256];
+    bool same;
+
+    if (file[0] == '\0')
+        return true; /* that of the process */
+    same = tls_secret_read(file, &secret, why, sizeof(why)) == 0 &&
+           tls_tickets_same(t->tickets, &secret);
+    explicit_bzero(&secret, sizeof(secret));
+    return same;
+}
+
 bool
 listener_tls_same(const struct listener_tls *t, const struct conf_tls *conf)
 {
     char *text = conf->said ? tls_text(conf) : NULL;
-    bool same = text != NULL && strcmp(text, t->conf) == 0;
+    bool same =
+        text != NULL && strcmp(text, t->conf) == 0 && tls_same_secret(t, conf->session_secret);
 
     OBJ_CHECK(t, LISTENER_TLS_MAGIC);
     free(text);
     return same;
+}
+
+/* What it costs, and what would be right. */
+static void
+secret_say_stays(const char *file, const char *why)
+{
+    elog(ELOG_WARN,
+        "%s: session_secret: it is not replaced by today's: %s.  Who gets it can read sessions of "
+        "earlier days, too, "
+        "as far back as the file goes: let tarnd's user own it, with mode 0600, in a directory "
+        "where that user may "
+        "write",
+        file, why);
+}
+
+void
+listener_tls_tend(struct listener_tls *t)
+{
+    int64_t now_s = tls_now_s(), day = tls_secret_day(now_s);
+    char why[256];
+    int rc;
+
+    OBJ_CHECK(t, LISTENER_TLS_MAGIC);
+    if (t->secret == NULL || t->renewed_day >= day || now_s < t->renew_again_s)
+        return;
+    rc = tls_secret_renew(t->secret, day, why, sizeof(why));
+    if (rc == TERR_AGAIN)
+        return;
+    if (rc >= 0) {
+        t->renewed_day = day;
+        t->renew_failed = false;
+        return;
+    }
+    t->renew_again_s = now_s + RENEW_AGAIN_S;
+    if (!t->renew_failed)
+        secret_say_stays(t->secret, rc == TERR_NOMEM ? terr_text(rc) : why);
+    t->renew_failed = true;
 }
 
 int
@@ -218,7 +299,11 @@ listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct
         return TERR_NOMEM;
     t->magic = LISTENER_TLS_MAGIC;
     t->conf = tls_text(conf);
-    err = t->conf != NULL ? tls_load_and_say(&table, conf, NULL, why, why_len) : TERR_NOMEM;
+    if (conf->session_secret[0] != '\0')
+        t->secret = strdup(conf->session_secret);
+    err = t->conf != NULL && (t->secret != NULL || conf->session_secret[0] == '\0')
+              ? tls_load_and_say(&table, conf, NULL, why, why_len)
+              : TERR_NOMEM;
     if (err == 0)
         err = cert_store_open(&t->certs, &table, &env);
     if (table != NULL)
@@ -252,6 +337,7 @@ listener_tls_close(struct listener_tls **tp)
     if (t->certs != NULL)
         cert_store_close(&t->certs);
     free(t->conf);
+    free(t->secret);
     OBJ_FREE(t);
 }
 
@@ -322,8 +408,8 @@ listener_tls_unprepare(struct listener_tls *t)
 void
 listener_tls_check(const struct conf_tls *conf, struct cert_report *report)
 {
-    static const unsigned char secret[LISTENER_TLS_SECRET];
-    struct tls_tickets *tickets = NULL;
+    static const unsigned char own[LISTENER_TLS_SECRET];
+    struct tls_secret secret;
     struct cert_table *table = NULL;
     char why[512] = "";
 
@@ -333,8 +419,9 @@ listener_tls_check(const struct conf_tls *conf, struct cert_report *report)
     }
     if (conf->client_ca[0] != '\0' && tls_client_ca_check(conf->client_ca, why, sizeof(why)) != 0)
         cert_report_add(report, true, conf->client_ca, 0, "client_ca: %s", why);
-    if (tls_open_tickets(&tickets, conf->session_secret, secret, why, sizeof(why)) != 0)
+    if (tls_read_secret(&secret, conf->session_secret, own, why, sizeof(why)) != 0)
         cert_report_add(report, true, conf->session_secret, 0, "%s", why);
-    else
-        tls_tickets_close(&tickets);
+    else if (secret_is_ahead(&secret, why, sizeof(why)))
+        cert_report_add(report, false, conf->session_secret, 0, "%s", why);
+    explicit_bzero(&secret, sizeof(secret));
 }

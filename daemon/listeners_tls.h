@@ -29,6 +29,8 @@ int listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, st
     unsigned loops, const unsigned char secret[LISTENER_TLS_SECRET], char *why, size_t why_len);
 /* No connection of it is left. */
 void listener_tls_close(struct listener_tls **tp);
+/* The file of its secret gets each day's; a few times a second.  Blocks for a write, once a day. */
+void listener_tls_tend(struct listener_tls *t);
 struct secure_server *listener_tls_secure(struct listener_tls *t);
 struct cert_store *listener_tls_certs(struct listener_tls *t);
 

@@ -102,19 +102,27 @@ paths_allow_address(struct paths *p, const struct conf_address *address)
         paths_allow_around(p, address->path);
 }
 
-/* A log may be a link to where it really is: rotating makes the file anew, there. */
+/* It may be a link to where it really is: it is made anew there. */
 static void
-paths_allow_log(struct paths *p, const char *path)
+paths_allow_renewed(struct paths *p, const char *path)
 {
     char *real;
 
-    if (path[0] == '\0' || strcmp(path, "-") == 0 || strncmp(path, "syslog:", 7) == 0)
+    if (path[0] == '\0')
         return;
     paths_allow_around(p, path);
     real = realpath(path, NULL);
     if (real != NULL)
         paths_allow_around(p, real);
     free(real);
+}
+
+/* Rotated. */
+static void
+paths_allow_log(struct paths *p, const char *path)
+{
+    if (strcmp(path, "-") != 0 && strncmp(path, "syslog:", 7) != 0)
+        paths_allow_renewed(p, path);
 }
 
 /* Whatever is opened for writing, made or removed has its line here. */
@@ -128,8 +136,11 @@ paths_of_conf(struct paths *p, const struct conf *conf)
     paths_allow(p, shm_dir[0] != '\0' ? shm_dir : "/dev/shm",
         PATHS_WRITE | PATHS_MAKE | LANDLOCK_ACCESS_FS_REFER);
     paths_allow_log(p, conf->params.access_log);
-    for (unsigned i = 0; i < conf->nlistens; i++)
+    for (unsigned i = 0; i < conf->nlistens; i++) {
         paths_allow_address(p, &conf->listens[i].address);
+        if (conf->listens[i].tls.said) /* each day's secret takes the place of the last one's */
+            paths_allow_renewed(p, conf->listens[i].tls.session_secret);
+    }
     if (conf->admin != NULL)
         paths_allow_address(p, &conf->admin->address);
     for (unsigned i = 0; i < conf->ntables; i++) /* readers count themselves in the state file */

@@ -18,6 +18,7 @@
 #include "daemon/net/secure.h"
 
 struct cert_store;
+struct tls_secret;
 struct tls_server;
 struct tls_tickets;
 
@@ -33,8 +34,12 @@ void tls_thread_leave(void);
 /* Half of what lies ready goes back: see net_loop_trim(). */
 void tls_trim(void);
 
-/* `secret`: at least 32 bytes; they are not kept, only what is derived from them.  TERR_NOMEM. */
-int tls_tickets_open(struct tls_tickets **out, const void *secret, size_t len);
+/* The secret is copied, and forgotten as its day passes.  `now_s`: seconds since the epoch, from any thread.
+ * TERR_NOMEM. */
+int tls_tickets_open(
+    struct tls_tickets **out, const struct tls_secret *secret, int64_t (*now_s)(void));
+/* Do they come from this secret, of whatever day it is?  Any thread. */
+bool tls_tickets_same(struct tls_tickets *t, const struct tls_secret *secret);
 void tls_tickets_close(struct tls_tickets **tp);
 
 enum tls_client_auth {

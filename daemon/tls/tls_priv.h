@@ -8,6 +8,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/tls/cert_file.h"
 #include "daemon/tls/tls.h"
+#include "daemon/tls/tls_secret.h"
 
 #define TLS_SERVER_MAGIC OBJ_TAG('t', 'l', 's', 's')
 struct tls_server {
@@ -67,6 +68,18 @@ void tls_layer_prepare(SSL_CTX *ctx);
 void tls_layer_prepare_acme(SSL_CTX *ctx);
 
 /* tls_tickets.c */
+enum {
+    TICKET_NAME = 16,
+};
+/* Of four hours. */
+struct ticket_key {
+    unsigned char name[TICKET_NAME]; /* stands in front of each ticket (RFC 5077 4) */
+    unsigned char aes[32], mac[32];
+};
+
 void tls_tickets_use(struct tls_tickets *t, SSL_CTX *ctx);
+/* A copy of the key of this name, or of the one that seals now.  -1: there is none, 0: it is good, 1: it is good, and
+ * the ticket shall be replaced. */
+int tls_tickets_find(struct tls_tickets *t, const unsigned char *name, struct ticket_key *out);
 
 #endif

@@ -306,6 +306,7 @@ class Sessions(Certs):
         short = f"{self.dir}/short"
         with open(short, "wb") as f:
             f.write(b"x" * 31)
+        os.chmod(short, 0o600)
         for path, words in ((short, "31 bytes"), (f"{self.dir}/none", "No such file"), (self.dir, self.dir)):
             said = self.refused(self.backends(),
                                 f"    tls: {{ certificates: {pki().certs}, session_secret: {path} }}\n")
