@@ -172,6 +172,17 @@ clock_gettime(clockid_t clock, struct timespec *now)
     return 0;
 }
 
+time_t
+time(time_t *out)
+{
+    struct timespec now = {.tv_sec = 0};
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out != NULL)
+        *out = now.tv_sec;
+    return now.tv_sec;
+}
+
 int
 accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
