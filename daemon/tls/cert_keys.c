@@ -18,6 +18,7 @@
 #include "daemon/tls/cert_pem.h"
 #include "daemon/tls/cert_staple.h"
 #include "daemon/tls/cert_store.h"
+#include "daemon/tls/tls_lib.h"
 
 #define CERT_KEYS_MAGIC OBJ_TAG('c', 'r', 't', 'k')
 struct cert_keys {
@@ -53,7 +54,7 @@ keys_file(const struct keys_parse *p)
 static const char *
 keys_reason(void)
 {
-    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    const char *reason = tls_lib_reason(ERR_peek_last_error());
 
     ERR_clear_error();
     return reason != NULL ? reason : "OpenSSL does not say why";
@@ -426,9 +427,15 @@ keys_use(const struct cert_keys *k, SSL *ssl)
 int
 cert_pick_use(const struct cert_pick *pick, SSL *ssl)
 {
+    bool with_rsa = true, with_ecdsa = true;
+
     tassert(pick->ecdsa != NULL || pick->rsa != NULL);
     ERR_clear_error();
-    if (keys_use(pick->rsa, ssl) && keys_use(pick->ecdsa, ssl))
+    if (pick->ecdsa != NULL && pick->rsa != NULL) {
+        with_rsa = tls_lib_peer_takes(ssl, EVP_PKEY_RSA);
+        with_ecdsa = tls_lib_peer_takes(ssl, EVP_PKEY_EC) || !with_rsa; /* the library says why */
+    }
+    if ((!with_rsa || keys_use(pick->rsa, ssl)) && (!with_ecdsa || keys_use(pick->ecdsa, ssl)))
         return 0;
     ERR_clear_error();
     return TERR_CONFIG;

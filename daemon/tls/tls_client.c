@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
 static int
 client_fail(char *why, size_t why_len, const char *what)
 {
     unsigned long err = ERR_peek_last_error();
-    const char *text = err != 0 ? ERR_reason_error_string(err) : NULL;
+    const char *text = err != 0 ? tls_lib_reason(err) : NULL;
 
     snprintf(why, why_len, "%s: %s", what, text != NULL ? text : "no memory");
     ERR_clear_error();
@@ -170,7 +171,8 @@ tls_client_why(const struct tls_client *c, const SSL *ssl)
     char *said = NULL;
     int n;
 
-    if (!c->verify || result == X509_V_OK)
+    /* A handshake that ended before the certificate came: OK to OpenSSL, to AWS-LC an invalid call. */
+    if (!c->verify || result == X509_V_OK || result == X509_V_ERR_INVALID_CALL)
         return NULL;
     if (result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH)
         n = asprintf(&said, "its certificate is not for '%s' (tls.name)", c->name);

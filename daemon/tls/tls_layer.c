@@ -14,6 +14,7 @@
 #include "daemon/base/waiter.h"
 #include "daemon/http/conn_facts.h"
 #include "daemon/tls/cert_store.h"
+#include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
 #define ACME_ALPN "acme-tls/1"
@@ -246,7 +247,7 @@ tls_why(const struct secure *s)
         return t->why != NULL ? t->why : t->said;
     if (t->err == 0)
         return "";
-    text = ERR_reason_error_string(t->err);
+    text = tls_lib_reason(t->err);
     return text != NULL ? text : "an error without a name";
 }
 
@@ -544,6 +545,7 @@ tls_new(SSL_CTX *ctx, struct loop *l)
     BIO_set_init(bio, 1);
     SSL_set_bio(t->ssl, bio, bio);
     SSL_set_app_data(t->ssl, (char *)t);
+    tls_lib_set_shed(t->ssl);
     return t;
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
 enum {
@@ -94,6 +95,8 @@ memory_free(void *p, const char *file, int line)
         memory_ready.blocks[memory_ready.n++] = p;
         return;
     }
+    if (TLS_LIB_FREE_CLEANSES)
+        OPENSSL_cleanse(p, (size_t)bytes);
     memory_add(-bytes);
     free(p);
 }

@@ -7,12 +7,11 @@
 #include "daemon/base/slurp.h"
 #include "daemon/base/terr.h"
 #include "daemon/tls/cert_store.h"
+#include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
 /* Mozilla's Server Side TLS, intermediate (5.7): forward secrecy and authenticated encryption alone. */
-static const char tls_ciphers[] =
-    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
-    "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+static const char tls_ciphers[] = TLS_LIB_CIPHERS;
 /* The first the library knows: OpenSSL 3.0 has no ML-KEM.  Not const, for SSL_CTX_set1_groups_list() is a
  * macro that casts. */
 static char tls_groups[][40] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
@@ -21,7 +20,7 @@ static int
 server_fail(char *why, size_t why_len, const char *what)
 {
     unsigned long err = ERR_peek_last_error();
-    const char *text = err != 0 ? ERR_reason_error_string(err) : NULL;
+    const char *text = err != 0 ? tls_lib_reason(err) : NULL;
 
     snprintf(why, why_len, "%s: %s", what, text != NULL ? text : "no memory");
     ERR_clear_error();
@@ -54,7 +53,7 @@ tls_client_ca_check(const char *file, char *why, size_t why_len)
 {
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
     unsigned long err = ERR_peek_last_error();
-    const char *text = err != 0 ? ERR_reason_error_string(err) : NULL;
+    const char *text = err != 0 ? tls_lib_reason(err) : NULL;
 
     ERR_clear_error();
     if (names != NULL) {
@@ -104,13 +103,10 @@ server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size
     SSL_CTX_set_min_proto_version(ctx, conf->modern ? TLS1_3_VERSION : TLS1_2_VERSION);
     SSL_CTX_set_options(
         ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
-#ifdef SSL_OP_PRIORITIZE_CHACHA
-    SSL_CTX_set_options(ctx, SSL_OP_PRIORITIZE_CHACHA); /* for a client without AES of its own */
-#endif
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 1); /* two make the handshake's last packet longer */
-    SSL_CTX_set_max_early_data(ctx, 0);
+    tls_lib_set_server(ctx);
     if (SSL_CTX_set_cipher_list(ctx, tls_ciphers) != 1 || !server_set_groups(ctx))
         return server_fail(why, why_len, "ciphers");
     if (conf->tickets != NULL)

@@ -4,16 +4,15 @@
  * from the secret of the day and the number of its four hours.  A day's secret is derived from that of the
  * day before, which is forgotten (tls_secret.h), so that a process that is broken into cannot say what was
  * said yesterday. */
-#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/params.h>
 #include <openssl/rand.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
 #define TICKETS_MAGIC OBJ_TAG('t', 'i', 'c', 'k')
@@ -82,25 +81,21 @@ tls_tickets_find(struct tls_tickets *t, const unsigned char *name, struct ticket
     return found;
 }
 
-/* As SSL_CTX_set_tlsext_ticket_key_evp_cb(3) has it: 1: go on; 2: and give a new ticket; 0: a whole handshake;
+/* As SSL_CTX_set_tlsext_ticket_key_evp_cb(3) has it, and AWS-LC's ..._ticket_key_cb: 1: go on; 2: and give a new ticket; 0: a whole handshake;
  * -1: fail. */
 static int
 tickets_on_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
-    EVP_MAC_CTX *mac, int seal)
+    tls_lib_mac *mac, int seal)
 {
     struct tls *tls = SSL_get_app_data(ssl);
     struct ticket_key key;
-    OSSL_PARAM params[3];
     int found = tls_tickets_find(tls->server->tickets, seal ? NULL : name, &key), rc = 0;
 
     if (found < 0)
         return seal ? -1 : 0;
     if (seal)
         memcpy(name, key.name, TICKET_NAME);
-    params[0] = OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, key.mac, sizeof(key.mac));
-    params[1] = OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char[]){"SHA256"}, 0);
-    params[2] = OSSL_PARAM_construct_end();
-    if ((!seal || RAND_bytes(iv, 16) == 1) && EVP_MAC_CTX_set_params(mac, params) == 1 &&
+    if ((!seal || RAND_bytes(iv, 16) == 1) && tls_lib_mac_init(mac, key.mac, sizeof(key.mac)) &&
         EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, key.aes, iv, seal) == 1)
         rc = found == 0 ? 1 : 2;
     OPENSSL_cleanse(&key, sizeof(key));
@@ -111,7 +106,7 @@ void
 tls_tickets_use(struct tls_tickets *t, SSL_CTX *ctx)
 {
     OBJ_CHECK(t, TICKETS_MAGIC);
-    SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, tickets_on_key);
+    tls_lib_set_ticket_cb(ctx, tickets_on_key);
 }
 
 int

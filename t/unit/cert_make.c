@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <openssl/ec.h>
 #include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
@@ -15,22 +16,41 @@
 
 #include "daemon/base/tassert.h"
 
+/* By calls that AWS-LC has, too. */
+static EVP_PKEY *
+make_key(int kind, int curve, unsigned bits)
+{
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_id(kind, NULL);
+    EVP_PKEY *key = NULL;
+
+    tassert(ctx != NULL && EVP_PKEY_keygen_init(ctx) == 1);
+    if (kind == EVP_PKEY_EC)
+        tassert(EVP_PKEY_CTX_set_ec_paramgen_curve_nid(ctx, curve) == 1);
+    else if (kind == EVP_PKEY_RSA)
+        tassert(EVP_PKEY_CTX_set_rsa_keygen_bits(ctx, (int)bits) == 1);
+    tassert(EVP_PKEY_keygen(ctx, &key) == 1);
+    EVP_PKEY_CTX_free(ctx);
+    return key;
+}
+
 EVP_PKEY *
 make_ec(const char *curve)
 {
-    EVP_PKEY *key = EVP_EC_gen(curve);
+    int nid = EC_curve_nist2nid(curve);
 
-    tassert(key != NULL);
-    return key;
+    return make_key(EVP_PKEY_EC, nid != NID_undef ? nid : OBJ_sn2nid(curve), 0);
 }
 
 EVP_PKEY *
 make_rsa(unsigned bits)
 {
-    EVP_PKEY *key = EVP_RSA_gen(bits);
+    return make_key(EVP_PKEY_RSA, 0, bits);
+}
 
-    tassert(key != NULL);
-    return key;
+EVP_PKEY *
+make_ed25519(void)
+{
+    return make_key(EVP_PKEY_ED25519, 0, 0);
 }
 
 static void

@@ -27,6 +27,7 @@ struct cert_wish {
 
 EVP_PKEY *make_ec(const char *curve); /* "P-256" */
 EVP_PKEY *make_rsa(unsigned bits);
+EVP_PKEY *make_ed25519(void);
 X509 *make_cert(const struct cert_wish *wish);
 
 /* In DER; the bytes are free()d. */
