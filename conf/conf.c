@@ -150,23 +150,16 @@ conf_readable(const char *path)
     return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
-int
-conf_load(const struct conf **out, const char *path, struct conf_error **errors)
+static int
+conf_load_file(const struct conf **out, const struct conf_source *world, struct conf_error **errors)
 {
-    struct conf_memory memory;
-    struct conf_source src = {.name = path,
-        .resolve = getaddrinfo,
-        .memory = &memory,
-        .readable = conf_readable,
-        .includes = true,
-        .env = conf_getenv};
+    struct conf_source src = *world;
     char *buf;
     int fd, err;
 
     *errors = NULL;
-    conf_memory_read(&memory, "");
     /* No O_NONBLOCK: the file may be a pipe, as in `tarnd -c <(make-config)`, and its writer late. */
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = open(src.name, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return conf_refuse_file(errors, "cannot open the file: ", strerror(errno));
     buf = malloc(CONF_FILE_MAX + 1); /* one more than may be there, so that too much shows */
@@ -186,6 +179,29 @@ conf_load(const struct conf **out, const char *path, struct conf_error **errors)
         err = conf_load_source(out, &src, errors);
     free(buf);
     return err;
+}
+
+int
+conf_load(const struct conf **out, const char *path, struct conf_error **errors)
+{
+    struct conf_memory memory;
+    const struct conf_source src = {.name = path,
+        .resolve = getaddrinfo,
+        .memory = &memory,
+        .readable = conf_readable,
+        .includes = true,
+        .env = conf_getenv};
+
+    conf_memory_read(&memory, "");
+    return conf_load_file(out, &src, errors);
+}
+
+int
+conf_load_quick(const struct conf **out, const char *path, struct conf_error **errors)
+{
+    const struct conf_source src = {.name = path, .includes = true, .env = conf_getenv};
+
+    return conf_load_file(out, &src, errors);
 }
 
 void

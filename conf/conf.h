@@ -51,15 +51,39 @@ struct conf_certificates {
     unsigned n;
 };
 
+#define CONF_ACME_PRODUCTION "https://acme-v02.api.letsencrypt.org/directory"
+#define CONF_ACME_STAGING    "https://acme-staging-v02.api.letsencrypt.org/directory"
+#define CONF_ACME_STATE      "/var/lib/tarn/acme"
+
+enum {
+    CONF_ACME_NAMES_MAX = 100, /* of one certificate: Let's Encrypt's own limit */
+    CONF_ACME_NAME_MAX =
+        250, /* DNS has 253 (RFC 1035 2.3.4); NAME.pem must be a file's name, of 255 */
+    CONF_ACME_URL_MAX = 2048, /* with its NUL */
+};
+
 /* Where certificates come from by themselves (RFC 8555). */
 struct conf_acme {
     const char *text; /* "" */
-    bool said;        /* else all is "" */
-    const char *email, *directory;
-    const char *names; /* one certificate each; its words are its names, with "," between them */
-    const char *state; /* directory of the account, certificates and challenges */
-    const char *challenge; /* "http-01", "tls-alpn-01" */
+    bool said;        /* else all is "" and 0 */
+    const char
+        *names; /* certificates with a space between them, each its names with commas; lower case */
+    const char *email, *directory; /* directory: with `staging` that one's */
+    int64_t agree_tos, staging;
+    const char *challenge;              /* "http-01", "tls-alpn-01" */
+    const char *state;                  /* directory of the account, certificates and challenges */
+    const char *key_type;               /* "ecdsa", "rsa" */
+    int64_t renew_before;               /* ms; 0: not said */
+    const char *hook, *ca;              /* "": none; the system's */
+    const char *eab_kid, *eab_key_file; /* "": none */
 };
+
+/* Why no certificate is made for a name in lower case; NULL: nothing is wrong with it. */
+const char *conf_acme_name_wrong(const char *name);
+/* One address that an account may have as its contact (RFC 8555 7.3: no hfields, no second one). */
+bool conf_acme_email_ok(const char *email);
+/* https, and nothing that would break a header or a log line. */
+bool conf_acme_url_ok(const char *url);
 
 /* What a listener says of TLS; where it says nothing, all but `text` is 0. */
 struct conf_tls {
@@ -388,6 +412,9 @@ struct conf_error {
  * in the order of their places (freed with conf_errors_free); or TERR_NOMEM and no errors.
  * Blocks while it resolves names. */
 int conf_load(const struct conf **out, const char *path, struct conf_error **errors);
+/* As conf_load, for a program that does not serve: it resolves no names, and looks neither at memory nor at
+ * the policy's file. */
+int conf_load_quick(const struct conf **out, const char *path, struct conf_error **errors);
 /* As conf_load, for text that did not come from a file; `name` stands in messages.  Resolves
  * no names: numeric addresses have their naddrs, names have naddrs 0. */
 int conf_load_text(const struct conf **out, const char *name, const char *text, size_t len,

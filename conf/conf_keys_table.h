@@ -8,22 +8,22 @@
 
 #include "conf/conf_table.h"
 
-#define CONF_FROM_PARAM     (-1)
-#define CONF_NAME_MAX       64 /* names stand in log lines and counters */
-#define CONF_TOKEN_MIN      16 /* a shorter one can be guessed */
-#define CONF_TOKEN_MAX      256
-#define CONF_NETS_MAX       256  /* of one list: it is looked through */
-#define CONF_WORDS_MAX      4096 /* bytes of a list of words, with the spaces between them */
-#define CONF_LIMITS_MAX     64
-#define CONF_TABLES_MAX     64
-#define CONF_MEMBERS_MAX    1024 /* of a director: choosing looks at each */
-#define CONF_NAMES_MAX      64   /* of one list of a route: each request looks through it */
-#define CONF_FIELDS_MAX     64
-#define CONF_USERS_MAX      10000 /* of one basic_auth */
-#define CONF_ACME_DIRECTORY "https://acme-v02.api.letsencrypt.org/directory"
-#define CONF_AUTH_MAX       (CONF_MI)       /* bytes of its file */
-#define CONF_PAGE_MAX       (256 * CONF_KI) /* bytes of an error_page */
-#define CONF_STORAGE_MAX    (INT64_C(1) << 50)
+#define CONF_FROM_PARAM    (-1)
+#define CONF_NAME_MAX      64 /* names stand in log lines and counters */
+#define CONF_TOKEN_MIN     16 /* a shorter one can be guessed */
+#define CONF_TOKEN_MAX     256
+#define CONF_NETS_MAX      256  /* of one list: it is looked through */
+#define CONF_WORDS_MAX     4096 /* bytes of a list of words, with the spaces between them */
+#define CONF_LIMITS_MAX    64
+#define CONF_TABLES_MAX    64
+#define CONF_MEMBERS_MAX   1024 /* of a director: choosing looks at each */
+#define CONF_NAMES_MAX     64   /* of one list of a route: each request looks through it */
+#define CONF_FIELDS_MAX    64
+#define CONF_USERS_MAX     10000           /* of one basic_auth */
+#define CONF_CERTNAMES_MAX (64 * CONF_KI)  /* bytes of acme's names */
+#define CONF_AUTH_MAX      (CONF_MI)       /* bytes of its file */
+#define CONF_PAGE_MAX      (256 * CONF_KI) /* bytes of an error_page */
+#define CONF_STORAGE_MAX   (INT64_C(1) << 50)
 
 /* clang-format off */
 /*    type, kind of default, form (which function of conf_value.c reads it), what a value is */
@@ -59,6 +59,9 @@
     X(PROFILE,   STRING, WORD,    "intermediate or modern")                                        \
     X(CLIENTAUTH, STRING, WORD,   "off, optional or required")                                     \
     X(CHALLENGE, STRING, WORD,    "http-01 or tls-alpn-01")                                        \
+    X(KEYTYPE,   STRING, WORD,    "ecdsa or rsa")                                                  \
+    X(CERTNAMES, STRING, CERTNAMES,                                                                \
+      "a list of names, as in [shop.example.com, \"example.com,www.example.com\"]")              \
     X(SECURED,   STRING, WORD,    "off or https")                                                  \
     X(CERTIFICATES, STRING, CERTIFICATES,                                                          \
       "a directory, or a list of maps, as in [{ certificate: a.crt, key: a.key }]")                \

@@ -213,14 +213,20 @@ bool conf_tls_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_tls *to);
 bool conf_certificates_read(
     struct conf_cx *cx, const struct ynode *n, struct conf_certificates *to);
-bool conf_acme_read(
-    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_acme *to);
 bool conf_tls_same(const struct conf_tls *a, const struct conf_tls *b);
 bool conf_backend_tls_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     struct conf_backend_tls *to);
 /* When all of the backend is known. */
 void conf_backend_tls_finish(
     struct conf_cx *cx, const struct ynode *at, struct conf_backend *backend);
+/* conf_acme.c.  As conf_value_read. */
+bool conf_acme_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_acme *to);
+bool conf_acme_names_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);
+bool conf_acme_same(const struct conf_acme *a, const struct conf_acme *b);
+/* The nth listener beside those before it; `tls` is its own. */
+void conf_acme_finish(struct conf_cx *cx, const struct ynode *tls, unsigned nth);
 bool conf_rule_same(enum conf_type type, const void *a, const void *b);
 
 /* conf_origins.c: probes and directors. */

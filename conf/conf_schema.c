@@ -144,7 +144,7 @@ schema_json_type(const struct conf_key *key)
     /* A size may be written as 1024 or as 1KiB. */
     if (schema_types[key->type].number)
         return "[\"string\", \"integer\"]";
-    if (key->type == CONF_TYPE_CERTIFICATES)
+    if (key->type == CONF_TYPE_CERTIFICATES || key->type == CONF_TYPE_CERTNAMES)
         return "[\"string\", \"array\"]";
     if (key->type == CONF_TYPE_TLS || key->type == CONF_TYPE_ACME)
         return "[\"string\", \"object\"]";

@@ -131,6 +131,7 @@ conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
     if (l->tls.said && strcmp(l->redirect, "https") == 0)
         conf_fail(cx, ynode_get(at, "redirect"),
             "key 'redirect' is for a listener without 'tls': what comes in here is https already");
+    conf_acme_finish(cx, ynode_get(at, "tls"), i);
     conf_owner_check(cx, at, &l->address, 0666);
     for (unsigned j = 0; j < i; j++) {
         const struct conf_listen *other = &cx->conf->listens[j];

@@ -41,28 +41,6 @@ tls_default(enum conf_part_id id, void *to)
     conf_keys_default(conf_parts[id].section.keys, conf_parts[id].section.nkeys, to);
 }
 
-bool
-conf_acme_read(
-    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_acme *to)
-{
-    unsigned errors = cx->nerrors;
-
-    tls_default(CONF_PART_ACME, to);
-    if (n->kind == YNODE_TEXT && n->text.len == 0)
-        return true;
-    if (!conf_kind_check(cx, n, YNODE_MAP, "key 'acme'"))
-        return false;
-    conf_keys_read(cx, &conf_parts[CONF_PART_ACME].section, n, key->name, to);
-    if (cx->nerrors > errors || cx->nomem)
-        return false;
-    if (strncmp(to->directory, "https://", 8) != 0)
-        conf_fail(cx, ynode_get(n, "directory"),
-            "directory: '%s' is not the https:// URL of an ACME directory", to->directory);
-    to->said = true;
-    to->state = conf_beside(cx, n, to->state);
-    return cx->nerrors == errors && !cx->nomem;
-}
-
 /* One that is named without its directory lies beside the file that names it. */
 static void
 tls_read_pair(struct conf_cx *cx, const struct ynode *n, struct conf_tls_pair *to)
@@ -156,7 +134,7 @@ bool
 conf_tls_same(const struct conf_tls *a, const struct conf_tls *b)
 {
     if (a->said != b->said || a->certificates.n != b->certificates.n ||
-        a->acme.said != b->acme.said)
+        !conf_acme_same(&a->acme, &b->acme))
         return false;
     if (!a->said)
         return true;
@@ -164,10 +142,6 @@ conf_tls_same(const struct conf_tls *a, const struct conf_tls *b)
         if (strcmp(a->certificates.pairs[i].certificate, b->certificates.pairs[i].certificate) !=
                 0 ||
             strcmp(a->certificates.pairs[i].key, b->certificates.pairs[i].key) != 0)
-            return false;
-    for (unsigned i = 0; i < ARRAY_LEN(keys_ACME) && a->acme.said; i++)
-        if (strcmp(*(const char *const *)((const char *)&a->acme + keys_ACME[i].offset),
-                *(const char *const *)((const char *)&b->acme + keys_ACME[i].offset)) != 0)
             return false;
     return strcmp(a->certificates.directory, b->certificates.directory) == 0 &&
            strcmp(a->profile, b->profile) == 0 && strcmp(a->client_ca, b->client_ca) == 0 &&

@@ -71,6 +71,7 @@ enum value_form {
     VALUE_ALLOW,
     VALUE_NETS,
     VALUE_WORDS,
+    VALUE_CERTNAMES,
     VALUE_TLS,
     VALUE_CERTIFICATES,
     VALUE_ACME,
@@ -375,6 +376,7 @@ value_takes_kind(enum value_form form, const struct ynode *n)
     case VALUE_LINES: /* "": none */
         return n->kind == YNODE_LIST || (is_text && n->text.len == 0);
     case VALUE_NETS:
+    case VALUE_CERTNAMES:
     case VALUE_WORDS: /* one may stand without its list */
         return n->kind == YNODE_LIST || is_text;
     case VALUE_PROBE:
@@ -441,6 +443,8 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
         return conf_nets_read(cx, key, n, to);
     case VALUE_WORDS:
         return conf_words_read(cx, key, n, to);
+    case VALUE_CERTNAMES:
+        return conf_acme_names_read(cx, key, n, to);
     case VALUE_TLS:
         return conf_tls_read(cx, key, n, to);
     case VALUE_CERTIFICATES:

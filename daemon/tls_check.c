@@ -65,21 +65,64 @@ tls_check(const struct conf *conf)
     return n;
 }
 
+/* A CA asks on port 80 and 443 alone (RFC 8555 8.3, RFC 8737 3); a port that is mapped to one is not seen here. */
+static bool
+check_has_port(const struct conf *conf, bool tls, uint16_t port)
+{
+    for (unsigned i = 0; i < conf->nlistens; i++)
+        if (conf->listens[i].tls.said == tls &&
+            (port == 0 || conf->listens[i].address.port == port))
+            return true;
+    return false;
+}
+
+static void
+check_warn_challenge(const struct conf *conf, const struct conf_listen *l)
+{
+    bool http = strcmp(l->tls.acme.challenge, "http-01") == 0;
+
+    if (http && !check_has_port(conf, false, 0))
+        fprintf(stderr,
+            "tarnd: warning: listener '%s': acme's challenge http-01 is answered on a plain "
+            "listener, and there is none: add `{ address: \"*:80\", redirect: https }` to "
+            "listen, or say `challenge: tls-alpn-01`\n",
+            l->address.text);
+    else if (http && !check_has_port(conf, false, 80))
+        fprintf(stderr,
+            "tarnd: warning: listener '%s': for acme's challenge http-01 the CA asks on port 80, "
+            "and "
+            "no plain listener has it: add `{ address: \"*:80\", redirect: https }` to listen, "
+            "unless "
+            "port 80 leads to one of them\n",
+            l->address.text);
+    else if (!http && !check_has_port(conf, true, 443))
+        fprintf(stderr,
+            "tarnd: warning: listener '%s': for acme's challenge tls-alpn-01 the CA asks on port "
+            "443, "
+            "and no listener with TLS has it: give one the address \"*:443\", unless port 443 "
+            "leads "
+            "to one of them\n",
+            l->address.text);
+}
+
 void
 tls_check_warn(const struct conf *conf)
 {
-    bool plain = false;
-
-    for (unsigned i = 0; i < conf->nlistens; i++)
-        plain |= !conf->listens[i].tls.said;
-    for (unsigned i = 0; i < conf->nlistens && !plain; i++) {
+    for (unsigned i = 0; i < conf->nlistens; i++) {
         const struct conf_listen *l = &conf->listens[i];
 
-        if (l->tls.acme.said && strcmp(l->tls.acme.challenge, "http-01") == 0)
+        if (!l->tls.acme.said)
+            continue;
+        check_warn_challenge(conf, l);
+        if (l->tls.certificates.directory[0] != '\0' || l->tls.certificates.n > 0)
             fprintf(stderr,
-                "tarnd: warning: listener '%s': acme's challenge http-01 is answered on a plain "
-                "listener, and there is none: add `{ address: \"*:80\", redirect: https }` to "
-                "listen, or say `challenge: tls-alpn-01`\n",
+                "tarnd: warning: listener '%s': it serves `certificates`, and none of those that "
+                "acme gets: remove one of the two\n",
+                l->address.text);
+        if (conf->admin == NULL && l->tls.acme.hook[0] == '\0')
+            fprintf(stderr,
+                "tarnd: warning: listener '%s': tarn-acme cannot have new certificates served: add "
+                "`admin: {}`, or a `hook` that has tarnd read them\n",
                 l->address.text);
     }
 }

@@ -55,6 +55,92 @@ TEST(conf_tls, acme_needs_names_alone)
     conf_free(&c);
 }
 
+TEST(conf_tls, acme_has_what_tarn_acme_takes_on_its_command_line)
+{
+    const struct conf *c = load(LISTEN(
+        "tls: {acme: {names: ['Shop.test', 'a.test,www.A.test'], email: me@a.test, agree_tos: on, "
+        "staging: on, challenge: tls-alpn-01, state: /acme, key_type: rsa, renew_before: 45d, "
+        "hook: "
+        "'true', ca: /ca.pem, eab_kid: k, eab_key_file: /eab}}"));
+    const struct conf_acme *acme = &c->listens[0].tls.acme;
+
+    CHECK_STR("shop.test a.test,www.a.test", acme->names);
+    CHECK_STR("me@a.test", acme->email);
+    CHECK(acme->agree_tos && acme->staging);
+    CHECK_STR(CONF_ACME_STAGING, acme->directory);
+    CHECK_STR("tls-alpn-01", acme->challenge);
+    CHECK_STR("/acme", acme->state);
+    CHECK_STR("rsa", acme->key_type);
+    CHECK_EQ(INT64_C(45) * 24 * 3600 * 1000, acme->renew_before);
+    CHECK_STR("true", acme->hook);
+    CHECK_STR("/ca.pem", acme->ca);
+    CHECK_STR("k", acme->eab_kid);
+    CHECK_STR("/eab", acme->eab_key_file);
+    conf_free(&c);
+}
+
+#define ACME(text) LISTEN("tls: {acme: {" text "}}")
+
+TEST(conf_tls, what_acme_says_is_checked)
+{
+    char names[100 * 9 + 1] = "", text[1200];
+
+    expect_errors(ACME("email: a@b"),
+        "2:43 acme has no 'names': give it the names of hosts, as in names: [www.example.com]\n");
+    expect_errors(ACME("names: []"),
+        "2:43 acme has no 'names': give it the names of hosts, as in names: [www.example.com]\n");
+    expect_errors(ACME("names: ['*.a.test']"),
+        "2:58 names: '*.a.test' is a wildcard, which needs the challenge dns-01; name each host\n");
+    expect_errors(ACME("names: [b.test, 192.0.2.1, 'a.test,a_b']"),
+        "2:66 names: '192.0.2.1' is no DNS name; certificates for addresses are not made\n"
+        "2:77 names: 'a_b' has a letter that no host's name has; a-z, 0-9, - and . would be "
+        "right\n");
+    expect_errors(ACME("names: ['a.test,']"),
+        "2:58 names: '' has an empty label; www.example.com would be right\n");
+    expect_errors(
+        ACME("names: ['']"), "2:58 names: '' has an empty label; www.example.com would be right\n");
+    expect_errors(ACME("names: ['a.test, b.test']"),
+        "2:58 names: ' b.test' has a letter that no "
+        "host's name has; a-z, 0-9, - and . would be right\n");
+    expect_errors(ACME("names: [{a: b}]"), "2:58 names: each of the list must be a text\n");
+    expect_errors(ACME("names: ['a.test,A.test']"), "2:58 names: 'a.test' is there twice\n");
+    expect_errors(ACME("names: [a.test, 'a.test,b.test']"),
+        "2:66 names: 'a.test,b.test' begins with a name that another certificate begins with\n");
+    for (unsigned i = 0; i < 100; i++)
+        snprintf(names + i * 9, 10, "n%02u.test,", i % 100);
+    snprintf(text, sizeof(text), LISTEN("tls: {acme: {names: ['%sx.test']}}"), names);
+    expect_errors(
+        text, "2:58 names: 'x.test' is one too many: a certificate has 100 names at most\n");
+    expect_errors(ACME("names: a.test, email: 'a@b,c@d'"),
+        "2:72 email: 'a@b,c@d' is not one address, as in admin@example.com\n");
+    expect_errors(ACME("names: a.test, staging: on, directory: 'https://ca.test/dir'"),
+        "2:74 staging is a directory of Let's Encrypt's: remove it, or 'directory'\n");
+    expect_errors(ACME("names: a.test, eab_kid: k"),
+        "2:74 eab_kid and eab_key_file belong together: the CA gave you both\n");
+}
+
+#define TWO(a, b)                                                           \
+    BACKEND "listen:\n- {address: '127.0.0.1:443', tls: {acme: {" a "}}}\n" \
+            "- {address: '127.0.0.1:444', tls: {acme: {" b "}}}\n"
+
+TEST(conf_tls, listeners_with_one_state_directory_have_one_account)
+{
+    const struct conf *c = load(TWO("names: [a.test, b.test]", "names: [b.test, c.test]"));
+
+    CHECK_STR("b.test c.test", c->listens[1].tls.acme.names);
+    conf_free(&c);
+    c = load(TWO("names: a.test", "names: 'a.test,b.test', email: a@b, state: /other"));
+    conf_free(&c);
+    expect_errors(TWO("names: a.test, email: a@b", "names: a.test, challenge: tls-alpn-01"),
+        "4:42 email: listener 'listen0' has another one, and both have the state directory "
+        "/var/lib/tarn/acme, so one account: write the same, or another 'state'\n"
+        "4:69 challenge: listener 'listen0' has another one, and both have the state directory "
+        "/var/lib/tarn/acme, so one account: write the same, or another 'state'\n");
+    expect_errors(TWO("names: a.test", "names: [b.test, 'a.test,b.test']"),
+        "4:50 names: the certificate 'a.test,b.test' has other names at listener 'listen0': they "
+        "would be one file\n");
+}
+
 TEST(conf_tls, what_a_listener_says_is_checked)
 {
     expect_errors(LISTEN("tls: {}"),
@@ -165,7 +251,8 @@ TEST(conf_tls, every_difference_makes_another_listener)
         LISTEN("tls: {certificates: /a, client_auth: required, client_ca: /d}"),
         LISTEN("tls: {certificates: /a, session_secret: /s}"),
         LISTEN("tls: {certificates: /a, acme: {names: [a.test]}}"),
-        LISTEN("tls: {certificates: /a, acme: {names: [a.test], state: /s}}")};
+        LISTEN("tls: {certificates: /a, acme: {names: [a.test], state: /s}}"),
+        LISTEN("tls: {certificates: /a, acme: {names: [a.test], agree_tos: on}}")};
 
     for (unsigned i = 0; i < ARRAY_LEN(rows); i++)
         for (unsigned j = 0; j < ARRAY_LEN(rows); j++) {
@@ -180,6 +267,9 @@ TEST(conf_tls, every_difference_makes_another_listener)
 TEST_MAIN(TEST_ENTRY(conf_tls, one_line_is_a_directory_of_certificates),
     TEST_ENTRY(conf_tls, certificates_may_be_a_list_of_files),
     TEST_ENTRY(conf_tls, acme_needs_names_alone),
+    TEST_ENTRY(conf_tls, acme_has_what_tarn_acme_takes_on_its_command_line),
+    TEST_ENTRY(conf_tls, what_acme_says_is_checked),
+    TEST_ENTRY(conf_tls, listeners_with_one_state_directory_have_one_account),
     TEST_ENTRY(conf_tls, what_a_listener_says_is_checked),
     TEST_ENTRY(conf_tls, a_redirecting_listener_acts),
     TEST_ENTRY(conf_tls, https_in_front_of_an_address_is_tls_with_verification),
