@@ -13,14 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ACME_PRODUCTION "https://acme-v02.api.letsencrypt.org/directory"
-#define ACME_STAGING    "https://acme-staging-v02.api.letsencrypt.org/directory"
+#include "conf/conf.h"
 
 enum {
-    ACME_NAMES_MAX = 100, /* of one certificate: Let's Encrypt's own limit */
+    ACME_NAMES_MAX = CONF_ACME_NAMES_MAX, /* of one certificate */
     ACME_CERTS_MAX = 1000,
-    ACME_NAME_MAX = 250, /* DNS has 253 (RFC 1035 2.3.4); NAME.pem must be a file's name, of 255 */
-    ACME_URL_MAX = 2048,
+    ACME_NAME_MAX = CONF_ACME_NAME_MAX,
+    ACME_URL_MAX = CONF_ACME_URL_MAX,
     ACME_TEXT_MAX = 1024,
     ACME_EAB_MAX = 512,
 };
@@ -49,15 +48,18 @@ struct acme_wanted {
     unsigned nnames;    /* 1 to ACME_NAMES_MAX */
 };
 
-/* What the command line says.  A reader of tarn.yaml fills the same struct.  Texts are borrowed for
- * the life of the program. */
+/* What the command line says, and what the configuration says of the rest.  Texts are borrowed: of the
+ * command line, or of `conf`. */
 struct acme_settings {
-    const char *state;     /* the state directory */
-    const char *directory; /* the CA's, https:// */
-    const char *email;     /* NULL: the account has no contact */
+    const struct conf *conf; /* owned; NULL: none was read */
+    const char *state;       /* the state directory */
+    const char *directory;   /* the CA's, https:// */
+    const char *email;       /* NULL: the account has no contact */
     const char *ca;   /* a file of CAs that the CA's own server is checked by; NULL: the system's */
     const char *hook; /* a shell command; NULL: none */
-    const char *eab_kid; /* external account binding (RFC 8555 7.3.4); NULL: none */
+    const char *admin, *token; /* where tarnd's admin listener is, for the hook; NULL: not known */
+    const char *user;          /* who owns a state directory that root makes; NULL: root */
+    const char *eab_kid;       /* external account binding (RFC 8555 7.3.4); NULL: none */
     unsigned char eab_key[ACME_EAB_MAX];
     unsigned eab_key_bytes;
     enum acme_challenge challenge;

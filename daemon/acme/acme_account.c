@@ -93,7 +93,8 @@ account_consent(const struct acme_client *c, struct acme_fail *f)
 {
     if (c->urls.terms[0] != '\0' && !c->set->agree_tos)
         return acme_fail(f, TERR_DENIED,
-            "the CA has terms of service; read %s and, if you agree, give --agree-tos",
+            "the CA has terms of service; read %s and, if you agree, give --agree-tos, or "
+            "`agree_tos: on` in the configuration",
             c->urls.terms);
     if (c->urls.binding_required && c->set->eab_kid == NULL)
         return acme_fail(f, TERR_DENIED,
@@ -180,7 +181,7 @@ account_use(struct acme_client *c, json_t *all, struct acme_fail *f)
 
     if (err != 0)
         acme_fail(f, err, "the key has no thumbprint: %s", acme_key_why());
-    known = err == 0 && url != NULL && acme_url_ok(url) && account_same(one, "key", thumb);
+    known = err == 0 && url != NULL && conf_acme_url_ok(url) && account_same(one, "key", thumb);
     changed = !known || !account_same(one, "email", c->set->email);
     if (err == 0 && known)
         memcpy(c->kid, url, strlen(url) + 1);

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "daemon/acme/acme_b64.h"
+#include "daemon/acme/acme_conf.h"
 #include "daemon/acme/acme_names.h"
 #include "daemon/acme/acme_option_table.h"
 #include "daemon/acme/acme_read.h"
@@ -55,11 +57,14 @@ static void
 cli_help(void)
 {
     puts("tarn-acme -- get certificates from a CA by ACME (RFC 8555), and keep them fresh\n\n"
-         "    tarn-acme [OPTIONS] --state DIR NAME[,NAME...]...\n\n"
-         "Each argument is one certificate, for the names in it.  It lies in DIR/certs/NAME.pem, "
-         "by its\n"
-         "first name: the chain, then the key, for tarnd to read.  Proofs lie in DIR/challenges, "
-         "where tarnd\n"
+         "    tarn-acme [OPTIONS] [--config FILE]\n"
+         "    tarn-acme [OPTIONS] NAME[,NAME...]...\n\n"
+         "Without a NAME everything comes from tarnd's configuration: `acme` of its listeners; "
+         "options go\n"
+         "before it.  Each argument is one certificate, for the names in it.  It lies in "
+         "DIR/certs/NAME.pem, by\n"
+         "its first name: the chain, then the key, for tarnd to read.  Proofs lie in "
+         "DIR/challenges, where tarnd\n"
          "serves them from.  Run it as the user of tarnd, or as root: it becomes the owner of "
          "DIR.\n\n"
          "OPTIONS");
@@ -79,9 +84,10 @@ cli_help(void)
 #undef X
     puts(
         "\nEXAMPLES\n"
+        "    tarn-acme --config " ACME_CONFIG " --once\n"
         "    tarn-acme --state /var/lib/tarn/acme --staging --agree-tos --once example.com\n"
         "    tarn-acme --state /var/lib/tarn/acme --email admin@example.com --agree-tos --once \\\n"
-        "        --hook 'tarnctl reload' example.com,www.example.com shop.example.com");
+        "        --hook 'tarnctl tls reload' example.com,www.example.com shop.example.com");
 }
 
 /* ---- the command line ---- */
@@ -99,6 +105,13 @@ cli_wrong(const char *fmt, ...)
     return ACME_USAGE;
 }
 
+/* What is said once, and settled when all of it is known. */
+struct cli {
+    const char *config, *eab_key_file; /* NULL: not said */
+    struct acme_said said;
+    bool help;
+};
+
 /* -1: go on; else the exit status, as of all that take an option's argument. */
 static int
 cli_one_of(const char *option, const char *const two[2], unsigned *out)
@@ -112,9 +125,9 @@ cli_one_of(const char *option, const char *const two[2], unsigned *out)
 static int
 cli_url(struct acme_settings *set)
 {
-    if (!acme_url_ok(optarg))
+    if (!conf_acme_url_ok(optarg))
         return cli_wrong(
-            "--directory %s: an https:// URL would be right, as " ACME_STAGING, optarg);
+            "--directory %s: an https:// URL would be right, as " CONF_ACME_STAGING, optarg);
     set->directory = optarg;
     return -1;
 }
@@ -122,10 +135,7 @@ cli_url(struct acme_settings *set)
 static int
 cli_email(struct acme_settings *set)
 {
-    const char *at = strchr(optarg, '@');
-
-    if (at == NULL || at == optarg || at[1] == '\0' ||
-        optarg[strcspn(optarg, " ,<>\"?\t\r\n")] != '\0')
+    if (!conf_acme_email_ok(optarg))
         return cli_wrong("--email %s: one address would be right, as admin@example.com", optarg);
     set->email = optarg;
     return -1;
@@ -145,16 +155,16 @@ cli_days(struct acme_settings *set)
 
 /* Reads the file at once: its owner may be root, and the process another user soon. */
 static int
-cli_eab_key(struct acme_settings *set)
+cli_eab_key(struct acme_settings *set, const char *path)
 {
     char text[ACME_EAB_MAX * 2];
     struct stat st;
-    FILE *file = fopen(optarg, "re");
+    FILE *file = fopen(path, "re");
     size_t n = 0;
     int got;
 
     if (file == NULL || fstat(fileno(file), &st) != 0) {
-        cli_wrong("--eab-key-file %s: %s", optarg, strerror(errno));
+        cli_wrong("--eab-key-file %s: %s", path, strerror(errno));
         if (file != NULL)
             fclose(file);
         return ACME_USAGE;
@@ -165,7 +175,7 @@ cli_eab_key(struct acme_settings *set)
         OPENSSL_cleanse(text, sizeof(text));
         return cli_wrong(
             "--eab-key-file %s: mode %04o, so other users can read the key; 0600 would be right",
-            optarg, (unsigned)(st.st_mode & 07777));
+            path, (unsigned)(st.st_mode & 07777));
     }
     while (n > 0 && strchr("= \t\r\n", text[n - 1]) != NULL)
         n--;
@@ -173,24 +183,25 @@ cli_eab_key(struct acme_settings *set)
     OPENSSL_cleanse(text, sizeof(text));
     if (got <= 0)
         return cli_wrong(
-            "--eab-key-file %s: the key in base64url, and nothing else, would be right", optarg);
+            "--eab-key-file %s: the key in base64url, and nothing else, would be right", path);
     set->eab_key_bytes = (unsigned)got;
     return -1;
 }
 
 /* Those that are flags or plain texts.  Whether it is one. */
 static bool
-cli_plain(struct acme_settings *set, int id, bool *staging, bool *help)
+cli_plain(struct acme_settings *set, int id, struct cli *cli)
 {
     const struct {
         int id;
         const char **text;
         bool *flag;
-    } plain[] = {{OPTION_STATE, &set->state, NULL}, {OPTION_HOOK, &set->hook, NULL},
-        {OPTION_CA, &set->ca, NULL}, {OPTION_EAB_KID, &set->eab_kid, NULL},
+    } plain[] = {{OPTION_CONFIG, &cli->config, NULL}, {OPTION_STATE, &set->state, NULL},
+        {OPTION_HOOK, &set->hook, NULL}, {OPTION_CA, &set->ca, NULL},
+        {OPTION_EAB_KID, &set->eab_kid, NULL}, {OPTION_EAB_KEY, &cli->eab_key_file, NULL},
         {OPTION_AGREE, NULL, &set->agree_tos}, {OPTION_ONCE, NULL, &set->once},
         {OPTION_RETRY, NULL, &set->retry}, {OPTION_DRY, NULL, &set->dry_run},
-        {OPTION_STAGING, NULL, staging}, {OPTION_HELP, NULL, help}};
+        {OPTION_STAGING, NULL, &cli->said.staging}, {OPTION_HELP, NULL, &cli->help}};
 
     for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
         if (plain[i].id != id)
@@ -205,12 +216,12 @@ cli_plain(struct acme_settings *set, int id, bool *staging, bool *help)
 }
 
 static int
-cli_option(struct acme_settings *set, int id, bool *staging, bool *help)
+cli_option(struct acme_settings *set, int id, struct cli *cli)
 {
     unsigned n;
     int rc = -1;
 
-    if (cli_plain(set, id, staging, help))
+    if (cli_plain(set, id, cli))
         return -1;
     switch (id) {
     case OPTION_DIRECTORY:
@@ -219,15 +230,15 @@ cli_option(struct acme_settings *set, int id, bool *staging, bool *help)
         return cli_email(set);
     case OPTION_RENEW:
         return cli_days(set);
-    case OPTION_EAB_KEY:
-        return cli_eab_key(set);
     case OPTION_CHALLENGE:
         rc = cli_one_of("challenge", (const char *const[2]){"http-01", "tls-alpn-01"}, &n);
         set->challenge = n == 0 ? ACME_HTTP_01 : ACME_TLS_ALPN_01;
+        cli->said.challenge = true;
         return rc;
     case OPTION_KEY:
         rc = cli_one_of("key", (const char *const[2]){"ecdsa", "rsa"}, &n);
         set->key = n == 0 ? ACME_ECDSA : ACME_RSA;
+        cli->said.key = true;
         return rc;
     case OPTION_VERSION:
         printf("tarn-acme " TARN_VERSION "\n%s\n%s\n", curl_version(),
@@ -238,27 +249,58 @@ cli_option(struct acme_settings *set, int id, bool *staging, bool *help)
     }
 }
 
+/* From the configuration, what is not said here: where it is named, and where no name is. */
+static int
+cli_configure(struct acme_settings *set, struct cli *cli, bool names)
+{
+    const char *path = cli->config != NULL ? cli->config : ACME_CONFIG;
+    const struct conf_acme *acme;
+    enum acme_exit rc;
+
+    if (cli->config == NULL && access(path, F_OK) != 0)
+        return cli_wrong("no NAME, and no configuration: there is no " ACME_CONFIG
+                         "; --config FILE, or names, as example.com,www.example.com");
+    rc = acme_conf_read(set, path, &cli->said, names, &acme);
+    if (rc != ACME_DONE)
+        return (int)rc;
+    if (acme != NULL && set->eab_kid == NULL && acme->eab_kid[0] != '\0')
+        set->eab_kid = acme->eab_kid;
+    if (acme != NULL && cli->eab_key_file == NULL && acme->eab_key_file[0] != '\0')
+        cli->eab_key_file = acme->eab_key_file;
+    if (names && acme == NULL) { /* no mistake: the timer of the package runs on every machine */
+        acme_report("%s: no listener has `acme`, so there is nothing to do", path);
+        return ACME_DONE;
+    }
+    return -1;
+}
+
 /* What belongs together, and the names. */
 static int
-cli_settle(struct acme_settings *set, bool staging, char **args, int n)
+cli_settle(struct acme_settings *set, struct cli *cli, char **args, int n)
 {
     struct acme_fail f;
+    int rc = -1;
 
     acme_fail_init(&f);
-    if (set->state == NULL)
-        return cli_wrong("--state DIR is missing: where certificates and the account are kept");
-    if (staging && set->directory != NULL && strcmp(set->directory, ACME_STAGING) != 0)
+    if (cli->said.staging && set->directory != NULL &&
+        strcmp(set->directory, CONF_ACME_STAGING) != 0)
         return cli_wrong("--staging is Let's Encrypt's; with --directory leave it out");
+    if (cli->config != NULL || n == 0)
+        rc = cli_configure(set, cli, n == 0);
+    if (rc != -1)
+        return rc;
+    if (set->state == NULL)
+        set->state = CONF_ACME_STATE;
     if (set->directory == NULL)
-        set->directory = staging ? ACME_STAGING : ACME_PRODUCTION;
-    if ((set->eab_kid == NULL) != (set->eab_key_bytes == 0))
-        return cli_wrong("--eab-kid and --eab-key-file belong together");
-    if (n == 0)
-        return cli_wrong("no NAME: each argument is a certificate, as example.com,www.example.com");
-    for (int i = 0; i < n; i++)
+        set->directory = cli->said.staging ? CONF_ACME_STAGING : CONF_ACME_PRODUCTION;
+    if (cli->eab_key_file != NULL)
+        rc = cli_eab_key(set, cli->eab_key_file);
+    if (rc == -1 && (set->eab_kid == NULL) != (set->eab_key_bytes == 0))
+        rc = cli_wrong("--eab-kid and --eab-key-file belong together");
+    for (int i = 0; i < n && rc == -1; i++)
         if (acme_names_add(set, args[i], &f) != 0)
-            return cli_wrong("%s", f.text);
-    return -1;
+            rc = cli_wrong("%s", f.text);
+    return rc;
 }
 
 /* Getopt's tables, of the rows. */
@@ -286,7 +328,7 @@ acme_cli_read(struct acme_settings *set, int argc, char **argv)
 {
     struct option longs[ARRAY_LEN(cli_rows) + 1];
     char letters[LETTERS_MAX];
-    bool staging = false, help = false;
+    struct cli cli = {.config = NULL};
     int opt, rc;
 
     cli_tables(longs, letters);
@@ -294,17 +336,17 @@ acme_cli_read(struct acme_settings *set, int argc, char **argv)
         for (size_t i = 0; i < ARRAY_LEN(cli_rows); i++)
             if (cli_rows[i].letter == opt)
                 opt = cli_rows[i].id;
-        rc = cli_option(set, opt, &staging, &help);
+        rc = cli_option(set, opt, &cli);
         if (rc == ACME_USAGE && opt == '?')
             return cli_wrong("that is no option of tarn-acme");
         if (rc != -1)
             return rc;
     }
-    if (help) {
+    if (cli.help) {
         cli_help();
         return ACME_DONE;
     }
-    return cli_settle(set, staging, argv + optind, argc - optind);
+    return cli_settle(set, &cli, argv + optind, argc - optind);
 }
 
 void
@@ -312,4 +354,5 @@ acme_cli_fini(struct acme_settings *set)
 {
     OPENSSL_cleanse(set->eab_key, sizeof(set->eab_key));
     acme_names_fini(set);
+    conf_free(&set->conf);
 }

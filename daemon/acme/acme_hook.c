@@ -1,6 +1,7 @@
 /* acme_hook.c -- the operator's command after certificates have changed. */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -14,6 +15,18 @@ enum {
     LOOK_MS = 50,
 };
 
+/* A listener on every address is reached by this machine's own. */
+static bool
+hook_set_admin(const char *admin)
+{
+    char text[300];
+
+    if (admin[0] != '*')
+        return setenv("TARN_ADMIN", admin, 1) == 0;
+    snprintf(text, sizeof(text), "127.0.0.1%s", admin + 1);
+    return setenv("TARN_ADMIN", text, 1) == 0;
+}
+
 static void
 hook_exec(const struct acme_settings *set, const char *names)
 {
@@ -24,7 +37,9 @@ hook_exec(const struct acme_settings *set, const char *names)
     signal(SIGPIPE, SIG_DFL);
     setpgid(0, 0); /* all that the shell starts ends with it */
     if (setenv("TARN_ACME_CERTIFICATES", names, 1) == 0 &&
-        setenv("TARN_ACME_STATE", set->state, 1) == 0)
+        setenv("TARN_ACME_STATE", set->state, 1) == 0 &&
+        (set->admin == NULL || hook_set_admin(set->admin)) &&
+        (set->token == NULL || setenv("TARN_TOKEN", set->token, 1) == 0))
         execl("/bin/sh", "sh", "-c", set->hook, (char *)NULL);
     _exit(127);
 }

@@ -105,7 +105,7 @@ http_on_field(char *bytes, size_t size, size_t n, void *arg)
             a->to->nonce[0] = '\0';
     } else if (http_field(line, "Location", &value)) {
         http_copy(a->to->location, sizeof(a->to->location), value);
-        if (!acme_url_ok(a->to->location))
+        if (!conf_acme_url_ok(a->to->location))
             a->to->location[0] = '\0';
     } else if (http_field(line, "Retry-After", &value)) {
         a->to->retry_after_s = acme_retry_after(value, a->env->now_s());

@@ -2,6 +2,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <grp.h>
+#include <pwd.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -63,6 +64,20 @@ main_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* Where there is no state directory yet, root makes it for the user that tarnd becomes. */
+static bool
+main_make_state(const char *dir, const char *user)
+{
+    const struct passwd *pw = user != NULL ? getpwnam(user) : NULL;
+
+    if (pw == NULL || geteuid() != 0 || mkdir(dir, 0700) != 0)
+        return true; /* it is there; or who opens it says what is wrong */
+    if (chown(dir, pw->pw_uid, pw->pw_gid) == 0)
+        return true;
+    acme_say("%s: cannot be given to %s: %s", dir, user, strerror(errno));
+    return false;
+}
+
 /* Root becomes the owner of the state directory: tarnd, which reads it, is that user, too. */
 static bool
 main_become_owner(const char *dir)
@@ -91,7 +106,8 @@ main(int argc, char **argv)
     if (rc == -1) {
         main_signals();
         rc = ACME_STATE;
-        if (main_become_owner(set.state) && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
+        if ((set.dry_run || main_make_state(set.state, set.user)) && main_become_owner(set.state) &&
+            curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
             rc = acme_run(&set, &env);
         curl_global_cleanup();
     }

@@ -1,4 +1,4 @@
-/* acme_names.c -- the certificates of the command line. */
+/* acme_names.c -- the certificates that are wanted, as the command line or the configuration names them. */
 #include "daemon/acme/acme_names.h"
 
 #include <ctype.h>
@@ -6,43 +6,6 @@
 #include <string.h>
 
 #include "daemon/base/terr.h"
-
-#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
-
-enum {
-    LABEL_MAX = 63, /* RFC 1035 2.3.4 */
-};
-
-/* What is wrong with a name in lower case; NULL: nothing. */
-static const char *
-name_wrong(const char *name)
-{
-    const char *label = name;
-
-    if (strlen(name) > ACME_NAME_MAX)
-        return "is longer than 250 letters";
-    if (strchr(name, '*') != NULL)
-        return "is a wildcard, which needs the challenge dns-01; name each host";
-    if (strchr(name, ':') != NULL ||
-        (name[0] != '\0' && name[0] != '.' && name[strspn(name, "0123456789.")] == '\0'))
-        return "is no DNS name; certificates for addresses are not made";
-    for (;;) {
-        size_t n = strspn(label, NAME_LETTERS);
-
-        if (label[n] != '\0' && label[n] != '.')
-            return (unsigned char)label[n] >= 0x80
-                       ? "has letters that are not ASCII; write its A-label, as "
-                         "xn--bcher-kva.example"
-                       : "has a letter that no host's name has; a-z, 0-9, - and . would be right";
-        if (n == 0)
-            return "has an empty label; www.example.com would be right";
-        if (n > LABEL_MAX || label[0] == '-' || label[n - 1] == '-')
-            return "has a label of more than 63 letters, or one that begins or ends with -";
-        if (label[n] == '\0')
-            return NULL;
-        label += n + 1;
-    }
-}
 
 static int
 name_put(struct acme_wanted *w, const char *text, size_t len, struct acme_fail *f)
@@ -54,7 +17,7 @@ name_put(struct acme_wanted *w, const char *text, size_t len, struct acme_fail *
         return acme_fail(f, TERR_NOMEM, "out of memory");
     for (char *p = name; *p != '\0'; p++)
         *p = (char)tolower((unsigned char)*p);
-    wrong = name_wrong(name);
+    wrong = conf_acme_name_wrong(name);
     for (unsigned i = 0; wrong == NULL && i < w->nnames; i++)
         if (strcmp(w->names[i], name) == 0)
             wrong = "is there twice";
@@ -106,6 +69,17 @@ acme_names_add(struct acme_settings *set, const char *arg, struct acme_fail *f)
     set->wanted = more;
     set->wanted[set->nwanted++] = w;
     return 0;
+}
+
+bool
+acme_names_has(const struct acme_settings *set, const char *arg)
+{
+    size_t n = strcspn(arg, ",");
+
+    for (unsigned i = 0; i < set->nwanted; i++)
+        if (strlen(set->wanted[i].names[0]) == n && memcmp(set->wanted[i].names[0], arg, n) == 0)
+            return true;
+    return false;
 }
 
 void

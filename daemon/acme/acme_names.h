@@ -1,4 +1,4 @@
-/* acme_names.h -- the certificates of the command line: NAME[,NAME...] each.
+/* acme_names.h -- the certificates that are wanted, NAME[,NAME...] each.
  *
  * Threads: any.
  */
@@ -9,6 +9,8 @@
 
 /* Adds the certificate of one argument.  0, or TERR_INVALID and why. */
 int acme_names_add(struct acme_settings *set, const char *arg, struct acme_fail *f);
+/* Is there one that is called as this one would be? */
+bool acme_names_has(const struct acme_settings *set, const char *arg);
 void acme_names_fini(struct acme_settings *set);
 
 #endif

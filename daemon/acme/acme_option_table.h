@@ -7,7 +7,10 @@
 /* clang-format off */
 /* Name in C, letter or 0, long option, its argument or NULL, what it is. */
 #define ACME_OPTION_TABLE(X)                                                                          \
-    X(STATE, 's', "state", "DIR", "the state directory, of mode 0700; made if it is not there.  Required") \
+    X(CONFIG, 'C', "config", "FILE", "tarnd's configuration, for all that the command line does not say.  Without\n" \
+      "a NAME by default /etc/tarn/tarn.yaml, else none")                                              \
+    X(STATE, 's', "state", "DIR", "the state directory, of mode 0700; made if it is not there.\n"          \
+      "Default: /var/lib/tarn/acme")                                                                  \
     X(DIRECTORY, 'd', "directory", "URL", "the CA's directory.  Default: Let's Encrypt, production")  \
     X(STAGING, 0, "staging", NULL, "Let's Encrypt's staging: no client trusts its certificates, and its\n" \
       "limits are wide.  To be tried first")                                                          \
@@ -31,7 +34,7 @@
 #define ACME_EXIT_TABLE(X)                                                                            \
     X(DONE, "every certificate is fresh")                                                             \
     X(FAILED, "a certificate that is due could not be had, or the hook failed; the others were done")  \
-    X(USAGE, "the command line is wrong")                                                             \
+    X(USAGE, "the command line or the configuration is wrong")                                                             \
     X(BUSY, "another tarn-acme has the state directory")                                              \
     X(STATE, "the state directory cannot be used: its owner, its mode, the disk")
 /* clang-format on */

@@ -9,17 +9,6 @@
 #include "daemon/base/terr.h"
 
 bool
-acme_url_ok(const char *url)
-{
-    if (strncmp(url, "https://", 8) != 0 || url[8] == '\0' || strlen(url) >= ACME_URL_MAX)
-        return false;
-    for (; *url != '\0'; url++)
-        if (*url <= ' ' || *url > '~')
-            return false;
-    return true;
-}
-
-bool
 acme_token_ok(const char *token)
 {
     size_t len = strlen(token);
@@ -49,7 +38,7 @@ read_url(const json_t *v, const char *name, const char **out, struct acme_fail *
     if (url == NULL)
         return acme_fail(
             f, TERR_SYNTAX, "the CA's answer has no text \"%s\"; an ACME CA has one", name);
-    if (!acme_url_ok(url))
+    if (!conf_acme_url_ok(url))
         return acme_fail(f, TERR_SYNTAX,
             "the CA's answer has a \"%s\" that is no https:// URL of at most %d bytes", name,
             ACME_URL_MAX - 1);
@@ -124,7 +113,7 @@ acme_read_order(const json_t *v, struct acme_order_view *out, struct acme_fail *
     for (size_t i = 0; err == 0 && i < n; i++) {
         const char *url = json_string_value(json_array_get(list, i));
 
-        if (url == NULL || !acme_url_ok(url))
+        if (url == NULL || !conf_acme_url_ok(url))
             err = acme_fail(
                 f, TERR_SYNTAX, "the CA's order has an authorization that is no https:// URL");
         else

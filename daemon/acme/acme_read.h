@@ -46,8 +46,6 @@ struct acme_authz_view {
     struct acme_problem error; /* of the first challenge that has one */
 };
 
-/* Is it https://, printable, and of a bounded length? */
-bool acme_url_ok(const char *url);
 /* Is it a token: 1 to ACME_TOKEN_MAX letters of base64url, so that it can be a file's name? */
 bool acme_token_ok(const char *token);
 

@@ -48,8 +48,9 @@ fuzz_directory(const json_t *v)
         tassert(f.text[0] != '\0');
         return;
     }
-    tassert(acme_url_ok(u.new_nonce) && acme_url_ok(u.new_account) && acme_url_ok(u.new_order));
-    tassert(u.renewal_info[0] == '\0' || acme_url_ok(u.renewal_info));
+    tassert(conf_acme_url_ok(u.new_nonce) && conf_acme_url_ok(u.new_account) &&
+            conf_acme_url_ok(u.new_order));
+    tassert(u.renewal_info[0] == '\0' || conf_acme_url_ok(u.renewal_info));
     fuzz_printable(u.terms, sizeof(u.terms));
 }
 
@@ -66,8 +67,9 @@ fuzz_order(const json_t *v)
     }
     tassert(o.nauthorizations >= 1 && o.nauthorizations <= ACME_NAMES_MAX);
     for (unsigned i = 0; i < o.nauthorizations; i++)
-        tassert(acme_url_ok(o.authorizations[i]));
-    tassert(acme_url_ok(o.finalize) && (o.certificate == NULL || acme_url_ok(o.certificate)));
+        tassert(conf_acme_url_ok(o.authorizations[i]));
+    tassert(
+        conf_acme_url_ok(o.finalize) && (o.certificate == NULL || conf_acme_url_ok(o.certificate)));
     fuzz_problem(&o.error);
 }
 
@@ -84,7 +86,8 @@ fuzz_authz(const json_t *v, enum acme_challenge kind)
     }
     tassert(a.name != NULL);
     if (a.url != NULL) /* a token is the name of a file */
-        tassert(acme_url_ok(a.url) && acme_token_ok(a.token) && strpbrk(a.token, "/.") == NULL);
+        tassert(
+            conf_acme_url_ok(a.url) && acme_token_ok(a.token) && strpbrk(a.token, "/.") == NULL);
     fuzz_problem(&a.error);
 }
 

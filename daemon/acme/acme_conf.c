@@ -1,0 +1,157 @@
+/* acme_conf.c -- settings that stand in tarnd's configuration: listen[].tls.acme. */
+#include "daemon/acme/acme_conf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/acme/acme_names.h"
+#include "daemon/base/terr.h"
+
+enum {
+    DAY_MS = 86400 * 1000,
+};
+
+static void
+conf_on_text(struct conf_sink *sink, const char *text)
+{
+    (void)sink;
+    fputs(text, stderr);
+}
+
+static enum acme_exit
+acme_conf_load(struct acme_settings *set, const char *path)
+{
+    struct conf_sink sink = {.write = conf_on_text};
+    struct conf_error *errors = NULL;
+    int err = conf_load_quick(&set->conf, path, &errors);
+    unsigned n;
+
+    if (err == 0)
+        return ACME_DONE;
+    if (errors == NULL) {
+        acme_say("%s: %s", path, terr_text(err));
+        return ACME_USAGE;
+    }
+    n = conf_errors_print(errors, path, &sink);
+    acme_say("%s: %u error%s", path, n, n == 1 ? "" : "s");
+    conf_errors_free(&errors);
+    return ACME_USAGE;
+}
+
+/* The listener that says how: the one with the state directory of the command line, else the first.  NULL:
+ * none has `acme`.  False: there are two ways, and nothing says which. */
+static bool
+acme_conf_choose(const struct acme_settings *set, const struct conf_acme **out)
+{
+    *out = NULL;
+    for (unsigned i = 0; i < set->conf->nlistens; i++) {
+        const struct conf_acme *acme = &set->conf->listens[i].tls.acme;
+
+        if (!acme->said)
+            continue;
+        if (set->state != NULL && strcmp(acme->state, set->state) == 0) {
+            *out = acme;
+            return true;
+        }
+        if (*out == NULL)
+            *out = acme;
+        else if (strcmp((*out)->state, acme->state) != 0) {
+            acme_say("%s has the state directories %s and %s: --state DIR would say which",
+                set->conf->path, (*out)->state, acme->state);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Those of every listener with the same state; the loader has seen to it that one file is one certificate. */
+static int
+acme_conf_names(struct acme_settings *set, const char *state, struct acme_fail *f)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < set->conf->nlistens; i++) {
+        const struct conf_acme *acme = &set->conf->listens[i].tls.acme;
+        const char *at = acme->said && strcmp(acme->state, state) == 0 ? acme->names : "";
+
+        while (*at != '\0' && err == 0) {
+            size_t n = strcspn(at, " ");
+            char *cert = strndup(at, n);
+
+            err = cert == NULL ? acme_fail(f, TERR_NOMEM, "out of memory") : 0;
+            if (err == 0 && !acme_names_has(set, cert))
+                err = acme_names_add(set, cert, f);
+            free(cert);
+            at += n + (at[n] == ' ');
+        }
+    }
+    return err;
+}
+
+/* What the command line has said stays. */
+static void
+acme_conf_text(const char **to, const char *text)
+{
+    if (*to == NULL && text[0] != '\0')
+        *to = text;
+}
+
+static void
+acme_conf_take(
+    struct acme_settings *set, const struct acme_said *said, const struct conf_acme *acme)
+{
+    acme_conf_text(&set->state, acme->state);
+    if (!said->staging)
+        acme_conf_text(&set->directory, acme->directory);
+    acme_conf_text(&set->email, acme->email);
+    acme_conf_text(&set->ca, acme->ca);
+    acme_conf_text(&set->hook, acme->hook);
+    set->agree_tos = set->agree_tos || acme->agree_tos;
+    if (!said->challenge)
+        set->challenge =
+            strcmp(acme->challenge, "tls-alpn-01") == 0 ? ACME_TLS_ALPN_01 : ACME_HTTP_01;
+    if (!said->key)
+        set->key = strcmp(acme->key_type, "rsa") == 0 ? ACME_RSA : ACME_ECDSA;
+    if (set->renew_before_days == 0) /* a part of a day is a day: rather early than late */
+        set->renew_before_days = (unsigned)((acme->renew_before + DAY_MS - 1) / DAY_MS);
+}
+
+/* Where the hook finds tarnd, and who tarnd is when root starts it. */
+static void
+acme_conf_take_tarnd(struct acme_settings *set)
+{
+    const struct conf_admin *admin = set->conf->admin;
+
+    acme_conf_text(&set->user, set->conf->params.user);
+    if (admin == NULL)
+        return;
+    set->admin = admin->address.text;
+    acme_conf_text(&set->token, admin->token);
+    if (set->hook == NULL)
+        set->hook = "tarnctl tls reload";
+}
+
+enum acme_exit
+acme_conf_read(struct acme_settings *set, const char *path, const struct acme_said *said,
+    bool names, const struct conf_acme **out)
+{
+    enum acme_exit rc = acme_conf_load(set, path);
+    struct acme_fail f;
+
+    *out = NULL;
+    if (rc != ACME_DONE)
+        return rc;
+    if (!acme_conf_choose(set, out))
+        return ACME_USAGE;
+    acme_conf_take_tarnd(set);
+    if (*out == NULL)
+        return ACME_DONE;
+    acme_fail_init(&f);
+    if (names && acme_conf_names(set, (*out)->state, &f) != 0) {
+        acme_say("%s: %s", path, f.text);
+        return ACME_USAGE;
+    }
+    acme_conf_take(set, said, *out);
+    return ACME_DONE;
+}
