@@ -652,6 +652,20 @@ stream_on_written(uv_write_t *req, int status)
         task_wake(s->of.owner);
 }
 
+/* A write that failed here, and not at the peer, who waits for it: its answer will never come, and so the
+ * reader has its end, too. */
+static ssize_t
+stream_queue_fail(struct stream *s, int err)
+{
+    s->write_err = (int16_t)err;
+    if (s->ended == 0) {
+        stream_pause(s);
+        s->ended = (int16_t)err;
+        task_wake(s->of.owner);
+    }
+    return err;
+}
+
 /* For what stream_try() left.  Bounded in bytes, so that a slow client pins 64 KiB of us and no
  * more, and in buffers, because libuv copies up to four of them into the request and allocates
  * for more. */
@@ -677,17 +691,14 @@ stream_queue(struct stream *s, const struct iovec *iov, unsigned n)
         total += len;
     }
     op = stream_op_take(stream_loop(s));
-    if (op == NULL) {
-        s->write_err = TERR_NOMEM;
-        return TERR_NOMEM;
-    }
+    if (op == NULL)
+        return stream_queue_fail(s, TERR_NOMEM);
     op->req.write.data = s;
     s->corked = false; /* libuv says nothing of more */
     err = uv_write(&op->req.write, &s->uv.stream, bufs, k, stream_on_written);
     if (err != 0) {
         stream_op_give(stream_loop(s), op);
-        s->write_err = terr_from_errno(err);
-        return s->write_err;
+        return stream_queue_fail(s, terr_from_errno(err));
     }
     s->op = op;
     return (ssize_t)total;

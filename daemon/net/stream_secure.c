@@ -188,6 +188,17 @@ secure_end(struct stream *s, int err)
     task_wake(s->of.owner);
 }
 
+/* A write that failed here, and not at the peer, who waits for it: its answer will never come, and so the
+ * reader has its end, too. */
+static void
+secure_fail(struct stream *s, int err)
+{
+    if (s->write_err == 0)
+        s->write_err = (int16_t)err;
+    if (s->ended == 0 && s->connect_err == 0)
+        secure_end(s, err);
+}
+
 /* Where plaintext goes, as a plain read: the owner's span, or the loop's slab.  When ciphertext fills
  * all slabs, each stream waits for another to decrypt: so it makes room with its own. */
 static struct span
@@ -281,7 +292,7 @@ secure_write(struct stream *s, const char *p, size_t len)
     if (own == NULL) {
         if (op != NULL)
             stream_op_give(nl, op);
-        s->write_err = TERR_NOMEM; /* a record is missing: nothing may follow */
+        secure_fail(s, TERR_NOMEM); /* a record is missing: nothing may follow */
         return;
     }
     memcpy(own, p, len);
@@ -291,7 +302,7 @@ secure_write(struct stream *s, const char *p, size_t len)
     err = uv_write(&op->req.write, &s->uv.stream, &buf, 1, stream_on_written);
     if (err != 0) {
         stream_op_give(nl, op);
-        s->write_err = terr_from_errno(err);
+        secure_fail(s, terr_from_errno(err));
     } else if (s->op == NULL) {
         s->op = op;
     }
@@ -457,8 +468,8 @@ secure_record(struct secure_out *out, struct slice plain, size_t left)
         x->sent_ms = (uint32_t)stream_loop(s)->base.clock.mono_ms;
     }
     err = x->layer->ops->encrypt(x->layer, &out->io, plain);
-    if (err != 0 && s->write_err == 0)
-        s->write_err = (int16_t)err;
+    if (err != 0)
+        secure_fail(s, err);
 }
 
 /* Encrypts and sends, at least `chunk` bytes in a call, until all of it has been or the kernel takes no
@@ -549,7 +560,7 @@ stream_secure_queue(struct stream *s, const struct iovec *iov, unsigned n)
 
     tassert(x->queue == NULL && n > 0);
     if (q == NULL) {
-        s->write_err = TERR_NOMEM;
+        secure_fail(s, TERR_NOMEM);
         return TERR_NOMEM;
     }
     for (; q->n < n && q->n < LIMIT_QUEUE_IOV && q->bytes < LIMIT_UNSENT_BYTES; q->n++) {

@@ -129,6 +129,8 @@ tls_end(struct tls *t, int rc)
     int err = rc > 0 ? SSL_ERROR_NONE : SSL_get_error(t->ssl, rc);
 
     t->io = NULL;
+    if (tls_memory_refused() && err != SSL_ERROR_SSL && err != SSL_ERROR_SYSCALL)
+        ERR_clear_error();
     switch (err) {
     case SSL_ERROR_NONE:
         return 0;
@@ -532,7 +534,9 @@ tls_new(SSL_CTX *ctx, struct loop *l)
 
     if (t != NULL && bio != NULL)
         t->ssl = SSL_new(ctx);
-    if (t == NULL || t->ssl == NULL) {
+    if (t == NULL || t->ssl == NULL || SSL_set_app_data(t->ssl, (char *)t) != 1) {
+        if (t != NULL)
+            SSL_free(t->ssl);
         BIO_free(bio);
         usage_free(&l->usage, USAGE_CONN, t);
         ERR_clear_error();
@@ -544,7 +548,6 @@ tls_new(SSL_CTX *ctx, struct loop *l)
     BIO_set_data(bio, t);
     BIO_set_init(bio, 1);
     SSL_set_bio(t->ssl, bio, bio);
-    SSL_set_app_data(t->ssl, (char *)t);
     tls_lib_set_shed(t->ssl);
     return t;
 }
@@ -562,6 +565,7 @@ tls_layer_accept(struct secure_server *secure, struct loop *l, struct secure **o
         return TERR_NOMEM;
     t->server = s;
     SSL_set_accept_state(t->ssl);
+    ERR_clear_error(); /* of what OpenSSL could do without */
     *out = &t->secure;
     return 0;
 }
@@ -594,6 +598,7 @@ tls_layer_connect(struct secure_client *secure, struct loop *l, struct secure **
         (!c->verify || tls_expect(t->ssl, c->name))) {
         if (l->id < c->loops && c->sessions[l->id] != NULL)
             SSL_set_session(t->ssl, c->sessions[l->id]);
+        ERR_clear_error();
         return 0;
     }
     tls_free(out);

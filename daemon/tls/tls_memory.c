@@ -21,6 +21,7 @@ enum {
 
 static _Atomic int64_t memory_told;
 static _Thread_local int64_t memory_here;
+static _Thread_local bool memory_refused;
 
 static void
 memory_add(int64_t bytes)
@@ -63,6 +64,8 @@ memory_malloc(size_t n, const char *file, int line)
     p = malloc(n);
     if (p != NULL)
         memory_add((int64_t)malloc_usable_size(p));
+    else
+        memory_refused = true;
     return p;
 }
 
@@ -78,6 +81,8 @@ memory_realloc(void *p, size_t n, const char *file, int line)
         memory_add((int64_t)malloc_usable_size(to) - was);
     else if (n == 0)
         memory_add(-was);
+    else
+        memory_refused = true;
     return to;
 }
 
@@ -129,6 +134,15 @@ void
 tls_trim(void)
 {
     memory_keep(memory_ready.n / 2);
+}
+
+bool
+tls_memory_refused(void)
+{
+    bool refused = memory_refused;
+
+    memory_refused = false;
+    return refused;
 }
 
 /* OpenSSL refuses when it has allocated already: then nothing is counted, and nothing else is wrong. */

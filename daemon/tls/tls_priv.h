@@ -67,6 +67,10 @@ void tls_layer_prepare(SSL_CTX *ctx);
 /* The same, of a listener that answers challenges of ACME. */
 void tls_layer_prepare_acme(SSL_CTX *ctx);
 
+/* tls_memory.c.  Has OpenSSL been refused memory on this thread, since it was asked last?  It may have done
+ * without, and left an error behind nevertheless. */
+bool tls_memory_refused(void);
+
 /* tls_tickets.c */
 enum {
     TICKET_NAME = 16,

@@ -1,6 +1,6 @@
 /* fault_preload.c -- faults for a program under test: LD_PRELOAD=this TARN_FAULTS=FILE tarnd ...
  *
- * FILE is eight 64-bit integers that the test maps too (faults.py), so faults come and go while
+ * FILE is twelve 64-bit integers that the test maps too (faults.py), so faults come and go while
  * the program runs: which allocation fails, by how much the wall clock is wrong, what accept says.
  * Without FILE everything is as it was.
  *
@@ -30,6 +30,10 @@ struct faults {
     _Atomic int64_t accept_fails; /* calls of accept4 that are still to fail */
     _Atomic int64_t accept_errno;
     _Atomic int64_t realloc_in; /* as alloc_in, of reallocations alone: tables that grow */
+    _Atomic int64_t tls_in;     /* as alloc_in, of what OpenSSL asks for alone */
+    _Atomic int64_t tls_row;
+    _Atomic int64_t tls_failed;
+    _Atomic int64_t tls_live; /* blocks that OpenSSL has now */
 };
 
 static struct faults none;
@@ -87,10 +91,10 @@ faults_due(_Atomic int64_t *in)
 }
 
 static bool
-faults_fail(_Atomic int64_t *in)
+faults_fail(_Atomic int64_t *in, _Atomic int64_t *row, _Atomic int64_t *failed)
 {
-    atomic_fetch_add(&faults->alloc_failed, 1);
-    if (atomic_fetch_sub(&faults->alloc_row, 1) <= 1)
+    atomic_fetch_add(failed, 1);
+    if (atomic_fetch_sub(row, 1) <= 1)
         atomic_store(in, 0);
     errno = ENOMEM;
     return true;
@@ -100,14 +104,20 @@ static bool
 faults_alloc(void)
 {
     atomic_fetch_add_explicit(&faults->alloc_seen, 1, memory_order_relaxed);
-    return faults_due(&faults->alloc_in) && faults_fail(&faults->alloc_in);
+    return faults_due(&faults->alloc_in) &&
+           faults_fail(&faults->alloc_in, &faults->alloc_row, &faults->alloc_failed);
 }
 
 static bool
 faults_realloc(void)
 {
-    return faults_due(&faults->realloc_in) && faults_fail(&faults->realloc_in);
+    return faults_due(&faults->realloc_in) &&
+           faults_fail(&faults->realloc_in, &faults->alloc_row, &faults->alloc_failed);
 }
+
+/* OpenSSL asks the program, which asks malloc: so the program learns of it.  The usual model of thread-local
+ * memory would ask malloc for it. */
+static _Thread_local bool faults_refuse __attribute__((tls_model("initial-exec")));
 
 /* The headers' declarations promise what callers may rely on, not what these may look like. */
 void *malloc(size_t size);
@@ -120,7 +130,7 @@ void *mallocx(size_t size, int flags);
 void *
 malloc(size_t size)
 {
-    return faults_alloc() ? NULL : NEXT(void *(*)(size_t), "malloc")(size);
+    return faults_refuse || faults_alloc() ? NULL : NEXT(void *(*)(size_t), "malloc")(size);
 }
 
 void *
@@ -132,7 +142,7 @@ calloc(size_t n, size_t size)
 void *
 realloc(void *p, size_t size)
 {
-    if (faults_alloc() || faults_realloc())
+    if (faults_refuse || faults_alloc() || faults_realloc())
         return NULL;
     return NEXT(void *(*)(void *, size_t), "realloc")(p, size);
 }
@@ -156,6 +166,71 @@ void *
 mallocx(size_t size, int flags)
 {
     return faults_alloc() ? NULL : NEXT(void *(*)(size_t, int), "mallocx")(size, flags);
+}
+
+/* ---- OpenSSL's heap: in front of the functions that the program gives it ---- */
+
+typedef void *tls_malloc_fn(size_t n, const char *file, int line);
+typedef void *tls_realloc_fn(void *p, size_t n, const char *file, int line);
+typedef void tls_free_fn(void *p, const char *file, int line);
+
+int CRYPTO_set_mem_functions(tls_malloc_fn *m, tls_realloc_fn *r, tls_free_fn *f);
+
+/* Set once, before there are threads. */
+static tls_malloc_fn *tls_malloc_next;
+static tls_realloc_fn *tls_realloc_next;
+static tls_free_fn *tls_free_next;
+
+static bool
+faults_tls(void)
+{
+    return faults_due(&faults->tls_in) &&
+           faults_fail(&faults->tls_in, &faults->tls_row, &faults->tls_failed);
+}
+
+static void *
+tls_malloc(size_t n, const char *file, int line)
+{
+    void *p;
+
+    faults_refuse = faults_tls();
+    p = tls_malloc_next(n, file, line);
+    faults_refuse = false;
+    if (p != NULL)
+        atomic_fetch_add_explicit(&faults->tls_live, 1, memory_order_relaxed);
+    return p;
+}
+
+static void *
+tls_realloc(void *p, size_t n, const char *file, int line)
+{
+    void *to;
+
+    faults_refuse = faults_tls();
+    to = tls_realloc_next(p, n, file, line);
+    faults_refuse = false;
+    if ((p == NULL) != (to == NULL)) /* made, or freed by a size of 0 */
+        atomic_fetch_add_explicit(&faults->tls_live, to != NULL ? 1 : -1, memory_order_relaxed);
+    return to;
+}
+
+static void
+tls_free(void *p, const char *file, int line)
+{
+    if (p != NULL)
+        atomic_fetch_sub_explicit(&faults->tls_live, 1, memory_order_relaxed);
+    tls_free_next(p, file, line);
+}
+
+int
+CRYPTO_set_mem_functions(tls_malloc_fn *m, tls_realloc_fn *r, tls_free_fn *f)
+{
+    typedef int next_fn(tls_malloc_fn * m, tls_realloc_fn * r, tls_free_fn * f);
+
+    tls_malloc_next = m;
+    tls_realloc_next = r;
+    tls_free_next = f;
+    return NEXT(next_fn *, "CRYPTO_set_mem_functions")(tls_malloc, tls_realloc, tls_free);
 }
 
 int

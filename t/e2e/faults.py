@@ -76,13 +76,13 @@ class Faults:
     """The file that tarnd's preloaded library maps too."""
 
     WORDS = ("alloc_in", "alloc_row", "alloc_seen", "alloc_failed", "wall_ms", "accept_fails",
-             "accept_errno", "realloc_in")
+             "accept_errno", "realloc_in", "tls_in", "tls_row", "tls_failed", "tls_live")
 
     def __init__(self, path):
         with open(path, "w+b") as f:
-            f.write(bytes(64))
+            f.write(bytes(8 * len(self.WORDS)))
             f.flush()
-            self.map = mmap.mmap(f.fileno(), 64)
+            self.map = mmap.mmap(f.fileno(), 8 * len(self.WORDS))
 
     def set(self, **words):
         for name, value in words.items():

@@ -82,6 +82,8 @@ owner_lives(struct end *e)
     see(stream_connected(e->s));
     see(stream_ended(e->s));
     see(stream_write_error(e->s));
+    if (stream_connected(e->s) == 0 && stream_write_error(e->s) != 0)
+        assert_int_not_equal(stream_ended(e->s), 0); /* who waits for an answer learns of it */
     end_receive(e);
     if (first && e->got_len > 0)
         stream_pause(e->s);
