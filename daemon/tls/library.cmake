@@ -9,7 +9,9 @@ add_library(tarn_tls_library INTERFACE)
 
 if(TARN_TLS STREQUAL "openssl")
   pkg_check_modules(SSL REQUIRED IMPORTED_TARGET libssl>=3.0)
-  target_link_libraries(tarn_tls_library INTERFACE PkgConfig::SSL PkgConfig::CRYPTO)
+  set(tls_library_crypto PkgConfig::CRYPTO)
+  set(tls_library_bare PkgConfig::SSL ${tls_library_crypto})
+  target_link_libraries(tarn_tls_library INTERFACE ${tls_library_bare})
 elseif(TARN_TLS STREQUAL "aws-lc")
   # Where scripts/fetch-aws-lc puts it; before that, CMAKE_PREFIX_PATH or crypto_DIR and ssl_DIR.
   file(STRINGS scripts/fetch-aws-lc version REGEX "^aws_lc_version=")
@@ -45,9 +47,20 @@ elseif(TARN_TLS STREQUAL "aws-lc")
   endif()
   message(STATUS "TLS of tarnd: AWS-LC ${found}, ${include}")
 
-  # In front of the folder that has OpenSSL's headers.  Its names are hidden wherever it is linked.
-  target_include_directories(tarn_tls_library SYSTEM INTERFACE ${include})
-  target_link_libraries(tarn_tls_library INTERFACE AWS::ssl AWS::crypto)
+  # libssl takes the buffers of records from malloc() itself, past CRYPTO_set_mem_functions(): up to 16 KiB for each
+  # record that has come in part, of which the storage would know nothing.  So a copy asks tls_memory.c.
+  set(counted ${CMAKE_BINARY_DIR}/lib/libssl.a)
+  add_custom_command(OUTPUT ${counted}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/lib
+    COMMAND ${CMAKE_OBJCOPY} --redefine-sym malloc=tls_lib_malloc --redefine-sym free=tls_lib_free
+      $<TARGET_FILE:AWS::ssl> ${counted}
+    DEPENDS $<TARGET_FILE:AWS::ssl> VERBATIM)
+  add_custom_target(tls_library_counted DEPENDS ${counted})
+  add_dependencies(tarn_tls_library tls_library_counted)
+
+  set(tls_library_crypto AWS::crypto)
+  set(tls_library_bare AWS::ssl ${tls_library_crypto})
+  target_link_libraries(tarn_tls_library INTERFACE ${counted} tarn_tls_memory ${tls_library_crypto})
   target_link_options(tarn_tls_library INTERFACE
     LINKER:--exclude-libs,libssl.a:libcrypto.a)
 else()

@@ -151,12 +151,15 @@ static int
 tls_handshake(struct secure *s, struct secure_io *io)
 {
     struct tls *t = tls_of(s);
-    int rc;
+    int done, rc;
 
     if (t->wait != NULL && waiter_pending(&t->wait->waiter))
         return TERR_AGAIN;
     tls_begin(t, io);
-    rc = tls_end(t, SSL_do_handshake(t->ssl));
+    done = SSL_do_handshake(t->ssl);
+    if (done == 1 && t->server != NULL)
+        done = tls_lib_send_tickets(t->ssl);
+    rc = tls_end(t, done);
     if (rc == TERR_IO && t->client != NULL && t->said == NULL)
         t->said = tls_client_why(t->client, t->ssl);
     if (rc != 0)

@@ -78,9 +78,22 @@ tls_lib_reason(unsigned long err)
     return text;
 }
 
+/* AWS-LC sends tickets with the first data, and holds them until then.  A client that waits for an acknowledgement
+ * before it asks (RFC 896) would wait for that of a delayed one, 40 ms.  To be called when a server's handshake has
+ * ended; for its result, SSL_get_error(). */
+static inline int
+tls_lib_send_tickets(SSL *ssl)
+{
+    return SSL_write(ssl, "", 0) >= 0 ? 1 : -1;
+}
+
 /* AWS-LC overwrites what it frees in its own free() alone: one of ours has to do it.  OpenSSL does it where a secret
  * was, before it frees. */
 #define TLS_LIB_FREE_CLEANSES true
+
+/* libssl's malloc() and free() (library.cmake): of records alone, which it does not overwrite. */
+void *tls_lib_malloc(size_t n);
+void tls_lib_free(void *p);
 
 #else
 #include <openssl/core_names.h>
@@ -127,6 +140,14 @@ static inline const char *
 tls_lib_reason(unsigned long err)
 {
     return ERR_reason_error_string(err);
+}
+
+/* OpenSSL sends them as the handshake's last step. */
+static inline int
+tls_lib_send_tickets(SSL *ssl)
+{
+    (void)ssl;
+    return 1;
 }
 
 #define TLS_LIB_FREE_CLEANSES false

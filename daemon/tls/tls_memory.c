@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
@@ -50,12 +51,10 @@ memory_is_record(size_t n)
 }
 
 static void *
-memory_malloc(size_t n, const char *file, int line)
+memory_take(size_t n)
 {
     void *p;
 
-    (void)file;
-    (void)line;
     if (memory_is_record(n)) {
         if (memory_ready.n > 0)
             return memory_ready.blocks[--memory_ready.n]; /* it is counted still */
@@ -69,14 +68,49 @@ memory_malloc(size_t n, const char *file, int line)
     return p;
 }
 
+static void
+memory_give(void *p, bool secret)
+{
+    int64_t bytes;
+
+    if (p == NULL)
+        return;
+    bytes = (int64_t)malloc_usable_size(p);
+    if (secret)
+        OPENSSL_cleanse(p, (size_t)bytes);
+    if (bytes >= MEMORY_RECORD && bytes < 2 * MEMORY_RECORD && memory_ready.n < memory_ready.room) {
+        memory_ready.blocks[memory_ready.n++] = p;
+        return;
+    }
+    memory_add(-bytes);
+    free(p);
+}
+
+static void *
+memory_malloc(size_t n, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return memory_take(n);
+}
+
 static void *
 memory_realloc(void *p, size_t n, const char *file, int line)
 {
     int64_t was = p != NULL ? (int64_t)malloc_usable_size(p) : 0;
-    void *to = realloc(p, n);
+    void *to;
 
     (void)file;
     (void)line;
+    if (TLS_LIB_FREE_CLEANSES && p != NULL) { /* realloc() leaves what was there as it is */
+        to = n > 0 ? memory_take(n) : NULL;
+        if (to != NULL)
+            memcpy(to, p, n < (size_t)was ? n : (size_t)was);
+        if (to != NULL || n == 0)
+            memory_give(p, true);
+        return to;
+    }
+    to = realloc(p, n);
     if (to != NULL)
         memory_add((int64_t)malloc_usable_size(to) - was);
     else if (n == 0)
@@ -89,22 +123,24 @@ memory_realloc(void *p, size_t n, const char *file, int line)
 static void
 memory_free(void *p, const char *file, int line)
 {
-    int64_t bytes;
-
     (void)file;
     (void)line;
-    if (p == NULL)
-        return;
-    bytes = (int64_t)malloc_usable_size(p);
-    if (bytes >= MEMORY_RECORD && bytes < 2 * MEMORY_RECORD && memory_ready.n < memory_ready.room) {
-        memory_ready.blocks[memory_ready.n++] = p;
-        return;
-    }
-    if (TLS_LIB_FREE_CLEANSES)
-        OPENSSL_cleanse(p, (size_t)bytes);
-    memory_add(-bytes);
-    free(p);
+    memory_give(p, TLS_LIB_FREE_CLEANSES);
 }
+
+#ifdef OPENSSL_IS_AWSLC
+void *
+tls_lib_malloc(size_t n)
+{
+    return memory_take(n);
+}
+
+void
+tls_lib_free(void *p)
+{
+    memory_give(p, false);
+}
+#endif
 
 static void
 memory_keep(unsigned keep)

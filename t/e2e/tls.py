@@ -187,6 +187,15 @@ public class Ask {
 
 
 class Handshakes(Https):
+    def test_a_ticket_comes_with_the_handshake(self):
+        """A client that has said nothing yet gets it, and with it the acknowledgement that it may wait for."""
+        it = self.tls()
+        with it.wire(client_context(least=TLS13)).handshake() as w:
+            w.hear()
+            with self.assertRaises(ssl.SSLWantReadError):
+                w.ssl.read(1)
+            self.assertTrue(w.ssl.session.has_ticket)
+
     def version(self, it, **context):
         with it.secure(client_context(**context)) as s:
             return s.version()

@@ -161,6 +161,19 @@ class Garbage(Attack):
                     self.assertEqual(origin.requests[f"/body?n=7&framing=length&{at}&{version}"], asked)
         self.serves(it)
 
+    def test_records_that_come_in_part_are_charged(self):
+        """A library that waits for the rest of 16 KiB holds them, and the storage knows of it."""
+        it = self.tls()
+        wires = [it.wire(client_context()).handshake() for _ in range(40)]
+        base = self.settled(it)
+        for w in wires:
+            w.sock.sendall(record(DATA, b"\0" * 4000, length=16384))
+        tarnd.wait_until(lambda: self.traffic(it)["tls"] >= base["tls"] + 40 * 16384 - 65536, "they are charged")
+        for w in wires:
+            w.close()
+        self.serves(it)
+        self.comes_back(it, base)
+
     def test_records_too_long(self):
         it = self.tls()
         for version in (TLS12, TLS13):
