@@ -2,7 +2,9 @@
 
 The same certificate (ECDSA P-256), TLS 1.3, X25519 and cipher for all.  Counted as bench_callgrind
 counts: two runs, and the difference.  The floor is OpenSSL on a socket of its own (tls_floor.c): what a
-hit costs above a plain hit and the floor's records is what tarnd's transport costs.
+hit costs above a plain hit and the floor's records is what tarnd's transport costs.  Programs with AWS-LC
+come from the folder of that preset, beside the build folder.  An idle connection is what the resident set
+grows by for each, after one request.
 """
 
 import os
@@ -21,6 +23,7 @@ CONNS = 16
 HIT_ROWS = (("1 KiB", "/1k", 1, 1600), ("1 KiB by 16", "/1k", 16, 6400),
             ("16 KiB", "/16k", 1, 800), ("1 MiB", "/1m", 1, 64))
 HANDSHAKES = 200
+IDLE_CONNS = (100, 600)
 
 
 def make_certificate(lab):
@@ -48,6 +51,30 @@ class TarnTls(bench_servers.Tarn):
         return [self.lab.program("tarnd"), "-c", conf]
 
 
+class AwsLc:
+    """The same program from the preset's folder: `TARN_TLS=aws-lc`."""
+
+    def program_path(self):
+        path = os.path.join(os.path.dirname(os.path.abspath(self.lab.build)), "build-aws-lc", "bin", self.program)
+        return path if os.access(path, os.X_OK) else None
+
+    def available(self):
+        return self.program_path() is not None
+
+    why_missing = "not built (scripts/fetch-aws-lc && cmake --preset aws-lc -DTARN_BENCH=ON && " \
+                  "cmake --build build-aws-lc)"
+
+    def argv(self, port, path=None):
+        return [self.program_path(), *super().argv(port, path)[1:]]
+
+    def counted_argv(self, port, path):
+        return self.argv(port, path)
+
+
+class TarnAwsLc(AwsLc, TarnTls):
+    name = "tarnd-aws-lc"
+
+
 class NginxTls(bench_servers.Nginx):
     tls = "ssl"
 
@@ -71,6 +98,10 @@ class FloorTls(bench_servers.Floor):
                 str(bench_servers.size_of(path))]
 
     counted_argv = argv
+
+
+class FloorAwsLc(AwsLc, FloorTls):
+    name = "floor-aws-lc"
 
 
 def context():
@@ -187,13 +218,46 @@ def rows_of(part):
     return rows
 
 
+def idle(server, path):
+    """Bytes that a connection adds which has had an answer; the first are there to have all else ready."""
+    proc, port = server.at(path)
+    ctx, conns, sizes = context(), [], []
+    try:
+        for step in IDLE_CONNS:
+            while len(conns) < step:
+                conns.append(connect(ctx, port))
+                ask(conns[-1], port, path)
+                hear(conns[-1])
+            time.sleep(1.5)  # whatever a server trims when it has time
+            sizes.append(proc.rss_kib())
+    finally:
+        for s in conns:
+            s.close()
+    return (sizes[1] - sizes[0]) * 1024 / (IDLE_CONNS[1] - IDLE_CONNS[0])
+
+
+def idle_row(servers, rows):
+    line = ["idle connection, bytes"]
+    for server in servers:
+        got = None
+        if not server.fixed:  # the floor has one thread a connection
+            progress(f"tls idle {server.name}")
+            try:
+                got = idle(server, "/1k")
+            except (BenchError, OSError) as e:
+                print(f"{server.name}: {e}", flush=True)
+        line.append(number(got))
+        rows.append({"load": "idle connection", "server": server.name, "bytes": got})
+    return line
+
+
 def run(lab, args):
     if not bench_servers.which("valgrind"):
         raise BenchError("valgrind is missing: scripts/bench --install")
     pem = make_certificate(lab)
     origin = bench_servers.Origin(lab)
     servers = bench_servers.choose(lab, origin, args.servers,
-                                   (FloorTls, TarnTls, NginxTls, HaproxyTls))
+                                   (FloorTls, FloorAwsLc, TarnTls, TarnAwsLc, NginxTls, HaproxyTls))
     for server in servers:
         server.pem = pem
     table, rows = [], []
@@ -210,6 +274,7 @@ def run(lab, args):
             line.append(number(got))
             rows.append({"load": title, "server": server.name, "user_instructions": got})
         table.append(line)
+    table.append(idle_row(servers, rows))
     progress()
     print_table(["user instructions", *(s.name for s in servers)], table, left=1)
     return {"mode": "tls", "rows": rows}
