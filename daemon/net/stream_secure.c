@@ -8,8 +8,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/sock_diag.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
@@ -17,7 +20,10 @@ enum {
     EARLY_BYTES = 65536,   /* from here on a sender's window is large: Grigorik, 2013 */
     EARLY_AFTER_MS = 1000, /* of silence: TCP's window begins anew then (RFC 9293 3.8.6.2) */
     DIRECT_LEAST = 8192,   /* what is copied with less than a call costs */
-    SEND_CHUNK = 16384,    /* ciphertext in one call: what a slow reader leaves is kept for it */
+    SEND_CHUNK = 16384,    /* ciphertext in one call */
+    SHORT_LEAST = 65536,   /* what is not longer has room in a socket that was empty */
+    SHORT_ASK = 4,         /* short records between two looks at the socket's room */
+    ROOM_LEAST = SEND_CHUNK + SECURE_RECORD_MORE + EARLY_RECORD + SECURE_RECORD_MORE,
 };
 _Static_assert(SEND_CHUNK + SECURE_RECORD + SECURE_RECORD_MORE <= SECURE_FLIGHT_MAX,
     "the record that fills a chunk has room");
@@ -390,6 +396,32 @@ source_copy(struct secure_source *src, char *to, size_t most)
     return n;
 }
 
+/* Bytes that the kernel takes before the socket is full, at least.  It asks two things before it makes room for
+ * more: what is not sent yet against TCP_NOTSENT_LOWAT, and all that it holds against the send buffer. */
+static size_t
+secure_kernel_room(const struct stream *s)
+{
+    uint32_t mem[SK_MEMINFO_VARS] = {0};
+    unsigned unsent_most = UINT_MAX;
+    int unsent = 0;
+    socklen_t len = sizeof(mem);
+    socklen_t most_len = sizeof(unsent_most);
+    size_t room;
+
+    if (s->is_unix || getsockopt(s->fd, SOL_SOCKET, SO_MEMINFO, mem, &len) != 0 ||
+        getsockopt(s->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_most, &most_len) != 0 ||
+        ioctl(s->fd, SIOCOUTQNSD, &unsent) != 0)
+        return SIZE_MAX;
+    room = mem[SK_MEMINFO_SNDBUF] > mem[SK_MEMINFO_WMEM_QUEUED]
+               ? mem[SK_MEMINFO_SNDBUF] - mem[SK_MEMINFO_WMEM_QUEUED]
+               : 0;
+    if (unsent_most == 0) /* the system's: above any send buffer, if it has not been changed */
+        return room;
+    if (unsent_most <= (unsigned)unsent)
+        return 0;
+    return unsent_most - (unsigned)unsent < room ? unsent_most - (unsigned)unsent : room;
+}
+
 /* How long the next record may be when so many bytes follow. */
 static size_t
 secure_record_size(struct stream *s, size_t follow)
@@ -472,13 +504,17 @@ secure_record(struct secure_out *out, struct slice plain, size_t left)
         secure_fail(s, err);
 }
 
-/* Encrypts and sends, at least `chunk` bytes in a call, until all of it has been or the kernel takes no
- * more. */
+/* Encrypts and sends, at least SEND_CHUNK bytes in a call, until all of it has been or the kernel takes no
+ * more.  What it does not take of a record is kept for as long as the reader is slow: before the socket is full
+ * records are short. */
 static void
-secure_encrypt(struct stream *s, struct secure_source *src, bool more, size_t chunk)
+secure_encrypt(struct stream *s, struct secure_source *src, bool more)
 {
     struct net_secure *shared = secure_shared(s);
     struct secure_out out = {.io = {.out = shared->out, .out_max = SECURE_FLIGHT_MAX}, .stream = s};
+    bool much = src->left > SHORT_LEAST || stream_secure(s)->queue != NULL;
+    unsigned shorts = 0;
+    size_t room = 0;
 
     tassert(shared->held_by == NULL || shared->held_by == s);
     while (s->op == NULL && s->write_err == 0) {
@@ -488,15 +524,23 @@ secure_encrypt(struct stream *s, struct secure_source *src, bool more, size_t ch
 
         if (held + src->left == 0)
             break;
+        if (much && shorts == 0 && room < ROOM_LEAST) {
+            room = secure_kernel_room(s);
+            shorts = room < ROOM_LEAST ? SHORT_ASK : 0;
+        }
+        if (shorts > 0)
+            most = EARLY_RECORD;
         if (more && held + src->left < most && stream_note_corked(s)) {
             shared->held = held + source_copy(src, shared->plain + held, most - held);
             shared->held_by = s;
             break;
         }
         plain = secure_next_record(s, src, most);
+        room -= plain.len < room ? plain.len : room;
         secure_record(&out, plain, src->left);
-        if (out.io.out_len >= chunk || src->left == 0 || out.io.direct != NULL)
+        if (out.io.out_len >= SEND_CHUNK || shorts > 0 || src->left == 0 || out.io.direct != NULL)
             secure_send(s, &out.io);
+        shorts -= shorts > 0 ? 1 : 0;
     }
     secure_send(s, &out.io);
 }
@@ -524,7 +568,7 @@ stream_secure_try(struct stream *s, const struct iovec *iov, unsigned n, bool mo
     source_skip(&src, 0); /* the first may be empty */
     secure_flush_other(s);
     s->corked = false;
-    secure_encrypt(s, &src, more, SEND_CHUNK);
+    secure_encrypt(s, &src, more);
     if (s->write_err != 0)
         return s->write_err;
     return (ssize_t)(total - src.left);
@@ -596,7 +640,7 @@ secure_queue_run(struct stream *s)
         return;
     secure_flush_other(s);
     src = (struct secure_source){.iov = q->iov + q->at, .at = q->skip, .left = q->bytes};
-    secure_encrypt(s, &src, false, 0); /* the socket was full */
+    secure_encrypt(s, &src, false);
     q->at = (unsigned)(src.iov - q->iov);
     q->skip = src.at;
     q->bytes = src.left;

@@ -15,6 +15,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
+import tls_world
 from origin import Origin
 from tarnd import Tarnd, raise_file_limit, read_to_end, request
 
@@ -24,6 +25,8 @@ READERS, READERS_MAX = 60, 5 * KB
 SOCKET_MAX = 256 * KB  # TCP_NOTSENT_LOWAT, what is not acknowledged, and the kernel's overhead
 IDLE, IDLE_MAX = 2000, 600  # of which tables that grow in steps are some
 LONG_HEADS, LONG_HEADS_MAX = 100, 66 * KB  # twice http_req_size: memory grows in steps
+TLS_READERS, TLS_READERS_MAX = 60, 25 * KB
+TLS_IDLE, TLS_IDLE_MAX = 400, 17 * KB  # 14.9 of them OpenSSL 3.0's own
 WARM_UP = 10
 HEAD_DEADLINE_S = 2
 BIG = 8 * 1024 * 1024
@@ -76,7 +79,7 @@ class Probe(threading.Thread):
         return sorted(self.took)[int(len(self.took) * 0.99)]
 
 
-class Memory(unittest.TestCase):
+class Connections(unittest.TestCase):
     def setUp(self):
         self.held = []
         self.start()
@@ -108,6 +111,8 @@ class Memory(unittest.TestCase):
         print(f"{what}: {each:.0f} bytes each, of {count}", flush=True)
         self.assertLessEqual(each, most, what)
 
+
+class Memory(Connections):
     def check_probe(self, probe):
         probe.stop()
         self.assertIsNone(probe.error)
@@ -223,6 +228,29 @@ class Memory(unittest.TestCase):
             return s
 
         self.measure("idle connection", IDLE, IDLE_MAX, open_one)
+
+
+class OverTls(Connections):
+    def start(self, parameter=""):
+        config = CONFIG.format(origin=origin.address, head=HEAD_DEADLINE_S, dir="{dir}")
+        self.tarnd = tls_world.Tarnd(program, f"    tls: {{ certificates: {tls_world.pki().certs} }}\n{config}")
+
+    def open(self, target, **options):
+        s = tls_world.client_context().wrap_socket(self.tarnd.connect(**options), server_hostname="localhost")
+        s.sendall(request(target, host="localhost"))
+        s.recv(100)
+        return s
+
+    def test_an_idle_connection_costs_what_its_keys_do(self):
+        self.tarnd.ask_tls("/body?n=1&framing=length")
+        self.measure("idle connection over TLS", TLS_IDLE, TLS_IDLE_MAX,
+                     lambda: self.open("/body?n=1&framing=length"))
+
+    def test_a_slow_reader_of_a_large_hit_holds_no_whole_record(self):
+        target = f"/body?n={BIG}&framing=length"
+        self.assertEqual(len(self.tarnd.ask_tls(target).body), BIG)
+        self.measure("slow reader of a hit of 8 MiB over TLS", TLS_READERS, TLS_READERS_MAX,
+                     lambda: self.open(target, receive_buffer=4096))
 
 
 program = None
