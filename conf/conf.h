@@ -70,8 +70,10 @@ struct conf_acme {
         *names; /* certificates with a space between them, each its names with commas; lower case */
     const char *email, *directory; /* directory: with `staging` that one's */
     int64_t agree_tos, staging;
-    const char *challenge;              /* "http-01", "tls-alpn-01" */
-    const char *state;                  /* directory of the account, certificates and challenges */
+    const char *challenge; /* "http-01", "tls-alpn-01" */
+    const char
+        *webroot;      /* another client leaves its proofs below it; "": tarn-acme is the client */
+    const char *state; /* directory of the account, certificates and challenges */
     const char *key_type;               /* "ecdsa", "rsa" */
     int64_t renew_before;               /* ms; 0: not said */
     const char *hook, *ca;              /* "": none; the system's */

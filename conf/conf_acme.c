@@ -181,9 +181,14 @@ conf_acme_names_read(
 static void
 acme_check(struct conf_cx *cx, const struct ynode *n, struct conf_acme *to)
 {
-    if (to->names[0] == '\0')
+    if (to->names[0] == '\0' && to->webroot[0] == '\0')
         conf_fail(cx, n->key != NULL ? n->key : n,
-            "acme has no 'names': give it the names of hosts, as in names: [www.example.com]");
+            "acme has no 'names': give it the names of hosts, as in names: [www.example.com]; or "
+            "'webroot', where another ACME client leaves its proofs");
+    if (to->names[0] != '\0' && to->webroot[0] != '\0')
+        conf_fail(cx, ynode_get(n, "webroot"),
+            "webroot is for another ACME client, and 'names' are for tarn-acme: remove one of "
+            "them");
     if (!conf_acme_url_ok(to->directory))
         conf_fail(cx, ynode_get(n, "directory"),
             "directory: '%s' is not the https:// URL of an ACME directory", to->directory);
@@ -218,6 +223,8 @@ conf_acme_read(
         return false;
     to->said = true;
     to->state = conf_beside(cx, n, to->state);
+    if (to->webroot[0] != '\0')
+        to->webroot = conf_beside(cx, n, to->webroot);
     if (to->ca[0] != '\0')
         to->ca = conf_beside(cx, n, to->ca);
     if (to->eab_key_file[0] != '\0')
@@ -283,10 +290,11 @@ conf_acme_finish(struct conf_cx *cx, const struct ynode *tls, unsigned nth)
 {
     const struct conf_listen *l = &cx->conf->listens[nth];
 
-    for (unsigned i = 0; i < nth && l->tls.acme.said; i++) {
+    for (unsigned i = 0; i < nth && l->tls.acme.said && l->tls.acme.names[0] != '\0'; i++) {
         const struct conf_listen *other = &cx->conf->listens[i];
 
-        if (other->tls.acme.said && strcmp(other->tls.acme.state, l->tls.acme.state) == 0)
+        if (other->tls.acme.said && other->tls.acme.names[0] != '\0' &&
+            strcmp(other->tls.acme.state, l->tls.acme.state) == 0)
             acme_check_two(cx, ynode_get(tls, "acme"), l, other);
     }
 }

@@ -89,7 +89,12 @@ tls_check(struct conf_cx *cx, const struct ynode *n, const struct conf_tls *tls)
 {
     bool asks = strcmp(tls->client_auth, "off") != 0;
 
-    if (tls->certificates.directory[0] == '\0' && tls->certificates.n == 0 && !tls->acme.said)
+    if (tls->certificates.directory[0] == '\0' && tls->certificates.n == 0 && tls->acme.said &&
+        tls->acme.webroot[0] != '\0')
+        conf_fail(cx, n,
+            "tls has no certificate: with a `webroot` of acme name the directory that its client "
+            "keeps them in in `certificates`, as /etc/letsencrypt/live");
+    else if (tls->certificates.directory[0] == '\0' && tls->certificates.n == 0 && !tls->acme.said)
         conf_fail(cx, n,
             "tls has no certificate: name a directory or a list in `certificates`, or give it "
             "`acme: { names: [www.example.com] }`");

@@ -38,6 +38,9 @@
       "Let's Encrypt's staging environment: no client trusts its certificates, and its limits are wide") \
     X(challenge, CHALLENGE, "http-01", 0, 0,                                                       \
       "http-01: the CA asks on port 80; tls-alpn-01: on port 443")                                 \
+    X(webroot, TEXT, "", 0, 4000,                                                                  \
+      "In place of names: another ACME client, as certbot or lego, gets the certificates, and "    \
+      "leaves its proofs of http-01 in this directory's .well-known/acme-challenge")               \
     X(state, TEXT, CONF_ACME_STATE, 1, 4000,                                                       \
       "Directory of the account, certificates and challenges, which tarn-acme makes")              \
     X(key_type, KEYTYPE, "ecdsa", 0, 0, "Of the certificates: ecdsa (P-256) or rsa (2048 bits)")   \
@@ -69,7 +72,7 @@
       "A directory, or a list of files and of maps of these keys; the first is for clients that "  \
       "request no name of a certificate")                                                          \
     X(ACME, acme, "acme of tls", CONF_ACME_TABLE, \
-      "A map of these keys, which tarn-acme reads; names must be given. Listeners with the same "  \
+      "A map of these keys, which tarn-acme reads; names or webroot must be given. Listeners with the same "  \
       "state have all of them but names alike")                       \
     X(BACKENDTLS, tls, "tls of a backend", CONF_BACKEND_TLS_TABLE,        \
       "on, off, or a map of these keys. on: an address without https:// speaks TLS, too")

@@ -93,7 +93,9 @@ tls_load(struct cert_table **out, const struct conf_tls *conf, const struct cert
             certs->pairs[i].key[0] != '\0' ? certs->pairs[i].key : NULL};
     if (certs->directory[0] != '\0')
         spec.directory = certs->directory;
-    if (conf->acme.said) {
+    if (conf->acme.said && conf->acme.webroot[0] != '\0') {
+        spec.may_be_empty = true; /* as below */
+    } else if (conf->acme.said) {
         snprintf(issued, sizeof(issued), "%s/certs", conf->acme.state);
         snprintf(challenges, sizeof(challenges), "%s/challenges/tls-alpn-01", conf->acme.state);
         spec.challenge_directory = challenges;
@@ -207,7 +209,7 @@ tls_text(const struct conf_tls *conf)
     for (unsigned i = 0; i < certs->n; i++)
         fprintf(f, "%s\n%s\n", certs->pairs[i].certificate, certs->pairs[i].key);
     if (conf->acme.said)
-        fprintf(f, "acme\n%s\n", conf->acme.state);
+        fprintf(f, "acme\n%s\n%s\n", conf->acme.state, conf->acme.webroot);
     if (fclose(f) == 0)
         return text;
     free(text);
@@ -288,7 +290,7 @@ listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct
     struct tls_server_conf sc = {.modern = strcmp(conf->profile, "modern") == 0,
         .client_auth = tls_client_auth_of(conf->client_auth),
         .client_ca = conf->client_ca,
-        .acme = conf->acme.said,
+        .acme = conf->acme.said && conf->acme.webroot[0] == '\0',
         .loops = loops};
     struct cert_table *table = NULL;
     char more[256] = "";

@@ -114,6 +114,8 @@ tls_check_warn(const struct conf *conf)
         if (!l->tls.acme.said)
             continue;
         check_warn_challenge(conf, l);
+        if (l->tls.acme.webroot[0] != '\0')
+            continue; /* what follows is of tarn-acme */
         if (l->tls.certificates.directory[0] != '\0' || l->tls.certificates.n > 0)
             fprintf(stderr,
                 "tarnd: warning: listener '%s': it serves `certificates`, and none of those that "

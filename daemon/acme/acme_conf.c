@@ -48,8 +48,8 @@ acme_conf_choose(const struct acme_settings *set, const struct conf_acme **out)
     for (unsigned i = 0; i < set->conf->nlistens; i++) {
         const struct conf_acme *acme = &set->conf->listens[i].tls.acme;
 
-        if (!acme->said)
-            continue;
+        if (!acme->said || acme->webroot[0] != '\0')
+            continue; /* or another client gets its certificates */
         if (set->state != NULL && strcmp(acme->state, set->state) == 0) {
             *out = acme;
             return true;
@@ -73,7 +73,8 @@ acme_conf_names(struct acme_settings *set, const char *state, struct acme_fail *
 
     for (unsigned i = 0; i < set->conf->nlistens; i++) {
         const struct conf_acme *acme = &set->conf->listens[i].tls.acme;
-        const char *at = acme->said && strcmp(acme->state, state) == 0 ? acme->names : "";
+        bool ours = acme->said && acme->webroot[0] == '\0' && strcmp(acme->state, state) == 0;
+        const char *at = ours ? acme->names : "";
 
         while (*at != '\0' && err == 0) {
             size_t n = strcspn(at, " ");

@@ -51,15 +51,16 @@ listen_token(const struct req *r)
     return token;
 }
 
-/* A few hundred bytes of a file that tarn-acme wrote a moment ago: read where we are, for a thread that
+/* A few hundred bytes of a file that an ACME client wrote a moment ago: read where we are, for a thread that
  * reads it costs more, and only who asks below CHALLENGE_PATH pays. */
 static struct slice
-listen_read(struct req *r, const char *state, struct slice token)
+listen_read(struct req *r, const struct conf_acme *acme, struct slice token)
 {
+    bool ours = acme->webroot[0] == '\0';
     char path[4200], text[CHALLENGE_TEXT_MAX];
     ssize_t n = -1;
-    int fd, len = snprintf(
-                path, sizeof(path), "%s/challenges/http-01/%.*s", state, (int)token.len, token.ptr);
+    int fd, len = snprintf(path, sizeof(path), "%s%s%.*s", ours ? acme->state : acme->webroot,
+                ours ? "/challenges/http-01/" : CHALLENGE_PATH, (int)token.len, token.ptr);
 
     if (len < 0 || len >= (int)sizeof(path))
         return slice_of(NULL, 0);
@@ -79,7 +80,7 @@ listen_find_challenge(struct req *r, const struct conf *conf)
 
     for (unsigned i = 0; i < conf->nlistens && token.len > 0 && found.len == 0; i++)
         if (conf->listens[i].tls.acme.said)
-            found = listen_read(r, conf->listens[i].tls.acme.state, token);
+            found = listen_read(r, &conf->listens[i].tls.acme, token);
     return found;
 }
 

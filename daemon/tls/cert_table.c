@@ -329,7 +329,8 @@ table_say_empty(struct table_load *l, const struct cert_spec *spec)
 {
     if (spec->may_be_empty)
         cert_report_add(l->read.report, false, spec->directory, 0,
-            "has no certificate yet, so handshakes fail: tarn-acme puts one there, and a reload "
+            "has no certificate yet, so handshakes fail: an ACME client puts one there, and a "
+            "reload "
             "reads it");
     else
         cert_report_add(l->read.report, true, spec->directory, 0,

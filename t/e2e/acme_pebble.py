@@ -28,7 +28,7 @@ tarn_acme = acme_at = None
 
 
 class Pebble:
-    def __init__(self, programs, external_account=False, ports=None):
+    def __init__(self, programs, external_account=False, ports=None, nonce_reject=NONCE_REJECT_PERCENT):
         """`ports`: where it asks for http-01 and tls-alpn-01; None: at servers of its own."""
         self.folder = tempfile.mkdtemp(prefix="tarn-pebble.")
         authority = acme_world.Authority(self.folder)
@@ -56,7 +56,7 @@ class Pebble:
             subprocess.Popen([os.path.join(programs, "pebble"), "-config", path, "-strict", "-dnsserver",
                               f"127.0.0.1:{dns}"], stdout=self.log, stderr=self.log,
                              env={**os.environ, "PEBBLE_VA_NOSLEEP": "1", "PEBBLE_AUTHZREUSE": "0",
-                                  "PEBBLE_WFE_NONCEREJECT": NONCE_REJECT_PERCENT, "PEBBLE_CHAIN_LENGTH": "2"})]
+                                  "PEBBLE_WFE_NONCEREJECT": nonce_reject, "PEBBLE_CHAIN_LENGTH": "2"})]
         self.directory = f"https://127.0.0.1:{self.port}/dir"
         self.context = ssl.create_default_context(cafile=self.ca)
         deadline = time.monotonic() + acme_world.PATIENCE_S

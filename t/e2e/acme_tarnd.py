@@ -189,6 +189,14 @@ class Files(acme_world.World):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("no listener has `acme`, so there is nothing to do", done.stdout)
 
+    def test_with_a_webroot_another_client_does_it(self):
+        path = self.file()
+        with open(path, "a", encoding="utf-8") as f:
+            f.write(f"- {{ address: '127.0.0.1:443', tls: {{ certificates: /a, acme: {{ webroot: {self.folder} }} }} }}\n")
+        done = self.ask(path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("there is nothing to do", done.stdout)
+
     def test_two_listeners_are_one_list_and_two_states_are_two(self):
         path = self.file(f"names: [a.test, b.test], state: {self.state}", f"names: [b.test, c.test], state: {self.state}")
         done = self.ask(path, "--dry-run", "--directory", "https://127.0.0.1:9/dir")

@@ -86,9 +86,11 @@ TEST(conf_tls, what_acme_says_is_checked)
     char names[100 * 9 + 1] = "", text[1200];
 
     expect_errors(ACME("email: a@b"),
-        "2:43 acme has no 'names': give it the names of hosts, as in names: [www.example.com]\n");
+        "2:43 acme has no 'names': give it the names of hosts, as in names: [www.example.com]; "
+        "or 'webroot', where another ACME client leaves its proofs\n");
     expect_errors(ACME("names: []"),
-        "2:43 acme has no 'names': give it the names of hosts, as in names: [www.example.com]\n");
+        "2:43 acme has no 'names': give it the names of hosts, as in names: [www.example.com]; "
+        "or 'webroot', where another ACME client leaves its proofs\n");
     expect_errors(ACME("names: ['*.a.test']"),
         "2:58 names: '*.a.test' is a wildcard, which needs the challenge dns-01; name each host\n");
     expect_errors(ACME("names: [b.test, 192.0.2.1, 'a.test,a_b']"),
@@ -115,6 +117,12 @@ TEST(conf_tls, what_acme_says_is_checked)
         "2:72 email: 'a@b,c@d' is not one address, as in admin@example.com\n");
     expect_errors(ACME("names: a.test, staging: on, directory: 'https://ca.test/dir'"),
         "2:74 staging is a directory of Let's Encrypt's: remove it, or 'directory'\n");
+    expect_errors(ACME("names: a.test, webroot: /w"),
+        "2:74 webroot is for another ACME client, and 'names' are for tarn-acme: remove one of "
+        "them\n");
+    expect_errors(ACME("webroot: /w"),
+        "2:42 tls has no certificate: with a `webroot` of acme name the directory that its client "
+        "keeps them in in `certificates`, as /etc/letsencrypt/live\n");
     expect_errors(ACME("names: a.test, eab_kid: k"),
         "2:74 eab_kid and eab_key_file belong together: the CA gave you both\n");
 }
@@ -252,6 +260,7 @@ TEST(conf_tls, every_difference_makes_another_listener)
         LISTEN("tls: {certificates: /a, session_secret: /s}"),
         LISTEN("tls: {certificates: /a, acme: {names: [a.test]}}"),
         LISTEN("tls: {certificates: /a, acme: {names: [a.test], state: /s}}"),
+        LISTEN("tls: {certificates: /a, acme: {webroot: /w}}"),
         LISTEN("tls: {certificates: /a, acme: {names: [a.test], agree_tos: on}}")};
 
     for (unsigned i = 0; i < ARRAY_LEN(rows); i++)
