@@ -147,19 +147,63 @@ tls_end(struct tls *t, int rc)
     }
 }
 
+/* A library takes that much before it judges, so what it takes first is what was noted first. */
+static void
+tls_note_first(struct tls *t, struct slice in)
+{
+    for (size_t i = 0; i < in.len && t->nfirst < sizeof(t->first); i++)
+        t->first[t->nfirst++] = in.ptr[i];
+}
+
+/* A record begins with its type, 20 to 24 (RFC 8446 5.1): no letter. */
+static bool
+tls_began_as_http(const struct tls *t)
+{
+    static const char *const methods[] = {
+        "GET ", "HEAD ", "POST ", "PUT ", "DELET", "OPTIO", "PATCH", "TRACE", "CONNE", "PRI *"};
+
+    for (size_t i = 0; i < ARRAY_LEN(methods) && t->nfirst == sizeof(t->first); i++)
+        if (memcmp(t->first, methods[i], strlen(methods[i])) == 0)
+            return true;
+    return false;
+}
+
+/* In place of an alert, which a client of HTTP cannot read.  No redirect: it would hide that the request, with its
+ * cookies, went over the wire for all to read. */
+static void
+tls_answer_http(struct tls *t, struct secure_io *io, size_t out_len)
+{
+#define ANSWER \
+    "The plain HTTP request was sent to an HTTPS port: write https:// in front of its URL\n"
+    static const char answer[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
+                                 "Content-Length: 85\r\nConnection: close\r\n\r\n" ANSWER;
+
+    _Static_assert(sizeof(ANSWER) - 1 == 85, "Content-Length");
+#undef ANSWER
+    io->out_len = out_len;
+    io->in = slice_of(io->in.ptr + io->in.len, 0);
+    secure_io_put(io, answer, sizeof(answer) - 1);
+    t->why = "http request";
+}
+
 static int
 tls_handshake(struct secure *s, struct secure_io *io)
 {
     struct tls *t = tls_of(s);
+    size_t out_len = io->out_len;
     int done, rc;
 
     if (t->wait != NULL && waiter_pending(&t->wait->waiter))
         return TERR_AGAIN;
+    if (t->server != NULL)
+        tls_note_first(t, io->in);
     tls_begin(t, io);
     done = SSL_do_handshake(t->ssl);
     if (done == 1 && t->server != NULL)
         done = tls_lib_send_tickets(t->ssl);
     rc = tls_end(t, done);
+    if (rc == TERR_IO && t->server != NULL && tls_began_as_http(t))
+        tls_answer_http(t, io, out_len);
     if (rc == TERR_IO && t->client != NULL && t->said == NULL)
         t->said = tls_client_why(t->client, t->ssl);
     if (rc != 0)

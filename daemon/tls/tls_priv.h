@@ -48,7 +48,9 @@ struct tls {
     char *said;            /* `why`, where it names names; or NULL */
     const char *why;       /* of a failure; a text that stays; NULL: there is none, or OpenSSL's */
     unsigned long err;     /* OpenSSL's, of a failure */
-    int16_t ended;         /* 0, or what decrypt() has met behind its last bytes */
+    char first[5]; /* what a client begins with: the head of a record, or a method of HTTP */
+    unsigned char nfirst;
+    int16_t ended;             /* 0, or what decrypt() has met behind its last bytes */
     unsigned char key_updates; /* of the peer's, that data has not paid for */
     uint16_t unpaid;           /* bytes of data that do not pay for one yet */
     bool acme;                 /* the client asks for the answer to a challenge of ACME */

@@ -113,6 +113,33 @@ class Garbage(Attack):
         self.serves(it)
         self.comes_back(it, base)
 
+    def test_plain_http_is_told_so(self):
+        it = self.tls()
+        text = b"The plain HTTP request was sent to an HTTPS port: write https:// in front of its URL\n"
+        asks = [method + b" / HTTP/1.1\r\nHost: a.test\r\n\r\n" for method in
+                (b"GET", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"CONNECT")]
+        asks += [b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3000\r\n\r\n" + b"x" * 3000,
+                 b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+        for ask in asks:
+            head, _, told = self.say(it, ask).partition(b"\r\n\r\n")
+            self.assertTrue(head.startswith(b"HTTP/1.1 400 Bad Request\r\n"), ask[:20])
+            self.assertIn(b"Connection: close", head)
+            self.assertIn(b"Content-Length: %d" % len(told), head)
+            self.assertEqual(told, text)
+        with it.connect() as s:  # byte by byte
+            for at in range(0, 20):
+                try:
+                    s.sendall(asks[0][at:at + 1])
+                except OSError:
+                    break
+                time.sleep(0.01)
+            self.assertTrue(tarnd.read_to_end(s).endswith(text))
+        for other in (b"GETX / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n", b"get / HTTP/1.1\r\n\r\n", b"\xff" * 100):
+            self.assertNotIn(b"HTTP", self.say(it, other))
+        self.assertEqual(self.counters(it)["sess.tls_failed"], len(asks) + 5)
+        self.wait_for_words(it, "TLS handshake failed: http request")
+        self.serves(it)
+
     def test_every_byte_of_a_hello_changed(self):
         it = self.tls()
         base = self.settled(it)
