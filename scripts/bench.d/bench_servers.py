@@ -279,6 +279,9 @@ SERVERS = (Floor, Responder, Tarn, Nginx, Haproxy, Varnish)
 ALL_SERVERS = SERVERS + (TarnNoMemo, TarnPolicy, TarnRecv, TarnSynth, TarnPass, NginxPass,
                          HaproxyPass, VarnishPass, VarnishSynth)
 
+# Those that a section has of its own (bench_tls.py).
+OF_SECTIONS = ("floor-aws-lc", "tarnd-aws-lc")
+
 
 def install():
     """Debian packages of everything that is missing; their services are not started."""
