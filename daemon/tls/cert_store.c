@@ -1,6 +1,7 @@
 /* cert_store.c -- entries that are parsed, those that are being parsed, and those that were used last. */
 #include "daemon/tls/cert_store.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -394,6 +395,20 @@ challenge_new(struct cert_store *s, struct slice name, struct cert_entry **out)
     return 0;
 }
 
+/* Any client may ask for any name before there is a proof: that must not make the CA wait, which asks once there is
+ * one.  Asked on the loop, under the lock: it is one name that the kernel has in memory. */
+static bool
+challenge_has_come(const struct cert_entry *e)
+{
+    int stem = (int)strlen(e->certificate) - 4; /* without ".pem" */
+    char other[PATH_MAX];
+
+    if (e->rc != TERR_NOTFOUND)
+        return false;
+    snprintf(other, sizeof(other), "%.*s.crt", stem, e->certificate);
+    return access(e->certificate, F_OK) == 0 || access(other, F_OK) == 0;
+}
+
 static int
 store_pick_challenge(
     struct cert_store *s, struct slice name, struct waiter *w, struct cert_pick *out)
@@ -405,7 +420,7 @@ store_pick_challenge(
         return TERR_NOTFOUND;
     if (e == NULL)
         rc = challenge_new(s, name, &e);
-    else if (e->state == CERT_BAD && store_now(s) < e->retry_s)
+    else if (e->state == CERT_BAD && store_now(s) < e->retry_s && !challenge_has_come(e))
         return e->rc;
     else if (e->state == CERT_PARSED && store_now(s) < e->retry_s) {
         if (cert_keys_is_rsa(e->keys))
