@@ -10,17 +10,6 @@
 #include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
-static int
-client_fail(char *why, size_t why_len, const char *what)
-{
-    unsigned long err = ERR_peek_last_error();
-    const char *text = err != 0 ? tls_lib_reason(err) : NULL;
-
-    snprintf(why, why_len, "%s: %s", what, text != NULL ? text : "no memory");
-    ERR_clear_error();
-    return TERR_CONFIG;
-}
-
 /* The last one is the best: TLS 1.3 gives a new one to each connection (RFC 8446 C.4). */
 static int
 client_on_session(SSL *ssl, SSL_SESSION *session)
@@ -43,10 +32,10 @@ client_trust(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
     if (conf->ca[0] == '\0')
         return SSL_CTX_set_default_verify_paths(ctx) == 1 ? 0
-                                                          : client_fail(why, why_len, "system CAs");
+                                                          : tls_fail(why, why_len, "system CAs");
     return SSL_CTX_load_verify_locations(ctx, conf->ca, NULL) == 1
                ? 0
-               : client_fail(why, why_len, conf->ca);
+               : tls_fail_file(why, why_len, conf->ca);
 }
 
 static int
@@ -57,10 +46,10 @@ client_introduce(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, si
     if (conf->certificate[0] == '\0')
         return 0;
     if (SSL_CTX_use_certificate_chain_file(ctx, conf->certificate) != 1)
-        return client_fail(why, why_len, conf->certificate);
+        return tls_fail_file(why, why_len, conf->certificate);
     if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(ctx) != 1)
-        return client_fail(why, why_len, key);
+        return tls_fail_file(why, why_len, key);
     return 0;
 }
 
@@ -76,7 +65,7 @@ client_context(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL_STORE);
     SSL_CTX_sess_set_new_cb(ctx, client_on_session);
     if (SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1) != 0) /* 0 is success, here alone */
-        return client_fail(why, why_len, "ALPN");
+        return tls_fail(why, why_len, "ALPN");
     err = client_trust(ctx, conf, why, why_len);
     return err != 0 ? err : client_introduce(ctx, conf, why, why_len);
 }
@@ -129,7 +118,7 @@ tls_client_open(
     c->name = strdup(conf->name);
     c->ctx = SSL_CTX_new(TLS_client_method());
     err = c->sni == NULL || c->name == NULL ? TERR_NOMEM
-          : c->ctx == NULL                  ? client_fail(why, why_len, "OpenSSL")
+          : c->ctx == NULL                  ? tls_fail(why, why_len, "OpenSSL")
                                             : client_context(c->ctx, conf, why, why_len);
     secure = &c->secure;
     if (err != 0)

@@ -623,7 +623,9 @@ tls_expect(SSL *ssl, const char *name)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
 
-    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    /* RFC 9525 6.1: the common name is no name of a server, and OpenSSL takes it where there is no other. */
+    X509_VERIFY_PARAM_set_hostflags(
+        param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     return X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1 || SSL_set1_host(ssl, name) == 1;
 }
 

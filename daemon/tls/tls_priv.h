@@ -56,6 +56,13 @@ struct tls {
     bool acme;                 /* the client asks for the answer to a challenge of ACME */
 };
 
+/* tls_fail.c.  What the thread's last failed call says; its error queue is empty behind it.  With a file the system's
+ * reason, where that cannot be read.  Valid until the thread's next call. */
+const char *tls_fail_reason(const char *file);
+/* "WHAT: REASON"; TERR_CONFIG. */
+int tls_fail(char *why, size_t why_len, const char *what);
+int tls_fail_file(char *why, size_t why_len, const char *file);
+
 /* tls_client.c */
 void tls_client_drop(struct tls_client *c);
 /* Of a layer that failed: what of the certificate was not right; NULL: it was another thing. */

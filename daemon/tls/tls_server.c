@@ -17,17 +17,6 @@ static const char tls_ciphers[] = TLS_LIB_CIPHERS;
 static char tls_groups[][40] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
 
 static int
-server_fail(char *why, size_t why_len, const char *what)
-{
-    unsigned long err = ERR_peek_last_error();
-    const char *text = err != 0 ? tls_lib_reason(err) : NULL;
-
-    snprintf(why, why_len, "%s: %s", what, text != NULL ? text : "no memory");
-    ERR_clear_error();
-    return TERR_CONFIG;
-}
-
-static int
 server_ask_clients(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size_t why_len)
 {
     int mode = SSL_VERIFY_PEER;
@@ -41,7 +30,7 @@ server_ask_clients(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, 
     if (names == NULL || SSL_CTX_load_verify_locations(ctx, conf->client_ca, NULL) != 1) {
         if (names != NULL)
             sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return server_fail(why, why_len, conf->client_ca);
+        return tls_fail_file(why, why_len, conf->client_ca);
     }
     SSL_CTX_set_client_CA_list(ctx, names);
     SSL_CTX_set_verify(ctx, mode, NULL);
@@ -52,17 +41,14 @@ int
 tls_client_ca_check(const char *file, char *why, size_t why_len)
 {
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
-    unsigned long err = ERR_peek_last_error();
-    const char *text = err != 0 ? tls_lib_reason(err) : NULL;
 
-    ERR_clear_error();
-    if (names != NULL) {
-        sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return 0;
+    if (names == NULL) {
+        snprintf(why, why_len, "%s: it has to hold certificates in PEM", tls_fail_reason(file));
+        return TERR_CONFIG;
     }
-    snprintf(why, why_len, "%s: it has to hold certificates in PEM",
-        text != NULL ? text : "it has no certificate");
-    return TERR_CONFIG;
+    sk_X509_NAME_pop_free(names, X509_NAME_free);
+    ERR_clear_error();
+    return 0;
 }
 
 static bool
@@ -92,7 +78,7 @@ server_name_sessions(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why
            EVP_DigestFinal_ex(md, id, &len) == 1 && SSL_CTX_set_session_id_context(ctx, id, len);
     EVP_MD_CTX_free(md);
     free(ca.ptr);
-    return good ? 0 : server_fail(why, why_len, "sessions");
+    return good ? 0 : tls_fail(why, why_len, "sessions");
 }
 
 static int
@@ -108,7 +94,7 @@ server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size
     SSL_CTX_set_num_tickets(ctx, 1); /* two make the handshake's last packet longer */
     tls_lib_set_server(ctx);
     if (SSL_CTX_set_cipher_list(ctx, tls_ciphers) != 1 || !server_set_groups(ctx))
-        return server_fail(why, why_len, "ciphers");
+        return tls_fail(why, why_len, "ciphers");
     if (conf->tickets != NULL)
         tls_tickets_use(conf->tickets, ctx);
     else
@@ -139,7 +125,7 @@ tls_server_open(
     for (unsigned i = 0; i < s->loops && err == 0; i++) {
         s->ctx[i] = SSL_CTX_new(TLS_server_method());
         err = s->ctx[i] != NULL ? server_context(s->ctx[i], conf, why, why_len)
-                                : server_fail(why, why_len, "OpenSSL");
+                                : tls_fail(why, why_len, "OpenSSL");
     }
     if (err != 0)
         tls_server_close(&s);

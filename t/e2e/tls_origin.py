@@ -135,6 +135,7 @@ class Belief(Backends):
             (self.good, ca + ", name: other.test", r"not for 'other\.test' \(tls\.name\)"),
             (self.good, ca + ", sni: other.test", r"not for 'other\.test' \(tls\.name\)"),
             (leaf("wide", ["DNS:*host"]), ca, r"not for 'localhost'"),
+            (leaf("common", [], subject="/CN=localhost"), ca, r"not for 'localhost'"),  # RFC 9525 6.1
             (late, ca, r"dates: certificate has expired"),
             (early, ca, r"dates: certificate is not yet valid"),
             (leaf("foreign", local, ca=pki().other), ca, r"chain: .*\(tls\.ca\)"),
@@ -186,7 +187,9 @@ class Belief(Backends):
         with open(bad, "w", encoding="ascii") as f:
             f.write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
         other = pki().leaf("other-key", [])
-        for tls, words in ((f"ca: {bad}", bad), ("ca: /nowhere.pem", "/nowhere.pem"), (f"certificate: {bad}", bad),
+        for tls, words in ((f"ca: {bad}", bad), ("ca: /nowhere.pem", "/nowhere.pem: No such file or directory"),
+                           ("certificate: /nowhere.pem", "/nowhere.pem: No such file or directory"),
+                           ("ca: /tmp", "/tmp: Is a directory"), (f"certificate: {bad}", bad),
                            (f"certificate: {self.good[0]}, key: {other[1]}", other[1]),
                            (f"certificate: {self.good[0]}", self.good[0])):
             said = self.refused(f"backends: {{ o: {{ address: 'https://localhost:1', tls: {{ {tls} }} }} }}\n", "")
