@@ -67,6 +67,22 @@ staple_time(const ASN1_GENERALIZEDTIME *t)
     return t != NULL && ASN1_TIME_to_tm(t, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
+/* By the issuer itself, or by a responder with its mandate (RFC 6960 4.2.2.2).  Clients that find another end the
+ * handshake, so a forged one is worse than none. */
+static bool
+staple_is_signed(OCSP_BASICRESP *basic, X509 *issuer)
+{
+    STACK_OF(X509) *certs = sk_X509_new_null();
+    X509_STORE *store = X509_STORE_new();
+    bool good = certs != NULL && store != NULL && X509_STORE_add_cert(store, issuer) == 1 &&
+                X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN) == 1 &&
+                sk_X509_push(certs, issuer) > 0 && OCSP_basic_verify(basic, certs, store, 0) == 1;
+
+    sk_X509_free(certs);
+    X509_STORE_free(store);
+    return good;
+}
+
 /* Until when it is good; 0, and *why: it is not. */
 static int64_t
 staple_judge(OCSP_RESPONSE *response, X509 *leaf, X509 *issuer, int64_t now_s, const char **why)
@@ -89,6 +105,8 @@ staple_judge(OCSP_RESPONSE *response, X509 *leaf, X509 *issuer, int64_t now_s, c
         *why = "does not say `good`: the certificate is revoked, or not known to the responder";
     else if (staple_time(from) > now_s || staple_time(until) <= now_s)
         *why = "is not good now: it is from another time, or does not say until when it is good";
+    else if (!staple_is_signed(basic, issuer))
+        *why = "is not signed by the certificate's issuer";
     else
         until_s = staple_time(until);
     OCSP_BASICRESP_free(basic);

@@ -91,6 +91,64 @@ class Log(Case):
         self.assertEqual((record["scheme"], record["tls"], record["client"]), ("https", None, "192.0.2.7"))
 
 
+class Staples(Case):
+    """OCSP at the wire, by openssl on the other side."""
+
+    def staple(self, status="V", ca=None, of="a.test"):
+        """An OCSP response beside a.test.pem, about the certificate `of`, signed by `ca`."""
+        ca, pem = ca or self.ca, f"{self.home}/certs/{of}.pem"
+        serial = facts(pem)[0].upper()
+        when = "" if status == "V" else "260101000000Z"
+        with open(f"{self.home}/index.txt", "w", encoding="ascii") as f:
+            f.write(f"{status}\t301231235959Z\t{when}\t{serial}\tunknown\t/\n")
+        openssl("ocsp", "-index", f"{self.home}/index.txt", "-CA", self.ca.pem, "-rsigner", ca.pem, "-rkey", ca.key,
+                "-issuer", self.ca.pem, "-cert", pem, "-ndays", "2", "-respout", f"{self.home}/certs/a.test.ocsp")
+
+    def handshake(self, version):
+        return openssl("s_client", "-connect", f"127.0.0.1:{self.tls_port}", "-servername", "a.test", "-status", version,
+                       "-CAfile", self.ca.pem, input=b"")
+
+    def test_what_is_good_is_sent_and_nothing_else(self):
+        for name in ("a.test", "b.test"):
+            path = self.ca.pair(f"{self.home}/certs/{name}.pem", name)
+            with open(path, "a", encoding="ascii") as f, open(self.ca.pem, encoding="ascii") as issuer:
+                f.write(issuer.read())
+        self.staple()
+        self.start(self.backends())
+        versions = ("-tls1_2", "-tls1_3")
+        for version in versions:
+            said = self.handshake(version)
+            self.assertIn("OCSP Response Status: successful", said)
+            self.assertIn("Cert Status: good", said)
+        row = next(r for listener in json.loads(self.tarnctl("tls", "list", "--json"))["listeners"]
+                   for r in listener["certificates"] if r["names"] == ["a.test"])
+        self.assertAlmostEqual(row["staple_until"], time.time() + 2 * tls_ops_world.DAY_S, delta=600)
+
+        def expired():
+            self.staple()
+            path = f"{self.home}/certs/a.test.ocsp"
+            with open(path, "rb") as f:
+                der = f.read()
+            with open(path, "wb") as f:
+                f.write(re.sub(rb"20\d\d(\d{10}Z)", rb"2020\1", der))
+
+        twin = tls_ops_world.Authority(f"{self.home}/twin")  # of the same name, with another key
+        for make, why in ((expired, "is not good now"), (lambda: self.staple("R"), "does not say `good`"),
+                          (lambda: self.staple(of="b.test"), "is about another certificate"),
+                          (lambda: self.staple(ca=twin), "is not signed by the certificate's issuer")):
+            make()
+            self.tarnctl("tls", "reload")
+            for version in versions:
+                self.assertIn("OCSP response: no response sent", self.handshake(version), why)
+            self.assertRegex(self.said(), rf"a\.test\.ocsp: {why}.*; it is not sent")
+            row = next(r for listener in json.loads(self.tarnctl("tls", "list", "--json"))["listeners"]
+                       for r in listener["certificates"] if r["names"] == ["a.test"])
+            self.assertIsNone(row["staple_until"])
+        self.staple()
+        self.tarnctl("tls", "reload")
+        self.assertIn("Cert Status: good", self.handshake("-tls1_3"))
+
+
 VARIABLES = ("client.tls.version", "client.tls.cipher", "client.tls.server_name", "client.cert.subject",
              "client.cert.issuer", "client.cert.serial", "client.cert.fingerprint")
 POLICY = """vcl 4.1;
