@@ -5,8 +5,11 @@ Its figures move, nothing stands in the console, it asks nobody but tarnd, and i
 --shots its pictures are kept: phone and desktop, light and dark.  Exits with 77, which ctest takes for
 skipped, where no Chromium is.
 """
+import base64
+import hashlib
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import threading
@@ -16,6 +19,8 @@ import unittest
 sys.dont_write_bytecode = True
 import browser
 import tarnd
+import tls_ops_world
+from acme_world import openssl
 from origin import Origin
 
 SKIPPED = 77
@@ -287,6 +292,48 @@ class Page(unittest.TestCase):
         self.assertTrue(tab.run("document.querySelector('#away').hidden"))
         self.stop_tarnd()
         tab.wait("document.title == 'Tarn: no answer'")
+
+
+class Https(tls_ops_world.Case):
+    """The page by HTTPS, through a listener with TLS, with a CA of the test's own."""
+
+    def setUp(self):
+        super().setUp()
+        path = self.ca.pair(f"{self.home}/certs/a.test.pem", "localhost")
+        with open(path, "a", encoding="ascii") as f, open(self.ca.pem, encoding="ascii") as ca:
+            f.write(ca.read())  # Chromium looks for our CA's key among those that it is shown
+        admin = tarnd.free_port()
+        config = (f"backends: {{ page: {{ address: '127.0.0.1:{admin}' }} }}\nroutes: [ {{ backend: page, pass: on }} ]\n"
+                  f"storage: {{ main: {{ size: 32MiB }} }}\n")
+        self.program = program
+        self.start(config, admin=f"'127.0.0.1:{admin}', token: '{TOKEN}'")
+
+    def key_hash(self):
+        """Of our CA's key, as Chromium's option wants it."""
+        key = openssl("x509", "-in", self.ca.pem, "-noout", "-pubkey").encode()
+        der = subprocess.run(["openssl", "pkey", "-pubin", "-outform", "DER"], input=key, capture_output=True, check=True)
+        return base64.b64encode(hashlib.sha256(der.stdout).digest()).decode()
+
+    def test_chromium_loads_it_when_it_trusts_our_ca(self):
+        with browser.Browser(f"--ignore-certificate-errors-spki-list={self.key_hash()}") as b:
+            tab = b.open(f"https://localhost:{self.tls_port}/", before=REMEMBER)
+            tab.wait("document.querySelector('#state') && document.querySelector('#state').innerText == 'running'")
+            self.assertTrue(tab.run("isSecureContext"))
+            first = tab.of("Network.responseReceived")[0]["response"]
+            self.assertEqual(first["status"], 200)
+            self.assertEqual(first["securityDetails"]["protocol"], "TLS 1.3")
+            self.assertEqual(first["securityDetails"]["sanList"], ["localhost"])
+            self.assertEqual(tab.complaints(), [])
+            self.assertTrue(all(url.startswith(f"https://localhost:{self.tls_port}/") for url in tab.asked()), tab.asked())
+            if shots is not None:
+                with open(os.path.join(shots, "https.png"), "wb") as f:
+                    f.write(tab.screenshot())
+
+    def test_chromium_does_not_when_it_does_not(self):
+        with browser.Browser() as b:
+            tab = b.open(f"https://localhost:{self.tls_port}/")
+            tarnd.wait_until(lambda: tab.of("Network.loadingFailed"), "it is refused")
+            self.assertEqual(tab.of("Network.loadingFailed")[0]["errorText"], "net::ERR_CERT_AUTHORITY_INVALID")
 
 
 def main():

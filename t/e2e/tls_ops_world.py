@@ -76,11 +76,12 @@ class Case(unittest.TestCase):
         self.ca.pair(f"{self.home}/certs/a.test.pem", "a.test")
         self.tls_port = tarnd.free_port()
 
-    def start(self, more, tls="", before=""):
+    def start(self, more, tls="", before="", admin=None):
         """`tls` goes into the listener's `tls`, `before` is other listeners, `more` the other sections."""
+        admin = admin or f"'unix:{self.home}/admin.sock'"
         config = (before + f"  - {{address: '127.0.0.1:{self.tls_port}', "
                   f"tls: {{certificates: {self.home}/certs{tls}}}}}\n"
-                  f"workers: 1\nadmin: {{ address: 'unix:{self.home}/admin.sock' }}\n" + more)
+                  f"workers: 1\nadmin: {{ address: {admin} }}\n" + more)
         self.errors = open(f"{self.home}/errors", "w+", encoding="utf-8")
         self.addCleanup(self.errors.close)
         try:
