@@ -472,6 +472,8 @@ req_deliver_rest(struct req *r)
         return r->head_sent ? req_cut(r) : req_deliver_nothing(r);
     if (went == TERR_CANCELLED)
         return req_goto(r, REQ_CLOSE);
+    if (went >= 0 && r->x->done)
+        return req_goto(r, REQ_CLOSE); /* by the turn's last batch: nothing else wakes us */
     /* The loop's other tasks come first, then this one goes on in the same way. */
     if (went >= 0 && r->x->writable)
         task_wake(&r->task);

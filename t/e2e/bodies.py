@@ -10,6 +10,8 @@ import hashlib
 import http.client
 import os
 import queue
+import random
+import re
 import shutil
 import signal
 import socket
@@ -21,6 +23,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
+import tarnd
 from origin import Origin, body
 
 KI, MI = 1024, 1024 * 1024
@@ -388,22 +391,66 @@ class Streaming(unittest.TestCase):
         self.assertEqual(world.origin.requests[target], 2)
 
 
-world = None
+class LastBatch(unittest.TestCase):
+    """A response is given to the connection in batches, eight in a turn; the eighth may be its last.
+
+    Of these ranges the first fills the socket.  What follows are eight batches: two ranges with a line in front of
+    each, one that lies in two stored parts, and the end.
+    """
+    MI = 1 << 20
+    TRIES = 60  # of which some leave a full socket in front of just these eight
+
+    def play(self, handler):
+        first, last = map(int, re.fullmatch(r"bytes=(\d+)-(\d+)", handler.headers["Range"]).groups())
+        handler.send_response(206)
+        handler.send_header("ETag", '"1"')
+        handler.send_header("Cache-Control", "max-age=600")
+        handler.send_header("Content-Range", f"bytes {first}-{last}/{8 * self.MI}")
+        handler.send_header("Content-Length", str(last - first + 1))
+        handler.end_headers()
+        handler.chunked = False
+        handler.piece(body(8 * self.MI)[first:last + 1])
+
+    def test_a_response_ends_with_its_last_batch(self):
+        o = Origin()
+        self.addCleanup(o.close)
+        it = tarnd.Tarnd(program, "workers: 1\nstorage: { main: { size: 256MiB } }\n"
+                         f"backends: {{ default: {{ address: '{o.address}' }} }}\n")
+        self.addCleanup(it.tidy)
+        target = o.script("parts", self.play)
+        half = 5 * self.MI
+        for first, last in ((0, half - 1), (half, half + self.MI)):
+            self.assertEqual(it.ask(target, f"Range: bytes={first}-{last}").status, 206)
+        choose = random.Random(1)
+        for _ in range(self.TRIES):
+            with it.connect(receive_buffer=4096, timeout=10) as s:
+                s.sendall(tarnd.request(
+                    target, f"Range: bytes=0-{choose.randrange(2 * self.MI, 4 * self.MI)},4300000-4300099,"
+                    f"4400000-4400099,{half - 50}-{half + 49}", "Connection: close"))
+                time.sleep(0.05)
+                data = tarnd.read_to_end(s)  # TimeoutError: it did not end
+            self.assertTrue(data.startswith(b"HTTP/1.1 206 ") and data.endswith(b"--\r\n"))
+        self.assertEqual(o.requests[target], 2)
+        self.assertEqual(it.close(), 0)
+
+
+world = program = None
 
 
 def main():
-    global world
+    global world, program
     if len(sys.argv) < 2:
         sys.exit("usage: bodies.py TARND [TEST...]")
-    world = World(os.path.abspath(sys.argv.pop(1)))
+    program = os.path.abspath(sys.argv.pop(1))
+    world = World(program)
     try:
-        program = unittest.main(exit=False, verbosity=2)
+        done = unittest.main(exit=False, verbosity=2)
         status = world.close()
     finally:
         world.tidy()
     if status != 0:
         print(f"tarnd ended with status {status} instead of 0", file=sys.stderr)
-    sys.exit(0 if program.result.wasSuccessful() and status == 0 else 1)
+    sys.exit(0 if done.result.wasSuccessful() and status == 0 else 1)
 
 
 if __name__ == "__main__":
