@@ -172,6 +172,11 @@
     X(sandbox, BOOL, 1, 0, 1,                                                                      \
       "Confine the process: no other programs, few system calls, and writing only to the files "   \
       "named here; as far as the kernel supports it")                                              \
+    X(core_dumps, BOOL, 0, 0, 1,                                                                   \
+      "A crash leaves a core dump, where the system writes them, and debuggers of the same user "  \
+      "may attach. It has the private keys and whatever clients and backends said: guard it as "   \
+      "you guard the keys. With sandbox it needs a core_pattern that names a program, as "         \
+      "systemd-coredump is")                                                                       \
     X(forwarded, FORWARDED, "x-forwarded-for", 0, 16,                                              \
       "Field that gives backends the client's address: x-forwarded-for, forwarded (RFC 7239), "    \
       "both or none. From trusted_proxies Tarn reads X-Forwarded-For, or Forwarded with the "      \

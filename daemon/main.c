@@ -9,6 +9,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
+#include "daemon/confine/core_dump.h"
 #include "daemon/h1/h1_parse.h"
 #include "daemon/net/netloop.h"
 #include "daemon/policy/policies.h"
@@ -116,6 +117,7 @@ main_check(const struct conf *conf)
         fprintf(stderr, "tarnd: %s: %u error%s\n", conf->vcl, n, n == 1 ? "" : "s");
     if (n > 0)
         return 2;
+    core_dump_set(conf->params.core_dumps); /* keys are read */
     n = tls_check(conf);
     if (n > 0)
         fprintf(stderr, "tarnd: %s: %u error%s in what its TLS needs\n", conf->path, n,

@@ -24,6 +24,7 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 #include "daemon/cache/cache.h"
+#include "daemon/confine/core_dump.h"
 #include "daemon/confine/privilege.h"
 #include "daemon/confine/sandbox.h"
 #include "daemon/h1/h1_server.h"
@@ -573,6 +574,7 @@ server_confine(const struct server *s)
 {
     int err = privilege_drop(s->conf->params.user, s->conf->params.group);
 
+    core_dump_set(s->conf->params.core_dumps);
     if (err == 0 && s->channel != NULL)
         reaper_start(); /* without a supervisor, no process waits for our end */
     if (err == 0)

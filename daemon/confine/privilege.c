@@ -146,7 +146,6 @@ privilege_become(const struct privilege_ids *ids)
         setresuid(ids->uid, ids->uid, ids->uid) != 0 || privilege_keep_bind() != 0)
         return -1;
     prctl(PR_SET_KEEPCAPS, 0UL, 0UL, 0UL, 0UL);
-    prctl(PR_SET_DUMPABLE, 1UL, 0UL, 0UL, 0UL); /* else a crash leaves no core */
     /* Tried on purpose: if root comes back, nothing was given up. */
     if (ids->uid != 0 && setuid(0) == 0) {
         errno = EPERM; /* it would all have been for nothing */

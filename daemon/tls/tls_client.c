@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/tls/cert_pem.h"
 #include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
@@ -38,19 +39,86 @@ client_trust(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t
                : tls_fail_file(why, why_len, conf->ca);
 }
 
+/* One block of a file of ours: a certificate of the chain, or its key. */
+static bool
+client_use_block(SSL_CTX *ctx, const struct pem_block *block, bool key, unsigned *ncerts)
+{
+    struct pem_fault fault;
+    uint8_t *der = malloc(pem_room(block));
+    long n = der != NULL ? pem_decode(block, der, &fault) : TERR_NOMEM;
+    const unsigned char *at = der;
+    EVP_PKEY *pkey = n > 0 && key ? d2i_AutoPrivateKey(NULL, &at, n) : NULL;
+    X509 *cert = n > 0 && !key ? d2i_X509(NULL, &at, n) : NULL;
+    bool good = false;
+
+    if (pkey != NULL)
+        good = SSL_CTX_use_PrivateKey(ctx, pkey) == 1;
+    else if (cert != NULL && (*ncerts)++ == 0)
+        good = SSL_CTX_use_certificate(ctx, cert) == 1;
+    else if (cert != NULL)
+        good = SSL_CTX_add1_chain_cert(ctx, cert) == 1;
+    EVP_PKEY_free(pkey);
+    X509_free(cert);
+    if (der != NULL)
+        OPENSSL_cleanse(der, pem_room(block));
+    free(der);
+    return good;
+}
+
+/* Its certificates, or its first key.  OpenSSL's own calls read through a FILE and lines of their own, where a key's
+ * text stays behind. */
+static int
+client_use(SSL_CTX *ctx, const char *file, bool key, char *why, size_t why_len)
+{
+    struct cert_buffer buf = {0};
+    struct cert_report report = {0};
+    struct cert_file_id id;
+    struct slice text;
+    struct pem_scan scan;
+    struct pem_block block;
+    struct pem_fault fault;
+    unsigned used = 0, ncerts = 0;
+    int rc = cert_file_read(file, &buf, &text, &id, &report);
+
+    if (rc != 0)
+        rc = tls_fail_file(why, why_len, file);
+    else
+        pem_scan_init(&scan, text);
+    while (rc == 0 && pem_next(&scan, &block, &fault) == 1 && (used == 0 || !key)) {
+        if (key ? !pem_is_key(&block) : !pem_is_certificate(&block))
+            continue;
+        used++;
+        if (key && block.is_encrypted) {
+            snprintf(
+                why, why_len, "%s: the key is encrypted, and tarnd asks for no password", file);
+            rc = TERR_CONFIG;
+        } else if (!client_use_block(ctx, &block, key, &ncerts)) {
+            rc = tls_fail_file(why, why_len, file);
+        }
+    }
+    if (rc == 0 && used == 0) {
+        snprintf(why, why_len, "%s: no %s in PEM", file, key ? "private key" : "certificate");
+        rc = TERR_CONFIG;
+    }
+    cert_buffer_fini(&buf);
+    cert_report_free(&report);
+    return rc != 0 ? TERR_CONFIG : 0;
+}
+
 static int
 client_introduce(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t why_len)
 {
     const char *key = conf->key[0] != '\0' ? conf->key : conf->certificate;
+    int err;
 
     if (conf->certificate[0] == '\0')
         return 0;
-    if (SSL_CTX_use_certificate_chain_file(ctx, conf->certificate) != 1)
-        return tls_fail_file(why, why_len, conf->certificate);
-    if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(ctx) != 1)
-        return tls_fail_file(why, why_len, key);
-    return 0;
+    err = client_use(ctx, conf->certificate, false, why, why_len);
+    if (err == 0)
+        err = client_use(ctx, key, true, why, why_len);
+    if (err == 0 && SSL_CTX_check_private_key(ctx) != 1)
+        err = tls_fail_file(why, why_len, key);
+    return err;
 }
 
 static int

@@ -35,6 +35,7 @@ backends:
   default: {{ address: "{origin}" }}
 parameters:
   log_ring: 64KiB
+  core_dumps: on  # else only root may look into /proc
   timeout_idle: 600s  # a client waits for others here; closed for it, it would hide what keeps them waiting
 """
 

@@ -38,7 +38,7 @@ backends:
   dead: {{ address: "unix:{{dir}}/nobody.sock" }}
 routes:
   - {{ path: /dead/, backend: dead }}
-parameters: {{ max_object_size: 4MiB, uncacheable_ttl: 0s, log_level: error{parameters} }}
+parameters: {{ max_object_size: 4MiB, uncacheable_ttl: 0s, log_level: error, core_dumps: on{parameters} }}
 """
 
 

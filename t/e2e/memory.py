@@ -43,6 +43,7 @@ parameters:
   timeout_idle: 60s
   idle_send_timeout: 60s
   log_ring: 64KiB
+  core_dumps: on  # else only root may look into /proc
 """
 
 

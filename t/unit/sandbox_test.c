@@ -29,6 +29,7 @@
 
 #include "conf/conf.h"
 #include "daemon/base/terr.h"
+#include "daemon/confine/core_dump.h"
 #include "daemon/confine/privilege.h"
 #include "t/unit/test.h"
 
@@ -267,7 +268,10 @@ become(const char *user, const char *group, uid_t uid, gid_t gid)
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     MUST(bind(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&at, sizeof(at)) == 0 ||
          errno == EADDRINUSE || status_of("CapEff:") == 0);
+    core_dump_set(true);
     MUST(prctl(PR_GET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) == 1);
+    core_dump_set(false);
+    MUST(prctl(PR_GET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) == 0);
 }
 
 static void
