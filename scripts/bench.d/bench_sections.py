@@ -64,6 +64,8 @@ SECTIONS = (
     Section("cork", "bench_cork", "MORE on and off, TCP and Unix sockets (nbdkit)",
             usual=(1, 5)),
     # What is drawn.
+    Section("tls-storm", "bench_storm",
+            "latency of hits, plain and TLS, beside 500 new handshakes a second", usual=(10, 3)),
     Section("tls", "bench_tls", "TLS: handshakes and hits beside OpenSSL alone, nginx, HAProxy"),
     Section("ratio", "bench_ratio", "hit ratio against cache size, beside libcachesim's"),
     Section("latency", "bench_latency", "p50 to p99.99 of hits and misses at a fixed load"),

@@ -209,13 +209,13 @@ class Nginx(Server):
 
     name, program, size = "nginx", "nginx", "1g"
     store = "proxy_cache c; proxy_cache_lock on;"
-    tls, certs = "", ""
+    tls, certs, plain = "", "", ""
 
     def argv(self, port, processes=True):
         conf = self.lab.template("nginx_cache.conf.in", f"nginx-{port}.conf", PORT=port,
                                  DIR=self.lab.path(f"nginx-{port}"), ORIGIN=self.origin.port,
                                  USER=user_line(), STORE=self.store, SIZE=self.size,
-                                 TLS=self.tls, CERTS=self.certs,
+                                 TLS=self.tls, CERTS=self.certs, PLAIN=self.plain,
                                  MASTER="on" if processes else "off")
         return [which("nginx"), "-e", "stderr", "-c", conf]
 
@@ -235,12 +235,12 @@ class Haproxy(Server):
 
     name, program, size = "haproxy", "haproxy", 512
     use, store = "http-request cache-use c", "http-response cache-store c"
-    tls = ""
+    tls, plain = "", ""
 
     def argv(self, port):
         conf = self.lab.template("haproxy.cfg.in", f"haproxy-{port}.cfg", PORT=port,
                                  ORIGIN=self.origin.port, USE=self.use, STORE=self.store,
-                                 SIZE=self.size, TLS=self.tls)
+                                 SIZE=self.size, TLS=self.tls, PLAIN=self.plain)
         return [which("haproxy"), "-db", "-f", conf]
 
     def counted_argv(self, port, path):
