@@ -97,6 +97,7 @@ struct conf_tls {
     const char *client_ca;   /* file; "" */
     /* File with the secret of session tickets, which each day's takes the place of; "": one of this process. */
     const char *session_secret;
+    int64_t early_data; /* 0-RTT is accepted; requests in it are answered from the cache, or 425 */
     struct conf_acme acme;
 };
 

@@ -142,7 +142,7 @@
       "Largest request body on this listener; then 413; 0: as the parameter max_req_body")         \
     X(tls, TLS, "", 0, 4000,                                                                       \
       "HTTPS: a directory of certificates, or a map: certificates or acme, profile, client_auth, " \
-      "client_ca, session_secret. Empty: HTTP")                                                    \
+      "client_ca, session_secret, early_data. Empty: HTTP")                                        \
     X(redirect, SECURED, "off", 0, 8,                                                              \
       "https: every request is redirected to its URL with https:// (301), but " \
       "ACME's challenges are answered")                                                            \

@@ -151,7 +151,7 @@ conf_tls_same(const struct conf_tls *a, const struct conf_tls *b)
     return strcmp(a->certificates.directory, b->certificates.directory) == 0 &&
            strcmp(a->profile, b->profile) == 0 && strcmp(a->client_ca, b->client_ca) == 0 &&
            strcmp(a->client_auth, b->client_auth) == 0 &&
-           strcmp(a->session_secret, b->session_secret) == 0;
+           strcmp(a->session_secret, b->session_secret) == 0 && a->early_data == b->early_data;
 }
 
 /* ---- to a backend ---- */

@@ -21,6 +21,8 @@
     X(session_secret, TEXT, "", 0, 4000,                                                           \
       "File of 32 to 4096 random bytes that session tickets are sealed by, on all nodes alike; "   \
       "tarnd's user owns it, for each day's secret takes its place; empty: one of this process")   \
+    X(early_data, BOOL, 0, 0, 1,                                                                   \
+      "on: TLS 1.3 early data (0-RTT). What comes early is answered from the cache, or 425")       \
     X(acme, ACME, "", 0, 0, "Certificates from a CA by ACME (RFC 8555): tarn-acme reads this, too, and gets them")
 
 #define CONF_PAIR_TABLE(X)                                                                         \

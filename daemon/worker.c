@@ -77,6 +77,7 @@ struct worker {
     struct post params_post;
     struct post beat;
     _Atomic bool beat_pending; /* the post above is on its way */
+    bool early;                /* a connection with early data has come */
     bool draining, stopped;
     struct timer tick; /* counters that the loop keeps itself */
     struct task tick_task;
@@ -386,6 +387,13 @@ worker_apply_params(struct worker *w, const struct conf_params *params)
 }
 
 static void
+worker_set_start(struct worker *w)
+{
+    incoming_set_start(
+        w->incoming, req_start_of(snapshot_conf(registry_snapshot(w->env->registry)), w->early));
+}
+
+static void
 worker_on_params(struct post *p)
 {
     struct worker *w = container_of(p, struct worker, params_post);
@@ -402,9 +410,21 @@ worker_on_params(struct post *p)
     worker_apply_params(w, &params);
     /* A reload may have brought the first route that acts, limit or trusted proxy: requests begin
      * otherwise then. */
-    incoming_set_start(
-        w->incoming, req_start_of(snapshot_conf(registry_snapshot(w->env->registry))));
+    worker_set_start(w);
     w->proxy.storage_bytes = storage_bytes;
+}
+
+/* They outlive a reload that allows no more of them, so there is no way back. */
+static void
+worker_on_early(void *ctx)
+{
+    struct worker *w = container_of((struct proxy *)ctx, struct worker, proxy);
+
+    OBJ_CHECK(w, WORKER_MAGIC);
+    if (w->early)
+        return;
+    w->early = true;
+    worker_set_start(w);
 }
 
 /* 0 or TERR_*; then it is not there. */
@@ -488,12 +508,13 @@ worker_open_incoming(struct worker *w)
         .conns = &w->env->conns,
         .ctx = &w->proxy,
         .on_empty = worker_on_empty,
+        .on_early = worker_on_early,
         .client_begins = worker_on_client_begins,
         .client_ends = worker_on_client_ends};
     const struct h1_server_env h1 = {.loop = w->loop,
         .conf = &w->h1_conf,
         .counters = w->counters,
-        .start = req_start_of(w->env->conf),
+        .start = req_start_of(w->env->conf, false),
         .start_ctx = &w->proxy};
     struct conn_server *server;
     int err = incoming_open(&w->incoming, &env);

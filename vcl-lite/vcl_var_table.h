@@ -60,6 +60,9 @@ enum vcl_var_flag {
       VCL_TARN, "The server name of the handshake (SNI), in lower case; unset without one")        \
     X(CLIENT_TLS_RESUMED, "client.tls.resumed", BOOL, VCL_CLIENT | VCL_BACKEND, 0, 0, VCL_TARN,    \
       "The connection was resumed by a session ticket")                                            \
+    X(CLIENT_TLS_EARLY_DATA, "client.tls.early_data", BOOL, VCL_CLIENT | VCL_BACKEND, 0, 0,        \
+      VCL_TARN, "The request came in early data, and the handshake is not complete: only a fresh " \
+      "hit is answered, anything else is 425")                                                     \
     X(CLIENT_CERT_SUBJECT, "client.cert.subject", STRING, VCL_CLIENT | VCL_BACKEND, 0, 0,          \
       VCL_TARN, "Subject of the client's certificate, which was verified, as CN=joe,O=Work "       \
       "(RFC 2253); unset without one")                                                             \

@@ -42,6 +42,7 @@
     X(ssl_protocol, ACCESS_FIELD_NAME, "TLSv1.2 or TLSv1.3; - on a plain connection, as all of ssl_") \
     X(ssl_cipher, ACCESS_FIELD_NAME, "Cipher suite, by its name in the standard")                  \
     X(ssl_session_reused, 8, "r: the connection was resumed by a ticket; .: it was not")           \
+    X(ssl_early_data, 8, "1: the request came in early data, before the handshake was complete")   \
     X(ssl_server_name, ACCESS_FIELD_NAME, "Server name of the handshake (SNI)")                  \
     X(ssl_client_s_dn, ACCESS_FIELD_NAME, "Subject of the client's certificate (RFC 2253); - without one") \
     X(ssl_client_i_dn, ACCESS_FIELD_NAME, "Its issuer")                                            \

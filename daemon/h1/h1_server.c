@@ -502,7 +502,8 @@ h1_conn_finish(struct h1_conn *c)
     }
     if (c->server->hurried && c->busy->in_len == 0)
         c->closing = true;
-    if (!c->closing)
+    /* Before the handshake is complete there is no orderly end.  It takes a round trip more, or the idle time. */
+    if (!c->closing || stream_is_early(c->stream))
         return;
     c->unread = c->unread || c->busy->in_len > 0;
     c->busy->in_len = 0;

@@ -47,6 +47,9 @@ struct conn_secure {
     const char *client_serial;      /* in hexadecimal */
     const char *client_fingerprint; /* SHA-256 of the whole certificate, in hexadecimal */
     bool resumed;                   /* by a ticket */
+    /* The handshake is not complete: what came until now was sent early, and another may have sent it, a copy of
+     * what the client once said (RFC 8446 8).  It changes while the connection lasts. */
+    bool early;
 };
 
 enum {
@@ -98,5 +101,12 @@ struct conn_facts {
     uint64_t is_counted : 1;   /* as one of its client's (net/incoming.h) */
 };
 _Static_assert(sizeof(struct conn_facts) == 32, "an idle connection grew");
+
+/* May all that came on it be a replay? */
+static inline bool
+conn_is_early(const struct conn_facts *c)
+{
+    return c->listener->secure != NULL && c->listener->secure->early;
+}
 
 #endif

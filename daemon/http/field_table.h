@@ -73,7 +73,8 @@ enum http_field_flag {
     X(CDN_CACHE_CONTROL, "CDN-Cache-Control", 0, "freshness, before Cache-Control (RFC 9213)")     \
     X(SURROGATE_CAPABILITY, "Surrogate-Capability", HTTP_SPOOF, "our own, to the backend")         \
     X(SURROGATE_CONTROL, "Surrogate-Control", 0, "freshness, before Cache-Control")                \
-    X(CDN_LOOP, "CDN-Loop", HTTP_ACTED, "extended; ours in it is a loop (RFC 8586)")
+    X(CDN_LOOP, "CDN-Loop", HTTP_ACTED, "extended; ours in it is a loop (RFC 8586)")               \
+    X(EARLY_DATA, "Early-Data", HTTP_ACTED, "stored responses, or passed (RFC 8470)")
 
 /*    id, name, safe, idempotent (RFC 9110 9.2) */
 #define HTTP_METHOD_TABLE(X)                                                                       \

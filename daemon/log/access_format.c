@@ -297,7 +297,9 @@ access_json_tls(char *to, const struct shmlog_req *r)
     if (r->tls.len == 0)
         return access_literal(to, "null");
     /* The flag first: each of the texts begins with a comma. */
-    to += sprintf(to, "{\"resumed\":%s", reused.len == 1 && *reused.ptr == 'r' ? "true" : "false");
+    to += sprintf(to, "{\"resumed\":%s,\"early_data\":%s",
+        reused.len == 1 && *reused.ptr == 'r' ? "true" : "false",
+        r->fixed.flags & SHMLOG_REQ_EARLY ? "true" : "false");
     for (unsigned i = 0; i < SHMLOG_TLS_COUNT; i++)
         if (i != SHMLOG_TLS_reused)
             to = access_json_string(to, shmlog_tls_name(i), shmlog_req_tls(r, i));

@@ -161,6 +161,8 @@ line_field(char *to, enum access_field field, const struct shmlog_req *r,
         return stpcpy(to, access_scheme(f));
     case ACCESS_FIELD_https:
         return stpcpy(to, f->flags & SHMLOG_REQ_HTTPS ? "on" : "-");
+    case ACCESS_FIELD_ssl_early_data:
+        return line_word(to, f->flags & SHMLOG_REQ_EARLY ? "1" : NULL);
     case ACCESS_FIELD_ssl_protocol:
     case ACCESS_FIELD_ssl_cipher:
     case ACCESS_FIELD_ssl_session_reused:

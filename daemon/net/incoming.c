@@ -361,6 +361,13 @@ incoming_note_secure(struct incoming_conn *c)
         return TERR_NOMEM;
     incoming_set_secure(own, &facts);
     c->facts.scheme = HTTP_SCHEME_HTTPS;
+    if (!facts.early)
+        return 0;
+    /* The stream ends before the facts do, and the layer with it. */
+    layer->early = &own->secure.early;
+    counter_add(c->incoming->env.counters, COUNTER_sess_tls_early, 1);
+    if (c->incoming->env.on_early != NULL)
+        c->incoming->env.on_early(c->incoming->env.ctx);
     return 0;
 }
 

@@ -46,6 +46,8 @@ struct incoming_env {
     _Atomic int64_t *conns;      /* connections of all loops: counted up and down here */
     void *ctx;                   /* of the functions below */
     void (*on_empty)(void *ctx); /* draining, and the last connection has gone */
+    /* A connection with early data is about to get its protocol.  NULL: there are none. */
+    void (*on_early)(void *ctx);
     /* The client of a connection is known.  1: client_ends() follows; 0: it does not; TERR_LIMIT: the
      * connection is closed.  NULL: clients are not counted. */
     int (*client_begins)(void *ctx, const uint8_t addr[16]);

@@ -57,8 +57,9 @@ secure_io_put(struct secure_io *io, const char *p, size_t len)
 }
 
 struct secure_ops {
-    /* The handshake goes on as far as `in` leads.  0: it is complete; TERR_AGAIN: more must come; else
-     * why it failed, and `out` may hold the alert that says so to the peer. */
+    /* The handshake goes on as far as `in` leads.  0: it is complete, or early data of the peer has come, and the rest
+     * of it is decrypt()'s; TERR_AGAIN: more must come; else why it failed, and `out` may hold the alert that
+     * says so to the peer. */
     int (*handshake)(struct secure *t, struct secure_io *io);
     /* Bytes of plaintext put into `room`, as many as `in` has for it; 0: it has none, and all of `in` was
      * taken; TERR_CLOSED: the peer's orderly end; TERR_*.  After bytes it is called again, though `in`
@@ -71,7 +72,7 @@ struct secure_ops {
     /* Did the other end of the connection begin it?  Then its requests say themselves where they end, and
      * a connection that ends without close_notify has ended all the same. */
     bool (*is_server)(const struct secure *t);
-    /* What is known of the other end once the handshake is complete.  Its texts lie in `text`, or stay as
+    /* What is known of the other end once handshake() has said 0.  Its texts lie in `text`, or stay as
      * long as the process. */
     void (*facts)(const struct secure *t, struct conn_secure *out, char *text, size_t size);
     /* Why it failed, for an operator; "": it did not.  Valid until the layer is freed. */
@@ -83,6 +84,9 @@ struct secure_ops {
 struct secure {
     const struct secure_ops *ops;
     struct task *task; /* the stream's: set when the layer is given to it */
+    /* What facts() said of `early`, where it is kept: the layer clears it when the handshake is complete.  NULL: it
+     * is, or nothing of it is kept. */
+    bool *early;
 };
 
 /* Makes the layers of a listener's connections.  The maker is borrowed until the last one is freed. */

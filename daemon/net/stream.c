@@ -754,6 +754,21 @@ stream_shut(struct stream *s)
     shutdown(s->fd, SHUT_WR);
 }
 
+struct secure *
+stream_get_secure(const struct stream *s)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    return s->is_secure ? stream_secure(s)->layer : NULL;
+}
+
+bool
+stream_is_early(const struct stream *s)
+{
+    const struct secure *layer = stream_get_secure(s);
+
+    return layer != NULL && layer->early != NULL && *layer->early;
+}
+
 static void
 stream_say_address(const struct sockaddr_storage *ss, struct stream_peer *out)
 {

@@ -68,6 +68,9 @@ int stream_accept_secure(
 void stream_set_secure(struct stream *s, struct secure **layer);
 /* The layer of a secure stream, borrowed; NULL: it is plain. */
 struct secure *stream_get_secure(const struct stream *s);
+/* Has its handshake not been completed, though bytes come and go?  Until then it has no orderly end; its owner is
+ * woken when it is over. */
+bool stream_is_early(const struct stream *s);
 /* Another task is woken from now on: at once, if something has been received or reading is over. */
 void stream_set_owner(struct stream *s, struct task *owner);
 /* Starts connecting; watch stream_connected. */

@@ -224,6 +224,14 @@ secure_room(struct stream *s)
     return room;
 }
 
+/* The owner may wait for it, to end the connection. */
+static void
+secure_early_over(struct stream *s)
+{
+    stream_secure(s)->layer->early = NULL;
+    task_wake(s->of.owner);
+}
+
 static void
 secure_decrypt(struct stream *s)
 {
@@ -267,6 +275,8 @@ secure_decrypt(struct stream *s)
         secure_end(s, (int)n);
     else if (x->in_ended != 0)
         secure_end(s, secure_cut(s));
+    else if (x->layer->early != NULL && !*x->layer->early)
+        secure_early_over(s);
 }
 
 /* The layer may have bytes behind the last ones: it is asked now, before its task runs. */
@@ -865,13 +875,6 @@ stream_secure_connect(struct stream *s, const struct stream_target *to)
     if (err == 0)
         stream_set_secure(s, &layer);
     return err;
-}
-
-struct secure *
-stream_get_secure(const struct stream *s)
-{
-    OBJ_CHECK(s, STREAM_MAGIC);
-    return s->is_secure ? stream_secure(s)->layer : NULL;
 }
 
 /* An end that is not orderly says nothing, so that the peer knows that something is missing. */

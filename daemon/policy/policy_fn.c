@@ -75,6 +75,8 @@ policy_ban(struct vcl_run *r, struct slice expression, bool *ok)
     *ok = ctx->explains;
     if (ctx->explains)
         return 0;
+    if (policy_is_early(ctx))
+        return policy_fail(r, "a ban in early data");
     *ok = bans_add(ctx->bans, expression, ctx->clock, why, sizeof(why)) == 0;
     if (*ok)
         return 0;
@@ -168,6 +170,8 @@ policy_purge(struct vcl_run *r, const struct vcl_value *args, bool soft, struct 
     struct proxy *p = ctx->proxy;
 
     tassert(ctx->req != NULL); /* the checker allows it in vcl_hit and vcl_miss alone */
+    if (policy_is_early(ctx))
+        return policy_fail(r, "a purge in early data");
     if (ctx->explains)
         out->i = 0;
     else if (!soft)

@@ -4,6 +4,7 @@
 #include "daemon/http/tags.h"
 #include "daemon/log/elog.h"
 #include "daemon/proxy/fetch_policy.h"
+#include "daemon/proxy/req_priv.h"
 
 int
 policy_tag(struct vcl_run *r, const struct vcl_value *args)
@@ -48,6 +49,8 @@ policy_purge_tag(struct vcl_run *r, const struct vcl_value *args, struct vcl_val
     /* vcl_init has no cache to purge. */
     if (n == 0 || ctx->proxy == NULL || ctx->explains)
         return 0;
+    if (policy_is_early(ctx))
+        return policy_fail(r, "a purge in early data");
     tags = arena_alloc(r->arena, n * sizeof(*tags));
     if (tags == NULL)
         return TERR_NOMEM;

@@ -21,6 +21,7 @@
     X(CLIENT_TLS_CIPHER, text, VARS_SECURE(cipher))                                                \
     X(CLIENT_TLS_SERVER_NAME, text, VARS_SECURE(server_name))                                      \
     X(CLIENT_TLS_RESUMED, number, vars_secure(ctx) != NULL && vars_secure(ctx)->resumed)           \
+    X(CLIENT_TLS_EARLY_DATA, number, vars_secure(ctx) != NULL && vars_secure(ctx)->early)          \
     X(CLIENT_CERT_SUBJECT, text, VARS_SECURE(client_subject))                                      \
     X(CLIENT_CERT_ISSUER, text, VARS_SECURE(client_issuer))                                        \
     X(CLIENT_CERT_SERIAL, text, VARS_SECURE(client_serial))                                        \

@@ -399,6 +399,7 @@ fetch_start(struct proxy *p, const struct exchange *x, const struct fetch_spec *
     struct fetch *f = usage_calloc(&p->loop->usage, USAGE_REQUEST, sizeof(*f));
     int err, copied;
 
+    tassert(!conn_is_early(x->conn)); /* req_early.c: nothing is fetched for a replay */
     counter_add(p->counters, COUNTER_fetch_total, 1);
     if (f == NULL) {
         fetch_refuse(p, spec);

@@ -144,13 +144,13 @@ proxy_random(struct proxy *p)
 
 /* exchange_start_f; ctx is the proxy. */
 void req_start(void *ctx, struct exchange *x);
-/* The same where the configuration names trusted_proxies or limits: the client is the one the
- * former name, and a client that asks too often is answered 429. */
+/* The same where the configuration names trusted_proxies or limits, or there has been early data: the client is the one
+ * the former name, and a client that asks too often is answered 429. */
 void req_start_checked(void *ctx, struct exchange *x);
 /* The same where routes have actions, too. */
 void req_start_ruled(void *ctx, struct exchange *x);
-/* The one of the three that this configuration needs. */
-exchange_start_f *req_start_of(const struct conf *conf);
+/* The one of the three that this configuration needs.  `early`: connections with early data have come. */
+exchange_start_f *req_start_of(const struct conf *conf, bool early);
 
 /* The client, as the value of X-Forwarded-For, or of Forwarded.  .len 0: it has no address;
  * .ptr NULL: no memory. */

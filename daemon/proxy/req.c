@@ -76,8 +76,7 @@ req_key_text(struct req *r)
     return r->policy.key.ptr != NULL ? r->policy.key : slice_of(r->proxy->key_text, r->key_len);
 }
 
-#define REQ_WISHES \
-    (HTTP_BIT(HTTP_F_CACHE_CONTROL) | HTTP_BIT(HTTP_F_PRAGMA) | HTTP_BIT(HTTP_F_RANGE))
+#define REQ_WISHES (HTTP_BIT(HTTP_F_CACHE_CONTROL) | HTTP_BIT(HTTP_F_PRAGMA) | REQ_ASKS)
 
 int
 req_read_ranges(struct req *r)
@@ -100,7 +99,8 @@ int
 req_read_directives(struct req *r)
 {
     fresh_ask_of(r->head, &r->ask);
-    return http_has(r->head, HTTP_F_RANGE) ? req_read_ranges(r) : 0;
+    r->only_stored |= r->ask.only_if_cached;
+    return req_read_asked(r);
 }
 
 /* A body has no meaning in a key, so what has one is passed (RFC 9110 9.3.1).  If-Match and
@@ -188,7 +188,7 @@ req_query(const struct req *r, struct cache_query *q)
         .nranges = r->nranges,
         .no_join = r->attempt.no_join,
         .no_window = r->no_window,
-        .only_stored = r->ask.only_if_cached,
+        .only_stored = r->only_stored,
         .now_ms = (int64_t)r->proxy->loop->clock.mono_ms,
         .wall_ms = r->proxy->loop->clock.wall_ms,
     };
@@ -284,7 +284,8 @@ req_do_lookup(struct req *r)
     verdict = cache_lookup(p->cache, &q, &r->wait, &answer);
     r->entry = answer.entry;
     /* A trivial vcl_hit delivers, so it needs no state of its own. */
-    if (r->policy.ref != NULL && (verdict == CACHE_HIT || verdict == CACHE_STALE) &&
+    if (r->policy.ref != NULL &&
+        (verdict == CACHE_HIT || (verdict == CACHE_STALE && !r->only_stored)) &&
         !policy_is_trivial(r->policy.ref->policy, VCL_SUB_HIT)) {
         r->attempt.reason = answer.reason;
         return req_policy_hit(r, verdict, &answer);
@@ -294,6 +295,8 @@ req_do_lookup(struct req *r)
         req_goto(r, REQ_DELIVER);
         return req_do_deliver(r);
     }
+    if (r->only_stored && !r->ask.only_if_cached)
+        return req_not_stored(r);
     if (verdict == CACHE_ABSENT)
         return req_answer_absent(r, &answer.absent);
     r->attempt.reason = answer.reason;
@@ -443,6 +446,8 @@ req_do_pass(struct req *r)
         .hitmiss = r->policy.hitmiss,
         .hitpass = r->policy.hitpass};
 
+    if (r->early && req_is_early(r))
+        return req_refuse_early(r);
     if (req_loops(r->proxy, &r->x->head))
         return req_refuse_loop(r);
     /* vcl_pass runs once: while the body is gathered, this state runs again and again. */
@@ -878,16 +883,17 @@ req_start_checked(void *ctx, struct exchange *x)
     r = req_open_here(ctx, x);
     if (r == NULL)
         return;
-    /* A malformed request has no path to look up limits by. */
-    if (x->err == 0)
+    if (x->err == 0) /* else there is no path to look up limits by */
         req_check_limits(r);
+    req_note_early(r);
     req_run(&r->task);
 }
 
 exchange_start_f *
-req_start_of(const struct conf *conf)
+req_start_of(const struct conf *conf, bool early)
 {
     if (conf->routes_act || conf->listens_act)
         return req_start_ruled;
-    return conf->trusted_proxies.set.n > 0 || conf->nlimits > 0 ? req_start_checked : req_start;
+    return early || conf->trusted_proxies.set.n > 0 || conf->nlimits > 0 ? req_start_checked
+                                                                         : req_start;
 }

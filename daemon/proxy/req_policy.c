@@ -91,6 +91,8 @@ req_synth_by_policy(struct req *r, unsigned status, struct slice reason, int err
 {
     if (r->policy.ref == NULL)
         return req_synth(r, status, err);
+    if (r->early && req_is_early(r))
+        return req_refuse_early(r);
     if (r->state != REQ_RECV || r->policy.restarts > 0) /* else there was none */
         req_forget_response(r);
     r->policy.synth = true;
@@ -104,6 +106,8 @@ req_policy_failed(struct req *r)
 {
     const char *why = r->proxy->run.why;
 
+    if (r->early && req_is_early(r)) /* mostly therefore: see policy_is_early() */
+        return req_refuse_early(r);
     elog(ELOG_WARN, "policy %s: %s failed: %s", r->policy.ref->policy->name,
         vcl_sub_name(r->proxy->run.sub), why != NULL ? why : "return(fail)");
     counter_add(r->proxy->counters, COUNTER_policy_failed, 1);
@@ -263,9 +267,11 @@ req_policy_go(struct req *r, enum vcl_action act)
         act = VCL_ACT_PIPE;
     if (__builtin_expect(r->passes, 0) && act == VCL_ACT_HASH)
         act = VCL_ACT_PASS;
+    if (__builtin_expect(r->early, 0) && act != VCL_ACT_HASH && req_is_early(r))
+        return req_refuse_early(r);
     switch ((unsigned)act) {
     case VCL_ACT_HASH:
-        if ((r->head->present & HTTP_BIT(HTTP_F_RANGE)) != 0 && req_read_ranges(r) != 0)
+        if ((r->head->present & REQ_ASKS) != 0 && req_read_asked(r) != 0)
             return req_synth(r, 503, TERR_NOMEM);
         /* Decided only here: a policy's purge or pipe is not a lookup. */
         if (req_is_origins(r))

@@ -131,6 +131,8 @@ struct req {
     struct entry *old;   /* held, from LOOKUP to MISS: to validate or to complete */
     bool holds;
     bool no_window;             /* it joined a body on its way, in vain */
+    bool only_stored;           /* it starts nothing */
+    bool early;                 /* it came in early data: ask req_is_early() */
     bool gathering;             /* PASS, FETCH: its body comes before a backend is asked */
     bool passes;                /* its route says `pass`, or it asks for an upgrade */
     uint8_t attended;           /* enum req_attends: what else has a say */
@@ -173,6 +175,21 @@ enum req_next req_do_lookup(struct req *r);
 enum req_next req_do_close(struct req *r);
 enum req_next req_synth(struct req *r, unsigned status, int err);
 void req_run(struct task *task);
+
+/* req_early.c: requests that may be replays. */
+/* When it begins, behind the limits: is it early? */
+void req_note_early(struct req *r);
+/* Is the handshake of its connection not complete even now?  Cheap to ask only behind `r->early`. */
+bool req_is_early(struct req *r);
+enum req_next req_refuse_early(struct req *r); /* 425, from any state */
+/* For functions of a policy that change something: they fail then, and the answer is 425. */
+static inline bool
+policy_is_early(const struct policy_ctx *ctx)
+{
+    return ctx->req != NULL && ctx->req->early && req_is_early(ctx->req);
+}
+/* LOOKUP, with only_stored, when there was no hit. */
+enum req_next req_not_stored(struct req *r);
 
 /* req_loop.c.  Off the hit's path: where a backend is asked, or another request waited for. */
 /* Is our name in the CDN-Loop of a request, as it came?  Too often, or too often in Via? */
@@ -322,6 +339,9 @@ int req_read_ranges(struct req *r);
 /* Without a policy: what the client says about how it wants to be answered, and whether the cache
  * may do it.  0 or TERR_NOMEM. */
 int req_read_directives(struct req *r);
+/* With a policy: ranges, and whether it is marked as early.  0 or TERR_NOMEM. */
+int req_read_asked(struct req *r);
+#define REQ_ASKS (HTTP_BIT(HTTP_F_RANGE) | HTTP_BIT(HTTP_F_EARLY_DATA))
 bool req_is_for_cache(const struct req *r);
 void req_query(const struct req *r, struct cache_query *q); /* what it asks of the cache */
 void req_leave_entry(struct req *r);

@@ -38,6 +38,8 @@ req_rest_start(struct req *r)
     };
 
     tassert(r->rep.rest == NULL && r->entry != NULL);
+    if (r->early && req_is_early(r))
+        return TERR_CLOSED;
     /* Of several ranges one position does not say what is missing. */
     if (r->head->method != HTTP_M_GET || r->nsegments != 1 || entry_status(r->entry) != 200 ||
         req_make_key(r) != 0)

@@ -522,6 +522,8 @@ req_do_admit(struct req *r)
     if (!route_allows(r->rules->route, r->head))
         return route_refuse_method(r);
     if (r->rules->route->basic_auth.said) {
+        if (r->early && req_is_early(r)) /* a password takes a hundred milliseconds to compute */
+            return req_refuse_early(r);
         if (route_authenticate(r) == REQ_MORE)
             return REQ_MORE;
         if (waiter_pending(&r->wait))
@@ -587,6 +589,7 @@ req_start_ruled(void *ctx, struct exchange *x)
         req_synth(r, (unsigned)terr_http(err, TERR_SIDE_CLIENT), err);
     else if (x->err == 0)
         req_check_limits(r);
+    req_note_early(r);
     /* Not by req_goto(): a request begins in one of two states, and has not been in the other. */
     if (r->state == REQ_RECV && req_rules(r) != NULL)
         r->state = REQ_ADMIT;

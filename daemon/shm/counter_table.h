@@ -23,6 +23,7 @@
     X(sess, proxied, COUNTER, "Client connections that began with a PROXY header")                 \
     X(sess, tls, COUNTER, "Client connections with a completed TLS handshake")                     \
     X(sess, tls_resumed, COUNTER, "Of these: resumed by a session ticket")                         \
+    X(sess, tls_early, COUNTER, "Of these: with early data (0-RTT)")                               \
     X(sess, tls_failed, COUNTER, "TLS handshakes that failed")                                     \
     X(sess, proxied_bad, COUNTER, "Closed: PROXY header missing, malformed, or not trusted")       \
     X(req, total, COUNTER, "Requests, malformed ones included")                                    \
@@ -39,6 +40,8 @@
     X(req, synth, COUNTER, "Requests with a synthetic response")                                   \
     X(req, restarted, COUNTER, "Restarts of requests by a policy")                                 \
     X(req, limited, COUNTER, "Requests answered 429: above a limit of the configuration")          \
+    X(req, early, COUNTER, "Requests that came in early data (0-RTT)")                             \
+    X(req, too_early, COUNTER, "Of these: answered 425, since no stored response would do")        \
     X(req, loop, COUNTER, "Requests answered 508: a loop (CDN-Loop)")                              \
     X(auth, computed, COUNTER, "Passwords of basic_auth computed, also for unknown users")         \
     X(limit, refused, COUNTER, "Times a bucket was empty, of limits and of tarn.rate_limit")       \

@@ -144,7 +144,8 @@ enum shmlog_req_flag {
     SHMLOG_REQ_PIPE = 1 << 12,        /* a tunnel */
     SHMLOG_REQ_ERROR = 1 << 13,       /* with SYNTH: because it, or its fetch, failed */
     SHMLOG_REQ_HTTPS = 1 << 14,       /* to us, or to a trusted proxy that says so */
-    SHMLOG_REQ_CUT_LINE = 1 << 16,    /* set by the log itself: the string was longer */
+    SHMLOG_REQ_EARLY = 1 << 15,    /* in early data of TLS 1.3, before the handshake was complete */
+    SHMLOG_REQ_CUT_LINE = 1 << 16, /* set by the log itself: the string was longer */
     SHMLOG_REQ_CUT_HOST = 1 << 17,
     SHMLOG_REQ_CUT_REFERER = 1 << 18,
     SHMLOG_REQ_CUT_AGENT = 1 << 19,

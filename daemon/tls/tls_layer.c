@@ -198,8 +198,8 @@ tls_handshake(struct secure *s, struct secure_io *io)
     if (t->server != NULL)
         tls_note_first(t, io->in);
     tls_begin(t, io);
-    done = SSL_do_handshake(t->ssl);
-    if (done == 1 && t->server != NULL)
+    done = t->early == TLS_EARLY_AWAITED ? tls_early_handshake(t) : SSL_do_handshake(t->ssl);
+    if (done == 1 && t->server != NULL && t->early == TLS_EARLY_NONE)
         done = tls_lib_send_tickets(t->ssl);
     rc = tls_end(t, done);
     if (rc == TERR_IO && t->server != NULL && tls_began_as_http(t))
@@ -228,19 +228,23 @@ static ssize_t
 tls_decrypt(struct secure *s, struct secure_io *io, struct span room)
 {
     struct tls *t = tls_of(s);
+    const bool early = t->early_held;
     size_t got = 0;
     int rc = 0;
 
     if (t->ended != 0)
         return t->ended;
-    if (io->in.len == 0 && SSL_pending(t->ssl) == 0)
+    if (io->in.len == 0 && SSL_pending(t->ssl) == 0 && !t->early_held)
         return 0; /* OpenSSL would take a buffer to find that out */
-    while (rc == 0 && got < room.len && (got == 0 || io->in.len > 0)) {
+    /* Behind the byte that was held may be the rest of its record. */
+    while (rc == 0 && got < room.len && (got == 0 || io->in.len > 0 || (early && got == 1))) {
         size_t most = room.len - got < INT32_MAX ? room.len - got : INT32_MAX;
         int n;
 
         tls_begin(t, io);
-        n = SSL_read(t->ssl, room.ptr + got, (int)most);
+        n = __builtin_expect(t->early == TLS_EARLY_NONE, 1)
+                ? SSL_read(t->ssl, room.ptr + got, (int)most)
+                : tls_early_read(t, room.ptr + got, (int)most);
         rc = tls_end(t, n);
         if (rc == 0) {
             got += (size_t)n;
@@ -267,7 +271,9 @@ tls_encrypt(struct secure *s, struct secure_io *io, struct slice plain)
     tassert(plain.len > 0 && plain.len <= SECURE_RECORD);
     tls_pay_key_updates(t, plain.len);
     tls_begin(t, io);
-    rc = tls_end(t, SSL_write(t->ssl, plain.ptr, (int)plain.len));
+    rc = tls_end(t, __builtin_expect(t->early == TLS_EARLY_NONE, 1)
+                        ? SSL_write(t->ssl, plain.ptr, (int)plain.len)
+                        : tls_early_write(t, plain));
     return rc == TERR_AGAIN ? TERR_IO : rc; /* it wants a handshake, and there is none any more */
 }
 
@@ -545,7 +551,8 @@ tls_facts(const struct secure *s, struct conn_secure *out, char *text, size_t si
         .client_issuer = "",
         .client_serial = "",
         .client_fingerprint = "",
-        .resumed = SSL_session_reused(t->ssl)};
+        .resumed = SSL_session_reused(t->ssl),
+        .early = t->early != TLS_EARLY_NONE};
     SSL_get0_alpn_selected(t->ssl, &alpn, &alpn_len);
     snprintf(
         protocol, sizeof(protocol), "%.*s", (int)alpn_len, alpn_len > 0 ? (const char *)alpn : "");
@@ -611,6 +618,7 @@ tls_layer_accept(struct secure_server *secure, struct loop *l, struct secure **o
     if (t == NULL)
         return TERR_NOMEM;
     t->server = s;
+    t->early = s->early_data ? TLS_EARLY_AWAITED : TLS_EARLY_NONE;
     SSL_set_accept_state(t->ssl);
     ERR_clear_error(); /* of what OpenSSL could do without */
     *out = &t->secure;

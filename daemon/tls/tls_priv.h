@@ -16,6 +16,7 @@ struct tls_server {
     struct secure_server secure;
     struct cert_store *certs;
     struct tls_tickets *tickets;
+    bool early_data;
     unsigned loops;
     SSL_CTX *ctx[]; /* one a loop */
 };
@@ -32,6 +33,13 @@ struct tls_client {
     bool verify;
     unsigned loops;
     SSL_SESSION *sessions[]; /* of each loop, by its thread alone: the last one that was given */
+};
+
+enum tls_early {
+    TLS_EARLY_NONE,    /* there is none, or it has been read and the handshake is complete */
+    TLS_EARLY_AWAITED, /* the client's first flight may have some */
+    TLS_EARLY_READS,   /* it has */
+    TLS_EARLY_OVER,    /* all of it has been read; the client's last flight is still to come */
 };
 
 /* One connection's. */
@@ -54,6 +62,9 @@ struct tls {
     unsigned char key_updates; /* of the peer's, that data has not paid for */
     uint16_t unpaid;           /* bytes of data that do not pay for one yet */
     bool acme;                 /* the client asks for the answer to a challenge of ACME */
+    uint8_t early;             /* enum tls_early */
+    bool early_held;           /* its first byte is here */
+    char early_byte;
 };
 
 /* tls_fail.c.  What the thread's last failed call says; its error queue is empty behind it.  With a file the system's
@@ -79,6 +90,17 @@ void tls_layer_prepare_acme(SSL_CTX *ctx);
 /* tls_memory.c.  Has OpenSSL been refused memory on this thread, since it was asked last?  It may have done
  * without, and left an error behind nevertheless. */
 bool tls_memory_refused(void);
+
+/* tls_early.c: as the calls of OpenSSL that they stand for, to be judged alike. */
+enum {
+    TLS_EARLY_MAX = 16384, /* bytes of early data, of one connection */
+};
+void tls_early_prepare(SSL_CTX *ctx);
+/* 1: complete, or early data has come. */
+int tls_early_handshake(struct tls *t);
+/* Unless it is NONE: what is read, and written. */
+int tls_early_read(struct tls *t, char *to, int room);
+int tls_early_write(struct tls *t, struct slice plain);
 
 /* tls_tickets.c */
 enum {

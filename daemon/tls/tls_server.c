@@ -93,6 +93,8 @@ server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 1); /* two make the handshake's last packet longer */
     tls_lib_set_server(ctx);
+    if (conf->early_data)
+        tls_early_prepare(ctx);
     if (SSL_CTX_set_cipher_list(ctx, tls_ciphers) != 1 || !server_set_groups(ctx))
         return tls_fail(why, why_len, "ciphers");
     if (conf->tickets != NULL)
@@ -121,6 +123,7 @@ tls_server_open(
     s->secure.accept = tls_layer_accept;
     s->certs = conf->certs;
     s->tickets = conf->tickets;
+    s->early_data = conf->early_data;
     s->loops = conf->loops;
     for (unsigned i = 0; i < s->loops && err == 0; i++) {
         s->ctx[i] = SSL_CTX_new(TLS_server_method());

@@ -495,3 +495,10 @@ stream_get_secure(const struct stream *s)
     (void)s;
     return NULL;
 }
+
+bool
+stream_is_early(const struct stream *s)
+{
+    (void)s;
+    return false;
+}

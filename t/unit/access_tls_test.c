@@ -68,8 +68,9 @@ TEST(access_log, a_line_of_json_has_what_tls_said)
     CHECK_STR("https", json_text(o, "scheme"));
     CHECK_STR("hit", json_text(o, "cache"));
     tls = json_object_get(o, "tls");
-    CHECK_EQ(SHMLOG_TLS_COUNT, json_object_size(tls));
+    CHECK_EQ(SHMLOG_TLS_COUNT + 1, json_object_size(tls));
     CHECK(json_is_true(json_object_get(tls, "resumed")));
+    CHECK(json_is_false(json_object_get(tls, "early_data")));
     CHECK_STR("TLSv1.3", json_text(tls, "version"));
     CHECK_STR("TLS_AES_128_GCM_SHA256", json_text(tls, "cipher"));
     CHECK_STR("a.example", json_text(tls, "server_name"));
@@ -78,11 +79,13 @@ TEST(access_log, a_line_of_json_has_what_tls_said)
     CHECK_STR("CN=joe,O=\"x\"", json_text(tls, "client_subject"));
     CHECK_STR("CN=ca", json_text(tls, "client_issuer"));
     json_decref(o);
-    /* Without a certificate of the client, and not resumed. */
+    /* Without a certificate of the client, and not resumed; early. */
+    r.fixed.flags |= SHMLOG_REQ_EARLY;
     r.tls = some_tls(packed, SHMLOG_TLS_reused);
     o = json_line(&r);
     tls = json_object_get(o, "tls");
     CHECK(json_is_false(json_object_get(tls, "resumed")));
+    CHECK(json_is_true(json_object_get(tls, "early_data")));
     CHECK(json_is_null(json_object_get(tls, "server_name")));
     CHECK(json_is_null(json_object_get(tls, "client_subject")));
     json_decref(o);
@@ -146,6 +149,9 @@ TEST(access_log, a_format_of_its_own_has_what_tls_said_and_dashes_on_plain_conne
     check_pattern("https on TLSv1.3 TLS_AES_128_GCM_SHA256 r a.example CN=joe,O=\\x22x\\x22 CN=ca "
                   "0a1b c0ffee\n",
         TLS_FORMAT, &r);
+    check_pattern("-\n", "$ssl_early_data", &r);
+    r.fixed.flags |= SHMLOG_REQ_EARLY;
+    check_pattern("1\n", "$ssl_early_data", &r);
     r.tls = some_tls(packed, SHMLOG_TLS_server_name);
     check_pattern("https on TLSv1.3 TLS_AES_128_GCM_SHA256 r - - - - -\n", TLS_FORMAT, &r);
     /* A record of a damaged ring. */

@@ -151,7 +151,8 @@ TEST(conf, texts_have_a_grammar)
         "$request_method $request_uri $server_protocol $host $http_host $referer $http_referer "
         "$user_agent $http_user_agent $request_length $status $bytes_sent $body_bytes_sent "
         "$request_time $time $ttfb $cache $backend $request_id $request_completion $scheme $https "
-        "$ssl_protocol $ssl_cipher $ssl_session_reused $ssl_server_name $ssl_client_s_dn "
+        "$ssl_protocol $ssl_cipher $ssl_session_reused $ssl_early_data $ssl_server_name "
+        "$ssl_client_s_dn "
         "$ssl_client_i_dn $ssl_client_serial $ssl_client_fingerprint\n");
     expect_errors(BACKEND "parameters:\n  access_log_format: 'costs 5$'\n",
         "3:22 access_log_format: 'costs 5$' has a $ that begins no name: $$ is a dollar sign; "
@@ -159,7 +160,8 @@ TEST(conf, texts_have_a_grammar)
         "$request_method $request_uri $server_protocol $host $http_host $referer $http_referer "
         "$user_agent $http_user_agent $request_length $status $bytes_sent $body_bytes_sent "
         "$request_time $time $ttfb $cache $backend $request_id $request_completion $scheme $https "
-        "$ssl_protocol $ssl_cipher $ssl_session_reused $ssl_server_name $ssl_client_s_dn "
+        "$ssl_protocol $ssl_cipher $ssl_session_reused $ssl_early_data $ssl_server_name "
+        "$ssl_client_s_dn "
         "$ssl_client_i_dn $ssl_client_serial $ssl_client_fingerprint\n");
     for (unsigned i = 0; i < 4; i++) {
         static const char *const places[] = {"", "localhost:514", "192.0.2.1", "[::1:514"};
