@@ -61,8 +61,8 @@ class Log(Case):
         first, resumed, plain, bad = (r["tls"] for r in records[:4])
         serial, fingerprint = facts(joe)
         self.assertEqual(first, {
-            "resumed": False, "version": "TLSv1.2", "cipher": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-            "server_name": "a.test", "client_serial": serial, "client_fingerprint": fingerprint,
+            "resumed": False, "early_data": False, "version": "TLSv1.2",
+            "cipher": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "server_name": "a.test", "client_serial": serial, "client_fingerprint": fingerprint,
             "client_subject": "CN=joe,O=Work", "client_issuer": "CN=Test CA"}, first)
         self.assertEqual(resumed, {**first, "resumed": True})
         self.assertEqual((plain["version"], plain["client_subject"], plain["client_serial"]), ("TLSv1.3", None, None))
