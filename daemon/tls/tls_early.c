@@ -6,11 +6,43 @@
  * the answerer's to judge (conn_secure.early).  We remember no tickets, so that nothing is kept and nodes
  * exchange nothing: the library refuses early data with a ticket's age that is wrong, by ten seconds with OpenSSL.
  *
- * OpenSSL has calls of its own for early data, where AWS-LC's usual ones give and take it. */
+ * OpenSSL has calls of its own for early data.  AWS-LC's usual ones give and take it, and it is not taken there. */
 #include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
-/* The client's last flight has come, or there was none to wait for. */
+#ifdef OPENSSL_IS_AWSLC
+
+bool
+tls_early_prepare(SSL_CTX *ctx)
+{
+    (void)ctx;
+    return false;
+}
+
+int
+tls_early_handshake(struct tls *t)
+{
+    (void)t;
+    TUNREACHABLE("none is awaited");
+}
+
+int
+tls_early_read(struct tls *t, char *to, int room)
+{
+    (void)t, (void)to, (void)room;
+    TUNREACHABLE("none is awaited");
+}
+
+int
+tls_early_write(struct tls *t, struct slice plain)
+{
+    (void)t, (void)plain;
+    TUNREACHABLE("none is awaited");
+}
+
+#else
+
+/* The client's last flight has come. */
 static int
 early_complete(struct tls *t)
 {
@@ -20,52 +52,14 @@ early_complete(struct tls *t)
     return tls_lib_send_tickets(t->ssl);
 }
 
-#ifdef OPENSSL_IS_AWSLC
-
-void
-tls_early_prepare(SSL_CTX *ctx)
-{
-    SSL_CTX_set_early_data_enabled(ctx, 1); /* it takes 14 KiB */
-}
-
-int
-tls_early_handshake(struct tls *t)
-{
-    int rc = SSL_do_handshake(t->ssl);
-
-    tassert(t->early == TLS_EARLY_AWAITED);
-    if (rc == 1)
-        t->early = SSL_in_early_data(t->ssl) ? TLS_EARLY_READS : TLS_EARLY_NONE;
-    return rc;
-}
-
-int
-tls_early_read(struct tls *t, char *to, int room)
-{
-    int rc = SSL_read(t->ssl, to, room), sent;
-
-    tassert(room > 0 && t->early == TLS_EARLY_READS);
-    if (SSL_in_init(t->ssl))
-        return rc;
-    sent = early_complete(t);
-    return sent == 1 ? rc : sent;
-}
-
-int
-tls_early_write(struct tls *t, struct slice plain)
-{
-    return SSL_write(t->ssl, plain.ptr, (int)plain.len);
-}
-
-#else
-
-void
+bool
 tls_early_prepare(SSL_CTX *ctx)
 {
     SSL_CTX_set_max_early_data(ctx, TLS_EARLY_MAX);
     SSL_CTX_set_recv_max_early_data(ctx, TLS_EARLY_MAX);
     /* Else a ticket would be one of a list of ours, and good once. */
     SSL_CTX_set_options(ctx, SSL_OP_NO_ANTI_REPLAY);
+    return true;
 }
 
 int

@@ -95,7 +95,8 @@ bool tls_memory_refused(void);
 enum {
     TLS_EARLY_MAX = 16384, /* bytes of early data, of one connection */
 };
-void tls_early_prepare(SSL_CTX *ctx);
+/* False: this library takes none. */
+bool tls_early_prepare(SSL_CTX *ctx);
 /* 1: complete, or early data has come. */
 int tls_early_handshake(struct tls *t);
 /* Unless it is NONE: what is read, and written. */

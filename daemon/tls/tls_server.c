@@ -93,8 +93,12 @@ server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 1); /* two make the handshake's last packet longer */
     tls_lib_set_server(ctx);
-    if (conf->early_data)
-        tls_early_prepare(ctx);
+    if (conf->early_data && !tls_early_prepare(ctx)) {
+        snprintf(why, why_len,
+            "early_data: this tarnd has AWS-LC, which does not take any here: set it off, or build "
+            "tarnd with OpenSSL");
+        return TERR_CONFIG;
+    }
     if (SSL_CTX_set_cipher_list(ctx, tls_ciphers) != 1 || !server_set_groups(ctx))
         return tls_fail(why, why_len, "ciphers");
     if (conf->tickets != NULL)

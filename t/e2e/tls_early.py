@@ -557,7 +557,7 @@ limits:
 
 if __name__ == "__main__":
     World.program = os.path.abspath(sys.argv.pop(1))
-    if lib is None:
+    if lib is None or b"AWS-LC" in subprocess.run([World.program, "-V"], capture_output=True, check=True).stdout:
         sys.exit(77)
     lib.SSL_SESSION_get_max_early_data.restype = ctypes.c_uint32
     lib.SSL_SESSION_get_max_early_data.argtypes = [ctypes.c_void_p]
