@@ -1,4 +1,15 @@
-/* ctl_api.c -- questions to tarnd's admin listener. */
+/* ctl_api.c -- questions to tarnd's admin listener.
+ *
+ * One command is one or a few HTTP requests, each with a connection of its own: the admin
+ * listener is asked seldom, and a fresh connection shows at once that tarnd was restarted.  An
+ * answer is read whole before anything of it is printed, so a half answer is never taken for a
+ * table.
+ *
+ *   tarnctl purge /a   ->   POST /v1/purge {"url": "/a", "soft": false}   ->   {"purged": 1, "url": "..."}
+ *
+ * Every failure ends as one of the exit statuses of ctl.h; its reason has been printed here by
+ * then.  Commands only return the status.
+ */
 #include <curl/curl.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,6 +19,7 @@
 #include "daemon/ctl/ctl.h"
 
 enum {
+    /* Bytes.  /v1/index/dump and /v1/tables/NAME answer in pages far below it. */
     ANSWER_MAX = 64 << 20,
     CONNECT_MS = 5000,
     ANSWER_MS = 60 * 1000, /* a policy that compiles, a ban over a large cache */
@@ -54,6 +66,7 @@ ctl_escaped(const char *prefix, const char *text)
     return path;
 }
 
+/* /v1/policies and a/b: "/v1/policies/a%2Fb". */
 char *
 ctl_path(const char *prefix, const char *name)
 {
@@ -66,6 +79,9 @@ ctl_path(const char *prefix, const char *name)
     return path;
 }
 
+/* Curl's write callback: may be called many times for one answer.  A count other than `len`
+ * makes curl end the transfer with CURLE_WRITE_ERROR; `too_long` lets api_exchange() name the
+ * reason. */
 static size_t
 answer_take(char *bytes, size_t size, size_t n, void *to)
 {
@@ -78,6 +94,8 @@ answer_take(char *bytes, size_t size, size_t n, void *to)
         return 0;
     }
     if (a->len + len > a->room) {
+        /* Doubled: an index of 64 MiB in pieces of 16 KiB would otherwise be copied four
+         * thousand times. */
         size_t room = (a->len + len) * 2;
         char *more = realloc(a->text, room);
 
@@ -131,7 +149,9 @@ api_headers(const struct ctl *c)
     return longer;
 }
 
-/* Why nothing came.  Curl speaks of a port 80 also where there is a socket. */
+/* Why nothing came.  Curl speaks of a port 80 also where there is a socket.  `quiet` is set by
+ * `log --wait`, which asks twice a second until a tarnd answers: one line a question would bury
+ * the log. */
 static void
 api_say_lost(const struct ctl *c, CURL *curl, CURLcode rc, const char *why)
 {
@@ -158,6 +178,7 @@ api_exchange(struct ctl *c, const char *method, const char *path, struct slice b
     char why[CURL_ERROR_SIZE] = "";
     struct curl_slist *headers = api_headers(c);
     CURL *curl = curl_easy_init();
+    /* From here all paths lead to the same end: curl's cleanup functions take NULL. */
     CURLcode rc = curl == NULL || headers == NULL ? CURLE_OUT_OF_MEMORY : api_aim(c, curl, path);
 
     if (rc == CURLE_OK) {
@@ -186,6 +207,11 @@ api_exchange(struct ctl *c, const char *method, const char *path, struct slice b
     return rc == CURLE_OK ? CTL_DONE : CTL_UNREACHABLE;
 }
 
+/* The line of the policy with a mark below the column, as compilers show it.  `column` counts
+ * bytes from 1:
+ *
+ *       if (req.urll == "/") {
+ *           ^ */
 static void
 api_say_place(const json_t *e)
 {
@@ -215,7 +241,10 @@ api_say_file(const json_t *e, const char *file)
     fputc(' ', stderr);
 }
 
-/* An error as tarnd tells it: what, what would be right, and of a policy each mistake. */
+/* An error as tarnd tells it: what, what would be right, and of a policy each mistake.  A policy
+ * that does not compile has `errors`, one row for each mistake, and these come first: the last
+ * line on a terminal is then the summary.  Answers of other commands have `error` and `hint`
+ * only.  Any member may be absent: a proxy between us and tarnd may answer with JSON of its own. */
 static void
 api_say_refusal(const json_t *o, long status)
 {
@@ -248,6 +277,10 @@ api_say_refusal(const json_t *o, long status)
         fprintf(stderr, "    hint: tarnctl takes the token from TARN_TOKEN or --token-file\n");
 }
 
+/* Three things may go wrong, and each has its exit status: no answer (UNREACHABLE), an answer
+ * that is not JSON (UNREACHABLE: it is another server), a status outside 2xx (REFUSED).  *out is
+ * NULL in all of them, so that callers may give it to json_decref() without a look at the
+ * result. */
 int
 ctl_ask_with(struct ctl *c, const char *method, const char *path, struct slice body, json_t **out)
 {

@@ -1,4 +1,10 @@
-/* ctl_cache.c -- what is stored: purges, bans, the index. */
+/* ctl_cache.c -- what is stored: purges, bans, the index.
+ *
+ * A purge names one key, by the URL and the request fields that the policy reads; tarnd computes
+ * the key from them by its policy, as it does for a request.  A ban is an expression over stored
+ * objects, tested later by the ban lurker or at the next request.  Words and semantics are
+ * Varnish's.
+ */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +12,9 @@
 
 #include "daemon/ctl/ctl_commands.h"
 
+/* Takes the body.  `soft` lets the response become stale and keeps it: grace and revalidation
+ * still use it (Varnish's soft purge).  A purge that removed nothing is a success: the state
+ * that was wanted holds. */
 static int
 purge_ask(struct ctl *c, json_t *body)
 {
@@ -36,7 +45,8 @@ purge_ask(struct ctl *c, json_t *body)
     return rc;
 }
 
-/* With fields, as the policy may put some of them into the key. */
+/* With fields, as the policy may put some of them into the key.  args[0] is a URL or a path, the
+ * others are fields: `tarnctl purge /a 'Accept-Language: de'`. */
 int
 ctl_purge(struct ctl *c)
 {
@@ -52,6 +62,7 @@ ctl_purge(struct ctl *c)
     return purge_ask(c, body);
 }
 
+/* Several tags are a union: what has one of them goes. */
 int
 ctl_purge_tag(struct ctl *c)
 {
@@ -81,6 +92,7 @@ ban_expression(const struct ctl *c)
     return text;
 }
 
+/* Both forms mean the same: ban 'obj.status == 404', and ban obj.status == 404. */
 int
 ctl_ban(struct ctl *c)
 {
@@ -95,6 +107,9 @@ ctl_ban(struct ctl *c)
     return rc;
 }
 
+/* "at requests" marks a ban that reads req.*: no lurker can test it, for it has no request.
+ * Such bans stay in the list until every older object has been tested by a request or has gone,
+ * and each lookup of such an object tests them.  That is what an operator looks for here. */
 int
 ctl_ban_list(struct ctl *c)
 {
@@ -135,6 +150,9 @@ index_number(const json_t *o, const char *member)
     return (long long)json_integer_value(json_object_get(o, member));
 }
 
+/* The index doubles by splitting its buckets in small steps while requests use it, so both
+ * shapes take memory meanwhile.  "refused" that grows means that the next doubling does not fit
+ * into memory, and that keys are evicted instead. */
 static void
 index_show_growth(const json_t *growth)
 {
@@ -150,6 +168,8 @@ index_show_growth(const json_t *growth)
             index_number(growth, "refused"));
 }
 
+/* " 0:12 1:40 2:9": a sample of buckets by the number of keys in them.  A long tail at the full
+ * end with a low load means that keys hash badly. */
 static void
 index_show_occupancy(const json_t *occupancy)
 {
@@ -162,6 +182,8 @@ index_show_occupancy(const json_t *occupancy)
     printf("  (keys in a bucket: buckets; %lld looked at)\n", index_number(occupancy, "seen"));
 }
 
+/* Figures are read without a lock, one after another, while requests change them: they need not
+ * add up. */
 int
 ctl_index_stats(struct ctl *c)
 {
@@ -198,7 +220,8 @@ ctl_index_stats(struct ctl *c)
     return rc;
 }
 
-/* Keys of a page; returns how many. */
+/* Keys of a page; returns how many.  A key shows as "A17/3 KEY": side of the cuckoo table,
+ * bucket, slot.  Below it one line for each entry, which are the variants of its Vary. */
 static unsigned
 dump_page(const json_t *o, unsigned long most)
 {
@@ -234,6 +257,9 @@ ctl_index_dump(struct ctl *c)
     enum {
         PAGE = 500
     };
+    /* "0" is the first page; afterwards it is the cursor of the answer, which is opaque to us.
+     * The index goes on changing between pages: a key that moves may be shown twice or not at
+     * all. */
     char path[128], *end = NULL, after[64] = "0";
     unsigned long left = c->limit == NULL ? ULONG_MAX : strtoul(c->limit, &end, 10);
     int rc = CTL_DONE;
@@ -255,6 +281,8 @@ ctl_index_dump(struct ctl *c)
             break;
         /* A page has some keys more than was asked for: a bucket is not cut. */
         n = c->json ? (unsigned)json_array_size(json_object_get(o, "keys")) : dump_page(o, left);
+        /* With --json the answer is printed as it came, so its last page may have a few keys
+         * more than the limit. */
         left = n < left ? left - n : 0;
         next = json_string_value(json_object_get(o, "next"));
         /* Copied: the answer goes, and the next question needs it. */

@@ -1,6 +1,10 @@
 /* ctl_gen.c -- tarn_ctl_gen: prints the rows of tarnctl's tables, of which packaging/man.py makes pages.
  *
  * A row ends with RS, its fields are separated by US; the first one names the table.
+ *
+ * Runs at build time only.  The separators are control characters, which no text of a row has,
+ * so nothing is quoted.  Manual pages, --help and the completion come from the same rows and
+ * cannot disagree.
  */
 #include <stdio.h>
 

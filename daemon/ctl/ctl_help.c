@@ -1,4 +1,10 @@
-/* ctl_help.c -- help and the shells' completion, from the rows of ctl_table.h. */
+/* ctl_help.c -- help and the shells' completion, from the rows of ctl_table.h.
+ *
+ * No text here names a command: a new row of ctl_table.h appears in --help, in `tarnctl help`,
+ * in the completion of three shells and in the manual page.  Options with an argument are the
+ * exception: the completion for bash lists them by hand, because rows of options are text for
+ * people.
+ */
 #include <string.h>
 
 #include "daemon/base/obj.h"
@@ -32,6 +38,7 @@ ctl_usage(FILE *to, const struct ctl_command *cmd)
     fprintf(to, "tarnctl %s%s%s\n", cmd->name, cmd->args[0] != '\0' ? " " : "", cmd->args);
 }
 
+/* Two passes: the widest "NAME ARGS" decides the column in which the meanings begin. */
 void
 ctl_help_all(void)
 {
@@ -89,6 +96,9 @@ help_forms(const char *first)
     return any;
 }
 
+/* Three ways, the most special first: a whole command ("ban list"), a first word with several
+ * forms ("vcl"), and what is neither.  Words behind a command's name do no harm: `tarnctl ban x
+ * --help` has some. */
 int
 ctl_help_on(const char *const *words, int n)
 {
@@ -110,7 +120,8 @@ ctl_help(struct ctl *c)
     return ctl_help_on(c->args, c->nargs);
 }
 
-/* The first words; or, with `first`, the second ones behind it. */
+/* The first words; or, with `first`, the second ones behind it.  NULL prints "status stat log
+ * ...".  "vcl" prints " list load use ...", each with its blank in front. */
 static void
 completion_words(const char *first)
 {
@@ -131,7 +142,8 @@ completion_words(const char *first)
     }
 }
 
-/* Each first word with what may follow it. */
+/* Each first word with what may follow it.  Depends on the order of ctl_table.h: rows of a word
+ * stand together. */
 static void
 completion_each(const char *before, const char *between, const char *after)
 {

@@ -1,4 +1,16 @@
-/* ctl_hist.c -- how long requests took, as bars: hits and misses side by side. */
+/* ctl_hist.c -- how long requests took, as bars: hits and misses side by side.
+ *
+ * tarnd counts durations in buckets of a quarter of a doubling (shm/latency.h).  A line here is
+ * a whole doubling, so that a screen holds microseconds and minutes; the quantiles above are of
+ * the fine buckets.
+ *
+ *        FROM  HIT                                MISS
+ *      256 us  ████████████████████████  81.3 %
+ *      512 us  █████▎                    17.9 %   ▏                           0.4 %
+ *
+ * One call shows all since the start.  With --every or --count each further frame shows what
+ * came between two answers: an average since the start would hide a bad minute.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,12 +32,15 @@ struct hist_frame {
 
 struct hist {
     struct ctl *c;
+    /* `shown` is `now`, or the difference of the two. */
     struct hist_frame now, before, shown;
     double now_at, before_at; /* monotonic seconds */
     bool terminal, utf8;
 };
 
-/* What the answer does not have is zero: the server may be no tarnd. */
+/* What the answer does not have is zero: the server may be no tarnd.  A bucket is [from, to,
+ * count] with times in microseconds.  Buckets at zero are left out of the answer, so *f begins
+ * empty. */
 static void
 hist_read(const json_t *o, struct hist_frame *f)
 {
@@ -69,7 +84,8 @@ hist_subtract(struct hist_frame *to, const struct hist_frame *now, const struct 
     }
 }
 
-/* "850 us", "1.2 ms", "12.0 s" */
+/* "850 us", "1.2 ms", "12.0 s"
+ * 99950 is where "%.1f" of milliseconds would need five digits, and columns would move. */
 static void
 hist_time(char text[16], double us)
 {
@@ -81,6 +97,8 @@ hist_time(char text[16], double us)
         snprintf(text, 16, "%.1f s", us / 1e6);
 }
 
+/* A kind that had no request has no quantile: its row is left out, and the table says so when
+ * all are. */
 static void
 hist_summary(const struct hist *h)
 {
@@ -118,7 +136,10 @@ hist_octave(const struct latency_seen *seen, unsigned octave)
     return n;
 }
 
-/* A bar as long as its share of `most`, to an eighth of a column, and its share of all. */
+/* A bar as long as its share of `most`, to an eighth of a column, and its share of all.  The
+ * bytes of `cell`: 24 columns of three bytes each, a blank, and a number that has at most 22
+ * digits before its point, even where counters of two processes were subtracted.  128 are enough
+ * for all of it. */
 static void
 hist_bar(const struct hist *h, const struct latency_seen *seen, uint64_t n, uint64_t most,
     char cell[HIST_CELL])
@@ -147,6 +168,9 @@ hist_bar(const struct hist *h, const struct latency_seen *seen, uint64_t n, uint
         sprintf(cell + len, "%8s", "");
 }
 
+/* Two passes: the first finds the longest bar of each side and the range of lines that has
+ * anything; the second prints this range, with empty lines in its middle, so that the scale has
+ * no jumps. */
 static void
 hist_bars(const struct hist *h)
 {
@@ -184,6 +208,8 @@ hist_bars(const struct hist *h)
     }
 }
 
+/* One question, one picture.  An answer that does not come ends the command: with tarnd gone,
+ * the bars of before would look as if they were of now. */
 static int
 hist_frame(struct hist *h, bool differences)
 {

@@ -1,4 +1,11 @@
-/* ctl_live.c -- counters as they change: a frame a second, on a terminal in place. */
+/* ctl_live.c -- counters as they change: a frame a second, on a terminal in place.
+ *
+ * Most counters only grow; what an operator wants is how fast.  Each frame asks for all of them
+ * and keeps three answers: the first one, the one before, and this one.  From these come the two
+ * rates of a row: since the last frame, and since the command began (MEAN).
+ *
+ * tarnd needs nothing for this: it does not know that it is watched, and keeps no state for it.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -41,6 +48,8 @@ live_value(const json_t *frame, const char *name)
     return json_number_value(json_object_get(frame, name));
 }
 
+/* After a restart of tarnd counters are lower than before, and the rate is below 0 for one
+ * frame.  It is shown so: a restart is worth seeing. */
 static double
 live_rate(const json_t *from, double at, const struct live *l, const char *name)
 {
@@ -72,6 +81,7 @@ live_percent(char text[16], double percent)
         snprintf(text, 16, "%.1f %%", percent);
 }
 
+/* Five lines with the table's heading and its blank: LIVE_HEAD_LINES counts them. */
 static void
 live_head(const struct live *l)
 {
@@ -93,7 +103,8 @@ live_head(const struct live *l)
         live_rate(l->before, l->before_at, l, "fetch.failed"), used, size);
 }
 
-/* What changes most comes first. */
+/* What changes most comes first.  By name where rates are equal: rows that stand still must not
+ * change places. */
 static int
 live_compare(const void *a, const void *b)
 {
@@ -116,6 +127,8 @@ live_lines(const struct live *l)
     return w.ws_row > LIVE_HEAD_LINES + 1 ? w.ws_row - LIVE_HEAD_LINES - 1u : 1;
 }
 
+/* All counters that pass, sorted, and then as many as fit: the ones at the top are those that
+ * change. */
 static void
 live_rows(const struct live *l)
 {
@@ -145,6 +158,8 @@ live_rows(const struct live *l)
     free(rows);
 }
 
+/* Moves the three answers on by one.  Each is one reference, whatever number of names it has;
+ * the only case with shared names is the first frame, where all three are the same. */
 static int
 live_frame(struct live *l)
 {
@@ -177,6 +192,7 @@ live_frame(struct live *l)
     return rc;
 }
 
+/* Signals have their default action, except in `log`: Ctrl-C ends the command here. */
 void
 ctl_pause(double s)
 {

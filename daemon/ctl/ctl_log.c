@@ -1,4 +1,18 @@
-/* ctl_log.c -- `tarnctl log`: what the workers' rings in shared memory say, as it comes. */
+/* ctl_log.c -- `tarnctl log`: what the workers' rings in shared memory say, as it comes.
+ *
+ * tarnd is asked once, over its admin listener, where its rings are and how many workers write.
+ * From then on only shared memory is read: the workers neither wait for this reader nor know how
+ * far it is.  A reader that is too slow is overtaken, and counts what it lost
+ * (log_count_missed).
+ *
+ *   log_session        one tarnd after another, with --wait
+ *     log_read_all     rounds over the rings of one tarnd, until it is gone
+ *       log_follow     up to LOG_CHUNKS_TURN chunks of one ring
+ *         log_show     a chunk: as lines, as records, or into groups (ctl_log_group.c)
+ *
+ * A chunk is copied out and then checked to be whole, so nothing that is printed was half
+ * overwritten.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,6 +36,8 @@
 
 enum {
     LOG_CHUNKS_TURN = 256, /* of one ring before the next ring's turn */
+    /* The pause grows from one to the other while nothing comes, and starts again with the first
+     * record. */
     LOG_NAP_MIN_MS = 1,
     LOG_NAP_MAX_MS = 20,
     LOG_LOOK_MS = 1000, /* between looks at tarnd, and reports of loss */
@@ -95,6 +111,7 @@ log_nap(unsigned ms)
 
 /* ---- the rings of a tarnd ---- */
 
+/* Copes with rings that are half open: log_open_ring() leaves `reader` NULL when it fails. */
 static void
 log_close_rings(struct log_run *run)
 {
@@ -115,7 +132,9 @@ log_say_closed(const char *path, int err)
     return CTL_UNREACHABLE;
 }
 
-/* Asks for the details; without them every request still shows as a line. */
+/* Asks for the details; without them every request still shows as a line.  An attached reader is
+ * counted in the ring, and workers write details of requests only while there is one.  That
+ * costs them time, so --format json and combined, which need none, do not attach. */
 static void
 log_attach(struct log_run *run)
 {
@@ -133,6 +152,8 @@ log_attach(struct log_run *run)
         ctl_say("%s may not be written by this user: requests show without details", run->first);
 }
 
+/* Which tarnd the path belongs to is known by the inode of the first ring: a new process makes
+ * new files. */
 static int
 log_open_ring(struct log_run *run, const char *dir, unsigned i, enum shmlog_from from)
 {
@@ -168,7 +189,8 @@ log_open_names(struct log_run *run, const char *dir)
         run->names = NULL;
 }
 
-/* Where tarnd says that they are. */
+/* Where tarnd says that they are.  `oldest` after a restart: the new process has begun to write
+ * before this reader found it, and nothing of that should be missed. */
 static int
 log_open_rings(struct log_run *run, bool oldest)
 {
@@ -241,6 +263,8 @@ log_await(struct log_run *run, bool oldest)
 
 /* ---- what they say ---- */
 
+/* A request's line is made of its Req record, which is written when it has ended.  Other records
+ * are passed over. */
 static unsigned
 log_show_lines(struct log_run *run, struct shmlog_view *view)
 {
@@ -279,6 +303,8 @@ log_count(struct log_run *run, unsigned shown)
         run->left -= shown < run->left ? shown : run->left;
 }
 
+/* The reader's counters are sums since it was opened; here the difference is added to the run's,
+ * for several rings have one report. */
 static void
 log_count_missed(struct log_run *run, struct log_ring *ring, uint32_t worker)
 {
@@ -309,7 +335,10 @@ log_show(struct log_run *run, struct shmlog_view *view, uint64_t now_ms)
     log_count(run, shown);
 }
 
-/* Some of what a ring has.  Returns whether there was anything. */
+/* Some of what a ring has.  Returns whether there was anything.  Bounded, so that a busy worker
+ * does not keep the others' records from the screen.  With --all alone the end is not "nothing
+ * came", for a busy worker never stops, but the number of bytes that were there when the ring
+ * was opened. */
 static bool
 log_follow(struct log_run *run, unsigned i, uint64_t now_ms)
 {
@@ -342,6 +371,7 @@ log_follow(struct log_run *run, unsigned i, uint64_t now_ms)
     return n > 0;
 }
 
+/* Groups are flushed once a round and not once a chunk, because that walks all of them. */
 static bool
 log_round(struct log_run *run, uint64_t now_ms)
 {
@@ -356,6 +386,7 @@ log_round(struct log_run *run, uint64_t now_ms)
     return any;
 }
 
+/* --all without --follow: every ring has reached what it had at the beginning. */
 static bool
 log_dumped(const struct log_run *run)
 {
@@ -377,7 +408,9 @@ log_say_missed(struct log_run *run)
     run->said = run->missed;
 }
 
-/* The reader of what we print may have left: that is a normal end. */
+/* The reader of what we print may have left: that is a normal end.  `tarnctl log | head` closes
+ * the pipe: poll(2) tells that from a full disk, which is an error.  Standard output becomes
+ * /dev/null afterwards, as exit(3) writes the buffer once more. */
 static void
 log_flush(struct log_run *run)
 {
@@ -432,6 +465,7 @@ log_read_all(struct log_run *run)
 
 /* ---- the command ---- */
 
+/* --json is short for --format json. */
 static int
 log_set_style(struct log_run *run)
 {
@@ -461,6 +495,8 @@ log_say_tags(void)
         fprintf(stderr, "    %-15s %s\n", shmlog_tag_name(tag), shmlog_tag_doc(tag));
 }
 
+/* All of them must hold for a request to be shown; --tag is of records instead, and chooses what
+ * is shown of a request. */
 static int
 log_set_filter(struct log_run *run)
 {
@@ -483,6 +519,8 @@ log_set_filter(struct log_run *run)
     return CTL_DONE;
 }
 
+/* Refuses what would silently show nothing: raw records have no request to filter by, and lines
+ * have no tags. */
 static int
 log_options(struct log_run *run)
 {
@@ -525,6 +563,8 @@ log_catch_signals(void)
     sigaction(SIGPIPE, &ignore, NULL);
 }
 
+/* Without --wait the end of tarnd is the end of the command, with CTL_UNREACHABLE, so that a
+ * script sees it.  With --wait the loop begins anew with the next tarnd. */
 static int
 log_session(struct log_run *run)
 {
@@ -552,6 +592,7 @@ log_session(struct log_run *run)
     return run->rc != CTL_DONE ? run->rc : rc;
 }
 
+/* Options are judged before anything is opened.  The filter goes last but one: groups borrow it. */
 int
 ctl_log(struct ctl *c)
 {

@@ -1,4 +1,18 @@
-/* ctl_log_group.c -- what the log says of a request, together. */
+/* ctl_log_group.c -- what the log says of a request, together.
+ *
+ * Records of a request and of its fetch come in chunks, mixed with those of other requests.  A
+ * group collects the text of one request under its id (xid); a fetch names its request as its
+ * parent, and is added there.
+ *
+ *   Begin of fetch            fetches + 1
+ *   End of fetch              fetches - 1
+ *   Req of the request        over: the request's line can be printed
+ *   over and fetches == 0     printed and forgotten
+ *
+ * Text is made when a record comes, because its chunk is overwritten soon.  Everything is
+ * bounded: the number of groups, the text of each, and the time for which one that is over waits
+ * for its fetch.
+ */
 #include "daemon/ctl/ctl_log_group.h"
 
 #include <inttypes.h>
@@ -49,6 +63,7 @@ struct log_groups {
 
 /* ---- text ---- */
 
+/* Without memory the text is cut, too: a group that shows less is better than a log that ends. */
 static void
 text_add(struct text *t, const char *bytes, size_t n)
 {
@@ -74,7 +89,8 @@ text_add(struct text *t, const char *bytes, size_t n)
     t->len += n;
 }
 
-/* Printable ASCII, all else as \xHH: what clients send is shown on a terminal. */
+/* Printable ASCII, all else as \xHH: what clients send is shown on a terminal.  In pieces of up
+ * to 1 KiB.  8 bytes are kept for the longest step, "\xHH" with its NUL. */
 static void
 text_add_escaped(struct text *t, struct slice s)
 {
@@ -147,6 +163,7 @@ text_add_payload(struct text *t, const struct shmlog_rec *rec)
     }
 }
 
+/* "0 00000000000a1b2c REQ ReqMethod GET": worker, id, kind of chunk, tag, value. */
 void
 log_print_record(const struct shmlog_view *view, const struct shmlog_rec *rec,
     const struct backend_names_view *names, char *json)
@@ -175,6 +192,7 @@ group_bucket(struct log_groups *g, uint64_t xid)
     return &g->buckets[xid & (GROUPS_BUCKETS - 1)];
 }
 
+/* Out of its bucket and out of the list by age; its place counts against GROUPS_MAX no more. */
 static void
 group_free(struct log_groups *g, struct log_group *gr)
 {
@@ -217,7 +235,9 @@ group_get(struct log_groups *g, uint64_t xid, uint32_t worker)
     return gr;
 }
 
-/* The strings outlive their chunk. */
+/* The strings outlive their chunk.  `strings` has room for four texts and those of TLS, each at
+ * the bound that the reader keeps (SHMLOG_TEXT_MAX, SHMLOG_TLS_MAX).  A fifth text in shmlog_req
+ * needs more room there. */
 static void
 group_keep_req(struct log_group *gr, const struct shmlog_req *req)
 {
@@ -301,7 +321,8 @@ group_print_text(const struct text *t)
         puts("    ... and more");
 }
 
-/* Shows it, if it is asked for, and forgets it.  Returns whether it was shown. */
+/* Shows it, if it is asked for, and forgets it.  Returns whether it was shown.  The caller's
+ * pointer is dangling afterwards, whether or not anything was shown. */
 static bool
 group_print(struct log_groups *g, struct log_group *gr)
 {
@@ -328,6 +349,9 @@ group_print(struct log_groups *g, struct log_group *gr)
     return shown;
 }
 
+/* Three kinds of group are complete: a request that is over, with no fetch under way; a fetch
+ * that ended and began before this reader came; and the fetch of a request that was printed
+ * before (flushed without it).  All else waits for more chunks, or for log_groups_flush(). */
 unsigned
 log_groups_take(struct log_groups *g, struct shmlog_view *view, uint64_t now_ms)
 {
@@ -364,6 +388,8 @@ log_groups_take(struct log_groups *g, struct shmlog_view *view, uint64_t now_ms)
     return group_print(g, gr);
 }
 
+/* The list is by the time of the first record, not of the end, so all of it is walked: 4096 at
+ * most. */
 unsigned
 log_groups_flush(struct log_groups *g, uint64_t now_ms, bool all, uint64_t most)
 {

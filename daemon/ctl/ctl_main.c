@@ -1,4 +1,13 @@
-/* ctl_main.c -- tarnctl: the command line. */
+/* ctl_main.c -- tarnctl: the command line.
+ *
+ *   tarnctl [OPTIONS] COMMAND [ARGUMENTS]
+ *
+ * Options may stand anywhere.  getopt(3) takes them all into struct ctl, the rest are words; the
+ * longest name of ctl_table.h that they begin with is the command, and the words behind it are
+ * its arguments.  Only then is it known which options fit: main_run() refuses the others.
+ *
+ * Options beat the environment (TARN_ADMIN, TARN_TOKEN), which beats the defaults.
+ */
 #include <curl/curl.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -7,10 +16,12 @@
 #include "daemon/ctl/ctl_commands.h"
 
 enum {
+    /* In a command's name: "vcl load". */
     WORDS_MAX = 2
 };
 
 enum {
+    /* Above all characters: getopt_long(3) returns letters and these from one range. */
     OPTION_SOFT = 256,
     OPTION_USE,
     OPTION_LIMIT,
@@ -149,7 +160,8 @@ main_token(struct ctl *c, const char *file)
     return rc;
 }
 
-/* Of `log` and `warm`.  Whether it is one. */
+/* Of `log` and `warm`.  Whether it is one.  Pairs of an option and its place: a switch of
+ * thirteen more cases would be longer and say less. */
 static bool
 main_log_option(struct ctl *c, int opt)
 {
@@ -232,6 +244,7 @@ main_has(const struct ctl_command *cmd, bool given, const char *option)
     return false;
 }
 
+/* A new option needs a line here, or commands that do not know it accept it silently. */
 static int
 main_run(struct ctl *c, const char *const *words, int n)
 {
@@ -265,6 +278,7 @@ main_run(struct ctl *c, const char *const *words, int n)
     return cmd->run(c);
 }
 
+/* stdout is buffered: what could not be written is known only now. */
 static int
 main_flushed(int rc)
 {

@@ -1,11 +1,16 @@
-/* ctl_policy.c -- policies and labels, backends, tables. */
+/* ctl_policy.c -- policies and labels, backends, tables.
+ *
+ * Each command is one question of the admin API (daemon/admin/README.md) and one table or
+ * sentence.  Members that an older tarnd does not send show as "-".
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "daemon/ctl/ctl_commands.h"
 
-/* Members of each object of a list, as rows. */
+/* Members of each object of a list, as rows.  `headings` ends with NULL; `members` has the same
+ * order and needs no end. */
 static int
 policy_rows(struct ctl *c, const char *path, const char *list, const char *const *headings,
     const char *const *members, const char *none)
@@ -86,6 +91,8 @@ policy_print_directors(const json_t *directors)
     ctl_table_end(&t, "");
 }
 
+/* HEALTHY is what a fetch would meet now; HEALTH is what the operator set (auto, healthy, sick).
+ * A probe shows as "3/8 good", its window as in Varnish's backend.list. */
 int
 ctl_backend_list(struct ctl *c)
 {
@@ -142,7 +149,8 @@ ctl_table_list(struct ctl *c)
         c, "/v1/tables", "tables", headings, members, "the configuration names none");
 }
 
-/* PUT or DELETE of PREFIX/NAME, with a name to stand for it or without. */
+/* PUT or DELETE of PREFIX/NAME, with a name to stand for it or without.  `of`: the policy of a
+ * label, sent as the body's name.  Without it there is no body. */
 static int
 policy_do(struct ctl *c, const char *method, const char *prefix, const char *name, const char *of,
     const char *done)
@@ -158,6 +166,8 @@ policy_do(struct ctl *c, const char *method, const char *prefix, const char *nam
     return rc;
 }
 
+/* The policy is active for requests that begin from now on; those under way end with the one
+ * they began with.  The old one stays loaded, and `vcl use` goes back to it. */
 static int
 policy_ref(struct ctl *c, const char *name)
 {
@@ -192,6 +202,8 @@ policy_warn(const json_t *warnings)
     }
 }
 
+/* The file is read here and sent as text: tarnd need not see the caller's files.  Its warnings
+ * go to standard error, as those of a compiler do. */
 int
 ctl_vcl_load(struct ctl *c)
 {
@@ -250,7 +262,8 @@ ctl_backend_health(struct ctl *c)
     return rc;
 }
 
-/* As it would be loaded again. */
+/* As it would be loaded again.  A key alone, a key and a text, or a key and the numbers of a
+ * vector. */
 static void
 table_print_entry(const json_t *e)
 {
@@ -266,6 +279,8 @@ table_print_entry(const json_t *e)
     putchar('\n');
 }
 
+/* A table may have millions of entries; it comes in pages, each from the `next` of the one
+ * before.  A table that is replaced meanwhile is shown in part from both. */
 int
 ctl_table_show(struct ctl *c)
 {

@@ -1,4 +1,9 @@
-/* ctl_print.c -- answers as people read them. */
+/* ctl_print.c -- answers as people read them.
+ *
+ * A table is collected whole and printed at its end, because a column is as wide as its widest
+ * cell.  Values come from tarnd and may be any text; a cell is printed as it is, and --json is
+ * the form for scripts.
+ */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -6,7 +11,9 @@
 
 #include "daemon/ctl/ctl.h"
 
-/* NULL: there was no memory for the text. */
+/* NULL: there was no memory for the text.  Takes the text.  The only place of tarnctl that ends
+ * the process: cells are added in the middle of loops over an answer, and nothing would be
+ * gained by carrying the error out of them. */
 static void
 table_add(struct ctl_table *t, char *text)
 {
@@ -25,6 +32,8 @@ table_add(struct ctl_table *t, char *text)
     cells[t->nrows++] = text;
 }
 
+/* Every row has as many cells as there are headings: a caller that adds one too few shifts all
+ * below it. */
 void
 ctl_table_begin(struct ctl_table *t, const char *const *headings)
 {
@@ -64,6 +73,7 @@ ctl_cell_of(struct ctl_table *t, const json_t *o, const char *member)
         ctl_cell(t, "-");
 }
 
+/* "12", "-3.5", "1,024".  Not "3 %" nor "-", which stand left. */
 static bool
 cell_is_number(const char *text)
 {
@@ -110,6 +120,7 @@ ctl_table_end(struct ctl_table *t, const char *none)
     free(t->cells);
 }
 
+/* From 1024 TiB on the number grows, not the unit: "2048.0 TiB" fits. */
 void
 ctl_bytes(char text[16], uint64_t bytes)
 {
@@ -122,6 +133,7 @@ ctl_bytes(char text[16], uint64_t bytes)
     snprintf(text, 16, i == 0 ? "%.0f %s" : "%.1f %s", n, units[i]);
 }
 
+/* Two units at most: an operator reads an age, not a measurement. */
 void
 ctl_seconds(char text[24], double s)
 {

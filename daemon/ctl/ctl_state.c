@@ -1,4 +1,8 @@
-/* ctl_state.c -- what tarnd says of itself: status, counters, memory, parameters. */
+/* ctl_state.c -- what tarnd says of itself: status, counters, memory, parameters.
+ *
+ * Each is one GET or POST; its answer is printed in words.  What is absent shows as "-": tarnctl
+ * and tarnd may be of neighbouring versions while one of them is replaced.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -52,6 +56,7 @@ ctl_status(struct ctl *c)
     return rc;
 }
 
+/* One answer here; with --live, --every or --count the frames of ctl_live.c. */
 int
 ctl_stat(struct ctl *c)
 {
@@ -98,6 +103,9 @@ storage_number(const json_t *o, const char *member)
     return (uint64_t)json_integer_value(json_object_get(o, member));
 }
 
+/* A tree of two levels, each with its share of `size`, the configured bound.  "resident" is what
+ * the kernel counts, "charged" what tarnd counts by itself: a gap that grows is memory that no
+ * part answers for. */
 int
 ctl_storage_stats(struct ctl *c)
 {
@@ -125,6 +133,8 @@ ctl_storage_stats(struct ctl *c)
     return rc;
 }
 
+/* `value` is the configuration's or the one set here; `in_force` is what counts, after the
+ * policy. */
 static void
 param_explain(const json_t *p)
 {
@@ -160,6 +170,8 @@ param_rows(const json_t *list, const char *part)
     ctl_table_end(&t, "no parameter has that in its name");
 }
 
+/* One match, or the exact name, is explained at length; several are a table.  Two passes, as the
+ * exact name may come after others of which it is a part. */
 int
 ctl_param_list(struct ctl *c)
 {
@@ -225,6 +237,8 @@ state_print_change(const json_t *change)
         printf("%s: %s -> %s\n", what, from, to);
 }
 
+/* A configuration with a mistake is refused as a whole: then nothing has changed, and the exit
+ * status is CTL_REFUSED. */
 int
 ctl_reload(struct ctl *c)
 {
@@ -244,6 +258,7 @@ ctl_reload(struct ctl *c)
     return rc;
 }
 
+/* Returns when tarnd has agreed, not when it has ended: it may have long downloads in flight. */
 int
 ctl_stop(struct ctl *c)
 {

@@ -1,4 +1,7 @@
-/* ctl_tls.c -- certificates of TLS listeners: what there is, and reading it anew. */
+/* ctl_tls.c -- certificates of TLS listeners: what there is, and reading it anew.
+ *
+ * No key and no certificate passes through here: the answers have names, dates and paths only.
+ */
 #include <stdlib.h>
 #include <time.h>
 
@@ -22,7 +25,8 @@ tls_cell_names(struct ctl_table *t, const json_t *names)
         ctl_cell(t, "%s%s%s", n > 0 ? first : "-", n > 1 ? ", " : "", n > 1 ? second : "");
 }
 
-/* The date, and how many days are left. */
+/* The date, and how many days are left.  Fills two cells in every case, or the columns behind
+ * them would shift.  In UTC, as the certificate has it (RFC 5280 4.1.2.5). */
 static void
 tls_cell_until(struct ctl_table *t, const json_t *until_s)
 {
@@ -44,6 +48,9 @@ tls_cell_until(struct ctl_table *t, const json_t *until_s)
         ctl_cell(t, "%lld", (long long)(left / DAY_S));
 }
 
+/* STATE: "bad" is a file that cannot be used now; "kept" is one that failed to reload, with the
+ * certificate of before still served; "ready" is one that no handshake has needed yet, so it is
+ * not parsed. */
 static void
 tls_row(struct ctl_table *t, const char *listener, const json_t *cert)
 {
@@ -64,6 +71,8 @@ tls_row(struct ctl_table *t, const char *listener, const json_t *cert)
     ctl_cell(t, "%s", error != NULL ? error : "-");
 }
 
+/* Thousands of certificates are possible: a listener sends --limit of them and the number of the
+ * others. */
 int
 ctl_tls_list(struct ctl *c)
 {
@@ -122,6 +131,8 @@ tls_say_rows(const json_t *rows, const char *kind)
     }
 }
 
+/* A bad file does not stop the good ones.  So the report comes first, and the exit status tells
+ * that a part was refused. */
 int
 ctl_tls_reload(struct ctl *c)
 {

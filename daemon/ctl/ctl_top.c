@@ -1,4 +1,9 @@
-/* ctl_top.c -- what is asked for most: URLs, clients, backends. */
+/* ctl_top.c -- what is asked for most: URLs, clients, backends.
+ *
+ * tarnd counts in a sketch (top-k) and only while it is watched: the first question starts the
+ * watch, each later one prolongs it, and it ends a minute after the last one.  Rates are of the
+ * window that the answer names, not of all time.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -24,7 +29,8 @@ struct top {
     bool terminal;
 };
 
-/* Arguments come in any order.  False: one is none of the words. */
+/* Arguments come in any order.  False: one is none of the words.  The two sets of words have
+ * nothing in common, so their order is free: `top misses url`. */
 static bool
 top_arguments(struct top *t)
 {
@@ -67,6 +73,7 @@ top_limit(struct top *t)
     return true;
 }
 
+/* TOP_MOST bounds the answer also on a terminal of a thousand lines. */
 static unsigned
 top_rows(const struct top *t)
 {

@@ -1,4 +1,15 @@
-/* ctl_warm.c -- asks for every URL of a list or a sitemap, at a bounded rate, and counts what came. */
+/* ctl_warm.c -- asks for every URL of a list or a sitemap, at a bounded rate, and counts what came.
+ *
+ *   tarnctl warm urls.txt | http://www.example.com/sitemap.xml | -
+ *
+ * The requests are those of an ordinary client to a listener (--to), not to the admin listener:
+ * the policy, the key and Vary see them as they see any other.  What is stored afterwards is
+ * what a client gets.
+ *
+ * First all URLs are read, so a list with a mistake in its middle warms nothing; then they are
+ * asked for, --concurrency at a time and --rate a second.  One thread: curl's multi interface
+ * drives all slots.
+ */
 #include <ctype.h>
 #include <curl/curl.h>
 #include <stdlib.h>
@@ -25,6 +36,8 @@ struct warm_list {
     size_t n, room;
 };
 
+/* One of the requests that run at a time; its handle, and with it its connection, serves many
+ * URLs. */
 struct warm_slot {
     struct warm *w;
     CURL *curl;
@@ -129,7 +142,9 @@ warm_unescape(const char *text, size_t len)
     return out;
 }
 
-/* Each <loc> of a sitemap or of an index of sitemaps (sitemaps.org). */
+/* Each <loc> of a sitemap or of an index of sitemaps (sitemaps.org).  Looks for "<loc>" exactly,
+ * so the <image:loc> and <video:...> of extensions are not taken for pages.  What stands in a
+ * comment of XML is taken, too. */
 static int
 warm_read_xml(const char *name, const char *text, struct warm_list *to)
 {
@@ -164,7 +179,7 @@ warm_read_xml(const char *name, const char *text, struct warm_list *to)
     return CTL_DONE;
 }
 
-/* A URL a line; empty lines and what begins with # say nothing. */
+/* A URL a line; empty lines and what begins with # say nothing.  Cuts `text` into its lines. */
 static int
 warm_read_lines(const char *name, char *text, struct warm_list *to)
 {
@@ -198,6 +213,7 @@ struct warm_text {
     size_t len;
 };
 
+/* Grows by what came; a sitemap is read once, and 50 MiB in pieces of 16 KiB are few enough. */
 static size_t
 warm_take(char *bytes, size_t size, size_t n, void *ctx)
 {
@@ -266,6 +282,7 @@ warm_aim_end(CURL *curl)
     curl_slist_free_all((struct curl_slist *)(void *)list);
 }
 
+/* *out is owned by the caller in every case, also after an error. */
 static int
 warm_download(const struct warm *w, const char *url, struct warm_text *out)
 {
@@ -295,6 +312,7 @@ warm_download(const struct warm *w, const char *url, struct warm_text *out)
     return rc != CURLE_OK ? CTL_UNREACHABLE : status != 200 ? CTL_REFUSED : CTL_DONE;
 }
 
+/* *t has a NUL behind its text.  One that has a NUL in it ends there, and no URL may have one. */
 static int
 warm_read_text(const char *name, struct warm_text *t, struct warm_list *to)
 {
@@ -347,7 +365,8 @@ warm_read(const struct warm *w, const char *name, struct warm_list *to, bool *is
     return rc;
 }
 
-/* An index names sitemaps, and no index (sitemaps.org). */
+/* An index names sitemaps, and no index (sitemaps.org).  Leaves the URLs in w->list.  A failed
+ * index leaves those of the sitemaps before it, which warm_close() frees. */
 static int
 warm_gather(struct warm *w)
 {
@@ -386,7 +405,10 @@ warm_drop(char *bytes, size_t size, size_t n, void *ctx)
     return size * n;
 }
 
-/* RFC 9211: the last member is of the cache that is nearest. */
+/* RFC 9211: the last member is of the cache that is nearest.
+ *   Cache-Status: "far"; hit, tarn; fwd=miss; stored
+ *
+ * A field on several lines is one list (RFC 9110 5.2): the last line that comes decides. */
 static size_t
 warm_on_field(char *bytes, size_t size, size_t n, void *ctx)
 {
@@ -419,6 +441,8 @@ warm_tell(const struct warm *w, const char *url, const char *why)
     fprintf(stderr, "%s: %s\n", url, why);
 }
 
+/* Each URL ends in exactly one of the five counters, so that they add up to `done`.  A response
+ * that was neither a hit nor stored was passed, or comes from a server without Cache-Status. */
 static void
 warm_count(struct warm *w, struct warm_slot *s, CURLcode rc)
 {
@@ -444,6 +468,8 @@ warm_count(struct warm *w, struct warm_slot *s, CURLcode rc)
     }
 }
 
+/* Also counts a request that could not begin; `done` must reach the list's length, or warm_run()
+ * would not end. */
 static void
 warm_start(struct warm *w)
 {
@@ -511,6 +537,7 @@ warm_show(const struct warm *w)
         w->hits, w->stored, w->passed, w->errors + w->failed);
 }
 
+/* The n-th URL is due n / rate seconds after the beginning. */
 static void
 warm_run(struct warm *w)
 {
@@ -533,6 +560,7 @@ warm_run(struct warm *w)
         fputs("\r\033[K", stderr);
 }
 
+/* False leaves a part of it, which warm_close() takes: curl's functions allow NULL. */
 static bool
 warm_open(struct warm *w)
 {
@@ -578,6 +606,7 @@ warm_report(const struct warm *w)
     return w->errors + w->failed > 0 ? CTL_REFUSED : CTL_DONE;
 }
 
+/* A fraction below one request at a time is one; more than the slots is all of them. */
 int
 ctl_warm(struct ctl *c)
 {

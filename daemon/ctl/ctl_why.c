@@ -1,4 +1,9 @@
-/* ctl_why.c -- what a request for a URL would come to, in words. */
+/* ctl_why.c -- what a request for a URL would come to, in words.
+ *
+ * tarnd runs the policy for a request that nothing sent, looks its key up, and reports each
+ * step; no origin is asked, no counter moves, and a purge or ban of the policy does nothing.  So
+ * it may be used while clients are served.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +23,8 @@ why_number(const json_t *o, const char *key)
     return json_number_value(json_object_get(o, key));
 }
 
+/* One row for each variant.  A row is a response or a marker (hit-for-miss, hit-for-pass), which
+ * has a reason and a lifetime, and no body. */
 static void
 why_print_stored(const json_t *list)
 {
@@ -52,6 +59,8 @@ why_print_stored(const json_t *list)
     ctl_table_end(&t, "nothing is stored under this key");
 }
 
+/* The order is from the answer to its grounds: what would happen now, why in sentences, the key,
+ * what each VCL subroutine returned and where, and then what is stored. */
 static void
 why_print(const json_t *o)
 {
