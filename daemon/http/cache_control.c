@@ -1,4 +1,10 @@
-/* cache_control.c -- directives to flags and seconds. */
+/* cache_control.c -- directives to flags and seconds.
+ *
+ * Directives may repeat, contradict each other, and be written badly.  The rule for all of them:
+ * what forbids counts in any form, what permits counts only when it is well-formed, and of two
+ * numbers the one that allows less (RFC 9111 4.2.1).  A mistake of an origin then costs a fetch,
+ * never a private response.
+ */
 #include "daemon/http/cache_control.h"
 
 #include "daemon/base/tassert.h"
@@ -127,6 +133,7 @@ cc_set(struct cache_control *cc, struct slice name, struct slice argument)
     }
 }
 
+/* max-age=60, private="Set-Cookie", max-age="60", and "max-age = 60" of careless origins. */
 static void
 cc_member(struct cache_control *cc, struct slice member)
 {
@@ -202,6 +209,8 @@ cc_surrogate_member(struct cache_control *cc, struct slice member, struct slice 
         cc_member(cc, directive);
 }
 
+/* Surrogate-Control: max-age=60, max-age=9;tarn: a directive for one surrogate alone names it
+ * behind a semicolon.  The text is Edge Architecture 1.0 (W3C note), no RFC. */
 void
 cc_parse_surrogate(const struct http_message *h, struct slice us, struct cache_control *cc)
 {

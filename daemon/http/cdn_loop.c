@@ -1,4 +1,10 @@
-/* cdn_loop.c -- has this request been here before? */
+/* cdn_loop.c -- has this request been here before?
+ *
+ * CDN-Loop (RFC 8586) and Via name each hop that a request has passed.  Our own name in it means
+ * that a backend leads back to us.  Counting errs on the side of a loop: a client that writes
+ * our name into a request harms its own request alone, a loop that is overlooked takes every
+ * connection.
+ */
 #include "daemon/http/cdn_loop.h"
 
 #include <string.h>

@@ -193,6 +193,12 @@ http_date_rfc850(struct slice t, struct http_date *d, int64_t now_s)
     return true;
 }
 
+/*    Sun, 06 Nov 1994 08:49:37 GMT       IMF-fixdate, 29 bytes: what origins send
+ *    Sun Nov  6 08:49:37 1994            asctime, 24 bytes
+ *    Sunday, 06-Nov-94 08:49:37 GMT      RFC 850, length by the weekday
+ *
+ * All three must be read (RFC 9110 5.6.7).  `now_s` is for the third alone, which has two digits
+ * of a year. */
 int
 http_date_parse(struct slice text, int64_t now_s, int64_t *out_s)
 {
@@ -221,6 +227,7 @@ http_put_digits(char *p, int n, int64_t value)
     }
 }
 
+/* Years 0 to 9999: more has no place in the form. */
 void
 http_date_format(int64_t s, char out[static HTTP_DATE_LEN])
 {

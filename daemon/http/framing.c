@@ -216,6 +216,8 @@ framing_drop_known(struct http_message *h, uint64_t known)
     }
 }
 
+/* Marks what Connection nominates as `drop`; the fields stay in the message, and what
+ * forwards, stores or matches by Vary passes over them. */
 static int
 framing_connection(struct http_message *h, bool is_request, struct framing_connection *out)
 {

@@ -166,7 +166,8 @@ fresh_cookie_forbids(const struct http_message *resp, const struct cache_control
                                                  (targeted && cc_has(cc, CC_MAX_AGE)));
 }
 
-/* RFC 9111 3, top to bottom, without the question of freshness. */
+/* RFC 9111 3, top to bottom, without the question of freshness.  The order is that of what an
+ * operator can act on: the first reason is the one that is logged. */
 static enum fresh_refusal
 fresh_refuse(const struct http_message *resp, const struct fresh_request *req,
     const struct cache_control *cc)

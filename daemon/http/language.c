@@ -35,7 +35,7 @@ language_range_ok(struct slice range)
     return subtag > 0;
 }
 
-/* "q=0.5" in thousandths, or TERR_SYNTAX (RFC 9110 12.4.2). */
+/* "q=0.5" in thousandths, or TERR_SYNTAX (RFC 9110 12.4.2).  "q=1" is 1000, "q=0.25" is 250. */
 static int
 language_weight(struct slice text)
 {

@@ -1,4 +1,8 @@
-/* packed_fields.c -- the fields of a built message, two or three bytes each. */
+/* packed_fields.c -- the fields of a built message, two or three bytes each.
+ *
+ * Stored responses keep names and values as lines of bytes and need the table of their places
+ * only while they are delivered.  10 bytes a field in memory become two or three in the store.
+ */
 #include "daemon/http/packed_fields.h"
 
 #include "daemon/base/tassert.h"

@@ -1,4 +1,14 @@
-/* channel.c -- messages between a tarnd and its supervisor. */
+/* channel.c -- messages between a tarnd and its supervisor.
+ *
+ * One message is one packet: a letter, a text, and perhaps descriptors (SCM_RIGHTS).
+ *
+ *    H "1 1 unix:/run/tarn.sock" + lock, socket     hold these: OURS, LOCK, ADDRESS
+ *    D "127.0.0.1:8080"                             drop them
+ *    B "30000 "                                     heartbeat, with the watchdog's time in ms
+ *
+ * The kernel keeps packets apart and in order, so there is no framing, and a message is never
+ * half there.  The letters are those of channel.h.
+ */
 #include "daemon/supervise/channel.h"
 
 #include <errno.h>
@@ -28,6 +38,8 @@ struct channel {
     int fd;
 };
 
+/* A wrong variable is an error and no start without a supervisor: that tarnd would not be
+ * watched, and its listeners would end with it. */
 int
 channel_open(struct channel **out)
 {
@@ -68,7 +80,8 @@ channel_close(struct channel **tp)
     OBJ_FREE(t);
 }
 
-/* The lock goes first, if there is one. */
+/* The lock goes first, if there is one.  `room` is the caller's, and stays until sendmsg(2): the
+ * control message lies in it. */
 static void
 channel_attach(struct msghdr *msg, char *room, const struct listen_sockets *sockets)
 {
@@ -115,7 +128,8 @@ channel_send(int fd, enum channel_word word, const char *text, const struct list
     }
 }
 
-/* Descriptors that came with a message: `locks` of them, 0 or 1, are the lock. */
+/* Descriptors that came with a message: `locks` of them, 0 or 1, are the lock.  Each descriptor
+ * is from here on in *sockets or closed; none is lost, whatever the sender sent. */
 static void
 channel_detach(const struct msghdr *msg, unsigned locks, struct listen_sockets *sockets)
 {
@@ -138,6 +152,8 @@ channel_detach(const struct msghdr *msg, unsigned locks, struct listen_sockets *
     }
 }
 
+/* The text is cut at `room`; a packet is gone when it was read, so the next call meets the next
+ * message.  `text` is NUL-terminated also where the packet was a letter alone. */
 enum channel_word
 channel_take(int fd, char *text, unsigned room, struct listen_sockets *sockets)
 {
@@ -201,6 +217,7 @@ channel_ready(struct channel *t, const char *line)
     return channel_send(t->fd, CHANNEL_READY, line, NULL, true);
 }
 
+/* `must` is false: the management loop must not wait for a supervisor that is stopped. */
 void
 channel_beat(struct channel *t, int64_t watchdog_ms, const char *stuck)
 {

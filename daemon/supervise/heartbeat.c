@@ -1,4 +1,10 @@
-/* heartbeat.c -- do the workers' loops turn? */
+/* heartbeat.c -- do the workers' loops turn?
+ *
+ * Each worker counts the turns of its loop in a counter that is shared.  A sign of life goes to
+ * the service manager only when every one of them has changed since the last sign, so one loop
+ * that hangs is enough to have the process replaced.  Signs are sent a third of the watchdog's
+ * time apart.
+ */
 #include "daemon/supervise/heartbeat.h"
 
 #include <stddef.h>
@@ -48,6 +54,8 @@ heartbeat_stuck(const struct heartbeat *p, struct worker *const *workers)
     return i;
 }
 
+/* Runs on the management loop, each second.  With a stuck worker `due_ms` stays in the past: the
+ * look is repeated each time until that worker turns, or the service manager kills us. */
 void
 heartbeat_look(struct heartbeat *p, struct worker *const *workers, uint64_t now_ms)
 {

@@ -1,4 +1,14 @@
-/* reaper.c -- the process that is left with a dead one's memory. */
+/* reaper.c -- the process that is left with a dead one's memory.
+ *
+ * The kernel frees the memory of a process before it closes its sockets, and for a large cache
+ * that takes seconds, in which clients neither get an answer nor a reset.  So a second process
+ * shares the memory (CLONE_VM) and ends only when the first has closed its descriptors: the
+ * memory then goes with it, later.
+ *
+ *    parent                        reaper
+ *    clone, waits for the byte     closes all but two pipes, seccomp, writes the byte
+ *    goes on                       reads `life`: blocks until the parent's end of it closes
+ */
 #include "daemon/supervise/reaper.h"
 
 #include <errno.h>
@@ -74,6 +84,8 @@ reaper_close(int fd)
         close(fd);
 }
 
+/* Before any other thread is made: clone(2) with CLONE_VM shares what threads change.  All
+ * signals are blocked around it, and so in the reaper for good: only SIGKILL reaches it. */
 void
 reaper_start(void)
 {

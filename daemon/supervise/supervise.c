@@ -28,6 +28,7 @@ supervise_clock(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* 0, 100, 200, 400, ... ms, up to SUPERVISE_BACKOFF_MAX_MS. */
 uint64_t
 supervise_backoff_ms(unsigned crashes)
 {
@@ -41,6 +42,7 @@ supervise_backoff_ms(unsigned crashes)
     return ms < SUPERVISE_BACKOFF_MAX_MS ? ms : SUPERVISE_BACKOFF_MAX_MS;
 }
 
+/* At most one child is starting and one is serving; of those that retire this gives the first. */
 struct child *
 supervise_find(struct supervisor *s, enum child_role role)
 {
@@ -168,6 +170,8 @@ supervise_on_quit(struct supervisor *s, struct child *c, const char *text)
         supervise_tell(s, CHILD_RETIRING, SIGTERM);
 }
 
+/* Called for each child in each turn, and once more when it has died.  `text` is static: one
+ * thread, and no function that is called from here comes back to this one. */
 static void
 supervise_hear(struct supervisor *s, struct child *c)
 {
@@ -199,6 +203,7 @@ supervise_hear(struct supervisor *s, struct child *c)
 
 /* ---- Deaths ---- */
 
+/* Sets the time of the next start only; supervise_turn() starts it. */
 static void
 supervise_on_crash(struct supervisor *s, const struct child *c, const char *how)
 {
@@ -215,6 +220,9 @@ supervise_on_crash(struct supervisor *s, const struct child *c, const char *how)
         s->crashes, (unsigned long long)pause_ms);
 }
 
+/* Cases from the one that matters least to the crash.  A first child that never was ready ends
+ * the supervisor with its status, so that a wrong configuration shows at the command line and is
+ * not retried. */
 static void
 supervise_on_death(struct supervisor *s, struct child *c, int status)
 {
@@ -337,6 +345,7 @@ supervise_wait(struct supervisor *s)
     return took_ms < SUPERVISE_TURN_MS ? took_ms : SUPERVISE_TURN_MS;
 }
 
+/* One turn, and its order is the point: channels, signals, deaths, watchdogs, the next start. */
 static void
 supervise_turn(struct supervisor *s)
 {
@@ -381,6 +390,7 @@ supervise_program(const char *name)
     return strdup(path);
 }
 
+/* Signals are blocked before the first fork(2): one that comes early waits in the signalfd. */
 static int
 supervise_open(struct supervisor *s, char **argv, const char *conf)
 {

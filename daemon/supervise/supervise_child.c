@@ -69,6 +69,8 @@ child_exec(struct supervisor *s, const char *program, int channel)
     _exit(1);
 }
 
+/* `program` NULL: the binary that runs now; else the new one, after SIGUSR2.  False: the caller
+ * tries again in a later turn. */
 bool
 child_start(struct supervisor *s, const char *program)
 {
@@ -103,6 +105,8 @@ child_start(struct supervisor *s, const char *program)
     return true;
 }
 
+/* The first start of all has no deadline: large tables may be read, and an operator waits for
+ * it. */
 static void
 child_watch_start(struct supervisor *s, struct child *c)
 {
@@ -114,6 +118,9 @@ child_watch_start(struct supervisor *s, struct child *c)
     kill(c->pid, SIGKILL);
 }
 
+/* SIGABRT first, for the core shows where a loop hangs; SIGKILL after SUPERVISE_ABORT_MS.
+ * `silent_ms` counts the supervisor's own turns, not the clock: after a machine slept all
+ * children would look silent. */
 void
 child_watch(struct supervisor *s, struct child *c, uint64_t elapsed_ms)
 {

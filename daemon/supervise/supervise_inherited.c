@@ -1,4 +1,9 @@
-/* supervise_inherited.c -- listening sockets that outlive a child. */
+/* supervise_inherited.c -- listening sockets that outlive a child.
+ *
+ * A list for the child that serves, and one for a child that starts, which becomes the first
+ * when that is ready.  The supervisor never accepts on a socket of these; it keeps them open, so
+ * that the kernel queues connections while no child is there.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +29,7 @@ inherited_free(struct inherited *h)
     free(h);
 }
 
+/* Takes the sockets in every case; borrows the address. */
 void
 inherited_add(struct inherited **list, const struct listen_sockets *sockets, const char *address)
 {
@@ -74,6 +80,7 @@ inherited_drop(struct inherited **list, const char *address)
     inherited_free(h);
 }
 
+/* `kept` is the list that follows, NULL for none. */
 void
 inherited_release(struct inherited **list, const struct inherited *kept, bool remove)
 {

@@ -1,4 +1,13 @@
-/* supervise_upgrade.c -- a new binary: asked, started beside the old one, and become. */
+/* supervise_upgrade.c -- a new binary: asked, started beside the old one, and become.
+ *
+ *    SIGUSR2: upgrade_begin        new binary with -t, beside everything      nothing has changed yet
+ *    it ended well                 child_start(): a child of the new binary   both accept
+ *    it is ready                   supervise_on_ready(): the old one retires
+ *    next turn: upgrade_exec       the supervisor itself becomes the binary, with the same pid
+ *
+ * Until the last step each failure leaves the old child serving.  That step passes its state
+ * through the environment, because memory does not survive execve(2), and descriptors do.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -89,6 +98,8 @@ upgrade_hindrance(struct supervisor *s)
     return children == SUPERVISE_CHILDREN ? "too many have not ended yet" : NULL;
 }
 
+/* The state is printed now only to be shown to the new binary; it is printed anew before the
+ * exec. */
 void
 upgrade_begin(struct supervisor *s)
 {
@@ -217,6 +228,8 @@ upgrade_adopt_inherited(struct supervisor *s, const char *line)
     return true;
 }
 
+/* A line that is not understood is reported and left out: a supervisor that gave up here would
+ * end every child. */
 int
 upgrade_adopt(struct supervisor *s)
 {
