@@ -21,6 +21,7 @@ account_new_key(struct acme_client *c, struct acme_fail *f)
 
     if (err == 0 && acme_key_pem(c->key, &pem) != 0)
         err = acme_fail(f, TERR_NOMEM, "out of memory");
+    /* On disk before the CA hears of it: an account that we lost the key of could neither be used nor closed. */
     if (err == 0)
         err = acme_dir_write(c->dir, KEY_FILE, slice_of(pem.ptr, pem.len), f);
     acme_key_forget(&pem);
@@ -40,6 +41,8 @@ account_key(struct acme_client *c, struct acme_fail *f)
         return err;
     c->key = acme_key_read(slice_of(pem.ptr, pem.len));
     acme_key_forget(&pem);
+    /* Never replaced by itself: the key is the account, with its limits and authorizations, and a backup may
+     * have it. */
     if (c->key == NULL || !acme_key_kind(c->key, &kind) || kind != ACME_ECDSA)
         return acme_fail(f, TERR_CORRUPT,
             "%s/" KEY_FILE
@@ -63,6 +66,7 @@ account_read(const struct acme_client *c, json_t **out, struct acme_fail *f)
     if (err == 0)
         *out = json_parse(slice_of(text.ptr, text.len), why, sizeof(why));
     free(text.ptr);
+    /* Nothing is lost by that: newAccount finds the account of a key that the CA knows (RFC 8555 7.3.1). */
     if (!json_is_object(*out)) {
         json_decref(*out);
         *out = json_object();
@@ -91,6 +95,7 @@ account_write(const struct acme_client *c, json_t *all, const char *thumb, struc
 static int
 account_consent(const struct acme_client *c, struct acme_fail *f)
 {
+    /* RFC 8555 7.3.3. The operator agrees, and not this program for him: the URL is shown, which is all it can do. */
     if (c->urls.terms[0] != '\0' && !c->set->agree_tos)
         return acme_fail(f, TERR_DENIED,
             "the CA has terms of service; read %s and, if you agree, give --agree-tos, or "
@@ -104,6 +109,7 @@ account_consent(const struct acme_client *c, struct acme_fail *f)
     return 0;
 }
 
+/* An empty list removes the contact (RFC 8555 7.3.2); to leave it out would keep it. */
 static json_t *
 account_contact(const struct acme_client *c)
 {
@@ -133,6 +139,7 @@ account_ask(struct acme_client *c, struct acme_fail *f)
             slice_of((const char *)c->set->eab_key, c->set->eab_key_bytes), c->urls.new_account);
         json_put(payload, "externalAccountBinding", binding);
     }
+    /* Without a kid the request is signed with the key in it, as newAccount has to be (RFC 8555 6.2). */
     c->kid[0] = '\0';
     if (err == 0)
         err = acme_client_post(c, c->urls.new_account, payload, &a, f);
@@ -181,6 +188,7 @@ account_use(struct acme_client *c, json_t *all, struct acme_fail *f)
 
     if (err != 0)
         acme_fail(f, err, "the key has no thumbprint: %s", acme_key_why());
+    /* By the thumbprint: a key that was put back from elsewhere has another account. */
     known = err == 0 && url != NULL && conf_acme_url_ok(url) && account_same(one, "key", thumb);
     changed = !known || !account_same(one, "email", c->set->email);
     if (err == 0 && known)
@@ -216,6 +224,8 @@ acme_account_ready(struct acme_client *c, struct acme_fail *f)
     return err;
 }
 
+/* The CA does not know it any more, as Pebble and staging environments do after a restart: the next order asks
+ * anew. */
 void
 acme_account_forget(struct acme_client *c)
 {

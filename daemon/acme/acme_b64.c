@@ -8,6 +8,8 @@
 static const char b64_alphabet[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
+/* RFC 4648 5, without "=": as JOSE has it (RFC 7515 2). OpenSSL's own base64 has the other alphabet, pads, and
+ * breaks lines. */
 void
 acme_b64_put(char *out, const void *bytes, size_t len)
 {

@@ -45,6 +45,7 @@ chain_add(struct acme_chain *c, const struct chain_block *b, struct acme_fail *f
     if (c->n == ACME_CHAIN_MAX)
         return acme_fail(f, TERR_LIMIT, "more than %d certificates in one chain", ACME_CHAIN_MAX);
     x = d2i_X509(NULL, &at, b->len);
+    /* Bytes behind the certificate would go into the file, unread by us and read by others. */
     if (x == NULL || at != b->bytes + b->len) {
         X509_free(x);
         return acme_fail(f, TERR_SYNTAX, "certificate %u of the chain is malformed", c->n + 1);
@@ -69,6 +70,7 @@ acme_chain_read(struct slice pem, bool keys_too, struct acme_chain *out, struct 
             err = acme_fail(f, TERR_SYNTAX, "a block that is no certificate stands in the chain");
         chain_block_free(&b);
     }
+    /* The loop ends at any error; "no start line" alone means that there is no more. */
     if (err == 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
         err = acme_fail(f, TERR_SYNTAX, "malformed PEM behind certificate %u", c.n);
     if (err == 0 && c.n == 0)
@@ -128,6 +130,7 @@ leaf_time(const ASN1_TIME *t, int64_t *out_s)
 static void
 leaf_certid(X509 *x, char out[static ACME_CERTID_SIZE])
 {
+    /* Without it there is no certID, and the CA is not asked when to renew: the life decides. */
     const ASN1_OCTET_STRING *aki = X509_get0_authority_key_id(x);
     unsigned char *der = NULL;
     int len = i2d_ASN1_INTEGER(X509_get0_serialNumber(x), &der);
@@ -167,6 +170,7 @@ names_have(const struct acme_wanted *w, const char *name, size_t len)
 }
 
 /* Sets *why; whether all names of the certificate are wanted. */
+/* A certificate with more names than were ordered was issued by mistake, and would be served for them. */
 static bool
 leaf_names_wanted(const GENERAL_NAMES *names, const struct acme_wanted *w, const char **why)
 {
@@ -198,6 +202,7 @@ bool
 acme_leaf_has_names(const struct acme_chain *c, const struct acme_wanted *w, const char **why)
 {
     static char text[ACME_NAME_MAX + 64];
+    /* The common name counts for nothing (RFC 9525): OpenSSL would take it where there is no other. */
     GENERAL_NAMES *names = X509_get_ext_d2i(c->certs[0], NID_subject_alt_name, NULL, NULL);
     bool ok = names != NULL;
 
@@ -244,6 +249,7 @@ acme_chain_judge(const struct acme_chain *c, EVP_PKEY *key, const struct acme_wa
     const char *why;
     int err;
 
+    /* First: with another key no handshake would succeed, and all else would be said in vain. */
     if (X509_check_private_key(c->certs[0], key) != 1) {
         ERR_clear_error();
         return acme_fail(f, TERR_CORRUPT,

@@ -27,6 +27,7 @@ acme_client_pause(const struct acme_client *c, unsigned ms, struct acme_fail *f)
 }
 
 /* The reason of an answer that is no 2xx. */
+/* The CA's words reach the operator whole: rate limits and policies differ, and only the detail says what to do. */
 static int
 client_refused(const struct acme_answer *a, struct acme_fail *f)
 {
@@ -34,6 +35,7 @@ client_refused(const struct acme_answer *a, struct acme_fail *f)
     struct acme_problem p;
     json_t *v;
 
+    /* RFC 8555 6.6: of any error, a rate limit's most of all; the next attempt keeps to it. */
     f->retry_after_s = a->retry_after_s;
     if (a->status >= 300 && a->status < 400)
         return acme_fail(f, TERR_UPSTREAM,
@@ -51,6 +53,7 @@ client_refused(const struct acme_answer *a, struct acme_fail *f)
 static bool
 client_is_fault(int err, const struct acme_answer *a)
 {
+    /* Neither a signal nor an answer that is too long gets better by asking again. */
     if (err != 0)
         return err == TERR_UNREACH;
     return a->status >= 500 && a->retry_after_s < 0;
@@ -81,6 +84,7 @@ client_exchange(struct acme_client *c, enum acme_method method, const char *url,
         f->stopped |= first.stopped;
         return acme_fail(f, err, "%s", first.text);
     }
+    /* Errors bring one, too (RFC 8555 6.5): so most requests need no question for a nonce. */
     if (out->nonce[0] != '\0')
         snprintf(c->nonce, sizeof(c->nonce), "%s", out->nonce);
     return 0;
@@ -108,6 +112,8 @@ acme_client_open(struct acme_client *c, const struct acme_settings *set, const s
     int err;
 
     *c = (struct acme_client){.set = set, .dir = dir, .env = env};
+    /* The directory is asked for anew by each pass: a CA may move its resources (RFC 8555 7.1.1), and an answer
+     * that was kept would be believed for as long as the process lives. */
     err = acme_http_open(&c->http, set->ca, env, f);
     if (err == 0)
         err = acme_client_get(c, set->directory, &a, f);
@@ -154,6 +160,7 @@ client_nonce(struct acme_client *c, char out[static ACME_NONCE_MAX], struct acme
                 f, TERR_UPSTREAM, "the CA's newNonce answers without a Replay-Nonce field");
     }
     memcpy(out, c->nonce, sizeof(c->nonce));
+    /* Taken before it is sent: whether or not an answer comes, the CA has it, and takes it no second time. */
     c->nonce[0] = '\0';
     return 0;
 }
@@ -164,6 +171,7 @@ client_post_once(struct acme_client *c, const char *url, const char *payload,
     struct acme_answer *out, struct acme_fail *f)
 {
     char nonce[ACME_NONCE_MAX], *body;
+    /* With the account's URL as kid, or, for newAccount alone, with the key itself (RFC 8555 6.2). */
     struct acme_jws j = {
         .key = c->key, .kid = c->kid[0] != '\0' ? c->kid : NULL, .nonce = nonce, .url = url};
     int err = client_nonce(c, nonce, f);
@@ -204,6 +212,8 @@ client_post_text(struct acme_client *c, const char *url, const char *payload,
     for (;;) {
         acme_fail_init(&why);
         err = client_post_once(c, url, payload, out, &why);
+        /* The only refusal that is repeated at once: the request itself was right. Bounded, for a CA may
+         * refuse all. */
         if (err == 0 && client_is_bad_nonce(out) && nonces++ < NONCES_MAX) {
             acme_answer_fini(out); /* the refusal brought the next nonce (RFC 8555 6.5) */
             continue;
@@ -228,6 +238,7 @@ int
 acme_client_post(struct acme_client *c, const char *url, const json_t *payload,
     struct acme_answer *out, struct acme_fail *f)
 {
+    /* POST-as-GET has a payload of no bytes (RFC 8555 6.3), and so reads what is not public. */
     char *text = payload != NULL ? json_dumps(payload, JSON_COMPACT) : strdup("");
     int err;
 

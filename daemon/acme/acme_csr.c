@@ -54,6 +54,7 @@ acme_csr(EVP_PKEY *key, const struct acme_wanted *w, struct span *out, struct ac
 {
     X509_REQ *req = X509_REQ_new();
     X509_EXTENSIONS *list = sk_X509_EXTENSION_new_null();
+    /* All names of the order, and no others: a CA refuses a request that differs from it (RFC 8555 7.4). */
     X509_EXTENSION *names = names_extension(w->names, w->nnames);
     unsigned char *der = NULL;
     int len = 0;
@@ -86,6 +87,7 @@ acme_csr(EVP_PKEY *key, const struct acme_wanted *w, struct span *out, struct ac
 static X509_EXTENSION *
 challenge_extension(const char *authorization)
 {
+    /* OpenSSL has no type for it; an octet string of 32 bytes is written by hand sooner than by ASN.1 templates. */
     unsigned char value[2 + HASH_BYTES] = {0x04, HASH_BYTES};
     ASN1_OBJECT *oid = OBJ_txt2obj(OID_ACME_IDENTIFIER, 1);
     ASN1_OCTET_STRING *text = ASN1_OCTET_STRING_new();
@@ -107,6 +109,7 @@ challenge_fill(X509 *x, EVP_PKEY *key, const char *name, const char *authorizati
 {
     X509_EXTENSION *names = names_extension(&name, 1), *proof = challenge_extension(authorization);
     X509_NAME *subject = X509_NAME_new();
+    /* With the 1 in front positive, and new each time (RFC 5280 4.1.2.2). */
     unsigned char random[7];
     uint64_t serial = 1;
     bool ok = names != NULL && proof != NULL && subject != NULL &&
@@ -119,6 +122,7 @@ challenge_fill(X509 *x, EVP_PKEY *key, const char *name, const char *authorizati
          X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
              (const unsigned char *)"tarn-acme tls-alpn-01", -1, -1, 0) == 1 &&
          X509_set_subject_name(x, subject) == 1 && X509_set_issuer_name(x, subject) == 1 &&
+         /* The CA's clock may be behind ours. */
          X509_gmtime_adj(X509_getm_notBefore(x), -3600) != NULL &&
          X509_gmtime_adj(X509_getm_notAfter(x), CHALLENGE_LIFE_S) != NULL &&
          X509_set_pubkey(x, key) == 1 && X509_add_ext(x, names, -1) == 1 &&
@@ -153,6 +157,7 @@ acme_cert_of_challenge(
 {
     struct acme_chain c = {.n = 0};
     EVP_PKEY *key = NULL;
+    /* Of a kind that every CA's client takes, whatever the certificates are to be. */
     int err = acme_key_new(ACME_ECDSA, &key, f);
 
     if (err != 0)

@@ -34,6 +34,7 @@ dir_judge(const struct acme_dir *d, const char *file, const struct stat *st, uns
 {
     const char *slash = file[0] != '\0' ? "/" : "";
 
+    /* Before the mode: of a stranger's file the mode says nothing, for he may change it at any time. */
     if (st->st_uid != geteuid())
         return acme_fail(f, TERR_DENIED,
             "%s%s%s belongs to user %u, and this process is user %u; it must be of the user that "
@@ -56,8 +57,10 @@ dir_make(const struct acme_dir *d, const char *name, bool look, struct acme_fail
     const char *path = name[0] != '\0' ? name : ".";
     struct stat st;
 
+    /* Relative to the directory that was opened: who renames it meanwhile sends us nowhere else. */
     if (!look && name[0] != '\0' && mkdirat(d->fd, name, 0700) != 0 && errno != EEXIST)
         return dir_fail_errno(f, d, name, "cannot be made");
+    /* A link to a directory of another user would pass as one of ours. */
     if (fstatat(d->fd, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return look && errno == ENOENT ? 0 : dir_fail_errno(f, d, name, "cannot be seen");
     if (!S_ISDIR(st.st_mode))
@@ -101,6 +104,7 @@ acme_dir_lock(struct acme_dir *d, struct acme_fail *f)
     d->lock = openat(d->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (d->lock < 0)
         return dir_fail_errno(f, d, "lock", "cannot be opened");
+    /* The kernel gives it back when the process ends, however: no stale lock has to be judged by its age. */
     if (flock(d->lock, LOCK_EX | LOCK_NB) == 0)
         return 0;
     acme_fail(

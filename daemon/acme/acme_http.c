@@ -42,11 +42,13 @@ http_on_body(char *bytes, size_t size, size_t n, void *arg)
     struct span *body = &a->to->body;
     size_t len = size * n;
 
+    /* Checked before a byte is kept: Content-Length may be missing, or lie. */
     if (len > ACME_ANSWER_MAX - body->len) {
         a->too_long = true;
         return 0;
     }
     if (body->len + len + 1 > a->room) {
+        /* Doubled, so that many small pieces cost as much as one large one. */
         size_t room = (body->len + len + 1) * 2;
         char *more = realloc(body->ptr, room);
 
@@ -81,6 +83,7 @@ static void
 http_copy(char *out, size_t size, struct slice value)
 {
     out[0] = '\0';
+    /* What does not fit is none: a part of a URL is another URL. curl ends no field at a NUL, C does. */
     if (value.len < size && memchr(value.ptr, '\0', value.len) == NULL)
         snprintf(out, size, "%.*s", (int)value.len, value.ptr);
 }
@@ -91,6 +94,7 @@ http_on_field(char *bytes, size_t size, size_t n, void *arg)
     struct http_arrival *a = arg;
     struct slice line = slice_of(bytes, size * n), value;
 
+    /* curl bounds one line and, since 8.3 only, all of them. */
     a->head += line.len;
     if (a->head > HEAD_MAX || ++a->nfields > FIELDS_MAX) {
         a->too_long = true;
@@ -105,6 +109,7 @@ http_on_field(char *bytes, size_t size, size_t n, void *arg)
             a->to->nonce[0] = '\0';
     } else if (http_field(line, "Location", &value)) {
         http_copy(a->to->location, sizeof(a->to->location), value);
+        /* It becomes the account's name or the order's, and is sent requests signed by our key: nothing but https. */
         if (!conf_acme_url_ok(a->to->location))
             a->to->location[0] = '\0';
     } else if (http_field(line, "Retry-After", &value)) {
@@ -113,6 +118,7 @@ http_on_field(char *bytes, size_t size, size_t n, void *arg)
     return line.len;
 }
 
+/* Called about once a second, also while nothing comes: a signal ends a wait for a CA that is silent. */
 static int
 http_on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
@@ -157,6 +163,8 @@ http_set(struct acme_http *h, const char *url, struct http_arrival *a, char *why
 {
     CURL *c = h->curl;
 
+    /* No option of the request before stays, and the connection does: a handshake for each would double the
+     * work of both. */
     curl_easy_reset(c);
     curl_easy_setopt(c, CURLOPT_URL, url);
     curl_easy_setopt(c, CURLOPT_USERAGENT, "tarn-acme/" TARN_VERSION); /* RFC 8555 6.1 */
@@ -166,7 +174,9 @@ http_set(struct acme_http *h, const char *url, struct http_arrival *a, char *why
     curl_easy_setopt(c, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTPS);
 #endif
     curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    /* A JWS names the URL that it is for (RFC 8555 6.4): at another one it is worthless, and not for its eyes. */
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    /* Else curl times its resolver by SIGALRM, in the midst of ours. */
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)ANSWER_MS);
@@ -192,6 +202,7 @@ http_lost(const struct acme_http *h, const char *url, CURLcode rc, const struct 
 
     acme_printable(shown, sizeof(shown), url);
     acme_printable(text, sizeof(text), why[0] != '\0' ? why : curl_easy_strerror(rc));
+    /* First: curl calls it an aborted callback, which would be a failure of the CA. */
     if (a->stopped) {
         f->stopped = true;
         return acme_fail(f, TERR_CANCELLED, "stopped by a signal");
@@ -234,6 +245,7 @@ acme_http_ask(struct acme_http *h, enum acme_method method, const char *url, con
         curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &out->status);
     else
         err = http_lost(h, url, rc, &a, why, f);
+    /* The buffer is this call's, and the handle outlives it. */
     curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, NULL);
     curl_slist_free_all(fields);
     if (err != 0)

@@ -25,6 +25,7 @@ static const unsigned char key_spki_p256[SPKI_POINT] = {0x30, 0x59, 0x30, 0x13, 
     0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
     0x03, 0x42, 0x00};
 
+/* One text for all: this program has one thread, and asks once behind each failure. */
 const char *
 acme_key_why(void)
 {
@@ -64,11 +65,13 @@ acme_key_pem(EVP_PKEY *key, struct span *out)
     char *bytes = NULL, *copy = NULL;
     long len = 0;
 
+    /* PKCS#8, one form for both kinds of key; the older ones name the algorithm in the label. */
     if (bio != NULL && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1) {
         len = BIO_get_mem_data(bio, &bytes);
         copy = len > 0 ? malloc((size_t)len) : NULL;
         if (copy != NULL)
             memcpy(copy, bytes, (size_t)len);
+        /* The BIO's memory goes back to the heap, and with it the key. */
         if (len > 0)
             OPENSSL_cleanse(bytes, (size_t)len);
     }
@@ -111,6 +114,8 @@ acme_key_read(struct slice pem)
 static int
 key_point(EVP_PKEY *key, unsigned char out[static 2 * COORDINATE])
 {
+    /* By the public key's DER: calls that give coordinates are deprecated in OpenSSL 3, and their successors
+     * not in AWS-LC. */
     unsigned char *der = NULL;
     int len = EVP_PKEY_id(key) == EVP_PKEY_EC ? i2d_PUBKEY(key, &der) : 0;
     int err =
@@ -189,6 +194,7 @@ acme_key_es256(EVP_PKEY *key, struct slice text, unsigned char out[static ACME_E
     bool ok = ctx != NULL && EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
               EVP_DigestSign(ctx, der, &len, (const unsigned char *)text.ptr, text.len) == 1;
 
+    /* JWS has r and s behind each other, of fixed length (RFC 7518 3.4), and libcrypto gives DER. */
     if (ok)
         sig = d2i_ECDSA_SIG(NULL, &at, (long)len);
     ok = sig != NULL && key_put_number(ECDSA_SIG_get0_r(sig), out) &&

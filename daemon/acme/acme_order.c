@@ -24,6 +24,8 @@ struct order {
     struct acme_order_view view;
 };
 
+/* By its first name, as certbot and lego do; tarnd reads names from the certificate, so the file's matters to
+ * people. */
 void
 acme_order_file(char *out, size_t size, const struct acme_wanted *w)
 {
@@ -42,9 +44,12 @@ struct poll {
 static int
 poll_pause(struct acme_client *c, struct poll *p, int64_t retry_after_s, struct acme_fail *f)
 {
+    /* 0 of a CA means "now", and would be a loop without a pause. */
     int64_t s = retry_after_s < 0 ? POLL_S : retry_after_s == 0 ? 1 : retry_after_s;
 
     if (s > POLL_MOST_S || ++p->n > POLLS_MAX || p->waited_s + s > POLL_ALL_S) {
+        /* What was waited for goes on at the CA, and is not lost: an order's URL is not kept, but a CA may
+         * give a pending order back when the same names are ordered (RFC 8555 7.4). */
         f->retry_after_s = retry_after_s;
         return acme_fail(f, TERR_TIMEDOUT,
             "the CA has not decided after %u questions in %lld s; the next attempt orders anew",
@@ -78,6 +83,7 @@ challenge_name(
         f, TERR_SYNTAX, "the CA wants a proof for \"%s\", which was not ordered", shown);
 }
 
+/* The proof lies on disk before the CA is told to look (RFC 8555 7.5.1): it may ask at once, from several places. */
 static int
 challenge_write(struct order *o, struct challenge *ch, const char *token, struct acme_fail *f)
 {
@@ -103,6 +109,7 @@ challenge_write(struct order *o, struct challenge *ch, const char *token, struct
 static int
 challenge_begin(struct order *o, const char *url, struct acme_fail *f)
 {
+    /* An empty object, not an empty payload: that would be a POST-as-GET, which only reads (RFC 8555 6.3). */
     json_t *empty = json_object();
     struct acme_answer a;
     int err = acme_client_post(o->c, url, empty, &a, f);
@@ -119,6 +126,8 @@ authz_verdict(const struct acme_authz_view *v, enum acme_challenge kind, struct 
 {
     if (v->status == ACME_VALID)
         return 0;
+    /* The reason stands in the challenge (RFC 8555 8.2), and an authorization that was deactivated or has
+     * expired has none. */
     if (v->status == ACME_INVALID && v->error.type[0] == '\0' && v->error.detail[0] == '\0')
         return acme_fail(
             f, TERR_UPSTREAM, "the CA calls the authorization invalid and names no reason");
@@ -147,12 +156,14 @@ authz_poll(struct order *o, const char *url, struct challenge *ch, struct acme_f
         if (err != 0)
             return err;
         err = acme_read_authz(json, o->c->set->challenge, &v, f);
+        /* Also of one that is valid already, as a CA reuses authorizations: its name is not believed the less. */
         if (err == 0 && ch->name[0] == '\0')
             err = challenge_name(ch, o->w, v.name, f);
         if (err == 0)
             err = authz_verdict(&v, o->c->set->challenge, f);
         if (err == TERR_AGAIN && ch->path[0] == '\0') {
             err = challenge_write(o, ch, v.token, f);
+            /* One that is "processing" the CA looks at already (RFC 8555 8.2). */
             if (err == 0 && v.challenge_status == ACME_PENDING)
                 err = challenge_begin(o, v.url, f);
             err = err == 0 ? TERR_AGAIN : err;
@@ -177,6 +188,7 @@ order_authorize(struct order *o, struct acme_fail *f)
         char step[ACME_NAME_MAX + 40];
 
         err = authz_poll(o, o->view.authorizations[i], &ch, f);
+        /* Also after a failure: what lies there answers for the account's key to anyone who asks. */
         if (ch.path[0] != '\0')
             acme_dir_remove(o->c->dir, ch.path);
         snprintf(step, sizeof(step), "%s for %s", acme_challenge_name(o->c->set->challenge),
@@ -221,6 +233,7 @@ order_ask(struct order *o, const char *replaces, struct acme_fail *f)
     json_decref(payload);
     if (err != 0)
         return err;
+    /* The order's own URL is in no member of the object: only here, in Location (RFC 8555 7.4). */
     memcpy(o->url, head.location, sizeof(o->url));
     err = order_take(o, json, f);
     if (err == 0 && o->url[0] == '\0')
@@ -250,6 +263,7 @@ order_begin(struct order *o, const char *replaces, struct acme_fail *f)
         acme_fail_init(&first);
         err = order_ask(o, "", &first);
     }
+    /* The second answer counts: the first was about the hint. */
     if (err != 0)
         *f = first;
     return err;
@@ -291,6 +305,8 @@ order_refresh(struct order *o, struct acme_fail *f)
     json_t *json;
     int err;
 
+    /* An order that was PENDING when it was made is not told that its authorizations are valid now; finalize is
+     * refused (orderNotReady) until the CA itself calls it ready (RFC 8555 7.4). */
     if (o->view.status != ACME_PENDING)
         return 0;
     err = acme_client_post_json(o->c, o->url, NULL, &json, &head, f);
@@ -344,6 +360,8 @@ order_keep(struct order *o, const struct acme_chain *chain, EVP_PKEY *key, struc
 {
     char file[PATH_BYTES];
     struct span pem;
+    /* Judged before it is written: what replaces a good certificate cannot be taken back, and tarnd reads it
+     * at once. */
     int err = acme_chain_judge(chain, key, o->w, o->c->env->now_s(), f);
 
     if (err == 0 && acme_pem_join(chain, key, &pem) != 0)
@@ -394,6 +412,8 @@ acme_order_run(
     EVP_PKEY *key;
     int err = acme_account_ready(c, f);
 
+    /* A key for this order alone, in memory until there is a certificate for it: an attempt that fails leaves no
+     * key, and a key that leaked is gone with the next renewal. */
     if (err == 0)
         err = acme_key_new(c->set->key, &key, f);
     if (err != 0)

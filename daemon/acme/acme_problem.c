@@ -50,6 +50,7 @@ acme_problem_read(const json_t *v, struct acme_problem *out)
     const char *detail = json_string_value(json_object_get(v, "detail"));
 
     *out = (struct acme_problem){.type = ""};
+    /* Older CAs write the prefix in other cases; a type without it is shown as it is. */
     if (type != NULL && strncasecmp(type, PROBLEM_URN, strlen(PROBLEM_URN)) == 0)
         type += strlen(PROBLEM_URN);
     if (type != NULL && strcmp(type, "about:blank") != 0)
@@ -76,6 +77,7 @@ acme_problem_fail(struct acme_fail *f, const struct acme_problem *p, long status
 
     if (status != 0)
         snprintf(http, sizeof(http), "HTTP %ld, ", status);
+    /* The first: acme_run.c acts on accountDoesNotExist, and what follows it is a consequence. */
     if (f->type[0] == '\0')
         snprintf(f->type, sizeof(f->type), "%s", p->type);
     return acme_fail(f, TERR_UPSTREAM, "the CA answers %s%s: %s%s%s", http,

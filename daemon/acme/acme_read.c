@@ -65,6 +65,7 @@ acme_read_directory(const json_t *v, struct acme_urls *out, struct acme_fail *f)
     int err;
 
     *out = (struct acme_urls){.new_nonce = ""};
+    /* Copied: the JSON goes, and these are used for as long as the client. */
     err = read_url_copy(v, "newNonce", out->new_nonce, f);
     if (err == 0)
         err = read_url_copy(v, "newAccount", out->new_account, f);
@@ -72,6 +73,7 @@ acme_read_directory(const json_t *v, struct acme_urls *out, struct acme_fail *f)
         err = read_url_copy(v, "newOrder", out->new_order, f);
     if (err == 0 && json_object_get(v, "renewalInfo") != NULL)
         err = read_url_copy(v, "renewalInfo", out->renewal_info, f);
+    /* For people only; nothing asks it. */
     if (terms != NULL)
         acme_printable(out->terms, sizeof(out->terms), terms);
     out->binding_required = json_is_true(json_object_get(meta, "externalAccountRequired"));
@@ -94,6 +96,7 @@ read_status(const json_t *v, enum acme_status *out, struct acme_fail *f)
             *out = rows[i].status;
             return 0;
         }
+    /* An unknown one is an error and no wait: what a later RFC means by it is not known here. */
     return acme_fail(f, TERR_SYNTAX, "the CA's answer has no \"status\" of RFC 8555 7.1.6");
 }
 
@@ -101,6 +104,7 @@ int
 acme_read_order(const json_t *v, struct acme_order_view *out, struct acme_fail *f)
 {
     const json_t *list = json_object_get(v, "authorizations");
+    /* One for each name that was ordered: more than can be ordered are no answer to us. */
     size_t n = json_array_size(list);
     int err;
 
@@ -156,6 +160,7 @@ acme_read_authz(
         const json_t *c = json_array_get(list, i);
         const char *type = read_text(c, "type");
 
+        /* Of any challenge: the CA may have tried another kind than ours, for an authorization that it reuses. */
         if (out->error.type[0] == '\0')
             acme_problem_read(json_object_get(c, "error"), &out->error);
         if (out->url == NULL && type != NULL && strcmp(type, acme_challenge_name(kind)) == 0)
