@@ -173,6 +173,7 @@ cert_on_status(SSL *ssl, void *ctx)
     staple = leaf != NULL && staple_index >= 0 ? X509_get_ex_data(leaf, staple_index) : NULL;
     if (staple == NULL || staple->until_s <= (int64_t)time(NULL))
         return SSL_TLSEXT_ERR_NOACK;
+    /* The library frees it, with its own free(). */
     copy = OPENSSL_memdup(staple->der, staple->len);
     if (copy == NULL || SSL_set_tlsext_status_ocsp_resp(ssl, copy, staple->len) != 1) {
         OPENSSL_free(copy);

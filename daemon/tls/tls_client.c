@@ -22,14 +22,14 @@ client_on_session(SSL *ssl, SSL_SESSION *session)
         return 0;
     SSL_SESSION_free(c->sessions[t->loop->id]);
     c->sessions[t->loop->id] = session;
-    return 1;
+    return 1; /* the reference is ours now; 0 would leave it to the library */
 }
 
 static int
 client_trust(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t why_len)
 {
     if (!conf->verify)
-        return 0;
+        return 0; /* a client's context verifies nothing unless it is told to */
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
     if (conf->ca[0] == '\0')
         return SSL_CTX_set_default_verify_paths(ctx) == 1 ? 0
@@ -130,6 +130,8 @@ client_context(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    /* The callback is called with a client's cache alone; the context's own table would be a second copy, below a
+     * lock that all loops take. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL_STORE);
     SSL_CTX_sess_set_new_cb(ctx, client_on_session);
     if (SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1) != 0) /* 0 is success, here alone */

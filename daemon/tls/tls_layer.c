@@ -73,7 +73,7 @@ tls_bio_read(BIO *bio, char *data, int room)
     if (t->key_updates > KEY_UPDATES_MAX)
         return -1; /* one call of OpenSSL's would take all that lie here */
     if (io == NULL || io->in.len == 0) {
-        BIO_set_retry_read(bio);
+        BIO_set_retry_read(bio); /* else it would be the connection's end */
         return -1;
     }
     n = io->in.len < (size_t)room ? io->in.len : (size_t)room;
@@ -135,11 +135,12 @@ tls_end(struct tls *t, int rc)
     case SSL_ERROR_NONE:
         return 0;
     case SSL_ERROR_WANT_READ:
-    case SSL_ERROR_WANT_X509_LOOKUP:
+    case SSL_ERROR_WANT_X509_LOOKUP: /* tls_on_cert() waits */
         return TERR_AGAIN;
     case SSL_ERROR_ZERO_RETURN:
         return TERR_CLOSED;
     default:
+        /* The first of a connection, and of the queue: what comes behind it is its consequence. */
         if (t->err == 0)
             t->err = ERR_peek_error();
         ERR_clear_error();
@@ -236,7 +237,8 @@ tls_decrypt(struct secure *s, struct secure_io *io, struct span room)
         return t->ended;
     if (io->in.len == 0 && SSL_pending(t->ssl) == 0 && !t->early_held)
         return 0; /* OpenSSL would take a buffer to find that out */
-    /* Behind the byte that was held may be the rest of its record. */
+    /* One record a call.  Behind the first, only if more lies here: a call that finds nothing costs as much as a small
+     * record.  Behind the byte that was held may be the rest of its record. */
     while (rc == 0 && got < room.len && (got == 0 || io->in.len > 0 || (early && got == 1))) {
         size_t most = room.len - got < INT32_MAX ? room.len - got : INT32_MAX;
         int n;
@@ -283,6 +285,7 @@ tls_shut(struct secure *s, struct secure_io *io)
     struct tls *t = tls_of(s);
 
     tls_begin(t, io);
+    /* 0: ours is sent, and the peer's has not come, for which nothing waits. */
     tls_end(t, SSL_shutdown(t->ssl) < 0 ? -1 : 1);
 }
 
@@ -600,7 +603,7 @@ tls_new(SSL_CTX *ctx, struct loop *l)
     t->secure.ops = &tls_ops;
     t->loop = l;
     BIO_set_data(bio, t);
-    BIO_set_init(bio, 1);
+    BIO_set_init(bio, 1); /* BIO_read() and BIO_write() refuse one of ours before */
     SSL_set_bio(t->ssl, bio, bio);
     tls_lib_set_shed(t->ssl);
     return t;
@@ -631,7 +634,8 @@ tls_expect(SSL *ssl, const char *name)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
 
-    /* RFC 9525 6.1: the common name is no name of a server, and OpenSSL takes it where there is no other. */
+    /* RFC 9525 6.3: a wildcard is a whole label.  6.1: the common name is no name of a server, and OpenSSL takes it where
+     * there is no other. */
     X509_VERIFY_PARAM_set_hostflags(
         param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     return X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1 || SSL_set1_host(ssl, name) == 1;

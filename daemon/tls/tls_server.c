@@ -27,6 +27,7 @@ server_ask_clients(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, 
     if (conf->client_auth == TLS_CLIENT_REQUIRED)
         mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
     names = SSL_load_client_CA_file(conf->client_ca);
+    /* The names are for the client to choose a certificate by; what is believed is the second list. */
     if (names == NULL || SSL_CTX_load_verify_locations(ctx, conf->client_ca, NULL) != 1) {
         if (names != NULL)
             sk_X509_NAME_pop_free(names, X509_NAME_free);
@@ -90,6 +91,7 @@ server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size
     SSL_CTX_set_options(
         ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    /* Tickets are the clients' to keep: a cache would be memory that the storage cannot take back, behind a lock. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 1); /* two make the handshake's last packet longer */
     tls_lib_set_server(ctx);

@@ -125,19 +125,26 @@ def ask(s, port, path, depth=1):
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.I)
 
 
+def some(s, most):
+    got = s.recv(most)
+    if not got:
+        raise BenchError("the server has ended a connection in the middle of an answer")
+    return got
+
+
 def hear(s, depth=1):
     """Reads so many answers; nothing comes behind them."""
     held = b""
     for _ in range(depth):
         while b"\r\n\r\n" not in held:
-            held += s.recv(1 << 18)
+            held += some(s, 1 << 18)
         head, held = held.split(b"\r\n\r\n", 1)
         if not head.startswith(b"HTTP/1.1 200"):
             raise BenchError(f"an answer that is not 200: {head[:60]!r}")
         left = int(LENGTH.search(head).group(1)) - len(held)
         held = held[left + len(held):] if left < 0 else b""
         while left > 0:
-            left -= len(s.recv(min(left, 1 << 18)))
+            left -= len(some(s, min(left, 1 << 18)))
 
 
 def drive_hits(port, path, depth, total):
