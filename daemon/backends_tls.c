@@ -6,8 +6,12 @@
 #include "daemon/origin/director.h"
 #include "daemon/tls/tls.h"
 
+/* Set once at the start, before there are workers: the registry's callbacks below have no
+ * context of their own. */
 static unsigned backends_loops;
 
+/* A maker for each backend, with a context for each loop: so loops share no OpenSSL object, and
+ * a session is only resumed with the backend that gave it (tls/README 8). */
 static int
 backends_tls_open(
     struct secure_client **out, const struct conf_backend *conf, char *why, size_t why_len)
@@ -24,6 +28,8 @@ backends_tls_open(
     return tls_client_open(out, &how, why, why_len);
 }
 
+/* False makes a reload open the client anew, although the configuration's text is the same: the
+ * files may have been renewed in place. */
 static bool
 backends_tls_is_current(const struct secure_client *c, const struct conf_backend *conf)
 {

@@ -21,6 +21,7 @@ static const bool footprint_follows = false;
 static const bool footprint_follows = true;
 #endif
 
+/* 0: a store that small has nothing to spare for the program. */
 static uint64_t
 footprint_size(const struct footprint *fp)
 {
@@ -30,6 +31,8 @@ footprint_size(const struct footprint *fp)
     return s.size < FOOTPRINT_FROM ? 0 : s.size;
 }
 
+/* Once, before traffic: `program` stays as it is, so that what grows later is charged by name or
+ * as overhead. */
 void
 footprint_open(struct footprint *fp, struct storage *s, uint64_t rings)
 {
@@ -55,6 +58,9 @@ footprint_over(const struct footprint *fp, uint64_t size, uint64_t resident)
     return resident - known < most ? resident - known : most;
 }
 
+/* On the management loop, four times a second.  It closes half of the gap at a time: freed pages
+ * go back to the kernel late, and to follow each swing would evict responses for memory that is
+ * about to be free. */
 void
 footprint_follow(struct footprint *fp)
 {

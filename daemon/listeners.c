@@ -53,6 +53,7 @@ endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
     t->in.facts.name = strdup(conf->name);
     t->in.facts.endpoint = strdup(conf->address.text);
     t->in.facts.body_max = (uint64_t)conf->max_req_body;
+    /* All of `in` is read by workers without a lock: from endpoint_alter() on it never changes. */
     t->in.facts.to_https = strcmp(conf->redirect, "https") == 0;
     t->in.is_proxied = conf_listen_is_proxied(conf);
     t->in.trusted = (struct address_nets){nets, conf->trusted.set.n};
@@ -192,6 +193,9 @@ endpoint_terms_secure(struct endpoints *all, struct listener_conf *t,
     return err;
 }
 
+/* Nothing that a client can see: the terms wait in next_terms, the certificates in the
+ * listener's store, until endpoints_alter() or endpoints_unprepare() decides for all listeners
+ * of the reload. */
 int
 endpoints_prepare(struct endpoints *all, struct endpoint *d, const struct conf_listen *conf,
     char *why, size_t why_len)
@@ -220,6 +224,7 @@ endpoints_prepare(struct endpoints *all, struct endpoint *d, const struct conf_l
     return err;
 }
 
+/* Cannot fail: everything that could has been done by endpoints_prepare(). */
 static void
 endpoint_alter(struct endpoint *d)
 {
@@ -254,6 +259,8 @@ endpoints_unprepare(struct endpoints *all)
         endpoint_unprepare(d);
 }
 
+/* At a start, and for an address that a reload adds.  On failure nothing is left, and `why` says
+ * what the operator can do. */
 int
 endpoints_bind(struct endpoints *all, struct endpoint **out, const struct conf_listen *conf,
     const struct conf_params *params, char *why, size_t why_len)
@@ -314,6 +321,8 @@ endpoints_forget(struct endpoints *all, struct endpoint *d)
     endpoint_free(d);
 }
 
+/* On each tick.  `nopening` counts orders that are on their way to workers: to release the
+ * address before they land would have a worker open a descriptor that is another file's by then. */
 void
 endpoints_tend(struct endpoints *all)
 {

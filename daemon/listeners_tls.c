@@ -76,6 +76,8 @@ report_why(const struct cert_report *report, char *why, size_t why_len)
     return NULL;
 }
 
+/* Names, dates and files only: no key is parsed here, so 50,000 certificates take under a second
+ * (tls/README).  `before` keeps entries whose files have turned bad. */
 static int
 tls_load(struct cert_table **out, const struct conf_tls *conf, const struct cert_table *before,
     struct cert_report *report)
@@ -173,6 +175,7 @@ tls_open_tickets(struct tls_tickets **out, const char *file,
     return err;
 }
 
+/* The loader accepts these words and no other, so what is left is "off". */
 static enum tls_client_auth
 tls_client_auth_of(const char *word)
 {
@@ -192,7 +195,9 @@ tls_print_file(FILE *f, const char *path)
     fprintf(f, "%s %" PRIu64 " %" PRId64 " %" PRId64 "\n", path, id.inode, id.mtime_ns, id.size);
 }
 
-/* All that is said of it, to be compared.  NULL: no memory. */
+/* All that is said of it, to be compared.  NULL: no memory.
+ * What is not in it does not make another listener: certificates in a directory are compared by
+ * their store, and the secret's file changes each day by itself (tls_same_secret). */
 static char *
 tls_text(const struct conf_tls *conf)
 {
@@ -258,6 +263,8 @@ secret_say_stays(const char *file, const char *why)
         file, why);
 }
 
+/* On the management loop's tick.  TERR_AGAIN: another process holds the file's lock, and renews
+ * it to the same bytes: the next tick looks again. */
 void
 listener_tls_tend(struct listener_tls *t)
 {
@@ -282,6 +289,9 @@ listener_tls_tend(struct listener_tls *t)
     t->renew_failed = true;
 }
 
+/* In the order of need, each step with the one before as its parameter: certificates, tickets,
+ * then the server that refers to both; listener_tls_close() goes the other way and copes with
+ * what is missing. */
 int
 listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct offload *o,
     unsigned loops, const unsigned char secret[LISTENER_TLS_SECRET], char *why, size_t why_len)
@@ -359,6 +369,8 @@ listener_tls_certs(struct listener_tls *t)
     return t->certs;
 }
 
+/* A prepared table is this thread's own until it is committed: handshakes go on with the old
+ * one. */
 int
 listener_tls_prepare_quietly(
     struct listener_tls *t, const struct conf_tls *conf, struct cert_report *report)
@@ -393,6 +405,8 @@ listener_tls_failures(const struct listener_tls *t)
     return t->failures;
 }
 
+/* One swap under the store's lock: a handshake has the old table or the new one, and what was
+ * picked stays (tls/README 14). */
 void
 listener_tls_commit(struct listener_tls *t)
 {

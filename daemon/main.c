@@ -71,6 +71,7 @@ main_version(void)
         hash_version(), tls_library_version());
 }
 
+/* Errors go to stderr as they are found: there is no error log before server_run(). */
 static void
 main_write(struct conf_sink *sink, const char *text)
 {
@@ -107,7 +108,9 @@ main_write_policy(void *ctx, const char *text)
 }
 
 /* The policy that the configuration names, if it does, and whether its listeners can be had; all that
- * is wrong is said. */
+ * is wrong is said.
+ * From what the file says itself to what the machine has: a policy with mistakes makes what
+ * follows meaningless. */
 static int
 main_check(const struct conf *conf)
 {
@@ -165,7 +168,9 @@ struct main_args {
     bool test, supervise;
 };
 
-/* -1: go on; else the exit status. */
+/* -1: go on; else the exit status.
+ * Arguments that are left over are refused: "tarnd tarn.yaml" would otherwise start with no
+ * configuration. */
 static int
 main_read_args(struct main_args *args, int argc, char **argv)
 {

@@ -92,7 +92,9 @@ manage_tell_end(struct manage *m, bool gentle)
     channel_quit(m->env.channel, gentle);
 }
 
-/* A gentle one may be followed by one that has a deadline. */
+/* A gentle one may be followed by one that has a deadline.
+ * Also a second time, from a gentle drain: the posts `leave` and `drain` of a worker differ, so
+ * each is sent once at most. */
 static void
 manage_begin_drain(struct manage *m, const char *why)
 {
@@ -111,6 +113,8 @@ manage_begin_drain(struct manage *m, const char *why)
     m->env.release(m->env.release_ctx); /* a Unix socket would go on queueing connections */
 }
 
+/* From RUNNING alone, so every worker is there.  Connections end with their next response (RFC
+ * 9112 9.6), however long that takes. */
 void
 manage_begin_gentle_drain(struct manage *m, const char *why)
 {
@@ -142,6 +146,7 @@ manage_nobody_left(const struct manage *m)
            atomic_load(&env->conns) == 0;
 }
 
+/* `drain` may still be on its way to a worker: posts land in order, so the cut comes behind it. */
 static void
 manage_cut(struct manage *m)
 {
@@ -252,6 +257,8 @@ manage_apply_params(struct manage *m)
     task_wake(&m->lurk_task);
 }
 
+/* The main thread's copy first, then the workers: what an operator reads back is what was set,
+ * also before the workers have it. */
 void
 manage_set_params(struct manage *m, const struct conf_params *next)
 {
@@ -273,7 +280,9 @@ manage_set_storage(struct manage *m, uint64_t bytes)
     task_wake(&m->task);
 }
 
-/* What grows and is not in the store itself: its size bounds that too. */
+/* What grows and is not in the store itself: its size bounds that too.
+ * Bytes that other loops charge themselves are not here (worker_on_charge): each loop tells its
+ * own. */
 static void
 manage_charge(struct manage *m)
 {
@@ -290,6 +299,7 @@ manage_charge(struct manage *m)
     footprint_follow(&m->footprint);
 }
 
+/* In any order, but all of them: storage_close() asserts that every leaf is 0. */
 static void
 manage_uncharge(struct manage *m)
 {
@@ -355,6 +365,8 @@ manage_on_task(struct task *t)
 
     OBJ_CHECK(m, MANAGE_MAGIC);
     elog_flush();
+    /* Housekeeping first, the phase next, signals behind it: a signal acts on the phase of this
+     * tick, and not on one that has just ended. */
     heartbeat_look(&m->heartbeat, m->env.workers, m->loop->clock.mono_ms);
     policies_tick(m->env.policies);
     if (m->env.tables != NULL)
@@ -409,6 +421,8 @@ manage_h1_conf(struct manage *m)
     };
 }
 
+/* On the main thread, before there are workers: the address of `admin` is bound here, so a
+ * mistake in it ends the start. */
 int
 manage_open(struct manage **out, const struct manage_env *env)
 {

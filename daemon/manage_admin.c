@@ -161,6 +161,8 @@ manage_has_room(struct manage *m)
     return true;
 }
 
+/* 5 s from the accept (MANAGE_UNPROVEN_MS), whatever the connection has sent: bytes prove
+ * nothing. */
 void
 manage_admin_tend(struct manage *m)
 {
@@ -168,6 +170,8 @@ manage_admin_tend(struct manage *m)
         incoming_drop_unproven(m->incoming, MANAGE_UNPROVEN_MS, true);
 }
 
+/* `listener` is static: facts of operators' connections are the same for all, and each gets a
+ * copy with its peer (incoming_note_operator). */
 static int
 manage_on_accept(void *ctx, int fd, bool is_unix)
 {
@@ -286,6 +290,8 @@ manage_admin_open(struct manage *m)
     return err;
 }
 
+/* Before the management loop stops: connections end in their own steps, and manage_admin_ended()
+ * waits for them. */
 void
 manage_admin_drain(struct manage *m)
 {

@@ -137,7 +137,9 @@ reload_log_vcl(const struct vcl_error *e)
 
 /* --- the steps --- */
 
-/* 0: r->conf is there; else an HTTP status. */
+/* 0: r->conf is there; else an HTTP status.
+ * On failure r->conf stays NULL, and the errors are in the answer and, each a line, in the error
+ * log. */
 static unsigned
 reload_read(struct reload *r, json_t **answer)
 {
@@ -198,6 +200,8 @@ reload_check_storage(struct reload *r, json_t **answer)
         store->name, (unsigned long long)tables, (unsigned long long)tables / 3 * 4 + 4);
 }
 
+/* Backends that are configured as before are the same objects in the new snapshot, with their
+ * connections and health: only changed ones begin anew. */
 static unsigned
 reload_make_snapshot(struct reload *r, json_t **answer)
 {
@@ -233,7 +237,9 @@ reload_make_access_log(struct reload *r, json_t **answer)
             : "");
 }
 
-/* Behind `last`, the last of before, are those that were bound now. */
+/* Behind `last`, the last of before, are those that were bound now.
+ * Addresses that this reload bound were never given to a worker, so endpoints_forget() may free
+ * them at once. */
 static void
 reload_undo_endpoints(struct reload *r, const struct endpoint *last)
 {
@@ -339,6 +345,8 @@ reload_tell_workers(struct reload *r, struct endpoint *d, bool open)
     }
 }
 
+/* A walk in the order of the list: those of before first, and behind `last` those that were
+ * bound now.  These hold their ports already, so no other process takes one in between. */
 static void
 reload_move_endpoints(struct reload *r, const struct endpoint *last)
 {
@@ -361,6 +369,8 @@ reload_move_endpoints(struct reload *r, const struct endpoint *last)
     }
 }
 
+/* Nothing below fails the reload.  Its order is what a client may see in between: routes, then
+ * listeners, then parameters. */
 static void
 reload_commit(struct reload *r, const struct endpoint *last)
 {

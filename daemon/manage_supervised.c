@@ -45,6 +45,7 @@ manage_retire(struct manage *m)
         shm_dir_yield(m->env.dir);
 }
 
+/* On each tick of the management loop.  Without a supervisor there is nothing to do. */
 void
 manage_supervised(struct manage *m)
 {

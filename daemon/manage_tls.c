@@ -75,7 +75,9 @@ tls_names(const struct cert_info *info)
     return list;
 }
 
-/* What a reload may change. */
+/* What a reload may change.
+ * Compared as JSON (json_equal) before and after a reload: a member that changes by itself, such
+ * as `parsed`, must not stand here. */
 static json_t *
 tls_identity(const struct cert_info *info)
 {
@@ -229,6 +231,8 @@ tls_commit(struct endpoint *d, json_t *listeners)
     json_decref(after);
 }
 
+/* All listeners are prepared before one is committed: two that share a file must not serve
+ * different versions of it. */
 unsigned
 manage_tls_reload(void *ctx, json_t **answer)
 {

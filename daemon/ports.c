@@ -119,7 +119,9 @@ ports_describe(struct ports_owner *o, const char *pid)
         ports_read_config(o);
 }
 
-/* The first that is found: with SO_REUSEPORT several may have it. */
+/* The first that is found: with SO_REUSEPORT several may have it.
+ * For a message only: it may be wrong a moment later, and nothing is decided by it but whether
+ * `-t` fails. */
 static void
 ports_find_owner(struct ports_owner *o, uint16_t port)
 {
@@ -185,6 +187,7 @@ ports_say_in_use(const struct conf *conf, const struct conf_listen *l)
     return fatal;
 }
 
+/* Only with -t: a start binds and sees for itself, without the race between a look and the bind. */
 unsigned
 ports_check(const struct conf *conf)
 {

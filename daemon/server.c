@@ -222,6 +222,8 @@ server_open_negative(struct server *s, const struct conf_storage *store)
     return err;
 }
 
+/* The size is a promise: index, negative cache and buckets of limits are charged to the store as
+ * they are opened, so one that is too small is refused at the start, by name. */
 static int
 server_open_storage(struct server *s)
 {
@@ -352,6 +354,7 @@ server_open_tables(struct server *s)
     return err;
 }
 
+/* Threads for keys first: the certificates' store of each listener keeps a pointer to them. */
 static int
 server_listen(struct server *s)
 {
@@ -568,7 +571,9 @@ server_open(struct server *s)
     return err;
 }
 
-/* Before there is a thread, a file or a socket that strangers reach. */
+/* Before there is a thread, a file or a socket that strangers reach.
+ * The order is fixed: the sandbox refuses setuid(2) and fork(2), so the user comes first, and the
+ * reaper is forked in between. */
 static int
 server_confine(const struct server *s)
 {

@@ -29,6 +29,8 @@ check_say(const struct cert_report *report)
             report->nerrors + report->nremarks - report->nrows);
 }
 
+/* With one loop: the files are what is checked, and a context for each worker would read them
+ * again. */
 static unsigned
 check_backend(const struct conf_backend *b)
 {

@@ -125,6 +125,7 @@ worker_tell_loop(struct worker *w)
     w->turns_told = turns;
 }
 
+/* Memory of OpenSSL is of all threads together, so one worker tells it. */
 static void
 worker_on_charge(struct task *t)
 {
@@ -148,6 +149,8 @@ worker_tell_lag(struct worker *w)
     latency_tell(&w->proxy.latency->row[LATENCY_lag], now_us > due_us ? now_us - due_us : 0);
 }
 
+/* A second from now, and not from the last one: after a turn that took long there are no ticks
+ * to catch up with. */
 static void
 worker_set_tick(struct worker *w)
 {
@@ -178,6 +181,8 @@ worker_on_tick(struct task *t)
         worker_set_tick(w);
 }
 
+/* The order: no more posts, then pools, timer and tasks, then the loop.  A post that was sent
+ * before still lands (net_loop_run drains the inbox), so each handler looks at `stopped`. */
 static void
 worker_on_ending(struct task *t)
 {
@@ -498,7 +503,8 @@ worker_on_beat(struct post *p)
     atomic_store_explicit(&w->beat_pending, false, memory_order_release);
 }
 
-/* The way in, and the protocols that are spoken on it.  0 or TERR_NOMEM. */
+/* The way in, and the protocols that are spoken on it.  0 or TERR_NOMEM.
+ * The server is the incoming's from incoming_serve() on, and closed by it. */
 static int
 worker_open_incoming(struct worker *w)
 {

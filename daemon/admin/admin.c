@@ -56,6 +56,9 @@ struct admin_req {
     struct exchange_response resp;
 };
 
+/* Forward only, in the order of the enum: so a request cannot go round in a circle, and what a
+ * state has freed is not asked for again.  A state that has to wait stays, and returns
+ * ADMIN_WAIT. */
 static enum admin_next
 admin_goto(struct admin_req *r, enum admin_state next)
 {
@@ -84,6 +87,8 @@ admin_is_health(struct slice path)
     return slice_eq(path, SLICE_LIT("/healthz")) || slice_eq(path, SLICE_LIT("/readyz"));
 }
 
+/* With the health checks this is all that is answered without a token.  The page has no figures:
+ * it asks the API for them, and that needs the token (invariant 3). */
 bool
 admin_is_public(struct slice path)
 {
@@ -105,7 +110,9 @@ admin_has_token(const struct admin_req *r)
     return admin_same_secret(given, token);
 }
 
-/* Answers instead of the handler; the connection ends if the request was not read. */
+/* Answers instead of the handler; the connection ends if the request was not read.
+ * From READ only: once a handler has run there may be an answer, and a second one is an
+ * assertion (admin_answer). */
 static enum admin_next
 admin_refuse(struct admin_req *r, unsigned status, const char *hint, const char *why)
 {
@@ -133,6 +140,8 @@ admin_grow(struct admin_req *r)
     return true;
 }
 
+/* Runs again for each part that arrives; `in` keeps what is there, and belongs to the request
+ * until it is logged.  Leaves ANSWER with the whole body, or with a refusal in the call. */
 static enum admin_next
 admin_read_body(struct admin_req *r)
 {
@@ -162,7 +171,9 @@ admin_read_body(struct admin_req *r)
 static bool
 admin_may(struct admin_req *r)
 {
-    /* The token of the start: another one needs a restart (compare_admin_live). */
+    /* The token of the start: another one needs a restart (compare_admin_live).
+     * The order is deliberate: another site's page first, so that the status tells it nothing of
+     * the token; then the token; `allow` last, because its 403 names the caller and the list. */
     bool needs = r->admin->env.conf->admin->token[0] != '\0';
     bool has = needs && admin_has_token(r);
 
@@ -218,6 +229,8 @@ admin_state_read(struct admin_req *r)
 }
 
 enum {
+    /* The longest are Content-Security-Policy (384 bytes) and Allow (64).  A field that is added
+     * below may need more of both, or the assertion in admin_head() fails at once. */
     ADMIN_HEAD_BYTES = 896,
     ADMIN_HEAD_FIELDS = 9,
 };
@@ -260,6 +273,9 @@ admin_head(struct admin_req *r)
     return err;
 }
 
+/* Invariant 9.  Refused changes are logged as well: an operator who looks for an intruder wants
+ * to see the attempts.  The body is cut at 232 bytes; a policy's text is not logged, for it does
+ * not begin with a brace. */
 static void
 admin_log(const struct admin_req *r)
 {
@@ -303,7 +319,10 @@ admin_handle(struct admin_req *r)
     admin_route(c);
 }
 
-/* ANSWER -- the handler, or what was wrong before it. */
+/* ANSWER -- the handler, or what was wrong before it.
+ * Leaves for SEND: the head in the exchange's arena, and `out` with out_len bytes.  For STREAM
+ * `out` is empty and is filled piece by piece.  The question's body is freed here, so that a
+ * slow client occupies the memory of its answer alone. */
 static enum admin_next
 admin_state_answer(struct admin_req *r)
 {
@@ -342,6 +361,9 @@ admin_state_send(struct admin_req *r)
 {
     struct exchange *x = r->x;
 
+    /* All that is left is offered each time, with END: the protocol takes what it can queue, and
+     * the end counts when the last byte was taken.  `out` must not move before `done`: it is
+     * sent by reference. */
     while (!x->done && x->writable && (!r->head_sent || r->accepted < r->out_len)) {
         struct iovec iov = {r->out + r->accepted, r->out_len - r->accepted};
         ssize_t n = x->ops->send(
@@ -492,6 +514,9 @@ admin_run(struct task *t)
         admin_req_free(r);
 }
 
+/* On the management loop, inside the connection's run (exchange_start_f).  What has no body is
+ * mostly answered before this returns; slices of the head are good until then, and a request
+ * that waits has a copy of its path. */
 void
 admin_start(void *ctx, struct exchange *x)
 {
@@ -517,6 +542,8 @@ admin_start(void *ctx, struct exchange *x)
     admin_run(&r->task);
 }
 
+/* Before the listener, in manage_admin_open().  `env` is copied; what it points to is borrowed
+ * until admin_close(), which comes behind the loop's last turn. */
 int
 admin_open(struct admin **out, const struct admin_env *env)
 {

@@ -16,6 +16,8 @@ peer_in_group(const struct conn_operator *cred, uint32_t gid)
     return false;
 }
 
+/* On a Unix socket the client's address is all zeros: the net `unix` is for that, and 0.0.0.0/0
+ * does not have it (IPv4 is ::ffff:0:0/96 here). */
 static bool
 peer_is(const struct conf_peer *p, const struct exchange *x, const struct conn_operator *cred)
 {
@@ -43,6 +45,8 @@ peers_have(
     return false;
 }
 
+/* NULL on TCP, and where the kernel could not name the peer of a socket: then only a network can
+ * match, and user: and group: refuse. */
 const struct conn_operator *
 admin_cred(const struct exchange *x)
 {
@@ -51,6 +55,8 @@ admin_cred(const struct exchange *x)
     return peer->has_cred ? peer : NULL;
 }
 
+/* Behind the token (admin_may), and before a byte of the body is read: what may not be changed
+ * is not even received. */
 bool
 admin_is_allowed(struct admin_call *c, const struct exchange *x)
 {

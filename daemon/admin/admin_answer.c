@@ -9,6 +9,8 @@
 
 #define ANSWER_NOMEM "{\"error\": \"out of memory\"}\n"
 
+/* Takes `json`.  Nothing is rendered or sent here: admin_state_answer() does that when the
+ * handler has returned. */
 void
 admin_answer(struct admin_call *c, unsigned status, json_t *json)
 {
@@ -19,6 +21,8 @@ admin_answer(struct admin_call *c, unsigned status, json_t *json)
     c->json = json;
 }
 
+/* Takes `s`: its free() runs in admin_req_free(), also when the client leaves before the first
+ * piece. */
 void
 admin_answer_stream(struct admin_call *c, struct admin_stream *s)
 {
@@ -28,6 +32,8 @@ admin_answer_stream(struct admin_call *c, struct admin_stream *s)
     c->type = "application/x-ndjson";
 }
 
+/* Cut at 511 bytes.  Texts that a client chose have a precision in `fmt`, or they would push the
+ * reason out of the message. */
 void
 admin_fail(struct admin_call *c, unsigned status, const char *hint, const char *fmt, ...)
 {
@@ -44,6 +50,8 @@ admin_fail(struct admin_call *c, unsigned status, const char *hint, const char *
     admin_answer(c, status, o);
 }
 
+/* For errors of the layers below that mean the same on every route.  What is not listed is 503:
+ * the request was right, and this tarnd cannot do it now. */
 void
 admin_fail_terr(struct admin_call *c, int err, const char *what)
 {
@@ -72,6 +80,8 @@ admin_body(struct admin_call *c, const char *const *members)
     json_t *o, *value;
 
     snprintf(hint, sizeof(hint), "the body is a JSON object, as in {\"%s\": ...}", members[0]);
+    /* A member that stands there twice is refused by the parser (JSON_REJECT_DUPLICATES): a
+     * proxy in front may have judged the other one. */
     o = json_parse(c->body, why, sizeof(why));
     if (o == NULL) {
         admin_fail(c, 400, hint, "the body is not JSON: %s", why);
@@ -94,6 +104,7 @@ admin_body(struct admin_call *c, const char *const *members)
     return o;
 }
 
+/* The text is the object's: the caller drops that behind its last use of it. */
 const char *
 admin_member(struct admin_call *c, const json_t *object, const char *key)
 {
@@ -155,7 +166,9 @@ answer_word(struct admin_call *c, struct slice text, const struct admin_arg *arg
     return false;
 }
 
-/* One NAME=NUMBER of the query. */
+/* One NAME=NUMBER of the query.
+ * Names and values are compared as they were sent: no number or word of the API needs an escape,
+ * so one that has %31 for 1 is refused and not guessed at. */
 static bool
 answer_arg(struct admin_call *c, struct slice text, const struct admin_arg *args, uint64_t *values)
 {
@@ -182,6 +195,8 @@ answer_arg(struct admin_call *c, struct slice text, const struct admin_arg *args
     return c->status == 0;
 }
 
+/* An argument that comes twice counts as it came last.  Values that the query does not name stay
+ * as the handler has set them: they are the defaults. */
 bool
 admin_args(struct admin_call *c, const struct admin_arg *args, uint64_t *values)
 {

@@ -25,7 +25,8 @@ backends_word(enum backend_admin a)
     TUNREACHABLE("what an operator can say of a backend");
 }
 
-/* The newest result comes last, as on a strip of paper. */
+/* The newest result comes last, as on a strip of paper.
+ * The window of probes is one word, so 64 results are all there can be. */
 static json_t *
 backends_probe(const struct probe_seen *seen)
 {
@@ -78,6 +79,8 @@ backends_put_outcome(const struct backend *b, json_t *o)
     json_put(o, "response_us", json_integer((json_int_t)seen.sum_us));
 }
 
+/* Each number is whole, and they are of no single moment: workers go on counting meanwhile, so
+ * sums of one answer may differ by what came in between. */
 static json_t *
 backends_json(struct backend *b)
 {
@@ -105,6 +108,8 @@ backends_json(struct backend *b)
     return o;
 }
 
+/* On the management thread, which alone adds and removes backends: the registry is walked
+ * without a lock. */
 static void
 backends_on_each(void *ctx, struct backend *b)
 {
@@ -171,6 +176,8 @@ struct backends_seek {
     json_t *found;
 };
 
+/* Called for each backend, for the registry has no search by name: operators' requests are rare,
+ * and backends few. */
 static void
 backends_on_seek(void *ctx, struct backend *b)
 {
@@ -184,6 +191,8 @@ backends_on_seek(void *ctx, struct backend *b)
     seek->found = backends_json(b);
 }
 
+/* What is set stays until it is set again, or the backend leaves.  `auto` gives the say back to
+ * the probe. */
 static void
 backends_set(struct admin_call *c, const char *word)
 {

@@ -13,6 +13,8 @@ struct bans_shown {
     uint64_t n;
 };
 
+/* The list is walked without its lock: this thread is online for RCU, so a ban that is dropped
+ * meanwhile stays readable until the turn ends. */
 static bool
 bans_on_each(void *ctx, const struct ban_info *info)
 {
@@ -44,6 +46,9 @@ admin_do_bans(struct admin_call *c)
     admin_answer(c, 200, o);
 }
 
+/* 201 as soon as the ban is in the list: from then on each lookup tests it.  Stored objects that
+ * nothing asks for are tested later by the lurker; `completed` in the list says when that is
+ * done. */
 static void
 bans_add_text(struct admin_call *c, const char *text)
 {

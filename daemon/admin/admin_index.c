@@ -27,6 +27,8 @@ index_number(uint64_t n)
     return json_integer((json_int_t)n);
 }
 
+/* Relaxed loads of buckets that are in use: a histogram of roughly now.  `seen` tells a sample
+ * from the whole. */
 static json_t *
 index_occupancy(const struct cache *cache, const struct cuckoo_stats *s)
 {
@@ -81,6 +83,8 @@ index_negative(struct cache *cache)
     return o;
 }
 
+/* Counters of the index are atomics: no lock is taken, whatever the workers are doing (invariant
+ * 11). */
 void
 admin_do_index(struct admin_call *c)
 {
@@ -146,6 +150,8 @@ index_state_name(enum entry_state state)
 static json_t *
 index_entry(const struct entry *e, int64_t now_ms)
 {
+    /* Read once, with acquire: what was stored before the entry became READY is seen below.  A
+     * second look could be of another state. */
     enum entry_state state = entry_state(e);
     json_t *o = json_object();
 
@@ -182,12 +188,16 @@ index_row(const struct cuckoo_seen *seen, int64_t now_ms)
     snprintf(
         text, sizeof(text), "%016" PRIx64 "%016" PRIx64, seen->node->key.hi, seen->node->key.lo);
     json_put_text(o, "key", text);
+    /* The node was copied under its lock, the entries behind it were not: RCU keeps those that
+     * leave meanwhile until this turn ends. */
     for (const struct entry *e = cache_index_entry(seen->node); e != NULL; e = entry_next(e))
         json_array_append_new(list, index_entry(e, now_ms));
     json_put(o, "entries", list);
     return o;
 }
 
+/* Ends by the page's length, by the number of buckets, or at the index's end (cursor 0): a
+ * nearly empty index of millions of buckets must not hold the management loop. */
 static void
 index_page_fill(struct index_page *p, const struct cache *cache)
 {

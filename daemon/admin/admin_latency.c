@@ -25,6 +25,8 @@ latency_buckets(const struct latency_seen *seen)
     return list;
 }
 
+/* Quantiles are computed from the buckets of this one reading, so they agree with `count` and
+ * `buckets` of the same answer. */
 static json_t *
 latency_json(const struct latency_seen *seen)
 {
@@ -59,6 +61,8 @@ latency_worker_json(const struct latency *l, unsigned worker)
     return o;
 }
 
+/* Requests are summed over the workers; lag is not: one loop that hangs would disappear in the
+ * mean of the others. */
 void
 admin_do_latency(struct admin_call *c)
 {

@@ -44,6 +44,7 @@ log_stream_of(struct admin_stream *s)
     return container_of(s, struct log_stream, stream);
 }
 
+/* `nrings` counts the readers that were opened: log_open() may have failed in the middle. */
 static void
 log_free(struct admin_stream *stream)
 {
@@ -97,7 +98,10 @@ log_ring_next(struct log_stream *s, struct log_ring *ring, char *to, size_t room
     }
     missed = shmlog_missed_reqs(ring->reader);
     if (missed != ring->missed)
-        /* In its place among the lines: a gap is seen where it is. */
+        /* In its place among the lines: a gap is seen where it is.
+         * No check of room: a line is begun only where two have room, so ACCESS_LINE_MAX (32
+         * KiB) is left behind the last one, and each ring adds 33 bytes once, for LIMIT_WORKERS
+         * of them 8.5 KiB. */
         n += (size_t)sprintf(to + n, "{\"missed\":%" PRIu64 "}\n", missed - ring->missed);
     ring->missed = missed;
     if (got <= 0)
@@ -106,6 +110,9 @@ log_ring_next(struct log_stream *s, struct log_ring *ring, char *to, size_t room
     return n;
 }
 
+/* One ring after the other, so lines are in order within a worker only; `time` in each line
+ * sorts them.  0 with `more` set: everything was filtered out, and the next look follows in
+ * ADMIN_STREAM_MS. */
 static ssize_t
 log_next(struct admin_stream *stream, char *buf, size_t room)
 {
@@ -122,7 +129,9 @@ log_next(struct admin_stream *stream, char *buf, size_t room)
     return n == 0 && !more && !s->follow ? TERR_CLOSED : (ssize_t)n;
 }
 
-/* A piece of the query as it was meant, with a NUL.  False: it is none. */
+/* A piece of the query as it was meant, with a NUL.  False: it is none.
+ * As a form is encoded: + is a blank, for filters are typed into browsers and scripts.
+ * why_decode() keeps it, because a + in a URL is a +. */
 static bool
 log_decode(struct slice piece, char *to)
 {
@@ -193,7 +202,9 @@ log_add_arg(struct admin_call *c, struct log_stream *s, char *arg)
     }
 }
 
-/* False: answered already. */
+/* False: answered already.
+ * Half of `query` bounds the text: each piece is followed by a NUL that was a & or nothing, so
+ * the decoded pieces cannot reach the end. */
 static bool
 log_args(struct admin_call *c, struct log_stream *s)
 {
@@ -218,6 +229,8 @@ log_args(struct admin_call *c, struct log_stream *s)
     return c->status == 0;
 }
 
+/* Each ring's reader remembers how much was there: without `follow` the answer ends at that
+ * point, however fast new lines come. */
 static bool
 log_open(struct admin_call *c, struct log_stream *s)
 {
@@ -244,6 +257,8 @@ admin_do_log(struct admin_call *c)
 {
     struct log_stream *s;
 
+    /* Each costs a buffer of 128 KiB and a look at every ring each 50 ms, on the loop that also
+     * runs probes. */
     if (c->admin->nstreams == LOG_STREAMS_MAX) {
         admin_fail(c, 503, NULL, "%d are reading the log this way already", LOG_STREAMS_MAX);
         return;

@@ -86,6 +86,8 @@ admin_do_memory(struct admin_call *c)
     }
     tassert_slow(total == memory_total(&s));
     json_put(o, "size", json_integer((json_int_t)s.size));
+    /* The kernel's figures, of a moment later: they are beside the tree and in no sum.
+     * usage_sockets() makes a system call for each descriptor. */
     json_put(o, "resident", json_integer((json_int_t)usage_resident()));
     json_put(o, "sockets", json_integer((json_int_t)usage_sockets()));
     json_put(o, "total", memory_node(total, branches));

@@ -28,6 +28,8 @@
     X(index, locked, COUNTER, locked, "", "Lookups that ended under the locks")
 /* clang-format on */
 
+/* The one list behind /v1/counters and /metrics: what is added to a table is in both, under the
+ * same name.  Names are an interface (alerts use them): a row may be added, and not renamed. */
 void
 admin_each_number(const struct admin *a, admin_number_f *each, void *ctx)
 {

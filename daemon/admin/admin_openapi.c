@@ -21,6 +21,8 @@ struct openapi_word {
     bool query, needed;
 };
 
+/* The grammar of a row's `asks`: words with blanks between; each is [?]NAME=TYPE[!].  ? : it
+ * stands in the query; ! : it must be there. */
 static bool
 openapi_next(const char **asks, struct openapi_word *w)
 {
@@ -93,6 +95,8 @@ openapi_parameters(const struct admin_route *r)
     return list;
 }
 
+/* A client that is generated gets one type for all good answers, and one for all errors: so no
+ * route may answer 2xx in two forms. */
 static json_t *
 openapi_operation(const struct admin_route *r)
 {
@@ -117,7 +121,9 @@ openapi_operation(const struct admin_route *r)
     return o;
 }
 
-/* One member for each path, and in it one for each of its methods. */
+/* One member for each path, and in it one for each of its methods.
+ * A path stands once, with its methods as members: OpenAPI has no other place for a second
+ * method. */
 static json_t *
 openapi_paths(void)
 {

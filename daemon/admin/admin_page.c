@@ -31,7 +31,9 @@ page_nonce(char nonce[2 * PAGE_NONCE_BYTES + 1])
     return true;
 }
 
-/* The page with the nonce for each mark.  Freed by the caller; NULL: no memory. */
+/* The page with the nonce for each mark.  Freed by the caller; NULL: no memory.
+ * open_memstream(3) grows as needed; its text is the call's from admin_do_page() on, and freed
+ * when it was sent. */
 static char *
 page_with(const char *nonce)
 {
@@ -55,6 +57,8 @@ page_with(const char *nonce)
     return text;
 }
 
+/* A new nonce for each answer, or a script that learned one could write it into what it injects.
+ * no-store (admin_head) keeps a cache from answering with an old one. */
 void
 admin_do_page(struct admin_call *c)
 {

@@ -7,13 +7,16 @@
 #include "daemon/admin/admin_priv.h"
 #include "daemon/policy/policies.h"
 
-/* What was set last, here: workers may not have it yet. */
+/* What was set last, here: workers may not have it yet.
+ * Borrowed, until the next manage_set_params(): a handler that changes one takes a copy. */
 static const struct conf_params *
 params_now(const struct admin_call *c)
 {
     return c->admin->env.host->params(c->admin->env.host_ctx);
 }
 
+/* `value` is the file's or the operator's, `in_force` what requests see: they differ only where
+ * the active policy has defaults of its own (default_ttl, for one). */
 static json_t *
 params_json(const struct admin_call *c, unsigned i)
 {
@@ -67,6 +70,8 @@ params_text(const json_t *v, char *out, size_t size)
     return true;
 }
 
+/* Until tarnd ends or reads its file anew: a reload makes the file count (reload_compare), and
+ * this is not written to it. */
 static void
 params_change(struct admin_call *c, unsigned i, const char *value)
 {

@@ -66,7 +66,9 @@ admin_do_policies(struct admin_call *c)
     admin_answer(c, 200, o);
 }
 
-/* What became of a name; `done` says it when err is 0. */
+/* What became of a name; `done` says it when err is 0.
+ * The errors of policies_use(), _label(), _unlabel() and _discard(): one place, so that the same
+ * mistake has the same status on each route. */
 static void
 policies_answer(struct admin_call *c, int err, const char *name, const char *done)
 {
@@ -116,6 +118,8 @@ admin_vcl_errors(const struct vcl_error *e, bool warnings, unsigned *n)
     return list;
 }
 
+/* Warnings are in the answer of a success too: without them an operator would not learn that a
+ * word does nothing. */
 static void
 policies_answer_load(struct admin_call *c, int err, const struct vcl_error *errors)
 {
@@ -153,7 +157,9 @@ admin_do_policy_load(struct admin_call *c)
         return;
     }
     /* Not used by that: loaded and used are two steps, so that the second one cannot fail by a
-     * mistake in the text. */
+     * mistake in the text.
+     * Compiled on this thread, which may take seconds with a large policy or a name that is slow
+     * to resolve: operators and probes wait, clients do not. */
     err = policies_load(policies_of(c), c->name, c->name, c->body, &errors);
     /* A policy that loads may have warnings. */
     if (err == 0 || err == TERR_CONFIG)
@@ -213,7 +219,9 @@ admin_do_label_unset(struct admin_call *c)
     policies_answer(c, policies_unlabel(policies_of(c), c->name), c->name, "discarded");
 }
 
-/* `headers` is an array of "Name: value", or NULL. */
+/* `headers` is an array of "Name: value", or NULL.
+ * As a request with these fields would find it: the policy's own vcl_hash makes the key, so a
+ * purge by URL works where the key is not the URL. */
 static void
 policies_purge(struct admin_call *c, struct slice url, const json_t *headers, bool soft)
 {

@@ -32,6 +32,7 @@ prometheus_head(FILE *to, const char *name, const char *type, const char *doc)
     fprintf(to, "# HELP tarn_%s %s\n# TYPE tarn_%s %s\n", name, doc, name, type);
 }
 
+/* Names of the table have dots; Prometheus allows letters, digits, _ and : alone. */
 static void
 prometheus_on_number(void *ctx, const struct admin_number *n)
 {
@@ -65,7 +66,9 @@ prometheus_quote(FILE *to, const char *text)
     fputc('"', to);
 }
 
-/* `label` is NAME="VALUE". */
+/* `label` is NAME="VALUE".
+ * Each line is cumulative and +Inf equals the count: both are of one latency_seen, or a scrape
+ * while a worker counts could show a bucket above the count. */
 static void
 prometheus_histogram(FILE *to, const char *name, const char *label, const struct latency_seen *seen,
     unsigned first, unsigned last)
@@ -82,6 +85,8 @@ prometheus_histogram(FILE *to, const char *name, const char *label, const struct
     fprintf(to, "tarn_%s_count{%s} %" PRIu64 "\n", name, label, seen->count);
 }
 
+/* The counters' numbers are computed: counter_table.h makes one for each result and class, in
+ * this order. */
 static void
 prometheus_responses(const struct admin *a, FILE *to)
 {
@@ -208,6 +213,7 @@ prometheus_of_backend(const struct backend *b, enum prometheus_of what)
     TUNREACHABLE("a metric of a backend");
 }
 
+/* The same series twice is an error of the format, so the first one counts. */
 static void
 prometheus_on_backend(void *ctx, struct backend *b)
 {
@@ -250,6 +256,8 @@ prometheus_put_failures(
     fprintf(to, "} %" PRIu64 "\n", s->failures);
 }
 
+/* `bucket[i]` counts what took less than 2^i us and no less than half of that (director.h);
+ * bounds below 256 us would only make the scrape longer. */
 static void
 prometheus_put_duration(
     FILE *to, const char *name, const char *backend, const struct backend_seen *s)
@@ -371,6 +379,8 @@ struct prometheus_tls {
     int64_t now_s;
 };
 
+/* Negative when a certificate has expired: an alert compares with a number of seconds, and needs
+ * no second metric. */
 static int64_t
 prometheus_of_tls(const struct admin_tls *t, const struct prometheus_tls *all)
 {
@@ -453,6 +463,8 @@ admin_do_metrics(struct admin_call *c)
 {
     char *text = NULL;
     size_t len;
+    /* A few hundred lines: rendered whole, in one turn of the management loop, and sent at the
+     * client's pace from `text`. */
     FILE *to = open_memstream(&text, &len);
 
     if (to != NULL) {

@@ -20,7 +20,9 @@ route_hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* A segment as it was meant, into out.  False: it is no name. */
+/* A segment as it was meant, into out.  False: it is no name.
+ * Decoded once: %252f is the text %2f, which no file or policy is named.  A name with a slash
+ * (%2f) is possible, and is only ever compared. */
 static bool
 route_name(struct slice s, char *out)
 {
@@ -48,6 +50,8 @@ route_name(struct slice s, char *out)
     return n > 0;
 }
 
+/* `name` is written although a later test may fail: the caller reads it for the row that matches
+ * only. */
 static bool
 route_matches(const char *pattern, struct slice path, char *name)
 {
@@ -71,6 +75,7 @@ route_matches(const char *pattern, struct slice path, char *name)
         slice_of(rest.ptr, slash != NULL ? (size_t)(slash - rest.ptr) : rest.len), name);
 }
 
+/* RFC 9110 15.5.6: each method that the path has; HEAD comes with GET. */
 static void
 route_allow(struct admin_call *c, enum http_method m)
 {

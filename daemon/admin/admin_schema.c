@@ -48,7 +48,9 @@ schema_plain(struct slice type, bool nullable)
     return nullable ? json_pack("{s[ss]}", "type", name, "null") : json_pack("{ss}", "type", name);
 }
 
-/* A type of the table.  It nests as deep as what stands in the table: two. */
+/* A type of the table.  It nests as deep as what stands in the table: two.
+ * TYPE is a JSON type or @OBJECT; [TYPE] is a list, {TYPE} a map; a ? at the end allows null.  A
+ * mistake in a row shows in t/e2e/admin.py, which compares answers with the schemas. */
 static json_t *
 schema_type(struct slice type)
 {
@@ -94,6 +96,8 @@ admin_put_schemas(json_t *to)
             json_put(to, schema_rows[i].object, schema_object(schema_rows[i].object));
 }
 
+/* A route that is not in the table answers any object: the description is then vague, and not
+ * wrong. */
 json_t *
 admin_schema_of(const struct admin_route *r)
 {

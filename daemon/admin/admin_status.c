@@ -31,6 +31,8 @@ status_listen(const struct admin *a)
     return list;
 }
 
+/* All of it is this thread's own, or an atomic: the answer says how tarnd is even while every
+ * worker hangs. */
 void
 admin_do_status(struct admin_call *c)
 {
@@ -76,7 +78,9 @@ admin_do_readyz(struct admin_call *c)
     admin_answer(c, strcmp(state, "running") == 0 ? 200 : 503, o);
 }
 
-/* The host says all of it: which status, what has changed, or each mistake. */
+/* The host says all of it: which status, what has changed, or each mistake.
+ * On this thread, as a whole and before the answer: operators wait while files are read and
+ * names resolved, clients are served meanwhile. */
 void
 admin_do_reload(struct admin_call *c)
 {
@@ -87,7 +91,9 @@ admin_do_reload(struct admin_call *c)
     admin_answer(c, status, answer);
 }
 
-/* The answer leaves first: the process goes when this request is over. */
+/* The answer leaves first: the process goes when this request is over.
+ * admin_req_free() tells the host when the answer has left, or its client has gone (invariant
+ * 8). */
 static void
 status_ends(struct admin_call *c)
 {

@@ -9,6 +9,8 @@
 #include "daemon/table/table_write.h"
 #include "daemon/table/tables.h"
 
+/* `status` may be bad and `used` true at once: then an older, good version answers lookups
+ * (`kept`). */
 static json_t *
 tables_json(const struct tables_seen *seen)
 {
@@ -89,7 +91,9 @@ tables_value(enum table_kind kind, struct slice value)
 }
 
 /* Of a version that stays while we are inside: *next is where to go on, 0 at the end.  `after` is a
- * place in this version: in another one it is just some place. */
+ * place in this version: in another one it is just some place.
+ * Values are copied into JSON while the reader is inside: behind table_leave() the writer may be
+ * filling those bytes. */
 static json_t *
 tables_page(const struct table_view *v, uint64_t after, uint64_t limit, uint64_t *next)
 {
@@ -128,6 +132,8 @@ admin_do_table_show(struct admin_call *c)
         admin_fail_terr(c, err, seen.path);
         return;
     }
+    /* `seen` is of a moment before, by the management thread's own reader: version and list may
+     * differ by one write. */
     o = tables_json(&seen);
     v = table_enter(r);
     json_put(o, "list", v != NULL ? tables_page(v, values[1], values[0], &next) : json_array());
@@ -144,7 +150,9 @@ admin_do_table_show(struct admin_call *c)
 
 /* --- load --- */
 
-/* The image of the body's text.  False: answered. */
+/* The image of the body's text.  False: answered.
+ * The image is the caller's, also where the text has mistakes in its last line: nothing of the
+ * table has been touched by then. */
 static bool
 tables_build(struct admin_call *c, enum table_kind kind, struct table_image *out)
 {
@@ -171,6 +179,8 @@ tables_build(struct admin_call *c, enum table_kind kind, struct table_image *out
     return err == 0;
 }
 
+/* > 0: a reader was given up (it was inside longer than the grace period): the write is done all
+ * the same, so it is a success. */
 static void
 tables_write(struct admin_call *c, const struct tables_seen *seen, const struct table_image *image)
 {

@@ -44,6 +44,8 @@ tags_refuse(struct admin_call *c, int err)
         admin_fail_terr(c, err, "purge");
 }
 
+/* From tag_purge_start() on the purge counts, whatever becomes of this request: the walk only
+ * counts and removes what a lookup would refuse by then. */
 static void
 tags_start(struct admin_call *c, const struct slice *tags, unsigned n, bool soft)
 {
@@ -66,6 +68,7 @@ tags_start(struct admin_call *c, const struct slice *tags, unsigned n, bool soft
     env->host->walk_tags(env->host_ctx);
 }
 
+/* `tags` is borrowed until this returns; tag_purge_start() copies what it needs. */
 void
 admin_purge_tags(struct admin_call *c, const json_t *tags, bool soft)
 {

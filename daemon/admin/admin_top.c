@@ -21,7 +21,9 @@ struct top_seek {
     const char *name;
 };
 
-/* Logs have the number, which stays; names are looked up when they are shown. */
+/* Logs have the number, which stays; names are looked up when they are shown.
+ * A number is given to another backend once its owner has left: the name is that of now, which
+ * for older records may be the wrong one. */
 static void
 top_on_backend(void *ctx, struct backend *b)
 {
@@ -73,7 +75,8 @@ top_name(const struct admin *a, enum observer_of of, struct slice text)
     return json_any_text(text);
 }
 
-/* Rates of all requests, though only a share was looked at. */
+/* Rates of all requests, though only a share was looked at.
+ * `share` below 1: records were skipped because more came than a tick allows. */
 static void
 top_rates(json_t *o, const double *sums, const struct observer_seen *seen)
 {
@@ -110,6 +113,8 @@ admin_do_top(struct admin_call *c)
         {.name = "by", .words = top_by},
         {.name = "limit", .base = 10, .least = 1, .most = TOP_MOST}, {.name = NULL}};
     uint64_t values[] = {OBSERVER_URL, OBSERVER_REQUESTS, TOP_USUAL};
+    /* Borrowed from the observer: its tables change at the next tick: used up before this
+     * returns. */
     struct topk_name names[TOP_MOST];
     struct observer_seen seen;
     json_t *o, *list;

@@ -41,6 +41,8 @@ why_decode(char *text, size_t *len)
     return true;
 }
 
+/* Borrows `text` (the decoded query, or the body's JSON), which must stay until the question is
+ * answered. */
 bool
 admin_take_field(
     struct admin_call *c, struct why_field fields[WHY_FIELDS_MAX], unsigned *n, struct slice text)
@@ -64,7 +66,9 @@ admin_take_field(
     return true;
 }
 
-/* One NAME=VALUE of the query, which is ours to write to. */
+/* One NAME=VALUE of the query, which is ours to write to.
+ * `text` is decoded in place: each value gets shorter or stays, so what is behind it has not
+ * been overwritten when it is read. */
 static bool
 why_take(struct admin_call *c, struct why_asked *a, char *text, size_t len)
 {

@@ -76,6 +76,8 @@ observer_stop(struct observer *o)
                 topk_close(&o->topk[of][by]);
 }
 
+/* A tick's budget is shared by the workers, and each has a least: with many workers the sum is
+ * larger than the budget, 256 x 256 records at the most. */
 static unsigned
 observer_records(const struct observer *o)
 {
@@ -114,7 +116,9 @@ observer_keep_error(struct observer *o, const struct shmlog_req *req, int64_t at
     e->host_len = observer_cut(e->host, sizeof(e->host), req->host);
 }
 
-/* Both are of the record: 1,023 bytes at most each. */
+/* Both are of the record: 1,023 bytes at most each.
+ * Under the process's secret, so that a client cannot make URLs that collide and hide one behind
+ * another. */
 static uint64_t
 observer_hash(const struct slice text[2])
 {
@@ -317,6 +321,7 @@ observer_ask(struct observer *o)
     return 0;
 }
 
+/* `out` refers to the tables' own texts, good until the next tick or question. */
 unsigned
 observer_top(struct observer *o, enum observer_of of, enum observer_by by, struct topk_name *out,
     unsigned n, struct observer_seen *seen)

@@ -176,6 +176,8 @@ topk_rise(struct topk *h, uint32_t i)
 
 /* ---- names ---- */
 
+/* Cut at text_max: long URLs that begin alike are shown alike, and are counted apart, for the
+ * key is of all bytes. */
 static void
 topk_set_text(struct topk *h, uint32_t cell, const struct slice text[2])
 {
@@ -219,6 +221,8 @@ topk_admit(struct topk *h, uint64_t key, const struct slice text[2], const doubl
     }
 }
 
+/* Log of `room` steps; on the management loop, three times for each record that the observer
+ * takes. */
 void
 topk_add(struct topk *h, uint64_t key, const struct slice text[2], const double sums[TOPK_SUMS])
 {
