@@ -77,7 +77,7 @@ report_why(const struct cert_report *report, char *why, size_t why_len)
 }
 
 /* Names, dates and files only: no key is parsed here, so 50,000 certificates take under a second
- * (tls/README).  `before` keeps entries whose files have turned bad. */
+ * (tls/README).  `before` keeps entries, if their files have turned bad. */
 static int
 tls_load(struct cert_table **out, const struct conf_tls *conf, const struct cert_table *before,
     struct cert_report *report)

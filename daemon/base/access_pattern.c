@@ -20,6 +20,8 @@ static const struct {
 static const char pattern_names[] = ACCESS_FIELD_TABLE(X);
 #undef X
 
+/* A name of a built-in format has no dollar sign, so a format of one's own needs no mark in
+ * front. */
 bool
 access_pattern_is(const char *text)
 {

@@ -120,6 +120,8 @@ quota_remove(struct quota_stripe *s, struct quota_slot *slot)
     }
 }
 
+/* Shared by all workers, and read by none in a hurry: one lock a connection, of one stripe in
+ * sixteen. */
 int
 conn_quota_open(struct conn_quota **out)
 {
@@ -134,6 +136,7 @@ conn_quota_open(struct conn_quota **out)
     return 0;
 }
 
+/* Behind the last connection: a count that is left was taken and not given back. */
 void
 conn_quota_close(struct conn_quota **qp)
 {

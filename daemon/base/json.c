@@ -12,6 +12,7 @@ enum {
     JSON_FLAGS_WRITE = JSON_INDENT(2) | JSON_REAL_PRECISION(15), /* 0.1, not 0.10000000000000001 */
 };
 
+/* The text needs no NUL, and nothing of it is kept. */
 json_t *
 json_parse(struct slice text, char *why, size_t why_size)
 {
@@ -54,6 +55,8 @@ json_put(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
+/* Whatever bytes come from a client or an origin: jansson makes no text of what is not UTF-8,
+ * and one bad byte would cost the member. */
 json_t *
 json_any_text(struct slice text)
 {

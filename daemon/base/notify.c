@@ -64,6 +64,8 @@ notify_address(struct notify *n, const char *path)
     return true;
 }
 
+/* NULL is no error: without NOTIFY_SOCKET no service manager asks, and every call below does
+ * nothing. */
 struct notify *
 notify_open(void)
 {

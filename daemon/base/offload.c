@@ -107,6 +107,7 @@ offload_start(struct offload *o, unsigned nthreads)
     return err == 0 ? 0 : TERR_NOMEM;
 }
 
+/* `niceness` is added to that of the process: jobs that compete with workers for a CPU lose. */
 int
 offload_open(struct offload **out, unsigned nthreads, int niceness)
 {
@@ -131,6 +132,7 @@ offload_open(struct offload **out, unsigned nthreads, int niceness)
     return rc;
 }
 
+/* Jobs that wait are run, and not dropped: what waits for one would wait for ever. */
 void
 offload_close(struct offload **op)
 {
@@ -153,6 +155,8 @@ offload_close(struct offload **op)
     OBJ_FREE(o);
 }
 
+/* From any thread.  TERR_LIMIT bounds what a flood of handshakes can queue; the caller fails its
+ * own work then, and waits for none. */
 int
 offload_submit(struct offload *o, struct job *j)
 {
@@ -179,6 +183,8 @@ offload_submit(struct offload *o, struct job *j)
     return rc;
 }
 
+/* False: it runs or has run, and its notification is on its way: the job's memory must stay
+ * until that has landed. */
 bool
 offload_cancel(struct offload *o, struct job *j)
 {
@@ -199,6 +205,7 @@ offload_cancel(struct offload *o, struct job *j)
     return waits;
 }
 
+/* For tests and for the end: with threads nothing else takes jobs. */
 bool
 offload_run_one(struct offload *o)
 {

@@ -45,6 +45,8 @@ static pthread_key_t regex_key;
 static pthread_once_t regex_once = PTHREAD_ONCE_INIT;
 static bool regex_key_made;
 
+/* At the thread's end, by the key's destructor: at no other time is it known that no match
+ * follows. */
 static void
 regex_thread_free(void *arg)
 {
@@ -110,6 +112,7 @@ regex_compile_code(struct slice pattern, pcre2_code **out, int *why, size_t *at)
     return *why == PCRE2_ERROR_HEAP_FAILED ? TERR_NOMEM : TERR_SYNTAX;
 }
 
+/* False is no error: the interpreter gives the same answers, and is slower. */
 static bool
 regex_jit(pcre2_code *code)
 {
@@ -152,6 +155,8 @@ regex_learn_first(struct regex *re)
         regex_learn_run(re);
 }
 
+/* Mostly at a load, on the management thread.  What comes out is never changed, so every worker
+ * matches by it without a lock. */
 int
 regex_compile(struct regex **out, struct slice pattern, char *why, size_t why_size, size_t *at)
 {
@@ -279,7 +284,8 @@ regex_match(const struct regex *re, struct slice subject)
 }
 
 /* The places of the last match.  \K can put its begin anywhere: it is kept within what was
- * searched, so that a caller that searches again behind it makes progress. */
+ * searched, so that a caller that searches again behind it makes progress.
+ * `groups` refers to the subject, not to memory of PCRE2: it is good as long as that is. */
 static unsigned
 regex_places(struct slice s, size_t from, int rc, struct slice groups[REGEX_GROUPS_MAX])
 {

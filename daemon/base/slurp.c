@@ -28,6 +28,7 @@ slurp_stream(FILE *f, struct span *out)
     return out->ptr == NULL ? ENOMEM : ferror(f) ? errno : 0;
 }
 
+/* For programs and for loads, never on a worker: it blocks.  The caller frees out->ptr. */
 int
 slurp_file(const char *name, struct span *out)
 {

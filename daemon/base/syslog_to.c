@@ -41,7 +41,9 @@ syslog_unix(struct syslog_to *out, struct slice path)
     return 0;
 }
 
-/* "192.0.2.1:514", "[::1]:514".  No names: nothing here waits for a resolver. */
+/* "192.0.2.1:514", "[::1]:514".  No names: nothing here waits for a resolver.
+ * RFC 5426: a datagram for each line, and no answer: an address that leads nowhere is not
+ * noticed here. */
 static int
 syslog_udp(struct syslog_to *out, struct slice where)
 {

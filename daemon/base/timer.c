@@ -64,7 +64,9 @@ timer_place(struct timer_wheel *w, struct timer *t)
 }
 
 /* The first tick after `w->tick` with a slot that may contain a timer.
- * 64 slots at a look, so that an idle loop with a far deadline costs a few loads. */
+ * 64 slots at a look, so that an idle loop with a far deadline costs a few loads.
+ * The bits may say "perhaps" for a timer that was moved or taken off: then a wake-up finds
+ * nothing, and the bit is cleared. */
 static uint64_t
 timer_wheel_next(const struct timer_wheel *w)
 {

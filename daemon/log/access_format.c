@@ -44,7 +44,9 @@ access_escape(char *to, struct slice s)
     return to;
 }
 
-/* A quoted string, "-" when there is none. */
+/* A quoted string, "-" when there is none.
+ * Room is the caller's: the assertion at the top of this file is for all texts at once, each
+ * byte escaped. */
 static char *
 access_quoted(char *to, struct slice s)
 {
@@ -155,7 +157,8 @@ access_utf8(const unsigned char *p, size_t n)
 }
 
 /* RFC 8259 7.  Control characters of the upper half are written as numbers, too: a terminal obeys
- * them. */
+ * them.
+ * Six bytes for each at most, by the same assertion: no length is looked at here. */
 static char *
 access_json_text(char *to, struct slice s)
 {
@@ -205,6 +208,8 @@ access_json_number(char *to, const char *name, uint64_t n)
     return to + sprintf(to, ",\"%s\":%llu", name, (unsigned long long)n);
 }
 
+/* Always there, also when false: programs that read the lines need not know which members may be
+ * missing. */
 static char *
 access_json_flag(char *to, const char *name, bool is)
 {
@@ -370,6 +375,8 @@ access_cache_word(unsigned flags)
     return result == RESULT_none ? NULL : shmlog_result_word(result);
 }
 
+/* In the access log's thread, and in the management loop for /v1/log: nothing here is shared
+ * between them but the names, which are read without a lock. */
 size_t
 access_format_named(char *buf, enum access_format how, const struct shmlog_req *r,
     const struct backend_names_view *names)

@@ -104,6 +104,8 @@ line_tls(char *to, enum access_field field, const struct shmlog_req *r)
     return line_text(to, shmlog_req_tls(r, texts[field - ACCESS_FIELD_ssl_protocol]));
 }
 
+/* Names and forms are nginx's where it has the field, so a log_format of there can be taken
+ * over. */
 static char *
 line_field(char *to, enum access_field field, const struct shmlog_req *r,
     const struct backend_names_view *names)
@@ -178,6 +180,8 @@ line_field(char *to, enum access_field field, const struct shmlog_req *r,
     TUNREACHABLE("a field of the table");
 }
 
+/* `pattern` was checked when it was parsed: the longest line that its pieces can make fits
+ * ACCESS_LINE_MAX. */
 size_t
 access_line(char *buf, const struct access_pattern *pattern, const struct shmlog_req *r,
     const struct backend_names_view *names)

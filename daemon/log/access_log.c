@@ -351,7 +351,9 @@ access_log_nap(struct access_log *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* What was published by now goes where it went. */
+/* What was published by now goes where it went.
+ * In the log's thread, between two rounds: no line is in the buffer then, so none goes to the
+ * wrong output. */
 static void
 access_log_turn_now(struct access_log *a)
 {
@@ -372,6 +374,8 @@ access_log_turn_now(struct access_log *a)
         a->give_up_ms = 0;
 }
 
+/* Its own thread: a disk that stands still for seconds holds up lines, and no worker.  Lines
+ * wait in the rings meanwhile, and what these cannot hold is counted as lost. */
 static void *
 access_log_run(void *arg)
 {
@@ -477,6 +481,8 @@ access_log_start(struct access_log **out, const struct access_log_conf *conf)
     return 0;
 }
 
+/* From the management thread, which does not wait: the old output has 2 s for what is in the
+ * rings. */
 void
 access_log_turn(struct access_log *a, struct access_aim **aimp)
 {

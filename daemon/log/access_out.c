@@ -114,7 +114,9 @@ access_out_wait(const struct access_out *o, const struct access_patience *patien
     return true;
 }
 
-/* As many of the n bytes as can be written; fewer means an error, in errno. */
+/* As many of the n bytes as can be written; fewer means an error, in errno.
+ * A pipe's reader that stands still costs 100 ms looks, in which the log's thread asks whether
+ * it shall stop. */
 static size_t
 access_out_put(
     const struct access_out *o, const char *p, size_t n, const struct access_patience *patience)
@@ -155,6 +157,7 @@ access_out_lose_rest(struct access_out *o, const char *p, size_t n)
     return lines;
 }
 
+/* The number of lines that were lost.  The bytes are the caller's, and are not kept. */
 uint64_t
 access_out_write(
     struct access_out *o, const char *lines, size_t n, const struct access_patience *patience)

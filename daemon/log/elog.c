@@ -39,6 +39,7 @@ elog_set(enum elog_level least, unsigned lines_per_s)
     atomic_store_explicit(&elog_state.lines_per_s, lines_per_s, memory_order_relaxed);
 }
 
+/* Once, before there is a second thread; elog_set() may follow at any time. */
 void
 elog_init(enum elog_level least, unsigned lines_per_s)
 {
@@ -95,6 +96,7 @@ elog_window_move(uint32_t now_s, uint32_t *lost)
     return new;
 }
 
+/* Relaxed atomics, no lock: a line too many in a second that just began does no harm. */
 bool
 elog_admit(uint32_t now_s, uint32_t *lost)
 {
@@ -212,6 +214,8 @@ elog_report_lost(const struct timespec *now, uint32_t lost)
     elog_write(now, ELOG_WARN, text, (size_t)n);
 }
 
+/* From any thread, also from a worker in the middle of a turn: one write(2), which may block if
+ * stderr is a pipe that is not read.  log_rate bounds how often. */
 void
 elog(enum elog_level level, const char *fmt, ...)
 {

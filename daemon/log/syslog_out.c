@@ -157,6 +157,8 @@ syslog_line(struct syslog_out *s, struct slice line)
     return err == 0 ? syslog_send(s, line) : err;
 }
 
+/* In the log's thread.  50 ms for each batch is all that a daemon can hold it up; lines that
+ * found no room are counted by the caller. */
 uint64_t
 syslog_out_write(struct syslog_out *s, const char *lines, size_t n)
 {

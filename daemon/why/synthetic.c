@@ -17,9 +17,12 @@ synthetic_local(struct exchange *x, uint8_t addr[16], uint16_t *port)
     *port = 0;
 }
 
+/* No other operation: a policy reads of the exchange, and a call that would send something ends
+ * in a NULL pointer here, at once. */
 static const struct exchange_ops synthetic_ops = {.local = synthetic_local};
 
-/* "http://HOST/PATH", or https, into its parts; the path may be missing. */
+/* "http://HOST/PATH", or https, into its parts; the path may be missing.
+ * The result refers to `url`, which must outlive the request's making. */
 static int
 synthetic_split(
     struct slice url, struct slice *host, struct slice *path, bool *https, const char **why)
@@ -49,7 +52,9 @@ synthetic_split(
     return 0;
 }
 
-/* GET path, Host: host, in one text. */
+/* GET path, Host: host, in one text.
+ * The layout is what a parser would have left: method, one field, path; offsets count from the
+ * method. */
 static int
 synthetic_make_request(struct synthetic_request *w, struct slice host, struct slice path)
 {
@@ -115,6 +120,8 @@ synthetic_is_redirected(const struct conf *conf)
     return plain > 0;
 }
 
+/* Only what a policy reads is set: no storage, no origins.  A fetch from here would find them
+ * NULL. */
 static void
 synthetic_join_world(struct synthetic_request *w, struct policies *ps)
 {
@@ -149,7 +156,9 @@ synthetic_join_world(struct synthetic_request *w, struct policies *ps)
         synthetic_take_policy(w, ps->active);
 }
 
-/* What the policy logs goes to a private log.  A reader is attached, so the lines are recorded. */
+/* What the policy logs goes to a private log.  A reader is attached, so the lines are recorded.
+ * Without a reader attached a worker's log takes no details (shm/README): attaching is what
+ * switches them on. */
 static int
 synthetic_open_log(struct synthetic_request *w)
 {
@@ -184,6 +193,8 @@ synthetic_secure(struct synthetic_request *w, struct slice host)
     w->x.scheme = HTTP_SCHEME_HTTPS;
 }
 
+/* On the management thread, within one turn: entries and policies that are found may be borrowed
+ * until it ends. */
 int
 synthetic_new(
     struct synthetic_request **out, struct policies *ps, struct slice url, const char **why)
@@ -231,6 +242,7 @@ synthetic_asks_upgrade(const struct http_message *h)
     return false;
 }
 
+/* In the request's own edit, as if the client had sent the field: vcl_recv sees it so. */
 int
 synthetic_set(struct synthetic_request *w, struct slice name, struct slice value)
 {
@@ -267,6 +279,8 @@ synthetic_take_policy(struct synthetic_request *w, struct policy *pol)
     w->req.policy.hinted = false;
 }
 
+/* vcl_hash runs here for outcomes that a request would reach without it (pass, synth): what is
+ * stored under the key is shown in any case. */
 bool
 synthetic_finish_key(struct synthetic_request *w, enum vcl_action act)
 {

@@ -24,6 +24,8 @@ why_put_place(json_t *step, struct slice lines)
         json_any_text(slice_of(last + 1, lines.len - (size_t)(last + 1 - lines.ptr))));
 }
 
+/* Records come in the order in which they were written: Policy opens a step, what follows
+ * belongs to it. */
 static void
 why_note_record(struct why *y, const struct shmlog_rec *rec)
 {
@@ -122,6 +124,7 @@ why_loop(struct why *y)
     return "loop";
 }
 
+/* Says the backend, too: for a pass it is chosen in any case. */
 static const char *
 why_pass(struct why *y, const char *because)
 {
@@ -136,7 +139,9 @@ why_pass(struct why *y, const char *because)
     return "pass";
 }
 
-/* What every sub may answer. */
+/* What every sub may answer.
+ * The word that is returned is the member `now` of the answer: an interface, as is each word of
+ * why_verdict_name(). */
 static const char *
 why_elsewhere(struct why *y, enum vcl_sub sub, enum vcl_action act)
 {
@@ -218,6 +223,8 @@ why_verdict_name(const struct why_lookup *l)
     TUNREACHABLE("a verdict");
 }
 
+/* Leaves in `q` what was asked, for the list of what is stored.  Nothing is counted, linked or
+ * fetched: cache_peek() judges by the same code as a lookup (cache/README E13). */
 static const char *
 why_look_up(struct why *y, struct cache_query *q)
 {
@@ -255,6 +262,7 @@ why_pipe(struct why *y)
     return "pipe";
 }
 
+/* NULL: the question itself is wrong, and *why says how; the caller answers 400. */
 static const char *
 why_without_policy(struct why *y, struct cache_query *q, const char **why)
 {
@@ -296,6 +304,8 @@ why_follow_label(struct why *y)
     return true;
 }
 
+/* Restarts and labels are followed as a request follows them, so this ends: max_restarts bounds
+ * the one, and a label's policy has none to go to. */
 static const char *
 why_with_policy(struct why *y, struct cache_query *q, const char **why)
 {
@@ -383,6 +393,7 @@ why_key(struct why *y)
     return made;
 }
 
+/* The tree is the caller's.  What it tells is of this turn: entries are not held. */
 static json_t *
 why_answer(struct why *y, const char *now, const struct cache_query *q, struct slice url)
 {
@@ -407,6 +418,8 @@ why_answer(struct why *y, const char *now, const struct cache_query *q, struct s
     return o;
 }
 
+/* The order is a request's: listener and route, then policy, then cache.  What needs a client
+ * (its limits, its password) is told and not applied. */
 int
 policies_why(struct policies *ps, struct slice url, const struct why_field *fields,
     unsigned nfields, json_t **out, const char **why)

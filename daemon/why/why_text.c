@@ -46,7 +46,8 @@ why_time(int64_t ms)
 
 /* --- what is stored --- */
 
-/* A field of a stored head, for as long as the turn. */
+/* A field of a stored head, for as long as the turn.
+ * All fields: a message that is delivered leaves some out (entry.h). */
 static struct slice
 stored_field(const struct entry *e, enum http_field_id id)
 {
@@ -251,7 +252,8 @@ why_say_secure(struct why *y)
             s->version, s->cipher, s->server_name[0] != '\0' ? s->server_name : "unset");
 }
 
-/* As fetch_choose() does, but no backend loses its turn. */
+/* As fetch_choose() does, but no backend loses its turn.
+ * `peeks`: round robin does not move on, and no load is counted. */
 static struct backend *
 why_choose(struct why *y, struct director *from)
 {
@@ -293,6 +295,7 @@ why_say_route(struct why *y)
             route->path[0] != '\0' ? ", path " : "", route->path);
 }
 
+/* The key is made anew: after a label or an error the scratch may hold another one, or none. */
 void
 why_say_backend(struct why *y)
 {
@@ -324,7 +327,9 @@ why_say_backend(struct why *y)
             backend_conf(b)->address.text);
 }
 
-/* For how long, and what decides it. */
+/* For how long, and what decides it.
+ * Ages count from when the response was received here; `received_ms` is of the monotonic clock,
+ * as now_ms is. */
 static void
 why_say_freshness(struct why *y, const struct entry *e)
 {
@@ -358,6 +363,8 @@ why_say_marker(struct why *y, const struct entry *m)
         why_time(entry_ttl_left_ms(m, y->now_ms)).text);
 }
 
+/* Each reason of cache_choose() has its sentence: a new one needs a case here, which
+ * -Wswitch-enum demands. */
 static void
 why_say_miss(struct why *y, const struct why_lookup *l)
 {
@@ -407,6 +414,7 @@ why_say_absent(struct why *y, const struct negative_answer *a)
         a->status);
 }
 
+/* Leaves the sentences in y->text; the verdict itself is the caller's to name. */
 void
 why_say_lookup(struct why *y, const struct why_lookup *l)
 {
