@@ -1,4 +1,16 @@
-/* conf_acme.c -- certificates by ACME, as a listener says it: read for tarnd and for tarn-acme. */
+/* conf_acme.c -- certificates by ACME, as a listener says it: read for tarnd and for tarn-acme.
+ *
+ *    listen: [{ address: "*:443", tls: { acme: { names: [www.example.com] } } }]
+ *
+ * tarnd serves the certificates and tarn-acme, a process of its own, orders them (RFC 8555).
+ * Both load the same file through the same rows, so what one accepts the other does.  What would
+ * fail at the CA only, hours later and with a rate limit, is refused here: wildcards, addresses,
+ * names that are no host's.
+ *
+ * `names` becomes one text: a space between certificates, a comma between the names of one:
+ *
+ *    names: [a.test, "b.test,www.b.test"]   ->   "a.test b.test,www.b.test"
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +26,8 @@ enum {
 
 /* ---- names ---- */
 
-/* A name without a * and the like, label by label. */
+/* A name without a * and the like, label by label.  RFC 1035 2.3.1 in lower case; the caller has
+ * folded.  A dot at the end leaves an empty label, and is refused: CAs want names without it. */
 static const char *
 acme_labels_wrong(const char *label)
 {
@@ -36,6 +49,8 @@ acme_labels_wrong(const char *label)
     }
 }
 
+/* NULL, or what is wrong, as the end of a sentence that begins with the name.  The most frequent
+ * mistakes come first, for each has another remedy. */
 const char *
 conf_acme_name_wrong(const char *name)
 {
@@ -49,6 +64,8 @@ conf_acme_name_wrong(const char *name)
     return acme_labels_wrong(name);
 }
 
+/* Not RFC 5322: one @, and nothing that a mailto: URL would take for more than one address (RFC
+ * 8555 7.3). */
 bool
 conf_acme_email_ok(const char *email)
 {
@@ -58,6 +75,7 @@ conf_acme_email_ok(const char *email)
            email[strcspn(email, " ,<>\"?\t\r\n")] == '\0';
 }
 
+/* https only (RFC 8555 6.1): the directory decides where keys are sent. */
 bool
 conf_acme_url_ok(const char *url)
 {
@@ -96,7 +114,8 @@ acme_namesake(struct slice all, struct slice cert)
     return slice_of(NULL, 0);
 }
 
-/* One certificate: its names in lower case, with commas between them. */
+/* One certificate: its names in lower case, with commas between them.  Each name once in a
+ * certificate, and 100 at most, which is the limit of Let's Encrypt. */
 static bool
 acme_names_check(struct conf_cx *cx, const struct ynode *n, struct slice cert)
 {
@@ -125,6 +144,8 @@ acme_names_check(struct conf_cx *cx, const struct ynode *n, struct slice cert)
     return true;
 }
 
+/* Appends to `all`, which has room for key->most bytes and a NUL; *len counts the space behind,
+ * too. */
 static bool
 acme_names_read_one(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, char *all, size_t *len)
@@ -155,6 +176,7 @@ acme_names_read_one(
     return true;
 }
 
+/* Each wrong entry is reported before the whole is refused. */
 bool
 conf_acme_names_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to)
@@ -177,7 +199,8 @@ conf_acme_names_read(
 
 /* ---- the map ---- */
 
-/* What must hold of its keys. */
+/* What must hold of its keys.  `n` is the map; ynode_get() of a key that is a default gives
+ * NULL, and the error then stands at the file. */
 static void
 acme_check(struct conf_cx *cx, const struct ynode *n, struct conf_acme *to)
 {
@@ -206,6 +229,8 @@ acme_check(struct conf_cx *cx, const struct ynode *n, struct conf_acme *to)
         to->directory = CONF_ACME_STAGING;
 }
 
+/* *to has its defaults in every case, also after an error: what is checked later reads its
+ * texts. */
 bool
 conf_acme_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_acme *to)
@@ -255,7 +280,9 @@ conf_acme_same(const struct conf_acme *a, const struct conf_acme *b)
     return same;
 }
 
-/* Two listeners with one state directory: one account, and one pass of tarn-acme over the names of both. */
+/* Two listeners with one state directory: one account, and one pass of tarn-acme over the names
+ * of both.  Every key but the names has to be alike, because there is one account and one way to
+ * renew. */
 static void
 acme_check_two(struct conf_cx *cx, const struct ynode *n, const struct conf_listen *l,
     const struct conf_listen *other)
@@ -285,6 +312,7 @@ acme_check_two(struct conf_cx *cx, const struct ynode *n, const struct conf_list
     }
 }
 
+/* Each listener is compared with those above it; `nth` itself has been read. */
 void
 conf_acme_finish(struct conf_cx *cx, const struct ynode *tls, unsigned nth)
 {

@@ -1,4 +1,14 @@
-/* conf_address.c -- addresses: from text to what bind and connect take. */
+/* conf_address.c -- addresses: from text to what bind and connect take.
+ *
+ *    127.0.0.1:8080   "[::1]:8080"   "*:80"   www.example.com:80   unix:/run/x.sock   https://www.example.com
+ *
+ * A listener may have "*" and port 0, a backend may have https:// and a name.  The text goes
+ * through in this order: scheme, unix:, host and port apart, the host's form, the port, then the
+ * lookup.  Each step names the mistake that people make there, with a text that can be copied.
+ *
+ * A lookup blocks, and so happens on the management thread at a load only; backends are looked
+ * up anew while they serve by daemon/origin/names.c.
+ */
 #include "conf/conf_priv.h"
 
 #include <arpa/inet.h>
@@ -177,6 +187,8 @@ address_parts(
     return address_port(cx, key, n, port, p);
 }
 
+/* More than CONF_ADDRS_MAX addresses of a name are left out: no round over so many would end in
+ * time. */
 static bool
 address_store(struct conf_cx *cx, struct conf_address *to, const struct addrinfo *list)
 {
@@ -279,7 +291,8 @@ address_lookup(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     return false;
 }
 
-/* "192.0.2.1", "192.0.2.1:5353", "[::1]", "[::1]:5353".  NULL, or what is wrong. */
+/* "192.0.2.1", "192.0.2.1:5353", "[::1]", "[::1]:5353".  NULL, or what is wrong.  Cuts `text` at
+ * the port.  A name server has no name: it would need one to be found. */
 static const char *
 address_wrong_server(char *text)
 {
@@ -304,6 +317,7 @@ address_wrong_server(char *text)
     return NULL;
 }
 
+/* 64 bytes hold any address with brackets and a port; what is longer is none. */
 void
 conf_resolver_check(struct conf_cx *cx, const struct ynode *params)
 {
@@ -352,6 +366,8 @@ address_of_https(struct conf_cx *cx, const struct ynode *n)
     return bare;
 }
 
+/* *to changes only on success.  `text` keeps what the file has, also https://: reports and
+ * comparisons show it.  What follows works on `bare`, without the scheme and with its port. */
 bool
 conf_address_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_address *to)

@@ -1,4 +1,10 @@
-/* conf_allow.c -- which clients may use the admin listener: networks, users, groups. */
+/* conf_allow.c -- which clients may use the admin listener: networks, users, groups.
+ *
+ *    admin: { allow: { read: [10.0.0.0/8, "group:adm"], write: ["user:root"] } }
+ *
+ * A peer on a port has an address, one on a Unix socket a user and groups (SO_PEERCRED): either
+ * kind of row is looked at only where it can match.
+ */
 #include "conf/conf_priv.h"
 
 #include <grp.h>
@@ -69,6 +75,8 @@ allow_read_one(
     return false;
 }
 
+/* Wrong rows are reported and left out; after an error there is no snapshot, so no client gets
+ * in by a shorter list. */
 static void
 allow_read_list(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_peers *to)
@@ -127,6 +135,7 @@ shm_check_id(struct conf_cx *cx, const struct ynode *n, enum conf_peer_kind kind
             kind == CONF_PEER_USER ? "user" : "group", name);
 }
 
+/* 0113: x for any, and w for others. */
 void
 conf_shm_check(struct conf_cx *cx, const struct ynode *params)
 {

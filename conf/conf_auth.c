@@ -1,4 +1,12 @@
-/* conf_auth.c -- files of users and hashes of their passwords, as htpasswd writes them. */
+/* conf_auth.c -- files of users and hashes of their passwords, as htpasswd writes them.
+ *
+ *    alice:$2y$10$...          one line for each user, as `htpasswd -B` writes it
+ *    # a comment
+ *
+ * The file is read at the load, so a request never touches the disk, and a reload reads it anew.
+ * Hashes are checked here by their form alone; libcrypt computes them on a thread of its own
+ * (daemon/proxy/auth.c).
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +53,8 @@ auth_compare(const void *a, const void *b)
     return strcmp(((const struct conf_user *)a)->name, ((const struct conf_user *)b)->name);
 }
 
-/* NAME:HASH, and perhaps more behind another colon.  NULL, or what is wrong. */
+/* NAME:HASH, and perhaps more behind another colon.  NULL, or what is wrong.  Both texts are
+ * copied into the snapshot: the file's text is scratch. */
 static const char *
 auth_read_line(struct conf_cx *cx, struct slice line, struct conf_auth *to)
 {
@@ -69,6 +78,8 @@ auth_read_line(struct conf_cx *cx, struct slice line, struct conf_auth *to)
     return NULL;
 }
 
+/* Errors name the line in the message and stand at the key: the file of users is no file of the
+ * configuration, and no line of it is quoted, for it has hashes. */
 static void
 auth_read_users(struct conf_cx *cx, const struct ynode *at, struct slice text, struct conf_auth *to)
 {
@@ -143,7 +154,8 @@ conf_auth_find(const struct conf_auth *auth, struct slice user)
         const char *name = auth->users[mid].name;
         int order = strncmp(name, user.ptr, user.len);
 
-        /* strncmp(3) finds the beginning of a longer name equal, too: that one is behind. */
+        /* strncmp(3) finds the beginning of a longer name equal, too: that one is behind.  `user` has no
+         * NUL in it (auth_basic() refuses it), or name[user.len] could lie behind the name. */
         if (order == 0 && name[user.len] == '\0')
             return auth->users[mid].hash;
         if (order < 0)

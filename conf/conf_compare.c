@@ -1,4 +1,15 @@
-/* conf_compare.c -- what a new configuration changes. */
+/* conf_compare.c -- what a new configuration changes.
+ *
+ * Two snapshots are walked by the same rows that read them, so a new key is compared from its
+ * first day.  Each difference is reported as live or not.  If one is not live the reload is
+ * refused as a whole: half a configuration in force would be one that no file has.
+ *
+ *    parameters.default_grace: 10s -> 30s  live
+ *    storage.main.engine: malloc -> synth  needs a restart
+ *
+ * Things with names are compared by name, listeners by address, routes and limits by their
+ * order.
+ */
 #include "conf/conf_compare.h"
 
 #include <stdio.h>
@@ -98,8 +109,10 @@ compare_allow_same(const struct conf_allow *a, const struct conf_allow *b)
            compare_peers_same(&a->write, &b->write);
 }
 
-/* `a` and `b`: the member of a key, in two structures.  Backends of routes and members of directors
- * are compared by name, in compare_routes_same() and compare_directors(). */
+/* `a` and `b`: the member of a key, in two structures.  Backends of routes and members of
+ * directors are compared by name, in compare_routes_same() and compare_directors().  A type that
+ * is not named here is a number or a text.  A new type that is a struct needs a line above the
+ * last two, or strcmp(3) would read its first bytes as a pointer. */
 static bool
 compare_member_same(const struct conf_key *key, const void *a, const void *b)
 {
@@ -127,6 +140,7 @@ compare_member_same(const struct conf_key *key, const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b) == 0;
 }
 
+/* Equal in all keys that a file can say. */
 static bool
 compare_rows_same(const char *section, const void *a, const void *b)
 {
@@ -167,6 +181,7 @@ compare_text(const struct conf_key *key, const void *member, char buf[COMPARE_VA
     return *(const char *const *)member;
 }
 
+/* The texts are borrowed for the call of `each`. */
 static void
 compare_say(struct compare *c, const char *what, const char *from, const char *to, bool live)
 {
@@ -250,6 +265,7 @@ compare_find(const struct compare_list *l, const char *name)
     return i;
 }
 
+/* First what is gone or altered, in the old order; then what is new, in the new one. */
 static void
 compare_named(struct compare *c, const struct compare_list *a, const struct compare_list *b,
     bool live, bool (*is_live)(const struct conf_key *key))
@@ -347,7 +363,9 @@ compare_say_altered(struct compare *c, const struct conf_listen *a, const struct
     }
 }
 
-/* Listeners are compared by address: without a name of their own, they are named by number. */
+/* Listeners are compared by address: without a name of their own, they are named by number.
+ * Called twice, with the snapshots exchanged.  One with the same address in both is
+ * reported key by key, and not as one that is gone and one that is new. */
 static void
 compare_listens_in(struct compare *c, const struct conf *a, const struct conf *b, bool gone)
 {
@@ -488,6 +506,8 @@ compare_admin(struct compare *c, const struct conf *a, const struct conf *b)
         compare_rows(c, "admin", "admin.", a->admin, b->admin, compare_admin_live);
 }
 
+/* Returns how many changes need a restart.  A new section needs a line here, or a reload would
+ * change it without a word.  Probes are compared through the backends that name them. */
 unsigned
 conf_compare(const struct conf *old, const struct conf *next, conf_change_f *each, void *ctx)
 {
@@ -535,6 +555,7 @@ conf_listen_same(const struct conf_listen *a, const struct conf_listen *b)
     return true;
 }
 
+/* The parameters of a reload: live ones from the file, all others as they are. */
 void
 conf_params_take_live(struct conf_params *to, const struct conf_params *from)
 {

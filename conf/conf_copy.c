@@ -1,4 +1,8 @@
-/* conf_copy.c -- a backend's settings, copied into one block of memory. */
+/* conf_copy.c -- a backend's settings, copied into one block of memory.
+ *
+ * A backend outlives the snapshot that named it while requests still use it; the copy is one
+ * block, freed by free(3).
+ */
 #include "conf/conf_copy.h"
 
 #include <stddef.h>

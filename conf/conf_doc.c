@@ -1,4 +1,9 @@
-/* conf_doc.c -- the reference and tarn.yaml, printed from the rows that the loader obeys. */
+/* conf_doc.c -- the reference and tarn.yaml, printed from the rows that the loader obeys.
+ *
+ * One row has a key's name, type, default, bounds and meaning; the loader obeys it, and the
+ * reference, tarn.yaml, the schema and `tarnctl param` print it.  So a document is never older
+ * than the code, and a ctest compares the printed files with those in the tree.
+ */
 #include "conf/conf_doc.h"
 
 #include <ctype.h>
@@ -61,7 +66,7 @@ doc_param(const struct conf_key *key)
     TUNREACHABLE("a row with CONF_FROM_PARAM names no parameter");
 }
 
-/* The default as a file would have it. */
+/* The default as a file would have it.  `buf` may be what is returned. */
 static const char *
 doc_default(const struct conf_key *key, char *buf, size_t len)
 {
@@ -198,6 +203,8 @@ doc_comment(struct conf_sink *to, int indent, const char *text)
     }
 }
 
+/* Its comment above, then "key: default".  With `dash` the line begins an entry of a list, or is
+ * commented out: the dash stands in the place of the last blanks of the indentation. */
 static void
 doc_yaml_key(struct conf_sink *to, const struct conf_key *key, int indent, const char *dash)
 {

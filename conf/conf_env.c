@@ -1,4 +1,10 @@
-/* conf_env.c -- ${NAME} and ${NAME:-default} in values of the file. */
+/* conf_env.c -- ${NAME} and ${NAME:-default} in values of the file.
+ *
+ *    address: "${BACKEND:-127.0.0.1}:9000"     token: ${TARN_TOKEN}
+ *
+ * Expanded when the tree is made, value by value, so no variable can add a key, a list or a
+ * comment: its text stays one text, whatever is in it.
+ */
 #include <string.h>
 
 #include "conf/conf_priv.h"
@@ -60,6 +66,8 @@ env_one(
     return close + 1;
 }
 
+/* Runs twice: to count, and to copy into memory of that size.  Errors can come in the first pass
+ * only. */
 static bool
 env_pass(struct conf_cx *cx, const struct ynode *n, struct env_out *out)
 {

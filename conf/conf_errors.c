@@ -1,4 +1,13 @@
-/* conf_errors.c -- what is wrong with a file: gathered by place, printed like a compiler. */
+/* conf_errors.c -- what is wrong with a file: gathered by place, printed like a compiler.
+ *
+ *    tarn.yaml:7:12: grace: '10' has no unit: write 10s for seconds or 10ms for milliseconds
+ *        7 |     grace: 10
+ *          |            ^~
+ *
+ * A load reports all mistakes of a file, not the first one: an operator mends them in one go.
+ * Errors are linked by place while they are found, and own their texts, for arenas and files go
+ * with the load.
+ */
 #include "conf/conf_priv.h"
 
 #include <stdarg.h>
@@ -182,6 +191,7 @@ errors_source(const struct conf_cx *cx, unsigned nth)
     return cx->text;
 }
 
+/* Behind everything that may report an error: an error that comes later has no line to show. */
 void
 conf_errors_attach(struct conf_cx *cx)
 {
@@ -219,7 +229,8 @@ errors_write(void *ctx, const char *text)
     to->write(to, text);
 }
 
-/* The mark is as wide as the offending text, where that stands in the line as it is. */
+/* The mark is as wide as the offending text, where that stands in the line as it is.  `column`
+ * counts characters from 1; source_skip() finds the byte. */
 static void
 errors_print_source(const struct conf_error *e, struct conf_sink *to)
 {

@@ -49,6 +49,7 @@ conf_distance(struct slice a, struct slice b)
     return one[b.len];
 }
 
+/* Of names that are equally near the first one wins, so the order of the rows decides. */
 void
 conf_guess_try(struct conf_guess *g, const char *name)
 {
@@ -64,6 +65,7 @@ conf_guess_try(struct conf_guess *g, const char *name)
     }
 }
 
+/* One error for each node: a node that is BAD has had its own. */
 bool
 conf_kind_check(struct conf_cx *cx, const struct ynode *n, enum ynode_kind want, const char *what)
 {
@@ -87,6 +89,8 @@ conf_kind_check(struct conf_cx *cx, const struct ynode *n, enum ynode_kind want,
     return false;
 }
 
+/* A type that is a struct begins with a text, which gets the default of the row here; its reader
+ * sets the other members. */
 void
 conf_keys_default(const struct conf_key *keys, unsigned nkeys, void *to)
 {
@@ -146,6 +150,7 @@ keys_find(const struct conf_section *sec, const char *name)
     return NULL;
 }
 
+/* Defaults first, then what the file has: after an error *to holds values that can be read. */
 void
 conf_keys_read(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *n,
     const char *what, void *to)

@@ -1,4 +1,9 @@
-/* conf_loops.c -- a backend that is one of our own listeners: requests would come back for ever. */
+/* conf_loops.c -- a backend that is one of our own listeners: requests would come back for ever.
+ *
+ * A loop is found by address and port, with any-addresses and the machine's interfaces taken
+ * into account.  One that leads over another machine or a translated port is not seen here;
+ * requests that come back are stopped by CDN-Loop and Via (daemon/http/cdn_loop.c).
+ */
 #include "conf/conf_priv.h"
 
 #include <ifaddrs.h>
@@ -149,6 +154,7 @@ loops_same_path(const char *a, const char *b)
                                     strcmp(real_a, real_b) == 0);
 }
 
+/* Each address of the one against each of the other: names have several. */
 static bool
 loops_meet(const struct conf_address *l, const struct conf_address *b, struct loops_local *local)
 {

@@ -37,6 +37,7 @@ origins_read_probe(
         origins_check_probe(cx, n, p);
 }
 
+/* Backends hold pointers into conf->probes: the array is made once, in full size. */
 void
 conf_probes_read(struct conf_cx *cx, const struct ynode *n)
 {
@@ -168,6 +169,8 @@ origins_check_member(
             conf_fail(cx, n, "the same as number %u of the list: give that one a weight", j + 1);
 }
 
+/* `backends: [a, { name: b, weight: 2 }]`.  The list has a place for each entry, also for wrong
+ * ones, so numbers in messages are those of the file. */
 bool
 conf_members_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_members *to)
@@ -245,7 +248,9 @@ origins_check_director(struct conf_cx *cx, const struct ynode *n, const struct c
     origins_check_type(cx, n, d);
 }
 
-/* One after the other: those above are there to be named. */
+/* One after the other: those above are there to be named.  A director may have directors as
+ * members, and those must stand above it: so there is no circle, and choosing a backend ends
+ * (check_directors). */
 void
 conf_directors_read(struct conf_cx *cx, const struct ynode *n)
 {

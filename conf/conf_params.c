@@ -76,6 +76,7 @@ conf_params_count(void)
     return params_section()->nkeys;
 }
 
+/* Texts are the snapshot's or lie in out->texts: *out must not be moved while they are used. */
 void
 conf_param_see(const struct conf_params *p, unsigned i, struct conf_param *out)
 {
@@ -119,6 +120,8 @@ conf_param_find(struct slice name)
     return TERR_NOTFOUND;
 }
 
+/* The same reader as for a file, so bounds and messages are the same.  *p is the caller's copy;
+ * it is put in force by the caller, for all workers at once. */
 int
 conf_param_set(struct conf_params *p, unsigned i, struct slice text, char *why, size_t why_size)
 {

@@ -23,7 +23,8 @@ conf_host_matches(const char *pattern, struct slice host)
     return slice_eq_nocase(host, slice_of(pattern, len));
 }
 
-/* Only what is certain: a wildcard may cover a host, a host never a wildcard. */
+/* Only what is certain: a wildcard may cover a host, a host never a wildcard.  The first route
+ * that matches serves, so one that is covered by an earlier one is dead. */
 static bool
 routes_covers(const struct conf_route *a, const struct conf_route *b)
 {
@@ -64,6 +65,8 @@ routes_check(struct conf_cx *cx, const struct ynode *at, const struct conf_route
             "key 'backend' is never used: this route answers every request with a redirect");
 }
 
+/* Backends and directors are known by name here.  Limits and the default backend are looked up by
+ * conf_routes_finish(), when all sections have been read. */
 void
 conf_routes_read(struct conf_cx *cx, const struct ynode *n)
 {

@@ -1,4 +1,13 @@
-/* conf_rules.c -- what a route does: times, names, fields, redirects. */
+/* conf_rules.c -- what a route does: times, names, fields, redirects.
+ *
+ * Each action is a key of a route, with a reader and a comparison here.  What could not work is
+ * refused at the load, as a name in lower case among methods or a $variable that there is none
+ * of, because at run time it would silently do nothing.
+ *
+ * Names of cookies and query parameters may have `*`.  Fields are `set`, `add` and `unset`:
+ *
+ *    response_headers: { set: { x-served-by: tarn }, unset: [server, x-powered-by] }
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +21,8 @@
 
 /* --- names --- */
 
-/* `*` stands for any bytes, none too. */
+/* `*` stands for any bytes, none too.  Linear in practice: without recursion, and at most
+ * pattern times name in the worst case. */
 static bool
 rules_glob(const char *pattern, struct slice name)
 {
@@ -39,6 +49,7 @@ rules_glob(const char *pattern, struct slice name)
     return *pattern == '\0';
 }
 
+/* On the path of a request: it allocates nothing, and lists are short (CONF_NAMES_MAX). */
 bool
 conf_names_match(const struct conf_names *names, struct slice name)
 {
@@ -273,7 +284,8 @@ static const struct conf_key rules_redirect_keys[] = {
 static const struct conf_section rules_redirect = {
     .name = "redirect", .keys = rules_redirect_keys, .nkeys = ARRAY_LEN(rules_redirect_keys)};
 
-/* NULL, or what is wrong with it. */
+/* NULL, or what is wrong with it.  $host, $uri and $request_uri are those of nginx, as people
+ * know them. */
 static const char *
 rules_wrong_target(const char *to)
 {
@@ -336,7 +348,8 @@ rules_read_redirect(
 
 /* --- error page --- */
 
-/* Of a text that is loaded without touching the world files are not read. */
+/* Of a text that is loaded without touching the world files are not read.  The result is in the
+ * snapshot's memory; the scratch buffer of most + 1 bytes goes with the load. */
 bool
 conf_file_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *at,
     const char *name, size_t most, struct slice *out)
@@ -389,6 +402,8 @@ rules_read_statuses(struct conf_cx *cx, const struct ynode *n, struct conf_page 
     }
 }
 
+/* `error_page: 503.html`, or { file: 503.html, status: [502, 503] }, or { text: "back soon" }.
+ * Without `status` it is for all errors that Tarn itself answers with. */
 static bool
 rules_read_page(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_page *to)
@@ -442,6 +457,8 @@ rules_read_time(
     return to->said;
 }
 
+/* Keep in step with conf_rule_same(): a type that is read and not compared would survive a
+ * reload unseen. */
 bool
 conf_rule_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to)
 {

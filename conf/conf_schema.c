@@ -133,7 +133,8 @@ schema_integer(struct conf_sink *to, const struct conf_key *key)
         conf_doc_print(to, ", \"maximum\": %" PRId64, key->most);
 }
 
-/* A type that is described as a list or a map is left to the loader. */
+/* A type that is described as a list or a map is left to the loader.  From the type's
+ * documentation where no rule is special: "a list of ..." is an array. */
 static const char *
 schema_json_type(const struct conf_key *key)
 {
@@ -201,6 +202,7 @@ schema_value(struct conf_sink *to, const struct conf_key *key)
     }
 }
 
+/* As an operator would write it: "30s" and not 30000. */
 static void
 schema_default(struct conf_sink *to, const struct conf_key *key)
 {

@@ -1,4 +1,12 @@
-/* conf_sections.c -- the sections of a file, and what must hold between them. */
+/* conf_sections.c -- the sections of a file, and what must hold between them.
+ *
+ * A section is a table of keys and a reader.  All of them are read in the order of
+ * CONF_SECTION_TABLE, not of the file; then come the checks that look at several sections
+ * together, and these run only if no error was found before, for they would blame what only
+ * follows from it.
+ *
+ * A reader gets NULL for a section that is absent, and sets its defaults then.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +80,7 @@ static const char *const conf_unsupported[] = {
 #undef X
 };
 
+/* NULL: there is none of that name. */
 const struct conf_section *
 conf_section_find(const char *name)
 {
@@ -116,7 +125,8 @@ conf_owner_check(struct conf_cx *cx, const struct ynode *at, const struct conf_a
     }
 }
 
-/* The second of two would fail only when it binds. */
+/* The second of two would fail only when it binds.  Pairs are compared with those above:
+ * CONF_ENTRIES_MAX bounds the work. */
 static void
 conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
 {
@@ -213,6 +223,7 @@ conf_read_trusted_proxies(struct conf_cx *cx, const struct ynode *n)
         conf_value_read(cx, &keys_trusted_proxies[0], n, &cx->conf->trusted_proxies);
 }
 
+/* `kind` is a word for people ("backend"), `sec` has the rows. */
 void
 conf_read_item(struct conf_cx *cx, const struct conf_section *sec, const struct ynode *c,
     const char *kind, void *item)
@@ -243,6 +254,7 @@ conf_read_named(
         conf_read_item(cx, sec, c, kind, item);
 }
 
+/* Without the section there is one store, "main", with the defaults of its rows. */
 static void
 conf_read_storage(struct conf_cx *cx, const struct ynode *n)
 {
@@ -302,6 +314,8 @@ conf_backend_check(struct conf_cx *cx, const struct ynode *n, const struct conf_
             "waits");
 }
 
+/* A backend's number is its place here, for directors, routes and the policy.  So the list is
+ * never shortened, also not for one that is wrong. */
 static void
 conf_read_backends(struct conf_cx *cx, const struct ynode *n)
 {
@@ -384,6 +398,7 @@ conf_limit_check(struct conf_cx *cx, const struct ynode *at, const struct conf_l
             (long long)burst, (long long)l->per, (long long)l->rate);
 }
 
+/* A route holds limits as bits of 64 (routes_find_limits). */
 static void
 conf_read_limits(struct conf_cx *cx, const struct ynode *n)
 {
@@ -455,6 +470,7 @@ conf_admin_check(struct conf_cx *cx, const struct ynode *n, const struct conf_ad
         conf_fail(cx, token, "the token is empty: it needs at least %d characters", CONF_TOKEN_MIN);
 }
 
+/* conf->admin is set also after errors: no snapshot is made of it then. */
 static void
 conf_read_admin(struct conf_cx *cx, const struct ynode *n)
 {
@@ -560,7 +576,8 @@ conf_limits_check(struct conf_cx *cx, const struct ynode *root)
         (unsigned long long)others >> 10, store->name, (unsigned long long)store->size >> 10);
 }
 
-/* It is charged to the storage from the start, and pages need room too. */
+/* It is charged to the storage from the start, and pages need room too.  Half of the store at
+ * most, with an index of fixed size. */
 static void
 conf_negative_check(struct conf_cx *cx, const struct ynode *at, uint64_t entries)
 {
@@ -612,6 +629,7 @@ conf_table_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
                 cx->conf->tables[j].name, t->name);
 }
 
+/* Only names and paths: the files are opened later, by daemon/table. */
 static void
 conf_read_tables(struct conf_cx *cx, const struct ynode *n)
 {
@@ -731,6 +749,8 @@ conf_finish_backends(struct conf *conf)
     }
 }
 
+/* In this order: the name "default", the only director, the only backend, the backend of a route
+ * for everything.  None of these: a policy or each route has to name one. */
 static unsigned
 conf_find_default(const struct conf *conf)
 {

@@ -72,7 +72,8 @@ text_outside(struct slice s, unsigned char least, unsigned char most)
     return -1;
 }
 
-/* Length of the host at the front of an authority: a name, or [v6]. */
+/* Length of the host at the front of an authority: a name, or [v6].  0: there is no host.  Names
+ * are not resolved and not judged further: RFC 3986 allows more than DNS. */
 static size_t
 text_host_len(struct slice s)
 {
@@ -123,6 +124,8 @@ text_wrong_authority(struct slice s)
     return "is not a host name, or a host name and a port, as in www.example.com:8080";
 }
 
+/* A path is compared byte by byte with what a request has, so it must be in the form in which
+ * requests come. */
 static const char *
 text_wrong_prefix(struct slice s)
 {
@@ -166,6 +169,7 @@ text_wrong_ascii(struct slice s)
     return NULL;
 }
 
+/* NULL, or what is wrong.  Also for names that are no value of a key (rules_wrong_name). */
 const char *
 conf_text_wrong(enum conf_type type, struct slice s)
 {
@@ -302,6 +306,7 @@ words_read_one(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     return true;
 }
 
+/*    resolver: [192.0.2.1, 192.0.2.2]   ->   "192.0.2.1 192.0.2.2" */
 bool
 conf_words_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to)
@@ -323,6 +328,7 @@ conf_words_read(
     return good;
 }
 
+/* *to is a backend's number, or nbackends and a director's number. */
 bool
 conf_backend_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, unsigned *to)

@@ -1,4 +1,15 @@
-/* conf_tls.c -- what a listener says of TLS: certificates, versions and ciphers, clients' certificates. */
+/* conf_tls.c -- what a listener says of TLS: certificates, versions and ciphers, clients' certificates.
+ *
+ * `tls` of a listener is a directory, a list of certificates, or a map; of a backend it is on,
+ * off, or a map.
+ *
+ *    tls: /etc/tarn/certs
+ *    tls: { certificates: [a.pem, { certificate: b.pem, key: b.key }], profile: modern }
+ *
+ * Nothing of these files is opened here: a load must not need the right to read keys.
+ * daemon/tls reads them, and `tarnd -t` asks it to.  Paths begin at the directory of the file
+ * that names them (conf_beside).
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +71,7 @@ tls_read_pair(struct conf_cx *cx, const struct ynode *n, struct conf_tls_pair *t
         to->key = conf_beside(cx, n, to->key);
 }
 
+/* A text is a directory, whatever lies in it by now; a list names files. */
 bool
 conf_certificates_read(struct conf_cx *cx, const struct ynode *n, struct conf_certificates *to)
 {
@@ -83,7 +95,8 @@ conf_certificates_read(struct conf_cx *cx, const struct ynode *n, struct conf_ce
     return cx->nerrors == errors && !cx->nomem;
 }
 
-/* What must hold between the keys. */
+/* What must hold between the keys.  A listener with `tls` and without any certificate would
+ * refuse every handshake. */
 static void
 tls_check(struct conf_cx *cx, const struct ynode *n, const struct conf_tls *tls)
 {
@@ -108,6 +121,7 @@ tls_check(struct conf_cx *cx, const struct ynode *n, const struct conf_tls *tls)
             "client_ca is not used: it needs `client_auth: optional` or `client_auth: required`");
 }
 
+/* `said` is set last: a half-read `tls` is none, and its listener is not taken for one with TLS. */
 bool
 conf_tls_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_tls *to)
@@ -135,6 +149,8 @@ conf_tls_read(
     return cx->nerrors == errors && !cx->nomem;
 }
 
+/* By what the file says; whether certificates have changed is found by daemon/tls, by their
+ * contents. */
 bool
 conf_tls_same(const struct conf_tls *a, const struct conf_tls *b)
 {
@@ -162,6 +178,7 @@ tls_beside(struct conf_cx *cx, const struct ynode *at, const char *file)
     return file[0] != '\0' ? conf_beside(cx, at, file) : file;
 }
 
+/* `tls: on` has the defaults: the name is verified, against the system's CAs. */
 bool
 conf_backend_tls_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     struct conf_backend_tls *to)
@@ -204,6 +221,9 @@ tls_is_numeric(const char *host)
     return strspn(host, "0123456789.") == strlen(host) || strchr(host, ':') != NULL;
 }
 
+/* What the map leaves open follows from the address: server name (RFC 6066 3) and the name that
+ * the certificate must have (RFC 9525 6).  It runs when the whole backend was read, because the
+ * order of its keys is free. */
 void
 conf_backend_tls_finish(struct conf_cx *cx, const struct ynode *at, struct conf_backend *backend)
 {
@@ -230,6 +250,7 @@ conf_backend_tls_finish(struct conf_cx *cx, const struct ynode *at, struct conf_
             "tls: it is not known for which name the certificate must be: give it 'name'");
 }
 
+/* A key more in CONF_BACKEND_TLS_TABLE needs a line here. */
 bool
 conf_backend_tls_same(const struct conf_backend_tls *a, const struct conf_backend_tls *b)
 {

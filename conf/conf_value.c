@@ -107,7 +107,8 @@ struct decimal {
     __int128 part_scale;
 };
 
-/* Takes digits and perhaps a point and digits off the front of *s. */
+/* Takes digits and perhaps a point and digits off the front of *s.  15 digits behind the point
+ * are kept: of a year that is less than a microsecond. */
 static bool
 number_take(struct slice *s, struct decimal *d)
 {
@@ -146,7 +147,8 @@ number_is_unit(struct slice s)
     return true;
 }
 
-/* Rounds down.  Times want their units in lower case (M is not m), sizes in any. */
+/* Rounds down.  Times want their units in lower case (M is not m), sizes in any.
+ *    1.5h  10s  250ms        64KiB  1g  0.5MiB */
 static enum number
 number_read(struct slice text, const struct unit *units, int64_t *out)
 {
@@ -252,6 +254,7 @@ value_refuse(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
     return false;
 }
 
+/* *to is milliseconds or bytes. */
 static bool
 value_scaled(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
 {
@@ -280,7 +283,8 @@ value_scaled(struct conf_cx *cx, const struct conf_key *key, const struct ynode 
     return true;
 }
 
-/* A whole number with one of these units behind it. */
+/* A whole number with one of these units behind it.  A bad unit is "not a number" here: there is
+ * at most one unit to choose. */
 static bool
 value_whole(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n,
     const struct unit *units, int64_t *to)
@@ -400,6 +404,8 @@ value_refuse_kind(struct conf_cx *cx, const struct conf_key *key, const struct y
         conf_type_what(key->type));
 }
 
+/* The one way from a node to a member, for sections, parts and `tarnctl param set`.  `to` is the
+ * member; its C type follows from key->type, which the table keeps together (conf_row_priv.h). */
 bool
 conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, void *to)
 {

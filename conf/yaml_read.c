@@ -1,4 +1,12 @@
-/* yaml_read.c -- from libyaml's events to nodes; the only home of yaml.h. */
+/* yaml_read.c -- from libyaml's events to nodes; the only home of yaml.h.
+ *
+ * libyaml's parser and not its loader: the tree here has lines and columns for every node, keys
+ * in their order, and no anchors, tags or second documents.  A file of a few KiB cannot become a
+ * tree of gigabytes: depth, entries and size have bounds (conf_priv.h).
+ *
+ * Every scalar stays a text.  Which type it has is decided by its key and not by YAML, so that
+ * `on`, 0640 and 1:30 mean what the key says and not what YAML 1.1 makes of them.
+ */
 #include "conf/yaml_read.h"
 
 #include <stdio.h>
@@ -15,7 +23,8 @@ struct yread {
     bool stop;       /* no more events: the syntax broke, or memory is out */
 };
 
-/* Where the n-th byte stands: libyaml gives errors of its reader as offsets. */
+/* Where the n-th byte stands: libyaml gives errors of its reader as offsets.  From the beginning
+ * each time: there is one such error in a load. */
 static void
 yread_place(struct slice text, size_t offset, unsigned *line, unsigned *column)
 {
@@ -286,7 +295,8 @@ yread_map(struct yread *r, unsigned depth)
     return n;
 }
 
-/* The node that begins with the current event.  Recursion ends at CONF_DEPTH_MAX. */
+/* The node that begins with the current event.  Recursion ends at CONF_DEPTH_MAX.  NULL: memory
+ * is out, or the syntax broke; either way nothing more is read. */
 static struct ynode *
 yread_node(struct yread *r, unsigned depth)
 {
@@ -310,7 +320,8 @@ yread_node(struct yread *r, unsigned depth)
     return yread_map(r, depth); /* the parser lets no other event begin a node */
 }
 
-/* Directives of the first document need no care: libyaml refuses the ones it does not know. */
+/* Directives of the first document need no care: libyaml refuses the ones it does not know.  An
+ * included file may be empty, the first one not. */
 static struct ynode *
 yread_document(struct yread *r)
 {
@@ -341,7 +352,8 @@ yread_document(struct yread *r)
 }
 
 /* The nodes that were open when the reading stopped; and the last that was closed before, as
- * wrong indentation closes a map that its writer had not finished. */
+ * wrong indentation closes a map that its writer had not finished.  Readers do not report a key
+ * as missing in a map that is cut. */
 static void
 yread_mark_cut(struct ynode *n)
 {
