@@ -171,6 +171,8 @@ acl_split(struct acl_node **at, struct acl_key key, unsigned bits, struct acl_no
     return 0;
 }
 
+/* The tree is built once, at the load, and then only read: any thread may call acl_match()
+ * without a lock. */
 int
 acl_add(struct acl *a, const struct vcl_ip *ip, unsigned bits, bool negated)
 {

@@ -1,4 +1,12 @@
-/* vcl.c -- one load from text to policy, the policy's memory, and what the host asks of it. */
+/* vcl.c -- one load from text to policy, the policy's memory, and what the host asks of it.
+ *
+ *    vcl_parse      text and includes -> tokens -> tree          (vcl_include.c, vcl_parse*.c)
+ *    vcl_declare    backends, probes, acls get numbers           (vcl_decl*.c)
+ *    vcl_make_code  types and access checked, then instructions  (vcl_check*.c, vcl_lower*.c)
+ *
+ * A load may block, for names are resolved, and runs on the management thread.  What it leaves is
+ * immutable, except for what the host binds before the first run and what vcl_init makes.
+ */
 #include <stdlib.h>
 
 #include "daemon/base/obj.h"
@@ -102,6 +110,8 @@ vcl_build(struct vcl_cx *cx, const struct vcl_source *src)
         vcl_declare_unused(cx);
 }
 
+/* *out is written on success only.  *errors has warnings only then, and is the caller's to free in
+ * every case. */
 int
 vcl_compile(struct vcl **out, const struct vcl_source *src, const struct vcl_loader *loader,
     struct vcl_error **errors)
@@ -224,6 +234,7 @@ vcl_label_name(const struct vcl *v, unsigned n)
     return v->label_names[n];
 }
 
+/* `made` belongs to the host, which frees it (vcl_fini, or a load that failed). */
 void *
 vcl_object(const struct vcl *v, unsigned n, unsigned *kind)
 {

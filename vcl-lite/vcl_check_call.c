@@ -1,4 +1,9 @@
 /* vcl_check_call.c -- calls of functions and methods, and `new`: their arguments against the rows.
+ *
+ * A row of the table says what a function takes: "STRING s, [INT fallback]".  Arguments come by
+ * position or by name; each gets its place in the row, and those that are left out get a default
+ * or a zero, so the machine always finds as many values as the row has.  A mask tells which were
+ * given.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -398,6 +403,8 @@ call_table_ok(struct call *c)
     return false;
 }
 
+/* Where it may be called is only noted (sema_use): the sub may be called from several vcl_*
+ * subs. */
 static struct sema_node *
 call_func(struct sema *s, struct ast_expr *e, unsigned fn)
 {

@@ -1,4 +1,8 @@
-/* vcl_check_names.c -- words of the language: variables, actions, subs, types. */
+/* vcl_check_names.c -- words of the language: variables, actions, subs, types.
+ *
+ * The rows say where a word may be used, a bit for each vcl_* sub.  Names are looked up in
+ * order, a few hundred of them: a load looks up each name of the text, and a run none.
+ */
 #include "vcl-lite/vcl_sema.h"
 
 #include <string.h>

@@ -1,4 +1,10 @@
-/* vcl_check_stmt.c -- statements: what may be set, unset, returned. */
+/* vcl_check_stmt.c -- statements: what may be set, unset, returned.
+ *
+ * Each statement is checked by itself, and its typed expression is hung into the tree
+ * (expr->what), from which vcl_lower.c makes code.  Whether a variable may be used where it
+ * stands is not decided here: a sub may be called from several places, so uses are noted, and
+ * vcl_check_graph.c judges them.
+ */
 #include "vcl-lite/vcl_sema.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
-/* vcl_check_tables.c -- constants, field names, patterns and places of a policy, by number. */
+/* vcl_check_tables.c -- constants, field names, patterns and places of a policy, by number.
+ *
+ * Each table grows while bodies are checked, and a value that is there already gets the same
+ * number: a pattern that ten lines have is compiled once.  Numbers are places in the policy's
+ * arrays.
+ */
 #include "vcl-lite/vcl_sema.h"
 
 #include <string.h>

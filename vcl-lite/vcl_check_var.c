@@ -5,6 +5,7 @@
 
 #include "daemon/base/tassert.h"
 
+/* Also for uses that are right: which sub calls this one is known only when all bodies are read. */
 void
 sema_use(
     struct sema *s, enum sema_use_kind kind, struct vcl_pos pos, const char *what, unsigned where)
@@ -189,7 +190,8 @@ sema_variable(struct sema *s, struct ast_expr *e)
     return var == VCL_VAR_COUNT ? NULL : sema_read(s, e, var);
 }
 
-/* A word without a dot: now, req, a backend, an acl. */
+/* A word without a dot: now, req, a backend, an acl.  Marks what it names as used, so that
+ * vcl_declare_unused() does not warn. */
 struct sema_node *
 sema_word(struct sema *s, struct ast_expr *e, enum vcl_type want)
 {

@@ -93,7 +93,8 @@ cookie_put(struct vcl_run *r, struct vcl_cookies *all, struct slice name, struct
     return 0;
 }
 
-/* Builds the lists again of what `leaves` says is to stay.  <0: the run failed. */
+/* Builds the lists again of what `leaves` says is to stay.  <0: the run failed.  One pass over
+ * all of them.  Removing one by one from singly linked lists would cost their square. */
 static int
 cookie_sweep(struct vcl_run *r, struct vcl_cookies *all,
     int (*leaves)(struct vcl_run *r, const struct cookie *c, const void *ctx), const void *ctx)
@@ -322,6 +323,7 @@ cookie_get(struct vcl_cookies *all, struct slice name, bool isset, struct vcl_va
         *out = vcl_value_string(c->value);
 }
 
+/* The row has judged number and types of the arguments: here they are only taken. */
 int
 vcl_cookie_call(struct vcl_run *r, unsigned fn, const struct vcl_value *args, struct vcl_value *out)
 {

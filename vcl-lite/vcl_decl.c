@@ -1,4 +1,14 @@
-/* vcl_decl.c -- the names of a policy, and the numbers by which code knows them. */
+/* vcl_decl.c -- the names of a policy, and the numbers by which code knows them.
+ *
+ * A backend of the policy, one of the configuration, an acl, a storage and a label are numbers
+ * in code.  The host asks for the names behind the numbers once, and binds its own objects to
+ * them (vcl_bind_backend).
+ *
+ *    numbers of backends: 0 .. ndecls-1 the policy's own, in the order of the text; then those of the
+ *    configuration, in the order in which they are first named
+ *
+ * Only what is named gets a number, so the host binds only that.
+ */
 #include "vcl-lite/vcl_decl_priv.h"
 
 #include <ctype.h>
@@ -273,6 +283,8 @@ declare_acls(struct vcl_cx *cx)
     }
 }
 
+/* Leaves numbers and marks for the checker; a declaration with an error has its number all the
+ * same. */
 void
 vcl_declare(struct vcl_cx *cx)
 {
@@ -297,6 +309,7 @@ vcl_declare(struct vcl_cx *cx)
 
 /* --- what code asks for --- */
 
+/* -1: there is none, or no memory (cx->nomem). */
 int
 vcl_backend_number(struct vcl_cx *cx, struct slice name)
 {

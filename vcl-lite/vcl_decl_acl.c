@@ -1,4 +1,11 @@
-/* vcl_decl_acl.c -- an acl of the text: its addresses, resolved and checked, as a tree. */
+/* vcl_decl_acl.c -- an acl of the text: its addresses, resolved and checked, as a tree.
+ *
+ *    acl office { "192.0.2.0"/24; ! "192.0.2.7"; "10.1"; ("vpn.example.com"); }
+ *
+ * Names are resolved once, at the load.  All prefixes are gathered and sorted before the tree is
+ * built: so duplicates are found as neighbours, and an acl of a million lines loads in the time
+ * of its sort.
+ */
 #include <arpa/inet.h>
 #include <stdlib.h>
 
@@ -193,7 +200,8 @@ prefix_entry(struct vcl_cx *cx, const struct ast_acl *a, const struct ast_acl_en
             mask, all);
 }
 
-/* By address, then in the order of the text. */
+/* By address, then in the order of the text.  Equal prefixes end up beside each other, which
+ * prefix_build() relies on. */
 static int
 prefix_compare(const void *one, const void *other)
 {

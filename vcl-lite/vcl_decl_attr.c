@@ -1,4 +1,9 @@
-/* vcl_decl_attr.c -- attributes of probes and backends: names, types, units, ranges. */
+/* vcl_decl_attr.c -- attributes of probes and backends: names, types, units, ranges.
+ *
+ *    .connect_timeout = 1.5s;   .port = "8080";   .probe = { .url = "/health"; }
+ *
+ * Types are strict, as Varnish's compiler has them: a port is a string, and a time has a unit.
+ */
 #include "daemon/base/tassert.h"
 #include "vcl-lite/vcl_decl_priv.h"
 
@@ -113,6 +118,7 @@ attr_fail_unknown(struct vcl_cx *cx, const struct ast_attr *a, const struct decl
         a->name.ptr);
 }
 
+/* Attributes by their number in the row's table; what is not said stays NULL. */
 static void
 attr_sort(struct vcl_cx *cx, const struct ast_attr *attrs, const struct decl_attr *rows,
     unsigned nrows, const struct ast_attr **out)

@@ -288,6 +288,8 @@ decl_warn_wait(struct vcl_cx *cx, const struct vcl_backend_decl *b, const struct
             ".wait_timeout does nothing without .wait_limit: nothing waits for a connection");
 }
 
+/* *out is zeroed, and stays valid after errors: code that names the backend is checked all the
+ * same. */
 void
 decl_backend(struct vcl_cx *cx, const struct ast_decl *d, struct vcl_backend_decl *out)
 {

@@ -1,4 +1,9 @@
-/* vcl_doc.c -- the language's reference, printed from the rows that the compiler obeys. */
+/* vcl_doc.c -- the language's reference, printed from the rows that the compiler obeys.
+ *
+ * README.md has the tables between two markers; `tarn_vcl_gen readme` renews them, and a ctest
+ * compares.  Every row has its documentation as its last column, so a function without one does
+ * not compile.
+ */
 #include "vcl-lite/vcl_doc.h"
 
 #include <stdarg.h>

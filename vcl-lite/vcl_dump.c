@@ -1,4 +1,14 @@
-/* vcl_dump.c -- a policy's code as text: one instruction a line, with what its numbers mean. */
+/* vcl_dump.c -- a policy's code as text: one instruction a line, with what its numbers mean.
+ *
+ *     vcl_recv: longest 60, touches 0x1
+ *         0 TRACE                0     0       0  vcl_recv policy.vcl:4:5-7
+ *         1 FIELD_MATCH_JUMP     0     0       0
+ *         2 MATCH                0     0       0
+ *         3 JUMP_UNLESS          0     0       9  to 9
+ *
+ * Place, instruction, a, b, c, and what the numbers mean.  For developers and tests: no operator
+ * sees it.
+ */
 #include "vcl-lite/vcl_dump.h"
 
 #include <stdio.h>

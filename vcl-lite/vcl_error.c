@@ -1,4 +1,14 @@
-/* vcl_error.c -- what is wrong with a policy: gathered by place, printed like a compiler. */
+/* vcl_error.c -- what is wrong with a policy: gathered by place, printed like a compiler.
+ *
+ *     policy.vcl:5:9: error: there is no variable 'req.urll'
+ *             if (req.urll == "/") {
+ *                 ^^^^^^^^
+ *         hint: did you mean req.url?
+ *
+ * Each error is one block of memory, with its texts and its source line behind it: the load's
+ * arenas are gone when it is printed.  The list is kept in the order of places; the same message
+ * twice at one place is one.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,6 +180,7 @@ error_put(char **to, const char *text)
     return at;
 }
 
+/* NULL: no memory.  The caller frees the block by free(3). */
 static struct error_box *
 error_new(struct vcl_pos at, const char *message, const char *hint)
 {
@@ -243,6 +254,7 @@ error_insert(struct vcl_cx *cx, struct error_box *b)
         cx->nerrors++;
 }
 
+/* VCL_ERRORS_MAX errors and as many warnings, and one line each that says that there are more. */
 static void
 error_add(
     struct vcl_cx *cx, struct vcl_pos at, bool is_warning, const char *hint, const char *message)

@@ -1,4 +1,8 @@
-/* vcl_glob.c -- shell patterns, for std.fnmatch. */
+/* vcl_glob.c -- shell patterns, for std.fnmatch.
+ *
+ * fnmatch(3) of libc is not used: its result depends on the locale, and it can take exponential
+ * time.  Bytes are compared here, and a pattern of n bytes costs at most n times the subject.
+ */
 #include "vcl-lite/vcl_machine.h"
 
 #include <ctype.h>

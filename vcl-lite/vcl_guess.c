@@ -42,6 +42,7 @@ guess_distance(struct slice a, struct slice b)
     return above[b.len];
 }
 
+/* Call it for each name that would be right; the first of those that are equally near stays. */
 void
 vcl_guess_try(struct vcl_guess *g, const char *name)
 {

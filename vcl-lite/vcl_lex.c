@@ -1,4 +1,10 @@
-/* vcl_lex.c -- a file's text as tokens. */
+/* vcl_lex.c -- a file's text as tokens.
+ *
+ * Tokens point into the file's text and are not copied.  A byte that is no part of the language
+ * becomes a token BAD, which has been reported; the parser says nothing about such a token, so
+ * one mistake is one error.  Mistakes that are made often get the text that would be right:
+ * escapes in strings, single and typographic quotes, operators of other languages.
+ */
 #include "vcl-lite/vcl_parse_priv.h"
 
 #include "daemon/base/tassert.h"
@@ -231,6 +237,7 @@ lex_wrong_quote(struct vcl_lexer *lx, struct vcl_token *t, const char *open, con
     lx->at = t->off + t->len;
 }
 
+/* "1." is a REAL, too; a sign and a unit are tokens of their own. */
 static void
 lex_number(struct vcl_lexer *lx, struct vcl_token *t)
 {
@@ -362,6 +369,7 @@ lex_garbage(struct vcl_lexer *lx, struct vcl_token *t)
             lx->file->text.ptr + t->off);
 }
 
+/* The order of these tests matters where one beginning is part of another; each says so. */
 void
 vcl_lex(struct vcl_lexer *lx, struct vcl_token *t)
 {

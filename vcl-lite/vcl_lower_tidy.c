@@ -134,7 +134,8 @@ tidy_reach(const struct lower *l, bool *reached, bool *target)
     }
 }
 
-/* Drops what is not reached, and jumps to what follows. */
+/* Drops what is not reached, and jumps to what follows.  False: nothing was dropped, or no
+ * memory. */
 static bool
 tidy_drop(struct lower *l)
 {
@@ -169,6 +170,7 @@ tidy_drop(struct lower *l)
     return true;
 }
 
+/* Leaves code without labels: from here on a jump has the number of its target. */
 void
 lower_tidy(struct lower *l)
 {

@@ -1,4 +1,10 @@
-/* vcl_parse.c -- tokens to tree: what all parts of the parser use, and where it begins. */
+/* vcl_parse.c -- tokens to tree: what all parts of the parser use, and where it begins.
+ *
+ * Recursive descent over an array of tokens that ends in TOK_END, so looking one or two ahead
+ * needs no test.  A function returns NULL or false when it has reported an error; its caller
+ * then skips to where the text is likely to be right again, and the parse goes on.  The tree
+ * is in the load's scratch memory.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +43,7 @@ vcl_here(struct vcl_parser *p)
     return vcl_text(p->cx, "'%.*s'", (int)(text.len > 40 ? 40 : text.len), text.ptr);
 }
 
+/* At the token that is next; for all other places vcl_fail(). */
 void
 vcl_fail_here(struct vcl_parser *p, const char *hint, const char *fmt, ...)
 {
@@ -73,6 +80,7 @@ vcl_on_next_line(const struct vcl_parser *p)
     return memchr(t->file->text.ptr + prev->off, '\n', t->off - prev->off) != NULL;
 }
 
+/* True also when it is only missing: that has been reported, and the statement is whole. */
 bool
 vcl_expect_semicolon(struct vcl_parser *p, const char *after)
 {
@@ -98,6 +106,7 @@ vcl_expect_semicolon(struct vcl_parser *p, const char *after)
     return false;
 }
 
+/* .ptr NULL: reported.  *pos is set in any case. */
 struct slice
 vcl_expect_name(struct vcl_parser *p, const char *what, struct vcl_pos *pos)
 {
@@ -176,6 +185,7 @@ parse_text(struct vcl_parser *p, struct slice text, const char *name, bool built
     free(tokens.at);
 }
 
+/* Leaves cx->ast, which may lack what was wrong.  The lists are in the order of the text. */
 void
 vcl_parse(struct vcl_cx *cx, const struct vcl_source *src)
 {

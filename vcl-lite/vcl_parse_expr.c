@@ -114,6 +114,7 @@ expr_check_digits(struct vcl_parser *p, const struct vcl_token *t)
     return false;
 }
 
+/* Times become seconds (r), sizes bytes (i and r).  A space may stand in front of the unit. */
 bool
 vcl_parse_number(struct vcl_parser *p, struct ast_number *out)
 {
@@ -338,6 +339,7 @@ expr_methods(struct vcl_parser *p, struct ast_expr *e, const struct vcl_token *f
     return e;
 }
 
+/*    true   req.url   std.log("x")   rr.backend()   req.http.host.lower() */
 struct ast_expr *
 vcl_parse_postfix(struct vcl_parser *p)
 {
@@ -377,6 +379,7 @@ expr_arg(struct vcl_parser *p)
     return a->value == NULL ? NULL : a;
 }
 
+/* The ( has been taken.  On false *out may have those in front of the one that is wrong. */
 bool
 vcl_parse_args(struct vcl_parser *p, struct ast_arg **out, const char *what)
 {
@@ -450,6 +453,7 @@ expr_parens(struct vcl_parser *p)
 
 static struct ast_expr *expr_prim(struct vcl_parser *p);
 
+/* A minus binds tighter than any operator: -a + b is (-a) + b. */
 static struct ast_expr *
 expr_neg(struct vcl_parser *p)
 {
@@ -471,7 +475,7 @@ expr_neg(struct vcl_parser *p)
     return expr_deepen(p, e);
 }
 
-/* A value, with the methods behind it. */
+/* A value, with the methods behind it.  NULL: reported here or below. */
 static struct ast_expr *
 expr_prim(struct vcl_parser *p)
 {
@@ -574,7 +578,8 @@ expr_below(struct vcl_parser *p, enum expr_level level)
     return expr_level(p, level + 1);
 }
 
-/* Operands of one level, from left to right; of a comparison, two. */
+/* Operands of one level, from left to right; of a comparison, two.  One function for five
+ * levels: an operator that is added needs a row and no code. */
 static struct ast_expr *
 expr_level(struct vcl_parser *p, enum expr_level level)
 {

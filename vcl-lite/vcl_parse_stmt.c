@@ -103,6 +103,7 @@ stmt_skip(struct vcl_parser *p)
     }
 }
 
+/* `verb` is for the message. */
 static struct ast_expr *
 stmt_variable(struct vcl_parser *p, const char *verb)
 {
@@ -181,6 +182,7 @@ stmt_call(struct vcl_parser *p, struct ast_stmt *s)
     return vcl_expect_semicolon(p, "call");
 }
 
+/* hash_data(...), ban(...), synthetic(...): their word is p->prev. */
 static bool
 stmt_text(struct vcl_parser *p, struct ast_stmt *s)
 {
@@ -509,6 +511,7 @@ stmt_list(struct vcl_parser *p, struct ast_stmt **out)
     }
 }
 
+/* At its {.  Afterwards p stands behind the }, or at the declaration that ends it (`unwinding`). */
 void
 vcl_parse_block(struct vcl_parser *p, struct ast_stmt **out)
 {

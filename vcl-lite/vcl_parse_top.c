@@ -109,6 +109,7 @@ top_check_sub_name(struct vcl_parser *p, const struct ast_sub *s)
             p->cx, s->pos, removed, "%.*s is not part of VCL 4", (int)s->name.len, s->name.ptr);
 }
 
+/* In the list before its body is parsed: calls of it elsewhere find it, whatever is wrong in it. */
 static void
 top_sub(struct vcl_parser *p)
 {
@@ -179,6 +180,7 @@ top_fail_other(struct vcl_parser *p)
         vcl_next(p);
 }
 
+/* Takes at least one token, so vcl_parse_file() ends. */
 static void
 top_declaration(struct vcl_parser *p)
 {

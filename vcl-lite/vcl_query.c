@@ -1,4 +1,8 @@
-/* vcl_query.c -- what a policy does, without running it. */
+/* vcl_query.c -- what a policy does, without running it.
+ *
+ * Decided at the load, so the core may ask for each request: whether a sub need be run at all,
+ * and which messages it may change.  All of these may be called by any thread.
+ */
 #include "vcl-lite/vcl_code.h"
 
 #include "daemon/base/obj.h"
@@ -54,6 +58,7 @@ vcl_place(const struct vcl *v, unsigned n, struct vcl_place *out)
     *out = v->places[n];
 }
 
+/* A walk over all code: for a load or a report, not for a request. */
 bool
 vcl_calls(const struct vcl *v, unsigned fn)
 {

@@ -1,6 +1,8 @@
 /* vcl_removed.c -- words of older VCL and of Varnish's modules, and what is right today.
  *
  * From Varnish's notes on upgrading to 4.0 and later.  Each row is a hint behind an error.
+ *
+ * Looked up only when a name is unknown, so the table costs a right policy nothing.
  */
 #include "vcl-lite/vcl_priv.h"
 

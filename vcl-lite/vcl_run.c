@@ -1,4 +1,15 @@
-/* vcl_run.c -- the machine that runs a policy. */
+/* vcl_run.c -- the machine that runs a policy.
+ *
+ * A stack machine: each instruction takes its operands from the stack and leaves its result
+ * there.  A run cannot take for ever: jumps go forward only, calls do not recurse, and the
+ * longest path through the code is known at the load (vcl_lower_tidy.c).  So the loop has no
+ * test of stack or place, and one of length at outermost calls only (vcl_count).
+ *
+ * Everything that a policy does to the world goes through struct vcl_host.  A run may not block;
+ * what it allocates lies in the request's arena and is bounded by VCL_WORKSPACE_MAX.
+ *
+ * Threads: a policy is run by all workers at once; all that changes is in struct vcl_run.
+ */
 #include "vcl-lite/vcl_machine.h"
 
 #include <stdarg.h>
@@ -205,6 +216,8 @@ static const uint8_t vcl_method_results[] = {
 #undef X
 };
 
+/* `args` are the row's, with zeros for those that were not given; in.c has a bit for each that
+ * was. */
 static int
 vcl_func(struct vcl_run *r, struct vcl_insn in, const struct vcl_value *args, struct vcl_value *out)
 {
@@ -611,6 +624,8 @@ DO_FIELD_MATCH_JUMP:
 #undef NEED
 #undef NEXT
 
+/* VCL_ACT_FAIL has its reason in r->why.  VCL_ACT_NONE: no sub of that name, or it ended without
+ * return. */
 enum vcl_action
 vcl_run(struct vcl_run *r, enum vcl_sub sub)
 {

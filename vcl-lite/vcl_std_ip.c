@@ -1,4 +1,7 @@
-/* vcl_std_ip.c -- std.ip and std.port. */
+/* vcl_std_ip.c -- std.ip and std.port.
+ *
+ *    "192.0.2.1"  "192.0.2.1:80"  "192.0.2.1 80"  "2001:db8::1"  "[2001:db8::1]:http"
+ */
 #include "vcl-lite/vcl_machine.h"
 
 #include <arpa/inet.h>

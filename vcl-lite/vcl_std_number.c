@@ -1,4 +1,9 @@
-/* vcl_std_number.c -- std.integer, real, duration and bytes: numbers from text and each other. */
+/* vcl_std_number.c -- std.integer, real, duration and bytes: numbers from text and each other.
+ *
+ * Texts are those of Varnish's VNUM (RFC 8941 3.3), not of strtod(3): no exponents, no infinity,
+ * no locale.  What does not convert is the fallback, and without one the run fails.  The comment
+ * above each function has its arguments in the order of `args`.
+ */
 #include "vcl-lite/vcl_machine.h"
 
 #include <math.h>

@@ -1,4 +1,8 @@
-/* vcl_std_time.c -- std.time and std.strftime: points in time from text, and to text. */
+/* vcl_std_time.c -- std.time and std.strftime: points in time from text, and to text.
+ *
+ * Forms are tried one after the other: HTTP's three, ISO 8601 without a zone, and seconds since
+ * 1970.  All are UTC; strftime's names are those of the C locale.
+ */
 #include "vcl-lite/vcl_machine.h"
 
 #include <math.h>

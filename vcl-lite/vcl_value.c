@@ -1,4 +1,9 @@
-/* vcl_value.c -- conversions, arithmetic and comparison of values. */
+/* vcl_value.c -- conversions, arithmetic and comparison of values.
+ *
+ * Values have no type at run time: the instruction says what its operands are, and the checker
+ * has proven it.  An operation that has no result (overflow, division by zero) fails the run, as
+ * in Varnish.
+ */
 #include "vcl-lite/vcl_machine.h"
 
 #include <math.h>
@@ -80,6 +85,7 @@ vcl_round_bytes(struct vcl_run *r, struct vcl_value *v)
     return 0;
 }
 
+/* In place: *v is the operand and becomes the result. */
 int
 vcl_convert(struct vcl_run *r, unsigned op, struct vcl_value *v)
 {
