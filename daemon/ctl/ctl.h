@@ -52,6 +52,9 @@ int ctl_ask_with(
 char *ctl_path(const char *prefix, const char *name);
 /* PREFIX and the text, percent-encoded.  Freed by the caller; NULL: no memory. */
 char *ctl_escaped(const char *prefix, const char *text);
+/* Are the command's arguments UTF-8, which is all that JSON carries?  False: standard error names the one
+ * that is not. */
+bool ctl_args_are_text(const struct ctl *c);
 /* "tarnctl: ..." on standard error. */
 __attribute__((format(printf, 1, 2))) void ctl_say(const char *fmt, ...);
 /* The whole of a file, or of standard input when it is "-".  CTL_DONE and memory that the caller

@@ -79,6 +79,23 @@ ctl_path(const char *prefix, const char *name)
     return path;
 }
 
+/* json_string() gives NULL for what is not UTF-8, and what contains it is left out of its list: a purge
+ * without a field would be one of another key. */
+bool
+ctl_args_are_text(const struct ctl *c)
+{
+    for (int i = 0; i < c->nargs; i++) {
+        json_t *text = json_string(c->args[i]);
+
+        if (text == NULL) {
+            ctl_say("'%s' is not UTF-8, and the admin API takes nothing else", c->args[i]);
+            return false;
+        }
+        json_decref(text);
+    }
+    return true;
+}
+
 /* Curl's write callback: may be called many times for one answer.  A count other than `len`
  * makes curl end the transfer with CURLE_WRITE_ERROR; `too_long` lets api_exchange() name the
  * reason. */
@@ -287,9 +304,15 @@ ctl_ask_with(struct ctl *c, const char *method, const char *path, struct slice b
     struct answer a = {.text = NULL};
     char why[256] = "";
     long status = 0;
-    int rc = api_exchange(c, method, path, body, &a, &status);
+    int rc;
 
     *out = NULL;
+    /* ctl_path() had no memory. */
+    if (path == NULL) {
+        ctl_say("out of memory");
+        return CTL_REFUSED;
+    }
+    rc = api_exchange(c, method, path, body, &a, &status);
     if (rc == CTL_DONE) {
         *out = json_parse(slice_of(a.text, a.len), why, sizeof(why));
         if (*out == NULL) {
@@ -321,6 +344,7 @@ ctl_ask(struct ctl *c, const char *method, const char *path, json_t *body, json_
     int rc;
 
     json_decref(body);
+    *out = NULL;
     if (!whole) {
         ctl_say("out of memory");
         return CTL_REFUSED;

@@ -50,9 +50,12 @@ purge_ask(struct ctl *c, json_t *body)
 int
 ctl_purge(struct ctl *c)
 {
-    json_t *body = json_pack("{sssb}", "url", c->args[0], "soft", (int)c->soft);
-    json_t *fields = json_array();
+    json_t *body, *fields;
 
+    if (!ctl_args_are_text(c))
+        return CTL_USAGE;
+    body = json_pack("{sssb}", "url", c->args[0], "soft", (int)c->soft);
+    fields = json_array();
     for (int i = 1; i < c->nargs; i++)
         json_array_append_new(fields, json_string(c->args[i]));
     /* Without them none is sent: the member may be there with a url only. */
@@ -66,8 +69,11 @@ ctl_purge(struct ctl *c)
 int
 ctl_purge_tag(struct ctl *c)
 {
-    json_t *tags = json_array();
+    json_t *tags;
 
+    if (!ctl_args_are_text(c))
+        return CTL_USAGE;
+    tags = json_array();
     for (int i = 0; i < c->nargs; i++)
         json_array_append_new(tags, json_string(c->args[i]));
     /* "o" takes the list over. */
@@ -96,10 +102,14 @@ ban_expression(const struct ctl *c)
 int
 ctl_ban(struct ctl *c)
 {
-    char *text = ban_expression(c);
     json_t *o = NULL;
-    int rc = ctl_ask(c, "POST", "/v1/bans", json_pack("{ss}", "expression", text), &o);
+    char *text;
+    int rc;
 
+    if (!ctl_args_are_text(c))
+        return CTL_USAGE;
+    text = ban_expression(c);
+    rc = ctl_ask(c, "POST", "/v1/bans", json_pack("{ss}", "expression", text), &o);
     free(text);
     if (rc == CTL_DONE && !c->json)
         puts("older objects that match are not used any more");

@@ -205,10 +205,14 @@ ctl_param_list(struct ctl *c)
 int
 ctl_param_set(struct ctl *c)
 {
-    char *path = ctl_path("/v1/parameters", c->args[0]);
+    char *path;
     json_t *o;
-    int rc = ctl_ask(c, "PUT", path, json_pack("{ss}", "value", c->args[1]), &o);
+    int rc;
 
+    if (!ctl_args_are_text(c))
+        return CTL_USAGE;
+    path = ctl_path("/v1/parameters", c->args[0]);
+    rc = ctl_ask(c, "PUT", path, json_pack("{ss}", "value", c->args[1]), &o);
     if (rc == CTL_DONE && !c->json)
         printf("%s is %s, until tarnd ends\n", c->args[0], c->args[1]);
     json_decref(o);

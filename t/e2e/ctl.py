@@ -122,6 +122,14 @@ class Ctl(unittest.TestCase):
         self.assertIn(f"tarnctl why '{url}'", said)
         self.assertIn("absolute", self.run_("purge", "body", status=REFUSED))
 
+    def test_what_is_not_utf8_is_refused_and_not_left_out(self):
+        for args in (("purge", "/a", b"X-Name: caf\xe9"), ("purge", b"/caf\xe9"), ("purge-tag", "all", b"caf\xe9"),
+                     ("ban", b"obj.http.x ~ caf\xe9"), ("param", "set", "default_ttl", b"\xe9")):
+            done = subprocess.run([ctl, "--admin", self.admin, *args], capture_output=True,
+                                  timeout=tarnd.PATIENCE_S, check=False)
+            self.assertEqual((done.returncode, done.stdout), (USAGE, b""), args)
+            self.assertIn(b"is not UTF-8", done.stderr)
+
     def test_a_path_is_purged_on_the_first_listeners_address(self):
         path = "/body?n=1&framing=length"
         url = f"http://127.0.0.1:{self.tarnd.port}{path}"
