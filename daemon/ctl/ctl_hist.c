@@ -65,6 +65,17 @@ hist_read(const json_t *o, struct hist_frame *f)
     }
 }
 
+/* Counters only grow, so one that is less than before is of a tarnd that began anew; also where it has
+ * counted more in all by now. */
+static bool
+hist_began_anew(const struct latency_seen *now, const struct latency_seen *old)
+{
+    for (unsigned b = 0; b < LATENCY_BUCKETS; b++)
+        if (now->bucket[b] < old->bucket[b])
+            return true;
+    return false;
+}
+
 /* What came since: of a tarnd that was started anew meanwhile, all. */
 static void
 hist_subtract(struct hist_frame *to, const struct hist_frame *now, const struct hist_frame *before)
@@ -74,8 +85,7 @@ hist_subtract(struct hist_frame *to, const struct hist_frame *now, const struct 
         struct latency_seen *seen = &to->kind[k];
         const struct latency_seen *old = &before->kind[k];
 
-        /* Counters only grow: this one began anew. */
-        if (old->count > seen->count)
+        if (hist_began_anew(seen, old))
             continue;
         seen->count -= old->count;
         seen->sum_us -= old->sum_us;
@@ -137,9 +147,7 @@ hist_octave(const struct latency_seen *seen, unsigned octave)
 }
 
 /* A bar as long as its share of `most`, to an eighth of a column, and its share of all.  The
- * bytes of `cell`: 24 columns of three bytes each, a blank, and a number that has at most 22
- * digits before its point, even where counters of two processes were subtracted.  128 are enough
- * for all of it. */
+ * bytes of `cell`: 24 columns of three bytes each, and " 100.0 %" behind them. */
 static void
 hist_bar(const struct hist *h, const struct latency_seen *seen, uint64_t n, uint64_t most,
     char cell[HIST_CELL])
@@ -281,7 +289,7 @@ ctl_hist(struct ctl *c)
         .c = c, .terminal = isatty(STDOUT_FILENO) && !c->json, .utf8 = hist_is_utf8()};
     if (!c->live)
         count = 1;
-    for (unsigned n = 0; rc == CTL_DONE && (count == 0 || n < (unsigned)count); n++) {
+    for (unsigned n = 0; rc == CTL_DONE && (count == 0 || n < count); n++) {
         if (n > 0)
             ctl_pause(every);
         rc = hist_frame(h, n > 0);

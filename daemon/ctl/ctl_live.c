@@ -228,7 +228,7 @@ ctl_live(struct ctl *c)
 
     if (!ctl_positive("--every", c->every, &every) || !ctl_positive("--count", c->count, &count))
         return CTL_USAGE;
-    for (unsigned n = 0; rc == CTL_DONE && (count == 0 || n < (unsigned)count); n++) {
+    for (unsigned n = 0; rc == CTL_DONE && (count == 0 || n < count); n++) {
         if (n > 0)
             ctl_pause(every);
         rc = live_frame(&l);

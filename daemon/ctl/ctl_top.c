@@ -174,7 +174,7 @@ ctl_top(struct ctl *c)
         !ctl_positive("--count", c->count, &count))
         return CTL_USAGE;
     rc = top_frame(&t, false); /* tarnd begins to watch */
-    for (unsigned n = 0; rc == CTL_DONE && (count == 0 || n < (unsigned)count); n++) {
+    for (unsigned n = 0; rc == CTL_DONE && (count == 0 || n < count); n++) {
         /* Also before the first frame: by then there is something to show. */
         ctl_pause(every);
         rc = top_frame(&t, true);

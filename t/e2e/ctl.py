@@ -130,6 +130,10 @@ class Ctl(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (USAGE, b""), args)
             self.assertIn(b"is not UTF-8", done.stderr)
 
+    def test_a_fraction_of_a_frame_is_one(self):
+        for command in ("hist", "stat"):
+            self.assertIn(", ", self.run_(command, "--count", "0.5").splitlines()[0])
+
     def test_a_path_is_purged_on_the_first_listeners_address(self):
         path = "/body?n=1&framing=length"
         url = f"http://127.0.0.1:{self.tarnd.port}{path}"
@@ -421,6 +425,29 @@ class Alone(unittest.TestCase):
         self.assertIn("status 501, and what came is not JSON", said.err)
         self.assertIn("is that a tarnd?", said.err)
 
+    def test_bars_of_a_tarnd_that_was_restarted_begin_anew(self):
+        answers = [{"sum_us": 3000, "buckets": [[256, 319, 10]]}, {"sum_us": 25000, "buckets": [[1024, 1279, 20]]}]
+
+        class Latency(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = json.dumps({"requests": {"hit": answers.pop(0)}}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.HTTPServer(("127.0.0.1", 0), Latency) as other:
+            threading.Thread(target=other.serve_forever, daemon=True).start()
+            said = run("--admin", "127.0.0.1:%d" % other.server_port, "hist", "--every", "0.1", "--count", "2")
+            other.shutdown()
+        second = said.out.split("in the last", 1)[1]
+        self.assertRegex(second, r"(?m)^hit +20 ")
+        self.assertRegex(second, r"(?m)^ +1\.0 ms .* 100\.0 %$")
+        self.assertNotIn("256 us", second)
+
     def test_help_names_every_command_and_each_has_its_own(self):
         said = run("--help")
         commands = re.findall(r"(?m)^    ([a-z][a-z-]*(?: [a-z][a-z-]+)?)(?: .*)?  ", said.out)
@@ -448,6 +475,10 @@ class Alone(unittest.TestCase):
             'echo "${COMPREPLY[@]}"\n'
         told = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
         self.assertEqual(told.stdout.split(), ["list", "load", "label"])
+        for option in ("--to", "--rate", "--concurrency", "--format"):
+            words = script + f'\nCOMP_WORDS=(tarnctl {option} 1 vcl l) COMP_CWORD=4\n_tarnctl\necho "${{COMPREPLY[@]}}"\n'
+            told = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=True)
+            self.assertEqual(told.stdout.split(), ["list", "load", "label"], option)
         self.assertIn("bashcompinit", run("completion", "zsh").out)
         self.assertIn("-a ' list load use", run("completion", "fish").out)
 
