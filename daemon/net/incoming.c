@@ -93,7 +93,8 @@ incoming_count(struct incoming *in, struct conn_facts *facts)
     return 0;
 }
 
-/* A plain connection refers to its listener's facts, which are not freed here. */
+/* A plain connection refers to its listener's facts, which are not freed here.
+ * Behind the connection's last request: each refers to the facts until it is logged. */
 static void
 incoming_free_own(struct incoming *in, const struct conn_listener *listener)
 {
@@ -249,7 +250,9 @@ incoming_set_secure(struct incoming_own *own, const struct conn_secure *s)
 }
 
 /* What the header says counts from now on.  0 or TERR_NOMEM.
- * What was known until now, the proxy's own address, is kept in `forwarded`. */
+ * What was known until now, the proxy's own address, is kept in `forwarded`.
+ * Only now, behind the trust in the peer: an address from a header that was not expected would
+ * get around limits and `allow`. */
 static int
 incoming_forward(struct incoming *in, struct conn_facts *facts, struct incoming_header *header)
 {
@@ -318,7 +321,9 @@ parsed:
     return 1;
 }
 
-/* All is known: to its protocol. */
+/* All is known: to its protocol.
+ * `c` is freed first: the protocol may end the connection at once, and with it what `c` refers
+ * to. */
 static void
 incoming_pass_on(struct incoming_conn *c)
 {
@@ -387,7 +392,9 @@ incoming_say_failed(const struct incoming_conn *c, int err)
         c->facts.is_unix ? "unix" : text, why);
 }
 
-/* TERR_AGAIN; or it has gone on, or has ended. */
+/* TERR_AGAIN; or it has gone on, or has ended.
+ * The deadline of the whole way in is still running (incoming_wait): a client that sends a byte
+ * a second ends with it. */
 static int
 incoming_run_handshake(struct incoming_conn *c)
 {
@@ -410,7 +417,9 @@ incoming_run_handshake(struct incoming_conn *c)
     return 0;
 }
 
-/* The header has been read: it counts from now on.  0; or TERR_*, and the connection is to end. */
+/* The header has been read: it counts from now on.  0; or TERR_*, and the connection is to end.
+ * The order: first the header's address, then the count of its client, then the handshake, which
+ * is the expensive part and is not begun for a client over its limit. */
 static int
 incoming_note_header(struct incoming_conn *c, struct incoming_header *header)
 {
@@ -536,7 +545,8 @@ operator_note_cred(struct conn_operator *peer, int fd)
     operator_groups(peer, fd, cred.gid);
 }
 
-/* 0 or TERR_NOMEM. */
+/* 0 or TERR_NOMEM.
+ * `fd` is the stream's by now; it is only asked. */
 static int
 incoming_note_operator(struct incoming *in, struct conn_facts *facts, int fd)
 {
@@ -708,6 +718,7 @@ incoming_drain_gently(struct incoming *in)
     incoming_begin_drain(in);
 }
 
+/* After a drain's time is up: connections end in their own tasks, and on_empty() follows. */
 void
 incoming_cut(struct incoming *in)
 {

@@ -30,6 +30,8 @@ static struct {
     struct inherit_entry entries[INHERIT_MAX];
 } inherit_state;
 
+/* The form that inherit_scan() reads: "OURS LOCK FD,FD,... ADDRESS\n".  0: it does not fit, and
+ * nothing of it may be used. */
 size_t
 inherit_print(char *to, size_t room, const struct listen_sockets *sockets, const char *address)
 {
@@ -239,6 +241,8 @@ inherit_give(struct inherit_entry *e, struct listen_sockets *out)
     *e = (struct inherit_entry){.text = NULL};
 }
 
+/* Once for each address: what is taken is the caller's, and a second listener with the same text
+ * binds anew. */
 bool
 inherit_take(const struct conf_address *at, struct listen_sockets *out)
 {
@@ -250,6 +254,7 @@ inherit_take(const struct conf_address *at, struct listen_sockets *out)
     return false;
 }
 
+/* For the supervisor and for inherit_close(): the order is that of the environment. */
 bool
 inherit_take_any(struct listen_sockets *out)
 {

@@ -449,6 +449,8 @@ listen_is_inherited(const struct bound *b)
 
 static int listener_socket(const struct bound *b);
 
+/* Once, before the first loop accepts.  From here on the number of loops is fixed for this
+ * address. */
 int
 listen_share(struct bound *b, unsigned loops)
 {
@@ -493,6 +495,8 @@ listener_on_poll(uv_poll_t *poll, int status, int events)
     task_wake(&ls->task);
 }
 
+/* All sockets of this loop: with SO_REUSEPORT the kernel queues a connection on one of them, and
+ * a socket that is not watched keeps its clients waiting for ever. */
 static void
 listener_watch(struct listener *ls)
 {
@@ -672,6 +676,8 @@ listener_on_closed(uv_handle_t *h)
     OBJ_FREE(ls);
 }
 
+/* The address stays: other loops listen at it, and `bound` is the endpoint's.  Connections in
+ * the queue of these sockets are reset by the kernel when their last descriptor is closed. */
 void
 listener_close(struct listener **lp)
 {

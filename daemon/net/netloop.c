@@ -28,6 +28,7 @@ net_loop_base(struct net_loop *nl)
     return &nl->base;
 }
 
+/* Of this loop's thread alone. */
 uint64_t
 net_loop_turns(const struct net_loop *nl)
 {
@@ -94,6 +95,7 @@ net_on_check(uv_check_t *check)
     net_loop_run_tasks(nl);
 }
 
+/* Cleared before it runs: what it does may ask for the end of the next turn. */
 static void
 net_loop_end_turn(struct net_loop *nl)
 {
@@ -173,6 +175,7 @@ net_loop_wake(struct inbox *in)
     uv_async_send(&nl->async);
 }
 
+/* Never called: the descriptor is closed in the same function that watches it. */
 static void
 net_on_high(uv_poll_t *poll, int status, int events)
 {
@@ -207,6 +210,8 @@ net_loop_grow(struct net_loop *nl)
     close(high);
 }
 
+/* On the thread that will run it or before that thread starts; nothing of it may be used by two
+ * threads but the inbox. */
 int
 net_loop_open(struct net_loop **out, unsigned id)
 {
@@ -322,6 +327,8 @@ net_slabs_trim(struct net_loop *nl, unsigned keep)
     }
 }
 
+/* Once a second, from the owner's tick.  Half of what is idle: after a burst a loop gives back
+ * most of its memory in a few seconds, and a load that comes in waves finds some of it. */
 void
 net_loop_trim(struct net_loop *nl)
 {
@@ -331,6 +338,8 @@ net_loop_trim(struct net_loop *nl)
     arena_pool_trim(&nl->base.arenas, nl->base.arenas.nidle / 2);
 }
 
+/* Behind net_loop_run().  The asserts say that each stream, slab and arena came back: what is
+ * missing here is a leak of a connection. */
 void
 net_loop_close(struct net_loop **nlp)
 {
@@ -352,6 +361,7 @@ net_loop_close(struct net_loop **nlp)
     OBJ_FREE(nl);
 }
 
+/* Valid until the next call: room is taken by net_slab_use(), or not at all. */
 char *
 net_slab_room(struct net_loop *nl, size_t *room)
 {
@@ -375,6 +385,7 @@ net_slab_room(struct net_loop *nl, size_t *room)
     return s->bytes + s->used;
 }
 
+/* The current slab's, always: no other call may come between it and net_slab_room(). */
 struct read_slab *
 net_slab_use(struct net_loop *nl, size_t n)
 {

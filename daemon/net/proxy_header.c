@@ -120,6 +120,7 @@ v1_parse(const char *bytes, size_t len, struct proxy_header *out)
 
 /* ---- version 2 ---- */
 
+/* The protocol's numbers are big-endian, and need not be aligned. */
 static uint16_t
 v2_u16(const uint8_t *p)
 {
@@ -206,7 +207,9 @@ v2_v4(uint8_t addr[16], const uint8_t *from)
     memcpy(addr + sizeof(v4_prefix), from, 4);
 }
 
-/* Of a proxied connection: the addresses (the family says their size), then TLVs. */
+/* Of a proxied connection: the addresses (the family says their size), then TLVs.
+ * A datagram's (0x12, 0x22) and a Unix socket's addresses are skipped over, not refused: the
+ * connection's own count then, as with UNSPEC. */
 static int
 v2_block(const uint8_t *head, size_t len, struct proxy_header *out)
 {
@@ -276,6 +279,8 @@ v2_parse(const char *bytes, size_t len, struct proxy_header *out)
     return (int)whole;
 }
 
+/* Called with all bytes from the first on, each time more come; nothing is kept between calls.
+ * `out` is good only when the answer is above 0. */
 int
 proxy_header_parse(const char *bytes, size_t len, struct proxy_header *out)
 {
@@ -340,6 +345,8 @@ v2_subject(char **at, const char *end, struct slice cn)
     return v2_text(at, end, slice_of(text, (size_t)(to - text)), false);
 }
 
+/* Only after the TLVs were checked as a whole (v2_tlvs_ok): lengths are believed here.  `text`
+ * has CONN_SECURE_TEXT bytes and must live as long as *out. */
 bool
 proxy_header_secure(const struct proxy_header *ph, struct conn_secure *out, char *text)
 {
@@ -389,6 +396,8 @@ v1_text(const uint8_t addr[16], bool v4, char text[INET6_ADDRSTRLEN])
         inet_ntop(AF_INET6, addr, text, INET6_ADDRSTRLEN);
 }
 
+/* RFC 4291 2.2: an IPv4 address beside an IPv6 one is written as ::ffff:a.b.c.d; a line of
+ * version 1 has one family. */
 static size_t
 v1_write(char out[PROXY_HEADER_WRITE_MAX], const struct proxy_header *who)
 {
@@ -465,6 +474,7 @@ secure_fits(const struct conn_secure *s)
            V2_SECURE_MAX;
 }
 
+/* The length of the SSL TLV is known at its end, so it is written last, in front. */
 static char *
 v2_put_secure(char *p, const struct conn_secure *s)
 {
@@ -514,6 +524,8 @@ v2_write(char out[PROXY_HEADER_WRITE_MAX], const struct proxy_header *who, bool 
     return (size_t)(p - out);
 }
 
+/* NULL says that the connection is our own (a probe): LOCAL in version 2, UNKNOWN in version 1,
+ * which has no other word for it. */
 size_t
 proxy_header_write(
     char out[PROXY_HEADER_WRITE_MAX], unsigned version, const struct proxy_header *who)

@@ -80,6 +80,7 @@ resolver_on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
+/* A walk: there are as many sockets as servers are asked at a time, two or three. */
 static struct resolve_sock *
 resolver_find_sock(struct resolver *rs, ares_socket_t fd)
 {
@@ -269,6 +270,7 @@ resolver_reopen(struct resolver *rs)
         resolve_ask(r);
 }
 
+/* The configuration separates them by blanks, c-ares by commas. */
 static int
 resolver_copy_servers(char **out, const char *servers)
 {
@@ -282,6 +284,8 @@ resolver_copy_servers(char **out, const char *servers)
     return 0;
 }
 
+/* Start-up, on the management thread: no name is asked for here.  A channel that cannot be made
+ * now is no error, for the next lookup tries again. */
 int
 resolver_open(struct resolver **out, struct loop *l, struct task *owner, const char *servers)
 {
@@ -305,6 +309,7 @@ resolver_open(struct resolver **out, struct loop *l, struct task *owner, const c
     return 0;
 }
 
+/* From a reload.  Lookups under way go on with the new servers, and their users notice nothing. */
 int
 resolver_set_servers(struct resolver *rs, const char *servers)
 {
@@ -419,6 +424,8 @@ resolve_on_answer(void *arg, int status, int timeouts, struct ares_addrinfo *lis
         resolve_end(r, status);
 }
 
+/* May end `r` before it returns, for an address or a name of the hosts file: the caller looks at
+ * nothing of it afterwards but through resolve_result(). */
 static void
 resolve_ask(struct resolve *r)
 {
@@ -434,6 +441,8 @@ resolve_ask(struct resolve *r)
     r->at_once = false;
 }
 
+/* The owner's task is woken when it has ended, also if that was at once: so there is one way for
+ * both. */
 int
 resolve_start(struct resolve **out, struct resolver *rs, const char *host)
 {

@@ -40,6 +40,7 @@ signals_block(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* Level-triggered: the owner takes until there are none, or the loop does not sleep. */
 static void
 signals_on_poll(uv_poll_t *poll, int status, int events)
 {

@@ -359,6 +359,8 @@ stream_end(struct stream **sp, bool orderly)
     uv_close(&s->uv.handle, stream_on_closed);
 }
 
+/* What the owner has posted or lent is the owner's again when this returns; libuv's callbacks
+ * that still come find no owner. */
 void
 stream_close(struct stream **sp)
 {
@@ -517,6 +519,8 @@ stream_sendmsg(int fd, const struct msghdr *msg, int flags)
 #endif
 }
 
+/* False: so many streams hold something back in this turn that there is no place for one more;
+ * it then sends at once, which costs a packet and loses nothing. */
 bool
 stream_note_corked(struct stream *s)
 {

@@ -102,6 +102,8 @@ backend_names_slot_has(const struct backend_names_slot *s, const uint64_t text[B
     return true;
 }
 
+/* On the management thread alone, at a load or a reload; readers in other processes never wait
+ * for it. */
 void
 backend_names_set(struct backend_names *n, unsigned number, const char *name)
 {

@@ -23,7 +23,8 @@ struct backend_names_view {
     struct shm_map map;
 };
 
-/* Takes the map, whatever comes of it. */
+/* Takes the map, whatever comes of it.
+ * The file may belong to a tarnd that has ended: a mapping keeps its last state readable. */
 static int
 backend_names_view_new(struct backend_names_view **out, struct shm_map map)
 {

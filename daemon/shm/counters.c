@@ -84,7 +84,9 @@ counters_fill(struct counters *c, size_t sets_off)
 }
 
 /* Without a directory the memory is the process's own; nothing else differs.  On failure
- * counters_close() copes with what is there. */
+ * counters_close() copes with what is there.
+ * Start-up.  The file's size is fixed by the number of workers, so it is never grown under a
+ * reader. */
 int
 counters_open(struct counters **out, struct shm_dir *dir, unsigned nworkers)
 {
@@ -144,6 +146,8 @@ counters_set(const struct counters *c, unsigned i)
     return (struct counter_set *)(void *)(c->sets + i * c->set_bytes);
 }
 
+/* For this worker's thread alone: its additions are a load and a store (counter_add), without a
+ * lock prefix. */
 struct counter_set *
 counters_worker(struct counters *c, unsigned worker)
 {

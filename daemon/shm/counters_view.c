@@ -26,6 +26,8 @@ struct counters_view {
     struct shm_map map;
 };
 
+/* Sets may be larger than our own rows: another version has more counters, and they are read by
+ * their names. */
 static int
 counters_view_check(struct counters_view *v)
 {
@@ -153,6 +155,8 @@ counters_view_sum(const struct counters_view *v, unsigned row)
     return sum;
 }
 
+/* Names in *out are the view's, until counters_view_close().  A row that is a sum adds the rows
+ * that it names, as counters_sum() does in tarnd. */
 int
 counters_view_row(const struct counters_view *v, unsigned i, struct counters_row *out)
 {

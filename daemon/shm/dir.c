@@ -82,7 +82,9 @@ shm_dir_check(const struct shm_dir *d)
     return 0;
 }
 
-/* The kernel drops it when the process ends, however it ends. */
+/* The kernel drops it when the process ends, however it ends.
+ * TERR_BUSY without a line: a process that follows expects it (shm_dir_open_behind), and the
+ * others say it themselves. */
 static int
 shm_dir_lock(struct shm_dir *d)
 {
@@ -116,6 +118,8 @@ shm_dir_make(struct shm_dir *d)
     return 0;
 }
 
+/* Before the files are made: they take mode and group from here.  A directory that was there
+ * keeps what its administrator gave it. */
 int
 shm_dir_give(struct shm_dir *d, unsigned mode, unsigned gid)
 {
@@ -297,6 +301,8 @@ fail:
     return err;
 }
 
+/* A mapping that another process still has stays valid; the names go, so no new reader finds a
+ * dead process. */
 void
 shm_dir_close(struct shm_dir **dp)
 {

@@ -70,7 +70,8 @@ static const struct {
 LATENCY_TABLE(X)
 #undef X
 
-/* `magic` is stored last: it says that the other fields are there. */
+/* `magic` is stored last: it says that the other fields are there.
+ * Reserved words stay 0, as the file is new: a later version may give them a meaning. */
 static void
 latency_fill(struct latency *l, size_t sets_off)
 {
@@ -238,6 +239,8 @@ latency_quantile(const struct latency_seen *seen, double share)
     return 0;
 }
 
+/* Exact where `us` is a bound of a bucket, else of the bound below: callers ask for powers of
+ * two. */
 uint64_t
 latency_below(const struct latency_seen *seen, uint64_t us)
 {

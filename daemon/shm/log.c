@@ -186,7 +186,9 @@ shmlog_claim(struct shmlog *l, uint64_t need)
 }
 
 /* Makes the chunk: the request, with room for `more` bytes behind it.  Its strings are `text` bytes
- * together, each copied by `copy`.  Returns the chunk's length. */
+ * together, each copied by `copy`.  Returns the chunk's length.
+ * Stores into the chunk are plain: nothing of it counts before shmlog_publish().  The header
+ * comes first, and a reader that looks now finds `head` still before it. */
 static inline uint64_t
 shmlog_req_fill(struct shmlog *l, const struct shmlog_req *r, size_t text, uint64_t more,
     char *(*copy)(char *to, const char *p, size_t n))
@@ -307,7 +309,9 @@ shmlog_req_any(struct shmlog *l, const struct shmlog_req *r)
     l->counts.nreq++;
 }
 
-/* Room for one record of any size is claimed here, so that an empty chunk never has to move. */
+/* Room for one record of any size is claimed here, so that an empty chunk never has to move.
+ * Until shmlog_end() the chunk is open, and shmlog_req() may not come between: both are made at
+ * the same place. */
 void
 shmlog_begin(struct shmlog *l, uint64_t xid, enum shmlog_kind kind, uint64_t parent_xid)
 {
@@ -403,6 +407,8 @@ shmlog_event(struct shmlog *l, enum shmlog_tag tag, struct slice label, uint64_t
     shmlog_copy(to + sizeof(n), label.ptr, len);
 }
 
+/* Formatting costs microseconds: callers ask first whether a reader is attached
+ * (shmlog_readers). */
 void
 shmlog_printf(struct shmlog *l, enum shmlog_tag tag, const char *fmt, ...)
 {
@@ -507,6 +513,7 @@ shmlog_new(void)
     return l;
 }
 
+/* Start-up, before the worker's thread.  bytes: a power of two, at least SHMLOG_RING_MIN. */
 int
 shmlog_open(struct shmlog **out, struct shm_dir *dir, unsigned worker, uint64_t bytes)
 {

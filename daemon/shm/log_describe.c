@@ -18,6 +18,8 @@ shmlog_describe_here(const struct shmlog *l)
     shmlog_here = l;
 }
 
+/* Lengths were cut to SHMLOG_TEXT_MAX when they were written, but this may be the panic that
+ * shows otherwise. */
 static void
 describe_req(const struct shmlog_chunk *chunk, const char *payload, size_t bytes)
 {
@@ -90,7 +92,9 @@ describe_at(const struct shmlog *l, uint64_t pos)
 }
 
 /* Chunks can only be followed forwards, from a segment's begin: the one being written, and the one
- * before. */
+ * before.
+ * In a panic, on the thread that failed: no lock, no heap.  The chunk that is being made lies
+ * behind `pos` and is not shown. */
 void
 shmlog_describe(void)
 {

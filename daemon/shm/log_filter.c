@@ -56,7 +56,8 @@ filter_tags(struct log_filter *f, const char *text, struct filter_why *why)
     return 0;
 }
 
-/* Part of a URL, or /a regular expression/. */
+/* Part of a URL, or /a regular expression/.
+ * The text is borrowed for as long as the filter lives; the pattern is compiled once, here. */
 static int
 filter_url(struct log_filter *f, const char *text, struct filter_why *why)
 {
@@ -208,6 +209,8 @@ filter_cache(struct log_filter *f, const char *text, struct filter_why *why)
     return 0;
 }
 
+/* On a mistake the filter may have taken a part of the text: the caller gives it up
+ * (log_filter_fini). */
 int
 log_filter_add(struct log_filter *f, const char *name, const char *text, char *why, size_t why_size)
 {
@@ -234,7 +237,9 @@ log_filter_fini(struct log_filter *f)
         regex_free(&f->regex);
 }
 
-/* The target, and the same with the host before it. */
+/* The target, and the same with the host before it.
+ * A pattern that reaches its limits (regex.h) does not match: a reader misses a line, and does
+ * not hang. */
 static bool
 filter_takes_url(const struct log_filter *f, const struct shmlog_req *r)
 {

@@ -252,6 +252,8 @@ shmlog_next(struct shmlog_reader *r, struct shmlog_view *out)
     return 0;
 }
 
+/* Chunks that are stepped over count as missed, with the next one that is read: their numbers
+ * tell how many there were. */
 void
 shmlog_skip(struct shmlog_reader *r, uint64_t leave)
 {
@@ -266,6 +268,7 @@ shmlog_skip(struct shmlog_reader *r, uint64_t leave)
         r->pos = to;
 }
 
+/* `out` refers to the view, which the next shmlog_next() overwrites. */
 bool
 shmlog_record_next(struct shmlog_view *view, struct shmlog_rec *out)
 {
@@ -408,7 +411,8 @@ shmlog_check_header(struct shmlog_reader *r)
 }
 
 /* From now: walks to the end of what is published, so that the count of what is missed later
- * has its beginning.  A segment begins with a chunk: that is where the walk starts. */
+ * has its beginning.  A segment begins with a chunk: that is where the walk starts.
+ * One segment at most, in the caller's thread: a thirty-second of the usual ring. */
 static void
 shmlog_walk_to_end(struct shmlog_reader *r)
 {

@@ -11,6 +11,8 @@
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
 
+/* The file's size is taken once: a file that is cut afterwards would end its reader by SIGBUS.
+ * tarnd never cuts its own: a new one takes its name. */
 int
 shm_map_open(struct shm_map *m, const char *path, bool wants_to_write)
 {
