@@ -165,7 +165,9 @@ h1_in_end(struct h1_conn *c)
     return 0;
 }
 
-/* Refused requests, too: the answerer writes the error and logs the request. */
+/* Refused requests, too: the answerer writes the error and logs the request.
+ * `start` runs the answerer at once: for a hit the answer is gathered when this returns, and the
+ * exchange may be among those that were answered. */
 static void
 h1_start(struct h1_conn *c, struct h1_xchg *hx)
 {
@@ -257,7 +259,9 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
     return 0;
 }
 
-/* Blank lines before the first (RFC 9112 2.2).  As h1_parse_line. */
+/* Blank lines before the first (RFC 9112 2.2).  As h1_parse_line.
+ * Lines in front are dropped as they come, so a client that sends nothing else keeps an idle
+ * connection and no request (README, empty lines). */
 static int
 h1_in_leading(struct h1_conn *c, struct h1_xchg *hx)
 {
@@ -331,6 +335,8 @@ h1_in_head(struct h1_conn *c)
     return true;
 }
 
+/* Asked before the head of the answer is written, because what it says of the connection (close
+ * or not) is final. */
 bool
 h1_drain_may(const struct h1_conn *c, const struct h1_xchg *hx)
 {

@@ -6,6 +6,8 @@
 
 #define H1_VERSION "HTTP/1.1 "
 
+/* `out` has HTTP_PREFIX_MAX bytes and the reason's.  reason_at: where the reason is found again
+ * in a stored prefix (http/rendering.h). */
 static struct http_prefix
 h1_prefix(char *out, unsigned status, struct slice reason)
 {
@@ -28,7 +30,8 @@ h1_prefix(char *out, unsigned status, struct slice reason)
 
 const struct http_rendering h1_rendering = {.prefix = h1_prefix};
 
-/* Field by field, of a message that was not built. */
+/* Field by field, of a message that was not built.
+ * message_lines_bytes() has counted the same: name, ": ", value, CR LF; no check of room. */
 static char *
 h1_put_fields(char *p, const struct http_message *m)
 {
@@ -43,6 +46,7 @@ h1_put_fields(char *p, const struct http_message *m)
     return p;
 }
 
+/* In `a`, which must live until the head has left: it is sent by reference. */
 bool
 h1_render(struct arena *a, const struct http_message *m, struct slice *out)
 {

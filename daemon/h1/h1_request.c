@@ -82,6 +82,8 @@ h1_request_skip(struct h1_request *q, size_t taken)
     q->pieces[q->at].len -= taken;
 }
 
+/* Room for all pieces in one sendmsg: a request's head and what is at hand of its body leave in
+ * one packet (README 14). */
 static unsigned
 h1_request_gather(const struct h1_request *q, struct iovec iov[H1_REQUEST_PIECES])
 {
@@ -147,7 +149,9 @@ h1_request_lay_body(struct h1_request *q, const struct iovec *body, unsigned n, 
 }
 
 /* TERR_AGAIN: the one before has not left, and nothing of this one was taken.
- * Its failure may be met before the stream's end is read: until then the user goes on to ask. */
+ * Its failure may be met before the stream's end is read: until then the user goes on to ask.
+ * One call's pieces at a time: those of the next wait until these have left, for pieces are
+ * borrowed and the caller's body may move. */
 int
 h1_request_send(struct h1_request *q, struct stream *s, const struct iovec *body, unsigned n,
     unsigned flags, uint64_t *sent)

@@ -46,6 +46,8 @@ files_dir_has(const char *dir, size_t len, const char *path)
     return realpath(name, real) != NULL && files_is_below(real, path);
 }
 
+/* policy_path, if it is set, is all; else vcl_path; else the directory of the configuration's
+ * own policy. */
 static bool
 files_is_inside(const struct policy_dirs *dirs, const char *path)
 {
@@ -145,6 +147,8 @@ policy_may_read(const struct policy_dirs *dirs, const char *path, const char **w
     return fd >= 0;
 }
 
+/* The size is that of the open file, so one that grows meanwhile is cut, and one that shrinks is
+ * an error.  The caller frees out->ptr, which has a NUL behind it. */
 int
 policy_slurp(const struct policy_dirs *dirs, const char *path, size_t most, struct span *out,
     const char **why)
@@ -201,6 +205,8 @@ struct policy_text {
 
 static pthread_mutex_t policy_text_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* From any worker: the first reading of a file blocks its loop, and others that want a file
+ * meanwhile.  Once in a policy's life for each file. */
 int
 policy_file_read(struct policy *pol, struct vcl_run *r, struct slice path, struct vcl_value *out)
 {

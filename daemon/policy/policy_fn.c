@@ -124,7 +124,8 @@ policy_note(struct vcl_run *r, const char *function, struct slice what, const ch
             slice_of(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1));
 }
 
-/* Microseconds since the request, or the fetch, began. */
+/* Microseconds since the request, or the fetch, began.
+ * From the loop's clock, which stands within a turn: subs that run in one turn have one time. */
 static void
 policy_timestamp(struct vcl_run *r, struct slice label)
 {
@@ -194,6 +195,8 @@ policy_wall_s(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
+/* Not to the shared-memory log: an operator is meant, who reads the error log.  log_rate bounds
+ * it. */
 static int
 policy_syslog(struct vcl_run *r, int64_t priority, struct slice text)
 {

@@ -45,6 +45,8 @@ purge_make_key(struct policies *ps, struct synthetic_request *w, const char **wh
     return synthetic_finish_key(w, act) ? 0 : TERR_SYNTAX;
 }
 
+/* On the management thread, within one turn.  What it removes is under one key: all variants of
+ * it, of every client. */
 int
 policies_purge_url(struct policies *ps, struct slice url, const struct why_field *fields,
     unsigned nfields, bool soft, unsigned *how_many, const char **why)

@@ -49,6 +49,7 @@ source_free_piece(struct source_piece *p)
     free(p);
 }
 
+/* `file` and `text` are copied: the loader's buffers go when the compiler returns. */
 struct policy_source *
 policy_source_new(const char *file, struct slice text, bool sent)
 {
@@ -187,6 +188,7 @@ source_find(const struct policy_source *s, bool is_glob, const char *name, const
     return NULL;
 }
 
+/* *out and *path are the caller's, as with a file that is read from disk. */
 int
 policy_source_read(const struct policy_source *s, const char *name, const char *from,
     struct span *out, char **path, const char **why)

@@ -276,7 +276,9 @@ vars_set_identity(struct req *r, struct slice identity)
 
 /* --- the switches --- */
 
-/* obj is the client side's, obj_stale the backend side's. */
+/* obj is the client side's, obj_stale the backend side's.
+ * By the side that asks: a run of a request has no fetch, and a run of a fetch has no request,
+ * so the pointers tell. */
 static int
 vars_get_stored(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
@@ -299,6 +301,8 @@ vars_get_stored(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     }
 }
 
+/* Each row of the table becomes a case.  What has none is read of a stored response, or is a
+ * mistake of ours. */
 int
 policy_var_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
 {
@@ -320,6 +324,8 @@ policy_var_get(struct vcl_run *run, enum vcl_var var, struct vcl_value *out)
     }
 }
 
+/* 0, or an error, which fails the run.  A value lives as long as the run: a row that keeps one
+ * longer copies it. */
 int
 policy_var_set(struct vcl_run *run, enum vcl_var var, const struct vcl_value *value)
 {
@@ -359,6 +365,7 @@ policy_var_unset(struct vcl_run *run, enum vcl_var var)
     }
 }
 
+/* A snapshot of atomics: workers charge meanwhile, so two reads in one sub may differ. */
 int
 policy_get_storage(
     struct vcl_run *run, enum vcl_var var, const void *storage, struct vcl_value *out)

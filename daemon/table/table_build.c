@@ -29,6 +29,8 @@ struct table_builder {
     uint64_t used, records_max;
 };
 
+/* In the process that writes: tarn-table, or tarnd's management thread.  All of the table is in
+ * memory until it is written. */
 int
 table_builder_new(struct table_builder **out, enum table_kind kind)
 {
@@ -61,7 +63,8 @@ table_builder_free(struct table_builder **bp)
     OBJ_FREE(b);
 }
 
-/* Room for one more item and so many bytes, twice as much as there was. */
+/* Room for one more item and so many bytes, twice as much as there was.
+ * Both or none: on failure the builder is as it was, and what was added before stays good. */
 static int
 builder_reserve(struct table_builder *b, uint64_t bytes)
 {
@@ -232,6 +235,7 @@ builder_key(const uint8_t *records, const struct build_item *item)
 
 /* --- the index --- */
 
+/* Bytes, and no locale: a reader searches by the same order (view_find_prefix). */
 static int
 builder_compare_keys(const void *x, const void *y, void *records)
 {
@@ -272,6 +276,8 @@ builder_compare_nets(const void *x, const void *y, void *unused)
     return (a->number > b->number) - (a->number < b->number);
 }
 
+/* The result does not depend on a secret: the reader is another process, and computes the same
+ * hash. */
 static int
 builder_index_hash(struct table_builder *b, struct table_data *d, uint8_t *image, size_t *again)
 {
@@ -388,7 +394,8 @@ builder_index(struct table_builder *b, struct table_data *d, uint8_t *image, siz
     return builder_index_hash(b, d, image, again);
 }
 
-/* Where everything will lie; hash tables are at most half full. */
+/* Where everything will lie; hash tables are at most half full.
+ * Header, index, records, in this order and each on 8 bytes: view_parts_fit() checks the same. */
 static int
 builder_lay_out(const struct table_builder *b, struct table_data *d)
 {
@@ -417,6 +424,8 @@ builder_lay_out(const struct table_builder *b, struct table_data *d)
     return d->bytes > TABLE_BYTES_MAX ? TERR_LIMIT : 0;
 }
 
+/* The image is the caller's (free).  generation and hash are set again by table_write(), which
+ * alone knows the version. */
 int
 table_builder_finish(struct table_builder *b, struct table_image *out, size_t *again)
 {

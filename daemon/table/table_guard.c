@@ -40,6 +40,8 @@ guard_on_bus(int sig, siginfo_t *info, void *context)
     sigaction(sig, &guard_before, NULL);
 }
 
+/* Once a process, before tables are mapped.  A handler that was there decides faults that are
+ * none of ours. */
 int
 table_guard_install(void)
 {
@@ -50,6 +52,7 @@ table_guard_install(void)
     return sigaction(SIGBUS, &sa, &guard_before) == 0 ? 0 : TERR_IO;
 }
 
+/* No lock: workers map their tables at the same time, and the handler may run in the middle. */
 struct table_guard *
 table_guard_add(const void *base, size_t bytes)
 {

@@ -123,6 +123,8 @@ main_line_of(const struct span *text, size_t number)
     return line;
 }
 
+/* The image is the caller's when 0 is returned; else it has been said why, with the line in the
+ * file. */
 static int
 main_build(const struct main_args *a, const struct span *text, struct table_image *out)
 {
@@ -188,6 +190,7 @@ main_write(const struct main_args *a, const struct table_image *image)
     return err == 0 ? 0 : err > 0 ? EXIT_GAVE_UP : err == TERR_BUSY ? EXIT_BUSY : 1;
 }
 
+/* The file is read whole before the table is opened: a pipe that ends early changes nothing. */
 static int
 main_load(struct main_args *a)
 {
@@ -270,6 +273,7 @@ main_take(const struct main_args *a, struct table_view *out)
     return mem != NULL ? 0 : 1;
 }
 
+/* What is printed is what `load` reads, so a table can be copied or edited through a pipe. */
 static int
 main_show(struct main_args *a)
 {
@@ -317,6 +321,7 @@ main_stat_view(const struct table_view *v)
         (unsigned long long)v->bytes, when);
 }
 
+/* Exit status 1 where no good version is in use: for a check by cron or a monitor. */
 static int
 main_stat(struct main_args *a)
 {

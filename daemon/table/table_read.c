@@ -46,6 +46,7 @@ struct table_reader {
     char path[PATH_MAX];
 };
 
+/* The last state, for people: tables_watch() prints it when it changes. */
 __attribute__((format(printf, 3, 4))) static void
 reader_say(struct table_reader *r, enum table_status status, const char *fmt, ...)
 {
@@ -59,6 +60,7 @@ reader_say(struct table_reader *r, enum table_status status, const char *fmt, ..
 
 /* --- files --- */
 
+/* Views into it must be gone: the caller has set them to NULL. */
 static void
 file_unmap(struct reader_file *f)
 {
@@ -90,7 +92,8 @@ file_owner_is_good(const struct table_owners *owners, uid_t uid)
     return false;
 }
 
-/* The directory may be open to all: no links, no pipes that would make us wait, no files of others. */
+/* The directory may be open to all: no links, no pipes that would make us wait, no files of others.
+ * In a lookup's thread: so nothing here may wait (O_NONBLOCK, no links, no devices). */
 static int
 file_open(struct reader_file *f, const struct table_reader *r, const char *suffix, int mode,
     const char **why)
@@ -182,6 +185,8 @@ reader_check_state(struct table_reader *r)
     return TERR_CORRUPT;
 }
 
+/* Read and write: a reader counts itself in and out in the file, which is how a writer knows
+ * when a copy is free (table_state.h). */
 static int
 reader_open_state(struct table_reader *r)
 {
@@ -246,6 +251,8 @@ reader_map_copy(struct table_reader *r, unsigned index, uint64_t bytes)
     return err;
 }
 
+/* Inside, so the writer does not touch this copy meanwhile.  With TABLE_CHECKED this is a hash
+ * over all bytes, once for each version and reader. */
 static int
 reader_judge_copy(struct table_reader *r, uint64_t version, struct table_view *out)
 {
@@ -313,6 +320,8 @@ reader_keep(struct table_reader *r)
     r->view.base = NULL;
 }
 
+/* Leaves r->best: the new version, the one that was kept, or NULL; and in r->why what is wrong
+ * with the new one. */
 static void
 reader_judge(struct table_reader *r, uint64_t version)
 {
@@ -367,6 +376,8 @@ reader_is_current(const struct table_reader *r, uint64_t version)
            !table_guard_struck(r->copies[TABLE_VERSION_INDEX(version)].guard);
 }
 
+/* NULL: there is no good version.  What it returns is good until table_leave(), whatever the
+ * writer does. */
 const struct table_view *
 table_enter(struct table_reader *r)
 {
@@ -419,6 +430,7 @@ reader_close_files(struct table_reader *r)
     r->judged = false;
 }
 
+/* Outside, once a second by workers: it makes system calls, and may map files anew. */
 void
 table_reader_check(struct table_reader *r)
 {
@@ -467,6 +479,7 @@ table_reader_new_of(struct table_reader **out, const char *path, enum table_kind
     return 0;
 }
 
+/* Outside.  Views that were given out end with it. */
 void
 table_reader_free(struct table_reader **rp)
 {
@@ -482,6 +495,7 @@ table_reader_free(struct table_reader **rp)
     OBJ_FREE(r);
 }
 
+/* Inside or outside; `why` and `view` are the reader's, good until its next call. */
 void
 table_reader_seen(const struct table_reader *r, struct table_seen *out)
 {

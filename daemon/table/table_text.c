@@ -41,7 +41,8 @@ text_word(struct slice *rest)
     return word;
 }
 
-/* "0.5 1 2e3"; *n of them. */
+/* "0.5 1 2e3"; *n of them.
+ * `n` counts what was read, also on an error. */
 static const char *
 text_floats(struct slice value, float *out, size_t *n)
 {
@@ -81,6 +82,8 @@ text_add_line(struct table_builder *b, bool vectors, struct slice line, const ch
     return table_builder_add(b, key, rest, why);
 }
 
+/* On an error *line is the line's number, from 1, and `why` is never empty: without memory it
+ * says so. */
 int
 table_builder_add_text(
     struct table_builder *b, struct slice text, unsigned long *line, char *why, size_t why_size)

@@ -89,6 +89,7 @@ view_parts_fit(const struct table_data *d)
     return d->v4_slots <= d->slots;
 }
 
+/* `why` goes to operators: each sentence names what the file says and what would be right. */
 static int
 view_check_header(const struct table_data *d, uint64_t bytes, char *why, size_t size)
 {
@@ -116,6 +117,8 @@ view_check_header(const struct table_data *d, uint64_t bytes, char *why, size_t 
     return 0;
 }
 
+/* With TABLE_UNCHECKED only the header is looked at: a lookup still stays inside, whatever the
+ * other bytes are (README 4). */
 int
 table_view_open(struct table_view *out, const void *base, uint64_t bytes, enum table_trust trust,
     char *why, size_t why_size)
@@ -254,6 +257,7 @@ struct view_addr {
     uint64_t hi, lo;
 };
 
+/* Lengths are the file's: one above 128 is taken as 128. */
 static struct view_addr
 view_masked(struct view_addr a, uint32_t length)
 {
@@ -329,6 +333,7 @@ view_find_address_text(const struct table_view *v, struct slice key, struct slic
     return table_view_find_address(v, addr, value);
 }
 
+/* `value` refers to the version, and is good while the caller is inside. */
 bool
 table_view_find(const struct table_view *v, struct slice key, struct slice *value)
 {
@@ -341,6 +346,8 @@ table_view_find(const struct table_view *v, struct slice key, struct slice *valu
                                    : view_find_address_text(v, key, value);
 }
 
+/* In the order in which the records lie, which is that of the text.  *at: 0 at first; what a
+ * caller keeps of it means something in this version only. */
 bool
 table_view_next(const struct table_view *v, uint64_t *at, struct slice *key, struct slice *value)
 {

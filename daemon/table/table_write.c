@@ -78,7 +78,8 @@ writer_make_dir(const char *path)
     mkdir(dir, 0750); /* what is wrong with it is found when a file is opened in it */
 }
 
-/* The state file, open, locked and still at its path. */
+/* The state file, open, locked and still at its path.
+ * Two writers would fill the same copy: the lock is held for as long as the writer is open. */
 static int
 writer_lock(struct table_writer *w, char *why, size_t size)
 {
@@ -160,6 +161,8 @@ writer_map_state(struct table_writer *w, char *why, size_t size)
     return 0;
 }
 
+/* 0, or TERR_BUSY at once: a writer never waits for another.  grace_ms bounds how long it waits
+ * for readers. */
 int
 table_writer_open(
     struct table_writer **out, const char *path, unsigned grace_ms, char *why, size_t why_size)
@@ -262,7 +265,9 @@ writer_now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* W2.  1: its readers were given up. */
+/* W2.  1: its readers were given up.
+ * Readers of the copy that is not in use: late ones, of the version before.  Usually there are
+ * none. */
 static int
 writer_wait(struct table_writer *w, unsigned index)
 {
@@ -363,6 +368,8 @@ writer_check_image(
     return 0;
 }
 
+/* The image's header is written to (generation, hash).  Until the switch a writer that dies has
+ * changed nothing that a reader takes for good. */
 int
 table_write(struct table_writer *w, const struct table_image *image, char *why, size_t why_size)
 {

@@ -62,6 +62,7 @@ enum {
     LOOKUPS_STRIDE = 8
 };
 
+/* Start-up, before the workers join: `rows` is copied, the names in it are the configuration's. */
 int
 tables_open(struct tables **out, const struct tables_conf *rows, unsigned n, unsigned nworkers)
 {
@@ -163,6 +164,7 @@ tables_say(const struct tables_seen *seen)
         elog(ELOG_WARN, "table %s: %s; every lookup in it finds nothing", seen->name, seen->why);
 }
 
+/* On the management loop's tick, so four times a second. */
 void
 tables_watch(struct tables *t)
 {
@@ -255,6 +257,7 @@ tables_leave(struct tables_share **sp)
     OBJ_FREE(s);
 }
 
+/* Once a second, in the worker's own thread: readers belong to one thread each. */
 void
 tables_tick(struct tables_share *s)
 {
@@ -297,6 +300,8 @@ tables_named(struct tables_share *s, struct slice name)
     return NULL;
 }
 
+/* In a run of a policy.  *value is good until the turn ends: what a request keeps longer is
+ * copied (policy_table.c). */
 enum tables_answer
 tables_find(struct tables_share *s, struct slice table, struct slice key, struct slice *value,
     enum table_kind *kind)
