@@ -8,7 +8,6 @@
 add_library(tarn_tls_library INTERFACE)
 
 if(TARN_TLS STREQUAL "openssl")
-  pkg_check_modules(SSL REQUIRED IMPORTED_TARGET libssl>=3.0)
   set(tls_library_crypto PkgConfig::CRYPTO)
   set(tls_library_bare PkgConfig::SSL ${tls_library_crypto})
   target_link_libraries(tarn_tls_library INTERFACE ${tls_library_bare})
