@@ -67,7 +67,7 @@ filter_url(struct log_filter *f, const char *text, struct filter_why *why)
 
     f->url = text;
     /* A path begins with a slash, too: it is a pattern only with one at its end. */
-    if (len < 3 || text[0] != '/' || text[len - 1] != '/' || f->regex != NULL)
+    if (len < 3 || text[0] != '/' || text[len - 1] != '/')
         return 0;
     err = regex_compile(&f->regex, slice_of(text + 1, len - 2), what, sizeof(what), &at);
     if (err == 0)
@@ -209,6 +209,14 @@ filter_cache(struct log_filter *f, const char *text, struct filter_why *why)
     return 0;
 }
 
+/* A second one of these would take the place of the first, and no line would tell. */
+static bool
+filter_was_said(const struct log_filter *f, const char *name)
+{
+    return (strcmp(name, "url") == 0 && f->url != NULL) ||
+           (strcmp(name, "client") == 0 && f->has_client);
+}
+
 /* On a mistake the filter may have taken a part of the text: the caller gives it up
  * (log_filter_fini). */
 int
@@ -222,6 +230,11 @@ log_filter_add(struct log_filter *f, const char *name, const char *text, char *w
     struct filter_why out = {why, why_size};
     int err = TERR_NOTFOUND;
 
+    if (filter_was_said(f, name)) {
+        snprintf(why, why_size, "%s may be given once%s", name,
+            strcmp(name, "url") == 0 ? ": /a|b/ asks for either" : "; a network has many clients");
+        return TERR_CONFIG;
+    }
     for (size_t i = 0; i < ARRAY_LEN(conditions) && err == TERR_NOTFOUND; i++)
         if (strcmp(conditions[i].name, name) == 0)
             err = conditions[i].add(f, text, &out);

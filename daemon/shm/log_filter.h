@@ -7,7 +7,8 @@
  *   cache   results (result_table.h) with commas between; hit: stale ones too; miss: hit-for-miss too
  *   tag     names of tags, in any case, with commas between
  *
- * All that were given must hold.  Threads: one, but any number may ask one that does not change.
+ * All that were given must hold; url and client are given once at most.  Threads: one, but any number
+ * may ask one that does not change.
  */
 #ifndef TARN_LOG_FILTER_H
 #define TARN_LOG_FILTER_H

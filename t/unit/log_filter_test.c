@@ -71,6 +71,25 @@ TEST(log_filter, all_conditions_must_hold)
     CHECK(!log_filter_takes(&f, &r));
 }
 
+/* Of two the first, or the last, would be left out without a word. */
+TEST(log_filter, a_second_url_or_client_is_refused)
+{
+    static const struct {
+        const char *name, *first, *second;
+    } rows[] = {
+        {"url", "/\\.css/", "nowhere"}, {"url", "nowhere", "/a/"}, {"client", "unix", "192.0.2.7"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct log_filter f = {.url = NULL};
+        char why[256] = "";
+
+        CHECK_EQ(0, log_filter_add(&f, rows[i].name, rows[i].first, why, sizeof(why)));
+        CHECK_EQ(TERR_CONFIG, log_filter_add(&f, rows[i].name, rows[i].second, why, sizeof(why)));
+        CHECK(strstr(why, "once") != NULL);
+        log_filter_fini(&f);
+    }
+}
+
 TEST(log_filter, a_unix_socket_is_an_address_of_its_own)
 {
     struct shmlog_req r = some_req();
@@ -127,5 +146,6 @@ TEST(log_filter, what_is_wrong_is_told)
 
 TEST_MAIN(TEST_ENTRY(log_filter, conditions_choose),
     TEST_ENTRY(log_filter, all_conditions_must_hold),
+    TEST_ENTRY(log_filter, a_second_url_or_client_is_refused),
     TEST_ENTRY(log_filter, a_unix_socket_is_an_address_of_its_own),
     TEST_ENTRY(log_filter, tags_are_chosen_by_name), TEST_ENTRY(log_filter, what_is_wrong_is_told))
