@@ -146,6 +146,22 @@ index_state_name(enum entry_state state)
     TUNREACHABLE("entry_state");
 }
 
+static json_t *
+index_url(const struct entry *e)
+{
+    struct entry_key_text key = entry_key_text(e);
+    size_t len = key.scheme.len + key.rest.len;
+    char *text = len > 0 ? malloc(len) : NULL;
+    json_t *url;
+
+    if (text == NULL)
+        return json_null();
+    memcpy(mempcpy(text, key.scheme.ptr, key.scheme.len), key.rest.ptr, key.rest.len);
+    url = json_any_text(slice_of(text, len));
+    free(text);
+    return url;
+}
+
 /* Another thread may fill it right now: what is not published is left out. */
 static json_t *
 index_entry(const struct entry *e, int64_t now_ms)
@@ -167,7 +183,7 @@ index_entry(const struct entry *e, int64_t now_ms)
     /* A marker has no block. */
     if (state != ENTRY_READY)
         return o;
-    json_put(o, "url", e->block->key_len > 0 ? json_any_text(entry_key_text(e)) : json_null());
+    json_put(o, "url", index_url(e));
     json_put(o, "status", json_integer(entry_status(e)));
     json_put(o, "bytes", index_number(entry_bytes(e)));
     json_put(o, "vary", json_boolean(e->block->vary_len > 0));

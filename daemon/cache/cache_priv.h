@@ -124,8 +124,8 @@ entry_block_size(const struct entry *e)
 {
     const struct entry_block *b = e->block;
 
-    return (b->ntags + (size_t)b->has_xid) * sizeof(uint64_t) + sizeof(*b) + b->head_len +
-           b->vary_len + b->key_len + b->fields_len;
+    return b->ntags * sizeof(uint64_t) + sizeof(*b) + b->head_len + b->vary_len + b->key_len +
+           b->has_rare * sizeof(struct entry_rare) + b->fields_len;
 }
 
 /* It has left the index, under the guard of its key: the index's hold goes after a grace period,

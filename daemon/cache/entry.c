@@ -99,7 +99,7 @@ entry_block_new(struct entry *e, size_t len, unsigned ntags)
     if (tags == NULL)
         return NULL;
     b = (struct entry_block *)(void *)(tags + ntags);
-    b->ntags = (uint16_t)(ntags & 0x7f);
+    b->ntags = ntags & 0x7f;
     return b;
 }
 
@@ -141,11 +141,27 @@ entry_set_tags(struct entry *e, struct entry_block *b, const struct tags *tags, 
     b->any_tag = any;
 }
 
-/* prefix, lines, Vary's specification, key, the request's id, the table of fields: entry_priv.h.
+/* The scheme, which nearly every key begins with, is a bit or two. */
+static struct slice
+entry_split_key(struct slice key, enum entry_scheme *scheme)
+{
+    *scheme = ENTRY_SCHEME_NONE;
+    if (key.len >= 7 && memcmp(key.ptr, "http://", 7) == 0) {
+        *scheme = ENTRY_SCHEME_HTTP;
+        return slice_of(key.ptr + 7, key.len - 7);
+    }
+    if (key.len >= 8 && memcmp(key.ptr, "https://", 8) == 0) {
+        *scheme = ENTRY_SCHEME_HTTPS;
+        return slice_of(key.ptr + 8, key.len - 8);
+    }
+    return key;
+}
+
+/* prefix, lines, Vary's specification, key, what is rare, the table of fields: entry_priv.h.
  * The block's lengths are set. */
 static void
-entry_set_text(
-    struct entry_block *b, const struct cache_response *r, const char *prefix, struct slice lines)
+entry_set_text(struct entry_block *b, const struct cache_response *r, const char *prefix,
+    struct slice lines, struct slice key, const struct entry_rare *rare)
 {
     char *p = mempcpy(b->text, prefix, b->prefix_len);
 
@@ -153,14 +169,14 @@ entry_set_text(
     tassert(p == b->text + b->head_len);
     if (r->vary.len > 0)
         p = mempcpy(p, r->vary.ptr, r->vary.len);
-    if (r->key_text.len > 0)
-        p = mempcpy(p, r->key_text.ptr, r->key_text.len);
-    if (r->xid != 0)
-        p = mempcpy(p, &r->xid, sizeof(r->xid));
+    if (key.len > 0)
+        p = mempcpy(p, key.ptr, key.len);
+    if (b->has_rare)
+        p = mempcpy(p, rare, sizeof(*rare));
     packed_fields_write(&r->head, p);
 }
 
-/* Every length is known before memory is asked for, in one piece. sent_len counts on the fields for
+/* Every length is known before memory is asked for, in one piece.  `hidden` counts on the fields for
  * clients standing first (tags_put_last()).  On TERR_NOMEM the entry is as it was. */
 int
 entry_set_block(struct entry *e, const struct cache_response *r)
@@ -171,8 +187,13 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     char prefix[HTTP_PREFIX_MAX + HTTP_REASON_MAX];
     struct http_prefix pre = entry_prefix(r, reason, prefix);
     size_t head = pre.len + lines.len, table = packed_fields_bytes(&r->head);
-    size_t text = head + r->vary.len + r->key_text.len;
-    size_t len = text + (r->xid != 0 ? sizeof(r->xid) : 0) + table;
+    enum entry_scheme scheme;
+    struct slice key = entry_split_key(r->key_text, &scheme);
+    struct entry_rare rare = {.xid = r->xid,
+        .hidden = (uint16_t)entry_hidden_bytes(r),
+        .status_prefix = r->status_prefix};
+    bool has_rare = rare.xid != 0 || rare.hidden > 0 || rare.status_prefix > 0;
+    size_t len = head + r->vary.len + key.len + (has_rare ? sizeof(rare) : 0) + table;
     struct entry_block *b;
 
     tassert(lines.len == message_lines_bytes(&r->head)); /* it was built */
@@ -182,20 +203,21 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     if (b == NULL)
         return TERR_NOMEM;
     entry_set_tags(e, b, r->tags, ntags);
-    b->has_xid = r->xid != 0;
+    b->has_rare = has_rare;
     b->body_len = r->body_len;
     b->age = entry_ms_pack(r->fresh->age_ms);
-    b->prefix_len = pre.len;
-    b->reason_at = (uint8_t)pre.reason_at;
-    b->reason_len = (uint16_t)reason.len;
+    tassert(pre.reason_at < 16 && pre.len - pre.reason_at - reason.len < 4);
+    b->prefix_len = pre.len & 0x3ff;
+    b->reason_at = pre.reason_at & 0xf;
+    b->reason_after = (pre.len - pre.reason_at - reason.len) & 3;
     b->head_len = (uint16_t)head;
-    b->sent_len = (uint16_t)(head - entry_hidden_bytes(r));
-    b->fields_len = (uint16_t)table;
+    tassert(table < 1 << 11 && r->status < 1 << 10);
+    b->fields_len = table & 0x7ff;
     b->vary_len = (uint16_t)r->vary.len;
-    b->key_len = (uint16_t)r->key_text.len;
-    b->status = r->status;
-    b->status_prefix = r->status_prefix;
-    entry_set_text(b, r, prefix, lines);
+    b->key_len = (uint16_t)key.len;
+    b->scheme = scheme & 3;
+    b->status = r->status & 0x3ff;
+    entry_set_text(b, r, prefix, lines, key, &rare);
     e->block = b;
     return 0;
 }
@@ -215,27 +237,28 @@ entry_block_free(struct entry *e)
     e->block = &entry_no_block;
 }
 
-/* The table of fields lies behind the id of the fetch.  With ENTRY_FIELDS_SENT the lines end
+/* The table of fields lies behind what is rare.  With ENTRY_FIELDS_SENT the lines end
  * sooner, and reading the table ends with them. */
 void
 entry_message(const struct entry *e, enum entry_fields which, struct http_field *fields,
     struct http_message *out)
 {
     const struct entry_block *b = e->block;
-    uint16_t end = which == ENTRY_FIELDS_ALL ? b->head_len : b->sent_len;
-    size_t table = (size_t)b->head_len + b->vary_len + b->key_len + b->has_xid * sizeof(uint64_t);
+    size_t end = which == ENTRY_FIELDS_ALL ? b->head_len : entry_rendered(e).len;
+    size_t table =
+        (size_t)b->head_len + b->vary_len + b->key_len + b->has_rare * sizeof(struct entry_rare);
 
     tassert(end >= b->prefix_len);
     *out = (struct http_message){
         .base = b->text,
         .fields = fields,
         .max_fields = LIMIT_FIELDS,
-        .len = end,
+        .len = (uint16_t)end,
         .lines_off = b->prefix_len,
         .version_minor = 1,
         .status = b->status,
         .reason_off = b->reason_at,
-        .reason_len = b->reason_len,
+        .reason_len = (uint16_t)(b->prefix_len - b->reason_at - b->reason_after),
     };
     packed_fields_read(slice_of(b->text + table, b->fields_len), out);
 }

@@ -20,7 +20,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/base/list.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/rcu.h"
@@ -28,6 +30,9 @@
 #include "daemon/cache/cuckoo.h"
 #include "daemon/cache/evict_queue.h"
 #include "daemon/http/message.h"
+#include "daemon/http/packed_fields.h"
+#include "daemon/http/rendering.h"
+#include "daemon/http/tags.h"
 
 struct ban;
 struct stobj;
@@ -89,24 +94,39 @@ entry_ms_of(entry_ms_t packed)
 /* What a response alone has, in one allocation with its texts, and in front of it the hashes of its
  * tags: an entry without tags pays nothing, and a walk finds them beside their number. */
 struct entry_block {
-    uint64_t body_len; /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
-    entry_ms_t age;    /* when it came */
+    uint64_t body_len;        /* of the whole; STOBJ_SIZE_UNKNOWN when the origin did not say */
+    entry_ms_t age;           /* when it came */
+    uint32_t fields_len : 11; /* of the fields' table (http/packed_fields.h) */
+    uint32_t status : 10;     /* that is sent: three digits */
+    uint32_t ntags : 7;
+    uint32_t any_tag : 1;  /* it has more than are remembered: each purge by tag is for it */
+    uint32_t has_rare : 1; /* there is a struct entry_rare */
+    uint32_t scheme : 2; /* enum entry_scheme: that the key's text begins with, and is not stored */
     /* The head as rendered: a protocol's prefix (http/rendering.h), then field lines. */
-    uint16_t sent_len; /* of it, what clients see: fields that are not for them come last */
-    uint16_t head_len, prefix_len;
-    uint16_t reason_len;
-    uint8_t reason_at;   /* in the prefix */
-    uint16_t fields_len; /* of the fields' table (http/packed_fields.h) */
+    uint16_t head_len;
     uint16_t vary_len, key_len;
-    uint16_t status;            /* that is sent: three digits */
-    uint16_t status_prefix : 7; /* of 1404 the 1: a policy's, for policies alone */
-    uint16_t ntags : 7;
-    bool any_tag : 1; /* it has more than are remembered: each purge by tag is for it */
-    bool has_xid : 1; /* http_x_varnish */
-    char text
-        []; /* head, vary specification, key; with has_xid the id of its fetch, 8 bytes; table */
+    uint16_t prefix_len : 10;
+    uint16_t reason_at : 4;    /* in the prefix */
+    uint16_t reason_after : 2; /* bytes of the prefix behind it */
+    char text[];               /* head, vary specification, key; rare; table */
 };
-_Static_assert(sizeof(struct entry_block) == 32, "struct entry_block grew");
+_Static_assert(sizeof(struct entry_block) == 24, "struct entry_block grew");
+_Static_assert(HTTP_PREFIX_MAX + HTTP_REASON_MAX < 1 << 10, "a prefix has its length");
+_Static_assert(LIMIT_FIELDS *PACKED_FIELD_MAX < 1 << 11, "a table has its length");
+_Static_assert(TAGS_MAX < 1 << 7, "tags have their number");
+
+enum entry_scheme {
+    ENTRY_SCHEME_NONE, /* the key is a policy's, or there is none */
+    ENTRY_SCHEME_HTTP,
+    ENTRY_SCHEME_HTTPS,
+};
+
+/* What few responses have. */
+struct entry_rare {
+    uint64_t xid;    /* http_x_varnish: of the request that it was fetched for; 0: not known */
+    uint16_t hidden; /* bytes of the head that are not for clients: these fields come last */
+    uint8_t status_prefix; /* of 1404 the 1: a policy's, for policies alone */
+};
 /* Of an entry without one: all is empty. */
 extern const struct entry_block entry_no_block;
 
@@ -212,11 +232,25 @@ entry_next(const struct entry *e)
     return atomic_load_explicit(&e->variant, memory_order_acquire);
 }
 
+/* Copied: it has no alignment. */
+static inline struct entry_rare
+entry_rare(const struct entry_block *b)
+{
+    struct entry_rare rare = {0};
+
+    if (b->has_rare)
+        memcpy(&rare, b->text + b->head_len + b->vary_len + b->key_len, sizeof(rare));
+    return rare;
+}
+
 /* The head for clients, in the form that it was published with (cache_response.rendering). */
 static inline struct slice
 entry_rendered(const struct entry *e)
 {
-    return slice_of(e->block->text, e->block->sent_len);
+    const struct entry_block *b = e->block;
+    size_t hidden = __builtin_expect(b->has_rare, 0) ? entry_rare(b).hidden : 0;
+
+    return slice_of(b->text, b->head_len - hidden);
 }
 
 enum entry_fields {
@@ -240,24 +274,31 @@ entry_vary(const struct entry *e)
     return slice_of(e->block->text + e->block->head_len, e->block->vary_len);
 }
 
-static inline struct slice
+/* The key's text is these two, one behind the other; both are empty if it is not known. */
+struct entry_key_text {
+    struct slice scheme, rest; /* "https://"; "" of a policy's */
+};
+
+static inline struct entry_key_text
 entry_key_text(const struct entry *e)
 {
+    static const char https[] = "https://", http[] = "http://";
     const struct entry_block *b = e->block;
+    struct entry_key_text k = {.scheme = slice_of("", 0),
+        .rest = slice_of(b->text + b->head_len + b->vary_len, b->key_len)};
 
-    return slice_of(b->text + b->head_len + b->vary_len, b->key_len);
+    if (b->scheme == ENTRY_SCHEME_HTTP)
+        k.scheme = slice_of(http, sizeof(http) - 1);
+    else if (b->scheme == ENTRY_SCHEME_HTTPS)
+        k.scheme = slice_of(https, sizeof(https) - 1);
+    return k;
 }
 
 /* The request that it was fetched for; 0: not known. */
 static inline uint64_t
 entry_xid(const struct entry *e)
 {
-    const struct entry_block *b = e->block;
-    uint64_t xid = 0;
-
-    if (b->has_xid)
-        memcpy(&xid, b->text + b->head_len + b->vary_len + b->key_len, sizeof(xid));
-    return xid;
+    return entry_rare(e->block).xid;
 }
 
 /* 0: there is no response. */
@@ -271,7 +312,7 @@ entry_status(const struct entry *e)
 static inline unsigned
 entry_policy_status(const struct entry *e)
 {
-    return e->block->status_prefix * 1000u + e->block->status;
+    return entry_rare(e->block).status_prefix * 1000u + e->block->status;
 }
 
 /* Of the whole; STOBJ_SIZE_UNKNOWN. */

@@ -1,7 +1,8 @@
-/* packed_fields.h -- the fields of a built message, two or three bytes each: for what is kept long.
+/* packed_fields.h -- the fields of a built message, one to three bytes each: for what is kept long.
  *
  * Field lines lie in order without a gap, so that lengths are enough: of a name that the field table
- * knows its id, of another one its length, then the value's length.  Lengths above 255 take two bytes.
+ * knows its id, of another one its length, then the value's length, which a date has not.  Lengths above 255
+ * take two bytes.
  *
  * Threads: none of its own.  Memory: the caller's.
  */
@@ -13,6 +14,10 @@
 
 #include "daemon/base/span.h"
 #include "daemon/http/message.h"
+
+enum {
+    PACKED_FIELD_MAX = 5, /* bytes of one */
+};
 
 /* Bytes that packed_fields_write() writes. */
 size_t packed_fields_bytes(const struct http_message *m);

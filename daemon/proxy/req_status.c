@@ -140,12 +140,13 @@ req_put_forwarded(const struct req *r, char *p)
 static inline char *
 req_put_key(const struct req *r, char *p)
 {
-    struct slice key = entry_key_text(r->entry);
+    struct entry_key_text key = entry_key_text(r->entry);
 
     if (!r->entry->key_shows)
         return p;
     p = FIELD_PUT(p, "; key=\"");
-    p = req_put(p, key);
+    p = req_put(p, key.scheme);
+    p = req_put(p, key.rest);
     *p++ = '"';
     return p;
 }

@@ -51,8 +51,8 @@ fuzz_store(struct slice text, struct entry_block *stored)
     }
     if (message_out_end(&o) != 0)
         m.nfields = m.len = 0;
-    stored->head_len = stored->sent_len = m.len;
-    stored->fields_len = (uint16_t)packed_fields_bytes(&m);
+    stored->head_len = m.len;
+    stored->fields_len = packed_fields_bytes(&m) & 0x7ff;
     memcpy(stored->text, m.base, m.len);
     packed_fields_write(&m, stored->text + m.len);
     arena_fini(&arena);
