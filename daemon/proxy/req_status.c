@@ -137,16 +137,21 @@ req_put_forwarded(const struct req *r, char *p)
     return p;
 }
 
+/* Of nearly every hit: so each scheme has a copy of known length. */
 static inline char *
 req_put_key(const struct req *r, char *p)
 {
-    struct entry_key_text key = entry_key_text(r->entry);
+    const struct entry *e = r->entry;
 
-    if (!r->entry->key_shows)
+    if (!e->key_shows)
         return p;
-    p = FIELD_PUT(p, "; key=\"");
-    p = req_put(p, key.scheme);
-    p = req_put(p, key.rest);
+    if (__builtin_expect(e->block->scheme == ENTRY_SCHEME_HTTP, 1))
+        p = FIELD_PUT(p, "; key=\"http://");
+    else if (e->block->scheme == ENTRY_SCHEME_HTTPS)
+        p = FIELD_PUT(p, "; key=\"https://");
+    else
+        p = FIELD_PUT(p, "; key=\"");
+    p = req_put(p, entry_key_text(e).rest);
     *p++ = '"';
     return p;
 }
