@@ -4,15 +4,17 @@
  *     cork_load origin PORT
  *
  * The client keeps CONNECTIONS x DEPTH requests under way: DEPTH of them in one write, and the
- * next when all answers have come.  ADDRESS is a port of 127.0.0.1, or the path of a Unix socket.
+ * next when all answers have come.  ADDRESS is a port of 127.0.0.1, or the path of a Unix socket;
+ * with `tls:` in front of it the client speaks TLS, and believes any certificate.
  * It prints one line: requests, nanoseconds, data segments received (TCP_INFO; 0 for Unix), calls
- * of recv.
+ * of recv, records of data (0 without TLS).
  *
  * The origin answers /hit/BYTES (for the cache), /pass/BYTES (not for it) and /apart/BYTES (nor
  * this, its head in a packet of its own).
  */
 #include <arpa/inet.h>
 #include <linux/tcp.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -82,11 +84,12 @@ struct conn {
     size_t held;        /* of a head that is not whole, in `head` */
     unsigned awaited;   /* answers */
     unsigned segs_base; /* segments before the count began */
+    SSL *ssl;           /* NULL: plain */
     char head[HEAD_ROOM];
 };
 
 static struct conn conns[CONNS_MAX];
-static uint64_t recvs;
+static uint64_t recvs, records;
 
 static int
 client_connect(const char *address)
@@ -107,6 +110,48 @@ client_connect(const char *address)
     if (rc != 0)
         die("cork_load: connect to %s: %m", address);
     return fd;
+}
+
+/* A record's header, as it came (SSL_CTX_set_msg_callback(3)). */
+static void
+client_on_message(
+    int written, int version, int type, const void *bytes, size_t len, SSL *ssl, void *arg)
+{
+    (void)version, (void)ssl, (void)arg;
+    if (!written && type == SSL3_RT_HEADER && len >= 1 &&
+        *(const unsigned char *)bytes == SSL3_RT_APPLICATION_DATA)
+        records++;
+}
+
+static void
+client_secure(struct conn *c)
+{
+    static SSL_CTX *ctx;
+
+    if (ctx == NULL) {
+        ctx = SSL_CTX_new(TLS_client_method());
+        if (ctx == NULL)
+            die("cork_load: no TLS");
+        SSL_CTX_set_msg_callback(ctx, client_on_message);
+    }
+    c->ssl = SSL_new(ctx);
+    if (c->ssl == NULL || SSL_set_fd(c->ssl, c->fd) != 1 || SSL_connect(c->ssl) != 1)
+        die("cork_load: the handshake failed");
+}
+
+static void
+client_write(struct conn *c, const char *p, size_t len)
+{
+    if (c->ssl == NULL)
+        write_all(c->fd, p, len);
+    else if (SSL_write(c->ssl, p, (int)len) != (int)len)
+        die("cork_load: SSL_write failed");
+}
+
+static ssize_t
+client_read(struct conn *c, char *to, size_t room)
+{
+    return c->ssl == NULL ? recv(c->fd, to, room, 0) : SSL_read(c->ssl, to, (int)room);
 }
 
 static unsigned
@@ -174,12 +219,12 @@ client_round(unsigned n, const char *requests, size_t len, unsigned depth)
     static char room[ROOM];
 
     for (unsigned i = 0; i < n; i++) {
-        write_all(conns[i].fd, requests, len);
+        client_write(&conns[i], requests, len);
         conns[i].awaited = depth;
     }
     for (unsigned i = 0; i < n; i++) {
         while (conns[i].awaited > 0) {
-            ssize_t got = recv(conns[i].fd, room, sizeof(room), 0);
+            ssize_t got = client_read(&conns[i], room, sizeof(room));
 
             if (got <= 0)
                 die("cork_load: the connection ended");
@@ -196,18 +241,22 @@ client_main(char **argv)
     uint64_t done = 0, start, until;
     size_t len = 0, room = depth * (strlen(argv[3]) + 64);
     char *requests = malloc(room);
+    bool secure = strncmp(argv[2], "tls:", 4) == 0;
 
     if (n == 0 || n > CONNS_MAX || depth == 0 || requests == NULL)
         die("cork_load: 1 to %d connections, and a depth of 1 or more", CONNS_MAX);
     for (unsigned i = 0; i < depth; i++)
         len += (size_t)snprintf(
             requests + len, room - len, "GET %s HTTP/1.1\r\nHost: bench\r\n\r\n", argv[3]);
-    for (unsigned i = 0; i < n; i++)
-        conns[i].fd = client_connect(argv[2]);
+    for (unsigned i = 0; i < n; i++) {
+        conns[i].fd = client_connect(argv[2] + (secure ? 4 : 0));
+        if (secure)
+            client_secure(&conns[i]);
+    }
     client_round(n, requests, len, depth); /* warm: the miss, and origin connections */
     for (unsigned i = 0; i < n; i++)
         conns[i].segs_base = client_segments(conns[i].fd);
-    recvs = 0;
+    recvs = records = 0;
     start = now_ns();
     until = start + (uint64_t)(atof(argv[6]) * 1e9);
     while (now_ns() < until) {
@@ -217,8 +266,9 @@ client_main(char **argv)
     until = now_ns();
     for (unsigned i = 0; i < n; i++)
         segs += client_segments(conns[i].fd) - conns[i].segs_base;
-    printf("%llu %llu %u %llu\n", (unsigned long long)done, (unsigned long long)(until - start),
-        segs, (unsigned long long)recvs);
+    printf("%llu %llu %u %llu %llu\n", (unsigned long long)done,
+        (unsigned long long)(until - start), segs, (unsigned long long)recvs,
+        (unsigned long long)records);
     free(requests);
     return 0;
 }

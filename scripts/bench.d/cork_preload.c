@@ -6,6 +6,8 @@
  *   apart   a head and its body are writes of their own, and nothing says MORE
  *   more    the same writes, each but the last of a call with MSG_MORE, as nbdkit corks
  *
+ * Over TLS a head and its body are records of their own, too, and each record is a write.
+ *
  * FILE is one 64-bit integer that the bench maps too: calls of sendmsg so far.  A switch in tarnd
  * itself would be asked for with every hit, and nobody would ever turn it.
  *
@@ -68,7 +70,7 @@ cork_run(const struct iovec *iov, size_t n)
 }
 
 static long
-cork_write_apart(int fd, const struct msghdr *msg, int flags)
+cork_write_plain(int fd, const struct msghdr *msg, int flags)
 {
     const struct iovec *iov = msg->msg_iov;
     size_t left = msg->msg_iovlen;
@@ -92,6 +94,86 @@ cork_write_apart(int fd, const struct msghdr *msg, int flags)
         left -= run;
     }
     return total;
+}
+
+/* Bytes of the records from the front on that are one write: the first alone.  0: no record is here. */
+static size_t
+cork_record(const unsigned char *p, size_t len)
+{
+    size_t n =
+        len >= 5 && p[0] >= 20 && p[0] <= 23 && p[1] == 3 ? 5 + ((size_t)p[3] << 8 | p[4]) : 0;
+
+    return n < len ? n : 0;
+}
+
+static long
+cork_write_records(int fd, const char *p, size_t len, int flags)
+{
+    long total = 0;
+
+    while (len > 0) {
+        size_t run = cork_record((const unsigned char *)p, len);
+        struct iovec iov = {.iov_len = run > 0 ? run : len};
+        struct msghdr part = {.msg_iov = &iov, .msg_iovlen = 1};
+        long n;
+
+        memcpy(&iov.iov_base, &p, sizeof(p));
+        n = cork_write(fd, &part, (flags & ~MSG_MORE) | (more && run > 0 ? MSG_MORE : 0));
+        if (n < 0)
+            return total > 0 ? total : n;
+        total += n;
+        if ((size_t)n < iov.iov_len)
+            return total;
+        p += n;
+        len -= (size_t)n;
+    }
+    return total;
+}
+
+static long
+cork_write_apart(int fd, const struct msghdr *msg, int flags)
+{
+    if (msg->msg_iovlen == 1 && cork_record(msg->msg_iov->iov_base, msg->msg_iov->iov_len) > 0)
+        return cork_write_records(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags);
+    return cork_write_plain(fd, msg, flags);
+}
+
+/* A record ends behind each head, and before each that follows a body. */
+static size_t
+cork_plaintext(const char *p, size_t len)
+{
+    const char *end = memmem(p, len, "\r\n\r\n", 4);
+    const char *head = len > 5 ? memmem(p + 1, len - 1, "HTTP/1.1 ", 9) : NULL;
+    const char *cut = end != NULL ? end + 4 : p + len;
+
+    if (head != NULL && head < cut)
+        cut = head;
+    return (size_t)(cut - p);
+}
+
+/* Of OpenSSL's, which tarnd calls by this name. */
+int SSL_write(void *ssl, const void *plain, int len);
+int
+SSL_write(void *ssl, const void *plain, int len)
+{
+    static int (*real_write)(void *ssl, const void *plain, int len);
+    const char *p = plain;
+    int left = len;
+
+    if (real_write == NULL)
+        *(void **)&real_write = dlsym(RTLD_NEXT, "SSL_write");
+    while (apart && left > 0) {
+        int part = (int)cork_plaintext(p, (size_t)left), n;
+
+        if (part == left)
+            break;
+        n = real_write(ssl, p, part);
+        if (n != part)
+            return n;
+        p += part;
+        left -= part;
+    }
+    return left > 0 && real_write(ssl, p, left) != left ? -1 : len;
 }
 
 /* tarnd sends with syscall(), which is shorter than sendmsg() (net/stream.c). */
