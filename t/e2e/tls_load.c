@@ -577,6 +577,7 @@ pace_main(char **argv)
 int
 main(int argc, char **argv)
 {
+    char groups[] = "X25519"; /* OpenSSL's macro casts const away */
     struct rlimit files;
 
     if (argc < 3)
@@ -596,7 +597,7 @@ main(int argc, char **argv)
         if (ctx == NULL)
             die("no memory");
         SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
-        SSL_CTX_set1_groups_list(ctx, "X25519");
+        SSL_CTX_set1_groups_list(ctx, groups);
     }
     if (argc == 3 && strcmp(argv[1], "hold") == 0)
         return hold_main();
