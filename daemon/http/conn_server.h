@@ -5,8 +5,8 @@
  * exchange (http/exchange.h) for each.  h1/ is one; another protocol is one more implementation
  * of these operations, and nothing else.
  *
- * A server embeds `struct conn_server` and fills in `ops`.  net/incoming fills in the rest when
- * the server is added to it.
+ * A server embeds `struct conn_server` and fills in `ops` and `protocol`.  net/incoming fills in the
+ * rest when the server is added to it.
  *
  * Threads: one loop's.  Everything runs in tasks.
  */
@@ -21,6 +21,16 @@
 
 struct conn_server;
 struct stream;
+
+/* Connections go to one server of each: net/incoming.h says which. */
+enum conn_protocol {
+    CONN_HTTP1,
+    CONN_HTTP2,
+};
+
+enum {
+    CONN_PROTOCOLS = 2
+};
 
 struct conn_server_ops {
     /* A connection begins.  Takes *stream and sets it to NULL; copies `facts`.  What the stream
@@ -48,6 +58,7 @@ struct conn_server_ops {
 
 struct conn_server {
     const struct conn_server_ops *ops;
+    uint8_t protocol; /* enum conn_protocol */
     /* net/incoming's */
     struct conn_server *next;
     void (*ended)(

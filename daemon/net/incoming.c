@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "daemon/base/list.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 #include "daemon/log/elog.h"
+#include "daemon/net/operator_cred.h"
 #include "daemon/net/proxy_header.h"
 #include "daemon/net/secure.h"
 #include "daemon/net/stream.h"
@@ -25,15 +25,23 @@ _Static_assert(LIMIT_WORKERS <= 1 << (SESSION_BITS - SESSION_COUNT_BITS), "sessi
 struct incoming {
     uint32_t magic;
     struct incoming_env env;
-    struct conn_server *servers; /* all; the first one takes what comes */
-    struct list waiting;         /* incoming_conn, the oldest first */
-    struct list operators;       /* incoming_operator, the oldest first */
-    unsigned nwaiting, nconns;   /* nconns: those that wait, too */
+    struct conn_server *servers;            /* all */
+    struct conn_server *of[CONN_PROTOCOLS]; /* NULL: there is none of that protocol */
+    struct list waiting;                    /* incoming_conn, the oldest first */
+    struct list operators;                  /* incoming_operator, the oldest first */
+    unsigned nwaiting, nconns;              /* nconns: those that wait, too */
     uint64_t next_session;
     bool draining;
 };
 
-/* A connection that waits for its PROXY header, or for its handshake. */
+/* RFC 9113 3.4: what a client of HTTP/2 begins with.  No request of HTTP/1 is like it up to its end. */
+static const char incoming_preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+enum {
+    PREFACE = sizeof(incoming_preface) - 1
+};
+
+/* A connection that waits for its PROXY header, its handshake or its first bytes. */
 #define INCOMING_CONN_MAGIC OBJ_TAG('i', 'n', 'c', 'c')
 struct incoming_conn {
     uint32_t magic;
@@ -41,6 +49,11 @@ struct incoming_conn {
     struct stream *stream;
     struct secure_server *server; /* of the handshake that follows, or is under way; NULL: none */
     bool is_proxied;              /* the header has not been read */
+    bool h2c;                     /* its first bytes say which protocol it is */
+    bool is_known;                /* they have, and the stream is to have them again */
+    uint8_t protocol;             /* which, then */
+    uint8_t nfirst;               /* of those that did not come in one piece */
+    char first[PREFACE];
     struct conn_facts facts;
     struct list link; /* in incoming->waiting */
     struct task task;
@@ -152,11 +165,17 @@ incoming_on_ended(void *ctx, const struct conn_facts *facts)
         in->env.on_empty(in->env.ctx);
 }
 
+static struct conn_server *
+incoming_server(const struct incoming *in, enum conn_protocol protocol)
+{
+    return in->of[protocol] != NULL ? in->of[protocol] : in->of[CONN_HTTP1];
+}
+
 /* Takes *stream.  0, or TERR_* when the connection has ended. */
 static int
-incoming_adopt(struct incoming *in, struct stream **stream, const struct conn_facts *facts)
+incoming_adopt(struct incoming *in, struct conn_server *s, struct stream **stream,
+    const struct conn_facts *facts)
 {
-    struct conn_server *s = in->servers;
     int err = s->ops->adopt(s, stream, facts);
 
     tassert((err == 0) == (*stream == NULL));
@@ -325,7 +344,7 @@ parsed:
  * `c` is freed first: the protocol may end the connection at once, and with it what `c` refers
  * to. */
 static void
-incoming_pass_on(struct incoming_conn *c)
+incoming_pass_on(struct incoming_conn *c, enum conn_protocol protocol)
 {
     struct incoming *in = c->incoming;
     struct stream *stream = c->stream;
@@ -333,7 +352,68 @@ incoming_pass_on(struct incoming_conn *c)
 
     c->stream = NULL;
     incoming_conn_free(&c);
-    incoming_adopt(in, &stream, &facts);
+    incoming_adopt(in, incoming_server(in, protocol), &stream, &facts);
+}
+
+/* ---- first bytes ---- */
+
+/* What came in pieces is the stream's again.  Where all of the loop's slabs are in use, others consume them in
+ * this turn. */
+static void
+incoming_give_back(struct incoming_conn *c)
+{
+    int rc = stream_unread(c->stream, slice_of(c->first, c->nfirst));
+
+    if (rc == 0) {
+        stream_resume(c->stream);
+        incoming_pass_on(c, c->protocol);
+    } else if (rc == TERR_AGAIN) {
+        stream_pause(c->stream); /* else the next bytes would come before these */
+        task_wake(&c->task);
+    } else {
+        incoming_give_up(c);
+    }
+}
+
+/* The next read goes behind what is kept, and takes no byte that is not the preface's. */
+static void
+incoming_keep_first(struct incoming_conn *c, struct span rx)
+{
+    char *end = c->first + c->nfirst;
+
+    tassert(c->nfirst + rx.len <= PREFACE);
+    if (rx.ptr != end) /* a read that was not posted: the first */
+        memcpy(end, rx.ptr, rx.len);
+    c->nfirst = (uint8_t)(c->nfirst + rx.len);
+    stream_consume(c->stream);
+}
+
+/* They are compared as they come: a request of HTTP/1 differs in its first byte or soon, and waits for
+ * nothing.  A peer that ends or stays silent before that has said nothing at all. */
+static void
+incoming_run_first(struct incoming_conn *c)
+{
+    struct span rx = stream_received(c->stream);
+    size_t left = PREFACE - c->nfirst, n = rx.len < left ? rx.len : left;
+    bool is_preface = n == 0 || memcmp(rx.ptr, incoming_preface + c->nfirst, n) == 0;
+
+    if (is_preface && n < left) {
+        if (stream_ended(c->stream) != 0) {
+            incoming_give_up(c);
+        } else if (n > 0) {
+            incoming_keep_first(c, rx);
+            stream_post(c->stream, (struct span){c->first + c->nfirst, PREFACE - c->nfirst});
+        }
+        return;
+    }
+    c->protocol = is_preface ? CONN_HTTP2 : CONN_HTTP1;
+    if (c->nfirst == 0) {
+        incoming_pass_on(c, c->protocol);
+        return;
+    }
+    incoming_keep_first(c, rx);
+    c->is_known = true;
+    incoming_give_back(c);
 }
 
 /* ---- handshakes ---- */
@@ -413,7 +493,9 @@ incoming_run_handshake(struct incoming_conn *c)
     counter_add(c->incoming->env.counters, COUNTER_sess_tls, 1);
     counter_add(
         c->incoming->env.counters, COUNTER_sess_tls_resumed, c->facts.listener->secure->resumed);
-    incoming_pass_on(c);
+    /* What a PROXY header says of ALPN is a proxy's agreement with its client, and none with us. */
+    incoming_pass_on(
+        c, strcmp(c->facts.listener->secure->protocol, "h2") == 0 ? CONN_HTTP2 : CONN_HTTP1);
     return 0;
 }
 
@@ -438,6 +520,20 @@ incoming_note_header(struct incoming_conn *c, struct incoming_header *header)
     return err;
 }
 
+/* Behind the header.  A plain connection that may have HTTP/1 alone goes on at once. */
+static void
+incoming_run_protocol(struct incoming_conn *c)
+{
+    if (c->server != NULL)
+        incoming_run_handshake(c);
+    else if (c->is_known)
+        incoming_give_back(c);
+    else if (c->h2c)
+        incoming_run_first(c);
+    else
+        incoming_pass_on(c, CONN_HTTP1);
+}
+
 /* Woken by the stream and the timer.  The deadline is looked at first: a header that came too
  * late is not read. */
 static void
@@ -454,22 +550,29 @@ incoming_conn_run(struct task *t)
         return;
     }
     if (!c->is_proxied) {
-        incoming_run_handshake(c);
+        incoming_run_protocol(c);
         return;
     }
     rc = incoming_read(c, &header);
     if (rc == 1) {
         rc = incoming_note_header(c, &header);
-        if (rc == 0 && c->server == NULL)
-            incoming_pass_on(c);
-        else if (rc != 0)
+        if (rc != 0)
             incoming_give_up(c);
+        else if (c->server == NULL)
+            incoming_run_protocol(c);
         return;
     }
     if (rc == TERR_SYNTAX)
         incoming_refuse(c->incoming, &c->facts, "does not begin with a PROXY header");
     if (rc < 0 || stream_ended(c->stream) != 0)
         incoming_give_up(c);
+}
+
+/* Without a server of HTTP/2 there is nothing to ask. */
+static bool
+incoming_asks_first(const struct incoming *in, const struct incoming_listener *of)
+{
+    return of->h2c && in->of[CONN_HTTP2] != NULL;
 }
 
 /* Takes *stream.  0 or TERR_NOMEM. */
@@ -490,6 +593,7 @@ incoming_wait(struct incoming *in, struct stream **stream, const struct conn_fac
     c->facts = *facts;
     c->server = of->secure;
     c->is_proxied = of->is_proxied;
+    c->h2c = incoming_asks_first(in, of);
     c->since_ms = l->clock.mono_ms;
     c->stream = *stream;
     *stream = NULL;
@@ -500,50 +604,13 @@ incoming_wait(struct incoming *in, struct stream **stream, const struct conn_fac
     stream_set_owner(c->stream, &c->task);
     /* For all of it: a proxy has it at hand when it connects. */
     timer_set(&l->wheel, &c->timer, loop_deadline(l, *in->env.header_ms));
-    if (c->is_proxied || incoming_begin_handshake(c) == 0)
+    if (c->is_proxied || c->server == NULL || incoming_begin_handshake(c) == 0)
         return 0;
     incoming_give_up(c);
     return TERR_NOMEM;
 }
 
 /* ---- operators ---- */
-
-/* The process's groups: its own, and the supplementary ones.
- * SO_PEERGROUPS is Linux 4.13.  With more groups than there is room for it fails with ERANGE,
- * and the primary group alone counts: fewer rights, never more. */
-static void
-operator_groups(struct conn_operator *peer, int fd, gid_t gid)
-{
-    gid_t more[CONN_GIDS_MAX];
-    socklen_t len = sizeof(more);
-
-    peer->gids[0] = gid;
-    peer->ngids = 1;
-#ifdef SO_PEERGROUPS
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, more, &len) == 0)
-        for (unsigned i = 0; i < len / sizeof(gid_t) && peer->ngids < CONN_GIDS_MAX; i++)
-            peer->gids[peer->ngids++] = more[i];
-#else
-    (void)fd;
-    (void)more;
-    (void)len;
-#endif
-}
-
-/* The kernel recorded them at connect(2) (unix(7)), so the peer cannot choose them.  A uid of -1
- * is no user: the kernel knows none. */
-static void
-operator_note_cred(struct conn_operator *peer, int fd)
-{
-    struct ucred cred;
-    socklen_t len = sizeof(cred);
-
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 || cred.uid == (uid_t)-1)
-        return;
-    peer->has_cred = true;
-    peer->uid = cred.uid;
-    operator_groups(peer, fd, cred.gid);
-}
 
 /* 0 or TERR_NOMEM.
  * `fd` is the stream's by now; it is only asked. */
@@ -594,7 +661,7 @@ incoming_drop_unproven(struct incoming *in, int64_t age_ms, bool all)
             break; /* the others are younger */
         list_del(l);
         list_init(l);
-        n += in->servers->ops->cut_one(in->servers, o->session);
+        n += in->of[CONN_HTTP1]->ops->cut_one(in->of[CONN_HTTP1], o->session);
         if (n > 0 && !all)
             break;
     }
@@ -612,7 +679,9 @@ incoming_accept(struct incoming *in, int fd, bool is_unix, const struct incoming
     int err;
 
     OBJ_CHECK(in, INCOMING_MAGIC);
-    tassert(in->servers != NULL && !((l->is_proxied || l->secure != NULL) && l->is_admin));
+    tassert(in->of[CONN_HTTP1] != NULL);
+    tassert(!((l->is_proxied || l->secure != NULL || l->h2c) && l->is_admin));
+    tassert(l->secure == NULL || !l->h2c);
     err = l->secure == NULL ? stream_accept(&stream, in->env.loop, fd, is_unix, NULL)
                             : stream_accept_secure(&stream, in->env.loop, fd, is_unix, NULL);
     if (err != 0)
@@ -636,10 +705,10 @@ incoming_accept(struct incoming *in, int fd, bool is_unix, const struct incoming
     } else if (!is_unix) {
         err = incoming_count(in, &facts);
     }
-    if (err == 0 && l->secure != NULL)
+    if (err == 0 && (l->secure != NULL || incoming_asks_first(in, l)))
         return incoming_wait(in, &stream, &facts, l);
     if (err == 0)
-        return incoming_adopt(in, &stream, &facts);
+        return incoming_adopt(in, in->of[CONN_HTTP1], &stream, &facts);
     stream_close(&stream);
     incoming_on_ended(in, &facts);
     return err == TERR_LIMIT ? 0 : err;
@@ -751,7 +820,9 @@ incoming_serve(struct incoming *in, struct conn_server **sp)
 
     OBJ_CHECK(in, INCOMING_MAGIC);
     tassert(s->ops != NULL && s->ended == NULL);
+    tassert(s->protocol < CONN_PROTOCOLS && in->of[s->protocol] == NULL);
     *sp = NULL;
+    in->of[s->protocol] = s;
     s->ended = incoming_on_ended;
     s->ended_ctx = in;
     s->next = in->servers;

@@ -1,13 +1,17 @@
 /* incoming.h -- client connections from the accepted socket to their protocol.
  *
- *   accept -> [PROXY header] -> [handshake of TLS] -> conn_server_ops.adopt
+ *   accept -> [PROXY header] -> [handshake of TLS, or h2c's first bytes] -> conn_server_ops.adopt
  *
  * One `struct incoming` per loop that accepts.  It makes the stream, finds out the connection's
  * facts (http/conn_facts.h) and gives both to a protocol server.  From then on it keeps nothing of
  * a plain connection but a count.
  *
- *   waiting    a connection with an incomplete PROXY header or handshake.  No protocol has any state
- *              for it.  It has one deadline for both, and its memory is USAGE_INCOMING
+ * HTTP/2's server gets a connection with a handshake that agreed on "h2" (RFC 9113 3.2), and one of a listener
+ * with `h2c` that begins with HTTP/2's preface (3.3, 3.4); HTTP/1's server gets any other, and all of them
+ * where there is no server of HTTP/2.  The first bytes are all still in the stream then.
+ *
+ *   waiting    a connection with an incomplete PROXY header, handshake or preface.  No protocol has any
+ *              state for it.  It has one deadline for all, and its memory is USAGE_INCOMING
  *   operator   a connection of the admin listener.  It is unproven until one of its requests is
  *              authorized (conn_operator.admitted)
  *
@@ -36,13 +40,14 @@ struct incoming_listener {
                                      header; NULL: none */
     bool is_proxied;              /* each connection begins with a PROXY header */
     bool is_admin;                /* its connections are operators' */
+    bool h2c; /* without `secure`: a client may begin with HTTP/2 (RFC 9113 3.3, prior knowledge) */
 };
 
 struct incoming_env {
     struct loop *loop;
     struct counter_set *counters;
     const int64_t *
-        header_ms; /* borrowed: for a PROXY header and a handshake, from the accept; read at each accept */
+        header_ms; /* borrowed: for PROXY header, handshake and preface, from the accept; read at each accept */
     _Atomic int64_t *conns;      /* connections of all loops: counted up and down here */
     void *ctx;                   /* of the functions below */
     void (*on_empty)(void *ctx); /* draining, and the last connection has gone */
@@ -56,7 +61,8 @@ struct incoming_env {
 
 /* 0 or TERR_NOMEM. */
 int incoming_open(struct incoming **out, const struct incoming_env *env);
-/* Takes *s, which serves all connections that come from now on. */
+/* Takes *s, the only one of its protocol, which serves connections that come from now on.  There must be
+ * one of HTTP/1 before the first connection. */
 void incoming_serve(struct incoming *in, struct conn_server **s);
 /* Closes the servers too.  No connection is left. */
 void incoming_close(struct incoming **inp);
@@ -69,7 +75,7 @@ int incoming_accept(struct incoming *in, int fd, bool is_unix, const struct inco
 /* Those that wait, too. */
 unsigned incoming_connections(const struct incoming *in);
 unsigned incoming_waiting(const struct incoming *in);
-/* Ends at most `most` connections that have waited for a request, or for their PROXY header, for so
+/* Ends at most `most` connections that have waited for a request, or for their protocol, for so
  * long.  Returns how many ended. */
 unsigned incoming_shed_idle(struct incoming *in, unsigned most, int64_t idle_ms);
 

@@ -418,6 +418,28 @@ stream_skip(struct stream *s, size_t n)
         stream_consume(s);
 }
 
+/* Into a slab: so who reads them next need not know, and they are the turn's as any. */
+int
+stream_unread(struct stream *s, struct slice bytes)
+{
+    struct net_loop *nl = stream_loop(s);
+    char *to;
+    size_t room;
+
+    OBJ_CHECK(s, STREAM_MAGIC);
+    tassert(!s->is_secure && s->rx_len == 0 && bytes.len > 0 && bytes.len <= LIMIT_READ_MIN);
+    to = net_slab_room(nl, &room);
+    if (to == NULL)
+        return nl->nslabs < LIMIT_READ_SLABS ? TERR_NOMEM : TERR_AGAIN;
+    memcpy(to, bytes.ptr, bytes.len);
+    s->rx_ptr = to;
+    s->rx_len = (uint32_t)bytes.len;
+    s->slab = net_slab_use(nl, bytes.len);
+    s->posted = false;
+    task_wake(s->of.owner);
+    return 0;
+}
+
 int
 stream_ended(const struct stream *s)
 {

@@ -88,6 +88,9 @@ int stream_connected(const struct stream *s);
 struct span stream_received(const struct stream *s);
 void stream_consume(struct stream *s);        /* all of it */
 void stream_skip(struct stream *s, size_t n); /* the first n bytes of it */
+/* Bytes that were consumed have been received again: copied, at most LIMIT_READ_MIN, where nothing else is received.  Of a
+ * plain stream.  Wakes its owner.  0; TERR_AGAIN: there is no room before others have consumed; TERR_NOMEM. */
+int stream_unread(struct stream *s, struct slice bytes);
 /* 0 while it is up; TERR_CLOSED after the peer's end of stream; else the error.  Bytes that
  * came before are still in stream_received. */
 int stream_ended(const struct stream *s);

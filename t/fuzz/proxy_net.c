@@ -308,6 +308,14 @@ stream_skip(struct stream *s, size_t n)
     TUNREACHABLE("no listener of the fuzzer expects PROXY headers");
 }
 
+int
+stream_unread(struct stream *s, struct slice bytes)
+{
+    OBJ_CHECK(s, STREAM_MAGIC);
+    (void)bytes;
+    TUNREACHABLE("no listener of the fuzzer has h2c");
+}
+
 void
 stream_set_owner(struct stream *s, struct task *owner)
 {

@@ -15,7 +15,9 @@ struct stream {
     struct stream *next; /* all of the loop */
     struct task *owner;
     bool closed, was_reset, shut, paused, posted, rx_posted;
-    int end, ended, connect_err, write_err;
+    int end, ended, connect_err, write_err, unread_err;
+    unsigned unread_fails;
+    struct secure *layer; /* its handshake is complete at once, and bytes are not changed */
     struct span rx, room;
     char *rx_block; /* rx lies in it; NULL: in the posted room */
     size_t read_max;
@@ -195,6 +197,13 @@ fake_refuse(struct stream *s, int err)
     s->write_err = err;
 }
 
+void
+fake_fail_unread(struct stream *s, int err, unsigned times)
+{
+    s->unread_err = err;
+    s->unread_fails = times;
+}
+
 const char *
 fake_got(const struct stream *s)
 {
@@ -348,6 +357,23 @@ stream_skip(struct stream *s, size_t n)
 }
 
 int
+stream_unread(struct stream *s, struct slice bytes)
+{
+    tassert(s->rx.len == 0 && bytes.len > 0);
+    if (s->unread_fails > 0) {
+        s->unread_fails--;
+        return s->unread_err;
+    }
+    s->rx_block = malloc(bytes.len);
+    tassert(s->rx_block != NULL);
+    memcpy(s->rx_block, bytes.ptr, bytes.len);
+    s->rx = (struct span){s->rx_block, bytes.len};
+    s->rx_posted = s->posted = false;
+    task_wake(s->owner);
+    return 0;
+}
+
+int
 stream_ended(const struct stream *s)
 {
     return s->ended;
@@ -497,7 +523,6 @@ stream_get_local(const struct stream *s, struct stream_peer *out)
         .port = 1};
 }
 
-/* These streams are plain ones. */
 int
 stream_accept_secure(struct stream **out, struct loop *l, int fd, bool is_unix, struct task *owner)
 {
@@ -507,16 +532,16 @@ stream_accept_secure(struct stream **out, struct loop *l, int fd, bool is_unix, 
 void
 stream_set_secure(struct stream *s, struct secure **layer)
 {
-    (void)s;
-    (void)layer;
-    tassert(false);
+    tassert(s->layer == NULL);
+    s->layer = *layer;
+    *layer = NULL;
+    task_wake(s->owner);
 }
 
 struct secure *
 stream_get_secure(const struct stream *s)
 {
-    (void)s;
-    return NULL;
+    return s->layer;
 }
 
 bool

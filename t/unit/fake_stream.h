@@ -31,6 +31,8 @@ void fake_connect(struct stream *s, int err);
 /* The kernel: how many bytes it takes from now on; SIZE_MAX: all, as at the beginning. */
 void fake_take(struct stream *s, size_t bytes);
 void fake_refuse(struct stream *s, int err); /* it takes none any more; its end is not read yet */
+/* The loop: so many calls of stream_unread() fail by it. */
+void fake_fail_unread(struct stream *s, int err, unsigned times);
 
 /* What the peer has got so far, NUL behind it. */
 const char *fake_got(const struct stream *s);

@@ -1,8 +1,9 @@
-/* incoming_test.c -- connections before their protocol: PROXY headers, operators, counts. */
+/* incoming_test.c -- connections before their protocol: PROXY headers, which protocol, operators, counts. */
 #include "t/unit/h1_client_fixture.h"
 
 #include "daemon/base/address.h"
 #include "daemon/log/elog.h"
+#include "daemon/net/secure.h"
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
 #define LINE      "PROXY TCP4 192.0.2.7 198.51.100.1 1234 80\r\n"
@@ -347,6 +348,371 @@ TEST(incoming, connections_of_a_client_are_counted_for_as_long_as_they_live)
     CHECK_EQ(0, clients);
 }
 
+/* ---- which protocol ---- */
+
+#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define FRAMES  "\1frames of HTTP/2\2"
+
+static const struct incoming_listener either = {
+    .facts = {.name = "either", .endpoint = "127.0.0.1:81"}, .h2c = true};
+static const struct incoming_listener either_proxied = {
+    .facts = {.name = "both", .endpoint = "127.0.0.1:82"}, .is_proxied = true, .h2c = true};
+
+/* A server of HTTP/2 that notes what it reads. */
+static struct {
+    struct conn_server server;
+    struct stream *stream; /* NULL: none */
+    struct conn_facts facts;
+    struct task task;
+    unsigned adopted;
+    size_t len;
+    char got[200];
+} two;
+
+static void
+two_end(void)
+{
+    stream_close(&two.stream);
+    task_cancel(&two.task);
+    two.server.ended(two.server.ended_ctx, &two.facts);
+}
+
+static void
+two_run(struct task *t)
+{
+    struct span rx = stream_received(two.stream);
+
+    (void)t;
+    CHECK(two.len + rx.len <= sizeof(two.got));
+    if (rx.len > 0) {
+        memcpy(two.got + two.len, rx.ptr, rx.len);
+        two.len += rx.len;
+        stream_consume(two.stream);
+    }
+    if (stream_ended(two.stream) != 0)
+        two_end();
+}
+
+static int
+two_adopt(struct conn_server *s, struct stream **stream, const struct conn_facts *facts)
+{
+    CHECK(s == &two.server && two.stream == NULL);
+    two.adopted++;
+    two.stream = *stream;
+    two.facts = *facts;
+    *stream = NULL;
+    task_init(&two.task, &world.loop.tasks, two_run);
+    stream_set_owner(two.stream, &two.task);
+    return 0;
+}
+
+static void
+two_cut(struct conn_server *s)
+{
+    (void)s;
+    if (two.stream != NULL)
+        two_end();
+}
+
+static bool
+two_cut_one(struct conn_server *s, uint64_t session)
+{
+    (void)s, (void)session;
+    CHECK(false); /* operators speak HTTP/1 */
+    return false;
+}
+
+static void
+two_close(struct conn_server **s)
+{
+    *s = NULL;
+}
+
+static void
+open_both(const struct incoming_listener *l)
+{
+    static const struct conn_server_ops ops = {.adopt = two_adopt,
+        .cut = two_cut,
+        .drain = two_cut,
+        .cut_one = two_cut_one,
+        .close = two_close};
+    struct conn_server *server = &two.server;
+
+    elog_init(ELOG_ERROR, 1);
+    world_open();
+    memset(&two, 0, sizeof(two));
+    two.server = (struct conn_server){.ops = &ops, .protocol = CONN_HTTP2};
+    incoming_serve(world.incoming, &server);
+    connect_to(l);
+}
+
+static void
+check_two(const char *bytes, size_t len)
+{
+    CHECK_EQ(1, two.adopted);
+    CHECK_EQ(len, two.len);
+    CHECK(memcmp(bytes, two.got, len) == 0);
+    CHECK_EQ(0, world.nanswers);
+    check_waiting(0);
+}
+
+TEST(incoming, the_preface_of_http2_goes_to_its_server_in_whatever_pieces)
+{
+    static const char all[] = PREFACE FRAMES;
+    const size_t len = sizeof(all) - 1;
+
+    for (size_t a = 0; a <= len; a++) {
+        for (size_t b = a; b <= len; b++) {
+            open_both(&either);
+            check_waiting(1);
+            says(all, a);
+            says(all + a, b - a);
+            says(all + b, len - b);
+            check_two(all, len);
+            CHECK_STR("either", two.facts.listener->name);
+            world_close();
+        }
+    }
+}
+
+TEST(incoming, the_preface_of_http2_may_come_byte_by_byte_and_no_more_than_it_is_kept)
+{
+    static const char all[] = PREFACE FRAMES;
+    const size_t preface = sizeof(PREFACE) - 1;
+
+    open_both(&either);
+    for (size_t at = 0; at < preface; at++) {
+        check_waiting(1);
+        CHECK_EQ(0, two.adopted);
+        says(all + at, 1);
+    }
+    check_waiting(0);
+    check_two(all, preface);
+    says(all + preface, sizeof(FRAMES) - 1);
+    check_two(all, sizeof(all) - 1);
+    world_close();
+}
+
+/* HTTP/1's server gets it whole, and says itself what it thinks of it. */
+TEST(incoming, a_byte_that_differs_from_the_preface_makes_it_http1)
+{
+    for (size_t at = 0; at < sizeof(PREFACE) - 1; at++) {
+        for (size_t split = 0; split <= sizeof(PREFACE) - 1; split++) {
+            char text[] = PREFACE;
+
+            text[at] = (char)(text[at] == 'x' ? 'y' : 'x');
+            open_both(&either);
+            says(text, split);
+            CHECK_EQ(split <= at, incoming_waiting(world.incoming) == 1);
+            says(text + split, sizeof(PREFACE) - 1 - split);
+            CHECK_EQ(0, two.adopted);
+            check_waiting(0);
+            world_close();
+        }
+    }
+}
+
+/* "P" is of both. */
+TEST(incoming, a_request_of_http1_is_whole_however_it_comes)
+{
+    static const char post[] = "POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+    static const char prim[] = "PRI /wait HTTP/1.1\r\nHost: a\r\n\r\n";
+    static const char *const all[] = {ASK, post, prim};
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        for (size_t at = 0; at <= strlen(all[i]); at++) {
+            open_both(&either);
+            world.conf.any_method = true;
+            says_split(all[i], at);
+            CHECK_EQ(0, two.adopted);
+            CHECK_EQ(1, world.nanswers);
+            CHECK_EQ(0, world.answers[0].err);
+            CHECK_EQ((int64_t)strlen(all[i]), counted(COUNTER_req_bytes_in));
+            if (i > 0)
+                answer_send(&world.answers[0], "waited");
+            fake_run(&world.loop);
+            CHECK_STR(i > 0 ? WAITED : HIT, fake_got(world.s));
+            world_close();
+        }
+    }
+}
+
+TEST(incoming, the_preface_stands_behind_a_proxy_header)
+{
+    static const char all[] = LINE PREFACE FRAMES;
+
+    for (size_t at = 0; at <= sizeof(all) - 1; at++) {
+        char text[ADDRESS_TEXT_MAX];
+
+        open_both(&either_proxied);
+        says(all, at);
+        says(all + at, sizeof(all) - 1 - at);
+        check_two(PREFACE FRAMES, sizeof(PREFACE FRAMES) - 1);
+        address_text(two.facts.client_addr, text);
+        CHECK_STR("192.0.2.7", text);
+        world_close();
+        open_both(&either_proxied);
+        says_split(LINE ASK, at < sizeof(LINE ASK) - 1 ? at : 0);
+        CHECK_EQ(0, two.adopted);
+        CHECK_STR(HIT, fake_got(world.s));
+        world_close();
+    }
+}
+
+TEST(incoming, a_peer_that_leaves_amid_the_preface_was_nothing)
+{
+    for (size_t len = 0; len < sizeof(PREFACE) - 1; len++) {
+        for (unsigned late = 0; late < 2; late++) {
+            open_both(&either);
+            fake_arrive(world.s, PREFACE, len);
+            if (late)
+                fake_run(&world.loop);
+            fake_end(world.s, TERR_CLOSED);
+            fake_run(&world.loop);
+            CHECK(fake_is_closed(world.s));
+            CHECK_EQ(0, fake_got_len(world.s));
+            CHECK_EQ(0, two.adopted);
+            check_waiting(0);
+            world_close();
+        }
+    }
+}
+
+TEST(incoming, a_preface_has_the_one_deadline_of_incoming)
+{
+    for (size_t len = 0; len < sizeof(PREFACE) - 1; len += sizeof(PREFACE) - 2) {
+        open_both(&either);
+        fake_pass(&world.loop, 3000);
+        says(PREFACE, len);
+        CHECK(!fake_is_closed(world.s));
+        fake_pass(&world.loop, 3000);
+        CHECK(fake_is_closed(world.s));
+        CHECK_EQ(0, fake_got_len(world.s));
+        CHECK_EQ(2, counted(COUNTER_sess_timeout)); /* and the plain one, which was idle */
+        check_waiting(0);
+        world_close();
+    }
+}
+
+/* The bytes that came alone wait for a slab to go back to, and those behind them wait for these. */
+TEST(incoming, first_bytes_that_find_no_room_come_first_nevertheless)
+{
+    static const char all[] = PREFACE FRAMES;
+
+    for (unsigned times = 1; times < 4; times++) {
+        open_both(&either);
+        fake_fail_unread(world.s, TERR_AGAIN, times);
+        says(all, 5);
+        says(all + 5, sizeof(all) - 1 - 5);
+        check_two(all, sizeof(all) - 1);
+        CHECK(!fake_is_paused(world.s));
+        world_close();
+    }
+    open_both(&either);
+    fake_fail_unread(world.s, TERR_NOMEM, 1);
+    says(all, 5);
+    says(all + 5, sizeof(all) - 1 - 5);
+    CHECK(fake_is_closed(world.s));
+    check_waiting(0);
+    world_close();
+}
+
+TEST(incoming, a_listener_without_h2c_asks_for_no_preface)
+{
+    static const struct incoming_listener plain = {.facts = {.name = "", .endpoint = ""}};
+
+    open_both(&plain);
+    check_waiting(0);
+    says(PREFACE, sizeof(PREFACE) - 1);
+    CHECK_EQ(0, two.adopted);
+    CHECK_EQ(1, world.nanswers); /* HTTP/1's server refuses it */
+    world_close();
+}
+
+TEST(incoming, without_a_server_of_http2_all_is_http1)
+{
+    world_open();
+    connect_to(&either);
+    check_waiting(0);
+    says(ASK, sizeof(ASK) - 1);
+    CHECK_STR(HIT, fake_got(world.s));
+    world_close();
+}
+
+/* What a handshake agreed on. */
+static const char *agreed;
+
+static void
+agreed_facts(const struct secure *t, struct conn_secure *out, char *text, size_t size)
+{
+    (void)t, (void)text, (void)size;
+    *out = (struct conn_secure){.version = "TLSv1.3",
+        .cipher = "",
+        .server_name = "",
+        .protocol = agreed,
+        .client_subject = "",
+        .client_issuer = "",
+        .client_serial = "",
+        .client_fingerprint = ""};
+}
+
+static int
+agreed_accept(struct secure_server *s, struct loop *l, struct secure **out)
+{
+    static const struct secure_ops ops = {.facts = agreed_facts};
+    static struct secure layer = {.ops = &ops};
+
+    (void)s, (void)l;
+    *out = &layer;
+    return 0;
+}
+
+TEST(incoming, what_the_handshake_agreed_on_says_the_protocol)
+{
+    static struct secure_server maker = {.accept = agreed_accept};
+    static const struct incoming_listener secure = {
+        .facts = {.name = "s", .endpoint = ""}, .secure = &maker};
+    static const char *const others[] = {"", "http/1.1", "h2c", "h3"};
+
+    agreed = "h2";
+    open_both(&secure);
+    fake_run(&world.loop);
+    CHECK_EQ(1, two.adopted);
+    says(FRAMES, sizeof(FRAMES) - 1);
+    check_two(FRAMES, sizeof(FRAMES) - 1); /* it reads the preface itself */
+    CHECK_STR("h2", two.facts.listener->secure->protocol);
+    world_close();
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        agreed = others[i];
+        open_both(&secure);
+        says(ASK, sizeof(ASK) - 1);
+        CHECK_EQ(0, two.adopted);
+        CHECK_STR(HIT, fake_got(world.s));
+        world_close();
+    }
+}
+
+/* PP2_TYPE_SSL with a version and PP2_TYPE_ALPN "h2": a proxy's agreement. */
+TEST(incoming, what_a_proxy_agreed_on_with_its_client_is_not_what_it_speaks_with_us)
+{
+    static const char v2[] = SIGNATURE "\x21\x11\x00\x21"
+                                       "\xc0\x00\x02\x07\xc6\x33\x64\x01\x04\xd2\x00\x50"
+                                       "\x01\x00\x02h2"
+                                       "\x20\x00\x0d\x01\x00\x00\x00\x00\x21\x00\x05TLSv1" WAIT;
+    const struct conn_secure *secure;
+
+    open_both(&either_proxied);
+    says(v2, sizeof(v2) - 1);
+    CHECK_EQ(0, two.adopted);
+    CHECK_EQ(1, world.nanswers);
+    secure = world.answers[0].x->conn->listener->secure;
+    CHECK(secure != NULL);
+    CHECK_STR("h2", secure->protocol);
+    answer_send(&world.answers[0], "waited");
+    fake_run(&world.loop);
+    world_close();
+}
+
 TEST_MAIN(TEST_ENTRY(incoming, a_proxy_header_names_the_client_and_the_server),
     TEST_ENTRY(incoming, a_proxy_header_may_come_byte_by_byte),
     TEST_ENTRY(incoming, a_proxy_header_that_is_too_long_is_refused),
@@ -360,4 +726,16 @@ TEST_MAIN(TEST_ENTRY(incoming, a_proxy_header_names_the_client_and_the_server),
     TEST_ENTRY(incoming, a_connection_that_waits_goes_on_when_the_drain_is_gentle),
     TEST_ENTRY(incoming, idle_connections_are_shed_the_oldest_first_those_that_wait_before),
     TEST_ENTRY(incoming, operators_are_unproven_until_a_request_is_authorized),
-    TEST_ENTRY(incoming, connections_of_a_client_are_counted_for_as_long_as_they_live))
+    TEST_ENTRY(incoming, connections_of_a_client_are_counted_for_as_long_as_they_live),
+    TEST_ENTRY(incoming, the_preface_of_http2_goes_to_its_server_in_whatever_pieces),
+    TEST_ENTRY(incoming, the_preface_of_http2_may_come_byte_by_byte_and_no_more_than_it_is_kept),
+    TEST_ENTRY(incoming, a_byte_that_differs_from_the_preface_makes_it_http1),
+    TEST_ENTRY(incoming, a_request_of_http1_is_whole_however_it_comes),
+    TEST_ENTRY(incoming, the_preface_stands_behind_a_proxy_header),
+    TEST_ENTRY(incoming, a_peer_that_leaves_amid_the_preface_was_nothing),
+    TEST_ENTRY(incoming, a_preface_has_the_one_deadline_of_incoming),
+    TEST_ENTRY(incoming, first_bytes_that_find_no_room_come_first_nevertheless),
+    TEST_ENTRY(incoming, a_listener_without_h2c_asks_for_no_preface),
+    TEST_ENTRY(incoming, without_a_server_of_http2_all_is_http1),
+    TEST_ENTRY(incoming, what_the_handshake_agreed_on_says_the_protocol),
+    TEST_ENTRY(incoming, what_a_proxy_agreed_on_with_its_client_is_not_what_it_speaks_with_us))

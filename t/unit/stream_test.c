@@ -308,6 +308,50 @@ TEST(stream, a_pull_that_meets_a_reset_tells_no_end)
     play(step_pull_reset, false);
 }
 
+static void
+received_is(const char *text)
+{
+    CHECK_EQ(strlen(text), stream_received(end.s).len);
+    CHECK_MEM(text, stream_received(end.s).ptr, strlen(text));
+}
+
+/* A read that was posted is not that of the bytes that come back. */
+static void
+step_unread(unsigned turn)
+{
+    switch (turn) {
+    case 0:
+        CHECK_EQ(2, send(end.peer, "ab", 2, 0));
+        stream_post(end.s, (struct span){end.room, 2});
+        stream_resume(end.s);
+        break;
+    case 1:
+        received_is("ab");
+        stream_consume(end.s);
+        CHECK_EQ(2, send(end.peer, "cd", 2, 0));
+        stream_post(end.s, (struct span){end.room + 2, 2});
+        CHECK_EQ(0, stream_unread(end.s, slice_of(end.room, 2)));
+        end.room[0] = 'x'; /* it is a copy */
+        break;
+    case 2:
+        received_is("ab");
+        stream_skip(end.s, 1);
+        received_is("b");
+        stream_consume(end.s);
+        break;
+    default:
+        received_is("cd");
+        CHECK(stream_received(end.s).ptr != end.room + 2);
+        end_stop();
+    }
+}
+
+TEST(stream, what_was_unread_is_received_again_before_what_follows)
+{
+    play(step_unread, false);
+    play(step_unread, true);
+}
+
 TEST_MAIN(TEST_ENTRY(stream, what_more_holds_back_leaves_with_the_turn),
     TEST_ENTRY(stream, what_follows_more_shares_its_packet),
     TEST_ENTRY(stream, that_is_closed_after_more_has_sent_it),
@@ -315,4 +359,5 @@ TEST_MAIN(TEST_ENTRY(stream, what_more_holds_back_leaves_with_the_turn),
     TEST_ENTRY(stream, a_unix_socket_holds_nothing_back),
     TEST_ENTRY(stream, a_pull_reads_on_in_the_same_turn),
     TEST_ENTRY(stream, a_pull_leaves_the_end_to_the_loop),
-    TEST_ENTRY(stream, a_pull_that_meets_a_reset_tells_no_end))
+    TEST_ENTRY(stream, a_pull_that_meets_a_reset_tells_no_end),
+    TEST_ENTRY(stream, what_was_unread_is_received_again_before_what_follows))
