@@ -13,6 +13,7 @@
 #define KEY_FILE     "account.key"
 #define ACCOUNT_FILE "account.json"
 
+/* P-256 whatever --key says: that is for certificates, and every CA takes ES256 (RFC 8555 6.2). */
 static int
 account_new_key(struct acme_client *c, struct acme_fail *f)
 {
@@ -81,6 +82,7 @@ account_write(const struct acme_client *c, json_t *all, const char *thumb, struc
     char *text;
     int err;
 
+    /* As it was given to the CA, to see a change of it.  Another CA's account stays as it is. */
     json_put_text(one, "email", c->set->email);
     json_put(all, c->set->directory, one);
     text = json_print(all);
@@ -101,6 +103,7 @@ account_consent(const struct acme_client *c, struct acme_fail *f)
             "the CA has terms of service; read %s and, if you agree, give --agree-tos, or "
             "`agree_tos: on` in the configuration",
             c->urls.terms);
+    /* Before it is asked: the CA's own refusal (externalAccountRequired) does not say where to get a key. */
     if (c->urls.binding_required && c->set->eab_kid == NULL)
         return acme_fail(f, TERR_DENIED,
             "this CA gives accounts to its customers only; give --eab-kid and --eab-key-file as it "
@@ -132,6 +135,7 @@ account_ask(struct acme_client *c, struct acme_fail *f)
 
     if (c->set->agree_tos)
         json_put(payload, "termsOfServiceAgreed", json_true());
+    /* Optional (RFC 8555 7.3). */
     if (c->set->email != NULL)
         json_put(payload, "contact", account_contact(c));
     if (err == 0 && c->set->eab_kid != NULL) {
@@ -154,7 +158,7 @@ account_ask(struct acme_client *c, struct acme_fail *f)
     return 0;
 }
 
-/* The contact is another one than the CA has (RFC 8555 7.3.2). */
+/* The contact is another one than the CA has (RFC 8555 7.3.2): written down by the caller only if the CA took it. */
 static int
 account_update(struct acme_client *c, struct acme_fail *f)
 {
@@ -211,6 +215,7 @@ acme_account_ready(struct acme_client *c, struct acme_fail *f)
         EVP_PKEY_free(c->key);
         c->key = NULL;
     }
+    /* Once a pass: all orders of it are the same account's. */
     if (err == 0 && c->kid[0] != '\0')
         return 0;
     if (err == 0)
@@ -234,6 +239,7 @@ acme_account_forget(struct acme_client *c)
     char *text;
 
     c->kid[0] = '\0';
+    /* Where it cannot be written the next pass finds the same error, and comes here again. */
     acme_fail_init(&unused);
     if (account_read(c, &all, &unused) != 0)
         return;

@@ -14,6 +14,7 @@ void
 acme_b64_put(char *out, const void *bytes, size_t len)
 {
     const unsigned char *p = bytes;
+    /* Older bits leave `bits` at its upper end, and are not looked at again. */
     unsigned bits = 0, n = 0; /* those of `bits` that are not written yet */
 
     for (size_t i = 0; i < len; i++) {
@@ -44,6 +45,7 @@ acme_b64_read(struct slice text, void *out, size_t room)
     size_t used = 0;
 
     for (size_t i = 0; i < text.len; i++) {
+        /* No "=", no white space, no "+" or "/": a reader of two spellings could be given one that was not checked. */
         const char *at = text.ptr[i] != '\0' ? strchr(b64_alphabet, text.ptr[i]) : NULL;
 
         if (at == NULL)

@@ -1,4 +1,7 @@
-/* acme_cert.c -- certificates: read, judged. */
+/* acme_cert.c -- certificates: read, judged.
+ *
+ * A CA's answer replaces what is served.  So it is judged as if anyone had sent it; what a client checks besides, that
+ * the chain ends at a root which it knows, is left to clients: staging's ends at none. */
 #include "daemon/acme/acme_cert.h"
 
 #include <openssl/crypto.h>
@@ -63,6 +66,7 @@ acme_chain_read(struct slice pem, bool keys_too, struct acme_chain *out, struct 
     struct acme_chain c = {.n = 0};
     int err = bio == NULL ? TERR_NOMEM : 0;
 
+    /* Keys stand behind the chain in our own files; only those are read with `keys_too`. */
     while (err == 0 && PEM_read_bio(bio, &b.name, &b.header, &b.bytes, &b.len) == 1) {
         if (strcmp(b.name, "CERTIFICATE") == 0)
             err = chain_add(&c, &b, f);
@@ -115,6 +119,7 @@ acme_chain_pem(const struct acme_chain *c, struct span *out)
 
 /* ---- what a leaf says ---- */
 
+/* timegm(): the program's time zone is the machine's, ASN.1's is UTC. */
 static bool
 leaf_time(const ASN1_TIME *t, int64_t *out_s)
 {
@@ -133,6 +138,7 @@ leaf_certid(X509 *x, char out[static ACME_CERTID_SIZE])
     /* Without it there is no certID, and the CA is not asked when to renew: the life decides. */
     const ASN1_OCTET_STRING *aki = X509_get0_authority_key_id(x);
     unsigned char *der = NULL;
+    /* By its DER, which has the zero in front of a high bit that RFC 9773 4.1 wants; a number has it not. */
     int len = i2d_ASN1_INTEGER(X509_get0_serialNumber(x), &der);
 
     out[0] = '\0';
@@ -169,8 +175,9 @@ names_have(const struct acme_wanted *w, const char *name, size_t len)
     return false;
 }
 
-/* Sets *why; whether all names of the certificate are wanted. */
-/* A certificate with more names than were ordered was issued by mistake, and would be served for them. */
+/* Sets *why; whether all names of the certificate are wanted.
+ * One with more than were ordered was issued by mistake, and tarnd would serve it for them.  *why is good until the
+ * next call. */
 static bool
 leaf_names_wanted(const GENERAL_NAMES *names, const struct acme_wanted *w, const char **why)
 {
@@ -183,6 +190,7 @@ leaf_names_wanted(const GENERAL_NAMES *names, const struct acme_wanted *w, const
             *why = "it has a name that is no DNS name";
             return false;
         }
+        /* By length and not as a C string: a name with a NUL in it is another one than it looks (CVE-2009-2408). */
         if (!names_have(w, (const char *)ASN1_STRING_get0_data(n->d.dNSName),
                 (size_t)ASN1_STRING_length(n->d.dNSName))) {
             char name[ACME_NAME_MAX + 1];
@@ -220,7 +228,8 @@ acme_leaf_has_names(const struct acme_chain *c, const struct acme_wanted *w, con
     return ok;
 }
 
-/* Each certificate issued the one before it.  Whether the last one is trusted is the client's part. */
+/* Each certificate issued the one before it.  Whether the last one is trusted is the client's part.
+ * By names and by signature: names alone fit another CA that calls itself the same. */
 static int
 chain_judge_links(const struct acme_chain *c, struct acme_fail *f)
 {
@@ -258,6 +267,7 @@ acme_chain_judge(const struct acme_chain *c, EVP_PKEY *key, const struct acme_wa
     if (!acme_leaf_has_names(c, w, &why))
         return acme_fail(f, TERR_CORRUPT,
             "the certificate has not the names of the order: %s; it is not used", why);
+    /* An hour's grace at the beginning, none at the end: CAs date them back an hour, and clocks lag. */
     err = acme_leaf_read(c, &leaf, f);
     if (err != 0)
         return err;

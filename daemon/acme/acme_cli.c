@@ -1,4 +1,7 @@
-/* acme_cli.c -- the command line of tarn-acme. */
+/* acme_cli.c -- the command line of tarn-acme.
+ *
+ * Options are noted as they come.  What depends on others (the configuration, the CA, the key of an external
+ * account) is settled when all are known, so that their order means nothing.  Texts stay in argv. */
 #include "daemon/acme/acme_cli.h"
 
 #include <curl/curl.h>
@@ -26,7 +29,7 @@ enum {
 };
 
 enum cli_option {
-    CLI_OPTION_FIRST = 256,
+    CLI_OPTION_FIRST = 256, /* behind every letter: getopt_long() returns both */
 #define X(id, letter, name, arg, what) OPTION_##id,
     ACME_OPTION_TABLE(X)
 #undef X
@@ -53,6 +56,7 @@ help_line(const char *left, const char *what)
     printf("    %-*s  %s\n", HELP_WIDTH, left, what);
 }
 
+/* Made of the tables that options and statuses are read by: what is missing here does not exist. */
 static void
 cli_help(void)
 {
@@ -147,16 +151,19 @@ cli_days(struct acme_settings *set)
     char *end;
     unsigned long n = strtoul(optarg, &end, 10);
 
+    /* strtoul() takes a sign and white space, and makes a large number of -1. */
     if (*end != '\0' || optarg[0] < '0' || optarg[0] > '9' || n < 1 || n > DAYS_MAX)
         return cli_wrong("--renew-before %s: days, 1 to %d, would be right", optarg, DAYS_MAX);
     set->renew_before_days = (unsigned)n;
     return -1;
 }
 
-/* Reads the file at once: its owner may be root, and the process another user soon. */
+/* Reads the file at once: its owner may be root, and the process another user soon.
+ * A file and no option: every user can read the arguments of every process. */
 static int
 cli_eab_key(struct acme_settings *set, const char *path)
 {
+    /* Longer than a key of the most bytes in base64url: what is cut here is refused there, and never half a key. */
     char text[ACME_EAB_MAX * 2];
     struct stat st;
     FILE *file = fopen(path, "re");
@@ -177,6 +184,7 @@ cli_eab_key(struct acme_settings *set, const char *path)
             "--eab-key-file %s: mode %04o, so other users can read the key; 0600 would be right",
             path, (unsigned)(st.st_mode & 07777));
     }
+    /* CAs show it padded and not, and an editor ends the line. */
     while (n > 0 && strchr("= \t\r\n", text[n - 1]) != NULL)
         n--;
     got = acme_b64_read(slice_of(text, n), set->eab_key, sizeof(set->eab_key));
@@ -257,6 +265,7 @@ cli_configure(struct acme_settings *set, struct cli *cli, bool names)
     const struct conf_acme *acme;
     enum acme_exit rc;
 
+    /* Only where nothing was named: a file that --config names and that is not there is the loader's to report. */
     if (cli->config == NULL && access(path, F_OK) != 0)
         return cli_wrong("no NAME, and no configuration: there is no " ACME_CONFIG
                          "; --config FILE, or names, as example.com,www.example.com");
@@ -275,6 +284,7 @@ cli_configure(struct acme_settings *set, struct cli *cli, bool names)
 }
 
 /* What belongs together, and the names. */
+/* The command line goes before the file in each setting, and before that nothing of it is looked at. */
 static int
 cli_settle(struct acme_settings *set, struct cli *cli, char **args, int n)
 {
@@ -293,6 +303,7 @@ cli_settle(struct acme_settings *set, struct cli *cli, char **args, int n)
         set->state = CONF_ACME_STATE;
     if (set->directory == NULL)
         set->directory = cli->said.staging ? CONF_ACME_STAGING : CONF_ACME_PRODUCTION;
+    /* Behind the configuration, which may name it. */
     if (cli->eab_key_file != NULL)
         rc = cli_eab_key(set, cli->eab_key_file);
     if (rc == -1 && (set->eab_kid == NULL) != (set->eab_key_bytes == 0))
@@ -342,6 +353,7 @@ acme_cli_read(struct acme_settings *set, int argc, char **argv)
         if (rc != -1)
             return rc;
     }
+    /* Behind all options: `--help` beside a wrong one still says what is wrong with that. */
     if (cli.help) {
         cli_help();
         return ACME_DONE;

@@ -1,4 +1,7 @@
-/* acme_client.c -- a conversation with one CA. */
+/* acme_client.c -- a conversation with one CA.
+ *
+ * What is repeated, and what is not: a nonce that the CA refuses, at once; no answer, or a fault of the CA without a
+ * Retry-After, after a second or two; all else is the next pass's, which knows how often it has failed. */
 #include "daemon/acme/acme_client.h"
 
 #include <stdio.h>
@@ -18,6 +21,7 @@ enum {
 int
 acme_client_pause(const struct acme_client *c, unsigned ms, struct acme_fail *f)
 {
+    /* In slices: a signal between the test and the sleep would else be seen when the sleep is over. */
     for (; ms > 0 && !c->env->stopped(); ms -= ms < SLICE_MS ? ms : SLICE_MS)
         c->env->pause_ms(ms < SLICE_MS ? ms : SLICE_MS);
     if (!c->env->stopped())
@@ -26,8 +30,8 @@ acme_client_pause(const struct acme_client *c, unsigned ms, struct acme_fail *f)
     return acme_fail(f, TERR_CANCELLED, "stopped by a signal");
 }
 
-/* The reason of an answer that is no 2xx. */
-/* The CA's words reach the operator whole: rate limits and policies differ, and only the detail says what to do. */
+/* The reason of an answer that is no 2xx.  The CA's words reach the operator whole: rate limits and policies differ,
+ * and only the detail says what to do. */
 static int
 client_refused(const struct acme_answer *a, struct acme_fail *f)
 {
@@ -37,6 +41,7 @@ client_refused(const struct acme_answer *a, struct acme_fail *f)
 
     /* RFC 8555 6.6: of any error, a rate limit's most of all; the next attempt keeps to it. */
     f->retry_after_s = a->retry_after_s;
+    /* A redirect would take a signed request to another server: it is a misconfiguration, or an attack. */
     if (a->status >= 300 && a->status < 400)
         return acme_fail(f, TERR_UPSTREAM,
             "the CA answers HTTP %ld, a redirect, which is not followed; --directory must be the "
@@ -80,11 +85,13 @@ client_exchange(struct acme_client *c, enum acme_method method, const char *url,
         if (err != 0)
             return err;
     }
+    /* A pause that succeeded has said nothing: the last exchange's reason is the one. */
     if (err != 0) {
         f->stopped |= first.stopped;
         return acme_fail(f, err, "%s", first.text);
     }
-    /* Errors bring one, too (RFC 8555 6.5): so most requests need no question for a nonce. */
+    /* Errors bring one, too (RFC 8555 6.5): so most requests need no question for a nonce.  The last one counts: older
+     * ones may have run out. */
     if (out->nonce[0] != '\0')
         snprintf(c->nonce, sizeof(c->nonce), "%s", out->nonce);
     return 0;
@@ -181,11 +188,13 @@ client_post_once(struct acme_client *c, const char *url, const char *payload,
     body = acme_jws(&j, slice_str(payload));
     if (body == NULL)
         return acme_fail(f, TERR_IO, "a request cannot be signed: %s", acme_key_why());
+    /* Signed for each try: the nonce is in what is signed. */
     err = client_exchange(c, ACME_POST, url, body, out, f);
     free(body);
     return err;
 }
 
+/* By its type and not by the status: 400 is also the answer to a request that is wrong. */
 static bool
 client_is_bad_nonce(const struct acme_answer *a)
 {
@@ -245,6 +254,7 @@ acme_client_post(struct acme_client *c, const char *url, const json_t *payload,
     if (text == NULL)
         return acme_fail(f, TERR_NOMEM, "out of memory");
     err = client_post_text(c, url, text, out, f);
+    /* A caller sees an answer that is a success, or none. */
     free(text);
     if (err == 0 && out->status / 100 != 2) {
         err = client_refused(out, f);

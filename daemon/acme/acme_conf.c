@@ -1,4 +1,7 @@
-/* acme_conf.c -- settings that stand in tarnd's configuration: listen[].tls.acme. */
+/* acme_conf.c -- settings that stand in tarnd's configuration: listen[].tls.acme.
+ *
+ * Read by tarnd's own loader, so that the two cannot differ in what a file means.  Texts are borrowed from the
+ * configuration, which lives as long as the settings. */
 #include "daemon/acme/acme_conf.h"
 
 #include <stdio.h>
@@ -12,6 +15,7 @@ enum {
     DAY_MS = 86400 * 1000,
 };
 
+/* The same lines and carets as `tarnd -t` shows. */
 static void
 conf_on_text(struct conf_sink *sink, const char *text)
 {
@@ -19,6 +23,8 @@ conf_on_text(struct conf_sink *sink, const char *text)
     fputs(text, stderr);
 }
 
+/* The quick way resolves no names of backends: a DNS that does not answer must not keep a certificate from being
+ * renewed. */
 static enum acme_exit
 acme_conf_load(struct acme_settings *set, const char *path)
 {
@@ -50,6 +56,7 @@ acme_conf_choose(const struct acme_settings *set, const struct conf_acme **out)
 
         if (!acme->said || acme->webroot[0] != '\0')
             continue; /* or another client gets its certificates */
+        /* Two state directories are two accounts, and two locks: one process keeps one of them. */
         if (set->state != NULL && strcmp(acme->state, set->state) == 0) {
             *out = acme;
             return true;
@@ -98,11 +105,13 @@ acme_conf_text(const char **to, const char *text)
         *to = text;
 }
 
+/* Each setting by itself: to try another CA once needs `--directory` alone. */
 static void
 acme_conf_take(
     struct acme_settings *set, const struct acme_said *said, const struct conf_acme *acme)
 {
     acme_conf_text(&set->state, acme->state);
+    /* --staging is a directory, too, and is settled behind this (acme_cli.c). */
     if (!said->staging)
         acme_conf_text(&set->directory, acme->directory);
     acme_conf_text(&set->email, acme->email);
@@ -129,6 +138,7 @@ acme_conf_take_tarnd(struct acme_settings *set)
         return;
     set->admin = admin->address.text;
     acme_conf_text(&set->token, admin->token);
+    /* Else tarnd would serve the old certificate until an operator notices; without an admin listener it cannot be told. */
     if (set->hook == NULL)
         set->hook = "tarnctl tls reload";
 }

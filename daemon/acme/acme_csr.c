@@ -1,4 +1,7 @@
-/* acme_csr.c -- certificate requests, and the certificate of tls-alpn-01. */
+/* acme_csr.c -- certificate requests, and the certificate of tls-alpn-01.
+ *
+ * Extensions are built from values, never from OpenSSL's configuration syntax: a name there is a text in which commas
+ * and colons mean something. */
 #include <openssl/crypto.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -15,6 +18,8 @@ enum {
     CHALLENGE_LIFE_S = 7 * 86400, /* it is removed within minutes */
 };
 
+/* What was given away is freed with its new owner: GENERAL_NAME_set0_value() takes the text, a push that succeeds
+ * the name. */
 static bool
 names_add(GENERAL_NAMES *names, const char *name)
 {
@@ -58,6 +63,7 @@ acme_csr(EVP_PKEY *key, const struct acme_wanted *w, struct span *out, struct ac
     X509_EXTENSION *names = names_extension(w->names, w->nnames);
     unsigned char *der = NULL;
     int len = 0;
+    /* SHA-256 whatever the key: only the CA looks at it, and all take it.  Version 0 is v1 (RFC 2986 4.1). */
     bool ok = req != NULL && list != NULL && names != NULL &&
               sk_X509_EXTENSION_push(list, names) > 0 && X509_REQ_set_version(req, 0) == 1 &&
               X509_REQ_set_pubkey(req, key) == 1 && X509_REQ_add_extensions(req, list) == 1 &&
@@ -108,6 +114,7 @@ static bool
 challenge_fill(X509 *x, EVP_PKEY *key, const char *name, const char *authorization)
 {
     X509_EXTENSION *names = names_extension(&name, 1), *proof = challenge_extension(authorization);
+    /* An issuer may not be empty (RFC 5280 4.1.2.4); what it says is for people who look at a handshake. */
     X509_NAME *subject = X509_NAME_new();
     /* With the 1 in front positive, and new each time (RFC 5280 4.1.2.2). */
     unsigned char random[7];
@@ -133,6 +140,7 @@ challenge_fill(X509 *x, EVP_PKEY *key, const char *name, const char *authorizati
     return ok;
 }
 
+/* One file for both: between two renames tarnd could read a certificate and the key of another. */
 int
 acme_pem_join(const struct acme_chain *c, EVP_PKEY *key, struct span *out)
 {

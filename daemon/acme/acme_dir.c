@@ -1,4 +1,7 @@
-/* acme_dir.c -- the state directory. */
+/* acme_dir.c -- the state directory.
+ *
+ * tarnd reads certs/ and challenges/ at any moment, also in the midst of a pass: what it sees changes by rename(2)
+ * alone.  Names are relative to a descriptor of the directory, and none is followed through a link. */
 #include "daemon/acme/acme_dir.h"
 
 #include <dirent.h>
@@ -81,6 +84,8 @@ acme_dir_open(struct acme_dir *d, const char *path, bool look, struct acme_fail 
     d->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->fd < 0)
         return look && errno == ENOENT ? 0 : dir_fail_errno(f, d, "", "cannot be opened");
+    /* Every one is judged before the first file is read: the narrowest mode of a key's file means nothing below a
+     * directory that others can write in. */
     for (size_t i = 0; err == 0 && i < ARRAY_LEN(parts); i++)
         err = dir_make(d, parts[i], look, f);
     if (err != 0)
@@ -100,6 +105,7 @@ acme_dir_close(struct acme_dir *d)
 int
 acme_dir_lock(struct acme_dir *d, struct acme_fail *f)
 {
+    /* It is made where it is missing, and never removed (acme_dir_unlock). */
     tassert(d->lock < 0);
     d->lock = openat(d->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (d->lock < 0)
@@ -131,6 +137,7 @@ dir_read_all(const struct acme_dir *d, const char *file, int fd, size_t size, st
 
     if (bytes == NULL)
         return acme_fail(f, TERR_NOMEM, "out of memory");
+    /* A file that shrinks meanwhile ends early, one that grows is cut: what follows parses neither. */
     while (n < size && got > 0) {
         got = read(fd, bytes + n, size - n);
         if (got > 0)
@@ -172,6 +179,7 @@ acme_dir_read(const struct acme_dir *d, const char *file, struct span *out, stru
 }
 
 /* The entry of `file`, too, must reach the disk. */
+/* Without it a power failure may bring the old file back.  The CA has issued by then, and counts it. */
 static int
 dir_sync_parent(const struct acme_dir *d, const char *file)
 {
@@ -198,6 +206,7 @@ acme_dir_write(const struct acme_dir *d, const char *file, struct slice bytes, s
 
     /* In the directory itself, so that it is never among what tarnd reads. */
     snprintf(temporary, sizeof(temporary), DIR_NEW "%ld", (long)getpid());
+    /* Of a killed process with our number.  O_EXCL then: nothing that another user could have put there is written to. */
     unlinkat(d->fd, temporary, 0);
     fd = openat(d->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
@@ -211,7 +220,8 @@ acme_dir_write(const struct acme_dir *d, const char *file, struct slice bytes, s
             break;
         n += (size_t)put;
     }
-    /* The umask may have taken bits away. */
+    /* The umask may have taken bits away.  The bytes reach the disk before the name does, or a crash leaves an empty
+     * file where a good certificate was. */
     if (n == bytes.len && fchmod(fd, 0600) == 0 && fsync(fd) == 0) {
         close(fd);
         if (renameat(d->fd, temporary, d->fd, file) == 0 && dir_sync_parent(d, file) == 0)
@@ -227,13 +237,15 @@ acme_dir_write(const struct acme_dir *d, const char *file, struct slice bytes, s
     return TERR_IO;
 }
 
+/* What cannot be removed now is swept by the next pass. */
 void
 acme_dir_remove(const struct acme_dir *d, const char *file)
 {
     unlinkat(d->fd, file, 0);
 }
 
-/* Files of `name`; of the state directory itself only those that begin with DIR_NEW. */
+/* Files of `name`; of the state directory itself only those that begin with DIR_NEW.
+ * Under the lock, so that no running pass's challenge is among them. */
 static void
 dir_sweep_one(const struct acme_dir *d, const char *name, const char *prefix)
 {

@@ -1,4 +1,7 @@
-/* acme_hook.c -- the operator's command after certificates have changed. */
+/* acme_hook.c -- the operator's command after certificates have changed.
+ *
+ * It is run once for all of a pass, behind the last order: a reload for each of a hundred certificates would be a
+ * hundred reloads.  What it needs to know it finds in its environment: a name in its text would be read by the shell. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +18,7 @@ enum {
     LOOK_MS = 50,
 };
 
-/* A listener on every address is reached by this machine's own. */
+/* A listener on every address is reached by this machine's own: "*" is nothing to connect to. */
 static bool
 hook_set_admin(const char *admin)
 {
@@ -32,6 +35,7 @@ hook_exec(const struct acme_settings *set, const char *names)
 {
     sigset_t none;
 
+    /* What is ignored stays ignored behind exec(2), and tools in a pipeline expect to be ended by SIGPIPE. */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
@@ -40,11 +44,15 @@ hook_exec(const struct acme_settings *set, const char *names)
         setenv("TARN_ACME_STATE", set->state, 1) == 0 &&
         (set->admin == NULL || hook_set_admin(set->admin)) &&
         (set->token == NULL || setenv("TARN_TOKEN", set->token, 1) == 0))
+        /* Every descriptor of ours is closed by O_CLOEXEC: the lock is not the hook's, else a daemon that it starts
+         * would keep it. */
         execl("/bin/sh", "sh", "-c", set->hook, (char *)NULL);
     _exit(127);
 }
 
-/* Its status; -1: it took too long. */
+/* Its status; -1: it took too long.
+ * A hook that hangs would keep the lock, and all later passes would be refused.  It is asked for rather than waited
+ * for by SIGCHLD, so that no other signal's handling depends on it. */
 static int
 hook_wait(pid_t pid)
 {
@@ -60,6 +68,8 @@ hook_wait(pid_t pid)
             return -1;
         nanosleep(&pause, NULL);
     }
+    /* The group, for the shell may be gone and what it has started not; and the child itself, which may not have
+     * made its group yet. */
     kill(-pid, SIGKILL);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);

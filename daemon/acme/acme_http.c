@@ -1,4 +1,7 @@
-/* acme_http.c -- one request to the CA and its answer. */
+/* acme_http.c -- one request to the CA and its answer.
+ *
+ * The peer is not trusted, though its certificate is checked: an https_proxy, another directory or a CA that was
+ * broken into may answer anything.  So every length is bounded here, and fields are judged where they arrive. */
 #include "daemon/acme/acme_http.h"
 
 #include <curl/curl.h>
@@ -16,7 +19,7 @@ enum {
     CONNECT_MS = 15 * 1000,
     ANSWER_MS = 60 * 1000,
     HEAD_MAX = 64 << 10,
-    FIELDS_MAX = 200,
+    FIELDS_MAX = 200, /* each costs a call; a CA sends twenty */
 };
 
 struct acme_http {
@@ -35,6 +38,7 @@ struct http_arrival {
     bool too_long, stopped;
 };
 
+/* A count that is short ends the transfer.  No Accept-Encoding is sent, so the bytes are what they were on the way. */
 static size_t
 http_on_body(char *bytes, size_t size, size_t n, void *arg)
 {
@@ -64,6 +68,7 @@ http_on_body(char *bytes, size_t size, size_t n, void *arg)
 }
 
 /* The value of `line` if it is the field `name`, without white space around it. */
+/* As it came: names in any case (RFC 9110 5.1), an end of CR LF or of LF. */
 static bool
 http_field(struct slice line, const char *name, struct slice *value)
 {
@@ -94,7 +99,8 @@ http_on_field(char *bytes, size_t size, size_t n, void *arg)
     struct http_arrival *a = arg;
     struct slice line = slice_of(bytes, size * n), value;
 
-    /* curl bounds one line and, since 8.3 only, all of them. */
+    /* curl bounds one line and, since 8.3 only, all of them.  Status lines count, too: of interim responses there
+     * may be any number. */
     a->head += line.len;
     if (a->head > HEAD_MAX || ++a->nfields > FIELDS_MAX) {
         a->too_long = true;
@@ -188,6 +194,7 @@ http_set(struct acme_http *h, const char *url, struct http_arrival *a, char *why
     curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, http_on_progress);
     curl_easy_setopt(c, CURLOPT_XFERINFODATA, a);
     curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+    /* In place of the system's CAs, not besides: one of one's own is trusted for nothing else, and nothing else here. */
     if (h->ca != NULL)
         curl_easy_setopt(c, CURLOPT_CAINFO, h->ca);
 }
@@ -236,6 +243,7 @@ acme_http_ask(struct acme_http *h, enum acme_method method, const char *url, con
         curl_easy_setopt(h->curl, CURLOPT_NOBODY, 1L);
     if (method == ACME_POST) {
         fields = curl_slist_append(NULL, "Content-Type: application/jose+json"); /* RFC 8555 6.2 */
+        /* Not copied: it is the caller's until the transfer is over. */
         curl_easy_setopt(h->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
         curl_easy_setopt(h->curl, CURLOPT_POSTFIELDS, body);
         curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, fields);
@@ -267,6 +275,7 @@ acme_answer_json(const struct acme_answer *a, struct acme_fail *f)
     json_t *v =
         a->body.len > 0 ? json_parse(slice_of(a->body.ptr, a->body.len), why, sizeof(why)) : NULL;
 
+    /* All that RFC 8555 defines are objects; a login page of a proxy is none. */
     if (json_is_object(v))
         return v;
     acme_printable(shown, sizeof(shown), why[0] != '\0' ? why : "no object");

@@ -1,4 +1,4 @@
-/* acme_jws.c -- signed requests. */
+/* acme_jws.c -- signed requests: JWS in its flattened form (RFC 7515 7.2.2), which ACME alone takes (RFC 8555 6.2). */
 #include "daemon/acme/acme_jws.h"
 
 #include <openssl/hmac.h>
@@ -7,7 +7,8 @@
 
 #include "daemon/acme/acme_b64.h"
 
-/* "HEADER.PAYLOAD", what is signed; takes header. */
+/* "HEADER.PAYLOAD", what is signed; takes header.
+ * The very bytes that are sent: JSON has no one form, so what is signed is encoded once and not printed again. */
 static char *
 jws_input(json_t *header, struct slice payload)
 {
@@ -26,7 +27,7 @@ jws_input(json_t *header, struct slice payload)
     return whole;
 }
 
-/* Takes input, which is cut at its dot. */
+/* Takes input, which is cut at its dot: base64url has none. */
 static json_t *
 jws_whole(char *input, const unsigned char *signature, size_t len)
 {
@@ -49,8 +50,10 @@ acme_jws(const struct acme_jws *j, struct slice payload)
     json_t *header = json_pack("{ssss}", "alg", "ES256", "url", j->url), *v = NULL;
     char *input, *text;
 
+    /* In what is signed, so that a request can neither be sent twice nor to another resource (RFC 8555 6.4, 6.5). */
     if (j->nonce != NULL)
         json_put(header, "nonce", json_string(j->nonce));
+    /* One of the two, never both (RFC 8555 6.2). */
     if (j->kid != NULL)
         json_put(header, "kid", json_string(j->kid));
     else
@@ -65,6 +68,8 @@ acme_jws(const struct acme_jws *j, struct slice payload)
     return text;
 }
 
+/* Signed with the CA's MAC key and not ours: it says that the customer wants this account.  It has no nonce, for the
+ * request that it goes in has one (RFC 8555 7.3.4). */
 json_t *
 acme_jws_binding(EVP_PKEY *account, const char *kid, struct slice mac_key, const char *url)
 {
@@ -86,6 +91,8 @@ acme_jws_binding(EVP_PKEY *account, const char *kid, struct slice mac_key, const
     return jws_whole(input, mac, len);
 }
 
+/* RFC 8555 8.1.  With the key's thumbprint: the token alone travels in clear, and would prove the name for any
+ * account. */
 char *
 acme_jws_authorization(EVP_PKEY *account, const char *token)
 {

@@ -14,13 +14,14 @@
 #include "daemon/base/terr.h"
 
 enum {
-    RSA_BITS = 2048,
+    RSA_BITS = 2048, /* each doubling costs a handshake six times as much */
     COORDINATE = 32,
     /* A SubjectPublicKeyInfo of P-256 is 26 bytes that never differ, then 04, x and y (RFC 5480 2). */
     SPKI_BYTES = 91,
     SPKI_POINT = 26,
 };
 
+/* Compared as bytes: another curve, parameters that are written out, a compressed point, all differ here. */
 static const unsigned char key_spki_p256[SPKI_POINT] = {0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
     0x03, 0x42, 0x00};
@@ -42,6 +43,7 @@ acme_key_why(void)
 int
 acme_key_new(enum acme_key_kind kind, EVP_PKEY **out, struct acme_fail *f)
 {
+    /* The calls of OpenSSL 1.1: those that are one line are OpenSSL 3's alone. */
     EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_id(kind == ACME_RSA ? EVP_PKEY_RSA : EVP_PKEY_EC, NULL);
     EVP_PKEY *key = NULL;
     bool ok = ctx != NULL && EVP_PKEY_keygen_init(ctx) == 1;
@@ -82,6 +84,7 @@ acme_key_pem(EVP_PKEY *key, struct span *out)
     return 0;
 }
 
+/* Each text of a key ends here: what free() alone gives back lies in the heap until it is written over. */
 void
 acme_key_forget(struct span *pem)
 {
@@ -99,6 +102,7 @@ key_on_password(char *buf, int size, int writes, void *unused)
     return 0;
 }
 
+/* The first key of the text; certificates before it are skipped, as our own files have them. */
 EVP_PKEY *
 acme_key_read(struct slice pem)
 {
@@ -129,6 +133,7 @@ key_point(EVP_PKEY *key, unsigned char out[static 2 * COORDINATE])
     return err;
 }
 
+/* False: a kind that this program does not make, as P-384; an operator has put it there. */
 bool
 acme_key_kind(EVP_PKEY *key, enum acme_key_kind *out)
 {
@@ -157,7 +162,8 @@ acme_key_thumb(EVP_PKEY *key, char out[static ACME_THUMB_SIZE])
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned len = 0;
     json_t *jwk = acme_key_jwk(key);
-    /* RFC 7638 3.2 has exactly these members, ordered by name. */
+    /* RFC 7638 3.2 has exactly these members, ordered by name, without white space (3.3): one byte more is another
+     * account to a CA. */
     char *text = jwk != NULL ? json_dumps(jwk, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     bool ok = text != NULL && EVP_Digest(text, strlen(text), hash, &len, EVP_sha256(), NULL) == 1;
 
@@ -170,7 +176,7 @@ acme_key_thumb(EVP_PKEY *key, char out[static ACME_THUMB_SIZE])
     return 0;
 }
 
-/* DER's r or s, with zeros in front. */
+/* DER's r or s, with zeros in front: one signature of 128 has a number that is shorter than its field. */
 static bool
 key_put_number(const BIGNUM *n, unsigned char out[static COORDINATE])
 {

@@ -1,4 +1,8 @@
-/* acme_main.c -- tarn-acme: the process, and what it gives up. */
+/* acme_main.c -- tarn-acme: the process, and what it gives up.
+ *
+ * The order matters.  The configuration and the key of an external account are read first, for they may be
+ * root's.  Then the process becomes the owner of the state directory.  Only then does it read a byte from the
+ * network. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <grp.h>
@@ -16,6 +20,8 @@
 
 static volatile sig_atomic_t main_signal;
 
+/* A flag alone: the signal may interrupt malloc() or libcurl.  Whatever waits looks at it
+ * (main_stopped). */
 static void
 main_on_signal(int number)
 {
@@ -34,6 +40,7 @@ main_now_s(void)
     return (int64_t)time(NULL);
 }
 
+/* A signal ends it early, and it does not go on: the caller looks whether it shall stop. */
 static void
 main_pause_ms(unsigned ms)
 {
@@ -50,6 +57,7 @@ main_harden(void)
 
     prctl(PR_SET_DUMPABLE, 0);
     setrlimit(RLIMIT_CORE, &none);
+    /* For files that libraries make: ours say their mode themselves. */
     umask(077);
 }
 
@@ -58,9 +66,12 @@ main_signals(void)
 {
     struct sigaction end = {.sa_handler = main_on_signal};
 
+    /* Without SA_RESTART: a sleep ends at once.  SIGHUP too, for there is nothing to read anew: the timer's next
+     * process does. */
     sigaction(SIGTERM, &end, NULL);
     sigaction(SIGINT, &end, NULL);
     sigaction(SIGHUP, &end, NULL);
+    /* A CA that closes its connection while we write would end the process, and leave a challenge behind. */
     signal(SIGPIPE, SIG_IGN);
 }
 
@@ -86,7 +97,9 @@ main_become_owner(const char *dir)
 
     if (geteuid() != 0 || stat(dir, &st) != 0 || st.st_uid == 0)
         return true;
+    /* In this order: a process that is not root any more cannot give up its groups. */
     if (setgroups(0, NULL) == 0 && setgid(st.st_gid) == 0 && setuid(st.st_uid) == 0) {
+        /* The kernel sets it anew when the user changes (prctl(2)), to what fs.suid_dumpable says. */
         prctl(PR_SET_DUMPABLE, 0);
         return true;
     }
@@ -106,6 +119,7 @@ main(int argc, char **argv)
     if (rc == -1) {
         main_signals();
         rc = ACME_STATE;
+        /* libcurl is initialised as the user that it works for: its TLS library reads files that the environment names. */
         if ((set.dry_run || main_make_state(set.state, set.user)) && main_become_owner(set.state) &&
             curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
             rc = acme_run(&set, &env);

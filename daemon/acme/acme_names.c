@@ -15,6 +15,7 @@ name_put(struct acme_wanted *w, const char *text, size_t len, struct acme_fail *
 
     if (name == NULL)
         return acme_fail(f, TERR_NOMEM, "out of memory");
+    /* Names are compared as bytes from here on: as a key of state.json, as a file's name, with the configuration's. */
     for (char *p = name; *p != '\0'; p++)
         *p = (char)tolower((unsigned char)*p);
     wrong = conf_acme_name_wrong(name);
@@ -54,7 +55,8 @@ acme_names_add(struct acme_settings *set, const char *arg, struct acme_fail *f)
             break;
         arg += n + 1;
     }
-    /* A certificate is called by its first name. */
+    /* A certificate is called by its first name: two would replace each other's file in each pass, and use up the
+     * CA's limit. */
     for (unsigned i = 0; err == 0 && i < set->nwanted; i++)
         if (strcmp(set->wanted[i].names[0], w.names[0]) == 0)
             err = acme_fail(f, TERR_INVALID,
@@ -71,6 +73,8 @@ acme_names_add(struct acme_settings *set, const char *arg, struct acme_fail *f)
     return 0;
 }
 
+/* By the first name: a certificate of several listeners is one.  That they list the same names is checked by
+ * the configuration's loader. */
 bool
 acme_names_has(const struct acme_settings *set, const char *arg)
 {

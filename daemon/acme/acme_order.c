@@ -13,7 +13,7 @@ enum {
     POLL_S = 2,       /* where the CA names no Retry-After */
     POLL_MOST_S = 30, /* a longer one waits for the next pass */
     POLL_ALL_S = 600,
-    PATH_BYTES = 300,
+    PATH_BYTES = 300, /* a name has 253 at most, a token fewer */
 };
 
 struct order {
@@ -100,7 +100,7 @@ challenge_write(struct order *o, struct challenge *ch, const char *token, struct
         if (err == 0)
             err = acme_dir_write(o->c->dir, ch->path, slice_of(pem.ptr, pem.len), f);
     }
-    acme_key_forget(&pem);
+    acme_key_forget(&pem); /* the certificate of tls-alpn-01 has a key */
     free(text);
     return err;
 }
@@ -133,6 +133,7 @@ authz_verdict(const struct acme_authz_view *v, enum acme_challenge kind, struct 
             f, TERR_UPSTREAM, "the CA calls the authorization invalid and names no reason");
     if (v->status == ACME_INVALID)
         return acme_problem_fail(f, &v->error, 0);
+    /* Pending, and no challenge of our kind: to wait for it would be to wait for nothing. */
     if (v->url == NULL)
         return acme_fail(f, TERR_UPSTREAM, "the CA offers no %s for it; try --challenge %s",
             acme_challenge_name(kind),
@@ -178,6 +179,7 @@ authz_poll(struct order *o, const char *url, struct challenge *ch, struct acme_f
     }
 }
 
+/* One after the other (README): an error belongs to one name, and one proof lies on disk at a time. */
 static int
 order_authorize(struct order *o, struct acme_fail *f)
 {
@@ -224,6 +226,7 @@ order_ask(struct order *o, const char *replaces, struct acme_fail *f)
     struct acme_answer head;
     int err;
 
+    /* No notBefore and notAfter: Let's Encrypt refuses them, and how long it is good is a CA's policy. */
     for (unsigned i = 0; i < o->w->nnames; i++)
         json_array_append_new(list, json_pack("{ssss}", "type", "dns", "value", o->w->names[i]));
     json_put(payload, "identifiers", list);
@@ -269,7 +272,8 @@ order_begin(struct order *o, const char *replaces, struct acme_fail *f)
     return err;
 }
 
-/* Reads the order until it has left PENDING and PROCESSING; from READY on where it is finalized already. */
+/* Reads the order until it has left PENDING and PROCESSING; from READY on where it is finalized already.
+ * A CA may answer finalize with an order that is READY still: it has not looked at the request yet. */
 static int
 order_wait(struct order *o, bool finalized, int64_t retry_after_s, struct acme_fail *f)
 {
@@ -328,6 +332,7 @@ order_finalize(struct order *o, EVP_PKEY *key, struct acme_fail *f)
         err = acme_csr(key, o->w, &csr, f);
     if (err != 0)
         return err;
+    /* base64url of DER, no PEM (RFC 8555 7.4). */
     text = acme_b64(csr.ptr, csr.len);
     payload = json_pack("{ss}", "csr", text != NULL ? text : "");
     free(text);
@@ -339,6 +344,7 @@ order_finalize(struct order *o, EVP_PKEY *key, struct acme_fail *f)
     return err != 0 ? err : order_wait(o, true, head.retry_after_s, f);
 }
 
+/* RFC 8555 7.4.2.  The CA's default chain: alternates (Link, rel=alternate) end at other roots, and none is asked for. */
 static int
 order_download(struct order *o, struct acme_chain *out, struct acme_fail *f)
 {
@@ -374,7 +380,9 @@ order_keep(struct order *o, const struct acme_chain *chain, EVP_PKEY *key, struc
     return err;
 }
 
-/* One step after the other; which one failed is said. */
+/* One step after the other; which one failed is said.
+ * Nothing of a failed order is kept: what the CA has validated it remembers itself, and an order anew costs one
+ * request. */
 static int
 order_steps(struct order *o, const char *replaces, EVP_PKEY *key, struct acme_fail *f)
 {

@@ -1,4 +1,4 @@
-/* acme_problem.c -- problem documents. */
+/* acme_problem.c -- problem documents (RFC 9457): what a CA says of an error, in words that an operator can act on. */
 #include "daemon/acme/acme_problem.h"
 
 #include <stdio.h>
@@ -39,6 +39,7 @@ problem_add_parts(const json_t *v, struct acme_problem *out)
         if (detail == NULL)
             continue;
         snprintf(text, sizeof(text), " [%.253s: %.200s]", name != NULL ? name : "-", detail);
+        /* Behind the detail: a CA that refuses one of twenty names says which one here alone. */
         acme_printable(out->detail + len, sizeof(out->detail) - len, text);
     }
 }
@@ -50,7 +51,8 @@ acme_problem_read(const json_t *v, struct acme_problem *out)
     const char *detail = json_string_value(json_object_get(v, "detail"));
 
     *out = (struct acme_problem){.type = ""};
-    /* Older CAs write the prefix in other cases; a type without it is shown as it is. */
+    /* Older CAs write the prefix in other cases; a type without it is shown as it is.  about:blank says no more than
+     * the status does (RFC 9457 4.2.1). */
     if (type != NULL && strncasecmp(type, PROBLEM_URN, strlen(PROBLEM_URN)) == 0)
         type += strlen(PROBLEM_URN);
     if (type != NULL && strcmp(type, "about:blank") != 0)
@@ -60,6 +62,7 @@ acme_problem_read(const json_t *v, struct acme_problem *out)
     problem_add_parts(v, out);
 }
 
+/* NULL: no advice is better than a guess. */
 const char *
 acme_problem_advice(const char *type)
 {

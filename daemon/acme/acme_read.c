@@ -1,4 +1,7 @@
-/* acme_read.c -- what a CA answers. */
+/* acme_read.c -- what a CA answers.
+ *
+ * Only what is used is looked at; members of later RFCs are no error.  What is used is checked here, once, so that no
+ * caller has to: a URL is https, a token is no path, a list has a bound. */
 #include "daemon/acme/acme_read.h"
 
 #include <stdio.h>
@@ -8,6 +11,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
 
+/* RFC 8555 8.3.  It becomes the name of a file: this alphabet has neither a dot nor a slash. */
 bool
 acme_token_ok(const char *token)
 {
@@ -38,6 +42,7 @@ read_url(const json_t *v, const char *name, const char **out, struct acme_fail *
     if (url == NULL)
         return acme_fail(
             f, TERR_SYNTAX, "the CA's answer has no text \"%s\"; an ACME CA has one", name);
+    /* Requests that our key has signed go there: plain http would show them to anyone on the way. */
     if (!conf_acme_url_ok(url))
         return acme_fail(f, TERR_SYNTAX,
             "the CA's answer has a \"%s\" that is no https:// URL of at most %d bytes", name,
@@ -80,6 +85,8 @@ acme_read_directory(const json_t *v, struct acme_urls *out, struct acme_fail *f)
     return err;
 }
 
+/* Of orders, authorizations and challenges: no word means two things in them, and what cannot become valid any more
+ * is one case here. */
 static int
 read_status(const json_t *v, enum acme_status *out, struct acme_fail *f)
 {
@@ -100,6 +107,7 @@ read_status(const json_t *v, enum acme_status *out, struct acme_fail *f)
     return acme_fail(f, TERR_SYNTAX, "the CA's answer has no \"status\" of RFC 8555 7.1.6");
 }
 
+/* The view borrows from `v`. */
 int
 acme_read_order(const json_t *v, struct acme_order_view *out, struct acme_fail *f)
 {
@@ -153,9 +161,11 @@ acme_read_authz(
     err = read_status(v, &out->status, f);
     identifier = json_object_get(v, "identifier");
     out->name = read_text(identifier, "value");
+    /* RFC 8738 has addresses, which are not ordered: a proof for one would be written for something else. */
     if (err == 0 && (out->name == NULL || read_text(identifier, "type") == NULL ||
                         strcmp(read_text(identifier, "type"), "dns") != 0))
         err = acme_fail(f, TERR_SYNTAX, "the CA's authorization is for no DNS name");
+    /* A CA offers a handful; the bound is for one that does not end. */
     for (size_t i = 0; err == 0 && i < json_array_size(list) && i < ACME_NAMES_MAX; i++) {
         const json_t *c = json_array_get(list, i);
         const char *type = read_text(c, "type");
@@ -169,6 +179,7 @@ acme_read_authz(
     return err;
 }
 
+/* In any order of members, with any offset of time zone (RFC 3339). */
 int
 acme_read_window(const json_t *v, int64_t *start_s, int64_t *end_s, struct acme_fail *f)
 {

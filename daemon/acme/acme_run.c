@@ -1,4 +1,7 @@
-/* acme_run.c -- passes over all certificates. */
+/* acme_run.c -- passes over all certificates.
+ *
+ * A pass decides by what is on disk now: the certificate, its key, the names that are wanted.  state.json adds when the
+ * CA wants to be asked and how often it has refused; nothing else outlives a pass, so a pass may end anywhere. */
 #include "daemon/acme/acme_run.h"
 
 #include <openssl/rand.h>
@@ -25,7 +28,7 @@ struct pass {
     bool client_open;
     struct acme_fail unreachable; /* why there is no client: the CA is asked once a pass */
     int64_t next_s;
-    unsigned failed;
+    unsigned failed; /* certificates, and the hook */
     bool retry, stopped;
 };
 
@@ -55,7 +58,8 @@ pass_next(struct pass *p, int64_t at_s)
         p->next_s = at_s;
 }
 
-/* The CA's client, opened when it is first needed. */
+/* The CA's client, opened when it is first needed: a pass that finds all fresh asks no CA anything.  Where that failed
+ * it is not tried again: a hundred certificates would wait a hundred times for a CA that is down. */
 static int
 pass_client(struct pass *p, struct acme_fail *f)
 {
@@ -76,6 +80,7 @@ pass_client(struct pass *p, struct acme_fail *f)
 
 /* ---- what is there ---- */
 
+/* The first reason stays. */
 __attribute__((format(printf, 2, 3))) static void
 cert_due(struct cert *c, const char *fmt, ...)
 {
@@ -97,12 +102,14 @@ cert_compare(struct pass *p, struct cert *c, const struct acme_chain *chain, EVP
 
     if (key == NULL)
         cert_due(c, "its file has no private key");
+    /* tarnd would refuse the file: what is broken is not waited with until its time. */
     else if (X509_check_private_key(chain->certs[0], key) != 1)
         cert_due(c, "its file has the key of another certificate");
     else if (!acme_key_kind(key, &kind) || kind != p->set->key)
         cert_due(c, "its key is not of the kind that --key wants");
     if (!acme_leaf_has_names(chain, c->w, &why))
         cert_due(c, "its names have changed: %s", why);
+    /* From staging to production, mostly.  Without a record its CA is unknown, and it is left until its time. */
     if (c->r.directory[0] != '\0' && strcmp(c->r.directory, p->set->directory) != 0)
         cert_due(c, "it is from another CA (%.200s)", c->r.directory);
 }
@@ -126,6 +133,8 @@ cert_look(struct pass *p, struct cert *c, struct acme_fail *f)
     }
     if (err != 0)
         return err;
+    /* A file that is damaged is ordered anew; one that cannot be read, or that others can read, is not: the operator
+     * has to see that. */
     acme_fail_init(&why);
     err = acme_chain_read(slice_of(pem.ptr, pem.len), true, &chain, &why);
     if (err == 0) {
@@ -167,6 +176,7 @@ cert_ask_window(struct pass *p, struct cert *c)
     if (acme_client_get(&p->client, url, &a, &f) == 0) {
         c->r.ari_next_s = now + acme_ari_pause(a.retry_after_s);
         v = acme_answer_json(&a, &f);
+        /* The moment is chosen once for a window: chosen anew with each look, it would move to the window's start. */
         if (v != NULL && acme_read_window(v, &start, &end, &f) == 0 &&
             (start != c->r.ari_start_s || end != c->r.ari_end_s)) {
             c->r.ari_start_s = start;
@@ -203,6 +213,7 @@ cert_time(struct pass *p, struct cert *c)
     int64_t now = p->env->now_s();
     char when[ACME_STAMP_SIZE], span[32];
 
+    /* Another certificate than the record's, by us or by an operator: what was suggested for that one is over. */
     if (strcmp(c->r.certid, c->leaf.certid) != 0) {
         snprintf(c->r.certid, sizeof(c->r.certid), "%s", c->leaf.certid);
         c->r.ari_start_s = c->r.ari_end_s = c->r.ari_chosen_s = c->r.ari_next_s = 0;
@@ -233,10 +244,12 @@ cert_order(struct pass *p, struct cert *c, struct acme_fail *f)
 
     if (err != 0)
         return err;
+    /* Of this CA alone: another one knows no such certificate, and refuses the order (RFC 9773 5). */
     if (c->there && p->client.urls.renewal_info[0] != '\0' &&
         strcmp(c->r.directory, p->set->directory) == 0)
         replaces = c->leaf.certid;
     err = acme_order_run(&p->client, c->w, replaces, f);
+    /* Once: what the CA says of the new account counts. */
     if (err != 0 && strcmp(f->type, "accountDoesNotExist") == 0) {
         acme_account_forget(&p->client);
         acme_fail_init(f);
@@ -245,6 +258,7 @@ cert_order(struct pass *p, struct cert *c, struct acme_fail *f)
     return err;
 }
 
+/* A signal is no failure: the certificate's back-off stays as it was, and the next pass begins at once. */
 static void
 cert_failed(struct pass *p, struct cert *c, const struct acme_fail *f)
 {
@@ -283,6 +297,7 @@ cert_renewed(struct pass *p, struct cert *c)
         c->r.next_attempt_s = cert_renew_at(p, c);
     }
     pass_next(p, p->env->now_s() + ACME_LOOK_LEAST_S); /* the CA has renewal information by then */
+    /* Before cert_put(), which writes both. */
     acme_state_hook_add(p->state, c->name);
     acme_stamp(until, c->r.not_after_s);
     acme_stamp(at, c->r.next_attempt_s);
@@ -341,6 +356,7 @@ cert_pass(struct pass *p, const struct acme_wanted *w)
     struct acme_fail f;
 
     acme_fail_init(&f);
+    /* By its first name, as its file is. */
     acme_state_get(p->state, c.name, &c.r);
     if (cert_look(p, &c, &f) != 0) {
         acme_say("%s: %s", c.name, f.text);
@@ -384,6 +400,7 @@ pass_hook(struct pass *p)
     acme_fail_init(&f);
     if (names != NULL && p->set->hook != NULL)
         err = acme_hook_run(p->set, names, &f);
+    /* Without a hook, too: one that is set later is not run for changes that tarnd has long seen. */
     if (names != NULL && err == 0)
         err = acme_state_hook_done(p->state, &f);
     if (err != 0) {
@@ -400,6 +417,7 @@ pass_open(struct pass *p)
     int err;
 
     acme_fail_init(&f);
+    /* To look, nothing is made and nothing locked: --dry-run may run beside the timer's pass. */
     err = acme_dir_open(&p->dir, p->set->state, p->set->dry_run, &f);
     if (err == 0 && !p->set->dry_run)
         err = acme_dir_lock(&p->dir, &f);
@@ -445,6 +463,7 @@ pass_run(const struct acme_settings *set, const struct acme_env *env, bool retry
         acme_dir_sweep(&p.dir);
     for (unsigned i = 0; i < set->nwanted && !env->stopped(); i++)
         cert_pass(&p, &set->wanted[i]);
+    /* Also after failures: others have succeeded, and tarnd should serve them. */
     if (!set->dry_run)
         pass_hook(&p);
     if (p.client_open)

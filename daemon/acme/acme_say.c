@@ -1,4 +1,7 @@
-/* acme_say.c -- what tarn-acme says, and why a step failed. */
+/* acme_say.c -- what tarn-acme says, and why a step failed.
+ *
+ * Standard error has what an operator must act on, standard output what is so: cron mails the first alone
+ * with `>/dev/null`, and the journal has both. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +19,7 @@ acme_fail(struct acme_fail *f, int err, const char *fmt, ...)
 {
     va_list ap;
 
+    /* Each level gives a reason, and the innermost knows most: so callers need not look whether there is one. */
     if (f->text[0] != '\0')
         return err;
     va_start(ap, fmt);
@@ -31,6 +35,7 @@ acme_fail_in(struct acme_fail *f, const char *step)
 
     if (len >= sizeof(f->text))
         return;
+    /* Cut at its end: which step it was, and the first words of the reason, say more than its last ones. */
     if (had > sizeof(f->text) - 1 - len)
         had = sizeof(f->text) - 1 - len;
     memmove(f->text + len, f->text, had);
@@ -60,9 +65,12 @@ acme_report(const char *fmt, ...)
     vprintf(fmt, ap);
     va_end(ap);
     putchar('\n');
+    /* Into a pipe or the journal stdout is buffered: lines would come behind those of stderr, or never. */
     fflush(stdout);
 }
 
+/* ASCII alone: a terminal obeys control characters, those of UTF-8 too, and a line break would pass for a
+ * line of ours in a log. */
 void
 acme_printable(char *out, size_t size, const char *text)
 {

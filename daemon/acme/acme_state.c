@@ -1,4 +1,7 @@
-/* acme_state.c -- state.json. */
+/* acme_state.c -- state.json: what a pass knows of those before it.
+ *
+ * Certificates are judged by their own files, never by this one.  So all of it may be lost: what is forgotten
+ * is how often a CA has failed, what it suggested, and that the hook has not run yet. */
 #include "daemon/acme/acme_state.h"
 
 #include <stdio.h>
@@ -21,7 +24,7 @@ struct acme_state {
     json_t *json;
 };
 
-/* The members that are numbers. */
+/* The members that are numbers: one list to write and to read, so that none is written and not read. */
 #define STATE_TIMES(X) \
     X(last_attempt_s)  \
     X(next_attempt_s)  \
@@ -44,6 +47,7 @@ acme_state_open(struct acme_state **out, const struct acme_dir *dir, struct acme
         return err;
     if (err == 0) {
         v = json_parse(slice_of(text.ptr, text.len), why, sizeof(why));
+        /* Said, and no more: without this file a few attempts come early, and without a pass certificates expire. */
         if (!json_is_object(v))
             acme_say("%s/" STATE_FILE " is no JSON object (%s): failures and waits before now are "
                      "forgotten",
@@ -88,6 +92,7 @@ void
 acme_state_get(const struct acme_state *s, const char *name, struct acme_record *out)
 {
     const json_t *o = json_object_get(json_object_get(s->json, "certificates"), name);
+    /* What is no number reads as 0, which is "never" or "none" for each of them. */
     json_int_t failures = json_integer_value(json_object_get(o, "failures"));
 
     OBJ_CHECK(s, STATE_MAGIC);
@@ -128,6 +133,7 @@ acme_state_put(struct acme_state *s, const char *name, const struct acme_record 
         json_put(s->json, "certificates", json_object());
         all = json_object_get(s->json, "certificates");
     }
+    /* For people: no pass reads it. */
     for (unsigned i = 0; i < w->nnames; i++)
         json_array_append_new(names, json_string(w->names[i]));
     json_put(o, "names", names);
@@ -161,6 +167,8 @@ acme_state_hook_due(const struct acme_state *s)
     return text;
 }
 
+/* Not written here but with the certificate's record (acme_state_put), in one file: a process that dies
+ * between them leaves both or neither. */
 void
 acme_state_hook_add(struct acme_state *s, const char *name)
 {
@@ -177,6 +185,7 @@ acme_state_hook_add(struct acme_state *s, const char *name)
     json_array_append_new(list, json_string(name));
 }
 
+/* Written after the hook, so a process that dies meanwhile has it run again: twice does no harm, never does. */
 int
 acme_state_hook_done(struct acme_state *s, struct acme_fail *f)
 {

@@ -18,6 +18,7 @@ acme_stamp(char out[static ACME_STAMP_SIZE], int64_t s)
     time_t t = (time_t)s;
     struct tm tm;
 
+    /* RFC 3339 has years of four digits, and so has the room. */
     if (gmtime_r(&t, &tm) == NULL || tm.tm_year < -1900 || tm.tm_year > 9999 - 1900 ||
         strftime(out, ACME_STAMP_SIZE, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
         snprintf(out, ACME_STAMP_SIZE, "never");
@@ -37,6 +38,7 @@ stamp_digits(struct slice text, size_t *at, unsigned n)
     return v;
 }
 
+/* strchr() would find the NUL behind `any`, too. */
 static bool
 stamp_take(struct slice text, size_t *at, const char *any)
 {
@@ -79,6 +81,8 @@ stamp_day_ok(int year, int month, int day)
            day <= days[month - 1] + (month == 2 && leap);
 }
 
+/* Not by strptime(), which reads by the locale and skips white space.  A fraction is dropped: nothing here
+ * is decided by less than a second. */
 int
 acme_stamp_read(struct slice text, int64_t *out_s)
 {
@@ -102,7 +106,7 @@ acme_stamp_read(struct slice text, int64_t *out_s)
         if (at == before)
             return TERR_SYNTAX;
     }
-    /* Second 60 is a leap second. */
+    /* Second 60 is a leap second, which timegm() takes for the first of the next minute. */
     if (!stamp_day_ok(parts[0], parts[1], parts[2]) || parts[3] < 0 || parts[3] > 23 ||
         parts[4] < 0 || parts[4] > 59 || parts[5] < 0 || parts[5] > 60 ||
         stamp_offset(text, at, &offset) != 0)
@@ -127,10 +131,13 @@ acme_retry_after(struct slice value, int64_t now_s)
         value.len--;
     while (value.len > 0 && (value.ptr[0] == ' ' || value.ptr[0] == '\t'))
         value = slice_of(value.ptr + 1, value.len - 1);
+    /* Beyond the bound digits change nothing, so that no number of them overflows. */
     for (; i < value.len && value.ptr[i] >= '0' && value.ptr[i] <= '9'; i++)
         s = s > ACME_RETRY_MOST_S ? s : s * 10 + (value.ptr[i] - '0');
     if (value.len == 0)
         return -1;
+    /* A date is compared with our clock, as all of a Retry-After's dates: where that is wrong, so is the wait, and
+     * the bound holds. */
     if (i < value.len) {
         if (http_date_parse(value, now_s, &s) != 0)
             return -1;
@@ -139,6 +146,7 @@ acme_retry_after(struct slice value, int64_t now_s)
     return s < 0 ? 0 : s > ACME_RETRY_MOST_S ? ACME_RETRY_MOST_S : s;
 }
 
+/* Over the whole window: clients that all came at its start would be the peak that the CA wants to avoid. */
 int64_t
 acme_choose(int64_t start_s, int64_t end_s, uint32_t random)
 {
@@ -146,6 +154,8 @@ acme_choose(int64_t start_s, int64_t end_s, uint32_t random)
     return start_s + (int64_t)((double)(end_s - start_s) * ((double)random / 4294967296.0));
 }
 
+/* A third is left for failures: 30 days of 90, two of six.  The last tenth is ours to refuse, to a CA and to an
+ * operator: what is ordered in the last hours has no time to fail. */
 int64_t
 acme_renew_at(const struct acme_life *life)
 {
@@ -157,6 +167,7 @@ acme_renew_at(const struct acme_life *life)
     last = life->not_after_s - whole / 10;
     if (life->suggested && life->chosen_s != 0)
         at = life->chosen_s;
+    /* It only makes it earlier: to renew later than a CA wants is no wish that can be granted. */
     if (life->renew_before_days > 0 &&
         life->not_after_s - (int64_t)life->renew_before_days * DAY_S < at)
         at = life->not_after_s - (int64_t)life->renew_before_days * DAY_S;
@@ -172,6 +183,7 @@ acme_backoff(unsigned failures, int64_t retry_after_s, uint32_t random)
         s *= 2;
     if (s > ACME_BACKOFF_MOST_S)
         s = ACME_BACKOFF_MOST_S;
+    /* Machines that failed together, because the CA was down, do not come back together. */
     s = s * 3 / 4 + (int64_t)((double)(s / 2) * ((double)random / 4294967296.0));
     if (retry_after_s > s) /* and a little later than all others that wait for the same moment */
         s = retry_after_s + (int64_t)(60.0 * ((double)random / 4294967296.0));
