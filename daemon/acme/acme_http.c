@@ -194,9 +194,13 @@ http_set(struct acme_http *h, const char *url, struct http_arrival *a, char *why
     curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, http_on_progress);
     curl_easy_setopt(c, CURLOPT_XFERINFODATA, a);
     curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-    /* In place of the system's CAs, not besides: one of one's own is trusted for nothing else, and nothing else here. */
-    if (h->ca != NULL)
+    /* What a proxy answers to CONNECT: its Retry-After is not the CA's. */
+    curl_easy_setopt(c, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    if (h->ca != NULL) {
         curl_easy_setopt(c, CURLOPT_CAINFO, h->ca);
+        /* In place of the system's CAs, not besides: libcurl may have a directory of them, too. */
+        curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
+    }
 }
 
 /* Why no answer came, and what would be right. */

@@ -9,9 +9,11 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -24,6 +26,48 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 DAY = 86400
 OTHER_USER = 65534
 tarn_acme = acme_at = None
+
+
+class Proxy:
+    """Answers CONNECT with `answer`, and passes on what follows."""
+
+    def __init__(self, answer):
+        self.answer, self.connections = answer, 0
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+    def serve(self):
+        while True:
+            try:
+                client = self.socket.accept()[0]
+            except OSError:
+                return
+            self.connections += 1
+            asked = b""
+            while not asked.endswith(b"\r\n\r\n"):
+                asked += client.recv(4096)
+            host, port = asked.split(b" ")[1].rsplit(b":", 1)
+            server = socket.create_connection((host.decode(), int(port)))
+            client.sendall(self.answer)
+            for a, b in ((client, server), (server, client)):
+                threading.Thread(target=self.pass_on, args=(a, b), daemon=True).start()
+
+    @staticmethod
+    def pass_on(source, to):
+        try:
+            while data := source.recv(65536):
+                to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
 
 
 class WithFake(acme_world.World):
@@ -214,6 +258,39 @@ class Answers(WithFake):
             self.refused("the CA's directory: .+no answer: .+this machine must reach the CA", "--retry", "a.test", "b.test")
         finally:
             type(self).directory = there
+
+    def test_with_ca_the_systems_cas_are_not_trusted(self):
+        """libcurl of Debian looks into /etc/ssl/certs, too, whatever its file of CAs is."""
+        alone = ["unshare", "--map-root-user", "--mount"]
+        if subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
+            self.skipTest("a process may not have namespaces of its own here")
+        other, system = (tempfile.mkdtemp(dir=self.folder) for _ in range(2))
+        name = openssl("x509", "-noout", "-subject_hash", "-in", self.ca).strip()
+        shutil.copy(self.ca, os.path.join(system, f"{name}.0"))
+        shutil.copy(acme_world.Authority(other, "Other CA").pem, os.path.join(system, "ca-certificates.crt"))
+        as_system = [*alone, "sh", "-euc", 'mount --bind "$0" /etc/ssl/certs; exec "$@"', system]
+        done = subprocess.run([*as_system, *self.command("a.test"), "--ca", os.path.join(other, "ca.pem"), "--dry-run"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertIn("is --ca the file of the CAs of that server", done.stderr, done.stdout)
+        # So it is: without --ca they are trusted.
+        command = self.command("a.test", "--dry-run")
+        at = command.index("--ca")
+        del command[at:at + 2]
+        done = subprocess.run([*as_system, *command], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_what_a_proxy_says_is_not_what_the_ca_says(self):
+        with Proxy(b"HTTP/1.1 200 OK\r\nRetry-After: 7200\r\nReplay-Nonce: of-the-proxy\r\n\r\n") as proxy:
+            os.environ["https_proxy"] = f"http://127.0.0.1:{proxy.port}"
+            try:
+                faults = [503]
+                self.rules["dir"] = lambda x: x.answer(faults.pop()) if faults else True
+                self.run_("a.test")
+            finally:
+                del os.environ["https_proxy"]
+        self.assertEqual(self.asked["dir"], 2)  # a fault without a Retry-After is asked again at once
+        self.assertEqual(self.asked["nonce"], 1)
+        self.assertGreater(proxy.connections, 0)
 
 
 class Verdicts(WithFake):
