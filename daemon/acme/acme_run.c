@@ -225,7 +225,8 @@ cert_time(struct pass *p, struct cert *c)
         cert_due(c, "it expired %s ago, at %s, and is renewed at once", span, when);
     if (c->leaf.not_before_s > now + SLACK_S)
         acme_say("%s: the certificate is not good yet: is this machine's clock right?", c->name);
-    if (c->due[0] == '\0' && c->leaf.certid[0] != '\0' && c->r.ari_next_s <= now)
+    if (c->due[0] == '\0' && c->leaf.certid[0] != '\0' &&
+        !acme_is_ahead(c->r.ari_next_s, now, ACME_ARI_MOST_S))
         cert_ask_window(p, c);
     if (cert_renew_at(p, c) <= now) {
         acme_stamp(when, cert_renew_at(p, c));
@@ -339,7 +340,8 @@ cert_waits(struct pass *p, struct cert *c)
 {
     char when[ACME_STAMP_SIZE];
 
-    if (c->r.failures == 0 || p->retry || c->r.next_attempt_s <= p->env->now_s())
+    if (c->r.failures == 0 || p->retry ||
+        !acme_is_ahead(c->r.next_attempt_s, p->env->now_s(), ACME_WAIT_MOST_S))
         return false;
     acme_stamp(when, c->r.next_attempt_s);
     acme_say("%s: waits until %s after failure %u: %s; --retry tries at once", c->name, when,

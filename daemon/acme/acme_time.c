@@ -190,6 +190,13 @@ acme_backoff(unsigned failures, int64_t retry_after_s, uint32_t random)
     return s;
 }
 
+bool
+acme_is_ahead(int64_t until_s, int64_t now_s, int64_t most_s)
+{
+    /* Compared with now_s, which no file has written: a difference of the two could overflow. */
+    return until_s > now_s && until_s <= now_s + most_s;
+}
+
 int64_t
 acme_ari_pause(int64_t retry_after_s)
 {

@@ -16,8 +16,9 @@ enum {
     ACME_BACKOFF_MOST_S = 24 * 3600,
     ACME_ARI_LEAST_S = 60, /* RFC 9773 4.3.2: bounds for what the server wants */
     ACME_ARI_MOST_S = 24 * 3600,
-    ACME_ARI_ELSE_S = 6 * 3600,     /* where it names no Retry-After */
-    ACME_RETRY_MOST_S = 31 * 86400, /* a server that wants more is not believed */
+    ACME_ARI_ELSE_S = 6 * 3600,                /* where it names no Retry-After */
+    ACME_RETRY_MOST_S = 31 * 86400,            /* a server that wants more is not believed */
+    ACME_WAIT_MOST_S = ACME_RETRY_MOST_S + 60, /* what acme_backoff() returns is no more */
 };
 
 /* RFC 3339, in UTC: "2026-11-23T11:00:00Z". */
@@ -48,6 +49,9 @@ int64_t acme_renew_at(const struct acme_life *life);
  * time, a day at most, by a quarter more or less by `random`; and never less than the server's
  * Retry-After (-1: none). */
 int64_t acme_backoff(unsigned failures, int64_t retry_after_s, uint32_t random);
+/* Is `until_s`, a moment that was written down `most_s` before it at most, still to come?  One that is further off was
+ * written by a clock that was ahead, and counts for nothing. */
+bool acme_is_ahead(int64_t until_s, int64_t now_s, int64_t most_s);
 /* When renewal information is requested again: the server's Retry-After (-1: none) within bounds. */
 int64_t acme_ari_pause(int64_t retry_after_s);
 

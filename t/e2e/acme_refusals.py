@@ -137,6 +137,22 @@ class Answers(WithFake):
         for wait, middle in zip(waits, (600, 1200, 2400)):
             self.assertTrue(middle * 3 / 4 <= wait <= middle * 5 / 4, waits)
 
+    def test_a_wait_of_a_clock_that_was_ahead_is_not_kept(self):
+        """A machine that started with another year, and was put right: the certificate would expire meanwhile."""
+        self.rules["order"] = lambda x: x.problem(403, "caa")
+        self.refused("order: .+caa", offset_s=5 * 365 * DAY)
+        del self.rules["order"]
+        self.run_("a.test")
+        self.assertEqual(self.record("a.test")["failures"], 0)
+
+    def test_renewal_information_is_asked_for_after_a_clock_that_was_ahead(self):
+        self.ca_server.life_s = 400 * DAY
+        self.run_("a.test")
+        self.run_("a.test", offset_s=60 * DAY)
+        self.assertEqual(self.asked["ari"], 1)
+        self.run_("a.test", offset_s=60)
+        self.assertEqual(self.asked["ari"], 2)
+
     def test_bad_nonces_are_answered_with_the_new_one_and_bounded(self):
         refusals = 5
         def some(x):

@@ -146,6 +146,18 @@ TEST(backoff, renewal_information_is_requested_within_a_minute_and_a_day)
     CHECK_EQ(DAY, acme_ari_pause(30 * DAY));
 }
 
+TEST(backoff, a_wait_of_a_clock_that_was_ahead_is_none)
+{
+    CHECK(acme_is_ahead(NOW + 1, NOW, 60));
+    CHECK(acme_is_ahead(NOW + 60, NOW, 60));
+    CHECK(!acme_is_ahead(NOW + 61, NOW, 60));
+    CHECK(!acme_is_ahead(NOW, NOW, 60));
+    CHECK(!acme_is_ahead(0, NOW, 60));
+    CHECK(!acme_is_ahead(INT64_MAX, NOW, ACME_WAIT_MOST_S));
+    CHECK(!acme_is_ahead(INT64_MIN, NOW, ACME_WAIT_MOST_S));
+    CHECK(acme_backoff(1, ACME_RETRY_MOST_S, TOP) <= ACME_WAIT_MOST_S);
+}
+
 TEST(span, is_said_in_two_units)
 {
     char text[32];
@@ -170,4 +182,5 @@ TEST_MAIN(TEST_ENTRY(stamp, rfc_3339_with_every_offset),
     TEST_ENTRY(backoff, doubles_from_ten_minutes_to_a_day_with_a_quarter_of_jitter),
     TEST_ENTRY(backoff, is_never_shorter_than_retry_after),
     TEST_ENTRY(backoff, renewal_information_is_requested_within_a_minute_and_a_day),
+    TEST_ENTRY(backoff, a_wait_of_a_clock_that_was_ahead_is_none),
     TEST_ENTRY(span, is_said_in_two_units))
