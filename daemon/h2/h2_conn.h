@@ -1,0 +1,241 @@
+/* h2_conn.h -- what the parts of a client connection share: reading, heads, writing.
+ *
+ * Private to h2/.
+ *
+ *   gather   buffers not yet offered to the kernel: frame heads and field blocks in the server's
+ *            scratch, body bytes by reference; of one connection, in its run or in one h2_send()
+ *   backlog  gathered buffers that neither the kernel nor libuv's queue has taken
+ *   given    bytes of the output, counted from the connection's start, that were gathered
+ *   left     how far the output has really left
+ *   flying   streams with body bytes that were accepted and have not all left
+ *   pending  frames of our own, said while the output was full
+ *   block    a field block that is to be continued (RFC 9113 6.10)
+ *   trouble  a count of what a client sent without bringing work
+ */
+#ifndef TARN_H2_CONN_H
+#define TARN_H2_CONN_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/base/list.h"
+#include "daemon/base/obj.h"
+#include "daemon/h2/h2_conf.h"
+#include "daemon/h2/h2_frame.h"
+#include "daemon/h2/h2_server.h"
+#include "daemon/http/uri.h"
+#include "daemon/net/stream.h"
+#include "daemon/shm/counters.h"
+
+enum {
+    H2_GATHER_BYTES = 65536,   /* then it is offered: what is left over fits the stream's queue */
+    H2_SCRATCH = 98304,        /* frame heads and field blocks of one gather */
+    H2_HEAD_OUT_MAX = 66560,   /* bytes of one response's field block, at most */
+    H2_HEADS = 98304,          /* texts of request heads of one run */
+    H2_FIELDS_MAX = 100,       /* of a request, Cookie's crumbs counted apart */
+    H2_FIELD_BYTES = 32,       /* what each counts besides its text (RFC 9113 6.5.2) */
+    H2_CONTINUATIONS_MAX = 16, /* of one field block */
+    H2_BLOCK_MAX = 65536,      /* compressed bytes of one field block */
+    H2_PENDING_MAX = 16384,    /* bytes of `pending` */
+    H2_CONN_WINDOW = 262144,   /* body bytes of all streams that a client may send unread */
+    H2_FRAMES_TURN = 1000,     /* then other connections have their turn */
+    H2_TROUBLE_MAX = 400,
+    H2_TROUBLE_PER_S = 16, /* of it that is forgotten */
+    H2_RESETS_KEPT = 16,   /* streams that we reset: their frames may still be on the way */
+    H2_TABLE_BYTES = 4096, /* of the dynamic table that a client may fill (RFC 7541 4.2) */
+    H2_CLIENT_STREAMS = 1, /* clients' have odd numbers */
+};
+
+#define H2_STREAM_MAGIC OBJ_TAG('h', '2', 's', 't')
+struct h2_stream {
+    struct exchange x;
+    uint32_t magic;
+    uint32_t id;
+    struct h2_conn *conn;
+    struct list link;       /* in conn->streams, in the order in which they may send */
+    struct list flying;     /* in conn->flying, or alone */
+    int64_t send_window;    /* of ours; below 0 after SETTINGS (RFC 9113 6.9.2) */
+    int64_t recv_window;    /* of the client's */
+    int64_t recv_back;      /* what of it was read, and not yet given back */
+    uint64_t body_given;    /* body bytes accepted */
+    uint64_t deadline_ms;   /* TIMER_NEVER: none */
+    uint64_t body_until_ms; /* for the whole of its body */
+    uint64_t in_bytes;      /* of the request's body that came */
+    uint8_t urgency;        /* RFC 9218 4.1: 0 first */
+    bool incremental;       /* RFC 9218 4.2 */
+    bool started, head_given, end_given, bodyless;
+    bool in_ended; /* the client's END_STREAM */
+    int in_err;    /* its body is not whole, or too large: TERR_* */
+    bool reset;    /* RST_STREAM was sent or received: nothing more is */
+    bool cut;      /* by the client's RST_STREAM */
+    bool head_kept, expects_100, timed_out;
+    /* the request's body as it came, not yet read */
+    char *in;
+    uint32_t in_at, in_len, in_cap;
+    /* up to here all is zero at first; what follows is not touched */
+    char extra[EXCHANGE_EXTRA];
+    struct http_field fields[]; /* server->fields_max */
+};
+
+#define H2_CONN_MAGIC OBJ_TAG('h', '2', 'c', 'n')
+struct h2_conn {
+    uint32_t magic;
+    bool running : 1, gathering : 1, dead : 1;
+    bool has_preface : 1, has_settings : 1;
+    bool closing : 1;    /* GOAWAY was sent: no stream begins any more */
+    bool failed : 1;     /* with an error: nothing more is read */
+    bool lingering : 1;  /* our direction has ended */
+    bool sized : 1;      /* our encoder's table was said to be of size 0 */
+    bool in_payload : 1; /* of a DATA frame */
+    struct h2_server *server;
+    struct stream *stream;
+    struct list link; /* in server->conns */
+    struct task task;
+    struct timer timer;
+    struct conn_facts facts;
+    struct list streams, flying;
+    unsigned nstreams;
+    uint32_t last_id;     /* highest of the client's streams */
+    uint32_t peer_window; /* its SETTINGS_INITIAL_WINDOW_SIZE */
+    int64_t send_window;
+    int64_t recv_window, recv_back;
+    uint64_t idle_since_ms;
+    uint64_t drain_ms;      /* its end was announced; 0: not */
+    uint64_t part_since_ms; /* of a frame or a field block that is not whole; 0: there is none */
+    /* input */
+    const char *in; /* in `own`, or in the stream's slab while running */
+    char *own;
+    uint32_t in_len, own_len, own_cap;
+    uint32_t data_left, pad_left, data_stream; /* of the DATA frame that is being read */
+    bool data_end;
+    /* a field block under way */
+    char *block;
+    uint32_t block_len, block_cap, block_stream;
+    uint8_t block_flags, block_frames;
+    bool block_bad; /* it depends on itself (RFC 9113 5.3.1) */
+    /* output */
+    uint64_t given, left, queued_to;
+    struct iovec *backlog;
+    char *held; /* what of the backlog lay in the scratch */
+    uint16_t nbacklog, backlog_at;
+    uint64_t send_mark, send_mark_ms;
+    char *pending;
+    uint32_t pending_len, pending_cap;
+    /* HPACK, decoding */
+    nghttp2_hd_inflater *inflater;
+    uint32_t resets[H2_RESETS_KEPT];
+    uint8_t resets_at;
+    int32_t trouble;
+    uint64_t trouble_ms;
+};
+
+#define H2_SERVER_MAGIC OBJ_TAG('h', '2', 's', 'v')
+struct h2_server {
+    struct conn_server conn_server;
+    uint32_t magic;
+    struct h2_server_env env;
+    struct list conns;
+    unsigned nconns;
+    bool draining, hurried;
+    uint16_t fields_max;
+    uint64_t next_xid;
+    struct http_host_memo host;
+    nghttp2_mem mem;                /* of inflaters, which refer to it */
+    struct h2_stream *idle_streams; /* linked through x.answerer */
+    unsigned nidle_streams;
+    struct iovec gather[LIMIT_WRITE_IOV];
+    unsigned ngather;
+    size_t gather_bytes, scratch_len, heads_len;
+    char scratch[H2_SCRATCH];
+    char heads[H2_HEADS];
+};
+
+/* h2_server.c */
+struct h2_stream *h2_stream_new(struct h2_conn *c, uint32_t id);
+/* It is in no list any more. */
+void h2_stream_free(struct h2_stream *s);
+/* A stream that is open; NULL: there is none with that number. */
+struct h2_stream *h2_stream_find(const struct h2_conn *c, uint32_t id);
+/* Nothing more comes or goes on it: its answerer hears of it, and releases it. */
+void h2_stream_gone(struct h2_stream *s);
+/* RST_STREAM, once. */
+void h2_stream_reset(struct h2_stream *s, enum h2_error why);
+/* The same for a stream that has no object. */
+void h2_refuse(struct h2_conn *c, uint32_t id, enum h2_error why);
+bool h2_was_reset(const struct h2_conn *c, uint32_t id);
+/* The connection ends, and the client learns why (RFC 9113 5.4.1). */
+void h2_conn_error(struct h2_conn *c, enum h2_error why);
+/* At once, without a word. */
+void h2_conn_die(struct h2_conn *c);
+/* Counts what brought no work; ends the connection that brings too much of it. */
+void h2_trouble(struct h2_conn *c, int n);
+/* Its request is whole, or refused. */
+void h2_stream_start(struct h2_stream *s);
+/* Into conn->streams, at the end of its urgency. */
+void h2_stream_place(struct h2_stream *s);
+/* The answerers that this run has woken. */
+void h2_conn_run_woken(struct h2_conn *c);
+/* Request heads of this run go to memory of their own, and their room is free. */
+void h2_keep_heads(struct h2_conn *c);
+
+/* h2_read.c */
+/* Frames until nothing is left that is whole; false: there were too many for one turn. */
+bool h2_in_frames(struct h2_conn *c);
+void h2_in_begin(struct h2_conn *c);
+/* Keeps a part of a frame. */
+int h2_in_end(struct h2_conn *c);
+ssize_t h2_body_read(struct exchange *x, char *dst, size_t room);
+
+/* h2_head.c */
+/* A field block that is whole.  `s` NULL: it is decoded for the table's sake alone.  0; > 0: an enum
+ * h2_error of the connection; < 0: TERR_*, the request is not to be trusted: TERR_SYNTAX malformed
+ * (RFC 9113 8.1.1), others are answered. */
+int h2_head_read(
+    struct h2_conn *c, struct h2_stream *s, const char *block, size_t len, bool trailers);
+void h2_head_close(struct h2_conn *c);
+/* What inflaters are charged by. */
+void h2_head_memory(struct h2_server *s);
+
+/* h2_encode.c */
+/* A response's field block, at most `room` bytes: its length; 0: it does not fit. */
+size_t h2_encode(struct h2_conn *c, const struct exchange_response *r, struct slice extra,
+    char *out, size_t room);
+size_t h2_encode_interim(
+    struct h2_conn *c, const struct http_message *m, unsigned status, char *out, size_t room);
+
+/* h2_write.c */
+extern const struct exchange_ops h2_exchange_ops;
+bool h2_out_ready(const struct h2_conn *c);
+void h2_out_begin(struct h2_conn *c);
+/* A frame of our own, whole. */
+void h2_out_control(struct h2_conn *c, const char *frame, size_t len);
+/* What was gathered is offered to the kernel.  TERR_CLOSED: the connection broke. */
+int h2_out_flush(struct h2_conn *c);
+int h2_out_progress(struct h2_conn *c);
+/* Marks in the streams what has left; those that are done are released. */
+void h2_out_tell(struct h2_conn *c);
+/* Streams that may send again are woken, in their order. */
+void h2_out_wake(struct h2_conn *c);
+/* May it send body bytes? */
+bool h2_stream_may_send(const struct h2_stream *s);
+uint64_t h2_conn_taken(const struct h2_conn *c);
+
+static inline struct h2_server *
+h2_server_of(struct conn_server *cs)
+{
+    struct h2_server *s = container_of(cs, struct h2_server, conn_server);
+
+    OBJ_CHECK(s, H2_SERVER_MAGIC);
+    return s;
+}
+
+static inline struct h2_stream *
+h2_stream_of(struct exchange *x)
+{
+    struct h2_stream *s = container_of(x, struct h2_stream, x);
+
+    OBJ_CHECK(s, H2_STREAM_MAGIC);
+    return s;
+}
+
+#endif

@@ -1,0 +1,200 @@
+/* h2_encode.c -- field blocks of responses (RFC 7541): references to the static table, and literals
+ * that are not indexed.
+ *
+ * So there is no encoder's table, and no state but one octet: the first block of a connection says that
+ * the table's size is 0 (RFC 7541 6.3), whatever the client allows, and a client that lowers its setting
+ * later need not be told anew (RFC 7541 4.2).  Strings are not Huffman coded: it would cost more than
+ * the rest of a hit's head, for a fourth of some hundred bytes. */
+#include "daemon/h2/h2_conn.h"
+#include "daemon/http/field_line.h"
+#include "daemon/http/token.h"
+
+enum {
+    TABLE_SIZE_0 = 0x20, /* RFC 7541 6.3 */
+    INDEXED = 0x80,      /* RFC 7541 6.1 */
+    LITERAL_PREFIX = 15, /* RFC 7541 6.2.2: four bits */
+    STRING_PREFIX = 127, /* RFC 7541 5.2: seven bits */
+    STATUS_NAME = 8,
+    NAME_MAX = 4, /* bytes of an index, or of a length in front of a string */
+};
+
+/* Where the static table has a name (RFC 7541 A); 0: it has not. */
+static const uint8_t h2_static_name[HTTP_F_COUNT] = {
+    [HTTP_F_ACCEPT_ENCODING] = 16,
+    [HTTP_F_ACCEPT_LANGUAGE] = 17,
+    [HTTP_F_ACCEPT] = 19,
+    [HTTP_F_AGE] = 21,
+    [HTTP_F_AUTHORIZATION] = 23,
+    [HTTP_F_CACHE_CONTROL] = 24,
+    [HTTP_F_CONTENT_ENCODING] = 26,
+    [HTTP_F_CONTENT_LENGTH] = 28,
+    [HTTP_F_CONTENT_LOCATION] = 29,
+    [HTTP_F_CONTENT_RANGE] = 30,
+    [HTTP_F_CONTENT_TYPE] = 31,
+    [HTTP_F_COOKIE] = 32,
+    [HTTP_F_DATE] = 33,
+    [HTTP_F_ETAG] = 34,
+    [HTTP_F_EXPECT] = 35,
+    [HTTP_F_EXPIRES] = 36,
+    [HTTP_F_HOST] = 38,
+    [HTTP_F_IF_MATCH] = 39,
+    [HTTP_F_IF_MODIFIED_SINCE] = 40,
+    [HTTP_F_IF_NONE_MATCH] = 41,
+    [HTTP_F_IF_RANGE] = 42,
+    [HTTP_F_IF_UNMODIFIED_SINCE] = 43,
+    [HTTP_F_LAST_MODIFIED] = 44,
+    [HTTP_F_LOCATION] = 46,
+    [HTTP_F_MAX_FORWARDS] = 47,
+    [HTTP_F_RANGE] = 50,
+    [HTTP_F_REFERER] = 51,
+    [HTTP_F_SERVER] = 54,
+    [HTTP_F_SET_COOKIE] = 55,
+    [HTTP_F_USER_AGENT] = 58,
+    [HTTP_F_VARY] = 59,
+    [HTTP_F_VIA] = 60,
+};
+
+/* Where a block is being written. */
+struct h2_block {
+    char *p, *end;
+};
+
+/* RFC 7541 5.1; `first` has what stands in front of the prefix. */
+static inline char *
+h2_put_int(char *p, uint8_t first, unsigned prefix, size_t n)
+{
+    if (n < prefix) {
+        *p = (char)(first | n);
+        return p + 1;
+    }
+    *p++ = (char)(first | prefix);
+    for (n -= prefix; n >= 128; n >>= 7)
+        *p++ = (char)(n | 128);
+    *p++ = (char)n;
+    return p;
+}
+
+static inline char *
+h2_put_string(char *p, struct slice s)
+{
+    p = h2_put_int(p, 0, STRING_PREFIX, s.len);
+    memcpy(p, s.ptr, s.len);
+    return p + s.len;
+}
+
+/* Field names are lower case (RFC 9113 8.2.1). */
+static char *
+h2_put_name(char *p, struct slice name)
+{
+    p = h2_put_int(p, 0, STRING_PREFIX, name.len);
+    for (size_t i = 0; i < name.len; i++) {
+        char ch = name.ptr[i];
+
+        *p++ = ch >= 'A' && ch <= 'Z' ? (char)(ch | 0x20) : ch;
+    }
+    return p;
+}
+
+/* False: it does not fit. */
+static inline bool
+h2_put_field(struct h2_block *b, enum http_field_id id, struct slice name, struct slice value)
+{
+    uint8_t index = h2_static_name[id];
+
+    if ((size_t)(b->end - b->p) < name.len + value.len + 3 * NAME_MAX)
+        return false;
+    b->p = h2_put_int(b->p, 0, LITERAL_PREFIX, index);
+    if (index == 0)
+        b->p = h2_put_name(b->p, name);
+    b->p = h2_put_string(b->p, value);
+    return true;
+}
+
+static void
+h2_put_status(struct h2_block *b, unsigned status)
+{
+    static const uint16_t known[] = {200, 204, 206, 304, 400, 404, 500};
+
+    for (unsigned i = 0; i < ARRAY_LEN(known); i++) {
+        if (known[i] == status) {
+            *b->p++ = (char)(INDEXED | (STATUS_NAME + i));
+            return;
+        }
+    }
+    *b->p++ = STATUS_NAME;
+    *b->p++ = 3;
+    *b->p++ = (char)('0' + status / 100);
+    *b->p++ = (char)('0' + status / 10 % 10);
+    *b->p++ = (char)('0' + status % 10);
+}
+
+/* What the connection begins a block with. */
+static void
+h2_put_begin(struct h2_conn *c, struct h2_block *b, unsigned status)
+{
+    if (!c->sized)
+        *b->p++ = TABLE_SIZE_0;
+    c->sized = true;
+    h2_put_status(b, status);
+}
+
+/* A policy may have said Connection and the like: they have no meaning here (RFC 9113 8.2.2). */
+static bool
+h2_put_message(struct h2_block *b, const struct http_message *m)
+{
+    for (unsigned i = 0; i < m->nfields; i++) {
+        const struct http_field *f = &m->fields[i];
+
+        if (f->drop || (f->id != HTTP_F_OTHER && (http_field_flags(f->id) & HTTP_HOP) != 0))
+            continue;
+        if (!h2_put_field(b, f->id, http_name(m, f), http_value(m, f)))
+            return false;
+    }
+    return true;
+}
+
+static bool
+h2_put_length(struct h2_block *b, uint64_t length)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+
+    do
+        digits[--at] = (char)('0' + length % 10);
+    while ((length /= 10) != 0);
+    return h2_put_field(
+        b, HTTP_F_CONTENT_LENGTH, slice_of(NULL, 0), slice_of(digits + at, sizeof(digits) - at));
+}
+
+size_t
+h2_encode(struct h2_conn *c, const struct exchange_response *r, struct slice extra, char *out,
+    size_t room)
+{
+    struct h2_block b = {out, out + room};
+    struct slice name, value;
+
+    tassert(room > 64 && r->message != NULL && r->status >= 200);
+    h2_put_begin(c, &b, r->status);
+    if (!h2_put_message(&b, r->message))
+        return 0;
+    while (field_line_next(&extra, &name, &value))
+        if (!h2_put_field(&b, http_field_id(name.ptr, name.len), name, value))
+            return 0;
+    if (r->length != EXCHANGE_LENGTH_UNKNOWN && !r->length_in_fields && r->status != 204 &&
+        !h2_put_length(&b, r->length)) /* RFC 9110 8.6 */
+        return 0;
+    return (size_t)(b.p - out);
+}
+
+size_t
+h2_encode_interim(
+    struct h2_conn *c, const struct http_message *m, unsigned status, char *out, size_t room)
+{
+    struct h2_block b = {out, out + room};
+
+    tassert(room > 64 && status >= 100 && status < 200);
+    h2_put_begin(c, &b, status);
+    if (m != NULL && !h2_put_message(&b, m))
+        return 0;
+    return (size_t)(b.p - out);
+}
