@@ -19,6 +19,8 @@
 #include "daemon/h1/h1_origin.h"
 #include "daemon/h1/h1_render.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/h2/h2_conf.h"
+#include "daemon/h2/h2_server.h"
 #include "daemon/listeners.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/incoming.h"
@@ -65,6 +67,7 @@ struct worker {
     struct loop *loop;
     struct incoming *incoming;
     struct h1_conf h1_conf;
+    struct h2_conf h2_conf;
     struct counter_set *counters;
     struct worker_endpoint *endpoints;
     struct task ending; /* draining: stop when nothing is left */
@@ -375,6 +378,24 @@ worker_h1_conf(struct h1_conf *h1, const struct conf_params *params)
     };
 }
 
+/* What HTTP/2 has in common with HTTP/1, and that it has not. */
+static void
+worker_h2_conf(struct h2_conf *h2, const struct h1_conf *h1)
+{
+    h2->req_line_max = h1->req_line_max;
+    h2->req_field_max = h1->req_field_max;
+    h2->req_head_max = h1->req_head_max;
+    h2->fields_max = h1->fields_max;
+    h2->any_method = h1->any_method;
+    h2->req_body_max = h1->req_body_max;
+    h2->idle_ms = h1->idle_ms;
+    h2->head_ms = h1->head_ms;
+    h2->body_ms = h1->body_ms;
+    h2->body_idle_ms = h1->body_idle_ms;
+    h2->send_idle_ms = h1->send_idle_ms;
+    h2->streams_max = 100;
+}
+
 /* The limits of heads are those of the start: memory was laid out by them. */
 static void
 worker_apply_params(struct worker *w, const struct conf_params *params)
@@ -388,6 +409,7 @@ worker_apply_params(struct worker *w, const struct conf_params *params)
     w->h1_conf.body_rate_min = (uint64_t)params->req_body_rate_min;
     w->h1_conf.send_idle_ms = params->idle_send_timeout;
     w->h1_conf.pipe_ms = params->pipe_timeout;
+    worker_h2_conf(&w->h2_conf, &w->h1_conf);
     w->proxy.params = *params;
 }
 
@@ -522,11 +544,20 @@ worker_open_incoming(struct worker *w)
         .counters = w->counters,
         .start = req_start_of(w->env->conf, false),
         .start_ctx = &w->proxy};
+    const struct h2_server_env h2 = {.loop = w->loop,
+        .conf = &w->h2_conf,
+        .counters = w->counters,
+        .start = h1.start,
+        .start_ctx = h1.start_ctx};
     struct conn_server *server;
     int err = incoming_open(&w->incoming, &env);
 
     if (err == 0)
         err = h1_server_open(&server, &h1);
+    if (err == 0)
+        incoming_serve(w->incoming, &server);
+    if (err == 0)
+        err = h2_server_open(&server, &h2);
     if (err == 0)
         incoming_serve(w->incoming, &server);
     tassert(err != 0 || server == NULL); /* it has been taken */
@@ -610,6 +641,7 @@ worker_open(struct worker *w)
     worker_init_tasks(w);
     worker_h1_conf(&w->h1_conf, &env->conf->params);
     w->h1_conf.any_method = true; /* a policy may know it; without one it is a 501 */
+    worker_h2_conf(&w->h2_conf, &w->h1_conf);
     if (env->tables != NULL)
         err = tables_join(&w->proxy.tables, env->tables, w->id, w->loop, w->counters);
     if (err == 0)
