@@ -25,7 +25,7 @@
 /* Seeds are of the first one, for every node begins to count here.  Who advances a secret of the first to the last
  * one spends 20 ms. */
 #define SECRET_DAY_FIRST INT64_C(20454) /* 2026-01-01 */
-#define SECRET_DAY_LAST  INT64_C(73049) /* 2169-12-31 */
+#define SECRET_DAY_LAST  INT64_C(73048) /* 2169-12-31 */
 
 int64_t
 tls_secret_day(int64_t now_s)
