@@ -15,7 +15,7 @@
 static int
 client_on_session(SSL *ssl, SSL_SESSION *session)
 {
-    struct tls *t = SSL_get_app_data(ssl);
+    struct tls *t = tls_current(ssl);
     struct tls_client *c = t->client;
 
     if (t->loop->id >= c->loops)

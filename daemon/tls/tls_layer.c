@@ -35,6 +35,11 @@ struct tls_wait {
     struct usage *usage;
 };
 
+/* The layer that this thread's call of OpenSSL is for: its callbacks are told of an SSL alone, and of a BIO that all
+ * connections of the thread share.  NULL: none runs. */
+static _Thread_local struct tls *tls_now;
+static _Thread_local BIO *tls_bio;
+
 static struct tls *
 tls_of(const struct secure *t)
 {
@@ -44,18 +49,24 @@ tls_of(const struct secure *t)
     return tls;
 }
 
+struct tls *
+tls_current(const SSL *ssl)
+{
+    tassert(tls_now != NULL && tls_now->ssl == ssl);
+    return tls_now;
+}
+
 /* ---- the BIO ---- */
 
 static int
 tls_bio_write(BIO *bio, const char *data, int len)
 {
-    struct tls *t = BIO_get_data(bio);
-    struct secure_io *io = t->io;
+    struct tls *t = tls_now;
 
-    tassert(len >= 0);
+    tassert(t != NULL && len >= 0);
     BIO_clear_retry_flags(bio);
     /* No call makes more than the room is for, unless a peer makes us answer without end. */
-    if (io == NULL || !secure_io_put(io, data, (size_t)len)) {
+    if (!secure_io_put(t->io, data, (size_t)len)) {
         t->why = "too much to be sent at once";
         return -1;
     }
@@ -65,14 +76,14 @@ tls_bio_write(BIO *bio, const char *data, int len)
 static int
 tls_bio_read(BIO *bio, char *data, int room)
 {
-    struct tls *t = BIO_get_data(bio);
+    struct tls *t = tls_now;
     struct secure_io *io = t->io;
     size_t n;
 
     BIO_clear_retry_flags(bio);
     if (t->key_updates > KEY_UPDATES_MAX)
         return -1; /* one call of OpenSSL's would take all that lie here */
-    if (io == NULL || io->in.len == 0) {
+    if (io->in.len == 0) {
         BIO_set_retry_read(bio); /* else it would be the connection's end */
         return -1;
     }
@@ -111,15 +122,45 @@ tls_bio_method(void)
     return m;
 }
 
+/* It has no state but what the last call has left to SSL_get_error(), so connections share it.  Borrowed; NULL: no
+ * memory. */
+static BIO *
+tls_bio_here(void)
+{
+    BIO_METHOD *method = tls_bio == NULL ? tls_bio_method() : NULL;
+
+    if (method != NULL)
+        tls_bio = BIO_new(method);
+    if (method != NULL && tls_bio != NULL)
+        BIO_set_init(tls_bio, 1); /* BIO_read() and BIO_write() refuse one of ours before */
+    return tls_bio;
+}
+
+void
+tls_thread_enter(void)
+{
+    tls_memory_enter();
+}
+
+void
+tls_thread_leave(void)
+{
+    tassert(tls_now == NULL);
+    BIO_free(tls_bio);
+    tls_bio = NULL;
+    tls_memory_leave();
+}
+
 /* ---- calls ---- */
 
 static void
 tls_begin(struct tls *t, struct secure_io *io)
 {
-    tassert(t->io == NULL);
+    tassert(tls_now == NULL);
     /* What another call left would pass for this one's: so each that fails clears it. */
     tassert_slow(ERR_peek_error() == 0);
     t->io = io;
+    tls_now = t;
 }
 
 /* What OpenSSL's answer means.  0: nothing more to read. */
@@ -128,6 +169,8 @@ tls_end(struct tls *t, int rc)
 {
     int err = rc > 0 ? SSL_ERROR_NONE : SSL_get_error(t->ssl, rc);
 
+    tassert(tls_now == t);
+    tls_now = NULL;
     t->io = NULL;
     if (tls_memory_refused() && err != SSL_ERROR_SSL && err != SSL_ERROR_SYSCALL)
         ERR_clear_error();
@@ -375,7 +418,7 @@ tls_wait_end(struct tls *t)
 static int
 tls_on_cert(SSL *ssl, void *arg)
 {
-    struct tls *t = SSL_get_app_data(ssl);
+    struct tls *t = tls_current(ssl);
     const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     struct cert_pick pick;
     int rc;
@@ -406,7 +449,7 @@ static int
 tls_on_hello(SSL *ssl, int *alert, void *arg)
 {
     static const unsigned char only[] = "\0\x0b\x0a" ACME_ALPN;
-    struct tls *t = SSL_get_app_data(ssl);
+    struct tls *t = tls_current(ssl);
     const unsigned char *list;
     size_t len;
 
@@ -424,7 +467,7 @@ tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const u
     unsigned in_len, void *arg)
 {
     static const unsigned char known[] = "\x8http/1.1\x8http/1.0";
-    const struct tls *t = SSL_get_app_data(ssl);
+    const struct tls *t = tls_current(ssl);
     unsigned char *agreed;
 
     (void)arg;
@@ -455,7 +498,7 @@ tls_on_name(SSL *ssl, int *alert, void *arg)
 static void
 tls_on_message(int sent, int version, int type, const void *buf, size_t len, SSL *ssl, void *arg)
 {
-    struct tls *t = SSL_get_app_data(ssl);
+    struct tls *t = tls_current(ssl);
 
     (void)version;
     (void)arg;
@@ -585,16 +628,12 @@ static const struct secure_ops tls_ops = {
 static struct tls *
 tls_new(SSL_CTX *ctx, struct loop *l)
 {
-    BIO_METHOD *method = tls_bio_method();
     struct tls *t = usage_calloc(&l->usage, USAGE_CONN, sizeof(*t));
-    BIO *bio = method != NULL ? BIO_new(method) : NULL;
+    BIO *bio = tls_bio_here();
 
     if (t != NULL && bio != NULL)
         t->ssl = SSL_new(ctx);
-    if (t == NULL || t->ssl == NULL || SSL_set_app_data(t->ssl, (char *)t) != 1) {
-        if (t != NULL)
-            SSL_free(t->ssl);
-        BIO_free(bio);
+    if (t == NULL || t->ssl == NULL) {
         usage_free(&l->usage, USAGE_CONN, t);
         ERR_clear_error();
         return NULL;
@@ -602,8 +641,7 @@ tls_new(SSL_CTX *ctx, struct loop *l)
     t->magic = TLS_MAGIC;
     t->secure.ops = &tls_ops;
     t->loop = l;
-    BIO_set_data(bio, t);
-    BIO_set_init(bio, 1); /* BIO_read() and BIO_write() refuse one of ours before */
+    BIO_up_ref(bio); /* SSL_set_bio() takes one reference where both are the same */
     SSL_set_bio(t->ssl, bio, bio);
     tls_lib_set_shed(t->ssl);
     return t;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "daemon/tls/tls_lib.h"
+#include "daemon/tls/tls_pool.h"
 #include "daemon/tls/tls_priv.h"
 
 enum {
@@ -44,6 +45,31 @@ static _Thread_local struct {
     unsigned room;
 } memory_ready;
 
+/* A sanitizer watches the heap's blocks alone. */
+#if defined(TARN_LIBC_MALLOC)
+static const bool memory_packs = false;
+#else
+static const bool memory_packs = true;
+#endif
+
+/* What a block is charged. */
+static int64_t
+memory_bytes(void *p)
+{
+    size_t cost = tls_pool_cost(p);
+
+    return (int64_t)(cost != 0 ? cost : malloc_usable_size(p));
+}
+
+/* What of it may be used. */
+static size_t
+memory_room(void *p)
+{
+    size_t room = tls_pool_room(p);
+
+    return room != 0 ? room : malloc_usable_size(p);
+}
+
 static bool
 memory_is_record(size_t n)
 {
@@ -60,9 +86,11 @@ memory_take(size_t n)
             return memory_ready.blocks[--memory_ready.n]; /* it is counted still */
         n = MEMORY_RECORD;
     }
-    p = malloc(n);
+    p = tls_pool_take(n);
+    if (p == NULL)
+        p = malloc(n);
     if (p != NULL)
-        memory_add((int64_t)malloc_usable_size(p));
+        memory_add(memory_bytes(p));
     else
         memory_refused = true;
     return p;
@@ -75,15 +103,18 @@ memory_give(void *p, bool secret)
 
     if (p == NULL)
         return;
-    bytes = (int64_t)malloc_usable_size(p);
+    bytes = memory_bytes(p);
     if (secret)
-        OPENSSL_cleanse(p, (size_t)bytes);
+        OPENSSL_cleanse(p, memory_room(p));
     if (bytes >= MEMORY_RECORD && bytes < 2 * MEMORY_RECORD && memory_ready.n < memory_ready.room) {
         memory_ready.blocks[memory_ready.n++] = p;
         return;
     }
     memory_add(-bytes);
-    free(p);
+    if (tls_pool_room(p) != 0)
+        tls_pool_give(p);
+    else
+        free(p);
 }
 
 static void *
@@ -97,22 +128,25 @@ memory_malloc(size_t n, const char *file, int line)
 static void *
 memory_realloc(void *p, size_t n, const char *file, int line)
 {
-    int64_t was = p != NULL ? (int64_t)malloc_usable_size(p) : 0;
+    int64_t was = p != NULL ? memory_bytes(p) : 0;
     void *to;
 
     (void)file;
     (void)line;
-    if (TLS_LIB_FREE_CLEANSES && p != NULL) { /* realloc() leaves what was there as it is */
+    /* realloc() leaves what was there as it is, and knows the heap's blocks alone. */
+    if (p != NULL && (TLS_LIB_FREE_CLEANSES || tls_pool_room(p) != 0)) {
+        size_t room = memory_room(p);
+
         to = n > 0 ? memory_take(n) : NULL;
         if (to != NULL)
-            memcpy(to, p, n < (size_t)was ? n : (size_t)was);
+            memcpy(to, p, n < room ? n : room);
         if (to != NULL || n == 0)
-            memory_give(p, true);
+            memory_give(p, TLS_LIB_FREE_CLEANSES);
         return to;
     }
     to = realloc(p, n);
     if (to != NULL)
-        memory_add((int64_t)malloc_usable_size(to) - was);
+        memory_add(memory_bytes(to) - was);
     else if (n == 0)
         memory_add(-was);
     else
@@ -148,19 +182,19 @@ memory_keep(unsigned keep)
     while (memory_ready.n > keep) {
         void *p = memory_ready.blocks[--memory_ready.n];
 
-        memory_add(-(int64_t)malloc_usable_size(p));
+        memory_add(-memory_bytes(p));
         free(p);
     }
 }
 
 void
-tls_thread_enter(void)
+tls_memory_enter(void)
 {
     memory_ready.room = MEMORY_READY;
 }
 
 void
-tls_thread_leave(void)
+tls_memory_leave(void)
 {
     memory_ready.room = 0;
     memory_keep(0);
@@ -181,10 +215,13 @@ tls_memory_refused(void)
     return refused;
 }
 
-/* OpenSSL refuses when it has allocated already: then nothing is counted, and nothing else is wrong. */
+/* OpenSSL refuses when it has allocated already: then nothing is counted, and nothing else is wrong.  Without the pool
+ * all is the heap's. */
 void
 tls_init(void)
 {
+    if (memory_packs)
+        tls_pool_open(TLS_POOL_SLABS);
     CRYPTO_set_mem_functions(memory_malloc, memory_realloc, memory_free);
 }
 

@@ -87,7 +87,13 @@ void tls_layer_prepare(SSL_CTX *ctx);
 /* The same, of a listener that answers challenges of ACME. */
 void tls_layer_prepare_acme(SSL_CTX *ctx);
 
-/* tls_memory.c.  Has OpenSSL been refused memory on this thread, since it was asked last?  It may have done
+/* For a callback of OpenSSL's: the layer that it was called for. */
+struct tls *tls_current(const SSL *ssl);
+
+/* tls_memory.c.  A thread that keeps blocks ready for records, and gives them back before it ends. */
+void tls_memory_enter(void);
+void tls_memory_leave(void);
+/* Has OpenSSL been refused memory on this thread, since it was asked last?  It may have done
  * without, and left an error behind nevertheless. */
 bool tls_memory_refused(void);
 

@@ -87,7 +87,7 @@ static int
 tickets_on_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
     tls_lib_mac *mac, int seal)
 {
-    struct tls *tls = SSL_get_app_data(ssl);
+    struct tls *tls = tls_current(ssl);
     struct ticket_key key;
     int found = tls_tickets_find(tls->server->tickets, seal ? NULL : name, &key), rc = 0;
 
