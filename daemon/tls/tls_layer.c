@@ -363,6 +363,8 @@ tls_free(struct secure **sp)
     if (t->wait != NULL) {
         struct tls_wait *w = t->wait;
 
+        /* A notification that has landed has made it due, and then it would run in memory that is gone. */
+        task_cancel(&w->task);
         if (!waiter_pending(&w->waiter) || cert_pick_cancel(t->server->certs, &w->waiter))
             usage_free(w->usage, USAGE_CONN, w);
         else
