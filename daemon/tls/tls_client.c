@@ -39,13 +39,14 @@ client_trust(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t
                : tls_fail_file(why, why_len, conf->ca);
 }
 
-/* One block of a file of ours: a certificate of the chain, or its key. */
+/* One block of a file of ours: a certificate of the chain, or its key.  False: it cannot be used, and `fault` says why
+ * where the library does not. */
 static bool
-client_use_block(SSL_CTX *ctx, const struct pem_block *block, bool key, unsigned *ncerts)
+client_use_block(SSL_CTX *ctx, const struct pem_block *block, bool key, unsigned *ncerts,
+    struct pem_fault *fault)
 {
-    struct pem_fault fault;
     uint8_t *der = malloc(pem_room(block));
-    long n = der != NULL ? pem_decode(block, der, &fault) : TERR_NOMEM;
+    long n = der != NULL ? pem_decode(block, der, fault) : TERR_NOMEM;
     const unsigned char *at = der;
     EVP_PKEY *pkey = n > 0 && key ? d2i_AutoPrivateKey(NULL, &at, n) : NULL;
     X509 *cert = n > 0 && !key ? d2i_X509(NULL, &at, n) : NULL;
@@ -65,26 +66,46 @@ client_use_block(SSL_CTX *ctx, const struct pem_block *block, bool key, unsigned
     return good;
 }
 
+static int
+client_fail_line(char *why, size_t why_len, const char *file, const struct pem_fault *fault)
+{
+    snprintf(why, why_len, "%s:%u: %s", file, fault->line, fault->why);
+    return TERR_CONFIG;
+}
+
+/* The text of a file of ours.  What the system has no word for, cert_file_read() has. */
+static int
+client_read(
+    const char *file, struct cert_buffer *buf, struct slice *text, char *why, size_t why_len)
+{
+    struct cert_report report = {0};
+    struct cert_file_id id;
+    int rc = cert_file_read(file, buf, text, &id, &report);
+
+    if (rc != 0 && rc != TERR_NOTFOUND && report.nrows > 0)
+        snprintf(why, why_len, "%s: %s", file, report.rows[0].why);
+    else if (rc != 0)
+        tls_fail_file(why, why_len, file);
+    cert_report_free(&report);
+    return rc;
+}
+
 /* Its certificates, or its first key.  OpenSSL's own calls read through a FILE and lines of their own, where a key's
  * text stays behind. */
 static int
 client_use(SSL_CTX *ctx, const char *file, bool key, char *why, size_t why_len)
 {
     struct cert_buffer buf = {0};
-    struct cert_report report = {0};
-    struct cert_file_id id;
     struct slice text;
     struct pem_scan scan;
     struct pem_block block;
-    struct pem_fault fault;
+    struct pem_fault fault = {0, NULL};
     unsigned used = 0, ncerts = 0;
-    int rc = cert_file_read(file, &buf, &text, &id, &report);
+    int rc = client_read(file, &buf, &text, why, why_len), got = 0;
 
-    if (rc != 0)
-        rc = tls_fail_file(why, why_len, file);
-    else
+    if (rc == 0)
         pem_scan_init(&scan, text);
-    while (rc == 0 && pem_next(&scan, &block, &fault) == 1 && (used == 0 || !key)) {
+    while (rc == 0 && (used == 0 || !key) && (got = pem_next(&scan, &block, &fault)) == 1) {
         if (key ? !pem_is_key(&block) : !pem_is_certificate(&block))
             continue;
         used++;
@@ -92,16 +113,19 @@ client_use(SSL_CTX *ctx, const char *file, bool key, char *why, size_t why_len)
             snprintf(
                 why, why_len, "%s: the key is encrypted, and tarnd asks for no password", file);
             rc = TERR_CONFIG;
-        } else if (!client_use_block(ctx, &block, key, &ncerts)) {
-            rc = tls_fail_file(why, why_len, file);
+        } else if (!client_use_block(ctx, &block, key, &ncerts, &fault)) {
+            rc = fault.why != NULL ? client_fail_line(why, why_len, file, &fault)
+                                   : tls_fail_file(why, why_len, file);
         }
     }
+    /* A chain that was cut short is no shorter chain. */
+    if (rc == 0 && got < 0)
+        rc = client_fail_line(why, why_len, file, &fault);
     if (rc == 0 && used == 0) {
         snprintf(why, why_len, "%s: no %s in PEM", file, key ? "private key" : "certificate");
         rc = TERR_CONFIG;
     }
     cert_buffer_fini(&buf);
-    cert_report_free(&report);
     return rc != 0 ? TERR_CONFIG : 0;
 }
 

@@ -1,4 +1,5 @@
-/* tls_layer_test.c -- a layer whose certificate is read when the test says so, without sockets and threads. */
+/* tls_layer_test.c -- a layer whose certificate is read when the test says so, without sockets and threads; and what is
+ * said of a backend's certificate of ours. */
 #include "t/unit/cert_fixture.h"
 
 #include <openssl/ssl.h>
@@ -113,12 +114,116 @@ TEST(wait, a_connection_that_ends_when_its_certificate_is_just_there)
     bench_close();
 }
 
+/* ---- a certificate of ours, for a backend ---- */
+
+static char why_shown[512];
+
+/* What tls_client_open() says of the file, without its path; "": it took it. */
+static const char *
+open_of(const char *name, const char *key)
+{
+    struct tls_client_conf conf = {.ca = "",
+        .sni = "",
+        .name = "",
+        .certificate = in(name),
+        .key = key != NULL ? in(key) : "",
+        .loops = 1};
+    struct secure_client *c = NULL;
+    char why[512] = "";
+    int err = tls_client_open(&c, &conf, why, sizeof(why));
+
+    CHECK_EQ(err == 0 ? 0 : TERR_CONFIG, err);
+    if (err == 0)
+        tls_client_close(&c);
+    snprintf(why_shown, sizeof(why_shown), "%s",
+        strncmp(why, certs.path, strlen(certs.path)) == 0 ? why + strlen(certs.path) + 1 : why);
+    return why_shown;
+}
+
+static struct span
+read_text(const char *name)
+{
+    static char text[32768];
+    FILE *f = fopen(in(name), "r");
+    size_t n;
+
+    CHECK(f != NULL);
+    n = fread(text, 1, sizeof(text) - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    return (struct span){text, n};
+}
+
+TEST(client, a_certificate_that_is_whole)
+{
+    certs_open();
+    put_pem("a.pem", "DNS:a.example");
+    CHECK_STR("", open_of("a.pem", NULL));
+    put_pair("b.crt", "b.key", "DNS:b.example");
+    CHECK_STR("", open_of("b.crt", "b.key"));
+    CHECK_STR("b.crt: no private key in PEM", open_of("b.crt", NULL));
+    certs_close();
+}
+
+TEST(client, one_that_was_cut_short_is_no_shorter_chain)
+{
+    struct span text;
+
+    certs_open();
+    put_pair("b.crt", "b.key", "DNS:b.example");
+    text = read_text("b.crt");
+    text.ptr[text.len - 40] = '\0'; /* within the issuer, the second block */
+    put_text("b.crt", text.ptr);
+    CHECK(strstr(open_of("b.crt", "b.key"), "the block has no END line: the file was cut short") !=
+          NULL);
+    CHECK(strncmp(why_shown, "b.crt:1", 7) == 0);
+    text.ptr[200] = '\0'; /* within the first */
+    put_text("b.crt", text.ptr);
+    CHECK_STR(
+        "b.crt:1: the block has no END line: the file was cut short", open_of("b.crt", "b.key"));
+    certs_close();
+}
+
+TEST(client, one_that_is_damaged_is_not_called_no_memory)
+{
+    certs_open();
+    put_pair("b.crt", "b.key", "DNS:b.example");
+    put_text("c.crt", "-----BEGIN CERTIFICATE-----\nMIIB!\n-----END CERTIFICATE-----\n");
+    CHECK_STR("c.crt:2: a character here is none of base64", open_of("c.crt", "b.key"));
+    put_text("c.crt", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
+    CHECK(strstr(open_of("c.crt", "b.key"), "no memory") == NULL);
+    CHECK(why_shown[0] != '\0');
+    certs_close();
+}
+
+TEST(client, what_is_no_file_of_a_certificate)
+{
+    char *large = malloc((1u << 20) + 2);
+
+    CHECK(large != NULL);
+    memset(large, '\n', (1u << 20) + 1);
+    large[(1u << 20) + 1] = '\0';
+    certs_open();
+    put_pair("b.crt", "b.key", "DNS:b.example");
+    put_text("large.crt", large);
+    free(large);
+    CHECK(strstr(open_of("large.crt", "b.key"), "large.crt: is larger than 1 MiB") == why_shown);
+    CHECK_EQ(0, mkfifo(in("fifo.crt"), 0600));
+    CHECK_STR("fifo.crt: is not a regular file", open_of("fifo.crt", "b.key"));
+    CHECK_STR("none.crt: No such file or directory", open_of("none.crt", "b.key"));
+    certs_close();
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_ENTRY(wait, a_connection_that_ends_while_its_certificate_is_read),
         TEST_ENTRY(wait, a_connection_that_ends_when_its_certificate_is_just_there),
+        TEST_ENTRY(client, a_certificate_that_is_whole),
+        TEST_ENTRY(client, one_that_was_cut_short_is_no_shorter_chain),
+        TEST_ENTRY(client, one_that_is_damaged_is_not_called_no_memory),
+        TEST_ENTRY(client, what_is_no_file_of_a_certificate),
     };
 
     return cmocka_run_group_tests(tests, certs_make, certs_free);
