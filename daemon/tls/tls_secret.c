@@ -280,6 +280,8 @@ secret_replace(const char *file, uid_t owner, struct slice text)
     fd = open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
+    errno =
+        0; /* write() leaves it when it takes less than all, and the unlink() above mostly fails */
     if (write(fd, text.ptr, text.len) != (ssize_t)text.len)
         err = errno != 0 ? errno : ENOSPC;
     else if (fchmod(fd, 0600) != 0 || (owner != geteuid() && fchown(fd, owner, (gid_t)-1) != 0) ||

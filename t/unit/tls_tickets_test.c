@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -428,6 +429,27 @@ a_file_that_another_renews_is_left_to_it(void **state)
     assert_file_is_of(NOON / DAY);
 }
 
+/* A write that the kernel cuts sets no errno, and what another call has left is not the reason. */
+static void
+a_file_that_is_written_in_part_is_no_other_error(void **state)
+{
+    const struct rlimit part = {.rlim_cur = 50, .rlim_max = RLIM_INFINITY};
+    struct rlimit was;
+    char why[256];
+    int rc;
+
+    (void)state;
+    file_write(seed, sizeof(seed), 0600);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &part), 0);
+    rc = renew(NOON, why);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_int_equal(rc, TERR_DENIED);
+    assert_string_equal(why, "No space left on device");
+    assert_int_equal(renew(NOON, why), 1); /* the file was left as it was */
+    assert_file_is_of(NOON / DAY);
+}
+
 /* What a process has left that was killed is overwritten; a link stays one; nothing else is left. */
 static void
 what_is_left_and_what_is_not(void **state)
@@ -487,6 +509,7 @@ main(void)
         ON_FILES(what_is_no_secret_is_refused_and_left),
         ON_FILES(permissions),
         ON_FILES(a_file_that_another_renews_is_left_to_it),
+        ON_FILES(a_file_that_is_written_in_part_is_no_other_error),
         ON_FILES(what_is_left_and_what_is_not),
     };
 
