@@ -149,14 +149,14 @@ index_state_name(enum entry_state state)
 static json_t *
 index_url(const struct entry *e)
 {
-    struct entry_key_text key = entry_key_text(e);
-    size_t len = key.scheme.len + key.rest.len;
+    struct slice scheme = entry_key_scheme(e), rest = entry_key_rest(e);
+    size_t len = scheme.len + rest.len;
     char *text = len > 0 ? malloc(len) : NULL;
     json_t *url;
 
     if (text == NULL)
         return json_null();
-    memcpy(mempcpy(text, key.scheme.ptr, key.scheme.len), key.rest.ptr, key.rest.len);
+    memcpy(mempcpy(text, scheme.ptr, scheme.len), rest.ptr, rest.len);
     url = json_any_text(slice_of(text, len));
     free(text);
     return url;

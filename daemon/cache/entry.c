@@ -141,19 +141,19 @@ entry_set_tags(struct entry *e, struct entry_block *b, const struct tags *tags, 
     b->any_tag = any;
 }
 
-/* The scheme, which nearly every key begins with, is a bit or two. */
+/* The scheme, which nearly every key begins with, is a bit or two: entry_block.scheme. */
 static struct slice
-entry_split_key(struct slice key, enum entry_scheme *scheme)
+entry_split_key(struct slice key, unsigned *scheme)
 {
-    *scheme = ENTRY_SCHEME_NONE;
-    if (key.len >= 7 && memcmp(key.ptr, "http://", 7) == 0) {
-        *scheme = ENTRY_SCHEME_HTTP;
-        return slice_of(key.ptr + 7, key.len - 7);
+    for (enum http_scheme s = HTTP_SCHEME_HTTP; s <= HTTP_SCHEME_HTTPS; s++) {
+        struct slice prefix = http_scheme_prefix(s);
+
+        if (key.len >= prefix.len && memcmp(key.ptr, prefix.ptr, prefix.len) == 0) {
+            *scheme = 1u + s;
+            return slice_of(key.ptr + prefix.len, key.len - prefix.len);
+        }
     }
-    if (key.len >= 8 && memcmp(key.ptr, "https://", 8) == 0) {
-        *scheme = ENTRY_SCHEME_HTTPS;
-        return slice_of(key.ptr + 8, key.len - 8);
-    }
+    *scheme = 0;
     return key;
 }
 
@@ -187,7 +187,7 @@ entry_set_block(struct entry *e, const struct cache_response *r)
     char prefix[HTTP_PREFIX_MAX + HTTP_REASON_MAX];
     struct http_prefix pre = entry_prefix(r, reason, prefix);
     size_t head = pre.len + lines.len, table = packed_fields_bytes(&r->head);
-    enum entry_scheme scheme;
+    unsigned scheme;
     struct slice key = entry_split_key(r->key_text, &scheme);
     struct entry_rare rare = {.xid = r->xid,
         .hidden = (uint16_t)entry_hidden_bytes(r),

@@ -33,6 +33,7 @@
 #include "daemon/http/packed_fields.h"
 #include "daemon/http/rendering.h"
 #include "daemon/http/tags.h"
+#include "daemon/http/uri.h"
 
 struct ban;
 struct stobj;
@@ -101,7 +102,8 @@ struct entry_block {
     uint32_t ntags : 7;
     uint32_t any_tag : 1;  /* it has more than are remembered: each purge by tag is for it */
     uint32_t has_rare : 1; /* there is a struct entry_rare */
-    uint32_t scheme : 2; /* enum entry_scheme: that the key's text begins with, and is not stored */
+    uint32_t
+        scheme : 2; /* 1 + enum http_scheme: the key's text begins with it, and it is not stored; 0: none */
     /* The head as rendered: a protocol's prefix (http/rendering.h), then field lines. */
     uint16_t head_len;
     uint16_t vary_len, key_len;
@@ -114,12 +116,6 @@ _Static_assert(sizeof(struct entry_block) == 24, "struct entry_block grew");
 _Static_assert(HTTP_PREFIX_MAX + HTTP_REASON_MAX < 1 << 10, "a prefix has its length");
 _Static_assert(LIMIT_FIELDS *PACKED_FIELD_MAX < 1 << 11, "a table has its length");
 _Static_assert(TAGS_MAX < 1 << 7, "tags have their number");
-
-enum entry_scheme {
-    ENTRY_SCHEME_NONE, /* the key is a policy's, or there is none */
-    ENTRY_SCHEME_HTTP,
-    ENTRY_SCHEME_HTTPS,
-};
 
 /* What few responses have. */
 struct entry_rare {
@@ -275,23 +271,20 @@ entry_vary(const struct entry *e)
 }
 
 /* The key's text is these two, one behind the other; both are empty if it is not known. */
-struct entry_key_text {
-    struct slice scheme, rest; /* "https://"; "" of a policy's */
-};
-
-static inline struct entry_key_text
-entry_key_text(const struct entry *e)
+static inline struct slice
+entry_key_scheme(const struct entry *e)
 {
-    static const char https[] = "https://", http[] = "http://";
-    const struct entry_block *b = e->block;
-    struct entry_key_text k = {.scheme = slice_of("", 0),
-        .rest = slice_of(b->text + b->head_len + b->vary_len, b->key_len)};
+    unsigned scheme = e->block->scheme;
 
-    if (b->scheme == ENTRY_SCHEME_HTTP)
-        k.scheme = slice_of(http, sizeof(http) - 1);
-    else if (b->scheme == ENTRY_SCHEME_HTTPS)
-        k.scheme = slice_of(https, sizeof(https) - 1);
-    return k;
+    return scheme == 0 ? slice_of("", 0) : http_scheme_prefix((enum http_scheme)(scheme - 1));
+}
+
+static inline struct slice
+entry_key_rest(const struct entry *e)
+{
+    const struct entry_block *b = e->block;
+
+    return slice_of(b->text + b->head_len + b->vary_len, b->key_len);
 }
 
 /* The request that it was fetched for; 0: not known. */

@@ -25,6 +25,13 @@ http_scheme_name(enum http_scheme s)
     return http_schemes[s].name;
 }
 
+struct slice
+http_scheme_prefix(enum http_scheme s)
+{
+    tassert(s == HTTP_SCHEME_HTTP || s == HTTP_SCHEME_HTTPS);
+    return http_schemes[s].prefix;
+}
+
 static uint16_t
 http_scheme_port(enum http_scheme s)
 {

@@ -28,7 +28,8 @@ struct http_authority {
     bool has_port;     /* "h:" has none (RFC 3986 6.2.3) */
 };
 
-const char *http_scheme_name(enum http_scheme s); /* "http" */
+const char *http_scheme_name(enum http_scheme s);    /* "http" */
+struct slice http_scheme_prefix(enum http_scheme s); /* "http://" */
 
 /* uri-host [":" port], strictly: reg-name, IPv4 or [IPv6]; no userinfo, no empty host.
  * 0 or TERR_SYNTAX. */

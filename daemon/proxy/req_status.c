@@ -145,13 +145,13 @@ req_put_key(const struct req *r, char *p)
 
     if (!e->key_shows)
         return p;
-    if (__builtin_expect(e->block->scheme == ENTRY_SCHEME_HTTP, 1))
+    if (__builtin_expect(e->block->scheme == 1 + HTTP_SCHEME_HTTP, 1))
         p = FIELD_PUT(p, "; key=\"http://");
-    else if (e->block->scheme == ENTRY_SCHEME_HTTPS)
+    else if (e->block->scheme == 1 + HTTP_SCHEME_HTTPS)
         p = FIELD_PUT(p, "; key=\"https://");
     else
         p = FIELD_PUT(p, "; key=\"");
-    p = req_put(p, entry_key_text(e).rest);
+    p = req_put(p, entry_key_rest(e));
     *p++ = '"';
     return p;
 }
