@@ -1,4 +1,7 @@
-/* cert_dir.c -- a directory's files, put together by what stands in front of their last dot. */
+/* cert_dir.c -- a directory's files, put together by what stands in front of their last dot.
+ *
+ * Names alone are looked at here: a directory of 50,000 costs one readdir() and no open().  What is in a file, and
+ * whether it may be read, is cert_entry.c's to say. */
 #include "daemon/tls/cert_dir.h"
 
 #include <dirent.h>
@@ -55,6 +58,7 @@ struct dir_group {
 #define DIR_BIT(kind) (1u << (kind))
 #define DIR_CHAIN     (DIR_BIT(DIR_CRT) | DIR_BIT(DIR_CER))
 
+/* The last dot: a stem is mostly a host name, which has dots of its own. */
 static enum dir_kind
 dir_kind_of(const char *name, size_t *stem_len)
 {
@@ -109,6 +113,7 @@ dir_add_folder(struct dir_list *l, const char *name, bool is_folder)
 {
     char *chain = dir_path(l, name, "/fullchain.pem");
 
+    /* access() follows links, as certbot's are, and as a link to a folder is. */
     if (chain != NULL && access(chain, F_OK) == 0)
         dir_add_name(l, name, strlen(name), DIR_FOLDER);
     else if (chain != NULL && is_folder)
@@ -135,6 +140,7 @@ dir_list_read(struct dir_list *l)
 
         if (entry->d_name[0] == '.')
             continue; /* an editor's, or Kubernetes' folders behind its links */
+        /* Some file systems leave d_type DT_UNKNOWN: then a name with a suffix is taken for a file, and the read will tell. */
         if (kind != DIR_OTHER && entry->d_type != DT_DIR)
             dir_add_name(l, entry->d_name, stem_len, kind);
         else if (entry->d_type != DT_REG)
@@ -144,6 +150,7 @@ dir_list_read(struct dir_list *l)
     return l->rc;
 }
 
+/* readdir() has an order of its own: sorted, the same files give the same default on every node. */
 static int
 dir_compare(const void *a, const void *b)
 {
@@ -153,7 +160,7 @@ dir_compare(const void *a, const void *b)
     return order != 0 ? order : (int)x->kind - (int)y->kind;
 }
 
-/* Takes the paths. */
+/* Takes the paths, also on failure. */
 static void
 dir_add(struct dir_list *l, char *certificate, char *key, char *ocsp, bool key_needed)
 {
@@ -207,6 +214,7 @@ dir_add_group(struct dir_list *l, const struct dir_group *g)
     }
     if ((!has_chain && !has_pem) || (!has_pem && dir_is_issuer(g)))
         return;
+    /* A .pem beside .crt and .key is what HAProxy is given of both: the same twice. */
     if (has_pem && !(has_chain && has_key))
         kind = DIR_PEM;
     ocsp = (g->kinds & DIR_BIT(DIR_OCSP)) != 0 ? dir_path(l, g->stem, ".ocsp") : NULL;
@@ -241,6 +249,7 @@ dir_add_certbot(struct dir_list *l, const char *folder)
         l, dir_path(l, folder, "fullchain.pem"), dir_path(l, folder, "privkey.pem"), ocsp, true);
 }
 
+/* Sorted, so that a stem's files lie together. */
 static void
 dir_group_all(struct dir_list *l)
 {
@@ -288,6 +297,7 @@ cert_dir_read(struct cert_dir *out, const char *path, struct cert_report *report
     unsigned at = 0;
 
     *out = (struct cert_dir){NULL, 0};
+    /* Listed whole before anything is grouped: certbot's folder is known by two of its names. */
     l.rc = dir_list_read(&l);
     if (l.rc == 0 && dir_is_certbot(&l)) {
         dir_add_certbot(&l, "");

@@ -1,4 +1,7 @@
-/* cert_file.c -- files of certificates and keys. */
+/* cert_file.c -- files of certificates and keys.
+ *
+ * Whole and at once, into memory that is overwritten before it goes: a file may be a key, and stdio's buffers keep
+ * what went through them. */
 #include "daemon/tls/cert_file.h"
 
 #include <errno.h>
@@ -19,6 +22,8 @@ cert_buffer_fini(struct cert_buffer *b)
     *b = (struct cert_buffer){NULL, 0};
 }
 
+/* The inode, for a file that is replaced by rename(2) within one tick of the clock; the mode, for one that was opened
+ * to all since. */
 static void
 file_id(const struct stat *st, struct cert_file_id *out)
 {
@@ -28,6 +33,7 @@ file_id(const struct stat *st, struct cert_file_id *out)
         .mode = st->st_mode};
 }
 
+/* Its errno, or 0.  A link is followed, so that a change of what it leads to is seen. */
 int
 cert_file_stat(const char *path, struct cert_file_id *out)
 {
@@ -64,6 +70,7 @@ cert_file_say(struct cert_report *report, const char *path, int err)
 bool
 cert_file_is_private(const struct cert_file_id *id, const char *path, struct cert_report *report)
 {
+    /* The group may read it: tarnd's user mostly has it by a group (Debian's ssl-cert). */
     if ((id->mode & (S_IROTH | S_IWOTH)) == 0)
         return true;
     cert_report_add(report, true, path, 0,
@@ -94,6 +101,7 @@ file_fill(int fd, struct cert_buffer *b, size_t size)
 {
     size_t have = 0;
 
+    /* One byte more than stat() said is asked for: it shows that the file has grown. */
     while (have <= size) {
         ssize_t n = read(fd, b->bytes + have, size + 1 - have);
 
@@ -115,6 +123,7 @@ file_read(int fd, const char *path, struct cert_buffer *b, struct slice *out,
     struct stat st;
     ssize_t n;
 
+    /* Of the open file: between a stat() by name and the open another one may have come there. */
     if (fstat(fd, &st) != 0) {
         cert_file_say(report, path, errno);
         return TERR_IO;

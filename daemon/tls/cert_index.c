@@ -1,4 +1,7 @@
-/* cert_index.c -- DER, as far as certificates use it. */
+/* cert_index.c -- DER, as far as certificates use it.
+ *
+ * Each step takes one value off the front of a slice and checks its length against what is left, so no position is ever
+ * computed from a length that the file says.  What is not needed is skipped by its length, unread: OpenSSL judges it. */
 #include "daemon/tls/cert_index.h"
 
 #include <arpa/inet.h>
@@ -42,12 +45,14 @@ der_take(struct slice *in, unsigned *tag, struct slice *body, struct slice *whol
     const uint8_t *p = (const uint8_t *)in->ptr;
     size_t len, head = 2;
 
+    /* 0x1f: the tag goes on in further bytes (X.690 8.1.2.4). */
     if (in->len < 2 || (p[0] & 0x1f) == 0x1f) /* no tag of more than a byte in a certificate */
         return false;
     len = p[1];
     if (len >= 0x80) {
         size_t n = len & 0x7f;
 
+        /* n == 0 is BER's indefinite length, which DER has not (X.690 10.1). */
         if (n == 0 || n > 3 || in->len < 2 + n)
             return false;
         len = 0;
@@ -55,6 +60,7 @@ der_take(struct slice *in, unsigned *tag, struct slice *body, struct slice *whol
             len = len << 8 | p[2 + i];
         head += n;
     }
+    /* head is within in->len, so that nothing wraps here. */
     if (in->len - head < len)
         return false;
     *tag = p[0];
@@ -120,12 +126,14 @@ der_time(struct slice *in, int64_t *out_s)
     if (tag == DER_UTC_TIME) {
         if (!der_digits(&t, 2, &year))
             return false;
+        /* RFC 5280 4.1.2.5.1. */
         year += year >= 50 ? 1900 : 2000;
     } else if (tag != DER_GENERALIZED_TIME || !der_digits(&t, 4, &year))
         return false;
     if (!der_digits(&t, 2, &month) || !der_digits(&t, 2, &day) || !der_digits(&t, 2, &hour) ||
         !der_digits(&t, 2, &minute) || !der_digits(&t, 2, &second) || !slice_eq(t, SLICE_LIT("Z")))
         return false;
+    /* So that der_days() stays in range.  31 February, or second 99, moves an end by days or seconds: that is no harm. */
     if (month < 1 || month > 12 || day < 1 || day > 31)
         return false;
     *out_s = der_days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
@@ -143,6 +151,7 @@ name_value(struct slice name, struct slice type)
 
     if (!der_expect(&name, DER_SEQUENCE, &rdns))
         return found;
+    /* A name is a list of sets of pairs, which nearly always have one member each (RFC 5280 4.1.2.4). */
     while (der_expect(&rdns, DER_SET, &set)) {
         while (der_expect(&set, DER_SEQUENCE, &pair)) {
             if (der_expect(&pair, DER_OID, &oid) && slice_eq(oid, type) &&
@@ -161,6 +170,7 @@ facts_digest(struct slice algorithm)
         "\x2a\x86\x48\x86\xf7\x0d\x01\x01", 8}; /* PKCS #1, one byte more */
     struct slice oid;
 
+    /* Only the two that every client refuses: a certificate by them would break each handshake without a word here. */
     if (!der_expect(&algorithm, DER_OID, &oid))
         return CERT_DIGEST_OTHER;
     if (slice_eq(oid, SLICE_LIT("\x2a\x86\x48\xce\x3d\x04\x01"))) /* ecdsa-with-SHA1 */
@@ -188,6 +198,7 @@ rsa_bits(struct slice key, unsigned *bits)
 {
     struct slice numbers, modulus;
 
+    /* INTEGER is signed: a modulus has a zero in front, which is none of its bits. */
     if (key.len < 1 || key.ptr[0] != 0) /* unused bits of the BIT STRING */
         return false;
     key = slice_of(key.ptr + 1, key.len - 1);
@@ -231,6 +242,7 @@ facts_extension(struct cert_facts *f, struct slice extension)
 
     if (!der_expect(&extension, DER_OID, &oid))
         return false;
+    /* DEFAULT FALSE, so it is left out where it is not critical. */
     (void)der_optional(&extension, DER_BOOLEAN, &critical);
     if (!der_expect(&extension, DER_OCTET_STRING, &value))
         return false;
@@ -239,6 +251,7 @@ facts_extension(struct cert_facts *f, struct slice extension)
             return false;
         f->san = names;
     }
+    /* id-pe-acmeIdentifier (RFC 8737 3): such a certificate is a proof, and must never be served as one. */
     f->is_acme = f->is_acme || slice_eq(oid, SLICE_LIT(OID_ACME));
     return true;
 }
@@ -295,6 +308,7 @@ cert_facts_read(struct cert_facts *out, struct slice der, const char **why)
 {
     struct slice certificate, tbs, algorithm, signature;
 
+    /* Nothing may follow it: what OpenSSL does not read would be in the file for something else. */
     *out = (struct cert_facts){.kind = CERT_KINDS};
     if (!der_expect(&der, DER_SEQUENCE, &certificate) || der.len != 0 ||
         !der_expect(&certificate, DER_SEQUENCE, &tbs) ||
@@ -308,6 +322,7 @@ cert_facts_read(struct cert_facts *out, struct slice der, const char **why)
     return 0;
 }
 
+/* What the library would take and clients do not: said when it is loaded, and not by a visitor. */
 const char *
 cert_facts_misfit(const struct cert_facts *f)
 {
@@ -335,6 +350,7 @@ cert_name_fold(struct slice in, char out[CERT_NAME_MAX])
 {
     size_t label = 0;
 
+    /* As a root of DNS, which some clients send and RFC 6066 3 forbids. */
     if (in.len > 0 && in.ptr[in.len - 1] == '.')
         in.len--;
     if (in.len == 0 || in.len >= CERT_NAME_MAX)
@@ -357,6 +373,7 @@ cert_name_fold(struct slice in, char out[CERT_NAME_MAX])
     return in.len;
 }
 
+/* A client that connects to an address sends no name (RFC 6066 3): it is kept for the operator to see. */
 static size_t
 name_address(struct slice in, char out[CERT_NAME_MAX])
 {
@@ -376,6 +393,7 @@ struct name_list {
 static void
 names_add(struct name_list *l, const char *name, size_t len)
 {
+    /* Left out and counted, for the operator hears of it: the others still serve. */
     if (len == 0 || l->nnames == CERT_NAMES_MAX || l->room - l->len < len + 1) {
         l->nbad++;
         return;
@@ -403,6 +421,7 @@ cert_facts_names(
             names_add(&l, name, name_address(value, name));
     }
     l.nbad += rest.len > 0; /* what is no GeneralName ends the list */
+    /* Only where there is no alternative name at all: with one the common name counts for nothing (RFC 9525 2). */
     if (l.nnames == 0 && l.nbad == 0 && f->cn.len > 0)
         names_add(&l, name, cert_name_fold(f->cn, name));
     *nnames = l.nnames;
@@ -419,6 +438,7 @@ cert_name_show(struct slice name, char out[CERT_ISSUER_MAX])
     if (text.len == 0)
         text = name_value(name, SLICE_LIT(OID_ORGANISATION));
     len = text.len < CERT_ISSUER_MAX - 1 ? text.len : CERT_ISSUER_MAX - 1;
+    /* It goes to a terminal and into JSON: an issuer's name may have any bytes. */
     for (size_t i = 0; i < len; i++)
         out[i] = (char)(text.ptr[i] >= ' ' && text.ptr[i] <= '~' ? text.ptr[i] : '?');
     out[len] = '\0';

@@ -1,4 +1,7 @@
-/* cert_keys.c -- parses chains and keys, judges whether they belong together, and gives them to SSL objects. */
+/* cert_keys.c -- parses chains and keys, judges whether they belong together, and gives them to SSL objects.
+ *
+ * Parsing takes most of a millisecond, so it runs on a thread of the offload; only cert_pick_use() runs on loops.  What
+ * is made here never changes: handshakes of any loop use it at once. */
 #include "daemon/tls/cert_keys.h"
 
 #include <pthread.h>
@@ -54,6 +57,7 @@ keys_file(const struct keys_parse *p)
 static const char *
 keys_reason(void)
 {
+    /* The last one is the outermost, which names what was read; those before it name a field of ASN.1. */
     const char *reason = tls_lib_reason(ERR_peek_last_error());
 
     ERR_clear_error();
@@ -66,6 +70,7 @@ keys_reason(void)
 static int
 keys_leaf(struct keys_parse *p, struct slice der, unsigned line)
 {
+    /* As large as the table's own (cert_entry.c), or names would differ that do not. */
     char names[65536];
     unsigned nnames, nbad;
     const char *why;
@@ -90,6 +95,7 @@ keys_certificate(struct keys_parse *p, struct slice der, unsigned line)
     const unsigned char *at = (const unsigned char *)der.ptr;
     X509 *cert;
 
+    /* A file of all CAs put behind a certificate by mistake would be sent whole in every handshake. */
     if (p->ncerts == CERT_CHAIN_MAX) {
         cert_report_add(p->report, true, p->source->certificate, line,
             "is the %uth certificate of the file: a chain has two to four", CERT_CHAIN_MAX + 1u);
@@ -114,6 +120,7 @@ keys_key(struct keys_parse *p, struct slice der, const struct pem_block *block)
     const unsigned char *at = (const unsigned char *)der.ptr;
     const char *file = keys_file(p);
 
+    /* Which of two is meant would depend on their order; one of them may be a leaked one that was to be replaced. */
     if (p->key != NULL) {
         cert_report_add(p->report, true, file, block->line,
             "is a second key, after that of line %u: a file has one", p->key_line);
@@ -138,6 +145,7 @@ keys_block(struct keys_parse *p, const char *file, const struct pem_block *block
     long n;
     int rc = TERR_CONFIG;
 
+    /* Before OpenSSL sees it, which would ask a terminal for the password. */
     if (pem_is_key(block) && block->is_encrypted) {
         cert_report_add(p->report, true, file, block->line,
             "the key is encrypted, and tarnd asks for no password: openssl pkey -in FILE -out "
@@ -155,6 +163,7 @@ keys_block(struct keys_parse *p, const char *file, const struct pem_block *block
         rc = keys_key(p, slice_of((char *)der, (size_t)n), block);
     else
         rc = keys_certificate(p, slice_of((char *)der, (size_t)n), block->line);
+    /* Certificates, too: it costs less than to tell them apart. */
     OPENSSL_cleanse(der, pem_room(block));
     free(der);
     return rc;
@@ -212,7 +221,7 @@ keys_read(struct keys_parse *p, const char *file)
     return rc == TERR_IO ? TERR_CONFIG : rc;
 }
 
-/* ---- judging ---- */
+/* ---- judging: what would end a handshake is an error, what a client may forgive a remark ---- */
 
 static int
 keys_match(struct keys_parse *p)
@@ -228,6 +237,7 @@ keys_match(struct keys_parse *p)
     if (X509_check_private_key(p->certs[0], p->key) == 1)
         return 0;
     ERR_clear_error();
+    /* The commonest mistake, a chain written upside down, has a message of its own. */
     for (unsigned i = 1; i < p->ncerts; i++) {
         if (X509_check_private_key(p->certs[i], p->key) == 1) {
             cert_report_add(p->report, true, p->source->certificate, p->lines[i],
@@ -285,6 +295,8 @@ keys_order(struct keys_parse *p)
     char subject[CERT_ISSUER_MAX], issuer[CERT_ISSUER_MAX];
     unsigned n = 1;
 
+    /* A root that issued itself ends the search, for it is not behind itself.  It is sent if it is there: the operator
+     * put it there. */
     while (n < p->ncerts && keys_issuer(p, n))
         n++;
     ERR_clear_error();
@@ -330,6 +342,7 @@ keys_make(struct cert_keys **out, struct keys_parse *p)
         return TERR_NOMEM;
     }
     k->leaf = p->certs[0];
+    /* What is taken over is not the parse's to free any more. */
     k->key = p->key;
     p->key = NULL;
     for (unsigned i = 1; i < p->ncerts; i++) {
@@ -353,6 +366,7 @@ cert_keys_parse(
     struct keys_parse p = {.source = source, .report = report};
     int rc;
 
+    /* What another job left on this thread would be given as the reason of ours. */
     ERR_clear_error();
     rc = keys_read(&p, source->certificate);
     if (rc == 0 && source->key != NULL)
@@ -384,6 +398,7 @@ cert_keys_unref(struct cert_keys **kp)
     struct cert_keys *k;
 
     OBJ_TAKE(k, kp, CERT_KEYS_MAGIC);
+    /* SSL objects have counts of their own on what is in it (SSL_use_certificate). */
     if (atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) != 1)
         return;
     X509_free(k->leaf);
@@ -431,6 +446,7 @@ cert_pick_use(const struct cert_pick *pick, SSL *ssl)
 
     tassert(pick->ecdsa != NULL || pick->rsa != NULL);
     ERR_clear_error();
+    /* With one kind alone there is nothing to choose: a client that does not take it gets the library's alert. */
     if (pick->ecdsa != NULL && pick->rsa != NULL) {
         with_rsa = tls_lib_peer_takes(ssl, EVP_PKEY_RSA);
         with_ecdsa = tls_lib_peer_takes(ssl, EVP_PKEY_EC) || !with_rsa; /* the library says why */

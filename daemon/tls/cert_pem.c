@@ -1,4 +1,7 @@
-/* cert_pem.c -- a PEM file, line by line. */
+/* cert_pem.c -- a PEM file, line by line (RFC 7468).
+ *
+ * OpenSSL's reader knows no line numbers, copies a key's text into buffers of its own, and cannot say that a file was cut
+ * short.  Here each error has its line, and nothing is copied. */
 #include "daemon/tls/cert_pem.h"
 
 #include "daemon/base/tassert.h"
@@ -25,6 +28,7 @@ pem_line(struct pem_scan *s, struct slice *out)
     *out = slice_of(s->at, nl != NULL ? (size_t)(nl - s->at) : left);
     s->at = nl != NULL ? nl + 1 : s->end;
     s->line++;
+    /* Files come from Windows, and from mails that were copied by hand. */
     while (out->len > 0 && (out->ptr[out->len - 1] == '\r' || out->ptr[out->len - 1] == ' ' ||
                                out->ptr[out->len - 1] == '\t'))
         out->len--;
@@ -88,6 +92,7 @@ pem_next(struct pem_scan *s, struct pem_block *out, struct pem_fault *fault)
     for (;;) {
         const char *at = s->at;
 
+        /* A second BEGIN, too: else the block would swallow the next one, and end by that one's END. */
         if (!pem_line(s, &line) || pem_starts(line, pem_begin, sizeof(pem_begin) - 1)) {
             *fault =
                 (struct pem_fault){begins, "the block has no END line: the file was cut short"};
@@ -132,6 +137,7 @@ pem_digit(unsigned char c)
 long
 pem_decode(const struct pem_block *b, uint8_t *out, struct pem_fault *fault)
 {
+    /* Branches by a key's bytes: a process that could time this could read the file. */
     unsigned line = b->body_line, digits = 0, pads = 0;
     uint32_t bits = 0;
     size_t n = 0;
@@ -155,6 +161,7 @@ pem_decode(const struct pem_block *b, uint8_t *out, struct pem_fault *fault)
         out[n++] = (uint8_t)(bits >> 8);
         out[n++] = (uint8_t)bits;
     }
+    /* Bits behind the last byte may be anything: OpenSSL takes them, and DER has its own length. */
     if (digits % 4 != 0 || pads > 2 || digits == 0) {
         *fault = (struct pem_fault){
             b->line, "the base64 is not whole: the file was cut short or edited"};
@@ -174,6 +181,7 @@ pem_is_certificate(const struct pem_block *b)
 bool
 pem_is_key(const struct pem_block *b)
 {
+    /* RSA, EC, ENCRYPTED or nothing stands in front (RFC 7468 10, 11; RFC 5915 4). */
     static const struct slice suffix = {"PRIVATE KEY", 11};
 
     return b->label.len >= suffix.len &&

@@ -1,4 +1,7 @@
-/* cert_staple.c -- OCSP responses: read, judged, and given to clients that ask. */
+/* cert_staple.c -- OCSP responses: read, judged, and given to clients that ask.
+ *
+ * Files are an operator's (a cron job with `openssl ocsp`): tarnd asks no responder.  A response that is not good is a
+ * remark and never an error: a handshake without one succeeds, unless the certificate says must-staple. */
 #include "daemon/tls/cert_staple.h"
 
 #include <pthread.h>
@@ -14,15 +17,19 @@
 #include "daemon/tls/cert_file.h"
 #include "daemon/tls/cert_store.h"
 
+/* Hangs on the leaf as its extra data, so it lives as long as any SSL object that uses the certificate, also behind
+ * a reload. */
 struct cert_staple {
     int64_t until_s;
     size_t len;
     unsigned char der[];
 };
 
+/* Of the process: an index cannot be given back. */
 static int staple_index = -1;
 static pthread_once_t staple_once = PTHREAD_ONCE_INIT;
 
+/* By malloc() and free(), not the library's: it is charged with the store's memory, not with TLS's. */
 static void
 staple_on_free(void *parent, void *ptr, CRYPTO_EX_DATA *data, int index, long argl, void *argp)
 {
@@ -59,6 +66,7 @@ staple_find(OCSP_BASICRESP *basic, X509 *leaf, X509 *issuer, int *status,
     return false;
 }
 
+/* 0: it has none.  nextUpdate is optional (RFC 6960 4.2.2.1); what has no end would be sent for ever. */
 static int64_t
 staple_time(const ASN1_GENERALIZEDTIME *t)
 {
@@ -74,6 +82,7 @@ staple_is_signed(OCSP_BASICRESP *basic, X509 *issuer)
 {
     STACK_OF(X509) *certs = sk_X509_new_null();
     X509_STORE *store = X509_STORE_new();
+    /* The issuer alone is trusted, and needs no root behind it (PARTIAL_CHAIN): the system's CAs have no say in this. */
     bool good = certs != NULL && store != NULL && X509_STORE_add_cert(store, issuer) == 1 &&
                 X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN) == 1 &&
                 sk_X509_push(certs, issuer) > 0 && OCSP_basic_verify(basic, certs, store, 0) == 1;
@@ -95,6 +104,7 @@ staple_judge(OCSP_RESPONSE *response, X509 *leaf, X509 *issuer, int64_t now_s, c
     int status = V_OCSP_CERTSTATUS_UNKNOWN;
 
     *why = NULL;
+    /* The signature last: it costs a hundred times what the others do. */
     if (basic == NULL)
         *why = "is an error of the responder";
     else if (issuer == NULL)
@@ -118,6 +128,7 @@ staple_keep(X509 *leaf, struct slice der, int64_t until_s)
 {
     struct cert_staple *staple = malloc(sizeof(*staple) + der.len);
 
+    /* Parses run at once on several threads. */
     pthread_once(&staple_once, staple_start);
     if (staple == NULL)
         return false;
@@ -171,6 +182,7 @@ cert_on_status(SSL *ssl, void *ctx)
     (void)ctx;
     pthread_once(&staple_once, staple_start);
     staple = leaf != NULL && staple_index >= 0 ? X509_get_ex_data(leaf, staple_index) : NULL;
+    /* Asked for at each handshake: it was good when it was read, perhaps days ago. */
     if (staple == NULL || staple->until_s <= (int64_t)time(NULL))
         return SSL_TLSEXT_ERR_NOACK;
     /* The library frees it, with its own free(). */

@@ -1,4 +1,7 @@
-/* cert_store.c -- entries that are parsed, those that are being parsed, and those that were used last. */
+/* cert_store.c -- entries that are parsed, those that are being parsed, and those that were used last.
+ *
+ * One mutex for all of it: a pick costs a thousandth of the handshake that it is for.  Under the lock nothing blocks and
+ * OpenSSL only frees; files are read by jobs, which know their entry and no more. */
 #include "daemon/tls/cert_store.h"
 
 #include <limits.h>
@@ -57,6 +60,7 @@ store_now(const struct cert_store *s)
 
 /* ---- the lists, under the lock ---- */
 
+/* A handshake's keys are counted (store_take): what leaves a list stays good for those that have it. */
 static void
 store_unlist(struct cert_store *s, struct cert_entry *e)
 {
@@ -86,6 +90,7 @@ store_forget(struct cert_store *s, struct cert_entry *e)
     store_unlist(s, e);
     if (e->keys != NULL)
         cert_keys_unref(&e->keys);
+    /* One that is being parsed stays so, for its job publishes; one that is bad, until it may be tried again. */
     if (e->state == CERT_PARSED)
         e->state = CERT_UNPARSED;
 }
@@ -107,6 +112,7 @@ challenge_parse(const struct cert_job *j, struct cert_keys **keys, struct cert_r
 {
     struct cert_source source = {
         j->entry->certificate, NULL, NULL, j->entry->names, store_now(j->store)};
+    /* The clients of ACME that write tls-alpn-01 differ in the form, and none says which it will be. */
     int stem = (int)strlen(j->entry->certificate) - 4; /* without ".pem" */
     char *certificate = NULL, *key = NULL;
     int rc;
@@ -120,6 +126,7 @@ challenge_parse(const struct cert_job *j, struct cert_keys **keys, struct cert_r
         source.certificate = certificate;
         source.key = key;
     }
+    /* Else a client that offers acme-tls/1 would be shown any certificate that lies there. */
     rc = cert_keys_parse(keys, &source, report);
     if (rc == 0 && !cert_keys_is_acme(*keys)) {
         cert_report_add(report, true, source.certificate, 0,
@@ -153,6 +160,7 @@ report_text(const struct cert_report_row *row)
     return text;
 }
 
+/* The first error: those behind it are its consequences. */
 static char *
 report_error(const struct cert_report *report)
 {
@@ -184,6 +192,7 @@ store_publish(struct cert_store *s, const struct cert_job *j, struct cert_keys *
 
     tassert(e->state == CERT_PARSING);
     tassert((rc == 0) == (keys != NULL));
+    /* Notified last, in all cases: a handshake that is not woken waits until its deadline. */
     e->state = rc == 0 ? CERT_PARSED : CERT_BAD;
     e->rc = rc;
     e->retry_s = store_now(s) + (j->is_challenge ? CERT_CHALLENGE_S : CERT_RETRY_S);
@@ -209,6 +218,7 @@ store_say(struct cert_store *s, struct cert_entry *e, const struct cert_report *
     char *error = report_error(report);
     bool same, was_remarked;
 
+    /* Decided under the lock, written without it: the error log may block. */
     pthread_mutex_lock(&s->lock);
     same = error == NULL || (e->error != NULL && strcmp(e->error, error) == 0);
     was_remarked = e->was_remarked;
@@ -238,6 +248,7 @@ store_run(struct job *job)
         store_say(s, j->entry, &report);
     cert_report_free(&report);
     pthread_mutex_lock(&s->lock);
+    /* A certificate without its file is a bad one until a reload takes it out; a challenge without its file is over. */
     store_publish(s, j, keys, rc == TERR_NOTFOUND && !j->is_challenge ? TERR_CONFIG : rc);
     cert_entry_unref(&j->entry);
     free(j);
@@ -257,6 +268,7 @@ store_submit(struct cert_store *s, struct cert_entry *e, bool is_challenge)
         return TERR_NOMEM;
     *j = (struct cert_job){.store = s, .entry = e, .is_challenge = is_challenge};
     job_init(&j->job, store_run, NULL);
+    /* The job may run before this returns, and waits for the lock that we have. */
     rc = offload_submit(s->env.offload, &j->job);
     if (rc < 0) {
         free(j);
@@ -276,6 +288,7 @@ store_want(struct cert_store *s, struct cert_entry *e)
 {
     int rc;
 
+    /* To the front of those that were used last.  What must not be forgotten has no order. */
     if (e->state == CERT_PARSED || (e->state == CERT_BAD && e->keys != NULL)) {
         if (!e->is_kept)
             store_list(s, e, false);
@@ -283,6 +296,7 @@ store_want(struct cert_store *s, struct cert_entry *e)
     }
     if (e->state == CERT_PARSING)
         return TERR_AGAIN;
+    /* Else each handshake would read the file, and clients decide how many there are. */
     if (e->state == CERT_BAD && store_now(s) < e->retry_s)
         return e->rc;
     rc = store_submit(s, e, false);
@@ -306,6 +320,7 @@ store_pick_name(struct cert_store *s, struct slice name, struct waiter *w, struc
     int rc[CERT_KINDS], worst = TERR_NOTFOUND;
     struct cert_entry *e[CERT_KINDS], *busy = NULL;
 
+    /* Both are wanted even if the first is busy: the second parse runs meanwhile. */
     for (unsigned kind = 0; kind < CERT_KINDS; kind++) {
         e[kind] = slot->entry[kind] != 0 ? s->table->entries[slot->entry[kind] - 1] : NULL;
         rc[kind] = e[kind] != NULL ? store_want(s, e[kind]) : TERR_NOTFOUND;
@@ -319,11 +334,13 @@ store_pick_name(struct cert_store *s, struct slice name, struct waiter *w, struc
         s->stats.waits++;
         return TERR_AGAIN;
     }
+    /* One good kind is enough; why the other is not to be had was said when it was parsed. */
     out->ecdsa = rc[CERT_ECDSA] == 0 ? store_take(e[CERT_ECDSA]) : NULL;
     out->rsa = rc[CERT_RSA] == 0 ? store_take(e[CERT_RSA]) : NULL;
     return out->ecdsa != NULL || out->rsa != NULL ? 0 : worst;
 }
 
+/* At most 64: a list is enough. */
 static struct cert_entry *
 challenge_find(struct cert_store *s, struct slice name)
 {
@@ -375,6 +392,7 @@ challenge_new(struct cert_store *s, struct slice name, struct cert_entry **out)
     struct cert_files f = {NULL, NULL, NULL};
     struct cert_entry *e;
 
+    /* The oldest goes, by a stranger's question too: where its proof still lies there, the CA's next one reads it again. */
     if (s->nchallenges == CERT_CHALLENGES_MAX)
         challenge_drop_idle(s, false);
     if (s->nchallenges == CERT_CHALLENGES_MAX)
@@ -416,6 +434,7 @@ store_pick_challenge(
     struct cert_entry *e = challenge_find(s, name);
     int rc = 0;
 
+    /* A server name is no pattern (RFC 6066 3), and no path either: it was folded. */
     if (name.len == 0 || name.ptr[0] == '*' || s->table->challenge_directory == NULL)
         return TERR_NOTFOUND;
     if (e == NULL)
@@ -431,6 +450,7 @@ store_pick_challenge(
     }
     if (rc == 0 && e->state != CERT_PARSING)
         rc = store_submit(s, e, true);
+    /* What was made for it stays, UNPARSED, and the next question submits it again. */
     if (rc < 0)
         return rc;
     waiter_arm(w, &e->waiting);
@@ -455,6 +475,7 @@ cert_store_pick(
     return rc;
 }
 
+/* False: the notification is on its way, and the waiter's memory must stay until it has landed. */
 bool
 cert_pick_cancel(struct cert_store *s, struct waiter *w)
 {
@@ -492,7 +513,8 @@ cert_store_open(
     return 0;
 }
 
-/* A file has changed: what was parsed of it serves until, and unless, the new one can be. */
+/* A file has changed: what was parsed of it serves until, and unless, the new one can be.
+ * A job of the old entry may run still: it finds its entry in no table, and drops what it has made. */
 static void
 store_change(struct cert_store *s, const struct cert_change *c)
 {
@@ -557,11 +579,13 @@ cert_store_swap(struct cert_store *s, struct cert_table **table)
     store_forget_others(s, &s->kept, false);
     store_keep(s);
     store_evict(s);
+    /* The directory may be another one now. */
     challenge_drop_idle(s, true);
     pthread_mutex_unlock(&s->lock);
     for (unsigned i = 0; i < now->nchanges; i++)
         cert_entry_unref(&now->changes[i].old);
     now->nchanges = 0;
+    /* Without the lock: the last count frees 50,000 entries. */
     cert_table_unref(&before);
 }
 
@@ -572,6 +596,7 @@ cert_store_close(struct cert_store **sp)
 
     OBJ_TAKE(s, sp, CERT_STORE_MAGIC);
     pthread_mutex_lock(&s->lock);
+    /* Loops are gone by now, and with them every waiter; jobs have a pointer to us. */
     while (s->njobs > 0)
         pthread_cond_wait(&s->idle, &s->lock);
     store_forget_others(s, &s->used, true);
@@ -648,6 +673,7 @@ void
 cert_store_each(
     struct cert_store *s, void (*each)(void *ctx, const struct cert_info *info), void *ctx)
 {
+    /* The lock is taken for each entry and not for all: handshakes go on while an operator's list of 50,000 is written. */
     struct cert_table *t = cert_store_table(s);
 
     for (unsigned i = 0; i < t->n; i++) {

@@ -1,4 +1,7 @@
-/* cert_table.c -- loads a listener's certificates and sorts them by name. */
+/* cert_table.c -- loads a listener's certificates and sorts them by name.
+ *
+ * A table is made beside the one in use, whole, and takes its place by one pointer (cert_store_swap): a load that fails
+ * changes nothing.  Entries with unchanged files are shared by both, with what was parsed of them. */
 #include "daemon/tls/cert_table.h"
 
 #include <errno.h>
@@ -29,6 +32,7 @@ table_hash(struct slice name)
     return hash_bytes(name.ptr, name.len).lo;
 }
 
+/* Half full at most, so that a search by steps of one ends soon. */
 static unsigned
 table_power(unsigned n)
 {
@@ -57,6 +61,7 @@ table_slot(const struct cert_table *t, struct slice name)
     for (unsigned i = (unsigned)hash & t->slot_mask;; i = (i + 1) & t->slot_mask) {
         struct cert_slot *s = &t->slots[i];
 
+        /* The caller fills it at once: a slot with a hash and no entry would be free to others. */
         if ((s->entry[CERT_ECDSA] | s->entry[CERT_RSA]) == 0) {
             s->hash = hash;
             return s;
@@ -89,6 +94,8 @@ cert_table_find(const struct cert_table *t, struct slice name)
     const char *dot = name.len > 0 ? memchr(name.ptr, '.', name.len) : NULL;
     char wild[CERT_NAME_MAX];
 
+    /* One label, the first, whole (RFC 9525 6.3).  An exact name without this kind of key does not fall back to the
+     * wildcard's: all of a name's certificates are of one slot. */
     if (s == NULL && dot != NULL && dot > name.ptr) {
         size_t rest = name.len - (size_t)(dot - name.ptr);
 
@@ -115,6 +122,7 @@ cert_table_by_path(const struct cert_table *t, const char *path)
     return NULL;
 }
 
+/* By its path, and then by itself: an entry that was read anew has the same path. */
 bool
 cert_table_has(const struct cert_table *t, const struct cert_entry *e)
 {
@@ -147,6 +155,7 @@ table_put_name(struct cert_table *t, unsigned at, struct slice name, struct cert
     other = t->entries[*place - 1];
     if (other == e || strcmp(other->certificate, e->certificate) == 0)
         return; /* the certificate has the name twice, or is listed twice */
+    /* Mostly a certificate and its renewal, under two files' names. */
     loser = e->not_after_s > other->not_after_s ? other : e;
     if (loser == other)
         *place = at + 1;
@@ -173,6 +182,7 @@ table_put_fallback(struct cert_table *t)
         return; /* spec.may_be_empty */
     if (s != NULL)
         t->fallback = *s;
+    /* That of the first entry even where its name is served from another: an operator who names a default means it. */
     t->fallback.entry[t->entries[0]->kind] = 1;
 }
 
@@ -182,6 +192,7 @@ table_index(struct cert_table *t, struct cert_report *report)
 {
     unsigned names = 0;
 
+    /* Counted first, so that the index never grows: it is read without a lock. */
     for (unsigned i = 0; i < t->n; i++)
         names += t->entries[i]->nnames;
     t->slot_mask = table_power(names * 2) - 1;
@@ -291,6 +302,7 @@ table_load_one(struct table_load *l, const struct cert_files *f)
         return table_add(l, old);
     }
     rc = cert_entry_read(&e, f, &l->read);
+    /* Read, and bad: a reload in the midst of a copy must not end a site.  The report has said it. */
     if (rc == TERR_CONFIG && old != NULL)
         return table_keep(l, old);
     if (rc != 0)
@@ -311,6 +323,7 @@ table_load_pairs(struct table_load *l, const struct cert_spec *spec)
         const char *dot = strrchr(p->certificate, '.');
         int got = TERR_NOMEM;
 
+        /* As in a directory: the response lies beside the certificate, by the same name. */
         if (f.certificate != NULL && (one || f.key != NULL) &&
             asprintf(&f.ocsp, "%.*s.ocsp",
                 (int)(dot != NULL ? (size_t)(dot - p->certificate) : strlen(p->certificate)),
@@ -342,6 +355,7 @@ static int
 table_load_directory(struct table_load *l, const struct cert_spec *spec)
 {
     struct cert_dir dir = {NULL, 0};
+    /* An ACME client makes it with the first certificate: until then a listener has to start without. */
     bool missing = spec->may_be_empty && access(spec->directory, F_OK) != 0 && errno == ENOENT;
     int rc = missing ? 0 : cert_dir_read(&dir, spec->directory, l->read.report);
 
@@ -385,6 +399,7 @@ cert_table_load(struct cert_table **out, const struct cert_spec *spec,
 
     if (l.t == NULL)
         return TERR_NOMEM;
+    /* Pairs first: the first certificate of a list is the default, and a directory's is where there is none. */
     rc = table_load_pairs(&l, spec);
     if (rc == 0 && spec->directory != NULL)
         rc = table_load_directory(&l, spec);
@@ -400,6 +415,7 @@ cert_table_load(struct cert_table **out, const struct cert_spec *spec,
     return rc;
 }
 
+/* For `tarnd -t`, which may take its time: each is parsed, and nothing is kept. */
 unsigned
 cert_table_check(const struct cert_table *t, int64_t now_s, struct cert_report *report)
 {
@@ -437,6 +453,7 @@ cert_table_unref(struct cert_table **tp)
     OBJ_TAKE(t, tp, CERT_TABLE_MAGIC);
     if (atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
         return;
+    /* Of a table that was never swapped in: the swap has taken its changes' counts. */
     for (unsigned i = 0; i < t->nchanges; i++)
         cert_entry_unref(&t->changes[i].old);
     for (unsigned i = 0; i < t->n; i++)

@@ -18,6 +18,7 @@ client_on_session(SSL *ssl, SSL_SESSION *session)
     struct tls *t = tls_current(ssl);
     struct tls_client *c = t->client;
 
+    /* The management loop's, which probes: it has no place here, and needs none. */
     if (t->loop->id >= c->loops)
         return 0;
     SSL_SESSION_free(c->sessions[t->loop->id]);
@@ -34,6 +35,7 @@ client_trust(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t
     if (conf->ca[0] == '\0')
         return SSL_CTX_set_default_verify_paths(ctx) == 1 ? 0
                                                           : tls_fail(why, why_len, "system CAs");
+    /* In place of the system's CAs: an operator who names one trusts no other to speak for the backend. */
     return SSL_CTX_load_verify_locations(ctx, conf->ca, NULL) == 1
                ? 0
                : tls_fail_file(why, why_len, conf->ca);
@@ -148,11 +150,13 @@ client_introduce(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, si
 static int
 client_context(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, size_t why_len)
 {
+    /* Said although there is one protocol only: a backend that has HTTP/2 first must not choose it. */
     static const unsigned char alpn[] = "\x8http/1.1";
     int err;
 
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    /* As a listener's (tls_server.c): pools are full of idle connections. */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     /* The callback is called with a client's cache alone; the context's own table would be a second copy, below a
      * lock that all loops take. */
@@ -181,6 +185,7 @@ tls_client_is_current(const struct secure_client *secure, const char *const file
     const struct tls_client *c =
         container_of((struct secure_client *)(uintptr_t)secure, struct tls_client, secure);
     struct cert_file_id now[TLS_CLIENT_FILES];
+    /* By stat(), as a listener's: a reload makes no new context, and so loses no session, where no file has changed. */
     bool same = true;
 
     OBJ_CHECK(c, TLS_CLIENT_MAGIC);
@@ -205,8 +210,9 @@ tls_client_open(
     c->secure.connect = tls_layer_connect;
     c->verify = conf->verify;
     c->loops = conf->loops;
-    client_note_files(
-        c->files, (const char *const[]){conf->ca, conf->certificate, conf->key}); /* first */
+    client_note_files(c->files,
+        (const char *const[]){conf->ca, conf->certificate,
+            conf->key}); /* before they are read: a change meanwhile is seen by the next reload */
     atomic_init(&c->refs, 1);
     c->sni = strdup(conf->sni);
     c->name = strdup(conf->name);
@@ -222,6 +228,7 @@ tls_client_open(
     return err;
 }
 
+/* One count for the snapshot that made it, one for each connection: a reload leaves those that are open alone. */
 void
 tls_client_drop(struct tls_client *c)
 {

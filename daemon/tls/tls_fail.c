@@ -28,6 +28,7 @@ fail_errno(const char *file)
 const char *
 tls_fail_reason(const char *file)
 {
+    /* The last one: calls that read files put what they did behind what went wrong in it. */
     unsigned long err = ERR_peek_last_error();
     int system = file != NULL ? fail_errno(file) : 0;
     const char *text = err != 0 ? tls_lib_reason(err) : NULL;
@@ -35,6 +36,7 @@ tls_fail_reason(const char *file)
     ERR_clear_error();
     if (system != 0)
         return strerror(system);
+    /* Without a reason in the queue it is malloc() that has refused: the library queues every other one. */
     return text != NULL ? text : "no memory";
 }
 

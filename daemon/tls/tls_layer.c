@@ -206,6 +206,7 @@ tls_began_as_http(const struct tls *t)
     static const char *const methods[] = {
         "GET ", "HEAD ", "POST ", "PUT ", "DELET", "OPTIO", "PATCH", "TRACE", "CONNE", "PRI *"};
 
+    /* Only methods that we would answer by plain HTTP: anything else gets the alert. */
     for (size_t i = 0; i < ARRAY_LEN(methods) && t->nfirst == sizeof(t->first); i++)
         if (memcmp(t->first, methods[i], strlen(methods[i])) == 0)
             return true;
@@ -224,6 +225,7 @@ tls_answer_http(struct tls *t, struct secure_io *io, size_t out_len)
 
     _Static_assert(sizeof(ANSWER) - 1 == 85, "Content-Length");
 #undef ANSWER
+    /* The alert that OpenSSL has written is taken back; what the client sent is done with. */
     io->out_len = out_len;
     io->in = slice_of(io->in.ptr + io->in.len, 0);
     secure_io_put(io, answer, sizeof(answer) - 1);
@@ -237,6 +239,7 @@ tls_handshake(struct secure *s, struct secure_io *io)
     size_t out_len = io->out_len;
     int done, rc;
 
+    /* Bytes of the peer may wake the task before the certificate is there: OpenSSL would ask for it once more. */
     if (t->wait != NULL && waiter_pending(&t->wait->waiter))
         return TERR_AGAIN;
     if (t->server != NULL)
@@ -248,6 +251,7 @@ tls_handshake(struct secure *s, struct secure_io *io)
     rc = tls_end(t, done);
     if (rc == TERR_IO && t->server != NULL && tls_began_as_http(t))
         tls_answer_http(t, io, out_len);
+    /* Now, while the verification's result is that of this handshake. */
     if (rc == TERR_IO && t->client != NULL && t->said == NULL)
         t->said = tls_client_why(t->client, t->ssl);
     if (rc != 0)
@@ -259,6 +263,7 @@ tls_handshake(struct secure *s, struct secure_io *io)
     return 0;
 }
 
+/* Data pays off what new keys have cost: a connection of a year may have any number of them. */
 static void
 tls_pay_key_updates(struct tls *t, size_t bytes)
 {
@@ -272,10 +277,12 @@ static ssize_t
 tls_decrypt(struct secure *s, struct secure_io *io, struct span room)
 {
     struct tls *t = tls_of(s);
+    /* As it is at first: the read of the held byte clears it. */
     const bool early = t->early_held;
     size_t got = 0;
     int rc = 0;
 
+    /* OpenSSL is not asked again after an end: it would report another error. */
     if (t->ended != 0)
         return t->ended;
     if (io->in.len == 0 && SSL_pending(t->ssl) == 0 && !t->early_held)
@@ -407,6 +414,7 @@ tls_wait_new(struct tls *t)
     return w;
 }
 
+/* Its waiter has landed; its task may be due still, and memory of a task that is due must not go. */
 static void
 tls_wait_end(struct tls *t)
 {
@@ -526,6 +534,7 @@ tls_layer_prepare_acme(SSL_CTX *ctx)
 
 /* ---- what is known afterwards ---- */
 
+/* Texts that do not fit are cut, and later ones are empty: a policy compares them, and a cut name matches nothing. */
 static const char *
 facts_text(char **at, char *end, const char *text)
 {
@@ -549,6 +558,7 @@ facts_name(char **at, char *end, const X509_NAME *name)
     char text[512] = "";
     int n = 0;
 
+    /* RFC 2253: escapes what is no printable ASCII, so that no name breaks a line of a log. */
     if (mem != NULL && X509_NAME_print_ex(mem, name, 0, XN_FLAG_RFC2253) >= 0)
         n = BIO_read(mem, text, sizeof(text) - 1);
     text[n > 0 ? n : 0] = '\0';
@@ -575,6 +585,7 @@ facts_of_client(X509 *cert, struct conn_secure *out, char **at, char *end)
 
     if (X509_digest(cert, EVP_sha256(), bytes, &len) == 1)
         out->client_fingerprint = facts_hex(at, end, bytes, len);
+    /* RFC 5280 4.1.2.2 allows 20 bytes; the certificate was verified, yet a CA of an operator's own may sign longer ones. */
     if (serial != NULL && (size_t)BN_num_bytes(serial) <= sizeof(bytes))
         out->client_serial = facts_hex(at, end, bytes, (size_t)BN_bn2bin(serial, bytes));
     BN_free(serial);
@@ -587,6 +598,7 @@ tls_facts(const struct secure *s, struct conn_secure *out, char *text, size_t si
 {
     const struct tls *t = tls_of(s);
     const char *name = SSL_get_servername(t->ssl, TLSEXT_NAMETYPE_host_name);
+    /* Counted.  Of a resumed session it is the one that was verified then. */
     X509 *cert = SSL_get_peer_certificate(t->ssl);
     char *at = text, *end = text + size;
     const unsigned char *alpn;
@@ -606,6 +618,7 @@ tls_facts(const struct secure *s, struct conn_secure *out, char *text, size_t si
         protocol, sizeof(protocol), "%.*s", (int)alpn_len, alpn_len > 0 ? (const char *)alpn : "");
     out->protocol = facts_text(&at, end, protocol);
     out->server_name = facts_text(&at, end, name != NULL ? name : "");
+    /* As hosts are compared everywhere else: RFC 6066 3 leaves the case to the client. */
     for (char *c = (char *)(uintptr_t)out->server_name; *c != '\0'; c++)
         if (*c >= 'A' && *c <= 'Z')
             *c = (char)(*c + ('a' - 'A'));
@@ -661,6 +674,7 @@ tls_layer_accept(struct secure_server *secure, struct loop *l, struct secure **o
     if (t == NULL)
         return TERR_NOMEM;
     t->server = s;
+    /* Decided now: a reload makes another listener, and this connection stays this one's. */
     t->early = s->early_data ? TLS_EARLY_AWAITED : TLS_EARLY_NONE;
     SSL_set_accept_state(t->ssl);
     ERR_clear_error(); /* of what OpenSSL could do without */
@@ -692,9 +706,11 @@ tls_layer_connect(struct secure_client *secure, struct loop *l, struct secure **
     if (t == NULL)
         return TERR_NOMEM;
     t->client = c;
+    /* Before anything can fail: tls_free() gives it back. */
     atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
     *out = &t->secure;
     SSL_set_connect_state(t->ssl);
+    /* An address is no server name (RFC 6066 3): then sni is empty. */
     if ((c->sni[0] == '\0' || SSL_set_tlsext_host_name(t->ssl, c->sni) == 1) &&
         (!c->verify || tls_expect(t->ssl, c->name))) {
         if (l->id < c->loops && c->sessions[l->id] != NULL)

@@ -15,7 +15,7 @@
 #include "daemon/tls/tls_priv.h"
 
 enum {
-    TELL_BYTES = 65536,
+    TELL_BYTES = 65536, /* a thread's count may be so much behind (README 9) */
     MEMORY_RECORD_LEAST = 16384,
     MEMORY_RECORD = 20480, /* a record with all that stands around it */
     MEMORY_READY = 4,      /* a read and a write at a time, and some to spare */
@@ -23,6 +23,7 @@ enum {
 
 static _Atomic int64_t memory_told;
 static _Thread_local int64_t memory_here;
+/* OpenSSL goes on without in places, and leaves an error in the queue that would be the next call's reason. */
 static _Thread_local bool memory_refused;
 
 static void
@@ -81,6 +82,7 @@ memory_take(size_t n)
 {
     void *p;
 
+    /* All records' blocks are one size, whatever was asked for, so that each serves any. */
     if (memory_is_record(n)) {
         if (memory_ready.n > 0)
             return memory_ready.blocks[--memory_ready.n]; /* it is counted still */
@@ -106,6 +108,7 @@ memory_give(void *p, bool secret)
     bytes = memory_bytes(p);
     if (secret)
         OPENSSL_cleanse(p, memory_room(p));
+    /* By what malloc() made of it, for free() is not told the size: another block of that size serves as well. */
     if (bytes >= MEMORY_RECORD && bytes < 2 * MEMORY_RECORD && memory_ready.n < memory_ready.room) {
         memory_ready.blocks[memory_ready.n++] = p;
         return;
@@ -200,6 +203,7 @@ tls_memory_leave(void)
     memory_keep(0);
 }
 
+/* Half at each tick: a burst that comes back soon finds some. */
 void
 tls_trim(void)
 {
@@ -228,6 +232,7 @@ tls_init(void)
 int64_t
 tls_memory(void)
 {
+    /* What threads have not told may be below 0 for a moment in sum. */
     int64_t told = atomic_load_explicit(&memory_told, memory_order_relaxed);
 
     return told > 0 ? told : 0;

@@ -1,4 +1,7 @@
-/* tls_secret.c -- the secret of a day, and its file. */
+/* tls_secret.c -- the secret of a day, and its file.
+ *
+ * Each day's secret follows from the one before by a hash, and none from the one behind: today's file opens no ticket
+ * of yesterday.  Nodes that were given one file on any day agree on every later one without a word. */
 #include "daemon/tls/tls_secret.h"
 
 #include <errno.h>
@@ -45,6 +48,7 @@ tls_secret_date(int64_t day, char out[32])
 
 /* ---- what is derived ---- */
 
+/* HKDF-Expand with one block (RFC 5869 2.3): `info` is purpose and number, the 1 is the block's. */
 bool
 tls_secret_derive(
     const struct tls_secret *s, const char *purpose, int64_t number, unsigned char *out, size_t len)
@@ -69,11 +73,13 @@ tls_secret_derive(
 bool
 tls_secret_seed(const void *seed, size_t len, struct tls_secret *out)
 {
+    /* Hashed, so that a seed of any length is a secret of ours, and a seed of 32 bytes is not itself the first day's. */
     tassert(len >= TLS_SECRET);
     out->day = SECRET_DAY_FIRST;
     return EVP_Digest(seed, len, out->bytes, NULL, EVP_sha256(), NULL) == 1;
 }
 
+/* Forward only.  *s is as it was where memory fails: half a step would be a secret that no other node has. */
 bool
 tls_secret_advance(struct tls_secret *s, int64_t day)
 {
@@ -95,6 +101,7 @@ tls_secret_same(const struct tls_secret *a, const struct tls_secret *b)
 {
     struct tls_secret x = *a, y = *b;
     bool same = tls_secret_advance(&x, y.day) && tls_secret_advance(&y, x.day) &&
+                /* In time that does not depend on where they differ. */
                 CRYPTO_memcmp(x.bytes, y.bytes, sizeof(x.bytes)) == 0;
 
     OPENSSL_cleanse(&x, sizeof(x));
@@ -187,7 +194,8 @@ tls_secret_parse(struct slice text, struct tls_secret *out, char *why, size_t wh
 
 /* ---- files ---- */
 
-/* 0, or TERR_CONFIG.  `text` has room for one byte more than there may be. */
+/* 0, or TERR_CONFIG.  `text` has room for one byte more than there may be.
+ * Not by stdio, which would keep a copy of the secret in its buffer. */
 static int
 secret_read_fd(int fd, struct span *text, char *why, size_t why_len)
 {
@@ -239,6 +247,7 @@ secret_load(int fd, struct tls_secret *out, char *why, size_t why_len)
 int
 tls_secret_read(const char *file, struct tls_secret *out, char *why, size_t why_len)
 {
+    /* O_NONBLOCK: a FIFO by that name would wait for its writer. */
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
 
     if (fd < 0) {
@@ -303,6 +312,7 @@ secret_renew_locked(int fd, const char *file, uid_t owner, int64_t day, char *wh
 {
     char text[TLS_SECRET_TEXT];
     struct tls_secret s;
+    /* Read under the lock, and not what this process knows: an operator's new file is advanced, never overwritten. */
     int err = secret_load(fd, &s, why, why_len);
 
     if (err == 0 && s.day >= day) {
@@ -333,6 +343,7 @@ secret_lock(int fd, const char *file, uid_t *owner, char *why, size_t why_len)
         snprintf(why, why_len, "it cannot be locked: %s", strerror(errno));
         return TERR_DENIED;
     }
+    /* The lock is the file's and not the name's: another process may have replaced it while we waited to open it. */
     if (fstat(fd, &st) != 0 || stat(file, &now) != 0 || st.st_ino != now.st_ino ||
         st.st_dev != now.st_dev)
         return TERR_AGAIN; /* another process was faster */

@@ -1,4 +1,7 @@
-/* tls_server.c -- contexts of a listener: versions, ciphers, clients' certificates. */
+/* tls_server.c -- contexts of a listener: versions, ciphers, clients' certificates.
+ *
+ * No context has a certificate: each handshake is given its own (tls_on_cert), so a reload of certificates changes no
+ * context, and connections that are open keep theirs. */
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +27,8 @@ server_ask_clients(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, 
 
     if (conf->client_auth == TLS_CLIENT_OFF)
         return 0;
+    /* Without it a client may send none, and policies decide by what facts() says; one that is bad ends the handshake
+     * either way. */
     if (conf->client_auth == TLS_CLIENT_REQUIRED)
         mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
     names = SSL_load_client_CA_file(conf->client_ca);
@@ -67,6 +72,7 @@ server_set_groups(SSL_CTX *ctx)
 static int
 server_name_sessions(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size_t why_len)
 {
+    /* SHA-256 has 32 bytes, which is all that an id may have (SSL_MAX_SID_CTX_LENGTH). */
     unsigned char id[EVP_MAX_MD_SIZE], auth = (unsigned char)conf->client_auth;
     EVP_MD_CTX *md = EVP_MD_CTX_new();
     struct span ca = {NULL, 0};
@@ -87,9 +93,12 @@ server_context(SSL_CTX *ctx, const struct tls_server_conf *conf, char *why, size
 {
     int err;
 
+    /* RFC 8996: 1.0 and 1.1 are over.  No newest version is set: what the library learns is taken. */
     SSL_CTX_set_min_proto_version(ctx, conf->modern ? TLS1_3_VERSION : TLS1_2_VERSION);
     SSL_CTX_set_options(
         ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
+    /* Idle connections have no buffers.  A write that is repeated comes from another place: leased bytes may have moved
+     * to what the stream keeps. */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     /* Tickets are the clients' to keep: a cache would be memory that the storage cannot take back, behind a lock. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
@@ -131,6 +140,7 @@ tls_server_open(
     s->tickets = conf->tickets;
     s->early_data = conf->early_data;
     s->loops = conf->loops;
+    /* Each loop's own (README 4): OpenSSL counts references of a context with each connection. */
     for (unsigned i = 0; i < s->loops && err == 0; i++) {
         s->ctx[i] = SSL_CTX_new(TLS_server_method());
         err = s->ctx[i] != NULL ? server_context(s->ctx[i], conf, why, why_len)

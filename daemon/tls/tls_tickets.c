@@ -53,6 +53,7 @@ tickets_tend(struct tls_tickets *t)
      * first keys there are will do, and are those that a node a little ahead has. */
     if (period < least)
         period = least;
+    /* Nearly always: four times a day, but for the clock, keys are derived. */
     if (period == t->period)
         return true;
     good = tls_secret_advance(&t->secret, (period - 1) / TLS_TICKET_DAY_PERIODS);
@@ -71,6 +72,7 @@ tls_tickets_find(struct tls_tickets *t, const unsigned char *name, struct ticket
     pthread_mutex_lock(&t->lock);
     if (tickets_tend(t)) {
         for (int i = t->first; i < 3 && found < 0; i++) {
+            /* To seal, this period's alone; to open, that of each: the name in the ticket says which. */
             if (name == NULL ? i != 1 : memcmp(name, t->key[i].name, TICKET_NAME) != 0)
                 continue;
             *out = t->key[i];
@@ -91,6 +93,7 @@ tickets_on_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX 
     struct ticket_key key;
     int found = tls_tickets_find(tls->server->tickets, seal ? NULL : name, &key), rc = 0;
 
+    /* A ticket that is too old, or another's, is no error: the handshake is a whole one. */
     if (found < 0)
         return seal ? -1 : 0;
     if (seal)
@@ -147,6 +150,7 @@ tls_tickets_close(struct tls_tickets **tp)
 
     OBJ_TAKE(t, tp, TICKETS_MAGIC);
     pthread_mutex_destroy(&t->lock);
+    /* The keys open every ticket of the day. */
     OPENSSL_cleanse(t, sizeof(*t));
     free(t);
 }
