@@ -540,7 +540,8 @@ h2_conn_run(struct task *t)
     h2_conn_run_woken(c);
     c->running = false;
     h2_conn_set_deadline(c);
-    if (yielded)
+    /* What was sent last has left already, or it broke: none but the next run says so. */
+    if (yielded || c->dead || (c->left == c->given && !list_empty(&c->flying)))
         task_wake(&c->task);
 }
 

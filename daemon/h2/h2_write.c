@@ -576,7 +576,7 @@ h2_send(struct exchange *x, const struct exchange_response *r, const struct iove
         c->gathering = false;
         if (c->dead)
             return TERR_CLOSED;
-        if (c->left != c->given || !c->running)
+        if (!c->running) /* else it is woken at its end, and must not run within itself */
             task_wake_now(&c->task); /* it says what has left, and sets the deadlines */
     }
     if (given >= 0 && !s->end_given)
@@ -611,7 +611,7 @@ h2_interim(struct exchange *x, const struct http_message *m)
         if (h2_out_flush(c) < 0)
             h2_conn_die(c);
         c->gathering = false;
-        if (!c->dead)
+        if (!c->dead && !c->running)
             task_wake_now(&c->task);
     }
     return c->dead ? TERR_CLOSED : 0;
