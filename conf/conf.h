@@ -98,6 +98,7 @@ struct conf_tls {
     /* File with the secret of session tickets, which each day's takes the place of; "": one of this process. */
     const char *session_secret;
     int64_t early_data; /* 0-RTT is accepted; requests in it are answered from the cache, or 425 */
+    bool http2;         /* as the listener says it: not one of its own keys */
     struct conf_acme acme;
 };
 
@@ -112,6 +113,8 @@ struct conf_listen {
     const char *user, *group;   /* its file's owner; "": as it comes */
     int64_t max_req_body;       /* bytes; 0: as the parameter */
     struct conf_tls tls;
+    int64_t http2;        /* with `tls`: may be agreed on; without, it says nothing */
+    int64_t h2c;          /* without `tls`: clients may begin with HTTP/2 */
     const char *redirect; /* "off"; "https": every request, to its URL with https:// */
 };
 

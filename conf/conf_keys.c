@@ -122,6 +122,8 @@ keys_unknown(
     char quote[CONF_QUOTE_BYTES], known[1024] = "";
     size_t len = 0;
 
+    if (conf_admin_refuse_key(cx, sec->name, key))
+        return NULL;
     conf_quote(quote, key->text);
     for (unsigned i = 0; i < sec->nkeys; i++)
         conf_guess_try(&guess, sec->keys[i].name);

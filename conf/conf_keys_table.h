@@ -24,6 +24,7 @@
 #define CONF_AUTH_MAX      (CONF_MI)       /* bytes of its file */
 #define CONF_PAGE_MAX      (256 * CONF_KI) /* bytes of an error_page */
 #define CONF_STORAGE_MAX   (INT64_C(1) << 50)
+#define CONF_HTTP2         0 /* http2 of a listener that does not say it */
 
 /* clang-format off */
 /*    type, kind of default, form (which function of conf_value.c reads it), what a value is */
@@ -143,6 +144,10 @@
     X(tls, TLS, "", 0, 4000,                                                                       \
       "HTTPS: a directory of certificates, or a map: certificates or acme, profile, client_auth, " \
       "client_ca, session_secret, early_data. Empty: HTTP")                                        \
+    X(http2, BOOL, CONF_HTTP2, 0, 1,                                                               \
+      "With tls: HTTP/2 for clients that offer it in the handshake (ALPN), HTTP/1.1 for others")   \
+    X(h2c, BOOL, 0, 0, 1,                                                                          \
+      "Without tls: HTTP/2 for clients that begin with it (prior knowledge), HTTP/1.1 for others") \
     X(redirect, SECURED, "off", 0, 8,                                                              \
       "https: every request is redirected to its URL with https:// (301), but " \
       "ACME's challenges are answered")                                                            \

@@ -22,6 +22,18 @@ conf_listen_refuse_text(struct conf_cx *cx, const struct ynode *n, const char *w
         conf_quote(quote, n->text));
 }
 
+/* Keys of a listener of clients. */
+bool
+conf_admin_refuse_key(struct conf_cx *cx, const char *section, const struct ynode *key)
+{
+    if (strcmp(section, "admin") != 0 ||
+        (strcmp(key->text.ptr, "http2") != 0 && strcmp(key->text.ptr, "h2c") != 0))
+        return false;
+    conf_fail(cx, key, "key '%s' is for 'listen': the admin listener speaks HTTP/1.1: remove it",
+        key->text.ptr);
+    return true;
+}
+
 /* `backends: { web: 127.0.0.1:3000 }`, or with http:// in front. */
 void
 conf_backend_check_text(struct conf_cx *cx, struct ynode *c)

@@ -209,6 +209,8 @@ bool conf_auth_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_auth *to);
 bool conf_auth_same(const struct conf_auth *a, const struct conf_auth *b);
 /* conf_tls.c: what a listener says of TLS, and parts of it.  As conf_value_read. */
+/* True: it was one that the admin listener cannot have, and that has been said. */
+bool conf_admin_refuse_key(struct conf_cx *cx, const char *section, const struct ynode *key);
 bool conf_tls_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_tls *to);
 bool conf_certificates_read(

@@ -125,12 +125,30 @@ conf_owner_check(struct conf_cx *cx, const struct ynode *at, const struct conf_a
     }
 }
 
+/* A `tls` that has a mistake of its own has been meant. */
+static void
+conf_http2_check(struct conf_cx *cx, const struct ynode *at, struct conf_listen *l)
+{
+    const struct ynode *tls = ynode_get(at, "tls");
+    bool plain = !l->tls.said && (tls == NULL || (tls->kind == YNODE_TEXT && tls->text.len == 0));
+
+    l->tls.http2 = l->tls.said && l->http2 != 0;
+    /* A file that writes every key with its default has it, too. */
+    if (plain && l->http2 > CONF_HTTP2)
+        conf_fail(cx, ynode_get(at, "http2"),
+            "http2 is for listeners with tls; for HTTP/2 without TLS: `h2c: on`");
+    if (!plain && l->h2c != 0)
+        conf_fail(cx, ynode_get(at, "h2c"),
+            "h2c is HTTP/2 without TLS, and this listener has tls: for HTTP/2 with TLS: `http2: "
+            "on`");
+}
+
 /* The second of two would fail only when it binds.  Pairs are compared with those above:
  * CONF_ENTRIES_MAX bounds the work. */
 static void
 conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
 {
-    const struct conf_listen *l = &cx->conf->listens[i];
+    struct conf_listen *l = &cx->conf->listens[i];
 
     tassert(i < cx->conf->nlistens);
     tassert(l->name[0] != '\0'); /* two without a name would be equal */
@@ -141,6 +159,7 @@ conf_listen_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
     if (l->tls.said && strcmp(l->redirect, "https") == 0)
         conf_fail(cx, ynode_get(at, "redirect"),
             "key 'redirect' is for a listener without 'tls': what comes in here is https already");
+    conf_http2_check(cx, at, l);
     conf_acme_finish(cx, ynode_get(at, "tls"), i);
     conf_owner_check(cx, at, &l->address, 0666);
     for (unsigned j = 0; j < i; j++) {

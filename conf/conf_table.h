@@ -131,6 +131,12 @@
       "Parse the header fields of a request once, as long as clients repeat them byte for byte: "  \
       "each worker keeps 128 heads. off: parse each request; the responses are the same")          \
     X(http_max_hdr, COUNT, 100, 8, 250, "Fields in a message; then 431 or 502")                    \
+    X(h2_max_concurrent_streams, COUNT, 100, 1, 1000,                                              \
+      "HTTP/2: requests that a client connection may have under way at once")                      \
+    X(h2_initial_window_size, BYTES, 65535, 65535, INT32_MAX,                                      \
+      "HTTP/2: bytes of a request body that a client may send ahead of what Tarn has taken")       \
+    X(h2_max_frame_size, BYTES, 16 * CONF_KI, 16 * CONF_KI, 64 * CONF_KI,                          \
+      "HTTP/2: largest frame that a client may send")                                              \
     X(max_req_body, BYTES, 0, 0, INT64_MAX, "Largest request body; then 413; 0: no limit")         \
     X(transit_buffer, BYTES, 1 * CONF_MI, 16 * CONF_KI, 1024 * CONF_MI,                            \
       "Buffer of a response that is not stored, for a slow client")                                \
@@ -226,6 +232,7 @@
     X(max_connections_per_client)                                                                  \
     X(backend_send_timeout)                                                                        \
     X(max_req_body) X(transit_buffer) X(stream_window) X(req_body_buffer) X(req_buffering)         \
+    X(h2_max_concurrent_streams) X(h2_initial_window_size) X(h2_max_frame_size)                    \
     X(max_object_size) X(http_head_memo) X(http_cache_status) X(http_tags) X(log_level) X(log_rate)
 
 /* And those that change with their file, when it is read anew. */

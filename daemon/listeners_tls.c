@@ -210,7 +210,7 @@ tls_text(const struct conf_tls *conf)
         return NULL;
     fprintf(f, "%s\n%s\n%s\n%s\n", certs->directory, conf->profile, conf->client_auth,
         conf->session_secret);
-    fprintf(f, "early_data %d\n", conf->early_data != 0);
+    fprintf(f, "http2 %d early_data %d\n", conf->http2, conf->early_data != 0);
     tls_print_file(f, conf->client_ca);
     for (unsigned i = 0; i < certs->n; i++)
         fprintf(f, "%s\n%s\n", certs->pairs[i].certificate, certs->pairs[i].key);
@@ -302,6 +302,7 @@ listener_tls_open(struct listener_tls **out, const struct conf_tls *conf, struct
         .client_auth = tls_client_auth_of(conf->client_auth),
         .client_ca = conf->client_ca,
         .acme = conf->acme.said && conf->acme.webroot[0] == '\0',
+        .http2 = conf->http2,
         .early_data = conf->early_data != 0,
         .loops = loops};
     struct cert_table *table = NULL;

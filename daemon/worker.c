@@ -378,9 +378,9 @@ worker_h1_conf(struct h1_conf *h1, const struct conf_params *params)
     };
 }
 
-/* What HTTP/2 has in common with HTTP/1, and that it has not. */
+/* What HTTP/2 has in common with HTTP/1, and that it has not: connections that begin from now on. */
 static void
-worker_h2_conf(struct h2_conf *h2, const struct h1_conf *h1)
+worker_h2_conf(struct h2_conf *h2, const struct h1_conf *h1, const struct conf_params *params)
 {
     h2->req_line_max = h1->req_line_max;
     h2->req_field_max = h1->req_field_max;
@@ -393,7 +393,9 @@ worker_h2_conf(struct h2_conf *h2, const struct h1_conf *h1)
     h2->body_ms = h1->body_ms;
     h2->body_idle_ms = h1->body_idle_ms;
     h2->send_idle_ms = h1->send_idle_ms;
-    h2->streams_max = 100;
+    h2->streams_max = (uint16_t)params->h2_max_concurrent_streams;
+    h2->initial_window = (uint32_t)params->h2_initial_window_size;
+    h2->max_frame = (uint32_t)params->h2_max_frame_size;
 }
 
 /* The limits of heads are those of the start: memory was laid out by them. */
@@ -409,7 +411,7 @@ worker_apply_params(struct worker *w, const struct conf_params *params)
     w->h1_conf.body_rate_min = (uint64_t)params->req_body_rate_min;
     w->h1_conf.send_idle_ms = params->idle_send_timeout;
     w->h1_conf.pipe_ms = params->pipe_timeout;
-    worker_h2_conf(&w->h2_conf, &w->h1_conf);
+    worker_h2_conf(&w->h2_conf, &w->h1_conf, params);
     w->proxy.params = *params;
 }
 
@@ -641,7 +643,7 @@ worker_open(struct worker *w)
     worker_init_tasks(w);
     worker_h1_conf(&w->h1_conf, &env->conf->params);
     w->h1_conf.any_method = true; /* a policy may know it; without one it is a 501 */
-    worker_h2_conf(&w->h2_conf, &w->h1_conf);
+    worker_h2_conf(&w->h2_conf, &w->h1_conf, &env->conf->params);
     if (env->tables != NULL)
         err = tables_join(&w->proxy.tables, env->tables, w->id, w->loop, w->counters);
     if (err == 0)

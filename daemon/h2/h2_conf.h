@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 struct h2_conf {
-    uint16_t fields_max;  /* of a request; at most LIMIT_FIELDS */
-    uint16_t streams_max; /* open at once on a connection (RFC 9113 5.1.2) */
+    uint16_t fields_max;     /* of a request; at most LIMIT_FIELDS */
+    uint16_t streams_max;    /* open at once on a connection (RFC 9113 5.1.2) */
+    uint32_t initial_window; /* body bytes of a stream ahead of what was read: 65535 to 2^31-1 */
+    uint32_t max_frame;      /* payload of a frame: 16384 to 65536 */
     uint32_t req_line_max, req_field_max, req_head_max;
     uint64_t req_body_max; /* 0: no limit */
     bool any_method;       /* unknown ones too: the answerer decides */

@@ -55,6 +55,7 @@ struct tls_server_conf {
     enum tls_client_auth client_auth;
     const char *client_ca; /* file in PEM; with client_auth */
     bool acme;             /* the store has challenges of tls-alpn-01, for clients that want one */
+    bool http2;            /* "h2" is agreed on with a client that offers it */
     bool early_data;       /* 0-RTT is accepted: the answerer heeds conn_is_early() */
     unsigned loops;        /* their ids are below it */
 };

@@ -471,13 +471,15 @@ tls_on_hello(SSL *ssl, int *alert, void *arg)
     return SSL_CLIENT_HELLO_SUCCESS;
 }
 
-/* RFC 7301 3.2: a client that offers only what we do not speak is told so. */
+/* In our order (RFC 7301 3.2): a client that has HTTP/2 and HTTP/1.1 gets HTTP/2.  One that offers only what we do
+ * not speak is told so. */
 static int
 tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
     unsigned in_len, void *arg)
 {
-    static const unsigned char known[] = "\x8http/1.1\x8http/1.0";
+    static const unsigned char known[] = "\x2h2\x8http/1.1\x8http/1.0";
     const struct tls *t = tls_current(ssl);
+    unsigned skip = t->server->http2 ? 0 : 1 + 2; /* h2 */
     unsigned char *agreed;
 
     (void)arg;
@@ -486,8 +488,8 @@ tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const u
         *out_len = sizeof(ACME_ALPN) - 1;
         return SSL_TLSEXT_ERR_OK;
     }
-    if (SSL_select_next_proto(&agreed, out_len, known, sizeof(known) - 1, in, in_len) !=
-        OPENSSL_NPN_NEGOTIATED)
+    if (SSL_select_next_proto(&agreed, out_len, known + skip, sizeof(known) - 1 - skip, in,
+            in_len) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = agreed;
     return SSL_TLSEXT_ERR_OK;

@@ -16,7 +16,7 @@ struct tls_server {
     struct secure_server secure;
     struct cert_store *certs;
     struct tls_tickets *tickets;
-    bool early_data;
+    bool http2, early_data;
     unsigned loops;
     SSL_CTX *ctx[]; /* one a loop */
 };

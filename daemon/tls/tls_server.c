@@ -13,7 +13,8 @@
 #include "daemon/tls/tls_lib.h"
 #include "daemon/tls/tls_priv.h"
 
-/* Mozilla's Server Side TLS, intermediate (5.7): forward secrecy and authenticated encryption alone. */
+/* Mozilla's Server Side TLS, intermediate (5.7): forward secrecy and authenticated encryption alone.  None of RFC
+ * 9113's appendix A may be among them: HTTP/2 is agreed on whichever is chosen. */
 static const char tls_ciphers[] = TLS_LIB_CIPHERS;
 /* The first the library knows: OpenSSL 3.0 has no ML-KEM.  Not const, for SSL_CTX_set1_groups_list() is a
  * macro that casts. */
@@ -138,6 +139,7 @@ tls_server_open(
     s->secure.accept = tls_layer_accept;
     s->certs = conf->certs;
     s->tickets = conf->tickets;
+    s->http2 = conf->http2;
     s->early_data = conf->early_data;
     s->loops = conf->loops;
     /* Each loop's own (README 4): OpenSSL counts references of a context with each connection. */

@@ -7,6 +7,7 @@ import concurrent.futures
 import os
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -260,6 +261,54 @@ class Handshakes(Https):
                 with self.assertRaisesRegex(ssl.SSLError, "(?i)no.application.protocol"):
                     it.secure(client_context(least=version, most=version, alpn=offered))
         self.wait_for_words(it, "127.0.0.1: TLS handshake failed: .*application protocol")
+
+    def http2(self, switch, more=""):
+        return self.start(CONFIG.format(origin=origin.address, more=""),
+                          f"    tls: {{ certificates: {pki().certs}{more} }}\n    http2: {switch}\n")
+
+    def agreed(self, it, offered, **how):
+        with it.secure(client_context(alpn=offered, **how)) as s:
+            return s.selected_alpn_protocol()
+
+    def test_alpn_of_http2(self):
+        it = self.http2("on")
+        for offered, agreed in ((["h2"], "h2"), (["http/1.1", "h2"], "h2"), (["h2", "http/1.1"], "h2"),
+                                (["http/1.1"], "http/1.1"), (["h2c", "http/1.0"], "http/1.0"), (None, None)):
+            for version in (TLS12, TLS13):
+                self.assertEqual(self.agreed(it, offered, least=version, most=version), agreed, (offered, version))
+        for offered in (["h2c"], ["h3"], ["acme-tls/1"], ["H2"]):
+            with self.assertRaisesRegex(ssl.SSLError, "(?i)no.application.protocol", msg=offered):
+                self.agreed(it, offered)
+        # A reload changes what new connections agree on.
+        self.assertEqual(self.agreed(it, ["h2", "http/1.1"]), "h2")
+        with open(it.config, "r+", encoding="utf-8") as f:
+            text = f.read().replace("http2: on", "http2: off")
+            f.seek(0)
+            f.truncate()
+            f.write(text)
+        it.process.send_signal(signal.SIGHUP)
+        self.wait_for_words(it, "reload")
+        tarnd.wait_until(lambda: self.agreed(it, ["h2", "http/1.1"]) == "http/1.1", "new connections speak HTTP/1.1")
+        with self.assertRaisesRegex(ssl.SSLError, "(?i)no.application.protocol"):
+            self.agreed(it, ["h2"])
+
+    def test_no_cipher_is_forbidden_to_http2(self):
+        """RFC 9113 9.2.2, appendix A: of TLS 1.2 none without an ephemeral key exchange and AEAD."""
+        it = self.http2("on")
+        all_of_them = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        all_of_them.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
+        chosen = set()
+        for cipher in (c["name"] for c in all_of_them.get_ciphers() if not c["name"].startswith("TLS_")):  # of TLS 1.3
+            context = client_context(most=TLS12, alpn=["h2", "http/1.1"])
+            context.set_ciphers(cipher + ":@SECLEVEL=0")
+            try:
+                with it.secure(context, "a.test") as s:
+                    self.assertEqual((s.cipher()[0], s.selected_alpn_protocol()), (cipher, "h2"))
+                    chosen.add(cipher)
+            except ssl.SSLError:
+                pass
+        self.assertEqual(chosen, {f"ECDHE-{key}-{aead}" for key in ("ECDSA", "RSA")
+                                  for aead in ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305")})
 
     def challenge(self, state, name):
         """RFC 8737 3, as tarn-acme lays it down; what it shows is b"A" for 32 times."""

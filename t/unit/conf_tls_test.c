@@ -2,6 +2,7 @@
 #include "t/unit/conf_fixture.h"
 
 #include "conf/conf_compare.h"
+#include "conf/conf_keys_table.h"
 
 #define LISTEN(text)  BACKEND "listen: [{address: '127.0.0.1:443', " text "}]\n"
 #define ORIGIN(text)  "backends: {o: {" text "}}\n"
@@ -125,6 +126,39 @@ TEST(conf_tls, what_acme_says_is_checked)
         "keeps them in in `certificates`, as /etc/letsencrypt/live\n");
     expect_errors(ACME("names: a.test, eab_kid: k"),
         "2:74 eab_kid and eab_key_file belong together: the CA gave you both\n");
+}
+
+TEST(conf_tls, http2_is_of_tls_and_h2c_of_a_plain_listener)
+{
+    const struct conf *c = load(LISTEN("tls: /a, http2: on"));
+
+    CHECK(c->listens[0].http2 && c->listens[0].tls.http2 && !c->listens[0].h2c);
+    conf_free(&c);
+    c = load(LISTEN("tls: /a, http2: off, h2c: off"));
+    CHECK(!c->listens[0].http2 && !c->listens[0].tls.http2);
+    conf_free(&c);
+    c = load(LISTEN("h2c: on, http2: off, tls: ''"));
+    CHECK(c->listens[0].h2c && !c->listens[0].tls.http2);
+    conf_free(&c);
+    c = load(LISTEN("tls: /a"));
+    CHECK_EQ(CONF_HTTP2, c->listens[0].tls.http2);
+    CHECK(!c->listens[0].h2c);
+    conf_free(&c);
+    expect_errors(LISTEN("http2: on"),
+        "2:44 http2 is for listeners with tls; for HTTP/2 without TLS: `h2c: on`\n");
+    expect_errors(LISTEN("http2: on, tls: ''"),
+        "2:44 http2 is for listeners with tls; for HTTP/2 without TLS: `h2c: on`\n");
+    expect_errors(LISTEN("h2c: on, tls: /a"),
+        "2:42 h2c is HTTP/2 without TLS, and this listener has tls: for HTTP/2 with TLS: `http2: "
+        "on`\n");
+    expect_errors(LISTEN("http2: yes, h2c: 1"), "2:44 http2: 'yes' is not on, off, true or false\n"
+                                                "2:54 h2c: '1' is not on, off, true or false\n");
+    /* A tls with a mistake is one. */
+    expect_errors(LISTEN("http2: on, tls: {certificates: []}"),
+        "2:68 certificates: an empty list has no certificate: give it a certificate\n");
+    expect_errors(BACKEND "admin: {http2: on, h2c: on}\n",
+        "2:9 key 'http2' is for 'listen': the admin listener speaks HTTP/1.1: remove it\n"
+        "2:20 key 'h2c' is for 'listen': the admin listener speaks HTTP/1.1: remove it\n");
 }
 
 #define TWO(a, b)                                                           \
@@ -273,7 +307,8 @@ TEST(conf_tls, every_difference_makes_another_listener)
         }
 }
 
-TEST_MAIN(TEST_ENTRY(conf_tls, one_line_is_a_directory_of_certificates),
+TEST_MAIN(TEST_ENTRY(conf_tls, http2_is_of_tls_and_h2c_of_a_plain_listener),
+    TEST_ENTRY(conf_tls, one_line_is_a_directory_of_certificates),
     TEST_ENTRY(conf_tls, certificates_may_be_a_list_of_files),
     TEST_ENTRY(conf_tls, acme_needs_names_alone),
     TEST_ENTRY(conf_tls, acme_has_what_tarn_acme_takes_on_its_command_line),
