@@ -114,7 +114,8 @@ enum vcl_var_flag {
     X(REQ_IS_HITPASS, "req.is_hitpass", BOOL, VCL_CLIENT, 0, 0, 0,                                 \
       "The lookup found a hit-for-pass marker; false before the lookup")                           \
     X(REQ_METHOD, "req.method", STRING, VCL_CLIENT, VCL_CLIENT, 0, 0, "GET, HEAD, POST ...")       \
-    X(REQ_PROTO, "req.proto", STRING, VCL_CLIENT, VCL_CLIENT, 0, VCL_W40, "HTTP/1.1, HTTP/1.0")    \
+    X(REQ_PROTO, "req.proto", STRING, VCL_CLIENT, VCL_CLIENT, 0, VCL_W40, \
+      "HTTP/2.0, HTTP/1.1, HTTP/1.0")                                                              \
     X(REQ_RESTARTS, "req.restarts", INT, VCL_CLIENT, 0, 0, 0, "Number of restarts")                \
     X(REQ_STORAGE, "req.storage", STEVEDORE, VCL_CLIENT, VCL_CLIENT, 0, 0,                         \
       "Storage of a cached request body")                                                          \

@@ -18,7 +18,7 @@
     X(request, ACCESS_FIELD_TEXT + 16, "Request line, as it came")                                 \
     X(request_method, ACCESS_FIELD_TEXT, "Method")                                                 \
     X(request_uri, ACCESS_FIELD_TEXT, "Target, with its query, as it came")                        \
-    X(server_protocol, 16, "HTTP/1.0 or HTTP/1.1")                                                 \
+    X(server_protocol, 16, "HTTP/1.0, HTTP/1.1 or HTTP/2.0")                                               \
     X(host, ACCESS_FIELD_TEXT, "Host, as it came")                                                 \
     X(http_host, ACCESS_FIELD_TEXT, "The same")                                                    \
     X(referer, ACCESS_FIELD_TEXT, "Referer")                                                       \

@@ -255,6 +255,7 @@ entry_message(const struct entry *e, enum entry_fields which, struct http_field 
         .max_fields = LIMIT_FIELDS,
         .len = (uint16_t)end,
         .lines_off = b->prefix_len,
+        .version_major = 1,
         .version_minor = 1,
         .status = b->status,
         .reason_off = b->reason_at,

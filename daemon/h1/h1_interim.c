@@ -74,7 +74,7 @@ h1_interim(struct exchange *x, const struct http_message *m)
     if (c->dead || x->gone)
         return TERR_CLOSED;
     /* RFC 9110 15.2: never to HTTP/1.0.  A client that takes nothing gets the answer alone. */
-    if (x->head.version_minor == 0 || c->cur != hx || hx->head_given || hx->tunnel ||
+    if (http_is_1_0(&x->head) || c->cur != hx || hx->head_given || hx->tunnel ||
         !h1_interim_ready(c))
         return c->dead ? TERR_CLOSED : 0;
     if (!h1_render(&x->arena, m, &block))

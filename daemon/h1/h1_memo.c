@@ -75,7 +75,7 @@ memo_is(const struct memo_block *b, const char *text, size_t len)
 static bool
 memo_fits(const struct http_message *h)
 {
-    return h->version_minor == 1 && h->base[h->target_off] == '/' && h->method != HTTP_M_CONNECT;
+    return !http_is_1_0(h) && h->base[h->target_off] == '/' && h->method != HTTP_M_CONNECT;
 }
 
 /* The hint is the connection's: the slot of its last request, so that a client that repeats

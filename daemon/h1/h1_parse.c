@@ -187,6 +187,8 @@ void
 h1_parse_begin(struct h1_parser *p, bool is_response, struct http_message *head,
     const struct h1_limits *limits)
 {
+    head->version_major = 1; /* of one without a first line, too */
+    head->version_minor = 0;
     p->head = head;
     p->limits = limits;
     p->is_response = is_response;
@@ -231,7 +233,7 @@ h1_parse_version(struct http_message *h, const char *s, size_t len)
         return TERR_SYNTAX;
     if (s[5] != '1' || s[7] > '1')
         return TERR_VERSION;
-    h->version_minor = (uint8_t)(s[7] - '0');
+    h->version_minor = s[7] & 1;
     return 0;
 }
 
@@ -309,7 +311,7 @@ h1_parse_usual_line(struct h1_parser *p, const char *bytes, size_t len)
     if (at == target || end - at < 11 || memcmp(at, " HTTP/1.", 8) != 0 || (at[8] & ~1) != '0' ||
         at[9] != '\r' || at[10] != '\n')
         return false;
-    h->version_minor = (uint8_t)(at[8] - '0');
+    h->version_minor = at[8] & 1;
     h->method = (uint8_t)method;
     h->method_len = (uint16_t)(target - 1 - bytes);
     h->target_off = (uint16_t)(target - bytes);

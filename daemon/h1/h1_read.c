@@ -208,7 +208,7 @@ h1_head_expect(struct h1_xchg *hx)
     while ((f = http_find(&hx->x.head, HTTP_F_EXPECT, f)) != NULL) {
         if (!slice_eq_nocase(http_value(&hx->x.head, f), SLICE_LIT("100-continue")))
             return TERR_EXPECT;
-        hx->expects_100 = hx->x.head.version_minor >= 1;
+        hx->expects_100 = !http_is_1_0(&hx->x.head);
     }
     return 0;
 }

@@ -247,7 +247,7 @@ h1_head_finish(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_resp
             H1_PUT(p, "\r\n");
         }
     } else if (!r->bodyless) {
-        hx->chunked = x->head.version_minor >= 1;
+        hx->chunked = !http_is_1_0(&x->head);
         if (hx->chunked)
             H1_PUT(p, "Transfer-Encoding: chunked\r\n");
         else
@@ -260,7 +260,7 @@ h1_head_finish(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_resp
     }
     if (c->closing)
         H1_PUT(p, "Connection: close\r\n");
-    else if (x->head.version_minor == 0)
+    else if (http_is_1_0(&x->head))
         H1_PUT(p, "Connection: keep-alive\r\n");
     H1_PUT(p, "\r\n");
     x->extra_len = (uint16_t)(p - x->extra);

@@ -50,7 +50,7 @@ h2_stream_new(struct h2_conn *c, uint32_t id)
     s->x.extra = s->extra;
     s->x.head.fields = s->fields;
     s->x.head.max_fields = server->fields_max;
-    s->x.head.version_minor = 1;
+    s->x.head.version_major = 2;
     c->nstreams++;
     return s;
 }
@@ -116,6 +116,7 @@ h2_stream_start(struct h2_stream *s)
         s->x.has_body = false;
     }
     counter_add(server->env.counters, COUNTER_req_total, 1);
+    counter_add(server->env.counters, COUNTER_req_http2, 1);
     server->env.start(server->env.start_ctx, &s->x);
 }
 

@@ -50,7 +50,7 @@ framing_transfer_encoding(const struct http_message *h)
 
     if (f == NULL)
         return 0;
-    if (h->version_minor == 0 || http_has(h, HTTP_F_CONTENT_LENGTH))
+    if (http_is_1_0(h) || http_has(h, HTTP_F_CONTENT_LENGTH))
         return TERR_FRAMING;
     if (http_find(h, HTTP_F_TRANSFER_ENCODING, f) != NULL)
         return TERR_FRAMING;
@@ -239,7 +239,7 @@ framing_connection(struct http_message *h, bool is_request, struct framing_conne
         }
     }
     framing_drop_known(h, known);
-    out->persists = !out->close && (h->version_minor >= 1 || out->keep_alive); /* RFC 9112 9.3 */
+    out->persists = !out->close && (!http_is_1_0(h) || out->keep_alive); /* RFC 9112 9.3 */
     return 0;
 }
 
@@ -288,7 +288,7 @@ framing_upgrade(const struct http_message *h, const struct framing_connection *c
     struct http_list_iter it;
     unsigned n = 0;
 
-    if (!c->upgrade || h->version_minor == 0)
+    if (!c->upgrade || http_is_1_0(h))
         return none; /* RFC 9110 7.8: to be ignored in HTTP/1.0 */
     value = http_get_one(h, HTTP_F_UPGRADE);
     if (value.ptr == NULL)

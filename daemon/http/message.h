@@ -59,9 +59,10 @@ struct http_message {
     struct http_field *fields; /* in the order they came */
     uint64_t present;          /* HTTP_BIT of every known field that came */
     uint16_t nfields, max_fields;
-    uint16_t len;          /* bytes at `base`; of a parsed one its whole head */
-    uint16_t lines_off;    /* built: the field lines lie from there to the end; 0: not known to */
-    uint8_t version_minor; /* HTTP/1.version_minor: 0 or 1 */
+    uint16_t len;       /* bytes at `base`; of a parsed one its whole head */
+    uint16_t lines_off; /* built: the field lines lie from there to the end; 0: not known to */
+    /* HTTP/1.0, 1.1 or 2.0; in one byte, for any more would be eight. */
+    uint8_t version_minor : 4, version_major : 4;
     /* request */
     uint8_t method; /* enum http_method */
     uint16_t method_off, method_len;
@@ -72,6 +73,22 @@ struct http_message {
     uint16_t status;
     uint16_t reason_off, reason_len;
 };
+
+/* Of HTTP/1.1 it has neither the framing nor the persistence (RFC 9112 C.2). */
+static inline bool
+http_is_1_0(const struct http_message *h)
+{
+    return h->version_major == 1 && h->version_minor == 0;
+}
+
+/* "HTTP/1.1", as programs have written it for HTTP/2, too. */
+static inline struct slice
+http_version_text(const struct http_message *h)
+{
+    if (h->version_major == 2)
+        return SLICE_LIT("HTTP/2.0");
+    return h->version_minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
+}
 
 static inline struct slice
 http_slice(const struct http_message *h, uint16_t off, uint16_t len)

@@ -60,7 +60,8 @@ int
 message_edit_response(struct message_edit *e, unsigned status, struct slice reason,
     struct arena *arena, unsigned fields_max)
 {
-    struct message_edit new = {.head = {.status = (uint16_t)status, .version_minor = 1},
+    struct message_edit new = {
+        .head = {.status = (uint16_t)status, .version_major = 1, .version_minor = 1},
         .arena = arena,
         .fields_most = (uint16_t)fields_max};
 

@@ -1,11 +1,16 @@
 /* message_out.c -- fields that are made of several. */
 #include "daemon/http/message_out.h"
 
+enum {
+    VERSION_NAME = sizeof("HTTP/") - 1 /* without it HTTP is meant (RFC 9110 7.6.3) */
+};
+
 /* The way of the last message, and ours (RFC 9110 7.6.3). */
 void
 message_out_via(struct message_out *o, const struct http_message *from, struct slice pseudonym)
 {
     const struct http_field *f = NULL;
+    struct slice version;
 
     if (pseudonym.len == 0)
         return;
@@ -19,7 +24,9 @@ message_out_via(struct message_out *o, const struct http_message *from, struct s
         MESSAGE_OUT_LIT(o, ", ");
     }
     /* The version of the message that was received, not of the one that is sent. */
-    message_out_put(o, from->version_minor == 0 ? SLICE_LIT("1.0 ") : SLICE_LIT("1.1 "));
+    version = http_version_text(from);
+    message_out_put(o, slice_of(version.ptr + VERSION_NAME, version.len - VERSION_NAME));
+    MESSAGE_OUT_LIT(o, " ");
     message_out_put(o, pseudonym);
     message_out_close(o);
 }

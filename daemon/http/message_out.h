@@ -44,6 +44,7 @@ message_out_begin(
     *m = (struct http_message){.base = room + table,
         .fields = (struct http_field *)(void *)room,
         .max_fields = (uint16_t)nfields,
+        .version_major = 1,
         .version_minor = 1};
     *o = (struct message_out){m, room + table, room + table + bytes, false};
     return 0;

@@ -229,7 +229,7 @@ http_target_host(struct http_message *h, struct http_host_memo *memo)
 
     h->authority_off = h->authority_len = 0;
     if (f == NULL)
-        return h->version_minor == 0 ? 0 : TERR_SYNTAX;
+        return http_is_1_0(h) ? 0 : TERR_SYNTAX;
     if (http_find(h, HTTP_F_HOST, f) != NULL || http_host_check(http_value(h, f), memo) < 0)
         return TERR_SYNTAX;
     h->authority_off = f->value_off;

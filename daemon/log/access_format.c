@@ -107,7 +107,7 @@ access_request(char *to, const struct shmlog_req *r)
     to = access_escape(to, r->line);
     /* Of a malformed request the version is a guess. */
     if ((r->fixed.flags & SHMLOG_REQ_BAD) == 0)
-        to += sprintf(to, " HTTP/1.%u", r->fixed.minor);
+        to = access_literal(access_literal(to, " "), shmlog_version_text(r->fixed.version));
     return to;
 }
 
@@ -259,13 +259,12 @@ static char *
 access_json_request(char *to, const struct shmlog_req *r)
 {
     struct slice method, url;
-    char protocol[24];
+    const char *protocol = shmlog_version_text(r->fixed.version);
 
     access_request_split(r, &method, &url);
     to = access_json_string(to, "method", method);
     to = access_json_string(to, "url", url);
     to = access_json_string(to, "host", r->host);
-    snprintf(protocol, sizeof(protocol), "HTTP/1.%u", r->fixed.minor);
     return access_json_string(
         to, "protocol", method.ptr != NULL ? slice_str(protocol) : slice_of(NULL, 0));
 }

@@ -70,7 +70,7 @@ line_request(char *to, enum access_field field, const struct shmlog_req *r)
         return line_text(to, method);
     if (field == ACCESS_FIELD_request_uri)
         return line_text(to, url);
-    return method.ptr == NULL ? stpcpy(to, "-") : to + sprintf(to, "HTTP/1.%u", r->fixed.minor);
+    return stpcpy(to, method.ptr == NULL ? "-" : shmlog_version_text(r->fixed.version));
 }
 
 static char *

@@ -349,10 +349,12 @@ incoming_pass_on(struct incoming_conn *c, enum conn_protocol protocol)
     struct incoming *in = c->incoming;
     struct stream *stream = c->stream;
     struct conn_facts facts = c->facts;
+    struct conn_server *server = incoming_server(in, protocol);
 
     c->stream = NULL;
     incoming_conn_free(&c);
-    incoming_adopt(in, incoming_server(in, protocol), &stream, &facts);
+    counter_add(in->env.counters, COUNTER_sess_http2, server->protocol == CONN_HTTP2);
+    incoming_adopt(in, server, &stream, &facts);
 }
 
 /* ---- first bytes ---- */

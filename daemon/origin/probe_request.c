@@ -199,6 +199,7 @@ probe_request_write(struct probe_request *q, const struct probe_lines *l, struct
     q->head = (struct http_message){.base = q->memory + table,
         .fields = (struct http_field *)(void *)q->memory,
         .max_fields = (uint16_t)l->nfields,
+        .version_major = 1,
         .version_minor = 1};
     o = (struct message_out){&q->head, q->memory + table, q->memory + table + max, false};
     message_out_request(&o, http_method_id(l->method), l->method, l->target, host);

@@ -125,7 +125,7 @@ probe_hear(struct probe *p)
     if (err != 0)
         return err;
     p->status = head->status;
-    n = snprintf(p->line, sizeof(p->line), "HTTP/1.%u %u", head->version_minor, head->status);
+    n = snprintf(p->line, sizeof(p->line), "%s %u", http_version_text(head).ptr, head->status);
     if (head->reason_len > 0)
         snprintf(p->line + n, sizeof(p->line) - (size_t)n, " %.*s", (int)head->reason_len,
             head->base + head->reason_off);

@@ -178,7 +178,7 @@ msg_view_set_url(struct vcl_run *run, enum vcl_http http, struct slice url)
 struct slice
 msg_view_proto(struct vcl_run *run, enum vcl_http http)
 {
-    return msg_read(run, http)->version_minor == 0 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
+    return http_version_text(msg_read(run, http));
 }
 
 /* vcl_synth's response before its head is made. */

@@ -52,7 +52,7 @@ fetch_log_response(const struct fetch *f, const struct http_message *head)
     struct shmlog *log = f->proxy->log;
 
     shmlog_begin(log, f->xid, SHMLOG_KIND_FETCH, 0);
-    shmlog_printf(log, SHMLOG_BerespProtocol, "HTTP/1.%u", head->version_minor);
+    shmlog_text(log, SHMLOG_BerespProtocol, http_version_text(head));
     shmlog_num(log, SHMLOG_BerespStatus, head->status);
     shmlog_text(log, SHMLOG_BerespReason, http_slice(head, head->reason_off, head->reason_len));
     for (unsigned i = 0; i < head->nfields; i++)

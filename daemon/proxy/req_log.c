@@ -82,6 +82,7 @@ req_log_details(const struct req *r)
         shmlog_text(log, SHMLOG_Error, slice_str(terr_text(r->attempt.err)));
     if (r->policy.ref != NULL)
         req_log_trivial(r);
+    shmlog_text(log, SHMLOG_ReqProtocol, http_version_text(h));
     for (unsigned i = 0; i < h->nfields; i++)
         shmlog_field(
             log, SHMLOG_ReqHeader, http_name(h, &h->fields[i]), http_value(h, &h->fields[i]));
@@ -141,7 +142,8 @@ req_log_fill(struct req *r, uint64_t took_us)
     rec->fixed.port = (uint16_t)x->conn->client_port;
     rec->fixed.status = (uint16_t)r->resp.status;
     rec->fixed.method = h->method;
-    rec->fixed.minor = h->version_minor;
+    rec->fixed.version =
+        (uint8_t)(((unsigned)h->version_major << 4 & SHMLOG_HTTP_2_0) | h->version_minor);
     rec->fixed.backend = (uint16_t)r->backend_number;
     if (__builtin_expect(h->len > 0, 1)) {
         rec->line = req_log_line(h, p);

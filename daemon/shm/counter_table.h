@@ -24,9 +24,11 @@
     X(sess, tls, COUNTER, "Client connections with a completed TLS handshake")                     \
     X(sess, tls_resumed, COUNTER, "Of these: resumed by a session ticket")                         \
     X(sess, tls_early, COUNTER, "Of these: with early data (0-RTT)")                               \
+    X(sess, http2, COUNTER, "Client connections that speak HTTP/2")                                \
     X(sess, tls_failed, COUNTER, "TLS handshakes that failed")                                     \
     X(sess, proxied_bad, COUNTER, "Closed: PROXY header missing, malformed, or not trusted")       \
     X(req, total, COUNTER, "Requests, malformed ones included")                                    \
+    X(req, http2, COUNTER, "Requests over HTTP/2")                                                 \
     X(req, bad, COUNTER, "Requests answered 4xx or cut off because they were malformed")           \
     X(req, hit, COUNTER, "Requests answered from a stored response")                               \
     X(req, miss, COUNTER, "Requests that waited for their own fetch, if cacheable")                \

@@ -151,6 +151,21 @@ enum shmlog_req_flag {
     SHMLOG_REQ_CUT_AGENT = 1 << 19,
 };
 
+enum shmlog_version {
+    SHMLOG_HTTP_1_0 = 0, /* or it is not known */
+    SHMLOG_HTTP_1_1 = 1,
+    SHMLOG_HTTP_2_0 = 0x20,
+};
+
+/* "HTTP/1.1" */
+static inline const char *
+shmlog_version_text(unsigned version)
+{
+    return version == SHMLOG_HTTP_2_0   ? "HTTP/2.0"
+           : version == SHMLOG_HTTP_1_1 ? "HTTP/1.1"
+                                        : "HTTP/1.0";
+}
+
 /* The payload of a Req record begins with this; then come line, host, referer and user agent,
  * one right behind the other. */
 struct shmlog_req_fixed {
@@ -165,7 +180,7 @@ struct shmlog_req_fixed {
     uint16_t port;        /* host byte order */
     uint16_t status;
     uint8_t method;   /* enum http_method; what a reader prints is the line */
-    uint8_t minor;    /* HTTP/1.version_minor */
+    uint8_t version;  /* enum shmlog_version */
     uint16_t backend; /* 1 + number of the backend that was asked; 0: none */
     struct {
         uint16_t line, host, referer, agent;

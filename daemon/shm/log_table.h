@@ -21,7 +21,7 @@
     X(ReqStart, TEXT, D, "Address and port of the client")                                         \
     X(ReqMethod, TEXT, D, "Method of the request")                                                 \
     X(ReqURL, TEXT, D, "Target of the request, as received or as the policy set it")               \
-    X(ReqProtocol, TEXT, D, "Version of the request, as HTTP/1.1")                                 \
+    X(ReqProtocol, TEXT, D, "Version of the request, as HTTP/1.1 or HTTP/2.0")                                 \
     X(ReqHeader, FIELD, D, "A field of the request")                                               \
     X(ReqUnset, FIELD, D, "A field that was removed from the request")                             \
     X(RespProtocol, TEXT, D, "Version of the response, as HTTP/1.1")                               \

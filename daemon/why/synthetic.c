@@ -74,6 +74,7 @@ synthetic_make_request(struct synthetic_request *w, struct slice host, struct sl
         .nfields = 1,
         .max_fields = 1,
         .len = (uint16_t)(7 + host.len + path.len),
+        .version_major = 1,
         .version_minor = 1,
         .method = HTTP_M_GET,
         .method_len = 3,

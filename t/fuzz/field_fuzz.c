@@ -273,8 +273,11 @@ fuzz_head(struct slice text, bool is_request)
 {
     static char out[FUZZ_OUT_MAX];
     struct http_field fields[64];
-    struct http_message h = {
-        .base = text.ptr, .fields = fields, .max_fields = 64, .version_minor = 1};
+    struct http_message h = {.base = text.ptr,
+        .fields = fields,
+        .max_fields = 64,
+        .version_major = 1,
+        .version_minor = 1};
     const char *end = memchr(text.ptr, '\n', text.len);
 
     if (end == NULL)
@@ -687,8 +690,11 @@ static void
 fuzz_block(struct slice text)
 {
     struct http_field fields[64], update_fields[64];
-    struct http_message h = {
-        .base = text.ptr, .fields = fields, .max_fields = 64, .version_minor = 1};
+    struct http_message h = {.base = text.ptr,
+        .fields = fields,
+        .max_fields = 64,
+        .version_major = 1,
+        .version_minor = 1};
     struct http_message update = h, stored, merged;
     const struct forward_response how = {FORWARD_STORED, SLICE_LIT("tarn"), 0, 7};
     const char *blank = memmem(text.ptr, text.len, "\n\n", 2);

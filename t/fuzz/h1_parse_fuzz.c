@@ -110,7 +110,7 @@ fuzz_check_head(struct h1_try *t, size_t arrived)
     tassert(h->len >= 4 && h->len <= arrived);
     tassert(memcmp(h->base + h->len - 4, "\r\n\r\n", 4) == 0);
     tassert(memchr(h->base, '\0', h->len) == NULL);
-    tassert(h->version_minor <= 1);
+    tassert(h->version_major == 1 && h->version_minor <= 1);
     tassert(h->target_off + h->target_len < h->len && h->reason_off + h->reason_len < h->len);
     for (i = 0; i < h->nfields; i++) {
         const struct http_field *f = &h->fields[i];

@@ -70,7 +70,7 @@ some_req(void)
     return (struct shmlog_req){
         .fixed = {.start_ms = INT64_C(971211336) * 1000,
             .status = 200,
-            .minor = 1,
+            .version = 1,
             .body_bytes = 2326,
             .addr = {[10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = 7}},
         .line = SLICE_LIT("GET /apache_pb.gif"),
@@ -111,8 +111,12 @@ TEST(access_log, a_line_is_in_the_combined_format)
     r.referer = SLICE_LIT("http://a/");
     r.agent = SLICE_LIT("curl/7.88");
     memcpy(r.fixed.addr, "\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\1", 16);
-    r.fixed.minor = 0;
+    r.fixed.version = 0;
     check_line("2001:db8::1 - - [10/Oct/2000:20:55:36 +0000] \"GET /apache_pb.gif HTTP/1.0\" "
+               "200 2326 \"http://a/\" \"curl/7.88\"\n",
+        &r);
+    r.fixed.version = SHMLOG_HTTP_2_0;
+    check_line("2001:db8::1 - - [10/Oct/2000:20:55:36 +0000] \"GET /apache_pb.gif HTTP/2.0\" "
                "200 2326 \"http://a/\" \"curl/7.88\"\n",
         &r);
     memset(r.fixed.addr, 0, 16);
@@ -186,6 +190,9 @@ TEST(access_log, a_line_of_json_has_everything)
     r.agent = SLICE_LIT("curl/7.88");
     line[access_format_line(line, ACCESS_FORMAT_JSON, &r)] = '\0';
     CHECK_STR(want, line);
+    r.fixed.version = SHMLOG_HTTP_2_0;
+    line[access_format_line(line, ACCESS_FORMAT_JSON, &r)] = '\0';
+    CHECK(strstr(line, "\"protocol\":\"HTTP/2.0\"") != NULL);
 }
 
 TEST(access_log, the_word_for_the_cache_is_of_what_answered)
@@ -302,6 +309,8 @@ TEST(access_log, a_format_of_its_own_has_text_and_fields)
         &r);
     check_pattern("GET|/apache_pb.gif|HTTP/1.1|a.test:80|a.test:80|http://a/|curl/7.88\n",
         "$request_method|$request_uri|$server_protocol|$host|$http_host|$referer|$user_agent", &r);
+    r.fixed.version = SHMLOG_HTTP_2_0;
+    check_pattern("GET /apache_pb.gif HTTP/2.0|HTTP/2.0\n", "$request|$server_protocol", &r);
     check_pattern("2000-10-10T20:55:36.007Z 971211336.007 4711 80 2426 12.345 12345678 999 hit 2 "
                   "0000000000000abc OK\n",
         "$time_iso8601 $msec $remote_port $request_length $bytes_sent $request_time $time $ttfb "

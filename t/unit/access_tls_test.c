@@ -13,7 +13,7 @@ some_req(void)
     return (struct shmlog_req){
         .fixed = {.start_ms = INT64_C(971211336) * 1000,
             .status = 200,
-            .minor = 1,
+            .version = 1,
             .body_bytes = 2326,
             .addr = {[10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = 7}},
         .line = SLICE_LIT("GET /apache_pb.gif"),

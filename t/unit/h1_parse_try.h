@@ -98,10 +98,10 @@ h1_try_same_heads(const struct h1_try *a, const struct h1_try *b)
     unsigned i;
 
     if (x->len != y->len || x->nfields != y->nfields || x->present != y->present ||
-        x->version_minor != y->version_minor || x->method != y->method ||
-        x->method_len != y->method_len || x->target_off != y->target_off ||
-        x->target_len != y->target_len || x->status != y->status ||
-        x->reason_off != y->reason_off || x->reason_len != y->reason_len)
+        x->version_minor != y->version_minor || x->version_major != y->version_major ||
+        x->method != y->method || x->method_len != y->method_len ||
+        x->target_off != y->target_off || x->target_len != y->target_len ||
+        x->status != y->status || x->reason_off != y->reason_off || x->reason_len != y->reason_len)
         return false;
     for (i = 0; i < x->nfields; i++) {
         const struct http_field *f = &x->fields[i], *g = &y->fields[i];

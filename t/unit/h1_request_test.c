@@ -25,6 +25,7 @@ static const struct http_message put = {.base = BYTES,
     .authority_off = 5,
     .authority_len = 1,
     .lines_off = 6,
+    .version_major = 1,
     .version_minor = 1};
 #define LINE "PUT /p HTTP/1.1\r\nHost: h\r\nA: 1\r\n"
 

@@ -26,7 +26,7 @@ head_build_off(const struct head_build *b, const char *p)
     return (uint16_t)(p - b->h.base);
 }
 
-/* "HTTP/1.1 200 OK" or "GET /path HTTP/1.1" */
+/* "HTTP/1.1 200 OK" or "GET /path HTTP/1.1"; a request may say HTTP/2.0 */
 static inline void
 head_build_start(struct head_build *b, struct slice line)
 {
@@ -35,7 +35,8 @@ head_build_start(struct head_build *b, struct slice line)
     end = line.ptr + line.len;
     assert(sp1 != NULL);
     if (line.len >= 12 && memcmp(line.ptr, "HTTP/1.", 7) == 0) {
-        b->h.version_minor = (uint8_t)(line.ptr[7] - '0');
+        b->h.version_major = 1;
+        b->h.version_minor = line.ptr[7] & 1;
         b->h.status = (uint16_t)strtoul(sp1 + 1, NULL, 10);
         if (line.len > 13) {
             b->h.reason_off = head_build_off(b, line.ptr + 13);
@@ -52,7 +53,8 @@ head_build_start(struct head_build *b, struct slice line)
     b->h.target_len = (uint16_t)(sp2 - sp1 - 1);
     b->h.path_off = b->h.target_off;
     b->h.path_len = b->h.target_len;
-    b->h.version_minor = (uint8_t)(end[-1] - '0');
+    b->h.version_major = end[-3] & 3;
+    b->h.version_minor = end[-1] & 1;
 }
 
 static inline void

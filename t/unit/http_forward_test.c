@@ -180,6 +180,16 @@ TEST(forward, a_stored_part_keeps_its_content_range_until_it_is_whole)
     CHECK_STR("HTTP/1.1 200 OK\r\nDate: x\r\nVia: 1.1 tarn\r\n", head_text(&whole));
 }
 
+TEST(forward, via_has_the_version_that_came)
+{
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.1\r\n"
+              "X-Forwarded-Proto: http\r\nVia: 1.1 a, 2.0 tarn\r\n\r\n",
+        sent("GET / HTTP/2.0\nVia: 1.1 a\n", &pass));
+    CHECK_STR("GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.1\r\n"
+              "X-Forwarded-Proto: http\r\nVia: 1.0 tarn\r\n\r\n",
+        sent("GET / HTTP/1.0\n", &pass));
+}
+
 TEST(forward, via_and_the_request_id_are_written_anew)
 {
     struct forward_request how = pass;
@@ -330,7 +340,8 @@ TEST(forward, a_policys_response_is_its_line_and_fields_and_nothing_hop_by_hop)
     arena_fini(&arena);
 }
 
-TEST_MAIN(TEST_ENTRY(forward, a_policys_request_goes_as_it_left_it),
+TEST_MAIN(TEST_ENTRY(forward, via_has_the_version_that_came),
+    TEST_ENTRY(forward, a_policys_request_goes_as_it_left_it),
     TEST_ENTRY(forward, no_policy_writes_framing_or_what_is_hop_by_hop),
     TEST_ENTRY(forward, what_a_policy_said_goes_on_although_nobody_trusts_the_peer),
     TEST_ENTRY(forward, a_policys_response_is_its_line_and_fields_and_nothing_hop_by_hop),

@@ -450,6 +450,7 @@ static void
 check_two(const char *bytes, size_t len)
 {
     CHECK_EQ(1, two.adopted);
+    CHECK_EQ(1, counted(COUNTER_sess_http2));
     CHECK_EQ(len, two.len);
     CHECK(memcmp(bytes, two.got, len) == 0);
     CHECK_EQ(0, world.nanswers);
@@ -525,6 +526,7 @@ TEST(incoming, a_request_of_http1_is_whole_however_it_comes)
             world.conf.any_method = true;
             says_split(all[i], at);
             CHECK_EQ(0, two.adopted);
+            CHECK_EQ(0, counted(COUNTER_sess_http2));
             CHECK_EQ(1, world.nanswers);
             CHECK_EQ(0, world.answers[0].err);
             CHECK_EQ((int64_t)strlen(all[i]), counted(COUNTER_req_bytes_in));

@@ -29,6 +29,7 @@ static const struct http_message request_get = {.base = "GET/h",
     .authority_off = 4,
     .authority_len = 1,
     .lines_off = 5,
+    .version_major = 1,
     .version_minor = 1};
 
 #endif

@@ -47,7 +47,7 @@ some_req(uint64_t xid)
 {
     return (struct shmlog_req){
         .ids = {xid, 7},
-        .fixed = {.start_ms = 1000, .status = 200, .minor = 1, .body_bytes = xid * 3},
+        .fixed = {.start_ms = 1000, .status = 200, .version = 1, .body_bytes = xid * 3},
         .line = SLICE_LIT("GET /a/b?c"),
         .host = SLICE_LIT("h"),
         .agent = SLICE_LIT("Mozilla/5.0 (X11; Linux x86_64; rv:109.0)"),

@@ -1,11 +1,13 @@
 /* toy_origin_test.c -- a protocol toward origins is an origin_protocol and origin_exchange_ops, and
  * nothing else.  This one needs no socket: it answers a request with what it was sent. */
 #include "daemon/proxy/req_priv.h"
+#include "daemon/shm/log_read.h"
 #include "t/unit/worker_fixture.h"
 
 static struct {
     struct origin_exchange x;
     char said[256]; /* "POST/pathbody": the response's body */
+    char via[64];   /* of the last request */
     size_t len, at;
     bool answered;
 } toy;
@@ -24,6 +26,8 @@ toy_begin(struct origin_exchange *x, const struct origin_request *r)
     toy.len = toy.at = 0;
     toy.answered = x->heard = x->body_done = false;
     toy_note(http_slice(r->head, r->head->method_off, r->head->method_len + r->head->path_len));
+    snprintf(toy.via, sizeof(toy.via), "%.*s", (int)http_get_one(r->head, HTTP_F_VIA).len,
+        http_get_one(r->head, HTTP_F_VIA).ptr);
 }
 
 static int
@@ -52,8 +56,12 @@ toy_interim(struct origin_exchange *x, const struct http_message **out)
 static int
 toy_head(struct origin_exchange *x, const struct http_message **out)
 {
-    static const struct http_message head = {
-        .base = "Fine", .len = 4, .version_minor = 1, .status = 200, .reason_len = 4};
+    static const struct http_message head = {.base = "Fine",
+        .len = 4,
+        .version_major = 1,
+        .version_minor = 1,
+        .status = 200,
+        .reason_len = 4};
 
     x->body_length = x->content_length = toy.len;
     *out = &head;
@@ -147,4 +155,82 @@ TEST(toy_origin, a_fetch_asks_an_origin_by_any_protocol)
     world_close(&w);
 }
 
-TEST_MAIN(TEST_ENTRY(toy_origin, a_fetch_asks_an_origin_by_any_protocol))
+/* ---- a request that came by HTTP/2, as far as what answers can see ---- */
+
+static void
+start_as_http2(void *ctx, struct exchange *x)
+{
+    x->head.version_major = 2;
+    x->head.version_minor = 0;
+    req_start(ctx, x);
+}
+
+static void *
+one_request(void *arg)
+{
+    client_asks("GET /one HTTP/1.1\r\nHost: h\r\n\r\n", "\r\n\r\nGET/one");
+    world_stop(&w);
+    return arg;
+}
+
+static void
+check_logged(struct shmlog_reader *reader, const char *protocol, uint8_t version)
+{
+    unsigned nreqs = 0, nprotocols = 0;
+    struct shmlog_view view;
+    struct shmlog_rec rec;
+    struct shmlog_req req;
+
+    while (shmlog_next(reader, &view) == 1)
+        while (shmlog_record_next(&view, &rec)) {
+            if (rec.tag == SHMLOG_ReqProtocol) {
+                CHECK_EQ(strlen(protocol), rec.payload.len);
+                CHECK_MEM(protocol, rec.payload.ptr, rec.payload.len);
+                nprotocols++;
+            } else if (view.kind == SHMLOG_KIND_REQ && shmlog_rec_req(&rec, &view, &req)) {
+                CHECK_EQ(version, req.fixed.version);
+                CHECK_STR(protocol, shmlog_version_text(req.fixed.version));
+                nreqs++;
+            }
+        }
+    CHECK_EQ(1, nreqs);
+    CHECK_EQ(1, nprotocols);
+}
+
+TEST(toy_origin, the_version_of_a_request_is_in_via_and_in_the_log)
+{
+    static const struct origin_protocol protocol = {.open = toy_open};
+    static const struct {
+        exchange_start_f *start;
+        const char *via, *protocol;
+        uint8_t version;
+    } all[] = {
+        {req_start, "1.1 ", "HTTP/1.1", SHMLOG_HTTP_1_1},
+        {start_as_http2, "2.0 ", "HTTP/2.0", SHMLOG_HTTP_2_0},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        struct shmlog_reader *reader;
+        pthread_t client;
+
+        alarm(WORLD_WAIT_S);
+        world_open(&w, all[i].start, "http_via: t");
+        origins_close(&w.proxy.origins);
+        CHECK_EQ(0, origins_open(&w.proxy.origins, w.proxy.loop, protocol, w.proxy.counters));
+        CHECK_EQ(0, shmlog_reader_open_here(&reader, w.log, SHMLOG_FROM_OLDEST));
+        CHECK_EQ(0, shmlog_attach(reader));
+        CHECK_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+        CHECK_EQ(0, world_accept(&w, fds[0]));
+        CHECK_EQ(0, pthread_create(&client, NULL, one_request, NULL));
+        world_run(&w);
+        pthread_join(client, NULL);
+        CHECK(strncmp(toy.via, all[i].via, 4) == 0);
+        check_logged(reader, all[i].protocol, all[i].version);
+        shmlog_reader_close(&reader);
+        close(fds[1]);
+        world_close(&w);
+    }
+}
+
+TEST_MAIN(TEST_ENTRY(toy_origin, a_fetch_asks_an_origin_by_any_protocol),
+    TEST_ENTRY(toy_origin, the_version_of_a_request_is_in_via_and_in_the_log))

@@ -90,7 +90,8 @@ toy_run(struct task *t)
         stream_skip(c->stream, len + 1);
         c->busy = true;
         c->x = (struct exchange){.ops = &toy_exchange_ops, .conn = &c->facts};
-        c->x.head = (struct http_message){.base = c->line, .path_len = (uint16_t)len};
+        c->x.head = (struct http_message){
+            .base = c->line, .path_len = (uint16_t)len, .version_major = 1, .version_minor = 1};
         arena_init(&c->x.arena, &loop.arenas);
         answer_start(&c->x);
     } else if (!c->busy && stream_ended(c->stream) != 0) {
