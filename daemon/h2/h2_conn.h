@@ -96,6 +96,7 @@ struct h2_conn {
     struct list streams, flying;
     unsigned nstreams;
     uint32_t last_id;     /* highest of the client's streams */
+    uint32_t ignored_id;  /* highest of those that it began behind our GOAWAY */
     uint32_t peer_window; /* its SETTINGS_INITIAL_WINDOW_SIZE */
     int64_t send_window;
     int64_t recv_window, recv_back;
@@ -185,6 +186,8 @@ void h2_in_begin(struct h2_conn *c);
 /* Keeps a part of a frame. */
 int h2_in_end(struct h2_conn *c);
 ssize_t h2_body_read(struct exchange *x, char *dst, size_t room);
+/* What is left of the request's body is not read any more. */
+void h2_body_drop(struct h2_stream *s);
 
 /* h2_head.c */
 /* A field block that is whole.  `s` NULL: it is decoded for the table's sake alone.  0; > 0: an enum

@@ -112,6 +112,22 @@ h2_body_read(struct exchange *x, char *dst, size_t room)
     return (ssize_t)n;
 }
 
+/* The connection's window has it back: what streams leave behind would close it for good. */
+void
+h2_body_drop(struct h2_stream *s)
+{
+    struct h2_conn *c = s->conn;
+    uint32_t n = s->in_len - s->in_at;
+
+    if (s->in == NULL)
+        return;
+    usage_free(&c->server->env.loop->usage, USAGE_READ, s->in);
+    s->in = NULL;
+    s->in_at = s->in_len = s->in_cap = 0;
+    if (!c->dead)
+        h2_credit(c, NULL, n);
+}
+
 /* Behind what has not been read.  TERR_NOMEM. */
 static int
 h2_body_keep(struct h2_stream *s, const char *p, size_t n)
@@ -203,7 +219,7 @@ h2_stream_error(struct h2_conn *c, uint32_t id, enum h2_error why)
 static bool
 h2_is_idle(const struct h2_conn *c, uint32_t id)
 {
-    return id > c->last_id || id % 2 != H2_CLIENT_STREAMS;
+    return (id > c->last_id && id > c->ignored_id) || id % 2 != H2_CLIENT_STREAMS;
 }
 
 /* ---- DATA ---- */
@@ -239,7 +255,8 @@ h2_data_stream(struct h2_conn *c, const struct h2_frame *f)
     struct h2_stream *s = h2_stream_find(c, f->stream);
 
     if (s == NULL) {
-        if (!h2_was_reset(c, f->stream)) /* else it was on its way when we reset it */
+        /* Else it was on its way when we reset it, or said GOAWAY (RFC 9113 6.8). */
+        if (!h2_was_reset(c, f->stream) && f->stream <= c->last_id)
             h2_stream_error(c, f->stream, H2_STREAM_CLOSED);
         return 0;
     }
@@ -360,6 +377,8 @@ h2_block_done(struct h2_conn *c, uint32_t id, const char *block, size_t len)
     if (s != NULL) {
         h2_trailers(c, s, block, len);
     } else if (c->closing) {
+        if (id > c->last_id && id > c->ignored_id)
+            c->ignored_id = id;
         h2_skip_block(c, block, len); /* RFC 9113 6.8 */
     } else if (id > c->last_id) {
         h2_request(c, id, block, len);
@@ -548,6 +567,16 @@ h2_on_ping(struct h2_conn *c, const struct h2_frame *f, const char *p)
     h2_out_control(c, pong, sizeof(pong));
 }
 
+/* It may come before its stream, which cannot be reset then (RFC 9113 6.4). */
+static void
+h2_priority_error(struct h2_conn *c, uint32_t id, enum h2_error why)
+{
+    if (h2_is_idle(c, id))
+        h2_conn_error(c, why);
+    else
+        h2_stream_error(c, id, why);
+}
+
 /* RFC 9113 6.3: trees are ignored (RFC 9218 2.1). */
 static void
 h2_on_priority(struct h2_conn *c, const struct h2_frame *f, const char *p)
@@ -556,9 +585,9 @@ h2_on_priority(struct h2_conn *c, const struct h2_frame *f, const char *p)
     if (f->stream == 0)
         h2_conn_error(c, H2_PROTOCOL_ERROR);
     else if (f->len != PRIORITY_BYTES)
-        h2_stream_error(c, f->stream, H2_FRAME_SIZE_ERROR);
+        h2_priority_error(c, f->stream, H2_FRAME_SIZE_ERROR);
     else if ((h2_get32(p) & H2_STREAM_MAX) == f->stream)
-        h2_stream_error(c, f->stream, H2_PROTOCOL_ERROR);
+        h2_priority_error(c, f->stream, H2_PROTOCOL_ERROR);
 }
 
 /* RFC 9113 6.4. */

@@ -66,7 +66,7 @@ h2_stream_free(struct h2_stream *s)
     c->nstreams--;
     if (c->nstreams == 0)
         c->idle_since_ms = server->env.loop->clock.mono_ms;
-    usage_free(u, USAGE_READ, s->in);
+    h2_body_drop(s);
     arena_fini(&s->x.arena);
     OBJ_BURY(s);
     if (server->nidle_streams >= IDLE_STREAMS_MAX) {
@@ -310,7 +310,10 @@ h2_streams_on_deadline(struct h2_conn *c)
         if (!s->head_given) {
             s->timed_out = true;
             task_wake_now(s->x.task);
-        } else if (s->send_window <= 0 || c->send_window <= 0) {
+        } else if (s->send_window > 0 && c->send_window > 0) {
+            /* It has nothing to send; but its window may be closed meanwhile. */
+            s->deadline_ms = loop_deadline(c->server->env.loop, c->server->env.conf->send_idle_ms);
+        } else {
             counter_add(c->server->env.counters, COUNTER_sess_timeout, 1);
             h2_stream_reset(s, H2_CANCEL);
         }
@@ -320,7 +323,8 @@ h2_streams_on_deadline(struct h2_conn *c)
 static bool
 h2_conn_has_part(const struct h2_conn *c)
 {
-    return !c->has_settings || c->block_stream != 0 || (c->in_len > 0 && !c->in_payload);
+    return !c->failed &&
+           (!c->has_settings || c->block_stream != 0 || (c->in_len > 0 && !c->in_payload));
 }
 
 static void
@@ -379,7 +383,7 @@ h2_conn_set_deadline(struct h2_conn *c)
     } else {
         c->send_mark_ms = 0;
     }
-    if (c->nstreams == 0)
+    if (c->nstreams == 0 && !c->closing)
         at = h2_least(at, c->idle_since_ms + (uint64_t)conf->idle_ms);
     if (c->drain_ms != 0 && !c->closing)
         at = h2_least(at, c->drain_ms + DRAIN_MS);
@@ -529,11 +533,9 @@ h2_conn_run(struct task *t)
         ;
     h2_conn_on_ended(c);
     h2_conn_finish(c);
-    if (!c->dead) {
-        h2_keep_heads(c);
-        if (h2_in_end(c) != 0)
-            h2_conn_die(c);
-    }
+    h2_keep_heads(c); /* of a dead connection too: its answerers may let go of them later */
+    if (!c->dead && h2_in_end(c) != 0)
+        h2_conn_die(c);
     if (c->dead) {
         h2_conn_run_dead(c);
         return;

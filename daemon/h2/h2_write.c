@@ -497,7 +497,8 @@ h2_stream_end(struct h2_stream *s)
 static void
 h2_stream_fly(struct h2_stream *s, bool whole)
 {
-    s->x.gathered = whole;
+    s->x.gathered =
+        whole && h2_out_ready(s->conn); /* what was said behind it may have filled the output */
     if (list_empty(&s->flying))
         list_add_tail(&s->conn->flying, &s->flying);
 }

@@ -20,7 +20,8 @@
 enum {
     ANSWERS_MAX = 64,
     GOT_MAX = 1 << 18,    /* of a request's body */
-    TEXT_MAX = 1 << 16,   /* what a client says at once; what was said to it, as a text */
+    SAYS_MAX = 1 << 17,   /* what a client says at once */
+    TEXT_MAX = 1 << 16,   /* what was said to it, as a text */
     CLIENT_STREAMS = 128, /* by number */
     STREAMS_MAX = 4,
     LARGE_BYTES = 200000,
@@ -31,7 +32,8 @@ enum {
     POISON = 0xEE,
 };
 
-/* Who answers.  /hit at once with 3 bytes, /large at once with LARGE_BYTES, anything else when the test says so. */
+/* Who answers.  /hit at once with 3 bytes, /large with LARGE_BYTES, /steady with as many, 9,000 whenever the last have
+ * left; /cut ends the connection, /kept is not released; anything else is answered when the test says so. */
 struct answer {
     struct task task;
     struct exchange *x; /* NULL: released */
@@ -73,7 +75,7 @@ struct client {
 
 struct bytes {
     size_t len;
-    char at[TEXT_MAX];
+    char at[SAYS_MAX];
 };
 
 static struct {
@@ -502,7 +504,9 @@ answer_start(void *ctx, struct exchange *x)
     else if (strcmp(a->target, "/steady") == 0) {
         answers(a, LARGE_BYTES);
         a->most = 9000;
-    }
+    } else if (strcmp(a->target, "/cut") == 0)
+        CHECK(world.server->ops->cut_one(world.server, x->conn->session));
+    a->keeps = strncmp(a->target, "/kept", 5) == 0;
     answer_run(&a->task);
 }
 

@@ -1,0 +1,358 @@
+/* h2_life_test.c -- how streams and connections of HTTP/2 end: resets, limits, drains, deadlines. */
+#include "t/unit/h2_client_fixture.h"
+
+#define HIT(id) "headers(" #id " 200 content-length:3) data(" #id " 3 end) "
+
+static struct bytes b; /* what is said next */
+
+static void
+answer_now(struct answer *a, size_t len)
+{
+    answers(a, len);
+    wake(a);
+}
+
+/* ---- streams ---- */
+
+TEST(h2_stream, that_its_client_resets_leaves_the_others)
+{
+    world_open();
+    put_request(&b, 1, "GET", "/x", true);
+    put_request(&b, 3, "GET", "/y", true);
+    put_number(&b, H2_RST_STREAM, 1, H2_CANCEL);
+    says(&b);
+    CHECK(world.answers[0].gone && !world.answers[1].gone);
+    answer_now(&world.answers[1], 3);
+    CHECK_STR(HIT(3), hears());
+    world_close();
+}
+
+TEST(h2_stream, that_its_answerer_resets_leaves_the_others)
+{
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    put_request(&b, 1, "GET", "/x", true);
+    put_request(&b, 3, "GET", "/y", true);
+    says(&b);
+    a->x->ops->reset(a->x, TERR_CLOSED);
+    fake_run(&world.loop);
+    CHECK(a->gone);
+    answer_now(&world.answers[1], 3);
+    CHECK_STR("rst(1 2) " HIT(3), hears());
+    world_close();
+}
+
+/* The table of HPACK is the connection's: what a refused block put there is there. */
+TEST(h2_stream, beyond_the_limit_is_refused_and_its_fields_are_decoded_all_the_same)
+{
+    static const char indexed[] = "\x82\x86\x41\x01"
+                                  "a\x44\x05/late"; /* RFC 7541 6.1, 6.2.1: "/late" is entry 62 */
+
+    world_open();
+    for (uint32_t id = 1; id < 2 * STREAMS_MAX; id += 2)
+        put_request(&b, id, "GET", "/x", true);
+    put_frame(&b, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, 9, indexed, sizeof(indexed) - 1);
+    says(&b);
+    CHECK_STR("rst(9 7) ", hears());
+    CHECK_EQ(STREAMS_MAX, world.nanswers);
+    answer_now(&world.answers[0], 3);
+    CHECK_STR(HIT(1), hears());
+    put_frame(&b, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, 11, "\x82\x86\xbf\xbe", 4);
+    says(&b);
+    CHECK_STR("", hears());
+    CHECK_STR("/late", world.answers[STREAMS_MAX].target);
+    for (unsigned i = 1; i <= STREAMS_MAX; i++)
+        answer_now(&world.answers[i], 3);
+    CHECK_STR(HIT(3) HIT(5) HIT(7) HIT(11), hears());
+    world_close();
+}
+
+/* So that what is under way is bounded whatever the client resets (CVE-2023-44487). */
+TEST(h2_stream, that_was_reset_counts_until_its_answerer_lets_go)
+{
+    world_open();
+    for (unsigned i = 0; i < STREAMS_MAX; i++) {
+        put_request(&b, 1 + 2 * i, "GET", "/x", true);
+        says(&b);
+        world.answers[i].keeps = true;
+        put_number(&b, H2_RST_STREAM, 1 + 2 * i, H2_CANCEL);
+        says(&b);
+    }
+    put_request(&b, 21, "GET", "/hit", true);
+    says(&b);
+    CHECK_STR("rst(21 7) ", hears());
+    for (unsigned i = 0; i < STREAMS_MAX; i++) {
+        world.answers[i].keeps = false;
+        wake(&world.answers[i]);
+    }
+    put_request(&b, 23, "GET", "/hit", true);
+    says(&b);
+    CHECK_STR(HIT(23), hears());
+    world_close();
+}
+
+TEST(h2_stream, after_stream_that_is_reset_at_once_ends_the_connection)
+{
+    world_open();
+    for (uint32_t id = 1; id < 21; id += 2) {
+        put_request(&b, id, "GET", "/x", true);
+        put_number(&b, H2_RST_STREAM, id, H2_CANCEL);
+        says(&b);
+    }
+    CHECK(!fake_is_shut(world.client->s)); /* ten are no trouble */
+    for (unsigned i = 0; i < 250; i++)
+        put_number(&b, H2_RST_STREAM, 1, H2_CANCEL);
+    says(&b);
+    CHECK_STR("goaway(19 11) ", hears()); /* ENHANCE_YOUR_CALM */
+    world_close();
+}
+
+/* Its head is read as long as the exchange lives, also where the connection broke in the turn in which it came. */
+TEST(h2_stream, whose_connection_breaks_at_once_keeps_its_head)
+{
+    struct answer *a = &world.answers[0];
+    struct http_message *h;
+
+    world_open();
+    put_request(&b, 1, "GET", "/kept/of-the-first", true);
+    put_request(&b, 3, "GET", "/cut", true);
+    says(&b);
+    CHECK_EQ(2, world.nanswers);
+    CHECK(a->gone);
+    CHECK_EQ(0, world_adopt());
+    put_preface(&b);
+    put_request(&b, 1, "GET", "/of-the-second-who-came-later", true);
+    says(&b);
+    h = &a->x->head;
+    CHECK(slice_eq(SLICE_LIT("/kept/of-the-first"), http_slice(h, h->target_off, h->target_len)));
+    CHECK(slice_eq(SLICE_LIT("GET"), http_slice(h, h->method_off, h->method_len)));
+    a->keeps = false;
+    wake(a);
+    world_close();
+}
+
+TEST(h2_stream, that_is_idle_is_not_reset_but_the_connection_ends)
+{
+    world_open();
+    put_request(&b, 1, "GET", "/x", true);
+    put_frame(&b, H2_PRIORITY, 0, 1, "\0\0\0\0", 4);
+    says(&b);
+    CHECK_STR("rst(1 6) ", hears());
+    put_frame(&b, H2_PRIORITY, 0, 3, "\0\0\0\0", 4);
+    says(&b);
+    CHECK_STR("goaway(1 6) ", hears());
+    world_close();
+}
+
+/* ---- drains ---- */
+
+TEST(h2_drain, says_goaway_twice_and_the_second_lets_what_crossed_it_pass)
+{
+    world_open();
+    put_request(&b, 1, "GET", "/x", true);
+    says(&b);
+    world.server->ops->drain_gently(world.server);
+    fake_run(&world.loop);
+    CHECK_STR("goaway(2147483647 0) ", hears());
+    put_request(&b, 3, "GET", "/hit", true); /* said before it had heard */
+    says(&b);
+    CHECK_STR(HIT(3), hears());
+    fake_pass(&world.loop, 1100);
+    CHECK_STR("goaway(3 0) ", hears());
+    /* These crossed it: ignored, and no error (RFC 9113 6.8). */
+    put_request(&b, 5, "POST", "/hit", false);
+    put_frame(&b, H2_DATA, 0, 5, "abc", 3);
+    put_number(&b, H2_WINDOW_UPDATE, 5, 2000);
+    put_number(&b, H2_RST_STREAM, 5, H2_CANCEL);
+    put_request(&b, 7, "POST", "/hit", false);
+    put_frame(&b, H2_DATA, H2_END_STREAM, 7, "abc", 3);
+    says(&b);
+    CHECK_STR("", hears());
+    CHECK_EQ(2, world.nanswers);
+    CHECK(!world.answers[0].gone);
+    answer_now(&world.answers[0], 3);
+    CHECK_STR(HIT(1), hears());
+    CHECK(fake_is_shut(world.client->s));
+    fake_pass(&world.loop, 2100);
+    CHECK(fake_is_closed(world.client->s));
+    world_close();
+}
+
+TEST(h2_drain, that_is_hurried_says_the_last_stream_at_once)
+{
+    world_open();
+    put_request(&b, 1, "GET", "/x", true);
+    says(&b);
+    world.server->ops->drain(world.server);
+    fake_run(&world.loop);
+    CHECK_STR("goaway(2147483647 0) goaway(1 0) ", hears());
+    answer_now(&world.answers[0], 3);
+    CHECK_STR(HIT(1), hears());
+    CHECK(fake_is_shut(world.client->s));
+    world_close();
+}
+
+/* ---- deadlines ---- */
+
+TEST(h2_deadline, of_an_idle_connection_says_goaway)
+{
+    world_open();
+    put_request(&b, 1, "GET", "/hit", true);
+    says(&b);
+    fake_pass(&world.loop, IDLE_MS - 1000);
+    CHECK_STR(HIT(1), hears());
+    fake_pass(&world.loop, 1200);
+    CHECK_STR("goaway(1 0) ", hears());
+    CHECK(fake_is_shut(world.client->s));
+    world_close();
+}
+
+TEST(h2_deadline, of_half_a_frame_ends_the_connection)
+{
+    world_open();
+    put_request(&b, 1, "GET", "/x", true);
+    says_bytes(b.at, b.len - 1);
+    b.len = 0;
+    fake_pass(&world.loop, HEAD_MS + 200);
+    CHECK_STR("goaway(0 11) ", hears());
+    world_close();
+}
+
+TEST(h2_deadline, of_a_field_block_ends_the_connection_whatever_comes_meanwhile)
+{
+    world_open();
+    put_frame(&b, H2_HEADERS, 0, 1, "\x82", 1);
+    says(&b);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_pass(&world.loop, HEAD_MS / 4);
+        put_frame(&b, H2_CONTINUATION, 0, 1, "\x86", 1);
+        says(&b);
+    }
+    fake_pass(&world.loop, 200);
+    CHECK_STR("goaway(0 11) ", hears());
+    world_close();
+}
+
+TEST(h2_deadline, of_a_body_tells_its_reader)
+{
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    put_request(&b, 1, "POST", "/x", false);
+    says(&b);
+    a->reads = 10;
+    wake(a);
+    fake_pass(&world.loop, BODY_IDLE_MS + 200);
+    CHECK_EQ(TERR_TIMEDOUT, a->in_err);
+    answer_now(a, 3);
+    CHECK_STR(HIT(1) "rst(1 0) ", hears());
+    world_close();
+}
+
+TEST(h2_deadline, of_a_window_resets_its_stream_alone)
+{
+    world_open();
+    put_setting(&b, H2_SETTINGS_INITIAL_WINDOW_SIZE, 10);
+    put_request(&b, 1, "GET", "/large", true);
+    put_request(&b, 3, "GET", "/y", true);
+    says(&b);
+    CHECK_STR("ack headers(1 200 content-length:200000) data(1 10) ", hears());
+    fake_pass(&world.loop, SEND_IDLE_MS + 200);
+    CHECK_STR("rst(1 8) ", hears());
+    CHECK(world.answers[0].gone && !world.answers[1].gone);
+    answer_now(&world.answers[1], 3);
+    CHECK_STR(HIT(3), hears());
+    world_close();
+}
+
+/* Also where it was closed after a time in which there was nothing to send. */
+TEST(h2_deadline, of_a_window_that_was_closed_late_resets_its_stream_too)
+{
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    put_request(&b, 1, "GET", "/x", true);
+    says(&b);
+    answers(a, 1000);
+    a->most = 100;
+    a->length = 1000;
+    a->answers = false;
+    CHECK_EQ(100, answer_send(a, 100, false));
+    a->head_given = true;
+    a->at = 100;
+    fake_run(&world.loop);
+    fake_pass(&world.loop, SEND_IDLE_MS + 200);
+    CHECK(!a->gone); /* its answerer has nothing to send */
+    put_setting(&b, H2_SETTINGS_INITIAL_WINDOW_SIZE, 0);
+    says(&b);
+    a->answers = true;
+    wake(a);
+    for (unsigned i = 0; i < 4; i++)
+        fake_pass(&world.loop, SEND_IDLE_MS);
+    CHECK(a->gone);
+    world_close();
+}
+
+TEST(h2_deadline, of_a_full_output_ends_the_connection)
+{
+    world_open();
+    fake_take(world.client->s, 100);
+    put_request(&b, 1, "GET", "/large", true);
+    says(&b);
+    fake_pass(&world.loop, SEND_IDLE_MS - 1000);
+    CHECK(!world.answers[0].gone);
+    fake_pass(&world.loop, 1200);
+    CHECK(world.answers[0].gone);
+    CHECK(fake_is_closed(world.client->s));
+    world_close();
+}
+
+/* How often a connection runs while nothing happens. */
+static unsigned runs;
+static void (*real_run)(struct task *t);
+
+static void
+count_run(struct task *t)
+{
+    runs++;
+    real_run(t);
+}
+
+TEST(h2_deadline, that_has_passed_is_not_asked_for_again_and_again)
+{
+    struct h2_conn *c;
+
+    world_open_silent();
+    fake_run(&world.loop);
+    fake_take(world.client->s, 0);
+    says_bytes("no preface", 10);
+    c = container_of(h2_server_of(world.server)->conns.next, struct h2_conn, link);
+    real_run = c->task.run;
+    c->task.run = count_run;
+    runs = 0;
+    for (unsigned i = 0; i < SEND_IDLE_MS - 500; i++)
+        fake_pass(&world.loop, 1);
+    CHECK(runs < 20);
+    fake_pass(&world.loop, 1000);
+    CHECK(fake_is_closed(world.client->s));
+    world_close();
+}
+
+TEST_MAIN(TEST_ENTRY(h2_stream, that_its_client_resets_leaves_the_others),
+    TEST_ENTRY(h2_stream, that_its_answerer_resets_leaves_the_others),
+    TEST_ENTRY(h2_stream, beyond_the_limit_is_refused_and_its_fields_are_decoded_all_the_same),
+    TEST_ENTRY(h2_stream, that_was_reset_counts_until_its_answerer_lets_go),
+    TEST_ENTRY(h2_stream, after_stream_that_is_reset_at_once_ends_the_connection),
+    TEST_ENTRY(h2_stream, whose_connection_breaks_at_once_keeps_its_head),
+    TEST_ENTRY(h2_stream, that_is_idle_is_not_reset_but_the_connection_ends),
+    TEST_ENTRY(h2_drain, says_goaway_twice_and_the_second_lets_what_crossed_it_pass),
+    TEST_ENTRY(h2_drain, that_is_hurried_says_the_last_stream_at_once),
+    TEST_ENTRY(h2_deadline, of_an_idle_connection_says_goaway),
+    TEST_ENTRY(h2_deadline, of_half_a_frame_ends_the_connection),
+    TEST_ENTRY(h2_deadline, of_a_field_block_ends_the_connection_whatever_comes_meanwhile),
+    TEST_ENTRY(h2_deadline, of_a_body_tells_its_reader),
+    TEST_ENTRY(h2_deadline, of_a_window_resets_its_stream_alone),
+    TEST_ENTRY(h2_deadline, of_a_window_that_was_closed_late_resets_its_stream_too),
+    TEST_ENTRY(h2_deadline, of_a_full_output_ends_the_connection),
+    TEST_ENTRY(h2_deadline, that_has_passed_is_not_asked_for_again_and_again))
