@@ -387,6 +387,7 @@ worker_h2_conf(struct h2_conf *h2, const struct h1_conf *h1, const struct conf_p
     h2->req_head_max = h1->req_head_max;
     h2->fields_max = h1->fields_max;
     h2->any_method = h1->any_method;
+    h2->head_memo = h1->head_memo;
     h2->req_body_max = h1->req_body_max;
     h2->idle_ms = h1->idle_ms;
     h2->head_ms = h1->head_ms;

@@ -13,6 +13,7 @@ struct h2_conf {
     uint32_t req_line_max, req_field_max, req_head_max;
     uint64_t req_body_max; /* 0: no limit */
     bool any_method;       /* unknown ones too: the answerer decides */
+    bool head_memo;        /* h2_memo.h; a change counts from the next trim */
     int64_t idle_ms;       /* without a stream */
     int64_t head_ms;       /* from a frame's first byte, or a field block's, to its end */
     int64_t body_ms;       /* for a whole body */

@@ -22,6 +22,7 @@
 #include "daemon/base/obj.h"
 #include "daemon/h2/h2_conf.h"
 #include "daemon/h2/h2_frame.h"
+#include "daemon/h2/h2_memo.h"
 #include "daemon/h2/h2_server.h"
 #include "daemon/http/uri.h"
 #include "daemon/net/stream.h"
@@ -40,10 +41,11 @@ enum {
     H2_CONN_WINDOW = 262144,   /* body bytes of all streams that a client may send unread */
     H2_FRAMES_TURN = 1000,     /* then other connections have their turn */
     H2_TROUBLE_MAX = 400,
-    H2_TROUBLE_PER_S = 16, /* of it that is forgotten */
-    H2_RESETS_KEPT = 16,   /* streams that we reset: their frames may still be on the way */
-    H2_TABLE_BYTES = 4096, /* of the dynamic table that a client may fill (RFC 7541 4.2) */
-    H2_CLIENT_STREAMS = 1, /* clients' have odd numbers */
+    H2_TROUBLE_PER_S = 16,  /* of it that is forgotten */
+    H2_RESETS_KEPT = 16,    /* streams that we reset: their frames may still be on the way */
+    H2_TABLE_BYTES = 4096,  /* of the dynamic table that a client may fill (RFC 7541 4.2) */
+    H2_URGENCY_DEFAULT = 3, /* RFC 9218 4.1 */
+    H2_CLIENT_STREAMS = 1,  /* clients' have odd numbers */
 };
 
 #define H2_STREAM_MAGIC OBJ_TAG('h', '2', 's', 't')
@@ -61,8 +63,7 @@ struct h2_stream {
     uint64_t deadline_ms;   /* TIMER_NEVER: none */
     uint64_t body_until_ms; /* for the whole of its body */
     uint64_t in_bytes;      /* of the request's body that came */
-    uint8_t urgency;        /* RFC 9218 4.1: 0 first */
-    bool incremental;       /* RFC 9218 4.2 */
+    struct h2_priority priority;
     bool started, head_given, end_given, bodyless;
     bool in_ended; /* the client's END_STREAM */
     int in_err;    /* its body is not whole, or too large: TERR_* */
@@ -124,6 +125,7 @@ struct h2_conn {
     uint32_t pending_len, pending_cap;
     /* HPACK, decoding */
     nghttp2_hd_inflater *inflater;
+    uint64_t table_state; /* of it, for the memo */
     uint32_t resets[H2_RESETS_KEPT];
     uint8_t resets_at;
     int32_t trouble;
@@ -141,6 +143,8 @@ struct h2_server {
     uint16_t fields_max;
     uint64_t next_xid;
     struct http_host_memo host;
+    struct h2_memo *memo;           /* NULL: off, or there was no memory for it */
+    uint64_t table_states;          /* given out, the memo's and others */
     nghttp2_mem mem;                /* of inflaters, which refer to it */
     struct h2_stream *idle_streams; /* linked through x.answerer */
     unsigned nidle_streams;
@@ -195,6 +199,8 @@ void h2_body_drop(struct h2_stream *s);
  * (RFC 9113 8.1.1), others are answered. */
 int h2_head_read(
     struct h2_conn *c, struct h2_stream *s, const char *block, size_t len, bool trailers);
+/* A priority field, or the value of PRIORITY_UPDATE (RFC 9218 4, 7). */
+void h2_priority_read(struct h2_stream *s, struct slice value);
 void h2_head_close(struct h2_conn *c);
 /* What inflaters are charged by. */
 void h2_head_memory(struct h2_server *s);

@@ -23,6 +23,7 @@ enum h2_pseudo {
 /* A block that is being read. */
 struct h2_reading {
     struct h2_conn *c;
+    struct h2_stream *s;    /* NULL: it is decoded for the table's sake alone */
     struct http_message *m; /* NULL: only the table matters */
     char *text;             /* of names and values */
     size_t len, room;
@@ -172,6 +173,25 @@ h2_read_pseudo(struct h2_reading *r, struct slice name, struct slice value)
     }
 }
 
+/* RFC 9218 4, a dictionary of structured fields (RFC 8941) of which two members count.  What cannot be
+ * read is left out: a priority is advice. */
+void
+h2_priority_read(struct h2_stream *s, struct slice value)
+{
+    while (value.ptr != NULL && value.len > 0) {
+        struct slice member = http_cut(&value, ',');
+
+        if (member.len >= 3 && memcmp(member.ptr, "u=", 2) == 0 && member.ptr[2] >= '0' &&
+            member.ptr[2] <= '7' && (member.len == 3 || member.ptr[3] == ';'))
+            s->priority.urgency = (uint8_t)(member.ptr[2] - '0');
+        else if (member.len >= 1 && member.ptr[0] == 'i' &&
+                 (member.len == 1 || member.ptr[1] == ';'))
+            s->priority.incremental = true;
+        else if (slice_eq(member, SLICE_LIT("i=?1")) || slice_eq(member, SLICE_LIT("i=?0")))
+            s->priority.incremental = member.ptr[3] == '1';
+    }
+}
+
 static void
 h2_read_regular(struct h2_reading *r, struct slice name, struct slice value)
 {
@@ -187,6 +207,8 @@ h2_read_regular(struct h2_reading *r, struct slice name, struct slice value)
     if (r->trailers)
         return; /* as with HTTP/1 they are read and dropped */
     r->ncrumbs += id == HTTP_F_COOKIE;
+    if (id == HTTP_F_OTHER && slice_eq(name, SLICE_LIT("priority")))
+        h2_priority_read(r->s, value);
     if (m->nfields == m->max_fields) {
         h2_refuse_head(r, TERR_HEADTOOBIG);
         return;
@@ -403,36 +425,110 @@ h2_head_error(int err)
     return err == TERR_FRAMING || err == TERR_CODING || err == TERR_BARELF ? TERR_SYNTAX : err;
 }
 
+/* A path that is a literal, behind the texts that are known: its length, -1: the inflater must read it. */
+static int
+h2_path_read(const struct h2_scan *scan, char *to)
+{
+    if (scan->path_is_huffman)
+        return h2_huffman_short(scan->path, to);
+    memcpy(to, scan->path.ptr, scan->path.len);
+    return (int)scan->path.len;
+}
+
+/* A head that the memo has: only its path is read.  False: it is decoded. */
+static bool
+h2_head_known(struct h2_reading *r, const struct h2_scan *scan)
+{
+    const struct h2_conf *conf = r->c->server->env.conf;
+    struct http_message *m = r->m;
+    enum http_scheme scheme = HTTP_SCHEME_HTTP;
+
+    if (r->room < H2_MEMO_TEXT + 8 * scan->path.len / 5 + 1)
+        return false;
+    r->len = h2_memo_find(r->c->server->memo, r->c->table_state, scan, r->text, m, &r->s->priority);
+    if (r->len == 0)
+        return false;
+    if (scan->path.ptr != NULL) {
+        int n = h2_path_read(scan, r->text + r->len);
+
+        if (n <= 0 || (uint32_t)n > conf->req_line_max)
+            return false;
+        m->target_off = (uint16_t)r->len;
+        m->target_len = (uint16_t)n;
+        r->len += (size_t)n;
+    }
+    return r->len + (m->nfields + 4u) * H2_FIELD_BYTES <= conf->req_head_max &&
+           (r->text[m->target_off] == '/' || r->text[m->target_off] == '*') &&
+           http_target_parse_memo(m, &scheme, &r->c->server->host) == 0;
+}
+
+/* Room for the texts of a head. */
+static void
+h2_reading_begin(struct h2_reading *r, bool trailers)
+{
+    struct h2_server *server = r->c->server;
+    /* Twice: crumbs of cookies are written a second time, as one. */
+    size_t need = (size_t)2 * server->env.conf->req_head_max + 64;
+
+    if (need > sizeof(server->heads))
+        need = sizeof(server->heads);
+    if (sizeof(server->heads) - server->heads_len < need)
+        h2_keep_heads(r->c);
+    r->text = server->heads + server->heads_len;
+    r->room = sizeof(server->heads) - server->heads_len;
+    if (r->room > LIMIT_HEAD_BYTES)
+        r->room = LIMIT_HEAD_BYTES;
+    r->m = &r->s->x.head;
+    r->trailers = trailers;
+    if (!trailers)
+        r->m->base = r->text;
+}
+
+/* What a memo found and the caller could not use is as if it had never been. */
+static void
+h2_reading_again(struct h2_reading *r)
+{
+    r->m->nfields = 0;
+    r->m->present = 0;
+    r->m->base = r->text;
+    r->m->method_len = r->m->target_len = r->m->authority_len = 0;
+    r->s->priority = (struct h2_priority){.urgency = H2_URGENCY_DEFAULT};
+    r->len = 0;
+}
+
 int
 h2_head_read(struct h2_conn *c, struct h2_stream *s, const char *block, size_t len, bool trailers)
 {
     struct h2_server *server = c->server;
-    struct h2_reading r = {.c = c, .trailers = trailers};
+    struct h2_reading r = {.c = c, .s = s};
+    struct h2_scan scan;
+    bool scanned = server->memo != NULL && h2_scan(block, len, &scan);
+    bool notes = scanned && s != NULL && !trailers;
     int err;
 
+    if (s != NULL)
+        h2_reading_begin(&r, trailers);
+    if (notes && h2_head_known(&r, &scan)) {
+        s->x.has_body = !s->in_ended;
+        s->x.body_length = EXCHANGE_LENGTH_UNKNOWN;
+        s->x.head.len = (uint16_t)r.len;
+        server->heads_len += r.len;
+        return 0;
+    }
+    if (notes)
+        h2_reading_again(&r);
     /* At the first field block: an idle connection has none.  It is charged as the connection is. */
     if (c->inflater == NULL && nghttp2_hd_inflate_new2(&c->inflater, &server->mem) != 0)
         return H2_INTERNAL_ERROR;
-    if (s != NULL) {
-        /* Twice: crumbs of cookies are written a second time, as one. */
-        size_t need = (size_t)2 * server->env.conf->req_head_max + 64;
-
-        if (need > sizeof(server->heads))
-            need = sizeof(server->heads);
-        if (sizeof(server->heads) - server->heads_len < need)
-            h2_keep_heads(c);
-        r.text = server->heads + server->heads_len;
-        r.room = sizeof(server->heads) - server->heads_len;
-        if (r.room > LIMIT_HEAD_BYTES)
-            r.room = LIMIT_HEAD_BYTES;
-        r.m = &s->x.head;
-        if (!trailers)
-            r.m->base = r.text;
-    }
     err = h2_read_block(&r, block, len);
-    if (err != 0 || s == NULL)
+    if (err != 0)
         return err;
-    if (trailers)
+    if (!scanned)
+        c->table_state = ++server->table_states;
+    else if (scan.changes)
+        c->table_state =
+            h2_memo_next(server->memo, c->table_state, scan.block, &server->table_states);
+    if (s == NULL || trailers)
         return h2_head_error(r.err);
     if (r.err == 0 && r.ncrumbs > 1)
         h2_join_cookies(&r);
@@ -441,5 +537,7 @@ h2_head_read(struct h2_conn *c, struct h2_stream *s, const char *block, size_t l
     /* Of a head that broke off only a whole first line is of use, for the log. */
     s->x.head.len = r.m->method_len > 0 && r.m->target_len > 0 ? (uint16_t)r.len : 0;
     server->heads_len += r.len;
+    if (r.err == 0 && notes)
+        h2_memo_note(server->memo, c->table_state, &scan, r.len, r.m, s->priority);
     return h2_head_error(r.err);
 }

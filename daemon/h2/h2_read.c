@@ -590,6 +590,32 @@ h2_on_priority(struct h2_conn *c, const struct h2_frame *f, const char *p)
         h2_priority_error(c, f->stream, H2_PROTOCOL_ERROR);
 }
 
+/* RFC 9218 7.1.  Of a stream that is not open yet it is not kept: bounded memory for what may never come. */
+static void
+h2_on_priority_update(struct h2_conn *c, const struct h2_frame *f, const char *p)
+{
+    struct h2_stream *s;
+    uint32_t id;
+
+    h2_trouble(c, 1);
+    if (f->len < 4) {
+        h2_conn_error(c, H2_FRAME_SIZE_ERROR);
+        return;
+    }
+    id = h2_get32(p) & H2_STREAM_MAX;
+    if (f->stream != 0 || id % 2 != H2_CLIENT_STREAMS) {
+        h2_conn_error(c, H2_PROTOCOL_ERROR);
+        return;
+    }
+    s = h2_stream_find(c, id);
+    if (s == NULL || s->reset)
+        return;
+    s->priority.urgency = H2_URGENCY_DEFAULT;
+    s->priority.incremental = false;
+    h2_priority_read(s, slice_of(p + 4, f->len - 4));
+    h2_stream_place(s);
+}
+
 /* RFC 9113 6.4. */
 static void
 h2_on_rst_stream(struct h2_conn *c, const struct h2_frame *f)
@@ -675,6 +701,9 @@ h2_in_frame(struct h2_conn *c, const struct h2_frame *f, const char *p)
         break;
     case H2_WINDOW_UPDATE:
         h2_on_window_update(c, f, p);
+        break;
+    case H2_PRIORITY_UPDATE:
+        h2_on_priority_update(c, f, p);
         break;
     case H2_PUSH_PROMISE: /* RFC 9113 8.4: no client pushes */
         h2_conn_error(c, H2_PROTOCOL_ERROR);

@@ -40,7 +40,7 @@ h2_stream_new(struct h2_conn *c, uint32_t id)
     s->send_window = c->peer_window;
     s->recv_window = H2_WINDOW_DEFAULT;
     s->deadline_ms = TIMER_NEVER;
-    s->urgency = 3; /* RFC 9218 4.1 */
+    s->priority.urgency = H2_URGENCY_DEFAULT;
     s->x.ops = &h2_exchange_ops;
     s->x.conn = &c->facts;
     s->x.scheme = (enum http_scheme)c->facts.scheme;
@@ -95,7 +95,8 @@ h2_stream_place(struct h2_stream *s)
 {
     struct list *l = s->conn->streams.prev;
 
-    while (l != &s->conn->streams && container_of(l, struct h2_stream, link)->urgency > s->urgency)
+    while (l != &s->conn->streams &&
+           container_of(l, struct h2_stream, link)->priority.urgency > s->priority.urgency)
         l = l->prev;
     list_del(&s->link);
     list_add_head(l, &s->link);
@@ -675,11 +676,22 @@ h2_server_trim_to(struct h2_server *s, unsigned streams)
     }
 }
 
+/* The memo comes and goes as the configuration says.  States go on: connections outlive it. */
+static void
+h2_server_set_memo(struct h2_server *s)
+{
+    if (s->env.conf->head_memo && s->memo == NULL)
+        s->memo = h2_memo_new();
+    else if (!s->env.conf->head_memo && s->memo != NULL)
+        h2_memo_free(&s->memo);
+}
+
 static void
 h2_server_trim(struct conn_server *cs)
 {
     struct h2_server *s = h2_server_of(cs);
 
+    h2_server_set_memo(s);
     h2_server_trim_to(s, s->nidle_streams / 2);
 }
 
@@ -691,6 +703,8 @@ h2_server_close(struct conn_server **csp)
     *csp = NULL;
     tassert(s->nconns == 0);
     h2_server_trim_to(s, 0);
+    if (s->memo != NULL)
+        h2_memo_free(&s->memo);
     OBJ_FREE(s);
 }
 
@@ -724,6 +738,7 @@ h2_server_open(struct conn_server **out, const struct h2_server_env *env)
     s->next_xid = (uint64_t)env->loop->id << 48 | UINT64_C(1) << 47 |
                   ((uint64_t)(env->loop->clock.wall_ms / 1000) & ((UINT64_C(1) << 27) - 1)) << 20;
     h2_head_memory(s);
+    h2_server_set_memo(s);
     list_init(&s->conns);
     *out = &s->conn_server;
     return 0;

@@ -467,7 +467,7 @@ h2_send_body(struct h2_stream *s, const struct iovec *iov, unsigned n, bool end,
             break;
         total += h2_put_data(s, &b, room, end);
         *ended = end && b.left == 0;
-        if (s->incremental && total >= INCREMENTAL_BYTES)
+        if (s->priority.incremental && total >= INCREMENTAL_BYTES)
             break;
     }
     return total;
@@ -509,7 +509,8 @@ h2_stream_yield(struct h2_stream *s)
 {
     struct list *l = s->link.next;
 
-    while (l != &s->conn->streams && container_of(l, struct h2_stream, link)->urgency == s->urgency)
+    while (l != &s->conn->streams &&
+           container_of(l, struct h2_stream, link)->priority.urgency == s->priority.urgency)
         l = l->next;
     list_del(&s->link);
     list_add_tail(l, &s->link);
@@ -540,7 +541,7 @@ h2_send_gathered(struct h2_stream *s, const struct exchange_response *r, const s
             return TERR_CLOSED;
         s->body_given += total;
         counter_add(c->server->env.counters, COUNTER_resp_body_bytes, total);
-        if (s->incremental && total > 0 && !ended)
+        if (s->priority.incremental && total > 0 && !ended)
             h2_stream_yield(s);
     }
     if (ended)
@@ -581,7 +582,7 @@ h2_send(struct exchange *x, const struct exchange_response *r, const struct iove
             task_wake_now(&c->task); /* it says what has left, and sets the deadlines */
     }
     if (given >= 0 && !s->end_given)
-        x->writable = h2_stream_may_send(s) && !s->incremental;
+        x->writable = h2_stream_may_send(s) && !s->priority.incremental;
     return given;
 }
 
