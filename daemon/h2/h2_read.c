@@ -41,7 +41,7 @@ h2_credit(struct h2_conn *c, struct h2_stream *s, size_t n)
     if (s == NULL || s->in_ended || s->reset)
         return;
     s->recv_back += (int64_t)n;
-    if (s->recv_back >= H2_WINDOW_DEFAULT / 2) {
+    if (s->recv_back >= c->server->env.conf->initial_window / 2) {
         h2_window_update(c, s->id, s->recv_back);
         s->recv_window += s->recv_back;
         s->recv_back = 0;
@@ -734,7 +734,7 @@ h2_in_preface(struct h2_conn *c)
 static bool
 h2_frame_may_come(struct h2_conn *c, const struct h2_frame *f)
 {
-    if (f->len > H2_FRAME_MIN_MAX)
+    if (f->len > c->server->env.conf->max_frame)
         h2_conn_error(c, H2_FRAME_SIZE_ERROR);
     else if (!c->has_settings && (f->type != H2_SETTINGS || (f->flags & H2_ACK) != 0))
         h2_conn_error(c, H2_PROTOCOL_ERROR);

@@ -38,7 +38,7 @@ h2_stream_new(struct h2_conn *c, uint32_t id)
     list_init(&s->link);
     list_init(&s->flying);
     s->send_window = c->peer_window;
-    s->recv_window = H2_WINDOW_DEFAULT;
+    s->recv_window = server->env.conf->initial_window;
     s->deadline_ms = TIMER_NEVER;
     s->priority.urgency = H2_URGENCY_DEFAULT;
     s->x.ops = &h2_exchange_ops;
@@ -410,21 +410,38 @@ h2_conn_run_woken(struct h2_conn *c)
         task_queue_run_now(c->task.queue);
 }
 
+/* Body bytes of all streams that a client may send ahead of what is read. */
+static int64_t
+h2_conn_window(const struct h2_conf *conf)
+{
+    return conf->initial_window > H2_CONN_WINDOW ? conf->initial_window : H2_CONN_WINDOW;
+}
+
 /* What we say first (RFC 9113 3.4): no frame of it waits for the client's. */
 static void
 h2_conn_greet(struct h2_conn *c)
 {
-    char frame[H2_FRAME_HEAD + 3 * H2_SETTING_BYTES + H2_FRAME_HEAD + 4], *p = frame;
+    const struct h2_conf *conf = c->server->env.conf;
+    const struct {
+        uint16_t id;
+        uint32_t value;
+    } settings[] = {
+        {H2_SETTINGS_MAX_CONCURRENT_STREAMS, conf->streams_max},
+        {H2_SETTINGS_INITIAL_WINDOW_SIZE, conf->initial_window},
+        {H2_SETTINGS_MAX_FRAME_SIZE, conf->max_frame},
+        {H2_SETTINGS_MAX_HEADER_LIST_SIZE, conf->req_head_max},
+        {H2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    };
+    char frame[H2_FRAME_HEAD + ARRAY_LEN(settings) * H2_SETTING_BYTES + H2_FRAME_HEAD + 4];
+    char *p = h2_put_frame(frame, ARRAY_LEN(settings) * H2_SETTING_BYTES, H2_SETTINGS, 0, 0);
 
-    p = h2_put_frame(p, 3 * H2_SETTING_BYTES, H2_SETTINGS, 0, 0);
-    p = h2_put16(p, H2_SETTINGS_MAX_CONCURRENT_STREAMS);
-    p = h2_put32(p, c->server->env.conf->streams_max);
-    p = h2_put16(p, H2_SETTINGS_MAX_HEADER_LIST_SIZE);
-    p = h2_put32(p, c->server->env.conf->req_head_max);
-    p = h2_put16(p, H2_SETTINGS_NO_RFC7540_PRIORITIES);
-    p = h2_put32(p, 1);
+    for (unsigned i = 0; i < ARRAY_LEN(settings); i++) {
+        p = h2_put16(p, settings[i].id);
+        p = h2_put32(p, settings[i].value);
+    }
+    c->recv_window = h2_conn_window(conf);
     p = h2_put_frame(p, 4, H2_WINDOW_UPDATE, 0, 0);
-    p = h2_put32(p, H2_CONN_WINDOW - H2_WINDOW_DEFAULT);
+    p = h2_put32(p, (uint32_t)(c->recv_window - H2_WINDOW_DEFAULT));
     h2_out_control(c, frame, (size_t)(p - frame));
 }
 
@@ -565,7 +582,6 @@ h2_server_adopt(struct conn_server *cs, struct stream **stream, const struct con
     *stream = NULL;
     c->facts = *facts;
     c->peer_window = c->send_window = H2_WINDOW_DEFAULT;
-    c->recv_window = H2_CONN_WINDOW;
     c->idle_since_ms = c->trouble_ms = s->env.loop->clock.mono_ms;
     list_init(&c->streams);
     list_init(&c->flying);
