@@ -40,6 +40,7 @@ enum {
     H2_PENDING_MAX = 16384,    /* bytes of `pending` */
     H2_CONN_WINDOW = 262144,   /* body bytes of all streams that a client may send unread */
     H2_FRAMES_TURN = 1000,     /* then other connections have their turn */
+    H2_REQUESTS_TURN = 32,     /* the same, of streams that begin */
     H2_TROUBLE_MAX = 400,
     H2_TROUBLE_PER_S = 16,  /* of it that is forgotten */
     H2_RESETS_KEPT = 16,    /* streams that we reset: their frames may still be on the way */
@@ -170,6 +171,8 @@ void h2_refuse(struct h2_conn *c, uint32_t id, enum h2_error why);
 bool h2_was_reset(const struct h2_conn *c, uint32_t id);
 /* The connection ends, and the client learns why (RFC 9113 5.4.1). */
 void h2_conn_error(struct h2_conn *c, enum h2_error why);
+/* No stream begins any more; those that are open are answered. */
+void h2_conn_end(struct h2_conn *c);
 /* At once, without a word. */
 void h2_conn_die(struct h2_conn *c);
 /* Counts what brought no work; ends the connection that brings too much of it. */

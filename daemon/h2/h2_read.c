@@ -255,8 +255,10 @@ h2_data_stream(struct h2_conn *c, const struct h2_frame *f)
     struct h2_stream *s = h2_stream_find(c, f->stream);
 
     if (s == NULL) {
-        /* Else it was on its way when we reset it, or said GOAWAY (RFC 9113 6.8). */
-        if (!h2_was_reset(c, f->stream) && f->stream <= c->last_id)
+        /* It was on its way when we reset it, or said GOAWAY (RFC 9113 6.8); or it is one of too many. */
+        if (h2_was_reset(c, f->stream) || f->stream > c->last_id)
+            h2_trouble(c, 1);
+        else
             h2_stream_error(c, f->stream, H2_STREAM_CLOSED);
         return 0;
     }
@@ -537,8 +539,10 @@ h2_on_settings(struct h2_conn *c, const struct h2_frame *f, const char *p)
         h2_conn_error(c, H2_FRAME_SIZE_ERROR);
         return;
     }
-    if ((f->flags & H2_ACK) != 0)
+    if ((f->flags & H2_ACK) != 0) {
+        h2_trouble(c, 1); /* one is owed, and no more */
         return;
+    }
     if (c->has_settings)
         h2_trouble(c, 1 + (int)(f->len / 256));
     c->has_settings = true;
@@ -559,9 +563,9 @@ h2_on_ping(struct h2_conn *c, const struct h2_frame *f, const char *p)
         h2_conn_error(c, f->stream != 0 ? H2_PROTOCOL_ERROR : H2_FRAME_SIZE_ERROR);
         return;
     }
+    h2_trouble(c, 1); /* CVE-2019-9512; and we ask nothing that an ACK could answer */
     if ((f->flags & H2_ACK) != 0)
         return;
-    h2_trouble(c, 1); /* CVE-2019-9512 */
     h2_put_frame(pong, H2_PING_BYTES, H2_PING, H2_ACK, 0);
     memcpy(pong + H2_FRAME_HEAD, p, H2_PING_BYTES);
     h2_out_control(c, pong, sizeof(pong));
@@ -634,13 +638,15 @@ h2_on_rst_stream(struct h2_conn *c, const struct h2_frame *f)
     h2_trouble(c, RESET_TROUBLE);
 }
 
+/* The client begins no more streams; what it asked for is answered, then the connection ends. */
 static void
 h2_on_goaway(struct h2_conn *c, const struct h2_frame *f)
 {
     if (f->stream != 0 || f->len < GOAWAY_BYTES)
         h2_conn_error(c, f->stream != 0 ? H2_PROTOCOL_ERROR : H2_FRAME_SIZE_ERROR);
     else
-        h2_trouble(c, 1); /* it asks for nothing more; what it asked for is answered */
+        h2_conn_end(c);
+    h2_trouble(c, 1);
 }
 
 /* RFC 9113 6.9. */
@@ -769,10 +775,12 @@ h2_in_step(struct h2_conn *c)
 bool
 h2_in_frames(struct h2_conn *c)
 {
+    uint32_t first = c->last_id;
+
     for (unsigned n = 0; c->in_len > 0 && !c->dead && !c->failed && !c->lingering; n++) {
         size_t used;
 
-        if (n == H2_FRAMES_TURN)
+        if (n == H2_FRAMES_TURN || c->last_id - first >= 2 * H2_REQUESTS_TURN)
             return false;
         used = h2_in_step(c);
         if (used == 0)

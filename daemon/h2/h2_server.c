@@ -234,6 +234,15 @@ h2_goaway(struct h2_conn *c, uint32_t last, enum h2_error why)
     h2_out_control(c, frame, sizeof(frame));
 }
 
+void
+h2_conn_end(struct h2_conn *c)
+{
+    if (c->closing || c->dead)
+        return;
+    h2_goaway(c, c->last_id, H2_NO_ERROR);
+    c->closing = true;
+}
+
 /* Streams that it began are not answered any more: their answers could be misread. */
 void
 h2_conn_error(struct h2_conn *c, enum h2_error why)
@@ -348,9 +357,7 @@ h2_conn_on_deadline(struct h2_conn *c)
         h2_conn_error(c, H2_ENHANCE_YOUR_CALM);
     } else if (c->nstreams == 0 && now >= c->idle_since_ms + (uint64_t)conf->idle_ms) {
         counter_add(c->server->env.counters, COUNTER_sess_timeout, 1);
-        if (!c->closing)
-            h2_goaway(c, c->last_id, H2_NO_ERROR);
-        c->closing = true;
+        h2_conn_end(c);
     } else {
         h2_streams_on_deadline(c);
     }
@@ -424,21 +431,24 @@ h2_conn_greet(struct h2_conn *c)
     const struct h2_conf *conf = c->server->env.conf;
     const struct {
         uint16_t id;
-        uint32_t value;
+        uint32_t value, known; /* known: what counts unless it is said (RFC 9113 6.5.2) */
     } settings[] = {
-        {H2_SETTINGS_MAX_CONCURRENT_STREAMS, conf->streams_max},
-        {H2_SETTINGS_INITIAL_WINDOW_SIZE, conf->initial_window},
-        {H2_SETTINGS_MAX_FRAME_SIZE, conf->max_frame},
-        {H2_SETTINGS_MAX_HEADER_LIST_SIZE, conf->req_head_max},
-        {H2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+        {H2_SETTINGS_MAX_CONCURRENT_STREAMS, conf->streams_max, UINT32_MAX},
+        {H2_SETTINGS_INITIAL_WINDOW_SIZE, conf->initial_window, H2_WINDOW_DEFAULT},
+        {H2_SETTINGS_MAX_FRAME_SIZE, conf->max_frame, H2_FRAME_MIN_MAX},
+        {H2_SETTINGS_MAX_HEADER_LIST_SIZE, conf->req_head_max, UINT32_MAX},
+        {H2_SETTINGS_NO_RFC7540_PRIORITIES, 1, 0},
     };
     char frame[H2_FRAME_HEAD + ARRAY_LEN(settings) * H2_SETTING_BYTES + H2_FRAME_HEAD + 4];
-    char *p = h2_put_frame(frame, ARRAY_LEN(settings) * H2_SETTING_BYTES, H2_SETTINGS, 0, 0);
+    char *p = frame + H2_FRAME_HEAD;
 
     for (unsigned i = 0; i < ARRAY_LEN(settings); i++) {
+        if (settings[i].value == settings[i].known)
+            continue;
         p = h2_put16(p, settings[i].id);
         p = h2_put32(p, settings[i].value);
     }
+    h2_put_frame(frame, (uint32_t)(p - frame) - H2_FRAME_HEAD, H2_SETTINGS, 0, 0);
     c->recv_window = h2_conn_window(conf);
     p = h2_put_frame(p, 4, H2_WINDOW_UPDATE, 0, 0);
     p = h2_put32(p, (uint32_t)(c->recv_window - H2_WINDOW_DEFAULT));
@@ -488,10 +498,8 @@ h2_conn_drain(struct h2_conn *c)
         h2_goaway(c, H2_STREAM_MAX, H2_NO_ERROR);
         c->drain_ms = now;
     }
-    if (c->server->hurried || now >= c->drain_ms + DRAIN_MS) {
-        h2_goaway(c, c->last_id, H2_NO_ERROR);
-        c->closing = true;
-    }
+    if (c->server->hurried || now >= c->drain_ms + DRAIN_MS)
+        h2_conn_end(c);
 }
 
 static void
@@ -673,8 +681,7 @@ h2_server_shed_idle(struct conn_server *cs, unsigned most, int64_t idle_ms)
         looked++;
         if (c->dead || c->closing || c->nstreams > 0 || c->idle_since_ms + (uint64_t)idle_ms > now)
             continue;
-        h2_goaway(c, c->last_id, H2_NO_ERROR);
-        c->closing = true;
+        h2_conn_end(c);
         task_wake(&c->task);
         n++;
     }

@@ -555,6 +555,8 @@ world_open_silent(void)
     arena_pool_init(&world.loop.arenas, 4, &world.loop.usage);
     world.conf = (struct h2_conf){.fields_max = 20,
         .streams_max = STREAMS_MAX,
+        .initial_window = 65535,
+        .max_frame = 16384,
         .req_line_max = 200,
         .req_field_max = 200,
         .req_head_max = 2000,
