@@ -200,12 +200,10 @@ h2_out_flush(struct h2_conn *c)
     if (sent < 0)
         return (int)sent;
     c->left += (uint64_t)sent;
-    if ((size_t)sent == total)
-        return 0;
     gone = h2_iov_skip(s->gather, n, (size_t)sent);
-    if (h2_out_keep(c, s->gather + gone, n - gone) != 0)
+    if ((size_t)sent < total && h2_out_keep(c, s->gather + gone, n - gone) != 0)
         return TERR_CLOSED;
-    if (!h2_out_ready(c))
+    if (!h2_out_ready(c)) /* also where all was encrypted, and not all of that has left */
         h2_out_block(c);
     return 0;
 }
