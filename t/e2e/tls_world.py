@@ -226,7 +226,11 @@ class World(unittest.TestCase):
         said = tempfile.NamedTemporaryFile(prefix="tarn-tls.", mode="w+", encoding="utf-8")
         self.addCleanup(said.close)
         whole = (listener + f'workers: {self.workers}\nadmin: {{ address: "unix:{{dir}}/admin.sock" }}\n' + config)
-        it = kind(self.program, whole, stderr=said, **more)
+        try:
+            it = kind(self.program, whole, stderr=said, **more)
+        except RuntimeError as e:
+            said.seek(0)
+            raise RuntimeError(f"{e}\n{said.read()[-3000:]}") from None
         it.log = said.name
         self.addCleanup(self.end, it)
         return it
