@@ -412,7 +412,8 @@ h2_block_keep(struct h2_conn *c, const char *p, size_t len)
         c->block = block;
         c->block_cap = (uint32_t)need;
     }
-    memcpy(c->block + c->block_len, p, len);
+    if (len > 0) /* else there may be no memory yet */
+        memcpy(c->block + c->block_len, p, len);
     c->block_len = (uint32_t)need;
 }
 
