@@ -53,24 +53,6 @@ static const bool memory_packs = false;
 static const bool memory_packs = true;
 #endif
 
-/* What a block is charged. */
-static int64_t
-memory_bytes(void *p)
-{
-    size_t cost = tls_pool_cost(p);
-
-    return (int64_t)(cost != 0 ? cost : malloc_usable_size(p));
-}
-
-/* What of it may be used. */
-static size_t
-memory_room(void *p)
-{
-    size_t room = tls_pool_room(p);
-
-    return room != 0 ? room : malloc_usable_size(p);
-}
-
 static bool
 memory_is_record(size_t n)
 {
@@ -78,21 +60,39 @@ memory_is_record(size_t n)
 }
 
 static void *
+memory_take_packed(size_t n)
+{
+    void *p = tls_pool_take(n);
+
+    if (p != NULL)
+        memory_add((int64_t)tls_pool_cost(p));
+    return p;
+}
+
+static void
+memory_give_packed(void *p, bool secret)
+{
+    if (secret)
+        OPENSSL_cleanse(p, tls_pool_room(p));
+    memory_add(-(int64_t)tls_pool_cost(p));
+    tls_pool_give(p);
+}
+
+static void *
 memory_take(size_t n)
 {
-    void *p;
+    void *p = tls_pool_takes(n) ? memory_take_packed(n) : NULL;
 
-    /* All records' blocks are one size, whatever was asked for, so that each serves any. */
+    if (p != NULL)
+        return p;
     if (memory_is_record(n)) {
         if (memory_ready.n > 0)
             return memory_ready.blocks[--memory_ready.n]; /* it is counted still */
         n = MEMORY_RECORD;
     }
-    p = tls_pool_take(n);
-    if (p == NULL)
-        p = malloc(n);
+    p = malloc(n);
     if (p != NULL)
-        memory_add(memory_bytes(p));
+        memory_add((int64_t)malloc_usable_size(p));
     else
         memory_refused = true;
     return p;
@@ -105,19 +105,19 @@ memory_give(void *p, bool secret)
 
     if (p == NULL)
         return;
-    bytes = memory_bytes(p);
+    if (tls_pool_has(p)) {
+        memory_give_packed(p, secret);
+        return;
+    }
+    bytes = (int64_t)malloc_usable_size(p);
     if (secret)
-        OPENSSL_cleanse(p, memory_room(p));
-    /* By what malloc() made of it, for free() is not told the size: another block of that size serves as well. */
+        OPENSSL_cleanse(p, (size_t)bytes);
     if (bytes >= MEMORY_RECORD && bytes < 2 * MEMORY_RECORD && memory_ready.n < memory_ready.room) {
         memory_ready.blocks[memory_ready.n++] = p;
         return;
     }
     memory_add(-bytes);
-    if (tls_pool_room(p) != 0)
-        tls_pool_give(p);
-    else
-        free(p);
+    free(p);
 }
 
 static void *
@@ -128,28 +128,36 @@ memory_malloc(size_t n, const char *file, int line)
     return memory_take(n);
 }
 
+/* To where a block of this size belongs.  realloc() would leave what was there as it is, and knows the heap alone. */
+static void *
+memory_move(void *p, size_t n)
+{
+    size_t room = tls_pool_has(p) ? tls_pool_room(p) : malloc_usable_size(p);
+    void *to = n > 0 ? memory_take(n) : NULL;
+
+    if (to != NULL)
+        memcpy(to, p, n < room ? n : room);
+    if (to != NULL || n == 0)
+        memory_give(p, TLS_LIB_FREE_CLEANSES);
+    return to;
+}
+
 static void *
 memory_realloc(void *p, size_t n, const char *file, int line)
 {
-    int64_t was = p != NULL ? memory_bytes(p) : 0;
+    int64_t was;
     void *to;
 
     (void)file;
     (void)line;
-    /* realloc() leaves what was there as it is, and knows the heap's blocks alone. */
-    if (p != NULL && (TLS_LIB_FREE_CLEANSES || tls_pool_room(p) != 0)) {
-        size_t room = memory_room(p);
-
-        to = n > 0 ? memory_take(n) : NULL;
-        if (to != NULL)
-            memcpy(to, p, n < room ? n : room);
-        if (to != NULL || n == 0)
-            memory_give(p, TLS_LIB_FREE_CLEANSES);
-        return to;
-    }
+    if (p == NULL)
+        return memory_take(n);
+    if (TLS_LIB_FREE_CLEANSES || tls_pool_has(p))
+        return memory_move(p, n);
+    was = (int64_t)malloc_usable_size(p);
     to = realloc(p, n);
     if (to != NULL)
-        memory_add(memory_bytes(to) - was);
+        memory_add((int64_t)malloc_usable_size(to) - was);
     else if (n == 0)
         memory_add(-was);
     else
@@ -185,7 +193,7 @@ memory_keep(unsigned keep)
     while (memory_ready.n > keep) {
         void *p = memory_ready.blocks[--memory_ready.n];
 
-        memory_add(-memory_bytes(p));
+        memory_add(-(int64_t)malloc_usable_size(p));
         free(p);
     }
 }

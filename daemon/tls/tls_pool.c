@@ -30,6 +30,8 @@ struct pool_slab {
     uint32_t next, prev; /* in a ring of slabs that have room, of one kind */
 };
 
+struct tls_pool_range tls_pool_range;
+
 static struct {
     pthread_mutex_t lock; /* for some instructions, and now and then a system call */
     char *base;           /* NULL: closed */
@@ -66,15 +68,11 @@ slab_bytes(uint32_t n)
     return pool.base + (size_t)(n - 1) * TLS_POOL_SLAB;
 }
 
-/* 0: it is not the pool's. */
 static uint32_t
 slab_of(const void *p)
 {
-    uintptr_t at = (uintptr_t)p - (uintptr_t)pool.base;
-
-    if (pool.base == NULL || at >= (uintptr_t)pool.nslabs * TLS_POOL_SLAB)
-        return 0;
-    return (uint32_t)(at / TLS_POOL_SLAB) + 1;
+    tassert(tls_pool_has(p));
+    return (uint32_t)(((uintptr_t)p - tls_pool_range.base) / TLS_POOL_SLAB) + 1;
 }
 
 /* ---- rings ---- */
@@ -214,6 +212,8 @@ tls_pool_open(unsigned slabs)
     }
     madvise(p, (size_t)slabs * TLS_POOL_SLAB, MADV_NOHUGEPAGE);
     pool.base = p;
+    tls_pool_range =
+        (struct tls_pool_range){.base = (uintptr_t)p, .bytes = (uintptr_t)slabs * TLS_POOL_SLAB};
     pool.slabs = books;
     pool.nslabs = slabs;
     pool.ready = pool.fresh = pool.empty = pool.idle = 0;
@@ -231,6 +231,7 @@ tls_pool_close(void)
     munmap(pool.base, (size_t)pool.nslabs * TLS_POOL_SLAB);
     munmap(pool.slabs, pool.nslabs * sizeof(struct pool_slab));
     pool.base = NULL;
+    tls_pool_range = (struct tls_pool_range){.base = 0, .bytes = 0};
 }
 
 void *
@@ -240,7 +241,8 @@ tls_pool_take(size_t n)
     uint32_t slab;
     char *p = NULL;
 
-    if (pool.base == NULL || n < TLS_POOL_LEAST || n > TLS_POOL_MOST)
+    tassert(tls_pool_takes(n));
+    if (pool.base == NULL)
         return NULL;
     kind = (unsigned)((n - TLS_POOL_LEAST + POOL_STEP - 1) / POOL_STEP);
     pthread_mutex_lock(&pool.lock);
@@ -254,22 +256,15 @@ tls_pool_take(size_t n)
 size_t
 tls_pool_room(const void *p)
 {
-    uint32_t n = slab_of(p);
-
-    return n != 0 ? kind_size(slab_at(n)->kind) : 0;
+    return kind_size(slab_at(slab_of(p))->kind);
 }
 
 size_t
 tls_pool_cost(const void *p)
 {
-    uint32_t n = slab_of(p);
-    unsigned blocks;
-    size_t pages;
+    unsigned kind = slab_at(slab_of(p))->kind, blocks = kind_blocks(kind);
+    size_t pages = (blocks * kind_size(kind) + POOL_PAGE - 1) / POOL_PAGE;
 
-    if (n == 0)
-        return 0;
-    blocks = kind_blocks(slab_at(n)->kind);
-    pages = (blocks * kind_size(slab_at(n)->kind) + POOL_PAGE - 1) / POOL_PAGE;
     return pages * POOL_PAGE / blocks;
 }
 
@@ -278,7 +273,6 @@ tls_pool_give(void *p)
 {
     uint32_t n = slab_of(p);
 
-    tassert(n != 0);
     pthread_mutex_lock(&pool.lock);
     slab_give(n, p);
     pthread_mutex_unlock(&pool.lock);

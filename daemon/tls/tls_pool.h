@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     TLS_POOL_LEAST = 512, /* bytes of a block: classes of smaller ones lie closer */
@@ -20,14 +21,33 @@ enum {
     TLS_POOL_SLABS = 65536, /* 4 GiB of addresses: half a million connections */
 };
 
+/* Where its slabs lie; of no bytes while it is closed. */
+struct tls_pool_range {
+    uintptr_t base, bytes;
+};
+extern struct tls_pool_range tls_pool_range;
+
+/* Is it a block of the pool's?  Asked of each block that a library frees, a thousand a handshake. */
+static inline bool
+tls_pool_has(const void *p)
+{
+    return (uintptr_t)p - tls_pool_range.base < tls_pool_range.bytes;
+}
+
+static inline bool
+tls_pool_takes(size_t n)
+{
+    return n >= TLS_POOL_LEAST && n <= TLS_POOL_MOST;
+}
+
 /* Before any other call.  False: no addresses are to be had, and the pool gives no block. */
 bool tls_pool_open(unsigned slabs);
 /* No block is left. */
 void tls_pool_close(void);
 
-/* At an address that 16 divides; NULL: not of this size, or the pool is full. */
+/* Of a size that it takes, at an address that 16 divides; NULL: the pool is full, or closed. */
 void *tls_pool_take(size_t n);
-/* What a block takes of the memory, a little more than its size; 0: it is not the pool's. */
+/* What a block of the pool's takes of the memory, a little more than its size. */
 size_t tls_pool_cost(const void *p);
 /* Bytes that a block of the pool's has. */
 size_t tls_pool_room(const void *p);

@@ -81,18 +81,19 @@ what_is_not_the_pools(void **state)
     unsigned char *heap = malloc(SSL_BYTES), *p;
 
     (void)state;
-    assert_null(tls_pool_take(TLS_POOL_LEAST - 1));
-    assert_null(tls_pool_take(TLS_POOL_MOST + 1));
-    assert_int_equal(tls_pool_room(heap), 0);
-    assert_int_equal(tls_pool_cost(heap), 0);
-    assert_int_equal(tls_pool_cost(&heap), 0);
-    assert_int_equal(tls_pool_cost(NULL), 0);
+    assert_false(tls_pool_takes(TLS_POOL_LEAST - 1) || tls_pool_takes(TLS_POOL_MOST + 1));
+    assert_false(tls_pool_has(heap) || tls_pool_has(&heap) || tls_pool_has(NULL));
     free(heap);
     for (size_t n = TLS_POOL_LEAST; n <= TLS_POOL_MOST; n += TLS_POOL_MOST - TLS_POOL_LEAST) {
         p = tls_pool_take(n);
+        assert_true(tls_pool_has(p));
         assert_int_equal(tls_pool_room(p), n);
         tls_pool_give(p);
     }
+    tls_pool_close();
+    assert_false(tls_pool_has(p) || tls_pool_has(NULL));
+    assert_null(tls_pool_take(TLS_POOL_LEAST));
+    assert_true(tls_pool_open(1));
 }
 
 static void
