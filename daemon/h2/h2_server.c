@@ -93,12 +93,13 @@ h2_stream_find(const struct h2_conn *c, uint32_t id)
 void
 h2_stream_place(struct h2_stream *s)
 {
-    struct list *l = s->conn->streams.prev;
+    struct list *l;
 
+    list_del(&s->link); /* first: it may be what the search would end at */
+    l = s->conn->streams.prev;
     while (l != &s->conn->streams &&
            container_of(l, struct h2_stream, link)->priority.urgency > s->priority.urgency)
         l = l->prev;
-    list_del(&s->link);
     list_add_head(l, &s->link);
 }
 
