@@ -59,7 +59,8 @@ memory_is_record(size_t n)
     return n > MEMORY_RECORD_LEAST && n <= MEMORY_RECORD;
 }
 
-static void *
+/* Apart from the others: these are a few of a thousand blocks, and would cost each one its registers. */
+static __attribute__((noinline)) void *
 memory_take_packed(size_t n)
 {
     void *p = tls_pool_take(n);
@@ -69,7 +70,7 @@ memory_take_packed(size_t n)
     return p;
 }
 
-static void
+static __attribute__((noinline)) void
 memory_give_packed(void *p, bool secret)
 {
     if (secret)
