@@ -55,6 +55,7 @@ struct dir_group {
     unsigned kinds;
 };
 
+/* A bit for each kind: the order in which a directory lists them means nothing. */
 #define DIR_BIT(kind) (1u << (kind))
 #define DIR_CHAIN     (DIR_BIT(DIR_CRT) | DIR_BIT(DIR_CER))
 
@@ -86,6 +87,7 @@ dir_path(struct dir_list *l, const char *stem, const char *rest)
     return path;
 }
 
+/* Twice the room each time: a directory of any size is listed in linear time. */
 static void
 dir_add_name(struct dir_list *l, const char *name, size_t stem_len, enum dir_kind kind)
 {
@@ -130,6 +132,7 @@ dir_list_read(struct dir_list *l)
     DIR *dir = opendir(l->path);
     struct dirent *entry;
 
+    /* An error, and no remark: a directory that cannot be read must not look like one without certificates. */
     if (dir == NULL) {
         cert_file_say(l->report, l->path, errno);
         return TERR_CONFIG;
@@ -154,6 +157,7 @@ dir_list_read(struct dir_list *l)
 static int
 dir_compare(const void *a, const void *b)
 {
+    /* By bytes and not by the locale: a reload under another one would have another default. */
     const struct dir_name *x = a, *y = b;
     int order = strcmp(x->stem, y->stem);
 
@@ -199,11 +203,14 @@ dir_is_issuer(const struct dir_group *g)
 static void
 dir_add_group(struct dir_list *l, const struct dir_group *g)
 {
+    /* Four forms: NAME.pem with the key behind it; NAME.crt or NAME.cer with NAME.key, as acme.sh and lego have them; and
+     * NAME.pem with NAME.key. */
     bool has_key = (g->kinds & DIR_BIT(DIR_KEY)) != 0;
     bool has_chain = (g->kinds & DIR_CHAIN) != 0, has_pem = (g->kinds & DIR_BIT(DIR_PEM)) != 0;
     enum dir_kind kind = (g->kinds & DIR_BIT(DIR_CRT)) != 0 ? DIR_CRT : DIR_CER;
     char *ocsp, *path;
 
+    /* Mostly a certificate that was renamed without its key. */
     if (!has_chain && !has_pem && has_key) {
         path = dir_path(l, g->stem, ".key");
         if (path != NULL)
@@ -226,6 +233,7 @@ dir_add_group(struct dir_list *l, const struct dir_group *g)
 static bool
 dir_is_certbot(const struct dir_list *l)
 {
+    /* `live` itself has folders; `live/NAME`, which certbot's hooks are given, has these two beside parts of the first. */
     unsigned found = 0;
 
     for (unsigned i = 0; i < l->n; i++) {
@@ -253,6 +261,7 @@ dir_add_certbot(struct dir_list *l, const char *folder)
 static void
 dir_group_all(struct dir_list *l)
 {
+    /* A folder and a file of one name are two certificates. */
     for (unsigned i = 0; i < l->n && l->rc == 0;) {
         struct dir_group g = {.stem = l->names[i].stem};
         char folder[NAME_MAX + 2];

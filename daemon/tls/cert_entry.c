@@ -93,6 +93,7 @@ entry_key(const struct cert_files *f, const struct entry_scan *scan,
         return TERR_CONFIG;
     if (f->key == NULL)
         return 0;
+    /* Asked of the system and not opened: the key is read when a handshake needs it. */
     err = cert_file_stat(f->key, id);
     if (err != 0)
         cert_file_say(report, f->key, err);
@@ -105,6 +106,7 @@ entry_facts(struct cert_facts *facts, const char *path, const struct pem_block *
     struct cert_report *report)
 {
     struct pem_fault fault = {leaf->line, NULL};
+    /* `fault.why` is NULL until something is wrong, whichever of the three finds it. */
     long n = pem_decode(leaf, der, &fault);
 
     if (n >= 0 && cert_facts_read(facts, slice_of((char *)der, (size_t)n), &fault.why) == 0)
@@ -115,6 +117,7 @@ entry_facts(struct cert_facts *facts, const char *path, const struct pem_block *
     return TERR_CONFIG;
 }
 
+/* NULL stays NULL: there is no such file. */
 static char *
 entry_put(char **at, const char *text)
 {
@@ -163,6 +166,7 @@ entry_remark(const struct cert_entry *e, unsigned nbad, const struct cert_entry_
     struct tm tm;
     time_t at;
 
+    /* A remark: browsers ignore such names, too, and the others serve. */
     if (nbad > 0)
         cert_report_add(load->report, false, e->certificate, 0,
             "%u of its names are no host names, and are left out", nbad);

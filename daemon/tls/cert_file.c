@@ -53,6 +53,7 @@ cert_file_same(const struct cert_file_id *a, const struct cert_file_id *b)
            a->mode == b->mode;
 }
 
+/* The two that operators meet have advice; what is left is in the system's words. */
 void
 cert_file_say(struct cert_report *report, const char *path, int err)
 {
@@ -85,6 +86,7 @@ buffer_fit(struct cert_buffer *b, size_t size)
 {
     size_t room = size + 1 < 16384 ? 16384 : size + 1;
 
+    /* One buffer for all files of a load: 50,000 of them make one malloc(). */
     if (b->room > size)
         return true;
     cert_buffer_fini(b);
@@ -133,6 +135,7 @@ file_read(int fd, const char *path, struct cert_buffer *b, struct slice *out,
         cert_report_add(report, true, path, 0, "is not a regular file");
         return TERR_IO;
     }
+    /* By mistake a log, or a bundle of all CAs: to scan it would hold a thread. */
     if (st.st_size > CERT_FILE_BYTES_MAX) {
         cert_report_add(report, true, path, 0,
             "is larger than 1 MiB: it belongs to one certificate, its issuers and its key");

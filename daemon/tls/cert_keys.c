@@ -89,6 +89,7 @@ keys_leaf(struct keys_parse *p, struct slice der, unsigned line)
     return TERR_CONFIG;
 }
 
+/* The leaf by our own reader first: it says what is wrong with it in words, and compares the names. */
 static int
 keys_certificate(struct keys_parse *p, struct slice der, unsigned line)
 {
@@ -210,6 +211,7 @@ keys_read(struct keys_parse *p, const char *file)
     struct cert_buffer buffer = {NULL, 0};
     struct cert_file_id id;
     struct slice text;
+    /* Read anew, though the table has read it: between the two the file may have been replaced. */
     int rc = cert_file_read(file, &buffer, &text, &id, p->report);
     unsigned had = p->key != NULL;
 
@@ -251,6 +253,7 @@ keys_match(struct keys_parse *p)
     return TERR_CONFIG;
 }
 
+/* Through our own reader, which leaves nothing unprintable in it. */
 static void
 keys_show(X509 *cert, bool issuer, char out[CERT_ISSUER_MAX])
 {
@@ -272,6 +275,7 @@ keys_issuer(struct keys_parse *p, unsigned n)
         X509 *cert = p->certs[i];
         unsigned line = p->lines[i];
 
+        /* By names and key identifiers; the signature is a client's to check, and costs a tenth of a millisecond. */
         if (X509_check_issued(cert, p->certs[n - 1]) != X509_V_OK)
             continue;
         if (i != n)
@@ -315,6 +319,7 @@ keys_order(struct keys_parse *p)
 static void
 keys_dates(const struct keys_parse *p)
 {
+    /* At the parse, too: weeks may lie between it and the load. */
     if (p->facts.not_after_s < p->source->now_s)
         cert_report_add(p->report, false, p->source->certificate, p->lines[0],
             "has expired: it is served, and clients refuse it until it is renewed");
@@ -336,6 +341,7 @@ keys_make(struct cert_keys **out, struct keys_parse *p)
     atomic_init(&k->refs, 1);
     k->is_acme = p->facts.is_acme;
     k->is_rsa = p->facts.kind == CERT_RSA;
+    /* An empty one where there is no issuer: without any OpenSSL would build a chain of the clients' CAs. */
     k->chain = sk_X509_new_null();
     if (k->chain == NULL) {
         OBJ_FREE(k);
@@ -457,6 +463,7 @@ cert_pick_use(const struct cert_pick *pick, SSL *ssl)
     return TERR_CONFIG;
 }
 
+/* Safe for a pick that has neither. */
 void
 cert_pick_drop(struct cert_pick *pick)
 {

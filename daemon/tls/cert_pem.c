@@ -47,6 +47,7 @@ pem_label(struct slice line, const char *with, size_t with_len, struct slice *la
 {
     size_t dashes = sizeof(pem_dashes) - 1;
 
+    /* Both runs of dashes: text in front of a block may begin a line with some (RFC 7468 2). */
     if (!pem_starts(line, with, with_len) || line.len < with_len + dashes ||
         memcmp(line.ptr + line.len - dashes, pem_dashes, dashes) != 0)
         return false;
@@ -85,6 +86,7 @@ pem_next(struct pem_scan *s, struct pem_block *out, struct pem_fault *fault)
         if (pem_label(line, pem_begin, sizeof(pem_begin) - 1, &out->label))
             break;
     }
+    /* Its own line: the scanner is behind it. */
     begins = s->line - 1;
     body = s->at;
     out->line = begins;
@@ -107,6 +109,7 @@ pem_next(struct pem_scan *s, struct pem_block *out, struct pem_fault *fault)
         out->body = slice_of(body, (size_t)(at - body));
         break;
     }
+    /* PKCS #8 says it by the label, OpenSSL's older form by a field inside (pem_fields). */
     out->is_encrypted = slice_eq(out->label, SLICE_LIT("ENCRYPTED PRIVATE KEY"));
     pem_fields(out);
     return 1;
@@ -118,6 +121,7 @@ enum {
     PEM_WRONG
 };
 
+/* The alphabet of RFC 4648 4; white space may be anywhere, as OpenSSL takes it. */
 static unsigned
 pem_digit(unsigned char c)
 {

@@ -26,6 +26,7 @@ struct table_load {
 
 /* ---- the index ---- */
 
+/* Under a secret of the process: names are the clients' to choose, and could else be made to collide. */
 static uint64_t
 table_hash(struct slice name)
 {
@@ -129,6 +130,7 @@ cert_table_has(const struct cert_table *t, const struct cert_entry *e)
     return cert_table_by_path(t, e->certificate) == e;
 }
 
+/* Each path once: a certificate that is listed twice is found by its first entry. */
 static void
 table_put_path(struct cert_table *t, unsigned at)
 {
@@ -178,6 +180,7 @@ table_put_fallback(struct cert_table *t)
     struct slice name = t->n > 0 ? entry_first_name(t->entries[0]) : slice_of("", 0);
     const struct cert_slot *s = name.len > 0 ? table_look(t, name) : NULL;
 
+    /* Both kinds stay 0 then, and every handshake ends for want of a certificate. */
     if (t->n == 0)
         return; /* spec.may_be_empty */
     if (s != NULL)
@@ -231,6 +234,7 @@ table_grow(void *array, unsigned n, unsigned *room, size_t size)
     unsigned more = *room > 0 ? *room * 2 : 64;
     void *grown;
 
+    /* The new room is not the caller's before it is there: a failure leaves both as they were. */
     if (n < *room)
         return array;
     grown = realloc(array, more * size);
@@ -378,6 +382,7 @@ table_new(const struct cert_spec *spec)
         return NULL;
     t->magic = CERT_TABLE_MAGIC;
     atomic_init(&t->refs, 1);
+    /* Of the table and not of the store: a reload may change it. */
     t->parsed_max = spec->parsed_max > 0 ? spec->parsed_max : CERT_PARSED_MAX;
     if (spec->challenge_directory != NULL) {
         t->challenge_directory = strdup(spec->challenge_directory);
@@ -403,6 +408,7 @@ cert_table_load(struct cert_table **out, const struct cert_spec *spec,
     rc = table_load_pairs(&l, spec);
     if (rc == 0 && spec->directory != NULL)
         rc = table_load_directory(&l, spec);
+    /* A listener that can answer no handshake must not start, nor take the place of one that can. */
     if (rc == 0 && l.t->n == 0 && !spec->may_be_empty)
         rc = TERR_CONFIG; /* the report says why of each file */
     if (rc == 0)

@@ -142,6 +142,7 @@ client_introduce(SSL_CTX *ctx, const struct tls_client_conf *conf, char *why, si
     err = client_use(ctx, conf->certificate, false, why, why_len);
     if (err == 0)
         err = client_use(ctx, key, true, why, why_len);
+    /* When the file is loaded: a backend would refuse it without a reason, at each connection. */
     if (err == 0 && SSL_CTX_check_private_key(ctx) != 1)
         err = tls_fail_file(why, why_len, key);
     return err;
@@ -216,6 +217,7 @@ tls_client_open(
     atomic_init(&c->refs, 1);
     c->sni = strdup(conf->sni);
     c->name = strdup(conf->name);
+    /* One context for all loops, for connections to a backend are few and kept; sessions are each loop's own. */
     c->ctx = SSL_CTX_new(TLS_client_method());
     err = c->sni == NULL || c->name == NULL ? TERR_NOMEM
           : c->ctx == NULL                  ? tls_fail(why, why_len, "OpenSSL")

@@ -39,6 +39,7 @@ tls_secret_day(int64_t now_s)
 void
 tls_secret_date(int64_t day, char out[32])
 {
+    /* A day of a file that is damaged may be any number: gmtime_r() refuses some. */
     time_t at = (time_t)(day * 86400);
     struct tm tm;
 
@@ -182,6 +183,7 @@ tls_secret_parse(struct slice text, struct tls_secret *out, char *why, size_t wh
 
     if (text.len >= magic.len && slice_eq(slice_of(text.ptr, magic.len), magic))
         return secret_parse_text(text, out, why, why_len);
+    /* Any random bytes are a seed, also 32 that happen to be text; that they are random cannot be seen. */
     if (text.len < TLS_SECRET || text.len > TLS_SECRET_SEED_MAX) {
         snprintf(why, why_len,
             "session_secret: it has %zu bytes: %d to %d random ones are needed, as from `openssl "
@@ -301,6 +303,7 @@ secret_replace(const char *file, uid_t owner, struct slice text)
         err = errno;
     if (err == 0)
         return secret_sync_directory(file);
+    /* The old file is as it was, and is tried again with the next tick. */
     unlink(made);
     errno = err;
     return -1;
