@@ -102,6 +102,13 @@ struct conf_tls {
     struct conf_acme acme;
 };
 
+/* conf_listen.h2c */
+enum {
+    CONF_H2C_OFF,
+    CONF_H2C_ON,   /* clients may begin with HTTP/2 */
+    CONF_H2C_ONLY, /* they must */
+};
+
 struct conf_listen {
     const char *file;      /* an included one; NULL: the configuration's own */
     unsigned line, column; /* of its address in the file; 0: it stands in none */
@@ -114,7 +121,7 @@ struct conf_listen {
     int64_t max_req_body;       /* bytes; 0: as the parameter */
     struct conf_tls tls;
     int64_t http2;        /* with `tls`: may be agreed on; without, it says nothing */
-    int64_t h2c;          /* without `tls`: clients may begin with HTTP/2 */
+    int64_t h2c;          /* without `tls`: CONF_H2C_OFF, CONF_H2C_ON or CONF_H2C_ONLY */
     const char *redirect; /* "off"; "https": every request, to its URL with https:// */
 };
 

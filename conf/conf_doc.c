@@ -82,7 +82,7 @@ static bool
 doc_has_bounds(const struct conf_key *key)
 {
     return doc_types[key->type].kind == DOC_NUMBER && key->type != CONF_TYPE_BOOL &&
-           key->type != CONF_TYPE_SLOTS;
+           key->type != CONF_TYPE_H2C && key->type != CONF_TYPE_SLOTS;
 }
 
 /* "auto" is not a bound, so an AUTO's bounds are formatted as plain numbers. */

@@ -38,6 +38,7 @@
     X(MODE,      NUMBER, MODE,    "a mode in octal, as in 0660")                                   \
     X(PERCENT,   NUMBER, PERCENT, "a whole number of percent, as in 10%")                          \
     X(BOOL,      NUMBER, BOOL,    "on, off, true or false")                                        \
+    X(H2C,       NUMBER, BOOL,    "on, off, only, true or false")                                  \
     X(AUTO,      NUMBER, COUNT,   "auto or a whole number")                                        \
     X(SLOTS,     NUMBER, COUNT,   "4 or 8")                                                        \
     X(TEXT,      STRING, TEXT,    "text")                                                          \
@@ -146,8 +147,9 @@
       "client_ca, session_secret, early_data. Empty: HTTP")                                        \
     X(http2, BOOL, CONF_HTTP2, 0, 1,                                                               \
       "With tls: HTTP/2 for clients that offer it in the handshake (ALPN), HTTP/1.1 for others")   \
-    X(h2c, BOOL, 0, 0, 1,                                                                          \
-      "Without tls: HTTP/2 for clients that begin with it (prior knowledge), HTTP/1.1 for others") \
+    X(h2c, H2C, CONF_H2C_OFF, CONF_H2C_OFF, CONF_H2C_ONLY,                                         \
+      "Without tls: HTTP/2 for clients that begin with it (prior knowledge), HTTP/1.1 for "        \
+      "others; only: HTTP/2 alone, and a connection that begins otherwise is closed")              \
     X(redirect, SECURED, "off", 0, 8,                                                              \
       "https: every request is redirected to its URL with https:// (301), but " \
       "ACME's challenges are answered")                                                            \

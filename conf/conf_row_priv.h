@@ -19,6 +19,7 @@
 #define KEY_DEF_MODE         KEY_NUMBER
 #define KEY_DEF_PERCENT      KEY_NUMBER
 #define KEY_DEF_BOOL         KEY_NUMBER
+#define KEY_DEF_H2C          KEY_NUMBER
 #define KEY_DEF_AUTO         KEY_NUMBER
 #define KEY_DEF_SLOTS        KEY_NUMBER
 #define KEY_DEF_TEXT         KEY_STRING

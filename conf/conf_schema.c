@@ -216,7 +216,7 @@ schema_default(struct conf_sink *to, const struct conf_key *key)
     to->write(to, ", \"default\": ");
     if (!schema_types[key->type].number)
         schema_string(to, key->def_text);
-    else if (key->type == CONF_TYPE_BOOL)
+    else if (key->type == CONF_TYPE_BOOL || key->type == CONF_TYPE_H2C)
         to->write(to, key->def != 0 ? "true" : "false");
     else if (is_bare)
         conf_doc_print(to, "%" PRId64, key->def);

@@ -181,7 +181,9 @@ conf_value_format(enum conf_type type, int64_t value, char *buf, size_t len)
 {
     const struct unit *units = type == CONF_TYPE_MS ? time_units : size_units, *best = NULL;
 
-    if (type == CONF_TYPE_BOOL) {
+    if (type == CONF_TYPE_H2C && value == CONF_H2C_ONLY) {
+        snprintf(buf, len, "only");
+    } else if (type == CONF_TYPE_BOOL || type == CONF_TYPE_H2C) {
         snprintf(buf, len, "%s", value != 0 ? "on" : "off");
     } else if (type == CONF_TYPE_MODE) {
         snprintf(buf, len, "%04" PRIo64, (uint64_t)value);
@@ -308,7 +310,7 @@ static bool
 value_count(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to)
 {
     static const struct unit bare[] = {{"", 1}, {NULL, 0}};
-    int64_t value;
+    int64_t value = 0;
 
     if (key->type == CONF_TYPE_AUTO && slice_eq_nocase(n->text, SLICE_LIT("auto"))) {
         *to = 0;
@@ -348,11 +350,12 @@ value_bool(struct conf_cx *cx, const struct conf_key *key, const struct ynode *n
     static const struct {
         const char *name;
         int64_t value;
-    } words[] = {{"on", 1}, {"true", 1}, {"off", 0}, {"false", 0}};
+    } words[] = {{"on", 1}, {"true", 1}, {"off", 0}, {"false", 0}, {"only", CONF_H2C_ONLY}};
 
     for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         /* YAML 1.1 writes On and TRUE as well. */
-        if (!slice_eq_nocase(n->text, slice_str(words[i].name)))
+        if (!slice_eq_nocase(n->text, slice_str(words[i].name)) ||
+            (words[i].value == CONF_H2C_ONLY && key->type != CONF_TYPE_H2C))
             continue;
         *to = words[i].value;
         return true;

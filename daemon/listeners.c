@@ -56,7 +56,8 @@ endpoint_terms_new(struct listener_conf **out, const struct conf_listen *conf)
     /* All of `in` is read by workers without a lock: from endpoint_alter() on it never changes. */
     t->in.facts.to_https = strcmp(conf->redirect, "https") == 0;
     t->in.is_proxied = conf_listen_is_proxied(conf);
-    t->in.h2c = conf->h2c != 0;
+    t->in.h2c = conf->h2c != CONF_H2C_OFF;
+    t->in.h2c_only = conf->h2c == CONF_H2C_ONLY;
     t->in.trusted = (struct address_nets){nets, conf->trusted.set.n};
     t->mode = conf->mode;
     t->user = strdup(conf->user);
@@ -90,7 +91,8 @@ endpoint_terms_same(
         return false;
     if (strcmp(a->in.facts.name, b->in.facts.name) != 0 ||
         a->in.facts.body_max != b->in.facts.body_max || a->in.is_proxied != b->in.is_proxied ||
-        a->in.h2c != b->in.h2c || a->in.trusted.n != b->in.trusted.n || !endpoint_file_same(a, b))
+        a->in.h2c != b->in.h2c || a->in.h2c_only != b->in.h2c_only ||
+        a->in.trusted.n != b->in.trusted.n || !endpoint_file_same(a, b))
         return false;
     for (unsigned i = 0; i < a->in.trusted.n; i++)
         if (a->in.trusted.nets[i].bits != b->in.trusted.nets[i].bits ||

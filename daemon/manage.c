@@ -398,9 +398,9 @@ manage_on_task(struct task *t)
 
 /* Of operators, which are few and may be slow, and of probes. */
 static void
-manage_h1_conf(struct manage *m)
+manage_open_conf(struct manage *m)
 {
-    m->h1_conf = (struct h1_conf){
+    m->client_conf = (struct client_conf){
         .fields_max = (uint16_t)m->params.http_max_hdr,
         /* Fixed: operators must get in whatever the parameters for clients are. */
         .req_line_max = 8192,
@@ -414,6 +414,9 @@ manage_h1_conf(struct manage *m)
         .body_idle_ms = 15000,
         .send_idle_ms = 60000,
         .pipe_ms = 60000,
+    };
+    m->h1_conf = (struct h1_conf){
+        .fields_max = (uint16_t)m->params.http_max_hdr,
         .resp_field_max = (uint32_t)m->params.http_resp_hdr_len,
         .resp_head_max = (uint32_t)m->params.http_resp_size,
         .resp_bare_lf = strcmp(m->params.origin_bare_lf, "accept") == 0,
@@ -447,7 +450,7 @@ manage_open(struct manage **out, const struct manage_env *env)
     timer_init(&m->tick, &m->task);
     task_init(&m->lurk_task, &m->loop->tasks, manage_on_lurk);
     timer_init(&m->lurk, &m->lurk_task);
-    manage_h1_conf(m);
+    manage_open_conf(m);
     err = signals_open(&m->signals, m->loop, &m->task);
     if (err != 0)
         elog(ELOG_ERROR, "signals: %s", terr_text(err));

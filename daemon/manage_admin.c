@@ -224,12 +224,12 @@ manage_open_incoming(struct manage *m)
     struct counter_set *counters = counters_worker(m->counters, 0);
     const struct incoming_env env = {.loop = m->loop,
         .counters = counters,
-        .header_ms = &m->h1_conf.head_ms,
+        .header_ms = &m->client_conf.head_ms,
         .conns = &m->conns,
         .ctx = m,
         .on_empty = manage_on_empty};
     const struct h1_server_env h1 = {.loop = m->loop,
-        .conf = &m->h1_conf,
+        .conf = &m->client_conf,
         .counters = counters,
         .start = manage_on_request,
         .start_ctx = m};

@@ -10,6 +10,7 @@
 #include "daemon/base/waiter.h"
 #include "daemon/footprint.h"
 #include "daemon/h1/h1_conf.h"
+#include "daemon/http/client_conf.h"
 #include "daemon/manage.h"
 #include "daemon/supervise/heartbeat.h"
 
@@ -52,6 +53,7 @@ struct manage {
     struct bound *bound;
     struct listener *listener;
     struct counters *counters; /* operators are not clients: theirs are counted apart */
+    struct client_conf client_conf;
     struct h1_conf h1_conf;
     struct incoming *incoming;
     struct admin *admin;

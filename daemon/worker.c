@@ -21,6 +21,7 @@
 #include "daemon/h1/h1_server.h"
 #include "daemon/h2/h2_conf.h"
 #include "daemon/h2/h2_server.h"
+#include "daemon/http/client_conf.h"
 #include "daemon/listeners.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/incoming.h"
@@ -66,6 +67,7 @@ struct worker {
     struct net_loop *net;
     struct loop *loop;
     struct incoming *incoming;
+    struct client_conf client_conf;
     struct h1_conf h1_conf;
     struct h2_conf h2_conf;
     struct counter_set *counters;
@@ -355,64 +357,52 @@ worker_on_accept(void *ctx, int fd, bool is_unix)
 }
 
 static void
-worker_h1_conf(struct h1_conf *h1, const struct conf_params *params)
+worker_set_conf(struct worker *w, const struct conf_params *params)
 {
-    *h1 = (struct h1_conf){
+    struct client_conf *c = &w->client_conf;
+
+    c->head_memo = params->http_head_memo;
+    c->req_body_max = (uint64_t)params->max_req_body;
+    c->idle_ms = params->timeout_idle;
+    c->head_ms = params->timeout_req;
+    c->body_ms = params->timeout_body;
+    c->body_idle_ms = params->timeout_body_idle;
+    c->body_rate_min = (uint64_t)params->req_body_rate_min;
+    c->send_idle_ms = params->idle_send_timeout;
+    c->pipe_ms = params->pipe_timeout;
+    w->h2_conf = (struct h2_conf){
+        .streams_max = (uint16_t)params->h2_max_concurrent_streams,
+        .initial_window = (uint32_t)params->h2_initial_window_size,
+        .max_frame = (uint32_t)params->h2_max_frame_size,
+    };
+}
+
+/* What a reload does not change, because memory is laid out by it, and then the rest. */
+static void
+worker_open_conf(struct worker *w, const struct conf_params *params)
+{
+    w->client_conf = (struct client_conf){
         .fields_max = (uint16_t)params->http_max_hdr,
         .req_line_max = (uint32_t)params->http_req_line_len,
         .req_field_max = (uint32_t)params->http_req_hdr_len,
         .req_head_max = (uint32_t)params->http_req_size,
-        .head_memo = params->http_head_memo,
-        .req_body_max = (uint64_t)params->max_req_body,
-        .idle_ms = params->timeout_idle,
-        .head_ms = params->timeout_req,
-        .body_ms = params->timeout_body,
-        .body_idle_ms = params->timeout_body_idle,
-        .body_rate_min = (uint64_t)params->req_body_rate_min,
-        .send_idle_ms = params->idle_send_timeout,
-        .pipe_ms = params->pipe_timeout,
+        .any_method = true, /* a policy may know it; without one it is a 501 */
+    };
+    w->h1_conf = (struct h1_conf){
+        .fields_max = (uint16_t)params->http_max_hdr,
         .resp_field_max = (uint32_t)params->http_resp_hdr_len,
         .resp_head_max = (uint32_t)params->http_resp_size,
         .resp_bare_lf = strcmp(params->origin_bare_lf, "accept") == 0,
         .resp_any_status = strcmp(params->origin_status, "accept") == 0,
     };
-}
-
-/* What HTTP/2 has in common with HTTP/1, and that it has not: connections that begin from now on. */
-static void
-worker_h2_conf(struct h2_conf *h2, const struct h1_conf *h1, const struct conf_params *params)
-{
-    h2->req_line_max = h1->req_line_max;
-    h2->req_field_max = h1->req_field_max;
-    h2->req_head_max = h1->req_head_max;
-    h2->fields_max = h1->fields_max;
-    h2->any_method = h1->any_method;
-    h2->head_memo = h1->head_memo;
-    h2->req_body_max = h1->req_body_max;
-    h2->idle_ms = h1->idle_ms;
-    h2->head_ms = h1->head_ms;
-    h2->body_ms = h1->body_ms;
-    h2->body_idle_ms = h1->body_idle_ms;
-    h2->send_idle_ms = h1->send_idle_ms;
-    h2->streams_max = (uint16_t)params->h2_max_concurrent_streams;
-    h2->initial_window = (uint32_t)params->h2_initial_window_size;
-    h2->max_frame = (uint32_t)params->h2_max_frame_size;
+    worker_set_conf(w, params);
 }
 
 /* The limits of heads are those of the start: memory was laid out by them. */
 static void
 worker_apply_params(struct worker *w, const struct conf_params *params)
 {
-    w->h1_conf.req_body_max = (uint64_t)params->max_req_body;
-    w->h1_conf.head_memo = params->http_head_memo;
-    w->h1_conf.idle_ms = params->timeout_idle;
-    w->h1_conf.head_ms = params->timeout_req;
-    w->h1_conf.body_ms = params->timeout_body;
-    w->h1_conf.body_idle_ms = params->timeout_body_idle;
-    w->h1_conf.body_rate_min = (uint64_t)params->req_body_rate_min;
-    w->h1_conf.send_idle_ms = params->idle_send_timeout;
-    w->h1_conf.pipe_ms = params->pipe_timeout;
-    worker_h2_conf(&w->h2_conf, &w->h1_conf, params);
+    worker_set_conf(w, params);
     w->proxy.params = *params;
 }
 
@@ -535,7 +525,7 @@ worker_open_incoming(struct worker *w)
 {
     const struct incoming_env env = {.loop = w->loop,
         .counters = w->counters,
-        .header_ms = &w->h1_conf.head_ms,
+        .header_ms = &w->client_conf.head_ms,
         .conns = &w->env->conns,
         .ctx = &w->proxy,
         .on_empty = worker_on_empty,
@@ -543,12 +533,13 @@ worker_open_incoming(struct worker *w)
         .client_begins = worker_on_client_begins,
         .client_ends = worker_on_client_ends};
     const struct h1_server_env h1 = {.loop = w->loop,
-        .conf = &w->h1_conf,
+        .conf = &w->client_conf,
         .counters = w->counters,
         .start = req_start_of(w->env->conf, false),
         .start_ctx = &w->proxy};
     const struct h2_server_env h2 = {.loop = w->loop,
-        .conf = &w->h2_conf,
+        .conf = &w->client_conf,
+        .h2 = &w->h2_conf,
         .counters = w->counters,
         .start = h1.start,
         .start_ctx = h1.start_ctx};
@@ -642,9 +633,7 @@ worker_open(struct worker *w)
     w->counters = counters_worker(env->counters, w->id);
     worker_init_proxy(w);
     worker_init_tasks(w);
-    worker_h1_conf(&w->h1_conf, &env->conf->params);
-    w->h1_conf.any_method = true; /* a policy may know it; without one it is a 501 */
-    worker_h2_conf(&w->h2_conf, &w->h1_conf, &env->conf->params);
+    worker_open_conf(w, &env->conf->params);
     if (env->tables != NULL)
         err = tables_join(&w->proxy.tables, env->tables, w->id, w->loop, w->counters);
     if (err == 0)

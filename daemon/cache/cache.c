@@ -11,13 +11,6 @@
 #include "daemon/http/freshness.h"
 #include "daemon/http/tags.h"
 
-void
-entry_count_hit(struct entry *e)
-{
-    if (entry_hits(e) != UINT32_MAX)
-        atomic_fetch_add_explicit(&e->hits, 1, memory_order_relaxed);
-}
-
 static inline void
 entry_count_use(struct entry *e, const struct cache_query *q)
 {
@@ -48,6 +41,16 @@ entry_retire(struct entry *e)
         rcu_free_later_link(&e->later, entry_on_grace);
 }
 
+/* Under the guard of its key. */
+static void
+entry_set_next(struct entry *e, struct entry *next)
+{
+    struct entry_form *form = entry_form_of(e);
+
+    atomic_store_explicit(
+        form != NULL ? &form->next : &e->variant, (uintptr_t)next, memory_order_release);
+}
+
 void
 cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 {
@@ -67,7 +70,7 @@ cache_unlink_locked(struct cache *c, struct cuckoo_guard *g, struct entry *e)
 
         while (entry_next(prev) != e)
             prev = entry_next(prev);
-        atomic_store_explicit(&prev->variant, next, memory_order_release);
+        entry_set_next(prev, next);
     }
     /* Out of the queue first: entry_retire() writes `later`, which lies where the queue's link
      * is. */
@@ -138,8 +141,7 @@ cache_link(struct cache *c, struct cuckoo_guard *g, struct entry *e)
             first = cuckoo_find_locked(c->index, g);
         }
         if (first != NULL) {
-            /* Relaxed: cuckoo_replace() publishes the entry with this link in it. */
-            atomic_store_explicit(&e->variant, entry_of_node(first), memory_order_relaxed);
+            entry_set_next(e, entry_of_node(first));
             cuckoo_replace(c->index, g, first, &e->node);
             break;
         }

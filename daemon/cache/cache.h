@@ -189,6 +189,10 @@ bool cache_recall(struct cache *c, const struct hash128 *key, struct removal_see
 void cache_settle(struct entry *e);
 /* The body of one with a window is whole: no other request finds it, nor what it stands for. */
 void cache_settle_window(struct entry *e);
+/* A stored READY one, borrowed or held, keeps this form of its head; entry_form() has it from now on.
+ * .ptr NULL: it is not kept, for want of room, or since the entry has left the index or has another
+ * protocol's. */
+struct slice cache_keep_form(struct entry *e, const struct http_rendering *of, struct slice form);
 /* Out of the index: the body failed, or it was invalidated.  Its readers go on. */
 void cache_unlink(struct entry *e);
 

@@ -284,6 +284,15 @@ entry_free_parts(struct entry *e)
         entry_parts_free((struct entry_parts *)(word - 1));
 }
 
+static void
+entry_form_free(struct entry *e)
+{
+    struct entry_form *form = entry_form_of(e);
+
+    if (form != NULL)
+        storage_free(cache_of_all->storage, form, sizeof(*form) + form->len, CHARGE_HEAD);
+}
+
 /* By the last hold, on any thread, RCU's too.  It is in no index, queue or waiting list any
  * more. */
 static void
@@ -300,6 +309,7 @@ entry_free(struct entry *e)
         entry_free_parts(e);
     else if (e->handoff != NULL)
         entry_drop(&e->handoff);
+    entry_form_free(e);
     entry_block_free(e);
     if (e->on_heap) {
         OBJ_FREE(e);
@@ -321,6 +331,13 @@ entry_drop(struct entry **ep)
 }
 
 void
+entry_count_hit(struct entry *e)
+{
+    if (entry_hits(e) != UINT32_MAX)
+        atomic_fetch_add_explicit(&e->hits, 1, memory_order_relaxed);
+}
+
+void
 entry_set_fetch(struct entry *e, struct task *fetch)
 {
     OBJ_CHECK(e, ENTRY_MAGIC);
@@ -335,8 +352,10 @@ entry_bytes(const struct entry *e)
     const struct entry_block *b = e->block;
     uint64_t bytes = (uint64_t)b->head_len + b->fields_len + b->vary_len + b->key_len;
     unsigned nparts = entry_nparts(e);
+    const struct entry_form *form = entry_form_of(e);
 
     OBJ_CHECK(e, ENTRY_MAGIC);
+    bytes += form != NULL ? form->len : 0;
     for (unsigned i = 0; i < nparts; i++)
         bytes += stobj_len(entry_part(e, i).body);
     return bytes;

@@ -136,7 +136,8 @@ struct entry {
     struct cuckoo_node node; /* the key */
     uint32_t magic;
     _Atomic uint32_t refs;
-    _Atomic(struct entry *) variant; /* the next under this key */
+    /* The next under this key, or the address of a struct entry_form plus 1, which has it then. */
+    _Atomic uintptr_t variant;
     const struct entry_block *block;
     /* By its fetch, set before READY or HITMISS is published. */
     bool length_in_head : 1;
@@ -221,11 +222,41 @@ entry_is_sealed(const struct entry *e)
     return (atomic_load_explicit(&e->readers, memory_order_relaxed) & ENTRY_SEALED) != 0;
 }
 
+/* Another protocol's form of the head (http/rendering.h), from the first hit on that asks for it: most
+ * entries have none, and pay nothing. */
+struct entry_form {
+    _Atomic uintptr_t next;
+    const struct http_rendering *of;
+    uint32_t len;
+    char text[];
+};
+
+static inline struct entry_form *
+entry_form_of(const struct entry *e)
+{
+    uintptr_t word = atomic_load_explicit(&e->variant, memory_order_acquire);
+
+    return (word & 1) != 0 ? (struct entry_form *)(word - 1) : NULL;
+}
+
 /* The next under its key, older; NULL: none. */
 static inline struct entry *
 entry_next(const struct entry *e)
 {
-    return atomic_load_explicit(&e->variant, memory_order_acquire);
+    uintptr_t word = atomic_load_explicit(&e->variant, memory_order_acquire);
+
+    if (__builtin_expect((word & 1) != 0, 0))
+        word = atomic_load_explicit(&((struct entry_form *)(word - 1))->next, memory_order_acquire);
+    return (struct entry *)word;
+}
+
+/* In this protocol's form, at once or not at all: .ptr NULL. */
+static inline struct slice
+entry_form(const struct entry *e, const struct http_rendering *of)
+{
+    const struct entry_form *form = entry_form_of(e);
+
+    return form != NULL && form->of == of ? slice_of(form->text, form->len) : slice_of(NULL, 0);
 }
 
 /* Copied: it has no alignment. */

@@ -13,13 +13,13 @@
 
 #include "daemon/base/list.h"
 #include "daemon/base/obj.h"
-#include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_memo.h"
 #include "daemon/h1/h1_parse.h"
 #include "daemon/h1/h1_render.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/http/client_conf.h"
 #include "daemon/http/uri.h"
-#include "daemon/net/stream.h"
+#include "daemon/net/stream_input.h"
 #include "daemon/shm/counters.h"
 
 enum {
@@ -64,9 +64,7 @@ struct h1_xchg {
 struct h1_busy {
     struct list answered; /* complete, not yet all left; in order */
     /* input: what has been received and not consumed */
-    const char *in; /* in `own`, or in the stream's slab while running */
-    char *own;
-    uint32_t in_len, own_cap;
+    struct stream_input in;
     /* output */
     uint64_t given, left;
     uint64_t queued_to;    /* position that the stream's queued write reaches */

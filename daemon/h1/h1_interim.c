@@ -29,7 +29,7 @@ h1_continue(struct h1_conn *c, struct h1_xchg *hx)
     struct iovec iov = h1_interim_iov(slice_of(text, sizeof(text) - 1));
     ssize_t n;
 
-    if (!hx->expects_100 || c->busy->in_len > 0 || hx->head_given)
+    if (!hx->expects_100 || c->busy->in.len > 0 || hx->head_given)
         return;
     if (!h1_interim_ready(c)) {
         hx->x.writable = false; /* the flush may have filled the output */

@@ -10,6 +10,7 @@
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_parse.h"
 #include "daemon/h1/h1_request.h"
+#include "daemon/http/websocket.h"
 #include "daemon/net/secure.h"
 #include "daemon/net/stream.h"
 
@@ -43,6 +44,8 @@ struct h1_origin {
     unsigned interim;
     struct slice preface;   /* behind `fields`; empty once a request was begun */
     struct slice protocols; /* borrowed: asked for with Upgrade */
+    bool proves;            /* a 101 must have `accept` */
+    char accept[WEBSOCKET_ACCEPT_LEN];
     bool busy, head_ready, paused, overrun;
     bool want_interim;          /* the user reads them */
     bool interim_ready;         /* `head` is one */
@@ -193,6 +196,7 @@ h1_origin_begin(struct origin_exchange *x, const struct origin_request *r)
     o->interim_ready = o->interim_given = false;
     o->want_interim = r->want_interim;
     o->protocols = r->upgrade;
+    o->proves = r->websocket_key.len > 0 && websocket_accept(r->websocket_key, o->accept);
     o->asked = (enum http_method)r->head->method;
     x->heard = x->body_done = false;
     o->interim = 0;
@@ -258,6 +262,26 @@ h1_origin_ready(struct h1_origin *o)
     }
 }
 
+/* RFC 6455 4.1.  The client has not sent the key, and nothing of it goes on. */
+static bool
+h1_origin_is_proved(struct h1_origin *o)
+{
+    static const struct slice name = {"sec-websocket-accept", 20};
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < o->head.nfields; i++) {
+        struct http_field *f = &o->fields[i];
+
+        if (f->id != HTTP_F_OTHER || !slice_eq_nocase(http_name(&o->head, f), name))
+            continue;
+        if (!slice_eq(http_value(&o->head, f), slice_of(o->accept, sizeof(o->accept))))
+            return false;
+        f->drop = true;
+        n++;
+    }
+    return n == 1;
+}
+
 /* 101: only what was asked for, and only after all of the request (RFC 9110 7.8). */
 static int
 h1_origin_on_switch(struct h1_origin *o)
@@ -265,6 +289,8 @@ h1_origin_on_switch(struct h1_origin *o)
     if (o->protocols.len == 0 || !h1_request_is_sent(&o->request))
         return TERR_FRAMING;
     if (!framing_upgrade_granted(o->protocols, framing_upgrade(&o->head, &o->fc)))
+        return TERR_SYNTAX;
+    if (o->proves && !h1_origin_is_proved(o))
         return TERR_SYNTAX;
     o->parser.framing.kind = FRAMING_CLOSE; /* the end of the connection is its only one */
     o->tunnel = true;
@@ -299,6 +325,8 @@ h1_origin_on_head(struct h1_origin *o)
             h1_origin_drop_interim(o);
         return TERR_AGAIN;
     }
+    if (o->proves && h->status < 300)
+        return TERR_SYNTAX; /* the client would take it for the tunnel's begin */
     h1_origin_ready(o);
     return 0;
 }

@@ -7,43 +7,7 @@
 
 enum {
     IN_PAUSE_BYTES = 16384, /* unread input of a busy connection: then it is paused */
-    IN_OWN_MIN = 512,       /* least allocation for bytes kept past a turn */
 };
-
-/* `in` points into `own`, or into the stream's slab, which is only ours for this run. */
-static bool
-h1_in_is_own(const struct h1_conn *c)
-{
-    return c->busy->own != NULL && c->busy->in >= c->busy->own &&
-           c->busy->in <= c->busy->own + c->busy->own_cap;
-}
-
-/* Room for `len` bytes in `own`, keeping what is in it. */
-static int
-h1_in_reserve(struct h1_conn *c, size_t len)
-{
-    size_t cap = c->busy->own_cap > 0 ? c->busy->own_cap : IN_OWN_MIN;
-    size_t at = h1_in_is_own(c) ? (size_t)(c->busy->in - c->busy->own) : 0;
-    char *p;
-
-    if (at > 0) {
-        memmove(c->busy->own, c->busy->in, c->busy->in_len);
-        c->busy->in = c->busy->own;
-    }
-    if (len <= c->busy->own_cap)
-        return 0;
-    while (cap < len)
-        cap *= 2;
-    p = usage_realloc(&c->server->env.loop->usage, USAGE_READ, c->busy->own, cap);
-    if (p == NULL)
-        return TERR_NOMEM;
-    if (h1_in_is_own(c) || c->busy->in_len == 0)
-        c->busy->in = p;
-    tassert(cap <= UINT32_MAX); /* heads are bounded, and what comes with one is one read */
-    c->busy->own = p;
-    c->busy->own_cap = (uint32_t)cap;
-    return 0;
-}
 
 /* A head that came in one piece is parsed where the kernel wrote it. */
 void
@@ -54,19 +18,9 @@ h1_in_begin(struct h1_conn *c)
     if (rx.len == 0)
         return;
     counter_add(c->server->env.counters, COUNTER_req_bytes_in, rx.len);
-    if (c->busy->in_len == 0) {
-        c->busy->in = rx.ptr;
-        c->busy->in_len = rx.len;
-        return;
-    }
-    /* What was kept goes in front: a head must lie in one piece. */
-    if (h1_in_reserve(c, c->busy->in_len + rx.len) != 0) {
+    /* Behind what was kept: a head must lie in one piece. */
+    if (stream_input_begin(&c->busy->in, c->stream, &c->server->env.loop->usage, rx) != 0)
         h1_conn_die(c);
-        return;
-    }
-    memcpy(c->busy->own + c->busy->in_len, rx.ptr, rx.len);
-    c->busy->in_len += rx.len;
-    stream_consume(c->stream);
 }
 
 /* A client that sends on while it waits, or does not take its answers, is made to stop.
@@ -74,7 +28,7 @@ h1_in_begin(struct h1_conn *c)
 static void
 h1_in_pace(struct h1_conn *c)
 {
-    bool pause = c->busy->in_len >= IN_PAUSE_BYTES &&
+    bool pause = c->busy->in.len >= IN_PAUSE_BYTES &&
                  ((c->cur != NULL && c->cur->started) || !h1_out_ready(c));
 
     if (pause == c->paused)
@@ -91,35 +45,19 @@ h1_in_pace(struct h1_conn *c)
 void
 h1_in_skip(struct h1_conn *c, size_t n)
 {
-    tassert(n <= c->busy->in_len);
-    c->busy->in += n;
-    c->busy->in_len -= n;
+    stream_input_skip(&c->busy->in, n);
     if (c->paused && !c->dead)
         h1_in_pace(c);
 }
 
-/* The head's slices point into input that is about to go.  What is left of the room for fields
- * takes most heads: an arena chunk for each waiting request would cost more than all else. */
+/* The head's slices point into input that is about to go. */
 static int
 h1_head_keep(struct h1_xchg *hx)
 {
-    struct http_message *h = &hx->x.head;
-    size_t room = (size_t)(h->max_fields - h->nfields) * sizeof(struct http_field);
-    char *kept = (char *)(h->fields + h->nfields);
-
-    if (!hx->started || hx->head_kept || h->len == 0)
+    if (!hx->started || hx->head_kept)
         return 0;
-    if (h->len > room)
-        kept = arena_alloc(&hx->x.arena, h->len);
-    if (kept == NULL) { /* it must not be read any more */
-        h->len = h->nfields = 0;
-        h->present = 0;
-        return TERR_NOMEM;
-    }
-    memcpy(kept, h->base, h->len);
-    h->base = kept;
     hx->head_kept = true;
-    return 0;
+    return http_message_keep(&hx->x.head, &hx->x.arena);
 }
 
 int
@@ -140,27 +78,14 @@ int
 h1_in_end(struct h1_conn *c)
 {
     int err = c->cur == NULL && list_empty(&c->busy->answered) ? 0 : h1_in_keep_heads(c);
+    int rc = stream_input_keep(&c->busy->in, &c->server->env.loop->usage);
 
-    if (c->busy->in_len == 0) {
-        if (c->busy->own != NULL)
-            usage_free(&c->server->env.loop->usage, USAGE_READ, c->busy->own);
-        c->busy->own = NULL;
-        c->busy->own_cap = 0;
-        c->busy->in = NULL;
-    } else if (err == 0 && !h1_in_is_own(c)) {
-        const char *from = c->busy->in;
-
-        err = h1_in_reserve(c, c->busy->in_len);
-        if (err == 0) {
-            memcpy(c->busy->own, from, c->busy->in_len);
-            c->busy->in = c->busy->own;
-        }
-    }
+    err = err != 0 ? err : rc;
     if (c->dead || err != 0)
         return err;
     if (stream_received(c->stream).len > 0)
         stream_consume(c->stream);
-    if (c->paused || c->busy->in_len > 0)
+    if (c->paused || c->busy->in.len > 0)
         h1_in_pace(c);
     return 0;
 }
@@ -190,35 +115,12 @@ h1_in_refuse(struct h1_conn *c, int err)
         hx->x.head.len = (uint16_t)(hx->parser.line_done ? hx->parser.fed : 0);
         hx->x.head.nfields = 0;
         hx->x.head.present = 0;
-        if (hx->x.head.len > c->busy->in_len)
+        if (hx->x.head.len > c->busy->in.len)
             hx->x.head.len = 0;
     }
-    hx->x.head.base = c->busy->in; /* where its bytes are by now */
+    hx->x.head.base = c->busy->in.p; /* where its bytes are by now */
     hx->x.has_body = false;
     h1_start(c, hx);
-}
-
-/* Only 100-continue is known (RFC 9110 10.1.1).
- * An HTTP/1.0 client is never sent 100 (Continue), for it would not understand it. */
-static int
-h1_head_expect(struct h1_xchg *hx)
-{
-    const struct http_field *f = NULL;
-
-    while ((f = http_find(&hx->x.head, HTTP_F_EXPECT, f)) != NULL) {
-        if (!slice_eq_nocase(http_value(&hx->x.head, f), SLICE_LIT("100-continue")))
-            return TERR_EXPECT;
-        hx->expects_100 = !http_is_1_0(&hx->x.head);
-    }
-    return 0;
-}
-
-/* Of this connection's listener, or of all; 0: no limit. */
-static uint64_t
-h1_body_max(const struct h1_conn *c)
-{
-    return c->facts.listener->body_max > 0 ? c->facts.listener->body_max
-                                           : c->server->env.conf->req_body_max;
 }
 
 /* Everything that must be true of a head before it is acted on.  *persists: the connection may go
@@ -228,6 +130,7 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 {
     struct http_message *h = &hx->x.head;
     enum http_scheme scheme = HTTP_SCHEME_HTTP;
+    uint64_t body_max = client_body_max(c->server->env.conf, &c->facts);
     struct framing_connection fc;
     int err;
 
@@ -240,10 +143,12 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
         err = http_target_parse_memo(h, &scheme, &c->server->host);
     if (err == 0 && h->method == HTTP_M_OTHER && !c->server->env.conf->any_method)
         err = TERR_METHOD;
-    if (err == 0 && http_has(h, HTTP_F_EXPECT))
-        err = h1_head_expect(hx);
+    if (err == 0)
+        err = framing_expect(h);
     if (err != 0)
         return err;
+    /* An HTTP/1.0 client is never sent 100 (Continue), for it would not understand it. */
+    hx->expects_100 = http_has(h, HTTP_F_EXPECT) && !http_is_1_0(h);
     *persists = fc.persists;
     hx->x.has_body = hx->parser.framing.kind == FRAMING_CHUNKED ||
                      (hx->parser.framing.kind == FRAMING_LENGTH && hx->parser.framing.length > 0);
@@ -253,8 +158,8 @@ h1_head_check(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
      * 7.8). */
     hx->x.upgrade = http_has(h, HTTP_F_UPGRADE) && fc.persists && !hx->x.has_body &&
                     h->method != HTTP_M_HEAD && framing_upgrade(h, &fc).ptr != NULL;
-    if (hx->parser.framing.kind == FRAMING_LENGTH && h1_body_max(c) > 0 &&
-        hx->parser.framing.length > h1_body_max(c))
+    if (hx->parser.framing.kind == FRAMING_LENGTH && body_max > 0 &&
+        hx->parser.framing.length > body_max)
         return TERR_BODYTOOBIG;
     return 0;
 }
@@ -266,13 +171,13 @@ static int
 h1_in_leading(struct h1_conn *c, struct h1_xchg *hx)
 {
     struct h1_busy *b = c->busy;
-    int n = h1_parse_leading(&hx->parser, b->in, b->in_len);
+    int n = h1_parse_leading(&hx->parser, b->in.p, b->in.len);
 
     if (n < 0)
         return n;
     h1_in_skip(c, (size_t)n);
     hx->x.start_us = c->server->env.loop->clock.mono_us;
-    return b->in_len > 1 || (b->in_len == 1 && b->in[0] != '\r');
+    return b->in.len > 1 || (b->in.len == 1 && b->in.p[0] != '\r');
 }
 
 /* The first line, and all of a head with fields that came before (h1_memo.h).  As h1_parse_line. */
@@ -280,14 +185,14 @@ static int
 h1_in_line(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 {
     struct h1_busy *b = c->busy;
-    int rc = b->in[0] != '\r' ? 1 : h1_in_leading(c, hx);
+    int rc = b->in.p[0] != '\r' ? 1 : h1_in_leading(c, hx);
 
     if (rc <= 0)
         return rc;
-    rc = h1_parse_line(&hx->parser, b->in, b->in_len);
+    rc = h1_parse_line(&hx->parser, b->in.p, b->in.len);
     if (rc <= 0)
         return rc;
-    if (h1_memo_find(c->server->memo, &c->memo_hint, &hx->parser, b->in, b->in_len, persists) &&
+    if (h1_memo_find(c->server->memo, &c->memo_hint, &hx->parser, b->in.p, b->in.len, persists) &&
         hx->x.head.method == HTTP_M_OTHER && !c->server->env.conf->any_method)
         return TERR_METHOD;
     return 1;
@@ -297,7 +202,7 @@ h1_in_line(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 static int
 h1_in_fields(struct h1_conn *c, struct h1_xchg *hx, bool *persists)
 {
-    int rc = h1_parse_head(&hx->parser, c->busy->in, c->busy->in_len);
+    int rc = h1_parse_head(&hx->parser, c->busy->in.p, c->busy->in.len);
 
     if (rc <= 0)
         return rc;
@@ -344,7 +249,7 @@ h1_drain_may(const struct h1_conn *c, const struct h1_xchg *hx)
 
     if (c->closing || hx->timed_out || hx->parser.err != 0)
         return false;
-    if (hx->expects_100 && c->busy->in_len == 0 && hx->parser.taken == 0)
+    if (hx->expects_100 && c->busy->in.len == 0 && hx->parser.taken == 0)
         return false; /* it may never come: the client waits for leave, and gets an answer */
     return f->kind == FRAMING_CHUNKED || f->length - hx->parser.taken <= LIMIT_DRAIN_BODY;
 }
@@ -379,9 +284,9 @@ h1_in_drain(struct h1_conn *c, struct h1_xchg *hx)
     size_t used = 1;
     ssize_t n = 0;
 
-    while (c->busy->in_len > 0 && used > 0 && n >= 0 && !h1_drain_over(c, hx) &&
+    while (c->busy->in.len > 0 && used > 0 && n >= 0 && !h1_drain_over(c, hx) &&
            hx->drained <= LIMIT_DRAIN_BODY + LIMIT_CHUNK_EXT_BODY) {
-        n = h1_parse_body(&hx->parser, c->busy->in, c->busy->in_len, none, sizeof(none), &used);
+        n = h1_parse_body(&hx->parser, c->busy->in.p, c->busy->in.len, none, sizeof(none), &used);
         hx->drained += (uint32_t)used;
         h1_in_skip(c, used);
     }
@@ -399,12 +304,12 @@ h1_in_step(struct h1_conn *c)
 {
     struct h1_xchg *hx = c->cur;
 
-    if (c->busy->in_len == 0)
+    if (c->busy->in.len == 0)
         return false;
     if (hx == NULL) {
         if (c->closing) {
             c->unread = true;
-            h1_in_skip(c, c->busy->in_len); /* discarded, never parsed */
+            h1_in_skip(c, c->busy->in.len); /* discarded, never parsed */
             return false;
         }
         hx = h1_xchg_new(c);
@@ -429,7 +334,7 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
 {
     struct h1_xchg *hx = h1_xchg_of(x);
     struct h1_conn *c = hx->conn;
-    uint64_t most = h1_body_max(c);
+    uint64_t most = client_body_max(c->server->env.conf, &c->facts);
     size_t used;
     ssize_t n;
 
@@ -444,13 +349,13 @@ h1_body_read(struct exchange *x, char *dst, size_t room)
     if (c->dead)
         return TERR_CLOSED;
     do { /* framing alone fills nothing, but what follows it may be here already */
-        n = h1_parse_body(&hx->parser, c->busy->in, c->busy->in_len, dst, room, &used);
+        n = h1_parse_body(&hx->parser, c->busy->in.p, c->busy->in.len, dst, room, &used);
         if (n < 0) {
             c->closing = c->unread = true;
             return n;
         }
         h1_in_skip(c, used);
-    } while (n == 0 && used > 0 && !hx->parser.body_done && c->busy->in_len > 0 && !c->dead);
+    } while (n == 0 && used > 0 && !hx->parser.body_done && c->busy->in.len > 0 && !c->dead);
     /* Decoded bytes: with chunks h1_parse_body() does not count them. */
     if (hx->parser.framing.kind == FRAMING_CHUNKED)
         hx->parser.taken += (uint64_t)n;

@@ -46,7 +46,7 @@ h1_server_describe(void)
 static void
 h1_busy_check(const struct h1_busy *b)
 {
-    tassert_slow(b->own == NULL && b->backlog == NULL && b->nbacklog == 0 && b->in_len == 0);
+    tassert_slow(b->in.own == NULL && b->backlog == NULL && b->nbacklog == 0 && b->in.len == 0);
     tassert_slow(list_empty(&b->answered) && b->given == b->left && b->queued_to <= b->left);
     (void)b;
 }
@@ -182,7 +182,7 @@ h1_conn_die(struct h1_conn *c)
         return;
     c->dead = true;
     h1_in_keep_heads(c); /* the stream takes with it what they are read from */
-    c->busy->in_len = 0;
+    c->busy->in.len = 0;
     if (c->stream != NULL && h1_conn_owes(c))
         stream_reset(&c->stream);
     else if (c->stream != NULL)
@@ -296,7 +296,7 @@ h1_conn_awaits(const struct h1_conn *c)
     const struct h1_busy *b = c->busy;
 
     return c->cur == NULL ||
-           (!c->cur->started && (b->in_len == 0 || (b->in_len == 1 && b->in[0] == '\r')));
+           (!c->cur->started && (b->in.len == 0 || (b->in.len == 1 && b->in.p[0] == '\r')));
 }
 
 /* What the connection waits for; the first that applies.  A tunnel comes before a full output:
@@ -327,7 +327,7 @@ h1_conn_phase(const struct h1_conn *c)
 static uint64_t
 h1_conn_body_deadline(struct h1_conn *c, bool begins)
 {
-    const struct h1_conf *conf = c->server->env.conf;
+    const struct client_conf *conf = c->server->env.conf;
     struct h1_busy *b = c->busy;
     uint64_t taken = c->cur->parser.taken;
     uint64_t at = loop_deadline(c->server->env.loop, conf->body_idle_ms), most;
@@ -350,7 +350,7 @@ h1_conn_body_deadline(struct h1_conn *c, bool begins)
 static void
 h1_conn_set_deadline(struct h1_conn *c, bool progress)
 {
-    const struct h1_conf *conf = c->server->env.conf;
+    const struct client_conf *conf = c->server->env.conf;
     struct loop *l = c->server->env.loop;
     enum h1_phase was = (enum h1_phase)c->phase, now = h1_conn_phase(c);
     uint64_t at = TIMER_NEVER;
@@ -417,7 +417,7 @@ h1_conn_work(struct h1_conn *c)
 
         again = false;
         c->gathering = true;
-        for (unsigned i = 0; c->busy->in_len > 0 && i < LIMIT_PIPELINE_BATCH && budget > 0; i++) {
+        for (unsigned i = 0; c->busy->in.len > 0 && i < LIMIT_PIPELINE_BATCH && budget > 0; i++) {
             if (c->dead || c->lingering ||
                 !(h1_out_ready(c) || h1_conn_tunnels(c) || h1_conn_drains(c)) ||
                 c->server->ngather + H1_IOV_PER_ANSWER > LIMIT_WRITE_IOV || !h1_in_step(c))
@@ -435,7 +435,7 @@ h1_conn_work(struct h1_conn *c)
         if (!c->dead)
             h1_out_tell(c);
         h1_conn_run_woken(c); /* for room in the output */
-        if (c->busy->in_len == 0)
+        if (c->busy->in.len == 0)
             return any;
         again = again || (was != NULL && c->cur == NULL); /* its last bytes were given just now */
     } while (again && !c->dead && budget > 0);
@@ -497,16 +497,16 @@ h1_conn_finish(struct h1_conn *c)
     if (c->dead || c->cur != NULL || !list_empty(&c->busy->answered) || !h1_out_ready(c))
         return;
     if (c->lingering) {
-        c->busy->in_len = 0;
+        c->busy->in.len = 0;
         return;
     }
-    if (c->server->hurried && c->busy->in_len == 0)
+    if (c->server->hurried && c->busy->in.len == 0)
         c->closing = true;
     /* Before the handshake is complete there is no orderly end.  It takes a round trip more, or the idle time. */
     if (!c->closing || stream_is_early(c->stream))
         return;
-    c->unread = c->unread || c->busy->in_len > 0;
-    c->busy->in_len = 0;
+    c->unread = c->unread || c->busy->in.len > 0;
+    c->busy->in.len = 0;
     if (!c->unread || stream_ended(c->stream) != 0) {
         h1_conn_die(c);
         return;
@@ -529,7 +529,7 @@ h1_conn_run_dead(struct h1_conn *c)
         return;
     }
     if (b != &c->server->rest) {
-        usage_free(usage, USAGE_READ, b->own);
+        stream_input_drop(&b->in, usage);
         usage_free(usage, USAGE_CONN, b->backlog);
         *b = (struct h1_busy){.next = b->next};
         list_init(&b->answered);
@@ -554,7 +554,7 @@ h1_conn_is_clear(const struct h1_conn *c)
 {
     const struct h1_busy *b = c->busy;
 
-    return c->cur == NULL && b->in_len == 0 && b->own == NULL && list_empty(&b->answered) &&
+    return c->cur == NULL && b->in.len == 0 && b->in.own == NULL && list_empty(&b->answered) &&
            !(c->dead || c->closing || c->lingering || c->paused || c->server->hurried) &&
            h1_out_ready(c) && stream_ended(c->stream) == 0;
 }
@@ -566,7 +566,7 @@ h1_conn_rest(struct h1_conn *c)
     struct loop *l = c->server->env.loop;
 
     stream_consume(c->stream);
-    c->busy->in = NULL;
+    c->busy->in.p = NULL;
     c->running = false;
     c->phase = H1_IDLE;
     timer_set(&l->wheel, &c->timer, loop_deadline(l, c->server->env.conf->idle_ms));
@@ -592,7 +592,7 @@ h1_conn_run(struct task *t)
     if (!c->dead)
         h1_in_begin(c);
     if (c->lingering)
-        c->busy->in_len = 0;
+        c->busy->in.len = 0;
     h1_conn_on_deadline(c);
     progress = h1_conn_work(c);
     if (__builtin_expect(h1_conn_is_clear(c), 1)) {
@@ -613,7 +613,7 @@ h1_conn_run(struct task *t)
         return;
     }
     h1_conn_set_deadline(c, progress);
-    if (c->phase == H1_IDLE && c->busy->in_len == 0 && list_empty(&c->busy->answered))
+    if (c->phase == H1_IDLE && c->busy->in.len == 0 && list_empty(&c->busy->answered))
         h1_conn_give_back(c);
     else
         h1_conn_settle(c, true);
@@ -764,7 +764,7 @@ h1_server_close(struct conn_server **csp)
 
     *csp = NULL;
     tassert(s->nconns == 0);
-    tassert(s->rest.own == NULL && s->rest.in_len == 0 && s->rest.given == 0);
+    tassert(s->rest.in.own == NULL && s->rest.in.len == 0 && s->rest.given == 0);
     tassert(list_empty(&s->rest.answered) && s->rest.nbacklog == 0);
     h1_server_trim_to(s, 0, 0, 0);
     if (s->memo != NULL)
@@ -799,7 +799,7 @@ h1_server_open(struct conn_server **out, const struct h1_server_env *env)
         .field_max = (size_t)env->conf->req_field_max,
         .head_max = (size_t)env->conf->req_head_max,
     };
-    s->next_xid = h1_first_xid(env->loop->id, env->loop->clock.wall_ms);
+    s->next_xid = conn_server_first_xid(CONN_HTTP1, env->loop->id, env->loop->clock.wall_ms);
     list_init(&s->conns);
     list_init(&s->rest.answered);
     h1_server_set_memo(s);

@@ -14,27 +14,17 @@
 
 #include "daemon/http/conn_server.h"
 
-struct h1_conf;
+struct client_conf;
 struct counter_set;
 struct loop;
 
 struct h1_server_env {
     struct loop *loop;
-    const struct h1_conf *conf; /* borrowed until close */
+    const struct client_conf *conf; /* borrowed until close */
     struct counter_set *counters;
     exchange_start_f *start;
     void *start_ctx;
 };
-
-/* Where the ids of a loop's requests begin: 16 bits of the loop, then the second it began in, and 20
- * bits to count in.  No two loops share one, nor does a process with the one before it. */
-static inline uint64_t
-h1_first_xid(unsigned loop, int64_t wall_ms)
-{
-    uint64_t second = (uint64_t)(wall_ms / 1000) & ((UINT64_C(1) << 28) - 1); /* of 8.5 years */
-
-    return (uint64_t)loop << 48 | second << 20;
-}
 
 /* 0 or TERR_NOMEM. */
 int h1_server_open(struct conn_server **out, const struct h1_server_env *env);

@@ -34,14 +34,14 @@ ssize_t
 h1_tunnel_read(struct h1_xchg *hx, char *dst, size_t room)
 {
     struct h1_conn *c = hx->conn;
-    size_t n = c->busy->in_len < room ? c->busy->in_len : room;
+    size_t n = c->busy->in.len < room ? c->busy->in.len : room;
 
     if (c->dead)
         return TERR_CLOSED;
     if (hx->in_ended)
         return 0;
     if (n > 0) {
-        memcpy(dst, c->busy->in, n);
+        memcpy(dst, c->busy->in.p, n);
         h1_in_skip(c, n);
         h1_tunnel_touch(c);
         return (ssize_t)n;

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "daemon/base/iov.h"
 #include "daemon/base/terr.h"
 
 enum {
@@ -19,32 +20,6 @@ bool
 h1_out_ready(const struct h1_conn *c)
 {
     return !c->dead && c->busy->nbacklog == 0 && !stream_sending(c->stream);
-}
-
-static size_t
-h1_iov_bytes(const struct iovec *iov, unsigned n)
-{
-    size_t total = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        total += iov[i].iov_len;
-    return total;
-}
-
-/* Drops the first `bytes` of the buffers in place; returns how many buffers are gone whole. */
-static unsigned
-h1_iov_skip(struct iovec *iov, unsigned n, size_t bytes)
-{
-    unsigned i = 0;
-
-    while (i < n && bytes >= iov[i].iov_len)
-        bytes -= iov[i++].iov_len;
-    if (bytes > 0) {
-        tassert(i < n);
-        iov[i].iov_base = (char *)iov[i].iov_base + bytes;
-        iov[i].iov_len -= bytes;
-    }
-    return i;
 }
 
 static void
@@ -69,7 +44,7 @@ h1_out_keep(struct h1_conn *c, struct iovec *iov, unsigned n, size_t must)
     if ((size_t)queued >= must)
         return queued;
     must -= (size_t)queued;
-    i = h1_iov_skip(iov, n, (size_t)queued);
+    i = iov_skip(iov, n, (size_t)queued);
     c->busy->backlog = usage_alloc(&c->server->env.loop->usage, USAGE_CONN, (n - i) * sizeof(*iov));
     /* The caller ends the connection: bytes that were accepted would be missing from the stream. */
     if (c->busy->backlog == NULL)
@@ -100,7 +75,7 @@ h1_out_flush(struct h1_conn *c)
         return 0;
     s->ngather = 0;
     total = (size_t)(c->busy->given - c->busy->left);
-    tassert_slow(total == h1_iov_bytes(iov, n));
+    tassert_slow(total == iov_bytes(iov, n));
     sent = stream_try(c->stream, iov, n, false);
     if (sent < 0)
         return (int)sent;
@@ -108,7 +83,7 @@ h1_out_flush(struct h1_conn *c)
     tassert(c->busy->left <= c->busy->given);
     if ((size_t)sent == total)
         return 0;
-    gone = h1_iov_skip(iov, n, (size_t)sent);
+    gone = iov_skip(iov, n, (size_t)sent);
     sent = h1_out_keep(c, iov + gone, n - gone, total - (size_t)sent);
     return sent < 0 ? (int)sent : 0;
 }
@@ -140,7 +115,7 @@ h1_out_progress(struct h1_conn *c)
         if (sent < 0)
             return (int)sent;
         b->queued_to = b->left + (uint64_t)sent;
-        b->backlog_at += h1_iov_skip(iov, n, (size_t)sent);
+        b->backlog_at += iov_skip(iov, n, (size_t)sent);
     }
     return 0;
 }
@@ -391,7 +366,7 @@ h1_out_send(struct h1_conn *c, struct h1_xchg *hx, const struct h1_layout *lay, 
     }
     must = h1_out_must(lay, (size_t)sent, &body);
     kept = must > (size_t)sent ? must - (size_t)sent : 0;
-    gone = h1_iov_skip(s->gather, n, (size_t)sent);
+    gone = iov_skip(s->gather, n, (size_t)sent);
     if (hx->chunked) { /* what is behind that chunk is offered again, framed anew */
         h1_keep_chunk_head(hx, s->gather + gone, n - gone, heads, LIMIT_WRITE_IOV * 16);
         n = gone + h1_iov_cut(s->gather + gone, n - gone, kept);
@@ -520,7 +495,7 @@ h1_send_some(struct h1_conn *c, struct h1_xchg *hx, const struct exchange_respon
     char heads[LIMIT_WRITE_IOV * 16];
     bool whole, end;
 
-    lay.total = h1_iov_bytes(s->gather, s->ngather);
+    lay.total = iov_bytes(s->gather, s->ngather);
     lay.body = 0;
     lay.nchunks = 0;
     if (r != NULL) {
@@ -601,9 +576,11 @@ h1_reset(struct exchange *x, int why)
 static void
 h1_local(struct exchange *x, uint8_t addr[16], uint16_t *port)
 {
-    struct stream_peer local;
+    const struct h1_conn *c = h1_xchg_of(x)->conn;
+    struct stream_peer local = {.port = 0};
 
-    stream_get_local(h1_xchg_of(x)->conn->stream, &local);
+    if (c->stream != NULL)
+        stream_get_local(c->stream, &local);
     memcpy(addr, local.addr, sizeof(local.addr));
     *port = local.port;
 }

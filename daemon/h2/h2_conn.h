@@ -24,8 +24,9 @@
 #include "daemon/h2/h2_frame.h"
 #include "daemon/h2/h2_memo.h"
 #include "daemon/h2/h2_server.h"
+#include "daemon/http/client_conf.h"
 #include "daemon/http/uri.h"
-#include "daemon/net/stream.h"
+#include "daemon/net/stream_input.h"
 #include "daemon/shm/counters.h"
 
 enum {
@@ -71,6 +72,9 @@ struct h2_stream {
     bool reset;    /* RST_STREAM was sent or received: nothing more is */
     bool cut;      /* by the client's RST_STREAM */
     bool head_kept, expects_100, timed_out;
+    bool wants_window; /* its answerer has had bytes for which a window had no room */
+    bool tunnel;       /* granted: DATA is what the tunnel carries (RFC 8441) */
+    bool in_read;      /* with tunnel: the answerer has read the client's end */
     /* the request's body as it came, not yet read */
     char *in;
     uint32_t in_at, in_len, in_cap;
@@ -95,6 +99,7 @@ struct h2_conn {
     struct task task;
     struct timer timer;
     struct conn_facts facts;
+    struct h2_conf said; /* in our SETTINGS: a reload concerns later connections */
     struct list streams, flying;
     unsigned nstreams;
     uint32_t last_id;     /* highest of the client's streams */
@@ -106,9 +111,7 @@ struct h2_conn {
     uint64_t drain_ms;      /* its end was announced; 0: not */
     uint64_t part_since_ms; /* of a frame or a field block that is not whole; 0: there is none */
     /* input */
-    const char *in; /* in `own`, or in the stream's slab while running */
-    char *own;
-    uint32_t in_len, own_len, own_cap;
+    struct stream_input in;
     uint32_t data_left, pad_left, data_stream; /* of the DATA frame that is being read */
     bool data_end;
     /* a field block under way */
@@ -139,6 +142,7 @@ struct h2_server {
     uint32_t magic;
     struct h2_server_env env;
     struct list conns;
+    struct h2_conn *running; /* NULL: none */
     unsigned nconns;
     bool draining, hurried;
     uint16_t fields_max;
@@ -209,6 +213,7 @@ void h2_head_close(struct h2_conn *c);
 void h2_head_memory(struct h2_server *s);
 
 /* h2_encode.c */
+extern const struct http_rendering h2_rendering;
 /* A response's field block, at most `room` bytes: its length; 0: it does not fit. */
 size_t h2_encode(struct h2_conn *c, const struct exchange_response *r, struct slice extra,
     char *out, size_t room);
@@ -231,6 +236,15 @@ void h2_out_wake(struct h2_conn *c);
 /* May it send body bytes? */
 bool h2_stream_may_send(const struct h2_stream *s);
 uint64_t h2_conn_taken(const struct h2_conn *c);
+
+/* h2_tunnel.c */
+void h2_tunnel(struct exchange *x);
+/* 0, the end of a body, which may be a tunnel's. */
+ssize_t h2_tunnel_read_end(struct h2_stream *s);
+/* Both directions have ended, and all of ours has left. */
+bool h2_tunnel_is_over(const struct h2_stream *s);
+/* Something moved: the deadline too. */
+void h2_stream_touch(struct h2_stream *s);
 
 static inline struct h2_server *
 h2_server_of(struct conn_server *cs)

@@ -128,14 +128,12 @@ h2_put_status(struct h2_block *b, unsigned status)
     *b->p++ = (char)('0' + status % 10);
 }
 
-/* What the connection begins a block with. */
+/* What the connection begins its first block with. */
 static void
-h2_put_begin(struct h2_conn *c, struct h2_block *b, unsigned status)
+h2_put_begin(const struct h2_conn *c, struct h2_block *b)
 {
     if (!c->sized)
         *b->p++ = TABLE_SIZE_0;
-    c->sized = true;
-    h2_put_status(b, status);
 }
 
 /* A policy may have said Connection and the like: they have no meaning here (RFC 9113 8.2.2). */
@@ -152,6 +150,23 @@ h2_put_message(struct h2_block *b, const struct http_message *m)
     }
     return true;
 }
+
+static bool
+h2_put_head(struct h2_block *b, unsigned status, const struct http_message *m)
+{
+    h2_put_status(b, status);
+    return h2_put_message(b, m);
+}
+
+static size_t
+h2_form(const struct http_message *m, char *out, size_t room)
+{
+    struct h2_block b = {out, out + room};
+
+    return h2_put_head(&b, m->status, m) ? (size_t)(b.p - out) : 0;
+}
+
+const struct http_rendering h2_rendering = {.form = h2_form};
 
 static bool
 h2_put_length(struct h2_block *b, uint64_t length)
@@ -173,9 +188,11 @@ h2_encode(struct h2_conn *c, const struct exchange_response *r, struct slice ext
     struct h2_block b = {out, out + room};
     struct slice name, value;
 
-    tassert(room > 64 && r->message != NULL && r->status >= 200);
-    h2_put_begin(c, &b, r->status);
-    if (!h2_put_message(&b, r->message))
+    tassert(room > HTTP_FORM_MAX && r->status >= 200);
+    h2_put_begin(c, &b);
+    if (r->rendered.ptr != NULL)
+        b.p = mempcpy(b.p, r->rendered.ptr, r->rendered.len);
+    else if (!h2_put_head(&b, r->status, r->message))
         return 0;
     while (field_line_next(&extra, &name, &value))
         if (!h2_put_field(&b, http_field_id(name.ptr, name.len), name, value))
@@ -193,7 +210,8 @@ h2_encode_interim(
     struct h2_block b = {out, out + room};
 
     tassert(room > 64 && status >= 100 && status < 200);
-    h2_put_begin(c, &b, status);
+    h2_put_begin(c, &b);
+    h2_put_status(&b, status);
     if (m != NULL && !h2_put_message(&b, m))
         return 0;
     return (size_t)(b.p - out);

@@ -12,12 +12,14 @@
 #include "daemon/base/terr.h"
 #include "daemon/http/framing.h"
 #include "daemon/http/token.h"
+#include "daemon/http/websocket.h"
 
 enum h2_pseudo {
     PSEUDO_METHOD = 1,
     PSEUDO_SCHEME = 2,
     PSEUDO_AUTHORITY = 4,
     PSEUDO_PATH = 8,
+    PSEUDO_PROTOCOL = 16, /* RFC 8441 4 */
 };
 
 /* A block that is being read. */
@@ -32,7 +34,8 @@ struct h2_reading {
     bool trailers, regular; /* regular: a field that is no pseudo-field has come */
     uint8_t pseudo;         /* enum h2_pseudo, of those that came */
     uint16_t authority_off, authority_len, scheme_off, scheme_len;
-    int err; /* the first, TERR_* */
+    bool is_websocket; /* :protocol says so */
+    int err;           /* the first, TERR_* */
 };
 
 static void *
@@ -148,6 +151,8 @@ h2_read_pseudo(struct h2_reading *r, struct slice name, struct slice value)
         which = PSEUDO_SCHEME;
     else if (slice_eq(name, SLICE_LIT(":authority")))
         which = PSEUDO_AUTHORITY;
+    else if (slice_eq(name, SLICE_LIT(":protocol")))
+        which = PSEUDO_PROTOCOL;
     else
         which = 0;
     if (which == 0 || r->regular || r->trailers || (r->pseudo & which) != 0 ||
@@ -160,13 +165,17 @@ h2_read_pseudo(struct h2_reading *r, struct slice name, struct slice value)
         m->method_len = (uint16_t)value.len;
         m->method_off = h2_keep_text(r, value);
     } else if (which == PSEUDO_PATH) {
+        if (value.len > r->c->server->env.conf->req_line_max) {
+            h2_refuse_head(r, TERR_URITOOLONG);
+            value.len = r->c->server->env.conf->req_line_max; /* 60 KiB at most */
+        }
         m->target_len = (uint16_t)value.len;
         m->target_off = h2_keep_text(r, value);
-        if (value.len > r->c->server->env.conf->req_line_max)
-            h2_refuse_head(r, TERR_URITOOLONG);
     } else if (which == PSEUDO_SCHEME) {
         r->scheme_len = (uint16_t)value.len;
         r->scheme_off = h2_keep_text(r, value);
+    } else if (which == PSEUDO_PROTOCOL) {
+        r->is_websocket = slice_eq_nocase(value, SLICE_LIT("websocket"));
     } else {
         r->authority_len = (uint16_t)value.len;
         r->authority_off = h2_keep_text(r, value);
@@ -226,12 +235,13 @@ h2_read_regular(struct h2_reading *r, struct slice name, struct slice value)
 static void
 h2_read_field(struct h2_reading *r, struct slice name, struct slice value)
 {
-    const struct h2_conf *conf = r->c->server->env.conf;
+    const struct client_conf *conf = r->c->server->env.conf;
 
     r->counted += name.len + value.len + H2_FIELD_BYTES;
     r->nfields++;
     if (r->nfields > H2_FIELDS_MAX || r->counted > conf->req_head_max ||
-        name.len + value.len > conf->req_field_max || name.len + value.len > r->room - r->len)
+        (name.len + value.len > conf->req_field_max && !slice_eq(name, SLICE_LIT(":path"))) ||
+        name.len + value.len > r->room - r->len)
         h2_refuse_head(r, TERR_HEADTOOBIG);
     if (r->err != 0 || r->m == NULL)
         return;
@@ -337,6 +347,57 @@ h2_set_host(struct h2_reading *r)
     return 0;
 }
 
+static int
+h2_add_field(struct h2_reading *r, enum http_field_id id, struct slice name, struct slice value)
+{
+    struct http_message *m = r->m;
+
+    if (m->nfields == m->max_fields || r->room - r->len < name.len + value.len)
+        return TERR_HEADTOOBIG;
+    m->fields[m->nfields++] = (struct http_field){.id = (uint8_t)id,
+        .name_off = h2_keep_text(r, name),
+        .name_len = (uint16_t)name.len,
+        .value_off = h2_keep_text(r, value),
+        .value_len = (uint16_t)value.len};
+    m->present |= HTTP_BIT(id) & ~HTTP_BIT(HTTP_F_OTHER);
+    return 0;
+}
+
+/* CONNECT of RFC 8441 in the words of HTTP/1.1, as everything behind knows an upgrade.  DATA is the tunnel's,
+ * and no body: a length of it says something else. */
+static int
+h2_make_upgrade(struct h2_reading *r, struct h2_stream *s)
+{
+    static const struct slice key = {"Sec-WebSocket-Key", 17};
+    struct http_message *m = r->m;
+    char text[WEBSOCKET_KEY_LEN];
+    unsigned kept = 0;
+    int err;
+
+    if (!r->is_websocket)
+        return TERR_METHOD;
+    if (http_has(m, HTTP_F_CONTENT_LENGTH))
+        return TERR_SYNTAX;
+    for (unsigned i = 0; i < m->nfields; i++) /* RFC 8441 5.1: a client's own means nothing */
+        if (m->fields[i].id != HTTP_F_OTHER || !slice_eq_nocase(http_name(m, &m->fields[i]), key))
+            m->fields[kept++] = m->fields[i];
+    m->nfields = (uint16_t)kept;
+    if (r->room - r->len < 3)
+        return TERR_HEADTOOBIG;
+    m->method = HTTP_M_GET;
+    m->method_len = 3;
+    m->method_off = h2_keep_text(r, SLICE_LIT("GET"));
+    if (!websocket_key(text))
+        return TERR_LIMIT;
+    err = h2_add_field(r, HTTP_F_UPGRADE, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
+    if (err == 0)
+        err = h2_add_field(r, HTTP_F_CONNECTION, SLICE_LIT("Connection"), SLICE_LIT("upgrade"));
+    if (err == 0)
+        err = h2_add_field(r, HTTP_F_OTHER, key, slice_of(text, sizeof(text)));
+    s->x.upgrade = s->x.connect = true;
+    return err;
+}
+
 /* The request line, in the words of RFC 9110. */
 static int
 h2_check_target(struct h2_reading *r)
@@ -349,8 +410,13 @@ h2_check_target(struct h2_reading *r)
     if ((r->pseudo & PSEUDO_METHOD) == 0 || !http_token_ok(method))
         return TERR_SYNTAX;
     m->method = (uint8_t)http_method_id(method);
-    if (m->method == HTTP_M_CONNECT) /* RFC 9113 8.5: and neither scheme nor path */
+    if (m->method == HTTP_M_CONNECT && (r->pseudo & PSEUDO_PROTOCOL) == 0)
+        /* RFC 9113 8.5: and neither scheme nor path */
         return r->pseudo == (PSEUDO_METHOD | PSEUDO_AUTHORITY) ? TERR_METHOD : TERR_SYNTAX;
+    /* RFC 8441 4. */
+    if ((r->pseudo & PSEUDO_PROTOCOL) != 0 &&
+        (m->method != HTTP_M_CONNECT || (r->pseudo & PSEUDO_AUTHORITY) == 0))
+        return TERR_SYNTAX;
     if ((r->pseudo & PSEUDO_SCHEME) == 0 || (r->pseudo & PSEUDO_PATH) == 0 || path.len == 0)
         return TERR_SYNTAX;
     if (!(slice_eq_nocase(scheme, SLICE_LIT("http")) ||
@@ -361,37 +427,19 @@ h2_check_target(struct h2_reading *r)
     return 0;
 }
 
-/* Only 100-continue is known (RFC 9110 10.1.1). */
-static int
-h2_check_expect(struct h2_stream *s)
-{
-    const struct http_field *f = NULL;
-
-    while ((f = http_find(&s->x.head, HTTP_F_EXPECT, f)) != NULL) {
-        if (!slice_eq_nocase(http_value(&s->x.head, f), SLICE_LIT("100-continue")))
-            return TERR_EXPECT;
-        s->expects_100 = true;
-    }
-    return 0;
-}
-
-static uint64_t
-h2_body_max(const struct h2_conn *c)
-{
-    return c->facts.listener->body_max > 0 ? c->facts.listener->body_max
-                                           : c->server->env.conf->req_body_max;
-}
-
 /* Everything that must be true of a head before it is acted on. */
 static int
 h2_head_check(struct h2_reading *r, struct h2_stream *s)
 {
-    const struct h2_conf *conf = r->c->server->env.conf;
+    const struct client_conf *conf = r->c->server->env.conf;
     struct http_message *m = r->m;
+    uint64_t body_max = client_body_max(conf, &r->c->facts);
     enum http_scheme scheme = HTTP_SCHEME_HTTP;
     struct framing framing;
     int err = h2_check_target(r);
 
+    if (err == 0 && (r->pseudo & PSEUDO_PROTOCOL) != 0)
+        err = h2_make_upgrade(r, s);
     if (err != 0)
         return err;
     err = h2_set_host(r);
@@ -401,19 +449,19 @@ h2_head_check(struct h2_reading *r, struct h2_stream *s)
         err = http_target_parse_memo(m, &scheme, &r->c->server->host);
     if (err == 0 && m->method == HTTP_M_OTHER && !conf->any_method)
         err = TERR_METHOD;
-    if (err == 0 && http_has(m, HTTP_F_EXPECT))
-        err = h2_check_expect(s);
+    if (err == 0)
+        err = framing_expect(m);
     if (err != 0)
         return err;
+    s->expects_100 = http_has(m, HTTP_F_EXPECT);
     if (framing.kind == FRAMING_CHUNKED)
         return TERR_SYNTAX;
     /* RFC 9113 8.1.1: what Content-Length says must be what comes. */
     if (framing.kind == FRAMING_LENGTH && s->in_ended && framing.length > 0)
         return TERR_SYNTAX;
-    s->x.has_body = !s->in_ended;
+    s->x.has_body = !s->in_ended && !s->x.connect;
     s->x.body_length = framing.kind == FRAMING_LENGTH ? framing.length : EXCHANGE_LENGTH_UNKNOWN;
-    if (framing.kind == FRAMING_LENGTH && h2_body_max(r->c) > 0 &&
-        framing.length > h2_body_max(r->c))
+    if (framing.kind == FRAMING_LENGTH && body_max > 0 && framing.length > body_max)
         return TERR_BODYTOOBIG;
     return 0;
 }
@@ -439,7 +487,7 @@ h2_path_read(const struct h2_scan *scan, char *to)
 static bool
 h2_head_known(struct h2_reading *r, const struct h2_scan *scan)
 {
-    const struct h2_conf *conf = r->c->server->env.conf;
+    const struct client_conf *conf = r->c->server->env.conf;
     struct http_message *m = r->m;
     enum http_scheme scheme = HTTP_SCHEME_HTTP;
 
@@ -537,7 +585,7 @@ h2_head_read(struct h2_conn *c, struct h2_stream *s, const char *block, size_t l
     /* Of a head that broke off only a whole first line is of use, for the log. */
     s->x.head.len = r.m->method_len > 0 && r.m->target_len > 0 ? (uint16_t)r.len : 0;
     server->heads_len += r.len;
-    if (r.err == 0 && notes)
+    if (r.err == 0 && notes && !s->x.connect) /* each has a key of its own */
         h2_memo_note(server->memo, c->table_state, &scan, r.len, r.m, s->priority);
     return h2_head_error(r.err);
 }

@@ -20,11 +20,8 @@ struct memo_head {
     uint64_t state;
     uint16_t len; /* of the block; 0: the slot is empty */
     uint16_t path_at, text_len;
-    uint16_t method_off, method_len, authority_off, authority_len, target_off, target_len;
-    uint8_t method;
     struct h2_priority priority;
-    uint16_t nfields;
-    uint64_t present;
+    struct http_message head; /* its `base`, `fields` and `max_fields` are the finder's */
     char block[MEMO_BLOCK];
     char text[H2_MEMO_TEXT];
     struct http_field fields[MEMO_FIELDS];
@@ -267,25 +264,21 @@ size_t
 h2_memo_find(struct h2_memo *m, uint64_t state, const struct h2_scan *scan, char *text,
     struct http_message *head, struct h2_priority *priority)
 {
+    struct http_field *fields = head->fields;
+    uint16_t max_fields = head->max_fields;
     const struct memo_head *h;
 
     if (scan->changes || memo_len(scan) > MEMO_BLOCK)
         return 0;
     h = &m->heads[memo_mark_of(state, scan) % MEMO_SLOTS];
-    if (!memo_is(h, state, scan) || h->nfields > head->max_fields)
+    if (!memo_is(h, state, scan) || h->head.nfields > max_fields)
         return 0;
     memcpy(text, h->text, h->text_len);
-    memcpy(head->fields, h->fields, h->nfields * sizeof(h->fields[0]));
+    memcpy(fields, h->fields, h->head.nfields * sizeof(h->fields[0]));
+    *head = h->head;
     head->base = text;
-    head->nfields = h->nfields;
-    head->present = h->present;
-    head->method = h->method;
-    head->method_off = h->method_off;
-    head->method_len = h->method_len;
-    head->target_off = h->target_off;
-    head->target_len = h->target_len;
-    head->authority_off = h->authority_off;
-    head->authority_len = h->authority_len;
+    head->fields = fields;
+    head->max_fields = max_fields;
     *priority = h->priority;
     return h->text_len;
 }
@@ -318,15 +311,7 @@ h2_memo_note(struct h2_memo *m, uint64_t state, const struct h2_scan *scan, size
     h->len = (uint16_t)memo_len(scan);
     h->path_at = scan->path_at;
     h->text_len = (uint16_t)len;
-    h->method = head->method;
-    h->method_off = head->method_off;
-    h->method_len = head->method_len;
-    h->target_off = head->target_off;
-    h->target_len = head->target_len;
-    h->authority_off = head->authority_off;
-    h->authority_len = head->authority_len;
-    h->nfields = head->nfields;
-    h->present = head->present;
+    h->head = *head;
     h->priority = priority;
     memcpy(h->block, scan->block.ptr, scan->path_at);
     memcpy(h->block + scan->path_at, scan->block.ptr + scan->path_at + scan->path_coded,

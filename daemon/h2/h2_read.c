@@ -41,7 +41,7 @@ h2_credit(struct h2_conn *c, struct h2_stream *s, size_t n)
     if (s == NULL || s->in_ended || s->reset)
         return;
     s->recv_back += (int64_t)n;
-    if (s->recv_back >= c->server->env.conf->initial_window / 2) {
+    if (s->recv_back >= c->said.initial_window / 2) {
         h2_window_update(c, s->id, s->recv_back);
         s->recv_window += s->recv_back;
         s->recv_back = 0;
@@ -51,7 +51,7 @@ h2_credit(struct h2_conn *c, struct h2_stream *s, size_t n)
 static void
 h2_body_deadline(struct h2_stream *s)
 {
-    const struct h2_conf *conf = s->conn->server->env.conf;
+    const struct client_conf *conf = s->conn->server->env.conf;
     struct loop *l = s->conn->server->env.loop;
 
     if (s->body_until_ms == 0)
@@ -85,9 +85,11 @@ h2_body_read(struct exchange *x, char *dst, size_t room)
         return s->in_err;
     if (n == 0) {
         if (s->in_ended && !s->reset)
-            return 0;
-        if (c->dead || s->reset || s->end_given)
+            return h2_tunnel_read_end(s);
+        if (c->dead || s->reset || (s->end_given && !s->tunnel))
             return TERR_CLOSED;
+        if (s->tunnel)
+            return TERR_AGAIN;
         h2_continue(s);
         if (s->timed_out)
             return TERR_TIMEDOUT;
@@ -109,6 +111,8 @@ h2_body_read(struct exchange *x, char *dst, size_t room)
     }
     if (!c->dead)
         h2_credit(c, s, n);
+    if (s->tunnel)
+        h2_stream_touch(s);
     return (ssize_t)n;
 }
 
@@ -156,19 +160,10 @@ h2_body_keep(struct h2_stream *s, const char *p, size_t n)
     return 0;
 }
 
-static uint64_t
-h2_body_most(const struct h2_stream *s)
-{
-    const struct h2_conn *c = s->conn;
-
-    return c->facts.listener->body_max > 0 ? c->facts.listener->body_max
-                                           : c->server->env.conf->req_body_max;
-}
-
 static void
 h2_body_add(struct h2_stream *s, const char *p, size_t n)
 {
-    uint64_t most = h2_body_most(s);
+    uint64_t most = client_body_max(s->conn->server->env.conf, &s->conn->facts);
 
     s->in_bytes += n;
     if (s->in_bytes > s->x.body_length) { /* unknown is the largest number */
@@ -176,7 +171,7 @@ h2_body_add(struct h2_stream *s, const char *p, size_t n)
         h2_trouble(s->conn, RESET_TROUBLE);
         return;
     }
-    if (most > 0 && s->in_bytes > most)
+    if (most > 0 && s->in_bytes > most && !s->x.connect)
         s->in_err = TERR_BODYTOOBIG;
     else if (s->in_err == 0)
         s->in_err = h2_body_keep(s, p, n);
@@ -229,15 +224,15 @@ static size_t
 h2_in_data(struct h2_conn *c)
 {
     struct h2_stream *s = h2_stream_find(c, c->data_stream);
-    size_t n = c->data_left < c->in_len ? c->data_left : c->in_len, pad = 0;
+    size_t n = c->data_left < c->in.len ? c->data_left : c->in.len, pad = 0;
 
     if (n > 0 && s != NULL && !s->reset)
-        h2_body_add(s, c->in, n);
+        h2_body_add(s, c->in.p, n);
     if (n > 0 && (s == NULL || s->reset || s->in_err != 0))
         h2_credit(c, NULL, n); /* it is dropped */
     c->data_left -= (uint32_t)n;
     if (c->data_left == 0) {
-        pad = c->pad_left < c->in_len - n ? c->pad_left : c->in_len - n;
+        pad = c->pad_left < c->in.len - n ? c->pad_left : c->in.len - n;
         c->pad_left -= (uint32_t)pad;
     }
     if (c->data_left == 0 && c->pad_left == 0) {
@@ -285,10 +280,10 @@ h2_begin_data(struct h2_conn *c, const struct h2_frame *f)
         return H2_FRAME_HEAD;
     }
     if ((f->flags & H2_PADDED) != 0 && f->len > 0) {
-        if (c->in_len < H2_FRAME_HEAD + 1)
+        if (c->in.len < H2_FRAME_HEAD + 1)
             return 0;
         head++;
-        pad = (uint8_t)c->in[H2_FRAME_HEAD];
+        pad = (uint8_t)c->in.p[H2_FRAME_HEAD];
     }
     if ((f->flags & H2_PADDED) != 0 && pad + 1 > f->len) {
         h2_conn_error(c, f->len == 0 ? H2_FRAME_SIZE_ERROR : H2_PROTOCOL_ERROR);
@@ -325,7 +320,7 @@ h2_trailers(struct h2_conn *c, struct h2_stream *s, const char *block, size_t le
         h2_conn_error(c, (enum h2_error)rc);
     else if (s->in_ended)
         h2_stream_error(c, s->id, H2_STREAM_CLOSED);
-    else if (rc < 0 || !ends || c->block_bad)
+    else if (rc < 0 || !ends || c->block_bad || s->x.connect) /* RFC 9113 8.5 */
         h2_stream_error(c, s->id, H2_PROTOCOL_ERROR);
     else
         h2_body_end(s);
@@ -350,7 +345,7 @@ h2_request(struct h2_conn *c, uint32_t id, const char *block, size_t len)
     int rc;
 
     c->last_id = id;
-    s = c->nstreams < c->server->env.conf->streams_max ? h2_stream_new(c, id) : NULL;
+    s = c->nstreams < c->said.streams_max ? h2_stream_new(c, id) : NULL;
     if (s == NULL) {
         h2_skip_block(c, block, len);
         h2_stream_error(c, id, H2_REFUSED_STREAM);
@@ -439,6 +434,9 @@ h2_on_headers(struct h2_conn *c, const struct h2_frame *f, const char *p)
     if ((f->flags & H2_PADDED) != 0 && len > 0) {
         pad = (uint8_t)*p++;
         len--;
+    } else if ((f->flags & H2_PADDED) != 0) {
+        h2_conn_error(c, H2_FRAME_SIZE_ERROR);
+        return;
     }
     c->block_bad = false;
     if ((f->flags & H2_HAS_PRIORITY) != 0 && len >= PRIORITY_BYTES) {
@@ -725,9 +723,9 @@ h2_in_frame(struct h2_conn *c, const struct h2_frame *f, const char *p)
 static size_t
 h2_in_preface(struct h2_conn *c)
 {
-    size_t n = c->in_len < H2_PREFACE_BYTES ? c->in_len : H2_PREFACE_BYTES;
+    size_t n = c->in.len < H2_PREFACE_BYTES ? c->in.len : H2_PREFACE_BYTES;
 
-    if (memcmp(c->in, H2_PREFACE, n) != 0) {
+    if (memcmp(c->in.p, H2_PREFACE, n) != 0) {
         h2_conn_error(c, H2_PROTOCOL_ERROR);
         return n;
     }
@@ -741,7 +739,7 @@ h2_in_preface(struct h2_conn *c)
 static bool
 h2_frame_may_come(struct h2_conn *c, const struct h2_frame *f)
 {
-    if (f->len > c->server->env.conf->max_frame)
+    if (f->len > c->said.max_frame)
         h2_conn_error(c, H2_FRAME_SIZE_ERROR);
     else if (!c->has_settings && (f->type != H2_SETTINGS || (f->flags & H2_ACK) != 0))
         h2_conn_error(c, H2_PROTOCOL_ERROR);
@@ -760,16 +758,16 @@ h2_in_step(struct h2_conn *c)
         return h2_in_preface(c);
     if (c->in_payload)
         return h2_in_data(c);
-    if (c->in_len < H2_FRAME_HEAD)
+    if (c->in.len < H2_FRAME_HEAD)
         return 0;
-    f = h2_get_frame(c->in);
+    f = h2_get_frame(c->in.p);
     if (!h2_frame_may_come(c, &f))
         return H2_FRAME_HEAD;
     if (f.type == H2_DATA)
         return h2_begin_data(c, &f);
-    if (c->in_len < H2_FRAME_HEAD + f.len)
+    if (c->in.len < H2_FRAME_HEAD + f.len)
         return 0;
-    h2_in_frame(c, &f, c->in + H2_FRAME_HEAD);
+    h2_in_frame(c, &f, c->in.p + H2_FRAME_HEAD);
     return H2_FRAME_HEAD + f.len;
 }
 
@@ -778,7 +776,7 @@ h2_in_frames(struct h2_conn *c)
 {
     uint32_t first = c->last_id;
 
-    for (unsigned n = 0; c->in_len > 0 && !c->dead && !c->failed && !c->lingering; n++) {
+    for (unsigned n = 0; c->in.len > 0 && !c->dead && !c->failed && !c->lingering; n++) {
         size_t used;
 
         if (n == H2_FRAMES_TURN || c->last_id - first >= 2 * H2_REQUESTS_TURN)
@@ -786,91 +784,32 @@ h2_in_frames(struct h2_conn *c)
         used = h2_in_step(c);
         if (used == 0)
             break;
-        if (used > c->in_len)
-            used = c->in_len;
-        c->in += used;
-        c->in_len -= (uint32_t)used;
+        if (used > c->in.len)
+            used = c->in.len;
+        stream_input_skip(&c->in, used);
     }
     if (c->failed || c->lingering)
-        c->in_len = 0;
+        c->in.len = 0;
     return true;
 }
 
 /* ---- bytes ---- */
-
-static bool
-h2_in_is_own(const struct h2_conn *c)
-{
-    return c->own != NULL && c->in >= c->own && c->in <= c->own + c->own_cap;
-}
-
-static int
-h2_in_reserve(struct h2_conn *c, size_t len)
-{
-    size_t cap = c->own_cap > 0 ? c->own_cap : 256;
-    bool in_own = c->in_len == 0 || h2_in_is_own(c);
-    char *p;
-
-    if (in_own && c->own != NULL) {
-        memmove(c->own, c->in, c->in_len);
-        c->in = c->own;
-    }
-    if (len <= c->own_cap)
-        return 0;
-    while (cap < len)
-        cap *= 2;
-    p = usage_realloc(&c->server->env.loop->usage, USAGE_READ, c->own, cap);
-    if (p == NULL)
-        return TERR_NOMEM;
-    if (in_own)
-        c->in = p;
-    c->own = p;
-    c->own_cap = (uint32_t)cap;
-    return 0;
-}
 
 void
 h2_in_begin(struct h2_conn *c)
 {
     struct span rx = stream_received(c->stream);
 
-    if (rx.len == 0)
-        return;
     counter_add(c->server->env.counters, COUNTER_req_bytes_in, rx.len);
-    if (c->in_len == 0) {
-        c->in = rx.ptr;
-        c->in_len = (uint32_t)rx.len;
-        return;
-    }
-    /* A part of a frame was kept, which goes in front. */
-    if (h2_in_reserve(c, c->in_len + rx.len) != 0) {
+    if (stream_input_begin(&c->in, c->stream, &c->server->env.loop->usage, rx) != 0)
         h2_conn_die(c);
-        return;
-    }
-    memcpy(c->own + c->in_len, rx.ptr, rx.len);
-    c->in_len += (uint32_t)rx.len;
-    stream_consume(c->stream);
 }
 
 int
 h2_in_end(struct h2_conn *c)
 {
-    int err = 0;
+    int err = stream_input_keep(&c->in, &c->server->env.loop->usage);
 
-    if (c->in_len == 0) {
-        usage_free(&c->server->env.loop->usage, USAGE_READ, c->own);
-        c->own = NULL;
-        c->own_cap = 0;
-        c->in = NULL;
-    } else if (!h2_in_is_own(c)) {
-        const char *from = c->in;
-
-        err = h2_in_reserve(c, c->in_len);
-        if (err == 0) {
-            memcpy(c->own, from, c->in_len);
-            c->in = c->own;
-        }
-    }
     if (!c->dead && stream_received(c->stream).len > 0)
         stream_consume(c->stream);
     return err;

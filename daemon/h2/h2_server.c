@@ -38,7 +38,7 @@ h2_stream_new(struct h2_conn *c, uint32_t id)
     list_init(&s->link);
     list_init(&s->flying);
     s->send_window = c->peer_window;
-    s->recv_window = server->env.conf->initial_window;
+    s->recv_window = c->said.initial_window;
     s->deadline_ms = TIMER_NEVER;
     s->priority.urgency = H2_URGENCY_DEFAULT;
     s->x.ops = &h2_exchange_ops;
@@ -183,21 +183,10 @@ h2_was_reset(const struct h2_conn *c, uint32_t id)
 static int
 h2_head_keep(struct h2_stream *s)
 {
-    struct http_message *h = &s->x.head;
-    char *kept;
-
-    if (s->head_kept || h->len == 0)
+    if (s->head_kept)
         return 0;
-    kept = arena_alloc(&s->x.arena, h->len);
-    if (kept == NULL) { /* it must not be read any more */
-        h->len = h->nfields = 0;
-        h->present = 0;
-        return TERR_NOMEM;
-    }
-    memcpy(kept, h->base, h->len);
-    h->base = kept;
     s->head_kept = true;
-    return 0;
+    return http_message_keep(&s->x.head, &s->x.arena);
 }
 
 void
@@ -217,6 +206,10 @@ h2_conn_die(struct h2_conn *c)
     if (c->dead)
         return;
     c->dead = true;
+    /* Now, for answerers take back what is queued in it.  A run closes it at its end: until then it reads what was
+     * received, and the loop does not write. */
+    if (!c->running)
+        stream_close(&c->stream);
     for (struct list *l = c->streams.next; l != &c->streams; l = l->next)
         h2_stream_gone(container_of(l, struct h2_stream, link));
     if (!c->running)
@@ -293,7 +286,7 @@ h2_conn_free(struct h2_conn *c)
     timer_unlink(&c->timer);
     list_del(&c->link);
     h2_head_close(c);
-    usage_free(u, USAGE_READ, c->own);
+    stream_input_drop(&c->in, u);
     usage_free(u, USAGE_READ, c->block);
     usage_free(u, USAGE_CONN, c->backlog);
     usage_free(u, USAGE_CONN, c->held);
@@ -315,14 +308,16 @@ h2_streams_on_deadline(struct h2_conn *c)
     for (struct list *l = c->streams.next; l != &c->streams; l = l->next) {
         struct h2_stream *s = container_of(l, struct h2_stream, link);
 
-        if (s->deadline_ms > now || s->reset)
+        if (s->deadline_ms > now)
             continue;
         s->deadline_ms = TIMER_NEVER;
+        if (s->reset)
+            continue;
         if (!s->head_given) {
             s->timed_out = true;
             task_wake_now(s->x.task);
-        } else if (s->send_window > 0 && c->send_window > 0) {
-            /* It has nothing to send; but its window may be closed meanwhile. */
+        } else if (!s->tunnel && (!s->wants_window || (s->send_window > 0 && c->send_window > 0))) {
+            /* It has nothing to send. */
             s->deadline_ms = loop_deadline(c->server->env.loop, c->server->env.conf->send_idle_ms);
         } else {
             counter_add(c->server->env.counters, COUNTER_sess_timeout, 1);
@@ -335,13 +330,13 @@ static bool
 h2_conn_has_part(const struct h2_conn *c)
 {
     return !c->failed &&
-           (!c->has_settings || c->block_stream != 0 || (c->in_len > 0 && !c->in_payload));
+           (!c->has_settings || c->block_stream != 0 || (c->in.len > 0 && !c->in_payload));
 }
 
 static void
 h2_conn_on_deadline(struct h2_conn *c)
 {
-    const struct h2_conf *conf = c->server->env.conf;
+    const struct client_conf *conf = c->server->env.conf;
     uint64_t now = c->server->env.loop->clock.mono_ms;
 
     if (c->dead || !timer_expired(&c->timer))
@@ -374,7 +369,7 @@ h2_least(uint64_t a, uint64_t b)
 static void
 h2_conn_set_deadline(struct h2_conn *c)
 {
-    const struct h2_conf *conf = c->server->env.conf;
+    const struct client_conf *conf = c->server->env.conf;
     struct loop *l = c->server->env.loop;
     uint64_t now = l->clock.mono_ms, at = TIMER_NEVER;
 
@@ -406,7 +401,8 @@ h2_conn_set_deadline(struct h2_conn *c)
     if (at == TIMER_NEVER)
         timer_clear(&c->timer);
     else
-        timer_set(&l->wheel, &c->timer, at > now ? at : now + 1);
+        timer_set(
+            &l->wheel, &c->timer, at); /* one that has passed too: moved on, it would never come */
 }
 
 /* ---- the connection's run ---- */
@@ -429,7 +425,7 @@ h2_conn_window(const struct h2_conf *conf)
 static void
 h2_conn_greet(struct h2_conn *c)
 {
-    const struct h2_conf *conf = c->server->env.conf;
+    const struct h2_conf *conf = &c->said;
     const struct {
         uint16_t id;
         uint32_t value, known; /* known: what counts unless it is said (RFC 9113 6.5.2) */
@@ -437,7 +433,9 @@ h2_conn_greet(struct h2_conn *c)
         {H2_SETTINGS_MAX_CONCURRENT_STREAMS, conf->streams_max, UINT32_MAX},
         {H2_SETTINGS_INITIAL_WINDOW_SIZE, conf->initial_window, H2_WINDOW_DEFAULT},
         {H2_SETTINGS_MAX_FRAME_SIZE, conf->max_frame, H2_FRAME_MIN_MAX},
-        {H2_SETTINGS_MAX_HEADER_LIST_SIZE, conf->req_head_max, UINT32_MAX},
+        {H2_SETTINGS_MAX_HEADER_LIST_SIZE, c->server->env.conf->req_head_max, UINT32_MAX},
+        {H2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1,
+            0}, /* cannot be withdrawn, and routes come by reload */
         {H2_SETTINGS_NO_RFC7540_PRIORITIES, 1, 0},
     };
     char frame[H2_FRAME_HEAD + ARRAY_LEN(settings) * H2_SETTING_BYTES + H2_FRAME_HEAD + 4];
@@ -514,7 +512,7 @@ h2_conn_finish(struct h2_conn *c)
         return;
     }
     c->lingering = true;
-    c->in_len = 0;
+    c->in.len = 0;
     timer_clear(&c->timer);
     stream_shut(c->stream);
 }
@@ -533,6 +531,7 @@ h2_conn_run_dead(struct h2_conn *c)
     }
     h2_conn_run_woken(c);
     c->running = false;
+    c->server->running = NULL;
     if (c->nstreams == 0)
         h2_conn_free(c);
 }
@@ -545,7 +544,12 @@ h2_conn_run(struct task *t)
     bool yielded = false;
 
     OBJ_CHECK(c, H2_CONN_MAGIC);
+    if (c->server->running != NULL) { /* heads of its run lie in the server's room */
+        task_wake(&c->task);
+        return;
+    }
     c->running = true;
+    c->server->running = c;
     if (!c->dead && h2_out_progress(c) < 0)
         h2_conn_die(c);
     if (!c->dead) {
@@ -553,7 +557,7 @@ h2_conn_run(struct task *t)
         h2_in_begin(c);
     }
     if (c->lingering)
-        c->in_len = 0;
+        c->in.len = 0;
     h2_conn_on_deadline(c);
     h2_conn_drain(c);
     for (unsigned i = 0; !c->dead && h2_conn_round(c, &yielded) && i < RUN_ROUNDS; i++)
@@ -569,6 +573,7 @@ h2_conn_run(struct task *t)
     }
     h2_conn_run_woken(c);
     c->running = false;
+    c->server->running = NULL;
     h2_conn_set_deadline(c);
     /* What was sent last has left already, or it broke: none but the next run says so. */
     if (yielded || c->dead || (c->left == c->given && !list_empty(&c->flying)))
@@ -590,6 +595,7 @@ h2_server_adopt(struct conn_server *cs, struct stream **stream, const struct con
     c->stream = *stream;
     *stream = NULL;
     c->facts = *facts;
+    c->said = *s->env.h2;
     c->peer_window = c->send_window = H2_WINDOW_DEFAULT;
     c->idle_since_ms = c->trouble_ms = s->env.loop->clock.mono_ms;
     list_init(&c->streams);
@@ -758,9 +764,7 @@ h2_server_open(struct conn_server **out, const struct h2_server_env *env)
     s->fields_max =
         (uint16_t)(env->conf->fields_max < H2_FIELDS_MAX ? env->conf->fields_max : H2_FIELDS_MAX) +
         1; /* and Host */
-    /* Apart from HTTP/1's of the same loop, which counts up from the same second. */
-    s->next_xid = (uint64_t)env->loop->id << 48 | UINT64_C(1) << 47 |
-                  ((uint64_t)(env->loop->clock.wall_ms / 1000) & ((UINT64_C(1) << 27) - 1)) << 20;
+    s->next_xid = conn_server_first_xid(CONN_HTTP2, env->loop->id, env->loop->clock.wall_ms);
     h2_head_memory(s);
     h2_server_set_memo(s);
     list_init(&s->conns);

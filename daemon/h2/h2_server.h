@@ -15,13 +15,15 @@
 
 #include "daemon/http/conn_server.h"
 
+struct client_conf;
 struct counter_set;
 struct h2_conf;
 struct loop;
 
 struct h2_server_env {
     struct loop *loop;
-    const struct h2_conf *conf; /* borrowed until close */
+    const struct client_conf *conf; /* borrowed until close, as h2 */
+    const struct h2_conf *h2;
     struct counter_set *counters;
     exchange_start_f *start;
     void *start_ctx;

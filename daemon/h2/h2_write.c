@@ -6,10 +6,12 @@
  * bounded by one gather, however many streams it has. */
 #include "daemon/h2/h2_conn.h"
 
+#include "daemon/base/iov.h"
 #include "daemon/base/terr.h"
 
 enum {
-    SEND_IOV = 3, /* buffers that must be free for one more frame: head, body, end */
+    SEND_IOV = 3,       /* buffers that must be free for one more frame: head, body, end */
+    TUNNEL_UPDATES = 2, /* a stream's window and the connection's, for one of its frames */
     INCREMENTAL_BYTES =
         16384, /* of an incremental stream, before others have their turn (RFC 9218 10) */
 };
@@ -26,7 +28,7 @@ h2_stream_may_send(const struct h2_stream *s)
     const struct h2_conn *c = s->conn;
 
     return h2_out_ready(c) && !s->reset && !s->end_given &&
-           (!s->head_given || (s->send_window > 0 && c->send_window > 0));
+           (!s->head_given || !s->wants_window || (s->send_window > 0 && c->send_window > 0));
 }
 
 /* `left` stands still while a write is queued. */
@@ -36,43 +38,23 @@ h2_conn_taken(const struct h2_conn *c)
     return stream_sending(c->stream) ? c->queued_to - stream_unsent(c->stream) : c->left;
 }
 
-static size_t
-h2_iov_bytes(const struct iovec *iov, unsigned n)
-{
-    size_t total = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        total += iov[i].iov_len;
-    return total;
-}
-
-/* Drops the first `bytes` of the buffers in place; returns how many buffers are gone whole. */
-static unsigned
-h2_iov_skip(struct iovec *iov, unsigned n, size_t bytes)
-{
-    unsigned i = 0;
-
-    while (i < n && bytes >= iov[i].iov_len)
-        bytes -= iov[i++].iov_len;
-    if (bytes > 0) {
-        tassert(i < n);
-        iov[i].iov_base = (char *)iov[i].iov_base + bytes;
-        iov[i].iov_len -= bytes;
-    }
-    return i;
-}
-
 static bool
 h2_in_scratch(const struct h2_server *s, const void *p)
 {
     return (const char *)p >= s->scratch && (const char *)p < s->scratch + sizeof(s->scratch);
 }
 
+static bool h2_out_more(struct h2_conn *c);
+
 void
 h2_out_begin(struct h2_conn *c)
 {
     struct h2_server *s = c->server;
+    struct h2_conn *other = s->running;
 
+    /* An answerer that another connection runs may have something for this one. */
+    if (other != NULL && other != c && other->gathering)
+        h2_out_more(other);
     tassert(!c->gathering && s->ngather == 0 && s->scratch_len == 0);
     c->gathering = true;
     if (c->pending_len == 0 || !h2_out_ready(c))
@@ -195,12 +177,12 @@ h2_out_flush(struct h2_conn *c)
     if (c->dead)
         return TERR_CLOSED;
     tassert(h2_out_ready(c) && c->given - c->left == total);
-    tassert_slow(total == h2_iov_bytes(s->gather, n));
+    tassert_slow(total == iov_bytes(s->gather, n));
     sent = stream_try(c->stream, s->gather, n, false);
     if (sent < 0)
         return (int)sent;
     c->left += (uint64_t)sent;
-    gone = h2_iov_skip(s->gather, n, (size_t)sent);
+    gone = iov_skip(s->gather, n, (size_t)sent);
     if ((size_t)sent < total && h2_out_keep(c, s->gather + gone, n - gone) != 0)
         return TERR_CLOSED;
     if (!h2_out_ready(c)) /* also where all was encrypted, and not all of that has left */
@@ -235,7 +217,7 @@ h2_out_progress(struct h2_conn *c)
             return (int)queued;
         c->queued_to = c->left + (uint64_t)queued;
         c->backlog_at =
-            (uint16_t)(c->backlog_at + h2_iov_skip(c->backlog + c->backlog_at, n, (size_t)queued));
+            (uint16_t)(c->backlog_at + iov_skip(c->backlog + c->backlog_at, n, (size_t)queued));
     }
     return 0;
 }
@@ -251,11 +233,11 @@ h2_stream_landed(struct h2_stream *s)
     list_del(&s->flying);
     if (s->x.gone)
         return;
-    if (s->reset && !s->end_given) {
-        h2_stream_gone(s); /* it waited for this */
-    } else if (s->end_given) {
+    if (s->end_given && (!s->tunnel || s->in_read)) {
         s->x.done = true;
         s->x.over(&s->x); /* may release it */
+    } else if (s->reset) {
+        h2_stream_gone(s); /* it waited for this */
     } else if (changed) {
         s->x.writable = h2_stream_may_send(s);
         task_wake_now(s->x.task);
@@ -346,6 +328,7 @@ h2_put_block(struct h2_conn *c, uint32_t id, char *at, size_t len, uint8_t flags
 {
     size_t first = len < H2_FRAME_MIN_MAX ? len : H2_FRAME_MIN_MAX, more = len - first;
 
+    c->sized = true;
     h2_put_frame(
         at, (uint32_t)first, H2_HEADERS, (uint8_t)(flags | (more == 0 ? H2_END_HEADERS : 0)), id);
     h2_out_add(c, H2_FRAME_HEAD + first);
@@ -370,6 +353,7 @@ h2_send_head(struct h2_stream *s, const struct exchange_response *r, bool end)
     struct h2_conn *c = s->conn;
     struct h2_server *server = c->server;
     struct slice extra = slice_of(s->extra, s->x.extra_len);
+    struct exchange_response granted;
     size_t len;
     char *at;
 
@@ -377,6 +361,11 @@ h2_send_head(struct h2_stream *s, const struct exchange_response *r, bool end)
             server->ngather + SEND_IOV > LIMIT_WRITE_IOV) &&
         !h2_out_more(c))
         return false;
+    if (s->tunnel) { /* RFC 8441 5: what HTTP/1.1 says with 101 */
+        granted = *r;
+        granted.status = 200;
+        r = &granted;
+    }
     at = h2_out_room(c, BLOCK_ROOM);
     len = h2_encode(c, r, extra, at + H2_FRAME_HEAD, H2_HEAD_OUT_MAX);
     if (len == 0)
@@ -448,7 +437,7 @@ h2_send_body(struct h2_stream *s, const struct iovec *iov, unsigned n, bool end,
 {
     struct h2_conn *c = s->conn;
     struct h2_server *server = c->server;
-    struct h2_body b = {.iov = iov, .n = n, .left = h2_iov_bytes(iov, n)};
+    struct h2_body b = {.iov = iov, .n = n, .left = iov_bytes(iov, n)};
     size_t total = 0;
 
     *ended = false;
@@ -464,10 +453,11 @@ h2_send_body(struct h2_stream *s, const struct iovec *iov, unsigned n, bool end,
         if (room == 0 && b.left > 0)
             break;
         total += h2_put_data(s, &b, room, end);
-        *ended = end && b.left == 0;
+        *ended = end && b.left == 0; /* it needs no window (RFC 9113 6.9.1) */
         if (s->priority.incremental && total >= INCREMENTAL_BYTES)
             break;
     }
+    s->wants_window = b.left > 0 && h2_frame_room(s, b.left) == 0;
     return total;
 }
 
@@ -481,7 +471,7 @@ h2_stream_end(struct h2_stream *s)
     s->end_given = true;
     if (c->trouble > 0)
         c->trouble--;
-    if (s->in_ended || s->reset)
+    if (s->in_ended || s->reset || s->tunnel)
         return;
     /* RFC 9113 8.1: the client need not send the rest of its request. */
     h2_put_frame(frame, 4, H2_RST_STREAM, 0, s->id);
@@ -523,7 +513,7 @@ h2_send_gathered(struct h2_stream *s, const struct exchange_response *r, const s
     size_t total = 0;
 
     if (r != NULL) {
-        bool empty = r->bodyless || (end && h2_iov_bytes(body, n) == 0);
+        bool empty = r->bodyless || (end && iov_bytes(body, n) == 0);
 
         if (!h2_send_head(s, r, empty)) {
             if (!c->dead)
@@ -541,10 +531,14 @@ h2_send_gathered(struct h2_stream *s, const struct exchange_response *r, const s
         counter_add(c->server->env.counters, COUNTER_resp_body_bytes, total);
         if (s->priority.incremental && total > 0 && !ended)
             h2_stream_yield(s);
+        if (s->tunnel &&
+            total > 0) /* its messages may be small, and so the windows that it opens for them */
+            c->trouble = c->trouble > TUNNEL_UPDATES ? c->trouble - TUNNEL_UPDATES : 0;
     }
     if (ended)
         h2_stream_end(s);
-    s->deadline_ms = loop_deadline(c->server->env.loop, c->server->env.conf->send_idle_ms);
+    if (!s->tunnel || r != NULL || total > 0 || ended)
+        h2_stream_touch(s);
     h2_stream_fly(s, ended);
     s->x.writable = false;
     return (ssize_t)total;
@@ -564,6 +558,10 @@ h2_send(struct exchange *x, const struct exchange_response *r, const struct iove
     if (c->dead || x->gone || s->reset)
         return TERR_CLOSED;
     tassert((r != NULL) == !s->head_given && !s->end_given);
+    if (__builtin_expect(x->connect && !s->tunnel, 0) && r != NULL && r->status < 300) {
+        h2_stream_reset(s, H2_CANCEL); /* a policy's own: the client would take it for a tunnel */
+        return TERR_CLOSED;
+    }
     if (s->bodyless)
         n = 0;
     if (own)
@@ -617,16 +615,8 @@ h2_interim(struct exchange *x, const struct http_message *m)
     return c->dead ? TERR_CLOSED : 0;
 }
 
-/* Only `upgrade` leads here, and no stream has it. */
-static void
-h2_tunnel(struct exchange *x)
-{
-    (void)x;
-    tassert(!"a tunnel over HTTP/2");
-}
-
-/* The stream ends with an error; those beside it go on.  But bytes that were accepted and lie in the
- * backlog are the answerer's, which takes them back now: then all of it ends. */
+/* The stream ends with an error; those beside it go on.  Bytes that were accepted and have not left go first: `gone`
+ * comes after them. */
 static void
 h2_reset(struct exchange *x, int why)
 {
@@ -635,18 +625,17 @@ h2_reset(struct exchange *x, int why)
     (void)why;
     if (s->conn->gathering)
         h2_out_more(s->conn);
-    if (s->conn->left != s->conn->given && !list_empty(&s->flying))
-        h2_conn_die(s->conn);
-    else
-        h2_stream_reset(s, H2_INTERNAL_ERROR);
+    h2_stream_reset(s, s->tunnel ? H2_CANCEL : H2_INTERNAL_ERROR); /* RFC 8441 5 */
 }
 
 static void
 h2_local(struct exchange *x, uint8_t addr[16], uint16_t *port)
 {
-    struct stream_peer local;
+    const struct h2_conn *c = h2_stream_of(x)->conn;
+    struct stream_peer local = {.port = 0};
 
-    stream_get_local(h2_stream_of(x)->conn->stream, &local);
+    if (c->stream != NULL)
+        stream_get_local(c->stream, &local);
     memcpy(addr, local.addr, sizeof(local.addr));
     *port = local.port;
 }
@@ -659,6 +648,12 @@ h2_release(struct exchange *x)
 
     if (!s->end_given && !s->reset && !c->dead)
         h2_stream_reset(s, H2_INTERNAL_ERROR);
+    if (!list_empty(&s->flying) && !c->dead) {
+        if (c->gathering)
+            h2_out_more(c);
+        if (c->left != c->given) /* its answerer takes back what would be read */
+            h2_conn_die(c);
+    }
     list_del(&s->flying);
     list_del(&s->link);
     h2_stream_free(s);
@@ -667,7 +662,7 @@ h2_release(struct exchange *x)
 }
 
 const struct exchange_ops h2_exchange_ops = {
-    .rendering = NULL,
+    .rendering = &h2_rendering,
     .body_read = h2_body_read,
     .send = h2_send,
     .interim = h2_interim,

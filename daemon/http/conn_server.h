@@ -66,4 +66,14 @@ struct conn_server {
     void *ended_ctx;                                /* connection, when it has gone */
 };
 
+/* Where the ids of a server's requests begin: 2 bits of the protocol, 14 of the loop, then the second it
+ * began in, and 20 bits to count in.  No two servers share one, nor does a process with the one before it. */
+static inline uint64_t
+conn_server_first_xid(enum conn_protocol protocol, unsigned loop, int64_t wall_ms)
+{
+    uint64_t second = (uint64_t)(wall_ms / 1000) & ((UINT64_C(1) << 28) - 1); /* of 8.5 years */
+
+    return (uint64_t)protocol << 62 | (uint64_t)loop << 48 | second << 20;
+}
+
 #endif

@@ -15,8 +15,8 @@
  * Interim responses may come before the head.  A tunnel (RFC 9110 7.8) is a request with
  * `upgrade` that is answered with tunnel and a head of status 101; from then on body_read and
  * send carry the bytes of whatever protocol it is, each until its own end.
- * The answerer must release every exchange it was started with, when `done` or `gone` is set
- * or after it called reset.
+ * The answerer must release every exchange it was started with, when `done` or `gone` is set.  After reset
+ * `gone` is set, perhaps later: until then bytes that were accepted are read.
  *
  * Threads: one loop's.  Everything runs in tasks.
  */
@@ -48,7 +48,7 @@ enum exchange_flag {
  * protocol's.  It stays readable until it is sent. */
 struct exchange_response {
     unsigned status;
-    /* One of the two.  Rendered: as exchange_ops.rendering has it; prefix and field lines. */
+    /* One of the two.  Rendered: as exchange_ops.rendering has it; prefix and field lines, or a form. */
     struct slice rendered;
     const struct http_message *message;
     uint64_t length;       /* of the body, or EXCHANGE_LENGTH_UNKNOWN */
@@ -81,7 +81,7 @@ struct exchange_ops {
     /* What was sent is all there will be, for `why` (TERR_*), and the client must know: ends its stream,
      * or the connection where that is all there is. */
     void (*reset)(struct exchange *x, int why);
-    /* Where the client connected to: 16 bytes, IPv4 mapped; zeros: a Unix socket.  A system call. */
+    /* Where the client connected to: 16 bytes, IPv4 mapped; zeros: a Unix socket, or it is gone.  A system call. */
     void (*local)(struct exchange *x, uint8_t addr[16], uint16_t *port);
     void (*release)(struct exchange *x);
 };
@@ -100,7 +100,10 @@ struct exchange {
     struct http_message head;
     int err; /* 0, or TERR_*: the head is not to be trusted, answer this and no more */
     bool has_body;
-    bool upgrade;            /* may be answered with a tunnel; the protocols: its Upgrade field */
+    bool upgrade; /* may be answered with a tunnel; the protocols: its Upgrade field */
+    /* With `upgrade`: a success means the tunnel, so nothing but it may be answered with 2xx (RFC 8441 4).
+     * The head is as HTTP/1 would have it: GET, Upgrade, and a Sec-WebSocket-Key that is not the client's. */
+    bool connect;
     uint64_t body_length;    /* EXCHANGE_LENGTH_UNKNOWN: chunked */
     enum http_scheme scheme; /* the client's: its connection's, or what a trusted proxy says */
     uint64_t xid;            /* the request id */

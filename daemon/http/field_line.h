@@ -11,8 +11,8 @@
 
 #include "daemon/base/span.h"
 
-#define FIELD_PUT(p, literal) \
-    (memcpy((p), (literal), sizeof(literal) - 1), (p) + sizeof(literal) - 1)
+/* Where it ends.  `p` is evaluated once: it may be a call that writes. */
+#define FIELD_PUT(p, literal) ((char *)mempcpy((p), (literal), sizeof(literal) - 1))
 /* The beginning of a line, and what may stand ready made: name, and ": ". */
 #define FIELD_NAME(literal)     literal ": "
 #define FIELD_BEGIN(p, literal) FIELD_PUT((p), FIELD_NAME(literal))

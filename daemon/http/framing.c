@@ -244,6 +244,19 @@ framing_connection(struct http_message *h, bool is_request, struct framing_conne
 }
 
 int
+framing_expect(const struct http_message *req)
+{
+    const struct http_field *f = NULL;
+
+    if (!http_has(req, HTTP_F_EXPECT))
+        return 0;
+    while ((f = http_find(req, HTTP_F_EXPECT, f)) != NULL)
+        if (!slice_eq_nocase(http_value(req, f), SLICE_LIT("100-continue")))
+            return TERR_EXPECT;
+    return 0;
+}
+
+int
 framing_connection_of_request(struct http_message *req, struct framing_connection *out)
 {
     return framing_connection(req, true, out);

@@ -31,6 +31,9 @@ int framing_of_request(const struct http_message *req, struct framing *out);
 int framing_of_response(
     const struct http_message *resp, enum http_method asked, struct framing *out);
 
+/* Only 100-continue is known (RFC 9110 10.1.1).  0, also where nothing is expected, or TERR_EXPECT. */
+int framing_expect(const struct http_message *req);
+
 struct framing_connection {
     bool close, keep_alive, upgrade; /* the options as they came */
     bool persists;                   /* what they mean with the version (RFC 9112 9.3) */

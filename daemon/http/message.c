@@ -1,8 +1,10 @@
 /* message.c -- names to numbers and back, and finding fields. */
 #include "daemon/http/message.h"
 
+#include "daemon/base/arena.h"
 #include "daemon/base/obj.h"
 #include "daemon/base/tassert.h"
+#include "daemon/base/terr.h"
 
 static const struct {
     const char *name;
@@ -314,4 +316,24 @@ http_reason(unsigned status)
     if (status < 100 || status - 100 >= ARRAY_LEN(http_reasons))
         return "Unknown";
     return http_reasons[status - 100] == NULL ? "Unknown" : http_reasons[status - 100];
+}
+
+int
+http_message_keep(struct http_message *m, struct arena *arena)
+{
+    size_t room = (size_t)(m->max_fields - m->nfields) * sizeof(struct http_field);
+    char *kept = (char *)(m->fields + m->nfields);
+
+    if (m->len == 0)
+        return 0;
+    if (m->len > room)
+        kept = arena_alloc(arena, m->len);
+    if (kept == NULL) {
+        m->len = m->nfields = 0;
+        m->present = 0;
+        return TERR_NOMEM;
+    }
+    memcpy(kept, m->base, m->len);
+    m->base = kept;
+    return 0;
 }

@@ -121,6 +121,12 @@ http_reason_of(const struct http_message *h)
     return http_slice(h, h->reason_off, h->reason_len);
 }
 
+struct arena;
+/* A parsed one's bytes move: behind its fields, where most heads have room and an arena's chunk for each
+ * waiting request would cost more than all else, or to the arena.  TERR_NOMEM: it must not be read any more,
+ * and has nothing to be read. */
+int http_message_keep(struct http_message *m, struct arena *arena);
+
 /* The next field `id` after `prev` (NULL: the first); NULL when there is none. */
 const struct http_field *http_find(
     const struct http_message *h, enum http_field_id id, const struct http_field *prev);

@@ -58,6 +58,9 @@ struct origin_request {
     /* Protocols to switch to, the value of Upgrade, borrowed until there is a head; empty: none, and
      * a 101 is an error. */
     struct slice upgrade;
+    /* Our own Sec-WebSocket-Key, read in begin; empty: it is the client's.  A 101 must prove that it answers
+     * it, and says so no more; a 2xx is an error. */
+    struct slice websocket_key;
 };
 
 struct origin_exchange_ops {

@@ -50,6 +50,7 @@ struct incoming_conn {
     struct secure_server *server; /* of the handshake that follows, or is under way; NULL: none */
     bool is_proxied;              /* the header has not been read */
     bool h2c;                     /* its first bytes say which protocol it is */
+    bool h2c_only;                /* it is HTTP/2's, whatever they are */
     bool is_known;                /* they have, and the stream is to have them again */
     uint8_t protocol;             /* which, then */
     uint8_t nfirst;               /* of those that did not come in one piece */
@@ -340,6 +341,17 @@ parsed:
     return 1;
 }
 
+/* As incoming_adopt(), of the protocol's server. */
+static int
+incoming_begin(struct incoming *in, enum conn_protocol protocol, struct stream **stream,
+    const struct conn_facts *facts)
+{
+    struct conn_server *server = incoming_server(in, protocol);
+
+    counter_add(in->env.counters, COUNTER_sess_http2, server->protocol == CONN_HTTP2);
+    return incoming_adopt(in, server, stream, facts);
+}
+
 /* All is known: to its protocol.
  * `c` is freed first: the protocol may end the connection at once, and with it what `c` refers
  * to. */
@@ -349,12 +361,10 @@ incoming_pass_on(struct incoming_conn *c, enum conn_protocol protocol)
     struct incoming *in = c->incoming;
     struct stream *stream = c->stream;
     struct conn_facts facts = c->facts;
-    struct conn_server *server = incoming_server(in, protocol);
 
     c->stream = NULL;
     incoming_conn_free(&c);
-    counter_add(in->env.counters, COUNTER_sess_http2, server->protocol == CONN_HTTP2);
-    incoming_adopt(in, server, &stream, &facts);
+    incoming_begin(in, protocol, &stream, &facts);
 }
 
 /* ---- first bytes ---- */
@@ -530,6 +540,8 @@ incoming_run_protocol(struct incoming_conn *c)
         incoming_run_handshake(c);
     else if (c->is_known)
         incoming_give_back(c);
+    else if (c->h2c_only)
+        incoming_pass_on(c, CONN_HTTP2);
     else if (c->h2c)
         incoming_run_first(c);
     else
@@ -574,7 +586,7 @@ incoming_conn_run(struct task *t)
 static bool
 incoming_asks_first(const struct incoming *in, const struct incoming_listener *of)
 {
-    return of->h2c && in->of[CONN_HTTP2] != NULL;
+    return of->h2c && !of->h2c_only && in->of[CONN_HTTP2] != NULL;
 }
 
 /* Takes *stream.  0 or TERR_NOMEM. */
@@ -596,6 +608,7 @@ incoming_wait(struct incoming *in, struct stream **stream, const struct conn_fac
     c->server = of->secure;
     c->is_proxied = of->is_proxied;
     c->h2c = incoming_asks_first(in, of);
+    c->h2c_only = of->h2c_only;
     c->since_ms = l->clock.mono_ms;
     c->stream = *stream;
     *stream = NULL;
@@ -684,6 +697,7 @@ incoming_accept(struct incoming *in, int fd, bool is_unix, const struct incoming
     tassert(in->of[CONN_HTTP1] != NULL);
     tassert(!((l->is_proxied || l->secure != NULL || l->h2c) && l->is_admin));
     tassert(l->secure == NULL || !l->h2c);
+    tassert(!l->h2c_only || (l->h2c && in->of[CONN_HTTP2] != NULL));
     err = l->secure == NULL ? stream_accept(&stream, in->env.loop, fd, is_unix, NULL)
                             : stream_accept_secure(&stream, in->env.loop, fd, is_unix, NULL);
     if (err != 0)
@@ -710,7 +724,7 @@ incoming_accept(struct incoming *in, int fd, bool is_unix, const struct incoming
     if (err == 0 && (l->secure != NULL || incoming_asks_first(in, l)))
         return incoming_wait(in, &stream, &facts, l);
     if (err == 0)
-        return incoming_adopt(in, in->of[CONN_HTTP1], &stream, &facts);
+        return incoming_begin(in, l->h2c_only ? CONN_HTTP2 : CONN_HTTP1, &stream, &facts);
     stream_close(&stream);
     incoming_on_ended(in, &facts);
     return err == TERR_LIMIT ? 0 : err;

@@ -7,8 +7,8 @@
  * a plain connection but a count.
  *
  * HTTP/2's server gets a connection with a handshake that agreed on "h2" (RFC 9113 3.2), and one of a listener
- * with `h2c` that begins with HTTP/2's preface (3.3, 3.4); HTTP/1's server gets any other, and all of them
- * where there is no server of HTTP/2.  The first bytes are all still in the stream then.
+ * with `h2c` that begins with HTTP/2's preface (3.3, 3.4), or with `h2c_only`; HTTP/1's server gets any other,
+ * and all of them where there is no server of HTTP/2.  The first bytes are all still in the stream then.
  *
  *   waiting    a connection with an incomplete PROXY header, handshake or preface.  No protocol has any
  *              state for it.  It has one deadline for all, and its memory is USAGE_INCOMING
@@ -41,6 +41,7 @@ struct incoming_listener {
     bool is_proxied;              /* each connection begins with a PROXY header */
     bool is_admin;                /* its connections are operators' */
     bool h2c; /* without `secure`: a client may begin with HTTP/2 (RFC 9113 3.3, prior knowledge) */
+    bool h2c_only; /* with `h2c`: it must; HTTP/2's server ends what begins otherwise (3.4) */
 };
 
 struct incoming_env {

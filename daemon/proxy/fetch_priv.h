@@ -125,6 +125,7 @@ struct fetch {
     struct origin_conn *conn;
     struct origin_turn turn; /* START: when all connections are in use */
     struct slice upgrade;    /* protocols asked for */
+    bool connect;            /* exchange.connect */
     /* what is stored already */
     struct entry *old;          /* held */
     struct http_message stored; /* its head, in place */

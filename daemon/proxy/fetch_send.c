@@ -4,6 +4,18 @@
 #include "daemon/base/terr.h"
 #include "daemon/proxy/fetch_policy.h"
 
+/* Of an upgrade that the client knows nothing of; empty: it is the client's own. */
+static struct slice
+fetch_websocket_key(const struct fetch *f)
+{
+    const struct http_field *key =
+        f->connect && f->upgrade.len > 0
+            ? http_find_name(&f->request, SLICE_LIT("sec-websocket-key"), NULL)
+            : NULL;
+
+    return key != NULL ? http_value(&f->request, key) : slice_of(NULL, 0);
+}
+
 void
 fetch_begin(struct fetch *f)
 {
@@ -16,6 +28,7 @@ fetch_begin(struct fetch *f)
         .close = f->vcl != NULL && policy_says_close(&f->vcl->bereq->head),
         .want_interim = fetch_has_listener(f),
         .upgrade = f->upgrade,
+        .websocket_key = fetch_websocket_key(f),
     };
 
     tassert(f->attempt.on.request == FETCH_UNSENT && f->conn != NULL);

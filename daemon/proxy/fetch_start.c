@@ -337,6 +337,7 @@ fetch_init(
     f->upload.body = spec->upload;
     f->upload.length = spec->upload_length;
     f->upload.later = spec->upload_later;
+    f->connect = x->connect;
     f->xid = x->xid;
     f->start_us = p->loop->clock.mono_us;
     f->sent_ms = p->loop->clock.wall_ms;

@@ -7,8 +7,7 @@ enum {
     IDLE_REQS_MAX = 256
 }; /* memory kept for the next requests */
 
-/* The authority's normal form into the key.  A worker's requests mostly name the same few
- * hosts, so the last one is remembered: comparing is a tenth of normalising. */
+/* The authority's normal form into the key.  A worker is mostly asked for few hosts: the last is remembered. */
 int
 req_normal_host(struct proxy *p, struct slice host, char *out)
 {
@@ -148,6 +147,8 @@ req_do_recv(struct req *r)
         return req_policy_recv(r);
     if (r->x->upgrade && req_route_pipes(r))
         r->attempt.pipes = r->passes = true;
+    else if (__builtin_expect(r->x->connect, 0))
+        return req_synth(r, 501, 0);
     if ((h->present & REQ_WISHES) != 0 && req_read_directives(r) != 0)
         return req_synth(r, 503, TERR_NOMEM);
     if (!req_is_for_cache(r))
@@ -157,8 +158,7 @@ req_do_recv(struct req *r)
     return req_do_lookup(r); /* at once, as every hit goes on */
 }
 
-/* What a policy's requests ask of the cache besides.  The client's own directives are the policy's
- * to heed: they are advice (RFC 9111 5.2.1), and Varnish's policies do not expect them. */
+/* What a policy's requests ask of the cache besides.  The client's own directives are the policy's to heed. */
 static void
 req_policy_query(const struct req *r, struct cache_query *q)
 {

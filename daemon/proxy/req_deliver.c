@@ -76,6 +76,27 @@ req_begin_message(struct req *r)
     return r->resp.message != NULL ? 0 : TERR_NOMEM;
 }
 
+/* The head in the form of a protocol that is not the stored one's: made by the first hit.  .ptr NULL: it has
+ * none, or it could not be kept; then the message is sent. */
+static struct slice
+req_entry_form(struct req *r)
+{
+    const struct http_rendering *of = r->x->ops->rendering;
+    struct http_field fields[LIMIT_FIELDS];
+    char text[HTTP_FORM_MAX];
+    struct http_message m;
+    struct slice form = slice_of(NULL, 0);
+
+    if (of == NULL || of->form == NULL)
+        return form;
+    form = entry_form(r->entry, of);
+    if (form.ptr != NULL || r->attempt.leader)
+        return form;
+    entry_message(r->entry, ENTRY_FIELDS_SENT, fields, &m);
+    form = slice_of(text, of->form(&m, text, sizeof(text)));
+    return form.len > 0 ? cache_keep_form(r->entry, of, form) : slice_of(NULL, 0);
+}
+
 /* From the entry: what the exchange needs to know of the response.  TERR_CLOSED: it has been given
  * up. */
 static int
@@ -87,6 +108,8 @@ req_begin_entry(struct req *r)
     if (__builtin_expect(!r->policy.touched && req_takes_rendered(r), 1)) {
         tassert_slow(r->resp.message == NULL);
         r->resp.rendered = entry_rendered(e);
+        s = entry_status(e);
+    } else if (!r->policy.touched && (r->resp.rendered = req_entry_form(r)).ptr != NULL) {
         s = entry_status(e);
     } else if (req_begin_message(r) != 0) {
         return TERR_NOMEM;
@@ -513,6 +536,8 @@ req_end_delivery(struct req *r)
 
     if (!r->rep.reading)
         return true;
+    if (r->cut && !r->x->gone)
+        return false; /* what is leased is still being sent */
     for (; r->nreturned < r->nleased; r->nreturned++)
         ids[back.n++] = r->ext[r->nreturned].id;
     return rep_close(&r->rep, &back, &r->wait);

@@ -17,7 +17,7 @@ struct req_pipe {
     size_t up_len, up_at;     /* of `up`: read from the client, accepted by the origin */
     size_t down_len, down_at; /* of `down`: read from the origin, accepted by the client */
     uint64_t down_given;      /* bytes accepted by the client, all */
-    bool granted, up_ended, down_ended, end_given;
+    bool up_ended, down_ended, end_given, broken;
     char up[PIPE_BYTES], down[PIPE_BYTES];
 };
 
@@ -130,12 +130,15 @@ req_do_pipe(struct req *r)
             return req_goto(r, REQ_CLOSE);
         }
     }
+    if (r->pipe->broken)
+        return REQ_WAIT; /* for `gone`: what was accepted is still being sent */
     for (unsigned i = 0; i < PIPE_ROUNDS && (up > 0 || down > 0); i++) {
         up = pipe_up(r, r->pipe);
         down = up < 0 ? up : pipe_down(r, r->pipe);
         if (down < 0) {
+            r->pipe->broken = true;
             r->x->ops->reset(r->x, down);
-            return req_goto(r, REQ_CLOSE);
+            return r->x->gone ? req_goto(r, REQ_CLOSE) : REQ_WAIT;
         }
     }
     if (r->x->done)

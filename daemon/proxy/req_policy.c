@@ -265,6 +265,9 @@ req_policy_go(struct req *r, enum vcl_action act)
     if (__builtin_expect(r->x->upgrade, 0) && (act == VCL_ACT_HASH || act == VCL_ACT_PASS) &&
         req_route_pipes(r))
         act = VCL_ACT_PIPE;
+    if (__builtin_expect(r->x->connect, 0) &&
+        (act == VCL_ACT_HASH || act == VCL_ACT_PASS || act == VCL_ACT_PURGE))
+        return req_synth(r, 501, 0);
     if (__builtin_expect(r->passes, 0) && act == VCL_ACT_HASH)
         act = VCL_ACT_PASS;
     if (__builtin_expect(r->early, 0) && act != VCL_ACT_HASH && req_is_early(r))

@@ -49,7 +49,8 @@ struct fuzz_answer {
 
 static struct {
     struct loop loop;
-    struct h2_conf conf;
+    struct client_conf conf;
+    struct h2_conf h2;
     struct counters *counters;
     struct conn_server *server;
     struct stream *s;
@@ -538,7 +539,8 @@ fuzz_open(const uint8_t *data, size_t size)
     const struct conn_facts facts = {.listener = &listener, .session = 1};
     static const char settings[H2_FRAME_HEAD] = {0, 0, 0, H2_SETTINGS};
     struct counters *counters = fuzz.counters;
-    struct h2_server_env env = {.loop = &fuzz.loop, .conf = &fuzz.conf, .start = fuzz_start};
+    struct h2_server_env env = {
+        .loop = &fuzz.loop, .conf = &fuzz.conf, .h2 = &fuzz.h2, .start = fuzz_start};
     struct stream *s;
 
     memset(&fuzz, 0, offsetof(__typeof__(fuzz), wire));
@@ -551,10 +553,7 @@ fuzz_open(const uint8_t *data, size_t size)
         tassert(counters_open(&fuzz.counters, NULL, 1) == 0);
     fake_loop_open(&fuzz.loop);
     arena_pool_init(&fuzz.loop.arenas, 4, &fuzz.loop.usage);
-    fuzz.conf = (struct h2_conf){.fields_max = 64,
-        .streams_max = STREAMS_OPEN,
-        .initial_window = H2_WINDOW_DEFAULT,
-        .max_frame = H2_FRAME_MIN_MAX,
+    fuzz.conf = (struct client_conf){.fields_max = 64,
         .head_memo = true,
         .req_line_max = 1000,
         .req_field_max = 4000,
@@ -565,6 +564,9 @@ fuzz_open(const uint8_t *data, size_t size)
         .body_ms = 20000,
         .body_idle_ms = 4000,
         .send_idle_ms = 6000};
+    fuzz.h2 = (struct h2_conf){.streams_max = STREAMS_OPEN,
+        .initial_window = H2_WINDOW_DEFAULT,
+        .max_frame = H2_FRAME_MIN_MAX};
     env.counters = counters_worker(fuzz.counters, 0);
     tassert(h2_server_open(&fuzz.server, &env) == 0);
     tassert(nghttp2_hd_inflate_new(&fuzz.inflater) == 0);

@@ -14,6 +14,7 @@
 #include "daemon/h1/h1_origin.h"
 #include "daemon/h1/h1_render.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/http/client_conf.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/incoming.h"
 #include "daemon/proxy/proxy.h"
@@ -74,6 +75,7 @@ static struct world {
     /* of a run */
     unsigned variant;
     const struct conf *conf;
+    struct client_conf client_conf;
     struct h1_conf h1_conf;
     struct loop loop;
     uint64_t wake_at; /* the wheel's next deadline */
@@ -155,9 +157,9 @@ world_on_idle(void *ctx)
 }
 
 static void
-world_h1_conf(const struct conf_params *p)
+world_set_conf(const struct conf_params *p)
 {
-    world.h1_conf = (struct h1_conf){
+    world.client_conf = (struct client_conf){
         .fields_max = (uint16_t)p->http_max_hdr,
         .req_line_max = (uint32_t)p->http_req_line_len,
         .req_field_max = (uint32_t)p->http_req_hdr_len,
@@ -170,6 +172,9 @@ world_h1_conf(const struct conf_params *p)
         .body_idle_ms = p->timeout_body_idle,
         .send_idle_ms = p->idle_send_timeout,
         .pipe_ms = p->pipe_timeout,
+    };
+    world.h1_conf = (struct h1_conf){
+        .fields_max = (uint16_t)p->http_max_hdr,
         .resp_field_max = (uint32_t)p->http_resp_hdr_len,
         .resp_head_max = (uint32_t)p->http_resp_size,
     };
@@ -216,12 +221,12 @@ world_open_incoming(void)
 {
     const struct incoming_env in = {.loop = &world.loop,
         .counters = world.proxy.counters,
-        .header_ms = &world.h1_conf.head_ms,
+        .header_ms = &world.client_conf.head_ms,
         .conns = &world.conns,
         .ctx = &world.proxy,
         .on_empty = world_on_idle};
     const struct h1_server_env h1 = {.loop = &world.loop,
-        .conf = &world.h1_conf,
+        .conf = &world.client_conf,
         .counters = world.proxy.counters,
         .start = req_start,
         .start_ctx = &world.proxy};
@@ -244,7 +249,7 @@ world_open(unsigned variant)
     world.conf = world.confs[variant];
     world.draining = false;
     store = &world.conf->storages[0];
-    world_h1_conf(&world.conf->params);
+    world_set_conf(&world.conf->params);
     world_open_loop();
     world_must(storage_open(&world.storage, store));
     world_must(storage_open(&world.synth, &world.synth_conf));

@@ -186,6 +186,39 @@ TEST(query, ignore_busy_fetches_beside_the_other)
     cache_fixture_close(&f);
 }
 
+/* Of another protocol's head: kept by the entry, charged, and the way to the older variants goes on. */
+TEST(form, of_a_head_is_kept_once_and_goes_with_its_entry)
+{
+    static const struct http_rendering one, other;
+    struct slice said = slice_str("what the protocol says");
+    struct cache_fixture f;
+    struct entry *first, *second;
+    struct cache_answer a;
+    struct cache_query q;
+
+    cache_fixture_open(&f);
+    q = policy_query(&f, "k");
+    first = fixture_miss(&f, &q);
+    CHECK(cache_keep_form(first, &one, said).ptr != NULL); /* linked: it will be READY */
+    fixture_publish(&f, first, &plain);
+    q.now_ms += 100000;
+    second = fixture_miss(&f, &q);
+    q.now_ms -= 100000;
+    CHECK(entry_next(second) == first);
+    CHECK(slice_eq(cache_keep_form(second, &one, said), said));
+    CHECK(slice_eq(entry_form(second, &one), said));
+    CHECK(entry_form(second, &other).ptr == NULL);
+    CHECK(cache_keep_form(second, &other, said).ptr == NULL);
+    CHECK(entry_next(second) == first && entry_next(first) == NULL);
+    cache_fail(second, TERR_IO);
+    CHECK(cache_keep_form(second, &other, said).ptr == NULL); /* it has left the index */
+    CHECK_EQ(CACHE_HIT, fixture_look(&f, &q, &a));
+    CHECK(a.entry == first && slice_eq(entry_form(a.entry, &one), said));
+    fixture_drop_both(second);
+    fixture_drop_both(first);
+    cache_fixture_close(&f); /* store_close() sees a form that was not freed: it is charged */
+}
+
 TEST(query, ignore_vary_takes_any_variant)
 {
     struct cache_fixture f;
@@ -545,6 +578,7 @@ TEST_MAIN(TEST_ENTRY(evict, long_durations_are_kept_to_the_second),
     TEST_ENTRY(query, who_waited_may_use_what_has_no_time_with_a_policy),
     TEST_ENTRY(query, always_miss_makes_a_new_entry_that_supersedes),
     TEST_ENTRY(query, ignore_busy_fetches_beside_the_other),
+    TEST_ENTRY(form, of_a_head_is_kept_once_and_goes_with_its_entry),
     TEST_ENTRY(query, ignore_vary_takes_any_variant),
     TEST_ENTRY(query, with_a_policy_who_finds_a_marker_fetches_as_if_for_the_cache),
     TEST_ENTRY(query, a_pass_marker_passes_every_request_while_it_lasts),

@@ -138,7 +138,11 @@ TEST(conf_tls, http2_is_of_tls_and_h2c_of_a_plain_listener)
     CHECK(!c->listens[0].http2 && !c->listens[0].tls.http2);
     conf_free(&c);
     c = load(LISTEN("h2c: on, http2: off, tls: ''"));
-    CHECK(c->listens[0].h2c && !c->listens[0].tls.http2);
+    CHECK_EQ(CONF_H2C_ON, c->listens[0].h2c);
+    CHECK(!c->listens[0].tls.http2);
+    conf_free(&c);
+    c = load(LISTEN("h2c: Only"));
+    CHECK_EQ(CONF_H2C_ONLY, c->listens[0].h2c);
     conf_free(&c);
     c = load(LISTEN("tls: /a"));
     CHECK_EQ(CONF_HTTP2, c->listens[0].tls.http2);
@@ -151,8 +155,12 @@ TEST(conf_tls, http2_is_of_tls_and_h2c_of_a_plain_listener)
     expect_errors(LISTEN("h2c: on, tls: /a"),
         "2:42 h2c is HTTP/2 without TLS, and this listener has tls: for HTTP/2 with TLS: `http2: "
         "on`\n");
-    expect_errors(LISTEN("http2: yes, h2c: 1"), "2:44 http2: 'yes' is not on, off, true or false\n"
-                                                "2:54 h2c: '1' is not on, off, true or false\n");
+    expect_errors(LISTEN("h2c: only, tls: /a"),
+        "2:42 h2c is HTTP/2 without TLS, and this listener has tls: for HTTP/2 with TLS: `http2: "
+        "on`\n");
+    expect_errors(LISTEN("http2: only, h2c: 1"),
+        "2:44 http2: 'only' is not on, off, true or false\n"
+        "2:55 h2c: '1' is not on, off, only, true or false\n");
     /* A tls with a mistake is one. */
     expect_errors(LISTEN("http2: on, tls: {certificates: []}"),
         "2:68 certificates: an empty list has no certificate: give it a certificate\n");

@@ -10,8 +10,8 @@
 
 #include "daemon/base/obj.h"
 #include "daemon/base/terr.h"
-#include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/http/client_conf.h"
 #include "daemon/net/incoming.h"
 #include "daemon/shm/counters.h"
 #include "t/unit/fake_stream.h"
@@ -42,7 +42,7 @@ struct answer {
 
 static struct {
     struct loop loop;
-    struct h1_conf conf;
+    struct client_conf conf;
     struct counters *counters;
     struct incoming *incoming;
     struct stream *s;
@@ -233,7 +233,7 @@ world_open_counting(int (*client_begins)(void *ctx, const uint8_t addr[16]),
 
     memset(&world, 0, sizeof(world));
     fake_loop_open(&world.loop);
-    world.conf = (struct h1_conf){.fields_max = 20,
+    world.conf = (struct client_conf){.fields_max = 20,
         .req_line_max = 200,
         .req_field_max = 200,
         .req_head_max = 2000,

@@ -641,15 +641,20 @@ TEST(h1_tunnel, that_the_client_resets_is_gone)
 }
 
 /* A second of today needs 31 bits. */
-TEST(h1_client, no_two_loops_give_requests_the_same_ids)
+TEST(h1_client, no_two_loops_or_protocols_give_requests_the_same_ids)
 {
     static const int64_t times_ms[] = {0, INT64_C(1790000000000), INT64_C(4102444800000)};
 
-    for (unsigned t = 0; t < ARRAY_LEN(times_ms); t++) {
-        for (unsigned loop = 0; loop < 64; loop++) {
-            CHECK_EQ(loop, h1_first_xid(loop, times_ms[t]) >> 48);
-            CHECK(h1_first_xid(loop, times_ms[t]) != h1_first_xid(loop, times_ms[t] + 1000));
-        }
+    for (unsigned i = 0; i < ARRAY_LEN(times_ms) * 64; i++) {
+        int64_t at = times_ms[i / 64];
+        unsigned loop = i % 64;
+        uint64_t h1 = conn_server_first_xid(CONN_HTTP1, loop, at);
+        uint64_t h2 = conn_server_first_xid(CONN_HTTP2, loop, at);
+
+        CHECK_EQ(loop, h1 >> 48);
+        CHECK_EQ(loop | 1 << 14, h2 >> 48);
+        CHECK(h1 != conn_server_first_xid(CONN_HTTP1, loop, at + 1000));
+        CHECK(h2 != conn_server_first_xid(CONN_HTTP2, loop, at + 1000));
     }
 }
 
@@ -697,5 +702,5 @@ TEST_MAIN(TEST_ENTRY(h1_client, whose_first_answer_was_slow_to_leave_gets_the_se
     TEST_ENTRY(h1_tunnel, lives_while_a_slow_client_takes_something),
     TEST_ENTRY(h1_tunnel, half_ended_is_idle_too), TEST_ENTRY(h1_tunnel, that_is_aborted_is_reset),
     TEST_ENTRY(h1_tunnel, that_the_client_resets_is_gone),
-    TEST_ENTRY(h1_client, no_two_loops_give_requests_the_same_ids),
+    TEST_ENTRY(h1_client, no_two_loops_or_protocols_give_requests_the_same_ids),
     TEST_ENTRY(h1_tunnel, is_not_what_connect_gets))

@@ -33,7 +33,8 @@ enum {
 };
 
 /* Who answers.  /hit at once with 3 bytes, /large with LARGE_BYTES, /steady with as many, 9,000 whenever the last have
- * left; /cut ends the connection, /kept is not released; anything else is answered when the test says so. */
+ * left; /cut ends the connection, /first has the first request answered, /kept is not released; anything else is answered
+ * when the test says so. */
 struct answer {
     struct task task;
     struct exchange *x; /* NULL: released */
@@ -80,7 +81,8 @@ struct bytes {
 
 static struct {
     struct loop loop;
-    struct h2_conf conf;
+    struct client_conf conf;
+    struct h2_conf h2;
     struct counters *counters;
     struct conn_server *server;
     unsigned ended;
@@ -506,6 +508,10 @@ answer_start(void *ctx, struct exchange *x)
         a->most = 9000;
     } else if (strcmp(a->target, "/cut") == 0)
         CHECK(world.server->ops->cut_one(world.server, x->conn->session));
+    else if (strcmp(a->target, "/first") == 0) {
+        answers(&world.answers[0], 3);
+        answer_run(&world.answers[0].task);
+    }
     a->keeps = strncmp(a->target, "/kept", 5) == 0;
     answer_run(&a->task);
 }
@@ -547,16 +553,16 @@ world_adopt(void)
 static inline void
 world_open_silent(void)
 {
-    struct h2_server_env env = {
-        .loop = &world.loop, .conf = &world.conf, .start = answer_start, .start_ctx = &world};
+    struct h2_server_env env = {.loop = &world.loop,
+        .conf = &world.conf,
+        .h2 = &world.h2,
+        .start = answer_start,
+        .start_ctx = &world};
 
     memset(&world, 0, sizeof(world));
     fake_loop_open(&world.loop);
     arena_pool_init(&world.loop.arenas, 4, &world.loop.usage);
-    world.conf = (struct h2_conf){.fields_max = 20,
-        .streams_max = STREAMS_MAX,
-        .initial_window = 65535,
-        .max_frame = 16384,
+    world.conf = (struct client_conf){.fields_max = 20,
         .req_line_max = 200,
         .req_field_max = 200,
         .req_head_max = 2000,
@@ -565,6 +571,8 @@ world_open_silent(void)
         .body_ms = 20000,
         .body_idle_ms = BODY_IDLE_MS,
         .send_idle_ms = SEND_IDLE_MS};
+    world.h2 =
+        (struct h2_conf){.streams_max = STREAMS_MAX, .initial_window = 65535, .max_frame = 16384};
     CHECK_EQ(0, counters_open(&world.counters, NULL, 1));
     env.counters = counters_worker(world.counters, 0);
     CHECK_EQ(0, h2_server_open(&world.server, &env));

@@ -1,7 +1,7 @@
 /* h2_client_test.c -- a client of HTTP/2: what it says, in any pieces, and what it hears. */
 #include "t/unit/h2_client_fixture.h"
 
-#define GREETING "settings(3=4 6=2000 9=1) window(0 196609) "
+#define GREETING "settings(3=4 6=2000 8=1 9=1) window(0 196609) "
 #define HIT(id)  "headers(" #id " 200 content-length:3) data(" #id " 3 end) "
 
 static struct bytes b; /* what is said next */

@@ -104,6 +104,22 @@ TEST(h2_body, that_is_not_read_holds_one_window_and_not_a_byte_more)
     world_close();
 }
 
+/* Our SETTINGS were said once, and a client may go by them as long as its connection lives. */
+TEST(h2_body, may_be_as_large_as_was_said_after_a_reload_says_less)
+{
+    world_open();
+    world.h2 = (struct h2_conf){.streams_max = 1, .initial_window = 100, .max_frame = 100};
+    for (uint32_t id = 1; id < 5; id += 2)
+        put_request(&b, id, "POST", "/x", false);
+    for (unsigned i = 0; i < 3; i++)
+        put_frame(&b, H2_DATA, 0, 1, zeros, 16384);
+    put_frame(&b, H2_DATA, 0, 3, zeros, 101);
+    says(&b);
+    CHECK_STR("", hears());
+    CHECK(!world.answers[0].gone && !world.answers[1].gone);
+    world_close();
+}
+
 /* What a stream leaves unread when it ends is the connection's again: else the others starve. */
 TEST(h2_body, that_is_not_read_gives_its_window_back_when_its_stream_ends)
 {
@@ -192,6 +208,40 @@ TEST(h2_window, of_zero_does_not_hold_back_what_has_no_body)
     answers(&world.answers[0], 0);
     wake(&world.answers[0]);
     CHECK_STR("headers(1 200 content-length:0 end) ", hears());
+    world_close();
+}
+
+/* RFC 9113 6.9.1: an empty DATA frame takes nothing from a window. */
+TEST(h2_window, that_is_used_up_does_not_hold_back_the_end)
+{
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    put_setting(&b, H2_SETTINGS_INITIAL_WINDOW_SIZE, 3);
+    put_request(&b, 1, "GET", "/x", true);
+    put_request(&b, 3, "GET", "/y", true);
+    says(&b);
+    answers(a, 3);
+    a->answers = false;
+    CHECK_EQ(3, answer_send(a, 3, false));
+    a->head_given = true;
+    a->at = 3;
+    fake_run(&world.loop);
+    CHECK(a->x->writable);
+    CHECK_EQ(0, answer_send(a, 0, true));
+    fake_run(&world.loop);
+    CHECK_STR("ack headers(1 200 content-length:3) data(1 3) data(1 0 end) ", hears());
+    CHECK(a->done);
+    /* Bytes that find no room are not offered again before there is some. */
+    a = &world.answers[1];
+    answers(a, 5);
+    a->most = 3;
+    wake(a);
+    fake_run(&world.loop);
+    CHECK(a->at == 3 && !a->x->writable);
+    put_number(&b, H2_WINDOW_UPDATE, 3, 2);
+    says(&b);
+    CHECK_STR("headers(3 200 content-length:5) data(3 3) data(3 2 end) ", hears());
     world_close();
 }
 
@@ -382,18 +432,47 @@ TEST(h2_output, of_many_small_buffers_that_the_kernel_takes_in_part_is_not_said_
     }
 }
 
+/* The first field block of a connection says the size of the table (RFC 7541 4.2), the first that left. */
+TEST(h2_output, that_a_head_does_not_fit_says_all_of_the_next)
+{
+    static char text[40000];
+    struct http_field fields[2] = {{.name_len = 1, .value_off = 1, .value_len = 39000},
+        {.name_len = 1, .value_off = 1, .value_len = 39000}};
+    struct http_message m = {.base = text, .fields = fields, .nfields = 2, .max_fields = 2};
+    struct exchange_response r = {.status = 200, .message = &m};
+    struct answer *a = &world.answers[0];
+    size_t before;
+
+    memset(text, 'x', sizeof(text));
+    world_open();
+    put_request(&b, 1, "GET", "/x", true);
+    says(&b);
+    CHECK_EQ(TERR_CLOSED, a->x->ops->send(a->x, &r, NULL, 0, EXCHANGE_END));
+    fake_run(&world.loop);
+    CHECK_STR("rst(1 2) ", hears());
+    before = fake_got_len(world.client->s);
+    put_request(&b, 3, "GET", "/hit", true);
+    says(&b);
+    CHECK_EQ(0x20, fake_got(world.client->s)[before + H2_FRAME_HEAD]); /* RFC 7541 6.3 */
+    CHECK_STR("headers(3 200 content-length:3) data(3 3 end) ", hears());
+    world_close();
+}
+
 TEST_MAIN(TEST_ENTRY(h2_body, comes_in_frames_of_any_size_and_is_read_in_pieces),
     TEST_ENTRY(h2_body, may_be_endless_while_it_is_read),
     TEST_ENTRY(h2_body, that_is_not_read_holds_one_window_and_not_a_byte_more),
+    TEST_ENTRY(h2_body, may_be_as_large_as_was_said_after_a_reload_says_less),
     TEST_ENTRY(h2_body, that_is_not_read_gives_its_window_back_when_its_stream_ends),
     TEST_ENTRY(h2_body, that_is_longer_or_shorter_than_its_length_resets_its_stream),
     TEST_ENTRY(h2_window, of_a_stream_bounds_its_body_to_the_byte),
     TEST_ENTRY(h2_window, of_zero_does_not_hold_back_what_has_no_body),
+    TEST_ENTRY(h2_window, that_is_used_up_does_not_hold_back_the_end),
     TEST_ENTRY(h2_window, of_the_connection_bounds_all_of_its_streams),
     TEST_ENTRY(h2_window, beyond_what_it_may_be_ends_its_stream_or_the_connection),
     TEST_ENTRY(h2_output, is_whole_and_in_order_wherever_the_kernel_stops),
     TEST_ENTRY(h2_output, is_whole_when_the_kernel_takes_little_each_time),
     TEST_ENTRY(h2_output, that_waits_is_not_touched_by_other_connections),
     TEST_ENTRY(h2_output, that_is_full_delays_the_news_of_a_reset),
+    TEST_ENTRY(h2_output, that_a_head_does_not_fit_says_all_of_the_next),
     TEST_ENTRY(
         h2_output, of_many_small_buffers_that_the_kernel_takes_in_part_is_not_said_to_have_left))

@@ -43,6 +43,88 @@ TEST(h2_stream, that_its_answerer_resets_leaves_the_others)
     world_close();
 }
 
+/* What the kernel has not taken yet stays readable, and the stream's end comes behind it. */
+TEST(h2_stream, that_its_answerer_resets_while_its_bytes_wait_leaves_the_others)
+{
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    fake_take(world.client->s, 100);
+    put_number(&b, H2_WINDOW_UPDATE, 0, LARGE_BYTES);
+    put_request(&b, 1, "GET", "/large", true);
+    put_request(&b, 3, "GET", "/y", true);
+    says(&b);
+    CHECK(!h2_out_ready(h2_stream_of(a->x)->conn));
+    a->answers = false;
+    a->x->ops->reset(a->x, TERR_CLOSED);
+    fake_run(&world.loop);
+    CHECK(a->x != NULL && !a->gone);
+    fake_take(world.client->s, SIZE_MAX);
+    fake_run(&world.loop);
+    CHECK(a->gone && a->x == NULL);
+    answer_now(&world.answers[1], 3);
+    CHECK(strstr(hears(), "data(1 16383) rst(1 2) " HIT(3)) != NULL);
+    world_close();
+}
+
+/* What its answerers take back is not read: the loop may write between two of its tasks. */
+TEST(h2_stream, whose_connection_is_cut_between_two_runs_is_not_written_any_more)
+{
+    struct answer *a = &world.answers[0];
+    uint8_t addr[16];
+    uint16_t port = 1;
+
+    world_open();
+    fake_take(world.client->s, 100);
+    put_request(&b, 1, "GET", "/large", true);
+    says(&b);
+    a->keeps = true;
+    CHECK(world.server->ops->cut_one(world.server, 1));
+    CHECK(a->x->gone && fake_is_closed(world.client->s));
+    a->x->ops->local(a->x, addr, &port); /* and where it came to is not known any more */
+    CHECK_EQ(0, memcmp(addr, (uint8_t[16]){0}, sizeof(addr)));
+    CHECK_EQ(0, port);
+    fake_run(&world.loop);
+    a->keeps = false;
+    wake(a);
+    world_close();
+}
+
+/* An answerer of one connection that does something for another. */
+TEST(h2_stream, is_answered_while_another_connection_gathers)
+{
+    struct client *first = &world.clients[0];
+
+    world_open();
+    put_request(&b, 1, "GET", "/x", true);
+    says(&b);
+    CHECK_EQ(0, world_adopt());
+    put_preface(&b);
+    says(&b);
+    hears();
+    put_request(&b, 1, "GET", "/hit", true);
+    put_request(&b, 3, "GET", "/first", true);
+    put_request(&b, 5, "GET", "/hit", true);
+    says(&b);
+    CHECK_STR(HIT(1) HIT(5), hears());
+    answer_now(&world.answers[2], 3);
+    CHECK_STR(HIT(3), hears());
+    world.client = first;
+    CHECK_STR(HIT(1), hears());
+    CHECK(world.answers[0].done);
+    world_close();
+}
+
+/* RFC 9113 6.2: a frame that is too short for what its flags say. */
+TEST(h2_stream, begins_with_no_frame_that_has_no_room_for_its_padding)
+{
+    world_open();
+    put_frame(&b, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM | H2_PADDED, 1, NULL, 0);
+    says(&b);
+    CHECK_STR("goaway(0 6) ", hears());
+    world_close();
+}
+
 /* The table of HPACK is the connection's: what a refused block put there is there. */
 TEST(h2_stream, beyond_the_limit_is_refused_and_its_fields_are_decoded_all_the_same)
 {
@@ -294,6 +376,31 @@ TEST(h2_deadline, of_a_window_that_was_closed_late_resets_its_stream_too)
     world_close();
 }
 
+/* It waits for its answerer, not for its client. */
+TEST(h2_deadline, of_a_window_that_is_used_up_is_none_while_there_is_nothing_to_send)
+{
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    put_setting(&b, H2_SETTINGS_INITIAL_WINDOW_SIZE, 100);
+    put_request(&b, 1, "GET", "/x", true);
+    says(&b);
+    answers(a, 1000);
+    a->answers = false;
+    CHECK_EQ(100, answer_send(a, 100, false));
+    a->head_given = true;
+    a->at = 100;
+    for (unsigned i = 0; i < 4; i++)
+        fake_pass(&world.loop, SEND_IDLE_MS);
+    CHECK(!a->gone);
+    a->answers = true;
+    wake(a);
+    for (unsigned i = 0; i < 3; i++)
+        fake_pass(&world.loop, SEND_IDLE_MS);
+    CHECK(a->gone);
+    world_close();
+}
+
 TEST(h2_deadline, of_a_full_output_ends_the_connection)
 {
     world_open();
@@ -341,6 +448,10 @@ TEST(h2_deadline, that_has_passed_is_not_asked_for_again_and_again)
 
 TEST_MAIN(TEST_ENTRY(h2_stream, that_its_client_resets_leaves_the_others),
     TEST_ENTRY(h2_stream, that_its_answerer_resets_leaves_the_others),
+    TEST_ENTRY(h2_stream, that_its_answerer_resets_while_its_bytes_wait_leaves_the_others),
+    TEST_ENTRY(h2_stream, whose_connection_is_cut_between_two_runs_is_not_written_any_more),
+    TEST_ENTRY(h2_stream, is_answered_while_another_connection_gathers),
+    TEST_ENTRY(h2_stream, begins_with_no_frame_that_has_no_room_for_its_padding),
     TEST_ENTRY(h2_stream, beyond_the_limit_is_refused_and_its_fields_are_decoded_all_the_same),
     TEST_ENTRY(h2_stream, that_was_reset_counts_until_its_answerer_lets_go),
     TEST_ENTRY(h2_stream, after_stream_that_is_reset_at_once_ends_the_connection),
@@ -354,5 +465,6 @@ TEST_MAIN(TEST_ENTRY(h2_stream, that_its_client_resets_leaves_the_others),
     TEST_ENTRY(h2_deadline, of_a_body_tells_its_reader),
     TEST_ENTRY(h2_deadline, of_a_window_resets_its_stream_alone),
     TEST_ENTRY(h2_deadline, of_a_window_that_was_closed_late_resets_its_stream_too),
+    TEST_ENTRY(h2_deadline, of_a_window_that_is_used_up_is_none_while_there_is_nothing_to_send),
     TEST_ENTRY(h2_deadline, of_a_full_output_ends_the_connection),
     TEST_ENTRY(h2_deadline, that_has_passed_is_not_asked_for_again_and_again))

@@ -7,6 +7,7 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/http/derive.h"
+#include "daemon/http/field_line.h"
 #include "daemon/http/packed_fields.h"
 #include "daemon/http/range.h"
 
@@ -291,7 +292,27 @@ TEST(derive, packed_fields_are_read_back)
     }
 }
 
-TEST_MAIN(TEST_ENTRY(derive, an_update_replaces_fields_by_name),
+static char *
+put_once(char *p, unsigned *calls)
+{
+    (*calls)++;
+    return p;
+}
+
+/* A hit paid for its key twice: a macro that evaluated its argument twice was given the call that writes it. */
+TEST(field_line, a_call_that_writes_is_made_once)
+{
+    unsigned calls = 0;
+    char line[16];
+
+    CHECK(FIELD_END(put_once(line, &calls)) == line + 2);
+    CHECK_EQ(1, calls);
+    CHECK(FIELD_BEGIN(put_once(line, &calls), "Age") == line + 5);
+    CHECK_EQ(2, calls);
+}
+
+TEST_MAIN(TEST_ENTRY(field_line, a_call_that_writes_is_made_once),
+    TEST_ENTRY(derive, an_update_replaces_fields_by_name),
     TEST_ENTRY(derive, what_the_body_depends_on_is_not_replaced_and_all_else_is),
     TEST_ENTRY(derive, fields_for_one_hop_and_ours_come_from_no_update),
     TEST_ENTRY(derive, date_and_via_are_those_of_the_update),

@@ -631,6 +631,34 @@ TEST(incoming, a_listener_without_h2c_asks_for_no_preface)
     world_close();
 }
 
+/* Its server says what it says first, and judges the preface. */
+TEST(incoming, a_listener_of_http2_alone_hands_on_whatever_comes)
+{
+    static const struct incoming_listener only = {
+        .facts = {.name = "only", .endpoint = ""}, .h2c = true, .h2c_only = true};
+
+    open_both(&only);
+    check_waiting(0);
+    CHECK_EQ(1, two.adopted);
+    says(ASK, sizeof(ASK) - 1);
+    check_two(ASK, sizeof(ASK) - 1);
+    world_close();
+}
+
+TEST(incoming, a_listener_of_http2_alone_reads_a_proxy_header_first)
+{
+    static const struct incoming_listener only = {.facts = {.name = "only", .endpoint = ""},
+        .is_proxied = true,
+        .h2c = true,
+        .h2c_only = true};
+
+    open_both(&only);
+    check_waiting(1);
+    says(LINE ASK, sizeof(LINE ASK) - 1);
+    check_two(ASK, sizeof(ASK) - 1);
+    world_close();
+}
+
 TEST(incoming, without_a_server_of_http2_all_is_http1)
 {
     world_open();
@@ -738,6 +766,8 @@ TEST_MAIN(TEST_ENTRY(incoming, a_proxy_header_names_the_client_and_the_server),
     TEST_ENTRY(incoming, a_preface_has_the_one_deadline_of_incoming),
     TEST_ENTRY(incoming, first_bytes_that_find_no_room_come_first_nevertheless),
     TEST_ENTRY(incoming, a_listener_without_h2c_asks_for_no_preface),
+    TEST_ENTRY(incoming, a_listener_of_http2_alone_hands_on_whatever_comes),
+    TEST_ENTRY(incoming, a_listener_of_http2_alone_reads_a_proxy_header_first),
     TEST_ENTRY(incoming, without_a_server_of_http2_all_is_http1),
     TEST_ENTRY(incoming, what_the_handshake_agreed_on_says_the_protocol),
     TEST_ENTRY(incoming, what_a_proxy_agreed_on_with_its_client_is_not_what_it_speaks_with_us))

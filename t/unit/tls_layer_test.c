@@ -1,5 +1,5 @@
-/* tls_layer_test.c -- a layer whose certificate is read when the test says so, without sockets and threads; and what is
- * said of a backend's certificate of ours. */
+/* tls_layer_test.c -- handshakes of which the test decides when the certificate is read, without sockets and
+ * threads; errors in the certificate that a backend is shown. */
 #include "t/unit/cert_fixture.h"
 
 #include <openssl/ssl.h>

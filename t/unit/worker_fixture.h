@@ -24,7 +24,9 @@
 #include "daemon/base/limits.h"
 #include "daemon/h1/h1_conf.h"
 #include "daemon/h1/h1_origin.h"
+#include "daemon/h1/h1_render.h"
 #include "daemon/h1/h1_server.h"
+#include "daemon/http/client_conf.h"
 #include "daemon/log/elog.h"
 #include "daemon/net/incoming.h"
 #include "daemon/net/netloop.h"
@@ -47,6 +49,7 @@ struct world_path {
 struct world {
     char dir[64], socket[96];
     const struct conf *conf;
+    struct client_conf client_conf;
     struct h1_conf h1_conf;
     struct counters *counters;
     struct latency *latency;
@@ -262,7 +265,7 @@ world_load_conf(struct world *w, const char *parameters)
         w->socket, parameters);
 
     CHECK_EQ(0, conf_load_text(&w->conf, "t.yaml", yaml, (size_t)n, &errors));
-    w->h1_conf = (struct h1_conf){
+    w->client_conf = (struct client_conf){
         .fields_max = (uint16_t)w->conf->params.http_max_hdr,
         .req_line_max = (uint32_t)w->conf->params.http_req_line_len,
         .req_field_max = (uint32_t)w->conf->params.http_req_hdr_len,
@@ -274,6 +277,9 @@ world_load_conf(struct world *w, const char *parameters)
         .body_idle_ms = w->conf->params.timeout_body_idle,
         .send_idle_ms = w->conf->params.idle_send_timeout,
         .pipe_ms = w->conf->params.pipe_timeout,
+    };
+    w->h1_conf = (struct h1_conf){
+        .fields_max = (uint16_t)w->conf->params.http_max_hdr,
         .resp_field_max = (uint32_t)w->conf->params.http_resp_hdr_len,
         .resp_head_max = (uint32_t)w->conf->params.http_resp_size,
     };
@@ -303,12 +309,12 @@ world_open_incoming(struct world *w, exchange_start_f *start)
 {
     const struct incoming_env in = {.loop = w->proxy.loop,
         .counters = w->proxy.counters,
-        .header_ms = &w->h1_conf.head_ms,
+        .header_ms = &w->client_conf.head_ms,
         .conns = &w->conns,
         .ctx = &w->proxy,
         .on_empty = world_on_empty};
     const struct h1_server_env h1 = {.loop = w->proxy.loop,
-        .conf = &w->h1_conf,
+        .conf = &w->client_conf,
         .counters = w->proxy.counters,
         .start = start,
         .start_ctx = &w->proxy};
@@ -331,6 +337,7 @@ world_open(struct world *w, exchange_start_f *start, const char *parameters)
     set = counters_worker(w->counters, 0);
     CHECK_EQ(0, net_loop_open(&w->net, 0));
     proxy_init(&w->proxy, w->conf);
+    w->proxy.rendering = &h1_rendering;
     w->proxy.loop = net_loop_base(w->net);
     w->proxy.cache = w->cache;
     w->proxy.storage = w->storage;
