@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 import h2_client
 import h2_world
 import tarnd
-from h2_client import (ENABLE_CONNECT_PROTOCOL, HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, INSERT,
+from h2_client import (HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, INSERT,
                        MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE, NO_ERROR, REFUSED_STREAM, WINDOW,
                        Encoder, data, encode, headers, literal, settings, split_block)
 from h2_world import HIT, HIT_BODY
@@ -114,6 +114,29 @@ class Basics(World):
         with it.connect() as s:
             s.sendall(h2_client.PREFACE)
             self.assertIn(tarnd.Answer(tarnd.read_to_end(s)).status, (400, 505))
+
+    def test_a_listener_of_http2_alone(self):
+        """h2c: only.  What is no preface gets GOAWAY (RFC 9113 3.4), whoever is quick or slow to say it."""
+        it = self.h2(h2c="only")
+        with self.plain(it) as c:
+            self.assertEqual(bytes(c.request(HIT).body), HIT_BODY)
+        for said in (b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", h2_client.PREFACE[:-1] + b"x", b"\0"):
+            for pause in (0, 0.02):
+                with it.connect() as s:
+                    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    c = h2_client.Client(s, greet=False)
+                    for one in (said,) if not pause else (said[:1], said[1:]):
+                        c.send(one)
+                        time.sleep(pause)
+                    self.assertTrue(c.until(lambda: c.ended, 10), said)
+                    self.assertEqual(c.goaway, h2_client.PROTOCOL_ERROR, said)
+        with it.connect() as s:  # the server need not wait for the client
+            c = h2_client.Client(s, greet=False)
+            self.assertTrue(c.until(lambda: c.theirs is not None, 10))
+        before = self.counters(it)["sess.http2"]
+        with self.plain(it) as c:
+            c.request(HIT)
+        self.assertEqual(self.counters(it)["sess.http2"], before + 1)
 
     def test_no_upgrade(self):
         """RFC 9113 3.1: h2c by Upgrade is no more; the request is one of HTTP/1.1."""
@@ -347,7 +370,7 @@ class Basics(World):
                 self.assertEqual(c.request("/echo", [("expect", "200-ok")], b"x").status, 417)
                 self.assertEqual(c.request("/echo", body=b"12345").interim, [])
 
-    def test_connect_is_refused(self):
+    def test_a_plain_connect_is_refused(self):
         it = self.h2()
         with self.plain(it) as c:
             one = c.open("CONNECT")
@@ -355,7 +378,6 @@ class Basics(World):
             c.finish(one)
             self.assertTrue(one.reset is not None or one.status // 100 in (4, 5), one)
             c.until(lambda: c.theirs is not None)
-            self.assertEqual(c.theirs.get(ENABLE_CONNECT_PROTOCOL, 0), 0)
             self.assertEqual(c.request(HIT).status, 200)
 
     def test_an_origin_that_fails(self):

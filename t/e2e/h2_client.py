@@ -669,7 +669,8 @@ class Client:
         self.say_more(it)
 
     def say_more(self, *only):
-        for it in only or [s for s in self.streams.values() if not s.said_all and not s.over]:
+        for it in only or [s for s in self.streams.values() if not s.said_all and s.reset is None and
+                           (not s.ended or s.method == "CONNECT")]:  # a tunnel's directions end one by one
             most = (self.theirs or {}).get(MAX_FRAME_SIZE, FRAME_MAX)
             while it.to_send and it.reset is None:
                 n = min(len(it.to_send), it.send_window, self.send_window, most)

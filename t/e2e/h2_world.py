@@ -75,12 +75,12 @@ def sanitized(program):
 class World(tls_world.World):
     origin = None
 
-    def h2(self, more="", config="", listener="", secure="", **others):
+    def h2(self, more="", config="", listener="", secure="", h2c="on", **others):
         """`more`: parameters; `listener`, `secure`: lines of the first and of the TLS listener."""
         ports = tarnd.free_port(), tarnd.free_port()
         it = self.start(
             CONFIG.format(origin=self.origin.address, more=more) + config,
-            f"    h2c: on\n{listener}"
+            f"    h2c: {h2c}\n{listener}"
             f"  - address: 127.0.0.1:{ports[0]}\n    tls: {{ certificates: {pki().certs} }}\n    http2: on\n{secure}"
             f"  - address: 127.0.0.1:{ports[1]}\n", **others)
         it.secure_port, it.old_port = ports

@@ -32,7 +32,8 @@ class H2spec(h2_world.World):
         self.assertEqual(it.returncode, 0)
 
     def test_prior_knowledge(self):
-        it = self.h2()
+        """A listener that speaks HTTP/1 too answers what is no preface (3.5) by 400, so it is one that does not."""
+        it = self.h2(h2c="only")
         self.hit(it)
         self.judge(it.port)
         self.hit(it)
@@ -45,7 +46,7 @@ class H2spec(h2_world.World):
 
     def test_prior_knowledge_and_nothing_is_kept(self):
         """Each request goes to the origin, or is refused before."""
-        it = self.h2()
+        it = self.h2(h2c="only")
         self.judge(it.port, path="/body?n=1000&framing=chunked&cc=no-store")
         self.hit(it)
 

@@ -27,20 +27,26 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
+import tls_world
 import torture_clients
+import torture_h2
 import torture_operator
 import torture_origin
-from tarnd import Tarnd, raise_file_limit, wait_until
+from tarnd import Tarnd, free_port, raise_file_limit, wait_until
 from torture_operator import PROMISE, Admin, Lab
-from torture_world import HOST, KINDS, MI, World
+from torture_world import HOST, KINDS, MI, SCHEMES, World
 
 ORIGINS = 2
 PATIENCE_S = 180  # an answer that has not come by then does not come
 LONG_S = 60  # from here on all that is to be tried is tried, on any machine
-FLOOR_BYTES = 1 * MI  # of traffic, when nobody is there but who asks: slabs that loops keep
+FLOOR_BYTES = 1 * MI  # of traffic, when nobody is there but who asks: slabs and streams that loops keep
 GONE = ("index.entries", "storage.objects", "cache.small_bytes", "cache.main_bytes")
 
-CONFIG = """
+CONFIG = """\
+    h2c: on
+  - address: "127.0.0.1:{secure}"
+    tls: {{ certificates: "{certs}" }}
+    http2: on
 workers: 2
 storage:
   main: {{ engine: malloc, size: {size}MiB, eviction: s3-fifo }}
@@ -85,9 +91,13 @@ class Torture:
         self.lab = Lab(os.path.join(self.dir, "admin.sock"), self.dir, self.tables,
                        self.args.writer, PATIENCE_S)
         torture_operator.first_tables(self.world, self.lab)
+        self.pki = tls_world.Pki()
+        self.pki.leaf("tarn", [f"DNS:{HOST}"], to=self.pki.certs)
+        torture_h2.secure_clients(self.pki.ca.pem)
+        self.world.set("secure", free_port())
         self.tarnd = Tarnd(self.args.tarnd, CONFIG.format(
-            size=self.args.size, origin=address, tables=self.tables,
-            socket=self.lab.socket), stderr=self.log)
+            size=self.args.size, origin=address, tables=self.tables, socket=self.lab.socket,
+            secure=self.world.get("secure"), certs=self.pki.certs), stderr=self.log)
         self.world.set("port", self.tarnd.port)
         self.admin = Admin(self.lab.socket, PATIENCE_S)
         torture_operator.first_policy(self.admin)
@@ -101,7 +111,7 @@ class Torture:
         """All of them, for as long as was asked for or until one finds something wrong."""
         self.players = [self.context.Process(target=torture_operator.operate, daemon=True,
                                              args=(self.world, self.lab, self.results))]
-        for group in torture_clients.GROUPS:
+        for group in (*torture_clients.GROUPS, *torture_h2.GROUPS):
             self.players.append(self.context.Process(
                 target=torture_clients.play, daemon=True,
                 args=(self.world, group, PATIENCE_S, self.results)))
@@ -135,7 +145,8 @@ class Torture:
 
     def purge_everything(self):
         for r in self.world.resources:
-            self.admin.ask("POST", "/v1/purge", {"url": f"http://{HOST}{r.target}"})
+            for scheme in SCHEMES:
+                self.admin.ask("POST", "/v1/purge", {"url": f"{scheme}://{HOST}{r.target}"})
 
     def is_empty(self):
         self.purge_everything()  # again: a fetch may still have been under way
@@ -144,7 +155,7 @@ class Torture:
         self.rest = {name: now[name] for name in now
                      if name.startswith(("memory.content", "memory.passing")) or name in GONE}
         self.traffic = {name: now[name] for name in now if name.startswith("memory.traffic.")}
-        self.rest["memory.traffic"] = max(0, now["memory.traffic"] - FLOOR_BYTES)
+        self.rest["memory.traffic"] = max(0, now["memory.traffic"] - self.floor["memory.traffic"] - FLOOR_BYTES)
         self.rest["sessions"] = now["sess.accepted"] - now["sess.closed"]
         return not any(self.rest.values())
 
@@ -174,7 +185,8 @@ class Torture:
     def check_counts(self):
         """That it was a torture, if there was time for one."""
         for name in ("requests", "bytes", "hits", "purges", "bans", "posts", "policies",
-                     "multipart", "table versions", "looks", "left"):
+                     "multipart", "table versions", "looks", "left", "h2 requests", "h2 cancelled", "h2 goaway",
+                     "h2 connections", "h2 connections by TLS"):
             if self.count[name] == 0 and self.args.seconds >= LONG_S:
                 self.wrong.append(f"no {name}")
         self.wrong += [name for name in self.count if name.startswith("cut that nothing excuses")]
@@ -210,6 +222,7 @@ class Torture:
                 process.kill()
         if self.tarnd is not None:
             self.tarnd.tidy()
+            self.pki.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def report(self):
@@ -224,7 +237,9 @@ class Torture:
               f"{c['table versions']} table versions, {c['table writers killed']} writers killed; "
               f"{t['cache.evicted']} evictions, {t['fetch.windows']} windows, {t['resp.behind']} "
               f"fell behind, {t['fetch.rest']} rests, {t['resp.truncated']} truncated, "
-              f"{t['index.doubled']} doublings; left {c['left']}, {cuts}; "
+              f"{t['index.doubled']} doublings; by HTTP/2 {c['h2 requests']} answers of {c['streams']} streams, "
+              f"{c['h2 connections']} + {c['h2 connections by TLS']} connections, {c['h2 cancelled']} cancelled, "
+              f"{c['h2 goaway']} GOAWAY; left {c['left']}, {cuts}; "
               f"the longest answer took {c['longest']:.1f} s; "
               f"at most {c['resident'] / MI:.0f} MiB resident, {c['charged'] / MI:.1f} charged, in "
               f"the end {c['resident at the end'] / MI:.0f}, base {self.base / MI:.0f}", flush=True)

@@ -123,6 +123,8 @@ class Wire:
 class Ask:
     """A request, and what was known when it was sent."""
 
+    scheme = "http"
+
     def __init__(self, world, r, rng, method="GET", lines=(), variant=None, spans=()):
         self.world, self.r, self.method, self.spans = world, r, method, spans
         self.variant = variant or rng.choice(r.variants)
@@ -139,7 +141,7 @@ class Ask:
 
     def text(self):
         """Also the time from which on it counts."""
-        self.floor = self.world.floors[self.r.number]
+        self.floor = self.world.floors[self.scheme][self.r.number]
         self.canary_floor = self.world.get("canary")
         self.policy_floor = self.world.get("policy")
         self.sent = time.monotonic()
@@ -308,13 +310,13 @@ class Reading:
         """RFC 9111 4.4: what an unsafe request has changed is not served any more."""
         if self.ask.method != "POST":
             raise Wrong("204 that nobody asked for")
-        self.ask.world.forbid_older(self.r, int(self.fields["x-version"]))
+        self.ask.world.forbid_older(self.r, int(self.fields["x-version"]), self.ask.scheme)
         self.count["posts"] += 1
 
     def drop(self, pieces):
         for _ in pieces:
             pass
-        self.ask.world.forbid_older(self.r, self.ask.purges)
+        self.ask.world.forbid_older(self.r, self.ask.purges, self.ask.scheme)
         self.count["purges by policy"] += 1
 
     def failed(self, pieces):

@@ -14,7 +14,7 @@ import threading
 import time
 
 from torture_clients import PREFIXES, TABLE_KEYS
-from torture_world import GROUPS, HOST, canary
+from torture_world import GROUPS, HOST, SCHEMES, canary
 
 POLICY = """vcl 4.1;
 import std;
@@ -159,12 +159,13 @@ class Purger(Hand):
             r = self.rng.choice(self.world.by_kind[self.rng.choice(("hot", "wide", "absent"))])
         soft = self.rng.random() < 0.1
         version = self.world.change(r)
-        url = f"http://{HOST}{r.target}"
-        told = self.admin.ask("POST", "/v1/purge", {"url": url, "soft": soft})
-        if not soft:
-            self.world.forbid_older(r, version)
-        self.count["soft purges" if soft else "purges"] += 1
-        self.count["purged responses"] += told["purged"]
+        for scheme in SCHEMES:
+            url = f"{scheme}://{HOST}{r.target}"
+            told = self.admin.ask("POST", "/v1/purge", {"url": url, "soft": soft})
+            if not soft:
+                self.world.forbid_older(r, version, scheme)
+            self.count["soft purges" if soft else "purges"] += 1
+            self.count["purged responses"] += told["purged"]
 
 
 class Banner(Hand):

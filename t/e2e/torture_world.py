@@ -20,6 +20,7 @@ GROUPS = 16  # a ban of a group is one of many resources
 FOCUS, FOCUS_S = 12, 3  # as many are what everybody looks at, for so long
 LANGUAGES = ("a", "b", "c")
 HOST = "tarn.test"
+SCHEMES = ("http", "https")  # each has what it has cached
 
 Kind = collections.namedtuple("Kind", "share low high control ttl grace keep chunked etag")
 # Shares are of a thousand resources; sizes are log-uniform from `low` to `high`; times in seconds.
@@ -91,7 +92,7 @@ class Resource:
 class World:
     """Made before the processes are; what is in `shared` all of them see."""
 
-    NUMBERS = ("port", "policy", "canary", "stop")
+    NUMBERS = ("port", "secure", "policy", "canary", "stop")
 
     def __init__(self, seed):
         self.seed = seed
@@ -103,9 +104,10 @@ class World:
         for r in self.resources:
             self.by_kind[r.kind_name].append(r)
         n = len(self.resources)
-        self.memory = mmap.mmap(-1, 8 * (2 * n + len(self.NUMBERS)))
+        self.memory = mmap.mmap(-1, 8 * (3 * n + len(self.NUMBERS)))
         shared = memoryview(self.memory).cast("Q")
-        self.versions, self.floors, self.numbers = shared[:n], shared[n:2 * n], shared[2 * n:]
+        self.versions, self.numbers = shared[:n], shared[3 * n:]
+        self.floors = {"http": shared[n:2 * n], "https": shared[2 * n:3 * n]}
         self.small = [r for r in self.resources if r.base < 256 * KI]
         self.lock = multiprocessing.get_context("fork").Lock()
         self.parent = os.getpid()
@@ -141,10 +143,12 @@ class World:
             self.versions[r.number] += 1
             return self.versions[r.number]
 
-    def forbid_older(self, r, version):
-        """Whoever begins to ask from now on must not get what is older."""
+    def forbid_older(self, r, version, *schemes):
+        """Whoever begins to ask from now on must not get what is older; by these, or any."""
         with self.lock:
-            self.floors[r.number] = max(self.floors[r.number], version)
+            for scheme in schemes or SCHEMES:
+                floors = self.floors[scheme]
+                floors[r.number] = max(floors[r.number], version)
 
 
 def canary(table, key, version):
