@@ -9,6 +9,7 @@ import process from 'node:process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 
+import { speakHttp2 } from './http2.mjs'
 import { startOrigin } from './origin.mjs'
 import { startTarnd } from './tarnd.mjs'
 import { NO_EXCEPTIONS, complaints, judge, print, readExceptions } from './verdict.mjs'
@@ -29,6 +30,7 @@ function readCommandLine () {
       options: {
         base: { type: 'string' },
         config: { type: 'string' },
+        http2: { type: 'boolean', default: false },
         id: { type: 'string' },
         json: { type: 'string', default: 'conformance.json' },
         'origin-only': { type: 'boolean' },
@@ -95,13 +97,24 @@ function finish (suite, chosen, results, exceptions) {
 
 async function testBase (suite, base, exceptions) {
   const chosen = choose(suite.tests, options.id)
-  await suite.client.runTests(chosen, suite.fetch, false, base.replace(/\/$/, ''))
+  const http2 = options.http2 ? speakHttp2(base) : null
+  try {
+    await suite.client.runTests(chosen, suite.fetch, false, base.replace(/\/$/, ''))
+  } finally {
+    http2?.close()
+  }
+  if (http2 !== null) {
+    console.log(`${http2.counts.requests} requests by HTTP/2, connections: ${http2.counts.connections}`)
+  }
   return finish(suite, chosen, suite.client.getResults(), exceptions)
 }
 
 async function testTarnd (suite, program, origin) {
   const byDefault = options.config === undefined
-  const tarnd = await startTarnd(program, options.config ?? path.join(here, 'tarn.yaml'), origin)
+  const tarnd = await startTarnd(program, options.config ?? path.join(here, 'tarn.yaml'), {
+    origin,
+    h2c: options.http2 ? 'on' : 'off'
+  })
   let well
   try {
     const exceptions = readExceptions(path.join(here, 'exceptions.json'), byDefault)

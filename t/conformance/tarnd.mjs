@@ -7,11 +7,13 @@ import path from 'node:path'
 const PATIENCE_MS = 30000
 
 /* Resolves to { base, stop, death } once tarnd is ready; stop() resolves to its exit status, and
- * death() says how it ended if it did so of its own accord. */
-export async function startTarnd (program, template, origin) {
+ * death() says how it ended if it did so of its own accord.  In the file `template` each {NAME} becomes
+ * values.NAME. */
+export async function startTarnd (program, template, values) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tarn-conformance.'))
   const file = path.join(dir, 'tarn.yaml')
-  fs.writeFileSync(file, fs.readFileSync(template, 'utf8').replaceAll('{origin}', origin))
+  const text = fs.readFileSync(template, 'utf8')
+  fs.writeFileSync(file, text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole))
   const child = spawn(program, ['-c', file], { stdio: ['ignore', 'pipe', 'inherit'] })
   let ended = null
   const end = new Promise(resolve => {
