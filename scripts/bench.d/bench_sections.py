@@ -67,6 +67,7 @@ SECTIONS = (
     Section("tls-storm", "bench_storm",
             "latency of hits, plain and TLS, beside 500 new handshakes a second", usual=(10, 3)),
     Section("tls", "bench_tls", "TLS: handshakes and hits beside OpenSSL alone, nginx, HAProxy"),
+    Section("h2", "bench_h2", "HTTP/2: hits, time and sessions, plain and TLS, beside nginx, HAProxy", usual=(5, 3)),
     Section("ratio", "bench_ratio", "hit ratio against cache size, beside libcachesim's"),
     Section("latency", "bench_latency", "p50 to p99.99 of hits and misses at a fixed load"),
     Section("cost", "bench_cost", "a hit's cost against object size and connection count",

@@ -13,7 +13,7 @@ SIZES = {"0": 0, "1": 1, "2": 2, "256": 256, "1k": 1 << 10, "4k": 4 << 10,
          "64m": 64 << 20}
 FOREVER = "Cache-Control: max-age=315360000"  # the responder's Date is a fixed one
 PACKAGES = {"nginx": "nginx-light", "haproxy": "haproxy", "varnishd": "varnish", "wrk": "wrk",
-            "valgrind": "valgrind", "perf": "linux-perf"}
+            "valgrind": "valgrind", "h2load": "nghttp2-client", "perf": "linux-perf"}
 
 
 def which(program):
