@@ -245,6 +245,8 @@ h2_conn_error(struct h2_conn *c, enum h2_error why)
 
     if (c->failed || c->dead)
         return;
+    counter_add(c->server->env.counters,
+        why == H2_ENHANCE_YOUR_CALM ? COUNTER_sess_http2_calmed : COUNTER_sess_http2_failed, 1);
     h2_goaway(c, c->last_id, why);
     c->failed = c->closing = true;
     LIST_FOREACH_SAFE(l, next, &c->streams)

@@ -10,8 +10,10 @@
 #include "daemon/base/terr.h"
 
 enum {
-    SEND_IOV = 3,       /* buffers that must be free for one more frame: head, body, end */
-    TUNNEL_UPDATES = 2, /* a stream's window and the connection's, for one of its frames */
+    SEND_IOV = 3, /* buffers that must be free for one more frame: head, body, end */
+    DATA_UPDATES =
+        2, /* a stream's window and the connection's, that a client may open for a DATA frame */
+    DATA_LEAST = 64, /* of a frame that is short because of its window (CVE-2019-9511) */
     INCREMENTAL_BYTES =
         16384, /* of an incremental stream, before others have their turn (RFC 9218 10) */
 };
@@ -399,6 +401,14 @@ struct h2_body {
     size_t at, left;
 };
 
+/* For what a client may send on account of work that it has had. */
+static inline void
+h2_trouble_less(struct h2_conn *c, int n)
+{
+    if (c->trouble > 0)
+        c->trouble = c->trouble > n ? c->trouble - n : 0;
+}
+
 /* One DATA frame.  Returns how many body bytes it has; fewer than `len` where buffers run out. */
 static size_t
 h2_put_data(struct h2_stream *s, struct h2_body *b, size_t len, bool end)
@@ -428,6 +438,9 @@ h2_put_data(struct h2_stream *s, struct h2_body *b, size_t len, bool end)
     h2_put_frame(head, (uint32_t)put, H2_DATA, end && b->left == 0 ? H2_END_STREAM : 0, s->id);
     s->send_window -= (int64_t)put;
     c->send_window -= (int64_t)put;
+    /* A client that opens its windows for each frame does no wrong, and it is not the client who made it short. */
+    if (put >= DATA_LEAST || (put > 0 && b->left == 0))
+        h2_trouble_less(c, DATA_UPDATES);
     return put;
 }
 
@@ -469,8 +482,7 @@ h2_stream_end(struct h2_stream *s)
     struct h2_conn *c = s->conn;
 
     s->end_given = true;
-    if (c->trouble > 0)
-        c->trouble--;
+    h2_trouble_less(c, 1);
     if (s->in_ended || s->reset || s->tunnel)
         return;
     /* RFC 9113 8.1: the client need not send the rest of its request. */
@@ -531,9 +543,6 @@ h2_send_gathered(struct h2_stream *s, const struct exchange_response *r, const s
         counter_add(c->server->env.counters, COUNTER_resp_body_bytes, total);
         if (s->priority.incremental && total > 0 && !ended)
             h2_stream_yield(s);
-        if (s->tunnel &&
-            total > 0) /* its messages may be small, and so the windows that it opens for them */
-            c->trouble = c->trouble > TUNNEL_UPDATES ? c->trouble - TUNNEL_UPDATES : 0;
     }
     if (ended)
         h2_stream_end(s);

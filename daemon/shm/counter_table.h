@@ -25,6 +25,8 @@
     X(sess, tls_resumed, COUNTER, "Of these: resumed by a session ticket")                         \
     X(sess, tls_early, COUNTER, "Of these: with early data (0-RTT)")                               \
     X(sess, http2, COUNTER, "Client connections that speak HTTP/2")                                \
+    X(sess, http2_calmed, COUNTER, "Of these: ended with ENHANCE_YOUR_CALM, for bringing no work") \
+    X(sess, http2_failed, COUNTER, "Of these: ended with GOAWAY for any other error of the client")\
     X(sess, tls_failed, COUNTER, "TLS handshakes that failed")                                     \
     X(sess, proxied_bad, COUNTER, "Closed: PROXY header missing, malformed, or not trusted")       \
     X(req, total, COUNTER, "Requests, malformed ones included")                                    \

@@ -271,6 +271,30 @@ TEST(h2_window, of_the_connection_bounds_all_of_its_streams)
     world_close();
 }
 
+/* Who opens both windows for each frame goes on however short they are, but not by a few bytes (CVE-2019-9511). */
+TEST(h2_window, opened_by_little_is_trouble_where_it_brings_next_to_nothing)
+{
+    for (uint32_t little = 4; little <= 100; little += 96) {
+        unsigned i = 0;
+
+        world_open();
+        put_request(&b, 1, "GET", "/large", true);
+        says(&b);
+        hears();
+        CHECK_EQ(H2_WINDOW_DEFAULT, world.client->data);
+        while (i < 1000 && !fake_is_shut(world.client->s)) {
+            i++;
+            put_number(&b, H2_WINDOW_UPDATE, 0, little);
+            put_number(&b, H2_WINDOW_UPDATE, 1, little);
+            says(&b);
+            hears();
+        }
+        CHECK_EQ(little == 100 ? 1000 : H2_TROUBLE_MAX / 2 + 1, i);
+        CHECK_EQ(little == 100 ? 0 : 1, counters_sum(world.counters, COUNTER_sess_http2_calmed));
+        world_close();
+    }
+}
+
 TEST(h2_window, beyond_what_it_may_be_ends_its_stream_or_the_connection)
 {
     world_open();
@@ -468,6 +492,7 @@ TEST_MAIN(TEST_ENTRY(h2_body, comes_in_frames_of_any_size_and_is_read_in_pieces)
     TEST_ENTRY(h2_window, of_zero_does_not_hold_back_what_has_no_body),
     TEST_ENTRY(h2_window, that_is_used_up_does_not_hold_back_the_end),
     TEST_ENTRY(h2_window, of_the_connection_bounds_all_of_its_streams),
+    TEST_ENTRY(h2_window, opened_by_little_is_trouble_where_it_brings_next_to_nothing),
     TEST_ENTRY(h2_window, beyond_what_it_may_be_ends_its_stream_or_the_connection),
     TEST_ENTRY(h2_output, is_whole_and_in_order_wherever_the_kernel_stops),
     TEST_ENTRY(h2_output, is_whole_when_the_kernel_takes_little_each_time),

@@ -187,6 +187,8 @@ TEST(h2_stream, after_stream_that_is_reset_at_once_ends_the_connection)
         put_number(&b, H2_RST_STREAM, 1, H2_CANCEL);
     says(&b);
     CHECK_STR("goaway(19 11) ", hears()); /* ENHANCE_YOUR_CALM */
+    CHECK_EQ(1, counters_sum(world.counters, COUNTER_sess_http2_calmed));
+    CHECK_EQ(0, counters_sum(world.counters, COUNTER_sess_http2_failed));
     world_close();
 }
 
