@@ -17,7 +17,8 @@ import urllib.request
 
 sys.dont_write_bytecode = True
 import acme_world
-from acme_world import free_port, openssl
+from acme_world import openssl
+from tarnd import free_port
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SKIPPED = 77

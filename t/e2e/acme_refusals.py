@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 import acme_fake
 import acme_world
 from acme_world import openssl
+from tarnd import free_port
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DAY = 86400
@@ -269,7 +270,7 @@ class Answers(WithFake):
             self.refused("the CA's directory: .+no answer: .+is --ca the file of the CAs of that server")
         finally:
             type(self).ca = ours
-        there, type(self).directory = self.directory, f"https://127.0.0.1:{acme_world.free_port()}/dir"
+        there, type(self).directory = self.directory, f"https://127.0.0.1:{free_port()}/dir"
         try:
             self.refused("the CA's directory: .+no answer: .+this machine must reach the CA", "--retry", "a.test", "b.test")
         finally:

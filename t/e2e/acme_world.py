@@ -18,12 +18,6 @@ PATIENCE_S = 60
 WELL_KNOWN = "/.well-known/acme-challenge/"
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def openssl(*args, **more):
     done = subprocess.run(["openssl", *args], capture_output=True, **more)
     if done.returncode != 0:

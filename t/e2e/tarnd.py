@@ -30,17 +30,23 @@ def raise_file_limit(wanted):
     return soft
 
 
-def free_port():
-    """One that no connection of another test is given meanwhile: below those that connect() takes."""
+PORTS = random.SystemRandom()  # a test that repeats itself by a seed does not repeat these
+
+
+def free_port(given=set()):
+    """One that no connection of another test is given meanwhile, below those that connect() takes; each once."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
         least = int(f.read().split()[0])
     while True:
+        port = PORTS.randrange(1024, least)
         with socket.socket() as s:
             try:
-                s.bind(("127.0.0.1", random.randrange(1024, least)))
-                return s.getsockname()[1]
+                s.bind(("127.0.0.1", port))
             except OSError:
-                pass
+                continue
+        if port not in given:
+            given.add(port)
+            return port
 
 
 class Tarnd:
