@@ -541,6 +541,7 @@ worker_open_incoming(struct worker *w)
         .conf = &w->client_conf,
         .h2 = &w->h2_conf,
         .counters = w->counters,
+        .log = w->log,
         .start = h1.start,
         .start_ctx = h1.start_ctx};
     struct conn_server *server;

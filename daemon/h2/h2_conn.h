@@ -43,7 +43,9 @@ enum {
     H2_FRAMES_TURN = 1000,     /* then other connections have their turn */
     H2_REQUESTS_TURN = 32,     /* the same, of streams that begin */
     H2_TROUBLE_MAX = 400,
-    H2_TROUBLE_PER_S = 16,  /* of it that is forgotten */
+    H2_STREAMS_BUSY = 4096,               /* open on a loop: from here on a client may have fewer */
+    H2_TROUBLE_HALF = H2_TROUBLE_MAX / 2, /* from here on it may have fewer streams */
+    H2_TROUBLE_PER_S = 16,                /* of it that is forgotten */
     H2_RESETS_KEPT = 16,    /* streams that we reset: their frames may still be on the way */
     H2_TABLE_BYTES = 4096,  /* of the dynamic table that a client may fill (RFC 7541 4.2) */
     H2_URGENCY_DEFAULT = 3, /* RFC 9218 4.1 */
@@ -56,15 +58,16 @@ struct h2_stream {
     uint32_t magic;
     uint32_t id;
     struct h2_conn *conn;
-    struct list link;       /* in conn->streams, in the order in which they may send */
-    struct list flying;     /* in conn->flying, or alone */
-    int64_t send_window;    /* of ours; below 0 after SETTINGS (RFC 9113 6.9.2) */
-    int64_t recv_window;    /* of the client's */
-    int64_t recv_back;      /* what of it was read, and not yet given back */
-    uint64_t body_given;    /* body bytes accepted */
-    uint64_t deadline_ms;   /* TIMER_NEVER: none */
-    uint64_t body_until_ms; /* for the whole of its body */
-    uint64_t in_bytes;      /* of the request's body that came */
+    struct list link;      /* in conn->streams, in the order in which they may send */
+    struct list flying;    /* in conn->flying, or alone */
+    int64_t send_window;   /* of ours; below 0 after SETTINGS (RFC 9113 6.9.2) */
+    int64_t recv_window;   /* of the client's */
+    int64_t recv_back;     /* what of it was read, and not yet given back */
+    uint64_t body_given;   /* body bytes accepted */
+    uint64_t deadline_ms;  /* TIMER_NEVER: none */
+    uint64_t body_wait_ms; /* since when bytes of its body are awaited; 0: they are not */
+    uint64_t body_waited;  /* milliseconds before that */
+    uint64_t in_bytes;     /* of the request's body that came */
     struct h2_priority priority;
     bool started, head_given, end_given, bodyless;
     bool in_ended; /* the client's END_STREAM */
@@ -93,6 +96,7 @@ struct h2_conn {
     bool lingering : 1;  /* our direction has ended */
     bool sized : 1;      /* our encoder's table was said to be of size 0 */
     bool in_payload : 1; /* of a DATA frame */
+    bool idled : 1;      /* it ended because nothing was asked for */
     struct h2_server *server;
     struct stream *stream;
     struct list link; /* in server->conns */
@@ -102,9 +106,14 @@ struct h2_conn {
     struct h2_conf said; /* in our SETTINGS: a reload concerns later connections */
     struct list streams, flying;
     unsigned nstreams;
-    uint32_t last_id;     /* highest of the client's streams */
-    uint32_t ignored_id;  /* highest of those that it began behind our GOAWAY */
-    uint32_t peer_window; /* its SETTINGS_INITIAL_WINDOW_SIZE */
+    uint16_t streams_max;  /* that it may have open now */
+    uint16_t streams_said; /* in our last SETTINGS; less counts from their ACK on */
+    uint8_t acks_owed;     /* to our SETTINGS */
+    uint8_t frame_type;    /* of the frame that is being read, or was last */
+    uint8_t error;         /* enum h2_error: with which it ended */
+    uint32_t last_id;      /* highest of the client's streams */
+    uint32_t ignored_id;   /* highest of those that it began behind our GOAWAY */
+    uint32_t peer_window;  /* its SETTINGS_INITIAL_WINDOW_SIZE */
     int64_t send_window;
     int64_t recv_window, recv_back;
     uint64_t idle_since_ms;
@@ -143,7 +152,7 @@ struct h2_server {
     struct h2_server_env env;
     struct list conns;
     struct h2_conn *running; /* NULL: none */
-    unsigned nconns;
+    unsigned nconns, nstreams;
     bool draining, hurried;
     uint16_t fields_max;
     uint64_t next_xid;
@@ -179,8 +188,12 @@ void h2_conn_error(struct h2_conn *c, enum h2_error why);
 void h2_conn_end(struct h2_conn *c);
 /* At once, without a word. */
 void h2_conn_die(struct h2_conn *c);
-/* Counts what brought no work; ends the connection that brings too much of it. */
+/* Counts what brought no work; at half of what is borne fewer streams are allowed, and beyond it the connection ends. */
 void h2_trouble(struct h2_conn *c, int n);
+/* The client has acknowledged SETTINGS of ours (RFC 9113 6.5.3). */
+void h2_settings_acked(struct h2_conn *c);
+/* Fewer streams than at first while the client brings trouble, or the loop has much to do; and as many again. */
+void h2_streams_adjust(struct h2_conn *c);
 /* Its request is whole, or refused. */
 void h2_stream_start(struct h2_stream *s);
 /* Into conn->streams, at the end of its urgency. */
@@ -215,7 +228,7 @@ void h2_head_memory(struct h2_server *s);
 /* h2_encode.c */
 extern const struct http_rendering h2_rendering;
 /* A response's field block, at most `room` bytes: its length; 0: it does not fit. */
-size_t h2_encode(struct h2_conn *c, const struct exchange_response *r, struct slice extra,
+size_t h2_encode(struct h2_stream *s, const struct exchange_response *r, struct slice extra,
     char *out, size_t room);
 size_t h2_encode_interim(
     struct h2_conn *c, const struct http_message *m, unsigned status, char *out, size_t room);
@@ -245,6 +258,12 @@ ssize_t h2_tunnel_read_end(struct h2_stream *s);
 bool h2_tunnel_is_over(const struct h2_stream *s);
 /* Something moved: the deadline too. */
 void h2_stream_touch(struct h2_stream *s);
+
+static inline uint64_t
+h2_least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 static inline struct h2_server *
 h2_server_of(struct conn_server *cs)

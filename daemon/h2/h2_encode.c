@@ -15,7 +15,8 @@ enum {
     LITERAL_PREFIX = 15, /* RFC 7541 6.2.2: four bits */
     STRING_PREFIX = 127, /* RFC 7541 5.2: seven bits */
     STATUS_NAME = 8,
-    NAME_MAX = 4, /* bytes of an index, or of a length in front of a string */
+    NAME_MAX = 4,       /* bytes of an index, or of a length in front of a string */
+    PRIORITY_MOST = 64, /* bytes of an origin's Priority that count */
 };
 
 /* Where the static table has a name (RFC 7541 A); 0: it has not. */
@@ -158,12 +159,39 @@ h2_put_head(struct h2_block *b, unsigned status, const struct http_message *m)
     return h2_put_message(b, m);
 }
 
+/* The origin's Priority (RFC 9218 5); empty: it said none. */
+static struct slice
+h2_priority_of(const struct http_message *m)
+{
+    const struct http_field *f =
+        http_has(m, HTTP_F_PRIORITY) ? http_find(m, HTTP_F_PRIORITY, NULL) : NULL;
+
+    return f != NULL && !f->drop ? http_value(m, f) : slice_of(NULL, 0);
+}
+
+/* In front of the block, what the origin's Priority says, behind its length: a hit need not look for it. */
 static size_t
 h2_form(const struct http_message *m, char *out, size_t room)
 {
-    struct h2_block b = {out, out + room};
+    struct slice priority = h2_priority_of(m);
+    struct h2_block b;
 
+    if (priority.len > PRIORITY_MOST)
+        priority.len = 0;
+    tassert(room > PRIORITY_MOST + 1 + NAME_MAX);
+    *out = (char)priority.len;
+    if (priority.len > 0)
+        memcpy(out + 1, priority.ptr, priority.len);
+    b = (struct h2_block){out + 1 + priority.len, out + room};
     return h2_put_head(&b, m->status, m) ? (size_t)(b.p - out) : 0;
+}
+
+/* RFC 9218 8: what the origin says of it counts, and where it says nothing the client's word. */
+static __attribute__((noinline, cold)) void
+h2_origin_priority(struct h2_stream *s, struct slice value)
+{
+    h2_priority_read(s, value);
+    h2_stream_place(s);
 }
 
 const struct http_rendering h2_rendering = {.form = h2_form};
@@ -181,19 +209,32 @@ h2_put_length(struct h2_block *b, uint64_t length)
         b, HTTP_F_CONTENT_LENGTH, slice_of(NULL, 0), slice_of(digits + at, sizeof(digits) - at));
 }
 
+/* The stored form of a hit. */
+static inline void
+h2_put_form(struct h2_block *b, struct h2_stream *s, struct slice form)
+{
+    size_t n = (size_t)*form.ptr;
+
+    if (__builtin_expect(n > 0, 0))
+        h2_origin_priority(s, slice_of(form.ptr + 1, n));
+    b->p = mempcpy(b->p, form.ptr + 1 + n, form.len - 1 - n);
+}
+
 size_t
-h2_encode(struct h2_conn *c, const struct exchange_response *r, struct slice extra, char *out,
+h2_encode(struct h2_stream *s, const struct exchange_response *r, struct slice extra, char *out,
     size_t room)
 {
     struct h2_block b = {out, out + room};
     struct slice name, value;
 
     tassert(room > HTTP_FORM_MAX && r->status >= 200);
-    h2_put_begin(c, &b);
+    h2_put_begin(s->conn, &b);
     if (r->rendered.ptr != NULL)
-        b.p = mempcpy(b.p, r->rendered.ptr, r->rendered.len);
+        h2_put_form(&b, s, r->rendered);
     else if (!h2_put_head(&b, r->status, r->message))
         return 0;
+    else if (http_has(r->message, HTTP_F_PRIORITY))
+        h2_origin_priority(s, h2_priority_of(r->message));
     while (field_line_next(&extra, &name, &value))
         if (!h2_put_field(&b, http_field_id(name.ptr, name.len), name, value))
             return 0;

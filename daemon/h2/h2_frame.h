@@ -72,6 +72,27 @@ enum h2_error {
     H2_HTTP_1_1_REQUIRED = 13,
 };
 
+static inline const char *
+h2_error_name(unsigned e)
+{
+    static const char *const names[] = {"NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR",
+        "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED", "FRAME_SIZE_ERROR",
+        "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM"};
+
+    return e < sizeof(names) / sizeof(*names) ? names[e] : "an error";
+}
+
+static inline const char *
+h2_frame_name(unsigned type)
+{
+    static const char *const names[] = {"DATA", "HEADERS", "PRIORITY", "RST_STREAM", "SETTINGS",
+        "PUSH_PROMISE", "PING", "GOAWAY", "WINDOW_UPDATE", "CONTINUATION"};
+
+    if (type == H2_PRIORITY_UPDATE)
+        return "PRIORITY_UPDATE";
+    return type < sizeof(names) / sizeof(*names) ? names[type] : "an unknown frame";
+}
+
 struct h2_frame {
     uint32_t len; /* of the payload */
     uint32_t stream;

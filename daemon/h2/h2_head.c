@@ -216,7 +216,7 @@ h2_read_regular(struct h2_reading *r, struct slice name, struct slice value)
     if (r->trailers)
         return; /* as with HTTP/1 they are read and dropped */
     r->ncrumbs += id == HTTP_F_COOKIE;
-    if (id == HTTP_F_OTHER && slice_eq(name, SLICE_LIT("priority")))
+    if (id == HTTP_F_PRIORITY)
         h2_priority_read(r->s, value);
     if (m->nfields == m->max_fields) {
         h2_refuse_head(r, TERR_HEADTOOBIG);
@@ -251,6 +251,20 @@ h2_read_field(struct h2_reading *r, struct slice name, struct slice value)
         h2_read_regular(r, name, value);
 }
 
+/* RFC 7541 4.2: at its beginning a block may say a table's size twice, the least and the last.  More of them are
+ * work that asks for nothing. */
+static bool
+h2_sizes_ok(const char *block, size_t len)
+{
+    unsigned n = 0;
+
+    for (size_t at = 0; at < len && (block[at] & 0xe0) == 0x20; n++)
+        if ((block[at++] & 0x1f) == 0x1f)
+            while (at < len && (block[at++] & 0x80) != 0)
+                ;
+    return n <= 2;
+}
+
 /* The block, to its end.  0 or an error of the connection. */
 static int
 h2_read_block(struct h2_reading *r, const char *block, size_t len)
@@ -258,6 +272,8 @@ h2_read_block(struct h2_reading *r, const char *block, size_t len)
     struct h2_conn *c = r->c;
     const uint8_t *p = (const uint8_t *)block;
 
+    if (!h2_sizes_ok(block, len))
+        return H2_COMPRESSION_ERROR;
     for (;;) {
         nghttp2_nv nv;
         int flags = 0;

@@ -48,17 +48,27 @@ h2_credit(struct h2_conn *c, struct h2_stream *s, size_t n)
     }
 }
 
+/* Its answerer waits for bytes: for how long, for the whole body, and at which average rate, which counts from the
+ * end of one pause's time on.  Time in which we did not read counts for none of them. */
 static void
-h2_body_deadline(struct h2_stream *s)
+h2_body_wait(struct h2_stream *s)
 {
     const struct client_conf *conf = s->conn->server->env.conf;
-    struct loop *l = s->conn->server->env.loop;
+    uint64_t now = loop_deadline(s->conn->server->env.loop, 0), from = now - s->body_waited;
 
-    if (s->body_until_ms == 0)
-        s->body_until_ms = loop_deadline(l, conf->body_ms);
-    s->deadline_ms = loop_deadline(l, conf->body_idle_ms);
-    if (s->deadline_ms > s->body_until_ms)
-        s->deadline_ms = s->body_until_ms;
+    s->body_wait_ms = now;
+    s->deadline_ms = h2_least(now + (uint64_t)conf->body_idle_ms, from + (uint64_t)conf->body_ms);
+    if (conf->body_rate_min > 0)
+        s->deadline_ms = h2_least(s->deadline_ms,
+            from + (uint64_t)conf->body_idle_ms + s->in_bytes * 1000 / conf->body_rate_min);
+}
+
+static void
+h2_body_came(struct h2_stream *s)
+{
+    s->body_waited += loop_deadline(s->conn->server->env.loop, 0) - s->body_wait_ms;
+    s->body_wait_ms = 0;
+    s->deadline_ms = TIMER_NEVER;
 }
 
 /* A client that waits for 100 (Continue) gets it when its body is first wanted. */
@@ -94,7 +104,7 @@ h2_body_read(struct exchange *x, char *dst, size_t room)
         if (s->timed_out)
             return TERR_TIMEDOUT;
         if (s->deadline_ms == TIMER_NEVER) {
-            h2_body_deadline(s);
+            h2_body_wait(s);
             if (!c->running)
                 task_wake(&c->task); /* to set it */
         }
@@ -175,8 +185,8 @@ h2_body_add(struct h2_stream *s, const char *p, size_t n)
         s->in_err = TERR_BODYTOOBIG;
     else if (s->in_err == 0)
         s->in_err = h2_body_keep(s, p, n);
-    if (s->deadline_ms != TIMER_NEVER && !s->head_given)
-        h2_body_deadline(s);
+    if (s->body_wait_ms != 0 && !s->head_given)
+        h2_body_came(s);
     if (s->x.task != NULL)
         task_wake_now(s->x.task);
 }
@@ -345,7 +355,9 @@ h2_request(struct h2_conn *c, uint32_t id, const char *block, size_t len)
     int rc;
 
     c->last_id = id;
-    s = c->nstreams < c->said.streams_max ? h2_stream_new(c, id) : NULL;
+    if (c->streams_said != c->said.streams_max || c->server->nstreams >= H2_STREAMS_BUSY)
+        h2_streams_adjust(c);
+    s = c->nstreams < c->streams_max ? h2_stream_new(c, id) : NULL;
     if (s == NULL) {
         h2_skip_block(c, block, len);
         h2_stream_error(c, id, H2_REFUSED_STREAM);
@@ -539,7 +551,7 @@ h2_on_settings(struct h2_conn *c, const struct h2_frame *f, const char *p)
         return;
     }
     if ((f->flags & H2_ACK) != 0) {
-        h2_trouble(c, 1); /* one is owed, and no more */
+        h2_settings_acked(c);
         return;
     }
     if (c->has_settings)
@@ -761,6 +773,7 @@ h2_in_step(struct h2_conn *c)
     if (c->in.len < H2_FRAME_HEAD)
         return 0;
     f = h2_get_frame(c->in.p);
+    c->frame_type = f.type;
     if (!h2_frame_may_come(c, &f))
         return H2_FRAME_HEAD;
     if (f.type == H2_DATA)

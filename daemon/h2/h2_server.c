@@ -5,12 +5,14 @@
 
 #include "daemon/base/terr.h"
 #include "daemon/h2/h2_conn.h"
+#include "daemon/shm/log.h"
 
 enum {
     LINGER_MS = 2000,       /* for the client to read what we said last */
     DRAIN_MS = 1000,        /* between the two GOAWAY of a drain: longer than a round trip */
     IDLE_STREAMS_MAX = 256, /* kept for the next requests */
     RUN_ROUNDS = 16,        /* of reading and writing, in one turn */
+    CALMER = 4, /* by this the number of streams is divided for a client that brings trouble */
 };
 
 /* ---- streams ---- */
@@ -52,6 +54,7 @@ h2_stream_new(struct h2_conn *c, uint32_t id)
     s->x.head.max_fields = server->fields_max;
     s->x.head.version_major = 2;
     c->nstreams++;
+    server->nstreams++;
     return s;
 }
 
@@ -64,6 +67,7 @@ h2_stream_free(struct h2_stream *s)
 
     tassert(list_empty(&s->link) && list_empty(&s->flying));
     c->nstreams--;
+    server->nstreams--;
     if (c->nstreams == 0)
         c->idle_since_ms = server->env.loop->clock.mono_ms;
     h2_body_drop(s);
@@ -248,6 +252,7 @@ h2_conn_error(struct h2_conn *c, enum h2_error why)
     counter_add(c->server->env.counters,
         why == H2_ENHANCE_YOUR_CALM ? COUNTER_sess_http2_calmed : COUNTER_sess_http2_failed, 1);
     h2_goaway(c, c->last_id, why);
+    c->error = (uint8_t)why;
     c->failed = c->closing = true;
     LIST_FOREACH_SAFE(l, next, &c->streams)
     {
@@ -258,8 +263,37 @@ h2_conn_error(struct h2_conn *c, enum h2_error why)
     }
 }
 
+/* A lower number counts when the client has said that it knows it, a higher one at once. */
+static void
+h2_say_streams(struct h2_conn *c, uint16_t most)
+{
+    char frame[H2_FRAME_HEAD + H2_SETTING_BYTES], *p;
+
+    if (c->streams_said == most || c->acks_owed > 0 || c->closing)
+        return;
+    p = h2_put_frame(frame, H2_SETTING_BYTES, H2_SETTINGS, 0, 0);
+    p = h2_put16(p, H2_SETTINGS_MAX_CONCURRENT_STREAMS);
+    h2_put32(p, most);
+    c->streams_said = most;
+    if (most > c->streams_max)
+        c->streams_max = most;
+    c->acks_owed++;
+    h2_out_control(c, frame, sizeof(frame));
+}
+
 void
-h2_trouble(struct h2_conn *c, int n)
+h2_settings_acked(struct h2_conn *c)
+{
+    if (c->acks_owed == 0) { /* one is owed, and no more */
+        h2_trouble(c, 1);
+        return;
+    }
+    c->acks_owed--;
+    c->streams_max = c->streams_said;
+}
+
+static void
+h2_forget_trouble(struct h2_conn *c)
 {
     uint64_t now = c->server->env.loop->clock.mono_ms;
     int64_t less = (int64_t)(now - c->trouble_ms) * H2_TROUBLE_PER_S / 1000;
@@ -268,9 +302,56 @@ h2_trouble(struct h2_conn *c, int n)
         c->trouble = less >= c->trouble ? 0 : c->trouble - (int32_t)less;
         c->trouble_ms = now;
     }
+}
+
+static void
+h2_fewer_streams(struct h2_conn *c)
+{
+    uint16_t fewer = c->said.streams_max / CALMER;
+
+    h2_say_streams(c, fewer > 0 ? fewer : 1);
+}
+
+void
+h2_streams_adjust(struct h2_conn *c)
+{
+    if (c->server->nstreams >= H2_STREAMS_BUSY) {
+        h2_fewer_streams(c);
+        return;
+    }
+    h2_forget_trouble(c);
+    if (c->trouble == 0 && c->server->nstreams < H2_STREAMS_BUSY / 2)
+        h2_say_streams(c, c->said.streams_max);
+}
+
+void
+h2_trouble(struct h2_conn *c, int n)
+{
+    h2_forget_trouble(c);
     c->trouble += n;
+    if (c->trouble > H2_TROUBLE_HALF)
+        h2_fewer_streams(c);
     if (c->trouble > H2_TROUBLE_MAX)
         h2_conn_error(c, H2_ENHANCE_YOUR_CALM);
+}
+
+/* Why it ended, for a reader of the log. */
+static __attribute__((noinline, cold)) void
+h2_conn_log(const struct h2_conn *c)
+{
+    struct shmlog *log = c->server->env.log;
+
+    shmlog_begin(log, c->facts.session, SHMLOG_KIND_SESS, 0);
+    if (c->error != H2_NO_ERROR)
+        shmlog_printf(log, SHMLOG_SessClose, "HTTP/2 %s at %s, %u requests",
+            h2_error_name(c->error), h2_frame_name(c->frame_type), (c->last_id + 1) / 2);
+    else
+        shmlog_printf(log, SHMLOG_SessClose, "HTTP/2 %s, %u requests",
+            c->idled     ? "idle for too long"
+            : c->closing ? "after GOAWAY"
+                         : "closed",
+            (c->last_id + 1) / 2);
+    shmlog_end(log);
 }
 
 /* From its own run and nowhere else.  `ended` comes last: it frees what the facts point to. */
@@ -284,6 +365,8 @@ h2_conn_free(struct h2_conn *c)
     tassert(list_empty(&c->streams) && list_empty(&c->flying) && c->nstreams == 0);
     if (c->stream != NULL)
         stream_close(&c->stream);
+    if (server->env.log != NULL && shmlog_readers(server->env.log))
+        h2_conn_log(c);
     task_cancel(&c->task);
     timer_unlink(&c->timer);
     list_del(&c->link);
@@ -315,7 +398,10 @@ h2_streams_on_deadline(struct h2_conn *c)
         s->deadline_ms = TIMER_NEVER;
         if (s->reset)
             continue;
-        if (!s->head_given) {
+        if (!s->head_given && c->recv_window <= 0) {
+            /* It may not send: others of its streams have it all, and theirs is not read by us. */
+            s->deadline_ms = loop_deadline(c->server->env.loop, c->server->env.conf->body_idle_ms);
+        } else if (!s->head_given) {
             s->timed_out = true;
             task_wake_now(s->x.task);
         } else if (!s->tunnel && (!s->wants_window || (s->send_window > 0 && c->send_window > 0))) {
@@ -355,16 +441,11 @@ h2_conn_on_deadline(struct h2_conn *c)
         h2_conn_error(c, H2_ENHANCE_YOUR_CALM);
     } else if (c->nstreams == 0 && now >= c->idle_since_ms + (uint64_t)conf->idle_ms) {
         counter_add(c->server->env.counters, COUNTER_sess_timeout, 1);
+        c->idled = true;
         h2_conn_end(c);
     } else {
         h2_streams_on_deadline(c);
     }
-}
-
-static uint64_t
-h2_least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* The first of all deadlines. */
@@ -450,6 +531,8 @@ h2_conn_greet(struct h2_conn *c)
         p = h2_put32(p, settings[i].value);
     }
     h2_put_frame(frame, (uint32_t)(p - frame) - H2_FRAME_HEAD, H2_SETTINGS, 0, 0);
+    c->streams_max = c->streams_said = conf->streams_max;
+    c->acks_owed = 1;
     c->recv_window = h2_conn_window(conf);
     p = h2_put_frame(p, 4, H2_WINDOW_UPDATE, 0, 0);
     p = h2_put32(p, (uint32_t)(c->recv_window - H2_WINDOW_DEFAULT));

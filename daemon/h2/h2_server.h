@@ -19,12 +19,14 @@ struct client_conf;
 struct counter_set;
 struct h2_conf;
 struct loop;
+struct shmlog;
 
 struct h2_server_env {
     struct loop *loop;
     const struct client_conf *conf; /* borrowed until close, as h2 */
     const struct h2_conf *h2;
     struct counter_set *counters;
+    struct shmlog *log; /* NULL: none */
     exchange_start_f *start;
     void *start_ctx;
 };

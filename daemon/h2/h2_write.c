@@ -369,7 +369,7 @@ h2_send_head(struct h2_stream *s, const struct exchange_response *r, bool end)
         r = &granted;
     }
     at = h2_out_room(c, BLOCK_ROOM);
-    len = h2_encode(c, r, extra, at + H2_FRAME_HEAD, H2_HEAD_OUT_MAX);
+    len = h2_encode(s, r, extra, at + H2_FRAME_HEAD, H2_HEAD_OUT_MAX);
     if (len == 0)
         return false;
     h2_put_block(c, s->id, at, len, end ? H2_END_STREAM : 0);

@@ -58,6 +58,7 @@ enum http_field_flag {
     X(IF_MODIFIED_SINCE, "If-Modified-Since", HTTP_ACTED, "validation")                            \
     X(IF_UNMODIFIED_SINCE, "If-Unmodified-Since", HTTP_ACTED, "passed")                            \
     X(IF_RANGE, "If-Range", HTTP_ACTED, "partial responses")                                       \
+    X(PRIORITY, "Priority", 0, "HTTP/2: which stream is sent first (RFC 9218)")                    \
     X(ACCEPT, "Accept", 0, "Vary")                                                                 \
     X(ACCEPT_ENCODING, "Accept-Encoding", HTTP_ACTED, "Vary; normalised")                          \
     X(ACCEPT_LANGUAGE, "Accept-Language", 0, "Vary")                                               \

@@ -17,7 +17,7 @@
     X(Timestamp, EVENT, D, "Microseconds since the transaction began, and the event")              \
     X(State, TEXT, D, "The machine entered this state")                                            \
     X(SessOpen, TEXT, D, "A client connected: its address, a space, the listener's name")          \
-    X(SessClose, TEXT, D, "The client's connection ended, and why")                                \
+    X(SessClose, TEXT, D, "The client's HTTP/2 connection ended, and why")                         \
     X(ReqStart, TEXT, D, "Address and port of the client")                                         \
     X(ReqMethod, TEXT, D, "Method of the request")                                                 \
     X(ReqURL, TEXT, D, "Target of the request, as received or as the policy set it")               \

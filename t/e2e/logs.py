@@ -18,6 +18,8 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
+import h2_client
+import h2_client
 import tarnd
 from origin import Origin
 
@@ -69,8 +71,8 @@ class Case(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
         self.tarnd = None
 
-    def start(self, more=""):
-        config = CONFIG.format(home=self.home, origin=origin.address, more=more)
+    def start(self, more="", listener=""):
+        config = listener + CONFIG.format(home=self.home, origin=origin.address, more=more)
         self.tarnd = tarnd.Tarnd(program, config, stderr=subprocess.DEVNULL)
         self.addCleanup(self.tarnd.tidy)
 
@@ -395,6 +397,28 @@ class Followed(Case):
         self.assertEqual((status, len(SHOWN.findall(out))), (DONE, 2), err)
         self.assertRegex(err, "^tarnctl: tarnd (has ended|was restarted)\n$")
         self.stop()
+
+
+class Connections(Case):
+    """Why a connection of HTTP/2 ended."""
+
+    def ended(self, *frames):
+        """What the log says of a connection that sends these."""
+        follower = self.follow_details("--format", "raw")
+        c = h2_client.prior_knowledge(self.tarnd.port, lenient=True)
+        c.request("/body?n=10&framing=length")
+        c.push(b"".join(frames))
+        c.until(lambda: c.ended or (not frames), 5)
+        c.close()
+        tarnd.wait_until(lambda: "SessClose" in follower.out(), "its end is logged")
+        follower.end(signal.SIGINT)
+        return follower.out()
+
+    def test_the_log_says_why_one_ended(self):
+        self.start(listener="    h2c: on\n")
+        self.assertIn("HTTP/2 closed, 1 requests", self.ended())
+        self.assertIn("HTTP/2 ENHANCE_YOUR_CALM at PING", self.ended(h2_client.frame(h2_client.PING, b"12345678") * 500))
+        self.assertIn("HTTP/2 PROTOCOL_ERROR at WINDOW_UPDATE", self.ended(h2_client.window(0, 0)))
 
 
 class Admin(Case):

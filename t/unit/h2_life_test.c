@@ -192,6 +192,80 @@ TEST(h2_stream, after_stream_that_is_reset_at_once_ends_the_connection)
     world_close();
 }
 
+/* Half of what is borne: fewer streams, from when the client knows it until the trouble is forgotten. */
+TEST(h2_trouble, of_half_of_what_is_borne_allows_fewer_streams)
+{
+    world_open();
+    put_frame(&b, H2_SETTINGS, H2_ACK, 0, "", 0);
+    for (unsigned i = 0; i <= H2_TROUBLE_HALF; i++)
+        put_frame(&b, H2_PING, 0, 0, "12345678", H2_PING_BYTES);
+    says(&b);
+    CHECK(strstr(hears(), "settings(3=1) ") != NULL);
+    put_request(&b, 1, "GET", "/a", true);
+    put_request(&b, 3, "GET", "/b", true);
+    put_frame(&b, H2_SETTINGS, H2_ACK, 0, "", 0);
+    put_request(&b, 5, "GET", "/c", true);
+    says(&b);
+    CHECK_STR("rst(5 7) ", hears());
+    fake_pass(&world.loop, 1000 * (H2_TROUBLE_HALF + 10) / H2_TROUBLE_PER_S);
+    put_request(&b, 7, "GET", "/d", true);
+    says(&b);
+    CHECK_STR("settings(3=4) ", hears());
+    CHECK_EQ(3, world.nanswers);
+    for (unsigned i = 0; i < 3; i++)
+        answer_now(&world.answers[i], 3);
+    hears();
+    world_close();
+}
+
+TEST(h2_streams, are_fewer_while_the_loop_has_much_to_do)
+{
+    struct h2_server *server;
+
+    world_open();
+    server = h2_server_of(world.server);
+    put_frame(&b, H2_SETTINGS, H2_ACK, 0, "", 0);
+    says(&b);
+    hears();
+    server->nstreams += H2_STREAMS_BUSY;
+    put_request(&b, 1, "GET", "/a", true);
+    says(&b);
+    CHECK_STR("settings(3=1) ", hears());
+    put_frame(&b, H2_SETTINGS, H2_ACK, 0, "", 0);
+    server->nstreams -= H2_STREAMS_BUSY;
+    put_request(&b, 3, "GET", "/b", true);
+    says(&b);
+    CHECK_STR("settings(3=4) ", hears());
+    CHECK_EQ(2, world.nanswers);
+    answer_now(&world.answers[0], 3);
+    answer_now(&world.answers[1], 3);
+    hears();
+    world_close();
+}
+
+/* RFC 7541 4.2. */
+TEST(h2_block, that_changes_the_tables_size_more_than_twice_ends_the_connection)
+{
+    static const char sizes[] = "\x20\x3f\xe1\x1f\x3f\xe1\x1f";
+
+    for (size_t n = 4; n <= 7; n += 3) {
+        struct bytes *block = calloc(1, sizeof(*block));
+
+        CHECK(block != NULL);
+        put(block, sizes, n);
+        put_fields(block, "GET", "/x");
+        world_open();
+        put_frame(&b, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, 1, block->at, block->len);
+        says(&b);
+        CHECK_STR(n == 4 ? "" : "goaway(1 9) ", hears());
+        if (n == 4)
+            answer_now(&world.answers[0], 3);
+        hears();
+        world_close();
+        free(block);
+    }
+}
+
 /* Its head is read as long as the exchange lives, also where the connection broke in the turn in which it came. */
 TEST(h2_stream, whose_connection_breaks_at_once_keeps_its_head)
 {
@@ -334,6 +408,56 @@ TEST(h2_deadline, of_a_body_tells_its_reader)
     world_close();
 }
 
+/* A byte now and then is no pause, but too slow. */
+TEST(h2_deadline, of_a_body_that_comes_too_slowly_tells_its_reader)
+{
+    struct answer *a = &world.answers[0];
+    unsigned i;
+
+    world_open();
+    world.conf.body_rate_min = 1000;
+    put_request(&b, 1, "POST", "/x", false);
+    says(&b);
+    a->reads = 1000;
+    wake(a);
+    for (i = 0; i < 20 && a->in_err == 0; i++) {
+        fake_pass(&world.loop, 1000);
+        put_frame(&b, H2_DATA, 0, 1, "0123456789", 10);
+        says(&b);
+    }
+    CHECK_EQ(TERR_TIMEDOUT, a->in_err);
+    CHECK_EQ(BODY_IDLE_MS / 1000 + 1, i);
+    answer_now(a, 3);
+    hears();
+    world_close();
+}
+
+/* It is here, and its reader cannot take it: none waits for the client. */
+TEST(h2_deadline, of_a_body_does_not_pass_while_it_is_not_read)
+{
+    struct answer *a = &world.answers[0];
+
+    world_open();
+    put_request(&b, 1, "POST", "/x", false);
+    says(&b);
+    a->reads = 10;
+    wake(a);
+    fake_pass(&world.loop, 1000);
+    a->reads = 0;
+    put_frame(&b, H2_DATA, 0, 1, "0123456789", 10);
+    says(&b);
+    fake_pass(&world.loop, 3 * BODY_IDLE_MS);
+    a->reads = 100;
+    wake(a);
+    CHECK_EQ(0, a->in_err);
+    CHECK_EQ(10, a->got_len);
+    fake_pass(&world.loop, BODY_IDLE_MS + 200);
+    CHECK_EQ(TERR_TIMEDOUT, a->in_err);
+    answer_now(a, 3);
+    hears();
+    world_close();
+}
+
 TEST(h2_deadline, of_a_window_resets_its_stream_alone)
 {
     world_open();
@@ -465,6 +589,11 @@ TEST_MAIN(TEST_ENTRY(h2_stream, that_its_client_resets_leaves_the_others),
     TEST_ENTRY(h2_deadline, of_half_a_frame_ends_the_connection),
     TEST_ENTRY(h2_deadline, of_a_field_block_ends_the_connection_whatever_comes_meanwhile),
     TEST_ENTRY(h2_deadline, of_a_body_tells_its_reader),
+    TEST_ENTRY(h2_deadline, of_a_body_that_comes_too_slowly_tells_its_reader),
+    TEST_ENTRY(h2_deadline, of_a_body_does_not_pass_while_it_is_not_read),
+    TEST_ENTRY(h2_trouble, of_half_of_what_is_borne_allows_fewer_streams),
+    TEST_ENTRY(h2_streams, are_fewer_while_the_loop_has_much_to_do),
+    TEST_ENTRY(h2_block, that_changes_the_tables_size_more_than_twice_ends_the_connection),
     TEST_ENTRY(h2_deadline, of_a_window_resets_its_stream_alone),
     TEST_ENTRY(h2_deadline, of_a_window_that_was_closed_late_resets_its_stream_too),
     TEST_ENTRY(h2_deadline, of_a_window_that_is_used_up_is_none_while_there_is_nothing_to_send),
