@@ -30,18 +30,20 @@
 #include "daemon/shm/counters.h"
 
 enum {
-    H2_GATHER_BYTES = 65536,   /* then it is offered: what is left over fits the stream's queue */
-    H2_SCRATCH = 98304,        /* frame heads and field blocks of one gather */
-    H2_HEAD_OUT_MAX = 66560,   /* bytes of one response's field block, at most */
-    H2_HEADS = 98304,          /* texts of request heads of one run */
-    H2_FIELDS_MAX = 100,       /* of a request, Cookie's crumbs counted apart */
-    H2_FIELD_BYTES = 32,       /* what each counts besides its text (RFC 9113 6.5.2) */
+    H2_GATHER_BYTES = 65536, /* then it is offered: what is left over fits the stream's queue */
+    H2_SCRATCH = 98304,      /* frame heads and field blocks of one gather */
+    H2_HEAD_OUT_MAX = 66560, /* bytes of one response's field block, at most */
+    H2_HEADS = 98304,        /* texts of request heads of one run */
+    H2_HEADS_OPEN =
+        524288,          /* the same, of the streams that are open: blocks say much by few bytes */
+    H2_FIELDS_MAX = 100, /* of a request, Cookie's crumbs counted apart */
+    H2_FIELD_BYTES = 32, /* what each counts besides its text (RFC 9113 6.5.2) */
     H2_CONTINUATIONS_MAX = 16, /* of one field block */
     H2_BLOCK_MAX = 65536,      /* compressed bytes of one field block */
     H2_PENDING_MAX = 16384,    /* bytes of `pending` */
     H2_CONN_WINDOW = 262144,   /* body bytes of all streams that a client may send unread */
     H2_FRAMES_TURN = 1000,     /* then other connections have their turn */
-    H2_REQUESTS_TURN = 32,     /* the same, of streams that begin */
+    H2_REQUESTS_TURN = 16,     /* the same, of streams that begin */
     H2_TROUBLE_MAX = 400,
     H2_STREAMS_BUSY = 4096,               /* open on a loop: from here on a client may have fewer */
     H2_TROUBLE_HALF = H2_TROUBLE_MAX / 2, /* from here on it may have fewer streams */
@@ -57,6 +59,7 @@ struct h2_stream {
     struct exchange x;
     uint32_t magic;
     uint32_t id;
+    uint32_t head_text; /* bytes of its request's head */
     struct h2_conn *conn;
     struct list link;      /* in conn->streams, in the order in which they may send */
     struct list flying;    /* in conn->flying, or alone */
@@ -106,6 +109,7 @@ struct h2_conn {
     struct h2_conf said; /* in our SETTINGS: a reload concerns later connections */
     struct list streams, flying;
     unsigned nstreams;
+    uint32_t heads_open;   /* head_text of all */
     uint16_t streams_max;  /* that it may have open now */
     uint16_t streams_said; /* in our last SETTINGS; less counts from their ACK on */
     uint8_t acks_owed;     /* to our SETTINGS */

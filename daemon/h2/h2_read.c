@@ -372,8 +372,13 @@ h2_request(struct h2_conn *c, uint32_t id, const char *block, size_t len)
         h2_stream_free(s);
         counter_add(c->server->env.counters, COUNTER_req_bad, 1);
         h2_stream_error(c, id, H2_PROTOCOL_ERROR);
+    } else if (c->heads_open + s->x.head.len > H2_HEADS_OPEN) {
+        h2_stream_free(s);
+        h2_stream_error(c, id, H2_REFUSED_STREAM);
     } else {
         s->x.err = rc;
+        s->head_text = s->x.head.len;
+        c->heads_open += s->head_text;
         h2_stream_start(s);
     }
 }

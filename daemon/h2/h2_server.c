@@ -67,6 +67,7 @@ h2_stream_free(struct h2_stream *s)
 
     tassert(list_empty(&s->link) && list_empty(&s->flying));
     c->nstreams--;
+    c->heads_open -= s->head_text;
     server->nstreams--;
     if (c->nstreams == 0)
         c->idle_since_ms = server->env.loop->clock.mono_ms;
