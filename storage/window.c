@@ -22,6 +22,7 @@
 enum {
     WINDOW_SEG_MAX = 64 << 10,    /* as much as one read takes */
     WINDOW_SEG_MIN = 4 << 10,     /* a page; smaller reads cost more than they save */
+    WINDOW_FIRST = 64 << 10,      /* ahead of a private reader that has taken nothing yet */
     WINDOW_SEG_FORCED = 14 << 10, /* past the store's limit: enough to get on with */
     WINDOW_PRIVATE_PARTS = 4,     /* segments in the bound: one filled while others are sent */
     WINDOW_SHARED_PARTS = 256,    /* nearly as many readers, at least, can be fed at once */
@@ -281,12 +282,25 @@ window_bound(const struct window *w)
     return window_is_shared(w) > 1 || w->open ? w->bound : w->alone;
 }
 
+/* How far ahead of its one reader the writer may be.  A private object's begins with little and grows with what was
+ * taken: a client that takes nothing, of many responses, holds little. */
+static uint64_t
+window_lead(const struct window *w)
+{
+    uint64_t lead;
+
+    if (w->base.kind != STOBJ_PRIVATE)
+        return w->alone;
+    lead = WINDOW_FIRST + 2 * atomic_load_explicit(&w->start, memory_order_relaxed);
+    return lead < w->alone ? lead : w->alone;
+}
+
 /* Is the writer as far ahead of the one reader, or of none, as it may be?  Counted from the writer
  * back to the segment that the reader stands in; without a reader all of the ring counts. */
 static bool
 window_is_ahead(struct window *w, uint64_t more)
 {
-    uint64_t unread = 0;
+    uint64_t unread = 0, lead = window_lead(w);
 
     if (window_is_shared(w) > 1)
         return false;
@@ -294,7 +308,7 @@ window_is_ahead(struct window *w, uint64_t more)
         const struct window_seg *seg = window_seg_of(l);
 
         unread += window_seg_cost(w, seg);
-        if (unread + more > w->alone)
+        if (unread + more > lead)
             return true;
         if (seg->readers > 0)
             break;

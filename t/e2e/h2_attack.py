@@ -399,8 +399,8 @@ def window_0(c):
     yield from take_nothing(c, HUGE)
 
 
-# Each of the hundred is fetched as far as transit_buffer allows; the store is charged for it.
-@attack(None, ours={INITIAL_WINDOW_SIZE: 0}, parameters=", idle_send_timeout: 2s", seconds=15, memory=128 * MIB, cpu_s=1)
+# A hundred requests of the origin: each holds the 64 KiB that a response may be ahead of who has taken nothing.
+@attack(None, ours={INITIAL_WINDOW_SIZE: 0}, parameters=", idle_send_timeout: 2s", seconds=15, memory=12 * MIB, cpu_s=1)
 def window_0_of_what_is_not_kept(c):
     yield from take_nothing(c, UNKEPT)
 
