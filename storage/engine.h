@@ -30,6 +30,7 @@ struct stobj_spec {
     uint64_t size_hint;
     uint64_t transit_bytes;
     uint64_t alone_bytes; /* SHARED: of these, while there is one reader at most */
+    uint64_t first_bytes; /* PRIVATE: of transit_bytes, while nothing has been taken */
     bool grace;           /* SHARED: no reader is left behind before stobj_expire_window() */
     unsigned patience;    /* ... has been called so often */
 };

@@ -359,8 +359,26 @@ int
 stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
     uint64_t transit_bytes)
 {
-    const struct stobj_spec spec = {kind, size_hint, transit_bytes, transit_bytes, false, 0};
+    const struct stobj_spec spec = {.kind = kind,
+        .size_hint = size_hint,
+        .transit_bytes = transit_bytes,
+        .alone_bytes = transit_bytes,
+        .first_bytes = transit_bytes};
 
+    return stobj_make(out, s, &spec);
+}
+
+int
+stobj_new_private(struct stobj **out, struct storage *s, uint64_t size_hint, uint64_t transit_bytes,
+    uint64_t first_bytes)
+{
+    const struct stobj_spec spec = {.kind = STOBJ_PRIVATE,
+        .size_hint = size_hint,
+        .transit_bytes = transit_bytes,
+        .alone_bytes = transit_bytes,
+        .first_bytes = first_bytes};
+
+    tassert(first_bytes > 0);
     return stobj_make(out, s, &spec);
 }
 
@@ -368,8 +386,13 @@ int
 stobj_new_shared(struct stobj **out, struct storage *s, uint64_t size_hint, uint64_t window_bytes,
     uint64_t alone_bytes, unsigned patience)
 {
-    const struct stobj_spec spec = {
-        STOBJ_SHARED, size_hint, window_bytes, alone_bytes, true, patience};
+    const struct stobj_spec spec = {.kind = STOBJ_SHARED,
+        .size_hint = size_hint,
+        .transit_bytes = window_bytes,
+        .alone_bytes = alone_bytes,
+        .first_bytes = alone_bytes,
+        .grace = true,
+        .patience = patience};
 
     tassert(alone_bytes > 0 && alone_bytes <= window_bytes);
     return stobj_make(out, s, &spec);

@@ -22,7 +22,6 @@
 enum {
     WINDOW_SEG_MAX = 64 << 10,    /* as much as one read takes */
     WINDOW_SEG_MIN = 4 << 10,     /* a page; smaller reads cost more than they save */
-    WINDOW_FIRST = 64 << 10,      /* ahead of a private reader that has taken nothing yet */
     WINDOW_SEG_FORCED = 14 << 10, /* past the store's limit: enough to get on with */
     WINDOW_PRIVATE_PARTS = 4,     /* segments in the bound: one filled while others are sent */
     WINDOW_SHARED_PARTS = 256,    /* nearly as many readers, at least, can be fed at once */
@@ -82,6 +81,7 @@ window_new(struct stobj **out, struct storage *s, const struct stobj_spec *spec)
     w = p;
     *w = (struct window){.bound = spec->transit_bytes,
         .alone = spec->alone_bytes,
+        .first = spec->first_bytes,
         .open = spec->kind == STOBJ_SHARED,
         .grace = spec->grace,
         .patience = spec->patience,
@@ -282,8 +282,7 @@ window_bound(const struct window *w)
     return window_is_shared(w) > 1 || w->open ? w->bound : w->alone;
 }
 
-/* How far ahead of its one reader the writer may be.  A private object's begins with little and grows with what was
- * taken: a client that takes nothing, of many responses, holds little. */
+/* How far ahead of its one reader the writer may be: see stobj_new_private(). */
 static uint64_t
 window_lead(const struct window *w)
 {
@@ -291,7 +290,7 @@ window_lead(const struct window *w)
 
     if (w->base.kind != STOBJ_PRIVATE)
         return w->alone;
-    lead = WINDOW_FIRST + 2 * atomic_load_explicit(&w->start, memory_order_relaxed);
+    lead = w->first + 2 * atomic_load_explicit(&w->start, memory_order_relaxed);
     return lead < w->alone ? lead : w->alone;
 }
 

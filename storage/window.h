@@ -46,6 +46,7 @@ struct window {
     struct stobj_fill fill;
     /* set once, except what stobj_expect() adds before anything is written */
     uint64_t bound, alone; /* cost of what may be held: in all; with one reader, or none */
+    uint64_t first;        /* of alone, while a private object's reader has taken nothing */
     uint32_t claims_max;
     uint64_t length;
     uint32_t seg_size; /* with its head */

@@ -480,7 +480,8 @@ fetch_publish_window(struct fetch *f, const struct http_message *head, struct ca
 }
 
 enum {
-    TRANSIT_MIN = 16384 /* as of the parameter */
+    TRANSIT_MIN = 16384, /* as of the parameter */
+    TRANSIT_FIRST = 65536
 };
 
 /* How far the origin may be ahead of one client. */
@@ -495,11 +496,24 @@ fetch_transit_bytes(const struct fetch *f)
                                                   : (uint64_t)f->vcl->at.transit_bytes;
 }
 
+/* Body and its buffer for the one request that asked.  A client that takes nothing, of many responses at once, holds
+ * little; but what a policy says of the buffer holds as it is said. */
+static int
+fetch_new_private(struct fetch *f, struct stobj **out, uint64_t length)
+{
+    uint64_t transit = fetch_transit_bytes(f), bytes = transit - transit / TRANSIT_REST_PART;
+    bool said = f->vcl != NULL && f->vcl->at.transit_bytes != FETCH_UNSAID;
+
+    if (fetch_is_held(f))
+        return stobj_new(out, f->proxy->storage, STOBJ_KEPT, length, bytes);
+    return stobj_new_private(out, f->proxy->storage, length, bytes,
+        said || bytes < TRANSIT_FIRST ? bytes : TRANSIT_FIRST);
+}
+
 /* For the one request that asked. */
 static int
 fetch_publish_private(struct fetch *f, const struct http_message *head, struct cache_response *r)
 {
-    uint64_t transit = fetch_transit_bytes(f);
     struct entry_part part = {0, r->body_len, NULL};
     int err = 0;
 
@@ -513,9 +527,7 @@ fetch_publish_private(struct fetch *f, const struct http_message *head, struct c
         err = fetch_tags(f, r, false);
     f->entry->set_cookie =
         f->kind == FETCH_FOR_CACHE && f->attempt.refusal == FRESH_REFUSE_SET_COOKIE;
-    if (err == 0 &&
-        stobj_new(&part.body, f->proxy->storage, fetch_is_held(f) ? STOBJ_KEPT : STOBJ_PRIVATE,
-            r->body_len, transit - transit / TRANSIT_REST_PART) != 0)
+    if (err == 0 && fetch_new_private(f, &part.body, r->body_len) != 0)
         err = TERR_NOMEM;
     if (err != 0)
         return err;

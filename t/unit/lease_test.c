@@ -517,8 +517,8 @@ TEST(transit, memory_stays_within_the_bound)
 TEST(transit, the_writers_lead_grows_with_what_was_taken)
 {
     struct storage *s = store_open("malloc", 64 * MIB, NULL);
-    struct stobj *o = body_new(s, STOBJ_PRIVATE, STOBJ_SIZE_UNKNOWN, MIB);
-    uint64_t base = store_stats(s).charged, held, before = 0;
+    struct stobj *o = NULL;
+    uint64_t base, held, before = 0;
     struct test_loop loop;
     struct test_waiter ww;
     struct lease_iter it;
@@ -526,6 +526,8 @@ TEST(transit, the_writers_lead_grows_with_what_was_taken)
 
     loop_init(&loop);
     test_waiter_init(&ww, &loop);
+    CHECK_EQ(0, stobj_new_private(&o, s, STOBJ_SIZE_UNKNOWN, MIB, 64 * KIB));
+    base = store_stats(s).charged;
     CHECK_EQ(0, lease_init(&it, o, 0, LEASE_TO_END, NULL));
     for (unsigned turn = 0; turn < 4; turn++) {
         CHECK_EQ(-EAGAIN, body_fill(o, 100 * MIB, &ww.w));

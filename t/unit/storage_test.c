@@ -301,8 +301,6 @@ TEST(fault, every_allocation_may_fail_and_nothing_is_lost)
             err = stobj_new(&o, s, (enum stobj_kind)kind, 300000, 4 * MIB);
             if (err == 0)
                 err = body_fill(o, 2 * MIB, NULL);
-            if (err == -EAGAIN && kind == STOBJ_PRIVATE) /* nobody takes it */
-                err = 0;
             CHECK(err == 0 || err == -ENOMEM);
             fails += err != 0;
             if (o != NULL && err == 0)
@@ -311,7 +309,7 @@ TEST(fault, every_allocation_may_fail_and_nothing_is_lost)
                 stobj_unref(&o);
             CHECK_EQ(0, store_stats(s).charged);
         }
-        CHECK(fails >= (kind == STOBJ_PRIVATE ? 2 : 5));
+        CHECK(fails >= 5);
         CHECK(fails < 29 || kind != STOBJ_KEPT);
     }
     store_close(s);
