@@ -91,8 +91,8 @@ size_t storage_good_size(const struct storage *s, size_t size);
  * else ignored.  0, -ENOMEM, -ENOSPC. */
 int stobj_new(struct stobj **out, struct storage *s, enum stobj_kind kind, uint64_t size_hint,
     uint64_t transit_bytes);
-/* A private one whose reader, while it takes nothing, holds little: its writer is first_bytes ahead of it at first,
- * and further by twice of what has been taken, up to transit_bytes. */
+/* A private one that holds little while its reader takes nothing: its writer is first_bytes ahead
+ * at first, and further by twice of what has been taken, up to transit_bytes. */
 int stobj_new_private(struct stobj **out, struct storage *s, uint64_t size_hint,
     uint64_t transit_bytes, uint64_t first_bytes);
 /* A shared one.  Its writer runs alone_bytes ahead of a reader that is alone, as with a private

@@ -841,8 +841,8 @@ TEST(fault, a_slow_store_is_only_slow)
     struct fixture f;
     struct collect c = {.f = &f};
 
-    fixture_open(&f, "fault", "slow=2");
-    c.o = body_kept(f.s, STOBJ_SIZE_UNKNOWN, 20 * MIB); /* two batches and the end */
+    fixture_open(&f, "fault", "slow=2"); /* two batches and the end: */
+    c.o = body_kept(f.s, STOBJ_SIZE_UNKNOWN, 20 * MIB);
     CHECK_EQ(0, lease_each(c.o, 0, LEASE_TO_END, &f.r.w, collect_wait, collect_each, &c));
     CHECK_EQ(20 * MIB, c.at);
     CHECK(c.waits >= 2);
