@@ -1,7 +1,6 @@
-/* lease_test.c -- reading: extents, waiting, ranges, private and synthetic bodies, lease_each. */
+/* lease_test.c -- reading: extents, waiting, ranges, private and synthetic bodies. */
 #include "storage/lease.h"
 
-#include "storage/engine_fault.h"
 #include "t/unit/storage_fixture.h"
 
 #define KIB UINT64_C(1024)
@@ -769,106 +768,6 @@ TEST(synth, a_hundred_parts_are_found_from_any_offset)
     store_close(s);
 }
 
-/* ---- Faults and lease_each ---- */
-
-struct collect {
-    struct fixture *f;
-    struct stobj *o;
-    uint64_t at;
-    unsigned waits, left; /* batches still to be written */
-    int refuse;           /* what `each` answers from the second extent on */
-};
-
-static void
-collect_wait(void *ctx)
-{
-    struct collect *c = ctx;
-
-    c->waits++;
-    if (c->left > 0) {
-        CHECK_EQ(0, body_fill(c->o, 30000, NULL));
-        if (--c->left == 0)
-            space_finish(c->o);
-    }
-    loop_run(&c->f->loop);
-}
-
-static int
-collect_each(void *ctx, const char *ptr, size_t len)
-{
-    struct collect *c = ctx;
-
-    CHECK(body_is(ptr, c->at, len));
-    if (c->refuse != 0 && c->at > 0)
-        return c->refuse;
-    c->at += len;
-    return 0;
-}
-
-TEST(lease_each, reads_an_object_to_its_end_while_it_is_written)
-{
-    struct fixture f;
-    struct collect c = {.f = &f, .left = 10};
-
-    for (unsigned kind = STOBJ_KEPT; kind <= STOBJ_SHARED; kind++) {
-        fixture_open(&f, "malloc", NULL);
-        c = (struct collect){.f = &f, .left = 10};
-        c.o = body_new(f.s, (enum stobj_kind)kind, STOBJ_SIZE_UNKNOWN, MIB);
-        CHECK_EQ(0, lease_each(c.o, 0, LEASE_TO_END, &f.r.w, collect_wait, collect_each, &c));
-        CHECK_EQ(300000, c.at);
-        CHECK_EQ(10, c.waits);
-        stobj_unref(&c.o);
-        store_close(f.s);
-    }
-}
-
-TEST(lease_each, stops_when_refused_and_gives_everything_back)
-{
-    struct fixture f;
-    struct collect c = {.f = &f, .refuse = 42};
-
-    fixture_open(&f, "malloc", NULL);
-    c.o = body_kept(f.s, STOBJ_SIZE_UNKNOWN, 300000);
-    CHECK_EQ(42, lease_each(c.o, 0, LEASE_TO_END, &f.r.w, collect_wait, collect_each, &c));
-    CHECK_EQ(
-        -EINVAL, lease_each(c.o, 300001, LEASE_TO_END, &f.r.w, collect_wait, collect_each, &c));
-    stobj_unref(&c.o);
-    store_close(f.s);
-}
-
-TEST(fault, a_slow_store_is_only_slow)
-{
-    struct fixture f;
-    struct collect c = {.f = &f};
-
-    fixture_open(&f, "fault", "slow=2"); /* two batches and the end: */
-    c.o = body_kept(f.s, STOBJ_SIZE_UNKNOWN, 20 * MIB);
-    CHECK_EQ(0, lease_each(c.o, 0, LEASE_TO_END, &f.r.w, collect_wait, collect_each, &c));
-    CHECK_EQ(20 * MIB, c.at);
-    CHECK(c.waits >= 2);
-    stobj_unref(&c.o);
-    c = (struct collect){.f = &f, .left = 5};
-    c.o = body_new(f.s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0);
-    CHECK_EQ(0, lease_each(c.o, 0, LEASE_TO_END, &f.r.w, collect_wait, collect_each, &c));
-    CHECK_EQ(150000, c.at);
-    stobj_unref(&c.o);
-    store_close(f.s);
-}
-
-TEST(fault, the_engines_own_failure_reaches_the_reader)
-{
-    struct fixture f;
-    struct collect c = {.f = &f, .left = 5};
-
-    fixture_open(&f, "fault", "eio=4");
-    c.o = body_new(f.s, STOBJ_KEPT, STOBJ_SIZE_UNKNOWN, 0);
-    CHECK_EQ(-EIO, lease_each(c.o, 0, LEASE_TO_END, &f.r.w, collect_wait, collect_each, &c));
-    CHECK_EQ(30000, c.at);
-    stobj_unref(&c.o);
-    loop_run(&f.loop);
-    store_close(f.s);
-}
-
 TEST_MAIN(TEST_ENTRY(lease, batches_of_every_size_give_the_same_bytes),
     TEST_ENTRY(lease, a_batch_is_appended_to_and_filled),
     TEST_ENTRY(lease, ranges_start_and_end_at_odd_places),
@@ -894,8 +793,4 @@ TEST_MAIN(TEST_ENTRY(lease, batches_of_every_size_give_the_same_bytes),
     TEST_ENTRY(transit, a_full_store_still_lets_a_pass_through),
     TEST_ENTRY(transit, an_announced_small_body_takes_a_small_segment),
     TEST_ENTRY(synth, a_body_is_the_references_it_was_made_of),
-    TEST_ENTRY(synth, a_hundred_parts_are_found_from_any_offset),
-    TEST_ENTRY(lease_each, reads_an_object_to_its_end_while_it_is_written),
-    TEST_ENTRY(lease_each, stops_when_refused_and_gives_everything_back),
-    TEST_ENTRY(fault, a_slow_store_is_only_slow),
-    TEST_ENTRY(fault, the_engines_own_failure_reaches_the_reader))
+    TEST_ENTRY(synth, a_hundred_parts_are_found_from_any_offset))
