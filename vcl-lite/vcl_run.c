@@ -327,14 +327,29 @@ vcl_compare_i(unsigned cmp, int64_t a, int64_t b)
     }
 }
 
+/* Names of methods are what is compared most: 2 to 4 bytes cost two loads of each and no call. */
+VCL_ALWAYS_INLINE bool
+vcl_same_bytes(const char *a, const char *b, size_t len)
+{
+    uint16_t first[2], last[2];
+
+    if (len - 2 > 2)
+        return memcmp(a, b, len) == 0;
+    memcpy(&first[0], a, 2);
+    memcpy(&first[1], b, 2);
+    memcpy(&last[0], a + len - 2, 2);
+    memcpy(&last[1], b + len - 2, 2);
+    return first[0] == first[1] && last[0] == last[1];
+}
+
 /* An unset string equals nothing, not even another unset one. */
 VCL_ALWAYS_INLINE bool
 vcl_compare_s(unsigned cmp, const struct vcl_value *a, const struct vcl_value *b)
 {
     /* Equality first: it is asked most, and lengths decide most of it. */
     if (cmp <= VCL_CMP_NE) {
-        bool same = a->len == b->len && a->s != NULL && b->s != NULL &&
-                    (a->len == 0 || memcmp(a->s, b->s, a->len) == 0);
+        bool same =
+            a->len == b->len && a->s != NULL && b->s != NULL && vcl_same_bytes(a->s, b->s, a->len);
 
         return same == (cmp == VCL_CMP_EQ);
     }
