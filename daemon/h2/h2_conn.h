@@ -48,10 +48,11 @@ enum {
     H2_STREAMS_BUSY = 4096,               /* open on a loop: from here on a client may have fewer */
     H2_TROUBLE_HALF = H2_TROUBLE_MAX / 2, /* from here on it may have fewer streams */
     H2_TROUBLE_PER_S = 16,                /* of it that is forgotten */
-    H2_RESETS_KEPT = 16,    /* streams that we reset: their frames may still be on the way */
-    H2_TABLE_BYTES = 4096,  /* of the dynamic table that a client may fill (RFC 7541 4.2) */
-    H2_URGENCY_DEFAULT = 3, /* RFC 9218 4.1 */
-    H2_CLIENT_STREAMS = 1,  /* clients' have odd numbers */
+    H2_RESETS_KEPT = 16,     /* streams that we reset: their frames may still be on the way */
+    H2_TABLE_BYTES = 4096,   /* of the dynamic table that a client may fill (RFC 7541 4.2) */
+    H2_URGENCY_DEFAULT = 3,  /* RFC 9218 4.1 */
+    H2_CLIENT_STREAMS = 1,   /* clients' have odd numbers */
+    H2_TABLE_IDLE_MS = 2000, /* after so long without a stream the table is packed */
 };
 
 #define H2_STREAM_MAGIC OBJ_TAG('h', '2', 's', 't')
@@ -100,6 +101,7 @@ struct h2_conn {
     bool sized : 1;      /* our encoder's table was said to be of size 0 */
     bool in_payload : 1; /* of a DATA frame */
     bool idled : 1;      /* it ended because nothing was asked for */
+    bool table_idle : 1; /* since its last stream its table was packed, or could not be */
     struct h2_server *server;
     struct stream *stream;
     struct list link; /* in server->conns */
@@ -141,7 +143,9 @@ struct h2_conn {
     char *pending;
     uint32_t pending_len, pending_cap;
     /* HPACK, decoding */
-    nghttp2_hd_inflater *inflater;
+    nghttp2_hd_inflater *inflater; /* NULL: none was needed yet, or its table is in `table` */
+    char *table;                   /* a field block that makes it; NULL: it is empty */
+    uint16_t table_len;
     uint64_t table_state; /* of it, for the memo */
     uint32_t resets[H2_RESETS_KEPT];
     uint8_t resets_at;
@@ -228,6 +232,13 @@ void h2_priority_read(struct h2_stream *s, struct slice value);
 void h2_head_close(struct h2_conn *c);
 /* What inflaters are charged by. */
 void h2_head_memory(struct h2_server *s);
+
+/* h2_table.c */
+/* The inflater goes, and what it knows is kept in less. */
+void h2_table_pack(struct h2_conn *c);
+/* There is an inflater, which knows all that came before.  False: no memory, and it is not to be used. */
+bool h2_table_unpack(struct h2_conn *c);
+void h2_table_drop(struct h2_conn *c);
 
 /* h2_encode.c */
 extern const struct http_rendering h2_rendering;

@@ -75,6 +75,7 @@ h2_head_close(struct h2_conn *c)
     if (c->inflater != NULL)
         nghttp2_hd_inflate_del(c->inflater);
     c->inflater = NULL;
+    h2_table_drop(c);
 }
 
 static void
@@ -582,7 +583,7 @@ h2_head_read(struct h2_conn *c, struct h2_stream *s, const char *block, size_t l
     if (notes)
         h2_reading_again(&r);
     /* At the first field block: an idle connection has none.  It is charged as the connection is. */
-    if (c->inflater == NULL && nghttp2_hd_inflate_new2(&c->inflater, &server->mem) != 0)
+    if (!h2_table_unpack(c))
         return H2_INTERNAL_ERROR;
     err = h2_read_block(&r, block, len);
     if (err != 0)

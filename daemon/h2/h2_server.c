@@ -69,8 +69,10 @@ h2_stream_free(struct h2_stream *s)
     c->nstreams--;
     c->heads_open -= s->head_text;
     server->nstreams--;
-    if (c->nstreams == 0)
+    if (c->nstreams == 0) {
         c->idle_since_ms = server->env.loop->clock.mono_ms;
+        c->table_idle = false;
+    }
     h2_body_drop(s);
     arena_fini(&s->x.arena);
     OBJ_BURY(s);
@@ -422,6 +424,13 @@ h2_conn_has_part(const struct h2_conn *c)
            (!c->has_settings || c->block_stream != 0 || (c->in.len > 0 && !c->in_payload));
 }
 
+/* No field block is under way, and none has been for as long as it is idle. */
+static bool
+h2_table_may_pack(const struct h2_conn *c)
+{
+    return c->nstreams == 0 && c->inflater != NULL && !c->table_idle && c->block_stream == 0;
+}
+
 static void
 h2_conn_on_deadline(struct h2_conn *c)
 {
@@ -444,6 +453,8 @@ h2_conn_on_deadline(struct h2_conn *c)
         counter_add(c->server->env.counters, COUNTER_sess_timeout, 1);
         c->idled = true;
         h2_conn_end(c);
+    } else if (h2_table_may_pack(c) && now >= c->idle_since_ms + H2_TABLE_IDLE_MS) {
+        h2_table_pack(c);
     } else {
         h2_streams_on_deadline(c);
     }
@@ -473,6 +484,8 @@ h2_conn_set_deadline(struct h2_conn *c)
     }
     if (c->nstreams == 0 && !c->closing)
         at = h2_least(at, c->idle_since_ms + (uint64_t)conf->idle_ms);
+    if (h2_table_may_pack(c))
+        at = h2_least(at, c->idle_since_ms + H2_TABLE_IDLE_MS);
     if (c->drain_ms != 0 && !c->closing)
         at = h2_least(at, c->drain_ms + DRAIN_MS);
     for (struct list *i = c->streams.next; i != &c->streams; i = i->next)

@@ -366,10 +366,11 @@ def busy(end):
 
 
 STATES = (("HTTP/1.1, one request", h1_asked), ("HTTP/2, none yet", session),
-          ("HTTP/2, 10 browser requests", busy))
+          ("HTTP/2, 10 browser requests", busy), ("the same, idle for three seconds", busy))
+IDLE_STATE, IDLE_S = STATES[3][0], 3  # tarnd packs its table after two
 
 
-def held_bytes(lab, server, tls, open_one):
+def held_bytes(lab, server, tls, open_one, idle_s):
     """(resident, charged or None) of a connection; the first are there to have all else ready."""
     port = lab.port()
     proc = server.launch(port, "/1k")
@@ -379,8 +380,10 @@ def held_bytes(lab, server, tls, open_one):
             end = client.End(server.h1, False)
         charged = getattr(server, "charged", lambda: None)
         held = [open_one(end) for _ in range(bench_memory.WARM_UP)]
+        time.sleep(idle_s)
         before, charged_before = bench_memory.settled(proc), charged()
         held += [open_one(end) for _ in range(SESSIONS)]
+        time.sleep(idle_s)
         resident = (bench_memory.settled(proc) - before) / SESSIONS
         each = (charged() - charged_before) / SESSIONS if charged_before is not None else None
         for c in held:
@@ -402,7 +405,8 @@ def memory_all(lab, servers):
                 try:
                     fresh = type(server)(lab, server.origin)
                     fresh.pem = server.pem
-                    resident, charged = held_bytes(lab, fresh, tls, open_one)
+                    resident, charged = held_bytes(lab, fresh, tls, open_one,
+                                                   IDLE_S if title == IDLE_STATE else 0)
                 except (BenchError, OSError) as e:
                     print(f"{server.name}, {line[0]}: {e}", flush=True)
                 rows.append({"tls": tls, "state": title, "server": server.name, "resident": resident,
@@ -432,7 +436,7 @@ def bounds_of(counted, memory):
                       of.get((False, f"browser, seen, by {m}")), BROWSER_MOST) for m in STREAMS]
         out.append(bound("HTTP/1.1 on a listener with h2c: user instructions", of.get((False, "HTTP/1.1")), H1_MOST))
     if memory:
-        for (state, _), most in zip(STATES[1:], (SESSION_MOST, BUSY_MOST)):
+        for state, most in ((STATES[1][0], SESSION_MOST), (IDLE_STATE, BUSY_MOST)):
             for key in ("charged", "resident"):
                 out.append(bound(f"{state}, beyond TLS: {key}", beyond_tls(memory, state, key), most, unit="bytes"))
     return out

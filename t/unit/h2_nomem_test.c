@@ -78,6 +78,15 @@ lives(size_t takes)
     fake_take(world.client->s, SIZE_MAX);
     fake_run(&world.loop);
     hears();
+    /* Idle, if it lives: its table is packed, and comes back. */
+    fake_pass(&world.loop, H2_TABLE_IDLE_MS + 100);
+    put_frame(&b, H2_HEADERS, H2_END_STREAM | H2_END_HEADERS, 7, "\x82\x86\xbe\x41\x01c", 6);
+    says(&b);
+    if (world.nanswers > 0 && world.answers[world.nanswers - 1].x != NULL) {
+        answers(&world.answers[world.nanswers - 1], 3);
+        wake(&world.answers[world.nanswers - 1]);
+    }
+    hears();
 }
 
 TEST(h2_nomem, at_any_point_ends_the_connection_or_a_stream_and_leaves_nothing)
