@@ -15,10 +15,6 @@
 #include "daemon/proxy/fetch_policy.h"
 #include "storage/lease.h"
 
-enum {
-    FETCH_TURN_BYTES = 4 << 20, /* then the others of this loop get their turn */
-};
-
 /* The backend's timeouts, unless the policy said others for this request.  Milliseconds, all three;
  * FETCH_UNSAID is no time. */
 static int64_t
@@ -35,7 +31,7 @@ fetch_first_byte_ms(const struct fetch *f)
                                                                    : f->conf->first_byte_timeout;
 }
 
-static int64_t
+int64_t
 fetch_between_bytes_ms(const struct fetch *f)
 {
     return f->vcl != NULL && f->vcl->between_bytes_ms != FETCH_UNSAID
@@ -491,151 +487,6 @@ fetch_do_head(struct fetch *f)
         return fetch_fail(f, TERR_UPSTREAM);
     }
     return not_modified ? fetch_not_modified(f, head) : fetch_take_head(f, head);
-}
-
-/* Room in the object for what comes next: 0, TERR_AGAIN, or why not. */
-static int
-fetch_room(struct fetch *f, struct span *room)
-{
-    int err;
-
-    err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
-    f->attempt.no_room = f->attempt.no_room || err == -ENOSPC;
-    /* The store is full: its readers get what follows through a window, and the cache keeps nothing
-     * of it. */
-    if (err == -ENOSPC && fetch_is_shared(f) && f->held == NULL && fetch_outgrown(f) == 0)
-        err = space_get(f->body, FETCH_SPAN_MAX, room, &f->space);
-    switch (err) {
-    case 0:
-        return 0;
-    case -EAGAIN:
-        return TERR_AGAIN;
-    case -ENOSPC:
-        return TERR_LIMIT;
-    default:
-        return TERR_NOMEM;
-    }
-}
-
-enum {
-    WINDOW_OPEN_MS = 1000, /* a reader that comes later after the head finds no start */
-    /* For which one that stands still holds up the others, once: a lost packet may take that long.
-     * If it cannot get the rest otherwise, WINDOW_PATIENCE times that, from when it last moved. */
-    WINDOW_LOOK_MS = 1000,
-};
-
-/* No room: the readers are slow, not the origin. */
-static enum fetch_next
-fetch_stall(struct fetch *f)
-{
-    tassert(f->body != NULL && f->state == FETCH_BODY);
-    fetch_tell_absent(f, false); /* too long a page to wait for its end */
-    /* The backend is not the slow side, so its deadline does not count; that of the client's
-     * connection does. */
-    if (!fetch_is_windowed(f))
-        timer_clear(&f->timer);
-    else if (!f->attempt.stalled)
-        fetch_deadline(f, WINDOW_LOOK_MS);
-    f->attempt.stalled = true;
-    return FETCH_WAIT;
-}
-
-/* A window is open for a while, and then for the readers that have come; those that stand still get
- * a look each second. */
-static void
-fetch_tend_window(struct fetch *f)
-{
-    tassert(f->body != NULL && f->held == NULL);
-    if ((int64_t)f->proxy->loop->clock.mono_ms - f->attempt.came_ms > WINDOW_OPEN_MS)
-        stobj_shut_window(f->body);
-    if (!f->attempt.stalled || !timer_expired(&f->timer))
-        return;
-    fetch_deadline(f, WINDOW_LOOK_MS);
-    if (!stobj_expire_window(f->body))
-        entry_seal(f->entry); /* a slow reader sets the pace: later ones need not share it */
-    if (waiter_state(&f->space) == WAITER_ARMED)
-        space_cancel(f->body, &f->space); /* ask again */
-}
-
-/* Has a body of a length that was not said become longer than what is kept?  For a length that was said there
- * is room, whatever the limit has become since. */
-static bool
-fetch_is_too_large(const struct fetch *f)
-{
-    return fetch_is_shared(f) && f->held == NULL && !f->attempt.too_large &&
-           f->attempt.part_len == STOBJ_SIZE_UNKNOWN &&
-           entry_body_len(f->entry) == STOBJ_SIZE_UNKNOWN &&
-           stobj_len(f->body) > fetch_object_max(f->proxy);
-}
-
-/* Bytes have come.  0, or TERR_FRAMING: more than its Content-Range says. */
-static int
-fetch_add(struct fetch *f, size_t n)
-{
-    tassert(n > 0 && f->state == FETCH_BODY);
-    space_extend(f->body, n);
-    counter_add(f->proxy->counters, COUNTER_fetch_bytes, n);
-    fetch_deadline(f, fetch_between_bytes_ms(f));
-    if (stobj_len(f->body) > f->attempt.part_len)
-        return TERR_FRAMING;
-    if (fetch_is_too_large(f)) {
-        f->attempt.too_large = true;
-        fetch_outgrown(f);
-    }
-    return 0;
-}
-
-/* One span, if there is room.  *got: its bytes; 0: the state changed, or we wait. */
-static enum fetch_next
-fetch_move(struct fetch *f, size_t *got)
-{
-    struct origin_exchange *x = fetch_exchange(f);
-    struct span room;
-    ssize_t n;
-
-    *got = 0;
-    if (waiter_pending(&f->space))
-        return FETCH_WAIT;
-    if (x->body_done)
-        return fetch_goto(f, FETCH_DONE); /* and no room is asked for what never comes */
-    n = fetch_room(f, &room);
-    if (n == TERR_AGAIN)
-        return fetch_stall(f);
-    if (n < 0)
-        return fetch_fail(f, (int)n);
-    /* The backend's time begins again with the room. */
-    if (f->attempt.stalled)
-        fetch_deadline(f, fetch_between_bytes_ms(f));
-    f->attempt.stalled = false;
-    n = x->ops->body(x, room);
-    if (n == TERR_AGAIN)
-        return timer_expired(&f->timer) ? fetch_fail(f, TERR_TIMEDOUT) : FETCH_WAIT;
-    if (n == 0)
-        return fetch_goto(f, FETCH_DONE);
-    *got = n > 0 ? (size_t)n : 0;
-    n = n > 0 ? fetch_add(f, *got) : n;
-    return n < 0 ? fetch_fail(f, (int)n) : FETCH_WAIT;
-}
-
-/* BODY -- from the socket into storage, as fast as there is room. */
-static enum fetch_next
-fetch_do_body(struct fetch *f)
-{
-    size_t all = 0, got = 0;
-
-    if (f->attempt.on.request != FETCH_SENT)
-        fetch_send(f); /* the origin answered early; its errors show in the response */
-    if (fetch_is_windowed(f))
-        fetch_tend_window(f);
-    do {
-        enum fetch_next next = fetch_move(f, &got);
-
-        if (got == 0 || next != FETCH_WAIT)
-            return next;
-        all += got;
-    } while (all < FETCH_TURN_BYTES);
-    task_wake(&f->task);
-    return FETCH_WAIT;
 }
 
 /* DONE -- whole: kept if it is for the cache. */

@@ -183,6 +183,11 @@ const char *fetch_state_name(enum fetch_state state);
 enum fetch_next fetch_fail(struct fetch *f, int err);
 void fetch_run(struct task *task);
 
+/* fetch_body.c: the state BODY. */
+enum fetch_next fetch_do_body(struct fetch *f);
+/* Milliseconds between bytes of the response, the policy's word first. */
+int64_t fetch_between_bytes_ms(const struct fetch *f);
+
 /* fetch_start.c */
 void fetch_free(struct fetch *f);
 void fetch_deadline(struct fetch *f, int64_t after_ms);
