@@ -1,0 +1,64 @@
+/* codec_priv.h -- what the kinds of codecs have in common.  For daemon/filter alone.
+ *
+ * A kind is a row of codec_kinds (codec.c).  Its struct begins with a struct codec; the pool keeps
+ * the memory from one body to the next, so init() sets whatever run() reads. */
+#ifndef TARN_CODEC_PRIV_H
+#define TARN_CODEC_PRIV_H
+
+#include "daemon/base/obj.h"
+#include "daemon/filter/codec.h"
+
+#define CODEC_MAGIC OBJ_TAG('c', 'd', 'e', 'c')
+struct codec {
+    uint32_t magic;
+    enum codec_kind kind;
+    struct codec_pool *pool; /* borrowed */
+    struct codec *next;      /* idle: the pool's list */
+    uint64_t in, out;        /* bytes so far */
+    bool failed;             /* codec_run() has returned an error */
+};
+
+struct codec_ops {
+    size_t size; /* of its struct */
+    void (*init)(struct codec *c);
+    int (*run)(struct codec *c, struct slice *in, struct span *out, enum codec_flow flow);
+};
+
+extern const struct codec_ops codec_gzip_ops, codec_gunzip_ops;
+
+enum {
+    CODEC_STEP_MAX = 1 << 30, /* bytes of a call of ISA-L, which counts in 32 bits */
+};
+
+static inline uint32_t
+codec_step(size_t len)
+{
+    return len < CODEC_STEP_MAX ? (uint32_t)len : CODEC_STEP_MAX;
+}
+
+/* ISA-L only reads its input, though its structs have no const. */
+static inline uint8_t *
+codec_bytes(const struct slice *in)
+{
+    return (uint8_t *)(uintptr_t)in->ptr;
+}
+
+static inline void
+codec_took(struct codec *c, struct slice *in, size_t len)
+{
+    tassert(len <= in->len);
+    in->ptr += len;
+    in->len -= len;
+    c->in += len;
+}
+
+static inline void
+codec_wrote(struct codec *c, struct span *out, size_t len)
+{
+    tassert(len <= out->len);
+    out->ptr += len;
+    out->len -= len;
+    c->out += len;
+}
+
+#endif
