@@ -18,6 +18,7 @@
 #include "daemon/base/span.h"
 
 struct addrinfo;
+struct conf;
 struct conf_memory;
 
 /* An address as written, and resolved when the file was loaded. */
@@ -207,6 +208,11 @@ struct conf_time {
     int64_t ms;
 };
 
+struct conf_switch {
+    const char *text;
+    bool said, on;
+};
+
 struct conf_names {
     const char *text;
     bool all;                /* true: whatever its name */
@@ -270,6 +276,7 @@ struct conf_route {
     uint64_t limits;        /* these: a bit for each of conf->limits */
     struct conf_page error_page;
     struct conf_auth basic_auth;
+    struct conf_switch compress; /* no action; conf_compress_is_on() says what it comes to */
     bool acts;
 };
 
@@ -304,6 +311,26 @@ struct conf_negative {
     int64_t entries; /* 0: there is no such cache */
     int64_t ttl;     /* ms; 0: only what a policy asks for */
 };
+
+/* Formats of compression: bits. */
+enum conf_compress_format {
+    CONF_COMPRESS_GZIP = 1,
+};
+
+/* Which responses are compressed as they arrive.  Where the file says nothing, all but `on` have their
+ * defaults: a route may be on by itself. */
+struct conf_compress {
+    bool on;           /* for routes that do not say it, and for requests without a route */
+    int64_t formats;   /* enum conf_compress_format; never 0 */
+    const char *types; /* words with a space between them, lower case; a subtype may be * */
+    int64_t min_size;  /* bytes of a body */
+    int64_t states;    /* bodies that a worker compresses at the same time */
+};
+
+/* Is compression on for this route?  NULL: for a request that no route matches. */
+bool conf_compress_is_on(const struct conf *conf, const struct conf_route *route);
+/* Is the media type of a Content-Type among them?  Parameters behind it do not count, nor does case. */
+bool conf_compress_has_type(const struct conf_compress *compress, struct slice content_type);
 
 struct conf_table {
     const char *name;
@@ -401,6 +428,8 @@ struct conf {
     const char *vcl;          /* the policy's file, as open(2) takes it; "": none */
     struct conf_index index;
     struct conf_negative negative;
+    struct conf_compress compress;
+    bool compresses; /* it is on, or at least one route is */
     struct conf_table *tables;
     unsigned ntables;
     const struct conf_admin *admin; /* NULL: no admin listener */

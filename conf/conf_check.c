@@ -155,9 +155,18 @@ check_actions(const struct conf_route *r)
 }
 
 static void
+check_compress(const struct conf_compress *c)
+{
+    tassert(c->formats != 0); /* also where it is off: a route may be on */
+    tassert(c->types[0] != '\0');
+    tassert(c->min_size >= 0);
+    tassert(c->states > 0);
+}
+
+static void
 check_routes(const struct conf *c)
 {
-    bool act = false;
+    bool act = false, compresses = c->compress.on;
 
     for (unsigned i = 0; i < c->nroutes; i++) {
         const struct conf_route *r = &c->routes[i];
@@ -170,8 +179,11 @@ check_routes(const struct conf *c)
         tassert(c->nlimits == CONF_LIMITS_MAX || r->limits >> c->nlimits == 0);
         check_actions(r);
         act = act || r->acts;
+        compresses = compresses || r->compress.on;
+        tassert(!r->compress.on || (r->compress.said && !r->pass));
     }
     tassert(c->routes_act == act);
+    tassert(c->compresses == compresses);
 }
 
 static void
@@ -229,6 +241,7 @@ conf_check(const struct conf *c)
     check_backends(c);
     check_directors(c);
     check_routes(c);
+    check_compress(&c->compress);
     check_limits(c);
     check_tables(c);
     if (c->admin != NULL)

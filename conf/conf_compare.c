@@ -488,6 +488,16 @@ compare_negative_live(const struct conf_key *key)
     return key->offset == offsetof(struct conf_negative, ttl);
 }
 
+/* Requests read all of it in the snapshot that the routes are in. */
+static void
+compare_compress(struct compare *c, const struct conf_compress *a, const struct conf_compress *b)
+{
+    if (a->on != b->on)
+        compare_say(c, "compress", a->on ? "on" : "off", b->on ? "on" : "off", true);
+    else
+        compare_rows(c, "compress", "compress.", a, b, compare_always);
+}
+
 static bool
 compare_admin_live(const struct conf_key *key)
 {
@@ -528,6 +538,7 @@ conf_compare(const struct conf *old, const struct conf *next, conf_change_f *eac
     compare_rows(&c, "index", "index.", &old->index, &next->index, compare_never);
     compare_rows(&c, "negative_cache", "negative_cache.", &old->negative, &next->negative,
         compare_negative_live);
+    compare_compress(&c, &old->compress, &next->compress);
     compare_tables(&c, old, next);
     compare_admin(&c, old, next);
     compare_rows(

@@ -16,7 +16,8 @@
 #include "daemon/base/obj.h"
 
 enum {
-    DOC_COLUMNS = 96
+    DOC_COLUMNS = 96,
+    DOC_DEFAULT = 768, /* bytes of a default in a document, with NUL */
 };
 
 enum doc_kind {
@@ -66,11 +67,26 @@ doc_param(const struct conf_key *key)
     TUNREACHABLE("a row with CONF_FROM_PARAM names no parameter");
 }
 
+/* Words with a space between them, as a list of YAML. */
+static const char *
+doc_list(const char *words, char *buf, size_t len)
+{
+    size_t used = (size_t)snprintf(buf, len, "[");
+
+    for (; *words != '\0'; words++)
+        used += (size_t)snprintf(buf + used, len - used, *words == ' ' ? ",%c" : "%c", *words);
+    used += (size_t)snprintf(buf + used, len - used, "]");
+    tassert(used < len);
+    return buf;
+}
+
 /* The default as a file would have it.  `buf` may be what is returned. */
 static const char *
 doc_default(const struct conf_key *key, char *buf, size_t len)
 {
     tassert((key->def_text != NULL || key->required) == (doc_types[key->type].kind == DOC_STRING));
+    if (key->type == CONF_TYPE_MEDIATYPES)
+        return doc_list(key->def_text, buf, len);
     if (doc_types[key->type].kind == DOC_STRING)
         return key->def_text == NULL ? NULL : key->def_text[0] == '\0' ? "\"\"" : key->def_text;
     if (key->def == CONF_FROM_PARAM)
@@ -82,7 +98,8 @@ static bool
 doc_has_bounds(const struct conf_key *key)
 {
     return doc_types[key->type].kind == DOC_NUMBER && key->type != CONF_TYPE_BOOL &&
-           key->type != CONF_TYPE_H2C && key->type != CONF_TYPE_SLOTS;
+           key->type != CONF_TYPE_H2C && key->type != CONF_TYPE_SLOTS &&
+           key->type != CONF_TYPE_CODINGS;
 }
 
 /* "auto" is not a bound, so an AUTO's bounds are formatted as plain numbers. */
@@ -110,7 +127,7 @@ doc_type_name(enum conf_type type, char *buf, size_t len)
 static void
 doc_row(struct conf_sink *to, const struct conf_key *key)
 {
-    char type[32], def_buf[32], least[32], most[32];
+    char type[32], def_buf[DOC_DEFAULT], least[32], most[32];
     const char *def = doc_default(key, def_buf, sizeof(def_buf));
 
     doc_type_name(key->type, type, sizeof(type));
@@ -203,12 +220,35 @@ doc_comment(struct conf_sink *to, int indent, const char *text)
     }
 }
 
+/* "key: value", a long list broken between two elements. */
+static void
+doc_yaml_value(
+    struct conf_sink *to, const char *name, const char *value, int indent, const char *dash)
+{
+    int before = indent - (int)strlen(dash);
+    size_t room = (size_t)DOC_COLUMNS - (size_t)indent - strlen(name) - 2;
+
+    conf_doc_print(to, "%*s%s%s: ", before, "", dash, name);
+    while (strlen(value) > room) {
+        size_t len = room;
+
+        while (len > 0 && value[len] != ' ')
+            len--;
+        tassert(len > 0);        /* no element is as long as a line */
+        tassert(dash[0] != '-'); /* it would begin another entry */
+        conf_doc_print(to, "%.*s\n%*s%s  ", (int)len, value, before, "", dash);
+        value += len + 1;
+        room = (size_t)DOC_COLUMNS - (size_t)indent - 2;
+    }
+    conf_doc_print(to, "%s\n", value);
+}
+
 /* Its comment above, then "key: default".  With `dash` the line begins an entry of a list, or is
  * commented out: the dash stands in the place of the last blanks of the indentation. */
 static void
 doc_yaml_key(struct conf_sink *to, const struct conf_key *key, int indent, const char *dash)
 {
-    char comment[512], def_buf[32], least_buf[32], most_buf[32];
+    char comment[512], def_buf[DOC_DEFAULT], least_buf[32], most_buf[32];
     const char *def = doc_default(key, def_buf, sizeof(def_buf));
     const char *least = doc_bound(key, key->least, least_buf, sizeof(least_buf));
     const char *most = doc_bound(key, key->most, most_buf, sizeof(most_buf));
@@ -225,7 +265,7 @@ doc_yaml_key(struct conf_sink *to, const struct conf_key *key, int indent, const
               : key->type == CONF_TYPE_ADDRESS ? "127.0.0.1:9000"
               : key->type == CONF_TYPE_MEMBERS ? "[origin]"
                                                : "origin";
-    conf_doc_print(to, "%*s%s%s: %s\n", indent - (int)strlen(dash), "", dash, key->name, def);
+    doc_yaml_value(to, key->name, def, indent, dash);
 }
 
 /* The shapes: a value, a map of names to maps, a list of maps, a map. */
@@ -242,7 +282,7 @@ doc_yaml_section(struct conf_sink *to, const struct conf_section *s)
                   strcmp(s->name, "directors") == 0;
     /* Their being there means something. */
     bool is_off = strcmp(s->name, "admin") == 0 || strcmp(s->name, "negative_cache") == 0 ||
-                  is_map || is_limits;
+                  strcmp(s->name, "compress") == 0 || is_map || is_limits;
     int indent = is_limits ? 6 : is_list || is_off ? 4 : 2;
 
     conf_doc_print(to, "\n");

@@ -19,6 +19,7 @@
 #define CONF_MEMBERS_MAX   1024 /* of a director: choosing looks at each */
 #define CONF_NAMES_MAX     64   /* of one list of a route: each request looks through it */
 #define CONF_FIELDS_MAX    64
+#define CONF_TYPES_MAX     64              /* media types: each response looks through them */
 #define CONF_USERS_MAX     10000           /* of one basic_auth */
 #define CONF_CERTNAMES_MAX (64 * CONF_KI)  /* bytes of acme's names */
 #define CONF_AUTH_MAX      (CONF_MI)       /* bytes of its file */
@@ -57,6 +58,9 @@
     X(CHOICE,    STRING, WORD,    "refuse or accept")                                              \
     X(ALLOW,     STRING, ALLOW,                                                                    \
       "a map, as in { read: [group:adm], write: [user:root, 10.0.0.0/8] }")                        \
+    X(CODINGS,   NUMBER, CODINGS, "a list of formats of compression, as in [gzip]")                \
+    X(MEDIATYPES, STRING, MEDIATYPES,                                                              \
+      "a list of media types without parameters, as in [text/*, image/svg+xml]")                   \
     X(WORDS,     STRING, WORDS,   "a list of words without a space in them, as in [one, two]")     \
     X(PROFILE,   STRING, WORD,    "intermediate or modern")                                        \
     X(CLIENTAUTH, STRING, WORD,   "off, optional or required")                                     \
@@ -94,6 +98,7 @@
       "a list of names, each alone or in a map with its weight, as in [a, {name: b, weight: 3}]")  \
     X(BACKEND,   STRING, BACKEND, "the name of a backend or of a director")                        \
     X(TTL,       STRING, RULE,    "a time, as in 5m; empty: not set")                              \
+    X(SWITCH,    STRING, RULE,    "on, off, true or false; empty: not set")                        \
     X(NAMES,     STRING, RULE,                                                                     \
       "true for all, or a list of names with *, as in [utm_*, fbclid]")                            \
     X(METHODS,   STRING, RULE,    "a list of methods, as in [GET, POST]")                          \
@@ -279,6 +284,9 @@
       "(htpasswd -B, mkpasswd), relative to this file's directory. Authorization is then removed " \
       "from the request, so that responses may be stored; forward: on forwards it, and then they " \
       "are not stored")                                                                            \
+    X(compress, SWITCH, "", 0, 0,                                                                  \
+      "Compression of its responses, on or off; with the defaults of the section compress where "  \
+      "that is off. Default: as the section")                                                      \
     X(redirect, REDIRECT, "", 0, 2048,                                                             \
       "Answer with a redirect; $host is the host without its port, $uri the path, $request_uri "   \
       "path "                                                                                      \
@@ -309,6 +317,23 @@
       "it")                                                                                        \
     X(ttl, MS, 10 * CONF_S, 0, CONF_D,                                                             \
       "How long an entry is used; 0: only entries that a policy adds with tarn.negative()")
+
+#define CONF_COMPRESS_TABLE(X)                                                                     \
+    X(formats, CODINGS, CONF_COMPRESS_GZIP, CONF_COMPRESS_GZIP, CONF_COMPRESS_GZIP,                \
+      "Formats that Tarn compresses to: gzip")                                                     \
+    X(types, MEDIATYPES,                                                                           \
+      "text/* application/json application/ld+json application/manifest+json application/xml "     \
+      "application/rss+xml application/atom+xml application/xhtml+xml application/javascript "     \
+      "application/x-javascript application/wasm application/vnd.ms-fontobject font/ttf font/otf " \
+      "image/svg+xml image/bmp image/x-icon",                                                      \
+      1, CONF_WORDS_MAX,                                                                           \
+      "Media types to compress, by Content-Type without its parameters, 64 at most; text/* is "    \
+      "every type of text")                                                                        \
+    X(min_size, BYTES, 1 * CONF_KI, 0, 1024 * CONF_MI,                                             \
+      "Smaller bodies stay as they are; a body of unknown length is compressed")                   \
+    X(states, COUNT, 16, 1, 1024,                                                                  \
+      "Bodies that each worker compresses at the same time; beyond it a body is stored as it "     \
+      "arrives")
 
 #define CONF_ADMIN_TABLE(X)                                                                        \
     X(address, LISTEN, "unix:/run/tarn/admin.sock", 0, 4000,                                       \
@@ -377,6 +402,13 @@
       "Negative caching: a 404 or 410 without freshness information is stored without its body, "  \
       "in a table of fixed size. Without this section there is none; `negative_cache: {}` has "    \
       "the defaults.")                                                                             \
+    X(compress, CONF_COMPRESS_TABLE,                                                               \
+      "On, off, or a map. On: a response to GET with status 200 that may be stored, of one of "    \
+      "types, is compressed while it arrives, unless it is private or has Set-Cookie, "            \
+      "Content-Encoding or Cache-Control: no-transform. It gets Content-Encoding: gzip, Vary: "    \
+      "Accept-Encoding and a weak ETag. One object is stored: a client that does not accept gzip " \
+      "gets it decompressed. Backends are asked with Accept-Encoding: gzip; what they compress "   \
+      "is stored as it arrives. Default: off; `compress: {}` is on, with the defaults.")           \
     X(tables, CONF_TABLES_TABLE,                                                                   \
       "A map of names to tables in shared memory, which policies read with tarn.table_contains "   \
       "and "                                                                                       \

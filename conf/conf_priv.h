@@ -246,6 +246,17 @@ bool conf_lines_read(
 void conf_directors_read(struct conf_cx *cx, const struct ynode *n);
 bool conf_members_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_members *to);
+/* conf_compress.c: formats and media types, each a list or one.  As conf_value_read. */
+bool conf_codings_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, int64_t *to);
+bool conf_media_types_read(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, const char **to);
+/* As conf_value_format. */
+const char *conf_codings_format(int64_t bits, char *buf, size_t len);
+/* The section: on, off or a map; `n` is not NULL, and defaults are set.  Finish: when routes and section
+ * have been read. */
+void conf_compress_read(struct conf_cx *cx, const struct ynode *n);
+void conf_compress_finish(struct conf *conf);
 /* conf_nets.c: a list of them, or one.  As conf_value_read. */
 bool conf_nets_read(
     struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_nets *to);

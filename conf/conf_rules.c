@@ -457,6 +457,25 @@ rules_read_time(
     return to->said;
 }
 
+static bool
+rules_read_switch(
+    struct conf_cx *cx, const struct conf_key *key, const struct ynode *n, struct conf_switch *to)
+{
+    struct conf_key word = {.name = key->name, .type = CONF_TYPE_BOOL, .most = 1};
+    int64_t on = 0;
+
+    if (n->kind == YNODE_MAP) {
+        conf_fail(cx, n,
+            "%s of a route is on or off: what else there is to say stands in section '%s', for all "
+            "routes",
+            key->name, key->name);
+        return false;
+    }
+    to->said = conf_value_read(cx, &word, n, &on);
+    to->on = on != 0;
+    return to->said;
+}
+
 /* Keep in step with conf_rule_same(): a type that is read and not compared would survive a
  * reload unseen. */
 bool
@@ -468,6 +487,8 @@ conf_rule_read(struct conf_cx *cx, const struct conf_key *key, const struct ynod
     switch ((unsigned)key->type) {
     case CONF_TYPE_TTL:
         return rules_read_time(cx, key, n, to);
+    case CONF_TYPE_SWITCH:
+        return rules_read_switch(cx, key, n, to);
     case CONF_TYPE_NAMES:
     case CONF_TYPE_METHODS:
     case CONF_TYPE_LIMITS:
@@ -525,6 +546,12 @@ rules_redirect_same(const struct conf_redirect *a, const struct conf_redirect *b
     return a->to == NULL || (strcmp(a->to, b->to) == 0 && a->status == b->status);
 }
 
+static bool
+rules_switch_same(const struct conf_switch *a, const struct conf_switch *b)
+{
+    return a->said == b->said && a->on == b->on;
+}
+
 bool
 conf_rule_same(enum conf_type type, const void *a, const void *b)
 {
@@ -533,6 +560,8 @@ conf_rule_same(enum conf_type type, const void *a, const void *b)
     switch ((unsigned)type) {
     case CONF_TYPE_TTL:
         return x->said == y->said && x->ms == y->ms;
+    case CONF_TYPE_SWITCH:
+        return rules_switch_same(a, b);
     case CONF_TYPE_NAMES:
     case CONF_TYPE_METHODS:
     case CONF_TYPE_LIMITS:

@@ -16,7 +16,8 @@
 #include "conf/conf_priv.h"
 #include "daemon/base/obj.h"
 
-#define SCHEMA_PORT ":[0-9]{1,5}"
+#define SCHEMA_PORT  ":[0-9]{1,5}"
+#define SCHEMA_MEDIA "[A-Za-z0-9!#$&^_.+-]+"
 
 static const struct {
     const char *name;
@@ -49,6 +50,9 @@ static const char *const schema_patterns[ARRAY_LEN(schema_types)] = {
     [CONF_TYPE_AUTHORITY] = "(\\[[0-9A-Fa-f:.]+\\]|[^:/?#\\[\\]@*\\s]+)(" SCHEMA_PORT ")?",
     [CONF_TYPE_HOST] = "(\\[[0-9A-Fa-f:.]+\\]|(\\*\\.)?[^:/?#\\[\\]@*\\s]+)",
     [CONF_TYPE_TTL] = "[0-9]+(\\.[0-9]+)?(ms|s|m|h|d|w|y)",
+    [CONF_TYPE_SWITCH] = "on|off|true|false",
+    [CONF_TYPE_CODINGS] = "gzip",
+    [CONF_TYPE_MEDIATYPES] = SCHEMA_MEDIA "/(" SCHEMA_MEDIA "|\\*)",
     [CONF_TYPE_PREFIX] = "/[^?#\\s]*",
     [CONF_TYPE_TARGET] = "/[^#\\s]*",
     [CONF_TYPE_BACKEND] = "[A-Za-z_][A-Za-z0-9_-]*",
@@ -133,6 +137,12 @@ schema_integer(struct conf_sink *to, const struct conf_key *key)
         conf_doc_print(to, ", \"maximum\": %" PRId64, key->most);
 }
 
+static bool
+schema_is_list(const struct conf_key *key)
+{
+    return key->type == CONF_TYPE_CODINGS || key->type == CONF_TYPE_MEDIATYPES;
+}
+
 /* A type that is described as a list or a map is left to the loader.  From the type's
  * documentation where no rule is special: "a list of ..." is an array. */
 static const char *
@@ -142,6 +152,10 @@ schema_json_type(const struct conf_key *key)
 
     if (key->type == CONF_TYPE_MS || key->type == CONF_TYPE_PERCENT)
         return "\"string\"";
+    if (schema_is_list(key))
+        return "[\"string\", \"array\"]";
+    if (key->type == CONF_TYPE_SWITCH)
+        return "[\"string\", \"boolean\"]";
     /* A size may be written as 1024 or as 1KiB. */
     if (schema_types[key->type].number)
         return "[\"string\", \"integer\"]";
@@ -159,6 +173,30 @@ schema_json_type(const struct conf_key *key)
     return "\"string\"";
 }
 
+/* Anchored: a pattern of JSON Schema matches anywhere else. */
+static void
+schema_pattern(struct conf_sink *to, const char *pattern, bool may_be_empty)
+{
+    to->write(to, "\"pattern\": ");
+    to->write(to, may_be_empty ? "\"^$|^(" : "\"^(");
+    /* A backslash of the pattern is two in JSON. */
+    for (; *pattern != '\0'; pattern++)
+        conf_doc_print(to, "%s%c", *pattern == '\\' ? "\\" : "", *pattern);
+    to->write(to, ")$\"");
+}
+
+/* Each of it is as the one that may stand without a list. */
+static void
+schema_items(struct conf_sink *to, const struct conf_key *key)
+{
+    if (!schema_is_list(key))
+        return;
+    conf_doc_print(to, ", \"minItems\": 1, \"maxItems\": %d, ", CONF_TYPES_MAX);
+    to->write(to, "\"items\": {\"type\": \"string\", ");
+    schema_pattern(to, schema_patterns[key->type], false);
+    to->write(to, "}");
+}
+
 static void
 schema_text(struct conf_sink *to, const struct conf_key *key)
 {
@@ -172,13 +210,8 @@ schema_text(struct conf_sink *to, const struct conf_key *key)
         conf_doc_print(to, ", \"maxLength\": %" PRId64, key->most);
     if (pattern == NULL)
         return;
-    to->write(to, ", \"pattern\": ");
-    /* Anchored: a pattern of JSON Schema matches anywhere else. */
-    to->write(to, may_be_empty ? "\"^$|^(" : "\"^(");
-    /* A backslash of the pattern is two in JSON. */
-    for (; *pattern != '\0'; pattern++)
-        conf_doc_print(to, "%s%c", *pattern == '\\' ? "\\" : "", *pattern);
-    to->write(to, ")$\"");
+    to->write(to, ", ");
+    schema_pattern(to, pattern, may_be_empty);
 }
 
 static void
@@ -202,6 +235,16 @@ schema_value(struct conf_sink *to, const struct conf_key *key)
     }
 }
 
+/* Words with a space between them. */
+static void
+schema_words_array(struct conf_sink *to, const char *words)
+{
+    to->write(to, "[\"");
+    for (; *words != '\0'; words++)
+        conf_doc_print(to, *words == ' ' ? "\",%c\"" : "%c", *words);
+    to->write(to, "\"]");
+}
+
 /* As an operator would write it: "30s" and not 30000. */
 static void
 schema_default(struct conf_sink *to, const struct conf_key *key)
@@ -214,7 +257,11 @@ schema_default(struct conf_sink *to, const struct conf_key *key)
     if (key->required || (schema_types[key->type].number && key->def == CONF_FROM_PARAM))
         return;
     to->write(to, ", \"default\": ");
-    if (!schema_types[key->type].number)
+    if (key->type == CONF_TYPE_MEDIATYPES)
+        schema_words_array(to, key->def_text);
+    else if (key->type == CONF_TYPE_CODINGS)
+        to->write(to, "[\"gzip\"]");
+    else if (!schema_types[key->type].number)
         schema_string(to, key->def_text);
     else if (key->type == CONF_TYPE_BOOL || key->type == CONF_TYPE_H2C)
         to->write(to, key->def != 0 ? "true" : "false");
@@ -267,6 +314,7 @@ schema_key(struct conf_sink *to, const struct conf_key *key)
 {
     to->write(to, "{");
     schema_value(to, key);
+    schema_items(to, key);
     schema_part(to, key);
     schema_default(to, key);
     to->write(to, ",\n            ");
@@ -330,6 +378,11 @@ schema_section(struct conf_sink *to, const struct conf_section *s)
             CONF_NAME_MAX - 1);
         schema_map(to, s);
         to->write(to, "}}");
+    } else if (schema_begins(s, "On, off, or a map")) {
+        to->write(to, "\"type\": [\"string\", \"boolean\", \"object\"], ");
+        schema_pattern(to, schema_patterns[CONF_TYPE_SWITCH], false);
+        to->write(to, ", ");
+        schema_keys(to, s);
     } else {
         schema_map(to, s);
     }

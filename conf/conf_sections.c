@@ -55,6 +55,9 @@ static const struct conf_key keys_index[] = {CONF_INDEX_TABLE(KEY_ROW)};
 #define KEY_OWNER struct conf_negative
 static const struct conf_key keys_negative_cache[] = {CONF_NEGATIVE_TABLE(KEY_ROW)};
 #undef KEY_OWNER
+#define KEY_OWNER struct conf_compress
+static const struct conf_key keys_compress[] = {CONF_COMPRESS_TABLE(KEY_ROW)};
+#undef KEY_OWNER
 #define KEY_OWNER struct conf_table
 static const struct conf_key keys_tables[] = {CONF_TABLES_TABLE(KEY_ROW)};
 #undef KEY_OWNER
@@ -632,6 +635,14 @@ conf_read_negative_cache(struct conf_cx *cx, const struct ynode *n)
         conf_negative_check(cx, entries != NULL ? entries : n, (uint64_t)neg->entries);
 }
 
+static void
+conf_read_compress(struct conf_cx *cx, const struct ynode *n)
+{
+    conf_keys_default(keys_compress, ARRAY_LEN(keys_compress), &cx->conf->compress);
+    if (n != NULL)
+        conf_compress_read(cx, n);
+}
+
 /* Two names for the same files would be one table. */
 static void
 conf_table_check(struct conf_cx *cx, const struct ynode *at, unsigned i)
@@ -720,6 +731,10 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
             "certificates: DIRECTORY } } ]`");
         return;
     }
+    if (slice_eq(key->text, SLICE_LIT("gzip"))) {
+        conf_fail(cx, key, "section 'gzip' is called compress: write `compress: on`");
+        return;
+    }
     for (unsigned i = 0; i < ARRAY_LEN(conf_unsupported); i++) {
         if (slice_eq(key->text, slice_str(conf_unsupported[i]))) {
             conf_fail(cx, key, "section '%s' is not supported by this build yet: remove it", quote);
@@ -741,9 +756,8 @@ conf_refuse_section(struct conf_cx *cx, const struct ynode *key)
     else
         conf_fail(cx, key,
             "unknown section '%s'; there are: listen, workers, trusted_proxies, storage, probes, "
-            "backends, directors, routes, limits, include, vcl, index, negative_cache, tables, "
-            "admin, "
-            "parameters",
+            "backends, directors, routes, limits, include, vcl, index, negative_cache, compress, "
+            "tables, admin, parameters",
             quote);
 }
 
@@ -835,6 +849,7 @@ conf_build(struct conf_cx *cx, const struct ynode *root)
     conf_finish_backends(cx->conf);
     cx->conf->default_backend = conf_find_default(cx->conf);
     conf_routes_finish(cx, root);
+    conf_compress_finish(cx->conf);
     conf_default_check(cx, root);
     /* Last: a size that is too large is judged only where all else is right. */
     conf_memory_check(cx, ynode_get(root, "storage"));

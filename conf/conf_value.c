@@ -71,6 +71,8 @@ enum value_form {
     VALUE_ALLOW,
     VALUE_NETS,
     VALUE_WORDS,
+    VALUE_CODINGS,
+    VALUE_MEDIATYPES,
     VALUE_CERTNAMES,
     VALUE_TLS,
     VALUE_CERTIFICATES,
@@ -185,6 +187,8 @@ conf_value_format(enum conf_type type, int64_t value, char *buf, size_t len)
         snprintf(buf, len, "only");
     } else if (type == CONF_TYPE_BOOL || type == CONF_TYPE_H2C) {
         snprintf(buf, len, "%s", value != 0 ? "on" : "off");
+    } else if (type == CONF_TYPE_CODINGS) {
+        conf_codings_format(value, buf, len);
     } else if (type == CONF_TYPE_MODE) {
         snprintf(buf, len, "%04" PRIo64, (uint64_t)value);
     } else if (type == CONF_TYPE_AUTO && value == 0) {
@@ -384,6 +388,8 @@ value_takes_kind(enum value_form form, const struct ynode *n)
         return n->kind == YNODE_LIST || (is_text && n->text.len == 0);
     case VALUE_NETS:
     case VALUE_CERTNAMES:
+    case VALUE_CODINGS:
+    case VALUE_MEDIATYPES:
     case VALUE_WORDS: /* one may stand without its list */
         return n->kind == YNODE_LIST || is_text;
     case VALUE_PROBE:
@@ -452,6 +458,10 @@ conf_value_read(struct conf_cx *cx, const struct conf_key *key, const struct yno
         return conf_nets_read(cx, key, n, to);
     case VALUE_WORDS:
         return conf_words_read(cx, key, n, to);
+    case VALUE_CODINGS:
+        return conf_codings_read(cx, key, n, to);
+    case VALUE_MEDIATYPES:
+        return conf_media_types_read(cx, key, n, to);
     case VALUE_CERTNAMES:
         return conf_acme_names_read(cx, key, n, to);
     case VALUE_TLS:

@@ -40,6 +40,7 @@ TEST(conf_compare, the_same_file_changes_nothing)
                               "storage: {main: {size: 1GiB}}\nworkers: 2\nvcl: a.vcl\n"
                               "routes: [{path: /a, backend: o}]\nindex: {bits: 10}\n"
                               "negative_cache: {entries: 1000}\ntables: {t: {kind: set}}\n"
+                              "compress: {min_size: 2KiB}\n"
                               "admin: {address: 'unix:/tmp/a'}\nparameters: {default_ttl: 1s}\n";
 
     expect_changes(all, all, "");
@@ -137,7 +138,8 @@ TEST(conf_compare, actions_of_routes_are_compared_each)
         ROUTE("request_headers: {add: {A: c}}"), ROUTE("response_headers: {add: {A: c}}"),
         ROUTE("response_headers: {unset: [A]}"), ROUTE("redirect: https"),
         ROUTE("error_page: {text: a}"), ROUTE("error_page: {text: a, status: [500]}"),
-        ROUTE("redirect: {to: /y}"), ROUTE("redirect: {to: /y, status: 302}")};
+        ROUTE("redirect: {to: /y}"), ROUTE("redirect: {to: /y, status: 302}"),
+        ROUTE("compress: on"), ROUTE("compress: off")};
 
     for (unsigned i = 0; i < ARRAY_LEN(keys); i++)
         for (unsigned j = 0; j < ARRAY_LEN(keys); j++)
