@@ -15,8 +15,8 @@ struct codec_gzip {
     unsigned head_written; /* bytes of codec_gzip_head */
     bool is_held_back;     /* bytes have been consumed since the last flush was complete */
     struct isal_zstream z;
-    /* ISA-L's tables at this level, behind them the symbols of a block; it sets what it reads. */
-    _Alignas(16) uint8_t level[ISAL_DEF_LVL1_DEFAULT];
+    /* ISA-L's tables at this level, and behind them up to 16,384 symbols of a block.  It sets what it reads. */
+    _Alignas(16) uint8_t level[ISAL_DEF_LVL1_SMALL];
 };
 
 static struct codec_gzip *

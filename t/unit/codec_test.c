@@ -636,7 +636,7 @@ TEST(codec_pool, gives_idle_codecs_back_up_to_what_is_kept)
     pool_close();
 }
 
-TEST(codec_pool, takes_less_than_400_kb_to_pack_and_100_kb_to_unpack)
+TEST(codec_pool, takes_less_than_200_kb_to_pack_and_100_kb_to_unpack)
 {
     struct codec *c;
     uint64_t none, zip;
@@ -645,7 +645,7 @@ TEST(codec_pool, takes_less_than_400_kb_to_pack_and_100_kb_to_unpack)
     none = usage.bytes[USAGE_REQUEST];
     c = codec_new(pool, CODEC_GZIP);
     zip = usage.bytes[USAGE_REQUEST] - none;
-    CHECK(zip < 400 * 1000);
+    CHECK(zip < 200 * 1000);
     codec_free(&c);
     c = codec_new(pool, CODEC_GUNZIP);
     CHECK(usage.bytes[USAGE_REQUEST] - none - zip < 100 * 1000);
@@ -704,5 +704,5 @@ TEST_MAIN(TEST_ENTRY(gzip, of_a_body_is_unpacked_at_every_size_of_pieces),
     TEST_ENTRY(codec_pool, gives_no_more_codecs_of_a_kind_than_it_may),
     TEST_ENTRY(codec_pool, keeps_the_memory_of_a_codec_for_the_next_body),
     TEST_ENTRY(codec_pool, gives_idle_codecs_back_up_to_what_is_kept),
-    TEST_ENTRY(codec_pool, takes_less_than_400_kb_to_pack_and_100_kb_to_unpack),
+    TEST_ENTRY(codec_pool, takes_less_than_200_kb_to_pack_and_100_kb_to_unpack),
     TEST_ENTRY(codec_pool, without_memory_gives_none_and_counts_none))
