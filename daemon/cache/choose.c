@@ -308,7 +308,8 @@ cache_variant(const struct entry *e, const struct cache_query *q)
     int n;
 
     entry_message(e, ENTRY_FIELDS_ALL, fields, &stored);
-    n = vary_build(&stored, q->req, (struct span){spec, sizeof(spec)});
+    n = vary_build(
+        &stored, q->req, vary_has_forms(entry_vary(e)), (struct span){spec, sizeof(spec)});
     return n <= 0 ? 0 : (uint32_t)hash_plain(spec, (size_t)n) | 1;
 }
 

@@ -3,6 +3,7 @@
 
 #include "daemon/base/tassert.h"
 #include "daemon/base/terr.h"
+#include "daemon/http/conditional.h"
 #include "daemon/http/date.h"
 #include "daemon/http/message_out.h"
 #include "daemon/http/range.h"
@@ -183,6 +184,73 @@ derive_partial(const struct http_message *stored, const struct derive_partial *h
     } else {
         MESSAGE_OUT_FIELD(&o, CONTENT_RANGE, "Content-Range", how->content_range);
     }
+    return message_out_end(&o);
+}
+
+/* RFC 9530 2, 3: a digest of the content, or of the representation with its coding.  RFC 3230: the older one. */
+static bool
+derive_is_sum(const struct http_message *h, const struct http_field *f)
+{
+    return derive_is_content_sum(h, f) || derive_name_is(h, f, SLICE_LIT("Repr-Digest")) ||
+           derive_name_is(h, f, SLICE_LIT("Digest"));
+}
+
+static void
+derive_put_weak(struct message_out *o, const struct http_message *h, const struct http_field *f)
+{
+    message_out_open(o, HTTP_F_ETAG, http_name(h, f));
+    if (!etag_is_weak(http_value(h, f)))
+        MESSAGE_OUT_LIT(o, "W/");
+    message_out_put(o, http_value(h, f));
+    message_out_close(o);
+}
+
+/* Does Vary have it, or everything? */
+static bool
+derive_varies_by_coding(const struct http_message *h)
+{
+    const struct http_field *f = NULL;
+    struct http_list_iter it;
+    struct slice name;
+
+    while ((f = http_find(h, HTTP_F_VARY, f)) != NULL) {
+        http_list_init(&it, http_value(h, f));
+        while (http_list_next(&it, &name))
+            if (slice_eq_nocase(name, SLICE_LIT("Accept-Encoding")) ||
+                slice_eq(name, SLICE_LIT("*")))
+                return true;
+    }
+    return false;
+}
+
+int
+derive_coding(const struct http_message *stored, const struct slice *coding, struct arena *a,
+    struct http_message *out)
+{
+    struct message_out o;
+    int err = message_out_begin(
+        &o, out, a, DERIVE_SPARE + message_lines_bytes(stored), stored->nfields + 2u);
+
+    if (err != 0)
+        return err;
+    if (stored->nfields + 2u > LIMIT_FIELDS)
+        return TERR_LIMIT;
+    message_out_status(&o, stored->status, http_reason_of(stored));
+    for (unsigned i = 0; i < stored->nfields; i++) {
+        const struct http_field *f = &stored->fields[i];
+
+        if (coding != NULL && (f->id == HTTP_F_CONTENT_LENGTH || f->id == HTTP_F_CONTENT_ENCODING ||
+                                  derive_is_sum(stored, f)))
+            continue;
+        if (coding != NULL && f->id == HTTP_F_ETAG)
+            derive_put_weak(&o, stored, f);
+        else
+            message_out_copy(&o, stored, f);
+    }
+    if (coding != NULL && coding->len > 0)
+        MESSAGE_OUT_FIELD(&o, CONTENT_ENCODING, "Content-Encoding", *coding);
+    if (!derive_varies_by_coding(stored))
+        MESSAGE_OUT_FIELD(&o, VARY, "Vary", SLICE_LIT("Accept-Encoding"));
     return message_out_end(&o);
 }
 

@@ -47,6 +47,12 @@ int derive_partial(const struct http_message *stored, const struct derive_partia
 int derive_unsatisfiable(const struct http_message *stored, uint64_t complete, struct arena *a,
     struct http_message *out);
 
+/* The head of a response when its body is packed (`coding`: "gzip"), unpacked (.len 0), or stays as it is
+ * (NULL): another Content-Encoding, no Content-Length and no sums over the bytes, a weak ETag (RFC 9110 8.8.1: the bytes of a later
+ * packing may be others), each if the body changes; and Vary with Accept-Encoding (RFC 9110 12.5.5). */
+int derive_coding(const struct http_message *stored, const struct slice *coding, struct arena *a,
+    struct http_message *out);
+
 /* A 206 as the head of the whole: status 200, without Content-Range, Content-Length and sums over
  * the part. */
 int derive_whole(const struct http_message *stored, struct arena *a, struct http_message *out);

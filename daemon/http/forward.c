@@ -149,7 +149,8 @@ static void
 forward_fetch_fields(
     struct message_out *o, const struct http_message *req, const struct forward_request *how)
 {
-    struct slice codings = http_codings_text(http_codings(req));
+    struct slice codings =
+        how->codings != NULL ? *how->codings : http_codings_text(http_codings(req));
 
     if (codings.len > 0)
         MESSAGE_OUT_FIELD(o, ACCEPT_ENCODING, "Accept-Encoding", codings);

@@ -36,6 +36,8 @@ struct forward_request {
     const char *keep;      /* NULL, or spoofable fields that go on: names, a space between */
     struct slice id_name, id_value; /* a request id; replaces the client's field of that name */
     struct slice if_none_match, if_modified_since; /* FETCH: revalidate what is stored */
+    const struct slice
+        *codings; /* FETCH: for Accept-Encoding, instead of the client's; NULL: the client's */
     struct slice range, if_range; /* FETCH: only this part; the client's own never go on then */
 };
 

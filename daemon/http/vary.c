@@ -14,10 +14,12 @@
 
 #define VARY_NEVER    0xffu
 #define VARY_ABSENT   0xffffu
-#define VARY_NAME_MAX 255u /* one byte of length; a longer name is treated as "*" */
+#define VARY_FORMS    0xfffeu /* Accept-Encoding, without a name: any value */
+#define VARY_NAME_MAX 255u    /* one byte of length; a longer name is treated as "*" */
 
 _Static_assert((unsigned)HTTP_F_COUNT < VARY_NEVER, "an id is never VARY_NEVER");
-_Static_assert((unsigned)VARY_SPEC_MAX < VARY_ABSENT, "no value is as long as VARY_ABSENT");
+_Static_assert(
+    (unsigned)VARY_SPEC_MAX < VARY_FORMS, "no value is as long as VARY_FORMS or VARY_ABSENT");
 
 /* Takes normalised bytes, either to keep them or to compare them with what was kept. */
 struct vary_sink {
@@ -378,8 +380,37 @@ vary_build_name(const struct http_message *req, struct slice name, struct span o
     return (int)(used + value.used);
 }
 
+static bool
+vary_is_coding(struct slice name)
+{
+    return slice_eq_nocase(name, SLICE_LIT("Accept-Encoding"));
+}
+
+/* In place of a name and a value.  Its length, or TERR_LIMIT. */
+static int
+vary_put_forms(struct span out)
+{
+    const char forms[VARY_FORMS_LEN] = {
+        HTTP_F_ACCEPT_ENCODING, 0, (char)(VARY_FORMS & 0xff), (char)(VARY_FORMS >> 8)};
+
+    if (out.len < sizeof(forms))
+        return TERR_LIMIT;
+    memcpy(out.ptr, forms, sizeof(forms));
+    return sizeof(forms);
+}
+
+bool
+vary_has_forms(struct slice spec)
+{
+    const unsigned char *p = (const unsigned char *)spec.ptr;
+
+    return spec.len >= VARY_FORMS_LEN && p[0] == HTTP_F_ACCEPT_ENCODING && p[1] == 0 &&
+           (p[2] | p[3] << 8) == VARY_FORMS;
+}
+
 int
-vary_build(const struct http_message *resp, const struct http_message *req, struct span out)
+vary_build(
+    const struct http_message *resp, const struct http_message *req, bool forms, struct span out)
 {
     const struct http_field *f = NULL;
     struct http_list_iter it;
@@ -395,9 +426,13 @@ vary_build(const struct http_message *resp, const struct http_message *req, stru
         out.ptr[0] = (char)VARY_NEVER;
         return 1;
     }
+    if (forms && (used = vary_put_forms(out)) < 0)
+        return used;
     while ((f = http_find(resp, HTTP_F_VARY, f)) != NULL) {
         http_list_init(&it, http_value(resp, f));
         while (http_list_next(&it, &name)) {
+            if (forms && vary_is_coding(name))
+                continue;
             used = vary_build_name(req, name, out, (size_t)used);
             if (used < 0)
                 return used;
@@ -443,6 +478,8 @@ vary_match_name(struct slice *spec, const struct http_message *req)
     name = slice_of(spec->ptr + 2, p[1]);
     len = p[2 + name.len] | (unsigned)p[3 + name.len] << 8;
     *spec = slice_of(spec->ptr + 4 + name.len, spec->len - 4 - name.len);
+    if (len == VARY_FORMS)
+        return true;
     if (len != VARY_ABSENT) {
         if (len > spec->len)
             return false;

@@ -9,6 +9,9 @@
  * that is what the fetch must ask for (forward.h does).  A field that Connection nominates
  * was not forwarded, so it counts as absent.
  *
+ * Where a stored body answers every Accept-Encoding, because it is unpacked for the clients that do not take
+ * its coding, the specification says so (`forms`) in place of a value.
+ *
  * The bytes of a specification are private; they need no alignment and may be stored anywhere.
  */
 #ifndef TARN_VARY_H
@@ -39,8 +42,16 @@ struct slice http_codings_text(unsigned takes);
 bool vary_is_star(const struct http_message *resp);
 
 /* Writes the specification into `out`: its length, 0 when the response does not vary,
- * or TERR_LIMIT.  With a "*" it becomes one that matches nothing. */
-int vary_build(const struct http_message *resp, const struct http_message *req, struct span out);
+ * or TERR_LIMIT.  With a "*" it becomes one that matches nothing.  `forms`: Accept-Encoding is of no matter. */
+int vary_build(
+    const struct http_message *resp, const struct http_message *req, bool forms, struct span out);
+
+enum {
+    VARY_FORMS_LEN = 4, /* what `forms` takes, in front of all else */
+};
+
+/* Was it built with `forms`? */
+bool vary_has_forms(struct slice spec);
 
 /* Does `req` select the response `spec` was built for?  An empty spec matches always, a
  * malformed one never. */

@@ -263,7 +263,7 @@ fuzz_response(struct http_message *h, char *out)
             (!v.storable || v.ttl_ms + v.keep_ms > 0));
     tassert(forward_response(h, &how, &fuzz_arena, &m) == 0);
     fuzz_check_built(&m);
-    len = vary_build(h, h, (struct span){out, FUZZ_OUT_MAX});
+    len = vary_build(h, h, false, (struct span){out, FUZZ_OUT_MAX});
     if (len >= 0)
         tassert(vary_match(slice_of(out, (size_t)len), h) == !vary_is_star(h));
 }
@@ -739,7 +739,7 @@ fuzz_language(struct slice text)
         .nfields = 1};
     struct http_message req = {
         .base = text.ptr, .fields = &f, .present = HTTP_BIT(HTTP_F_ACCEPT_LANGUAGE), .nfields = 1};
-    int len = vary_build(&resp, &req, (struct span){once, sizeof(once)});
+    int len = vary_build(&resp, &req, false, (struct span){once, sizeof(once)});
     const int skip = 4 + 15;
 
     if (len < 0)
@@ -748,7 +748,7 @@ fuzz_language(struct slice text)
     req.base = once + skip;
     f.value_len = (uint16_t)(len - skip);
     tassert(vary_match(slice_of(once, (size_t)len), &req));
-    tassert(vary_build(&resp, &req, (struct span){twice, sizeof(twice)}) == len);
+    tassert(vary_build(&resp, &req, false, (struct span){twice, sizeof(twice)}) == len);
     tassert(memcmp(once, twice, (size_t)len) == 0);
 }
 

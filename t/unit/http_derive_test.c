@@ -222,6 +222,41 @@ TEST(derive, a_stored_206_becomes_the_head_of_the_whole)
         "Content-Range: bytes 0-4/10\r\n" SUMS FRESH);
 }
 
+/* `coding`: NULL: the body stays. */
+static void
+coded(const char *coding, const char *want, const char *stored_text)
+{
+    struct slice to = slice_str(coding != NULL ? coding : "");
+    struct http_message out;
+    struct head_build s;
+
+    arena_init(&arena, &pool);
+    CHECK_EQ(0, derive_coding(parsed(&s, stored_text), coding != NULL ? &to : NULL, &arena, &out));
+    CHECK_STR(want, head_text(&out));
+    arena_fini(&arena);
+}
+
+TEST(derive, a_packed_body_has_its_coding_a_weak_etag_and_no_sums)
+{
+    coded("gzip",
+        OK "Content-Type: t\r\nETag: W/\"x\"\r\nVary: a\r\nContent-Encoding: gzip\r\n"
+           "Vary: Accept-Encoding\r\n",
+        OK "Content-Type: t\r\nETag: \"x\"\r\nVary: a\r\nContent-Length: 5\r\n" SUMS
+           "Repr-Digest: r\r\nDigest: d\r\n");
+    coded("gzip", OK "ETag: W/\"x\"\r\nVary: a, ACCEPT-encoding\r\nContent-Encoding: gzip\r\n",
+        OK "ETag: W/\"x\"\r\nVary: a, ACCEPT-encoding\r\n");
+    coded("gzip", OK "Vary: *\r\nContent-Encoding: gzip\r\n", OK "Vary: *\r\n");
+}
+
+TEST(derive, an_unpacked_body_has_no_coding_and_a_weak_etag)
+{
+    coded("", OK "ETag: W/\"x\"\r\nVary: Accept-Encoding\r\n",
+        OK "Content-Encoding: gzip\r\nETag: \"x\"\r\nContent-Length: 9\r\n" SUMS);
+    /* Only what it depends on is said of one that stays. */
+    coded(NULL, OK "Content-Encoding: gzip\r\nETag: \"x\"\r\n" SUMS "Vary: Accept-Encoding\r\n",
+        OK "Content-Encoding: gzip\r\nETag: \"x\"\r\n" SUMS);
+}
+
 TEST(derive, the_longest_additions_fit)
 {
     char boundary[70], range[RANGE_TEXT_MAX];
@@ -320,5 +355,7 @@ TEST_MAIN(TEST_ENTRY(field_line, a_call_that_writes_is_made_once),
     TEST_ENTRY(derive, a_206_says_which_part_it_is),
     TEST_ENTRY(derive, a_416_tells_the_length_and_is_not_fresh),
     TEST_ENTRY(derive, a_stored_206_becomes_the_head_of_the_whole),
+    TEST_ENTRY(derive, a_packed_body_has_its_coding_a_weak_etag_and_no_sums),
+    TEST_ENTRY(derive, an_unpacked_body_has_no_coding_and_a_weak_etag),
     TEST_ENTRY(derive, the_longest_additions_fit), TEST_ENTRY(derive, too_many_fields_are_refused),
     TEST_ENTRY(derive, packed_fields_are_read_back))

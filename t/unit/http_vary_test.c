@@ -20,8 +20,8 @@ answers(const char *vary, const char *stored, const char *asked)
     snprintf(resp, sizeof(resp), "HTTP/1.1 200 OK\n%s\n", vary);
     snprintf(req, sizeof(req), "GET / HTTP/1.1\n%s\n", stored);
     snprintf(again, sizeof(again), "GET / HTTP/1.1\n%s\n", asked);
-    len =
-        vary_build(head_build(&b1, resp), head_build(&b2, req), (struct span){spec, sizeof(spec)});
+    len = vary_build(
+        head_build(&b1, resp), head_build(&b2, req), false, (struct span){spec, sizeof(spec)});
     CHECK(len >= 0);
     if (!vary_is_star(&b1.h)) /* what was asked with matches itself, and a cut spec nothing */
         CHECK(vary_match(slice_of(spec, (size_t)len), &b2.h));
@@ -118,7 +118,7 @@ TEST(vary, a_nominated_field_was_not_forwarded_and_counts_as_absent)
     head_build(&req, "GET / HTTP/1.1\nFoo: 1\nAccept-Encoding: gzip\n");
     req.fields[0].drop = req.fields[1].drop = true;
     len = vary_build(head_build(&resp, "HTTP/1.1 200 OK\nVary: Foo, Accept-Encoding\n"), &req.h,
-        (struct span){spec, sizeof(spec)});
+        false, (struct span){spec, sizeof(spec)});
     CHECK(len > 0);
     CHECK(vary_match(slice_of(spec, (size_t)len), head_build(&req, "GET / HTTP/1.1\nX: y\n")));
     CHECK(!vary_match(slice_of(spec, (size_t)len), head_build(&req, "GET / HTTP/1.1\nFoo: 1\n")));
@@ -132,11 +132,11 @@ TEST(vary, specifications_are_bounded_and_broken_ones_match_nothing)
 
     head_build(&resp, "HTTP/1.1 200 OK\nVary: Foo, Accept\n");
     head_build(&req, "GET / HTTP/1.1\nFoo: 123\nAccept: x\n");
-    len = vary_build(&resp.h, &req.h, (struct span){spec, sizeof(spec)});
+    len = vary_build(&resp.h, &req.h, false, (struct span){spec, sizeof(spec)});
     CHECK(len > 0);
     for (i = 0; i < len; i++)
-        CHECK_EQ(TERR_LIMIT, vary_build(&resp.h, &req.h, (struct span){spec, (size_t)i}));
-    CHECK_EQ(len, vary_build(&resp.h, &req.h, (struct span){spec, (size_t)len}));
+        CHECK_EQ(TERR_LIMIT, vary_build(&resp.h, &req.h, false, (struct span){spec, (size_t)i}));
+    CHECK_EQ(len, vary_build(&resp.h, &req.h, false, (struct span){spec, (size_t)len}));
     for (i = 1; i < len; i++) {
         if (i != 4 + 3 + 3) /* one whole name is a specification too */
             CHECK(!vary_match(slice_of(spec, (size_t)i), &req.h));
@@ -156,12 +156,12 @@ language_is(const char *want, const char *fields)
 
     snprintf(text, sizeof(text), "GET / HTTP/1.1\n%s\n", fields);
     n = vary_build(head_build(&resp, "HTTP/1.1 200 OK\nVary: Accept-Language\n"),
-        head_build(&req, text), (struct span){out, sizeof(out)});
+        head_build(&req, text), false, (struct span){out, sizeof(out)});
     CHECK_EQ(skip + len, n);
     CHECK_MEM(want, out + skip, len);
     CHECK(vary_match(slice_of(out, (size_t)n), &req.h));
     for (; n > (int)skip; n--)
-        CHECK_EQ(TERR_LIMIT, vary_build(&resp.h, &req.h, (struct span){out, (size_t)n - 1}));
+        CHECK_EQ(TERR_LIMIT, vary_build(&resp.h, &req.h, false, (struct span){out, (size_t)n - 1}));
 }
 
 TEST(vary, accept_language_is_sorted_by_weight_and_name)
@@ -235,7 +235,43 @@ TEST(vary, more_languages_than_fit_are_compared_byte_for_byte)
     language_is(more + strlen("Accept-Language: "), more);
 }
 
-TEST_MAIN(TEST_ENTRY(vary, accept_language_is_sorted_by_weight_and_name),
+/* Where one stored body is packed or unpacked as clients take it. */
+TEST(vary, forms_answer_every_accept_encoding_and_nothing_else)
+{
+    struct head_build resp, req, other;
+    char spec[256];
+    int n, none;
+
+    head_build(&resp, "HTTP/1.1 200 OK\nVary: Foo, accept-encoding\n");
+    head_build(&req, "GET / HTTP/1.1\nAccept-Encoding: gzip\nFoo: 1\n");
+    n = vary_build(&resp.h, &req.h, true, (struct span){spec, sizeof(spec)});
+    CHECK(n > VARY_FORMS_LEN);
+    CHECK(vary_has_forms(slice_of(spec, (size_t)n)));
+    CHECK(vary_match(slice_of(spec, (size_t)n), &req.h));
+    CHECK(vary_match(slice_of(spec, (size_t)n),
+        head_build(&other, "GET / HTTP/1.1\nAccept-Encoding: br\nFoo: 1\n")));
+    CHECK(vary_match(slice_of(spec, (size_t)n), head_build(&other, "GET / HTTP/1.1\nFoo: 1\n")));
+    CHECK(!vary_match(slice_of(spec, (size_t)n),
+        head_build(&other, "GET / HTTP/1.1\nAccept-Encoding: gzip\nFoo: 2\n")));
+    for (int i = 1; i < n; i++)
+        CHECK_EQ(TERR_LIMIT, vary_build(&resp.h, &req.h, true, (struct span){spec, (size_t)i}));
+    head_build(&resp, "HTTP/1.1 200 OK\n");
+    none = vary_build(&resp.h, &req.h, true, (struct span){spec, sizeof(spec)});
+    CHECK_EQ(VARY_FORMS_LEN, none);
+    CHECK(vary_has_forms(slice_of(spec, VARY_FORMS_LEN)));
+    CHECK(vary_match(slice_of(spec, VARY_FORMS_LEN), &other.h));
+    /* It is no value of the field, and no other name. */
+    head_build(&resp, "HTTP/1.1 200 OK\nVary: Accept-Encoding\n");
+    n = vary_build(&resp.h, &req.h, false, (struct span){spec, sizeof(spec)});
+    CHECK(!vary_has_forms(slice_of(spec, (size_t)n)));
+    CHECK(!vary_has_forms(slice_of(spec, 3)));
+    head_build(&resp, "HTTP/1.1 200 OK\nVary: *\n");
+    n = vary_build(&resp.h, &req.h, true, (struct span){spec, sizeof(spec)});
+    CHECK(!vary_match(slice_of(spec, (size_t)n), &req.h));
+}
+
+TEST_MAIN(TEST_ENTRY(vary, forms_answer_every_accept_encoding_and_nothing_else),
+    TEST_ENTRY(vary, accept_language_is_sorted_by_weight_and_name),
     TEST_ENTRY(vary, accept_has_no_order_and_its_types_no_case),
     TEST_ENTRY(vary, an_empty_member_of_an_unknown_field_is_a_member),
     TEST_ENTRY(vary, more_languages_than_fit_are_compared_byte_for_byte),
