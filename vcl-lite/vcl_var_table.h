@@ -192,10 +192,10 @@ enum vcl_var_flag {
       "The body of an error page")                                                                 \
     X(BERESP_DO_ESI, "beresp.do_esi", BOOL, VCL_BERESP, VCL_BERESP, 0, VCL_WARNS,                  \
       "Search it for ESI")                                                                         \
-    X(BERESP_DO_GUNZIP, "beresp.do_gunzip", BOOL, VCL_BERESP, VCL_BERESP, 0, VCL_WARNS,            \
-      "Unpack it before it is stored")                                                             \
-    X(BERESP_DO_GZIP, "beresp.do_gzip", BOOL, VCL_BERESP, VCL_BERESP, 0, VCL_WARNS,                \
-      "Pack it before it is stored")                                                               \
+    X(BERESP_DO_GUNZIP, "beresp.do_gunzip", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                    \
+      "Unpack it before it is stored, if it is gzip")                                                             \
+    X(BERESP_DO_GZIP, "beresp.do_gzip", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                        \
+      "Pack it before it is stored; at first what `compress` says")                                                               \
     X(BERESP_DO_STREAM, "beresp.do_stream", BOOL, VCL_BERESP, VCL_BERESP, 0, 0,                    \
       "Deliver while the body arrives; false: when it is complete")                                \
     X(BERESP_FILTERS, "beresp.filters", STRING, VCL_IN(BACKEND_RESPONSE),                          \

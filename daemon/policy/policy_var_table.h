@@ -93,6 +93,8 @@
     X(BERESP_GRACE, ms, v->at.grace_ms)                                                               \
     X(BERESP_KEEP, ms, v->at.keep_ms)                                                                 \
     X(BERESP_UNCACHEABLE, number, v->at.uncacheable)                                                  \
+    X(BERESP_DO_GZIP, number, v->at.gzip)                                                          \
+    X(BERESP_DO_GUNZIP, number, v->at.gunzip)                                                      \
     X(BERESP_DO_STREAM, number, !v->at.whole)                                                         \
     X(BERESP_WAS_304, number, v->at.was_304)                                                          \
     X(BERESP_TRANSIT_BUFFER, number,                                                               \
@@ -176,6 +178,8 @@
     X(BERESP_GRACE, vars_set_ms(&v->at.grace_ms, policy_ms(value->r)))                                \
     X(BERESP_KEEP, vars_set_ms(&v->at.keep_ms, policy_ms(value->r)))                                  \
     X(BERESP_UNCACHEABLE, vars_set_bool(&v->at.uncacheable, v->at.uncacheable || value->i != 0))         \
+    X(BERESP_DO_GZIP, vars_set_gzip(v, value->i != 0))                                             \
+    X(BERESP_DO_GUNZIP, vars_set_bool(&v->at.gunzip, value->i != 0))                               \
     X(BERESP_DO_STREAM, vars_set_bool(&v->at.whole, value->i == 0))                                   \
     X(BERESP_TRANSIT_BUFFER, vars_set_ms(&v->at.transit_bytes, value->i < 0 ? 0 : value->i))          \
     X(RESP_STATUS, msg_view_set_status(run, VCL_HTTP_RESP, value->i))                              \

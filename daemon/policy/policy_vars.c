@@ -211,6 +211,13 @@ vars_set_bool(bool *to, bool yes)
 }
 
 static int
+vars_set_gzip(struct fetch_policy *v, bool yes)
+{
+    v->at.gzip = v->at.gzip_said = yes;
+    return 0;
+}
+
+static int
 vars_set_lookup(struct req_policy *rp, bool *to, const struct vcl_value *value)
 {
     /* One flag for all: a lookup without any of them reads none (req_policy_query). */

@@ -1,7 +1,6 @@
 /* fetch.c -- one fetch, from the request to an origin to the last byte in storage. */
 #include "daemon/proxy/fetch.h"
 
-#include <errno.h>
 #include <stdio.h>
 
 #include "daemon/base/terr.h"
@@ -497,6 +496,7 @@ fetch_do_done(struct fetch *f)
     if (f->attempt.part_len != STOBJ_SIZE_UNKNOWN && stobj_len(f->body) != f->attempt.part_len)
         return fetch_fail(f, TERR_FRAMING); /* not what its Content-Range says */
     space_finish(f->body);
+    fetch_pack_close(f);
     if (f->held != NULL) {
         int err = fetch_publish_held(f);
 
@@ -575,6 +575,7 @@ fetch_do_error(struct fetch *f)
 {
     if (f->turn.waits)
         origin_leave_queue(f->proxy->origins, f->backend, &f->turn);
+    fetch_pack_close(f);
     /* First: with it goes the body, so the policy can still answer otherwise (README 36). */
     if (f->held != NULL)
         fetch_drop_held(f);
@@ -617,6 +618,7 @@ static enum fetch_next
 fetch_do_close(struct fetch *f)
 {
     timer_clear(&f->timer);
+    fetch_pack_close(f);
     if (f->upload.body != NULL)
         fetch_close_upload(f);
     if (f->body != NULL && waiter_state(&f->space) == WAITER_ARMED)

@@ -52,6 +52,7 @@ struct fetch_spec {
     struct policy_ref *policy;         /* counted, and taken over; NULL: there is none */
     struct backend_snapshot *snapshot; /* borrowed for the call; NULL: no route has a say */
     const struct conf_route *route;    /* in it */
+    bool forms;                        /* FETCH_FOR_CACHE: for every Accept-Encoding (`compress`) */
     bool hitmiss, hitpass;             /* a marker was found */
     int64_t connect_ms;                /* bereq.connect_timeout as vcl_pipe set it; 0: not said */
     struct director *backend;          /* borrowed for the call */

@@ -4,6 +4,7 @@
 #include "daemon/http/derive.h"
 #include "daemon/http/forward.h"
 #include "daemon/http/uri.h"
+#include "daemon/http/vary.h"
 #include "daemon/proxy/fetch_policy.h"
 
 /* The stored head with the fields that came now, in our arena. */
@@ -167,6 +168,10 @@ fetch_revalidated(
     }
     r.length_in_head = http_has(&merged, HTTP_F_CONTENT_LENGTH); /* not with return(beresp) */
     r.head = merged;
+    /* It is the old body: what it answers does not depend on what was asked for now. */
+    f->forms = vary_has_forms(entry_vary(f->old));
+    if (err == 0 && f->forms)
+        err = fetch_pack_head(f, &r.head);
     if (err == 0)
         err = fetch_vary(f, &merged, &r.vary);
     if (err == 0)

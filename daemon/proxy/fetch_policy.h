@@ -30,12 +30,14 @@ struct fetch_policy_attempt {
     struct tags *tags;  /* tarn.tag(); NULL: none */
     struct slice *body; /* parts of beresp.body */
     unsigned nbody, body_room;
-    bool touched;     /* beresp has been changed */
-    bool made;        /* beresp is ours: vcl_backend_error */
-    bool forbidden;   /* by RFC 9111 3, to be stored */
-    bool uncacheable; /* beresp.uncacheable */
-    bool by_builtin;  /* vcl_backend_response ended in builtin.vcl, which keeps it out */
-    bool whole;       /* beresp.do_stream is false */
+    bool touched;      /* beresp has been changed */
+    bool made;         /* beresp is ours: vcl_backend_error */
+    bool forbidden;    /* by RFC 9111 3, to be stored */
+    bool uncacheable;  /* beresp.uncacheable */
+    bool by_builtin;   /* vcl_backend_response ended in builtin.vcl, which keeps it out */
+    bool whole;        /* beresp.do_stream is false */
+    bool gzip, gunzip; /* beresp.do_gzip, beresp.do_gunzip */
+    bool gzip_said;    /* the former, whatever `compress` says */
     bool was_304;
     bool ttl_said; /* beresp.ttl was */
 };

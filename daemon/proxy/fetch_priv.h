@@ -130,6 +130,8 @@ struct fetch {
     struct entry *old;          /* held */
     struct http_message stored; /* its head, in place */
     struct validators have;     /* its */
+    struct fetch_pack *pack;    /* in the arena: the body is packed; NULL: it is not */
+    bool forms;                 /* what is stored of it shall answer every Accept-Encoding */
     bool conditional;           /* asked whether it has changed */
     bool joining;               /* asked for what it lacks */
     bool ranged;                /* asked for a part */
@@ -185,8 +187,28 @@ void fetch_run(struct task *task);
 
 /* fetch_body.c: the state BODY. */
 enum fetch_next fetch_do_body(struct fetch *f);
+/* Room in the object for what comes next: 0, TERR_AGAIN, or why not. */
+int fetch_room(struct fetch *f, struct span *room);
+/* There was none: the state waits. */
+enum fetch_next fetch_stall(struct fetch *f);
+/* So many bytes of it were written. */
+void fetch_stored(struct fetch *f, size_t n);
 /* Milliseconds between bytes of the response, the policy's word first. */
 int64_t fetch_between_bytes_ms(const struct fetch *f);
+
+/* fetch_pack.c: bodies that are packed on their way. */
+extern const struct slice fetch_gzip;
+/* May what is stored of it answer every Accept-Encoding? */
+bool fetch_is_form(const struct fetch *f, const struct http_message *head);
+/* Does the file say that this response shall be packed? */
+bool fetch_pack_by_file(const struct fetch *f, const struct http_message *head);
+/* Shall it, or be unpacked, by the policy's word too?  Then f->pack is there until fetch_pack_close(). */
+bool fetch_pack_open(struct fetch *f, const struct http_message *head);
+void fetch_pack_close(struct fetch *f); /* again is harmless */
+/* A form's head, built already, as it goes into the cache.  0 or TERR_*. */
+int fetch_pack_head(struct fetch *f, struct http_message *head);
+/* BODY: one piece.  *got: its bytes; 0: the state changed, or we wait. */
+enum fetch_next fetch_pack_move(struct fetch *f, size_t *got);
 
 /* fetch_start.c */
 void fetch_free(struct fetch *f);

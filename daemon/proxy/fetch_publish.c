@@ -81,15 +81,19 @@ fetch_write_head(
         .now_s = f->attempt.received_ms / 1000,
         .length = FORWARD_NO_LENGTH,
     };
+    int err;
 
     tassert(f->conn != NULL);
     /* RFC 9110 8.6: never with 1xx and 204; with 304 it is that of the 200. */
     r->length_in_head = x->content_length != ORIGIN_LENGTH_UNKNOWN && head->status != 204 &&
                         (x->body_length == x->content_length || head->status == 304 || f->for_head);
+    if (f->pack != NULL)
+        r->length_in_head = false;
     if (r->length_in_head)
         how.length = x->content_length;
     r->hides_fields = false;
-    return forward_response(head, &how, &f->arena, &r->head);
+    err = forward_response(head, &how, &f->arena, &r->head);
+    return err == 0 && fetch_is_form(f, head) ? fetch_pack_head(f, &r->head) : err;
 }
 
 /* In bytes, or STOBJ_SIZE_UNKNOWN until the end of the body tells. */
@@ -106,16 +110,19 @@ fetch_body_length(const struct fetch *f)
 int
 fetch_vary(struct fetch *f, const struct http_message *head, struct slice *out)
 {
+    bool forms =
+        fetch_is_form(f, head) && (f->pack != NULL || http_has(head, HTTP_F_CONTENT_ENCODING));
     char *spec;
     int n;
 
     *out = slice_of(NULL, 0);
-    if (!http_has(head, HTTP_F_VARY))
+    if (!http_has(head, HTTP_F_VARY) && !forms)
         return 0;
+    forms = fetch_is_form(f, head);
     spec = arena_alloc(&f->arena, VARY_SPEC_MAX);
     if (spec == NULL)
         return TERR_NOMEM;
-    n = vary_build(head, &f->req, (struct span){spec, VARY_SPEC_MAX});
+    n = vary_build(head, &f->req, forms, (struct span){spec, VARY_SPEC_MAX});
     if (n < 0)
         return n;
     *out = slice_of(spec, (size_t)n);
@@ -416,7 +423,8 @@ fetch_can_resume(const struct fetch *f, const struct http_message *head)
 {
     struct validators v;
 
-    if (f->asked != HTTP_M_GET || head->status != 200)
+    /* Bytes of a form are not those that a range of the origin's would have. */
+    if (f->asked != HTTP_M_GET || head->status != 200 || f->forms)
         return false;
     validators_of(head, f->proxy->loop->clock.wall_ms / 1000, &v);
     return validators_if_range(&v).len > 0;
@@ -525,14 +533,18 @@ fetch_publish_private(struct fetch *f, const struct http_message *head, struct c
         err = fetch_write_head(f, head, false, r);
     if (err == 0)
         err = fetch_tags(f, r, false);
+    if (err == 0 && fetch_is_form(f, head))
+        err = fetch_vary(f, head, &r->vary);
     f->entry->set_cookie =
         f->kind == FETCH_FOR_CACHE && f->attempt.refusal == FRESH_REFUSE_SET_COOKIE;
     if (err == 0 && fetch_new_private(f, &part.body, r->body_len) != 0)
         err = TERR_NOMEM;
     if (err != 0)
         return err;
-    /* It is in no index: nothing is compared with it. */
-    r->vary = r->key_text = slice_of(NULL, 0);
+    /* It is in no index: nothing is compared with it.  That it is a form is read of it all the same. */
+    r->key_text = slice_of(NULL, 0);
+    if (!fetch_is_form(f, head))
+        r->vary = slice_of(NULL, 0);
     r->tags = NULL; /* of an attempt to keep it */
     r->parts = &part;
     r->nparts = 1;
@@ -573,6 +585,38 @@ fetch_part_is_sane(struct fetch *f, const struct http_message *head, uint64_t bo
     return body_len == STOBJ_SIZE_UNKNOWN || body_len == f->attempt.part_len;
 }
 
+/* What the file says is for stored responses: the length of one that shows a secret tells of it (BREACH).  A
+ * policy knows what it does. */
+static bool
+fetch_packs_for_one(const struct fetch *f)
+{
+    return f->vcl != NULL && (f->vcl->at.gzip_said || f->vcl->at.gunzip);
+}
+
+/* For the cache, while it may be: kept, or through a window.  0, TERR_AGAIN, or why it is for one request.
+ * `bytes`: that the origin sends. */
+static int
+fetch_publish_for_all(
+    struct fetch *f, const struct http_message *head, struct cache_response *r, uint64_t bytes)
+{
+    tassert(fetch_is_shared(f) && r->fresh->storable);
+    if (bytes == STOBJ_SIZE_UNKNOWN || bytes <= fetch_object_max(f->proxy)) {
+        int err = fetch_publish_shared(f, head, r);
+
+        /* TERR_AGAIN: called again with the same head when storage has room; nothing has been
+         * promised to a request yet. */
+        if (err == 0 || err == TERR_AGAIN)
+            return err;
+        f->attempt.no_room = true;
+    }
+    fetch_drop_kept(f); /* room was awaited, and max_object_size has changed since */
+    /* A cookie of what is not stored is for the client that asked alone, whatever the operator said
+     * of storing it. */
+    return head->status != 206 && !fetch_is_held(f) && !http_has(head, HTTP_F_SET_COOKIE)
+               ? fetch_publish_window(f, head, r)
+               : TERR_LIMIT;
+}
+
 int
 fetch_publish(struct fetch *f, const struct http_message *head)
 {
@@ -609,25 +653,18 @@ fetch_publish(struct fetch *f, const struct http_message *head)
         bytes = f->attempt.part_len;
     }
     f->attempt.refusal = v.storable ? FRESH_REFUSE_TOO_LARGE : v.refusal; /* unless it is kept */
-    if (fetch_is_shared(f) && v.storable &&
-        (bytes == STOBJ_SIZE_UNKNOWN || bytes <= fetch_object_max(f->proxy))) {
-        int err = fetch_publish_shared(f, head, &r);
+    if (((fetch_is_shared(f) && v.storable) || fetch_packs_for_one(f)) && fetch_pack_open(f, head))
+        r.body_len = STOBJ_SIZE_UNKNOWN;
+    if (fetch_is_shared(f) && v.storable) {
+        int err = fetch_publish_for_all(f, head, &r, bytes);
 
-        /* TERR_AGAIN: called again with the same head when storage has room; nothing has been
-         * promised to a request yet. */
         if (err == 0 || err == TERR_AGAIN)
             return err;
-        f->attempt.no_room = true;
     }
-    fetch_drop_kept(f); /* room was awaited, and max_object_size has changed since */
-    /* A cookie of what is not stored is for the client that asked alone, whatever the operator said
-     * of storing it. */
-    if (fetch_is_shared(f) && v.storable && head->status != 206 && !fetch_is_held(f) &&
-        !http_has(head, HTTP_F_SET_COOKIE)) {
-        int err = fetch_publish_window(f, head, &r);
-
-        if (err == 0)
-            return err;
+    fetch_drop_kept(f);
+    if (!fetch_packs_for_one(f)) {
+        fetch_pack_close(f);
+        r.body_len = fetch_body_length(f);
     }
     if (f->joining && (head->status == 206 || head->status == 416))
         return TERR_OTHERPART; /* it was our question, not the client's */

@@ -60,6 +60,7 @@ fetch_copy_request(struct fetch *f, const struct exchange *x, const struct fetch
 int
 fetch_write_request(struct fetch *f, struct http_message *out)
 {
+    static const struct slice none = {"", 0}; /* parts of a packed body are of no use */
     const struct conf_params *params = &f->proxy->params;
     bool pass = f->kind == FETCH_PASS;
     struct forward_request how = {
@@ -76,6 +77,9 @@ fetch_write_request(struct fetch *f, struct http_message *out)
         .id_value = f->id,
         .range = f->range,
         .if_range = f->if_range,
+        .codings = !f->forms   ? NULL
+                   : f->ranged ? &none
+                               : &fetch_gzip,
     };
 
     if (f->conditional) {
@@ -333,6 +337,7 @@ fetch_init(
     fetch_new_attempt(f);
     f->asked = f->kind == FETCH_PASS ? spec->head->method : HTTP_M_GET;
     f->for_head = x->head.method == HTTP_M_HEAD;
+    f->forms = spec->forms;
     f->upload.kept = spec->upload_kept;
     f->upload.body = spec->upload;
     f->upload.length = spec->upload_length;
@@ -428,7 +433,7 @@ fetch_free(struct fetch *f)
 {
     struct proxy *p = f->proxy;
 
-    tassert(f->conn == NULL && f->upload.body == NULL && f->kept == NULL);
+    tassert(f->conn == NULL && f->upload.body == NULL && f->kept == NULL && f->pack == NULL);
     task_cancel(&f->task);
     list_del(&f->link);
     timer_unlink(&f->timer);

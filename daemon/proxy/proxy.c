@@ -40,6 +40,20 @@ proxy_is_idle(const struct proxy *p)
     return p->nreqs == 0 && p->nfetches == 0;
 }
 
+enum {
+    CODECS_MOST = 1024 /* of a worker, of a kind: 365 kB each to pack, 150 kB to unpack, charged */
+};
+
+struct codec *
+proxy_codec(struct proxy *p, enum codec_kind kind, unsigned most)
+{
+    if (p->codecs == NULL)
+        p->codecs = codec_pool_new(&p->loop->usage, CODECS_MOST);
+    if (p->codecs == NULL || codec_pool_used(p->codecs, kind) >= most)
+        return NULL;
+    return codec_new(p->codecs, kind);
+}
+
 /* Memory of ended requests only: none of them is on a list of the loop. */
 static void
 proxy_trim_to(struct proxy *p, unsigned keep)
@@ -59,6 +73,8 @@ proxy_trim(struct proxy *p)
 {
     OBJ_CHECK(p, PROXY_MAGIC);
     proxy_trim_to(p, p->nidle_reqs / 2);
+    if (p->codecs != NULL)
+        codec_pool_trim(p->codecs, 0);
 }
 
 void
@@ -69,5 +85,7 @@ proxy_fini(struct proxy *p)
     tassert(list_empty(&p->fetches));
     policy_leave_all(p); /* behind the last request: each has its use of one */
     proxy_trim_to(p, 0);
+    if (p->codecs != NULL)
+        codec_pool_free(&p->codecs);
     OBJ_BURY(p);
 }

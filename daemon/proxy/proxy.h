@@ -8,6 +8,7 @@
 #include "conf/conf.h"
 #include "daemon/base/loop.h"
 #include "daemon/cache/cache.h"
+#include "daemon/filter/codec.h"
 #include "daemon/http/exchange.h"
 #include "daemon/http/uri.h"
 #include "daemon/origin/director.h"
@@ -73,6 +74,13 @@ enum proxy_forwards {
     FORWARDS_BOTH = 3,
 };
 
+/* What a client said last as Accept-Encoding, and whether that takes gzip. */
+struct proxy_codings {
+    uint8_t len;
+    bool takes_gzip;
+    char text[62];
+};
+
 #define PROXY_MAGIC OBJ_TAG('p', 'r', 'o', 'x')
 struct proxy {
     uint32_t magic;
@@ -114,6 +122,9 @@ struct proxy {
     struct proxy_host last_host;
     struct proxy_synth last_synth;
     struct proxy_absent last_absent;
+    struct proxy_codings last_codings;
+    struct codec_pool
+        *codecs; /* from the first body that is packed or unpacked on; NULL: none was */
     char key_text[HTTP_AUTHORITY_MAX + 8 + LIMIT_HEAD_BYTES]; /* of the lookup under way */
 };
 
@@ -129,6 +140,9 @@ void proxy_cut(struct proxy *p);
 /* Half of the memory that lies ready for the next requests goes back: see net_loop_trim(). */
 void proxy_trim(struct proxy *p);
 bool proxy_is_idle(const struct proxy *p);
+/* To pack or unpack (daemon/filter), if fewer than `most` of this kind are in use.  NULL: there are as many, or
+ * no memory. */
+struct codec *proxy_codec(struct proxy *p, enum codec_kind kind, unsigned most);
 void proxy_fini(struct proxy *p);
 
 /* Of splitmix64: for choices, not for secrets. */

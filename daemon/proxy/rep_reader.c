@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "daemon/base/terr.h"
+#include "daemon/proxy/rep_priv.h"
 
 /* Does the body go on in a window?  Its bytes go again. */
 static bool
@@ -112,8 +113,9 @@ rep_end_part(struct rep_reader *rd)
     return 0;
 }
 
+/* As they are stored. */
 int
-rep_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter *wait)
+rep_take_stored(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter *wait)
 {
     unsigned had = b->n;
     int n, err;
@@ -147,11 +149,28 @@ rep_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter 
     return err != 0 ? err : n;
 }
 
+int
+rep_take(struct rep_reader *rd, struct lease_batch *b, bool lent, struct waiter *wait)
+{
+    if (__builtin_expect(rd->unpack != NULL, 0))
+        return rep_unpack_take(rd, b, lent, wait);
+    return rep_take_stored(rd, b, lent, wait);
+}
+
 void
-rep_return(struct rep_reader *rd, const struct lease_returns *back)
+rep_return_stored(struct rep_reader *rd, const struct lease_returns *back)
 {
     if (back->n > 0 && rd->reading)
         lease_return(&rd->it, back);
+}
+
+void
+rep_return(struct rep_reader *rd, const struct lease_returns *back)
+{
+    if (__builtin_expect(rd->unpack != NULL, 0))
+        rep_unpack_return(rd, back);
+    else
+        rep_return_stored(rd, back);
 }
 
 void
@@ -176,6 +195,7 @@ void
 rep_forget(struct rep_reader *rd)
 {
     /* Called when nothing is leased: the iterator may end at once. */
+    rep_unpack_end(rd);
     if (rd->reading)
         lease_fini(&rd->it);
     rd->reading = rd->part_ended = rd->over = false;
@@ -186,9 +206,13 @@ rep_forget(struct rep_reader *rd)
 bool
 rep_close(struct rep_reader *rd, const struct lease_returns *back, struct waiter *wait)
 {
+    bool unpacks = rd->unpack != NULL;
+
+    rep_unpack_end(rd);
     if (!rd->reading)
         return true;
-    rep_return(rd, back);
+    if (!unpacks) /* else the leases were of rooms, which went with it */
+        rep_return_stored(rd, back);
     if (waiter_state(wait) == WAITER_ARMED)
         lease_cancel(&rd->it);
     /* Posted by another loop: it refers to the iterator until it lands. */

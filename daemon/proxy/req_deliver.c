@@ -3,6 +3,7 @@
  * A hit that leaves whole in this turn only borrows its entry.  Whatever has to wait holds it
  * first, and its leases with it. */
 #include "daemon/base/terr.h"
+#include "daemon/http/vary.h"
 #include "daemon/proxy/req_priv.h"
 
 enum {
@@ -128,11 +129,14 @@ req_begin_entry(struct req *r)
     if (r->resp.length == STOBJ_SIZE_UNKNOWN && !e->partial &&
         stobj_state(entry_part(e, 0).body) == STOBJ_SETTLED && entry_nparts(e) == 1)
         r->resp.length = stobj_len(entry_part(e, 0).body);
+    if (__builtin_expect(e->block->vary_len > 0, 0) && vary_has_forms(entry_vary(e)) &&
+        !req_takes_gzip(r) && req_begin_unpacked(r) != 0)
+        return TERR_NOMEM;
     r->all.end = r->resp.length;
     if ((r->head->present & REQ_SELECTS) != 0 && s == 200 && r->attempt.choice != REQ_AS_ASKED &&
         req_select(r) != 0)
         return TERR_NOMEM;
-    if (r->resp.bodyless && !e->length_in_head && !e->partial)
+    if (r->resp.bodyless && (!e->length_in_head || r->unpacks) && !e->partial)
         r->resp.length = EXCHANGE_LENGTH_UNKNOWN; /* the length is unknown: say nothing */
     return 0;
 }
@@ -365,6 +369,7 @@ req_cut(struct req *r)
 {
     tassert(!r->cut);
     r->cut = true;
+    req_note_broken(r);
     r->log_flags |= SHMLOG_REQ_TRUNCATED;
     counter_add(r->proxy->counters, COUNTER_resp_truncated, 1);
     r->x->ops->reset(r->x, TERR_CLOSED);
@@ -394,7 +399,9 @@ req_deliver_nothing(struct req *r)
 {
     if (r->entry == NULL || r->nleased > 0 || waiter_pending(&r->wait))
         return req_cut(r);
+    req_note_broken(r);
     rep_forget(&r->rep);
+    r->unpacks = false;
     r->begun = r->text_due = r->body_ended = false;
     r->segment = 0;
     if (r->entry->windowed && (r->rep.behind || (!r->no_window && !r->attempt.leader))) {
@@ -534,7 +541,7 @@ req_end_delivery(struct req *r)
     uint64_t ids[LIMIT_LEASES];
     struct lease_returns back = {.ids = ids};
 
-    if (!r->rep.reading)
+    if (!r->rep.reading && r->rep.unpack == NULL)
         return true;
     if (r->cut && !r->x->gone)
         return false; /* what is leased is still being sent */

@@ -146,6 +146,7 @@ struct req {
     const struct req_segment *segments; /* `all`, or in the arena */
     uint8_t nsegments, segment;
     uint8_t nleased, ngiven, nreturned; /* of `ext`: leased, accepted, returned */
+    bool unpacks;                       /* the body is sent as it was before it was packed */
     bool begun, head_sent, body_ended, text_due, cut;
     bool own_body;         /* `rep.body` is ours */
     uint32_t ttfb_us;      /* until the head left; 0: all of it left at once */
@@ -157,9 +158,11 @@ struct req {
     struct waiter upload_room;
     uint64_t ends[LIMIT_LEASES]; /* body position behind each extent */
     struct lease_extent ext[LIMIT_LEASES];
-    struct req *next_idle;
-    struct req_rules *rules; /* with REQ_HAS_RULES */
-    struct stobj *page;      /* kept from request to request: an empty synth, or NULL */
+    union {
+        struct req_rules *rules; /* with REQ_HAS_RULES */
+        struct req *next_idle;   /* of memory that is kept for the next one */
+    };
+    struct stobj *page; /* kept from request to request: an empty synth, or NULL */
 };
 _Static_assert(sizeof(struct req) <= 1024, "one byte more costs 256, of each slow reader too");
 
@@ -325,6 +328,15 @@ const struct conf_route *req_listener_route(
     struct req *r, const struct conf *conf, struct conf_page *page);
 const struct conf_route *req_route(const struct req *r, unsigned *number);
 bool req_route_pipes(const struct req *r);
+/* Shall what is stored for it answer every Accept-Encoding (`compress`)? */
+bool req_stores_forms(const struct req *r);
+
+/* req_unpack.c */
+bool req_takes_gzip(const struct req *r);
+/* The response that is begun, a form, for a client that does not take gzip.  0 or TERR_NOMEM. */
+int req_begin_unpacked(struct req *r);
+/* In the log, if that is why it ends. */
+void req_note_broken(struct req *r);
 
 /* proxy.c */
 void req_free_memory(struct req *r); /* of one that is over, with what it kept for the next */

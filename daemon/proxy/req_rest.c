@@ -6,6 +6,7 @@
  * response is cut off: bytes of two versions are never joined. */
 #include "daemon/base/terr.h"
 #include "daemon/http/conditional.h"
+#include "daemon/http/vary.h"
 #include "daemon/proxy/req_priv.h"
 
 struct rep_rest {
@@ -42,7 +43,7 @@ req_rest_start(struct req *r)
         return TERR_CLOSED;
     /* Of several ranges one position does not say what is missing. */
     if (r->head->method != HTTP_M_GET || r->nsegments != 1 || entry_status(r->entry) != 200 ||
-        req_make_key(r) != 0)
+        vary_has_forms(entry_vary(r->entry)) || req_make_key(r) != 0)
         return TERR_CLOSED;
     rest = arena_alloc(&r->x->arena, sizeof(*rest));
     if (rest == NULL)

@@ -131,6 +131,15 @@ req_route_pipes(const struct req *r)
     return route != NULL && route->pipe;
 }
 
+bool
+req_stores_forms(const struct req *r)
+{
+    const struct backend_snapshot *u = req_snapshot(r);
+
+    return u != NULL && snapshot_conf(u)->compresses &&
+           conf_compress_is_on(snapshot_conf(u), req_match_route(r, snapshot_conf(u)));
+}
+
 /* --- what it does to the request --- */
 
 /* The actions of the route that the request came by, if it has any.  With `hold` the configuration

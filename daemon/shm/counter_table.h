@@ -58,6 +58,12 @@
     X(resp, behind, COUNTER, "Times a slow client fell behind a shared window")                    \
     X(waiter, posts_cross_loop, COUNTER, "Notifications sent to another loop")                     \
     X(waiter, wakeups, COUNTER, "Times a loop was woken for them; others were batched")            \
+    X(compress, fetches, COUNTER, "Bodies packed while they came")                                 \
+    X(compress, in_bytes, COUNTER, "Bytes of them")                                                \
+    X(compress, out_bytes, COUNTER, "Bytes they were packed to")                                   \
+    X(compress, busy, COUNTER, "Bodies stored as they came: too many at once")                     \
+    X(compress, unpacked, COUNTER, "Responses unpacked for their clients")                         \
+    X(compress, broken, COUNTER, "Of these: cut, for the body is no gzip")                         \
     X(fetch, total, COUNTER, "Fetches started")                                                    \
     X(fetch, failed, COUNTER, "Fetches that got no usable response")                               \
     X(fetch, retried, COUNTER, "Attempts of a fetch after its first")                              \

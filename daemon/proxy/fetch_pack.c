@@ -1,0 +1,239 @@
+/* fetch_pack.c -- a body that is packed, or unpacked, while it comes, and what clients are told of it.
+ *
+ * With `compress` one object is stored for all values of Accept-Encoding: packed, by the origin or here, and
+ * unpacked for the clients that do not take it (rep_unpack.c).  So the origin is asked for gzip for each
+ * client, and the stored response answers each of them (`forms`, http/vary.h).
+ *
+ *   connection -> [room of ours] -> codec -> [space_get] object
+ */
+#include "daemon/base/terr.h"
+#include "daemon/filter/codec.h"
+#include "daemon/http/cache_control.h"
+#include "daemon/http/derive.h"
+#include "daemon/origin/backend_snapshot.h"
+#include "daemon/proxy/fetch_policy.h"
+
+enum {
+    PACK_ROOM = 32768, /* bytes read from the origin at a time */
+};
+
+struct fetch_pack {
+    struct codec *codec;
+    struct slice coding; /* of what is stored */
+    char *room;
+    struct slice in; /* of the room: not consumed yet */
+    enum codec_flow flow;
+    bool due;  /* the codec has more to write */
+    bool held; /* it may hold back what came since the last flush */
+};
+
+const struct slice fetch_gzip = {"gzip", 4};
+
+/* May one stored response answer every Accept-Encoding?  Where the origin chose another coding than it was
+ * asked for, clients that do not take that one cannot be given it. */
+bool
+fetch_is_form(const struct fetch *f, const struct http_message *head)
+{
+    struct slice coding = http_get_one(head, HTTP_F_CONTENT_ENCODING);
+
+    return f->forms && (!http_has(head, HTTP_F_CONTENT_ENCODING) ||
+                           (coding.ptr != NULL && slice_eq_nocase(coding, fetch_gzip)));
+}
+
+/* Would it become shorter, and may it (RFC 9110 7.7, RFC 9111 5.2.2.6)?  A response that sets cookies may
+ * show what its client sent: its length would tell of it (BREACH). */
+static bool
+pack_may(const struct fetch *f, const struct conf_compress *conf, const struct http_message *head)
+{
+    struct slice type = http_get_one(head, HTTP_F_CONTENT_TYPE);
+    uint64_t len = fetch_exchange(f)->body_length;
+    struct cache_control cc;
+
+    if (head->status != 200 || http_has(head, HTTP_F_CONTENT_ENCODING) ||
+        http_has(head, HTTP_F_SET_COOKIE) ||
+        (len != ORIGIN_LENGTH_UNKNOWN && (len == 0 || len < (uint64_t)conf->min_size)))
+        return false;
+    cc_parse_response(head, &cc);
+    return !cc_has(&cc, CC_NO_TRANSFORM) && !cc_has(&cc, CC_PRIVATE) && type.ptr != NULL &&
+           conf_compress_has_type(conf, type);
+}
+
+bool
+fetch_pack_by_file(const struct fetch *f, const struct http_message *head)
+{
+    return f->forms &&
+           pack_may(f, &snapshot_conf(registry_snapshot(f->proxy->registry))->compress, head);
+}
+
+/* The policy's words come first: its do_gzip began with the file's. */
+static bool
+pack_wants(struct fetch *f, const struct http_message *head, enum codec_kind *kind)
+{
+    bool packed = http_has(head, HTTP_F_CONTENT_ENCODING), gzip;
+
+    *kind = CODEC_GZIP;
+    if (f->vcl == NULL)
+        return fetch_pack_by_file(f, head);
+    gzip = packed && slice_eq_nocase(http_get_one(head, HTTP_F_CONTENT_ENCODING), fetch_gzip);
+    if (head->status == 206 || fetch_exchange(f)->body_length == 0)
+        return false;
+    if (f->vcl->at.gunzip && gzip) {
+        *kind = CODEC_GUNZIP;
+        return true;
+    }
+    return f->vcl->at.gzip && !packed;
+}
+
+/* Decided once for each head: a fetch that waits for room comes here again. */
+bool
+fetch_pack_open(struct fetch *f, const struct http_message *head)
+{
+    const struct conf_compress *conf =
+        &snapshot_conf(registry_snapshot(f->proxy->registry))->compress;
+    struct proxy *p = f->proxy;
+    struct fetch_pack *pack;
+    enum codec_kind kind;
+
+    if (f->pack != NULL)
+        return true;
+    if (!pack_wants(f, head, &kind))
+        return false;
+    pack = arena_alloc(&f->arena, sizeof(*pack));
+    if (pack == NULL)
+        return false;
+    *pack = (struct fetch_pack){.flow = CODEC_GOES_ON};
+    pack->coding = kind == CODEC_GZIP ? fetch_gzip : slice_of("", 0);
+    pack->codec = proxy_codec(p, kind, (unsigned)conf->states);
+    pack->room = usage_alloc(&p->loop->usage, USAGE_REQUEST, PACK_ROOM);
+    f->pack = pack;
+    if (pack->codec != NULL && pack->room != NULL) {
+        f->forms = true; /* it answers every Accept-Encoding, whatever was asked for */
+        counter_add(p->counters, COUNTER_compress_fetches, 1);
+        return true;
+    }
+    counter_add(p->counters, COUNTER_compress_busy, 1);
+    fetch_pack_close(f);
+    return false;
+}
+
+void
+fetch_pack_close(struct fetch *f)
+{
+    struct fetch_pack *pack = f->pack;
+
+    if (pack == NULL)
+        return;
+    codec_free(&pack->codec);
+    usage_free(&f->proxy->loop->usage, USAGE_REQUEST, pack->room);
+    f->pack = NULL;
+}
+
+/* What goes into the cache says how the body lies there, and on what it depends. */
+int
+fetch_pack_head(struct fetch *f, struct http_message *head)
+{
+    const struct slice *coding = f->pack != NULL ? &f->pack->coding : NULL;
+    struct http_message coded;
+    int err;
+
+    if (coding == NULL && !http_has(head, HTTP_F_CONTENT_ENCODING))
+        return 0;
+    err = derive_coding(head, coding, &f->arena, &coded);
+    if (err == 0)
+        *head = coded;
+    return err;
+}
+
+/* What the codec gives, as far as there is room: 0 when it wants input, or has ended; TERR_AGAIN, and the
+ * other errors of fetch_room(). */
+static int
+pack_write(struct fetch *f)
+{
+    struct fetch_pack *pack = f->pack;
+
+    do {
+        struct span room, out;
+        int err = fetch_room(f, &room), said;
+        size_t n;
+
+        if (err != 0)
+            return err;
+        out = room;
+        said = codec_run(pack->codec, &pack->in, &out, pack->flow);
+        if (said < 0)
+            return said;
+        n = (size_t)(out.ptr - room.ptr);
+        if (n > 0)
+            fetch_stored(f, n);
+        counter_add(f->proxy->counters, COUNTER_compress_out_bytes, n);
+        pack->due = said == CODEC_WANTS_ROOM;
+    } while (pack->due);
+    return 0;
+}
+
+/* The output that is due, and where that leads.  FETCH_MORE: the state changed; *went: go on here. */
+static enum fetch_next
+pack_go_on(struct fetch *f, bool *went)
+{
+    struct fetch_pack *pack = f->pack;
+    int err = pack_write(f);
+
+    *went = false;
+    if (err == TERR_AGAIN) {
+        pack->due = true;
+        return fetch_stall(f);
+    }
+    if (err != 0)
+        return fetch_fail(f, err);
+    if (pack->flow == CODEC_ENDS)
+        return fetch_goto(f, FETCH_DONE);
+    pack->flow = CODEC_GOES_ON;
+    *went = true;
+    return FETCH_WAIT;
+}
+
+/* The body's next piece.  While the origin pauses, readers get what came so far. */
+static enum fetch_next
+pack_read(struct fetch *f, size_t *got)
+{
+    struct origin_exchange *x = fetch_exchange(f);
+    struct fetch_pack *pack = f->pack;
+    ssize_t n = x->body_done ? 0 : x->ops->body(x, (struct span){pack->room, PACK_ROOM});
+    bool went;
+
+    if (n == TERR_AGAIN && !pack->held)
+        return timer_expired(&f->timer) ? fetch_fail(f, TERR_TIMEDOUT) : FETCH_WAIT;
+    if (n < 0 && n != TERR_AGAIN)
+        return fetch_fail(f, (int)n);
+    pack->held = n > 0;
+    if (n == TERR_AGAIN) {
+        pack->flow = CODEC_FLUSH;
+    } else if (n == 0) {
+        pack->flow = CODEC_ENDS;
+    } else {
+        pack->in = slice_of(pack->room, (size_t)n);
+        *got = (size_t)n;
+        counter_add(f->proxy->counters, COUNTER_fetch_bytes, *got);
+        counter_add(f->proxy->counters, COUNTER_compress_in_bytes, *got);
+        fetch_deadline(f, fetch_between_bytes_ms(f));
+    }
+    return pack_go_on(f, &went);
+}
+
+/* As fetch_move(). */
+enum fetch_next
+fetch_pack_move(struct fetch *f, size_t *got)
+{
+    enum fetch_next next = FETCH_WAIT;
+    bool went = true;
+
+    *got = 0;
+    if (waiter_pending(&f->space))
+        return FETCH_WAIT;
+    if (f->pack->due)
+        next = pack_go_on(f, &went);
+    if (f->attempt.stalled && went) /* the backend's time begins again with the room */
+        fetch_deadline(f, fetch_between_bytes_ms(f));
+    f->attempt.stalled = f->attempt.stalled && !went;
+    return went ? pack_read(f, got) : next;
+}
