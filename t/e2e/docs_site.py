@@ -3,6 +3,7 @@
 With a certificate it speaks TLS; with a CA only to clients with a certificate of it.
 
   /static/...    a file without Cache-Control, with ETag and Last-Modified
+  /assets/...    a style sheet of 8 KiB, Cache-Control: max-age=60, with ETag
   /admin...      a page for one visitor, that says nothing of caching
   /login         Set-Cookie
   /error         500
@@ -45,6 +46,8 @@ class Site(http.server.BaseHTTPRequestHandler):
             return
         if path.startswith("/static/"):
             headers = [("ETag", '"v1"'), ("Last-Modified", "Mon, 01 Jun 2026 00:00:00 GMT")]
+        elif path.startswith("/assets/"):
+            headers = [("Content-Type", "text/css; charset=utf-8"), ("Cache-Control", "max-age=60"), ("ETag", '"v1"')]
         elif path.startswith("/admin"):
             pass
         elif path == "/login":
@@ -59,6 +62,8 @@ class Site(http.server.BaseHTTPRequestHandler):
             time.sleep(1)
         port = self.server.server_address[1]
         page = f"site {port}, request {Site.asked}: {path}\n"
+        if path.startswith("/assets/"):
+            page = "body { margin: 0 }\n" + "".join(f".row-{n} {{ padding: {n}px }}\n" for n in range(320))
         if path == "/sitemap.xml":
             page = ('<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
                     + "".join(f"<url><loc>http://{self.headers['Host']}/page-{n}</loc></url>" for n in range(5))
