@@ -588,6 +588,8 @@ TEST(conf, every_allocation_can_fail)
     char *text = read_shipped("tarn.yaml");
 
     fail_each_allocation(text, 0);
+    fail_each_allocation(
+        BACKEND "compress: {types: [text/css, font/ttf]}\nroutes: [{compress: on}]\n", 0);
     fail_each_allocation("workers: 0\nx: 1\nbackends: {o: {address: a}}\nlisten: [", TERR_CONFIG);
     free(text);
 #else
