@@ -115,13 +115,18 @@ codec_gzip_run(struct codec *c, struct slice *in, struct span *out, enum codec_f
 {
     struct codec_gzip *g = codec_gzip_of(c);
 
+    tassert(flow == CODEC_ENDS || g->z.internal_state.state != ZSTATE_END);
     while (!codec_gzip_is_done(g, in, flow)) {
+        uint64_t moved = c->in + c->out;
+
         if (out->len == 0)
             return CODEC_WANTS_ROOM;
         if (g->head_written < sizeof(codec_gzip_head))
             codec_gzip_write_head(g, out);
         else
             codec_gzip_step(g, in, out, flow);
+        tassert(c->in + c->out > moved ||
+                codec_gzip_is_done(g, in, flow)); /* else it would never end */
     }
     return flow == CODEC_ENDS ? CODEC_ENDED : CODEC_WANTS_INPUT;
 }
