@@ -11,7 +11,9 @@
 enum {
     UNPACK_ROOMS = 4,
     UNPACK_ROOM = 16384,
-    UNPACK_IDLE = 32, /* extents in a row that unpack to nothing: no gzip is like that */
+    UNPACK_PIECE = 16384, /* of the stored body at a time */
+    UNPACK_IDLE =
+        65536, /* bytes of it that unpack to nothing: only an attack on our time is like that */
 };
 
 struct rep_unpack {
@@ -19,6 +21,7 @@ struct rep_unpack {
     struct usage *usage;
     struct lease_extent in; /* of the stored body, leased; len 0: none */
     struct slice rest;      /* of it, not unpacked yet */
+    unsigned idle;          /* bytes that went in since something came out */
     bool in_over;           /* all of the stored body was leased */
     bool due;               /* the codec has more to write */
     bool ended;
@@ -105,6 +108,26 @@ unpack_feed(struct rep_reader *rd, struct waiter *wait)
     return 0;
 }
 
+/* One piece through the codec.  As codec_run(). */
+static int
+unpack_piece(struct rep_unpack *un, struct span *out)
+{
+    size_t len = un->rest.len < UNPACK_PIECE ? un->rest.len : UNPACK_PIECE, had = out->len;
+    bool last = un->in_over && len == un->rest.len;
+    struct slice piece = slice_of(un->rest.ptr, len);
+    int said = codec_run(un->codec, &piece, out, last ? CODEC_ENDS : CODEC_GOES_ON);
+
+    if (said < 0)
+        return said;
+    un->idle = out->len < had ? 0 : un->idle + (unsigned)(len - piece.len);
+    if (un->idle > UNPACK_IDLE)
+        return TERR_FRAMING;
+    un->rest = slice_of(un->rest.ptr + (len - piece.len), un->rest.len - (len - piece.len));
+    un->due = said == CODEC_WANTS_ROOM;
+    un->ended = said == CODEC_ENDED;
+    return said;
+}
+
 /* Fills a room.  Its bytes, 0 at the body's end, or TERR_*. */
 static int
 unpack_fill(struct rep_reader *rd, struct waiter *wait, char *room)
@@ -113,20 +136,16 @@ unpack_fill(struct rep_reader *rd, struct waiter *wait, char *room)
     struct span out = {room, UNPACK_ROOM};
     int said = CODEC_WANTS_INPUT;
 
-    for (unsigned fed = 0; said == CODEC_WANTS_INPUT; fed++) {
+    while (said == CODEC_WANTS_INPUT) {
         int err = un->rest.len > 0 || un->due ? 0 : unpack_feed(rd, wait);
 
         if (err == TERR_AGAIN && out.len < UNPACK_ROOM)
             break;
         if (err != 0)
             return err;
-        if (fed > UNPACK_IDLE && out.len == UNPACK_ROOM)
-            return TERR_FRAMING;
-        said = codec_run(un->codec, &un->rest, &out, un->in_over ? CODEC_ENDS : CODEC_GOES_ON);
+        said = unpack_piece(un, &out);
         if (said < 0)
             return said;
-        un->due = said == CODEC_WANTS_ROOM;
-        un->ended = said == CODEC_ENDED;
     }
     return (int)(UNPACK_ROOM - out.len);
 }

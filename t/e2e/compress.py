@@ -70,9 +70,11 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/plain")
         self.send_header("Cache-Control", "no-store" if how == "unstored" else "max-age=600")
         self.send_header("ETag", f'"{seed}"')
-        if how in ("packed", "members", "cut", "unstored"):
+        if how in ("packed", "members", "cut", "unstored", "nothing"):
             self.send_header("Content-Encoding", "gzip")
             data = members(data) if how == "members" else gzip.compress(data, mtime=0)
+            if how == "nothing":  # blocks without a byte in them, which take time alone
+                data = data[:10] + b"\0\0\0\xff\xff" * 200000 + data[10:]
             if how == "cut":
                 data = data[:-5]
         if how == "pieces":
@@ -207,6 +209,13 @@ class Bodies(unittest.TestCase):
             ask(self.tarnd.port, path)
         self.errors.seek(0)
         self.assertIn(b"Content-Encoding is gzip, and the body is not", self.errors.read())
+
+    def test_a_body_that_unpacks_to_nothing_for_long_is_cut(self):
+        path = "/nothing/1000/text/nothing"
+        fields, body = ask(self.tarnd.port, path, "gzip")
+        self.assertEqual(plain("nothing", 1000, "text"), gzip.decompress(body))
+        fields, _ = ask(self.tarnd.port, path)
+        self.assertEqual(502, fields["status"])
 
     def test_heads_agree_with_bodies(self):
         path = "/head/5000/text/length"
