@@ -77,8 +77,9 @@ rep_seek(struct rep_reader *rd, uint64_t first, uint64_t end)
 static inline bool
 rep_borrow(struct rep_reader *rd, struct slice *run)
 {
+    tassert_slow(rd->unpack == NULL); /* then the length is not known, and there is no run of it */
     if (__builtin_expect(rd->entry != NULL, 1)) {
-        if (__builtin_expect(rd->entry->partial || rd->unpack != NULL, 0))
+        if (__builtin_expect(rd->entry->partial, 0))
             return false;
         rd->body = entry_part(rd->entry, 0).body;
     }
