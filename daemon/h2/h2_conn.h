@@ -90,6 +90,12 @@ struct h2_stream {
     struct http_field fields[]; /* server->fields_max */
 };
 
+/* The dynamic table of an idle connection's client, as a field block that makes it. */
+struct h2_packed {
+    uint16_t len;
+    char block[];
+};
+
 #define H2_CONN_MAGIC OBJ_TAG('h', '2', 'c', 'n')
 struct h2_conn {
     uint32_t magic;
@@ -101,6 +107,7 @@ struct h2_conn {
     bool sized : 1;      /* our encoder's table was said to be of size 0 */
     bool in_payload : 1; /* of a DATA frame */
     bool idled : 1;      /* it ended because nothing was asked for */
+    bool is_packed : 1;
     bool table_idle : 1; /* since its last stream its table was packed, or could not be */
     struct h2_server *server;
     struct stream *stream;
@@ -143,15 +150,17 @@ struct h2_conn {
     char *pending;
     uint32_t pending_len, pending_cap;
     /* HPACK, decoding */
-    nghttp2_hd_inflater *inflater; /* NULL: none was needed yet, or its table is in `table` */
-    char *table;                   /* a field block that makes it; NULL: it is empty */
-    uint16_t table_len;
+    union {
+        nghttp2_hd_inflater *inflater; /* NULL: none was needed yet */
+        struct h2_packed *packed;      /* `is_packed`: what makes one that knows as much */
+    };
     uint64_t table_state; /* of it, for the memo */
     uint32_t resets[H2_RESETS_KEPT];
     uint8_t resets_at;
     int32_t trouble;
     uint64_t trouble_ms;
 };
+_Static_assert(sizeof(struct h2_conn) <= 512, "one byte more costs 128, of each idle connection");
 
 #define H2_SERVER_MAGIC OBJ_TAG('h', '2', 's', 'v')
 struct h2_server {
@@ -229,7 +238,6 @@ int h2_head_read(
     struct h2_conn *c, struct h2_stream *s, const char *block, size_t len, bool trailers);
 /* A priority field, or the value of PRIORITY_UPDATE (RFC 9218 4, 7). */
 void h2_priority_read(struct h2_stream *s, struct slice value);
-void h2_head_close(struct h2_conn *c);
 /* What inflaters are charged by. */
 void h2_head_memory(struct h2_server *s);
 
@@ -238,6 +246,7 @@ void h2_head_memory(struct h2_server *s);
 void h2_table_pack(struct h2_conn *c);
 /* There is an inflater, which knows all that came before.  False: no memory, and it is not to be used. */
 bool h2_table_unpack(struct h2_conn *c);
+/* All that is known. */
 void h2_table_drop(struct h2_conn *c);
 
 /* h2_encode.c */

@@ -69,15 +69,6 @@ h2_head_memory(struct h2_server *s)
         &s->env.loop->usage, h2_mem_malloc, h2_mem_free, h2_mem_calloc, h2_mem_realloc};
 }
 
-void
-h2_head_close(struct h2_conn *c)
-{
-    if (c->inflater != NULL)
-        nghttp2_hd_inflate_del(c->inflater);
-    c->inflater = NULL;
-    h2_table_drop(c);
-}
-
 static void
 h2_refuse_head(struct h2_reading *r, int err)
 {

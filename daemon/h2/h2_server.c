@@ -373,7 +373,7 @@ h2_conn_free(struct h2_conn *c)
     task_cancel(&c->task);
     timer_unlink(&c->timer);
     list_del(&c->link);
-    h2_head_close(c);
+    h2_table_drop(c);
     stream_input_drop(&c->in, u);
     usage_free(u, USAGE_READ, c->block);
     usage_free(u, USAGE_CONN, c->backlog);
@@ -428,7 +428,8 @@ h2_conn_has_part(const struct h2_conn *c)
 static bool
 h2_table_may_pack(const struct h2_conn *c)
 {
-    return c->nstreams == 0 && c->inflater != NULL && !c->table_idle && c->block_stream == 0;
+    return c->nstreams == 0 && !c->is_packed && c->inflater != NULL && !c->table_idle &&
+           c->block_stream == 0;
 }
 
 static void

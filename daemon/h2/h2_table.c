@@ -92,47 +92,51 @@ h2_unpack_table(nghttp2_hd_inflater *inflater, const uint8_t *p, size_t len)
 void
 h2_table_pack(struct h2_conn *c)
 {
-    struct usage *u = &c->server->env.loop->usage;
     struct h2_pack p = {NULL, 0};
+    struct h2_packed *packed = NULL;
 
-    tassert(c->table == NULL && c->block_stream == 0);
+    tassert(!c->is_packed && c->inflater != NULL && c->block_stream == 0);
     c->table_idle = true;
-    if (c->inflater == NULL)
-        return;
     h2_pack_table(c->inflater, &p);
     if (p.len > 0) {
-        p.to = usage_alloc(u, USAGE_CONN, p.len);
-        if (p.to == NULL)
+        packed = usage_alloc(&c->server->env.loop->usage, USAGE_CONN, sizeof(*packed) + p.len);
+        if (packed == NULL)
             return; /* it stays as it is */
+        tassert(p.len <= UINT16_MAX);
+        packed->len = (uint16_t)p.len;
+        p.to = packed->block;
         h2_pack_table(c->inflater, &p);
     }
-    c->table = p.to;
-    c->table_len = (uint16_t)p.len;
     nghttp2_hd_inflate_del(c->inflater);
-    c->inflater = NULL;
+    c->packed = packed;
+    c->is_packed = packed != NULL;
 }
 
 bool
 h2_table_unpack(struct h2_conn *c)
 {
-    int err;
+    nghttp2_hd_inflater *inflater;
+    int err = 0;
 
-    if (c->inflater != NULL)
+    if (!c->is_packed && c->inflater != NULL)
         return true;
-    if (nghttp2_hd_inflate_new2(&c->inflater, &c->server->mem) != 0)
+    if (nghttp2_hd_inflate_new2(&inflater, &c->server->mem) != 0)
         return false;
-    if (c->table == NULL)
-        return true;
-    err = h2_unpack_table(c->inflater, (const uint8_t *)c->table, c->table_len);
+    if (c->is_packed)
+        err = h2_unpack_table(inflater, (const uint8_t *)c->packed->block, c->packed->len);
     tassert(err == 0 || err == NGHTTP2_ERR_NOMEM); /* the block is ours */
     h2_table_drop(c);
+    c->inflater = inflater;
     return err == 0;
 }
 
 void
 h2_table_drop(struct h2_conn *c)
 {
-    usage_free(&c->server->env.loop->usage, USAGE_CONN, c->table);
-    c->table = NULL;
-    c->table_len = 0;
+    if (c->is_packed)
+        usage_free(&c->server->env.loop->usage, USAGE_CONN, c->packed);
+    else if (c->inflater != NULL)
+        nghttp2_hd_inflate_del(c->inflater);
+    c->inflater = NULL;
+    c->is_packed = false;
 }

@@ -60,11 +60,10 @@ TEST(h2_table, of_an_idle_connection_is_packed_and_knows_as_much_afterwards)
     answer_now(0);
     CHECK(conn()->inflater != NULL);
     fake_pass(&world.loop, H2_TABLE_IDLE_MS + 100);
-    CHECK(conn()->inflater == NULL);
-    CHECK(conn()->table != NULL);
+    CHECK(conn()->is_packed);
     ASKS(3, AGAIN);
     CHECK_EQ(2, world.nanswers);
-    CHECK(conn()->inflater != NULL && conn()->table == NULL);
+    CHECK(conn()->inflater != NULL && !conn()->is_packed);
     CHECK_STR("value", field("k"));
     answer_now(1);
     /* And once more, in its place what came meanwhile. */
@@ -72,7 +71,7 @@ TEST(h2_table, of_an_idle_connection_is_packed_and_knows_as_much_afterwards)
     CHECK_STR("m", field("l"));
     answer_now(2);
     fake_pass(&world.loop, H2_TABLE_IDLE_MS + 100);
-    CHECK(conn()->table != NULL);
+    CHECK(conn()->is_packed);
     ASKS(7, "\x82\x86\xc1\xc0\xbf\xbe");
     CHECK_STR("value", field("k"));
     CHECK_STR("m", field("l"));
@@ -88,7 +87,7 @@ TEST(h2_table, that_the_client_made_smaller_is_as_small_afterwards)
     answer_now(0);
     CHECK_EQ(1, nghttp2_hd_inflate_get_num_table_entries(conn()->inflater) - 61);
     fake_pass(&world.loop, H2_TABLE_IDLE_MS + 100);
-    CHECK(conn()->inflater == NULL);
+    CHECK(conn()->is_packed);
     ASKS(3, "\x82\x86\x44\x02/y\x01\x01"
             "a\x40\x01n\x02op");
     CHECK_EQ(2, world.nanswers);
@@ -124,8 +123,8 @@ TEST(h2_table, that_is_full_is_packed_whole)
     c = conn();
     CHECK(nghttp2_hd_inflate_get_dynamic_table_size(c->inflater) > H2_TABLE_BYTES - 200);
     fake_pass(&world.loop, H2_TABLE_IDLE_MS + 100);
-    CHECK(c->inflater == NULL);
-    CHECK(c->table_len > 1000 && c->table_len < H2_TABLE_BYTES);
+    CHECK(c->is_packed);
+    CHECK(c->packed->len > 1000 && c->packed->len < H2_TABLE_BYTES);
     ASKS(99, "\x82\x86\xc0\xbf\xbe");
     CHECK_EQ(128, strlen(field("k")));
     answer_now(30);
@@ -136,12 +135,12 @@ TEST(h2_table, of_a_connection_that_never_asked_is_none)
 {
     world_open();
     fake_pass(&world.loop, H2_TABLE_IDLE_MS + 100);
-    CHECK(conn()->inflater == NULL && conn()->table == NULL);
+    CHECK(conn()->inflater == NULL && !conn()->is_packed);
     ASKS(1, "\x82\x86\x04\x01/\x01\x01"
             "a");
     answer_now(0);
     fake_pass(&world.loop, H2_TABLE_IDLE_MS + 100);
-    CHECK(conn()->inflater == NULL && conn()->table == NULL);
+    CHECK(conn()->inflater == NULL && !conn()->is_packed);
     world_close();
 }
 
