@@ -25,7 +25,7 @@
 #define CONF_AUTH_MAX      (CONF_MI)       /* bytes of its file */
 #define CONF_PAGE_MAX      (256 * CONF_KI) /* bytes of an error_page */
 #define CONF_STORAGE_MAX   (INT64_C(1) << 50)
-#define CONF_HTTP2         0 /* http2 of a listener that does not say it */
+#define CONF_HTTP2         1 /* http2 of a listener that does not say it */
 
 /* clang-format off */
 /*    type, kind of default, form (which function of conf_value.c reads it), what a value is */
@@ -151,7 +151,8 @@
       "HTTPS: a directory of certificates, or a map: certificates or acme, profile, client_auth, " \
       "client_ca, session_secret, early_data. Empty: HTTP")                                        \
     X(http2, BOOL, CONF_HTTP2, 0, 1,                                                               \
-      "With tls: HTTP/2 for clients that offer it in the handshake (ALPN), HTTP/1.1 for others")   \
+      "With tls: HTTP/2 for clients that offer it in the handshake (ALPN), HTTP/1.1 for others. "   \
+      "Without tls it means nothing: see h2c")                                                     \
     X(h2c, H2C, CONF_H2C_OFF, CONF_H2C_OFF, CONF_H2C_ONLY,                                         \
       "Without tls: HTTP/2 for clients that begin with it (prior knowledge), HTTP/1.1 for "        \
       "others; only: HTTP/2 alone, and a connection that begins otherwise is closed")              \

@@ -136,10 +136,6 @@ conf_http2_check(struct conf_cx *cx, const struct ynode *at, struct conf_listen 
     bool plain = !l->tls.said && (tls == NULL || (tls->kind == YNODE_TEXT && tls->text.len == 0));
 
     l->tls.http2 = l->tls.said && l->http2 != 0;
-    /* A file that writes every key with its default has it, too. */
-    if (plain && l->http2 > CONF_HTTP2)
-        conf_fail(cx, ynode_get(at, "http2"),
-            "http2 is for listeners with tls; for HTTP/2 without TLS: `h2c: on`");
     if (!plain && l->h2c != 0)
         conf_fail(cx, ynode_get(at, "h2c"),
             "h2c is HTTP/2 without TLS, and this listener has tls: for HTTP/2 with TLS: `http2: "

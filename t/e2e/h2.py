@@ -108,7 +108,7 @@ class Basics(World):
     def test_without_its_keys_it_is_not_spoken(self):
         port = tarnd.free_port()
         it = self.start(h2_world.CONFIG.format(origin=self.origin.address, more=""),
-                        f"  - address: 127.0.0.1:{port}\n    tls: {{ certificates: {pki().certs} }}\n")
+                        f"  - address: 127.0.0.1:{port}\n    http2: off\n    tls: {{ certificates: {pki().certs} }}\n")
         with it.secure(client_context(alpn=["h2", "http/1.1"]), port=port) as s:
             self.assertEqual(s.selected_alpn_protocol(), "http/1.1")
         with it.connect() as s:

@@ -83,9 +83,9 @@ class Https(World):
         origin.script("broken", break_off)
         origin.script("to-the-end", to_the_end)
 
-    def tls(self, more="", tls="", **rest):
+    def tls(self, more="", tls="", listen="", **rest):
         """One listener, with the certificates of all names."""
-        listener = f"    tls: {{ certificates: {pki().certs}{tls} }}\n"
+        listener = f"    tls: {{ certificates: {pki().certs}{tls} }}\n" + (listen and f"    {listen}\n")
         return self.start(CONFIG.format(origin=origin.address, more=more), listener, **rest)
 
 
@@ -184,7 +184,7 @@ public class Ask {
         done = self.run_client("java", f"-Djavax.net.ssl.trustStore={folder}/trust",
                                "-Djavax.net.ssl.trustStorePassword=secret", f"{folder}/Ask.java",
                                f"https://localhost:{it.port}/body?n=300000&framing=length")
-        self.assertEqual(done.stdout.decode().splitlines(), ["200 300000 HTTP_1_1"] * 3, done.stderr)
+        self.assertEqual(done.stdout.decode().splitlines(), ["200 300000 HTTP_2"] * 3, done.stderr)
 
 
 class Handshakes(Https):
@@ -249,7 +249,7 @@ class Handshakes(Https):
             self.assertEqual(self.certificate(it, name), shown, name)
 
     def test_alpn(self):
-        it = self.tls()
+        it = self.tls(listen="http2: off")
         for offered, agreed in ((["http/1.1"], "http/1.1"), (["http/1.0"], "http/1.0"), (["h2", "http/1.1"], "http/1.1"),
                                 (["http/1.0", "http/1.1"], "http/1.1"), (None, None)):
             with it.secure(client_context(alpn=offered)) as s:
