@@ -28,8 +28,8 @@ why_number(const json_t *o, const char *key)
 static void
 why_print_stored(const json_t *list)
 {
-    static const char *const headings[] = {
-        "STORED", "STATUS", "AGE", "FRESH FOR", "BY", "GRACE", "BYTES", "VARY", "FOR THIS", NULL};
+    static const char *const headings[] = {"STORED", "STATUS", "AGE", "FRESH FOR", "BY", "GRACE",
+        "BYTES", "CODING", "VARY", "FOR THIS", NULL};
     struct ctl_table t;
     const json_t *e;
     size_t i;
@@ -53,6 +53,7 @@ why_print_stored(const json_t *list)
         ctl_cell(&t, "%s", by[0] != '\0' ? by : "-");
         ctl_cell(&t, "%s", response ? grace : "-");
         ctl_cell(&t, "%s", response ? bytes : "-");
+        ctl_cell_of(&t, e, "coding");
         ctl_cell_of(&t, e, "vary");
         ctl_cell_of(&t, e, "for_this_request");
     }

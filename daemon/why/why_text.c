@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/http/freshness.h"
+#include "daemon/http/vary.h"
 #include "daemon/why/why_priv.h"
 
 /* A sentence of the answer: people read them in order, programs the members beside.  Cut at 511
@@ -74,6 +75,7 @@ stored_put_response(struct why *y, json_t *o, const struct entry *e, const struc
 {
     int64_t left = entry_ttl_left_ms(e, y->now_ms);
     struct slice vary = stored_field(e, HTTP_F_VARY);
+    struct slice coding = stored_field(e, HTTP_F_CONTENT_ENCODING);
 
     json_put(o, "status", json_integer(entry_status(e)));
     json_put(o, "bytes", json_integer((json_int_t)entry_bytes(e)));
@@ -85,6 +87,9 @@ stored_put_response(struct why *y, json_t *o, const struct entry *e, const struc
     json_put(o, "keep_s", json_real((double)entry_keep_ms(e) / 1000));
     json_put(o, "fresh", json_boolean(left > 0));
     json_put(o, "vary", vary.ptr != NULL ? json_any_text(vary) : json_null());
+    json_put(o, "coding", coding.ptr != NULL ? json_any_text(coding) : json_null());
+    /* Is it unpacked for the clients that do not take its coding? */
+    json_put(o, "any_coding", json_boolean(vary_has_forms(entry_vary(e))));
     /* Under one key lie the variants of all clients (Vary): which of them would be this one's. */
     json_put(o, "for_this_request", json_boolean(cache_is_variant_for(e, q)));
     json_put(o, "partial", json_boolean(e->partial));

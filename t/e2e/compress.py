@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 import zlib
 
 sys.dont_write_bytecode = True
@@ -31,6 +32,7 @@ storage:
 backends:
   default: {{ address: "127.0.0.1:{port}" }}
 compress: {{ min_size: 0, types: [text/*], states: {states} }}
+admin: {{ address: "unix:{{dir}}/admin.sock" }}
 parameters: {{ max_object_size: 4MiB }}
 """
 WORDS = [w.encode() for w in ("function", "return", "<div class='a'>", "{", "}", "\n", " ", "let", "of", "é", "0.5")]
@@ -226,6 +228,15 @@ class Bodies(unittest.TestCase):
                 self.assertEqual(whole.get(name), head.get(name), name)
             again, _ = ask(self.tarnd.port, path, coding, **{"If-None-Match": whole["etag"]})
             self.assertEqual(304, again["status"])
+
+    def test_why_says_how_it_is_stored(self):
+        path = "/why/5000/text/length"
+        ask(self.tarnd.port, path)
+        url = urllib.parse.quote(f"http://x{path}", safe="")
+        said = self.tarnd.admin(f"/v1/why?url={url}")
+        if self.states > 1:
+            self.assertEqual(("gzip", True), (said["stored"][0]["coding"], said["stored"][0]["any_coding"]))
+            self.assertTrue(said["stored"][0]["for_this_request"])
 
     def test_what_is_not_stored_is_unpacked_too(self):
         _, body = ask(self.tarnd.port, "/one/100000/text/unstored")

@@ -328,6 +328,7 @@ class WithoutPolicy(Why):
         self.assertIn("other request fields (Vary)", said["words"])
         self.assertEqual(said["stored"][0]["vary"], "X-Kind")
         self.assertFalse(said["stored"][0]["for_this_request"])
+        self.assertEqual((None, False), (said["stored"][0]["coding"], said["stored"][0]["any_coding"]))
         self.assertEqual(self.why(path, "X-Kind: a")["now"], "hit")
 
     def test_what_the_request_asks_for_counts(self):
