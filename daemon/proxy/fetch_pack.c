@@ -29,15 +29,24 @@ struct fetch_pack {
 
 const struct slice fetch_gzip = {"gzip", 4};
 
-/* May one stored response answer every Accept-Encoding?  Where the origin chose another coding than it was
- * asked for, clients that do not take that one cannot be given it. */
-bool
-fetch_is_form(const struct fetch *f, const struct http_message *head)
+/* RFC 9110 8.4.1.3: it has two names. */
+static bool
+pack_is_gzip(const struct http_message *head)
 {
     struct slice coding = http_get_one(head, HTTP_F_CONTENT_ENCODING);
 
+    return coding.ptr != NULL &&
+           (slice_eq_nocase(coding, fetch_gzip) || slice_eq_nocase(coding, SLICE_LIT("x-gzip")));
+}
+
+/* May one stored response answer every Accept-Encoding?  Where the origin chose another coding than it was
+ * asked for, clients that do not take that one cannot be given it; nor can a part be unpacked. */
+bool
+fetch_is_form(const struct fetch *f, const struct http_message *head)
+{
+    tassert(f->pack == NULL || f->forms);
     return f->forms && (!http_has(head, HTTP_F_CONTENT_ENCODING) ||
-                           (coding.ptr != NULL && slice_eq_nocase(coding, fetch_gzip)));
+                           (head->status != 206 && pack_is_gzip(head)));
 }
 
 /* Would it become shorter, and may it (RFC 9110 7.7, RFC 9111 5.2.2.6)?  A response that sets cookies may
@@ -49,6 +58,7 @@ pack_may(const struct fetch *f, const struct conf_compress *conf, const struct h
     uint64_t len = fetch_exchange(f)->body_length;
     struct cache_control cc;
 
+    tassert(f->conn != NULL && conf->min_size >= 0);
     if (head->status != 200 || http_has(head, HTTP_F_CONTENT_ENCODING) ||
         http_has(head, HTTP_F_SET_COOKIE) ||
         (len != ORIGIN_LENGTH_UNKNOWN && (len == 0 || len < (uint64_t)conf->min_size)))
@@ -74,7 +84,7 @@ pack_wants(struct fetch *f, const struct http_message *head, enum codec_kind *ki
     *kind = CODEC_GZIP;
     if (f->vcl == NULL)
         return fetch_pack_by_file(f, head);
-    gzip = packed && slice_eq_nocase(http_get_one(head, HTTP_F_CONTENT_ENCODING), fetch_gzip);
+    gzip = pack_is_gzip(head);
     if (head->status == 206 || fetch_exchange(f)->body_length == 0)
         return false;
     if (f->vcl->at.gunzip && gzip) {
@@ -94,6 +104,7 @@ fetch_pack_open(struct fetch *f, const struct http_message *head)
     struct fetch_pack *pack;
     enum codec_kind kind;
 
+    tassert(f->body == NULL); /* nothing was published of it */
     if (f->pack != NULL)
         return true;
     if (!pack_wants(f, head, &kind))
@@ -151,6 +162,7 @@ pack_write(struct fetch *f)
 {
     struct fetch_pack *pack = f->pack;
 
+    tassert(pack != NULL && pack->codec != NULL);
     do {
         struct span room, out;
         int err = fetch_room(f, &room), said;
@@ -163,6 +175,7 @@ pack_write(struct fetch *f)
         if (said < 0)
             return said;
         n = (size_t)(out.ptr - room.ptr);
+        tassert(n + out.len == room.len);
         if (n > 0)
             fetch_stored(f, n);
         counter_add(f->proxy->counters, COUNTER_compress_out_bytes, n);
@@ -187,6 +200,7 @@ pack_go_on(struct fetch *f, bool *went)
         return fetch_fail(f, err);
     if (pack->flow == CODEC_ENDS)
         return fetch_goto(f, FETCH_DONE);
+    tassert(pack->in.len == 0); /* all of it was consumed: the room is free */
     pack->flow = CODEC_GOES_ON;
     *went = true;
     return FETCH_WAIT;
@@ -201,6 +215,8 @@ pack_read(struct fetch *f, size_t *got)
     ssize_t n = x->body_done ? 0 : x->ops->body(x, (struct span){pack->room, PACK_ROOM});
     bool went;
 
+    tassert(!pack->due && pack->in.len == 0 && pack->flow == CODEC_GOES_ON);
+    tassert(n <= PACK_ROOM);
     if (n == TERR_AGAIN && !pack->held)
         return timer_expired(&f->timer) ? fetch_fail(f, TERR_TIMEDOUT) : FETCH_WAIT;
     if (n < 0 && n != TERR_AGAIN)
@@ -228,6 +244,7 @@ fetch_pack_move(struct fetch *f, size_t *got)
     bool went = true;
 
     *got = 0;
+    tassert(f->state == FETCH_BODY && f->body != NULL);
     if (waiter_pending(&f->space))
         return FETCH_WAIT;
     if (f->pack->due)

@@ -52,6 +52,7 @@ unpack_give(struct rep_reader *rd)
     struct rep_unpack *un = rd->unpack;
     const struct lease_returns back = {.ids = &un->in.id, .n = 1};
 
+    tassert(un->in.len == 0 || rd->reading);
     if (un->in.len > 0)
         rep_return_stored(rd, &back);
     un->in.len = 0;
@@ -93,6 +94,7 @@ unpack_feed(struct rep_reader *rd, struct waiter *wait)
     struct lease_batch b = {.extents = &un->in, .n = 0, .max = 1};
     int n;
 
+    tassert(un->rest.len == 0 && !un->ended && un->err == 0);
     unpack_give(rd);
     if (un->in_over)
         return 0;
@@ -119,6 +121,8 @@ unpack_piece(struct rep_unpack *un, struct span *out)
 
     if (said < 0)
         return said;
+    tassert(said == CODEC_WANTS_ROOM || piece.len == 0);
+    tassert(said != CODEC_ENDED || last);
     un->idle = out->len < had ? 0 : un->idle + (unsigned)(len - piece.len);
     if (un->idle > UNPACK_IDLE)
         return TERR_FRAMING;

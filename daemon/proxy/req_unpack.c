@@ -42,6 +42,7 @@ req_begin_unpacked(struct req *r)
     struct http_message *m;
     struct codec *codec;
 
+    tassert(r->entry != NULL && !r->head_sent && r->rep.unpack == NULL);
     if (stored == NULL)
         return TERR_NOMEM;
     if (!http_has(stored, HTTP_F_CONTENT_ENCODING))
@@ -49,6 +50,7 @@ req_begin_unpacked(struct req *r)
     m = arena_alloc(&r->x->arena, sizeof(*m));
     if (m == NULL || derive_coding(stored, &none, &r->x->arena, m) != 0)
         return TERR_NOMEM;
+    tassert(!http_has(m, HTTP_F_CONTENT_ENCODING) && !http_has(m, HTTP_F_CONTENT_LENGTH));
     r->unpacks = true;
     r->resp.message = m;
     r->resp.rendered = slice_of(NULL, 0);
